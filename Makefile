@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+# Short names for what Meson does. `make run` and `make test` install what is missing and need nothing else.
+BUILD ?= build
+MESON_FLAGS ?=
+TEST_FLAGS ?=
+PREFIX ?= /usr/local
+
+.PHONY: all run test asan tsan clang fuzz bench install lint deps clean
+.DEFAULT_GOAL := all
+
+all: deps $(BUILD)/build.ninja
+	ninja -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	meson setup $(BUILD) $(MESON_FLAGS)
+
+deps:
+	@tools/deps.sh
+
+run: all
+	@tools/run.sh $(BUILD)
+
+test: all
+	@/usr/bin/python3 test/run.py $(BUILD) $(TEST_FLAGS)
+
+# The same tests under other compilers and sanitizers, each in a build folder of its own.
+asan:
+	@$(MAKE) --no-print-directory test BUILD=build-asan \
+	  MESON_FLAGS='-Db_sanitize=address,undefined -Db_lundef=false --werror' TEST_FLAGS='--name "ASan and UBSan"'
+tsan:
+	@$(MAKE) --no-print-directory test BUILD=build-tsan \
+	  MESON_FLAGS='-Db_sanitize=thread -Db_lundef=false --werror' TEST_FLAGS='--name TSan --suite threads'
+clang: export CC = clang
+clang:
+	@$(MAKE) --no-print-directory test BUILD=build-clang MESON_FLAGS='--werror' TEST_FLAGS='--name clang'
+
+fuzz: deps
+	@tools/fuzz.sh
+bench: all
+	@/usr/bin/python3 test/bench/run.py $(BUILD)
+lint: all
+	@tools/lint.sh $(BUILD)
+install: all
+	meson configure $(BUILD) --prefix=$(PREFIX)
+	meson install -C $(BUILD)
+clean:
+	rm -rf build build-*

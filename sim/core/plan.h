@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Inside sim/core: the writers' lock, the planner's parts, and the closed forms that the planner and the readers share.
+ */
+#include "sim/core/image.h"
+
+/* The image's robust lock. Taking it over from a dead writer plans everything anew from the ops. */
+void plan_lock(SimImage *image);
+void plan_unlock(SimImage *image);
+/* Lets sleepers look again. */
+void clock_wake(SimImage *image);
+
+/* Plans anew from t_ns on, keeping what was before; ops from index first_new on have not been played. The lock is held.
+ */
+void plan_from(SimImage *image, uint64_t t_ns, uint32_t first_new);
+
+/* The segment of `gpu` in force at t_ns, copied as far as its slots go. The caller retries around it (seq.h). */
+void seg_load(const SimImage *image, uint32_t gpu, uint64_t t_ns, SimSeg *ret);
+const SimSeg *seg_table(const SimImage *image, uint32_t gpu);
+
+/* Closed forms of one slot at t_ns >= its origin. The pattern may be shared memory. */
+typedef struct SlotAt {
+    double cum[SIM_CH_COUNT];
+    double rate[SIM_CH_COUNT];
+    double heat; /* what the pattern has given since origin_ns, in kelvin */
+    double sm_mhz, mem_mhz, video_mhz;
+    uint32_t phase;
+    double phase_part; /* fraction of the phase that is over */
+} SlotAt;
+enum { SLOT_CUM = 1, SLOT_HEAT = 2 };
+void slot_at(const SimPattern *pattern, const SimSlot *slot, uint64_t t_ns, int want, SlotAt *ret);
+
+/* Adds a slot's integrals (or rates), seen from the whole GPU. */
+void slot_to_gpu(const SimSlot *slot, const double in[SIM_CH_COUNT], double out[SIM_CH_COUNT]);
+
+/* The throttle counters at t_ns, without the power cap's, which follows from the works. */
+void seg_throttle(const SimSeg *seg, uint64_t t_ns, double ret[8]);
+
+/* Brings the counters of a condition forward by dt seconds. */
+void cond_forward(SimCond *cond, double dt);
+
+/* ---- patterns ---- */
+/* What limits a work on its GPU during a segment. */
+typedef struct PatternUse {
+    const SimBoard *board;
+    double clock_ratio; /* of the highest SM clock, before the power limit */
+    double min_ratio;
+    double budget_w; /* for this work above the GPU's base power */
+    double dram_ratio, link_ratio, pcie_ratio;
+    double share, mem_share;
+    double stretch; /* time slicing: >= 1 */
+    double wait_s;  /* for slower ranks, at the barrier */
+    double leak;    /* silicon spread on dynamic power */
+    double kelvin_per_watt, tau_s;
+    int hung; /* the other ranks are gone: spinning in the collective */
+} PatternUse;
+void pattern_build(const SimWork *work, const PatternUse *use, SimPattern *ret);
+/* Seconds of one period without waiting, and the mean and peak power of a period. */
+double pattern_seconds(const SimWork *work, const PatternUse *use);
+double pattern_mean_w(const SimPattern *pattern);
+double pattern_peak_w(const SimPattern *pattern);
+
+/* ---- conditions ---- */
+/* A GPU as it comes up: settings and counters at driver load. */
+void cond_init(SimCond *cond, const SimBoard *board);
+/* Applies what an op does to the condition of its GPU; works and events are the planner's. `t_ns` is the op's time. */
+void cond_apply(SimCond *cond, const SimBoard *board, const SimOp *op, uint64_t t_ns);
+/* What a GPU reset puts right. */
+void cond_reset(SimCond *cond, const SimBoard *board, uint64_t t_ns);
+/* Adds the ops that follow from an XID (kills, ECC, remaps, lost GPU ...). */
+void xid_consequences(SimImage *image, const SimOp *xid);

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clocks, what holds them down, and performance states.
+ */
+#include "sim/nvml/getter.h"
+
+#include <string.h>
+
+enum { POLICIES = 6, ALL_REASONS = 0xff };
+
+/* ---- current and greatest --------------------------------------------------------------------------------------- */
+
+static unsigned int current_clock(const NvmlCall *c, nvmlClockType_t type)
+{
+    switch (type) {
+    case NVML_CLOCK_MEM:
+        return c->now->mem_mhz;
+    case NVML_CLOCK_VIDEO:
+        return c->now->video_mhz;
+    default:
+        return c->now->sm_mhz;
+    }
+}
+
+static unsigned int max_clock(const NvmlCall *c, nvmlClockType_t type)
+{
+    switch (type) {
+    case NVML_CLOCK_MEM:
+        return c->board->mem_clock_max;
+    case NVML_CLOCK_VIDEO:
+        return c->board->video_clock_max;
+    default:
+        return c->board->sm_clock_max;
+    }
+}
+
+/* Boards for the desk have no clocks for applications to ask for. */
+static int has_application_clocks(const NvmlCall *c, nvmlClockType_t type)
+{
+    return c->board->has_ecc && type != NVML_CLOCK_VIDEO;
+}
+
+static unsigned int application_clock(const NvmlCall *c, nvmlClockType_t type)
+{
+    const SimKey key = type == NVML_CLOCK_MEM ? SIM_KEY_APP_MEM_MHZ : SIM_KEY_APP_SM_MHZ;
+    const unsigned int asked = c->now->cond.set[key];
+    return asked ? asked : max_clock(c, type);
+}
+
+/* Enters a function that takes a clock domain. */
+static nvmlReturn_t enter_clock(NvmlFn fn, nvmlDevice_t device, nvmlClockType_t type, const unsigned int *mhz,
+                                NvmlCall *ret)
+{
+    const nvmlReturn_t r = nvml_enter_device(fn, device, NVML_TAKES_GPU, ret);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    return !mhz || (unsigned int)type >= NVML_CLOCK_COUNT ? NVML_ERROR_INVALID_ARGUMENT : NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned int *mhz)
+{
+    NvmlCall c;
+    const nvmlReturn_t r = enter_clock(NVML_FN_nvmlDeviceGetClockInfo, device, type, mhz, &c);
+
+    if (r == NVML_SUCCESS)
+        *mhz = current_clock(&c, type);
+    return r;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned int *mhz)
+{
+    NvmlCall c;
+    const nvmlReturn_t r = enter_clock(NVML_FN_nvmlDeviceGetMaxClockInfo, device, type, mhz, &c);
+
+    if (r == NVML_SUCCESS)
+        *mhz = max_clock(&c, type);
+    return r;
+}
+
+nvmlReturn_t nvmlDeviceGetApplicationsClock(nvmlDevice_t device, nvmlClockType_t type, unsigned int *mhz)
+{
+    NvmlCall c;
+    const nvmlReturn_t r = enter_clock(NVML_FN_nvmlDeviceGetApplicationsClock, device, type, mhz, &c);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    if (!has_application_clocks(&c, type))
+        return NVML_ERROR_NOT_SUPPORTED;
+    *mhz = application_clock(&c, type);
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetDefaultApplicationsClock(nvmlDevice_t device, nvmlClockType_t type, unsigned int *mhz)
+{
+    NvmlCall c;
+    const nvmlReturn_t r = enter_clock(NVML_FN_nvmlDeviceGetDefaultApplicationsClock, device, type, mhz, &c);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    if (!has_application_clocks(&c, type))
+        return NVML_ERROR_NOT_SUPPORTED;
+    *mhz = max_clock(&c, type);
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxCustomerBoostClock(nvmlDevice_t device, nvmlClockType_t type, unsigned int *mhz)
+{
+    NvmlCall c;
+    const nvmlReturn_t r = enter_clock(NVML_FN_nvmlDeviceGetMaxCustomerBoostClock, device, type, mhz, &c);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    if (!has_application_clocks(&c, type))
+        return NVML_ERROR_NOT_SUPPORTED;
+    *mhz = max_clock(&c, type);
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t device, nvmlClockType_t type, nvmlClockId_t id, unsigned int *mhz)
+{
+    NvmlCall c;
+    const nvmlReturn_t r = enter_clock(NVML_FN_nvmlDeviceGetClock, device, type, mhz, &c);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    if ((unsigned int)id >= NVML_CLOCK_ID_COUNT)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (id == NVML_CLOCK_ID_CURRENT) {
+        *mhz = current_clock(&c, type);
+        return NVML_SUCCESS;
+    }
+    if (!has_application_clocks(&c, type))
+        return NVML_ERROR_NOT_SUPPORTED;
+    if (id != NVML_CLOCK_ID_CUSTOMER_BOOST_MAX && nvml_library_generation >= 590)
+        return NVML_ERROR_DEPRECATED; /* as the functions of their own */
+    *mhz = id == NVML_CLOCK_ID_APP_CLOCK_TARGET ? application_clock(&c, type) : max_clock(&c, type);
+    return NVML_SUCCESS;
+}
+
+/* ---- supported -------------------------------------------------------------------------------------------------- */
+
+nvmlReturn_t nvmlDeviceGetSupportedMemoryClocks(nvmlDevice_t device, unsigned int *count, unsigned int *mhz)
+{
+    NvmlCall c;
+    const nvmlReturn_t r = nvml_enter_device(NVML_FN_nvmlDeviceGetSupportedMemoryClocks, device, NVML_TAKES_GPU, &c);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    if (!count || (!mhz && *count > 0))
+        return NVML_ERROR_INVALID_ARGUMENT;
+    const unsigned int room = *count;
+    *count = c.board->mem_clock_count;
+    if (room < c.board->mem_clock_count)
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    for (uint32_t i = 0; i < c.board->mem_clock_count; i++)
+        mhz[i] = c.board->mem_clocks[i];
+    return NVML_SUCCESS;
+}
+
+static int is_memory_clock(const SimBoard *board, unsigned int mhz)
+{
+    for (uint32_t i = 0; i < board->mem_clock_count; i++)
+        if (board->mem_clocks[i] == mhz)
+            return 1;
+    return 0;
+}
+
+nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(nvmlDevice_t device, unsigned int memory_mhz, unsigned int *count,
+                                                  unsigned int *mhz)
+{
+    NvmlCall c;
+    const nvmlReturn_t r = nvml_enter_device(NVML_FN_nvmlDeviceGetSupportedGraphicsClocks, device, NVML_TAKES_GPU, &c);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    if (!count || (!mhz && *count > 0))
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (!is_memory_clock(c.board, memory_mhz))
+        return NVML_ERROR_NOT_FOUND;
+    const unsigned int step = c.board->sm_clock_step ? c.board->sm_clock_step : 1;
+    const unsigned int top = c.board->sm_clock_max, low = c.board->sm_clock_min;
+    const unsigned int need = top >= low ? (top - low) / step + 1 : 0;
+    const unsigned int room = *count;
+    *count = need;
+    if (room < need)
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    for (unsigned int i = 0; i < need; i++)
+        mhz[i] = top - i * step; /* the highest first */
+    return NVML_SUCCESS;
+}
+
+/* The last boards that boosted by themselves were Maxwell's. */
+NVML_GETTER_PAIR(nvmlDeviceGetAutoBoostedClocksEnabled, NVML_TAKES_GPU, nvmlEnableState_t,
+                 c.board->arch <= NVML_DEVICE_ARCH_MAXWELL, c.now->cond.set[SIM_KEY_AUTO_BOOST] != 0,
+                 NVML_FEATURE_ENABLED)
+NVML_GETTER(nvmlDeviceGetAdaptiveClockInfoStatus, NVML_TAKES_GPU, unsigned int,
+            c.board->arch >= NVML_DEVICE_ARCH_PASCAL, NVML_ADAPTIVE_CLOCKING_INFO_STATUS_ENABLED)
+
+/* ---- what holds the clocks down --------------------------------------------------------------------------------- */
+
+static unsigned long long supported_reasons(const SimBoard *board)
+{
+    return ALL_REASONS | (board->has_display ? nvmlClocksEventReasonDisplayClockSetting : 0);
+}
+
+NVML_GETTER(nvmlDeviceGetCurrentClocksEventReasons, NVML_TAKES_GPU, unsigned long long, 1, c.now->reasons)
+NVML_GETTER(nvmlDeviceGetCurrentClocksThrottleReasons, NVML_TAKES_GPU, unsigned long long, 1, c.now->reasons)
+NVML_GETTER(nvmlDeviceGetSupportedClocksEventReasons, NVML_TAKES_GPU, unsigned long long, 1, supported_reasons(c.board))
+NVML_GETTER(nvmlDeviceGetSupportedClocksThrottleReasons, NVML_TAKES_GPU, unsigned long long, 1,
+            supported_reasons(c.board))
+
+nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t device, nvmlPerfPolicyType_t policy, nvmlViolationTime_t *time)
+{
+    NvmlCall c;
+    double held_ns = 0;
+    const nvmlReturn_t r = nvml_enter_device(NVML_FN_nvmlDeviceGetViolationStatus, device, NVML_TAKES_GPU, &c);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    if (!time)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if ((unsigned int)policy < POLICIES)
+        held_ns = c.now->throttle_ns[policy];
+    else if (policy == NVML_PERF_POLICY_TOTAL_APP_CLOCKS || policy == NVML_PERF_POLICY_TOTAL_BASE_CLOCKS)
+        for (unsigned int i = 0; i < POLICIES; i++)
+            held_ns += c.now->throttle_ns[i];
+    else
+        return NVML_ERROR_INVALID_ARGUMENT;
+    time->referenceTime = nvml_stamp(c.image, c.now->t_ns);
+    time->violationTime = nvml_round(held_ns);
+    return NVML_SUCCESS;
+}
+
+/* ---- performance states ----------------------------------------------------------------------------------------- */
+
+NVML_GETTER(nvmlDeviceGetPerformanceState, NVML_TAKES_GPU, nvmlPstates_t, 1, c.now->pstate)
+NVML_GETTER(nvmlDeviceGetPowerState, NVML_TAKES_GPU, nvmlPstates_t, 1, c.now->pstate)
+
+/* HBM keeps its clock and the board its state; others drop to P8, and those with a display have steps between. */
+static unsigned int states_of(const SimBoard *board, nvmlPstates_t states[NVML_MAX_GPU_PERF_PSTATES])
+{
+    static const nvmlPstates_t steady[] = {NVML_PSTATE_0}, server[] = {NVML_PSTATE_0, NVML_PSTATE_8},
+                               desk[] = {NVML_PSTATE_0, NVML_PSTATE_2, NVML_PSTATE_3, NVML_PSTATE_5, NVML_PSTATE_8};
+    const nvmlPstates_t *from = steady;
+    unsigned int count = 1;
+
+    if (board->has_display) {
+        from = desk;
+        count = sizeof desk / sizeof *desk;
+    } else if (board->mem_clock_idle < board->mem_clock_max) {
+        from = server;
+        count = sizeof server / sizeof *server;
+    }
+    memcpy(states, from, count * sizeof *states);
+    return count;
+}
+
+nvmlReturn_t nvmlDeviceGetSupportedPerformanceStates(nvmlDevice_t device, nvmlPstates_t *states,
+                                                     unsigned int size_bytes)
+{
+    NvmlCall c;
+    nvmlPstates_t known[NVML_MAX_GPU_PERF_PSTATES];
+    const nvmlReturn_t r =
+        nvml_enter_device(NVML_FN_nvmlDeviceGetSupportedPerformanceStates, device, NVML_TAKES_GPU, &c);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    if (!states)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    const unsigned int count = states_of(c.board, known);
+    const size_t room = size_bytes / sizeof *states;
+    if (room < count)
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    for (size_t i = 0; i < room; i++)
+        states[i] = i < count ? known[i] : NVML_PSTATE_UNKNOWN;
+    return NVML_SUCCESS;
+}

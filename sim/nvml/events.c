@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Event sets. A set is a cursor in the image's list of events and, per GPU and event type, the place in the list from
+ * which it wants them: nothing is delivered into a set, each wait reads on. Past events keep their places, so cursors
+ * of many processes stay valid while the future is planned anew.
+ *
+ * Sets live in a fixed table, so that any handle can be judged by its address. One lock guards all of them; it is never
+ * held while waiting. A set that is freed under a waiter's feet goes when the last waiter has left.
+ */
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "sim/core/seq.h"
+#include "sim/nvml/process.h"
+
+enum {
+    SETS_MAX = 1024,
+    TYPE_BITS = 16,
+    LOOK_AGAIN_MS = 50, /* the longest a waiter sleeps: a freed set wakes nobody */
+};
+
+struct nvmlEventSet_st {
+    uint8_t used, closed;
+    uint16_t waiters;
+    SimImage *image; /* of its creation: after a new init with another image it is dead */
+    uint32_t cursor; /* events before it were looked at */
+    uint16_t mask[SIM_GPU_MAX];
+    uint32_t from[SIM_GPU_MAX][TYPE_BITS];
+};
+/* The driver takes or lets go of a GPU: plugged in or out, or the driver is loaded or unloaded. */
+struct nvmlSystemEventSet_st {
+    uint8_t used, closed;
+    uint16_t waiters;
+    SimImage *image;
+    uint32_t bound; /* GPUs that the driver holds, as far as the set was told */
+    uint64_t seen_ns, mask;
+};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nvmlEventSet_st sets[SETS_MAX];
+static struct nvmlSystemEventSet_st system_sets[SETS_MAX];
+static uint32_t next_set, next_system_set; /* places are reused late, so that dead handles are noticed */
+
+static int64_t real_ms(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+unsigned int nvml_event_sets_open(void)
+{
+    unsigned int n = 0;
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < SETS_MAX; i++)
+        n += (sets[i].used && !sets[i].closed ? 1u : 0u) + (system_sets[i].used && !system_sets[i].closed ? 1u : 0u);
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+/* ---- device event sets
+ * ----------------------------------------------------------------------------------------------- */
+/* The set behind a handle, NULL for anything else. The lock is held. */
+static struct nvmlEventSet_st *set_of(SimImage *image, nvmlEventSet_t handle)
+{
+    uintptr_t at = (uintptr_t)handle - (uintptr_t)sets;
+    if (at >= sizeof sets || at % sizeof sets[0] != 0)
+        return NULL;
+    struct nvmlEventSet_st *set = &sets[at / sizeof sets[0]];
+    return set->used && !set->closed && set->image == image ? set : NULL;
+}
+
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
+{
+    SimImage *image;
+    nvmlReturn_t rc = nvml_enter(NVML_FN_nvmlEventSetCreate, &image);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    if (!set)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    uint32_t cursor = sim_event_index_after(image, sim_clock_now(image));
+    rc = NVML_ERROR_MEMORY;
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < SETS_MAX && rc != NVML_SUCCESS; i++) {
+        struct nvmlEventSet_st *s = &sets[(next_set + i) % SETS_MAX];
+        if (s->used && (s->image == image || s->waiters))
+            continue;
+        memset(s, 0, sizeof *s);
+        s->used = 1;
+        s->image = image;
+        s->cursor = cursor;
+        next_set = (uint32_t)(s - sets) + 1;
+        *set = s;
+        rc = NVML_SUCCESS;
+    }
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
+{
+    NvmlFn fn = NVML_FN_nvmlEventSetFree;
+    SimImage *image;
+    nvmlReturn_t rc = nvml_enter(fn, &image);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    pthread_mutex_lock(&lock);
+    struct nvmlEventSet_st *s = set_of(image, set);
+    if (s) {
+        s->closed = 1;
+        s->used = s->waiters > 0;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!s) {
+        nvml_strict(fn, "not an event set, or freed before");
+        return NVML_ERROR_INVALID_ARGUMENT;
+    }
+    return NVML_SUCCESS;
+}
+
+/* What the board can tell; newer types came with newer drivers. */
+static unsigned long long supported_types(const SimBoard *board)
+{
+    unsigned long long types =
+        nvmlEventTypePState | nvmlEventTypeXidCriticalError | nvmlEventTypeClock; /* 0x80 is for battery power only */
+    if (board->has_ecc)
+        types |= nvmlEventTypeSingleBitEccError | nvmlEventTypeDoubleBitEccError;
+    if (board->has_mig)
+        types |= nvmlEventTypeMigConfigChange;
+    if (nvml_library_generation < 590)
+        return types;
+    if (board->has_ecc)
+        types |= nvmlEventTypeSingleBitEccErrorStorm | nvmlEventTypeNonFatalPoisonError | nvmlEventTypeFatalPoisonError;
+    if (board->has_remap || board->has_retired_pages)
+        types |= nvmlEventTypeDramRetirementEvent | nvmlEventTypeDramRetirementFailure;
+    return types | nvmlEventTypeGpuUnavailableError | nvmlEventTypeGpuRecoveryAction;
+}
+
+nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long *event_types)
+{
+    NvmlCall c;
+    nvmlReturn_t rc = nvml_enter_device(NVML_FN_nvmlDeviceGetSupportedEventTypes, device, NVML_TAKES_GPU, &c);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    if (!event_types)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    *event_types = supported_types(c.board);
+    return NVML_SUCCESS;
+}
+
+/* Types registered before keep the place from which they count. */
+static void want(struct nvmlEventSet_st *s, uint32_t gpu, unsigned int types, uint32_t from)
+{
+    for (uint32_t b = 0; b < TYPE_BITS; b++)
+        if ((types & ~(unsigned)s->mask[gpu]) >> b & 1)
+            s->from[gpu][b] = from;
+    s->mask[gpu] = (uint16_t)(s->mask[gpu] | types);
+}
+
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long event_types, nvmlEventSet_t set)
+{
+    NvmlFn fn = NVML_FN_nvmlDeviceRegisterEvents;
+    NvmlCall c;
+    nvmlReturn_t rc = nvml_enter_device(fn, device, NVML_TAKES_GPU, &c);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    uint32_t from = sim_event_index_after(c.image, sim_clock_now(c.image));
+    int known = !(event_types & ~supported_types(c.board));
+    pthread_mutex_lock(&lock);
+    struct nvmlEventSet_st *s = set_of(c.image, set);
+    if (s && known)
+        want(s, c.gpu, (unsigned)event_types, from);
+    pthread_mutex_unlock(&lock);
+    if (!s) {
+        nvml_strict(fn, "not an event set, or freed before");
+        return NVML_ERROR_INVALID_ARGUMENT;
+    }
+    return known ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+}
+
+static int wanted(const struct nvmlEventSet_st *s, const SimEvent *ev, uint32_t index)
+{
+    if (ev->gpu < 0 || ev->gpu >= SIM_GPU_MAX || !nvml_handle_gpu((uint32_t)ev->gpu))
+        return 0;
+    for (uint32_t b = 0; b < TYPE_BITS; b++)
+        if ((ev->type & s->mask[ev->gpu]) >> b & 1 && index >= s->from[ev->gpu][b])
+            return 1;
+    return 0;
+}
+
+/* Whether a GPU that the set watches has fallen off the bus. */
+static int lost(SimImage *image, const struct nvmlEventSet_st *s)
+{
+    for (uint32_t g = 0; g < image->gpu_count && g < SIM_GPU_MAX; g++)
+        if (s->mask[g] && sim_state_now(image, g)->cond.lost)
+            return 1;
+    return 0;
+}
+
+/* The set's next event until now. TIMEOUT when there is none; *ret_next_ns is then when to look again. */
+static nvmlReturn_t take(SimImage *image, struct nvmlEventSet_st *s, SimEvent *ret, uint64_t *ret_next_ns)
+{
+    nvmlReturn_t rc = NVML_ERROR_TIMEOUT;
+    uint64_t now_ns = sim_clock_now(image);
+    pthread_mutex_lock(&lock);
+    while (rc == NVML_ERROR_TIMEOUT) {
+        uint32_t next = sim_event_next(image, s->cursor, now_ns, ret, ret_next_ns);
+        if (next == 0)
+            break;
+        s->cursor = next;
+        if (wanted(s, ret, next - 1))
+            rc = NVML_SUCCESS;
+    }
+    if (rc == NVML_ERROR_TIMEOUT && lost(image, s)) /* after what it had to say about that */
+        rc = NVML_ERROR_GPU_IS_LOST;
+    if (s->closed)
+        rc = NVML_ERROR_INVALID_ARGUMENT;
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+static nvmlReturn_t wait_for(NvmlFn fn, nvmlEventSet_t handle, int have_out, unsigned int timeout_ms, SimEvent *ret)
+{
+    SimImage *image;
+    nvmlReturn_t rc = nvml_enter(fn, &image);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    pthread_mutex_lock(&lock);
+    struct nvmlEventSet_st *s = set_of(image, handle);
+    if (s)
+        s->waiters++;
+    pthread_mutex_unlock(&lock);
+    if (!s)
+        nvml_strict(fn, "not an event set, or freed before");
+    rc = s && have_out ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+    int64_t end = real_ms() + timeout_ms;
+    while (rc == NVML_SUCCESS) {
+        uint64_t next_ns = SIM_FOREVER;
+        rc = take(image, s, ret, &next_ns);
+        int64_t left = end - real_ms();
+        if (rc != NVML_ERROR_TIMEOUT || left <= 0)
+            break;
+        sim_clock_wait(image, next_ns, left < LOOK_AGAIN_MS ? (int)left : LOOK_AGAIN_MS);
+        rc = NVML_SUCCESS;
+    }
+    if (s) {
+        pthread_mutex_lock(&lock);
+        s->waiters--;
+        if (s->closed && s->waiters == 0)
+            s->used = 0;
+        pthread_mutex_unlock(&lock);
+    }
+    return rc;
+}
+
+nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_v1_t *data, unsigned int timeout_ms)
+{
+    SimEvent ev;
+    nvmlReturn_t rc = wait_for(NVML_FN_nvmlEventSetWait, set, data != NULL, timeout_ms, &ev);
+    if (rc == NVML_SUCCESS)
+        *data = (nvmlEventData_v1_t){
+            .device = nvml_handle_gpu((uint32_t)ev.gpu), .eventType = ev.type, .eventData = ev.data};
+    return rc;
+}
+
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeout_ms)
+{
+    SimEvent ev;
+    nvmlReturn_t rc = wait_for(NVML_FN_nvmlEventSetWait_v2, set, data != NULL, timeout_ms, &ev);
+    if (rc == NVML_SUCCESS)
+        *data = (nvmlEventData_t){
+            .device = nvml_handle_gpu((uint32_t)ev.gpu),
+            .eventType = ev.type,
+            .eventData = ev.data,
+            .gpuInstanceId = (unsigned)ev.gi, /* SIM_NONE is what NVML says for "no instance" */
+            .computeInstanceId = (unsigned)ev.ci,
+        };
+    return rc;
+}
+
+/* ---- system event sets
+ * ------------------------------------------------------------------------------------------------- */
+static struct nvmlSystemEventSet_st *system_set_of(SimImage *image, nvmlSystemEventSet_t handle)
+{
+    uintptr_t at = (uintptr_t)handle - (uintptr_t)system_sets;
+    if (at >= sizeof system_sets || at % sizeof system_sets[0] != 0)
+        return NULL;
+    struct nvmlSystemEventSet_st *set = &system_sets[at / sizeof system_sets[0]];
+    return set->used && !set->closed && set->image == image ? set : NULL;
+}
+
+/* Whether the driver holds a GPU at t_ns: it is there, and the driver is loaded. Inside a sequence of reading. */
+static int bound_at(const SimImage *image, uint32_t gpu, uint64_t t_ns)
+{
+    const SimSeg *seg = image->segs + (size_t)gpu * SIM_SEG_MAX;
+    uint32_t segs = seq_get(image->seg_count[gpu]), nodes = seq_get(image->node_seg_count), i = 0, k = 0;
+    while (i + 1 < segs && i + 1 < SIM_SEG_MAX && seq_get(seg[i + 1].t_ns) <= t_ns)
+        i++;
+    while (k + 1 < nodes && k + 1 < SIM_NODE_SEG_MAX && seq_get(image->node_segs[k + 1].t_ns) <= t_ns)
+        k++;
+    return seq_get(seg[i].cond.present) && seq_get(image->node_segs[k].key[SIM_NODE_DRIVER]) != SIM_DRIVER_UNLOADED;
+}
+
+static uint32_t bound_gpus(SimImage *image, uint64_t t_ns)
+{
+    uint32_t seq, bits;
+    do {
+        seq = seq_begin(image);
+        bits = 0;
+        for (uint32_t g = 0; g < image->gpu_count && g < SIM_GPU_MAX; g++)
+            bits |= (uint32_t)bound_at(image, g, t_ns) << g;
+    } while (seq_retry(image, seq));
+    return bits;
+}
+
+/* The first time after t_ns at which the node or a GPU changed, SIM_FOREVER when that is none until now. */
+static uint64_t change_after(SimImage *image, uint64_t t_ns, uint64_t now_ns)
+{
+    uint32_t seq;
+    uint64_t first;
+    do {
+        seq = seq_begin(image);
+        first = SIM_FOREVER;
+        for (uint32_t g = 0; g < image->gpu_count && g < SIM_GPU_MAX; g++) {
+            const SimSeg *seg = image->segs + (size_t)g * SIM_SEG_MAX;
+            uint32_t n = seq_get(image->seg_count[g]), i = 0;
+            while (i < n && i < SIM_SEG_MAX && seq_get(seg[i].t_ns) <= t_ns)
+                i++;
+            if (i < n && i < SIM_SEG_MAX && seq_get(seg[i].t_ns) < first)
+                first = seq_get(seg[i].t_ns);
+        }
+        uint32_t n = seq_get(image->node_seg_count);
+        for (uint32_t i = 0; i < n && i < SIM_NODE_SEG_MAX; i++) {
+            uint64_t t = seq_get(image->node_segs[i].t_ns);
+            if (t > t_ns && t < first)
+                first = t;
+        }
+    } while (seq_retry(image, seq));
+    return first <= now_ns ? first : SIM_FOREVER;
+}
+
+/* Tells what differs between what the set knows and `bound`, up to `room` events; 0 when there was no room for all. */
+static int tell(const SimImage *image, struct nvmlSystemEventSet_st *s, uint32_t bound, nvmlSystemEventData_v1_t *out,
+                unsigned int room, unsigned int *n)
+{
+    for (uint32_t news = s->bound ^ bound; news; news &= news - 1) {
+        uint32_t gpu = (uint32_t)__builtin_ctz(news);
+        uint64_t type = bound >> gpu & 1 ? nvmlSystemEventTypeGpuDriverBind : nvmlSystemEventTypeGpuDriverUnbind;
+        if (type & s->mask) {
+            if (*n == room)
+                return 0;
+            const SimGpuId *id = &image->gpus[gpu];
+            out[(*n)++] = (nvmlSystemEventData_v1_t){.eventType = type, .gpuId = id->bus << 8 | id->device};
+        }
+        s->bound ^= 1u << gpu;
+    }
+    return 1;
+}
+
+/* Fills up to `room` events. The lock is held. */
+static unsigned int system_take(SimImage *image, struct nvmlSystemEventSet_st *s, nvmlSystemEventData_v1_t *out,
+                                unsigned int room)
+{
+    uint64_t now_ns = sim_clock_now(image);
+    unsigned int n = 0;
+    while (tell(image, s, bound_gpus(image, s->seen_ns), out, room, &n)) {
+        uint64_t next = change_after(image, s->seen_ns, now_ns);
+        if (next == SIM_FOREVER)
+            break;
+        s->seen_ns = next;
+    }
+    return n;
+}
+
+nvmlReturn_t nvmlSystemEventSetCreate(nvmlSystemEventSetCreateRequest_t *request)
+{
+    NvmlFn fn = NVML_FN_nvmlSystemEventSetCreate;
+    SimImage *image;
+    nvmlReturn_t rc = nvml_enter(fn, &image);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    if (!request)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    rc = nvml_check_tag(fn, request->version, nvmlSystemEventSetCreateRequest_v1);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    rc = NVML_ERROR_MEMORY;
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < SETS_MAX && rc != NVML_SUCCESS; i++) {
+        struct nvmlSystemEventSet_st *s = &system_sets[(next_system_set + i) % SETS_MAX];
+        if (s->used && (s->image == image || s->waiters))
+            continue;
+        memset(s, 0, sizeof *s);
+        s->used = 1;
+        s->image = image;
+        next_system_set = (uint32_t)(s - system_sets) + 1;
+        request->set = s;
+        rc = NVML_SUCCESS;
+    }
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+nvmlReturn_t nvmlSystemEventSetFree(nvmlSystemEventSetFreeRequest_t *request)
+{
+    NvmlFn fn = NVML_FN_nvmlSystemEventSetFree;
+    SimImage *image;
+    nvmlReturn_t rc = nvml_enter(fn, &image);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    if (!request)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    rc = nvml_check_tag(fn, request->version, nvmlSystemEventSetFreeRequest_v1);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    pthread_mutex_lock(&lock);
+    struct nvmlSystemEventSet_st *s = system_set_of(image, request->set);
+    if (s) {
+        s->closed = 1;
+        s->used = s->waiters > 0;
+    }
+    pthread_mutex_unlock(&lock);
+    return s ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t nvmlSystemRegisterEvents(nvmlSystemRegisterEventRequest_t *request)
+{
+    NvmlFn fn = NVML_FN_nvmlSystemRegisterEvents;
+    SimImage *image;
+    nvmlReturn_t rc = nvml_enter(fn, &image);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    if (!request)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    rc = nvml_check_tag(fn, request->version, nvmlSystemRegisterEventRequest_v1);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    const unsigned long long known = nvmlSystemEventTypeGpuDriverUnbind | nvmlSystemEventTypeGpuDriverBind;
+    uint64_t now_ns = sim_clock_now(image);
+    uint32_t bound = bound_gpus(image, now_ns);
+    pthread_mutex_lock(&lock);
+    struct nvmlSystemEventSet_st *s = system_set_of(image, request->set);
+    if (s && !(request->eventTypes & ~known)) {
+        if (s->mask == 0) {
+            s->seen_ns = now_ns;
+            s->bound = bound;
+        }
+        s->mask |= request->eventTypes;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!s)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    return request->eventTypes & ~known ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
+}
+
+/* `dataSize` is the room in `data`, in events. */
+nvmlReturn_t nvmlSystemEventSetWait(nvmlSystemEventSetWaitRequest_t *request)
+{
+    NvmlFn fn = NVML_FN_nvmlSystemEventSetWait;
+    SimImage *image;
+    nvmlReturn_t rc = nvml_enter(fn, &image);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    if (!request)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    rc = nvml_check_tag(fn, request->version, nvmlSystemEventSetWaitRequest_v1);
+    if (rc != NVML_SUCCESS)
+        return rc;
+    if (!request->data || request->dataSize == 0)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    int64_t end = real_ms() + request->timeoutms;
+    pthread_mutex_lock(&lock);
+    struct nvmlSystemEventSet_st *s = system_set_of(image, request->set);
+    rc = s ? NVML_ERROR_TIMEOUT : NVML_ERROR_INVALID_ARGUMENT;
+    if (s)
+        s->waiters++;
+    while (rc == NVML_ERROR_TIMEOUT) {
+        request->numEvent = s->mask ? system_take(image, s, request->data, request->dataSize) : 0;
+        if (request->numEvent > 0)
+            rc = NVML_SUCCESS;
+        else if (s->closed)
+            rc = NVML_ERROR_INVALID_ARGUMENT;
+        int64_t left = end - real_ms();
+        if (rc != NVML_ERROR_TIMEOUT || left <= 0)
+            break;
+        pthread_mutex_unlock(&lock);
+        sim_clock_wait(image, SIM_FOREVER, left < LOOK_AGAIN_MS ? (int)left : LOOK_AGAIN_MS);
+        pthread_mutex_lock(&lock);
+    }
+    if (s && --s->waiters == 0 && s->closed)
+        s->used = 0;
+    pthread_mutex_unlock(&lock);
+    return rc;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NVLink: a link index from 36 on is an argument error, one that the board does not have is not supported. With MIG on,
+ * links read as down and nothing else about them can be asked.
+ */
+#include "sim/nvml/getter.h"
+
+#include <stdio.h>
+
+enum { NVSWITCHES = 4, NVSWITCH_FIRST_BUS = 0x05, BUSES = 256 };
+#define NVSWITCH_PCI_ID 0x22A310DEu
+
+/* Enters a function about one link. */
+static nvmlReturn_t enter_link(NvmlFn fn, nvmlDevice_t device, unsigned int link, const void *out, NvmlCall *ret)
+{
+    const nvmlReturn_t r = nvml_enter_device(fn, device, NVML_TAKES_GPU_NS, ret);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    if (!out || link >= NVML_NVLINK_MAX_LINKS)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    return link < ret->board->link_count ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+}
+
+/* The same for what MIG takes away. */
+static nvmlReturn_t enter_link_no_mig(NvmlFn fn, nvmlDevice_t device, unsigned int link, const void *out, NvmlCall *ret)
+{
+    const nvmlReturn_t r = enter_link(fn, device, link, out, ret);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    return ret->now->cond.mig_mode ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
+}
+
+static int link_down(const NvmlCall *c, unsigned int link)
+{
+    return c->now->cond.link[link].state == NVML_NVLINK_STATE_INACTIVE;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link, nvmlEnableState_t *active)
+{
+    NvmlCall c;
+    const nvmlReturn_t r = enter_link(NVML_FN_nvmlDeviceGetNvLinkState, device, link, active, &c);
+
+    if (r == NVML_SUCCESS)
+        *active = c.now->cond.mig_mode || link_down(&c, link) ? NVML_FEATURE_DISABLED : NVML_FEATURE_ENABLED;
+    return r;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned int link, unsigned int *version)
+{
+    NvmlCall c;
+    const nvmlReturn_t r = enter_link_no_mig(NVML_FN_nvmlDeviceGetNvLinkVersion, device, link, version, &c);
+
+    if (r == NVML_SUCCESS)
+        *version = c.board->link_version;
+    return r;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned int link, nvmlNvLinkCapability_t capability,
+                                           unsigned int *result)
+{
+    NvmlCall c;
+    const nvmlReturn_t r = enter_link_no_mig(NVML_FN_nvmlDeviceGetNvLinkCapability, device, link, result, &c);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    if ((unsigned int)capability >= NVML_NVLINK_CAP_COUNT)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    *result = capability != NVML_NVLINK_CAP_SLI_BRIDGE || c.board->has_display;
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned int link, nvmlNvLinkErrorCounter_t counter,
+                                             unsigned long long *value)
+{
+    NvmlCall c;
+    const nvmlReturn_t r = enter_link_no_mig(NVML_FN_nvmlDeviceGetNvLinkErrorCounter, device, link, value, &c);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    if ((unsigned int)counter >= NVML_NVLINK_ERROR_COUNT)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    *value = (unsigned long long)c.now->cond.link[link].count[counter];
+    return NVML_SUCCESS;
+}
+
+/* ---- the other end ---------------------------------------------------------------------------------------------- */
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned int link,
+                                                 nvmlIntNvLinkDeviceType_t *type)
+{
+    NvmlCall c;
+    const nvmlReturn_t r = enter_link_no_mig(NVML_FN_nvmlDeviceGetNvLinkRemoteDeviceType, device, link, type, &c);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    if (link_down(&c, link))
+        *type = NVML_NVLINK_DEVICE_TYPE_UNKNOWN;
+    else
+        *type = c.board->link_to_switch ? NVML_NVLINK_DEVICE_TYPE_SWITCH : NVML_NVLINK_DEVICE_TYPE_GPU;
+    return NVML_SUCCESS;
+}
+
+static void fill_pci(nvmlPciInfo_t *pci, const SimGpuId *at, unsigned int device_id, unsigned int subsystem_id)
+{
+    *pci = (nvmlPciInfo_t){.domain = at->domain,
+                           .bus = at->bus,
+                           .device = at->device,
+                           .pciDeviceId = device_id,
+                           .pciSubSystemId = subsystem_id};
+    snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.0", at->domain & 0xffff, at->bus & 0xff,
+             at->device & 0xff);
+    snprintf(pci->busId, sizeof pci->busId, "%08X:%02X:%02X.0", at->domain, at->bus & 0xff, at->device & 0xff);
+}
+
+static int bus_has_gpu(const SimImage *image, uint32_t domain, uint32_t bus)
+{
+    for (uint32_t g = 0; g < image->gpu_count; g++)
+        if (image->gpus[g].domain == domain && image->gpus[g].bus == bus)
+            return 1;
+    return 0;
+}
+
+/* The n-th NVSwitch of the node: on the first buses that carry no GPU. */
+static uint32_t switch_bus(const SimImage *image, unsigned int n)
+{
+    for (uint32_t bus = NVSWITCH_FIRST_BUS; bus < BUSES; bus++)
+        if (!bus_has_gpu(image, 0, bus) && n-- == 0)
+            return bus;
+    return NVSWITCH_FIRST_BUS;
+}
+
+/* The GPU at the other end: the links are shared out evenly among the GPUs of the same board. -1: there is none. */
+static int peer_gpu(const NvmlCall *c, unsigned int link)
+{
+    uint32_t peers[SIM_GPU_MAX], count = 0;
+
+    for (uint32_t g = 0; g < c->image->gpu_count; g++)
+        if (g != c->gpu && c->image->gpus[g].board == c->id->board)
+            peers[count++] = g;
+    return count ? (int)peers[link * count / c->board->link_count] : -1;
+}
+
+static nvmlReturn_t remote_pci(NvmlFn fn, nvmlDevice_t device, unsigned int link, const void *out, nvmlPciInfo_t *ret)
+{
+    NvmlCall c;
+    const nvmlReturn_t r = enter_link_no_mig(fn, device, link, out, &c);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    if (link_down(&c, link))
+        return NVML_ERROR_NOT_SUPPORTED;
+    if (c.board->link_to_switch) {
+        const SimGpuId at = {.bus = switch_bus(c.image, link * NVSWITCHES / c.board->link_count)};
+        fill_pci(ret, &at, NVSWITCH_PCI_ID, 0);
+        return NVML_SUCCESS;
+    }
+    const int peer = peer_gpu(&c, link);
+    if (peer < 0)
+        return NVML_ERROR_NOT_SUPPORTED;
+    fill_pci(ret, &c.image->gpus[peer], c.board->pci_device_id, c.board->pci_subsystem_id);
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned int link, nvmlPciInfo_t *pci)
+{
+    nvmlPciInfo_t full;
+    const nvmlReturn_t r = remote_pci(NVML_FN_nvmlDeviceGetNvLinkRemotePciInfo_v2, device, link, pci, &full);
+
+    if (r == NVML_SUCCESS)
+        *pci = full;
+    return r;
+}
+
+/* The callers of the oldest form own 36 bytes. */
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsigned int link, nvmlPciInfo_v1_t *pci)
+{
+    nvmlPciInfo_t full;
+    const nvmlReturn_t r = remote_pci(NVML_FN_nvmlDeviceGetNvLinkRemotePciInfo, device, link, pci, &full);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    *pci = (nvmlPciInfo_v1_t){.domain = full.domain,
+                              .bus = full.bus,
+                              .device = full.device,
+                              .pciDeviceId = full.pciDeviceId,
+                              .pciSubSystemId = full.pciSubSystemId};
+    snprintf(pci->busId, sizeof pci->busId, "%s", full.busIdLegacy);
+    return NVML_SUCCESS;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a Scenario to its image. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/owner.h"
+#include "sim/core/control.h"
+#include "sim/core/kinds.h"
+#include "sim/core/num.h"
+#include "sim/scenario/identity.h"
+#include "sim/scenario/parse.h"
+
+OWNER_POINTER(SimImage, sim_image_close);
+
+static void text_put(char *to, size_t size, const char *text)
+{
+    snprintf(to, size, "%s", text ? text : "");
+}
+
+static uint64_t now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void node_fill(SimImage *image, const Scenario *s, const ScenarioBuild *how, uint64_t seed)
+{
+    const char *driver = how->driver ? how->driver : s->node.driver;
+    image->generation = how->generation ? how->generation
+                        : how->driver   ? scenario_generation(how->driver)
+                                        : s->node.generation;
+    text_put(image->scenario, sizeof image->scenario, s->name);
+    text_put(image->driver, sizeof image->driver, driver);
+    snprintf(image->nvml, sizeof image->nvml, "%u.%s", s->node.cuda_version / 1000, driver);
+    text_put(image->hostname, sizeof image->hostname, s->node.hostname);
+    text_put(image->kernel_log, sizeof image->kernel_log, how->kernel_log);
+    text_put(image->root, sizeof image->root, how->root);
+    image->cuda_version = s->node.cuda_version;
+    image->seed = seed;
+    image->epoch_us = s->node.start_us ? s->node.start_us : how->now_us ? how->now_us : now_us();
+}
+
+static void boards_fill(SimImage *image, const Scenario *s)
+{
+    for (uint32_t i = 0; i < s->gpu_count; i++) {
+        uint32_t k = 0;
+        while (k < image->board_count && strcmp(image->boards[k].key, s->gpus[i].board->key) != 0)
+            k++;
+        if (k == image->board_count)
+            image->boards[image->board_count++] = *s->gpus[i].board;
+        image->gpus[i].board = k;
+    }
+}
+
+static int barrier(const SimWork *work)
+{
+    for (uint32_t i = 0; i < work->phase_count; i++)
+        if (work->phases[i].flags & SIM_PHASE_BARRIER)
+            return 1;
+    return 0;
+}
+
+/* Replicas that never wait for each other are no job, or one that ends would hang the others. */
+int scenario_work_fill(SimWork *out, const ScenarioWork *w, const SimBoard *board, uint64_t seed, Err *err)
+{
+    text_put(out->kind, sizeof out->kind, w->kind);
+    text_put(out->name, sizeof out->name, w->process);
+    out->gpu = w->gpu;
+    out->mig = w->mig;
+    out->rank = w->rank;
+    out->uid = w->uid;
+    out->fixed_pid = w->pid;
+    out->memory_mib = w->memory_mib;
+    out->leak_mib_per_s = w->leak_mib_per_s;
+    out->slow = w->slow;
+    out->offset_s = w->offset_s;
+    SimKindParam param = {.step_s = w->step_s,
+                          .intensity = w->intensity,
+                          .load = w->load,
+                          .ranks = w->ranks,
+                          .seed = sim_hash(seed, w->pid, 0x776f726b)};
+    int rc = sim_kind_fill(out, board, &param);
+    if (rc < 0)
+        return err_set(err, rc, "work '%s': kind '%s' cannot run on %s", w->name, w->kind, board->name);
+    out->job = barrier(out) ? w->job : SIM_NONE;
+    return 0;
+}
+
+static int ops_fill(SimImage *image, const Scenario *s, Err *err)
+{
+    for (size_t i = 0; i < s->op_count; i++) {
+        SimOp op = s->ops[i].op;
+        op.origin = SIM_FROM_SCENARIO;
+        op.text = 0;
+        if (s->ops[i].text && !(op.text = sim_text_add(image, s->ops[i].text)))
+            return err_set(err, -E2BIG, "scenario '%s': its texts are longer than %d bytes", s->name, SIM_TEXT_MAX);
+        if (sim_op_add(image, &op) < 0)
+            return err_set(err, -E2BIG, "scenario '%s': more than %d ops", s->name, SIM_OP_MAX);
+    }
+    return 0;
+}
+
+static int image_fill(SimImage *image, const Scenario *s, const ScenarioBuild *how, Err *err)
+{
+    uint64_t seed = how->seed ? how->seed : s->node.seed;
+    node_fill(image, s, how, seed);
+    boards_fill(image, s);
+    identity_fill(s, seed, image->gpus);
+    for (size_t i = 0; i < s->work_count; i++) {
+        TRY(scenario_work_fill(&image->works[i], &s->works[i], s->gpus[s->works[i].gpu].board, seed, err));
+        image->work_count = (uint32_t)i + 1;
+    }
+    TRY(ops_fill(image, s, err));
+    sim_plan_build(image);
+    if (image->events_dropped || image->segs_dropped)
+        return err_set(err, -E2BIG, "scenario '%s' is too long: %u events and %u changes do not fit", s->name,
+                       image->events_dropped, image->segs_dropped);
+    return 0;
+}
+
+int scenario_build(const Scenario *scenario, const ScenarioBuild *how, const char *path, SimImage **ret, Err *err)
+{
+    static const ScenarioBuild none = {0};
+    CLEANUP(sim_image_close_at) SimImage *image = sim_image_create(path, scenario->gpu_count);
+    if (!image)
+        return err_errno(err, "create '%s'", path);
+    int rc = image_fill(image, scenario, how ? how : &none, err);
+    if (rc < 0) {
+        unlink(path);
+        return rc;
+    }
+    *ret = TAKE(image);
+    return 0;
+}
+
+int scenario_compile(const char *const *scenario_dirs, const char *const *board_dirs, const char *what,
+                     const ScenarioBuild *how, const char *path, SimImage **ret, Err *err)
+{
+    CLEANUP(arena_done) Arena arena = {0};
+    CLEANUP(board_set_done) BoardSet boards;
+    const Scenario *scenario = NULL;
+    board_set_init(&boards, board_dirs);
+    TRY(scenario_load(scenario_dirs, what, &boards, &arena, &scenario, err));
+    return scenario_build(scenario, how, path, ret, err);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading a scenario: the order of its parts, the node, the verdicts. Nothing here makes a file. */
+#include "sim/scenario/parse.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/owner.h"
+#include "sim/scenario/value.h"
+
+typedef struct NodeArgs {
+    const char *hostname, *driver, *cuda, *start;
+    uint32_t generation;
+    uint64_t seed;
+} NodeArgs;
+typedef struct TopArgs {
+    const char *about;
+    const YamlNode *node, *gpus, *work, *at, *truth;
+} TopArgs;
+
+static const char *const generation_names[] = {"by-driver", "535", "590", "610", NULL};
+static const uint32_t generations[] = {0, 535, 590, 610};
+
+#define NODE(k, type, member, hi, n, d, h)                                                                             \
+    {                                                                                                                  \
+        k, type, 0, offsetof(NodeArgs, member), 0, 0, hi, n, d, NULL, h                                                \
+    }
+static const Field node_fields[] = {
+    NODE("hostname", FIELD_TEXT, hostname, 0, NULL, "gpu-node-01", "name of the node"),
+    NODE("driver", FIELD_TEXT, driver, 0, NULL, "590.48.01", "driver version"),
+    NODE("cuda", FIELD_TEXT, cuda, 0, NULL, "13.1", "CUDA version of the driver"),
+    NODE("generation", FIELD_ENUM, generation, 0, generation_names, "by-driver", "which functions the library exports"),
+    NODE("seed", FIELD_U64, seed, 9e15, NULL, "1", "identities, spread of silicon and cooling, pids"),
+    NODE("start", FIELD_TEXT, start, 0, NULL, "2026-01-05T08:00:00Z", "wall clock at time 0, or now"),
+};
+#define TOP(k, type, fl, member, h)                                                                                    \
+    {                                                                                                                  \
+        k, type, fl, offsetof(TopArgs, member), 0, 0, 0, NULL, NULL, NULL, h                                           \
+    }
+static const Field top_fields[] = {
+    TOP("about", FIELD_TEXT, FIELD_NEEDED, about, "one line: what this is"),
+    TOP("node", FIELD_NODE, 0, node, "the machine"),
+    TOP("gpus", FIELD_NODE, FIELD_NEEDED, gpus, "its GPUs: a mapping, or a list of them"),
+    TOP("work", FIELD_NODE, 0, work, "what runs"),
+    TOP("at", FIELD_NODE, 0, at, "what happens when"),
+    TOP("truth", FIELD_NODE, FIELD_NEEDED, truth, "what a right monitor concludes; [] for nothing"),
+};
+static const FieldSet node_set = {node_fields, ARRAY_LEN(node_fields), "'node'"};
+static const FieldSet top_set = {top_fields, ARRAY_LEN(top_fields), "a scenario"};
+
+/* "13.1" to 13010; 0 where it is none. */
+static uint32_t cuda_number(const char *text)
+{
+    const char *dot = strchr(text, '.');
+    char *end = NULL;
+    if (!dot || dot == text || strspn(text, "0123456789.") != strlen(text) || strlen(text) > 6 || !dot[1])
+        return 0;
+    unsigned long major = strtoul(text, NULL, 10), minor = strtoul(dot + 1, &end, 10);
+    return *end || major < 9 || major > 99 || minor > 99 ? 0 : (uint32_t)(major * 1000 + minor * 10);
+}
+
+uint32_t scenario_generation(const char *driver)
+{
+    long major = strtol(driver, NULL, 10);
+    return major < 560 ? 535 : major < 600 ? 590 : 610;
+}
+
+static int parse_node(Parse *parse, const YamlNode *node, Err *err)
+{
+    NodeArgs args = {0};
+    bool seen[FIELD_MAX];
+    ScenarioNode *out = &parse->out->node;
+    TRY(field_defaults(&node_set, parse->arena, &args, err));
+    TRY(field_read_map(&node_set, node, parse->arena, &args, seen, err));
+    size_t len = strlen(args.hostname);
+    if (len == 0 || len >= SIM_NAME_MAX)
+        return field_fail(yaml_get(node, "hostname"), err, "'hostname' must have 1 to %d bytes", SIM_NAME_MAX - 1);
+    len = strlen(args.driver);
+    if (len < 5 || len > 20 || strspn(args.driver, "0123456789.") != len || strtol(args.driver, NULL, 10) < 450)
+        return field_fail(yaml_get(node, "driver"), err, "'driver' must be a version from 450 on like 590.48.01");
+    out->cuda_version = cuda_number(args.cuda);
+    if (!out->cuda_version)
+        return field_fail(yaml_get(node, "cuda"), err, "'cuda' must be a version like \"13.1\"");
+    if (strcmp(args.start, "now") != 0 && value_time(args.start, &out->start_us) < 0)
+        return field_fail(yaml_get(node, "start"), err, "'start' must be now or a time like 2026-01-05T08:00:00Z");
+    out->hostname = args.hostname;
+    out->driver = args.driver;
+    out->generation = args.generation ? generations[args.generation] : scenario_generation(args.driver);
+    out->seed = args.seed;
+    return 0;
+}
+
+static int parse_truths(Parse *parse, const YamlNode *list, Err *err)
+{
+    TRY(yaml_want(list, YAML_SEQ, "truth", err));
+    if (list->len > SCENARIO_TRUTHS_MAX)
+        return field_fail(list, err, "'truth' must have at most %d entries", SCENARIO_TRUTHS_MAX);
+    ScenarioTruth *truths = arena_calloc(parse->arena, list->len ? list->len : 1, sizeof *truths);
+    for (size_t i = 0; i < list->len; i++) {
+        TRY(truth_read(list->items[i], parse->out->gpu_count, parse->arena, &truths[i], err));
+        size_t k = 0;
+        while (truths[i].work && k < parse->works.len && strcmp(parse->works.at[k].name, truths[i].work) != 0)
+            k++;
+        if (truths[i].work && k == parse->works.len)
+            return field_fail(yaml_get(list->items[i], "work"), err, "unknown work '%.40s'", truths[i].work);
+    }
+    parse->out->truths = truths;
+    parse->out->truth_count = list->len;
+    return 0;
+}
+
+typedef struct Placed {
+    uint64_t t_ns;
+    size_t at;
+} Placed;
+
+static int by_time(const void *a, const void *b)
+{
+    const Placed *x = a, *y = b;
+    if (x->t_ns != y->t_ns)
+        return x->t_ns < y->t_ns ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* Hands ops (in time order, else as they were made) and works over to the arena. */
+static void parse_finish(Parse *parse)
+{
+    size_t n = parse->ops.len;
+    Placed *order = arena_calloc(parse->arena, n ? n : 1, sizeof *order);
+    for (size_t i = 0; i < n; i++)
+        order[i] = (Placed){parse->ops.at[i].op.t_ns, i};
+    if (n)
+        qsort(order, n, sizeof *order, by_time);
+    ScenarioOp *ops = arena_calloc(parse->arena, n ? n : 1, sizeof *ops);
+    for (size_t i = 0; i < n; i++)
+        ops[i] = parse->ops.at[order[i].at];
+    parse->out->ops = ops;
+    parse->out->op_count = n;
+    parse->out->works = parse->works.len
+                            ? arena_memdup(parse->arena, parse->works.at, parse->works.len * sizeof *parse->works.at)
+                            : NULL;
+    parse->out->work_count = parse->works.len;
+}
+
+static int parse_all(Parse *parse, const YamlNode *root, Err *err)
+{
+    TopArgs top = {0};
+    bool seen[FIELD_MAX];
+    TRY(field_read_map(&top_set, root, parse->arena, &top, seen, err));
+    if (strpbrk(top.about, "\r\n") || strlen(top.about) > 200)
+        return field_fail(yaml_get(root, "about"), err, "'about' must be one line of at most 200 bytes");
+    parse->out->about = top.about;
+    TRY(parse_node(parse, top.node, err));
+    TRY(parse_gpus(parse, top.gpus, err));
+    TRY(parse_works(parse, top.work, err));
+    TRY(parse_timeline(parse, top.at, err));
+    TRY(parse_truths(parse, top.truth, err));
+    if (parse->ops.len > SCENARIO_OPS_MAX)
+        return field_fail(root, err, "the scenario has more than %d ops", SCENARIO_OPS_MAX);
+    parse_finish(parse);
+    return 0;
+}
+
+int scenario_parse(const char *file, const char *text, size_t len, BoardSet *boards, Arena *arena, const Scenario **ret,
+                   Err *err)
+{
+    const YamlNode *root = NULL;
+    TRY(yaml_load(file, text, len, arena, &root, err));
+    if (!root)
+        return err_set(err, -EINVAL, "%s: the file is empty", file);
+    Parse parse = {.boards = boards, .arena = arena, .out = arena_alloc(arena, sizeof *parse.out)};
+    parse.out->name = library_name_of(file, arena);
+    int rc = parse_all(&parse, root, err);
+    step_node_done(&parse.node);
+    vec_done(&parse.ops);
+    vec_done(&parse.works);
+    if (rc == 0)
+        *ret = parse.out;
+    return rc;
+}
+
+int scenario_load(const char *const *dirs, const char *what, BoardSet *boards, Arena *arena, const Scenario **ret,
+                  Err *err)
+{
+    const char *path = NULL;
+    CLEANUP(str_done) Str text;
+    str_init(&text, LIBRARY_BYTES_MAX);
+    TRY(library_find(dirs, what, arena, &path, err));
+    TRY(file_read(path, LIBRARY_BYTES_MAX, &text, err));
+    return scenario_parse(path, text.text, text.len, boards, arena, ret, err);
+}
+
+void scenario_node_page(Str *out)
+{
+    str_add(out, "| key | takes | default | what |\n|---|---|---|---|\n");
+    for (size_t i = 0; i < ARRAY_LEN(top_fields); i++)
+        field_page(&top_fields[i], out);
+    str_add(out, "\n`node`:\n\n| key | takes | default | what |\n|---|---|---|---|\n");
+    for (size_t i = 0; i < ARRAY_LEN(node_fields); i++)
+        field_page(&node_fields[i], out);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Inside the steps: the functions that turn one occurrence of a step into ops (one per row of step_rows.c), and the
+ * names that rows and functions share. Each checks what its row cannot know (the board, the works), then appends ops.
+ */
+#include "sim/scenario/step.h"
+
+int make_xid(StepRun *run, Err *err);
+int make_event(StepRun *run, Err *err);
+int make_ecc(StepRun *run, Err *err);
+int make_clear_ecc(StepRun *run, Err *err);
+int make_remap(StepRun *run, Err *err);
+int make_retire(StepRun *run, Err *err);
+int make_sram(StepRun *run, Err *err);
+int make_thermal(StepRun *run, Err *err);
+int make_fan(StepRun *run, Err *err);
+int make_power_brake(StepRun *run, Err *err);
+int make_slowdown(StepRun *run, Err *err);
+int make_power_limit(StepRun *run, Err *err);
+int make_lost(StepRun *run, Err *err);
+int make_reset_required(StepRun *run, Err *err);
+int make_reset(StepRun *run, Err *err);
+int make_inforom(StepRun *run, Err *err);
+int make_set(StepRun *run, Err *err);
+int make_link(StepRun *run, Err *err);
+int make_pcie(StepRun *run, Err *err);
+int make_aer(StepRun *run, Err *err);
+int make_fabric(StepRun *run, Err *err);
+int make_sxid(StepRun *run, Err *err);
+int make_driver(StepRun *run, Err *err);
+int make_fabric_manager(StepRun *run, Err *err);
+int make_hang(StepRun *run, Err *err);
+int make_plug(StepRun *run, Err *err);
+int make_kmsg(StepRun *run, Err *err);
+int make_oom(StepRun *run, Err *err);
+int make_start(StepRun *run, Err *err);
+int make_stop(StepRun *run, Err *err);
+int make_mig_mode(StepRun *run, Err *err);
+int make_mig_create(StepRun *run, Err *err);
+int make_mig_destroy(StepRun *run, Err *err);
+
+/* Names of `pick`, in the order of the numbers they stand for. */
+extern const char *const step_event_names[],
+    *const step_location_names[],
+        *const step_severity_names[],
+            *const step_action_names[],
+                *const step_link_names[], *const step_counter_names[],
+                                              *const step_fabric_names[],
+                                                  *const step_health_names[],
+                                                      *const step_driver_names[],
+                                                          *const step_up_names[], *const step_plug_names[],
+                                                                                      *const step_compute_names[],
+                                                                                          *const step_ecc_kind_names[],
+                                                                                              *const step_aer_names[];

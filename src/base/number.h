@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers from and to text, independent of the locale. Parsers are strict: the whole text must match, no blanks, no
+ * leading '+', and the value must lie in min..max. Writers write into the caller's buffer, put no NUL and return
+ * the length. Any thread. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum {
+    NUMBER_U64_MAX = 20,    /* bytes of 18446744073709551615 */
+    NUMBER_I64_MAX = 20,    /* bytes of -9223372036854775808 */
+    NUMBER_DOUBLE_MAX = 24, /* bytes of -2.2250738585072014e-308 */
+    NUMBER_HEX_MAX = 16,    /* bytes of ffffffffffffffff */
+};
+
+/* Decimal digits only. -EINVAL for another shape, -ERANGE outside min..max (inclusive). */
+int number_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret, Err *err);
+
+/* As number_parse_u64, a leading '-' allowed. */
+int number_parse_i64(const char *text, int64_t min, int64_t max, int64_t *ret, Err *err);
+
+/* Decimal notation with optional fraction and exponent ("1", "-0.5", ".5", "1e-3"), correctly rounded. "Inf", "+Inf"
+ * and "-Inf" are accepted where min..max holds them; NaN and hexadecimal are not. -EINVAL, -ERANGE. */
+int number_parse_double(const char *text, double min, double max, double *ret, Err *err);
+
+/* Hexadecimal digits, either case, with or without "0x". -EINVAL, -ERANGE over max. */
+int number_parse_hex(const char *text, uint64_t max, uint64_t *ret, Err *err);
+
+/* As their namesakes for the first `len` bytes of `text`, which needs no NUL. */
+int number_parsen_u64(const char *text, size_t len, uint64_t min, uint64_t max, uint64_t *ret, Err *err);
+int number_parsen_double(const char *text, size_t len, double min, double max, double *ret, Err *err);
+
+/* Write without a NUL and return the length. */
+size_t number_write_u64(char out[NUMBER_U64_MAX], uint64_t value);
+size_t number_write_i64(char out[NUMBER_I64_MAX], int64_t value);
+size_t number_write_hex(char out[NUMBER_HEX_MAX], uint64_t value);
+
+/* The shortest decimal text that reads back as exactly `value`; of those the closest. Plain notation from 1e-4 to
+ * under 1e17, otherwise "1.5e+20". NaN is "NaN", infinities are "+Inf" and "-Inf", as Prometheus writes them.
+ * No NUL; returns the length, at most NUMBER_DOUBLE_MAX. */
+size_t number_write_double(char out[NUMBER_DOUBLE_MAX], double value);
+
+static inline uint64_t number_min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t number_max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Growable text. Invariant: text[len] is a NUL, len <= max; cap is 0 while text is the shared empty one. */
+#include "base/str.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { STR_CAP_MIN = 64 };
+
+/* What an empty Str points to. Never written to. */
+static char nothing[1];
+
+void str_init(Str *str, size_t max_bytes)
+{
+    *str = (Str){.text = nothing, .max = max_bytes < SIZE_MAX / 4 ? max_bytes : SIZE_MAX / 4};
+}
+
+void str_init_room(Str *str, char *room, size_t size)
+{
+    assert(size > 0);
+    *str = (Str){.text = room, .cap = size, .max = size - 1};
+    room[0] = '\0';
+}
+
+void str_done(Str *str)
+{
+    if (str->cap)
+        free(str->text);
+    str_init(str, str->max);
+}
+
+void str_clear(Str *str)
+{
+    str->len = 0;
+    str->overflow = false;
+    if (str->cap)
+        str->text[0] = '\0';
+}
+
+bool str_reserve(Str *str, size_t more)
+{
+    size_t wanted;
+
+    if (more > str->max - str->len) {
+        str->overflow = true;
+        return false;
+    }
+    wanted = str->len + more + 1;
+    if (wanted <= str->cap)
+        return true;
+    if (wanted < str->cap * 2)
+        wanted = str->cap * 2;
+    if (wanted < STR_CAP_MIN)
+        wanted = STR_CAP_MIN;
+    if (wanted > str->max + 1)
+        wanted = str->max + 1;
+    str->text = xrealloc(str->cap ? str->text : NULL, wanted, 1);
+    str->cap = wanted;
+    str->text[str->len] = '\0';
+    return true;
+}
+
+void str_addn(Str *str, const char *text, size_t len)
+{
+    if (!len || !str_reserve(str, len))
+        return;
+    memcpy(str->text + str->len, text, len);
+    str->len += len;
+    str->text[str->len] = '\0';
+}
+
+void str_add(Str *str, const char *text)
+{
+    str_addn(str, text, strlen(text));
+}
+
+void str_addc(Str *str, char c)
+{
+    str_addn(str, &c, 1);
+}
+
+void str_addv(Str *str, const char *fmt, va_list args)
+{
+    va_list again;
+    int len;
+
+    va_copy(again, args);
+    len = vsnprintf(NULL, 0, fmt, again);
+    va_end(again);
+    if (len < 0) {
+        str->overflow = true;
+        return;
+    }
+    if (!len || !str_reserve(str, (size_t)len))
+        return;
+    vsnprintf(str->text + str->len, (size_t)len + 1, fmt, args);
+    str->len += (size_t)len;
+}
+
+void str_addf(Str *str, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    str_addv(str, fmt, args);
+    va_end(args);
+}
+
+void str_cut(Str *str, size_t len)
+{
+    assert(len <= str->len);
+    str->len = len;
+    if (str->cap)
+        str->text[len] = '\0';
+}
+
+char *str_take(Str *str)
+{
+    char *text = str->cap ? str->text : xstrdup("");
+
+    str_init(str, str->max);
+    return text;
+}
+
+int str_check(const Str *str, const char *what, Err *err)
+{
+    if (!str->overflow)
+        return 0;
+    return err_set(err, -EFBIG, "%s is larger than %zu bytes", what, str->max);
+}
+
+/* Bytes of the UTF-8 character at `text` (at most `len` long), 0 where there is none: no overlong forms, no
+ * surrogates, nothing over U+10FFFF (Unicode 15, table 3-7). */
+static size_t utf8_len(const unsigned char *text, size_t len)
+{
+    unsigned char first = text[0];
+    size_t need = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+
+    if (!need || need > len)
+        return 0;
+    for (size_t i = 1; i < need; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    if ((first == 0xe0 && text[1] < 0xa0) || (first == 0xed && text[1] > 0x9f))
+        return 0;
+    if ((first == 0xf0 && text[1] < 0x90) || (first == 0xf4 && text[1] > 0x8f))
+        return 0;
+    return need;
+}
+
+static void add_json_escape(Str *str, unsigned char c)
+{
+    static const char hex[] = "0123456789abcdef";
+    static const char names[] = "btn?fr"; /* 8 backspace .. 13 return */
+
+    if (c == '"' || c == '\\') {
+        char escape[] = {'\\', (char)c};
+
+        str_addn(str, escape, sizeof(escape));
+    } else if (c >= 8 && c <= 13 && c != 11) {
+        char escape[] = {'\\', names[c - 8]};
+
+        str_addn(str, escape, sizeof(escape));
+    } else {
+        char escape[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+
+        str_addn(str, escape, sizeof(escape));
+    }
+}
+
+void str_addn_json(Str *str, const char *text, size_t len)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    size_t from = 0, at = 0;
+
+    str_addc(str, '"');
+    while (at < len) {
+        bool escape = bytes[at] < 0x20 || bytes[at] == '"' || bytes[at] == '\\';
+        size_t width = escape ? 0 : utf8_len(bytes + at, len - at);
+
+        if (width) {
+            at += width;
+            continue;
+        }
+        str_addn(str, text + from, at - from);
+        if (escape)
+            add_json_escape(str, bytes[at]);
+        else
+            str_add(str, "\xef\xbf\xbd");
+        from = ++at;
+    }
+    if (at > from)
+        str_addn(str, text + from, at - from);
+    str_addc(str, '"');
+}
+
+void str_add_json(Str *str, const char *text)
+{
+    str_addn_json(str, text, strlen(text));
+}

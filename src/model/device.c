@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Identity of devices: equality, order, keys, names. No state, any thread. */
+
+#include "model/device.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const kinds[] = {
+    [DEVICE_NODE] = "node",
+    [DEVICE_GPU] = "gpu",
+    [DEVICE_GPU_INSTANCE] = "gpu_instance",
+    [DEVICE_COMPUTE_INSTANCE] = "compute_instance",
+    [DEVICE_LINK] = "link",
+    [DEVICE_SWITCH] = "switch",
+    [DEVICE_SWITCH_LINK] = "switch_link",
+};
+
+static const char *const vendors[] = {
+    [DEVICE_VENDOR_UNKNOWN] = "unknown",
+    [DEVICE_NVIDIA] = "nvidia",
+    [DEVICE_AMD] = "amd",
+};
+
+static const struct {
+    DeviceArch arch;
+    const char *text;
+} archs[] = {
+    {DEVICE_ARCH_KEPLER, "kepler"}, {DEVICE_ARCH_MAXWELL, "maxwell"}, {DEVICE_ARCH_PASCAL, "pascal"},
+    {DEVICE_ARCH_VOLTA, "volta"},   {DEVICE_ARCH_TURING, "turing"},   {DEVICE_ARCH_AMPERE, "ampere"},
+    {DEVICE_ARCH_ADA, "ada"},       {DEVICE_ARCH_HOPPER, "hopper"},   {DEVICE_ARCH_BLACKWELL, "blackwell"},
+    {DEVICE_ARCH_RUBIN, "rubin"},
+};
+
+enum { ARCH_COUNT = sizeof archs / sizeof archs[0] };
+
+void device_init(Device *device, DeviceKind kind)
+{
+    *device = (Device){
+        .kind = kind,
+        .index = DEVICE_NO_NUMBER,
+        .minor = DEVICE_NO_NUMBER,
+        .gpu_instance = DEVICE_NO_NUMBER,
+        .compute_instance = DEVICE_NO_NUMBER,
+        .link = DEVICE_NO_NUMBER,
+    };
+}
+
+static bool is_instance(const Device *device)
+{
+    return device->kind == DEVICE_GPU_INSTANCE || device->kind == DEVICE_COMPUTE_INSTANCE;
+}
+
+static bool is_link(const Device *device)
+{
+    return device->kind == DEVICE_LINK || device->kind == DEVICE_SWITCH_LINK;
+}
+
+static bool is_switch(const Device *device)
+{
+    return device->kind == DEVICE_SWITCH || device->kind == DEVICE_SWITCH_LINK;
+}
+
+/* The UUID of the whole GPU or switch that a device is or is part of. */
+static const char *whole_uuid(const Device *device)
+{
+    return is_instance(device) || is_link(device) ? device->parent_uuid : device->uuid;
+}
+
+static int compare_number(uint32_t a, uint32_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* The numbers that tell the parts of one GPU apart; those that a kind does not use do not count. */
+static int compare_part(const Device *a, const Device *b)
+{
+    int order = 0;
+
+    if (is_link(a) && is_link(b))
+        return compare_number(a->link, b->link);
+    if (is_instance(a) && is_instance(b))
+        order = compare_number(a->gpu_instance, b->gpu_instance);
+    if (order == 0) /* a GPU before its instances, a GPU instance before its compute instances, links at the end */
+        order = (int)a->kind - (int)b->kind;
+    if (order == 0 && a->kind == DEVICE_COMPUTE_INSTANCE)
+        order = compare_number(a->compute_instance, b->compute_instance);
+    return order;
+}
+
+static bool same_whole(const Device *a, const Device *b)
+{
+    const char *left = whole_uuid(a), *right = whole_uuid(b);
+
+    if (left[0] != '\0' && right[0] != '\0')
+        return strcmp(left, right) == 0;
+    return a->has_pci && b->has_pci && pci_compare(a->pci, b->pci) == 0;
+}
+
+bool device_equal(const Device *a, const Device *b)
+{
+    if (a->kind != b->kind)
+        return false;
+    return a->kind == DEVICE_NODE || (same_whole(a, b) && compare_part(a, b) == 0);
+}
+
+int device_compare(const Device *a, const Device *b)
+{
+    int order = (int)(b->kind == DEVICE_NODE) - (int)(a->kind == DEVICE_NODE);
+
+    if (order == 0)
+        order = (int)is_switch(a) - (int)is_switch(b);
+    if (order == 0)
+        order = (int)b->has_pci - (int)a->has_pci;
+    if (order == 0 && a->has_pci)
+        order = pci_compare(a->pci, b->pci);
+    if (order == 0)
+        order = strcmp(whole_uuid(a), whole_uuid(b));
+    return order != 0 ? order : compare_part(a, b);
+}
+
+/* snprintf that appends; the cap holds every key that can be built. */
+static int key_part(char text[DEVICE_KEY_CAP], int at, const char *word, uint32_t number)
+{
+    int length = snprintf(text + at, DEVICE_KEY_CAP - (size_t)at, "/%s/%" PRIu32, word, number);
+
+    assert(length > 0 && at + length < DEVICE_KEY_CAP);
+    return at + length;
+}
+
+static bool knows_parts(const Device *device)
+{
+    switch (device->kind) {
+    case DEVICE_GPU_INSTANCE:
+        return device->gpu_instance != DEVICE_NO_NUMBER;
+    case DEVICE_COMPUTE_INSTANCE:
+        return device->gpu_instance != DEVICE_NO_NUMBER && device->compute_instance != DEVICE_NO_NUMBER;
+    case DEVICE_LINK:
+    case DEVICE_SWITCH_LINK:
+        return device->link != DEVICE_NO_NUMBER;
+    default:
+        return true;
+    }
+}
+
+int device_key(const Device *device, char text[DEVICE_KEY_CAP])
+{
+    char pci[PCI_TEXT_CAP];
+    const char *whole = whole_uuid(device);
+    int at;
+
+    if (device->kind == DEVICE_NODE)
+        return snprintf(text, DEVICE_KEY_CAP, "node");
+    if (!knows_parts(device) || (whole[0] == '\0' && !device->has_pci))
+        return -EINVAL;
+    if (whole[0] == '\0')
+        whole = pci_format(device->pci, PCI_FORM_SYSFS, pci);
+    at = snprintf(text, DEVICE_KEY_CAP, "%s/%s", is_switch(device) ? "switch" : "gpu", whole);
+    assert(at > 0 && at < DEVICE_KEY_CAP);
+    if (is_instance(device))
+        at = key_part(text, at, "gi", device->gpu_instance);
+    if (device->kind == DEVICE_COMPUTE_INSTANCE)
+        at = key_part(text, at, "ci", device->compute_instance);
+    if (is_link(device))
+        at = key_part(text, at, "link", device->link);
+    return at;
+}
+
+const char *device_kind_text(DeviceKind kind)
+{
+    assert(kind < DEVICE_KIND_END);
+    return kinds[kind];
+}
+
+bool device_kind_find(const char *text, DeviceKind *ret_kind)
+{
+    for (size_t i = 0; i < DEVICE_KIND_END; i++) {
+        if (strcmp(kinds[i], text) == 0) {
+            *ret_kind = (DeviceKind)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *device_vendor_text(DeviceVendor vendor)
+{
+    assert(vendor < DEVICE_VENDOR_END);
+    return vendors[vendor];
+}
+
+const char *device_arch_text(uint32_t arch)
+{
+    for (size_t i = 0; i < ARCH_COUNT; i++) {
+        if ((uint32_t)archs[i].arch == arch)
+            return archs[i].text;
+    }
+    return "unknown";
+}
+
+bool device_arch_find(const char *text, DeviceArch *ret_arch)
+{
+    for (size_t i = 0; i < ARCH_COUNT; i++) {
+        if (strcmp(archs[i].text, text) == 0) {
+            *ret_arch = archs[i].arch;
+            return true;
+        }
+    }
+    return false;
+}

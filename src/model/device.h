@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Who a device is: a GPU, a MIG instance of one, a link of one, an NVSwitch, or the node itself. Identity only, no
+ * readings; what stays the same while the device exists. Plain values without pointers, any thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/pci.h"
+
+typedef enum DeviceKind {
+    DEVICE_NODE,
+    DEVICE_GPU,
+    DEVICE_GPU_INSTANCE,     /* a MIG slice of memory and engines */
+    DEVICE_COMPUTE_INSTANCE, /* what NVML calls a MIG device */
+    DEVICE_LINK,             /* one NVLink of a GPU */
+    DEVICE_SWITCH,
+    DEVICE_SWITCH_LINK, /* one port of an NVSwitch */
+    DEVICE_KIND_END,
+} DeviceKind;
+
+typedef enum DeviceVendor { DEVICE_VENDOR_UNKNOWN, DEVICE_NVIDIA, DEVICE_AMD, DEVICE_VENDOR_END } DeviceVendor;
+
+/* NVIDIA architectures with NVML's numbers (nvmlDeviceArchitecture_t); newer ones keep their number. */
+typedef enum DeviceArch {
+    DEVICE_ARCH_UNKNOWN = 0,
+    DEVICE_ARCH_KEPLER = 2,
+    DEVICE_ARCH_MAXWELL = 3,
+    DEVICE_ARCH_PASCAL = 4,
+    DEVICE_ARCH_VOLTA = 5,
+    DEVICE_ARCH_TURING = 6,
+    DEVICE_ARCH_AMPERE = 7,
+    DEVICE_ARCH_ADA = 8,
+    DEVICE_ARCH_HOPPER = 9,
+    DEVICE_ARCH_BLACKWELL = 10,
+    DEVICE_ARCH_RUBIN = 13,
+} DeviceArch;
+
+/* A number that this device does not have. */
+#define DEVICE_NO_NUMBER UINT32_MAX
+
+/* Sizes as in nvml.h (uuid 96, name 96, serial 30), with their end. */
+#define DEVICE_UUID_CAP 96
+#define DEVICE_NAME_CAP 96
+#define DEVICE_SERIAL_CAP 32
+/* Room for any key and its end. */
+#define DEVICE_KEY_CAP 160
+
+/* Texts are "" where unknown, numbers DEVICE_NO_NUMBER. Start from device_init, not from zeroes. */
+typedef struct Device {
+    DeviceKind kind;
+    DeviceVendor vendor;
+    uint32_t arch;             /* DeviceArch, or a number newer than this list */
+    uint32_t index;            /* order of enumeration; changes over restarts, so never identity */
+    uint32_t minor;            /* N of /dev/nvidiaN */
+    uint32_t gpu_instance;     /* GI id */
+    uint32_t compute_instance; /* CI id within the GI */
+    uint32_t link;             /* link number, from 0 */
+    bool has_pci;              /* pci is known; instances and links carry their parent's */
+    PciAddress pci;
+    char uuid[DEVICE_UUID_CAP];        /* its own: GPU-..., MIG-... */
+    char parent_uuid[DEVICE_UUID_CAP]; /* the GPU or switch that an instance or link is part of */
+    char name[DEVICE_NAME_CAP];        /* product: NVIDIA H100 80GB HBM3 */
+    char board[DEVICE_NAME_CAP];       /* board part number */
+    char serial[DEVICE_SERIAL_CAP];
+} Device;
+
+/* An unknown device of this kind. */
+void device_init(Device *device, DeviceKind kind);
+
+/*
+ * Whether two describe the same thing: same kind, same GPU or switch (by UUID where both have one, else by PCI
+ * address), same instance and link numbers. Index, minor and names do not matter. Two that say too little are not
+ * equal.
+ */
+bool device_equal(const Device *a, const Device *b);
+
+/*
+ * Below 0, 0 or above 0, for sorting: the node, then GPUs by PCI address each followed by its instances and links, then
+ * switches each followed by its links. A total order that does not depend on the order of enumeration. Devices without
+ * a PCI address come last in their group, by UUID.
+ */
+int device_compare(const Device *a, const Device *b);
+
+/*
+ * The key that names a device in the store, in JSON and in incidents: "node", "gpu/GPU-..", "gpu/GPU-../gi/7",
+ * "gpu/GPU-../gi/7/ci/0", "gpu/GPU-../link/3", "switch/0000:05:00.0", "switch/0000:05:00.0/link/12". Without a UUID the
+ * PCI address stands for it. Returns the length written into text, or -EINVAL where the device says too little for a
+ * key.
+ */
+int device_key(const Device *device, char text[DEVICE_KEY_CAP]);
+
+/* "node", "gpu", "gpu_instance", "compute_instance", "link", "switch", "switch_link" */
+const char *device_kind_text(DeviceKind kind);
+bool device_kind_find(const char *text, DeviceKind *ret_kind);
+
+/* "nvidia", "amd", "unknown" */
+const char *device_vendor_text(DeviceVendor vendor);
+
+/* "hopper", ...; "unknown" for a number that is not in the list. */
+const char *device_arch_text(uint32_t arch);
+bool device_arch_find(const char *text, DeviceArch *ret_arch);

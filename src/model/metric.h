@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The metric catalogue: what can be measured, under which names, from where. One row per metric in metric.def.
+ * Names follow DCGM 4 ("classic", what dashboards use today); where DCGM 4.6 renamed a field or DCGM 4.7 gave it a
+ * base unit, the row also has its newer name. Const data; the lookup index is built once. Any thread.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/unit.h"
+
+typedef enum MetricId {
+#define METRIC(id, ...) METRIC_##id,
+#include "model/metric.def"
+#undef METRIC
+    METRIC_END,
+} MetricId;
+
+typedef enum MetricType {
+    METRIC_GAUGE,
+    METRIC_COUNTER,
+    METRIC_LABEL, /* a text that becomes a label of the series, not a series */
+} MetricType;
+
+typedef enum MetricValue { METRIC_INT64, METRIC_DOUBLE, METRIC_TEXT } MetricValue;
+
+/* The smallest thing the value belongs to. */
+typedef enum MetricScope {
+    METRIC_SCOPE_NODE,
+    METRIC_SCOPE_GPU,
+    METRIC_SCOPE_GPU_INSTANCE,
+    METRIC_SCOPE_COMPUTE_INSTANCE,
+    METRIC_SCOPE_LINK,
+} MetricScope;
+
+typedef enum MetricSourceKind {
+    METRIC_FROM_CALL,    /* an NVML function of its own */
+    METRIC_FROM_FIELD,   /* nvmlDeviceGetFieldValues */
+    METRIC_FROM_GPM,     /* GPU performance monitoring, Hopper and newer */
+    METRIC_FROM_EVENT,   /* an NVML event */
+    METRIC_FROM_DERIVED, /* computed from other metrics and events */
+} MetricSourceKind;
+
+/* Scopes of a field value beside a plain number: one read gives the sum over the links; each link must be read. */
+#define METRIC_ALL_LINKS UINT32_MAX
+#define METRIC_EACH_LINK (UINT32_MAX - 1)
+
+typedef struct MetricSource {
+    MetricSourceKind kind;
+    const char *function; /* calls and events, else NULL */
+    uint16_t id;          /* NVML field id or GPM metric id, else 0 */
+    uint16_t second_id;   /* a field that is added to the first, else 0 */
+    uint32_t scope;       /* scopeId of the field value: 0, a link, METRIC_ALL_LINKS or METRIC_EACH_LINK */
+} MetricSource;
+
+typedef enum MetricNaming {
+    METRIC_NAME_CLASSIC,
+    METRIC_NAME_NEWER,
+    METRIC_NAME_ALIAS, /* understood when read, never chosen for output */
+} MetricNaming;
+
+/* One name of a metric. The value under this name is the metric's value times the factor, in this unit. */
+typedef struct MetricName {
+    MetricId metric;
+    MetricNaming naming;
+    const char *text;
+    uint16_t dcgm_id; /* 0 where none is known */
+    Unit unit;
+    double factor;
+} MetricName;
+
+typedef struct Metric {
+    MetricId id;
+    const char *name; /* classic */
+    uint16_t dcgm_id; /* 0 where none is known */
+    MetricType type;
+    MetricType csv_type; /* as the exporter's own rows put it, which is wrong in places */
+    Unit unit;
+    MetricValue value;
+    MetricScope scope;
+    MetricSource source;
+    bool on;      /* collected and exported unless the user says otherwise */
+    bool history; /* kept for seconds and minutes, not only the latest value */
+    struct {
+        const char *text; /* NULL: no newer name */
+        uint16_t dcgm_id; /* 0: the same */
+        Unit unit;        /* only where factor is not 0 */
+        double factor;    /* 0: same unit */
+    } newer;
+    const char *help;
+} Metric;
+
+/* The row of a metric. */
+const Metric *metric_get(MetricId id);
+
+/* The name to print. A metric that was never renamed has the same name under CLASSIC and NEWER; not for ALIAS. */
+MetricName metric_name(MetricId id, MetricNaming naming);
+
+/*
+ * The metric that a text names: classic, newer, alias or DCGM 1.x spelling, case and all. NULL if none does.
+ * DCGM_FI_DEV_GPU_UTIL_RATIO is a percentage in DCGM 4.6 and a ratio in 4.7 and its exporter; here it is the ratio.
+ */
+const MetricName *metric_find(const char *text);
+
+/* The metric with this DCGM field id, under the name that owns the id. NULL if none has it; 0 is never found. */
+const MetricName *metric_find_dcgm(uint16_t dcgm_id);
+
+/* "gauge", "counter", "label" */
+const char *metric_type_text(MetricType type);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `stoker sim env`: makes a node that lives without a process of ours and prints what a shell exports to use it. */
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/owner.h"
+#include "sim/core/control.h"
+#include "verb/sim_start.h"
+
+typedef struct EnvOptions {
+    StartOptions start;
+} EnvOptions;
+
+static const OptSpec env_opts[] = {START_OPTS(EnvOptions, start)};
+
+/* NAME='value' for any POSIX shell. */
+static void print_export(const char *assignment)
+{
+    const char *eq = strchr(assignment, '=');
+    printf("export %.*s='", (int)(eq - assignment), assignment);
+    for (const char *p = eq + 1; *p; p++) {
+        if (*p == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*p);
+    }
+    puts("'");
+}
+
+static int env_run(VerbCall *call, const void *options)
+{
+    const EnvOptions *o = options;
+    SimPlace place;
+    SimImage *image;
+    const char *path;
+    if (call->args.len != 1)
+        return verb_failf(call, EXIT_USAGE, "takes one scenario; 'stoker sim list' lists them");
+    if (sim_place_find(call->arena, &place, &call->err) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
+    int code = sim_start(call, &o->start, call->args.items[0], false, &place, &image, &path);
+    if (code)
+        return code;
+    const char *const *env = sim_place_env(call->arena, &place, image, path, o->start.strict);
+    for (size_t i = 0; env[i]; i++)
+        print_export(env[i]);
+    sim_image_close(image);
+    return EXIT_FINE;
+}
+
+const Verb verb_sim_env = {
+    .name = "env",
+    .summary = "make a node and print the exports to use it from any shell",
+    .usage = "[OPTION...] SCENARIO",
+    .description = "The node is a file in memory that lives until it is removed; its time goes on by itself. Processes "
+                   "on it have made-up ids: 'stoker sim run' lends living ones.",
+    .examples = "eval \"$(stoker sim env default)\"\nnvidia-smi -L",
+    .opts = env_opts,
+    .opt_count = ARRAY_LEN(env_opts),
+    .opt_size = sizeof(EnvOptions),
+    .run = env_run,
+};

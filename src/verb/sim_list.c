@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `stoker sim list`: the scenarios, what each is about and what the right verdict is. */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/owner.h"
+#include "sim/scenario/scenario.h"
+#include "verb/sim_place.h"
+#include "verb/verb.h"
+
+typedef struct ListOptions {
+    bool json;
+    bool boards;
+} ListOptions;
+
+static const OptSpec list_opts[] = {
+    {.key = "json", .type = OPT_BOOL, .off = offsetof(ListOptions, json), .help = "as JSON, with verdicts"},
+    {.key = "boards", .type = OPT_BOOL, .off = offsetof(ListOptions, boards), .help = "the boards instead"},
+};
+
+static void write_scenario(Str *out, const Scenario *s, bool json, bool first)
+{
+    if (!json) {
+        str_addf(out, "%-30s %s\n", s->name, s->about);
+        return;
+    }
+    str_addf(out, "%s\n  {\"name\": ", first ? "" : ",");
+    str_add_json(out, s->name);
+    str_add(out, ", \"about\": ");
+    str_add_json(out, s->about);
+    str_addf(out, ", \"gpus\": %u, \"truth\": [", s->gpu_count);
+    for (size_t i = 0; i < s->truth_count; i++) {
+        CLEANUP(str_done) Str line;
+        str_init(&line, 4096);
+        truth_write(&s->truths[i], &line);
+        str_add(out, i ? ", " : "");
+        str_add_json(out, line.text);
+    }
+    str_add(out, "]}");
+}
+
+static int list_boards(VerbCall *call, const SimPlace *place, Str *out, bool json)
+{
+    CLEANUP(board_set_done) BoardSet boards;
+    board_set_init(&boards, place->board_dirs);
+    const char *const *names = board_set_names(&boards, call->arena);
+    for (size_t i = 0; names[i]; i++) {
+        const SimBoard *board;
+        if (board_set_get(&boards, names[i], NULL, &board, &call->err) < 0)
+            return verb_fail(call, EXIT_USAGE);
+        if (!json) {
+            str_addf(out, "%-30s %s\n", names[i], board->name);
+            continue;
+        }
+        str_add(out, i ? ",\n  {\"key\": " : "\n  {\"key\": ");
+        str_add_json(out, names[i]);
+        str_add(out, ", \"name\": ");
+        str_add_json(out, board->name);
+        str_add(out, "}");
+    }
+    return EXIT_FINE;
+}
+
+static int list_scenarios(VerbCall *call, const SimPlace *place, Str *out, bool json)
+{
+    CLEANUP(board_set_done) BoardSet boards;
+    board_set_init(&boards, place->board_dirs);
+    size_t count;
+    int code = EXIT_FINE;
+    bool first = true;
+    const char *const *names = library_names(place->scenario_dirs, call->arena, &count);
+    for (size_t i = 0; i < count; i++) {
+        const Scenario *s;
+        if (scenario_load(place->scenario_dirs, names[i], &boards, call->arena, &s, &call->err) < 0) {
+            code = verb_fail(call, EXIT_USAGE); /* one bad file does not hide the others */
+            continue;
+        }
+        write_scenario(out, s, json, first);
+        first = false;
+    }
+    return code;
+}
+
+static int list_run(VerbCall *call, const void *options)
+{
+    const ListOptions *o = options;
+    SimPlace place;
+    if (sim_place_find(call->arena, &place, &call->err) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
+    CLEANUP(str_done) Str out;
+    str_init(&out, 16 << 20);
+    str_add(&out, o->json ? "[" : "");
+    int code = o->boards ? list_boards(call, &place, &out, o->json) : list_scenarios(call, &place, &out, o->json);
+    str_add(&out, o->json ? "\n]\n" : "");
+    fputs(out.text, stdout);
+    return code;
+}
+
+const Verb verb_sim_list = {
+    .name = "list",
+    .summary = "list the scenarios or the boards",
+    .usage = "[--json] [--boards]",
+    .description = "Scenarios and boards are YAML files. Own ones in the folders scenarios and boards below "
+                   "$STOKER_SIM_DATA come first.",
+    .examples = "stoker sim list\nstoker sim list --boards",
+    .opts = list_opts,
+    .opt_count = ARRAY_LEN(list_opts),
+    .opt_size = sizeof(ListOptions),
+    .run = list_run,
+};

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "verb/sim_place.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/owner.h"
+#include "sim/core/control.h"
+#include "version.h"
+
+OWNER_POINTER(DIR, closedir);
+
+static int is_dir(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The folder of the running program. */
+static const char *exe_dir(Arena *arena)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n <= 0)
+        return ".";
+    path[n] = '\0';
+    char *slash = strrchr(path, '/');
+    if (slash)
+        *slash = '\0';
+    return arena_strdup(arena, path);
+}
+
+int sim_place_find(Arena *arena, SimPlace *ret, Err *err)
+{
+    const char *dir = exe_dir(arena), *own = getenv("STOKER_SIM_DATA");
+    const char *data = arena_printf(arena, "%s/sim/data", dir); /* a build tree */
+    SimPlace place = {0};
+    size_t n = 0;
+    if (is_dir(data)) {
+        place.libraries = arena_printf(arena, "%s/sim/nvml", dir);
+        place.tools = arena_printf(arena, "%s/sim/smi", dir);
+    } else {
+        data = arena_printf(arena, "%s/../share/stoker/sim", dir);
+        place.libraries = arena_printf(arena, "%s/../" STOKER_LIBDIR "/stoker/sim", dir);
+        place.tools = arena_printf(arena, "%s/../" STOKER_LIBEXECDIR "/stoker/sim", dir);
+    }
+    if (!is_dir(data))
+        return err_set(err, -ENOENT, "the simulator's boards and scenarios are not in '%s'; install Stoker whole",
+                       data);
+    if (own) {
+        place.scenario_dirs[n] = arena_printf(arena, "%s/scenarios", own);
+        place.board_dirs[n++] = arena_printf(arena, "%s/boards", own);
+    }
+    place.scenario_dirs[n] = arena_printf(arena, "%s/scenarios", data);
+    place.board_dirs[n] = arena_printf(arena, "%s/boards", data);
+    *ret = place;
+    return 0;
+}
+
+int sim_place_images(Arena *arena, const char **ret, Err *err)
+{
+    const char *runtime = getenv("STOKER_SIM_RUNTIME");
+    const char *dir =
+        runtime ? runtime
+                : arena_printf(arena, "%s/stoker-sim-%u", is_dir("/dev/shm") ? "/dev/shm" : "/tmp", (unsigned)getuid());
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+        return err_errno(err, "make '%s'", dir);
+    struct stat st;
+    if (lstat(dir, &st) < 0)
+        return err_errno(err, "look at '%s'", dir);
+    if (!S_ISDIR(st.st_mode) || st.st_uid != getuid())
+        return err_set(err, -EPERM, "'%s' belongs to someone else; name another folder in STOKER_SIM_RUNTIME", dir);
+    *ret = dir;
+    return 0;
+}
+
+static int ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), k = strlen(end);
+    return n > k && strcmp(text + n - k, end) == 0;
+}
+
+/* Removes the image NAME.PID.img of a `sim run` that was killed; 1 when it did. */
+static int forget_dead(const char *dir, const char *file)
+{
+    const char *dot = strchr(file, '.');
+    long pid = dot ? strtol(dot + 1, NULL, 10) : 0;
+    if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
+        return 0;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", dir, file);
+    return unlink(path) == 0;
+}
+
+/* The only image of the folder; *ret NULL when there is none. */
+static int only_image(Arena *arena, const char **ret, Err *err)
+{
+    const char *dir, *found = NULL, *all = "";
+    int rc = sim_place_images(arena, &dir, err), count = 0;
+    if (rc < 0)
+        return rc;
+    CLEANUP(closedir_at) DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (!ends_with(e->d_name, ".img") || forget_dead(dir, e->d_name))
+            continue;
+        found = arena_printf(arena, "%s/%s", dir, e->d_name);
+        all = arena_printf(arena, "%s\n  %s", all, found);
+        count++;
+    }
+    if (count > 1)
+        return err_set(err, -EINVAL, "several simulated nodes run; name one with --image or STOKER_SIM:%s", all);
+    *ret = found;
+    return 0;
+}
+
+int sim_place_open(Arena *arena, const char *path, SimImage **ret, const char **ret_path, Err *err)
+{
+    if (!path)
+        path = getenv("STOKER_SIM");
+    if (!path || !*path) {
+        int rc = only_image(arena, &path, err);
+        if (rc < 0)
+            return rc;
+        if (!path)
+            return err_set(err, -ENOENT, "no simulated node runs; start one with 'stoker sim run SCENARIO'");
+    }
+    *ret = sim_image_open(path);
+    if (!*ret && errno == EPROTO)
+        return err_set(err, -EPROTO, "'%s' is not the image of a simulated node of this version", path);
+    if (!*ret)
+        return err_errno(err, "open '%s'", path);
+    *ret_path = path;
+    return 0;
+}
+
+static const char *before(Arena *arena, const char *name, const char *dir)
+{
+    const char *old = getenv(name);
+    return old && *old ? arena_printf(arena, "%s=%s:%s", name, dir, old) : arena_printf(arena, "%s=%s", name, dir);
+}
+
+static const char *absolute(Arena *arena, const char *path)
+{
+    CLEANUP_FREE char *real = realpath(path, NULL);
+    return real ? arena_strdup(arena, real) : path;
+}
+
+const char *const *sim_place_env(Arena *arena, const SimPlace *place, const SimImage *image, const char *image_path,
+                                 const char *strict)
+{
+    const char **env = arena_calloc(arena, 5, sizeof *env);
+    const char *libraries = absolute(arena, arena_printf(arena, "%s/r%u", place->libraries, image->generation));
+    env[0] = arena_printf(arena, "STOKER_SIM=%s", absolute(arena, image_path));
+    env[1] = before(arena, "LD_LIBRARY_PATH", libraries);
+    env[2] = before(arena, "PATH", absolute(arena, place->tools));
+    if (strict)
+        env[3] = arena_printf(arena, "STOKER_SIM_STRICT=%s", strict);
+    return env;
+}

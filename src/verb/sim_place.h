@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Where the simulator's parts lie (beside the program: in the build tree or where it was installed) and which simulated
+ * nodes run. Texts lie in the caller's arena.
+ */
+#include "base/arena.h"
+#include "base/err.h"
+#include "sim/core/image.h"
+
+typedef struct SimPlace {
+    const char *scenario_dirs[4], *board_dirs[4]; /* NULL-ended; own files (STOKER_SIM_DATA) first */
+    const char *libraries;                        /* holds r535, r590, r610 */
+    const char *tools;                            /* holds nvidia-smi */
+} SimPlace;
+
+/* -ENOENT when the simulator is not beside the program. */
+int sim_place_find(Arena *arena, SimPlace *ret, Err *err);
+
+/* The folder of images of running nodes, made if missing: private to this user. */
+int sim_place_images(Arena *arena, const char **ret, Err *err);
+
+/* Opens the node that is meant: `path` if given, else $STOKER_SIM, else the only one that runs. */
+int sim_place_open(Arena *arena, const char *path, SimImage **ret, const char **ret_path, Err *err);
+
+/* Environment of a client, "NAME=value", NULL-ended: image, library and tool paths, strict mode (NULL: off). */
+const char *const *sim_place_env(Arena *arena, const SimPlace *place, const SimImage *image, const char *image_path,
+                                 const char *strict);

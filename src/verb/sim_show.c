@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `stoker sim show`: what a simulated node is doing, as the simulator knows it (no driver library between). */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/duration.h"
+#include "base/owner.h"
+#include "sim/core/control.h"
+#include "sim/core/state.h"
+#include "verb/sim_place.h"
+#include "verb/verb.h"
+
+typedef struct ShowOptions {
+    const char *image;
+    bool json, watch;
+    uint64_t at_ns, every_ns;
+} ShowOptions;
+
+static const OptSpec show_opts[] = {
+    {.key = "image",
+     .type = OPT_STRING,
+     .off = offsetof(ShowOptions, image),
+     .metavar = "FILE",
+     .help = "the node's image; default: $STOKER_SIM or the only node that runs"},
+    {.key = "at",
+     .type = OPT_DURATION,
+     .off = offsetof(ShowOptions, at_ns),
+     .metavar = "DURATION",
+     .help = "at this virtual time since the start; default: now"},
+    {.key = "watch",
+     .short_flag = 'w',
+     .type = OPT_BOOL,
+     .off = offsetof(ShowOptions, watch),
+     .help = "again and again, until interrupted"},
+    {.key = "every",
+     .type = OPT_DURATION,
+     .off = offsetof(ShowOptions, every_ns),
+     .def = "1s",
+     .min = 1e8,
+     .max = 3.6e12,
+     .metavar = "DURATION",
+     .help = "real time between two looks of --watch"},
+    {.key = "json", .type = OPT_BOOL, .off = offsetof(ShowOptions, json), .help = "as JSON, every reading"},
+};
+
+typedef struct Reason {
+    uint64_t bit;
+    const char *text;
+} Reason;
+
+static const Reason reasons[] = {{0x4, "power limit"},
+                                 {0x40, "too hot (hardware)"},
+                                 {0x20, "too hot"},
+                                 {0x80, "power brake"},
+                                 {0x2, "application clocks"}};
+
+/* What is wrong or noteworthy with a GPU, most important first. */
+static void condition(const SimNow *now, Str *out)
+{
+    if (!now->cond.present)
+        str_add(out, "not on the bus");
+    else if (now->cond.lost)
+        str_add(out, "lost");
+    else if (now->cond.reset_required)
+        str_add(out, "reset required");
+    else if (now->cond.remap_failed)
+        str_add(out, "row remap failed");
+    else if (now->cond.remap_pending || now->cond.retired_pending)
+        str_add(out, "repair pending until reset");
+    for (size_t i = 0; i < ARRAY_LEN(reasons) && out->len == 0; i++)
+        if (now->reasons & reasons[i].bit)
+            str_add(out, reasons[i].text);
+    if (out->len == 0)
+        str_add(out, "-");
+}
+
+static void write_gpu(SimImage *image, uint32_t gpu, uint64_t at, Str *out)
+{
+    SimNow now;
+    CLEANUP(str_done) Str state;
+    str_init(&state, 256);
+    const SimBoard *b = &image->boards[image->gpus[gpu].board];
+    sim_state_at(image, gpu, at, &now);
+    condition(&now, &state);
+    str_addf(out, "%3u %-26.26s %4.0f%% %5.1f%% %5.1f%% %5.1f%% %6.1f/%-6.1f %4.0f/%-4.0f %3.0f %5u  %-19s ", gpu,
+             b->name + (strncmp(b->name, "NVIDIA ", 7) == 0 ? 7 : 0), now.win[SIM_CH_KERNEL] * 100,
+             now.win[SIM_CH_SM] * 100, now.win[SIM_CH_TENSOR] * 100, now.win[SIM_CH_DRAM] * 100, now.used_mib / 1024,
+             b->memory_mib / 1024.0, now.watt_mean, now.limit_w, now.temp_c, now.sm_mhz, state.text);
+    for (uint32_t i = 0; i < now.proc_count && i < 4; i++)
+        str_addf(out, "%s%s(%u)", i ? " " : "", now.proc[i].name, now.proc[i].pid);
+    str_add(out, now.proc_count > 4 ? " ...\n" : "\n");
+}
+
+static void write_events(SimImage *image, uint64_t at, Str *out)
+{
+    uint32_t end = sim_event_index_after(image, at), from = end > 5 ? end - 5 : 0;
+    SimEvent e;
+    for (uint32_t i = from; i < end; i++) {
+        if (!sim_event_next(image, i, at, &e, NULL))
+            break;
+        if (e.type == 8)
+            str_addf(out, "%10.3f s  GPU %d  XID %" PRIu64 "\n", (double)e.t_ns / 1e9, e.gpu, e.data);
+        else
+            str_addf(out, "%10.3f s  GPU %d  event %#" PRIx64 "\n", (double)e.t_ns / 1e9, e.gpu, e.type);
+    }
+}
+
+static void write_table(SimImage *image, uint64_t at, Str *out)
+{
+    str_addf(out, "%s on %s, %.3f s after its start, driver %s\n\n", image->scenario, image->hostname, (double)at / 1e9,
+             image->driver);
+    str_add(out, "GPU board                       busy     SM tensor   DRAM     memory GiB     watt    C   MHz  state"
+                 "               processes\n");
+    for (uint32_t g = 0; g < image->gpu_count; g++)
+        write_gpu(image, g, at, out);
+    str_addc(out, '\n');
+    write_events(image, at, out);
+}
+
+static void json_array(Str *out, const char *name, const double *v, size_t n)
+{
+    str_addf(out, ", \"%s\": [", name);
+    for (size_t i = 0; i < n; i++)
+        str_addf(out, "%s%.17g", i ? "," : "", v[i]);
+    str_addc(out, ']');
+}
+
+static void json_gpu(SimImage *image, uint32_t gpu, uint64_t at, Str *out)
+{
+    SimNow now;
+    sim_state_at(image, gpu, at, &now);
+    str_addf(out, "%s\n  {\"gpu\": %u, \"board\": ", gpu ? "," : "", gpu);
+    str_add_json(out, image->boards[image->gpus[gpu].board].name);
+    str_addf(out, ", \"uuid\": \"%s\", \"present\": %u, \"lost\": %u, \"reset_required\": %u", image->gpus[gpu].uuid,
+             now.cond.present, now.cond.lost, now.cond.reset_required);
+    str_addf(out, ", \"watt\": %.17g, \"watt_mean\": %.17g, \"energy_mj\": %.17g, \"temp_c\": %.17g", now.watt,
+             now.watt_mean, now.energy_mj, now.temp_c);
+    str_addf(out, ", \"sm_mhz\": %u, \"mem_mhz\": %u, \"reasons\": %" PRIu64 ", \"used_mib\": %.17g", now.sm_mhz,
+             now.mem_mhz, now.reasons, now.used_mib);
+    json_array(out, "window", now.win, SIM_CH_COUNT);
+    json_array(out, "total", now.cum, SIM_CH_COUNT);
+    json_array(out, "throttle_ns", now.throttle_ns, 8);
+    str_add(out, ", \"processes\": [");
+    for (uint32_t i = 0; i < now.proc_count; i++) {
+        str_addf(out, "%s{\"pid\": %u, \"name\": ", i ? ", " : "", now.proc[i].pid);
+        str_add_json(out, now.proc[i].name);
+        str_addf(out, ", \"mib\": %.17g}", now.proc[i].mem_mib);
+    }
+    str_add(out, "]}");
+}
+
+static void write_json(SimImage *image, uint64_t at, Str *out)
+{
+    str_add(out, "{\"scenario\": ");
+    str_add_json(out, image->scenario);
+    str_addf(out, ", \"virtual_ns\": %" PRIu64 ", \"gpus\": [", at);
+    for (uint32_t g = 0; g < image->gpu_count; g++)
+        json_gpu(image, g, at, out);
+    str_add(out, "\n]}\n");
+}
+
+static int show_run(VerbCall *call, const void *options)
+{
+    const ShowOptions *o = options;
+    SimImage *image;
+    const char *path;
+    if (call->args.len > 0)
+        return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
+    if (sim_place_open(call->arena, o->image, &image, &path, &call->err) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
+    CLEANUP(str_done) Str out;
+    str_init(&out, 4 << 20);
+    bool tty = isatty(STDOUT_FILENO);
+    do {
+        uint64_t at = o->at_ns ? o->at_ns : sim_clock_now(image);
+        str_clear(&out);
+        str_add(&out, o->watch && tty && !o->json ? "\033[H\033[2J" : "");
+        (o->json ? write_json : write_table)(image, at, &out);
+        fputs(out.text, stdout);
+        if (o->watch && (fflush(stdout) != 0 || usleep((useconds_t)(o->every_ns / 1000)) != 0))
+            break;
+    } while (o->watch);
+    sim_image_close(image);
+    return EXIT_FINE;
+}
+
+const Verb verb_sim_show = {
+    .name = "show",
+    .summary = "show what a running node does",
+    .usage = "[--image FILE] [--at DURATION] [--watch] [--json]",
+    .description = "This is the simulator's own knowledge, true even while driver calls hang.",
+    .examples = "stoker sim show\nstoker sim show --watch\nstoker sim show --at 2h --json",
+    .opts = show_opts,
+    .opt_count = ARRAY_LEN(show_opts),
+    .opt_size = sizeof(ShowOptions),
+    .run = show_run,
+};

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the command line to a verb: finding it, parsing its options, running it. */
+#include "verb/verb.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/owner.h"
+
+#define VERB(name) extern const Verb verb_##name;
+#include "verb/verbs.def"
+#undef VERB
+
+const Verb *const verbs[] = {
+#define VERB(name) &verb_##name,
+#include "verb/verbs.def"
+#undef VERB
+    NULL,
+};
+
+static const char common_codes[] = "0  fine\n"
+                                   "1  a finding: what was asked about is not well\n"
+                                   "2  the command line or a file is wrong\n"
+                                   "3  could not tell: something that is needed does not answer";
+
+int verb_fail(const VerbCall *call, int code)
+{
+    fprintf(stderr, "%s: %s\n", call->path, call->err.text);
+    return code;
+}
+
+int verb_failf(VerbCall *call, int code, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(call->err.text, sizeof call->err.text, fmt, args);
+    va_end(args);
+    return verb_fail(call, code);
+}
+
+int verb_end(VerbCall *call, int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    return verb_failf(call, EXIT_UNKNOWN, "the output could not be written: it is incomplete");
+}
+
+size_t verb_width(void)
+{
+    struct winsize ws;
+    const char *columns = getenv("COLUMNS");
+    if (columns && atoi(columns) > 0)
+        return (size_t)atoi(columns);
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0 ? ws.ws_col : 80;
+}
+
+static const char *nearest_of(const Verb *const *list, const char *word)
+{
+    const char *names[64];
+    size_t n = 0;
+    for (; list[n] && n < ARRAY_LEN(names); n++)
+        names[n] = list[n]->name;
+    return opt_nearest(word, names, n);
+}
+
+const Verb *verb_find(const Verb *const *list, const char *const *words, size_t count, const char **ret_nearest)
+{
+    *ret_nearest = NULL;
+    for (size_t i = 0; count > 0 && list && list[i]; i++) {
+        if (strcmp(list[i]->name, words[0]) != 0)
+            continue;
+        return count == 1 ? list[i] : verb_find(list[i]->subs, words + 1, count - 1, ret_nearest);
+    }
+    if (count > 0 && list)
+        *ret_nearest = nearest_of(list, words[0]);
+    return NULL;
+}
+
+/* "VERB..." and a paragraph that lists the subverbs, for a verb that has some. */
+static const char *subs_text(const Verb *verb)
+{
+    static char text[4096];
+    size_t used = 0;
+    for (size_t i = 0; verb->subs[i] && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s", i ? "\n\n" : "", verb->subs[i]->name,
+                                 verb->subs[i]->summary);
+    return text;
+}
+
+OptPage verb_page(const Verb *verb, const char *path)
+{
+    return (OptPage){.program = path,
+                     .verb = verb->name,
+                     .summary = verb->summary,
+                     .usage = verb->subs ? "VERB ..." : verb->usage,
+                     .description = verb->subs ? subs_text(verb) : verb->description,
+                     .examples = verb->examples,
+                     .exit_codes = verb->exit_codes ? verb->exit_codes : common_codes,
+                     .opts = verb->opts,
+                     .count = verb->opt_count};
+}
+
+static int print_help(const Verb *verb, const char *path)
+{
+    CLEANUP(str_done) Str text;
+    str_init(&text, 1 << 20);
+    OptPage page = verb_page(verb, path);
+    opt_help(&page, verb_width(), &text);
+    fputs(text.text, stdout);
+    return EXIT_FINE;
+}
+
+static int run_leaf(const Verb *verb, const char *before, int argc, char **argv)
+{
+    static Arena arena;
+    VerbCall call = {.arena = &arena};
+    call.path = arena_printf(&arena, "%s %s", before, verb->name);
+    void *options = arena_alloc(&arena, verb->opt_size + 1);
+    OptSet set = {.opts = verb->opts, .count = verb->opt_count, .into = options, .arena = &arena};
+    if (opt_defaults(&set, &call.err) < 0)
+        return verb_fail(&call, EXIT_USAGE);
+    int rc = opt_args(&set, argc, argv, &call.args, &call.err);
+    if (rc == OPT_HELP)
+        return verb_end(&call, print_help(verb, before));
+    if (rc < 0)
+        return verb_fail(&call, EXIT_USAGE);
+    return verb_end(&call, verb->run(&call, options));
+}
+
+static void list_verbs(FILE *to, const Verb *const *list)
+{
+    for (size_t i = 0; list[i]; i++)
+        fprintf(to, "  %-10s %s\n", list[i]->name, list[i]->summary);
+}
+
+static int run_list(const Verb *const *list, const char *path, int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        FILE *to = argc < 2 ? stderr : stdout;
+        fprintf(to, "usage: %s VERB [OPTION...]\n\n", path);
+        list_verbs(to, list);
+        fprintf(to, "\n%s VERB --help says more.\n", path);
+        return argc < 2 ? EXIT_USAGE : EXIT_FINE;
+    }
+    const char *near, *word = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];
+    const Verb *verb = verb_find(list, &word, 1, &near);
+    if (!verb) {
+        fprintf(stderr, "%s: no verb '%s'%s%s%s; '%s --help' lists them\n", path, word, near ? "; did you mean '" : "",
+                near ? near : "", near ? "'?" : "", path);
+        return EXIT_USAGE;
+    }
+    if (!verb->subs)
+        return run_leaf(verb, path, argc - 1, argv + 1);
+    char deeper[128];
+    snprintf(deeper, sizeof deeper, "%s %s", path, verb->name);
+    return run_list(verb->subs, deeper, argc - 1, argv + 1);
+}
+
+int verb_main(int argc, char **argv)
+{
+    return run_list(verbs, "stoker", argc, argv);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * A verb of the command line is one const Verb: its texts, its option table and its function. Help, man page,
+ * completion and dispatch come from it. Verbs wire the floors together; nothing knows verbs but main.c.
+ */
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/opt.h"
+
+/* Exit codes of every verb. */
+enum { EXIT_FINE = 0, EXIT_FINDING = 1, EXIT_USAGE = 2, EXIT_UNKNOWN = 3 };
+
+typedef struct VerbCall {
+    const char *path; /* what errors begin with: "stoker sim run" */
+    Arena *arena;     /* lives as long as the process */
+    OptArgs args;     /* positional arguments */
+    Err err;          /* room for the verb's error */
+} VerbCall;
+
+typedef struct Verb {
+    const char *name, *summary;
+    const char *usage, *description, *examples, *exit_codes; /* for help; NULL: none, or the common ones */
+    const OptSpec *opts;
+    size_t opt_count;
+    size_t opt_size;                                 /* of the struct that the options fill */
+    int (*run)(VerbCall *call, const void *options); /* returns an exit code */
+    const struct Verb *const *subs;                  /* NULL-ended; a verb has these or `run` */
+} Verb;
+
+extern const Verb *const verbs[]; /* NULL-ended, in the order of the help */
+
+/* Parses and runs: argv[0] is the program. Returns the exit code. */
+int verb_main(int argc, char **argv);
+
+/* Prints "PATH: text" from call->err (or a format) to stderr and returns `code`. */
+int verb_fail(const VerbCall *call, int code);
+int verb_failf(VerbCall *call, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Flushes stdout: EXIT_UNKNOWN and a message when the output could not be written (a full disk), else `code`. */
+int verb_end(VerbCall *call, int code);
+
+/* The verb that words[0..count-1] name, from `list`; NULL and the nearest name in *ret_nearest otherwise. */
+const Verb *verb_find(const Verb *const *list, const char *const *words, size_t count, const char **ret_nearest);
+/* Help page of a verb; `path` is what stands before its own name ("stoker sim"). */
+OptPage verb_page(const Verb *verb, const char *path);
+/* Columns of the terminal, 80 where there is none. */
+size_t verb_width(void);

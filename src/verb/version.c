@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `stoker version`. */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/owner.h"
+#include "verb/verb.h"
+#include "version.h"
+
+typedef struct VersionOptions {
+    bool json;
+} VersionOptions;
+
+static const OptSpec version_opts[] = {
+    {.key = "json", .type = OPT_BOOL, .off = offsetof(VersionOptions, json), .help = "as JSON"},
+};
+
+static int version_run(VerbCall *call, const void *options)
+{
+    const VersionOptions *o = options;
+    if (call->args.len > 0)
+        return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
+    if (o->json)
+        printf("{\"version\": \"%s\", \"compiler\": \"%s\"}\n", STOKER_VERSION, __VERSION__);
+    else
+        printf("stoker %s\n", STOKER_VERSION);
+    return EXIT_FINE;
+}
+
+const Verb verb_version = {
+    .name = "version",
+    .summary = "say which Stoker this is",
+    .usage = "[--json]",
+    .examples = "stoker version",
+    .opts = version_opts,
+    .opt_count = ARRAY_LEN(version_opts),
+    .opt_size = sizeof(VersionOptions),
+    .run = version_run,
+};

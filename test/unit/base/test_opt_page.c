@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Covers src/base/opt_help.c, src/base/opt_man.c, src/base/opt_bash.c and src/base/opt_schema.c. */
+#include "base/opt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/subproc.h"
+#include "opt_sample.h"
+
+enum { PAGE_MAX = 64 * 1024 };
+
+static Str page;
+
+static int set_up(void **state)
+{
+    (void)state;
+    str_init(&page, PAGE_MAX);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    str_done(&page);
+    return 0;
+}
+
+static void assert_has(const char *text)
+{
+    if (!strstr(page.text, text))
+        fail_msg("'%s' is not in:\n%s", text, page.text);
+}
+
+static void assert_starts(const char *text)
+{
+    if (strncmp(page.text, text, strlen(text)) != 0)
+        fail_msg("'%s' does not begin:\n%s", text, page.text);
+}
+
+/* Each row's flag (without its dashes) is on the page where it has one and is not hidden. */
+static void assert_every_flag(const char *before)
+{
+    for (size_t i = 0; i < ARRAY_LEN(sample_opts); i++) {
+        char room[OPT_FLAG_MAX], wanted[OPT_FLAG_MAX + 8];
+        const char *flag = opt_flag(&sample_opts[i], room);
+
+        if (!flag)
+            continue;
+        snprintf(wanted, sizeof(wanted), "%s%s", before, flag);
+        if (sample_opts[i].flags & OPT_HIDDEN)
+            assert_null(strstr(page.text, wanted));
+        else
+            assert_has(wanted);
+    }
+}
+
+static void test_help(void **state)
+{
+    (void)state;
+    opt_help(&sample_page, 80, &page);
+    assert_starts("Usage: stoker top [OPTION...] [GPU...]\n\n"
+                  "stoker top - watch the GPUs in the terminal\n\n"
+                  "Draws a line per GPU, once per sample, until you press q or the time that was\n"
+                  "asked for is over.\n\n");
+    assert_has("\nOptions:\n"
+               "  -i, --interval DURATION     time between samples (100ms to 1m; default 1s; env\n"
+               "                              STOKER_INTERVAL)\n"
+               "      --sample-fields LIST    what to sample (default temp,power)\n"
+               "      --server-http-address ADDRESS\n"
+               "                              where to listen (default :9400)\n"
+               "      --history-size SIZE     memory for history (at least 4KiB; default 16MiB)\n");
+    assert_has("  -q, --quiet                 say less\n");
+    assert_has("  -c, --[no-]cache            keep what was read (default true)\n");
+    assert_has("  -h, --help                  show this help\n");
+    assert_has("\nExit codes:\n  0  fine\n  2  usage\n");
+    assert_has("\nExamples:\n  stoker top -i 500ms    # twice a second\n  stoker top 0 1\n");
+    assert_null(strstr(page.text, "not shown"));
+    assert_null(strstr(page.text, "--rules"));
+}
+
+static void test_help_widths(void **state)
+{
+    (void)state;
+    for (size_t width = 40; width <= 120; width++) {
+        const char *line, *end;
+
+        str_clear(&page);
+        opt_help(&sample_page, width, &page);
+        assert_false(page.overflow);
+        line = strchr(page.text, '\n') + 1;
+        end = strstr(page.text, "\nExit codes:");
+        assert_non_null(end);
+        for (; line < end; line += strcspn(line, "\n") + 1)
+            assert_true(strcspn(line, "\n") <= width || !strchr(line, ' '));
+    }
+}
+
+/* The shape that man(7) wants: every line that begins with a dot is a macro. */
+static void test_man(void **state)
+{
+    (void)state;
+    opt_man(&sample_page, "1.2.3", "2025-01-31", &page);
+    assert_starts(".TH STOKER\\-TOP 1 \"2025-01-31\" \"stoker 1.2.3\" \"User Commands\"\n.SH NAME\n"
+                  "stoker\\-top \\- watch the GPUs in the terminal\n");
+    assert_has(".SH SYNOPSIS\n.B stoker top\n[OPTION...] [GPU...]\n");
+    assert_has("\n\\&.hidden begins this paragraph, which has a back\\eslash.\n");
+    assert_has(".TP\n.B \\-i, \\-\\-interval DURATION\n"
+               "time between samples (100ms to 1m; default 1s; env STOKER_INTERVAL; config sample.interval)\n");
+    assert_has(".TP\n.B \\-q, \\-\\-quiet\nsay less\n.TP");
+    assert_has(".SH ENVIRONMENT\n.TP\n.B STOKER_INTERVAL\ntime between samples\n.TP\n.B STOKER_COLOR\n");
+    assert_has(".SH EXIT STATUS\n.nf\n0  fine\n2  usage\n.fi\n");
+    assert_has(".SH EXAMPLES\n.nf\nstoker top \\-i 500ms");
+    for (const char *line = page.text; *line; line += strcspn(line, "\n") + 1)
+        if (*line == '.')
+            assert_true(line[1] >= 'A' && line[1] <= 'z');
+}
+
+/* Sources the script in bash and asks it for the words that may stand at the end of `words`. */
+static void complete(const char *script, const char *words, Str *out)
+{
+    static const char asker[] = "source \"$1\"; read -ra COMP_WORDS <<< \"$2\"; "
+                                "[[ $2 == *' ' ]] && COMP_WORDS+=(''); "
+                                "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _stoker; echo \"${COMPREPLY[*]}\"";
+    const char *argv[] = {"bash", "--norc", "-c", asker, "bash", script, words, NULL};
+    SubprocEnd end;
+    Err err = {0};
+
+    str_clear(out);
+    if (subproc_run(&(SubprocSpec){.argv = argv}, 60000, out, NULL, &end, &err) != 0 || end.exit_code)
+        fail_msg("bash: %s", err.text);
+}
+
+static void test_bash(void **state)
+{
+    static const struct {
+        const char *words, *expected;
+    } rows[] = {
+        {"stoker t", "top\n"},
+        {"stoker ", "--help top status\n"},
+        {"stoker top --int", "--interval\n"},
+        {"stoker top --no", "--no-cache\n"},
+        {"stoker top --color ", "auto always never\n"},
+        {"stoker top --color a", "auto always\n"},
+        {"stoker top --color = ne", "never\n"},
+        {"stoker top --color =", "auto always never\n"},
+        {"stoker top --interval ", "\n"},
+        {"stoker top --sec", "\n"},
+        {"stoker status --", "--help\n"},
+    };
+    const OptPage pages[] = {{.program = "stoker", .summary = "the program"},
+                             sample_page,
+                             {.program = "stoker", .verb = "status", .summary = "one line per GPU"}};
+    char path[] = "/tmp/stoker-bash-XXXXXX";
+    CLEANUP(str_done) Str got;
+    int fd = mkstemp(path);
+
+    (void)state;
+    opt_bash(pages, ARRAY_LEN(pages), &page);
+    assert_every_flag("--");
+    assert_int_equal(write(fd, page.text, page.len), page.len);
+    close(fd);
+    str_init(&got, 1000);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        complete(path, rows[i].words, &got);
+        assert_string_equal(got.text, rows[i].expected);
+    }
+    unlink(path);
+}
+
+static void test_schema(void **state)
+{
+    static const char start[] =
+        "{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"title\":\"a \\\"t\\\"\","
+        "\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"sample\":{"
+        "\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"interval\":{";
+
+    (void)state;
+    opt_schema(sample_opts, ARRAY_LEN(sample_opts), "a \"t\"", &page);
+    assert_starts(start);
+    assert_has("\"server\":{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"http\":{\"type\":"
+               "\"object\",\"additionalProperties\":false,\"properties\":{\"address\":{");
+    assert_has("\"offset\":{\"type\":\"integer\",\"minimum\":-5,\"maximum\":5,\"description\":\"a number\"}");
+    assert_has(
+        "\"share\":{\"type\":\"number\",\"minimum\":0,\"maximum\":1,\"description\":\"a share\",\"default\":0.5}");
+    assert_has("\"color\":{\"enum\":[\"auto\",\"always\",\"never\"],");
+    assert_has("\"cache\":{\"type\":\"boolean\",\"description\":\"keep what was read\",\"default\":true}");
+    assert_has("\"rules\":{\"type\":[\"object\",\"array\"]");
+    assert_null(strstr(page.text, "quiet"));
+    assert_null(strstr(page.text, "secret"));
+    assert_null(strstr(page.text, ",,"));
+    assert_null(strstr(page.text, "{,"));
+    assert_null(strstr(page.text, ",}"));
+    /* section sample has two rows and is there once */
+    assert_null(strstr(strstr(page.text, "\"sample\"") + 1, "\"sample\""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_help, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_help_widths, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_man, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_bash, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_schema, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,29 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian packages that the build and the tests need and that are missing, and says which.
+set -eu
+packages="gcc clang meson ninja-build pkg-config libc6-dev libyaml-dev libcmocka-dev libclang-rt-14-dev python3 python3-pytest"
+missing=
+for p in $packages; do
+    dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
+done
+[ -n "$missing" ] || exit 0
+if ! command -v apt-get >/dev/null; then
+    echo "deps: no apt-get here; install by hand what matches these Debian packages:$missing" >&2
+    exit 1
+fi
+as_root=
+[ "$(id -u)" = 0 ] || as_root=sudo
+if [ -n "$as_root" ] && ! command -v sudo >/dev/null; then
+    echo "deps: these Debian packages are missing and only root can install them:$missing" >&2
+    exit 1
+fi
+echo "deps: installing$missing"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+install() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing; }
+if ! { $as_root apt-get update && install; } >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    echo "deps: apt-get failed; the lines above say why" >&2
+    exit 1
+fi
