@@ -18,7 +18,7 @@ deps:
 	@tools/deps.sh
 
 run: all
-	@tools/run.sh $(BUILD)
+	@$(BUILD)/stoker sim run default
 
 test: all
 	@/usr/bin/python3 test/run.py $(BUILD) $(TEST_FLAGS)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-FACTS = Path(os.environ.get("NVML_FACTS_DIR", ROOT / "sim/nvml/facts"))
+FACTS = ROOT / "sim/nvml/facts"
 sys.path.insert(0, str(ROOT / "sim/nvml/gen"))
 
 import facts as fact_files  # noqa: E402
@@ -141,19 +141,13 @@ def test_a_wrong_offset_does_not_compile(tmp_path, generated):
 
 
 @pytest.mark.parametrize("generation", COUNTS)
-def test_linked_stubs_show_this_generation_only(generated, generation):
-    folder = os.environ.get("NVML_STUB_LIBS_DIR")
-    if not folder:
-        pytest.skip("run by meson")
-    library = Path(folder) / f"libnvml_abi_stubs_{generation}.so"
+def test_linked_stubs_show_this_generation_only(build, generated, generation):
+    library = build / "test" / "unit" / "nvml_abi" / f"libnvml_abi_stubs_{generation}.so"
     listing = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
     shown = {line.split()[2] for line in listing.splitlines() if not line.split()[2].startswith("_")}
     assert shown == set(stub_names(generated)) & set(generated[f"exports_{generation}.txt"].split())
 
 
-def test_generated_files_in_the_build_are_current(generated):
-    folder = os.environ.get("NVML_GENERATED_DIR")
-    if not folder:
-        pytest.skip("run by meson")
+def test_generated_files_in_the_build_are_current(build, generated):
     for name, text in generated.items():
-        assert (Path(folder) / name).read_text() == text, name
+        assert (build / "sim" / "nvml" / "gen" / name).read_text() == text, name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nvidia-smi on simulated nodes. STOKER_BUILD names the build folder; without it every test is skipped.
+"""nvidia-smi on simulated nodes.
 
 A node is an image made for one scenario and one moment: its clock stands still, so every number is the same each time.
 Every run is watched by the library's strict mode, which reports what a client does wrong.
@@ -43,13 +43,6 @@ class Node:
 
     def start(self, *args):
         return subprocess.Popen([self.program, *args], env=self.env, stdout=subprocess.PIPE, text=True)
-
-
-@pytest.fixture(scope="session")
-def build():
-    if "STOKER_BUILD" not in os.environ:
-        pytest.skip("STOKER_BUILD does not name a build folder")
-    return Path(os.environ["STOKER_BUILD"])
 
 
 @pytest.fixture
