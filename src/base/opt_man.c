@@ -26,25 +26,29 @@ static void add_text(Str *out, const char *text)
     add_roff(out, text, strlen(text));
 }
 
-static void add_upper(Str *out, const char *text)
+/* The page's own name, one word: "stoker-sim-run". */
+static void add_page_name(Str *out, const OptPage *page, bool upper)
 {
-    for (; *text; text++) {
-        if (*text == '-')
-            str_addc(out, '\\');
-        str_addc(out, (char)toupper((unsigned char)*text));
+    CLEANUP(str_done) Str name;
+
+    str_init(&name, 256);
+    opt_row_add_name(page, "-", &name);
+    for (const char *p = name.text; *p; p++) {
+        if (*p == '-' || *p == ' ')
+            str_add(out, "\\-");
+        else
+            str_addc(out, upper ? (char)toupper((unsigned char)*p) : *p);
     }
 }
 
 static void add_name_section(Str *out, const OptPage *page, const char *version, const char *date)
 {
+    int program = (int)strcspn(page->program, " ");
+
     str_add(out, ".TH ");
-    add_upper(out, page->program);
-    if (page->verb) {
-        str_add(out, "\\-");
-        add_upper(out, page->verb);
-    }
-    str_addf(out, " 1 \"%s\" \"%s %s\" \"User Commands\"\n.SH NAME\n", date, page->program, version);
-    opt_row_add_name(page, "\\-", out);
+    add_page_name(out, page, true);
+    str_addf(out, " 1 \"%s\" \"%.*s %s\" \"User Commands\"\n.SH NAME\n", date, program, page->program, version);
+    add_page_name(out, page, false);
     str_add(out, " \\- ");
     add_text(out, page->summary);
     str_add(out, "\n.SH SYNOPSIS\n.B ");

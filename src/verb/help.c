@@ -14,8 +14,13 @@ typedef struct HelpOptions {
 } HelpOptions;
 
 static const OptSpec help_opts[] = {
-    {.key = "man", .type = OPT_BOOL, .off = offsetof(HelpOptions, man), .help = "as a man page (roff)"},
+    {.key = "man",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(HelpOptions, man),
+     .help = "as a man page (roff)"},
     {.key = "completion",
+     .flags = OPT_CLI_ONLY,
      .type = OPT_BOOL,
      .off = offsetof(HelpOptions, completion),
      .help = "print the completion of all verbs for bash"},

@@ -18,11 +18,12 @@ typedef struct ClockOptions {
 
 static const OptSpec clock_opts[] = {
     {.key = "image",
+     .flags = OPT_CLI_ONLY,
      .type = OPT_STRING,
      .off = offsetof(ClockOptions, image),
      .metavar = "FILE",
      .help = "the node's image; default: $STOKER_SIM or the only node that runs"},
-    {.key = "json", .type = OPT_BOOL, .off = offsetof(ClockOptions, json), .help = "as JSON"},
+    {.key = "json", .flags = OPT_CLI_ONLY, .type = OPT_BOOL, .off = offsetof(ClockOptions, json), .help = "as JSON"},
 };
 
 static void show(SimImage *image, bool json)

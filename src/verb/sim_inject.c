@@ -20,11 +20,16 @@ typedef struct InjectOptions {
 
 static const OptSpec inject_opts[] = {
     {.key = "image",
+     .flags = OPT_CLI_ONLY,
      .type = OPT_STRING,
      .off = offsetof(InjectOptions, image),
      .metavar = "FILE",
      .help = "the node's image; default: $STOKER_SIM or the only node that runs"},
-    {.key = "list", .type = OPT_BOOL, .off = offsetof(InjectOptions, list), .help = "list what can be injected"},
+    {.key = "list",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(InjectOptions, list),
+     .help = "list what can be injected"},
 };
 
 static int refused(VerbCall *call, SimOutcome out)

@@ -14,8 +14,16 @@ typedef struct ListOptions {
 } ListOptions;
 
 static const OptSpec list_opts[] = {
-    {.key = "json", .type = OPT_BOOL, .off = offsetof(ListOptions, json), .help = "as JSON, with verdicts"},
-    {.key = "boards", .type = OPT_BOOL, .off = offsetof(ListOptions, boards), .help = "the boards instead"},
+    {.key = "json",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(ListOptions, json),
+     .help = "as JSON, with verdicts"},
+    {.key = "boards",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(ListOptions, boards),
+     .help = "the boards instead"},
 };
 
 static void write_scenario(Str *out, const Scenario *s, bool json, bool first)

@@ -41,7 +41,7 @@ int sim_place_find(Arena *arena, SimPlace *ret, Err *err)
 {
     const char *dir = exe_dir(arena), *own = getenv("STOKER_SIM_DATA");
     const char *data = arena_printf(arena, "%s/sim/data", dir); /* a build tree */
-    SimPlace place = {0};
+    SimPlace place = {.programs = dir};
     size_t n = 0;
     if (is_dir(data)) {
         place.libraries = arena_printf(arena, "%s/sim/nvml", dir);
@@ -159,7 +159,7 @@ const char *const *sim_place_env(Arena *arena, const SimPlace *place, const SimI
     const char *libraries = absolute(arena, arena_printf(arena, "%s/r%u", place->libraries, image->generation));
     env[0] = arena_printf(arena, "STOKER_SIM=%s", absolute(arena, image_path));
     env[1] = before(arena, "LD_LIBRARY_PATH", libraries);
-    env[2] = before(arena, "PATH", absolute(arena, place->tools));
+    env[2] = before(arena, "PATH", arena_printf(arena, "%s:%s", absolute(arena, place->tools), place->programs));
     if (strict)
         env[3] = arena_printf(arena, "STOKER_SIM_STRICT=%s", strict);
     return env;

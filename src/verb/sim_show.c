@@ -22,21 +22,25 @@ typedef struct ShowOptions {
 
 static const OptSpec show_opts[] = {
     {.key = "image",
+     .flags = OPT_CLI_ONLY,
      .type = OPT_STRING,
      .off = offsetof(ShowOptions, image),
      .metavar = "FILE",
      .help = "the node's image; default: $STOKER_SIM or the only node that runs"},
     {.key = "at",
+     .flags = OPT_CLI_ONLY,
      .type = OPT_DURATION,
      .off = offsetof(ShowOptions, at_ns),
      .metavar = "DURATION",
      .help = "at this virtual time since the start; default: now"},
     {.key = "watch",
      .short_flag = 'w',
+     .flags = OPT_CLI_ONLY,
      .type = OPT_BOOL,
      .off = offsetof(ShowOptions, watch),
      .help = "again and again, until interrupted"},
     {.key = "every",
+     .flags = OPT_CLI_ONLY,
      .type = OPT_DURATION,
      .off = offsetof(ShowOptions, every_ns),
      .def = "1s",
@@ -44,7 +48,11 @@ static const OptSpec show_opts[] = {
      .max = 3.6e12,
      .metavar = "DURATION",
      .help = "real time between two looks of --watch"},
-    {.key = "json", .type = OPT_BOOL, .off = offsetof(ShowOptions, json), .help = "as JSON, every reading"},
+    {.key = "json",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(ShowOptions, json),
+     .help = "as JSON, every reading"},
 };
 
 typedef struct Reason {

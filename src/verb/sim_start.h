@@ -14,6 +14,7 @@ typedef struct StartOptions {
 #define START_OPTS(owner, member)                                                                                      \
     {.key = "speed",                                                                                                   \
      .type = OPT_DOUBLE,                                                                                               \
+     .flags = OPT_CLI_ONLY,                                                                                            \
      .off = offsetof(owner, member.speed),                                                                             \
      .def = "1",                                                                                                       \
      .min = 0,                                                                                                         \
@@ -22,27 +23,31 @@ typedef struct StartOptions {
      .help = "virtual seconds per real second; 0: paused"},                                                            \
         {.key = "start",                                                                                               \
          .type = OPT_STRING,                                                                                           \
+         .flags = OPT_CLI_ONLY,                                                                                        \
          .off = offsetof(owner, member.start),                                                                         \
          .metavar = "TIME",                                                                                            \
          .help = "wall time at which the scenario starts (RFC 3339), or 'now'; default: as it says"},                  \
         {.key = "seed",                                                                                                \
          .type = OPT_UINT,                                                                                             \
+         .flags = OPT_CLI_ONLY,                                                                                        \
          .off = offsetof(owner, member.seed),                                                                          \
          .metavar = "N",                                                                                               \
          .help = "other serial numbers, noise and spread; default: the scenario's"},                                   \
         {.key = "driver",                                                                                              \
          .type = OPT_STRING,                                                                                           \
+         .flags = OPT_CLI_ONLY,                                                                                        \
          .off = offsetof(owner, member.driver),                                                                        \
          .metavar = "VERSION",                                                                                         \
          .help = "driver version, e.g. 535.261.03; default: the scenario's"},                                          \
         {.key = "image",                                                                                               \
          .type = OPT_STRING,                                                                                           \
+         .flags = OPT_CLI_ONLY,                                                                                        \
          .off = offsetof(owner, member.image),                                                                         \
          .metavar = "FILE",                                                                                            \
          .help = "where the node's image is made; default: a folder of this user in memory"},                          \
     {                                                                                                                  \
-        .key = "strict", .type = OPT_STRING, .off = offsetof(owner, member.strict), .metavar = "FILE",                 \
-        .help = "report what clients do wrong to FILE, or to 'stderr'"                                                 \
+        .key = "strict", .flags = OPT_CLI_ONLY, .type = OPT_STRING, .off = offsetof(owner, member.strict),             \
+        .metavar = "FILE", .help = "report what clients do wrong to FILE, or to 'stderr'"                              \
     }
 
 /* Compiles the scenario named by the only argument and starts its clock. 0, or an exit code after an error was

@@ -12,7 +12,7 @@ typedef struct VersionOptions {
 } VersionOptions;
 
 static const OptSpec version_opts[] = {
-    {.key = "json", .type = OPT_BOOL, .off = offsetof(VersionOptions, json), .help = "as JSON"},
+    {.key = "json", .flags = OPT_CLI_ONLY, .type = OPT_BOOL, .off = offsetof(VersionOptions, json), .help = "as JSON"},
 };
 
 static int version_run(VerbCall *call, const void *options)

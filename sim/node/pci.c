@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Buses: the GPUs' are given; the ports above take the nearest free ones below, adapters the nearest above, as firmware
+ * that counts depth-first would have it.
+ */
+#include "sim/node/pci.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    ARCH_AMPERE = 7,
+    ARCH_HOPPER = 9,
+    BUS_COUNT = 256,
+    SWITCH_BUS = 5,         /* of the first NVSwitch; SXid lines name it too */
+    SWITCHES_AMPERE = 6,
+    SWITCHES_HOPPER = 4,
+};
+
+typedef struct Build {
+    const SimImage *image;
+    PciLayout *out;
+    uint32_t domains[SIM_GPU_MAX + 1], domain_count;
+    uint8_t used[SIM_GPU_MAX + 1][BUS_COUNT];
+} Build;
+
+static uint8_t *used_of(Build *b, uint32_t domain)
+{
+    uint32_t i = 0;
+    while (i < b->domain_count && b->domains[i] != domain)
+        i++;
+    if (i == b->domain_count) {
+        assert(b->domain_count < SIM_GPU_MAX + 1);
+        b->domains[b->domain_count++] = domain;
+        b->used[i][0] = 1; /* the machine's own devices */
+    }
+    return b->used[i];
+}
+
+static uint32_t bus_take(Build *b, uint32_t domain, uint32_t near, int step)
+{
+    uint8_t *used = used_of(b, domain);
+    for (int bus = (int)near + step; bus > 0 && bus < BUS_COUNT; bus += step)
+        if (!used[bus]) {
+            used[bus] = 1;
+            return (uint32_t)bus;
+        }
+    for (uint32_t bus = BUS_COUNT - 1; bus > 0; bus--)
+        if (!used[bus]) {
+            used[bus] = 1;
+            return bus;
+        }
+    return 0;
+}
+
+static int fn_add(Build *b, const PciFn *fn)
+{
+    assert(b->out->count < PCI_FN_MAX);
+    int at = (int)b->out->count++;
+    b->out->fn[at] = *fn;
+    b->out->fn[at].of = SIM_NONE;
+    return at;
+}
+
+/* A device at the end of a downstream port of its own. */
+static int device_add(Build *b, int upstream, uint32_t port, PciFn device)
+{
+    const PciFn *up = &b->out->fn[upstream];
+    uint32_t slot = port * 4 % 32;
+    if (port * 4 >= 32)
+        slot += port * 4 / 32;
+    PciFn down = {.kind = PCI_DOWNSTREAM,
+                  .domain = up->domain,
+                  .bus = up->secondary,
+                  .device = slot,
+                  .root_bus = up->root_bus,
+                  .parent = upstream,
+                  .secondary = device.bus,
+                  .last = device.bus,
+                  .which = up->which};
+    device.root_bus = up->root_bus;
+    device.parent = fn_add(b, &down);
+    int at = fn_add(b, &device);
+    b->out->fn[device.parent].of = at;
+    return at;
+}
+
+static int has_nic_of_its_own(const SimBoard *board)
+{
+    return board->link_count > 0 && board->link_to_switch && board->arch >= ARCH_HOPPER;
+}
+
+static int same_root(const SimGpuId *a, const SimGpuId *b)
+{
+    return a->domain == b->domain && a->root == b->root && a->numa_node == b->numa_node;
+}
+
+static int same_group(const SimGpuId *a, const SimGpuId *b)
+{
+    return same_root(a, b) && a->switch_group == b->switch_group;
+}
+
+static void nic_add(Build *b, int upstream, uint32_t port, uint32_t gpu)
+{
+    const SimGpuId *id = &b->image->gpus[gpu];
+    uint32_t bus = bus_take(b, id->domain, id->bus, 1), which = b->out->nic_count++;
+    b->out->nic[which] = device_add(
+        b, upstream, port, (PciFn){.kind = PCI_NIC, .domain = id->domain, .bus = bus, .which = which});
+}
+
+/* The GPUs of first's group below one switch, with an adapter for each or one for all. */
+static void group_add(Build *b, uint32_t first, uint32_t root_bus, uint32_t slot, uint32_t up_bus, uint32_t down_bus)
+{
+    const SimImage *image = b->image;
+    const SimGpuId *id = &image->gpus[first];
+    PciFn port = {.kind = PCI_ROOT_PORT,
+                  .domain = id->domain,
+                  .bus = root_bus,
+                  .device = slot,
+                  .root_bus = root_bus,
+                  .parent = SIM_NONE,
+                  .secondary = up_bus,
+                  .which = first};
+    PciFn up = port;
+    up.kind = PCI_UPSTREAM;
+    up.bus = up_bus;
+    up.device = 0;
+    up.secondary = down_bus;
+    up.parent = fn_add(b, &port);
+    int upstream = fn_add(b, &up);
+    uint32_t ports = 0;
+    for (uint32_t g = first; g < image->gpu_count; g++) {
+        const SimGpuId *gpu = &image->gpus[g];
+        if (!same_group(id, gpu) || gpu->bus == 0)
+            continue;
+        b->out->gpu[g] = device_add(b, upstream, ports++,
+                                    (PciFn){.kind = PCI_GPU,
+                                            .domain = gpu->domain,
+                                            .bus = gpu->bus,
+                                            .device = gpu->device,
+                                            .which = g});
+        if (g == first || has_nic_of_its_own(&image->boards[gpu->board]))
+            nic_add(b, upstream, ports++, g);
+    }
+}
+
+static uint32_t lowest_bus(const SimImage *image, const SimGpuId *id)
+{
+    uint32_t low = id->bus;
+    for (uint32_t g = 0; g < image->gpu_count; g++)
+        if (same_group(id, &image->gpus[g]) && image->gpus[g].bus && image->gpus[g].bus < low)
+            low = image->gpus[g].bus;
+    return low;
+}
+
+static int first_where(const SimImage *image, uint32_t gpu, int (*same)(const SimGpuId *, const SimGpuId *))
+{
+    for (uint32_t g = 0; g < gpu; g++)
+        if (image->gpus[g].bus && same(&image->gpus[g], &image->gpus[gpu]))
+            return 0;
+    return 1;
+}
+
+static void root_add(Build *b, uint32_t first)
+{
+    const SimImage *image = b->image;
+    const SimGpuId *id = &image->gpus[first];
+    uint32_t groups[SIM_GPU_MAX], up[SIM_GPU_MAX], down[SIM_GPU_MAX], count = 0, low = BUS_COUNT;
+    for (uint32_t g = first; g < image->gpu_count; g++) {
+        if (!image->gpus[g].bus || !same_root(id, &image->gpus[g]) || !first_where(image, g, same_group))
+            continue;
+        down[count] = bus_take(b, id->domain, lowest_bus(image, &image->gpus[g]), -1);
+        up[count] = bus_take(b, id->domain, down[count], -1);
+        low = up[count] < low ? up[count] : low;
+        groups[count++] = g;
+    }
+    uint32_t root_bus = bus_take(b, id->domain, low, -1);
+    for (uint32_t i = 0; i < count; i++)
+        group_add(b, groups[i], root_bus, 1 + 2 * i, up[i], down[i]);
+}
+
+static uint32_t switch_total(const SimImage *image)
+{
+    for (uint32_t g = 0; g < image->gpu_count; g++) {
+        const SimBoard *board = &image->boards[image->gpus[g].board];
+        if (board->link_count && board->link_to_switch && board->arch <= ARCH_HOPPER) /* later: no PCI function */
+            return board->arch <= ARCH_AMPERE ? SWITCHES_AMPERE : SWITCHES_HOPPER;
+    }
+    return 0;
+}
+
+static void switches_add(Build *b)
+{
+    uint32_t n = switch_total(b->image);
+    uint8_t *used = used_of(b, 0);
+    uint32_t buses[PCI_SWITCH_MAX];
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t want = SWITCH_BUS + i;
+        buses[i] = used[want] ? bus_take(b, 0, SWITCH_BUS + n, 1) : want;
+        used[buses[i]] = 1;
+    }
+    uint32_t root_bus = n ? bus_take(b, 0, SWITCH_BUS, -1) : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        PciFn port = {.kind = PCI_ROOT_PORT,
+                      .bus = root_bus,
+                      .device = 1 + i,
+                      .root_bus = root_bus,
+                      .parent = SIM_NONE,
+                      .secondary = buses[i],
+                      .last = buses[i]};
+        PciFn fn = {.kind = PCI_NVSWITCH, .bus = buses[i], .root_bus = root_bus, .which = i};
+        fn.parent = fn_add(b, &port);
+        b->out->nvswitch[i] = fn_add(b, &fn);
+        b->out->fn[fn.parent].of = b->out->nvswitch[i];
+        b->out->switch_count++;
+    }
+}
+
+/* Every bridge passes on the highest bus below it. */
+static void spans(PciLayout *out)
+{
+    for (uint32_t i = out->count; i-- > 0;) {
+        const PciFn *fn = &out->fn[i];
+        uint32_t high = fn->kind <= PCI_DOWNSTREAM ? (fn->last > fn->secondary ? fn->last : fn->secondary) : fn->bus;
+        if (fn->kind <= PCI_DOWNSTREAM)
+            out->fn[i].last = high;
+        if (fn->parent != SIM_NONE && out->fn[fn->parent].last < high)
+            out->fn[fn->parent].last = high;
+    }
+}
+
+void pci_layout(const SimImage *image, PciLayout *ret)
+{
+    Build b = {.image = image, .out = ret};
+    memset(ret, 0, sizeof *ret);
+    ret->gpu_count = image->gpu_count;
+    for (uint32_t g = 0; g < image->gpu_count; g++)
+        used_of(&b, image->gpus[g].domain)[image->gpus[g].bus % BUS_COUNT] = 1;
+    for (uint32_t i = 0; i < switch_total(image); i++)
+        if (!used_of(&b, 0)[SWITCH_BUS + i])
+            b.used[0][0] = 1;
+    for (uint32_t g = 0; g < image->gpu_count; g++) {
+        const SimGpuId *id = &image->gpus[g];
+        if (id->bus == 0)
+            ret->gpu[g] = fn_add(&b, &(PciFn){.kind = PCI_GPU,
+                                              .domain = id->domain,
+                                              .device = id->device,
+                                              .parent = SIM_NONE,
+                                              .which = g});
+    }
+    switches_add(&b); /* first: their buses are spoken for */
+    for (uint32_t g = 0; g < image->gpu_count; g++)
+        if (image->gpus[g].bus && first_where(image, g, same_root))
+            root_add(&b, g);
+    spans(ret);
+}
+
+PciIds pci_ids(const SimImage *image, const PciFn *fn)
+{
+    if (fn->kind == PCI_GPU) {
+        const SimBoard *board = &image->boards[image->gpus[fn->which].board];
+        return (PciIds){board->pci_device_id & 0xffff,    board->pci_device_id >> 16,
+                        board->pci_subsystem_id & 0xffff, board->pci_subsystem_id >> 16,
+                        board->pci_class,                 0xa1};
+    }
+    if (fn->kind == PCI_NIC)
+        return (PciIds){0x15b3, 0x1021, 0x15b3, 0x0041, 0x020700, 0}; /* ConnectX-7, InfiniBand */
+    if (fn->kind == PCI_NVSWITCH) {
+        uint32_t device = switch_total(image) == SWITCHES_AMPERE ? 0x1af1 : 0x22a3;
+        return (PciIds){0x10de, device, 0x10de, device == 0x1af1 ? 0x147e : 0x1796, 0x068000, 0xa1};
+    }
+    if (fn->kind == PCI_ROOT_PORT)
+        return (PciIds){0x8086, 0x352a, 0x8086, 0, 0x060400, 0x30};
+    return (PciIds){0x1000, 0xc030, 0x1000, 0x100b, 0x060400, 0xb0}; /* the ports of a PCIe switch */
+}
+
+void pci_bdf(const PciFn *fn, char out[PCI_BDF_MAX])
+{
+    snprintf(out, PCI_BDF_MAX, "%04x:%02x:%02x.0", fn->domain & 0xffffff, fn->bus & 0xff, fn->device & 0x1f);
+}
+
+uint32_t pci_path(const PciLayout *layout, const PciFn *fn, char out[PCI_PATH_MAX])
+{
+    const PciFn *chain[8];
+    uint32_t n = 0;
+    for (const PciFn *p = fn; n < 8; p = &layout->fn[p->parent]) {
+        chain[n++] = p;
+        if (p->parent == SIM_NONE)
+            break;
+    }
+    Str s;
+    str_init_room(&s, out, PCI_PATH_MAX);
+    str_addf(&s, "pci%04x:%02x", fn->domain, fn->root_bus);
+    for (uint32_t i = n; i-- > 0;) {
+        char bdf[PCI_BDF_MAX];
+        pci_bdf(chain[i], bdf);
+        str_addf(&s, "/%s", bdf);
+    }
+    return n + 1;
+}
