@@ -106,6 +106,7 @@ typedef struct SimBoard {
     uint32_t has_module_power, has_c2c, has_display, addressing_mode; /* 0 none 1 HMM 2 ATS */
     uint32_t remap_banks;
     uint32_t pcie_gen, pcie_width, gpu_max_pcie_gen, fans;
+    uint32_t idle_pstate, idle_pcie_gen; /* what it rests at when nothing is open */
     uint32_t link_count, link_version; /* NVLink: 0 links = none; NVML_NVLINK_VERSION_* */
     uint32_t link_mbytes_per_s;        /* per link and direction */
     uint32_t link_to_switch;           /* 1 NVSwitch, 0 peer GPU */

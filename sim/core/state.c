@@ -272,14 +272,13 @@ static void clocks_fill(const SimImage *image, const SimSeg *seg, uint32_t gpu, 
                         SimNow *now)
 {
     const SimBoard *b = &image->boards[image->gpus[gpu].board];
-    int datacenter = b->has_mig || b->temp_mem_max || !b->fans;
     now->reasons = seg->reasons;
     now->mem_mhz = seg->mem_mhz;
     if (seg->idle) {
         now->sm_mhz = b->sm_clock_idle;
         now->video_mhz = b->video_clock_idle;
         now->mem_mhz = b->mem_clock_idle;
-        now->pstate = datacenter && b->mem_clock_idle == b->mem_clock_max ? 0 : 8;
+        now->pstate = b->idle_pstate;
     } else {
         now->sm_mhz = phase_mhz > 0 ? (uint32_t)phase_mhz : seg->sm_cap_mhz;
         now->sm_mhz -= b->sm_clock_step ? now->sm_mhz % b->sm_clock_step : 0;
@@ -290,8 +289,9 @@ static void clocks_fill(const SimImage *image, const SimSeg *seg, uint32_t gpu, 
         now->reasons |= REASON_IDLE;
     else if (now->act[SIM_CH_SW_CAP] > 0)
         now->reasons |= REASON_SW_CAP;
-    int link_busy = !seg->idle;
-    now->pcie_gen = link_busy || datacenter ? now->cond.pcie_gen : 1;
+    now->pcie_gen = now->cond.pcie_gen;
+    if (seg->idle && b->idle_pcie_gen && b->idle_pcie_gen < now->pcie_gen)
+        now->pcie_gen = b->idle_pcie_gen;
     now->pcie_width = now->cond.pcie_width;
 }
 

@@ -237,9 +237,6 @@ void pci_layout(const SimImage *image, PciLayout *ret)
     ret->gpu_count = image->gpu_count;
     for (uint32_t g = 0; g < image->gpu_count; g++)
         used_of(&b, image->gpus[g].domain)[image->gpus[g].bus % BUS_COUNT] = 1;
-    for (uint32_t i = 0; i < switch_total(image); i++)
-        if (!used_of(&b, 0)[SWITCH_BUS + i])
-            b.used[0][0] = 1;
     for (uint32_t g = 0; g < image->gpu_count; g++) {
         const SimGpuId *id = &image->gpus[g];
         if (id->bus == 0)

@@ -71,7 +71,7 @@ nvmlReturn_t nvmlDeviceGetInforomVersion(nvmlDevice_t device, nvmlInforomObject_
         [NVML_INFOROM_POWER] = c.board->inforom_power,
         [NVML_INFOROM_DEN] = "",
     };
-    if (!*texts[object])
+    if (!*texts[object] || strcmp(texts[object], "N/A") == 0)
         return NVML_ERROR_NOT_SUPPORTED;
     return nvml_copy_text(version, length, texts[object]);
 }

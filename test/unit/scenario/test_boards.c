@@ -236,16 +236,16 @@ static void bad_boards(void **state)
                 "architecture, compute, part_number, vbios, inforom, pci, memory, sm, clocks, power, temperature, "
                 "tlimit, has, addressing, remap_banks, fans, links, engines, mig");
     parse_fails("  sm_max: 1980", "  sm_max: fast",
-                "b.yaml:27:11: 'clocks.sm_max' must be a whole number of MHz, not 'fast'");
-    parse_fails("  sm_max: 1980", "  sm_max: 1", "b.yaml:27:11: 'clocks.sm_max' must be from 100 to 6000 MHz, not 1");
+                "b.yaml:28:11: 'clocks.sm_max' must be a whole number of MHz, not 'fast'");
+    parse_fails("  sm_max: 1980", "  sm_max: 1", "b.yaml:28:11: 'clocks.sm_max' must be from 100 to 6000 MHz, not 1");
     parse_fails(
         "architecture: hopper", "architecture: hoper",
         "b.yaml:6:15: unknown value of 'architecture' 'hoper' (did you mean 'hopper'?); allowed: none, reserved, "
         "kepler, maxwell, pascal, volta, turing, ampere, ada, hopper, blackwell, rubin");
     parse_fails("  default: 700", "  default: 900", "b.yaml:4:1: power: min, default and max must rise");
-    parse_fails("starts: [0, 4]", "starts: [0, 6]", "b.yaml:93:148: start 6 with size 4 leaves the grid of 8");
+    parse_fails("starts: [0, 4]", "starts: [0, 6]", "b.yaml:95:148: start 6 with size 4 leaves the grid of 8");
     parse_fails("  mem: [2619, 1593]", "  mem: [1593, 2619]", "b.yaml:4:1: clocks: the first of mem must be mem_max");
-    parse_fails("name: 2g.20gb", "name: 1g.20gb", "b.yaml:92:7: profile '1g.20gb' is listed twice");
+    parse_fails("name: 2g.20gb", "name: 1g.20gb", "b.yaml:94:7: profile '1g.20gb' is listed twice");
     parse_fails("  total_mib: 81559\n", "", "b.yaml:4:1: a board needs 'memory.total_mib': frame buffer");
 }
 

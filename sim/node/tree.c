@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tree as a whole: what it follows from, writing it anew, and writing again what a change of conditions touches. */
+#include "sim/node/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/owner.h"
+#include "sim/core/state.h"
+#include "sim/node/tree_part.h"
+
+OWNER_POINTER(DIR, closedir);
+
+#define MARK ".stoker-node" /* in folders that we may empty */
+
+static bool is_up(uint32_t driver)
+{
+    return driver != SIM_DRIVER_UNLOADED;
+}
+
+static void look_mig(const SimCond *cond, NodeTreeGpu *out)
+{
+    for (uint32_t i = 0; i < SIM_GI_MAX; i++)
+        if (cond->gi[i].used)
+            out->gi[out->gi_count++] = cond->gi[i].id;
+    for (uint32_t i = 0; i < SIM_CI_MAX; i++)
+        if (cond->ci[i].used) {
+            out->ci[out->ci_count][0] = cond->ci[i].gi_id;
+            out->ci[out->ci_count++][1] = cond->ci[i].id;
+        }
+}
+
+static void look(SimImage *image, uint32_t gpu, uint64_t t_ns, uint32_t driver, NodeTreeGpu *out)
+{
+    SimNow now;
+    sim_state_at(image, gpu, t_ns, &now);
+    memset(out, 0, sizeof *out); /* compared as bytes */
+    out->present = now.cond.present != 0;
+    out->lost = now.cond.lost != 0;
+    out->driver = is_up(driver) && out->present;
+    out->pcie_gen = now.pcie_gen;
+    out->pcie_width = now.pcie_width;
+    memcpy(out->aer, now.cond.aer, sizeof out->aer);
+    if (out->driver)
+        look_mig(&now.cond, out);
+}
+
+static uint32_t driver_at(SimImage *image, uint64_t t_ns)
+{
+    SimNodeSeg node;
+    sim_node_at(image, t_ns, &node);
+    return node.key[SIM_NODE_DRIVER];
+}
+
+/* ---- the folder ---- */
+
+static int empty_or_ours(const char *root, Err *err)
+{
+    CLEANUP(closedir_at) DIR *dir = opendir(root);
+    bool marked = false, any = false;
+    if (!dir)
+        return err_errno(err, "open '%s'", root);
+    for (struct dirent *e; (e = readdir(dir));) {
+        marked |= strcmp(e->d_name, MARK) == 0;
+        any |= strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    }
+    if (any && !marked)
+        return err_set(err, -EEXIST, "'%s' holds other files; give a new or empty folder", root);
+    return 0;
+}
+
+static int folder_make(const char *root, Err *err)
+{
+    static const char *const parts[] = {"proc", "sys", "dev"};
+    TRY(file_make_dirs(root, 0755, err));
+    TRY(empty_or_ours(root, err));
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        TRY(file_remove_tree(root, parts[i], err));
+    return 0;
+}
+
+/* ---- writing ---- */
+
+static void devices(const NodeTree *tree, Put *put)
+{
+    uint32_t real = tree->flags & NODE_TREE_DEVICES;
+    put_in(put, "dev");
+    put_device(put, "nvidiactl", real ? DEV_MAJOR : 0, DEV_MINOR_CTL);
+    put_device(put, "nvidia-modeset", real ? DEV_MAJOR : 0, DEV_MINOR_MODESET);
+    put_device(put, "nvidia-uvm", real ? DEV_MAJOR_UVM : 0, 0);
+    put_device(put, "nvidia-uvm-tools", real ? DEV_MAJOR_UVM : 0, 1);
+    if (tree->layout.switch_count)
+        put_device(put, "nvidia-nvswitchctl", real ? DEV_MAJOR_NVSWITCH : 0, 255);
+    for (uint32_t i = 0; i < tree->layout.switch_count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "nvidia-nvswitch%u", i);
+        put_device(put, name, real ? DEV_MAJOR_NVSWITCH : 0, i);
+    }
+    put_in(put, "dev/nvidia-caps");
+    put_device(put, "nvidia-cap1", real ? DEV_MAJOR_CAPS : 0, 1);
+    put_device(put, "nvidia-cap2", real ? DEV_MAJOR_CAPS : 0, 2);
+}
+
+static void device_of_gpu(const NodeTree *tree, Put *put, uint32_t gpu)
+{
+    char name[32];
+    uint32_t minor_number = tree->image->gpus[gpu].minor;
+    snprintf(name, sizeof name, "nvidia%u", minor_number);
+    if (!tree->gpus[gpu].present) {
+        put_gone(put, "dev/%s", name);
+        return;
+    }
+    put_in(put, "dev");
+    put_device(put, name, tree->flags & NODE_TREE_DEVICES ? DEV_MAJOR : 0, minor_number);
+}
+
+/* Everything of one GPU, after what was there before has gone. */
+static void gpu_anew(const NodeTree *tree, Put *put, uint32_t gpu, const NodeTreeGpu *old)
+{
+    const NodeTreeGpu *now = &tree->gpus[gpu];
+    if (old && !now->present)
+        tree_pci_gpu_gone(tree, put, gpu);
+    if (now->present)
+        tree_pci_fn(tree, put, tree->layout.gpu[gpu], FN_ALL);
+    tree_driver_gpu(tree, put, gpu);
+    tree_mig_gpu(tree, put, gpu, old);
+    device_of_gpu(tree, put, gpu);
+}
+
+static void gpu_changed(const NodeTree *tree, Put *put, uint32_t gpu, const NodeTreeGpu *old)
+{
+    const NodeTreeGpu *now = &tree->gpus[gpu];
+    int fn = tree->layout.gpu[gpu], above = tree->layout.fn[fn].parent;
+    int link = old->pcie_gen != now->pcie_gen || old->pcie_width != now->pcie_width || old->lost != now->lost ||
+               old->present != now->present;
+    if (link && above != SIM_NONE)
+        tree_pci_fn(tree, put, above, FN_LINK);
+    if (old->present != now->present || old->driver != now->driver) {
+        gpu_anew(tree, put, gpu, old);
+        return;
+    }
+    if (!now->present)
+        return;
+    if (link)
+        tree_pci_fn(tree, put, fn, FN_LINK);
+    if (memcmp(old->aer, now->aer, sizeof now->aer) != 0)
+        tree_pci_fn(tree, put, fn, FN_AER);
+    if (old->gi_count != now->gi_count || old->ci_count != now->ci_count ||
+        memcmp(old->gi, now->gi, sizeof now->gi) != 0 || memcmp(old->ci, now->ci, sizeof now->ci) != 0)
+        tree_mig_gpu(tree, put, gpu, old);
+}
+
+int node_tree_write(SimImage *image, const char *root, uint64_t t_ns, uint32_t flags, NodeTree *ret, Err *err)
+{
+    NodeTree tree = {.image = image, .flags = flags, .driver = driver_at(image, t_ns)};
+    Put put;
+    if (snprintf(tree.root, sizeof tree.root, "%s", root) >= (int)sizeof tree.root)
+        return err_set(err, -ENAMETOOLONG, "'%.40s...' is longer than %d bytes", root, NODE_TREE_ROOT_MAX - 1);
+    TRY(folder_make(root, err));
+    pci_layout(image, &tree.layout);
+    for (uint32_t g = 0; g < image->gpu_count; g++)
+        look(image, g, t_ns, tree.driver, &tree.gpus[g]);
+    TRY(put_begin(&put, tree.root, err));
+    put_in(&put, ".");
+    put_text(&put, MARK, "Made by stoker sim; everything in this folder is replaced at the next start.\n");
+    tree_pci_drivers(&tree, &put);
+    for (uint32_t i = 0; i < tree.layout.count; i++)
+        if (tree.layout.fn[i].kind != PCI_GPU)
+            tree_pci_fn(&tree, &put, (int)i, FN_ALL);
+    tree_infiniband(&tree, &put);
+    tree_driver(&tree, &put);
+    devices(&tree, &put);
+    for (uint32_t g = 0; g < image->gpu_count; g++)
+        gpu_anew(&tree, &put, g, NULL);
+    TRY(put_end(&put));
+    *ret = tree;
+    return 0;
+}
+
+int node_tree_update(NodeTree *tree, uint64_t t_ns, Err *err)
+{
+    NodeTreeGpu old[SIM_GPU_MAX];
+    uint32_t old_driver = tree->driver, driver = driver_at(tree->image, t_ns);
+    bool changed = driver != old_driver;
+    memcpy(old, tree->gpus, sizeof old);
+    for (uint32_t g = 0; g < tree->image->gpu_count; g++) {
+        look(tree->image, g, t_ns, driver, &tree->gpus[g]);
+        changed |= memcmp(&old[g], &tree->gpus[g], sizeof old[g]) != 0;
+    }
+    if (!changed)
+        return 0;
+    Put put;
+    tree->driver = driver;
+    put_begin(&put, tree->root, err);
+    if (driver != old_driver) {
+        tree_pci_drivers(tree, &put);
+        tree_driver(tree, &put);
+        for (uint32_t i = 0; i < tree->layout.switch_count; i++)
+            tree_pci_fn(tree, &put, tree->layout.nvswitch[i], FN_DRIVER);
+    }
+    for (uint32_t g = 0; g < tree->image->gpu_count; g++)
+        if (memcmp(&old[g], &tree->gpus[g], sizeof old[g]) != 0)
+            gpu_changed(tree, &put, g, &old[g]);
+    int rc = put_end(&put);
+    if (rc < 0) { /* what was written may be half of it: the next call writes it again */
+        memcpy(tree->gpus, old, sizeof old);
+        tree->driver = old_driver;
+        return rc;
+    }
+    return NODE_TREE_CHANGED;
+}

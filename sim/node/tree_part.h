@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Inside sim/node: the parts of the tree. Each writes its files for the conditions in tree->gpus and tree->driver. */
+#include "sim/node/put.h"
+#include "sim/node/tree.h"
+
+/* Device numbers. 195 is the driver's own; the kernel hands the others out at load, we take ones it hardly reaches. */
+enum {
+    DEV_MAJOR = 195,
+    DEV_MINOR_CTL = 255,
+    DEV_MINOR_MODESET = 254,
+    DEV_MAJOR_UVM = 402,
+    DEV_MAJOR_CAPS = 403,
+    DEV_MAJOR_NVSWITCH = 404,
+};
+
+/* sysfs of one function. `what` says which files: all, or those that follow a condition. */
+enum { FN_LINK = 1, FN_AER = 2, FN_DRIVER = 4, FN_ALL = 0xff };
+void tree_pci_fn(const NodeTree *tree, Put *put, int fn, uint32_t what);
+/* Everything of one GPU in sysfs appears or goes. */
+void tree_pci_gpu_gone(const NodeTree *tree, Put *put, uint32_t gpu);
+/* The folders of drivers in sys/bus/pci/drivers; nvidia's only while it is loaded. */
+void tree_pci_drivers(const NodeTree *tree, Put *put);
+/* The link of a function as sysfs and its configuration space show it. */
+PciLink tree_pci_link(const NodeTree *tree, int fn);
+
+/* The driver as a whole: proc/driver, proc/modules, proc/devices, sys/module. */
+void tree_driver(const NodeTree *tree, Put *put);
+/* proc/driver/nvidia/gpus/<bdf> */
+void tree_driver_gpu(const NodeTree *tree, Put *put, uint32_t gpu);
+
+/* capabilities/gpuN and nvidia-caps devices of one GPU; `old` names what was there before, NULL: nothing. */
+void tree_mig_gpu(const NodeTree *tree, Put *put, uint32_t gpu, const NodeTreeGpu *old);
+void tree_mig_minors(Put *put);
+void tree_capability(Put *put, uint32_t minor_number, uint32_t mode);
+
+void tree_infiniband(const NodeTree *tree, Put *put);

@@ -1,0 +1,212 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Third-party NVML clients of Debian's archive, unpacked into a folder and never installed.
+
+apt gets a state of its own below that folder: this machine's sources with the component contrib added, and a copy of
+its list of installed packages in which the driver library counts as installed, because the simulator is that library.
+So apt downloads a client with the dependencies that are missing here, and never NVIDIA's library. Every command has a
+time limit. A client is fetched once: its folder is kept until its row in CLIENTS changes.
+
+    test/peer/fetch.py FOLDER [CLIENT...]"""
+import fcntl
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+UPDATE_S, DOWNLOAD_S, UNPACK_S = 120, 240, 60
+
+# client: packages wanted with what they need, and packages wanted alone, whose dependencies say more than is used
+# (hwloc's plugins come with a CUDA one; the archive's contrib plugin of Slurm waits for a rebuild at times).
+CLIENTS = {
+    "nvtop": (["nvtop", "tmux"], []),
+    "pynvml": (["python3-pynvml"], []),
+    "gpustat": (["gpustat"], []),
+    "glances": (["glances", "python3-pynvml"], []),
+    "hwloc": (["hwloc-nox"], ["libhwloc-contrib-plugins"]),
+    "slurm": (["slurmd", "munge"], ["slurm-wlm-nvml-plugin"]),
+    "netdata": (["netdata-plugins-python"], []),
+}
+
+STAND_IN = """
+Package: libnvidia-ml1
+Status: install ok installed
+Priority: optional
+Section: libs
+Maintainer: none
+Architecture: amd64
+Version: 9999
+Provides: libnvidia-ml.so.1
+Description: stands for the simulated driver library
+"""
+
+CONFIG = """
+Dir::State "{root}/state";
+Dir::State::status "{root}/status";
+Dir::Cache "{root}/cache";
+Dir::Etc::sourcelist "{root}/sources.list";
+Dir::Etc::sourceparts "{root}/sources";
+APT::Sandbox::User "root";
+APT::Update::Post-Invoke-Success "";
+Acquire::Languages "none";
+Acquire::Retries "1";
+Acquire::http::Timeout "20";
+Acquire::https::Timeout "20";
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+#clear DPkg::Post-Invoke;
+#clear DPkg::Pre-Install-Pkgs;
+"""
+
+
+class Unavailable(Exception):
+    """The client cannot be had here; the text says why."""
+
+
+def run(command, seconds, **more):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, **more)
+    except FileNotFoundError as error:
+        raise Unavailable(f"no {command[0]} on this machine") from error
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"'{' '.join(map(str, command[:4]))} ...' did not end in {seconds} s") from error
+    if done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+        raise Unavailable(f"{command[0]}: {last}")
+    return done.stdout
+
+
+def codename():
+    release = pathlib.Path("/etc/os-release")
+    words = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', release.read_text() if release.exists() else "", re.M))
+    if words.get("ID") != "debian":
+        raise Unavailable("this machine is not a Debian, whose archive has the clients")
+    return words.get("VERSION_CODENAME", "sid")
+
+
+def own_suite(suite):
+    return suite.startswith((codename(), "stable", "testing", "unstable", "sid"))
+
+
+def stanzas_with_contrib(text):
+    """The stanzas of a .sources file that name Debian's own suites, with contrib."""
+    text = re.sub(r"^#.*\n?", "", text, flags=re.M)
+    for stanza in re.split(r"\n\s*\n", text):
+        field = {k.lower(): v.split() for k, v in re.findall(r"^([\w-]+):[ \t]*(.*)$", stanza, re.M)}
+        if "main" in field.get("components", []) and all(own_suite(s) for s in field.get("suites", ["?"])):
+            yield re.sub(r"^Components:.*$", "Components: main contrib", stanza.strip(), flags=re.M | re.I)
+
+
+def lines_with_contrib(text):
+    """The same for a sources.list."""
+    for line in text.splitlines():
+        found = re.match(r"(deb(?: \[[^]]*\])? +\S+ +(\S+)) +.*\bmain\b", line)
+        if found and own_suite(found[2]):
+            yield found[1] + " main contrib"
+
+
+def write_sources(root, etc=pathlib.Path("/etc/apt")):
+    parts = sorted((etc / "sources.list.d").glob("*.sources"))
+    lists = [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*.list"))]
+    stanzas = [s for p in parts for s in stanzas_with_contrib(p.read_text())]
+    lines = [line for p in lists if p.exists() for line in lines_with_contrib(p.read_text())]
+    if not stanzas and not lines:
+        raise Unavailable("apt has no source of Debian's archive")
+    (root / "sources").mkdir(exist_ok=True)
+    (root / "sources" / "peer.sources").write_text("\n\n".join(stanzas) + "\n")
+    (root / "sources.list").write_text("".join(line + "\n" for line in lines))
+
+
+class Apt:
+    """apt-get with a state of its own below `root`."""
+
+    def __init__(self, root):
+        self.root, self.fresh = root, False
+        for folder in ("state/lists/partial", "cache/archives/partial"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+
+    def get(self, seconds, *words, cwd=None):
+        command = ["apt-get", "-c", str(self.root / "apt.conf"), "-q", "-y", "--no-install-recommends", *words]
+        return run(command, seconds, cwd=cwd, env=dict(os.environ, LC_ALL="C", DEBIAN_FRONTEND="noninteractive"))
+
+    def update(self):
+        """Once per process: what the archive has, and what this machine has."""
+        if self.fresh:
+            return
+        write_sources(self.root)
+        (self.root / "apt.conf").write_text(CONFIG.format(root=self.root))
+        (self.root / "status").write_text(pathlib.Path("/var/lib/dpkg/status").read_text() + STAND_IN)
+        self.get(UPDATE_S, "-o", "APT::Update::Error-Mode=any", "update")
+        self.fresh = True
+
+    def download(self, packages, alone, folder):
+        """The .deb files of the packages and of what they need, in `folder`."""
+        (folder / "partial").mkdir(parents=True)
+        self.get(DOWNLOAD_S, "-o", f"Dir::Cache::archives={folder}", "--download-only", "install", *packages)
+        if alone:
+            self.get(DOWNLOAD_S, "download", *alone, cwd=folder)
+        return sorted(folder.glob("*.deb"))
+
+
+def unpack(debs, root):
+    for deb in debs:
+        run(["dpkg", "-x", str(deb), str(root)], UNPACK_S)
+    if list(root.rglob("libnvidia-ml.so*")):
+        shutil.rmtree(root)
+        raise Unavailable("a package brought a driver library; it is not used")
+
+
+class Peers:
+    """The clients below one folder; get() fetches a client the first time."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder).resolve()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.apt = Apt(self.folder / "apt")
+        self.failed = {}
+
+    def get(self, name):
+        """The folder that is the client's root; raises Unavailable."""
+        if name in self.failed:
+            raise self.failed[name]
+        with open(self.folder / "lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                return self._get(name)
+            except Unavailable as reason:
+                self.failed[name] = reason
+                raise
+
+    def _get(self, name):
+        home, wanted = self.folder / name, json.dumps(CLIENTS[name])
+        stamp, root = home / "fetched", home / "root"
+        if stamp.exists() and stamp.read_text() == wanted:
+            return root
+        shutil.rmtree(home, ignore_errors=True)
+        self.apt.update()
+        root.mkdir(parents=True)
+        unpack(self.apt.download(*CLIENTS[name], home / "debs"), root)
+        stamp.write_text(wanted)
+        return root
+
+    def versions(self, name):
+        """{package: version} of what was fetched for a client."""
+        debs = (self.folder / name / "debs").glob("*.deb")
+        return {d.name.split("_")[0]: d.name.split("_")[1].replace("%3a", ":") for d in debs}
+
+
+def main():
+    peers = Peers(sys.argv[1])
+    for name in sys.argv[2:] or CLIENTS:
+        try:
+            root = peers.get(name)
+            print(f"{name}: {root}", *(f"  {p} {v}" for p, v in sorted(peers.versions(name).items())), sep="\n")
+        except Unavailable as reason:
+            print(f"{name}: not here: {reason}")
+
+
+if __name__ == "__main__":
+    main()
