@@ -279,7 +279,7 @@ void cond_apply(SimCond *cond, const SimBoard *board, const SimOp *op, uint64_t 
         apply_pcie(cond, op);
         break;
     case SIM_OP_AER:
-        if ((uint32_t)op->a[0] < 3 && (uint32_t)op->a[1] < 16)
+        if ((uint32_t)op->a[0] < 3 && (uint32_t)op->a[1] < SIM_AER_MAX)
             cond->aer[op->a[0]][op->a[1]] += op->a[2] > 0 ? (uint64_t)op->a[2] : 0;
         break;
     case SIM_OP_MIG_MODE:

@@ -9,15 +9,21 @@
 #include "sim/core/seq.h"
 #include "sim/core/state.h"
 
+int op_put(SimImage *image, uint32_t *n, const SimOp *op)
+{
+    if (*n == SIM_OP_MAX)
+        return 0;
+    image->ops[(*n)++] = *op;
+    return 1;
+}
+
 int sim_op_add(SimImage *image, const SimOp *op)
 {
     uint32_t n = image->op_count;
-    if (n == SIM_OP_MAX)
+    if (!op_put(image, &n, op) ||
+        (op->type == SIM_OP_XID && op->origin != SIM_FROM_PLAN && !xid_consequences(image, op, &n)))
         return -ENOSPC;
-    image->ops[n] = *op;
-    __atomic_store_n(&image->op_count, n + 1, __ATOMIC_RELEASE); /* an op counts once it is whole */
-    if (op->type == SIM_OP_XID && op->origin != SIM_FROM_PLAN)
-        xid_consequences(image, op);
+    __atomic_store_n(&image->op_count, n, __ATOMIC_RELEASE); /* all of it at once: a writer that dies leaves no half */
     return 0;
 }
 

@@ -128,8 +128,7 @@ uint32_t seq_begin(SimImage *image)
 void seq_write_begin(SimImage *image)
 {
     uint32_t seq = atomic_load_explicit(&image->plan_seq, memory_order_relaxed);
-    atomic_store_explicit(&image->plan_seq, seq | 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst);
+    atomic_store_explicit(&image->plan_seq, seq | 1, memory_order_relaxed); /* every store of the plan releases it */
 }
 
 void seq_write_end(SimImage *image)

@@ -107,9 +107,9 @@ typedef struct SimBoard {
     uint32_t remap_banks;
     uint32_t pcie_gen, pcie_width, gpu_max_pcie_gen, fans;
     uint32_t idle_pstate, idle_pcie_gen; /* what it rests at when nothing is open */
-    uint32_t link_count, link_version; /* NVLink: 0 links = none; NVML_NVLINK_VERSION_* */
-    uint32_t link_mbytes_per_s;        /* per link and direction */
-    uint32_t link_to_switch;           /* 1 NVSwitch, 0 peer GPU */
+    uint32_t link_count, link_version;   /* NVLink: 0 links = none; NVML_NVLINK_VERSION_* */
+    uint32_t link_mbytes_per_s;          /* per link and direction */
+    uint32_t link_to_switch;             /* 1 NVSwitch, 0 peer GPU */
     uint32_t has_fabric;
     uint32_t copy_engines, dec_engines, enc_engines, jpg_engines, ofa_engines;
     uint32_t mig_grid, mig_slices, mig_max_devices, mig_needs_reset; /* 8, 7, 7; enabling needs a reset (Ampere) */
@@ -142,7 +142,7 @@ typedef struct SimPhase {
 typedef enum SimProcType { SIM_PROC_COMPUTE, SIM_PROC_GRAPHICS, SIM_PROC_MPS } SimProcType;
 
 typedef struct SimWork {
-    char kind[32], name[32]; /* kind as in the scenario; process name */
+    char entry[32], kind[32], name[32]; /* the scenario's name for it; its kind; the process name */
     int32_t gpu;
     int32_t mig; /* index of the MIG device on that GPU, or SIM_NONE */
     int32_t job; /* ranks of one job wait for each other; SIM_NONE */
@@ -175,7 +175,7 @@ typedef enum SimOpType {
     SIM_OP_LINK,   /* a0 link or SIM_NONE for all, a1 SimLinkOp, a2 error counter (NVML_NVLINK_ERROR_*), u count, x per
                       second */
     SIM_OP_PCIE,   /* a0 current gen or 0 = as is, a1 width or 0, a2 replays now, x replays per second */
-    SIM_OP_AER,    /* a0 0 correctable 1 non-fatal 2 fatal, a1 SimAer bit index, a2 count */
+    SIM_OP_AER,    /* a0 0 correctable 1 non-fatal 2 fatal, a1 SimAer, a2 count */
     SIM_OP_HANG, /* a0 rule slot 0..15, a1 function (NVML_FN_*) or SIM_NONE, a2 after n calls, u delay ns (SIM_FOREVER),
                     gpu or SIM_NONE; a3 = 0 removes */
     SIM_OP_NODE, /* a0 SimNodeKey, u value */
@@ -253,6 +253,17 @@ typedef enum SimEccLoc { /* NVML_MEMORY_LOCATION_* */
 } SimEccLoc;
 typedef enum SimLinkOp { SIM_LINK_DOWN, SIM_LINK_UP, SIM_LINK_SLEEP, SIM_LINK_ERRORS, SIM_LINK_CLEAR } SimLinkOp;
 
+/* Places in the lists of the kernel's aer_dev_correctable and aer_dev_nonfatal (the same as aer_dev_fatal). */
+typedef enum SimAer {
+    SIM_AER_RX_ERR,
+    SIM_AER_BAD_TLP,
+    SIM_AER_BAD_DLLP,
+    SIM_AER_ROLLOVER,
+    SIM_AER_TIMEOUT,
+    SIM_AER_UNSUPPORTED = 11, /* uncorrectable */
+    SIM_AER_MAX = 16,
+} SimAer;
+
 typedef enum SimOrigin { SIM_FROM_SCENARIO, SIM_FROM_INJECT, SIM_FROM_CLIENT, SIM_FROM_PLAN } SimOrigin;
 
 typedef struct SimOp {
@@ -308,7 +319,7 @@ typedef struct SimCond {
     uint32_t retired[2], retired_pending;
     uint32_t pcie_gen, pcie_width; /* under load */
     double replays, replay_rate;
-    uint64_t aer[3][16];
+    uint64_t aer[3][SIM_AER_MAX]; /* correctable, non-fatal, fatal */
     SimLink link[SIM_LINK_MAX];
     SimGi gi[SIM_GI_MAX];
     SimCi ci[SIM_CI_MAX];

@@ -29,6 +29,7 @@ typedef struct Plan {
     SimNodeSeg node;
     uint32_t order[SIM_OP_MAX]; /* ops still to come, by time, then by arrival */
     uint32_t todo, next;
+    uint32_t first_new; /* ops from here on are played for the first time */
     Train trains[TRAIN_MAX];
     uint32_t train_count;
 } Plan;
@@ -148,7 +149,7 @@ static void node_op(Plan *p, const SimOp *op, uint64_t t_ns)
 {
     if (op->type == SIM_OP_HANG) {
         uint32_t slot = (uint32_t)op->a[0] % SIM_HANG_MAX;
-        if (!p->node.hang[slot].used)
+        if (!p->node.hang[slot].used && op >= &p->image->ops[p->first_new])
             atomic_store(&p->image->hang_calls[slot], 0);
         p->node.hang[slot] = (SimHang){.used = op->a[3] != 0,
                                        .gpu = op->gpu,
@@ -274,7 +275,8 @@ static const SimOp *op_at(const Plan *p, uint32_t i)
     return &p->image->ops[i];
 }
 
-/* The next op: one not begun yet or the next of a train. UINT32_MAX: none. */
+/* The next op: one not begun yet or the next of a train; of one time, in the order in which they came. UINT32_MAX: none.
+ */
 static uint32_t op_next(const Plan *p, uint64_t *ret_t, uint32_t *ret_train)
 {
     uint32_t op = UINT32_MAX;
@@ -285,7 +287,7 @@ static uint32_t op_next(const Plan *p, uint64_t *ret_t, uint32_t *ret_train)
         *ret_t = op_at(p, op)->t_ns;
     }
     for (uint32_t i = 0; i < p->train_count; i++) {
-        if (p->trains[i].next_ns < *ret_t) {
+        if (p->trains[i].next_ns < *ret_t || (p->trains[i].next_ns == *ret_t && p->trains[i].op < op)) {
             op = p->trains[i].op;
             *ret_t = p->trains[i].next_ns;
             *ret_train = i;
@@ -337,7 +339,7 @@ static void plan_run(Plan *p)
         uint32_t train, op = op_next(p, &t_op, &train), gpu = dyn_next(p, &t_dyn);
         if (op == UINT32_MAX && gpu == SIM_GPU_MAX)
             return;
-        if (t_dyn < t_op) {
+        if (gpu != SIM_GPU_MAX && t_dyn <= t_op) {
             dyn_play(p, gpu, t_dyn);
             dyns++;
         } else {
@@ -372,14 +374,16 @@ static void order_insert(Plan *p, uint32_t op)
 static void start_new(Plan *p)
 {
     SimImage *image = p->image;
-    image->pattern_count = image->node_seg_count = image->event_count = 0;
+    seq_put(image->pattern_count, 0);
+    seq_put(image->node_seg_count, 0);
+    seq_put(image->event_count, 0);
     image->events_dropped = image->segs_dropped = 0;
     p->node.key[SIM_NODE_FABRIC_MANAGER] = 1;
     node_publish(p, 0);
     for (uint32_t g = 0; g < image->gpu_count; g++) {
         const SimBoard *board = &image->boards[image->gpus[g].board];
         SimSeg *seg = &p->gpu[g].seg;
-        image->seg_count[g] = 0;
+        seq_put(image->seg_count[g], 0);
         cond_init(&seg->cond, board);
         seg->ambient_c = board->ambient_c + image->gpus[g].ambient_offset_c;
         seg->tau_s = board->tau_s;
@@ -396,7 +400,7 @@ static void trim_gpu(Plan *p, uint32_t g, uint64_t t_ns, int32_t *last_pattern)
     SimImage *image = p->image;
     const SimSeg *table = seg_table(image, g);
     uint32_t n = image->seg_count[g];
-    while (n > 1 && table[n - 1].t_ns > t_ns)
+    while (n > 1 && table[n - 1].t_ns >= t_ns)
         n--;
     seq_put(image->seg_count[g], n);
     p->gpu[g].seg = table[n - 1];
@@ -406,8 +410,8 @@ static void trim_gpu(Plan *p, uint32_t g, uint64_t t_ns, int32_t *last_pattern)
                 *last_pattern = table[s].slots[i].pattern;
 }
 
-/* Goes on from t_ns: ops from first_new on are new, older ones count if they lie after t_ns. */
-static void start_from(Plan *p, uint64_t t_ns, uint32_t first_new)
+/* Goes on from just before t_ns > 0. */
+static void start_from(Plan *p, uint64_t t_ns)
 {
     SimImage *image = p->image;
     int32_t last_pattern = -1;
@@ -415,37 +419,38 @@ static void start_from(Plan *p, uint64_t t_ns, uint32_t first_new)
         trim_gpu(p, g, t_ns, &last_pattern);
     seq_put(image->pattern_count, (uint32_t)(last_pattern + 1));
     uint32_t n = image->node_seg_count;
-    while (n > 1 && image->node_segs[n - 1].t_ns > t_ns)
+    while (n > 1 && image->node_segs[n - 1].t_ns >= t_ns)
         n--;
     seq_put(image->node_seg_count, n);
     p->node = image->node_segs[n - 1];
     n = image->event_count;
-    while (n > 0 && image->events[n - 1].t_ns > t_ns)
+    while (n > 0 && image->events[n - 1].t_ns >= t_ns)
         n--;
     seq_put(image->event_count, n);
     for (uint32_t i = 0; i < image->op_count; i++) {
         const SimOp *op = &image->ops[i];
-        if (i >= first_new || op->t_ns > t_ns) {
+        if (op->t_ns >= t_ns) {
             order_insert(p, i);
         } else if (op->times > 1 && op->every_ns > 0) {
-            uint64_t done = (t_ns - op->t_ns) / op->every_ns + 1;
+            uint64_t done = (t_ns - 1 - op->t_ns) / op->every_ns + 1;
             if (done < op->times)
                 train_begin(p, i, op->t_ns + done * op->every_ns, op->times - (uint32_t)done);
         }
     }
 }
 
-static void plan_work(SimImage *image, int anew, uint64_t t_ns, uint32_t first_new)
+static void plan_work(SimImage *image, uint64_t t_ns, uint32_t first_new)
 {
     Plan *p = calloc(1, sizeof *p);
     if (!p)
         abort();
     p->image = image;
+    p->first_new = first_new;
     seq_write_begin(image);
-    if (anew)
+    if (t_ns == 0)
         start_new(p);
     else
-        start_from(p, t_ns, first_new);
+        start_from(p, t_ns);
     plan_run(p);
     seq_write_end(image);
     free(p);
@@ -453,12 +458,12 @@ static void plan_work(SimImage *image, int anew, uint64_t t_ns, uint32_t first_n
 
 void plan_from(SimImage *image, uint64_t t_ns, uint32_t first_new)
 {
-    plan_work(image, 0, t_ns, first_new);
+    plan_work(image, t_ns, first_new);
 }
 
 void sim_plan_build(SimImage *image)
 {
-    plan_work(image, 1, 0, 0);
+    plan_work(image, 0, 0);
     image->magic = SIM_MAGIC;
 }
 
@@ -469,8 +474,7 @@ void plan_lock(SimImage *image)
     if (pthread_mutex_lock(&image->lock) != EOWNERDEAD)
         return;
     pthread_mutex_consistent(&image->lock);
-    if (atomic_load(&image->plan_seq) & 1) /* died while planning: the ops are whole, the plan is not */
-        plan_work(image, 1, 0, 0);
+    plan_work(image, 0, image->op_count); /* the ops are whole; whether they have been planned is not known */
 }
 
 void plan_unlock(SimImage *image)

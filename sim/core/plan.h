@@ -11,8 +11,8 @@ void plan_unlock(SimImage *image);
 /* Lets sleepers look again. */
 void clock_wake(SimImage *image);
 
-/* Plans anew from t_ns on, keeping what was before; ops from index first_new on have not been played. The lock is held.
- */
+/* Plans anew from t_ns on, keeping what was before; ops from index first_new on have not been played. All ops of t_ns
+ * itself are played again, so that the outcome is that of planning everything at once. The lock is held. */
 void plan_from(SimImage *image, uint64_t t_ns, uint32_t first_new);
 
 /* The segment of `gpu` in force at t_ns, copied as far as its slots go. The caller retries around it (seq.h). */
@@ -68,5 +68,7 @@ void cond_init(SimCond *cond, const SimBoard *board);
 void cond_apply(SimCond *cond, const SimBoard *board, const SimOp *op, uint64_t t_ns);
 /* What a GPU reset puts right. */
 void cond_reset(SimCond *cond, const SimBoard *board, uint64_t t_ns);
-/* Adds the ops that follow from an XID (kills, ECC, remaps, lost GPU ...). */
-void xid_consequences(SimImage *image, const SimOp *xid);
+/* Writes an op at *n, beyond those that count yet; 0 when there is no room. */
+int op_put(SimImage *image, uint32_t *n, const SimOp *op);
+/* Writes the ops that follow from an XID (kills, ECC, remaps, lost GPU ...) from *n on; 0 when there is no room. */
+int xid_consequences(SimImage *image, const SimOp *xid, uint32_t *n);

@@ -342,8 +342,8 @@ static void state_once(SimImage *image, uint32_t gpu, uint64_t exact_ns, SimNow 
     }
     const SimBoard *board = &image->boards[image->gpus[gpu].board];
     now->temp_c = temperature(&seg, t_ns, heat) + 0.3 * sim_noise(image->seed + gpu, t_ns / SIM_TICK_NS, 3);
-    now->mem_temp_c = now->temp_c + board->mem_temp_offset_c * (0.4 + 0.6 * now->win[SIM_CH_DRAM]);
     window_fill(image, &seg, gpu, t_ns, now);
+    now->mem_temp_c = now->temp_c + board->mem_temp_offset_c * (0.4 + 0.6 * now->win[SIM_CH_DRAM]);
     power_fill(image, &seg, gpu, t_ns, energy_j, now);
     seg_throttle(&seg, t_ns, now->throttle_ns);
     now->throttle_ns[0] = now->cum[SIM_CH_SW_CAP] * 1e9;

@@ -47,72 +47,87 @@ static const XidRow rows[] = {
 
 enum { STEP_NS = 2000000, RECOVERY_KEY_SINCE = 565 };
 
-static void follow(SimImage *image, const SimOp *xid, SimOp op, uint32_t after_steps)
+/* Where the ops that follow go. */
+typedef struct Tail {
+    SimImage *image;
+    const SimOp *xid;
+    uint32_t *n;
+    int fits;
+} Tail;
+
+static void follow(Tail *tail, SimOp op, uint32_t after_steps)
 {
+    const SimOp *xid = tail->xid;
     op.t_ns = xid->t_ns + (uint64_t)after_steps * STEP_NS;
     op.gpu = op.type == SIM_OP_WORK_STOP ? SIM_NONE : xid->gpu;
     op.every_ns = xid->every_ns;
     op.times = xid->times;
     op.origin = SIM_FROM_PLAN;
-    sim_op_add(image, &op);
+    tail->fits &= op_put(tail->image, tail->n, &op);
 }
 
-static void follow_kills(SimImage *image, const SimOp *xid, const XidRow *row)
+static void follow_kills(Tail *tail, const XidRow *row)
 {
+    const SimImage *image = tail->image;
+    const SimOp *xid = tail->xid;
     int once = xid->times <= 1; /* a storm kills nobody twice */
     if (row->kill == KILL_NAMED && xid->a[3] >= 0 && once)
-        follow(image, xid, (SimOp){.type = SIM_OP_WORK_STOP, .a = {xid->a[3]}}, 1);
+        follow(tail, (SimOp){.type = SIM_OP_WORK_STOP, .a = {xid->a[3]}}, 1);
     for (uint32_t w = 0; row->kill == KILL_ALL && once && w < image->work_count; w++)
         if (image->works[w].gpu == xid->gpu)
-            follow(image, xid, (SimOp){.type = SIM_OP_WORK_STOP, .a = {(int32_t)w}}, 1);
+            follow(tail, (SimOp){.type = SIM_OP_WORK_STOP, .a = {(int32_t)w}}, 1);
 }
 
-static void follow_memory(SimImage *image, const SimOp *xid, const XidRow *row)
+static void follow_memory(Tail *tail, const XidRow *row)
 {
-    const SimBoard *board = &image->boards[image->gpus[xid->gpu].board];
+    const SimBoard *board = &tail->image->boards[tail->image->gpus[tail->xid->gpu].board];
     if (row->ecc)
-        follow(image, xid, (SimOp){.type = SIM_OP_ECC, .a = {row->ecc - 1, 1, 1}}, 0);
+        follow(tail, (SimOp){.type = SIM_OP_ECC, .a = {row->ecc - 1, 1, 1}}, 0);
     if (row->remap && board->has_remap)
-        follow(image, xid, (SimOp){.type = SIM_OP_REMAP, .a = {1, 1, row->remap == 2}}, 1);
+        follow(tail, (SimOp){.type = SIM_OP_REMAP, .a = {1, 1, row->remap == 2}}, 1);
     else if (row->remap && board->has_retired_pages)
-        follow(image, xid, (SimOp){.type = SIM_OP_RETIRE, .a = {1, 1}}, 1);
+        follow(tail, (SimOp){.type = SIM_OP_RETIRE, .a = {1, 1}}, 1);
 }
 
-static void follow_state(SimImage *image, const SimOp *xid, const XidRow *row)
+static void follow_state(Tail *tail, const XidRow *row)
 {
     if (row->link_down)
-        follow(image, xid, (SimOp){.type = SIM_OP_LINK, .a = {(int32_t)(xid->u & 0xff), SIM_LINK_DOWN}}, 0);
+        follow(tail, (SimOp){.type = SIM_OP_LINK, .a = {(int32_t)(tail->xid->u & 0xff), SIM_LINK_DOWN}}, 0);
     if (row->action)
-        follow(image, xid, (SimOp){.type = SIM_OP_SET, .a = {SIM_KEY_RECOVERY_ACTION}, .u = row->action}, 1);
+        follow(tail, (SimOp){.type = SIM_OP_SET, .a = {SIM_KEY_RECOVERY_ACTION}, .u = row->action}, 1);
     if (row->reset)
-        follow(image, xid, (SimOp){.type = SIM_OP_SET, .a = {SIM_KEY_RESET_REQUIRED}, .u = 1}, 1);
+        follow(tail, (SimOp){.type = SIM_OP_SET, .a = {SIM_KEY_RESET_REQUIRED}, .u = 1}, 1);
     if (row->lost)
-        follow(image, xid, (SimOp){.type = SIM_OP_LOST}, 0);
+        follow(tail, (SimOp){.type = SIM_OP_LOST}, 0);
 }
 
-static void follow_lines(SimImage *image, const SimOp *xid, const XidRow *row)
+static void follow_lines(Tail *tail, const XidRow *row)
 {
+    const SimImage *image = tail->image;
+    const SimOp *xid = tail->xid;
     uint32_t step = 1;
     for (uint32_t i = 0; i < 3 && row->then[i]; i++) {
         if (row->then[i] == 63 && !image->boards[image->gpus[xid->gpu].board].has_remap)
             continue;
-        follow(image, xid, (SimOp){.type = SIM_OP_XID, .a = {row->then[i], xid->a[1], xid->a[2], xid->a[3]}}, ++step);
+        follow(tail, (SimOp){.type = SIM_OP_XID, .a = {row->then[i], xid->a[1], xid->a[2], xid->a[3]}}, ++step);
     }
     if (row->action && image->generation >= RECOVERY_KEY_SINCE)
-        follow(image, xid, (SimOp){.type = SIM_OP_XID, .a = {154, SIM_NONE, SIM_NONE, SIM_NONE}, .u = row->action},
+        follow(tail, (SimOp){.type = SIM_OP_XID, .a = {154, SIM_NONE, SIM_NONE, SIM_NONE}, .u = row->action},
                ++step);
 }
 
-void xid_consequences(SimImage *image, const SimOp *xid)
+int xid_consequences(SimImage *image, const SimOp *xid, uint32_t *n)
 {
+    Tail tail = {.image = image, .xid = xid, .n = n, .fits = 1};
     if (xid->gpu < 0 || (uint32_t)xid->gpu >= image->gpu_count)
-        return;
+        return 1;
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].xid != (uint32_t)xid->a[0])
             continue;
-        follow_kills(image, xid, &rows[i]);
-        follow_memory(image, xid, &rows[i]);
-        follow_state(image, xid, &rows[i]);
-        follow_lines(image, xid, &rows[i]);
+        follow_kills(&tail, &rows[i]);
+        follow_memory(&tail, &rows[i]);
+        follow_state(&tail, &rows[i]);
+        follow_lines(&tail, &rows[i]);
     }
+    return tail.fits;
 }

@@ -344,14 +344,13 @@ enum {
     PCIE_NAKS_SENT,
     PCIE_NON_FATAL,
     PCIE_FATAL,
+    PCIE_UNSUPPORTED,
 };
-/* Bits of the status register of correctable errors (PCI Express base specification, 7.8.4.5). */
-enum { AER_RECEIVER = 0, AER_BAD_TLP = 6, AER_BAD_DLLP = 7, AER_ROLLOVER = 8 };
 
-static uint64_t sum16(const uint64_t count[16])
+static uint64_t aer_sum(const uint64_t count[SIM_AER_MAX])
 {
     uint64_t sum = 0;
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < SIM_AER_MAX; i++)
         sum += count[i];
     return sum;
 }
@@ -364,23 +363,25 @@ static nvmlReturn_t pcie_count(const Field *f, uint64_t *ret)
     case PCIE_REPLAYS:
         return give((uint64_t)cond->replays, ret);
     case PCIE_ROLLOVERS:
-        return give(cor[AER_ROLLOVER], ret);
+        return give(cor[SIM_AER_ROLLOVER], ret);
     case PCIE_RECOVERIES: /* the link trains anew when replays do not get through */
-        return give(cor[AER_ROLLOVER] + cor[AER_RECEIVER], ret);
+        return give(cor[SIM_AER_ROLLOVER] + cor[SIM_AER_RX_ERR], ret);
     case PCIE_CORRECTABLE:
-        return give(sum16(cor), ret);
+        return give(aer_sum(cor), ret);
     case PCIE_RECEIVER:
-        return give(cor[AER_RECEIVER], ret);
+        return give(cor[SIM_AER_RX_ERR], ret);
     case PCIE_BAD_TLP:
-        return give(cor[AER_BAD_TLP], ret);
+        return give(cor[SIM_AER_BAD_TLP], ret);
     case PCIE_BAD_DLLP:
-        return give(cor[AER_BAD_DLLP], ret);
+        return give(cor[SIM_AER_BAD_DLLP], ret);
     case PCIE_NAKS_SENT: /* one for each bad packet */
-        return give(cor[AER_BAD_TLP], ret);
+        return give(cor[SIM_AER_BAD_TLP], ret);
     case PCIE_NON_FATAL:
-        return give(sum16(cond->aer[1]), ret);
+        return give(aer_sum(cond->aer[1]), ret);
     case PCIE_FATAL:
-        return give(sum16(cond->aer[2]), ret);
+        return give(aer_sum(cond->aer[2]), ret);
+    case PCIE_UNSUPPORTED:
+        return give(cond->aer[1][SIM_AER_UNSUPPORTED] + cond->aer[2][SIM_AER_UNSUPPORTED], ret);
     default:
         return give(0, ret);
     }

@@ -67,6 +67,7 @@ static int barrier(const SimWork *work)
 /* Replicas that never wait for each other are no job, or one that ends would hang the others. */
 int scenario_work_fill(SimWork *out, const ScenarioWork *w, const SimBoard *board, uint64_t seed, Err *err)
 {
+    text_put(out->entry, sizeof out->entry, w->name);
     text_put(out->kind, sizeof out->kind, w->kind);
     text_put(out->name, sizeof out->name, w->process);
     out->gpu = w->gpu;

@@ -25,9 +25,8 @@ static void works_from(SimImage *image, StepNode *node, Arena *arena)
 {
     for (uint32_t i = 0; i < image->work_count; i++) {
         const SimWork *w = &image->works[i];
-        const char *name = arena_strdup(arena, w->name);
-        StepWork step = {.name = name,
-                         .process = name,
+        StepWork step = {.name = arena_strdup(arena, w->entry),
+                         .process = arena_strdup(arena, w->name),
                          .index = (int32_t)i,
                          .gpu = w->gpu,
                          .mig = w->mig,

@@ -1,0 +1,78 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds the fuzzers of test/fuzz with clang's libFuzzer, ASan and UBSan, and runs each for a bounded time or number of
+# executions. What crashes, hangs or leaks is kept in test/fuzz/corpus/<target>, where the tests replay it.
+#
+#   tools/fuzz.sh [SECONDS] [TARGET...]      seconds for each target; 20 by default
+#   tools/fuzz.sh -runs=N [TARGET...]        executions of each target
+#   tools/fuzz.sh --keep ...                 also adds the inputs that reach new code to the corpus (merged, minimal)
+set -eu
+cd "$(dirname "$0")/.."
+root=$PWD
+build=${FUZZ_BUILD:-build-fuzz}
+keep=
+[ "${1:-}" != --keep ] || { keep=1; shift; }
+bound=-max_total_time=20
+case ${1:-} in
+-runs=*) bound=$1; shift ;;
+[0-9]*) bound=-max_total_time=$1; shift ;;
+esac
+
+clang=${CC:-clang}
+if ! echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n){(void)d;(void)n;return 0;}' |
+    "$clang" -x c -fsanitize=fuzzer,address - -o /dev/null 2>/dev/null; then
+    echo "fuzz: $clang cannot link libFuzzer; install clang and libclang-rt-14-dev (Debian), or name another in CC" >&2
+    exit 1
+fi
+if [ ! -f "$build/build.ninja" ]; then
+    CC=$clang CFLAGS="-fsanitize=fuzzer-no-link -fno-sanitize-recover=undefined" \
+        meson setup "$build" -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false >"$build.log" 2>&1 ||
+        { tail -n 20 "$build.log" >&2; exit 1; }
+    rm -f "$build.log"
+fi
+
+targets=${*:-$(cd test/fuzz && ls fuzz_*.c | sed 's/^fuzz_//; s/\.c$//')}
+findings=0
+total=0
+printf '%-10s %12s %9s %8s %8s  %s\n' target executions per_s covered corpus findings
+for t in $targets; do
+    ninja -C "$build" "test/fuzz/fuzz_$t" >"$build/ninja.log" 2>&1 || { cat "$build/ninja.log" >&2; exit 1; }
+    corpus=test/fuzz/corpus/$t
+    grown=$build/corpus/$t
+    found=$build/found/$t
+    log=$build/$t.log
+    mkdir -p "$corpus" "$grown" "$found"
+    case $t in
+    board) seeds="$corpus sim/data/boards" ;;
+    scenario) seeds="$corpus sim/data/scenarios" ;;
+    *) seeds=$corpus ;;
+    esac
+    dict=
+    [ ! -f "test/fuzz/$t.dict" ] || dict=-dict=test/fuzz/$t.dict
+    rc=0
+    # shellcheck disable=SC2086 # seeds are several folders without blanks, dict may be none
+    "$build/test/fuzz/fuzz_$t" "$grown" $seeds $dict "$bound" -timeout=10 -rss_limit_mb=2048 -max_len=4096 \
+        -print_final_stats=1 -verbosity=1 "-artifact_prefix=$root/$found/" >"$log" 2>&1 || rc=$?
+    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    speed=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")
+    cover=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
+    new=0
+    for f in "$found"/*; do
+        [ -f "$f" ] || continue
+        mv "$f" "$corpus/$(basename "$f")"
+        echo "$corpus/$(basename "$f")" >>"$build/$t.findings"
+        new=$((new + 1))
+    done
+    [ "$rc" = 0 ] || [ "$new" != 0 ] || new=1
+    [ -z "$keep" ] || "$build/test/fuzz/fuzz_$t" -merge=1 "$corpus" "$grown" >>"$log" 2>&1 || true
+    printf '%-10s %12s %9s %8s %8s  %s\n' "$t" "${runs:-?}" "${speed:-?}" "${cover:-?}" \
+        "$(find "$corpus" -type f | wc -l)" "$new"
+    if [ "$new" != 0 ]; then
+        grep -m 3 -E 'ERROR:|runtime error|SUMMARY' "$log" | sed 's/^/    /'
+        echo "    log: $log"
+    fi
+    findings=$((findings + new))
+    total=$((total + ${runs:-0}))
+done
+echo "$total executions, $findings findings"
+[ "$findings" = 0 ]
