@@ -13,7 +13,7 @@ enum {
     ARCH_AMPERE = 7,
     ARCH_HOPPER = 9,
     BUS_COUNT = 256,
-    SWITCH_BUS = 5,         /* of the first NVSwitch; SXid lines name it too */
+    SWITCH_BUS = 5, /* of the first NVSwitch; SXid lines name it too */
     SWITCHES_AMPERE = 6,
     SWITCHES_HOPPER = 4,
 };
@@ -105,8 +105,8 @@ static void nic_add(Build *b, int upstream, uint32_t port, uint32_t gpu)
 {
     const SimGpuId *id = &b->image->gpus[gpu];
     uint32_t bus = bus_take(b, id->domain, id->bus, 1), which = b->out->nic_count++;
-    b->out->nic[which] = device_add(
-        b, upstream, port, (PciFn){.kind = PCI_NIC, .domain = id->domain, .bus = bus, .which = which});
+    b->out->nic[which] =
+        device_add(b, upstream, port, (PciFn){.kind = PCI_NIC, .domain = id->domain, .bus = bus, .which = which});
 }
 
 /* The GPUs of first's group below one switch, with an adapter for each or one for all. */
@@ -134,12 +134,9 @@ static void group_add(Build *b, uint32_t first, uint32_t root_bus, uint32_t slot
         const SimGpuId *gpu = &image->gpus[g];
         if (!same_group(id, gpu) || gpu->bus == 0)
             continue;
-        b->out->gpu[g] = device_add(b, upstream, ports++,
-                                    (PciFn){.kind = PCI_GPU,
-                                            .domain = gpu->domain,
-                                            .bus = gpu->bus,
-                                            .device = gpu->device,
-                                            .which = g});
+        b->out->gpu[g] = device_add(
+            b, upstream, ports++,
+            (PciFn){.kind = PCI_GPU, .domain = gpu->domain, .bus = gpu->bus, .device = gpu->device, .which = g});
         if (g == first || has_nic_of_its_own(&image->boards[gpu->board]))
             nic_add(b, upstream, ports++, g);
     }
@@ -240,11 +237,9 @@ void pci_layout(const SimImage *image, PciLayout *ret)
     for (uint32_t g = 0; g < image->gpu_count; g++) {
         const SimGpuId *id = &image->gpus[g];
         if (id->bus == 0)
-            ret->gpu[g] = fn_add(&b, &(PciFn){.kind = PCI_GPU,
-                                              .domain = id->domain,
-                                              .device = id->device,
-                                              .parent = SIM_NONE,
-                                              .which = g});
+            ret->gpu[g] = fn_add(
+                &b,
+                &(PciFn){.kind = PCI_GPU, .domain = id->domain, .device = id->device, .parent = SIM_NONE, .which = g});
     }
     switches_add(&b); /* first: their buses are spoken for */
     for (uint32_t g = 0; g < image->gpu_count; g++)
@@ -257,9 +252,8 @@ PciIds pci_ids(const SimImage *image, const PciFn *fn)
 {
     if (fn->kind == PCI_GPU) {
         const SimBoard *board = &image->boards[image->gpus[fn->which].board];
-        return (PciIds){board->pci_device_id & 0xffff,    board->pci_device_id >> 16,
-                        board->pci_subsystem_id & 0xffff, board->pci_subsystem_id >> 16,
-                        board->pci_class,                 0xa1};
+        return (PciIds){board->pci_device_id & 0xffff, board->pci_device_id >> 16, board->pci_subsystem_id & 0xffff,
+                        board->pci_subsystem_id >> 16, board->pci_class,           0xa1};
     }
     if (fn->kind == PCI_NIC)
         return (PciIds){0x15b3, 0x1021, 0x15b3, 0x0041, 0x020700, 0}; /* ConnectX-7, InfiniBand */

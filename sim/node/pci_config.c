@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration space, laid out as on data-centre GPUs. Register offsets: PCI Express Base Specification, 7.5-7.8. */
+/* The configuration space, laid out as on data-centre GPUs. Register offsets: PCI Express Base Specification, 7.5-7.8.
+ */
 #include <string.h>
 
 #include "sim/node/pci.h"

@@ -108,6 +108,7 @@ void put_bytes(Put *put, const char *name, const void *data, size_t len, mode_t 
     }
 }
 
+PRINTF_LIKE(4, 0)
 static void put_format(Put *put, const char *name, const char *end, const char *fmt, va_list args)
 {
     if (put->rc < 0)

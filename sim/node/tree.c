@@ -182,35 +182,41 @@ int node_tree_write(SimImage *image, const char *root, uint64_t t_ns, uint32_t f
     return 0;
 }
 
+static void driver_changed(const NodeTree *tree, Put *put)
+{
+    tree_pci_drivers(tree, put);
+    tree_driver(tree, put);
+    for (uint32_t i = 0; i < tree->layout.switch_count; i++)
+        tree_pci_fn(tree, put, tree->layout.nvswitch[i], FN_DRIVER);
+    for (uint32_t g = 0; g < tree->image->gpu_count; g++)
+        tree_driver_gpu(tree, put, g);
+}
+
 int node_tree_update(NodeTree *tree, uint64_t t_ns, Err *err)
 {
     NodeTreeGpu old[SIM_GPU_MAX];
+    bool changed[SIM_GPU_MAX], any = tree->stale;
     uint32_t old_driver = tree->driver, driver = driver_at(tree->image, t_ns);
-    bool changed = driver != old_driver;
     memcpy(old, tree->gpus, sizeof old);
     for (uint32_t g = 0; g < tree->image->gpu_count; g++) {
         look(tree->image, g, t_ns, driver, &tree->gpus[g]);
-        changed |= memcmp(&old[g], &tree->gpus[g], sizeof old[g]) != 0;
+        changed[g] = memcmp(&old[g], &tree->gpus[g], sizeof old[g]) != 0;
+        any |= changed[g];
     }
-    if (!changed)
+    if (!any && driver == old_driver)
         return 0;
     Put put;
     tree->driver = driver;
     put_begin(&put, tree->root, err);
-    if (driver != old_driver) {
-        tree_pci_drivers(tree, &put);
-        tree_driver(tree, &put);
-        for (uint32_t i = 0; i < tree->layout.switch_count; i++)
-            tree_pci_fn(tree, &put, tree->layout.nvswitch[i], FN_DRIVER);
-    }
-    for (uint32_t g = 0; g < tree->image->gpu_count; g++)
-        if (memcmp(&old[g], &tree->gpus[g], sizeof old[g]) != 0)
+    if (driver != old_driver || tree->stale)
+        driver_changed(tree, &put);
+    for (uint32_t g = 0; g < tree->image->gpu_count; g++) {
+        if (tree->stale)
+            gpu_anew(tree, &put, g, &old[g]);
+        else if (changed[g])
             gpu_changed(tree, &put, g, &old[g]);
-    int rc = put_end(&put);
-    if (rc < 0) { /* what was written may be half of it: the next call writes it again */
-        memcpy(tree->gpus, old, sizeof old);
-        tree->driver = old_driver;
-        return rc;
     }
-    return NODE_TREE_CHANGED;
+    int rc = put_end(&put);
+    tree->stale = rc < 0;
+    return rc < 0 ? rc : NODE_TREE_CHANGED;
 }

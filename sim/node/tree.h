@@ -29,8 +29,8 @@ typedef struct NodeTreeGpu {
     bool present, lost, driver;
     uint32_t pcie_gen, pcie_width;
     uint64_t aer[3][16];
-    uint32_t gi_count, gi[SIM_GI_MAX];       /* ids */
-    uint32_t ci_count, ci[SIM_CI_MAX][2];    /* ids: GPU instance, compute instance */
+    uint32_t gi_count, gi[SIM_GI_MAX];    /* ids */
+    uint32_t ci_count, ci[SIM_CI_MAX][2]; /* ids: GPU instance, compute instance */
 } NodeTreeGpu;
 
 typedef struct NodeTree {
@@ -39,6 +39,7 @@ typedef struct NodeTree {
     uint32_t flags;
     PciLayout layout;
     uint32_t driver; /* SimDriver */
+    bool stale;      /* an update failed half-way */
     NodeTreeGpu gpus[SIM_GPU_MAX];
 } NodeTree;
 

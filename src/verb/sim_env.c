@@ -41,6 +41,7 @@ static int env_run(VerbCall *call, const void *options)
     int code = sim_start(call, &o->start, call->args.items[0], false, &place, &image, &path);
     if (code)
         return code;
+    sim_clock_set_speed(image, o->start.speed);
     const char *const *env = sim_place_env(call->arena, &place, image, path, o->start.strict);
     for (size_t i = 0; env[i]; i++)
         print_export(env[i]);

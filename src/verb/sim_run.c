@@ -16,15 +16,51 @@
 
 #include "base/owner.h"
 #include "sim/core/control.h"
+#include "verb/sim_beside.h"
 #include "verb/sim_start.h"
 
 enum { TEND_MS = 50 };
 
 typedef struct RunOptions {
     StartOptions start;
+    BesideOptions beside;
 } RunOptions;
 
-static const OptSpec run_opts[] = {START_OPTS(RunOptions, start)};
+static const char *const log_formats[] = {"kmsg", "dmesg", NULL};
+
+static const OptSpec run_opts[] = {
+    START_OPTS(RunOptions, start),
+    {.key = "tree",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(RunOptions, beside.tree),
+     .metavar = "DIR",
+     .help = "keep look-alikes of /proc, /sys and /dev in DIR up to date"},
+    {.key = "enter",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(RunOptions, beside.enter),
+     .help = "let the command see them as the real ones (root)"},
+    {.key = "kernel-log",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(RunOptions, beside.kernel_log),
+     .metavar = "FILE",
+     .help = "append the kernel's lines to FILE; 'kmsg': to the machine's own log, marked (root)"},
+    {.key = "kernel-log-format",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_ENUM,
+     .off = offsetof(RunOptions, beside.kernel_log_format),
+     .names = log_formats,
+     .def = "kmsg",
+     .help = "as /dev/kmsg is read, or as dmesg prints"},
+    {.key = "processes",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(RunOptions, beside.processes),
+     .def = "true",
+     .help = "living processes under the names of the scenario's; without: made-up pids"},
+};
 
 static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
 
@@ -38,21 +74,39 @@ static int signals_catch(sigset_t *ret_old)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static pid_t command_start(VerbCall *call, const char *const *env, const sigset_t *mask)
+static pid_t command_fork(VerbCall *call, char *const *argv, const char *const *env, const sigset_t *mask)
 {
-    const char *const *words = call->args.items + 1;
     pid_t pid = fork();
     if (pid != 0)
         return pid;
     sigprocmask(SIG_SETMASK, mask, NULL);
     for (size_t i = 0; env[i]; i++)
         putenv(strdup(env[i]));
-    char **argv = arena_calloc(call->arena, call->args.len, sizeof *argv);
-    for (size_t i = 0; i + 1 < call->args.len; i++)
-        argv[i] = strdup(words[i]);
     execvp(argv[0], argv);
     fprintf(stderr, "%s: run '%s': %s\n", call->path, argv[0], strerror(errno));
     _exit(errno == ENOENT ? 127 : 126);
+}
+
+/* The words after the scenario, for exec. */
+static char **command_words(VerbCall *call)
+{
+    char **argv = arena_calloc(call->arena, call->args.len, sizeof *argv);
+    for (size_t i = 0; i + 1 < call->args.len; i++)
+        argv[i] = arena_strdup(call->arena, call->args.items[i + 1]);
+    return argv;
+}
+
+/* Starts the command, inside the node's tree if asked. 0 or -errno. */
+static int command_start(VerbCall *call, const Beside *beside, bool enter, const char *const *env, const sigset_t *mask,
+                         pid_t *ret)
+{
+    char **argv = command_words(call);
+    if (enter) {
+        NodeCommand command = {.root = beside->tree_root, .argv = (const char *const *)argv, .env = env};
+        return node_spawn(&command, ret, &call->err);
+    }
+    *ret = command_fork(call, argv, env, mask);
+    return *ret < 0 ? err_errno(&call->err, "start '%s'", argv[0]) : 0;
 }
 
 /* What the shell would report for an ended command. */
@@ -93,16 +147,38 @@ static void say_how(const SimImage *image, const char *const *env)
     fflush(stdout);
 }
 
-static int tend(VerbCall *call, SimImage *image, int sig_fd, pid_t child)
+/* Keeps what lies beside the image up to date until the command ends or a signal comes. */
+static int tend(VerbCall *call, Beside *beside, int sig_fd, pid_t child)
 {
     int code = EXIT_FINE;
-    (void)image;
-    (void)call;
+    bool said = false;
     for (;;) {
         struct pollfd p = {.fd = sig_fd, .events = POLLIN};
         if (poll(&p, 1, TEND_MS) > 0 && signal_seen(sig_fd, child, &code))
             return code;
+        int rc = beside_tend(beside, &call->err);
+        if (rc < 0 && !said)
+            verb_fail(call, code); /* e.g. a full disk: said once, tried again */
+        said = rc < 0;
     }
+}
+
+static int run_node(VerbCall *call, const RunOptions *o, const SimPlace *place, SimImage *image, const char *path)
+{
+    static Beside beside;
+    const char *const *env = sim_place_env(call->arena, place, image, path, o->start.strict);
+    sigset_t old;
+    CLEANUP_FD int sig_fd = signals_catch(&old);
+    pid_t child = 0;
+    int code, rc = beside_start(&beside, &o->beside, image, path, call->arena, &call->err);
+    sim_clock_set_speed(image, o->start.speed);
+    if (rc == 0 && call->args.len > 1)
+        rc = command_start(call, &beside, o->beside.enter, env, &old, &child);
+    else if (rc == 0)
+        say_how(image, env);
+    code = rc < 0 ? verb_fail(call, EXIT_UNKNOWN) : tend(call, &beside, sig_fd, child);
+    beside_stop(&beside);
+    return code;
 }
 
 static int run_run(VerbCall *call, const void *options)
@@ -113,23 +189,14 @@ static int run_run(VerbCall *call, const void *options)
     const char *path;
     if (call->args.len == 0)
         return verb_failf(call, EXIT_USAGE, "which scenario? 'stoker sim list' lists them");
+    if (o->beside.enter && call->args.len == 1)
+        return verb_failf(call, EXIT_USAGE, "--enter needs a command to run inside");
     if (sim_place_find(call->arena, &place, &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
     int code = sim_start(call, &o->start, call->args.items[0], true, &place, &image, &path);
     if (code)
         return code;
-    const char *const *env = sim_place_env(call->arena, &place, image, path, o->start.strict);
-    sigset_t old;
-    CLEANUP_FD int sig_fd = signals_catch(&old);
-    pid_t child = 0;
-    if (call->args.len > 1)
-        child = command_start(call, env, &old);
-    else
-        say_how(image, env);
-    if (child < 0)
-        code = verb_failf(call, EXIT_UNKNOWN, "start the command: %s", strerror(errno));
-    else
-        code = tend(call, image, sig_fd, child);
+    code = run_node(call, o, &place, image, path);
     sim_image_close(image);
     if (!o->start.image)
         unlink(path);

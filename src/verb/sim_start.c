@@ -53,11 +53,10 @@ int sim_start(VerbCall *call, const StartOptions *o, const char *scenario, bool 
     if (scenario_load(place->scenario_dirs, scenario, &boards, call->arena, &s, &call->err) < 0 ||
         start_us(call, o->start, &epoch_us) < 0)
         return verb_fail(call, EXIT_USAGE);
-    ScenarioBuild how = {.seed = o->seed, .driver = o->driver, .kernel_log = o->kernel_log, .root = o->tree};
+    ScenarioBuild how = {.seed = o->seed, .driver = o->driver};
     if (image_path(call, o, s->name, running, ret_path) < 0 || scenario_build(s, &how, *ret_path, ret, &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
     if (epoch_us)
         (*ret)->epoch_us = epoch_us;
-    sim_clock_set_speed(*ret, o->speed);
     return 0;
 }

@@ -5,7 +5,7 @@
 #include "verb/verb.h"
 
 typedef struct StartOptions {
-    const char *image, *start, *driver, *strict, *kernel_log, *tree;
+    const char *image, *start, *driver, *strict;
     uint64_t seed;
     double speed;
 } StartOptions;
@@ -50,7 +50,7 @@ typedef struct StartOptions {
         .metavar = "FILE", .help = "report what clients do wrong to FILE, or to 'stderr'"                              \
     }
 
-/* Compiles the scenario named by the only argument and starts its clock. 0, or an exit code after an error was
+/* Compiles a scenario; its clock stands at 0 until the caller sets o->speed. 0, or an exit code after an error was
  * printed. `running` names the image after this process, so that it goes with it. */
 int sim_start(VerbCall *call, const StartOptions *o, const char *scenario, bool running, const SimPlace *place,
               SimImage **ret, const char **ret_path);

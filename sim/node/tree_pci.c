@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sys/devices/pciDDDD:BB, sys/bus/pci: one folder per function, in the shapes of Linux 6. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/owner.h"
+#include "sim/node/tree_part.h"
+
+enum { ALL_ONES_GEN = 15, ALL_ONES_WIDTH = 63, LINK_GEN_MAX = 6 };
+
+static const char *const driver_names[] = {
+    [PCI_ROOT_PORT] = "pcieport", [PCI_UPSTREAM] = "pcieport", [PCI_DOWNSTREAM] = "pcieport",
+    [PCI_GPU] = "nvidia",         [PCI_NIC] = "mlx5_core",     [PCI_NVSWITCH] = "nvidia-nvswitch",
+};
+
+static bool has_driver(const NodeTree *tree, const PciFn *fn)
+{
+    if (fn->kind == PCI_GPU)
+        return tree->gpus[fn->which].driver;
+    return fn->kind != PCI_NVSWITCH || tree->driver != SIM_DRIVER_UNLOADED;
+}
+
+static PciLink gpu_link(const NodeTree *tree, uint32_t gpu)
+{
+    const SimBoard *board = &tree->image->boards[tree->image->gpus[gpu].board];
+    const NodeTreeGpu *now = &tree->gpus[gpu];
+    uint32_t max_gen = board->gpu_max_pcie_gen > board->pcie_gen ? board->gpu_max_pcie_gen : board->pcie_gen;
+    return (PciLink){now->pcie_gen, now->pcie_width, max_gen, board->pcie_width};
+}
+
+PciLink tree_pci_link(const NodeTree *tree, int at)
+{
+    const PciFn *fn = &tree->layout.fn[at];
+    PciLink link = {5, 16, 5, 16};
+    if (fn->kind == PCI_GPU)
+        return gpu_link(tree, fn->which);
+    if (fn->kind == PCI_NVSWITCH)
+        return (PciLink){2, 1, 2, 1};
+    if (fn->of == SIM_NONE)
+        return link;
+    const PciFn *below = &tree->layout.fn[fn->of];
+    PciLink end = tree_pci_link(tree, fn->of);
+    bool gone = below->kind == PCI_GPU && (!tree->gpus[below->which].present || tree->gpus[below->which].lost);
+    link.gen = gone ? 1 : end.gen;
+    link.width = gone ? 0 : end.width; /* nothing answers at the other end */
+    return link;
+}
+
+static const char *speed_text(uint32_t gen)
+{
+    static const char *const texts[] = {"Unknown",        "2.5 GT/s PCIe",  "5.0 GT/s PCIe", "8.0 GT/s PCIe",
+                                        "16.0 GT/s PCIe", "32.0 GT/s PCIe", "64.0 GT/s PCIe"};
+    return gen < ARRAY_LEN(texts) ? texts[gen] : texts[0];
+}
+
+static void link_files(const NodeTree *tree, Put *put, int at)
+{
+    const PciFn *fn = &tree->layout.fn[at];
+    bool lost = fn->kind == PCI_GPU && tree->gpus[fn->which].lost;
+    PciLink link = tree_pci_link(tree, at);
+    uint8_t config[PCI_CONFIG_MAX];
+    uint32_t size = pci_config(tree->image, fn, &link, config);
+    if (lost) { /* every read of a device that is gone gives ones; the kernel shows what they mean */
+        memset(config, 0xff, size);
+        link = (PciLink){ALL_ONES_GEN, ALL_ONES_WIDTH, LINK_GEN_MAX, ALL_ONES_WIDTH};
+    }
+    put_bytes(put, "config", config, size, 0644);
+    put_line(put, "current_link_speed", "%s", speed_text(link.gen));
+    put_line(put, "current_link_width", "%u", link.width);
+    put_line(put, "max_link_speed", "%s", speed_text(link.max_gen));
+    put_line(put, "max_link_width", "%u", link.max_width);
+}
+
+/* ---- AER ---- */
+
+static const char *const correctable[] = {"RxErr",   "BadTLP",      "BadDLLP",    "Rollover",
+                                          "Timeout", "NonFatalErr", "CorrIntErr", "HeaderOF"};
+static const char *const uncorrectable[] = {"Undefined",     "DLP",
+                                            "SDES",          "TLP",
+                                            "FCP",           "CmpltTO",
+                                            "CmpltAbrt",     "UnxCmplt",
+                                            "RxOF",          "MalfTLP",
+                                            "ECRC",          "UnsupReq",
+                                            "ACSViol",       "UncorrIntErr",
+                                            "BlockedTLP",    "AtomicOpBlocked",
+                                            "TLPBlockedErr", "PoisonTLPBlocked"};
+
+static void aer_file(Put *put, const char *name, const char *total, const uint64_t count[16], int kind)
+{
+    const char *const *names = kind ? uncorrectable : correctable;
+    size_t n = kind ? ARRAY_LEN(uncorrectable) : ARRAY_LEN(correctable);
+    CLEANUP(str_done) Str text;
+    uint64_t sum = 0;
+    str_init(&text, PUT_FILE_MAX);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t value = i < 16 ? count[i] : 0;
+        str_addf(&text, "%s %llu\n", names[i], (unsigned long long)value);
+        sum += value;
+    }
+    put_line(put, name, "%s%s %llu", text.text, total, (unsigned long long)sum);
+}
+
+static void aer_files(const NodeTree *tree, Put *put, const PciFn *fn)
+{
+    static const uint64_t none[3][16];
+    const uint64_t(*count)[16] = fn->kind == PCI_GPU ? tree->gpus[fn->which].aer : none;
+    aer_file(put, "aer_dev_correctable", "TOTAL_ERR_COR", count[0], 0);
+    aer_file(put, "aer_dev_nonfatal", "TOTAL_ERR_NONFATAL", count[1], 1);
+    aer_file(put, "aer_dev_fatal", "TOTAL_ERR_FATAL", count[2], 1);
+    if (fn->kind == PCI_ROOT_PORT) {
+        put_line(put, "aer_rootport_total_err_cor", "0");
+        put_line(put, "aer_rootport_total_err_nonfatal", "0");
+        put_line(put, "aer_rootport_total_err_fatal", "0");
+    }
+}
+
+/* ---- what does not change ---- */
+
+/* CPUs and memory near the function: those of a GPU, for NVSwitches those of the first. */
+static const SimGpuId *near(const NodeTree *tree, const PciFn *fn)
+{
+    if (fn->kind == PCI_NIC)
+        fn = &tree->layout.fn[fn->parent];
+    uint32_t gpu = fn->kind == PCI_NVSWITCH || fn->which >= tree->image->gpu_count ? 0 : fn->which;
+    return &tree->image->gpus[gpu];
+}
+
+static void identity_files(const NodeTree *tree, Put *put, const PciFn *fn)
+{
+    PciIds ids = pci_ids(tree->image, fn);
+    put_line(put, "vendor", "0x%04x", ids.vendor);
+    put_line(put, "device", "0x%04x", ids.device);
+    put_line(put, "class", "0x%06x", ids.class_code);
+    put_line(put, "subsystem_vendor", "0x%04x", ids.subsystem_vendor);
+    put_line(put, "subsystem_device", "0x%04x", ids.subsystem_device);
+    put_line(put, "revision", "0x%02x", ids.revision);
+    put_line(put, "modalias", "pci:v%08Xd%08Xsv%08Xsd%08Xbc%02Xsc%02Xi%02X", ids.vendor, ids.device,
+             ids.subsystem_vendor, ids.subsystem_device, ids.class_code >> 16, (ids.class_code >> 8) & 0xff,
+             ids.class_code & 0xff);
+    put_line(put, "numa_node", "%u", near(tree, fn)->numa_node);
+    put_line(put, "local_cpulist", "%s", near(tree, fn)->cpulist);
+    put_line(put, "irq", "%u", 64 + (fn->bus & 0xff));
+    put_line(put, "power_state", "D0");
+    CLEANUP(str_done) Str regions;
+    str_init(&regions, PUT_FILE_MAX);
+    pci_resources(tree->image, fn, &regions);
+    put_text(put, "resource", "%s", regions.text);
+    if (fn->kind <= PCI_DOWNSTREAM) {
+        put_line(put, "secondary_bus_number", "%u", fn->secondary);
+        put_line(put, "subordinate_bus_number", "%u", fn->last);
+    }
+}
+
+static void up_link(Put *put, const char *name, uint32_t depth, const char *to)
+{
+    Str target;
+    char room[PUT_PATH_MAX];
+    str_init_room(&target, room, sizeof room);
+    for (uint32_t i = 0; i < depth; i++)
+        str_add(&target, "../");
+    str_add(&target, to);
+    put_link(put, name, target.text);
+}
+
+static void driver_files(const NodeTree *tree, Put *put, const PciFn *fn, const char *dir, uint32_t depth)
+{
+    PciIds ids = pci_ids(tree->image, fn);
+    char bdf[PCI_BDF_MAX], to[PCI_PATH_MAX + 32];
+    bool bound = has_driver(tree, fn);
+    pci_bdf(fn, bdf);
+    put_line(put, "enable", "%d", bound);
+    put_text(put, "uevent",
+             "%s%s%sPCI_CLASS=%X\nPCI_ID=%04X:%04X\nPCI_SUBSYS_ID=%04X:%04X\nPCI_SLOT_NAME=%s\n"
+             "MODALIAS=pci:v%08Xd%08Xsv%08Xsd%08Xbc%02Xsc%02Xi%02X\n",
+             bound ? "DRIVER=" : "", bound ? driver_names[fn->kind] : "", bound ? "\n" : "", ids.class_code, ids.vendor,
+             ids.device, ids.subsystem_vendor, ids.subsystem_device, bdf, ids.vendor, ids.device, ids.subsystem_vendor,
+             ids.subsystem_device, ids.class_code >> 16, (ids.class_code >> 8) & 0xff, ids.class_code & 0xff);
+    if (!bound) {
+        put_gone(put, "sys/devices/%s/driver", dir);
+        put_gone(put, "sys/bus/pci/drivers/%s/%s", driver_names[fn->kind], bdf);
+        return;
+    }
+    snprintf(to, sizeof to, "bus/pci/drivers/%s", driver_names[fn->kind]);
+    up_link(put, "driver", depth, to);
+    put_in(put, "sys/bus/pci/drivers/%s", driver_names[fn->kind]);
+    snprintf(to, sizeof to, "devices/%s", dir);
+    up_link(put, bdf, 4, to);
+}
+
+void tree_pci_fn(const NodeTree *tree, Put *put, int at, uint32_t what)
+{
+    const PciFn *fn = &tree->layout.fn[at];
+    char dir[PCI_PATH_MAX], bdf[PCI_BDF_MAX], to[PCI_PATH_MAX + 32];
+    uint32_t depth = pci_path(&tree->layout, fn, dir) + 1;
+    pci_bdf(fn, bdf);
+    if (what == FN_ALL) {
+        put_in(put, "sys/devices/%s/power", dir);
+        put_line(put, "runtime_status", "active");
+        put_line(put, "control", "on");
+    }
+    put_in(put, "sys/devices/%s", dir);
+    if (what == FN_ALL) {
+        identity_files(tree, put, fn);
+        up_link(put, "subsystem", depth, "bus/pci");
+    }
+    if (what & FN_LINK)
+        link_files(tree, put, at);
+    if (what & FN_AER)
+        aer_files(tree, put, fn);
+    if (what & FN_DRIVER)
+        driver_files(tree, put, fn, dir, depth);
+    if (what == FN_ALL) { /* last: who finds it finds it whole */
+        put_in(put, "sys/bus/pci/devices");
+        snprintf(to, sizeof to, "devices/%s", dir);
+        up_link(put, bdf, 3, to);
+    }
+}
+
+void tree_pci_gpu_gone(const NodeTree *tree, Put *put, uint32_t gpu)
+{
+    const PciFn *fn = &tree->layout.fn[tree->layout.gpu[gpu]];
+    char dir[PCI_PATH_MAX], bdf[PCI_BDF_MAX];
+    pci_path(&tree->layout, fn, dir);
+    pci_bdf(fn, bdf);
+    put_gone(put, "sys/bus/pci/devices/%s", bdf);
+    put_gone(put, "sys/bus/pci/drivers/%s/%s", driver_names[PCI_GPU], bdf);
+    put_gone(put, "sys/devices/%s", dir);
+}
+
+void tree_pci_drivers(const NodeTree *tree, Put *put)
+{
+    static const char *const ours[] = {"nvidia", "nvidia-nvswitch"};
+    bool up = tree->driver != SIM_DRIVER_UNLOADED;
+    put_in(put, "sys/bus/pci/devices");
+    put_in(put, "sys/bus/pci/drivers/pcieport");
+    put_in(put, "sys/bus/pci/drivers/mlx5_core");
+    for (size_t i = 0; i < ARRAY_LEN(ours); i++) {
+        if (!up || (i == 1 && !tree->layout.switch_count)) {
+            put_gone(put, "sys/bus/pci/drivers/%s", ours[i]);
+            continue;
+        }
+        put_in(put, "sys/bus/pci/drivers/%s", ours[i]);
+        put_link(put, "module", "../../../../module/nvidia");
+    }
+}

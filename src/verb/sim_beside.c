@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "verb/sim_beside.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "sim/core/control.h"
+
+enum { BOOT_US = 100 * 1000 * 1000 }; /* the machine had been up for so long when the scenario began */
+
+static int tree_start(Beside *b, const BesideOptions *o, const char *image_path, Arena *arena, Err *err)
+{
+    const char *slash = strrchr(image_path, '/');
+    b->tree_root = o->tree;
+    if (!b->tree_root) {
+        b->tree_dir = slash ? arena_strndup(arena, image_path, (size_t)(slash - image_path)) : ".";
+        b->tree_own = arena_printf(arena, "%s.tree", slash ? slash + 1 : image_path);
+        b->tree_root = arena_printf(arena, "%s/%s", b->tree_dir, b->tree_own);
+    }
+    return node_tree_write(b->image, b->tree_root, sim_clock_now(b->image), NODE_TREE_DEVICES, &b->tree, err);
+}
+
+static int log_start(Beside *b, const BesideOptions *o, Err *err)
+{
+    KernelLogSpec spec = {.path = o->kernel_log, .format = (KernelLogFormat)o->kernel_log_format, .boot_us = BOOT_US};
+    if (strcmp(o->kernel_log, "kmsg") == 0) {
+        spec.path = "/dev/kmsg";
+        spec.format = KERNEL_LOG_DEVICE;
+    }
+    b->logs = true;
+    return kernel_log_open(&b->log, b->image, &spec, err);
+}
+
+int beside_start(Beside *b, const BesideOptions *o, SimImage *image, const char *image_path, Arena *arena, Err *err)
+{
+    memset(b, 0, sizeof *b);
+    b->image = image;
+    if (o->tree || o->enter)
+        TRY(tree_start(b, o, image_path, arena, err));
+    if (o->kernel_log)
+        TRY(log_start(b, o, err));
+    if (o->processes) {
+        lend_start(&b->lend, image);
+        b->lends = true;
+    }
+    return beside_tend(b, err);
+}
+
+int beside_tend(Beside *b, Err *err)
+{
+    uint64_t now = sim_clock_now(b->image);
+    int rc = 0, first = 0;
+    if (b->lends && (rc = lend_update(&b->lend, now, err)) < 0)
+        first = rc;
+    if (b->tree_root && (rc = node_tree_update(&b->tree, now, first ? NULL : err)) < 0 && !first)
+        first = rc;
+    if (b->logs && (rc = kernel_log_write(&b->log, now, NULL, first ? NULL : err)) < 0 && !first)
+        first = rc;
+    return first;
+}
+
+void beside_stop(Beside *b)
+{
+    if (b->lends)
+        lend_stop(&b->lend);
+    if (b->logs)
+        kernel_log_done(&b->log);
+    if (b->tree_own)
+        file_remove_tree(b->tree_dir, b->tree_own, NULL);
+}
