@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `stoker sim env`: makes a node that lives without a process of ours and prints what a shell exports to use it. */
 #include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/owner.h"
 #include "sim/core/control.h"
@@ -13,20 +11,6 @@ typedef struct EnvOptions {
 } EnvOptions;
 
 static const OptSpec env_opts[] = {START_OPTS(EnvOptions, start)};
-
-/* NAME='value' for any POSIX shell. */
-static void print_export(const char *assignment)
-{
-    const char *eq = strchr(assignment, '=');
-    printf("export %.*s='", (int)(eq - assignment), assignment);
-    for (const char *p = eq + 1; *p; p++) {
-        if (*p == '\'')
-            fputs("'\\''", stdout);
-        else
-            putchar(*p);
-    }
-    puts("'");
-}
 
 static int env_run(VerbCall *call, const void *options)
 {
@@ -42,9 +26,7 @@ static int env_run(VerbCall *call, const void *options)
     if (code)
         return code;
     sim_clock_set_speed(image, o->start.speed);
-    const char *const *env = sim_place_env(call->arena, &place, image, path, o->start.strict);
-    for (size_t i = 0; env[i]; i++)
-        print_export(env[i]);
+    sim_place_exports(call->arena, &place, image, path, o->start.strict, "");
     sim_image_close(image);
     return EXIT_FINE;
 }

@@ -140,27 +140,68 @@ int sim_place_open(Arena *arena, const char *path, SimImage **ret, const char **
     return 0;
 }
 
-static const char *before(Arena *arena, const char *name, const char *dir)
-{
-    const char *old = getenv(name);
-    return old && *old ? arena_printf(arena, "%s=%s:%s", name, dir, old) : arena_printf(arena, "%s=%s", name, dir);
-}
-
 static const char *absolute(Arena *arena, const char *path)
 {
     CLEANUP_FREE char *real = realpath(path, NULL);
     return real ? arena_strdup(arena, real) : path;
 }
 
+/* What a client needs: the value, and whether an old one stays behind it. */
+typedef struct Setting {
+    const char *name, *value;
+    bool keeps;
+} Setting;
+enum { SETTINGS = 4 };
+
+static void settings_fill(Arena *arena, const SimPlace *place, const SimImage *image, const char *image_path,
+                          const char *strict, Setting out[SETTINGS])
+{
+    const char *libraries = arena_printf(arena, "%s/r%u", place->libraries, image->generation);
+    const char *programs = arena_printf(arena, "%s:%s", absolute(arena, place->tools), place->programs);
+    out[0] = (Setting){"STOKER_SIM", absolute(arena, image_path), false};
+    out[1] = (Setting){"LD_LIBRARY_PATH", absolute(arena, libraries), true};
+    out[2] = (Setting){"PATH", programs, true};
+    out[3] = (Setting){"STOKER_SIM_STRICT", strict, false};
+}
+
 const char *const *sim_place_env(Arena *arena, const SimPlace *place, const SimImage *image, const char *image_path,
                                  const char *strict)
 {
-    const char **env = arena_calloc(arena, 5, sizeof *env);
-    const char *libraries = absolute(arena, arena_printf(arena, "%s/r%u", place->libraries, image->generation));
-    env[0] = arena_printf(arena, "STOKER_SIM=%s", absolute(arena, image_path));
-    env[1] = before(arena, "LD_LIBRARY_PATH", libraries);
-    env[2] = before(arena, "PATH", arena_printf(arena, "%s:%s", absolute(arena, place->tools), place->programs));
-    if (strict)
-        env[3] = arena_printf(arena, "STOKER_SIM_STRICT=%s", strict);
+    Setting all[SETTINGS];
+    const char **env = arena_calloc(arena, SETTINGS + 1, sizeof *env);
+    settings_fill(arena, place, image, image_path, strict, all);
+    for (size_t i = 0, n = 0; i < SETTINGS; i++) {
+        const char *old = all[i].keeps ? getenv(all[i].name) : NULL;
+        if (all[i].value)
+            env[n++] = arena_printf(arena, "%s=%s%s%s", all[i].name, all[i].value, old && *old ? ":" : "",
+                                    old && *old ? old : "");
+    }
     return env;
+}
+
+/* 'text' for any POSIX shell. */
+static void print_quoted(const char *text)
+{
+    putchar('\'');
+    for (; *text; text++) {
+        if (*text == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*text);
+    }
+    putchar('\'');
+}
+
+void sim_place_exports(Arena *arena, const SimPlace *place, const SimImage *image, const char *image_path,
+                       const char *strict, const char *indent)
+{
+    Setting all[SETTINGS];
+    settings_fill(arena, place, image, image_path, strict, all);
+    for (size_t i = 0; i < SETTINGS && all[i].value; i++) {
+        printf("%sexport %s=", indent, all[i].name);
+        print_quoted(all[i].value);
+        if (all[i].keeps)
+            printf("\"${%s:+:$%s}\"", all[i].name, all[i].name);
+        putchar('\n');
+    }
 }

@@ -27,3 +27,7 @@ int sim_place_open(Arena *arena, const char *path, SimImage **ret, const char **
 /* Environment of a client, "NAME=value", NULL-ended: image, library and tool paths, strict mode (NULL: off). */
 const char *const *sim_place_env(Arena *arena, const SimPlace *place, const SimImage *image, const char *image_path,
                                  const char *strict);
+
+/* Prints the same as lines that a POSIX shell evaluates, with `indent` before each. */
+void sim_place_exports(Arena *arena, const SimPlace *place, const SimImage *image, const char *image_path,
+                       const char *strict, const char *indent);

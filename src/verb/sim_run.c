@@ -136,12 +136,11 @@ static int signal_seen(int fd, pid_t child, int *code)
     return 0;
 }
 
-static void say_how(const SimImage *image, const char *const *env)
+static void say_how(VerbCall *call, const RunOptions *o, const SimPlace *place, const SimImage *image, const char *path)
 {
     printf("%s: %u GPUs, driver %s, scenario %s.\nIn another shell:\n\n", image->hostname, image->gpu_count,
            image->driver, image->scenario);
-    for (size_t i = 0; env[i]; i++)
-        printf("  export %s\n", env[i]);
+    sim_place_exports(call->arena, place, image, path, o->start.strict, "  ");
     puts("\nthen nvidia-smi, stoker sim show --watch, or anything else that asks the NVIDIA driver library.\n"
          "Ctrl-C ends the node.");
     fflush(stdout);
@@ -175,7 +174,7 @@ static int run_node(VerbCall *call, const RunOptions *o, const SimPlace *place, 
     if (rc == 0 && call->args.len > 1)
         rc = command_start(call, &beside, o->beside.enter, env, &old, &child);
     else if (rc == 0)
-        say_how(image, env);
+        say_how(call, o, place, image, path);
     code = rc < 0 ? verb_fail(call, EXIT_UNKNOWN) : tend(call, &beside, sig_fd, child);
     beside_stop(&beside);
     return code;
