@@ -145,7 +145,14 @@ static void test_bash(void **state)
         const char *words, *expected;
     } rows[] = {
         {"stoker t", "top\n"},
-        {"stoker ", "--help top status\n"},
+        {"stoker ", "--help top status sim\n"},
+        {"stoker sim ", "--help run clock\n"},
+        {"stoker sim r", "run\n"},
+        {"stoker sim run --co", "--color\n"},
+        {"stoker sim run x ", "--color --help\n"},
+        {"stoker sim run --color ", "auto always never\n"},
+        {"stoker sim clock --", "--help\n"},
+        {"stoker run --co", "\n"},
         {"stoker top --int", "--interval\n"},
         {"stoker top --no", "--no-cache\n"},
         {"stoker top --color ", "auto always never\n"},
@@ -156,9 +163,13 @@ static void test_bash(void **state)
         {"stoker top --sec", "\n"},
         {"stoker status --", "--help\n"},
     };
+    static const char *const whens[] = {"auto", "always", "never", NULL};
+    static const OptSpec color_opt[] = {{.key = "color", .type = OPT_ENUM, .names = whens}};
     const OptPage pages[] = {{.program = "stoker", .summary = "the program"},
                              sample_page,
-                             {.program = "stoker", .verb = "status", .summary = "one line per GPU"}};
+                             {.program = "stoker", .verb = "status", .summary = "one line per GPU"},
+                             {.program = "stoker sim", .verb = "run", .summary = "run", .opts = color_opt, .count = 1},
+                             {.program = "stoker sim", .verb = "clock", .summary = "clock"}};
     char path[] = "/tmp/stoker-bash-XXXXXX";
     CLEANUP(str_done) Str got;
     int fd = mkstemp(path);

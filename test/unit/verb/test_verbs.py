@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line as a person meets it: help, errors, exit codes, and the verbs of the simulated node."""
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+VERBS = [["sim", "run"], ["sim", "env"], ["sim", "list"], ["sim", "show"], ["sim", "inject"], ["sim", "clock"], ["help"],
+         ["version"]]
+
+
+@pytest.fixture
+def run(stoker, tmp_path):
+    """run(words...): the finished process; nodes made by it are in a folder of this test."""
+    runtime = tmp_path / "nodes"
+    env = {k: v for k, v in os.environ.items() if not k.startswith("STOKER_SIM")}
+    env.update(STOKER_SIM_RUNTIME=str(runtime), COLUMNS="100")
+
+    def call(*words, **more):
+        return subprocess.run([stoker, *words], env={**env, **more.pop("env", {})}, capture_output=True, text=True,
+                              timeout=120, check=False, **more)
+
+    call.env = env
+    call.runtime = runtime
+    return call
+
+
+@pytest.fixture
+def node(run):
+    """A node of its own: env of a client, clock standing at 0."""
+
+    def make(scenario="default", *options):
+        done = run("sim", "env", "--speed", "0", *options, scenario)
+        assert done.returncode == 0, done.stderr
+        script = done.stdout + 'printf "%s\\n" "$STOKER_SIM" "$LD_LIBRARY_PATH" "$PATH"'
+        image, libraries, path = subprocess.run(["sh", "-c", script], env=run.env, capture_output=True, text=True,
+                                                check=True).stdout.split("\n")[:3]
+        return {"STOKER_SIM": image, "LD_LIBRARY_PATH": libraries, "PATH": path}
+
+    return make
+
+
+@pytest.mark.parametrize("words", VERBS, ids=" ".join)
+def test_every_verb_has_help_with_an_example(run, words):
+    done = run(*words, "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"Usage: stoker {' '.join(words)}")
+    assert "Examples:" in done.stdout and "Exit codes:" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100 or words == ["sim", "run"]
+    assert run("help", *words).stdout == done.stdout
+
+
+@pytest.mark.parametrize("words", VERBS, ids=" ".join)
+def test_every_verb_has_a_man_page(run, words):
+    page = run("help", "--man", *words).stdout
+    name = "\\-".join(["stoker", *words])
+    assert page.startswith(f".TH {name.upper()} 1 ")
+    assert f"{name} \\- " in page
+
+
+def test_completion_is_bash_and_knows_the_verbs(run):
+    text = run("help", "--completion").stdout
+    assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0
+    assert "inject" in text and "--kernel-log" in text
+
+
+@pytest.mark.parametrize("words, said", [
+    (["rum"], "no verb 'rum'"),
+    (["sim", "rum"], "did you mean 'run'"),
+    (["sim", "run", "--spede", "3", "default"], "did you mean --speed"),
+    (["sim", "run", "--speed", "fast", "default"], "--speed"),
+    (["sim", "run", "--speed", "-1", "default"], "--speed"),
+    (["sim", "run"], "which scenario"),
+    (["sim", "run", "defualt"], "did you mean 'default'"),
+    (["sim", "run", "--start", "yesterday", "default"], "--start 'yesterday'"),
+    (["sim", "run", "--enter", "default"], "--enter needs a command"),
+    (["sim", "show", "default"], "takes no argument"),
+    (["sim", "env"], "takes one scenario"),
+    (["version", "3"], "takes no argument"),
+])
+def test_usage_errors_say_what_is_wrong(run, words, said):
+    done = run(*words)
+    assert done.returncode == 2
+    assert said in done.stderr and done.stderr.startswith("stoker") and done.stdout == ""
+
+
+def test_version(run):
+    assert re.fullmatch(r"stoker \d+\.\d+\.\d+\n", run("version").stdout)
+    assert json.loads(run("version", "--json").stdout)["version"]
+
+
+def test_list_names_what_the_files_say(run):
+    scenarios = json.loads(run("sim", "list", "--json").stdout)
+    names = [s["name"] for s in scenarios]
+    assert len(names) >= 25 and names == sorted(names) and "xid-79-lost" in names
+    lost = next(s for s in scenarios if s["name"] == "xid-79-lost")
+    assert lost["truth"] and lost["gpus"] == 8
+    assert [line.split()[0] for line in run("sim", "list").stdout.splitlines()] == names
+    assert {b["key"] for b in json.loads(run("sim", "list", "--boards", "--json").stdout)} >= {"t4", "b200-180gb"}
+
+
+def test_a_bad_scenario_of_ones_own_says_where(run, tmp_path):
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios" / "mine.yaml").write_text("about: mine\ngpus: {board: h100-sxm-80gb, count: 99}\ntruth: []\n")
+    done = run("sim", "run", "mine", "--", "true", env={"STOKER_SIM_DATA": str(tmp_path)})
+    assert done.returncode == 2
+    assert re.search(r"mine\.yaml:2:\d+: ", done.stderr) and "1 to 16" in done.stderr
+
+
+def test_no_node_to_ask(run):
+    for words in (["sim", "show"], ["sim", "clock"], ["sim", "inject", "xid", "79", "gpu=0"]):
+        done = run(*words)
+        assert done.returncode == 3 and "no simulated node runs" in done.stderr
+
+
+def test_something_else_is_not_a_node(run, tmp_path):
+    other = tmp_path / "other"
+    other.write_bytes(b"x" * 4096)
+    done = run("sim", "show", "--image", str(other))
+    assert done.returncode == 3 and "not the image of a simulated node" in done.stderr
+
+
+def test_clock(run, node):
+    env = node()
+    show = lambda: json.loads(run("sim", "clock", "--json", env=env).stdout)
+    assert show()["virtual_ns"] == 0 and show()["speed"] == 0
+    run("sim", "clock", "step", "1h30m", env=env)
+    assert show()["virtual_ns"] == 5400 * 10**9
+    run("sim", "clock", "speed", "1000", env=env)
+    before = show()["virtual_ns"]
+    time.sleep(0.05)
+    assert show()["virtual_ns"] > before + 10 * 10**9
+    run("sim", "clock", "pause", env=env)
+    assert show()["virtual_ns"] == show()["virtual_ns"]
+    for words in (["step"], ["step", "backwards"], ["speed", "-1"], ["jump", "3"]):
+        assert run("sim", "clock", *words, env=env).returncode == 2
+
+
+def test_inject_changes_what_clients_see(run, node):
+    env = node("healthy-training")
+    smi = lambda *words: subprocess.run(["nvidia-smi", *words], env={**run.env, **env}, capture_output=True, text=True,
+                                        check=False)
+    run("sim", "clock", "step", "5m", env=env)
+    assert smi("-L").returncode == 0
+    assert run("sim", "inject", "xid", "79", "gpu=3", env=env).returncode == 0
+    run("sim", "clock", "step", "1s", env=env)
+    assert smi("-L").returncode == 15
+    state = json.loads(run("sim", "show", "--json", env=env).stdout)
+    assert [g["lost"] for g in state["gpus"]] == [0, 0, 0, 1, 0, 0, 0, 0]
+    assert all(g["window"][0] > 0.99 and g["window"][1] < 0.2 for g in state["gpus"] if not g["lost"])  # waiting for it
+    assert "XID 79" in run("sim", "show", env=env).stdout
+
+
+def test_inject_work_and_its_listing(run, node):
+    env = node("healthy-mixed-boards")
+    assert run("sim", "inject", "work", "decode", "gpus=0", "memory=1GiB", env=env).returncode == 0
+    run("sim", "clock", "step", "10s", env=env)
+    state = json.loads(run("sim", "show", "--json", env=env).stdout)
+    assert any(abs(p["mib"] - 1024) < 1 for p in state["gpus"][0]["processes"])
+    listed = run("sim", "inject", "--list").stdout
+    assert "hang" in listed and "ecc" in listed and "work train" in listed
+
+
+@pytest.mark.parametrize("words", [["xid", "79", "gpu=99"], ["xxid", "79"], ["xid", "79", "colour=red", "gpu=0"], []])
+def test_inject_refuses_what_makes_no_sense(run, node, words):
+    before = node()
+    done = run("sim", "inject", *words, env=before)
+    assert done.returncode == 2 and done.stderr
+
+
+def test_the_same_time_shows_the_same_bytes(run, node):
+    texts = set()
+    for _ in range(2):
+        env = node("a-bad-week", "--start", "2026-01-05T08:00:00Z")
+        run("sim", "clock", "step", "70h", env=env)
+        texts.add(run("sim", "show", "--json", env=env).stdout)
+        texts.add(run("sim", "show", "--json", env=env).stdout)
+        os.unlink(env["STOKER_SIM"])
+    assert len(texts) == 1 and len(texts.pop()) > 5000
+
+
+def test_run_passes_the_exit_code_on(run):
+    assert run("sim", "run", "default", "--", "sh", "-c", "exit 7").returncode == 7
+    assert run("sim", "run", "default", "--", "sh", "-c", "kill -TERM $$").returncode == 143
+    assert run("sim", "run", "default", "--", "no-such-command").returncode == 127
+
+
+def test_run_lends_living_processes(run):
+    done = run("sim", "run", "default", "--", "sh", "-c",
+               "sleep 0.3; nvidia-smi --query-compute-apps=pid,name --format=csv,noheader | "
+               "while IFS=', ' read pid name; do echo $pid $name $(cat /proc/$pid/comm); done")
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert len(rows) >= 5 and all(name == comm for _, name, comm in rows)
+    pids = [int(row[0]) for row in rows]
+    time.sleep(0.2)
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+
+
+def test_run_leaves_nothing_behind(run, stoker):
+    with subprocess.Popen([stoker, "sim", "run", "default"], env=run.env, stdout=subprocess.PIPE, text=True) as running:
+        assert "8 GPUs" in running.stdout.readline()
+        assert len(list(run.runtime.iterdir())) == 1
+        assert run("sim", "show").returncode == 0  # finds the only one
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=20) == 0
+    assert list(run.runtime.iterdir()) == []
+
+
+def test_a_killed_run_is_forgotten(run, stoker):
+    with subprocess.Popen([stoker, "sim", "run", "default"], env=run.env, stdout=subprocess.PIPE, text=True) as running:
+        running.stdout.readline()
+        running.kill()
+        running.wait(timeout=20)
+    assert len(list(run.runtime.iterdir())) == 1
+    assert run("sim", "show").returncode == 3
+    assert list(run.runtime.iterdir()) == []
+
+
+def test_a_full_disk_is_said(run, node):
+    env = node()
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(["stoker", "sim", "show", "--json"], env={**run.env, **env}, stdout=full,
+                              stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 3 and "could not be written" in done.stderr
+
+
+def test_kernel_log_and_tree(run, tmp_path):
+    log, tree = tmp_path / "kmsg", tmp_path / "tree"
+    done = run("sim", "run", "--speed", "3000", "--kernel-log", str(log), "--tree", str(tree), "xid-79-lost", "--", "sh",
+               "-c", f"sleep 1; cat {tree}/proc/driver/nvidia/version; stoker sim clock --json")
+    assert "590.48.01" in done.stdout
+    at = json.loads(done.stdout.splitlines()[-1])["virtual_ns"] / 1e9
+    lines = log.read_text().splitlines()
+    assert at > 400 and any("Xid (PCI:0000:61:00): 79" in line for line in lines)
+    assert all(re.match(r"\d+,\d+,\d+,-;", line) for line in lines)
