@@ -57,6 +57,9 @@ void nvml_strict(NvmlFn fn, const char *fmt, ...) __attribute__((format(printf, 
 
 /* Handles. NULL when there is none. */
 nvmlDevice_t nvml_handle_gpu(uint32_t gpu);
+/* The GPU that NVLink bridges join to `gpu` where links lead to peers: the boards of one kind go in pairs, in the
+ * order of their buses; -1: the last one of an odd number. */
+int nvml_bridged_gpu(const SimImage *image, uint32_t gpu);
 nvmlDevice_t nvml_handle_mig(uint32_t gpu, uint32_t gi_id, uint32_t ci_id);
 /* GPUs this process sees (fixed at init): count, and the image's gpu number of NVML index i. */
 uint32_t nvml_visible_count(void);

@@ -131,15 +131,25 @@ static uint32_t switch_bus(const SimImage *image, unsigned int n)
     return NVSWITCH_FIRST_BUS;
 }
 
-/* The GPU at the other end: the links are shared out evenly among the GPUs of the same board. -1: there is none. */
-static int peer_gpu(const NvmlCall *c, unsigned int link)
+/* The place of a GPU among those of its kind, by bus. */
+static uint32_t place_of(const SimImage *image, uint32_t gpu)
 {
-    uint32_t peers[SIM_GPU_MAX], count = 0;
+    const SimGpuId *id = &image->gpus[gpu];
+    uint32_t place = 0;
 
-    for (uint32_t g = 0; g < c->image->gpu_count; g++)
-        if (g != c->gpu && c->image->gpus[g].board == c->id->board)
-            peers[count++] = g;
-    return count ? (int)peers[link * count / c->board->link_count] : -1;
+    for (const SimGpuId *g = image->gpus; g < image->gpus + image->gpu_count; g++)
+        place += g->board == id->board && (g->domain < id->domain || (g->domain == id->domain && g->bus < id->bus));
+    return place;
+}
+
+int nvml_bridged_gpu(const SimImage *image, uint32_t gpu)
+{
+    const uint32_t wanted = place_of(image, gpu) ^ 1;
+
+    for (uint32_t g = 0; g < image->gpu_count; g++)
+        if (image->gpus[g].board == image->gpus[gpu].board && place_of(image, g) == wanted)
+            return (int)g;
+    return -1;
 }
 
 static nvmlReturn_t remote_pci(NvmlFn fn, nvmlDevice_t device, unsigned int link, const void *out, nvmlPciInfo_t *ret)
@@ -156,7 +166,7 @@ static nvmlReturn_t remote_pci(NvmlFn fn, nvmlDevice_t device, unsigned int link
         fill_pci(ret, &at, NVSWITCH_PCI_ID, 0);
         return NVML_SUCCESS;
     }
-    const int peer = peer_gpu(&c, link);
+    const int peer = nvml_bridged_gpu(c.image, c.gpu);
     if (peer < 0)
         return NVML_ERROR_NOT_SUPPORTED;
     fill_pci(ret, &c.image->gpus[peer], c.board->pci_device_id, c.board->pci_subsystem_id);

@@ -148,7 +148,8 @@ nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t first, nvmlDevice_
     return NVML_SUCCESS;
 }
 
-/* A list of handles under the count protocol: too little room says how much is needed. */
+/* A list of handles. Asked without an array it succeeds and says how many there are: clients take any other answer to
+ * that question for a failure. Too little room says how much is needed. */
 typedef struct HandleList {
     nvmlDevice_t devices[SIM_GPU_MAX];
     unsigned int count;
@@ -159,6 +160,8 @@ static nvmlReturn_t give_list(const HandleList *list, unsigned int *count, nvmlD
     const unsigned int room = *count;
 
     *count = list->count;
+    if (!devices)
+        return NVML_SUCCESS;
     if (room < list->count)
         return NVML_ERROR_INSUFFICIENT_SIZE;
     memcpy(devices, list->devices, list->count * sizeof *devices);
@@ -218,12 +221,19 @@ static int any_link_up(const NvmlCall *c)
     return 0;
 }
 
+/* Switches join all GPUs of a kind, bridges two of them. */
+static int linked(const NvmlCall *a, const NvmlCall *b)
+{
+    if (a->id->board != b->id->board || !any_link_up(a) || !any_link_up(b))
+        return 0;
+    return a->board->link_to_switch || nvml_bridged_gpu(a->image, a->gpu) == (int)b->gpu;
+}
+
 static nvmlGpuP2PStatus_t p2p_status(const NvmlCall *a, const NvmlCall *b, nvmlGpuP2PCapsIndex_t index)
 {
     if (!a->board->has_ecc || !b->board->has_ecc || a->now->cond.mig_mode || b->now->cond.mig_mode)
         return NVML_P2P_STATUS_GPU_NOT_SUPPORTED; /* boards for the desk, and parts of a GPU */
-    const int linked = a->id->board == b->id->board && any_link_up(a) && any_link_up(b);
-    if (linked && index != NVML_P2P_CAPS_INDEX_PCI)
+    if (linked(a, b) && index != NVML_P2P_CAPS_INDEX_PCI)
         return NVML_P2P_STATUS_OK;
     if (index == NVML_P2P_CAPS_INDEX_NVLINK || index == NVML_P2P_CAPS_INDEX_ATOMICS)
         return NVML_P2P_STATUS_NOT_SUPPORTED;

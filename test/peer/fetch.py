@@ -50,7 +50,6 @@ Dir::Cache "{root}/cache";
 Dir::Etc::sourcelist "{root}/sources.list";
 Dir::Etc::sourceparts "{root}/sources";
 APT::Sandbox::User "root";
-APT::Update::Post-Invoke-Success "";
 Acquire::Languages "none";
 Acquire::Retries "1";
 Acquire::http::Timeout "20";
@@ -124,7 +123,7 @@ class Apt:
     """apt-get with a state of its own below `root`."""
 
     def __init__(self, root):
-        self.root, self.fresh = root, False
+        self.root, self.fresh, self.out_of_reach = root, False, None
         for folder in ("state/lists/partial", "cache/archives/partial"):
             (root / folder).mkdir(parents=True, exist_ok=True)
 
@@ -133,13 +132,19 @@ class Apt:
         return run(command, seconds, cwd=cwd, env=dict(os.environ, LC_ALL="C", DEBIAN_FRONTEND="noninteractive"))
 
     def update(self):
-        """Once per process: what the archive has, and what this machine has."""
+        """Once per process, whether it goes well or not: what the archive has, and what this machine has."""
+        if self.out_of_reach:
+            raise self.out_of_reach
         if self.fresh:
             return
         write_sources(self.root)
         (self.root / "apt.conf").write_text(CONFIG.format(root=self.root))
         (self.root / "status").write_text(pathlib.Path("/var/lib/dpkg/status").read_text() + STAND_IN)
-        self.get(UPDATE_S, "-o", "APT::Update::Error-Mode=any", "update")
+        try:
+            self.get(UPDATE_S, "-o", "APT::Update::Error-Mode=any", "update")
+        except Unavailable as reason:
+            self.out_of_reach = Unavailable(f"Debian's archive is out of reach: {reason}")
+            raise self.out_of_reach from reason
         self.fresh = True
 
     def download(self, packages, alone, folder):

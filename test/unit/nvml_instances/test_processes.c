@@ -158,7 +158,7 @@ static void utilisation_info_has_all_engines(void **state)
 static void names_of_works_and_live_processes(void **state)
 {
     const Rig *rig = *state;
-    char name[64], tiny[4];
+    char name[4096], tiny[4]; /* the path of the test itself, in any build folder */
     assert_int_equal(nvmlSystemGetProcessName(PID_TRAINER, name, sizeof name), NVML_SUCCESS);
     assert_string_equal(name, "trainer");
     assert_int_equal(nvmlSystemGetProcessName(PID_TRAINER, tiny, sizeof tiny), NVML_SUCCESS);

@@ -246,27 +246,37 @@ static void links(void **state)
     assert_int_equal(nvmlDeviceGetNvLinkRemotePciInfo_v2(device, 4, &pci), NVML_ERROR_NOT_SUPPORTED);
 }
 
+/* Bridges join two cards: of the three of a kind the first two, with all links, and the third stays alone. */
 static void links_to_peers(void **state)
 {
     SimImage *image = *state;
     nvmlPciInfo_t pci;
     nvmlPciInfo_v1_t old;
     nvmlIntNvLinkDeviceType_t type;
-    char first[32] = "", last[32] = "";
+    nvmlDevice_t peer;
+    nvmlGpuP2PStatus_t status;
 
     image->boards[0].link_to_switch = 0;
     assert_int_equal(nvmlDeviceGetNvLinkRemoteDeviceType(device_at(SERVER), 0, &type), NVML_SUCCESS);
     assert_int_equal(type, NVML_NVLINK_DEVICE_TYPE_GPU);
     for (unsigned int link = 0; link < NODE_LINKS; link++) {
-        nvmlDevice_t peer;
         assert_int_equal(nvmlDeviceGetNvLinkRemotePciInfo_v2(device_at(SERVER), link, &pci), NVML_SUCCESS);
         assert_int_equal(nvmlDeviceGetNvLinkRemotePciInfo(device_at(SERVER), link, &old), NVML_SUCCESS);
         assert_string_equal(old.busId, pci.busIdLegacy);
         assert_int_equal(nvmlDeviceGetHandleByPciBusId_v2(pci.busId, &peer), NVML_SUCCESS);
-        assert_ptr_not_equal(peer, device_at(SERVER));
-        memcpy(link ? last : first, pci.busId, sizeof pci.busId);
+        assert_ptr_equal(peer, device_at(NEIGHBOUR));
     }
-    assert_string_not_equal(first, last);
+    assert_int_equal(nvmlDeviceGetNvLinkRemotePciInfo_v2(device_at(NEIGHBOUR), 0, &pci), NVML_SUCCESS);
+    assert_int_equal(nvmlDeviceGetHandleByPciBusId_v2(pci.busId, &peer), NVML_SUCCESS);
+    assert_ptr_equal(peer, device_at(SERVER));
+    assert_int_equal(nvmlDeviceGetNvLinkRemotePciInfo_v2(device_at(FAR), 0, &pci), NVML_ERROR_NOT_SUPPORTED);
+    assert_int_equal(
+        nvmlDeviceGetP2PStatus(device_at(SERVER), device_at(NEIGHBOUR), NVML_P2P_CAPS_INDEX_NVLINK, &status),
+        NVML_SUCCESS);
+    assert_int_equal(status, NVML_P2P_STATUS_OK);
+    assert_int_equal(nvmlDeviceGetP2PStatus(device_at(SERVER), device_at(FAR), NVML_P2P_CAPS_INDEX_NVLINK, &status),
+                     NVML_SUCCESS);
+    assert_int_equal(status, NVML_P2P_STATUS_NOT_SUPPORTED);
 }
 
 static void fabric(void **state)
@@ -330,6 +340,10 @@ static void topology(void **state)
                      NVML_SUCCESS);
     assert_int_equal(level, NVML_TOPOLOGY_HOSTBRIDGE);
     assert_int_equal(nvmlDeviceGetTopologyNearestGpus(device_at(SERVER), NVML_TOPOLOGY_SYSTEM, &count, NULL),
+                     NVML_SUCCESS);
+    assert_int_equal(count, 1);
+    count = 0;
+    assert_int_equal(nvmlDeviceGetTopologyNearestGpus(device_at(SERVER), NVML_TOPOLOGY_SYSTEM, &count, found),
                      NVML_ERROR_INSUFFICIENT_SIZE);
     assert_int_equal(count, 1);
     assert_int_equal(nvmlDeviceGetTopologyNearestGpus(device_at(SERVER), NVML_TOPOLOGY_SYSTEM, &count, found),
@@ -337,7 +351,9 @@ static void topology(void **state)
     assert_ptr_equal(found[0], device_at(FAR));
     assert_int_equal(nvmlDeviceGetTopologyNearestGpus(device_at(SERVER), (nvmlGpuTopologyLevel_t)5, &count, found),
                      NVML_ERROR_INVALID_ARGUMENT);
-    count = NODE_GPUS;
+    count = 0;
+    assert_int_equal(nvmlSystemGetTopologyGpuSet(70, &count, NULL), NVML_SUCCESS);
+    assert_int_equal(count, 3);
     assert_int_equal(nvmlSystemGetTopologyGpuSet(70, &count, found), NVML_SUCCESS);
     assert_int_equal(count, 3);
     assert_int_equal(nvmlSystemGetTopologyGpuSet(999, &count, found), NVML_SUCCESS);
