@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The virtual clock: an anchor (monotonic, virtual, speed) that every process extrapolates from. Changing it moves the
- * anchor to now under the image's lock; readers read the copy in force, so that a writer's death never leaves a torn
- * one.
+ * anchor to now under the image's lock. There are two copies, so that a writer's death never leaves a torn one; and
+ * while the other copy is written readers wait, since a time they read then could lie beyond the new anchor.
  */
 #include <errno.h>
 #include <limits.h>
@@ -28,34 +28,6 @@ static uint64_t mono_ns(void)
     return (uint64_t)ts.tv_sec * SIM_NS + (uint64_t)ts.tv_nsec;
 }
 
-static Anchor anchor_read(SimImage *image)
-{
-    Anchor a;
-    uint32_t turn;
-    do {
-        turn = atomic_load_explicit(&image->clock_turn, memory_order_acquire);
-        uint32_t i = turn & 1;
-        a.mono_ns = atomic_load_explicit(&image->clock[i].mono_ns, memory_order_relaxed);
-        a.virtual_ns = atomic_load_explicit(&image->clock[i].virtual_ns, memory_order_relaxed);
-        uint64_t bits = atomic_load_explicit(&image->clock[i].speed_bits, memory_order_relaxed);
-        memcpy(&a.speed, &bits, sizeof bits);
-        atomic_thread_fence(memory_order_acquire);
-    } while (turn != atomic_load_explicit(&image->clock_turn, memory_order_relaxed));
-    return a;
-}
-
-static void anchor_write(SimImage *image, Anchor a)
-{
-    uint64_t bits;
-    memcpy(&bits, &a.speed, sizeof bits);
-    uint32_t turn = atomic_load_explicit(&image->clock_turn, memory_order_relaxed) + 1;
-    uint32_t i = turn & 1;
-    atomic_store_explicit(&image->clock[i].mono_ns, a.mono_ns, memory_order_relaxed);
-    atomic_store_explicit(&image->clock[i].virtual_ns, a.virtual_ns, memory_order_relaxed);
-    atomic_store_explicit(&image->clock[i].speed_bits, bits, memory_order_relaxed);
-    atomic_store_explicit(&image->clock_turn, turn, memory_order_release);
-}
-
 static uint64_t virtual_at(const Anchor *a, uint64_t mono)
 {
     if (a->speed <= 0 || mono <= a->mono_ns)
@@ -65,10 +37,80 @@ static uint64_t virtual_at(const Anchor *a, uint64_t mono)
     return a->virtual_ns + (uint64_t)((double)(mono - a->mono_ns) * a->speed);
 }
 
+/* The copy in force while clock_turn is `turn`. */
+static Anchor anchor_copy(SimImage *image, uint32_t turn)
+{
+    Anchor a;
+    uint32_t i = turn / 2 % 2;
+    a.mono_ns = atomic_load_explicit(&image->clock[i].mono_ns, memory_order_acquire);
+    a.virtual_ns = atomic_load_explicit(&image->clock[i].virtual_ns, memory_order_acquire);
+    uint64_t bits = atomic_load_explicit(&image->clock[i].speed_bits, memory_order_acquire);
+    memcpy(&a.speed, &bits, sizeof bits);
+    return a;
+}
+
+static uint32_t turn_even(SimImage *image)
+{
+    for (uint32_t spins = 0;; spins++) {
+        uint32_t turn = atomic_load_explicit(&image->clock_turn, memory_order_acquire);
+        if (!(turn & 1))
+            return turn;
+        if (spins < 1000)
+            continue;
+        plan_lock(image); /* mends what a dead writer left */
+        plan_unlock(image);
+        spins = 0;
+    }
+}
+
+/* The anchor, and a real time at which it was in force (left alone on a clock that stands). */
+static Anchor anchor_read(SimImage *image, uint64_t *ret_mono)
+{
+    Anchor a;
+    uint32_t turn;
+    do {
+        turn = turn_even(image);
+        a = anchor_copy(image, turn);
+        if (a.speed > 0)
+            *ret_mono = mono_ns();
+    } while (turn != atomic_load_explicit(&image->clock_turn, memory_order_acquire));
+    return a;
+}
+
+/* Holds readers up until anchor_put; the lock is held. */
+static Anchor anchor_take(SimImage *image)
+{
+    uint32_t turn = atomic_load_explicit(&image->clock_turn, memory_order_relaxed);
+    Anchor a = anchor_copy(image, turn);
+    atomic_store(&image->clock_turn, turn | 1);
+    uint64_t mono = mono_ns();
+    a.virtual_ns = virtual_at(&a, mono);
+    a.mono_ns = mono;
+    return a;
+}
+
+static void anchor_put(SimImage *image, Anchor a)
+{
+    uint64_t bits;
+    memcpy(&bits, &a.speed, sizeof bits);
+    uint32_t turn = atomic_load_explicit(&image->clock_turn, memory_order_relaxed) + 1;
+    uint32_t i = turn / 2 % 2;
+    atomic_store_explicit(&image->clock[i].mono_ns, a.mono_ns, memory_order_release);
+    atomic_store_explicit(&image->clock[i].virtual_ns, a.virtual_ns, memory_order_release);
+    atomic_store_explicit(&image->clock[i].speed_bits, bits, memory_order_release);
+    atomic_store_explicit(&image->clock_turn, turn, memory_order_release);
+}
+
+void clock_mend(SimImage *image)
+{
+    atomic_fetch_and(&image->clock_turn, ~1u);
+}
+
 uint64_t sim_clock_now(SimImage *image)
 {
-    Anchor a = anchor_read(image);
-    return a.speed > 0 ? virtual_at(&a, mono_ns()) : a.virtual_ns;
+    uint64_t mono = 0;
+    Anchor a = anchor_read(image, &mono);
+    return virtual_at(&a, mono);
 }
 
 uint64_t sim_clock_wall_us(SimImage *image, uint64_t t_ns)
@@ -78,7 +120,8 @@ uint64_t sim_clock_wall_us(SimImage *image, uint64_t t_ns)
 
 double sim_clock_speed(SimImage *image)
 {
-    return anchor_read(image).speed;
+    uint64_t mono;
+    return anchor_read(image, &mono).speed;
 }
 
 void clock_wake(SimImage *image)
@@ -90,12 +133,9 @@ void clock_wake(SimImage *image)
 void sim_clock_set_speed(SimImage *image, double speed)
 {
     plan_lock(image);
-    Anchor a = anchor_read(image);
-    uint64_t mono = mono_ns();
-    a.virtual_ns = virtual_at(&a, mono);
-    a.mono_ns = mono;
+    Anchor a = anchor_take(image);
     a.speed = speed > 0 ? speed : 0;
-    anchor_write(image, a);
+    anchor_put(image, a);
     plan_unlock(image);
     clock_wake(image);
 }
@@ -103,15 +143,11 @@ void sim_clock_set_speed(SimImage *image, double speed)
 int sim_clock_advance(SimImage *image, uint64_t by_ns)
 {
     plan_lock(image);
-    Anchor a = anchor_read(image);
-    uint64_t mono = mono_ns();
-    uint64_t now = virtual_at(&a, mono);
-    int rc = by_ns > UINT64_MAX / 4 - now ? -EOVERFLOW : 0;
-    if (rc == 0) {
-        a.virtual_ns = now + by_ns;
-        a.mono_ns = mono;
-        anchor_write(image, a);
-    }
+    Anchor a = anchor_take(image);
+    int rc = a.virtual_ns > UINT64_MAX / 4 || by_ns > UINT64_MAX / 4 - a.virtual_ns ? -EOVERFLOW : 0;
+    if (rc == 0)
+        a.virtual_ns += by_ns;
+    anchor_put(image, a);
     plan_unlock(image);
     clock_wake(image);
     return rc;
@@ -120,8 +156,9 @@ int sim_clock_advance(SimImage *image, uint64_t by_ns)
 /* Real nanoseconds until virtual time t, or `cap` when that is sooner (a paused clock never gets there). */
 static uint64_t real_wait_ns(SimImage *image, uint64_t t_ns, uint64_t cap)
 {
-    Anchor a = anchor_read(image);
-    uint64_t now = virtual_at(&a, mono_ns());
+    uint64_t mono = 0;
+    Anchor a = anchor_read(image, &mono);
+    uint64_t now = virtual_at(&a, mono);
     if (now >= t_ns)
         return 0;
     if (a.speed <= 0)

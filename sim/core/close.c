@@ -47,6 +47,11 @@ static double at_most(double a, double b)
     return a < b ? a : b;
 }
 
+static double min_ratio(const SimBoard *board)
+{
+    return (double)board->sm_clock_min / board->sm_clock_max;
+}
+
 static double clock_bound(Closing *c)
 {
     const uint32_t *set = c->seg->cond.set;
@@ -66,12 +71,7 @@ static double clock_bound(Closing *c)
         ratio = at_most(ratio, HW_SLOWDOWN_RATIO);
         c->seg->reasons |= REASON_HW_THERMAL | REASON_HW_SLOWDOWN;
     }
-    return ratio;
-}
-
-static double min_ratio(const SimBoard *board)
-{
-    return (double)board->sm_clock_min / board->sm_clock_max;
+    return ratio > min_ratio(c->board) ? ratio : min_ratio(c->board);
 }
 
 static double link_ratio(const SimBoard *board, const SimCond *cond)
@@ -130,31 +130,58 @@ static double kernel_mean(const SimPattern *p)
     return p->total[SIM_CH_KERNEL] / ((double)p->period_ns / 1e9);
 }
 
+/* How much longer kernels take when works with these busy fractions share the SMs in turns: busy for all of the time
+ * together, at most. */
+static double stretch_for(const double *busy, uint32_t n)
+{
+    double lo = 1, hi = n > 1 ? n : 1;
+    for (int k = 0; k < 40; k++) {
+        double mid = k ? (lo + hi) / 2 : 1, sum = 0;
+        for (uint32_t i = 0; i < n; i++)
+            sum += busy[i] / (1 - busy[i] + busy[i] * mid);
+        if (sum > 1)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return hi;
+}
+
+static void stretch_to(const SimImage *image, Closing *c, double stretch)
+{
+    for (uint32_t i = 0; i < c->seg->slot_count && stretch > 1; i++) {
+        c->use[i].stretch = stretch;
+        pattern_build(work_of(image, c, i), &c->use[i], &c->pattern[i]);
+    }
+}
+
 /* Builds all patterns at one clock ratio, sharing time and power out among the works. */
 static void patterns_at(const SimImage *image, Closing *c, double ratio)
 {
     double limit = c->seg->cond.set[SIM_KEY_POWER_LIMIT_MW] / 1000.0;
-    double room = limit > c->seg->base_w ? limit - c->seg->base_w : 0, kernels = 0, peaks = 0;
+    double room = limit > c->seg->base_w ? limit - c->seg->base_w : 0, kernels[SIM_SLOT_MAX] = {0}, peaks = 0;
     uint32_t n = c->seg->slot_count;
     for (uint32_t i = 0; i < n; i++) {
         c->use[i].clock_ratio = ratio;
         c->use[i].stretch = 1;
         c->use[i].budget_w = 1e9;
         pattern_build(work_of(image, c, i), &c->use[i], &c->pattern[i]);
-        kernels += kernel_mean(&c->pattern[i]);
+        kernels[i] = kernel_mean(&c->pattern[i]);
     }
-    double stretch = !c->seg->cond.mig_mode && n > 1 && kernels > 1 ? kernels : 1;
-    for (uint32_t i = 0; i < n && stretch > 1; i++) {
-        c->use[i].stretch = stretch;
-        pattern_build(work_of(image, c, i), &c->use[i], &c->pattern[i]);
-    }
+    double stretch = c->seg->cond.mig_mode ? 1 : stretch_for(kernels, n);
+    stretch_to(image, c, stretch);
     for (uint32_t i = 0; i < n; i++)
         peaks += pattern_peak_w(&c->pattern[i]);
     for (uint32_t i = 0; i < n; i++) {
         double part = peaks > room ? pattern_peak_w(&c->pattern[i]) / peaks : 1;
         c->use[i].budget_w = room * part;
         pattern_build(work_of(image, c, i), &c->use[i], &c->pattern[i]);
+        /* lower clocks keep the SMs busy for longer: as if the work had been so from the start */
+        double busy = kernel_mean(&c->pattern[i]);
+        kernels[i] = busy / (1 + busy - busy * stretch);
     }
+    if (stretch > 1)
+        stretch_to(image, c, stretch_for(kernels, n));
 }
 
 static void uses_init(Closing *c)
@@ -171,6 +198,7 @@ static void uses_init(Closing *c)
                                  .leak = c->id->leak,
                                  .kelvin_per_watt = c->seg->kelvin_per_watt,
                                  .tau_s = c->seg->tau_s,
+                                 .cap_part = 1.0 / c->seg->slot_count,
                                  .stretch = 1};
     }
 }
@@ -205,7 +233,8 @@ static void dyn_set(SimSeg *seg, uint64_t t_ns, SimDyn what)
     }
 }
 
-/* Slows the clock until the steady temperature stays below the limit; the hardware steps in where that is not enough. */
+/* Slows the clock until the steady temperature stays below the limit; the hardware steps in where that is not enough.
+ */
 static double heat_slow(const SimImage *image, Closing *c, double ratio)
 {
     SimSeg *seg = c->seg;
@@ -241,8 +270,11 @@ static void heat_foresee(Closing *c)
 {
     SimSeg *seg = c->seg;
     const double step[3] = {c->board->temp_gpu_max - 0.9, c->board->temp_slowdown - 0.9, c->board->temp_shutdown};
+    const double beyond[3] = {0.4, 0.9, 0.1}; /* by so much must it go on rising, or the level would not change */
     double steady = steady_temp(c), next = step[seg->level];
-    if (steady <= next + 0.1)
+    if (seg->cond.lost || !seg->cond.present || steady < next + beyond[seg->level])
+        return;
+    if (c->hot > seg->level) /* that step has just been looked at and did not change a thing */
         return;
     uint64_t when = c->temp_now < next ? reaches(c, steady, next) : c->seg->t_ns + SIM_TICK_NS;
     dyn_set(seg, when, seg->level == 2 ? SIM_DYN_SHUTDOWN : SIM_DYN_HEAT);
@@ -321,15 +353,18 @@ static void jobs_settle(const SimImage *image, Closing *all, const PlanGpu *gpus
 
 /* ---- publication ---- */
 
-/* The pattern's place in the shared pool: the one the slot has when nothing changed, else a new one. */
-static int32_t pattern_put(SimImage *image, int32_t old, const SimPattern *p)
+/* The pattern's place in the shared pool: the one the slot has when nothing changed, else a new one. A full pool gives
+ * an old one in its place, as *p too. */
+static int32_t pattern_put(SimImage *image, int32_t old, SimPattern *p)
 {
     if (old >= 0 && memcmp(&image->patterns[old], p, sizeof *p) == 0)
         return old;
     uint32_t at = image->pattern_count;
     if (at == SIM_PATTERN_MAX) {
         image->segs_dropped++;
-        return (int32_t)at - 1;
+        int32_t other = old >= 0 ? old : (int32_t)at - 1;
+        *p = image->patterns[other]; /* integrals go on from where they are all the same */
+        return other;
     }
     seq_store(&image->patterns[at], p, sizeof *p);
     seq_put(image->pattern_count, at + 1);

@@ -403,7 +403,8 @@ typedef struct SimImage {
     uint64_t seed;
     uint64_t epoch_us; /* wall time of virtual zero, microseconds since 1970 */
 
-    /* clock: virtual = virtual_ns + (monotonic - mono_ns) * speed. Two copies: clock_turn & 1 is the one in force. */
+    /* clock: virtual = virtual_ns + (monotonic - mono_ns) * speed. Two copies: clock_turn / 2 % 2 is
+     * the one in force; clock_turn is odd while the other one is written. */
     _Atomic uint32_t clock_turn, pad0;
     struct {
         _Atomic uint64_t mono_ns, virtual_ns, speed_bits; /* speed: double as bits; 0 = paused */

@@ -31,19 +31,6 @@ static Burn burn_of(const SimBoard *b, const PatternUse *use, const double *act)
                   (b->watt_dram * act[SIM_CH_DRAM] * use->mem_share + media * use->share + link) * use->leak};
 }
 
-/* The clock ratio at which a phase stays within the budget. */
-static double capped_ratio(const PatternUse *use, Burn burn, int *ret_capped)
-{
-    double r = use->clock_ratio;
-    *ret_capped = 0;
-    if (burn.core_w <= 0 || burn.core_w * sim_pow(r, CLOCK_EXPONENT) + burn.other_w <= use->budget_w)
-        return r;
-    double room = use->budget_w - burn.other_w;
-    double fit = room > 0 ? sim_pow(room / burn.core_w, 1 / CLOCK_EXPONENT) : 0;
-    *ret_capped = 1;
-    return fit > use->min_ratio ? fit : use->min_ratio;
-}
-
 static double slower_by(const SimPhase *phase, const SimWork *work, const PatternUse *use, double ratio)
 {
     double slow = work->slow > 0 ? work->slow : 1;
@@ -61,15 +48,15 @@ static double slower_by(const SimPhase *phase, const SimWork *work, const Patter
     }
 }
 
-/* Traffic thins out when the same bytes take longer; time slicing thins everything. */
+/* Traffic and steps thin out when the same work takes longer; time slicing thins everything. */
 static void thin(double *act, uint32_t bound, double slower, double stretch)
 {
-    if (bound == SIM_BOUND_CORE) {
+    if (bound != SIM_BOUND_FIXED && bound != SIM_BOUND_DRAM) /* of a slower DRAM, the same fraction is in use */
         act[SIM_CH_DRAM] /= slower;
-    }
     if (bound != SIM_BOUND_FIXED) {
         for (int c = SIM_CH_PCIE_TX; c <= SIM_CH_NVL_RX; c++)
             act[c] /= slower;
+        act[SIM_CH_STEPS] /= slower;
     }
     for (int c = 0; c < SIM_CH_WATT; c++)
         act[c] /= stretch;
@@ -79,23 +66,43 @@ typedef struct Made {
     double seconds, ratio, act[SIM_CH_COUNT];
 } Made;
 
-static Made phase_make(const SimWork *work, const SimPhase *phase, const PatternUse *use)
+/* A phase at one clock ratio. */
+static Made made_at(const SimWork *work, const SimPhase *phase, const PatternUse *use, double ratio)
 {
-    Made m = {0};
-    int capped;
+    Made m = {.ratio = ratio};
     memcpy(m.act, phase->act, sizeof phase->act);
     double busy = phase->act[SIM_CH_KERNEL] > 0 ? use->stretch : 1;
-    Burn full = burn_of(use->board, use, m.act);
-    full.core_w /= busy;
-    full.other_w /= busy;
-    m.ratio = capped_ratio(use, full, &capped);
-    double slower = slower_by(phase, work, use, m.ratio);
+    double slower = slower_by(phase, work, use, ratio);
     thin(m.act, phase->bound, slower, busy);
     Burn burn = burn_of(use->board, use, m.act);
-    double watt = burn.core_w * sim_pow(m.ratio, CLOCK_EXPONENT) + burn.other_w;
-    m.act[SIM_CH_WATT] = watt < use->budget_w ? watt : use->budget_w;
-    m.act[SIM_CH_SW_CAP] = capped;
+    m.act[SIM_CH_WATT] = burn.core_w * sim_pow(ratio, CLOCK_EXPONENT) + burn.other_w;
     m.seconds = phase->seconds * slower * busy;
+    return m;
+}
+
+/* At the highest clock ratio that stays within the budget. */
+static Made phase_make(const SimWork *work, const SimPhase *phase, const PatternUse *use)
+{
+    Made m = made_at(work, phase, use, use->clock_ratio);
+    if (m.act[SIM_CH_WATT] <= use->budget_w)
+        return m;
+    if (phase->act[SIM_CH_KERNEL] <= 0) { /* copies and media engines: no clock to lower */
+        m.act[SIM_CH_WATT] = use->budget_w;
+        return m;
+    }
+    double lo = use->min_ratio, hi = use->clock_ratio;
+    for (int i = 0; i < 22 && lo < hi; i++) {
+        double mid = (lo + hi) / 2;
+        m = made_at(work, phase, use, mid);
+        if (m.act[SIM_CH_WATT] > use->budget_w)
+            hi = mid;
+        else
+            lo = mid;
+    }
+    m = made_at(work, phase, use, lo < hi ? lo : hi);
+    if (m.act[SIM_CH_WATT] > use->budget_w) /* the lowest clock is all that can be done */
+        m.act[SIM_CH_WATT] = use->budget_w;
+    m.act[SIM_CH_SW_CAP] = use->cap_part;
     return m;
 }
 

@@ -114,8 +114,10 @@ static void node_publish(Plan *p, uint64_t t_ns)
     SimImage *image = p->image;
     uint32_t n = image->node_seg_count;
     p->node.t_ns = t_ns;
-    if (n > 0 && (image->node_segs[n - 1].t_ns == t_ns || n == SIM_NODE_SEG_MAX))
+    if (n > 0 && (image->node_segs[n - 1].t_ns == t_ns || n == SIM_NODE_SEG_MAX)) {
+        image->segs_dropped += image->node_segs[n - 1].t_ns != t_ns;
         n--;
+    }
     seq_store(&image->node_segs[n], &p->node, sizeof p->node);
     seq_put(image->node_seg_count, n + 1);
 }
@@ -230,6 +232,8 @@ static void op_play(Plan *p, const SimOp *op, uint64_t t_ns)
         instance_integrals(seg, before);
         if (op->type == SIM_OP_RESET)
             p->gpu[op->gpu].energy_j = 0;
+        if (op->type == SIM_OP_ECC && !seg->cond.ecc_mode)
+            return; /* nobody looks */
     }
     event_of_op(p->image, op, t_ns);
 }
@@ -275,7 +279,8 @@ static const SimOp *op_at(const Plan *p, uint32_t i)
     return &p->image->ops[i];
 }
 
-/* The next op: one not begun yet or the next of a train; of one time, in the order in which they came. UINT32_MAX: none.
+/* The next op: one not begun yet or the next of a train; of one time, in the order in which they came. UINT32_MAX:
+ * none.
  */
 static uint32_t op_next(const Plan *p, uint64_t *ret_t, uint32_t *ret_train)
 {
@@ -474,6 +479,7 @@ void plan_lock(SimImage *image)
     if (pthread_mutex_lock(&image->lock) != EOWNERDEAD)
         return;
     pthread_mutex_consistent(&image->lock);
+    clock_mend(image);
     plan_work(image, 0, image->op_count); /* the ops are whole; whether they have been planned is not known */
 }
 

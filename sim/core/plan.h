@@ -8,6 +8,8 @@
 /* The image's robust lock. Taking it over from a dead writer plans everything anew from the ops. */
 void plan_lock(SimImage *image);
 void plan_unlock(SimImage *image);
+/* Takes back a change of the clock that was not finished; the lock is held. */
+void clock_mend(SimImage *image);
 /* Lets sleepers look again. */
 void clock_wake(SimImage *image);
 
@@ -53,7 +55,9 @@ typedef struct PatternUse {
     double wait_s;  /* for slower ranks, at the barrier */
     double leak;    /* silicon spread on dynamic power */
     double kelvin_per_watt, tau_s;
-    int hung; /* the other ranks are gone: spinning in the collective */
+    double
+        cap_part; /* of the time held down by the power limit that counts for this work: together at most all of it */
+    int hung;     /* the other ranks are gone: spinning in the collective */
 } PatternUse;
 void pattern_build(const SimWork *work, const PatternUse *use, SimPattern *ret);
 /* Seconds of one period without waiting, and the mean and peak power of a period. */

@@ -228,21 +228,31 @@ static double energy_at(const SimImage *image, const SimSeg *seg, uint32_t gpu, 
     return seg_cum(image, &other, t_ns, cum);
 }
 
+/* Mean power of the last span_ns. */
+static double mean_power(const SimImage *image, const SimSeg *seg, uint32_t gpu, uint64_t t_ns, double energy_j,
+                         uint64_t span_ns, double now_w)
+{
+    uint64_t since = t_ns > span_ns ? t_ns - span_ns : 0;
+    if (since == t_ns)
+        return now_w;
+    double old_j = energy_at(image, seg, gpu, since);
+    if (energy_j < old_j) /* a reset in between starts the counter again */
+        return now_w;
+    return (energy_j - old_j) / ((double)(t_ns - since) / 1e9);
+}
+
 static void power_fill(const SimImage *image, const SimSeg *seg, uint32_t gpu, uint64_t t_ns, double energy_j,
                        SimNow *now)
 {
     const SimBoard *board = &image->boards[image->gpus[gpu].board];
     double limit = now->cond.set[SIM_KEY_POWER_LIMIT_MW] / 1000.0;
-    uint64_t since = t_ns > MEAN_POWER_NS ? t_ns - MEAN_POWER_NS : 0;
-    double mean = seg->base_w + now->act[SIM_CH_WATT];
-    if (since < t_ns) {
-        double old_j = energy_at(image, seg, gpu, since);
-        if (energy_j >= old_j) /* a reset in between starts the counter again */
-            mean = (energy_j - old_j) / ((double)(t_ns - since) / 1e9);
-    }
+    double now_w = seg->base_w + now->act[SIM_CH_WATT];
+    /* the sensor takes the mean of its tick: phases shorter than that, or in step with it, do not deceive it */
+    double watt = mean_power(image, seg, gpu, t_ns, energy_j, SIM_TICK_NS, now_w);
+    double mean = mean_power(image, seg, gpu, t_ns, energy_j, MEAN_POWER_NS, now_w);
     uint64_t tick = t_ns / SIM_TICK_NS;
     now->limit_w = limit > 0 ? limit : board->power_default_mw / 1000.0;
-    now->watt = (seg->base_w + now->act[SIM_CH_WATT]) * (1 + 0.006 * sim_noise(image->seed + gpu, tick, 1));
+    now->watt = watt * (1 + 0.006 * sim_noise(image->seed + gpu, tick, 1));
     now->watt_mean = mean * (1 + 0.003 * sim_noise(image->seed + gpu, tick, 2));
     if (now->watt > now->limit_w)
         now->watt = now->limit_w;

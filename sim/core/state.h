@@ -31,7 +31,7 @@ typedef struct SimNow {
     double cum[SIM_CH_COUNT];   /* integrals since t = 0, GPU-relative; never decrease */
     double win[SIM_CH_COUNT];   /* means over the last window, 0..1 or bytes per second */
     double act[SIM_CH_COUNT];   /* at this very instant */
-    double watt, watt_mean;     /* instant; mean of the last second; at most the enforced limit */
+    double watt, watt_mean;     /* means of the last tick and of the last second; at most the enforced limit */
     double energy_mj;           /* since driver load or reset; its slope is the power */
     double temp_c, mem_temp_c, limit_w;
     uint32_t sm_mhz, mem_mhz, video_mhz, pstate;

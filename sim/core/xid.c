@@ -112,8 +112,7 @@ static void follow_lines(Tail *tail, const XidRow *row)
         follow(tail, (SimOp){.type = SIM_OP_XID, .a = {row->then[i], xid->a[1], xid->a[2], xid->a[3]}}, ++step);
     }
     if (row->action && image->generation >= RECOVERY_KEY_SINCE)
-        follow(tail, (SimOp){.type = SIM_OP_XID, .a = {154, SIM_NONE, SIM_NONE, SIM_NONE}, .u = row->action},
-               ++step);
+        follow(tail, (SimOp){.type = SIM_OP_XID, .a = {154, SIM_NONE, SIM_NONE, SIM_NONE}, .u = row->action}, ++step);
 }
 
 int xid_consequences(SimImage *image, const SimOp *xid, uint32_t *n)

@@ -17,6 +17,7 @@ enum {
     UNNAMED_UNTIL = 560, /* before, errors without a process say so; later they say nothing */
     CAUSE_SINCE = 575,   /* XID 45 names the one before it */
     LOOK_BACK = 1024,    /* events */
+    TEXT_CUT = 2048,     /* bytes of a scenario's text */
     COMM_MAX = 15,       /* characters of a process name that the kernel keeps */
 };
 #define INCIDENT_NS (5 * SIM_NS) /* what belongs together comes within this time */
@@ -126,8 +127,8 @@ static void add_framed(const XidLine *line, const SimGpuId *id, bool channel, co
 /* A text of the scenario is one line whatever it holds. */
 static void add_flat(const char *text, Str *out)
 {
-    size_t from = out->len;
-    str_add(out, text);
+    size_t from = out->len, len = strlen(text);
+    str_addn(out, text, len < TEXT_CUT ? len : TEXT_CUT);
     for (size_t i = from; i < out->len; i++)
         if ((unsigned char)out->text[i] < ' ')
             out->text[i] = ' ';
@@ -142,6 +143,7 @@ static void add_xid(SimImage *image, const SimEvent *event, Str *out)
                     .board = board,
                     .branch = branch_of(image),
                     .random = sim_hash(image->seed, event->t_ns, (uint64_t)event->gpu << 32 | event->data),
+                    .channel = 2 + (uint32_t)(sim_hash(image->seed, (uint64_t)event->gpu, (uint64_t)event->work) % 30),
                     .address = address_of(image, event, board),
                     .before = event->data == 154 ? action_before(image, event) : 0};
     char room[KERNEL_LINES_MAX];

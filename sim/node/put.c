@@ -93,10 +93,21 @@ static bool fresh_name(Put *put, const char *name, char out[NAME_MAX + 1])
     return false;
 }
 
+/* In a tree that nobody reads yet; false where the file is there already. */
+static bool write_fresh(Put *put, const char *name, const void *data, size_t len, mode_t mode)
+{
+    CLEANUP_FD int fd = openat(put->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (fd < 0)
+        return false;
+    if (write_all(fd, data, len) < 0 || fchmod(fd, mode) < 0)
+        fail(put, "write", name);
+    return true;
+}
+
 void put_bytes(Put *put, const char *name, const void *data, size_t len, mode_t mode)
 {
     char fresh[NAME_MAX + 1];
-    if (put->rc < 0 || !fresh_name(put, name, fresh))
+    if (put->rc < 0 || (put->fresh && write_fresh(put, name, data, len, mode)) || !fresh_name(put, name, fresh))
         return;
     unlinkat(put->dir_fd, fresh, 0); /* left by one that was killed: may be read-only */
     CLEANUP_FD int fd = openat(put->dir_fd, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -147,7 +158,7 @@ void put_over(Put *put, const char *name, const void *data, size_t len)
 void put_link(Put *put, const char *name, const char *target)
 {
     char fresh[NAME_MAX + 1];
-    if (put->rc < 0 || !fresh_name(put, name, fresh))
+    if (put->rc < 0 || (put->fresh && symlinkat(target, put->dir_fd, name) == 0) || !fresh_name(put, name, fresh))
         return;
     unlinkat(put->dir_fd, fresh, 0);
     if (symlinkat(target, put->dir_fd, fresh) < 0 || renameat(put->dir_fd, fresh, put->dir_fd, name) < 0)

@@ -19,7 +19,8 @@ typedef struct Put {
     int root_fd;      /* owned */
     int dir_fd;       /* the folder the pen stands in; owned, -1: none yet */
     char dir[PUT_PATH_MAX];
-    Str line; /* scratch */
+    bool fresh; /* nobody reads yet: files that are not there are written in place */
+    Str line;   /* scratch */
     int rc;
     Err *err;
 } Put;

@@ -166,6 +166,7 @@ int node_tree_write(SimImage *image, const char *root, uint64_t t_ns, uint32_t f
     for (uint32_t g = 0; g < image->gpu_count; g++)
         look(image, g, t_ns, tree.driver, &tree.gpus[g]);
     TRY(put_begin(&put, tree.root, err));
+    put.fresh = true;
     put_in(&put, ".");
     put_text(&put, MARK, "Made by stoker sim; everything in this folder is replaced at the next start.\n");
     tree_pci_drivers(&tree, &put);

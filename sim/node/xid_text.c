@@ -23,11 +23,6 @@ static uint32_t pick(const XidLine *l, uint32_t shift, uint32_t count)
     return (uint32_t)(l->random >> shift) % count;
 }
 
-static uint32_t channel_of(const XidLine *l)
-{
-    return 2 + pick(l, 0, 30);
-}
-
 static uint32_t link_of(const XidLine *l)
 {
     return (uint32_t)(l->event->extra & 0xff);
@@ -35,13 +30,13 @@ static uint32_t link_of(const XidLine *l)
 
 static bool add_idle_channel(const XidLine *l, Str *out)
 {
-    str_addf(out, "Channel %08x", channel_of(l));
+    str_addf(out, "Channel %08x", l->channel);
     return true;
 }
 
 static bool add_channel(const XidLine *l, Str *out)
 {
-    str_addf(out, "Ch %08x", channel_of(l));
+    str_addf(out, "Ch %08x", l->channel);
     return true;
 }
 
@@ -52,7 +47,7 @@ static bool add_exception(const XidLine *l, Str *out)
     str_addf(out, "Graphics SM Warp Exception on (GPC %u, TPC %u, SM %u): Out Of Range Address\n", gpc, tpc, sm);
     str_addf(out, "Graphics Exception: ESR 0x%x=0x%x 0x%x=0x0 0x%x=0xf81eb60 0x%x=0x1174\n", base + 0x730,
              0xeu | pick(l, 20, 16) << 16, base + 0x734, base + 0x728, base + 0x72c);
-    str_addf(out, "Graphics Exception: ChID %04x, Class 0000%s, Offset 00000000, Data 00000000", channel_of(l),
+    str_addf(out, "Graphics Exception: ChID %04x, Class 0000%s, Offset 00000000, Data 00000000", l->channel,
              l->board->arch >= 9   ? "cbc0"
              : l->board->arch >= 7 ? "c6c0"
                                    : "c5c0");
@@ -64,13 +59,13 @@ static bool add_mmu_fault(const XidLine *l, Str *out)
     str_addf(out,
              "Ch %08x, intr 00000000. MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_%u faulted @ 0x%x_%08x. "
              "Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ",
-             channel_of(l), pick(l, 8, 16), 0x7f00 + pick(l, 16, 256), (uint32_t)(l->random >> 24) & 0xfffff000u);
+             l->channel, pick(l, 8, 16), 0x7f00 + pick(l, 16, 256), (uint32_t)(l->random >> 24) & 0xfffff000u);
     return true;
 }
 
 static bool add_pbdma(const XidLine *l, Str *out)
 {
-    str_addf(out, "Channel ID %08x intr0 %08x", channel_of(l), 0x00040000u);
+    str_addf(out, "Channel ID %08x intr0 %08x", l->channel, 0x00040000u);
     return true;
 }
 
@@ -122,7 +117,7 @@ static bool add_not_retired(const XidLine *l, Str *out)
 static bool add_class_error(const XidLine *l, Str *out)
 {
     str_addf(out, "Class Error: ChId %04x, Class 0000cbc0, Offset 00000000, Data 00000000, ErrorCode 00000004",
-             channel_of(l));
+             l->channel);
     return true;
 }
 
@@ -134,7 +129,7 @@ static bool add_link(const XidLine *l, Str *out)
 
 static bool add_switch_timeout(const XidLine *l, Str *out)
 {
-    str_addf(out, "Ch %08x, errorString CTX SWITCH TIMEOUT, Info 0x%x", channel_of(l), 0x58005 + pick(l, 8, 4));
+    str_addf(out, "Ch %08x, errorString CTX SWITCH TIMEOUT, Info 0x%x", l->channel, 0x58005 + pick(l, 8, 4));
     return true;
 }
 

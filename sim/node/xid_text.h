@@ -13,6 +13,7 @@ typedef struct XidLine {
     const SimBoard *board;
     uint32_t branch;  /* driver version, first number */
     uint64_t random;  /* the same for the same event */
+    uint32_t channel; /* the same for all lines about one process on this GPU */
     uint64_t address; /* memory address that errors of one incident share */
     uint32_t before;  /* XID 154: the recovery action until then */
 } XidLine;

@@ -257,7 +257,7 @@ nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_v1_t *data, unsi
 {
     SimEvent ev;
     nvmlReturn_t rc = wait_for(NVML_FN_nvmlEventSetWait, set, data != NULL, timeout_ms, &ev);
-    if (rc == NVML_SUCCESS)
+    if (rc == NVML_SUCCESS && data)
         *data = (nvmlEventData_v1_t){
             .device = nvml_handle_gpu((uint32_t)ev.gpu), .eventType = ev.type, .eventData = ev.data};
     return rc;
@@ -267,7 +267,7 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
 {
     SimEvent ev;
     nvmlReturn_t rc = wait_for(NVML_FN_nvmlEventSetWait_v2, set, data != NULL, timeout_ms, &ev);
-    if (rc == NVML_SUCCESS)
+    if (rc == NVML_SUCCESS && data)
         *data = (nvmlEventData_t){
             .device = nvml_handle_gpu((uint32_t)ev.gpu),
             .eventType = ev.type,

@@ -13,7 +13,7 @@
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length)
 {
     NvmlCall c;
-    char text[NVML_DEVICE_NAME_V2_BUFFER_SIZE];
+    char text[2 * NVML_DEVICE_NAME_V2_BUFFER_SIZE];
     const nvmlReturn_t r = nvml_enter_device(NVML_FN_nvmlDeviceGetName, device, NVML_TAKES_ANY, &c);
 
     if (r != NVML_SUCCESS)

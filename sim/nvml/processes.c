@@ -152,7 +152,7 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
         return rc;
     if (!count)
         return NVML_ERROR_INVALID_ARGUMENT;
-    nvmlProcessUtilizationInfo_v1_t all[SIM_SLOT_MAX];
+    nvmlProcessUtilizationInfo_v1_t all[SIM_SLOT_MAX] = {0};
     unsigned int n = active(&c, since_us, all);
     if (!samples) {
         *count = n > 0 ? n : 1;

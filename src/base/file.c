@@ -184,7 +184,7 @@ static int remove_content(int fd, const char *path, dev_t device, int depth, Err
     dir = own >= 0 ? fdopendir(own) : NULL;
     if (!dir)
         return err_errno(err, "read directory '%s'", path);
-    own = -1;
+    (void)owner_take_fd(&own);
     for (;;) {
         struct dirent *entry;
 

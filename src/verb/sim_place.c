@@ -102,7 +102,7 @@ static int forget_dead(const char *dir, const char *file)
 /* The only image of the folder; *ret NULL when there is none. */
 static int only_image(Arena *arena, const char **ret, Err *err)
 {
-    const char *dir, *found = NULL, *all = "";
+    const char *dir = "", *found = NULL, *all = "";
     int rc = sim_place_images(arena, &dir, err), count = 0;
     if (rc < 0)
         return rc;

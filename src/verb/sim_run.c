@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/owner.h"
 #include "sim/core/control.h"
 #include "verb/sim_beside.h"
@@ -81,7 +82,7 @@ static pid_t command_fork(VerbCall *call, char *const *argv, const char *const *
         return pid;
     sigprocmask(SIG_SETMASK, mask, NULL);
     for (size_t i = 0; env[i]; i++)
-        putenv(strdup(env[i]));
+        putenv(xstrdup(env[i]));
     execvp(argv[0], argv);
     fprintf(stderr, "%s: run '%s': %s\n", call->path, argv[0], strerror(errno));
     _exit(errno == ENOENT ? 127 : 126);

@@ -64,7 +64,6 @@ def emit(function, params, has_version):
         if param.kind == "out" and param.type in PATCHED:
             text += f"    {PATCHED[param.type]}(f, {param.name});\n"
     text += f"    nvmlReturn_t r = {function.name}({', '.join(p.name for p in params)});\n"
-    text += "    feed_answer(f, r);\n"
     for param in params:
         if param.type not in KEPT or param.kind not in ("out", "array"):
             continue
@@ -76,7 +75,7 @@ def emit(function, params, has_version):
             text += f"            feed_keep(f, {pool(param.type)}, {param.name}[i]);\n"
     if function.name == "nvmlSystemEventSetCreate":
         text += "    if (r == NVML_SUCCESS)\n        feed_keep(f, POOL_nvmlSystemEventSet_t, request->set);\n"
-    return text + "}\n"
+    return text + "    feed_answer(f, r);\n}\n"
 
 
 # Structs that point to a client's memory: the target puts true pointers into them.
@@ -87,6 +86,7 @@ PATCHED = {
     "nvmlSystemEventSetFreeRequest_t": "patch_free",
     "nvmlSystemRegisterEventRequest_t": "patch_register",
     "nvmlGpmMetricsGet_t": "patch_metrics",
+    "nvmlPRMCounterList_v1_t": "patch_counters",
 }
 
 
