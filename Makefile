@@ -3,9 +3,10 @@
 BUILD ?= build
 MESON_FLAGS ?=
 TEST_FLAGS ?=
+FUZZ_FLAGS ?=
 PREFIX ?= /usr/local
 
-.PHONY: all run test asan tsan clang fuzz bench install lint deps clean
+.PHONY: all run test asan tsan clang fuzz bench install lint deps deps-test clean
 .DEFAULT_GOAL := all
 
 all: deps $(BUILD)/build.ninja
@@ -15,12 +16,14 @@ $(BUILD)/build.ninja:
 	meson setup $(BUILD) $(MESON_FLAGS)
 
 deps:
-	@tools/deps.sh
+	@tools/deps.sh build
+deps-test:
+	@tools/deps.sh build test
 
 run: all
 	@$(BUILD)/stoker sim run default
 
-test: all
+test: deps-test all
 	@/usr/bin/python3 test/run.py $(BUILD) $(TEST_FLAGS)
 
 # The same tests under other compilers and sanitizers, each in a build folder of its own.
@@ -32,13 +35,16 @@ tsan:
 	  MESON_FLAGS='-Db_sanitize=thread -Db_lundef=false --werror' TEST_FLAGS='--name TSan --suite threads'
 clang: export CC = clang
 clang:
+	@tools/deps.sh clang
 	@$(MAKE) --no-print-directory test BUILD=build-clang MESON_FLAGS='--werror' TEST_FLAGS='--name clang'
 
 fuzz: deps
-	@tools/fuzz.sh
+	@tools/deps.sh clang
+	@tools/fuzz.sh $(FUZZ_FLAGS)
 bench: all
 	@/usr/bin/python3 test/bench/run.py $(BUILD)
 lint: all
+	@tools/deps.sh lint
 	@tools/lint.sh $(BUILD)
 install: all
 	meson configure $(BUILD) --prefix=$(PREFIX)

@@ -1,8 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that the build and the tests need and that are missing, and says which.
+# Installs the Debian packages that are missing for what is named, and says which: build, test, clang (the other compiler
+# and the fuzzers), lint.
 set -eu
-packages="gcc clang meson ninja-build pkg-config libc6-dev libyaml-dev libcmocka-dev libclang-rt-14-dev python3 python3-pytest"
+packages=
+for what in "${@:-build}"; do
+    case $what in
+    build) packages="$packages gcc libc6-dev meson ninja-build pkg-config python3 libyaml-dev libcmocka-dev" ;;
+    test) packages="$packages binutils python3-pytest" ;;
+    clang) packages="$packages clang libclang-rt-14-dev" ;;
+    lint) packages="$packages clang-tidy clang-format" ;;
+    *)
+        echo "deps: no such set '$what'; there are build, test, clang, lint" >&2
+        exit 2
+        ;;
+    esac
+done
 missing=
 for p in $packages; do
     dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
