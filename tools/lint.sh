@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Looks at src/ and sim/ with clang-tidy (.clang-tidy), clang-format (.clang-format) and gcc's analyzer. Exit code 1 where
+# one of them finds something. What a tool says stands before its heading's count.
+#
+#   tools/lint.sh [BUILD] [tidy|format|analyzer]...      all three by default; BUILD has compile_commands.json
+set -eu
+cd "$(dirname "$0")/.."
+build=${1:-build}
+[ $# = 0 ] || shift
+which=${*:-format tidy analyzer}
+jobs=${LINT_JOBS:-2}
+findings=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+need() { # need PROGRAM PACKAGE
+    command -v "$1" >/dev/null && return
+    echo "lint: $1 is missing; install $2 (Debian: apt-get install $2)" >&2
+    exit 2
+}
+report() { # report NAME COUNT
+    echo "$1: $2 findings"
+    findings=$((findings + $2))
+}
+
+for step in $which; do
+    case $step in
+    format)
+        need clang-format clang-format
+        files=$(git ls-files -co --exclude-standard 'src/*.[ch]' 'sim/*.[ch]' 'test/*.[ch]')
+        # shellcheck disable=SC2086 # file names have no blanks
+        clang-format --dry-run -Werror $files >"$log" 2>&1 || true
+        grep -E 'error:' "$log" | sed 's/: error:.*//; s/:[0-9]*:[0-9]*$//' | sort | uniq -c || true
+        report clang-format "$(grep -c 'error:' "$log" || true)"
+        ;;
+    tidy)
+        need clang-tidy clang-tidy
+        [ -f "$build/compile_commands.json" ] || { echo "lint: no build in '$build'; meson setup $build" >&2; exit 2; }
+        ninja -C "$build" >/dev/null # what is generated must be there
+        # Files that are generated are judged by their generators' tests.
+        /usr/bin/python3 - "$build" >"$log.files" <<'PY'
+import json, os, sys
+build = sys.argv[1]
+root = os.getcwd()
+seen = set()
+for entry in json.load(open(os.path.join(build, "compile_commands.json"))):
+    path = os.path.relpath(os.path.join(entry["directory"], entry["file"]), root)
+    if path.startswith(("src/", "sim/")) and path not in seen:
+        seen.add(path)
+        print(path)
+PY
+        # gcc's own warning flags mean nothing to clang.
+        xargs -a "$log.files" -P "$jobs" -n 8 clang-tidy -p "$build" --quiet \
+            --extra-arg=-Wno-unknown-warning-option >"$log" 2>/dev/null || true
+        rm -f "$log.files"
+        grep -E '(warning|error):' "$log" | sort -u || true
+        report clang-tidy "$(grep -E '(warning|error):' "$log" | sort -u | wc -l)"
+        ;;
+    analyzer)
+        need gcc gcc
+        dir=$build-analyzer
+        [ -f "$dir/build.ninja" ] || CC=gcc CFLAGS=-fanalyzer meson setup "$dir" -Dbuildtype=debug >/dev/null
+        targets=$(ninja -C "$dir" -t targets all | sed -n 's/^\(\(src\|sim\)\/.*\.c\.o\): .*/\1/p' |
+            grep -v 'meson-generated')
+        # shellcheck disable=SC2086
+        timeout 1200 ninja -C "$dir" -j "$jobs" -k 0 $targets >"$log" 2>&1 || echo "lint: the analyzer's build did not end well" >&2
+        grep -E 'warning:' "$log" | sort -u || true
+        report 'gcc -fanalyzer' "$(grep -E 'warning:' "$log" | sort -u | wc -l)"
+        ;;
+    *)
+        echo "lint: unknown step '$step'; tidy, format, analyzer" >&2
+        exit 2
+        ;;
+    esac
+done
+[ "$findings" = 0 ]
