@@ -68,3 +68,9 @@ int sim_ci_place(const SimBoard *board, const SimCond *cond, const SimGi *gi, ui
 int sim_mig_device(const SimCond *cond, uint32_t i, uint32_t *ret_gi, uint32_t *ret_ci);
 /* "MIG-xxxxxxxx-...": stable for the same GPU, instance ids and placement. buf of at least 48 bytes. */
 void sim_mig_uuid(const SimGpuId *gpu, const SimGi *gi, const SimCi *ci, char *buf);
+
+/* ---- NVSwitches ---- */
+/* How many a node with this board shows on the PCI bus; 0 where links do not end in switches, and from Blackwell on. */
+uint32_t sim_switch_count(const SimBoard *board);
+/* Bus of the n-th, in domain 0, device 0. */
+uint32_t sim_switch_bus(const SimBoard *board, uint32_t n);

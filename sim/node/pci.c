@@ -9,13 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/core/control.h"
+
 enum {
     ARCH_AMPERE = 7,
     ARCH_HOPPER = 9,
     BUS_COUNT = 256,
-    SWITCH_BUS = 5, /* of the first NVSwitch; SXid lines name it too */
-    SWITCHES_AMPERE = 6,
-    SWITCHES_HOPPER = 4,
 };
 
 typedef struct Build {
@@ -177,27 +176,27 @@ static void root_add(Build *b, uint32_t first)
         group_add(b, groups[i], root_bus, 1 + 2 * i, up[i], down[i]);
 }
 
-static uint32_t switch_total(const SimImage *image)
+/* The board whose links end in switches, NULL where none has any on the bus. */
+static const SimBoard *switch_board(const SimImage *image)
 {
-    for (uint32_t g = 0; g < image->gpu_count; g++) {
-        const SimBoard *board = &image->boards[image->gpus[g].board];
-        if (board->link_count && board->link_to_switch && board->arch <= ARCH_HOPPER) /* later: no PCI function */
-            return board->arch <= ARCH_AMPERE ? SWITCHES_AMPERE : SWITCHES_HOPPER;
-    }
-    return 0;
+    for (uint32_t g = 0; g < image->gpu_count; g++)
+        if (sim_switch_count(&image->boards[image->gpus[g].board]))
+            return &image->boards[image->gpus[g].board];
+    return NULL;
 }
 
 static void switches_add(Build *b)
 {
-    uint32_t n = switch_total(b->image);
+    const SimBoard *board = switch_board(b->image);
+    uint32_t n = board ? sim_switch_count(board) : 0, first = board ? sim_switch_bus(board, 0) : 0;
     uint8_t *used = used_of(b, 0);
     uint32_t buses[PCI_SWITCH_MAX];
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t want = SWITCH_BUS + i;
-        buses[i] = used[want] ? bus_take(b, 0, SWITCH_BUS + n, 1) : want;
+        uint32_t want = sim_switch_bus(board, i);
+        buses[i] = used[want] ? bus_take(b, 0, first + n, 1) : want;
         used[buses[i]] = 1;
     }
-    uint32_t root_bus = n ? bus_take(b, 0, SWITCH_BUS, -1) : 0;
+    uint32_t root_bus = n ? bus_take(b, 0, first, -1) : 0;
     for (uint32_t i = 0; i < n; i++) {
         PciFn port = {.kind = PCI_ROOT_PORT,
                       .bus = root_bus,
@@ -258,7 +257,8 @@ PciIds pci_ids(const SimImage *image, const PciFn *fn)
     if (fn->kind == PCI_NIC)
         return (PciIds){0x15b3, 0x1021, 0x15b3, 0x0041, 0x020700, 0}; /* ConnectX-7, InfiniBand */
     if (fn->kind == PCI_NVSWITCH) {
-        uint32_t device = switch_total(image) == SWITCHES_AMPERE ? 0x1af1 : 0x22a3;
+        const SimBoard *board = switch_board(image);
+        uint32_t device = board && board->arch <= ARCH_AMPERE ? 0x1af1 : 0x22a3;
         return (PciIds){0x10de, device, 0x10de, device == 0x1af1 ? 0x147e : 0x1796, 0x068000, 0xa1};
     }
     if (fn->kind == PCI_ROOT_PORT)

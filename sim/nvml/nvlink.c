@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum { NVSWITCHES = 4, NVSWITCH_FIRST_BUS = 0x05, BUSES = 256 };
+enum { UNSEEN_SWITCHES = 2 }; /* where switches are no PCI functions */
 #define NVSWITCH_PCI_ID 0x22A310DEu
 
 /* Enters a function about one link. */
@@ -114,23 +114,6 @@ static void fill_pci(nvmlPciInfo_t *pci, const SimGpuId *at, unsigned int device
     snprintf(pci->busId, sizeof pci->busId, "%08X:%02X:%02X.0", at->domain, at->bus & 0xff, at->device & 0xff);
 }
 
-static int bus_has_gpu(const SimImage *image, uint32_t domain, uint32_t bus)
-{
-    for (uint32_t g = 0; g < image->gpu_count; g++)
-        if (image->gpus[g].domain == domain && image->gpus[g].bus == bus)
-            return 1;
-    return 0;
-}
-
-/* The n-th NVSwitch of the node: on the first buses that carry no GPU. */
-static uint32_t switch_bus(const SimImage *image, unsigned int n)
-{
-    for (uint32_t bus = NVSWITCH_FIRST_BUS; bus < BUSES; bus++)
-        if (!bus_has_gpu(image, 0, bus) && n-- == 0)
-            return bus;
-    return NVSWITCH_FIRST_BUS;
-}
-
 /* The place of a GPU among those of its kind, by bus. */
 static uint32_t place_of(const SimImage *image, uint32_t gpu)
 {
@@ -162,7 +145,8 @@ static nvmlReturn_t remote_pci(NvmlFn fn, nvmlDevice_t device, unsigned int link
     if (link_down(&c, link))
         return NVML_ERROR_NOT_SUPPORTED;
     if (c.board->link_to_switch) {
-        const SimGpuId at = {.bus = switch_bus(c.image, link * NVSWITCHES / c.board->link_count)};
+        const uint32_t switches = sim_switch_count(c.board) ? sim_switch_count(c.board) : UNSEEN_SWITCHES;
+        const SimGpuId at = {.bus = sim_switch_bus(c.board, link * switches / c.board->link_count)};
         fill_pci(ret, &at, NVSWITCH_PCI_ID, 0);
         return NVML_SUCCESS;
     }

@@ -2,6 +2,7 @@
 /* Steps on what joins GPUs to each other and to the host. */
 #include "base/arena.h"
 #include "base/owner.h"
+#include "sim/core/control.h"
 #include "sim/scenario/step_make.h"
 
 const char *const step_link_names[] = {"down", "up", "sleep", "errors", "clear", NULL}; /* SimLinkOp */
@@ -101,11 +102,15 @@ int make_sxid(StepRun *run, Err *err)
 {
     static const char *const words[] = {"Correctable", "Non-fatal", "Fatal"};
     const StepArgs *a = run->args;
-    (void)err;
+    const SimBoard *board = NULL;
+    for (uint32_t g = 0; g < run->node->gpu_count && !board; g++)
+        board = sim_switch_count(run->node->boards[g]) ? run->node->boards[g] : NULL;
+    if (!board || a->switch_number >= sim_switch_count(board))
+        return step_fail(run, err, "the node has %u NVSwitches", board ? sim_switch_count(board) : 0);
     step_op(run, SIM_OP_KMSG);
     run->ops->at[run->ops->len - 1].text =
         arena_printf(run->arena, "nvidia-nvswitch%u: SXid (PCI:0000:%02x:00.0): %05u, %s, Link %02d %s",
-                     a->switch_number, 0x05 + a->switch_number, a->code, words[a->severity], a->link >= 0 ? a->link : 0,
-                     a->text ? a->text : "sourcetrack timeout error (First)");
+                     a->switch_number, sim_switch_bus(board, a->switch_number), a->code, words[a->severity],
+                     a->link >= 0 ? a->link : 0, a->text ? a->text : "sourcetrack timeout error (First)");
     return 0;
 }
