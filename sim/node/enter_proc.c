@@ -25,7 +25,11 @@
 OWNER_POINTER(DIR, closedir);
 
 #define KERNEL ".kernel"
-enum { PIDS_MAX = 4 * 1024 * 1024 }; /* the kernel's own limit */
+enum {
+    PIDS_MAX = 4 * 1024 * 1024, /* the kernel's own limit */
+    PIDS_RESERVED = 300,        /* where the kernel begins anew */
+    PIDS_AHEAD = 1024,          /* links made before their process, so that a new one finds itself at once */
+};
 
 static bool is_pid(const char *name)
 {
@@ -78,6 +82,32 @@ static void forget(int proc)
     }
 }
 
+/* The first number in a file of the kernel's after `skip` blanks; 0 where there is none. */
+static uint32_t kernel_number(const char *path, int skip)
+{
+    char text[128] = "";
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, text, sizeof text - 1) <= 0)
+        return 0;
+    const char *at = text;
+    for (; skip > 0 && at; skip--)
+        at = strchr(at, ' ') ? strchr(at, ' ') + 1 : NULL;
+    return at ? (uint32_t)strtoul(at, NULL, 10) : 0;
+}
+
+/* Links for the pids that come next: until their process exists they lead nowhere. */
+static void follow_ahead(int proc)
+{
+    uint32_t pid = kernel_number("/proc/" KERNEL "/loadavg", 4);
+    uint32_t max = kernel_number("/proc/" KERNEL "/sys/kernel/pid_max", 0);
+    if (max == 0 || max > PIDS_MAX)
+        max = PIDS_MAX;
+    for (uint32_t i = 0; i < PIDS_AHEAD; i++) {
+        pid = pid + 1 < max ? pid + 1 : PIDS_RESERVED;
+        follow(proc, pid);
+    }
+}
+
 static void follow_all(int proc)
 {
     CLEANUP(closedir_at) DIR *kernel = opendir("/proc/" KERNEL);
@@ -88,22 +118,23 @@ static void follow_all(int proc)
         if (pid > 0 && pid < PIDS_MAX)
             follow(proc, (uint32_t)pid);
     }
+    follow_ahead(proc);
     forget(proc);
 }
 
-static _Noreturn void help(pid_t command)
+static _Noreturn void help(pid_t command, int proc)
 {
     int watch = (int)syscall(SYS_pidfd_open, command, 0);
-    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC), null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     prctl(PR_SET_NAME, "stoker-proc");
     setsid();
     for (int i = 0; null >= 0 && i < 3; i++)
         dup2(null, i);
     struct pollfd pfd = {.fd = watch, .events = POLLIN};
     for (;;) {
-        follow_all(proc);
         if (poll(&pfd, 1, NODE_PROC_LAG_MS) > 0 || (watch < 0 && kill(command, 0) < 0))
             _exit(0);
+        follow_all(proc);
     }
 }
 
@@ -115,9 +146,11 @@ static int helper_start(Err *err)
         return err_errno(err, "fork");
     if (first == 0) {
         syscall(SYS_close_range, 3u, ~0u, 0u);
+        int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        follow_all(proc); /* before the command begins */
         pid_t second = fork();
         if (second == 0)
-            help(command);
+            help(command, proc);
         _exit(second < 0);
     }
     int status = 0;
