@@ -44,7 +44,7 @@ def draw(param, params, tagged):
         return f"    char *{param.name} = feed_room(f, {room}, 0);\n"
     if param.kind == "array":
         places = f"{counted.name}_places" if counted and counted.kind == "count" else param.sized_by
-        size = places if counted and counted.kind == "length" else f"{places or param.room} * sizeof *{param.name}"
+        size = places if counted and counted.kind == "length" else f"(size_t){places or param.room} * sizeof *{param.name}"
         return f"    {param.type} *{param.name} = feed_room(f, {size}, 0);\n"
     tag = "1" if tagged else "0"
     const = "const " if param.kind == "read" else ""

@@ -60,7 +60,7 @@ def classify(function, facts):
             out.append(Param("count", type_, name))
             if is_count(raw, i) == "before":
                 before.kind, before.sized_by = "array", name
-                if "Instances" in function.name:  # these take no capacity: the caller provides for a whole board
+                if re.search("Instances|Placements", function.name):  # no capacity: the caller provides for a board
                     before.room, before.sized_by = 16, ""
         elif before and before.kind in ("count", "array") and star and before.sized_by != before.name:
             out.append(Param("array", type_, name, 0, before.sized_by or before.name))

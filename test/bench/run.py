@@ -1,0 +1,153 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the benchmarks of a build folder and prints one table. A figure is a median over rounds; a ratio is the median
+of the ratios within the rounds, so that what slows the machine down for a moment slows both sides.
+
+usage: run.py BUILD [--write]      --write also puts the tables into docs/measurements.md
+
+Nothing here passes or fails: goals stand beside the figures for a reader to judge.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "measurements.md"
+BEGIN, END = "<!-- benchmarks: written by `make bench` with --write -->", "<!-- end of benchmarks -->"
+
+# (what, measured as, less this, [peers], goal in ns)
+SECTIONS = [
+    ("A client of the driver library, 8 GPUs", "nvml", [
+        ("nvmlDeviceGetTemperature", None, ["empty function", "clock_gettime", "read of /proc/loadavg"], 500),
+        ("nvmlDeviceGetPowerUsage", None, ["clock_gettime", "read of /proc/loadavg"], 500),
+        ("nvmlDeviceGetUtilizationRates", None, ["clock_gettime", "read of /proc/loadavg"], 500),
+        ("nvmlDeviceGetMemoryInfo_v2", None, ["clock_gettime", "read of /proc/loadavg"], 500),
+        ("nvmlDeviceGetName", None, ["clock_gettime", "read of /proc/loadavg"], 500),
+        ("nvmlDeviceGetComputeRunningProcesses_v3", None, ["clock_gettime", "read of /proc/loadavg"], 500),
+        ("nvmlDeviceGetFieldValues, 40 fields", None, ["read of /proc/loadavg"], None),
+        ("nvmlGpmSampleGet", None, ["read of /proc/loadavg"], None),
+        ("8 GPUs, 80 readings each, new instant", "moving the clock", ["read of /proc/loadavg"], 100_000),
+        ("8 GPUs, 80 readings each, same instant", None, ["read of /proc/loadavg"], 100_000),
+        ("init and shutdown in a new process", None, ["dlopen libm in a new process", "new process"], 5_000_000),
+        ("init and shutdown again", None, ["new process"], 5_000_000),
+    ]),
+    ("The simulated node", "node", [
+        ("state of one GPU", None, [], None),
+        ("state of 8 GPUs", None, ["copy of 8 segments"], 100_000),
+        ("sim_op_apply", None, ["sim_plan_build", "write and rename"], None),
+        ("inject words", None, ["write and rename"], None),
+        ("scenario_compile", None, ["yaml of scenario and board", "sim_plan_build"], None),
+        ("sim show", None, ["spawn /bin/true"], None),
+    ]),
+    ("src/base", "base", [
+        ("number_write_double", None, ["snprintf %.17g"], None),
+        ("number_parse_double", None, ["strtod"], None),
+        ("map_get", None, ["bsearch"], None),
+        ("arena", None, ["calloc and free"], None),
+        ("yaml_load", None, ["libyaml events"], None),
+        ("log_write", None, ["dprintf", "write /dev/null"], None),
+    ]),
+]
+SAID = {  # what a row is, where its name does not say it
+    "arena": "arena, 64 pieces of 48 bytes and their end",
+    "sim_op_apply": "one change: append an op, plan the future anew",
+    "inject words": "reading the words of `sim inject`",
+    "scenario_compile": "making a node: read, build, plan",
+    "map_get": "map_get, 4,096 keys of text",
+    "yaml_load": "yaml_load, 128 KiB",
+    "log_write": "log_write, one line to /dev/null",
+    "sim show": "`stoker sim show`, the whole command",
+    "init and shutdown in a new process": "dlopen, init and shutdown in a new process",
+}
+
+
+def cpu_model():
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    match = re.search(r"^model name\s*:\s*(.*)$", text, re.M)
+    return match.group(1).strip() if match else os.uname().machine
+
+
+def run(program, *args):
+    done = subprocess.run([program, *args], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"bench: {program.name} ended with {done.returncode}\n{done.stderr}")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return {row["name"]: row.get("ns", row.get("value")) for row in rows}
+
+
+def time_text(ns):
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.3g} ns"
+
+
+def less(values, other):
+    return values if other is None else [max(v - o, 0.0) for v, o in zip(values, other)]
+
+
+def ratio_text(ratio):
+    return f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.2g}"
+
+
+def rows(results, table):
+    for name, minus, peers, goal in table:
+        values = less(results[name], results.get(minus))
+        middle = statistics.median(values)
+        compared = []
+        for peer in peers:
+            against = results[peer]
+            ratio = statistics.median(v / p for v, p in zip(values, against))
+            compared.append(f"{ratio_text(ratio)} x {peer} ({time_text(statistics.median(against))})")
+        said = SAID.get(name, name) + (f", less {minus}" if minus else "")
+        if name == "yaml_load":
+            said += f" ({results['yaml bytes'] / middle * 1e3:.1f} MB/s)"
+        yield said, time_text(middle), "; ".join(compared), f"< {time_text(goal)}" if goal else ""
+
+
+def table_text(results, table):
+    lines = [("what", "time", "ratio to", "goal"), ("---", "---", "---", "---"), *rows(results, table)]
+    widths = [max(len(line[i]) for line in lines) for i in range(4)]
+    return "\n".join("| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths)) + " |" for line in lines)
+
+
+def write(text):
+    page = PAGE.read_text(encoding="utf-8")
+    if BEGIN not in page or END not in page:
+        sys.exit(f"bench: {PAGE} has no place for the tables")
+    head, rest = page.split(BEGIN, 1)
+    PAGE.write_text(f"{head}{BEGIN}\n{text}\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
+    args = parser.parse_args()
+    build = args.build.resolve()
+    data = ROOT / "sim" / "data"
+    extra = {
+        "base": [],
+        "node": [data, build / "stoker"],
+        "nvml": [build / "sim" / "nvml" / "r610" / "libnvidia-ml.so.1", data],
+    }
+    cores = len(os.sched_getaffinity(0))
+    text = f"{datetime.date.today().isoformat()}, {cores} shared cores of {cpu_model()}, medians of 21 rounds.\n"
+    for title, program, table in SECTIONS:
+        results = run(build / "test" / "bench" / f"bench_{program}", *map(str, extra[program]))
+        text += f"\n### {title}\n\n{table_text(results, table)}\n"
+    print(text, end="")
+    if args.write:
+        write(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
