@@ -39,6 +39,8 @@ for step in $which; do
         [ -f "$build/compile_commands.json" ] || { echo "lint: no build in '$build'; meson setup $build" >&2; exit 2; }
         ninja -C "$build" >/dev/null # what is generated must be there
         # Files that are generated are judged by their generators' tests.
+        clang-tidy --verify-config >/dev/null 2>"$log" || clang-tidy --list-checks >/dev/null 2>"$log" ||
+            { cat "$log" >&2; exit 2; }
         /usr/bin/python3 - "$build" >"$log.files" <<'PY'
 import json, os, sys
 build = sys.argv[1]

@@ -18,7 +18,7 @@ typedef struct PlanGpu {
     double energy_j;           /* total, while open */
     double heat[SIM_SLOT_MAX]; /* kelvin per slot, while open */
     SlotPos pos[SIM_SLOT_MAX];
-    uint32_t hot;                /* thermal level that has just been reached, while open */
+    uint32_t hot; /* thermal level that has just been reached, while open */
 } PlanGpu;
 
 /* Brings the GPU to t_ns and opens it for edits; nothing if it is open already. */

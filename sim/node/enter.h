@@ -9,8 +9,8 @@
  * machine's own PCI devices are not shown); added: /sys/devices/pciDDDD:BB, /sys/module/nvidia*, /dev/nvidia*.
  *
  * A kernel without loadable modules has no /proc/modules, and a file cannot be added to procfs. /proc is then a folder
- * of links to it, and a helper process keeps up with new processes (every NODE_PROC_LAG_MS, a thousand ahead): a list of
- * /proc has entries of processes that do not exist yet, and the file system's type reads as tmpfs.
+ * of links to it, and a helper process keeps up with new processes (every NODE_PROC_LAG_MS, a thousand ahead): a list
+ * of /proc has entries of processes that do not exist yet, and the file system's type reads as tmpfs.
  */
 #include <sys/types.h>
 

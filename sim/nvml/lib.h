@@ -23,17 +23,17 @@ typedef struct NvmlCall {
     const SimGpuId *id;
     const SimNow *now; /* this thread's snapshot of the GPU */
     uint32_t gpu;
-    int mig;           /* the handle is a MIG device */
-    SimGi gi;          /* of the MIG device */
+    int mig;  /* the handle is a MIG device */
+    SimGi gi; /* of the MIG device */
     SimCi ci;
 } NvmlCall;
 
 /* Which handles a function takes. What it does not take is refused as the real library does. */
 typedef enum NvmlTakes {
-    NVML_TAKES_GPU,     /* a whole GPU; a MIG handle gets NVML_ERROR_INVALID_ARGUMENT */
-    NVML_TAKES_GPU_NS,  /* a whole GPU; a MIG handle gets NVML_ERROR_NOT_SUPPORTED */
-    NVML_TAKES_ANY,     /* both */
-    NVML_TAKES_NO_MIG,  /* a whole GPU without MIG: a MIG-enabled parent gets NVML_ERROR_NOT_SUPPORTED too */
+    NVML_TAKES_GPU,    /* a whole GPU; a MIG handle gets NVML_ERROR_INVALID_ARGUMENT */
+    NVML_TAKES_GPU_NS, /* a whole GPU; a MIG handle gets NVML_ERROR_NOT_SUPPORTED */
+    NVML_TAKES_ANY,    /* both */
+    NVML_TAKES_NO_MIG, /* a whole GPU without MIG: a MIG-enabled parent gets NVML_ERROR_NOT_SUPPORTED too */
 } NvmlTakes;
 
 /* Counts the call, honours hang rules for the node, checks init. 0 or the error to return. */
