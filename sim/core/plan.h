@@ -20,6 +20,14 @@ void plan_from(SimImage *image, uint64_t t_ns, uint32_t first_new);
 /* The segment of `gpu` in force at t_ns, copied as far as its slots go. The caller retries around it (seq.h). */
 void seg_load(const SimImage *image, uint32_t gpu, uint64_t t_ns, SimSeg *ret);
 const SimSeg *seg_table(const SimImage *image, uint32_t gpu);
+/* Its place in the table. */
+uint32_t seg_find(const SimImage *image, uint32_t gpu, uint64_t t_ns);
+/* The pattern of a slot, in shared memory. */
+const SimPattern *seg_pattern(const SimImage *image, const SimSlot *slot);
+/* Seconds from the segment's start to t_ns. */
+double seg_seconds(const SimSeg *seg, uint64_t t_ns);
+/* Integrals of the whole GPU at t_ns, and as the result its energy in joule. */
+double seg_cum(const SimImage *image, const SimSeg *seg, uint64_t t_ns, double out[SIM_CH_COUNT]);
 
 /* Closed forms of one slot at t_ns >= its origin. The pattern may be shared memory. */
 typedef struct SlotAt {

@@ -19,148 +19,6 @@ enum {
 };
 #define MEAN_POWER_NS SIM_NS
 
-const SimSeg *seg_table(const SimImage *image, uint32_t gpu)
-{
-    return image->segs + (size_t)gpu * SIM_SEG_MAX;
-}
-
-/* ---- one slot ---- */
-
-static uint32_t phase_find(const SimPattern *p, uint64_t in_period)
-{
-    uint32_t n = seq_get(p->phase_count), k = 0;
-    while (k + 1 < n && k + 1 < SIM_PHASE_MAX && seq_get(p->phases[k + 1].start_ns) <= in_period)
-        k++;
-    return k;
-}
-
-static double heat_given(const SimPattern *head, const SimPatternPhase *ph, double periods, double r_s, double in_s)
-{
-    double tau = head->tau_s;
-    double since = sim_exp(-in_s / tau);
-    double heat = since * ph->heat + head->kelvin_per_watt * ph->rate[SIM_CH_WATT] * (1 - since);
-    if (periods > 0) {
-        double one = sim_exp(-((double)head->period_ns / 1e9) / tau);
-        double all = sim_exp(-((double)head->period_ns / 1e9) * periods / tau);
-        heat += sim_exp(-r_s / tau) * head->heat * (one < 1 ? (1 - all) / (1 - one) : periods);
-    }
-    return heat;
-}
-
-void slot_at(const SimPattern *pattern, const SimSlot *slot, uint64_t t_ns, int want, SlotAt *ret)
-{
-    SimPattern head; /* without the phases */
-    seq_load(&head, pattern, offsetof(SimPattern, phases));
-    if (head.period_ns == 0) {
-        memset(ret, 0, sizeof *ret);
-        return;
-    }
-    uint64_t dt = (int64_t)t_ns > slot->origin_ns ? (uint64_t)((int64_t)t_ns - slot->origin_ns) : 0;
-    uint64_t periods = dt / head.period_ns, r = dt % head.period_ns;
-    uint32_t k = phase_find(pattern, r);
-    SimPatternPhase ph;
-    seq_load(&ph, &pattern->phases[k], sizeof ph);
-    double in_s = (double)(r - ph.start_ns) / 1e9;
-    memcpy(ret->rate, ph.rate, sizeof ret->rate);
-    ret->sm_mhz = ph.sm_mhz;
-    ret->mem_mhz = ph.mem_mhz;
-    ret->video_mhz = ph.video_mhz;
-    ret->phase = k;
-    if (want & SLOT_CUM)
-        for (int c = 0; c < SIM_CH_COUNT; c++)
-            ret->cum[c] = slot->cum[c] + (double)periods * head.total[c] + ph.before[c] + ph.rate[c] * in_s;
-    if (want & SLOT_HEAT) {
-        uint64_t end = k + 1 < head.phase_count ? seq_get(pattern->phases[k + 1].start_ns) : head.period_ns;
-        ret->phase_part = in_s / ((double)(end - ph.start_ns) / 1e9);
-        ret->heat = heat_given(&head, &ph, (double)periods, (double)r / 1e9, in_s);
-    }
-}
-
-void slot_to_gpu(const SimSlot *slot, const double in[SIM_CH_COUNT], double out[SIM_CH_COUNT])
-{
-    for (int c = 0; c < SIM_CH_DRAM; c++)
-        out[c] += in[c] * slot->share;
-    out[SIM_CH_DRAM] += in[SIM_CH_DRAM] * slot->mem_share;
-    out[SIM_CH_DRAM_T] += in[SIM_CH_DRAM_T] * slot->mem_share;
-    for (int c = SIM_CH_ENC; c <= SIM_CH_OFA; c++)
-        out[c] += in[c] * slot->share;
-    for (int c = SIM_CH_PCIE_TX; c < SIM_CH_COUNT; c++)
-        out[c] += in[c];
-}
-
-/* ---- segments ---- */
-
-static uint32_t seg_find(const SimImage *image, uint32_t gpu, uint64_t t_ns)
-{
-    const SimSeg *table = seg_table(image, gpu);
-    uint32_t lo = 0, hi = seq_get(image->seg_count[gpu]);
-    if (hi > SIM_SEG_MAX)
-        hi = SIM_SEG_MAX;
-    while (hi - lo > 1) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (seq_get(table[mid].t_ns) <= t_ns)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-void seg_load(const SimImage *image, uint32_t gpu, uint64_t t_ns, SimSeg *ret)
-{
-    const SimSeg *seg = &seg_table(image, gpu)[seg_find(image, gpu, t_ns)];
-    uint32_t slots = seq_get(seg->slot_count);
-    if (slots > SIM_SLOT_MAX)
-        slots = SIM_SLOT_MAX;
-    seq_load(ret, seg, offsetof(SimSeg, slots) + slots * sizeof(SimSlot));
-    ret->slot_count = slots;
-}
-
-static const SimPattern *pattern_of(const SimImage *image, const SimSlot *slot)
-{
-    return &image->patterns[(uint32_t)slot->pattern < SIM_PATTERN_MAX ? slot->pattern : 0];
-}
-
-static double seconds_in(const SimSeg *seg, uint64_t t_ns)
-{
-    return t_ns > seg->t_ns ? (double)(t_ns - seg->t_ns) / 1e9 : 0;
-}
-
-static double seg_cum(const SimImage *image, const SimSeg *seg, uint64_t t_ns, double out[SIM_CH_COUNT])
-{
-    SlotAt at;
-    memcpy(out, seg->gone, sizeof seg->gone);
-    double slots_j = 0;
-    for (uint32_t i = 0; i < seg->slot_count; i++) {
-        slot_at(pattern_of(image, &seg->slots[i]), &seg->slots[i], t_ns, SLOT_CUM, &at);
-        slot_to_gpu(&seg->slots[i], at.cum, out);
-        slots_j += at.cum[SIM_CH_WATT];
-    }
-    out[SIM_CH_CLOCK] += seg->sm_cap_mhz * seconds_in(seg, t_ns);
-    return seg->energy_j + seg->base_w * seconds_in(seg, t_ns) + slots_j;
-}
-
-void cond_forward(SimCond *cond, double dt)
-{
-    for (int type = 0; type < 2; type++) {
-        for (int loc = 0; loc < SIM_ECC_LOCS; loc++) {
-            if (cond->ecc_rate[type][loc] <= 0)
-                continue;
-            double sum = cond->ecc_part[type][loc] + cond->ecc_rate[type][loc] * dt;
-            uint64_t whole = (uint64_t)sum;
-            cond->ecc_part[type][loc] = sum - (double)whole;
-            cond->ecc_volatile[type][loc] += whole;
-            cond->ecc_aggregate[type][loc] += whole;
-        }
-    }
-    cond->replays += cond->replay_rate * dt;
-    for (uint32_t l = 0; l < SIM_LINK_MAX; l++)
-        for (int e = 0; e < 5; e++)
-            cond->link[l].count[e] += cond->link[l].rate[e] * dt;
-}
-
-/* ---- a GPU at one instant ---- */
-
 static void procs_fill(SimImage *image, const SimSeg *seg, uint64_t t_ns, SimNow *now)
 {
     SlotAt at, before;
@@ -177,18 +35,18 @@ static void procs_fill(SimImage *image, const SimSeg *seg, uint64_t t_ns, SimNow
         proc->type = work->proc_type;
         proc->uid = work->uid;
         memcpy(proc->name, work->name, sizeof proc->name);
-        proc->mem_mib = slot->mem_mib + slot->mem_rate * seconds_in(seg, t_ns);
+        proc->mem_mib = slot->mem_mib + slot->mem_rate * seg_seconds(seg, t_ns);
         proc->peak_mib = proc->mem_mib > slot->peak_mib ? proc->mem_mib : slot->peak_mib;
         proc->started_ns = slot->started_ns;
         now->used_mib += proc->mem_mib;
-        slot_at(pattern_of(image, slot), slot, t_ns, SLOT_CUM, &at);
+        slot_at(seg_pattern(image, slot), slot, t_ns, SLOT_CUM, &at);
         slot_to_gpu(slot, at.cum, proc->cum);
         uint64_t from = back > seg->t_ns ? back : seg->t_ns; /* within the segment: its slots are those of now */
         if (from >= t_ns) {
             slot_to_gpu(slot, at.rate, proc->win);
             continue;
         }
-        slot_at(pattern_of(image, slot), slot, from, SLOT_CUM, &before);
+        slot_at(seg_pattern(image, slot), slot, from, SLOT_CUM, &before);
         for (int c = 0; c < SIM_CH_COUNT; c++)
             before.cum[c] = (at.cum[c] - before.cum[c]) / ((double)(t_ns - from) / 1e9);
         slot_to_gpu(slot, before.cum, proc->win);
@@ -266,15 +124,7 @@ static double temperature(const SimSeg *seg, uint64_t t_ns, double pattern_heat)
     double steady = seg->kelvin_per_watt * seg->base_w, own = seg->base_heat - steady;
     for (uint32_t i = 0; i < seg->slot_count; i++)
         own += seg->slots[i].heat;
-    return seg->ambient_c + steady + own * sim_exp(-seconds_in(seg, t_ns) / seg->tau_s) + pattern_heat;
-}
-
-void seg_throttle(const SimSeg *seg, uint64_t t_ns, double ret[8])
-{
-    static const uint64_t bit[8] = {0, 0x20 | 0x40, 0x10, 0, 0, 0, 0x40, 0x80};
-    double dt = (double)(t_ns > seg->t_ns ? t_ns - seg->t_ns : 0);
-    for (int i = 0; i < 8; i++)
-        ret[i] = seg->throttle_ns[i] + (seg->reasons & bit[i] ? dt : 0);
+    return seg->ambient_c + steady + own * sim_exp(-seg_seconds(seg, t_ns) / seg->tau_s) + pattern_heat;
 }
 
 /* Clocks, P-state and link power follow from whether anything is open, runs, or is held down. */
@@ -339,10 +189,10 @@ static void state_once(SimImage *image, uint32_t gpu, uint64_t exact_ns, SimNow 
     memset(now, 0, offsetof(SimNow, proc));
     uint64_t t_ns = tick_of(image, gpu, &seg, exact_ns, now);
     now->cond = seg.cond;
-    cond_forward(&now->cond, seconds_in(&seg, t_ns));
+    cond_forward(&now->cond, seg_seconds(&seg, t_ns));
     double energy_j = seg_cum(image, &seg, t_ns, now->cum), heat = 0, mhz = 0, video = 0;
     for (uint32_t i = 0; i < seg.slot_count; i++) {
-        slot_at(pattern_of(image, &seg.slots[i]), &seg.slots[i], t_ns, SLOT_HEAT, &at);
+        slot_at(seg_pattern(image, &seg.slots[i]), &seg.slots[i], t_ns, SLOT_HEAT, &at);
         slot_to_gpu(&seg.slots[i], at.rate, now->act);
         heat += at.heat;
         if (mhz <= 0 || at.sm_mhz < mhz) {
@@ -370,160 +220,4 @@ void sim_state_at(SimImage *image, uint32_t gpu, uint64_t t_ns, SimNow *ret)
         state_once(image, gpu, t_ns, ret);
     } while (seq_retry(image, seq));
     ret->plan_seq = seq;
-}
-
-void sim_cum_at(SimImage *image, uint32_t gpu, uint64_t t_ns, double ret[SIM_CH_COUNT])
-{
-    SimSeg seg;
-    uint32_t seq;
-    do {
-        seq = seq_begin(image);
-        seg_load(image, gpu, t_ns, &seg);
-        seg_cum(image, &seg, t_ns, ret);
-    } while (seq_retry(image, seq));
-}
-
-static void gi_cum_once(const SimImage *image, const SimSeg *seg, uint32_t gi_id, uint64_t t_ns,
-                        double ret[SIM_CH_COUNT])
-{
-    SlotAt at;
-    uint32_t place = SIM_GI_MAX;
-    for (uint32_t i = 0; i < SIM_GI_MAX; i++)
-        if (seg->cond.gi[i].used && seg->cond.gi[i].id == gi_id)
-            place = i;
-    memset(ret, 0, sizeof(double) * SIM_CH_COUNT);
-    if (place == SIM_GI_MAX)
-        return;
-    memcpy(ret, seg->gi_gone[place], sizeof(double) * SIM_CH_COUNT);
-    for (uint32_t i = 0; i < seg->slot_count; i++) {
-        const SimSlot *slot = &seg->slots[i];
-        if (slot->gi != (int32_t)gi_id)
-            continue;
-        slot_at(pattern_of(image, slot), slot, t_ns, SLOT_CUM, &at);
-        for (int c = 0; c < SIM_CH_COUNT; c++)
-            ret[c] += at.cum[c] * (c < SIM_CH_DRAM ? slot->gi_part : 1);
-    }
-    ret[SIM_CH_CLOCK] += seg->gone[SIM_CH_CLOCK] + seg->sm_cap_mhz * seconds_in(seg, t_ns);
-}
-
-void sim_gi_cum_at(SimImage *image, uint32_t gpu, uint32_t gi_id, uint64_t t_ns, double ret[SIM_CH_COUNT])
-{
-    SimSeg seg;
-    uint32_t seq;
-    do {
-        seq = seq_begin(image);
-        seg_load(image, gpu, t_ns, &seg);
-        gi_cum_once(image, &seg, gi_id, t_ns, ret);
-    } while (seq_retry(image, seq));
-}
-
-/* ---- this thread's snapshots ---- */
-
-typedef struct Snapshots {
-    SimImage *image;
-    SimNow now[];
-} Snapshots;
-
-static __thread Snapshots *snapshots;
-static pthread_key_t snapshots_key;
-static pthread_once_t snapshots_once = PTHREAD_ONCE_INIT;
-
-static void snapshots_key_make(void)
-{
-    pthread_key_create(&snapshots_key, free);
-}
-
-static Snapshots *snapshots_of(SimImage *image)
-{
-    pthread_once(&snapshots_once, snapshots_key_make);
-    free(snapshots);
-    snapshots = calloc(1, sizeof(Snapshots) + image->gpu_count * sizeof(SimNow));
-    if (!snapshots)
-        abort();
-    snapshots->image = image;
-    for (uint32_t i = 0; i < image->gpu_count; i++)
-        snapshots->now[i].plan_seq = 1; /* never a published plan */
-    pthread_setspecific(snapshots_key, snapshots);
-    return snapshots;
-}
-
-const SimNow *sim_state_now(SimImage *image, uint32_t gpu)
-{
-    Snapshots *s = snapshots && snapshots->image == image ? snapshots : snapshots_of(image);
-    SimNow *now = &s->now[gpu];
-    uint64_t t = sim_clock_now(image);
-    if (now->plan_seq != atomic_load_explicit(&image->plan_seq, memory_order_acquire) || t < now->from_ns ||
-        t >= now->until_ns)
-        sim_state_at(image, gpu, t, now);
-    return now;
-}
-
-/* ---- node, events, pids ---- */
-
-void sim_node_at(SimImage *image, uint64_t t_ns, SimNodeSeg *ret)
-{
-    uint32_t seq;
-    do {
-        seq = seq_begin(image);
-        uint32_t n = seq_get(image->node_seg_count), i = 0;
-        if (n > SIM_NODE_SEG_MAX)
-            n = SIM_NODE_SEG_MAX;
-        while (i + 1 < n && seq_get(image->node_segs[i + 1].t_ns) <= t_ns)
-            i++;
-        seq_load(ret, &image->node_segs[i], sizeof *ret);
-    } while (seq_retry(image, seq));
-}
-
-static uint32_t event_count(const SimImage *image)
-{
-    uint32_t n = seq_get(image->event_count);
-    return n < SIM_EVENT_MAX ? n : SIM_EVENT_MAX;
-}
-
-static uint32_t event_upper(const SimImage *image, uint64_t t_ns)
-{
-    uint32_t lo = 0, hi = event_count(image);
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (seq_get(image->events[mid].t_ns) <= t_ns)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-uint32_t sim_event_index_after(SimImage *image, uint64_t t_ns)
-{
-    uint32_t seq, at;
-    do {
-        seq = seq_begin(image);
-        at = event_upper(image, t_ns);
-    } while (seq_retry(image, seq));
-    return at;
-}
-
-uint32_t sim_event_next(SimImage *image, uint32_t from, uint64_t until_ns, SimEvent *ret, uint64_t *ret_next_ns)
-{
-    uint32_t seq, found;
-    uint64_t next;
-    do {
-        seq = seq_begin(image);
-        uint32_t end = event_upper(image, until_ns);
-        found = from < end ? from + 1 : 0;
-        next = end < event_count(image) ? seq_get(image->events[end].t_ns) : SIM_FOREVER;
-        if (found)
-            seq_load(ret, &image->events[from], sizeof *ret);
-    } while (seq_retry(image, seq));
-    if (ret_next_ns)
-        *ret_next_ns = next;
-    return found;
-}
-
-uint32_t sim_work_pid(SimImage *image, int32_t work)
-{
-    if (work < 0 || work >= SIM_WORK_MAX)
-        return 0;
-    uint32_t live = atomic_load_explicit(&image->works[work].live_pid, memory_order_relaxed);
-    return live ? live : image->works[work].fixed_pid;
 }

@@ -24,8 +24,7 @@ typedef struct Runs {
     Run run[RUNS_MAX];
 } Runs;
 
-/* ---- who ran when
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- who ran when ---- */
 static void note(Runs *runs, int32_t work, uint64_t start_ns, uint64_t until_ns)
 {
     for (uint32_t i = runs->count; i-- > 0;) {
@@ -99,8 +98,7 @@ static void stats_of(const NvmlCall *c, const Run *run, nvmlAccountingStats_t *r
     }
 }
 
-/* ---- exported
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- exported ---- */
 NVML_GETTER(nvmlDeviceGetAccountingMode, NVML_TAKES_GPU, nvmlEnableState_t, 1,
             (c.now->cond.set[SIM_KEY_ACCOUNTING] ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED))
 NVML_GETTER(nvmlDeviceGetAccountingBufferSize, NVML_TAKES_GPU, unsigned int, 1, BUFFER_SIZE)

@@ -8,7 +8,7 @@
 
 enum { POLICIES = 6, ALL_REASONS = 0xff };
 
-/* ---- current and greatest --------------------------------------------------------------------------------------- */
+/* ---- current and greatest ---- */
 
 static unsigned int current_clock(const NvmlCall *c, nvmlClockType_t type)
 {
@@ -138,7 +138,7 @@ nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t device, nvmlClockType_t type, nvmlC
     return NVML_SUCCESS;
 }
 
-/* ---- supported -------------------------------------------------------------------------------------------------- */
+/* ---- supported ---- */
 
 nvmlReturn_t nvmlDeviceGetSupportedMemoryClocks(nvmlDevice_t device, unsigned int *count, unsigned int *mhz)
 {
@@ -197,7 +197,7 @@ NVML_GETTER_PAIR(nvmlDeviceGetAutoBoostedClocksEnabled, NVML_TAKES_GPU, nvmlEnab
 NVML_GETTER(nvmlDeviceGetAdaptiveClockInfoStatus, NVML_TAKES_GPU, unsigned int,
             c.board->arch >= NVML_DEVICE_ARCH_PASCAL, NVML_ADAPTIVE_CLOCKING_INFO_STATUS_ENABLED)
 
-/* ---- what holds the clocks down --------------------------------------------------------------------------------- */
+/* ---- what holds the clocks down ---- */
 
 static unsigned long long supported_reasons(const SimBoard *board)
 {
@@ -232,7 +232,7 @@ nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t device, nvmlPerfPolicyTyp
     return NVML_SUCCESS;
 }
 
-/* ---- performance states ----------------------------------------------------------------------------------------- */
+/* ---- performance states ---- */
 
 NVML_GETTER(nvmlDeviceGetPerformanceState, NVML_TAKES_GPU, nvmlPstates_t, 1, c.now->pstate)
 NVML_GETTER(nvmlDeviceGetPowerState, NVML_TAKES_GPU, nvmlPstates_t, 1, c.now->pstate)

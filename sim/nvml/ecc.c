@@ -118,7 +118,7 @@ nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, nvmlMemoryErro
     return NVML_SUCCESS;
 }
 
-/* ---- SRAM of Ampere and later ----------------------------------------------------------------------------------- */
+/* ---- SRAM of Ampere and later ---- */
 
 /* The SMs check parity; the rest of the chip corrects single bits. */
 static uint64_t parity_part(Counters n)
@@ -194,7 +194,7 @@ nvmlReturn_t nvmlDeviceGetSramUniqueUncorrectedEccErrorCounts(nvmlDevice_t devic
     return NVML_SUCCESS;
 }
 
-/* ---- retired pages ---------------------------------------------------------------------------------------------- */
+/* ---- retired pages ---- */
 
 enum { PAGE_BYTES = 4096 };
 
@@ -242,7 +242,7 @@ nvmlReturn_t nvmlDeviceGetRetiredPages_v2(nvmlDevice_t device, nvmlPageRetiremen
 NVML_GETTER(nvmlDeviceGetRetiredPagesPendingStatus, NVML_TAKES_GPU_NS, nvmlEnableState_t, c.board->has_retired_pages,
             c.now->cond.retired_pending != 0)
 
-/* ---- remapped rows ---------------------------------------------------------------------------------------------- */
+/* ---- remapped rows ---- */
 
 nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *correctable, unsigned int *uncorrectable,
                                        unsigned int *pending, unsigned int *failure)

@@ -58,8 +58,7 @@ unsigned int nvml_event_sets_open(void)
     return n;
 }
 
-/* ---- device event sets
- * ----------------------------------------------------------------------------------------------- */
+/* ---- device event sets ---- */
 /* The set behind a handle, NULL for anything else. The lock is held. */
 static struct nvmlEventSet_st *set_of(SimImage *image, nvmlEventSet_t handle)
 {
@@ -278,8 +277,7 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
     return rc;
 }
 
-/* ---- system event sets
- * ------------------------------------------------------------------------------------------------- */
+/* ---- system event sets ---- */
 static struct nvmlSystemEventSet_st *system_set_of(SimImage *image, nvmlSystemEventSet_t handle)
 {
     uintptr_t at = (uintptr_t)handle - (uintptr_t)system_sets;

@@ -114,7 +114,7 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV
     return NVML_SUCCESS;
 }
 
-/* ---- the rack --------------------------------------------------------------------------------------------------- */
+/* ---- the rack ---- */
 
 enum { PEER_SWITCH = 1 };
 

@@ -38,8 +38,7 @@ static nvmlReturn_t give(uint64_t value, uint64_t *ret)
     return NVML_SUCCESS;
 }
 
-/* ---- ECC and repairs
- * --------------------------------------------------------------------------------------------------- */
+/* ---- ECC and repairs ---- */
 static nvmlReturn_t ecc_mode(const Field *f, uint64_t *ret)
 {
     const SimCond *cond = &f->c->now->cond;
@@ -92,8 +91,7 @@ static nvmlReturn_t remapped(const Field *f, uint64_t *ret)
     return give(values[f->a], ret);
 }
 
-/* ---- NVLink
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- NVLink ---- */
 static int is_nvl5(const Field *f)
 {
     return f->c->board->link_version >= NVML_NVLINK_VERSION_5_0;
@@ -258,8 +256,7 @@ static nvmlReturn_t link5(const Field *f, uint64_t *ret)
     }
 }
 
-/* ---- heat, power, what holds clocks down
- * ---------------------------------------------------------------------------------- */
+/* ---- heat, power, what holds clocks down ---- */
 static nvmlReturn_t memory_temp(const Field *f, uint64_t *ret)
 {
     return f->c->board->has_mem_temp ? give(nvml_round(f->c->now->mem_temp_c), ret) : NVML_ERROR_NOT_SUPPORTED;
@@ -330,8 +327,7 @@ static nvmlReturn_t held_ns(const Field *f, uint64_t *ret)
     return give(nvml_round(ns), ret);
 }
 
-/* ---- PCIe, C2C, the rest
- * --------------------------------------------------------------------------------------------------- */
+/* ---- PCIe, C2C, the rest ---- */
 enum {
     PCIE_NEVER,
     PCIE_REPLAYS,
@@ -408,8 +404,7 @@ static nvmlReturn_t condition(const Field *f, uint64_t *ret)
     return give(f->c->now->cond.set[f->a], ret);
 }
 
-/* ---- the table
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 #define TYPE_UINT NVML_VALUE_TYPE_UNSIGNED_INT
 #define TYPE_ULL NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
 #define TYPE_SINT NVML_VALUE_TYPE_SIGNED_INT

@@ -27,8 +27,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of `used` and `next`
 static struct nvmlGpmSample_st samples[SAMPLES_MAX];
 static uint32_t next;
 
-/* ---- samples
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- samples ---- */
 static struct nvmlGpmSample_st *sample_of(nvmlGpmSample_t handle)
 {
     uintptr_t at = (uintptr_t)handle - (uintptr_t)samples;
@@ -171,8 +170,7 @@ nvmlReturn_t nvmlGpmQueryIfStreamingEnabled(nvmlDevice_t device, unsigned int *s
     return NVML_SUCCESS;
 }
 
-/* ---- metrics
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- metrics ---- */
 typedef enum GpmHow {
     GPM_NONE,
     GPM_SHARE,     /* percent of the time between the samples */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- texts ------------------------------------------------------------------------------------------------------ */
+/* ---- texts ---- */
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length)
 {
@@ -46,7 +46,7 @@ NVML_GETTER_TEXT(nvmlDeviceGetSerial, NVML_TAKES_GPU, c.id->serial)
 NVML_GETTER_TEXT(nvmlDeviceGetVbiosVersion, NVML_TAKES_GPU, c.board->vbios)
 NVML_GETTER_TEXT(nvmlDeviceGetBoardPartNumber, NVML_TAKES_GPU, c.board->part_number)
 
-/* ---- the info ROM ----------------------------------------------------------------------------------------------- */
+/* ---- the info ROM ---- */
 
 static int inforom_bad(const NvmlCall *c)
 {
@@ -94,7 +94,7 @@ nvmlReturn_t nvmlDeviceGetInforomConfigurationChecksum(nvmlDevice_t device, unsi
     return NVML_SUCCESS;
 }
 
-/* ---- the GSP firmware, since Turing ----------------------------------------------------------------------------- */
+/* ---- the GSP firmware, since Turing ---- */
 
 nvmlReturn_t nvmlDeviceGetGspFirmwareVersion(nvmlDevice_t device, char *version)
 {
@@ -113,7 +113,7 @@ nvmlReturn_t nvmlDeviceGetGspFirmwareVersion(nvmlDevice_t device, char *version)
 NVML_GETTER_PAIR(nvmlDeviceGetGspFirmwareMode, NVML_TAKES_GPU, unsigned int, c.board->arch >= NVML_DEVICE_ARCH_TURING,
                  1, 1)
 
-/* ---- numbers ---------------------------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 static unsigned int index_of(uint32_t gpu)
 {
@@ -146,7 +146,7 @@ nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t first, nvmlDevice_t second, int 
     return NVML_SUCCESS;
 }
 
-/* ---- modes ------------------------------------------------------------------------------------------------------ */
+/* ---- modes ---- */
 
 NVML_GETTER(nvmlDeviceGetPersistenceMode, NVML_TAKES_GPU, nvmlEnableState_t, 1,
             c.now->cond.set[SIM_KEY_PERSISTENCE] != 0)
@@ -178,7 +178,7 @@ nvmlReturn_t nvmlDeviceGetAPIRestriction(nvmlDevice_t device, nvmlRestrictedAPI_
     return NVML_SUCCESS;
 }
 
-/* ---- the machine around it -------------------------------------------------------------------------------------- */
+/* ---- the machine around it ---- */
 
 nvmlReturn_t nvmlDeviceGetHostname_v1(nvmlDevice_t device, nvmlHostname_v1_t *hostname)
 {

@@ -177,7 +177,7 @@ static void __attribute__((destructor)) leave(void)
     atomic_store_explicit(&live, NULL, memory_order_release);
 }
 
-/* ---- exported --------------------------------------------------------------------------------------------------- */
+/* ---- exported ---- */
 
 nvmlReturn_t nvmlInit(void)
 {

@@ -105,7 +105,7 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *
 NVML_GETTER(nvmlDeviceGetMemoryBusWidth, NVML_TAKES_GPU, unsigned int, c.board->bus_width_bits != 0,
             c.board->bus_width_bits)
 
-/* ---- confidential computing is off ------------------------------------------------------------------------------ */
+/* ---- confidential computing is off ---- */
 
 NVML_GETTER_STRUCT(nvmlDeviceGetConfComputeProtectedMemoryUsage, NVML_TAKES_GPU, nvmlMemory_t, 1,
                    (nvmlMemory_t){.total = 0})

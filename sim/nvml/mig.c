@@ -16,8 +16,7 @@ struct nvmlGpuInstance_st {
 };
 static struct nvmlGpuInstance_st handles[SIM_GPU_MAX][NVML_GI_IDS];
 
-/* ---- handles
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- handles ---- */
 nvmlGpuInstance_t instance_handle(uint32_t gpu, uint32_t gi_id)
 {
     return gpu < SIM_GPU_MAX && gi_id < NVML_GI_IDS ? &handles[gpu][gi_id] : NULL;
@@ -51,8 +50,7 @@ nvmlReturn_t instance_enter(NvmlFn fn, nvmlGpuInstance_t handle, InstanceCall *r
     return NVML_SUCCESS;
 }
 
-/* ---- mode and MIG devices
- * -------------------------------------------------------------------------------------------- */
+/* ---- mode and MIG devices ---- */
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
 {
     NvmlCall c;
@@ -211,8 +209,7 @@ nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttribute
     return attributes(NVML_FN_nvmlDeviceGetAttributes_v2, device, attr, sizeof *attr);
 }
 
-/* ---- GPU instance profiles
- * ------------------------------------------------------------------------------------------- */
+/* ---- GPU instance profiles ---- */
 static const SimProfile *profile_by_index(const SimBoard *board, unsigned int index)
 {
     for (uint32_t i = 0; board->has_mig && i < board->profile_count; i++)
@@ -387,8 +384,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t device, 
     return placements_of(NVML_FN_nvmlDeviceGetGpuInstancePossiblePlacements_v2, device, profile_id, placements, count);
 }
 
-/* ---- GPU instances
- * --------------------------------------------------------------------------------------------------- */
+/* ---- GPU instances ---- */
 static int may_start_at(const SimProfile *p, const nvmlGpuInstancePlacement_t *want)
 {
     if (want->size != p->place_size)

@@ -58,8 +58,7 @@ static uint32_t slices_of(const InstanceCall *c, unsigned int profile)
     return profile < NVML_COMPUTE_INSTANCE_PROFILE_COUNT ? sim_ci_slices(c->profile, profile, &sm) : 0;
 }
 
-/* ---- profiles
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- profiles ---- */
 /* Fills a v3; the older structs are made from it. */
 static nvmlReturn_t profile_info(const InstanceCall *c, unsigned int profile, unsigned int engine,
                                  nvmlComputeInstanceProfileInfo_v3_t *ret)
@@ -197,8 +196,7 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstancePossiblePlacements(nvmlGpuInstance
     return NVML_SUCCESS;
 }
 
-/* ---- instances
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- instances ---- */
 static nvmlReturn_t create(const InstanceCall *c, unsigned int profile_id, const nvmlComputeInstancePlacement_t *want,
                            nvmlComputeInstance_t *compute)
 {

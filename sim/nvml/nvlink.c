@@ -85,7 +85,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned int l
     return NVML_SUCCESS;
 }
 
-/* ---- the other end ---------------------------------------------------------------------------------------------- */
+/* ---- the other end ---- */
 
 nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned int link,
                                                  nvmlIntNvLinkDeviceType_t *type)

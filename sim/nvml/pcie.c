@@ -8,7 +8,7 @@
 
 enum { THROUGHPUT_WINDOW_NS = 20000000, BYTES_PER_KB = 1000 };
 
-/* ---- address ---------------------------------------------------------------------------------------------------- */
+/* ---- address ---- */
 
 /* The callers of the two older entry points own 36 bytes. */
 static nvmlReturn_t short_pci_info(NvmlFn fn, nvmlDevice_t device, nvmlPciInfo_v1_t *pci)
@@ -89,7 +89,7 @@ NVML_GETTER(nvmlDeviceGetIrqNum, NVML_TAKES_GPU, unsigned int, 1, 96 + c.id->min
 NVML_GETTER_STRUCT(nvmlDeviceGetBridgeChipInfo, NVML_TAKES_GPU, nvmlBridgeChipHierarchy_t, 0,
                    (nvmlBridgeChipHierarchy_t){.bridgeCount = 0})
 
-/* ---- link ------------------------------------------------------------------------------------------------------- */
+/* ---- link ---- */
 
 /* Megatransfers per second and lane of a PCIe generation; what is beyond the table is as fast as its end. */
 static unsigned int link_speed(uint32_t gen)

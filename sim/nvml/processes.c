@@ -24,8 +24,7 @@ static unsigned long long used_bytes(const SimProc *p)
     return (unsigned long long)(p->mem_mib * 1048576.0);
 }
 
-/* ---- lists
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 static unsigned int gather(const NvmlCall *c, int type, nvmlProcessDetail_v1_t ret[SIM_SLOT_MAX])
 {
     unsigned int n = 0;
@@ -116,8 +115,7 @@ nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProc
     return NVML_SUCCESS;
 }
 
-/* ---- utilisation
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- utilisation ---- */
 /* One sample per process that did something in the last window, if that window is newer than since_us. */
 static unsigned int active(const NvmlCall *c, unsigned long long since_us,
                            nvmlProcessUtilizationInfo_v1_t ret[SIM_SLOT_MAX])
@@ -200,8 +198,7 @@ nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, nvmlProc
     return NVML_SUCCESS;
 }
 
-/* ---- names
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- names ---- */
 /* Reads the start of /proc/<pid>/<file>; the number of bytes, 0 when unreadable. */
 static size_t proc_read(unsigned int pid, const char *file, char *buf, size_t size)
 {

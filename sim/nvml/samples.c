@@ -7,8 +7,7 @@
 
 enum { SAMPLE_COUNT = 120 };
 
-/* ---- sample buffers
- * -------------------------------------------------------------------------------------------------- */
+/* ---- sample buffers ---- */
 typedef struct SampleKind {
     int channel;        /* a mean over one period, SIM_NONE: a reading of the instant */
     uint32_t period_ns; /* the sensor's */
@@ -117,8 +116,7 @@ nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t type, 
     return NVML_SUCCESS;
 }
 
-/* ---- encoder
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- encoder ---- */
 /* A process that encodes has one session of full HD; an engine that is always busy makes ENCODER_FPS of them per
  * second. */
 enum { ENCODER_FPS = 600, ENCODER_LATENCY_US = 1500 };
@@ -188,8 +186,7 @@ nvmlReturn_t nvmlDeviceGetEncoderSessions(nvmlDevice_t device, unsigned int *cou
     return NVML_SUCCESS;
 }
 
-/* ---- frame buffer capture: nobody captures on a simulated node
- * --------------------------------------------------------- */
+/* ---- frame buffer capture: nobody captures on a simulated node ---- */
 nvmlReturn_t nvmlDeviceGetFBCStats(nvmlDevice_t device, nvmlFBCStats_t *stats)
 {
     NvmlCall c;

@@ -23,8 +23,7 @@
     if (when)                                                                                                          \
     return NVML_ERROR_NOT_SUPPORTED
 
-/* ---- modes
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- modes ---- */
 nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t mode)
 {
     ENTER(nvmlDeviceSetPersistenceMode, NVML_TAKES_GPU);
@@ -93,8 +92,7 @@ nvmlReturn_t nvmlDeviceValidateInforom(nvmlDevice_t device)
     return c.now->cond.set[SIM_KEY_INFOROM_BAD] ? NVML_ERROR_CORRUPTED_INFOROM : NVML_SUCCESS;
 }
 
-/* ---- power and temperature
- * ----------------------------------------------------------------------------------------------- */
+/* ---- power and temperature ---- */
 static nvmlReturn_t set_limit(const NvmlCall *c, unsigned int milliwatts)
 {
     const SimBoard *b = c->board;
@@ -135,8 +133,7 @@ nvmlReturn_t nvmlDeviceSetTemperatureThreshold(nvmlDevice_t device, nvmlTemperat
     return nvml_change_key(&c, SIM_KEY_TEMP_ACOUSTIC, (uint64_t)*celsius);
 }
 
-/* ---- clocks
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- clocks ---- */
 static int is_memory_clock(const SimBoard *b, unsigned int mhz)
 {
     for (uint32_t i = 0; i < b->mem_clock_count && i < sizeof b->mem_clocks / sizeof b->mem_clocks[0]; i++)
@@ -230,8 +227,7 @@ nvmlReturn_t nvmlDeviceSetDefaultAutoBoostedClocksEnabled(nvmlDevice_t device, n
     return nvml_change_key(&c, SIM_KEY_AUTO_BOOST, (uint64_t)enabled);
 }
 
-/* ---- the calling thread's CPUs
- * ------------------------------------------------------------------------------------------ */
+/* ---- the calling thread's CPUs ---- */
 /* Reads "0-15,32-47". Returns the number of CPUs. */
 static int cpus_of(const char *list, cpu_set_t *ret)
 {
@@ -273,8 +269,7 @@ nvmlReturn_t nvmlDeviceClearCpuAffinity(nvmlDevice_t device)
     return sched_setaffinity(0, sizeof all, &all) == 0 ? NVML_SUCCESS : NVML_ERROR_UNKNOWN;
 }
 
-/* ---- NVLink counters
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- NVLink counters ---- */
 static nvmlReturn_t check_link(const NvmlCall *c, unsigned int link)
 {
     REFUSE_ARGUMENT(link >= NVML_NVLINK_MAX_LINKS);
@@ -335,8 +330,7 @@ nvmlReturn_t nvmlDeviceResetNvLinkUtilizationCounter(nvmlDevice_t device, unsign
     return no_counter(NVML_FN_nvmlDeviceResetNvLinkUtilizationCounter, device, link, counter, 1);
 }
 
-/* ---- registers and draining
- * -------------------------------------------------------------------------------------------- */
+/* ---- registers and draining ---- */
 /* Register access reaches hardware that a simulated GPU does not have. */
 nvmlReturn_t nvmlDeviceReadWritePRM_v1(nvmlDevice_t device, nvmlPRMTLV_v1_t *buffer)
 {

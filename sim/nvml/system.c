@@ -173,7 +173,7 @@ nvmlReturn_t nvmlSystemGetConfComputeSettings(nvmlSystemConfComputeSettings_t *s
     return NVML_SUCCESS;
 }
 
-/* ---- excluded devices: none ------------------------------------------------------------------------------------- */
+/* ---- excluded devices: none ---- */
 
 static nvmlReturn_t excluded_count(NvmlFn fn, unsigned int *count)
 {

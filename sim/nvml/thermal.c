@@ -126,7 +126,7 @@ nvmlReturn_t nvmlDeviceGetThermalSettings(nvmlDevice_t device, unsigned int sens
     return NVML_SUCCESS;
 }
 
-/* ---- fans ------------------------------------------------------------------------------------------------------- */
+/* ---- fans ---- */
 
 NVML_GETTER(nvmlDeviceGetFanSpeed, NVML_TAKES_GPU, unsigned int, c.board->fans > 0, c.now->fan_percent)
 NVML_GETTER(nvmlDeviceGetNumFans, NVML_TAKES_GPU, unsigned int, c.board->fans > 0, c.board->fans)

@@ -9,7 +9,7 @@
 
 enum { LONG_BITS = 8 * sizeof(unsigned long) };
 
-/* ---- affinity --------------------------------------------------------------------------------------------------- */
+/* ---- affinity ---- */
 
 typedef struct CpuRange {
     unsigned long first, last;
@@ -103,7 +103,7 @@ nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int words
 NVML_GETTER(nvmlDeviceGetNumaNodeId, NVML_TAKES_GPU, unsigned int,
             c.board->addressing_mode == NVML_DEVICE_ADDRESSING_MODE_ATS, 2 + 8 * c.gpu)
 
-/* ---- distance --------------------------------------------------------------------------------------------------- */
+/* ---- distance ---- */
 
 static nvmlGpuTopologyLevel_t ancestor(const SimGpuId *a, const SimGpuId *b)
 {
@@ -211,7 +211,7 @@ nvmlReturn_t nvmlSystemGetTopologyGpuSet(unsigned int cpu, unsigned int *count, 
     return give_list(&list, count, devices);
 }
 
-/* ---- peer to peer ----------------------------------------------------------------------------------------------- */
+/* ---- peer to peer ---- */
 
 static int any_link_up(const NvmlCall *c)
 {

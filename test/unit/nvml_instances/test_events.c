@@ -210,8 +210,7 @@ static void garbage_is_refused(void **state)
     assert_int_equal(nvmlInit_v2(), NVML_SUCCESS);
 }
 
-/* ---- system events
- * --------------------------------------------------------------------------------------------------- */
+/* ---- system events ---- */
 static void the_driver_lets_go_of_a_gpu(void **state)
 {
     const Rig *rig = *state;

@@ -31,8 +31,7 @@ static nvmlComputeInstance_t make_ci(nvmlGpuInstance_t gi, unsigned int profile_
     return ci;
 }
 
-/* ---- mode
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- mode ---- */
 static void mode_is_immediate_on_hopper(void **state)
 {
     const Rig *rig = *state;
@@ -100,8 +99,7 @@ static void changes_need_root(void **state)
     assert_int_equal(list_instances(rig), NVML_SUCCESS);
 }
 
-/* ---- profiles
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- profiles ---- */
 static void profiles_by_index_and_id(void **state)
 {
     const Rig *rig = *state;
@@ -155,8 +153,7 @@ static void placements_say_their_number(void **state)
     assert_int_equal(nvmlDeviceGetGpuInstancePossiblePlacements(dev, 77, at, &n), NVML_ERROR_NOT_SUPPORTED);
 }
 
-/* ---- GPU instances
- * --------------------------------------------------------------------------------------------------- */
+/* ---- GPU instances ---- */
 static void nothing_without_the_mode(void **state)
 {
     const Rig *rig = *state;
@@ -235,8 +232,7 @@ static void changes_are_seen_at_once(void **state)
     assert_int_not_equal(a.placement.start, b.placement.start);
 }
 
-/* ---- compute instances
- * ----------------------------------------------------------------------------------------------- */
+/* ---- compute instances ---- */
 static void compute_profiles(void **state)
 {
     const Rig *rig = *state;
@@ -353,8 +349,7 @@ static void garbage_is_refused(void **state)
     assert_int_equal(nvmlInit_v2(), NVML_SUCCESS);
 }
 
-/* ---- MIG devices
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- MIG devices ---- */
 static void devices_are_compute_instances(void **state)
 {
     const Rig *rig = *state;

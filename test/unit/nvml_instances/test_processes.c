@@ -7,8 +7,7 @@
 
 #define MIB 1048576ull
 
-/* ---- lists
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 static void counts_zero_exact_too_small(void **state)
 {
     const Rig *rig = *state;
@@ -106,8 +105,7 @@ static void mig_devices_list_their_own(void **state)
     assert_int_equal(nvmlDeviceGetProcessUtilization(rig->gpu[RIG_HOPPER], &sample, &n, 0), NVML_ERROR_NOT_SUPPORTED);
 }
 
-/* ---- utilisation
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- utilisation ---- */
 static void utilisation_is_of_the_last_window(void **state)
 {
     const Rig *rig = *state;
@@ -153,8 +151,7 @@ static void utilisation_info_has_all_engines(void **state)
     assert_int_equal(nvmlDeviceGetProcessesUtilizationInfo(rig->gpu[RIG_DESK], &request), NVML_ERROR_NOT_FOUND);
 }
 
-/* ---- names
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- names ---- */
 static void names_of_works_and_live_processes(void **state)
 {
     const Rig *rig = *state;
@@ -171,8 +168,7 @@ static void names_of_works_and_live_processes(void **state)
     assert_int_equal(nvmlSystemGetProcessName(1, name, 0), NVML_ERROR_INVALID_ARGUMENT);
 }
 
-/* ---- accounting
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- accounting ---- */
 static nvmlReturn_t enable_accounting(const Rig *rig)
 {
     return nvmlDeviceSetAccountingMode(rig->gpu[RIG_BUSY], NVML_FEATURE_ENABLED);
@@ -249,8 +245,7 @@ static void clearing_keeps_what_still_runs(void **state)
     assert_int_equal(pids[0], PID_TENANT);
 }
 
-/* ---- samples and sessions
- * -------------------------------------------------------------------------------------------- */
+/* ---- samples and sessions ---- */
 static void samples_are_the_past(void **state)
 {
     const Rig *rig = *state;

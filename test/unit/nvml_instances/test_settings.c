@@ -212,8 +212,7 @@ static void draining_and_registers(void **state)
     assert_int_equal(nvmlDeviceReadWritePRM_v1(rig->gpu[RIG_BUSY], NULL), NVML_ERROR_INVALID_ARGUMENT);
 }
 
-/* ---- power profiles and vGPU
- * ----------------------------------------------------------------------------------------- */
+/* ---- power profiles and vGPU ---- */
 static void stronger_profiles_win(void **state)
 {
     const Rig *rig = *state;

@@ -234,7 +234,7 @@ static void deprecated_since_590(void **state)
     assert_int_equal(nvmlDeviceGetDisplayActive(device, &mode), NVML_SUCCESS);
 }
 
-/* ---- texts ------------------------------------------------------------------------------------------------------ */
+/* ---- texts ---- */
 
 typedef nvmlReturn_t (*TextFn)(nvmlDevice_t, char *, unsigned int);
 

@@ -134,7 +134,7 @@ static void by_uuid_as_text_or_bytes(void **state)
     assert_int_equal(nvmlDeviceGetHandleByUUIDV(&uuid, &device), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
 }
 
-/* ---- MIG -------------------------------------------------------------------------------------------------------- */
+/* ---- MIG ---- */
 
 /* Turns MIG on for NVML index 0 and makes one 3g instance with a compute instance of `ci_profile`. */
 static nvmlDevice_t make_mig(SimImage *image, int ci_profile)

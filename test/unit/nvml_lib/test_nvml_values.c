@@ -487,7 +487,7 @@ static void temperatures_and_fans(void **state)
     assert_true(low < high);
 }
 
-/* ---- under load ------------------------------------------------------------------------------------------------- */
+/* ---- under load ---- */
 
 static void put_load_on(SimImage *image)
 {
