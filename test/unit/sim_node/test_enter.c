@@ -224,11 +224,12 @@ static void test_new_processes_appear_and_vanish(void **state)
     Inside in;
     begin(&in, NODE_PROC_REBUILD);
     /* the helper looks every 50 ms; a loop that gives up after some seconds */
-    assert_inside(&in,
-                  "wait_for() { i=0; while [ $i -lt 200 ]; do eval \"$1\" && return; i=$((i+1)); sleep 0.05; done; "
-                  "echo never; }; sleep 1000 & p=$!; wait_for \"[ -d /proc/$p ]\"; cat /proc/$p/comm; kill $p; "
-                  "wait $p 2>/dev/null; wait_for \"[ ! -e /proc/$p ] && [ ! -L /proc/$p ]\"; echo done",
-                  "sleep\ndone");
+    assert_inside(
+        &in,
+        "wait_for() { i=0; while [ $i -lt 200 ]; do eval \"$1\" && return; i=$((i+1)); sleep 0.05; done; "
+        "echo never; }; sleep 1000 & p=$!; wait_for \"grep -qs sleep /proc/$p/comm\"; cat /proc/$p/comm; kill $p; "
+        "wait $p 2>/dev/null; wait_for \"[ ! -e /proc/$p ] && [ ! -L /proc/$p ]\"; echo done",
+        "sleep\ndone");
     end(&in);
 }
 
