@@ -204,7 +204,11 @@ static void test_signals_are_reset(void **state)
     assert_int_equal(run(SHELL("grep -E '^Sig(Blk|Ign):' /proc/self/status"), &out, NULL, &end), 0);
     sigprocmask(SIG_SETMASK, &old, NULL);
     signal(SIGPIPE, SIG_DFL);
-    assert_string_equal(out.text, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+    /* 32 and 33 are libc's own: some starters (make) leave them ignored, and nobody can change that through libc */
+    unsigned long long blocked = 1, ignored = 1;
+    assert_int_equal(sscanf(out.text, "SigBlk: %llx SigIgn: %llx", &blocked, &ignored), 2);
+    assert_int_equal(blocked, 0);
+    assert_int_equal(ignored & ~0x180000000ull, 0);
 }
 
 int main(void)
