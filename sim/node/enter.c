@@ -126,7 +126,11 @@ static int namespace_begin(Err *err)
                                         "clients the folder as their root")
                               : err_errno(err, "make a mount namespace");
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        return err_errno(err, "make mounts private");
+        return errno == EINVAL
+                   ? err_set(err, -EPERM,
+                             "'/' is no mount point here (a chroot), so mounts cannot be kept to ourselves; "
+                             "run outside of it, or give clients the folder as their root")
+                   : err_errno(err, "make mounts private");
     return 0;
 }
 

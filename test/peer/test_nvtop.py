@@ -25,11 +25,15 @@ class Terminal:
     def __init__(self, tmux, env, folder, command):
         self.place = Path(tempfile.mkdtemp(prefix="peer-"))
         self.tmux, self.env, self.code = [tmux, "-S", self.place / "socket"], env, folder / "code"
-        self.call("-f", "/dev/null", "new-session", "-d", "-x", "180", "-y", "60", f"{command}; echo $? >{self.code}")
+        made = self.run("-f", "/dev/null", "new-session", "-d", "-x", "180", "-y", "60", f"{command}; echo $? >{self.code}")
+        if made.returncode:
+            pytest.skip(f"tmux gets no terminal here: {made.stderr.strip()}")
+
+    def run(self, *words):
+        return subprocess.run([*self.tmux, *words], env=self.env, capture_output=True, text=True, timeout=WAIT_S, check=False)
 
     def call(self, *words):
-        done = subprocess.run([*self.tmux, *words], env=self.env, capture_output=True, text=True, timeout=WAIT_S, check=False)
-        return done.stdout
+        return self.run(*words).stdout
 
     def screen(self):
         return self.call("capture-pane", "-p")

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,14 +34,15 @@ static int may_enter(void)
     pid_t pid = fork();
     int status = 0;
     if (pid == 0)
-        _exit(unshare(CLONE_NEWNS) == 0 ? 0 : 1);
+        _exit(unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 ? 0 : 1);
     return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
 static void begin(Inside *in, NodeProc proc)
 {
     if (!may_enter()) {
-        print_message("# skipped: a mount namespace needs root (CAP_SYS_ADMIN)\n");
+        print_message(
+            "# skipped: a private mount namespace needs root (CAP_SYS_ADMIN) and a root that is a mount point\n");
         skip();
     }
     in->kit = kit_new(NODE);
