@@ -11,6 +11,7 @@
 typedef struct ListOptions {
     bool json;
     bool boards;
+    bool truth;
 } ListOptions;
 
 static const OptSpec list_opts[] = {
@@ -24,12 +25,33 @@ static const OptSpec list_opts[] = {
      .type = OPT_BOOL,
      .off = offsetof(ListOptions, boards),
      .help = "the boards instead"},
+    {.key = "truth",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(ListOptions, truth),
+     .help = "with the right verdicts below each scenario"},
 };
 
-static void write_scenario(Str *out, const Scenario *s, bool json, bool first)
+static void write_truths(Str *out, const Scenario *s, bool json)
 {
-    if (!json) {
+    for (size_t i = 0; i < s->truth_count; i++) {
+        CLEANUP(str_done) Str line;
+        str_init(&line, 4096);
+        truth_write(&s->truths[i], &line);
+        str_add(out, !json ? "    " : i ? ", " : "");
+        if (json)
+            str_add_json(out, line.text);
+        else
+            str_addf(out, "%s\n", line.text);
+    }
+}
+
+static void write_scenario(Str *out, const Scenario *s, const ListOptions *o, bool first)
+{
+    if (!o->json) {
         str_addf(out, "%-30s %s\n", s->name, s->about);
+        if (o->truth)
+            write_truths(out, s, false);
         return;
     }
     str_addf(out, "%s\n  {\"name\": ", first ? "" : ",");
@@ -37,13 +59,7 @@ static void write_scenario(Str *out, const Scenario *s, bool json, bool first)
     str_add(out, ", \"about\": ");
     str_add_json(out, s->about);
     str_addf(out, ", \"gpus\": %u, \"truth\": [", s->gpu_count);
-    for (size_t i = 0; i < s->truth_count; i++) {
-        CLEANUP(str_done) Str line;
-        str_init(&line, 4096);
-        truth_write(&s->truths[i], &line);
-        str_add(out, i ? ", " : "");
-        str_add_json(out, line.text);
-    }
+    write_truths(out, s, true);
     str_add(out, "]}");
 }
 
@@ -69,7 +85,7 @@ static int list_boards(VerbCall *call, const SimPlace *place, Str *out, bool jso
     return EXIT_FINE;
 }
 
-static int list_scenarios(VerbCall *call, const SimPlace *place, Str *out, bool json)
+static int list_scenarios(VerbCall *call, const SimPlace *place, Str *out, const ListOptions *o)
 {
     CLEANUP(board_set_done) BoardSet boards;
     board_set_init(&boards, place->board_dirs);
@@ -83,7 +99,7 @@ static int list_scenarios(VerbCall *call, const SimPlace *place, Str *out, bool 
             code = verb_fail(call, EXIT_USAGE); /* one bad file does not hide the others */
             continue;
         }
-        write_scenario(out, s, json, first);
+        write_scenario(out, s, o, first);
         first = false;
     }
     return code;
@@ -98,7 +114,7 @@ static int list_run(VerbCall *call, const void *options)
     CLEANUP(str_done) Str out;
     str_init(&out, 16 << 20);
     str_add(&out, o->json ? "[" : "");
-    int code = o->boards ? list_boards(call, &place, &out, o->json) : list_scenarios(call, &place, &out, o->json);
+    int code = o->boards ? list_boards(call, &place, &out, o->json) : list_scenarios(call, &place, &out, o);
     str_add(&out, o->json ? "\n]\n" : "");
     fputs(out.text, stdout);
     return code;
@@ -107,10 +123,10 @@ static int list_run(VerbCall *call, const void *options)
 const Verb verb_sim_list = {
     .name = "list",
     .summary = "list the scenarios or the boards",
-    .usage = "[--json] [--boards]",
+    .usage = "[--json] [--truth] [--boards]",
     .description = "Scenarios and boards are YAML files. Own ones in the folders scenarios and boards below "
                    "$STOKER_SIM_DATA come first.",
-    .examples = "stoker sim list\nstoker sim list --boards",
+    .examples = "stoker sim list\nstoker sim list --truth\nstoker sim list --boards",
     .opts = list_opts,
     .opt_count = ARRAY_LEN(list_opts),
     .opt_size = sizeof(ListOptions),

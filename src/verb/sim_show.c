@@ -7,10 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/duration.h"
+#include "base/file.h"
 #include "base/owner.h"
 #include "sim/core/control.h"
 #include "sim/core/state.h"
+#include "sim/scenario/library.h"
 #include "verb/sim_place.h"
 #include "verb/verb.h"
 
@@ -171,13 +172,31 @@ static void write_json(SimImage *image, uint64_t at, Str *out)
     str_add(out, "\n]}\n");
 }
 
+/* The text of a scenario, as it stands in its file. */
+static int show_scenario(VerbCall *call, const char *what)
+{
+    SimPlace place;
+    const char *path;
+    CLEANUP(str_done) Str text;
+    str_init(&text, LIBRARY_BYTES_MAX);
+    if (sim_place_find(call->arena, &place, &call->err) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
+    if (library_find(place.scenario_dirs, what, call->arena, &path, &call->err) < 0 ||
+        file_read(path, LIBRARY_BYTES_MAX, &text, &call->err) < 0)
+        return verb_fail(call, EXIT_USAGE);
+    fputs(text.text, stdout);
+    return EXIT_FINE;
+}
+
 static int show_run(VerbCall *call, const void *options)
 {
     const ShowOptions *o = options;
     SimImage *image;
     const char *path;
-    if (call->args.len > 0)
-        return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
+    if (call->args.len > 1)
+        return verb_failf(call, EXIT_USAGE, "takes at most one scenario, got '%s' too", call->args.items[1]);
+    if (call->args.len == 1)
+        return show_scenario(call, call->args.items[0]);
     if (sim_place_open(call->arena, o->image, &image, &path, &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
     CLEANUP(str_done) Str out;
@@ -198,10 +217,13 @@ static int show_run(VerbCall *call, const void *options)
 
 const Verb verb_sim_show = {
     .name = "show",
-    .summary = "show what a running node does",
-    .usage = "[--image FILE] [--at DURATION] [--watch] [--json]",
-    .description = "This is the simulator's own knowledge, true even while driver calls hang.",
-    .examples = "stoker sim show\nstoker sim show --watch\nstoker sim show --at 2h --json",
+    .summary = "show what a running node does, or a scenario's text",
+    .usage = "[--image FILE] [--at DURATION] [--watch] [--json] | SCENARIO",
+    .description = "Of a node it shows the simulator's own knowledge, true even while driver calls hang.",
+    .examples = "stoker sim show                  # what the node does\n"
+                "stoker sim show --watch\n"
+                "stoker sim show --at 2h --json\n"
+                "stoker sim show xid-79-lost      # the scenario's file",
     .opts = show_opts,
     .opt_count = ARRAY_LEN(show_opts),
     .opt_size = sizeof(ShowOptions),

@@ -78,7 +78,8 @@ def test_completion_is_bash_and_knows_the_verbs(run):
     (["sim", "run", "defualt"], "did you mean 'default'"),
     (["sim", "run", "--start", "yesterday", "default"], "--start 'yesterday'"),
     (["sim", "run", "--enter", "default"], "--enter needs a command"),
-    (["sim", "show", "default"], "takes no argument"),
+    (["sim", "show", "default", "other"], "at most one scenario"),
+    (["sim", "show", "defualt"], "did you mean 'default'"),
     (["sim", "env"], "takes one scenario"),
     (["version", "3"], "takes no argument"),
 ])
@@ -101,6 +102,12 @@ def test_list_names_what_the_files_say(run):
     assert lost["truth"] and lost["gpus"] == 8
     assert [line.split()[0] for line in run("sim", "list").stdout.splitlines()] == names
     assert {b["key"] for b in json.loads(run("sim", "list", "--boards", "--json").stdout)} >= {"t4", "b200-180gb"}
+
+
+def test_truth_and_text_of_a_scenario(run):
+    assert re.search(r"\nxid-79-lost .*\n    gpu 3.*gpu-lost", run("sim", "list", "--truth").stdout)
+    text = run("sim", "show", "xid-79-lost").stdout
+    assert text.startswith("# SPDX") and "code: 79" in text
 
 
 def test_a_bad_scenario_of_ones_own_says_where(run, tmp_path):
