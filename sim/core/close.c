@@ -13,16 +13,13 @@
 
 /* ---- memory ---- */
 
-static void memory_decide(const SimImage *image, Closing *c)
+static void memory_decide(Closing *c)
 {
-    (void)image;
-    double room = (double)c->board->memory_mib - c->board->reserved_mib, rate = 0;
     for (uint32_t i = 0; i < c->seg->slot_count; i++) {
-        room -= c->seg->slots[i].mem_mib;
-        rate += c->seg->slots[i].mem_rate;
+        double full_s = slot_full_s(c->board, c->seg, i);
+        if (full_s < SIM_NEVER_S)
+            dyn_set(c->seg, c->seg->t_ns + (uint64_t)(full_s * 1e9) + 1, SIM_DYN_MEMORY);
     }
-    if (rate > 0)
-        dyn_set(c->seg, c->seg->t_ns + (uint64_t)((room > 0 ? room / rate : 0) * 1e9) + 1, SIM_DYN_MEMORY);
 }
 
 /* ---- publication ---- */
@@ -132,8 +129,9 @@ static void each(const SimImage *image, Closing *all, const PlanGpu *gpus, EachC
 static void closing_end(const SimImage *image, Closing *c)
 {
     SimSeg *seg = c->seg;
+    (void)image;
     heat_foresee(c);
-    memory_decide(image, c);
+    memory_decide(c);
     seg->sm_cap_mhz = (uint32_t)(c->board->sm_clock_max * seg->clock_ratio);
     seg->mem_mhz = (uint32_t)(c->board->mem_clock_max * dram_ratio(c->board, &seg->cond));
 }

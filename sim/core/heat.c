@@ -125,9 +125,19 @@ static double stretch_for(const double *busy, uint32_t n)
     return hi;
 }
 
-static void stretch_to(const SimImage *image, Closing *c, double stretch)
+/* Stretches the works that share their SMs with others: all of a GPU, or those of one MIG device. */
+static void stretch_shared(const SimImage *image, Closing *c, const double busy[SIM_SLOT_MAX])
 {
-    for (uint32_t i = 0; i < c->seg->slot_count && stretch > 1; i++) {
+    const SimSlot *slots = c->seg->slots;
+    for (uint32_t i = 0; i < c->seg->slot_count; i++) {
+        double together[SIM_SLOT_MAX];
+        uint32_t n = 0;
+        for (uint32_t k = 0; k < c->seg->slot_count; k++)
+            if (slots[k].gi == slots[i].gi && slots[k].ci == slots[i].ci)
+                together[n++] = busy[k];
+        double stretch = stretch_for(together, n);
+        if (stretch <= 1)
+            continue;
         c->use[i].stretch = stretch;
         pattern_build(closing_work(image, c, i), &c->use[i], &c->pattern[i]);
     }
@@ -146,8 +156,7 @@ static void patterns_at(const SimImage *image, Closing *c, double ratio)
         pattern_build(closing_work(image, c, i), &c->use[i], &c->pattern[i]);
         kernels[i] = kernel_mean(&c->pattern[i]);
     }
-    double stretch = c->seg->cond.mig_mode ? 1 : stretch_for(kernels, n);
-    stretch_to(image, c, stretch);
+    stretch_shared(image, c, kernels);
     for (uint32_t i = 0; i < n; i++)
         peaks += pattern_peak_w(&c->pattern[i]);
     for (uint32_t i = 0; i < n; i++) {
@@ -156,10 +165,9 @@ static void patterns_at(const SimImage *image, Closing *c, double ratio)
         pattern_build(closing_work(image, c, i), &c->use[i], &c->pattern[i]);
         /* lower clocks keep the SMs busy for longer: as if the work had been so from the start */
         double busy = kernel_mean(&c->pattern[i]);
-        kernels[i] = busy / (1 + busy - busy * stretch);
+        kernels[i] = busy / (1 + busy - busy * c->use[i].stretch);
     }
-    if (stretch > 1)
-        stretch_to(image, c, stretch_for(kernels, n));
+    stretch_shared(image, c, kernels);
 }
 
 void uses_init(Closing *c)

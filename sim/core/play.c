@@ -212,16 +212,21 @@ void op_play(Plan *p, const SimOp *op, uint64_t t_ns)
 
 /* ---- what happens by itself ---- */
 
+/* Ends the process that asked for memory there was no more of: the largest leak where memory is full first. */
 static void leaker_stop(Plan *p, uint32_t gpu)
 {
     PlanGpu *g = &p->gpu[gpu];
+    const SimBoard *board = &p->image->boards[p->image->gpus[gpu].board];
     int32_t biggest = SIM_NONE;
-    double most = -1;
+    double soonest = SIM_NEVER_S, most = -1;
     for (uint32_t i = 0; i < g->seg.slot_count; i++) {
-        if (g->seg.slots[i].mem_rate > 0 && g->seg.slots[i].mem_mib > most) {
-            most = g->seg.slots[i].mem_mib;
-            biggest = g->seg.slots[i].work;
-        }
+        const SimSlot *slot = &g->seg.slots[i];
+        double full_s = slot_full_s(board, &g->seg, i);
+        if (slot->mem_rate <= 0 || full_s > soonest || (full_s == soonest && slot->mem_mib <= most))
+            continue;
+        soonest = full_s;
+        most = slot->mem_mib;
+        biggest = slot->work;
     }
     if (biggest != SIM_NONE)
         gpu_work_stop(p->image, g, biggest, SIM_NONE);

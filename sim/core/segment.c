@@ -172,6 +172,7 @@ static void gi_cum_once(const SimImage *image, const SimSeg *seg, uint32_t gi_id
     SlotAt at;
     uint32_t place = SIM_GI_MAX;
     for (uint32_t i = 0; i < SIM_GI_MAX; i++)
+        /* seg_load has filled it. NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Branch) */
         if (seg->cond.gi[i].used && seg->cond.gi[i].id == gi_id)
             place = i;
     memset(ret, 0, sizeof(double) * SIM_CH_COUNT);

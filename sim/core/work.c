@@ -77,6 +77,26 @@ static int slot_place(const SimBoard *board, const SimCond *cond, const SimWork 
     return 1;
 }
 
+static double slot_capacity_mib(const SimBoard *board, const SimSeg *seg, int32_t gi_id)
+{
+    for (uint32_t i = 0; i < SIM_GI_MAX && gi_id != SIM_NONE; i++)
+        if (seg->cond.gi[i].used && seg->cond.gi[i].id == (uint32_t)gi_id)
+            return board->profiles[seg->cond.gi[i].profile].memory_mib;
+    return (double)board->memory_mib - board->reserved_mib;
+}
+
+double slot_full_s(const SimBoard *board, const SimSeg *seg, uint32_t slot)
+{
+    double room = slot_capacity_mib(board, seg, seg->slots[slot].gi), rate = 0;
+    for (uint32_t i = 0; i < seg->slot_count; i++) {
+        if (seg->slots[i].gi != seg->slots[slot].gi)
+            continue;
+        room -= seg->slots[i].mem_mib;
+        rate += seg->slots[i].mem_rate;
+    }
+    return rate <= 0 ? SIM_NEVER_S : room > 0 ? room / rate : 0;
+}
+
 int gpu_work_start(SimImage *image, uint32_t gpu, PlanGpu *g, int32_t work)
 {
     const SimWork *w = &image->works[work];

@@ -28,6 +28,10 @@ int gpu_work_start(SimImage *image, uint32_t gpu, PlanGpu *g, int32_t work);
 /* Ends a work (or all for SIM_NONE, or those of one GPU instance); returns how many ended. */
 int gpu_work_stop(SimImage *image, PlanGpu *g, int32_t work, int32_t gi_id);
 int gpu_find(const PlanGpu *g, int32_t work);
+/* Seconds until what a slot shares with others (the GPU's memory, or its instance's) is full at the present rate; none
+ * leaks: SIM_NEVER_S. */
+#define SIM_NEVER_S 1e18
+double slot_full_s(const SimBoard *board, const SimSeg *seg, uint32_t slot);
 
 /* Closes all GPUs of `gpus` that are open: decides clocks and patterns, works out who waits for whom, publishes. */
 void gpus_close(SimImage *image, PlanGpu *gpus, int driver_up);

@@ -200,6 +200,48 @@ static void instances_have_integrals_of_their_own(void **state)
     sim_image_close(image);
 }
 
+/* Two works on one MIG device take turns on its SMs and share its memory; those next door notice nothing. */
+static void one_instance_is_shared(void **state)
+{
+    (void)state;
+    SimImage *image = node_of("h100-sxm-80gb", 1);
+    node_op(image, 0, (SimOp){.type = SIM_OP_MIG_MODE, .gpu = 0, .a = {1}});
+    for (int32_t i = 0; i < 2; i++) /* two 3g */
+        node_op(image, 0, (SimOp){.type = SIM_OP_GI_CREATE, .gpu = 0, .a = {4, SIM_NONE}});
+    NodeWork work = {.kind = "decode", .gpu = 0, .job = SIM_NONE, .memory_mib = 1000};
+    int32_t two[2] = {node_work(image, work), node_work(image, work)};
+    work.mig = 1;
+    int32_t alone = node_work(image, work);
+    work = (NodeWork){.kind = "leak", .gpu = 0, .mig = 0, .job = SIM_NONE, .memory_mib = 500, .leak_mib_per_s = 100};
+    int32_t leaker = node_work(image, work);
+    sim_plan_build(image);
+    node_step(image, 0.001);
+    const SimCond *cond = &sim_state_now(image, 0)->cond;
+    const SimProfile *profile = &image->boards[0].profiles[cond->gi[0].profile];
+    uint32_t ids[2] = {cond->gi[0].id, cond->gi[1].id};
+    for (int i = 0; i < 2; i++)
+        node_do(image, (SimOp){.type = SIM_OP_CI_CREATE, .gpu = 0, .a = {(int32_t)ids[i], 2, SIM_NONE}});
+    for (int i = 0; i < 2; i++)
+        node_do(image, (SimOp){.type = SIM_OP_WORK_START, .gpu = SIM_NONE, .a = {two[i]}});
+    node_do(image, (SimOp){.type = SIM_OP_WORK_START, .gpu = SIM_NONE, .a = {alone}});
+    node_step(image, 20);
+    const SimNow *now = sim_state_now(image, 0);
+    assert_int_equal(now->proc_count, 3);
+    double first = now->proc[0].cum[SIM_CH_STEPS], second = now->proc[1].cum[SIM_CH_STEPS];
+    double free_run = now->proc[2].cum[SIM_CH_STEPS];
+    assert_true(fabs(first - second) < 1.01 && first < free_run * 0.56 && first > free_run * 0.44);
+    double shared = now->proc[0].cum[SIM_CH_KERNEL] + now->proc[1].cum[SIM_CH_KERNEL];
+    assert_true(shared <= 20.01 * profile->sm / image->boards[0].sm_count);
+    /* the leak fills its instance, not the GPU */
+    node_do(image, (SimOp){.type = SIM_OP_WORK_START, .gpu = SIM_NONE, .a = {leaker}});
+    double death = (profile->memory_mib - 2500.0) / 100;
+    node_step(image, death - 0.1);
+    assert_int_equal(sim_state_now(image, 0)->proc_count, 4);
+    node_step(image, 0.2);
+    assert_int_equal(sim_state_now(image, 0)->proc_count, 3);
+    sim_image_close(image);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +251,7 @@ int main(void)
         cmocka_unit_test(a_leak_ends_in_a_death),
         cmocka_unit_test(processes_have_integrals_of_their_own),
         cmocka_unit_test(instances_have_integrals_of_their_own),
+        cmocka_unit_test(one_instance_is_shared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
