@@ -18,7 +18,7 @@ typedef enum SimOutcome {
 } SimOutcome;
 
 /* Creates `path` (size fits gpu_count) with zeroed contents, magic, lock and a paused clock at 0; maps it.
- * NULL on failure with errno set. */
+ * NULL on failure with errno set; ENOSPC where the file system has less than 32 MiB left. */
 SimImage *sim_image_create(const char *path, uint32_t gpu_count);
 
 /* Maps an existing image, checking magic, layout and size. NULL with errno: ENOENT, EPROTO for a wrong layout, ... */

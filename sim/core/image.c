@@ -8,16 +8,19 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "sim/core/plan.h"
 #include "sim/core/seq.h"
 
-enum { LIBRARY_GPU_BYTES = SIM_SEG_MAX * sizeof(SimSeg) };
+enum { GPU_BYTES = SIM_SEG_MAX * sizeof(SimSeg) };
+/* A file system with less room is refused: writing to a mapped page that finds none ends the process (SIGBUS). */
+#define FREE_BYTES_MIN (32ull << 20)
 
 static size_t image_bytes(uint32_t gpu_count)
 {
-    return sizeof(SimImage) + (size_t)gpu_count * LIBRARY_GPU_BYTES;
+    return sizeof(SimImage) + (size_t)gpu_count * GPU_BYTES;
 }
 
 static void lock_init(pthread_mutex_t *lock)
@@ -36,6 +39,15 @@ static SimImage *map(int fd, size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
+static int has_room(int fd)
+{
+    struct statvfs fs;
+    if (fstatvfs(fd, &fs) < 0 || (uint64_t)fs.f_bavail * fs.f_frsize >= FREE_BYTES_MIN)
+        return 1;
+    errno = ENOSPC;
+    return 0;
+}
+
 SimImage *sim_image_create(const char *path, uint32_t gpu_count)
 {
     if (gpu_count > SIM_GPU_MAX) {
@@ -47,9 +59,11 @@ SimImage *sim_image_create(const char *path, uint32_t gpu_count)
     if (fd < 0)
         return NULL;
     SimImage *image = NULL;
-    if (ftruncate(fd, (off_t)image_bytes(gpu_count)) == 0)
+    if (has_room(fd) && ftruncate(fd, (off_t)image_bytes(gpu_count)) == 0)
         image = map(fd, image_bytes(gpu_count));
     int saved = errno;
+    if (!image)
+        unlink(path);
     close(fd);
     errno = saved;
     if (!image)

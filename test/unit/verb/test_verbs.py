@@ -244,3 +244,29 @@ def test_kernel_log_and_tree(run, tmp_path):
     lines = log.read_text().splitlines()
     assert at > 400 and any("Xid (PCI:0000:61:00): 79" in line for line in lines)
     assert all(re.match(r"\d+,\d+,\d+,-;", line) for line in lines)
+
+
+def test_no_room_for_a_node_is_said(run, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("a small file system to fill is mounted by root only")
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", small], check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        done = run("sim", "run", "default", "--", "true", env={"STOKER_SIM_RUNTIME": str(small)})
+        assert done.returncode == 3 and "No space left" in done.stderr
+        assert list(small.iterdir()) == []
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def test_a_hung_driver_hangs_the_client_alone(run, node):
+    env = node("default")
+    assert run("sim", "inject", "hang", "gpu=2", env=env).returncode == 0
+    with subprocess.Popen(["nvidia-smi", "-L"], env={**run.env, **env}, stdout=subprocess.PIPE) as client:
+        with pytest.raises(subprocess.TimeoutExpired):
+            client.wait(timeout=1)
+        assert run("sim", "show", env=env).returncode == 0
+        assert run("sim", "inject", "hang", "clear=on", env=env).returncode == 0
+        assert client.wait(timeout=20) == 0
