@@ -202,6 +202,25 @@ int make_power_limit(StepRun *run, Err *err)
     return 0;
 }
 
+/* Each reason by what brings it about. */
+const char *const step_throttle_names[] = {"thermal", "hw-thermal", "power-brake", "power-cap", NULL};
+enum { POOR_COOLING_PERMILLE = 350 };
+
+int make_throttle(StepRun *run, Err *err)
+{
+    const uint32_t least_mw = run->node->boards[run->gpu]->power_min_mw;
+    const struct {
+        SimKey key;
+        uint32_t value;
+    } by[] = {{SIM_KEY_COOLING_PERMILLE, POOR_COOLING_PERMILLE},
+              {SIM_KEY_HW_SLOWDOWN, 1},
+              {SIM_KEY_POWER_BRAKE, 1},
+              {SIM_KEY_POWER_LIMIT_MW, least_mw}};
+    (void)err;
+    step_set(run, by[run->args->pick].key, by[run->args->pick].value);
+    return 0;
+}
+
 int make_lost(StepRun *run, Err *err)
 {
     (void)err;

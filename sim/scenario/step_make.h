@@ -18,6 +18,7 @@ int make_fan(StepRun *run, Err *err);
 int make_power_brake(StepRun *run, Err *err);
 int make_slowdown(StepRun *run, Err *err);
 int make_power_limit(StepRun *run, Err *err);
+int make_throttle(StepRun *run, Err *err);
 int make_lost(StepRun *run, Err *err);
 int make_reset_required(StepRun *run, Err *err);
 int make_reset(StepRun *run, Err *err);
@@ -41,15 +42,18 @@ int make_mig_create(StepRun *run, Err *err);
 int make_mig_destroy(StepRun *run, Err *err);
 
 /* Names of `pick`, in the order of the numbers they stand for. */
-extern const char *const step_event_names[],
-    *const step_location_names[],
-        *const step_severity_names[],
-            *const step_action_names[],
-                *const step_link_names[], *const step_counter_names[],
-                                              *const step_fabric_names[],
-                                                  *const step_health_names[],
-                                                      *const step_driver_names[],
-                                                          *const step_up_names[], *const step_plug_names[],
-                                                                                      *const step_compute_names[],
-                                                                                          *const step_ecc_kind_names[],
-                                                                                              *const step_aer_names[];
+extern const char *const step_event_names[];
+extern const char *const step_location_names[];
+extern const char *const step_severity_names[];
+extern const char *const step_action_names[];
+extern const char *const step_link_names[];
+extern const char *const step_counter_names[];
+extern const char *const step_fabric_names[];
+extern const char *const step_health_names[];
+extern const char *const step_driver_names[];
+extern const char *const step_up_names[];
+extern const char *const step_plug_names[];
+extern const char *const step_compute_names[];
+extern const char *const step_ecc_kind_names[];
+extern const char *const step_aer_names[];
+extern const char *const step_throttle_names[];

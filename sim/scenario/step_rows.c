@@ -73,6 +73,10 @@ static const Field thermal_fields[] = {
     REAL("cooling", cooling, 0, 0.05, 2, NULL, NULL, "share of the heat transport that is left: 0.5 or 50%"),
 };
 static const Field on_fields[] = {ON("no: it is over")};
+static const Field throttle_fields[] = {
+    PICK("reason", pick, FIRST, step_throttle_names, "thermal",
+         "thermal: a third of the cooling, so it gets too hot under load; power-cap: the lowest limit"),
+};
 static const Field power_limit_fields[] = {
     {"watts", FIELD_MILLI, NEED | FIRST, AT(power_mw), 0, 1, 5000, NULL, NULL, "W",
      "new limit, within the board's range"},
@@ -182,6 +186,8 @@ static const Step steps[] = {
         "The power supply asserts the brake"),
     ROW("hw-slowdown", STEP_GPU, STEP_UNDO, on_fields, make_slowdown, "hw-slowdown gpu=2 for=1m",
         "Hardware thermal slowdown"),
+    ROW("throttle", STEP_GPU, STEP_UNDO, throttle_fields, make_throttle, "throttle hw-thermal gpu=2 for=5m",
+        "Clocks are held down, for one of the reasons that drivers give"),
     ROW("power-limit", STEP_GPU, STEP_UNDO, power_limit_fields, make_power_limit, "power-limit 400 gpu=0-3",
         "Another power limit"),
     BARE("lost", STEP_GPU, 0, make_lost, "lost gpu=3", "Falls off the bus without an XID"),
