@@ -135,8 +135,6 @@ SimOutcome sim_op_apply(SimImage *image, SimOp *op, const char *text, int later,
         out = sim_op_add(image, op) == 0 ? SIM_OK : SIM_FULL;
     }
     if (out == SIM_OK) {
-        if (op->type == SIM_OP_HANG && op->t_ns == now) /* a new rule counts anew */
-            atomic_store(&image->hang_calls[(uint32_t)op->a[0] % SIM_HANG_MAX], 0);
         plan_from(image, now, first_new);
         if (ret_id)
             *ret_id = id;

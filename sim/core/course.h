@@ -17,6 +17,7 @@ typedef struct Plan {
     SimNodeSeg node;
     uint32_t order[SIM_OP_MAX]; /* ops still to come, by time, then by arrival */
     uint32_t todo, next;
+    uint64_t from_ns;   /* where this planning goes on */
     uint32_t first_new; /* ops from here on are played for the first time */
     Train trains[TRAIN_MAX];
     uint32_t train_count;

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SIM_MAGIC 0x314d49534b4f5453ull /* "STOKSIM1" */
-#define SIM_LAYOUT 1u                   /* raise with every change of a struct below */
+#define SIM_LAYOUT 2u                   /* raise with every change of a struct below */
 
 enum {
     SIM_BOARD_MAX = 8,
@@ -388,7 +388,6 @@ typedef struct SimHang {
 typedef struct SimNodeSeg {
     uint64_t t_ns;
     uint32_t key[SIM_NODE_KEY_COUNT];
-    uint32_t hang_count;
     SimHang hang[SIM_HANG_MAX];
 } SimNodeSeg;
 

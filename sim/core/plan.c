@@ -12,7 +12,6 @@
 
 #include "sim/core/control.h"
 #include "sim/core/course.h"
-#include "sim/core/num.h"
 #include "sim/core/seq.h"
 
 /* ---- the course of things ---- */
@@ -187,13 +186,14 @@ static void start_from(Plan *p, uint64_t t_ns)
     }
 }
 
-static void plan_work(SimImage *image, uint64_t t_ns, uint32_t first_new)
+void plan_from(SimImage *image, uint64_t t_ns, uint32_t first_new)
 {
     Plan *p = calloc(1, sizeof *p);
     if (!p)
         abort();
     p->image = image;
     p->first_new = first_new;
+    p->from_ns = t_ns;
     seq_write_begin(image);
     if (t_ns == 0)
         start_new(p);
@@ -204,14 +204,9 @@ static void plan_work(SimImage *image, uint64_t t_ns, uint32_t first_new)
     free(p);
 }
 
-void plan_from(SimImage *image, uint64_t t_ns, uint32_t first_new)
-{
-    plan_work(image, t_ns, first_new);
-}
-
 void sim_plan_build(SimImage *image)
 {
-    plan_work(image, 0, 0);
+    plan_from(image, 0, 0);
     image->magic = SIM_MAGIC;
 }
 
@@ -223,7 +218,7 @@ void plan_lock(SimImage *image)
         return;
     pthread_mutex_consistent(&image->lock);
     clock_mend(image);
-    plan_work(image, 0, image->op_count); /* the ops are whole; whether they have been planned is not known */
+    plan_from(image, 0, image->op_count); /* the ops are whole; whether they have been planned is not known */
 }
 
 void plan_unlock(SimImage *image)

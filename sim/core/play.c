@@ -101,7 +101,7 @@ int driver_up(const Plan *p)
 
 static void open_one(Plan *p, uint32_t gpu, uint64_t t_ns)
 {
-    gpu_open(p->image, gpu, &p->gpu[gpu], t_ns);
+    gpu_open(p->image, &p->gpu[gpu], t_ns);
     gpus_open_jobs(p->image, p->gpu, t_ns);
 }
 
@@ -111,7 +111,7 @@ static void driver_change(Plan *p, uint64_t t_ns, uint32_t from, uint32_t to)
         return;
     for (uint32_t g = 0; g < p->image->gpu_count; g++) {
         open_one(p, g, t_ns);
-        gpu_work_stop(p->image, &p->gpu[g], SIM_NONE, SIM_NONE);
+        gpu_work_stop(&p->gpu[g], SIM_NONE, SIM_NONE);
         if (to == SIM_DRIVER_LOADED) {
             cond_reset(&p->gpu[g].seg.cond, &p->image->boards[p->image->gpus[g].board], t_ns);
             p->gpu[g].energy_j = 0;
@@ -123,14 +123,14 @@ static void node_op(Plan *p, const SimOp *op, uint64_t t_ns)
 {
     if (op->type == SIM_OP_HANG) {
         uint32_t slot = (uint32_t)op->a[0] % SIM_HANG_MAX;
-        if (!p->node.hang[slot].used && op >= &p->image->ops[p->first_new])
+        int is_new = op >= &p->image->ops[p->first_new];
+        if (is_new && (!p->node.hang[slot].used || t_ns == p->from_ns)) /* a new rule counts anew */
             atomic_store(&p->image->hang_calls[slot], 0);
         p->node.hang[slot] = (SimHang){.used = op->a[3] != 0,
                                        .gpu = op->gpu,
                                        .fn = op->a[1],
                                        .after = op->a[2] > 0 ? (uint32_t)op->a[2] : 0,
                                        .delay_ns = op->u};
-        p->node.hang_count = SIM_HANG_MAX;
         atomic_store(&p->image->hang_any, 1);
     } else if ((uint32_t)op->a[0] < SIM_NODE_KEY_COUNT) {
         uint32_t from = p->node.key[op->a[0]];
@@ -155,7 +155,7 @@ static void work_op(Plan *p, const SimOp *op, uint64_t t_ns)
     if (op->type == SIM_OP_WORK_START && driver_up(p))
         gpu_work_start(image, (uint32_t)gpu, &p->gpu[gpu], op->a[0]);
     else if (op->type == SIM_OP_WORK_STOP)
-        gpu_work_stop(image, &p->gpu[gpu], op->a[0], SIM_NONE);
+        gpu_work_stop(&p->gpu[gpu], op->a[0], SIM_NONE);
     gpus_open_jobs(image, p->gpu, t_ns);
 }
 
@@ -166,13 +166,13 @@ static void works_of_op(Plan *p, const SimOp *op)
     int whole = op->type == SIM_OP_LOST || op->type == SIM_OP_RESET || op->type == SIM_OP_MIG_MODE ||
                 (op->type == SIM_OP_PLUG && !op->a[0]);
     if (whole)
-        gpu_work_stop(p->image, g, SIM_NONE, SIM_NONE);
+        gpu_work_stop(g, SIM_NONE, SIM_NONE);
     else if (op->type == SIM_OP_GI_DESTROY)
-        gpu_work_stop(p->image, g, SIM_NONE, op->a[0]);
+        gpu_work_stop(g, SIM_NONE, op->a[0]);
     else if (op->type == SIM_OP_CI_DESTROY)
         for (uint32_t i = g->seg.slot_count; i-- > 0;)
             if (g->seg.slots[i].gi == op->a[0] && g->seg.slots[i].ci == op->a[1])
-                gpu_work_stop(p->image, g, g->seg.slots[i].work, SIM_NONE);
+                gpu_work_stop(g, g->seg.slots[i].work, SIM_NONE);
 }
 
 /* Integrals of a new instance start at nothing. */
@@ -229,7 +229,7 @@ static void leaker_stop(Plan *p, uint32_t gpu)
         biggest = slot->work;
     }
     if (biggest != SIM_NONE)
-        gpu_work_stop(p->image, g, biggest, SIM_NONE);
+        gpu_work_stop(g, biggest, SIM_NONE);
 }
 
 void dyn_play(Plan *p, uint32_t gpu, uint64_t t_ns)

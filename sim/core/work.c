@@ -21,9 +21,8 @@ static void slot_open(SimImage *image, PlanGpu *g, uint32_t i, uint64_t t_ns, do
     g->energy_j += slot->cum[SIM_CH_WATT];
 }
 
-void gpu_open(SimImage *image, uint32_t gpu, PlanGpu *g, uint64_t t_ns)
+void gpu_open(SimImage *image, PlanGpu *g, uint64_t t_ns)
 {
-    (void)gpu;
     if (g->open)
         return;
     SimSeg *seg = &g->seg;
@@ -135,9 +134,8 @@ static void slot_end(PlanGpu *g, uint32_t i)
     memmove(&g->pos[i], &g->pos[i + 1], rest * sizeof g->pos[0]);
 }
 
-int gpu_work_stop(SimImage *image, PlanGpu *g, int32_t work, int32_t gi_id)
+int gpu_work_stop(PlanGpu *g, int32_t work, int32_t gi_id)
 {
-    (void)image;
     int ended = 0;
     for (uint32_t i = g->seg.slot_count; i-- > 0;) {
         const SimSlot *slot = &g->seg.slots[i];
@@ -168,7 +166,7 @@ void gpus_open_jobs(SimImage *image, PlanGpu *gpus, uint64_t t_ns)
             for (uint32_t b = 0; gpus[a].open && b < image->gpu_count; b++) {
                 if (gpus[b].open || !shares_job(image, &gpus[a], &gpus[b]))
                     continue;
-                gpu_open(image, b, &gpus[b], t_ns);
+                gpu_open(image, &gpus[b], t_ns);
                 changed = 1;
             }
         }

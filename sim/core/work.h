@@ -22,11 +22,11 @@ typedef struct PlanGpu {
 } PlanGpu;
 
 /* Brings the GPU to t_ns and opens it for edits; nothing if it is open already. */
-void gpu_open(SimImage *image, uint32_t gpu, PlanGpu *g, uint64_t t_ns);
+void gpu_open(SimImage *image, PlanGpu *g, uint64_t t_ns);
 /* Adds a work; 0 when it cannot be placed (no such MIG device, no slot left). */
 int gpu_work_start(SimImage *image, uint32_t gpu, PlanGpu *g, int32_t work);
 /* Ends a work (or all for SIM_NONE, or those of one GPU instance); returns how many ended. */
-int gpu_work_stop(SimImage *image, PlanGpu *g, int32_t work, int32_t gi_id);
+int gpu_work_stop(PlanGpu *g, int32_t work, int32_t gi_id);
 int gpu_find(const PlanGpu *g, int32_t work);
 /* Seconds until what a slot shares with others (the GPU's memory, or its instance's) is full at the present rate; none
  * leaks: SIM_NEVER_S. */

@@ -49,14 +49,6 @@ static void pages_collect(Pages *pages, const Verb *const *list, const char *pat
     }
 }
 
-static void overview(void)
-{
-    puts("usage: stoker VERB [OPTION...]\n");
-    for (size_t i = 0; verbs[i]; i++)
-        printf("  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
-    puts("\n'stoker VERB --help' says more, 'stoker help --man VERB' prints the man page.");
-}
-
 static int help_run(VerbCall *call, const void *options)
 {
     const HelpOptions *o = options;
@@ -70,7 +62,8 @@ static int help_run(VerbCall *call, const void *options)
         return EXIT_FINE;
     }
     if (call->args.len == 0) {
-        overview();
+        verb_usage(stdout, verbs, "stoker");
+        puts("'stoker help --man VERB' prints its man page.");
         return EXIT_FINE;
     }
     const char *near;

@@ -131,19 +131,18 @@ static int run_leaf(const Verb *verb, const char *before, int argc, char **argv)
     return verb_end(&call, verb->run(&call, options));
 }
 
-static void list_verbs(FILE *to, const Verb *const *list)
+void verb_usage(FILE *to, const Verb *const *list, const char *path)
 {
+    fprintf(to, "usage: %s VERB [OPTION...]\n\n", path);
     for (size_t i = 0; list[i]; i++)
         fprintf(to, "  %-10s %s\n", list[i]->name, list[i]->summary);
+    fprintf(to, "\n%s VERB --help says more.\n", path);
 }
 
 static int run_list(const Verb *const *list, const char *path, int argc, char **argv)
 {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        FILE *to = argc < 2 ? stderr : stdout;
-        fprintf(to, "usage: %s VERB [OPTION...]\n\n", path);
-        list_verbs(to, list);
-        fprintf(to, "\n%s VERB --help says more.\n", path);
+        verb_usage(argc < 2 ? stderr : stdout, list, path);
         return argc < 2 ? EXIT_USAGE : EXIT_FINE;
     }
     const char *near, *word = strcmp(argv[1], "--version") == 0 ? "version" : argv[1];

@@ -4,6 +4,8 @@
  * A verb of the command line is one const Verb: its texts, its option table and its function. Help, man page,
  * completion and dispatch come from it. Verbs wire the floors together; nothing knows verbs but main.c.
  */
+#include <stdio.h>
+
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/opt.h"
@@ -39,6 +41,9 @@ int verb_failf(VerbCall *call, int code, const char *fmt, ...) __attribute__((fo
 
 /* Flushes stdout: EXIT_UNKNOWN and a message when the output could not be written (a full disk), else `code`. */
 int verb_end(VerbCall *call, int code);
+
+/* Prints usage and the list of verbs of `path` ("stoker sim"); `to` is stdout or stderr. */
+void verb_usage(FILE *to, const Verb *const *list, const char *path);
 
 /* The verb that words[0..count-1] name, from `list`; NULL and the nearest name in *ret_nearest otherwise. */
 const Verb *verb_find(const Verb *const *list, const char *const *words, size_t count, const char **ret_nearest);
