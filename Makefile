@@ -6,7 +6,7 @@ TEST_FLAGS ?=
 FUZZ_FLAGS ?=
 PREFIX ?= /usr/local
 
-.PHONY: all run test asan tsan clang fuzz bench install lint deps deps-test clean
+.PHONY: all run test asan tsan clang fuzz bench install deb lint deps deps-test clean
 .DEFAULT_GOAL := all
 
 all: deps $(BUILD)/build.ninja
@@ -21,7 +21,7 @@ deps-test:
 	@tools/deps.sh build test
 
 run: all
-	@$(BUILD)/stoker sim run default
+	@tools/run.sh $(BUILD)
 
 test: deps-test all
 	@/usr/bin/python3 test/run.py $(BUILD) $(TEST_FLAGS)
@@ -49,5 +49,8 @@ lint: all
 install: all
 	meson configure $(BUILD) --prefix=$(PREFIX)
 	meson install -C $(BUILD)
+deb:
+	@tools/deps.sh build deb
+	@deploy/deb.sh $(BUILD)/deb
 clean:
 	rm -rf build build-*

@@ -1,17 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that are missing for what is named, and says which: build, test, clang (the other compiler
-# and the fuzzers), lint.
+# Installs the Debian packages that are missing for what is named, and says which: build, test, deb (the packages), clang
+# (the other compiler and the fuzzers), lint.
 set -eu
 packages=
 for what in "${@:-build}"; do
     case $what in
-    build) packages="$packages gcc libc6-dev meson ninja-build pkg-config python3 libyaml-dev libcmocka-dev" ;;
-    test) packages="$packages binutils python3-pytest" ;;
+    build)
+        packages="$packages gcc libc6-dev meson ninja-build pkg-config python3 libyaml-dev libcmocka-dev libuv1-dev"
+        packages="$packages libmicrohttpd-dev libgnutls28-dev libcrypt-dev libisal-dev libnghttp2-dev"
+        packages="$packages libprotobuf-c-dev protobuf-c-compiler"
+        ;;
+    test) packages="$packages binutils python3-pytest python3-grpcio python3-protobuf python3-yaml openssl curl" ;;
     clang) packages="$packages clang libclang-rt-14-dev" ;;
+    deb) packages="$packages debhelper dpkg-dev fakeroot lintian" ;;
     lint) packages="$packages clang-tidy clang-format" ;;
     *)
-        echo "deps: no such set '$what'; there are build, test, clang, lint" >&2
+        echo "deps: no such set '$what'; there are build, test, deb, clang, lint" >&2
         exit 2
         ;;
     esac

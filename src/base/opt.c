@@ -94,7 +94,7 @@ static int set_default(const OptSet *set, const OptSpec *spec, Err *err)
 int opt_defaults(const OptSet *set, Err *err)
 {
     for (size_t i = 0; i < set->count; i++)
-        if (set_default(set, &set->opts[i], err) < 0)
+        if (!(set->opts[i].flags & OPT_ALIAS) && set_default(set, &set->opts[i], err) < 0)
             return err_add(err, "default of '%s'", set->opts[i].key);
     return 0;
 }

@@ -40,6 +40,7 @@ enum {                           /* OptSpec.flags */
        OPT_CLI_ONLY = 1 << 1,    /* no key of the config file */
        OPT_CONFIG_ONLY = 1 << 2, /* no command-line flag */
        OPT_WHOLE = 1 << 3,       /* OPT_LIST: do not split a text at commas */
+       OPT_ALIAS = 1 << 4,       /* another flag for the field of another row: it has no default of its own */
 };
 
 typedef struct OptSpec {

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/number.h"
 #include "base/opt_row.h"
@@ -61,10 +62,10 @@ static int check_range(const OptSpec *spec, double value, const char *text, Err 
 
 static int set_bool(const OptSet *set, const OptSpec *spec, const char *text, Err *err)
 {
-    static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
+    static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1", "f", "t"};
 
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-        if (!strcmp(words[i], text)) {
+        if (!strcasecmp(words[i], text)) {
             *(bool *)opt_row_field(set, spec) = i % 2;
             return 0;
         }

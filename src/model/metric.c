@@ -34,7 +34,8 @@
 #define BASE(name, number, base_unit, by) .text = (name), .dcgm_id = (number), .unit = UNIT_##base_unit, .factor = (by)
 
 static const Metric metrics[] = {
-#define METRIC(row, dcgm, text, kind, in_unit, value_kind, of, from, default_on, keep, newer_name, help_text)          \
+#define METRIC(row, dcgm, text, kind, in_unit, value_kind, of, from, how_often, default_on, keep, newer_name,          \
+               help_text)                                                                                              \
     [METRIC_##row] = {                                                                                                 \
         .id = METRIC_##row,                                                                                            \
         .name = text,                                                                                                  \
@@ -44,6 +45,7 @@ static const Metric metrics[] = {
         .value = METRIC_##value_kind,                                                                                  \
         .scope = METRIC_SCOPE_##of,                                                                                    \
         .source = {from},                                                                                              \
+        .pace = METRIC_PACE_##how_often,                                                                               \
         .on = METRIC_FLAG_##default_on,                                                                                \
         .history = METRIC_FLAG_##keep,                                                                                 \
         .newer = {newer_name},                                                                                         \
@@ -163,4 +165,35 @@ const char *metric_type_text(MetricType type)
 
     assert((size_t)type < sizeof texts / sizeof texts[0]);
     return texts[type];
+}
+
+const char *metric_pace_text(MetricPace pace)
+{
+    static const char *const texts[METRIC_PACE_END] = {
+        [METRIC_PACE_FAST] = "fast",     [METRIC_PACE_NORMAL] = "normal",     [METRIC_PACE_SLOW] = "slow",
+        [METRIC_PACE_ONCE] = "once",     [METRIC_PACE_BLOCKING] = "blocking", [METRIC_PACE_EVENTS] = "events",
+        [METRIC_PACE_DERIVE] = "derive",
+    };
+
+    assert((size_t)pace < METRIC_PACE_END);
+    return texts[pace];
+}
+
+int metric_fast_index(MetricId id)
+{
+    int index = 0;
+
+    if (metric_get(id)->pace != METRIC_PACE_FAST)
+        return -1;
+    for (MetricId m = 0; m < id; m++)
+        index += metrics[m].pace == METRIC_PACE_FAST;
+    return index;
+}
+
+MetricId metric_fast_at(int index)
+{
+    for (MetricId m = 0; m < METRIC_END; m++)
+        if (metrics[m].pace == METRIC_PACE_FAST && index-- == 0)
+            return m;
+    return METRIC_END;
 }

@@ -36,6 +36,18 @@ typedef enum MetricScope {
     METRIC_SCOPE_LINK,
 } MetricScope;
 
+/* How often a value is worth reading. The periods are the sampler's; these are their names. */
+typedef enum MetricPace {
+    METRIC_PACE_FAST,     /* ten times a second: what has a sawtooth */
+    METRIC_PACE_NORMAL,   /* every second */
+    METRIC_PACE_SLOW,     /* every ten seconds or more: changes only when something happens */
+    METRIC_PACE_ONCE,     /* when a device is found: stays as long as the driver does */
+    METRIC_PACE_BLOCKING, /* the driver measures while the caller waits (20 ms): one such call at a time */
+    METRIC_PACE_EVENTS,   /* when the driver tells */
+    METRIC_PACE_DERIVE,   /* never read */
+    METRIC_PACE_END,
+} MetricPace;
+
 typedef enum MetricSourceKind {
     METRIC_FROM_CALL,    /* an NVML function of its own */
     METRIC_FROM_FIELD,   /* nvmlDeviceGetFieldValues */
@@ -82,6 +94,7 @@ typedef struct Metric {
     MetricValue value;
     MetricScope scope;
     MetricSource source;
+    MetricPace pace;
     bool on;      /* collected and exported unless the user says otherwise */
     bool history; /* kept for seconds and minutes, not only the latest value */
     struct {
@@ -110,3 +123,11 @@ const MetricName *metric_find_dcgm(uint16_t dcgm_id);
 
 /* "gauge", "counter", "label" */
 const char *metric_type_text(MetricType type);
+
+/* "fast", "normal", "slow", "once", "blocking", "events", "derive" */
+const char *metric_pace_text(MetricPace pace);
+
+/* Where the metrics of pace FAST lie in a FastReading (model/reading.h): 0.. in the order of the catalogue, or -1. */
+int metric_fast_index(MetricId id);
+/* The other way; METRIC_END where there is none. */
+MetricId metric_fast_at(int index);

@@ -75,7 +75,9 @@ static int signals_catch(sigset_t *ret_old)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static pid_t command_fork(VerbCall *call, char *const *argv, const char *const *env, const sigset_t *mask)
+/* `root`: where `stoker agent` finds the node's /proc and /sys, or NULL. */
+static pid_t command_fork(VerbCall *call, char *const *argv, const char *const *env, const char *root,
+                          const sigset_t *mask)
 {
     pid_t pid = fork();
     if (pid != 0)
@@ -83,6 +85,8 @@ static pid_t command_fork(VerbCall *call, char *const *argv, const char *const *
     sigprocmask(SIG_SETMASK, mask, NULL);
     for (size_t i = 0; env[i]; i++)
         putenv(xstrdup(env[i]));
+    if (root)
+        setenv("STOKER_ROOT", root, 1);
     execvp(argv[0], argv);
     fprintf(stderr, "%s: run '%s': %s\n", call->path, argv[0], strerror(errno));
     _exit(errno == ENOENT ? 127 : 126);
@@ -106,7 +110,7 @@ static int command_start(VerbCall *call, const Beside *beside, bool enter, const
         NodeCommand command = {.root = beside->tree_root, .argv = (const char *const *)argv, .env = env};
         return node_spawn(&command, ret, &call->err);
     }
-    *ret = command_fork(call, argv, env, mask);
+    *ret = command_fork(call, argv, env, beside->tree_root, mask);
     return *ret < 0 ? err_errno(&call->err, "start '%s'", argv[0]) : 0;
 }
 

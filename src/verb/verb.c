@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/owner.h"
+#include "version.h"
 
 #define VERB(name) extern const Verb verb_##name;
 #include "verb/verbs.def"
@@ -123,7 +124,9 @@ static int run_leaf(const Verb *verb, const char *before, int argc, char **argv)
     OptSet set = {.opts = verb->opts, .count = verb->opt_count, .into = options, .arena = &arena};
     if (opt_defaults(&set, &call.err) < 0)
         return verb_fail(&call, EXIT_USAGE);
-    int rc = opt_args(&set, argc, argv, &call.args, &call.err);
+    call.argc = argc;
+    call.argv = verb->rewrite ? verb->rewrite(&arena, argc, argv) : argv;
+    int rc = opt_args(&set, argc, call.argv, &call.args, &call.err);
     if (rc == OPT_HELP)
         return verb_end(&call, print_help(verb, before));
     if (rc < 0)
@@ -159,7 +162,21 @@ static int run_list(const Verb *const *list, const char *path, int argc, char **
     return run_list(verb->subs, deeper, argc - 1, argv + 1);
 }
 
+/* Under the name of the exporter whose place we take, every word is the agent's. */
+static int run_as_exporter(int argc, char **argv)
+{
+    if (argc == 2 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-v") == 0)) {
+        puts("dcgm-exporter version " STOKER_VERSION " (stoker)");
+        return EXIT_FINE;
+    }
+    return run_leaf(&verb_agent, "stoker", argc, argv);
+}
+
 int verb_main(int argc, char **argv)
 {
+    const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL, *name = slash ? slash + 1 : argc > 0 ? argv[0] : "";
+
+    if (strcmp(name, "dcgm-exporter") == 0)
+        return run_as_exporter(argc, argv);
     return run_list(verbs, "stoker", argc, argv);
 }

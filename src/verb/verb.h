@@ -17,6 +17,8 @@ typedef struct VerbCall {
     const char *path; /* what errors begin with: "stoker sim run" */
     Arena *arena;     /* lives as long as the process */
     OptArgs args;     /* positional arguments */
+    int argc;         /* the words that were parsed, the verb's own first: for a verb that parses them again */
+    char **argv;
     Err err;          /* room for the verb's error */
 } VerbCall;
 
@@ -27,6 +29,7 @@ typedef struct Verb {
     size_t opt_count;
     size_t opt_size;                                 /* of the struct that the options fill */
     int (*run)(VerbCall *call, const void *options); /* returns an exit code */
+    char **(*rewrite)(Arena *arena, int argc, char **argv); /* other spellings of the words, before parsing; or NULL */
     const struct Verb *const *subs;                  /* NULL-ended; a verb has these or `run` */
 } Verb;
 

@@ -54,6 +54,23 @@ SECTIONS = [
         ("yaml_load", None, ["libyaml events"], None),
         ("log_write", None, ["dprintf", "write /dev/null"], None),
     ]),
+    ("The history, the windows between scrapes, gzip", "store", [
+        ("store_add", None, ["2 x clock_gettime"], None),
+        ("store_add_fast", None, ["2 x clock_gettime"], None),
+        ("store_minutes", None, [], None),
+        ("store_seconds", None, [], None),
+        ("windows_add", None, [], None),
+        ("windows_take", None, [], None),
+        ("gzip_pack", None, ["zlib compress2"], 1_000_000),
+        ("gzip_unpack", None, ["gzip_pack"], None),
+    ]),
+    ("The /metrics page, default rows", "page", [
+        ("page, 8 GPUs", None, ["as many series with printf"], 300_000),
+        ("page, 8 GPUs, labels made anew", None, ["as many series with printf"], None),
+        ("page, 8 GPUs in 56 instances", None, ["as many series of 56 instances with printf"], None),
+        ("page, 72 instances", None, ["as many series of 72 instances with printf"], 2_000_000),
+        ("exporter_tick, 8 GPUs", None, [], None),
+    ]),
 ]
 SAID = {  # what a row is, where its name does not say it
     "arena": "arena, 64 pieces of 48 bytes and their end",
@@ -63,6 +80,13 @@ SAID = {  # what a row is, where its name does not say it
     "map_get": "map_get, 4,096 keys of text",
     "yaml_load": "yaml_load, 128 KiB",
     "log_write": "log_write, one line to /dev/null",
+    "store_add": "store_add, one sample of 320 series",
+    "store_add_fast": "store_add_fast, one reading",
+    "store_minutes": "store_minutes, a day of one series",
+    "store_seconds": "store_seconds, ten minutes of one series",
+    "windows_add": "windows_add, a tick of 8 GPUs for 16 scrapers",
+    "windows_take": "windows_take, 8 GPUs",
+    "gzip_pack": "gzip_pack, a page of metrics",
     "sim show": "`stoker sim show`, the whole command",
     "init and shutdown in a new process": "dlopen, init and shutdown in a new process",
 }
@@ -102,13 +126,15 @@ def rows(results, table):
         values = less(results[name], results.get(minus))
         middle = statistics.median(values)
         compared = []
-        for peer in peers:
+        for peer in (p for p in peers if p in results):  # zlib may be missing
             against = results[peer]
             ratio = statistics.median(v / p for v, p in zip(values, against))
             compared.append(f"{ratio_text(ratio)} x {peer} ({time_text(statistics.median(against))})")
         said = SAID.get(name, name) + (f", less {minus}" if minus else "")
         if name == "yaml_load":
             said += f" ({results['yaml bytes'] / middle * 1e3:.1f} MB/s)"
+        if name == "gzip_pack":
+            said += f" ({results['page bytes']} to {results['packed bytes']} bytes)"
         yield said, time_text(middle), "; ".join(compared), f"< {time_text(goal)}" if goal else ""
 
 
@@ -135,7 +161,9 @@ def main():
     data = ROOT / "sim" / "data"
     extra = {
         "base": [],
+        "page": [],
         "node": [data, build / "stoker"],
+        "store": [],
         "nvml": [build / "sim" / "nvml" / "r610" / "libnvidia-ml.so.1", data],
     }
     cores = len(os.sched_getaffinity(0))

@@ -22,6 +22,7 @@ def load(name):
 
 
 fetch = load("fetch")
+servers = load("servers")
 
 
 def joined(*parts):
@@ -98,16 +99,9 @@ def environment(exports, root=None, **more):
 
 
 @pytest.fixture(scope="session")
-def peers(build):
-    library = (build / "sim/nvml/r590/libnvidia-ml.so.1").read_bytes()
-    if b"__asan_init" in library or b"__tsan_init" in library:
-        pytest.skip("the driver library is built with a sanitizer, which a third party's program does not load")
-    return fetch.Peers(build / "peers")
-
-
-@pytest.fixture(scope="session")
-def client(peers):
-    """client(name): the root of an unpacked client; skips the test where it cannot be had."""
+def fetched(build):
+    """fetched(name): the root of an unpacked program; skips the test where it cannot be had."""
+    peers = fetch.Peers(build / "peers")
 
     def get(name):
         try:
@@ -116,6 +110,15 @@ def client(peers):
             return pytest.skip(f"{name} cannot be fetched: {reason}")
 
     return get
+
+
+@pytest.fixture(scope="session")
+def client(build, fetched):
+    """The same for a program that loads the driver library."""
+    library = (build / "sim/nvml/r590/libnvidia-ml.so.1").read_bytes()
+    if b"__asan_init" in library or b"__tsan_init" in library:
+        pytest.skip("the driver library is built with a sanitizer, which a third party's program does not load")
+    return fetched
 
 
 @pytest.fixture(scope="session")
@@ -192,3 +195,62 @@ def entered(stoker, tmp_path, may_enter, record_property):
     made = Entered(stoker, tmp_path)
     yield made
     note(made, record_property)
+
+
+@pytest.fixture(scope="session")
+def web():
+    """get() and wait_for() for pages."""
+    return servers
+
+
+@pytest.fixture(scope="session")
+def secrets(tmp_path_factory):
+    return servers.Secrets(tmp_path_factory.mktemp("secrets"))
+
+
+@pytest.fixture(scope="session")
+def promtool(fetched):
+    """promtool(text, words...): the finished process."""
+    program = fetched("prometheus") / "usr/bin/promtool"
+
+    def run(text, *words):
+        return subprocess.run([program, *words], input=text, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """running(kind, words...): a server in a folder of its own, which ends with the module."""
+    made = []
+
+    def start(kind, *words):
+        made.append(kind(*words[:1], tmp_path_factory.mktemp("server"), *words[1:]))
+        return made[-1]
+
+    yield start
+    for server in reversed(made):
+        server.end()
+
+
+@pytest.fixture(scope="module")
+def prometheus(fetched, running):
+    """prometheus(job...): a Prometheus that scrapes these."""
+    program = fetched("prometheus") / "usr/bin/prometheus"
+    return lambda *jobs: running(servers.Prometheus, program, list(jobs))
+
+
+@pytest.fixture(scope="module")
+def node_exporter(fetched, running, secrets):
+    """A node_exporter behind the web-config of `secrets`."""
+    program = fetched("node-exporter") / "usr/bin/prometheus-node-exporter"
+    return running(servers.NodeExporter, program, secrets.web_config)
+
+
+@pytest.fixture(scope="module")
+def agent(stoker, running):
+    """agent(scenario, flags...): the agent on a simulated node."""
+    done = subprocess.run([stoker, "agent", "--help"], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    if done.returncode:
+        pytest.skip(f"'stoker agent' is not there yet: {done.stderr.strip()}")
+    return lambda scenario, *flags: running(servers.Agent, stoker, scenario, *flags)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Third-party NVML clients of Debian's archive, unpacked into a folder and never installed.
+"""Third-party programs of Debian's archive, NVML clients and Prometheus, unpacked into a folder and never installed.
 
 apt gets a state of its own below that folder: this machine's sources with the component contrib added, and a copy of
 its list of installed packages in which the driver library counts as installed, because the simulator is that library.
@@ -20,7 +20,8 @@ import sys
 UPDATE_S, DOWNLOAD_S, UNPACK_S = 120, 240, 60
 
 # client: packages wanted with what they need, and packages wanted alone, whose dependencies say more than is used
-# (hwloc's plugins come with a CUDA one; the archive's contrib plugin of Slurm waits for a rebuild at times).
+# (hwloc's plugins come with a CUDA one; the archive's contrib plugin of Slurm waits for a rebuild at times; Prometheus wants
+# what its web pages are made of).
 CLIENTS = {
     "nvtop": (["nvtop", "tmux"], []),
     "pynvml": (["python3-pynvml"], []),
@@ -29,6 +30,8 @@ CLIENTS = {
     "hwloc": (["hwloc-nox"], ["libhwloc-contrib-plugins"]),
     "slurm": (["slurmd", "munge"], ["slurm-wlm-nvml-plugin"]),
     "netdata": (["netdata-plugins-python"], []),
+    "prometheus": ([], ["prometheus"]),  # and promtool
+    "node-exporter": ([], ["prometheus-node-exporter"]),
 }
 
 STAND_IN = """
@@ -150,7 +153,8 @@ class Apt:
     def download(self, packages, alone, folder):
         """The .deb files of the packages and of what they need, in `folder`."""
         (folder / "partial").mkdir(parents=True)
-        self.get(DOWNLOAD_S, "-o", f"Dir::Cache::archives={folder}", "--download-only", "install", *packages)
+        if packages:
+            self.get(DOWNLOAD_S, "-o", f"Dir::Cache::archives={folder}", "--download-only", "install", *packages)
         if alone:
             self.get(DOWNLOAD_S, "download", *alone, cwd=folder)
         return sorted(folder.glob("*.deb"))

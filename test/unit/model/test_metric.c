@@ -14,6 +14,7 @@
 
 #include "facts.h"
 #include "model/metric.h"
+#include "model/reading.h"
 
 static Facts facts;
 
@@ -22,6 +23,33 @@ static Facts facts;
 static bool well_formed(const char *name)
 {
     return strncmp(name, "DCGM_", 5) == 0 && strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
+}
+
+/* A row of our own, which DCGM does not have: named as Prometheus wants it, with its unit and "total" in the name. */
+static bool own(const Metric *m)
+{
+    return strncmp(m->name, "stoker_", 7) == 0;
+}
+
+static void own_rows_are_whole(void **state)
+{
+    size_t count = 0;
+
+    (void)state;
+    FOR_EACH_METRIC(m)
+    {
+        size_t len = strlen(m->name);
+
+        if (!own(m))
+            continue;
+        count++;
+        assert_int_equal(strspn(m->name, "abcdefghijklmnopqrstuvwxyz0123456789_"), len);
+        assert_int_equal(m->dcgm_id, 0);
+        assert_null(m->newer.text);
+        assert_int_equal(m->type == METRIC_COUNTER, strcmp(m->name + len - 6, "_total") == 0);
+        assert_int_equal(m->unit == UNIT_BYTE, strstr(m->name, "_bytes_") != NULL);
+    }
+    assert_int_equal(count, 4);
 }
 
 static void rows_are_whole(void **state)
@@ -33,7 +61,7 @@ static void rows_are_whole(void **state)
     {
         assert_int_equal(m->id, row++);
         assert_ptr_equal(metric_get(m->id), m);
-        assert_true(well_formed(m->name));
+        assert_true(own(m) || well_formed(m->name));
         assert_true(!m->newer.text || well_formed(m->newer.text));
         assert_true(strlen(m->help) > 10);
         assert_null(strpbrk(m->help, "\n\\\""));
@@ -59,6 +87,56 @@ static void sources_are_whole(void **state)
         assert_int_equal(number, source->id != 0);
         assert_true(source->kind == METRIC_FROM_FIELD || (source->second_id == 0 && source->scope == 0));
     }
+}
+
+/* The pace follows from the source where the source leaves no choice. */
+static void paces_fit_their_sources(void **state)
+{
+    (void)state;
+    FOR_EACH_METRIC(m)
+    {
+        const char *function = m->source.function;
+        bool blocks = m->source.kind == METRIC_FROM_CALL && strstr(function, "PcieThroughput");
+
+        assert_int_equal(m->pace == METRIC_PACE_DERIVE, m->source.kind == METRIC_FROM_DERIVED);
+        assert_int_equal(m->pace == METRIC_PACE_EVENTS, m->source.kind == METRIC_FROM_EVENT);
+        assert_int_equal(m->pace == METRIC_PACE_BLOCKING, blocks);
+        assert_true(m->type != METRIC_LABEL || m->pace == METRIC_PACE_ONCE);
+        assert_true(m->pace != METRIC_PACE_ONCE || !m->history);
+        assert_true(m->pace != METRIC_PACE_FAST || (m->type == METRIC_GAUGE && m->history));
+    }
+}
+
+static void paces_have_words(void **state)
+{
+    static const char *const words[] = {"fast", "normal", "slow", "once", "blocking", "events", "derive"};
+
+    (void)state;
+    assert_int_equal(sizeof words / sizeof words[0], METRIC_PACE_END);
+    for (MetricPace pace = 0; pace < METRIC_PACE_END; pace++)
+        assert_string_equal(metric_pace_text(pace), words[pace]);
+}
+
+/* Fast metrics have the places 0, 1, ... of a FastReading in the order of the catalogue; nothing else has one. */
+static void fast_metrics_have_places(void **state)
+{
+    int count = 0;
+
+    (void)state;
+    FOR_EACH_METRIC(m)
+    {
+        if (m->pace != METRIC_PACE_FAST) {
+            assert_int_equal(metric_fast_index(m->id), -1);
+            continue;
+        }
+        assert_int_equal(metric_fast_index(m->id), count);
+        assert_int_equal(metric_fast_at(count), m->id);
+        count++;
+    }
+    assert_in_range(count, 1, READING_FAST_CAP);
+    assert_int_equal(metric_fast_at(count), METRIC_END);
+    assert_int_equal(metric_fast_at(-1), METRIC_END);
+    assert_true(metric_fast_index(METRIC_POWER_USAGE) >= 0);
 }
 
 static void helps_differ(void **state)
@@ -279,7 +357,7 @@ static void every_fact_is_present(void **state)
     }
 }
 
-/* Rows beyond the facts are the numbered ones, whose first is a fact, and one clock. */
+/* Rows beyond the facts are the numbered ones, whose first is a fact, one clock, and our own. */
 static void nothing_else_is_present(void **state)
 {
     static const char *const numbered[] = {"DCGM_FI_DEV_NVLINK_BANDWIDTH_L", "DCGM_FI_PROF_NVDEC", "DCGM_FI_PROF_NVJPG",
@@ -289,7 +367,7 @@ static void nothing_else_is_present(void **state)
     (void)state;
     FOR_EACH_METRIC(m)
     {
-        bool known = strcmp(m->name, "DCGM_FI_DEV_MAX_VIDEO_CLOCK") == 0;
+        bool known = own(m) || strcmp(m->name, "DCGM_FI_DEV_MAX_VIDEO_CLOCK") == 0;
 
         for (size_t i = 0; i < facts.count && !known; i++)
             known = strcmp(facts.rows[i].cell[FACT_NAME], m->name) == 0;
@@ -476,7 +554,11 @@ int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_whole),
+        cmocka_unit_test(own_rows_are_whole),
         cmocka_unit_test(sources_are_whole),
+        cmocka_unit_test(paces_fit_their_sources),
+        cmocka_unit_test(paces_have_words),
+        cmocka_unit_test(fast_metrics_have_places),
         cmocka_unit_test(helps_differ),
         cmocka_unit_test(every_name_is_found),
         cmocka_unit_test(every_dcgm_id_is_found),

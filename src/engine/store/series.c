@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Adding to a series: the rings move on with the axis, closed minutes are packed into their cells. */
+
+#include "engine/store/series.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "engine/store/cell.h"
+#include "engine/store/series_ring.h"
+
+static void put_minute(const SeriesRoom *room, uint64_t minute, CellMinute cell)
+{
+    size_t at = series_slot(room, minute);
+
+    room->minutes[at] = cell.data;
+    room->bits[at] = cell.bits;
+}
+
+/* Makes `second` the newest one. What was skipped becomes a gap; a gap as long as the ring leaves nothing before it. */
+static void advance_seconds(Series *series, const SeriesRoom *room, uint64_t second)
+{
+    if (!series->has_seconds || second - series->last_second >= STORE_SECONDS)
+        series->first_second = second;
+    else
+        for (uint64_t s = series->last_second + 1; s < second; s++)
+            room->seconds[s % STORE_SECONDS] = CELL_SECOND_GAP;
+    series->has_seconds = true;
+    series->last_second = second;
+}
+
+/* Minute `next` begins: the one two before it takes no more readings. */
+static void turn_gauge(Series *series, const SeriesRoom *room, uint64_t next)
+{
+    SeriesFold *fold = &series->open.fold[next & 1];
+
+    if (next >= series->first_minute + 2)
+        put_minute(room, next - 2, series_fold_cell(fold));
+    *fold = (SeriesFold){.count = 0};
+}
+
+/* Minute `next` begins: the one before it is packed where the one a day before that was, whose value becomes the base.
+ */
+static void turn_counter(Series *series, const SeriesRoom *room, uint64_t next)
+{
+    SeriesCounter *count = &series->open.count;
+    uint64_t done = next - 1;
+
+    if (done >= series->first_minute + STORE_MINUTES) {
+        CellMinute old = series_cell(room, done);
+        bool jumped;
+
+        if (cell_valid_seconds(old.bits) > 0)
+            count->base = cell_counter_read(old, &jumped);
+    }
+    put_minute(room, done, series_count_cell(count));
+    if (count->jumped)
+        count->jumps[count->jump_count++ % SERIES_JUMPS] = (SeriesJump){.minute = done, .increase = count->increase};
+    count->increase = 0;
+    count->seconds = 0;
+    count->jumped = false;
+}
+
+/* No minute before this one is left. */
+static void restart_minutes(Series *series, uint64_t minute)
+{
+    SeriesCounter *count = &series->open.count;
+
+    series->first_minute = minute;
+    series->last_minute = minute;
+    series->has_minutes = true;
+    if (!series->counter) {
+        memset(series->open.fold, 0, sizeof series->open.fold);
+        return;
+    }
+    count->base = count->last;
+    count->increase = 0;
+    count->seconds = 0;
+    count->jumped = false;
+}
+
+static void advance_minutes(Series *series, const SeriesRoom *room, uint64_t minute)
+{
+    if (!series->has_minutes || (minute > series->last_minute && minute - series->last_minute >= STORE_MINUTES)) {
+        restart_minutes(series, minute);
+        return;
+    }
+    while (series->last_minute < minute) {
+        uint64_t next = series->last_minute + 1;
+
+        if (series->counter)
+            turn_counter(series, room, next);
+        else
+            turn_gauge(series, room, next);
+        series->last_minute = next;
+    }
+}
+
+/* A fast reading in a minute takes the place of the slow ones, whose values it repeats. */
+static void fold_in(SeriesFold *fold, uint64_t time_ns, double value, bool fast)
+{
+    fold->seconds |= UINT64_C(1) << time_ns / NS_PER_S % 60;
+    if (fold->fast && !fast)
+        return;
+    if (fold->count == 0 || fold->fast != fast) {
+        *fold = (SeriesFold){.min = value, .max = value, .seconds = fold->seconds, .fast = fast};
+    } else {
+        fold->min = value < fold->min ? value : fold->min;
+        fold->max = value > fold->max ? value : fold->max;
+    }
+    fold->sum += value;
+    fold->count++;
+}
+
+static void add_to_gauge(Series *series, uint64_t time_ns, double value, bool fast)
+{
+    uint64_t minute = time_ns / NS_PER_MIN;
+
+    if (minute >= series->first_minute && minute + 1 >= series->last_minute)
+        fold_in(&series->open.fold[minute & 1], time_ns, value, fast);
+}
+
+/* Its samples come in order, so the minute is the running one. */
+static void add_to_counter(SeriesCounter *count, uint64_t time_ns, double value)
+{
+    if (!count->known) {
+        count->known = true;
+        count->base = value;
+    } else if (value < count->last) {
+        count->jumped = true;
+        count->increase += value;
+    } else {
+        count->increase += value - count->last;
+    }
+    count->last = value;
+    count->seconds |= UINT64_C(1) << time_ns / NS_PER_S % 60;
+}
+
+void series_add(Series *series, const SeriesRoom *room, uint64_t now_ns, const Sample *sample)
+{
+    uint64_t second = now_ns / NS_PER_S;
+    double value;
+    bool valid = sample_double(sample, &value);
+
+    if (series->has_seconds && now_ns < series->added_ns)
+        return;
+    series->added_ns = now_ns;
+    advance_seconds(series, room, second);
+    room->seconds[second % STORE_SECONDS] = valid ? cell_second_value(value) : cell_second_absence(sample->absence);
+    advance_minutes(series, room, now_ns / NS_PER_MIN);
+    if (!valid || isnan(value))
+        return;
+    if (series->counter)
+        add_to_counter(&series->open.count, now_ns, value);
+    else
+        add_to_gauge(series, now_ns, value, false);
+}
+
+void series_add_fast(Series *series, const SeriesRoom *room, uint64_t time_ns, double value)
+{
+    if (series->counter || isnan(value))
+        return;
+    advance_minutes(series, room, time_ns / NS_PER_MIN);
+    add_to_gauge(series, time_ns, value, true);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * One series: its two rings and the minutes that are still open. The rings lie in room that the store gives; nothing is
+ * allocated here. Pure, one thread.
+ *
+ * A gauge has two open minutes, the running one and the one before, since fast readings arrive up to a second late. A
+ * counter's increase is the difference of the last values of two minutes, with `base` before the oldest; only a minute
+ * with a reset ("jumped") needs a number of its own, kept for the last SERIES_JUMPS of them. An older one is given as
+ * grown by its last value alone.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/store/store.h"
+#include "model/sample.h"
+
+enum {
+    SERIES_JUMPS = 8,
+    SERIES_CHUNK = 180, /* minutes of one series that lie side by side */
+    SERIES_CHUNKS = STORE_MINUTES / SERIES_CHUNK,
+};
+
+/* Where the rings lie: `seconds` holds STORE_SECONDS cells; minute slot k is at (k / SERIES_CHUNK) * stride
+ * + k % SERIES_CHUNK of `minutes` and `bits`. Chunks of all series lie together, so memory is touched hour by hour. */
+typedef struct SeriesRoom {
+    uint64_t *seconds;
+    uint64_t *minutes;
+    uint16_t *bits;
+    size_t stride;
+} SeriesRoom;
+
+/* An open minute of a gauge. */
+typedef struct SeriesFold {
+    double min, max, sum;
+    uint64_t seconds; /* bit k: second k of the minute had a valid reading */
+    uint32_t count;
+    bool fast; /* the readings are fast ones; others are no longer folded in */
+} SeriesFold;
+
+typedef struct SeriesJump {
+    uint64_t minute;
+    double increase;
+} SeriesJump;
+
+typedef struct SeriesCounter {
+    double last;      /* last valid value ever, where known */
+    double base;      /* last valid value before those in the ring; the first value ever until then */
+    double increase;  /* since the start of the running minute */
+    uint64_t seconds; /* of the running minute, as in SeriesFold */
+    bool known, jumped;
+    uint32_t jump_count; /* ever */
+    SeriesJump jumps[SERIES_JUMPS];
+} SeriesCounter;
+
+/* Zeroes with `counter` set are a series without samples. */
+typedef struct Series {
+    bool counter, has_seconds, has_minutes;
+    uint64_t added_ns;                  /* of the last series_add */
+    uint64_t first_second, last_second; /* numbers on the axis, where has_seconds */
+    uint64_t first_minute, last_minute;
+    union {
+        SeriesFold fold[2]; /* of a gauge: minute m is in fold[m & 1] */
+        SeriesCounter count;
+    } open;
+} Series;
+
+void series_add(Series *series, const SeriesRoom *room, uint64_t now_ns, const Sample *sample);
+void series_add_fast(Series *series, const SeriesRoom *room, uint64_t time_ns, double value);
+
+/* As store_seconds and store_minutes. */
+size_t series_seconds(const Series *series, const SeriesRoom *room, uint64_t from_ns, uint64_t to_ns, StoreSecond *out,
+                      size_t cap);
+size_t series_minutes(const Series *series, const SeriesRoom *room, uint64_t from_ns, uint64_t to_ns, StoreMinute *out,
+                      size_t cap);

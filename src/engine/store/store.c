@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of devices and series over one mapping: heads, devices, then three regions of rings. Pages of the mapping
+ * are taken when first written, which the layout makes happen hour by hour (series.h).
+ */
+
+#include "engine/store/store.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/duration.h"
+#include "engine/store/series.h"
+
+enum { INDEX_BITS = 18, GENERATIONS = 1 << (31 - INDEX_BITS), NO_HEAD = -1, REGION_ALIGN = 64 };
+
+_Static_assert(STORE_SERIES_MAX == 1 << INDEX_BITS, "an index fills its bits of the handle");
+_Static_assert(STORE_MINUTES % SERIES_CHUNK == 0, "chunks fill the ring");
+
+typedef struct Head {
+    Series series;
+    uint64_t alive_ns;   /* newest instant at which something was added */
+    int32_t next_free;   /* of a free one: the next free one */
+    uint16_t metric;     /* MetricId */
+    uint16_t device;     /* index into devices */
+    uint16_t generation; /* part of the handle; goes on when the series changes */
+    bool used;
+} Head;
+
+typedef struct StoreDevice {
+    uint32_t series_count; /* 0: a free entry */
+    char key[DEVICE_KEY_CAP];
+    int32_t head[METRIC_END]; /* index + 1; 0: no series */
+} StoreDevice;
+
+struct Store {
+    size_t series_max, devices_max, bytes;
+    size_t series_count, device_count;
+    size_t heads_touched; /* heads from here on were never used */
+    int32_t free_head;    /* first of the free ones before that */
+    uint64_t refused;
+    uint64_t none_dead_until; /* no series can be dead before this instant */
+    Head *heads;
+    StoreDevice *devices;
+    uint16_t *by_key; /* device_count indices of devices, sorted by key */
+    uint64_t *seconds, *minutes;
+    uint16_t *bits;
+};
+
+/* Where the parts of a store lie in its mapping. */
+typedef struct Layout {
+    size_t heads, devices, by_key, seconds, minutes, bits, end;
+} Layout;
+
+static size_t devices_for(size_t series_max)
+{
+    return series_max < STORE_DEVICES_MAX ? series_max : STORE_DEVICES_MAX;
+}
+
+static size_t after(size_t at, size_t count, size_t size)
+{
+    return (at + count * size + REGION_ALIGN - 1) / REGION_ALIGN * REGION_ALIGN;
+}
+
+static Layout layout_of(size_t series_max)
+{
+    Layout at;
+
+    assert(series_max > 0 && series_max <= STORE_SERIES_MAX);
+    at.heads = after(0, 1, sizeof(Store));
+    at.devices = after(at.heads, series_max, sizeof(Head));
+    at.by_key = after(at.devices, devices_for(series_max), sizeof(StoreDevice));
+    at.seconds = after(at.by_key, devices_for(series_max), sizeof(uint16_t));
+    at.minutes = after(at.seconds, series_max * STORE_SECONDS, sizeof(uint64_t));
+    at.bits = after(at.minutes, series_max * STORE_MINUTES, sizeof(uint64_t));
+    at.end = after(at.bits, series_max * STORE_MINUTES, sizeof(uint16_t));
+    return at;
+}
+
+size_t store_bytes(size_t series_max)
+{
+    return layout_of(series_max).end;
+}
+
+Store *store_new(size_t series_max)
+{
+    Layout at = layout_of(series_max);
+    char *memory = mmap(NULL, at.end, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    Store *store;
+
+    if (memory == MAP_FAILED)
+        abort();
+    (void)madvise(memory, at.end, MADV_NOHUGEPAGE); /* a kernel without huge pages refuses, and that is as good */
+    store = (Store *)(void *)memory;
+    *store = (Store){
+        .series_max = series_max,
+        .devices_max = devices_for(series_max),
+        .bytes = at.end,
+        .free_head = NO_HEAD,
+        .heads = (Head *)(void *)(memory + at.heads),
+        .devices = (StoreDevice *)(void *)(memory + at.devices),
+        .by_key = (uint16_t *)(void *)(memory + at.by_key),
+        .seconds = (uint64_t *)(void *)(memory + at.seconds),
+        .minutes = (uint64_t *)(void *)(memory + at.minutes),
+        .bits = (uint16_t *)(void *)(memory + at.bits),
+    };
+    return store;
+}
+
+void store_free(Store *store)
+{
+    if (store)
+        munmap(store, store->bytes);
+}
+
+size_t store_series_count(const Store *store)
+{
+    return store->series_count;
+}
+
+uint64_t store_refused(const Store *store)
+{
+    return store->refused;
+}
+
+static StoreSeries handle_of(const Store *store, size_t index)
+{
+    return (StoreSeries)((size_t)store->heads[index].generation << INDEX_BITS | index);
+}
+
+/* NULL where the handle is none, or that of a series that gave its room away. */
+static Head *head_at(const Store *store, StoreSeries series)
+{
+    size_t index = (size_t)(series & (STORE_SERIES_MAX - 1));
+    Head *head;
+
+    if (series < 0 || index >= store->heads_touched)
+        return NULL;
+    head = &store->heads[index];
+    return head->used && handle_of(store, index) == series ? head : NULL;
+}
+
+static SeriesRoom room_of(const Store *store, const Head *head)
+{
+    size_t index = (size_t)(head - store->heads);
+
+    return (SeriesRoom){
+        .seconds = store->seconds + index * STORE_SECONDS,
+        .minutes = store->minutes + index * SERIES_CHUNK,
+        .bits = store->bits + index * SERIES_CHUNK,
+        .stride = store->series_max * SERIES_CHUNK,
+    };
+}
+
+/* Where the key is in by_key, or would be. */
+static size_t place_of(const Store *store, const char *key, bool *ret_found)
+{
+    size_t low = 0, high = store->device_count;
+
+    *ret_found = false;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = strcmp(store->devices[store->by_key[middle]].key, key);
+
+        if (order == 0) {
+            *ret_found = true;
+            return middle;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static StoreDevice *find_device(const Store *store, const char *key)
+{
+    bool found;
+    size_t place = place_of(store, key, &found);
+
+    return found ? &store->devices[store->by_key[place]] : NULL;
+}
+
+/* Only where there is room for one. */
+static StoreDevice *add_device(Store *store, const char *key)
+{
+    bool found;
+    size_t place = place_of(store, key, &found), index = 0;
+    StoreDevice *device;
+
+    assert(!found && store->device_count < store->devices_max);
+    while (store->devices[index].series_count > 0)
+        index++;
+    memmove(&store->by_key[place + 1], &store->by_key[place], (store->device_count - place) * sizeof *store->by_key);
+    store->by_key[place] = (uint16_t)index;
+    store->device_count++;
+    device = &store->devices[index];
+    memset(device, 0, sizeof *device);
+    memcpy(device->key, key, strlen(key) + 1);
+    return device;
+}
+
+static void drop_device(Store *store, const StoreDevice *device)
+{
+    bool found;
+    size_t place = place_of(store, device->key, &found);
+
+    assert(found);
+    store->device_count--;
+    memmove(&store->by_key[place], &store->by_key[place + 1], (store->device_count - place) * sizeof *store->by_key);
+}
+
+static void drop_series(Store *store, Head *head)
+{
+    StoreDevice *device = &store->devices[head->device];
+
+    device->head[head->metric] = 0;
+    if (--device->series_count == 0)
+        drop_device(store, device);
+    head->used = false;
+    head->generation = (uint16_t)((head->generation + 1) % GENERATIONS);
+    head->next_free = store->free_head;
+    store->free_head = (int32_t)(head - store->heads);
+    store->series_count--;
+}
+
+/* Drops the series that was silent for longest, if that is a day or more. */
+static bool drop_dead(Store *store, uint64_t now_ns)
+{
+    Head *oldest = NULL;
+
+    if (now_ns < store->none_dead_until)
+        return false;
+    for (size_t i = 0; i < store->heads_touched; i++) {
+        Head *head = &store->heads[i];
+
+        if (head->used && (!oldest || head->alive_ns < oldest->alive_ns))
+            oldest = head;
+    }
+    if (!oldest)
+        return false;
+    store->none_dead_until = oldest->alive_ns + NS_PER_DAY;
+    if (now_ns < store->none_dead_until)
+        return false;
+    drop_series(store, oldest);
+    return true;
+}
+
+static size_t take_head(Store *store)
+{
+    size_t index;
+
+    if (store->free_head == NO_HEAD)
+        return store->heads_touched++;
+    index = (size_t)store->free_head;
+    store->free_head = store->heads[index].next_free;
+    return index;
+}
+
+/* Whether one more series fits, of a device that is there already or not. */
+static bool has_room(const Store *store, bool device_known)
+{
+    return store->series_count < store->series_max && (device_known || store->device_count < store->devices_max);
+}
+
+StoreSeries store_open(Store *store, const char *device_key, MetricId metric, uint64_t now_ns)
+{
+    StoreSeries found = store_find(store, device_key, metric);
+    StoreDevice *device;
+    Head *head;
+    size_t index;
+
+    if (found >= 0)
+        return found;
+    if (!metric_get(metric)->history)
+        return STORE_NOT_KEPT;
+    assert(strlen(device_key) < DEVICE_KEY_CAP);
+    while (!has_room(store, find_device(store, device_key) != NULL))
+        if (!drop_dead(store, now_ns)) {
+            store->refused++;
+            return STORE_NO_ROOM;
+        }
+    device = find_device(store, device_key);
+    if (!device)
+        device = add_device(store, device_key);
+    index = take_head(store);
+    head = &store->heads[index];
+    *head = (Head){.series.counter = metric_get(metric)->type == METRIC_COUNTER,
+                   .alive_ns = now_ns,
+                   .metric = (uint16_t)metric,
+                   .device = (uint16_t)(device - store->devices),
+                   .generation = head->generation,
+                   .used = true};
+    device->head[metric] = (int32_t)index + 1;
+    device->series_count++;
+    store->series_count++;
+    return handle_of(store, index);
+}
+
+StoreSeries store_find(const Store *store, const char *device_key, MetricId metric)
+{
+    const StoreDevice *device = find_device(store, device_key);
+
+    assert(metric < METRIC_END);
+    if (device && device->head[metric] > 0)
+        return handle_of(store, (size_t)device->head[metric] - 1);
+    return STORE_NOT_KEPT;
+}
+
+static void keep_alive(Head *head, uint64_t time_ns)
+{
+    if (time_ns > head->alive_ns)
+        head->alive_ns = time_ns;
+}
+
+void store_add(Store *store, StoreSeries series, uint64_t now_ns, const Sample *sample)
+{
+    Head *head = head_at(store, series);
+    SeriesRoom room;
+
+    if (!head)
+        return;
+    room = room_of(store, head);
+    keep_alive(head, now_ns);
+    series_add(&head->series, &room, now_ns, sample);
+}
+
+void store_add_fast(Store *store, StoreSeries series, uint64_t time_ns, double value)
+{
+    Head *head = head_at(store, series);
+    SeriesRoom room;
+
+    if (!head)
+        return;
+    room = room_of(store, head);
+    keep_alive(head, time_ns);
+    series_add_fast(&head->series, &room, time_ns, value);
+}
+
+size_t store_seconds(const Store *store, StoreSeries series, uint64_t from_ns, uint64_t to_ns, StoreSecond *out,
+                     size_t cap)
+{
+    const Head *head = head_at(store, series);
+    SeriesRoom room;
+
+    if (!head)
+        return 0;
+    room = room_of(store, head);
+    return series_seconds(&head->series, &room, from_ns, to_ns, out, cap);
+}
+
+size_t store_minutes(const Store *store, StoreSeries series, uint64_t from_ns, uint64_t to_ns, StoreMinute *out,
+                     size_t cap)
+{
+    const Head *head = head_at(store, series);
+    SeriesRoom room;
+
+    if (!head)
+        return 0;
+    room = room_of(store, head);
+    return series_minutes(&head->series, &room, from_ns, to_ns, out, cap);
+}
+
+void store_each(const Store *store, void (*fn)(void *self, StoreSeries series, const char *device_key, MetricId metric),
+                void *self)
+{
+    for (size_t i = 0; i < store->device_count; i++) {
+        const StoreDevice *device = &store->devices[store->by_key[i]];
+
+        for (MetricId metric = 0; metric < METRIC_END; metric++)
+            if (device->head[metric] > 0)
+                fn(self, handle_of(store, (size_t)device->head[metric] - 1), device->key, metric);
+    }
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The words for the states of GPUs and samplers. Const data, any thread. */
+
+#include "model/node.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const struct {
+    const char *key, *text;
+} gpu_states[GPU_STATE_END] = {
+#define GPU_STATE(id, key, text) [GPU_##id] = {key, text},
+    GPU_STATE_TABLE(GPU_STATE)
+#undef GPU_STATE
+};
+
+const char *gpu_state_key(GpuState state)
+{
+    assert((size_t)state < GPU_STATE_END);
+    return gpu_states[state].key;
+}
+
+const char *gpu_state_text(GpuState state)
+{
+    assert((size_t)state < GPU_STATE_END);
+    return gpu_states[state].text;
+}
+
+bool gpu_state_find(const char *key, GpuState *ret_state)
+{
+    for (GpuState s = 0; s < GPU_STATE_END; s++)
+        if (strcmp(gpu_states[s].key, key) == 0) {
+            *ret_state = s;
+            return true;
+        }
+    return false;
+}
+
+const char *sampler_state_key(SamplerState state)
+{
+    static const char *const keys[SAMPLER_STATE_END] = {
+#define SAMPLER_STATE(id, key) [SAMPLER_##id] = key,
+        SAMPLER_STATE_TABLE(SAMPLER_STATE)
+#undef SAMPLER_STATE
+    };
+
+    assert((size_t)state < SAMPLER_STATE_END);
+    return keys[state];
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What is known of the node at one instant: its GPUs with their readings and states, its samplers, its counts. Filled
+ * once per tick by the agent from the board; every output reads it and none changes it. One thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "model/reading.h"
+
+enum { NODE_GPUS_MAX = 64, NODE_INSTANCES_MAX = 15, NODE_SAMPLERS_MAX = 96, NODE_WHY_CAP = 160, NODE_WCHAN_CAP = 64 };
+
+/* GPU_STATE(id, key, text): the state of a GPU as Stoker sees it; the key is for labels and JSON. */
+#define GPU_STATE_TABLE(GPU_STATE)                                                                                     \
+    GPU_STATE(STARTING, "starting", "not sampled yet")                                                                 \
+    GPU_STATE(UP, "up", "sampled as it should be")                                                                     \
+    GPU_STATE(HUNG, "hung", "the driver does not answer for it")                                                       \
+    GPU_STATE(LOST, "lost", "the driver has lost it: it fell off the bus or needs a reset")                            \
+    GPU_STATE(MISSING, "missing", "on the PCI bus, but the driver does not know it")                                   \
+    GPU_STATE(GONE, "gone", "no longer on the PCI bus")                                                                \
+    GPU_STATE(NO_DRIVER, "no_driver", "the driver or its library cannot be used")                                      \
+    GPU_STATE(RELEASED, "released", "let go for maintenance")                                                          \
+    GPU_STATE(FAILED, "failed", "the driver reports an error for it")
+
+typedef enum GpuState {
+#define GPU_STATE(id, key, text) GPU_##id,
+    GPU_STATE_TABLE(GPU_STATE)
+#undef GPU_STATE
+        GPU_STATE_END,
+} GpuState;
+
+typedef struct NodeGpu {
+    Reading reading; /* values of a GPU that is not UP are absent, each with its reason */
+    size_t instance_count;
+    Reading *instances; /* instance_count MIG devices by (GI, CI); borrowed from the node */
+    GpuState state;
+    uint64_t state_since_ns; /* monotonic */
+    char why[NODE_WHY_CAP];  /* what was seen, for a person: "nvmlDeviceGetPowerUsage has not returned for 3 s" */
+    uint64_t last_sample_ns; /* monotonic instant of the last successful pass; 0: never */
+    uint64_t pass_ns;        /* duration of the last complete pass over this GPU */
+    uint64_t missed_calls;   /* calls that missed their deadline, since start */
+    uint64_t failed_passes;  /* passes in which the driver refused the GPU, since start */
+    bool own_sampler;        /* isolated from the others */
+    bool gpm, gpm_known;     /* GPU performance monitoring: supported; asked yet */
+    size_t fast_count;       /* fast readings since the tick before */
+    const FastReading *fast; /* oldest first */
+    uint64_t fast_lost;      /* fast readings that were overwritten before they were read, since start */
+} NodeGpu;
+
+/* SAMPLER_STATE(id, key) */
+#define SAMPLER_STATE_TABLE(SAMPLER_STATE)                                                                             \
+    SAMPLER_STATE(FREE, "free")         /* no process */                                                               \
+    SAMPLER_STATE(STARTING, "starting") /* the process was made, it has not sampled yet */                             \
+    SAMPLER_STATE(RUNNING, "running")                                                                                  \
+    SAMPLER_STATE(STUCK, "stuck")         /* in a call that missed its deadline; may come back */                      \
+    SAMPLER_STATE(KILLED, "killed")       /* SIGKILL was sent, it has not ended yet */                                 \
+    SAMPLER_STATE(ABANDONED, "abandoned") /* does not end even on SIGKILL */
+
+typedef enum SamplerState {
+#define SAMPLER_STATE(id, key) SAMPLER_##id,
+    SAMPLER_STATE_TABLE(SAMPLER_STATE)
+#undef SAMPLER_STATE
+        SAMPLER_STATE_END,
+} SamplerState;
+
+typedef struct NodeSampler {
+    SamplerState state;
+    pid_t pid;
+    uint64_t since_ns;          /* of the state */
+    uint32_t gpu_count;         /* GPUs it samples now */
+    char gpu[PCI_TEXT_CAP];     /* the GPU whose call it is stuck in, or "" */
+    char function[48];          /* that call, or "" */
+    char wchan[NODE_WCHAN_CAP]; /* kernel wait channel of a stuck one, "" where unknown */
+    uint64_t rss_bytes, cpu_ns; /* of the process, read now and then; 0 where unknown */
+} NodeSampler;
+
+typedef struct Node {
+    uint64_t tick;      /* number of this view; the page made from it may be shared while it stays the same */
+    uint64_t time_ns;   /* monotonic */
+    uint64_t real_ns;   /* wall clock */
+    char hostname[256]; /* NODE_NAME, else the kernel's */
+    char driver_version[READING_TEXT_CAP], nvml_version[READING_TEXT_CAP]; /* "" where unknown */
+    char driver_why[NODE_WHY_CAP]; /* why the driver cannot be used, "" where it can */
+    uint32_t gpus_on_bus;          /* PCI functions of NVIDIA's display and 3D classes */
+    uint32_t gpus_expected;        /* configured, or those on the bus */
+    uint32_t gpus_found;           /* those that the driver gave a handle for */
+    uint64_t release_until_ns;     /* the driver is let go until then; 0: it is not */
+    size_t gpu_count;              /* used entries of gpus, by NVML index, those without one last by PCI address */
+    NodeGpu *gpus;
+    size_t sampler_count;
+    const NodeSampler *samplers;
+    uint64_t samplers_started, samplers_abandoned; /* since start */
+    size_t event_count;                            /* events since the tick before */
+    const XidEvent *events;
+    uint64_t events_lost;
+} Node;
+
+const char *gpu_state_key(GpuState state);
+const char *gpu_state_text(GpuState state);
+bool gpu_state_find(const char *key, GpuState *ret_state);
+const char *sampler_state_key(SamplerState state);

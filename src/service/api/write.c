@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/api/write.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/duration.h"
+#include "base/number.h"
+
+void write_number(Str *out, double value)
+{
+    char text[NUMBER_DOUBLE_MAX];
+
+    if (!isfinite(value))
+        str_add(out, "null");
+    else
+        str_addn(out, text, number_write_double(text, value));
+}
+
+void write_seconds(Str *out, uint64_t ns)
+{
+    str_addf(out, "%" PRIu64 ".%03u", ns / NS_PER_S, (unsigned)(ns % NS_PER_S / NS_PER_MS));
+}
+
+void write_text(Str *out, const char *key, const char *text)
+{
+    if (!text[0])
+        return;
+    str_addf(out, ",\"%s\":", key);
+    str_add_json(out, text);
+}
+
+void write_sample(Str *out, const Sample *sample)
+{
+    char text[NUMBER_I64_MAX];
+    int64_t whole;
+    double value;
+
+    if (sample_int64(sample, &whole))
+        str_addn(out, text, number_write_i64(text, whole));
+    else
+        write_number(out, sample_double(sample, &value) ? value : NAN);
+}
+
+void write_identity(Str *out, const Device *device)
+{
+    char pci[PCI_TEXT_CAP];
+
+    if (device->index == DEVICE_NO_NUMBER)
+        str_add(out, "\"index\":null");
+    else
+        str_addf(out, "\"index\":%" PRIu32, device->index);
+    write_text(out, "uuid", device->uuid);
+    if (device->has_pci)
+        write_text(out, "pci", pci_format(device->pci, PCI_FORM_NVML, pci));
+    write_text(out, "name", device->name);
+    write_text(out, "serial", device->serial);
+    write_text(out, "board", device->board);
+    if (device->kind == DEVICE_COMPUTE_INSTANCE)
+        str_addf(out, ",\"gpu_instance\":%" PRIu32 ",\"compute_instance\":%" PRIu32, device->gpu_instance,
+                 device->compute_instance);
+}

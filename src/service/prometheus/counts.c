@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counting over ticks (counts.h). */
+
+#include "service/prometheus/counts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/duration.h"
+#include "base/number.h"
+
+const char *const clock_event_names[CLOCK_EVENTS] = {
+    "gpu_idle",   "clocks_setting", "power_cap",      "hw_slowdown",    "sync_boost",
+    "sw_thermal", "hw_thermal",     "hw_power_brake", "display_clocks",
+};
+
+MetricId counted_rate_metric(CountedRate rate)
+{
+    static const MetricId metrics[RATE_END] = {
+        [RATE_PCIE_REPLAY] = METRIC_PCIE_REPLAY_COUNTER,
+        [RATE_NVLINK_CRC_FLIT] = METRIC_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
+        [RATE_NVLINK_CRC_DATA] = METRIC_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL,
+        [RATE_NVLINK_REPLAY] = METRIC_NVLINK_REPLAY_ERROR_COUNT_TOTAL,
+        [RATE_NVLINK_RECOVERY] = METRIC_NVLINK_RECOVERY_ERROR_COUNT_TOTAL,
+    };
+
+    return metrics[rate];
+}
+
+/* ---- windows ---- */
+
+static uint64_t bucket_width(uint64_t window_ns)
+{
+    uint64_t seconds = (window_ns + COUNT_BUCKETS * NS_PER_S - 1) / (COUNT_BUCKETS * NS_PER_S);
+
+    return number_max_u64(seconds, 1) * NS_PER_S;
+}
+
+static void window_add(CountWindow *window, uint64_t width_ns, uint64_t time_ns, uint64_t count)
+{
+    uint64_t bucket = time_ns / width_ns;
+    uint16_t *at = &window->count[bucket % COUNT_BUCKETS];
+
+    if (bucket > window->newest) {
+        uint64_t gone = number_min_u64(bucket - window->newest, COUNT_BUCKETS);
+
+        for (uint64_t i = 0; i < gone; i++)
+            window->count[(bucket - i) % COUNT_BUCKETS] = 0;
+        window->newest = bucket;
+    } else if (window->newest - bucket >= COUNT_BUCKETS) {
+        return;
+    }
+    *at = (uint16_t)number_min_u64(*at + count, UINT16_MAX);
+}
+
+uint64_t count_window_sum(const CountWindow *window, uint64_t width_ns, uint64_t now_ns)
+{
+    uint64_t now = number_max_u64(now_ns / width_ns, window->newest);
+    uint64_t age = now - window->newest, sum = 0;
+
+    for (uint64_t i = age; i < COUNT_BUCKETS && i - age <= window->newest; i++)
+        sum += window->count[(now - i) % COUNT_BUCKETS];
+    return sum;
+}
+
+/* The same events in buckets of another width. */
+static void window_convert(CountWindow *to, uint64_t to_width_ns, const CountWindow *from, uint64_t from_width_ns)
+{
+    memset(to, 0, sizeof *to);
+    for (uint64_t i = COUNT_BUCKETS; i-- > 0;) {
+        uint64_t bucket = from->newest - i;
+
+        if (i <= from->newest && from->count[bucket % COUNT_BUCKETS])
+            window_add(to, to_width_ns, bucket * from_width_ns, from->count[bucket % COUNT_BUCKETS]);
+    }
+}
+
+/* ---- GPUs ---- */
+
+void counts_init(Counts *counts, uint64_t xid_window_ns, uint64_t clock_window_ns)
+{
+    memset(counts, 0, sizeof *counts);
+    counts->xid_width_ns = bucket_width(xid_window_ns);
+    counts->clock_width_ns = bucket_width(clock_window_ns);
+}
+
+static void gpu_counts_free(GpuCounts *gpu)
+{
+    vec_done(&gpu->xids);
+    free(gpu);
+}
+
+void counts_done(Counts *counts)
+{
+    for (size_t i = 0; i < counts->gpus.len; i++)
+        gpu_counts_free(counts->gpus.at[i]);
+    vec_done(&counts->gpus);
+}
+
+static GpuCounts *find(const Counts *counts, PciAddress pci)
+{
+    for (size_t i = 0; i < counts->gpus.len; i++)
+        if (pci_compare(counts->gpus.at[i]->pci, pci) == 0)
+            return counts->gpus.at[i];
+    return NULL;
+}
+
+const GpuCounts *counts_of(const Counts *counts, const Reading *gpu)
+{
+    return gpu->device.has_pci ? find(counts, gpu->device.pci) : NULL;
+}
+
+static GpuCounts *find_or_add(Counts *counts, PciAddress pci)
+{
+    GpuCounts *gpu = find(counts, pci);
+
+    if (gpu)
+        return gpu;
+    if (counts->gpus.len == NODE_GPUS_MAX)
+        return NULL;
+    gpu = xcalloc(1, sizeof *gpu);
+    gpu->pci = pci;
+    vec_push(&counts->gpus, gpu);
+    return gpu;
+}
+
+/* ---- a tick ---- */
+
+static XidCount *find_xid(GpuCounts *gpu, uint64_t xid)
+{
+    size_t at = 0;
+    XidCount *added;
+
+    while (at < gpu->xids.len && gpu->xids.at[at].xid < xid)
+        at++;
+    if (at < gpu->xids.len && gpu->xids.at[at].xid == xid)
+        return &gpu->xids.at[at];
+    if (gpu->xids.len == COUNT_XIDS_MAX)
+        return NULL;
+    (void)vec_add(&gpu->xids);
+    added = &gpu->xids.at[at];
+    memmove(added + 1, added, (gpu->xids.len - 1 - at) * sizeof *added);
+    *added = (XidCount){.xid = xid};
+    return added;
+}
+
+static void count_xid(Counts *counts, const Node *node, const XidEvent *event)
+{
+    GpuCounts *gpu = find_or_add(counts, event->gpu);
+    XidCount *xid = gpu ? find_xid(gpu, event->xid) : NULL;
+    uint64_t age = node->time_ns > event->time_ns ? node->time_ns - event->time_ns : 0;
+
+    if (!xid)
+        return;
+    xid->total++;
+    xid->last_real_ns = number_max_u64(xid->last_real_ns, node->real_ns > age ? node->real_ns - age : 0);
+    window_add(&xid->window, counts->xid_width_ns, event->time_ns, 1);
+}
+
+/* Counts the second of time_ns once. */
+static void count_second(ClockCount *clock, uint64_t width_ns, uint64_t time_ns)
+{
+    uint64_t second = time_ns / NS_PER_S;
+
+    if (clock->last_second && second <= clock->last_second)
+        return;
+    clock->last_second = second;
+    window_add(&clock->window, width_ns, time_ns, 1);
+}
+
+static void count_bits(GpuCounts *gpu, uint64_t width_ns, uint64_t time_ns, uint64_t bits)
+{
+    if (time_ns <= gpu->read_ns)
+        return;
+    count_second(&gpu->readings, width_ns, time_ns);
+    for (size_t bit = 0; bit < CLOCK_EVENTS; bit++) {
+        if (!(bits >> bit & 1))
+            continue;
+        count_second(&gpu->clock[bit], width_ns, time_ns);
+        gpu->clock[bit].edges += gpu->bits_known && !(gpu->bits >> bit & 1);
+    }
+    gpu->bits = bits;
+    gpu->bits_now |= bits;
+    gpu->bits_known = true;
+    gpu->read_ns = time_ns;
+}
+
+static void count_clocks(Counts *counts, GpuCounts *counted, const NodeGpu *gpu, int fast)
+{
+    const Sample *sample = &gpu->reading.sample[METRIC_CLOCKS_EVENT_REASONS];
+    int64_t bits;
+
+    counted->bits_now = 0;
+    for (size_t i = 0; i < gpu->fast_count; i++) {
+        const FastReading *reading = &gpu->fast[i];
+
+        if (fast >= 0 && fast < READING_FAST_CAP && reading->valid >> fast & 1 && reading->value[fast] >= 0)
+            count_bits(counted, counts->clock_width_ns, reading->time_ns, (uint64_t)reading->value[fast]);
+    }
+    if (sample_int64(sample, &bits))
+        count_bits(counted, counts->clock_width_ns, sample->time_ns, (uint64_t)bits);
+}
+
+/* A minute after the last look: how much was added. A counter that fell was reset. */
+static void count_rate(RateCount *rate, const Sample *sample)
+{
+    double value;
+
+    if (!sample_double(sample, &value))
+        return;
+    if (rate->based && value >= rate->base && sample->time_ns < rate->base_ns + NS_PER_MIN)
+        return;
+    if (rate->based && value >= rate->base) {
+        rate->per_minute = (value - rate->base) * (double)NS_PER_MIN / (double)(sample->time_ns - rate->base_ns);
+        rate->known = true;
+    }
+    *rate = (RateCount){true, rate->known, sample->time_ns, value, rate->per_minute};
+}
+
+void counts_tick(Counts *counts, const Node *node)
+{
+    int fast = metric_fast_index(METRIC_CLOCKS_EVENT_REASONS);
+
+    for (size_t i = 0; i < node->event_count; i++)
+        count_xid(counts, node, &node->events[i]);
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const NodeGpu *gpu = &node->gpus[i];
+        GpuCounts *counted = gpu->reading.device.has_pci ? find_or_add(counts, gpu->reading.device.pci) : NULL;
+
+        if (!counted)
+            continue;
+        count_clocks(counts, counted, gpu, fast);
+        for (CountedRate r = 0; r < RATE_END; r++)
+            count_rate(&counted->rate[r], &gpu->reading.sample[counted_rate_metric(r)]);
+    }
+}
+
+static void convert_clock(ClockCount *clock, uint64_t to_width_ns, uint64_t from_width_ns)
+{
+    CountWindow from = clock->window;
+
+    window_convert(&clock->window, to_width_ns, &from, from_width_ns);
+}
+
+void counts_adopt(Counts *counts, const Counts *before)
+{
+    uint64_t clock_ns = before->clock_width_ns;
+
+    for (size_t i = 0; i < counts->gpus.len; i++)
+        gpu_counts_free(counts->gpus.at[i]);
+    vec_clear(&counts->gpus);
+    for (size_t i = 0; i < before->gpus.len; i++) {
+        const GpuCounts *from = before->gpus.at[i];
+        GpuCounts *to = find_or_add(counts, from->pci);
+        size_t xids = from->xids.len;
+
+        *to = *from;
+        to->xids.at = NULL;
+        to->xids.len = to->xids.cap = 0;
+        for (size_t k = 0; k < xids; k++) {
+            vec_push(&to->xids, from->xids.at[k]);
+            window_convert(&to->xids.at[k].window, counts->xid_width_ns, &from->xids.at[k].window,
+                           before->xid_width_ns);
+        }
+        for (size_t k = 0; k < CLOCK_EVENTS; k++)
+            convert_clock(&to->clock[k], counts->clock_width_ns, clock_ns);
+        convert_clock(&to->readings, counts->clock_width_ns, clock_ns);
+    }
+}

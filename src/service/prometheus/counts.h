@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What is counted from tick to tick per GPU: XIDs and clock events, since the start and within a window, and how fast
+ * error counters rise. A window is a ring of COUNT_BUCKETS buckets of whole seconds: exact to the second for up to five
+ * minutes, to a COUNT_BUCKETS-th of the window beyond. GPUs are known by PCI address, so that counts outlive
+ * everything but the agent. Pure but for memory (a GPU or XID seen for the first time). One thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/vec.h"
+#include "model/node.h"
+
+enum { COUNT_BUCKETS = 300, COUNT_XIDS_MAX = 64, CLOCK_EVENTS = 9 };
+
+typedef struct CountWindow {
+    uint64_t newest; /* number of the newest bucket */
+    uint16_t count[COUNT_BUCKETS];
+} CountWindow;
+
+typedef struct XidCount {
+    uint64_t xid;
+    uint64_t total;
+    uint64_t last_real_ns;
+    CountWindow window;
+} XidCount;
+
+typedef struct ClockCount {
+    uint64_t edges;       /* times it became active */
+    uint64_t last_second; /* the last one counted in the window */
+    CountWindow window;   /* seconds in which it was seen */
+} ClockCount;
+
+/* A counter whose rise is watched. */
+typedef enum CountedRate {
+    RATE_PCIE_REPLAY,
+    RATE_NVLINK_CRC_FLIT,
+    RATE_NVLINK_CRC_DATA,
+    RATE_NVLINK_REPLAY,
+    RATE_NVLINK_RECOVERY,
+    RATE_END,
+} CountedRate;
+MetricId counted_rate_metric(CountedRate rate);
+
+typedef struct RateCount {
+    bool based, known;
+    uint64_t base_ns;
+    double base;
+    double per_minute; /* over the last whole minute, where known */
+} RateCount;
+
+typedef struct GpuCounts {
+    PciAddress pci;
+    VEC(XidCount) xids; /* by number */
+    bool bits_known;
+    uint64_t bits;     /* of the clock events, as last read */
+    uint64_t bits_now; /* any that was active during the last tick */
+    uint64_t read_ns;  /* instant of the last reading of the bits */
+    ClockCount clock[CLOCK_EVENTS];
+    ClockCount readings; /* seconds in which the bits were read at all */
+    RateCount rate[RATE_END];
+} GpuCounts;
+
+typedef struct Counts {
+    uint64_t xid_width_ns, clock_width_ns; /* of a bucket */
+    VEC(GpuCounts *) gpus;
+} Counts;
+
+void counts_init(Counts *counts, uint64_t xid_window_ns, uint64_t clock_window_ns);
+void counts_done(Counts *counts);
+
+/* Counts what a tick brought. */
+void counts_tick(Counts *counts, const Node *node);
+
+/* Takes over what another has counted, whose windows may be of other lengths. What was counted here before goes. */
+void counts_adopt(Counts *counts, const Counts *before);
+
+/* NULL where nothing was ever seen of this GPU. */
+const GpuCounts *counts_of(const Counts *counts, const Reading *gpu);
+
+/* What lies in a window of this bucket width at this instant. */
+uint64_t count_window_sum(const CountWindow *window, uint64_t width_ns, uint64_t now_ns);
+
+/* "gpu_idle", ... of bit 0, 1, ... */
+extern const char *const clock_event_names[CLOCK_EVENTS];

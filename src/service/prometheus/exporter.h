@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The /metrics page: dcgm-exporter's series from a Node, then our own. Made at most once per tick and format and shared
+ * by all who ask; the part that depends on the scraper (what happened since its last scrape) is appended per scraper.
+ * Prefixes `name{labels} ` are kept between pages and remade only when devices, owners or jobs change.
+ * Pure but for memory: time and inputs are arguments. One thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "engine/store/window.h"
+#include "model/node.h"
+#include "model/owner.h"
+#include "service/prometheus/counters.h"
+
+/* Which dcgm-exporter we look like. */
+typedef enum ExporterProfile {
+    EXPORTER_4_8_3, /* 4.8.3 and 4.8.4: `hostname`, shortest numbers, sorted. The default */
+    EXPORTER_4_8_2, /* up to 4.8.2: `Hostname`, %d and %f, template order */
+    EXPORTER_4_9,   /* new names and base units where they are known */
+    EXPORTER_BOTH,  /* 4.8.3's series and 4.9's beside them, for a migration */
+} ExporterProfile;
+extern const char *const exporter_profile_names[]; /* "4.8.3", "4.8.2", "4.9", "both", NULL: for option tables */
+
+typedef enum ExporterFormat { EXPORTER_TEXT, EXPORTER_OPENMETRICS } ExporterFormat;
+
+/* Devices to show: dcgm-exporter's selector. */
+typedef struct ExporterDevices {
+    bool flex;            /* f: MIG devices where MIG is on, else the GPU */
+    bool gpus, instances; /* g, i */
+    uint64_t gpu_ids;     /* bit per index; 0: all */
+    struct {
+        uint32_t gpu, instance;
+    } instance_ids[64]; /* i:0.7 or i:7, none: all; gpu DEVICE_NO_NUMBER: of any GPU */
+    size_t instance_id_count;
+} ExporterDevices;
+/* Parses "f", "g", "g:0,2-4", "i", "i:7", "g:0+i:7". -EINVAL with what is allowed. */
+int exporter_devices_parse(const char *text, ExporterDevices *ret, Err *err);
+
+/* Jobs of the HPC mapping folder: which job ids a GPU or instance has. */
+typedef struct ExporterJob {
+    uint32_t gpu, instance; /* instance DEVICE_NO_NUMBER: the whole GPU */
+    const char *job;
+} ExporterJob;
+
+typedef struct ExporterConfig {
+    ExporterProfile profile;
+    ExporterDevices devices;
+    bool no_hostname, old_namespace, replace_blanks;
+    bool kubernetes;   /* pod labels from owners; both kinds of device id (uid, device-name) are understood */
+    bool pod_uid;      /* label pod_uid where it is known; with virtual_gpus always */
+    bool virtual_gpus; /* label vgpu; without it that label appears only where a device has several owners */
+    bool mig_totals;   /* our own series per physical GPU that count nothing twice */
+    uint64_t xid_window_ns, clock_events_window_ns;
+    uint64_t period_ns[METRIC_PACE_END]; /* of the sampling, for the age at which a value is no longer shown */
+} ExporterConfig;
+
+/* What only the agent knows, for the self metrics. */
+typedef struct ExporterSelf {
+    const char *version;
+    uint64_t rss_bytes, cpu_ns, open_fds, start_real_ns; /* 0: not known */
+    uint64_t ticks, late_ticks;
+    uint64_t store_series, store_refused, store_bytes;
+    uint64_t http_requests, http_connections, http_refused, http_auth_failures;
+    uint64_t config_reloads, config_reload_failures; /* since start */
+    bool config_fine;                                /* the last reload succeeded */
+    uint64_t counters_left_out;                      /* rows of the CSV that were not understood */
+    const char *pods_state;                          /* "off", "ok", "unreachable", ... */
+    uint64_t pods_age_ns, pods_failures, pods_count; /* age UINT64_MAX: never learned */
+} ExporterSelf;
+
+typedef struct Exporter Exporter;
+
+/* `counters` is taken over by value (the caller's is empty afterwards). */
+Exporter *exporter_new(const ExporterConfig *config, Counters *counters);
+void exporter_free(Exporter *exporter);
+
+/* The metrics that the rows need, as the sampler's plan wants them: a bit per MetricId, what derived rows need
+ * included. */
+void exporter_wanted(const Exporter *exporter, uint64_t wanted[(METRIC_END + 63) / 64]);
+
+/* Once per tick: counts XIDs and clock events. Keeps counting over exporters: `before` (may be NULL) hands its counts
+ * on when a configuration was reloaded. */
+void exporter_tick(Exporter *exporter, const Node *node);
+void exporter_adopt(Exporter *exporter, const Exporter *before);
+
+/* Appends the whole shared page to `out`; what does not fit is left out by whole lines, and out->overflow set.
+ * `owners`, `jobs` and `self` may be NULL. */
+void exporter_page(Exporter *exporter, const Node *node, const OwnerTable *owners, const ExporterJob *jobs,
+                   size_t job_count, const ExporterSelf *self, ExporterFormat format, Str *out);
+/* Appends the part of one scraper, made after the exporter_page of the same node: stoker_..._min, _mean, _max since its
+ * last scrape (none where count is 0) and, in OpenMetrics, the line "# EOF" that ends its page. */
+void exporter_window(Exporter *exporter, const Node *node, const WindowGpu *windows, size_t count, uint64_t span_ns,
+                     ExporterFormat format, Str *out);

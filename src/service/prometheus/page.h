@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* A page while it is written: what it is made from, and lines. A family's head is written with its first line, so that
+ * a family without a series is not mentioned. What does not fit is left out by whole lines. One thread. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+#include "service/prometheus/counts.h"
+#include "service/prometheus/families.h"
+
+struct Page {
+    const ExporterConfig *config;
+    const Node *node;
+    const ExporterSelf *self;
+    const Targets *targets;
+    const Families *families;
+    const Counts *counts;
+    const uint64_t *fresh_ns; /* by pace: how old a value may be */
+    ExporterFormat format;
+    Str *out;
+    const Family *open; /* whose head was written last */
+};
+
+/* Lines: a family's name, `labels` as "{...} " or " ", a value. */
+void page_double(Page *page, const Family *family, const char *labels, size_t len, double value);
+void page_int64(Page *page, const Family *family, const char *labels, size_t len, int64_t value);
+
+/* A line without labels, and one with these, in the order they shall have, alone. */
+void page_plain(Page *page, const Family *family, double value);
+void page_labelled(Page *page, const Family *family, const Label *labels, size_t count, double value);
+
+/* A line of a target, in the family's view, and the same with further labels. */
+void page_target(Page *page, const Family *family, const Target *target, double value);
+void page_extra(Page *page, const Family *family, const Target *target, const Label *extra, size_t count, double value);
+
+/* Whether a value is there and fresh enough to be shown. */
+bool page_fresh(const Page *page, const Sample *sample, MetricPace pace);
+
+/* The GPU of a target. */
+const NodeGpu *page_gpu(const Page *page, const Target *target);
+
+/* value times factor; where the factor is one part of a whole number (0.01) divided by that, which loses no digit. */
+double page_scaled(double value, double factor);
+
+/* The wall clock at a monotonic instant, in seconds since 1970. */
+double page_real_seconds(const Page *page, uint64_t time_ns);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * One GPU as its sampler holds it: the handle, what was read of it, its MIG devices, its event set and GPM buffers. The
+ * readings here are the sampler's own; they go to the board at the end of a pass, if the GPU is still ours then. Made
+ * when the GPU is given to this sampler, freed when it is taken away. One thread.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "source/board/board.h"
+#include "source/nvml/convert.h"
+#include "source/nvml/library.h"
+#include "source/nvml/plan.h"
+
+/* What all GPUs of a sampler share. */
+typedef struct NvmlReader {
+    Board *board;
+    NvmlLibrary library;
+    NvmlPlan plan;
+    char driver_version[READING_TEXT_CAP], nvml_version[READING_TEXT_CAP];
+    nvmlGpmMetricsGet_t gpm; /* for one call at a time */
+    nvmlFieldValue_t fields[NVML_FIELDS_MAX];
+} NvmlReader;
+
+/* Two buffers of the driver: the older sample in the one, the newer goes into the other. */
+typedef struct NvmlGpm {
+    nvmlGpmSample_t sample[2];
+    bool allocated, seeded;
+    uint8_t older;     /* which of them */
+    uint64_t older_ns; /* kernel time of that sample */
+    uint64_t good_ns;  /* kernel time of the last metrics that were had */
+    uint32_t instance; /* GPU instance, or DEVICE_NO_NUMBER for the whole GPU */
+} NvmlGpm;
+
+typedef struct NvmlInstance {
+    nvmlDevice_t handle;
+    NvmlGpm gpm; /* of the first of a GPU instance */
+    Reading reading;
+} NvmlInstance;
+
+/* Both generations of MIG devices: `now` of them is in use, the other is filled at a change. */
+typedef struct NvmlInstances {
+    uint32_t count;
+    uint8_t now;
+    NvmlInstance pool[2][NODE_INSTANCES_MAX];
+} NvmlInstances;
+
+typedef struct NvmlGpu {
+    NvmlReader *reader;
+    BoardGpu *row; /* on the board */
+    NvmlTarget target;
+    nvmlDevice_t handle; /* NULL: not attached */
+    Reading reading;
+    uint32_t plan_number; /* of the plan that the reading follows; 0: none */
+    uint32_t links;       /* NVLinks */
+    bool no_mig;          /* asked, it has no MIG */
+    uint32_t gpm_support; /* as BoardGpu.gpm */
+    nvmlEventSet_t events;
+    NvmlGpm gpm;
+    NvmlInstances mig;
+    NvmlRate rates[METRIC_END];
+    uint64_t retry_ns; /* kernel time at which attaching is tried again */
+    struct {
+        uint32_t good, failed;
+        nvmlReturn_t code; /* of the last that failed */
+    } pass;
+} NvmlGpu;
+
+NvmlGpu *nvml_gpu_new(NvmlReader *reader, uint32_t index);
+/* Lets go of everything of the driver's, where it is up, and forgets the GPU. */
+void nvml_gpu_free(NvmlGpu *gpu);
+/* Lets go of the handle and what hangs on it; the readings stay. */
+void nvml_gpu_detach(NvmlGpu *gpu);
+
+/* One pass over the paces whose bits (1 << METRIC_PACE_...) are set, with all that a new plan or a new handle asks for
+ * besides; what was read is published if the GPU is still ours. False where the driver went away. */
+bool nvml_gpu_pass(NvmlGpu *gpu, uint32_t paces);
+/* Whether it waits for its first pass, or for one after a change of plan. */
+bool nvml_gpu_is_new(const NvmlGpu *gpu);
+/* The calls of pace BLOCKING: how many there are, and one of them. False where it is not wanted or cannot be made. */
+uint32_t nvml_blocking_rows(void);
+bool nvml_gpu_block(NvmlGpu *gpu, uint32_t which);
+/* Makes all values absent because of the driver as a whole, and publishes that. */
+void nvml_gpu_lose(NvmlGpu *gpu, Absence why);
+
+/* ---- for the files of this folder ---- */
+
+/* NVML_CALL about a GPU. */
+#define NVML_ASK(gpu, fn, args) NVML_CALL(&(gpu)->reader->library, &(gpu)->target, fn, args)
+
+/* Counts an answer for the outcome of the pass and gives the reason it stands for. */
+Absence nvml_gpu_note(NvmlGpu *gpu, nvmlReturn_t answer);
+static inline uint64_t nvml_gpu_now(const NvmlGpu *gpu)
+{
+    return board_now(gpu->reader->board);
+}
+static inline bool nvml_gpu_wants(const NvmlGpu *gpu, MetricId id)
+{
+    return nvml_plan_wants(&gpu->reader->plan, id);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The driver's library: found at run time, called through a table, each call announced on the board before it is made,
+ * because it may never come back. A function that the driver does not have answers NVML_ERROR_FUNCTION_NOT_FOUND. There
+ * is no other way to call it than NVML_CALL and NVML_LET_GO. One thread.
+ */
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "nvml_abi.h"
+#include "source/board/board.h"
+
+/* Index into the names of protocol.h's sampler_function_name. */
+typedef enum NvmlFunction {
+    NVML_CALLED_NONE,
+    NVML_CALLED_dlopen,
+    NVML_CALLED_dlclose,
+#define FN(name) NVML_CALLED_##name,
+#define FN_WAS(name, older) NVML_CALLED_##name,
+#include "source/nvml/functions.def"
+#undef FN
+#undef FN_WAS
+    NVML_CALLED_END,
+} NvmlFunction;
+
+typedef struct NvmlTable {
+#define FN(name) __typeof__(&name) name;
+#define FN_WAS(name, older) __typeof__(&name) name;
+#include "source/nvml/functions.def"
+#undef FN
+#undef FN_WAS
+} NvmlTable;
+
+/* Deadlines: of calls that wake a GPU or the driver up, of those that measure while we wait, of all others. */
+enum { NVML_ATTACH_LIMIT_MS = 3000, NVML_BLOCKING_LIMIT_MS = 1000, NVML_COMMON_LIMIT = 0 };
+
+/* Not an answer of the driver: the GPU was given to another sampler, the call was not made. */
+#define NVML_NOT_OURS ((nvmlReturn_t)0x10000)
+
+typedef struct NvmlLibrary {
+    BoardSampler *self; /* where calls are announced; borrowed */
+    uint16_t slot;
+    void *handle;      /* NULL: not loaded */
+    bool up;           /* between init and shutdown */
+    nvmlReturn_t gone; /* the driver went away under us: UNINITIALIZED, DRIVER_NOT_LOADED or a mismatch; else 0 */
+    unsigned int driver_major;
+    NvmlTable table_;
+} NvmlLibrary;
+
+/* What a call is about. `trouble` is why no more calls are to be made about it: GPU_IS_LOST, RESET_REQUIRED, NOT_OURS
+ * or what the library was lost for; 0: none. Every call looks at it first. */
+typedef struct NvmlTarget {
+    uint32_t index;          /* into Board.gpus; UINT32_MAX: no one GPU */
+    _Atomic uint16_t *owner; /* NULL: no one GPU */
+    nvmlReturn_t trouble;
+} NvmlTarget;
+
+void nvml_library_init(NvmlLibrary *library, BoardSampler *self, uint16_t slot);
+/* Loads the library ("" or a path) and the functions it has. -ENOENT with a sentence. */
+int nvml_library_open(NvmlLibrary *library, const char *path, Err *err);
+/* nvmlInit; without attaching GPUs where told so. The driver's answer. */
+nvmlReturn_t nvml_library_start(NvmlLibrary *library, bool no_attach);
+/* nvmlShutdown where it is up, dlclose where it is loaded. Handles must have been forgotten before. */
+void nvml_library_close(NvmlLibrary *library);
+
+/* For the macros: announce a call, or say why it is not to be made; take the announcement back. */
+nvmlReturn_t nvml_call_begin(NvmlLibrary *library, NvmlTarget *target, NvmlFunction function, uint32_t limit_ms);
+nvmlReturn_t nvml_call_end(NvmlLibrary *library, NvmlTarget *target, nvmlReturn_t answer);
+void nvml_call_announce(NvmlLibrary *library, const NvmlTarget *target, NvmlFunction function, uint32_t limit_ms);
+void nvml_call_over(NvmlLibrary *library);
+
+/* Calls fn about `target` and gives its nvmlReturn_t. `args` is the list of arguments in its parentheses. */
+#define NVML_CALL_WITHIN(library, target, limit_ms, fn, args)                                                          \
+    __extension__({                                                                                                    \
+        nvmlReturn_t answer_ = NVML_ERROR_FUNCTION_NOT_FOUND;                                                          \
+        if ((library)->table_.fn) {                                                                                    \
+            answer_ = nvml_call_begin((library), (target), NVML_CALLED_##fn, (limit_ms));                              \
+            if (answer_ == NVML_SUCCESS)                                                                               \
+                answer_ = nvml_call_end((library), (target), (library)->table_.fn args);                               \
+        }                                                                                                              \
+        answer_;                                                                                                       \
+    })
+#define NVML_CALL(library, target, fn, args) NVML_CALL_WITHIN((library), (target), NVML_COMMON_LIMIT, fn, args)
+
+/* Gives something back that was taken earlier: also of a GPU that is in trouble or no longer ours. */
+#define NVML_LET_GO(library, target, fn, args)                                                                         \
+    do {                                                                                                               \
+        if ((library)->table_.fn && (library)->up) {                                                                   \
+            nvml_call_announce((library), (target), NVML_CALLED_##fn, NVML_COMMON_LIMIT);                              \
+            (void)(library)->table_.fn args;                                                                           \
+            nvml_call_over(library);                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+/* The driver's words for an answer; it needs no init. NULL where it has none. */
+const char *nvml_library_words(NvmlLibrary *library, nvmlReturn_t answer);

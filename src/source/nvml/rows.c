@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls that are made one by one. */
+
+#include "source/nvml/rows.h"
+
+#include "base/owner.h"
+
+/* fn(device, Type *): one number */
+#define READ_ONE(fn, Type)                                                                                             \
+    static nvmlReturn_t read_##fn(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])                                \
+    {                                                                                                                  \
+        Type value = (Type)0;                                                                                          \
+        const nvmlReturn_t r = NVML_ASK(gpu, fn, (gpu->handle, &value));                                               \
+        (void)arg;                                                                                                     \
+        numbers[0] = nvml_whole_unsigned(value);                                                                       \
+        return r;                                                                                                      \
+    }
+/* fn(device, ArgType, unsigned int *): one number */
+#define READ_OF(fn, ArgType)                                                                                           \
+    static nvmlReturn_t read_##fn(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])                                \
+    {                                                                                                                  \
+        unsigned int value = 0;                                                                                        \
+        const nvmlReturn_t r = NVML_ASK(gpu, fn, (gpu->handle, (ArgType)arg, &value));                                 \
+        numbers[0] = nvml_whole(value);                                                                                \
+        return r;                                                                                                      \
+    }
+/* fn(device, unsigned int *, unsigned int *): two numbers, or one and a period that nobody wants */
+#define READ_TWO(fn)                                                                                                   \
+    static nvmlReturn_t read_##fn(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])                                \
+    {                                                                                                                  \
+        unsigned int first = 0, second = 0;                                                                            \
+        const nvmlReturn_t r = NVML_ASK(gpu, fn, (gpu->handle, &first, &second));                                      \
+        (void)arg;                                                                                                     \
+        numbers[0] = nvml_whole(first);                                                                                \
+        numbers[1] = nvml_whole(second);                                                                               \
+        return r;                                                                                                      \
+    }
+
+READ_OF(nvmlDeviceGetClockInfo, nvmlClockType_t)
+READ_OF(nvmlDeviceGetApplicationsClock, nvmlClockType_t)
+READ_OF(nvmlDeviceGetMaxClockInfo, nvmlClockType_t)
+READ_OF(nvmlDeviceGetTemperatureThreshold, nvmlTemperatureThresholds_t)
+READ_ONE(nvmlDeviceGetPowerUsage, unsigned int)
+READ_ONE(nvmlDeviceGetPowerManagementLimit, unsigned int)
+READ_ONE(nvmlDeviceGetPowerManagementDefaultLimit, unsigned int)
+READ_ONE(nvmlDeviceGetEnforcedPowerLimit, unsigned int)
+READ_ONE(nvmlDeviceGetPcieReplayCounter, unsigned int)
+READ_ONE(nvmlDeviceGetCurrPcieLinkGeneration, unsigned int)
+READ_ONE(nvmlDeviceGetCurrPcieLinkWidth, unsigned int)
+READ_ONE(nvmlDeviceGetMaxPcieLinkGeneration, unsigned int)
+READ_ONE(nvmlDeviceGetMaxPcieLinkWidth, unsigned int)
+READ_ONE(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long)
+READ_ONE(nvmlDeviceGetFanSpeed, unsigned int)
+READ_ONE(nvmlDeviceGetPersistenceMode, nvmlEnableState_t)
+READ_ONE(nvmlDeviceGetComputeMode, nvmlComputeMode_t)
+READ_TWO(nvmlDeviceGetPowerManagementLimitConstraints)
+READ_TWO(nvmlDeviceGetEncoderUtilization)
+READ_TWO(nvmlDeviceGetDecoderUtilization)
+
+/* The driver counts for 20 ms while we wait. */
+static nvmlReturn_t read_throughput(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
+{
+    unsigned int kb_per_s = 0;
+    const nvmlReturn_t r =
+        NVML_CALL_WITHIN(&gpu->reader->library, &gpu->target, NVML_BLOCKING_LIMIT_MS, nvmlDeviceGetPcieThroughput,
+                         (gpu->handle, (nvmlPcieUtilCounter_t)arg, &kb_per_s));
+
+    numbers[0] = nvml_whole(kb_per_s);
+    return r;
+}
+
+/* The newer function where the older one is gone. */
+static nvmlReturn_t read_temperature(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
+{
+    unsigned int celsius = 0;
+    nvmlTemperature_t newer = {.version = nvmlTemperature_v1, .sensorType = NVML_TEMPERATURE_GPU};
+    nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetTemperature, (gpu->handle, NVML_TEMPERATURE_GPU, &celsius));
+
+    (void)arg;
+    numbers[0] = nvml_whole(celsius);
+    if (r != NVML_ERROR_FUNCTION_NOT_FOUND && r != NVML_ERROR_DEPRECATED)
+        return r;
+    r = NVML_ASK(gpu, nvmlDeviceGetTemperatureV, (gpu->handle, &newer));
+    numbers[0] = nvml_whole(newer.temperature);
+    return r;
+}
+
+static nvmlReturn_t read_margin(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
+{
+    nvmlMarginTemperature_t margin = {.version = nvmlMarginTemperature_v1};
+    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetMarginTemperature, (gpu->handle, &margin));
+
+    (void)arg;
+    numbers[0] = nvml_whole(margin.marginTemperature);
+    return r;
+}
+
+static nvmlReturn_t read_utilization(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
+{
+    nvmlUtilization_t use = {0};
+    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetUtilizationRates, (gpu->handle, &use));
+
+    (void)arg;
+    numbers[0] = nvml_whole(use.gpu);
+    numbers[1] = nvml_whole(use.memory);
+    return r;
+}
+
+static nvmlReturn_t read_pstate(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
+{
+    nvmlPstates_t state = NVML_PSTATE_UNKNOWN;
+    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetPerformanceState, (gpu->handle, &state));
+
+    (void)arg;
+    numbers[0] = state <= NVML_PSTATE_15 ? nvml_whole(state) : nvml_lacking(ABSENCE_NO_DATA);
+    return r;
+}
+
+/* The older form counts what is reserved as used and does not tell it apart. */
+static nvmlReturn_t read_memory_v1(NvmlGpu *gpu, nvmlDevice_t handle, NvmlNumber numbers[])
+{
+    nvmlMemory_t memory = {0};
+    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetMemoryInfo, (handle, &memory));
+
+    numbers[0] = nvml_whole_unsigned(memory.total);
+    numbers[1] = nvml_whole_unsigned(memory.free);
+    numbers[2] = nvml_whole_unsigned(memory.used);
+    numbers[3] = nvml_lacking(ABSENCE_DRIVER_LACKS);
+    return r;
+}
+
+nvmlReturn_t nvml_read_memory(NvmlGpu *gpu, nvmlDevice_t handle, NvmlNumber numbers[4])
+{
+    nvmlMemory_v2_t memory = {.version = nvmlMemory_v2};
+    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetMemoryInfo_v2, (handle, &memory));
+
+    if (r == NVML_ERROR_FUNCTION_NOT_FOUND || r == NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
+        return read_memory_v1(gpu, handle, numbers);
+    numbers[0] = nvml_whole_unsigned(memory.total);
+    numbers[1] = nvml_whole_unsigned(memory.free);
+    numbers[2] = nvml_whole_unsigned(memory.used);
+    numbers[3] = nvml_whole_unsigned(memory.reserved);
+    return r;
+}
+
+static nvmlReturn_t read_memory(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
+{
+    (void)arg;
+    return nvml_read_memory(gpu, gpu->handle, numbers);
+}
+
+/* arg: only the size */
+static nvmlReturn_t read_bar1(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
+{
+    nvmlBAR1Memory_t memory = {0};
+    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetBAR1MemoryInfo, (gpu->handle, &memory));
+
+    numbers[0] = nvml_whole_unsigned(arg ? memory.bar1Total : memory.bar1Used);
+    numbers[1] = nvml_whole_unsigned(memory.bar1Free);
+    return r;
+}
+
+/* Without room for addresses the driver tells how many there are. */
+static nvmlReturn_t read_retired(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
+{
+    unsigned int count = 0;
+    const nvmlReturn_t r =
+        NVML_ASK(gpu, nvmlDeviceGetRetiredPages, (gpu->handle, (nvmlPageRetirementCause_t)arg, &count, NULL));
+
+    numbers[0] = nvml_whole(count);
+    return r == NVML_ERROR_INSUFFICIENT_SIZE ? NVML_SUCCESS : r;
+}
+
+static nvmlReturn_t read_banks(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
+{
+    nvmlRowRemapperHistogramValues_t banks = {0};
+    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetRowRemapperHistogram, (gpu->handle, &banks));
+
+    (void)arg;
+    numbers[0] = nvml_whole(banks.max);
+    numbers[1] = nvml_whole(banks.high);
+    numbers[2] = nvml_whole(banks.partial);
+    numbers[3] = nvml_whole(banks.low);
+    numbers[4] = nvml_whole(banks.none);
+    return r;
+}
+
+/* 0 where licences are not needed; where they are, the state of the vGPU feature, if it is in the list. */
+static nvmlReturn_t read_licence(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
+{
+    nvmlGridLicensableFeatures_t licences = {0};
+    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetGridLicensableFeatures_v4, (gpu->handle, &licences));
+    const unsigned int room = ARRAY_LEN(licences.gridLicensableFeatures);
+
+    (void)arg;
+    numbers[0] = licences.isGridLicenseSupported ? nvml_lacking(ABSENCE_NO_DATA) : nvml_whole(0);
+    for (unsigned int i = 0; i < licences.licensableFeaturesCount && i < room; i++)
+        if (licences.gridLicensableFeatures[i].featureCode == NVML_GRID_LICENSE_FEATURE_CODE_VGPU)
+            numbers[0] = nvml_whole(licences.gridLicensableFeatures[i].featureState > 0);
+    return r;
+}
+
+/* DCGM's numbers: 1 not started, 2 in progress, 3 registered, 4 failed. A board without a fabric has none. */
+static NvmlNumber fabric_status(unsigned int state, nvmlReturn_t status)
+{
+    enum { REGISTERED = 3, FAILED = 4, UNKNOWN = 5 };
+
+    if (state == NVML_GPU_FABRIC_STATE_NOT_SUPPORTED)
+        return nvml_lacking(ABSENCE_NOT_SUPPORTED);
+    if (state == NVML_GPU_FABRIC_STATE_COMPLETED)
+        return nvml_whole(status == NVML_SUCCESS ? REGISTERED : FAILED);
+    return nvml_whole(state < NVML_GPU_FABRIC_STATE_COMPLETED ? state : UNKNOWN);
+}
+
+static nvmlReturn_t read_fabric_v1(NvmlGpu *gpu, NvmlNumber numbers[])
+{
+    nvmlGpuFabricInfo_t fabric = {0};
+    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetGpuFabricInfo, (gpu->handle, &fabric));
+
+    numbers[0] = fabric_status(fabric.state, fabric.status);
+    numbers[1] = numbers[2] = numbers[0].valid ? nvml_lacking(ABSENCE_DRIVER_LACKS) : numbers[0];
+    return r;
+}
+
+/* The newest struct that the driver takes. */
+static nvmlReturn_t read_fabric(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
+{
+    nvmlGpuFabricInfoV_t fabric = {.version = nvmlGpuFabricInfo_v3};
+    nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetGpuFabricInfoV, (gpu->handle, &fabric));
+    bool summary = true;
+
+    (void)arg;
+    if (r == NVML_ERROR_ARGUMENT_VERSION_MISMATCH) {
+        fabric = (nvmlGpuFabricInfoV_t){.version = nvmlGpuFabricInfo_v2};
+        r = NVML_ASK(gpu, nvmlDeviceGetGpuFabricInfoV, (gpu->handle, &fabric));
+        summary = false;
+    }
+    if (r == NVML_ERROR_FUNCTION_NOT_FOUND)
+        return read_fabric_v1(gpu, numbers);
+    numbers[0] = fabric_status(fabric.state, fabric.status);
+    numbers[1] = numbers[0].valid ? nvml_whole(fabric.healthMask) : numbers[0];
+    numbers[2] = numbers[0].valid ? nvml_whole(fabric.healthSummary) : numbers[0];
+    if (numbers[0].valid && !summary)
+        numbers[2] = nvml_lacking(ABSENCE_DRIVER_LACKS);
+    else if (numbers[0].valid && fabric.healthSummary == NVML_GPU_FABRIC_HEALTH_SUMMARY_NOT_SUPPORTED)
+        numbers[2] = nvml_lacking(ABSENCE_NOT_SUPPORTED);
+    return r;
+}
+
+#define ROW(reader, of, ...)                                                                                           \
+    {                                                                                                                  \
+        .read = (reader), .arg = (of), .count = sizeof((MetricId[]){__VA_ARGS__}) / sizeof(MetricId), .metrics = {     \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+    }
+
+static const NvmlRow rows[] = {
+    ROW(read_nvmlDeviceGetClockInfo, NVML_CLOCK_SM, METRIC_SM_CLOCK),
+    ROW(read_nvmlDeviceGetClockInfo, NVML_CLOCK_MEM, METRIC_MEM_CLOCK),
+    ROW(read_nvmlDeviceGetPowerUsage, 0, METRIC_POWER_USAGE),
+    ROW(read_utilization, 0, METRIC_GPU_UTIL, METRIC_MEM_COPY_UTIL),
+    ROW(read_nvmlDeviceGetCurrentClocksEventReasons, 0, METRIC_CLOCKS_EVENT_REASONS),
+
+    ROW(read_nvmlDeviceGetClockInfo, NVML_CLOCK_VIDEO, METRIC_VIDEO_CLOCK),
+    ROW(read_temperature, 0, METRIC_GPU_TEMP),
+    ROW(read_margin, 0, METRIC_GPU_TEMP_LIMIT),
+    ROW(read_nvmlDeviceGetCurrPcieLinkGeneration, 0, METRIC_PCIE_LINK_GEN),
+    ROW(read_nvmlDeviceGetCurrPcieLinkWidth, 0, METRIC_PCIE_LINK_WIDTH),
+    ROW(read_nvmlDeviceGetEncoderUtilization, 0, METRIC_ENC_UTIL),
+    ROW(read_nvmlDeviceGetDecoderUtilization, 0, METRIC_DEC_UTIL),
+    ROW(read_memory, 0, METRIC_FB_TOTAL, METRIC_FB_FREE, METRIC_FB_USED, METRIC_FB_RESERVED),
+    ROW(read_nvmlDeviceGetFanSpeed, 0, METRIC_FAN_SPEED),
+    ROW(read_pstate, 0, METRIC_PSTATE),
+
+    ROW(read_nvmlDeviceGetApplicationsClock, NVML_CLOCK_GRAPHICS, METRIC_APP_SM_CLOCK),
+    ROW(read_nvmlDeviceGetApplicationsClock, NVML_CLOCK_MEM, METRIC_APP_MEM_CLOCK),
+    ROW(read_nvmlDeviceGetPowerManagementLimit, 0, METRIC_POWER_MGMT_LIMIT),
+    ROW(read_nvmlDeviceGetEnforcedPowerLimit, 0, METRIC_ENFORCED_POWER_LIMIT),
+    ROW(read_nvmlDeviceGetPcieReplayCounter, 0, METRIC_PCIE_REPLAY_COUNTER),
+    ROW(read_bar1, 0, METRIC_BAR1_USED, METRIC_BAR1_FREE),
+    ROW(read_retired, NVML_PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS, METRIC_RETIRED_SBE),
+    ROW(read_banks, 0, METRIC_BANKS_REMAP_ROWS_AVAIL_MAX, METRIC_BANKS_REMAP_ROWS_AVAIL_HIGH,
+        METRIC_BANKS_REMAP_ROWS_AVAIL_PARTIAL, METRIC_BANKS_REMAP_ROWS_AVAIL_LOW, METRIC_BANKS_REMAP_ROWS_AVAIL_NONE),
+    ROW(read_licence, 0, METRIC_VGPU_LICENSE_STATUS),
+    ROW(read_nvmlDeviceGetPersistenceMode, 0, METRIC_PERSISTENCE_MODE),
+    ROW(read_nvmlDeviceGetComputeMode, 0, METRIC_COMPUTE_MODE),
+    ROW(read_fabric, 0, METRIC_FABRIC_MANAGER_STATUS, METRIC_FABRIC_HEALTH_MASK, METRIC_FABRIC_HEALTH_SUMMARY),
+
+    ROW(read_nvmlDeviceGetMaxClockInfo, NVML_CLOCK_SM, METRIC_MAX_SM_CLOCK),
+    ROW(read_nvmlDeviceGetMaxClockInfo, NVML_CLOCK_MEM, METRIC_MAX_MEM_CLOCK),
+    ROW(read_nvmlDeviceGetMaxClockInfo, NVML_CLOCK_VIDEO, METRIC_MAX_VIDEO_CLOCK),
+    ROW(read_nvmlDeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_SLOWDOWN, METRIC_SLOWDOWN_TEMP),
+    ROW(read_nvmlDeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_SHUTDOWN, METRIC_SHUTDOWN_TEMP),
+    ROW(read_nvmlDeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_GPU_MAX, METRIC_GPU_MAX_OP_TEMP),
+    ROW(read_nvmlDeviceGetTemperatureThreshold, NVML_TEMPERATURE_THRESHOLD_MEM_MAX, METRIC_MEM_MAX_OP_TEMP),
+    ROW(read_nvmlDeviceGetPowerManagementLimitConstraints, 0, METRIC_POWER_MGMT_LIMIT_MIN, METRIC_POWER_MGMT_LIMIT_MAX),
+    ROW(read_nvmlDeviceGetPowerManagementDefaultLimit, 0, METRIC_POWER_MGMT_LIMIT_DEF),
+    ROW(read_nvmlDeviceGetMaxPcieLinkGeneration, 0, METRIC_PCIE_MAX_LINK_GEN),
+    ROW(read_nvmlDeviceGetMaxPcieLinkWidth, 0, METRIC_PCIE_MAX_LINK_WIDTH),
+    ROW(read_bar1, 1, METRIC_BAR1_TOTAL),
+
+    ROW(read_throughput, NVML_PCIE_UTIL_TX_BYTES, METRIC_PCIE_TX_THROUGHPUT),
+    ROW(read_throughput, NVML_PCIE_UTIL_RX_BYTES, METRIC_PCIE_RX_THROUGHPUT),
+};
+
+/* The last rows are the blocking ones. */
+enum { BLOCKING_ROWS = 2 };
+
+const NvmlRow *nvml_row(size_t i)
+{
+    return i < ARRAY_LEN(rows) ? &rows[i] : NULL;
+}
+
+uint32_t nvml_blocking_rows(void)
+{
+    return BLOCKING_ROWS;
+}
+
+const NvmlRow *nvml_blocking_row(uint32_t which)
+{
+    return &rows[ARRAY_LEN(rows) - BLOCKING_ROWS + which % BLOCKING_ROWS];
+}
+
+/* ---- MIG ---- */
+
+static bool is_of_links(MetricId id)
+{
+    const MetricSource *source = &metric_get(id)->source;
+
+    return source->kind == METRIC_FROM_FIELD && (source->scope > NVML_LINKS_MAX || source->second_id != 0);
+}
+
+bool nvml_mig_hides(MetricId id)
+{
+    switch (id) {
+    case METRIC_GPU_UTIL:
+    case METRIC_MEM_COPY_UTIL:
+    case METRIC_ENC_UTIL:
+    case METRIC_DEC_UTIL:
+    case METRIC_BANKS_REMAP_ROWS_AVAIL_MAX:
+    case METRIC_BANKS_REMAP_ROWS_AVAIL_HIGH:
+    case METRIC_BANKS_REMAP_ROWS_AVAIL_PARTIAL:
+    case METRIC_BANKS_REMAP_ROWS_AVAIL_LOW:
+    case METRIC_BANKS_REMAP_ROWS_AVAIL_NONE:
+    case METRIC_UNCORRECTABLE_REMAPPED_ROWS:
+    case METRIC_CORRECTABLE_REMAPPED_ROWS:
+    case METRIC_ROW_REMAP_FAILURE:
+    case METRIC_ROW_REMAP_PENDING:
+        return true;
+    default:
+        return is_of_links(id);
+    }
+}
+
+Absence nvml_reason(const NvmlGpu *gpu, MetricId id, Absence why)
+{
+    if (why != ABSENCE_NOT_SUPPORTED || !gpu->reading.mig || !nvml_mig_hides(id))
+        return why;
+    return is_of_links(id) && gpu->links == 0 ? why : ABSENCE_MIG_MODE;
+}
+
+/* ---- reading ---- */
+
+static bool row_wanted(const NvmlGpu *gpu, const NvmlRow *row)
+{
+    for (uint32_t i = 0; i < row->count; i++)
+        if (nvml_gpu_wants(gpu, row->metrics[i]))
+            return true;
+    return false;
+}
+
+static void set(NvmlGpu *gpu, MetricId id, NvmlNumber number, uint64_t now)
+{
+    Sample *sample = &gpu->reading.sample[id];
+
+    if (!nvml_gpu_wants(gpu, id))
+        return;
+    if (!number.valid)
+        number.absence = nvml_reason(gpu, id, number.absence);
+    nvml_sample_set(metric_get(id), number, now, sample);
+}
+
+void nvml_row_read(NvmlGpu *gpu, const NvmlRow *row)
+{
+    NvmlNumber numbers[NVML_ROW_METRICS] = {{0}};
+    const nvmlReturn_t answer = row->read(gpu, row->arg, numbers);
+    const Absence why = nvml_gpu_note(gpu, answer);
+    const uint64_t now = nvml_gpu_now(gpu);
+
+    for (uint32_t i = 0; i < row->count; i++)
+        set(gpu, row->metrics[i], answer == NVML_SUCCESS ? numbers[i] : nvml_lacking(why), now);
+}
+
+void nvml_rows_read(NvmlGpu *gpu, MetricPace pace)
+{
+    for (size_t i = 0; i < ARRAY_LEN(rows) && !gpu->target.trouble; i++)
+        if (metric_get(rows[i].metrics[0])->pace == pace && row_wanted(gpu, &rows[i]))
+            nvml_row_read(gpu, &rows[i]);
+}

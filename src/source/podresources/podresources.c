@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asking the kubelet. A tick each second or period looks at the socket's file (one stat): a file that is another one
+ * than before means a new kubelet, which is asked at once on a new connection, whatever becomes of the old one. Two
+ * tables: the one in force and the one that an answer is read into; they change places only where they differ.
+ */
+#include "source/podresources/podresources.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "base/alloc.h"
+#include "base/duration.h"
+#include "base/number.h"
+#include "base/owner.h"
+#include "wire/grpc/client.h"
+
+static const char method_list[] = "/v1.PodResourcesLister/List";
+
+enum {
+    REPLY_BYTES_MAX = 64 * 1024 * 1024,
+    CALLS_MAX = 2,
+    ROWS_KEPT = 4096, /* the memory of a larger table is given back with it */
+    LOG_BURST = 6,
+};
+#define TICK_NS_MAX NS_PER_S
+#define LOG_WINDOW_NS (10 * NS_PER_MIN)
+
+/* Which file the socket was. An inode number alone may be given out again at once. */
+typedef struct SocketFile {
+    dev_t dev;
+    ino_t ino;
+    struct timespec made;
+} SocketFile;
+
+struct PodResources {
+    PodResourcesConfig config;
+    char *socket;
+    char **names;
+    uv_timer_t tick;
+    GrpcClient *client;
+    GrpcCall *call; /* under way, or NULL */
+    SocketFile file;
+    PodResourcesState state;
+    OwnerTable table, spare;
+    size_t pods, odd_ids;
+    uint64_t failures;
+    uint64_t ask_ns;    /* the next call is due */
+    uint64_t answer_ns; /* of the last good answer, 0 for none */
+    LogLimit limit;
+    unsigned open; /* client and timer: freed when both have closed */
+};
+
+static const char *const state_keys[] = {
+    [PODRESOURCES_WAITING] = "waiting",     [PODRESOURCES_OK] = "ok",
+    [PODRESOURCES_NO_SOCKET] = "no_socket", [PODRESOURCES_UNREACHABLE] = "unreachable",
+    [PODRESOURCES_TIMED_OUT] = "timed_out", [PODRESOURCES_BAD_REPLY] = "bad_reply",
+};
+
+/* -- the tables ---------------------------------------------------------------------------------------------------- */
+
+static bool same_row(const Owner *a, const Owner *b)
+{
+    return strcmp(a->device.uuid, b->device.uuid) == 0 && a->device.minor == b->device.minor &&
+           a->device.gpu_instance == b->device.gpu_instance &&
+           a->device.compute_instance == b->device.compute_instance &&
+           strcmp(a->device.replica, b->device.replica) == 0 && strcmp(a->pod, b->pod) == 0 &&
+           strcmp(a->namespace, b->namespace) == 0 && strcmp(a->container, b->container) == 0;
+}
+
+/* Both are sorted (podresources_decode). */
+static bool same_table(const OwnerTable *a, const OwnerTable *b)
+{
+    if (a->len != b->len)
+        return false;
+    for (size_t i = 0; i < a->len; i++) {
+        if (!same_row(&a->at[i], &b->at[i]))
+            return false;
+    }
+    return true;
+}
+
+static void empty(OwnerTable *table)
+{
+    if (table->cap <= ROWS_KEPT) {
+        owner_table_clear(table);
+        return;
+    }
+    owner_table_done(table);
+    owner_table_init(table);
+}
+
+static void tell(const PodResources *pods)
+{
+    if (pods->config.on_table)
+        pods->config.on_table(pods->config.self);
+}
+
+/* Puts the table that was read into force. True where it says something else than the last one. */
+static bool put_in_force(PodResources *pods)
+{
+    bool changed = !same_table(&pods->table, &pods->spare);
+
+    if (changed) {
+        OwnerTable old = pods->table;
+
+        pods->table = pods->spare;
+        pods->spare = old;
+    }
+    empty(&pods->spare);
+    return changed;
+}
+
+static void expire(PodResources *pods, uint64_t now)
+{
+    if (!pods->table.len || pods->state == PODRESOURCES_OK || now - pods->answer_ns <= pods->config.keep_ns)
+        return;
+    log_write(pods->config.log, LOG_LEVEL_WARN,
+              "pods of the GPUs are unknown: no good answer from '%s' for too long, the last one is dropped",
+              pods->socket);
+    empty(&pods->table);
+    pods->pods = pods->odd_ids = 0;
+    tell(pods);
+}
+
+/* -- answers ------------------------------------------------------------------------------------------------------- */
+
+static void log_change(PodResources *pods, LogLevel level, const char *text)
+{
+    uint64_t held = 0;
+
+    if (!log_limit(&pods->limit, uv_hrtime(), &held))
+        return;
+    if (held)
+        log_write(pods->config.log, level, "pod-resources: %s (%llu messages like this were held back)", text,
+                  (unsigned long long)held);
+    else
+        log_write(pods->config.log, level, "pod-resources: %s", text);
+}
+
+static void fail(PodResources *pods, PodResourcesState state, const char *text)
+{
+    bool changed = pods->state != state;
+
+    pods->failures++;
+    pods->state = state;
+    if (changed)
+        log_change(pods, state == PODRESOURCES_NO_SOCKET ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, text);
+}
+
+static void succeed(PodResources *pods, size_t pod_count, size_t odd_ids)
+{
+    bool changed = pods->state != PODRESOURCES_OK;
+    char text[128];
+
+    if (odd_ids && odd_ids != pods->odd_ids) {
+        (void)snprintf(text, sizeof(text), "%zu device ids of an unknown form are left out", odd_ids);
+        log_change(pods, LOG_LEVEL_WARN, text);
+    }
+    pods->state = PODRESOURCES_OK;
+    pods->answer_ns = uv_hrtime();
+    pods->pods = pod_count;
+    pods->odd_ids = odd_ids;
+    if (changed) {
+        (void)snprintf(text, sizeof(text), "the kubelet answers: %zu pods with devices", pod_count);
+        log_change(pods, LOG_LEVEL_INFO, text);
+    }
+}
+
+static PodResourcesState state_of(const GrpcReply *reply)
+{
+    switch (reply->outcome) {
+    case GRPC_NO_SOCKET:
+        return PODRESOURCES_NO_SOCKET;
+    case GRPC_UNREACHABLE:
+        return PODRESOURCES_UNREACHABLE;
+    case GRPC_TIMED_OUT:
+        return PODRESOURCES_TIMED_OUT;
+    case GRPC_ANSWERED:
+        if (reply->status == GRPC_DEADLINE_EXCEEDED)
+            return PODRESOURCES_TIMED_OUT;
+        /* RESOURCE_EXHAUSTED is the kubelet's rate limit */
+        if (reply->status == GRPC_UNAVAILABLE || reply->status == GRPC_RESOURCE_EXHAUSTED)
+            return PODRESOURCES_UNREACHABLE;
+        return PODRESOURCES_BAD_REPLY;
+    default:
+        return PODRESOURCES_BAD_REPLY;
+    }
+}
+
+static void on_reply(void *self, const GrpcReply *reply)
+{
+    PodResources *pods = self;
+    size_t pod_count = 0, odd_ids = 0;
+    Err err = {0};
+
+    pods->call = NULL;
+    if (reply->outcome != GRPC_ANSWERED || reply->status != GRPC_OK) {
+        fail(pods, state_of(reply), reply->text);
+        return;
+    }
+    if (podresources_decode(reply->bytes, reply->len, &pods->config, &pods->spare, &pod_count, &odd_ids, &err) < 0) {
+        empty(&pods->spare);
+        fail(pods, PODRESOURCES_BAD_REPLY, err.text);
+        return;
+    }
+    succeed(pods, pod_count, odd_ids);
+    if (put_in_force(pods))
+        tell(pods);
+}
+
+/* -- asking -------------------------------------------------------------------------------------------------------- */
+
+static void ask(PodResources *pods)
+{
+    Err err = {0};
+
+    if (grpc_client_call(pods->client, method_list, NULL, 0, pods->config.timeout_ns, on_reply, pods, &pods->call,
+                         &err) < 0)
+        fail(pods, PODRESOURCES_UNREACHABLE, err.text);
+}
+
+/* Looks at the socket's file. True where it is there and another one than before. */
+static bool replaced(PodResources *pods)
+{
+    struct stat stat_now;
+    SocketFile file = {0};
+    bool other;
+
+    if (stat(pods->socket, &stat_now) < 0)
+        return false;
+    file.dev = stat_now.st_dev;
+    file.ino = stat_now.st_ino;
+    file.made = stat_now.st_ctim;
+    other = file.dev != pods->file.dev || file.ino != pods->file.ino || file.made.tv_sec != pods->file.made.tv_sec ||
+            file.made.tv_nsec != pods->file.made.tv_nsec;
+    pods->file = file;
+    return other;
+}
+
+static void on_tick(uv_timer_t *tick)
+{
+    PodResources *pods = tick->data;
+    uint64_t now = uv_hrtime();
+
+    if (replaced(pods)) {
+        if (pods->call)
+            grpc_call_cancel(TAKE(pods->call));
+        grpc_client_reset(pods->client);
+        pods->ask_ns = now;
+    }
+    if (!pods->call && now >= pods->ask_ns) {
+        pods->ask_ns = now + pods->config.period_ns;
+        ask(pods);
+    }
+    expire(pods, now);
+}
+
+/* -- the header's functions ---------------------------------------------------------------------------------------- */
+
+static void copy_config(PodResources *pods, const PodResourcesConfig *config)
+{
+    pods->config = *config;
+    pods->socket = xstrdup(config->socket);
+    pods->config.socket = pods->socket;
+    pods->names = xcalloc(config->resource_name_count, sizeof(*pods->names));
+    for (size_t i = 0; i < config->resource_name_count; i++)
+        pods->names[i] = xstrdup(config->resource_names[i]);
+    pods->config.resource_names = (const char *const *)pods->names;
+    pods->config.reply_bytes = number_min_u64(config->reply_bytes, REPLY_BYTES_MAX);
+}
+
+static void pods_free(PodResources *pods)
+{
+    owner_table_done(&pods->table);
+    owner_table_done(&pods->spare);
+    for (size_t i = 0; pods->names && i < pods->config.resource_name_count; i++)
+        free(pods->names[i]);
+    free(pods->names);
+    free(pods->socket);
+    free(pods);
+}
+OWNER_POINTER(PodResources, pods_free);
+
+int podresources_new(uv_loop_t *loop, const PodResourcesConfig *config, PodResources **ret, Err *err)
+{
+    CLEANUP(pods_free_at) PodResources *pods = xcalloc(1, sizeof(*pods));
+    uint64_t tick_ns = number_min_u64(config->period_ns, TICK_NS_MAX), tick_ms = number_max_u64(tick_ns / NS_PER_MS, 1);
+    GrpcClientConfig client = {.socket = config->socket,
+                               .reply_bytes = number_min_u64(config->reply_bytes, REPLY_BYTES_MAX),
+                               .calls_max = CALLS_MAX,
+                               .repeatable = true,
+                               .backoff_min_ns = tick_ns / 2,
+                               .backoff_max_ns = tick_ns / 2};
+    int rc;
+
+    owner_table_init(&pods->table);
+    owner_table_init(&pods->spare);
+    copy_config(pods, config);
+    pods->limit = (LogLimit){.window_ns = LOG_WINDOW_NS, .burst = LOG_BURST};
+    rc = grpc_client_new(loop, &client, &pods->client, err);
+    if (rc < 0)
+        return err_add(err, "pod-resources");
+    uv_timer_init(loop, &pods->tick); /* cannot fail */
+    pods->tick.data = pods;
+    pods->open = 2;
+    uv_timer_start(&pods->tick, on_tick, 0, tick_ms);
+    *ret = TAKE(pods);
+    return 0;
+}
+
+static void on_part_closed(void *self)
+{
+    PodResources *pods = self;
+
+    if (!--pods->open)
+        pods_free(pods);
+}
+
+static void on_tick_closed(uv_handle_t *handle)
+{
+    on_part_closed(handle->data);
+}
+
+void podresources_close(PodResources *pods)
+{
+    grpc_client_close(pods->client, on_part_closed, pods);
+    uv_close((uv_handle_t *)&pods->tick, on_tick_closed);
+}
+
+const OwnerTable *podresources_table(const PodResources *pods)
+{
+    return &pods->table;
+}
+
+PodResourcesState podresources_state(const PodResources *pods)
+{
+    return pods->state;
+}
+
+const char *podresources_state_key(PodResourcesState state)
+{
+    return state < ARRAY_LEN(state_keys) ? state_keys[state] : "?";
+}
+
+void podresources_counts(const PodResources *pods, uint64_t *ret_age_ns, uint64_t *ret_failures, size_t *ret_pods)
+{
+    *ret_age_ns = pods->answer_ns ? uv_hrtime() - pods->answer_ns : UINT64_MAX;
+    *ret_failures = pods->failures;
+    *ret_pods = pods->pods;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Which pod has which device, from the kubelet's pod-resources socket (v1, gRPC over one kept connection). Asked every
+ * `period`; a failed or slow answer leaves the last table in force until it is `keep` old, and is counted. A socket
+ * that was made anew (a kubelet that restarted) is asked within a second, whatever becomes of a call to the old one. On
+ * the loop's thread; nothing blocks.
+ */
+
+#include <uv.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "model/owner.h"
+
+typedef struct PodResourcesConfig {
+    const char *socket;                /* /var/lib/kubelet/pod-resources/kubelet.sock */
+    const char *const *resource_names; /* besides nvidia.com/gpu and nvidia.com/mig-*; "nvidia.com/gpu.shared" */
+    size_t resource_name_count;
+    uint64_t period_ns;  /* 5 s */
+    uint64_t timeout_ns; /* of one call, 5 s */
+    uint64_t keep_ns;    /* 60 s */
+    size_t reply_bytes;  /* 64 MiB at most */
+    const Log *log;
+    void (*on_table)(void *self); /* another table is in force, or it went for its age; may be NULL */
+    void *self;
+} PodResourcesConfig;
+
+typedef enum PodResourcesState {
+    PODRESOURCES_WAITING, /* no answer yet */
+    PODRESOURCES_OK,
+    PODRESOURCES_NO_SOCKET,
+    PODRESOURCES_UNREACHABLE, /* refused, closed, or the kubelet's restart is not over */
+    PODRESOURCES_TIMED_OUT,
+    PODRESOURCES_BAD_REPLY,
+} PodResourcesState;
+
+typedef struct PodResources PodResources;
+
+int podresources_new(uv_loop_t *loop, const PodResourcesConfig *config, PodResources **ret, Err *err);
+void podresources_close(PodResources *pods); /* frees it when the loop has closed its handles */
+/* The last table, empty once it is too old; sorted by device, then namespace, pod and container, without doubles.
+ * Valid until the loop turns. */
+const OwnerTable *podresources_table(const PodResources *pods);
+PodResourcesState podresources_state(const PodResources *pods);
+const char *podresources_state_key(PodResourcesState state); /* "ok", "no_socket", ... */
+/* Age of the last good answer (UINT64_MAX: none yet), calls that failed, pods that hold a device in the last answer. */
+void podresources_counts(const PodResources *pods, uint64_t *ret_age_ns, uint64_t *ret_failures, size_t *ret_pods);
+
+/* Decodes one ListPodResourcesResponse (protobuf) into `table`: devices of the resource names that count. -EBADMSG
+ * where it is damaged, -E2BIG where it names more than 65,536 devices or would take more than 48 MiB to read; the table
+ * is empty then. Device ids that cannot be understood are left out and counted. *ret_pods counts those that hold a
+ * device. */
+int podresources_decode(const uint8_t *bytes, size_t len, const PodResourcesConfig *config, OwnerTable *table,
+                        size_t *ret_pods, size_t *ret_odd_ids, Err *err);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What a sampler does: keeps the driver up (or lets go of it, as asked), samples the GPUs that the board says are its
+ * own, at the plan's paces, until its agent is gone. One thread; nothing is allocated in a pass.
+ */
+
+#include "base/err.h"
+#include "source/board/board.h"
+#include "source/sampler/protocol.h"
+
+typedef struct Child Child;
+
+/* Receives the hello on `fd`, maps the board, answers. -errno; -EPROTO where the agent speaks another version. */
+int child_greet(int fd, Child **ret_child, Err *err);
+/* Samples until the other end of the socket is closed, then lets go of the driver. */
+void child_run(Child *child);
+void child_free(Child *child);

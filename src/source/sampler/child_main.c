@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stoker-sampler: the process that talks to the driver, and the only one that may hang. Started by the agent, or by
+ * systemd for a connection of the agent's; see protocol.h. SIGTERM ends it as it ends any program: there is nothing to
+ * put in order that the kernel does not.
+ */
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/owner.h"
+#include "source/sampler/child.h"
+
+OWNER_POINTER(Child, child_free);
+
+/* Whatever the agent had open when it started us, beside the standard streams and the socket. */
+static void close_inherited(void)
+{
+    if (close_range(SAMPLER_FD + 1, ~0U, 0) == 0)
+        return;
+    for (int fd = SAMPLER_FD + 1; fd < (int)sysconf(_SC_OPEN_MAX); fd++)
+        close(fd);
+}
+
+static void settle_signals(void)
+{
+    sigset_t none;
+
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* A sampler that the agent started itself ends with it. What systemd starts has systemd as its parent. */
+static void end_with_parent(void)
+{
+    if (getenv("LISTEN_FDS"))
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+static int run(Err *err)
+{
+    CLEANUP(child_free_at) Child *child = NULL;
+
+    TRY(child_greet(SAMPLER_FD, &child, err));
+    child_run(child);
+    return 0;
+}
+
+int main(void)
+{
+    Err err = {0};
+
+    close_inherited();
+    settle_signals();
+    end_with_parent();
+    prctl(PR_SET_NAME, "stoker-sampler");
+    if (run(&err) < 0) {
+        if (err.code == -EPIPE)
+            return EXIT_SUCCESS;
+        fprintf(stderr, "stoker-sampler: %s. This program is started by 'stoker agent'.\n", err.text);
+        return 3;
+    }
+    return EXIT_SUCCESS;
+}

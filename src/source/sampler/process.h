@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * One sampler's process, ours or one that systemd made for us: its birth, its pid and its end. Signals go only to a
+ * child of ours that was not reaped yet, or to one whose pid the kernel told us, through its pidfd, and whose user is
+ * ours. For processes.c alone; no loop in here.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/subproc.h"
+#include "source/sampler/protocol.h"
+
+typedef struct Process {
+    bool used;
+    bool foreign; /* not our child */
+    Subproc child;
+    pid_t pid;  /* 0: unknown */
+    int pid_fd; /* of a foreign one; -1 */
+    bool may_kill;
+} Process;
+
+/* An unused one. */
+void process_init(Process *process);
+
+/* Starts `program`; *ret_fd is our end of its socket. -errno. */
+int process_start(Process *process, const char *program, int *ret_fd, Err *err);
+/* Connects to `path`. -errno; -EAGAIN where too many wait there already. */
+int process_connect(Process *process, const char *path, int *ret_fd, Err *err);
+
+/* Sends the hello and the board. -errno. */
+int process_greet(int fd, const SamplerHello *hello, int board_fd, Err *err);
+
+/* Reads its reply, if there is one: 0, -EAGAIN, -EPIPE where it is gone, -EPROTO where it makes no sense. A foreign
+ * process is known by its pid from then on. */
+int process_hear(Process *process, int fd, Err *err);
+
+void process_kill(Process *process);
+/* Whether it has ended; a child is reaped. `open`: its socket is, the only sign of life of one without a pid. */
+bool process_gone(Process *process, bool open);
+void process_done(Process *process);

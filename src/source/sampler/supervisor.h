@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The agent's side of the samplers: which process samples which GPU, and what happens when one does not answer. A state
+ * machine over the board: supervisor_turn looks at the clocks and the board and acts through SupervisorOps, so that a
+ * test drives it with made-up processes and times. It never blocks. Owned by the agent's loop; one thread.
+ *
+ * The rules:
+ * - All healthy GPUs share one sampler. It is started at once and again whenever it dies, with exponential delays.
+ * - A call in progress for longer than its deadline makes its GPU HUNG. That sampler keeps this GPU alone (it may come
+ *   back: then it is the GPU's own sampler); all its other GPUs go to a fresh sampler in the same turn.
+ * - After `kill_after` the stuck sampler gets SIGKILL; if it has not ended `abandon_after` later it is ABANDONED: named
+ *   with its kernel wait channel, counted, never waited for; its slot stays taken until the process is gone.
+ * - A hung GPU is tried again by a sampler of its own after 1, 2, 4 ... `retry_max` s. One that was sampled without a
+ *   missed deadline for `rejoin_after` goes back to the shared sampler.
+ * - While three samplers that never ended were left behind by a GPU (or by the driver as a whole), it is not tried
+ *   until one of them ends. A GPU in whose calls the shared sampler ends twice in a row is isolated too.
+ * - A sampler that does not beat (stopped, or hung outside a call) is treated as hung without a GPU: killed, replaced.
+ * - The init of a sampler that attaches to all GPUs hangs: the next one does not attach, and is started at once.
+ * - Any other call about no one GPU (init, enumeration) that misses its deadline hangs the driver as a whole: all GPUs
+ * of that sampler are HUNG.
+ * - Released: every sampler lets go of the driver (it sees Board.release_until_ns) and the GPUs are RELEASED until the
+ *   time is over. Hung ones stay HUNG and are not tried meanwhile.
+ * - Deadlines do not count while the agent itself was not running for more than `beat_ns` (a stopped container).
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "model/node.h"
+#include "source/board/board.h"
+#include "source/sampler/protocol.h"
+
+typedef struct SupervisorLimits {
+    uint64_t call_ns;      /* deadline of a driver call; 500 ms */
+    uint64_t attach_ns;    /* of calls that wake a GPU or the driver up (init, first handle); 3 s */
+    uint64_t beat_ns;      /* a sampler that shows no sign of life for so long is stopped; 2 s */
+    uint64_t kill_ns;      /* after its deadline a stuck call is given so long before SIGKILL; 5 s */
+    uint64_t abandon_ns;   /* after SIGKILL a process is given so long to end; 2 s */
+    uint64_t retry_max_ns; /* longest delay between tries of a hung GPU or a failing sampler; 60 s */
+    uint64_t rejoin_ns;    /* a GPU with a sampler of its own goes back to the others after so long; 60 s */
+} SupervisorLimits;
+
+extern const SupervisorLimits supervisor_default_limits;
+
+/* What the state machine does to the world. `self` is the caller's. Instants are kernel monotonic nanoseconds. */
+typedef struct SupervisorOps {
+    uint64_t (*now_ns)(void *self);
+    /* Starts a sampler with this hello (slot and no_attach are set); it runs when its end of the socket is open.
+     * *ret_pid may be 0 where it is told later (supervisor_told_pid). -errno. */
+    int (*start)(void *self, const SamplerHello *hello, pid_t *ret_pid, Err *err);
+    void (*kill)(void *self, uint32_t slot, pid_t pid);              /* SIGKILL; must not wait */
+    bool (*gone)(void *self, uint32_t slot, pid_t pid);              /* whether the process has ended (and reap it) */
+    void (*forget)(void *self, uint32_t slot);                       /* close what `start` opened for it */
+    void (*wchan)(void *self, pid_t pid, char text[NODE_WCHAN_CAP]); /* kernel wait channel, "" where unknown */
+    void (*log)(void *self, int level, const char *text);            /* LogLevel; a whole sentence */
+} SupervisorOps;
+
+typedef struct Supervisor Supervisor;
+
+/* `board` is borrowed. No process is started before the first turn. */
+Supervisor *supervisor_new(Board *board, const SupervisorLimits *limits, const SupervisorOps *ops, void *self,
+                           const char *library);
+void supervisor_free(Supervisor *supervisor);
+
+/* Look and act. To be called every 50 ms or so, and at once when a sampler's socket closed. */
+void supervisor_turn(Supervisor *supervisor);
+
+/* A sampler in `slot` told its pid (SamplerReply), or its socket was closed. */
+void supervisor_told_pid(Supervisor *supervisor, uint32_t slot, pid_t pid);
+void supervisor_closed(Supervisor *supervisor, uint32_t slot);
+
+/* The GPUs on the PCI bus, as of now: makes entries of the board for new ones and marks the others GONE. Called at
+ * start (before the first turn) and at every scan. Addresses that only the driver knows are added from what samplers
+ * found. */
+void supervisor_set_bus(Supervisor *supervisor, const PciAddress *gpus, size_t count);
+
+/* Let go of the driver until the agent's monotonic instant `until_ns`; 0 takes it up again at once. */
+void supervisor_release(Supervisor *supervisor, uint64_t until_ns);
+
+/* Ask all samplers to end (close of the socket, then SIGKILL after 500 ms); to be called every 50 ms or so until true:
+ * none is left but abandoned ones. */
+bool supervisor_stop(Supervisor *supervisor);
+
+/* Fills the supervisor's part of a view: per board GPU `i` its state, why, own_sampler, missed_calls (state instants in
+ * the agent's clock); the samplers; counts. `gpus` is indexed as Board.gpus, `count` entries. */
+void supervisor_view_gpus(const Supervisor *supervisor, NodeGpu *gpus, size_t count);
+size_t supervisor_view_samplers(const Supervisor *supervisor, NodeSampler samplers[NODE_SAMPLERS_MAX]);
+void supervisor_counts(const Supervisor *supervisor, uint64_t *ret_started, uint64_t *ret_abandoned);
+/* Why the driver as a whole cannot be used, "" where it can. */
+const char *supervisor_driver_why(const Supervisor *supervisor);
+/* GPUs the driver counts, as the newest sampler found; 0 before. */
+uint32_t supervisor_found(const Supervisor *supervisor);

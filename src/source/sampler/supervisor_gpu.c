@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each GPU: who samples it, whether it needs a sampler of its own, and the state that it is shown in. */
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "source/sampler/supervisor_inside.h"
+
+#define FIRST_DELAY_NS NS_PER_S
+#define CALM_NS (5 * NS_PER_S)
+
+static void name_of(const Supervisor *s, uint32_t gpu, char text[PCI_TEXT_CAP])
+{
+    pci_format(s->gpus[gpu].pci, PCI_FORM_NVML, text);
+}
+
+/* ---- owners ---- */
+
+void supervisor_gpu_give(Supervisor *s, uint32_t gpu, uint32_t slot)
+{
+    BoardGpu *board = &s->board->gpus[gpu];
+
+    if (slot != NO_SLOT)
+        atomic_store(&board->outcome, BOARD_NOT_TRIED);
+    s->gpus[gpu].slot = slot;
+    if (slot != NO_SLOT)
+        s->gpus[gpu].last = slot;
+    atomic_store(&board->owner, slot == NO_SLOT ? (uint16_t)BOARD_NOBODY : (uint16_t)slot);
+}
+
+void supervisor_gpus_take(Supervisor *s, uint32_t slot, uint32_t but)
+{
+    for (uint32_t i = 0; i < s->gpu_count; i++)
+        if (s->gpus[i].slot == slot && i != but)
+            supervisor_gpu_give(s, i, NO_SLOT);
+}
+
+/* ---- trouble ---- */
+
+void supervisor_gpu_isolate(Supervisor *s, uint32_t gpu)
+{
+    Gpu *g = &s->gpus[gpu];
+
+    if (!g->isolated)
+        g->delay_ns = FIRST_DELAY_NS;
+    g->isolated = true;
+    g->good_ns = 0;
+}
+
+void supervisor_gpu_retry_later(Supervisor *s, uint32_t gpu)
+{
+    Gpu *g = &s->gpus[gpu];
+    uint64_t delay = g->delay_ns < s->limits.retry_max_ns ? g->delay_ns : s->limits.retry_max_ns;
+
+    g->retry_ns = s->now_ns + delay;
+    g->delay_ns = 2 * delay;
+    g->good_ns = 0;
+}
+
+void supervisor_gpu_miss(Supervisor *s, uint32_t gpu, const Miss *miss)
+{
+    Gpu *g = &s->gpus[gpu];
+    bool about_it = s->slots[miss->slot].miss_gpu == gpu;
+    char name[PCI_TEXT_CAP];
+
+    if (about_it) {
+        g->missed_calls++;
+        name_of(s, gpu, name);
+        supervisor_say(s, g->isolated ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN, "GPU %s hangs: %s does not return.", name,
+                       supervisor_function_text(miss->function));
+        supervisor_gpu_isolate(s, gpu);
+    }
+    g->miss = *miss;
+    g->hung = true;
+    g->good_ns = 0;
+    atomic_store(&s->board->gpus[gpu].outcome, BOARD_NOT_TRIED);
+}
+
+bool supervisor_gpus_in_trouble(const Supervisor *s)
+{
+    for (uint32_t i = 0; i < s->gpu_count; i++)
+        if (!s->gpus[i].gone && (s->gpus[i].isolated || s->gpus[i].hung))
+            return true;
+    return s->driver_hung;
+}
+
+bool supervisor_gpus_need_shared(const Supervisor *s)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < s->gpu_count; i++) {
+        if (!s->gpus[i].gone && !s->gpus[i].isolated)
+            return true;
+        any |= !s->gpus[i].gone;
+    }
+    return !any; /* it finds GPUs that are not on the bus, and the driver's condition */
+}
+
+/* ---- which there are ---- */
+
+static uint32_t find(const Supervisor *s, PciAddress pci)
+{
+    for (uint32_t i = 0; i < s->gpu_count; i++)
+        if (pci_compare(s->gpus[i].pci, pci) == 0)
+            return i;
+    return NO_GPU;
+}
+
+static uint32_t add(Supervisor *s, PciAddress pci)
+{
+    uint32_t at = s->gpu_count;
+
+    if (at == NODE_GPUS_MAX) {
+        if (!s->gpus_full)
+            supervisor_say(s, LOG_LEVEL_WARN, "There are more than %d GPUs; the others are not sampled.",
+                           NODE_GPUS_MAX);
+        s->gpus_full = true;
+        return NO_GPU;
+    }
+    s->gpus[at] = (Gpu){.pci = pci, .slot = NO_SLOT, .last = NO_SLOT, .state = GPU_STARTING, .since_ns = s->now_ns};
+    s->board->gpus[at].pci = pci;
+    atomic_store(&s->board->gpus[at].owner, (uint16_t)BOARD_NOBODY);
+    s->gpu_count = at + 1;
+    atomic_store_explicit(&s->board->gpu_count, at + 1, memory_order_release);
+    return at;
+}
+
+/* How loud a change is: what is as expected, what flaps and what was said before is for those who look closely. */
+static LogLevel level_of(const Supervisor *s, const Gpu *g, GpuState state)
+{
+    if (state == GPU_STARTING || state == GPU_RELEASED || (state == GPU_HUNG && g->isolated))
+        return LOG_LEVEL_DEBUG;
+    if (state == GPU_UP && s->now_ns - g->since_ns < CALM_NS)
+        return LOG_LEVEL_DEBUG;
+    return LOG_LEVEL_INFO;
+}
+
+static void set_state(Supervisor *s, uint32_t gpu, GpuState state)
+{
+    Gpu *g = &s->gpus[gpu];
+    char name[PCI_TEXT_CAP];
+
+    if (g->state == state)
+        return;
+    name_of(s, gpu, name);
+    supervisor_say(s, level_of(s, g, state), "GPU %s: %s.", name, gpu_state_text(state));
+    g->state = state;
+    g->since_ns = s->now_ns;
+}
+
+static void go(Supervisor *s, uint32_t gpu)
+{
+    Gpu *g = &s->gpus[gpu];
+    uint32_t slot = g->slot;
+
+    g->gone = true;
+    g->isolated = g->hung = false;
+    g->good_ns = 0;
+    supervisor_gpu_give(s, gpu, NO_SLOT);
+    if (slot != NO_SLOT && s->slots[slot].solo == gpu)
+        supervisor_slot_end(s, slot);
+    set_state(s, gpu, GPU_GONE);
+}
+
+static void come_back(Supervisor *s, uint32_t gpu)
+{
+    s->gpus[gpu].gone = false;
+    supervisor_slots_forgive(s, gpu);
+    set_state(s, gpu, GPU_STARTING);
+}
+
+static bool listed(PciAddress pci, const PciAddress *gpus, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (pci_compare(pci, gpus[i]) == 0)
+            return true;
+    return false;
+}
+
+void supervisor_set_bus(Supervisor *s, const PciAddress *gpus, size_t count)
+{
+    s->now_ns = s->ops->now_ns(s->self);
+    for (uint32_t i = 0; i < s->gpu_count; i++) {
+        bool is_there = listed(s->gpus[i].pci, gpus, count);
+
+        if (s->gpus[i].gone && is_there)
+            come_back(s, i);
+        else if (!s->gpus[i].gone && s->gpus[i].on_bus && !is_there)
+            go(s, i);
+    }
+    for (size_t k = 0; k < count; k++) {
+        uint32_t at = find(s, gpus[k]);
+
+        if (at == NO_GPU)
+            at = add(s, gpus[k]);
+        if (at != NO_GPU)
+            s->gpus[at].on_bus = true;
+    }
+}
+
+/* What the sampler in this slot found. Its order says whether it is news. */
+void supervisor_gpus_find(Supervisor *s, uint32_t slot)
+{
+    const BoardSampler *board = &s->board->samplers[slot];
+    uint32_t turn = atomic_load(&board->found_turn);
+    BoardFound found;
+
+    if (turn == s->slots[slot].found_turn || s->slots[slot].order < s->found_order || !board_copy_found(board, &found))
+        return;
+    s->slots[slot].found_turn = turn;
+    s->found_order = s->slots[slot].order;
+    s->found = found.count;
+    for (uint32_t i = 0; i < found.len; i++)
+        if (found.gpus[i].device <= 31 && found.gpus[i].function <= 7 && find(s, found.gpus[i]) == NO_GPU)
+            add(s, found.gpus[i]);
+}
+
+/* ---- states ---- */
+
+static GpuState state_of_outcome(const Gpu *g, uint32_t outcome)
+{
+    switch (outcome) {
+    case BOARD_NOT_TRIED: /* by this sampler: what was before goes on, except that it is no longer hung */
+        return g->state == GPU_HUNG || g->state == GPU_RELEASED || g->state == GPU_NO_DRIVER || g->state == GPU_FAILED
+                   ? GPU_STARTING
+                   : g->state;
+    case BOARD_FINE:
+        return GPU_UP;
+    case BOARD_LOST:
+    case BOARD_RESET_REQUIRED:
+        return GPU_LOST;
+    case BOARD_NOT_FOUND:
+        return g->on_bus ? GPU_MISSING : GPU_GONE;
+    default:
+        return GPU_FAILED;
+    }
+}
+
+static bool driver_is_bad(const Supervisor *s, uint32_t slot)
+{
+    uint32_t driver = atomic_load(&s->board->samplers[slot].driver);
+
+    return driver == BOARD_DRIVER_NO_LIBRARY || driver == BOARD_DRIVER_INIT_FAILED;
+}
+
+static GpuState judge(const Supervisor *s, const Gpu *g, uint32_t outcome)
+{
+    if (g->gone)
+        return GPU_GONE;
+    if (g->hung)
+        return GPU_HUNG;
+    if (s->released)
+        return GPU_RELEASED;
+    if (g->slot == NO_SLOT) {
+        bool waits = g->isolated || (s->shared == NO_SLOT && s->shared_ns > s->now_ns);
+
+        return waits && g->state != GPU_NO_DRIVER ? GPU_FAILED : g->state;
+    }
+    if (driver_is_bad(s, g->slot))
+        return GPU_NO_DRIVER;
+    return state_of_outcome(g, outcome);
+}
+
+void supervisor_gpus_judge(Supervisor *s)
+{
+    for (uint32_t i = 0; i < s->gpu_count; i++) {
+        Gpu *g = &s->gpus[i];
+        uint32_t outcome = atomic_load(&s->board->gpus[i].outcome);
+        bool alive = g->slot != NO_SLOT && slot_alive(&s->slots[g->slot]);
+
+        if (alive && (outcome != BOARD_NOT_TRIED || driver_is_bad(s, g->slot))) {
+            g->hung = false;
+            if (g->isolated && g->good_ns == 0)
+                g->good_ns = s->now_ns;
+        }
+        set_state(s, i, judge(s, g, outcome));
+        if (g->state == GPU_NO_DRIVER)
+            atomic_store(&s->board->gpus[i].outcome, BOARD_NOT_TRIED);
+    }
+}
+
+void supervisor_gpus_forget_passes(Supervisor *s)
+{
+    for (uint32_t i = 0; i < s->gpu_count; i++)
+        if (!s->gpus[i].hung)
+            atomic_store(&s->board->gpus[i].outcome, BOARD_NOT_TRIED);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The supervisor's inside, for the supervisor_*.c files alone: what it knows of each sampler and each GPU, and the
+ * steps that these files take from each other. It keeps its own copy of everything it ever wrote on the board; what
+ * samplers write there is looked at, never believed.
+ */
+
+#include "base/attribute.h"
+#include "base/log.h"
+#include "source/sampler/supervisor.h"
+
+#define NO_SLOT UINT32_MAX
+#define NO_GPU UINT32_MAX
+
+enum {
+    SLOTS_RESERVED = 4, /* free slots that tries of hung GPUs leave to the shared sampler, and one per GPU it has */
+    STUCK_MAX = 3,      /* samplers that never ended: with so many, a GPU (or the driver) is not tried again */
+};
+
+/* A driver call that missed its deadline. */
+typedef struct Miss {
+    uint32_t slot;
+    uint64_t order;    /* of the slot's sampler: a later one in the same slot is another */
+    uint64_t start_ns; /* kernel instant; 0: it was no call, the sampler gave no sign of life */
+    uint32_t function;
+} Miss;
+
+typedef struct Slot {
+    SamplerState state;
+    uint64_t since_ns; /* of the state; all instants here are the kernel's */
+    pid_t pid;
+    uint64_t order; /* which start this was, from 1 */
+    uint64_t started_ns;
+    uint64_t ending_ns;  /* when it was asked to end; 0: it was not */
+    bool closed;         /* its socket is */
+    bool attaches;       /* its init wakes every GPU up */
+    uint32_t solo;       /* the GPU whose own sampler it is, or NO_GPU */
+    bool forgiven;       /* an abandoned one that no longer counts against its GPU */
+    uint64_t beat_ns;    /* as last seen */
+    uint64_t life_ns;    /* last sign of life */
+    uint64_t call_ns;    /* BoardSampler.call_start_ns of the call that it is stuck in */
+    Miss miss;           /* that call */
+    uint32_t miss_gpu;   /* whose, or NO_GPU */
+    uint32_t found_turn; /* BoardSampler.found_turn of what was taken */
+    char wchan[NODE_WCHAN_CAP];
+} Slot;
+
+typedef struct Gpu {
+    PciAddress pci;
+    uint32_t slot; /* owner, or NO_SLOT */
+    uint32_t last; /* the last one that owned it */
+    GpuState state;
+    uint64_t since_ns;
+    bool on_bus;   /* a scan has seen it at least once; others are known from the driver alone */
+    bool gone;     /* the last scan did not */
+    bool isolated; /* has or gets a sampler of its own */
+    bool hung;     /* a call about it missed its deadline, and no pass was completed since */
+    Miss miss;
+    uint64_t retry_ns; /* isolated, without a sampler: when to try */
+    uint64_t delay_ns; /* the next delay */
+    uint64_t good_ns;  /* isolated: first pass after the trouble; 0 not yet */
+    uint64_t missed_calls;
+} Gpu;
+
+struct Supervisor {
+    Board *board;
+    SupervisorLimits limits;
+    const SupervisorOps *ops;
+    void *self;
+    char library[SAMPLER_LIBRARY_CAP];
+
+    uint64_t now_ns, looked_ns; /* of this turn, of the last look at the samplers */
+    uint64_t resumed_ns;        /* when we last went on after a long stop of our own */
+    Slot slots[NODE_SAMPLERS_MAX];
+    Gpu gpus[NODE_GPUS_MAX];
+    uint32_t gpu_count;
+    bool gpus_full; /* said so */
+
+    uint32_t shared;    /* slot of the shared sampler, or NO_SLOT */
+    uint64_t shared_ns; /* when it may be started again */
+    uint32_t fails;     /* times in a row that it failed */
+    uint32_t crash_gpu; /* the GPU in whose call the last one ended, or NO_GPU */
+    bool attach_hung;   /* an init that attaches missed its deadline: no more of that */
+    bool driver_hung;   /* a call about no one GPU missed its deadline */
+    Miss driver_miss;
+
+    bool stopping, released;
+    uint64_t release_until_ns; /* of the agent's clock */
+    uint64_t started, abandoned, found_order;
+    uint32_t found;
+    char start_why[NODE_WHY_CAP], driver_why[NODE_WHY_CAP];
+};
+
+/* supervisor_slot.c */
+uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo); /* NO_SLOT where that failed: start_why */
+void supervisor_slot_look(Supervisor *s, uint32_t at);
+void supervisor_slot_end(Supervisor *s, uint32_t at);        /* asks it to end */
+void supervisor_slots_forgive(Supervisor *s, uint32_t solo); /* its abandoned samplers no longer count */
+uint32_t supervisor_slots_stuck(const Supervisor *s, uint32_t solo);
+static inline bool slot_alive(const Slot *slot) /* may sample */
+{
+    return slot->ending_ns == 0 && (slot->state == SAMPLER_STARTING || slot->state == SAMPLER_RUNNING);
+}
+
+/* supervisor_gpu.c */
+void supervisor_gpu_give(Supervisor *s, uint32_t gpu, uint32_t slot); /* NO_SLOT takes it away */
+void supervisor_gpu_miss(Supervisor *s, uint32_t gpu, const Miss *miss);
+void supervisor_gpu_isolate(Supervisor *s, uint32_t gpu);
+void supervisor_gpu_retry_later(Supervisor *s, uint32_t gpu);
+void supervisor_gpus_take(Supervisor *s, uint32_t slot, uint32_t but);
+void supervisor_gpus_find(Supervisor *s, uint32_t slot);
+void supervisor_gpus_judge(Supervisor *s);
+void supervisor_gpus_forget_passes(Supervisor *s);
+bool supervisor_gpus_need_shared(const Supervisor *s);
+bool supervisor_gpus_in_trouble(const Supervisor *s);
+
+/* supervisor.c */
+void supervisor_shared_failed(Supervisor *s, uint64_t ran_ns);
+
+/* supervisor_text.c */
+const char *supervisor_function_text(uint32_t function);
+void supervisor_driver_text(Supervisor *s);
+void supervisor_say(Supervisor *s, LogLevel level, const char *fmt, ...) PRINTF_LIKE(3, 4);

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of one sampler, from its start to the end of its process: is it alive, is it within its call's deadline,
+ * does it end when it is told to.
+ */
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "source/sampler/supervisor_inside.h"
+
+#define ENDING_NS (500 * NS_PER_MS)
+
+/* What a sampler says of its call right now. */
+typedef struct Call {
+    uint64_t start_ns; /* 0: none */
+    uint64_t limit_ns;
+    uint32_t gpu; /* NO_GPU where it is about none */
+    uint32_t function;
+} Call;
+
+static void set_state(Supervisor *s, Slot *slot, SamplerState state)
+{
+    slot->state = state;
+    slot->since_ns = s->now_ns;
+}
+
+/* ---- start ---- */
+
+/* Every GPU that is not isolated yet may need a slot of its own. */
+static uint32_t reserved(const Supervisor *s)
+{
+    uint32_t count = SLOTS_RESERVED;
+
+    for (uint32_t i = 0; i < s->gpu_count; i++)
+        count += !s->gpus[i].gone && !s->gpus[i].isolated;
+    return count;
+}
+
+static uint32_t find_free(const Supervisor *s, uint32_t reserve)
+{
+    uint32_t found = NO_SLOT, count = 0;
+
+    for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++)
+        if (s->slots[i].state == SAMPLER_FREE) {
+            count++;
+            found = found == NO_SLOT ? i : found;
+        }
+    return count > reserve ? found : NO_SLOT;
+}
+
+/* Its part of the board as it was before anybody wrote there; only the count of events goes on. */
+static void clear_board(BoardSampler *sampler)
+{
+    atomic_store(&sampler->beat_ns, 0);
+    atomic_store(&sampler->call_start_ns, 0);
+    atomic_store(&sampler->call_gpu, UINT32_MAX);
+    atomic_store(&sampler->call_function, 0);
+    atomic_store(&sampler->call_limit_ms, 0);
+    atomic_store(&sampler->driver, BOARD_DRIVER_UNKNOWN);
+    atomic_store(&sampler->passes, 0);
+    atomic_store(&sampler->found_turn, 0);
+    board_set_why(sampler, "");
+}
+
+uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo)
+{
+    uint32_t at = find_free(s, solo == NO_GPU ? 0 : reserved(s));
+    SamplerHello hello = {.protocol = SAMPLER_PROTOCOL, .board_version = BOARD_VERSION, .slot = at};
+    pid_t pid = 0;
+    Err err = {0};
+
+    if (at == NO_SLOT) {
+        snprintf(s->start_why, sizeof(s->start_why), "no place for another sampler: too many of them do not end");
+        return NO_SLOT;
+    }
+    hello.no_attach = solo != NO_GPU || s->attach_hung || supervisor_gpus_in_trouble(s);
+    memcpy(hello.library, s->library, sizeof(hello.library));
+    clear_board(&s->board->samplers[at]);
+    if (s->ops->start(s->self, &hello, &pid, &err) < 0) {
+        snprintf(s->start_why, sizeof(s->start_why), "a sampler could not be started: %.*s", 100, err.text);
+        return NO_SLOT;
+    }
+    s->start_why[0] = '\0';
+    s->slots[at] = (Slot){.state = SAMPLER_STARTING,
+                          .since_ns = s->now_ns,
+                          .pid = pid,
+                          .order = ++s->started,
+                          .started_ns = s->now_ns,
+                          .life_ns = s->now_ns,
+                          .solo = solo,
+                          .attaches = !hello.no_attach,
+                          .miss_gpu = NO_GPU};
+    return at;
+}
+
+/* ---- end ---- */
+
+static void send_kill(Supervisor *s, uint32_t at)
+{
+    s->ops->kill(s->self, at, s->slots[at].pid);
+    set_state(s, &s->slots[at], SAMPLER_KILLED);
+}
+
+void supervisor_slot_end(Supervisor *s, uint32_t at)
+{
+    supervisor_gpus_take(s, at, NO_GPU);
+    if (s->shared == at)
+        s->shared = NO_SLOT;
+    if (s->slots[at].ending_ns || (s->slots[at].state != SAMPLER_STUCK && !slot_alive(&s->slots[at])))
+        return;
+    s->ops->forget(s->self, at);
+    s->slots[at].ending_ns = s->now_ns;
+}
+
+/* It may have been killed while it wrote a row. Others that own the GPU by now take such a row over themselves. */
+static void repair_rows(Supervisor *s, uint32_t at)
+{
+    for (uint32_t i = 0; i < s->gpu_count; i++) {
+        BoardGpu *gpu = &s->board->gpus[i];
+
+        if (s->gpus[i].last != at || (s->gpus[i].slot != NO_SLOT && s->gpus[i].slot != at))
+            continue;
+        board_repair(&gpu->gpu);
+        for (size_t k = 0; k < NODE_INSTANCES_MAX; k++)
+            board_repair(&gpu->instances[k]);
+    }
+}
+
+/* What becomes of the GPUs of a sampler that is lost before its time. `gpu` is whose call it was in, or NO_GPU. */
+static void lose(Supervisor *s, uint32_t at, uint32_t gpu)
+{
+    Slot *slot = &s->slots[at];
+    uint32_t solo = slot->solo;
+
+    supervisor_gpus_take(s, at, NO_GPU);
+    if (solo != NO_GPU && s->gpus[solo].isolated && s->gpus[solo].slot == NO_SLOT)
+        supervisor_gpu_retry_later(s, solo);
+    if (s->shared != at)
+        return;
+    s->shared = NO_SLOT;
+    if (gpu != NO_GPU && s->crash_gpu == gpu) { /* twice in a row in calls about the same one */
+        s->crash_gpu = NO_GPU;
+        supervisor_gpu_isolate(s, gpu);
+        supervisor_gpu_retry_later(s, gpu);
+        return;
+    }
+    s->crash_gpu = gpu;
+    supervisor_shared_failed(s, s->now_ns - slot->started_ns);
+}
+
+/* It ended, or closed its socket, without being asked to. */
+static void lose_unexpectedly(Supervisor *s, uint32_t at)
+{
+    const BoardSampler *board = &s->board->samplers[at];
+    uint32_t gpu = atomic_load(&board->call_start_ns) ? atomic_load(&board->call_gpu) : NO_GPU;
+    bool ours = gpu < s->gpu_count && s->gpus[gpu].slot == at;
+
+    supervisor_say(s, s->stopping ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN, "Sampler %d ended unexpectedly%s%s.",
+                   (int)s->slots[at].pid, ours ? ", in " : "",
+                   ours ? supervisor_function_text(atomic_load(&board->call_function)) : "");
+    lose(s, at, ours ? gpu : NO_GPU);
+}
+
+static void slot_gone(Supervisor *s, uint32_t at)
+{
+    Slot *slot = &s->slots[at];
+
+    if (slot->state == SAMPLER_ABANDONED)
+        supervisor_say(s, LOG_LEVEL_INFO, "The abandoned sampler %d has ended at last.", (int)slot->pid);
+    else if (!slot->ending_ns && slot->state != SAMPLER_KILLED)
+        lose_unexpectedly(s, at);
+    repair_rows(s, at);
+    supervisor_gpus_take(s, at, NO_GPU);
+    s->ops->forget(s->self, at);
+    *slot = (Slot){.state = SAMPLER_FREE, .since_ns = s->now_ns, .solo = NO_GPU, .miss_gpu = NO_GPU};
+}
+
+static void abandon(Supervisor *s, uint32_t at)
+{
+    Slot *slot = &s->slots[at];
+
+    s->abandoned++;
+    s->ops->wchan(s->self, slot->pid, slot->wchan);
+    slot->wchan[sizeof(slot->wchan) - 1] = '\0';
+    set_state(s, slot, SAMPLER_ABANDONED);
+    supervisor_say(s, LOG_LEVEL_WARN,
+                   "Sampler %d does not end on SIGKILL and is abandoned; it waits in %s of the kernel.", (int)slot->pid,
+                   slot->wchan[0] ? slot->wchan : "an unknown place");
+}
+
+/* ---- calls ---- */
+
+/* False where it is between two calls just now, so that nothing of it can be said. */
+static bool read_call(Supervisor *s, uint32_t at, Call *ret)
+{
+    const BoardSampler *board = &s->board->samplers[at];
+    uint64_t start = atomic_load(&board->call_start_ns);
+
+    *ret = (Call){.start_ns = start, .gpu = atomic_load(&board->call_gpu)};
+    ret->function = atomic_load(&board->call_function);
+    ret->limit_ns = atomic_load(&board->call_limit_ms) * NS_PER_MS;
+    if (ret->limit_ns < s->limits.call_ns)
+        ret->limit_ns = s->limits.call_ns;
+    if (ret->gpu == UINT32_MAX && ret->limit_ns < s->limits.attach_ns)
+        ret->limit_ns = s->limits.attach_ns;
+    return atomic_load(&board->call_start_ns) == start;
+}
+
+/* The call of slot `at` missed its deadline. */
+static void miss(Supervisor *s, uint32_t at, const Call *call)
+{
+    Slot *slot = &s->slots[at];
+    bool ours = call->gpu < s->gpu_count && s->gpus[call->gpu].slot == at;
+
+    slot->call_ns = call->start_ns;
+    slot->miss = (Miss){.slot = at, .order = slot->order, .start_ns = call->start_ns, .function = call->function};
+    slot->miss_gpu = ours ? call->gpu : NO_GPU;
+    set_state(s, slot, SAMPLER_STUCK);
+    s->ops->wchan(s->self, slot->pid, slot->wchan);
+    slot->wchan[sizeof(slot->wchan) - 1] = '\0';
+    if (ours) {
+        supervisor_gpu_miss(s, call->gpu, &slot->miss);
+        supervisor_gpus_take(s, at, call->gpu);
+        slot->solo = call->gpu;
+        s->shared = s->shared == at ? NO_SLOT : s->shared;
+    } else if (call->gpu == UINT32_MAX && slot->attaches && s->shared == at && !s->attach_hung) {
+        /* one bad GPU is enough for that: the others are tried without it, at once */
+        s->attach_hung = true;
+        s->shared = NO_SLOT;
+        supervisor_gpus_take(s, at, NO_GPU);
+        supervisor_say(s, LOG_LEVEL_WARN, "%s of sampler %d does not return; another is started that wakes no GPU.",
+                       supervisor_function_text(call->function), (int)slot->pid);
+    } else if (call->gpu == UINT32_MAX) {
+        if (slot->solo == NO_GPU) {
+            s->driver_hung = true;
+            s->driver_miss = slot->miss;
+            supervisor_say(s, LOG_LEVEL_WARN, "The driver as a whole hangs: %s does not return.",
+                           supervisor_function_text(call->function));
+        }
+        for (uint32_t i = 0; i < s->gpu_count; i++)
+            if (s->gpus[i].slot == at)
+                supervisor_gpu_miss(s, i, &slot->miss);
+    } else {
+        lose(s, at, NO_GPU);
+    }
+}
+
+static void returned(Supervisor *s, uint32_t at)
+{
+    Slot *slot = &s->slots[at];
+
+    supervisor_say(s, LOG_LEVEL_DEBUG, "%s of sampler %d has returned.", supervisor_function_text(slot->miss.function),
+                   (int)slot->pid);
+    set_state(s, slot, SAMPLER_RUNNING);
+    slot->life_ns = s->now_ns;
+    slot->wchan[0] = '\0';
+    slot->miss_gpu = NO_GPU;
+    if (s->shared != at && (slot->solo == NO_GPU || s->gpus[slot->solo].slot != at))
+        supervisor_slot_end(s, at);
+}
+
+/* A stuck one is given up: its GPUs are tried again by others. */
+static void give_up(Supervisor *s, uint32_t at)
+{
+    supervisor_say(s, LOG_LEVEL_INFO, "Sampler %d is killed: %s does not return.", (int)s->slots[at].pid,
+                   supervisor_function_text(s->slots[at].miss.function));
+    send_kill(s, at);
+    lose(s, at, NO_GPU);
+}
+
+/* ---- looking ---- */
+
+/* The later of an instant and the last time at which we ourselves did not look for long: a machine or container that
+ * was stopped as a whole has hung nobody. */
+static uint64_t no_earlier(const Supervisor *s, uint64_t instant_ns)
+{
+    return instant_ns > s->resumed_ns ? instant_ns : s->resumed_ns;
+}
+
+static bool passed(const Supervisor *s, uint64_t since_ns, uint64_t limit_ns)
+{
+    return s->now_ns >= since_ns && s->now_ns - since_ns >= limit_ns;
+}
+
+static void look_beat(Supervisor *s, uint32_t at)
+{
+    Slot *slot = &s->slots[at];
+    uint64_t beat = atomic_load(&s->board->samplers[at].beat_ns);
+    uint64_t limit = s->limits.beat_ns + (slot->beat_ns || beat ? 0 : s->limits.attach_ns);
+
+    if (beat != slot->beat_ns) {
+        slot->beat_ns = beat;
+        slot->life_ns = s->now_ns;
+    }
+    if (!passed(s, no_earlier(s, slot->life_ns), limit))
+        return;
+    supervisor_say(s, LOG_LEVEL_WARN, "Sampler %d gives no sign of life; it is killed and replaced.", (int)slot->pid);
+    s->ops->wchan(s->self, slot->pid, slot->wchan);
+    slot->wchan[sizeof(slot->wchan) - 1] = '\0';
+    send_kill(s, at);
+    lose(s, at, NO_GPU);
+}
+
+static void look_alive(Supervisor *s, uint32_t at)
+{
+    Slot *slot = &s->slots[at];
+    const BoardSampler *board = &s->board->samplers[at];
+    Call call;
+
+    if (slot->state == SAMPLER_STARTING && (atomic_load(&board->passes) || atomic_load(&board->driver)))
+        set_state(s, slot, SAMPLER_RUNNING);
+    if (!read_call(s, at, &call)) {
+        slot->life_ns = s->now_ns;
+    } else if (call.start_ns == 0 || call.start_ns > s->now_ns) {
+        look_beat(s, at);
+    } else {
+        slot->life_ns = s->now_ns;
+        if (passed(s, no_earlier(s, call.start_ns), call.limit_ns))
+            miss(s, at, &call);
+    }
+}
+
+static void look_stuck(Supervisor *s, uint32_t at)
+{
+    Slot *slot = &s->slots[at];
+
+    if (atomic_load(&s->board->samplers[at].call_start_ns) != slot->call_ns)
+        returned(s, at);
+    else if (passed(s, no_earlier(s, slot->since_ns), s->limits.kill_ns))
+        give_up(s, at);
+}
+
+void supervisor_slot_look(Supervisor *s, uint32_t at)
+{
+    Slot *slot = &s->slots[at];
+
+    if (slot->state == SAMPLER_FREE)
+        return;
+    if (s->ops->gone(s->self, at, slot->pid)) {
+        slot_gone(s, at);
+    } else if (slot->state == SAMPLER_KILLED) {
+        if (passed(s, slot->since_ns, s->limits.abandon_ns))
+            abandon(s, at);
+    } else if (slot->state == SAMPLER_ABANDONED) {
+        return;
+    } else if (slot->ending_ns) {
+        if (passed(s, slot->ending_ns, ENDING_NS))
+            send_kill(s, at);
+    } else if (slot->closed) { /* as good as ended; no more can be had of it */
+        lose_unexpectedly(s, at);
+        send_kill(s, at);
+    } else if (slot->state == SAMPLER_STUCK) {
+        look_stuck(s, at);
+    } else {
+        look_alive(s, at);
+        if (slot->state == SAMPLER_RUNNING)
+            supervisor_gpus_find(s, at);
+    }
+}
+
+/* ---- abandoned ones ---- */
+
+uint32_t supervisor_slots_stuck(const Supervisor *s, uint32_t solo)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
+        const Slot *slot = &s->slots[i];
+
+        count += slot->solo == solo && !slot->forgiven && slot->state == SAMPLER_ABANDONED;
+    }
+    return count;
+}
+
+void supervisor_slots_forgive(Supervisor *s, uint32_t solo)
+{
+    for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++)
+        if (s->slots[i].solo == solo && s->slots[i].state == SAMPLER_ABANDONED)
+            s->slots[i].forgiven = true;
+}

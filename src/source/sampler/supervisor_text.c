@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the supervisor says: to the log, of each GPU that is not as it should be, and in views of the node. */
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "base/str.h"
+#include "source/sampler/supervisor_inside.h"
+
+enum { SAY_CAP = 384, SPAN_CAP = 16 };
+
+void supervisor_say(Supervisor *s, LogLevel level, const char *fmt, ...)
+{
+    char text[SAY_CAP];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    s->ops->log(s->self, (int)level, text);
+}
+
+const char *supervisor_function_text(uint32_t function)
+{
+    const char *name = sampler_function_name(function);
+
+    return name && name[0] ? name : "a driver call";
+}
+
+/* "600 ms", "3 s", "12 min" */
+static const char *span(uint64_t ns, char text[SPAN_CAP])
+{
+    if (ns < NS_PER_S)
+        snprintf(text, SPAN_CAP, "%u ms", (unsigned)(ns / NS_PER_MS));
+    else if (ns < 10 * NS_PER_MIN)
+        snprintf(text, SPAN_CAP, "%u s", (unsigned)(ns / NS_PER_S));
+    else
+        snprintf(text, SPAN_CAP, "%u min", (unsigned)(ns / NS_PER_MIN % 100000000));
+    return text;
+}
+
+static uint64_t until(const Supervisor *s, uint64_t instant_ns)
+{
+    return instant_ns > s->now_ns ? instant_ns - s->now_ns : 0;
+}
+
+/* Cuts at the cap rather than dropping what does not fit. */
+static void __attribute__((format(printf, 2, 3))) add(char why[NODE_WHY_CAP], const char *fmt, ...)
+{
+    size_t len = strlen(why);
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(why + len, NODE_WHY_CAP - len, fmt, args);
+    va_end(args);
+}
+
+/* The sampler that is in this call still, or NULL. */
+static const Slot *still_in(const Supervisor *s, const Miss *miss)
+{
+    const Slot *slot = &s->slots[miss->slot];
+    bool in = slot->state == SAMPLER_STUCK || slot->state == SAMPLER_KILLED || slot->state == SAMPLER_ABANDONED;
+
+    return in && slot->order == miss->order ? slot : NULL;
+}
+
+static void add_miss(const Supervisor *s, const Miss *miss, char why[NODE_WHY_CAP])
+{
+    const Slot *slot = still_in(s, miss);
+    char time[SPAN_CAP];
+
+    if (!slot) {
+        add(why, "%s did not return in time", supervisor_function_text(miss->function));
+        return;
+    }
+    add(why, "%s has not returned for %s", supervisor_function_text(miss->function),
+        span(s->now_ns - miss->start_ns, time));
+    if (slot->state == SAMPLER_ABANDONED)
+        add(why, "; sampler %d does not end on SIGKILL%s%s", (int)slot->pid, slot->wchan[0] ? ", it waits in " : "",
+            slot->wchan);
+}
+
+/* What happens next to a GPU that nobody samples. */
+static void add_next(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
+{
+    const Gpu *g = &s->gpus[gpu];
+    char time[SPAN_CAP];
+
+    if (g->isolated && supervisor_slots_stuck(s, gpu) >= STUCK_MAX)
+        add(why, "; not tried again until one of its %d stuck samplers ends", STUCK_MAX);
+    else if (s->released)
+        add(why, "; not tried again before the driver is taken up again");
+    else
+        add(why, "; next try in %s", span(until(s, g->isolated ? g->retry_ns : s->shared_ns), time));
+}
+
+static void hung_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
+{
+    const Gpu *g = &s->gpus[gpu];
+    const Slot *slot = still_in(s, &g->miss);
+
+    add_miss(s, &g->miss, why);
+    if (g->slot == NO_SLOT)
+        add_next(s, gpu, why);
+    else if (!slot || g->miss.slot != g->slot)
+        add(why, "; it is being tried again");
+}
+
+static void failed_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
+{
+    const Gpu *g = &s->gpus[gpu];
+
+    if (g->slot != NO_SLOT) {
+        add(why, "the driver refuses it with NVML error %d", (int)atomic_load(&s->board->gpus[gpu].code));
+        return;
+    }
+    if (s->start_why[0])
+        add(why, "%s", s->start_why);
+    else if (g->isolated)
+        add(why, "its own sampler ended");
+    else
+        add(why, "the sampler ended %u times in a row", (unsigned)s->fails);
+    add_next(s, gpu, why);
+}
+
+static void released_why(const Supervisor *s, const Gpu *g, char why[NODE_WHY_CAP])
+{
+    uint64_t now_ns = board_at(s->board, s->now_ns);
+    bool held = g->slot != NO_SLOT && atomic_load(&s->board->samplers[g->slot].driver) == BOARD_DRIVER_FINE;
+    char time[SPAN_CAP];
+
+    if (held)
+        add(why, "the driver is being let go");
+    else
+        add(why, "the driver is let go for another %s",
+            span(s->release_until_ns > now_ns ? s->release_until_ns - now_ns : 0, time));
+}
+
+static void gpu_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
+{
+    const Gpu *g = &s->gpus[gpu];
+    uint32_t outcome = atomic_load(&s->board->gpus[gpu].outcome);
+
+    why[0] = '\0';
+    switch (g->state) {
+    case GPU_UP:
+        break;
+    case GPU_HUNG:
+        hung_why(s, gpu, why);
+        break;
+    case GPU_LOST:
+        add(why, "%s",
+            outcome == BOARD_RESET_REQUIRED ? "the driver says that it needs a reset"
+                                            : "the driver says that it is lost, it fell off the bus");
+        break;
+    case GPU_RELEASED:
+        released_why(s, g, why);
+        break;
+    case GPU_NO_DRIVER:
+        add(why, "%s", s->driver_why[0] ? s->driver_why : gpu_state_text(g->state));
+        break;
+    case GPU_FAILED:
+        failed_why(s, gpu, why);
+        break;
+    default:
+        add(why, "%s", gpu_state_text(g->state));
+    }
+}
+
+/* ---- the driver ---- */
+
+static uint32_t newest_slot(const Supervisor *s)
+{
+    uint32_t newest = NO_SLOT;
+
+    for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
+        bool told = slot_alive(&s->slots[i]) && atomic_load(&s->board->samplers[i].driver) != BOARD_DRIVER_UNKNOWN;
+
+        if (told && (newest == NO_SLOT || s->slots[i].order > s->slots[newest].order))
+            newest = i;
+    }
+    return newest;
+}
+
+void supervisor_driver_text(Supervisor *s)
+{
+    uint32_t slot =
+        s->shared != NO_SLOT && atomic_load(&s->board->samplers[s->shared].driver) ? s->shared : newest_slot(s);
+    uint32_t driver = slot == NO_SLOT ? BOARD_DRIVER_UNKNOWN : atomic_load(&s->board->samplers[slot].driver);
+
+    s->driver_why[0] = '\0';
+    if (s->driver_hung) {
+        add_miss(s, &s->driver_miss, s->driver_why);
+    } else if (driver == BOARD_DRIVER_NO_LIBRARY || driver == BOARD_DRIVER_INIT_FAILED) {
+        board_copy_why(&s->board->samplers[slot], s->driver_why);
+        if (!s->driver_why[0])
+            add(s->driver_why, "%s",
+                driver == BOARD_DRIVER_NO_LIBRARY ? "the driver's library cannot be loaded"
+                                                  : "the driver cannot be initialised");
+    } else if (s->shared == NO_SLOT && s->start_why[0]) {
+        add(s->driver_why, "%s", s->start_why);
+    }
+}
+
+const char *supervisor_driver_why(const Supervisor *s)
+{
+    return s->driver_why;
+}
+
+/* ---- views ---- */
+
+void supervisor_view_gpus(const Supervisor *s, NodeGpu *gpus, size_t count)
+{
+    for (uint32_t i = 0; i < s->gpu_count && i < count; i++) {
+        const Gpu *g = &s->gpus[i];
+
+        gpus[i].state = g->state;
+        gpus[i].state_since_ns = board_at(s->board, g->since_ns);
+        gpus[i].missed_calls = g->missed_calls;
+        gpus[i].own_sampler = g->isolated;
+        gpu_why(s, i, gpus[i].why);
+    }
+}
+
+static void view_slot(const Supervisor *s, uint32_t at, NodeSampler *ret)
+{
+    const Slot *slot = &s->slots[at];
+    bool in_call = slot->state == SAMPLER_STUCK || slot->state == SAMPLER_KILLED || slot->state == SAMPLER_ABANDONED;
+
+    *ret = (NodeSampler){.state = slot->state, .pid = slot->pid, .since_ns = board_at(s->board, slot->since_ns)};
+    for (uint32_t i = 0; i < s->gpu_count; i++)
+        ret->gpu_count += s->gpus[i].slot == at;
+    if (in_call && slot->miss_gpu != NO_GPU)
+        pci_format(s->gpus[slot->miss_gpu].pci, PCI_FORM_NVML, ret->gpu);
+    if (in_call && slot->miss.order)
+        snprintf(ret->function, sizeof(ret->function), "%s", supervisor_function_text(slot->miss.function));
+    memcpy(ret->wchan, slot->wchan, sizeof(ret->wchan));
+}
+
+size_t supervisor_view_samplers(const Supervisor *s, NodeSampler samplers[NODE_SAMPLERS_MAX])
+{
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++)
+        if (s->slots[i].state != SAMPLER_FREE)
+            view_slot(s, i, &samplers[count++]);
+    return count;
+}
+
+void supervisor_counts(const Supervisor *s, uint64_t *ret_started, uint64_t *ret_abandoned)
+{
+    *ret_started = s->started;
+    *ret_abandoned = s->abandoned;
+}
+
+uint32_t supervisor_found(const Supervisor *s)
+{
+    return s->found;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `stoker agent`: samples the GPUs and serves what it sees. Start in one order, stop in the reverse. */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/owner.h"
+#include "verb/agent/agent.h"
+#include "verb/verb.h"
+#include "version.h"
+
+enum { GRACE_MS = 1000 };
+
+static const int signals_taken[] = {SIGHUP, SIGINT, SIGTERM};
+
+/* Closes what is still open on the loop, once. */
+static void close_handles(Agent *agent)
+{
+    if (agent->handles_closed)
+        return;
+    agent->handles_closed = true;
+    agent_unwatch_files(agent);
+    for (size_t i = 0; i < ARRAY_LEN(agent->watches); i++)
+        uv_close((uv_handle_t *)&agent->watches[i], NULL);
+    for (size_t i = 0; i < ARRAY_LEN(agent->signals); i++)
+        uv_close((uv_handle_t *)&agent->signals[i], NULL);
+    uv_close((uv_handle_t *)&agent->tick_timer, NULL);
+    uv_close((uv_handle_t *)&agent->reload_timer, NULL);
+    eyes_close(&agent->eyes);
+}
+
+static void eyes_stopped(void *self)
+{
+    close_handles(self);
+}
+
+static void stop(Agent *agent)
+{
+    if (agent->stopping)
+        return;
+    agent->stopping = true;
+    uv_timer_stop(&agent->tick_timer);
+    uv_timer_stop(&agent->reload_timer);
+    control_close(TAKE(agent->control));
+    if (agent->http)
+        http_server_close(TAKE(agent->http), GRACE_MS * NS_PER_MS, NULL, NULL);
+    if (agent->pods)
+        podresources_close(TAKE(agent->pods));
+    eyes_stop(&agent->eyes, eyes_stopped, agent);
+}
+
+static void signal_came(uv_signal_t *handle, int signum)
+{
+    Agent *agent = handle->data;
+
+    if (signum == SIGHUP)
+        agent_reload(agent, "SIGHUP");
+    else
+        stop(agent);
+}
+
+static void tick_due(uv_timer_t *timer)
+{
+    agent_tick(timer->data);
+}
+
+static void init_handles(Agent *agent)
+{
+    uv_timer_t *const timers[] = {&agent->tick_timer, &agent->reload_timer};
+
+    uv_loop_init(&agent->loop);
+    for (size_t i = 0; i < ARRAY_LEN(timers); i++) {
+        uv_timer_init(&agent->loop, timers[i]);
+        timers[i]->data = agent;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(agent->signals); i++) {
+        uv_signal_init(&agent->loop, &agent->signals[i]);
+        agent->signals[i].data = agent;
+        uv_signal_start(&agent->signals[i], signal_came, signals_taken[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(agent->watches); i++) {
+        uv_fs_event_init(&agent->loop, &agent->watches[i]);
+        agent->watches[i].data = agent;
+    }
+}
+
+static int open_doors(Agent *agent, Err *err)
+{
+    const AgentOptions *o = &agent->config->o;
+    HttpConfig http = {.listen = o->listen.items,
+                       .listen_count = o->listen.len,
+                       .systemd_sockets = o->systemd_sockets,
+                       .web_config = o->web_config && o->web_config[0] ? o->web_config : NULL,
+                       .limits = http_default_limits,
+                       .handler = agent_handle,
+                       .self = agent,
+                       .log = &agent->log};
+
+    http.limits.connections = (unsigned)o->max_connections;
+    http.limits.head_timeout_ns = o->read_timeout_ns;
+    http.limits.idle_timeout_ns = o->write_timeout_ns;
+    TRY(http_server_new(&agent->loop, &http, &agent->http, err));
+    const char *path = o->control && o->control[0] ? o->control : control_default_path(&agent->config->arena);
+    if (control_listen(&agent->loop, path, agent_control, agent, &agent->control, err) < 0)
+        /* served all the same: who asks on the node sees it by themselves */
+        log_write(&agent->log, LOG_LEVEL_WARN, "%s; 'stoker status' and 'stoker release' cannot reach this agent",
+                  err->text);
+    return 0;
+}
+
+static int start(Agent *agent, Err *err)
+{
+    const AgentOptions *o = &agent->config->o;
+
+    log_init(&agent->log, (LogLevel)o->log_level, (LogFormat)o->log_format, "stoker", clock_kernel());
+    agent->start_real_ns = clock_real(clock_kernel());
+    agent->store = store_new(o->history_series);
+    agent->windows = windows_new();
+    agent->jobs_limit = (LogLimit){.window_ns = 60 * NS_PER_S, .burst = 1};
+    for (size_t i = 0; i < ARRAY_LEN(agent->pages); i++)
+        str_init(&agent->pages[i].text, 64 << 20);
+    TRY(eyes_open(&agent->eyes, &agent->loop, agent->config, &agent->log, err));
+    TRY(agent_apply(agent, err));
+    TRY(open_doors(agent, err));
+    agent_watch_files(agent);
+    agent->config_fine = true;
+    agent_tick(agent);
+    double real_ms = 1000 / o->clock_speed;
+    uv_timer_start(&agent->tick_timer, tick_due, (uint64_t)real_ms, real_ms < 1 ? 1 : (uint64_t)real_ms);
+    return 0;
+}
+
+static void done(Agent *agent)
+{
+    exporter_free(agent->exporter);
+    if (agent->jobs_on)
+        hpc_done(&agent->jobs);
+    vec_done(&agent->job_list);
+    windows_free(agent->windows);
+    store_free(agent->store);
+    for (size_t i = 0; i < ARRAY_LEN(agent->pages); i++)
+        str_done(&agent->pages[i].text);
+    if (agent->config != agent->started)
+        agent_config_free(agent->config);
+    agent_config_free(agent->started);
+    log_done(&agent->log);
+}
+
+static void say_where(const Agent *agent)
+{
+    const char *url;
+
+    for (size_t i = 0; (url = http_server_url(agent->http, i)); i++) {
+        const char *any = strstr(url, "//[::]:") ? "//[::]:" : strstr(url, "//0.0.0.0:") ? "//0.0.0.0:" : NULL;
+
+        if (any) /* every address of this machine: one that can be opened is said */
+            printf("stoker agent %s: %.*s//localhost:%s\n", STOKER_VERSION, (int)(strstr(url, any) - url), url,
+                   strstr(url, any) + strlen(any));
+        else
+            printf("stoker agent %s: %s\n", STOKER_VERSION, url);
+    }
+    fflush(stdout);
+    clearerr(stdout); /* a terminal that is gone or a full disk is no reason to end */
+}
+
+static int check_config(const AgentConfig *config)
+{
+    for (size_t i = 0; i < config->note_count; i++)
+        printf("note: %s\n", config->notes[i]);
+    printf("the configuration is fine: %s, %zu metrics from %s\n",
+           config->o.config ? config->o.config : "no file, defaults", config->counter_rows,
+           config->counters_file[0] ? config->counters_file : "the built-in list");
+    return EXIT_FINE;
+}
+
+/* As many descriptors as may be had: connections are limited by the configuration instead. */
+static void raise_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max < 65536 ? limit.rlim_max : 65536;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+int agent_run(VerbCall *call, const void *options)
+{
+    static Agent agent; /* as long as the process */
+
+    (void)options; /* read again, with file and environment below the command line */
+    agent.argc = call->argc;
+    agent.argv = call->argv;
+    if (agent_config_load(call->argc, call->argv, &agent.config, &call->err) < 0)
+        return verb_fail(call, EXIT_USAGE);
+    agent.started = agent.config;
+    if (agent.config->o.check_config) {
+        int code = check_config(agent.config);
+        agent_config_free(agent.config);
+        return code;
+    }
+    raise_limit();
+    signal(SIGPIPE, SIG_IGN);
+    init_handles(&agent);
+    int rc = start(&agent, &call->err), code = EXIT_FINE;
+    if (rc < 0) {
+        code = verb_fail(call, EXIT_UNKNOWN);
+        stop(&agent);
+    } else {
+        say_where(&agent);
+    }
+    uv_run(&agent.loop, UV_RUN_DEFAULT);
+    uv_loop_close(&agent.loop);
+    done(&agent);
+    return code;
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the agent answers to HTTP requests. Nothing here changes the node. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/gzip.h"
+#include "base/number.h"
+#include "base/owner.h"
+#include "source/proc/self.h"
+#include "verb/agent/agent.h"
+#include "version.h"
+
+enum { ANSWER_MAX = 64 << 20, GZIP_LEAST = 1024, STREAM_QUEUE = 16 };
+
+#define TYPE_TEXT "text/plain; version=0.0.4; charset=utf-8"
+#define TYPE_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
+#define TYPE_JSON "application/json"
+#define TYPE_HTML "text/html; charset=utf-8"
+#define TYPE_PLAIN "text/plain; charset=utf-8"
+
+/* The weight that an Accept or Accept-Encoding header gives to `what` (RFC 9110 section 12.5), 0 to 1; -1 where it does
+ * not name it. */
+static double weight_of(const char *header, const char *what)
+{
+    size_t len = strlen(what);
+
+    for (const char *at = header; at && *at;) {
+        at += strspn(at, ", \t");
+        size_t item = strcspn(at, ","), name = strcspn(at, ",; \t");
+        if (name == len && strncasecmp(at, what, len) == 0) {
+            const char *q = memmem(at, item, "q=", 2);
+            double weight = 1;
+            size_t digits = q ? strspn(q + 2, "0123456789.") : 0;
+            if (q && number_parsen_double(q + 2, digits, 0, 1, &weight, NULL) < 0)
+                weight = 0;
+            return weight;
+        }
+        at += item;
+    }
+    return -1;
+}
+
+static bool takes_gzip(const HttpRequest *request)
+{
+    return weight_of(http_header(request, "Accept-Encoding"), "gzip") > 0;
+}
+
+static ExporterFormat format_of(const HttpRequest *request)
+{
+    const char *accept = http_header(request, "Accept");
+    double text = weight_of(accept, "text/plain");
+
+    if (!accept)
+        return EXPORTER_TEXT;
+    return weight_of(accept, "application/openmetrics-text") > (text > 0 ? text : 0) ? EXPORTER_OPENMETRICS
+                                                                                     : EXPORTER_TEXT;
+}
+
+/* Sends what `text` holds, packed where the client takes that, and leaves it empty. */
+static void send_text(HttpRequest *request, unsigned status, const char *type, Str *text)
+{
+    static const HttpField packed_fields[] = {{"Content-Encoding", "gzip"}, {"Vary", "Accept, Accept-Encoding"}};
+    static const HttpField plain_fields[] = {{"Vary", "Accept, Accept-Encoding"}};
+    CLEANUP(str_done) Str packed;
+    Err err;
+
+    str_init(&packed, ANSWER_MAX);
+    if (text->overflow) {
+        http_answer(request, 500, TYPE_PLAIN, http_body_static("the answer is too large\n", 24), NULL, 0);
+        return;
+    }
+    if (text->len >= GZIP_LEAST && takes_gzip(request) && gzip_pack(text->text, text->len, &packed, &err) == 0) {
+        size_t len = packed.len;
+
+        http_answer(request, status, type, http_body_new(str_take(&packed), len), packed_fields, 2);
+        return;
+    }
+    size_t len = text->len;
+    http_answer(request, status, type, http_body_new(str_take(text), len), plain_fields, 1);
+}
+
+static void send_problem(HttpRequest *request, unsigned status, const char *what)
+{
+    CLEANUP(str_done) Str text;
+
+    str_init(&text, ANSWER_MAX);
+    str_add(&text, "{\"error\":");
+    str_add_json(&text, what);
+    str_add(&text, "}\n");
+    send_text(request, status, TYPE_JSON, &text);
+}
+
+static void fill_self(Agent *agent, ExporterSelf *self)
+{
+    ProcSelf proc = {0};
+    HttpCounts http;
+    size_t pods = 0;
+
+    (void)proc_self_read("", &proc, NULL);
+    http_server_counts(agent->http, &http);
+    *self = (ExporterSelf){
+        .version = STOKER_VERSION,
+        .rss_bytes = proc.rss_bytes,
+        .cpu_ns = proc.cpu_ns,
+        .open_fds = proc.open_fds,
+        .start_real_ns = agent->start_real_ns,
+        .ticks = agent->ticks,
+        .late_ticks = agent->late_ticks,
+        .store_series = store_series_count(agent->store),
+        .store_refused = store_refused(agent->store),
+        .store_bytes = store_series_count(agent->store) ? store_bytes(store_series_count(agent->store)) : 0,
+        .http_requests = http.requests,
+        .http_connections = http.connections,
+        .http_refused = http.refused_connections + http.evicted_connections,
+        .http_auth_failures = http.auth_failures,
+        .config_reloads = agent->reloads,
+        .config_reload_failures = agent->reload_failures,
+        .config_fine = agent->config_fine,
+        .counters_left_out = agent->config->counters_left_out,
+        .pods_state = "off",
+    };
+    if (agent->pods) {
+        self->pods_state = podresources_state_key(podresources_state(agent->pods));
+        podresources_counts(agent->pods, &self->pods_age_ns, &self->pods_failures, &pods);
+        self->pods_count = pods;
+    }
+}
+
+/* The page that all scrapes of this tick share. */
+static const Str *shared_page(Agent *agent, ExporterFormat format)
+{
+    AgentPage *page = &agent->pages[format];
+    const Node *node = view_node(agent->eyes.view);
+    ExporterSelf self;
+
+    if (page->tick == node->tick)
+        return &page->text;
+    fill_self(agent, &self);
+    str_clear(&page->text);
+    exporter_page(agent->exporter, node, agent->pods ? podresources_table(agent->pods) : NULL, agent->job_list.at,
+                  agent->job_list.len, &self, format, &page->text);
+    page->tick = node->tick;
+    return &page->text;
+}
+
+static void answer_metrics(Agent *agent, HttpRequest *request)
+{
+    ExporterFormat format = format_of(request);
+    const char *client = http_header(request, "User-Agent");
+    char scraper[WINDOW_NAME_CAP];
+    WindowGpu windows[NODE_GPUS_MAX];
+    uint64_t span_ns;
+    CLEANUP(str_done) Str text;
+    const Str *page = shared_page(agent, format);
+
+    snprintf(scraper, sizeof scraper, "%s %s", http_remote(request), client ? client : "");
+    size_t count =
+        windows_take(agent->windows, scraper, board_now(agent->eyes.board), windows, NODE_GPUS_MAX, &span_ns);
+    str_init(&text, ANSWER_MAX);
+    str_reserve(&text, page->len + 16384);
+    str_addn(&text, page->text, page->len);
+    exporter_window(agent->exporter, view_node(agent->eyes.view), windows, count, span_ns, format, &text);
+    send_text(request, 200, format == EXPORTER_OPENMETRICS ? TYPE_OPENMETRICS : TYPE_TEXT, &text);
+}
+
+/* dcgm-exporter's: it says that the program runs, nothing else. */
+static void answer_alive(Agent *agent, HttpRequest *request)
+{
+    static const HttpField fields[] = {{"X-Reload-In-Progress", "false"}, {"X-Registry-Available", "true"}};
+
+    (void)agent;
+    http_answer(request, 200, TYPE_PLAIN, http_body_static("OK", 2), fields, 2);
+}
+
+static void answer_judgement(Agent *agent, HttpRequest *request, bool fine)
+{
+    CLEANUP(str_done) Str text;
+
+    str_init(&text, ANSWER_MAX);
+    api_health(&agent->health, fine, view_node(agent->eyes.view), &text);
+    send_text(request, fine ? 200 : 503, TYPE_JSON, &text);
+}
+
+static void answer_healthz(Agent *agent, HttpRequest *request)
+{
+    answer_judgement(agent, request, health_is_well(&agent->health));
+}
+
+static void answer_readyz(Agent *agent, HttpRequest *request)
+{
+    answer_judgement(agent, request, health_is_ready(&agent->health));
+}
+
+static void answer_gpus(Agent *agent, HttpRequest *request)
+{
+    CLEANUP(str_done) Str text;
+
+    str_init(&text, ANSWER_MAX);
+    api_gpus(view_node(agent->eyes.view), agent->pods ? podresources_table(agent->pods) : NULL, &text);
+    send_text(request, 200, TYPE_JSON, &text);
+}
+
+static void answer_index(Agent *agent, HttpRequest *request)
+{
+    CLEANUP(str_done) Str text;
+
+    str_init(&text, ANSWER_MAX);
+    api_index(view_node(agent->eyes.view), STOKER_VERSION, &text);
+    send_text(request, 200, TYPE_HTML, &text);
+}
+
+static void answer_history(Agent *agent, HttpRequest *request, const char *id)
+{
+    const Node *node = view_node(agent->eyes.view);
+    const NodeGpu *gpu;
+    HistoryQuery query;
+    Err err;
+    CLEANUP(str_done) Str text;
+    const Reading *reading = api_find(node, id, &gpu);
+
+    str_init(&text, ANSWER_MAX);
+    if (!reading) {
+        err_set(&err, -ENOENT, "there is no GPU or MIG device '%.100s'; an index, a UUID or a PCI address names one",
+                id);
+        send_problem(request, 404, err.text);
+    } else if (api_history_query(http_query(request, "metric"), http_query(request, "resolution"),
+                                 http_query(request, "from"), http_query(request, "to"), node->real_ns, &query,
+                                 &err) < 0) {
+        send_problem(request, 400, err.text);
+    } else if (api_history(node, agent->store, reading, &query, &text, &err) < 0) {
+        send_problem(request, 404, err.text);
+    } else {
+        send_text(request, 200, TYPE_JSON, &text);
+    }
+}
+
+static void stream_gone(void *self, HttpStream *stream)
+{
+    Agent *agent = self;
+
+    for (size_t i = 0; i < agent->stream_count; i++)
+        if (agent->streams[i] == stream) {
+            agent->streams[i] = agent->streams[--agent->stream_count];
+            return;
+        }
+}
+
+static HttpBody *tick_body(Agent *agent)
+{
+    CLEANUP(str_done) Str text;
+
+    str_init(&text, ANSWER_MAX);
+    str_add(&text, "event: tick\ndata: ");
+    api_tick(view_node(agent->eyes.view), &text);
+    str_add(&text, "\n\n");
+    size_t len = text.len;
+    return http_body_new(str_take(&text), len);
+}
+
+static void answer_stream(Agent *agent, HttpRequest *request)
+{
+    if (agent->stream_count == AGENT_STREAMS_MAX) {
+        send_problem(request, 503, "as many streams as there may be are open");
+        return;
+    }
+    HttpStream *stream = http_stream(request, "text/event-stream", STREAM_QUEUE, stream_gone, agent);
+    if (!stream)
+        return;
+    agent->streams[agent->stream_count++] = stream;
+    HttpBody *body = tick_body(agent); /* what is known now, so that a page is filled at once */
+    http_stream_send(stream, body);
+    http_body_unref(body);
+}
+
+void agent_stream_tick(Agent *agent)
+{
+    if (agent->stream_count == 0)
+        return;
+    HttpBody *body = tick_body(agent);
+    for (size_t i = agent->stream_count; i-- > 0;) /* a stream that falls behind is closed and taken out */
+        http_stream_send(agent->streams[i], body);
+    http_body_unref(body);
+}
+
+static const struct {
+    const char *path;
+    void (*answer)(Agent *agent, HttpRequest *request);
+} routes[] = {
+    {"/", answer_index},
+    {"/metrics", answer_metrics},
+    {"/health", answer_alive},
+    {"/healthz", answer_healthz},
+    {"/readyz", answer_readyz},
+    {"/api/v1/gpus", answer_gpus},
+    {"/api/v1/stream", answer_stream},
+};
+
+void agent_handle(void *self, HttpRequest *request)
+{
+    static const char gpus[] = "/api/v1/gpus/", history[] = "/history";
+    const char *path = http_path(request);
+    size_t len = strlen(path);
+
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++)
+        if (strcmp(routes[i].path, path) == 0) {
+            routes[i].answer(self, request);
+            return;
+        }
+    if (strncmp(path, gpus, sizeof gpus - 1) == 0 && len > sizeof gpus + sizeof history - 2 &&
+        strcmp(path + len - (sizeof history - 1), history) == 0) {
+        char id[256];
+        size_t id_len = len - (sizeof gpus - 1) - (sizeof history - 1);
+
+        if (id_len < sizeof id) {
+            memcpy(id, path + sizeof gpus - 1, id_len);
+            id[id_len] = '\0';
+            answer_history(self, request, id);
+            return;
+        }
+    }
+    send_problem(request, 404, "there is nothing here; / lists what there is");
+}

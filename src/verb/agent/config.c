@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loading and checking a configuration. */
+#include "verb/agent/config.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/duration.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/owner.h"
+#include "base/yaml.h"
+#include "wire/http/server.h"
+
+#define DEFAULT_CONFIG "/etc/stoker/stoker.yaml"
+#define DEFAULT_COUNTERS "/etc/dcgm-exporter/default-counters.csv"
+
+enum { COUNTERS_BYTES_MAX = 4 << 20, CONFIG_BLOCK = 32 << 10 };
+
+static void note(AgentConfig *config, const char *text)
+{
+    if (config->note_count < ARRAY_LEN(config->notes))
+        config->notes[config->note_count++] = arena_strdup(&config->arena, text);
+}
+
+/* Which options were given at all, for those that are accepted without effect: key of the row, what to say. */
+static void note_given(AgentConfig *config, bool given, const char *what)
+{
+    if (given)
+        note(config, arena_printf(&config->arena, "%s has no effect here", what));
+}
+
+static void note_without_effect(AgentConfig *config)
+{
+    const AgentOptions *o = &config->o;
+
+    note_given(config, o->configmap && strcmp(o->configmap, "none") != 0,
+               "--configmap-data (mount the ConfigMap and name the file with --collectors)");
+    note_given(config, o->hostengine != NULL, "--remote-hostengine-info (no host engine is asked)");
+    note_given(config, o->pod_labels, "--kubernetes-enable-pod-labels (it needs the API server)");
+    note_given(config, o->dra, "--kubernetes-enable-dra");
+    note_given(config, o->container_labels, "--container-labels");
+    note_given(config, o->fake_gpus, "--fake-gpus ('stoker sim' makes a simulated node)");
+    note_given(config, o->dump, "--dump-enabled (/api/v1/gpus says what is known)");
+    note_given(config, o->pprof, "--enable-pprof");
+    note_given(config, o->dcgm_config != NULL, "--config-file (dcgm-exporter's YAML; Stoker's own is --config)");
+    if (o->collect_interval_ms * NS_PER_MS > o->normal_ns)
+        note_given(config, true, "a --collect-interval longer than --sample-normal (numbers would only be older)");
+}
+
+static int load_options(AgentConfig *config, int argc, char **argv, Err *err)
+{
+    OptSet set = {.opts = agent_opts, .count = agent_opt_count, .into = &config->o, .arena = &config->arena};
+    OptArgs args;
+    const YamlNode *root = NULL;
+
+    /* twice: the flags and variables say which file, and stand above it */
+    TRY(opt_defaults(&set, err));
+    TRY(opt_env(&set, environ, err));
+    TRY(opt_args(&set, argc, argv, &args, err));
+    if (args.len > 0)
+        return err_set(err, -EINVAL, "takes no argument, got '%s'", args.items[0]);
+    const char *file = config->o.config;
+    if (!file && access(DEFAULT_CONFIG, F_OK) == 0)
+        file = DEFAULT_CONFIG;
+    if (file) {
+        TRY(yaml_load_file(file, &config->arena, &root, err));
+        TRY(opt_defaults(&set, err));
+        TRY(opt_yaml(&set, root, err));
+        TRY(opt_env(&set, environ, err));
+        TRY(opt_args(&set, argc, argv, &args, err));
+    }
+    config->o.config = file;
+    return 0;
+}
+
+static int load_counters(AgentConfig *config, Err *err)
+{
+    CLEANUP(str_done) Str text = {0};
+    const char *file = config->o.counters;
+
+    config->counters_file = "";
+    if (!file && access(DEFAULT_COUNTERS, F_OK) == 0)
+        file = DEFAULT_COUNTERS;
+    counters_init(&config->counters);
+    if (!file) {
+        counters_default(&config->counters);
+    } else {
+        str_init(&text, COUNTERS_BYTES_MAX);
+        TRY(file_read(file, COUNTERS_BYTES_MAX, &text, err));
+        TRY(counters_read(&config->counters, text.text, text.len, file, config->o.strict_counters, err));
+        config->counters_file = file;
+    }
+    for (size_t i = 0; i < config->counters.warning_count; i++)
+        note(config, config->counters.warnings[i].text);
+    config->counter_rows = config->counters.len;
+    config->counters_left_out = config->counters.warning_count;
+    return 0;
+}
+
+static int fill_exporter(AgentConfig *config, Err *err)
+{
+    const AgentOptions *o = &config->o;
+    ExporterConfig *e = &config->exporter;
+
+    *e = (ExporterConfig){
+        .profile = (ExporterProfile)o->profile,
+        .no_hostname = o->no_hostname,
+        .old_namespace = o->old_namespace,
+        .replace_blanks = o->replace_blanks,
+        .kubernetes = o->kubernetes,
+        .pod_uid = o->pod_uid || o->virtual_gpus,
+        .virtual_gpus = o->virtual_gpus,
+        .mig_totals = o->mig_totals,
+        .xid_window_ns = o->xid_window_ms * NS_PER_MS,
+        .clock_events_window_ns = o->clock_events_window_ms * NS_PER_MS,
+        .period_ns = {[METRIC_PACE_FAST] = o->fast_ns,
+                      [METRIC_PACE_NORMAL] = o->normal_ns,
+                      [METRIC_PACE_SLOW] = o->slow_ns,
+                      [METRIC_PACE_BLOCKING] = o->blocking_ns},
+    };
+    if (exporter_devices_parse(o->devices, &e->devices, err) < 0)
+        return err_add(err, "option --devices");
+    return 0;
+}
+
+static int check(AgentConfig *config, Err *err)
+{
+    AgentOptions *o = &config->o;
+
+    if (o->collect_interval_ms > 0 && o->collect_interval_ms * NS_PER_MS < o->normal_ns) {
+        o->normal_ns = o->collect_interval_ms * NS_PER_MS;
+        if (o->normal_ns < 100 * NS_PER_MS)
+            return err_set(err, -ERANGE, "option --collect-interval: %llu ms is out of range, at least 100 is allowed",
+                           (unsigned long long)o->collect_interval_ms);
+    }
+    if (o->fast_ns > o->normal_ns)
+        o->fast_ns = o->normal_ns;
+    if (o->debug)
+        o->log_level = LOG_LEVEL_DEBUG;
+    if (o->root && o->root[0] == '\0')
+        o->root = NULL;
+    if (o->web_config && o->web_config[0])
+        TRY(http_web_config_check(o->web_config, err));
+    if (o->listen.len == 0 && !o->systemd_sockets)
+        return err_set(err, -EINVAL, "option --listen: at least one address is needed");
+    config->limits = (SupervisorLimits){.call_ns = o->call_ns,
+                                        .attach_ns = o->attach_ns,
+                                        .beat_ns = supervisor_default_limits.beat_ns,
+                                        .kill_ns = o->kill_ns,
+                                        .abandon_ns = o->abandon_ns,
+                                        .retry_max_ns = o->retry_max_ns,
+                                        .rejoin_ns = o->rejoin_ns};
+    return 0;
+}
+
+OWNER_POINTER(AgentConfig, agent_config_free);
+
+int agent_config_load(int argc, char **argv, AgentConfig **ret, Err *err)
+{
+    CLEANUP(agent_config_free_at) AgentConfig *config = xcalloc(1, sizeof *config);
+
+    arena_init(&config->arena, CONFIG_BLOCK);
+    TRY(load_options(config, argc, argv, err));
+    TRY(check(config, err));
+    TRY(load_counters(config, err));
+    TRY(fill_exporter(config, err));
+    note_without_effect(config);
+    *ret = TAKE(config);
+    return 0;
+}
+
+void agent_config_free(AgentConfig *config)
+{
+    if (!config)
+        return;
+    counters_done(&config->counters);
+    arena_done(&config->arena);
+    free(config);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_list(const OptList *a, const OptList *b)
+{
+    bool same = a->len == b->len;
+
+    for (size_t i = 0; same && i < a->len; i++)
+        same = strcmp(a->items[i], b->items[i]) == 0;
+    return same;
+}
+
+const char *agent_config_needs_restart(const AgentConfig *before, AgentConfig *now)
+{
+    const AgentOptions *a = &before->o, *b = &now->o;
+    const struct {
+        bool differs;
+        const char *what;
+    } rows[] = {
+        {!same_list(&a->listen, &b->listen) || a->systemd_sockets != b->systemd_sockets, "listen"},
+        {!same_text(a->web_config, b->web_config), "web.config_file"},
+        {a->max_connections != b->max_connections || a->read_timeout_ns != b->read_timeout_ns ||
+             a->write_timeout_ns != b->write_timeout_ns,
+         "web limits"},
+        {!same_text(a->control, b->control), "control"},
+        {!same_text(a->library, b->library), "driver.library"},
+        {!same_text(a->sampler, b->sampler) || !same_text(a->sampler_socket, b->sampler_socket), "sampler.program"},
+        {memcmp(&before->limits, &now->limits, sizeof now->limits) != 0, "sampler deadlines"},
+        {!same_text(a->root, b->root), "root"},
+        {a->history_series != b->history_series, "history.series"},
+        {a->log_format != b->log_format, "log.format"},
+    };
+    CLEANUP(str_done) Str text;
+
+    str_init(&text, ERR_TEXT_MAX);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (rows[i].differs)
+            str_addf(&text, "%s%s", text.len ? ", " : "", rows[i].what);
+    return text.len ? arena_strdup(&now->arena, text.text) : NULL;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The agent's configuration: defaults, then the YAML file, then the environment, then the command line. One load makes
+ * one AgentConfig with an arena of its own; a reload makes another and the old one stays in force until the new one is
+ * known to be good. All of dcgm-exporter's flags and variables are rows of the table; those that mean nothing here are
+ * accepted and said so.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/opt.h"
+#include "service/prometheus/counters.h"
+#include "service/prometheus/exporter.h"
+#include "source/sampler/supervisor.h"
+#include "verb/verb.h"
+
+typedef struct AgentOptions {
+    const char *config;
+    bool check_config;
+    /* doors */
+    OptList listen;
+    bool systemd_sockets;
+    const char *web_config, *control;
+    uint64_t max_connections, read_timeout_ns, write_timeout_ns;
+    /* the page */
+    int profile; /* ExporterProfile */
+    const char *counters, *devices, *cpu_devices, *switch_devices;
+    bool strict_counters, no_hostname, old_namespace, replace_blanks, mig_totals, self_metrics;
+    uint64_t collect_interval_ms, xid_window_ms, clock_events_window_ms;
+    const char *hpc_dir, *configmap, *hostengine;
+    /* Kubernetes */
+    bool kubernetes, pod_labels, pod_uid, virtual_gpus, dra, container_labels;
+    int gpu_id_type;
+    const char *kubelet_socket, *runtime_socket;
+    OptList resource_names, pod_label_regex;
+    uint64_t pods_period_ns;
+    /* sampling */
+    uint64_t fast_ns, normal_ns, slow_ns, blocking_ns;
+    uint64_t call_ns, attach_ns, kill_ns, abandon_ns, retry_max_ns, rejoin_ns;
+    const char *library, *sampler, *sampler_socket, *root;
+    int64_t gpus_expected; /* below 0: as many as on the bus */
+    uint64_t history_series;
+    double clock_speed;
+    /* log */
+    int log_level, log_format;
+    bool debug;
+    /* accepted, without effect */
+    bool fake_gpus, dcgm_log, dump, dump_compression, no_startup_validate, bind_watch, pprof;
+    const char *dcgm_log_level, *dump_dir, *bind_interval, *dcgm_config;
+    uint64_t dump_retention;
+} AgentOptions;
+
+extern const OptSpec agent_opts[];
+extern const size_t agent_opt_count;
+
+typedef struct AgentConfig {
+    Arena arena;
+    AgentOptions o;
+    ExporterConfig exporter;
+    SupervisorLimits limits;
+    Counters counters; /* taken over by the exporter that is made from it */
+    size_t counter_rows, counters_left_out;
+    const char *counters_file; /* "" for the built-in list */
+    const char *notes[32];     /* what a user should know: options without effect, rows left out */
+    size_t note_count;
+} AgentConfig;
+
+/* Reads everything anew. `argv` as the verb got them. *ret is untouched on an error, which names file, line and key, or
+ * the variable, or the flag. */
+int agent_config_load(int argc, char **argv, AgentConfig **ret, Err *err);
+void agent_config_free(AgentConfig *config); /* accepts NULL */
+
+/* Says which differences between two configurations only a restart can bring about; NULL where there is none. The text
+ * lies in the arena of `now`. */
+const char *agent_config_needs_restart(const AgentConfig *before, AgentConfig *now);
+
+/* dcgm-exporter's spellings (Go's flag package: -flag, --f, --flag=value, -k=true) as GNU ones; the array lies in the
+ * arena and has argc entries. */
+char **agent_rewrite_args(Arena *arena, int argc, char **argv);
+
+/* The verb (verb/agent.c). */
+int agent_run(VerbCall *call, const void *options);

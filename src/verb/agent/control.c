@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent's side of the control socket. Few clients at once; one that is slow is closed. */
+#include "verb/agent/control.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/owner.h"
+
+enum { CLIENTS_MAX = 16, CLIENT_MS = 5000, BACKLOG = 16 };
+
+struct Control {
+    uv_pipe_t listener;
+    ControlHandler handler;
+    void *self;
+    char *path;
+    unsigned clients;
+    unsigned refs; /* the listener and each client: the last to go frees */
+};
+
+typedef struct Client {
+    uv_pipe_t pipe;
+    uv_timer_t timer;
+    uv_write_t write;
+    Control *control;
+    unsigned open_handles;
+    char line[CONTROL_LINE_MAX];
+    size_t len;
+    char head[32];
+    char *reply;
+} Client;
+
+static void unref(Control *control)
+{
+    if (--control->refs == 0)
+        free(control);
+}
+
+static void client_closed(uv_handle_t *handle)
+{
+    Client *client = handle->data;
+
+    if (--client->open_handles > 0)
+        return;
+    client->control->clients--;
+    unref(client->control);
+    free(client->reply);
+    free(client);
+}
+
+static void client_close(Client *client)
+{
+    if (uv_is_closing((uv_handle_t *)&client->pipe))
+        return;
+    uv_close((uv_handle_t *)&client->pipe, client_closed);
+    uv_close((uv_handle_t *)&client->timer, client_closed);
+}
+
+static void timed_out(uv_timer_t *timer)
+{
+    client_close(timer->data);
+}
+
+static void written(uv_write_t *write, int status)
+{
+    (void)status;
+    client_close(write->data);
+}
+
+static bool is_owner(const Client *client)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    uv_os_fd_t fd;
+
+    if (uv_fileno((const uv_handle_t *)&client->pipe, &fd) < 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+        return false;
+    return peer.uid == 0 || peer.uid == geteuid();
+}
+
+static void answer(Client *client)
+{
+    const char *words[CONTROL_WORDS_MAX];
+    size_t count = 0;
+    char *rest = client->line;
+    Str out;
+
+    for (char *word; count < CONTROL_WORDS_MAX && (word = strsep(&rest, " "));)
+        if (word[0])
+            words[count++] = word;
+    str_init(&out, CONTROL_REPLY_MAX);
+    int code = client->control->handler(client->control->self, words, count, is_owner(client), &out);
+    size_t len = out.len;
+    int head = snprintf(client->head, sizeof client->head, "%d %zu\n", code, len);
+    client->reply = str_take(&out);
+    uv_buf_t bufs[2] = {uv_buf_init(client->head, (unsigned)head), uv_buf_init(client->reply, (unsigned)len)};
+    client->write.data = client;
+    if (uv_write(&client->write, (uv_stream_t *)&client->pipe, bufs, 2, written) < 0)
+        client_close(client);
+}
+
+static void give_room(uv_handle_t *handle, size_t wanted, uv_buf_t *buf)
+{
+    Client *client = handle->data;
+
+    (void)wanted;
+    *buf = uv_buf_init(client->line + client->len, (unsigned)(sizeof client->line - 1 - client->len));
+}
+
+static void bytes_came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    Client *client = stream->data;
+
+    (void)buf;
+    if (n == 0)
+        return;
+    if (n < 0) { /* an end of file too: no line came */
+        client_close(client);
+        return;
+    }
+    client->len += (size_t)n;
+    client->line[client->len] = '\0';
+    char *end = memchr(client->line, '\n', client->len);
+    if (end) {
+        uv_read_stop(stream);
+        *end = '\0';
+        answer(client);
+    } else if (client->len == sizeof client->line - 1) {
+        client_close(client);
+    }
+}
+
+static void somebody_came(uv_stream_t *listener, int status)
+{
+    Control *control = listener->data;
+    Client *client;
+
+    if (status < 0)
+        return;
+    client = xcalloc(1, sizeof *client);
+    client->control = control;
+    control->clients++;
+    control->refs++;
+    client->open_handles = 2;
+    uv_pipe_init(listener->loop, &client->pipe, 0);
+    uv_timer_init(listener->loop, &client->timer);
+    client->pipe.data = client->timer.data = client;
+    if (uv_accept(listener, (uv_stream_t *)&client->pipe) < 0 || control->clients > CLIENTS_MAX) {
+        client_close(client);
+        return;
+    }
+    uv_timer_start(&client->timer, timed_out, CLIENT_MS, 0);
+    uv_read_start((uv_stream_t *)&client->pipe, give_room, bytes_came);
+}
+
+/* Removes a socket file that nobody listens on. -EADDRINUSE where somebody does. */
+static int make_way(const char *path, Err *err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct stat st;
+
+    if (lstat(path, &st) < 0)
+        return 0;
+    if (!S_ISSOCK(st.st_mode))
+        return err_set(err, -EEXIST, "'%s' is there and is no socket; remove it or choose another with --control",
+                       path);
+    CLEANUP_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    strncpy(address.sun_path, path, sizeof address.sun_path - 1);
+    if (fd >= 0 && (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 || errno == EAGAIN))
+        return err_set(err, -EADDRINUSE, "another agent listens on '%s'; choose another with --control", path);
+    unlink(path);
+    return 0;
+}
+
+static void make_folder(const char *path)
+{
+    CLEANUP_FREE char *folder = xstrdup(path);
+    char *slash = strrchr(folder, '/');
+
+    if (slash && slash > folder) {
+        *slash = '\0';
+        (void)file_make_dirs(folder, 0755, NULL); /* what is wrong with it, bind says */
+    }
+}
+
+int control_listen(uv_loop_t *loop, const char *path, ControlHandler handler, void *self, Control **ret, Err *err)
+{
+    struct sockaddr_un address;
+
+    if (strlen(path) >= sizeof address.sun_path)
+        return err_set(err, -ENAMETOOLONG, "the control socket's path '%.40s...' is longer than %zu bytes", path,
+                       sizeof address.sun_path - 1);
+    make_folder(path);
+    TRY(make_way(path, err));
+    Control *control = xcalloc(1, sizeof *control);
+    control->handler = handler;
+    control->self = self;
+    control->path = xstrdup(path);
+    control->refs = 1;
+    uv_pipe_init(loop, &control->listener, 0);
+    control->listener.data = control;
+    int rc = uv_pipe_bind(&control->listener, path);
+    if (rc == 0) {
+        (void)chmod(path, 0666); /* anybody may ask; see the handler's `owner` */
+        rc = uv_listen((uv_stream_t *)&control->listener, BACKLOG, somebody_came);
+    }
+    if (rc < 0) {
+        control_close(control);
+        return err_set(err, rc, "listen on the control socket '%s': %s", path, strerror(-rc));
+    }
+    *ret = control;
+    return 0;
+}
+
+static void listener_closed(uv_handle_t *handle)
+{
+    unref(handle->data);
+}
+
+void control_close(Control *control)
+{
+    if (!control)
+        return;
+    free(TAKE(control->path)); /* libuv removes the file of a pipe that it bound */
+    uv_close((uv_handle_t *)&control->listener, listener_closed);
+}

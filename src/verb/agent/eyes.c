@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See eyes.h. */
+#include "verb/agent/eyes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/owner.h"
+#include "source/pci/scan.h"
+#include "version.h"
+
+enum { SCAN_MS = 5000, HOSTNAME_CAP = 256 };
+
+int64_t eyes_expected(const AgentOptions *options, const char *visible)
+{
+    int64_t count = 0;
+
+    if (options->gpus_expected >= 0 || !visible || !visible[0] || strcmp(visible, "all") == 0 ||
+        strcmp(visible, "void") == 0 || strcmp(visible, "none") == 0)
+        return options->gpus_expected;
+    for (const char *at = visible; *at; at += strcspn(at, ","), at += *at == ',')
+        count += *at != ',';
+    return count;
+}
+
+static void scan(Eyes *eyes)
+{
+    PciGpu found[NODE_GPUS_MAX];
+    PciAddress addresses[NODE_GPUS_MAX];
+    size_t count = 0;
+    Err err;
+
+    if (pci_scan(eyes->config->o.root ? eyes->config->o.root : "", found, NODE_GPUS_MAX, &count, &err) < 0)
+        return; /* no PCI bus to be seen: the driver says what there is */
+    size_t ours = 0;
+    for (size_t i = 0; i < count && i < NODE_GPUS_MAX; i++)
+        if (strcmp(found[i].driver, "vfio-pci") != 0) /* given to a virtual machine */
+            addresses[ours++] = found[i].address;
+    supervisor_set_bus(eyes->supervisor, addresses, ours);
+    view_set_bus(eyes->view, (uint32_t)ours, eyes->expected);
+}
+
+static void scan_due(uv_timer_t *timer)
+{
+    scan(timer->data);
+}
+
+/* stoker-sampler as built, or as installed. */
+static const char *find_sampler(Arena *arena)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+
+    if (n <= 0)
+        return "stoker-sampler";
+    path[n] = '\0';
+    *strrchr(path, '/') = '\0';
+    const char *const places[] = {
+        arena_printf(arena, "%s/src/source/nvml/stoker-sampler", path),
+        arena_printf(arena, "%s/../" STOKER_LIBEXECDIR "/stoker/stoker-sampler", path),
+        arena_printf(arena, "%s/stoker-sampler", path),
+    };
+    for (size_t i = 0; i < ARRAY_LEN(places); i++)
+        if (access(places[i], X_OK) == 0)
+            return places[i];
+    return places[1];
+}
+
+static const char *hostname(char room[HOSTNAME_CAP])
+{
+    const char *said = getenv("NODE_NAME");
+
+    if (said && said[0])
+        return said;
+    if (gethostname(room, HOSTNAME_CAP) < 0)
+        return "";
+    room[HOSTNAME_CAP - 1] = '\0';
+    return room;
+}
+
+int eyes_open(Eyes *eyes, uv_loop_t *loop, const AgentConfig *config, const Log *log, Err *err)
+{
+    const AgentOptions *o = &config->o;
+    char name[HOSTNAME_CAP];
+
+    *eyes = (Eyes){.loop = loop,
+                   .log = log,
+                   .config = config,
+                   .board_fd = -1,
+                   .expected = eyes_expected(o, getenv("NVIDIA_VISIBLE_DEVICES"))};
+    TRY(board_new(&eyes->board, &eyes->board_fd, err));
+    eyes->board->clock.speed = o->clock_speed;
+    eyes->start_real_ns = clock_real(clock_kernel());
+    ProcessesSpec processes = {
+        .program = o->sampler && o->sampler[0] ? o->sampler : find_sampler((Arena *)(uintptr_t)&config->arena),
+        .socket = o->sampler_socket && o->sampler_socket[0] ? o->sampler_socket : NULL,
+        .library = o->library,
+        .limits = &config->limits,
+        .log = log};
+    TRY(processes_new(loop, eyes->board, eyes->board_fd, &processes, &eyes->processes, err));
+    eyes->supervisor = processes_supervisor(eyes->processes);
+    eyes->view = view_new(eyes->board, eyes->supervisor, hostname(name));
+    uv_timer_init(loop, &eyes->scan_timer);
+    eyes->scan_timer.data = eyes;
+    eyes->started = true;
+    view_set_bus(eyes->view, 0, eyes->expected);
+    scan(eyes);
+    processes_run(eyes->processes);
+    uv_timer_start(&eyes->scan_timer, scan_due, SCAN_MS, SCAN_MS);
+    return 0;
+}
+
+const Node *eyes_look(Eyes *eyes)
+{
+    const BoardClock *clock = &eyes->board->clock;
+    uint64_t now = board_now(eyes->board), real = clock_real(clock_kernel());
+
+    if (clock->speed < 1 || clock->speed > 1)
+        real = eyes->start_real_ns + (now - clock->start_ns) + (uint64_t)eyes->real_step_ns;
+    const Node *node = view_turn(eyes->view, now, real);
+    processes_usage(eyes->processes, view_samplers(eyes->view), node->sampler_count);
+    return node;
+}
+
+void eyes_stop(Eyes *eyes, void (*done)(void *self), void *self)
+{
+    if (!eyes->started) {
+        done(self);
+        return;
+    }
+    uv_timer_stop(&eyes->scan_timer);
+    processes_stop(eyes->processes, done, self);
+}
+
+void eyes_close(Eyes *eyes)
+{
+    if (eyes->started)
+        uv_close((uv_handle_t *)&eyes->scan_timer, NULL);
+    view_free(TAKE(eyes->view));
+    processes_free(TAKE(eyes->processes));
+    board_unmap(TAKE(eyes->board));
+    owner_close(&eyes->board_fd);
+    eyes->started = false;
+}

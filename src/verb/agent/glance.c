@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See glance.h. The loop is turned until what can be known is known. */
+#include "verb/agent/glance.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/duration.h"
+#include "verb/agent/eyes.h"
+
+enum { LOOK_MS = 1500, LOOK_LATE_MS = 6000, TURN_MS = 20 };
+
+struct Glance {
+    uv_loop_t loop;
+    uv_timer_t pace; /* so that the loop turns */
+    Log log;
+    AgentConfig *config;
+    Eyes eyes;
+    Health health;
+    bool stopped;
+};
+
+static void paced(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+/* What a look without an agent is configured with: the defaults and what the verb was told. */
+static int make_config(const GlanceOptions *options, AgentConfig **ret, Err *err)
+{
+    const char *argv[6] = {"status", "--config", "/dev/null"};
+    int argc = 3;
+
+    if (options->library[0]) {
+        argv[argc++] = "--driver-library";
+        argv[argc++] = options->library;
+    }
+    TRY(agent_config_load(argc, (char **)(uintptr_t)argv, ret, err));
+    if (options->root)
+        (*ret)->o.root = arena_strdup(&(*ret)->arena, options->root);
+    return 0;
+}
+
+static void plan_everything(Board *board, const AgentConfig *config)
+{
+    BoardPlan plan;
+
+    memset(&plan.wanted, 0xff, sizeof plan.wanted);
+    memcpy(plan.period_ns, config->exporter.period_ns, sizeof plan.period_ns);
+    for (MetricId id = 0; id < METRIC_END; id++)
+        if (metric_get(id)->pace == METRIC_PACE_BLOCKING)
+            plan.wanted[id / 64] &= ~(UINT64_C(1) << (id % 64));
+    board_set_plan(board, &plan);
+}
+
+int glance_new(const GlanceOptions *options, Glance **ret, Err *err)
+{
+    Glance *glance = xcalloc(1, sizeof *glance);
+
+    uv_loop_init(&glance->loop);
+    uv_timer_init(&glance->loop, &glance->pace);
+    log_init(&glance->log, LOG_LEVEL_ERROR, LOG_FORMAT_TEXT, "stoker", clock_kernel());
+    int rc = make_config(options, &glance->config, err);
+    if (rc == 0)
+        rc = eyes_open(&glance->eyes, &glance->loop, glance->config, &glance->log, err);
+    if (rc < 0) {
+        glance_free(glance);
+        return rc;
+    }
+    plan_everything(glance->eyes.board, glance->config);
+    uv_timer_start(&glance->pace, paced, TURN_MS, TURN_MS);
+    *ret = glance;
+    return 0;
+}
+
+static void stopped(void *self)
+{
+    ((Glance *)self)->stopped = true;
+}
+
+void glance_free(Glance *glance)
+{
+    if (!glance)
+        return;
+    if (glance->eyes.started) {
+        eyes_stop(&glance->eyes, stopped, glance);
+        while (!glance->stopped)
+            uv_run(&glance->loop, UV_RUN_ONCE);
+    }
+    eyes_close(&glance->eyes);
+    uv_close((uv_handle_t *)&glance->pace, NULL);
+    uv_run(&glance->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&glance->loop);
+    agent_config_free(glance->config);
+    free(glance);
+}
+
+/* Whether every GPU that will be sampled was. */
+static bool seen_all(const Node *node)
+{
+    if (node->driver_why[0])
+        return true;
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].state == GPU_STARTING)
+            return false;
+    return node->gpu_count > 0;
+}
+
+int glance_look(Glance *glance, bool json, const StatusStyle *style, Str *out)
+{
+    Clock *clock = clock_kernel();
+    uint64_t start = clock_monotonic(clock);
+    const Node *node;
+
+    /* a second and a half for rates, which need two readings; longer while a GPU has not answered */
+    for (;;) {
+        uint64_t passed = clock_monotonic(clock) - start;
+
+        uv_run(&glance->loop, UV_RUN_ONCE);
+        node = eyes_look(&glance->eyes);
+        if (passed > LOOK_LATE_MS * NS_PER_MS || (passed > LOOK_MS * NS_PER_MS && seen_all(node)))
+            break;
+    }
+    api_judge(node, glance->config->o.normal_ns, &glance->health);
+    if (json)
+        status_json(node, &glance->health, out);
+    else
+        status_text(node, &glance->health, NULL, style, out);
+    return status_code(node, &glance->health);
+}

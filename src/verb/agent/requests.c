@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the agent answers on its control socket:
+ *   status text WIDTH COLOUR    the screen of `stoker status`
+ *   status json
+ *   release SECONDS             let go of the driver for so long; 0 takes it up again
+ *   reload                      read the configuration again
+ *   clock SECONDS               step the wall clock, of an agent whose clock is a test's
+ */
+#include <string.h>
+
+#include "base/duration.h"
+#include "base/number.h"
+#include "service/status/status.h"
+#include "verb/agent/agent.h"
+#include "verb/verb.h"
+
+enum { RELEASE_MAX_S = 24 * 3600 };
+
+static int answer_status(const Agent *agent, const char *const *words, size_t count, Str *out)
+{
+    const Node *node = view_node(agent->eyes.view);
+    const OwnerTable *owners = agent->pods ? podresources_table(agent->pods) : NULL;
+    uint64_t width = 80;
+
+    if (count == 2 && strcmp(words[1], "json") == 0) {
+        status_json(node, &agent->health, out);
+    } else if (count == 4 && strcmp(words[1], "text") == 0 && number_parse_u64(words[2], 0, 10000, &width, NULL) == 0) {
+        StatusStyle style = {.width = width, .colour = strcmp(words[3], "1") == 0};
+
+        status_text(node, &agent->health, owners, &style, out);
+    } else {
+        str_add(out, "status: 'text WIDTH COLOUR' or 'json' is needed\n");
+        return EXIT_USAGE;
+    }
+    return status_code(node, &agent->health);
+}
+
+static int answer_release(Agent *agent, const char *const *words, size_t count, bool owner, Str *out)
+{
+    uint64_t seconds;
+
+    if (count != 2 || number_parse_u64(words[1], 0, RELEASE_MAX_S, &seconds, NULL) < 0) {
+        str_addf(out, "release: a number of seconds up to %d is needed\n", RELEASE_MAX_S);
+        return EXIT_USAGE;
+    }
+    if (!owner) {
+        str_add(out, "only root and the agent's own user may do this\n");
+        return EXIT_UNKNOWN;
+    }
+    uint64_t now = board_now(agent->eyes.board);
+    supervisor_release(agent->eyes.supervisor, seconds ? now + seconds * NS_PER_S : 0);
+    if (seconds)
+        log_write(&agent->log, LOG_LEVEL_INFO, "the driver is let go for %llu s, as asked",
+                  (unsigned long long)seconds);
+    else
+        log_write(&agent->log, LOG_LEVEL_INFO, "the driver is taken up again, as asked");
+    return EXIT_FINE;
+}
+
+/* How many samplers still have the driver: what `stoker release` waits for. One that died left its last word behind;
+ * one that lives shows it. */
+static int answer_released(const Agent *agent, Str *out)
+{
+    const Node *node = view_node(agent->eyes.view);
+    size_t holding = 0;
+
+    for (size_t i = 0; i < node->sampler_count; i++) {
+        const NodeSampler *s = &node->samplers[i];
+
+        if (s->state == SAMPLER_STUCK || s->state == SAMPLER_KILLED || s->state == SAMPLER_ABANDONED) {
+            str_addf(out, "sampler %d is %s and still holds the driver\n", (int)s->pid, sampler_state_key(s->state));
+            return EXIT_FINDING;
+        }
+    }
+    for (size_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
+        const BoardSampler *s = &agent->eyes.board->samplers[i];
+
+        holding += atomic_load(&s->driver) == BOARD_DRIVER_FINE &&
+                   atomic_load(&s->beat_ns) + agent->config->limits.beat_ns > board_kernel_now();
+    }
+    str_addf(out, "%zu\n", holding);
+    return EXIT_FINE;
+}
+
+static int step_clock(Agent *agent, const char *word, Str *out)
+{
+    int64_t seconds;
+
+    if (agent->started->o.clock_speed == 1 || number_parse_i64(word, -1000000, 1000000, &seconds, NULL) < 0) {
+        str_add(out, "clock: only an agent with --clock-speed has one to step\n");
+        return EXIT_USAGE;
+    }
+    agent->eyes.real_step_ns += seconds * (int64_t)NS_PER_S;
+    return EXIT_FINE;
+}
+
+int agent_control(void *self, const char *const *words, size_t count, bool owner, Str *out)
+{
+    Agent *agent = self;
+
+    if (count > 0 && strcmp(words[0], "status") == 0)
+        return answer_status(agent, words, count, out);
+    if (count > 0 && strcmp(words[0], "release") == 0)
+        return answer_release(agent, words, count, owner, out);
+    if (count == 1 && strcmp(words[0], "released") == 0)
+        return answer_released(agent, out);
+    if (count == 1 && strcmp(words[0], "reload") == 0 && owner) {
+        agent_reload(agent, "asked to");
+        return agent->config_fine ? EXIT_FINE : EXIT_FINDING;
+    }
+    if (count == 2 && strcmp(words[0], "clock") == 0 && owner)
+        return step_clock(agent, words[1], out);
+    str_add(out, "this agent does not know that word; is it of another version?\n");
+    return EXIT_USAGE;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One second of the agent: the view is made, judged, kept and shown. */
+#include <string.h>
+
+#include "base/owner.h"
+#include "verb/agent/agent.h"
+
+/* What the agent itself wants, whatever is exported: for the history, `stoker status` and the JSON. */
+static const MetricId wanted[] = {
+    METRIC_SM_CLOCK,
+    METRIC_MEM_CLOCK,
+    METRIC_MAX_SM_CLOCK,
+    METRIC_GPU_TEMP,
+    METRIC_MEMORY_TEMP,
+    METRIC_SLOWDOWN_TEMP,
+    METRIC_POWER_USAGE,
+    METRIC_ENFORCED_POWER_LIMIT,
+    METRIC_TOTAL_ENERGY_CONSUMPTION,
+    METRIC_GPU_UTIL,
+    METRIC_MEM_COPY_UTIL,
+    METRIC_ENC_UTIL,
+    METRIC_DEC_UTIL,
+    METRIC_FB_TOTAL,
+    METRIC_FB_USED,
+    METRIC_FB_FREE,
+    METRIC_FB_RESERVED,
+    METRIC_CLOCKS_EVENT_REASONS,
+    METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS,
+    METRIC_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS,
+    METRIC_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS,
+    METRIC_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS,
+    METRIC_XID_ERRORS,
+    METRIC_ECC_SBE_VOL_TOTAL,
+    METRIC_ECC_DBE_VOL_TOTAL,
+    METRIC_UNCORRECTABLE_REMAPPED_ROWS,
+    METRIC_CORRECTABLE_REMAPPED_ROWS,
+    METRIC_ROW_REMAP_FAILURE,
+    METRIC_ROW_REMAP_PENDING,
+    METRIC_GPU_RECOVERY_ACTION,
+    METRIC_PCIE_REPLAY_COUNTER,
+    METRIC_PCIE_LINK_GEN,
+    METRIC_PCIE_LINK_WIDTH,
+    METRIC_PCIE_MAX_LINK_GEN,
+    METRIC_PCIE_MAX_LINK_WIDTH,
+    METRIC_PROF_GR_ENGINE_ACTIVE,
+    METRIC_PROF_SM_ACTIVE,
+    METRIC_PROF_SM_OCCUPANCY,
+    METRIC_PROF_PIPE_TENSOR_ACTIVE,
+    METRIC_PROF_DRAM_ACTIVE,
+    METRIC_PCIE_TX_BYTES_COUNT,
+    METRIC_PCIE_RX_BYTES_COUNT,
+    METRIC_NVLINK_TX_BYTES_COUNT,
+    METRIC_NVLINK_RX_BYTES_COUNT,
+    METRIC_DRIVER_VERSION,
+    METRIC_NVML_VERSION,
+    METRIC_VBIOS_VERSION,
+    METRIC_SERIAL,
+    METRIC_BRAND,
+    METRIC_MIG_MODE,
+    METRIC_PERSISTENCE_MODE,
+};
+
+void agent_plan(Agent *agent)
+{
+    BoardPlan plan = {0};
+    const ExporterConfig *e = &agent->config->exporter;
+
+    exporter_wanted(agent->exporter, plan.wanted);
+    for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+        plan.wanted[wanted[i] / 64] |= UINT64_C(1) << (wanted[i] % 64);
+    memcpy(plan.period_ns, e->period_ns, sizeof plan.period_ns);
+    board_set_plan(agent->eyes.board, &plan);
+}
+
+static void keep_reading(Agent *agent, const Node *node, const Reading *reading, const char *key)
+{
+    for (MetricId id = 0; id < METRIC_END; id++) {
+        const Sample *sample = &reading->sample[id];
+
+        if (!metric_get(id)->history || (!sample->valid && sample->absence == ABSENCE_NOT_YET))
+            continue;
+        StoreSeries series = sample->valid ? store_open(agent->store, key, id, node->time_ns)
+                                           : store_find(agent->store, key, id); /* no ring for what never was */
+        if (series >= 0)
+            store_add(agent->store, series, node->time_ns, sample);
+    }
+}
+
+static void keep_fast(Agent *agent, const NodeGpu *gpu, const char *key)
+{
+    for (int k = 0; metric_fast_at(k) != METRIC_END; k++) {
+        StoreSeries series = store_find(agent->store, key, metric_fast_at(k));
+
+        for (size_t i = 0; series >= 0 && i < gpu->fast_count; i++)
+            if (gpu->fast[i].valid >> k & 1)
+                store_add_fast(agent->store, series, gpu->fast[i].time_ns, gpu->fast[i].value[k]);
+    }
+}
+
+static void keep(Agent *agent, const Node *node)
+{
+    char key[DEVICE_KEY_CAP];
+
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const NodeGpu *gpu = &node->gpus[i];
+
+        if (device_key(&gpu->reading.device, key) < 0)
+            continue;
+        keep_reading(agent, node, &gpu->reading, key);
+        keep_fast(agent, gpu, key);
+        for (size_t k = 0; k < gpu->instance_count; k++)
+            if (device_key(&gpu->instances[k].device, key) >= 0)
+                keep_reading(agent, node, &gpu->instances[k], key);
+    }
+}
+
+static void say_events(const Agent *agent, const Node *node)
+{
+    for (size_t i = 0; i < node->event_count; i++) {
+        char pci[PCI_TEXT_CAP];
+
+        log_write(&agent->log, LOG_LEVEL_WARN, "GPU %s: the driver reports XID %llu",
+                  pci_format(node->events[i].gpu, PCI_FORM_SYSFS, pci), (unsigned long long)node->events[i].xid);
+    }
+}
+
+/* The HPC job files: a stat each where nothing changed. */
+static void read_jobs(Agent *agent)
+{
+    Err err;
+    int rc = hpc_update(&agent->jobs, &err);
+
+    if (rc == 0)
+        return;
+    if (rc < 0 && log_limit(&agent->jobs_limit, clock_monotonic(clock_kernel()), &(uint64_t){0}))
+        log_write(&agent->log, LOG_LEVEL_WARN, "%s", err.text);
+    vec_clear(&agent->job_list);
+    for (size_t i = 0; i < agent->jobs.table.len; i++) {
+        const HpcJob *job = &agent->jobs.table.at[i];
+
+        vec_push(&agent->job_list, ((ExporterJob){.gpu = job->gpu, .instance = job->gpu_instance, .job = job->job}));
+    }
+}
+
+void agent_tick(Agent *agent)
+{
+    const Node *node = eyes_look(&agent->eyes);
+    uint64_t now = node->time_ns;
+
+    agent->ticks++;
+    if (agent->last_tick_ns && now - agent->last_tick_ns > 2 * NS_PER_S)
+        agent->late_ticks++;
+    agent->last_tick_ns = now;
+    api_judge(node, agent->config->o.normal_ns, &agent->health);
+    say_events(agent, node);
+    if (agent->jobs_on)
+        read_jobs(agent);
+    keep(agent, node);
+    windows_add(agent->windows, node);
+    exporter_tick(agent->exporter, node);
+    agent_stream_tick(agent);
+}

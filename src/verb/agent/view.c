@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See view.h. Entry i of `kept` belongs to Board.gpus[i]; the node's GPUs point into it, in the order of their index.
+ */
+#include "verb/agent/view.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/duration.h"
+
+typedef struct Kept {
+    NodeGpu gpu; /* as the supervisor and the board last told; its reading is the last whole copy of the row */
+    Reading instances[NODE_INSTANCES_MAX];
+    uint32_t fast_head;
+    FastReading fast[BOARD_FAST_LEN];
+    bool torn; /* no whole copy could be had in the last turn */
+} Kept;
+
+struct View {
+    const Board *board;
+    Supervisor *supervisor;
+    Node node;
+    NodeGpu states[NODE_GPUS_MAX]; /* what supervisor_view_gpus fills */
+    Kept *kept[NODE_GPUS_MAX];
+    NodeGpu gpus[NODE_GPUS_MAX];
+    NodeSampler samplers[NODE_SAMPLERS_MAX];
+    uint32_t event_heads[NODE_SAMPLERS_MAX];
+    XidEvent events[4 * BOARD_EVENTS_LEN];
+    Reading scratch;
+    BoardPlan plan;
+    int64_t expected;
+};
+
+View *view_new(const Board *board, Supervisor *supervisor, const char *hostname)
+{
+    View *view = xcalloc(1, sizeof *view);
+
+    view->board = board;
+    view->supervisor = supervisor;
+    view->expected = -1;
+    snprintf(view->node.hostname, sizeof view->node.hostname, "%s", hostname);
+    view->node.gpus = view->gpus;
+    view->node.samplers = view->samplers;
+    view->node.events = view->events;
+    return view;
+}
+
+void view_free(View *view)
+{
+    if (!view)
+        return;
+    for (size_t i = 0; i < NODE_GPUS_MAX; i++)
+        free(view->kept[i]);
+    free(view);
+}
+
+void view_set_bus(View *view, uint32_t on_bus, int64_t expected)
+{
+    view->node.gpus_on_bus = on_bus;
+    view->expected = expected;
+}
+
+const Node *view_node(const View *view)
+{
+    return &view->node;
+}
+
+NodeSampler *view_samplers(View *view)
+{
+    return view->samplers;
+}
+
+/* Why the values of a GPU in this state are absent; ABSENCE_END where they are not. */
+static Absence absence_of(GpuState state)
+{
+    switch (state) {
+    case GPU_UP:
+        return ABSENCE_END;
+    case GPU_STARTING:
+        return ABSENCE_NOT_YET;
+    case GPU_HUNG:
+        return ABSENCE_TIMED_OUT;
+    case GPU_LOST:
+    case GPU_MISSING:
+        return ABSENCE_GPU_LOST;
+    case GPU_GONE:
+        return ABSENCE_GONE;
+    case GPU_NO_DRIVER:
+        return ABSENCE_NO_LIBRARY;
+    case GPU_RELEASED:
+        return ABSENCE_RELEASED;
+    case GPU_FAILED:
+    case GPU_STATE_END:
+        break;
+    }
+    return ABSENCE_FAILED;
+}
+
+/* Values that were not read again in time are no values. */
+static void drop_stale(const View *view, Reading *reading)
+{
+    for (MetricId id = 0; id < METRIC_END; id++) {
+        Sample *sample = &reading->sample[id];
+        MetricPace pace = metric_get(id)->pace;
+        uint64_t age;
+
+        if (sample_age(sample, view->node.time_ns, &age) && age > reading_fresh_ns(pace, view->plan.period_ns[pace]))
+            sample_set_absent(sample, sample->time_ns, ABSENCE_TIMED_OUT);
+    }
+}
+
+/* FB_USED_PERCENT is used / (total - reserved), as DCGM has it. */
+static void derive(const View *view, Reading *reading)
+{
+    int64_t used, total, reserved = 0;
+    Sample *out = &reading->sample[METRIC_FB_USED_PERCENT];
+    const Sample *from = &reading->sample[METRIC_FB_USED];
+
+    sample_int64(&reading->sample[METRIC_FB_RESERVED], &reserved);
+    if (sample_int64(from, &used) && sample_int64(&reading->sample[METRIC_FB_TOTAL], &total) && total > reserved)
+        sample_set_double(out, from->time_ns, (double)used / (double)(total - reserved));
+    else
+        sample_set_absent(out, view->node.time_ns, from->valid ? ABSENCE_NO_DATA : (Absence)from->absence);
+}
+
+static void copy_row(View *view, const BoardRow *row, Reading *to, bool *torn)
+{
+    if (!board_copy(row, &view->scratch)) {
+        *torn = true; /* the copy of before stays, until it is stale */
+        return;
+    }
+    if (view->scratch.device.uuid[0])
+        *to = view->scratch;
+    else /* not written yet, or mended: what is known of the device stays */
+        memcpy(to->sample, view->scratch.sample, sizeof to->sample);
+}
+
+static void take_rows(View *view, const BoardGpu *from, Kept *kept)
+{
+    uint32_t count = atomic_load_explicit(&from->instance_count, memory_order_acquire);
+
+    kept->torn = false;
+    copy_row(view, &from->gpu, &kept->gpu.reading, &kept->torn);
+    kept->gpu.reading.device.kind = DEVICE_GPU;
+    kept->gpu.reading.device.has_pci = true;
+    kept->gpu.reading.device.pci = from->pci;
+    kept->gpu.instance_count = count > NODE_INSTANCES_MAX ? NODE_INSTANCES_MAX : count;
+    for (size_t i = 0; i < kept->gpu.instance_count; i++)
+        copy_row(view, &from->instances[i], &kept->instances[i], &kept->torn);
+}
+
+static void judge_values(View *view, Kept *kept)
+{
+    Absence why = absence_of(kept->gpu.state);
+
+    if (why != ABSENCE_END) {
+        reading_lose(&kept->gpu.reading, view->node.time_ns, why);
+        for (size_t i = 0; i < kept->gpu.instance_count; i++)
+            reading_lose(&kept->instances[i], view->node.time_ns, why);
+        return;
+    }
+    drop_stale(view, &kept->gpu.reading);
+    derive(view, &kept->gpu.reading);
+    for (size_t i = 0; i < kept->gpu.instance_count; i++) {
+        drop_stale(view, &kept->instances[i]);
+        derive(view, &kept->instances[i]);
+    }
+}
+
+static void take_gpu(View *view, size_t i)
+{
+    const BoardGpu *from = &view->board->gpus[i];
+    const NodeGpu *state = &view->states[i];
+    Kept *kept = view->kept[i];
+    uint64_t lost;
+
+    if (!kept) {
+        kept = view->kept[i] = xcalloc(1, sizeof *kept);
+        reading_init(&kept->gpu.reading, DEVICE_GPU);
+    }
+    kept->gpu.state = state->state;
+    kept->gpu.state_since_ns = state->state_since_ns;
+    memcpy(kept->gpu.why, state->why, sizeof kept->gpu.why);
+    kept->gpu.own_sampler = state->own_sampler;
+    kept->gpu.missed_calls = state->missed_calls;
+    take_rows(view, from, kept);
+    kept->gpu.instances = kept->instances;
+    kept->gpu.last_sample_ns = atomic_load_explicit(&from->last_sample_ns, memory_order_relaxed);
+    kept->gpu.pass_ns = atomic_load_explicit(&from->pass_ns, memory_order_relaxed);
+    kept->gpu.failed_passes = atomic_load_explicit(&from->failed_passes, memory_order_relaxed);
+    uint32_t gpm = atomic_load_explicit(&from->gpm, memory_order_relaxed);
+    kept->gpu.gpm_known = gpm != 0;
+    kept->gpu.gpm = gpm == 2;
+    kept->gpu.fast_count = board_take_fast(&from->gpu, &kept->fast_head, kept->fast, &lost);
+    kept->gpu.fast = kept->fast;
+    kept->gpu.fast_lost += lost;
+    judge_values(view, kept);
+}
+
+static int by_index(const void *a, const void *b)
+{
+    const Device *x = &((const NodeGpu *)a)->reading.device, *y = &((const NodeGpu *)b)->reading.device;
+
+    if (x->index != y->index)
+        return x->index < y->index ? -1 : 1; /* DEVICE_NO_NUMBER is the largest */
+    return pci_compare(x->pci, y->pci);
+}
+
+static void take_events(View *view)
+{
+    size_t room = sizeof view->events / sizeof view->events[0];
+
+    view->node.event_count = 0;
+    for (size_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
+        XidEvent some[BOARD_EVENTS_LEN];
+        uint64_t lost;
+        size_t n = board_take_events(&view->board->samplers[i], &view->event_heads[i], some, &lost);
+
+        view->node.events_lost += lost;
+        for (size_t k = 0; k < n; k++) {
+            if (view->node.event_count < room)
+                view->events[view->node.event_count++] = some[k];
+            else
+                view->node.events_lost++;
+        }
+    }
+}
+
+static void take_versions(View *view)
+{
+    Node *node = &view->node;
+
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const Reading *r = &view->gpus[i].reading;
+
+        if (r->text[READING_DRIVER_VERSION][0])
+            memcpy(node->driver_version, r->text[READING_DRIVER_VERSION], sizeof node->driver_version);
+        if (r->text[READING_NVML_VERSION][0])
+            memcpy(node->nvml_version, r->text[READING_NVML_VERSION], sizeof node->nvml_version);
+    }
+}
+
+const Node *view_turn(View *view, uint64_t time_ns, uint64_t real_ns)
+{
+    Node *node = &view->node;
+    uint32_t count = atomic_load_explicit(&view->board->gpu_count, memory_order_acquire);
+
+    node->tick++;
+    node->time_ns = time_ns;
+    node->real_ns = real_ns;
+    node->gpu_count = count > NODE_GPUS_MAX ? NODE_GPUS_MAX : count;
+    (void)board_get_plan(view->board, &view->plan);
+    supervisor_view_gpus(view->supervisor, view->states, node->gpu_count);
+    for (size_t i = 0; i < node->gpu_count; i++)
+        take_gpu(view, i);
+    for (size_t i = 0; i < node->gpu_count; i++)
+        view->gpus[i] = view->kept[i]->gpu;
+    qsort(view->gpus, node->gpu_count, sizeof view->gpus[0], by_index);
+    take_versions(view);
+    snprintf(node->driver_why, sizeof node->driver_why, "%s", supervisor_driver_why(view->supervisor));
+    node->sampler_count = supervisor_view_samplers(view->supervisor, view->samplers);
+    supervisor_counts(view->supervisor, &node->samplers_started, &node->samplers_abandoned);
+    node->gpus_found = supervisor_found(view->supervisor);
+    node->gpus_expected = view->expected < 0 ? node->gpus_on_bus : (uint32_t)view->expected;
+    if (view->expected < 0 && node->gpus_expected < node->gpus_found)
+        node->gpus_expected = node->gpus_found; /* no PCI bus to be seen */
+    node->release_until_ns = atomic_load_explicit(&view->board->release_until_ns, memory_order_relaxed);
+    take_events(view);
+    return node;
+}

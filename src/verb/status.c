@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `stoker status`: the node on one screen, from the running agent or, where none runs, by a look of its own. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/duration.h"
+#include "base/owner.h"
+#include "verb/agent/control.h"
+#include "verb/agent/glance.h"
+#include "verb/verb.h"
+
+enum { ASK_MS = 3000 };
+
+typedef struct StatusOptions {
+    const char *control, *library, *root;
+    bool json, watch, colour, no_agent;
+    uint64_t interval_ns;
+} StatusOptions;
+
+static const OptSpec status_opts[] = {
+    {.key = "json",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(StatusOptions, json),
+     .help = "everything that is known, as JSON"},
+    {.key = "watch",
+     .short_flag = 'w',
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(StatusOptions, watch),
+     .help = "again and again, until interrupted"},
+    {.key = "interval",
+     .short_flag = 'i',
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_DURATION,
+     .off = offsetof(StatusOptions, interval_ns),
+     .def = "1s",
+     .min = 100e6,
+     .max = 3600e9,
+     .help = "time between two looks with --watch"},
+    {.key = "no-agent",
+     .flag = "alone",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(StatusOptions, no_agent),
+     .help = "look for yourself even where an agent runs"},
+    {.key = "control",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(StatusOptions, control),
+     .metavar = "FILE",
+     .help = "the agent's control socket"},
+    {.key = "driver-library",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(StatusOptions, library),
+     .env = "STOKER_DRIVER_LIBRARY",
+     .metavar = "FILE",
+     .help = "without an agent: the driver's library"},
+    {.key = "root",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(StatusOptions, root),
+     .env = "STOKER_ROOT",
+     .metavar = "DIR",
+     .help = "without an agent: read /proc and /sys below DIR"},
+};
+
+static bool coloured(void)
+{
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+    return isatty(STDOUT_FILENO) && !(no && no[0]) && term && strcmp(term, "dumb") != 0;
+}
+
+/* One look, into `out`. Returns an exit code; below 0 -errno with call->err set. */
+static int look(VerbCall *call, const StatusOptions *o, Glance **glance, Str *out)
+{
+    const char *path = o->control ? o->control : control_default_path(call->arena);
+    StatusStyle style = {.width = verb_width(), .colour = coloured()};
+    char line[64];
+    int code;
+
+    if (!o->no_agent && !*glance) {
+        snprintf(line, sizeof line, o->json ? "status json" : "status text %zu %d", style.width, style.colour);
+        int rc = control_ask(path, line, ASK_MS, out, &code, &call->err);
+        if (rc == 0)
+            return code;
+        if (o->control || (rc != -ENOENT && rc != -ECONNREFUSED))
+            return rc;
+    }
+    GlanceOptions options = {.library = o->library ? o->library : "", .root = o->root};
+    if (!*glance)
+        TRY(glance_new(&options, glance, &call->err));
+    return glance_look(*glance, o->json, &style, out);
+}
+
+static int status_run(VerbCall *call, const void *options)
+{
+    const StatusOptions *o = options;
+    CLEANUP(str_done) Str out = {0};
+    CLEANUP(glance_free_at) Glance *glance = NULL;
+
+    if (call->args.len > 0)
+        return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
+    str_init(&out, CONTROL_REPLY_MAX);
+    for (;;) {
+        str_clear(&out);
+        int code = look(call, o, &glance, &out);
+        if (code < 0)
+            return verb_fail(call, EXIT_UNKNOWN);
+        if (o->watch && !o->json && isatty(STDOUT_FILENO))
+            fputs("\033[H\033[2J", stdout);
+        fwrite(out.text, 1, out.len, stdout);
+        if (!o->watch || fflush(stdout) != 0)
+            return code;
+        clock_sleep(clock_kernel(), o->interval_ns);
+    }
+}
+
+const Verb verb_status = {
+    .name = "status",
+    .summary = "what each GPU does and what is wrong, on one screen",
+    .usage = "[--json] [--watch]",
+    .description =
+        "Asks the running agent. Where none runs it looks for itself: it starts a sampler for a moment, so a "
+        "driver that hangs does not hang it.",
+    .examples = "stoker status\n"
+                "stoker status --watch -i 5s\n"
+                "stoker status --json | jq '.findings'",
+    .exit_codes = "0  nothing is wrong\n"
+                  "1  something is wrong; the screen says what\n"
+                  "2  the command line is wrong\n"
+                  "3  could not tell: neither an agent nor the driver answers",
+    .opts = status_opts,
+    .opt_count = ARRAY_LEN(status_opts),
+    .opt_size = sizeof(StatusOptions),
+    .run = status_run,
+};

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections: their list, limits and ends. */
+#include "wire/http/conn.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "base/alloc.h"
+#include "base/owner.h"
+#include "wire/http/tls.h"
+
+static void unlink_conn(Conn *conn)
+{
+    HttpServer *server = conn->server;
+
+    *(conn->before ? &conn->before->after : &server->first) = conn->after;
+    *(conn->after ? &conn->after->before : &server->last) = conn->before;
+    conn->before = conn->after = NULL;
+}
+
+static void link_last(Conn *conn)
+{
+    HttpServer *server = conn->server;
+
+    conn->before = server->last;
+    conn->after = NULL;
+    *(server->last ? &server->last->after : &server->first) = conn;
+    server->last = conn;
+}
+
+Conn *conn_of(struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info ? info->socket_context : NULL;
+}
+
+void conn_deadline(Conn *conn, uint64_t ns_from_now)
+{
+    uint64_t now = uv_hrtime();
+
+    conn->deadline_ns = ns_from_now > UINT64_MAX - now ? UINT64_MAX : now + ns_from_now;
+    if (conn->deadline_ns != UINT64_MAX)
+        server_tick_at(conn->server, conn->deadline_ns);
+}
+
+/* Handshake messages are reported only to mark the end of the handshake. */
+static int on_finished(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
+                       const gnutls_datum_t *message)
+{
+    Conn *conn = gnutls_session_get_ptr(session);
+
+    (void)type;
+    (void)when;
+    (void)message;
+    if (incoming)
+        conn->shaken = true;
+    return 0;
+}
+
+static int on_verify(gnutls_session_t session)
+{
+    Conn *conn = gnutls_session_get_ptr(session);
+    HttpServer *server = conn->server;
+    uint64_t held = 0;
+    Err err = {0};
+
+    if (tls_session_verify(conn->web->tls, session, &err) == 0) {
+        conn->cert_fine = true;
+        return 0;
+    }
+    server->counts.auth_failures++;
+    if (log_limit(&server->tls_limit, uv_hrtime(), &held))
+        log_write(server->log, LOG_LEVEL_WARN, "TLS from %s refused: %s (%llu more were, unsaid)", conn->peer, err.text,
+                  (unsigned long long)held);
+    return GNUTLS_E_CERTIFICATE_ERROR;
+}
+
+/* False where the session cannot be set up. */
+static bool begin_tls(Conn *conn)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(conn->mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    gnutls_session_t session = info ? info->tls_session : NULL;
+
+    if (!session || tls_session_begin(conn->web->tls, session) < 0)
+        return false;
+    conn->cert_fine = !tls_wants_cert(conn->web->tls);
+    gnutls_session_set_ptr(session, conn);
+    gnutls_session_set_verify_function(session, on_verify);
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_FINISHED, GNUTLS_HOOK_POST, on_finished);
+    return true;
+}
+
+/* libmicrohttpd 0.9.75 misses the end of a stream that comes together with data: it reads the data, sees that there was
+ * less than it asked for, and waits for an event that has been already. So we look for it. */
+static void on_watch(uv_poll_t *watch, int status, int events)
+{
+    Conn *conn = watch->data;
+
+    if (status == 0 && !(events & UV_DISCONNECT))
+        return;
+    uv_poll_stop(watch);
+    conn->ended = true;
+    if (conn->stream)
+        conn_drop(conn);
+    else
+        server_tick_at(conn->server, 0);
+}
+
+static void watch_start(Conn *conn)
+{
+    HttpServer *server = conn->server;
+    uv_poll_t *watch = xcalloc(1, sizeof(*watch));
+
+    if (uv_poll_init(server->loop, watch, conn->fd) < 0) {
+        free(watch); /* it is then closed by its deadlines */
+        return;
+    }
+    watch->data = conn;
+    conn->watch = watch;
+    server->handles++;
+    uv_poll_start(watch, UV_DISCONNECT, on_watch);
+}
+
+static void on_watch_closed(uv_handle_t *handle)
+{
+    server_handle_closed(handle);
+    free(handle);
+}
+
+static void watch_stop(Conn *conn)
+{
+    uv_poll_t *watch = TAKE(conn->watch);
+
+    if (!watch)
+        return;
+    watch->data = conn->server;
+    uv_close((uv_handle_t *)watch, on_watch_closed);
+}
+
+bool conn_is_over(const Conn *conn)
+{
+    int unread = 0;
+
+    return conn->ended && !conn->busy && (ioctl(conn->fd, FIONREAD, &unread) < 0 || unread == 0);
+}
+
+static void conn_free(Conn *conn)
+{
+    HttpServer *server = conn->server;
+
+    if (conn->job)
+        auth_job_cancel(conn);
+    if (conn->web && !conn->shaken)
+        log_write(server->log, LOG_LEVEL_DEBUG, "TLS handshake with %s was not completed", conn->peer);
+    watch_stop(conn);
+    unlink_conn(conn);
+    server->counts.connections--;
+    server->dying -= conn->dying;
+    web_config_unref(conn->web);
+    free(conn);
+    if (server->closing)
+        server_tick_at(server, 0);
+}
+
+void conn_notify(void *self, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode code)
+{
+    HttpServer *server = self;
+    Conn *conn = *context;
+
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (conn)
+            conn_free(conn);
+        *context = NULL;
+        return;
+    }
+    conn = TAKE(server->adding);
+    conn->mhd = mhd;
+    *context = conn;
+    watch_start(conn);
+    if (conn->web && !begin_tls(conn))
+        conn_drop(conn);
+}
+
+void conn_add(HttpServer *server, int fd, const char *peer, bool local, const struct sockaddr *address, socklen_t len)
+{
+    Conn *conn = xcalloc(1, sizeof(*conn));
+    bool added;
+
+    conn->server = server;
+    conn->engine = server->web->tls ? &server->tls : &server->plain;
+    conn->web = server->web->tls ? web_config_ref(server->web) : NULL;
+    conn->fd = fd;
+    conn->local = local;
+    stpcpy(conn->peer, peer);
+    link_last(conn);
+    server->counts.connections++;
+    server->adding = conn;
+    added = MHD_add_connection(conn->engine->mhd, fd, address, len) == MHD_YES; /* closes fd where it fails */
+    if (!added && server->adding) {
+        conn->shaken = true;
+        conn_free(conn);
+        server->counts.refused_connections++;
+    } else if (added) {
+        conn_deadline(conn, server->limits.head_timeout_ns);
+    }
+    server->adding = NULL;
+}
+
+void conn_begin(Conn *conn)
+{
+    conn->busy = true;
+    conn->counted = false;
+    conn->answer_bytes = conn->body_bytes = 0;
+    conn->verdict = AUTH_UNKNOWN;
+    conn->verdict_web = NULL;
+    conn->server->counts.requests++;
+    conn_deadline(conn, conn->server->limits.idle_timeout_ns); /* for the body, if one comes */
+}
+
+void conn_idle(Conn *conn)
+{
+    conn->busy = false;
+    conn->bad_uri = false;
+    if (conn->dying)
+        return;
+    unlink_conn(conn);
+    link_last(conn);
+    conn_deadline(conn, conn->server->limits.idle_timeout_ns);
+    if (conn->server->closing)
+        conn_drop(conn);
+    else if (conn->ended)
+        server_tick_at(conn->server, 0);
+}
+
+void conn_drop(Conn *conn)
+{
+    if (conn->dying)
+        return;
+    conn->dying = true;
+    conn->server->dying++;
+    shutdown(conn->fd, SHUT_RDWR);
+    if (conn->job)
+        auth_job_cancel(conn);
+    conn_resume(conn); /* a suspended one would not notice */
+}
+
+void conn_suspend(Conn *conn)
+{
+    if (conn->suspended)
+        return;
+    conn->suspended = true;
+    MHD_suspend_connection(conn->mhd);
+}
+
+void conn_resume(Conn *conn)
+{
+    if (!conn->suspended)
+        return;
+    conn->suspended = false;
+    MHD_resume_connection(conn->mhd); /* with a loop from outside it wakes nobody */
+    engine_kick(conn->engine);
+}
+
+/* A connection that only waits for its password to be checked is worth no more than an idle one. */
+static bool may_go(const Conn *conn)
+{
+    return !conn->dying && (!conn->busy || conn->job);
+}
+
+bool conn_make_room(HttpServer *server, const char *peer, bool local)
+{
+    Conn *oldest = NULL, *oldest_of_peer = NULL;
+    size_t of_peer = 0, all = server->counts.connections - server->dying;
+    bool peer_full;
+
+    for (Conn *conn = server->first; conn; conn = conn->after) {
+        bool same = !conn->dying && !strcmp(conn->peer, peer);
+
+        of_peer += same;
+        if (may_go(conn) && (!oldest || (oldest->busy && !conn->busy)))
+            oldest = conn;
+        if (same && may_go(conn) && (!oldest_of_peer || (oldest_of_peer->busy && !conn->busy)))
+            oldest_of_peer = conn;
+    }
+    peer_full = !local && of_peer >= server->limits.connections_per_peer;
+    if (!peer_full && all < server->limits.connections)
+        return true;
+    if (peer_full)
+        oldest = oldest_of_peer;
+    if (!oldest)
+        return false;
+    conn_drop(oldest);
+    server->counts.evicted_connections++;
+    return true;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The inside of the HTTP server, shared by its files. Loop's thread only.
+ *
+ * libmicrohttpd speaks HTTP on sockets that we accept: an ENGINE is one of its daemons, driven by a uv_poll on its
+ * epoll descriptor, and a uv_timer or uv_idle for when it asks to run again. There are two at most, for plain and for
+ * TLS; each is made when first needed and lives to the end. A web-config that was read anew therefore needs no new
+ * daemon: a TLS session gets its credentials from us, before its handshake.
+ *
+ * A CONN is a connection. The list holds them in the order in which they last became idle, so the first idle one has
+ * been idle for longest. To end a connection its socket is shut down; libmicrohttpd then closes it and calls back. */
+
+#include <gnutls/gnutls.h>
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/log.h"
+#include "wire/http/auth.h"
+#include "wire/http/body.h"
+#include "wire/http/listen.h"
+#include "wire/http/server.h"
+#include "wire/http/web_config.h"
+
+enum { PEER_TEXT_MAX = 46 }; /* INET6_ADDRSTRLEN */
+
+typedef struct Conn Conn;
+typedef struct AuthJob AuthJob;
+
+typedef struct Engine {
+    HttpServer *server;
+    struct MHD_Daemon *mhd; /* NULL: not made yet */
+    bool tls;
+    uv_poll_t poll;
+    uv_timer_t timer;
+    uv_idle_t idle;
+    unsigned spins; /* runs in a row after which it wanted to run again at once */
+} Engine;
+
+typedef struct Listener {
+    HttpServer *server;
+    ListenSocket socket;
+    char *url;
+    uv_poll_t poll;
+} Listener;
+
+struct Conn {
+    HttpServer *server;
+    Engine *engine;
+    Conn *before, *after;
+    struct MHD_Connection *mhd; /* NULL until libmicrohttpd took the socket */
+    int fd;
+    uv_poll_t *watch;         /* for the end of what the client sends */
+    bool ended;               /* it came */
+    bool local;               /* over a unix socket */
+    char peer[PEER_TEXT_MAX]; /* "127.0.0.1", "::1", "unix" */
+    bool busy;                /* a request's head is complete and its answer is not yet sent */
+    bool dying;               /* shut down */
+    bool suspended;           /* in libmicrohttpd's sense */
+    bool shaken;              /* the TLS handshake is over */
+    bool cert_fine;           /* the client's certificate passed, or none is needed */
+    uint64_t deadline_ns;     /* when it is closed; UINT64_MAX: not by us */
+    WebConfig *web;           /* whose TLS credentials the session uses; NULL for a plain one */
+    HttpStream *stream;       /* what it is answered with, if that is a stream */
+    /* of the request in progress */
+    bool bad_uri; /* an escape that is none, or of a NUL */
+    bool counted; /* has passed the rate limit */
+    uint64_t answer_bytes;
+    uint64_t body_bytes;          /* received */
+    AuthJob *job;                 /* the password check it waits for */
+    AuthVerdict verdict;          /* its outcome under verdict_web */
+    const WebConfig *verdict_web; /* compared only */
+};
+
+struct HttpServer {
+    uv_loop_t *loop;
+    HttpLimits limits;
+    HttpHandler handler;
+    void *self;
+    const Log *log;
+    char *web_path;
+    WebConfig *web;
+    Listener *listeners;
+    size_t listener_count;
+    Engine plain, tls;
+    Conn *first, *last; /* all connections, longest idle first */
+    Conn *adding;       /* handed to libmicrohttpd just now */
+    size_t dying;
+    uv_timer_t tick; /* deadlines, and the steps of closing */
+    uint64_t tick_ns;
+    uv_timer_t retry; /* listens again after descriptors ran out */
+    int reserve_fd;
+    AuthJob *job_first, *job_last; /* waiting for a worker */
+    unsigned jobs_running;
+    size_t handles; /* uv handles that are not closed yet */
+    HttpCounts counts;
+    LogLimit refused_limit, tls_limit, auth_limit;
+    bool closing, stopped;
+    uint64_t grace_end_ns;
+    void (*on_closed)(void *self);
+    void *closed_self;
+};
+
+struct HttpRequest {
+    Conn *conn;
+    const char *method, *path;
+    bool answered;
+    enum MHD_Result result; /* of handing the answer over */
+};
+
+/* engine.c */
+int engine_need(HttpServer *server, bool tls, Err *err); /* makes it where it is not there */
+void engine_run(Engine *engine);                         /* lets libmicrohttpd work; accepts one not made */
+void engine_kick(Engine *engine);                        /* runs it in the loop's next turn */
+void engine_stop(Engine *engine);                        /* closes all its connections */
+
+/* accept.c */
+int accept_start(Listener *listener, Err *err);
+void accept_retry(uv_timer_t *timer); /* callback of server->retry */
+
+/* conn.c */
+Conn *conn_of(struct MHD_Connection *mhd);
+void conn_add(HttpServer *server, int fd, const char *peer, bool local, const struct sockaddr *address, socklen_t len);
+void conn_notify(void *server, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode code);
+void conn_begin(Conn *conn);         /* a request's head is there */
+void conn_idle(Conn *conn);          /* its answer is sent */
+bool conn_is_over(const Conn *conn); /* its client sends no more, and nothing it sent is left to answer */
+void conn_drop(Conn *conn);          /* ends it */
+void conn_suspend(Conn *conn);
+void conn_resume(Conn *conn);
+void conn_deadline(Conn *conn, uint64_t ns_from_now); /* UINT64_MAX: none */
+/* Makes room for one more from `peer`. False where everybody is busy. */
+bool conn_make_room(HttpServer *server, const char *peer, bool local);
+
+/* request.c */
+enum MHD_Result request_handle(void *server, struct MHD_Connection *mhd, const char *url, const char *method,
+                               const char *version, const char *upload, size_t *upload_size, void **context);
+void request_completed(void *server, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code);
+void *request_uri(void *server, const char *uri, struct MHD_Connection *mhd);
+size_t request_unescape(void *server, struct MHD_Connection *mhd, char *text);
+/* Queues `response` with the headers of every answer and drops it. */
+enum MHD_Result request_send(Conn *conn, unsigned status, struct MHD_Response *response);
+
+/* auth_job.c */
+AuthVerdict auth_job_check(Conn *conn, const char *header); /* AUTH_UNKNOWN: suspended, called again later */
+void auth_job_cancel(Conn *conn);                           /* its connection goes */
+
+/* stream.c */
+void stream_end(HttpStream *stream); /* its request is over */
+
+/* server.c */
+void server_tick_at(HttpServer *server, uint64_t deadline_ns);
+void server_handle_closed(uv_handle_t *handle); /* for uv_close of handles whose data is the server */

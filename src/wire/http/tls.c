@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Credentials, sessions and client certificates, over GnuTLS. */
+#include "wire/http/tls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <gnutls/x509.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/owner.h"
+
+enum { PEM_MAX = 1024 * 1024, SAN_MAX = 1024, SANS_MAX = 256 };
+
+struct Tls {
+    gnutls_certificate_credentials_t credentials;
+    gnutls_priority_t priority;
+    WebClientAuth client_auth;
+    OptList sans; /* borrowed from the WebFile */
+};
+
+OWNER_POINTER(Tls, tls_free);
+
+/* The text itself, or the content of the file, which may lie beside `base`. What it is called goes into `called`. */
+static int read_pem(const char *text, const char *file, const char *base, Str *ret, const char *key, Str *called,
+                    Err *err)
+{
+    const char *slash = strrchr(base, '/');
+
+    if (text) {
+        str_addf(called, "%s: '%s'", base, key);
+        str_add(ret, text);
+        return str_check(ret, key, err);
+    }
+    if (*file != '/' && slash)
+        str_addn(called, base, (size_t)(slash - base) + 1);
+    str_add(called, file);
+    TRY(str_check(called, "the path", err));
+    return file_read(called->text, PEM_MAX, ret, err);
+}
+
+static int fail_tls(int code, const char *what, Err *err)
+{
+    return err_set(err, -EINVAL, "%s: %s", what, gnutls_strerror(code));
+}
+
+static gnutls_datum_t datum(const Str *text)
+{
+    return (gnutls_datum_t){.data = (unsigned char *)text->text, .size = (unsigned)text->len};
+}
+
+static void wipe(Str *text)
+{
+    if (text->cap)
+        gnutls_memset(text->text, 0, text->len);
+    str_done(text);
+}
+
+static int load_cert(Tls *tls, const WebFile *file, const char *base, Err *err)
+{
+    CLEANUP(str_done) Str cert = {0}, cert_name = {0}, key_name = {0};
+    CLEANUP(wipe) Str key = {0};
+    gnutls_datum_t cert_data, key_data;
+    int rc;
+
+    str_init(&cert, PEM_MAX);
+    str_init(&key, PEM_MAX);
+    str_init(&cert_name, ERR_TEXT_MAX);
+    str_init(&key_name, ERR_TEXT_MAX);
+    TRY(read_pem(file->cert, file->cert_file, base, &cert, "cert", &cert_name, err));
+    TRY(read_pem(file->key, file->key_file, base, &key, "key", &key_name, err));
+    cert_data = datum(&cert);
+    key_data = datum(&key);
+    rc = gnutls_certificate_set_x509_key_mem2(tls->credentials, &cert_data, &key_data, GNUTLS_X509_FMT_PEM, NULL, 0);
+    if (rc == GNUTLS_E_CERTIFICATE_KEY_MISMATCH)
+        return err_set(err, -EINVAL, "the key in %.180s does not belong to the certificate in %.180s", key_name.text,
+                       cert_name.text);
+    if (rc < 0)
+        return err_set(err, -EINVAL, "certificate %.160s with key %.160s: %s", cert_name.text, key_name.text,
+                       gnutls_strerror(rc));
+    return 0;
+}
+
+static int load_ca(Tls *tls, const WebFile *file, const char *base, Err *err)
+{
+    CLEANUP(str_done) Str ca = {0}, name = {0};
+    gnutls_datum_t data;
+    int rc;
+
+    if (!file->client_ca && !file->client_ca_file)
+        return 0;
+    str_init(&ca, PEM_MAX);
+    str_init(&name, ERR_TEXT_MAX);
+    TRY(read_pem(file->client_ca, file->client_ca_file, base, &ca, "client_ca", &name, err));
+    data = datum(&ca);
+    rc = gnutls_certificate_set_x509_trust_mem(tls->credentials, &data, GNUTLS_X509_FMT_PEM);
+    if (rc < 0)
+        return fail_tls(rc, name.text, err);
+    return rc > 0 ? 0 : err_set(err, -EINVAL, "%.300s: no certificate in it", name.text);
+}
+
+int tls_new(const WebFile *file, const char *base, Tls **ret, Err *err)
+{
+    CLEANUP(tls_free_at) Tls *tls = xcalloc(1, sizeof(*tls));
+    const char *wrong = NULL;
+    int rc;
+
+    tls->client_auth = (WebClientAuth)file->client_auth;
+    tls->sans = file->client_allowed_sans;
+    rc = gnutls_certificate_allocate_credentials(&tls->credentials);
+    if (rc < 0)
+        return fail_tls(rc, "TLS", err);
+    rc = gnutls_priority_init2(&tls->priority, file->priority, &wrong, 0);
+    if (rc < 0)
+        return err_set(err, -EINVAL, "%.200s: this GnuTLS refuses '%.60s' of these cipher suites, curves and versions",
+                       base, wrong ? wrong : file->priority);
+    TRY(load_cert(tls, file, base, err));
+    TRY(load_ca(tls, file, base, err));
+    *ret = TAKE(tls);
+    return 0;
+}
+
+void tls_free(Tls *tls)
+{
+    if (!tls)
+        return;
+    if (tls->credentials)
+        gnutls_certificate_free_credentials(tls->credentials);
+    if (tls->priority)
+        gnutls_priority_deinit(tls->priority);
+    free(tls);
+}
+
+bool tls_wants_cert(const Tls *tls)
+{
+    return tls->client_auth == WEB_REQUIRE_ANY_CLIENT_CERT || tls->client_auth == WEB_REQUIRE_AND_VERIFY_CLIENT_CERT;
+}
+
+int tls_session_begin(const Tls *tls, gnutls_session_t session)
+{
+    gnutls_certificate_request_t request = GNUTLS_CERT_REQUEST;
+    int rc = gnutls_priority_set(session, tls->priority);
+
+    if (rc == 0)
+        rc = gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, tls->credentials);
+    if (tls->client_auth == WEB_NO_CLIENT_CERT)
+        request = GNUTLS_CERT_IGNORE;
+    else if (tls_wants_cert(tls))
+        request = GNUTLS_CERT_REQUIRE;
+    gnutls_certificate_server_set_request(session, request);
+    return rc;
+}
+
+/* An allowed name that is an address is compared as one, since addresses have many spellings. */
+static bool is_address(const char *allowed, const unsigned char *address, size_t len)
+{
+    unsigned char v4[4], v6[16];
+
+    if (len == sizeof(v4))
+        return inet_pton(AF_INET, allowed, v4) == 1 && memcmp(v4, address, len) == 0;
+    return len == sizeof(v6) && inet_pton(AF_INET6, allowed, v6) == 1 && memcmp(v6, address, len) == 0;
+}
+
+static bool is_allowed(const Tls *tls, int type, const char *san, size_t len)
+{
+    for (size_t i = 0; i < tls->sans.len; i++) {
+        const char *allowed = tls->sans.items[i];
+
+        if (type == GNUTLS_SAN_IPADDRESS && is_address(allowed, (const unsigned char *)san, len))
+            return true;
+        if ((type == GNUTLS_SAN_DNSNAME || type == GNUTLS_SAN_RFC822NAME || type == GNUTLS_SAN_URI) &&
+            strlen(allowed) == len && memcmp(allowed, san, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_allowed_san(const Tls *tls, const gnutls_datum_t *cert)
+{
+    gnutls_x509_crt_t crt = NULL;
+    bool found = false;
+
+    if (gnutls_x509_crt_init(&crt) < 0)
+        return false;
+    if (gnutls_x509_crt_import(crt, cert, GNUTLS_X509_FMT_DER) == 0) {
+        for (unsigned i = 0; i < SANS_MAX && !found; i++) {
+            char san[SAN_MAX];
+            size_t len = sizeof(san);
+            int type = gnutls_x509_crt_get_subject_alt_name(crt, i, san, &len, NULL);
+
+            if (type == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
+                break;
+            found = type >= 0 && is_allowed(tls, type, san, len);
+        }
+    }
+    gnutls_x509_crt_deinit(crt);
+    return found;
+}
+
+static int verify_chain(gnutls_session_t session, Err *err)
+{
+    gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID};
+    char oid[] = GNUTLS_KP_TLS_WWW_CLIENT;
+    gnutls_datum_t text = {0};
+    unsigned status = 0;
+    int rc;
+
+    purpose.data = (unsigned char *)oid;
+    rc = gnutls_certificate_verify_peers(session, &purpose, 1, &status);
+    if (rc < 0)
+        return err_set(err, -EACCES, "client certificate: %s", gnutls_strerror(rc));
+    if (!status)
+        return 0;
+    if (gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &text, 0) < 0)
+        return err_set(err, -EACCES, "client certificate is not trusted");
+    err_set(err, -EACCES, "client certificate: %s", (const char *)text.data);
+    gnutls_free(text.data);
+    return -EACCES;
+}
+
+int tls_session_verify(const Tls *tls, gnutls_session_t session, Err *err)
+{
+    const gnutls_datum_t *certs;
+    unsigned count = 0;
+
+    if (tls->client_auth == WEB_NO_CLIENT_CERT)
+        return 0;
+    certs = gnutls_certificate_get_peers(session, &count);
+    if (!certs || !count)
+        return tls_wants_cert(tls) ? err_set(err, -EACCES, "no client certificate") : 0;
+    if (tls->client_auth >= WEB_VERIFY_CLIENT_CERT_IF_GIVEN)
+        TRY(verify_chain(session, err));
+    if (tls->sans.len && !has_allowed_san(tls, &certs[0]))
+        return err_set(err, -EACCES, "client certificate has none of the allowed names (client_allowed_sans)");
+    return 0;
+}

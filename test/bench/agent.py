@@ -1,0 +1,193 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent costs while it is scraped each second, and how fast it answers, beside Debian's prometheus-node-exporter in
+the same run where that can be had.
+
+usage: agent.py BUILD [--minutes 10] [--write]      --write puts the tables into docs/measurements.md
+
+Nothing here passes or fails: goals stand beside the figures for a reader to judge."""
+import argparse
+import datetime
+import http.client
+import importlib.util
+import multiprocessing
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "measurements.md"
+BEGIN, END = "<!-- agent: written by test/bench/agent.py with --write -->", "<!-- end of agent -->"
+HZ = os.sysconf("SC_CLK_TCK")
+SCRAPERS, ROUNDS = (1, 4, 16), 400
+
+
+def load(name, path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+rig = load("agent_rig", ROOT / "test/scenario/agent/agent_rig.py")
+
+
+class Process:
+    """Memory and time of one process, read from /proc."""
+
+    def __init__(self, pid):
+        self.pid, self.cpu0, self.at = pid, self.cpu(), time.monotonic()
+
+    def cpu(self):
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / HZ
+
+    def percent(self):
+        return 100 * (self.cpu() - self.cpu0) / (time.monotonic() - self.at)
+
+    def memory(self, key, file="status"):
+        text = Path(f"/proc/{self.pid}/{file}").read_text()
+        return sum(int(n) for n in re.findall(rf"^{key}:\s+(\d+) kB", text, re.M)) / 1024
+
+    def rss(self):
+        return self.memory("VmRSS")
+
+    def private(self):
+        return self.memory("Private_Clean", "smaps_rollup") + self.memory("Private_Dirty", "smaps_rollup")
+
+
+def scrape(connection):
+    start = time.perf_counter()
+    connection.request("GET", "/metrics")
+    answer = connection.getresponse()
+    size = len(answer.read())
+    assert answer.status == 200
+    return time.perf_counter() - start, size
+
+
+def scraper(address, rounds, out):
+    connection = http.client.HTTPConnection(address, timeout=60)
+    out.put([scrape(connection)[0] for _ in range(rounds)])
+
+
+def latency(address, scrapers):
+    """p50 and p99 in seconds over all scrapers, each with a connection and a process of its own, without pauses."""
+    out = multiprocessing.Queue()
+    running = [multiprocessing.Process(target=scraper, args=(address, ROUNDS // scrapers, out)) for _ in range(scrapers)]
+    for p in running:
+        p.start()
+    times = sorted(t for _ in running for t in out.get(timeout=600))
+    for p in running:
+        p.join()
+    return times[len(times) // 2], times[int(len(times) * 0.99) - 1]
+
+
+def node_exporter(build):
+    """A running one and its address, or None where it cannot be had."""
+    program = next((build / "peers").rglob("usr/bin/prometheus-node-exporter"), None) if (build / "peers").is_dir() else None
+    if not program:
+        return None, None
+    port = 19100 + os.getpid() % 1000
+    process = subprocess.Popen([program, f"--web.listen-address=127.0.0.1:{port}"], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+    rig.until(lambda: _answers(f"127.0.0.1:{port}"), "the node exporter answers")
+    return process, f"127.0.0.1:{port}"
+
+
+def _answers(address):
+    try:
+        scrape(http.client.HTTPConnection(address, timeout=5))
+        return True
+    except OSError:
+        return False
+
+
+def watch(addresses, processes, seconds):
+    """Scrapes each address once a second; the mean latency of each at the end."""
+    connections = {a: http.client.HTTPConnection(a, timeout=60) for a in addresses}
+    took = {a: [] for a in addresses}
+    sizes = {}
+    start = time.monotonic()
+    for p in processes:
+        p.cpu0, p.at = p.cpu(), time.monotonic()
+    for i in range(seconds):
+        time.sleep(max(0, start + i + 1 - time.monotonic()))
+        for a in addresses:
+            t, sizes[a] = scrape(connections[a])
+            took[a].append(t)
+    return took, sizes
+
+
+def case(build, scenario, seconds):
+    stoker = build / "stoker"
+    with tempfile.TemporaryDirectory() as tmp:
+        node = rig.Node(stoker, Path(tmp), scenario, strict=False)
+        agent = rig.Agent(stoker, Path(tmp), node.env)
+        peer, peer_address = node_exporter(build)
+        try:
+            rows = []
+            addresses = [agent.address] + ([peer_address] if peer else [])
+            us = Process(agent.process.pid)
+            sampler = Process(agent.children()[0][0])
+            them = Process(peer.pid) if peer else None
+            took, sizes = watch(addresses, [p for p in (us, sampler, them) if p], seconds)
+            row = lambda what, ours, theirs, goal, unit: rows.append((what, ours, theirs, goal, unit))
+            row("memory of the agent (RSS)", us.rss(), them and them.rss(), 16, "MiB")
+            row("memory of the sampler (private)", sampler.private(), None, 4, "MiB")
+            row("CPU of the agent", us.percent(), them and them.percent(), 0.5, "% of a core")
+            row("CPU of the sampler", sampler.percent(), None, None, "% of a core")
+            row("size of the page", sizes[agent.address] / 1024, them and sizes[peer_address] / 1024, None, "KiB")
+            row("a scrape, one each second, p50", statistics.median(took[agent.address]) * 1e3,
+                them and statistics.median(took[peer_address]) * 1e3, None, "ms")
+            for n in SCRAPERS:
+                before, ours = us.cpu(), latency(agent.address, n)
+                cpu = (us.cpu() - before) / (ROUNDS // n * n)
+                theirs = latency(peer_address, n) if peer else (None, None)
+                row(f"{n} scrapers without pause, p50", ours[0] * 1e3, theirs[0] and theirs[0] * 1e3, None, "ms")
+                row(f"{n} scrapers without pause, p99", ours[1] * 1e3, theirs[1] and theirs[1] * 1e3, None, "ms")
+                if n == 1:
+                    row("CPU of the agent per scrape", cpu * 1e3, None, None, "ms")
+            return rows
+        finally:
+            if peer:
+                peer.terminate()
+                peer.wait(30)
+            agent.stop()
+            node.stop()
+
+
+def table(rows):
+    lines = [("what", "stoker", "node exporter", "ratio", "goal"), ("---",) * 5]
+    for what, ours, theirs, goal, unit in rows:
+        lines.append((what, f"{ours:.3g} {unit}", f"{theirs:.3g} {unit}" if theirs else "", f"{ours / theirs:.2g}" if theirs else "",
+                      f"<= {goal:g} {unit}" if goal else ""))
+    widths = [max(len(line[i]) for line in lines) for i in range(5)]
+    return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(line, widths)) + " |" for line in lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--minutes", type=float, default=0.5)
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
+    args = parser.parse_args()
+    bench = load("bench_run", ROOT / "test/bench/run.py")
+    seconds = int(args.minutes * 60)
+    text = (f"{datetime.date.today().isoformat()}, {len(os.sched_getaffinity(0))} shared cores of {bench.cpu_model()}, "
+            f"{args.minutes:g} minutes with a scrape each second.\n")
+    for title, scenario in (("8 GPUs, default metrics", "default"), ("8 x 7 MIG devices", str(ROOT / "test/bench/mig-8x7.yaml"))):
+        text += f"\n### {title}\n\n{table(case(args.build.resolve(), scenario, seconds))}\n"
+    print(text, end="")
+    if args.write:
+        page = PAGE.read_text(encoding="utf-8")
+        head, rest = page.split(BEGIN, 1)
+        PAGE.write_text(f"{head}{BEGIN}\n{text}\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

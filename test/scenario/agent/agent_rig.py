@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated node and an agent on it, both real processes, for the scenario tests. Nothing here waits for a fixed time:
+`until` looks again and again and gives up after a generous limit."""
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import threading
+import time
+
+PATIENCE = 60  # seconds after which a condition is taken to be never met
+SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$')
+LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+
+
+def until(condition, what, patience=PATIENCE):
+    end = time.monotonic() + patience
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise AssertionError(f"never happened: {what() if callable(what) else what}")
+        time.sleep(0.02)
+
+
+class Page:
+    """A parsed /metrics page."""
+
+    def __init__(self, text):
+        self.text = text
+        self.series = []
+        for line in text.splitlines():
+            if line and not line.startswith("#"):
+                name, labels, value = SAMPLE.match(line).groups()
+                self.series.append((name, dict(LABEL.findall(labels or "")), float(value)))
+
+    def all(self, name, **labels):
+        return [(l, v) for n, l, v in self.series if n == name and labels.items() <= l.items()]
+
+    def one(self, name, **labels):
+        found = self.all(name, **labels)
+        assert len(found) == 1, f"{name}{labels}: {found}"
+        return found[0][1]
+
+    def names(self):
+        return {n for n, _, _ in self.series}
+
+
+class Node:
+    """`stoker sim run`, with /proc and /sys look-alikes below `tree`."""
+
+    def __init__(self, stoker, tmp, scenario, speed=1, strict=True, driver=None, options=()):
+        self.stoker, self.tmp = stoker, tmp
+        self.tree, self.image, self.strict = tmp / "tree", tmp / "node.img", tmp / "strict.log"
+        command = [stoker, "sim", "run", "--image", self.image, "--tree", self.tree, "--no-processes", "--speed", str(speed),
+                   *options]
+        if strict and speed >= 1:  # of a clock that stands still two GPM samples are no pair
+            command += ["--strict", self.strict]
+        if driver:
+            command += ["--driver", driver]
+        self.process = subprocess.Popen([*map(str, command), scenario], stdout=subprocess.PIPE, text=True)
+        self.env = dict(os.environ, STOKER_ROOT=str(self.tree))
+        for line in self.process.stdout:
+            if line.startswith("  export "):
+                name, value = line[len("  export "):].strip().split("=", 1)
+                self.env[name] = subprocess.check_output(["sh", "-c", f"printf %s {value}"], text=True)
+            if line.startswith("then"):
+                break
+        assert "STOKER_SIM" in self.env
+
+    def sim(self, *words):
+        return subprocess.run([self.stoker, "sim", *words], env=self.env, check=True, capture_output=True, text=True).stdout
+
+    def inject(self, *words):
+        self.sim("inject", *words)
+
+    def smi(self, *fields, index=None):
+        command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+        if index is not None:
+            command += ["-i", str(index)]
+        out = subprocess.run(command, env=self.env, check=True, capture_output=True, text=True).stdout
+        return [[cell.strip() for cell in line.split(",")] for line in out.splitlines()]
+
+    def misuse(self):
+        return self.strict.read_text() if self.strict.exists() else ""
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(30)
+        self.process.stdout.close()
+
+
+class Agent:
+    def __init__(self, stoker, tmp, env, options=(), listen="127.0.0.1:0", ready=True):
+        self.stoker, self.env, self.control = stoker, env, tmp / "control.sock"
+        self.log = open(tmp / "agent.log", "ab")
+        self.log_path = tmp / "agent.log"
+        command = [stoker, "agent", "--listen", listen, "--control", self.control, *options]
+        self.process = subprocess.Popen(list(map(str, command)), env=env, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        line = self.process.stdout.readline()
+        match = re.search(r"(https?)://([^/]+)/", line)
+        assert match, f"no address: {line!r} {self.log_text()}"
+        self.scheme, self.address = match.groups()
+        self.address = self.address.replace("[::]", "127.0.0.1").replace("0.0.0.0", "127.0.0.1")
+        threading.Thread(target=self._drain, daemon=True).start()
+        if ready:
+            until(lambda: self.get("/readyz")[0] == 200, lambda: self.get("/readyz")[1] + self.log_text())
+
+    def _drain(self):
+        with contextlib.suppress(ValueError):
+            for _ in self.process.stdout:
+                pass
+
+    def log_text(self):
+        return self.log_path.read_text()
+
+    def get(self, path, headers=None, timeout=30):
+        connection = http.client.HTTPConnection(self.address, timeout=timeout)
+        try:
+            connection.request("GET", path, headers=headers or {})
+            answer = connection.getresponse()
+            self.headers = dict(answer.getheaders())
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def json(self, path):
+        status, text = self.get(path)
+        return status, json.loads(text)
+
+    def page(self, **headers):
+        status, text = self.get("/metrics", headers)
+        assert status == 200
+        return Page(text)
+
+    def gpus(self):
+        return self.json("/api/v1/gpus")[1]["gpus"]
+
+    def gpu(self, index):
+        return next(g for g in self.gpus() if g["index"] == index)
+
+    def samplers(self):
+        return [s for s in self.json("/api/v1/gpus")[1]["samplers"] if s["state"] != "free"]
+
+    def verb(self, *words, check=False):
+        return subprocess.run([self.stoker, *words, "--control", self.control], env=self.env, capture_output=True, text=True,
+                              check=check, timeout=120)
+
+    def fresh(self, indexes, limit=3.5):
+        """Whether these GPUs are up with samples younger than `limit` seconds: less than what the program calls stale."""
+        seen = {g["index"]: g for g in self.gpus()}
+        return all(i in seen and seen[i]["state"] == "up" and seen[i].get("last_sample_age_seconds", 99) < limit for i in indexes)
+
+    def rss(self):
+        return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{self.process.pid}/status").read_text())[1]) * 1024
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def children(self):
+        pid = str(self.process.pid)
+        found = []
+        for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                fields = stat.read_text().rsplit(")", 1)[1].split()
+                if fields[1] == pid:
+                    found.append((int(stat.parent.name), fields[0]))
+        return found
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(60)
+        self.process.stdout.close()
+        self.log.close()
+        return code

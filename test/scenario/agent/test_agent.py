@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent says about a node that is well, against what the simulator and its nvidia-smi say."""
+import gzip
+import json
+import re
+import subprocess
+import http.client
+
+import pytest
+from agent_rig import Page, until
+
+CLASSIC = {"DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MEM_CLOCK", "DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_GPU_TEMP",
+           "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
+           "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_MEM_COPY_UTIL", "DCGM_FI_DEV_ENC_UTIL", "DCGM_FI_DEV_DEC_UTIL",
+           "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_RESERVED",
+           "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS",
+           "DCGM_FI_DEV_ROW_REMAP_FAILURE", "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "DCGM_FI_DEV_VGPU_LICENSE_STATUS",
+           "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_DRAM_ACTIVE",
+           "DCGM_FI_PROF_PCIE_TX_BYTES", "DCGM_FI_PROF_PCIE_RX_BYTES"}
+
+
+def test_every_default_metric_of_every_gpu_is_there(agent_on):
+    _, agent = agent_on()
+    page = until(lambda: (p := agent.page()) and CLASSIC <= p.names() and p, lambda: CLASSIC - agent.page().names())
+    for name in CLASSIC:
+        assert {l["gpu"] for l, _ in page.all(name)} == {str(i) for i in range(8)}, name
+    labels, _ = page.all("DCGM_FI_DEV_GPU_TEMP", gpu="3")[0]
+    assert labels["device"] == "nvidia3" and labels["modelName"] == "NVIDIA H100 80GB HBM3"
+    assert labels["UUID"].startswith("GPU-") and re.match(r"^0000[0-9A-F]{4}:[0-9A-F]{2}:00\.0$", labels["pci_bus_id"])
+    assert labels["DCGM_FI_DRIVER_VERSION"] == "590.48.01" and labels["hostname"]
+
+
+def test_values_are_those_of_nvidia_smi(agent_on):
+    """With the node's clock stopped both must say the same."""
+    node, agent = agent_on(speed=0)
+    node.sim("clock", "step", "90s")
+    seen = node.smi("index", "temperature.gpu", "memory.used", "clocks.sm", "clocks.mem", "utilization.gpu", "power.draw")
+
+    def agrees():
+        page = agent.page()
+        for index, temp, used, sm, mem, util, power in seen:
+            got = [page.one(f"DCGM_FI_DEV_{n}", gpu=index) for n in ("GPU_TEMP", "FB_USED", "SM_CLOCK", "MEM_CLOCK", "GPU_UTIL")]
+            if got != [float(temp), float(used), float(sm), float(mem), float(util)]:
+                return False
+            if abs(page.one("DCGM_FI_DEV_POWER_USAGE", gpu=index) - float(power)) > 0.006:  # smi prints two places
+                return False
+        return True
+
+    until(agrees, lambda: f"{seen} {agent.page().text}")
+
+
+def test_an_unmoved_energy_counter_and_a_moved_one(agent_on):
+    node, agent = agent_on(speed=0)
+    first = agent.page().one("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", gpu="0")
+    node.sim("clock", "step", "10s")
+    until(lambda: agent.page().one("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", gpu="0") > first, "the counter grows")
+
+
+def test_the_sawtooth_between_scrapes_is_seen(agent_on):
+    """A starved training job idles for a part of each step: the mean hides it, minimum and maximum do not."""
+    _, agent = agent_on("starved-training", speed=1)
+    first = agent.json("/api/v1/gpus")[1]["tick"]
+    agent.page()
+    until(lambda: agent.json("/api/v1/gpus")[1]["tick"] >= first + 5, "five ticks")
+    page = agent.page()
+    assert page.one("stoker_window_seconds") >= 3
+    low = page.one("stoker_power_watts_min", gpu="0")
+    high = page.one("stoker_power_watts_max", gpu="0")
+    mean = page.one("stoker_power_watts_mean", gpu="0")
+    assert low < mean < high
+    assert high - low > 50
+
+
+def test_formats_are_negotiated(agent_on):
+    _, agent = agent_on()
+    _, text = agent.get("/metrics", {"Accept": "text/plain"})
+    assert agent.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+    _, metrics = agent.get("/metrics", {"Accept": accept})
+    assert agent.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert metrics.endswith("# EOF\n") and "# EOF" not in text
+    assert Page(text).names() == Page(metrics).names()
+    connection = http.client.HTTPConnection(agent.address)
+    connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})
+    answer = connection.getresponse()
+    assert answer.getheader("Content-Encoding") == "gzip"
+    assert b"DCGM_FI_DEV_GPU_TEMP" in gzip.decompress(answer.read())
+    connection.close()
+
+
+def test_the_other_answers(agent_on):
+    _, agent = agent_on()
+    assert agent.get("/health") == (200, "OK")
+    assert agent.headers["X-Registry-Available"] == "true"
+    for path in ("/healthz", "/readyz"):
+        status, body = agent.json(path)
+        assert status == 200 and body["status"] == "ok" and body["causes"] == [], body
+        assert body["gpus"] == {"expected": 8, "found": 8, "on_bus": 8}
+    status, text = agent.get("/")
+    assert status == 200 and "api/v1/gpus" in text
+    assert agent.get("/nothing")[0] == 404
+    gpus = agent.gpus()
+    assert [g["index"] for g in gpus] == list(range(8))
+    temp = gpus[0]["metrics"]["DCGM_FI_DEV_GPU_TEMP"]
+    assert temp["unit"] == "C" and 20 < temp["value"] < 100 and temp["age_seconds"] < 5
+    fan = gpus[0]["metrics"].get("DCGM_FI_DEV_FAN_SPEED")
+    assert fan is None or fan["value"] is None  # an SXM board has none: never a 0
+
+
+def test_history_by_index_uuid_and_address(agent_on):
+    _, agent = agent_on()
+    gpu = agent.gpu(2)
+    name = "DCGM_FI_DEV_POWER_USAGE"
+    until(lambda: len(agent.json(f"/api/v1/gpus/2/history?metric={name}")[1]["series"][0]["points"]) >= 3, "three seconds")
+    series = [agent.json(f"/api/v1/gpus/{i}/history?metric={name}&from=-1m")[1]["series"][0]
+              for i in ("2", gpu["uuid"], gpu["pci"].lower())]
+    assert all(s["metric"] == name and s["unit"] == "W" for s in series)
+    times = [p[0] for p in series[0]["points"]]
+    assert times == sorted(times) and all(p[1] is None or p[1] > 30 for p in series[0]["points"])
+    status, minutes = agent.json(f"/api/v1/gpus/2/history?metric={name}&resolution=minute")
+    assert status == 200 and minutes["series"][0]["columns"] == ["time", "min", "mean", "max", "valid_seconds"]
+    assert agent.json("/api/v1/gpus/2/history")[1]["series"]
+
+
+@pytest.mark.parametrize("path, status, says", [
+    ("/api/v1/gpus/99/history", 404, "no GPU"), ("/api/v1/gpus/GPU-none/history", 404, "no GPU"),
+    ("/api/v1/gpus/0/history?metric=nonsense", 404, "no metric"), ("/api/v1/gpus/0/history?resolution=hour", 400, "second"),
+    ("/api/v1/gpus/0/history?from=yesterday", 400, "RFC|T12|-10m"), ("/api/v1/gpus/0/history?from=-1m&to=-5m", 400, "after")])
+def test_wrong_history_requests_say_what_is_wrong(shared_agent, path, status, says):
+    got, body = shared_agent.json(path)
+    assert got == status and re.search(says, body["error"]), body
+
+
+def test_ticks_come_as_a_stream(shared_agent):
+    connection = http.client.HTTPConnection(shared_agent.address, timeout=30)
+    connection.request("GET", "/api/v1/stream")
+    answer = connection.getresponse()
+    assert answer.getheader("Content-Type") == "text/event-stream"
+    ticks = []
+    while len(ticks) < 3:
+        line = answer.readline().decode()
+        if line.startswith("data: "):
+            ticks.append(json.loads(line[len("data: "):]))
+    connection.close()
+    assert len({t["tick"] for t in ticks}) >= 2
+    assert len(ticks[0]["gpus"]) == 8 and ticks[-1]["gpus"][0]["metrics"]["DCGM_FI_DEV_POWER_USAGE"] > 0
+    assert len(ticks[-1]["gpus"][0]["fast"]["DCGM_FI_DEV_POWER_USAGE"]) == len(ticks[-1]["gpus"][0]["fast"]["age_seconds"]) > 1
+
+
+def test_status_is_one_screen_with_and_without_an_agent(agent_on):
+    node, agent = agent_on()
+    asked = agent.verb("status")
+    assert asked.returncode == 0, asked.stdout + asked.stderr
+    lines = asked.stdout.splitlines()
+    assert len(lines) <= 12 and max(map(len, lines)) <= 80 and lines[-1] == "nothing wrong"
+    alone = subprocess.run([agent.stoker, "status", "--alone"], env=node.env, capture_output=True, text=True, timeout=60)
+    assert alone.returncode == 0, alone.stdout + alone.stderr
+    assert [l[:26] for l in alone.stdout.splitlines()[1:]] == [l[:26] for l in lines[1:]]
+    body = json.loads(agent.verb("status", "--json").stdout)
+    assert body["status"] == "ok" and len(body["node"]["gpus"]) == 8
+
+
+def test_status_without_driver_or_agent_says_so(stoker, tmp_path):
+    env = {"PATH": "/usr/bin:/bin", "STOKER_CONTROL": str(tmp_path / "none.sock"), "STOKER_ROOT": str(tmp_path)}
+    run = subprocess.run([stoker, "status"], env=env, capture_output=True, text=True, timeout=60)
+    assert run.returncode in (1, 3)
+    assert "libnvidia-ml" in run.stdout + run.stderr
+
+
+def test_the_exporters_own_command_line(make_node, build, tmp_path, stoker):
+    node = make_node()
+    link = tmp_path / "dcgm-exporter"
+    link.symlink_to(stoker)
+    counters = tmp_path / "c.csv"
+    counters.write_text("# only two\nDCGM_FI_DEV_GPU_TEMP, gauge, core\nDCGM_FI_NO_SUCH, gauge, none\n"
+                        "DCGM_FI_DEV_POWER_USAGE, gauge, power\n")
+    env = dict(node.env, DCGM_EXPORTER_LISTEN="127.0.0.1:0", DCGM_EXPORTER_KUBERNETES="false", NODE_NAME="worker-9",
+               STOKER_CONTROL=str(tmp_path / "c.sock"), STOKER_SAMPLER_PROGRAM=str(next(build.rglob("stoker-sampler"))))
+    process = subprocess.Popen([link, "-f", counters, "-d=f", "--c", "30000", "-no-hostname=false"], env=env,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        address = re.search(r"http://([^/]+)/", process.stdout.readline())[1]
+
+        def page():
+            connection = http.client.HTTPConnection(address, timeout=30)
+            connection.request("GET", "/metrics")
+            return Page(connection.getresponse().read().decode())
+
+        got = until(lambda: (p := page()).all("DCGM_FI_DEV_GPU_TEMP") and p, "the first page")
+        assert {n for n in got.names() if n.startswith("DCGM_")} == {"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE"}
+        assert {l["hostname"] for l, _ in got.all("DCGM_FI_DEV_GPU_TEMP")} == {"worker-9"}
+    finally:
+        process.terminate()
+        _, log = process.communicate(timeout=30)
+    assert "DCGM_FI_NO_SUCH" in log and process.returncode == 0

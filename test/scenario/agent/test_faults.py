@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One GPU in trouble never costs another's numbers, and what is served stays true."""
+import contextlib
+import http.client
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+from agent_rig import Page, until
+
+OTHERS = [0, 1, 3, 4, 5, 6, 7]
+
+
+def stays_fresh(agent, indexes, turns=20):
+    """Looks at these GPUs again and again; all must be up with fresh samples at each look."""
+    for _ in range(turns):
+        assert agent.fresh(indexes), [(g["index"], g["state"], g.get("last_sample_age_seconds"), g.get("why")) for g in agent.gpus()]
+        time.sleep(0.05)
+
+
+def test_one_gpu_hangs_and_comes_back(agent_on):
+    node, agent = agent_on(options=["--sampler-kill-after", "1s", "--sampler-rejoin-after", "2s", "--sampler-retry-max", "2s"])
+    node.inject("hang", "gpu=2", "function=nvmlDeviceGetPowerUsage")
+    for _ in range(200):
+        assert agent.fresh(OTHERS), agent.log_text()
+        if agent.gpu(2)["state"] == "hung":
+            break
+        time.sleep(0.02)
+    hung = agent.gpu(2)
+    assert hung["state"] == "hung" and "nvmlDeviceGetPowerUsage" in hung["why"], hung
+    assert hung["metrics"]["DCGM_FI_DEV_GPU_TEMP"]["value"] is None  # never a stale number
+    stays_fresh(agent, OTHERS)
+    page = agent.page()
+    assert page.one("stoker_gpu_up", gpu="2") == 0 and page.one("stoker_gpu_up", gpu="3") == 1
+    assert not page.all("DCGM_FI_DEV_GPU_TEMP", gpu="2") and page.all("DCGM_FI_DEV_GPU_TEMP", gpu="3")
+    status, body = agent.json("/healthz")
+    assert status == 503 and any("GPU 2" in c["text"] for c in body["causes"]), body
+    assert agent.verb("status").returncode == 1
+    # retried, killed, retried: the others never notice
+    until(lambda: int(agent.page().one("stoker_samplers_started_total")) >= 4, agent.log_text)
+    stays_fresh(agent, OTHERS)
+    node.inject("hang", "clear=on")
+    until(lambda: agent.gpu(2)["state"] == "up", agent.log_text)
+    until(lambda: agent.get("/healthz")[0] == 200, lambda: agent.get("/healthz")[1])
+    until(lambda: len(agent.samplers()) == 1, lambda: f"{agent.samplers()} {agent.log_text()}")
+    stays_fresh(agent, range(8))
+
+
+def test_all_calls_on_one_gpu_hang_from_the_start(agent_on):
+    node, agent = agent_on(ready=False, options=["--sampler-attach-deadline", "1s"], speed=1)
+    node.inject("hang", "gpu=5")
+    until(lambda: agent.fresh([0, 1, 2, 3, 4, 6, 7]), agent.log_text)
+    until(lambda: any(g["state"] == "hung" for g in agent.gpus()), agent.log_text)
+    assert agent.page().one("stoker_gpus_expected") == 8
+
+
+def test_a_lost_gpu_says_so_and_keeps_its_name(agent_on):
+    node, agent = agent_on()
+    uuid = agent.gpu(3)["uuid"]
+    node.inject("xid", "79", "gpu=3")
+    until(lambda: agent.gpu(3)["state"] == "lost", agent.log_text)
+    page = agent.page()
+    assert page.one("stoker_gpu_up", gpu="3", UUID=uuid) == 0
+    assert not page.all("DCGM_FI_DEV_GPU_TEMP", gpu="3")
+    stays_fresh(agent, [0, 1, 2, 4, 5, 6, 7])
+    assert agent.get("/healthz")[0] == 503
+    node.inject("reset", "gpu=3")
+    until(lambda: agent.gpu(3)["state"] == "up", agent.log_text)
+    until(lambda: agent.get("/healthz")[0] == 200, lambda: agent.get("/healthz")[1])
+
+
+def test_a_gpu_that_flaps(agent_on):
+    node, agent = agent_on()
+    for _ in range(3):
+        node.inject("lost", "gpu=1")
+        until(lambda: agent.gpu(1)["state"] != "up", agent.log_text)
+        node.inject("reset", "gpu=1")
+        until(lambda: agent.gpu(1)["state"] == "up", agent.log_text)
+    stays_fresh(agent, range(8))
+    assert len(agent.samplers()) <= 2
+
+
+def test_a_gpu_that_is_unplugged_and_plugged_in(agent_on):
+    node, agent = agent_on()
+    node.inject("plug", "remove", "gpu=6")
+    until(lambda: agent.gpu(6)["state"] in ("gone", "missing", "lost"), lambda: f"{agent.gpus()[6]} {agent.log_text()}")
+    stays_fresh(agent, [0, 1, 2, 3, 4, 5, 7])
+    node.inject("plug", "add", "gpu=6")
+    until(lambda: agent.fresh(range(8)), agent.log_text)
+
+
+def test_an_xid_is_counted(agent_on, tmp_path):
+    counters = tmp_path / "c.csv"
+    counters.write_text("DCGM_FI_DEV_XID_ERRORS, gauge, last\nDCGM_EXP_XID_ERRORS_COUNT, gauge, window\n"
+                        "DCGM_EXP_XID_ERRORS_TOTAL, counter, all\n")
+    node, agent = agent_on(options=["-f", counters])
+    node.inject("xid", "31", "gpu=4")
+    until(lambda: agent.page().all("DCGM_FI_DEV_XID_ERRORS", gpu="4"), agent.log_text)
+    page = agent.page()
+    assert page.one("DCGM_FI_DEV_XID_ERRORS", gpu="4") == 31
+    assert page.one("DCGM_EXP_XID_ERRORS_COUNT", gpu="4", xid="31") == 1
+    assert page.one("DCGM_EXP_XID_ERRORS_TOTAL", gpu="4", xid="31") == 1
+    assert page.one("stoker_xid_errors_total", gpu="4", xid="31") == 1
+
+
+def test_the_driver_is_let_go_and_taken_up(make_node, make_agent, tmp_path):
+    trace = tmp_path / "trace"
+    agent = make_agent(dict(make_node().env, STOKER_SIM_TRACE=str(trace)))
+    run = agent.verb("release", "--for", "1h")
+    assert run.returncode == 0, run.stderr + agent.log_text()
+    calls = trace.read_text()
+    assert "nvmlShutdown" in calls.splitlines()[-1]  # not one call after that, and none comes
+    tick = agent.json("/api/v1/gpus")[1]["tick"]
+    until(lambda: agent.json("/api/v1/gpus")[1]["tick"] > tick + 1, "two ticks")
+    assert trace.read_text() == calls
+    until(lambda: {g["state"] for g in agent.gpus()} == {"released"}, agent.log_text)
+    assert agent.page().one("stoker_released") == 1 and not agent.page().all("DCGM_FI_DEV_GPU_TEMP")
+    assert agent.get("/healthz")[0] == 200 and agent.get("/readyz")[0] == 503
+    assert agent.verb("release", "--end").returncode == 0
+    until(lambda: agent.fresh(range(8)), agent.log_text)
+    assert agent.verb("release", "--for", "1s").returncode == 0
+    until(lambda: agent.fresh(range(8)), agent.log_text)  # by itself
+
+
+def test_samplers_are_killed_at_any_time(agent_on):
+    _, agent = agent_on()
+    for _ in range(5):
+        for pid, _ in agent.children():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        assert agent.get("/metrics")[0] == 200
+        until(lambda: agent.fresh(range(8)), agent.log_text)
+    assert all(state != "Z" for _, state in agent.children())
+
+
+def test_a_stopped_sampler_is_replaced(agent_on):
+    _, agent = agent_on()
+    (pid, _), = agent.children()
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: pid not in [p for p, _ in agent.children()] and agent.fresh(range(8)), agent.log_text)
+
+
+def test_samplers_end_with_a_killed_agent(agent_on):
+    _, agent = agent_on()
+    pids = [pid for pid, _ in agent.children()]
+    assert pids
+    agent.process.kill()
+    agent.process.wait(30)
+    until(lambda: not any(os.path.exists(f"/proc/{p}/exe") for p in pids), "the samplers end")
+
+
+def test_the_library_is_missing_then_there(make_node, make_agent, tmp_path):
+    node = make_node()
+    library = next(p for p in node.env["LD_LIBRARY_PATH"].split(":") if os.path.exists(f"{p}/libnvidia-ml.so.1"))
+    where = tmp_path / "libnvidia-ml.so.1"
+    agent = make_agent(node.env, ready=False, options=["--driver-library", where])
+    until(lambda: agent.json("/healthz")[1]["causes"] and "libnvidia-ml" in agent.json("/healthz")[1]["causes"][0]["text"],
+          lambda: agent.get("/healthz")[1] + agent.log_text())
+    assert agent.get("/metrics")[0] == 200
+    shutil.copy(f"{library}/libnvidia-ml.so.1", where)
+    until(lambda: agent.fresh(range(8)), agent.log_text)
+    until(lambda: agent.get("/healthz")[0] == 200, lambda: agent.get("/healthz")[1])
+
+
+def test_a_library_of_another_driver(agent_on):
+    """Clients that are there go on; the next one to start is refused."""
+    _, agent = agent_on("driver-mismatch", speed=3600)
+    for pid, _ in agent.children():
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: "different versions" in agent.get("/healthz")[1], lambda: agent.get("/healthz")[1] + agent.log_text())
+    assert agent.get("/readyz")[0] == 503 and agent.get("/metrics")[0] == 200
+    assert {g["state"] for g in agent.gpus()} == {"no_driver"}
+
+
+def test_mig_devices_come_and_go(agent_on):
+    node, agent = agent_on("mig-balanced")
+    page = until(lambda: (p := agent.page()).all("DCGM_FI_PROF_GR_ENGINE_ACTIVE", GPU_I_PROFILE="1g.10gb") and p,
+                 lambda: agent.page().text)
+    instances = {(l["GPU_I_PROFILE"], l["GPU_I_ID"]) for l, _ in page.all("DCGM_FI_DEV_FB_USED", gpu="0")}
+    assert len(instances) == 4, instances
+    listed = subprocess.run(["nvidia-smi", "-L"], env=node.env, capture_output=True, text=True, check=True).stdout
+    assert sum("MIG-" in line for line in listed.splitlines()) == sum(len(g["instances"]) for g in agent.gpus())
+
+
+def test_a_full_disk_and_closed_outputs_do_not_stop_it(make_node, stoker, tmp_path):
+    node = make_node()
+    with open("/dev/full", "w") as full:
+        process = subprocess.Popen([stoker, "agent", "--listen", f"unix:{tmp_path}/h.sock", "--control", tmp_path / "c.sock"],
+                                   env=node.env, stdout=full, stderr=full)
+        try:
+            until(lambda: (tmp_path / "h.sock").exists(), "the socket")
+
+            def page():
+                with socket.socket(socket.AF_UNIX) as s:
+                    s.settimeout(30)
+                    s.connect(str(tmp_path / "h.sock"))
+                    s.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+                    text = b""
+                    while chunk := s.recv(65536):
+                        text += chunk
+                return text
+
+            until(lambda: b"DCGM_FI_DEV_GPU_TEMP{" in page(), "a page")
+        finally:
+            process.terminate()
+            assert process.wait(30) == 0
+
+
+def test_idle_connections_do_not_keep_a_scraper_out(agent_on):
+    wanted = 10000
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard < wanted + 500 else wanted + 500, hard))
+    room = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 200
+    if room < wanted:
+        pytest.skip(f"only {room} descriptors are allowed here, {wanted} are needed")
+    _, agent = agent_on()
+    before = agent.rss()
+    host, port = agent.address.rsplit(":", 1)
+    idle = []
+    try:
+        for i in range(wanted):
+            s = socket.socket()
+            s.settimeout(30)
+            s.connect((host, int(port)))
+            idle.append(s)
+            if i % 1000 == 999:
+                assert agent.get("/metrics")[0] == 200 and agent.fresh(range(8))
+        assert agent.get("/healthz")[0] == 200
+        assert agent.rss() - before < 32 << 20
+        assert agent.descriptors() < 1000
+    finally:
+        for s in idle:
+            s.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert agent.fresh(range(8))
+
+
+def test_a_bad_configuration_leaves_the_good_one_in_force(agent_on, tmp_path):
+    counters, config = tmp_path / "counters.csv", tmp_path / "stoker.yaml"
+    counters.write_text("DCGM_FI_DEV_GPU_TEMP, gauge, core\n")
+    config.write_text(f"collectors: {counters}\nlog: {{level: info}}\n")
+    _, agent = agent_on(options=["--config", config])
+    assert "DCGM_FI_DEV_POWER_USAGE" not in agent.page().names()
+    counters.write_text("DCGM_FI_DEV_GPU_TEMP, gauge, core\nDCGM_FI_DEV_POWER_USAGE, gauge, power\n")
+    until(lambda: "DCGM_FI_DEV_POWER_USAGE" in agent.page().names(), agent.log_text)  # by itself
+    config.write_text("collectors: x.csv\nlog: {levl: info}\n")
+    until(lambda: "levl" in agent.log_text(), agent.log_text)
+    log = agent.log_text()
+    assert "stoker.yaml:2:" in log and "level" in log and "stays in force" in log
+    assert "DCGM_FI_DEV_POWER_USAGE" in agent.page().names()
+    config.write_text(f"collectors: {counters}\nprofile: '4.8.2'\n")
+    agent.process.send_signal(signal.SIGHUP)
+    until(lambda: "Hostname=" in agent.page().text, agent.log_text)
+
+
+@pytest.mark.parametrize("text, says", [
+    ("sample: {fast: 1ms}", "stoker.yaml:1:.*fast.*20ms"), ("devises: f", "devices"), ("listen: [", "stoker.yaml:"),
+    ("profile: '4.7'", "4.8.3"), ("collectors: /nonexistent.csv", "nonexistent")])
+def test_check_config_says_what_is_wrong(stoker, tmp_path, text, says):
+    config = tmp_path / "stoker.yaml"
+    config.write_text(text + "\n")
+    run = subprocess.run([stoker, "agent", "--check-config", "--config", config], capture_output=True, text=True, timeout=60)
+    import re
+    assert run.returncode == 2 and re.search(says, run.stderr), run.stderr
+
+
+def test_check_config_of_a_good_file(stoker, tmp_path):
+    config = tmp_path / "stoker.yaml"
+    config.write_text("sample: {normal: 2s}\n")
+    run = subprocess.run([stoker, "agent", "--check-config", "--config", config], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0 and "fine" in run.stdout

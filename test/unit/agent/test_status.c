@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* service/status/{status,findings}.c and service/api/health.c: what a person reads, and what is judged. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/duration.h"
+#include "base/owner.h"
+#include "service/status/status.h"
+
+enum { NOW_S = 1000 };
+
+typedef struct Rig {
+    Node node;
+    NodeGpu gpus[3];
+    NodeSampler samplers[2];
+    Reading instances[2];
+    Health health;
+    Str out;
+} Rig;
+
+static void put(NodeGpu *gpu, MetricId id, double value)
+{
+    if (metric_get(id)->value == METRIC_INT64)
+        sample_set_int64(&gpu->reading.sample[id], (NOW_S - 1) * NS_PER_S, (int64_t)value);
+    else
+        sample_set_double(&gpu->reading.sample[id], (NOW_S - 1) * NS_PER_S, value);
+}
+
+static void make_gpu(NodeGpu *gpu, uint32_t index)
+{
+    reading_init(&gpu->reading, DEVICE_GPU);
+    Device *d = &gpu->reading.device;
+    d->index = index;
+    d->has_pci = true;
+    d->pci = (PciAddress){.bus = (uint8_t)(0x1b + index)};
+    snprintf(d->name, sizeof d->name, "NVIDIA H100 80GB HBM3");
+    snprintf(d->uuid, sizeof d->uuid, "GPU-%u", (unsigned)index);
+    gpu->state = GPU_UP;
+    gpu->last_sample_ns = (NOW_S - 1) * NS_PER_S;
+    put(gpu, METRIC_GPU_UTIL, 97);
+    put(gpu, METRIC_PROF_SM_ACTIVE, 0.42);
+    put(gpu, METRIC_FB_USED, 61440);
+    put(gpu, METRIC_FB_TOTAL, 81559);
+    put(gpu, METRIC_POWER_USAGE, 612.3);
+    put(gpu, METRIC_ENFORCED_POWER_LIMIT, 700);
+    put(gpu, METRIC_GPU_TEMP, 63);
+}
+
+static int set_up(void **state)
+{
+    static Rig rig;
+
+    memset(&rig, 0, sizeof rig);
+    rig.node = (Node){.tick = 5,
+                      .time_ns = NOW_S * NS_PER_S,
+                      .real_ns = 1767225600 * NS_PER_S,
+                      .gpus = rig.gpus,
+                      .gpu_count = 2,
+                      .samplers = rig.samplers,
+                      .gpus_on_bus = 2,
+                      .gpus_expected = 2,
+                      .gpus_found = 2};
+    snprintf(rig.node.hostname, sizeof rig.node.hostname, "node-7");
+    snprintf(rig.node.driver_version, sizeof rig.node.driver_version, "590.48.01");
+    make_gpu(&rig.gpus[0], 0);
+    make_gpu(&rig.gpus[1], 1);
+    str_init(&rig.out, 1 << 20);
+    *state = &rig;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    str_done(&((Rig *)*state)->out);
+    return 0;
+}
+
+static const char *screen(Rig *rig, size_t width, bool colour)
+{
+    StatusStyle style = {.width = width, .colour = colour};
+
+    str_clear(&rig->out);
+    api_judge(&rig->node, NS_PER_S, &rig->health);
+    status_text(&rig->node, &rig->health, NULL, &style, &rig->out);
+    return rig->out.text;
+}
+
+static void a_node_that_is_well(void **state)
+{
+    assert_string_equal(screen(*state, 100, false),
+                        "node-7  2026-01-01 00:00:00Z  driver 590.48.01  2 of 2 GPUs up\n"
+                        " GPU                              busy     SM      memory      power  temp\n"
+                        "   0  H100 80GB HBM3       up      97%    42%      60/80G   612/700W   63C\n"
+                        "   1  H100 80GB HBM3       up      97%    42%      60/80G   612/700W   63C\n"
+                        "nothing wrong\n");
+    assert_int_equal(status_code(&((Rig *)*state)->node, &((Rig *)*state)->health), 0);
+}
+
+static void a_hung_gpu_says_what_and_since_when(void **state)
+{
+    Rig *rig = *state;
+
+    rig->gpus[1].state = GPU_HUNG;
+    rig->gpus[1].state_since_ns = (NOW_S - 42) * NS_PER_S;
+    snprintf(rig->gpus[1].why, NODE_WHY_CAP, "nvmlDeviceGetPowerUsage has not returned for 42 s");
+    const char *text = screen(rig, 80, false);
+    assert_non_null(strstr(text, "1 of 2 GPUs up"));
+    assert_non_null(strstr(text, "hung for 42s\n"));
+    assert_non_null(strstr(text, "1 thing wrong\n  - GPU 1 (0000:1c:00.0) is hung for 42s: nvmlDeviceGetPowerUsage"));
+    assert_int_equal(status_code(&rig->node, &rig->health), 1);
+    assert_false(health_is_well(&rig->health));
+    assert_false(health_is_ready(&rig->health));
+}
+
+static void no_line_is_wider_than_the_screen(void **state)
+{
+    Rig *rig = *state;
+
+    rig->gpus[1].state = GPU_LOST;
+    snprintf(rig->gpus[1].why, NODE_WHY_CAP,
+             "the driver says that it is lost, and this text is rather long so that it "
+             "has to be broken more than once on a narrow screen");
+    for (size_t width = 40; width < 120; width += 7)
+        for (const char *at = screen(rig, width, false); *at; at += strcspn(at, "\n") + 1)
+            assert_true(strcspn(at, "\n") <= width);
+}
+
+static void absent_values_are_dashes(void **state)
+{
+    Rig *rig = *state;
+
+    reading_lose(&rig->gpus[0].reading, 1, ABSENCE_NOT_SUPPORTED);
+    const char *text = screen(rig, 100, false);
+    assert_non_null(strstr(text, "   0  H100 80GB HBM3       up       -      -            -          -    -\n"));
+    assert_null(strstr(text, "   0  H100 80GB HBM3       up      0%"));
+}
+
+static void readings_that_mean_trouble(void **state)
+{
+    Rig *rig = *state;
+
+    put(&rig->gpus[0], METRIC_ROW_REMAP_PENDING, 1);
+    put(&rig->gpus[0], METRIC_CLOCKS_EVENT_REASONS, 0x4 | 0x40);
+    put(&rig->gpus[1], METRIC_GPU_RECOVERY_ACTION, 1);
+    const char *text = screen(rig, 120, false);
+    assert_non_null(strstr(text, "3 things wrong"));
+    assert_non_null(strstr(text, "GPU 0: a memory row waits for a reset"));
+    assert_non_null(strstr(text, "GPU 0: the hardware holds its clocks down because of heat"));
+    assert_non_null(strstr(text, "GPU 1: the driver asks for a GPU reset"));
+    assert_true(health_is_well(&rig->health)); /* the monitoring is well; the GPUs are not */
+}
+
+/* Each cause by itself, and the words for it. */
+static void every_cause_is_found(void **state)
+{
+    Rig *rig = *state;
+    Node *n = &rig->node;
+
+    api_judge(n, NS_PER_S, &rig->health);
+    assert_int_equal(rig->health.count, 0);
+
+    rig->gpus[0].state = GPU_STARTING;
+    api_judge(n, NS_PER_S, &rig->health);
+    assert_int_equal(rig->health.count, 1);
+    assert_int_equal(rig->health.causes[0].id, HEALTH_STARTING);
+    assert_false(health_is_ready(&rig->health));
+    rig->gpus[0].state = GPU_UP;
+
+    n->gpus_found = 1;
+    api_judge(n, NS_PER_S, &rig->health);
+    assert_int_equal(rig->health.causes[0].id, HEALTH_GPUS_MISSING);
+    assert_string_equal(rig->health.causes[0].text, "the driver has 1 of 2 GPUs");
+    snprintf(n->driver_why, NODE_WHY_CAP, "libnvidia-ml.so.1 cannot be loaded");
+    api_judge(n, NS_PER_S, &rig->health);
+    assert_int_equal(rig->health.causes[0].id, HEALTH_DRIVER);
+    assert_int_equal(rig->health.count, 1); /* the missing GPUs are no second cause */
+    n->driver_why[0] = '\0';
+    n->gpus_found = 2;
+
+    rig->gpus[1].last_sample_ns = (NOW_S - 4) * NS_PER_S;
+    api_judge(n, NS_PER_S, &rig->health);
+    assert_int_equal(rig->health.causes[0].id, HEALTH_SAMPLES_STALE);
+    rig->gpus[1].last_sample_ns = NOW_S * NS_PER_S;
+
+    n->sampler_count = 1;
+    rig->samplers[0] = (NodeSampler){
+        .state = SAMPLER_ABANDONED, .pid = 77, .since_ns = (NOW_S - 9) * NS_PER_S, .wchan = "nvidia_ioctl"};
+    api_judge(n, NS_PER_S, &rig->health);
+    assert_int_equal(rig->health.causes[0].id, HEALTH_SAMPLER_ABANDONED);
+    assert_string_equal(rig->health.causes[0].text,
+                        "sampler 77 does not end on SIGKILL for 9s, waiting in nvidia_ioctl");
+    n->sampler_count = 0;
+
+    n->release_until_ns = (NOW_S + 60) * NS_PER_S;
+    rig->gpus[0].state = rig->gpus[1].state = GPU_RELEASED;
+    n->gpus_found = 0;
+    api_judge(n, NS_PER_S, &rig->health);
+    assert_int_equal(rig->health.count, 1);
+    assert_int_equal(rig->health.causes[0].id, HEALTH_RELEASED);
+    assert_true(health_is_well(&rig->health)); /* meant so */
+    assert_false(health_is_ready(&rig->health));
+}
+
+static void nothing_sampled_is_not_fine(void **state)
+{
+    Rig *rig = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        rig->gpus[i].state = GPU_STARTING;
+        rig->gpus[i].last_sample_ns = 0;
+    }
+    screen(rig, 80, false);
+    assert_non_null(strstr(rig->out.text, "nothing has been sampled yet"));
+    assert_int_equal(status_code(&rig->node, &rig->health), 3);
+}
+
+static void colours_only_when_asked(void **state)
+{
+    Rig *rig = *state;
+
+    rig->gpus[1].state = GPU_HUNG;
+    assert_null(strchr(screen(rig, 80, false), '\033'));
+    assert_non_null(strchr(screen(rig, 80, true), '\033'));
+}
+
+static void instances_are_shown_below_their_gpu(void **state)
+{
+    Rig *rig = *state;
+
+    reading_init(&rig->instances[0], DEVICE_COMPUTE_INSTANCE);
+    rig->instances[0].device.gpu_instance = 7;
+    rig->instances[0].device.compute_instance = 0;
+    snprintf(rig->instances[0].profile, READING_PROFILE_CAP, "1g.10gb");
+    rig->gpus[0].instances = rig->instances;
+    rig->gpus[0].instance_count = 1;
+    assert_non_null(strstr(screen(rig, 100, false), "\n      7/0 1g.10gb"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_node_that_is_well, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_hung_gpu_says_what_and_since_when, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(no_line_is_wider_than_the_screen, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(absent_values_are_dashes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(readings_that_mean_trouble, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_cause_is_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_sampled_is_not_fine, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(colours_only_when_asked, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(instances_are_shown_below_their_gpu, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Debian packages, built from this checkout: what is in which, what they need, and that their programs run."""
+import re
+import shutil
+import subprocess
+
+import pytest
+
+BUILD_S = 1800
+ACCEPTED = {"bogus-mail-host", "bogus-mail-host-in-debian-changelog", "no-manual-page"}  # what lintian may say
+
+
+def run(*command):
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=BUILD_S, check=True).stdout
+
+
+@pytest.fixture(scope="module")
+def packages(build, deploy, sanitized):
+    """{package: file}, built anew."""
+    if sanitized:
+        pytest.skip("a package has no sanitizer; the plain build tests it")
+    missing = [p for p in ("dh", "dpkg-buildpackage", "fakeroot") if not shutil.which(p)]
+    if missing:
+        pytest.skip(f"no {', '.join(missing)} on this machine; 'make deb' installs what is needed")
+    done = subprocess.run([deploy / "deb.sh", build / "deb"], capture_output=True, text=True, timeout=BUILD_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    made = {path.name.split("_")[0]: path for path in (build / "deb").glob("*.deb")}
+    return {name: made[name] for name in ("stoker", "stoker-sim")}
+
+
+@pytest.fixture(scope="module")
+def unpacked(packages, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unpacked")
+    for deb in packages.values():
+        run("dpkg", "-x", deb, folder)
+    return folder
+
+
+def files(deb):
+    return {line.split()[5].lstrip(".") for line in run("dpkg", "-c", deb).splitlines() if not line.startswith("d")}
+
+
+def test_the_agents_package_is_whole(packages):
+    found = files(packages["stoker"])
+    assert found >= {"/usr/bin/stoker", "/usr/libexec/stoker/stoker-sampler", "/etc/stoker/stoker.yaml",
+                     "/lib/systemd/system/stoker.service", "/lib/systemd/system/stoker-sampler@.service",
+                     "/lib/systemd/system/stoker-sampler.socket", "/lib/systemd/system/stoker.socket",
+                     "/usr/lib/sysusers.d/stoker.conf", "/usr/lib/tmpfiles.d/stoker.conf",
+                     "/usr/share/stoker/counters/default-counters.csv", "/usr/share/man/man1/stoker-version.1.gz",
+                     "/usr/share/bash-completion/completions/stoker"}
+    assert not [f for f in found if "/sim/" in f or "nvidia" in f]
+
+
+def test_the_simulators_package_is_whole(packages, source):
+    found = files(packages["stoker-sim"])
+    assert len([f for f in found if f.endswith("/libnvidia-ml.so.1")]) == 3
+    assert {f.rsplit("/", 1)[1] for f in found if "/sim/scenarios/" in f} == {
+        p.name for p in (source / "sim/data/scenarios").iterdir()}
+    assert "/usr/libexec/stoker/sim/nvidia-smi" in found
+    assert not [f for f in found if re.match(r"/usr/(bin|lib/[^/]+/lib|lib/[^/]+$)", f)], "no program finds it by itself"
+
+
+def test_nothing_is_in_both_and_nothing_is_left_out(packages):
+    assert not files(packages["stoker"]) & files(packages["stoker-sim"])
+
+
+def field(deb, name):
+    return run("dpkg-deb", "-f", deb, name).strip()
+
+
+def test_versions_agree(packages, version):
+    assert {field(deb, "Version") for deb in packages.values()} == {version}
+
+
+def test_it_needs_libraries_and_no_driver(packages):
+    depends = field(packages["stoker"], "Depends")
+    assert "libc6" in depends and "nvidia" not in depends and "sysusers" in depends
+    assert f"stoker (= {field(packages['stoker'], 'Version')})" in field(packages["stoker-sim"], "Depends")
+
+
+def test_the_configuration_is_kept_on_upgrades(packages, tmp_path):
+    run("dpkg", "-e", packages["stoker"], tmp_path / "control")
+    assert (tmp_path / "control/conffiles").read_text().split() == ["/etc/stoker/stoker.yaml"]
+
+
+def test_installing_makes_the_user_and_starts_the_agent(packages, tmp_path):
+    run("dpkg", "-e", packages["stoker"], tmp_path / "control")
+    script = (tmp_path / "control/postinst").read_text()
+    steps = [script.index(word) for word in ("systemd-sysusers", "systemd-tmpfiles", "deb-systemd-invoke $_dh_action 'stoker.service'")]
+    assert steps == sorted(steps)
+    assert "enable 'stoker.service'" in script and "deb-systemd-invoke $_dh_action 'stoker.socket'" not in script
+
+
+def test_its_programs_run(unpacked, version):
+    assert run(unpacked / "usr/bin/stoker", "version").strip() == f"stoker {version}"
+    seen = run("env", f"STOKER_SIM_RUNTIME={unpacked}/nodes", unpacked / "usr/bin/stoker", "sim", "run", "default", "--", "nvidia-smi", "-L")
+    assert seen.count("NVIDIA H100") == 8
+    unit = (unpacked / "lib/systemd/system/stoker.service").read_text()
+    for program in re.findall(r"^ExecStart=(\S+)", unit, re.M):
+        assert (unpacked / program.lstrip("/")).exists()
+
+
+def test_lintian_has_nothing_to_say(packages):
+    if not shutil.which("lintian"):
+        pytest.skip("no lintian on this machine")
+    done = subprocess.run(["lintian", "--no-cfg", *packages.values()], capture_output=True, text=True, timeout=BUILD_S, check=False)
+    said = re.findall(r"^([EW]): \S+: (\S+)(.*)$", done.stdout, re.M)
+    assert [row for row in said if row[1] not in ACCEPTED] == []
+
+
+def test_it_asks_for_what_the_build_asks_for(deploy, source):
+    lines = re.search(r"^    build\)(.*?);;", (source / "tools/deps.sh").read_text(), re.M | re.S)[1]
+    wanted = set(re.findall(r"\b(?:lib[\w.+-]+-dev|protobuf-c-compiler|meson|python3)\b", lines)) - {"libc6-dev"}
+    asked = re.search(r"^Build-Depends:\n((?: .*\n)+)", (deploy / "debian/control").read_text(), re.M)[1]
+    assert len(wanted) > 5 and wanted <= {line.strip(" ,") for line in asked.splitlines()}

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Kubernetes manifests: what the agent needs is there, what it does not need is not, and both sides agree on names."""
+import shutil
+import subprocess
+
+import pytest
+
+yaml = pytest.importorskip("yaml", reason="python3-yaml is not installed")
+LABELS = {"app.kubernetes.io/name": "stoker"}
+SET_BY_RUNTIME = {"NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "NODE_NAME"}  # read by others, or no option
+SMALL = {"requests": {"cpu": "20m", "memory": "32Mi"}, "limits": {"cpu": "250m", "memory": "128Mi"}}
+
+
+@pytest.fixture(scope="module")
+def manifests(deploy):
+    return {path.stem: yaml.safe_load(path.read_text()) for path in (deploy / "kubernetes").glob("*.yaml")}
+
+
+@pytest.fixture(scope="module")
+def pod(manifests):
+    return manifests["daemonset"]["spec"]["template"]["spec"]
+
+
+@pytest.fixture(scope="module")
+def container(pod):
+    assert len(pod["containers"]) == 1 and "initContainers" not in pod
+    return pod["containers"][0]
+
+
+def test_the_pod_has_no_privilege(pod, container):
+    assert container["securityContext"] == {
+        "runAsUser": 0, "runAsGroup": 0, "privileged": False, "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]}}
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostPID", "hostIPC", "hostNetwork"} & set(pod) and pod["automountServiceAccountToken"] is False
+    assert "serviceAccountName" not in pod
+
+
+def test_nothing_of_the_node_is_mounted_but_the_kubelets_socket(pod, container):
+    paths = {v["name"]: v["hostPath"]["path"] for v in pod["volumes"] if "hostPath" in v}
+    assert paths == {"pod-resources": "/var/lib/kubelet/pod-resources"}
+    mounts = {m["name"]: m for m in container["volumeMounts"]}
+    assert set(mounts) == {v["name"] for v in pod["volumes"]}
+    assert mounts["pod-resources"]["readOnly"] is True
+    assert mounts["pod-resources"]["mountPath"] == "/var/lib/kubelet/pod-resources"
+
+
+def test_it_is_small(container):
+    assert container["resources"] == SMALL
+
+
+def test_the_agent_understands_its_environment(container, agent_words):
+    names = {e["name"] for e in container["env"]}
+    assert "DCGM_EXPORTER_KUBERNETES" in names and SET_BY_RUNTIME <= names
+    assert names - SET_BY_RUNTIME <= agent_words.variables
+    assert {a.split("=")[0] for a in container.get("args", []) if a.startswith("-")} <= agent_words.flags
+
+
+def test_the_gpus_and_the_name_of_the_node_come_in(container):
+    env = {e["name"]: e for e in container["env"]}
+    assert env["NVIDIA_VISIBLE_DEVICES"]["value"] == "all"
+    assert env["NODE_NAME"]["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
+    assert "nvidia.com/gpu" not in str(container["resources"]), "it must not take a GPU from the jobs"
+
+
+def test_probes_ask_the_right_pages(container):
+    probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
+    assert probes == {"startup": {"path": "/healthz", "port": "metrics"}, "liveness": {"path": "/healthz", "port": "metrics"},
+                      "readiness": {"path": "/readyz", "port": "metrics"}}
+
+
+def test_port_service_and_monitor_belong_together(manifests, container):
+    assert container["ports"] == [{"name": "metrics", "containerPort": 9400}]
+    service, monitor, daemonset = (manifests[name] for name in ("service", "servicemonitor", "daemonset"))
+    assert service["spec"]["ports"] == [{"name": "metrics", "port": 9400, "targetPort": "metrics"}]
+    assert service["spec"]["selector"] == daemonset["spec"]["selector"]["matchLabels"] == LABELS
+    assert daemonset["spec"]["template"]["metadata"]["labels"] == LABELS
+    assert monitor["spec"]["selector"]["matchLabels"] == service["metadata"]["labels"] == LABELS
+    endpoint = monitor["spec"]["endpoints"][0]
+    assert endpoint["port"] == "metrics" and endpoint["path"] == "/metrics"
+    assert endpoint["honorLabels"] is True, "else pod and namespace are the exporter's own"
+
+
+def test_nodes_with_gpus_are_not_out_of_bounds(pod):
+    assert {(t["key"], t["effect"]) for t in pod["tolerations"]} >= {("nvidia.com/gpu", "NoSchedule")}
+
+
+def test_the_kustomization_names_every_file_and_this_version(manifests, deploy, container, version):
+    files = {p.name for p in (deploy / "kubernetes").glob("*.yaml")} - {"kustomization.yaml"}
+    assert set(manifests["kustomization"]["resources"]) == files
+    assert container["image"] == f"stoker:{version}"
+    assert manifests["kustomization"]["images"][0]["newTag"] == version
+    assert manifests["namespace"]["metadata"]["name"] == manifests["kustomization"]["namespace"]
+
+
+def test_kubectl_builds_it(deploy):
+    if not shutil.which("kubectl"):
+        pytest.skip("no kubectl on this machine")
+    done = subprocess.run(["kubectl", "kustomize", deploy / "kubernetes"], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    kinds = sorted(d["kind"] for d in yaml.safe_load_all(done.stdout))
+    assert kinds == ["DaemonSet", "Namespace", "Service", "ServiceMonitor"]

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is counted and judged over ticks: XIDs, clock events, health (counts.c, exp.c, health.c). */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/owner.h"
+#include "kit.h"
+#include "service/prometheus/health.h"
+
+static const char csv[] = "DCGM_EXP_XID_ERRORS_COUNT,gauge,a\nDCGM_EXP_XID_ERRORS_TOTAL,counter,b\n"
+                          "DCGM_EXP_CLOCK_EVENTS_COUNT,gauge,c\nDCGM_EXP_CLOCK_EVENTS_TOTAL,counter,d\n"
+                          "DCGM_EXP_GPU_HEALTH_STATUS,gauge,e\nDCGM_EXP_P2P_STATUS,gauge,f\n"
+                          "DCGM_FI_DEV_XID_ERRORS,gauge,g\n";
+
+#define ID "UUID=\"GPU-0\","
+#define REST                                                                                                           \
+    "device=\"nvidia0\",gpu=\"0\",hostname=\"node-1\",modelName=\"NVIDIA H100 80GB "                                   \
+    "HBM3\",pci_bus_id=\"00000000:1A:00.0\""
+
+static void expect(Kit *kit, Exporter *exporter, const char *name, const char *expected)
+{
+    char *page = kit_page_of(kit, exporter, EXPORTER_TEXT);
+    char *lines = kit_lines(page, name);
+
+    assert_string_equal(lines, expected);
+    free(lines);
+    free(page);
+}
+
+static void xids(void **state)
+{
+    Kit kit;
+    Exporter *exporter;
+
+    (void)state;
+    kit_node(&kit, 1);
+    exporter = kit_exporter(&kit, csv);
+    exporter_tick(exporter, &kit.node);
+    expect(&kit, exporter, "DCGM_EXP_XID_ERRORS_COUNT",
+           "DCGM_EXP_XID_ERRORS_COUNT{" ID REST ",window_size_in_ms=\"300000\"} 0\n");
+    expect(&kit, exporter, "DCGM_EXP_XID_ERRORS_TOTAL", "");
+    kit_event(&kit, 0, 45, kit.node.time_ns);
+    kit_event(&kit, 0, 42, kit.node.time_ns - NS_PER_S);
+    kit_event(&kit, 0, 45, kit.node.time_ns);
+    exporter_tick(exporter, &kit.node);
+    kit_advance(&kit, 299 * NS_PER_S);
+    exporter_tick(exporter, &kit.node);
+    expect(&kit, exporter, "DCGM_EXP_XID_ERRORS_COUNT",
+           "DCGM_EXP_XID_ERRORS_COUNT{" ID REST ",window_size_in_ms=\"300000\",xid=\"45\"} 2\n");
+    expect(&kit, exporter, "DCGM_EXP_XID_ERRORS_TOTAL",
+           "DCGM_EXP_XID_ERRORS_TOTAL{" ID REST ",xid=\"42\"} 1\n"
+           "DCGM_EXP_XID_ERRORS_TOTAL{" ID REST ",xid=\"45\"} 2\n");
+    expect(
+        &kit, exporter, "stoker_xid_last_timestamp_seconds",
+        "stoker_xid_last_timestamp_seconds{" ID
+        "device=\"nvidia0\",gpu=\"0\",hostname=\"node-1\",pci_bus_id=\"00000000:1A:00.0\",xid=\"42\"} 1.699999999e+09\n"
+        "stoker_xid_last_timestamp_seconds{" ID
+        "device=\"nvidia0\",gpu=\"0\",hostname=\"node-1\",pci_bus_id=\"00000000:1A:00.0\",xid=\"45\"} 1.7e+09\n");
+    /* a GPU that is lost still has had its XIDs, but its zero is not known */
+    kit_advance(&kit, 2 * NS_PER_S);
+    kit.gpus[0].state = GPU_LOST;
+    exporter_tick(exporter, &kit.node);
+    expect(&kit, exporter, "DCGM_EXP_XID_ERRORS_COUNT", "");
+    expect(&kit, exporter, "stoker_xid_errors_total",
+           "stoker_xid_errors_total{" ID
+           "device=\"nvidia0\",gpu=\"0\",hostname=\"node-1\",pci_bus_id=\"00000000:1A:00.0\",xid=\"42\"} 1\n"
+           "stoker_xid_errors_total{" ID
+           "device=\"nvidia0\",gpu=\"0\",hostname=\"node-1\",pci_bus_id=\"00000000:1A:00.0\",xid=\"45\"} 2\n");
+    exporter_free(exporter);
+    kit_done(&kit);
+}
+
+static void the_last_xid(void **state)
+{
+    Kit kit;
+    Exporter *exporter;
+
+    (void)state;
+    kit_node(&kit, 1);
+    exporter = kit_exporter(&kit, csv);
+    expect(&kit, exporter, "DCGM_FI_DEV_XID_ERRORS", "");
+    kit_set(&kit, 0, METRIC_XID_ERRORS, 79);
+    kit_advance(&kit, 30 * NS_PER_H); /* it stays */
+    expect(&kit, exporter, "DCGM_FI_DEV_XID_ERRORS",
+           "DCGM_FI_DEV_XID_ERRORS{" ID
+           "device=\"nvidia0\",err_code=\"79\",err_msg=\"GPU has fallen off the bus\",gpu=\"0\",hostname=\"node-1\","
+           "modelName=\"NVIDIA H100 80GB HBM3\",pci_bus_id=\"00000000:1A:00.0\"} 79\n");
+    kit_set(&kit, 0, METRIC_XID_ERRORS, 999);
+    expect(&kit, exporter, "DCGM_FI_DEV_XID_ERRORS",
+           "DCGM_FI_DEV_XID_ERRORS{" ID
+           "device=\"nvidia0\",err_code=\"999\",err_msg=\"Unknown Error\",gpu=\"0\",hostname=\"node-1\","
+           "modelName=\"NVIDIA H100 80GB HBM3\",pci_bus_id=\"00000000:1A:00.0\"} 999\n");
+    exporter_free(exporter);
+    kit_done(&kit);
+}
+
+/* Ten readings of a second, one digit each; '-' is one without a value. */
+static void fast_second(Kit *kit, const char *bits)
+{
+    int at = metric_fast_index(METRIC_CLOCKS_EVENT_REASONS);
+    size_t count = strlen(bits);
+
+    kit->gpus[0].fast = kit->fast;
+    kit->gpus[0].fast_count = count;
+    for (size_t i = 0; i < count; i++) {
+        kit->fast[i] = (FastReading){.time_ns = kit->node.time_ns - NS_PER_S + i * NS_PER_S / 10};
+        if (bits[i] == '-')
+            continue;
+        kit->fast[i].valid = 1u << at;
+        kit->fast[i].value[at] = bits[i] - '0';
+    }
+}
+
+static void clock_events(void **state)
+{
+    Kit kit;
+    Exporter *exporter;
+
+    (void)state;
+    kit_node(&kit, 1);
+    exporter = kit_exporter(&kit, csv);
+    exporter_tick(exporter, &kit.node);
+    expect(&kit, exporter, "DCGM_EXP_CLOCK_EVENTS_COUNT", ""); /* nothing is known yet */
+    kit_advance(&kit, NS_PER_S);
+    fast_second(&kit, "0000000000");
+    exporter_tick(exporter, &kit.node);
+    expect(&kit, exporter, "DCGM_EXP_CLOCK_EVENTS_COUNT",
+           "DCGM_EXP_CLOCK_EVENTS_COUNT{" ID REST ",window_size_in_ms=\"300000\"} 0\n");
+    /* a throttle of a tenth of a second is seen; a second counts once, its edges each */
+    kit_advance(&kit, NS_PER_S);
+    fast_second(&kit, "0040400000");
+    exporter_tick(exporter, &kit.node);
+    kit_advance(&kit, NS_PER_S);
+    fast_second(&kit, "44-4500000");
+    exporter_tick(exporter, &kit.node);
+    expect(&kit, exporter, "DCGM_EXP_CLOCK_EVENTS_COUNT",
+           "DCGM_EXP_CLOCK_EVENTS_COUNT{UUID=\"GPU-0\",clock_event=\"gpu_idle\"," REST
+           ",window_size_in_ms=\"300000\"} 1\n"
+           "DCGM_EXP_CLOCK_EVENTS_COUNT{UUID=\"GPU-0\",clock_event=\"power_cap\"," REST
+           ",window_size_in_ms=\"300000\"} 2\n");
+    {
+        char *page = kit_page_of(&kit, exporter, EXPORTER_TEXT);
+        char *lines = kit_lines(page, "DCGM_EXP_CLOCK_EVENTS_TOTAL");
+
+        assert_non_null(strstr(lines, "clock_event=\"power_cap\"," REST "} 3\n"));
+        assert_non_null(strstr(lines, "clock_event=\"gpu_idle\"," REST "} 1\n"));
+        assert_non_null(strstr(lines, "clock_event=\"hw_thermal\"," REST "} 0\n"));
+        free(lines);
+        free(page);
+    }
+    kit_advance(&kit, 301 * NS_PER_S);
+    exporter_tick(exporter, &kit.node);
+    expect(&kit, exporter, "DCGM_EXP_CLOCK_EVENTS_COUNT", ""); /* no reading in the window */
+    exporter_free(exporter);
+    kit_done(&kit);
+}
+
+/* A configuration read again keeps the counts, whatever its windows are. */
+static void adopted_counts(void **state)
+{
+    Kit kit;
+    Exporter *before, *after;
+
+    (void)state;
+    kit_node(&kit, 1);
+    kit.config.xid_window_ns = NS_PER_H;
+    before = kit_exporter(&kit, csv);
+    kit_event(&kit, 0, 13, kit.node.time_ns);
+    kit_event(&kit, 0, 48, kit.node.time_ns);
+    kit_event(&kit, 0, 13, kit.node.time_ns);
+    exporter_tick(before, &kit.node);
+    kit.config.xid_window_ns = NS_PER_MIN;
+    after = kit_exporter(&kit, csv);
+    exporter_adopt(after, NULL);
+    exporter_adopt(after, before);
+    exporter_free(before);
+    expect(&kit, after, "DCGM_EXP_XID_ERRORS_TOTAL",
+           "DCGM_EXP_XID_ERRORS_TOTAL{" ID REST ",xid=\"13\"} 2\n"
+           "DCGM_EXP_XID_ERRORS_TOTAL{" ID REST ",xid=\"48\"} 1\n");
+    expect(&kit, after, "DCGM_EXP_XID_ERRORS_COUNT",
+           "DCGM_EXP_XID_ERRORS_COUNT{" ID REST ",window_size_in_ms=\"60000\",xid=\"13\"} 2\n"
+           "DCGM_EXP_XID_ERRORS_COUNT{" ID REST ",window_size_in_ms=\"60000\",xid=\"48\"} 1\n");
+    exporter_free(after);
+    kit_done(&kit);
+}
+
+/* A window holds what a list of all events would, over jumps and long gaps. */
+static void windows_against_a_list(void **state)
+{
+    static const uint64_t windows_s[] = {1, 60, 300, 3600};
+
+    (void)state;
+    for (size_t w = 0; w < ARRAY_LEN(windows_s); w++) {
+        uint64_t width = (windows_s[w] + COUNT_BUCKETS - 1) / COUNT_BUCKETS * NS_PER_S, seed = w;
+        uint64_t times[2000];
+        Counts counts;
+        Kit kit;
+
+        kit_node(&kit, 1);
+        counts_init(&counts, windows_s[w] * NS_PER_S, NS_PER_S);
+        assert_true(counts.xid_width_ns == width);
+        for (size_t i = 0; i < ARRAY_LEN(times); i++) {
+            uint64_t expected = 0, bucket;
+
+            seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+            kit_advance(&kit, (seed >> 33) % (i % 50 ? 3 * NS_PER_S : 2000 * NS_PER_S));
+            times[i] = kit.node.time_ns;
+            kit_event(&kit, 0, 7, times[i]);
+            counts_tick(&counts, &kit.node);
+            bucket = times[i] / width;
+            for (size_t k = 0; k <= i; k++)
+                expected += bucket - times[k] / width < COUNT_BUCKETS;
+            assert_int_equal(count_window_sum(&counts.gpus.at[0]->xids.at[0].window, width, kit.node.time_ns),
+                             expected);
+        }
+        counts_done(&counts);
+        kit_done(&kit);
+    }
+}
+
+static void a_flood_of_xids(void **state)
+{
+    Kit kit;
+    Exporter *exporter;
+    char *page, *lines;
+    size_t count = 0;
+
+    (void)state;
+    kit_node(&kit, 1);
+    exporter = kit_exporter(&kit, csv);
+    for (uint64_t i = 0; i < 5000; i++) {
+        kit.node.event_count = 0;
+        kit_event(&kit, 0, i, kit.node.time_ns);
+        exporter_tick(exporter, &kit.node);
+    }
+    page = kit_page_of(&kit, exporter, EXPORTER_TEXT);
+    lines = kit_lines(page, "stoker_xid_errors_total");
+    for (const char *at = lines; *at; at = strchr(at, '\n') + 1)
+        count++;
+    assert_int_equal(count, COUNT_XIDS_MAX);
+    free(lines);
+    free(page);
+    exporter_free(exporter);
+    kit_done(&kit);
+}
+
+/* ---- health ---- */
+
+typedef struct HealthCase {
+    const char *what;
+    MetricId metric;
+    double value;
+    uint64_t xid; /* 0: none */
+    HealthWatch watch;
+    HealthResult result;
+    const char *code;
+} HealthCase;
+
+static const HealthCase health_cases[] = {
+    {"sound", METRIC_ECC_DBE_VOL_TOTAL, 0, 0, HEALTH_MEM, HEALTH_PASS, ""},
+    {"double bit errors", METRIC_ECC_DBE_VOL_TOTAL, 1, 0, HEALTH_MEM, HEALTH_FAIL, "DCGM_FR_VOLATILE_DBE_DETECTED"},
+    {"remap failed", METRIC_ROW_REMAP_FAILURE, 1, 0, HEALTH_MEM, HEALTH_FAIL, "DCGM_FR_ROW_REMAP_FAILURE"},
+    {"remap pending", METRIC_ROW_REMAP_PENDING, 1, 0, HEALTH_MEM, HEALTH_WARN, "DCGM_FR_PENDING_ROW_REMAP"},
+    {"hot", METRIC_CLOCKS_EVENT_REASONS, 0x40, 0, HEALTH_THERMAL, HEALTH_WARN, "DCGM_FR_CLOCKS_EVENT_THERMAL"},
+    {"braked", METRIC_CLOCKS_EVENT_REASONS, 0x80, 0, HEALTH_POWER, HEALTH_WARN, "DCGM_FR_CLOCKS_EVENT_POWER"},
+    {"power cap is no fault", METRIC_CLOCKS_EVENT_REASONS, 0x4, 0, HEALTH_POWER, HEALTH_PASS, ""},
+    {"reset wanted", METRIC_GPU_RECOVERY_ACTION, 1, 0, HEALTH_DRIVER, HEALTH_FAIL, "DCGM_FR_GPU_RECOVERY_RESET"},
+    {"drain", METRIC_GPU_RECOVERY_ACTION, 3, 0, HEALTH_DRIVER, HEALTH_WARN, "DCGM_FR_GPU_RECOVERY_DRAIN_P2P"},
+    {"off the bus", METRIC_ECC_DBE_VOL_TOTAL, 0, 79, HEALTH_PCIE, HEALTH_FAIL, "DCGM_FR_FALLEN_OFF_BUS"},
+    {"GSP", METRIC_ECC_DBE_VOL_TOTAL, 0, 119, HEALTH_DRIVER, HEALTH_FAIL, "DCGM_FR_XID_ERROR"},
+    {"a fault of a program", METRIC_ECC_DBE_VOL_TOTAL, 0, 31, HEALTH_MEM, HEALTH_PASS, ""},
+};
+
+static void judge(Kit *kit, const Counts *counts, Health health[HEALTH_END])
+{
+    health_judge(&kit->gpus[0], counts_of(counts, &kit->gpus[0].reading), counts->xid_width_ns, kit->node.time_ns,
+                 health);
+}
+
+static void health_rules(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(health_cases); i++) {
+        const HealthCase *c = &health_cases[i];
+        Health health[HEALTH_END];
+        Counts counts;
+        Kit kit;
+
+        print_message("# %s\n", c->what);
+        kit_node(&kit, 1);
+        counts_init(&counts, 5 * NS_PER_MIN, 5 * NS_PER_MIN);
+        kit_set(&kit, 0, c->metric, c->value);
+        if (c->xid)
+            kit_event(&kit, 0, c->xid, kit.node.time_ns);
+        counts_tick(&counts, &kit.node);
+        judge(&kit, &counts, health);
+        assert_true(health[c->watch].known);
+        assert_int_equal(health[c->watch].result, c->result);
+        assert_string_equal(health[c->watch].code, c->code);
+        assert_int_equal(health[HEALTH_ALL].result, c->result);
+        assert_false(health[HEALTH_SM].known || health[HEALTH_MCU].known);
+        /* it lets go */
+        kit_set(&kit, 0, c->metric, 0);
+        kit_advance(&kit, 301 * NS_PER_S);
+        kit.gpus[0].reading.sample[c->metric].time_ns = kit.node.time_ns;
+        counts_tick(&counts, &kit.node);
+        judge(&kit, &counts, health);
+        kit_advance(&kit, NS_PER_S);
+        counts_tick(&counts, &kit.node);
+        judge(&kit, &counts, health);
+        assert_int_equal(health[HEALTH_ALL].result, HEALTH_PASS);
+        counts_done(&counts);
+        kit_done(&kit);
+    }
+}
+
+static HealthResult rise(MetricId metric, double by, HealthWatch watch)
+{
+    Health health[HEALTH_END];
+    Counts counts;
+    Kit kit;
+
+    kit_node(&kit, 1);
+    kit_set(&kit, 0, METRIC_PCIE_LINK_GEN, 4);
+    kit_set(&kit, 0, METRIC_PCIE_LINK_WIDTH, 16);
+    counts_init(&counts, 5 * NS_PER_MIN, 5 * NS_PER_MIN);
+    kit_set(&kit, 0, metric, 1000);
+    counts_tick(&counts, &kit.node);
+    kit_advance(&kit, NS_PER_MIN);
+    kit_set(&kit, 0, metric, 1000 + by);
+    counts_tick(&counts, &kit.node);
+    judge(&kit, &counts, health);
+    counts_done(&counts);
+    kit_done(&kit);
+    return health[watch].result;
+}
+
+static void rates(void **state)
+{
+    (void)state;
+    assert_int_equal(rise(METRIC_PCIE_REPLAY_COUNTER, 0, HEALTH_PCIE), HEALTH_PASS);
+    assert_int_equal(rise(METRIC_PCIE_REPLAY_COUNTER, 16, HEALTH_PCIE), HEALTH_PASS);
+    assert_int_equal(rise(METRIC_PCIE_REPLAY_COUNTER, 17, HEALTH_PCIE), HEALTH_WARN);
+    assert_int_equal(rise(METRIC_PCIE_REPLAY_COUNTER, -1000, HEALTH_PCIE), HEALTH_PASS); /* the driver was reloaded */
+    assert_int_equal(rise(METRIC_NVLINK_REPLAY_ERROR_COUNT_TOTAL, 1, HEALTH_NVLINK), HEALTH_FAIL);
+    assert_int_equal(rise(METRIC_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL, 5999, HEALTH_NVLINK), HEALTH_WARN);
+    assert_int_equal(rise(METRIC_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL, 6000, HEALTH_NVLINK), HEALTH_FAIL);
+    assert_int_equal(rise(METRIC_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL, 0, HEALTH_NVLINK), HEALTH_PASS);
+}
+
+static void health_of_a_gpu_that_does_not_answer(void **state)
+{
+    Kit kit;
+    Exporter *exporter;
+
+    (void)state;
+    kit_node(&kit, 1);
+    kit.gpus[0].state = GPU_HUNG;
+    exporter = kit_exporter(&kit, csv);
+    exporter_tick(exporter, &kit.node);
+    expect(&kit, exporter, "DCGM_EXP_GPU_HEALTH_STATUS",
+           "DCGM_EXP_GPU_HEALTH_STATUS{" ID
+           "device=\"nvidia0\",gpu=\"0\",health_error_code=\"DCGM_FR_NVML_API\",health_watch=\"DRIVER\","
+           "hostname=\"node-1\",modelName=\"NVIDIA H100 80GB HBM3\",pci_bus_id=\"00000000:1A:00.0\"} 20\n"
+           "DCGM_EXP_GPU_HEALTH_STATUS{" ID
+           "device=\"nvidia0\",gpu=\"0\",health_error_code=\"DCGM_FR_NVML_API\",health_watch=\"ALL\","
+           "hostname=\"node-1\",modelName=\"NVIDIA H100 80GB HBM3\",pci_bus_id=\"00000000:1A:00.0\"} 20\n");
+    kit.gpus[0].state = GPU_RELEASED; /* nothing is known, nothing is wrong */
+    expect(&kit, exporter, "DCGM_EXP_GPU_HEALTH_STATUS", "");
+    exporter_free(exporter);
+    kit_done(&kit);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(xids),
+        cmocka_unit_test(the_last_xid),
+        cmocka_unit_test(clock_events),
+        cmocka_unit_test(adopted_counts),
+        cmocka_unit_test(windows_against_a_list),
+        cmocka_unit_test(a_flood_of_xids),
+        cmocka_unit_test(health_rules),
+        cmocka_unit_test(rates),
+        cmocka_unit_test(health_of_a_gpu_that_does_not_answer),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

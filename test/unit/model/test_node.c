@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The words for states of GPUs and samplers (model/node.c): they are label values, so they never change unseen. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "model/node.h"
+
+static void assert_key(const char *key)
+{
+    assert_true(strlen(key) > 0 && strspn(key, "abcdefghijklmnopqrstuvwxyz_") == strlen(key));
+}
+
+static void gpu_states_lead_back(void **state)
+{
+    GpuState found = GPU_STATE_END;
+
+    (void)state;
+    for (GpuState s = 0; s < GPU_STATE_END; s++) {
+        assert_key(gpu_state_key(s));
+        assert_true(strlen(gpu_state_text(s)) > 5);
+        assert_null(strpbrk(gpu_state_text(s), "\n\\\""));
+        assert_true(gpu_state_find(gpu_state_key(s), &found));
+        assert_int_equal(found, s);
+        for (GpuState t = s + 1; t < GPU_STATE_END; t++)
+            assert_string_not_equal(gpu_state_text(s), gpu_state_text(t));
+    }
+    found = GPU_LOST;
+    assert_false(gpu_state_find("", &found));
+    assert_false(gpu_state_find("UP", &found));
+    assert_false(gpu_state_find("up ", &found));
+    assert_false(gpu_state_find("hun", &found));
+    assert_int_equal(found, GPU_LOST);
+}
+
+static void these_words_are_promised(void **state)
+{
+    static const char *const gpu[] = {"starting", "up",        "hung",     "lost",  "missing",
+                                      "gone",     "no_driver", "released", "failed"};
+    static const char *const sampler[] = {"free", "starting", "running", "stuck", "killed", "abandoned"};
+
+    (void)state;
+    assert_int_equal(sizeof gpu / sizeof gpu[0], GPU_STATE_END);
+    for (GpuState s = 0; s < GPU_STATE_END; s++)
+        assert_string_equal(gpu_state_key(s), gpu[s]);
+    assert_int_equal(sizeof sampler / sizeof sampler[0], SAMPLER_STATE_END);
+    for (SamplerState s = 0; s < SAMPLER_STATE_END; s++)
+        assert_string_equal(sampler_state_key(s), sampler[s]);
+}
+
+/* Zeroed memory says nothing good of a GPU. */
+static void zeroes_mean_not_sampled(void **state)
+{
+    (void)state;
+    assert_string_equal(gpu_state_key(0), "starting");
+    assert_string_equal(sampler_state_key(0), "free");
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gpu_states_lead_back),
+        cmocka_unit_test(these_words_are_promised),
+        cmocka_unit_test(zeroes_mean_not_sampled),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known of one device (model/reading.c). */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "model/reading.h"
+
+/* Every label metric has a text of its own, no other metric has one, and no text is without a metric. */
+static void texts_are_the_label_metrics(void **state)
+{
+    MetricId of[READING_TEXT_END];
+    size_t seen = 0;
+
+    (void)state;
+    for (size_t i = 0; i < READING_TEXT_END; i++)
+        of[i] = METRIC_END;
+    for (MetricId id = 0; id < METRIC_END; id++) {
+        ReadingText text = reading_text_of(id);
+
+        assert_int_equal(text != READING_TEXT_END, metric_get(id)->type == METRIC_LABEL);
+        if (text == READING_TEXT_END)
+            continue;
+        assert_int_equal(of[text], METRIC_END);
+        of[text] = id;
+        seen++;
+    }
+    assert_int_equal(seen, READING_TEXT_END);
+    assert_string_equal(metric_get(of[READING_SERIAL])->name, "DCGM_FI_DEV_SERIAL");
+    assert_string_equal(metric_get(of[READING_VBIOS_VERSION])->name, "DCGM_FI_DEV_VBIOS_VERSION");
+    assert_string_equal(metric_get(of[READING_DRIVER_VERSION])->name, "DCGM_FI_DRIVER_VERSION");
+}
+
+static void a_new_reading_knows_nothing(void **state)
+{
+    static Reading reading;
+
+    (void)state;
+    memset(&reading, 0x5a, sizeof reading);
+    reading_init(&reading, DEVICE_COMPUTE_INSTANCE);
+    assert_int_equal(reading.device.kind, DEVICE_COMPUTE_INSTANCE);
+    assert_int_equal(reading.device.minor, DEVICE_NO_NUMBER);
+    assert_false(reading.mig || reading.instance_head);
+    assert_string_equal(reading.profile, "");
+    for (size_t i = 0; i < READING_TEXT_END; i++)
+        assert_string_equal(reading.text[i], "");
+    for (MetricId id = 0; id < METRIC_END; id++) {
+        assert_false(reading.sample[id].valid);
+        assert_int_equal(reading.sample[id].absence, ABSENCE_NOT_YET);
+        assert_int_equal(reading.sample[id].time_ns, 0);
+    }
+}
+
+static void a_lost_reading_keeps_who_it_is(void **state)
+{
+    static Reading reading;
+
+    (void)state;
+    reading_init(&reading, DEVICE_GPU);
+    snprintf(reading.device.uuid, sizeof reading.device.uuid, "GPU-1");
+    snprintf(reading.text[READING_SERIAL], READING_TEXT_CAP, "132");
+    reading.mig = true;
+    for (MetricId id = 0; id < METRIC_END; id++)
+        sample_set_int64(&reading.sample[id], 5, 42);
+    reading_lose(&reading, 77, ABSENCE_GPU_LOST);
+    for (MetricId id = 0; id < METRIC_END; id++) {
+        int64_t value = 9;
+
+        assert_false(sample_int64(&reading.sample[id], &value));
+        assert_int_equal(reading.sample[id].absence, ABSENCE_GPU_LOST);
+        assert_int_equal(reading.sample[id].time_ns, 77);
+    }
+    assert_string_equal(reading.device.uuid, "GPU-1");
+    assert_string_equal(reading.text[READING_SERIAL], "132");
+    assert_true(reading.mig);
+}
+
+static void values_age_with_their_pace(void **state)
+{
+    (void)state;
+    assert_int_equal(reading_fresh_ns(METRIC_PACE_FAST, 100 * NS_PER_MS), 3 * NS_PER_S);
+    assert_int_equal(reading_fresh_ns(METRIC_PACE_NORMAL, NS_PER_S), 3 * NS_PER_S);
+    assert_int_equal(reading_fresh_ns(METRIC_PACE_NORMAL, 5 * NS_PER_S), 15 * NS_PER_S);
+    assert_int_equal(reading_fresh_ns(METRIC_PACE_SLOW, 10 * NS_PER_S), 30 * NS_PER_S);
+    assert_int_equal(reading_fresh_ns(METRIC_PACE_BLOCKING, 999 * NS_PER_MS), 3 * NS_PER_S);
+    assert_true(reading_fresh_ns(METRIC_PACE_ONCE, NS_PER_S) == UINT64_MAX);
+    assert_true(reading_fresh_ns(METRIC_PACE_EVENTS, NS_PER_S) == UINT64_MAX);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_are_the_label_metrics),
+        cmocka_unit_test(a_new_reading_knows_nothing),
+        cmocka_unit_test(a_lost_reading_keeps_who_it_is),
+        cmocka_unit_test(values_age_with_their_pace),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
