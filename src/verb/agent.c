@@ -13,7 +13,9 @@
 #include "verb/verb.h"
 #include "version.h"
 
-enum { GRACE_MS = 1000 };
+#define START_NS (5 * NS_PER_S)
+
+enum { GRACE_MS = 1000, START_TICK_MS = 20 };
 
 static const int signals_taken[] = {SIGHUP, SIGINT, SIGTERM};
 
@@ -23,9 +25,6 @@ static void close_handles(Agent *agent)
     if (agent->handles_closed)
         return;
     agent->handles_closed = true;
-    agent_unwatch_files(agent);
-    for (size_t i = 0; i < ARRAY_LEN(agent->watches); i++)
-        uv_close((uv_handle_t *)&agent->watches[i], NULL);
     for (size_t i = 0; i < ARRAY_LEN(agent->signals); i++)
         uv_close((uv_handle_t *)&agent->signals[i], NULL);
     uv_close((uv_handle_t *)&agent->tick_timer, NULL);
@@ -63,9 +62,35 @@ static void signal_came(uv_signal_t *handle, int signum)
         stop(agent);
 }
 
+/* Real milliseconds of a second of the agent's clock. */
+static uint64_t tick_ms(const Agent *agent)
+{
+    double ms = 1000 / agent->started->o.clock_speed;
+
+    return ms < 1 ? 1 : (uint64_t)ms;
+}
+
+/* Whether some GPU was not tried yet: then the next look comes soon, so that the first numbers do not wait for a tick.
+ */
+static bool is_starting(const Agent *agent)
+{
+    const Node *node = view_node(agent->eyes.view);
+
+    if (node->time_ns - agent->start_ns > START_NS)
+        return false;
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].state == GPU_STARTING)
+            return true;
+    return node->gpu_count == 0;
+}
+
 static void tick_due(uv_timer_t *timer)
 {
-    agent_tick(timer->data);
+    Agent *agent = timer->data;
+    uint64_t next = is_starting(agent) ? START_TICK_MS : tick_ms(agent);
+
+    agent_tick(agent);
+    uv_timer_set_repeat(timer, next < tick_ms(agent) ? next : tick_ms(agent));
 }
 
 static void init_handles(Agent *agent)
@@ -81,10 +106,6 @@ static void init_handles(Agent *agent)
         uv_signal_init(&agent->loop, &agent->signals[i]);
         agent->signals[i].data = agent;
         uv_signal_start(&agent->signals[i], signal_came, signals_taken[i]);
-    }
-    for (size_t i = 0; i < ARRAY_LEN(agent->watches); i++) {
-        uv_fs_event_init(&agent->loop, &agent->watches[i]);
-        agent->watches[i].data = agent;
     }
 }
 
@@ -128,9 +149,9 @@ static int start(Agent *agent, Err *err)
     TRY(open_doors(agent, err));
     agent_watch_files(agent);
     agent->config_fine = true;
+    agent->start_ns = board_now(agent->eyes.board);
     agent_tick(agent);
-    double real_ms = 1000 / o->clock_speed;
-    uv_timer_start(&agent->tick_timer, tick_due, (uint64_t)real_ms, real_ms < 1 ? 1 : (uint64_t)real_ms);
+    uv_timer_start(&agent->tick_timer, tick_due, 1, START_TICK_MS);
     return 0;
 }
 

@@ -41,7 +41,8 @@ class Process:
     """Memory and time of one process, read from /proc."""
 
     def __init__(self, pid):
-        self.pid, self.cpu0, self.at = pid, self.cpu(), time.monotonic()
+        self.pid = pid
+        self.cpu0, self.at = self.cpu(), time.monotonic()
 
     def cpu(self):
         fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -123,6 +124,61 @@ def watch(addresses, processes, seconds):
     return took, sizes
 
 
+def first_sample(stoker, env, tmp):
+    """Seconds from the start of an agent until a scrape of it shows a GPU's temperature."""
+    start = time.perf_counter()
+    agent = rig.Agent(stoker, tmp, env, ready=False)
+    connection = http.client.HTTPConnection(agent.address, timeout=60)
+    while True:
+        connection.request("GET", "/metrics")
+        if b"DCGM_FI_DEV_GPU_TEMP{" in connection.getresponse().read():
+            took = time.perf_counter() - start
+            connection.close()
+            agent.stop()
+            return took
+
+
+def first_answer(program):
+    port = 20100 + os.getpid() % 1000
+    start = time.perf_counter()
+    process = subprocess.Popen([program, f"--web.listen-address=127.0.0.1:{port}"], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+    while not _answers(f"127.0.0.1:{port}"):
+        pass
+    took = time.perf_counter() - start
+    process.terminate()
+    process.wait(30)
+    return took
+
+
+def stripped_size(program, tmp):
+    subprocess.run(["strip", "-o", tmp / "stripped", program], check=True)
+    return (tmp / "stripped").stat().st_size
+
+
+def starts(build):
+    """Start and size, in one table."""
+    stoker, rows = build / "stoker", []
+    peer = next((build / "peers").rglob("usr/bin/prometheus-node-exporter"), None) if (build / "peers").is_dir() else None
+    with tempfile.TemporaryDirectory() as tmp:
+        node = rig.Node(stoker, Path(tmp), "default", strict=False)
+        ours, theirs = [], []
+        for i in range(11):
+            folder = Path(tmp) / str(i)
+            folder.mkdir()
+            ours.append(first_sample(stoker, node.env, folder))
+            if peer:
+                theirs.append(first_answer(peer))
+        node.stop()
+        rows.append(("start to the first sample of a GPU (node exporter: to its first page)", statistics.median(ours) * 1e3,
+                     theirs and statistics.median(theirs) * 1e3, 300, "ms"))
+        rows.append(("size of the program, without symbols", stripped_size(stoker, Path(tmp)) / 2**20,
+                     peer and stripped_size(peer, Path(tmp)) / 2**20, 3, "MiB"))
+        rows.append(("size of stoker-sampler", stripped_size(next(build.rglob("stoker-sampler")), Path(tmp)) / 2**20, None,
+                     None, "MiB"))
+    return rows
+
+
 def case(build, scenario, seconds):
     stoker = build / "stoker"
     with tempfile.TemporaryDirectory() as tmp:
@@ -182,6 +238,7 @@ def main():
             f"{args.minutes:g} minutes with a scrape each second.\n")
     for title, scenario in (("8 GPUs, default metrics", "default"), ("8 x 7 MIG devices", str(ROOT / "test/bench/mig-8x7.yaml"))):
         text += f"\n### {title}\n\n{table(case(args.build.resolve(), scenario, seconds))}\n"
+    text += f"\n### Start and size\n\n{table(starts(args.build.resolve()))}\n"
     print(text, end="")
     if args.write:
         page = PAGE.read_text(encoding="utf-8")

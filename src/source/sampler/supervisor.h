@@ -10,10 +10,12 @@
  * - All healthy GPUs share one sampler. It is started at once and again whenever it dies, with exponential delays.
  * - A call in progress for longer than its deadline makes its GPU HUNG. That sampler keeps this GPU alone (it may come
  *   back: then it is the GPU's own sampler); all its other GPUs go to a fresh sampler in the same turn.
+ * - A call of a GPU's own sampler that returned late makes it SLOW: it stays UP there with the ages its values have. Only
+ *   a call of twice the longest time seen so far (at most `call` + `kill_after`) makes it HUNG then.
  * - After `kill_after` the stuck sampler gets SIGKILL; if it has not ended `abandon_after` later it is ABANDONED: named
  *   with its kernel wait channel, counted, never waited for; its slot stays taken until the process is gone.
  * - A hung GPU is tried again by a sampler of its own after 1, 2, 4 ... `retry_max` s. One that was sampled without a
- *   missed deadline for `rejoin_after` goes back to the shared sampler.
+ *   missed deadline for `rejoin_after` goes back to the shared sampler, and is no longer slow.
  * - While three samplers that never ended were left behind by a GPU (or by the driver as a whole), it is not tried
  *   until one of them ends. A GPU in whose calls the shared sampler ends twice in a row is isolated too.
  * - A sampler that does not beat (stopped, or hung outside a call) is treated as hung without a GPU: killed, replaced.

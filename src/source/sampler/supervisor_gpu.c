@@ -42,8 +42,10 @@ void supervisor_gpu_isolate(Supervisor *s, uint32_t gpu)
 {
     Gpu *g = &s->gpus[gpu];
 
-    if (!g->isolated)
+    if (!g->isolated) {
         g->delay_ns = FIRST_DELAY_NS;
+        g->slow_ns = 0;
+    }
     g->isolated = true;
     g->good_ns = 0;
 }
@@ -56,6 +58,29 @@ void supervisor_gpu_retry_later(Supervisor *s, uint32_t gpu)
     g->retry_ns = s->now_ns + delay;
     g->delay_ns = 2 * delay;
     g->good_ns = 0;
+}
+
+void supervisor_gpu_late(Supervisor *s, uint32_t gpu, uint32_t function)
+{
+    Gpu *g = &s->gpus[gpu];
+
+    g->missed_calls++;
+    g->slow_function = function;
+}
+
+void supervisor_gpu_slow(Supervisor *s, uint32_t gpu, uint32_t function, uint64_t took_ns)
+{
+    Gpu *g = &s->gpus[gpu];
+    char name[PCI_TEXT_CAP];
+
+    if (g->slow_ns == 0) {
+        name_of(s, gpu, name);
+        supervisor_say(s, LOG_LEVEL_INFO, "GPU %s is slow: %s returned late. It keeps a sampler of its own.", name,
+                       supervisor_function_text(function));
+    }
+    g->slow_function = function;
+    if (took_ns > g->slow_ns)
+        g->slow_ns = took_ns;
 }
 
 void supervisor_gpu_miss(Supervisor *s, uint32_t gpu, const Miss *miss)

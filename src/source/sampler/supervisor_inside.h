@@ -41,6 +41,7 @@ typedef struct Slot {
     uint64_t beat_ns;    /* as last seen */
     uint64_t life_ns;    /* last sign of life */
     uint64_t call_ns;    /* BoardSampler.call_start_ns of the call that it is stuck in */
+    uint64_t late_ns;    /* the same of the last call of a slow GPU that was late */
     Miss miss;           /* that call */
     uint32_t miss_gpu;   /* whose, or NO_GPU */
     uint32_t found_turn; /* BoardSampler.found_turn of what was taken */
@@ -62,6 +63,8 @@ typedef struct Gpu {
     uint64_t delay_ns; /* the next delay */
     uint64_t good_ns;  /* isolated: first pass after the trouble; 0 not yet */
     uint64_t missed_calls;
+    uint64_t slow_ns;       /* isolated: the longest call of its own sampler that came back late; 0: none did */
+    uint32_t slow_function; /* the last late one */
 } Gpu;
 
 struct Supervisor {
@@ -108,6 +111,8 @@ static inline bool slot_alive(const Slot *slot) /* may sample */
 void supervisor_gpu_give(Supervisor *s, uint32_t gpu, uint32_t slot); /* NO_SLOT takes it away */
 void supervisor_gpu_miss(Supervisor *s, uint32_t gpu, const Miss *miss);
 void supervisor_gpu_isolate(Supervisor *s, uint32_t gpu);
+void supervisor_gpu_late(Supervisor *s, uint32_t gpu, uint32_t function); /* a slow one's call is, again */
+void supervisor_gpu_slow(Supervisor *s, uint32_t gpu, uint32_t function, uint64_t took_ns); /* it came back */
 void supervisor_gpu_retry_later(Supervisor *s, uint32_t gpu);
 void supervisor_gpus_take(Supervisor *s, uint32_t slot, uint32_t but);
 void supervisor_gpus_find(Supervisor *s, uint32_t slot);

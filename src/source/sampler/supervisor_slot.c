@@ -194,6 +194,18 @@ static void abandon(Supervisor *s, uint32_t at)
 
 /* ---- calls ---- */
 
+/* The later of an instant and the last time at which we ourselves did not look for long: a machine or container that
+ * was stopped as a whole has hung nobody. */
+static uint64_t no_earlier(const Supervisor *s, uint64_t instant_ns)
+{
+    return instant_ns > s->resumed_ns ? instant_ns : s->resumed_ns;
+}
+
+static bool passed(const Supervisor *s, uint64_t since_ns, uint64_t limit_ns)
+{
+    return s->now_ns >= since_ns && s->now_ns - since_ns >= limit_ns;
+}
+
 /* False where it is between two calls just now, so that nothing of it can be said. */
 static bool read_call(Supervisor *s, uint32_t at, Call *ret)
 {
@@ -208,6 +220,26 @@ static bool read_call(Supervisor *s, uint32_t at, Call *ret)
     if (ret->gpu == UINT32_MAX && ret->limit_ns < s->limits.attach_ns)
         ret->limit_ns = s->limits.attach_ns;
     return atomic_load(&board->call_start_ns) == start;
+}
+
+/* Whether this is a late call of a slow GPU in its own sampler, which is waited for. Its time among the others begins
+ * anew. */
+static bool is_slow(Supervisor *s, uint32_t at, const Call *call)
+{
+    Slot *slot = &s->slots[at];
+    bool own = slot->solo != NO_GPU && call->gpu == slot->solo && s->gpus[slot->solo].slot == at;
+    uint64_t limit = s->limits.call_ns + s->limits.kill_ns;
+    Gpu *g = own ? &s->gpus[slot->solo] : NULL;
+
+    if (!own || g->slow_ns == 0)
+        return false;
+    if (slot->late_ns != call->start_ns)
+        supervisor_gpu_late(s, slot->solo, call->function);
+    slot->late_ns = call->start_ns;
+    g->good_ns = 0;
+    if (2 * g->slow_ns < limit)
+        limit = 2 * g->slow_ns;
+    return !passed(s, no_earlier(s, call->start_ns), limit > call->limit_ns ? limit : call->limit_ns);
 }
 
 /* The call of slot `at` missed its deadline. */
@@ -258,6 +290,8 @@ static void returned(Supervisor *s, uint32_t at)
     set_state(s, slot, SAMPLER_RUNNING);
     slot->life_ns = s->now_ns;
     slot->wchan[0] = '\0';
+    if (slot->miss_gpu != NO_GPU && slot->miss_gpu == slot->solo)
+        supervisor_gpu_slow(s, slot->solo, slot->miss.function, s->now_ns - slot->miss.start_ns);
     slot->miss_gpu = NO_GPU;
     if (s->shared != at && (slot->solo == NO_GPU || s->gpus[slot->solo].slot != at))
         supervisor_slot_end(s, at);
@@ -268,23 +302,13 @@ static void give_up(Supervisor *s, uint32_t at)
 {
     supervisor_say(s, LOG_LEVEL_INFO, "Sampler %d is killed: %s does not return.", (int)s->slots[at].pid,
                    supervisor_function_text(s->slots[at].miss.function));
+    if (s->slots[at].miss_gpu != NO_GPU)
+        s->gpus[s->slots[at].miss_gpu].slow_ns = 0; /* it was no slow one */
     send_kill(s, at);
     lose(s, at, NO_GPU);
 }
 
 /* ---- looking ---- */
-
-/* The later of an instant and the last time at which we ourselves did not look for long: a machine or container that
- * was stopped as a whole has hung nobody. */
-static uint64_t no_earlier(const Supervisor *s, uint64_t instant_ns)
-{
-    return instant_ns > s->resumed_ns ? instant_ns : s->resumed_ns;
-}
-
-static bool passed(const Supervisor *s, uint64_t since_ns, uint64_t limit_ns)
-{
-    return s->now_ns >= since_ns && s->now_ns - since_ns >= limit_ns;
-}
 
 static void look_beat(Supervisor *s, uint32_t at)
 {
@@ -319,7 +343,7 @@ static void look_alive(Supervisor *s, uint32_t at)
         look_beat(s, at);
     } else {
         slot->life_ns = s->now_ns;
-        if (passed(s, no_earlier(s, call.start_ns), call.limit_ns))
+        if (passed(s, no_earlier(s, call.start_ns), call.limit_ns) && !is_slow(s, at, &call))
             miss(s, at, &call);
     }
 }

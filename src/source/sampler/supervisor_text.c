@@ -142,10 +142,13 @@ static void gpu_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
 {
     const Gpu *g = &s->gpus[gpu];
     uint32_t outcome = atomic_load(&s->board->gpus[gpu].outcome);
+    char time[SPAN_CAP];
 
     why[0] = '\0';
     switch (g->state) {
     case GPU_UP:
+        if (g->isolated && g->slow_ns)
+            add(why, "%s took as long as %s", supervisor_function_text(g->slow_function), span(g->slow_ns, time));
         break;
     case GPU_HUNG:
         hung_why(s, gpu, why);

@@ -50,7 +50,7 @@ typedef struct Agent {
     /* what is kept */
     Store *store;
     Windows *windows;
-    uint64_t ticks, late_ticks, last_tick_ns, start_real_ns;
+    uint64_t ticks, late_ticks, last_tick_ns, start_ns, start_real_ns;
     Health health;
 
     /* doors */
@@ -64,8 +64,7 @@ typedef struct Agent {
     /* turns of the loop */
     uv_timer_t tick_timer, reload_timer;
     uv_signal_t signals[3];
-    uv_fs_event_t watches[4]; /* folders of the files that are read again when they change */
-    size_t watch_count;
+    uint64_t files_sum; /* of the files that are read again when they change */
     bool stopping, handles_closed;
     uint64_t reloads, reload_failures;
     bool config_fine;
@@ -86,6 +85,5 @@ int agent_control(void *self, const char *const *words, size_t count, bool owner
 /* reload.c: SIGHUP and changed files. The old configuration stays in force where the new one is bad. */
 void agent_reload(Agent *agent, const char *why);
 void agent_watch_files(Agent *agent);
-void agent_unwatch_files(Agent *agent);
 /* Starts and stops what the configuration turns on and off while the agent runs. */
 int agent_apply(Agent *agent, Err *err);

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reading the configuration again, on SIGHUP or when a file changed. Everything is read and checked before anything is
- * put in force. Folders are watched rather than files, since editors and ConfigMaps replace files by renaming.
+ * put in force.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "base/alloc.h"
 #include "base/owner.h"
 #include "verb/agent/agent.h"
 
-enum { SETTLE_MS = 200 };
+enum { LOOK_MS = 1000 };
 
 static void say_notes(const Agent *agent, const AgentConfig *config)
 {
@@ -69,12 +68,10 @@ void agent_reload(Agent *agent, const char *why)
     }
     const char *later = agent_config_needs_restart(agent->config, now);
     AgentConfig *before = agent->config;
-    agent_unwatch_files(agent);
     agent->config = now;
     int rc = agent_apply(agent, &err);
     if (before != agent->started)
         agent_config_free(before);
-    agent_watch_files(agent);
     if (rc == 0)
         rc = http_server_reload(agent->http, &err);
     if (rc < 0) {
@@ -87,59 +84,54 @@ void agent_reload(Agent *agent, const char *why)
               later ? "; only a restart changes " : "", later ? later : "");
 }
 
-static void settled(uv_timer_t *timer)
+/* FNV-1a over what tells one state of a file from another; ConfigMaps and certificate tools replace files by renaming.
+ */
+static uint64_t fold(uint64_t sum, uint64_t value)
 {
-    agent_reload(timer->data, "a file changed");
+    for (int i = 0; i < 8; i++)
+        sum = (sum ^ (value >> (8 * i) & 0xff)) * UINT64_C(0x100000001b3);
+    return sum;
 }
 
-/* Is `name`, seen to change in the folder of watch `i`, one that concerns us? ConfigMaps swap the link "..data". */
-static bool concerns(const Agent *agent, const char *name)
+static uint64_t fold_file(uint64_t sum, const char *path)
 {
-    const AgentOptions *o = &agent->config->o;
-    const char *const files[] = {o->config, agent->config->counters_file, o->web_config};
+    struct stat st;
 
-    if (!name || strncmp(name, "..data", 6) == 0)
-        return true;
-    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-        const char *slash = files[i] ? strrchr(files[i], '/') : NULL;
-
-        if (files[i] && strcmp(slash ? slash + 1 : files[i], name) == 0)
-            return true;
-    }
-    return false;
+    if (!path || !path[0] || stat(path, &st) < 0)
+        return fold(sum, 0);
+    sum = fold(sum, st.st_ino);
+    sum = fold(sum, (uint64_t)st.st_size);
+    sum = fold(sum, (uint64_t)st.st_ctim.tv_sec);
+    return fold(sum, (uint64_t)st.st_ctim.tv_nsec);
 }
 
-static void changed(uv_fs_event_t *watch, const char *name, int events, int status)
+/* A number that changes when one of the files does that are read at a reload. */
+static uint64_t files_sum(const Agent *agent)
 {
-    Agent *agent = watch->data;
+    const char *file;
+    uint64_t sum = UINT64_C(0xcbf29ce484222325);
 
-    (void)events;
-    if (status == 0 && !agent->stopping && concerns(agent, name))
-        uv_timer_start(&agent->reload_timer, settled, SETTLE_MS, 0);
+    sum = fold_file(sum, agent->config->o.config);
+    sum = fold_file(sum, agent->config->counters_file);
+    for (size_t i = 0; (file = http_server_file(agent->http, i)); i++)
+        sum = fold_file(sum, file);
+    return sum;
 }
 
-static void watch_folder(Agent *agent, const char *file)
+static void look_at_files(uv_timer_t *timer)
 {
-    if (!file || !file[0] || agent->watch_count == ARRAY_LEN(agent->watches))
+    Agent *agent = timer->data;
+    uint64_t sum = files_sum(agent);
+
+    if (sum == agent->files_sum)
         return;
-    CLEANUP_FREE char *folder = xstrdup(file);
-    char *slash = strrchr(folder, '/');
-    if (slash)
-        slash[slash == folder] = '\0';
-    uv_fs_event_t *watch = &agent->watches[agent->watch_count];
-    if (uv_fs_event_start(watch, changed, slash ? folder : ".", 0) == 0)
-        agent->watch_count++;
+    agent->files_sum = sum; /* a file that is still bad is not read again before it changes */
+    agent_reload(agent, "a file changed");
+    agent->files_sum = files_sum(agent); /* other files may be named now */
 }
 
 void agent_watch_files(Agent *agent)
 {
-    watch_folder(agent, agent->config->o.config);
-    watch_folder(agent, agent->config->counters_file);
-    watch_folder(agent, agent->config->o.web_config);
-}
-
-void agent_unwatch_files(Agent *agent)
-{
-    while (agent->watch_count > 0)
-        uv_fs_event_stop(&agent->watches[--agent->watch_count]);
+    agent->files_sum = files_sum(agent);
+    uv_timer_start(&agent->reload_timer, look_at_files, LOOK_MS, LOOK_MS);
 }

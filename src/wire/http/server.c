@@ -211,6 +211,13 @@ int http_server_reload(HttpServer *server, Err *err)
     return 0;
 }
 
+const char *http_server_file(const HttpServer *server, size_t n)
+{
+    if (!server->web_path)
+        return NULL;
+    return n == 0 ? server->web_path : n <= ARRAY_LEN(server->web->files) ? server->web->files[n - 1] : NULL;
+}
+
 int http_web_config_check(const char *file, Err *err)
 {
     CLEANUP(web_config_unref_at) WebConfig *web = NULL;

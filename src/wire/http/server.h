@@ -85,6 +85,8 @@ typedef struct HttpServer HttpServer;
 int http_server_new(uv_loop_t *loop, const HttpConfig *config, HttpServer **ret, Err *err);
 /* Reads the web-config file again. On an error the old one stays in force. Open connections stay as they are. */
 int http_server_reload(HttpServer *server, Err *err);
+/* The n-th file that a reload reads: the web-config and what it names; NULL past the last. Until the next reload. */
+const char *http_server_file(const HttpServer *server, size_t n);
 /* Checks a web-config file without a server. */
 int http_web_config_check(const char *file, Err *err);
 /* The n-th address it listens on, as a URL ("http://127.0.0.1:41327/", "unix:/run/..."), NULL past the last. */

@@ -219,6 +219,19 @@ int web_file_read(const char *name, const char *text, size_t len, Arena *arena, 
     return 0;
 }
 
+/* A file is named relative to the web-config. */
+static void list_files(const char *path, WebConfig *web)
+{
+    const char *const named[] = {web->file.cert_file, web->file.key_file, web->file.client_ca_file};
+    const char *slash = strrchr(path, '/');
+    size_t count = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(named); i++)
+        if (named[i])
+            web->files[count++] = arena_printf(
+                &web->arena, "%.*s%s", named[i][0] != '/' && slash ? (int)(slash - path) + 1 : 0, path, named[i]);
+}
+
 static int load(const char *path, WebConfig *web, Err *err)
 {
     CLEANUP(str_done) Str text = {0};
@@ -226,6 +239,7 @@ static int load(const char *path, WebConfig *web, Err *err)
     str_init(&text, WEB_CONFIG_MAX);
     TRY(file_read(path, WEB_CONFIG_MAX, &text, err));
     TRY(web_file_read(path, text.text, text.len, &web->arena, &web->file, err));
+    list_files(path, web);
     if (web->file.has_tls)
         TRY(tls_new(&web->file, path, &web->tls, err));
     if (web->file.user_count)

@@ -57,9 +57,10 @@ typedef struct WebConfig {
     unsigned refs;
     Arena arena;
     WebFile file;
-    Tls *tls;      /* NULL: plain */
-    Auth *auth;    /* NULL: open to everybody */
-    double tokens; /* of the rate limit; at most rate_burst */
+    const char *files[4]; /* that it names, NULL-ended; where they lie */
+    Tls *tls;             /* NULL: plain */
+    Auth *auth;           /* NULL: open to everybody */
+    double tokens;        /* of the rate limit; at most rate_burst */
     uint64_t tokens_at_ns;
 } WebConfig;
 
