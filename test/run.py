@@ -15,6 +15,10 @@ import xml.etree.ElementTree as ET
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
+# Most of these tests wait for something rather than compute, so three files are run at a time on two cores.
+SPREAD = ["-n", "3", "--dist", "loadfile"]
+
+
 class Tally:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
@@ -53,6 +57,7 @@ def python_tests(build, tally):
     if not folders:
         return
     code = subprocess.call(["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib",
+                            *SPREAD,
                             f"--junitxml={report}", *folders], env=env, cwd=ROOT)
     before = tally.failed
     if report.exists():

@@ -181,6 +181,8 @@ static int run_node(VerbCall *call, const RunOptions *o, const SimPlace *place, 
     else if (rc == 0)
         say_how(call, o, place, image, path);
     code = rc < 0 ? verb_fail(call, EXIT_UNKNOWN) : tend(call, &beside, sig_fd, child);
+    if (rc == 0) /* what happened until the very end */
+        (void)beside_tend(&beside, NULL);
     beside_stop(&beside);
     return code;
 }

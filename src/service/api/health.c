@@ -58,6 +58,14 @@ static const char *gpu_text(const NodeGpu *gpu, char out[64])
     return out;
 }
 
+static void add_down(const Node *node, const NodeGpu *gpu, const char *name, Health *ret)
+{
+    char age[DURATION_TEXT_MAX];
+
+    add(ret, HEALTH_GPU_DOWN, "%s is %s for %s%s%s", name, gpu_state_key(gpu->state),
+        age_text(node, gpu->state_since_ns, age), gpu->why[0] ? ": " : "", gpu->why);
+}
+
 static void judge_gpu(const Node *node, const NodeGpu *gpu, uint64_t normal_ns, Health *ret)
 {
     char name[64], age[DURATION_TEXT_MAX];
@@ -72,8 +80,7 @@ static void judge_gpu(const Node *node, const NodeGpu *gpu, uint64_t normal_ns, 
     case GPU_MISSING:
     case GPU_FAILED:
     case GPU_GONE:
-        add(ret, HEALTH_GPU_DOWN, "%s is %s for %s%s%s", name, gpu_state_key(gpu->state),
-            age_text(node, gpu->state_since_ns, age), gpu->why[0] ? ": " : "", gpu->why);
+        add_down(node, gpu, name, ret);
         return;
     case GPU_UP:
         if (node->time_ns > gpu->last_sample_ns &&
@@ -81,7 +88,10 @@ static void judge_gpu(const Node *node, const NodeGpu *gpu, uint64_t normal_ns, 
             add(ret, HEALTH_SAMPLES_STALE, "the newest sample of %s is %s old", name,
                 age_text(node, gpu->last_sample_ns, age));
         return;
-    case GPU_NO_DRIVER: /* said once, for the node */
+    case GPU_NO_DRIVER: /* said once, for the node, unless only the sampler of this GPU has none */
+        if (!node->driver_why[0] && node->release_until_ns <= node->time_ns)
+            add_down(node, gpu, name, ret);
+        return;
     case GPU_RELEASED:
     case GPU_STATE_END:
         return;

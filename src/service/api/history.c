@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /api/v1/gpus/{id}/history: the store as JSON. Its axis is monotonic; times are told by the wall clock of now. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -78,6 +79,7 @@ static void write_when(Str *out, const Node *node, uint64_t monotonic_ns)
 
 static void write_second_points(Writing *w, StoreSeries series, uint64_t from, uint64_t to)
 {
+    assert(w->seconds);
     size_t n = store_seconds(w->store, series, from, to, w->seconds, STORE_SECONDS);
 
     for (size_t i = 0; i < n; i++) {
@@ -96,6 +98,7 @@ static void write_second_points(Writing *w, StoreSeries series, uint64_t from, u
 
 static void write_minute_points(Writing *w, StoreSeries series, bool counter, uint64_t from, uint64_t to)
 {
+    assert(w->minutes);
     size_t n = store_minutes(w->store, series, from, to, w->minutes, STORE_MINUTES);
 
     for (size_t i = 0; i < n; i++) {

@@ -19,7 +19,7 @@ static size_t with_exponent(char *out, const char *text, size_t len)
     const char *point = memchr(text, '.', len);
     size_t whole = point ? (size_t)(point - text) : len;
     size_t at = 0, digits = 0;
-    char digit[NUMBER_DOUBLE_MAX];
+    char digit[NUMBER_DOUBLE_MAX] = "0";
 
     if (*text == '-') {
         out[at++] = '-';

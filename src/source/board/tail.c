@@ -41,7 +41,7 @@ typedef enum Got { GOT_ENTRY, GOT_NOTHING, GOT_UNFINISHED } Got;
 static Got copy(const Tail *tail, const _Atomic uint32_t *head, uint32_t at, void *out)
 {
     const unsigned char *place = tail->entries + at % tail->len * tail->size;
-    uint64_t time_ns, again_ns;
+    uint64_t time_ns, again_ns = 0;
     uint32_t age;
 
     words_load(out, place, tail->size);

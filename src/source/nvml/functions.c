@@ -15,6 +15,11 @@ static const char *const names[] = {
 #include "source/nvml/functions.def"
 #undef FN
 #undef FN_WAS
+    [NVML_CALLED_DCGM_dlopen] = "dcgm's dlopen",
+    [NVML_CALLED_DCGM_dlclose] = "dcgm's dlclose",
+#define FN(name, need, arguments) [NVML_CALLED_##name] = #name,
+#include "source/dcgm/functions.def"
+#undef FN
 };
 
 const char *sampler_function_name(uint32_t index)

@@ -5,6 +5,7 @@
 
 #include "base/duration.h"
 #include "source/nvml/answer.h"
+#include "source/nvml/counters.h"
 
 enum { GPM_NO = 1, GPM_YES = 2 };
 
@@ -32,6 +33,7 @@ void nvml_gpm_find(NvmlGpu *gpu)
 
 void nvml_gpm_free(NvmlGpu *gpu, NvmlGpm *gpm)
 {
+    nvml_counter_free(gpm->counter);
     if (gpm->allocated)
         for (int i = 0; i < 2; i++)
             NVML_LET_GO(&gpu->reader->library, &gpu->target, nvmlGpmSampleFree, (gpm->sample[i]));
@@ -137,6 +139,15 @@ static void read_subject(NvmlGpu *gpu, const Subject *subject)
     lose(gpu, subject, ABSENCE_NO_DATA);
 }
 
+/* Of a GPU without GPM. */
+static void read_otherwise(NvmlGpu *gpu, const Subject *subject)
+{
+    if (!gpu->reader->counters)
+        lose(gpu, subject, ABSENCE_NOT_SUPPORTED);
+    else if (!gpu->target.trouble)
+        nvml_counters_read(gpu, subject->list, subject->gpm, subject->reading);
+}
+
 static void copy_to_siblings(NvmlGpu *gpu, uint32_t head, const NvmlGpmList *list)
 {
     NvmlInstance *pool = gpu->mig.pool[gpu->mig.now];
@@ -159,15 +170,14 @@ void nvml_gpm_read(NvmlGpu *gpu)
     if (gpu->gpm_support == GPM_YES)
         read_subject(gpu, &whole);
     else
-        lose(gpu, &whole, ABSENCE_NOT_SUPPORTED);
+        read_otherwise(gpu, &whole);
     for (uint32_t i = 0; i < gpu->mig.count; i++) {
         Subject one = {.list = &plan->gpm_instance, .gpm = &pool[i].gpm, .reading = &pool[i].reading};
-        if (!pool[i].reading.instance_head)
-            continue;
-        if (gpu->gpm_support == GPM_YES)
+        if (gpu->gpm_support != GPM_YES) {
+            read_otherwise(gpu, &one); /* which tells compute instances apart */
+        } else if (pool[i].reading.instance_head) {
             read_subject(gpu, &one);
-        else
-            lose(gpu, &one, ABSENCE_NOT_SUPPORTED);
-        copy_to_siblings(gpu, i, one.list);
+            copy_to_siblings(gpu, i, one.list);
+        }
     }
 }

@@ -15,11 +15,15 @@
 #include "source/nvml/library.h"
 #include "source/nvml/plan.h"
 
+typedef struct NvmlCounters NvmlCounters;
+typedef struct NvmlCounter NvmlCounter;
+
 /* What all GPUs of a sampler share. */
 typedef struct NvmlReader {
     Board *board;
     NvmlLibrary library;
     NvmlPlan plan;
+    NvmlCounters *counters; /* for GPUs without GPM; NULL: not asked for */
     char driver_version[READING_TEXT_CAP], nvml_version[READING_TEXT_CAP];
     nvmlGpmMetricsGet_t gpm; /* for one call at a time */
     nvmlFieldValue_t fields[NVML_FIELDS_MAX];
@@ -29,10 +33,11 @@ typedef struct NvmlReader {
 typedef struct NvmlGpm {
     nvmlGpmSample_t sample[2];
     bool allocated, seeded;
-    uint8_t older;     /* which of them */
-    uint64_t older_ns; /* kernel time of that sample */
-    uint64_t good_ns;  /* kernel time of the last metrics that were had */
-    uint32_t instance; /* GPU instance, or DEVICE_NO_NUMBER for the whole GPU */
+    uint8_t older;        /* which of them */
+    uint64_t older_ns;    /* kernel time of that sample */
+    uint64_t good_ns;     /* kernel time of the last metrics that were had */
+    uint32_t instance;    /* GPU instance, or DEVICE_NO_NUMBER for the whole GPU */
+    NvmlCounter *counter; /* what stands in where there is no GPM; NULL: not yet */
 } NvmlGpm;
 
 typedef struct NvmlInstance {

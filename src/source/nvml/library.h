@@ -23,6 +23,11 @@ typedef enum NvmlFunction {
 #include "source/nvml/functions.def"
 #undef FN
 #undef FN_WAS
+    NVML_CALLED_DCGM_dlopen,
+    NVML_CALLED_DCGM_dlclose,
+#define FN(name, need, arguments) NVML_CALLED_##name,
+#include "source/dcgm/functions.def"
+#undef FN
     NVML_CALLED_END,
 } NvmlFunction;
 

@@ -56,7 +56,7 @@ static int read_boot(const char *root, uint64_t *ret_ns, Err *err)
 int proc_self_read(const char *root, ProcSelf *ret, Err *err)
 {
     struct rlimit limit;
-    uint64_t fds, boot_ns;
+    uint64_t fds, boot_ns = 0;
     ProcStat stat;
 
     TRY(proc_stat(root, "self", &stat, err));

@@ -18,6 +18,7 @@
 #include "base/duration.h"
 #include "base/owner.h"
 #include "source/nvml/answer.h"
+#include "source/nvml/counters.h"
 #include "source/nvml/gpu.h"
 
 #define WAIT_MAX_NS (50 * NS_PER_MS)
@@ -26,12 +27,15 @@
 #define START_DELAY_MAX_NS (10 * NS_PER_S)
 #define BLOCKING_ROOM_NS (25 * NS_PER_MS) /* a blocking call takes 20 ms */
 
+enum { DCGM_CONNECT_MS = 2000 };
+
 struct Child {
     int fd;
     Board *board;
     BoardSampler *self;
-    SamplerHello hello;
+    SamplerHello *hello;
     NvmlReader reader;
+    DcgmPlace dcgm;
     NvmlGpu *gpus[NODE_GPUS_MAX]; /* those that are ours */
     uint32_t plan_turn;           /* of the plan in use */
     uint64_t due_ns[METRIC_PACE_END], found_due_ns;
@@ -77,9 +81,21 @@ static int check(const SamplerHello *hello, int board_fd, Err *err)
                        hello->protocol, hello->board_version, SAMPLER_PROTOCOL, BOARD_VERSION);
     if (board_fd < 0)
         return err_set(err, -EPROTO, "no board came with the agent's hello");
-    if (hello->slot >= NODE_SAMPLERS_MAX || !memchr(hello->library, '\0', sizeof hello->library))
+    if (hello->slot >= NODE_SAMPLERS_MAX || !memchr(hello->library, '\0', sizeof hello->library) ||
+        !memchr(hello->dcgm_library, '\0', sizeof hello->dcgm_library) ||
+        !memchr(hello->dcgm_address, '\0', sizeof hello->dcgm_address))
         return err_set(err, -EPROTO, "the agent's hello makes no sense");
     return 0;
+}
+
+/* Memory is taken only where they are asked for. */
+static void make_counters(Child *child)
+{
+    if (!child->hello->dcgm)
+        return;
+    child->dcgm = (DcgmPlace){
+        .library = child->hello->dcgm_library, .address = child->hello->dcgm_address, .connect_ms = DCGM_CONNECT_MS};
+    child->reader.counters = nvml_counters_new(&child->reader, &child->dcgm, child->hello->dcgm_after_ns);
 }
 
 /* Whoever had the slot before may have been killed in the middle of a call. */
@@ -114,12 +130,13 @@ int child_greet(int fd, Child **ret_child, Err *err)
     child = xcalloc(1, sizeof *child);
     child->fd = fd;
     child->board = board;
-    child->hello = *hello;
+    child->hello = TAKE(hello);
     child->self = self;
     child->down = ABSENCE_NOT_YET;
     child->plan_turn = UINT32_MAX;
     child->reader.board = board;
-    nvml_library_init(&child->reader.library, child->self, (uint16_t)hello->slot);
+    nvml_library_init(&child->reader.library, child->self, (uint16_t)child->hello->slot);
+    make_counters(child);
     *ret_child = child;
     return 0;
 }
@@ -139,8 +156,10 @@ void child_free(Child *child)
     if (!child)
         return;
     forget_all(child);
+    nvml_counters_free(child->reader.counters);
     nvml_library_close(&child->reader.library);
     board_unmap(child->board);
+    free(child->hello);
     free(child);
 }
 
@@ -203,6 +222,7 @@ static void stay_down(Child *child, BoardDriver driver, Absence why, const char 
 static void close_driver(Child *child)
 {
     detach_all(child);
+    nvml_counters_close(child->reader.counters);
     nvml_library_close(&child->reader.library);
 }
 
@@ -227,11 +247,11 @@ static void start_driver(Child *child)
     Err err = {0};
     nvmlReturn_t r;
 
-    if (nvml_library_open(library, child->hello.library, &err) < 0) {
+    if (nvml_library_open(library, child->hello->library, &err) < 0) {
         stay_down(child, BOARD_DRIVER_NO_LIBRARY, ABSENCE_NO_LIBRARY, err.text);
         return;
     }
-    r = nvml_library_start(library, child->hello.no_attach);
+    r = nvml_library_start(library, child->hello->no_attach);
     if (r != NVML_SUCCESS) {
         nvml_answer_why(r, nvml_library_words(library, r), why, sizeof why);
         close_driver(child);
@@ -309,7 +329,7 @@ static void find_gpus(Child *child)
         NVML_SUCCESS)
         return;
     found.count = count;
-    for (unsigned int i = 0; !child->hello.no_attach && count > gpus_on_board(child) && i < count; i++)
+    for (unsigned int i = 0; !child->hello->no_attach && count > gpus_on_board(child) && i < count; i++)
         if (found.len < NODE_GPUS_MAX && name_one(child, i, &found.gpus[found.len]))
             found.len++;
     memcpy(found.driver_version, child->reader.driver_version, sizeof found.driver_version);
@@ -393,8 +413,10 @@ static void sample(Child *child)
         child->blocking_left = NODE_GPUS_MAX * nvml_blocking_rows();
     if (due)
         atomic_fetch_add_explicit(&child->self->passes, 1, memory_order_relaxed);
-    if (!child->reader.library.gone)
+    if (!child->reader.library.gone) {
         block_once(child);
+        nvml_counters_turn(child->reader.counters);
+    }
     if (child->reader.library.gone)
         restart_driver(child);
 }

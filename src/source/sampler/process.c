@@ -68,9 +68,8 @@ int process_connect(Process *process, const char *path, int *ret_fd, Err *err)
 
 int process_greet(int fd, const SamplerHello *hello, int board_fd, Err *err)
 {
-    SamplerHello copy = *hello;
     Control control = {.fd = {0}};
-    struct iovec part = {.iov_base = &copy, .iov_len = sizeof(copy)};
+    struct iovec part = {.iov_base = (void *)(uintptr_t)hello, .iov_len = sizeof(*hello)};
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control.fd)};
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);

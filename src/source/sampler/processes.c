@@ -217,6 +217,10 @@ int processes_new(uv_loop_t *loop, Board *board, int board_fd, const ProcessesSp
     assert(spec->program || spec->socket);
     if (spec->library && strlen(spec->library) >= SAMPLER_LIBRARY_CAP)
         return err_set(err, -ENAMETOOLONG, "the path of the driver's library is too long");
+    if (spec->dcgm && strlen(spec->dcgm->library) >= SAMPLER_LIBRARY_CAP)
+        return err_set(err, -ENAMETOOLONG, "the path of DCGM's library is too long");
+    if (spec->dcgm && strlen(spec->dcgm->address) >= SAMPLER_ADDRESS_CAP)
+        return err_set(err, -ENAMETOOLONG, "the address of DCGM's host engine is too long");
     p = xcalloc(1, sizeof(*p));
     p->loop = loop;
     p->program = spec->program;
@@ -230,6 +234,8 @@ int processes_new(uv_loop_t *loop, Board *board, int board_fd, const ProcessesSp
     p->timer->data = p;
     p->supervisor =
         supervisor_new(board, spec->limits ? spec->limits : &supervisor_default_limits, &ops, p, spec->library);
+    if (spec->dcgm)
+        supervisor_use_dcgm(p->supervisor, spec->dcgm);
     *ret = p;
     return 0;
 }

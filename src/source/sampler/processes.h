@@ -24,6 +24,7 @@ typedef struct ProcessesSpec {
     const char *program;            /* path of stoker-sampler; searched in PATH where it has no '/' */
     const char *socket;             /* path of a listening SOCK_SEQPACKET unix socket to use instead, or NULL */
     const char *library;            /* of the driver; NULL or "": as the linker searches */
+    const SupervisorDcgm *dcgm;     /* NULL: libdcgm is left alone */
     const SupervisorLimits *limits; /* NULL: the default */
     const Log *log;                 /* NULL: silent */
 } ProcessesSpec;

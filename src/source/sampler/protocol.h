@@ -15,14 +15,18 @@
 
 #include "source/board/board.h"
 
-enum { SAMPLER_PROTOCOL = 1, SAMPLER_FD = 3, SAMPLER_LIBRARY_CAP = 4096 };
+enum { SAMPLER_PROTOCOL = 2, SAMPLER_FD = 3, SAMPLER_LIBRARY_CAP = 4096, SAMPLER_ADDRESS_CAP = 256 };
 
 typedef struct SamplerHello {
     uint32_t protocol; /* SAMPLER_PROTOCOL */
     uint32_t board_version;
-    uint32_t slot;                     /* its place in Board.samplers */
-    uint32_t no_attach;                /* init with NVML_INIT_FLAG_NO_ATTACH: touch only the GPUs it owns */
-    char library[SAMPLER_LIBRARY_CAP]; /* path of libnvidia-ml.so.1, "" to search as the linker does */
+    uint32_t slot;                          /* its place in Board.samplers */
+    uint32_t no_attach;                     /* init with NVML_INIT_FLAG_NO_ATTACH: touch only the GPUs it owns */
+    uint64_t dcgm_after_ns;                 /* kernel time before which libdcgm is left alone, as it hung */
+    uint32_t dcgm;                          /* it may be used; 0: never */
+    char library[SAMPLER_LIBRARY_CAP];      /* path of libnvidia-ml.so.1, "" to search as the linker does */
+    char dcgm_library[SAMPLER_LIBRARY_CAP]; /* the same of libdcgm */
+    char dcgm_address[SAMPLER_ADDRESS_CAP]; /* of a host engine, or "" */
 } SamplerHello;
 
 typedef struct SamplerReply {
@@ -30,6 +34,6 @@ typedef struct SamplerReply {
     int32_t pid;
 } SamplerReply;
 
-/* The driver calls by number, for BoardSampler.call_function: index 0 is "", others NVML names. Table in the source of
- * the reader. NULL past its end. */
+/* The driver calls by number, for BoardSampler.call_function: index 0 is "", others NVML names; those of libdcgm, and
+ * no others, begin with "dcgm". Table in the source of the reader. NULL past its end. */
 const char *sampler_function_name(uint32_t index);

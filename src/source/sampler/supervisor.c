@@ -48,6 +48,12 @@ void supervisor_free(Supervisor *s)
     free(s);
 }
 
+void supervisor_use_dcgm(Supervisor *s, const SupervisorDcgm *dcgm)
+{
+    assert(strlen(dcgm->library) < SAMPLER_LIBRARY_CAP && strlen(dcgm->address) < SAMPLER_ADDRESS_CAP);
+    s->dcgm = *dcgm;
+}
+
 /* The shared sampler is lost after `ran_ns`: the next one starts at once, the ones after it later and later. */
 void supervisor_shared_failed(Supervisor *s, uint64_t ran_ns)
 {

@@ -10,8 +10,8 @@
  * - All healthy GPUs share one sampler. It is started at once and again whenever it dies, with exponential delays.
  * - A call in progress for longer than its deadline makes its GPU HUNG. That sampler keeps this GPU alone (it may come
  *   back: then it is the GPU's own sampler); all its other GPUs go to a fresh sampler in the same turn.
- * - A call of a GPU's own sampler that returned late makes it SLOW: it stays UP there with the ages its values have. Only
- *   a call of twice the longest time seen so far (at most `call` + `kill_after`) makes it HUNG then.
+ * - A call of a GPU's own sampler that returned late makes it SLOW: it stays UP there with the ages its values have.
+ * Only a call of twice the longest time seen so far (at most `call` + `kill_after`) makes it HUNG then.
  * - After `kill_after` the stuck sampler gets SIGKILL; if it has not ended `abandon_after` later it is ABANDONED: named
  *   with its kernel wait channel, counted, never waited for; its slot stays taken until the process is gone.
  * - A hung GPU is tried again by a sampler of its own after 1, 2, 4 ... `retry_max` s. One that was sampled without a
@@ -22,6 +22,9 @@
  * - The init of a sampler that attaches to all GPUs hangs: the next one does not attach, and is started at once.
  * - Any other call about no one GPU (init, enumeration) that misses its deadline hangs the driver as a whole: all GPUs
  * of that sampler are HUNG.
+ * - A call of libdcgm that misses its deadline says nothing of a GPU or the driver: all GPUs of that sampler go to
+ * fresh ones in the same turn, and libdcgm is left alone for ten minutes. So it is where a sampler ends in such a call,
+ * or twice in a row.
  * - Released: every sampler lets go of the driver (it sees Board.release_until_ns) and the GPUs are RELEASED until the
  *   time is over. Hung ones stay HUNG and are not tried meanwhile.
  * - Deadlines do not count while the agent itself was not running for more than `beat_ns` (a stopped container).
@@ -49,6 +52,12 @@ typedef struct SupervisorLimits {
 
 extern const SupervisorLimits supervisor_default_limits;
 
+/* libdcgm, for profiling metrics of GPUs without GPM. */
+typedef struct SupervisorDcgm {
+    const char *library; /* a path, or "" to search as the linker does */
+    const char *address; /* of a host engine; "": an engine in the sampler */
+} SupervisorDcgm;
+
 /* What the state machine does to the world. `self` is the caller's. Instants are kernel monotonic nanoseconds. */
 typedef struct SupervisorOps {
     uint64_t (*now_ns)(void *self);
@@ -68,6 +77,8 @@ typedef struct Supervisor Supervisor;
 Supervisor *supervisor_new(Board *board, const SupervisorLimits *limits, const SupervisorOps *ops, void *self,
                            const char *library);
 void supervisor_free(Supervisor *supervisor);
+/* Lets samplers use it from the next start on; the texts are borrowed. Before the first turn. */
+void supervisor_use_dcgm(Supervisor *supervisor, const SupervisorDcgm *dcgm);
 
 /* Look and act. To be called every 50 ms or so, and at once when a sampler's socket closed. */
 void supervisor_turn(Supervisor *supervisor);

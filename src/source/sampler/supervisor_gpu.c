@@ -183,6 +183,7 @@ static void go(Supervisor *s, uint32_t gpu)
     g->isolated = g->hung = false;
     g->good_ns = 0;
     supervisor_gpu_give(s, gpu, NO_SLOT);
+    atomic_store(&s->board->gpus[gpu].outcome, BOARD_NOT_FOUND);
     if (slot != NO_SLOT && s->slots[slot].solo == gpu)
         supervisor_slot_end(s, slot);
     set_state(s, gpu, GPU_GONE);
@@ -308,6 +309,6 @@ void supervisor_gpus_judge(Supervisor *s)
 void supervisor_gpus_forget_passes(Supervisor *s)
 {
     for (uint32_t i = 0; i < s->gpu_count; i++)
-        if (!s->gpus[i].hung)
+        if (!s->gpus[i].hung && !s->gpus[i].gone)
             atomic_store(&s->board->gpus[i].outcome, BOARD_NOT_TRIED);
 }

@@ -73,6 +73,8 @@ struct Supervisor {
     const SupervisorOps *ops;
     void *self;
     char library[SAMPLER_LIBRARY_CAP];
+    SupervisorDcgm dcgm;    /* library NULL: not asked for */
+    uint64_t dcgm_after_ns; /* it is left alone until then */
 
     uint64_t now_ns, looked_ns; /* of this turn, of the last look at the samplers */
     uint64_t resumed_ns;        /* when we last went on after a long stop of our own */
@@ -126,5 +128,6 @@ void supervisor_shared_failed(Supervisor *s, uint64_t ran_ns);
 
 /* supervisor_text.c */
 const char *supervisor_function_text(uint32_t function);
+bool supervisor_function_is_dcgm(uint32_t function);
 void supervisor_driver_text(Supervisor *s);
 void supervisor_say(Supervisor *s, LogLevel level, const char *fmt, ...) PRINTF_LIKE(3, 4);

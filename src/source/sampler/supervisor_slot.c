@@ -13,6 +13,7 @@
 #include "source/sampler/supervisor_inside.h"
 
 #define ENDING_NS (500 * NS_PER_MS)
+#define DCGM_PAUSE_NS (10 * NS_PER_MIN)
 
 /* What a sampler says of its call right now. */
 typedef struct Call {
@@ -66,6 +67,16 @@ static void clear_board(BoardSampler *sampler)
     board_set_why(sampler, "");
 }
 
+static void tell_dcgm(const Supervisor *s, SamplerHello *hello)
+{
+    if (!s->dcgm.library)
+        return;
+    hello->dcgm = true;
+    hello->dcgm_after_ns = s->dcgm_after_ns;
+    memcpy(hello->dcgm_library, s->dcgm.library, strlen(s->dcgm.library));
+    memcpy(hello->dcgm_address, s->dcgm.address, strlen(s->dcgm.address));
+}
+
 uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo)
 {
     uint32_t at = find_free(s, solo == NO_GPU ? 0 : reserved(s));
@@ -79,6 +90,7 @@ uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo)
     }
     hello.no_attach = solo != NO_GPU || s->attach_hung || supervisor_gpus_in_trouble(s);
     memcpy(hello.library, s->library, sizeof(hello.library));
+    tell_dcgm(s, &hello);
     clear_board(&s->board->samplers[at]);
     if (s->ops->start(s->self, &hello, &pid, &err) < 0) {
         snprintf(s->start_why, sizeof(s->start_why), "a sampler could not be started: %.*s", 100, err.text);
@@ -152,6 +164,18 @@ static void lose(Supervisor *s, uint32_t at, uint32_t gpu)
     supervisor_shared_failed(s, s->now_ns - slot->started_ns);
 }
 
+static bool is_in_dcgm(const BoardSampler *board)
+{
+    return atomic_load(&board->call_start_ns) && supervisor_function_is_dcgm(atomic_load(&board->call_function));
+}
+
+static void pause_dcgm(Supervisor *s, const char *what)
+{
+    s->dcgm_after_ns = s->now_ns + DCGM_PAUSE_NS;
+    supervisor_say(s, LOG_LEVEL_WARN, "%s; DCGM is left alone for %u minutes.", what,
+                   (unsigned)(DCGM_PAUSE_NS / NS_PER_MIN));
+}
+
 /* It ended, or closed its socket, without being asked to. */
 static void lose_unexpectedly(Supervisor *s, uint32_t at)
 {
@@ -162,6 +186,8 @@ static void lose_unexpectedly(Supervisor *s, uint32_t at)
     supervisor_say(s, s->stopping ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN, "Sampler %d ended unexpectedly%s%s.",
                    (int)s->slots[at].pid, ours ? ", in " : "",
                    ours ? supervisor_function_text(atomic_load(&board->call_function)) : "");
+    if (s->dcgm.library && !s->stopping && (s->fails > 0 || is_in_dcgm(board)))
+        pause_dcgm(s, "It may have been its engine");
     lose(s, at, ours ? gpu : NO_GPU);
 }
 
@@ -217,7 +243,7 @@ static bool read_call(Supervisor *s, uint32_t at, Call *ret)
     ret->limit_ns = atomic_load(&board->call_limit_ms) * NS_PER_MS;
     if (ret->limit_ns < s->limits.call_ns)
         ret->limit_ns = s->limits.call_ns;
-    if (ret->gpu == UINT32_MAX && ret->limit_ns < s->limits.attach_ns)
+    if (ret->gpu == UINT32_MAX && ret->limit_ns < s->limits.attach_ns && !supervisor_function_is_dcgm(ret->function))
         ret->limit_ns = s->limits.attach_ns;
     return atomic_load(&board->call_start_ns) == start;
 }
@@ -242,6 +268,21 @@ static bool is_slow(Supervisor *s, uint32_t at, const Call *call)
     return !passed(s, no_earlier(s, call->start_ns), limit > call->limit_ns ? limit : call->limit_ns);
 }
 
+/* One of libdcgm's, which are about no one GPU: others take the GPUs and leave it alone. That this one may never end
+ * does not count. */
+static void miss_dcgm(Supervisor *s, uint32_t at)
+{
+    Slot *slot = &s->slots[at];
+    char what[NODE_WHY_CAP];
+
+    snprintf(what, sizeof(what), "%s of sampler %d does not return", supervisor_function_text(slot->miss.function),
+             (int)slot->pid);
+    pause_dcgm(s, what);
+    slot->forgiven = true;
+    s->shared = s->shared == at ? NO_SLOT : s->shared;
+    supervisor_gpus_take(s, at, NO_GPU);
+}
+
 /* The call of slot `at` missed its deadline. */
 static void miss(Supervisor *s, uint32_t at, const Call *call)
 {
@@ -254,7 +295,9 @@ static void miss(Supervisor *s, uint32_t at, const Call *call)
     set_state(s, slot, SAMPLER_STUCK);
     s->ops->wchan(s->self, slot->pid, slot->wchan);
     slot->wchan[sizeof(slot->wchan) - 1] = '\0';
-    if (ours) {
+    if (supervisor_function_is_dcgm(call->function)) {
+        miss_dcgm(s, at);
+    } else if (ours) {
         supervisor_gpu_miss(s, call->gpu, &slot->miss);
         supervisor_gpus_take(s, at, call->gpu);
         slot->solo = call->gpu;

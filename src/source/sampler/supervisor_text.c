@@ -29,6 +29,13 @@ const char *supervisor_function_text(uint32_t function)
     return name && name[0] ? name : "a driver call";
 }
 
+bool supervisor_function_is_dcgm(uint32_t function)
+{
+    const char *name = sampler_function_name(function);
+
+    return name && strncmp(name, "dcgm", 4) == 0;
+}
+
 /* "600 ms", "3 s", "12 min" */
 static const char *span(uint64_t ns, char text[SPAN_CAP])
 {

@@ -38,6 +38,7 @@ typedef struct Agent {
     char **argv;
     AgentConfig *config;  /* in force */
     AgentConfig *started; /* what it was started with; the eyes hold on to it */
+    AgentConfig *applied; /* what agent_apply did last; NULL at first */
 
     /* sources */
     Eyes eyes;

@@ -40,7 +40,7 @@ static void note_without_effect(AgentConfig *config)
 
     note_given(config, o->configmap && strcmp(o->configmap, "none") != 0,
                "--configmap-data (mount the ConfigMap and name the file with --collectors)");
-    note_given(config, o->hostengine != NULL, "--remote-hostengine-info (no host engine is asked)");
+    note_given(config, o->hostengine && !o->dcgm, "--remote-hostengine-info without --dcgm (no host engine is asked)");
     note_given(config, o->pod_labels, "--kubernetes-enable-pod-labels (it needs the API server)");
     note_given(config, o->dra, "--kubernetes-enable-dra");
     note_given(config, o->container_labels, "--container-labels");
@@ -155,6 +155,10 @@ static int check(AgentConfig *config, Err *err)
                                         .abandon_ns = o->abandon_ns,
                                         .retry_max_ns = o->retry_max_ns,
                                         .rejoin_ns = o->rejoin_ns};
+    config->dcgm = (SupervisorDcgm){.library = o->dcgm_library ? o->dcgm_library : "",
+                                    .address = o->dcgm_address ? o->dcgm_address
+                                               : o->hostengine ? o->hostengine
+                                                               : ""};
     return 0;
 }
 
@@ -211,6 +215,9 @@ const char *agent_config_needs_restart(const AgentConfig *before, AgentConfig *n
          "web limits"},
         {!same_text(a->control, b->control), "control"},
         {!same_text(a->library, b->library), "driver.library"},
+        {a->dcgm != b->dcgm || !same_text(a->dcgm_library, b->dcgm_library) ||
+             !same_text(a->dcgm_address, b->dcgm_address),
+         "dcgm"},
         {!same_text(a->sampler, b->sampler) || !same_text(a->sampler_socket, b->sampler_socket), "sampler.program"},
         {memcmp(&before->limits, &now->limits, sizeof now->limits) != 0, "sampler deadlines"},
         {!same_text(a->root, b->root), "root"},

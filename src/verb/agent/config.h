@@ -42,6 +42,8 @@ typedef struct AgentOptions {
     uint64_t fast_ns, normal_ns, slow_ns, blocking_ns;
     uint64_t call_ns, attach_ns, kill_ns, abandon_ns, retry_max_ns, rejoin_ns;
     const char *library, *sampler, *sampler_socket, *root;
+    bool dcgm;
+    const char *dcgm_library, *dcgm_address;
     int64_t gpus_expected; /* below 0: as many as on the bus */
     uint64_t history_series;
     double clock_speed;
@@ -62,7 +64,8 @@ typedef struct AgentConfig {
     AgentOptions o;
     ExporterConfig exporter;
     SupervisorLimits limits;
-    Counters counters; /* taken over by the exporter that is made from it */
+    SupervisorDcgm dcgm; /* where it is turned on */
+    Counters counters;   /* taken over by the exporter that is made from it */
     size_t counter_rows, counters_left_out;
     const char *counters_file; /* "" for the built-in list */
     const char *notes[32];     /* what a user should know: options without effect, rows left out */

@@ -81,7 +81,7 @@ static const char *hostname(char room[HOSTNAME_CAP])
     return room;
 }
 
-int eyes_open(Eyes *eyes, uv_loop_t *loop, const AgentConfig *config, const Log *log, Err *err)
+int eyes_open(Eyes *eyes, uv_loop_t *loop, AgentConfig *config, const Log *log, Err *err)
 {
     const AgentOptions *o = &config->o;
     char name[HOSTNAME_CAP];
@@ -94,12 +94,12 @@ int eyes_open(Eyes *eyes, uv_loop_t *loop, const AgentConfig *config, const Log 
     TRY(board_new(&eyes->board, &eyes->board_fd, err));
     eyes->board->clock.speed = o->clock_speed;
     eyes->start_real_ns = clock_real(clock_kernel());
-    ProcessesSpec processes = {
-        .program = o->sampler && o->sampler[0] ? o->sampler : find_sampler((Arena *)(uintptr_t)&config->arena),
-        .socket = o->sampler_socket && o->sampler_socket[0] ? o->sampler_socket : NULL,
-        .library = o->library,
-        .limits = &config->limits,
-        .log = log};
+    ProcessesSpec processes = {.program = o->sampler && o->sampler[0] ? o->sampler : find_sampler(&config->arena),
+                               .socket = o->sampler_socket && o->sampler_socket[0] ? o->sampler_socket : NULL,
+                               .library = o->library,
+                               .dcgm = o->dcgm ? &config->dcgm : NULL,
+                               .limits = &config->limits,
+                               .log = log};
     TRY(processes_new(loop, eyes->board, eyes->board_fd, &processes, &eyes->processes, err));
     eyes->supervisor = processes_supervisor(eyes->processes);
     eyes->view = view_new(eyes->board, eyes->supervisor, hostname(name));

@@ -33,7 +33,7 @@ typedef struct Eyes {
 } Eyes;
 
 /* Opens them: the PCI bus is scanned and the first sampler is started. `config` and `log` are borrowed for good. */
-int eyes_open(Eyes *eyes, uv_loop_t *loop, const AgentConfig *config, const Log *log, Err *err);
+int eyes_open(Eyes *eyes, uv_loop_t *loop, AgentConfig *config, const Log *log, Err *err);
 
 /* Makes the view of this instant; see view_turn. */
 const Node *eyes_look(Eyes *eyes);

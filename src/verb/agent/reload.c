@@ -10,12 +10,62 @@
 #include "base/owner.h"
 #include "verb/agent/agent.h"
 
-enum { LOOK_MS = 1000 };
+enum { LOOK_MS = 1000, PODS_KEPT = 12 /* periods without an answer; a minute by default */ };
 
 static void say_notes(const Agent *agent, const AgentConfig *config)
 {
     for (size_t i = 0; i < config->note_count; i++)
         log_write(&agent->log, LOG_LEVEL_WARN, "%s", config->notes[i]);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+static bool same_kubelet(const AgentOptions *a, const AgentOptions *b)
+{
+    if (a->kubernetes != b->kubernetes || a->pods_period_ns != b->pods_period_ns ||
+        !same_text(a->kubelet_socket, b->kubelet_socket) || a->resource_names.len != b->resource_names.len)
+        return false;
+    for (size_t i = 0; i < a->resource_names.len; i++)
+        if (!same_text(a->resource_names.items[i], b->resource_names.items[i]))
+            return false;
+    return true;
+}
+
+/* Who has which GPU is learned anew only where something about that has changed: no scrape goes without. */
+static int apply_pods(Agent *agent, const AgentOptions *before, Err *err)
+{
+    const AgentOptions *o = &agent->config->o;
+    PodResourcesConfig pods = {.socket = o->kubelet_socket,
+                               .resource_names = o->resource_names.items,
+                               .resource_name_count = o->resource_names.len,
+                               .period_ns = o->pods_period_ns,
+                               .timeout_ns = 5 * NS_PER_S,
+                               .keep_ns = PODS_KEPT * o->pods_period_ns,
+                               .reply_bytes = 64 << 20,
+                               .log = &agent->log};
+
+    if (before && same_kubelet(before, o))
+        return 0;
+    if (agent->pods)
+        podresources_close(TAKE(agent->pods));
+    return o->kubernetes ? podresources_new(&agent->loop, &pods, &agent->pods, err) : 0;
+}
+
+static void apply_jobs(Agent *agent, const AgentOptions *before)
+{
+    const AgentOptions *o = &agent->config->o;
+
+    if (before && same_text(before->hpc_dir, o->hpc_dir))
+        return;
+    if (agent->jobs_on)
+        hpc_done(&agent->jobs);
+    agent->jobs_on = o->hpc_dir && o->hpc_dir[0];
+    if (agent->jobs_on)
+        hpc_init(&agent->jobs, o->hpc_dir);
+    vec_clear(&agent->job_list);
 }
 
 int agent_apply(Agent *agent, Err *err)
@@ -31,25 +81,11 @@ int agent_apply(Agent *agent, Err *err)
     exporter_free(before);
     agent->pages[0].tick = agent->pages[1].tick = 0;
     agent_plan(agent);
-    if (agent->pods)
-        podresources_close(TAKE(agent->pods));
-    if (o->kubernetes) {
-        PodResourcesConfig pods = {.socket = o->kubelet_socket,
-                                   .resource_names = o->resource_names.items,
-                                   .resource_name_count = o->resource_names.len,
-                                   .period_ns = o->pods_period_ns,
-                                   .timeout_ns = 5 * NS_PER_S,
-                                   .keep_ns = 60 * NS_PER_S,
-                                   .reply_bytes = 64 << 20,
-                                   .log = &agent->log};
-        TRY(podresources_new(&agent->loop, &pods, &agent->pods, err));
-    }
-    if (agent->jobs_on)
-        hpc_done(&agent->jobs);
-    agent->jobs_on = o->hpc_dir && o->hpc_dir[0];
-    if (agent->jobs_on)
-        hpc_init(&agent->jobs, o->hpc_dir);
-    vec_clear(&agent->job_list);
+    const AgentOptions *options_before = agent->applied ? &agent->applied->o : NULL;
+    agent->applied = NULL;
+    apply_jobs(agent, options_before);
+    TRY(apply_pods(agent, options_before, err));
+    agent->applied = agent->config;
     return 0;
 }
 

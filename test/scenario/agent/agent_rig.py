@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -26,6 +27,11 @@ def until(condition, what, patience=PATIENCE):
         if time.monotonic() > end:
             raise AssertionError(f"never happened: {what() if callable(what) else what}")
         time.sleep(0.02)
+
+
+def sanitized(stoker):
+    """Whether this build counts its memory twice."""
+    return b"__asan_init" in pathlib.Path(stoker).read_bytes()
 
 
 class Page:
@@ -151,6 +157,18 @@ class Agent:
         return subprocess.run([self.stoker, *words, "--control", self.control], env=self.env, capture_output=True, text=True,
                               check=check, timeout=120)
 
+    def ask(self, line):
+        """A line for the control socket: (code, text)."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(60)
+            s.connect(str(self.control))
+            s.sendall(line.encode() + b"\n")
+            answer = b""
+            while part := s.recv(65536):
+                answer += part
+        head, text = answer.split(b"\n", 1)
+        return int(head.split()[0]), text.decode()
+
     def fresh(self, indexes, limit=3.5):
         """Whether these GPUs are up with samples younger than `limit` seconds: less than what the program calls stale."""
         seen = {g["index"]: g for g in self.gpus()}
@@ -178,4 +196,6 @@ class Agent:
         code = self.process.wait(60)
         self.process.stdout.close()
         self.log.close()
+        faults = [line for line in self.log_text().splitlines() if "Sanitizer" in line or "runtime error" in line]
+        assert not faults, faults
         return code

@@ -137,14 +137,15 @@ def test_ticks_come_as_a_stream(shared_agent):
     answer = connection.getresponse()
     assert answer.getheader("Content-Type") == "text/event-stream"
     ticks = []
-    while len(ticks) < 3:
+    while len(ticks) < 6:  # the first ones of an agent come in quick succession
         line = answer.readline().decode()
         if line.startswith("data: "):
             ticks.append(json.loads(line[len("data: "):]))
     connection.close()
     assert len({t["tick"] for t in ticks}) >= 2
     assert len(ticks[0]["gpus"]) == 8 and ticks[-1]["gpus"][0]["metrics"]["DCGM_FI_DEV_POWER_USAGE"] > 0
-    assert len(ticks[-1]["gpus"][0]["fast"]["DCGM_FI_DEV_POWER_USAGE"]) == len(ticks[-1]["gpus"][0]["fast"]["age_seconds"]) > 1
+    fast = [t["gpus"][0]["fast"] for t in ticks if "fast" in t["gpus"][0]]
+    assert any(len(f["DCGM_FI_DEV_POWER_USAGE"]) == len(f["age_seconds"]) > 1 for f in fast), ticks
 
 
 def test_status_is_one_screen_with_and_without_an_agent(agent_on):

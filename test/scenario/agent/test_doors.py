@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's doors: certificates that are renewed, and who may ask what on the control socket."""
 import os
+import pathlib
 import shutil
 import ssl
 import subprocess
+import tempfile
 
 import pytest
 from agent_rig import until
@@ -41,10 +43,10 @@ def test_a_renewed_certificate_is_taken_up_and_a_broken_one_is_not(make_node, ma
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as somebody else")
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is not here")
-def test_others_may_look_but_not_release(make_node, make_agent, tmp_path, stoker, tmp_path_factory):
+def test_others_may_look_but_not_release(make_node, make_agent, tmp_path, stoker):
     agent = make_agent(make_node().env)
     for folder in [tmp_path, *tmp_path.parents]:
-        if folder == tmp_path_factory.getbasetemp().parent.parent:
+        if folder == pathlib.Path(tempfile.gettempdir()):
             break
         folder.chmod(folder.stat().st_mode | 0o055)
     agent.control.parent.chmod(0o755)

@@ -117,6 +117,20 @@ static void a_hung_gpu_says_what_and_since_when(void **state)
     assert_false(health_is_ready(&rig->health));
 }
 
+/* Where one GPU's own sampler has no driver and the others' has, the GPU is named; else the driver is. */
+static void a_gpu_without_a_driver_is_named(void **state)
+{
+    Rig *rig = *state;
+
+    rig->gpus[1].state = GPU_NO_DRIVER;
+    assert_non_null(strstr(screen(rig, 80, false), "GPU 1 (0000:1c:00.0) is no_driver for"));
+    assert_false(health_is_well(&rig->health));
+    snprintf(rig->node.driver_why, NODE_WHY_CAP, "the library is not there");
+    assert_null(strstr(screen(rig, 80, false), "GPU 1 (0000:1c:00.0) is"));
+    assert_non_null(strstr(rig->out.text, "the library is not there"));
+    assert_int_equal(rig->health.count, 1);
+}
+
 static void no_line_is_wider_than_the_screen(void **state)
 {
     Rig *rig = *state;
@@ -246,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_node_that_is_well, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_hung_gpu_says_what_and_since_when, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_gpu_without_a_driver_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_line_is_wider_than_the_screen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(absent_values_are_dashes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(readings_that_mean_trouble, set_up, tear_down),

@@ -12,7 +12,11 @@
  * FAKE_DCGM_WATCH=gpu:code         watching that entity answers so
  * FAKE_DCGM_VALUES=                fine (or unset), blank, not_found, not_supported, not_permitted, nan, stale, none,
  *                                  reversed, text, status:code
- * FAKE_DCGM_NOW_US=                the time of the values
+ * FAKE_DCGM_NOW_US=                the time of the values; the clock's
+ * FAKE_DCGM_CRASH=function         that call ends the program
+ * FAKE_DCGM_GPUS=address,...       up to three, instead of those above
+ * FAKE_DCGM_TRACE=file             gets a line "pid function" for every call
+ * FAKE_DCGM_ORDERS=file            lines "NAME=..." of it, read anew in every call, stand above the environment
  */
 
 #include <stdbool.h>
@@ -24,8 +28,10 @@
 
 enum { FAKE_ENGINE = 0x5EED, FAKE_GROUPS = 128 };
 
-/* The program under test tells what it announced: the library asks it in every call. */
-void fake_called(const char *function);
+/* The program under test tells what it announced: the library asks it in every call, where it has this. */
+__attribute__((weak)) void fake_called(const char *function);
+/* The text of a variable, from the orders or the environment; NULL: not set. Good until the next call. */
+const char *fake_text(const char *name);
 
 typedef struct FakeGroup {
     bool used;

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 PUBLIC int dcgmEntitiesGetLatestValues(DcgmHandle engine, DcgmEntity *entities, unsigned int entity_count,
                                        unsigned short *fields, unsigned int field_count, unsigned int flags,
@@ -13,19 +14,24 @@ PUBLIC int dcgmEntitiesGetLatestValues(DcgmHandle engine, DcgmEntity *entities, 
 
 static bool is_mode(const char *mode)
 {
-    const char *text = getenv("FAKE_DCGM_VALUES");
+    const char *text = fake_text("FAKE_DCGM_VALUES");
 
     return text && strcmp(text, mode) == 0;
 }
 
 static int address(DcgmEntity entity, DcgmFieldValue *value)
 {
-    static const char *const addresses[] = {"00000000:17:00.0", "00000000:65:00.0", "0000:CA:00.0", ""};
+    const char *at = fake_text("FAKE_DCGM_GPUS");
 
     fake_check(entity.group == 1 && entity.id >= 10 && entity.id <= 13, "address of no GPU");
+    if (!at)
+        at = "00000000:17:00.0,00000000:65:00.0,0000:CA:00.0";
+    for (uint32_t i = 10; i < entity.id && *at; i++)
+        at += strcspn(at, ",") + (strchr(at, ',') != NULL);
     value->type = DCGM_TYPE_TEXT;
-    value->status = entity.id == 13 ? DCGM_GPU_IS_LOST : DCGM_OK;
-    memcpy(value->value.text, addresses[entity.id - 10], strlen(addresses[entity.id - 10]) + 1);
+    value->status = *at ? DCGM_OK : DCGM_GPU_IS_LOST;
+    memset(value->value.text, 0, sizeof value->value.text);
+    memcpy(value->value.text, at, strcspn(at, ","));
     return DCGM_OK;
 }
 
@@ -57,11 +63,12 @@ static void number(DcgmFieldValue *value)
 
 static void fill(DcgmFieldValue *value)
 {
-    const char *now = getenv("FAKE_DCGM_NOW_US");
+    const char *now = fake_text("FAKE_DCGM_NOW_US");
+    struct timespec clock = {0};
     int code = DCGM_OK;
 
-    fake_check(now, "FAKE_DCGM_NOW_US is not set");
-    value->time_us = strtoll(now, NULL, 10);
+    clock_gettime(CLOCK_REALTIME, &clock);
+    value->time_us = now ? strtoll(now, NULL, 10) : clock.tv_sec * 1000000 + clock.tv_nsec / 1000;
     number(value);
     (void)fake_order("FAKE_DCGM_VALUES", "status", &code);
     value->status = code;

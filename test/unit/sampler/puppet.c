@@ -9,6 +9,7 @@
  *   plan all|none|NAME,NAME...            what is wanted
  *   period PACE MS                        from the next plan on
  *   release MS                            for so long from now; 0: no more
+ *   dcgm LIBRARY MS                       samplers started from now on may use it, in so long from now
  *   close SLOT, signal SLOT NUMBER, ended SLOT
  *   dump                                  the whole board
  */
@@ -30,6 +31,8 @@
 #include "source/sampler/protocol.h"
 
 typedef struct Puppet {
+    const char *dcgm; /* NULL: not to be used */
+    uint64_t dcgm_after_ns;
     Board *board;
     int board_fd;
     BoardPlan plan;
@@ -80,11 +83,14 @@ static void start(Puppet *puppet, unsigned int slot, const char *attach, const c
     SamplerHello hello = {.protocol = SAMPLER_PROTOCOL,
                           .board_version = BOARD_VERSION,
                           .slot = slot,
-                          .no_attach = strcmp(attach, "no-attach") == 0};
+                          .no_attach = strcmp(attach, "no-attach") == 0,
+                          .dcgm_after_ns = puppet->dcgm_after_ns,
+                          .dcgm = puppet->dcgm != NULL};
     SamplerReply reply = {.protocol = 0};
     int pair[2];
 
     snprintf(hello.library, sizeof hello.library, "%s", library);
+    snprintf(hello.dcgm_library, sizeof hello.dcgm_library, "%s", puppet->dcgm ? puppet->dcgm : "");
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         die("socketpair");
     puppet->pids[slot] = fork();
@@ -338,6 +344,13 @@ static void own(Puppet *puppet, const char *gpu, const char *slot)
     printf("{}\n");
 }
 
+static void use_dcgm(Puppet *puppet, const char *library, uint64_t ms)
+{
+    puppet->dcgm = strdup(library);
+    puppet->dcgm_after_ns = board_kernel_now() + ms * NS_PER_MS;
+    printf("{}\n");
+}
+
 static void release(Puppet *puppet, uint64_t ms)
 {
     atomic_store(&puppet->board->release_until_ns, ms ? board_now(puppet->board) + ms * NS_PER_MS : 0);
@@ -366,6 +379,8 @@ static void obey(Puppet *puppet, char *line)
         set_period(puppet, word[1], strtoull(word[2], NULL, 10));
     else if (strcmp(word[0], "release") == 0)
         release(puppet, strtoull(word[1], NULL, 10));
+    else if (strcmp(word[0], "dcgm") == 0)
+        use_dcgm(puppet, word[1], strtoull(word[2], NULL, 10));
     else if (strcmp(word[0], "close") == 0)
         close_slot(puppet, number(word[1]));
     else if (strcmp(word[0], "signal") == 0)

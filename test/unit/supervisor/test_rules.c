@@ -238,6 +238,105 @@ static void a_call_that_returns_keeps_its_own_sampler_and_rejoins(void **state)
     assert_false(w.processes[world_owner(&w, 0)].no_attach);
 }
 
+/* Each call about the GPU takes so long, for so many calls. */
+static void calls_take(uint32_t gpu, uint64_t ns, uint32_t calls)
+{
+    for (uint32_t i = 0; i < calls; i++) {
+        w.gpus[gpu].hangs = true;
+        world_run(&w, ns);
+        w.gpus[gpu].hangs = false;
+        world_step(&w);
+    }
+}
+
+static void a_slow_one_is_not_hung_again_and_again(void **state)
+{
+    uint64_t since, missed;
+    uint32_t lines;
+
+    (void)state;
+    world_run(&w, NS_PER_S);
+    calls_take(2, 1500 * NS_PER_MS, 1);
+    world_run(&w, 100 * NS_PER_MS);
+    assert_int_equal(world_gpu(&w, 2)->state, GPU_UP);
+    assert_true(world_gpu(&w, 2)->own_sampler);
+    assert_why(2, "took as long as 1 s");
+    assert_true(world_logged(&w, "is slow: "));
+    since = world_gpu(&w, 2)->state_since_ns;
+    missed = world_gpu(&w, 2)->missed_calls;
+    lines = w.log_count;
+    for (uint32_t i = 0; i < 200; i++) {
+        calls_take(2, 1500 * NS_PER_MS, 1);
+        assert_int_equal(world_gpu(&w, 2)->state, GPU_UP);
+        assert_true(world_gpu(&w, 2)->own_sampler);
+    }
+    assert_int_equal(world_gpu(&w, 2)->state_since_ns, since);
+    assert_int_equal(world_gpu(&w, 2)->missed_calls, missed + 200); /* each is counted */
+    assert_int_equal(w.log_count, lines);
+    assert_int_equal(w.kills, 0);
+    assert_int_equal(w.starts, 2);
+    assert_int_equal(world_gpu(&w, 1)->missed_calls, 0);
+    world_run(&w, 59 * NS_PER_S);
+    assert_true(world_gpu(&w, 2)->own_sampler);
+    world_run(&w, 2 * NS_PER_S);
+    assert_healthy(4);
+
+    w.gpus[2].hangs = true; /* all is forgotten */
+    assert_in_range(world_until(&w, 2, GPU_HUNG, NS_PER_S), 500 * NS_PER_MS, 600 * NS_PER_MS);
+}
+
+static void a_slow_one_that_hangs_is_hung(void **state)
+{
+    (void)state;
+    world_run(&w, NS_PER_S);
+    calls_take(2, 1500 * NS_PER_MS, 2);
+    w.gpus[2].hangs = true;
+    assert_in_range(world_until(&w, 2, GPU_HUNG, 6 * NS_PER_S), 2900 * NS_PER_MS, 3300 * NS_PER_MS);
+    world_run(&w, 5100 * NS_PER_MS);
+    assert_int_equal(w.kills, 1);
+    w.gpus[2].hangs = false;
+    world_until(&w, 2, GPU_UP, 5 * NS_PER_S);
+    w.gpus[2].hangs = true; /* what was killed was no slow one */
+    assert_in_range(world_until(&w, 2, GPU_HUNG, NS_PER_S), 500 * NS_PER_MS, 600 * NS_PER_MS);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(world_gpu(&w, i)->state, i == 2 ? GPU_HUNG : GPU_UP);
+}
+
+static void one_that_is_slower_and_slower_is_given_as_long_as_it_may_take(void **state)
+{
+    (void)state;
+    world_run(&w, NS_PER_S);
+    calls_take(2, 1 * NS_PER_S, 1);
+    calls_take(2, 1900 * NS_PER_MS, 1); /* below twice that: not hung */
+    assert_int_equal(world_gpu(&w, 2)->state, GPU_UP);
+    assert_int_equal(world_gpu(&w, 2)->missed_calls, 2);
+    calls_take(2, 4 * NS_PER_S, 1); /* more than twice the first: hung, and back */
+    world_run(&w, 100 * NS_PER_MS);
+    assert_int_equal(world_gpu(&w, 2)->state, GPU_UP);
+    w.gpus[2].hangs = true; /* never longer than what is killed */
+    assert_in_range(world_until(&w, 2, GPU_HUNG, 10 * NS_PER_S), 5400 * NS_PER_MS, 5700 * NS_PER_MS);
+}
+
+static void all_gpus_may_be_slow(void **state)
+{
+    (void)state;
+    world_run(&w, NS_PER_S);
+    for (uint32_t turn = 0; turn < 40; turn++) {
+        for (uint32_t i = 0; i < 4; i++)
+            w.gpus[i].hangs = true;
+        world_run(&w, 1500 * NS_PER_MS);
+        for (uint32_t i = 0; i < 4; i++)
+            w.gpus[i].hangs = false;
+        world_run(&w, 150 * NS_PER_MS);
+        for (uint32_t i = 0; turn > 4 && i < 4; i++)
+            assert_int_equal(world_gpu(&w, i)->state, GPU_UP);
+    }
+    assert_int_equal(world_running(&w), 4);
+    assert_int_equal(w.kills, 0);
+    world_run(&w, 62 * NS_PER_S);
+    assert_healthy(4);
+}
+
 static void a_single_gpu_rejoins_without_a_new_process(void **state)
 {
     (void)state;
@@ -740,6 +839,10 @@ int main(void)
         RULE(a_hang_isolates_its_gpu_in_the_same_turn),
         RULE(a_call_with_a_longer_limit_is_given_it),
         RULE(a_call_that_returns_keeps_its_own_sampler_and_rejoins),
+        RULE(a_slow_one_is_not_hung_again_and_again),
+        RULE(a_slow_one_that_hangs_is_hung),
+        RULE(one_that_is_slower_and_slower_is_given_as_long_as_it_may_take),
+        RULE(all_gpus_may_be_slow),
         RULE(a_single_gpu_rejoins_without_a_new_process),
         RULE(a_deaf_one_is_killed_after_rejoining),
         RULE(a_stuck_one_is_killed_and_the_gpu_tried_again),
