@@ -7,6 +7,7 @@ usage: agent.py BUILD [--minutes 10] [--write]      --write puts the tables into
 
 Nothing here passes or fails: goals stand beside the figures for a reader to judge."""
 import argparse
+import contextlib
 import datetime
 import http.client
 import importlib.util
@@ -179,7 +180,8 @@ def starts(build):
     return rows
 
 
-def case(build, scenario, seconds):
+def case(build, scenario, seconds, alone, out):
+    """Puts its rows into `out`. The cases run side by side, but for the part where one is scraped without pause."""
     stoker = build / "stoker"
     with tempfile.TemporaryDirectory() as tmp:
         node = rig.Node(stoker, Path(tmp), scenario, strict=False)
@@ -198,6 +200,7 @@ def case(build, scenario, seconds):
             row("CPU of the agent", us.percent(), them and them.percent(), 0.5, "% of a core")
             row("CPU of the sampler", sampler.percent(), None, None, "% of a core")
             row("size of the page", sizes[agent.address] / 1024, them and sizes[peer_address] / 1024, None, "KiB")
+            alone.acquire()
             row("a scrape, one each second, p50", statistics.median(took[agent.address]) * 1e3,
                 them and statistics.median(took[peer_address]) * 1e3, None, "ms")
             for n in SCRAPERS:
@@ -208,8 +211,10 @@ def case(build, scenario, seconds):
                 row(f"{n} scrapers without pause, p99", ours[1] * 1e3, theirs[1] and theirs[1] * 1e3, None, "ms")
                 if n == 1:
                     row("CPU of the agent per scrape", cpu * 1e3, None, None, "ms")
-            return rows
+            out.put(rows)
         finally:
+            with contextlib.suppress(ValueError):
+                alone.release()
             if peer:
                 peer.terminate()
                 peer.wait(30)
@@ -236,8 +241,14 @@ def main():
     seconds = int(args.minutes * 60)
     text = (f"{datetime.date.today().isoformat()}, {len(os.sched_getaffinity(0))} shared cores of {bench.cpu_model()}, "
             f"{args.minutes:g} minutes with a scrape each second.\n")
+    alone, running = multiprocessing.Lock(), []
     for title, scenario in (("8 GPUs, default metrics", "default"), ("8 x 7 MIG devices", str(ROOT / "test/bench/mig-8x7.yaml"))):
-        text += f"\n### {title}\n\n{table(case(args.build.resolve(), scenario, seconds))}\n"
+        out = multiprocessing.Queue()
+        running.append((title, out, multiprocessing.Process(target=case, args=(args.build.resolve(), scenario, seconds, alone, out))))
+        running[-1][2].start()
+    for title, out, process in running:
+        text += f"\n### {title}\n\n{table(out.get(timeout=seconds + 600))}\n"
+        process.join()
     text += f"\n### Start and size\n\n{table(starts(args.build.resolve()))}\n"
     print(text, end="")
     if args.write:

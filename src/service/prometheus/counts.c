@@ -154,7 +154,10 @@ static void count_xid(Counts *counts, const Node *node, const XidEvent *event)
     if (!xid)
         return;
     xid->total++;
-    xid->last_real_ns = number_max_u64(xid->last_real_ns, node->real_ns > age ? node->real_ns - age : 0);
+    if (event->time_ns >= xid->last_ns) { /* by the clock that does not jump */
+        xid->last_ns = event->time_ns;
+        xid->last_real_ns = node->real_ns > age ? node->real_ns - age : 0;
+    }
     window_add(&xid->window, counts->xid_width_ns, event->time_ns, 1);
 }
 

@@ -25,7 +25,7 @@ typedef struct CountWindow {
 typedef struct XidCount {
     uint64_t xid;
     uint64_t total;
-    uint64_t last_real_ns;
+    uint64_t last_ns, last_real_ns; /* of the newest one: monotonic, and what the wall clock said then */
     CountWindow window;
 } XidCount;
 

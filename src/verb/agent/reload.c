@@ -102,7 +102,7 @@ void agent_reload(Agent *agent, const char *why)
                   err.text);
         return;
     }
-    const char *later = agent_config_needs_restart(agent->config, now);
+    const char *later = agent_config_needs_restart(agent->started, now);
     AgentConfig *before = agent->config;
     agent->config = now;
     int rc = agent_apply(agent, &err);
