@@ -178,6 +178,20 @@ int agent_config_load(int argc, char **argv, AgentConfig **ret, Err *err)
     return 0;
 }
 
+int agent_config_defaults(AgentConfig **ret, Err *err)
+{
+    CLEANUP(agent_config_free_at) AgentConfig *config = xcalloc(1, sizeof *config);
+    OptSet set = {.opts = agent_opts, .count = agent_opt_count, .into = &config->o, .arena = &config->arena};
+
+    arena_init(&config->arena, CONFIG_BLOCK);
+    counters_init(&config->counters);
+    TRY(opt_defaults(&set, err));
+    TRY(check(config, err));
+    TRY(fill_exporter(config, err));
+    *ret = TAKE(config);
+    return 0;
+}
+
 void agent_config_free(AgentConfig *config)
 {
     if (!config)

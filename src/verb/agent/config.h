@@ -75,6 +75,8 @@ typedef struct AgentConfig {
 /* Reads everything anew. `argv` as the verb got them. *ret is untouched on an error, which names file, line and key, or
  * the variable, or the flag. */
 int agent_config_load(int argc, char **argv, AgentConfig **ret, Err *err);
+/* The defaults alone, for a look without an agent: no file, no variable, no list of metrics. */
+int agent_config_defaults(AgentConfig **ret, Err *err);
 void agent_config_free(AgentConfig *config); /* accepts NULL */
 
 /* Says which differences between two configurations only a restart can bring about; NULL where there is none. The text

@@ -26,19 +26,11 @@ static void paced(uv_timer_t *timer)
     (void)timer;
 }
 
-/* What a look without an agent is configured with: the defaults and what the verb was told. */
 static int make_config(const GlanceOptions *options, AgentConfig **ret, Err *err)
 {
-    const char *argv[6] = {"status", "--config", "/dev/null"};
-    int argc = 3;
-
-    if (options->library[0]) {
-        argv[argc++] = "--driver-library";
-        argv[argc++] = options->library;
-    }
-    TRY(agent_config_load(argc, (char **)(uintptr_t)argv, ret, err));
-    if (options->root)
-        (*ret)->o.root = arena_strdup(&(*ret)->arena, options->root);
+    TRY(agent_config_defaults(ret, err));
+    (*ret)->o.library = arena_strdup(&(*ret)->arena, options->library);
+    (*ret)->o.root = options->root ? arena_strdup(&(*ret)->arena, options->root) : NULL;
     return 0;
 }
 
