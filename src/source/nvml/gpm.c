@@ -130,12 +130,15 @@ static void read_subject(NvmlGpu *gpu, const Subject *subject)
         lose(gpu, subject, nvml_gpu_note(gpu, answer));
         return;
     }
+    /* A sample lies between these two instants: taken this late as the older one and this early as the newer, a pair is
+     * never closer than it seems. */
+    const uint64_t taken = board_kernel_now();
     if (gpm->seeded) {
-        compute(gpu, subject, now);
+        compute(gpu, subject, taken);
         return;
     }
     gpm->seeded = true;
-    gpm->older_ns = gpm->good_ns = now;
+    gpm->older_ns = gpm->good_ns = taken;
     lose(gpu, subject, ABSENCE_NO_DATA);
 }
 
