@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's clock, the fake one, the scaled one, and instants as text. */
+/* The kernel's clock, the fake one, and instants as text. */
 #include "base/clock.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -81,45 +80,6 @@ void clock_fake_advance(ClockFake *fake, uint64_t ns)
 void clock_fake_set_real(ClockFake *fake, uint64_t real_ns)
 {
     fake->real = real_ns;
-}
-
-/* The Clock is the first member of its ClockScaled. Every step of this rounds the same way for a larger instant, so
- * the clock never goes back; nanoseconds are exact for the first 104 days (2^53 ns). */
-static uint64_t scaled_elapsed(const ClockScaled *scaled)
-{
-    return (uint64_t)((double)(read_clock(CLOCK_BOOTTIME) - scaled->start) * scaled->speed);
-}
-
-static uint64_t scaled_monotonic(const Clock *clock)
-{
-    const ClockScaled *scaled = (const ClockScaled *)(const void *)clock;
-
-    return scaled->monotonic + scaled_elapsed(scaled);
-}
-
-static uint64_t scaled_real(const Clock *clock)
-{
-    const ClockScaled *scaled = (const ClockScaled *)(const void *)clock;
-
-    return scaled->real + scaled_elapsed(scaled);
-}
-
-/* Rounded up: who sleeps until a deadline finds it reached. */
-static void scaled_sleep(Clock *clock, uint64_t ns)
-{
-    const ClockScaled *scaled = (const ClockScaled *)(const void *)clock;
-
-    kernel_sleep(clock, (uint64_t)((double)ns / scaled->speed) + 1);
-}
-
-void clock_scaled_init(ClockScaled *scaled, double speed)
-{
-    static const ClockOps ops = {.monotonic_ns = scaled_monotonic, .real_ns = scaled_real, .sleep_ns = scaled_sleep};
-    uint64_t start = read_clock(CLOCK_BOOTTIME);
-
-    assert(speed > 0);
-    *scaled = (ClockScaled){
-        .clock = {.ops = &ops}, .speed = speed, .start = start, .monotonic = start, .real = read_clock(CLOCK_REALTIME)};
 }
 
 uint64_t clock_monotonic(const Clock *clock)

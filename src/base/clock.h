@@ -27,14 +27,6 @@ typedef struct ClockFake {
     uint64_t real;
 } ClockFake;
 
-/* The kernel's clock, run faster (or slower): for tests that must see hours go by. Any thread once initialised. */
-typedef struct ClockScaled {
-    Clock clock; /* pass &scaled.clock */
-    double speed;
-    uint64_t start;           /* the kernel's monotonic instant when it was made */
-    uint64_t monotonic, real; /* what this clock showed then */
-} ClockScaled;
-
 enum { CLOCK_TEXT_MAX = 32 }; /* bytes of an RFC 3339 text with the NUL */
 
 /* The kernel's clocks: CLOCK_BOOTTIME and CLOCK_REALTIME. */
@@ -48,11 +40,6 @@ void clock_fake_advance(ClockFake *fake, uint64_t ns);
 
 /* Makes the real instant jump, back or forth; the monotonic one stays. */
 void clock_fake_set_real(ClockFake *fake, uint64_t real_ns);
-
-/* Starts a clock at the kernel's two instants that goes `speed` (above 0) times as fast as CLOCK_BOOTTIME. Its real
- * instant follows that too, so a step of the kernel's wall clock does not show. A sleep takes 1/speed of its duration.
- */
-void clock_scaled_init(ClockScaled *scaled, double speed);
 
 uint64_t clock_monotonic(const Clock *clock);
 uint64_t clock_real(const Clock *clock);

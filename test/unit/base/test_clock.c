@@ -44,56 +44,6 @@ static void test_kernel_goes_on(void **state)
     assert_true(clock_real(clock) > 50 * NS_PER_YEAR);
 }
 
-/* Between two readings of the kernel's clock, the scaled one has moved on by `speed` times something in between. */
-static void check_scaled(double speed)
-{
-    ClockScaled scaled;
-    uint64_t outer = clock_monotonic(clock_kernel()), inner, last;
-
-    clock_scaled_init(&scaled, speed);
-    inner = clock_monotonic(clock_kernel());
-    last = clock_monotonic(&scaled.clock);
-    assert_true(last >= outer);
-    for (int i = 0; i < 100; i++) {
-        uint64_t least, most, before = clock_monotonic(clock_kernel());
-        uint64_t now = clock_monotonic(&scaled.clock);
-        uint64_t after = clock_monotonic(clock_kernel());
-
-        least = (uint64_t)((double)(before - inner) * speed);
-        most = (uint64_t)((double)(after - outer) * speed) + 1;
-        assert_in_range(now - scaled.monotonic, least, most);
-        assert_true(now >= last);
-        last = now;
-        clock_sleep(&scaled.clock, (uint64_t)(20000 * speed));
-    }
-    assert_true(clock_real(&scaled.clock) - scaled.real >= last - scaled.monotonic);
-    assert_true(clock_real(&scaled.clock) > 50 * NS_PER_YEAR);
-}
-
-static void test_scaled_runs_faster(void **state)
-{
-    static const double speeds[] = {1, 60, 0.25, 3600};
-
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(speeds); i++)
-        check_scaled(speeds[i]);
-}
-
-/* Who sleeps a minute finds a minute gone on that clock, and about a sixtieth on the kernel's. */
-static void test_scaled_sleeps(void **state)
-{
-    ClockScaled scaled;
-    uint64_t before, kernel = clock_monotonic(clock_kernel());
-
-    (void)state;
-    clock_scaled_init(&scaled, 6000);
-    before = clock_monotonic(&scaled.clock);
-    clock_sleep(&scaled.clock, 60 * NS_PER_S);
-    assert_true(clock_monotonic(&scaled.clock) - before >= 60 * NS_PER_S);
-    assert_true(clock_monotonic(clock_kernel()) - kernel >= 10 * NS_PER_MS);
-    assert_true(clock_real(&scaled.clock) - scaled.real >= 60 * NS_PER_S);
-}
-
 static void test_parse_and_format(void **state)
 {
     static const struct {
@@ -163,9 +113,10 @@ static void test_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fake_stands_still),  cmocka_unit_test(test_kernel_goes_on),
-        cmocka_unit_test(test_scaled_runs_faster), cmocka_unit_test(test_scaled_sleeps),
-        cmocka_unit_test(test_parse_and_format),   cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_fake_stands_still),
+        cmocka_unit_test(test_kernel_goes_on),
+        cmocka_unit_test(test_parse_and_format),
+        cmocka_unit_test(test_refuses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
