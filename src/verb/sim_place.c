@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/owner.h"
 #include "sim/core/control.h"
+#include "verb/verb.h"
 #include "version.h"
 
 OWNER_POINTER(DIR, closedir);
@@ -23,23 +24,9 @@ static int is_dir(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* The folder of the running program. */
-static const char *exe_dir(Arena *arena)
-{
-    char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n <= 0)
-        return ".";
-    path[n] = '\0';
-    char *slash = strrchr(path, '/');
-    if (slash)
-        *slash = '\0';
-    return arena_strdup(arena, path);
-}
-
 int sim_place_find(Arena *arena, SimPlace *ret, Err *err)
 {
-    const char *dir = exe_dir(arena), *own = getenv("STOKER_SIM_DATA");
+    const char *dir = verb_program_dir(arena), *own = getenv("STOKER_SIM_DATA");
     const char *data = arena_printf(arena, "%s/sim/data", dir); /* a build tree */
     SimPlace place = {.programs = dir};
     size_t n = 0;

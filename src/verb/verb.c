@@ -59,6 +59,19 @@ size_t verb_width(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0 ? ws.ws_col : 80;
 }
 
+const char *verb_program_dir(Arena *arena)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n <= 0)
+        return ".";
+    path[n] = '\0';
+    char *slash = strrchr(path, '/');
+    if (slash)
+        *slash = '\0';
+    return arena_strdup(arena, path);
+}
+
 static const char *nearest_of(const Verb *const *list, const char *word)
 {
     const char *names[64];

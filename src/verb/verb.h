@@ -19,7 +19,7 @@ typedef struct VerbCall {
     OptArgs args;     /* positional arguments */
     int argc;         /* the words that were parsed, the verb's own first: for a verb that parses them again */
     char **argv;
-    Err err;          /* room for the verb's error */
+    Err err; /* room for the verb's error */
 } VerbCall;
 
 typedef struct Verb {
@@ -27,10 +27,10 @@ typedef struct Verb {
     const char *usage, *description, *examples, *exit_codes; /* for help; NULL: none, or the common ones */
     const OptSpec *opts;
     size_t opt_count;
-    size_t opt_size;                                 /* of the struct that the options fill */
-    int (*run)(VerbCall *call, const void *options); /* returns an exit code */
+    size_t opt_size;                                        /* of the struct that the options fill */
+    int (*run)(VerbCall *call, const void *options);        /* returns an exit code */
     char **(*rewrite)(Arena *arena, int argc, char **argv); /* other spellings of the words, before parsing; or NULL */
-    const struct Verb *const *subs;                  /* NULL-ended; a verb has these or `run` */
+    const struct Verb *const *subs;                         /* NULL-ended; a verb has these or `run` */
 } Verb;
 
 extern const Verb *const verbs[]; /* NULL-ended, in the order of the help */
@@ -52,5 +52,7 @@ void verb_usage(FILE *to, const Verb *const *list, const char *path);
 const Verb *verb_find(const Verb *const *list, const char *const *words, size_t count, const char **ret_nearest);
 /* Help page of a verb; `path` is what stands before its own name ("stoker sim"). */
 OptPage verb_page(const Verb *verb, const char *path);
+/* The folder of the running program, "." where that cannot be told. Lies in the arena. */
+const char *verb_program_dir(Arena *arena);
 /* Columns of the terminal, 80 where there is none. */
 size_t verb_width(void);

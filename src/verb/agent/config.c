@@ -201,12 +201,12 @@ void agent_config_free(AgentConfig *config)
     free(config);
 }
 
-static bool same_text(const char *a, const char *b)
+bool agent_same_text(const char *a, const char *b)
 {
-    return a == b || (a && b && strcmp(a, b) == 0);
+    return strcmp(a ? a : "", b ? b : "") == 0;
 }
 
-static bool same_list(const OptList *a, const OptList *b)
+bool agent_same_list(const OptList *a, const OptList *b)
 {
     bool same = a->len == b->len;
 
@@ -222,19 +222,20 @@ const char *agent_config_needs_restart(const AgentConfig *before, AgentConfig *n
         bool differs;
         const char *what;
     } rows[] = {
-        {!same_list(&a->listen, &b->listen) || a->systemd_sockets != b->systemd_sockets, "listen"},
-        {!same_text(a->web_config, b->web_config), "web.config_file"},
+        {!agent_same_list(&a->listen, &b->listen) || a->systemd_sockets != b->systemd_sockets, "listen"},
+        {!agent_same_text(a->web_config, b->web_config), "web.config_file"},
         {a->max_connections != b->max_connections || a->read_timeout_ns != b->read_timeout_ns ||
              a->write_timeout_ns != b->write_timeout_ns,
          "web limits"},
-        {!same_text(a->control, b->control), "control"},
-        {!same_text(a->library, b->library), "driver.library"},
-        {a->dcgm != b->dcgm || !same_text(a->dcgm_library, b->dcgm_library) ||
-             !same_text(a->dcgm_address, b->dcgm_address),
+        {!agent_same_text(a->control, b->control), "control"},
+        {!agent_same_text(a->library, b->library), "driver.library"},
+        {a->dcgm != b->dcgm || !agent_same_text(a->dcgm_library, b->dcgm_library) ||
+             !agent_same_text(a->dcgm_address, b->dcgm_address),
          "dcgm"},
-        {!same_text(a->sampler, b->sampler) || !same_text(a->sampler_socket, b->sampler_socket), "sampler.program"},
+        {!agent_same_text(a->sampler, b->sampler) || !agent_same_text(a->sampler_socket, b->sampler_socket),
+         "sampler.program"},
         {memcmp(&before->limits, &now->limits, sizeof now->limits) != 0, "sampler deadlines"},
-        {!same_text(a->root, b->root), "root"},
+        {!agent_same_text(a->root, b->root), "root"},
         {a->history_series != b->history_series, "history.series"},
         {a->log_format != b->log_format, "log.format"},
     };

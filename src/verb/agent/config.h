@@ -79,6 +79,10 @@ int agent_config_load(int argc, char **argv, AgentConfig **ret, Err *err);
 int agent_config_defaults(AgentConfig **ret, Err *err);
 void agent_config_free(AgentConfig *config); /* accepts NULL */
 
+/* Whether two options say the same; a text that is not there is an empty one. */
+bool agent_same_text(const char *a, const char *b);
+bool agent_same_list(const OptList *a, const OptList *b);
+
 /* Says which differences between two configurations only a restart can bring about; NULL where there is none. The text
  * lies in the arena of `now`. */
 const char *agent_config_needs_restart(const AgentConfig *before, AgentConfig *now);

@@ -2,7 +2,6 @@
 /* See eyes.h. */
 #include "verb/agent/eyes.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,13 +50,7 @@ static void scan_due(uv_timer_t *timer)
 /* stoker-sampler as built, or as installed. */
 static const char *find_sampler(Arena *arena)
 {
-    char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-
-    if (n <= 0)
-        return "stoker-sampler";
-    path[n] = '\0';
-    *strrchr(path, '/') = '\0';
+    const char *path = verb_program_dir(arena);
     const char *const places[] = {
         arena_printf(arena, "%s/src/source/nvml/stoker-sampler", path),
         arena_printf(arena, "%s/../" STOKER_LIBEXECDIR "/stoker/stoker-sampler", path),

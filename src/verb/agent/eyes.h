@@ -25,7 +25,6 @@ typedef struct Eyes {
     Supervisor *supervisor; /* of the processes */
     View *view;
     uv_timer_t scan_timer;
-    bool ended;
     int64_t expected;
     uint64_t start_real_ns; /* wall clock at the start, for a clock that runs faster */
     int64_t real_step_ns;   /* a test's step of the wall clock */

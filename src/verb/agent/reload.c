@@ -18,20 +18,11 @@ static void say_notes(const Agent *agent, const AgentConfig *config)
         log_write(&agent->log, LOG_LEVEL_WARN, "%s", config->notes[i]);
 }
 
-static bool same_text(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "") == 0;
-}
-
 static bool same_kubelet(const AgentOptions *a, const AgentOptions *b)
 {
-    if (a->kubernetes != b->kubernetes || a->pods_period_ns != b->pods_period_ns ||
-        !same_text(a->kubelet_socket, b->kubelet_socket) || a->resource_names.len != b->resource_names.len)
-        return false;
-    for (size_t i = 0; i < a->resource_names.len; i++)
-        if (!same_text(a->resource_names.items[i], b->resource_names.items[i]))
-            return false;
-    return true;
+    return a->kubernetes == b->kubernetes && a->pods_period_ns == b->pods_period_ns &&
+           agent_same_text(a->kubelet_socket, b->kubelet_socket) &&
+           agent_same_list(&a->resource_names, &b->resource_names);
 }
 
 /* Who has which GPU is learned anew only where something about that has changed: no scrape goes without. */
@@ -58,7 +49,7 @@ static void apply_jobs(Agent *agent, const AgentOptions *before)
 {
     const AgentOptions *o = &agent->config->o;
 
-    if (before && same_text(before->hpc_dir, o->hpc_dir))
+    if (before && agent_same_text(before->hpc_dir, o->hpc_dir))
         return;
     if (agent->jobs_on)
         hpc_done(&agent->jobs);

@@ -139,14 +139,12 @@ static void copy_row(View *view, const BoardRow *row, Reading *to, bool *torn)
 
 static void take_rows(View *view, const BoardGpu *from, Kept *kept)
 {
-    uint32_t count = atomic_load_explicit(&from->instance_count, memory_order_acquire);
-
     kept->torn = false;
     copy_row(view, &from->gpu, &kept->gpu.reading, &kept->torn);
     kept->gpu.reading.device.kind = DEVICE_GPU;
     kept->gpu.reading.device.has_pci = true;
     kept->gpu.reading.device.pci = from->pci;
-    kept->gpu.instance_count = count > NODE_INSTANCES_MAX ? NODE_INSTANCES_MAX : count;
+    kept->gpu.instance_count = board_instances(from);
     for (size_t i = 0; i < kept->gpu.instance_count; i++)
         copy_row(view, &from->instances[i], &kept->instances[i], &kept->torn);
 }
