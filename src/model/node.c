@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words for the states of GPUs and samplers. Const data, any thread. */
+/* The words for the states of GPUs, samplers and links. Const data, any thread. */
 
 #include "model/node.h"
 
@@ -46,4 +46,24 @@ const char *sampler_state_key(SamplerState state)
 
     assert((size_t)state < SAMPLER_STATE_END);
     return keys[state];
+}
+
+static const struct {
+    const char *key, *label;
+} peer_statuses[PEER_STATUS_END] = {
+#define PEER_STATUS(id, key, label) [PEER_##id] = {key, label},
+    PEER_STATUS_TABLE(PEER_STATUS)
+#undef PEER_STATUS
+};
+
+const char *peer_status_key(PeerStatus status)
+{
+    assert((size_t)status < PEER_STATUS_END);
+    return peer_statuses[status].key;
+}
+
+const char *peer_status_label(PeerStatus status)
+{
+    assert((size_t)status < PEER_STATUS_END);
+    return peer_statuses[status].label;
 }

@@ -34,6 +34,30 @@ typedef enum GpuState {
         GPU_STATE_END,
 } GpuState;
 
+/* PEER_STATUS(id, key, label): what the driver says of peer to peer over NVLink between two GPUs, with the numbers that
+ * it has there (nvmlGpuP2PStatus_t); the key is for JSON, the label is dcgm-exporter's link_status. */
+#define PEER_STATUS_TABLE(PEER_STATUS)                                                                                 \
+    PEER_STATUS(OK, "ok", "OK")                                                                                        \
+    PEER_STATUS(CHIPSET_NOT_SUPPORTED, "chipset_not_supported", "ChipsetNotSupported")                                 \
+    PEER_STATUS(GPU_NOT_SUPPORTED, "gpu_not_supported", "GPUNotSupported")                                             \
+    PEER_STATUS(TOPOLOGY_NOT_SUPPORTED, "topology_not_supported", "TopologyNotSupported")                              \
+    PEER_STATUS(DISABLED_BY_REGKEY, "disabled_by_regkey", "DisabledByRegKey")                                          \
+    PEER_STATUS(NOT_SUPPORTED, "not_supported", "NotSupported")                                                        \
+    PEER_STATUS(UNKNOWN, "unknown", "Unknown")
+
+typedef enum PeerStatus {
+#define PEER_STATUS(id, key, label) PEER_##id,
+    PEER_STATUS_TABLE(PEER_STATUS)
+#undef PEER_STATUS
+        PEER_STATUS_END,
+} PeerStatus;
+
+/* Another GPU as one GPU sees it. */
+typedef struct NodePeer {
+    uint32_t index; /* NVML's, of the other */
+    Sample status;  /* a PeerStatus; UNKNOWN where the other cannot be asked about, as it is in trouble or apart */
+} NodePeer;
+
 typedef struct NodeGpu {
     Reading reading; /* values of a GPU that is not UP are absent, each with its reason */
     size_t instance_count;
@@ -50,6 +74,8 @@ typedef struct NodeGpu {
     size_t fast_count;       /* fast readings since the tick before */
     const FastReading *fast; /* oldest first */
     uint64_t fast_lost;      /* fast readings that were overwritten before they were read, since start */
+    size_t peer_count;
+    const NodePeer *peers; /* by index; borrowed from the node. All NOT_YET where nobody asks for them */
 } NodeGpu;
 
 /* SAMPLER_STATE(id, key) */
@@ -104,3 +130,5 @@ const char *gpu_state_key(GpuState state);
 const char *gpu_state_text(GpuState state);
 bool gpu_state_find(const char *key, GpuState *ret_state);
 const char *sampler_state_key(SamplerState state);
+const char *peer_status_key(PeerStatus status);
+const char *peer_status_label(PeerStatus status);

@@ -87,6 +87,42 @@ static void write_owners(Str *out, const OwnerTable *owners, const Reading *gpu,
         str_addc(out, ']');
 }
 
+static bool asked(const Sample *sample)
+{
+    return sample->valid || sample->absence != ABSENCE_NOT_YET;
+}
+
+static void write_peer(Str *out, const Node *node, const NodePeer *peer)
+{
+    int64_t status;
+    uint64_t age;
+
+    str_addf(out, "{\"gpu\":%" PRIu32 ",\"nvlink_status\":", peer->index);
+    if (sample_int64(&peer->status, &status) && sample_age(&peer->status, node->time_ns, &age)) {
+        str_addf(out, "\"%s\",\"age_seconds\":", peer_status_key((PeerStatus)status));
+        write_seconds(out, age);
+    } else {
+        str_addf(out, "null,\"absent\":\"%s\"", absence_key(peer->status.absence));
+    }
+    str_addc(out, '}');
+}
+
+/* None where nobody asks for them. */
+static void write_peers(Str *out, const Node *node, const NodeGpu *gpu)
+{
+    bool first = true;
+
+    for (size_t i = 0; i < gpu->peer_count; i++) {
+        if (!asked(&gpu->peers[i].status))
+            continue;
+        str_add(out, first ? ",\"peers\":[" : ",");
+        write_peer(out, node, &gpu->peers[i]);
+        first = false;
+    }
+    if (!first)
+        str_addc(out, ']');
+}
+
 static void write_instances(Str *out, const Node *node, const NodeGpu *gpu, const OwnerTable *owners)
 {
     str_add(out, ",\"instances\":[");
@@ -122,6 +158,7 @@ static void write_gpu(Str *out, const Node *node, const NodeGpu *gpu, const Owne
     write_texts(out, &gpu->reading);
     write_owners(out, owners, &gpu->reading, NULL);
     write_metrics(out, node, &gpu->reading);
+    write_peers(out, node, gpu);
     write_instances(out, node, gpu, owners);
     str_addc(out, '}');
 }

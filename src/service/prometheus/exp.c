@@ -112,6 +112,25 @@ static void health(Page *page, const Family *family, const Target *target, const
     }
 }
 
+static void peers(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
+{
+    const NodeGpu *gpu = page_gpu(page, target);
+    char index[NUMBER_TEXT_MAX];
+
+    (void)counted;
+    for (size_t i = 0; i < gpu->peer_count; i++) {
+        const NodePeer *peer = &gpu->peers[i];
+        int64_t status;
+
+        if (!page_fresh(page, &peer->status, METRIC_PACE_SLOW) || !sample_int64(&peer->status, &status))
+            continue;
+        snprintf(index, sizeof index, "%" PRIu32, peer->index);
+        page_extra(page, family, target,
+                   (Label[]){label("link_status", peer_status_label((PeerStatus)status)), label("peer_gpu", index)}, 2,
+                   (double)status);
+    }
+}
+
 void exp_xid_errors_count(Page *page, const Family *family)
 {
     each_gpu(page, family, xid_count);
@@ -137,9 +156,7 @@ void exp_gpu_health_status(Page *page, const Family *family)
     each_gpu(page, family, health);
 }
 
-/* Nothing reads it yet; stoker_metric_unavailable says so. */
 void exp_p2p_status(Page *page, const Family *family)
 {
-    (void)page;
-    (void)family;
+    each_gpu(page, family, peers);
 }

@@ -179,15 +179,29 @@ static bool missing(const Page *page, const Reading *reading, MetricId id, Absen
     return metric->pace != METRIC_PACE_EVENTS || *ret_why != ABSENCE_NOT_YET;
 }
 
+/* The status of any other GPU. Alone, a GPU has none. */
+static bool missing_peer(const Page *page, const NodeGpu *gpu, Absence *ret_why)
+{
+    for (size_t i = 0; i < gpu->peer_count; i++) {
+        const Sample *status = &gpu->peers[i].status;
+
+        *ret_why = status->valid ? ABSENCE_TIMED_OUT : (Absence)status->absence;
+        if (!page_fresh(page, status, METRIC_PACE_SLOW))
+            return true;
+    }
+    *ret_why = page->node->gpu_count > 1 ? ABSENCE_NOT_YET : ABSENCE_NOT_SUPPORTED;
+    return gpu->peer_count == 0;
+}
+
 static bool missing_of_gpu(const Page *page, const NodeGpu *gpu, MetricId id, Absence *ret_why)
 {
     MetricScope scope = metric_get(id)->scope;
     bool of_instance = scope == METRIC_SCOPE_GPU_INSTANCE || scope == METRIC_SCOPE_COMPUTE_INSTANCE;
 
-    if (metric_get(id)->source.kind == METRIC_FROM_DERIVED && id != METRIC_FB_USED_PERCENT) {
-        *ret_why = ABSENCE_TURNED_OFF;
-        return id == METRIC_EXP_P2P_STATUS;
-    }
+    if (id == METRIC_EXP_P2P_STATUS)
+        return missing_peer(page, gpu, ret_why);
+    if (metric_get(id)->source.kind == METRIC_FROM_DERIVED && id != METRIC_FB_USED_PERCENT)
+        return false;
     if (!of_instance || !gpu->instance_count)
         return missing(page, &gpu->reading, id, ret_why);
     for (size_t i = 0; i < gpu->instance_count; i++)

@@ -223,6 +223,49 @@ void board_repair(BoardRow *row)
     turn_commit(&row->turn);
 }
 
+/* ---- peers ---- */
+
+void board_set_peers(BoardPeers *peers, const Sample status[NODE_GPUS_MAX])
+{
+    turn_begin(&peers->turn);
+    words_store(peers->status, status, sizeof(peers->status));
+    turn_commit(&peers->turn);
+}
+
+static void tame_peer(Sample *sample)
+{
+    int64_t status;
+
+    tame_sample(sample);
+    if (sample->valid && (!sample_int64(sample, &status) || status < 0 || status >= PEER_STATUS_END))
+        sample_set_absent(sample, sample->time_ns, ABSENCE_FAILED);
+}
+
+bool board_copy_peers(const BoardPeers *peers, Sample ret[NODE_GPUS_MAX])
+{
+    Sample copy[NODE_GPUS_MAX];
+
+    for (int i = 0; i < BOARD_TRIES; i++) {
+        if (!turn_copy(&peers->turn, copy, peers->status, sizeof(copy)))
+            continue;
+        for (size_t k = 0; k < NODE_GPUS_MAX; k++)
+            tame_peer(&copy[k]);
+        memcpy(ret, copy, sizeof(copy));
+        return true;
+    }
+    return false;
+}
+
+void board_repair_peers(BoardPeers *peers)
+{
+    static const Sample nothing[NODE_GPUS_MAX];
+
+    if (atomic_load_explicit(&peers->turn, memory_order_acquire) & 1)
+        board_set_peers(peers, nothing);
+}
+
+/* ---- instances ---- */
+
 uint32_t board_instances(const BoardGpu *gpu)
 {
     uint32_t count = atomic_load_explicit(&gpu->instance_count, memory_order_acquire);

@@ -24,7 +24,7 @@
 #include "model/reading.h"
 
 enum {
-    BOARD_VERSION = 1,
+    BOARD_VERSION = 2,
     BOARD_NOBODY = UINT16_MAX, /* owner of a GPU that no sampler shall touch */
     BOARD_FAST_LEN = 32,       /* fast readings kept per row: 3.2 s at 10 Hz */
     BOARD_EVENTS_LEN = 64,     /* XID events kept per sampler */
@@ -38,6 +38,12 @@ typedef struct BoardRow {
     _Atomic uint32_t fast_head; /* fast readings written since the row was made; the newest is at (head - 1) % LEN */
     FastReading fast[BOARD_FAST_LEN];
 } BoardRow;
+
+/* A GPU's NVLinks to the others: read with board_copy_peers, written with board_set_peers. */
+typedef struct BoardPeers {
+    _Atomic uint32_t turn;        /* odd while it is being written */
+    Sample status[NODE_GPUS_MAX]; /* a PeerStatus for each entry of Board.gpus; its own stays absent */
+} BoardPeers;
 
 /* How the last pass over a GPU went. */
 typedef enum BoardOutcome {
@@ -60,6 +66,7 @@ typedef struct BoardGpu {
     _Atomic uint64_t failed_passes;
     _Atomic uint32_t gpm;            /* 0 not asked yet, 1 no, 2 yes */
     _Atomic uint32_t instance_count; /* rows in use after the GPU's own; at most NODE_INSTANCES_MAX */
+    BoardPeers peers;
     _Alignas(4096) BoardRow gpu;
     BoardRow instances[NODE_INSTANCES_MAX];
 } BoardGpu;
@@ -110,6 +117,7 @@ typedef struct Board {
     _Atomic uint32_t plan_turn; /* as BoardRow.turn; a sampler rereads the plan when it changes */
     BoardPlan plan;
     _Atomic uint64_t release_until_ns; /* let go of the driver until then; 0: no */
+    _Atomic uint64_t pairs_after_ns;   /* kernel time before which no call about two GPUs is made, as one hung */
     _Atomic uint32_t gpu_count;        /* used entries of gpus; entries are never reused for another address */
     BoardSampler samplers[NODE_SAMPLERS_MAX];
     _Alignas(4096) BoardGpu gpus[NODE_GPUS_MAX];
@@ -137,6 +145,10 @@ bool board_copy(const BoardRow *row, Reading *ret);
 /* Makes a torn row an empty reading of its kind (identity and texts too: they may be half of one and half of another);
  * a whole one stays. Only when nobody writes it. */
 void board_repair(BoardRow *row);
+/* The same three for what a GPU says of the others. A status that is none becomes absent. */
+void board_set_peers(BoardPeers *peers, const Sample status[NODE_GPUS_MAX]);
+bool board_copy_peers(const BoardPeers *peers, Sample ret[NODE_GPUS_MAX]);
+void board_repair_peers(BoardPeers *peers);
 /* Rows of `instances` in use, never more than there are. */
 uint32_t board_instances(const BoardGpu *gpu);
 

@@ -18,16 +18,12 @@
 #include "source/nvml/gpm.h"
 #include "source/nvml/identity.h"
 #include "source/nvml/mig.h"
+#include "source/nvml/peers.h"
 #include "source/nvml/rows.h"
 
 #define RETRY_NS NS_PER_S
 
 enum { ALL_PACES = 1 << METRIC_PACE_FAST | 1 << METRIC_PACE_NORMAL | 1 << METRIC_PACE_SLOW | 1 << METRIC_PACE_ONCE };
-
-static bool is_ours(const NvmlGpu *gpu)
-{
-    return atomic_load_explicit(gpu->target.owner, memory_order_acquire) == gpu->reader->library.slot;
-}
 
 /* ---- life ---- */
 
@@ -57,6 +53,7 @@ NvmlGpu *nvml_gpu_new(NvmlReader *reader, uint32_t index)
     gpu->row = &reader->board->gpus[index];
     gpu->target = (NvmlTarget){.index = index, .owner = &gpu->row->owner};
     gpu->gpm.instance = DEVICE_NO_NUMBER;
+    gpu->peers.changed = true; /* what the sampler before saw goes */
     take_over(gpu);
     device->kind = DEVICE_GPU;
     device->vendor = DEVICE_NVIDIA;
@@ -71,6 +68,7 @@ void nvml_gpu_detach(NvmlGpu *gpu)
     nvml_gpm_free(gpu, &gpu->gpm);
     nvml_events_close(gpu);
     gpu->handle = NULL;
+    gpu->peers.left = 0;
     gpu->no_mig = false;
     gpu->gpm_support = 0;
     gpu->plan_number = 0;
@@ -101,6 +99,7 @@ static void publish(NvmlGpu *gpu)
     for (uint32_t i = 0; i < gpu->mig.count; i++)
         publish_row(&gpu->row->instances[i], &pool[i].reading);
     atomic_store_explicit(&gpu->row->instance_count, gpu->mig.count, memory_order_release);
+    nvml_peers_publish(gpu);
 }
 
 static void publish_fast(NvmlGpu *gpu)
@@ -140,12 +139,13 @@ static void lose_readings(NvmlGpu *gpu, Absence why)
         gpu->reading.sample[METRIC_XID_ERRORS] = xid;
     for (uint32_t i = 0; i < gpu->mig.count; i++)
         reading_lose(&pool[i].reading, now, why);
+    nvml_peers_lose(gpu, why);
 }
 
 void nvml_gpu_lose(NvmlGpu *gpu, Absence why)
 {
     lose_readings(gpu, why);
-    if (is_ours(gpu))
+    if (nvml_gpu_is_ours(gpu))
         publish(gpu);
 }
 
@@ -153,7 +153,7 @@ void nvml_gpu_lose(NvmlGpu *gpu, Absence why)
 static void fail(NvmlGpu *gpu, nvmlReturn_t code)
 {
     lose_readings(gpu, nvml_answer_absence(code));
-    if (is_ours(gpu)) {
+    if (nvml_gpu_is_ours(gpu)) {
         publish(gpu);
         set_outcome(gpu, nvml_answer_outcome(code), code);
     }
@@ -185,6 +185,7 @@ static nvmlReturn_t attach(NvmlGpu *gpu)
     if (r != NVML_SUCCESS)
         return r;
     gpu->handle = handle;
+    gpu->reader->peers_anew = true;
     gpu->links = nvml_fields_links(gpu);
     nvml_identity_read(gpu);
     return NVML_SUCCESS;
@@ -209,6 +210,7 @@ static void follow_plan(NvmlGpu *gpu)
     if (!nvml_gpu_wants(gpu, METRIC_XID_ERRORS))
         nvml_events_close(gpu);
     nvml_events_open(gpu);
+    nvml_peers_follow_plan(gpu);
     gpu->plan_number = plan->number;
 }
 
@@ -232,6 +234,8 @@ static void read_paces(NvmlGpu *gpu, uint32_t paces)
         nvml_mig_read(gpu);
         nvml_gpm_read(gpu);
     }
+    if (paces & 1 << METRIC_PACE_SLOW)
+        nvml_peers_begin(gpu);
 }
 
 /* Only failures, and not a single call that worked: the driver refuses the GPU. The few calls of a fast pass do not say
@@ -253,7 +257,7 @@ static void finish(NvmlGpu *gpu, uint32_t paces, uint64_t start_ns)
         fail(gpu, code);
         return;
     }
-    if (!is_ours(gpu))
+    if (!nvml_gpu_is_ours(gpu))
         return;
     publish(gpu);
     if (paces & 1 << METRIC_PACE_FAST)

@@ -24,6 +24,8 @@ typedef struct NvmlReader {
     NvmlLibrary library;
     NvmlPlan plan;
     NvmlCounters *counters; /* for GPUs without GPM; NULL: not asked for */
+    bool peers_anew;        /* a GPU was attached: what the others say of it is out of date */
+    uint32_t peers_next;    /* whose peers are asked about next */
     char driver_version[READING_TEXT_CAP], nvml_version[READING_TEXT_CAP];
     nvmlGpmMetricsGet_t gpm; /* for one call at a time */
     nvmlFieldValue_t fields[NVML_FIELDS_MAX];
@@ -53,6 +55,13 @@ typedef struct NvmlInstances {
     NvmlInstance pool[2][NODE_INSTANCES_MAX];
 } NvmlInstances;
 
+/* The GPU's NVLinks to the others, as Board.gpus has them. */
+typedef struct NvmlPeers {
+    Sample status[NODE_GPUS_MAX];
+    uint32_t left; /* entries, from the last on, that are still to be asked about in this round */
+    bool changed;  /* since it was put on the board */
+} NvmlPeers;
+
 typedef struct NvmlGpu {
     NvmlReader *reader;
     BoardGpu *row; /* on the board */
@@ -66,6 +75,7 @@ typedef struct NvmlGpu {
     nvmlEventSet_t events;
     NvmlGpm gpm;
     NvmlInstances mig;
+    NvmlPeers peers;
     NvmlRate rates[METRIC_END];
     uint64_t retry_ns; /* kernel time at which attaching is tried again */
     struct {
@@ -101,6 +111,10 @@ Absence nvml_gpu_note(NvmlGpu *gpu, nvmlReturn_t answer);
 static inline uint64_t nvml_gpu_now(const NvmlGpu *gpu)
 {
     return board_now(gpu->reader->board);
+}
+static inline bool nvml_gpu_is_ours(const NvmlGpu *gpu)
+{
+    return atomic_load_explicit(gpu->target.owner, memory_order_acquire) == gpu->reader->library.slot;
 }
 static inline bool nvml_gpu_wants(const NvmlGpu *gpu, MetricId id)
 {

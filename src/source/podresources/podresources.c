@@ -16,6 +16,7 @@
 #include "base/duration.h"
 #include "base/number.h"
 #include "base/owner.h"
+#include "source/podresources/poduid.h"
 #include "wire/grpc/client.h"
 
 static const char method_list[] = "/v1.PodResourcesLister/List";
@@ -28,6 +29,8 @@ enum {
 };
 #define TICK_NS_MAX NS_PER_S
 #define LOG_WINDOW_NS (10 * NS_PER_MIN)
+#define UIDS_AGAIN_NS_MIN NS_PER_S
+#define UIDS_LATE_NS (5 * NS_PER_S)
 
 /* Which file the socket was. An inode number alone may be given out again at once. */
 typedef struct SocketFile {
@@ -46,12 +49,13 @@ struct PodResources {
     SocketFile file;
     PodResourcesState state;
     OwnerTable table, spare;
+    PodUids *uids; /* NULL: not asked for */
     size_t pods, odd_ids;
     uint64_t failures;
     uint64_t ask_ns;    /* the next call is due */
     uint64_t answer_ns; /* of the last good answer, 0 for none */
     LogLimit limit;
-    unsigned open; /* client and timer: freed when both have closed */
+    unsigned open; /* client, timer and UIDs: freed when all have closed */
 };
 
 static const char *const state_keys[] = {
@@ -71,7 +75,7 @@ static bool same_row(const Owner *a, const Owner *b)
            strcmp(a->namespace, b->namespace) == 0 && strcmp(a->container, b->container) == 0;
 }
 
-/* Both are sorted (podresources_decode). */
+/* Apart from the UIDs, which no answer holds. Both are sorted (podresources_decode). */
 static bool same_table(const OwnerTable *a, const OwnerTable *b)
 {
     if (a->len != b->len)
@@ -99,19 +103,49 @@ static void tell(const PodResources *pods)
         pods->config.on_table(pods->config.self);
 }
 
+/* The table that was filled comes into force, the other one is emptied. */
+static void change_places(PodResources *pods)
+{
+    OwnerTable old = pods->table;
+
+    pods->table = pods->spare;
+    pods->spare = old;
+    empty(&pods->spare);
+}
+
+/* The same rows with the UIDs that are known now. */
+static void take_uids(PodResources *pods)
+{
+    for (size_t i = 0; i < pods->table.len; i++) {
+        Owner row = pods->table.at[i];
+
+        row.pod_uid = pod_uids_get(pods->uids, row.namespace, row.pod);
+        owner_table_add(&pods->spare, &row);
+    }
+    change_places(pods);
+}
+
+static void on_uids(void *self)
+{
+    PodResources *pods = self;
+
+    take_uids(pods);
+    tell(pods);
+}
+
 /* Puts the table that was read into force. True where it says something else than the last one. */
 static bool put_in_force(PodResources *pods)
 {
-    bool changed = !same_table(&pods->table, &pods->spare);
-
-    if (changed) {
-        OwnerTable old = pods->table;
-
-        pods->table = pods->spare;
-        pods->spare = old;
+    if (same_table(&pods->table, &pods->spare)) {
+        empty(&pods->spare);
+        return false;
     }
-    empty(&pods->spare);
-    return changed;
+    change_places(pods);
+    if (pods->uids) {
+        pod_uids_want(pods->uids, &pods->table);
+        take_uids(pods);
+    }
+    return true;
 }
 
 static void expire(PodResources *pods, uint64_t now)
@@ -123,6 +157,8 @@ static void expire(PodResources *pods, uint64_t now)
               pods->socket);
     empty(&pods->table);
     pods->pods = pods->odd_ids = 0;
+    if (pods->uids)
+        pod_uids_want(pods->uids, &pods->table);
     tell(pods);
 }
 
@@ -257,6 +293,8 @@ static void on_tick(uv_timer_t *tick)
         ask(pods);
     }
     expire(pods, now);
+    if (pods->uids)
+        pod_uids_tick(pods->uids);
 }
 
 /* -- the header's functions ---------------------------------------------------------------------------------------- */
@@ -270,6 +308,7 @@ static void copy_config(PodResources *pods, const PodResourcesConfig *config)
     for (size_t i = 0; i < config->resource_name_count; i++)
         pods->names[i] = xstrdup(config->resource_names[i]);
     pods->config.resource_names = (const char *const *)pods->names;
+    pods->config.pod_logs = NULL; /* poduid.c keeps a copy */
     pods->config.reply_bytes = number_min_u64(config->reply_bytes, REPLY_BYTES_MAX);
 }
 
@@ -284,6 +323,18 @@ static void pods_free(PodResources *pods)
     free(pods);
 }
 OWNER_POINTER(PodResources, pods_free);
+
+static PodUids *new_uids(PodResources *pods, uv_loop_t *loop, const char *dir)
+{
+    const PodUidsConfig config = {.dir = dir,
+                                  .again_ns = number_max_u64(pods->config.period_ns, UIDS_AGAIN_NS_MIN),
+                                  .late_ns = UIDS_LATE_NS,
+                                  .log = pods->config.log,
+                                  .on_change = on_uids,
+                                  .self = pods};
+
+    return pod_uids_new(loop, &config);
+}
 
 int podresources_new(uv_loop_t *loop, const PodResourcesConfig *config, PodResources **ret, Err *err)
 {
@@ -307,6 +358,10 @@ int podresources_new(uv_loop_t *loop, const PodResourcesConfig *config, PodResou
     uv_timer_init(loop, &pods->tick); /* cannot fail */
     pods->tick.data = pods;
     pods->open = 2;
+    if (config->pod_logs) {
+        pods->uids = new_uids(pods, loop, config->pod_logs);
+        pods->open++;
+    }
     uv_timer_start(&pods->tick, on_tick, 0, tick_ms);
     *ret = TAKE(pods);
     return 0;
@@ -329,6 +384,8 @@ void podresources_close(PodResources *pods)
 {
     grpc_client_close(pods->client, on_part_closed, pods);
     uv_close((uv_handle_t *)&pods->tick, on_tick_closed);
+    if (pods->uids)
+        pod_uids_close(TAKE(pods->uids), on_part_closed, pods);
 }
 
 const OwnerTable *podresources_table(const PodResources *pods)

@@ -18,10 +18,11 @@ typedef struct PodResourcesConfig {
     const char *socket;                /* /var/lib/kubelet/pod-resources/kubelet.sock */
     const char *const *resource_names; /* besides nvidia.com/gpu and nvidia.com/mig-*; "nvidia.com/gpu.shared" */
     size_t resource_name_count;
-    uint64_t period_ns;  /* 5 s */
-    uint64_t timeout_ns; /* of one call, 5 s */
-    uint64_t keep_ns;    /* 60 s */
-    size_t reply_bytes;  /* 64 MiB at most */
+    uint64_t period_ns;   /* 5 s */
+    uint64_t timeout_ns;  /* of one call, 5 s */
+    uint64_t keep_ns;     /* 60 s */
+    size_t reply_bytes;   /* 64 MiB at most */
+    const char *pod_logs; /* where the pods' UIDs are read (poduid.h); NULL: they stay unknown */
     const Log *log;
     void (*on_table)(void *self); /* another table is in force, or it went for its age; may be NULL */
     void *self;

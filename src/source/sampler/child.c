@@ -20,6 +20,7 @@
 #include "source/nvml/answer.h"
 #include "source/nvml/counters.h"
 #include "source/nvml/gpu.h"
+#include "source/nvml/peers.h"
 
 #define WAIT_MAX_NS (50 * NS_PER_MS)
 #define FOUND_PERIOD_NS (10 * NS_PER_S)
@@ -414,6 +415,7 @@ static void sample(Child *child)
     if (due)
         atomic_fetch_add_explicit(&child->self->passes, 1, memory_order_relaxed);
     if (!child->reader.library.gone) {
+        nvml_peers_turn(&child->reader, child->gpus);
         block_once(child);
         nvml_counters_turn(child->reader.counters);
     }

@@ -25,6 +25,9 @@
  * - A call of libdcgm that misses its deadline says nothing of a GPU or the driver: all GPUs of that sampler go to
  * fresh ones in the same turn, and libdcgm is left alone for ten minutes. So it is where a sampler ends in such a call,
  * or twice in a row.
+ * - A call about two GPUs that misses its deadline blames neither: all GPUs of that sampler go to a fresh one in the
+ *   same turn, whose own calls about each show which one hangs, and no pair is asked about for ten minutes, nor while
+ *   a sampler that was abandoned in such a call is there. So it is where a sampler ends in such a call.
  * - Released: every sampler lets go of the driver (it sees Board.release_until_ns) and the GPUs are RELEASED until the
  *   time is over. Hung ones stay HUNG and are not tried meanwhile.
  * - Deadlines do not count while the agent itself was not running for more than `beat_ns` (a stopped container).

@@ -76,6 +76,8 @@ struct Supervisor {
     SupervisorDcgm dcgm;    /* library NULL: not asked for */
     uint64_t dcgm_after_ns; /* it is left alone until then */
 
+    uint64_t pairs_after_ns; /* calls about two GPUs are not made until then */
+
     uint64_t now_ns, looked_ns; /* of this turn, of the last look at the samplers */
     uint64_t resumed_ns;        /* when we last went on after a long stop of our own */
     Slot slots[NODE_SAMPLERS_MAX];
@@ -129,5 +131,6 @@ void supervisor_shared_failed(Supervisor *s, uint64_t ran_ns);
 /* supervisor_text.c */
 const char *supervisor_function_text(uint32_t function);
 bool supervisor_function_is_dcgm(uint32_t function);
+bool supervisor_function_is_pair(uint32_t function); /* it is about two GPUs, and announced as about none */
 void supervisor_driver_text(Supervisor *s);
 void supervisor_say(Supervisor *s, LogLevel level, const char *fmt, ...) PRINTF_LIKE(3, 4);

@@ -14,6 +14,7 @@
 
 #define ENDING_NS (500 * NS_PER_MS)
 #define DCGM_PAUSE_NS (10 * NS_PER_MIN)
+#define PAIRS_PAUSE_NS (10 * NS_PER_MIN)
 
 /* What a sampler says of its call right now. */
 typedef struct Call {
@@ -88,7 +89,8 @@ uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo)
         snprintf(s->start_why, sizeof(s->start_why), "no place for another sampler: too many of them do not end");
         return NO_SLOT;
     }
-    hello.no_attach = solo != NO_GPU || s->attach_hung || supervisor_gpus_in_trouble(s);
+    hello.no_attach =
+        solo != NO_GPU || s->attach_hung || s->now_ns < s->pairs_after_ns || supervisor_gpus_in_trouble(s);
     memcpy(hello.library, s->library, sizeof(hello.library));
     tell_dcgm(s, &hello);
     clear_board(&s->board->samplers[at]);
@@ -137,6 +139,7 @@ static void repair_rows(Supervisor *s, uint32_t at)
         if (s->gpus[i].last != at || (s->gpus[i].slot != NO_SLOT && s->gpus[i].slot != at))
             continue;
         board_repair(&gpu->gpu);
+        board_repair_peers(&gpu->peers);
         for (size_t k = 0; k < NODE_INSTANCES_MAX; k++)
             board_repair(&gpu->instances[k]);
     }
@@ -176,6 +179,17 @@ static void pause_dcgm(Supervisor *s, const char *what)
                    (unsigned)(DCGM_PAUSE_NS / NS_PER_MIN));
 }
 
+static bool is_in_pair(const BoardSampler *board)
+{
+    return atomic_load(&board->call_start_ns) && supervisor_function_is_pair(atomic_load(&board->call_function));
+}
+
+static void pause_pairs(Supervisor *s, uint64_t until_ns)
+{
+    s->pairs_after_ns = until_ns;
+    atomic_store(&s->board->pairs_after_ns, until_ns);
+}
+
 /* It ended, or closed its socket, without being asked to. */
 static void lose_unexpectedly(Supervisor *s, uint32_t at)
 {
@@ -188,6 +202,8 @@ static void lose_unexpectedly(Supervisor *s, uint32_t at)
                    ours ? supervisor_function_text(atomic_load(&board->call_function)) : "");
     if (s->dcgm.library && !s->stopping && (s->fails > 0 || is_in_dcgm(board)))
         pause_dcgm(s, "It may have been its engine");
+    if (!s->stopping && is_in_pair(board))
+        pause_pairs(s, s->now_ns + PAIRS_PAUSE_NS);
     lose(s, at, ours ? gpu : NO_GPU);
 }
 
@@ -199,6 +215,8 @@ static void slot_gone(Supervisor *s, uint32_t at)
         supervisor_say(s, LOG_LEVEL_INFO, "The abandoned sampler %d has ended at last.", (int)slot->pid);
     else if (!slot->ending_ns && slot->state != SAMPLER_KILLED)
         lose_unexpectedly(s, at);
+    if (slot->state == SAMPLER_ABANDONED && supervisor_function_is_pair(slot->miss.function))
+        pause_pairs(s, s->now_ns + PAIRS_PAUSE_NS);
     repair_rows(s, at);
     supervisor_gpus_take(s, at, NO_GPU);
     s->ops->forget(s->self, at);
@@ -213,6 +231,8 @@ static void abandon(Supervisor *s, uint32_t at)
     s->ops->wchan(s->self, slot->pid, slot->wchan);
     slot->wchan[sizeof(slot->wchan) - 1] = '\0';
     set_state(s, slot, SAMPLER_ABANDONED);
+    if (supervisor_function_is_pair(slot->miss.function))
+        pause_pairs(s, UINT64_MAX); /* until it ends: there shall be no second one */
     supervisor_say(s, LOG_LEVEL_WARN,
                    "Sampler %d does not end on SIGKILL and is abandoned; it waits in %s of the kernel.", (int)slot->pid,
                    slot->wchan[0] ? slot->wchan : "an unknown place");
@@ -243,7 +263,8 @@ static bool read_call(Supervisor *s, uint32_t at, Call *ret)
     ret->limit_ns = atomic_load(&board->call_limit_ms) * NS_PER_MS;
     if (ret->limit_ns < s->limits.call_ns)
         ret->limit_ns = s->limits.call_ns;
-    if (ret->gpu == UINT32_MAX && ret->limit_ns < s->limits.attach_ns && !supervisor_function_is_dcgm(ret->function))
+    if (ret->gpu == UINT32_MAX && ret->limit_ns < s->limits.attach_ns && !supervisor_function_is_dcgm(ret->function) &&
+        !supervisor_function_is_pair(ret->function))
         ret->limit_ns = s->limits.attach_ns;
     return atomic_load(&board->call_start_ns) == start;
 }
@@ -268,8 +289,16 @@ static bool is_slow(Supervisor *s, uint32_t at, const Call *call)
     return !passed(s, no_earlier(s, call->start_ns), limit > call->limit_ns ? limit : call->limit_ns);
 }
 
-/* One of libdcgm's, which are about no one GPU: others take the GPUs and leave it alone. That this one may never end
- * does not count. */
+/* None of its GPUs is to blame for the call it is stuck in: others take them. That this one may never end does not
+ * count. */
+static void miss_nobody(Supervisor *s, uint32_t at)
+{
+    s->slots[at].forgiven = true;
+    s->shared = s->shared == at ? NO_SLOT : s->shared;
+    supervisor_gpus_take(s, at, NO_GPU);
+}
+
+/* One of libdcgm's, which are about no one GPU. */
 static void miss_dcgm(Supervisor *s, uint32_t at)
 {
     Slot *slot = &s->slots[at];
@@ -278,9 +307,20 @@ static void miss_dcgm(Supervisor *s, uint32_t at)
     snprintf(what, sizeof(what), "%s of sampler %d does not return", supervisor_function_text(slot->miss.function),
              (int)slot->pid);
     pause_dcgm(s, what);
-    slot->forgiven = true;
-    s->shared = s->shared == at ? NO_SLOT : s->shared;
-    supervisor_gpus_take(s, at, NO_GPU);
+    miss_nobody(s, at);
+}
+
+/* One about two GPUs. To blame the first would isolate it for a peer that hangs, to blame the peer the other way
+ * round; the one that does hang misses a call of its own soon enough. */
+static void miss_pair(Supervisor *s, uint32_t at)
+{
+    supervisor_say(s, LOG_LEVEL_WARN,
+                   "%s of sampler %d does not return; it is about two GPUs, neither is blamed, and no pair is asked "
+                   "about for %u minutes.",
+                   supervisor_function_text(s->slots[at].miss.function), (int)s->slots[at].pid,
+                   (unsigned)(PAIRS_PAUSE_NS / NS_PER_MIN));
+    pause_pairs(s, s->now_ns + PAIRS_PAUSE_NS);
+    miss_nobody(s, at);
 }
 
 /* The call of slot `at` missed its deadline. */
@@ -297,6 +337,8 @@ static void miss(Supervisor *s, uint32_t at, const Call *call)
     slot->wchan[sizeof(slot->wchan) - 1] = '\0';
     if (supervisor_function_is_dcgm(call->function)) {
         miss_dcgm(s, at);
+    } else if (supervisor_function_is_pair(call->function)) {
+        miss_pair(s, at);
     } else if (ours) {
         supervisor_gpu_miss(s, call->gpu, &slot->miss);
         supervisor_gpus_take(s, at, call->gpu);

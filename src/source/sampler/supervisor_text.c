@@ -36,6 +36,13 @@ bool supervisor_function_is_dcgm(uint32_t function)
     return name && strncmp(name, "dcgm", 4) == 0;
 }
 
+bool supervisor_function_is_pair(uint32_t function)
+{
+    const char *name = sampler_function_name(function);
+
+    return name && strcmp(name, "nvmlDeviceGetP2PStatus") == 0;
+}
+
 /* "600 ms", "3 s", "12 min" */
 static const char *span(uint64_t ns, char text[SPAN_CAP])
 {

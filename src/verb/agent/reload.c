@@ -18,11 +18,28 @@ static void say_notes(const Agent *agent, const AgentConfig *config)
         log_write(&agent->log, LOG_LEVEL_WARN, "%s", config->notes[i]);
 }
 
+/* virtual_gpus brings the label pod_uid too (config.c). */
+static bool same_uids(const AgentOptions *a, const AgentOptions *b)
+{
+    return (a->pod_uid || a->virtual_gpus) == (b->pod_uid || b->virtual_gpus) &&
+           agent_same_text(a->pod_logs, b->pod_logs);
+}
+
 static bool same_kubelet(const AgentOptions *a, const AgentOptions *b)
 {
     return a->kubernetes == b->kubernetes && a->pods_period_ns == b->pods_period_ns &&
            agent_same_text(a->kubelet_socket, b->kubelet_socket) &&
-           agent_same_list(&a->resource_names, &b->resource_names);
+           agent_same_list(&a->resource_names, &b->resource_names) && same_uids(a, b);
+}
+
+/* NULL where no label asks for it. The text lies in the configuration's arena. */
+static const char *pod_logs(Agent *agent)
+{
+    const char *root = agent->started->o.root, *dir = agent->config->o.pod_logs;
+
+    if (!agent->config->exporter.pod_uid || !dir || !dir[0])
+        return NULL;
+    return root ? arena_printf(&agent->config->arena, "%s%s%s", root, dir[0] == '/' ? "" : "/", dir) : dir;
 }
 
 /* Who has which GPU is learned anew only where something about that has changed: no scrape goes without. */
@@ -36,6 +53,7 @@ static int apply_pods(Agent *agent, const AgentOptions *before, Err *err)
                                .timeout_ns = 5 * NS_PER_S,
                                .keep_ns = PODS_KEPT * o->pods_period_ns,
                                .reply_bytes = 64 << 20,
+                               .pod_logs = pod_logs(agent),
                                .log = &agent->log};
 
     if (before && same_kubelet(before, o))

@@ -15,6 +15,8 @@ typedef struct Kept {
     Reading instances[NODE_INSTANCES_MAX];
     uint32_t fast_head;
     FastReading fast[BOARD_FAST_LEN];
+    Sample status[NODE_GPUS_MAX]; /* what it says of the others, by entry; the last whole copy */
+    NodePeer peers[NODE_GPUS_MAX];
     bool torn; /* no whole copy could be had in the last turn */
 } Kept;
 
@@ -147,6 +149,8 @@ static void take_rows(View *view, const BoardGpu *from, Kept *kept)
     kept->gpu.instance_count = board_instances(from);
     for (size_t i = 0; i < kept->gpu.instance_count; i++)
         copy_row(view, &from->instances[i], &kept->instances[i], &kept->torn);
+    if (!board_copy_peers(&from->peers, kept->status))
+        kept->torn = true;
 }
 
 static void judge_values(View *view, Kept *kept)
@@ -197,6 +201,64 @@ static void take_gpu(View *view, size_t i)
     judge_values(view, kept);
 }
 
+/* Of GPUs that both are up, and as long as it is fresh. What was asked before one of them fell is no status. */
+static Sample judge_peer(const View *view, const Kept *kept, const Sample *said, const NodeGpu *peer)
+{
+    const Absence why = absence_of(kept->gpu.state);
+    const uint64_t fresh_ns = reading_fresh_ns(METRIC_PACE_SLOW, view->plan.period_ns[METRIC_PACE_SLOW]);
+    Sample status = *said;
+    uint64_t age;
+
+    if (!said->valid && said->absence == ABSENCE_NOT_YET)
+        return status;
+    if (why != ABSENCE_END)
+        sample_set_absent(&status, view->node.time_ns, why);
+    else if (sample_age(said, view->node.time_ns, &age) && age > fresh_ns)
+        sample_set_absent(&status, said->time_ns, ABSENCE_TIMED_OUT);
+    else if (said->valid && peer->state != GPU_UP)
+        sample_set_int64(&status, said->time_ns, PEER_UNKNOWN);
+    return status;
+}
+
+static int by_peer(const void *a, const void *b)
+{
+    const NodePeer *x = a, *y = b;
+
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+/* Whether an index means this GPU: one that left may have had the index that another has now. */
+static bool is_named(const View *view, size_t i)
+{
+    const NodeGpu *gpu = &view->kept[i]->gpu;
+
+    for (size_t k = 0; k < view->node.gpu_count; k++) {
+        const NodeGpu *other = &view->kept[k]->gpu;
+        bool better = (other->state == GPU_UP) != (gpu->state == GPU_UP) ? other->state == GPU_UP : k < i;
+
+        if (other->reading.device.index == gpu->reading.device.index && better)
+            return false;
+    }
+    return gpu->reading.device.index != DEVICE_NO_NUMBER;
+}
+
+/* Once all GPUs were taken. A peer is known by its index alone, so each index comes once, and never the GPU's own. */
+static void take_peers(View *view, const bool named[NODE_GPUS_MAX], size_t of)
+{
+    Kept *kept = view->kept[of];
+
+    kept->gpu.peers = kept->peers;
+    kept->gpu.peer_count = 0;
+    for (size_t i = 0; i < view->node.gpu_count; i++) {
+        const NodeGpu *peer = &view->kept[i]->gpu;
+
+        if (i != of && named[i] && peer->reading.device.index != kept->gpu.reading.device.index)
+            kept->peers[kept->gpu.peer_count++] =
+                (NodePeer){peer->reading.device.index, judge_peer(view, kept, &kept->status[i], peer)};
+    }
+    qsort(kept->peers, kept->gpu.peer_count, sizeof kept->peers[0], by_peer);
+}
+
 static int by_index(const void *a, const void *b)
 {
     const Device *x = &((const NodeGpu *)a)->reading.device, *y = &((const NodeGpu *)b)->reading.device;
@@ -244,6 +306,7 @@ const Node *view_turn(View *view, uint64_t time_ns, uint64_t real_ns)
 {
     Node *node = &view->node;
     uint32_t count = atomic_load_explicit(&view->board->gpu_count, memory_order_acquire);
+    bool named[NODE_GPUS_MAX];
 
     node->tick++;
     node->time_ns = time_ns;
@@ -253,6 +316,10 @@ const Node *view_turn(View *view, uint64_t time_ns, uint64_t real_ns)
     supervisor_view_gpus(view->supervisor, view->states, node->gpu_count);
     for (size_t i = 0; i < node->gpu_count; i++)
         take_gpu(view, i);
+    for (size_t i = 0; i < node->gpu_count; i++)
+        named[i] = is_named(view, i);
+    for (size_t i = 0; i < node->gpu_count; i++)
+        take_peers(view, named, i);
     for (size_t i = 0; i < node->gpu_count; i++)
         view->gpus[i] = view->kept[i]->gpu;
     qsort(view->gpus, node->gpu_count, sizeof view->gpus[0], by_index);

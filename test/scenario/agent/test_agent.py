@@ -107,6 +107,39 @@ def test_the_other_answers(agent_on):
     assert fan is None or fan["value"] is None  # an SXM board has none: never a 0
 
 
+def test_which_gpus_reach_each_other_over_nvlink(agent_on, tmp_path):
+    """A bridge joins the first two of three; then it goes, then a GPU."""
+    scenario, counters = tmp_path / "bridge.yaml", tmp_path / "c.csv"
+    scenario.write_text("about: a bridge\nnode: {seed: 3}\ngpus: {board: h100-nvl-94gb, count: 3}\nwork: []\ntruth: []\n")
+    counters.write_text("DCGM_FI_DEV_GPU_TEMP, gauge, core\nDCGM_EXP_P2P_STATUS, gauge, nvlink\n")
+    node, agent = agent_on(scenario, options=["-f", counters, "--sample-slow", "1s"])
+
+    def says(expected):
+        def seen():
+            found = {(l["gpu"], l["peer_gpu"]): (l["link_status"], v) for l, v in agent.page().all("DCGM_EXP_P2P_STATUS")}
+            return found == {pair: WORDS[number] for pair, number in expected.items()}
+        until(seen, lambda: f"{expected} {agent.page().text}")
+
+    WORDS = {0: ("OK", 0), 5: ("NotSupported", 5), 6: ("Unknown", 6)}
+    pairs = [(a, b) for a in "012" for b in "012" if a != b]
+    bridged = {pair: 0 if "2" not in pair else 5 for pair in pairs}
+    says(bridged)
+    peers = agent.gpu(0)["peers"]
+    assert [(p["gpu"], p["nvlink_status"]) for p in peers] == [(1, "ok"), (2, "not_supported")]
+    assert all(p["age_seconds"] < 10 for p in peers)
+    assert not agent.page().all("stoker_metric_unavailable", metric="DCGM_EXP_P2P_STATUS")
+    node.inject("link", "gpu=1", "down")
+    says(dict.fromkeys(pairs, 5))
+    node.inject("link", "gpu=1", "up")
+    says(bridged)
+    # a GPU that is lost says nothing, and nobody knows of it
+    node.inject("lost", "gpu=1")
+    says({("0", "1"): 6, ("0", "2"): 5, ("2", "0"): 5, ("2", "1"): 6})
+    assert [p["absent"] for p in agent.gpu(1)["peers"]] == ["gpu_lost", "gpu_lost"]
+    node.inject("reset", "gpu=1")
+    says(bridged)
+
+
 def test_history_by_index_uuid_and_address(agent_on):
     _, agent = agent_on()
     gpu = agent.gpu(2)

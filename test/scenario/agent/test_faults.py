@@ -51,6 +51,25 @@ def test_one_gpu_hangs_and_comes_back(agent_on):
     stays_fresh(agent, range(8))
 
 
+def test_a_call_about_two_gpus_hangs_and_neither_is_blamed(agent_on, tmp_path):
+    counters = tmp_path / "c.csv"
+    counters.write_text("DCGM_FI_DEV_GPU_TEMP, gauge, core\nDCGM_EXP_P2P_STATUS, gauge, nvlink\n")
+    node, agent = agent_on(options=["-f", counters, "--sample-slow", "1s", "--sampler-kill-after", "1s"])
+    until(lambda: len(agent.page().all("DCGM_EXP_P2P_STATUS", link_status="OK")) == 56, lambda: agent.page().text)
+    node.inject("hang", "gpu=2", "function=nvmlDeviceGetP2PStatus")
+    while "neither is blamed" not in agent.log_text():
+        assert agent.fresh(range(8)), agent.log_text()
+        time.sleep(0.05)
+    stays_fresh(agent, range(8))
+    gpus = agent.gpus()
+    assert [(g["state"], g["own_sampler"], g["missed_calls"]) for g in gpus] == [("up", False, 0)] * 8
+    assert agent.get("/healthz")[0] == 200
+    # no number is left from before, and the reason is told
+    until(lambda: not agent.page().all("DCGM_EXP_P2P_STATUS"), lambda: agent.page().text)
+    until(lambda: len(agent.page().all("stoker_metric_unavailable", metric="DCGM_EXP_P2P_STATUS", reason="timed_out")) == 8,
+          lambda: agent.page().text)
+
+
 def test_all_calls_on_one_gpu_hang_from_the_start(agent_on):
     node, agent = agent_on(ready=False, options=["--sampler-attach-deadline", "1s"], speed=1)
     node.inject("hang", "gpu=5")

@@ -146,6 +146,134 @@ def test_labels_outlive_a_reload(with_kubelet, path, tmp_path):
         assert owners(agent, "DCGM_FI_DEV_POWER_USAGE") == ALL_OWNED
 
 
+UID = "5e0f1c1a-9d3b-4b52-8f57-%012d"
+STATIC = "9bd5d1a2c7e44f0b8a6d3c2e1f009bd5"  # a static pod's is a hash of its file
+
+
+def uids(agent):
+    """gpu -> pod_uid of its series, None where the label is absent."""
+    return {l["gpu"]: l.get("pod_uid") for l, _ in agent.page().all(TEMP)}
+
+
+@pytest.fixture
+def on_node(make_node, make_agent, path):
+    """A node, the folder of pod logs below its root (not made yet), and an agent that is to say pods' UIDs."""
+
+    def start(*options, ask=("--kubernetes-enable-pod-uid",)):
+        node = make_node()
+        agent = make_agent(node.env, options=["-k", "--pod-resources-kubelet-socket", path, *PERIOD, *ask, *options])
+        return agent, node.tree / "var" / "log" / "pods"
+
+    return start
+
+
+def make_pods(logs, *names):
+    for name in names:
+        (logs / name / "main").mkdir(parents=True)
+
+
+def test_uids_of_pods(on_node, path):
+    agent, logs = on_node()
+    make_pods(logs, *[f"ns_pod-{i}_{UID % i}" for i in range(1, 7)], f"ns_pod-0_{STATIC}", f"other_pod-7_{UID % 7}",
+              "ns_pod-7", "ns_pod-7_", "ns_pod-7_unlikely", f"ns_pod-7_x_{UID % 8}", f"ns_pod_7_{UID % 9}", "\udcff\n_\x01_" + UID % 1,
+              f"{'n' * 64}_pod-7_{UID % 1}", f"pod-7_ns_{UID % 1}", f"ns_pod-7_{UID % 1}0")
+    (logs / f"ns_pod-7_{UID % 10}").write_text("")
+    (logs / f"ns_pod-7_{UID % 11}").symlink_to(logs)
+    expected = {"0": STATIC, **{str(i): UID % i for i in range(1, 7)}, "7": None}
+    with kubelet.Kubelet(path, one_pod_per_gpu(agent)) as server:
+        until(lambda: uids(agent) == expected, lambda: f"{uids(agent)} {agent.log_text()}")
+        assert owners(agent) == ALL_OWNED
+        assert STATIC in str(agent.gpu(0)) and STATIC not in str(agent.gpu(1))
+        make_pods(logs, f"ns_pod-7_{UID % 7}")  # a folder that comes later is found too
+        until(lambda: uids(agent)["7"] == UID % 7, lambda: f"{uids(agent)} {agent.log_text()}")
+        server.restart()  # and is kept over a restart of the kubelet
+        calls = server.calls
+        until(lambda: (uids(agent) == {**expected, "7": UID % 7} or pytest.fail("UIDs were lost"), server.calls > calls + 5)[1], "it asks")
+        all_is_well(agent)
+    assert "pod_uid" not in agent.log_text()
+
+
+def test_a_pod_made_anew_under_its_name(on_node, path):
+    agent, logs = on_node()
+    make_pods(logs, f"ns_pod-0_{UID % 900}", f"ns_pod-1_{UID % 1}")
+    with kubelet.Kubelet(path, one_pod_per_gpu(agent)):
+        until(lambda: uids(agent)["0"] == UID % 900, lambda: f"{uids(agent)} {agent.log_text()}")
+        make_pods(logs, f"ns_pod-0_{UID % 100}")  # the kubelet's answer stays the same; the old folder is still there
+        until(lambda: uids(agent)["0"] == UID % 100, lambda: f"{uids(agent)} {agent.log_text()}")
+        assert {v for l, v in agent.page().all(TEMP, gpu="0")} and len(agent.page().all(TEMP, gpu="0")) == 1
+        (logs / f"ns_pod-0_{UID % 900}" / "main").rmdir()
+        (logs / f"ns_pod-0_{UID % 900}").rmdir()
+        (logs / f"ns_pod-1_{UID % 1}" / "main").rmdir()
+        (logs / f"ns_pod-1_{UID % 1}").rmdir()
+        until(lambda: uids(agent)["1"] is None, lambda: f"{uids(agent)} {agent.log_text()}")
+        assert uids(agent)["0"] == UID % 100
+        all_is_well(agent)
+
+
+def test_a_folder_of_pod_logs_that_is_missing(on_node, path):
+    agent, logs = on_node()
+    with kubelet.Kubelet(path, one_pod_per_gpu(agent)) as server:
+        until(lambda: "pod_uid" in agent.log_text(), agent.log_text)
+        calls = server.calls
+        until(lambda: server.calls > calls + 30, "it asks")
+        line, = [l for l in agent.log_text().splitlines() if "pod_uid" in l]
+        assert str(logs) in line and "No such file" in line and "/var/log/pods" in line and "--kubernetes-pod-logs" in line
+        assert owners(agent) == ALL_OWNED and set(uids(agent).values()) == {None}
+        all_is_well(agent)
+        make_pods(logs, *[f"ns_pod-{i}_{UID % i}" for i in range(8)])
+        until(lambda: uids(agent) == {str(i): UID % i for i in range(8)}, lambda: f"{uids(agent)} {agent.log_text()}")
+        logs.rename(logs.with_name("gone"))  # what was known stays, and it is said
+        until(lambda: agent.log_text().count("No such file") == 2, agent.log_text)
+        assert uids(agent) == {str(i): UID % i for i in range(8)}
+
+
+def test_a_folder_of_pod_logs_that_is_a_file(on_node, path, tmp_path):
+    agent, logs = on_node("--kubernetes-pod-logs", "/here")
+    here = logs.parents[2] / "here"
+    here.write_text("")
+    with kubelet.Kubelet(path, one_pod_per_gpu(agent)):
+        until(lambda: "Not a directory" in agent.log_text(), agent.log_text)
+        assert owners(agent) == ALL_OWNED and set(uids(agent).values()) == {None}
+        all_is_well(agent)
+        here.unlink()
+        make_pods(here, f"ns_pod-3_{UID % 3}")
+        until(lambda: uids(agent)["3"] == UID % 3, lambda: f"{uids(agent)} {agent.log_text()}")
+
+
+def test_uids_only_where_they_are_asked_for(on_node, path):
+    agent, logs = on_node(ask=())
+    make_pods(logs, *[f"ns_pod-{i}_{UID % i}" for i in range(8)])
+    with kubelet.Kubelet(path, one_pod_per_gpu(agent)) as server:
+        until(lambda: owners(agent) == ALL_OWNED, agent.log_text)
+        calls = server.calls
+        until(lambda: server.calls > calls + 15, "it asks")
+        assert set(uids(agent).values()) == {None} and UID % 1 not in agent.get("/api/v1/gpus")[1]
+
+
+def test_virtual_gpus_bring_uids(on_node, path):
+    agent, logs = on_node(ask=["--kubernetes-virtual-gpus"])
+    make_pods(logs, f"ns_pod-5_{UID % 5}")
+    with kubelet.Kubelet(path, one_pod_per_gpu(agent)):
+        until(lambda: uids(agent)["5"] == UID % 5, lambda: f"{uids(agent)} {agent.log_text()}")
+
+
+def test_uids_are_turned_on_by_a_reload(make_node, make_agent, path, tmp_path):
+    config = tmp_path / "stoker.yaml"
+    text = f"kubernetes: {{enabled: true, socket: {path}, period: 100ms, pod_uid: %s, pod_logs: %s}}\n"
+    config.write_text(text % ("false", "/one"))
+    node = make_node()
+    agent = make_agent(node.env, options=["--config", config])
+    make_pods(node.tree / "one", f"ns_pod-1_{UID % 1}")
+    make_pods(node.tree / "two", f"ns_pod-2_{UID % 2}")
+    with kubelet.Kubelet(path, one_pod_per_gpu(agent)):
+        until(lambda: owners(agent) == ALL_OWNED, agent.log_text)
+        assert set(uids(agent).values()) == {None}
+        for on, folder, found in ("true", "/one", {"1": UID % 1}), ("true", "two", {"2": UID % 2}), ("false", "two", {}):
+            config.write_text(text % (on, folder))
+            until(lambda: {g: u for g, u in uids(agent).items() if u} == found and owners(agent) == ALL_OWNED,
+                  lambda: f"{uids(agent)} {agent.log_text()}")
+
+
 def lies(connection, stream):
     connection.send(kubelet.whole(stream, b"\x0a\xff\xff\xff\xff\x0f nonsense"))
 

@@ -45,6 +45,22 @@ def test_nothing_of_the_node_is_mounted_but_the_kubelets_socket(pod, container):
     assert mounts["pod-resources"]["mountPath"] == "/var/lib/kubelet/pod-resources"
 
 
+def test_the_folder_of_pod_logs_is_mounted_only_where_pod_uid_is_asked_for(deploy, agent_words, run_agent, manifests):
+    component = yaml.safe_load((deploy / "kubernetes" / "pod-uid" / "kustomization.yaml").read_text())
+    assert component["kind"] == "Component" and "components" not in manifests["kustomization"]
+    (entry,) = component["patches"]
+    assert entry["target"] == {"kind": "DaemonSet", "name": manifests["daemonset"]["metadata"]["name"]}
+    patch = yaml.safe_load(entry["patch"])["spec"]["template"]["spec"]
+    (added,) = patch["containers"]
+    assert added["name"] == manifests["daemonset"]["spec"]["template"]["spec"]["containers"][0]["name"]
+    assert {e["name"] for e in added["env"]} <= agent_words.variables
+    (volume,), (mount,) = patch["volumes"], added["volumeMounts"]
+    assert mount == {"name": volume["name"], "mountPath": volume["hostPath"]["path"], "readOnly": True}
+    assert set(patch) == {"containers", "volumes"} and set(added) == {"name", "env", "volumeMounts"}, "and nothing else"
+    help_text = run_agent("--help").stdout
+    assert "--kubernetes-pod-logs" in help_text and f"default {mount['mountPath']};" in " ".join(help_text.split())
+
+
 def test_it_is_small(container):
     assert container["resources"] == SMALL
 
@@ -100,3 +116,21 @@ def test_kubectl_builds_it(deploy):
     assert done.returncode == 0, done.stderr
     kinds = sorted(d["kind"] for d in yaml.safe_load_all(done.stdout))
     assert kinds == ["DaemonSet", "Namespace", "Service", "ServiceMonitor"]
+
+
+def test_kubectl_builds_it_with_pod_uid(deploy, pod, tmp_path):
+    if not shutil.which("kubectl"):
+        pytest.skip("no kubectl on this machine")
+    folder = tmp_path / "kubernetes"
+    shutil.copytree(deploy / "kubernetes", folder)
+    text = (folder / "kustomization.yaml").read_text()
+    assert "\n#components: [pod-uid]\n" in text
+    (folder / "kustomization.yaml").write_text(text.replace("#components", "components"))
+    done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    (built,) = [d["spec"]["template"]["spec"] for d in yaml.safe_load_all(done.stdout) if d["kind"] == "DaemonSet"]
+    assert {v["name"] for v in built["volumes"]} == {v["name"] for v in pod["volumes"]} | {"pod-logs"}
+    mounts = {m["name"]: m for m in built["containers"][0]["volumeMounts"]}
+    assert mounts["pod-logs"]["readOnly"] is True and set(mounts) == {v["name"] for v in built["volumes"]}
+    env = {e["name"]: e.get("value") for e in built["containers"][0]["env"]}
+    assert env["DCGM_EXPORTER_KUBERNETES_ENABLE_POD_UID"] == env["DCGM_EXPORTER_KUBERNETES"] == "true"

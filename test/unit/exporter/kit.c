@@ -130,6 +130,21 @@ void kit_fill(Kit *kit, uint64_t seed)
     }
 }
 
+void kit_peers(Kit *kit, size_t of, PeerStatus status)
+{
+    NodeGpu *gpu = &kit->gpus[of];
+    NodePeer *peers = kit->peers[of];
+
+    gpu->peers = peers;
+    gpu->peer_count = 0;
+    for (size_t i = 0; i < kit->node.gpu_count; i++) {
+        if (i == of)
+            continue;
+        peers[gpu->peer_count].index = (uint32_t)i;
+        sample_set_int64(&peers[gpu->peer_count++].status, kit->node.time_ns, status);
+    }
+}
+
 void kit_owner(Kit *kit, const char *device_id, const char *pod, const char *container)
 {
     Owner owner = {.pod = pod, .namespace = "team", .container = container, .pod_uid = "uid-1"};

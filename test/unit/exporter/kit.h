@@ -21,6 +21,7 @@ typedef struct Kit {
     Reading instances[KIT_GPUS][KIT_INSTANCES];
     FastReading fast[16];
     XidEvent events[16];
+    NodePeer peers[KIT_GPUS][KIT_GPUS];
     NodeSampler samplers[4];
     OwnerTable owners;
     ExporterConfig config;
@@ -38,6 +39,9 @@ void kit_set(Kit *kit, size_t gpu, MetricId id, double value);
 void kit_set_reading(Reading *reading, MetricId id, double value, uint64_t time_ns);
 /* A value for every metric of every GPU and instance. */
 void kit_fill(Kit *kit, uint64_t seed);
+
+/* What GPU `of` says of each other one, read now. */
+void kit_peers(Kit *kit, size_t of, PeerStatus status);
 
 void kit_owner(Kit *kit, const char *device_id, const char *pod, const char *container);
 void kit_event(Kit *kit, size_t gpu, uint64_t xid, uint64_t time_ns);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +74,36 @@ static void xids(void **state)
            "device=\"nvidia0\",gpu=\"0\",hostname=\"node-1\",pci_bus_id=\"00000000:1A:00.0\",xid=\"42\"} 1\n"
            "stoker_xid_errors_total{" ID
            "device=\"nvidia0\",gpu=\"0\",hostname=\"node-1\",pci_bus_id=\"00000000:1A:00.0\",xid=\"45\"} 2\n");
+    exporter_free(exporter);
+    kit_done(&kit);
+}
+
+/* Per GPU, whatever its instances; not alone, not when it is too old. */
+static void links_to_peers(void **state)
+{
+    Kit kit;
+    Exporter *exporter;
+    char expected[4096] = "";
+
+    (void)state;
+    kit_node(&kit, 3);
+    exporter = kit_exporter(&kit, csv);
+    expect(&kit, exporter, "DCGM_EXP_P2P_STATUS", "");
+    for (PeerStatus status = 0; status < PEER_STATUS_END; status++) {
+        kit_peers(&kit, 0, status);
+        sample_set_absent(&kit.peers[0][1].status, KIT_NOW, ABSENCE_NOT_SUPPORTED);
+        snprintf(expected, sizeof expected,
+                 "DCGM_EXP_P2P_STATUS{" ID "device=\"nvidia0\",gpu=\"0\",hostname=\"node-1\",link_status=\"%s\","
+                 "modelName=\"NVIDIA H100 80GB HBM3\",pci_bus_id=\"00000000:1A:00.0\",peer_gpu=\"1\"} %d\n",
+                 peer_status_label(status), (int)status);
+        expect(&kit, exporter, "DCGM_EXP_P2P_STATUS", expected);
+    }
+    kit_split(&kit, 0, 2);
+    expect(&kit, exporter, "DCGM_EXP_P2P_STATUS", expected);
+    kit_advance(&kit, 30 * NS_PER_S); /* three slow periods */
+    expect(&kit, exporter, "DCGM_EXP_P2P_STATUS", expected);
+    kit_advance(&kit, NS_PER_S);
+    expect(&kit, exporter, "DCGM_EXP_P2P_STATUS", "");
     exporter_free(exporter);
     kit_done(&kit);
 }
@@ -382,6 +413,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(xids),
+        cmocka_unit_test(links_to_peers),
         cmocka_unit_test(the_last_xid),
         cmocka_unit_test(clock_events),
         cmocka_unit_test(adopted_counts),

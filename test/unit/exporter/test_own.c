@@ -90,7 +90,8 @@ static void why_a_metric_is_missing(void **state)
     lines = kit_lines(page, "stoker_metric_unavailable");
     assert_non_null(strstr(lines, ",metric=\"DCGM_FI_PROF_SM_ACTIVE\",pci_bus_id=\"00000000:1A:00.0\",reason="
                                   "\"not_supported\"} 1\n"));
-    assert_non_null(strstr(lines, "metric=\"DCGM_EXP_P2P_STATUS\""));
+    assert_non_null(strstr(
+        lines, "metric=\"DCGM_EXP_P2P_STATUS\",pci_bus_id=\"00000000:1A:00.0\",reason=\"not_supported\"")); /* alone */
     assert_non_null(
         strstr(lines, "metric=\"DCGM_FI_DEV_FB_USED_PERCENT\",pci_bus_id=\"00000000:1A:00.0\",reason=\"not_yet\""));
     assert_null(strstr(lines, "SM_CLOCK"));
@@ -103,6 +104,39 @@ static void why_a_metric_is_missing(void **state)
         strstr(page, "metric=\"DCGM_FI_DEV_SM_CLOCK\",pci_bus_id=\"00000000:1A:00.0\",reason=\"timed_out\"} 1\n"));
     free(page);
     exporter_free(exporter);
+    kit_done(&kit);
+}
+
+static void expect_peers_missing(Kit *kit, const char *reason)
+{
+    static const char *const head = "metric=\"DCGM_EXP_P2P_STATUS\",pci_bus_id=\"00000000:1A:00.0\",reason=\"";
+    char *page = kit_page(kit, "DCGM_EXP_P2P_STATUS,gauge,d\n", EXPORTER_TEXT);
+    const char *at = strstr(page, head);
+
+    if (!reason)
+        assert_null(at);
+    else if (!at || strncmp(at + strlen(head), reason, strlen(reason)) != 0)
+        fail_msg("not missing because of %s: %.80s", reason, at ? at : "not missing");
+    free(page);
+}
+
+static void why_peers_are_missing(void **state)
+{
+    Kit kit;
+
+    (void)state;
+    kit_node(&kit, 3);
+    expect_peers_missing(&kit, "not_yet\"");
+    kit_peers(&kit, 0, PEER_OK);
+    expect_peers_missing(&kit, NULL);
+    sample_set_absent(&kit.peers[0][1].status, KIT_NOW, ABSENCE_DRIVER_LACKS); /* one is enough */
+    expect_peers_missing(&kit, "driver_lacks\"");
+    kit_peers(&kit, 0, PEER_UNKNOWN);
+    expect_peers_missing(&kit, NULL);
+    kit_advance(&kit, NS_PER_MIN);
+    expect_peers_missing(&kit, "timed_out\"");
+    kit.gpus[0].state = GPU_LOST;
+    expect_peers_missing(&kit, NULL); /* stoker_gpu_up says it */
     kit_done(&kit);
 }
 
@@ -292,6 +326,7 @@ int main(void)
         cmocka_unit_test(a_lost_gpu),
         cmocka_unit_test(a_gpu_the_driver_does_not_know),
         cmocka_unit_test(why_a_metric_is_missing),
+        cmocka_unit_test(why_peers_are_missing),
         cmocka_unit_test(derived_share_of_memory),
         cmocka_unit_test(what_a_gpu_is),
         cmocka_unit_test(samplers),

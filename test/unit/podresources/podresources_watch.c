@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs podresources on a loop and prints what changes, for test_podresources.py:
- *   podresources_watch SOCKET [period_ms=N] [timeout_ms=N] [keep_ms=N] [reply_bytes=N] [name=RESOURCE]...
+ *   podresources_watch SOCKET [period_ms=N] [timeout_ms=N] [keep_ms=N] [reply_bytes=N] [name=RESOURCE]... [logs=DIR]
  * Prints "state KEY", and a table as "row ..." lines before "table ROWS". Commands: stat, quit. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,9 +33,9 @@ static void on_table(void *self)
         const Owner *row = &table->at[i];
         const OwnerDevice *device = &row->device;
 
-        printf("row %s %d %d %d %s %s/%s/%s%s\n", device->uuid[0] ? device->uuid : "-", (int)device->minor,
+        printf("row %s %d %d %d %s %s/%s/%s%s%s\n", device->uuid[0] ? device->uuid : "-", (int)device->minor,
                (int)device->gpu_instance, (int)device->compute_instance, device->replica[0] ? device->replica : "-",
-               row->namespace, row->pod, row->container, row->pod_uid);
+               row->namespace, row->pod, row->container, row->pod_uid[0] ? "/" : "", row->pod_uid);
     }
     printf("table %zu\n", table->len);
 }
@@ -93,6 +93,10 @@ static void option(Watch *watch, const char *text)
         if (watch->config.resource_name_count == NAMES_MAX)
             exit(2);
         watch->names[watch->config.resource_name_count++] = value;
+        return;
+    }
+    if (strncmp(text, "logs=", 5) == 0) {
+        watch->config.pod_logs = value;
         return;
     }
     if (number_parse_u64(value, 0, UINT64_MAX / NS_PER_MS, &number, NULL) < 0)

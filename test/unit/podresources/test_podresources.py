@@ -115,6 +115,29 @@ def test_one_connection_is_kept(path, watch):
         assert bare.connections == 1
 
 
+def test_uids_come_behind_the_rows_and_stay(path, watch, tmp_path):
+    """A table without UIDs first, for nobody waits for the disk; then the same rows with them, and no more of either."""
+    uid = "1b7c0c2e-33f5-4c58-9a63-%012d"
+    for n, name in enumerate(["train-0", "other"]):
+        (tmp_path / f"ns_{name}_{uid % n}").mkdir()
+    pods = [simple("train-0", G % 1, G % 2), simple("web", G % 3)]
+    with Kubelet(path, lambda request, context: reply(*pods)) as kubelet, watch("period_ms=2", f"logs={tmp_path}") as w:
+        bare = [f"{G % 1} -1 -1 -1 - ns/train-0/main", f"{G % 2} -1 -1 -1 - ns/train-0/main", f"{G % 3} -1 -1 -1 - ns/web/main"]
+        assert w.table() == bare
+        known = [f"{row}/{uid % 0}" for row in bare[:2]]
+        assert w.table() == known + bare[2:]
+        calls = kubelet.calls
+        while kubelet.calls < calls + 20:
+            time.sleep(0.01)
+        pods.append(simple("other", G % 4))
+        other = f"{G % 4} -1 -1 -1 - ns/other/main"
+        assert w.table() == known + bare[2:] + [other]  # what is known is not lost meanwhile
+        assert w.table() == known + bare[2:] + [f"{other}/{uid % 1}"]
+        pods.clear()
+        assert w.table() == []
+    assert sum(line.startswith("table") for line in w.lines) == 5
+
+
 # -- where there is none, and where it comes again --------------------------------------------------------------------
 
 def test_no_socket_is_said_once(path, watch):

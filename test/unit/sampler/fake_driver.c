@@ -2,8 +2,9 @@
 /*
  * A driver's library for what the simulated one does not do: it is old (first forms of functions, no newer ones), can
  * be unloaded, keeps a descriptor open between init and shutdown, loses its init when the driver is reloaded, and gives
- * odd values. The file named by FAKE_DRIVER holds two numbers: the driver's load (another one: the driver was
- * reloaded) and what calls about the GPU answer. Each init and shutdown adds a line to that file's name with ".log".
+ * odd values. FAKE_P2P holds what a call about two GPUs answers, and a status. The file named by FAKE_DRIVER holds two
+ * numbers: the driver's load (another one: the driver was reloaded) and what calls about the GPU answer. Each init and
+ * shutdown adds a line to that file's name with ".log".
  */
 
 #include <fcntl.h>
@@ -16,7 +17,7 @@
 #include "nvml_abi.h"
 
 static int device_fd = -1, load_at_init = -1;
-static char one_device, samples[2], event_set;
+static char one_device, other_device, samples[2], event_set;
 static int next_sample, told_event;
 
 static void read_control(int *ret_load, int *ret_answer)
@@ -114,8 +115,10 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t *device
 
 nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus_id, nvmlDevice_t *device)
 {
-    *device = (nvmlDevice_t)(void *)&one_device;
-    return strcmp(bus_id, "00000000:3B:00.0") == 0 ? about_gpu() : NVML_ERROR_NOT_FOUND;
+    const int is_other = strcmp(bus_id, "00000000:3C:00.0") == 0;
+
+    *device = (nvmlDevice_t)(void *)(is_other ? &other_device : &one_device);
+    return is_other || strcmp(bus_id, "00000000:3B:00.0") == 0 ? about_gpu() : NVML_ERROR_NOT_FOUND;
 }
 
 nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v1_t *pci)
@@ -193,6 +196,19 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldV
         values[i].timestamp = values[i].fieldId == 6 ? 1 : 0;
     }
     return about_gpu();
+}
+
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t first, nvmlDevice_t second, nvmlGpuP2PCapsIndex_t index,
+                                    nvmlGpuP2PStatus_t *status)
+{
+    const char *text = getenv("FAKE_P2P");
+    char *end = NULL;
+    const long answer = text ? strtol(text, &end, 10) : NVML_ERROR_NOT_SUPPORTED;
+
+    if (first == second || index != NVML_P2P_CAPS_INDEX_NVLINK)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    *status = (nvmlGpuP2PStatus_t)(text ? strtol(end, NULL, 10) : 0);
+    return ready() == NVML_SUCCESS ? (nvmlReturn_t)answer : ready();
 }
 
 /* ---- events: one XID, once ---- */

@@ -8,6 +8,7 @@
  *   own GPU SLOT                          SLOT - for nobody
  *   plan all|none|NAME,NAME...            what is wanted
  *   period PACE MS                        from the next plan on
+ *   pause MS                              no pair of GPUs is asked about for so long; 0: they are again
  *   release MS                            for so long from now; 0: no more
  *   dcgm LIBRARY MS                       samplers started from now on may use it, in so long from now
  *   close SLOT, signal SLOT NUMBER, ended SLOT
@@ -253,6 +254,23 @@ static void print_fast(Puppet *puppet, uint32_t i)
     printf("], ");
 }
 
+/* A status, why there is none, or "torn". */
+static void print_peers(const BoardGpu *gpu, uint32_t count)
+{
+    Sample status[NODE_GPUS_MAX];
+    const bool whole = board_copy_peers(&gpu->peers, status);
+
+    printf("\"peers\": [");
+    for (uint32_t i = 0; i < count; i++) {
+        printf("%s", i ? ", " : "");
+        if (whole)
+            print_sample(&status[i]);
+        else
+            printf("\"torn\"");
+    }
+    printf("], ");
+}
+
 static void print_gpu(Puppet *puppet, uint32_t i)
 {
     const BoardGpu *gpu = &puppet->board->gpus[i];
@@ -263,6 +281,7 @@ static void print_gpu(Puppet *puppet, uint32_t i)
            atomic_load(&gpu->last_sample_ns), atomic_load(&gpu->pass_ns), atomic_load(&gpu->failed_passes),
            atomic_load(&gpu->gpm));
     print_fast(puppet, i);
+    print_peers(gpu, atomic_load(&puppet->board->gpu_count));
     printf("\"reading\": ");
     print_row(&gpu->gpu);
     printf(", \"instances\": [");
@@ -293,6 +312,7 @@ static void print_sampler(Puppet *puppet, uint32_t slot)
     const BoardSampler *sampler = &puppet->board->samplers[slot];
     const char *function = sampler_function_name(atomic_load(&sampler->call_function));
     const uint64_t start_ns = atomic_load(&sampler->call_start_ns);
+    const uint32_t driver = atomic_load(&sampler->driver); /* before its why, which is written first */
     BoardFound found = {0};
     char why[NODE_WHY_CAP], pci[PCI_TEXT_CAP];
 
@@ -303,9 +323,9 @@ static void print_sampler(Puppet *puppet, uint32_t slot)
     print_events(puppet, slot);
     printf("\"driver\": %u, \"passes\": %u, \"call_ms\": %" PRIu64 ", \"call_gpu\": %d, \"limit_ms\": %u, "
            "\"beat_ms\": %" PRIu64 ", ",
-           atomic_load(&sampler->driver), atomic_load(&sampler->passes),
-           start_ns ? (board_kernel_now() - start_ns) / NS_PER_MS : 0, (int)atomic_load(&sampler->call_gpu),
-           atomic_load(&sampler->call_limit_ms), (board_kernel_now() - atomic_load(&sampler->beat_ns)) / NS_PER_MS);
+           driver, atomic_load(&sampler->passes), start_ns ? (board_kernel_now() - start_ns) / NS_PER_MS : 0,
+           (int)atomic_load(&sampler->call_gpu), atomic_load(&sampler->call_limit_ms),
+           (board_kernel_now() - atomic_load(&sampler->beat_ns)) / NS_PER_MS);
     printf("\"in_call\": %s, ", start_ns ? "true" : "false");
     if (board_copy_found(sampler, &found)) {
         print_text("driver_version", found.driver_version);
@@ -357,6 +377,12 @@ static void release(Puppet *puppet, uint64_t ms)
     printf("{}\n");
 }
 
+static void pause_pairs(Puppet *puppet, uint64_t ms)
+{
+    atomic_store(&puppet->board->pairs_after_ns, ms ? board_kernel_now() + ms * NS_PER_MS : 0);
+    printf("{}\n");
+}
+
 static void obey(Puppet *puppet, char *line)
 {
     char *word[6] = {"", "", "", "", "", ""}, *rest = NULL;
@@ -379,6 +405,8 @@ static void obey(Puppet *puppet, char *line)
         set_period(puppet, word[1], strtoull(word[2], NULL, 10));
     else if (strcmp(word[0], "release") == 0)
         release(puppet, strtoull(word[1], NULL, 10));
+    else if (strcmp(word[0], "pause") == 0)
+        pause_pairs(puppet, strtoull(word[1], NULL, 10));
     else if (strcmp(word[0], "dcgm") == 0)
         use_dcgm(puppet, word[1], strtoull(word[2], NULL, 10));
     else if (strcmp(word[0], "close") == 0)

@@ -164,6 +164,91 @@ static void a_torn_row_is_refused_and_repaired(void **state)
     assert_whole(&reading);
 }
 
+static void write_peers(BoardPeers *peers, int64_t status)
+{
+    Sample row[NODE_GPUS_MAX] = {{0}};
+
+    for (size_t i = 0; i < NODE_GPUS_MAX; i++)
+        sample_set_int64(&row[i], (uint64_t)status + 100, status);
+    board_set_peers(peers, row);
+}
+
+static void assert_peers(const Sample row[NODE_GPUS_MAX], int64_t expected)
+{
+    for (size_t i = 0; i < NODE_GPUS_MAX; i++) {
+        int64_t status = -1;
+
+        assert_int_equal(sample_int64(&row[i], &status), expected >= 0);
+        assert_int_equal(status, expected);
+        assert_int_equal(row[i].time_ns, expected >= 0 ? (uint64_t)expected + 100 : 0);
+    }
+}
+
+static void what_gpus_say_of_each_other(void **state)
+{
+    Fixture *f = *state;
+    const BoardPeers *peers = &f->agent->gpus[NODE_GPUS_MAX - 1].peers;
+    BoardPeers *written = &f->sampler->gpus[NODE_GPUS_MAX - 1].peers;
+    Sample row[NODE_GPUS_MAX];
+
+    assert_true(board_copy_peers(peers, row));
+    assert_peers(row, -1);
+    for (int64_t status = 0; status < PEER_STATUS_END; status++) {
+        write_peers(written, status);
+        assert_true(board_copy_peers(peers, row));
+        assert_peers(row, status);
+    }
+    board_repair_peers(&f->agent->gpus[NODE_GPUS_MAX - 1].peers);
+    assert_true(board_copy_peers(peers, row));
+    assert_peers(row, PEER_UNKNOWN); /* a whole one stays */
+
+    write_peers(written, PEER_OK);
+    atomic_fetch_add(&written->turn, 1); /* killed here */
+    assert_false(board_copy_peers(peers, row));
+    assert_peers(row, PEER_UNKNOWN); /* untouched */
+    board_repair_peers(&f->agent->gpus[NODE_GPUS_MAX - 1].peers);
+    assert_true(board_copy_peers(peers, row));
+    assert_peers(row, -1);
+
+    atomic_fetch_add(&written->turn, 1); /* again; the next one takes it over */
+    write_peers(written, PEER_OK);
+    assert_true(board_copy_peers(peers, row));
+    assert_peers(row, PEER_OK);
+}
+
+static void a_status_that_is_none_is_absent(void **state)
+{
+    static const int64_t wrong[] = {-1, PEER_STATUS_END, INT64_MIN, INT64_MAX};
+    Fixture *f = *state;
+    Sample row[NODE_GPUS_MAX] = {{0}};
+    unsigned seed = 1;
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        sample_set_int64(&row[i], 1, wrong[i]);
+    sample_set_double(&row[4], 1, 2);
+    board_set_peers(&f->sampler->gpus[0].peers, row);
+    assert_true(board_copy_peers(&f->agent->gpus[0].peers, row));
+    for (size_t i = 0; i < 5; i++) {
+        assert_false(row[i].valid);
+        assert_int_equal(row[i].absence, ABSENCE_FAILED);
+    }
+    for (int round = 0; round < 200; round++) {
+        unsigned char *bytes = (unsigned char *)f->sampler->gpus[0].peers.status;
+
+        for (size_t i = 0; i < sizeof(row); i++)
+            bytes[i] = (unsigned char)rand_r(&seed);
+        assert_true(board_copy_peers(&f->agent->gpus[0].peers, row));
+        for (size_t i = 0; i < NODE_GPUS_MAX; i++) {
+            int64_t status = 0;
+
+            if (sample_int64(&row[i], &status))
+                assert_non_null(peer_status_label((PeerStatus)status));
+            else
+                assert_non_null(absence_key((Absence)row[i].absence));
+        }
+    }
+}
+
 static void counters_wrap(void **state)
 {
     Fixture *f = *state;
@@ -475,6 +560,8 @@ int main(void)
         ROW(other_descriptors_are_refused),
         ROW(a_row_is_copied),
         ROW(a_torn_row_is_refused_and_repaired),
+        ROW(what_gpus_say_of_each_other),
+        ROW(a_status_that_is_none_is_absent),
         ROW(counters_wrap),
         ROW(any_bytes_become_a_reading),
         ROW(counts_are_not_believed),

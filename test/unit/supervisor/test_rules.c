@@ -796,6 +796,84 @@ static void stop_kills_the_deaf(void **state)
 
 /* ---- nonsense on the board ---- */
 
+/* ---- calls about two GPUs ---- */
+
+static void a_pair_that_hangs_blames_neither(void **state)
+{
+    uint64_t before;
+
+    (void)state;
+    world_run(&w, 2 * NS_PER_S);
+    w.pair_hangs = true;
+    world_run(&w, 2 * NS_PER_S);
+    w.pair_hangs = false;
+    assert_int_equal(w.starts, 2); /* all went to a fresh one, and stay there */
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(world_gpu(&w, i)->state, GPU_UP);
+        assert_false(world_gpu(&w, i)->own_sampler);
+        assert_int_equal(world_gpu(&w, i)->missed_calls, 0);
+    }
+    assert_true(world_logged(&w, "neither is blamed"));
+    assert_false(world_logged(&w, "as a whole"));
+    before = atomic_load(&w.board->pairs_after_ns);
+    assert_true(before > w.now_ns + 9 * NS_PER_MIN && before < w.now_ns + 10 * NS_PER_MIN);
+    world_run(&w, 11 * NS_PER_MIN);
+    assert_healthy(4);
+    assert_int_equal(w.starts, 2);
+}
+
+static void a_pair_is_asked_again_after_a_while(void **state)
+{
+    (void)state;
+    w.pair_hangs = true;
+    world_run(&w, 9 * NS_PER_MIN);
+    assert_int_equal(w.starts, 2);
+    world_run(&w, 2 * NS_PER_MIN);
+    assert_int_equal(w.starts, 3);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(world_gpu(&w, i)->state, GPU_UP);
+}
+
+static void the_gpu_that_hangs_is_found_by_its_own_call(void **state)
+{
+    (void)state;
+    world_run(&w, 2 * NS_PER_S);
+    w.pair_hangs = true;
+    world_step(&w);
+    w.gpus[2].hangs = true;
+    world_until(&w, 2, GPU_HUNG, 2 * NS_PER_S);
+    world_run(&w, 2 * NS_PER_S);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(world_gpu(&w, i)->state, i == 2 ? GPU_HUNG : GPU_UP);
+    assert_why(2, "nvmlDeviceGetPowerUsage");
+}
+
+/* There is one at most, so that slots do not run out. */
+static void no_pair_is_asked_while_one_does_not_end(void **state)
+{
+    (void)state;
+    w.pair_hangs = w.pair_unkillable = true;
+    world_run(&w, 60 * NS_PER_MIN);
+    assert_int_equal(world_in_state(&w, SAMPLER_ABANDONED), 1);
+    assert_int_equal(w.starts, 2);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(world_gpu(&w, i)->state, GPU_UP);
+    w.pair_hangs = w.pair_unkillable = false;
+    world_run(&w, NS_PER_S);
+    assert_healthy(4);
+    assert_true(atomic_load(&w.board->pairs_after_ns) < w.now_ns + 10 * NS_PER_MIN);
+}
+
+static void a_sampler_that_ends_in_a_pair(void **state)
+{
+    (void)state;
+    world_run(&w, 2 * NS_PER_S);
+    w.pair_crashes = true;
+    world_run(&w, 5 * NS_PER_MIN);
+    assert_int_equal(w.starts, 2);
+    assert_healthy(4);
+}
+
 static void nonsense_is_survived(void **state)
 {
     uint32_t slot;
@@ -868,6 +946,11 @@ int main(void)
         RULE(a_hung_gpu_is_not_tried_while_released),
         RULE(stop),
         RULE(stop_kills_the_deaf),
+        RULE(a_pair_that_hangs_blames_neither),
+        RULE(a_pair_is_asked_again_after_a_while),
+        RULE(the_gpu_that_hangs_is_found_by_its_own_call),
+        RULE(no_pair_is_asked_while_one_does_not_end),
+        RULE(a_sampler_that_ends_in_a_pair),
         RULE(nonsense_is_survived),
     };
 

@@ -17,7 +17,8 @@
 
 const char *sampler_function_name(uint32_t index)
 {
-    static const char *const names[] = {"", "nvmlInitWithFlags", "a", "b", "c", "d", "e", "nvmlDeviceGetPowerUsage"};
+    static const char *const names[] = {
+        "", "nvmlInitWithFlags", "a", "b", "c", "d", "e", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetP2PStatus"};
 
     return index < sizeof(names) / sizeof(names[0]) ? names[index] : NULL;
 }
@@ -98,6 +99,8 @@ static const SupervisorOps ops = {
 
 static bool call_hangs(const World *world, const WorldProcess *process, uint32_t gpu)
 {
+    if (process->in_pair)
+        return world->pair_hangs;
     if (gpu != UINT32_MAX)
         return world->gpus[gpu].hangs;
     return world->init_hangs && !(world->init_hangs_attaching && process->no_attach);
@@ -107,6 +110,8 @@ static bool unkillable(const World *world, const WorldProcess *process)
 {
     if (process->call_gpu == NO_CALL || !call_hangs(world, process, process->call_gpu))
         return false;
+    if (process->in_pair)
+        return world->pair_unkillable;
     return process->call_gpu == UINT32_MAX ? world->init_unkillable : world->gpus[process->call_gpu].unkillable;
 }
 
@@ -166,9 +171,30 @@ static void publish(World *world, uint32_t slot, uint32_t gpu)
         atomic_fetch_add(&board->failed_passes, 1);
 }
 
+/* Asks about a pair where it has one; false where that does not return, or ends it. */
+static bool ask_pair(World *world, uint32_t slot, uint32_t owned)
+{
+    WorldProcess *process = &world->processes[slot];
+    bool hangs = false;
+
+    if (owned < 2 || world->now_ns < atomic_load(&world->board->pairs_after_ns))
+        return true;
+    if (world->pair_crashes) {
+        atomic_store(&world->board->samplers[slot].call_gpu, UINT32_MAX);
+        atomic_store(&world->board->samplers[slot].call_function, WORLD_PAIR);
+        atomic_store(&world->board->samplers[slot].call_start_ns, world->now_ns);
+        die(world, slot);
+        return false;
+    }
+    process->in_pair = true;
+    hangs = !call(world, slot, UINT32_MAX, WORLD_PAIR);
+    process->in_pair = hangs;
+    return !hangs;
+}
+
 static void pass(World *world, uint32_t slot)
 {
-    uint32_t count = atomic_load(&world->board->gpu_count);
+    uint32_t count = atomic_load(&world->board->gpu_count), owned = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         if (atomic_load(&world->board->gpus[i].owner) != slot)
@@ -182,7 +208,10 @@ static void pass(World *world, uint32_t slot)
         if (!call(world, slot, i, WORLD_CALL))
             return;
         publish(world, slot, i);
+        owned++;
     }
+    if (!ask_pair(world, slot, owned))
+        return;
     atomic_fetch_add(&world->board->samplers[slot].passes, 1);
 }
 
@@ -209,6 +238,7 @@ static void work(World *world, uint32_t slot)
             return;
         atomic_store(&board->call_start_ns, 0);
         process->call_gpu = NO_CALL;
+        process->in_pair = false;
         if (gpu != UINT32_MAX)
             publish(world, slot, gpu);
     }

@@ -12,7 +12,7 @@
 #include "base/duration.h"
 #include "source/sampler/supervisor.h"
 
-enum { WORLD_CALL = 7, WORLD_INIT = 1, WORLD_LOGS = 64 };
+enum { WORLD_CALL = 7, WORLD_PAIR = 8, WORLD_INIT = 1, WORLD_LOGS = 64 };
 #define WORLD_STEP (50 * NS_PER_MS)
 
 typedef struct WorldGpu {
@@ -27,6 +27,7 @@ typedef struct WorldProcess {
     pid_t pid;
     uint32_t call_gpu; /* in a call about this one; UINT32_MAX - 1: in none */
     bool initialised;
+    bool in_pair; /* the call is about two GPUs, announced as about none */
 } WorldProcess;
 
 typedef struct World {
@@ -37,11 +38,12 @@ typedef struct World {
     WorldGpu gpus[NODE_GPUS_MAX];
     WorldProcess processes[NODE_SAMPLERS_MAX];
     bool init_hangs, init_hangs_attaching, init_unkillable, init_fails, no_library;
-    bool crashes;       /* every sampler ends right after its start */
-    uint32_t crash_gpu; /* a call about it ends the process; UINT32_MAX: none */
-    bool start_fails;   /* no process can be made */
-    bool deaf;          /* processes do not end when their socket is closed */
-    bool mute;          /* closed sockets are not told */
+    bool pair_hangs, pair_unkillable, pair_crashes; /* a call about two GPUs, which a sampler of two GPUs makes */
+    bool crashes;                                   /* every sampler ends right after its start */
+    uint32_t crash_gpu;                             /* a call about it ends the process; UINT32_MAX: none */
+    bool start_fails;                               /* no process can be made */
+    bool deaf;                                      /* processes do not end when their socket is closed */
+    bool mute;                                      /* closed sockets are not told */
     uint32_t starts, kills, late;
     pid_t last_pid;
     PciAddress found[NODE_GPUS_MAX];

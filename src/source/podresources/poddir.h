@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The UIDs of pods, which the kubelet's pod-resources socket does not tell: the kubelet keeps a folder per pod for the
+ * logs of its containers, /var/log/pods/<namespace>_<pod>_<uid>. Names of namespaces and pods hold no underscore. A
+ * UID is a UUID, of a static pod (one from a file of the node) 32 hexadecimal digits. Whatever else lies in the folder
+ * is passed over. No state; any thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/map.h"
+
+enum {
+    POD_UID_CAP = 37,           /* a UUID and the end */
+    POD_KEY_MAX = 63 + 1 + 253, /* "<namespace>_<pod>", a DNS label and a DNS subdomain name */
+    PODDIR_NAMES_MAX = 65536,   /* in the folder */
+    PODDIR_KEY_ROOM = POD_KEY_MAX + 1,
+};
+
+/* What is known of one pod. */
+typedef struct PodDir {
+    char uid[POD_UID_CAP]; /* "" where unknown */
+    uint64_t made_ns;      /* when its folder was, real time */
+} PodDir;
+
+/* Takes a folder's name apart: its first *ret_key_len bytes are "<namespace>_<pod>", `uid` is what follows the second
+ * underscore. False, and both untouched, where it is no such name. */
+bool poddir_parse(const char *name, size_t *ret_key_len, char uid[POD_UID_CAP]);
+
+/* Writes the key of a pod. False where no folder can be its own. */
+bool poddir_key(const char *namespace, const char *pod, char key[PODDIR_KEY_ROOM]);
+
+/* Looks for folders of `pods`, a map from keys to PodDir, and fills these in; of several that differ in the UID alone
+ * the one that was made last counts (when it was born, as far as the file system tells, else its ctime). Blocks, for
+ * as long as the disk does. -errno where `path` cannot be read, -E2BIG where it holds too many names; some pods may
+ * have been filled in then. */
+int poddir_read(const char *path, const Map *pods, Err *err);

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the view (verb/agent/view.c) makes of what GPUs say of each other: on a board that the test writes. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "verb/agent/view.h"
+#include "world.h"
+
+enum { GPUS = 3 };
+
+static World w;
+static View *view;
+
+static uint64_t now(void)
+{
+    return board_at(w.board, w.now_ns);
+}
+
+static void write_index(uint32_t gpu, uint32_t index)
+{
+    static Reading reading;
+
+    reading_init(&reading, DEVICE_GPU);
+    reading.device.uuid[0] = (char)('a' + gpu);
+    reading.device.index = index;
+    *board_begin(&w.board->gpus[gpu].gpu) = reading;
+    board_commit(&w.board->gpus[gpu].gpu);
+}
+
+static void write_status(uint32_t gpu, PeerStatus status)
+{
+    Sample row[NODE_GPUS_MAX] = {{0}};
+
+    for (uint32_t i = 0; i < GPUS; i++)
+        if (i != gpu)
+            sample_set_int64(&row[i], now(), status);
+    board_set_peers(&w.board->gpus[gpu].peers, row);
+}
+
+static int set_up(void **state)
+{
+    const BoardPlan plan = {.period_ns = {[METRIC_PACE_SLOW] = 10 * NS_PER_S}};
+
+    (void)state;
+    world_init(&w, GPUS);
+    board_set_plan(w.board, &plan);
+    view = view_new(w.board, w.supervisor, "node-1");
+    world_run(&w, NS_PER_S);
+    for (uint32_t i = 0; i < GPUS; i++) {
+        write_index(i, GPUS - 1 - i); /* the last on the bus is the driver's first */
+        write_status(i, PEER_OK);
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    view_free(view);
+    world_done(&w);
+    return 0;
+}
+
+static const NodeGpu *look(uint32_t index)
+{
+    return &view_turn(view, now(), 0)->gpus[index];
+}
+
+static void assert_peer(const NodeGpu *gpu, size_t at, uint32_t index, PeerStatus expected)
+{
+    int64_t status = -1;
+
+    assert_true(at < gpu->peer_count);
+    assert_int_equal(gpu->peers[at].index, index);
+    assert_true(sample_int64(&gpu->peers[at].status, &status));
+    assert_int_equal(status, expected);
+}
+
+static void assert_absent(const NodeGpu *gpu, Absence why)
+{
+    assert_int_equal(gpu->peer_count, GPUS - 1);
+    for (size_t i = 0; i < gpu->peer_count; i++) {
+        assert_false(gpu->peers[i].status.valid);
+        assert_int_equal(gpu->peers[i].status.absence, why);
+    }
+}
+
+static void by_the_drivers_index(void **state)
+{
+    (void)state;
+    write_status(GPUS - 1, PEER_NOT_SUPPORTED); /* index 0 */
+    assert_int_equal(look(0)->peer_count, 2);
+    assert_peer(look(0), 0, 1, PEER_NOT_SUPPORTED);
+    assert_peer(look(0), 1, 2, PEER_NOT_SUPPORTED);
+    assert_peer(look(1), 0, 0, PEER_OK);
+    assert_peer(look(1), 1, 2, PEER_OK);
+}
+
+static void a_peer_in_trouble_is_unknown(void **state)
+{
+    (void)state;
+    w.gpus[0].outcome = BOARD_LOST; /* index 2 */
+    world_run(&w, NS_PER_S);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_peer(look(i), 0, 1 - i, PEER_OK);
+        assert_peer(look(i), 1, 2, PEER_UNKNOWN);
+    }
+    assert_absent(look(2), ABSENCE_GPU_LOST);
+    w.gpus[0].outcome = BOARD_FINE;
+    w.gpus[0].hangs = true;
+    world_until(&w, 0, GPU_HUNG, 5 * NS_PER_S);
+    assert_peer(look(0), 1, 2, PEER_UNKNOWN);
+    assert_absent(look(2), ABSENCE_TIMED_OUT);
+}
+
+static void old_ones_are_not_shown(void **state)
+{
+    (void)state;
+    world_run(&w, 25 * NS_PER_S);
+    assert_peer(look(0), 0, 1, PEER_OK);
+    world_run(&w, 10 * NS_PER_S);
+    assert_absent(look(0), ABSENCE_TIMED_OUT);
+    write_status(GPUS - 1, PEER_OK);
+    assert_peer(look(0), 0, 1, PEER_OK);
+    assert_absent(look(1), ABSENCE_TIMED_OUT);
+}
+
+static void nothing_is_said_where_nobody_asks(void **state)
+{
+    static const Sample nothing[NODE_GPUS_MAX];
+
+    (void)state;
+    board_set_peers(&w.board->gpus[0].peers, nothing);
+    assert_absent(look(2), ABSENCE_NOT_YET);
+    w.gpus[0].outcome = BOARD_LOST;
+    world_run(&w, NS_PER_S);
+    assert_absent(look(2), ABSENCE_NOT_YET);
+}
+
+static void a_torn_row_leaves_the_one_before(void **state)
+{
+    (void)state;
+    assert_peer(look(2), 0, 0, PEER_OK);
+    atomic_fetch_add(&w.board->gpus[0].peers.turn, 1);
+    assert_peer(look(2), 0, 0, PEER_OK);
+    world_run(&w, 40 * NS_PER_S);
+    assert_absent(look(2), ABSENCE_TIMED_OUT); /* but not for ever */
+}
+
+/* One that left had the index that another has now: a label is there once. */
+static void an_index_names_one_gpu(void **state)
+{
+    const Node *node;
+
+    (void)state;
+    w.gpus[0].outcome = BOARD_LOST;
+    world_run(&w, NS_PER_S);
+    write_index(0, 1);
+    node = view_turn(view, now(), 0);
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const NodeGpu *gpu = &node->gpus[i];
+
+        if (gpu->state != GPU_UP)
+            continue;
+        assert_int_equal(gpu->peer_count, 1);
+        assert_peer(gpu, 0, gpu->reading.device.index == 1 ? 0 : 1, PEER_OK);
+    }
+    write_index(0, DEVICE_NO_NUMBER);
+    assert_int_equal(look(0)->peer_count, 1);
+    assert_peer(look(0), 0, 1, PEER_OK);
+}
+
+int main(void)
+{
+#define PEERS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        PEERS(by_the_drivers_index),
+        PEERS(a_peer_in_trouble_is_unknown),
+        PEERS(old_ones_are_not_shown),
+        PEERS(nothing_is_said_where_nobody_asks),
+        PEERS(a_torn_row_leaves_the_one_before),
+        PEERS(an_index_names_one_gpu),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
