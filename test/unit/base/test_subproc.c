@@ -64,13 +64,13 @@ static void test_output_is_capped(void **state)
 
 static void test_not_started(void **state)
 {
-    static const char *const none[] = {"stoker-no-such-program", NULL}, *const dir[] = {"/tmp", NULL};
+    static const char *const none[] = {"/no-such-folder/program", NULL}, *const dir[] = {"/tmp", NULL};
     Subproc child = {0};
     Err err = {0};
 
     (void)state;
     assert_int_equal(subproc_start(&(SubprocSpec){.argv = none}, &child, &err), -ENOENT);
-    assert_string_equal(err.text, "run 'stoker-no-such-program': No such file or directory");
+    assert_string_equal(err.text, "run '/no-such-folder/program': No such file or directory");
     assert_int_equal(subproc_start(&(SubprocSpec){.argv = dir}, &child, &err), -EACCES);
     assert_string_equal(err.text, "run '/tmp': Permission denied");
     assert_int_equal(subproc_start(&(SubprocSpec){.argv = SHELL("true"), .dir = "/none"}, &child, &err), -ENOENT);

@@ -53,6 +53,29 @@ static void these_words_are_promised(void **state)
         assert_string_equal(sampler_state_key(s), sampler[s]);
 }
 
+/* Numbers as the driver has them, labels as dcgm-exporter. */
+static void words_for_links(void **state)
+{
+    static const char *const keys[] = {"ok",
+                                       "chipset_not_supported",
+                                       "gpu_not_supported",
+                                       "topology_not_supported",
+                                       "disabled_by_regkey",
+                                       "not_supported",
+                                       "unknown"};
+    static const char *const labels[] = {
+        "OK",     "ChipsetNotSupported", "GPUNotSupported", "TopologyNotSupported", "DisabledByRegKey", "NotSupported",
+        "Unknown"};
+
+    (void)state;
+    assert_int_equal(PEER_STATUS_END, 7);
+    for (PeerStatus s = 0; s < PEER_STATUS_END; s++) {
+        assert_key(peer_status_key(s));
+        assert_string_equal(peer_status_key(s), keys[s]);
+        assert_string_equal(peer_status_label(s), labels[s]);
+    }
+}
+
 /* Zeroed memory says nothing good of a GPU. */
 static void zeroes_mean_not_sampled(void **state)
 {
@@ -64,6 +87,7 @@ static void zeroes_mean_not_sampled(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_for_links),
         cmocka_unit_test(gpu_states_lead_back),
         cmocka_unit_test(these_words_are_promised),
         cmocka_unit_test(zeroes_mean_not_sampled),
