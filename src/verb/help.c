@@ -41,8 +41,9 @@ static void pages_collect(Pages *pages, const Verb *const *list, const char *pat
             char deeper[PATH_MAX_BYTES];
             snprintf(deeper, sizeof deeper, "%s %s", path, list[i]->name);
             pages_collect(pages, list[i]->subs, deeper);
-            continue;
         }
+        if (!list[i]->run || pages->count == PAGES_MAX)
+            continue;
         char *own = pages->paths[pages->count];
         snprintf(own, PATH_MAX_BYTES, "%s", path);
         pages->pages[pages->count++] = verb_page(list[i], own);

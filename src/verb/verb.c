@@ -110,8 +110,8 @@ OptPage verb_page(const Verb *verb, const char *path)
     return (OptPage){.program = path,
                      .verb = verb->name,
                      .summary = verb->summary,
-                     .usage = verb->subs ? "VERB ..." : verb->usage,
-                     .description = verb->subs ? subs_text(verb) : verb->description,
+                     .usage = verb->run ? verb->usage : "VERB ...",
+                     .description = verb->run ? verb->description : subs_text(verb),
                      .examples = verb->examples,
                      .exit_codes = verb->exit_codes ? verb->exit_codes : common_codes,
                      .opts = verb->opts,
@@ -155,6 +155,13 @@ void verb_usage(FILE *to, const Verb *const *list, const char *path)
     fprintf(to, "\n%s VERB --help says more.\n", path);
 }
 
+static bool names_sub(const Verb *verb, const char *word)
+{
+    const char *near;
+
+    return verb_find(verb->subs, &word, 1, &near) != NULL;
+}
+
 static int run_list(const Verb *const *list, const char *path, int argc, char **argv)
 {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -168,7 +175,7 @@ static int run_list(const Verb *const *list, const char *path, int argc, char **
                 near ? near : "", near ? "'?" : "", path);
         return EXIT_USAGE;
     }
-    if (!verb->subs)
+    if (!verb->subs || (verb->run && !(argc > 2 && names_sub(verb, argv[2]))))
         return run_leaf(verb, path, argc - 1, argv + 1);
     char deeper[128];
     snprintf(deeper, sizeof deeper, "%s %s", path, verb->name);

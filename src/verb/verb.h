@@ -30,7 +30,8 @@ typedef struct Verb {
     size_t opt_size;                                        /* of the struct that the options fill */
     int (*run)(VerbCall *call, const void *options);        /* returns an exit code */
     char **(*rewrite)(Arena *arena, int argc, char **argv); /* other spellings of the words, before parsing; or NULL */
-    const struct Verb *const *subs;                         /* NULL-ended; a verb has these or `run` */
+    const struct Verb *const *subs; /* NULL-ended; a verb has these, `run`, or both: then `run` takes what
+              names none of these */
 } Verb;
 
 extern const Verb *const verbs[]; /* NULL-ended, in the order of the help */

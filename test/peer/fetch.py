@@ -23,6 +23,7 @@ UPDATE_S, DOWNLOAD_S, UNPACK_S = 120, 240, 60
 # (hwloc's plugins come with a CUDA one; the archive's contrib plugin of Slurm waits for a rebuild at times; Prometheus wants
 # what its web pages are made of).
 CLIENTS = {
+    "chromium": (["chromium-headless-shell", "fonts-dejavu-core"], []),
     "nvtop": (["nvtop", "tmux"], []),
     "pynvml": (["python3-pynvml"], []),
     "gpustat": (["gpustat"], []),

@@ -10,7 +10,7 @@ import time
 import pytest
 
 VERBS = [["sim", "run"], ["sim", "env"], ["sim", "list"], ["sim", "show"], ["sim", "inject"], ["sim", "clock"], ["help"],
-         ["version"]]
+         ["version"], ["trace"], ["trace", "cut"], ["trace", "diff"], ["nccl"]]
 
 
 @pytest.fixture

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conclusions from communicators: did they come up, how long did it take, are their ranks alike, did they stop at one
+ * call. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/owner.h"
+#include "engine/nccl/job.h"
+
+static const double slow_init_s = 10;
+
+typedef VEC(int64_t) Ranks;
+
+static void ranks_done(Ranks *ranks)
+{
+    vec_done(ranks);
+}
+
+/* Members without an id of their own join by what their comm line said; counts and the world. */
+static void count_members(NcclJob *job)
+{
+    NcclReport *r = &job->report;
+
+    for (size_t i = 0; i < r->members.len; i++) {
+        const NcclMember *m = &r->members.at[i];
+        if (m->comm == NCCL_NO_INDEX)
+            continue;
+        NcclComm *c = &r->comms.at[m->comm];
+        c->seen++;
+        c->started += m->started;
+        c->complete += m->complete;
+        c->mnnvl |= m->mnnvl;
+        if (m->nodes > c->nodes)
+            c->nodes = m->nodes;
+    }
+    for (size_t i = 0; i < r->comms.len; i++)
+        if (r->comms.at[i].seen && (r->world == NCCL_NO_INDEX || r->comms.at[i].nranks > r->comms.at[r->world].nranks))
+            r->world = (uint32_t)i;
+}
+
+/* Member number i of a communicator. */
+static const NcclMember *member_at(const NcclJob *job, uint32_t comm, size_t i)
+{
+    return &job->report.members.at[job->by_comm[job->comm_first[comm] + i]];
+}
+
+static int dev_of(const NcclMember *m)
+{
+    return m->nvml_dev >= 0 ? m->nvml_dev : m->cuda_dev;
+}
+
+static uint64_t seat_of(const NcclMember *m)
+{
+    return (uint64_t)m->process << 32 | (uint32_t)dev_of(m);
+}
+
+/* Members by communicator, and the world's by seat and all by rank. */
+static void index_members(NcclJob *job)
+{
+    NcclReport *r = &job->report;
+    uint32_t at = 0;
+
+    job->comm_first = arena_calloc(&job->arena, r->comms.len + 1, sizeof *job->comm_first);
+    job->by_comm = arena_calloc(&job->arena, r->members.len + 1, sizeof *job->by_comm);
+    for (size_t i = 0; i < r->comms.len; i++) {
+        job->comm_first[i] = at;
+        at += r->comms.at[i].seen;
+        r->comms.at[i].seen = 0;
+    }
+    for (uint32_t i = 0; i < r->members.len; i++) {
+        const NcclMember *m = &r->members.at[i];
+        if (m->comm == NCCL_NO_INDEX)
+            continue;
+        job->by_comm[job->comm_first[m->comm] + r->comms.at[m->comm].seen++] = i;
+        map_u64_put(&job->member_by_rank, nccl_rank_key(m->comm, m->rank), nccl_boxed(i));
+        if (m->comm == r->world && dev_of(m) >= 0)
+            map_u64_put(&job->world_by_seat, seat_of(m), nccl_boxed((uint32_t)m->rank));
+    }
+}
+
+int64_t nccl_world_rank(const NcclJob *job, uint32_t member)
+{
+    const NcclMember *m = &job->report.members.at[member];
+
+    if (m->comm != NCCL_NO_INDEX && m->comm == job->report.world)
+        return m->rank;
+    uint32_t rank = dev_of(m) >= 0 ? nccl_unboxed(map_u64_get(&job->world_by_seat, seat_of(m))) : NCCL_NO_INDEX;
+    return rank == NCCL_NO_INDEX ? NCCL_UNKNOWN : (int64_t)rank;
+}
+
+/* Per communicator: which ranks have `began` and not `done`; which were never seen. */
+static bool check_init(NcclJob *job, uint32_t comm)
+{
+    const NcclComm *c = &job->report.comms.at[comm];
+    CLEANUP(ranks_done) Ranks hung = {0}, missing = {0};
+    NcclPlace first = c->place;
+
+    for (size_t i = 0; i < c->seen; i++) {
+        const NcclMember *m = member_at(job, comm, i);
+        if (m->started && !m->complete && !m->aborted && !m->destroyed) {
+            if (hung.len == 0)
+                first = m->start_place;
+            vec_push(&hung, m->rank);
+        }
+    }
+    if (hung.len == 0)
+        return false;
+    for (int64_t rank = 0; rank < c->nranks; rank++)
+        if (!map_u64_get(&job->member_by_rank, nccl_rank_key(comm, rank)))
+            vec_push(&missing, rank);
+    bool silent = missing.len && c->complete == 0;
+    const char *text = silent ? nccl_ranks(job, missing.at, missing.len) : nccl_ranks(job, hung.at, hung.len);
+    NcclFinding *f =
+        silent
+            ? nccl_findf(job, NCCL_RULE_INIT_MISSING, "communicator %s of %" PRId64 " ranks: nothing from rank %s",
+                         c->id, c->nranks, text)
+            : nccl_findf(job, NCCL_RULE_INIT_HUNG, "communicator %s of %" PRId64 " ranks: no Init COMPLETE of rank %s",
+                         c->id, c->nranks, text);
+    nccl_evidence(job, f, first, "Init START without Init COMPLETE on %zu of %u ranks that were seen", hung.len,
+                  c->seen);
+    return true;
+}
+
+static void check_slow(NcclJob *job)
+{
+    const NcclMember *worst = NULL;
+    size_t slow = 0;
+    static const struct {
+        const char *part;
+        NcclRule rule;
+    } parts[] = {{"kernels", NCCL_RULE_SLOW_KERNELS},
+                 {"bootstrap", NCCL_RULE_SLOW_BOOTSTRAP},
+                 {"allgathers", NCCL_RULE_SLOW_BOOTSTRAP},
+                 {"topo", NCCL_RULE_SLOW_TOPOLOGY},
+                 {"connections", NCCL_RULE_SLOW_CONNECT}};
+    NcclRule rule = NCCL_RULE_SLOW_OTHER;
+
+    for (size_t i = 0; i < job->report.members.len; i++) {
+        const NcclMember *m = &job->report.members.at[i];
+        slow += m->init_s > slow_init_s;
+        if (m->init_s > slow_init_s && (!worst || m->init_s > worst->init_s))
+            worst = m;
+    }
+    if (!worst)
+        return;
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        if (strcmp(parts[i].part, worst->init_part) == 0)
+            rule = parts[i].rule;
+    NcclFinding *f = nccl_findf(job, rule, "%.1f s on rank %" PRId64 ", of which %s %.1f s; %zu ranks over %.0f s",
+                                worst->init_s, worst->rank, worst->init_part, worst->init_part_s, slow, slow_init_s);
+    nccl_evidence(job, f, worst->init_place, "Init timings of rank %" PRId64, worst->rank);
+}
+
+static void check_channels(NcclJob *job, uint32_t comm)
+{
+    const NcclMember *low = NULL, *high = NULL;
+
+    for (size_t i = 0; i < job->report.comms.at[comm].seen; i++) {
+        const NcclMember *m = member_at(job, comm, i);
+        if (m->coll_channels < 0)
+            continue;
+        if (!low || m->coll_channels < low->coll_channels)
+            low = m;
+        if (!high || m->coll_channels > high->coll_channels)
+            high = m;
+    }
+    if (!low || low->coll_channels == high->coll_channels)
+        return;
+    NcclFinding *f = nccl_findf(job, NCCL_RULE_CHANNELS_DIFFER, "communicator %s: %d to %d collective channels",
+                                job->report.comms.at[comm].id, low->coll_channels, high->coll_channels);
+    nccl_evidence(job, f, low->channels_place, "rank %" PRId64 ": %d", low->rank, low->coll_channels);
+    nccl_evidence(job, f, high->channels_place, "rank %" PRId64 ": %d", high->rank, high->coll_channels);
+}
+
+/* The last call of each rank. Ranks that also send to single peers count differently, and ended ones ended in order. */
+static void check_calls(NcclJob *job, uint32_t comm)
+{
+    const NcclMember *low = NULL, *high = NULL;
+    CLEANUP(ranks_done) Ranks behind = {0};
+    size_t count = 0;
+
+    for (size_t i = 0; i < job->report.comms.at[comm].seen; i++) {
+        const NcclMember *m = member_at(job, comm, i);
+        if (m->calls == 0)
+            continue;
+        if (m->p2p_calls || m->destroyed || m->op_count < 0)
+            return;
+        count++;
+        if (!low || m->op_count < low->op_count)
+            low = m;
+        if (!high || m->op_count > high->op_count)
+            high = m;
+    }
+    if (count < 2 || low->op_count == high->op_count)
+        return;
+    for (size_t i = 0; i < job->report.comms.at[comm].seen; i++) {
+        const NcclMember *m = member_at(job, comm, i);
+        if (m->calls && m->op_count == low->op_count)
+            vec_push(&behind, m->rank);
+    }
+    NcclFinding *f = nccl_findf(job, NCCL_RULE_OPCOUNT,
+                                "communicator %s: rank %s stopped at call %" PRIx64 ", others went to %" PRIx64,
+                                job->report.comms.at[comm].id, nccl_ranks(job, behind.at, behind.len),
+                                (uint64_t)low->op_count, (uint64_t)high->op_count);
+    nccl_evidence(job, f, low->op_place, "rank %" PRId64 ": last call %s, opCount %" PRIx64, low->rank, low->op,
+                  (uint64_t)low->op_count);
+    nccl_evidence(job, f, high->op_place, "rank %" PRId64 ": last call %s, opCount %" PRIx64, high->rank, high->op,
+                  (uint64_t)high->op_count);
+}
+
+void nccl_check_comms(NcclJob *job)
+{
+    enum { HUNG_MAX = 64 };
+    unsigned hung = 0;
+
+    count_members(job);
+    index_members(job);
+    for (uint32_t i = 0; i < job->report.comms.len; i++) {
+        if (hung < HUNG_MAX)
+            hung += check_init(job, i);
+        check_channels(job, i);
+        check_calls(job, i);
+    }
+    check_slow(job);
+}
+
+/* PyTorch's watchdog. */
+
+static bool same_group(const NcclTimeout *a, const NcclTimeout *b)
+{
+    return strcmp(a->group, b->group) == 0;
+}
+
+/* Timeouts of one group, beginning with number `first`: the first sequence number that ran out is what hangs. */
+static void check_group(NcclJob *job, size_t first)
+{
+    CLEANUP(ranks_done) Ranks ranks = {0};
+    const NcclTimeout *lead = &job->timeouts.at[first], *other = NULL;
+
+    for (size_t i = first; i < job->timeouts.len; i++)
+        if (same_group(lead, &job->timeouts.at[i]) && job->timeouts.at[i].seq < lead->seq)
+            lead = &job->timeouts.at[i];
+    for (size_t i = first; i < job->timeouts.len; i++) {
+        const NcclTimeout *t = &job->timeouts.at[i];
+        if (!same_group(lead, t) || t->seq != lead->seq)
+            continue;
+        vec_push(&ranks, t->rank);
+        bool one_group = strchr(lead->group, '(') != NULL; /* a name that is one group's in the whole job */
+        if (one_group && (strcmp(t->op, lead->op) != 0 || t->numel_in != lead->numel_in))
+            other = t;
+    }
+    const char *text = nccl_ranks(job, ranks.at, ranks.len);
+    NcclFinding *f = nccl_findf(job, NCCL_RULE_WATCHDOG, "%s number %" PRId64 "%s%s, reported by rank %s", lead->op,
+                                lead->seq, lead->group[0] ? " of process group " : "", lead->group, text);
+    nccl_evidence(job, f, lead->place, "rank %" PRId64 " waited %.1f s", lead->rank, (double)lead->ran_ms / 1e3);
+    for (size_t i = first; i < job->timeouts.len; i++) {
+        const NcclTimeout *t = &job->timeouts.at[i];
+        if (same_group(lead, t) && t->last_enqueued >= 0)
+            nccl_evidence(job, f, t->place, "rank %" PRId64 ": last enqueued %" PRId64 ", last completed %" PRId64,
+                          t->rank, t->last_enqueued, t->last_completed);
+    }
+    if (other) {
+        f = nccl_findf(job, NCCL_RULE_MISMATCH, "number %" PRId64 "%s%s", lead->seq,
+                       lead->group[0] ? " of process group " : "", lead->group);
+        nccl_evidence(job, f, lead->place, "rank %" PRId64 ": %s of %" PRId64 " elements", lead->rank, lead->op,
+                      lead->numel_in);
+        nccl_evidence(job, f, other->place, "rank %" PRId64 ": %s of %" PRId64 " elements", other->rank, other->op,
+                      other->numel_in);
+    }
+}
+
+/* Ranks of the world that do not report what all others report. Only where the world is known and few are silent. */
+static void check_silent(NcclJob *job)
+{
+    const NcclReport *r = &job->report;
+    CLEANUP(ranks_done) Ranks silent = {0};
+
+    if (r->world == NCCL_NO_INDEX)
+        return;
+    int64_t nranks = r->comms.at[r->world].nranks;
+    if (nranks > (int64_t)job->timeouts.len * 2)
+        return;
+    for (int64_t rank = 0; rank < nranks; rank++) {
+        bool told = false;
+        for (size_t i = 0; i < job->timeouts.len; i++)
+            told |= job->timeouts.at[i].rank == rank;
+        if (!told)
+            vec_push(&silent, rank);
+        if ((int64_t)silent.len * 4 > nranks)
+            return;
+    }
+    if (silent.len == 0)
+        return;
+    NcclFinding *f =
+        nccl_findf(job, NCCL_RULE_RANK_SILENT, "rank %s of %" PRId64, nccl_ranks(job, silent.at, silent.len), nranks);
+    nccl_evidence(job, f, job->timeouts.at[0].place, "%zu ranks report a timeout", (size_t)nranks - silent.len);
+}
+
+void nccl_check_timeouts(NcclJob *job)
+{
+    for (size_t i = 0; i < job->timeouts.len; i++) {
+        bool first = true;
+        for (size_t j = 0; j < i && first; j++)
+            first = !same_group(&job->timeouts.at[j], &job->timeouts.at[i]);
+        if (first)
+            check_group(job, i);
+    }
+    if (job->timeouts.len)
+        check_silent(job);
+}

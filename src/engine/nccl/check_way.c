@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conclusions from the ways that data takes between ranks. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/owner.h"
+#include "engine/nccl/job.h"
+
+/* What the edges between nodes and within them add up to. */
+typedef struct Ways {
+    const NcclEdge *socket, *rdma, *host_shm, *host_net; /* first of each kind; NULL: none */
+    const NcclEdge *plain_receive, *plain_send;          /* RDMA without GPUDirect */
+    uint32_t socket_count, shm_count, host_net_count, p2p_count, plain_count, gdr_receive, gdr_send;
+} Ways;
+
+static const NcclMember *peer_of(const NcclJob *job, const NcclEdge *e)
+{
+    const NcclMember *m = &job->report.members.at[e->member];
+
+    if (m->comm == NCCL_NO_INDEX)
+        return NULL;
+    uint32_t peer =
+        nccl_unboxed(map_u64_get(&job->member_by_rank, nccl_rank_key(m->comm, e->receive ? e->from : e->to)));
+    return peer == NCCL_NO_INDEX ? NULL : &job->report.members.at[peer];
+}
+
+static NcclScope scope_of(const NcclJob *job, const NcclEdge *e)
+{
+    const NcclReport *r = &job->report;
+    const NcclMember *m = &r->members.at[e->member], *peer = peer_of(job, e);
+    const NcclWay *way = &r->ways.at[e->way];
+
+    if (way->via == NCCL_VIA_COLLNET)
+        return NCCL_SCOPE_NET;
+    if (peer)
+        return r->processes.at[m->process].host == r->processes.at[peer->process].host ? NCCL_SCOPE_NODE
+                                                                                       : NCCL_SCOPE_NET;
+    if (way->via == NCCL_VIA_P2P || way->via == NCCL_VIA_SHM)
+        return strcmp(way->name, "P2P/MNNVL") == 0 ? NCCL_SCOPE_NET : NCCL_SCOPE_NODE;
+    int64_t nodes = m->nodes > 0 ? m->nodes : m->comm == NCCL_NO_INDEX ? NCCL_UNKNOWN : r->comms.at[m->comm].nodes;
+    return nodes == 1 ? NCCL_SCOPE_NODE : nodes > 1 ? NCCL_SCOPE_NET : NCCL_SCOPE_UNKNOWN;
+}
+
+static NcclClass *class_of(NcclReport *r, const NcclEdge *e)
+{
+    const NcclWay *way = &r->ways.at[e->way];
+
+    for (size_t i = 0; i < r->classes.len; i++)
+        if (r->classes.at[i].name == way->name && r->classes.at[i].gdr == way->gdr &&
+            r->classes.at[i].scope == e->scope)
+            return &r->classes.at[i];
+    NcclClass class = {.name = way->name,
+                       .via = way->via,
+                       .gdr = way->gdr,
+                       .scope = e->scope,
+                       .place = e->place,
+                       .channels_min = UINT32_MAX};
+    vec_push(&r->classes, class);
+    return &r->classes.at[r->classes.len - 1];
+}
+
+static void sum_up(NcclJob *job, Map *seen)
+{
+    NcclReport *r = &job->report;
+
+    for (size_t i = 0; i < r->edges.len; i++) {
+        NcclEdge *e = &r->edges.at[i];
+        const NcclMember *m = &r->members.at[e->member];
+        e->scope = scope_of(job, e);
+        NcclClass *class = class_of(r, e);
+        uint32_t channels = (uint32_t)__builtin_popcountll(e->channels);
+        if (channels < class->channels_min)
+            class->channels_min = channels;
+        if (channels > class->channels_max)
+            class->channels_max = channels;
+        uint64_t words[] = {m->comm == NCCL_NO_INDEX ? 1ull << 32 | e->member : m->comm,
+                            (uint64_t)e->from << 32 | (uint64_t)e->to, (uint64_t)(class - r->classes.at)};
+        class->pairs += !map_putn(seen, (const char *)words, sizeof words, job);
+    }
+}
+
+static void first_of(const NcclEdge **slot, const NcclEdge *e)
+{
+    if (!*slot)
+        *slot = e;
+}
+
+static void gather(const NcclJob *job, Ways *w)
+{
+    *w = (Ways){0};
+    for (size_t i = 0; i < job->report.edges.len; i++) {
+        const NcclEdge *e = &job->report.edges.at[i];
+        const NcclWay *way = &job->report.ways.at[e->way];
+        bool net = e->scope == NCCL_SCOPE_NET;
+        if (e->scope == NCCL_SCOPE_NODE && (way->via == NCCL_VIA_SOCKET || way->via == NCCL_VIA_RDMA))
+            first_of(&w->host_net, e), w->host_net_count++;
+        else if (way->via == NCCL_VIA_SHM)
+            first_of(&w->host_shm, e), w->shm_count++;
+        else if (way->via == NCCL_VIA_P2P)
+            w->p2p_count++;
+        else if (net && way->via == NCCL_VIA_SOCKET)
+            first_of(&w->socket, e), w->socket_count++;
+        else if (net && way->via == NCCL_VIA_RDMA) {
+            first_of(&w->rdma, e);
+            if (way->gdr)
+                *(e->receive ? &w->gdr_receive : &w->gdr_send) += 1;
+            else
+                first_of(e->receive ? &w->plain_receive : &w->plain_send, e), w->plain_count++;
+        }
+    }
+}
+
+static void tell_edge(NcclJob *job, NcclFinding *f, const NcclEdge *e)
+{
+    const NcclReport *r = &job->report;
+    const NcclProcess *p = &r->processes.at[r->members.at[e->member].process];
+
+    nccl_evidence(job, f, e->place, "%s: rank %" PRId64 " -> rank %" PRId64 " via %s%s", p->host, e->from, e->to,
+                  r->ways.at[e->way].name, r->ways.at[e->way].gdr ? "/GDRDMA" : "");
+}
+
+static const NcclProcess *process_with(const NcclJob *job, bool (*has)(const NcclProcess *))
+{
+    for (size_t i = 0; i < job->report.processes.len; i++)
+        if (has(&job->report.processes.at[i]))
+            return &job->report.processes.at[i];
+    return NULL;
+}
+
+static bool has_ib(const NcclProcess *p)
+{
+    return p->ib_devices > 0;
+}
+
+static bool lacks_ib(const NcclProcess *p)
+{
+    return p->ib_missing;
+}
+
+static bool has_gdr_off(const NcclProcess *p)
+{
+    return p->gdr_off > 0;
+}
+
+static bool has_gdr_far(const NcclProcess *p)
+{
+    return p->gdr_far > 0;
+}
+
+static bool has_gdr_on(const NcclProcess *p)
+{
+    return p->gdr_on > 0;
+}
+
+static bool has_nvls(const NcclProcess *p)
+{
+    return p->nvls_available;
+}
+
+static const NcclTopology *topology_with(const NcclJob *job, bool links)
+{
+    for (size_t i = 0; i < job->report.topologies.len; i++) {
+        const NcclTopology *t = &job->report.topologies.at[i];
+        if (links ? t->links > 0 : t->nics > 0)
+            return t;
+    }
+    return NULL;
+}
+
+static void check_socket(NcclJob *job, const Ways *w)
+{
+    const NcclProcess *p = process_with(job, has_ib);
+    const NcclTopology *t = topology_with(job, false);
+    NcclPlace place;
+    NcclFinding *f = NULL;
+
+    if (!w->socket)
+        return;
+    if (nccl_env_is(job, "NCCL_IB_DISABLE", "1", &place)) {
+        f = nccl_findf(job, NCCL_RULE_IB_DISABLED, "%u connections over sockets", w->socket_count);
+        nccl_evidence(job, f, place, "NCCL_IB_DISABLE set by environment to 1");
+    } else if (nccl_env_is(job, "NCCL_NET", "Socket", &place)) {
+        f = nccl_findf(job, NCCL_RULE_SOCKET_FORCED, "%u connections over sockets", w->socket_count);
+        nccl_evidence(job, f, place, "NCCL_NET set by environment to Socket");
+    } else if (p) {
+        f = nccl_findf(job, NCCL_RULE_SOCKET_WITH_IB, "%u connections over sockets", w->socket_count);
+        nccl_evidence(job, f, p->ib_place, "%s: NET/IB : Using %s", p->host, p->ib);
+    } else if (t) {
+        f = nccl_findf(job, NCCL_RULE_TOPO_IB_UNUSED, "%u RDMA adapters, %u connections over sockets", t->nics,
+                       w->socket_count);
+        nccl_evidence(job, f, (NcclPlace){t->input, 0}, "%u RDMA adapters", t->nics);
+    } else if ((p = process_with(job, lacks_ib))) {
+        f = nccl_findf(job, NCCL_RULE_SOCKET_NO_IB, "%u connections over sockets", w->socket_count);
+        nccl_evidence(job, f, p->ib_place, "%s: NET/IB : No device found", p->host);
+    }
+    if (f)
+        tell_edge(job, f, w->socket);
+}
+
+static bool gdr_forbidden(const NcclEnv *env)
+{
+    return env && (strcmp(env->value, "LOC") == 0 || strcmp(env->value, "0") == 0);
+}
+
+/* All plain: why. */
+static NcclFinding *why_no_gdr(NcclJob *job, const Ways *w)
+{
+    const NcclProcess *p;
+    const NcclEnv *level = nccl_env_find(job, "NCCL_NET_GDR_LEVEL");
+    NcclFinding *f;
+
+    if (gdr_forbidden(level)) {
+        f = nccl_findf(job, NCCL_RULE_GDR_LEVEL, "%u connections", w->plain_count);
+        nccl_evidence(job, f, level->place, "NCCL_NET_GDR_LEVEL set by environment to %s", level->value);
+    } else if ((p = process_with(job, has_gdr_off))) {
+        f = nccl_findf(job, NCCL_RULE_GDR_OFF, "%u connections", w->plain_count);
+        nccl_evidence(job, f, p->gdr_place, "%s: GPU Direct RDMA disabled for an adapter", p->host);
+    } else if ((p = process_with(job, has_gdr_far))) {
+        f = nccl_findf(job, NCCL_RULE_GDR_FAR, "%u connections", w->plain_count);
+        nccl_evidence(job, f, p->far_place, "%s: GPU Direct RDMA disabled by distance", p->host);
+    } else
+        f = nccl_findf(job, process_with(job, has_gdr_on) ? NCCL_RULE_GDR_UNUSED : NCCL_RULE_GDR_MISSING,
+                       "%u connections", w->plain_count);
+    return f;
+}
+
+/* Sends without GPUDirect beside receives with it are how NCCL reads over PCIe on purpose. */
+static void check_gdr(NcclJob *job, const Ways *w)
+{
+    const NcclEdge *plain = w->plain_receive ? w->plain_receive : w->plain_send;
+    uint32_t gdr = w->gdr_receive + w->gdr_send;
+
+    if (!plain || (!w->plain_receive && w->gdr_receive))
+        return;
+    NcclFinding *f =
+        gdr ? nccl_findf(job, NCCL_RULE_GDR_PARTIAL, "%u connections without, %u with", w->plain_count, gdr)
+            : why_no_gdr(job, w);
+    tell_edge(job, f, plain);
+}
+
+static void check_host(NcclJob *job, const Ways *w)
+{
+    const NcclTopology *t = topology_with(job, true);
+    const NcclEnv *level = nccl_env_find(job, "NCCL_P2P_LEVEL");
+    NcclPlace place;
+    NcclFinding *f;
+
+    if (!w->host_shm)
+        return;
+    if (nccl_env_is(job, "NCCL_P2P_DISABLE", "1", &place)) {
+        f = nccl_findf(job, NCCL_RULE_P2P_DISABLED, "%u connections over shared memory", w->shm_count);
+        nccl_evidence(job, f, place, "NCCL_P2P_DISABLE set by environment to 1");
+    } else if (level && strcmp(level->value, "SYS") != 0) {
+        f = nccl_findf(job, NCCL_RULE_P2P_LEVEL, "%u connections over shared memory", w->shm_count);
+        nccl_evidence(job, f, level->place, "NCCL_P2P_LEVEL set by environment to %s", level->value);
+    } else if (t) {
+        f = nccl_findf(job, NCCL_RULE_NVLINK_UNUSED, "%u links in the topology, %u connections over shared memory",
+                       t->links, w->shm_count);
+        nccl_evidence(job, f, (NcclPlace){t->input, 0}, "%u NVLinks or xGMI links", t->links);
+    } else
+        f = nccl_findf(job, NCCL_RULE_SHM_IN_NODE, "%u connections over shared memory, %u direct", w->shm_count,
+                       w->p2p_count);
+    tell_edge(job, f, w->host_shm);
+}
+
+static void check_host_net(NcclJob *job, const Ways *w)
+{
+    NcclPlace place;
+    NcclFinding *f;
+
+    if (!w->host_net)
+        return;
+    if (nccl_env_is(job, "NCCL_SHM_DISABLE", "1", &place)) {
+        f = nccl_findf(job, NCCL_RULE_SHM_DISABLED, "%u connections over the network within a node", w->host_net_count);
+        nccl_evidence(job, f, place, "NCCL_SHM_DISABLE set by environment to 1");
+    } else
+        f = nccl_findf(job, NCCL_RULE_NET_IN_NODE, "%u connections over the network within a node", w->host_net_count);
+    tell_edge(job, f, w->host_net);
+}
+
+/* NCCL says nothing of NVLS where it is switched off, so it is another process or the topology that shows it. */
+static void check_nvls(NcclJob *job)
+{
+    const NcclProcess *p = process_with(job, has_nvls);
+    NcclPlace place;
+
+    if (!nccl_env_is(job, "NCCL_NVLS_ENABLE", "0", &place))
+        return;
+    for (size_t i = 0; i < job->report.topologies.len && !p; i++) {
+        const NcclTopology *t = &job->report.topologies.at[i];
+        if (t->nvls_able) {
+            NcclFinding *f = nccl_find(job, NCCL_RULE_NVLS_DISABLED, NULL);
+            nccl_evidence(job, f, place, "NCCL_NVLS_ENABLE set by environment to 0");
+            nccl_evidence(job, f, (NcclPlace){t->input, 0}, "GPUs of generation 9.0 or later behind NVSwitch");
+            return;
+        }
+    }
+    if (!p)
+        return;
+    NcclFinding *f = nccl_find(job, NCCL_RULE_NVLS_DISABLED, NULL);
+    nccl_evidence(job, f, place, "NCCL_NVLS_ENABLE set by environment to 0");
+    nccl_evidence(job, f, p->nvls_place, "%s: NVLS multicast support is available", p->host);
+}
+
+/* Adapters of a host that its edges name, as bits. */
+typedef struct HostUse {
+    const char *host;
+    uint64_t used;
+    unsigned listed;
+    uint32_t ranks;
+    NcclPlace place;
+} HostUse;
+
+typedef VEC(HostUse) HostUses;
+
+static void uses_done(HostUses *uses)
+{
+    vec_done(uses);
+}
+
+static HostUse *use_of(HostUses *uses, Map *by_host, const char *host)
+{
+    uint32_t index = nccl_unboxed(map_get(by_host, host));
+
+    if (index == NCCL_NO_INDEX) {
+        HostUse use = {.host = host};
+        index = (uint32_t)uses->len;
+        vec_push(uses, use);
+        map_put(by_host, host, nccl_boxed(index));
+    }
+    return &uses->at[index];
+}
+
+static void gather_uses(const NcclJob *job, HostUses *uses, Map *by_host)
+{
+    const NcclReport *r = &job->report;
+
+    for (size_t i = 0; i < r->processes.len; i++) {
+        HostUse *use = use_of(uses, by_host, r->processes.at[i].host);
+        if (r->processes.at[i].ib_devices > use->listed) {
+            use->listed = r->processes.at[i].ib_devices;
+            use->place = r->processes.at[i].ib_place;
+        }
+    }
+    for (size_t i = 0; i < r->members.len; i++)
+        if (r->members.at[i].comm != NCCL_NO_INDEX && r->members.at[i].comm == r->world)
+            use_of(uses, by_host, r->processes.at[r->members.at[i].process].host)->ranks++;
+    for (size_t i = 0; i < r->edges.len; i++) {
+        const NcclEdge *e = &r->edges.at[i];
+        const NcclWay *way = &r->ways.at[e->way];
+        if (e->scope == NCCL_SCOPE_NET && way->via == NCCL_VIA_RDMA && way->device < 64)
+            use_of(uses, by_host, r->processes.at[r->members.at[e->member].process].host)->used |= 1ull << way->device;
+    }
+}
+
+static void check_adapters(NcclJob *job)
+{
+    CLEANUP(uses_done) HostUses uses = {0};
+    CLEANUP(map_done) Map by_host;
+
+    map_init(&by_host);
+    gather_uses(job, &uses, &by_host);
+    for (size_t i = 0; i < uses.len; i++) {
+        const HostUse *use = &uses.at[i];
+        unsigned used = (unsigned)__builtin_popcountll(use->used);
+        if (used && used < use->listed && use->listed <= use->ranks && use->listed < 64 &&
+            use->used >> use->listed == 0)
+            nccl_evidence(job, nccl_find(job, NCCL_RULE_IB_UNUSED, NULL), use->place,
+                          "%s: %u of %u adapters carry data for %u ranks", use->host, used, use->listed, use->ranks);
+    }
+}
+
+/* With NCCL_CROSS_NIC=1: the same connection on another adapter at its other end. */
+static void check_cross(NcclJob *job)
+{
+    const NcclReport *r = &job->report;
+    CLEANUP(map_done) Map sends;
+    NcclPlace place;
+
+    map_init(&sends);
+    if (!nccl_env_is(job, "NCCL_CROSS_NIC", "1", &place))
+        return;
+    for (int receive = 0; receive < 2; receive++)
+        for (size_t i = 0; i < r->edges.len; i++) {
+            const NcclEdge *e = &r->edges.at[i];
+            const NcclWay *way = &r->ways.at[e->way];
+            if (e->scope != NCCL_SCOPE_NET || way->via != NCCL_VIA_RDMA || e->receive != (receive != 0))
+                continue;
+            uint64_t key[] = {r->members.at[e->member].comm, (uint64_t)e->from << 32 | (uint64_t)e->to, e->channels};
+            if (!receive) {
+                map_putn(&sends, (const char *)key, sizeof key, nccl_boxed((uint32_t)i));
+                continue;
+            }
+            uint32_t send = nccl_unboxed(map_getn(&sends, (const char *)key, sizeof key));
+            if (send != NCCL_NO_INDEX && r->ways.at[r->edges.at[send].way].device != way->device)
+                nccl_evidence(job, nccl_find(job, NCCL_RULE_CROSS_RAIL, NULL), e->place,
+                              "rank %" PRId64 " sends on adapter %d, rank %" PRId64 " receives on adapter %d", e->from,
+                              r->ways.at[r->edges.at[send].way].device, e->to, way->device);
+        }
+}
+
+static bool is_virtual(const char *name)
+{
+    static const char *const fronts[] = {"docker", "virbr", "veth", "br-", "cni", "flannel"};
+
+    for (size_t i = 0; i < ARRAY_LEN(fronts); i++)
+        if (strncmp(name, fronts[i], strlen(fronts[i])) == 0)
+            return true;
+    return strcmp(name, "lo") == 0;
+}
+
+static void check_interface(NcclJob *job)
+{
+    const NcclReport *r = &job->report;
+    bool apart = r->world != NCCL_NO_INDEX && r->comms.at[r->world].nodes > 1;
+
+    for (size_t i = 0; i < r->edges.len && !apart; i++)
+        apart = r->edges.at[i].scope == NCCL_SCOPE_NET;
+    for (size_t i = 0; i < r->processes.len && (apart || r->hosts > 1); i++)
+        if (is_virtual(r->processes.at[i].oob))
+            nccl_evidence(job, nccl_find(job, NCCL_RULE_IFNAME, NULL), r->processes.at[i].oob_place,
+                          "%s: bootstrap uses %s", r->processes.at[i].host, r->processes.at[i].oob);
+}
+
+void nccl_check_ways(NcclJob *job)
+{
+    CLEANUP(map_done) Map seen;
+    Ways ways;
+
+    map_init(&seen);
+    job->report.hosts = (uint32_t)job->host_known.len;
+    sum_up(job, &seen);
+    gather(job, &ways);
+    check_socket(job, &ways);
+    check_gdr(job, &ways);
+    check_host(job, &ways);
+    check_host_net(job, &ways);
+    check_nvls(job);
+    check_adapters(job);
+    check_cross(job);
+    check_interface(job);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A dump of PyTorch's flight recorder: its process groups and their calls, kept in few bytes each. */
+#include "engine/nccl/flight.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/owner.h"
+
+enum { GROUP_RANKS_MAX = 1 << 20, TEXT_MAX = 480, FRAMES_MAX = 3, KEY_MAX = 1100 };
+
+static const char *word_of(NcclJob *job, const json_t *value)
+{
+    return json_is_string(value) ? nccl_word(job, (Span){json_string_value(value), json_string_length(value)}) : "";
+}
+
+static int64_t int_or(const json_t *value, int64_t other)
+{
+    return json_is_integer(value) ? json_integer_value(value) : other;
+}
+
+/* The last number in a file's name without its endings: nccl_trace_rank_3, rank-3.json. */
+static bool rank_of_name(const char *name, int64_t *ret)
+{
+    Span s = span_of(name);
+    size_t slash = span_find_last(s, "/");
+
+    if (slash != SPAN_NOWHERE)
+        s = span_from(s, slash + 1);
+    static const char *const endings[] = {".gz", ".json", ".pkl", ".pickle", ".txt"};
+    for (size_t i = 0; i < ARRAY_LEN(endings); i++)
+        if (s.len > strlen(endings[i]) && span_is(span_from(s, s.len - strlen(endings[i])), endings[i]))
+            s.len -= strlen(endings[i]);
+    size_t end = s.len;
+    while (end > 0 && (s.at[end - 1] < '0' || s.at[end - 1] > '9'))
+        end--;
+    size_t begin = end;
+    while (begin > 0 && s.at[begin - 1] >= '0' && s.at[begin - 1] <= '9')
+        begin--;
+    Span digits = span_cut(s, begin, end);
+    return span_i64(&digits, ret) && *ret < GROUP_RANKS_MAX;
+}
+
+/* Ranks of "[0, 1, 2]" or of a list. */
+static size_t read_ranks(NcclJob *job, const json_t *value, int64_t **ret)
+{
+    size_t count = 0, cap = json_is_array(value)    ? json_array_size(value)
+                            : json_is_string(value) ? json_string_length(value) / 2 + 1
+                                                    : 0;
+    int64_t rank;
+
+    if (cap == 0 || cap > GROUP_RANKS_MAX * 4)
+        return 0;
+    int64_t *ranks = malloc(cap * sizeof *ranks);
+    if (!ranks)
+        abort();
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if ((rank = int_or(json_array_get(value, i), -1)) >= 0 && rank < GROUP_RANKS_MAX)
+            ranks[count++] = rank;
+    if (json_is_string(value)) {
+        Span s = {json_string_value(value), json_string_length(value)};
+        while (s.len && count < cap) {
+            if (!span_i64(&s, &rank))
+                s = span_from(s, 1);
+            else if (rank >= 0 && rank < GROUP_RANKS_MAX)
+                ranks[count++] = rank;
+        }
+    }
+    *ret = count ? arena_memdup(&job->arena, ranks, count * sizeof *ranks) : NULL;
+    free(ranks);
+    return count;
+}
+
+/* Groups of one name but other members are other groups: each rank counts its own. */
+static uint32_t group_of(NcclJob *job, const char *name, const char *desc, const json_t *members)
+{
+    char key[KEY_MAX];
+    int64_t *ranks = NULL;
+    char list[256] = "";
+    const char *text = "";
+
+    if (json_is_string(members))
+        snprintf(list, sizeof list, "%s", json_string_value(members));
+    int len = snprintf(key, sizeof key, "%s|%s|%" PRIu64, name, list,
+                       json_is_string(members) ? map_hash(json_string_value(members), json_string_length(members), 0)
+                                               : json_array_size(members));
+    uint32_t index = nccl_unboxed(map_getn(&job->group_by_key, key, (size_t)len));
+    if (index != NCCL_NO_INDEX)
+        return index;
+    if (job->report.groups.len >= NCCL_COMMS_MAX) {
+        job->report.left_out++;
+        return NCCL_NO_INDEX;
+    }
+    size_t count = read_ranks(job, members, &ranks);
+    if (count)
+        text = nccl_ranks(job, ranks, count);
+    NcclGroup group = {.name = name,
+                       .desc = desc,
+                       .members = text,
+                       .ranks = ranks,
+                       .nranks = count,
+                       .seq = NCCL_UNKNOWN,
+                       .last_completed = NCCL_UNKNOWN,
+                       .op = "",
+                       .behind = "",
+                       .scheduled = "",
+                       .started = "",
+                       .completed = "",
+                       .missing = "",
+                       .finding = "",
+                       .waits_for = ""};
+    index = (uint32_t)job->report.groups.len;
+    vec_push(&job->report.groups, group);
+    map_putn(&job->group_by_key, key, (size_t)len, nccl_boxed(index));
+    return index;
+}
+
+/* "[[1024, 8], [2]]" of sizes; elements of the first in *ret_numel (all of them for lists of tensors). */
+static void add_sizes(Str *out, const json_t *sizes, int64_t *ret_numel)
+{
+    size_t i, j;
+    const json_t *size, *dim;
+    int64_t sum = 0;
+
+    str_addc(out, '[');
+    json_array_foreach(sizes, i, size)
+    {
+        int64_t numel = json_is_array(size) ? 1 : int_or(size, 0);
+        str_add(out, i ? ", [" : "[");
+        json_array_foreach(size, j, dim)
+        {
+            int64_t d = int_or(dim, 0);
+            str_addf(out, "%s%" PRId64, j ? ", " : "", d);
+            if (__builtin_mul_overflow(numel, d, &numel))
+                numel = INT64_MAX;
+        }
+        str_addc(out, ']');
+        if (__builtin_add_overflow(sum, numel, &sum))
+            sum = INT64_MAX;
+    }
+    str_addc(out, ']');
+    *ret_numel = sum;
+}
+
+static const char *sizes_of(NcclJob *job, const json_t *entry, NcclCall *call)
+{
+    char room[TEXT_MAX];
+    Str text;
+
+    str_init_room(&text, room, sizeof room);
+    str_add(&text, "in ");
+    add_sizes(&text, json_object_get(entry, "input_sizes"), &call->numel_in);
+    str_add(&text, " out ");
+    add_sizes(&text, json_object_get(entry, "output_sizes"), &call->numel_out);
+    return nccl_word(job, (Span){text.text, text.len});
+}
+
+static const char *dtypes_of(NcclJob *job, const json_t *entry)
+{
+    static const char *const keys[] = {"input_dtypes", "output_dtypes"};
+    char room[TEXT_MAX];
+    Str text;
+
+    str_init_room(&text, room, sizeof room);
+    for (size_t k = 0; k < ARRAY_LEN(keys); k++) {
+        const json_t *list = json_object_get(entry, keys[k]), *item;
+        size_t i;
+        if (k)
+            str_add(&text, " -> ");
+        json_array_foreach(list, i, item) if (json_is_string(item))
+            str_addf(&text, "%s%s", i ? "," : "", json_string_value(item));
+    }
+    return text.len > 4 ? nccl_word(job, (Span){text.text, text.len}) : "";
+}
+
+/* "train.py:88 step < loop.py:12 main": the innermost frames that are not PyTorch's own. */
+static const char *frames_of(NcclJob *job, const json_t *frames)
+{
+    char room[TEXT_MAX];
+    size_t i, told = 0;
+    const json_t *frame;
+    Str text;
+
+    if (json_array_size(frames) == 0)
+        return "";
+    str_init_room(&text, room, sizeof room);
+    json_array_foreach(frames, i, frame)
+    {
+        const json_t *file = json_object_get(frame, "filename"), *name = json_object_get(frame, "name");
+        if (!json_is_string(file) || told == FRAMES_MAX)
+            continue;
+        if (strstr(json_string_value(file), "/torch/") && i + 1 < json_array_size(frames))
+            continue;
+        str_addf(&text, "%s%s:%" PRId64 " %s", told++ ? " < " : "", json_string_value(file),
+                 int_or(json_object_get(frame, "line"), 0), json_is_string(name) ? json_string_value(name) : "");
+    }
+    return nccl_word(job, (Span){text.text, text.len});
+}
+
+static NcclState state_of(const json_t *entry)
+{
+    const json_t *state = json_object_get(entry, "state");
+    const char *text = json_is_string(state) ? json_string_value(state) : "";
+
+    if (strcmp(text, "completed") == 0 || json_is_true(json_object_get(entry, "retired")) ||
+        int_or(json_object_get(entry, "time_discovered_completed_ns"), 0) > 0)
+        return NCCL_COMPLETED;
+    return strcmp(text, "started") == 0 || int_or(json_object_get(entry, "time_discovered_started_ns"), 0) > 0
+               ? NCCL_STARTED
+               : NCCL_SCHEDULED;
+}
+
+static void read_group_name(NcclJob *job, const json_t *entry, const char **ret_name, const char **ret_desc)
+{
+    const json_t *group = json_object_get(entry, "process_group"), *id = json_object_get(entry, "pg_id");
+    char room[32];
+
+    *ret_name = word_of(job, json_is_array(group) ? json_array_get(group, 0) : group);
+    *ret_desc = word_of(job, json_array_get(group, 1));
+    if (**ret_name || !json_is_integer(id))
+        return;
+    snprintf(room, sizeof room, "%" PRId64, int_or(id, 0));
+    *ret_name = nccl_text(job, room);
+}
+
+static void read_entry(NcclJob *job, uint32_t dump, const json_t *config, const json_t *entry)
+{
+    const char *name, *desc;
+    const json_t *members = NULL;
+
+    if (!json_is_object(entry))
+        return;
+    if (job->report.calls.len >= NCCL_CALLS_MAX) {
+        job->report.left_out++;
+        return;
+    }
+    read_group_name(job, entry, &name, &desc);
+    members = json_object_get(json_object_get(config, name), "ranks");
+    const json_t *op = json_object_get(entry, "profiling_name"), *seq = json_object_get(entry, "collective_seq_id");
+    NcclCall call = {.dump = dump,
+                     .group = group_of(job, name, desc, members),
+                     .record = int_or(json_object_get(entry, "record_id"), 0),
+                     .seq = int_or(seq ? seq : json_object_get(entry, "seq_id"), NCCL_UNKNOWN),
+                     .state = state_of(entry),
+                     .created_ns = int_or(json_object_get(entry, "time_created_ns"), 0)};
+    Span op_text = json_is_string(op) ? span_of(json_string_value(op)) : span_of("");
+    span_skip(&op_text, "nccl:");
+    call.op = nccl_word(job, op_text);
+    call.p2p = json_is_true(json_object_get(entry, "is_p2p")) || span_starts(op_text, "send ") ||
+               span_starts(op_text, "recv ");
+    call.sizes = sizes_of(job, entry, &call);
+    call.dtypes = dtypes_of(job, entry);
+    call.frames = frames_of(job, json_object_get(entry, "frames"));
+    if (call.group == NCCL_NO_INDEX)
+        return;
+    job->report.groups.at[call.group].calls++;
+    job->report.dumps.at[dump].calls++;
+    vec_push(&job->report.calls, call);
+    nccl_input(job)->used++;
+}
+
+/* Groups without calls in the buffer: what their status says they have done. */
+static void read_status(NcclJob *job, uint32_t dump, json_t *config, json_t *status)
+{
+    json_t *names = config ? config : status;
+
+    for (void *at = json_object_iter(names); at; at = json_object_iter_next(names, at)) {
+        const char *name = json_object_iter_key(at);
+        const json_t *of = json_object_get(status, name), *c = json_object_get(config, name);
+        uint32_t index =
+            group_of(job, nccl_text(job, name), word_of(job, json_object_get(c, "desc")), json_object_get(c, "ranks"));
+        NcclStatus s = {.dump = dump,
+                        .group = index,
+                        .enqueued = int_or(json_object_get(of, "last_enqueued_collective"), NCCL_UNKNOWN),
+                        .completed = int_or(json_object_get(of, "last_completed_collective"), NCCL_UNKNOWN)};
+        if (index != NCCL_NO_INDEX && job->statuses.len < NCCL_CALLS_MAX)
+            vec_push(&job->statuses, s);
+    }
+}
+
+void nccl_flight(NcclJob *job, const json_t *top)
+{
+    const json_t *entries = json_is_array(top) ? top : json_object_get(top, "entries");
+    json_t *config = json_object_get(top, "pg_config"), *status = json_object_get(top, "pg_status");
+    const json_t *entry;
+    uint32_t index = (uint32_t)job->report.dumps.len;
+    NcclDump dump = {.input = job->input,
+                     .rank = index,
+                     .version = word_of(job, json_object_get(top, "version")),
+                     .nccl_version = word_of(job, json_object_get(top, "nccl_version"))};
+    size_t i;
+
+    dump.rank_known = rank_of_name(nccl_input(job)->name, &dump.rank);
+    vec_push(&job->report.dumps, dump);
+    json_array_foreach(entries, i, entry) read_entry(job, index, config, entry);
+    if (json_is_object(config) || json_is_object(status))
+        read_status(job, index, json_is_object(config) ? config : NULL, status);
+    nccl_input(job)->used++;
+}

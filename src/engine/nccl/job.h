@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The inside of a job, shared by the readers and the checks of this folder; not for others. */
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "engine/nccl/nccl.h"
+#include "engine/nccl/span.h"
+
+/* What an input may make a job hold. Beyond it things are counted in left_out. */
+enum {
+    NCCL_INPUTS_MAX = 65536,
+    NCCL_PROCESSES_MAX = 65536,
+    NCCL_MEMBERS_MAX = 1 << 20,
+    NCCL_COMMS_MAX = 1 << 16,
+    NCCL_WAYS_MAX = 1023,
+    NCCL_EDGES_MAX = 1 << 20,
+    NCCL_SETTINGS_MAX = 1 << 18, /* of one process each */
+    NCCL_WORDS_MAX = 1 << 20,
+    NCCL_WORD_MAX = 512, /* bytes of a text that is kept */
+    NCCL_BENCHES_MAX = 1024,
+    NCCL_ROWS_MAX = 1024,
+    NCCL_NODES_MAX = 16384, /* of one topology */
+    NCCL_DEPTH_MAX = 64,
+    NCCL_CALLS_MAX = 8 << 20,
+    NCCL_TIMEOUTS_MAX = 4096,
+    NCCL_RINGS_MAX = NCCL_CHANNELS_MAX,
+    NCCL_WINDOW = 1024, /* calls of a communicator that are compared */
+    NCCL_WINDOWS_MAX = 1024,
+    NCCL_FINDINGS_MAX = 2048,
+};
+
+typedef enum NcclRule {
+#define NCCL_RULE(name, severity, id, title, setting, advice) NCCL_RULE_##name,
+#include "engine/nccl/rule.def"
+#undef NCCL_RULE
+    NCCL_RULE_COUNT
+} NcclRule;
+
+/* A variable as one process has it. */
+typedef struct NcclEnv {
+    uint32_t process;
+    const char *name, *value; /* interned */
+    NcclPlace place;
+} NcclEnv;
+
+/* A watchdog's line. */
+typedef struct NcclTimeout {
+    const char *group, *op; /* interned */
+    int64_t rank, seq, numel_in, numel_out, ran_ms, last_enqueued, last_completed;
+    NcclPlace place;
+} NcclTimeout;
+
+/* What one dump says a process group has done. */
+typedef struct NcclStatus {
+    uint32_t dump, group;
+    int64_t enqueued, completed;
+} NcclStatus;
+
+/* Calls of one communicator, by count modulo NCCL_WINDOW. */
+typedef struct NcclSignature {
+    const char *op;
+    uint64_t count, number;
+    int64_t datatype, root;
+    uint32_t member;
+    NcclPlace place;
+    bool used;
+} NcclSignature;
+
+typedef struct NcclTopoReader NcclTopoReader;
+
+/* Columns of a table of nccl-tests. */
+enum { BENCH_COLUMNS_MAX = 40 };
+typedef enum BenchColumn {
+    BENCH_SIZE,
+    BENCH_COUNT,
+    BENCH_TYPE,
+    BENCH_REDOP,
+    BENCH_ROOT,
+    BENCH_TIME,
+    BENCH_ALG,
+    BENCH_BUS,
+    BENCH_WRONG,
+    BENCH_ERROR,
+    BENCH_OTHER,
+} BenchColumn;
+
+typedef struct BenchReader {
+    bool open; /* benches' last one belongs to this input and is not concluded */
+    BenchColumn columns[BENCH_COLUMNS_MAX];
+    size_t count;
+    const char *hosts[64]; /* of "# Rank" lines */
+    size_t host_count;
+} BenchReader;
+
+struct NcclJob {
+    Arena arena;
+    Map words;          /* interned texts */
+    Map comm_by_id;     /* text -> comm + 1 */
+    Map process_by_key; /* "host:pid" -> process + 1 */
+    Map member_by_address, member_by_thread, edge_by_key;
+    Map setting_by_key; /* process, name -> setting + 1 */
+    Map signatures;     /* comm -> NcclSignature[NCCL_WINDOW] */
+    Map group_by_key;
+    Map way_by_key;
+    Map host_known;
+    Map member_by_rank, world_by_seat; /* made by nccl_check_comms */
+    uint32_t *by_comm, *comm_first;
+    VEC(NcclEnv) env;
+    VEC(NcclTimeout) timeouts;
+    VEC(NcclStatus) statuses;
+    NcclReport report;
+    bool finished;
+    /* The input being read. */
+    uint32_t input;
+    bool reading, decided;
+    Str head; /* its first bytes, until its kind is decided */
+    Str line; /* an unfinished line, or all of a JSON or pickle */
+    bool line_long;
+    uint64_t line_number;
+    bool cut; /* the message being read was cut off by another one on the same line */
+    Str scratch;
+    Str bare; /* a line without its colours */
+    NcclTopoReader *topo;
+    BenchReader bench;
+};
+
+static inline void *nccl_boxed(uint32_t index) /* an index as the value of a Map */
+{
+    return (void *)((uintptr_t)index + 1);
+}
+
+static inline uint32_t nccl_unboxed(const void *value)
+{
+    return value ? (uint32_t)((uintptr_t)value - 1) : NCCL_NO_INDEX;
+}
+
+static inline uint64_t nccl_rank_key(uint32_t comm, int64_t rank)
+{
+    return (uint64_t)comm << 32 | (uint32_t)rank;
+}
+
+static inline NcclPlace nccl_here(const NcclJob *job)
+{
+    return (NcclPlace){job->input, job->line_number};
+}
+
+NcclInput *nccl_input(NcclJob *job);
+
+/* The text, clean and cut to NCCL_WORD_MAX, one address per text. */
+const char *nccl_word(NcclJob *job, Span text);
+const char *nccl_text(NcclJob *job, const char *text);
+/* A clean text of its own in the arena, not interned. */
+const char *nccl_keep(NcclJob *job, Span text);
+const char *nccl_printf(NcclJob *job, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Appends ranks as "0-3 7"; at most `most` groups. `ranks` is sorted. */
+void nccl_add_ranks(Str *out, const int64_t *ranks, size_t count, size_t most);
+const char *nccl_ranks(NcclJob *job, int64_t *ranks, size_t count); /* sorts them */
+
+/* Findings. One per rule and `detail`; detail NULL: one per rule. */
+NcclFinding *nccl_find(NcclJob *job, NcclRule rule, const char *detail);
+NcclFinding *nccl_findf(NcclJob *job, NcclRule rule, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* One more case: counted, and kept while there is room. */
+void nccl_evidence(NcclJob *job, NcclFinding *finding, NcclPlace place, const char *fmt, ...) PRINTF_LIKE(4, 5);
+NcclFinding *nccl_found(NcclJob *job, NcclRule rule); /* the first of this rule, NULL */
+
+/* Readers. A line has no line end. */
+void nccl_line(NcclJob *job, Span line);
+void nccl_message(NcclJob *job, uint32_t process, uint64_t tid, int dev, bool warn, Span message);
+void nccl_plain(NcclJob *job, Span line); /* a line, or the rest of one, that is not NCCL's */
+bool nccl_bench_line(NcclJob *job, Span line);
+bool nccl_fault_line(NcclJob *job, uint32_t process, int dev, bool warn, Span line); /* false: nothing known */
+bool nccl_watchdog_line(NcclJob *job, Span line);
+void nccl_bench_end(NcclJob *job);
+
+/* Log: who and what. */
+uint32_t nccl_process(NcclJob *job, Span host, uint64_t pid); /* NCCL_NO_INDEX over the cap */
+uint32_t nccl_process_known(const NcclJob *job, Span host, uint64_t pid);
+uint32_t nccl_member_of(NcclJob *job, uint32_t process, uint64_t tid, int dev); /* current one, made where missing */
+bool nccl_comm_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message);
+bool nccl_call_line(NcclJob *job, uint32_t process, Span message);
+bool nccl_edge_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message);
+bool nccl_shape_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message);
+bool nccl_env_line(NcclJob *job, uint32_t process, Span message);
+bool nccl_net_line(NcclJob *job, uint32_t process, Span message);
+
+/* XML and JSON. */
+NcclTopoReader *nccl_topo_new(NcclJob *job);
+void nccl_topo_feed(NcclTopoReader *reader, const char *bytes, size_t len);
+void nccl_topo_end(NcclTopoReader *reader, bool whole); /* frees */
+void nccl_json(NcclJob *job, Span text);
+void nccl_pickle(NcclJob *job, Span bytes);
+
+/* Checks, after the last input. */
+void nccl_count_topologies(NcclJob *job); /* first: what others need of them */
+void nccl_check_comms(NcclJob *job);
+void nccl_check_ways(NcclJob *job);
+void nccl_check_settings(NcclJob *job);
+void nccl_check_timeouts(NcclJob *job);
+void nccl_check_topologies(NcclJob *job);
+void nccl_check_benches(NcclJob *job);
+void nccl_check_flight(NcclJob *job);
+
+/* What checks share. */
+bool nccl_env_is(const NcclJob *job, const char *name, const char *value, NcclPlace *ret_place);
+const NcclEnv *nccl_env_find(const NcclJob *job, const char *name);
+/* The rank of a member in the world communicator, NCCL_UNKNOWN. */
+int64_t nccl_world_rank(const NcclJob *job, uint32_t member);

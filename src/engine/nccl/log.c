@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines of a log: whose they are. Launchers put anything before NCCL's own prefix, and several processes that write
+ * into one file put one line into the middle of another, so a line is a row of pieces, each with a prefix:
+ *     host:pid:tid [device] NCCL INFO message        host:pid:tid [device] file:line (function) NCCL WARN message */
+#include <string.h>
+
+#include "engine/nccl/job.h"
+
+enum { SOURCE_MAX = 200, PIECES_MAX = 256 };
+
+/* A piece of a line and who wrote it. */
+typedef struct Piece {
+    size_t begin, message; /* where its prefix and its message begin */
+    uint64_t pid, tid;
+    Span host;
+    int dev;
+    bool warn, known; /* known: has a prefix */
+} Piece;
+
+static bool is_host(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+           c == '_';
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The number that ends at `end`, which moves to its begin. */
+static bool number_before(Span s, size_t *end, uint64_t *ret)
+{
+    size_t from = *end;
+
+    while (from > 0 && is_digit(s.at[from - 1]))
+        from--;
+    Span digits = span_cut(s, from, *end);
+    if (digits.len == 0 || digits.len > 10 || !span_u64(&digits, ret))
+        return false;
+    *end = from;
+    return true;
+}
+
+/* "host:pid:tid [dev]" whose bracket opens at `open`. */
+static bool prefix_at(Span s, size_t open, Piece *ret)
+{
+    Span inside = span_from(s, open + 1);
+    size_t at = open;
+
+    ret->dev = NCCL_UNKNOWN;
+    if (!span_starts(inside, "]") && (!span_int(&inside, &ret->dev) || !span_starts(inside, "]")))
+        return false;
+    if (at == 0 || s.at[--at] != ' ' || !number_before(s, &at, &ret->tid) || at == 0 || s.at[--at] != ':' ||
+        !number_before(s, &at, &ret->pid) || at == 0 || s.at[--at] != ':')
+        return false;
+    size_t begin = at;
+    while (begin > 0 && is_host(s.at[begin - 1]))
+        begin--;
+    if (begin == at)
+        return false;
+    ret->host = span_cut(s, begin, at);
+    ret->begin = begin;
+    ret->known = true;
+    return true;
+}
+
+/* The next "NCCL INFO|WARN" from `from` on, with its prefix that begins not before `floor`. */
+static bool next_piece(Span s, size_t from, size_t floor, Piece *ret)
+{
+    for (;;) {
+        Span rest = span_from(s, from);
+        size_t at = span_find(rest, "NCCL ");
+        if (at == SPAN_NOWHERE)
+            return false;
+        from += at + 5;
+        rest = span_from(s, from);
+        bool warn = span_starts(rest, "WARN ");
+        if (!warn && !span_starts(rest, "INFO ") && !span_starts(rest, "TRACE "))
+            continue;
+        *ret = (Piece){.begin = from - 5, .message = from + (span_starts(rest, "TRACE ") ? 6 : 5), .warn = warn};
+        size_t low = ret->begin > SOURCE_MAX + floor ? ret->begin - SOURCE_MAX : floor;
+        for (size_t open = ret->begin; open-- > low;)
+            if (s.at[open] == '[') {
+                Piece found = *ret;
+                if (prefix_at(span_cut(s, 0, ret->begin), open, &found) && found.begin >= floor) {
+                    *ret = found;
+                    break;
+                }
+            }
+        return true;
+    }
+}
+
+/* A prefix in the middle of a line touches what was torn: "0[0] -> 1node-a:7:9 [1] ...". Where the longer name is
+ * unknown and a shorter one is a process that was met, it is the shorter. */
+static void trim_host(const NcclJob *job, Piece *piece)
+{
+    if (nccl_process_known(job, piece->host, piece->pid) != NCCL_NO_INDEX)
+        return;
+    for (size_t cut = 1; cut < piece->host.len; cut++) {
+        Span shorter = span_from(piece->host, cut);
+        if (map_getn(&job->host_known, shorter.at, shorter.len)) {
+            piece->begin += cut;
+            piece->host = shorter;
+            return;
+        }
+    }
+}
+
+static void take_piece(NcclJob *job, const Piece *piece, Span message)
+{
+    uint32_t process = piece->known ? nccl_process(job, piece->host, piece->pid) : NCCL_NO_INDEX;
+
+    nccl_message(job, process, piece->tid, piece->dev, piece->warn, span_trim(message));
+}
+
+/* The line without colours; a copy where there were any. */
+static Span without_escapes(NcclJob *job, Span line)
+{
+    if (line.len == 0 || !memchr(line.at, '\033', line.len))
+        return line;
+    str_clear(&job->bare);
+    while (line.len) {
+        size_t n = 1;
+        bool escape = line.at[0] == '\033' && line.len > 1 && line.at[1] == '[';
+        if (escape)
+            for (n = 2; n < line.len && (is_digit(line.at[n]) || line.at[n] == ';');)
+                n++;
+        else
+            str_addc(&job->bare, line.at[0]);
+        line = span_from(line, n + escape);
+    }
+    return (Span){job->bare.text, job->bare.len};
+}
+
+void nccl_line(NcclJob *job, Span line)
+{
+    Piece piece, next;
+
+    line = span_trim(without_escapes(job, line));
+    if (span_skip(&line, "{\"log\":\"")) { /* a container engine's line: only the escapes before a quote matter */
+        size_t end = span_find(line, "\\n\"");
+        line = span_cut(line, 0, end == SPAN_NOWHERE ? line.len : end);
+    }
+    job->cut = false;
+    if (!next_piece(line, 0, 0, &piece)) {
+        nccl_plain(job, line);
+        return;
+    }
+    if (piece.begin)
+        nccl_plain(job, span_trim(span_cut(line, 0, piece.begin)));
+    for (int i = 0; i < PIECES_MAX; i++) {
+        bool more = next_piece(line, piece.message, piece.message, &next);
+        if (more && next.known)
+            trim_host(job, &next);
+        job->cut = more;
+        take_piece(job, &piece, span_cut(line, piece.message, more ? next.begin : line.len));
+        if (!more)
+            return;
+        piece = next;
+    }
+}
+
+static bool version_of(NcclJob *job, uint32_t process, Span message)
+{
+    NcclProcess *p = process == NCCL_NO_INDEX ? NULL : &job->report.processes.at[process];
+
+    if (!span_after(&message, "NCCL version ") && !span_after(&message, "RCCL version "))
+        return false;
+    Span word = span_word(&message);
+    if (word.len == 0 || !is_digit(word.at[0]))
+        return false;
+    nccl_input(job)->used++;
+    if (p && !p->version[0]) {
+        p->version = nccl_word(job, word);
+        p->version_place = nccl_here(job);
+    }
+    return true;
+}
+
+/* The front of a message that a torn line lost the rest of. */
+static bool is_torn(Span message)
+{
+    static const char *const fronts[] = {"Channel ", "Ring ", "Trees ", "comm 0x", "ncclCommInit"};
+
+    for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++)
+        if (span_starts(message, fronts[i]))
+            return true;
+    return message.len < 4;
+}
+
+void nccl_message(NcclJob *job, uint32_t process, uint64_t tid, int dev, bool warn, Span message)
+{
+    bool used = nccl_edge_line(job, process, tid, dev, message) || nccl_comm_line(job, process, tid, dev, message) ||
+                nccl_shape_line(job, process, tid, dev, message) || nccl_call_line(job, process, message) ||
+                nccl_env_line(job, process, message) || nccl_net_line(job, process, message);
+
+    if (!used || warn)
+        used |= nccl_fault_line(job, process, dev, warn, message);
+    if (!used && !version_of(job, process, message) && is_torn(message))
+        nccl_input(job)->torn++;
+    nccl_input(job)->used += used;
+}
+
+void nccl_plain(NcclJob *job, Span line)
+{
+    if (line.len < 4)
+        return;
+    if (nccl_bench_line(job, line) || nccl_watchdog_line(job, line) ||
+        nccl_fault_line(job, NCCL_NO_INDEX, NCCL_UNKNOWN, false, line)) {
+        nccl_input(job)->used++;
+        return;
+    }
+    version_of(job, NCCL_NO_INDEX, line);
+}

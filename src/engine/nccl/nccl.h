@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Diagnosis of a job's NCCL or RCCL communication from what it left behind: INFO logs, topology and graph XML, outputs
+ * of nccl-tests, dumps of PyTorch's flight recorder. Bytes in, findings out: nothing here opens a file. Any mix of
+ * inputs is read one after the other; what an input is, its content says. Text is read line by line in bounded memory;
+ * XML, JSON and pickles are bounded by NCCL_WHOLE_MAX. Nothing of an input is ever executed. One thread at a time.
+ *
+ *     NcclJob *job = nccl_new();
+ *     nccl_begin(job, "rank0.log");
+ *     nccl_feed(job, bytes, len);      as often as there is more
+ *     nccl_end(job);
+ *     const NcclReport *report = nccl_finish(job);
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/nccl/report.h"
+
+enum { NCCL_WHOLE_MAX = 256 << 20, NCCL_LINE_MAX = 64 << 10 };
+
+typedef struct NcclJob NcclJob;
+
+NcclJob *nccl_new(void);
+void nccl_free(NcclJob *job); /* accepts NULL */
+
+/* An input begins; `name` is what findings call it, and its digits tell the rank of a flight recorder's dump. */
+void nccl_begin(NcclJob *job, const char *name);
+/* Its next bytes, in pieces of any size. What the pieces are makes no difference. */
+void nccl_feed(NcclJob *job, const void *bytes, size_t len);
+/* It ends; `trouble` (or NULL) is why it ended early. */
+void nccl_end(NcclJob *job, const char *trouble);
+
+/* Draws the conclusions; once, after the last input. The report lives as long as the job. */
+const NcclReport *nccl_finish(NcclJob *job);
+
+/* 0 nothing is wrong, 1 something is (an error or a warning), 3 nothing was read that says anything. */
+int nccl_code(const NcclReport *report);
+
+const char *nccl_kind_name(NcclKind kind);
+const char *nccl_severity_name(NcclSeverity severity);
+const char *nccl_state_name(NcclState state);

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls of the runtime and driver by name and by the operators that they were made from. They count in the scope that
+ * they start in. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "engine/trace/nest.h"
+#include "engine/trace/sum.h"
+
+enum { KEY_BYTES_MAX = 1 << 20, RECENT = 1024 };
+
+/* Names of the call and of both operators; the class, since that of a copy depends on its memory too. */
+typedef struct CallKey {
+    uint32_t name, inner, outer, class;
+} CallKey;
+
+typedef struct RecentCall {
+    CallKey key;
+    uint32_t number; /* + 1; 0: empty */
+} RecentCall;
+
+typedef struct Calls {
+    const TraceJob *job;
+    TraceNest nest;
+    uint32_t *outermost;       /* member -> the outermost member around it, or itself */
+    Map rows;                  /* CallKey -> number + 1 */
+    RecentCall recent[RECENT]; /* most calls need no look at the map */
+    VEC(TraceCall) found;
+} Calls;
+
+static uint32_t member_name(const Calls *calls, uint32_t member)
+{
+    return member == PROFILE_NONE ? PROFILE_NONE : calls->job->index->profile->host.name[calls->nest.rows[member]];
+}
+
+static const char *copy_text(const Calls *calls, uint32_t name)
+{
+    size_t len;
+    const char *text = profile_text(calls->job->index->profile, name, &len);
+
+    return len > 0 ? arena_strndup(calls->job->arena, text, len) : "";
+}
+
+static size_t new_row(Calls *calls, const CallKey *key)
+{
+    vec_push(&calls->found, ((TraceCall){.name = copy_text(calls, key->name),
+                                         .inner = copy_text(calls, key->inner),
+                                         .outer = copy_text(calls, key->outer),
+                                         .class = (TraceHostClass)key->class,
+                                         .min_ns = INT64_MAX}));
+    map_putn(&calls->rows, (const char *)key, sizeof *key, (void *)calls->found.len);
+    return calls->found.len;
+}
+
+static size_t row_of(Calls *calls, const CallKey *key)
+{
+    uint32_t mixed = (key->name * 0x9e3779b1U) ^ (key->inner * 0x85ebca77U) ^ (key->outer * 0xc2b2ae3dU);
+    RecentCall *recent = &calls->recent[mixed >> 22];
+    size_t number;
+
+    if (recent->number > 0 && memcmp(&recent->key, key, sizeof *key) == 0)
+        return recent->number - 1;
+    number = (size_t)map_getn(&calls->rows, (const char *)key, sizeof *key);
+    if (number == 0)
+        number = new_row(calls, key);
+    *recent = (RecentCall){.key = *key, .number = (uint32_t)number};
+    return number - 1;
+}
+
+/* Whether a step's window holds this time. */
+static bool in_step(const TraceIndex *index, int64_t time)
+{
+    size_t low = 0, high = index->steps.len;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (index->steps.at[middle].start <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && time < index->steps.at[low - 1].to;
+}
+
+static void add_call(Calls *calls, size_t host_row)
+{
+    const ProfileEvents *host = &calls->job->index->profile->host;
+    uint32_t member = calls->nest.at[host_row];
+    uint32_t outer = member == PROFILE_NONE ? PROFILE_NONE : calls->outermost[member];
+    CallKey key = {host->name[host_row], member_name(calls, member), member_name(calls, outer),
+                   calls->job->index->host_class[host_row]};
+    size_t number = row_of(calls, &key);
+    TraceCall *row = &calls->found.at[number];
+    int64_t duration = host->duration[host_row];
+
+    row->count++;
+    row->total_ns = trace_sum(row->total_ns, duration);
+    row->min_ns = duration < row->min_ns ? duration : row->min_ns;
+    row->max_ns = duration > row->max_ns ? duration : row->max_ns;
+    if (in_step(calls->job->index, host->start[host_row])) {
+        row->step_count++;
+        row->step_ns = trace_sum(row->step_ns, duration);
+    }
+}
+
+static int compare_calls(const void *left, const void *right)
+{
+    const TraceCall *a = left, *b = right;
+    int order;
+
+    if (a->total_ns != b->total_ns)
+        return a->total_ns > b->total_ns ? -1 : 1;
+    order = strcmp(a->name, b->name);
+    if (order == 0)
+        order = strcmp(a->inner, b->inner);
+    if (order == 0)
+        order = strcmp(a->outer, b->outer);
+    return order ? order : (int)a->class - (int)b->class;
+}
+
+static void sort_calls(TraceRank *rank)
+{
+    if (rank->calls.len > 1)
+        qsort(rank->calls.at, rank->calls.len, sizeof *rank->calls.at, compare_calls);
+}
+
+void trace_calls(const TraceJob *job, TraceRank *rank)
+{
+    const ProfileEvents *host = &job->index->profile->host;
+    Calls calls = {.job = job};
+
+    map_init(&calls.rows);
+    trace_nest_init(&calls.nest, job->index, PROFILE_OP);
+    calls.outermost = xmalloc((calls.nest.len + 1) * sizeof *calls.outermost);
+    for (uint32_t member = 0; member < calls.nest.len; member++) {
+        uint32_t around = trace_nest_around(&calls.nest, member);
+
+        calls.outermost[member] = around == PROFILE_NONE ? member : calls.outermost[around];
+    }
+    for (size_t i = 0; i < host->len; i++)
+        if (host->kind[i] == PROFILE_CALL && trace_scope_has(job->scope, host->start[i]))
+            add_call(&calls, i);
+    for (size_t i = 0; i < calls.found.len; i++)
+        vec_push(&rank->calls, calls.found.at[i]);
+    sort_calls(rank);
+    map_done(&calls.rows);
+    trace_nest_done(&calls.nest);
+    free(calls.outermost);
+    vec_done(&calls.found);
+}
+
+static void join_call(TraceCall *into, const TraceCall *from)
+{
+    into->count += from->count;
+    into->total_ns = trace_sum(into->total_ns, from->total_ns);
+    into->min_ns = from->min_ns < into->min_ns ? from->min_ns : into->min_ns;
+    into->max_ns = from->max_ns > into->max_ns ? from->max_ns : into->max_ns;
+    into->step_count += from->step_count;
+    into->step_ns = trace_sum(into->step_ns, from->step_ns);
+}
+
+static void key_of(const TraceCall *call, Str *ret)
+{
+    str_clear(ret);
+    str_addn(ret, call->name, strlen(call->name) + 1);
+    str_addn(ret, call->inner, strlen(call->inner) + 1);
+    str_addn(ret, call->outer, strlen(call->outer) + 1);
+    str_addc(ret, (char)call->class);
+}
+
+void trace_calls_merge(TraceRank *into, TraceRank *next, const TraceConfig *config, Arena *arena)
+{
+    Map rows;
+    Str key;
+
+    (void)config;
+    (void)arena;
+    map_init(&rows);
+    str_init(&key, KEY_BYTES_MAX);
+    for (size_t i = 0; i < into->calls.len; i++) {
+        key_of(&into->calls.at[i], &key);
+        map_putn(&rows, key.text, key.len, (void *)(i + 1));
+    }
+    for (size_t i = 0; i < next->calls.len; i++) {
+        size_t row;
+
+        key_of(&next->calls.at[i], &key);
+        row = (size_t)map_getn(&rows, key.text, key.len);
+        if (row > 0)
+            join_call(&into->calls.at[row - 1], &next->calls.at[i]);
+        else
+            vec_push(&into->calls, next->calls.at[i]);
+    }
+    map_done(&rows);
+    str_done(&key);
+    sort_calls(into);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What a name means: the class of a GPU operation, whether a kernel uses tensor cores, what a host event does. One
+ * table each (classify.def), matched in order. Pure; any thread. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "model/profile.h"
+
+typedef enum TraceClass {
+    TRACE_COMPUTE,
+    TRACE_COMMUNICATION, /* collectives and point-to-point: NCCL, RCCL, symmetric memory, custom all-reduce, NVSHMEM,
+                            DeepEP, HCCL */
+    TRACE_COPY,          /* copies and sets, and the runtimes' own copy and fill kernels */
+    TRACE_CLASS_COUNT
+} TraceClass;
+
+/* Class of a GPU operation of this kind and name. */
+TraceClass trace_classify(ProfileKind kind, const char *name, size_t len);
+
+/* Whether a kernel of this name runs on tensor cores (NVIDIA) or matrix cores (AMD), as far as names tell. */
+bool trace_is_tensor_core(const char *name, size_t len);
+/* Whether an operator could use them (matrix products, convolutions, attention). */
+bool trace_is_matrix_op(const char *name, size_t len);
+
+typedef enum TraceHostClass {
+    TRACE_HOST_OTHER,
+    TRACE_HOST_OP,         /* operator */
+    TRACE_HOST_LAUNCH,     /* a call that puts work on a stream: kernels, graphs, asynchronous copies and sets */
+    TRACE_HOST_SYNC,       /* waits for the GPU: stream, device, event synchronisation, .item() */
+    TRACE_HOST_COPY,       /* a copy that blocks the host */
+    TRACE_HOST_ALLOCATOR,  /* cudaMalloc, cudaFree, host and pool allocation */
+    TRACE_HOST_DATA,       /* data loading */
+    TRACE_HOST_COLLECTIVE, /* waits for other ranks: barriers, gloo, work wait, store */
+    TRACE_HOST_COMPILE,    /* torch.compile, Inductor, Triton, module loading */
+    TRACE_HOST_RUNTIME,    /* any other call of the runtime or driver */
+    TRACE_HOST_PYTHON,     /* a Python function */
+    TRACE_HOST_MARK,       /* annotations that say nothing of the kind of work (ProfilerStep, NVTX) */
+    TRACE_HOST_CLASS_COUNT
+} TraceHostClass;
+
+TraceHostClass trace_classify_host(ProfileKind kind, const char *name, size_t len);
+
+/* Words for outputs: "compute", "communication", "copy"; "op", "launch", ... */
+extern const char *const trace_class_words[TRACE_CLASS_COUNT];
+extern const char *const trace_host_words[TRACE_HOST_CLASS_COUNT];

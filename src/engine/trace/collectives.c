@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Communication operations of one rank. What a kernel carried out is known from its own arguments, else from the
+ * record_param_comms operator, the "nccl:..." annotation or the c10d operator around its launch, else from its name.
+ * Kernels of one operation (same operator; or same sequence number of a group, back to back) become one row. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/owner.h"
+#include "engine/trace/analyse.h"
+#include "engine/trace/collective_kind.h"
+#include "engine/trace/windows.h"
+
+enum { CLIMB_MAX = 16, RECORD_ABOVE_MAX = 3 };
+#define SAME_SEQUENCE_GAP_NS INT64_C(100000) /* parts of one operation follow each other within this */
+
+/* A kernel and what is known of its operation. */
+typedef struct Part {
+    uint32_t row;        /* of the gpu table */
+    uint32_t owner;      /* host row of the operator, PROFILE_NONE */
+    uint32_t collective; /* details, PROFILE_NONE */
+    uint32_t name;       /* text that names it, PROFILE_NONE: the kernel's own */
+    uint64_t join[2];    /* parts of equal join may be one operation */
+    bool by_time;        /* ... if they follow each other */
+} Part;
+
+typedef struct Reader {
+    const TraceJob *job;
+    const TraceIndex *index;
+    const Profile *profile;
+    uint32_t record; /* name of record_param_comms */
+    Map texts;       /* name -> copy in the arena */
+} Reader;
+
+/* ---- what belongs to a kernel ---- */
+
+static bool starts_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static bool is_graph_launch(const Profile *profile, uint32_t call)
+{
+    return strstr(profile_text(profile, profile->host.name[call], NULL), "GraphLaunch") != NULL;
+}
+
+static uint32_t op_collective(const Profile *profile, uint32_t row)
+{
+    uint32_t extra = profile->host.extra[row];
+    if (profile->host.kind[row] != PROFILE_OP || extra == PROFILE_NONE)
+        return PROFILE_NONE;
+    return profile->ops.at[extra].collective;
+}
+
+/* Climbs from the launch to the operator that asked for it. */
+static void find_owner(const Reader *reader, uint32_t call, Part *part)
+{
+    const Profile *profile = reader->profile;
+    int above_left = -1;
+    uint32_t row = call;
+    for (int i = 0; i < CLIMB_MAX && row != PROFILE_NONE && above_left != 0; i++, row = reader->index->parent[row]) {
+        const char *name = profile_text(profile, profile->host.name[row], NULL);
+        bool op = profile->host.kind[row] == PROFILE_OP;
+        uint32_t collective = op_collective(profile, row);
+        bool record = op && profile->host.name[row] == reader->record && above_left < 0;
+        if (above_left > 0)
+            above_left--;
+        if (collective != PROFILE_NONE && above_left < 0) {
+            part->collective = part->collective == PROFILE_NONE ? collective : part->collective;
+            part->owner = row;
+            return;
+        }
+        if (starts_with(name, "nccl:") || (op && starts_with(name, "c10d::"))) {
+            part->name = part->name == PROFILE_NONE ? profile->host.name[row] : part->name;
+            part->owner = part->owner == PROFILE_NONE ? row : part->owner;
+        }
+        if (record) {
+            part->owner = row;
+            above_left = RECORD_ABOVE_MAX;
+        }
+    }
+}
+
+static Part part_of(const Reader *reader, uint32_t row)
+{
+    const Profile *profile = reader->profile;
+    const ProfileEvents *gpu = &profile->gpu;
+    Part part = {.row = row, .owner = PROFILE_NONE, .collective = PROFILE_NONE, .name = PROFILE_NONE};
+    bool in_graph = false;
+    if (gpu->kind[row] == PROFILE_KERNEL && gpu->extra[row] != PROFILE_NONE) {
+        const ProfileLaunch *launch = &profile->launches.at[gpu->extra[row]];
+        part.collective = launch->collective;
+        in_graph = launch->in_graph;
+    }
+    uint32_t call = reader->index->launch[row];
+    uint32_t op = reader->index->op[row];
+    if (call != PROFILE_NONE && !in_graph && !is_graph_launch(profile, call))
+        find_owner(reader, call, &part);
+    else if (call == PROFILE_NONE && op != PROFILE_NONE)
+        find_owner(reader, op, &part);
+    return part;
+}
+
+static const ProfileCollective *detail_of(const Reader *reader, const Part *part)
+{
+    return part->collective == PROFILE_NONE ? NULL : &reader->profile->collectives.at[part->collective];
+}
+
+static CollectiveKind part_kind(const Reader *reader, const Part *part, uint32_t *ret_name)
+{
+    const ProfileCollective *detail = detail_of(reader, part);
+    uint32_t names[] = {detail ? detail->name : PROFILE_NONE, part->name, reader->profile->gpu.name[part->row]};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        size_t len;
+        const char *text = profile_text(reader->profile, names[i], &len);
+        CollectiveKind kind = len > 0 ? collective_kind(text, len) : COLLECTIVE_UNKNOWN;
+        if (kind != COLLECTIVE_UNKNOWN)
+            return kind;
+    }
+    *ret_name = names[0] != PROFILE_NONE ? names[0] : names[1];
+    return COLLECTIVE_UNKNOWN;
+}
+
+/* ---- joining parts ---- */
+
+static void set_join(const Reader *reader, Part *part)
+{
+    const ProfileCollective *detail = detail_of(reader, part);
+    if (part->owner != PROFILE_NONE) {
+        part->join[0] = part->owner;
+        part->join[1] = (uint32_t)reader->profile->lanes.at[reader->profile->gpu.lane[part->row]].device;
+    } else if (detail && detail->sequence >= 0) {
+        part->join[0] = UINT64_C(1) << 63 | (uint64_t)detail->group << 31 | (detail->name & 0x7fffffff);
+        part->join[1] = (uint64_t)detail->sequence;
+        part->by_time = true;
+    } else {
+        part->join[0] = UINT64_C(1) << 62;
+        part->join[1] = part->row;
+    }
+}
+
+static int by_join(const void *a, const void *b, void *context)
+{
+    const Part *x = a, *y = b;
+    const ProfileEvents *gpu = context;
+    for (int i = 0; i < 2; i++) {
+        if (x->join[i] != y->join[i])
+            return x->join[i] < y->join[i] ? -1 : 1;
+    }
+    if (gpu->start[x->row] != gpu->start[y->row])
+        return gpu->start[x->row] < gpu->start[y->row] ? -1 : 1;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+static bool joins(const Part *last, const Part *next, int64_t end, const ProfileEvents *gpu)
+{
+    if (last->join[0] != next->join[0] || last->join[1] != next->join[1])
+        return false;
+    return !next->by_time || gpu->start[next->row] <= end + SAME_SEQUENCE_GAP_NS;
+}
+
+/* ---- rows ---- */
+
+static const char *text_of(Reader *reader, uint32_t name)
+{
+    if (name == PROFILE_NONE)
+        return "";
+    const char *known = map_u64_get(&reader->texts, name);
+    if (known)
+        return known;
+    size_t len;
+    const char *text = profile_text(reader->profile, name, &len);
+    char *copy = arena_strndup(reader->job->arena, text, len);
+    map_u64_put(&reader->texts, name, copy);
+    return copy;
+}
+
+static int64_t size_of(int64_t elements, int64_t bytes)
+{
+    int64_t product;
+    if (elements < 0 || bytes <= 0 || __builtin_mul_overflow(elements, bytes, &product))
+        return -1;
+    return product;
+}
+
+static int64_t launch_start(const Reader *reader, uint32_t row)
+{
+    uint32_t call = reader->index->launch[row];
+    return call == PROFILE_NONE ? INT64_MIN : reader->profile->host.start[call];
+}
+
+static TraceCollective row_of(Reader *reader, const Part *part)
+{
+    const Profile *profile = reader->profile;
+    const ProfileLane *lane = &profile->lanes.at[profile->gpu.lane[part->row]];
+    const ProfileCollective *detail = detail_of(reader, part);
+    uint32_t name = PROFILE_NONE;
+    CollectiveKind kind = part_kind(reader, part, &name);
+    TraceCollective row = {
+        .name = name == PROFILE_NONE ? collective_word(kind) : text_of(reader, name),
+        .dtype = "",
+        .group = "",
+        .ranks = "",
+        .kernel = text_of(reader, profile->gpu.name[part->row]),
+        .group_size = -1,
+        .sequence = -1,
+        .in_bytes = -1,
+        .out_bytes = -1,
+        .peer = -1,
+        .start = profile->gpu.start[part->row],
+        .end = profile_end(&profile->gpu, part->row),
+        .launch = launch_start(reader, part->row),
+        .device = lane->device,
+        .stream = lane->tid,
+        .parts = 1,
+    };
+    if (detail) {
+        size_t len;
+        const char *dtype = profile_text(profile, detail->dtype, &len);
+        int64_t bytes = collective_dtype_bytes(dtype, len);
+        row.dtype = text_of(reader, detail->dtype);
+        row.group = text_of(reader, detail->group);
+        row.ranks = text_of(reader, detail->ranks);
+        row.group_size = detail->group_size > 0 ? detail->group_size : -1;
+        row.sequence = detail->sequence;
+        row.in_bytes = size_of(detail->in_elements, bytes);
+        row.out_bytes = size_of(detail->out_elements, bytes);
+        row.peer = kind == COLLECTIVE_SEND ? detail->target : kind == COLLECTIVE_RECV ? detail->source : -1;
+    }
+    return row;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void add_part(TraceCollective *row, const TraceCollective *part)
+{
+    row->end = larger(row->end, part->end);
+    row->in_bytes = larger(row->in_bytes, part->in_bytes);
+    row->out_bytes = larger(row->out_bytes, part->out_bytes);
+    if (part->launch != INT64_MIN && (row->launch == INT64_MIN || part->launch < row->launch))
+        row->launch = part->launch;
+    row->parts++;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const TraceCollective *x = a, *y = b;
+    int64_t keys[][2] = {{x->start, y->start},      {x->end, y->end},       {x->launch, y->launch},
+                         {x->device, y->device},    {x->stream, y->stream}, {x->sequence, y->sequence},
+                         {x->in_bytes, y->in_bytes}};
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        if (keys[i][0] != keys[i][1])
+            return keys[i][0] < keys[i][1] ? -1 : 1;
+    }
+    int order = strcmp(x->name, y->name);
+    return order ? order : strcmp(x->group, y->group);
+}
+
+/* ---- ordinals ---- */
+
+static void key_of(const TraceCollective *row, Arena *arena, const char **ret_key)
+{
+    *ret_key = arena_printf(arena, "%s\x1f%s\x1f%s", row->group, row->ranks, row->name);
+}
+
+/* Numbers rows from `first` on; counts holds, per key, how many there were before, plus one. */
+static void number_rows(TraceCollective *rows, size_t len, size_t first)
+{
+    CLEANUP(map_done) Map counts;
+    CLEANUP(arena_done) Arena arena = {0};
+    map_init(&counts);
+    for (size_t i = 0; i < len; i++) {
+        const char *key;
+        key_of(&rows[i], &arena, &key);
+        uintptr_t count = (uintptr_t)map_get(&counts, key);
+        if (i >= first)
+            rows[i].ordinal = (int64_t)count;
+        map_put(&counts, key, (void *)(count + 1)); /* NOLINT(performance-no-int-to-ptr) */
+        arena_reset(&arena);
+    }
+}
+
+typedef VEC(Part) PartVec;
+
+static void collect(Reader *reader, PartVec *parts)
+{
+    const ProfileEvents *gpu = &reader->profile->gpu;
+    const TraceScope *scope = &reader->job->scope;
+    for (size_t i = 0; i < gpu->len; i++) {
+        if (trace_gpu_class(reader->index, i) != TRACE_COMMUNICATION)
+            continue;
+        if (gpu->start[i] < scope->from || gpu->start[i] >= scope->to)
+            continue;
+        Part part = part_of(reader, (uint32_t)i);
+        set_join(reader, &part);
+        vec_push(parts, part);
+    }
+}
+
+void trace_collectives(const TraceJob *job, TraceRank *rank)
+{
+    Reader reader = {.job = job, .index = job->index, .profile = job->index->profile};
+    PartVec parts = {0};
+    reader.record = profile_name_find(reader.profile, "record_param_comms");
+    map_u64_init(&reader.texts);
+    collect(&reader, &parts);
+    const ProfileEvents *gpu = &reader.profile->gpu;
+    if (parts.len > 0)
+        qsort_r(parts.at, parts.len, sizeof(*parts.at), by_join, (void *)(uintptr_t)gpu);
+    size_t first = rank->collectives.len;
+    for (size_t i = 0; i < parts.len; i++) {
+        TraceCollective row = row_of(&reader, &parts.at[i]);
+        TraceCollective *last = rank->collectives.len > first ? &rank->collectives.at[rank->collectives.len - 1] : NULL;
+        if (last && joins(&parts.at[i - 1], &parts.at[i], last->end, gpu))
+            add_part(last, &row);
+        else
+            vec_push(&rank->collectives, row);
+    }
+    if (rank->collectives.len > 1)
+        qsort(rank->collectives.at, rank->collectives.len, sizeof(*rank->collectives.at), by_start);
+    number_rows(rank->collectives.at, rank->collectives.len, 0);
+    vec_done(&parts);
+    map_done(&reader.texts);
+}
+
+void trace_collectives_merge(TraceRank *into, TraceRank *next)
+{
+    size_t first = into->collectives.len;
+    for (size_t i = 0; i < next->collectives.len; i++)
+        vec_push(&into->collectives, next->collectives.at[i]);
+    vec_done(&next->collectives);
+    number_rows(into->collectives.at, into->collectives.len, first);
+}

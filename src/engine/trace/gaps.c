@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Every idle time of every device: between operations (gaps), and before the first and after the last as far as steps
+ * or a limited scope reach. The cause of a gap is worked out of all of it, as far as the profile knows it, and what is
+ * counted is its part in the scope.
+ */
+
+#include "engine/trace/gaps.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/owner.h"
+#include "engine/trace/gaps_host.h"
+#include "engine/trace/select.h"
+#include "engine/trace/steps.h"
+#include "engine/trace/sum.h"
+
+OWNER_POINTER(TraceHost, trace_host_free);
+
+typedef struct Gathering {
+    const TraceJob *job;
+    TraceRank *rank;
+    TraceHost *host;
+    const char **texts; /* name -> its copy, NULL not yet */
+    int64_t cut;        /* gaps over this length are kept, */
+    size_t ties;        /* and so many of this length */
+    /* of the device at hand */
+    size_t nth;
+    const TraceDevice *device; /* NULL: nothing of it in the scope */
+    TraceEdge *edge;           /* NULL: the scope is not limited */
+    size_t step;               /* cursor */
+} Gathering;
+
+/* ---- texts ---- */
+
+static const char *text_of(Gathering *g, uint32_t name)
+{
+    if (name == PROFILE_NONE)
+        return "";
+    if (!g->texts[name])
+        g->texts[name] = arena_strdup(g->job->arena, profile_text(g->job->index->profile, name, NULL));
+    return g->texts[name];
+}
+
+static const char *gpu_text(Gathering *g, uint32_t row)
+{
+    return row == PROFILE_NONE ? "" : text_of(g, g->job->index->profile->gpu.name[row]);
+}
+
+static const char *thread_text(Gathering *g, uint32_t lane)
+{
+    const ProfileLane *thread;
+
+    if (lane == PROFILE_NONE)
+        return "";
+    thread = &g->job->index->profile->lanes.at[lane];
+    if (thread->label != PROFILE_NONE)
+        return text_of(g, thread->label);
+    if (thread->tid_name != PROFILE_NONE)
+        return text_of(g, thread->tid_name);
+    return arena_printf(g->job->arena, "%lld", (long long)thread->tid);
+}
+
+/* ---- one idle time ---- */
+
+static bool is_short(const Gathering *g, const TraceIdle *idle)
+{
+    return (uint64_t)(idle->end - idle->start) < g->job->config->gap_threshold_ns;
+}
+
+static void blame(Gathering *g, const TraceIdle *idle, const TraceIdle *part, bool name, TraceBlame *ret)
+{
+    if (!is_short(g, idle)) {
+        trace_host_blame(g->host, idle, name, ret);
+        return;
+    }
+    *ret = (TraceBlame){.cause = TRACE_CAUSE_SHORT, .lane = PROFILE_NONE, .host_row = PROFILE_NONE};
+    ret->slice_ns[TRACE_CAUSE_SHORT] = part->end - part->start;
+}
+
+static TraceGap gap_of(Gathering *g, const TraceIdle *part, const TraceBlame *found)
+{
+    TraceGap gap = {.device = g->job->index->devices.at[g->nth],
+                    .start = part->start,
+                    .end = part->end,
+                    .cause = found->cause,
+                    .synced = found->synced,
+                    .before = gpu_text(g, part->before),
+                    .after = gpu_text(g, part->after),
+                    .host = "",
+                    .host_ns = found->host_ns,
+                    .thread = thread_text(g, found->lane),
+                    .step = trace_step_at(g->rank, part->start)};
+
+    memcpy(gap.slice_ns, found->slice_ns, sizeof(gap.slice_ns));
+    if (found->host_row != PROFILE_NONE)
+        gap.host = text_of(g, g->job->index->profile->host.name[found->host_row]);
+    return gap;
+}
+
+/* Whether the gap is among the longest; of equals the first ones. */
+static bool is_kept(Gathering *g, int64_t length)
+{
+    if (length != g->cut)
+        return length > g->cut;
+    if (!g->ties)
+        return false;
+    g->ties--;
+    return true;
+}
+
+static bool is_gap(const Gathering *g, const TraceIdle *idle)
+{
+    return g->device && idle->start >= g->device->first && idle->end <= g->device->last;
+}
+
+static void set_edge(Gathering *g, const TraceIdle *part, const TraceBlame *found)
+{
+    bool known = part->before != PROFILE_NONE && part->after != PROFILE_NONE;
+    TraceGap gap = gap_of(g, part, found);
+
+    if (g->device && part->start >= g->device->last) {
+        g->edge->tail = gap;
+        g->edge->tail_known = known;
+    } else {
+        g->edge->head = gap;
+        g->edge->head_known = known;
+    }
+}
+
+/* Takes the part in the scope of an idle time. */
+static void take(Gathering *g, const TraceIdle *idle)
+{
+    TraceScope scope = g->job->scope;
+    TraceIdle part = *idle;
+    bool gap = is_gap(g, idle), kept;
+    TraceBlame found;
+
+    part.start = part.start > scope.from ? part.start : scope.from;
+    part.end = part.end < scope.to ? part.end : scope.to;
+    if (part.start >= part.end)
+        return;
+    kept = gap && is_kept(g, part.end - part.start);
+    blame(g, idle, &part, kept || (!gap && g->edge), &found);
+    trace_steps_add_idle(g->rank, g->nth, &g->step, part.start, part.end, found.cause);
+    if (gap)
+        trace_cause_add(g->rank->idle_by_cause, found.cause, part.end - part.start);
+    else if (g->edge)
+        set_edge(g, &part, &found);
+    if (kept)
+        vec_push(&g->rank->gaps, gap_of(g, &part, &found));
+}
+
+/* ---- all of a device ---- */
+
+typedef void (*IdleTaker)(Gathering *g, const TraceIdle *idle);
+
+/* The first of those that start with `row` whose launch is known, else `row`. */
+static uint32_t with_launch(const TraceIndex *index, size_t row, size_t last)
+{
+    const int64_t *start = index->profile->gpu.start;
+
+    for (size_t i = row; i < last && start[i] == start[row]; i++)
+        if (index->launch[i] != PROFILE_NONE)
+            return (uint32_t)i;
+    return (uint32_t)row;
+}
+
+static void each_gap(Gathering *g, IdleTaker taker, TraceIdle *ret_last)
+{
+    const TraceIndex *index = g->job->index;
+    const ProfileEvents *gpu = &index->profile->gpu;
+    size_t first = index->device_first.at[g->nth], last = index->device_first.at[g->nth + 1];
+    TraceIdle idle = {.start = profile_end(gpu, first), .before = (uint32_t)first};
+
+    for (size_t row = first + 1; row < last; row++) {
+        if (gpu->start[row] > idle.start) {
+            idle.end = gpu->start[row];
+            idle.after = with_launch(index, row, last);
+            taker(g, &idle);
+        }
+        if (profile_end(gpu, row) > idle.start) {
+            idle.start = profile_end(gpu, row);
+            idle.before = (uint32_t)row;
+        }
+    }
+    *ret_last = idle;
+}
+
+/* Idle time in front of the first operation, as far as steps or a limited scope reach. What was before the scope may
+ * not be in the profile, so its cause is that of the part in the scope, until windows are joined. */
+static void take_head(Gathering *g)
+{
+    const TraceIndex *index = g->job->index;
+    size_t first = index->device_first.at[g->nth];
+    int64_t from = g->job->scope.from;
+    TraceIdle idle = {.end = index->profile->gpu.start[first], .before = PROFILE_NONE};
+
+    idle.start = from == INT64_MIN ? idle.end : from;
+    if (index->steps.len && index->steps.at[0].start < idle.end)
+        idle.start = index->steps.at[0].start > from ? index->steps.at[0].start : from;
+    idle.after = with_launch(index, first, index->device_first.at[g->nth + 1]);
+    if (idle.start < idle.end)
+        take(g, &idle);
+}
+
+/* The same behind the last one, where `idle` starts. */
+static void take_tail(Gathering *g, TraceIdle idle)
+{
+    const TraceIndex *index = g->job->index;
+    const TraceStep *step = index->steps.len ? &index->steps.at[index->steps.len - 1] : NULL;
+    int64_t to = g->job->scope.to;
+
+    idle.end = to == INT64_MAX ? idle.start : to;
+    if (step && step->to > idle.start)
+        idle.end = step->to < to ? step->to : to;
+    idle.after = PROFILE_NONE;
+    if (idle.start < idle.end)
+        take(g, &idle);
+}
+
+static const TraceDevice *device_row(const TraceRank *rank, int32_t device)
+{
+    size_t from = 0, to = rank->devices.len;
+
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+
+        if (rank->devices.at[middle].device < device)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from < rank->devices.len && rank->devices.at[from].device == device ? &rank->devices.at[from] : NULL;
+}
+
+static void begin_device(Gathering *g, size_t nth)
+{
+    int32_t device = g->job->index->devices.at[nth];
+
+    g->nth = nth;
+    g->device = device_row(g->rank, device);
+    g->edge = NULL;
+    g->step = 0;
+    if (trace_is_limited(g->job->scope)) {
+        static const TraceGap none = {.before = "", .after = "", .host = "", .thread = "", .step = -1};
+
+        g->edge = &g->rank->edges[g->rank->edge_count++];
+        *g->edge = (TraceEdge){.device = device, .empty = !g->device, .head = none, .tail = none};
+        g->edge->head.device = g->edge->tail.device = device;
+    }
+    trace_host_device(g->host, nth);
+}
+
+/* ---- which to keep ---- */
+
+typedef struct Lengths {
+    Gathering base; /* first: what IdleTaker gets */
+    VEC(int64_t) at;
+} Lengths;
+
+static void note_length(Gathering *g, const TraceIdle *idle)
+{
+    Lengths *lengths = (Lengths *)g;
+
+    if (is_gap(g, idle))
+        vec_push(&lengths->at, idle->end - idle->start);
+}
+
+/* The length over which gaps are kept, so that there are not more than asked for. */
+static void find_cut(Gathering *g)
+{
+    const TraceIndex *index = g->job->index;
+    size_t kept = g->job->config->gaps_kept, over = 0;
+    Lengths lengths = {.base = *g};
+    TraceIdle last;
+
+    for (size_t nth = 0; nth < index->devices.len; nth++) {
+        lengths.base.nth = nth;
+        lengths.base.device = device_row(g->rank, index->devices.at[nth]);
+        if (lengths.base.device)
+            each_gap(&lengths.base, note_length, &last);
+    }
+    g->cut = kept ? 0 : INT64_MAX;
+    if (kept && lengths.at.len > kept) {
+        g->cut = trace_select(lengths.at.at, lengths.at.len, lengths.at.len - kept);
+        for (size_t i = 0; i < lengths.at.len; i++)
+            over += lengths.at.at[i] > g->cut;
+        g->ties = kept - over;
+    }
+    vec_done(&lengths.at);
+}
+
+static int by_length(const void *a_, const void *b_)
+{
+    const TraceGap *a = a_, *b = b_;
+    int64_t a_length = a->end - a->start, b_length = b->end - b->start;
+
+    if (a_length != b_length)
+        return a_length > b_length ? -1 : 1;
+    if (a->device != b->device)
+        return a->device < b->device ? -1 : 1;
+    return (a->start > b->start) - (a->start < b->start);
+}
+
+void trace_gaps_order(TraceRank *rank, const TraceConfig *config)
+{
+    if (rank->gaps.len)
+        qsort(rank->gaps.at, rank->gaps.len, sizeof(*rank->gaps.at), by_length);
+    if (rank->gaps.len > config->gaps_kept)
+        rank->gaps.len = config->gaps_kept;
+}
+
+void trace_gaps(const TraceJob *job, TraceRank *rank)
+{
+    CLEANUP(trace_host_free_at) TraceHost *host = trace_host_new(job);
+    CLEANUP_FREE const char **texts = xcalloc(profile_name_count(job->index->profile) + 1, sizeof(*texts));
+    Gathering g = {.job = job, .rank = rank, .host = host, .texts = texts};
+    TraceIdle last;
+
+    rank->from = job->scope.from;
+    rank->to = job->scope.to;
+    rank->edge_count = 0;
+    if (trace_is_limited(job->scope))
+        rank->edges = arena_calloc(job->arena, job->index->devices.len + 1, sizeof(*rank->edges));
+    trace_steps_prepare(job, rank);
+    find_cut(&g);
+    for (size_t nth = 0; nth < job->index->devices.len; nth++) {
+        begin_device(&g, nth);
+        take_head(&g);
+        each_gap(&g, take, &last);
+        take_tail(&g, last);
+    }
+    trace_gaps_order(rank, job->config);
+}

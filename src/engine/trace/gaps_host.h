@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the host did while a device was idle. Gaps of a device are asked for in order of time; each lane of the host is
+ * then walked once per device, with a cursor. For gaps*.c alone.
+ *
+ * The thread that counts is the one that launched the operation that ended the gap (where that is unknown the one that
+ * launched the operation before, else the one that launched most on this device, else the one with most launch calls).
+ * Each instant of the gap until that launch call returned belongs to the innermost event of that thread; instants
+ * without any, to the thread of the operation before where that is another. The rest of the gap is launch latency.
+ */
+
+#include "engine/trace/analyse.h"
+
+/* Devices beyond these are not looked into: their gaps are of unknown cause. It bounds the walks over a lane. */
+enum { TRACE_GAP_DEVICES = 64 };
+
+enum {
+    /* A synchronisation that ended up to this long before the operation did, as the clocks say, waited for it: clocks
+     * of host and device differ by up to 9 us in recorded traces. */
+    TRACE_SYNC_SLACK_NS = 10000,
+    /* A launch that came late is to blame for the latency that every launch has, up to this. */
+    TRACE_LAUNCH_LATENCY_NS = 10000
+};
+
+/* What is idle: rows of the operations around it, PROFILE_NONE where there is none. */
+typedef struct TraceIdle {
+    int64_t start, end;
+    uint32_t before, after;
+} TraceIdle;
+
+typedef struct TraceBlame {
+    TraceCause cause;                    /* of all of it */
+    int64_t slice_ns[TRACE_CAUSE_COUNT]; /* of the part in the scope */
+    bool synced;
+    uint32_t lane;     /* of the host, PROFILE_NONE */
+    uint32_t host_row; /* PROFILE_NONE; only where asked for */
+    int64_t host_ns;
+} TraceBlame;
+
+typedef struct TraceHost TraceHost;
+
+TraceHost *trace_host_new(const TraceJob *job);
+void trace_host_free(TraceHost *host);
+
+/* Gaps of this device (place in index->devices) follow. */
+void trace_host_device(TraceHost *host, size_t device);
+
+/* `idle` starts at or behind the end of the one before. */
+void trace_host_blame(TraceHost *host, const TraceIdle *idle, bool name_host, TraceBlame *ret);
+
+/* What the slices of a gap say of it. */
+TraceCause trace_gap_decide(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool synced);

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* How often durations occur, in classes that are at most 1/64 wide of their value: quantiles from it are within 1 %.
+ * Two histograms add up to that of all their values. Pure. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TRACE_HISTOGRAM_BITS = 6, TRACE_HISTOGRAM_CLASSES = (64 - TRACE_HISTOGRAM_BITS + 1) << TRACE_HISTOGRAM_BITS };
+
+typedef struct TraceHistogram {
+    uint64_t total;
+    uint64_t counts[TRACE_HISTOGRAM_CLASSES];
+} TraceHistogram;
+
+/* `value` is not below 0. */
+void trace_histogram_add(TraceHistogram *histogram, int64_t value);
+
+/* Adds all of `more`. */
+void trace_histogram_join(TraceHistogram *into, const TraceHistogram *more);
+
+/* The middle of the class of the value that `nth` (from 0) values are below, -1 where there are not so many. */
+int64_t trace_histogram_nth(const TraceHistogram *histogram, uint64_t nth);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What all analyses of a sealed profile share, worked out once: which call launched which GPU operation, which host
+ * event lies in which, what each name means, and where the steps are. Borrowed profile; read-only afterwards, so
+ * several threads may use it. Cost: 6 bytes per host event and 9 per GPU operation, and while it is made 4 more per
+ * host event and 8 per call. Linear in events (and in steps).
+ *
+ * A host event lies in another of its lane where it starts inside it and ends with it or before; an end that sticks out
+ * by TRACE_JITTER_NS or less is forgiven where most of the event is inside. What overlaps otherwise are neighbours.
+ *
+ * A GPU operation was launched by the call of its correlation. Where several calls have that number (runtime and driver
+ * layer, or a number used again) it is the one that started last before the operation, so the innermost; where all
+ * start later, the first. Calls that wait or allocate are taken only where no other has the number.
+ */
+
+#include "base/vec.h"
+#include "engine/trace/classify.h"
+#include "model/profile.h"
+
+enum { TRACE_JITTER_NS = 2000 }; /* start and duration cut to microseconds: an end is up to two of them early */
+
+typedef struct TraceStep {
+    const char *name;   /* "ProfilerStep#5"; of the profile */
+    int64_t number;     /* 5; -1 where the name has none */
+    int64_t start, end; /* of the annotation on the host */
+    int64_t to;         /* end of the step's window: the next step's start; for the last, the end of the last operation
+                           that was launched within it, and never before `end`. A step's window is [start, to). */
+    bool on_gpu;        /* known from the GPU's annotation alone */
+} TraceStep;
+
+typedef struct TraceIndex {
+    const Profile *profile;
+    uint32_t *launch;     /* gpu row -> host row of the call that launched it, PROFILE_NONE. One call may have many */
+    uint32_t *op;         /* gpu row -> host row of the innermost operator around the launch, else the operator of its
+                             external id, else PROFILE_NONE */
+    uint32_t *parent;     /* host row -> host row of the innermost event around it on its lane (a lower row), or NONE */
+    uint8_t *gpu_class;   /* gpu row -> TraceClass */
+    uint8_t *host_class;  /* host row -> TraceHostClass; an asynchronous copy from or to pageable memory is HOST_COPY */
+    uint8_t *host_inside; /* host row -> DATA, COLLECTIVE or COMPILE where it or something around it is of that class
+                             (the innermost such), else as host_class */
+    size_t *lane_first;   /* lane -> first host row; lane_first[lanes.len] == host.len */
+    VEC(TraceStep) steps; /* by start; outermost annotations "ProfilerStep#N", one each, of the lane that has most */
+    VEC(int32_t) devices; /* that have operations, ascending */
+    VEC(size_t) device_first;  /* devices.len + 1 entries: rows of the gpu table */
+    uint64_t linked, unlinked; /* GPU operations with and without a known launch */
+} TraceIndex;
+
+/* `profile` is sealed and outlives the index. */
+void trace_index_init(TraceIndex *index, const Profile *profile);
+void trace_index_done(TraceIndex *index); /* accepts a zeroed one */
+
+/* Class of a GPU row. */
+static inline TraceClass trace_gpu_class(const TraceIndex *index, size_t row)
+{
+    return (TraceClass)index->gpu_class[row];
+}
+
+/* Class of a host row. */
+static inline TraceHostClass trace_host_class(const TraceIndex *index, size_t row)
+{
+    return (TraceHostClass)index->host_class[row];
+}

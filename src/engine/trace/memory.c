@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory by device. Where the file gives totals, they are taken as they are; where it does not, sizes are summed from
+ * the first event on, so peaks are then above an unknown beginning. Windows are joined by their sums.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/trace/index.h"
+#include "engine/trace/sum.h"
+
+enum { MEMORY_POINTS = 512, MEMORY_DEVICES = UINT16_MAX + 1 };
+
+typedef struct Memory {
+    const TraceJob *job;
+    TraceMemoryDevice row;
+    int64_t sum;            /* of the sizes so far */
+    size_t peak;            /* event */
+    int64_t from, to;       /* of the device's events */
+    const uint32_t *events; /* the device's in the scope, by start */
+    size_t count;
+} Memory;
+
+static int64_t capacity(const Profile *profile, int32_t device)
+{
+    for (size_t i = 0; i < profile->devices.len; i++)
+        if (profile->devices.at[i].id == device && profile->devices.at[i].memory_bytes > 0 &&
+            profile->devices.at[i].memory_bytes <= INT64_MAX)
+            return (int64_t)profile->devices.at[i].memory_bytes;
+    return -1;
+}
+
+/* Which of MEMORY_POINTS equal parts of from..to a time lies in. */
+static size_t part_of(int64_t from, int64_t to, int64_t time)
+{
+    double part = ((double)time - (double)from) / ((double)to - (double)from + 1) * MEMORY_POINTS;
+
+    return part >= MEMORY_POINTS - 1 ? MEMORY_POINTS - 1 : (size_t)part;
+}
+
+/* Appends a point of the time from..to, or puts it in the place of a smaller one of the same part. */
+static void add_point(TraceMemoryDevice *row, int64_t from, int64_t to, TraceMemoryPoint point)
+{
+    TraceMemoryPoint *last = row->points.len > 0 ? &row->points.at[row->points.len - 1] : NULL;
+
+    if (!last || part_of(from, to, last->start) != part_of(from, to, point.start))
+        vec_push(&row->points, point);
+    else if (point.allocated > last->allocated ||
+             (point.allocated == last->allocated && point.reserved > last->reserved))
+        *last = point;
+}
+
+static void add_totals(Memory *memory, size_t number, int64_t allocated, int64_t reserved)
+{
+    TraceMemoryDevice *row = &memory->row;
+    int64_t start = memory->job->index->profile->memory.at[number].start;
+
+    if (row->allocations + row->releases == 1 || (row->totals && row->first_allocated < 0))
+        row->first_allocated = allocated;
+    row->last_allocated = allocated;
+    if (reserved > row->peak_reserved)
+        row->peak_reserved = reserved;
+    if (memory->peak == SIZE_MAX || allocated > row->peak_allocated) {
+        row->peak_allocated = allocated;
+        row->peak_at = start;
+        memory->peak = number;
+    }
+    add_point(row, memory->from, memory->to,
+              (TraceMemoryPoint){.start = start, .allocated = allocated, .reserved = reserved});
+}
+
+static void add_event(Memory *memory, size_t number)
+{
+    const ProfileMemory *event = &memory->job->index->profile->memory.at[number];
+    TraceMemoryDevice *row = &memory->row;
+
+    if (event->bytes >= 0) {
+        row->allocations++;
+        row->allocated_bytes = trace_sum(row->allocated_bytes, event->bytes);
+    } else {
+        row->releases++;
+    }
+    memory->sum = trace_sum(memory->sum, event->bytes);
+    if (!row->totals)
+        add_totals(memory, number, memory->sum, -1);
+    else if (event->allocated >= 0)
+        add_totals(memory, number, event->allocated, event->reserved);
+}
+
+/* Name of the innermost operator on a lane at a time, "". */
+static const char *op_at(const TraceJob *job, uint32_t lane, int64_t time)
+{
+    const ProfileEvents *host = &job->index->profile->host;
+    size_t low, high, len;
+    const char *name;
+    uint32_t row;
+
+    if (lane >= job->index->profile->lanes.len)
+        return "";
+    low = job->index->lane_first[lane];
+    high = job->index->lane_first[lane + 1];
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (host->start[middle] <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == job->index->lane_first[lane])
+        return "";
+    row = (uint32_t)(low - 1);
+    while (row != PROFILE_NONE && (host->kind[row] != PROFILE_OP || profile_end(host, row) < time))
+        row = job->index->parent[row];
+    if (row == PROFILE_NONE)
+        return "";
+    name = profile_text(job->index->profile, host->name[row], &len);
+    return arena_strndup(job->arena, name, len);
+}
+
+static void add_device(const TraceJob *job, const uint32_t *events, size_t count, TraceRank *rank)
+{
+    const Profile *profile = job->index->profile;
+    int32_t device = profile->memory.at[events[0]].device;
+    Memory memory = {.job = job,
+                     .peak = SIZE_MAX,
+                     .from = profile->memory.at[events[0]].start,
+                     .to = profile->memory.at[events[count - 1]].start,
+                     .row = {.device = device,
+                             .peak_allocated = -1,
+                             .peak_reserved = -1,
+                             .peak_at = -1,
+                             .peak_op = "",
+                             .first_allocated = -1,
+                             .last_allocated = -1,
+                             .capacity_bytes = device < 0 ? -1 : capacity(profile, device)}};
+
+    for (size_t i = 0; i < count; i++)
+        memory.row.totals |= profile->memory.at[events[i]].allocated >= 0;
+    for (size_t i = 0; i < count; i++)
+        add_event(&memory, events[i]);
+    memory.row.growth_bytes = trace_sum(memory.row.last_allocated, -memory.row.first_allocated);
+    if (memory.peak != SIZE_MAX)
+        memory.row.peak_op = op_at(job, profile->memory.at[memory.peak].lane, memory.row.peak_at);
+    vec_push(&rank->memory, memory.row);
+}
+
+/* A device number as a place: ascending. */
+static size_t place_of(int16_t device)
+{
+    return (size_t)(device - INT16_MIN);
+}
+
+void trace_memory(const TraceJob *job, TraceRank *rank)
+{
+    const Profile *profile = job->index->profile;
+    size_t *first;
+    uint32_t *events;
+
+    if (profile->memory.len == 0)
+        return;
+    first = xcalloc(MEMORY_DEVICES + 2, sizeof *first);
+    events = xmalloc(profile->memory.len * sizeof *events);
+    for (size_t i = 0; i < profile->memory.len; i++)
+        if (trace_scope_has(job->scope, profile->memory.at[i].start))
+            first[place_of(profile->memory.at[i].device) + 2]++;
+    for (size_t i = 2; i < MEMORY_DEVICES + 2; i++)
+        first[i] += first[i - 1];
+    for (size_t i = 0; i < profile->memory.len; i++)
+        if (trace_scope_has(job->scope, profile->memory.at[i].start))
+            events[first[place_of(profile->memory.at[i].device) + 1]++] = (uint32_t)i;
+    for (size_t i = 0; i < MEMORY_DEVICES; i++)
+        if (first[i + 1] > first[i])
+            add_device(job, events + first[i], first[i + 1] - first[i], rank);
+    free(first);
+    free(events);
+}
+
+/* The next window's sums begin where this one's end. */
+static void move_sums(TraceMemoryDevice *next, int64_t by)
+{
+    next->peak_allocated = trace_sum(next->peak_allocated, by);
+    next->last_allocated = trace_sum(next->last_allocated, by);
+    for (size_t i = 0; i < next->points.len; i++)
+        next->points.at[i].allocated = trace_sum(next->points.at[i].allocated, by);
+}
+
+static void join_points(TraceMemoryDevice *into, const TraceMemoryDevice *next)
+{
+    TraceMemoryDevice both = {0};
+    int64_t from, to;
+
+    if (next->points.len == 0)
+        return;
+    from = into->points.len > 0 ? into->points.at[0].start : next->points.at[0].start;
+    to = next->points.at[next->points.len - 1].start;
+    for (size_t i = 0; i < into->points.len; i++)
+        add_point(&both, from, to, into->points.at[i]);
+    for (size_t i = 0; i < next->points.len; i++)
+        add_point(&both, from, to, next->points.at[i]);
+    vec_done(&into->points);
+    into->points.at = both.points.at;
+    into->points.len = both.points.len;
+    into->points.cap = both.points.cap;
+}
+
+static void join_device(TraceMemoryDevice *into, TraceMemoryDevice *next)
+{
+    into->allocations += next->allocations;
+    into->releases += next->releases;
+    into->allocated_bytes = trace_sum(into->allocated_bytes, next->allocated_bytes);
+    if (into->totals && !next->totals)
+        return;
+    if (!into->totals && next->totals) { /* what was summed before is worth nothing beside real totals */
+        vec_clear(&into->points);
+        into->peak_allocated = into->peak_reserved = -1;
+        into->first_allocated = next->first_allocated;
+        into->totals = true;
+    }
+    if (!next->totals)
+        move_sums(next, into->last_allocated);
+    if (into->points.len == 0 || next->peak_allocated > into->peak_allocated) {
+        into->peak_allocated = next->peak_allocated;
+        into->peak_at = next->peak_at;
+        into->peak_op = next->peak_op;
+    }
+    if (next->peak_reserved > into->peak_reserved)
+        into->peak_reserved = next->peak_reserved;
+    into->last_allocated = next->last_allocated;
+    into->growth_bytes = trace_sum(into->last_allocated, -into->first_allocated);
+    join_points(into, next);
+}
+
+static int compare_devices(const void *left, const void *right)
+{
+    const TraceMemoryDevice *a = left, *b = right;
+
+    return a->device < b->device ? -1 : a->device > b->device;
+}
+
+void trace_memory_merge(TraceRank *into, TraceRank *next, const TraceConfig *config, Arena *arena)
+{
+    size_t known = into->memory.len;
+
+    (void)config;
+    (void)arena;
+    for (size_t i = 0, j = 0; i < next->memory.len; i++) {
+        TraceMemoryDevice *from = &next->memory.at[i];
+
+        while (j < known && into->memory.at[j].device < from->device)
+            j++;
+        if (j < known && into->memory.at[j].device == from->device) {
+            join_device(&into->memory.at[j], from);
+        } else {
+            vec_push(&into->memory, *from);
+            from->points.at = NULL;
+            from->points.len = from->points.cap = 0;
+        }
+    }
+    if (into->memory.len > 1)
+        qsort(into->memory.at, into->memory.len, sizeof *into->memory.at, compare_devices);
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the analyses of profiles find, as plain data that every output (text, JSON, CSV, HTML) prints. docs/trace.md
+ * defines each number. All texts lie in the report's arena; times are nanoseconds of the rank's own clock, numbers that
+ * nobody knows are -1 (integers) or NaN. A rank is analysed in one piece, or, where memory does not allow it, in
+ * windows of time whose parts are joined by trace_rank_merge.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/vec.h"
+#include "engine/trace/classify.h"
+#include "model/profile.h"
+
+/* A sorted set of numbers, in the report's arena: what must be counted once, over windows too. */
+typedef struct TraceSet {
+    const uint64_t *at;
+    size_t len;
+} TraceSet;
+
+/* ---- one device: busy + idle = span; busy = compute + exposed communication + exposed copy ---- */
+typedef struct TraceDevice {
+    int32_t device;
+    const char *name;               /* "" unknown */
+    int32_t major, minor;           /* compute capability, -1 unknown */
+    int64_t sm_count, memory_bytes; /* -1 unknown */
+    int64_t first, last;            /* first start, last end */
+    int64_t span_ns;                /* last - first */
+    int64_t busy_ns;                /* union of all operations */
+    int64_t idle_ns;
+    int64_t compute_ns, communication_ns, copy_ns; /* unions of each class */
+    int64_t communication_overlapped_ns;           /* communication while something computed */
+    int64_t exposed_communication_ns;              /* communication while nothing computed */
+    int64_t exposed_copy_ns;                       /* copies while nothing computed or communicated */
+    int64_t tensor_core_ns;                        /* sum over kernels on tensor cores */
+    int64_t kernel_sum_ns;                         /* sum over kernels, overlaps counted each */
+    int64_t gap_count, max_gap_ns;                 /* idle times between operations, of any length */
+    int64_t operation_count, kernel_count, stream_count;
+    int64_t zero_count;              /* operations without duration */
+    double sm_efficiency, occupancy; /* duration-weighted 0..1: min(blocks per SM, 1); achieved occupancy; NaN */
+    /* for joining */
+    int64_t sm_known_ns, occupancy_known_ns; /* time of the kernels behind the two */
+    TraceSet streams;
+} TraceDevice;
+
+/* ---- idle ---- */
+typedef enum TraceCause {
+    TRACE_CAUSE_DATA_LOADING,
+    TRACE_CAUSE_HOST_BOUND,
+    TRACE_CAUSE_SYNCHRONISATION,
+    TRACE_CAUSE_COPY,
+    TRACE_CAUSE_ALLOCATOR,
+    TRACE_CAUSE_COLLECTIVE_WAIT,
+    TRACE_CAUSE_PYTHON,
+    TRACE_CAUSE_COMPILE,
+    TRACE_CAUSE_QUEUED,  /* the work had been launched before the gap and started late: launch latency, a wait for
+                            another stream, a full or throttled queue */
+    TRACE_CAUSE_UNKNOWN, /* nothing was recorded of what the host did */
+    TRACE_CAUSE_SHORT,   /* under the threshold: not looked into */
+    TRACE_CAUSE_COUNT
+} TraceCause;
+extern const char *const trace_cause_words[TRACE_CAUSE_COUNT]; /* "data_loading", "host_bound", ... */
+
+typedef struct TraceGap {
+    int32_t device;
+    int64_t start, end;
+    TraceCause cause;
+    int64_t slice_ns[TRACE_CAUSE_COUNT]; /* what the host did during the gap, by cause; sums to the gap */
+    bool synced;                         /* a synchronisation was under way as the gap began */
+    const char *before, *after;          /* names of the operations around it */
+    const char *host;                    /* the host event that took most of it, "" none */
+    int64_t host_ns;
+    const char *thread; /* "1234" or the thread's name, "" unknown */
+    int32_t step;       /* index in steps, -1 */
+} TraceGap;
+
+typedef struct TraceCauseSum {
+    int64_t count, total_ns, max_ns;
+} TraceCauseSum;
+
+/* Idle time of a device at the edges of a limited scope, for joining windows: outside the device's span, so in no gap
+ * and no sum but the steps'. */
+typedef struct TraceEdge {
+    int32_t device;
+    bool empty;                  /* nothing ran: the whole scope is the head */
+    bool head_known, tail_known; /* the operations on both sides were seen, so its cause is that of the whole gap */
+    TraceGap head, tail;         /* start == end: none */
+} TraceEdge;
+
+/* ---- steps ---- */
+typedef struct TraceStepDevice {
+    int32_t device;
+    int64_t window_ns; /* to - start: busy + idle */
+    int64_t busy_ns, idle_ns, compute_ns, exposed_communication_ns, exposed_copy_ns, communication_ns, copy_ns;
+    int64_t operation_count;                        /* that start in the window */
+    TraceCauseSum idle_by_cause[TRACE_CAUSE_COUNT]; /* idle before the first and after the last operation included */
+} TraceStepDevice;
+
+typedef struct TraceStepRow {
+    const char *name;
+    int64_t number;
+    int64_t start, duration_ns; /* of the annotation */
+    int64_t to;                 /* end of the window, see TraceStep */
+    VEC(TraceStepDevice) devices;
+} TraceStepRow;
+
+/* ---- kernels, copies, operators, annotations ---- */
+typedef struct TraceKernel {
+    const char *name;
+    TraceClass class;
+    int64_t count, total_ns, min_ns, max_ns;
+    double mean_ns, sd_ns; /* sample deviation (n - 1), 0 for one */
+    double m2;             /* sum of squared deviations: for joining */
+    int64_t short_count;   /* under the short-kernel threshold */
+    bool tensor_core;
+    bool float_matrix;               /* the name says: matrix product or convolution in 32-bit float, no tensor core */
+    uint32_t grid[3], block[3];      /* of the launch that took most time; 0 unknown */
+    int64_t shapes;                  /* how many different launch shapes (grid and block) */
+    double occupancy_percent;        /* duration-weighted, NaN unknown */
+    double blocks_per_sm;            /* duration-weighted, NaN */
+    double sm_efficiency;            /* duration-weighted min(blocks per SM, 1), 0..1, NaN */
+    int64_t registers, shared_bytes; /* of the same launch as grid; -1 */
+    int32_t device_count;
+    /* for joining */
+    int64_t shape_ns;                /* duration of the launch that grid is of, -1 */
+    int64_t occupancy_ns, blocks_ns; /* time behind occupancy_percent, and blocks_per_sm and sm_efficiency */
+    TraceSet shape_keys, device_keys;
+} TraceKernel;
+
+typedef struct TraceCopy {
+    const char *kind;            /* "HtoD", "DtoH", "DtoD", "PtoP", "HtoH", "set", "unknown" */
+    const char *source, *target; /* "pageable", "pinned", "device", "managed", "array", "" unknown */
+    int64_t count, bytes, total_ns, min_ns, max_ns;
+    int64_t sized_bytes, sized_ns; /* of those whose size is known and duration is not 0: what the bandwidth is from */
+    double bandwidth_gbs;          /* sized bytes / sized time, NaN */
+    int64_t small_count, small_ns; /* of known size under 64 KiB */
+    int64_t exposed_ns;            /* time of these copies while the device neither computed nor communicated; of copies
+                                      at the same time each counts */
+} TraceCopy;
+
+typedef struct TraceOperator {
+    const char *name;
+    int64_t count;
+    int64_t host_ns;             /* with the operators inside it; an operator inside one of its own name adds nothing */
+    int64_t host_self_ns;        /* without the operators inside it */
+    int64_t device_ns;           /* GPU time launched from inside it, others inside it included; each GPU operation
+                                    counts once per operator name */
+    int64_t device_self_ns;      /* launched by it and by no operator inside it */
+    int64_t kernel_count;        /* GPU operations behind device_self_ns */
+    int64_t tensor_core_ns;      /* of device_self_ns */
+    int64_t float_ns;            /* of device_self_ns: matrix operators' kernels off the tensor cores, where the inputs
+                                    are recorded as 32-bit float (or, without types, the kernel's name says so) */
+    bool matrix;                 /* could use tensor cores */
+    int64_t shaped_count;        /* of count: matrix operators whose shapes and types are recorded */
+    int64_t misaligned_count;    /* of those in a type for tensor cores: with a dimension that is no multiple of 8
+                                    (16-bit types) or 16 (8-bit types); -1 where shaped_count is 0 */
+    int64_t misaligned_ns;       /* of device_self_ns: behind these */
+    const char *misaligned_dims; /* the shapes of the one with the most GPU time, "" none */
+    int64_t misaligned_dims_ns;  /* its GPU time: for joining */
+} TraceOperator;
+
+/* Calls of the runtime or driver, by the operators that they were made from, and by class (an asynchronous copy from or
+ * to pageable memory is another class than one of pinned memory). */
+typedef struct TraceCall {
+    const char *name;
+    const char *inner, *outer; /* innermost and outermost operator around it, "" none */
+    TraceHostClass class;
+    int64_t count, total_ns, min_ns, max_ns;
+    int64_t step_count, step_ns; /* of those that start in a step */
+} TraceCall;
+
+typedef struct TraceAnnotation {
+    const char *name;
+    bool on_gpu;
+    int64_t count, total_ns, min_ns, max_ns; /* of the range */
+    int64_t device_ns; /* GPU time launched from inside it on its thread (host ranges), or of what starts inside it on
+                          its stream (GPU ranges); each GPU operation once per name */
+    int64_t busy_ns;   /* union of the GPU time on its stream inside a GPU range's extent; host ranges: -1 */
+    int64_t operation_count; /* GPU operations of device_ns */
+} TraceAnnotation;
+
+/* ---- launches and queues ---- */
+typedef struct TraceLaunch {
+    int64_t linked, unlinked;          /* GPU operations */
+    int64_t median_ns, p99_ns, max_ns; /* from the call's end to the operation's start, not below 0; of linked ones */
+    int64_t negative; /* operations that start before their call does: clock skew, counted, taken as 0 */
+    int64_t call_count, call_ns, call_median_ns, call_p99_ns, call_max_ns; /* launch calls themselves */
+    int64_t graph_launches, graph_operations;
+    bool approximate;                       /* medians from a histogram, within 1 %: the rank was read in windows */
+    int64_t short_kernels, short_kernel_ns; /* under the threshold */
+    int64_t launch_bound_kernels;           /* kernels shorter than the call that launched them; graphs' not counted */
+    /* for joining; in the report's arena */
+    const struct TraceHistogram *latencies, *calls;
+} TraceLaunch;
+
+typedef struct TraceQueue {
+    int32_t device;
+    int64_t stream;
+    int64_t operation_count, busy_ns; /* union on this stream */
+    int64_t max_length;               /* launched and not started */
+    double mean_length;               /* over time, from the first launch to the last start */
+    int64_t full_ns;                  /* time with 1024 or more */
+    int64_t empty_launches;           /* instants of launches that met an empty queue and an idle stream */
+    /* for joining */
+    int64_t first, last; /* first launch, last start */
+    double waited_ns;    /* sum of the waits of all operations: mean_length x (last - first) */
+} TraceQueue;
+
+typedef struct TraceQueuePoint { /* over time, 512 or fewer equal parts, all streams of a device; by device, start */
+    int64_t start;               /* a multiple of width_ns */
+    double length;               /* mean over the part */
+    int64_t width_ns;            /* a power of two, the same for all parts of a device */
+    int32_t device;
+} TraceQueuePoint;
+
+/* ---- collectives ---- */
+typedef struct TraceCollective { /* one operation of one rank */
+    const char *name; /* all_reduce, all_gather, reduce_scatter, ..., see collective_kind.h; else as it was recorded */
+    const char *dtype, *group, *kernel;
+    int64_t group_size, sequence, in_bytes, out_bytes; /* -1 unknown */
+    int64_t start, end;                                /* on the GPU */
+    int64_t launch;                                    /* start of the call, INT64_MIN unknown */
+    int32_t device;
+    int64_t stream;
+    int64_t ordinal;   /* n-th of its (group, name) on this rank, from 0 */
+    const char *ranks; /* members of the group as the framework writes them, "[0, 1]"; may be cut with "..."; "" */
+    int64_t peer;      /* of a send or receive: the other side, as a rank of the group; -1 */
+    int64_t parts;     /* kernels that it was made of */
+} TraceCollective;
+
+typedef struct TraceCollectiveSum { /* by name, group size and size class over all that was matched */
+    const char *name, *group;
+    int64_t group_size;
+    int64_t bytes; /* per operation, of the size that bus bandwidth is defined on; -1 unknown */
+    int64_t count, total_ns;
+    int64_t matched;                     /* in how many all given ranks of the group were found */
+    int64_t best_ns;                     /* median over operations of the shortest duration over ranks */
+    double algorithm_gbs, bus_gbs;       /* bytes / best and times the factor of the collective; NaN */
+    int64_t skew_median_ns, skew_max_ns; /* last start - first start over ranks; -1 one rank alone */
+    int64_t wait_ns;                     /* sum over operations and ranks of (last start - own start) */
+} TraceCollectiveSum;
+
+/* ---- critical path of one step (or the whole) ---- */
+typedef enum TracePathKind {
+    TRACE_PATH_HOST,
+    TRACE_PATH_DATA,
+    TRACE_PATH_COMPUTE,
+    TRACE_PATH_COMMUNICATION,
+    TRACE_PATH_COPY,
+    TRACE_PATH_LAUNCH,
+    TRACE_PATH_QUEUE,
+    TRACE_PATH_KIND_COUNT
+} TracePathKind;
+extern const char *const trace_path_words[TRACE_PATH_KIND_COUNT];
+
+typedef struct TracePathName {
+    const char *name;
+    TracePathKind kind;
+    int64_t count, total_ns;
+} TracePathName;
+
+typedef struct TracePath {
+    const char *what; /* the step's name, "all" */
+    int64_t total_ns; /* length in time: what follows sums to it */
+    int64_t by_kind_ns[TRACE_PATH_KIND_COUNT];
+    VEC(TracePathName) names; /* by time, largest first */
+    bool done;                /* false: not worked out (read in windows), and then the rest is 0 */
+} TracePath;
+
+/* ---- memory ---- */
+typedef struct TraceMemoryPoint {
+    int64_t start, allocated, reserved;
+} TraceMemoryPoint;
+
+typedef struct TraceMemoryDevice {
+    int32_t device;                                 /* -1 host */
+    int64_t peak_allocated, peak_reserved, peak_at; /* -1 unknown; time of the first */
+    int64_t allocations, releases, allocated_bytes; /* sum of sizes allocated */
+    int64_t growth_bytes;                           /* last allocated - first allocated */
+    int64_t capacity_bytes;                         /* of the device, -1 */
+    const char *peak_op;                            /* innermost operator at the peak, "" */
+    VEC(TraceMemoryPoint) points;                   /* at most 512: of each equal part of the span the largest */
+    /* for joining */
+    bool totals; /* peaks are from the file's own totals; else from sums of the sizes since the first event */
+    int64_t first_allocated, last_allocated;
+} TraceMemoryDevice;
+
+/* ---- a picture of a device's or thread's time, for the page ---- */
+typedef struct TraceSlice {
+    int64_t start, end;
+    uint32_t text; /* index in TraceTimeline.texts */
+    uint8_t kind;  /* TraceClass on a stream, TraceHostClass on a thread */
+    uint8_t depth; /* 0 outermost */
+} TraceSlice;
+
+typedef struct TraceTimelineLane {
+    bool gpu;
+    int32_t device;
+    const char *name; /* "stream 7", "thread 1234 (pt_main_thread)" */
+    int64_t first,
+        bucket_ns;          /* busy[i][c]: share of bucket i, 0..255, in class c (TraceClass or: op, runtime, other) */
+    VEC(uint8_t) busy;      /* 3 bytes per bucket */
+    VEC(TraceSlice) slices; /* the longest events, by start */
+    uint64_t slices_left_out;
+} TraceTimelineLane;
+
+typedef struct TraceTimeline {
+    VEC(TraceTimelineLane) lanes;
+    VEC(const char *) texts;
+} TraceTimeline;
+
+/* ---- a rank ---- */
+typedef struct TraceLossRow {
+    const char *reason, *excerpt;
+    uint64_t byte, event;
+} TraceLossRow;
+
+typedef struct TraceRank {
+    int64_t rank; /* as the file says, else by the order of files */
+    bool rank_known;
+    const char *file;
+    int64_t world_size; /* -1 */
+    const char *framework, *backend, *host;
+    uint64_t bytes, events, ignored, lost;
+    uint64_t lost_by_reason[PROFILE_LOSS_COUNT];
+    VEC(TraceLossRow) losses;
+    bool with_stack, with_shapes, with_memory, rocm, microseconds;
+    int64_t base_ns;
+    int64_t clock_offset_ns; /* to be added to this rank's times to meet the first rank's clock; 0 unless aligned */
+    bool clock_aligned;
+    uint64_t windows;      /* in how many it was read: 1 */
+    uint64_t memory_bytes; /* largest memory of its events */
+
+    VEC(TraceDevice) devices;
+    VEC(TraceStepRow) steps;
+    TraceCauseSum idle_by_cause[TRACE_CAUSE_COUNT]; /* over devices; sums to their idle */
+    VEC(TraceGap) gaps;                             /* the longest, longest first; at most TraceConfig.gaps_kept */
+    VEC(TraceKernel) kernels;                       /* by total, largest first, then name */
+    VEC(TraceCopy) copies;
+    VEC(TraceOperator) operators; /* by device_self_ns, then host_self_ns, then name */
+    VEC(TraceCall) calls;         /* by total, then name, inner, outer */
+    VEC(TraceAnnotation) annotations;
+    TraceLaunch launch;
+    VEC(TraceQueue) queues;
+    VEC(TraceQueuePoint) queue_points;
+    VEC(TraceCollective) collectives; /* by start */
+    VEC(TracePath) paths;             /* per step, then "all" where there is no step */
+    VEC(TraceMemoryDevice) memory;
+    TraceTimeline timeline;
+
+    /* for joining windows; edges in the report's arena, by device */
+    int64_t from, to;
+    TraceEdge *edges;
+    size_t edge_count;
+} TraceRank;
+
+/* ---- all ranks ---- */
+typedef struct TraceRankTime { /* of one rank, per step in the mean */
+    int64_t rank;
+    double step_ns, compute_ns, communication_ns, exposed_communication_ns, idle_ns;
+    double late_ns;       /* mean start behind the first rank in matched collectives */
+    double last_share;    /* share of matched collectives in which it came last */
+    double slowest_share; /* share of steps in which it computed longest */
+} TraceRankTime;
+
+typedef struct TraceStraggler {
+    int64_t rank;      /* -1: none */
+    const char *cause; /* "computes_late" (more or slower compute), "host_late" (its host or its data), "copies_late",
+                          "unknown"; "" none */
+    double late_ns;    /* per matched collective, against the median rank */
+    double share;      /* of collectives in which it was last */
+    int64_t matched;   /* collectives it rests on */
+    double confidence; /* 0..1 */
+    double percent_of_step; /* what the others wait for it */
+} TraceStraggler;
+
+typedef struct TraceVerdict {
+    const char *id;         /* "data-loading", see verdict.def */
+    double percent_of_step; /* what it costs */
+    double gain_percent;    /* upper bound of what the change gives back */
+    const char *evidence;   /* times and names */
+    const char *advice;
+    int64_t rank;    /* -1: all */
+    int64_t cost_ns; /* per step */
+} TraceVerdict;
+
+typedef struct TraceDiffRow {
+    const char *name;
+    int64_t count_before, count_after, total_before_ns, total_after_ns;
+    double per_step_before_ns, per_step_after_ns; /* NaN without steps */
+} TraceDiffRow;
+
+typedef struct TraceDiff {
+    VEC(TraceDiffRow) kernels, operators; /* by difference, largest loss first */
+    double step_before_ns, step_after_ns; /* NaN */
+    int64_t busy_before_ns, busy_after_ns, idle_before_ns, idle_after_ns;
+    bool per_step; /* differences are per step */
+} TraceDiff;
+
+typedef struct TraceReport {
+    Arena arena;
+    VEC(TraceRank) ranks; /* by rank */
+    TraceCauseSum gaps_by_cause[TRACE_CAUSE_COUNT];
+    VEC(TraceCollectiveSum) collectives;
+    VEC(TraceRankTime) rank_times;
+    TraceStraggler straggler;
+    VEC(TraceVerdict) verdicts; /* by percent_of_step */
+    double step_ns;             /* mean step over ranks; without steps the span: what percentages are of */
+    VEC(const char *) notes;    /* what a reader must know: no steps, two files of one rank, windows, ... */
+    double seconds;             /* how long the analysis took */
+} TraceReport;
+
+void trace_report_init(TraceReport *report);
+void trace_report_done(TraceReport *report);
+void trace_rank_done(TraceRank *rank); /* its vectors; texts are the arena's */

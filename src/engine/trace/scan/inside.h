@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The parts of one scan, shared between the files of this folder. */
+
+#include "base/arena.h"
+#include "base/vec.h"
+#include "engine/trace/scan/scan.h"
+#include "engine/trace/scan/value.h"
+#include "engine/trace/scan/walk.h"
+
+enum {
+    SCAN_BLOCK = 256 << 10,   /* bytes that are read and walked over at once: they stay in the second cache */
+    SCAN_HEAD_MAX = 32 << 20, /* without an event list until here it is no trace */
+    SCAN_EXCERPT = 80,        /* bytes of text kept with a loss */
+    SCAN_DURATION_DAYS = 7,   /* longer ones are overflows of the profiler's */
+    NAME_CACHE = 4096,        /* slots of the caches that stand before the profile's own tables */
+    LANE_CACHE = 256,
+    LAUNCH_CACHE = 256,
+    LAUNCH_BYTES = 448,
+    OP_CACHE = 512,
+};
+
+/* --- texts ------------------------------------------------------------------------------------------------------ */
+
+typedef struct NameEntry {
+    const char *raw; /* as in the file; lives as long as the profile or the cache */
+    uint32_t len, name;
+    bool escaped;
+} NameEntry;
+
+typedef struct NameCache {
+    NameEntry entry[NAME_CACHE];
+    Arena raw;  /* of those texts that are not in the profile as they stand in the file */
+    char *room; /* to take escapes off in */
+} NameCache;
+
+NameCache *names_new(void);
+void names_free(NameCache *names);
+
+/* The profile's name of a slice's text (of a word or a list: as it stands). *ret_cut becomes true where it was longer
+ * than TRACE_NAME_BYTES_MAX. */
+uint32_t names_get(NameCache *names, Profile *profile, const Slice *slice, bool *ret_cut);
+
+/* --- ids -------------------------------------------------------------------------------------------------------- */
+
+typedef enum WideField { WIDE_GPU_LINK, WIDE_GPU_EXTERNAL, WIDE_HOST_LINK, WIDE_SYNC_LINK, WIDE_SYNC_WAIT } WideField;
+
+/* An id that does not fit 32 bits, and the row that it belongs to; gets its number at the end. */
+typedef struct Wide {
+    uint64_t id;
+    size_t row;
+    WideField field;
+} Wide;
+
+typedef VEC(Wide) Wides;
+
+/* Gives each wide id a number that no other id has, in the order of the ids, and writes it into the rows. */
+void wides_settle(Wides *wides, Profile *profile);
+
+/* --- begin and end ---------------------------------------------------------------------------------------------- */
+
+typedef struct ThreadKey {
+    int64_t pid, tid;
+    uint32_t pid_name, tid_name;
+} ThreadKey;
+
+/* Half an event. */
+typedef struct Half {
+    ThreadKey thread;
+    bool begin;
+    bool wanted; /* by the options, but for its time */
+    int64_t time;
+    uint64_t byte;
+    ProfileEvent event; /* of a begin; lane is set at the end where it is a thread's */
+    bool on_gpu;
+} Half;
+
+typedef VEC(Half) Halves;
+
+/* Pairs begins with ends and adds them. */
+void halves_settle(TraceScan *scan);
+
+/* --- labels ----------------------------------------------------------------------------------------------------- */
+
+/* What a metadata event says about a thread. Texts are the profile's names until the scan ends. */
+typedef struct Label {
+    ThreadKey thread;
+    bool is_sort;
+    uint32_t text;
+    int64_t sort;
+    uint64_t order;
+} Label;
+
+typedef VEC(Label) Labels;
+
+void labels_settle(Labels *labels, Profile *profile);
+
+/* --- losses ----------------------------------------------------------------------------------------------------- */
+
+/* A loss until the end of the scan: its excerpt becomes a name of the profile only where it is one of the first. */
+typedef struct Loss {
+    ProfileLossReason reason;
+    uint64_t byte, event;
+    uint8_t len;
+    char excerpt[SCAN_EXCERPT];
+} Loss;
+
+typedef VEC(Loss) Losses;
+
+/* --- the scan --------------------------------------------------------------------------------------------------- */
+
+typedef enum ScanState {
+    SCAN_TOP,  /* among the members of the object around the list, before or behind it */
+    SCAN_LIST, /* between events */
+    SCAN_LOST, /* behind a fault: looking for a place to go on */
+} ScanState;
+
+typedef struct LaneEntry {
+    int64_t pid, tid;
+    uint32_t lane;
+    uint8_t used; /* LANE_THREAD, LANE_STREAM; 0: no entry */
+} LaneEntry;
+
+enum { LANE_THREAD = 1, LANE_STREAM };
+
+/* The bytes between the first and the last value of a launch decide all of it. */
+typedef struct LaunchEntry {
+    uint64_t slots;
+    uint32_t first, len, launch;
+    char text[LAUNCH_BYTES];
+} LaunchEntry;
+
+typedef struct OpEntry {
+    uint32_t dims, types, op;
+    bool used;
+} OpEntry;
+
+typedef struct Caches {
+    LaneEntry lane[LANE_CACHE];
+    LaunchEntry launch[LAUNCH_CACHE];
+    OpEntry op[OP_CACHE];
+    uint32_t copy_name; /* PROFILE_NONE: none yet */
+    ProfileCopy copy;   /* what it says */
+    size_t category;    /* the last one */
+} Caches;
+
+struct TraceScan {
+    Profile *profile;
+    TraceScanOptions options;
+    WalkEvent *walk_event;
+    Walk *walk;
+    NameCache *names;
+    Caches *caches;
+    Wides wides;
+    Halves halves;
+    Labels labels;
+    Losses losses; /* the first PROFILE_LOSSES_KEPT */
+
+    /* the text: buffer[0] is byte `origin`; what is before `at` is done with */
+    char *buffer;
+    size_t len, cap, at;
+    uint64_t origin;
+    size_t wait; /* goes on only when there are so many bytes behind `at` */
+    bool final;
+
+    /* How far a damaged event may be followed: it costs what was looked at in vain, and comes back with progress. So
+     * no text makes more than a fixed multiple of its own length in work. */
+    int64_t credit;
+    uint64_t credit_at; /* the byte up to which progress was counted */
+
+    ScanState state;
+    size_t lost_skip; /* SCAN_LOST: bytes behind `at` that were looked at already */
+    bool began;       /* the first byte was looked at */
+    bool listed;      /* an event list was found */
+    bool bare;        /* ... an array that is all of the text */
+    bool object;      /* an object is open around the list */
+    bool object_told; /* `object` was seen by this scan, not taken over */
+    bool fraction;    /* digits below a microsecond */
+    bool timed;       /* any time at all */
+
+    /* parts of a text: where to stop, and whether it did */
+    const uint64_t *stops; /* ascending beginnings of other parts, UINT64_MAX behind the last */
+    uint64_t arrived;      /* at which of them, UINT64_MAX: none */
+
+    char *mended;
+    size_t mended_cap;
+    uint64_t raw_byte; /* of the event at hand */
+};
+
+/* Bytes of the text done with. */
+static inline uint64_t scan_offset(const TraceScan *scan, const char *p)
+{
+    return scan->origin + (uint64_t)(p - scan->buffer);
+}
+
+/* Counts a loss at a byte of the text and keeps the beginning of what was there. */
+void scan_lose(TraceScan *scan, ProfileLossReason reason, uint64_t byte, const char *excerpt, size_t len);
+
+/* Takes the event whose values are in scan->walk; `text` is what stands in the file (or what it was mended to). */
+void event_take(TraceScan *scan, const char *text, size_t len, uint64_t byte);
+
+/* Walks on as far as the bytes reach; 0 or what trace_scan_feed gives. */
+int scan_run(TraceScan *scan, Err *err);
+
+/* A scan that begins within the event list, at byte `origin` of the text. */
+TraceScan *scan_new_part(Profile *into, const TraceScanOptions *options, uint64_t origin);
+
+/* The room behind the bytes at hand, at least one block's; scan_filled says how much of it was used. */
+char *scan_room(TraceScan *scan, size_t *ret_len);
+void scan_filled(TraceScan *scan, size_t len);
+
+/* Takes over what `part`, which began where `scan` arrived, has found; `part`'s profile is empty afterwards. */
+void scan_join(TraceScan *scan, TraceScan *part);
+
+/* As trace_scan_parallel, in parts of at least `part_bytes`. */
+int scan_parallel(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, uint64_t part_bytes,
+                  Profile *into, Err *err);
+
+/* --- damaged text (mend.c) ---------------------------------------------------------------------------------------- */
+
+/* The next place in [from, end) that looks like the beginning of an event: '{', a key that only events have, ':'; not
+ * the value of a key. Looks back as far as `origin`. NULL: none. */
+const char *mend_event(const char *from, const char *end, const char *origin);
+
+/* The same, or the end of the list ("}]" and a '}' or ',"' behind it, or the end of the text). */
+const char *mend_place(const char *from, const char *end, const char *origin, bool final);
+
+/* Tries to read the damaged event at `p` within [p, end) and writes it anew as JSON into scan->mended. Returns the
+ * length, 0 where it cannot; *ret_after: where the event ends in the text. */
+size_t mend_write(TraceScan *scan, const char *p, const char *end, const char **ret_after);
+
+/* --- around the list (about.c) ------------------------------------------------------------------------------------ */
+
+/* A member of the object around the list. */
+void about_take(TraceScan *scan, const Slice *key, const Slice *value);

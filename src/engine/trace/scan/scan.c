@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The way through a text: around the list, from event to event, and over what is no JSON. All that is decided depends
+ * on bytes that lie before a fixed distance; where they are not there yet, it waits. So pieces do not matter. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/trace/scan/inside.h"
+
+enum {
+    BUFFER_ROOM = 4 << 10, /* a read is never smaller */
+    LOST_WINDOW = 2 << 10, /* what is looked through at once behind a fault */
+    LOST_OVERLAP = 256,    /* longer than any place that is looked for, with what is looked at before it */
+    LOST_LOOKBACK = 64,
+    CREDIT_MIN = 8 << 10, /* an event of this length is followed in any case */
+    CREDIT_BACK = 16,     /* for each byte of progress */
+};
+
+typedef enum Went { WENT_ON, WENT_DRY } Went; /* DRY: needs more bytes, or is at the end */
+
+static TraceScan *scan_new(Profile *into, const TraceScanOptions *options)
+{
+    TraceScan *scan = xcalloc(1, sizeof *scan);
+
+    scan->profile = into;
+    if (options)
+        scan->options = *options;
+    scan->walk_event = walker_best()->event;
+    scan->walk = walk_new();
+    scan->names = names_new();
+    scan->caches = xcalloc(1, sizeof *scan->caches);
+    scan->caches->copy_name = PROFILE_NONE;
+    scan->cap = SCAN_BLOCK;
+    scan->buffer = xmalloc(scan->cap + SCAN_PAD);
+    scan->arrived = UINT64_MAX;
+    scan->credit = TRACE_EVENT_BYTES_MAX;
+    return scan;
+}
+
+TraceScan *trace_scan_new(Profile *into, const TraceScanOptions *options)
+{
+    return scan_new(into, options);
+}
+
+TraceScan *scan_new_part(Profile *into, const TraceScanOptions *options, uint64_t origin)
+{
+    TraceScan *scan = scan_new(into, options);
+
+    scan->origin = origin;
+    scan->state = SCAN_LIST;
+    scan->began = scan->listed = true;
+    return scan;
+}
+
+void trace_scan_free(TraceScan *scan)
+{
+    if (!scan)
+        return;
+    walk_free(scan->walk);
+    names_free(scan->names);
+    free(scan->caches);
+    vec_done(&scan->wides);
+    vec_done(&scan->halves);
+    vec_done(&scan->labels);
+    vec_done(&scan->losses);
+    free(scan->buffer);
+    free(scan->mended);
+    free(scan);
+}
+
+static inline const char *here(const TraceScan *scan)
+{
+    return scan->buffer + scan->at;
+}
+
+static inline const char *end_of(const TraceScan *scan)
+{
+    return scan->buffer + scan->len;
+}
+
+static inline void go_to(TraceScan *scan, const char *p)
+{
+    scan->at = (size_t)(p - scan->buffer);
+}
+
+void scan_lose(TraceScan *scan, ProfileLossReason reason, uint64_t byte, const char *excerpt, size_t len)
+{
+    Loss loss = {.reason = reason, .byte = byte, .event = scan->profile->events};
+
+    scan->profile->lost_by_reason[reason]++;
+    if (scan->losses.len == PROFILE_LOSSES_KEPT)
+        return;
+    loss.len = (uint8_t)(len < SCAN_EXCERPT ? len : SCAN_EXCERPT);
+    if (loss.len)
+        memcpy(loss.excerpt, excerpt, loss.len);
+    vec_push(&scan->losses, loss);
+}
+
+static void losses_settle(TraceScan *scan)
+{
+    for (size_t i = 0; i < scan->losses.len; i++) {
+        const Loss *loss = &scan->losses.at[i];
+        const uint32_t detail = loss->len ? profile_name(scan->profile, loss->excerpt, loss->len) : PROFILE_NONE;
+
+        vec_push(&scan->profile->losses, ((ProfileLoss){loss->reason, loss->byte, loss->event, detail}));
+    }
+    vec_done(&scan->losses);
+}
+
+static void lose(TraceScan *scan, ProfileLossReason reason, const char *p, const char *end)
+{
+    scan_lose(scan, reason, scan_offset(scan, p), p, (size_t)(end - p));
+}
+
+/* --- credit ------------------------------------------------------------------------------------------------------- */
+
+static void count_progress(TraceScan *scan, const char *p)
+{
+    const uint64_t now = scan_offset(scan, p);
+    const uint64_t progress = now - scan->credit_at;
+
+    scan->credit_at = now;
+    if (progress >= TRACE_EVENT_BYTES_MAX / CREDIT_BACK)
+        scan->credit = TRACE_EVENT_BYTES_MAX;
+    else
+        scan->credit += (int64_t)progress * CREDIT_BACK;
+    if (scan->credit > TRACE_EVENT_BYTES_MAX)
+        scan->credit = TRACE_EVENT_BYTES_MAX;
+}
+
+/* The bytes behind p that may be looked at for one thing. */
+static ptrdiff_t reach(TraceScan *scan, const char *p)
+{
+    if (scan->credit < TRACE_EVENT_BYTES_MAX)
+        count_progress(scan, p);
+    return scan->credit < CREDIT_MIN ? CREDIT_MIN : (ptrdiff_t)scan->credit;
+}
+
+static void pay(TraceScan *scan, const char *p, const char *looked_at)
+{
+    count_progress(scan, p);
+    scan->credit -= looked_at > p ? looked_at - p : 0;
+    if (scan->credit < 0)
+        scan->credit = 0;
+}
+
+/* --- in the list -------------------------------------------------------------------------------------------------- */
+
+/* From here on it looks for a place to go on. */
+static void get_lost(TraceScan *scan, const char *p)
+{
+    go_to(scan, p);
+    scan->state = SCAN_LOST;
+    scan->lost_skip = 0;
+}
+
+/* Goes on at a place that mend_place found. */
+static void found_again(TraceScan *scan, const char *place)
+{
+    go_to(scan, place);
+    scan->state = *place == '"' ? SCAN_TOP : SCAN_LIST;
+    scan->listed |= scan->state == SCAN_LIST;
+}
+
+static bool mend_and_take(TraceScan *scan, const char *p, const char *stop)
+{
+    const char *after;
+    const size_t len = mend_write(scan, p, stop, &after);
+
+    if (len == 0 || scan->walk_event(scan->walk, scan->mended, scan->mended + len) != WALK_DONE ||
+        scan->walk->after != scan->mended + len)
+        return false;
+    lose(scan, PROFILE_LOSS_REPAIRED, p, after);
+    event_take(scan, scan->mended, len, scan_offset(scan, p));
+    go_to(scan, after);
+    return true;
+}
+
+/* An event that cannot be walked over beyond `fault`. Up to where the next thing begins it may still be mended. */
+static Went damaged_event(TraceScan *scan, const char *p, const char *fault)
+{
+    const ptrdiff_t most = reach(scan, p);
+    const bool whole = end_of(scan) - p >= most;
+    const char *limit = whole ? p + most : end_of(scan);
+    const char *place = mend_place(p + 1, limit, p + 1, scan->final && !whole);
+
+    if (!place && !whole && !scan->final)
+        return WENT_DRY;
+    const char *stop = place ? place : limit;
+
+    pay(scan, p, stop > fault ? stop : fault);
+    if (mend_and_take(scan, p, stop))
+        return WENT_ON;
+    lose(scan, PROFILE_LOSS_SYNTAX, p, stop);
+    scan->profile->events++;
+    if (place)
+        found_again(scan, place);
+    else
+        get_lost(scan, p + 1);
+    return WENT_ON;
+}
+
+/* An event that does not end before `limit`, which is as far as it may go or the end of the bytes. */
+static Went endless_event(TraceScan *scan, const char *p, const char *limit, ptrdiff_t most)
+{
+    if (limit - p == most) {
+        pay(scan, p, limit);
+        lose(scan, most == TRACE_EVENT_BYTES_MAX ? PROFILE_LOSS_TOO_LONG : PROFILE_LOSS_SYNTAX, p, limit);
+        scan->profile->events++;
+        get_lost(scan, p + 1);
+        return WENT_ON;
+    }
+    if (!scan->final)
+        return WENT_DRY;
+    if (mend_place(p + 1, limit, p + 1, true))
+        return damaged_event(scan, p, limit);
+    return WENT_DRY;
+}
+
+static Went one_event(TraceScan *scan, const char *p)
+{
+    const char *end = end_of(scan);
+    const ptrdiff_t most = reach(scan, p);
+    const char *limit = end - p > most ? p + most : end;
+
+    switch (scan->walk_event(scan->walk, p, limit)) {
+    case WALK_DONE:
+        event_take(scan, p, (size_t)(scan->walk->after - p), scan_offset(scan, p));
+        go_to(scan, scan->walk->after);
+        return WENT_ON;
+    case WALK_MORE:
+        return endless_event(scan, p, limit, most);
+    case WALK_FAULT:
+        break;
+    }
+    return damaged_event(scan, p, scan->walk->after);
+}
+
+/* Whether another part begins right here, which it did with full credit; parts that begin before here are of no use. */
+static bool at_stop(TraceScan *scan, const char *p)
+{
+    const uint64_t offset = scan_offset(scan, p);
+
+    while (*scan->stops < offset)
+        scan->stops++;
+    if (*scan->stops != offset || reach(scan, p) < TRACE_EVENT_BYTES_MAX)
+        return false;
+    scan->arrived = offset;
+    return true;
+}
+
+static Went in_list(TraceScan *scan)
+{
+    const char *p = here(scan), *end = end_of(scan);
+
+    while (p < end && (walk_blank(*p) || *p == ','))
+        p++;
+    go_to(scan, p);
+    if (p == end)
+        return WENT_DRY;
+    if (*p == '{') {
+        if (scan->stops && scan_offset(scan, p) >= *scan->stops && at_stop(scan, p))
+            return WENT_DRY;
+        return one_event(scan, p);
+    }
+    if (*p == ']') {
+        go_to(scan, p + 1);
+        scan->state = SCAN_TOP;
+        return WENT_ON;
+    }
+    if (end - p < SCAN_EXCERPT && !scan->final)
+        return WENT_DRY;
+    lose(scan, PROFILE_LOSS_SYNTAX, p, end);
+    get_lost(scan, p);
+    return WENT_ON;
+}
+
+static Went lost(TraceScan *scan)
+{
+    const char *p = here(scan), *end = end_of(scan);
+    const bool whole = end - p >= LOST_WINDOW;
+    const char *limit = whole ? p + LOST_WINDOW : end;
+
+    if (end - p < (ptrdiff_t)scan->lost_skip + 1)
+        return WENT_DRY;
+    const char *place = mend_place(p + scan->lost_skip, limit, p, scan->final && !whole);
+
+    if (place) {
+        found_again(scan, place);
+        return WENT_ON;
+    }
+    if (whole) {
+        go_to(scan, limit - LOST_OVERLAP);
+        scan->lost_skip = LOST_LOOKBACK;
+        return WENT_ON;
+    }
+    return WENT_DRY;
+}
+
+/* --- around it ---------------------------------------------------------------------------------------------------- */
+
+static Went top_fault(TraceScan *scan, const char *p, const char *looked_at)
+{
+    if (end_of(scan) - p < SCAN_EXCERPT && !scan->final)
+        return WENT_DRY;
+    pay(scan, p, looked_at);
+    lose(scan, PROFILE_LOSS_SYNTAX, p, end_of(scan));
+    get_lost(scan, p + 1);
+    return WENT_ON;
+}
+
+static Went top_member(TraceScan *scan, const char *p)
+{
+    const char *end = end_of(scan);
+    const ptrdiff_t most = reach(scan, p);
+    const char *limit = end - p > most ? p + most : end;
+    const bool bounded = limit - p == most;
+    Slice key, value;
+    const char *fault;
+    const char *q = walk_value(p, limit, &key, &fault);
+
+    while (q && q < limit && walk_blank(*q))
+        q++;
+    if (q && q < limit) {
+        fault = *q++ != ':' ? q : NULL;
+        while (q < limit && walk_blank(*q))
+            q++;
+        if (!fault && q < limit && *q == '[' && key.len == 11 && memcmp(key.at, "traceEvents", 11) == 0) {
+            go_to(scan, q + 1);
+            scan->state = SCAN_LIST;
+            scan->listed = true;
+            return WENT_ON;
+        }
+        if (!fault)
+            q = walk_value(q, limit, &value, &fault);
+        if (q && !fault) {
+            scan->raw_byte = scan_offset(scan, p);
+            about_take(scan, &key, &value);
+            go_to(scan, q);
+            return WENT_ON;
+        }
+    }
+    /* Open at the end of the text: cut there, or damaged here, where events are to be seen within. */
+    if (!fault && !bounded && !(scan->final && mend_place(p + 1, limit, p + 1, true)))
+        return WENT_DRY;
+    return top_fault(scan, p, fault ? fault : limit);
+}
+
+static Went in_top(TraceScan *scan)
+{
+    const char *p = here(scan), *end = end_of(scan);
+    const char *event;
+
+    while (p < end && (walk_blank(*p) || *p == ','))
+        p++;
+    go_to(scan, p);
+    if (p == end)
+        return WENT_DRY;
+    switch (*p) {
+    case '"':
+        return top_member(scan, p);
+    case '{':
+        /* A list that was closed too early, or another text behind this one. */
+        if (scan->listed && end - p < LOST_OVERLAP && !scan->final)
+            return WENT_DRY;
+        event = end - p > 0 ? mend_event(p, end - p < LOST_OVERLAP ? end : p + LOST_OVERLAP, p) : NULL;
+        if (scan->listed && event == p) {
+            lose(scan, PROFILE_LOSS_SYNTAX, p, end);
+            scan->state = SCAN_LIST;
+            return WENT_ON;
+        }
+        go_to(scan, p + 1);
+        scan->object = scan->object_told = true;
+        return WENT_ON;
+    case '}':
+        go_to(scan, p + 1);
+        scan->object = false;
+        scan->object_told = true;
+        return WENT_ON;
+    case '[':
+        go_to(scan, p + 1);
+        scan->state = SCAN_LIST;
+        scan->bare = !scan->listed;
+        scan->listed = true;
+        return WENT_ON;
+    default:
+        return top_fault(scan, p, p);
+    }
+}
+
+/* The first byte decides whether it can be a trace at all. */
+static int begin(TraceScan *scan, Err *err)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    const char *p = here(scan), *end = end_of(scan);
+
+    if (scan->origin == 0 && scan->at == 0 && end - p >= 3 && memcmp(p, mark, 3) == 0)
+        p += 3;
+    else if (scan->at == 0 && end - p < 3 && !scan->final && *p == mark[0])
+        return 0;
+    while (p < end && walk_blank(*p))
+        p++;
+    go_to(scan, p);
+    if (p == end)
+        return 0;
+    scan->began = true;
+    if (*p != '{' && *p != '[')
+        return err_set(err, -EBADMSG, "not a trace: neither a JSON object nor an array");
+    return 0;
+}
+
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
+
+static int check_limits(TraceScan *scan, Err *err)
+{
+    const size_t max = scan->options.memory_max;
+
+    if (max && profile_bytes(scan->profile) > max)
+        return err_set(err, -ENOSPC, "the profile needs more than %zu bytes", max);
+    if (!scan->listed && scan_offset(scan, here(scan)) > SCAN_HEAD_MAX)
+        return err_set(err, -EBADMSG, "not a trace: no event list within the first %d MiB", SCAN_HEAD_MAX >> 20);
+    return 0;
+}
+
+int scan_run(TraceScan *scan, Err *err)
+{
+    static Went (*const ways[])(TraceScan *) = {[SCAN_TOP] = in_top, [SCAN_LIST] = in_list, [SCAN_LOST] = lost};
+
+    if (!scan->final && scan->len - scan->at < scan->wait)
+        return 0;
+    memset(scan->buffer + scan->len, 0, SCAN_PAD);
+    if (!scan->began && scan->at < scan->len)
+        TRY(begin(scan, err));
+    while (scan->began && scan->at < scan->len && ways[scan->state](scan) == WENT_ON)
+        ;
+    /* An event in pieces is begun anew when there is twice as much of it: the work stays linear. */
+    const size_t rest = scan->len - scan->at;
+
+    scan->wait = scan->began ? rest * 2 : 0;
+    return check_limits(scan, err);
+}
+
+char *scan_room(TraceScan *scan, size_t *ret_len)
+{
+    const size_t rest = scan->len - scan->at;
+
+    if (scan->at > 0) {
+        memmove(scan->buffer, scan->buffer + scan->at, rest);
+        scan->origin += scan->at;
+        scan->at = 0;
+        scan->len = rest;
+    }
+    if (scan->cap - rest < BUFFER_ROOM || (rest > scan->cap / 2 && rest < scan->wait)) {
+        scan->cap *= 2;
+        scan->buffer = xrealloc(scan->buffer, scan->cap + SCAN_PAD, 1);
+    }
+    *ret_len = scan->cap - rest;
+    return scan->buffer + rest;
+}
+
+void scan_filled(TraceScan *scan, size_t len)
+{
+    scan->len += len;
+    scan->profile->bytes += len;
+}
+
+int trace_scan_feed(TraceScan *scan, const char *bytes, size_t len, Err *err)
+{
+    while (len > 0) {
+        size_t room = scan->cap - scan->len;
+        char *to = scan->buffer + scan->len;
+
+        if (room < len && (scan->at > 0 || room == 0))
+            to = scan_room(scan, &room);
+        room = room < len ? room : len;
+        memcpy(to, bytes, room);
+        scan_filled(scan, room);
+        bytes += room;
+        len -= room;
+        TRY(scan_run(scan, err));
+    }
+    return 0;
+}
+
+static void note_end(TraceScan *scan, const char *damaged)
+{
+    const char *p = here(scan), *end = end_of(scan);
+    const bool open = scan->state == SCAN_LIST || scan->object || (scan->at < scan->len && scan->state == SCAN_TOP);
+
+    if (damaged)
+        scan_lose(scan, PROFILE_LOSS_COMPRESSION, scan_offset(scan, end), damaged, strlen(damaged));
+    else if (open)
+        lose(scan, PROFILE_LOSS_TRUNCATED, p, end);
+    if (scan->state == SCAN_LIST && scan->at < scan->len)
+        scan->profile->events++;
+}
+
+int trace_scan_finish(TraceScan *scan, const char *damaged, Err *err)
+{
+    Profile *profile = scan->profile;
+
+    scan->final = true;
+    TRY(scan_run(scan, err));
+    if (!scan->listed || (scan->bare && profile->events == 0 && profile->lost_by_reason[PROFILE_LOSS_SYNTAX] > 0))
+        return err_set(err, -EBADMSG, "not a trace: no list of events");
+    note_end(scan, damaged);
+    halves_settle(scan);
+    wides_settle(&scan->wides, profile);
+    labels_settle(&scan->labels, profile);
+    losses_settle(scan);
+    profile->microseconds = scan->timed && !scan->fraction;
+    return 0;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The scanner of trace JSON (the Chrome trace event format as PyTorch's profiler and others write it): bytes in, in
+ * pieces of any size, a Profile out. Never builds a tree; what it holds beside the profile is one event's bytes at
+ * most. It goes on after faults: what was skipped and why is in profile->losses. One thread per scan;
+ * trace_scan_parallel runs several over parts of one text. Results do not depend on pieces or threads once the profile
+ * is sealed.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "model/profile.h"
+
+enum {
+    TRACE_EVENT_BYTES_MAX = 16 << 20, /* one event, its braces included; longer ones are skipped */
+    TRACE_NAME_BYTES_MAX = 64 << 10,  /* longer names are cut */
+};
+
+/* An event as it stands in the text, for those who copy it. Lives during the callback. */
+typedef struct TraceRaw {
+    const char *bytes; /* from '{' to '}' */
+    size_t len;
+    uint64_t offset;  /* in the text */
+    char phase;       /* 'X', 'B', 'M', 's', ...; 0 unknown */
+    bool kept;        /* it became a row (or detail) of the profile */
+    ProfileKind kind; /* of a kept complete event */
+    bool has_time;
+    int64_t start, duration; /* ns */
+    uint64_t link;           /* correlation (or flow id), 0 none */
+    bool metadata;           /* phase M */
+} TraceRaw;
+
+typedef struct TraceScanOptions {
+    bool skip_host;    /* keep GPU operations, annotations and steps alone */
+    bool skip_python;  /* no python_function */
+    int64_t from, to;  /* keep only what touches [from, to); both 0: all. Calls and everything else alike */
+    size_t memory_max; /* bytes of profile; over it the scan stops with -ENOSPC. 0: no limit */
+    void (*raw)(void *context, const TraceRaw *raw); /* every event in the order of the text, kept or not; may be NULL;
+                                                        with it trace_scan_parallel runs one thread */
+    void *context;
+} TraceScanOptions;
+
+typedef struct TraceScan TraceScan;
+
+TraceScan *trace_scan_new(Profile *into, const TraceScanOptions *options); /* options may be NULL */
+void trace_scan_free(TraceScan *scan);
+
+/* The next bytes. 0; -ENOSPC over memory_max; -EBADMSG as soon as it is clear that this is no trace at all (neither an
+ * object nor an array, or no event list within the first megabytes). */
+int trace_scan_feed(TraceScan *scan, const char *bytes, size_t len, Err *err);
+
+/* The end of the text: pairs begins and ends, notes what is cut. `damaged` says that the source failed (a gzip error)
+ * after the last byte. -EBADMSG where no event list was found. */
+int trace_scan_finish(TraceScan *scan, const char *damaged, Err *err);
+
+/* A text that can be read: read gives up to `len` bytes at `offset` (0 at the end, -errno); with `streamed` offsets
+ * only ever go up without holes and one thread reads. */
+typedef struct TraceSource {
+    ssize_t (*read)(void *context, void *buffer, size_t len, uint64_t offset, Err *err);
+    void *context;
+    bool streamed;
+    uint64_t size;                                   /* of the text, 0 unknown */
+    void (*progress)(void *context, uint64_t bytes); /* text read since the last call, from any thread; may be NULL */
+    const bool *stop;                                /* becomes true where the user interrupts: -EINTR; may be NULL */
+} TraceSource;
+
+/* Reads all of `source` into `into` with up to `threads` threads. The text's own faults are losses; an error is an
+ * unreadable source, no trace, memory or an interruption. Does not seal. */
+int trace_scan_parallel(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, Profile *into,
+                        Err *err);

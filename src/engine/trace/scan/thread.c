@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads, streams and ids of the event at hand. */
+#include "engine/trace/scan/thread.h"
+
+#include <string.h>
+
+uint32_t name_of(TraceScan *scan, Slot slot)
+{
+    const Slice *slice = slice_of(scan, slot);
+    bool cut = false;
+
+    if (!has(scan, slot) || (slice->kind == SLICE_WORD && slice->len == 4 && memcmp(slice->at, "null", 4) == 0))
+        return PROFILE_NONE;
+    const uint32_t name = names_get(scan->names, scan->profile, slice, &cut);
+
+    if (cut)
+        scan_lose(scan, PROFILE_LOSS_TOO_LONG, scan->raw_byte, slice->at, slice->len);
+    return name;
+}
+
+static void key_part(TraceScan *scan, Slot slot, int64_t *number, uint32_t *name)
+{
+    *number = 0;
+    *name = PROFILE_NONE;
+    if (!has(scan, slot) || value_integer(slice_of(scan, slot), number))
+        return;
+    *number = 0;
+    if (slice_of(scan, slot)->kind <= SLICE_ESCAPED)
+        *name = name_of(scan, slot);
+}
+
+ThreadKey thread_key(TraceScan *scan)
+{
+    ThreadKey key;
+
+    key_part(scan, SLOT_PID, &key.pid, &key.pid_name);
+    key_part(scan, SLOT_TID, &key.tid, &key.tid_name);
+    return key;
+}
+
+static LaneEntry *lane_entry(TraceScan *scan, int64_t a, int64_t b)
+{
+    const uint64_t h = ((uint64_t)a * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)b) * UINT64_C(0xbf58476d1ce4e5b9);
+
+    return &scan->caches->lane[(h >> 40) % LANE_CACHE];
+}
+
+uint32_t thread_lane(TraceScan *scan, const ThreadKey *key)
+{
+    LaneEntry *entry = lane_entry(scan, key->pid, key->tid);
+
+    if (key->pid_name != PROFILE_NONE || key->tid_name != PROFILE_NONE)
+        return profile_thread(scan->profile, key->pid, key->pid_name, key->tid, key->tid_name);
+    if (entry->used != LANE_THREAD || entry->pid != key->pid || entry->tid != key->tid)
+        *entry = (LaneEntry){.pid = key->pid,
+                             .tid = key->tid,
+                             .lane = profile_thread(scan->profile, key->pid, PROFILE_NONE, key->tid, PROFILE_NONE),
+                             .used = LANE_THREAD};
+    return entry->lane;
+}
+
+bool number_behind(const char *text, size_t len, int64_t *ret)
+{
+    int64_t value = 0;
+    size_t from;
+
+    while (len > 0 && text[len - 1] == ' ')
+        len--;
+    from = len;
+    while (from > 0 && len - from < 9 && text[from - 1] >= '0' && text[from - 1] <= '9')
+        from--;
+    if (from == len || from == 0 || text[from - 1] != ' ')
+        return false;
+    for (; from < len; from++)
+        value = value * 10 + (text[from] - '0');
+    *ret = value;
+    return true;
+}
+
+/* A number, or the one at the end of a text. */
+static int64_t number_or_behind(TraceScan *scan, Slot slot)
+{
+    const Slice *slice = slice_of(scan, slot);
+    int64_t value;
+
+    if (!has(scan, slot))
+        return -1;
+    if (value_integer(slice, &value) || (slice->kind <= SLICE_ESCAPED && number_behind(slice->at, slice->len, &value)))
+        return value;
+    return -1;
+}
+
+int32_t gpu_device(TraceScan *scan)
+{
+    int64_t device = number_of(scan, SLOT_DEVICE, -1);
+
+    if (device < 0)
+        device = number_or_behind(scan, SLOT_PID);
+    return device >= 0 && device <= INT32_MAX ? (int32_t)device : -1;
+}
+
+int64_t gpu_stream(TraceScan *scan)
+{
+    int64_t stream;
+
+    if (has(scan, SLOT_STREAM) && value_integer(slice_of(scan, SLOT_STREAM), &stream))
+        return stream;
+    return number_or_behind(scan, SLOT_TID);
+}
+
+uint32_t gpu_lane(TraceScan *scan, int32_t device, int64_t stream)
+{
+    LaneEntry *entry = lane_entry(scan, device, stream);
+
+    if (entry->used != LANE_STREAM || entry->pid != device || entry->tid != stream)
+        *entry = (LaneEntry){
+            .pid = device, .tid = stream, .lane = profile_stream(scan->profile, device, stream), .used = LANE_STREAM};
+    return entry->lane;
+}
+
+uint32_t id_of(TraceScan *scan, Slot slot, WideField field, size_t row)
+{
+    const int64_t id = number_of(scan, slot, 0);
+
+    if (id > 0 && id < UINT32_MAX)
+        return (uint32_t)id;
+    if (id != 0 && id != -1 && id != UINT32_MAX)
+        vec_push(&scan->wides, ((Wide){.id = (uint64_t)id, .row = row, .field = field}));
+    return 0;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Walking over one event: finds where its values lie, in one pass. A writer always puts the same bytes between two
+ * values ('", "name": "'), so the walk learns them: a node is a key, an edge the bytes from the end of its value to
+ * the beginning of the next one. Where an edge matches, no byte of it is looked at again; where none does,
+ * learn_step reads the bytes by the grammar, and both give the same result. The only thing that an edge can change is
+ * the time taken.
+ *
+ * The grammar is JSON, where a value may also be any bare word (NaN, N/A), a text may hold any byte and any escape,
+ * and brackets are counted but not told apart inside values that are walked over. What is not in it is a WALK_FAULT.
+ *
+ * Pads: SCAN_PAD bytes behind `end` must be readable. Results never depend on them.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SCAN_PAD = 128 };
+
+typedef enum SliceKind { SLICE_TEXT, SLICE_ESCAPED, SLICE_WORD, SLICE_NEST } SliceKind;
+
+/* A value as it stands in the text: what is between the quotes (ESCAPED: there is a backslash in it), a bare word
+ * (numbers, true, null), an array or object with its brackets. */
+typedef struct Slice {
+    const char *at;
+    uint32_t len;
+    SliceKind kind;
+} Slice;
+
+typedef enum Slot {
+    SLOT_PHASE,
+    SLOT_CATEGORY,
+    SLOT_NAME,
+    SLOT_PID,
+    SLOT_TID,
+    SLOT_START,
+    SLOT_DURATION,
+    SLOT_FLOW,
+    SLOT_ARGS, /* members of "args" begin behind it */
+    SLOT_CORRELATION,
+    SLOT_EXTERNAL,
+    SLOT_STREAM,
+    SLOT_DEVICE,
+    SLOT_BYTES,
+    SLOT_BANDWIDTH,
+    SLOT_COPY_KIND,
+    SLOT_GRID,
+    SLOT_BLOCK,
+    SLOT_REGISTERS,
+    SLOT_SHARED,
+    SLOT_OCCUPANCY,
+    SLOT_BLOCKS_PER_SM,
+    SLOT_WARPS_PER_SM,
+    SLOT_GRAPH,
+    SLOT_GRAPH_NODE,
+    SLOT_COLLECTIVE,
+    SLOT_IN_ELEMENTS,
+    SLOT_OUT_ELEMENTS,
+    SLOT_GROUP_SIZE,
+    SLOT_DTYPE,
+    SLOT_GROUP,
+    SLOT_GROUP_LABEL,
+    SLOT_GROUP_RANKS,
+    SLOT_SEQUENCE,
+    SLOT_SOURCE_RANK,
+    SLOT_TARGET_RANK,
+    SLOT_AUTOGRAD,
+    SLOT_DIMS,
+    SLOT_TYPES,
+    SLOT_SYNC_KIND,
+    SLOT_WAIT_STREAM,
+    SLOT_WAIT_LINK,
+    SLOT_ADDRESS,
+    SLOT_MEMORY_BYTES,
+    SLOT_ALLOCATED,
+    SLOT_RESERVED,
+    SLOT_DEVICE_TYPE,
+    SLOT_DEVICE_ID,
+    SLOT_LABEL,
+    SLOT_SORT,
+    SLOT_SKIP = 63, /* the value of any other key */
+    SLOT_COUNT
+} Slot;
+
+#define SLOT_BIT(slot) (UINT64_C(1) << (slot))
+#define SLOTS_EVENT (SLOT_BIT(SLOT_ARGS + 1) - 1) /* those that are not in "args" */
+
+enum {
+    EDGE_BYTES = 64,
+    EDGES = 6, /* of one node; the oldest makes room */
+    NODES = 256,
+    NODE_END = 0,   /* behind the event */
+    NODE_START = 1, /* before its '{' */
+    NODE_EVENT = 2, /* behind a value of a key that is not learned, in the event or in its args */
+    NODE_ARGS = 3,
+    NODE_TABLE = 1024
+};
+
+/* Where a step leads. */
+typedef struct Step {
+    uint64_t keep; /* slots that stay valid: "args" opened again forgets the earlier ones */
+    uint8_t next, slot, kind;
+    uint8_t advance; /* bytes up to the value */
+} Step;
+
+typedef struct Edge {
+    char text[EDGE_BYTES] __attribute__((aligned(EDGE_BYTES)));
+    uint64_t mask; /* a bit for each byte of text */
+    Step step;
+    uint8_t len;    /* bytes that must be equal: up to the value, and the bracket of a NEST */
+    uint32_t usual; /* length of the last value here */
+} Edge;
+
+typedef struct Node {
+    uint8_t edges, oldest, slot;
+    bool args; /* the key stands in "args" */
+    uint16_t len;
+    const char *key; /* as in the text, owned by the walk */
+    Edge edge[EDGES];
+} Node;
+
+typedef struct Walk {
+    Slice slot[SLOT_COUNT];
+    uint64_t present;  /* bits of the slots that were found */
+    const char *after; /* behind the event; after a WALK_FAULT, as far as it got */
+    Node node[NODES];
+    unsigned int nodes;
+    uint8_t table[NODE_TABLE]; /* hash of (level, key) -> node */
+    void *room;                /* what it lies in */
+} Walk;
+
+typedef enum WalkResult { WALK_DONE, WALK_MORE, WALK_FAULT } WalkResult;
+
+/* An event that begins at `p` ('{'), in text that goes up to `end`: slot, present and after are set where it is
+ * WALK_DONE. WALK_MORE: it does not end before `end`. */
+typedef WalkResult WalkEvent(Walk *walk, const char *p, const char *end);
+
+/* The ways to walk of this build, best first, and whether this processor can go them. */
+typedef struct Walker {
+    const char *name;
+    WalkEvent *event;
+    bool (*usable)(void);
+} Walker;
+
+extern const Walker walkers[];
+extern const size_t walkers_count;
+
+const Walker *walker_best(void);
+
+Walk *walk_new(void);
+void walk_free(Walk *walk);
+
+/* One step by the grammar: from the end of a value of `node` (for NODE_START: from '{') to the beginning of the next
+ * value, behind the quote of a text. Learns it. After a WALK_FAULT *p is near it, after WALK_MORE where it was. */
+WalkResult learn_step(Walk *walk, unsigned int node, const char **p, const char *end, Step *ret);
+
+/* Plain readings for what is rare. Each gives the place behind the value, NULL where `end` came first or on a fault,
+ * which *ret_fault is near (otherwise NULL). walk_text begins behind the quote, walk_nest at the bracket. */
+const char *walk_text(const char *p, const char *end, SliceKind *ret_kind);
+const char *walk_nest(const char *p, const char *end, const char **ret_fault);
+const char *walk_value(const char *p, const char *end, Slice *ret, const char **ret_fault);
+
+/* A byte of a bare word: letters, digits and _ + - . / */
+static inline bool walk_word_byte(char c)
+{
+    const unsigned char letter = (unsigned char)(c | 0x20);
+
+    return (letter >= 'a' && letter <= 'z') || (c >= '+' && c <= '9' && c != ',') || c == '_';
+}
+
+static inline bool walk_blank(char c)
+{
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which walks there are on arm64. */
+#include "base/owner.h"
+#include "engine/trace/scan/walk_arm.h"
+
+static bool always(void)
+{
+    return true;
+}
+
+const Walker walkers[] = {
+    {.name = "neon", .event = walk_event_neon, .usable = always},
+    {.name = "plain", .event = walk_event_plain, .usable = always},
+};
+const size_t walkers_count = ARRAY_LEN(walkers);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one walk of processors that have none of their own. */
+#include "base/owner.h"
+#include "engine/trace/scan/walk.h"
+
+WalkEvent walk_event_plain;
+
+static bool always(void)
+{
+    return true;
+}
+
+const Walker walkers[] = {{.name = "plain", .event = walk_event_plain, .usable = always}};
+const size_t walkers_count = ARRAY_LEN(walkers);

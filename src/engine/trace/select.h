@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The n-th smallest of many numbers without sorting them, and medians from it. Pure. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The value that would be at[nth] if `at` were sorted; reorders `at`. nth < len. Linear, whatever the order. */
+int64_t trace_select(int64_t *at, size_t len, size_t nth);
+
+/* Mean of the two middle values, rounded down (the middle one of an odd number); of none -1. Reorders. */
+int64_t trace_median(int64_t *at, size_t len);
+
+/* The smallest value that at least `percent` % of all are not above; of none -1. Reorders. */
+int64_t trace_percentile(int64_t *at, size_t len, unsigned int percent);

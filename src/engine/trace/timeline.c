@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A picture of bounded size of what streams and threads did: per lane the share of each of at most BUCKETS_MAX equal
+ * times that was busy, and the longest events. Buckets are a power of two long and begin at a multiple of that, so that
+ * pictures of adjoining windows can be laid over each other. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/owner.h"
+#include "engine/trace/analyse.h"
+#include "engine/trace/windows.h"
+
+enum {
+    BUCKETS_MAX = 8192,
+    LANES_MAX = 64, /* of streams, and as many of threads: those with most events */
+    CLASSES = 3,
+    DEPTH_MAX = 255,
+};
+#define TIME_MAX (INT64_MAX / 4)
+
+/* ---- buckets ---- */
+
+static int64_t align_down(int64_t time, int64_t bucket)
+{
+    return time & ~(bucket - 1); /* bucket is a power of two; holds for negative times too */
+}
+
+/* The shortest bucket of which BUCKETS_MAX cover [from, to]. */
+static int64_t bucket_for(int64_t from, int64_t to)
+{
+    int64_t bucket = 1;
+    while (bucket < TIME_MAX && (to - align_down(from, bucket)) / bucket >= BUCKETS_MAX)
+        bucket *= 2;
+    return bucket;
+}
+
+static size_t bucket_count(int64_t first, int64_t bucket, int64_t to)
+{
+    return (size_t)((to - first) / bucket) + 1;
+}
+
+/* Times of one lane, to become shares. */
+typedef struct Fill {
+    int64_t first, bucket; /* 1 << shift */
+    int shift;
+    size_t count;
+    int64_t *ns;          /* count * CLASSES */
+    int64_t end[CLASSES]; /* up to where the class is filled: what overlaps counts once */
+    size_t used;          /* buckets that hold anything, from the first */
+} Fill;
+
+static void fill_add(Fill *fill, size_t class, int64_t start, int64_t end)
+{
+    start = start > fill->end[class] ? start : fill->end[class];
+    if (end <= start) /* within what is filled */
+        return;
+    fill->end[class] = end;
+    size_t at = (size_t)(start - fill->first) >> fill->shift;
+    size_t last = (size_t)(end - 1 - fill->first) >> fill->shift;
+    fill->used = last + 1 > fill->used ? last + 1 : fill->used;
+    for (; at <= last; at++) {
+        int64_t next = fill->first + ((int64_t)at + 1) * fill->bucket;
+        int64_t until = end < next ? end : next;
+        fill->ns[at * CLASSES + class] += until - start;
+        start = until;
+    }
+}
+
+/* A share of 0 means nothing at all. */
+static uint8_t share(int64_t ns, int64_t bucket)
+{
+    double part = (double)ns / (double)bucket * 255;
+    return ns == 0 ? 0 : part < 1 ? 1 : part > 255 ? 255 : (uint8_t)lrint(part);
+}
+
+static void fill_finish(Fill *fill, TraceTimelineLane *lane)
+{
+    lane->first = fill->first;
+    lane->bucket_ns = fill->bucket;
+    vec_reserve(&lane->busy, fill->used * CLASSES);
+    lane->busy.len = fill->used * CLASSES;
+    for (size_t i = 0; i < lane->busy.len; i++)
+        lane->busy.at[i] = share(fill->ns[i], fill->bucket);
+    memset(fill->ns, 0, fill->used * CLASSES * sizeof(*fill->ns));
+    fill->used = 0;
+    for (size_t i = 0; i < CLASSES; i++)
+        fill->end[i] = fill->first;
+}
+
+/* ---- the longest ---- */
+
+/* The smallest duration of the `keep` longest of `rows` (more than keep), and how many of exactly that length may be
+ * kept: found digit by digit, from the highest. */
+typedef struct Cut {
+    int64_t duration;
+    size_t ties;
+} Cut;
+
+enum { DIGIT_BITS = 12, DIGITS = 1 << DIGIT_BITS };
+
+static Cut find_cut(const int64_t *durations, size_t len, size_t keep)
+{
+    CLEANUP_FREE uint32_t *count = xcalloc(DIGITS, sizeof(*count));
+    uint64_t all = 0, prefix = 0;
+    for (size_t i = 0; i < len; i++)
+        all |= (uint64_t)durations[i];
+    int shift = 0;
+    while (shift + DIGIT_BITS < 64 && all >> (shift + DIGIT_BITS))
+        shift += DIGIT_BITS;
+    for (;;) {
+        int above = shift + DIGIT_BITS;
+        memset(count, 0, DIGITS * sizeof(*count));
+        for (size_t i = 0; i < len; i++) {
+            uint64_t value = (uint64_t)durations[i];
+            if (above >= 64 || value >> above == prefix >> above)
+                count[value >> shift & (DIGITS - 1)]++;
+        }
+        uint32_t digit = DIGITS - 1;
+        while (digit > 0 && count[digit] < keep)
+            keep -= count[digit--];
+        prefix |= (uint64_t)digit << shift;
+        if (shift == 0)
+            return (Cut){.duration = (int64_t)prefix, .ties = keep};
+        shift -= DIGIT_BITS;
+    }
+}
+
+static bool cut_keeps(Cut *cut, int64_t duration)
+{
+    if (duration != cut->duration)
+        return duration > cut->duration;
+    if (cut->ties == 0)
+        return false;
+    cut->ties--;
+    return true;
+}
+
+/* ---- one lane ---- */
+
+typedef struct Painter {
+    const TraceJob *job;
+    const TraceIndex *index;
+    const Profile *profile;
+    TraceTimeline *timeline;
+    uint32_t *text; /* name -> 1 + index in timeline->texts, 0 none yet */
+    Fill fill;
+    int64_t *durations; /* of the lane in hand */
+} Painter;
+
+static uint32_t paint_text(Painter *painter, uint32_t name)
+{
+    uint32_t *known = &painter->text[name];
+    if (*known == 0) {
+        size_t len;
+        const char *text = profile_text(painter->profile, name, &len);
+        vec_push(&painter->timeline->texts, (const char *)arena_strndup(painter->job->arena, text, len));
+        *known = (uint32_t)painter->timeline->texts.len;
+    }
+    return *known - 1;
+}
+
+static uint8_t depth_of(const uint32_t *parent, uint32_t row)
+{
+    int depth = 0;
+    for (uint32_t above = parent[row]; above != PROFILE_NONE && depth < DEPTH_MAX; above = parent[above])
+        depth++;
+    return (uint8_t)depth;
+}
+
+static size_t host_fill_class(const ProfileEvents *host, size_t row)
+{
+    return host->kind[row] == PROFILE_OP ? 0 : host->kind[row] == PROFILE_CALL ? 1 : 2;
+}
+
+static void paint_busy(Painter *painter, const ProfileEvents *table, bool gpu, uint32_t row)
+{
+    const TraceScope *scope = &painter->job->scope;
+    int64_t start = table->start[row], end = profile_end(table, row);
+    if (!gpu && painter->index->host_class[row] == TRACE_HOST_MARK)
+        return; /* a name for a time, not something that was done */
+    size_t class = gpu ? (size_t)trace_gpu_class(painter->index, row) : host_fill_class(table, row);
+    fill_add(&painter->fill, class, start > scope->from ? start : scope->from, end < scope->to ? end : scope->to);
+}
+
+static bool in_scope(const Painter *painter, int64_t start)
+{
+    return start >= painter->job->scope.from && start < painter->job->scope.to;
+}
+
+/* Paints the lane's rows: rows[i], or first + i where `rows` is NULL. */
+static void paint_lane(Painter *painter, TraceTimelineLane *lane, const uint32_t *rows, size_t first, size_t len)
+{
+    const ProfileEvents *table = lane->gpu ? &painter->profile->gpu : &painter->profile->host;
+    size_t keep = painter->job->config->timeline_slices, count = 0;
+    for (size_t i = 0; i < len; i++) {
+        uint32_t row = rows ? rows[i] : (uint32_t)(first + i);
+        paint_busy(painter, table, lane->gpu, row);
+        if (in_scope(painter, table->start[row]))
+            painter->durations[count++] = table->duration[row];
+    }
+    fill_finish(&painter->fill, lane);
+    Cut cut = {.duration = -1};
+    if (count > keep) {
+        cut = keep > 0 ? find_cut(painter->durations, count, keep) : (Cut){.duration = INT64_MAX};
+        lane->slices_left_out = count - keep;
+    }
+    for (size_t i = 0; i < len; i++) {
+        uint32_t row = rows ? rows[i] : (uint32_t)(first + i);
+        if (!in_scope(painter, table->start[row]) || !cut_keeps(&cut, table->duration[row]))
+            continue;
+        TraceSlice slice = {.start = table->start[row],
+                            .end = profile_end(table, row),
+                            .text = paint_text(painter, table->name[row]),
+                            .kind = lane->gpu ? painter->index->gpu_class[row] : painter->index->host_class[row],
+                            .depth = lane->gpu ? 0 : depth_of(painter->index->parent, row)};
+        vec_push(&lane->slices, slice);
+    }
+}
+
+/* ---- which lanes ---- */
+
+static const char *lane_name(const Painter *painter, const ProfileLane *lane)
+{
+    Arena *arena = painter->job->arena;
+    const char *label = profile_text(painter->profile, lane->label, NULL);
+    const char *word = lane->gpu ? "stream" : "thread";
+    bool text = lane->tid_name != PROFILE_NONE;
+    const char *name = text ? arena_strdup(arena, profile_text(painter->profile, lane->tid_name, NULL))
+                            : arena_printf(arena, "%s %lld", word, (long long)lane->tid);
+    size_t len = strlen(name), label_len = strlen(label);
+    while (label_len > 0 && label[label_len - 1] == ' ')
+        label_len--;
+    if (label_len == 0)
+        return name;
+    if (strncmp(label, name, len) == 0)
+        return arena_strndup(arena, label, label_len);
+    return arena_printf(arena, "%s (%.*s)", name, (int)label_len, label);
+}
+
+typedef struct LaneSize {
+    uint32_t lane;
+    size_t first, len;
+} LaneSize;
+typedef VEC(LaneSize) LaneSizes;
+
+static int by_len(const void *a, const void *b)
+{
+    const LaneSize *x = a, *y = b;
+    if (x->len != y->len)
+        return x->len > y->len ? -1 : 1;
+    return (x->lane > y->lane) - (x->lane < y->lane);
+}
+
+static int by_lane(const void *a, const void *b)
+{
+    const LaneSize *x = a, *y = b;
+    return (x->lane > y->lane) - (x->lane < y->lane);
+}
+
+static void keep_largest(LaneSizes *sizes)
+{
+    if (sizes->len <= LANES_MAX)
+        return;
+    qsort(sizes->at, sizes->len, sizeof(*sizes->at), by_len);
+    sizes->len = LANES_MAX;
+    qsort(sizes->at, sizes->len, sizeof(*sizes->at), by_lane);
+}
+
+static void paint_lanes(Painter *painter, const LaneSizes *sizes, const uint32_t *rows, bool gpu)
+{
+    for (size_t i = 0; i < sizes->len; i++) {
+        const LaneSize *size = &sizes->at[i];
+        const ProfileLane *lane = &painter->profile->lanes.at[size->lane];
+        TraceTimelineLane picture = {.gpu = gpu, .device = lane->device, .name = lane_name(painter, lane)};
+        paint_lane(painter, &picture, rows ? rows + size->first : NULL, size->first, size->len);
+        vec_push(&painter->timeline->lanes, picture);
+    }
+}
+
+static void paint_streams(Painter *painter, LaneSizes *sizes)
+{
+    const ProfileEvents *gpu = &painter->profile->gpu;
+    size_t lanes = painter->profile->lanes.len;
+    CLEANUP_FREE uint32_t *rows = xcalloc(gpu->len, sizeof(*rows));
+    CLEANUP_FREE size_t *next = xcalloc(lanes + 1, sizeof(*next));
+    for (size_t i = 0; i < gpu->len; i++)
+        next[gpu->lane[i] + 1]++;
+    for (size_t lane = 1; lane <= lanes; lane++)
+        next[lane] += next[lane - 1];
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+        if (next[lane + 1] > next[lane])
+            vec_push(sizes, ((LaneSize){.lane = lane, .first = next[lane], .len = next[lane + 1] - next[lane]}));
+    }
+    for (size_t i = 0; i < gpu->len; i++)
+        rows[next[gpu->lane[i]]++] = (uint32_t)i;
+    keep_largest(sizes);
+    paint_lanes(painter, sizes, rows, true);
+}
+
+static void paint_threads(Painter *painter, LaneSizes *sizes)
+{
+    const size_t *first = painter->index->lane_first;
+    vec_clear(sizes);
+    for (uint32_t lane = 0; lane < painter->profile->lanes.len; lane++) {
+        if (first[lane + 1] > first[lane])
+            vec_push(sizes, ((LaneSize){.lane = lane, .first = first[lane], .len = first[lane + 1] - first[lane]}));
+    }
+    keep_largest(sizes);
+    paint_lanes(painter, sizes, NULL, false);
+}
+
+/* ---- the whole ---- */
+
+static void widen(const ProfileEvents *table, TraceScope *range)
+{
+    for (size_t i = 0; i < table->len; i++) {
+        int64_t end = profile_end(table, i);
+        range->from = table->start[i] < range->from ? table->start[i] : range->from;
+        range->to = end > range->to ? end : range->to;
+    }
+}
+
+void trace_timeline(const TraceJob *job, TraceRank *rank)
+{
+    const Profile *profile = job->index->profile;
+    TraceScope range = {.from = INT64_MAX, .to = INT64_MIN};
+    if (!job->config->timeline)
+        return;
+    widen(&profile->gpu, &range);
+    widen(&profile->host, &range);
+    range.from = range.from > job->scope.from ? range.from : job->scope.from;
+    range.to = range.to < job->scope.to ? range.to : job->scope.to;
+    if (range.from > range.to)
+        return;
+    Painter painter = {.job = job, .index = job->index, .profile = profile, .timeline = &rank->timeline};
+    size_t most = profile->gpu.len > profile->host.len ? profile->gpu.len : profile->host.len;
+    int64_t bucket = bucket_for(range.from, range.to);
+    painter.text = xcalloc(profile_name_count(profile) + 1, sizeof(*painter.text));
+    painter.durations = xcalloc(most, sizeof(*painter.durations));
+    painter.fill = (Fill){.first = align_down(range.from, bucket), .bucket = bucket};
+    painter.fill.shift = __builtin_ctzll((unsigned long long)bucket);
+    painter.fill.count = bucket_count(painter.fill.first, bucket, range.to);
+    painter.fill.ns = xcalloc(painter.fill.count * CLASSES, sizeof(*painter.fill.ns));
+    for (size_t i = 0; i < CLASSES; i++)
+        painter.fill.end[i] = painter.fill.first;
+    LaneSizes sizes = {0};
+    paint_streams(&painter, &sizes);
+    paint_threads(&painter, &sizes);
+    vec_done(&sizes);
+    free(painter.text);
+    free(painter.durations);
+    free(painter.fill.ns);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ranked list. Each rule looks at each rank; what the ranks have in the mean is one verdict about all of them, what
+ * one rank alone has is a verdict about that rank. Gains are never over costs, costs never over the step.
+ */
+#include "engine/trace/verdict.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { TEXT_BYTES_MAX = 4096 };
+
+const VerdictRule verdict_rules[VERDICT_COUNT] = {
+#define VERDICT(NAME, word, rule, threshold, largest_gain, text, why)                                                  \
+    [VERDICT_##NAME] = {.id = (word),                                                                                  \
+                        .advice = (text),                                                                              \
+                        .reason = (why),                                                                               \
+                        .find = rule_##rule,                                                                           \
+                        .threshold_percent = (threshold),                                                              \
+                        .gain = (largest_gain)},
+#include "engine/trace/verdict.def"
+};
+
+const double verdict_limits[VERDICT_LIMIT_COUNT] = {
+#define LIMIT(NAME, value, reason) [VERDICT_LIMIT_##NAME] = (value),
+#include "engine/trace/verdict.def"
+};
+
+/* One rule on one rank. */
+typedef struct Found {
+    bool found;
+    double percent, gain_percent, cost_ns;
+    const char *evidence, *advice;
+    int64_t rank;
+} Found;
+
+static double clamp(double value, double high)
+{
+    return value > 0 ? fmin(value, high) : 0;
+}
+
+static Found look(TraceReport *report, const VerdictRule *rule, const VerdictFacts *facts)
+{
+    VerdictFinding finding = {.gain = rule->gain, .rank = -1};
+    Found found = {0};
+
+    str_init(&finding.evidence, TEXT_BYTES_MAX);
+    str_init(&finding.advice, TEXT_BYTES_MAX);
+    str_add(&finding.advice, rule->advice);
+    found.found = rule->find(facts, &finding);
+    if (found.found) {
+        found.cost_ns = clamp(finding.cost_ns, facts->step_ns);
+        found.percent = facts->step_ns > 0 ? 100 * found.cost_ns / facts->step_ns : 0;
+        found.gain_percent = found.percent * clamp(fmin(finding.gain, rule->gain), 1);
+        found.evidence = arena_strdup(&report->arena, finding.evidence.text);
+        found.advice = arena_strdup(&report->arena, finding.advice.text);
+        found.rank = finding.rank;
+    }
+    str_done(&finding.evidence);
+    str_done(&finding.advice);
+    return found;
+}
+
+static void say(TraceReport *report, const VerdictRule *rule, const Found *found)
+{
+    vec_push(&report->verdicts, ((TraceVerdict){.id = rule->id,
+                                                .percent_of_step = found->percent,
+                                                .gain_percent = found->gain_percent,
+                                                .evidence = found->evidence,
+                                                .advice = found->advice,
+                                                .rank = found->rank,
+                                                .cost_ns = (int64_t)fmin(found->cost_ns, 9e18)}));
+}
+
+/* A rule whose finding is about all ranks together: said once. */
+static bool is_across(VerdictId id)
+{
+    return id == VERDICT_STRAGGLER || id == VERDICT_LOW_BUS_BANDWIDTH;
+}
+
+static void judge_across(TraceReport *report, VerdictId id, const VerdictFacts *facts)
+{
+    Found found = look(report, &verdict_rules[id], &facts[0]);
+
+    if (found.found && found.percent >= verdict_rules[id].threshold_percent)
+        say(report, &verdict_rules[id], &found);
+}
+
+/* One rule on all ranks. */
+typedef struct RankFinds {
+    Found mean, worst;
+    size_t reach; /* ranks over the threshold */
+} RankFinds;
+
+static RankFinds look_at_ranks(TraceReport *report, const VerdictRule *rule, const VerdictFacts *facts)
+{
+    double ranks = (double)report->ranks.len;
+    RankFinds finds = {0};
+
+    for (size_t i = 0; i < report->ranks.len; i++) {
+        Found found = look(report, rule, &facts[i]);
+
+        if (!found.found)
+            continue;
+        finds.reach += found.percent >= rule->threshold_percent;
+        finds.mean.percent += found.percent / ranks;
+        finds.mean.gain_percent += found.gain_percent / ranks;
+        finds.mean.cost_ns += found.cost_ns / ranks;
+        if (!finds.worst.found || found.percent > finds.worst.percent) {
+            finds.worst = found;
+            finds.worst.rank = report->ranks.at[i].rank;
+        }
+    }
+    return finds;
+}
+
+/* About all ranks, with the evidence of the worst, where their mean and most of them (or the worst no more than the
+ * others) reach the threshold; about the worst alone where it stands out. */
+static void judge(TraceReport *report, VerdictId id, const VerdictFacts *facts)
+{
+    const VerdictRule *rule = &verdict_rules[id];
+    RankFinds finds = look_at_ranks(report, rule, facts);
+    Found *mean = &finds.mean, *worst = &finds.worst;
+    bool alone = worst->percent >= verdict_limit(VERDICT_LIMIT_RANK_ALONE) * mean->percent;
+
+    if (!worst->found || finds.reach == 0)
+        return;
+    if (mean->percent >= rule->threshold_percent && (finds.reach * 2 > report->ranks.len || !alone)) {
+        mean->rank = -1;
+        mean->advice = worst->advice;
+        mean->evidence = report->ranks.len == 1
+                             ? worst->evidence
+                             : arena_printf(&report->arena, "rank %lld: %s", (long long)worst->rank, worst->evidence);
+        say(report, rule, mean);
+    } else if (alone) {
+        if (finds.reach > 1)
+            worst->evidence = arena_printf(&report->arena, "%s; %zu other ranks too", worst->evidence, finds.reach - 1);
+        say(report, rule, worst);
+    }
+}
+
+static double largest_cost(const TraceReport *report)
+{
+    double largest = 0;
+
+    for (size_t i = 0; i < report->verdicts.len; i++)
+        largest = fmax(largest, report->verdicts.at[i].percent_of_step);
+    return largest;
+}
+
+/* Idle time that nobody has spoken of, in percent of the step: the verdicts about it take theirs away. */
+static bool idle_was_explained(const TraceReport *report)
+{
+    for (size_t i = 0; i < report->verdicts.len; i++)
+        for (int id = VERDICT_DATA_LOADING; id <= VERDICT_IDLE_UNKNOWN; id++)
+            if (strcmp(report->verdicts.at[i].id, verdict_rules[id].id) == 0)
+                return true;
+    return false;
+}
+
+static int order_of(const char *id)
+{
+    int i = 0;
+
+    while (i < VERDICT_COUNT && strcmp(verdict_rules[i].id, id) != 0)
+        i++;
+    return i;
+}
+
+static int compare_verdicts(const void *left, const void *right)
+{
+    const TraceVerdict *a = left, *b = right;
+
+    if (a->percent_of_step != b->percent_of_step)
+        return a->percent_of_step > b->percent_of_step ? -1 : 1;
+    return order_of(a->id) - order_of(b->id);
+}
+
+static void note_warm_up(TraceReport *report, const VerdictFacts *facts)
+{
+    const TraceStepRow *step = &facts->rank->steps.at[0];
+    double first = (double)(step->to - step->start);
+
+    vec_push(
+        &report->notes,
+        arena_printf(&report->arena,
+                     "rank %lld: %s took %.1f times as long as the other steps in the mean (compiling, allocating, "
+                     "warming up): the verdicts are about the other %zu",
+                     (long long)facts->rank->rank, step->name, facts->step_ns > 0 ? first / facts->step_ns : 0,
+                     facts->steps));
+}
+
+void trace_verdicts(TraceReport *report)
+{
+    VerdictFacts *facts = xcalloc(report->ranks.len + 1, sizeof *facts);
+
+    for (size_t i = 0; i < report->ranks.len; i++) {
+        bool outlier;
+
+        verdict_facts(report, &report->ranks.at[i], &facts[i], &outlier);
+        if (outlier)
+            note_warm_up(report, &facts[i]);
+    }
+    for (int id = 0; id < VERDICT_IDLE_SPREAD && report->ranks.len > 0; id++) {
+        if (is_across((VerdictId)id))
+            judge_across(report, (VerdictId)id, facts);
+        else
+            judge(report, (VerdictId)id, facts);
+    }
+    if (!idle_was_explained(report))
+        judge(report, VERDICT_IDLE_SPREAD, facts);
+    if (largest_cost(report) < verdict_limit(VERDICT_LIMIT_WELL_USED_COST))
+        judge(report, VERDICT_WELL_USED, facts);
+    if (report->verdicts.len > 1)
+        qsort(report->verdicts.at, report->verdicts.len, sizeof *report->verdicts.at, compare_verdicts);
+    free(facts);
+}

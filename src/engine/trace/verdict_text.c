@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Evidence as text: numbers in units that people read, names that fit. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "engine/trace/sum.h"
+#include "engine/trace/verdict.h"
+
+enum { NAME_BYTES_MAX = 80 };
+
+static const char *const hint_texts[VERDICT_HINT_COUNT] = {
+#define HINT(NAME, text) [VERDICT_HINT_##NAME] = text,
+#include "engine/trace/verdict.def"
+};
+
+/* Three significant digits. */
+static void add_number(Str *out, double value, const char *unit)
+{
+    str_addf(out, "%.*f %s", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, unit);
+}
+
+void verdict_add_time(Str *out, double ns)
+{
+    if (ns < 999.5)
+        str_addf(out, "%.0f ns", ns);
+    else if (ns < 999.5e3)
+        add_number(out, ns / 1e3, "us");
+    else if (ns < 999.5e6)
+        add_number(out, ns / 1e6, "ms");
+    else
+        add_number(out, ns / 1e9, "s");
+}
+
+void verdict_add_bytes(Str *out, double bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+
+    while (bytes >= 1023.5 && unit + 1 < sizeof units / sizeof units[0]) {
+        bytes /= 1024;
+        unit++;
+    }
+    if (unit == 0)
+        str_addf(out, "%.0f B", bytes);
+    else
+        add_number(out, bytes, units[unit]);
+}
+
+void verdict_add_percent(Str *out, double part, double whole)
+{
+    str_addf(out, "%.1f %%", whole > 0 ? 100 * part / whole : 0);
+}
+
+void verdict_add_name(Str *out, const char *name)
+{
+    size_t len = strlen(name);
+
+    if (len <= NAME_BYTES_MAX) {
+        str_addn(out, name, len);
+        return;
+    }
+    for (len = NAME_BYTES_MAX; len > 0 && ((unsigned char)name[len] & 0xc0) == 0x80; len--)
+        ;
+    str_addn(out, name, len);
+    str_add(out, "...");
+}
+
+void verdict_hint(VerdictFinding *finding, VerdictHint hint)
+{
+    str_addc(&finding->advice, ' ');
+    str_add(&finding->advice, hint_texts[hint]);
+}
+
+void verdict_add_cost(Str *out, const VerdictFacts *facts, double ns)
+{
+    verdict_add_time(out, ns);
+    str_add(out, facts->steps > 0 ? " of a step of " : " of ");
+    verdict_add_time(out, facts->step_ns);
+    str_add(out, " (");
+    verdict_add_percent(out, ns, facts->step_ns);
+    str_addc(out, ')');
+}
+
+/* Times by name, the largest first. */
+typedef struct NameTime {
+    const char *name;
+    int64_t ns, count;
+} NameTime;
+
+static int compare_names(const void *left, const void *right)
+{
+    const NameTime *a = left, *b = right;
+
+    if (a->ns != b->ns)
+        return a->ns > b->ns ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static bool judged(const VerdictFacts *facts, int32_t step)
+{
+    return facts->steps == 0 || (step >= 0 && (size_t)step >= facts->first_step);
+}
+
+void verdict_add_gaps(Str *out, const VerdictFacts *facts, TraceCause cause)
+{
+    VEC(NameTime) names = {0};
+    Map rows;
+
+    map_init(&rows);
+    for (size_t i = 0; i < facts->rank->gaps.len; i++) {
+        const TraceGap *gap = &facts->rank->gaps.at[i];
+        size_t row;
+
+        if (gap->cause != cause || !*gap->host || !judged(facts, gap->step))
+            continue;
+        row = (size_t)map_get(&rows, gap->host);
+        if (row == 0) {
+            vec_push(&names, ((NameTime){.name = gap->host}));
+            row = names.len;
+            map_put(&rows, gap->host, (void *)row);
+        }
+        names.at[row - 1].ns = trace_sum(names.at[row - 1].ns, gap->host_ns);
+        names.at[row - 1].count++;
+    }
+    if (names.len > 0)
+        qsort(names.at, names.len, sizeof *names.at, compare_names);
+    for (size_t i = 0; i < names.len && (double)i < verdict_limit(VERDICT_LIMIT_NAMED); i++) {
+        str_add(out, i == 0 ? "; in the gaps the host was in " : ", ");
+        verdict_add_name(out, names.at[i].name);
+        str_add(out, " (");
+        verdict_add_time(out, (double)names.at[i].ns);
+        str_addf(out, " in %lld gap%s)", (long long)names.at[i].count, names.at[i].count == 1 ? "" : "s");
+    }
+    map_done(&rows);
+    vec_done(&names);
+}
+
+void verdict_add_calls(Str *out, const VerdictFacts *facts, TraceHostClass class)
+{
+    size_t said = 0;
+
+    for (size_t i = 0; i < facts->rank->calls.len && (double)said < verdict_limit(VERDICT_LIMIT_NAMED); i++) {
+        const TraceCall *call = &facts->rank->calls.at[i];
+        int64_t count = facts->steps > 0 ? call->step_count : call->count;
+
+        if (call->class != class || count == 0)
+            continue;
+        str_add(out, said++ == 0 ? "; calls: " : ", ");
+        verdict_add_name(out, call->name);
+        if (*call->inner) {
+            str_add(out, " in ");
+            verdict_add_name(out, call->inner);
+        }
+        if (strcmp(call->inner, call->outer) != 0) {
+            str_add(out, " of ");
+            verdict_add_name(out, call->outer);
+        }
+        str_addf(out, " (%lld, ", (long long)count);
+        verdict_add_time(out, (double)(facts->steps > 0 ? call->step_ns : call->total_ns));
+        str_addc(out, ')');
+    }
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the files of the profile share. */
+#include "model/profile.h"
+
+/* A set of byte strings: equal ones get the same number, numbers count up from 0. */
+typedef struct ProfileSet {
+    Arena arena; /* the strings, each with a NUL behind */
+    VEC(const char *) texts;
+    VEC(uint32_t) lens;
+    struct ProfileSlot {
+        uint32_t hash, id; /* id + 1; 0: empty */
+    } * slots;
+    size_t slot_count; /* power of two, 0 before the first */
+    uint64_t seed;
+    size_t bytes; /* of strings */
+} ProfileSet;
+
+/* Number of the string, added (ret_new true) where it is new. */
+uint32_t profile_set_put(ProfileSet *set, const void *bytes, size_t len, bool *ret_new);
+uint32_t profile_set_find(const ProfileSet *set, const void *bytes, size_t len); /* PROFILE_NONE */
+void profile_set_done(ProfileSet *set);
+size_t profile_set_bytes(const ProfileSet *set);
+
+/* The details that are stored once, by their bytes. The number in a set is the index in the profile's vector only where
+ * `index` says so: it maps one to the other. */
+typedef struct ProfileDetailSet {
+    ProfileSet set;
+    VEC(uint32_t) index;
+} ProfileDetailSet;
+
+struct ProfileNames {
+    ProfileSet names;
+    ProfileDetailSet launches, copies, ops, lanes;
+};
+
+/* Numbers of the profile's texts in the order of their bytes: ret[old] = new. The caller frees. */
+uint32_t *profile_rank_names(const Profile *profile);
+
+/* Rows of a table taken in the order of `order` (len of them). */
+void profile_events_order(ProfileEvents *table, const uint32_t *order, size_t len);
+void profile_events_reserve(ProfileEvents *table, size_t rows, bool external);
+void profile_events_done(ProfileEvents *table);

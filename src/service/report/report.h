@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A TraceReport (engine/trace/report.h) for people and programs: text for a terminal, JSON (docs/trace.schema.json),
+ * CSV tables, and one HTML page that needs nothing else. Outputs are written piece by piece into a sink, so that large
+ * ones need no large memory. Names come from profiles and are hostile: each output escapes them in its own way, and
+ * nothing but UTF-8 leaves. The report is read only. One thread per call.
+ *
+ * All functions return 0, or the negative errno that the sink gave with its text in *err; what had been written then
+ * stays written. trace_csv and trace_diff_csv return -EINVAL for a table that they do not have, before writing.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "engine/trace/report.h"
+
+/* Takes the next `len` bytes; 0 or a negative errno, after which it is not called again. */
+typedef int (*ReportWrite)(void *context, const char *text, size_t len, Err *err);
+
+typedef struct ReportSink {
+    ReportWrite write;
+    void *context;
+} ReportSink;
+
+/* Into a stream (the caller opens, flushes and closes it), and into a Str (-EFBIG over its ceiling). */
+ReportSink report_sink_file(FILE *file);
+ReportSink report_sink_str(Str *str);
+
+enum { REPORT_WIDTH_MIN = 60, REPORT_WIDTH_MAX = 300, REPORT_TOP_DEFAULT = 10 };
+
+typedef struct ReportOptions {
+    unsigned width; /* columns, taken into REPORT_WIDTH_MIN..MAX; 0: 100 */
+    bool colour;    /* SGR colours; NO_COLOR and whether it is a terminal are the caller's business */
+    bool utf8;      /* block characters and µ; otherwise ASCII alone */
+    size_t top;     /* rows per table; 0: REPORT_TOP_DEFAULT */
+    bool verbose;   /* every section, of every rank */
+    bool one_step;  /* tables of steps, gaps and paths show step number `step` alone */
+    int64_t step;
+    const char *also; /* a line under the headline, "" or NULL none: "only steps 5 to 7" */
+} ReportOptions;
+
+int trace_text(const TraceReport *report, const ReportOptions *options, ReportSink sink, Err *err);
+
+/* The whole report but the timelines, each rank as it stands there. Keys never change their meaning. */
+int trace_json(const TraceReport *report, ReportSink sink, Err *err);
+
+/* One table with a header row, as RFC 4180 says. Names in trace_csv_tables, NULL-ended: "devices", "steps", ... */
+extern const char *const trace_csv_tables[];
+int trace_csv(const TraceReport *report, const char *table, ReportSink sink, Err *err);
+
+/* One page with everything in it, timelines included (TraceConfig.timeline). `title` heads it, e.g. the file's name. */
+int trace_html(const TraceReport *report, const char *title, ReportSink sink, Err *err);
+
+/* The same for a difference. trace_diff_csv_tables: "summary", "kernels", "operators". */
+int trace_diff_text(const TraceDiff *diff, const ReportOptions *options, ReportSink sink, Err *err);
+int trace_diff_json(const TraceDiff *diff, ReportSink sink, Err *err);
+extern const char *const trace_diff_csv_tables[];
+int trace_diff_csv(const TraceDiff *diff, const char *table, ReportSink sink, Err *err);
+int trace_diff_html(const TraceDiff *diff, const char *title, ReportSink sink, Err *err);

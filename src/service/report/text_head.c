@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is read first: headline, losses, verdicts. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/owner.h"
+#include "service/report/clean.h"
+#include "service/report/text.h"
+
+void text_title(Pen *pen, const TraceReport *report)
+{
+    uint64_t events = 0, bytes = 0;
+
+    for (size_t i = 0; i < report->ranks.len; i++) {
+        events += report->ranks.at[i].events;
+        bytes += report->ranks.at[i].bytes;
+    }
+    pen_text(pen, STYLE_BOLD, "stoker trace");
+    out_add(&pen->out, "  ");
+    pen_wrapf(pen, STYLE_DIM, 14, "%s%s%s events%s%s%s%s",
+              report->ranks.len == 1 ? report->ranks.at[0].file
+                                     : arena_printf(&pen->arena, "%zu ranks", report->ranks.len),
+              pen_dot(pen), pen_count(pen, (int64_t)(events & INT64_MAX)), pen_dot(pen), pen_bytes(pen, (double)bytes),
+              report->seconds > 0 ? pen_dot(pen) : "", report->seconds > 0 ? pen_ns(pen, report->seconds * 1e9) : "");
+    if (pen->options.also[0])
+        pen_wrap(pen, STYLE_PLAIN, 0, pen->options.also);
+    arena_reset(&pen->arena);
+}
+
+/* "GPU 0 NVIDIA H100, rank 3 of 8 ranks, ..." */
+static void write_devices(Pen *pen, const TraceRank *rank)
+{
+    const TraceDevice *first = &rank->devices.at[0];
+    const char *about[] = {rank->host, rank->framework, rank->backend};
+    Str line;
+
+    str_init(&line, (size_t)1 << 20);
+    if (rank->devices.len > 1)
+        str_addf(&line, "%zu GPUs %s", rank->devices.len, first->name);
+    else if (first->device >= 0)
+        str_addf(&line, "GPU %" PRId32 " %s", first->device, first->name);
+    else
+        str_addf(&line, "GPU %s", first->name);
+    if (rank->rank_known)
+        str_addf(&line, "%srank %" PRId64, pen_dot(pen), rank->rank);
+    if (rank->world_size > 1)
+        str_addf(&line, " of %" PRId64 " ranks", rank->world_size);
+    for (size_t i = 0; i < ARRAY_LEN(about); i++)
+        if (about[i][0])
+            str_addf(&line, "%s%s", pen_dot(pen), about[i]);
+    pen_wrap(pen, STYLE_BOLD, 0, line.text);
+    str_done(&line);
+}
+
+static void legend(Pen *pen, const RankSum *sum)
+{
+    const struct {
+        const char *word, *utf8;
+        char ascii;
+        Style style;
+        int64_t ns;
+    } parts[] = {{"compute", "\xe2\x96\x88", '#', STYLE_GOOD, sum->compute_ns},
+                 {"exposed communication", "\xe2\x96\x93", '=', STYLE_COMMUNICATION, sum->exposed_communication_ns},
+                 {"exposed copy", "\xe2\x96\x92", '~', STYLE_COPY, sum->exposed_copy_ns},
+                 {"idle", "\xe2\x96\x91", '.', STYLE_IDLE, sum->idle_ns}};
+    char glyph[2] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < 4; i++) {
+        const char *share = pen_share(pen, (double)parts[i].ns, (double)sum->span_ns);
+        size_t own = strlen(parts[i].word) + strlen(share) + 3;
+
+        pen_piece(pen, &used, own);
+        glyph[0] = parts[i].ascii;
+        pen_text(pen, parts[i].style, pen->options.utf8 ? parts[i].utf8 : glyph);
+        pen_textf(pen, STYLE_PLAIN, " %s %s", parts[i].word, share);
+    }
+    out_add(&pen->out, "\n");
+}
+
+/* Facts of the rank as one paragraph. */
+static void facts(Pen *pen, const TraceRank *rank, const RankSum *sum)
+{
+    const char *dot = pen_dot(pen);
+    double mean, sd;
+    Str line;
+
+    str_init(&line, 4096);
+    if (rank_steps(rank, &mean, &sd))
+        str_addf(&line, "step %s%s%s over %zu step%s%s", pen_ns(pen, mean), pen->options.utf8 ? " \xc2\xb1 " : " +- ",
+                 pen_ns(pen, sd), rank->steps.len, rank->steps.len == 1 ? "" : "s", dot);
+    str_addf(&line, "busy %s of %s", pen_ns(pen, (double)sum->busy_ns), pen_ns(pen, (double)sum->span_ns));
+    if (sum->compute_ns)
+        str_addf(&line, "%stensor cores %s of compute", dot,
+                 pen_share(pen, (double)sum->compute_tensor_ns, (double)sum->compute_ns));
+    if (sum->communication_ns)
+        str_addf(&line, "%s%s of communication overlapped", dot,
+                 pen_share(pen, (double)sum->overlapped_ns, (double)sum->communication_ns));
+    if (rank->devices.at[0].sm_efficiency > 0)
+        str_addf(&line, "%sSM efficiency %s", dot, pen_percent(pen, 100 * rank->devices.at[0].sm_efficiency));
+    if (rank->devices.at[0].occupancy > 0)
+        str_addf(&line, "%soccupancy %s", dot, pen_percent(pen, 100 * rank->devices.at[0].occupancy));
+    out_add(&pen->out, "  ");
+    pen_wrap(pen, STYLE_DIM, 2, line.text);
+    str_done(&line);
+}
+
+void text_headline(Pen *pen, const TraceRank *rank)
+{
+    RankSum sum = rank_sum(rank);
+
+    out_add(&pen->out, "\n");
+    if (!rank->devices.len) {
+        pen_wrap(pen, STYLE_BOLD, 0,
+                 "No GPU operation in this profile. Was the profiler started with ProfilerActivity.CUDA?");
+        return;
+    }
+    write_devices(pen, rank);
+    if (sum.busy_ns > 0) {
+        out_add(&pen->out, "  ");
+        pen_split(pen, &sum, pen->options.width - 2);
+        out_add(&pen->out, "\n");
+        legend(pen, &sum);
+    }
+    facts(pen, rank, &sum);
+    arena_reset(&pen->arena);
+}
+
+void text_losses(Pen *pen, const TraceRank *rank)
+{
+    size_t shown = pen->options.verbose ? rank->losses.len : rank->losses.len < 2 ? rank->losses.len : 2;
+    uint64_t all = 0;
+    Str line;
+
+    for (size_t i = 0; i < PROFILE_LOSS_COUNT; i++)
+        all += rank->lost_by_reason[i];
+    if (!all && !rank->lost)
+        return;
+    out_add(&pen->out, "\n");
+    str_init(&line, (size_t)1 << 20);
+    if (rank->lost)
+        str_addf(&line, "%" PRIu64 " event%s lost of %s:", rank->lost, rank->lost == 1 ? "" : "s", rank->file);
+    else
+        str_addf(&line, "No event lost, but faults in %s:", rank->file);
+    for (size_t i = 0, n = 0; i < PROFILE_LOSS_COUNT; i++)
+        if (rank->lost_by_reason[i])
+            str_addf(&line, "%s %" PRIu64 " %s", n++ ? "," : "", rank->lost_by_reason[i],
+                     pen_words(pen, profile_loss_word((ProfileLossReason)i)));
+    pen_wrap(pen, STYLE_COPY, 2, line.text);
+    for (size_t i = 0; i < shown; i++) {
+        const TraceLossRow *row = &rank->losses.at[i];
+
+        out_add(&pen->out, "  ");
+        pen_wrapf(pen, STYLE_DIM, 4, "%s at byte %" PRIu64 ", event %" PRIu64 "%s%.60s", pen_words(pen, row->reason),
+                  row->byte, row->event, row->excerpt[0] ? ": " : "", row->excerpt);
+    }
+    str_done(&line);
+    arena_reset(&pen->arena);
+}
+
+static Style weight(double percent)
+{
+    return percent >= 10 ? STYLE_BAD : percent >= 3 ? STYLE_COPY : STYLE_PLAIN;
+}
+
+/* "gain up to 12 %, rank 1" */
+static const char *verdict_tail(Pen *pen, const TraceVerdict *verdict)
+{
+    const char *gain = "", *rank = "";
+
+    if (verdict->gain_percent > 0)
+        gain = arena_printf(&pen->arena, "gain up to %s", pen_percent(pen, verdict->gain_percent));
+    if (verdict->rank >= 0)
+        rank = arena_printf(&pen->arena, "%srank %" PRId64, gain[0] ? pen_dot(pen) : "", verdict->rank);
+    return arena_printf(&pen->arena, "%s%s", gain, rank);
+}
+
+static void write_verdict(Pen *pen, const TraceVerdict *verdict, size_t number)
+{
+    enum { INDENT = 14, ID = 24 };
+    const char *tail = verdict_tail(pen, verdict);
+    size_t id = clean_width(verdict->id), padded = id < ID ? ID : id;
+
+    pen_textf(pen, STYLE_DIM, "%3zu  ", number);
+    if (verdict->percent_of_step > 0)
+        pen_textf(pen, weight(verdict->percent_of_step), "%7s", pen_percent(pen, verdict->percent_of_step));
+    else
+        pen_text(pen, STYLE_DIM, "   note");
+    out_add(&pen->out, "  ");
+    pen_foreign(pen, STYLE_BOLD, verdict->id);
+    if (tail[0] && INDENT + padded + 2 + clean_width(tail) <= pen->options.width)
+        out_addf(&pen->out, "%*s", (int)(padded - id + 2), "");
+    else if (tail[0])
+        out_addf(&pen->out, "\n%*s", INDENT, "");
+    pen_text(pen, STYLE_DIM, tail);
+    out_addf(&pen->out, "\n%*s", INDENT, "");
+    pen_wrap(pen, STYLE_PLAIN, INDENT, verdict->evidence);
+    pen_text(pen, STYLE_GOOD, pen->options.utf8 ? "            \xe2\x86\x92 " : "           -> ");
+    pen_wrap(pen, STYLE_PLAIN, INDENT, verdict->advice);
+}
+
+void text_verdicts(Pen *pen, const TraceReport *report)
+{
+    bool steps = report->ranks.len && report->ranks.at[0].steps.len;
+    const char *of = report->step_ns > 0 ? arena_printf(&pen->arena, "percent of the %s (%s)",
+                                                        steps ? "step" : "whole time", pen_ns(pen, report->step_ns))
+                                         : "";
+
+    if (!report->ranks.len)
+        return;
+    pen_section(pen, "Verdict", report->verdicts.len ? of : "");
+    if (!report->verdicts.len)
+        pen_text(pen, STYLE_PLAIN, "  Nothing stands out in this profile.\n");
+    for (size_t i = 0; i < report->verdicts.len; i++)
+        write_verdict(pen, &report->verdicts.at[i], i + 1);
+    arena_reset(&pen->arena);
+}

@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `stoker trace`: where the time of a profiled job went, and what to change. */
+#include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <regex.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/owner.h"
+#include "service/report/hta.h"
+#include "service/report/report.h"
+#include "verb/trace/filter.h"
+#include "verb/trace/hta.h"
+#include "verb/trace/options.h"
+#include "verb/trace/outfile.h"
+#include "verb/trace/progress.h"
+#include "verb/trace/run.h"
+#include "verb/verb.h"
+
+enum { WORDS_MAX = 512, PLAIN_WIDTH = 100 };
+
+typedef enum As { AS_OWN, AS_HTA } As;
+
+typedef enum Colour { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER } Colour;
+
+typedef struct TraceOptions {
+    TraceAskOptions ask;
+    bool json, verbose, progress;
+    const char *csv, *html, *output, *filter, *diff;
+    uint64_t top, threads, memory, width, gap_ns, short_ns;
+    uint64_t hta_delay_ns;
+    int as, colour;
+    bool hta_last_step;
+} TraceOptions;
+
+static const char *const as_names[] = {"own", "hta", NULL};
+static const char *const colour_names[] = {"auto", "always", "never", NULL};
+
+static const OptSpec trace_opts[] = {
+    TRACE_ASK_OPTS(TraceOptions),
+    {.key = "top",
+     .short_flag = 'n',
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_UINT,
+     .off = offsetof(TraceOptions, top),
+     .def = "10",
+     .min = 1,
+     .max = 1e6,
+     .help = "rows per table"},
+    {.key = "filter",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(TraceOptions, filter),
+     .metavar = "REGEX",
+     .help = "show in the tables of kernels, operators, calls and annotations the names that fit; sums stay"},
+    {.key = "verbose",
+     .short_flag = 'v',
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(TraceOptions, verbose),
+     .help = "every table, of every rank"},
+    {.key = "json",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(TraceOptions, json),
+     .help = "everything that is known, as JSON"},
+    {.key = "csv",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(TraceOptions, csv),
+     .metavar = "TABLE",
+     .help = "one table as CSV: devices, steps, gaps, kernels, ...; 'list' names them"},
+    {.key = "html",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(TraceOptions, html),
+     .metavar = "FILE",
+     .help = "also write a page with the timeline, which needs no network"},
+    {.key = "output",
+     .short_flag = 'o',
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(TraceOptions, output),
+     .metavar = "FILE",
+     .help = "write to FILE instead of the terminal"},
+    {.key = "diff",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(TraceOptions, diff),
+     .metavar = "BEFORE",
+     .help = "what changed against this profile (a file or a folder of ranks)"},
+    {.key = "as",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_ENUM,
+     .off = offsetof(TraceOptions, as),
+     .names = as_names,
+     .def = "own",
+     .help = "whose definitions: our own, or those of Holistic Trace Analysis (with what is different, and why)"},
+    {.key = "hta-last-step",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(TraceOptions, hta_last_step),
+     .help = "with --as hta: keep the last profiler step, as its include_last_profiler_step does"},
+    {.key = "hta-kernel-delay",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_DURATION,
+     .off = offsetof(TraceOptions, hta_delay_ns),
+     .def = "30us",
+     .max = 3600e9,
+     .help = "with --as hta: its consecutive_kernel_delay"},
+    {.key = "gap-threshold",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_DURATION,
+     .off = offsetof(TraceOptions, gap_ns),
+     .def = "1us",
+     .max = 3600e9,
+     .help = "shorter idle times of the GPU are not looked into"},
+    {.key = "short-kernel",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_DURATION,
+     .off = offsetof(TraceOptions, short_ns),
+     .def = "10us",
+     .max = 3600e9,
+     .help = "kernels under this count as short"},
+    {.key = "threads",
+     .short_flag = 'j',
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_UINT,
+     .off = offsetof(TraceOptions, threads),
+     .max = 256,
+     .help = "0: one per core"},
+    {.key = "memory",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_SIZE,
+     .off = offsetof(TraceOptions, memory),
+     .max = -1,
+     .help =
+         "for the events of all files; a profile that needs more is read in windows of time. 0: half of the machine's"},
+    {.key = "width",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_UINT,
+     .off = offsetof(TraceOptions, width),
+     .max = REPORT_WIDTH_MAX,
+     .help = "columns; 0: the terminal's"},
+    {.key = "colour",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_ENUM,
+     .off = offsetof(TraceOptions, colour),
+     .names = colour_names,
+     .def = "auto",
+     .help = "colours"},
+    {.key = "progress",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(TraceOptions, progress),
+     .def = "true",
+     .help = "show on a terminal how far long work is"},
+};
+
+/* What a run of the verb works with. */
+typedef struct Traced {
+    VerbCall *call;
+    const TraceOptions *o;
+    TraceAsk ask;
+    TraceConfig config;
+    regex_t names;
+    bool filtered;
+    char words[WORDS_MAX];
+} Traced;
+
+static int check_table(const Traced *t, Err *err)
+{
+    const char *const *tables = t->o->diff ? trace_diff_csv_tables : trace_csv_tables;
+    size_t count = 0;
+
+    for (; tables[count]; count++)
+        if (strcmp(tables[count], t->o->csv) == 0)
+            return 0;
+    const char *near = opt_nearest(t->o->csv, tables, count);
+    return err_set(err, -EINVAL, "--csv: no table '%s'%s%s%s; --csv list names them", t->o->csv,
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static int list_tables(VerbCall *call, const TraceOptions *o)
+{
+    const char *const *tables = o->diff ? trace_diff_csv_tables : trace_csv_tables;
+
+    for (size_t i = 0; tables[i]; i++)
+        puts(tables[i]);
+    return verb_end(call, EXIT_FINE);
+}
+
+static int prepare(Traced *t, Err *err)
+{
+    const TraceOptions *o = t->o;
+    char text[128];
+
+    TRY(trace_ask_parse(&o->ask, &t->ask, err));
+    trace_ask_words(&t->ask, t->words, sizeof t->words);
+    if (o->json && o->csv)
+        return err_set(err, -EINVAL, "--json and --csv cannot both be written; ask twice");
+    if (o->csv)
+        TRY(check_table(t, err));
+    if (o->filter) {
+        int rc = regcomp(&t->names, o->filter, REG_EXTENDED | REG_NOSUB);
+        if (rc) {
+            regerror(rc, &t->names, text, sizeof text);
+            return err_set(err, -EINVAL, "--filter '%s': %s", o->filter, text);
+        }
+        t->filtered = true;
+    }
+    t->config = trace_config_default;
+    t->config.gap_threshold_ns = o->gap_ns;
+    t->config.short_kernel_ns = o->short_ns;
+    t->config.timeline = o->html && !o->diff;
+    t->config.paths = true;
+    return 0;
+}
+
+/* ---- output ---- */
+
+static ReportOptions style_of(const Traced *t)
+{
+    const TraceOptions *o = t->o;
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    bool terminal = !o->output && isatty(STDOUT_FILENO);
+    const char *codeset;
+
+    setlocale(LC_CTYPE, "");
+    codeset = nl_langinfo(CODESET);
+    return (ReportOptions){
+        .width = o->width ? (unsigned int)o->width
+                          : (unsigned int)(terminal || getenv("COLUMNS") ? verb_width() : PLAIN_WIDTH),
+        .colour = o->colour == COLOUR_ALWAYS ||
+                  (o->colour == COLOUR_AUTO && terminal && !(no && no[0]) && term && strcmp(term, "dumb") != 0),
+        .utf8 = codeset && strcmp(codeset, "UTF-8") == 0,
+        .top = o->top,
+        .verbose = o->verbose,
+        .also = t->words[0] ? arena_printf(t->call->arena, "only %s", t->words) : NULL,
+    };
+}
+
+static int into_file(void *context, const char *text, size_t len, Err *err)
+{
+    return outfile_write(context, text, len, err);
+}
+
+/* What is written, whichever it is. */
+typedef struct Written {
+    const TraceReport *report;
+    const TraceDiff *diff; /* NULL: the report */
+    const char *title;
+} Written;
+
+static int write_main(const Traced *t, const Written *w, ReportSink sink, Err *err)
+{
+    const TraceOptions *o = t->o;
+    ReportOptions style = style_of(t);
+
+    if (o->json)
+        return w->diff ? trace_diff_json(w->diff, sink, err) : trace_json(w->report, sink, err);
+    if (o->csv)
+        return w->diff ? trace_diff_csv(w->diff, o->csv, sink, err) : trace_csv(w->report, o->csv, sink, err);
+    return w->diff ? trace_diff_text(w->diff, &style, sink, err) : trace_text(w->report, &style, sink, err);
+}
+
+static int write_page(const Traced *t, const Written *w, ReportSink sink, Err *err)
+{
+    (void)t;
+    return w->diff ? trace_diff_html(w->diff, w->title, sink, err) : trace_html(w->report, w->title, sink, err);
+}
+
+static int write_to(const Traced *t, const Written *w, const char *path,
+                    int (*writer)(const Traced *, const Written *, ReportSink, Err *), Err *err)
+{
+    OutFile *out;
+
+    TRY(outfile_open(path, outfile_wants_gzip(path), &out, err));
+    int rc = writer(t, w, (ReportSink){.write = into_file, .context = out}, err);
+    if (rc < 0) {
+        outfile_drop(out);
+        return rc;
+    }
+    return outfile_commit(out, err);
+}
+
+static int write_all(Traced *t, const Written *w)
+{
+    const TraceOptions *o = t->o;
+    Err *err = &t->call->err;
+
+    if (o->html && write_to(t, w, o->html, write_page, err) < 0)
+        return verb_fail(t->call, EXIT_UNKNOWN);
+    if (o->html && strcmp(o->html, "-") == 0 && !o->output)
+        return EXIT_FINE;
+    if (write_to(t, w, o->output ? o->output : "-", write_main, err) < 0)
+        return verb_fail(t->call, EXIT_UNKNOWN);
+    return EXIT_FINE;
+}
+
+/* ---- running ---- */
+
+static int run_files(Traced *t, const char *const *paths, size_t count, TraceResult *ret)
+{
+    TraceFiles files = {0};
+    bool missing = false;
+
+    for (size_t i = 0; i < count; i++) {
+        if (trace_files_add(&files, paths[i], t->call->arena, &t->call->err) < 0) {
+            verb_fail(t->call, EXIT_UNKNOWN);
+            missing = true;
+        }
+    }
+    TraceRun run = {.path = t->call->path,
+                    .files = &files,
+                    .ask = &t->ask,
+                    .config = &t->config,
+                    .threads = (unsigned int)t->o->threads,
+                    .memory = t->o->memory,
+                    .progress = t->o->progress};
+    *ret = (TraceResult){0};
+    if (files.len > 0)
+        trace_run(&run, ret);
+    ret->failed += missing;
+    vec_done(&files);
+    return 0;
+}
+
+/* HTA's numbers are of whole files, and are shown beside our own of the same. */
+static int check_hta(const Traced *t, Err *err)
+{
+    const TraceOptions *o = t->o;
+
+    if (o->csv || o->html || o->diff || o->filter)
+        return err_set(err, -EINVAL, "--as hta is written as text or as --json, and not filtered or compared");
+    for (size_t i = 0; i < t->call->args.len; i++)
+        if (strcmp(t->call->args.items[i], "-") == 0)
+            return err_set(err, -EINVAL, "--as hta reads a profile twice and cannot do so with standard input");
+    if (t->words[0])
+        return err_set(err, -EINVAL, "--as hta takes whole profiles: HTA's definitions know no %s", t->words);
+    return 0;
+}
+
+static int write_hta(Traced *t, const HtaReport *hta, const HtaDifferences *differences)
+{
+    ReportOptions style = style_of(t);
+    const char *path = t->o->output ? t->o->output : "-";
+    Err *err = &t->call->err;
+    OutFile *out;
+
+    TRY(outfile_open(path, outfile_wants_gzip(path), &out, err));
+    ReportSink sink = {.write = into_file, .context = out};
+    int rc = t->o->json ? hta_json(hta, differences, sink, err) : hta_text(hta, differences, &style, sink, err);
+    if (rc < 0) {
+        outfile_drop(out);
+        return rc;
+    }
+    return outfile_commit(out, err);
+}
+
+static int show_hta(Traced *t, const char *const *paths, size_t count)
+{
+    CLEANUP(trace_result_done) TraceResult own;
+    CLEANUP(hta_report_done) HtaReport report = {0};
+    HtaDifferences differences = {0};
+    HtaOptions options = hta_options_default;
+    TraceFiles files = {0};
+
+    run_files(t, paths, count, &own);
+    stop_obey();
+    if (own.analysed == 0)
+        return EXIT_UNKNOWN;
+    for (size_t i = 0; i < own.report.ranks.len; i++)
+        vec_push(&files, own.report.ranks.at[i].file);
+    options.kernel_delay_ns = (int64_t)t->o->hta_delay_ns;
+    options.last_step = t->o->hta_last_step;
+    TraceHta hta = {
+        .path = t->call->path, .files = &files, .options = &options, .memory = t->o->memory, .stop = stop_catch()};
+    trace_hta(&hta, &report);
+    stop_obey();
+    hta_differ(&report, &own.report, t->call->arena, &differences);
+    int rc = hta.read ? write_hta(t, &report, &differences) : 0;
+    vec_done(&differences);
+    vec_done(&files);
+    if (rc < 0)
+        return verb_fail(t->call, EXIT_UNKNOWN);
+    return own.failed + hta.failed ? EXIT_UNKNOWN : EXIT_FINE;
+}
+
+static bool has_finding(const TraceReport *report)
+{
+    for (size_t i = 0; i < report->ranks.len; i++)
+        if (report->ranks.at[i].lost > 0)
+            return true;
+    for (size_t i = 0; i < report->verdicts.len; i++)
+        if (strcmp(report->verdicts.at[i].id, "gpu-well-used") != 0) /* nothing to do */
+            return true;
+    return false;
+}
+
+static const char *title_of(const Traced *t, const char *const *paths, size_t count)
+{
+    const char *slash = strrchr(paths[0], '/');
+    const char *name = slash && slash[1] ? slash + 1 : paths[0];
+
+    return count == 1 ? name : arena_printf(t->call->arena, "%s and %zu more", name, count - 1);
+}
+
+static int show_report(Traced *t, const char *const *paths, size_t count)
+{
+    CLEANUP(trace_result_done) TraceResult result;
+
+    run_files(t, paths, count, &result);
+    stop_obey();
+    if (result.analysed == 0)
+        return EXIT_UNKNOWN;
+    bool finding = has_finding(&result.report);
+    if (t->filtered)
+        trace_filter_report(&result.report, &t->names);
+    int code = write_all(t, &(Written){.report = &result.report, .title = title_of(t, paths, count)});
+    if (code != EXIT_FINE)
+        return code;
+    return result.failed ? EXIT_UNKNOWN : finding ? EXIT_FINDING : EXIT_FINE;
+}
+
+static int show_diff(Traced *t, const char *const *before_path, const char *const *paths, size_t count)
+{
+    CLEANUP(trace_result_done) TraceResult before = {0}, after = {0};
+    TraceDiff diff = {0};
+    Arena arena = {0};
+
+    run_files(t, before_path, 1, &before);
+    stop_obey();
+    run_files(t, paths, count, &after);
+    stop_obey();
+    if (before.analysed == 0 || after.analysed == 0)
+        return EXIT_UNKNOWN;
+    trace_diff(&before.report, &after.report, &arena, &diff);
+    if (t->filtered)
+        trace_filter_diff(&diff, &t->names);
+    const char *title = arena_printf(&arena, "%s against %s", title_of(t, paths, count), before_path[0]);
+    int code = write_all(t, &(Written){.diff = &diff, .title = title});
+    trace_diff_done(&diff);
+    arena_done(&arena);
+    return code != EXIT_FINE ? code : before.failed + after.failed ? EXIT_UNKNOWN : EXIT_FINE;
+}
+
+static int run_prepared(Traced *t)
+{
+    const OptArgs *args = &t->call->args;
+
+    if (t->o->csv && strcmp(t->o->csv, "list") == 0)
+        return list_tables(t->call, t->o);
+    if (prepare(t, &t->call->err) < 0)
+        return verb_fail(t->call, EXIT_USAGE);
+    if (args->len == 0)
+        return verb_failf(t->call, EXIT_USAGE, "needs a profile: a file, a folder of ranks, or - for standard input");
+    if (t->o->as == AS_HTA)
+        return check_hta(t, &t->call->err) < 0 ? verb_fail(t->call, EXIT_USAGE) : show_hta(t, args->items, args->len);
+    return t->o->diff ? show_diff(t, &t->o->diff, args->items, args->len) : show_report(t, args->items, args->len);
+}
+
+static int trace_verb_run(VerbCall *call, const void *options)
+{
+    Traced t = {.call = call, .o = options};
+    int code = run_prepared(&t);
+
+    if (t.filtered)
+        regfree(&t.names);
+    return code;
+}
+
+static int diff_verb_run(VerbCall *call, const void *options)
+{
+    TraceOptions own = *(const TraceOptions *)options;
+
+    if (own.diff)
+        return verb_failf(call, EXIT_USAGE, "--diff is what this verb does: give two profiles, BEFORE and AFTER");
+    if (call->args.len < 2 && !(own.csv && strcmp(own.csv, "list") == 0))
+        return verb_failf(call, EXIT_USAGE, "needs two profiles, BEFORE and AFTER (files or folders of ranks)");
+    own.diff = call->args.len ? call->args.items[0] : "";
+    call->args.items += call->args.len ? 1 : 0;
+    call->args.len -= call->args.len ? 1 : 0;
+    return trace_verb_run(call, &own);
+}
+
+static const Verb verb_trace_diff = {
+    .name = "diff",
+    .summary = "what changed between two profiles",
+    .usage = "[OPTION...] BEFORE AFTER...",
+    .description =
+        "Compares what two profiles spent their time on, by kernel and by operator, per step where both have "
+        "steps. Each may be a file or a folder of ranks.",
+    .examples = "stoker trace diff monday.json.gz today.json.gz\n"
+                "stoker trace diff before/ after/ --step 5 --csv kernels",
+    .exit_codes = "0  compared\n"
+                  "2  the command line is wrong\n"
+                  "3  one of the files could not be read",
+    .opts = trace_opts,
+    .opt_count = ARRAY_LEN(trace_opts),
+    .opt_size = sizeof(TraceOptions),
+    .run = diff_verb_run,
+};
+
+extern const Verb verb_trace_cut;
+static const Verb *const subs[] = {&verb_trace_cut, &verb_trace_diff, NULL};
+
+const Verb verb_trace = {
+    .name = "trace",
+    .summary = "why a profiled job is slow, and what to change",
+    .usage = "[OPTION...] FILE...",
+    .description = "Reads profiles as PyTorch's profiler writes them (Chrome trace JSON, plain or gzip) and says where "
+                   "the time of the "
+                   "GPUs went: what they ran, why they were idle, what limits each step, and what to change. A folder "
+                   "is all ranks "
+                   "of a job; - is standard input. It needs no GPU. `stoker trace cut` writes a smaller profile, "
+                   "`stoker trace diff` "
+                   "compares two.\n\n"
+                   "A GPU operation belongs to a window of time (--from, --to, --step) where it starts in it, together "
+                   "with the call "
+                   "that launched it; everything on the host belongs to it where it touches it.",
+    .examples = "stoker trace profile.pt.trace.json.gz      # the verdict\n"
+                "stoker trace ranks/ --html report.html     # all ranks, with the timeline\n"
+                "stoker trace profile.json --step 5 -v      # one step, every table\n"
+                "stoker trace profile.json --csv kernels -o kernels.csv\n"
+                "zstd -dc profile.json.zst | stoker trace - --json | jq '.verdicts'\n"
+                "stoker trace cut profile.json --step last -o small.json.gz\n"
+                "stoker trace diff before.json after.json",
+    .exit_codes = "0  analysed, and nothing stands out\n"
+                  "1  analysed, with a finding: a verdict, or a part of a file that was lost\n"
+                  "2  the command line is wrong\n"
+                  "3  a file could not be read (the others are analysed), or the output not be written",
+    .opts = trace_opts,
+    .opt_count = ARRAY_LEN(trace_opts),
+    .opt_size = sizeof(TraceOptions),
+    .run = trace_verb_run,
+    .subs = subs,
+};

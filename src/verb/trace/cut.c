@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `stoker trace cut`: a smaller profile from a large one. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/owner.h"
+#include "verb/trace/cut.h"
+#include "verb/trace/options.h"
+#include "verb/trace/progress.h"
+#include "verb/verb.h"
+
+enum { MEMORY_DEFAULT_SHARE = 2, THREADS_DEFAULT = 2 };
+
+OWNER_POINTER(TraceInput, trace_input_close);
+OWNER_POINTER(OutFile, outfile_drop);
+
+typedef struct CutOptions {
+    TraceAskOptions ask;
+    const char *output;
+    uint64_t memory;
+} CutOptions;
+
+static const OptSpec cut_opts[] = {
+    TRACE_ASK_OPTS(CutOptions),
+    {.key = "output",
+     .short_flag = 'o',
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(CutOptions, output),
+     .metavar = "FILE",
+     .help = "where to; packed where the name ends in .gz, - is standard output"},
+    {.key = "memory",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_SIZE,
+     .off = offsetof(CutOptions, memory),
+     .max = -1,
+     .help = "for what must be known of the profile before it is cut. 0: half of the machine's"},
+};
+
+static size_t memory_of(const CutOptions *o)
+{
+    if (o->memory)
+        return (size_t)o->memory;
+    return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) / MEMORY_DEFAULT_SHARE;
+}
+
+static int tell(VerbCall *call, const CutOptions *o, const TraceCut *cut)
+{
+    if (strcmp(o->output, "-") != 0)
+        printf("%" PRIu64 " of %" PRIu64 " events written to %s\n", cut->copied, cut->events, o->output);
+    if (cut->lost || cut->unreadable)
+        fprintf(stderr,
+                "%s: the profile is damaged: %" PRIu64 " parts of it could not be read; 'stoker trace %s' says where\n",
+                call->path, cut->lost + cut->unreadable, call->args.items[0]);
+    if (cut->metadata_lost)
+        fprintf(stderr, "%s: what stands around the event list could not all be read: some of it is missing\n",
+                call->path);
+    return cut->lost || cut->unreadable || cut->metadata_lost ? EXIT_FINDING : EXIT_FINE;
+}
+
+static int cut_file(VerbCall *call, const CutOptions *o, TraceCut *cut)
+{
+    CLEANUP(trace_input_close_at) TraceInput *input = NULL;
+    CLEANUP(outfile_drop_at) OutFile *out = NULL;
+    Err *err = &call->err;
+
+    TRY(trace_input_open_again(cut->path, NULL, cut->stop, &input, err));
+    TRY(outfile_open(o->output, outfile_wants_gzip(o->output), &out, err));
+    int rc = trace_cut(cut, input, out, err);
+    return rc ? rc : outfile_commit(TAKE(out), err);
+}
+
+static int cut_run(VerbCall *call, const void *options)
+{
+    const CutOptions *o = options;
+    TraceAsk ask;
+
+    if (call->args.len != 1)
+        return verb_failf(call, EXIT_USAGE, "needs one profile, got %zu", call->args.len);
+    if (!o->output)
+        return verb_failf(call, EXIT_USAGE, "needs to know where to write: -o small.json.gz");
+    if (trace_ask_parse(&o->ask, &ask, &call->err) < 0)
+        return verb_fail(call, EXIT_USAGE);
+    if (strcmp(o->output, "-") == 0 && isatty(STDOUT_FILENO))
+        return verb_failf(call, EXIT_USAGE, "a profile is not written to a terminal; name a file with -o");
+    TraceCut cut = {.ask = &ask,
+                    .path = call->args.items[0],
+                    .threads = THREADS_DEFAULT,
+                    .memory = memory_of(o),
+                    .stop = stop_catch()};
+    int rc = cut_file(call, o, &cut);
+    stop_obey();
+    if (rc == TRACE_CUT_OTHER_RANK)
+        return verb_failf(call, EXIT_UNKNOWN, "'%s' is not of a rank that --rank asks for", cut.path);
+    return rc < 0 ? verb_fail(call, EXIT_UNKNOWN) : tell(call, o, &cut);
+}
+
+const Verb verb_trace_cut = {
+    .name = "cut",
+    .summary = "write a smaller profile: a window of time, a stream, without CPU events",
+    .usage = "[OPTION...] FILE -o FILE",
+    .description =
+        "Copies of a profile what is asked for into a new one, which Perfetto and all other tools read. What stands "
+        "around "
+        "the events (the GPUs, the rank, the clock's base) comes along. Each event stays as it is in the file; where "
+        "the "
+        "file is damaged, what is written is well-formed all the same.\n\n"
+        "A GPU operation is taken where it starts in the window, with the call that launched it and the arrow between "
+        "them; everything on the host where it touches the window. To cut and then to analyse is the same as to "
+        "analyse "
+        "with these options. The file appears under its name when it is complete.",
+    .examples = "stoker trace cut profile.json.gz --step last -o step.json.gz\n"
+                "stoker trace cut profile.json --from 1.5s --to 1.7s -o window.json\n"
+                "stoker trace cut profile.json --no-cpu --stream 7,20 -o gpu.json.gz",
+    .exit_codes = "0  written\n"
+                  "1  written, but parts of the profile could not be read\n"
+                  "2  the command line is wrong\n"
+                  "3  the profile could not be read, or the new one not be written",
+    .opts = cut_opts,
+    .opt_count = ARRAY_LEN(cut_opts),
+    .opt_size = sizeof(CutOptions),
+    .run = cut_run,
+};

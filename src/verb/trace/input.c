@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A profile as a stream of text. The first block of the file is read when it is opened, so that pipes can be looked
+ * into as files can. */
+#include "verb/trace/input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/inflate.h"
+#include "base/owner.h"
+#include "verb/trace/pump.h"
+
+enum { POLL_MS = 200, SPOOL_BYTES = 256 * 1024 };
+
+struct TraceInput {
+    char *path;
+    int fd;
+    bool regular, gzip;
+    uint64_t size; /* of a regular file */
+    uint64_t at;   /* next packed byte, or next byte of a pipe */
+    atomic_uint_fast64_t *read_bytes;
+    const bool *stop;
+    atomic_bool cancelled; /* nobody waits for the stream any more */
+    Pump *pump;
+    Inflate *inflate;
+    Err damage;      /* of the compression */
+    char *text_head; /* of a gzip file, made when it is asked for */
+    size_t text_len;
+    size_t head_len;
+    char head[TRACE_INPUT_HEAD]; /* of the file */
+};
+
+typedef struct Magic {
+    const char *bytes;
+    size_t len;
+    const char *what, *advice;
+} Magic;
+
+/* What people hand over by mistake. */
+static const Magic strangers[] = {
+    {"\x28\xb5\x2f\xfd", 4, "compressed with zstd", "unpack it: zstd -dc FILE | stoker trace -"},
+    {"\xfd"
+     "7zXZ",
+     5, "compressed with xz", "unpack it: xz -dc FILE | stoker trace -"},
+    {"BZh", 3, "compressed with bzip2", "unpack it: bzip2 -dc FILE | stoker trace -"},
+    {"PK\x03\x04", 4, "a zip archive", "unpack it and give the profiles in it"},
+    {"\x04\x22\x4d\x18", 4, "compressed with lz4", "unpack it: lz4 -dc FILE | stoker trace -"},
+    {"\x89PNG", 4, "a PNG image", "give the profile itself, not a picture of it"},
+    {"\xff\xd8\xff", 3, "a JPEG image", "give the profile itself, not a picture of it"},
+    {"GIF8", 4, "a GIF image", "give the profile itself, not a picture of it"},
+    {"%PDF", 4, "a PDF document", "give the profile itself"},
+    {"\x7f"
+     "ELF",
+     4, "a program", "give the profile that it wrote"},
+    {"\x80\x02", 2, "a Python pickle", "memory snapshots are no profiles; export the profile as a Chrome trace"},
+    {"\x80\x03", 2, "a Python pickle", "memory snapshots are no profiles; export the profile as a Chrome trace"},
+    {"\x80\x04", 2, "a Python pickle", "memory snapshots are no profiles; export the profile as a Chrome trace"},
+    {"\x80\x05", 2, "a Python pickle", "memory snapshots are no profiles; export the profile as a Chrome trace"},
+    {"<!DOCTYPE", 9, "a web page", "give the profile itself"},
+    {"<html", 5, "a web page", "give the profile itself"},
+    {"version https://git-lfs", 23, "a pointer of git-lfs, not the file", "fetch the file: git lfs pull"},
+};
+
+static int refuse_stranger(const TraceInput *input, Err *err)
+{
+    for (size_t i = 0; i < ARRAY_LEN(strangers); i++) {
+        const Magic *m = &strangers[i];
+        if (input->head_len >= m->len && memcmp(input->head, m->bytes, m->len) == 0)
+            return err_set(err, -EBADMSG, "'%s' is %s; %s", input->path, m->what, m->advice);
+    }
+    return 0;
+}
+
+static bool stopped(const TraceInput *input)
+{
+    return (input->stop && __atomic_load_n(input->stop, __ATOMIC_RELAXED)) || atomic_load(&input->cancelled);
+}
+
+/* Reads from a pipe without being deaf to an interruption. -1 and errno. */
+static ssize_t read_pipe_bytes(const TraceInput *input, void *buffer, size_t len)
+{
+    struct pollfd wait = {.fd = input->fd, .events = POLLIN};
+
+    for (;;) {
+        if (stopped(input)) {
+            errno = EINTR;
+            return -1;
+        }
+        int ready = poll(&wait, 1, POLL_MS);
+        if (ready > 0) {
+            ssize_t n = read(input->fd, buffer, len);
+            if (n >= 0 || (errno != EINTR && errno != EAGAIN))
+                return n;
+        } else if (ready < 0 && errno != EINTR) {
+            return -1;
+        }
+    }
+}
+
+/* The beginning: as much as fits, or all there is. */
+static ssize_t read_head(TraceInput *input)
+{
+    size_t got = 0;
+
+    if (input->regular)
+        return pread(input->fd, input->head, sizeof input->head, 0);
+    while (got < sizeof input->head) {
+        ssize_t n = read_pipe_bytes(input, input->head + got, sizeof input->head - got);
+        if (n < 0)
+            return n;
+        if (n == 0)
+            break;
+        got += (size_t)n;
+    }
+    return (ssize_t)got;
+}
+
+/* -1 and errno. */
+static ssize_t read_at(const TraceInput *input, void *buffer, size_t len, uint64_t at)
+{
+    ssize_t n;
+
+    do
+        n = pread(input->fd, buffer, len, (off_t)at);
+    while (n < 0 && errno == EINTR && !stopped(input));
+    return n;
+}
+
+static void count(const TraceInput *input, uint64_t bytes)
+{
+    if (input->read_bytes)
+        atomic_fetch_add_explicit(input->read_bytes, bytes, memory_order_relaxed);
+}
+
+/* Bytes of the file at input->at, which moves on: from the head where they lie in it, else from the descriptor. */
+static ssize_t next_bytes(TraceInput *input, void *buffer, size_t len, Err *err)
+{
+    ssize_t n;
+
+    if (input->at < input->head_len) {
+        size_t have = input->head_len - (size_t)input->at;
+        n = (ssize_t)(have < len ? have : len);
+        memcpy(buffer, input->head + input->at, (size_t)n);
+    } else {
+        n = input->regular ? read_at(input, buffer, len, input->at) : read_pipe_bytes(input, buffer, len);
+        if (n < 0)
+            return err_errno(err, "read '%s'", input->path);
+    }
+    input->at += (uint64_t)n;
+    count(input, (uint64_t)n);
+    return n;
+}
+
+static ssize_t pull(void *context, void *buffer, size_t len, Err *err)
+{
+    return next_bytes(context, buffer, len, err);
+}
+
+/* The next text, from gzip or from a pipe. */
+static ssize_t next_text(void *context, void *buffer, size_t len, Err *err)
+{
+    TraceInput *input = context;
+
+    if (!input->gzip)
+        return next_bytes(input, buffer, len, err);
+    if (input->damage.code)
+        return 0;
+    ssize_t n = inflate_read(input->inflate, buffer, len, &input->damage);
+    if (n == -EBADMSG) /* what came before is analysed; the reader of the profile says what was lost */
+        return 0;
+    return n < 0 ? err_set(err, (int)n, "%s", input->damage.text) : n;
+}
+
+static ssize_t read_stream(void *context, void *buffer, size_t len, uint64_t offset, Err *err)
+{
+    TraceInput *input = context;
+
+    (void)offset;
+    return input->pump ? pump_read(input->pump, buffer, len, err) : next_text(input, buffer, len, err);
+}
+
+static ssize_t read_file(void *context, void *buffer, size_t len, uint64_t offset, Err *err)
+{
+    const TraceInput *input = context;
+    ssize_t n = read_at(input, buffer, len, offset);
+
+    if (n < 0)
+        return err_errno(err, "read '%s'", input->path);
+    count(input, (uint64_t)n);
+    return n;
+}
+
+TraceSource trace_input_source(TraceInput *input, bool ahead)
+{
+    bool streamed = input->gzip || !input->regular;
+
+    if (streamed && ahead && !input->pump)
+        input->pump = pump_start(next_text, input);
+    return (TraceSource){.read = streamed ? read_stream : read_file,
+                         .context = input,
+                         .streamed = streamed,
+                         .size = streamed ? 0 : input->size,
+                         .stop = input->stop};
+}
+
+void trace_input_settle(TraceInput *input)
+{
+    atomic_store(&input->cancelled, true);
+    pump_stop(TAKE(input->pump));
+    atomic_store(&input->cancelled, false);
+}
+
+int trace_input_rewind(TraceInput *input, Err *err)
+{
+    if (!input->regular)
+        return err_set(err, -ESPIPE, "'%s' comes through a pipe and cannot be read twice; save it to a file",
+                       input->path);
+    input->at = 0;
+    input->damage = (Err){0};
+    if (input->gzip) {
+        inflate_free(input->inflate);
+        input->inflate = inflate_new(pull, input);
+    }
+    return 0;
+}
+
+static int write_all(int fd, const char *bytes, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, bytes, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        bytes += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Puts a pipe's bytes into a file without a name, which takes its place. */
+static int spool(TraceInput *input, Err *err)
+{
+    const char *dir = getenv("TMPDIR");
+    CLEANUP_FREE char *buffer = xmalloc(SPOOL_BYTES);
+    CLEANUP_FD int fd = open(dir && dir[0] ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    ssize_t n = (ssize_t)input->head_len;
+
+    if (fd < 0)
+        return err_errno(err, "make a file for '%s' in '%s'", input->path, dir && dir[0] ? dir : "/tmp");
+    memcpy(buffer, input->head, input->head_len);
+    for (; n > 0; n = read_pipe_bytes(input, buffer, SPOOL_BYTES)) {
+        if (write_all(fd, buffer, (size_t)n) < 0)
+            return err_errno(err, "keep '%s' in '%s'", input->path, dir && dir[0] ? dir : "/tmp");
+        input->size += (uint64_t)n;
+    }
+    if (n < 0)
+        return err_errno(err, "read '%s'", input->path);
+    owner_close(&input->fd);
+    input->fd = owner_take_fd(&fd);
+    input->regular = true;
+    return 0;
+}
+
+static int open_path(TraceInput *input, const char *path, Err *err)
+{
+    struct stat st;
+
+    input->fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
+    if (input->fd < 0)
+        return err_errno(err, "open '%s'", path);
+    if (fstat(input->fd, &st) < 0)
+        return err_errno(err, "stat '%s'", path);
+    if (S_ISDIR(st.st_mode))
+        return err_set(err, -EISDIR, "'%s' is a folder", path);
+    input->regular = S_ISREG(st.st_mode) && lseek(input->fd, 0, SEEK_CUR) == 0;
+    input->size = input->regular ? (uint64_t)st.st_size : 0;
+    ssize_t n = read_head(input);
+    if (n < 0)
+        return err_errno(err, "read '%s'", path);
+    input->head_len = (size_t)n;
+    if (n == 0)
+        return err_set(err, -ENODATA, "'%s' is empty", path);
+    return refuse_stranger(input, err);
+}
+
+static int open_input(const char *path, bool again, atomic_uint_fast64_t *read_bytes, const bool *stop,
+                      TraceInput **ret, Err *err)
+{
+    TraceInput *input = xmalloc(sizeof *input);
+
+    memset(input, 0, offsetof(TraceInput, head));
+    input->fd = -1;
+    input->path = xstrdup(strcmp(path, "-") == 0 ? "standard input" : path);
+    input->read_bytes = read_bytes;
+    input->stop = stop;
+    int rc = open_path(input, path, err);
+    if (rc == 0 && again && !input->regular)
+        rc = spool(input, err);
+    if (rc < 0) {
+        trace_input_close(input);
+        return rc;
+    }
+    input->gzip = inflate_is_gzip(input->head, input->head_len);
+    if (input->gzip)
+        input->inflate = inflate_new(pull, input);
+    *ret = input;
+    return 0;
+}
+
+int trace_input_open(const char *path, atomic_uint_fast64_t *read_bytes, const bool *stop, TraceInput **ret, Err *err)
+{
+    return open_input(path, false, read_bytes, stop, ret, err);
+}
+
+int trace_input_open_again(const char *path, atomic_uint_fast64_t *read_bytes, const bool *stop, TraceInput **ret,
+                           Err *err)
+{
+    return open_input(path, true, read_bytes, stop, ret, err);
+}
+
+void trace_input_close(TraceInput *input)
+{
+    if (!input)
+        return;
+    trace_input_settle(input);
+    owner_close(&input->fd);
+    inflate_free(input->inflate);
+    free(input->text_head);
+    free(input->path);
+    free(input);
+}
+
+const char *trace_input_magic(const TraceInput *input, size_t *ret_len)
+{
+    *ret_len = input->head_len;
+    return input->head;
+}
+
+/* Unpacks the beginning from the head alone. */
+typedef struct HeadFeed {
+    const TraceInput *input;
+    size_t at;
+} HeadFeed;
+
+static ssize_t pull_head(void *context, void *buffer, size_t len, Err *err)
+{
+    HeadFeed *feed = context;
+    size_t n = feed->input->head_len - feed->at;
+
+    (void)err;
+    if (n > len)
+        n = len;
+    memcpy(buffer, feed->input->head + feed->at, n);
+    feed->at += n;
+    return (ssize_t)n;
+}
+
+const char *trace_input_head(TraceInput *input, size_t *ret_len)
+{
+    if (!input->gzip)
+        return trace_input_magic(input, ret_len);
+    if (!input->text_head) {
+        HeadFeed feed = {.input = input};
+        Inflate *inflate = inflate_new(pull_head, &feed);
+        input->text_head = xmalloc(TRACE_INPUT_HEAD);
+        ssize_t n = inflate_read(inflate, input->text_head, TRACE_INPUT_HEAD, NULL);
+        input->text_len = n > 0 ? (size_t)n : 0;
+        inflate_free(inflate);
+    }
+    *ret_len = input->text_len;
+    return input->text_head;
+}
+
+const char *trace_input_path(const TraceInput *input)
+{
+    return input->path;
+}
+
+const char *trace_input_damage(const TraceInput *input, uint64_t *ret_at)
+{
+    *ret_at = input->inflate ? inflate_given(input->inflate) : 0;
+    return input->damage.text;
+}
+
+uint64_t trace_input_garbage(const TraceInput *input)
+{
+    return input->inflate ? inflate_garbage(input->inflate) : 0;
+}

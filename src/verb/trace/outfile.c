@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writing a file in one step. */
+#include "verb/trace/outfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/inflate.h"
+#include "base/owner.h"
+
+enum { BUFFER = 256 * 1024, FILE_MODE = 0666, NAME_TRIES = 100 };
+
+struct OutFile {
+    char *path;
+    char beside[PATH_MAX]; /* where it lies until it is whole, "" without a name or written directly */
+    int fd;
+    bool direct;
+    Deflate *deflate;
+    size_t used;
+    char buffer[BUFFER];
+};
+
+bool outfile_wants_gzip(const char *path)
+{
+    size_t len = strlen(path);
+
+    return len > 3 && strcmp(path + len - 3, ".gz") == 0;
+}
+
+static int write_all(OutFile *out, const char *bytes, size_t len, Err *err)
+{
+    while (len > 0) {
+        ssize_t n = write(out->fd, bytes, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_errno(err, "write '%s'", out->path);
+        bytes += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+static int push(void *context, const void *bytes, size_t len, Err *err)
+{
+    return write_all(context, bytes, len, err);
+}
+
+static int flush(OutFile *out, Err *err)
+{
+    size_t len = out->used;
+
+    out->used = 0;
+    return out->deflate ? deflate_write(out->deflate, out->buffer, len, err) : write_all(out, out->buffer, len, err);
+}
+
+static void directory_of(const char *path, char dir[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+
+    snprintf(dir, PATH_MAX, "%.*s", slash ? (slash == path ? 1 : (int)(slash - path)) : 1, slash ? path : ".");
+}
+
+static int open_new(OutFile *out, Err *err)
+{
+    char dir[PATH_MAX];
+
+    directory_of(out->path, dir);
+    out->fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, FILE_MODE);
+    if (out->fd >= 0)
+        return 0;
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
+        return err_errno(err, "create '%s'", out->path);
+    if ((size_t)snprintf(out->beside, sizeof out->beside, "%s.XXXXXX", out->path) >= sizeof out->beside)
+        return err_set(err, -ENAMETOOLONG, "the name '%.100s...' is too long", out->path);
+    out->fd = mkostemp(out->beside, O_CLOEXEC);
+    if (out->fd < 0) {
+        out->beside[0] = '\0';
+        return err_errno(err, "create a file beside '%s'", out->path);
+    }
+    return 0;
+}
+
+static int open_out(OutFile *out, Err *err)
+{
+    struct stat st;
+    bool there = stat(out->path, &st) == 0;
+
+    if (strcmp(out->path, "-") == 0) {
+        out->direct = true;
+        out->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+        return out->fd < 0 ? err_errno(err, "standard output") : 0;
+    }
+    if (there && S_ISDIR(st.st_mode))
+        return err_set(err, -EISDIR, "'%s' is a folder; name a file in it", out->path);
+    if (!there || S_ISREG(st.st_mode))
+        return open_new(out, err);
+    out->direct = true;
+    out->fd = open(out->path, O_WRONLY | O_CLOEXEC);
+    return out->fd < 0 ? err_errno(err, "open '%s'", out->path) : 0;
+}
+
+int outfile_open(const char *path, bool gzip, OutFile **ret, Err *err)
+{
+    OutFile *out = xmalloc(sizeof *out);
+
+    memset(out, 0, offsetof(OutFile, buffer));
+    out->fd = -1;
+    out->path = xstrdup(path);
+    int rc = open_out(out, err);
+    if (rc < 0) {
+        outfile_drop(out);
+        return rc;
+    }
+    if (gzip)
+        out->deflate = deflate_new(push, out);
+    *ret = out;
+    return 0;
+}
+
+int outfile_write(OutFile *out, const void *bytes, size_t len, Err *err)
+{
+    const char *at = bytes;
+
+    while (len > 0) {
+        size_t part = sizeof out->buffer - out->used;
+        part = part < len ? part : len;
+        memcpy(out->buffer + out->used, at, part);
+        out->used += part;
+        at += part;
+        len -= part;
+        if (out->used == sizeof out->buffer)
+            TRY(flush(out, err));
+    }
+    return 0;
+}
+
+/* Gives the nameless file a name beside the one it shall have. */
+static int name_beside(OutFile *out, Err *err)
+{
+    char from[64];
+
+    snprintf(from, sizeof from, "/proc/self/fd/%d", out->fd);
+    for (int i = 0; i < NAME_TRIES; i++) {
+        if ((size_t)snprintf(out->beside, sizeof out->beside, "%s.%d.%d", out->path, (int)getpid(), i) >=
+            sizeof out->beside) {
+            out->beside[0] = '\0';
+            return err_set(err, -ENAMETOOLONG, "the name '%.100s...' is too long", out->path);
+        }
+        if (linkat(AT_FDCWD, from, AT_FDCWD, out->beside, AT_SYMLINK_FOLLOW) == 0)
+            return 0;
+        if (errno != EEXIST)
+            break;
+    }
+    int rc = err_errno(err, "name '%s'", out->path);
+    out->beside[0] = '\0';
+    return rc;
+}
+
+static int commit(OutFile *out, Err *err)
+{
+    TRY(flush(out, err));
+    if (out->deflate)
+        TRY(deflate_end(out->deflate, err));
+    if (out->direct)
+        return 0;
+    if (!out->beside[0])
+        TRY(name_beside(out, err));
+    if (rename(out->beside, out->path) < 0)
+        return err_errno(err, "rename '%s' to '%s'", out->beside, out->path);
+    out->beside[0] = '\0';
+    return 0;
+}
+
+int outfile_commit(OutFile *out, Err *err)
+{
+    int rc = commit(out, err);
+
+    if (rc == 0 && close(owner_take_fd(&out->fd)) < 0)
+        rc = err_errno(err, "close '%s'", out->path);
+    outfile_drop(out);
+    return rc;
+}
+
+void outfile_drop(OutFile *out)
+{
+    if (!out)
+        return;
+    owner_close(&out->fd);
+    if (out->beside[0])
+        unlink(out->beside);
+    deflate_free(out->deflate);
+    free(out->path);
+    free(out);
+}

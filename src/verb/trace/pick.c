@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The window of time that is meant, and what lies in it. */
+#include "verb/trace/pick.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "base/owner.h"
+#include "engine/trace/index.h"
+
+bool trace_ask_some(const TraceAsk *ask)
+{
+    return ask->from.given || ask->to.given || ask->step || ask->streams.len > 0 || ask->devices.len > 0 ||
+           ask->no_host || ask->no_python;
+}
+
+static bool has_window(const TraceAsk *ask)
+{
+    return ask->from.given || ask->to.given || ask->step;
+}
+
+/* The first event of the GPU or of a host thread. */
+static int64_t first_event(const Profile *profile)
+{
+    int64_t first = INT64_MAX;
+
+    for (size_t i = 0; i < profile->gpu.len; i++)
+        first = profile->gpu.start[i] < first ? profile->gpu.start[i] : first;
+    for (size_t i = 0; i < profile->host.len; i++)
+        first = profile->host.start[i] < first ? profile->host.start[i] : first;
+    return first == INT64_MAX ? 0 : first;
+}
+
+static bool step_meant(const char *word, const TraceNumbers *numbers, const TraceStep *step, bool last)
+{
+    if (strcmp(word, "last") == 0)
+        return last;
+    return strcmp(word, step->name) == 0 || (numbers->len > 0 && trace_numbers_has(numbers, step->number));
+}
+
+static int no_step(const char *word, const TraceIndex *index, Err *err)
+{
+    if (index->steps.len == 0)
+        return err_set(err, -ENOENT, "there is no step '%s': the profile has no steps (no ProfilerStep ranges)", word);
+    return err_set(err, -ENOENT, "there is no step '%s'; the profile has %zu, from '%.60s' to '%.60s'", word,
+                   index->steps.len, index->steps.at[0].name, index->steps.at[index->steps.len - 1].name);
+}
+
+/* Narrows the window to the steps that are meant. */
+static int pick_steps(TracePick *pick, const Profile *profile, Err *err)
+{
+    const char *word = pick->ask->step;
+    TraceNumbers numbers = {0};
+    TraceIndex index;
+    int64_t from = INT64_MAX, to = INT64_MIN;
+    int rc = 0;
+
+    if (trace_numbers_parse(word, "--step", &numbers, NULL) < 0)
+        numbers.len = 0;
+    trace_index_init(&index, profile);
+    for (size_t i = 0; i < index.steps.len; i++) {
+        const TraceStep *step = &index.steps.at[i];
+        if (!step_meant(word, &numbers, step, i + 1 == index.steps.len))
+            continue;
+        from = step->start < from ? step->start : from;
+        to = step->to > to ? step->to : to;
+    }
+    if (from == INT64_MAX)
+        rc = no_step(word, &index, err);
+    trace_index_done(&index);
+    if (rc < 0)
+        return rc;
+    pick->from = from > pick->from ? from : pick->from;
+    pick->to = to < pick->to ? to : pick->to;
+    return 0;
+}
+
+static int compare_links(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+bool trace_pick_link(const TracePick *pick, uint32_t link)
+{
+    return link && pick->links.len > 0 &&
+           bsearch(&link, pick->links.at, pick->links.len, sizeof link, compare_links) != NULL;
+}
+
+static void collect_links(TracePick *pick, const Profile *profile)
+{
+    const ProfileEvents *gpu = &profile->gpu;
+
+    for (size_t i = 0; i < gpu->len; i++) {
+        const ProfileLane *lane = &profile->lanes.at[gpu->lane[i]];
+        TracePicked event = {.kind = (ProfileKind)gpu->kind[i],
+                             .start = gpu->start[i],
+                             .duration = gpu->duration[i],
+                             .device = lane->device,
+                             .stream = lane->tid};
+        if (gpu->link[i] && trace_pick_event(pick, &event))
+            vec_push(&pick->links, gpu->link[i]);
+    }
+    if (pick->links.len > 0)
+        qsort(pick->links.at, pick->links.len, sizeof *pick->links.at, compare_links);
+}
+
+int trace_pick_init(TracePick *pick, const TraceAsk *ask, const Profile *profile, Err *err)
+{
+    TracePick made = {.ask = ask, .from = INT64_MIN, .to = INT64_MAX};
+    int64_t zero = ask->from.relative || ask->to.relative ? first_event(profile) : 0;
+
+    if (ask->from.given)
+        made.from = ask->from.ns + (ask->from.relative ? zero : 0);
+    if (ask->to.given)
+        made.to = ask->to.ns + (ask->to.relative ? zero : 0);
+    if (ask->step)
+        TRY(pick_steps(&made, profile, err));
+    if (has_window(ask))
+        collect_links(&made, profile);
+    *pick = made;
+    return 0;
+}
+
+void trace_pick_within(TracePick *pick, const TraceAsk *ask, int64_t from, int64_t to, const Profile *profile)
+{
+    *pick = (TracePick){.ask = ask, .from = from, .to = to};
+    if (has_window(ask))
+        collect_links(pick, profile);
+}
+
+void trace_pick_done(TracePick *pick)
+{
+    vec_done(&pick->links);
+}
+
+bool trace_pick_moment(const TracePick *pick, int64_t start)
+{
+    return start >= pick->from && start < pick->to;
+}
+
+static bool touches(const TracePick *pick, int64_t start, int64_t duration)
+{
+    return start < pick->to && (start >= pick->from || start + duration > pick->from);
+}
+
+static bool lane_meant(const TracePick *pick, int32_t device, int64_t stream)
+{
+    return (device < 0 || trace_numbers_has(&pick->ask->devices, device)) &&
+           (stream < 0 || trace_numbers_has(&pick->ask->streams, stream));
+}
+
+bool trace_pick_event(const TracePick *pick, const TracePicked *event)
+{
+    if (event->kind <= PROFILE_SET)
+        return trace_pick_moment(pick, event->start) && lane_meant(pick, event->device, event->stream);
+    if (event->kind == PROFILE_GPU_ANNOTATION)
+        return touches(pick, event->start, event->duration) && lane_meant(pick, event->device, event->stream);
+    if (pick->ask->no_host && event->kind != PROFILE_ANNOTATION)
+        return false;
+    if (pick->ask->no_python && event->kind == PROFILE_PYTHON)
+        return false;
+    return touches(pick, event->start, event->duration) ||
+           (event->kind == PROFILE_CALL && trace_pick_link(pick, event->link));
+}
+
+static bool keep_row(void *context, const Profile *profile, const ProfileEvents *table, size_t row)
+{
+    const TracePick *pick = context;
+    const ProfileLane *lane = &profile->lanes.at[table->lane[row]];
+
+    return trace_pick_event(pick, &(TracePicked){.kind = (ProfileKind)table->kind[row],
+                                                 .start = table->start[row],
+                                                 .duration = table->duration[row],
+                                                 .link = table->link[row],
+                                                 .device = lane->gpu ? lane->device : -1,
+                                                 .stream = lane->gpu ? lane->tid : -1});
+}
+
+void trace_pick_apply(const TracePick *pick, Profile *profile)
+{
+    size_t kept = 0;
+
+    profile_filter(profile, keep_row, (void *)(uintptr_t)pick);
+    for (size_t i = 0; i < profile->syncs.len; i++) {
+        const ProfileSync *sync = &profile->syncs.at[i];
+        if (touches(pick, sync->start, sync->duration) && lane_meant(pick, sync->device, sync->stream))
+            profile->syncs.at[kept++] = *sync;
+    }
+    profile->syncs.len = kept;
+    kept = 0;
+    for (size_t i = 0; i < profile->memory.len; i++) {
+        const ProfileMemory *memory = &profile->memory.at[i];
+        if (trace_pick_moment(pick, memory->start))
+            profile->memory.at[kept++] = *memory;
+    }
+    profile->memory.len = kept;
+}
+
+static void add_numbers(char *out, size_t size, const char *what, const TraceNumbers *numbers)
+{
+    size_t len = strlen(out);
+
+    for (size_t i = 0; i < numbers->len; i++) {
+        snprintf(out + len, size - len, "%s%s%" PRId64, i ? "," : len ? ", " : "", i ? "" : what, numbers->first[i]);
+        len = strlen(out);
+        if (numbers->last[i] > numbers->first[i])
+            snprintf(out + len, size - len, "-%" PRId64, numbers->last[i]);
+        len = strlen(out);
+    }
+}
+
+static void add_moment(char *out, size_t size, const char *what, const TraceMoment *moment)
+{
+    size_t len = strlen(out);
+    char span[DURATION_TEXT_MAX];
+
+    if (!moment->given)
+        return;
+    if (!moment->relative) {
+        snprintf(out + len, size - len, "%s%s%" PRId64 " ns", len ? ", " : "", what, moment->ns);
+        return;
+    }
+    duration_format(span, (uint64_t)moment->ns);
+    snprintf(out + len, size - len, "%s%s%s", len ? ", " : "", what, span);
+}
+
+void trace_ask_words(const TraceAsk *ask, char *out, size_t size)
+{
+    out[0] = '\0';
+    if (ask->step)
+        snprintf(out, size, "step %s", ask->step);
+    add_moment(out, size, "from ", &ask->from);
+    add_moment(out, size, "to ", &ask->to);
+    add_numbers(out, size, "rank ", &ask->ranks);
+    add_numbers(out, size, "device ", &ask->devices);
+    add_numbers(out, size, "stream ", &ask->streams);
+    if (ask->no_host || ask->no_python) {
+        size_t len = strlen(out);
+        snprintf(out + len, size - len, "%swithout %s", len ? ", " : "",
+                 ask->no_host ? "CPU events" : "Python functions");
+    }
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Which events of a profile are meant: a window of time, steps, streams, devices. `stoker trace` drops the others
+ * before it analyses, `stoker trace cut` copies these and no others; both decide here, so that cutting and then
+ * analysing is the same as analysing with the options.
+ *
+ * The rule: a GPU operation belongs where it starts, [from, to); with it comes the call that launched it, whenever that
+ * was. Everything on the host, and ranges, synchronisations on the GPU, belong where they touch the window. Streams and
+ * devices choose among GPU operations, GPU ranges and synchronisations; the host's events stay.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/vec.h"
+#include "model/profile.h"
+#include "verb/trace/span.h"
+
+typedef struct TraceAsk { /* as on the command line */
+    TraceMoment from, to;
+    const char *step; /* NULL none: "ProfilerStep#5", "5", "3-7", "last" */
+    TraceNumbers ranks, streams, devices;
+    bool no_host, no_python; /* without what CPU threads did but for their ranges; without Python functions */
+} TraceAsk;
+
+typedef struct TracePick {
+    const TraceAsk *ask;
+    int64_t from, to;    /* INT64_MIN, INT64_MAX: no bound */
+    VEC(uint32_t) links; /* of the GPU operations meant, ascending; only where there is a window */
+} TracePick;
+
+/* Whether anything but ranks is asked for: otherwise every event is meant. */
+bool trace_ask_some(const TraceAsk *ask);
+
+/* Finds the window in a sealed profile, and the links of its GPU operations. -ENOENT where there is no such step: the
+ * text says which there are. */
+int trace_pick_init(TracePick *pick, const TraceAsk *ask, const Profile *profile, Err *err);
+/* The same with a window that is known already. */
+void trace_pick_within(TracePick *pick, const TraceAsk *ask, int64_t from, int64_t to, const Profile *profile);
+void trace_pick_done(TracePick *pick); /* accepts a zeroed one */
+
+/* An event, whatever holds it. */
+typedef struct TracePicked {
+    ProfileKind kind;
+    int64_t start, duration;
+    uint32_t link;
+    int32_t device; /* of GPU events; -1 unknown */
+    int64_t stream; /* -1 unknown */
+} TracePicked;
+
+bool trace_pick_event(const TracePick *pick, const TracePicked *event);
+/* Whether a GPU operation that is meant has this link; without a window nothing is known of links: false. */
+bool trace_pick_link(const TracePick *pick, uint32_t link);
+/* Something that has a time alone (an instant, a counter, a flow's end). */
+bool trace_pick_moment(const TracePick *pick, int64_t start);
+
+/* Drops all other events of a sealed profile. */
+void trace_pick_apply(const TracePick *pick, Profile *profile);
+
+/* What is asked for in words ("steps 3-7, stream 7"), "" for all. */
+void trace_ask_words(const TraceAsk *ask, char *out, size_t size);

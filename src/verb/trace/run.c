@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Workers take files in order; the main thread draws the progress and joins. */
+#include "verb/trace/run.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/owner.h"
+#include "verb/trace/one.h"
+#include "verb/trace/progress.h"
+
+enum { WORKERS_MAX = 256, DRAW_NS = 100000000, STOP_DRAWS = 10, LIMIT_TEXT_MAX = 64 };
+
+typedef struct Job {
+    TraceOne one;
+    TraceRank rank;
+    Err err;
+    int rc;
+} Job;
+
+typedef struct Pool {
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    Job *jobs;
+    size_t count, next, active;
+    unsigned int threads, workers, left; /* left: workers that have not ended */
+    size_t memory;
+    const bool *stop;
+} Pool;
+
+static unsigned int core_count(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return (unsigned int)CPU_COUNT(&set);
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (unsigned int)n : 1;
+}
+
+/* Half of the machine's memory, or of the control group's limit. */
+static uint64_t default_memory(void)
+{
+    CLEANUP(str_done) Str text = {0};
+    uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+
+    str_init(&text, LIMIT_TEXT_MAX);
+    if (file_read("/sys/fs/cgroup/memory.max", LIMIT_TEXT_MAX, &text, NULL) == 0) {
+        uint64_t limit = strtoull(text.text, NULL, 10);
+        bytes = limit && limit < bytes ? limit : bytes;
+    }
+    return bytes / 2;
+}
+
+/* Files that are still to do share the threads. */
+static unsigned int share(const Pool *pool)
+{
+    size_t open = pool->count - pool->next + pool->active;
+
+    return open >= pool->threads ? 1 : pool->threads / (unsigned int)open;
+}
+
+static void *work(void *context)
+{
+    Pool *pool = context;
+
+    pthread_mutex_lock(&pool->lock);
+    while (pool->next < pool->count && !*pool->stop) {
+        Job *job = &pool->jobs[pool->next];
+        pool->active++;
+        job->one.threads = share(pool);
+        pool->next++;
+        pthread_mutex_unlock(&pool->lock);
+        job->rc = trace_one(&job->one, &job->rank, &job->err);
+        pthread_mutex_lock(&pool->lock);
+        pool->active--;
+    }
+    pool->left--;
+    pthread_cond_signal(&pool->ended);
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+static void wait_for(Pool *pool, Progress *progress)
+{
+    struct timespec until;
+    int waited = 0;
+
+    pthread_mutex_lock(&pool->lock);
+    while (pool->left > 0) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += DRAW_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (pthread_cond_timedwait(&pool->ended, &pool->lock, &until) != ETIMEDOUT)
+            continue;
+        progress_draw(progress);
+        if (__atomic_load_n(pool->stop, __ATOMIC_RELAXED) && waited++ == STOP_DRAWS) {
+            progress_end(progress); /* an analysis looks at no flag, and no file has been begun yet */
+            stop_obey();
+        }
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void run_pool(Pool *pool, Progress *progress)
+{
+    pthread_t threads[WORKERS_MAX];
+    unsigned int started = 0;
+
+    pool->left = pool->workers;
+    while (started < pool->workers && pthread_create(&threads[started], NULL, work, pool) == 0)
+        started++;
+    pthread_mutex_lock(&pool->lock);
+    pool->left -= pool->workers - started;
+    pthread_mutex_unlock(&pool->lock);
+    if (started == 0) { /* no thread to be had: here, then */
+        pool->left = 1;
+        work(pool);
+    }
+    wait_for(pool, progress);
+    for (unsigned int i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static uint64_t total_bytes(const TraceFiles *files)
+{
+    uint64_t total = 0;
+    struct stat st;
+
+    for (size_t i = 0; i < files->len; i++) {
+        if (stat(files->at[i], &st) < 0 || !S_ISREG(st.st_mode))
+            return 0;
+        total += (uint64_t)st.st_size;
+    }
+    return total;
+}
+
+static void collect(const TraceRun *run, Pool *pool, TraceResult *ret)
+{
+    TraceReport *report = &ret->report;
+    bool other = false;
+
+    for (size_t i = 0; i < pool->count; i++) {
+        Job *job = &pool->jobs[i];
+        if (job->rc < 0) {
+            if (!ret->stopped)
+                fprintf(stderr, "%s: %s\n", run->path, job->err.text);
+            ret->failed++;
+            continue;
+        }
+        other |= job->rc == TRACE_ONE_OTHER_RANK;
+        if (job->rc == 0) {
+            vec_push(&report->ranks, job->rank);
+            ret->analysed++;
+        }
+    }
+    if (ret->analysed == 0 && other && !ret->stopped)
+        fprintf(stderr, "%s: no file is of a rank that --rank asks for\n", run->path);
+    if (ret->stopped || ret->analysed == 0)
+        return;
+    trace_across(report);
+    for (size_t i = 0; i < pool->count; i++)
+        if (pool->jobs[i].rc == 0 && pool->jobs[i].one.note)
+            vec_push(&report->notes, pool->jobs[i].one.note);
+    trace_verdicts(report);
+}
+
+void trace_run(const TraceRun *run, TraceResult *ret)
+{
+    const size_t count = run->files->len;
+    uint64_t began = clock_monotonic(clock_kernel());
+    Progress progress;
+    Pool pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                 .ended = PTHREAD_COND_INITIALIZER,
+                 .jobs = xcalloc(count, sizeof(Job)),
+                 .count = count,
+                 .threads = run->threads ? run->threads : core_count(),
+                 .stop = stop_catch()};
+
+    *ret = (TraceResult){.arenas = xcalloc(count, sizeof(Arena)), .arena_count = count};
+    trace_report_init(&ret->report);
+    pool.workers = pool.threads < count ? pool.threads : (unsigned int)count;
+    pool.workers = pool.workers < WORKERS_MAX ? pool.workers : WORKERS_MAX;
+    progress_begin(&progress, run->progress, total_bytes(run->files));
+    for (size_t i = 0; i < count; i++)
+        pool.jobs[i].one = (TraceOne){.path = run->files->at[i],
+                                      .number = (int64_t)i,
+                                      .memory = (run->memory ? run->memory : default_memory()) / pool.workers,
+                                      .ask = run->ask,
+                                      .config = run->config,
+                                      .arena = &ret->arenas[i],
+                                      .read_bytes = &progress.bytes,
+                                      .pass = &progress.windows,
+                                      .stop = pool.stop};
+    run_pool(&pool, &progress);
+    progress_end(&progress);
+    ret->stopped = *pool.stop;
+    collect(run, &pool, ret);
+    ret->report.seconds = (double)(clock_monotonic(clock_kernel()) - began) / 1e9;
+    free(pool.jobs);
+}
+
+void trace_result_done(TraceResult *result)
+{
+    trace_report_done(&result->report);
+    for (size_t i = 0; i < result->arena_count; i++)
+        arena_done(&result->arenas[i]);
+    free(result->arenas);
+    *result = (TraceResult){0};
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Many files to one TraceReport: several at a time, each on threads of its own, and then what concerns all ranks. The
+ * report does not depend on the number of threads nor on which file was done first. */
+
+#include "engine/trace/analyse.h"
+#include "verb/trace/files.h"
+#include "verb/trace/pick.h"
+
+typedef struct TraceRun {
+    const char *path; /* what errors on stderr begin with */
+    const TraceFiles *files;
+    const TraceAsk *ask;
+    const TraceConfig *config;
+    unsigned int threads; /* 0: one per core */
+    uint64_t memory;      /* bytes for all profiles, 0: half of what this machine or container has */
+    bool progress;
+} TraceRun;
+
+typedef struct TraceResult {
+    TraceReport report;
+    Arena *arenas; /* of each file: texts of its rank lie there */
+    size_t arena_count;
+    size_t analysed, failed;
+    bool stopped; /* the user interrupted: the report is empty */
+} TraceResult;
+
+/* Says on stderr what is wrong with each file that could not be read. */
+void trace_run(const TraceRun *run, TraceResult *ret);
+void trace_result_done(TraceResult *result);

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fuzz target: dumps of a flight recorder, JSON or pickle by the first byte, parted into several ranks' by form feeds
+ * (JSON) or read as one (pickle); also the JSON of nccl-tests. */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/owner.h"
+#include "service/report/nccl.h"
+
+enum { OUT_MAX = 1 << 24, RANKS_MAX = 8 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+OWNER_POINTER(NcclJob, nccl_free);
+
+static void read_dump(NcclJob *job, int rank, const uint8_t *data, size_t size)
+{
+    char name[32];
+
+    snprintf(name, sizeof name, "trace_rank_%d", rank);
+    nccl_begin(job, name);
+    nccl_feed(job, data, size);
+    nccl_end(job, NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    CLEANUP(nccl_free_at) NcclJob *job = nccl_new();
+    CLEANUP(str_done) Str out = {0};
+    const NcclStyle style = {.width = 100, .verbose = true};
+
+    str_init(&out, OUT_MAX);
+    if (size && data[0] == 0x80) {
+        read_dump(job, 0, data, size);
+        read_dump(job, 1, data, size);
+    }
+    for (int rank = 0; size && data[0] != 0x80 && rank < RANKS_MAX; rank++) {
+        const uint8_t *end = memchr(data, '\f', size);
+        size_t len = end ? (size_t)(end - data) : size;
+        read_dump(job, rank, data, len);
+        if (!end)
+            break;
+        size -= len + 1;
+        data += len + 1;
+    }
+    const NcclReport *report = nccl_finish(job);
+    nccl_report_text(report, &style, &out);
+    nccl_report_json(report, &out);
+    return 0;
+}

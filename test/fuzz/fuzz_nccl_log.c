@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fuzz target: text of a log, in pieces that the first byte chooses; and all that is told of it. Whole and in pieces
+ * give the same report. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/owner.h"
+#include "service/report/nccl.h"
+
+enum { OUT_MAX = 1 << 24 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+OWNER_POINTER(NcclJob, nccl_free);
+
+static void report_of(const uint8_t *data, size_t size, size_t piece, Str *out)
+{
+    CLEANUP(nccl_free_at) NcclJob *job = nccl_new();
+    const NcclStyle style = {.width = 100, .verbose = true, .utf8 = true};
+
+    nccl_begin(job, "log");
+    for (size_t at = 0; at < size; at += piece)
+        nccl_feed(job, data + at, size - at < piece ? size - at : piece);
+    nccl_end(job, NULL);
+    const NcclReport *report = nccl_finish(job);
+    nccl_report_text(report, &style, out);
+    nccl_report_json(report, out);
+    nccl_report_csv(report, out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    CLEANUP(str_done) Str whole = {0}, pieces = {0};
+
+    if (size == 0)
+        return 0;
+    str_init(&whole, OUT_MAX);
+    report_of(data + 1, size - 1, size, &whole);
+    if (data[0] % 16 == 0) { /* not each time: it is slow */
+        str_init(&pieces, OUT_MAX);
+        report_of(data + 1, size - 1, (size_t)data[0] / 16 + 1, &pieces);
+        if (pieces.len != whole.len || memcmp(pieces.text, whole.text, whole.len) != 0)
+            abort();
+    }
+    return 0;
+}

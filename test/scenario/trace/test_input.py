@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever form a profile comes in, the numbers are the same; what is no profile is named as what it is."""
+import gzip
+import json
+import os
+import threading
+
+import pytest
+from trace_kit import OF_THE_FILE, Profile, busy_profile, forget, plain_numbers
+
+PROFILE = busy_profile(1)
+TEXT = PROFILE.dump().encode()
+
+
+@pytest.fixture
+def plain(trace, tmp_path):
+    return forget(trace.report(PROFILE.write(tmp_path / "plain.json")))
+
+
+def members(text):
+    middle = len(text) // 2
+    return gzip.compress(text[:middle], 1) + gzip.compress(b"") + gzip.compress(text[middle:], 9)
+
+
+FORMS = {
+    "gzip": gzip.compress(TEXT),
+    "members": members(TEXT),
+    "padding behind gzip": gzip.compress(TEXT) + bytes(512),
+    "stored": gzip.compress(TEXT, 0),
+    "indented": PROFILE.dump(indent=4).encode(),
+    "blanks around": b"\n\n  " + TEXT + b"\n\n",
+    "metadata behind": plain_numbers(json.dumps({"traceEvents": PROFILE.events, **PROFILE.head, **PROFILE.tail})).encode(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_a_file(trace, tmp_path, plain, form):
+    path = tmp_path / "misnamed.bin"
+    path.write_bytes(FORMS[form])
+    assert forget(trace.report(path)) == plain
+
+
+@pytest.mark.parametrize("form", ["gzip", "members", "indented"])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_standard_input(trace, plain, form, threads):
+    assert forget(trace.report("-", "-j", threads, input=FORMS[form])) == plain
+
+
+def test_a_redirected_file(trace, tmp_path, plain):
+    with open(PROFILE.write(tmp_path / "t.json"), "rb") as file:
+        assert forget(trace.report("-", stdin=file)) == plain
+
+
+def test_a_named_pipe(trace, tmp_path, plain):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(FORMS["gzip"]))
+    writer.start()
+    assert forget(trace.report(pipe)) == plain
+    writer.join()
+
+
+def test_a_bare_list(trace, tmp_path):
+    small = Profile().launched("k", 0, 10_000, 5_000, 1)
+    bare = tmp_path / "bare.json"
+    bare.write_text(plain_numbers(json.dumps(small.events)))
+    said = ({"framework", "with_stack", "with_shapes", "with_memory"} | OF_THE_FILE)
+    assert forget(trace.report(bare), said) == forget(trace.report(small.write(tmp_path / "object.json")), said)
+
+
+def test_threads_and_order_do_not_matter(trace, tmp_path, generate):
+    folder = generate(tmp_path / "ranks", "--size", 9, "--ranks", 3, "--memory")
+    one, many = (forget(trace.report(folder, "-j", n)) for n in (1, 7))
+    assert one == many
+    assert [rank["rank"] for rank in one["ranks"]] == [0, 1, 2]
+    backwards = forget(trace.report(*sorted(folder.iterdir(), reverse=True)))
+    assert backwards["ranks"] == one["ranks"] and backwards["straggler"] == one["straggler"]
+
+
+def test_files_of_a_folder_are_counted_as_people_count(trace, tmp_path):
+    for number in (10, 9, 1):
+        Profile().launched("k", 0, 10_000, 5_000, 1).write(tmp_path / f"rank_{number}.json")
+    Profile().launched("k", 0, 10_000, 5_000, 1).write(tmp_path / "rank_2.json.gz")
+    (tmp_path / ".hidden.json").write_text("{}")
+    (tmp_path / "notes.txt").write_text("no profile")
+    report = trace.report(tmp_path)
+    assert [rank["file"].rsplit("/", 1)[1] for rank in report["ranks"]] == ["rank_1.json", "rank_2.json.gz", "rank_9.json",
+                                                                             "rank_10.json"]
+
+
+def test_ranks_can_be_chosen(trace, tmp_path):
+    for number in range(4):
+        busy_profile(number, rank=number).write(tmp_path / f"{number}.json")
+    assert [rank["rank"] for rank in trace.report(tmp_path, "--rank", "1-2")["ranks"]] == [1, 2]
+    done = trace(tmp_path, "--rank", "7")
+    assert done.returncode == 3 and b"no file is of a rank" in done.stderr
+
+
+WRONG = {
+    "empty": (b"", "is empty"),
+    "png": (b"\x89PNG\r\n\x1a\n" + bytes(100), "is a PNG image"),
+    "zstd": (b"\x28\xb5\x2f\xfd" + bytes(100), "zstd -dc"),
+    "pickle": (b"\x80\x04\x95" + bytes(100), "Python pickle"),
+    "page": (b"<!DOCTYPE html><html></html>", "a web page"),
+    "text": (b"hello, this is a log\n" * 50, None),
+    "other json": (b'{"a": [1, 2, 3], "b": {}}', None),
+    "not gzip": (b"\x1f\x8b\x08\x00 but not really", "gzip data is damaged"),
+    "gzip of nothing": (gzip.compress(b""), None),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_no_profile(trace, tmp_path, what):
+    content, said = WRONG[what]
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    done = trace(path)
+    assert done.returncode == 3
+    assert done.stdout == b""
+    assert str(path) in done.stderr.decode()
+    assert said is None or said in done.stderr.decode()
+    assert len(done.stderr.decode().splitlines()) == 1
+
+
+def test_what_is_not_there(trace, tmp_path):
+    done = trace(tmp_path / "absent.json")
+    assert done.returncode == 3 and b"No such file" in done.stderr
+    done = trace(tmp_path)
+    assert done.returncode == 3 and b"no profile in folder" in done.stderr
+    done = trace()
+    assert done.returncode == 2 and b"needs a profile" in done.stderr
+
+
+def test_one_bad_file_does_not_stop_the_others(trace, tmp_path):
+    busy_profile(1, rank=0).write(tmp_path / "a.json")
+    (tmp_path / "b.json").write_bytes(b"\x89PNG....")
+    busy_profile(2, rank=1).write(tmp_path / "c.json")
+    done = trace(tmp_path, tmp_path / "absent.json", "--json")
+    assert done.returncode == 3
+    assert [rank["rank"] for rank in json.loads(done.stdout)["ranks"]] == [0, 1]
+    said = done.stderr.decode().splitlines()
+    assert len(said) == 2 and "b.json" in said[0] and "absent.json" in said[1]
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7, 0.99])
+def test_a_gzip_file_that_was_cut(trace, tmp_path, share):
+    packed = FORMS["gzip"]
+    path = tmp_path / "cut.json.gz"
+    path.write_bytes(packed[:int(len(packed) * share)])
+    report = trace.report(path, codes=(1,))
+    rank = report["ranks"][0]
+    assert 0 < rank["events"] <= len(PROFILE.events)
+    assert rank["lost"] > 0
+    assert any(loss["reason"] == "compression" and "end is missing" in loss["excerpt"] for loss in rank["losses"])
+
+
+def test_a_gzip_file_with_a_wrong_byte(trace, tmp_path):
+    packed = bytearray(FORMS["gzip"])
+    packed[-5] ^= 0x40  # of the checksum: all of the text is there
+    path = tmp_path / "damaged.json.gz"
+    path.write_bytes(packed)
+    rank = trace.report(path, codes=(1,))["ranks"][0]
+    assert rank["events"] == len(PROFILE.events)
+    assert [loss["reason"] for loss in rank["losses"]] == ["compression"]
+
+
+def test_garbage_behind_gzip_is_told(trace, tmp_path):
+    path = tmp_path / "t.json.gz"
+    path.write_bytes(FORMS["gzip"] + b"garbage")
+    assert any("behind the end of the gzip" in note for note in trace.report(path)["notes"])

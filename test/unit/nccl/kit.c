@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void feed(NcclJob *job, const char *text, size_t len, size_t piece)
+{
+    char name[64] = "input";
+
+    if (strncmp(text, "name=", 5) == 0) {
+        size_t n = strcspn(text, "\n");
+        snprintf(name, sizeof name, "%.*s", (int)(n - 5), text + 5);
+        text += n + 1;
+        len -= n + 1;
+    }
+    nccl_begin(job, name);
+    for (size_t at = 0; at < len; at += piece)
+        nccl_feed(job, text + at, len - at < piece ? len - at : piece);
+    nccl_end(job, NULL);
+}
+
+NcclJob *kit_read_in_pieces(const char *text, size_t piece)
+{
+    NcclJob *job = nccl_new();
+
+    for (;;) {
+        size_t len = strcspn(text, "\f");
+        feed(job, text, len, piece);
+        if (!text[len])
+            return job;
+        text += len + 1;
+    }
+}
+
+NcclJob *kit_read(const char *text)
+{
+    return kit_read_in_pieces(text, SIZE_MAX / 2);
+}
+
+const NcclFinding *kit_find(const NcclReport *report, const char *id)
+{
+    for (size_t i = 0; i < report->findings.len; i++)
+        if (strcmp(report->findings.at[i].id, id) == 0)
+            return &report->findings.at[i];
+    return NULL;
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why the GPU was idle, in cases as they are met (engine/trace/gaps*.c). Times in microseconds. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "build.h"
+
+#define US INT64_C(1000)
+
+/* A first kernel [0, 100) and a last [1000, 1010), with what the host did between; what comes of the gap between. */
+typedef struct Case {
+    Build b;
+    TraceRank rank;
+    const TraceGap *gap;
+} Case;
+
+static void begin(Case *c)
+{
+    build_init(&c->b);
+    build_launch(&c->b, 1, -20 * US, 10 * US, 0, 7, 0, 100 * US, "before");
+}
+
+/* The last kernel is launched at `launch`. */
+static void end(Case *c, int64_t launch)
+{
+    build_launch(&c->b, 1, launch * US, 5 * US, 0, 7, 1000 * US, 10 * US, "after");
+    build_seal(&c->b);
+    build_rank(&c->b, TRACE_WHOLE, &c->rank);
+    assert_true(c->rank.gaps.len >= 1);
+    c->gap = &c->rank.gaps.at[0];
+    assert_int_equal(c->gap->start, 100 * US);
+    assert_int_equal(c->gap->end, 1000 * US);
+    assert_string_equal(c->gap->before, "before");
+    assert_string_equal(c->gap->after, "after");
+}
+
+static void done(Case *c)
+{
+    build_rank_done(&c->rank);
+    build_done(&c->b);
+}
+
+static void check_cause(const Case *c, TraceCause cause, int64_t slice_us)
+{
+    if (c->gap->cause != cause)
+        fail_msg("%s, not %s", trace_cause_words[c->gap->cause], trace_cause_words[cause]);
+    assert_int_equal(c->gap->slice_ns[cause], slice_us * US);
+    assert_int_equal(c->rank.idle_by_cause[cause].total_ns, 900 * US);
+}
+
+static void loader(void **state)
+{
+    Case c;
+
+    (void)state;
+    begin(&c);
+    build_range(&c.b, 1, 150 * US, 700 * US, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__");
+    build_op(&c.b, 1, 200 * US, 600 * US, "aten::stack");
+    build_call(&c.b, 1, 820 * US, 10 * US, "cudaHostAlloc", 0);
+    build_op(&c.b, 1, 980 * US, 20 * US, "aten::conv2d");
+    build_op(&c.b, 9, 0, 2000 * US, "aten::resize"); /* a worker's thread does not count */
+    end(&c, 990);
+    check_cause(&c, TRACE_CAUSE_DATA_LOADING, 700);
+    assert_string_equal(c.gap->host, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__");
+    assert_int_equal(c.gap->host_ns, 700 * US);
+    assert_string_equal(c.gap->thread, "1");
+    done(&c);
+}
+
+/* Frames of the loader in Python, with what they call. */
+static void loader_with_stack(void **state)
+{
+    Case c;
+
+    (void)state;
+    begin(&c);
+    build_python(&c.b, 1, -100 * US, 3000 * US, "train.py(10): main");
+    build_python(&c.b, 1, 150 * US, 700 * US, "torch/utils/data/dataloader.py(628): __next__");
+    build_python(&c.b, 1, 160 * US, 600 * US, "my_dataset.py(7): __getitem__");
+    end(&c, 990);
+    check_cause(&c, TRACE_CAUSE_DATA_LOADING, 700);
+    assert_int_equal(c.gap->slice_ns[TRACE_CAUSE_PYTHON], (50 + 140) * US);
+    assert_string_equal(c.gap->host, "torch/utils/data/dataloader.py(628): __next__");
+    done(&c);
+}
+
+/* loss.item(): the copy back and the wait for it end shortly behind the last kernel; then Python, then a launch. */
+static void item(void **state)
+{
+    Case c;
+
+    (void)state;
+    begin(&c);
+    build_op(&c.b, 1, 20 * US, 90 * US, "aten::item");
+    build_op(&c.b, 1, 25 * US, 80 * US, "aten::_local_scalar_dense");
+    build_call(&c.b, 1, 40 * US, 64 * US, "cudaStreamSynchronize", 0);
+    build_op(&c.b, 1, 600 * US, 395 * US, "aten::add");
+    end(&c, 990);
+    check_cause(&c, TRACE_CAUSE_SYNCHRONISATION, 10);
+    assert_true(c.gap->synced);
+    assert_int_equal(c.gap->slice_ns[TRACE_CAUSE_PYTHON], 490 * US);
+    assert_int_equal(c.gap->slice_ns[TRACE_CAUSE_HOST_BOUND], 395 * US);
+    assert_int_equal(c.gap->slice_ns[TRACE_CAUSE_QUEUED], 5 * US);
+    done(&c);
+}
+
+/* The wait ended 6 us before the kernel, as the clocks say; it began after the kernel's launch, so it was for it. */
+static void wait_under_skewed_clocks(void **state)
+{
+    Case c;
+
+    (void)state;
+    begin(&c);
+    build_call(&c.b, 1, 0, 94 * US, "cudaDeviceSynchronize", 0);
+    build_op(&c.b, 1, 600 * US, 395 * US, "aten::add");
+    end(&c, 990);
+    assert_true(c.gap->synced);
+    assert_int_equal(c.gap->cause, TRACE_CAUSE_SYNCHRONISATION);
+    done(&c);
+}
+
+/* A wait that was over long before is none. */
+static void launch_bound(void **state)
+{
+    Case c;
+
+    (void)state;
+    begin(&c);
+    build_call(&c.b, 1, 0, 50 * US, "cudaDeviceSynchronize", 0);
+    build_op(&c.b, 1, 95 * US, 500 * US, "aten::add");
+    build_op(&c.b, 1, 700 * US, 295 * US, "aten::mul");
+    build_call(&c.b, 1, 710 * US, 100 * US, "cudaFuncGetAttributes", 0);
+    end(&c, 988);
+    check_cause(&c, TRACE_CAUSE_HOST_BOUND, 495 + 293);
+    assert_false(c.gap->synced);
+    assert_string_equal(c.gap->host, "aten::add");
+    assert_int_equal(c.gap->slice_ns[TRACE_CAUSE_PYTHON], 105 * US);
+    assert_int_equal(c.gap->slice_ns[TRACE_CAUSE_QUEUED], 7 * US);
+    done(&c);
+}
+
+/* The host was ahead: the work waited for something on the device. */
+static void launched_before(void **state)
+{
+    Case c;
+
+    (void)state;
+    begin(&c);
+    build_call(&c.b, 1, 60 * US, 2000 * US, "cudaDeviceSynchronize", 0);
+    end(&c, 50);
+    check_cause(&c, TRACE_CAUSE_QUEUED, 900);
+    done(&c);
+}
+
+static void pageable_copy(void **state)
+{
+    Case c;
+
+    (void)state;
+    begin(&c);
+    build_op(&c.b, 1, 110 * US, 895 * US, "aten::copy_");
+    build_call(&c.b, 1, 120 * US, 880 * US, "cudaMemcpyAsync", 50);
+    build_copy(&c.b, 0, 7, 1000 * US, 2 * US, 1 << 20, "Memcpy HtoD (Pageable -> Device)", 50);
+    build_seal(&c.b);
+    build_rank(&c.b, TRACE_WHOLE, &c.rank);
+    c.gap = &c.rank.gaps.at[0];
+    check_cause(&c, TRACE_CAUSE_COPY, 880);
+    done(&c);
+}
+
+/* Memory ran out: the allocator frees and allocates. */
+static void allocator(void **state)
+{
+    Case c;
+
+    (void)state;
+    begin(&c);
+    build_op(&c.b, 1, 20 * US, 950 * US, "aten::empty");
+    build_call(&c.b, 1, 30 * US, 80 * US, "cudaStreamSynchronize", 0);
+    build_call(&c.b, 1, 120 * US, 400 * US, "cudaFree", 0);
+    build_call(&c.b, 1, 530 * US, 300 * US, "cudaMalloc", 0);
+    end(&c, 990);
+    check_cause(&c, TRACE_CAUSE_ALLOCATOR, 700);
+    assert_true(c.gap->synced);
+    assert_string_equal(c.gap->host, "cudaFree");
+    done(&c);
+}
+
+static void compilation(void **state)
+{
+    Case c;
+
+    (void)state;
+    begin(&c);
+    build_range(&c.b, 1, 100 * US, 800 * US, "entire_frame_compile (dynamo_timed)");
+    build_python(&c.b, 1, 110 * US, 700 * US, "torch/fx/graph.py(1): python_code");
+    build_call(&c.b, 1, 850 * US, 20 * US, "cuModuleLoadData", 0);
+    end(&c, 990);
+    check_cause(&c, TRACE_CAUSE_COMPILE, 800);
+    done(&c);
+}
+
+static void barrier(void **state)
+{
+    Case c;
+
+    (void)state;
+    begin(&c);
+    build_op(&c.b, 1, 105 * US, 800 * US, "c10d::barrier");
+    build_python(&c.b, 1, 120 * US, 700 * US, "threading.py(300): wait");
+    end(&c, 990);
+    check_cause(&c, TRACE_CAUSE_COLLECTIVE_WAIT, 800);
+    done(&c);
+}
+
+/* The profiler step says that Python runs; only calls are recorded besides. */
+static void python_between_operators(void **state)
+{
+    Case c;
+
+    (void)state;
+    begin(&c);
+    build_range(&c.b, 1, -50 * US, 2000 * US, "ProfilerStep#1");
+    build_op(&c.b, 1, 985 * US, 12 * US, "aten::mm");
+    end(&c, 990);
+    check_cause(&c, TRACE_CAUSE_PYTHON, 885);
+    assert_int_equal(c.gap->step, 0);
+    assert_int_equal(c.rank.steps.at[0].devices.at[0].idle_by_cause[TRACE_CAUSE_PYTHON].count, 3);
+    done(&c);
+}
+
+static void nothing_but_calls(void **state)
+{
+    Case c;
+
+    (void)state;
+    begin(&c);
+    end(&c, 990);
+    check_cause(&c, TRACE_CAUSE_UNKNOWN, 890);
+    done(&c);
+}
+
+/* The backward pass is launched by another thread, which did nothing before; the main thread did. */
+static void another_thread_takes_over(void **state)
+{
+    Case c;
+
+    (void)state;
+    begin(&c);
+    build_op(&c.b, 1, 100 * US, 700 * US, "aten::slow_on_the_host");
+    build_op(&c.b, 2, 900 * US, 90 * US, "autograd::engine::evaluate_function: MmBackward0");
+    build_call(&c.b, 2, 950 * US, 10 * US, "cudaLaunchKernel", 60);
+    build_kernel(&c.b, 0, 7, 1000 * US, 10 * US, "after", 60);
+    build_seal(&c.b);
+    build_rank(&c.b, TRACE_WHOLE, &c.rank);
+    c.gap = &c.rank.gaps.at[0];
+    check_cause(&c, TRACE_CAUSE_HOST_BOUND, 700 + 60);
+    assert_int_equal(c.gap->slice_ns[TRACE_CAUSE_QUEUED], 40 * US);
+    assert_string_equal(c.gap->thread, "2");
+    done(&c);
+}
+
+/* Without a recorded launch, the thread that launched what was before counts. */
+static void launch_not_recorded(void **state)
+{
+    Case c;
+
+    (void)state;
+    begin(&c);
+    build_op(&c.b, 1, 100 * US, 890 * US, "aten::add");
+    build_kernel(&c.b, 0, 7, 1000 * US, 10 * US, "after", 0);
+    build_seal(&c.b);
+    build_rank(&c.b, TRACE_WHOLE, &c.rank);
+    c.gap = &c.rank.gaps.at[0];
+    check_cause(&c, TRACE_CAUSE_HOST_BOUND, 890);
+    assert_int_equal(c.gap->slice_ns[TRACE_CAUSE_UNKNOWN], 10 * US); /* behind the thread's last event */
+    done(&c);
+}
+
+static void short_gaps(void **state)
+{
+    TraceRank rank;
+    Build b;
+
+    (void)state;
+    build_init(&b);
+    b.config.gap_threshold_ns = 1000;
+    build_launch(&b, 1, 0, 100, 0, 7, 200, 100, "a");
+    build_launch(&b, 1, 310, 100, 0, 7, 1299, 100, "b");
+    build_launch(&b, 1, 1400, 900, 0, 7, 2399, 100, "c");
+    build_seal(&b);
+    build_rank(&b, TRACE_WHOLE, &rank);
+    assert_int_equal(rank.idle_by_cause[TRACE_CAUSE_SHORT].count, 1);
+    assert_int_equal(rank.idle_by_cause[TRACE_CAUSE_SHORT].total_ns, 999);
+    assert_int_equal(rank.idle_by_cause[TRACE_CAUSE_HOST_BOUND].total_ns, 1000);
+    build_rank_done(&rank);
+    build_done(&b);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loader),
+        cmocka_unit_test(loader_with_stack),
+        cmocka_unit_test(item),
+        cmocka_unit_test(wait_under_skewed_clocks),
+        cmocka_unit_test(launch_bound),
+        cmocka_unit_test(launched_before),
+        cmocka_unit_test(pageable_copy),
+        cmocka_unit_test(allocator),
+        cmocka_unit_test(compilation),
+        cmocka_unit_test(barrier),
+        cmocka_unit_test(python_between_operators),
+        cmocka_unit_test(nothing_but_calls),
+        cmocka_unit_test(another_thread_takes_over),
+        cmocka_unit_test(launch_not_recorded),
+        cmocka_unit_test(short_gaps),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tables as CSV (service/report/csv.c, field.c); what other programs read of them is in test_report_csv.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "sample.h"
+#include "service/report/field.h"
+
+static const char *table(const TraceReport *report, const char *name)
+{
+    static Str str;
+    Err err;
+
+    str_done(&str);
+    str_init(&str, 1 << 24);
+    assert_int_equal(trace_csv(report, name, report_sink_str(&str), &err), 0);
+    return str.text;
+}
+
+static void every_table_has_a_header_and_its_rows(void **state)
+{
+    TraceReport report;
+
+    (void)state;
+    sample_report(&report, &sample_small);
+    for (size_t i = 0; trace_csv_tables[i]; i++) {
+        const char *text = table(&report, trace_csv_tables[i]), *end = strstr(text, "\r\n");
+
+        assert_non_null(end);
+        assert_true(end > text);
+        assert_true(end[2]); /* the sample has rows for each */
+        assert_string_equal(text + strlen(text) - 2, "\r\n");
+    }
+    trace_report_done(&report);
+}
+
+static void values_stand_under_their_names(void **state)
+{
+    static const char rows[] = "rank,kind,source,target,count,bytes,total_ns,min_ns,max_ns,sized_bytes,sized_ns,"
+                               "bandwidth_gbs,small_count,small_ns,exposed_ns\r\n"
+                               "7,set,,device,128,0,2000000,1000,40000,0,0,,0,0,0\r\n";
+    TraceReport report;
+    TraceRank *rank;
+
+    (void)state;
+    sample_empty(&report);
+    rank = &report.ranks.at[0];
+    rank->rank = 7;
+    vec_push(&rank->copies, ((TraceCopy){.kind = "set",
+                                         .source = "",
+                                         .target = "device",
+                                         .count = 128,
+                                         .total_ns = 2000000,
+                                         .min_ns = 1000,
+                                         .max_ns = 40000,
+                                         .bandwidth_gbs = 0.0 / 0.0}));
+    assert_string_equal(table(&report, "copies"), rows);
+    trace_report_done(&report);
+}
+
+static void texts_are_quoted_where_they_must_be(void **state)
+{
+    static const struct {
+        const char *text, *cell;
+    } rows[] = {{"plain", "plain"},       {"", ""},
+                {"a,b", "\"a,b\""},       {"say \"x\"", "\"say \"\"x\"\"\""},
+                {"a\nb", "\"a\nb\""},     {" lead", "\" lead\""},
+                {"\xff", "\xef\xbf\xbd"}, {"a b", "a b"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        Str str;
+        Out out;
+
+        str_init(&str, 4096);
+        out_init(&out, report_sink_str(&str), NULL);
+        field_cell_text(&out, rows[i].text);
+        assert_int_equal(out_done(&out), 0);
+        assert_string_equal(str.text ? str.text : "", rows[i].cell);
+        str_done(&str);
+    }
+}
+
+static void unknown_tables_are_refused(void **state)
+{
+    TraceReport report;
+    TraceDiff diff;
+    Err err;
+    Str str;
+
+    (void)state;
+    sample_empty(&report);
+    sample_diff(&diff);
+    str_init(&str, 4096);
+    assert_int_equal(trace_csv(&report, "kernel", report_sink_str(&str), &err), -EINVAL);
+    assert_non_null(strstr(err.text, "no table 'kernel': one of verdicts, ranks, "));
+    assert_int_equal(trace_diff_csv(&diff, "copies", report_sink_str(&str), &err), -EINVAL);
+    assert_string_equal(err.text, "no table 'copies': one of summary, kernels, operators");
+    assert_int_equal(str.len, 0);
+    vec_done(&diff.kernels);
+    vec_done(&diff.operators);
+    trace_report_done(&report);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_table_has_a_header_and_its_rows), cmocka_unit_test(values_stand_under_their_names),
+        cmocka_unit_test(texts_are_quoted_where_they_must_be), cmocka_unit_test(unknown_tables_are_refused)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,851 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verdicts (engine/trace/verdict*.c, verdict.def): each rule says its word where it must, and not where it nearly must.
+ * A healthy rank of four steps of 100 ms is the beginning of each case; the case spoils one thing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/trace/verdict.h"
+
+#define MS 1000000
+
+enum { STEPS = 4, STEP_MS = 100 };
+
+static TraceRank *add_rank(TraceReport *report, int64_t number)
+{
+    TraceRank *rank;
+
+    vec_push(&report->ranks, ((TraceRank){.rank = number,
+                                          .rank_known = true,
+                                          .file = "r.json",
+                                          .framework = "pytorch",
+                                          .backend = "nccl",
+                                          .host = "node1",
+                                          .events = 100000,
+                                          .windows = 1}));
+    rank = &report->ranks.at[report->ranks.len - 1];
+    vec_push(&rank->devices, ((TraceDevice){.name = "NVIDIA A100-SXM4-80GB",
+                                            .major = 8,
+                                            .span_ns = (int64_t)STEPS * STEP_MS * MS,
+                                            .busy_ns = (int64_t)STEPS * 98 * MS,
+                                            .idle_ns = (int64_t)STEPS * 2 * MS,
+                                            .compute_ns = (int64_t)STEPS * 98 * MS,
+                                            .kernel_sum_ns = (int64_t)STEPS * 98 * MS,
+                                            .operation_count = 400}));
+    for (int i = 0; i < STEPS; i++) {
+        TraceStepRow *step = vec_add(&rank->steps);
+        TraceStepDevice *device;
+
+        step->name = "ProfilerStep#1";
+        step->number = i;
+        step->start = (int64_t)i * STEP_MS * MS;
+        step->to = step->start + (int64_t)STEP_MS * MS;
+        step->duration_ns = (int64_t)STEP_MS * MS;
+        device = vec_add(&step->devices);
+        device->window_ns = (int64_t)STEP_MS * MS;
+        device->busy_ns = device->compute_ns = 98 * MS;
+        device->idle_ns = 2 * MS;
+        device->operation_count = 100;
+        device->idle_by_cause[TRACE_CAUSE_SHORT] = (TraceCauseSum){.count = 100, .total_ns = 2 * MS};
+    }
+    vec_push(&rank->kernels, ((TraceKernel){.name = "ampere_bf16_s16816gemm_bf16_128x128",
+                                            .count = 400,
+                                            .total_ns = (int64_t)STEPS * 98 * MS,
+                                            .tensor_core = true,
+                                            .occupancy_percent = NAN,
+                                            .blocks_per_sm = NAN,
+                                            .sm_efficiency = NAN}));
+    return rank;
+}
+
+/* ---- what can be spoiled; `x` is milliseconds per step unless said otherwise ---- */
+
+static void idle(TraceReport *report, TraceCause cause, double x)
+{
+    for (size_t r = 0; r < report->ranks.len; r++) {
+        TraceRank *rank = &report->ranks.at[r];
+
+        for (size_t i = 0; i < rank->steps.len; i++) {
+            TraceStepDevice *device = &rank->steps.at[i].devices.at[0];
+
+            device->idle_by_cause[cause].total_ns += (int64_t)(x * MS);
+            device->idle_by_cause[cause].count++;
+            device->idle_ns += (int64_t)(x * MS);
+            device->busy_ns -= (int64_t)(x * MS);
+            device->compute_ns -= (int64_t)(x * MS);
+        }
+        vec_push(&rank->gaps, ((TraceGap){.start = 0,
+                                          .end = (int64_t)(x * MS),
+                                          .cause = cause,
+                                          .before = "a",
+                                          .after = "b",
+                                          .host = "what the host did",
+                                          .host_ns = (int64_t)(x * MS),
+                                          .thread = "1"}));
+    }
+}
+
+static TraceRank *only(TraceReport *report)
+{
+    return &report->ranks.at[0];
+}
+
+static void data_loading(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_DATA_LOADING, x);
+}
+
+static void host_bound(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_HOST_BOUND, x);
+}
+
+/* x: idle between kernels, 100 gaps per step; most kernels are short. */
+static void short_kernels(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_SHORT, x);
+    only(report)->kernels.at[0].short_count = 300;
+}
+
+static void long_kernels(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_SHORT, x);
+    only(report)->kernels.at[0].short_count = 100;
+}
+
+static void queued(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_QUEUED, x);
+}
+
+/* Few and long waits in the queue: no matter of launches, however short the kernels. */
+static void queued_short(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_QUEUED, x);
+    only(report)->kernels.at[0].short_count = 300;
+}
+
+static void synchronisation(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_SYNCHRONISATION, x);
+    vec_push(&only(report)->calls, ((TraceCall){.name = "cudaStreamSynchronize",
+                                                .inner = "aten::_local_scalar_dense",
+                                                .outer = "aten::item",
+                                                .class = TRACE_HOST_SYNC,
+                                                .count = 8,
+                                                .total_ns = 3 * MS,
+                                                .step_count = 8,
+                                                .step_ns = 3 * MS}));
+}
+
+static void allocator(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_ALLOCATOR, x);
+}
+
+static TraceCopy *copy(TraceReport *report, const char *kind, const char *source, int64_t count)
+{
+    vec_push(&only(report)->copies, ((TraceCopy){.kind = kind,
+                                                 .source = source,
+                                                 .target = "device",
+                                                 .count = count,
+                                                 .bytes = count * 10000000,
+                                                 .total_ns = count * MS,
+                                                 .exposed_ns = count * MS,
+                                                 .bandwidth_gbs = 10}));
+    return &only(report)->copies.at[only(report)->copies.len - 1];
+}
+
+static void exposed_copy(TraceReport *report, double x)
+{
+    for (size_t i = 0; i < STEPS; i++) {
+        TraceStepDevice *device = &only(report)->steps.at[i].devices.at[0];
+
+        device->compute_ns -= (int64_t)(x * MS);
+        device->exposed_copy_ns += (int64_t)(x * MS);
+    }
+}
+
+static void pageable(TraceReport *report, double x)
+{
+    exposed_copy(report, x);
+    copy(report, "HtoD", "pageable", 40);
+}
+
+static void pageable_blocking(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_COPY, x);
+    copy(report, "HtoD", "pageable", 40);
+}
+
+static void pinned(TraceReport *report, double x)
+{
+    exposed_copy(report, x);
+    copy(report, "HtoD", "pinned", 40);
+}
+
+/* All of them small: 4 steps of 20, or x = 0: of 19. */
+static void small(TraceReport *report, double x)
+{
+    TraceCopy *row;
+
+    exposed_copy(report, 5);
+    row = copy(report, "DtoH", "device", x > 0 ? 80 : 79);
+    row->small_count = row->count;
+    row->small_ns = row->total_ns;
+}
+
+static void collective_wait(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_COLLECTIVE_WAIT, x);
+}
+
+static void gloo(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_COLLECTIVE_WAIT, x);
+    vec_push(&only(report)->annotations, ((TraceAnnotation){.name = "gloo:all_reduce", .count = 4}));
+}
+
+static void compile(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_COMPILE, x);
+}
+
+static void python(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_PYTHON, x);
+}
+
+static void unknown(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_UNKNOWN, x);
+}
+
+static void unknown_with_operators(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_UNKNOWN, x);
+    vec_push(&only(report)->operators, ((TraceOperator){.name = "aten::add", .count = 1, .misaligned_dims = ""}));
+}
+
+static void communication(TraceReport *report, double x)
+{
+    for (size_t r = 0; r < report->ranks.len; r++) {
+        TraceRank *rank = &report->ranks.at[r];
+
+        rank->devices.at[0].communication_ns = (int64_t)(STEPS * x * MS);
+        for (size_t i = 0; i < STEPS; i++) {
+            TraceStepDevice *device = &rank->steps.at[i].devices.at[0];
+
+            device->compute_ns -= (int64_t)(x * MS);
+            device->communication_ns = device->exposed_communication_ns = (int64_t)(x * MS);
+        }
+    }
+}
+
+/* x: collectives per step of 20 us each, sizes not recorded. */
+static void collectives(TraceReport *report, double x)
+{
+    communication(report, 20);
+    vec_push(&only(report)->kernels, ((TraceKernel){.name = "ncclKernel_AllReduce",
+                                                    .class = TRACE_COMMUNICATION,
+                                                    .count = (int64_t)(x * STEPS),
+                                                    .total_ns = (int64_t)(x * STEPS * 20000),
+                                                    .occupancy_percent = NAN,
+                                                    .blocks_per_sm = NAN,
+                                                    .sm_efficiency = NAN}));
+}
+
+/* x: GB/s that collectives of 100 MiB between two ranks of a host reach on links of 300. */
+static void bus(TraceReport *report, double x)
+{
+    add_rank(report, 1);
+    communication(report, 9);
+    vec_push(&report->collectives, ((TraceCollectiveSum){.name = "allreduce",
+                                                         .group = "default",
+                                                         .group_size = 2,
+                                                         .bytes = 100 << 20,
+                                                         .count = 8,
+                                                         .matched = 4,
+                                                         .total_ns = 8 * 9 * MS,
+                                                         .best_ns = 9 * MS,
+                                                         .algorithm_gbs = x,
+                                                         .bus_gbs = x}));
+}
+
+static void bus_of_two_hosts(TraceReport *report, double x)
+{
+    bus(report, x);
+    report->ranks.at[1].host = "node2";
+}
+
+static void bus_of_an_unknown_gpu(TraceReport *report, double x)
+{
+    bus(report, x);
+    only(report)->devices.at[0].name = "";
+}
+
+static void straggler(TraceReport *report, double x)
+{
+    add_rank(report, 1);
+    communication(report, 9);
+    report->straggler = (TraceStraggler){.rank = 1,
+                                         .cause = "host_late",
+                                         .late_ns = x * MS,
+                                         .share = 0.9,
+                                         .matched = 40,
+                                         .confidence = 0.9,
+                                         .percent_of_step = x};
+}
+
+/* x: of the wait, milliseconds in which the others compute nothing. */
+static void hidden_straggler(TraceReport *report, double x)
+{
+    straggler(report, 50);
+    for (size_t i = 0; i < STEPS; i++)
+        only(report)->steps.at[i].devices.at[0].exposed_communication_ns = (int64_t)(x * MS);
+}
+
+static void perhaps_a_straggler(TraceReport *report, double x)
+{
+    straggler(report, x);
+    report->straggler.confidence = 0.4;
+}
+
+/* x: milliseconds per step of matrix work in float. */
+static void float_work(TraceReport *report, double x)
+{
+    only(report)->kernels.at[0].tensor_core = false;
+    vec_push(&only(report)->operators, ((TraceOperator){.name = "aten::mm",
+                                                        .count = 4,
+                                                        .matrix = true,
+                                                        .device_self_ns = (int64_t)(STEPS * x * MS),
+                                                        .float_ns = (int64_t)(STEPS * x * MS),
+                                                        .misaligned_count = -1,
+                                                        .misaligned_dims = ""}));
+}
+
+static void float_kernels(TraceReport *report, double x)
+{
+    only(report)->kernels.at[0].tensor_core = false;
+    vec_push(&only(report)->kernels, ((TraceKernel){.name = "volta_sgemm",
+                                                    .count = 4,
+                                                    .total_ns = (int64_t)(STEPS * x * MS),
+                                                    .float_matrix = true,
+                                                    .occupancy_percent = NAN,
+                                                    .blocks_per_sm = NAN,
+                                                    .sm_efficiency = NAN}));
+}
+
+static void float_on_old(TraceReport *report, double x)
+{
+    float_work(report, x);
+    only(report)->devices.at[0].name = "Tesla P100-PCIE-16GB";
+    only(report)->devices.at[0].major = 6;
+}
+
+static void float_on_volta(TraceReport *report, double x)
+{
+    float_work(report, x);
+    only(report)->devices.at[0].name = "Tesla V100-SXM2-32GB";
+    only(report)->devices.at[0].major = 7;
+}
+
+static void float_on_unnamed(TraceReport *report, double x)
+{
+    float_work(report, x);
+    only(report)->devices.at[0].name = "";
+    only(report)->devices.at[0].major = -1;
+}
+
+static void float_beside_tensor_cores(TraceReport *report, double x)
+{
+    float_work(report, x);
+    only(report)->operators.at[0].tensor_core_ns = only(report)->operators.at[0].float_ns + 1;
+}
+
+static void misaligned(TraceReport *report, double x)
+{
+    vec_push(&only(report)->operators, ((TraceOperator){.name = "aten::mm",
+                                                        .count = 40,
+                                                        .matrix = true,
+                                                        .device_self_ns = (int64_t)(STEPS * x * MS),
+                                                        .tensor_core_ns = (int64_t)(STEPS * x * MS),
+                                                        .shaped_count = 40,
+                                                        .misaligned_count = 10,
+                                                        .misaligned_ns = (int64_t)(STEPS * x * MS),
+                                                        .misaligned_dims = "[[8, 9], [9, 8]]"}));
+}
+
+/* x: share of the multiprocessors that have a block. */
+static void few_blocks(TraceReport *report, double x)
+{
+    TraceKernel *kernel = &only(report)->kernels.at[0];
+
+    kernel->blocks_per_sm = kernel->sm_efficiency = x;
+    kernel->blocks_ns = kernel->total_ns;
+}
+
+static void few_blocks_mostly_idle(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_HOST_BOUND, 60);
+    few_blocks(report, x);
+}
+
+/* x: occupancy, percent. */
+static void few_warps(TraceReport *report, double x)
+{
+    TraceKernel *kernel = &only(report)->kernels.at[0];
+
+    kernel->tensor_core = false;
+    kernel->blocks_per_sm = 8;
+    kernel->sm_efficiency = 1;
+    kernel->blocks_ns = kernel->occupancy_ns = kernel->total_ns;
+    kernel->occupancy_percent = x;
+}
+
+static void few_warps_on_tensor_cores(TraceReport *report, double x)
+{
+    few_warps(report, x);
+    only(report)->kernels.at[0].tensor_core = true;
+}
+
+/* x: percent of memory. */
+static void memory(TraceReport *report, double x)
+{
+    vec_push(&only(report)->memory, ((TraceMemoryDevice){.device = 0,
+                                                         .peak_allocated = 10,
+                                                         .peak_reserved = (int64_t)(x * 10),
+                                                         .capacity_bytes = 1000,
+                                                         .totals = true,
+                                                         .peak_op = "aten::empty"}));
+}
+
+static void data_parallel(TraceReport *report, double x)
+{
+    vec_push(
+        &only(report)->annotations,
+        ((TraceAnnotation){.name = x > 0 ? "DataParallel.forward" : "DistributedDataParallel.forward", .count = 4}));
+}
+
+static void no_gpu(TraceReport *report, double x)
+{
+    if (x <= 0)
+        return;
+    for (size_t i = 0; i < STEPS; i++)
+        vec_done(&only(report)->steps.at[i].devices);
+    vec_clear(&only(report)->devices);
+    vec_clear(&only(report)->kernels);
+}
+
+/* x: events lost of 100000. */
+static void lost(TraceReport *report, double x)
+{
+    only(report)->lost = (uint64_t)x;
+    only(report)->lost_by_reason[PROFILE_LOSS_NO_TIME] = (uint64_t)x;
+}
+
+static void dropped_by_the_profiler(TraceReport *report, double x)
+{
+    only(report)->lost_by_reason[PROFILE_LOSS_PROFILER] = (uint64_t)x;
+}
+
+/* x in each of two causes that stay below what they are said from. */
+static void spread(TraceReport *report, double x)
+{
+    idle(report, TRACE_CAUSE_HOST_BOUND, x);
+    idle(report, TRACE_CAUSE_PYTHON, x);
+}
+
+static void nothing(TraceReport *report, double x)
+{
+    (void)report;
+    (void)x;
+}
+
+/* ---- the cases ---- */
+
+typedef struct Case {
+    const char *id;
+    void (*spoil)(TraceReport *report, double x);
+    double x;
+    bool fires;
+    double percent;   /* < 0: not looked at */
+    const char *says; /* part of evidence or advice */
+} Case;
+
+static const Case cases[] = {
+    {"data-loading", data_loading, 5.1, true, 5.1, "what the host did"},
+    {"data-loading", data_loading, 4.9, false, 0, NULL},
+    {"data-loading", host_bound, 50, false, 0, NULL},
+    {"launch-bound", host_bound, 5.1, true, 5.1, "100 GPU operations per step"},
+    {"launch-bound", host_bound, 4.9, false, 0, NULL},
+    {"launch-bound", unknown, 50, false, 0, NULL},
+    {"short-kernels", short_kernels, 2, true, 4, "300 of 400 kernels (75.0 %) are short"},
+    {"short-kernels", short_kernels, 0.5, false, 0, NULL},
+    {"short-kernels", long_kernels, 20, false, 0, NULL},
+    {"stream-wait", queued, 6, true, 6, "before b"},
+    {"stream-wait", queued, 4, false, 0, NULL},
+    {"stream-wait", queued_short, 6, true, 6, NULL},
+    {"synchronisation", synchronisation, 2.1, true, 2.1,
+     "cudaStreamSynchronize in aten::_local_scalar_dense of aten::item"},
+    {"synchronisation", synchronisation, 2.1, true, 2.1, ".item()"},
+    {"synchronisation", synchronisation, 1.9, false, 0, NULL},
+    {"allocator", allocator, 1.1, true, 1.1, "expandable_segments"},
+    {"allocator", allocator, 0.9, false, 0, NULL},
+    {"pageable-copy", pageable, 2.1, true, 2.1, "381 MiB at 10.0 GB/s"},
+    {"pageable-copy", pageable, 1.9, false, 0, NULL},
+    {"pageable-copy", pageable_blocking, 3, true, 3, "pin_memory"},
+    {"pageable-copy", pinned, 50, false, 0, NULL},
+    {"exposed-copy", pinned, 5.1, true, 5.1, "stream of its own"},
+    {"exposed-copy", pinned, 4.9, false, 0, NULL},
+    {"exposed-copy", pageable, 50, false, 0, NULL},
+    {"small-copies", small, 1, true, 5, "80 under 64 KiB in 4 steps"},
+    {"small-copies", small, 0, false, 0, NULL},
+    {"collective-wait", collective_wait, 2.1, true, 2.1, NULL},
+    {"collective-wait", collective_wait, 1.9, false, 0, NULL},
+    {"collective-wait", gloo, 50, false, 0, NULL}, /* gloo's */
+    {"gloo", gloo, 1.1, true, 1.1, "NCCL"},
+    {"gloo", gloo, 0.9, false, 0, NULL},
+    {"gloo", collective_wait, 50, false, 0, NULL},
+    {"compile", compile, 1.1, true, 1.1, "TORCH_LOGS=recompiles"},
+    {"compile", compile, 0.9, false, 0, NULL},
+    {"python", python, 5.1, true, 5.1, NULL},
+    {"python", python, 4.9, false, 0, NULL},
+    {"idle-unknown", unknown, 5.1, true, 5.1, "ProfilerActivity.CPU"},
+    {"idle-unknown", unknown_with_operators, 5.1, true, 5.1, "with_stack"},
+    {"idle-unknown", unknown, 4.9, false, 0, NULL},
+    {"exposed-communication", communication, 10.1, true, 10.1, "0.0 % of 10.1 ms overlaps"},
+    {"exposed-communication", communication, 9.9, false, 0, NULL},
+    {"exposed-communication", collectives, 200, true, 20, "larger buckets"},
+    {"low-bus-bandwidth", bus, 30, true, 9, "reaches 30.0 GB/s"},
+    {"low-bus-bandwidth", bus, 80, false, 0, NULL},
+    {"low-bus-bandwidth", bus_of_two_hosts, 30, false, 0, NULL},
+    {"low-bus-bandwidth", bus_of_an_unknown_gpu, 30, false, 0, NULL},
+    {"straggler", straggler, 1.1, true, 1.1, "rank 1 comes 1.10 ms late"},
+    {"straggler", straggler, 0.9, false, 0, NULL},
+    {"straggler", hidden_straggler, 3, true, 3, NULL},
+    {"straggler", hidden_straggler, 0.9, false, 0, NULL},
+    {"straggler", perhaps_a_straggler, 50, false, 0, NULL},
+    {"mixed-precision", float_work, 10.1, true, 10.1, "aten::mm (40.4 ms)"},
+    {"mixed-precision", float_work, 9.9, false, 0, NULL},
+    {"mixed-precision", float_work, 10.1, true, 10.1, "TF32"},
+    {"mixed-precision", float_on_volta, 10.1, true, 10.1, "no bfloat16"},
+    {"mixed-precision", float_on_old, 50, false, 0, NULL},
+    {"mixed-precision", float_on_unnamed, 50, false, 0, NULL},
+    {"mixed-precision", float_beside_tensor_cores, 40, false, 0, NULL},
+    {"mixed-precision", float_kernels, 30, true, 30, "volta_sgemm"},
+    {"misaligned", misaligned, 5.1, true, 5.1, "10 of 40 matrix operators"},
+    {"misaligned", misaligned, 4.9, false, 0, NULL},
+    {"low-sm-efficiency", few_blocks, 0.8, true, 19.6, "0.80 blocks per multiprocessor"},
+    {"low-sm-efficiency", few_blocks, 0.95, false, 0, NULL},
+    {"low-sm-efficiency", few_blocks_mostly_idle, 0.5, false, 0, NULL},
+    {"low-occupancy", few_warps, 20, true, 78.4, "occupancy 20 %"},
+    {"low-occupancy", few_warps, 26, false, 0, NULL},
+    {"low-occupancy", few_warps_on_tensor_cores, 10, false, 0, NULL},
+    {"memory-full", memory, 91, true, 0, "910 B reserved of 1000 B (91.0 %)"},
+    {"memory-full", memory, 89, false, 0, NULL},
+    {"data-parallel", data_parallel, 1, true, 0, "DistributedDataParallel"},
+    {"data-parallel", data_parallel, 0, false, 0, NULL},
+    {"no-gpu-work", no_gpu, 1, true, 0, "100000 events, none of a GPU"},
+    {"no-gpu-work", no_gpu, 0, false, 0, NULL},
+    {"lost-records", lost, 101, true, 0, "101 of 100000"},
+    {"lost-records", lost, 99, false, 0, NULL},
+    {"lost-records", dropped_by_the_profiler, 1, true, 0, NULL},
+    {"lost-records", dropped_by_the_profiler, 0, false, 0, NULL},
+    {"idle-spread", spread, 4.5, true, 11, "host_bound 4.50 ms"},
+    {"idle-spread", spread, 3.5, false, 0, NULL},
+    {"idle-spread", spread, 20, false, 0, NULL}, /* each has its own verdict */
+    {"gpu-well-used", nothing, 0, true, 0, "ampere_bf16_s16816gemm_bf16_128x128 (100.0 % of kernel time)"},
+    {"gpu-well-used", host_bound, 4, true, 0, NULL},
+    {"gpu-well-used", host_bound, 8.5, false, 0, NULL},
+    {"gpu-well-used", data_loading, 5.1, false, 0, NULL}, /* busy enough, and something to do */
+};
+
+static const TraceVerdict *find(const TraceReport *report, const char *id)
+{
+    for (size_t i = 0; i < report->verdicts.len; i++)
+        if (strcmp(report->verdicts.at[i].id, id) == 0)
+            return &report->verdicts.at[i];
+    return NULL;
+}
+
+/* The verdict that there must be. */
+static const TraceVerdict *said(const TraceReport *report, const char *id)
+{
+    static const TraceVerdict none;
+    const TraceVerdict *verdict = find(report, id);
+
+    assert_non_null(verdict);
+    return verdict ? verdict : &none;
+}
+
+static void check(const Case *c)
+{
+    const TraceVerdict *verdict;
+    TraceReport report;
+
+    trace_report_init(&report);
+    add_rank(&report, 0);
+    c->spoil(&report, c->x);
+    trace_verdicts(&report);
+    verdict = find(&report, c->id);
+    if (!verdict == c->fires)
+        fail_msg("%s at %g %s", c->id, c->x, c->fires ? "is silent" : verdict->evidence);
+    if (verdict && c->percent >= 0 && fabs(verdict->percent_of_step - c->percent) > 1e-6)
+        fail_msg("%s at %g: %g %% instead of %g", c->id, c->x, verdict->percent_of_step, c->percent);
+    if (verdict && c->says && !strstr(verdict->evidence, c->says) && !strstr(verdict->advice, c->says))
+        fail_msg("%s at %g does not say '%s' but '%s' and '%s'", c->id, c->x, c->says, verdict->evidence,
+                 verdict->advice);
+    for (size_t i = 0; i < report.verdicts.len; i++) {
+        assert_true(report.verdicts.at[i].gain_percent <= report.verdicts.at[i].percent_of_step);
+        assert_true(report.verdicts.at[i].percent_of_step <= 100);
+        assert_true(i == 0 || report.verdicts.at[i - 1].percent_of_step >= report.verdicts.at[i].percent_of_step);
+    }
+    trace_report_done(&report);
+}
+
+static void rules_say_what_the_data_shows_and_no_more(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check(&cases[i]);
+}
+
+static void each_rule_has_a_case_and_a_near_miss(void **state)
+{
+    (void)state;
+    for (size_t id = 0; id < VERDICT_COUNT; id++) {
+        bool fires = false, misses = false;
+
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            bool same = strcmp(cases[i].id, verdict_rules[id].id) == 0;
+
+            fires |= same && cases[i].fires;
+            misses |= same && !cases[i].fires;
+        }
+        if (!fires || !misses)
+            fail_msg("%s is not tested", verdict_rules[id].id);
+        assert_true(*verdict_rules[id].advice && *verdict_rules[id].reason);
+    }
+}
+
+static void idle_verdicts_cost_no_more_than_the_idle(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        TraceReport report;
+        double sum = 0, idle_ns;
+
+        trace_report_init(&report);
+        add_rank(&report, 0);
+        for (int cause = 0; cause < TRACE_CAUSE_COUNT; cause++)
+            idle(&report, (TraceCause)cause, (double)(round * 31 % (7 + cause) + cause) / 3);
+        if (round % 2)
+            copy(&report, "HtoD", "pageable", 4);
+        if (round % 3)
+            only(&report)->kernels.at[0].short_count = 400;
+        if (round % 5 == 0)
+            gloo(&report, 1);
+        idle_ns = (double)only(&report)->steps.at[0].devices.at[0].idle_ns;
+        trace_verdicts(&report);
+        for (size_t i = 0; i < report.verdicts.len; i++)
+            sum += (double)report.verdicts.at[i].cost_ns;
+        assert_true(report.verdicts.len > 1);
+        assert_true(sum <= idle_ns * (1 + 1e-9));
+        trace_report_done(&report);
+    }
+}
+
+static void loaders_are_told_apart(void **state)
+{
+    static const struct {
+        const char *name, *says, *does_not_say;
+    } loaders[] = {{"enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "num_workers=4", "Workers exist"},
+                   {"enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "Workers exist", "num_workers=4"}};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        TraceReport report;
+
+        trace_report_init(&report);
+        add_rank(&report, 0);
+        data_loading(&report, 20);
+        only(&report)->gaps.at[0].host = loaders[i].name;
+        if (i == 0)
+            copy(&report, "HtoD", "pageable", 4);
+        trace_verdicts(&report);
+        assert_non_null(strstr(said(&report, "data-loading")->advice, loaders[i].says));
+        assert_null(strstr(said(&report, "data-loading")->advice, loaders[i].does_not_say));
+        assert_int_equal(strstr(said(&report, "data-loading")->advice, "pin_memory") != NULL, i == 0);
+        trace_report_done(&report);
+    }
+}
+
+static void a_slow_first_step_is_not_judged(void **state)
+{
+    TraceStepRow *first;
+    TraceReport report;
+
+    (void)state;
+    trace_report_init(&report);
+    add_rank(&report, 0);
+    first = &only(&report)->steps.at[0];
+    first->start -= (int64_t)900 * MS;
+    first->devices.at[0].window_ns += (int64_t)900 * MS;
+    first->devices.at[0].idle_ns += (int64_t)900 * MS;
+    first->devices.at[0].idle_by_cause[TRACE_CAUSE_COMPILE].total_ns = (int64_t)900 * MS;
+    trace_verdicts(&report);
+    assert_null(find(&report, "compile"));
+    assert_non_null(find(&report, "gpu-well-used"));
+    assert_int_equal(report.notes.len, 1);
+    assert_non_null(strstr(report.notes.at[0], "10.0 times"));
+    trace_report_done(&report);
+
+    /* Not so much longer: it counts. */
+    trace_report_init(&report);
+    add_rank(&report, 0);
+    first = &only(&report)->steps.at[0];
+    first->start -= (int64_t)40 * MS;
+    first->devices.at[0].window_ns += (int64_t)40 * MS;
+    first->devices.at[0].idle_ns += (int64_t)40 * MS;
+    first->devices.at[0].idle_by_cause[TRACE_CAUSE_COMPILE].total_ns = (int64_t)40 * MS;
+    trace_verdicts(&report);
+    assert_non_null(find(&report, "compile"));
+    assert_int_equal(report.notes.len, 0);
+    trace_report_done(&report);
+}
+
+static void without_steps_the_span_is_judged(void **state)
+{
+    TraceReport report;
+    TraceRank *rank;
+
+    (void)state;
+    trace_report_init(&report);
+    rank = add_rank(&report, 0);
+    for (size_t i = 0; i < STEPS; i++)
+        vec_done(&rank->steps.at[i].devices);
+    vec_clear(&rank->steps);
+    rank->idle_by_cause[TRACE_CAUSE_PYTHON] = (TraceCauseSum){.count = 1, .total_ns = (int64_t)40 * MS};
+    trace_verdicts(&report);
+    assert_true(fabs(said(&report, "python")->percent_of_step - 10) < 1e-9);
+    assert_non_null(strstr(said(&report, "python")->evidence, "40.0 ms of 400 ms (10.0 %)"));
+    trace_report_done(&report);
+}
+
+static void ranks_are_judged_together_or_one_alone(void **state)
+{
+    TraceReport report;
+
+    (void)state;
+    trace_report_init(&report);
+    add_rank(&report, 0);
+    add_rank(&report, 1);
+    python(&report, 10); /* both */
+    trace_verdicts(&report);
+    assert_int_equal(said(&report, "python")->rank, -1);
+    assert_true(fabs(said(&report, "python")->percent_of_step - 10) < 1e-9);
+    assert_non_null(strstr(said(&report, "python")->evidence, "rank 0: "));
+    trace_report_done(&report);
+
+    trace_report_init(&report);
+    add_rank(&report, 0);
+    python(&report, 20); /* the first of three alone */
+    add_rank(&report, 1);
+    add_rank(&report, 2);
+    trace_verdicts(&report);
+    assert_int_equal(said(&report, "python")->rank, 0);
+    assert_true(fabs(said(&report, "python")->percent_of_step - 20) < 1e-9);
+    trace_report_done(&report);
+}
+
+/* A rank that is hardly worse than the others is not singled out, and one of two that both are just there is not alone.
+ */
+static void a_rank_must_stand_out_to_be_named(void **state)
+{
+    static const struct {
+        double first, second;
+        bool said;
+        int64_t rank;
+    } pairs[] = {{5.1, 4.5, false, 0}, {5.4, 4.8, true, -1}, {9, 1, true, 0}, {9, 2, true, 0}, {9, 6, true, -1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        const TraceVerdict *verdict;
+        TraceReport report;
+
+        trace_report_init(&report);
+        add_rank(&report, 0);
+        python(&report, pairs[i].first - pairs[i].second);
+        add_rank(&report, 1);
+        python(&report, pairs[i].second);
+        trace_verdicts(&report);
+        verdict = find(&report, "python");
+        assert_int_equal(verdict != NULL, pairs[i].said);
+        if (verdict)
+            assert_int_equal(verdict->rank, pairs[i].rank);
+        trace_report_done(&report);
+    }
+}
+
+static void an_empty_report_says_nothing(void **state)
+{
+    TraceReport report;
+
+    (void)state;
+    trace_report_init(&report);
+    trace_verdicts(&report);
+    assert_int_equal(report.verdicts.len, 0);
+    trace_report_done(&report);
+}
+
+static void numbers_are_for_people(void **state)
+{
+    static const struct {
+        double ns;
+        const char *text;
+    } times[] = {{0, "0 ns"},          {999, "999 ns"},     {1000, "1.00 us"},   {12345, "12.3 us"},
+                 {123456, "123 us"},   {999600, "1.00 ms"}, {69.3e6, "69.3 ms"}, {1.5e9, "1.50 s"},
+                 {9.995e3, "10.0 us"}, {99.96e6, "100 ms"}};
+    Str text;
+
+    (void)state;
+    str_init(&text, 1000);
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        str_clear(&text);
+        verdict_add_time(&text, times[i].ns);
+        assert_string_equal(text.text, times[i].text);
+    }
+    str_clear(&text);
+    verdict_add_bytes(&text, 1024.0 * 1024 * 1536);
+    assert_string_equal(text.text, "1.50 GiB");
+    str_clear(&text);
+    verdict_add_name(&text, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\xc3\xa9z");
+    assert_string_equal(text.text,
+                        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...");
+    str_done(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rules_say_what_the_data_shows_and_no_more),
+        cmocka_unit_test(each_rule_has_a_case_and_a_near_miss),
+        cmocka_unit_test(idle_verdicts_cost_no_more_than_the_idle),
+        cmocka_unit_test(loaders_are_told_apart),
+        cmocka_unit_test(a_slow_first_step_is_not_judged),
+        cmocka_unit_test(without_steps_the_span_is_judged),
+        cmocka_unit_test(ranks_are_judged_together_or_one_alone),
+        cmocka_unit_test(a_rank_must_stand_out_to_be_named),
+        cmocka_unit_test(an_empty_report_says_nothing),
+        cmocka_unit_test(numbers_are_for_people),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables that sort and filter. A table is {id, title, rows(rank), columns: [key, title, format, options]}.
+const ROWS_FIRST = 100;
+
+const name = (title) => ["name", title, "text", { name: true }];
+const copyWhere = (row) => [row.source, row.target].map((w) => w || "?").join(" → ");
+
+const TABLES = [
+  {
+    id: "steps", title: "Steps", rows: stepsOf, go: (row) => ({ from: row.start, to: row.end }),
+    columns: [["name", "step", "text"], ["start", "at", "ns"], ["duration_ns", "time", "ns", { bar: true }], ["busy", "busy", "percent"],
+      ["compute", "compute", "percent"], ["communication", "exposed communication", "percent"], ["copy", "exposed copy", "percent"],
+      ["idle", "idle", "percent"], ["mostly", "idle mostly", "text"], ["operation_count", "GPU operations", "count"]],
+    fill: (row) => ({
+      busy: share(row.busy_ns, row.window_ns), compute: share(row.compute_ns, row.window_ns),
+      communication: share(row.exposed_communication_ns, row.window_ns), copy: share(row.exposed_copy_ns, row.window_ns),
+      idle: share(row.idle_ns, row.window_ns),
+    }),
+  },
+  {
+    id: "gaps", title: "Idle times", rows: gapsOf, go: (row) => ({ from: row.start - row.length, to: row.end + row.length }), sort: "length",
+    columns: [["length", "idle", "ns", { bar: true }], ["start", "at", "ns"], ["device", "GPU", "number"], ["cause", "cause", "word"],
+      ["host", "while the host was in", "text", { name: true }], ["thread", "thread", "text"], ["after", "then ran", "text", { name: true }]],
+  },
+  {
+    id: "kernels", title: "Kernels", rows: (rank) => objects(rank.kernels), left: (rank) => rank.kernels.left_out,
+    columns: [["total_ns", "time", "ns", { bar: true }], ["share", "share", "percent"], ["count", "count", "count"], name("kernel"), ["mean_ns", "mean", "ns"],
+      ["sd_ns", "deviation", "ns"], ["max_ns", "max", "ns"], ["class", "class", "word"], ["tensor_core", "tensor core", "yes"],
+      ["grid", "grid", "shape"], ["block", "block", "shape"], ["occupancy_percent", "occupancy", "percent"]],
+    fill: (row, rank) => ({ share: share(row.total_ns, sumOf(rank).kernel_sum_ns) }),
+  },
+  {
+    id: "operators", title: "Operators", rows: (rank) => objects(rank.operators), left: (rank) => rank.operators.left_out,
+    columns: [["device_self_ns", "GPU, self", "ns", { bar: true }], ["device_ns", "GPU", "ns"], ["host_self_ns", "host, self", "ns"],
+      ["host_ns", "host", "ns"], ["count", "count", "count"], ["kernel_count", "kernels", "count"], ["tensor_core_ns", "tensor core", "ns"],
+      ["misaligned_count", "unaligned", "count"], name("operator"), ["misaligned_dims", "unaligned shapes", "text"]],
+  },
+  {
+    id: "copies", title: "Copies", rows: (rank) => objects(rank.copies),
+    columns: [["total_ns", "time", "ns", { bar: true }], ["count", "count", "count"], ["bytes", "bytes", "bytes"], ["bandwidth_gbs", "bandwidth", "rate"],
+      ["max_ns", "longest", "ns"], ["exposed_ns", "exposed", "ns"], ["small_count", "under 64 KiB", "count"], ["kind", "kind", "text"], ["where", "memory", "text"]],
+    fill: (row) => ({ where: copyWhere(row) }),
+  },
+  {
+    id: "collectives", title: "Collectives", all: true, rows: () => objects(D.collectives), left: () => D.collectives.left_out,
+    columns: [["total_ns", "time", "ns", { bar: true }], ["count", "count", "count"], ["bytes", "size", "bytes"], ["group_size", "ranks", "count"],
+      ["best_ns", "best", "ns"], ["algorithm_gbs", "algorithm", "rate"], ["bus_gbs", "bus", "rate"], ["skew_median_ns", "skew", "ns"],
+      ["skew_max_ns", "largest skew", "ns"], ["wait_ns", "waited", "ns"], ["matched", "matched", "count"], ["name", "collective", "text"],
+      ["group", "group", "text"]],
+  },
+  {
+    id: "annotations", title: "Annotations", rows: (rank) => objects(rank.annotations), left: (rank) => rank.annotations.left_out,
+    columns: [["total_ns", "time", "ns", { bar: true }], ["count", "count", "count"], ["min_ns", "min", "ns"], ["max_ns", "max", "ns"],
+      ["device_ns", "GPU time", "ns"], ["busy_ns", "GPU busy", "ns"], ["on_gpu", "on GPU", "yes"], name("annotation")],
+  },
+  {
+    id: "launches", title: "Launches", rows: (rank) => objects(rank.queues), extra: drawLaunches,
+    columns: [["device", "GPU", "number"], ["stream", "stream", "number"], ["operation_count", "operations", "count"], ["busy_ns", "busy", "ns"],
+      ["mean_length", "mean queue", "mean"], ["max_length", "longest queue", "count"], ["full_ns", "full", "ns"], ["empty_launches", "into an empty queue", "count"]],
+  },
+  {
+    id: "calls", title: "Runtime calls", rows: (rank) => objects(rank.calls), left: (rank) => rank.calls.left_out,
+    columns: [["total_ns", "time", "ns", { bar: true }], ["count", "count", "count"], ["max_ns", "longest", "ns"], ["step_count", "in steps", "count"],
+      ["class", "kind", "word"], ["name", "call", "text"], ["inner", "operator", "text"], ["outer", "outermost", "text"]],
+  },
+  {
+    id: "path", title: "Critical path", rows: pathRows, sort: "total_ns",
+    columns: [["total_ns", "time", "ns", { bar: true }], ["share", "share", "percent"], ["kind", "kind", "word"], ["count", "count", "count"],
+      ["what", "of", "text"], name("name")],
+  },
+  {
+    id: "memory", title: "Memory", rows: (rank) => rank.memory.map((m) => objects(m.sums)[0]), extra: drawMemory,
+    columns: [["device", "GPU", "number"], ["peak_allocated_bytes", "allocated", "bytes"], ["peak_reserved_bytes", "reserved", "bytes"],
+      ["capacity_bytes", "of", "bytes"], ["growth_bytes", "growth", "bytes"], ["allocations", "allocations", "count"], ["releases", "releases", "count"],
+      ["peak_at_ns", "peak at", "ns"], ["peak_op", "at the peak in", "text", { name: true }]],
+  },
+  {
+    id: "ranks", title: "Ranks", all: true, rows: () => objects(D.rank_times),
+    columns: [["rank", "rank", "number"], ["step_ns", "step", "ns", { bar: true }], ["compute_ns", "compute", "ns"], ["communication_ns", "communication", "ns"],
+      ["exposed_communication_ns", "exposed", "ns"], ["idle_ns", "idle", "ns"], ["late_ns", "late", "ns"], ["last_share", "last", "part"],
+      ["slowest_share", "slowest", "part"]],
+  },
+];
+
+const diffColumns = [["difference", "difference", "signed", { delta: true }], ["change", "change", "change", { delta: true }],
+  ["before", "before", "ns"], ["after", "after", "ns"], ["count_before", "count before", "count"], ["count_after", "count after", "count"],
+  ["name", "name", "text", { name: true }]];
+function diffFill(row) {
+  const per = D.diff.per_step;
+  const before = per ? row.per_step_before_ns : row.total_before_ns, after = per ? row.per_step_after_ns : row.total_after_ns;
+  return { before, after, difference: after - before, change: before > 0 ? share(after - before, before) : null };
+}
+const DIFF_TABLES = [["kernels", "Kernels"], ["operators", "Operators"]].map(([id, title]) => ({
+  id, title, all: true, rows: () => objects(D.diff[id]), left: () => D.diff[id].left_out, columns: diffColumns, fill: diffFill,
+  sort: "difference",
+}));
+
+function pathRows(rank) {
+  return rank.paths.flatMap((path) => objects(path.names).map((row) => ({
+    ...row, what: D.texts[path.what], share: share(row.total_ns, path.total_ns),
+  })));
+}
+
+// Rows with what is worked out of them, once per rank.
+function rowsOf(table, rank) {
+  const rows = table.rows(rank);
+  if (table.fill) for (const row of rows) if (!row.filled) Object.assign(row, table.fill(row, rank), { filled: true });
+  return rows;
+}
+
+function compare(a, b) {
+  if (a === b) return 0;
+  if (a === null || a === undefined || a === "") return 1;
+  if (b === null || b === undefined || b === "") return -1;
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return String(a) < String(b) ? -1 : 1;
+}
+
+function sortRows(rows, key, down) {
+  const known = (v) => v !== null && v !== undefined && v !== "";
+  return [...rows].sort((a, b) => {
+    if (known(a[key]) !== known(b[key])) return known(a[key]) ? -1 : 1;
+    return down ? compare(b[key], a[key]) : compare(a[key], b[key]);
+  });
+}
+
+// One table in `panel`; its order and filter live in `state`.
+function showTable(panel, table, rank, state) {
+  const all = rowsOf(table, rank), columns = table.columns;
+  const numeric = (format) => !["text", "word", "yes"].includes(format);
+  panel.replaceChildren();
+  if (table.extra) table.extra(panel, rank);
+  if (!all.length) {
+    if (!table.extra || !panel.childElementCount) make("p", panel, "Nothing of this in the profile.", "quiet");
+    return;
+  }
+  const bar = make("div", panel, null, "filter");
+  const input = make("input", bar);
+  input.type = "search";
+  input.placeholder = "Filter";
+  input.setAttribute("aria-label", "Filter " + table.title);
+  input.value = state.filter;
+  const said = make("span", bar, null, "quiet");
+  said.setAttribute("role", "status");
+  const box = make("div", panel, null, "table"), grid = make("table", box);
+  make("caption", grid, table.title, "spoken");
+  const head = make("tr", make("thead", grid)), body = make("tbody", grid);
+  const more = make("button", panel, null, "more");
+  more.type = "button";
+  if (table.go) make("th", head, "");
+  columns.forEach(([key, title, format]) => {
+    const th = make("th", head, null, numeric(format) ? "number" : "");
+    th.scope = "col";
+    const button = make("button", th, title);
+    button.type = "button";
+    button.addEventListener("click", () => {
+      state.down = state.sort === key ? !state.down : numeric(format);
+      state.sort = key;
+      fill();
+    });
+    th.dataset.key = key;
+  });
+
+  function cell(tr, row, [key, , format, options = {}], most) {
+    const value = row[key] === undefined ? null : row[key], td = make("td", tr);
+    if (numeric(format)) td.className = "number";
+    if (options.delta && value) td.classList.add(value > 0 ? "bad" : "good");
+    if (options.bar && most > 0 && value > 0) make("i", td, null, "share").style.width = Math.max(1, (44 * value) / most) + "px";
+    const text = F[format](value);
+    const short = options.name ? shortName(text) : text;
+    if (options.name) td.className = "name";
+    if (short !== text || (options.name && text.length > 160)) {
+      const details = make("details", td);
+      make("summary", details, short.length > 160 ? short.slice(0, 110) + " … " + short.slice(-40) : short);
+      make("span", details, text, "quiet");
+      return;
+    }
+    td.append(text);
+  }
+
+  function fill() {
+    const wanted = state.filter.toLowerCase();
+    const hit = (row) => columns.some(([key, , format]) => !numeric(format) && row[key] && String(row[key]).toLowerCase().includes(wanted));
+    let rows = wanted ? all.filter(hit) : all;
+    if (state.sort) rows = sortRows(rows, state.sort, state.down);
+    const shown = rows.slice(0, state.shown);
+    const barred = columns.find((c) => c[3] && c[3].bar);
+    const most = barred ? Math.max(...shown.map((r) => r[barred[0]] || 0), 0) : 0;
+    body.replaceChildren();
+    for (const row of shown) {
+      const tr = make("tr", body);
+      if (table.go) {
+        const button = make("button", make("td", tr), "show");
+        button.type = "button";
+        button.title = "Show in the timeline";
+        button.setAttribute("aria-label", "Show " + (row.name || row.cause) + " at " + F.ns(row.start) + " in the timeline");
+        button.addEventListener("click", () => timeline.show(table.go(row)));
+      }
+      for (const column of columns) cell(tr, row, column, most);
+    }
+    const left = table.left ? table.left(rank) : 0;
+    said.textContent = F.count(rows.length) + (wanted ? " of " + F.count(all.length) : "") + (rows.length === 1 ? " row" : " rows") +
+      (left ? ", " + F.count(left) + " smaller ones are not in this page" : "");
+    more.hidden = shown.length === rows.length;
+    more.textContent = "Show " + F.count(Math.min(rows.length - shown.length, 10 * ROWS_FIRST)) + " more";
+    for (const th of head.children)
+      if (th.dataset.key) th.setAttribute("aria-sort", th.dataset.key !== state.sort ? "none" : state.down ? "descending" : "ascending");
+  }
+  input.addEventListener("input", () => {
+    state.filter = input.value;
+    state.shown = ROWS_FIRST;
+    fill();
+  });
+  more.addEventListener("click", () => {
+    state.shown += 10 * ROWS_FIRST;
+    fill();
+  });
+  fill();
+}
+
+// ---- tabs ----
+const tabs = { current: null, states: new Map(), tables: [] };
+
+function stateOf(table) {
+  if (!tabs.states.has(table.id)) tabs.states.set(table.id, { sort: table.sort || "", down: true, filter: "", shown: ROWS_FIRST });
+  return tabs.states.get(table.id);
+}
+
+function showTab(table, rank) {
+  tabs.current = table;
+  for (const tab of $("tabs").children) {
+    const on = tab.id === "tab-" + table.id;
+    tab.setAttribute("aria-selected", on);
+    tab.tabIndex = on ? 0 : -1;
+  }
+  $("panel").setAttribute("aria-labelledby", "tab-" + table.id);
+  $("tables-of").textContent = D.diff || D.ranks.length < 2 ? "" : table.all ? "all ranks" : "rank " + rank.rank;
+  showTable($("panel"), table, rank, stateOf(table));
+}
+
+function startTabs(tables, rankNow) {
+  tabs.tables = tables;
+  for (const table of tables) {
+    const tab = make("button", $("tabs"), table.title);
+    tab.type = "button";
+    tab.id = "tab-" + table.id;
+    tab.setAttribute("role", "tab");
+    tab.setAttribute("aria-controls", "panel");
+    tab.addEventListener("click", () => showTab(table, rankNow()));
+  }
+  $("tabs").addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const at = (tables.indexOf(tabs.current) + step + tables.length) % tables.length;
+    showTab(tables[at], rankNow());
+    $("tab-" + tables[at].id).focus();
+    event.preventDefault();
+  });
+  showTab(tables[0], rankNow());
+}
+
+// ---- charts ----
+// Lines over time: series [{label, colour, points: [[x, y]], fill}]; `format` of y.
+function drawChart(parent, title, series, format) {
+  make("p", parent, title, "chart-title");
+  const canvas = make("canvas", parent, null, "chart");
+  const most = Math.max(1e-9, ...series.flatMap((s) => s.points.map((p) => p[1])));
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", title + ", at most " + format(most));
+  const from = Math.min(...series.flatMap((s) => s.points.map((p) => p[0]))), to = Math.max(...series.flatMap((s) => s.points.map((p) => p[0])));
+  function draw() {
+    const ratio = window.devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight;
+    if (!w) return;
+    canvas.width = w * ratio;
+    canvas.height = h * ratio;
+    const c = canvas.getContext("2d"), style = getComputedStyle(document.documentElement);
+    c.scale(ratio, ratio);
+    const left = 76, bottom = 20, x = (t) => left + ((w - left - 8) * (t - from)) / (to - from || 1), y = (v) => 8 + (h - bottom - 8) * (1 - v / most / 1.05);
+    c.font = "11px system-ui, 'DejaVu Sans', sans-serif";
+    c.fillStyle = style.getPropertyValue("--quiet");
+    c.strokeStyle = style.getPropertyValue("--line");
+    c.textAlign = "right";
+    c.textBaseline = "middle";
+    for (let i = 0; i <= 4; i++) {
+      const v = (most * i) / 4;
+      c.fillText(format(v), left - 8, y(v));
+      c.beginPath();
+      c.moveTo(left, y(v));
+      c.lineTo(w - 8, y(v));
+      c.stroke();
+    }
+    c.textAlign = "center";
+    for (let i = 0; i <= 4; i++) c.fillText(F.ns(from + ((to - from) * i) / 4), Math.min(x(from + ((to - from) * i) / 4), w - 26), h - 8);
+    for (const s of series) {
+      c.strokeStyle = s.colour;
+      c.fillStyle = s.colour + "33";
+      c.lineWidth = 1.5;
+      c.beginPath();
+      s.points.forEach(([t, v], i) => (i ? c.lineTo(x(t), y(v)) : c.moveTo(x(t), y(v))));
+      c.stroke();
+      if (s.fill && s.points.length) {
+        c.lineTo(x(s.points[s.points.length - 1][0]), y(0));
+        c.lineTo(x(s.points[0][0]), y(0));
+        c.fill();
+      }
+    }
+  }
+  new ResizeObserver(draw).observe(canvas);
+  document.addEventListener("themechange", draw);
+  draw();
+  if (series.length > 1) swatches(parent, null, series.map((s) => [s.label, s.colour]));
+}
+
+function drawMemory(panel, rank) {
+  for (const memory of rank.memory) {
+    const points = objects(memory.points), sums = objects(memory.sums)[0];
+    if (points.length < 2) continue;
+    const series = [["reserved", "reserved_bytes", COMMUNICATION, false], ["allocated", "allocated_bytes", COMPUTE, true]].map(
+      ([label, key, colour, fill]) => ({ label, colour, fill, points: points.filter((p) => p[key] !== null).map((p) => [p.start_ns, p[key]]) }));
+    drawChart(panel, "Memory of " + (sums.device === null ? "the host" : "GPU " + sums.device), series.filter((s) => s.points.length > 1), F.bytes);
+  }
+}
+
+function drawLaunches(panel, rank) {
+  const launch = objects(rank.launch)[0], list = make("dl", panel);
+  list.className = "cards";
+  const facts = [["launch to start, median", F.ns(launch.median_ns)], ["99 % of them under", F.ns(launch.p99_ns)], ["call, median", F.ns(launch.call_median_ns)],
+    ["all calls", F.ns(launch.call_ns)], ["short kernels", F.count(launch.short_kernels)], ["shorter than their launch", F.count(launch.launch_bound_kernels)],
+    ["without a recorded launch", F.count(launch.unlinked)]];
+  if (launch.graph_launches) facts.push(["graph launches", F.count(launch.graph_launches)]);
+  for (const [label, value] of facts) {
+    const div = make("div", list);
+    make("dt", div, label);
+    make("dd", div, value);
+  }
+  const points = objects(rank.queue_points);
+  for (const device of new Set(points.map((p) => p.device))) {
+    const own = points.filter((p) => p.device === device), title = "Operations launched and not started, all streams of GPU ";
+    if (own.length < 2) continue;
+    drawChart(panel, title + F.number(device), [{ label: "queue", colour: COMMUNICATION, fill: true, points: own.map((p) => [p.start_ns, p.length]) }],
+      (v) => v.toFixed(1));
+  }
+}
