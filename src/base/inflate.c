@@ -189,6 +189,10 @@ static int unpack(Inflate *inflate, uint8_t *out, size_t len, size_t *ret_got)
     int rc = isal_inflate(state);
     *ret_got = room - state->avail_out;
     inflate->given += *ret_got;
+    if (state->avail_in > before) { /* isa-l 2.30 miscounts where a code runs over the end */
+        state->avail_in = 0;
+        rc = rc < 0 ? rc : ISAL_INVALID_BLOCK;
+    }
     if (rc < 0)
         return damaged(inflate, fault_text(rc));
     if (state->block_state == ISAL_BLOCK_FINISH)

@@ -267,7 +267,14 @@ static double copy_of(const RankMeans *means)
     return means->exposed_copy_ns;
 }
 
-static const char *find_cause(const Judge *judge, uint32_t rank, const bool *peers, double late_per_step)
+/* What waiting costs a rank at most: communication beside which nothing computes, and idle time. Waiting beside other
+ * work costs nothing. */
+static double exposed_of(const RankMeans *means)
+{
+    return means->exposed_communication_ns + means->idle_ns;
+}
+
+static const char *find_cause(const Judge *judge, uint32_t rank, const bool *peers, double cost)
 {
     static const struct {
         double (*of)(const RankMeans *);
@@ -275,7 +282,7 @@ static const char *find_cause(const Judge *judge, uint32_t rank, const bool *pee
     } causes[] = {{compute_of, "computes_late"}, {idle_of, "host_late"}, {copy_of, "copies_late"}};
     RankMeans means = rank_means(&judge->report->ranks.at[rank]);
     const char *cause = "unknown";
-    double most = CAUSE_SHARE * late_per_step;
+    double most = CAUSE_SHARE * cost;
     for (size_t i = 0; i < ARRAY_LEN(causes); i++) {
         double more = causes[i].of(&means) - median_of_peers(judge, rank, peers, causes[i].of);
         if (more > most) {
@@ -311,7 +318,8 @@ static bool judge_rank(const Judge *judge, uint32_t rank, TraceStraggler *ret)
     double share = own->late / judge->total, chance = 1 / n;
     double effective = judge->total * judge->total / judge->squares;
     double z = (share - chance) / sqrt(chance * (1 - chance) / effective);
-    double percent = 100 * own->late / steps / means.step_ns;
+    double cost = fmin(own->late / steps, median_of_peers(judge, rank, peers, exposed_of));
+    double percent = 100 * cost / means.step_ns;
     size_t bins;
     double t = steadiness(judge, rank, &bins);
     bool steady = bins >= BINS_MIN && t >= (bins < FEW_BINS ? STEADY_T_FEW : STEADY_T);
@@ -319,7 +327,7 @@ static bool judge_rank(const Judge *judge, uint32_t rank, TraceStraggler *ret)
         own->late / (double)own->last < LATE_MIN_NS || own->confirmed * 2 < own->last)
         return false;
     *ret = (TraceStraggler){.rank = file->rank,
-                            .cause = find_cause(judge, rank, peers, own->late / steps),
+                            .cause = find_cause(judge, rank, peers, cost),
                             .late_ns = own->late / (double)own->sets,
                             .share = (double)own->last / (double)own->decisive,
                             .matched = (int64_t)own->sets,

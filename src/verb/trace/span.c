@@ -35,7 +35,7 @@ int trace_numbers_parse(const char *text, const char *what, TraceNumbers *ret, E
     TraceNumbers numbers = {0};
 
     for (const char *at = text; at;) {
-        int64_t first, last;
+        int64_t first = 0, last;
         const char *end = digits(at, &first);
         last = first;
         if (end && *end == '-')

@@ -699,7 +699,8 @@ static void metadata_before_and_behind(void **state)
          "6,\n"
          "\"baseTimeNanoseconds\": 1711964646000000000, \"INFO\": [\"INFO:x Record counts: Out-of-range = 12, "
          "Blocklisted "
-         "runtime = 3\", \"INFO:x Record counts: Out-of-range = 0, Invalid ext correlations = 9\"], \"ERROR\": [\"2 records "
+         "runtime = 3\", \"INFO:x Record counts: Out-of-range = 0, Invalid ext correlations = 9\"], \"ERROR\": [\"2 "
+         "records "
          "dropped\"]}\n");
     assert_int_equal(profile.rank, 3);
     assert_int_equal(profile.world_size, 8);

@@ -127,9 +127,10 @@ static Str random_trace(void)
         str_addf(&out, "%s%s", i ? "," : "", gap);
         add_event(&out, gap);
     }
-    str_add(&out, *out.text == '['
-                      ? "]"
-                      : "], \"INFO\": [\"x Record counts: Invalid ext correlations = 2,\"], \"baseTimeNanoseconds\": 5}");
+    str_add(&out,
+            *out.text == '['
+                ? "]"
+                : "], \"INFO\": [\"x Record counts: Invalid ext correlations = 2,\"], \"baseTimeNanoseconds\": 5}");
     return out;
 }
 
