@@ -2,6 +2,7 @@
 /* Conclusions from nccl-tests: damage, zeros, the curve over sizes, and runs against each other. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/nccl/job.h"
@@ -121,9 +122,21 @@ static void check_scaling(NcclJob *job, uint32_t bench)
                   b->nodes, y->size, bus_of(y));
 }
 
+/* By name and ranks, so that a series of runs reads upwards. */
+static int compare(const void *a, const void *b, void *arg)
+{
+    const NcclBench *all = arg, *x = &all[*(const uint32_t *)a], *y = &all[*(const uint32_t *)b];
+    int by = strcmp(x->name, y->name);
+
+    if (by)
+        return by;
+    return x->ranks != y->ranks ? (x->ranks > y->ranks) - (x->ranks < y->ranks) : (x > y) - (x < y);
+}
+
 void nccl_check_benches(NcclJob *job)
 {
     enum { COMPARED_MAX = 64 };
+    uint32_t order[COMPARED_MAX], count = 0;
 
     for (uint32_t i = 0; i < job->report.benches.len; i++) {
         NcclBench *b = &job->report.benches.at[i];
@@ -132,6 +145,9 @@ void nccl_check_benches(NcclJob *job)
         check_end(job, b);
         check_curve(job, b);
     }
-    for (uint32_t i = 0; i < job->report.benches.len && i < COMPARED_MAX; i++)
-        check_scaling(job, i);
+    while (count < COMPARED_MAX && count < job->report.benches.len)
+        order[count] = count, count++;
+    qsort_r(order, count, sizeof order[0], compare, job->report.benches.at);
+    for (uint32_t i = 0; i < count; i++)
+        check_scaling(job, order[i]);
 }

@@ -34,6 +34,8 @@ static void count_members(NcclJob *job)
         c->mnnvl |= m->mnnvl;
         if (m->nodes > c->nodes)
             c->nodes = m->nodes;
+        if (m->tree_count > c->trees)
+            c->trees = m->tree_count;
     }
     for (size_t i = 0; i < r->comms.len; i++)
         if (r->comms.at[i].seen && (r->world == NCCL_NO_INDEX || r->comms.at[i].nranks > r->comms.at[r->world].nranks))
@@ -78,6 +80,20 @@ static void index_members(NcclJob *job)
         if (m->comm == r->world && dev_of(m) >= 0)
             map_u64_put(&job->world_by_seat, seat_of(m), nccl_boxed((uint32_t)m->rank));
     }
+}
+
+/* Versions that do not say on how many nodes they run: the hosts, where all ranks were seen. */
+static void count_nodes(NcclJob *job, uint32_t comm)
+{
+    NcclComm *c = &job->report.comms.at[comm];
+    CLEANUP(map_done) Map hosts;
+
+    map_init(&hosts);
+    if (c->nodes > 0 || c->seen < c->nranks)
+        return;
+    for (size_t i = 0; i < c->seen; i++)
+        map_put(&hosts, job->report.processes.at[member_at(job, comm, i)->process].host, &hosts);
+    c->nodes = (int64_t)hosts.len;
 }
 
 int64_t nccl_world_rank(const NcclJob *job, uint32_t member)
@@ -201,7 +217,7 @@ static void check_calls(NcclJob *job, uint32_t comm)
             vec_push(&behind, m->rank);
     }
     NcclFinding *f = nccl_findf(job, NCCL_RULE_OPCOUNT,
-                                "communicator %s: rank %s stopped at call %" PRIx64 ", others went to %" PRIx64,
+                                "communicator %s: rank %s stopped at opCount %" PRIx64 ", others went to %" PRIx64,
                                 job->report.comms.at[comm].id, nccl_ranks(job, behind.at, behind.len),
                                 (uint64_t)low->op_count, (uint64_t)high->op_count);
     nccl_evidence(job, f, low->op_place, "rank %" PRId64 ": last call %s, opCount %" PRIx64, low->rank, low->op,
@@ -218,6 +234,7 @@ void nccl_check_comms(NcclJob *job)
     count_members(job);
     index_members(job);
     for (uint32_t i = 0; i < job->report.comms.len; i++) {
+        count_nodes(job, i);
         if (hung < HUNG_MAX)
             hung += check_init(job, i);
         check_channels(job, i);

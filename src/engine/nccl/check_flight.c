@@ -117,21 +117,31 @@ static void tell_call(Judge *j, NcclFinding *f, const NcclCall *c, const char *w
                   c->frames);
 }
 
-/* Calls [from, to) of one number: the first difference of each kind is told once per group. */
-static void compare_calls(Judge *j, const NcclGroup *g, size_t from, size_t to, unsigned *told)
+/* Whether a call's own sizes do not fit the group: one side of these is that of all ranks together. */
+static bool misfits(const NcclGroup *g, const NcclCall *c)
+{
+    bool gathers = strcmp(c->op, "_all_gather_base") == 0, scatters = strcmp(c->op, "_reduce_scatter_base") == 0;
+    int64_t part = gathers ? c->numel_in : c->numel_out, whole;
+
+    if (g->nranks == 0 || !(gathers || scatters))
+        return false;
+    return __builtin_mul_overflow(part, (int64_t)g->nranks, &whole) || whole != (gathers ? c->numel_out : c->numel_in);
+}
+
+/* Calls [from, to) of one number: the first difference of each kind is told once per group. True: they differ. */
+static bool compare_calls(Judge *j, const NcclGroup *g, size_t from, size_t to, unsigned *told)
 {
     static const NcclRule rules[] = {NCCL_RULE_FLIGHT_TYPE, NCCL_RULE_FLIGHT_SIZE, NCCL_RULE_FLIGHT_DTYPE};
     const NcclCall *a = &j->r->calls.at[from];
+    bool any = false;
 
     for (size_t i = from; i < to; i++) {
         const NcclCall *b = &j->r->calls.at[i];
         bool same_op = strcmp(a->op, b->op) == 0;
         bool sizes = same_op && needs_equal_sizes(a->op) && a->numel_in != b->numel_in;
-        int64_t whole;
-        bool own = g->nranks && strcmp(b->op, "_all_gather_base") == 0 &&
-                   (__builtin_mul_overflow(b->numel_in, (int64_t)g->nranks, &whole) || whole != b->numel_out);
-        bool differs[] = {!same_op, sizes || own, same_op && strcmp(a->dtypes, b->dtypes) != 0};
+        bool differs[] = {!same_op, sizes || misfits(g, b), same_op && strcmp(a->dtypes, b->dtypes) != 0};
         for (unsigned k = 0; k < ARRAY_LEN(rules); k++) {
+            any |= differs[k];
             if (!differs[k] || *told & 1u << k)
                 continue;
             *told |= 1u << k;
@@ -141,6 +151,7 @@ static void compare_calls(Judge *j, const NcclGroup *g, size_t from, size_t to, 
             tell_call(j, f, b, "");
         }
     }
+    return any;
 }
 
 static const char *text_of(Judge *j, Ranks *ranks)
@@ -222,8 +233,9 @@ static void tell_missing(Judge *j, NcclGroup *g, int64_t seq)
                       (NcclPlace){j->r->dumps.at[0].input, 0}, "no dump of rank %s", g->missing);
 }
 
-/* Number g->seq is not complete everywhere. Calls [from, to) are its. */
-static void judge(Judge *j, NcclGroup *g, size_t from, size_t to)
+/* Number g->seq is not complete everywhere. Calls [from, to) are its; where they differ, that is why it does not end.
+ */
+static void judge(Judge *j, NcclGroup *g, size_t from, size_t to, bool differ)
 {
     CLEANUP(stand_done) Stand s = {0};
     const NcclCall *first = &j->r->calls.at[from];
@@ -256,7 +268,9 @@ static void judge(Judge *j, NcclGroup *g, size_t from, size_t to)
                 tell_call(j, f, &j->r->calls.at[stuck], "oldest call that is not complete: ");
         }
         return;
-    } else
+    } else if (differ)
+        return;
+    else
         f = nccl_findf(j->job, NCCL_RULE_FLIGHT_HUNG, "%s %s: rank %s called it%s%s", title, g->op,
                        s.started.len ? g->started : g->scheduled, s.completed.len ? "; complete on rank " : "",
                        g->completed);
@@ -278,12 +292,12 @@ static void check_group(Judge *j, NcclGroup *g, size_t from, size_t to)
             j->parts[j->r->calls.at[end].dump].here = (uint32_t)end;
             all &= j->r->calls.at[end].state == NCCL_COMPLETED;
         }
-        compare_calls(j, g, i, end, &told);
+        bool differ = compare_calls(j, g, i, end, &told);
         for (size_t k = 0; k < j->members.len && all; k++)
             all =
                 j->parts[j->members.at[k]].here != NCCL_NO_INDEX || is_past(j, j->members.at[k], j->r->calls.at[i].seq);
         if (!all && !g->stuck)
-            judge(j, g, i, end);
+            judge(j, g, i, end, differ);
         else if (all && !g->stuck)
             g->last_completed = j->r->calls.at[i].seq;
         for (size_t k = i; k < end; k++)

@@ -108,11 +108,37 @@ static void check_hosts(NcclJob *job)
     }
 }
 
+/* Whether two processes belong to different jobs: the largest communicators of both are known and not one. */
+static bool apart(const uint32_t *worlds, const NcclReport *r, const NcclProcess *a, const NcclProcess *b)
+{
+    uint32_t x = worlds[a - r->processes.at], y = worlds[b - r->processes.at];
+
+    return x != NCCL_NO_INDEX && y != NCCL_NO_INDEX && x != y;
+}
+
+static const uint32_t *worlds_of(NcclJob *job)
+{
+    const NcclReport *r = &job->report;
+    uint32_t *worlds = arena_calloc(&job->arena, r->processes.len + 1, sizeof *worlds);
+
+    for (size_t i = 0; i < r->processes.len; i++)
+        worlds[i] = NCCL_NO_INDEX;
+    for (size_t i = 0; i < r->members.len; i++) {
+        const NcclMember *m = &r->members.at[i];
+        uint32_t *world = &worlds[m->process];
+        if (m->comm != NCCL_NO_INDEX &&
+            (*world == NCCL_NO_INDEX || r->comms.at[m->comm].nranks > r->comms.at[*world].nranks))
+            *world = m->comm;
+    }
+    return worlds;
+}
+
 /* Processes whose text at `off` differs from the first that has one. */
 static void check_texts(NcclJob *job, NcclRule rule, size_t off, size_t place_off, const char *what)
 {
     const NcclReport *r = &job->report;
     const NcclProcess *first = NULL;
+    const uint32_t *worlds = worlds_of(job);
 
     for (size_t i = 0; i < r->processes.len; i++) {
         const NcclProcess *p = &r->processes.at[i];
@@ -124,7 +150,7 @@ static void check_texts(NcclJob *job, NcclRule rule, size_t off, size_t place_of
             first = p;
             continue;
         }
-        if (strcmp(text, known) == 0)
+        if (strcmp(text, known) == 0 || apart(worlds, r, first, p))
             continue;
         NcclFinding *f = nccl_find(job, rule, NULL);
         if (f->evidence_count == 0)

@@ -2,6 +2,7 @@
 /* Conclusions from the ways that data takes between ranks. */
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/owner.h"
 #include "engine/nccl/job.h"
@@ -199,7 +200,13 @@ static void check_socket(NcclJob *job, const Ways *w)
 
 static bool gdr_forbidden(const NcclEnv *env)
 {
-    return env && (strcmp(env->value, "LOC") == 0 || strcmp(env->value, "0") == 0);
+    return env && (strcasecmp(env->value, "LOC") == 0 || strcmp(env->value, "0") == 0);
+}
+
+/* Levels are names in any case, or older numbers, of which 4 and more are SYS. */
+static bool any_distance(const char *level)
+{
+    return strcasecmp(level, "SYS") == 0 || (level[0] >= '4' && level[0] <= '9');
 }
 
 /* All plain: why. */
@@ -215,12 +222,19 @@ static NcclFinding *why_no_gdr(NcclJob *job, const Ways *w)
     } else if ((p = process_with(job, has_gdr_off))) {
         f = nccl_findf(job, NCCL_RULE_GDR_OFF, "%u connections", w->plain_count);
         nccl_evidence(job, f, p->gdr_place, "%s: GPU Direct RDMA disabled for an adapter", p->host);
-    } else if ((p = process_with(job, has_gdr_far))) {
+    } else if ((p = process_with(job, has_gdr_far)) && level && !any_distance(level->value)) {
+        f = nccl_findf(job, NCCL_RULE_GDR_LEVEL, "%u connections", w->plain_count);
+        nccl_evidence(job, f, level->place, "NCCL_NET_GDR_LEVEL set by environment to %s", level->value);
+        nccl_evidence(job, f, p->far_place, "%s: GPU Direct RDMA disabled by distance", p->host);
+    } else if (p) {
         f = nccl_findf(job, NCCL_RULE_GDR_FAR, "%u connections", w->plain_count);
         nccl_evidence(job, f, p->far_place, "%s: GPU Direct RDMA disabled by distance", p->host);
     } else
         f = nccl_findf(job, process_with(job, has_gdr_on) ? NCCL_RULE_GDR_UNUSED : NCCL_RULE_GDR_MISSING,
                        "%u connections", w->plain_count);
+    const NcclEdge *plain = w->plain_receive ? w->plain_receive : w->plain_send;
+    if (strstr(job->report.ways.at[plain->way].name, "Libfabric"))
+        f->setting = "FI_EFA_USE_DEVICE_RDMA=1, FI_PROVIDER=efa; nvidia-peermem or DMA-BUF";
     return f;
 }
 
@@ -250,16 +264,19 @@ static void check_host(NcclJob *job, const Ways *w)
     if (nccl_env_is(job, "NCCL_P2P_DISABLE", "1", &place)) {
         f = nccl_findf(job, NCCL_RULE_P2P_DISABLED, "%u connections over shared memory", w->shm_count);
         nccl_evidence(job, f, place, "NCCL_P2P_DISABLE set by environment to 1");
-    } else if (level && strcmp(level->value, "SYS") != 0) {
+    } else if (level && !any_distance(level->value)) {
         f = nccl_findf(job, NCCL_RULE_P2P_LEVEL, "%u connections over shared memory", w->shm_count);
         nccl_evidence(job, f, level->place, "NCCL_P2P_LEVEL set by environment to %s", level->value);
     } else if (t) {
         f = nccl_findf(job, NCCL_RULE_NVLINK_UNUSED, "%u links in the topology, %u connections over shared memory",
                        t->links, w->shm_count);
         nccl_evidence(job, f, (NcclPlace){t->input, 0}, "%u NVLinks or xGMI links", t->links);
-    } else
+    } else {
         f = nccl_findf(job, NCCL_RULE_SHM_IN_NODE, "%u connections over shared memory, %u direct", w->shm_count,
                        w->p2p_count);
+        if (level)
+            f->setting = "ACS and IOMMU off; nvidia-smi topo -p2p r"; /* the level allows all */
+    }
     tell_edge(job, f, w->host_shm);
 }
 
@@ -302,10 +319,10 @@ static void check_nvls(NcclJob *job)
     nccl_evidence(job, f, p->nvls_place, "%s: NVLS multicast support is available", p->host);
 }
 
-/* Adapters of a host that its edges name, as bits. */
+/* Adapters of a host that its edges name, and the channels of these edges, as bits. */
 typedef struct HostUse {
     const char *host;
-    uint64_t used;
+    uint64_t used, channels;
     unsigned listed;
     uint32_t ranks;
     NcclPlace place;
@@ -348,11 +365,15 @@ static void gather_uses(const NcclJob *job, HostUses *uses, Map *by_host)
     for (size_t i = 0; i < r->edges.len; i++) {
         const NcclEdge *e = &r->edges.at[i];
         const NcclWay *way = &r->ways.at[e->way];
-        if (e->scope == NCCL_SCOPE_NET && way->via == NCCL_VIA_RDMA && way->device < 64)
-            use_of(uses, by_host, r->processes.at[r->members.at[e->member].process].host)->used |= 1ull << way->device;
+        if (e->scope == NCCL_SCOPE_NET && way->via == NCCL_VIA_RDMA && way->device < 64) {
+            HostUse *use = use_of(uses, by_host, r->processes.at[r->members.at[e->member].process].host);
+            use->used |= 1ull << way->device;
+            use->channels |= e->channels;
+        }
     }
 }
 
+/* With fewer channels than adapters some have nothing to carry. */
 static void check_adapters(NcclJob *job)
 {
     CLEANUP(uses_done) HostUses uses = {0};
@@ -364,7 +385,7 @@ static void check_adapters(NcclJob *job)
         const HostUse *use = &uses.at[i];
         unsigned used = (unsigned)__builtin_popcountll(use->used);
         if (used && used < use->listed && use->listed <= use->ranks && use->listed < 64 &&
-            use->used >> use->listed == 0)
+            (unsigned)__builtin_popcountll(use->channels) >= use->listed && use->used >> use->listed == 0)
             nccl_evidence(job, nccl_find(job, NCCL_RULE_IB_UNUSED, NULL), use->place,
                           "%s: %u of %u adapters carry data for %u ranks", use->host, used, use->listed, use->ranks);
     }

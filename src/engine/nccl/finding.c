@@ -114,6 +114,7 @@ const NcclReport *nccl_finish(NcclJob *job)
     if (job->finished)
         return r;
     job->finished = true;
+    nccl_shape_early(job);
     nccl_count_topologies(job);
     nccl_check_comms(job);
     nccl_check_ways(job);

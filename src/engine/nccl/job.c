@@ -72,6 +72,7 @@ void nccl_free(NcclJob *job)
     vec_done(&job->env);
     vec_done(&job->timeouts);
     vec_done(&job->statuses);
+    vec_done(&job->early);
     for (size_t i = 0; i < ARRAY_LEN(maps); i++)
         map_done(maps[i]);
     str_done(&job->head);
@@ -223,6 +224,7 @@ void nccl_begin(NcclJob *job, const char *name)
     job->decided = false;
     job->line_number = 0;
     job->line_long = false;
+    job->banner = (NcclBanner){.process = NCCL_NO_INDEX};
     str_clear(&job->head);
     str_clear(&job->line);
     job->bench = (BenchReader){0};
@@ -349,6 +351,7 @@ void nccl_end(NcclJob *job, const char *trouble)
         if (job->line.len)
             take_line(job, (Span){job->line.text, job->line.len});
         nccl_bench_end(job);
+        nccl_banner_end(job);
     } else if (job->topo) {
         nccl_topo_end(job->topo, trouble == NULL);
         job->topo = NULL;

@@ -69,6 +69,20 @@ typedef struct NcclSignature {
     bool used;
 } NcclSignature;
 
+/* A line of a communicator's shape from before it is known which one: until 2.13 a rank says that last. */
+typedef struct NcclEarly {
+    uint32_t member;
+    Span text;
+} NcclEarly;
+
+/* A version that stands without a process's name, and the processes of its input. */
+typedef struct NcclBanner {
+    const char *version; /* NULL: none */
+    NcclPlace place;
+    uint32_t process; /* the first one, NCCL_NO_INDEX: none yet */
+    bool several;
+} NcclBanner;
+
 typedef struct NcclTopoReader NcclTopoReader;
 
 /* Columns of a table of nccl-tests. */
@@ -111,6 +125,8 @@ struct NcclJob {
     VEC(NcclEnv) env;
     VEC(NcclTimeout) timeouts;
     VEC(NcclStatus) statuses;
+    VEC(NcclEarly) early;
+    size_t early_bytes;
     NcclReport report;
     bool finished;
     /* The input being read. */
@@ -125,6 +141,7 @@ struct NcclJob {
     Str bare; /* a line without its colours */
     NcclTopoReader *topo;
     BenchReader bench;
+    NcclBanner banner;
 };
 
 static inline void *nccl_boxed(uint32_t index) /* an index as the value of a Map */
@@ -170,6 +187,7 @@ NcclFinding *nccl_found(NcclJob *job, NcclRule rule); /* the first of this rule,
 void nccl_line(NcclJob *job, Span line);
 void nccl_message(NcclJob *job, uint32_t process, uint64_t tid, int dev, bool warn, Span message);
 void nccl_plain(NcclJob *job, Span line); /* a line, or the rest of one, that is not NCCL's */
+void nccl_banner_end(NcclJob *job);       /* gives the input's version to the process that printed it */
 bool nccl_bench_line(NcclJob *job, Span line);
 bool nccl_fault_line(NcclJob *job, uint32_t process, int dev, bool warn, Span line); /* false: nothing known */
 bool nccl_watchdog_line(NcclJob *job, Span line);
@@ -183,6 +201,7 @@ bool nccl_comm_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span 
 bool nccl_call_line(NcclJob *job, uint32_t process, Span message);
 bool nccl_edge_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message);
 bool nccl_shape_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message);
+void nccl_shape_early(NcclJob *job); /* after the last line: those that had to wait */
 bool nccl_env_line(NcclJob *job, uint32_t process, Span message);
 bool nccl_net_line(NcclJob *job, uint32_t process, Span message);
 

@@ -112,6 +112,11 @@ static void take_piece(NcclJob *job, const Piece *piece, Span message)
 {
     uint32_t process = piece->known ? nccl_process(job, piece->host, piece->pid) : NCCL_NO_INDEX;
 
+    if (process != NCCL_NO_INDEX) {
+        job->banner.several |= job->banner.process != NCCL_NO_INDEX && job->banner.process != process;
+        if (job->banner.process == NCCL_NO_INDEX)
+            job->banner.process = process;
+    }
     nccl_message(job, process, piece->tid, piece->dev, piece->warn, span_trim(message));
 }
 
@@ -168,15 +173,39 @@ static bool version_of(NcclJob *job, uint32_t process, Span message)
 
     if (!span_after(&message, "NCCL version ") && !span_after(&message, "RCCL version "))
         return false;
+    span_skip(&message, ": "); /* RCCL */
     Span word = span_word(&message);
     if (word.len == 0 || !is_digit(word.at[0]))
         return false;
     nccl_input(job)->used++;
+    if (!p && !job->banner.version) {
+        job->banner.version = nccl_word(job, word);
+        job->banner.place = nccl_here(job);
+    }
     if (p && !p->version[0]) {
         p->version = nccl_word(job, word);
         p->version_place = nccl_here(job);
     }
     return true;
+}
+
+/* It is rank 0 that prints it. */
+void nccl_banner_end(NcclJob *job)
+{
+    const NcclBanner *b = &job->banner;
+    uint32_t process = b->process;
+
+    for (size_t i = 0; i < job->report.members.len && b->several; i++) {
+        const NcclMember *m = &job->report.members.at[i];
+        if (m->rank == 0 && (m->start_place.input == job->input || m->complete_place.input == job->input)) {
+            process = m->process;
+            break;
+        }
+    }
+    if (!b->version || process == NCCL_NO_INDEX || job->report.processes.at[process].version[0])
+        return;
+    job->report.processes.at[process].version = b->version;
+    job->report.processes.at[process].version_place = b->place;
 }
 
 /* The front of a message that a torn line lost the rest of. */

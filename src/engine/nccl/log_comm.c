@@ -358,13 +358,22 @@ static bool channels_line(NcclJob *job, uint32_t process, uint64_t tid, int dev,
     return true;
 }
 
-static NcclComm *comm_at(NcclJob *job, uint32_t process, uint64_t tid, int dev)
+static NcclComm *comm_at(NcclJob *job, uint32_t member)
 {
-    uint32_t member = nccl_member_of(job, process, tid, dev);
-
     if (member == NCCL_NO_INDEX || job->report.members.at[member].comm == NCCL_NO_INDEX)
         return NULL;
     return &job->report.comms.at[job->report.members.at[member].comm];
+}
+
+/* The ranks at the front of `s`, however many, with one blank between them. */
+static const char *order_of(NcclJob *job, Span s)
+{
+    uint64_t rank;
+
+    str_clear(&job->scratch);
+    while (span_blanks(&s), span_u64(&s, &rank))
+        str_addf(&job->scratch, "%s%" PRIu64, job->scratch.len ? " " : "", rank);
+    return arena_strndup(&job->arena, job->scratch.len ? job->scratch.text : "", job->scratch.len);
 }
 
 /* "Channel 00/16 : 0 1 2 3" */
@@ -386,21 +395,50 @@ static bool ring_line(NcclJob *job, NcclComm *comm, Span s)
     for (size_t i = 0; i < comm->rings.len; i++)
         if (comm->rings.at[i].channel == channel)
             return true;
-    NcclRing ring = {.channel = (unsigned)channel, .order = nccl_word(job, order)};
+    NcclRing ring = {.channel = (unsigned)channel, .order = order_of(job, order)};
     vec_push(&comm->rings, ring);
     return true;
 }
 
-static bool trees_line(NcclComm *comm, Span s)
+/* "[0] 1/-1/-1->0->-1": children, itself, parent */
+static bool read_tree(Span *s, NcclTree *ret)
 {
-    if (!span_skip(&s, "Trees ["))
+    uint64_t channel;
+    int self;
+
+    if (!span_next(s, "[") || !span_u64(s, &channel) || channel >= NCCL_CHANNELS_MAX || !span_next(s, "] "))
         return false;
-    unsigned trees = 1;
-    while (span_after(&s, " ["))
-        trees++;
-    if (comm && trees > comm->trees && trees <= NCCL_CHANNELS_MAX)
-        comm->trees = trees;
+    ret->channel = (unsigned)channel;
+    for (int i = 0; i < 3; i++)
+        if ((i && !span_skip(s, "/")) || !span_int(s, &ret->children[i]))
+            return false;
+    return span_skip(s, "->") && span_int(s, &self) && span_skip(s, "->") && span_int(s, &ret->parent);
+}
+
+static bool trees_line(NcclJob *job, uint32_t member, Span s)
+{
+    NcclTree trees[NCCL_CHANNELS_MAX];
+    unsigned count = 0;
+
+    if (!span_starts(s, "Trees ["))
+        return false;
+    span_skip(&s, "Trees");
+    while (count < NCCL_CHANNELS_MAX && read_tree(&s, &trees[count]))
+        count++;
+    if (member == NCCL_NO_INDEX || count <= job->report.members.at[member].tree_count)
+        return true;
+    job->report.members.at[member].trees = arena_memdup(&job->arena, trees, count * sizeof trees[0]);
+    job->report.members.at[member].tree_count = count;
     return true;
+}
+
+/* "Ring 00 : 3 -> 0 -> 1": a rank's neighbours, which the order of the ring says too. */
+static bool neighbours_line(Span s)
+{
+    uint64_t value;
+
+    return span_skip(&s, "Ring ") && span_u64(&s, &value) && span_next(&s, ": ") && span_u64(&s, &value) &&
+           span_next(&s, "-> ") && span_u64(&s, &value) && span_next(&s, "-> ") && span_u64(&s, &value);
 }
 
 static bool pattern_line(NcclJob *job, NcclComm *comm, Span s)
@@ -416,11 +454,26 @@ static bool pattern_line(NcclJob *job, NcclComm *comm, Span s)
     return true;
 }
 
+static void keep_early(NcclJob *job, uint32_t member, Span text)
+{
+    enum { LINES_MAX = 65536, BYTES_MAX = 16 << 20 };
+
+    if (member == NCCL_NO_INDEX || job->early.len >= LINES_MAX || job->early_bytes + text.len > BYTES_MAX) {
+        job->report.left_out++;
+        return;
+    }
+    job->early_bytes += text.len;
+    NcclEarly early = {.member = member, .text = {arena_memdup(&job->arena, text.at, text.len), text.len}};
+    vec_push(&job->early, early);
+}
+
 bool nccl_shape_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message)
 {
     if (process == NCCL_NO_INDEX)
         return false;
     if (timings_line(job, process, tid, dev, message) || channels_line(job, process, tid, dev, message))
+        return true;
+    if (neighbours_line(message))
         return true;
     bool ring = span_starts(message, "Channel "), tree = span_starts(message, "Trees ["),
          pattern = span_starts(message, "Pattern ");
@@ -428,9 +481,27 @@ bool nccl_shape_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span
     bool collnet = span_starts(message, "CollNet ") || span_starts(message, "Connected collnet");
     if (!ring && !tree && !pattern && !nvls && !collnet)
         return false;
-    NcclComm *comm = comm_at(job, process, tid, dev);
+    uint32_t member = nccl_member_of(job, process, tid, dev);
+    NcclComm *comm = comm_at(job, member);
+    bool used = nvls || collnet || trees_line(job, member, message) || ring_line(job, comm, message) ||
+                pattern_line(job, comm, message);
     if (comm)
         comm->nvls |= nvls, comm->collnet |= collnet;
-    return nvls || collnet || ring_line(job, comm, message) || trees_line(comm, message) ||
-           pattern_line(job, comm, message);
+    else if (used && !tree)
+        keep_early(job, member, message);
+    return used;
+}
+
+void nccl_shape_early(NcclJob *job)
+{
+    for (size_t i = 0; i < job->early.len; i++) {
+        Span text = job->early.at[i].text;
+        NcclComm *comm = comm_at(job, job->early.at[i].member);
+        if (!comm)
+            continue;
+        comm->nvls |= span_starts(text, "NVLS comm") || span_starts(text, "Connected NVLS tree");
+        comm->collnet |= span_starts(text, "CollNet ") || span_starts(text, "Connected collnet");
+        if (!ring_line(job, comm, text))
+            pattern_line(job, comm, text);
+    }
 }

@@ -58,7 +58,8 @@ static bool read_way(const NcclJob *job, Span s, NcclWay *way, char name[WAY_TEX
         way->via = NCCL_VIA_P2P;
         return read_p2p(s, name);
     }
-    way->via = span_starts(s, "SHM") ? NCCL_VIA_SHM : span_starts(s, "COLLNET") ? NCCL_VIA_COLLNET : NCCL_VIA_OTHER;
+    bool shm = span_starts(s, "SHM") || span_starts(s, "direct shared memory"); /* the latter before 2.12 */
+    way->via = shm ? NCCL_VIA_SHM : span_starts(s, "COLLNET") ? NCCL_VIA_COLLNET : NCCL_VIA_OTHER;
     if (way->via == NCCL_VIA_OTHER)
         return false;
     snprintf(name, WAY_TEXT, "%s", way->via == NCCL_VIA_SHM ? "SHM" : "COLLNET");

@@ -2,6 +2,7 @@
 /* Log: variables that are set, networks and adapters that were found. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "engine/nccl/job.h"
 
@@ -58,7 +59,7 @@ const NcclEnv *nccl_env_find(const NcclJob *job, const char *name)
 bool nccl_env_is(const NcclJob *job, const char *name, const char *value, NcclPlace *ret_place)
 {
     for (size_t i = 0; i < job->env.len; i++)
-        if (strcmp(job->env.at[i].name, name) == 0 && strcmp(job->env.at[i].value, value) == 0) {
+        if (strcmp(job->env.at[i].name, name) == 0 && strcasecmp(job->env.at[i].value, value) == 0) {
             *ret_place = job->env.at[i].place;
             return true;
         }

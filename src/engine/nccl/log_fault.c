@@ -52,7 +52,8 @@ static const char *who(const NcclJob *job, uint32_t process, int dev, char out[D
     return out;
 }
 
-/* "NET/IB : Got completion from peer 10.0.0.2<5> with status=12 opcode=1 len=0 vendor err 129 (Send)" */
+/* "NET/IB : Got completion from peer 10.0.0.2<5> with status=12 opcode=1 len=0 vendor err 129 (Send)", in newer
+ * versions "status=IBV_WC_RETRY_EXC_ERR(12)" */
 static bool completion(NcclJob *job, uint32_t process, int dev, Span s)
 {
     char room[DETAIL_MAX];
@@ -61,8 +62,11 @@ static bool completion(NcclJob *job, uint32_t process, int dev, Span s)
     NcclRule rule = NCCL_RULE_IB_OTHER;
     const char *meaning = "unknown";
 
-    if (!span_has(s, "Got completion") || !(span_after(&at, "status=") || span_after(&at, "with error ")) ||
-        !span_int(&at, &status))
+    if (!span_has(s, "Got completion") || !(span_after(&at, "status=") || span_after(&at, "with error ")))
+        return false;
+    if (span_starts(at, "IBV_WC_"))
+        span_after(&at, "(");
+    if (!span_int(&at, &status))
         return false;
     for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++)
         if (statuses[i].status == status) {
@@ -74,8 +78,8 @@ static bool completion(NcclJob *job, uint32_t process, int dev, Span s)
         peer = span_word(&s);
     peer = span_until(&peer, '<');
     NcclFinding *f = nccl_findf(job, rule, "status %d: %s", status, meaning);
-    nccl_evidence(job, f, nccl_here(job), "%s, peer %.*s: %.*s", who(job, process, dev, room), (int)peer.len,
-                  peer.len ? peer.at : "", text.len < 200 ? (int)text.len : 200, text.at);
+    nccl_evidence(job, f, nccl_here(job), "%s%s%.*s: %.*s", who(job, process, dev, room), peer.len ? ", peer " : "",
+                  (int)peer.len, peer.len ? peer.at : "", text.len < 200 ? (int)text.len : 200, text.at);
     return true;
 }
 

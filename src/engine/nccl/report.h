@@ -59,6 +59,12 @@ typedef struct NcclProcess {
     NcclPlace network_place, oob_place, ib_place, gdr_place, far_place, nvls_place, version_place;
 } NcclProcess;
 
+/* Where a rank stands in the tree of one channel. */
+typedef struct NcclTree {
+    unsigned channel;
+    int parent, children[3]; /* ranks, -1: none */
+} NcclTree;
+
 /* What one rank of one communicator said of itself. */
 typedef struct NcclMember {
     uint32_t comm; /* NCCL_NO_INDEX before it is known */
@@ -76,6 +82,8 @@ typedef struct NcclMember {
     uint64_t calls;
     const char *op;
     bool p2p_calls;
+    const NcclTree *trees;
+    unsigned tree_count;
     NcclPlace start_place, complete_place, init_place, op_place, channels_place;
 } NcclMember;
 

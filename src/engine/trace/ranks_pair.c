@@ -21,6 +21,7 @@ enum {
     ROUGH_SAMPLES = 16,
 };
 #define SPREAD_FLOOR_NS INT64_C(3000)    /* below it one shift is as good as another */
+#define STEPS_DIFFER 0.02                /* of shares of rows: more than one of all samples */
 #define VOTE_NS INT64_C(20000)           /* differences within this are one */
 #define PLAUSIBLE_NS INT64_C(5000000000) /* clocks that somebody keeps are not further apart */
 #define TOLERANCE_MIN_NS INT64_C(10000)
@@ -38,6 +39,7 @@ typedef struct Shift {
     int64_t offset; /* median of end a - end b */
     int64_t spread; /* median of what differs from it */
     double steps;   /* share of rows of the same step; -1 not known */
+    bool whole;     /* both sides have as many rows, and each is compared with one */
     bool valid;
 } Shift;
 
@@ -110,6 +112,7 @@ static Shift try_shift(const Pair *pair, int64_t by, int64_t samples)
     if (count == 0)
         return shift;
     shift.valid = true;
+    shift.whole = by == 0 && pair->a_len == pair->b_len;
     shift.steps = steps > 0 ? (double)same_step / (double)steps : -1;
     shift.offset = rank_median(differences, (size_t)count);
     for (int64_t i = 0; i < count; i++)
@@ -137,6 +140,10 @@ static bool better(const Shift *a, const Shift *b)
     bool a_near = distance(a) < PLAUSIBLE_NS, b_near = distance(b) < PLAUSIBLE_NS;
     if (a_near != b_near)
         return a_near;
+    if (fabs(a->steps - b->steps) > STEPS_DIFFER)
+        return a->steps > b->steps;
+    if (a->whole != b->whole)
+        return a->whole;
     if (a_near && distance(a) != distance(b))
         return distance(a) < distance(b);
     return llabs(a->by) < llabs(b->by) || (llabs(a->by) == llabs(b->by) && a->by > b->by);

@@ -177,6 +177,16 @@ bool rule_short_kernels(const VerdictFacts *facts, VerdictFinding *finding)
     return true;
 }
 
+/* Whether there is another stream to wait for, here or on another device. */
+static bool has_streams(const TraceRank *rank)
+{
+    int64_t streams = 0;
+
+    for (size_t i = 0; i < rank->devices.len; i++)
+        streams += rank->devices.at[i].stream_count;
+    return streams > 1;
+}
+
 bool rule_queued(const VerdictFacts *facts, VerdictFinding *finding)
 {
     const TraceGap *longest = NULL;
@@ -195,6 +205,7 @@ bool rule_queued(const VerdictFacts *facts, VerdictFinding *finding)
         str_add(&finding->evidence, ", before ");
         verdict_add_name(&finding->evidence, longest->after);
     }
+    verdict_hint(finding, has_streams(facts->rank) ? VERDICT_HINT_QUEUED_STREAMS : VERDICT_HINT_QUEUED_ALONE);
     return true;
 }
 

@@ -188,6 +188,23 @@ static void put_comms(Json *j)
     shut(j, ']');
 }
 
+static void put_trees(Json *j, const NcclMember *m)
+{
+    open(j, "trees", '[');
+    for (unsigned i = 0; i < m->tree_count; i++) {
+        open(j, NULL, '{');
+        put_u64(j, "channel", m->trees[i].channel);
+        put_int(j, "parent", m->trees[i].parent);
+        open(j, "children", '[');
+        for (size_t k = 0; k < sizeof m->trees[i].children / sizeof m->trees[i].children[0]; k++)
+            if (m->trees[i].children[k] >= 0)
+                put_int(j, NULL, m->trees[i].children[k]);
+        shut(j, ']');
+        shut(j, '}');
+    }
+    shut(j, ']');
+}
+
 static void put_ranks(Json *j)
 {
     open(j, "ranks", '[');
@@ -212,6 +229,7 @@ static void put_ranks(Json *j)
         put_double(j, "init_part_s", m->init_s < 0 ? NAN : m->init_part_s);
         put_int(j, "last_op_count", m->op_count);
         put_text(j, "last_op", m->op);
+        put_trees(j, m);
         shut(j, '}');
     }
     shut(j, ']');

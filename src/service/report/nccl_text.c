@@ -220,7 +220,9 @@ static void matrix(const Screen *s)
     }
     if (!any)
         return;
-    heading(s, "Rank to rank: P direct, S host memory, G RDMA with GPUDirect, R RDMA without, T TCP, C CollNet");
+    heading(s, "Rank to rank");
+    str_add(s->out, "  ");
+    wrap(s, "P direct, S host memory, G RDMA with GPUDirect, R RDMA without, T TCP, C CollNet", 2, 2);
     for (int64_t from = 0; from < n; from++) {
         str_addf(s->out, "%6" PRId64 " ", from);
         for (int64_t to = 0; to < n; to++)
@@ -339,8 +341,8 @@ static void benches(const Screen *s)
         heading(s, "nccl-tests");
     for (size_t i = 0; i < r->benches.len && (s->style->verbose || i < BENCHES_SHOWN); i++) {
         const NcclBench *b = &r->benches.at[i];
-        str_addf(s->out, "  %-22s %4" PRId64 " ranks %3" PRId64 " nodes", b->name[0] ? b->name : "?", b->ranks,
-                 b->nodes);
+        str_addf(s->out, "  %-22s %4" PRId64 " ranks %3" PRId64 " node%s", b->name[0] ? b->name : "?", b->ranks,
+                 b->nodes, b->nodes == 1 ? " " : "s");
         if (!isnan(b->peak_gbs))
             str_addf(s->out, "  peak %.2f GB/s at %s, half of it from %s", b->peak_gbs, size_text(b->peak_size, peak),
                      size_text(b->half_size, half));

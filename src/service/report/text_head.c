@@ -113,7 +113,9 @@ void text_headline(Pen *pen, const TraceRank *rank)
     out_add(&pen->out, "\n");
     if (!rank->devices.len) {
         pen_wrap(pen, STYLE_BOLD, 0,
-                 "No GPU operation in this profile. Was the profiler started with ProfilerActivity.CUDA?");
+                 pen->options.also[0]
+                     ? "No GPU operation in this part of the profile."
+                     : "No GPU operation in this profile. Was the profiler started with ProfilerActivity.CUDA?");
         return;
     }
     write_devices(pen, rank);

@@ -53,7 +53,10 @@ int trace_files_add(TraceFiles *files, const char *path, Arena *arena, Err *err)
             vec_push(files, arena_printf(arena, "%s%s%s", path, len && path[len - 1] == '/' ? "" : "/", entry->d_name));
     }
     if (files->len == before)
-        return err_set(err, -ENOENT, "no profile in folder '%s' (*.json, *.json.gz, *.sqlite, *.csv)", path);
+        return err_set(
+            err, -ENOENT,
+            "no profile in folder '%s' (*.json, *.json.gz, *.sqlite, *.csv; folders in it are not searched: name them)",
+            path);
     qsort(files->at + before, files->len - before, sizeof *files->at, compare_names);
     return 0;
 }

@@ -168,3 +168,30 @@ def test_garbage_behind_gzip_is_told(trace, tmp_path):
     path = tmp_path / "t.json.gz"
     path.write_bytes(FORMS["gzip"] + b"garbage")
     assert any("behind the end of the gzip" in note for note in trace.report(path)["notes"])
+
+
+def test_merged_ranks_keep_their_own_numbers(trace, tmp_path):
+    """Two ranks in one file, marked in front of the process; both number their launches from 1."""
+    events = []
+    for rank in range(2):
+        for number in range(1, 9):
+            at = number * 100 + rank
+            host, gpu = (f"[TP0{rank}] {10 + rank}", 10 + rank), (f"[TP0{rank}] {rank}", 7)
+            where = {"device": rank, "stream": 7, "correlation": number}
+            for row in (("cpu_op", f"op{rank}", host, at, 20, {}),
+                        ("cuda_runtime", "cudaLaunchKernel", host, at + 5, 5, {"correlation": number}),
+                        ("kernel", "k", gpu, at + 30, 40 + rank, where)):
+                category, name, (pid, tid), start, lasts, args = row
+                events.append({"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": start,
+                               "dur": lasts, "args": args})
+    path = tmp_path / "merged.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    for threads in (1, 4):
+        rank = trace.report(path, "-j", threads)["ranks"][0]
+        assert {row["name"]: (row["kernel_count"], row["device_self_ns"]) for row in rank["operators"]} == {
+            "op0": (8, 8 * 40_000), "op1": (8, 8 * 41_000)}
+        assert rank["launch"]["linked"] == 16
+    words = ["--from", 320_000, "--to", 600_000]  # launches of 3 at 305, 306 us lie before
+    assert trace("cut", path, *words, "-o", tmp_path / "cut.json").returncode == 0
+    direct = forget(trace.report(path, *words))
+    assert direct["ranks"][0]["launch"]["linked"] == 6 and forget(trace.report(tmp_path / "cut.json")) == direct

@@ -87,9 +87,9 @@ HEALTHY = {("within-node", "P2P/CUMEM", False): 6, ("between-nodes", "NET/IB", T
 
 
 def test_a_healthy_job_in_files_of_its_ranks(run):
-    # Two rings use two adapters of four on each side, so a warning about idle adapters is right and the only one.
+    # Two rings use two adapters of four on each side: there is no channel for the other two.
     code, report = run("--json", files={f"rank{i}.log": "\n".join(lines) for i, lines in enumerate(job())})
-    assert ids(report) == ["ib-adapter-unused"] and code == 1
+    assert ids(report) == [] and code == 0
     assert ways(report) == HEALTHY
     world, = [c for c in report["communicators"] if c["world"]]
     assert (world["ranks"], world["nodes"], world["seen"], world["complete"]) == (8, 2, 8, 8)
@@ -289,7 +289,7 @@ def test_flight_recorder_names_the_rank_that_is_behind(run, form):
 
 def test_flight_recorder_sizes_and_hang(run):
     _, report = run("--json", files={f"trace_{r}.json": json.dumps(d) for r, d in stuck(size=(2,)).items()})
-    assert ids(report) == ["flight-size-mismatch", "flight-hung"]
+    assert ids(report) == ["flight-size-mismatch"]
     _, report = run("--json", files={f"trace_{r}.json": json.dumps(d) for r, d in stuck().items()})
     assert ids(report) == ["flight-hung"]
 

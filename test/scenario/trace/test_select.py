@@ -52,6 +52,16 @@ def test_cut_then_analyse_is_analyse_with_options(trace, tmp_path, words):
     assert cut_and_analyse(trace, path, tmp_path / "cut.json", *words) == direct
 
 
+def test_a_part_without_gpu_work_is_no_profile_without(trace, tmp_path):
+    path = busy_profile(7).write(tmp_path / "t.json")
+    for words in (["--device", "63"], ["--stream", "999"]):
+        text = " ".join(trace(path, *words).stdout.decode().split())
+        assert "No GPU operation in this part of the profile." in text and "Was the profiler started" not in text, words
+        assert "look at another" in text, words
+    text = " ".join(trace(Profile().write(tmp_path / "none.json")).stdout.decode().split())
+    assert "No GPU operation in this profile." in text
+
+
 def test_cutting_a_generated_profile(trace, tmp_path, generate):
     path = generate(tmp_path / "t.json.gz", "--size", 6, "--python", "--memory")
     for words in (["--step", "4"], ["--from", "20ms", "--to", "33ms"]):

@@ -148,6 +148,8 @@ static const struct {
      WARN("a", 11, 0, "NET/IB : Got completion from peer 10.0.0.2<5> with status=4 opcode=11")},
     {"ib-async-event", WARN("a", 11, 0, "NET/IB : mlx5_0:1 Got async event : port error"),
      INFO("a", 11, 0, "NET/IB : Using network, no async event")},
+    {"ib-connect", WARN("a", 11, 0, "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1"),
+     WARN("a", 11, 0, "Call to connect returned Connection timed out")},
     {"connect-refused", INFO("a", 11, 0, "Call to connect returned Connection refused, retrying"),
      INFO("a", 11, 0, "Connected all rings")},
     {"connect-timeout", WARN("a", 11, 0, "Call to connect returned Connection timed out"),
@@ -228,7 +230,8 @@ static const struct {
     {"ib-adapter-unused",
      START("a", 11, 0, 0, 3, 77) START("a", 12, 1, 1, 3, 77) START("b", 13, 0, 2, 3, 77)
          ENV("a", 11, "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:1<0>")
-             RECEIVE("a", 11, 0, 2, 0, "NET/IB/0/GDRDMA") SEND("a", 12, 1, 1, 2, "NET/IB/0/GDRDMA"),
+             RECEIVE("a", 11, 0, 2, 0, "NET/IB/0/GDRDMA") SEND("a", 12, 1, 1, 2, "NET/IB/0/GDRDMA")
+                 INFO("a", 12, 1, "Channel 01/0 : 1[0] -> 2[0] [send] via NET/IB/0/GDRDMA"),
      START("a", 11, 0, 0, 3, 77) START("a", 12, 1, 1, 3, 77) START("b", 13, 0, 2, 3, 77)
          ENV("a", 11, "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:1<0>")
              RECEIVE("a", 11, 0, 2, 0, "NET/IB/0/GDRDMA") SEND("a", 12, 1, 1, 2, "NET/IB/1/GDRDMA")},

@@ -255,6 +255,31 @@ static void different_first_steps(void **state)
     }
 }
 
+/* Collectives like the ticks of a clock: of one size, of one distance, without sequence numbers, on clocks that differ
+ * by many times that distance. Then the steps tell which ones belong together, else that all have as many. */
+static void like_ticks(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 20; i++) {
+        World world = world_plain(8);
+        TraceReport report;
+        world.seed = i;
+        world.sequences = false;
+        world.same_sizes = world.same_kind = true;
+        world.steps_recorded = i & 1;
+        world.jitter_ns = 1 * US;
+        world.end_jitter_ns = 300;
+        for (int rank = 1; rank < 8; rank++)
+            world.skew_ns[rank] = (rank - 4) * 900 * US;
+        if (world.steps_recorded)
+            world.last_step[3] = 7;
+        world_make(&world, &report);
+        trace_across(&report);
+        check_clocks(&world, &report, 2 * US);
+        world_done(&report);
+    }
+}
+
 /* The profiler lost a tenth of one rank's kernels. */
 static void missing_rows(void **state)
 {
@@ -504,6 +529,7 @@ int main(void)
         cmocka_unit_test(bases_differ),
         cmocka_unit_test(drift),
         cmocka_unit_test(different_first_steps),
+        cmocka_unit_test(like_ticks),
         cmocka_unit_test(missing_rows),
         cmocka_unit_test(the_late_rank_is_found),
         cmocka_unit_test(chance_is_no_straggler),

@@ -151,7 +151,7 @@ static void run_step(Maker *maker)
         for (int rank = 0; rank < world->ranks; rank++)
             work(maker, rank, layer);
         if (world->tensor_parallel == 0)
-            meet_all(maker, layer % 3 == 2 ? "all_gather" : "all_reduce", bytes);
+            meet_all(maker, layer % 3 == 2 && !world->same_kind ? "all_gather" : "all_reduce", bytes);
         else
             meet_groups(maker, false, "all_reduce", bytes);
     }

@@ -15,6 +15,7 @@ typedef struct World {
     bool pipeline;            /* stages of one rank each, send and receive between neighbours, then an all_reduce */
     bool sequences;           /* "Seq" was recorded */
     bool same_sizes;          /* all collectives of a step are equally large */
+    bool same_kind;           /* all are all_reduces */
     bool steps_recorded;      /* ProfilerSteps are known */
     int64_t compute_ns;       /* before each collective */
     int64_t jitter_ns;        /* of that, uniform to either side, per rank */

@@ -23,7 +23,11 @@ def program(root=None):
                    *(pathlib.Path(root) / "lib").glob("*-linux-gnu")]
         found = lib / "chromium" / PROGRAMS[0]
         if found.exists():
-            return found, {**env, "LD_LIBRARY_PATH": ":".join(map(str, folders))}
+            # Its own fonts: without any it ends at the first letter, and /etc/fonts may not be there.
+            fonts = pathlib.Path(root) / "fonts.conf"
+            fonts.write_text(f"<fontconfig><dir>{root}/usr/share/fonts</dir><dir>/usr/share/fonts</dir>"
+                             f"<cachedir>{root}/fonts.cache</cachedir></fontconfig>")
+            return found, {**env, "LD_LIBRARY_PATH": ":".join(map(str, folders)), "FONTCONFIG_FILE": str(fonts)}
     path = next((p for p in map(shutil.which, PROGRAMS) if p), None)
     return (path, env) if path else None
 

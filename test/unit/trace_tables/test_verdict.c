@@ -124,6 +124,12 @@ static void queued(TraceReport *report, double x)
     idle(report, TRACE_CAUSE_QUEUED, x);
 }
 
+static void queued_streams(TraceReport *report, double x)
+{
+    queued(report, x);
+    only(report)->devices.at[0].stream_count = 2;
+}
+
 /* Few and long waits in the queue: no matter of launches, however short the kernels. */
 static void queued_short(TraceReport *report, double x)
 {
@@ -490,6 +496,8 @@ static const Case cases[] = {
     {"short-kernels", short_kernels, 0.5, false, 0, NULL},
     {"short-kernels", long_kernels, 20, false, 0, NULL},
     {"stream-wait", queued, 6, true, 6, "before b"},
+    {"stream-wait", queued, 6, true, 6, "All work is on one stream"},
+    {"stream-wait", queued_streams, 6, true, 6, "waits between streams"},
     {"stream-wait", queued, 4, false, 0, NULL},
     {"stream-wait", queued_short, 6, true, 6, NULL},
     {"synchronisation", synchronisation, 2.1, true, 2.1,

@@ -273,7 +273,7 @@ void event_take(TraceScan *scan, const char *text, size_t len, uint64_t byte)
     raw.offset = byte;
     raw.phase = phase == '?' ? 0 : phase;
     raw.metadata = phase == 'M';
-    raw.link = (uint64_t)number_of(scan, phase == 'X' ? SLOT_CORRELATION : SLOT_FLOW, 0);
+    raw.link = (uint64_t)id_marked(scan, number_of(scan, phase == 'X' ? SLOT_CORRELATION : SLOT_FLOW, 0));
     if (!raw.has_time)
         raw.has_time = event_start(scan, &raw.start);
     scan->options.raw(scan->options.context, &raw);

@@ -118,9 +118,22 @@ uint32_t gpu_lane(TraceScan *scan, int32_t device, int64_t stream)
     return entry->lane;
 }
 
+int64_t id_marked(TraceScan *scan, int64_t id)
+{
+    const Slice *pid = slice_of(scan, SLOT_PID);
+    uint32_t hash = UINT32_C(2166136261), i;
+
+    if (id <= 0 || id >= UINT32_MAX || !has(scan, SLOT_PID) || pid->kind != SLICE_TEXT || pid->len < 3 ||
+        pid->at[0] != '[')
+        return id;
+    for (i = 1; i < pid->len && pid->at[i] != ']'; i++)
+        hash = (hash ^ (uint8_t)pid->at[i]) * UINT32_C(16777619);
+    return i < pid->len ? (hash + id) % (UINT32_MAX - 1) + 1 : id;
+}
+
 uint32_t id_of(TraceScan *scan, Slot slot, WideField field, size_t row)
 {
-    const int64_t id = number_of(scan, slot, 0);
+    const int64_t id = id_marked(scan, number_of(scan, slot, 0));
 
     if (id > 0 && id < UINT32_MAX)
         return (uint32_t)id;

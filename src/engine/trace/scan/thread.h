@@ -17,6 +17,10 @@ uint32_t gpu_lane(TraceScan *scan, int32_t device, int64_t stream);
 /* The number at the end of a text ("stream 7"): false where there is none. */
 bool number_behind(const char *text, size_t len, int64_t *ret);
 
+/* Files of several ranks that were merged into one say in front of each process whose it is ("[TP03] 1234"), while ids
+ * are each rank's own: an id under 2^32 of such a process is moved by a number that the mark gives, others stay. */
+int64_t id_marked(TraceScan *scan, int64_t id);
+
 /* The id in a slot for `row` of a field's table: 0 where there is none, a placeholder (0) where it is wide. */
 uint32_t id_of(TraceScan *scan, Slot slot, WideField field, size_t row);
 

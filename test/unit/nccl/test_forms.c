@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What versions of NCCL, RCCL and PyTorch write differently is read alike, and healthy inputs stay without findings. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/owner.h"
+#include "kit.h"
+
+OWNER_POINTER(NcclJob, nccl_free);
+
+#define OLD_COMPLETE(host, pid, dev, rank)                                                                             \
+    INFO(host, pid, dev, "comm 0x" #pid " rank " #rank " nranks 2 cudaDev " #dev " busId 1000 - Init COMPLETE")
+#define OLD_BEGIN(version)                                                                                             \
+    "NCCL version " version "\n" INFO("a", 11, 0, "Channel 00/01 :    0   1")                                          \
+        INFO("a", 11, 0, "Trees [0] 1/-1/-1->0->-1") INFO("b", 12, 0, "Trees [0] -1/-1/-1->1->0")
+#define OLD_END OLD_COMPLETE("a", 11, 0, 0) OLD_COMPLETE("b", 12, 0, 1)
+
+/* Until 2.13 a rank names its communicator last, after rings and trees, and never the number of nodes. */
+static void test_a_communicator_that_is_named_last(void **state)
+{
+    CLEANUP(nccl_free_at) NcclJob *job = kit_read(OLD_BEGIN("2.10.3+cuda11.3") OLD_END);
+    const NcclReport *r = nccl_finish(job);
+
+    (void)state;
+    assert_int_equal(r->comms.len, 1);
+    assert_int_equal(r->comms.at[0].nodes, 2);
+    assert_int_equal(r->comms.at[0].trees, 1);
+    assert_int_equal(r->comms.at[0].rings.len, 1);
+    assert_string_equal(r->comms.at[0].rings.at[0].order, "0 1");
+    assert_int_equal(r->members.at[0].trees[0].parent, -1);
+    assert_int_equal(r->members.at[0].trees[0].children[0], 1);
+    assert_int_equal(r->members.at[1].trees[0].parent, 0);
+}
+
+/* Without a prefix: the version is that of rank 0, or of the only process of an input. */
+static void test_whose_version(void **state)
+{
+    CLEANUP(nccl_free_at)
+    NcclJob *job = kit_read("NCCL version 2.21.5+cuda12.4\n" TWO_NODES TWO_NODES_END "\f"
+                            "NCCL version 2.20.5+cuda12.4\n" INFO("c", 99, 0, "Using network IB"));
+    CLEANUP(nccl_free_at)
+    NcclJob *amd = kit_read("RCCL version : 2.18.3-develop\n" INFO("c", 99, 0, "Using network IB"));
+    const NcclReport *r = nccl_finish(job);
+
+    (void)state;
+    assert_string_equal(r->processes.at[0].version, "2.21.5+cuda12.4");
+    assert_string_equal(r->processes.at[1].version, "");
+    assert_string_equal(r->processes.at[2].version, "2.20.5+cuda12.4");
+    assert_non_null(kit_find(r, "version-differs"));
+    assert_string_equal(nccl_finish(amd)->processes.at[0].version, "2.18.3-develop");
+}
+
+/* Two jobs beside each other may have two versions. */
+static void test_versions_of_two_jobs(void **state)
+{
+    CLEANUP(nccl_free_at)
+    NcclJob *job = kit_read(
+        START("a", 11, 0, 0, 2, 77) START("a", 12, 1, 1, 2, 77) INFO("a", 11, 0, "NCCL version 2.21.5+cuda12.4") "\f" //
+        START("b", 21, 0, 0, 2, 88) START("b", 22, 1, 1, 2, 88) INFO("b", 21, 0, "NCCL version 2.20.5+cuda12.4"));
+
+    (void)state;
+    assert_null(kit_find(nccl_finish(job), "version-differs"));
+}
+
+static void test_completion_by_name(void **state)
+{
+    CLEANUP(nccl_free_at)
+    NcclJob *job =
+        kit_read(WARN("a", 11, 0,
+                      "NET/IB: Got completion from peer 10.0.0.1<55921> with status=IBV_WC_RETRY_EXC_ERR(12) "
+                      "opcode=IBV_WC_RDMA_WRITE(0) vendor_err=129 hca mlx5_3"));
+    const NcclFinding *f = kit_find(nccl_finish(job), "ib-retry-exceeded");
+
+    (void)state;
+    assert_non_null(f);
+    assert_string_equal(f->detail, "status 12: transport retry count exceeded");
+    assert_null(kit_find(nccl_finish(job), "nccl-warned"));
+}
+
+static void test_old_shared_memory(void **state)
+{
+    CLEANUP(nccl_free_at)
+    NcclJob *job =
+        kit_read(ONE_NODE INFO("a", 11, 0, "Channel 00 : 0[1000] -> 1[2000] via direct shared memory") ONE_NODE_END);
+    const NcclReport *r = nccl_finish(job);
+
+    (void)state;
+    assert_int_equal(r->classes.len, 1);
+    assert_string_equal(r->classes.at[0].name, "SHM");
+    assert_non_null(kit_find(r, "p2p-missing"));
+    assert_int_equal(r->inputs.at[0].torn, 0);
+}
+
+/* One channel cannot use two adapters. */
+static void test_fewer_channels_than_adapters(void **state)
+{
+    CLEANUP(nccl_free_at)
+    NcclJob *job =
+        kit_read(START("a", 11, 0, 0, 3, 77) START("a", 12, 1, 1, 3, 77) START("b", 13, 0, 2, 3, 77)
+                     INFO("a", 11, 0, "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:1<0>")
+                         RECEIVE("a", 11, 0, 2, 0, "NET/IB/0/GDRDMA") SEND("a", 12, 1, 1, 2, "NET/IB/0/GDRDMA"));
+
+    (void)state;
+    assert_null(kit_find(nccl_finish(job), "ib-adapter-unused"));
+}
+
+/* The whole order, however long. */
+static void test_a_long_ring(void **state)
+{
+    enum { RANKS = 512 };
+    char line[RANKS * 4 + 64], text[RANKS * 4 + 1024];
+    size_t len = (size_t)snprintf(line, sizeof line, "a:11:11 [0] NCCL INFO Channel 00/01 :");
+
+    (void)state;
+    for (int i = 0; i < RANKS; i++)
+        len += (size_t)snprintf(line + len, sizeof line - len, " %d", i);
+    snprintf(text, sizeof text, START("a", 11, 0, 0, 512, 77) "%s\n", line);
+    CLEANUP(nccl_free_at) NcclJob *job = kit_read(text);
+    const NcclReport *r = nccl_finish(job);
+    assert_int_equal(r->comms.at[0].rings.len, 1);
+    assert_string_equal(r->comms.at[0].rings.at[0].order, strstr(line, " : ") ? strstr(line, " : ") + 3 : "");
+}
+
+static void test_neighbours_are_not_torn(void **state)
+{
+    CLEANUP(nccl_free_at)
+    NcclJob *job =
+        kit_read(ONE_NODE INFO("a", 11, 0, "Ring 00 : 1 -> 0 -> 1 comm 0x11 nRanks 02 busId c1000") ONE_NODE_END);
+
+    (void)state;
+    assert_int_equal(nccl_finish(job)->inputs.at[0].torn, 0);
+}
+
+static void test_plugin_without_gpudirect(void **state)
+{
+    CLEANUP(nccl_free_at)
+    NcclJob *job = kit_read(TWO_NODES SEND("a", 11, 0, 0, 1, "NET/AWS Libfabric/0") TWO_NODES_END);
+    const NcclFinding *f = kit_find(nccl_finish(job), "gdr-missing");
+
+    (void)state;
+    assert_non_null(f);
+    assert_non_null(strstr(f->setting, "FI_EFA_USE_DEVICE_RDMA=1"));
+}
+
+#define SCATTER(rank, size)                                                                                            \
+    "name=trace_rank_" rank                                                                                            \
+    "\n{\"version\":\"2.9\",\"pg_config\":{\"0\":{\"name\":\"0\",\"desc\":\"default_pg\",\"ranks\":\"[0, 1]\"}},"      \
+    "\"entries\":[{\"record_id\":0,\"process_group\":[\"0\",\"default_pg\"],\"collective_seq_id\":1,"                  \
+    "\"profiling_name\":\"nccl:_reduce_scatter_base\",\"input_sizes\":[[8]],\"output_sizes\":[[" size                  \
+    "]],\"state\":\"started\",\"is_p2p\":false}]}"
+
+/* Sizes that do not fit are why it hangs: nothing is below the program. */
+static void test_a_misfit_is_not_a_broken_link(void **state)
+{
+    CLEANUP(nccl_free_at) NcclJob *bad = kit_read(SCATTER("0", "4") "\f" SCATTER("1", "3"));
+    CLEANUP(nccl_free_at) NcclJob *good = kit_read(SCATTER("0", "4") "\f" SCATTER("1", "4"));
+
+    (void)state;
+    assert_non_null(kit_find(nccl_finish(bad), "flight-size-mismatch"));
+    assert_null(kit_find(nccl_finish(bad), "flight-hung"));
+    assert_null(kit_find(nccl_finish(good), "flight-size-mismatch"));
+    assert_non_null(kit_find(nccl_finish(good), "flight-hung"));
+}
+
+#define LINE(name, value) INFO("a", 11, 0, name " set by environment to " value)
+#define FAR                                                                                                            \
+    LINE("NCCL_DEBUG", "INFO")                                                                                         \
+    INFO("a", 11, 0, "NET/IB : GPU Direct RDMA Disabled for GPU c8000[3] / HCA 0 (distance 5 >= 4)")
+
+/* Values in any case and in the older numbers; no advice to set what is set. */
+static void test_values_of_variables(void **state)
+{
+    static const struct {
+        const char *text, *id, *setting;
+    } cases[] = {
+        {TWO_NODES LINE("NCCL_NET", "socket") SEND("a", 11, 0, 0, 1, "NET/Socket/0"), "net-forced-socket", "NCCL_NET"},
+        {ONE_NODE LINE("NCCL_P2P_LEVEL", "5") DIRECT("a", 11, 0, 0, 1, "SHM/direct/direct"), "p2p-missing", "ACS"},
+        {ONE_NODE LINE("NCCL_P2P_LEVEL", "sys") DIRECT("a", 11, 0, 0, 1, "SHM/direct/direct"), "p2p-missing", "ACS"},
+        {ONE_NODE LINE("NCCL_P2P_LEVEL", "2") DIRECT("a", 11, 0, 0, 1, "SHM/direct/direct"), "p2p-level", "unset"},
+        {TWO_NODES LINE("NCCL_NET_GDR_LEVEL", "PIX") FAR SEND("a", 11, 0, 0, 1, "NET/IB/0"), "gdr-level", "unset"},
+        {TWO_NODES LINE("NCCL_NET_GDR_LEVEL", "SYS") FAR SEND("a", 11, 0, 0, 1, "NET/IB/0"), "gdr-distance", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        CLEANUP(nccl_free_at) NcclJob *job = kit_read(cases[i].text);
+        const NcclFinding *f = kit_find(nccl_finish(job), cases[i].id);
+        if (!f)
+            print_error("%s not found in case %zu\n", cases[i].id, i);
+        assert_non_null(f);
+        assert_non_null(strstr(f->setting, cases[i].setting));
+        assert_null(strstr(f->setting, "P2P_LEVEL=SYS"));
+    }
+}
+
+#define RUN(ranks)                                                                                                     \
+    "{\"args\":[\"all_reduce_perf\"],\"config\":{\"nthreads\":1,\"ngpus\":" ranks                                      \
+    ",\"devices\":[{\"hostname\":\"a\"}]},\"results\":[{\"size\":8,\"count\":2,\"type\":\"float\","                    \
+    "\"out_of_place\":{\"time\":1,\"alg_bw\":1,\"bus_bw\":4},\"in_place\":{\"time\":1,\"alg_bw\":1,\"bus_bw\":4}}]}"
+
+static void test_scaling_goes_upwards(void **state)
+{
+    CLEANUP(nccl_free_at) NcclJob *job = kit_read(RUN("8") "\f" RUN("2") "\f" RUN("4"));
+    const NcclReport *r = nccl_finish(job);
+
+    (void)state;
+    assert_int_equal(r->scalings.len, 2);
+    assert_int_equal(r->benches.at[r->scalings.at[0].base].ranks, 2);
+    assert_int_equal(r->benches.at[r->scalings.at[0].bench].ranks, 4);
+    assert_int_equal(r->benches.at[r->scalings.at[1].bench].ranks, 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_communicator_that_is_named_last),
+        cmocka_unit_test(test_whose_version),
+        cmocka_unit_test(test_versions_of_two_jobs),
+        cmocka_unit_test(test_completion_by_name),
+        cmocka_unit_test(test_old_shared_memory),
+        cmocka_unit_test(test_fewer_channels_than_adapters),
+        cmocka_unit_test(test_a_long_ring),
+        cmocka_unit_test(test_neighbours_are_not_torn),
+        cmocka_unit_test(test_plugin_without_gpudirect),
+        cmocka_unit_test(test_values_of_variables),
+        cmocka_unit_test(test_scaling_goes_upwards),
+        cmocka_unit_test(test_a_misfit_is_not_a_broken_link),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
