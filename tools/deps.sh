@@ -11,7 +11,7 @@ for what in "${@:-build}"; do
         packages="$packages libmicrohttpd-dev libgnutls28-dev libcrypt-dev libisal-dev libnghttp2-dev"
         packages="$packages libprotobuf-c-dev protobuf-c-compiler libjansson-dev libexpat1-dev libsqlite3-dev"
         ;;
-    test) packages="$packages binutils python3-pytest python3-pytest-xdist python3-grpcio python3-protobuf python3-yaml openssl curl" ;;
+    test) packages="$packages binutils python3-pytest python3-pytest-xdist python3-grpcio python3-protobuf python3-yaml python3-jsonschema openssl curl" ;;
     clang) packages="$packages clang libclang-rt-14-dev" ;;
     deb) packages="$packages debhelper dpkg-dev fakeroot lintian" ;;
     lint) packages="$packages clang-tidy clang-format" ;;

@@ -167,8 +167,10 @@ def test_generated(build, seed, tmp_path):
 FOLDER = os.environ.get("SCAN_TRACES")
 
 
-@pytest.mark.parametrize("path", sorted(pathlib.Path(FOLDER).glob("*.json*")) if FOLDER else [], ids=lambda p: p.name)
+@pytest.mark.parametrize("path", sorted(pathlib.Path(FOLDER).glob("*.json*")) if FOLDER else [None], ids=str)
 def test_recorded(build, path, tmp_path):
+    if path is None:
+        pytest.skip("SCAN_TRACES names a folder of profiles to try")
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     plain = tmp_path / "trace.json"
     plain.write_bytes(data)
