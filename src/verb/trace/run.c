@@ -78,8 +78,8 @@ static void *work(void *context)
     while (pool->next < pool->count && !*pool->stop) {
         Job *job = &pool->jobs[pool->next];
         pool->active++;
-        job->one.threads = share(pool);
         pool->next++;
+        job->one.threads = share(pool);
         pthread_mutex_unlock(&pool->lock);
         job->rc = trace_one(&job->one, &job->rank, &job->err);
         pthread_mutex_lock(&pool->lock);
