@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gzip through isa-l. Its states are hundreds of kilobytes, so each thread that packs has one, made on first use and
- * freed when the thread ends; pages of it that were never used cost nothing. What is packed depends on nothing but the
- * input: the output always goes through the same buffer in pieces of the same size. */
+/* gzip through isa-l; unpacking is the stream's (inflate.c). The packer's state is hundreds of kilobytes, so each
+ * thread that packs has one, made on first use and freed when the thread ends; pages of it that were never used cost
+ * nothing. What is packed depends on nothing but the input: the output always goes through the same buffer in pieces of
+ * the same size. */
 #include "base/gzip.h"
 
 #include <errno.h>
@@ -9,23 +10,25 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "base/inflate.h"
+#include "base/owner.h"
 
 enum {
     GZIP_LEVEL = 1, /* of isa-l's 0..3: see the benchmark */
     GZIP_PIECE = 16 * 1024,
     GZIP_INPUT_MAX = 1 << 30, /* isa-l counts bytes in 32 bits */
-    GZIP_FLAGS_AT = 3,        /* RFC 1952, section 2.3 */
-    GZIP_FLAGS_RESERVED = 0xe0,
 };
 
 typedef struct Gzip {
     struct isal_zstream pack;
-    struct inflate_state unpack;
     uint8_t piece[GZIP_PIECE];
     uint8_t level[ISAL_DEF_LVL1_MEDIUM];
 } Gzip;
+
+OWNER_POINTER(Inflate, inflate_free);
 
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
@@ -111,70 +114,37 @@ int gzip_pack(const char *bytes, size_t len, Str *out, Err *err)
     return rc;
 }
 
-static int damaged(Err *err, const char *why)
+typedef struct Source {
+    const char *bytes;
+    size_t left;
+} Source;
+
+static ssize_t pull(void *context, void *buffer, size_t len, Err *err)
 {
-    return err_set(err, -EBADMSG, "the gzip text is damaged: %s", why);
+    Source *source = context;
+    const size_t n = len < source->left ? len : source->left;
+
+    (void)err;
+    memcpy(buffer, source->bytes, n);
+    source->bytes += n;
+    source->left -= n;
+    return (ssize_t)n;
 }
 
-static const char *unpack_fault(int rc)
+static int unpack(const char *bytes, size_t len, Str *out, Err *err)
 {
-    switch (rc) {
-    case ISAL_INCORRECT_CHECKSUM:
-        return "its checksum is wrong";
-    case ISAL_INVALID_WRAPPER:
-        return "it does not begin as gzip does";
-    case ISAL_UNSUPPORTED_METHOD:
-        return "it is compressed in another way";
-    default:
-        return "its blocks make no sense";
+    Source source = {bytes, len};
+    CLEANUP(inflate_free_at) Inflate *inflate = inflate_new(pull, &source);
+    char piece[GZIP_PIECE];
+    ssize_t n;
+
+    while ((n = inflate_read(inflate, piece, sizeof piece, err)) > 0) {
+        str_addn(out, piece, (size_t)n);
+        TRY(str_check(out, "the unpacked text", err));
     }
-}
-
-/* One member, from the input that the state holds and the *len bytes behind it. */
-static int unpack_member(Gzip *gzip, size_t *len, Str *out, Err *err)
-{
-    struct inflate_state *state = &gzip->unpack;
-
-    while (state->block_state != ISAL_BLOCK_FINISH) {
-        uint32_t left = state->avail_in;
-        int rc;
-
-        if (state->avail_in == 0) {
-            state->avail_in = next_input(len);
-            left = state->avail_in;
-        }
-        state->next_out = gzip->piece;
-        state->avail_out = sizeof gzip->piece;
-        rc = isal_inflate(state);
-        if (rc < 0 || state->avail_in > left) /* isa-l 2.30 miscounts where a code runs over the end */
-            return damaged(err, unpack_fault(rc));
-        TRY(flush_piece(out, gzip, state->avail_out, "the unpacked text", err));
-        if (state->block_state != ISAL_BLOCK_FINISH && state->avail_out == sizeof gzip->piece && *len == 0 &&
-            (left == state->avail_in || state->avail_in == 0))
-            return damaged(err, "its end is missing");
-    }
-    return 0;
-}
-
-static int unpack(Gzip *gzip, const char *bytes, size_t len, Str *out, Err *err)
-{
-    struct inflate_state *state = &gzip->unpack;
-
-    isal_inflate_init(state);
-    state->next_in = input_of(bytes);
-    state->avail_in = next_input(&len);
-    do {
-        uint8_t *next_in = state->next_in;
-        uint32_t avail_in = state->avail_in;
-
-        if (avail_in + len > GZIP_FLAGS_AT && next_in[GZIP_FLAGS_AT] & GZIP_FLAGS_RESERVED) /* isa-l lets them pass */
-            return damaged(err, "it has flags that nobody knows");
-        isal_inflate_reset(state);
-        state->crc_flag = ISAL_GZIP;
-        state->next_in = next_in;
-        state->avail_in = avail_in;
-        TRY(unpack_member(gzip, &len, out, err));
-    } while (state->avail_in + len > 0);
+    TRY((int)n);
+    if (inflate_garbage(inflate))
+        return err_set(err, -EBADMSG, "the gzip data is damaged: what follows it is no gzip");
     return 0;
 }
 
@@ -182,7 +152,7 @@ int gzip_unpack(const char *bytes, size_t len, Str *out, Err *err)
 {
     size_t start = out->len;
     bool overflow = out->overflow;
-    int rc = unpack(gzip_of_thread(), bytes, len, out, err);
+    int rc = unpack(bytes, len, out, err);
 
     if (rc < 0) {
         str_cut(out, start);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 
 enum { STR_CAP_MIN = 64 };
 
@@ -135,25 +136,6 @@ int str_check(const Str *str, const char *what, Err *err)
     return err_set(err, -EFBIG, "%s is larger than %zu bytes", what, str->max);
 }
 
-/* Bytes of the UTF-8 character at `text` (at most `len` long), 0 where there is none: no overlong forms, no
- * surrogates, nothing over U+10FFFF (Unicode 15, table 3-7). */
-static size_t utf8_len(const unsigned char *text, size_t len)
-{
-    unsigned char first = text[0];
-    size_t need = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-
-    if (!need || need > len)
-        return 0;
-    for (size_t i = 1; i < need; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    if ((first == 0xe0 && text[1] < 0xa0) || (first == 0xed && text[1] > 0x9f))
-        return 0;
-    if ((first == 0xf0 && text[1] < 0x90) || (first == 0xf4 && text[1] > 0x8f))
-        return 0;
-    return need;
-}
-
 static void add_json_escape(Str *str, unsigned char c)
 {
     static const char hex[] = "0123456789abcdef";
@@ -182,7 +164,8 @@ void str_addn_json(Str *str, const char *text, size_t len)
     str_addc(str, '"');
     while (at < len) {
         bool escape = bytes[at] < 0x20 || bytes[at] == '"' || bytes[at] == '\\';
-        size_t width = escape ? 0 : utf8_len(bytes + at, len - at);
+        uint32_t c;
+        size_t width = escape ? 0 : bytes[at] < 0x80 ? 1 : utf8_read(text + at, len - at, &c);
 
         if (width) {
             at += width;
@@ -192,7 +175,7 @@ void str_addn_json(Str *str, const char *text, size_t len)
         if (escape)
             add_json_escape(str, bytes[at]);
         else
-            str_add(str, "\xef\xbf\xbd");
+            str_add(str, UTF8_REPLACEMENT);
         from = ++at;
     }
     if (at > from)

@@ -35,10 +35,5 @@ struct ProfileNames {
     ProfileDetailSet launches, copies, ops, lanes;
 };
 
-/* Numbers of the profile's texts in the order of their bytes: ret[old] = new. The caller frees. */
-uint32_t *profile_rank_names(const Profile *profile);
-
-/* Rows of a table taken in the order of `order` (len of them). */
-void profile_events_order(ProfileEvents *table, const uint32_t *order, size_t len);
 void profile_events_reserve(ProfileEvents *table, size_t rows, bool external);
 void profile_events_done(ProfileEvents *table);

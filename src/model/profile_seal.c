@@ -24,7 +24,8 @@ static int by_text(const void *a_, const void *b_)
     return order ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-uint32_t *profile_rank_names(const Profile *profile)
+/* Numbers of the texts in the order of their bytes: ret[old] = new. The caller frees. */
+static uint32_t *rank_names(const Profile *profile)
 {
     const size_t count = profile_name_count(profile);
     CLEANUP_FREE NameKey *keys = xcalloc(count + 1, sizeof(*keys));
@@ -115,7 +116,7 @@ static void rename_set(ProfileSet *set, const uint32_t *rank)
 
 static void seal_names(Profile *profile)
 {
-    CLEANUP_FREE uint32_t *rank = profile_rank_names(profile);
+    CLEANUP_FREE uint32_t *rank = rank_names(profile);
 
     rename_rows(&profile->gpu, rank);
     rename_rows(&profile->host, rank);
@@ -337,7 +338,8 @@ static void order_ties(const RowOrder *order, uint32_t *rows, uint32_t *room, si
         table->column = fresh_;                                                                                        \
     } while (0)
 
-void profile_events_order(ProfileEvents *table, const uint32_t *order, size_t len)
+/* Rows in the order of `order`. */
+static void order_rows(ProfileEvents *table, const uint32_t *order, size_t len)
 {
     TAKE_ORDER(start);
     TAKE_ORDER(duration);
@@ -402,7 +404,7 @@ static void seal_table(Profile *profile, ProfileEvents *table, const uint32_t *g
 
     profile->lost_by_reason[PROFILE_LOSS_DUPLICATE] += len - kept;
     if (!ordered || kept < len)
-        profile_events_order(table, sorted, kept);
+        order_rows(table, sorted, kept);
 }
 
 /* ---- details, numbered by first use ---- */

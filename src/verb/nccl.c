@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `stoker nccl`: logs, topologies, benchmarks and flight recorders of a job, and what is wrong with it. */
-#include <langinfo.h>
-#include <locale.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +12,11 @@
 
 enum { OUTPUT_MAX = 1 << 30 };
 
-typedef enum Colour { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER } Colour;
-
 typedef struct NcclOptions {
     bool json, csv, verbose;
     int colour;
     uint64_t width;
 } NcclOptions;
-
-static const char *const colour_names[] = {"auto", "always", "never", NULL};
 
 static const OptSpec nccl_opts[] = {
     {.key = "json",
@@ -53,28 +47,9 @@ static const OptSpec nccl_opts[] = {
      .type = OPT_ENUM,
      .off = offsetof(NcclOptions, colour),
      .def = "auto",
-     .names = colour_names,
+     .names = verb_colour_names,
      .help = "colours in the text"},
 };
-
-static bool coloured(const NcclOptions *o)
-{
-    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-
-    if (o->colour != COLOUR_AUTO)
-        return o->colour == COLOUR_ALWAYS;
-    return isatty(STDOUT_FILENO) && !(no && no[0]) && term && strcmp(term, "dumb") != 0;
-}
-
-static bool speaks_utf8(void)
-{
-    locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
-    bool utf8 = locale && strcmp(nl_langinfo_l(CODESET, locale), "UTF-8") == 0;
-
-    if (locale)
-        freelocale(locale);
-    return utf8;
-}
 
 OWNER_POINTER(NcclJob, nccl_free);
 
@@ -87,8 +62,8 @@ static void write_report(const NcclOptions *o, const NcclReport *report, Str *ou
     else if (o->csv)
         nccl_report_csv(report, out);
     else {
-        style.colour = coloured(o);
-        style.utf8 = speaks_utf8();
+        style.colour = verb_coloured(o->colour, true);
+        style.utf8 = verb_utf8();
         nccl_report_text(report, &style, out);
     }
 }

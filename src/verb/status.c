@@ -72,18 +72,11 @@ static const OptSpec status_opts[] = {
      .help = "without an agent: read /proc and /sys below DIR"},
 };
 
-static bool coloured(void)
-{
-    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-
-    return isatty(STDOUT_FILENO) && !(no && no[0]) && term && strcmp(term, "dumb") != 0;
-}
-
 /* One look, into `out`. Returns an exit code; below 0 -errno with call->err set. */
 static int look(VerbCall *call, const StatusOptions *o, Glance **glance, Str *out)
 {
     const char *path = o->control ? o->control : control_default_path(call->arena);
-    StatusStyle style = {.width = verb_width(), .colour = coloured()};
+    StatusStyle style = {.width = verb_width(), .colour = verb_coloured(VERB_COLOUR_AUTO, true)};
     char line[64];
     int code;
 

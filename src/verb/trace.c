@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `stoker trace`: where the time of a profiled job went, and what to change. */
 #include <errno.h>
-#include <langinfo.h>
-#include <locale.h>
 #include <regex.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -25,8 +23,6 @@ enum { WORDS_MAX = 512, PLAIN_WIDTH = 100 };
 
 typedef enum As { AS_OWN, AS_HTA } As;
 
-typedef enum Colour { COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER } Colour;
-
 typedef struct TraceOptions {
     TraceAskOptions ask;
     bool json, verbose, progress;
@@ -38,7 +34,6 @@ typedef struct TraceOptions {
 } TraceOptions;
 
 static const char *const as_names[] = {"own", "hta", NULL};
-static const char *const colour_names[] = {"auto", "always", "never", NULL};
 
 static const OptSpec trace_opts[] = {
     TRACE_ASK_OPTS(TraceOptions),
@@ -150,7 +145,7 @@ static const OptSpec trace_opts[] = {
      .flags = OPT_CLI_ONLY,
      .type = OPT_ENUM,
      .off = offsetof(TraceOptions, colour),
-     .names = colour_names,
+     .names = verb_colour_names,
      .def = "auto",
      .help = "colours"},
     {.key = "progress",
@@ -226,18 +221,13 @@ static int prepare(Traced *t, Err *err)
 static ReportOptions style_of(const Traced *t)
 {
     const TraceOptions *o = t->o;
-    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
     bool terminal = !o->output && isatty(STDOUT_FILENO);
-    const char *codeset;
 
-    setlocale(LC_CTYPE, "");
-    codeset = nl_langinfo(CODESET);
     return (ReportOptions){
         .width = o->width ? (unsigned int)o->width
                           : (unsigned int)(terminal || getenv("COLUMNS") ? verb_width() : PLAIN_WIDTH),
-        .colour = o->colour == COLOUR_ALWAYS ||
-                  (o->colour == COLOUR_AUTO && terminal && !(no && no[0]) && term && strcmp(term, "dumb") != 0),
-        .utf8 = codeset && strcmp(codeset, "UTF-8") == 0,
+        .colour = verb_coloured(o->colour, !o->output),
+        .utf8 = verb_utf8(),
         .top = o->top,
         .verbose = o->verbose,
         .also = t->words[0] ? arena_printf(t->call->arena, "only %s", t->words) : NULL,

@@ -2,6 +2,8 @@
 /* From the command line to a verb: finding it, parsing its options, running it. */
 #include "verb/verb.h"
 
+#include <langinfo.h>
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +59,27 @@ size_t verb_width(void)
     if (columns && atoi(columns) > 0)
         return (size_t)atoi(columns);
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0 ? ws.ws_col : 80;
+}
+
+const char *const verb_colour_names[] = {"auto", "always", "never", NULL};
+
+bool verb_coloured(int colour, bool here)
+{
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+    if (colour != VERB_COLOUR_AUTO)
+        return colour == VERB_COLOUR_ALWAYS;
+    return here && isatty(STDOUT_FILENO) && !(no && no[0]) && term && strcmp(term, "dumb") != 0;
+}
+
+bool verb_utf8(void)
+{
+    locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
+    bool utf8 = locale && strcmp(nl_langinfo_l(CODESET, locale), "UTF-8") == 0;
+
+    if (locale)
+        freelocale(locale);
+    return utf8;
 }
 
 const char *verb_program_dir(Arena *arena)

@@ -57,3 +57,11 @@ OptPage verb_page(const Verb *verb, const char *path);
 const char *verb_program_dir(Arena *arena);
 /* Columns of the terminal, 80 where there is none. */
 size_t verb_width(void);
+
+/* An option `colour`: names of its values, and whether to colour stdout. `here`: the text goes to stdout and not into a
+ * file; auto also wants a terminal that can, and no NO_COLOR. */
+enum { VERB_COLOUR_AUTO, VERB_COLOUR_ALWAYS, VERB_COLOUR_NEVER };
+extern const char *const verb_colour_names[];
+bool verb_coloured(int colour, bool here);
+/* Whether the user's locale writes UTF-8. */
+bool verb_utf8(void);

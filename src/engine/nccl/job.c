@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/owner.h"
+#include "base/utf8.h"
 
 enum { ARENA_BLOCK = 16 * 1024, DECIDE_MAX = 4096, PART_MAX = 1 << 16 };
 
@@ -91,22 +92,12 @@ NcclInput *nccl_input(NcclJob *job)
 /* Bytes of the UTF-8 character at `s`, 0 where there is none that may be shown. */
 static size_t shown(Span s)
 {
-    unsigned char c = (unsigned char)s.at[0];
-    size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
-    uint32_t value = n < 2 ? c : c & (0x7fu >> n);
+    uint32_t c = 0;
+    const size_t bytes = utf8_read(s.at, s.len, &c);
+    const bool turns = (c >= 0x80 && c < 0xa0) || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+                       (c >= 0x2066 && c <= 0x2069);
 
-    if (n == 0 || n > s.len || (n == 1 && (c < 0x20 || c == 0x7f)))
-        return 0;
-    for (size_t i = 1; i < n; i++) {
-        if (((unsigned char)s.at[i] & 0xc0) != 0x80)
-            return 0;
-        value = value << 6 | ((unsigned char)s.at[i] & 0x3f);
-    }
-    bool small = (n == 3 && value < 0x800) || (n == 4 && value < 0x10000);
-    bool surrogate = value >= 0xd800 && value < 0xe000;
-    bool turns = (value >= 0x80 && value < 0xa0) || (value >= 0x200b && value <= 0x200f) ||
-                 (value >= 0x2028 && value <= 0x202e) || (value >= 0x2066 && value <= 0x2069);
-    return small || surrogate || turns || value > 0x10ffff ? 0 : n;
+    return bytes == 0 || c < 0x20 || c == 0x7f || turns ? 0 : bytes;
 }
 
 /* `text` into `out` without what a terminal or JSON must not see. */
@@ -376,11 +367,4 @@ const char *nccl_severity_name(NcclSeverity severity)
     static const char *const names[] = {"error", "warning", "note"};
 
     return names[severity];
-}
-
-const char *nccl_state_name(NcclState state)
-{
-    static const char *const names[] = {"scheduled", "started", "completed"};
-
-    return names[state];
 }

@@ -41,4 +41,3 @@ int nccl_code(const NcclReport *report);
 
 const char *nccl_kind_name(NcclKind kind);
 const char *nccl_severity_name(NcclSeverity severity);
-const char *nccl_state_name(NcclState state);

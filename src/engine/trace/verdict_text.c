@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/map.h"
 #include "engine/trace/sum.h"
 #include "engine/trace/verdict.h"
@@ -14,37 +15,18 @@ static const char *const hint_texts[VERDICT_HINT_COUNT] = {
 #include "engine/trace/verdict.def"
 };
 
-/* Three significant digits. */
-static void add_number(Str *out, double value, const char *unit)
-{
-    str_addf(out, "%.*f %s", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, unit);
-}
-
 void verdict_add_time(Str *out, double ns)
 {
-    if (ns < 999.5)
-        str_addf(out, "%.0f ns", ns);
-    else if (ns < 999.5e3)
-        add_number(out, ns / 1e3, "us");
-    else if (ns < 999.5e6)
-        add_number(out, ns / 1e6, "ms");
-    else
-        add_number(out, ns / 1e9, "s");
+    char text[HUMAN_MAX];
+
+    str_add(out, human_ns(text, ns, false));
 }
 
 void verdict_add_bytes(Str *out, double bytes)
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    size_t unit = 0;
+    char text[HUMAN_MAX];
 
-    while (bytes >= 1023.5 && unit + 1 < sizeof units / sizeof units[0]) {
-        bytes /= 1024;
-        unit++;
-    }
-    if (unit == 0)
-        str_addf(out, "%.0f B", bytes);
-    else
-        add_number(out, bytes, units[unit]);
+    str_add(out, human_bytes(text, bytes));
 }
 
 void verdict_add_percent(Str *out, double part, double whole)

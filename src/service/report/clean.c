@@ -3,26 +3,16 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
+
 size_t clean_next(const char *text, size_t len, uint32_t *ret)
 {
-    const unsigned char *at = (const unsigned char *)text;
-    unsigned char first = at[0];
-    size_t need = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-    uint32_t c = need == 1 ? first : first & (0xffu >> (need + 1));
+    const size_t bytes = utf8_read(text, len, ret);
 
+    if (bytes)
+        return bytes;
     *ret = CLEAN_BAD;
-    if (!need || need > len)
-        return 1;
-    for (size_t i = 1; i < need; i++) {
-        if ((at[i] & 0xc0) != 0x80)
-            return 1;
-        c = c << 6 | (at[i] & 0x3f);
-    }
-    /* Unicode 15, table 3-7: no overlong forms, no surrogates, nothing over U+10FFFF */
-    if ((need == 3 && c < 0x800) || (need == 4 && c < 0x10000) || (c >= 0xd800 && c <= 0xdfff) || c > 0x10ffff)
-        return 1;
-    *ret = c;
-    return need;
+    return 1;
 }
 
 typedef struct Range {
@@ -90,7 +80,7 @@ void clean_add(Str *str, const char *text, bool utf8)
         if (c == '\n' || c == '\t')
             str_addc(str, ' ');
         else if (leads_astray(c))
-            str_add(str, utf8 ? CLEAN_REPLACEMENT : "?");
+            str_add(str, utf8 ? UTF8_REPLACEMENT : "?");
         else if (c >= 0x80 && !utf8)
             str_addc(str, '?');
         else

@@ -10,7 +10,6 @@
 #include "base/str.h"
 
 #define CLEAN_BAD UINT32_MAX /* no character of UTF-8 */
-#define CLEAN_REPLACEMENT "\xef\xbf\xbd"
 
 /* The character at `text`, of `len` >= 1 bytes, and how many bytes it takes; CLEAN_BAD takes one. */
 size_t clean_next(const char *text, size_t len, uint32_t *ret);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/utf8.h"
 #include "service/report/clean.h"
 
 #define F(type, member, name)                                                                                          \
@@ -140,7 +141,7 @@ void field_cell_text(Out *out, const char *text)
 
         step = clean_next(text + at, len - at, &c);
         if (c == CLEAN_BAD)
-            out_add(out, CLEAN_REPLACEMENT);
+            out_add(out, UTF8_REPLACEMENT);
         else
             out_addn(out, text + at, step);
         if (c == '"')

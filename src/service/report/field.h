@@ -5,6 +5,7 @@
  * within a struct (steps' devices, ...) are written by json.c and csv.c. Not for others. */
 
 #include "service/report/out.h"
+#include "service/report/report.h"
 
 typedef enum FieldType {
     FIELD_I64,

@@ -6,75 +6,51 @@
 
 #include "base/number.h"
 #include "service/report/nccl.h"
+#include "service/report/out.h"
 
 typedef struct Json {
     const NcclReport *r;
-    Str *out;
-    bool comma;
+    Out out;
 } Json;
-
-static void key(Json *j, const char *name)
-{
-    if (j->comma)
-        str_addc(j->out, ',');
-    j->comma = true;
-    if (name)
-        str_addf(j->out, "\"%s\":", name);
-}
 
 static void open(Json *j, const char *name, char bracket)
 {
-    key(j, name);
-    str_addc(j->out, bracket);
-    j->comma = false;
+    out_open(&j->out, name, bracket);
 }
 
 static void shut(Json *j, char bracket)
 {
-    str_addc(j->out, bracket);
-    j->comma = true;
+    out_close(&j->out, bracket);
 }
 
+/* Empty: unknown. */
 static void put_text(Json *j, const char *name, const char *text)
 {
-    key(j, name);
-    if (text[0])
-        str_add_json(j->out, text);
-    else
-        str_add(j->out, "null");
+    out_json_text(&j->out, name, text[0] ? text : NULL);
 }
 
 static void put_u64(Json *j, const char *name, uint64_t value)
 {
-    key(j, name);
-    str_addf(j->out, "%" PRIu64, value);
+    out_json_u64(&j->out, name, value);
 }
 
 /* Below 0: unknown. */
 static void put_int(Json *j, const char *name, int64_t value)
 {
-    key(j, name);
     if (value < 0)
-        str_add(j->out, "null");
+        out_json_null(&j->out, name);
     else
-        str_addf(j->out, "%" PRId64, value);
+        out_json_i64(&j->out, name, value);
 }
 
 static void put_double(Json *j, const char *name, double value)
 {
-    char text[NUMBER_DOUBLE_MAX];
-
-    key(j, name);
-    if (isfinite(value))
-        str_addn(j->out, text, number_write_double(text, value));
-    else
-        str_add(j->out, "null");
+    out_json_double(&j->out, name, value);
 }
 
 static void put_bool(Json *j, const char *name, bool value)
 {
-    key(j, name);
-    str_add(j->out, value ? "true" : "false");
+    out_json_bool(&j->out, name, value);
 }
 
 static void put_place(Json *j, NcclPlace place)
@@ -443,8 +419,9 @@ static void put_flight(Json *j)
 void nccl_report_json(const NcclReport *report, Str *out)
 {
     static const char *const results[] = {"fine", "finding", "", "unknown"};
-    Json j = {.r = report, .out = out};
+    Json j = {.r = report};
 
+    out_init(&j.out, report_sink_str(out), NULL);
     open(&j, NULL, '{');
     put_u64(&j, "version", 1);
     put_text(&j, "result", results[nccl_code(report)]);
@@ -459,7 +436,8 @@ void nccl_report_json(const NcclReport *report, Str *out)
     put_topologies(&j);
     put_flight(&j);
     shut(&j, '}');
-    str_addc(out, '\n');
+    out_addc(&j.out, '\n');
+    out_done(&j.out); /* what did not fit is marked in `out` */
 }
 
 static void csv_text(Str *out, const char *text)

@@ -4,7 +4,9 @@
 /* Buffered writing into a sink, and the JSON that the files of this folder share; not for others. The first error of
  * the sink ends all writing; out_done reports it. */
 
-#include "service/report/report.h"
+#include <stdint.h>
+
+#include "service/report/sink.h"
 
 typedef struct Out {
     ReportSink sink;

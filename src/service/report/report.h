@@ -14,23 +14,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
-#include "base/err.h"
-#include "base/str.h"
 #include "engine/trace/report.h"
-
-/* Takes the next `len` bytes; 0 or a negative errno, after which it is not called again. */
-typedef int (*ReportWrite)(void *context, const char *text, size_t len, Err *err);
-
-typedef struct ReportSink {
-    ReportWrite write;
-    void *context;
-} ReportSink;
-
-/* Into a stream (the caller opens, flushes and closes it), and into a Str (-EFBIG over its ceiling). */
-ReportSink report_sink_file(FILE *file);
-ReportSink report_sink_str(Str *str);
+#include "service/report/sink.h"
 
 enum { REPORT_WIDTH_MIN = 60, REPORT_WIDTH_MAX = 300, REPORT_TOP_DEFAULT = 10 };
 

@@ -5,8 +5,9 @@
  */
 
 #include "base/arena.h"
-#include "service/report/human.h"
+#include "base/human.h"
 #include "service/report/out.h"
+#include "service/report/report.h"
 
 typedef enum Style {
     STYLE_PLAIN,

@@ -190,6 +190,20 @@ static int on_gpu(Reader *reader, Row row, Err *err)
     return 0;
 }
 
+/* A row that begins with GPU_COLUMNS. */
+static int add_gpu(Reader *reader, Row row, ProfileKind kind, uint32_t name, uint32_t extra)
+{
+    const int64_t global = number(row, 5, 0);
+    ProfileEvent event = {.kind = kind, .name = name, .extra = extra};
+
+    if (!times(reader, row, &event.start, &event.duration))
+        return 0;
+    event.lane = profile_stream(reader->into, gpu_of(reader, global, number(row, 2, -1)), number(row, 3, -1));
+    event.link = link_of(reader, global, number(row, 4, 0));
+    profile_add(reader->into, &event);
+    return 0;
+}
+
 static uint32_t grid_side(Row row, int column)
 {
     const int64_t side = number(row, column, 0);
@@ -201,7 +215,6 @@ static uint32_t grid_side(Row row, int column)
  * blockY, blockZ, registersPerThread, staticSharedMemory, dynamicSharedMemory, graphNodeId */
 static int on_kernel(Reader *reader, Row row, Err *err)
 {
-    const int64_t global = number(row, 5, 0);
     const ProfileLaunch launch = {
         .grid = {grid_side(row, 8), grid_side(row, 9), grid_side(row, 10)},
         .block = {grid_side(row, 11), grid_side(row, 12), grid_side(row, 13)},
@@ -214,17 +227,11 @@ static int on_kernel(Reader *reader, Row row, Err *err)
         .in_graph = number(row, 17, 0) > 0,
     };
     const uint32_t full = text(reader, row, 6);
-    ProfileEvent event = {.kind = PROFILE_KERNEL,
-                          .name = text_or(reader, full != PROFILE_NONE ? full : text(reader, row, 7), "kernel")};
 
     (void)err;
-    if (!times(reader, row, &event.start, &event.duration))
-        return 0;
-    event.lane = profile_stream(reader->into, gpu_of(reader, global, number(row, 2, -1)), number(row, 3, -1));
-    event.link = link_of(reader, global, number(row, 4, 0));
-    event.extra = profile_launch(reader->into, &launch);
-    profile_add(reader->into, &event);
-    return 0;
+    return add_gpu(reader, row, PROFILE_KERNEL,
+                   text_or(reader, full != PROFILE_NONE ? full : text(reader, row, 7), "kernel"),
+                   profile_launch(reader->into, &launch));
 }
 
 /* CUPTI's numbers of copies; the arrays are a kind of device memory. */
@@ -267,16 +274,7 @@ static ProfileMemoryKind memory_of(size_t kind)
 
 static int add_copy(Reader *reader, Row row, ProfileKind kind, const char *name, const ProfileCopy *copy)
 {
-    const int64_t global = number(row, 5, 0);
-    ProfileEvent event = {.kind = kind, .name = profile_name(reader->into, name, strlen(name))};
-
-    if (!times(reader, row, &event.start, &event.duration))
-        return 0;
-    event.lane = profile_stream(reader->into, gpu_of(reader, global, number(row, 2, -1)), number(row, 3, -1));
-    event.link = link_of(reader, global, number(row, 4, 0));
-    event.extra = profile_copy(reader->into, copy);
-    profile_add(reader->into, &event);
-    return 0;
+    return add_gpu(reader, row, kind, profile_name(reader->into, name, strlen(name)), profile_copy(reader->into, copy));
 }
 
 /* start, end, deviceId, streamId, correlationId, globalPid, bytes, copyKind, srcKind, dstKind */
@@ -317,19 +315,12 @@ static int on_set(Reader *reader, Row row, Err *err)
 /* start, end, deviceId, streamId, correlationId, globalPid: a graph that was recorded as one */
 static int on_graph(Reader *reader, Row row, Err *err)
 {
-    const int64_t global = number(row, 5, 0);
     const ProfileLaunch launch = {
         .occupancy_percent = -1, .blocks_per_sm = -1, .warps_per_sm = -1, .collective = PROFILE_NONE, .in_graph = true};
-    ProfileEvent event = {.kind = PROFILE_KERNEL, .name = text_or(reader, PROFILE_NONE, "CUDA graph (recorded whole)")};
 
     (void)err;
-    if (!times(reader, row, &event.start, &event.duration))
-        return 0;
-    event.lane = profile_stream(reader->into, gpu_of(reader, global, number(row, 2, -1)), number(row, 3, -1));
-    event.link = link_of(reader, global, number(row, 4, 0));
-    event.extra = profile_launch(reader->into, &launch);
-    profile_add(reader->into, &event);
-    return 0;
+    return add_gpu(reader, row, PROFILE_KERNEL, text_or(reader, PROFILE_NONE, "CUDA graph (recorded whole)"),
+                   profile_launch(reader->into, &launch));
 }
 
 /* start, end, globalTid, correlationId, nameId */

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 typedef struct Clean {
     const char *at, *end, *from;
     Str *out;
@@ -29,25 +31,6 @@ static void blanks(Clean *c)
 {
     while (c->at < c->end && (*c->at == ' ' || *c->at == '\n' || *c->at == '\r' || *c->at == '\t'))
         c->at++;
-}
-
-/* Length of the UTF-8 character at `at`, 0 where it is none (RFC 3629). */
-static size_t utf8_length(const char *at, const char *end)
-{
-    const unsigned char *b = (const unsigned char *)at;
-    size_t left = (size_t)(end - at);
-
-    if (b[0] >= 0xc2 && b[0] <= 0xdf && left >= 2)
-        return (b[1] & 0xc0) == 0x80 ? 2 : 0;
-    if (b[0] >= 0xe0 && b[0] <= 0xef && left >= 3) {
-        unsigned char low = b[0] == 0xe0 ? 0xa0 : 0x80, high = b[0] == 0xed ? 0x9f : 0xbf;
-        return b[1] >= low && b[1] <= high && (b[2] & 0xc0) == 0x80 ? 3 : 0;
-    }
-    if (b[0] >= 0xf0 && b[0] <= 0xf4 && left >= 4) {
-        unsigned char low = b[0] == 0xf0 ? 0x90 : 0x80, high = b[0] == 0xf4 ? 0x8f : 0xbf;
-        return b[1] >= low && b[1] <= high && (b[2] & 0xc0) == 0x80 && (b[3] & 0xc0) == 0x80 ? 4 : 0;
-    }
-    return 0;
 }
 
 static bool is_hex(char c)
@@ -77,6 +60,7 @@ static bool text(Clean *c)
 {
     for (c->at++; c->at < c->end;) {
         unsigned char b = (unsigned char)*c->at;
+        uint32_t character;
         size_t n;
         char room[8];
         if (b == '"') {
@@ -91,10 +75,10 @@ static bool text(Clean *c)
             replace(c, c->at + 1, room);
         } else if (b < 0x80) {
             c->at++;
-        } else if ((n = utf8_length(c->at, c->end)) > 0) {
+        } else if ((n = utf8_read(c->at, (size_t)(c->end - c->at), &character)) > 0) {
             c->at += n;
         } else {
-            replace(c, c->at + 1, "\xef\xbf\xbd");
+            replace(c, c->at + 1, UTF8_REPLACEMENT);
         }
     }
     return false;

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
 #include "service/report/clean.h"
 
 static const char *cleaned(const char *text, bool utf8)
@@ -65,11 +66,11 @@ static void columns_are_those_of_a_terminal(void **state)
 static void nothing_leads_a_terminal_astray(void **state)
 {
     (void)state;
-    assert_string_equal(cleaned("a\x1b[31mb", true), "a" CLEAN_REPLACEMENT "[31mb");
+    assert_string_equal(cleaned("a\x1b[31mb", true), "a" UTF8_REPLACEMENT "[31mb");
     assert_string_equal(cleaned("a\nb\tc", true), "a b c");
-    assert_string_equal(cleaned("\x7f\xc2\x9b", true), CLEAN_REPLACEMENT CLEAN_REPLACEMENT); /* DEL, CSI */
-    assert_string_equal(cleaned("\xe2\x80\xaex\xe2\x81\xa6", true), CLEAN_REPLACEMENT "x" CLEAN_REPLACEMENT); /* RLO */
-    assert_string_equal(cleaned("\xe4\xb8\xad \xff", true), "\xe4\xb8\xad " CLEAN_REPLACEMENT);
+    assert_string_equal(cleaned("\x7f\xc2\x9b", true), UTF8_REPLACEMENT UTF8_REPLACEMENT); /* DEL, CSI */
+    assert_string_equal(cleaned("\xe2\x80\xaex\xe2\x81\xa6", true), UTF8_REPLACEMENT "x" UTF8_REPLACEMENT); /* RLO */
+    assert_string_equal(cleaned("\xe4\xb8\xad \xff", true), "\xe4\xb8\xad " UTF8_REPLACEMENT);
     assert_string_equal(cleaned("\xe4\xb8\xad \xff \x01 x", false), "? ? ? x");
 }
 

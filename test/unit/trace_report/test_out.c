@@ -11,6 +11,7 @@
 
 #include "sample.h"
 #include "service/report/out.h"
+#include "service/report/report.h"
 
 /* A sink that refuses from its n-th piece on. */
 typedef struct Failing {

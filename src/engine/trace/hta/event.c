@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/utf8.h"
 
 /* Ends of rows can then be subtracted from each other. */
 #define TIME_LIMIT (INT64_C(1) << 61)
@@ -104,17 +105,9 @@ static unsigned hex4(const char *at)
 
 static void add_utf8(Str *room, unsigned code)
 {
-    if (code >= 0x10000) {
-        str_addc(room, (char)(0xf0 | code >> 18));
-        str_addc(room, (char)(0x80 | (code >> 12 & 0x3f)));
-    } else if (code >= 0x800) {
-        str_addc(room, (char)(0xe0 | code >> 12));
-    }
-    if (code >= 0x800)
-        str_addc(room, (char)(0x80 | (code >> 6 & 0x3f)));
-    else if (code >= 0x80)
-        str_addc(room, (char)(0xc0 | code >> 6));
-    str_addc(room, code >= 0x80 ? (char)(0x80 | (code & 0x3f)) : (char)code);
+    char bytes[UTF8_MAX];
+
+    str_addn(room, bytes, utf8_write(bytes, code));
 }
 
 /* The escape behind a backslash; returns the bytes it takes. */

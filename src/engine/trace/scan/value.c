@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/utf8.h"
 
 enum { WORD_MAX = 64, DIGITS_MAX = 19, EXPONENT_MAX = 400 };
 
@@ -250,30 +251,6 @@ static bool read_unit(const char *p, const char *end, uint32_t *ret)
     return true;
 }
 
-static size_t put_utf8(char *out, uint32_t c)
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xc0 | (c >> 6));
-        out[1] = (char)(0x80 | (c & 63));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xe0 | (c >> 12));
-        out[1] = (char)(0x80 | ((c >> 6) & 63));
-        out[2] = (char)(0x80 | (c & 63));
-        return 3;
-    }
-    out[0] = (char)(0xf0 | (c >> 18));
-    out[1] = (char)(0x80 | ((c >> 12) & 63));
-    out[2] = (char)(0x80 | ((c >> 6) & 63));
-    out[3] = (char)(0x80 | (c & 63));
-    return 4;
-}
-
 /* One escape at p ('\\'): writes what it means and gives the bytes that it takes. */
 static size_t unescape_one(const char *p, const char *end, char *out, size_t *n)
 {
@@ -290,10 +267,10 @@ static size_t unescape_one(const char *p, const char *end, char *out, size_t *n)
         return 1;
     }
     if (c >= 0xd800 && c < 0xdc00 && read_unit(p + 6, end, &low) && low >= 0xdc00 && low < 0xe000) {
-        *n += put_utf8(out + *n, 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00));
+        *n += utf8_write(out + *n, 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00));
         return 12;
     }
-    *n += put_utf8(out + *n, c);
+    *n += utf8_write(out + *n, c);
     return 6;
 }
 

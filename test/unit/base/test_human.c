@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers as people read them (service/report/human.c). */
+/* Numbers as people read them (base/human.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "service/report/human.h"
+#include "base/human.h"
 
 static void durations_have_three_digits(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/report/human.h"
+#include "base/human.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/utf8.h"
+
+size_t utf8_read(const char *text, size_t len, uint32_t *ret)
+{
+    const unsigned char *at = (const unsigned char *)text, first = len ? at[0] : 0xff;
+    const size_t need = first < 0x80   ? 1
+                        : first < 0xc2 ? 0
+                        : first < 0xe0 ? 2
+                        : first < 0xf0 ? 3
+                        : first < 0xf5 ? 4
+                                       : 0;
+    uint32_t c = need == 1 ? first : first & (0xffu >> (need + 1));
+
+    if (!need || need > len)
+        return 0;
+    for (size_t i = 1; i < need; i++) {
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (at[i] & 0x3f);
+    }
+    if ((need == 3 && c < 0x800) || (need == 4 && c < 0x10000) || (c >= 0xd800 && c <= 0xdfff) || c > 0x10ffff)
+        return 0;
+    *ret = c;
+    return need;
+}
+
+size_t utf8_write(char out[UTF8_MAX], uint32_t c)
+{
+    const size_t need = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    static const unsigned char marks[] = {0, 0, 0xc0, 0xe0, 0xf0};
+
+    for (size_t i = need - 1; i > 0; i--, c >>= 6)
+        out[i] = (char)(0x80 | (c & 0x3f));
+    out[0] = (char)(marks[need] | c);
+    return need;
+}
