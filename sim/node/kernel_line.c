@@ -152,7 +152,7 @@ static void add_xid(SimImage *image, const SimEvent *event, Str *out)
     str_init_room(&message, room, sizeof room);
     if (event->text)
         add_flat(sim_text(image, event->text), &message);
-    else if (!xid_text(&line, &message, &channel))
+    else if (!xid_message(&line, &message, &channel))
         return;
     add_framed(&line, id, channel, message.text, out);
     if (event->data == 79) {

@@ -272,7 +272,7 @@ static const XidRow rows[] = {
 };
 /* clang-format on */
 
-bool xid_text(const XidLine *line, Str *out, bool *ret_channel)
+bool xid_message(const XidLine *line, Str *out, bool *ret_channel)
 {
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         const XidRow *row = &rows[i];

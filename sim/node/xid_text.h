@@ -20,4 +20,4 @@ typedef struct XidLine {
 
 /* The message of the event's XID, without pid and name, several lines separated by '\n'; false where this driver prints
  * nothing. *ret_channel: it belongs to a channel, so the driver names its process. */
-bool xid_text(const XidLine *line, Str *out, bool *ret_channel);
+bool xid_message(const XidLine *line, Str *out, bool *ret_channel);

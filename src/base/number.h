@@ -31,6 +31,7 @@ int number_parse_hex(const char *text, uint64_t max, uint64_t *ret, Err *err);
 
 /* As their namesakes for the first `len` bytes of `text`, which needs no NUL. */
 int number_parsen_u64(const char *text, size_t len, uint64_t min, uint64_t max, uint64_t *ret, Err *err);
+int number_parsen_hex(const char *text, size_t len, uint64_t max, uint64_t *ret, Err *err);
 int number_parsen_double(const char *text, size_t len, double min, double max, double *ret, Err *err);
 
 /* Write without a NUL and return the length. */

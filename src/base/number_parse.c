@@ -94,26 +94,31 @@ static int hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-int number_parse_hex(const char *text, uint64_t max, uint64_t *ret, Err *err)
+int number_parsen_hex(const char *text, size_t len, uint64_t max, uint64_t *ret, Err *err)
 {
-    const char *at = text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? text + 2 : text;
+    const size_t front = len > 1 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 2 : 0;
     uint64_t value = 0;
     bool over = false;
 
-    if (!*at)
-        return not_a("a hexadecimal number", text, strlen(text), err);
-    for (; *at; at++) {
-        int digit = hex_digit(*at);
+    if (len == front)
+        return not_a("a hexadecimal number", text, len, err);
+    for (size_t i = front; i < len; i++) {
+        int digit = hex_digit(text[i]);
 
         if (digit < 0)
-            return not_a("a hexadecimal number", text, strlen(text), err);
+            return not_a("a hexadecimal number", text, len, err);
         over |= value >> 60 != 0;
         value = value << 4 | (unsigned)digit;
     }
     if (over || value > max)
-        return err_set(err, -ERANGE, "%.60s is over 0x%" PRIx64, text, max);
+        return err_set(err, -ERANGE, "%.*s is over 0x%" PRIx64, shown(len), text, max);
     *ret = value;
     return 0;
+}
+
+int number_parse_hex(const char *text, uint64_t max, uint64_t *ret, Err *err)
+{
+    return number_parsen_hex(text, strlen(text), max, ret, err);
 }
 
 /* A decimal text taken apart: digits * 10^exponent. */

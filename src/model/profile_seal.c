@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order of a sealed profile: names by their bytes, lanes by their numbers, rows by time, details by first use.
- * Rows mostly come in a few rising runs, which are merged; a wild order is sorted by radix. */
+ * The rows of a lane mostly come in a few runs that rise but for rows that are a little late (an operator is written
+ * behind those that it calls): late rows are put in their places and runs are merged. A wild order is sorted by radix.
+ */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,13 +215,37 @@ static void merge_runs(const RowOrder *order, const uint32_t *from, size_t left,
 
 typedef VEC(size_t) Runs;
 
-/* Ends of the rising runs of rows as `rows` lists them. */
-static void find_runs(const RowOrder *order, const uint32_t *rows, size_t len, Runs *runs)
+enum { LATE_MAX = 16 };
+
+/* Puts rows[i] in its place among the rows before it, back to `from` at most. False: it would belong before that. */
+static bool put_late(const RowOrder *order, uint32_t *rows, size_t from, size_t i)
 {
+    const uint32_t row = rows[i];
+    size_t at = i - 1;
+
+    while (at > from && row_order(order, row, rows[at - 1]) < 0)
+        at--;
+    if (at == from && i - from >= LATE_MAX)
+        return false;
+    memmove(rows + at + 1, rows + at, (i - at) * sizeof(*rows));
+    rows[at] = row;
+    return true;
+}
+
+/* Ends of the rising runs of rows as `rows` lists them, once late ones are in their places. */
+static void find_runs(const RowOrder *order, uint32_t *rows, size_t len, Runs *runs)
+{
+    size_t first = 0;
+
     vec_clear(runs);
-    for (size_t i = 1; i < len; i++)
-        if (row_order(order, rows[i], rows[i - 1]) < 0)
+    for (size_t i = 1; i < len; i++) {
+        if (row_order(order, rows[i], rows[i - 1]) >= 0)
+            continue;
+        if (!put_late(order, rows, i - first > LATE_MAX ? i - LATE_MAX : first, i)) {
             vec_push(runs, i);
+            first = i;
+        }
+    }
     if (len)
         vec_push(runs, len);
 }
@@ -246,7 +272,7 @@ static uint32_t *merge_all(const RowOrder *order, uint32_t *rows, uint32_t *room
     return rows;
 }
 
-enum { RADIX_BITS = 11, RADIX = 1 << RADIX_BITS, RADIX_RUNS = 24 };
+enum { RADIX_BITS = 11, RADIX = 1 << RADIX_BITS, RADIX_RUNS = 24, RUNS_EACH = 4 };
 
 /* One pass: rows by RADIX_BITS of key(row) from `shift` on, stable. */
 static void radix_pass(const ProfileEvents *t, const uint32_t *group, int64_t base, unsigned int shift, bool by_group,
@@ -375,28 +401,50 @@ static size_t drop_duplicates(const ProfileEvents *t, uint32_t *rows, size_t len
     return kept;
 }
 
+/* All rows, those of a group together, in the order that they came in. */
+static void list_rows(const RowOrder *order, size_t groups, uint32_t *rows)
+{
+    const ProfileEvents *t = order->table;
+    CLEANUP_FREE size_t *next = xcalloc(groups + 1, sizeof(*next));
+
+    for (size_t i = 0; i < t->len; i++)
+        next[order->group[t->lane[i]] + 1]++;
+    for (size_t i = 0; i < groups; i++)
+        next[i + 1] += next[i];
+    for (size_t i = 0; i < t->len; i++)
+        rows[next[order->group[t->lane[i]]]++] = (uint32_t)i;
+}
+
+static bool is_in_order(const uint32_t *rows, size_t len)
+{
+    size_t i = 0;
+
+    while (i < len && rows[i] == i)
+        i++;
+    return i == len;
+}
+
 static void seal_table(Profile *profile, ProfileEvents *table, const uint32_t *group)
 {
     const RowOrder order = {.table = table, .group = group};
-    const size_t len = table->len;
+    const size_t len = table->len, groups = profile->lanes.len;
     CLEANUP_FREE uint32_t *rows = xmalloc((len + 1) * sizeof(*rows));
     CLEANUP_FREE uint32_t *room = NULL;
     uint32_t *sorted = rows;
     Runs runs = {0};
 
     assert(len < PROFILE_NONE);
-    for (size_t i = 0; i < len; i++)
-        rows[i] = (uint32_t)i;
+    list_rows(&order, groups, rows);
     find_runs(&order, rows, len, &runs);
-    const bool ordered = runs.len <= 1;
+    const bool ordered = runs.len <= 1 && is_in_order(rows, len);
 
-    if (!ordered)
+    if (runs.len > 1)
         room = xmalloc((len + 1) * sizeof(*room));
-    if (runs.len > RADIX_RUNS) {
+    if (runs.len > RADIX_RUNS + groups * RUNS_EACH) {
         vec_done(&runs);
         sorted = radix_sort(&order, rows, room, len);
         order_ties(&order, sorted, sorted == rows ? room : rows, len);
-    } else if (!ordered) {
+    } else if (runs.len > 1) {
         sorted = merge_all(&order, rows, room, &runs);
     }
     vec_done(&runs);

@@ -364,12 +364,22 @@ static int show_hta(Traced *t, const char *const *paths, size_t count)
     stop_obey();
     if (own.analysed == 0)
         return EXIT_UNKNOWN;
-    for (size_t i = 0; i < own.report.ranks.len; i++)
-        vec_push(&files, own.report.ranks.at[i].file);
+    for (size_t i = 0; i < own.report.ranks.len; i++) {
+        const char *file = own.report.ranks.at[i].file;
+        bool there = false; /* HTA knows no file of several ranks */
+
+        for (size_t k = 0; k < files.len && !there; k++)
+            there = strcmp(files.at[k], file) == 0;
+        if (!there)
+            vec_push(&files, file);
+    }
     options.kernel_delay_ns = (int64_t)t->o->hta_delay_ns;
     options.last_step = t->o->hta_last_step;
-    TraceHta hta = {
-        .path = t->call->path, .files = &files, .options = &options, .memory = t->o->memory, .stop = stop_catch()};
+    TraceHta hta = {.path = t->call->path,
+                    .files = &files,
+                    .options = &options,
+                    .memory = t->o->memory ? t->o->memory : trace_run_memory(),
+                    .stop = stop_catch()};
     trace_hta(&hta, &report);
     stop_obey();
     hta_differ(&report, &own.report, t->call->arena, &differences);

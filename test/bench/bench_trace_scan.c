@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The trace scanner over a text as PyTorch's profiler writes it (about 260 bytes and 28 quotes an event), of SCAN_MIB
- * MiB (default 64): the whole of it per iteration, in one thread and in two, beside what only looks at the bytes. The
- * text is in memory; a copy of each block stands for reading it. */
+ * MiB (default 64): the whole of it per iteration, in one thread, in two and as a stream, beside what only looks at the
+ * bytes. The text is in memory; a copy of each block stands for reading it. */
 #include "bench.h"
 
 #include <stdio.h>
@@ -101,9 +101,9 @@ static ssize_t read_text(void *context, void *buffer, size_t len, uint64_t offse
     return (ssize_t)len;
 }
 
-static void scan(size_t n, unsigned int threads)
+static void scan(size_t n, unsigned int threads, bool streamed)
 {
-    const TraceSource source = {.read = read_text, .size = text.len};
+    const TraceSource source = {.read = read_text, .size = streamed ? 0 : text.len, .streamed = streamed};
 
     for (size_t i = 0; i < n; i++) {
         Profile profile;
@@ -119,12 +119,17 @@ static void scan(size_t n, unsigned int threads)
 
 static void one_thread(size_t n)
 {
-    scan(n, 1);
+    scan(n, 1, false);
 }
 
 static void two_threads(size_t n)
 {
-    scan(n, 2);
+    scan(n, 2, false);
+}
+
+static void streamed(size_t n)
+{
+    scan(n, 2, true);
 }
 
 static void quotes(size_t n)
@@ -154,6 +159,7 @@ int main(void)
     static const Bench list[] = {
         {.name = "trace scan, one thread", .run = one_thread, .most = 1},
         {.name = "trace scan, two threads", .run = two_threads, .most = 1},
+        {.name = "trace scan, two threads, of a stream", .run = streamed, .most = 1},
         {.name = "memchr over the quotes", .run = quotes, .most = 1},
         {.name = "copy in blocks", .run = copy_blocks, .most = 1},
     };
@@ -161,7 +167,7 @@ int main(void)
 
     make_text((size_t)(mib ? atoi(mib) : 64) << 20);
     bench_all(list, sizeof list / sizeof list[0]);
-    scan(1, 1);
+    scan(1, 1, false);
     fprintf(stderr, "%zu bytes, %zu events\n", text.len, events);
     str_done(&text);
     return 0;

@@ -217,25 +217,63 @@ void nccl_bench_add(NcclJob *job, NcclBench *bench, const NcclRow *row)
         job->report.left_out++;
 }
 
-/* Words of a row against the columns: all of them, all and a time stamp's two, or without the first half of figures. */
-static bool row_line(NcclJob *job, Span s)
-{
-    BenchReader *b = &job->bench;
-    Span words[BENCH_COLUMNS_MAX + 2];
-    size_t count = 0, front = 0;
-    NcclFigure *f = NULL;
+/* Words of a line that may be a row, or a part of one. */
+typedef struct Words {
+    Span at[BENCH_WORDS_MAX];
+    size_t count;
+} Words;
 
-    if (!b->open || b->count < 4 || s.at[0] < '0' || s.at[0] > '9')
-        return false;
-    for (Span word = span_word(&s); word.len && count < ARRAY_LEN(words); word = span_word(&s))
-        words[count++] = word;
+static void split(Span s, Words *ret)
+{
+    ret->count = 0;
+    for (Span word = span_word(&s); word.len && ret->count < BENCH_WORDS_MAX; word = span_word(&s))
+        ret->at[ret->count++] = word;
+    if (s.len)
+        ret->count = BENCH_WORDS_MAX + 1; /* too many */
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* Columns before the first time. */
+static size_t front_of(const BenchReader *b)
+{
+    size_t front = 0;
+
     while (front < b->count && b->columns[front] != BENCH_TIME)
         front++;
-    size_t half = (b->count - front) / 2;
-    bool only_in = count == b->count - half;
-    if (half == 0)
-        return false; /* a header without times */
-    if (s.len || (count != b->count && count != b->count + 2 && !only_in) || isnan(figure(words[0])) ||
+    return front;
+}
+
+/* "8 2 float": what every row begins with. */
+static bool is_front(const BenchReader *b, const Span *words, size_t count)
+{
+    for (size_t i = 0; i < count && i < 3; i++) {
+        Span at = words[i];
+        uint64_t value;
+        bool text = b->columns[i] == BENCH_TYPE;
+        if (text ? !is_letter(at.at[0]) : !span_u64(&at, &value) || at.len)
+            return false;
+    }
+    return count >= 3;
+}
+
+static bool is_figure(Span word)
+{
+    return span_is(word, "N/A") || !isnan(figure(word));
+}
+
+/* All columns, all and a time stamp's two, or without the first half of the figures. */
+static bool whole_row(NcclJob *job, const Span *words, size_t count)
+{
+    BenchReader *b = &job->bench;
+    size_t front = front_of(b), half = (b->count - front) / 2;
+    bool only_in = half && count == b->count - half;
+    NcclFigure *f = NULL;
+
+    if (half == 0 || (count != b->count && count != b->count + 2 && !only_in) || !is_front(b, words, count) ||
         isnan(figure(words[front])))
         return false;
     NcclRow row = nccl_bench_row(nccl_here(job));
@@ -247,28 +285,88 @@ static bool row_line(NcclJob *job, Span s)
         put_cell(job, &row, b->columns[c], words[only_in && c >= front + half ? c - half : c], f ? f : &row.out);
     }
     nccl_bench_add(job, &job->report.benches.at[job->report.benches.len - 1], &row);
+    b->torn_len = 0;
     return true;
+}
+
+static void keep_torn(BenchReader *b, const Span *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (b->torn_len + words[i].len + 1 < sizeof b->torn) {
+            memcpy(b->torn + b->torn_len, words[i].at, words[i].len);
+            b->torn_len += words[i].len;
+            b->torn[b->torn_len++] = ' ';
+        }
+}
+
+/* The test writes a row in up to three parts, and NCCL's lines come between them. `labelled`: a word that is no figure
+ * stands before. */
+static bool torn_row(NcclJob *job, const Span *words, size_t count, bool labelled)
+{
+    BenchReader *b = &job->bench;
+    size_t front = front_of(b), half = (b->count - front) / 2;
+    Words joined;
+
+    if (half && count >= front && count < b->count && is_front(b, words, count)) {
+        for (size_t i = front; i < count; i++)
+            if (!is_figure(words[i]))
+                return false;
+        b->torn_len = 0;
+        keep_torn(b, words, count);
+        return true;
+    }
+    if (!labelled || b->torn_len == 0 || half == 0 || count % half || count > 2 * half)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (!is_figure(words[i]))
+            return false;
+    keep_torn(b, words, count);
+    split((Span){b->torn, b->torn_len}, &joined);
+    if (joined.count == b->count)
+        whole_row(job, joined.at, joined.count);
+    return true;
+}
+
+/* What a launcher puts before each line, "[1,0]<stdout>:", "0:", "worker-0 |", a time, is a few words that a row does
+ * not begin with. */
+static bool row_line(NcclJob *job, Span s)
+{
+    enum { LABELS_MAX = 5 };
+    const BenchReader *b = &job->bench;
+    Words words;
+
+    if (!b->open || b->count < 4 || !isnan(job->report.benches.at[job->report.benches.len - 1].average_gbs))
+        return false;
+    split(s, &words);
+    for (size_t skip = 0; skip < words.count && skip <= LABELS_MAX; skip++)
+        if (words.count <= BENCH_WORDS_MAX && whole_row(job, words.at + skip, words.count - skip))
+            return true;
+    for (size_t skip = 0; skip < words.count && skip <= LABELS_MAX; skip++)
+        if (words.count <= BENCH_WORDS_MAX &&
+            torn_row(job, words.at + skip, words.count - skip, skip == 0 || !is_figure(words.at[skip - 1])))
+            return true;
+    return false;
 }
 
 bool nccl_bench_line(NcclJob *job, Span line)
 {
+    enum { LABEL_MAX = 96 };
     Span s = line;
 
-    for (int i = 0; i < 4 && s.len && s.at[0] == '['; i++) { /* "[1,0]<stdout>:", "[0]" */
+    for (int i = 0; i < 4 && s.len && s.at[0] == '['; i++) { /* "[1,0]<stdout>:" touches what follows */
         if (!span_after(&s, "]"))
             break;
         span_skip(&s, "<stdout>");
+        span_skip(&s, "<stderr>");
         span_skip(&s, ":");
         span_blanks(&s);
     }
-    size_t hash = span_find(s, "# ");
-    if (s.len && s.at[0] != '#' && hash != SPAN_NOWHERE && hash < 64 && (s.at[0] < '0' || s.at[0] > '9'))
-        s = span_from(s, hash); /* "worker-0: # nThread ..." */
     if (s.len == 0)
         return false;
-    if (s.at[0] == '#')
-        return comment_line(job, span_from(s, 1));
-    return row_line(job, s);
+    for (size_t hash = 0; hash < LABEL_MAX && hash < s.len; hash++) /* "worker-0: # nThread ..." */
+        if (s.at[hash] == '#' && comment_line(job, span_from(s, hash + 1)))
+            return true;
+    return s.at[0] != '#' && row_line(job, s);
 }
 
 /* A name for a run whose output does not say it, from the input's. */

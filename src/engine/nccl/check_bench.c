@@ -53,7 +53,9 @@ static void check_values(NcclJob *job, const NcclBench *b)
 
 static void check_end(NcclJob *job, const NcclBench *b)
 {
-    if (b->rows.len && !b->concluded && isnan(b->average_gbs))
+    bool cut = job->report.inputs.at[b->input].trouble[0];
+
+    if (b->rows.len && !b->concluded && isnan(b->average_gbs) && !cut)
         nccl_evidence(job, nccl_findf(job, NCCL_RULE_BENCH_CUT, "%s on %" PRId64 " ranks", name_of(b), b->ranks),
                       b->rows.at[b->rows.len - 1].place, "the last size is %" PRIu64, b->rows.at[b->rows.len - 1].size);
     if (b->average_gbs == 0) /* NaN where it is not there */

@@ -3,6 +3,7 @@
  * call. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,17 +49,7 @@ static const NcclMember *member_at(const NcclJob *job, uint32_t comm, size_t i)
     return &job->report.members.at[job->by_comm[job->comm_first[comm] + i]];
 }
 
-static int dev_of(const NcclMember *m)
-{
-    return m->nvml_dev >= 0 ? m->nvml_dev : m->cuda_dev;
-}
-
-static uint64_t seat_of(const NcclMember *m)
-{
-    return (uint64_t)m->process << 32 | (uint32_t)dev_of(m);
-}
-
-/* Members by communicator, and the world's by seat and all by rank. */
+/* Members by communicator and by rank. */
 static void index_members(NcclJob *job)
 {
     NcclReport *r = &job->report;
@@ -77,8 +68,54 @@ static void index_members(NcclJob *job)
             continue;
         job->by_comm[job->comm_first[m->comm] + r->comms.at[m->comm].seen++] = i;
         map_u64_put(&job->member_by_rank, nccl_rank_key(m->comm, m->rank), nccl_boxed(i));
-        if (m->comm == r->world && dev_of(m) >= 0)
-            map_u64_put(&job->world_by_seat, seat_of(m), nccl_boxed((uint32_t)m->rank));
+    }
+}
+
+static void tell_member(NcclJob *job, NcclFinding *f, const NcclMember *m)
+{
+    const NcclProcess *p = &job->report.processes.at[m->process];
+
+    nccl_evidence(job, f, m->started ? m->start_place : m->complete_place, "%s process %" PRIu64 ": rank %" PRId64,
+                  p->host, p->pid, m->rank);
+}
+
+/* Two processes that say they are one rank. The later one is used. */
+static void check_seats(NcclJob *job, uint32_t comm)
+{
+    for (size_t i = 0; i < job->report.comms.at[comm].seen; i++) {
+        const NcclMember *m = member_at(job, comm, i);
+        uint32_t last = nccl_unboxed(map_u64_get(&job->member_by_rank, nccl_rank_key(comm, m->rank)));
+        if (last == NCCL_NO_INDEX || job->report.members.at[last].process == m->process)
+            continue;
+        NcclFinding *f = nccl_findf(job, NCCL_RULE_RANK_TWICE, "communicator %s, rank %" PRId64,
+                                    job->report.comms.at[comm].id, m->rank);
+        tell_member(job, f, m);
+        tell_member(job, f, &job->report.members.at[last]);
+    }
+}
+
+/* One rank of communicators of the world's size on one GPU, in two processes: one ran after the other. */
+static void check_runs(NcclJob *job)
+{
+    CLEANUP(map_done) Map seats;
+    char seat[192];
+
+    map_init(&seats);
+    for (uint32_t i = 0; i < job->report.members.len; i++) {
+        const NcclMember *m = &job->report.members.at[i];
+        if (m->comm == NCCL_NO_INDEX || !m->bus_id[0] || m->nranks < 2 ||
+            m->nranks != job->report.comms.at[job->report.world].nranks)
+            continue;
+        snprintf(seat, sizeof seat, "%.100s|%.40s|%" PRId64 "|%" PRId64, job->report.processes.at[m->process].host,
+                 m->bus_id, m->rank, m->nranks);
+        uint32_t before = nccl_unboxed(map_get(&seats, seat));
+        map_put(&seats, seat, nccl_boxed(i));
+        if (before == NCCL_NO_INDEX || job->report.members.at[before].process == m->process ||
+            job->report.members.at[before].comm == m->comm)
+            continue;
+        NcclFinding *f = nccl_find(job, NCCL_RULE_TWO_RUNS, NULL);
+        tell_member(job, f, &job->report.members.at[before]);
+        tell_member(job, f, m);
     }
 }
 
@@ -96,14 +133,10 @@ static void count_nodes(NcclJob *job, uint32_t comm)
     c->nodes = (int64_t)hosts.len;
 }
 
-int64_t nccl_world_rank(const NcclJob *job, uint32_t member)
+/* The rest of its log is missing: what it did not say, it may have said there. */
+static bool is_cut(const NcclJob *job, const NcclMember *m)
 {
-    const NcclMember *m = &job->report.members.at[member];
-
-    if (m->comm != NCCL_NO_INDEX && m->comm == job->report.world)
-        return m->rank;
-    uint32_t rank = dev_of(m) >= 0 ? nccl_unboxed(map_u64_get(&job->world_by_seat, seat_of(m))) : NCCL_NO_INDEX;
-    return rank == NCCL_NO_INDEX ? NCCL_UNKNOWN : (int64_t)rank;
+    return job->report.processes.at[m->process].cut;
 }
 
 /* Per communicator: which ranks have `began` and not `done`; which were never seen. */
@@ -112,10 +145,12 @@ static bool check_init(NcclJob *job, uint32_t comm)
     const NcclComm *c = &job->report.comms.at[comm];
     CLEANUP(ranks_done) Ranks hung = {0}, missing = {0};
     NcclPlace first = c->place;
+    bool cut = false;
 
     for (size_t i = 0; i < c->seen; i++) {
         const NcclMember *m = member_at(job, comm, i);
-        if (m->started && !m->complete && !m->aborted && !m->destroyed) {
+        cut |= is_cut(job, m);
+        if (m->started && !m->complete && !m->aborted && !m->destroyed && !is_cut(job, m)) {
             if (hung.len == 0)
                 first = m->start_place;
             vec_push(&hung, m->rank);
@@ -126,7 +161,7 @@ static bool check_init(NcclJob *job, uint32_t comm)
     for (int64_t rank = 0; rank < c->nranks; rank++)
         if (!map_u64_get(&job->member_by_rank, nccl_rank_key(comm, rank)))
             vec_push(&missing, rank);
-    bool silent = missing.len && c->complete == 0;
+    bool silent = missing.len && c->complete == 0 && !cut;
     const char *text = silent ? nccl_ranks(job, missing.at, missing.len) : nccl_ranks(job, hung.at, hung.len);
     NcclFinding *f =
         silent
@@ -199,7 +234,7 @@ static void check_calls(NcclJob *job, uint32_t comm)
 
     for (size_t i = 0; i < job->report.comms.at[comm].seen; i++) {
         const NcclMember *m = member_at(job, comm, i);
-        if (m->calls == 0)
+        if (m->calls == 0 || is_cut(job, m))
             continue;
         if (m->p2p_calls || m->destroyed || m->op_count < 0)
             return;
@@ -213,7 +248,7 @@ static void check_calls(NcclJob *job, uint32_t comm)
         return;
     for (size_t i = 0; i < job->report.comms.at[comm].seen; i++) {
         const NcclMember *m = member_at(job, comm, i);
-        if (m->calls && m->op_count == low->op_count)
+        if (m->calls && !is_cut(job, m) && m->op_count == low->op_count)
             vec_push(&behind, m->rank);
     }
     NcclFinding *f = nccl_findf(job, NCCL_RULE_OPCOUNT,
@@ -226,6 +261,26 @@ static void check_calls(NcclJob *job, uint32_t comm)
                   (uint64_t)high->op_count);
 }
 
+/* Connections that were refused and tried again, in a job of which every communicator came up. */
+static void soften_retries(NcclJob *job)
+{
+    NcclReport *r = &job->report;
+
+    if (r->comms.len == 0)
+        return;
+    for (size_t i = 0; i < r->comms.len; i++)
+        if (r->comms.at[i].complete < r->comms.at[i].seen)
+            return;
+    for (size_t i = 0; i < r->findings.len; i++) {
+        NcclFinding *f = &r->findings.at[i];
+        if (!f->retried || f->severity != NCCL_ERROR)
+            continue;
+        f->severity = NCCL_NOTE;
+        f->advice = "It was tried again and worked: every communicator came up. Ranks that start later than others are "
+                    "the usual reason";
+    }
+}
+
 void nccl_check_comms(NcclJob *job)
 {
     enum { HUNG_MAX = 64 };
@@ -235,12 +290,15 @@ void nccl_check_comms(NcclJob *job)
     index_members(job);
     for (uint32_t i = 0; i < job->report.comms.len; i++) {
         count_nodes(job, i);
+        check_seats(job, i);
         if (hung < HUNG_MAX)
             hung += check_init(job, i);
         check_channels(job, i);
         check_calls(job, i);
     }
+    soften_retries(job);
     check_slow(job);
+    check_runs(job);
 }
 
 /* PyTorch's watchdog. */
@@ -300,7 +358,8 @@ static void check_silent(NcclJob *job)
     if (nranks > (int64_t)job->timeouts.len * 2)
         return;
     for (int64_t rank = 0; rank < nranks; rank++) {
-        bool told = false;
+        uint32_t member = nccl_unboxed(map_u64_get(&job->member_by_rank, nccl_rank_key(r->world, rank)));
+        bool told = member != NCCL_NO_INDEX && is_cut(job, &r->members.at[member]);
         for (size_t i = 0; i < job->timeouts.len; i++)
             told |= job->timeouts.at[i].rank == rank;
         if (!told)

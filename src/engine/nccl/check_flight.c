@@ -6,31 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
-#include "engine/nccl/flight.h"
-
-typedef VEC(int64_t) Ranks;
-
-static void ranks_done(Ranks *ranks)
-{
-    vec_done(ranks);
-}
-
-/* What one dump has of the group at hand. */
-typedef struct Part {
-    bool in, any;
-    int64_t first, last, completed; /* completed: by the dump's status */
-    uint32_t here;                  /* its call of the number at hand, NCCL_NO_INDEX */
-} Part;
-
-typedef struct Judge {
-    NcclJob *job;
-    NcclReport *r;
-    Part *parts;            /* by dump */
-    uint32_t *last, *stuck; /* by dump: its newest call; its oldest that is not complete */
-    Map dump_by_rank;
-    VEC(uint32_t) members; /* dumps of the group at hand */
-} Judge;
+#include "engine/nccl/judge.h"
 
 static int compare(const void *a, const void *b)
 {
@@ -99,7 +75,7 @@ static bool needs_equal_sizes(const char *op)
            strstr(op, "_tensor_");
 }
 
-static const char *title_of(const Judge *j, const NcclGroup *g, int64_t seq)
+const char *judge_title(const Judge *j, const NcclGroup *g, int64_t seq)
 {
     return nccl_printf(j->job, "process group %s%s%s%s, number %" PRId64, g->name[0] ? g->name : "?",
                        g->desc[0] ? " (" : "", g->desc, g->desc[0] ? ")" : "", seq);
@@ -110,7 +86,7 @@ static int64_t rank_at(const Judge *j, const NcclCall *c)
     return j->r->dumps.at[c->dump].rank;
 }
 
-static void tell_call(Judge *j, NcclFinding *f, const NcclCall *c, const char *what)
+void judge_tell(Judge *j, NcclFinding *f, const NcclCall *c, const char *what)
 {
     nccl_evidence(j->job, f, (NcclPlace){j->r->dumps.at[c->dump].input, 0}, "rank %" PRId64 ": %s%s %s%s%s%s%s",
                   rank_at(j, c), what, c->op, c->sizes, c->dtypes[0] ? " " : "", c->dtypes, c->frames[0] ? " at " : "",
@@ -145,16 +121,16 @@ static bool compare_calls(Judge *j, const NcclGroup *g, size_t from, size_t to, 
             if (!differs[k] || *told & 1u << k)
                 continue;
             *told |= 1u << k;
-            NcclFinding *f = nccl_find(j->job, rules[k], title_of(j, g, a->seq));
+            NcclFinding *f = nccl_find(j->job, rules[k], judge_title(j, g, a->seq));
             if (a != b)
-                tell_call(j, f, a, "");
-            tell_call(j, f, b, "");
+                judge_tell(j, f, a, "");
+            judge_tell(j, f, b, "");
         }
     }
     return any;
 }
 
-static const char *text_of(Judge *j, Ranks *ranks)
+const char *judge_ranks(Judge *j, Ranks *ranks)
 {
     return ranks->len ? nccl_ranks(j->job, ranks->at, ranks->len) : "";
 }
@@ -167,7 +143,7 @@ static void tell_behind(Judge *j, NcclGroup *g, uint32_t group, const Ranks *dum
     for (size_t i = 0; i < dumps->len; i++) {
         const Part *p = &j->parts[dumps->at[i]];
         if (p->any && p->last + 1 < g->seq) {
-            NcclFinding *note = nccl_find(j->job, NCCL_RULE_FLIGHT_WRAPPED, title_of(j, g, g->seq));
+            NcclFinding *note = nccl_find(j->job, NCCL_RULE_FLIGHT_WRAPPED, judge_title(j, g, g->seq));
             nccl_evidence(j->job, note, (NcclPlace){j->r->dumps.at[dumps->at[i]].input, 0},
                           "rank %" PRId64 " ends with number %" PRId64 ", the others' calls begin with number %" PRId64,
                           j->r->dumps.at[dumps->at[i]].rank, p->last, g->seq);
@@ -179,9 +155,9 @@ static void tell_behind(Judge *j, NcclGroup *g, uint32_t group, const Ranks *dum
         if (stuck != NCCL_NO_INDEX && j->r->calls.at[stuck].group != group && !g->waits_for[0])
             g->waits_for = j->r->groups.at[j->r->calls.at[stuck].group].name;
         if (stuck != NCCL_NO_INDEX && j->r->calls.at[stuck].group != group)
-            tell_call(j, f, &j->r->calls.at[stuck], "stands in another group's ");
+            judge_tell(j, f, &j->r->calls.at[stuck], "stands in another group's ");
         else if (last != NCCL_NO_INDEX)
-            tell_call(j, f, &j->r->calls.at[last], "last call was ");
+            judge_tell(j, f, &j->r->calls.at[last], "last call was ");
         else
             nccl_evidence(j->job, f, (NcclPlace){j->r->dumps.at[dump].input, 0}, "rank %" PRId64 ": no call at all",
                           j->r->dumps.at[dump].rank);
@@ -227,10 +203,26 @@ static void tell_missing(Judge *j, NcclGroup *g, int64_t seq)
     for (size_t i = 0; i < g->nranks; i++)
         if (!map_u64_get(&j->dump_by_rank, (uint64_t)g->ranks[i]))
             vec_push(&missing, g->ranks[i]);
-    g->missing = text_of(j, &missing);
+    g->missing = judge_ranks(j, &missing);
     if (missing.len)
-        nccl_evidence(j->job, nccl_find(j->job, NCCL_RULE_FLIGHT_NO_DUMP, title_of(j, g, seq)),
+        nccl_evidence(j->job, nccl_find(j->job, NCCL_RULE_FLIGHT_NO_DUMP, judge_title(j, g, seq)),
                       (NcclPlace){j->r->dumps.at[0].input, 0}, "no dump of rank %s", g->missing);
+}
+
+/* Where it is known when calls begin: some have not. */
+static void tell_waiting(Judge *j, const NcclGroup *g, size_t from, size_t to)
+{
+    NcclFinding *f = nccl_findf(j->job, NCCL_RULE_FLIGHT_WAITING, "%s %s: called and not begun on rank %s%s%s%s%s",
+                                judge_title(j, g, g->seq), g->op, g->scheduled,
+                                g->started[0] ? "; begun, and waiting for them, on rank " : "", g->started,
+                                g->completed[0] ? "; complete on rank " : "", g->completed);
+
+    for (size_t i = from; i < to; i++) {
+        const NcclCall *c = &j->r->calls.at[i];
+        uint32_t stuck = j->stuck[c->dump];
+        if (c->state == NCCL_SCHEDULED && stuck != NCCL_NO_INDEX)
+            judge_tell(j, f, &j->r->calls.at[stuck], "oldest call that is not complete: ");
+    }
 }
 
 /* Number g->seq is not complete everywhere. Calls [from, to) are its; where they differ, that is why it does not end.
@@ -242,41 +234,37 @@ static void judge(Judge *j, NcclGroup *g, size_t from, size_t to, bool differ)
     uint32_t group = first->group;
     NcclFinding *f;
 
-    g->stuck = true;
+    g->stuck = j->explained = true;
     g->seq = first->seq;
     g->op = first->op;
     g->last_completed = first->seq > 0 ? first->seq - 1 : NCCL_UNKNOWN;
     take_stand(j, g->seq, &s);
-    g->behind = text_of(j, &s.behind);
-    g->scheduled = text_of(j, &s.scheduled);
-    g->started = text_of(j, &s.started);
-    g->completed = text_of(j, &s.completed);
-    const char *title = title_of(j, g, g->seq);
+    g->behind = judge_ranks(j, &s.behind);
+    g->scheduled = judge_ranks(j, &s.scheduled);
+    g->started = judge_ranks(j, &s.started);
+    g->completed = judge_ranks(j, &s.completed);
+    const char *title = judge_title(j, g, g->seq);
     tell_missing(j, g, g->seq);
     if (s.behind.len) {
         f = nccl_findf(j->job, NCCL_RULE_FLIGHT_BEHIND, "%s %s: rank %s never called it", title, g->op, g->behind);
         g->finding = f->detail;
         tell_behind(j, g, group, &s.behind_dumps);
         f = nccl_find(j->job, NCCL_RULE_FLIGHT_BEHIND, g->finding);
-    } else if (s.scheduled.len && (s.started.len || s.completed.len)) {
-        f = nccl_findf(j->job, NCCL_RULE_FLIGHT_WAITING, "%s %s: rank %s has not begun, rank %s has", title, g->op,
-                       g->scheduled, s.started.len ? g->started : g->completed);
-        for (size_t i = from; i < to; i++) {
-            const NcclCall *c = &j->r->calls.at[i];
-            uint32_t stuck = j->stuck[c->dump];
-            if (c->state == NCCL_SCHEDULED && stuck != NCCL_NO_INDEX)
-                tell_call(j, f, &j->r->calls.at[stuck], "oldest call that is not complete: ");
-        }
-        return;
     } else if (differ)
         return;
-    else
-        f = nccl_findf(j->job, NCCL_RULE_FLIGHT_HUNG, "%s %s: rank %s called it%s%s", title, g->op,
-                       s.started.len ? g->started : g->scheduled, s.completed.len ? "; complete on rank " : "",
-                       g->completed);
+    else if (j->timed && s.scheduled.len) {
+        tell_waiting(j, g, from, to);
+        return;
+    } else {
+        Ranks *called = s.started.len ? &s.started : &s.scheduled;
+        f = nccl_findf(j->job, g->missing[0] ? NCCL_RULE_FLIGHT_OPEN : NCCL_RULE_FLIGHT_HUNG,
+                       "%s %s: rank %s %s it%s%s", title, g->op, judge_ranks(j, called),
+                       s.started.len ? "began" : "called", s.completed.len ? "; complete on rank " : "", g->completed);
+    }
     for (size_t i = from; i < to; i++)
         if (j->r->calls.at[i].state != NCCL_COMPLETED) {
-            tell_call(j, f, &j->r->calls.at[i], j->r->calls.at[i].state == NCCL_STARTED ? "is inside " : "has called ");
+            judge_tell(j, f, &j->r->calls.at[i],
+                       j->r->calls.at[i].state == NCCL_STARTED ? "is inside " : "has called ");
             break;
         }
 }
@@ -305,53 +293,6 @@ static void check_group(Judge *j, NcclGroup *g, size_t from, size_t to)
     }
 }
 
-/* "send 1->2", "recv 3<-0": ranks within the group. */
-static bool read_p2p(const NcclCall *c, bool *send, int64_t *src, int64_t *dst)
-{
-    Span s = span_of(c->op);
-
-    *send = span_skip(&s, "send ");
-    if (*send)
-        return span_i64(&s, src) && span_skip(&s, "->") && span_i64(&s, dst);
-    return span_skip(&s, "recv ") && span_i64(&s, dst) && span_skip(&s, "<-") && span_i64(&s, src);
-}
-
-static uint32_t dump_of_local(const Judge *j, const NcclGroup *g, int64_t local)
-{
-    if (local < 0 || (g->nranks && (size_t)local >= g->nranks))
-        return NCCL_NO_INDEX;
-    return nccl_unboxed(map_u64_get(&j->dump_by_rank, (uint64_t)(g->nranks ? g->ranks[local] : local)));
-}
-
-/* Sends and receives [from, to) of one group that are not complete: does the partner have its half open too? */
-static void check_p2p(Judge *j, const NcclGroup *g, size_t from, size_t to)
-{
-    CLEANUP(map_done) Map open;
-    bool send;
-    int64_t ends[3];
-
-    map_init(&open);
-    for (int pass = 0; pass < 2; pass++)
-        for (size_t i = from; i < to; i++) {
-            const NcclCall *c = &j->r->calls.at[i];
-            if (c->state == NCCL_COMPLETED || !read_p2p(c, &send, &ends[0], &ends[1]))
-                continue;
-            ends[2] = pass ? !send : send;
-            if (!pass) {
-                map_putn(&open, (const char *)ends, sizeof ends, j->job);
-                continue;
-            }
-            uint32_t partner = dump_of_local(j, g, send ? ends[1] : ends[0]);
-            if (partner == NCCL_NO_INDEX || map_getn(&open, (const char *)ends, sizeof ends))
-                continue;
-            NcclFinding *f =
-                nccl_findf(j->job, NCCL_RULE_FLIGHT_P2P, "process group %s: %s has no partner", g->name, c->op);
-            tell_call(j, f, c, "waits in ");
-            if (j->last[partner] != NCCL_NO_INDEX)
-                tell_call(j, f, &j->r->calls.at[j->last[partner]], "last call was ");
-        }
-}
-
 /* A group whose late ranks stand in another group follows from that one, unless that waits for somebody too. */
 static void soften(Judge *j)
 {
@@ -376,19 +317,28 @@ static void index_dumps(Judge *j)
     j->parts = arena_calloc(&j->job->arena, n, sizeof *j->parts);
     j->last = arena_calloc(&j->job->arena, n, sizeof *j->last);
     j->stuck = arena_calloc(&j->job->arena, n, sizeof *j->stuck);
-    map_u64_init(&j->dump_by_rank);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++)
         j->last[i] = j->stuck[i] = NCCL_NO_INDEX;
-        map_u64_put(&j->dump_by_rank, (uint64_t)j->r->dumps.at[i].rank, nccl_boxed(i));
-    }
     for (uint32_t i = 0; i < j->r->calls.len; i++) {
         const NcclCall *c = &j->r->calls.at[i];
         uint32_t *last = &j->last[c->dump], *stuck = &j->stuck[c->dump];
         if (*last == NCCL_NO_INDEX || j->r->calls.at[*last].record < c->record)
             *last = i;
+        j->timed |= c->timed;
         if (c->state != NCCL_COMPLETED && (*stuck == NCCL_NO_INDEX || j->r->calls.at[*stuck].record > c->record))
             *stuck = i;
     }
+}
+
+/* Nothing else is stuck, and both halves are called. */
+static void tell_paired(Judge *j)
+{
+    const NcclCall *c = &j->r->calls.at[j->paired];
+    const NcclGroup *g = &j->r->groups.at[c->group];
+
+    judge_tell(
+        j, nccl_findf(j->job, NCCL_RULE_FLIGHT_HUNG, "%s %s: called on both sides", judge_title(j, g, c->seq), c->op),
+        c, "has called ");
 }
 
 static int compare_status(const void *a, const void *b)
@@ -402,11 +352,13 @@ static int compare_status(const void *a, const void *b)
 
 void nccl_check_flight(NcclJob *job)
 {
-    Judge j = {.job = job, .r = &job->report};
+    Judge j = {.job = job, .r = &job->report, .paired = NCCL_NO_INDEX};
     size_t at = 0, status = 0;
 
     if (job->report.dumps.len == 0)
         return;
+    map_u64_init(&j.dump_by_rank);
+    judge_choose(&j);
     if (job->report.calls.len)
         qsort(job->report.calls.at, job->report.calls.len, sizeof *job->report.calls.at, compare);
     if (job->statuses.len)
@@ -424,9 +376,11 @@ void nccl_check_flight(NcclJob *job)
         gather_members(&j, &job->report.groups.at[g], from, p2p, end > status ? &job->statuses.at[status] : NULL,
                        end - status);
         check_group(&j, &job->report.groups.at[g], from, p2p);
-        check_p2p(&j, &job->report.groups.at[g], p2p, at);
+        judge_p2p(&j, &job->report.groups.at[g], p2p, at);
         status = end;
     }
+    if (j.paired != NCCL_NO_INDEX && !j.explained)
+        tell_paired(&j);
     soften(&j);
     map_done(&j.dump_by_rank);
     vec_done(&j.members);

@@ -30,10 +30,24 @@ static const NcclNode *at(const Look *look, uint32_t node)
     return &look->t->nodes.at[node];
 }
 
-static bool behind_switch(const NcclTopology *t, uint32_t gpu)
+/* The PCI nodes above each adapter. */
+static const bool *marks_of(const Look *look)
 {
-    for (uint32_t c = t->nodes.at[gpu].child; c != NCCL_NO_INDEX; c = t->nodes.at[c].sibling)
-        if (t->nodes.at[c].part == NCCL_PART_NVLINK && strncmp(t->nodes.at[c].target, "fffffff", 7) == 0)
+    bool *mark = arena_calloc(&look->job->arena, look->t->nodes.len + 1, sizeof *mark);
+
+    for (size_t i = 0; i < look->nics.len; i++)
+        for (uint32_t n = at(look, look->nics.at[i])->parent; n != NCCL_NO_INDEX && at(look, n)->part == NCCL_PART_PCI;
+             n = at(look, n)->parent)
+            mark[n] = true;
+    return mark;
+}
+
+/* Whether one adapter hangs below a switch that `gpu` hangs below too. `mark` has the PCI nodes above each adapter. */
+static bool shares_switch(const Look *look, const bool *mark, uint32_t gpu)
+{
+    for (uint32_t n = at(look, gpu)->parent; n != NCCL_NO_INDEX && at(look, n)->part == NCCL_PART_PCI;
+         n = at(look, n)->parent)
+        if (mark[n])
             return true;
     return false;
 }
@@ -46,7 +60,7 @@ static void count(NcclTopology *t, Look *look)
             uint32_t gpu = nccl_node_gpu(t, i);
             vec_push(&look->gpus, i);
             t->links += nccl_node_links(t, i);
-            t->nvls_able |= gpu != NCCL_NO_INDEX && t->nodes.at[gpu].sm >= SM_NVLS && behind_switch(t, gpu);
+            t->nvls_able |= gpu != NCCL_NO_INDEX && t->nodes.at[gpu].sm >= SM_NVLS && nccl_node_at_switch(t, i);
         } else if (nccl_node_is_nic(t, i)) {
             uint32_t net = nccl_node_net(t, i);
             if (net == NCCL_NO_INDEX || nccl_net_is_rdma(&t->nodes.at[net]))
@@ -55,6 +69,9 @@ static void count(NcclTopology *t, Look *look)
     }
     t->gpus = (uint32_t)look->gpus.len;
     t->nics = (uint32_t)look->nics.len;
+    const bool *mark = marks_of(look);
+    for (size_t i = 0; i < look->gpus.len; i++)
+        t->near_gpus += shares_switch(look, mark, look->gpus.at[i]);
 }
 
 /* "GPU 3 (0000:1b:00.0)", "mlx5_0 (0000:1c:00.0)" */
@@ -142,35 +159,13 @@ static void check_nets(const Look *look)
     }
 }
 
-/* Whether one adapter hangs below a switch that `gpu` hangs below too. `mark` has the PCI nodes above each adapter. */
-static bool shares_switch(const Look *look, const bool *mark, uint32_t gpu)
-{
-    for (uint32_t n = at(look, gpu)->parent; n != NCCL_NO_INDEX && at(look, n)->part == NCCL_PART_PCI;
-         n = at(look, n)->parent)
-        if (mark[n])
-            return true;
-    return false;
-}
-
 static void check_paths(const Look *look)
 {
-    bool *mark = arena_calloc(&look->job->arena, look->t->nodes.len + 1, sizeof *mark);
-    size_t far = 0;
-    uint32_t first = NCCL_NO_INDEX;
+    const bool *mark = marks_of(look);
+    size_t far = look->gpus.len - look->t->near_gpus;
     char room[160];
 
-    if (look->nics.len == 0 || look->gpus.len == 0)
-        return;
-    for (size_t i = 0; i < look->nics.len; i++)
-        for (uint32_t n = at(look, look->nics.at[i])->parent; n != NCCL_NO_INDEX && at(look, n)->part == NCCL_PART_PCI;
-             n = at(look, n)->parent)
-            mark[n] = true;
-    for (size_t i = 0; i < look->gpus.len; i++)
-        if (!shares_switch(look, mark, look->gpus.at[i])) {
-            far++;
-            first = first == NCCL_NO_INDEX ? look->gpus.at[i] : first;
-        }
-    if (far == 0)
+    if (look->nics.len == 0 || look->gpus.len == 0 || far == 0)
         return;
     bool all = far == look->gpus.len;
     NcclFinding *f = nccl_findf(look->job, all ? NCCL_RULE_TOPO_CPU_PATH_ALL : NCCL_RULE_TOPO_CPU_PATH,
@@ -228,7 +223,7 @@ static void each(NcclJob *job, bool check)
         NcclTopology *t = &job->report.topologies.at[i];
         CLEANUP(look_done) Look look = {.job = job, .t = t};
         if (check)
-            t->numa_nodes = t->links = 0;
+            t->numa_nodes = t->links = t->near_gpus = 0;
         count(t, &look);
         if (!check)
             continue;

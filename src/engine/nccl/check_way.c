@@ -14,7 +14,7 @@ typedef struct Ways {
     uint32_t socket_count, shm_count, host_net_count, p2p_count, plain_count, gdr_receive, gdr_send;
 } Ways;
 
-static const NcclMember *peer_of(const NcclJob *job, const NcclEdge *e)
+const NcclMember *nccl_edge_peer(const NcclJob *job, const NcclEdge *e)
 {
     const NcclMember *m = &job->report.members.at[e->member];
 
@@ -28,7 +28,7 @@ static const NcclMember *peer_of(const NcclJob *job, const NcclEdge *e)
 static NcclScope scope_of(const NcclJob *job, const NcclEdge *e)
 {
     const NcclReport *r = &job->report;
-    const NcclMember *m = &r->members.at[e->member], *peer = peer_of(job, e);
+    const NcclMember *m = &r->members.at[e->member], *peer = nccl_edge_peer(job, e);
     const NcclWay *way = &r->ways.at[e->way];
 
     if (way->via == NCCL_VIA_COLLNET)
@@ -252,32 +252,62 @@ static void check_gdr(NcclJob *job, const Ways *w)
     tell_edge(job, f, plain);
 }
 
+/* Shared memory between GPUs that are linked, by a topology that has both, or that has links and knows neither. */
+typedef struct Unlinked {
+    const NcclEdge *first;
+    const NcclTopology *topology;
+    uint32_t count;
+} Unlinked;
+
+static Unlinked gather_unlinked(const NcclJob *job, const Ways *w)
+{
+    Unlinked u = {0};
+    bool known = false;
+
+    for (size_t i = 0; i < job->report.edges.len; i++) {
+        const NcclEdge *e = &job->report.edges.at[i];
+        const NcclTopology *t;
+        if (job->report.ways.at[e->way].via != NCCL_VIA_SHM)
+            continue;
+        NcclTie tie = nccl_edge_tie(job, e, &t);
+        known |= tie != NCCL_TIE_UNKNOWN;
+        if (tie != NCCL_TIE_LINKED)
+            continue;
+        if (u.count++ == 0)
+            u.first = e, u.topology = t;
+    }
+    const NcclTopology *links = topology_with(job, true);
+    return known || !links ? u : (Unlinked){w->host_shm, links, w->shm_count};
+}
+
 static void check_host(NcclJob *job, const Ways *w)
 {
-    const NcclTopology *t = topology_with(job, true);
     const NcclEnv *level = nccl_env_find(job, "NCCL_P2P_LEVEL");
+    const NcclEdge *edge = w->host_shm;
     NcclPlace place;
     NcclFinding *f;
 
-    if (!w->host_shm)
+    if (!edge)
         return;
+    const Unlinked u = gather_unlinked(job, w);
     if (nccl_env_is(job, "NCCL_P2P_DISABLE", "1", &place)) {
         f = nccl_findf(job, NCCL_RULE_P2P_DISABLED, "%u connections over shared memory", w->shm_count);
         nccl_evidence(job, f, place, "NCCL_P2P_DISABLE set by environment to 1");
     } else if (level && !any_distance(level->value)) {
         f = nccl_findf(job, NCCL_RULE_P2P_LEVEL, "%u connections over shared memory", w->shm_count);
         nccl_evidence(job, f, level->place, "NCCL_P2P_LEVEL set by environment to %s", level->value);
-    } else if (t) {
+    } else if (u.count) {
         f = nccl_findf(job, NCCL_RULE_NVLINK_UNUSED, "%u links in the topology, %u connections over shared memory",
-                       t->links, w->shm_count);
-        nccl_evidence(job, f, (NcclPlace){t->input, 0}, "%u NVLinks or xGMI links", t->links);
+                       u.topology->links, u.count);
+        nccl_evidence(job, f, (NcclPlace){u.topology->input, 0}, "%u NVLinks or xGMI links", u.topology->links);
+        edge = u.first;
     } else {
         f = nccl_findf(job, NCCL_RULE_SHM_IN_NODE, "%u connections over shared memory, %u direct", w->shm_count,
                        w->p2p_count);
         if (level)
             f->setting = "ACS and IOMMU off; nvidia-smi topo -p2p r"; /* the level allows all */
     }
-    tell_edge(job, f, w->host_shm);
+    tell_edge(job, f, edge);
 }
 
 static void check_host_net(NcclJob *job, const Ways *w)

@@ -116,11 +116,13 @@ const NcclReport *nccl_finish(NcclJob *job)
     job->finished = true;
     nccl_shape_early(job);
     nccl_count_topologies(job);
+    nccl_index_gpus(job);
     nccl_check_comms(job);
     nccl_check_ways(job);
     nccl_check_settings(job);
     nccl_check_timeouts(job);
     nccl_check_topologies(job);
+    nccl_check_machines(job);
     nccl_check_benches(job);
     nccl_check_flight(job);
     close_inputs(job);

@@ -21,7 +21,27 @@ static int64_t int_or(const json_t *value, int64_t other)
     return json_is_integer(value) ? json_integer_value(value) : other;
 }
 
-/* The last number in a file's name without its endings: nccl_trace_rank_3, rank-3.json. */
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* "rank" and a number behind it: nccl_trace_rank_3, rank-3.2026-01-05.json. */
+static bool rank_by_word(Span s, int64_t *ret)
+{
+    bool found = false;
+
+    while (span_after(&s, "rank")) {
+        Span at = s;
+        while (at.len && strchr("_-=.", at.at[0]))
+            at = span_from(at, 1);
+        if (at.len && is_digit(at.at[0]))
+            found |= span_i64(&at, ret);
+    }
+    return found && *ret < GROUP_RANKS_MAX;
+}
+
+/* The rank in a file's name, or the last number in it without its endings: 3.json. */
 static bool rank_of_name(const char *name, int64_t *ret)
 {
     Span s = span_of(name);
@@ -29,15 +49,17 @@ static bool rank_of_name(const char *name, int64_t *ret)
 
     if (slash != SPAN_NOWHERE)
         s = span_from(s, slash + 1);
+    if (rank_by_word(s, ret))
+        return true;
     static const char *const endings[] = {".gz", ".json", ".pkl", ".pickle", ".txt"};
     for (size_t i = 0; i < ARRAY_LEN(endings); i++)
         if (s.len > strlen(endings[i]) && span_is(span_from(s, s.len - strlen(endings[i])), endings[i]))
             s.len -= strlen(endings[i]);
     size_t end = s.len;
-    while (end > 0 && (s.at[end - 1] < '0' || s.at[end - 1] > '9'))
+    while (end > 0 && !is_digit(s.at[end - 1]))
         end--;
     size_t begin = end;
-    while (begin > 0 && s.at[begin - 1] >= '0' && s.at[begin - 1] <= '9')
+    while (begin > 0 && is_digit(s.at[begin - 1]))
         begin--;
     Span digits = span_cut(s, begin, end);
     return span_i64(&digits, ret) && *ret < GROUP_RANKS_MAX;
@@ -225,7 +247,20 @@ static void read_group_name(NcclJob *job, const json_t *entry, const char **ret_
     *ret_name = nccl_text(job, room);
 }
 
-static void read_entry(NcclJob *job, uint32_t dump, const json_t *config, const json_t *entry)
+/* What the dump says of a group: under its name, or under another key with the name within. */
+static const json_t *config_of(json_t *config, const char *name)
+{
+    const json_t *found = json_object_get(config, name);
+
+    for (void *at = found ? NULL : json_object_iter(config); at; at = json_object_iter_next(config, at)) {
+        const json_t *own = json_object_get(json_object_iter_value(at), "name");
+        if (json_is_string(own) && strcmp(json_string_value(own), name) == 0)
+            return json_object_iter_value(at);
+    }
+    return found;
+}
+
+static void read_entry(NcclJob *job, uint32_t dump, json_t *config, const json_t *entry)
 {
     const char *name, *desc;
     const json_t *members = NULL;
@@ -237,7 +272,7 @@ static void read_entry(NcclJob *job, uint32_t dump, const json_t *config, const 
         return;
     }
     read_group_name(job, entry, &name, &desc);
-    members = json_object_get(json_object_get(config, name), "ranks");
+    members = json_object_get(config_of(config, name), "ranks");
     const json_t *op = json_object_get(entry, "profiling_name"), *seq = json_object_get(entry, "collective_seq_id");
     NcclCall call = {.dump = dump,
                      .group = group_of(job, name, desc, members),
@@ -250,6 +285,9 @@ static void read_entry(NcclJob *job, uint32_t dump, const json_t *config, const 
     call.op = nccl_word(job, op_text);
     call.p2p = json_is_true(json_object_get(entry, "is_p2p")) || span_starts(op_text, "send ") ||
                span_starts(op_text, "recv ");
+    if (call.p2p)
+        call.seq = int_or(json_object_get(entry, "p2p_seq_id"), call.seq);
+    call.timed = call.state == NCCL_STARTED || int_or(json_object_get(entry, "time_discovered_started_ns"), 0) > 0;
     call.sizes = sizes_of(job, entry, &call);
     call.dtypes = dtypes_of(job, entry);
     call.frames = frames_of(job, json_object_get(entry, "frames"));
@@ -269,6 +307,9 @@ static void read_status(NcclJob *job, uint32_t dump, json_t *config, json_t *sta
     for (void *at = json_object_iter(names); at; at = json_object_iter_next(names, at)) {
         const char *name = json_object_iter_key(at);
         const json_t *of = json_object_get(status, name), *c = json_object_get(config, name);
+        const json_t *own = json_object_get(c, "name");
+        if (json_is_string(own) && json_string_length(own))
+            name = json_string_value(own); /* as the calls have it */
         uint32_t index =
             group_of(job, nccl_text(job, name), word_of(job, json_object_get(c, "desc")), json_object_get(c, "ranks"));
         NcclStatus s = {.dump = dump,
@@ -288,6 +329,7 @@ void nccl_flight(NcclJob *job, const json_t *top)
     uint32_t index = (uint32_t)job->report.dumps.len;
     NcclDump dump = {.input = job->input,
                      .rank = index,
+                     .used = true,
                      .version = word_of(job, json_object_get(top, "version")),
                      .nccl_version = word_of(job, json_object_get(top, "nccl_version"))};
     size_t i;

@@ -15,9 +15,9 @@ NcclJob *nccl_new(void)
 {
     NcclJob *job = xcalloc(1, sizeof *job);
     Map *texts[] = {&job->words,        &job->comm_by_id, &job->process_by_key, &job->setting_by_key,
-                    &job->group_by_key, &job->way_by_key, &job->host_known};
+                    &job->group_by_key, &job->way_by_key, &job->host_known,     &job->adapter_known};
     Map *numbers[] = {&job->member_by_address, &job->member_by_thread, &job->edge_by_key,
-                      &job->signatures,        &job->member_by_rank,   &job->world_by_seat};
+                      &job->signatures,        &job->member_by_rank,   &job->gpu_by_bus};
 
     arena_init(&job->arena, ARENA_BLOCK);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
@@ -65,13 +65,14 @@ void nccl_free(NcclJob *job)
     Map *maps[] = {
         &job->words,      &job->comm_by_id,     &job->process_by_key,    &job->setting_by_key,   &job->group_by_key,
         &job->way_by_key, &job->host_known,     &job->member_by_address, &job->member_by_thread, &job->edge_by_key,
-        &job->signatures, &job->member_by_rank, &job->world_by_seat};
+        &job->signatures, &job->member_by_rank, &job->adapter_known,     &job->gpu_by_bus};
 
     if (job->topo)
         nccl_topo_end(job->topo, false);
     report_done(&job->report);
     vec_done(&job->env);
     vec_done(&job->timeouts);
+    vec_done(&job->adapters);
     vec_done(&job->statuses);
     vec_done(&job->early);
     for (size_t i = 0; i < ARRAY_LEN(maps); i++)
@@ -168,7 +169,8 @@ static int compare_ranks(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void nccl_add_ranks(Str *out, const int64_t *ranks, size_t count, size_t most)
+/* Appends ranks as "0-3 7"; at most `most` groups. `ranks` is sorted. */
+static void add_ranks(Str *out, const int64_t *ranks, size_t count, size_t most)
 {
     size_t groups = 0;
 
@@ -194,7 +196,7 @@ const char *nccl_ranks(NcclJob *job, int64_t *ranks, size_t count)
     if (count)
         qsort(ranks, count, sizeof *ranks, compare_ranks);
     str_clear(&job->scratch);
-    nccl_add_ranks(&job->scratch, ranks, count, GROUPS_MAX);
+    add_ranks(&job->scratch, ranks, count, GROUPS_MAX);
     return arena_strndup(&job->arena, job->scratch.text, job->scratch.len);
 }
 
@@ -224,7 +226,7 @@ void nccl_begin(NcclJob *job, const char *name)
 /* JSON and not a log line that begins with a bracket ("[0] NCCL INFO", "[1,0]<stdout>:", "{"log":..."). */
 static bool is_json(Span s)
 {
-    if (span_starts(s, "{\"log\"") || !(span_starts(s, "{") || span_starts(s, "[")))
+    if (nccl_is_wrapped(s) || !(span_starts(s, "{") || span_starts(s, "[")))
         return false;
     bool list = s.at[0] == '[';
     s = span_from(s, 1);
@@ -332,6 +334,13 @@ static void end_whole(NcclJob *job, NcclInput *input)
         nccl_json(job, (Span){job->line.text, job->line.len});
 }
 
+static void end_early(NcclJob *job, const char *trouble)
+{
+    nccl_input(job)->trouble = nccl_keep(job, span_of(trouble));
+    for (size_t i = 0; i < job->report.processes.len; i++)
+        job->report.processes.at[i].cut |= job->report.processes.at[i].input == job->input;
+}
+
 void nccl_end(NcclJob *job, const char *trouble)
 {
     if (!job->reading)
@@ -349,7 +358,7 @@ void nccl_end(NcclJob *job, const char *trouble)
     } else
         end_whole(job, nccl_input(job));
     if (trouble)
-        nccl_input(job)->trouble = nccl_keep(job, span_of(trouble));
+        end_early(job, trouble);
     str_clear(&job->head);
     str_done(&job->line);
     job->reading = false;

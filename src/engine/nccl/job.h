@@ -26,6 +26,7 @@ enum {
     NCCL_DEPTH_MAX = 64,
     NCCL_CALLS_MAX = 8 << 20,
     NCCL_TIMEOUTS_MAX = 4096,
+    NCCL_ADAPTERS_MAX = 65536,
     NCCL_RINGS_MAX = NCCL_CHANNELS_MAX,
     NCCL_WINDOW = 1024, /* calls of a communicator that are compared */
     NCCL_WINDOWS_MAX = 1024,
@@ -45,6 +46,14 @@ typedef struct NcclEnv {
     const char *name, *value; /* interned */
     NcclPlace place;
 } NcclEnv;
+
+/* An adapter as a log with NCCL_DEBUG_SUBSYS=NET describes it. */
+typedef struct NcclAdapter {
+    const char *host, *name; /* interned */
+    uint64_t bus;            /* number of its PCI device */
+    int64_t mbps;
+    NcclPlace place;
+} NcclAdapter;
 
 /* A watchdog's line. */
 typedef struct NcclTimeout {
@@ -73,6 +82,7 @@ typedef struct NcclSignature {
 typedef struct NcclEarly {
     uint32_t member;
     Span text;
+    NcclPlace place;
 } NcclEarly;
 
 /* A version that stands without a process's name, and the processes of its input. */
@@ -86,7 +96,7 @@ typedef struct NcclBanner {
 typedef struct NcclTopoReader NcclTopoReader;
 
 /* Columns of a table of nccl-tests. */
-enum { BENCH_COLUMNS_MAX = 40 };
+enum { BENCH_COLUMNS_MAX = 40, BENCH_WORDS_MAX = BENCH_COLUMNS_MAX + 8 };
 typedef enum BenchColumn {
     BENCH_SIZE,
     BENCH_COUNT,
@@ -107,6 +117,8 @@ typedef struct BenchReader {
     size_t count;
     const char *hosts[64]; /* of "# Rank" lines */
     size_t host_count;
+    char torn[512]; /* the front of a row whose rest has not come yet */
+    size_t torn_len;
 } BenchReader;
 
 struct NcclJob {
@@ -120,10 +132,13 @@ struct NcclJob {
     Map group_by_key;
     Map way_by_key;
     Map host_known;
-    Map member_by_rank, world_by_seat; /* made by nccl_check_comms */
+    Map adapter_known;  /* "host name" */
+    Map member_by_rank; /* made by nccl_check_comms */
+    Map gpu_by_bus;     /* of each topology; made by nccl_index_gpus */
     uint32_t *by_comm, *comm_first;
     VEC(NcclEnv) env;
     VEC(NcclTimeout) timeouts;
+    VEC(NcclAdapter) adapters; /* each once per host */
     VEC(NcclStatus) statuses;
     VEC(NcclEarly) early;
     size_t early_bytes;
@@ -172,9 +187,8 @@ const char *nccl_text(NcclJob *job, const char *text);
 /* A clean text of its own in the arena, not interned. */
 const char *nccl_keep(NcclJob *job, Span text);
 const char *nccl_printf(NcclJob *job, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Appends ranks as "0-3 7"; at most `most` groups. `ranks` is sorted. */
-void nccl_add_ranks(Str *out, const int64_t *ranks, size_t count, size_t most);
-const char *nccl_ranks(NcclJob *job, int64_t *ranks, size_t count); /* sorts them */
+/* Ranks as "0-3 7"; sorts them. */
+const char *nccl_ranks(NcclJob *job, int64_t *ranks, size_t count);
 
 /* Findings. One per rule and `detail`; detail NULL: one per rule. */
 NcclFinding *nccl_find(NcclJob *job, NcclRule rule, const char *detail);
@@ -185,9 +199,11 @@ NcclFinding *nccl_found(NcclJob *job, NcclRule rule); /* the first of this rule,
 
 /* Readers. A line has no line end. */
 void nccl_line(NcclJob *job, Span line);
-void nccl_message(NcclJob *job, uint32_t process, uint64_t tid, int dev, bool warn, Span message);
-void nccl_plain(NcclJob *job, Span line); /* a line, or the rest of one, that is not NCCL's */
-void nccl_banner_end(NcclJob *job);       /* gives the input's version to the process that printed it */
+/* The line without what terminals and container engines added; its text may lie in job->bare. */
+Span nccl_bare_line(NcclJob *job, Span line);
+/* Text whose lines are each in a JSON object. */
+bool nccl_is_wrapped(Span text);
+void nccl_banner_end(NcclJob *job); /* gives the input's version to the process that printed it */
 bool nccl_bench_line(NcclJob *job, Span line);
 bool nccl_fault_line(NcclJob *job, uint32_t process, int dev, bool warn, Span line); /* false: nothing known */
 bool nccl_watchdog_line(NcclJob *job, Span line);
@@ -196,7 +212,11 @@ void nccl_bench_end(NcclJob *job);
 /* Log: who and what. */
 uint32_t nccl_process(NcclJob *job, Span host, uint64_t pid); /* NCCL_NO_INDEX over the cap */
 uint32_t nccl_process_known(const NcclJob *job, Span host, uint64_t pid);
-uint32_t nccl_member_of(NcclJob *job, uint32_t process, uint64_t tid, int dev); /* current one, made where missing */
+/* The rank that a thread, or else a device, of a process has begun: made where missing; NCCL_NO_INDEX; begun. */
+uint32_t nccl_member_of(NcclJob *job, uint32_t process, uint64_t tid, int dev);
+uint32_t nccl_member_now(const NcclJob *job, uint32_t process, uint64_t tid, int dev);
+uint32_t nccl_member_new(NcclJob *job, uint32_t process);
+void nccl_member_begin(NcclJob *job, uint32_t process, uint64_t tid, int dev, uint32_t member);
 bool nccl_comm_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message);
 bool nccl_call_line(NcclJob *job, uint32_t process, Span message);
 bool nccl_edge_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message);
@@ -204,6 +224,8 @@ bool nccl_shape_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span
 void nccl_shape_early(NcclJob *job); /* after the last line: those that had to wait */
 bool nccl_env_line(NcclJob *job, uint32_t process, Span message);
 bool nccl_net_line(NcclJob *job, uint32_t process, Span message);
+/* The next adapter's name in "[0]mlx5_0:1/IB [1]={[1] mlx5_1:1/IB, [2] mlx5_2:1/IB}"; false at the end. */
+bool nccl_next_adapter(Span *list, Span *ret_name);
 
 /* XML and JSON. */
 NcclTopoReader *nccl_topo_new(NcclJob *job);
@@ -219,11 +241,16 @@ void nccl_check_ways(NcclJob *job);
 void nccl_check_settings(NcclJob *job);
 void nccl_check_timeouts(NcclJob *job);
 void nccl_check_topologies(NcclJob *job);
+void nccl_index_gpus(NcclJob *job);     /* what nccl_edge_tie needs */
+void nccl_check_machines(NcclJob *job); /* topologies against logs */
 void nccl_check_benches(NcclJob *job);
 void nccl_check_flight(NcclJob *job);
 
 /* What checks share. */
+typedef enum NcclTie { NCCL_TIE_UNKNOWN, NCCL_TIE_NONE, NCCL_TIE_LINKED } NcclTie;
+/* Whether NVLink or xGMI joins the two GPUs of an edge by a topology that has both; *ret_topology is that one. */
+NcclTie nccl_edge_tie(const NcclJob *job, const NcclEdge *edge, const NcclTopology **ret_topology);
+/* The other rank of an edge, NULL where it was not seen. */
+const NcclMember *nccl_edge_peer(const NcclJob *job, const NcclEdge *edge);
 bool nccl_env_is(const NcclJob *job, const char *name, const char *value, NcclPlace *ret_place);
 const NcclEnv *nccl_env_find(const NcclJob *job, const char *name);
-/* The rank of a member in the world communicator, NCCL_UNKNOWN. */
-int64_t nccl_world_rank(const NcclJob *job, uint32_t member);

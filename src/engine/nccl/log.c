@@ -17,15 +17,19 @@ typedef struct Piece {
     bool warn, known; /* known: has a prefix */
 } Piece;
 
-static bool is_host(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
-           c == '_';
-}
-
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_host(char c)
+{
+    return is_letter(c) || is_digit(c) || c == '-' || c == '.' || c == '_';
 }
 
 /* The number that ends at `end`, which moves to its begin. */
@@ -108,62 +112,25 @@ static void trim_host(const NcclJob *job, Piece *piece)
     }
 }
 
-static void take_piece(NcclJob *job, const Piece *piece, Span message)
+/* What another program wrote without a line end may touch the first prefix too: "sum      -1node-a:7:9 [0] ...". There
+ * a longer name is as good as a shorter one, unless the shorter has this very process, or a number is what is before.
+ */
+static void trim_front(const NcclJob *job, Piece *piece)
 {
-    uint32_t process = piece->known ? nccl_process(job, piece->host, piece->pid) : NCCL_NO_INDEX;
+    bool number = true;
 
-    if (process != NCCL_NO_INDEX) {
-        job->banner.several |= job->banner.process != NCCL_NO_INDEX && job->banner.process != process;
-        if (job->banner.process == NCCL_NO_INDEX)
-            job->banner.process = process;
-    }
-    nccl_message(job, process, piece->tid, piece->dev, piece->warn, span_trim(message));
-}
-
-/* The line without colours; a copy where there were any. */
-static Span without_escapes(NcclJob *job, Span line)
-{
-    if (line.len == 0 || !memchr(line.at, '\033', line.len))
-        return line;
-    str_clear(&job->bare);
-    while (line.len) {
-        size_t n = 1;
-        bool escape = line.at[0] == '\033' && line.len > 1 && line.at[1] == '[';
-        if (escape)
-            for (n = 2; n < line.len && (is_digit(line.at[n]) || line.at[n] == ';');)
-                n++;
-        else
-            str_addc(&job->bare, line.at[0]);
-        line = span_from(line, n + escape);
-    }
-    return (Span){job->bare.text, job->bare.len};
-}
-
-void nccl_line(NcclJob *job, Span line)
-{
-    Piece piece, next;
-
-    line = span_trim(without_escapes(job, line));
-    if (span_skip(&line, "{\"log\":\"")) { /* a container engine's line: only the escapes before a quote matter */
-        size_t end = span_find(line, "\\n\"");
-        line = span_cut(line, 0, end == SPAN_NOWHERE ? line.len : end);
-    }
-    job->cut = false;
-    if (!next_piece(line, 0, 0, &piece)) {
-        nccl_plain(job, line);
+    if (map_getn(&job->host_known, piece->host.at, piece->host.len))
         return;
-    }
-    if (piece.begin)
-        nccl_plain(job, span_trim(span_cut(line, 0, piece.begin)));
-    for (int i = 0; i < PIECES_MAX; i++) {
-        bool more = next_piece(line, piece.message, piece.message, &next);
-        if (more && next.known)
-            trim_host(job, &next);
-        job->cut = more;
-        take_piece(job, &piece, span_cut(line, piece.message, more ? next.begin : line.len));
-        if (!more)
+    for (size_t cut = 1; cut < piece->host.len; cut++) {
+        Span shorter = span_from(piece->host, cut);
+        char before = piece->host.at[cut - 1];
+        number = number && (is_digit(before) || before == '.' || before == '-');
+        if (nccl_process_known(job, shorter, piece->pid) != NCCL_NO_INDEX ||
+            (number && is_letter(shorter.at[0]) && map_getn(&job->host_known, shorter.at, shorter.len))) {
+            piece->begin += cut;
+            piece->host = shorter;
             return;
-        piece = next;
+        }
     }
 }
 
@@ -189,6 +156,80 @@ static bool version_of(NcclJob *job, uint32_t process, Span message)
     return true;
 }
 
+/* The front of a message that a torn line lost the rest of. */
+static bool is_torn(Span message)
+{
+    static const char *const fronts[] = {"Channel ", "Ring ", "Trees ", "comm 0x", "ncclCommInit"};
+
+    for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++)
+        if (span_starts(message, fronts[i]))
+            return true;
+    return message.len < 4;
+}
+
+static void message_of(NcclJob *job, uint32_t process, uint64_t tid, int dev, bool warn, Span message)
+{
+    bool used = nccl_edge_line(job, process, tid, dev, message) || nccl_comm_line(job, process, tid, dev, message) ||
+                nccl_shape_line(job, process, tid, dev, message) || nccl_call_line(job, process, message) ||
+                nccl_env_line(job, process, message) || nccl_net_line(job, process, message);
+
+    if (!used || warn)
+        used |= nccl_fault_line(job, process, dev, warn, message);
+    if (!used && !version_of(job, process, message) && is_torn(message))
+        nccl_input(job)->torn++;
+    nccl_input(job)->used += used;
+}
+
+static void plain_line(NcclJob *job, Span line)
+{
+    if (line.len < 4)
+        return;
+    if (nccl_bench_line(job, line) || nccl_watchdog_line(job, line) ||
+        nccl_fault_line(job, NCCL_NO_INDEX, NCCL_UNKNOWN, false, line)) {
+        nccl_input(job)->used++;
+        return;
+    }
+    version_of(job, NCCL_NO_INDEX, line);
+}
+
+static void take_piece(NcclJob *job, const Piece *piece, Span message)
+{
+    uint32_t process = piece->known ? nccl_process(job, piece->host, piece->pid) : NCCL_NO_INDEX;
+
+    if (process != NCCL_NO_INDEX) {
+        job->banner.several |= job->banner.process != NCCL_NO_INDEX && job->banner.process != process;
+        if (job->banner.process == NCCL_NO_INDEX)
+            job->banner.process = process;
+    }
+    message_of(job, process, piece->tid, piece->dev, piece->warn, span_trim(message));
+}
+
+void nccl_line(NcclJob *job, Span line)
+{
+    Piece piece, next;
+
+    line = nccl_bare_line(job, line);
+    job->cut = false;
+    if (!next_piece(line, 0, 0, &piece)) {
+        plain_line(job, line);
+        return;
+    }
+    if (piece.known)
+        trim_front(job, &piece);
+    if (piece.begin)
+        plain_line(job, span_trim(span_cut(line, 0, piece.begin)));
+    for (int i = 0; i < PIECES_MAX; i++) {
+        bool more = next_piece(line, piece.message, piece.message, &next);
+        if (more && next.known)
+            trim_host(job, &next);
+        job->cut = more;
+        take_piece(job, &piece, span_cut(line, piece.message, more ? next.begin : line.len));
+        if (!more)
+            return;
+        piece = next;
+    }
+}
+
 /* It is rank 0 that prints it. */
 void nccl_banner_end(NcclJob *job)
 {
@@ -206,40 +247,4 @@ void nccl_banner_end(NcclJob *job)
         return;
     job->report.processes.at[process].version = b->version;
     job->report.processes.at[process].version_place = b->place;
-}
-
-/* The front of a message that a torn line lost the rest of. */
-static bool is_torn(Span message)
-{
-    static const char *const fronts[] = {"Channel ", "Ring ", "Trees ", "comm 0x", "ncclCommInit"};
-
-    for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++)
-        if (span_starts(message, fronts[i]))
-            return true;
-    return message.len < 4;
-}
-
-void nccl_message(NcclJob *job, uint32_t process, uint64_t tid, int dev, bool warn, Span message)
-{
-    bool used = nccl_edge_line(job, process, tid, dev, message) || nccl_comm_line(job, process, tid, dev, message) ||
-                nccl_shape_line(job, process, tid, dev, message) || nccl_call_line(job, process, message) ||
-                nccl_env_line(job, process, message) || nccl_net_line(job, process, message);
-
-    if (!used || warn)
-        used |= nccl_fault_line(job, process, dev, warn, message);
-    if (!used && !version_of(job, process, message) && is_torn(message))
-        nccl_input(job)->torn++;
-    nccl_input(job)->used += used;
-}
-
-void nccl_plain(NcclJob *job, Span line)
-{
-    if (line.len < 4)
-        return;
-    if (nccl_bench_line(job, line) || nccl_watchdog_line(job, line) ||
-        nccl_fault_line(job, NCCL_NO_INDEX, NCCL_UNKNOWN, false, line)) {
-        nccl_input(job)->used++;
-        return;
-    }
-    version_of(job, NCCL_NO_INDEX, line);
 }

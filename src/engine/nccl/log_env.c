@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "engine/nccl/job.h"
+#include "engine/nccl/node.h"
 
 enum { KEY_MAX = 160 };
 
@@ -66,15 +67,70 @@ bool nccl_env_is(const NcclJob *job, const char *name, const char *value, NcclPl
     return false;
 }
 
-/* Entries of "[0]mlx5_0:1/IB [1]mlx5_1:1/RoCE" */
+/* The index of the next entry; inside braces stand the parts of one that is made of several. */
+static bool next_entry(Span *s)
+{
+    uint64_t n;
+
+    while (span_after(s, "["))
+        if (span_u64(s, &n) && span_skip(s, "]"))
+            return true;
+    return false;
+}
+
+/* Entries of "[0]mlx5_0:1/IB [1]mlx5_1:1/RoCE", or of "[0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [1]={...}" */
 static unsigned count_entries(Span s)
 {
     unsigned count = 0;
-    uint64_t n;
 
-    while (span_after(&s, "["))
-        count += span_u64(&s, &n) && span_starts(s, "]");
+    while (next_entry(&s)) {
+        count++;
+        if (span_starts(s, "={"))
+            span_after(&s, "}");
+    }
     return count;
+}
+
+bool nccl_next_adapter(Span *list, Span *ret_name)
+{
+    while (next_entry(list)) {
+        if (span_starts(*list, "={"))
+            continue;
+        Span at = *list;
+        *ret_name = span_trim(span_until(&at, ':'));
+        if (ret_name->len && !span_has(*ret_name, " "))
+            return true;
+    }
+    return false;
+}
+
+/* "NET/IB: [1] mlx5_1:uverbs1:1/RoCE provider=Mlx5 speed=200000 context=0x1 pciPath=/sys/devices/.../0000:01:00.0 ar=0"
+ */
+static bool adapter_line(NcclJob *job, const NcclProcess *p, Span s)
+{
+    char key[KEY_MAX];
+    NcclAdapter adapter = {.host = p->host, .mbps = NCCL_UNKNOWN, .place = nccl_here(job)};
+    Span list = s, name;
+
+    if (!span_next(&s, "[") || !span_after(&s, " speed=") || !span_i64(&s, &adapter.mbps) ||
+        !span_after(&s, "pciPath="))
+        return false;
+    if (job->cut || !nccl_next_adapter(&list, &name) || name.len > 64)
+        return true;
+    Span path = span_word(&s);
+    size_t slash = span_find_last(path, "/");
+    int len = snprintf(key, sizeof key, "%.80s %.*s", p->host, (int)name.len, name.at);
+    if (slash == SPAN_NOWHERE || len < 0 || map_get(&job->adapter_known, key))
+        return true;
+    if (job->adapters.len >= NCCL_ADAPTERS_MAX) {
+        job->report.left_out++;
+        return true;
+    }
+    adapter.name = nccl_word(job, name);
+    nccl_bus_number(nccl_word(job, span_from(path, slash + 1)), &adapter.bus);
+    map_put(&job->adapter_known, key, nccl_boxed(0));
+    vec_push(&job->adapters, adapter);
+    return true;
 }
 
 /* "eth0:10.0.0.1<0>" without the address */
@@ -150,6 +206,11 @@ bool nccl_net_line(NcclJob *job, uint32_t process, Span s)
     if (process == NCCL_NO_INDEX)
         return false;
     NcclProcess *p = &job->report.processes.at[process];
+    if (span_starts(s, "Failed to open libibverbs")) {
+        p->ib_missing = true;
+        p->ib_place = nccl_here(job);
+        return true;
+    }
     if (span_skip(&s, "Using network ")) {
         if (!p->network[0]) {
             p->network = nccl_word(job, s);
@@ -166,7 +227,7 @@ bool nccl_net_line(NcclJob *job, uint32_t process, Span s)
         p->sockets = nccl_word(job, s);
         return true;
     }
-    if (span_skip(&s, "NET/IB") && span_next(&s, ":") && ib_line(job, p, s))
+    if (span_skip(&s, "NET/IB") && span_next(&s, ":") && (adapter_line(job, p, s) || ib_line(job, p, s)))
         return true;
     return gdr_line(job, p, s) || nvls_line(job, p, s) || bootstrap_line(job, p, s);
 }

@@ -139,8 +139,10 @@ bool nccl_fault_line(NcclJob *job, uint32_t process, int dev, bool warn, Span s)
             continue;
         if (faults[i].rule == NCCL_RULE_WARNED)
             break;
-        nccl_evidence(job, nccl_find(job, faults[i].rule, NULL), nccl_here(job), "%s%s%.*s", room, room[0] ? ": " : "",
-                      s.len < 240 ? (int)s.len : 240, s.at);
+        NcclFinding *f = nccl_find(job, faults[i].rule, NULL);
+        f->retried = span_has(s, "retrying") && (f->total == 0 || f->retried);
+        nccl_evidence(job, f, nccl_here(job), "%s%s%.*s", room, room[0] ? ": " : "", s.len < 240 ? (int)s.len : 240,
+                      s.at);
         return true;
     }
     if (warn)

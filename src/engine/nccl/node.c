@@ -2,7 +2,9 @@
 #include "engine/nccl/node.h"
 
 #include <string.h>
+#include <strings.h>
 
+#include "base/number.h"
 #include "base/owner.h"
 
 enum { CLASS_3D = 0x0302, CLASS_DISPLAY = 0x0380, CLASS_ACCELERATOR = 0x1200, CLASS_NET = 0x02, LINKS_MAX = 4096 };
@@ -78,4 +80,56 @@ uint32_t nccl_node_cpu(const NcclTopology *t, uint32_t node)
     while (node != NCCL_NO_INDEX && t->nodes.at[node].part != NCCL_PART_CPU)
         node = t->nodes.at[node].parent;
     return node;
+}
+
+bool nccl_bus_number(const char *bus_id, uint64_t *ret)
+{
+    char digits[NUMBER_HEX_MAX];
+    size_t len = 0;
+
+    for (; *bus_id; bus_id++) {
+        if (*bus_id == ':' || *bus_id == '.')
+            continue;
+        if (len == sizeof digits)
+            return false;
+        digits[len++] = *bus_id;
+    }
+    return number_parsen_hex(digits, len, UINT64_MAX, ret, NULL) == 0;
+}
+
+static bool is_link(const NcclNode *n)
+{
+    return (n->part == NCCL_PART_NVLINK || n->part == NCCL_PART_XGMI) && n->count > 0;
+}
+
+static bool to_switch(const NcclNode *n)
+{
+    return n->part == NCCL_PART_NVLINK && strncmp(n->target, "fffffff", 7) == 0;
+}
+
+bool nccl_node_at_switch(const NcclTopology *t, uint32_t node)
+{
+    uint32_t gpu = nccl_node_gpu(t, node);
+
+    for (uint32_t c = gpu == NCCL_NO_INDEX ? gpu : t->nodes.at[gpu].child; c != NCCL_NO_INDEX;
+         c = t->nodes.at[c].sibling)
+        if (to_switch(&t->nodes.at[c]))
+            return true;
+    return false;
+}
+
+static bool links_to(const NcclTopology *t, uint32_t a, uint32_t b)
+{
+    uint32_t gpu = nccl_node_gpu(t, a);
+
+    for (uint32_t c = gpu == NCCL_NO_INDEX ? gpu : t->nodes.at[gpu].child; c != NCCL_NO_INDEX;
+         c = t->nodes.at[c].sibling)
+        if (is_link(&t->nodes.at[c]) && strcasecmp(t->nodes.at[c].target, t->nodes.at[b].bus_id) == 0)
+            return true;
+    return false;
+}
+
+bool nccl_node_linked(const NcclTopology *t, uint32_t a, uint32_t b)
+{
+    return (nccl_node_at_switch(t, a) && nccl_node_at_switch(t, b)) || links_to(t, a, b) || links_to(t, b, a);
 }

@@ -16,5 +16,11 @@ uint32_t nccl_node_net(const NcclTopology *t, uint32_t node);
 uint32_t nccl_node_gpu(const NcclTopology *t, uint32_t node);
 /* NVLinks and xGMI links of a GPU's PCI device. */
 uint32_t nccl_node_links(const NcclTopology *t, uint32_t node);
+/* "0000:1a:00.0" as the number that a log writes: 1a000. */
+bool nccl_bus_number(const char *bus_id, uint64_t *ret);
+/* A GPU's PCI device with NVLinks to an NVSwitch. */
+bool nccl_node_at_switch(const NcclTopology *t, uint32_t node);
+/* Whether NVLink or xGMI joins two GPUs' PCI devices, directly or through an NVSwitch. */
+bool nccl_node_linked(const NcclTopology *t, uint32_t a, uint32_t b);
 /* The cpu element above, NCCL_NO_INDEX. */
 uint32_t nccl_node_cpu(const NcclTopology *t, uint32_t node);

@@ -55,7 +55,9 @@ typedef struct NcclProcess {
     unsigned gdr_on, gdr_off, gdr_far; /* lines that said so of HCAs; far: of distance */
     bool ib_missing;                   /* "No device found" */
     bool nvls_available, nvls_missing;
-    bool complete; /* a communicator of it came up */
+    bool complete;  /* a communicator of it came up */
+    bool cut;       /* an input with lines of it was not read to its end */
+    uint32_t input; /* the last one with lines of it */
     NcclPlace network_place, oob_place, ib_place, gdr_place, far_place, nvls_place, version_place;
 } NcclProcess;
 
@@ -102,6 +104,7 @@ typedef struct NcclComm {
     NcclRings rings;
     unsigned ring_channels, trees; /* channels of trees */
     const char *patterns[4];       /* "Pattern 4, ..." as they stand */
+    NcclPlace pattern_places[4], nvls_place;
     unsigned pattern_count;
     bool nvls, collnet, mnnvl;
     NcclPlace place;
@@ -225,6 +228,7 @@ typedef struct NcclTopology {
     NcclNodes nodes;
     uint32_t gpus, nics;        /* RDMA adapters with a net, see topology.h */
     uint32_t numa_nodes, links; /* links: NVLink and xGMI, counted at both ends */
+    uint32_t near_gpus;         /* that share a PCI switch with an RDMA adapter */
     bool nvls_able;             /* GPUs of generation 9.0 or later behind NVSwitch */
 } NcclTopology;
 
@@ -241,6 +245,7 @@ typedef struct NcclDump {
     uint32_t input;
     int64_t rank;
     bool rank_known; /* from the file's name */
+    bool used;       /* not left out for another one of this rank */
     const char *version, *nccl_version;
     uint32_t calls;
 } NcclDump;
@@ -249,8 +254,9 @@ typedef enum NcclState { NCCL_SCHEDULED, NCCL_STARTED, NCCL_COMPLETED } NcclStat
 
 typedef struct NcclCall {
     uint32_t dump, group;
-    int64_t record, seq;
+    int64_t record, seq; /* seq: of the group's collectives, or of its sends and receives */
     bool p2p;
+    bool timed; /* something tells when it began */
     NcclState state;
     const char *op, *sizes, *dtypes, *frames;
     int64_t numel_in, numel_out;
@@ -290,6 +296,7 @@ typedef struct NcclFinding {
     NcclEvidence evidence[NCCL_EVIDENCE_MAX];
     unsigned evidence_count;
     uint64_t total; /* how often it was met */
+    bool retried;   /* each time it was tried again */
 } NcclFinding;
 
 typedef VEC(NcclInput) NcclInputs;

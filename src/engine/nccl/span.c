@@ -145,28 +145,17 @@ bool span_int(Span *s, int *ret)
     return true;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 bool span_hex(Span *s, uint64_t *ret)
 {
     Span t = *s;
-    uint64_t value = 0;
     size_t n = 0;
 
     span_blanks(&t);
     span_skip(&t, "0x");
-    for (; n < t.len && hex_digit(t.at[n]) >= 0; n++)
-        value = value << 4 | (uint64_t)hex_digit(t.at[n]);
-    if (n == 0 || n > NUMBER_HEX_MAX)
+    while (n < t.len && memchr("0123456789abcdefABCDEF", t.at[n], 22))
+        n++;
+    if (n == 0 || n > NUMBER_HEX_MAX || number_parsen_hex(t.at, n, UINT64_MAX, ret, NULL) < 0)
         return false;
-    *ret = value;
     *s = span_from(t, n);
     return true;
 }

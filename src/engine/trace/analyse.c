@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All analyses of one rank, and what its file says about itself. */
+/* All analyses of one rank, several at a time, and what its file says about itself. */
 #include "engine/trace/analyse.h"
 
 #include <string.h>
+
+#include "base/owner.h"
+#include "engine/trace/steps.h"
+#include "engine/trace/tasks.h"
 
 static const char *copy_text(const TraceJob *job, uint32_t name)
 {
@@ -77,26 +81,82 @@ static void copy_device_words(const Profile *profile, TraceRank *rank)
     }
 }
 
+/* ---- the analyses ---- */
+
+static void paths(const TraceJob *job, TraceRank *rank)
+{
+    if (job->config->paths)
+        trace_paths(job, rank);
+}
+
+static void timeline(const TraceJob *job, TraceRank *rank)
+{
+    if (job->config->timeline)
+        trace_timeline(job, rank);
+}
+
+typedef struct Analysis {
+    void (*run)(const TraceJob *job, TraceRank *rank);
+    uint32_t after;                /* as in TraceTask */
+    uint8_t host_bytes, gpu_bytes; /* memory for each event and operation */
+} Analysis;
+
+enum { AFTER_DEVICES = 1 << 0 };
+
+/* Those that take longest first, but for the one that another waits for. */
+static const Analysis analyses[] = {
+    {.run = trace_devices},
+    {.run = timeline, .host_bytes = 16, .gpu_bytes = 16},
+    {.run = trace_gaps, .after = AFTER_DEVICES, .gpu_bytes = 8},
+    {.run = trace_operators, .host_bytes = 9},
+    {.run = paths, .host_bytes = 17, .gpu_bytes = 4},
+    {.run = trace_kernels},
+    {.run = trace_queues, .gpu_bytes = 16},
+    {.run = trace_launches, .host_bytes = 8, .gpu_bytes = 8},
+    {.run = trace_steps},
+    {.run = trace_calls, .host_bytes = 4},
+    {.run = trace_collectives, .gpu_bytes = 48},
+    {.run = trace_annotations, .host_bytes = 24, .gpu_bytes = 4},
+    {.run = trace_memory, .host_bytes = 8},
+    {.run = trace_copies},
+};
+
+_Static_assert(ARRAY_LEN(analyses) <= TRACE_TASKS_MAX, "a task each");
+
+typedef struct Analysing {
+    const TraceJob *job;
+    TraceRank *rank;
+} Analysing;
+
+static void run_analysis(void *analysing_, size_t place, unsigned int thread)
+{
+    const Analysing *analysing = analysing_;
+    TraceJob job = *analysing->job;
+
+    job.arena += thread;
+    analyses[place].run(&job, analysing->rank);
+}
+
+static void run_analyses(const TraceJob *job, TraceRank *rank)
+{
+    const Profile *profile = job->index->profile;
+    Analysing analysing = {.job = job, .rank = rank};
+    TraceTask tasks[ARRAY_LEN(analyses)];
+
+    for (size_t i = 0; i < ARRAY_LEN(analyses); i++)
+        tasks[i] =
+            (TraceTask){.run = run_analysis,
+                        .after = analyses[i].after,
+                        .bytes = analyses[i].host_bytes * profile->host.len + analyses[i].gpu_bytes * profile->gpu.len};
+    trace_tasks_run(tasks, ARRAY_LEN(tasks), &analysing, job->threads, job->memory);
+}
+
 void trace_analyse(const TraceJob *job, const char *file, int64_t rank_if_unknown, TraceRank *ret)
 {
     memset(ret, 0, sizeof *ret);
     copy_words(job, file, rank_if_unknown, ret);
     copy_losses(job, ret);
-    trace_devices(job, ret);
+    trace_steps_prepare(job, ret);
+    run_analyses(job, ret);
     copy_device_words(job->index->profile, ret);
-    trace_gaps(job, ret);
-    trace_steps(job, ret);
-    trace_launches(job, ret);
-    trace_queues(job, ret);
-    trace_kernels(job, ret);
-    trace_copies(job, ret);
-    trace_operators(job, ret);
-    trace_calls(job, ret);
-    trace_annotations(job, ret);
-    trace_memory(job, ret);
-    trace_collectives(job, ret);
-    if (job->config->paths)
-        trace_paths(job, ret);
-    if (job->config->timeline)
-        trace_timeline(job, ret);
 }

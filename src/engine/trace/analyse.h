@@ -35,7 +35,9 @@ typedef struct TraceJob {
     const TraceIndex *index;
     const TraceConfig *config;
     TraceScope scope;
-    Arena *arena;
+    Arena *arena;         /* an array of them, one for each thread */
+    unsigned int threads; /* for trace_analyse; 0 and 1: the caller's alone */
+    size_t memory;        /* bytes that analyses may take together when several run at a time; one always may */
 } TraceJob;
 
 /* devices.c, gaps.c, steps.c */
@@ -57,8 +59,8 @@ void trace_collectives(const TraceJob *job, TraceRank *rank);
 void trace_paths(const TraceJob *job, TraceRank *rank);
 void trace_timeline(const TraceJob *job, TraceRank *rank);
 
-/* All of the above, and the profile's own words (rank, losses, ...). `file` and the rank number for a file that names
- * none are the caller's. */
+/* All of the above, as far as the configuration wants them, and the profile's own words (rank, losses, ...). `file` and
+ * the rank number for a file that names none are the caller's. The result does not depend on the number of threads. */
 void trace_analyse(const TraceJob *job, const char *file, int64_t rank_if_unknown, TraceRank *ret);
 
 /* Joins the next window's part to what there is; `next` is done with afterwards. */

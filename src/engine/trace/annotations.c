@@ -198,44 +198,23 @@ static void add_lane(Annotations *annotations, const Lane *lane, const uint32_t 
     }
 }
 
-/* The GPU table's rows by lane, each lane's by start; first[lane] is where they begin. */
-static uint32_t *rows_by_lane(const Profile *profile, size_t **ret_first)
-{
-    size_t *first = xcalloc(profile->lanes.len + 2, sizeof *first);
-    uint32_t *rows = xmalloc((profile->gpu.len + 1) * sizeof *rows);
-
-    for (size_t i = 0; i < profile->gpu.len; i++)
-        first[profile->gpu.lane[i] + 2]++;
-    for (size_t i = 2; i < profile->lanes.len + 2; i++)
-        first[i] += first[i - 1];
-    for (size_t i = 0; i < profile->gpu.len; i++)
-        rows[first[profile->gpu.lane[i] + 1]++] = (uint32_t)i;
-    *ret_first = first;
-    return rows;
-}
-
 static void add_gpu(Annotations *annotations)
 {
     const Profile *profile = annotations->job->index->profile;
+    const size_t *first = annotations->job->index->stream_first;
     Lane lane = {0};
-    size_t *first;
-    uint32_t *rows;
 
-    if (profile->mark.len == 0)
-        return;
-    rows = rows_by_lane(profile, &first);
     for (size_t i = 0, end; i < profile->mark.len; i = end) {
         uint32_t number = profile->mark.lane[i];
 
         for (end = i; end < profile->mark.len && profile->mark.lane[end] == number; end++)
             ;
         collect_parts(annotations, i, end, &lane);
-        add_lane(annotations, &lane, rows + first[number], first[number + 1] - first[number]);
+        add_lane(annotations, &lane, annotations->job->index->stream_rows + first[number],
+                 first[number + 1] - first[number]);
     }
     vec_done(&lane.parts);
     vec_done(&lane.marks);
-    free(rows);
-    free(first);
 }
 
 static int compare_annotations(const void *left, const void *right)

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/str.h"
-#include "engine/trace/nest.h"
 #include "engine/trace/sum.h"
 
 enum { KEY_BYTES_MAX = 1 << 20, RECENT = 1024 };
@@ -24,16 +23,18 @@ typedef struct RecentCall {
 
 typedef struct Calls {
     const TraceJob *job;
-    TraceNest nest;
-    uint32_t *outermost;       /* member -> the outermost member around it, or itself */
+    uint32_t *outermost;       /* operator -> the outermost one around it, or itself */
     Map rows;                  /* CallKey -> number + 1 */
     RecentCall recent[RECENT]; /* most calls need no look at the map */
     VEC(TraceCall) found;
 } Calls;
 
-static uint32_t member_name(const Calls *calls, uint32_t member)
+/* The name of an operator by number. */
+static uint32_t op_name(const Calls *calls, uint32_t op)
 {
-    return member == PROFILE_NONE ? PROFILE_NONE : calls->job->index->profile->host.name[calls->nest.rows[member]];
+    const TraceIndex *index = calls->job->index;
+
+    return op == PROFILE_NONE ? PROFILE_NONE : index->profile->host.name[index->op_rows[op]];
 }
 
 static const char *copy_text(const Calls *calls, uint32_t name)
@@ -89,9 +90,9 @@ static bool in_step(const TraceIndex *index, int64_t time)
 static void add_call(Calls *calls, size_t host_row)
 {
     const ProfileEvents *host = &calls->job->index->profile->host;
-    uint32_t member = calls->nest.at[host_row];
-    uint32_t outer = member == PROFILE_NONE ? PROFILE_NONE : calls->outermost[member];
-    CallKey key = {host->name[host_row], member_name(calls, member), member_name(calls, outer),
+    uint32_t op = calls->job->index->op_at[host_row];
+    uint32_t outer = op == PROFILE_NONE ? PROFILE_NONE : calls->outermost[op];
+    CallKey key = {host->name[host_row], op_name(calls, op), op_name(calls, outer),
                    calls->job->index->host_class[host_row]};
     size_t number = row_of(calls, &key);
     TraceCall *row = &calls->found.at[number];
@@ -128,19 +129,26 @@ static void sort_calls(TraceRank *rank)
         qsort(rank->calls.at, rank->calls.len, sizeof *rank->calls.at, compare_calls);
 }
 
+static void find_outermost(Calls *calls)
+{
+    const TraceIndex *index = calls->job->index;
+
+    calls->outermost = xmalloc((index->op_count + 1) * sizeof *calls->outermost);
+    for (uint32_t op = 0; op < index->op_count; op++) {
+        uint32_t parent = index->parent[index->op_rows[op]];
+        uint32_t around = parent == PROFILE_NONE ? PROFILE_NONE : index->op_at[parent];
+
+        calls->outermost[op] = around == PROFILE_NONE ? op : calls->outermost[around];
+    }
+}
+
 void trace_calls(const TraceJob *job, TraceRank *rank)
 {
     const ProfileEvents *host = &job->index->profile->host;
     Calls calls = {.job = job};
 
     map_init(&calls.rows);
-    trace_nest_init(&calls.nest, job->index, PROFILE_OP);
-    calls.outermost = xmalloc((calls.nest.len + 1) * sizeof *calls.outermost);
-    for (uint32_t member = 0; member < calls.nest.len; member++) {
-        uint32_t around = trace_nest_around(&calls.nest, member);
-
-        calls.outermost[member] = around == PROFILE_NONE ? member : calls.outermost[around];
-    }
+    find_outermost(&calls);
     for (size_t i = 0; i < host->len; i++)
         if (host->kind[i] == PROFILE_CALL && trace_scope_has(job->scope, host->start[i]))
             add_call(&calls, i);
@@ -148,7 +156,6 @@ void trace_calls(const TraceJob *job, TraceRank *rank)
         vec_push(&rank->calls, calls.found.at[i]);
     sort_calls(rank);
     map_done(&calls.rows);
-    trace_nest_done(&calls.nest);
     free(calls.outermost);
     vec_done(&calls.found);
 }

@@ -259,23 +259,28 @@ static void begin_device(Gathering *g, size_t nth)
 
 typedef struct Lengths {
     Gathering base; /* first: what IdleTaker gets */
-    VEC(int64_t) at;
+    int64_t *at;    /* all that `histogram` is of; one for each operation at most */
+    TraceHistogram *histogram;
 } Lengths;
 
 static void note_length(Gathering *g, const TraceIdle *idle)
 {
     Lengths *lengths = (Lengths *)g;
 
-    if (is_gap(g, idle))
-        vec_push(&lengths->at, idle->end - idle->start);
+    if (!is_gap(g, idle))
+        return;
+    lengths->at[lengths->histogram->total] = idle->end - idle->start;
+    trace_histogram_add(lengths->histogram, idle->end - idle->start);
 }
 
 /* The length over which gaps are kept, so that there are not more than asked for. */
 static void find_cut(Gathering *g)
 {
     const TraceIndex *index = g->job->index;
+    CLEANUP_FREE int64_t *at = xmalloc((index->profile->gpu.len + 1) * sizeof(*at));
+    CLEANUP_FREE TraceHistogram *histogram = xcalloc(1, sizeof(*histogram));
     size_t kept = g->job->config->gaps_kept, over = 0;
-    Lengths lengths = {.base = *g};
+    Lengths lengths = {.base = *g, .at = at, .histogram = histogram};
     TraceIdle last;
 
     for (size_t nth = 0; nth < index->devices.len; nth++) {
@@ -285,13 +290,12 @@ static void find_cut(Gathering *g)
             each_gap(&lengths.base, note_length, &last);
     }
     g->cut = kept ? 0 : INT64_MAX;
-    if (kept && lengths.at.len > kept) {
-        g->cut = trace_select(lengths.at.at, lengths.at.len, lengths.at.len - kept);
-        for (size_t i = 0; i < lengths.at.len; i++)
-            over += lengths.at.at[i] > g->cut;
+    if (kept && histogram->total > kept) {
+        g->cut = trace_select_of(histogram, at, histogram->total - kept);
+        for (size_t i = 0; i < histogram->total; i++)
+            over += at[i] > g->cut;
         g->ties = kept - over;
     }
-    vec_done(&lengths.at);
 }
 
 static int by_length(const void *a_, const void *b_)

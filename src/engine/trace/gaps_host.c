@@ -381,6 +381,20 @@ static void name_host(TraceHost *host, TraceBlame *blame)
     blame->host_ns = best.time;
 }
 
+/* What the user wrote that waited: the operator around the call, else the call itself. */
+static uint32_t place_of_sync(const TraceIndex *index, uint32_t call)
+{
+    const uint32_t op = index->op_at[call];
+
+    return op == PROFILE_NONE ? call : index->op_rows[op];
+}
+
+/* The host was in no event, or in no more than a range such as the step. */
+static bool says_nothing(const TraceIndex *index, const TraceBlame *blame)
+{
+    return blame->host_row == PROFILE_NONE || index->host_class[blame->host_row] == TRACE_HOST_MARK;
+}
+
 void trace_host_blame(TraceHost *host, const TraceIdle *idle, bool name, TraceBlame *ret)
 {
     const ProfileEvents *rows = &host->job->index->profile->host;
@@ -398,6 +412,8 @@ void trace_host_blame(TraceHost *host, const TraceIdle *idle, bool name, TraceBl
     cursor = cursor_of(host, ret->lane);
     cursor_to(host->job->index, cursor, ret->lane, idle->start);
     ret->synced = was_synced(host, cursor, idle);
+    const uint32_t sync = cursor->sync;
+
     if (launch != PROFILE_NONE && profile_end(rows, launch) < late)
         late = profile_end(rows, launch) > idle->start ? profile_end(rows, launch) : idle->start;
     walk_lane(&walk, ret->lane, before == ret->lane ? PROFILE_NONE : before, false, idle->start, late);
@@ -405,4 +421,8 @@ void trace_host_blame(TraceHost *host, const TraceIdle *idle, bool name, TraceBl
     ret->cause = trace_gap_decide(walk.full_ns, ret->synced);
     if (name)
         name_host(host, ret);
+    if (name && ret->cause == TRACE_CAUSE_SYNCHRONISATION && ret->synced && says_nothing(host->job->index, ret)) {
+        ret->host_row = place_of_sync(host->job->index, sync);
+        ret->host_ns = idle->end - idle->start;
+    }
 }

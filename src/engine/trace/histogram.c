@@ -16,14 +16,20 @@ static size_t class_of(uint64_t value)
     return ((size_t)(shift + 1) << TRACE_HISTOGRAM_BITS) + (size_t)(value >> shift) - PARTS;
 }
 
+/* How wide a class is: 1 << shift. */
+static unsigned int shift_of(size_t class)
+{
+    return class < PARTS ? 0 : (unsigned int)(class >> TRACE_HISTOGRAM_BITS) - 1;
+}
+
+static uint64_t low_of(size_t class)
+{
+    return class < PARTS ? class : ((uint64_t)PARTS + (class & (PARTS - 1))) << shift_of(class);
+}
+
 static uint64_t middle_of(size_t class)
 {
-    unsigned int shift;
-
-    if (class < PARTS)
-        return class;
-    shift = (unsigned int)(class >> TRACE_HISTOGRAM_BITS) - 1;
-    return (((uint64_t)PARTS + (class & (PARTS - 1))) << shift) + (((uint64_t)1 << shift) - 1) / 2;
+    return low_of(class) + (((uint64_t)1 << shift_of(class)) - 1) / 2;
 }
 
 void trace_histogram_add(TraceHistogram *histogram, int64_t value)
@@ -37,6 +43,19 @@ void trace_histogram_join(TraceHistogram *into, const TraceHistogram *more)
     for (size_t i = 0; i < TRACE_HISTOGRAM_CLASSES; i++)
         into->counts[i] += more->counts[i];
     into->total += more->total;
+}
+
+TraceHistogramClass trace_histogram_class_of(const TraceHistogram *histogram, uint64_t nth)
+{
+    uint64_t below = 0;
+    size_t class = 0;
+
+    for (; class + 1 < TRACE_HISTOGRAM_CLASSES && below + histogram->counts[class] <= nth; class ++)
+        below += histogram->counts[class];
+    return (TraceHistogramClass){.low = (int64_t)low_of(class),
+                                 .high = (int64_t)(low_of(class) + (((uint64_t)1 << shift_of(class)) - 1)),
+                                 .count = histogram->counts[class],
+                                 .below = below};
 }
 
 int64_t trace_histogram_nth(const TraceHistogram *histogram, uint64_t nth)

@@ -22,3 +22,12 @@ void trace_histogram_join(TraceHistogram *into, const TraceHistogram *more);
 
 /* The middle of the class of the value that `nth` (from 0) values are below, -1 where there are not so many. */
 int64_t trace_histogram_nth(const TraceHistogram *histogram, uint64_t nth);
+
+/* A class of a histogram: its least and its highest value, how many values it has and how many classes below have. */
+typedef struct TraceHistogramClass {
+    int64_t low, high;
+    uint64_t count, below;
+} TraceHistogramClass;
+
+/* That of the value that `nth` values are below; nth < total. */
+TraceHistogramClass trace_histogram_class_of(const TraceHistogram *histogram, uint64_t nth);

@@ -4,8 +4,8 @@
 /*
  * What all analyses of a sealed profile share, worked out once: which call launched which GPU operation, which host
  * event lies in which, what each name means, and where the steps are. Borrowed profile; read-only afterwards, so
- * several threads may use it. Cost: 6 bytes per host event and 9 per GPU operation, and while it is made 4 more per
- * host event and 8 per call. Linear in events (and in steps).
+ * several threads may use it. Cost: 10 bytes per host event, 4 more per operator and 13 per GPU operation, and while it
+ * is made 8 more per call. Linear in events (and in steps).
  *
  * A host event lies in another of its lane where it starts inside it and ends with it or before; an end that sticks out
  * by TRACE_JITTER_NS or less is forgiven where most of the event is inside. What overlaps otherwise are neighbours.
@@ -41,15 +41,24 @@ typedef struct TraceIndex {
     uint8_t *host_inside; /* host row -> DATA, COLLECTIVE or COMPILE where it or something around it is of that class
                              (the innermost such), else as host_class */
     size_t *lane_first;   /* lane -> first host row; lane_first[lanes.len] == host.len */
-    VEC(TraceStep) steps; /* by start; outermost annotations "ProfilerStep#N", one each, of the lane that has most */
-    VEC(int32_t) devices; /* that have operations, ascending */
+    uint32_t *op_at;      /* host row -> number of the innermost operator that it is or lies in, PROFILE_NONE */
+    uint32_t *op_rows;    /* number of an operator -> host row, ascending */
+    size_t op_count;
+    uint32_t *stream_rows; /* gpu rows by lane, each lane's by start */
+    size_t *stream_first;  /* lane -> first of stream_rows; stream_first[lanes.len] == gpu.len */
+    VEC(TraceStep) steps;  /* by start; outermost annotations "ProfilerStep#N", one each, of the lane that has most */
+    VEC(int32_t) devices;  /* that have operations, ascending */
     VEC(size_t) device_first;  /* devices.len + 1 entries: rows of the gpu table */
     uint64_t linked, unlinked; /* GPU operations with and without a known launch */
 } TraceIndex;
 
-/* `profile` is sealed and outlives the index. */
-void trace_index_init(TraceIndex *index, const Profile *profile);
+/* `profile` is sealed and outlives the index, which is made by at most `threads` threads (0 and 1: the caller's alone)
+ * and does not depend on how many. */
+void trace_index_init(TraceIndex *index, const Profile *profile, unsigned int threads);
 void trace_index_done(TraceIndex *index); /* accepts a zeroed one */
+
+/* Bytes of memory held. */
+size_t trace_index_bytes(const TraceIndex *index);
 
 /* Class of a GPU row. */
 static inline TraceClass trace_gpu_class(const TraceIndex *index, size_t row)

@@ -14,19 +14,27 @@
 
 enum { SPREAD_MAX = 4, SPREAD_FREE = 65536, GROUP_SCAN_MAX = 8 };
 
-typedef struct LinkTable {
-    uint32_t *first; /* slot -> first entry of rows; slots + 1 */
-    uint32_t *rows;  /* host rows, by slot */
-    uint32_t *ids;   /* slot -> number, ascending, where numbers lie far apart; else NULL */
-    uint32_t least;  /* the number of slot 0 */
-    uint32_t slots;
-} LinkTable;
+static size_t bit_of(uint32_t number)
+{
+    return number * UINT32_C(0x9e3779b1) >> (32 - LINK_FILTER_BITS);
+}
 
-static void table_done(LinkTable *table)
+static void ask_for(LinkFilter *filter, uint32_t number)
+{
+    filter->words[bit_of(number) / 64] |= UINT64_C(1) << bit_of(number) % 64;
+}
+
+static bool passes(const LinkFilter *filter, uint32_t number)
+{
+    return !filter || (filter->words[bit_of(number) / 64] >> bit_of(number) % 64 & 1);
+}
+
+void trace_link_done(LinkTable *table)
 {
     free(table->first);
     free(table->rows);
     free(table->ids);
+    *table = (LinkTable){0};
 }
 
 static int by_number(const void *a_, const void *b_)
@@ -96,18 +104,36 @@ static void table_fill(LinkTable *table, const ProfileEvents *host, const TraceR
                     by_start, host->start);
 }
 
-static void table_init(LinkTable *table, const ProfileEvents *host, ProfileKind kind)
+/* The rows of the kind that have a number, of those that pass the filter. */
+static void find_rows(const ProfileEvents *host, ProfileKind kind, const LinkFilter *filter, TraceRows *rows)
+{
+    vec_reserve(rows, host->len + 1);
+    for (uint32_t row = 0; row < host->len; row++) {
+        rows->at[rows->len] = row; /* kept or not: kinds come mixed, and a branch would be guessed wrong */
+        rows->len += (size_t)(host->kind[row] == kind && host->link[row] && passes(filter, host->link[row]));
+    }
+}
+
+static void find_range(const uint32_t *link, const TraceRows *rows, uint32_t *ret_least, uint32_t *ret_most)
 {
     uint32_t least = UINT32_MAX, most = 0;
+
+    for (size_t i = 0; i < rows->len; i++) {
+        least = link[rows->at[i]] < least ? link[rows->at[i]] : least;
+        most = link[rows->at[i]] > most ? link[rows->at[i]] : most;
+    }
+    *ret_least = least;
+    *ret_most = most;
+}
+
+void trace_link_init(LinkTable *table, const ProfileEvents *host, ProfileKind kind, const LinkFilter *filter)
+{
+    uint32_t least, most;
     TraceRows rows = {0};
 
     *table = (LinkTable){0};
-    for (size_t row = 0; row < host->len; row++)
-        if (host->kind[row] == kind && host->link[row]) {
-            least = host->link[row] < least ? host->link[row] : least;
-            most = host->link[row] > most ? host->link[row] : most;
-            vec_push(&rows, (uint32_t)row);
-        }
+    find_rows(host, kind, filter, &rows);
+    find_range(host->link, &rows, &least, &most);
     if (rows.len) {
         table->least = least;
         if (most - least <= SPREAD_MAX * rows.len + SPREAD_FREE && most - least < UINT32_MAX)
@@ -200,17 +226,16 @@ static void mark_blocking_copy(TraceIndex *index, size_t row, uint32_t call)
         index->host_inside[call] = TRACE_HOST_COPY;
 }
 
-static void link_launches(TraceIndex *index, const uint32_t *op_around)
+static void link_launches(TraceIndex *index, const LinkTable *calls)
 {
     const ProfileEvents *gpu = &index->profile->gpu;
-    CLEANUP(table_done) LinkTable calls;
 
-    table_init(&calls, &index->profile->host, PROFILE_CALL);
     for (size_t row = 0; row < gpu->len; row++) {
-        uint32_t call = choose(index, &calls, gpu->link[row], gpu->start[row]);
+        uint32_t call = choose(index, calls, gpu->link[row], gpu->start[row]);
+        uint32_t op = call == PROFILE_NONE ? PROFILE_NONE : index->op_at[call];
 
         index->launch[row] = call;
-        index->op[row] = call == PROFILE_NONE ? PROFILE_NONE : op_around[call];
+        index->op[row] = op == PROFILE_NONE ? PROFILE_NONE : index->op_rows[op];
         index->linked += call != PROFILE_NONE;
     }
     index->unlinked = gpu->len - index->linked;
@@ -219,24 +244,30 @@ static void link_launches(TraceIndex *index, const uint32_t *op_around)
             mark_blocking_copy(index, row, index->launch[row]);
 }
 
+/* Those that no call says the operator of, by the external id. They are few as a rule, so a table of their numbers. */
 static void link_external(TraceIndex *index)
 {
     const ProfileEvents *gpu = &index->profile->gpu;
-    CLEANUP(table_done) LinkTable ops = {0};
-    bool made = false;
+    CLEANUP_FREE LinkFilter *filter = NULL;
+    CLEANUP(trace_link_done) LinkTable ops = {0};
 
     for (size_t row = 0; row < gpu->len; row++) {
         if (index->op[row] != PROFILE_NONE || !gpu->external[row])
             continue;
-        if (!made)
-            table_init(&ops, &index->profile->host, PROFILE_OP);
-        made = true;
-        index->op[row] = choose(index, &ops, gpu->external[row], gpu->start[row]);
+        if (!filter)
+            filter = xcalloc(1, sizeof(*filter));
+        ask_for(filter, gpu->external[row]);
     }
+    if (!filter)
+        return;
+    trace_link_init(&ops, &index->profile->host, PROFILE_OP, filter);
+    for (size_t row = 0; row < gpu->len; row++)
+        if (index->op[row] == PROFILE_NONE && gpu->external[row])
+            index->op[row] = choose(index, &ops, gpu->external[row], gpu->start[row]);
 }
 
-void trace_index_link(TraceIndex *index, const uint32_t *op_around)
+void trace_index_link(TraceIndex *index, const LinkTable *calls)
 {
-    link_launches(index, op_around);
+    link_launches(index, calls);
     link_external(index);
 }

@@ -4,6 +4,7 @@
  * Where the steps are. A thread's outermost "ProfilerStep#N" ranges are steps; repeated and nested ones (the profiler
  * writes some twice) fall away. One lane leads, the one with most of them; another lane's ranges count where they lie
  * outside all of its steps. Without any on the host, the GPU's own annotations of one name are joined over streams.
+ * Only where there is none at all, annotations that are called steps by others count (step_name.h).
  */
 
 #include <stdlib.h>
@@ -13,14 +14,7 @@
 #include "base/owner.h"
 #include "engine/trace/index_inside.h"
 
-static const char step_word[] = "ProfilerStep";
-
 typedef VEC(TraceStep) Steps;
-
-bool trace_is_step_name(const char *name, size_t len)
-{
-    return len >= sizeof(step_word) - 1 && memcmp(name, step_word, sizeof(step_word) - 1) == 0;
-}
 
 static int64_t number_of(const char *name)
 {
@@ -138,6 +132,26 @@ static int by_step_name(const void *a_, const void *b_)
     return order ? order : by_extent(a, b);
 }
 
+/* Those of one name become one; the result comes by extent. */
+static void join_names(Steps *all)
+{
+    size_t kept = 0;
+
+    if (all->len)
+        qsort(all->at, all->len, sizeof(*all->at), by_step_name);
+    for (size_t i = 0; i < all->len; i++) {
+        TraceStep *last = kept ? &all->at[kept - 1] : NULL;
+
+        if (last && strcmp(last->name, all->at[i].name) == 0)
+            last->end = all->at[i].end > last->end ? all->at[i].end : last->end;
+        else
+            all->at[kept++] = all->at[i];
+    }
+    all->len = kept;
+    if (kept)
+        qsort(all->at, kept, sizeof(*all->at), by_extent);
+}
+
 /* GPU annotations of one name, joined. */
 static void steps_of_gpu(TraceIndex *index, Steps *steps)
 {
@@ -152,22 +166,120 @@ static void steps_of_gpu(TraceIndex *index, Steps *steps)
         if (trace_is_step_name(name, len))
             vec_push(&all, step_of(profile, mark, row, true));
     }
-    if (all.len)
-        qsort(all.at, all.len, sizeof(*all.at), by_step_name);
-    for (size_t i = 0, kept = 0; i < all.len; i++) {
-        TraceStep *last = kept ? &all.at[kept - 1] : NULL;
+    join_names(&all);
+    for (size_t i = 0; i < all.len; i++)
+        add_outermost(steps, all.at[i]);
+    vec_done(&all);
+}
 
-        if (last && strcmp(last->name, all.at[i].name) == 0)
-            last->end = all.at[i].end > last->end ? all.at[i].end : last->end;
+/* ---- steps of other names ---- */
+
+typedef struct Like {
+    TraceStep step;
+    uint32_t lane;
+    size_t family; /* bytes of the name before the number */
+} Like;
+
+typedef VEC(Like) Likes;
+
+static int by_family(const Like *a, const Like *b)
+{
+    if (a->lane != b->lane)
+        return a->lane < b->lane ? -1 : 1;
+    if (a->family != b->family)
+        return a->family < b->family ? -1 : 1;
+    return memcmp(a->step.name, b->step.name, a->family);
+}
+
+static int by_family_and_extent(const void *a, const void *b)
+{
+    const int order = by_family(a, b);
+
+    return order ? order : by_extent(&((const Like *)a)->step, &((const Like *)b)->step);
+}
+
+/* Annotations of the host with its lanes, or of the GPU as if of one lane and those of one name joined. */
+static void find_likes(const TraceIndex *index, const ProfileEvents *table, bool on_gpu, Likes *ret)
+{
+    const Profile *profile = index->profile;
+    CLEANUP_FREE uint8_t *seen = xcalloc(profile_name_count(profile) + 1, 1);
+    Steps joined = {0};
+
+    for (size_t row = 0; row < table->len; row++) {
+        enum { NO = 1, YES = 2 };
+        const uint32_t name = table->name[row];
+        Like like = {.lane = on_gpu ? 0 : table->lane[row]};
+        size_t len;
+
+        if (name == PROFILE_NONE || seen[name] == NO ||
+            (table->kind[row] != PROFILE_ANNOTATION && table->kind[row] != PROFILE_GPU_ANNOTATION))
+            continue;
+        const char *text = profile_text(profile, name, &len);
+
+        seen[name] = trace_is_step_like(text, len, &like.step.number, &like.family) ? YES : NO;
+        if (seen[name] == NO)
+            continue;
+        const int64_t number = like.step.number;
+
+        like.step = step_of(profile, table, row, on_gpu);
+        like.step.number = number;
+        if (on_gpu)
+            vec_push(&joined, like.step);
         else
-            all.at[kept++] = all.at[i];
-        if (i + 1 == all.len) {
-            qsort(all.at, kept, sizeof(*all.at), by_extent);
-            for (size_t k = 0; k < kept; k++)
-                add_outermost(steps, all.at[k]);
+            vec_push(ret, like);
+    }
+    join_names(&joined);
+    for (size_t i = 0; i < joined.len; i++) {
+        Like like = {.step = joined.at[i]};
+
+        trace_is_step_like(like.step.name, strlen(like.step.name), &like.step.number, &like.family);
+        vec_push(ret, like);
+    }
+    vec_done(&joined);
+    if (ret->len)
+        qsort(ret->at, ret->len, sizeof(*ret->at), by_family_and_extent);
+}
+
+/* Two at least, numbers that go up, and on a thread one behind the other. The time that they cover, 0: no steps. */
+static int64_t worth_of(const Like *likes, size_t len)
+{
+    int64_t sum = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        const TraceStep *step = &likes[i].step;
+
+        if (i > 0 && step->number <= likes[i - 1].step.number)
+            return 0;
+        if (i > 0 && !step->on_gpu && step->start < likes[i - 1].step.end - TRACE_JITTER_NS)
+            return 0;
+        if (__builtin_add_overflow(sum, step->end - step->start, &sum))
+            sum = INT64_MAX;
+    }
+    return len > 1 ? sum : 0;
+}
+
+/* The ranges of one name but for the number that cover most; of equal ones the first. */
+static void steps_of_others(const TraceIndex *index, const ProfileEvents *table, bool on_gpu, Steps *steps)
+{
+    Likes likes = {0};
+    size_t best = 0, best_len = 0;
+    int64_t most = 0;
+
+    find_likes(index, table, on_gpu, &likes);
+    for (size_t first = 0, last; first < likes.len; first = last) {
+        for (last = first + 1; last < likes.len && by_family(&likes.at[first], &likes.at[last]) == 0;)
+            last++;
+        const int64_t worth = worth_of(&likes.at[first], last - first);
+
+        if (worth > most) {
+            most = worth;
+            best = first;
+            best_len = last - first;
         }
     }
-    vec_done(&all);
+    for (size_t i = best; i < best + best_len; i++)
+        vec_push(steps, likes.at[i].step);
+    vec_done(&likes);
 }
 
 /* The end of the last operation that began to be launched in the step (or, of a GPU's step, that starts in it). */
@@ -194,6 +306,10 @@ void trace_index_steps(TraceIndex *index, const TraceRows *step_rows)
         steps_of_host(index, step_rows, &steps);
     else
         steps_of_gpu(index, &steps);
+    if (!steps.len)
+        steps_of_others(index, &index->profile->host, false, &steps);
+    if (!steps.len)
+        steps_of_others(index, &index->profile->mark, true, &steps);
     for (size_t i = 0; i + 1 < steps.len; i++)
         steps.at[i].to = steps.at[i + 1].start;
     if (steps.len)

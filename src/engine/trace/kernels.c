@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/map.h"
 #include "engine/trace/named.h"
 #include "engine/trace/set.h"
@@ -12,10 +13,18 @@
 
 enum { SHAPE_SEED = 1 };
 
+/* Of a row while it is made: sums of value x time, and where the last of its kernels ran. */
+typedef struct Making {
+    double occupancy, blocks, efficiency;
+    uint32_t lane; /* + 1; 0 none yet */
+} Making;
+
 typedef struct Kernels {
     const TraceJob *job;
     TraceNamed named;
     VEC(TraceKernel) rows;
+    VEC(Making) making;
+    uint32_t *launch_row; /* launch -> the row that has its shape already, + 1 */
     TraceSetMaker shapes, devices;
 } Kernels;
 
@@ -63,34 +72,58 @@ static void take_shape(TraceKernel *into, const TraceKernel *from)
     into->shape_ns = from->shape_ns;
 }
 
-static void add_launch(Kernels *kernels, uint32_t number, const ProfileLaunch *launch, int64_t duration)
+static void add_shape(Kernels *kernels, uint32_t number, uint32_t detail, int64_t duration)
 {
+    const ProfileLaunch *launch = &kernels->job->index->profile->launches.at[detail];
     TraceKernel *row = &kernels->rows.at[number];
     uint32_t shape[6];
-    TraceKernel seen = {.shape_ns = duration,
-                        .registers = launch->registers > 0 ? (int64_t)launch->registers : -1,
-                        .shared_bytes = (int64_t)launch->shared_bytes};
 
-    memcpy(seen.grid, launch->grid, sizeof seen.grid);
-    memcpy(seen.block, launch->block, sizeof seen.block);
+    if (duration >= row->shape_ns) {
+        TraceKernel seen = {.shape_ns = duration,
+                            .registers = launch->registers > 0 ? (int64_t)launch->registers : -1,
+                            .shared_bytes = (int64_t)launch->shared_bytes};
+
+        memcpy(seen.grid, launch->grid, sizeof seen.grid);
+        memcpy(seen.block, launch->block, sizeof seen.block);
+        take_shape(row, &seen);
+    }
+    if (kernels->launch_row[detail] == number + 1)
+        return;
+    kernels->launch_row[detail] = number + 1;
     memcpy(shape, launch->grid, sizeof launch->grid);
     memcpy(shape + 3, launch->block, sizeof launch->block);
-    if (launch->grid[0] > 0) {
-        take_shape(row, &seen);
-        trace_set_maker_add(&kernels->shapes, number, map_hash(shape, sizeof shape, SHAPE_SEED));
-    }
+    trace_set_maker_add(&kernels->shapes, number, map_hash(shape, sizeof shape, SHAPE_SEED));
+}
+
+static void add_launch(Kernels *kernels, uint32_t number, uint32_t detail, int64_t duration)
+{
+    const ProfileLaunch *launch = &kernels->job->index->profile->launches.at[detail];
+    TraceKernel *row = &kernels->rows.at[number];
+    Making *making = &kernels->making.at[number];
+
+    if (launch->grid[0] > 0)
+        add_shape(kernels, number, detail, duration);
     if (launch->occupancy_percent >= 0 && duration > 0) {
-        row->occupancy_percent =
-            trace_weighted(row->occupancy_percent, row->occupancy_ns, (double)launch->occupancy_percent, duration);
+        making->occupancy += (double)launch->occupancy_percent * (double)duration;
         row->occupancy_ns = trace_sum(row->occupancy_ns, duration);
     }
     if (launch->blocks_per_sm >= 0 && duration > 0) {
         double blocks = (double)launch->blocks_per_sm;
 
-        row->blocks_per_sm = trace_weighted(row->blocks_per_sm, row->blocks_ns, blocks, duration);
-        row->sm_efficiency = trace_weighted(row->sm_efficiency, row->blocks_ns, fmin(blocks, 1), duration);
+        making->blocks += blocks * (double)duration;
+        making->efficiency += fmin(blocks, 1) * (double)duration;
         row->blocks_ns = trace_sum(row->blocks_ns, duration);
     }
+}
+
+static void add_device(Kernels *kernels, uint32_t number, uint32_t lane)
+{
+    Making *making = &kernels->making.at[number];
+
+    if (making->lane == lane + 1)
+        return;
+    making->lane = lane + 1;
+    trace_set_maker_add(&kernels->devices, number, (uint32_t)kernels->job->index->profile->lanes.at[lane].device);
 }
 
 static void add_kernel(Kernels *kernels, size_t gpu_row)
@@ -101,17 +134,19 @@ static void add_kernel(Kernels *kernels, size_t gpu_row)
     uint32_t extra = profile->gpu.extra[gpu_row];
     TraceKernel *row;
 
-    if (number == kernels->rows.len)
+    if (number == kernels->rows.len) {
         vec_push(&kernels->rows, new_kernel(kernels->job, gpu_row));
+        vec_push(&kernels->making, (Making){0});
+    }
     row = &kernels->rows.at[number];
     row->count++;
     row->total_ns = trace_sum(row->total_ns, duration);
     row->min_ns = duration < row->min_ns ? duration : row->min_ns;
     row->max_ns = duration > row->max_ns ? duration : row->max_ns;
     row->short_count += (uint64_t)duration < kernels->job->config->short_kernel_ns;
-    trace_set_maker_add(&kernels->devices, number, (uint32_t)profile->lanes.at[profile->gpu.lane[gpu_row]].device);
+    add_device(kernels, number, profile->gpu.lane[gpu_row]);
     if (extra < profile->launches.len)
-        add_launch(kernels, number, &profile->launches.at[extra], duration);
+        add_launch(kernels, number, extra, duration);
 }
 
 static bool counts(const TraceJob *job, size_t gpu_row)
@@ -121,13 +156,24 @@ static bool counts(const TraceJob *job, size_t gpu_row)
     return gpu->kind[gpu_row] == PROFILE_KERNEL && trace_scope_has(job->scope, gpu->start[gpu_row]);
 }
 
+static void set_means(TraceKernel *row, const Making *making)
+{
+    row->mean_ns = (double)row->total_ns / (double)row->count;
+    if (row->occupancy_ns > 0)
+        row->occupancy_percent = making->occupancy / (double)row->occupancy_ns;
+    if (row->blocks_ns > 0) {
+        row->blocks_per_sm = making->blocks / (double)row->blocks_ns;
+        row->sm_efficiency = making->efficiency / (double)row->blocks_ns;
+    }
+}
+
 /* The means are known: now what lies around them. */
 static void add_spread(Kernels *kernels)
 {
     const ProfileEvents *gpu = &kernels->job->index->profile->gpu;
 
     for (size_t i = 0; i < kernels->rows.len; i++)
-        kernels->rows.at[i].mean_ns = (double)kernels->rows.at[i].total_ns / (double)kernels->rows.at[i].count;
+        set_means(&kernels->rows.at[i], &kernels->making.at[i]);
     for (size_t i = 0; i < gpu->len; i++) {
         TraceKernel *row;
         double apart;
@@ -164,7 +210,7 @@ static void sort_kernels(TraceRank *rank)
 
 void trace_kernels(const TraceJob *job, TraceRank *rank)
 {
-    Kernels kernels = {.job = job};
+    Kernels kernels = {.job = job, .launch_row = xcalloc(job->index->profile->launches.len + 1, sizeof(uint32_t))};
 
     trace_named_init(&kernels.named, job->index->profile);
     trace_set_maker_init(&kernels.shapes);
@@ -186,6 +232,8 @@ void trace_kernels(const TraceJob *job, TraceRank *rank)
     trace_set_maker_done(&kernels.devices);
     trace_named_done(&kernels.named);
     vec_done(&kernels.rows);
+    vec_done(&kernels.making);
+    free(kernels.launch_row);
 }
 
 /* Sums; mean and spread of both together after Chan, Golub and LeVeque (1979). */

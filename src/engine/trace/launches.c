@@ -19,8 +19,8 @@ typedef struct Launching {
     const TraceJob *job;
     TraceLaunch *launch;
     TraceHistogram *latencies, *calls;
-    uint8_t *graph_name;         /* name of a call -> 0 not asked, 1 no, 2 launches a graph */
-    VEC(int64_t) wait, duration; /* all values */
+    uint8_t *graph_name;      /* name of a call -> 0 not asked, 1 no, 2 launches a graph */
+    int64_t *wait, *duration; /* all values of `latencies` and `calls` */
 } Launching;
 
 static bool launches_graph(Launching *l, uint32_t call)
@@ -64,8 +64,8 @@ static void take_operation(Launching *l, size_t row)
     l->launch->negative += start < profile->host.start[call];
     l->launch->graph_operations += launches_graph(l, call);
     l->launch->max_ns = wait > l->launch->max_ns ? wait : l->launch->max_ns;
+    l->wait[l->latencies->total] = wait;
     trace_histogram_add(l->latencies, wait);
-    vec_push(&l->wait, wait);
 }
 
 static void take_call(Launching *l, size_t row)
@@ -80,15 +80,15 @@ static void take_call(Launching *l, size_t row)
     l->launch->call_ns = trace_sum(l->launch->call_ns, duration);
     l->launch->call_max_ns = duration > l->launch->call_max_ns ? duration : l->launch->call_max_ns;
     l->launch->graph_launches += launches_graph(l, (uint32_t)row);
+    l->duration[l->calls->total] = duration;
     trace_histogram_add(l->calls, duration);
-    vec_push(&l->duration, duration);
 }
 
 static void launching_done(Launching *l)
 {
     free(l->graph_name);
-    vec_done(&l->wait);
-    vec_done(&l->duration);
+    free(l->wait);
+    free(l->duration);
 }
 
 void trace_launches(const TraceJob *job, TraceRank *rank)
@@ -103,16 +103,18 @@ void trace_launches(const TraceJob *job, TraceRank *rank)
     l.latencies = arena_alloc(job->arena, sizeof(*l.latencies));
     l.calls = arena_alloc(job->arena, sizeof(*l.calls));
     l.graph_name = xcalloc(profile_name_count(index->profile) + 1, sizeof(*l.graph_name));
+    l.wait = xmalloc((gpu->len + 1) * sizeof(*l.wait));
+    l.duration = xmalloc((host->len + 1) * sizeof(*l.duration));
     for (size_t row = 0; row < gpu->len; row++)
         if (trace_scope_has(job->scope, gpu->start[row]))
             take_operation(&l, row);
     for (size_t row = 0; row < host->len; row++)
         if (index->host_class[row] == TRACE_HOST_LAUNCH && trace_scope_has(job->scope, host->start[row]))
             take_call(&l, row);
-    launch->median_ns = trace_median(l.wait.at, l.wait.len);
-    launch->p99_ns = trace_percentile(l.wait.at, l.wait.len, 99);
-    launch->call_median_ns = trace_median(l.duration.at, l.duration.len);
-    launch->call_p99_ns = trace_percentile(l.duration.at, l.duration.len, 99);
+    launch->median_ns = trace_median(l.latencies, l.wait);
+    launch->p99_ns = trace_percentile(l.latencies, l.wait, 99);
+    launch->call_median_ns = trace_median(l.calls, l.duration);
+    launch->call_p99_ns = trace_percentile(l.calls, l.duration, 99);
     launch->latencies = l.latencies;
     launch->calls = l.calls;
 }

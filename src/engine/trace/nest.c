@@ -4,83 +4,87 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "engine/trace/named.h"
 #include "engine/trace/sum.h"
 
+/* ---- members ---- */
+
+static void find_members(TraceNest *nest, ProfileKind kind)
+{
+    const ProfileEvents *host = &nest->index->profile->host;
+    const uint32_t *parent = nest->index->parent;
+    size_t count = 0;
+    uint32_t *at, *rows;
+
+    for (size_t row = 0; row < host->len; row++)
+        count += host->kind[row] == kind;
+    nest->at = nest->own[0] = at = xmalloc((host->len + 1) * sizeof *at);
+    nest->rows = nest->own[1] = rows = xmalloc((count + 1) * sizeof *rows);
+    for (uint32_t row = 0; row < host->len; row++) {
+        at[row] = parent[row] == PROFILE_NONE ? PROFILE_NONE : at[parent[row]];
+        if (host->kind[row] != kind)
+            continue;
+        at[row] = (uint32_t)nest->len;
+        rows[nest->len++] = row;
+    }
+}
+
+/* ---- which are within none of their name ---- */
+
+typedef struct Open {
+    uint32_t member, name;
+} Open;
+
 typedef struct Walk {
-    TraceNest *nest;
-    ProfileKind kind;
-    TraceNamed names;
-    VEC(uint32_t) open;  /* row of a name -> how many of the open members have it */
-    VEC(uint32_t) stack; /* open members */
+    uint32_t *count; /* name -> how many of the open members have it; the last for PROFILE_NONE */
+    VEC(Open) open;
 } Walk;
 
-/* How many open members have this one's name. */
-static uint32_t *open_of(Walk *walk, uint32_t member)
-{
-    uint32_t name = walk->nest->index->profile->host.name[walk->nest->rows[member]];
-    uint32_t row = trace_named_row(&walk->names, name);
-
-    if (row == walk->open.len)
-        vec_push(&walk->open, 0);
-    return &walk->open.at[row];
-}
-
-/* Closes open members until `around` is the innermost. */
+/* Closes open members until `around` is the innermost; with PROFILE_NONE all. */
 static void close_until(Walk *walk, uint32_t around)
 {
-    while (walk->stack.len > 0 && walk->stack.at[walk->stack.len - 1] != around)
-        (*open_of(walk, walk->stack.at[--walk->stack.len]))--;
+    while (walk->open.len > 0 && walk->open.at[walk->open.len - 1].member != around)
+        walk->count[walk->open.at[--walk->open.len].name]--;
 }
 
-static void walk_row(Walk *walk, uint32_t row)
+static void find_outer(TraceNest *nest)
 {
-    TraceNest *nest = walk->nest;
-    uint32_t parent = nest->index->parent[row];
-    uint32_t around = parent == PROFILE_NONE ? PROFILE_NONE : nest->at[parent];
-    uint32_t member, *open;
+    const uint32_t *names = nest->index->profile->host.name;
+    const uint32_t none = (uint32_t)profile_name_count(nest->index->profile);
+    Walk walk = {.count = xcalloc((size_t)none + 1, sizeof *walk.count)};
 
-    if (nest->index->profile->host.kind[row] != walk->kind) {
-        nest->at[row] = around;
-        return;
+    nest->outer = xcalloc(nest->len / 64 + 1, sizeof *nest->outer);
+    for (uint32_t member = 0; member < nest->len; member++) {
+        const uint32_t name = names[nest->rows[member]];
+        const Open open = {.member = member, .name = name < none ? name : none};
+
+        close_until(&walk, trace_nest_around(nest, member));
+        if (walk.count[open.name]++ == 0)
+            nest->outer[member / 64] |= UINT64_C(1) << (member % 64);
+        if (walk.open.len == walk.open.cap) /* rare: no call for each member */
+            vec_reserve(&walk.open, walk.open.len + 1);
+        walk.open.at[walk.open.len++] = open;
     }
-    close_until(walk, around);
-    member = (uint32_t)nest->len++;
-    nest->rows[member] = row;
-    nest->at[row] = member;
-    open = open_of(walk, member);
-    if ((*open)++ == 0)
-        nest->outer[member / 64] |= UINT64_C(1) << (member % 64);
-    vec_push(&walk->stack, member);
+    free(walk.count);
+    vec_done(&walk.open);
 }
 
 void trace_nest_init(TraceNest *nest, const TraceIndex *index, ProfileKind kind)
 {
-    const ProfileEvents *host = &index->profile->host;
-    Walk walk = {.nest = nest, .kind = kind};
-    size_t count = 0;
-
-    for (size_t i = 0; i < host->len; i++)
-        count += host->kind[i] == kind;
-    *nest = (TraceNest){.index = index,
-                        .at = xmalloc((host->len + 1) * sizeof *nest->at),
-                        .rows = xmalloc((count + 1) * sizeof *nest->rows),
-                        .outer = xcalloc(count / 64 + 1, sizeof *nest->outer)};
-    trace_named_init(&walk.names, index->profile);
-    for (size_t lane = 0; lane < index->profile->lanes.len; lane++) {
-        for (size_t i = index->lane_first[lane]; i < index->lane_first[lane + 1]; i++)
-            walk_row(&walk, (uint32_t)i);
-        close_until(&walk, PROFILE_NONE);
+    *nest = (TraceNest){.index = index};
+    if (kind == PROFILE_OP) {
+        nest->at = index->op_at;
+        nest->rows = index->op_rows;
+        nest->len = index->op_count;
+    } else {
+        find_members(nest, kind);
     }
-    trace_named_done(&walk.names);
-    vec_done(&walk.open);
-    vec_done(&walk.stack);
+    find_outer(nest);
 }
 
 void trace_nest_done(TraceNest *nest)
 {
-    free(nest->at);
-    free(nest->rows);
+    free(nest->own[0]);
+    free(nest->own[1]);
     free(nest->outer);
     *nest = (TraceNest){0};
 }

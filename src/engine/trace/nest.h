@@ -3,18 +3,19 @@
 
 /*
  * The host events of one kind (operators, annotations) as the forest they make on their lanes. Members are numbered in
- * the order of the host table, so a member's number is above that of the member around it. Linear in host events;
- * 4 bytes per host event and 4 per member.
+ * the order of the host table, so a member's number is above that of the member around it. Linear in host events. That
+ * of operators is the index's own; another's takes 4 bytes per host event and 4 per member.
  */
 
 #include "engine/trace/index.h"
 
 typedef struct TraceNest {
     const TraceIndex *index;
-    uint32_t *at;    /* host row -> the member that the row is, or the innermost around it; PROFILE_NONE */
-    uint32_t *rows;  /* member -> host row */
-    uint64_t *outer; /* bits by member: none of its name is around it */
+    const uint32_t *at;   /* host row -> the member that the row is, or the innermost around it; PROFILE_NONE */
+    const uint32_t *rows; /* member -> host row */
+    uint64_t *outer;      /* bits by member: none of its name is around it */
     size_t len;
+    uint32_t *own[2]; /* at and rows, where they are not the index's */
 } TraceNest;
 
 void trace_nest_init(TraceNest *nest, const TraceIndex *index, ProfileKind kind);

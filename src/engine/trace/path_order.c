@@ -19,13 +19,12 @@ static int by_end(const void *a, const void *b, void *context)
     return (x > y) - (x < y);
 }
 
-static void sort_stream(const ProfileEvents *gpu, uint32_t *rows, size_t len)
+static bool is_sorted(const ProfileEvents *gpu, const uint32_t *rows, size_t len)
 {
-    bool sorted = true;
-    for (size_t i = 1; i < len && sorted; i++)
-        sorted = profile_end(gpu, rows[i - 1]) <= profile_end(gpu, rows[i]);
-    if (!sorted) /* operations of one stream that overlap: rare */
-        qsort_r(rows, len, sizeof(*rows), by_end, (void *)(uintptr_t)gpu);
+    for (size_t i = 1; i < len; i++)
+        if (profile_end(gpu, rows[i - 1]) > profile_end(gpu, rows[i]))
+            return false;
+    return true;
 }
 
 static size_t stream_len(const PathOrder *order, uint32_t lane)
@@ -42,22 +41,29 @@ static int by_length(const void *a, const void *b, void *context)
     return (x > y) - (x < y);
 }
 
-static void order_streams(PathOrder *order)
+static void sort_stream(PathOrder *order, uint32_t lane)
 {
     const ProfileEvents *gpu = &order->profile->gpu;
+    const size_t first = order->stream_first[lane], len = stream_len(order, lane);
+    if (is_sorted(gpu, order->rows + first, len))
+        return;
+    if (!order->own_rows) { /* operations of one stream that overlap: rare */
+        order->own_rows = xmalloc(gpu->len * sizeof(*order->own_rows));
+        memcpy(order->own_rows, order->rows, gpu->len * sizeof(*order->own_rows));
+        order->rows = order->own_rows;
+    }
+    qsort_r(order->own_rows + first, len, sizeof(*order->own_rows), by_end, (void *)(uintptr_t)gpu);
+}
+
+static void order_streams(PathOrder *order)
+{
     size_t lanes = order->profile->lanes.len;
-    order->rows = xcalloc(gpu->len, sizeof(*order->rows));
-    order->stream_first = xcalloc(lanes + 2, sizeof(*order->stream_first));
-    for (size_t i = 0; i < gpu->len; i++)
-        order->stream_first[gpu->lane[i] + 2]++;
-    for (size_t i = 2; i < lanes + 2; i++)
-        order->stream_first[i] += order->stream_first[i - 1];
-    for (size_t i = 0; i < gpu->len; i++)
-        order->rows[order->stream_first[gpu->lane[i] + 1]++] = (uint32_t)i;
+    order->rows = order->index->stream_rows;
+    order->stream_first = order->index->stream_first;
     order->stream_next = xcalloc(lanes + 1, sizeof(*order->stream_next));
     for (uint32_t lane = 0; lane < lanes; lane++) {
         order->stream_next[lane] = order->stream_first[lane + 1];
-        sort_stream(gpu, order->rows + order->stream_first[lane], stream_len(order, lane));
+        sort_stream(order, lane);
         if (stream_len(order, lane) > 0)
             vec_push(&order->streams, lane);
     }
@@ -195,8 +201,7 @@ void path_order_done(PathOrder *order)
     vec_done(&order->threads);
     vec_done(&order->streams);
     vec_done(&order->waits);
-    free(order->rows);
-    free(order->stream_first);
+    free(order->own_rows);
     free(order->stream_next);
     free(order->host_next);
     free(order->in_data);

@@ -35,11 +35,12 @@ typedef struct PathWait {
 typedef struct PathOrder {
     const TraceIndex *index;
     const Profile *profile;
-    uint32_t *rows;        /* of the gpu table, by stream, by end */
-    size_t *stream_first;  /* lane -> first of its rows; one more at the end */
-    size_t *stream_next;   /* lane -> one behind the last that may still be asked for */
-    size_t *host_next;     /* lane -> one behind the last host row that may still be asked for */
-    VEC(uint32_t) streams; /* lanes with operations, at most PATH_STREAMS_MAX: those with most */
+    const uint32_t *rows;       /* of the gpu table, by stream, by end */
+    uint32_t *own_rows;         /* the same, where the index's are in another order; else NULL */
+    const size_t *stream_first; /* lane -> first of its rows; one more at the end */
+    size_t *stream_next;        /* lane -> one behind the last that may still be asked for */
+    size_t *host_next;          /* lane -> one behind the last host row that may still be asked for */
+    VEC(uint32_t) streams;      /* lanes with operations, at most PATH_STREAMS_MAX: those with most */
     VEC(PathThread) threads;
     VEC(PathWait) waits; /* by lane, start */
     uint8_t *in_data;    /* bit per host row: inside data loading; NULL: none is */

@@ -75,7 +75,7 @@ static QueueGrid *grid_of(QueuePoints *points, int32_t device)
 static void add_wait(QueueGrid *grid, double *whole, int64_t from, int64_t to)
 {
     int64_t a = from >> grid->shift, b = to >> grid->shift;
-    double width = ldexp(1, (int)grid->shift);
+    double width = (double)(UINT64_C(1) << grid->shift);
 
     if (a == b) {
         grid->area[a - grid->first] += (double)(to - from);

@@ -177,47 +177,28 @@ static bool fill_queue(const TraceJob *job, const StreamRows *stream, TraceQueue
 /* ---- all streams ---- */
 
 typedef struct Queues {
-    uint32_t *rows; /* gpu rows by lane, by start within */
-    size_t *first;  /* lane -> first of rows; lanes + 1 */
-    int64_t *launched, *started;
+    int64_t *launched, *started; /* of the stream at hand */
 } Queues;
 
 static void queues_done(Queues *queues)
 {
-    free(queues->rows);
-    free(queues->first);
     free(queues->launched);
     free(queues->started);
-}
-
-static void sort_by_lane(const Profile *profile, Queues *queues)
-{
-    const ProfileEvents *gpu = &profile->gpu;
-    size_t lanes = profile->lanes.len;
-
-    queues->rows = xcalloc(gpu->len + 1, sizeof(*queues->rows));
-    queues->first = xcalloc(lanes + 2, sizeof(*queues->first));
-    for (size_t row = 0; row < gpu->len; row++)
-        queues->first[gpu->lane[row] + 2]++;
-    for (size_t i = 2; i < lanes + 2; i++)
-        queues->first[i] += queues->first[i - 1];
-    for (size_t row = 0; row < gpu->len; row++)
-        queues->rows[queues->first[gpu->lane[row] + 1]++] = (uint32_t)row;
 }
 
 void trace_queues(const TraceJob *job, TraceRank *rank)
 {
     const Profile *profile = job->index->profile;
+    const size_t *first = job->index->stream_first;
     CLEANUP(queues_done) Queues queues = {0};
     CLEANUP(queue_points_done) QueuePoints points = {0};
 
-    sort_by_lane(profile, &queues);
-    queues.launched = xcalloc(profile->gpu.len + 1, sizeof(*queues.launched));
-    queues.started = xcalloc(profile->gpu.len + 1, sizeof(*queues.started));
+    queues.launched = xmalloc((profile->gpu.len + 1) * sizeof(*queues.launched));
+    queues.started = xmalloc((profile->gpu.len + 1) * sizeof(*queues.started));
     for (size_t lane = 0; lane < profile->lanes.len; lane++) {
         StreamRows stream = {.gpu = &profile->gpu,
-                             .rows = queues.rows + queues.first[lane],
-                             .len = queues.first[lane + 1] - queues.first[lane],
+                             .rows = job->index->stream_rows + first[lane],
+                             .len = first[lane + 1] - first[lane],
                              .launched = queues.launched,
                              .started = queues.started};
         TraceQueue queue = {.device = profile->lanes.at[lane].device, .stream = profile->lanes.at[lane].tid};

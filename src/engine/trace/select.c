@@ -5,6 +5,12 @@
 
 #include "engine/trace/select.h"
 
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/owner.h"
+
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
 /* Order of int64 as that of uint64. */
@@ -47,24 +53,39 @@ int64_t trace_select(int64_t *at, size_t len, size_t nth)
     return at[nth];
 }
 
-int64_t trace_median(int64_t *at, size_t len)
+int64_t trace_select_of(const TraceHistogram *histogram, const int64_t *at, size_t nth)
 {
+    const TraceHistogramClass class = trace_histogram_class_of(histogram, nth);
+    CLEANUP_FREE int64_t *inside = xmalloc((class.count + 1) * sizeof(*inside));
+    size_t kept = 0;
+
+    for (size_t i = 0; i < histogram->total && kept < class.count; i++) {
+        inside[kept] = at[i];
+        kept += (size_t)(at[i] >= class.low && at[i] <= class.high);
+    }
+    assert(kept == class.count && nth - class.below < kept);
+    return trace_select(inside, kept, nth - class.below);
+}
+
+int64_t trace_median(const TraceHistogram *histogram, const int64_t *at)
+{
+    const size_t len = histogram->total;
     int64_t low, high;
 
     if (!len)
         return -1;
-    low = trace_select(at, len, (len - 1) / 2);
+    low = trace_select_of(histogram, at, (len - 1) / 2);
     if (len % 2)
         return low;
-    high = trace_select(at, len, len / 2);
+    high = trace_select_of(histogram, at, len / 2);
     return low + (high - low) / 2;
 }
 
-int64_t trace_percentile(int64_t *at, size_t len, unsigned int percent)
+int64_t trace_percentile(const TraceHistogram *histogram, const int64_t *at, unsigned int percent)
 {
-    size_t rank = (len * percent + 99) / 100;
+    const size_t len = histogram->total, rank = (len * percent + 99) / 100;
 
     if (!len)
         return -1;
-    return trace_select(at, len, rank ? rank - 1 : 0);
+    return trace_select_of(histogram, at, rank ? rank - 1 : 0);
 }

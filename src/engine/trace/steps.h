@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The rows of the steps, which trace_gaps and trace_steps fill together. For gaps*.c and steps*.c alone. */
+/* The rows of the steps, which trace_gaps and trace_steps fill together: once they are made, either may be first, and
+ * both may run at a time. For gaps*.c, steps*.c and analyse.c alone. */
 
 #include "engine/trace/analyse.h"
 

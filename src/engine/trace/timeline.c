@@ -278,35 +278,26 @@ static void paint_lanes(Painter *painter, const LaneSizes *sizes, const uint32_t
     }
 }
 
-static void paint_streams(Painter *painter, LaneSizes *sizes)
+/* The lanes that have rows, the n-th first[n] to first[n + 1]. */
+static void find_lanes(const Painter *painter, const size_t *first, LaneSizes *sizes)
 {
-    const ProfileEvents *gpu = &painter->profile->gpu;
-    size_t lanes = painter->profile->lanes.len;
-    CLEANUP_FREE uint32_t *rows = xcalloc(gpu->len, sizeof(*rows));
-    CLEANUP_FREE size_t *next = xcalloc(lanes + 1, sizeof(*next));
-    for (size_t i = 0; i < gpu->len; i++)
-        next[gpu->lane[i] + 1]++;
-    for (size_t lane = 1; lane <= lanes; lane++)
-        next[lane] += next[lane - 1];
-    for (uint32_t lane = 0; lane < lanes; lane++) {
-        if (next[lane + 1] > next[lane])
-            vec_push(sizes, ((LaneSize){.lane = lane, .first = next[lane], .len = next[lane + 1] - next[lane]}));
-    }
-    for (size_t i = 0; i < gpu->len; i++)
-        rows[next[gpu->lane[i]]++] = (uint32_t)i;
-    keep_largest(sizes);
-    paint_lanes(painter, sizes, rows, true);
-}
-
-static void paint_threads(Painter *painter, LaneSizes *sizes)
-{
-    const size_t *first = painter->index->lane_first;
     vec_clear(sizes);
     for (uint32_t lane = 0; lane < painter->profile->lanes.len; lane++) {
         if (first[lane + 1] > first[lane])
             vec_push(sizes, ((LaneSize){.lane = lane, .first = first[lane], .len = first[lane + 1] - first[lane]}));
     }
     keep_largest(sizes);
+}
+
+static void paint_streams(Painter *painter, LaneSizes *sizes)
+{
+    find_lanes(painter, painter->index->stream_first, sizes);
+    paint_lanes(painter, sizes, painter->index->stream_rows, true);
+}
+
+static void paint_threads(Painter *painter, LaneSizes *sizes)
+{
+    find_lanes(painter, painter->index->lane_first, sizes);
     paint_lanes(painter, sizes, NULL, false);
 }
 

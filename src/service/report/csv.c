@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "service/report/cell.h"
 #include "service/report/field.h"
 
 typedef struct CsvTable CsvTable;
@@ -110,7 +111,7 @@ static void rows_of_notes(Out *out, const CsvTable *table, const TraceReport *re
 {
     (void)table;
     for (size_t i = 0; i < report->notes.len; i++) {
-        field_cell_text(out, report->notes.at[i]);
+        cell_text(out, report->notes.at[i]);
         line_end(out);
     }
 }
@@ -195,7 +196,7 @@ static void rows_of_path_names(Out *out, const CsvTable *table, const TraceRepor
             for (size_t k = 0; k < path->names.len; k++) {
                 out_i64(out, report->ranks.at[i].rank);
                 out_addc(out, ',');
-                field_cell_text(out, path->what);
+                cell_text(out, path->what);
                 write_fields(out, table->fields, &path->names.at[k], true);
                 line_end(out);
             }

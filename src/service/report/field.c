@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "base/utf8.h"
-#include "service/report/clean.h"
+#include "service/report/cell.h"
 
 #define F(type, member, name)                                                                                          \
     {                                                                                                                  \
@@ -129,28 +128,6 @@ void field_json(Out *out, const Field *fields, const void *row)
         field_json_one(out, field->name, field, row);
 }
 
-void field_cell_text(Out *out, const char *text)
-{
-    size_t len = strlen(text);
-    bool quote = strpbrk(text, ",\"\r\n") || (len && (text[0] == ' ' || text[len - 1] == ' '));
-
-    if (quote)
-        out_addc(out, '"');
-    for (size_t at = 0, step; at < len; at += step) {
-        uint32_t c;
-
-        step = clean_next(text + at, len - at, &c);
-        if (c == CLEAN_BAD)
-            out_add(out, UTF8_REPLACEMENT);
-        else
-            out_addn(out, text + at, step);
-        if (c == '"')
-            out_addc(out, '"');
-    }
-    if (quote)
-        out_addc(out, '"');
-}
-
 void field_cell(Out *out, const Field *field, const void *row)
 {
     Value value = read_value(field, row);
@@ -169,7 +146,7 @@ void field_cell(Out *out, const Field *field, const void *row)
         out_addn(out, text, number_write_double(text, value.number));
         break;
     case VALUE_TEXT:
-        field_cell_text(out, value.text);
+        cell_text(out, value.text);
         break;
     case VALUE_BOOL:
         out_add(out, value.i64 ? "true" : "false");

@@ -43,5 +43,3 @@ void field_json(Out *out, const Field *fields, const void *row);
 void field_json_one(Out *out, const char *key, const Field *field, const void *row);
 /* One value as a CSV cell, unknown ones empty. */
 void field_cell(Out *out, const Field *field, const void *row);
-/* A text as a CSV cell, quoted where it must be; what is not UTF-8 becomes U+FFFD. */
-void field_cell_text(Out *out, const char *text);

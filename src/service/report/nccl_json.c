@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON and CSV of a NcclReport. Keys are stable; what is unknown is null. */
+/* JSON of a NcclReport. Keys are stable; what is unknown is null. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -308,9 +308,12 @@ static void put_benches(Json *j)
     for (size_t i = 0; i < j->r->scalings.len; i++) {
         const NcclScaling *e = &j->r->scalings.at[i];
         open(j, NULL, '{');
-        put_text(j, "name", j->r->benches.at[e->bench].name);
-        put_int(j, "from_ranks", j->r->benches.at[e->base].ranks);
-        put_int(j, "to_ranks", j->r->benches.at[e->bench].ranks);
+        const NcclBench *from = &j->r->benches.at[e->base], *to = &j->r->benches.at[e->bench];
+        put_text(j, "name", to->name);
+        put_text(j, "from_file", j->r->inputs.at[from->input].name);
+        put_text(j, "to_file", j->r->inputs.at[to->input].name);
+        put_int(j, "from_ranks", from->ranks);
+        put_int(j, "to_ranks", to->ranks);
         put_u64(j, "size", e->size);
         put_double(j, "efficiency", e->efficiency);
         shut(j, '}');
@@ -386,6 +389,7 @@ static void put_flight(Json *j)
         put_text(j, "file", j->r->inputs.at[d->input].name);
         put_int(j, "rank", d->rank);
         put_bool(j, "rank_known", d->rank_known);
+        put_bool(j, "used", d->used);
         put_text(j, "version", d->version);
         put_text(j, "nccl_version", d->nccl_version);
         put_u64(j, "calls", d->calls);
@@ -438,57 +442,4 @@ void nccl_report_json(const NcclReport *report, Str *out)
     shut(&j, '}');
     out_addc(&j.out, '\n');
     out_done(&j.out); /* what did not fit is marked in `out` */
-}
-
-static void csv_text(Str *out, const char *text)
-{
-    if (!strpbrk(text, ",\"\r\n")) {
-        str_add(out, text);
-        return;
-    }
-    str_addc(out, '"');
-    for (; *text; text++)
-        str_addn(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-    str_addc(out, '"');
-}
-
-static void csv_double(Str *out, double value)
-{
-    char text[NUMBER_DOUBLE_MAX];
-
-    str_addc(out, ',');
-    if (isfinite(value))
-        str_addn(out, text, number_write_double(text, value));
-}
-
-static void csv_row(const NcclReport *r, const NcclBench *b, const NcclRow *row, bool in_place, Str *out)
-{
-    const NcclFigure *f = in_place ? &row->in : &row->out;
-
-    if (isnan(f->time_us))
-        return;
-    csv_text(out, r->inputs.at[b->input].name);
-    str_addc(out, ',');
-    csv_text(out, b->name);
-    str_addf(out, ",%" PRId64 ",%" PRId64 ",%" PRIu64 ",%" PRIu64 ",", b->ranks, b->nodes, row->size, row->count);
-    csv_text(out, row->type);
-    str_addc(out, ',');
-    csv_text(out, row->redop);
-    str_addf(out, ",%" PRId64 ",%s", row->root, in_place ? "in-place" : "out-of-place");
-    csv_double(out, f->time_us);
-    csv_double(out, f->alg_gbs);
-    csv_double(out, f->bus_gbs);
-    str_addc(out, ',');
-    if (f->wrong >= 0)
-        str_addf(out, "%" PRId64, f->wrong);
-    str_addc(out, '\n');
-}
-
-void nccl_report_csv(const NcclReport *report, Str *out)
-{
-    str_add(out, "file,test,ranks,nodes,size,count,type,redop,root,place,time_us,algbw_gbs,busbw_gbs,wrong\n");
-    for (size_t i = 0; i < report->benches.len; i++)
-        for (size_t k = 0; k < report->benches.at[i].rows.len; k++)
-            for (int in_place = 0; in_place < 2; in_place++)
-                csv_row(report, &report->benches.at[i], &report->benches.at[i].rows.at[k], in_place, out);
 }

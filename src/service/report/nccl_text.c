@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/owner.h"
 #include "service/report/nccl.h"
+#include "service/report/nccl_wrap.h"
 
 enum {
     WIDTH_MIN = 60,
@@ -14,7 +16,8 @@ enum {
     SETTINGS_SHOWN = 24,
     MATRIX_MAX = 48,
     BENCHES_SHOWN = 16,
-    TEXT_CAP = 256
+    TEXT_CAP = 256,
+    LINE_CAP = 4096
 };
 
 typedef struct Screen {
@@ -34,7 +37,8 @@ static void heading(const Screen *s, const char *text)
 {
     str_addc(s->out, '\n');
     colour(s, "1");
-    str_add(s->out, text);
+    nccl_wrap(s->out, s->width, text, "", 0);
+    str_cut(s->out, s->out->len ? s->out->len - 1 : 0);
     colour(s, "0");
     str_addc(s->out, '\n');
 }
@@ -42,30 +46,25 @@ static void heading(const Screen *s, const char *text)
 /* Words of `text`, wrapped; each line begins with `indent` blanks, the first has `used` columns already. */
 static void wrap(const Screen *s, const char *text, size_t indent, size_t used)
 {
-    size_t column = used;
-    bool fresh = used <= indent;
+    char blanks[32];
 
-    if (used == 0)
-        str_addf(s->out, "%*s", (int)indent, ""), column = indent;
-    while (*text) {
-        size_t len = strcspn(text, " "), columns = 0;
-        for (size_t i = 0; i < len; i++)
-            columns += ((unsigned char)text[i] & 0xc0) != 0x80;
-        if (!fresh && column + 1 + columns > s->width) {
-            str_addf(s->out, "\n%*s", (int)indent, "");
-            column = indent;
-            fresh = true;
-        }
-        if (!fresh)
-            str_addc(s->out, ' ');
-        str_addn(s->out, text, len);
-        column += columns + !fresh;
-        fresh = false;
-        text += len;
-        while (*text == ' ')
-            text++;
-    }
-    str_addc(s->out, '\n');
+    snprintf(blanks, sizeof blanks, "%*s", (int)indent, "");
+    nccl_wrap(s->out, s->width, text, blanks, used);
+}
+
+/* A line of columns, which keeps its blanks where it fits. */
+static void line(const Screen *s, size_t indent, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+static void line(const Screen *s, size_t indent, const char *fmt, ...)
+{
+    CLEANUP(str_done) Str text = {0};
+    va_list args;
+
+    str_init(&text, LINE_CAP);
+    va_start(args, fmt);
+    str_addv(&text, fmt, args);
+    va_end(args);
+    nccl_line_fit(s->out, s->width, indent, text.len ? text.text : "");
 }
 
 static const char *place_text(const Screen *s, NcclPlace place, char out[TEXT_CAP])
@@ -85,26 +84,26 @@ static const char *place_text(const Screen *s, NcclPlace place, char out[TEXT_CA
 static void finding(const Screen *s, const NcclFinding *f)
 {
     static const char *const colours[] = {"1;31", "1;33", "1"};
-    char room[TEXT_CAP], line[TEXT_CAP * 4];
+    char room[TEXT_CAP], text[TEXT_CAP * 4];
     const char *name = nccl_severity_name(f->severity);
 
     colour(s, colours[f->severity]);
     str_addf(s->out, "%-8s", name);
     colour(s, "0");
-    snprintf(line, sizeof line, "%s [%s]", f->title, f->id);
-    wrap(s, line, 8, 8);
+    snprintf(text, sizeof text, "%s [%s]", f->title, f->id);
+    wrap(s, text, 8, 8);
     if (f->detail[0])
         wrap(s, f->detail, 10, 0);
     for (unsigned i = 0; i < f->evidence_count; i++) {
-        snprintf(line, sizeof line, "%s  %.700s", place_text(s, f->evidence[i].place, room), f->evidence[i].text);
+        snprintf(text, sizeof text, "%s  %.700s", place_text(s, f->evidence[i].place, room), f->evidence[i].text);
         str_addf(s->out, "%10s", "");
-        wrap(s, line, 12, 10);
+        wrap(s, text, 12, 10);
     }
     if (f->total > f->evidence_count)
-        str_addf(s->out, "%10sand %" PRIu64 " more\n", "", f->total - f->evidence_count);
+        line(s, 10, "and %" PRIu64 " more", f->total - f->evidence_count);
     if (f->setting[0]) {
-        snprintf(line, sizeof line, "set: %s", f->setting);
-        wrap(s, line, 10, 0);
+        snprintf(text, sizeof text, "set: %s", f->setting);
+        wrap(s, text, 10, 0);
     }
     wrap(s, f->advice, 10, 0);
 }
@@ -124,31 +123,34 @@ static void findings(const Screen *s)
     }
 }
 
-/* "NCCL 2.21.5, 16 ranks, 2 nodes" and how many inputs of which kind. */
+/* "2 text; NCCL 2.21.5; 16 ranks on 2 nodes": inputs by kind, and the largest communicator. */
 static void headline(const Screen *s)
 {
     size_t kinds[NCCL_KIND_OTHER + 1] = {0};
     const char *version = "";
+    char room[TEXT_CAP * 4];
+    Str text;
 
+    str_init_room(&text, room, sizeof room);
     for (size_t i = 0; i < s->r->inputs.len; i++)
         kinds[s->r->inputs.at[i].kind]++;
     for (size_t i = 0; i < s->r->processes.len && !version[0]; i++)
         version = s->r->processes.at[i].version;
-    colour(s, "1");
-    for (size_t k = NCCL_KIND_OTHER + 1, told = 0; k-- > 0;)
+    for (size_t k = NCCL_KIND_OTHER + 1; k-- > 0;)
         if (kinds[k])
-            str_addf(s->out, "%s%zu %s", told++ ? ", " : "", kinds[k], nccl_kind_name((NcclKind)k));
+            str_addf(&text, "%s%zu %s", text.len ? ", " : "", kinds[k], nccl_kind_name((NcclKind)k));
     if (version[0])
-        str_addf(s->out, "; NCCL %s", version);
+        str_addf(&text, "; NCCL %.200s", version);
     if (s->r->world != NCCL_NO_INDEX) {
         const NcclComm *w = &s->r->comms.at[s->r->world];
-        str_addf(s->out, "; %" PRId64 " ranks", w->nranks);
+        str_addf(&text, "; %" PRId64 " ranks", w->nranks);
         if (w->nodes > 0)
-            str_addf(s->out, " on %" PRId64 " node%s", w->nodes, w->nodes == 1 ? "" : "s");
-        str_addf(s->out, ", %zu communicator%s", s->r->comms.len, s->r->comms.len == 1 ? "" : "s");
+            str_addf(&text, " on %" PRId64 " node%s", w->nodes, w->nodes == 1 ? "" : "s");
+        str_addf(&text, ", %zu communicator%s", s->r->comms.len, s->r->comms.len == 1 ? "" : "s");
     }
+    colour(s, "1");
+    nccl_wrap(s->out, s->width, room, "", 0);
     colour(s, "0");
-    str_addc(s->out, '\n');
 }
 
 static const char *scope_text(NcclScope scope)
@@ -165,10 +167,11 @@ static void ways(const Screen *s)
         const NcclClass *c = &s->r->classes.at[i];
         char name[TEXT_CAP];
         snprintf(name, sizeof name, "%.200s%s", c->name, c->gdr ? " GPUDirect" : "");
-        str_addf(s->out, "  %-14s %-28s %6u pair%s", scope_text(c->scope), name, c->pairs, c->pairs == 1 ? " " : "s");
-        str_addf(s->out, c->channels_min == c->channels_max ? "  %u channels" : "  %u-%u channels", c->channels_min,
+        char channels[32];
+        snprintf(channels, sizeof channels, c->channels_min == c->channels_max ? "%u" : "%u-%u", c->channels_min,
                  c->channels_max);
-        str_addc(s->out, '\n');
+        line(s, 2, "%-14s %-28s %6u pair%s  %s channels", scope_text(c->scope), name, c->pairs,
+             c->pairs == 1 ? " " : "s", channels);
     }
 }
 
@@ -231,40 +234,49 @@ static void matrix(const Screen *s)
     }
 }
 
+static void comm(const Screen *s, const NcclComm *c)
+{
+    char room[TEXT_CAP];
+    Str text;
+
+    str_init_room(&text, room, sizeof room);
+    if (c->nodes > 0)
+        str_addf(&text, ", %" PRId64 " node%s", c->nodes, c->nodes == 1 ? "" : "s");
+    if (c->ring_channels)
+        str_addf(&text, ", %u ring%s", c->ring_channels, c->ring_channels == 1 ? "" : "s");
+    if (c->trees)
+        str_addf(&text, ", %u tree%s", c->trees, c->trees == 1 ? "" : "s");
+    str_addf(&text, "%s%s%s", c->nvls ? ", NVLS" : "", c->collnet ? ", CollNet" : "", c->mnnvl ? ", MNNVL" : "");
+    line(s, 2, "%-20s %4" PRId64 " ranks, %u seen, %u complete%s", c->id, c->nranks, c->seen, c->complete, room);
+}
+
 static void comms(const Screen *s)
 {
     const NcclReport *r = s->r;
     size_t shown = s->style->verbose || r->comms.len < COMMS_SHOWN ? r->comms.len : COMMS_SHOWN;
-    char line[1024];
+    char text[1024];
 
     if (shown == 0)
         return;
     heading(s, "Communicators");
     for (size_t i = 0; i < shown; i++) {
         const NcclComm *c = &r->comms.at[i];
-        str_addf(s->out, "  %-20s %4" PRId64 " ranks, %u seen, %u complete", c->id, c->nranks, c->seen, c->complete);
-        if (c->nodes > 0)
-            str_addf(s->out, ", %" PRId64 " node%s", c->nodes, c->nodes == 1 ? "" : "s");
-        if (c->ring_channels)
-            str_addf(s->out, ", %u ring%s", c->ring_channels, c->ring_channels == 1 ? "" : "s");
-        if (c->trees)
-            str_addf(s->out, ", %u tree%s", c->trees, c->trees == 1 ? "" : "s");
-        str_addf(s->out, "%s%s%s\n", c->nvls ? ", NVLS" : "", c->collnet ? ", CollNet" : "", c->mnnvl ? ", MNNVL" : "");
+        comm(s, c);
         for (size_t k = 0; k < c->rings.len && (s->style->verbose || k == 0); k++) {
-            snprintf(line, sizeof line, "ring %02u: %.900s", c->rings.at[k].channel, c->rings.at[k].order);
-            wrap(s, line, 6, 0);
+            snprintf(text, sizeof text, "ring %02u: %.900s", c->rings.at[k].channel, c->rings.at[k].order);
+            wrap(s, text, 6, 0);
         }
         for (unsigned k = 0; k < c->pattern_count && (s->style->verbose || i == 0); k++)
             wrap(s, c->patterns[k], 6, 0);
     }
     if (shown < r->comms.len)
-        str_addf(s->out, "  and %zu more (--verbose)\n", r->comms.len - shown);
+        line(s, 2, "and %zu more (--verbose)", r->comms.len - shown);
 }
 
 static void networks(const Screen *s)
 {
     const NcclReport *r = s->r;
-    char line[TEXT_CAP * 4];
+    char text[TEXT_CAP * 4];
 
     for (size_t i = 0, shown = 0; i < r->processes.len && (s->style->verbose || shown < 1); i++) {
         const NcclProcess *p = &r->processes.at[i];
@@ -272,12 +284,12 @@ static void networks(const Screen *s)
             continue;
         if (shown++ == 0)
             heading(s, "Network");
-        snprintf(line, sizeof line, "%.100s: network %.60s; bootstrap over %.40s; sockets %.200s; RDMA %.400s", p->host,
+        snprintf(text, sizeof text, "%.100s: network %.60s; bootstrap over %.40s; sockets %.200s; RDMA %.400s", p->host,
                  p->network[0] ? p->network : "-", p->oob[0] ? p->oob : "-", p->sockets[0] ? p->sockets : "-",
                  p->ib[0]        ? p->ib
                  : p->ib_missing ? "none found"
                                  : "-");
-        wrap(s, line, 2, 0);
+        wrap(s, text, 2, 0);
     }
 }
 
@@ -291,32 +303,33 @@ static void settings(const Screen *s)
     heading(s, "Settings");
     for (size_t i = 0; i < shown; i++) {
         const NcclSetting *e = &r->settings.at[i];
-        str_addf(s->out, "  %s=%s", e->name, e->value);
-        str_addf(s->out, e->processes == r->processes.len ? "\n" : "  (%u of %zu processes)\n", e->processes,
-                 r->processes.len);
+        if (e->processes == r->processes.len)
+            line(s, 2, "%s=%s", e->name, e->value);
+        else
+            line(s, 2, "%s=%s  (%u of %zu processes)", e->name, e->value, e->processes, r->processes.len);
     }
     if (shown < r->settings.len)
-        str_addf(s->out, "  and %zu more (--verbose)\n", r->settings.len - shown);
+        line(s, 2, "and %zu more (--verbose)", r->settings.len - shown);
 }
 
 static void topologies(const Screen *s)
 {
-    char line[TEXT_CAP * 2], room[TEXT_CAP];
+    char text[TEXT_CAP * 2], room[TEXT_CAP];
 
     for (size_t i = 0; i < s->r->topologies.len; i++) {
         const NcclTopology *t = &s->r->topologies.at[i];
-        snprintf(line, sizeof line, "Topology %s: %u GPUs, %u RDMA adapters, %u NUMA nodes",
+        snprintf(text, sizeof text, "Topology %s: %u GPUs, %u RDMA adapters, %u NUMA nodes",
                  place_text(s, (NcclPlace){t->input, 0}, room), t->gpus, t->nics, t->numa_nodes);
-        heading(s, line);
+        heading(s, text);
         if (i == 0 || s->style->verbose)
-            nccl_report_tree(t, s->style, s->out);
+            nccl_report_tree(t, s->style, s->width, s->out);
     }
     if (s->r->graphs.len)
         heading(s, "Graphs");
     for (size_t i = 0; i < s->r->graphs.len; i++) {
         const NcclGraph *g = &s->r->graphs.at[i];
-        str_addf(s->out, "  graph %d: pattern %d, %d channels, %g GB/s within (%s), %g GB/s to the network (%s)\n",
-                 g->id, g->pattern, g->channels, g->intra_gbs, g->type_intra, g->inter_gbs, g->type_inter);
+        line(s, 2, "graph %d: pattern %d, %d channels, %g GB/s within (%s), %g GB/s to the network (%s)", g->id,
+             g->pattern, g->channels, g->intra_gbs, g->type_intra, g->inter_gbs, g->type_inter);
     }
 }
 
@@ -332,30 +345,55 @@ static const char *size_text(uint64_t bytes, char out[32])
     return out;
 }
 
+static void bench(const Screen *s, const NcclBench *b)
+{
+    char room[TEXT_CAP], peak[32], half[32];
+    Str text;
+
+    str_init_room(&text, room, sizeof room);
+    if (!isnan(b->peak_gbs))
+        str_addf(&text, "  peak %.2f GB/s at %s, half of it from %s", b->peak_gbs, size_text(b->peak_size, peak),
+                 size_text(b->half_size, half));
+    if (!isnan(b->average_gbs))
+        str_addf(&text, ", average %.4g", b->average_gbs);
+    line(s, 2, "%-22s %4" PRId64 " ranks %3" PRId64 " node%s%s", b->name[0] ? b->name : "?", b->ranks, b->nodes,
+         b->nodes == 1 ? " " : "s", room);
+}
+
 static void benches(const Screen *s)
 {
     const NcclReport *r = s->r;
-    char peak[32], half[32];
+    char size[32];
 
     if (r->benches.len)
         heading(s, "nccl-tests");
-    for (size_t i = 0; i < r->benches.len && (s->style->verbose || i < BENCHES_SHOWN); i++) {
-        const NcclBench *b = &r->benches.at[i];
-        str_addf(s->out, "  %-22s %4" PRId64 " ranks %3" PRId64 " node%s", b->name[0] ? b->name : "?", b->ranks,
-                 b->nodes, b->nodes == 1 ? " " : "s");
-        if (!isnan(b->peak_gbs))
-            str_addf(s->out, "  peak %.2f GB/s at %s, half of it from %s", b->peak_gbs, size_text(b->peak_size, peak),
-                     size_text(b->half_size, half));
-        if (!isnan(b->average_gbs))
-            str_addf(s->out, ", average %.4g", b->average_gbs);
-        str_addc(s->out, '\n');
-    }
+    for (size_t i = 0; i < r->benches.len && (s->style->verbose || i < BENCHES_SHOWN); i++)
+        bench(s, &r->benches.at[i]);
     for (size_t i = 0; i < r->scalings.len; i++) {
         const NcclScaling *e = &r->scalings.at[i];
-        str_addf(s->out, "  %s from %" PRId64 " to %" PRId64 " ranks at %s: %.0f %% of the bus bandwidth\n",
-                 r->benches.at[e->bench].name, r->benches.at[e->base].ranks, r->benches.at[e->bench].ranks,
-                 size_text(e->size, peak), e->efficiency * 100);
+        line(s, 2, "%s from %" PRId64 " to %" PRId64 " ranks at %s: %.0f %% of the bus bandwidth",
+             r->benches.at[e->bench].name, r->benches.at[e->base].ranks, r->benches.at[e->bench].ranks,
+             size_text(e->size, size), e->efficiency * 100);
     }
+}
+
+static void group(const Screen *s, const NcclGroup *g)
+{
+    char room[TEXT_CAP];
+    Str text;
+    const char *const lists[][2] = {
+        {"behind", g->behind}, {"called", g->scheduled}, {"inside", g->started}, {"through", g->completed}};
+
+    str_init_room(&text, room, sizeof room);
+    if (g->stuck)
+        str_addf(&text, ": number %" PRId64 " %.160s is not complete", g->seq, g->op);
+    else if (g->last_completed >= 0)
+        str_addf(&text, ": complete up to number %" PRId64, g->last_completed);
+    line(s, 2, "group %s%s%s%s%s%s%s", g->name[0] ? g->name : "?", g->desc[0] ? " (" : "", g->desc,
+         g->desc[0] ? ")" : "", g->members[0] ? " of ranks " : "", g->members, room);
+    for (size_t k = 0; k < sizeof lists / sizeof lists[0] && g->stuck; k++)
+        if (lists[k][1][0])
+            line(s, 4, "%-8s rank %s", lists[k][0], lists[k][1]);
 }
 
 static void groups(const Screen *s)
@@ -365,24 +403,10 @@ static void groups(const Screen *s)
     if (r->dumps.len)
         heading(s, "Flight recorder");
     for (size_t i = 0, shown = 0; i < r->groups.len; i++) {
-        const NcclGroup *g = &r->groups.at[i];
-        if (!s->style->verbose && !g->stuck && shown >= BENCHES_SHOWN)
+        if (!s->style->verbose && !r->groups.at[i].stuck && shown >= BENCHES_SHOWN)
             continue;
         shown++;
-        str_addf(s->out, "  group %s%s%s%s", g->name[0] ? g->name : "?", g->desc[0] ? " (" : "", g->desc,
-                 g->desc[0] ? ")" : "");
-        if (g->members[0])
-            str_addf(s->out, " of ranks %s", g->members);
-        if (g->stuck)
-            str_addf(s->out, ": number %" PRId64 " %s is not complete", g->seq, g->op);
-        else if (g->last_completed >= 0)
-            str_addf(s->out, ": complete up to number %" PRId64, g->last_completed);
-        str_addc(s->out, '\n');
-        const char *const lists[][2] = {
-            {"behind", g->behind}, {"called", g->scheduled}, {"inside", g->started}, {"through", g->completed}};
-        for (size_t k = 0; k < sizeof lists / sizeof lists[0] && g->stuck; k++)
-            if (lists[k][1][0])
-                str_addf(s->out, "    %-8s rank %s\n", lists[k][0], lists[k][1]);
+        group(s, &r->groups.at[i]);
     }
 }
 
@@ -394,12 +418,12 @@ static void rest(const Screen *s)
         const NcclInput *in = &s->r->inputs.at[i];
         torn += in->torn;
         if (in->kind == NCCL_KIND_OTHER && !in->trouble[0])
-            str_addf(s->out, "\n%s: nothing of NCCL in it\n", in->name);
+            str_addc(s->out, '\n'), line(s, 0, "nothing of NCCL in it: %s", in->name);
     }
     if (torn)
-        str_addf(s->out, "\n%" PRIu64 " lines were torn and could not be read whole\n", torn);
+        str_addc(s->out, '\n'), line(s, 0, "%" PRIu64 " lines were torn and could not be read whole", torn);
     if (s->r->left_out)
-        str_addf(s->out, "\n%" PRIu64 " things were over a limit and left out\n", s->r->left_out);
+        str_addc(s->out, '\n'), line(s, 0, "%" PRIu64 " things were over a limit and left out", s->r->left_out);
 }
 
 void nccl_report_text(const NcclReport *report, const NcclStyle *style, Str *out)

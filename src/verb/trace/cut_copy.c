@@ -13,6 +13,7 @@
 #include "verb/trace/cut.h"
 #include "verb/trace/halves.h"
 #include "verb/trace/load.h"
+#include "verb/trace/merged.h"
 #include "verb/trace/one.h"
 
 enum { AROUND_MAX = 32 << 20, READ_BYTES = 1 << 20 };
@@ -25,6 +26,9 @@ typedef struct Copy {
     Profile rows; /* what the scanner makes of the events; emptied again and again */
     Str text;
     Halves halves;
+    TraceKnown *known;             /* of the file, from earlier passes */
+    int64_t rank;                  /* as the beginning of the file tells it, -1 */
+    bool by_owner;                 /* it holds several ranks, and some are asked for */
     uint64_t head_end, tail_begin; /* bytes of the text around the events; head_end 0: no event yet */
     int rc;
 } Copy;
@@ -47,31 +51,6 @@ static void put_event(Copy *copy, const char *bytes, size_t len)
     copy->cut->copied++;
 }
 
-/* The event that the scanner has just made a row of, as the pick sees it; false where there is no row. */
-static bool row_event(const Profile *rows, TracePicked *ret)
-{
-    const ProfileEvents *tables[] = {&rows->gpu, &rows->mark, &rows->host};
-
-    for (size_t i = 0; i < ARRAY_LEN(tables); i++) {
-        const ProfileEvents *table = tables[i];
-        if (table->len == 0)
-            continue;
-        const ProfileLane *lane = &rows->lanes.at[table->lane[table->len - 1]];
-        ret->kind = (ProfileKind)table->kind[table->len - 1];
-        ret->device = lane->gpu ? lane->device : -1;
-        ret->stream = lane->gpu ? lane->tid : -1;
-        return true;
-    }
-    if (rows->syncs.len == 0)
-        return false;
-    *ret = (TracePicked){.kind = PROFILE_GPU_ANNOTATION, /* chosen as these are */
-                         .start = ret->start,
-                         .duration = ret->duration,
-                         .device = rows->syncs.at[rows->syncs.len - 1].device,
-                         .stream = rows->syncs.at[rows->syncs.len - 1].stream};
-    return true;
-}
-
 static void forget_rows(Profile *rows)
 {
     rows->gpu.len = rows->host.len = rows->mark.len = 0;
@@ -92,7 +71,7 @@ static bool wants_moment(const Copy *copy, const TraceRaw *raw)
     if (raw->phase == 's' || raw->phase == 't' || raw->phase == 'f') {
         if (copy->cut->ask->no_host)
             return false;
-        if (raw->link <= UINT32_MAX && is_launch_flow(raw) && trace_pick_link(&copy->pick, (uint32_t)raw->link))
+        if (is_launch_flow(raw) && trace_pick_link(&copy->pick, raw->link))
             return true;
     }
     return trace_pick_moment(&copy->pick, raw->start);
@@ -100,17 +79,24 @@ static bool wants_moment(const Copy *copy, const TraceRaw *raw)
 
 static bool wants_complete(const Copy *copy, const TraceRaw *raw)
 {
-    TracePicked event = {.kind = PROFILE_OTHER,
-                         .start = raw->start,
-                         .duration = raw->duration > 0 ? raw->duration : 0,
-                         .link = raw->link <= UINT32_MAX ? (uint32_t)raw->link : 0,
-                         .device = -1,
-                         .stream = -1};
+    const TracePicked event = {.kind = raw->kept ? raw->kind : PROFILE_OTHER,
+                               .start = raw->start,
+                               .duration = raw->duration > 0 ? raw->duration : 0,
+                               .link = raw->link,
+                               .device = raw->device,
+                               .stream = raw->stream};
 
-    if (!raw->has_time)
-        return false;
-    row_event(&copy->rows, &event);
-    return trace_pick_event(&copy->pick, &event);
+    return raw->has_time && trace_pick_event(&copy->pick, &event);
+}
+
+/* Of several ranks in one file those that are asked for. */
+static bool wants_owner(const Copy *copy, const TraceRaw *raw)
+{
+    if (!copy->by_owner)
+        return true;
+    if (raw->owner == 0)
+        return raw->metadata;
+    return trace_numbers_has(&copy->cut->ask->ranks, trace_known_rank(copy->known, raw->owner));
 }
 
 static void on_raw(void *context, const TraceRaw *raw)
@@ -122,7 +108,9 @@ static void on_raw(void *context, const TraceRaw *raw)
     if (copy->head_end == 0)
         copy->head_end = raw->offset;
     copy->tail_begin = raw->offset + raw->len;
-    if (raw->phase == 'B' || raw->phase == 'E')
+    if (!wants_owner(copy, raw))
+        wanted = false;
+    else if (raw->phase == 'B' || raw->phase == 'E')
         halves_add(&copy->halves, raw);
     else
         wanted = raw->phase == 'X' ? wants_complete(copy, raw) : wants_moment(copy, raw);
@@ -134,11 +122,12 @@ static void on_raw(void *context, const TraceRaw *raw)
 static bool want_pair(void *context, const HalfEvent *begin, const HalfEvent *end)
 {
     const Copy *copy = context;
-    TracePicked event = {.kind = begin->annotation ? PROFILE_ANNOTATION : PROFILE_OTHER,
+    TracePicked event = {.kind = begin->kind,
                          .start = begin->start,
                          .duration = end->start - begin->start,
-                         .device = -1,
-                         .stream = -1};
+                         .link = begin->link ? begin->link : end->link,
+                         .device = begin->device,
+                         .stream = begin->stream};
 
     return trace_pick_event(&copy->pick, &event);
 }
@@ -150,39 +139,138 @@ static void put_half(void *context, const HalfEvent *event)
 
 /* ---- the passes ---- */
 
-static int find_window(Copy *copy, TraceInput *input)
+static void know(Copy *copy, TraceKnown *known)
+{
+    trace_known_free(copy->known);
+    copy->known = known;
+}
+
+/* Which ranks of a file of several are meant. TRACE_CUT_OTHER_RANK: none of them. */
+static int choose_owners(Copy *copy, unsigned int *ret_one)
+{
+    const TraceNumbers *ranks = &copy->cut->ask->ranks;
+    unsigned int found = 0;
+
+    *ret_one = 0;
+    for (unsigned int owner = 1; owner <= trace_known_owners(copy->known); owner++)
+        if (trace_numbers_has(ranks, trace_known_rank(copy->known, owner))) {
+            *ret_one = owner;
+            found++;
+        }
+    copy->by_owner = ranks->len > 0;
+    if (copy->cut->ask->step && found > 1)
+        return err_set(copy->err, -EOPNOTSUPP, "'%s' holds %u ranks, each with steps of its own; name one with --rank",
+                       copy->cut->path, trace_known_owners(copy->known));
+    return found ? 0 : TRACE_CUT_OTHER_RANK;
+}
+
+/* The window of a file of several ranks: times are of all of it, a step is of one rank; links are told apart. */
+static int find_merged_window(Copy *copy, TraceInput *input)
+{
+    CLEANUP(profile_done) Profile all = {0}, one = {0};
+    CLEANUP(trace_pick_done) TracePick of_step = {0};
+    TraceKnown *learn = trace_known_new();
+    TraceAsk times = *copy->cut->ask, step = *copy->cut->ask;
+    TraceScanOptions options = {.memory_max = copy->cut->memory, .known = copy->known, .learn = learn};
+    unsigned int owner;
+    int rc = choose_owners(copy, &owner);
+
+    profile_init(&all);
+    profile_init(&one);
+    if (rc == 0)
+        rc = trace_merged_load(input, &options, copy->cut->threads, &all, copy->err);
+    if (rc) {
+        trace_known_free(learn);
+        return rc;
+    }
+    profile_seal(&all);
+    times.step = NULL;
+    TRY(trace_pick_init(&copy->pick, &times, &all, copy->err));
+    if (step.step) {
+        options.owner = owner;
+        options.learn = NULL;
+        rc = trace_merged_load(input, &options, copy->cut->threads, &one, copy->err);
+        profile_seal(&one);
+        step.from = step.to = (TraceMoment){0};
+        if (rc == 0)
+            rc = trace_pick_init(&of_step, &step, &one, copy->err);
+        if (rc == 0) {
+            const int64_t from = of_step.from > copy->pick.from ? of_step.from : copy->pick.from;
+            const int64_t to = of_step.to < copy->pick.to ? of_step.to : copy->pick.to;
+
+            trace_pick_done(&copy->pick);
+            trace_pick_within(&copy->pick, copy->cut->ask, from, to, &all);
+        }
+    } else {
+        copy->pick.ask = copy->cut->ask;
+    }
+    know(copy, learn);
+    return rc;
+}
+
+/* Too large to be held: the bounds from a look at every event, then what lies in them. */
+static int find_large_window(Copy *copy, TraceInput *input)
 {
     CLEANUP(profile_done) Profile profile = {0};
-    TraceScanOptions options = {.memory_max = copy->cut->memory};
+    TraceKnown *learn = trace_known_new();
+    TraceScanOptions options = {
+        .memory_max = copy->cut->memory, .known = copy->known, .learn = learn, .skip_host = true};
     TraceOne one = {.path = copy->cut->path,
                     .threads = copy->cut->threads,
                     .memory = copy->cut->memory,
                     .ask = copy->cut->ask,
                     .stop = copy->cut->stop};
+    int rc = trace_windows_bounds(&one, input, &options.from, &options.to, copy->err);
+
+    profile_init(&profile);
+    if (rc == 0)
+        rc = trace_merged_load(input, &options, copy->cut->threads, &profile, copy->err);
+    if (rc) {
+        trace_known_free(learn);
+        return rc;
+    }
+    profile_seal(&profile);
+    trace_pick_within(&copy->pick, copy->cut->ask, options.from, options.to, &profile);
+    know(copy, learn);
+    return 0;
+}
+
+static int find_window(Copy *copy, TraceInput *input)
+{
+    CLEANUP(profile_done) Profile profile = {0};
+    TraceScanOptions options = {.memory_max = copy->cut->memory, .learn = copy->known};
 
     profile_init(&profile);
     int rc = trace_load(input, &options, copy->cut->threads, &profile, copy->err);
-    if (rc == 0) {
+
+    if (rc == 0 && trace_known_owners(copy->known) == 0) {
         profile_seal(&profile);
         return trace_pick_init(&copy->pick, copy->cut->ask, &profile, copy->err);
     }
-    if (rc != -ENOSPC)
-        return rc;
-    /* too large: the bounds from a look at every event, then what lies in them */
-    TRY(trace_windows_bounds(&one, input, &options.from, &options.to, copy->err));
     profile_done(&profile);
     profile_init(&profile);
-    options.skip_host = true;
-    TRY(trace_input_rewind(input, copy->err));
-    TRY(trace_load(input, &options, copy->cut->threads, &profile, copy->err));
-    profile_seal(&profile);
-    trace_pick_within(&copy->pick, copy->cut->ask, options.from, options.to, &profile);
-    return 0;
+    if (rc == 0)
+        return find_merged_window(copy, input);
+    if (rc != -ENOSPC)
+        return rc;
+    TRY(trace_merged_look(input, copy->cut->threads, copy->known, copy->err));
+    if (trace_known_owners(copy->known) && copy->cut->ask->step)
+        return err_set(copy->err, -EOPNOTSUPP,
+                       "'%s' holds several ranks and is too large for --memory: cut it by --from and --to",
+                       copy->cut->path);
+    if (trace_known_owners(copy->known)) {
+        unsigned int owner;
+
+        rc = choose_owners(copy, &owner);
+        if (rc)
+            return rc;
+    }
+    return find_large_window(copy, input);
 }
 
 static int copy_events(Copy *copy, TraceInput *input)
 {
-    TraceScanOptions options = {.raw = on_raw, .context = copy};
+    TraceScanOptions options = {.raw = on_raw, .context = copy, .known = copy->known};
 
     TRY(trace_input_rewind(input, copy->err));
     TRY(trace_load(input, &options, copy->cut->threads, &copy->rows, copy->err));
@@ -279,13 +367,32 @@ static int copy_around(Copy *copy, TraceInput *input)
     return copy->rc;
 }
 
+/* Without a window: what names make of threads and processes. */
+static int look(Copy *copy, TraceInput *input)
+{
+    unsigned int owner;
+
+    TRY(trace_merged_look(input, copy->cut->threads, copy->known, copy->err));
+    return trace_known_owners(copy->known) ? choose_owners(copy, &owner) : 0;
+}
+
 static int run(Copy *copy, TraceInput *input)
 {
     const TraceAsk *ask = copy->cut->ask;
 
+    int rc = 0;
+
+    copy->known = trace_known_new();
     if (ask->from.given || ask->to.given || ask->step)
-        TRY(find_window(copy, input));
-    else
+        rc = find_window(copy, input);
+    else if (trace_ask_some(ask) || ask->ranks.len > 0)
+        rc = look(copy, input);
+    if (rc)
+        return rc;
+    if (copy->by_owner == false && ask->ranks.len > 0 &&
+        !trace_numbers_has(&ask->ranks, copy->rank >= 0 ? copy->rank : 0))
+        return TRACE_CUT_OTHER_RANK;
+    if (!(ask->from.given || ask->to.given || ask->step))
         trace_pick_within(&copy->pick, ask, INT64_MIN, INT64_MAX, &copy->rows);
     put(copy, "{\n  \"traceEvents\": [", 20);
     TRY(copy_events(copy, input));
@@ -296,15 +403,14 @@ int trace_cut(TraceCut *cut, TraceInput *input, OutFile *out, Err *err)
 {
     Copy copy = {.cut = cut, .out = out, .err = err};
 
-    int64_t rank = trace_load_rank(input);
-    if (cut->ask->ranks.len > 0 && !trace_numbers_has(&cut->ask->ranks, rank >= 0 ? rank : 0))
-        return TRACE_CUT_OTHER_RANK;
+    copy.rank = trace_load_rank(input);
     str_init(&copy.text, TRACE_EVENT_BYTES_MAX * 7 / 2);
     profile_init(&copy.rows);
     int rc = run(&copy, input);
     trace_pick_done(&copy.pick);
     profile_done(&copy.rows);
     halves_done(&copy.halves);
+    trace_known_free(copy.known);
     str_done(&copy.text);
     return rc;
 }

@@ -41,17 +41,19 @@ void halves_add(Halves *halves, const TraceRaw *raw)
         return;
     memcpy(thread, pid, pid_len);
     memcpy(thread + pid_len + 1, tid, tid_len);
-    vec_push(&halves->events,
-             ((HalfEvent){.text = arena_strndup(&halves->arena, raw->bytes, raw->len),
-                          .len = raw->len,
-                          .start = raw->start,
-                          .order = raw->offset,
-                          .thread = thread,
-                          .name = arena_strndup(&halves->arena, name, name_len),
-                          .named = named,
-                          .thread_len = pid_len + tid_len + 1,
-                          .begin = raw->phase == 'B',
-                          .annotation = memmem(raw->bytes, raw->len, "\"user_annotation\"", 17) != NULL}));
+    vec_push(&halves->events, ((HalfEvent){.text = arena_strndup(&halves->arena, raw->bytes, raw->len),
+                                           .len = raw->len,
+                                           .start = raw->start,
+                                           .order = raw->offset,
+                                           .thread = thread,
+                                           .name = arena_strndup(&halves->arena, name, name_len),
+                                           .named = named,
+                                           .thread_len = pid_len + tid_len + 1,
+                                           .begin = raw->phase == 'B',
+                                           .kind = raw->kept ? raw->kind : PROFILE_OTHER,
+                                           .link = raw->link,
+                                           .device = raw->device,
+                                           .stream = raw->stream}));
 }
 
 static int compare_threads(const HalfEvent *a, const HalfEvent *b)

@@ -17,7 +17,11 @@ typedef struct HalfEvent {
     const char *thread; /* "PID\0TID" as in the text */
     size_t thread_len;
     const char *name;
-    bool begin, annotation, named, wanted;
+    bool begin, named, wanted;
+    ProfileKind kind;
+    uint32_t link;
+    int32_t device;
+    int64_t stream;
 } HalfEvent;
 
 typedef struct Halves {

@@ -22,13 +22,13 @@ static bool fits_any(const char *magic, size_t len)
 
 static int read_json(TraceInput *input, const TraceScanOptions *options, unsigned int threads, Profile *into, Err *err)
 {
-    TraceSource source = trace_input_source(input, threads > 1);
+    TraceSource source = trace_input_source(input, threads > 1 && options->raw);
     uint64_t at;
     int rc = trace_scan_parallel(&source, options, threads, into, err);
     trace_input_settle(input);
     const char *damage = trace_input_damage(input, &at);
 
-    if (damage[0] && rc == 0)
+    if (damage[0] && rc == 0 && options->owner <= 1) /* of several ranks in one file the first has what the file lost */
         profile_lose(into, PROFILE_LOSS_COMPRESSION, at, damage, strlen(damage));
     else if (damage[0] && rc == -EBADMSG)
         err_set(err, rc, "%s", damage);

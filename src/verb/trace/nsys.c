@@ -121,9 +121,9 @@ static void (*const adders[])(TraceRank *rank, const NsysSummaryRow *row) = {[NS
 void trace_nsys_rank(TraceOne *one, const Profile *profile, const NsysSummary *summary, TraceRank *ret)
 {
     TraceIndex index;
-    const TraceJob job = {.index = &index, .config = one->config, .scope = TRACE_WHOLE, .arena = one->arena};
 
-    trace_index_init(&index, profile); /* no events: what the file says of itself, and its losses */
+    trace_index_init(&index, profile, 1); /* no events: what the file says of itself, and its losses */
+    const TraceJob job = trace_one_job(one, &index);
     trace_analyse(&job, one->path, one->number, ret);
     trace_index_done(&index);
     for (size_t i = 0; i < summary->rows.len; i++)

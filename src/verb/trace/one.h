@@ -17,17 +17,28 @@ typedef struct TraceOne {
     size_t memory; /* bytes for this file's profile and its analysis */
     const TraceAsk *ask;
     const TraceConfig *config;
-    Arena *arena;                     /* for the texts of the rank, and notes */
+    Arena *arena;                     /* for the texts of the rank, and notes: an array, one for each thread */
     atomic_uint_fast64_t *read_bytes; /* counts as it reads, may be NULL */
     atomic_uint_fast64_t *pass;       /* how many times the file is read in all, may be NULL */
     const bool *stop;
+    const TraceKnown *known; /* of a file of several ranks, and which of them is meant (0 all); set by merged.c */
+    unsigned int owner;
     const char *note; /* out: what the reader of the report must know of this file, NULL nothing */
 } TraceOne;
 
 enum { TRACE_ONE_OTHER_RANK = 1 }; /* the file's rank is not asked for */
 
-/* 0, TRACE_ONE_OTHER_RANK, -errno. */
-int trace_one(TraceOne *one, TraceRank *ret, Err *err);
+typedef VEC(TraceRank) TraceRanks;
+
+/* Adds the file's rank, or the ranks that were merged into it. 0, TRACE_ONE_OTHER_RANK, -errno. */
+int trace_one(TraceOne *one, TraceRanks *ret, Err *err);
+
+/* `input` from its beginning, as one rank: in one piece, or in windows. As trace_one. */
+int trace_one_piece(TraceOne *one, TraceInput *input, TraceRank *ret, Err *err);
+
+/* How an index of the file's profile is analysed: all of its time, with the file's threads and what is left of its
+ * memory. */
+TraceJob trace_one_job(const TraceOne *one, const TraceIndex *index);
 
 /* Of one->memory, what the scanner may fill; the rest is for index and analysis. */
 size_t trace_one_scan_memory(const TraceOne *one);

@@ -45,7 +45,9 @@ static bool step_meant(const char *word, const TraceNumbers *numbers, const Trac
 static int no_step(const char *word, const TraceIndex *index, Err *err)
 {
     if (index->steps.len == 0)
-        return err_set(err, -ENOENT, "there is no step '%s': the profile has no steps (no ProfilerStep ranges)", word);
+        return err_set(
+            err, -ENOENT,
+            "there is no step '%s': the profile has no steps (ProfilerStep ranges, or others named as steps)", word);
     return err_set(err, -ENOENT, "there is no step '%s'; the profile has %zu, from '%.60s' to '%.60s'", word,
                    index->steps.len, index->steps.at[0].name, index->steps.at[index->steps.len - 1].name);
 }
@@ -61,7 +63,7 @@ static int pick_steps(TracePick *pick, const Profile *profile, Err *err)
 
     if (trace_numbers_parse(word, "--step", &numbers, NULL) < 0)
         numbers.len = 0;
-    trace_index_init(&index, profile);
+    trace_index_init(&index, profile, 1);
     for (size_t i = 0; i < index.steps.len; i++) {
         const TraceStep *step = &index.steps.at[i];
         if (!step_meant(word, &numbers, step, i + 1 == index.steps.len))

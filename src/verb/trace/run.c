@@ -18,12 +18,14 @@
 #include "base/owner.h"
 #include "verb/trace/one.h"
 #include "verb/trace/progress.h"
+#include "verb/trace/twice.h"
 
 enum { WORKERS_MAX = 256, DRAW_NS = 100000000, STOP_DRAWS = 10, LIMIT_TEXT_MAX = 64 };
 
 typedef struct Job {
     TraceOne one;
-    TraceRank rank;
+    TraceArenas *arenas;
+    TraceRanks ranks;
     Err err;
     int rc;
 } Job;
@@ -48,8 +50,7 @@ static unsigned int core_count(void)
     return n > 0 ? (unsigned int)n : 1;
 }
 
-/* Half of the machine's memory, or of the control group's limit. */
-static uint64_t default_memory(void)
+uint64_t trace_run_memory(void)
 {
     CLEANUP(str_done) Str text = {0};
     uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -70,6 +71,13 @@ static unsigned int share(const Pool *pool)
     return open >= pool->threads ? 1 : pool->threads / (unsigned int)open;
 }
 
+static void run_job(Job *job)
+{
+    *job->arenas = (TraceArenas){.at = xcalloc(job->one.threads, sizeof(Arena)), .len = job->one.threads};
+    job->one.arena = job->arenas->at;
+    job->rc = trace_one(&job->one, &job->ranks, &job->err);
+}
+
 static void *work(void *context)
 {
     Pool *pool = context;
@@ -81,7 +89,7 @@ static void *work(void *context)
         pool->next++;
         job->one.threads = share(pool);
         pthread_mutex_unlock(&pool->lock);
-        job->rc = trace_one(&job->one, &job->rank, &job->err);
+        run_job(job);
         pthread_mutex_lock(&pool->lock);
         pool->active--;
     }
@@ -161,7 +169,8 @@ static void collect(const TraceRun *run, Pool *pool, TraceResult *ret)
         }
         other |= job->rc == TRACE_ONE_OTHER_RANK;
         if (job->rc == 0) {
-            vec_push(&report->ranks, job->rank);
+            for (size_t k = 0; k < job->ranks.len; k++)
+                vec_push(&report->ranks, job->ranks.at[k]);
             ret->analysed++;
         }
     }
@@ -169,6 +178,7 @@ static void collect(const TraceRun *run, Pool *pool, TraceResult *ret)
         fprintf(stderr, "%s: no file is of a rank that --rank asks for\n", run->path);
     if (ret->stopped || ret->analysed == 0)
         return;
+    trace_twice(report, pool->jobs[0].one.arena);
     trace_across(report);
     for (size_t i = 0; i < pool->count; i++)
         if (pool->jobs[i].rc == 0 && pool->jobs[i].one.note)
@@ -188,25 +198,28 @@ void trace_run(const TraceRun *run, TraceResult *ret)
                  .threads = run->threads ? run->threads : core_count(),
                  .stop = stop_catch()};
 
-    *ret = (TraceResult){.arenas = xcalloc(count, sizeof(Arena)), .arena_count = count};
+    *ret = (TraceResult){.arenas = xcalloc(count, sizeof(TraceArenas)), .arenas_len = count};
     trace_report_init(&ret->report);
     pool.workers = pool.threads < count ? pool.threads : (unsigned int)count;
     pool.workers = pool.workers < WORKERS_MAX ? pool.workers : WORKERS_MAX;
     progress_begin(&progress, run->progress, total_bytes(run->files));
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        pool.jobs[i].arenas = &ret->arenas[i];
         pool.jobs[i].one = (TraceOne){.path = run->files->at[i],
                                       .number = (int64_t)i,
-                                      .memory = (run->memory ? run->memory : default_memory()) / pool.workers,
+                                      .memory = (run->memory ? run->memory : trace_run_memory()) / pool.workers,
                                       .ask = run->ask,
                                       .config = run->config,
-                                      .arena = &ret->arenas[i],
                                       .read_bytes = &progress.bytes,
                                       .pass = &progress.windows,
                                       .stop = pool.stop};
+    }
     run_pool(&pool, &progress);
     progress_end(&progress);
     ret->stopped = *pool.stop;
     collect(run, &pool, ret);
+    for (size_t i = 0; i < count; i++)
+        vec_done(&pool.jobs[i].ranks);
     ret->report.seconds = (double)(clock_monotonic(clock_kernel()) - began) / 1e9;
     free(pool.jobs);
 }
@@ -214,8 +227,11 @@ void trace_run(const TraceRun *run, TraceResult *ret)
 void trace_result_done(TraceResult *result)
 {
     trace_report_done(&result->report);
-    for (size_t i = 0; i < result->arena_count; i++)
-        arena_done(&result->arenas[i]);
+    for (size_t i = 0; i < result->arenas_len; i++) {
+        for (size_t k = 0; k < result->arenas[i].len; k++)
+            arena_done(&result->arenas[i].at[k]);
+        free(result->arenas[i].at);
+    }
     free(result->arenas);
     *result = (TraceResult){0};
 }

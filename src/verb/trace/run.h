@@ -18,13 +18,22 @@ typedef struct TraceRun {
     bool progress;
 } TraceRun;
 
+/* Where the texts of a file's rank lie: an arena for each of its threads. */
+typedef struct TraceArenas {
+    Arena *at;
+    size_t len;
+} TraceArenas;
+
 typedef struct TraceResult {
     TraceReport report;
-    Arena *arenas; /* of each file: texts of its rank lie there */
-    size_t arena_count;
+    TraceArenas *arenas; /* of each file */
+    size_t arenas_len;
     size_t analysed, failed;
     bool stopped; /* the user interrupted: the report is empty */
 } TraceResult;
+
+/* Half of what this machine or container has: bytes that --memory 0 stands for. */
+uint64_t trace_run_memory(void);
 
 /* Says on stderr what is wrong with each file that could not be read. */
 void trace_run(const TraceRun *run, TraceResult *ret);

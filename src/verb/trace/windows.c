@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/owner.h"
 #include "base/str.h"
+#include "engine/trace/step_name.h"
 #include "verb/trace/copy_row.h"
 #include "verb/trace/load.h"
 #include "verb/trace/one.h"
@@ -37,6 +38,7 @@ typedef struct Windows {
     int64_t from, to; /* what is asked for */
     Profile carry;    /* host rows for the next window */
     bool carry_full;
+    uint32_t first_wide;   /* from this number on links are the window's own: ids over 32 bits are numbered in each */
     uint64_t passes, done; /* windows read, windows analysed */
 } Windows;
 
@@ -58,16 +60,32 @@ static void sample(Windows *w, int64_t start)
     w->samples[w->sample_count++] = start;
 }
 
+/* Whether the text of an annotation may name a step: a text that ends as the name of one. */
+static bool names_step(const TraceRaw *raw)
+{
+    const char *end = raw->bytes + raw->len, *open = NULL;
+    int64_t number;
+    size_t family;
+
+    for (const char *at = raw->bytes; (at = memchr(at, '"', (size_t)(end - at))); at++) {
+        if (open && trace_is_step_like(open, (size_t)(at - open), &number, &family))
+            return true;
+        open = at + 1;
+    }
+    return false;
+}
+
 static void on_raw(void *context, const TraceRaw *raw)
 {
-    static const char step[] = "\"ProfilerStep#";
+    static const char step[] = "\"ProfilerStep#", number[] = "\"step_num\"";
     Windows *w = context;
 
     if (!raw->has_time || raw->phase != 'X')
         return;
     w->first = raw->start < w->first ? raw->start : w->first;
     sample(w, raw->start);
-    if (!memmem(raw->bytes, raw->len, step, sizeof step - 1))
+    if (!memmem(raw->bytes, raw->len, step, sizeof step - 1) &&
+        !(raw->annotation && (names_step(raw) || memmem(raw->bytes, raw->len, number, sizeof number - 1))))
         return;
     str_addc(&w->step_text, w->step_text.len ? ',' : '[');
     str_addn(&w->step_text, raw->bytes, raw->len);
@@ -97,7 +115,12 @@ static int read_steps(Windows *w)
 static int first_pass(Windows *w)
 {
     CLEANUP(profile_done) Profile nothing = {0};
-    TraceScanOptions options = {.from = INT64_MAX - 1, .to = INT64_MAX, .raw = on_raw, .context = w};
+    TraceScanOptions options = {.from = INT64_MAX - 1,
+                                .to = INT64_MAX,
+                                .raw = on_raw,
+                                .context = w,
+                                .known = w->one->known,
+                                .owner = w->one->owner};
 
     profile_init(&nothing);
     TRY(trace_input_rewind(w->input, w->err));
@@ -170,6 +193,8 @@ static void make_carry(Windows *w, const TraceIndex *index, int64_t end)
             break;
         }
         trace_copy_row(&w->carry, profile, i);
+        if (profile->host.link[i] >= w->first_wide)
+            w->carry.host.link[w->carry.host.len - 1] = 0;
     }
 }
 
@@ -187,9 +212,12 @@ static void analyse(Windows *w, const Window *window, const TraceIndex *index)
 {
     /* what is asked for is analysed as if there were nothing else: up to where time begins and ends */
     TraceScope scope = {.from = w->done ? window->from : INT64_MIN, .to = window->to < w->to ? window->to : INT64_MAX};
-    TraceJob job = {.index = index, .config = w->one->config, .scope = scope, .arena = w->one->arena};
+    TraceJob job = trace_one_job(w->one, index);
+    const size_t held = profile_bytes(&w->carry) + profile_bytes(&w->steps);
     TraceRank part = {0};
 
+    job.scope = scope;
+    job.memory = held < job.memory ? job.memory - held : 0;
     trace_analyse(&job, w->one->path, w->one->number, &part);
     join(w, &part);
 }
@@ -206,14 +234,14 @@ static void use_window(Windows *w, const Window *window, Profile *profile)
     }
     add_from_outside(w, window, profile);
     profile_seal(profile);
-    trace_index_init(&index, profile);
+    trace_index_init(&index, profile, w->one->threads);
     make_carry(w, &index, window->to);
     if (wanted && trace_ask_some(w->one->ask)) {
         CLEANUP(trace_pick_done) TracePick pick = {0};
         trace_index_done(&index);
         trace_pick_within(&pick, w->one->ask, w->from, w->to, profile);
         trace_pick_apply(&pick, profile);
-        trace_index_init(&index, profile);
+        trace_index_init(&index, profile, w->one->threads);
     }
     if (wanted)
         analyse(w, window, &index);
@@ -228,13 +256,18 @@ static int run_window(Windows *w, const Window *window)
                                 .to = window->to,
                                 .memory_max = memory > 2 * held ? memory - held : memory / 2,
                                 .skip_host = w->one->ask->no_host,
-                                .skip_python = w->one->ask->no_python};
+                                .skip_python = w->one->ask->no_python,
+                                .known = w->one->known,
+                                .owner = w->one->owner};
 
     profile_init(&profile);
     TRY(trace_input_rewind(w->input, w->err));
     if (w->one->pass)
         atomic_fetch_add(w->one->pass, 1);
+    options.learn = trace_known_new();
     int rc = trace_load(w->input, &options, w->one->threads, &profile, w->err);
+    w->first_wide = trace_known_first_wide(options.learn);
+    trace_known_free(options.learn);
     if (rc == 0)
         use_window(w, window, &profile);
     return rc;

@@ -31,6 +31,8 @@ def us(ns, whole=False):
 
 
 class Trace:
+    HEAD = {"schemaVersion": 1}
+
     def __init__(self, rank=None, whole_us=False, legacy=False, base=0):
         self.rank, self.whole_us, self.legacy, self.base = rank, whole_us, legacy, base
         self.events = []
@@ -96,7 +98,7 @@ class Trace:
                     offset = self.base if key == "ts" else 0
                     row[key] = us(row[key] + offset, self.whole_us)
             rows.append(row)
-        whole = rows if form == "array" else {"schemaVersion": 1, "traceEvents": rows}
+        whole = rows if form == "array" else {**self.HEAD, "traceEvents": rows}
         if form != "array" and self.rank is not None:
             whole = {"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": self.rank, "world_size": 8},
                      "traceEvents": rows}
@@ -238,3 +240,117 @@ def random_job(seed, ranks, **flags):
                 start = end - 60_000 - 120_000 + late[rank] + r.randrange(0, 5000)
                 trace.launch(begin + 20_000 + 7000 * index, name, start, end - start, stream=stream)
     return traces
+
+
+class XlaTrace(Trace):
+    """A trace as XLA's profiler writes it (JAX, TensorFlow): no categories, and only the names of processes and threads
+    say what ran on a GPU, in lines of which only the streams are work."""
+
+    HEAD = {"displayTimeUnit": "ns", "metadata": {"highres-ticks": True}}
+    HOST, PYTHON, STREAMS, DERIVED = 701, 1, {14: "Compute", 20: "MemcpyH2D", 21: "MemcpyD2H,Memset"}, \
+        {100: "XLA Modules", 101: "XLA Ops", 102: "Framework Ops", 103: "Framework Name Scope", 104: "Source code"}
+    STEPS = 105
+
+    def __init__(self, devices=1, amd=False):
+        super().__init__()
+        self.events, self.amd = [], amd
+        self.name("process_name", self.HOST, None, "/host:CPU")
+        self.name("thread_name", self.HOST, self.PYTHON, "python")
+        for device in range(devices):
+            self.name("process_name", device + 1, None, f"/device:GPU:{device}")
+            for stream, use in self.STREAMS.items():
+                self.name("thread_name", device + 1, stream, f"Stream #{stream}({use})")
+            for line, word in {**self.DERIVED, self.STEPS: "Steps"}.items():
+                self.name("thread_name", device + 1, line, word)
+
+    def name(self, what, pid, tid, text):
+        event = {"ph": "M", "pid": pid, "name": what, "args": {"name": text}}
+        self.events.append(event if tid is None else {**event, "tid": tid})
+
+    def bare(self, name, start, duration, pid, tid, **args):
+        event = {"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": start, "dur": duration}
+        self.events.append({**event, "args": args} if args else event)
+        return event
+
+    def range(self, name, start, duration, tid=1, **args):
+        return self.bare(name, start, duration, self.HOST, tid, **args)
+
+    def gpu(self, name, start, duration, stream=14, device=0, correlation=None, repeat=True, **args):
+        if name.startswith("Memcpy"):
+            size = args.pop("size", 4096)
+            kinds = {"H": "pinned", "D": "device", "P": "device"}
+            args["memcpy_details"] = (f"kind_src:{kinds[name[6]]} kind_dst:{kinds[name[8]]} size:{size} dest:{device} async:1")
+        elif name.startswith("Memset"):
+            args["memset_details"] = f"kind:device size:{args.pop('size', 64)} async:1"
+        elif "kernel_details" not in args:
+            args.update(hlo_op=name, hlo_module="jit_step",
+                        kernel_details="regs:32 static_shared:16 dynamic_shared:48 grid:8,2,1 block:256,1,1 occ_pct:50")
+        if correlation is not None:
+            args["correlation_id"] = str(correlation)
+        self.bare(name, start, duration, device + 1, stream, **args)
+        if repeat and stream == 14:
+            for line in self.DERIVED:
+                self.bare(name if line == 101 else f"jit(step)/{line}", start, duration, device + 1, line, hlo_op=name)
+
+    def launch(self, at, kernel, start, duration, stream=14, device=0, call=None, took=4000, tid=1, **args):
+        self.correlation += 1
+        call = call or ("hipModuleLaunchKernel" if self.amd else "cuLaunchKernel")
+        self.range(call, at, took, tid, correlation_id=str(self.correlation))
+        self.gpu(kernel, start, duration, stream, device, self.correlation, **args)
+        return self.correlation
+
+    def gpu_step(self, number, start, duration, device=0):
+        self.bare(str(number), start, duration, device + 1, self.STEPS, group_id=number)
+
+    def shuffled(self, seed):
+        other = copy.copy(self)
+        other.events = random.Random(seed).sample(self.events, len(self.events))
+        return other
+
+
+XLA_KERNELS = ["loop_add_fusion", "input_reduce_fusion_2", "ampere_bf16_s16816gemm_bf16_128x64", "cublas_gemm",
+               "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"]
+
+
+def random_xla(seed):
+    """Launches from a thread or two onto streams of a device or two, in steps or not."""
+    r = random.Random(seed)
+    devices = r.choice([1, 1, 2])
+    trace = XlaTrace(devices, amd=r.random() < 0.3)
+    steps, at, free, used = r.choice([0, 2, 4]), 10_000, {}, set()
+    for number in range(max(1, steps)):
+        begin = at
+        for _ in range(r.randrange(5, 25)):
+            device, stream = r.randrange(devices), r.choice(list(XlaTrace.STREAMS))
+            start = max(at + r.randrange(2_000, 40_000), free.get((device, stream), 0) + r.randrange(5_000))
+            while (device, stream, start) in used:
+                start += 1
+            used.add((device, stream, start))
+            length = r.randrange(1_000, 50_000)
+            kernel = r.choice(XLA_KERNELS) if stream == 14 else "MemcpyH2D" if stream == 20 else r.choice(["MemcpyD2H", "Memset"])
+            if r.random() < 0.9:
+                trace.launch(at, kernel, start, length, stream, device, tid=r.choice([1, 2]))
+            else:
+                trace.gpu(kernel, start, length, stream, device)
+            free[(device, stream)] = start + length
+            at += r.randrange(4_100, 30_000)
+        trace.range("PjitFunction(step)", begin - 500, at - begin, tid=1)
+        trace.range("$train.py:12 step", begin - 600, at - begin + 200, tid=3)
+        if steps and seed % 2:
+            trace.range("train", begin - 700, at - begin, tid=4, step_num=number + 3)
+        elif steps:
+            for device in range(devices):
+                trace.gpu_step(number + 3, begin, at - begin - 1, device)
+        at += r.randrange(1_000, 30_000)
+    trace.events.append({})  # the writer ends its list so
+    return trace
+
+
+def merged(traces, mark, numbers=None):
+    """Traces of several ranks in one: mark(rank, pid) gives the process that is written."""
+    whole = copy.copy(traces[0])
+    whole.rank, whole.events = None, []
+    for place, trace in enumerate(traces):
+        rank = numbers[place] if numbers else place
+        whole.events += [{**event, "pid": mark(rank, event["pid"])} if "pid" in event else event for event in trace.events]
+    return whole

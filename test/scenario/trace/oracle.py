@@ -85,6 +85,45 @@ def number(value, otherwise):
         return otherwise
 
 
+DERIVED = {"XLA Ops", "XLA Modules", "XLA TraceMe", "Async XLA Ops", "Framework Ops", "Framework Name Scope", "Steps",
+           "TensorFlow Ops", "TensorFlow Name Scope", "Source code", "Source Code", "Launch Stats"}
+DIRECTIONS = {"D2H": "DtoH", "H2D": "HtoD", "D2D": "DtoD", "P2P": "PtoP", "H2H": "HtoH"}
+
+
+def with_categories(events):
+    """XLA's traces in the words of the others: what processes and threads are called says what an event without a
+    category is."""
+    names = {(event["name"], event.get("pid"), event.get("tid") if event["name"] == "thread_name" else None):
+             event["args"]["name"] for event in events
+             if event.get("ph") == "M" and event.get("name") in ("process_name", "thread_name")}
+    devices = {pid: int(found.group(1)) for (what, pid, _), text in names.items()
+               if what == "process_name" and (found := re.fullmatch(r"(?:.* )?/device:GPU:(\d+)(?: .*)?", text))}
+    for event in events:
+        args = event.get("args") or {}
+        if event.get("ph") != "X" or "cat" in event:
+            yield event
+        elif event.get("pid") in devices:
+            line = names.get(("thread_name", event["pid"], event["tid"]), "")
+            if line == "Steps":
+                yield {**event, "cat": "gpu_step", "name": "step " + event["name"]}
+            if line in DERIVED:
+                continue
+            details = args.get("memcpy_details") or args.get("memset_details") or ""
+            size = re.search(r"size:(\d+)", details)
+            more = {"device": devices[event["pid"]], "stream": event["tid"], "correlation": args.get("correlation_id", 0)}
+            if size:
+                more["bytes"] = int(size.group(1))
+            word = "gpu_memcpy" if event["name"].startswith("Memcpy") else "gpu_memset" if event["name"].startswith("Memset") \
+                else "kernel"
+            yield {**event, "cat": word, "args": more}
+        elif devices and "correlation_id" in args:
+            yield {**event, "cat": "cuda_driver", "args": {"correlation": args["correlation_id"]}}
+        elif "step_num" in args:
+            yield {**event, "cat": "user_annotation", "name": f"{event['name']} {args['step_num']}"}
+        else:
+            yield event
+
+
 def read(events):
     """GPU operations, host rows: (kind, name, start, end, pid, tid, link)."""
     gpu, host, seen = [], [], set()
@@ -155,8 +194,8 @@ def copies_of(gpu):
     for row in gpu:
         if row.kind == "kernel":
             continue
-        found = re.search(r"(HtoD|DtoH|DtoD|PtoP|HtoH)", row.name)
-        kind = "set" if row.kind == "set" else found.group(1) if found else "unknown"
+        found = re.search(r"(HtoD|DtoH|DtoD|PtoP|HtoH)|Memcpy(D2H|H2D|D2D|P2P|H2H)", row.name)
+        kind = "set" if row.kind == "set" else found.group(1) or DIRECTIONS[found.group(2)] if found else "unknown"
         one = out.setdefault(kind, {"count": 0, "bytes": 0, "total_ns": 0})
         one["count"] += 1
         one["bytes"] += max(0, number(row.args.get("bytes"), 0))
@@ -219,10 +258,51 @@ def steps_of(host):
     return out
 
 
+STEP_LIKE = re.compile(r"(?:.*[^A-Za-z0-9])?(?:step|iteration|iter|train|batch)[ #_:=-]*(\d{1,15})", re.I | re.S)
+
+
+def family(name):
+    found = STEP_LIKE.fullmatch(name)
+    return (name[:found.start(1)], int(found.group(1))) if found else (None, None)
+
+
+def steps_like(rows):
+    """Of ranges that are named as steps those that cover most; rows: (start, end, name, lane)."""
+    groups = collections.defaultdict(list)
+    for start, end, name, lane in rows:
+        if family(name)[0] is not None:
+            groups[(family(name)[0], lane)].append((start, -end, family(name)[1], name))
+    best = []
+    for group in groups.values():
+        group.sort()
+        fine = all(b[2] > a[2] and (b[0] >= -a[1] - 2000) for a, b in zip(group, group[1:]))
+        if fine and len(group) > 1 and sum(-e - s for s, e, *_ in group) > sum(-e - s for s, e, *_ in best):
+            best = group
+    return [{"name": name, "duration_ns": -minus_end - start} for start, minus_end, _, name in best]
+
+
+def all_steps(events, host):
+    found = steps_of(host)
+    if not found:
+        found = steps_like([(start, end, name, (pid, tid)) for kind, name, start, end, pid, tid, _ in host if kind == "mark"])
+    if not found:
+        joined = {}
+        for event in events:
+            if event.get("cat") == "gpu_step":
+                start = ns(event["ts"])
+                end = start + ns(event["dur"])
+                low, high = joined.get(event["name"], (start, end))
+                joined[event["name"]] = (min(low, start), max(high, end))
+        rows = sorted((start, end, name, None) for name, (start, end) in joined.items())
+        found = steps_like(rows) if all(a[1] <= b[0] for a, b in zip(rows, rows[1:])) else []
+    return found
+
+
 def own(path):
     events, _ = load(path)
+    events = list(with_categories(events))
     gpu, host = read(events)
-    return {"devices": devices_of(gpu), "kernels": kernels_of(gpu), "copies": copies_of(gpu), "steps": steps_of(host),
+    return {"devices": devices_of(gpu), "kernels": kernels_of(gpu), "copies": copies_of(gpu), "steps": all_steps(events, host),
             "launch": launch_of(gpu, host), "operators": operators_of(host)}
 
 

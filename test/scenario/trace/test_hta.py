@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker trace --as hta` against HTA's definitions written a second time in Python, and against numbers worked out by
 hand."""
+import importlib.util
 import json
+import pathlib
 import subprocess
 
 import pytest
@@ -179,3 +181,49 @@ def test_a_file_without_gpu_has_no_numbers(stoker, tmp_path):
     told = compare.report(stoker, "--as", "hta", path)
     assert told["ranks"][0]["temporal_breakdown"] is None and told["kernels"] == []
     assert json.dumps(told)
+
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def schema_problems(told):
+    spec = importlib.util.spec_from_file_location("schema_checker", ROOT / "test/unit/trace_report/test_report_json.py")
+    checker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(checker)
+    schema = json.loads((ROOT / "docs/trace.schema.json").read_text(encoding="utf-8"))
+    return list(checker.Checker(schema).wrong(told, schema)), schema
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_json_follows_the_schema(stoker, tmp_path, seed):
+    if seed % 2:
+        traces = build.random_job(seed, 2 + seed % 3)
+    else:
+        traces = [build.random_trace(seed)]
+    if seed == 4:  # where HTA stops, and a file without GPU work
+        link = traces[0].launch(2_000, "kernel", 10_000, 10_000)
+        traces[0].call("cuLaunchKernel", 2_500, 1_000, link)
+        traces.append(build.Trace(rank=7))
+        traces[-1].op("aten::mm", 1_000, 2_000)
+    told = compare.report(stoker, "--as", "hta", *[t.write(tmp_path / f"rank{i}.json") for i, t in enumerate(traces)])
+    problems, schema = schema_problems(told)
+    assert problems == []
+    jsonschema = pytest.importorskip("jsonschema", reason="python3-jsonschema is not installed")
+    jsonschema.validate(told, schema)
+
+
+def test_the_schema_sees_what_is_wrong(stoker, tmp_path):
+    told = compare.report(stoker, "--as", "hta", build.random_trace(2).write(tmp_path / "t.json"))
+    told["ranks"][0]["more"] = 1
+    assert schema_problems(told)[0]
+
+
+def test_memory_bounds_the_rows(stoker, tmp_path):
+    trace = build.Trace()
+    for index in range(3000):
+        trace.launch(index * 1000, "k", index * 1000 + 500, 100, took=100)
+    path = trace.write(tmp_path / "t.json")
+    done = subprocess.run([stoker, "trace", "--as", "hta", "--memory", "64KiB", path], capture_output=True, text=True)
+    assert done.returncode == 3 and "--memory" in done.stderr
+    for words in ([], ["--memory", "0"], ["--memory", "64MiB"]):
+        assert compare.report(stoker, "--as", "hta", *words, path)["ranks"][0]["rows"]["gpu"] == 3000

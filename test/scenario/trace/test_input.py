@@ -70,8 +70,8 @@ def test_a_bare_list(trace, tmp_path):
 
 def test_threads_and_order_do_not_matter(trace, tmp_path, generate):
     folder = generate(tmp_path / "ranks", "--size", 9, "--ranks", 3, "--memory")
-    one, many = (forget(trace.report(folder, "-j", n)) for n in (1, 7))
-    assert one == many
+    one, *more = (forget(trace.report(folder, "-j", n)) for n in (1, 2, 3, 7, 8))
+    assert all(many == one for many in more)
     assert [rank["rank"] for rank in one["ranks"]] == [0, 1, 2]
     backwards = forget(trace.report(*sorted(folder.iterdir(), reverse=True)))
     assert backwards["ranks"] == one["ranks"] and backwards["straggler"] == one["straggler"]
@@ -187,11 +187,37 @@ def test_merged_ranks_keep_their_own_numbers(trace, tmp_path):
     path = tmp_path / "merged.json"
     path.write_text(json.dumps({"traceEvents": events}))
     for threads in (1, 4):
-        rank = trace.report(path, "-j", threads)["ranks"][0]
-        assert {row["name"]: (row["kernel_count"], row["device_self_ns"]) for row in rank["operators"]} == {
-            "op0": (8, 8 * 40_000), "op1": (8, 8 * 41_000)}
-        assert rank["launch"]["linked"] == 16
+        for number, rank in enumerate(trace.report(path, "-j", threads)["ranks"]):
+            assert {row["name"]: (row["kernel_count"], row["device_self_ns"]) for row in rank["operators"]} == {
+                f"op{number}": (8, 8 * (40_000 + 1_000 * number))}
+            assert (rank["rank"], rank["launch"]["linked"]) == (number, 8)
     words = ["--from", 320_000, "--to", 600_000]  # launches of 3 at 305, 306 us lie before
     assert trace("cut", path, *words, "-o", tmp_path / "cut.json").returncode == 0
     direct = forget(trace.report(path, *words))
-    assert direct["ranks"][0]["launch"]["linked"] == 6 and forget(trace.report(tmp_path / "cut.json")) == direct
+    assert [rank["launch"]["linked"] for rank in direct["ranks"]] == [3, 3]
+    assert forget(trace.report(tmp_path / "cut.json")) == direct
+
+
+def test_a_profile_that_is_given_twice_counts_once(trace, tmp_path):
+    """Packed and not, and a copy with other blanks; another recording of the same rank is kept, and that is said."""
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    busy_profile(1, rank=0).write(folder / "rank0.json")
+    busy_profile(2, rank=1).write(folder / "rank1.json")
+    alone = trace.report(folder)
+    busy_profile(1, rank=0).write(folder / "rank0.json.gz")
+    (folder / "rank0.copy.json").write_text(busy_profile(1, rank=0).dump(indent=1))
+    report = trace.report(folder)
+    assert [rank["rank"] for rank in report["ranks"]] == [0, 1]
+    assert sum("it is left out" in note for note in report["notes"]) == 2
+    assert report["gaps_by_cause"] == alone["gaps_by_cause"] and report["verdicts"] == alone["verdicts"]
+    busy_profile(3, rank=0).write(folder / "rank0.later.json")
+    report = trace.report(folder)
+    assert [rank["rank"] for rank in report["ranks"]] == [0, 0, 1]
+    assert any("two files of rank 0" in note and "both are kept" in note for note in report["notes"])
+
+
+def test_files_of_no_rank_are_no_copies(trace, tmp_path):
+    for name in "ab":
+        busy_profile(1).write(tmp_path / f"{name}.json")
+    assert [rank["rank"] for rank in trace.report(tmp_path)["ranks"]] == [0, 1]

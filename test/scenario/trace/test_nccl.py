@@ -101,7 +101,9 @@ def test_a_healthy_job_in_files_of_its_ranks(run):
 
 
 PREFIXES = ["", "[1,3]<stdout>:", "[0]: ", "rank3: ", "2026-01-05T08:00:00.123456Z ", "train-worker-0 | ",
-            "[2026-01-05 08:00:00] ", "\033[32m[default3]:\033[0m"]
+            "[2026-01-05 08:00:00] ", "\033[32m[default3]:\033[0m", "3: ", " 3: ", "node-a: ", "[rank3]: ", "[pod/train-0/main] ",
+            "[prterun-node-a-99@1,3]<stdout>: ", "2026-01-05T08:00:00.123456789Z stdout F ", "Jan 05 08:00:00 node-a train[1234]: ",
+            "\033]0;title\a\033[?25l", "  5%|#   | 3/60 [00:01<00:10]\r", "\033[36m(RayTrainWorker pid=1234, ip=10.0.0.3)\033[0m "]
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
@@ -111,17 +113,75 @@ def test_what_launchers_put_before_a_line_makes_no_difference(run, prefix):
     assert ways(report) == HEALTHY and [c["complete"] for c in report["communicators"]] == [8]
 
 
-def test_lines_of_a_container_engine(run):
-    text = "".join(json.dumps({"log": line + "\n", "stream": "stdout", "time": "2026"}) + "\n"
-                   for line in interleaved(job()).splitlines())
-    _, report = run("--json", files={"job.log": text.replace('": "', '":"')})
-    assert ways(report) == HEALTHY
+@pytest.mark.parametrize("suffix", ["\r", "\033[0m\033[K", " [repeated 3x across cluster]"])
+def test_nor_does_what_is_behind_it(run, suffix):
+    _, report = run("--json", files={"job.log": "".join(line + suffix + "\n" for line in interleaved(job()).splitlines())})
+    assert ways(report) == HEALTHY and {p["network"] for p in report["processes"]} == {"IB"}
+    assert [c["complete"] for c in report["communicators"]] == [8] and ids(report) == []
+
+
+@pytest.mark.parametrize("keys", [{"log": None, "stream": "stdout", "time": "2026"}, {"stream": "stdout", "time": "2026", "log": None},
+                                  {"__CURSOR": "s=1", "MESSAGE": None, "_PID": "9"}, {"level": "info", "message": None}])
+@pytest.mark.parametrize("tight", [True, False])
+def test_lines_of_a_container_engine(run, keys, tight):
+    """As Docker, the journal and collectors of logs write them; some write < and > as numbers."""
+    lines = [json.dumps({k: f"\033[32m{line}\033[0m\n" if v is None else v for k, v in keys.items()},
+                        separators=(",", ":") if tight else None).replace(">", "\\u003e").replace("<", "\\u003c")
+             for line in interleaved(job()).splitlines()]
+    _, report = run("--json", files={"job.log": "\n".join(lines) + "\n"})
+    assert ways(report) == HEALTHY and [c["complete"] for c in report["communicators"]] == [8]
 
 
 def test_a_log_given_twice_is_one_job(run):
     text = interleaved(job())
     _, report = run("--json", files={"a.log": text, "b.log": text})
     assert [(c["seen"], c["complete"]) for c in report["communicators"]] == [(8, 8)] and ways(report) == HEALTHY
+    finding, = report["findings"]
+    assert (finding["id"], finding["severity"], finding["count"]) == ("log-twice", "note", 16)
+    assert finding["detail"].endswith("b.log") and "a.log" in finding["evidence"][0]["text"]
+
+
+def test_a_job_that_was_started_again(run):
+    again = [[line.replace(":10", ":20").replace("0xfeed", "0xbeef") for line in lines] for lines in job()]
+    _, report = run("--json", files={"1.log": interleaved(job()), "2.log": interleaved(again)})
+    assert ids(report) == ["two-runs"] and [c["complete"] for c in report["communicators"]] == [8, 8]
+
+
+NODE = """<system version="1"><cpu numaid="0" arch="x86_64" vendor="GenuineIntel">{}</cpu></system>"""
+BOX = """<pci busid="0000:{n}0:00.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">
+<pci busid="0000:{n}a:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16"><gpu dev="{dev}" sm="90" rank="{dev}" gdr="1">
+<nvlink target="fffffff:ffff:ff" count="18" tclass="0x068000"/></gpu></pci>
+<pci busid="0000:{n}b:00.0" class="0x020700" link_speed="32.0 GT/s PCIe" link_width="16"><nic>
+<net name="mlx5_{dev}" dev="{dev}" speed="400000" port="1" guid="0x1" maxconn="1" gdr="1"/></nic></pci></pci>
+"""
+
+
+def node_topology(gpus=4):
+    return NODE.format("".join(BOX.format(n=dev + 1, dev=dev) for dev in range(gpus)))
+
+
+def test_a_log_and_the_topology_of_its_node(run):
+    log = interleaved(job())
+    _, report = run("--json", files={"job.log": log, "topo.xml": node_topology()})
+    assert ids(report) == []
+    _, report = run("--json", files={"job.log": log, "topo.xml": node_topology(3)})
+    assert ids(report) == ["topo-gpu-missing", "topo-nic-missing"]
+    assert "GPU 4a000" in report["findings"][0]["evidence"][0]["text"]
+    assert report["findings"][1]["evidence"][0]["text"].startswith("mlx5_3 is not")
+    _, report = run("--json", files={"job.log": log, "topo.xml": node_topology().replace("a:00.0", "c:00.0")})
+    assert ids(report) == ["topo-other-machine"]
+
+
+def test_verbose_text_fits_the_screen(run):
+    env = ["NCCL_IB_HCA set by environment to " + ",".join(f"mlx5_{i}:1" for i in range(40))]
+    graph = "node-a:1000:1050 [0] NCCL INFO Pattern 4, crossNic 0, nChannels 16, bw 20.0/20.0, type NVL/PIX, sameChannels 1\n"
+    files = {"a-name-of-a-file-that-is-longer-than-the-screen-is-wide-by-some-columns.log": interleaved(job(env=env)) + graph,
+             "topo.xml": node_topology(), "8.txt": table(8, {1048576: 40}), "16.txt": table(16, {1048576: 20}),
+             **{f"trace_{r}.json": json.dumps(d) for r, d in stuck(behind=(5,)).items()}}
+    for width in (60, 80, 100):
+        _, text = run("-v", "--width", str(width), files=files)
+        assert "mlx5_39:1" in text.replace("\n", "").replace(" ", "") and "group 0" in text
+        assert [line for line in text.splitlines() if len(line) > width] == []
 
 
 def test_lines_within_lines(run):
@@ -221,6 +281,7 @@ def test_nccl_tests_against_each_other(run):
         (8, 1, 400, 16777216), (16, 2, 180, 16777216), (32, 4, 170, 16777216)]
     assert [(s["from_ranks"], s["to_ranks"], round(s["efficiency"], 3)) for s in report["scaling"]] == [
         (8, 16, 0.45), (16, 32, 0.944)]
+    assert [(s["from_file"][-5:], s["to_file"][-6:]) for s in report["scaling"]] == [("8.txt", "16.txt"), ("6.txt", "32.txt")]
     _, text = run("--csv", files=files)
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == 18 and rows[0]["test"] == "all_reduce_perf" and rows[0]["busbw_gbs"] == "40"
@@ -238,6 +299,15 @@ def test_old_and_per_iteration_tables(run):
     _, report = run("--json", files={"all_gather.txt": old, "b.txt": new})
     assert [(t["name"], t["rows"][0]["out_of_place"]["busbw_gbs"], t["rows"][0]["in_place"]["busbw_gbs"]) for t in report["tests"]] == [
         ("all_gather_perf", 2, 3), ("all_gather_perf", 4, 5)]
+
+
+@pytest.mark.parametrize("prefix", [*PREFIXES, "        [1,0]<stdout>:"])
+def test_launchers_before_a_table(run, prefix):
+    text = "".join(prefix + line + "\n" for line in table(2, {8: 1, 1048576: 40}).splitlines())
+    code, report = run("--json", files={"x.txt": text})
+    test, = report["tests"]
+    assert (code, test["name"], test["ranks"], test["average_busbw_gbs"], test["concluded"]) == (0, "all_reduce_perf", 2, 100.5, True)
+    assert [(r["size"], r["count"], r["in_place"]["busbw_gbs"]) for r in test["rows"]] == [(8, 2, 1), (1048576, 262144, 40)]
 
 
 def test_json_of_nccl_tests(run):
@@ -338,8 +408,10 @@ def test_gzip_stdin_folders_and_damage(run, tmp_path):
     assert ways(report) == HEALTHY and len(report["inputs"]) == 8
     _, report = run("--json", "-", data=gzip.compress(text.encode()))
     assert ways(report) == HEALTHY and report["inputs"][0]["file"] == "stdin"
-    code, report = run("--json", files={"cut.gz": gzip.compress(text.encode())[:-20]})
-    assert "input-trouble" in ids(report) and report["processes"]
+    packed = gzip.compress(text.encode())
+    for end in (-20, len(packed) // 2, len(packed) // 3):  # what is behind the cut is not missing from the job
+        code, report = run("--json", files={"cut.gz": packed[:end]})
+        assert ids(report) == ["input-trouble"] and report["processes"] and code == 1
 
 
 def test_exit_codes(run):

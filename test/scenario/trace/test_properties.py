@@ -66,7 +66,7 @@ def test_the_form_of_the_file_does_not_matter(stoker, tmp_path, seed):
 def test_threads_do_not_matter(stoker, tmp_path, seed):
     path = build.random_trace(seed).write(tmp_path / "trace.json")
     first = told(stoker, "--threads", 1, path)
-    for threads in (2, 3, 4):
+    for threads in (2, 3, 4, 8):
         assert told(stoker, "--threads", threads, path) == first
 
 

@@ -4,20 +4,28 @@
 #include <stdio.h>
 #include <string.h>
 
+/* "key=VALUE\n" at the front, which goes. */
+static void option(const char **text, size_t *len, const char *key, char out[64])
+{
+    size_t front = strlen(key), n = strcspn(*text, "\n");
+
+    if (strncmp(*text, key, front) != 0)
+        return;
+    snprintf(out, 64, "%.*s", (int)(n - front), *text + front);
+    *text += n + 1;
+    *len -= n + 1;
+}
+
 static void feed(NcclJob *job, const char *text, size_t len, size_t piece)
 {
-    char name[64] = "input";
+    char name[64] = "input", trouble[64] = "";
 
-    if (strncmp(text, "name=", 5) == 0) {
-        size_t n = strcspn(text, "\n");
-        snprintf(name, sizeof name, "%.*s", (int)(n - 5), text + 5);
-        text += n + 1;
-        len -= n + 1;
-    }
+    option(&text, &len, "name=", name);
+    option(&text, &len, "trouble=", trouble);
     nccl_begin(job, name);
     for (size_t at = 0; at < len; at += piece)
         nccl_feed(job, text + at, len - at < piece ? len - at : piece);
-    nccl_end(job, NULL);
+    nccl_end(job, trouble[0] ? trouble : NULL);
 }
 
 NcclJob *kit_read_in_pieces(const char *text, size_t piece)

@@ -36,7 +36,8 @@
     INFO(host, pid, dev, "Channel 00/0 : " #from "[0] -> " #to "[0] [receive] via " via)
 #define DIRECT(host, pid, dev, from, to, via) INFO(host, pid, dev, "Channel 00/0 : " #from "[0] -> " #to "[1] via " via)
 
-/* A job that has read `text`; a form feed in it parts inputs, each of which may begin with "name=NAME\n". */
+/* A job that has read `text`; a form feed in it parts inputs, each of which may begin with "name=NAME\n" and then
+ * "trouble=WHY IT ENDED EARLY\n". */
 NcclJob *kit_read(const char *text);
 /* The same, fed in pieces of `piece` bytes. */
 NcclJob *kit_read_in_pieces(const char *text, size_t piece);

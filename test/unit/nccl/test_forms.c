@@ -215,6 +215,62 @@ static void test_scaling_goes_upwards(void **state)
     assert_int_equal(r->benches.at[r->scalings.at[1].bench].ranks, 8);
 }
 
+/* What another program left on the line is not a part of the host's name. */
+static void test_text_before_the_first_prefix(void **state)
+{
+    CLEANUP(nccl_free_at)
+    NcclJob *job = kit_read(ONE_NODE "loss 0.12" INFO("a", 11, 0, "Using network IB") "sum      -1" INFO(
+        "a", 99, 0, "Using network IB") "x" INFO("b", 5, 0, "Using network IB"));
+    const NcclReport *r = nccl_finish(job);
+
+    (void)state;
+    assert_int_equal(r->processes.len, 4);
+    assert_string_equal(r->processes.at[2].host, "a");
+    assert_string_equal(r->processes.at[3].host, "xb"); /* may as well be its name */
+}
+
+/* A refused connection that was tried again is worth a word where the job did not come up. */
+static void test_a_connection_that_was_tried_again(void **state)
+{
+#define REFUSED INFO("a", 11, 0, "Call to connect returned Connection refused, retrying")
+    CLEANUP(nccl_free_at) NcclJob *up = kit_read(ONE_NODE REFUSED ONE_NODE_END);
+    CLEANUP(nccl_free_at) NcclJob *hung = kit_read(ONE_NODE REFUSED);
+    CLEANUP(nccl_free_at)
+    NcclJob *failed =
+        kit_read(ONE_NODE REFUSED WARN("a", 12, 1, "Call to connect returned Connection refused") ONE_NODE_END);
+
+    (void)state;
+    assert_int_equal(kit_find(nccl_finish(up), "connect-refused")->severity, NCCL_NOTE);
+    assert_int_equal(kit_find(nccl_finish(hung), "connect-refused")->severity, NCCL_ERROR);
+    assert_int_equal(kit_find(nccl_finish(failed), "connect-refused")->severity, NCCL_ERROR);
+}
+
+#define TABLE                                                                                                          \
+    "# nThread 1 nGpus 1 minBytes 8 maxBytes 128 step: 2(factor)\n# size count type redop root time algbw busbw "      \
+    "#wrong "                                                                                                          \
+    "time algbw busbw #wrong\n"
+#define VIA INFO("a", 11, 0, "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM")
+
+/* The test writes the front of a row first, and NCCL's lines come in between. */
+static void test_a_torn_row(void **state)
+{
+    CLEANUP(nccl_free_at)
+    NcclJob *job =
+        kit_read(VIA TABLE "   8   2   float   sum   -1" VIA VIA "  1.5  1.0  2.0  0" VIA "  2.5  1.0  3.0  0\n"
+                           "0: 16 4 float sum -1\n" VIA "0:  1.5  1.0  4.0  0  2.5  1.0  5.0  N/A\n"
+                           "32 8 float sum -1\n" VIA "1.5 1.0 4.0 0 2.\n5 1.0 5.0 0\n" /* within a number */
+                           "# Avg bus bandwidth : 3\n1 2 float sum -1 1 1 1 0 1 1 1 0\n");
+    const NcclReport *r = nccl_finish(job);
+
+    (void)state;
+    assert_int_equal(r->benches.len, 1);
+    assert_int_equal(r->benches.at[0].rows.len, 2);
+    assert_int_equal(r->benches.at[0].rows.at[0].size, 8);
+    assert_true(r->benches.at[0].rows.at[0].out.bus_gbs == 2 && r->benches.at[0].rows.at[0].in.bus_gbs == 3);
+    assert_true(r->benches.at[0].rows.at[1].out.bus_gbs == 4 && r->benches.at[0].rows.at[1].in.bus_gbs == 5);
+    assert_int_equal(r->processes.len, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +286,9 @@ int main(void)
         cmocka_unit_test(test_values_of_variables),
         cmocka_unit_test(test_scaling_goes_upwards),
         cmocka_unit_test(test_a_misfit_is_not_a_broken_link),
+        cmocka_unit_test(test_text_before_the_first_prefix),
+        cmocka_unit_test(test_a_connection_that_was_tried_again),
+        cmocka_unit_test(test_a_torn_row),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,6 +63,22 @@ OWNER_POINTER(NcclJob, nccl_free);
     "speedinter=\"20\" "                                                                                               \
     "typeintra=\"NVL\" typeinter=\"" inter "\" samechannels=\"1\"/></graphs>"
 
+/* A log whose GPUs are those of a topology. */
+#define ON_GPU(host, pid, bus, id)                                                                                     \
+    INFO(host, pid, 0,                                                                                                 \
+         "ncclCommInitRank comm 0x" #pid " rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId " bus " commId 0x" id             \
+         " - Init START")
+#define SEAT(pid, dev, rank, nranks, bus)                                                                              \
+    INFO("a", pid, dev,                                                                                                \
+         "ncclCommInitRank comm 0x" #pid " rank " #rank " nranks " #nranks " cudaDev " #dev " nvmlDev " #dev           \
+         " busId " bus " commId 0x77 - Init COMPLETE")                                                                 \
+    NODES("a", pid, dev, rank, nranks, 1, nranks)
+#define HERE SEAT(11, 0, 0, 2, "6000") SEAT(12, 1, 1, 2, "7000")
+#define HERE_ONE SEAT(11, 0, 0, 1, "6000")
+#define LISTED(name) ENV("a", 11, "NET/IB : Using [0]" name ":1/IB [RO]; OOB eth0:10.0.0.1<0>")
+#define GOOD_HERE(first, second)                                                                                       \
+    SYSTEM(CPU("0", SWITCH("05", GOOD_GPU("0", first) GOOD_GPU("1", second) NIC("0", "09", "400000", "1"))))
+
 /* nccl-tests */
 #define BENCH_HEAD                                                                                                     \
     "# nThread 1 nGpus 1 minBytes 8 maxBytes 128 step: 2(factor) warmup iters: 5 iters: 20\n# Using devices\n"
@@ -114,6 +130,14 @@ static const struct {
     {"flight-behind", BOTH(DONE1), BOTH(CALL2("all_reduce", "8", "Float", "started"))},
     {"flight-not-started", BOTH(CALL2("all_reduce", "8", "Float", "scheduled")),
      BOTH(CALL2("all_reduce", "8", "Float", "started"))},
+    {"flight-open", DUMP("0", CALL2("all_reduce", "8", "Float", "started")),
+     BOTH(CALL2("all_reduce", "8", "Float", "started"))},
+    {"flight-two-dumps", BOTH_DONE "\f" DUMP("1", DONE1), BOTH_DONE},
+    {"log-twice", "name=x\n" ONE_NODE "\fname=y\n" ONE_NODE, "name=x\n" ONE_NODE "\fname=y\n" ONE_NODE_END},
+    {"rank-twice", ONE_NODE ONE_NODE_END START("b", 99, 0, 0, 2, 77),
+     ONE_NODE ONE_NODE_END START("b", 99, 0, 0, 2, 78)},
+    {"two-runs", ONE_NODE ONE_NODE_END ON_GPU("a", 99, "11000", "78"),
+     ONE_NODE ONE_NODE_END ON_GPU("a", 99, "13000", "78")},
     {"flight-hung", BOTH(CALL2("all_reduce", "8", "Float", "started")), BOTH_DONE},
     {"flight-p2p-unmatched", DUMP("0", P2P_CALL("send 0->1")) "\f" DUMP("1", DONE1),
      DUMP("0", P2P_CALL("send 0->1")) "\f" DUMP("1", P2P_CALL("recv 1<-0"))},
@@ -181,6 +205,16 @@ static const struct {
      INFO("a", 11, 0, "Connected all trees")},
     {"ras", "Errors: DEAD\n", "Errors: none\n"},
     {"nccl-warned", WARN("a", 11, 0, "something that nobody knows"), INFO("a", 11, 0, "something that nobody knows")},
+    {"no-libibverbs", WARN("a", 11, 0, "Failed to open libibverbs.so[.1]"),
+     WARN("a", 11, 0, "Failed to open libfoo.so")},
+    {"ib-event", WARN("a", 11, 0, "NET/IB : mlx5_0:1 Got async event : GID table change"),
+     WARN("a", 11, 0, "NET/IB : mlx5_0:1 Got async event : port error")},
+    {"shm-not-shared",
+     WARN("a", 11, 0,
+          "Error while attaching to shared memory segment /dev/shm/nccl-a (size 9), error: No such file or directory "
+          "(2)"),
+     WARN("a", 11, 0,
+          "Error while attaching to shared memory segment /dev/shm/nccl-a (size 9), error: Permission denied (13)")},
     {"init-missing-rank", START("a", 11, 0, 0, 3, 77) START("a", 12, 1, 1, 3, 77),
      START("a", 11, 0, 0, 3, 77) COMPLETE("a", 11, 0, 0, 3, 77)},
     {"init-incomplete", ONE_NODE COMPLETE("a", 11, 0, 0, 2, 77), ONE_NODE ONE_NODE_END},
@@ -284,6 +318,15 @@ static const struct {
     {"topo-numa", SYSTEM(CPU("0", SWITCH("05", GOOD_GPU("0", "06") GOOD_GPU("1", "07"))) CPU("1", "")),
      SYSTEM(CPU("0", SWITCH("05", GOOD_GPU("0", "06"))) CPU("1", GOOD_GPU("1", "07")))},
     {"topo-rdma-unused", TWO_NODES SOCKETS TWO_NODES_END "\f" GOOD, TWO_NODES SOCKETS TWO_NODES_END "\f" BARE_GPUS},
+    {"topo-other-machine", HERE "\f" GOOD_HERE("b6", "b7"), HERE "\f" GOOD_HERE("06", "07")},
+    {"topo-gpu-missing", HERE "\f" GOOD_HERE("06", "b7"), HERE "\f" GOOD_HERE("06", "07")},
+    {"topo-gpu-unused", HERE_ONE "\f" GOOD_HERE("06", "07"), HERE "\f" GOOD_HERE("06", "07")},
+    {"topo-nic-missing", HERE LISTED("mlx5_7") "\f" GOOD_HERE("06", "07"),
+     HERE LISTED("mlx5_0") "\f" GOOD_HERE("06", "07")},
+    {"topo-nic-unlisted", HERE LISTED("mlx5_7") "\f" GOOD_HERE("06", "07"),
+     HERE ENV("a", 11, "NCCL_IB_HCA set by environment to mlx5_7") LISTED("mlx5_7") "\f" GOOD_HERE("06", "07")},
+    {"topo-contradicts", HERE SEND("a", 11, 0, 0, 1, "NET/IB/3/GDRDMA") "\f" GOOD_HERE("06", "07"),
+     HERE SEND("a", 11, 0, 0, 1, "NET/IB/0/GDRDMA") "\f" GOOD_HERE("06", "07")},
     {"graph-through-cpu", GRAPH("PHB"), GRAPH("PIX")},
     {"bench-wrong-values", RUN2(BENCH_ROW("8", "1.0", "3"), "1.0"), RUN2(BENCH_ROW("8", "1.0", "0"), "1.0")},
     {"bench-out-of-bounds",

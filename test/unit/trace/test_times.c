@@ -287,13 +287,18 @@ static void selection(void **state)
         for (size_t i = 0; positive && i < len; i++)
             trace_histogram_add(histogram, values[i]);
         assert_int_equal(trace_select(values, len, nth), sorted[nth]);
-        if (len % 2)
-            assert_int_equal(trace_median(values, len), sorted[len / 2]);
-        if (positive)
+        if (positive) {
+            assert_int_equal(trace_select_of(histogram, values, nth), sorted[nth]);
+            assert_int_equal(trace_median(histogram, values), (sorted[(len - 1) / 2] + sorted[len / 2]) / 2);
+            assert_int_equal(trace_percentile(histogram, values, 99), sorted[(len * 99 + 99) / 100 - 1]);
             assert_true(llabs(trace_histogram_nth(histogram, nth) - sorted[nth]) <= sorted[nth] / 128);
+        }
         free(histogram);
     }
-    assert_int_equal(trace_median(NULL, 0), -1);
+    TraceHistogram *none = calloc(1, sizeof(*none));
+    assert_int_equal(trace_median(none, NULL), -1);
+    assert_int_equal(trace_percentile(none, NULL, 99), -1);
+    free(none);
 }
 
 int main(void)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "sample.h"
+#include "service/report/cell.h"
 #include "service/report/field.h"
 
 static const char *table(const TraceReport *report, const char *name)
@@ -80,7 +81,7 @@ static void texts_are_quoted_where_they_must_be(void **state)
 
         str_init(&str, 4096);
         out_init(&out, report_sink_str(&str), NULL);
-        field_cell_text(&out, rows[i].text);
+        cell_text(&out, rows[i].text);
         assert_int_equal(out_done(&out), 0);
         assert_string_equal(str.text ? str.text : "", rows[i].cell);
         str_done(&str);

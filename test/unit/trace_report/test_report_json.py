@@ -77,7 +77,7 @@ class Checker:
             yield from self.wrong(item, wanted, f"{at}[{i}]")
 
     def check_required(self, value, wanted, _rule, at):
-        for key in wanted:
+        for key in wanted if isinstance(value, dict) else ():
             if key not in value:
                 yield f"{at}: no {key}"
 
@@ -88,7 +88,7 @@ class Checker:
 
     def check_additionalProperties(self, value, wanted, rule, at):
         assert wanted is False
-        for key in value:
+        for key in value if isinstance(value, dict) else ():
             if key not in rule["properties"]:
                 yield f"{at}: {key} is not in the schema"
 

@@ -57,7 +57,8 @@ static int feed(const char *text, size_t len, const TraceScanOptions *options, c
 int kit_scan(const char *text, size_t len, const TraceScanOptions *options, const KitWay *way, Profile *ret, Err *err)
 {
     Text whole = {text, len};
-    const TraceSource source = {.read = read_text, .context = &whole, .size = len};
+    const TraceSource source = {
+        .read = read_text, .context = &whole, .size = way->streamed ? 0 : len, .streamed = way->streamed};
     int rc;
 
     profile_init(ret);

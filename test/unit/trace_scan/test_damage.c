@@ -17,7 +17,10 @@ static Profile profile;
 /* Whole, in single bytes, and in parts: all must say the same. */
 static void scan_n(const char *text, size_t len)
 {
-    const KitWay ways[] = {{.piece = 0}, {.piece = 1}, {.threads = 2, .part_bytes = 1 + len / 4}};
+    const KitWay ways[] = {{.piece = 0},
+                           {.piece = 1},
+                           {.threads = 2, .part_bytes = 1 + len / 4},
+                           {.threads = 2, .part_bytes = 1 + len / 4, .streamed = true}};
     Str first = {0};
 
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {

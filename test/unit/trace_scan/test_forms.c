@@ -855,10 +855,10 @@ static void raw_events_are_shown(void **state)
         "[" ONE "," X("kernel", "k", "0", "7", "5", "3",
                       "\"correlation\":6") ",{\"ph\":\"M\"},{\"ph\":\"s\",\"id\":9,\"ts\":1},"
                                            "{\"ph\":\"X\",\"name\":\"a\"b\",\"pid\":1,\"ts\":1,\"dur\":1}]";
-    const KitWay ways[] = {{0}, {.threads = 2, .part_bytes = 10}};
+    const KitWay ways[] = {{0}, {.threads = 2, .part_bytes = 10}, {.threads = 2, .part_bytes = 10, .streamed = true}};
 
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         Seen seen = {0};
         const TraceScanOptions options = {.raw = see, .context = &seen};
         Err err = {0};
@@ -870,9 +870,182 @@ static void raw_events_are_shown(void **state)
     }
 }
 
+/* --- XLA's profiler ------------------------------------------------------------------------------------------------
+ */
+
+#define M(what, pid, tid, name)                                                                                        \
+    "{\"ph\": \"M\", \"name\": \"" what "\", \"pid\": " pid ", \"tid\": " tid ", \"args\": {\"name\": \"" name "\"}}"
+#define BARE(name, pid, tid, ts, dur, args)                                                                            \
+    "{\"ph\": \"X\", \"name\": \"" name "\", \"pid\": " pid ", \"tid\": " tid ", \"ts\": " ts ", \"dur\": " dur        \
+    ", \"args\": {" args "}}"
+
+/* Names behind the events decide; lines that repeat the streams are left out. */
+static void names_make_streams(void **state)
+{
+    (void)state;
+    scan_events(
+        BARE("fusion", "3", "14", "10", "5",
+             "\"correlation_id\": \"77\", \"kernel_details\": \"regs:24 static_shared:8 dynamic_shared:4 grid:2,3,1 "
+             "block:128,1,1 occ_pct:37.5\"") "," BARE("fusion", "3", "99", "10", "5",
+                                                      "") "," BARE("MemcpyH2D", "3", "15", "20", "1", "\"memcpy_details\": \"kind_src:pinned kind_dst:device size:640 dest:0 async:1\"") "," BARE("5", "3", "98", "10", "40", "") "," BARE("cuLaunchKernel", "7", "1", "8", "1", "\"correlation_id\": 77") "," BARE("train",
+                                                                                                                                                                                                                                                                                                                    "7",
+                                                                                                                                                                                                                                                                                                                    "1",
+                                                                                                                                                                                                                                                                                                                    "8", "1", "\"step_num\": \"6\"") "," BARE("$a.py:3 f", "7", "1",
+                                                                                                                                                                                                                                                                                                                                                              "8", "1", "") "," M("process_name",
+                                                                                                                                                                                                                                                                                                                                                                                  "3", "0", "/device:GPU:2") "," M("thread_name", "3", "14", "Stream #14(Compute)") "," M("thread_name",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                          "3", "99", "XLA Ops") "," M("thread_name",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "3",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "98",
+                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                      "Steps"));
+    assert_int_equal(profile.gpu.len, 2);
+    assert_int_equal(profile.gpu.kind[0], PROFILE_KERNEL);
+    assert_int_equal(profile.gpu.link[0], 77);
+    const ProfileLane *lane = &profile.lanes.at[profile.gpu.lane[0]];
+    const ProfileLaunch *launch = &profile.launches.at[profile.gpu.extra[0]];
+    const ProfileCopy *copy = &profile.copies.at[profile.gpu.extra[1]];
+
+    assert_int_equal(lane->device, 2);
+    assert_int_equal(lane->tid, 14);
+    assert_string_equal(name_of(lane->label), "Stream #14(Compute)");
+    assert_int_equal(launch->grid[1], 3);
+    assert_int_equal(launch->block[0], 128);
+    assert_int_equal(launch->registers, 24);
+    assert_int_equal(launch->shared_bytes, 12);
+    assert_true(launch->occupancy_percent == 37.5f);
+    assert_int_equal(copy->kind, PROFILE_COPY_HTOD);
+    assert_int_equal(copy->source, PROFILE_MEMORY_PINNED);
+    assert_int_equal(copy->bytes, 640);
+    assert_int_equal(profile.mark.len, 1);
+    assert_string_equal(name_of(profile.mark.name[0]), "step 5");
+    assert_int_equal(profile.host.len, 3);
+    for (size_t i = 0; i < profile.host.len; i++)
+        assert_string_equal(name_of(profile.host.name[i]), profile.host.kind[i] == PROFILE_CALL ? "cuLaunchKernel"
+                                                           : profile.host.kind[i] == PROFILE_ANNOTATION ? "train 6"
+                                                                                                        : "$a.py:3 f");
+    assert_nothing_lost();
+}
+
+/* What has a category, and what no GPU's process holds, stays what it was; ids of it mean nothing. */
+static void without_a_gpu_names_make_nothing(void **state)
+{
+    (void)state;
+    scan_events(BARE("fusion", "3", "14", "10", "5", "\"correlation_id\": 77, \"kernel_details\": \"regs:24\"") "," M(
+        "process_name", "3", "0", "/device:TPU:0") "," M("thread_name", "3", "14", "Stream #14(Compute)"));
+    assert_int_equal(profile.gpu.len, 0);
+    assert_int_equal(profile.host.kind[0], PROFILE_OTHER);
+    assert_int_equal(profile.host.link[0], 0);
+    scan_events(X("cpu_op", "op", "3", "14", "10", "5", "") "," M("process_name", "3", "0", "/device:GPU:0"));
+    assert_int_equal(profile.gpu.len, 0);
+    assert_int_equal(profile.host.kind[0], PROFILE_OP);
+}
+
+/* The last name of a process counts. */
+static void names_may_change(void **state)
+{
+    (void)state;
+    scan_events(BARE("k", "3", "1", "10", "5", "") "," M("process_name", "3", "0",
+                                                         "/device:GPU:0") "," M("process_name", "3", "5", "python"));
+    assert_int_equal(profile.gpu.len, 0);
+    scan_events(BARE("k", "3", "1", "10", "5", "") "," M("process_name", "3", "0",
+                                                         "python") "," M("process_name", "3", "5", "/device:GPU:1"));
+    assert_int_equal(profile.gpu.len, 1);
+    assert_int_equal(profile.lanes.at[profile.gpu.lane[0]].device, 1);
+}
+
+static void pairs_have_ids(void **state)
+{
+#define HALF(ph, cat, ts, args)                                                                                        \
+    "{\"ph\": \"" ph "\", \"cat\": \"" cat "\", \"name\": \"a\", \"pid\": 1, \"tid\": 1, \"ts\": " ts                  \
+    ", \"args\": {" args "}}"
+    (void)state;
+    scan_events(HALF("B", "cuda_runtime", "1", "\"correlation\": 5") "," HALF("E", "cuda_runtime", "2", "") "," HALF(
+        "B", "cuda_runtime", "3",
+        "") "," HALF("E", "cuda_runtime", "4",
+                     "\"correlation\": 6") "," HALF("B", "cpu_op", "5",
+                                                    "") "," HALF("E", "cpu_op", "6",
+                                                                 "\"External id\": 7, \"correlation\": "
+                                                                 "1") "," HALF("B", "kernel", "7",
+                                                                               "\"stream\": 7, "
+                                                                               "\"correlation\": "
+                                                                               "8589934599, \"External "
+                                                                               "id\": 9") "," HALF("E",
+                                                                                                   "kern"
+                                                                                                   "el",
+                                                                                                   "9",
+                                                                                                   "") "," HALF("B",
+                                                                                                                "other",
+                                                                                                                "10",
+                                                                                                                "\"corr"
+                                                                                                                "elatio"
+                                                                                                                "n\": "
+                                                                                                                "8") "," HALF("E",
+                                                                                                                              "other",
+                                                                                                                              "11",
+                                                                                                                              ""));
+    assert_int_equal(profile.host.len, 4);
+    assert_int_equal(profile.host.link[0], 5);
+    assert_int_equal(profile.host.link[1], 6);
+    assert_int_equal(profile.host.link[2], 7);
+    assert_int_equal(profile.host.link[3], 0);
+    assert_int_equal(profile.gpu.link[0], 10); /* over 32 bits: the next that nobody has */
+    assert_int_equal(profile.gpu.external[0], 9);
+}
+
+/* --- merged ranks --------------------------------------------------------------------------------------------------
+ */
+
+static void scan_known(const char *text, const TraceScanOptions *options)
+{
+    assert_int_equal(scan_with(text, options), 0);
+}
+
+static void marks_are_learned_and_used(void **state)
+{
+    static const char text[] =
+        "[" X("cuda_runtime", "call", "\"[rank0] 9\"", "1", "1", "1", "\"correlation\": 5") "," X(
+            "cuda_runtime", "call", "\"[rank3] 9\"", "1", "1", "1",
+            "\"correlation\": 5") "," X("kernel", "k", "\"[rank3] 0\"", "7", "5", "1",
+                                        "\"device\": 0, \"stream\": 7, \"correlation\": "
+                                        "5") "," X("kernel", "nobody's", "0", "7", "9", "1",
+                                                   "\"device\": 0, \"stream\": 7") "]";
+    TraceKnown *known = trace_known_new(), *again = trace_known_new();
+
+    (void)state;
+    Profile first;
+    Err err = {0};
+
+    assert_int_equal(kit_scan(text, sizeof text - 1, &(TraceScanOptions){.learn = known}, &(KitWay){0}, &first, &err),
+                     0);
+    profile_done(&first);
+    assert_int_equal(trace_known_owners(known), 2);
+    assert_int_equal(trace_known_rank(known, 1), 0);
+    assert_int_equal(trace_known_rank(known, 2), 3);
+    assert_string_equal(trace_known_mark(known, 2), "rank3");
+    scan_known(text, &(TraceScanOptions){.known = known, .owner = 2});
+    assert_int_equal(profile.rank, 3);
+    assert_int_equal(profile.events, 2);
+    assert_int_equal(profile.gpu.len, 1);
+    assert_int_equal(profile.gpu.link[0], 5);
+    assert_int_equal(profile.host.len, 1);
+    assert_int_equal(kit_scan(text, sizeof text - 1, &(TraceScanOptions){.known = known, .learn = again}, &(KitWay){0},
+                              &first, &err),
+                     0);
+    assert_int_equal(trace_known_nobodys(again), 1);
+    assert_int_equal(first.host.len, 2);
+    assert_true(first.host.link[0] != first.host.link[1]);
+    profile_done(&first);
+    trace_known_free(known);
+    trace_known_free(again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(names_make_streams, done),
+        cmocka_unit_test_teardown(without_a_gpu_names_make_nothing, done),
+        cmocka_unit_test_teardown(names_may_change, done),
+        cmocka_unit_test_teardown(pairs_have_ids, done),
+        cmocka_unit_test_teardown(marks_are_learned_and_used, done),
         cmocka_unit_test(times_are_exact),
         cmocka_unit_test(microseconds_are_told),
         cmocka_unit_test(bad_times_are_lost),

@@ -63,15 +63,29 @@ static void add_text(Str *out)
 static void add_args(Str *out, const char *gap)
 {
     static const char *const keys[] = {
-        "stream", "device", "correlation",    "External id", "bytes",         "registers per thread",
-        "Ev Idx", "Seq",    "wait_on_stream", "Bytes",       "graph node id", "sort_index"};
+        "stream",         "device",   "correlation",    "External id", "bytes",         "registers per thread",
+        "Ev Idx",         "Seq",      "wait_on_stream", "Bytes",       "graph node id", "sort_index",
+        "correlation_id", "step_num", "occupancy_pct",  "regs"};
+    static const char *const details[] = {"\"kernel_details\": \"regs:32 grid:4,1,1 block:64,2,1 occ_pct:25\"",
+                                          "\"memcpy_details\": \"kind_src:device kind_dst:pinned size:4096 async:1\"",
+                                          "\"kernel_details\": \"grid:,1 block:\"",
+                                          "\"name\": \"/device:GPU:1\"",
+                                          "\"name\": \"/device:GPU:0\"",
+                                          "\"name\": \"Stream #7(Compute)\"",
+                                          "\"name\": \"XLA Ops\"",
+                                          "\"name\": \"Steps\"",
+                                          "\"name\": \"rank 1\"",
+                                          "\"name\": \"Rank 20 (host)\""};
     static const char *const lists[] = {"[1, 2, 3]", "[[], [\"a]\", {\"b\": \"}\"}]]", "{}", "[\"\\\\\", \"\\\"\"]"};
     const uint32_t count = below(6);
 
     str_add(out, "{");
     for (uint32_t i = 0; i < count; i++) {
         str_addf(out, "%s%s", i ? "," : "", gap);
-        switch (below(5)) {
+        switch (below(6)) {
+        case 5:
+            str_add(out, PICK(details));
+            break;
         case 0:
             str_addf(out, "\"%s\": %s", below(2) ? "grid" : "Input Dims", PICK(lists));
             break;
@@ -93,11 +107,17 @@ static void add_event(Str *out, const char *gap)
     static const char *const categories[] = {
         "cpu_op",          "kernel",          "gpu_memcpy",          "cuda_runtime", "cuda_sync",
         "python_function", "user_annotation", "gpu_user_annotation", "Trace",        "new"};
-    static const char *const names[] = {"thread_name", "thread_sort_index", "[memory]"};
-    static const char *const threads[] = {"1", "2", "\"2\"", "\"stream 7\"", "0", "9000000000"};
+    static const char *const names[] = {"thread_name",  "thread_sort_index", "[memory]",
+                                        "process_name", "process_name",      "MemcpyD2H",
+                                        "Memset",       "$a.py:1 f",         "12"};
+    static const char *const threads[] = {
+        "1", "2", "\"2\"", "\"stream 7\"", "0", "9000000000", "\"[TP01] 1\"", "\"[TP02] 1\"", "\"[TP02] 7\""};
 
-    str_addf(out, "{%s\"ph\": \"%s\",%s\"cat\": \"%s\",%s\"name\": ", gap, PICK(phases), gap, PICK(categories), gap);
-    if (below(6) == 0)
+    str_addf(out, "{%s\"ph\": \"%s\",%s", gap, PICK(phases), gap);
+    if (below(3))
+        str_addf(out, "\"cat\": \"%s\",%s", PICK(categories), gap);
+    str_add(out, "\"name\": ");
+    if (below(4) == 0)
         str_addf(out, "\"%s\"", PICK(names));
     else
         add_text(out);
@@ -183,16 +203,17 @@ static void all_ways_are_one(const Str *text, const TraceScanOptions *options)
     const KitWay one = {0};
     Str whole = scanned(text, options, &one);
 
-    for (size_t i = 0; i < walkers_count + 3; i++) {
+    for (size_t i = 0; i < walkers_count + 6; i++) {
         KitWay way = {.piece = i == 0 ? 1 : SIZE_MAX, .seed = seed, .walker = i};
 
         if (i >= walkers_count)
-            way = (KitWay){.threads = 2 + below(3), .part_bytes = 1 + below((uint32_t)text->len + 1)};
+            way =
+                (KitWay){.threads = 2 + below(3), .part_bytes = 1 + below((uint32_t)text->len + 1), .streamed = i % 2};
         Str other = scanned(text, options, &way);
 
         if (strcmp(whole.text, other.text) != 0)
-            print_message("walker %zu, %u threads, parts of %zu, text:\n%s\n", way.walker, way.threads,
-                          (size_t)way.part_bytes, text->text);
+            print_message("walker %zu, %u threads, parts of %zu%s, text:\n%s\n", way.walker, way.threads,
+                          (size_t)way.part_bytes, way.streamed ? ", streamed" : "", text->text);
         assert_string_equal(whole.text, other.text);
         str_done(&other);
     }
@@ -239,6 +260,38 @@ static void with_options(void **state)
     }
 }
 
+/* What one reading learns another one uses: of a part of the ranks, of all, and always the same in every way. */
+static void with_knowledge(void **state)
+{
+    (void)state;
+    for (uint32_t round = 0; round < 200; round++) {
+        TraceKnown *known = trace_known_new(), *again = trace_known_new();
+        const TraceScanOptions look = {.learn = known};
+        const KitWay one = {.piece = 1}, parts = {.threads = 3, .part_bytes = 1 + round * 7};
+
+        seed = round * 31337 + 5;
+        Str text = random_trace();
+
+        if (round % 2)
+            damage(&text);
+        Str first = scanned(&text, &look, &one);
+        Str second = scanned(&text, &(TraceScanOptions){.learn = again}, &parts);
+
+        assert_string_equal(first.text, second.text);
+        assert_int_equal(trace_known_owners(known), trace_known_owners(again));
+        for (unsigned int owner = 0; owner <= trace_known_owners(known); owner++) {
+            const TraceScanOptions options = {.known = known, .owner = owner};
+
+            all_ways_are_one(&text, &options);
+        }
+        str_done(&first);
+        str_done(&second);
+        str_done(&text);
+        trace_known_free(known);
+        trace_known_free(again);
+    }
+}
+
 /* Many parts of one block each and more. */
 static void long_traces(void **state)
 {
@@ -263,10 +316,8 @@ static void long_traces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sound_traces),
-        cmocka_unit_test(damaged_traces),
-        cmocka_unit_test(with_options),
-        cmocka_unit_test(long_traces),
+        cmocka_unit_test(sound_traces),   cmocka_unit_test(damaged_traces), cmocka_unit_test(with_options),
+        cmocka_unit_test(with_knowledge), cmocka_unit_test(long_traces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,7 +120,7 @@ void kit_memory(Kit *kit, int16_t device, int64_t thread, int64_t start_us, int6
 void kit_seal(Kit *kit)
 {
     profile_seal(&kit->profile);
-    trace_index_init(&kit->index, &kit->profile);
+    trace_index_init(&kit->index, &kit->profile, 1);
 }
 
 void kit_run(Kit *kit, KitAnalysis analysis, TraceScope scope, TraceRank *rank)

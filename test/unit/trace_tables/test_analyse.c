@@ -7,7 +7,7 @@
 
 #include "base/str.h"
 
-enum { ROUNDS = 60, TEXT_BYTES = 1 << 20 };
+enum { ROUNDS = 60, TEXT_BYTES = 1 << 20, THREADS_MAX = 8 };
 
 static void analyse(Kit *kit, TraceScope scope, TraceRank *rank)
 {
@@ -177,12 +177,116 @@ static void ranks_joined_from_windows_are_whole(void **state)
     }
 }
 
+/* What dump() leaves out: every row of a table by its name and its numbers. */
+static void dump_rows(const TraceRank *rank, Str *out)
+{
+    for (size_t i = 0; i < rank->kernels.len; i++) {
+        const TraceKernel *k = &rank->kernels.at[i];
+
+        str_addf(out, "kernel %s %lld %lld %.17g %.17g %.17g %.17g %lld %d\n", k->name, N(k->count), N(k->total_ns),
+                 k->m2, k->occupancy_percent, k->blocks_per_sm, k->sm_efficiency, N(k->shapes), k->device_count);
+    }
+    for (size_t i = 0; i < rank->copies.len; i++)
+        str_addf(out, "copy %s %s %lld %lld\n", rank->copies.at[i].kind, rank->copies.at[i].source,
+                 N(rank->copies.at[i].total_ns), N(rank->copies.at[i].exposed_ns));
+    for (size_t i = 0; i < rank->operators.len; i++)
+        str_addf(out, "operator %s %lld %lld %lld %lld\n", rank->operators.at[i].name, N(rank->operators.at[i].host_ns),
+                 N(rank->operators.at[i].host_self_ns), N(rank->operators.at[i].device_ns),
+                 N(rank->operators.at[i].device_self_ns));
+    for (size_t i = 0; i < rank->calls.len; i++)
+        str_addf(out, "call %s %s %s %lld\n", rank->calls.at[i].name, rank->calls.at[i].inner, rank->calls.at[i].outer,
+                 N(rank->calls.at[i].total_ns));
+    for (size_t i = 0; i < rank->annotations.len; i++)
+        str_addf(out, "annotation %s %lld %lld %lld\n", rank->annotations.at[i].name,
+                 N(rank->annotations.at[i].total_ns), N(rank->annotations.at[i].device_ns),
+                 N(rank->annotations.at[i].busy_ns));
+    for (size_t i = 0; i < rank->memory.len; i++)
+        str_addf(out, "memory %lld %lld\n", N(rank->memory.at[i].allocated_bytes), N(rank->memory.at[i].growth_bytes));
+}
+
+static void dump_events(const TraceRank *rank, Str *out)
+{
+    for (size_t i = 0; i < rank->gaps.len; i++) {
+        const TraceGap *g = &rank->gaps.at[i];
+
+        str_addf(out, "gap %d %lld %lld %d %s %s %s %s %lld %d\n", g->device, N(g->start), N(g->end), (int)g->cause,
+                 g->before, g->after, g->host, g->thread, N(g->host_ns), g->step);
+    }
+    for (size_t i = 0; i < rank->collectives.len; i++)
+        str_addf(out, "collective %s %lld %lld %lld\n", rank->collectives.at[i].name, N(rank->collectives.at[i].start),
+                 N(rank->collectives.at[i].end), N(rank->collectives.at[i].ordinal));
+    for (size_t i = 0; i < rank->queue_points.len; i++)
+        str_addf(out, "point %lld %.17g\n", N(rank->queue_points.at[i].start), rank->queue_points.at[i].length);
+    for (size_t i = 0; i < rank->paths.len; i++)
+        for (size_t k = 0; k < rank->paths.at[i].names.len; k++)
+            str_addf(out, "path %s %s %lld\n", rank->paths.at[i].what, rank->paths.at[i].names.at[k].name,
+                     N(rank->paths.at[i].names.at[k].total_ns));
+    for (size_t i = 0; i < rank->timeline.texts.len; i++)
+        str_addf(out, "text %s\n", rank->timeline.texts.at[i]);
+    for (size_t i = 0; i < rank->timeline.lanes.len; i++)
+        for (size_t k = 0; k < rank->timeline.lanes.at[i].slices.len; k++)
+            str_addf(out, "slice %s %lld\n", rank->timeline.lanes.at[i].name,
+                     N(rank->timeline.lanes.at[i].slices.at[k].start));
+}
+
+static void dump_on(Kit *kit, unsigned int threads, size_t memory, Str *out)
+{
+    TraceConfig config = trace_config_default;
+    Arena arenas[THREADS_MAX] = {0};
+    TraceIndex index;
+    TraceRank rank;
+
+    config.timeline = config.paths = true;
+    trace_index_init(&index, &kit->profile, threads);
+    trace_analyse(&(TraceJob){.index = &index,
+                              .config = &config,
+                              .scope = TRACE_WHOLE,
+                              .arena = arenas,
+                              .threads = threads,
+                              .memory = memory},
+                  "file.json", 7, &rank);
+    trace_index_done(&index); /* the rank needs it no more */
+    dump(&rank, out);
+    dump_rows(&rank, out);
+    dump_events(&rank, out);
+    trace_rank_done(&rank);
+    for (size_t i = 0; i < THREADS_MAX; i++)
+        arena_done(&arenas[i]);
+}
+
+static void threads_do_not_matter(void **state)
+{
+    static const unsigned int threads[] = {2, 3, THREADS_MAX};
+
+    (void)state;
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        Str one, many;
+        Kit kit;
+
+        kit_init(&kit);
+        for (int64_t i = 0; i < 3; i++)
+            kit_host(&kit, PROFILE_ANNOTATION, 300, i ? "ProfilerStep#2" : "ProfilerStep#1", i * 1300, 1200, 0);
+        kit_fill_random(&kit, &(KitRecipe){.seed = round + 900, .totals = true}, false);
+        str_init(&one, TEXT_BYTES);
+        dump_on(&kit, 1, SIZE_MAX, &one);
+        for (size_t i = 0; i < 3; i++) {
+            str_init(&many, TEXT_BYTES);
+            dump_on(&kit, threads[i], round % 3 ? SIZE_MAX : 0, &many);
+            assert_string_equal(many.text, one.text);
+            str_done(&many);
+        }
+        str_done(&one);
+        kit_done(&kit);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_files_words_are_copied),
         cmocka_unit_test(a_file_without_a_rank_takes_the_callers),
         cmocka_unit_test(ranks_joined_from_windows_are_whole),
+        cmocka_unit_test(threads_do_not_matter),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

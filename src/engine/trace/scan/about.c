@@ -139,8 +139,19 @@ static void take_objects(Profile *profile, const Slice *list, void (*take)(Profi
             take(profile, &value);
 }
 
-static void take_distributed(Profile *profile, const Slice *slice)
+/* Of several the last one counts, and that there are several is kept. */
+static void take_rank(TraceScan *scan, const Slice *slice)
 {
+    const int64_t before = scan->profile->rank, rank = slice_number(slice, 0, INT64_MAX, before);
+
+    if (before >= 0 && rank != before)
+        scan->other_rank = before;
+    scan->profile->rank = rank;
+}
+
+static void take_distributed(TraceScan *scan, const Slice *slice)
+{
+    Profile *profile = scan->profile;
     Members m = members_of(slice);
     Slice key, value;
 
@@ -148,7 +159,7 @@ static void take_distributed(Profile *profile, const Slice *slice)
         if (slice_is(&key, "backend"))
             set_name(profile, &profile->backend, &value);
         else if (slice_is(&key, "rank"))
-            profile->rank = slice_number(&value, 0, INT64_MAX, profile->rank);
+            take_rank(scan, &value);
         else if (slice_is(&key, "world_size"))
             profile->world_size = slice_number(&value, 0, INT64_MAX, profile->world_size);
         else if (slice_is(&key, "nccl_version"))
@@ -212,7 +223,7 @@ void about_take(TraceScan *scan, const Slice *key, const Slice *value)
     if (slice_is(key, "deviceProperties"))
         take_objects(profile, value, take_device);
     else if (slice_is(key, "distributedInfo"))
-        take_distributed(profile, value);
+        take_distributed(scan, value);
     else if (slice_is(key, "baseTimeNanoseconds"))
         profile->base_ns = slice_number(value, 1, INT64_MAX, profile->base_ns);
     else if (slice_is(key, "with_stack"))

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Details from args. Kernels are launched in the same few ways and operators called with the same few shapes: both
- * are recognised by their bytes before any number is read. */
+ * are recognised by their texts before any number is read. */
 #include "engine/trace/scan/detail.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
+#include "base/owner.h"
 #include "engine/trace/scan/thread.h"
 
-static const uint64_t launch_slots = SLOT_BIT(SLOT_GRID) | SLOT_BIT(SLOT_BLOCK) | SLOT_BIT(SLOT_REGISTERS) |
-                                     SLOT_BIT(SLOT_SHARED) | SLOT_BIT(SLOT_OCCUPANCY) | SLOT_BIT(SLOT_BLOCKS_PER_SM) |
-                                     SLOT_BIT(SLOT_WARPS_PER_SM) | SLOT_BIT(SLOT_GRAPH) | SLOT_BIT(SLOT_GRAPH_NODE);
+/* What decides a launch, beside its being in a graph. */
+static const uint8_t launch_slots[] = {SLOT_GRID,      SLOT_BLOCK,         SLOT_REGISTERS,   SLOT_SHARED,
+                                       SLOT_OCCUPANCY, SLOT_BLOCKS_PER_SM, SLOT_WARPS_PER_SM};
+
+enum { LAUNCH_VALUE = 32, LAUNCH_ROOM = ARRAY_LEN(launch_slots) * (1 + LAUNCH_VALUE) + 1 + sizeof(uint64_t) };
 
 static uint32_t collective(TraceScan *scan)
 {
@@ -59,63 +63,76 @@ static void read_launch(const TraceScan *scan, ProfileLaunch *launch)
     launch->occupancy_percent = float_of(scan, SLOT_OCCUPANCY);
     launch->blocks_per_sm = float_of(scan, SLOT_BLOCKS_PER_SM);
     launch->warps_per_sm = float_of(scan, SLOT_WARPS_PER_SM);
-    launch->in_graph = number_of(scan, SLOT_GRAPH, 0) > 0 || number_of(scan, SLOT_GRAPH_NODE, 0) > 0;
 }
 
-/* The entry for the bytes from the first launch value to the last. Which key the first one belongs to is asked too,
- * the other keys are among the bytes. */
-static LaunchEntry *launch_entry(TraceScan *scan, const char **ret_from, size_t *ret_len, uint32_t *ret_first)
+/* The values as they stand there, each behind its length and kind, in room that is filled up with zeros. 0: they are
+ * longer than values of launches are. */
+static size_t launch_text(const TraceScan *scan, bool in_graph, char room[LAUNCH_ROOM])
 {
-    const char *from = NULL, *to = NULL;
+    static_assert((int)LAUNCH_VALUE <= (int)SCAN_PAD, "a value's room is copied whole");
+    char *out = room;
 
-    for (uint64_t slots = scan->walk->present & launch_slots; slots; slots &= slots - 1) {
-        const unsigned int slot = (unsigned int)__builtin_ctzll(slots);
-        const Slice *slice = &scan->walk->slot[slot];
+    for (size_t i = 0; i < ARRAY_LEN(launch_slots); i++) {
+        const Slice *slice = slice_of(scan, launch_slots[i]);
 
-        if (!from || slice->at < from) {
-            from = slice->at;
-            *ret_first = slot;
+        if (!has(scan, launch_slots[i])) {
+            *out++ = 0;
+            continue;
         }
-        to = !to || slice->at + slice->len > to ? slice->at + slice->len : to;
+        if (slice->len >= LAUNCH_VALUE)
+            return 0;
+        *out++ = (char)(1 + slice->len * 4 + slice->kind);
+        memcpy(out, slice->at, LAUNCH_VALUE);
+        out += slice->len;
     }
-    const size_t len = from ? (size_t)(to - from) : 0;
+    *out++ = in_graph;
+    memset(out, 0, sizeof(uint64_t));
+    return (size_t)(out - room);
+}
+
+static LaunchEntry *launch_entry(TraceScan *scan, const char *text, size_t len)
+{
     uint64_t h = len;
 
-    if (!from || len > LAUNCH_BYTES)
-        return NULL;
-    for (size_t i = 0; i + 8 <= len; i += 8) {
+    for (size_t i = 0; i < len; i += 8) {
         uint64_t v;
 
-        memcpy(&v, from + i, sizeof v);
+        memcpy(&v, text + i, sizeof v);
         h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
         h ^= h >> 32;
     }
-    *ret_from = from;
-    *ret_len = len;
     return &scan->caches->launch[h % LAUNCH_CACHE];
+}
+
+static bool any_launch(const TraceScan *scan)
+{
+    uint64_t slots = SLOT_BIT(SLOT_GRAPH) | SLOT_BIT(SLOT_GRAPH_NODE);
+
+    for (size_t i = 0; i < ARRAY_LEN(launch_slots); i++)
+        slots |= SLOT_BIT(launch_slots[i]);
+    return scan->walk->present & slots;
 }
 
 uint32_t detail_launch(TraceScan *scan)
 {
-    const uint64_t slots = scan->walk->present & launch_slots;
     ProfileLaunch launch = {.collective = collective(scan)};
-    const char *from = NULL;
-    uint32_t first = 0;
-    size_t len = 0;
+    char text[LAUNCH_ROOM];
 
-    if (!slots && launch.collective == PROFILE_NONE)
+    if (!any_launch(scan) && launch.collective == PROFILE_NONE)
         return PROFILE_NONE;
-    LaunchEntry *entry = slots && launch.collective == PROFILE_NONE ? launch_entry(scan, &from, &len, &first) : NULL;
+    launch.in_graph = number_of(scan, SLOT_GRAPH, 0) > 0 || number_of(scan, SLOT_GRAPH_NODE, 0) > 0;
+    const size_t len = launch.collective == PROFILE_NONE ? launch_text(scan, launch.in_graph, text) : 0;
+    LaunchEntry *entry = len && len <= LAUNCH_BYTES ? launch_entry(scan, text, len) : NULL;
 
-    if (entry && entry->slots == slots && entry->len == len && entry->first == first &&
-        memcmp(entry->text, from, len) == 0)
+    if (entry && entry->len == len && memcmp(entry->text, text, len) == 0)
         return entry->launch;
     read_launch(scan, &launch);
     const uint32_t index = profile_launch(scan->profile, &launch);
 
     if (entry) {
-        *entry = (LaunchEntry){.slots = slots, .first = first, .len = (uint32_t)len, .launch = index};
-        memcpy(entry->text, from, len);
+        entry->launch = index;
+        entry->len = (uint8_t)len;
+        memcpy(entry->text, text, len);
     }
     return index;
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an event is, once its values are found: phase and category decide; times are checked here. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/owner.h"
 #include "engine/trace/scan/detail.h"
 #include "engine/trace/scan/inside.h"
+#include "engine/trace/scan/owner.h"
 #include "engine/trace/scan/thread.h"
 #include "engine/trace/scan/window.h"
 
@@ -88,19 +91,36 @@ static bool event_times(TraceScan *scan, bool gpu, int64_t *start, int64_t *dura
     return true;
 }
 
-/* The kind that a use comes to; USE_SYNC and USE_NOTHING stay. */
-static unsigned int settle_use(const TraceScan *scan, unsigned int use)
+/* Of an event without a category its name or a step's number may say what it is ("$train.py:12 step" of XLA's
+ * profiler); the rest is known at the end. */
+static unsigned int bare_use(const TraceScan *scan)
 {
+    const Slice *name = slice_of(scan, SLOT_NAME);
+
+    if (has(scan, SLOT_STEP) && has(scan, SLOT_NAME))
+        return PROFILE_ANNOTATION;
+    return has(scan, SLOT_NAME) && name->len > 1 && *name->at == '$' ? PROFILE_PYTHON : PROFILE_OTHER;
+}
+
+/* The kind that the event at hand comes to; USE_SYNC and USE_NOTHING stay. */
+static unsigned int event_use(TraceScan *scan)
+{
+    if (!has(scan, SLOT_CATEGORY))
+        return bare_use(scan);
+    const unsigned int use = category_use(scan);
+
     if (use != USE_GPU_IF)
         return use;
     return has(scan, SLOT_STREAM) || has(scan, SLOT_DEVICE) ? PROFILE_KERNEL : PROFILE_OTHER;
 }
 
+/* What is of no kind may turn out to be the GPU's. */
 static bool kind_wanted(const TraceScanOptions *options, unsigned int use)
 {
     if (options->skip_python && use == PROFILE_PYTHON)
         return false;
-    return !options->skip_host || use <= PROFILE_SET || use == PROFILE_ANNOTATION || use == PROFILE_GPU_ANNOTATION;
+    return !options->skip_host || use <= PROFILE_SET || use == PROFILE_ANNOTATION || use == PROFILE_GPU_ANNOTATION ||
+           use == PROFILE_OTHER;
 }
 
 static bool kind_on_gpu(unsigned int use)
@@ -128,34 +148,102 @@ static void add_host(TraceScan *scan, ProfileEvent *event)
     } else if (event->kind == PROFILE_OP) {
         event->link = id_of(scan, SLOT_EXTERNAL, WIDE_HOST_LINK, row);
         event->extra = detail_op(scan);
-    } else if (event->kind == PROFILE_PYTHON) {
-        scan->profile->with_stack = true;
+    } else if (event->kind == PROFILE_OTHER && !has(scan, SLOT_CATEGORY)) {
+        event->link = id_of(scan, SLOT_CORRELATION, WIDE_HOST_LINK, row);
+        scan->bare_links |= has(scan, SLOT_CORRELATION);
+        if (!scan->options.raw)
+            bare_note(scan);
     }
+}
+
+/* The name, with the number of a step behind it: "train" of step_num 12 is "train 12". */
+static uint32_t event_name(TraceScan *scan)
+{
+    enum { NUMBER_MAX = 24, TEXT_MAX = 256 };
+    const uint32_t name = has(scan, SLOT_NAME) ? name_of(scan, SLOT_NAME) : PROFILE_NONE;
+    char text[TEXT_MAX + NUMBER_MAX];
+    int64_t number;
+    size_t len;
+
+    if (has(scan, SLOT_CATEGORY) || !has(scan, SLOT_STEP) || !value_integer(slice_of(scan, SLOT_STEP), &number))
+        return name;
+    const char *word = profile_text(scan->profile, name, &len);
+
+    if (len == 0 || len > TEXT_MAX || (word[len - 1] >= '0' && word[len - 1] <= '9'))
+        return name;
+    memcpy(text, word, len);
+    len += (size_t)snprintf(text + len, NUMBER_MAX, " %" PRId64, number);
+    return profile_name(scan->profile, text, len);
+}
+
+/* For who copies events: what the row will be once all is known. */
+static void raw_place(TraceScan *scan, TraceRaw *raw)
+{
+    const TraceKnown *known = scan->options.known;
+
+    if (kind_on_gpu(raw->kind)) {
+        raw->device = gpu_device(scan);
+        raw->stream = gpu_stream(scan);
+    }
+    if (raw->kind != PROFILE_OTHER || !known || known->devices.len == 0)
+        return;
+    const ThreadKey key = thread_key(scan);
+    const KnownThread thread = {
+        .pid = key.pid,
+        .tid = key.tid,
+        .pid_text = key.pid_name == PROFILE_NONE ? NULL : profile_text(scan->profile, key.pid_name, NULL),
+        .tid_text = key.tid_name == PROFILE_NONE ? NULL : profile_text(scan->profile, key.tid_name, NULL)};
+    const KnownPlace place = known_place(known, &thread);
+
+    if (place.use == LANE_OPERATIONS || place.use == LANE_STEPS) {
+        raw->kind = place.use == LANE_STEPS ? PROFILE_GPU_ANNOTATION : PROFILE_KERNEL;
+        raw->device = place.device;
+        raw->stream = place.stream;
+    } else if (place.use == LANE_HOST && !has(scan, SLOT_CATEGORY) && id_in(scan, SLOT_CORRELATION)) {
+        raw->kind = PROFILE_CALL;
+    }
+}
+
+/* A process "[rank3] 1234". */
+static void note_mark(TraceScan *scan)
+{
+    const Slice *pid = slice_of(scan, SLOT_PID);
+
+    if (has(scan, SLOT_PID) && pid->kind <= SLICE_ESCAPED && pid->len > 2 && *pid->at == '[')
+        owner_mark(scan, name_of(scan, SLOT_PID));
 }
 
 static void take_complete(TraceScan *scan, TraceRaw *raw)
 {
-    const unsigned int use = settle_use(scan, category_use(scan));
+    const unsigned int use = event_use(scan);
     ProfileEvent event = {.extra = PROFILE_NONE};
 
     if (use == USE_NOTHING) {
         scan->profile->ignored++;
         return;
     }
+    note_mark(scan);
+    scan->profile->with_stack |= use == PROFILE_PYTHON;
     if (!kind_wanted(&scan->options, use) || !event_times(scan, kind_on_gpu(use), &event.start, &event.duration))
         return;
     raw->has_time = true;
     raw->start = event.start;
     raw->duration = event.duration;
+    raw->annotation = use == PROFILE_ANNOTATION;
     if (!window_touches(&scan->options, event.start, event.duration))
         return;
     raw->kept = true;
     if (use == USE_SYNC) {
         detail_sync(scan, event.start, event.duration);
+        raw->kind = PROFILE_GPU_ANNOTATION; /* chosen as these are */
+        raw->device = gpu_device(scan);
+        raw->stream = gpu_stream(scan);
         return;
     }
     event.kind = raw->kind = (ProfileKind)use;
-    event.name = has(scan, SLOT_NAME) ? name_of(scan, SLOT_NAME) : PROFILE_NONE;
+    event.name = event_name(scan);
+    if (scan->options.raw)
+        raw_place(scan, raw);
     if (kind_on_gpu(use)) {
         event.lane = gpu_lane(scan, gpu_device(scan), gpu_stream(scan));
         if (use != PROFILE_GPU_ANNOTATION)
@@ -171,7 +259,7 @@ static void take_complete(TraceScan *scan, TraceRaw *raw)
 
 static void take_half(TraceScan *scan, TraceRaw *raw, bool begin)
 {
-    const unsigned int use = settle_use(scan, category_use(scan));
+    const unsigned int use = event_use(scan);
     Half half = {.begin = begin, .byte = scan->raw_byte, .event = {.extra = PROFILE_NONE}};
 
     if (use == USE_NOTHING || use == USE_SYNC) {
@@ -189,8 +277,17 @@ static void take_half(TraceScan *scan, TraceRaw *raw, bool begin)
     half.on_gpu = begin && kind_on_gpu(use);
     if (half.on_gpu && half.wanted)
         half.event.lane = gpu_lane(scan, gpu_device(scan), gpu_stream(scan));
+    half.owner = id_owner(scan);
+    half.link = id_in(scan, SLOT_CORRELATION);
+    half.external = id_in(scan, SLOT_EXTERNAL);
+    if (half.event.kind == PROFILE_OTHER && has(scan, SLOT_CATEGORY))
+        half.link = 0;
+    note_mark(scan);
     vec_push(&scan->halves, half);
-    *raw = (TraceRaw){.kept = true, .kind = half.event.kind, .has_time = true, .start = half.time};
+    *raw = (TraceRaw){
+        .kept = true, .kind = half.event.kind, .has_time = true, .start = half.time, .device = -1, .stream = -1};
+    if (scan->options.raw)
+        raw_place(scan, raw);
 }
 
 static bool name_is(const TraceScan *scan, const char *text)
@@ -202,15 +299,24 @@ static bool name_is(const TraceScan *scan, const char *text)
 
 static void take_metadata(TraceScan *scan)
 {
-    Label label = {.is_sort = name_is(scan, "thread_sort_index"), .text = PROFILE_NONE};
+    Label label = {.kind = name_is(scan, "thread_sort_index") ? LABEL_SORT
+                           : name_is(scan, "process_name")    ? LABEL_PROCESS
+                                                              : LABEL_THREAD,
+                   .text = PROFILE_NONE};
 
     scan->profile->ignored++;
-    if (label.is_sort ? !has(scan, SLOT_SORT) : !(name_is(scan, "thread_name") && has(scan, SLOT_LABEL)))
+    if (label.kind == LABEL_SORT ? !has(scan, SLOT_SORT) : !has(scan, SLOT_LABEL))
         return;
-    label.sort = label.is_sort ? number_of(scan, SLOT_SORT, 0) : 0;
-    if (!label.is_sort)
+    if (label.kind == LABEL_THREAD && !name_is(scan, "thread_name"))
+        return;
+    label.sort = label.kind == LABEL_SORT ? number_of(scan, SLOT_SORT, 0) : 0;
+    if (label.kind != LABEL_SORT)
         label.text = name_of(scan, SLOT_LABEL);
     label.thread = thread_key(scan);
+    if (label.kind == LABEL_PROCESS) {
+        label.thread.tid = 0;
+        label.thread.tid_name = PROFILE_NONE;
+    }
     vec_push(&scan->labels, label);
 }
 
@@ -241,12 +347,28 @@ static char phase_of(const TraceScan *scan)
     return has(scan, SLOT_START) && has(scan, SLOT_DURATION) ? 'X' : '?';
 }
 
+/* Where ranks were merged: whose event it is, and whether it is left out. */
+static bool is_foreign(TraceScan *scan, size_t len, char phase, TraceRaw *raw)
+{
+    raw->owner = owner_at(scan);
+    if (raw->owner == 0 && phase == 'X' && has(scan, SLOT_CATEGORY) && kind_on_gpu(event_use(scan)))
+        scan->nobodys++;
+    if (!scan->options.owner)
+        return false;
+    if (raw->owner != scan->options.owner && (raw->owner || phase != 'M'))
+        return true;
+    scan->own_bytes += len;
+    return false;
+}
+
 void event_take(TraceScan *scan, const char *text, size_t len, uint64_t byte)
 {
     const char phase = phase_of(scan);
-    TraceRaw raw = {0};
+    TraceRaw raw = {.device = -1, .stream = -1};
 
     scan->raw_byte = byte;
+    if (scan->options.known && is_foreign(scan, len, phase, &raw))
+        return;
     switch (phase) {
     case 'X':
         take_complete(scan, &raw);
@@ -273,7 +395,7 @@ void event_take(TraceScan *scan, const char *text, size_t len, uint64_t byte)
     raw.offset = byte;
     raw.phase = phase == '?' ? 0 : phase;
     raw.metadata = phase == 'M';
-    raw.link = (uint64_t)id_marked(scan, number_of(scan, phase == 'X' ? SLOT_CORRELATION : SLOT_FLOW, 0));
+    raw.link = id_known(scan, id_in(scan, strchr("XBE", phase) ? SLOT_CORRELATION : SLOT_FLOW));
     if (!raw.has_time)
         raw.has_time = event_start(scan, &raw.start);
     scan->options.raw(scan->options.context, &raw);

@@ -32,81 +32,136 @@ static bool same_thread(const Half *x, const Half *y)
            x->thread.pid_name == y->thread.pid_name && x->thread.tid_name == y->thread.tid_name;
 }
 
-static void unpaired(TraceScan *scan, const Half *half)
-{
-    size_t len = 0;
-    const char *text = profile_text(scan->profile, half->event.name, &len);
+/* What cannot be used. Threads come in the order of their names' numbers, which is nobody's: losses are said in the
+ * order of the file. */
+typedef struct Lost {
+    const Half *half;
+    ProfileLossReason reason;
+} Lost;
 
-    scan_lose(scan, PROFILE_LOSS_UNPAIRED, half->byte, text, len);
+typedef struct Pairing {
+    TraceScan *scan;
+    VEC(const Half *) open;
+    VEC(Lost) lost;
+} Pairing;
+
+static void lose(Pairing *pairing, const Half *half, ProfileLossReason reason)
+{
+    vec_push(&pairing->lost, ((Lost){half, reason}));
 }
 
-static void add_pair(TraceScan *scan, const Half *begin, const Half *end)
+static int by_byte(const void *a, const void *b)
 {
+    const Lost *x = a, *y = b;
+
+    return (x->half->byte > y->half->byte) - (x->half->byte < y->half->byte);
+}
+
+static void tell_lost(Pairing *pairing)
+{
+    if (pairing->lost.len)
+        qsort(pairing->lost.at, pairing->lost.len, sizeof pairing->lost.at[0], by_byte);
+    for (size_t i = 0; i < pairing->lost.len; i++) {
+        const Half *half = pairing->lost.at[i].half;
+        size_t len = 0;
+        const char *text = profile_text(pairing->scan->profile, half->event.name, &len);
+
+        scan_lose(pairing->scan, pairing->lost.at[i].reason, half->byte, text, len);
+    }
+}
+
+/* The ids of the begin, or of the end where that one has none. */
+static void put_ids(TraceScan *scan, ProfileEvent *event, const Half *begin, const Half *end)
+{
+    const int64_t link = begin->link ? begin->link : end->link;
+    const int64_t external = begin->external ? begin->external : end->external;
+
+    if (event->kind <= PROFILE_SET) {
+        event->link = id_put(scan, link, begin->owner, WIDE_GPU_LINK, scan->profile->gpu.len);
+        event->external = id_put(scan, external, begin->owner, WIDE_GPU_EXTERNAL, scan->profile->gpu.len);
+    } else if (event->kind == PROFILE_CALL || event->kind == PROFILE_OTHER) {
+        event->link = id_put(scan, link, begin->owner, WIDE_HOST_LINK, scan->profile->host.len);
+        scan->bare_links |= event->kind == PROFILE_OTHER && link != 0;
+    } else if (event->kind == PROFILE_OP) {
+        event->link = id_put(scan, external, begin->owner, WIDE_HOST_LINK, scan->profile->host.len);
+    }
+}
+
+static void add_pair(Pairing *pairing, const Half *begin, const Half *end)
+{
+    TraceScan *scan = pairing->scan;
     ProfileEvent event = begin->event;
 
     event.start = begin->time;
     event.duration = end->time - begin->time;
     if (event.duration > DURATION_MAX) {
-        scan_lose(scan, PROFILE_LOSS_NO_TIME, begin->byte, NULL, 0);
+        lose(pairing, begin, PROFILE_LOSS_NO_TIME);
         return;
     }
     if (!begin->wanted || !window_touches(&scan->options, event.start, event.duration))
         return;
     if (!begin->on_gpu)
         event.lane = thread_lane(scan, &begin->thread);
+    put_ids(scan, &event, begin, end);
     profile_add(scan->profile, &event);
 }
 
-typedef VEC(const Half *) Open;
-
 /* The begin that an end of this name belongs to: the last open one of that name, else (for an end without a name) the
- * last one. open->len: none. */
-static size_t matching(const Open *open, const Half *end)
+ * last one. open.len: none. */
+static size_t matching(const Pairing *pairing, const Half *end)
 {
-    if (open->len == 0)
-        return open->len;
+    const size_t len = pairing->open.len;
+
+    if (len == 0)
+        return len;
     if (end->event.name == PROFILE_NONE)
-        return open->len - 1;
-    for (size_t i = 0; i < open->len && i < MATCH_DEPTH; i++)
-        if (open->at[open->len - 1 - i]->event.name == end->event.name)
-            return open->len - 1 - i;
-    return open->len;
+        return len - 1;
+    for (size_t i = 0; i < len && i < MATCH_DEPTH; i++)
+        if (pairing->open.at[len - 1 - i]->event.name == end->event.name)
+            return len - 1 - i;
+    return len;
 }
 
-static void pair(TraceScan *scan, Open *open, const Half *half)
+/* All that are open from `first` on stay alone. */
+static void leave_open(Pairing *pairing, size_t first)
+{
+    for (size_t i = first; i < pairing->open.len; i++)
+        lose(pairing, pairing->open.at[i], PROFILE_LOSS_UNPAIRED);
+    pairing->open.len = first;
+}
+
+static void pair(Pairing *pairing, const Half *half)
 {
     if (half->begin) {
-        vec_push(open, half);
+        vec_push(&pairing->open, half);
         return;
     }
-    const size_t at = matching(open, half);
+    const size_t at = matching(pairing, half);
 
-    if (at == open->len) {
-        unpaired(scan, half);
+    if (at == pairing->open.len) {
+        lose(pairing, half, PROFILE_LOSS_UNPAIRED);
         return;
     }
-    for (size_t i = at + 1; i < open->len; i++)
-        unpaired(scan, open->at[i]);
-    add_pair(scan, open->at[at], half);
-    open->len = at;
+    leave_open(pairing, at + 1);
+    add_pair(pairing, pairing->open.at[at], half);
+    pairing->open.len = at;
 }
 
 void halves_settle(TraceScan *scan)
 {
     Halves *halves = &scan->halves;
-    Open open = {0};
+    Pairing pairing = {.scan = scan};
 
     if (halves->len == 0)
         return;
     qsort(halves->at, halves->len, sizeof halves->at[0], by_thread);
     for (size_t i = 0; i < halves->len; i++) {
-        pair(scan, &open, &halves->at[i]);
-        if (i + 1 < halves->len && same_thread(&halves->at[i], &halves->at[i + 1]))
-            continue;
-        for (size_t k = 0; k < open.len; k++)
-            unpaired(scan, open.at[k]);
-        vec_clear(&open);
+        pair(&pairing, &halves->at[i]);
+        if (i + 1 == halves->len || !same_thread(&halves->at[i], &halves->at[i + 1]))
+            leave_open(&pairing, 0);
     }
-    vec_done(&open);
+    tell_lost(&pairing);
+    vec_done(&pairing.open);
+    vec_done(&pairing.lost);
     vec_done(halves);
 }

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/vec.h"
+#include "engine/trace/scan/known.h"
 #include "engine/trace/scan/scan.h"
 #include "engine/trace/scan/value.h"
 #include "engine/trace/scan/walk.h"
@@ -16,8 +17,8 @@ enum {
     SCAN_DURATION_DAYS = 7,   /* longer ones are overflows of the profiler's */
     NAME_CACHE = 4096,        /* slots of the caches that stand before the profile's own tables */
     LANE_CACHE = 256,
-    LAUNCH_CACHE = 256,
-    LAUNCH_BYTES = 448,
+    LAUNCH_CACHE = 1024,
+    LAUNCH_BYTES = 123,
     OP_CACHE = 512,
 };
 
@@ -46,17 +47,20 @@ uint32_t names_get(NameCache *names, Profile *profile, const Slice *slice, bool 
 
 typedef enum WideField { WIDE_GPU_LINK, WIDE_GPU_EXTERNAL, WIDE_HOST_LINK, WIDE_SYNC_LINK, WIDE_SYNC_WAIT } WideField;
 
-/* An id that does not fit 32 bits, and the row that it belongs to; gets its number at the end. */
+/* An id that does not fit 32 bits, or that only one of several merged ranks knows, and the row that it belongs to; gets
+ * its number at the end. */
 typedef struct Wide {
     uint64_t id;
     size_t row;
+    uint32_t owner; /* 0: the file's */
     WideField field;
 } Wide;
 
 typedef VEC(Wide) Wides;
 
-/* Gives each wide id a number that no other id has, in the order of the ids, and writes it into the rows. */
-void wides_settle(Wides *wides, Profile *profile);
+/* Gives each wide id a number that no other id has, in the order of owners and ids, and writes it into the rows.
+ * `learn` (may be NULL) hears of the numbers. */
+void wides_settle(Wides *wides, Profile *profile, TraceKnown *learn);
 
 /* --- begin and end ---------------------------------------------------------------------------------------------- */
 
@@ -74,6 +78,8 @@ typedef struct Half {
     uint64_t byte;
     ProfileEvent event; /* of a begin; lane is set at the end where it is a thread's */
     bool on_gpu;
+    uint32_t owner;
+    int64_t link, external; /* as in the text, 0 none */
 } Half;
 
 typedef VEC(Half) Halves;
@@ -83,10 +89,12 @@ void halves_settle(TraceScan *scan);
 
 /* --- labels ----------------------------------------------------------------------------------------------------- */
 
-/* What a metadata event says about a thread. Texts are the profile's names until the scan ends. */
+typedef enum LabelKind { LABEL_THREAD, LABEL_SORT, LABEL_PROCESS } LabelKind;
+
+/* What a metadata event says about a thread or a process. Texts are the profile's names until the scan ends. */
 typedef struct Label {
-    ThreadKey thread;
-    bool is_sort;
+    ThreadKey thread; /* of a process: tid 0 */
+    LabelKind kind;
     uint32_t text;
     int64_t sort;
     uint64_t order;
@@ -94,7 +102,30 @@ typedef struct Label {
 
 typedef VEC(Label) Labels;
 
+/* Gives lanes their names and orders. Labels are in order afterwards. */
 void labels_settle(Labels *labels, Profile *profile);
+
+/* Whether an ordered label is of that kind, and the last one of it that is said of its thread or process. */
+bool label_counts(const Labels *labels, const Label *label, LabelKind kind);
+
+/* --- events that only their process's name makes GPU work -------------------------------------------------------- */
+
+/* What such an event says of its work, as texts until it is known whether it is any. */
+typedef struct Bare {
+    size_t row; /* of the host table */
+    uint32_t kernel, copy;
+    float occupancy; /* < 0: unknown */
+    uint32_t registers;
+} Bare;
+
+typedef VEC(Bare) Bares;
+
+/* Notes what the event at hand, which becomes the next row of the host table, says. */
+void bare_note(TraceScan *scan);
+
+/* Moves the rows of threads that `known` tells to be a GPU's streams to the GPU's tables, makes calls of rows that
+ * launched, and leaves out what only repeats the streams. Behind labels_settle. */
+void bares_settle(TraceScan *scan, const TraceKnown *known);
 
 /* --- losses ----------------------------------------------------------------------------------------------------- */
 
@@ -124,10 +155,10 @@ typedef struct LaneEntry {
 
 enum { LANE_THREAD = 1, LANE_STREAM };
 
-/* The bytes between the first and the last value of a launch decide all of it. */
+/* What a launch says, as it stands in the file; one with longer texts is read each time. */
 typedef struct LaunchEntry {
-    uint64_t slots;
-    uint32_t first, len, launch;
+    uint32_t launch;
+    uint8_t len; /* 0: no entry */
     char text[LAUNCH_BYTES];
 } LaunchEntry;
 
@@ -155,7 +186,13 @@ struct TraceScan {
     Wides wides;
     Halves halves;
     Labels labels;
-    Losses losses; /* the first PROFILE_LOSSES_KEPT */
+    Bares bares;
+    bool bare_links;      /* rows of no kind may have a correlation */
+    VEC(uint32_t) marked; /* texts of processes that begin with '[' */
+    uint64_t nobodys;     /* GPU operations of no owner, where owners are asked for */
+    uint64_t own_bytes;   /* of events, where one owner is asked for */
+    int64_t other_rank;   /* a rank that the text told and then told otherwise, -1 */
+    Losses losses;        /* the first PROFILE_LOSSES_KEPT */
 
     /* the text: buffer[0] is byte `origin`; what is before `at` is done with */
     char *buffer;
@@ -210,12 +247,19 @@ TraceScan *scan_new_part(Profile *into, const TraceScanOptions *options, uint64_
 char *scan_room(TraceScan *scan, size_t *ret_len);
 void scan_filled(TraceScan *scan, size_t len);
 
+/* Gives a scan that has read nothing yet its text, and the room of cap + SCAN_PAD bytes that it lies in. */
+void scan_give(TraceScan *scan, char *text, size_t len, size_t cap);
+
 /* Takes over what `part`, which began where `scan` arrived, has found; `part`'s profile is empty afterwards. */
 void scan_join(TraceScan *scan, TraceScan *part);
 
 /* As trace_scan_parallel, in parts of at least `part_bytes`. */
 int scan_parallel(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, uint64_t part_bytes,
                   Profile *into, Err *err);
+
+/* The same for a text that comes as a stream, in pieces of `piece_bytes` (stream.c). `options` is not NULL. */
+int scan_stream(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, uint64_t piece_bytes,
+                Profile *into, Err *err);
 
 /* --- damaged text (mend.c) ---------------------------------------------------------------------------------------- */
 

@@ -37,6 +37,11 @@ static size_t first_of(const Labels *labels, const Label *key)
     return low;
 }
 
+static bool same_thread(const ThreadKey *x, const ThreadKey *y)
+{
+    return x->pid == y->pid && x->tid == y->tid && x->pid_name == y->pid_name && x->tid_name == y->tid_name;
+}
+
 static void put_labels(const Labels *labels, ThreadKey thread, ProfileLane *lane)
 {
     const Label key = {.thread = thread, .order = 0};
@@ -44,12 +49,11 @@ static void put_labels(const Labels *labels, ThreadKey thread, ProfileLane *lane
     for (size_t i = first_of(labels, &key); i < labels->len; i++) {
         const Label *label = &labels->at[i];
 
-        if (label->thread.pid != thread.pid || label->thread.tid != thread.tid ||
-            label->thread.pid_name != thread.pid_name || label->thread.tid_name != thread.tid_name)
+        if (!same_thread(&label->thread, &thread))
             break;
-        if (label->is_sort)
+        if (label->kind == LABEL_SORT)
             lane->sort = label->sort;
-        else
+        else if (label->kind == LABEL_THREAD)
             lane->label = label->text;
     }
 }
@@ -62,7 +66,7 @@ static void put_streams(const Labels *labels, Profile *profile)
     for (size_t i = 0; i < labels->len; i++) {
         Label label = labels->at[i];
 
-        if (label.thread.pid_name != PROFILE_NONE)
+        if (label.thread.pid_name != PROFILE_NONE || label.kind == LABEL_PROCESS)
             continue;
         if (label.thread.tid_name != PROFILE_NONE) {
             size_t len;
@@ -85,6 +89,18 @@ static void put_streams(const Labels *labels, Profile *profile)
     vec_done(&streams);
 }
 
+bool label_counts(const Labels *labels, const Label *label, LabelKind kind)
+{
+    const Label *end = labels->at + labels->len;
+
+    if (label->kind != kind)
+        return false;
+    for (const Label *next = label + 1; next < end && same_thread(&next->thread, &label->thread); next++)
+        if (next->kind == kind)
+            return false;
+    return true;
+}
+
 void labels_settle(Labels *labels, Profile *profile)
 {
     if (labels->len == 0)
@@ -99,5 +115,4 @@ void labels_settle(Labels *labels, Profile *profile)
         if (!lane->gpu)
             put_labels(labels, (ThreadKey){lane->pid, lane->tid, lane->pid_name, lane->tid_name}, lane);
     }
-    vec_clear(labels);
 }

@@ -17,7 +17,7 @@
 #include "engine/trace/scan/inside.h"
 
 enum {
-    PARTS_EACH = 6,        /* parts of one thread, so that none waits for long */
+    PART_SHARE = 3,        /* a part is this share of what each thread has left: the last ones are small, none waits */
     PART_MIN = 4 << 20,    /* bytes */
     LOOK_BYTES = 64 << 10, /* where a part's beginning is looked for */
     THREADS_MAX = 64,
@@ -39,7 +39,7 @@ typedef struct Crew {
     TraceScanOptions options;
     Part *parts;
     size_t count;
-    uint64_t *stops; /* where parts begin, UINT64_MAX behind them */
+    VEC(uint64_t) stops; /* where parts begin, UINT64_MAX behind them */
     atomic_size_t bytes;
     atomic_bool broken; /* somebody failed: all stop */
     pthread_mutex_t lock;
@@ -113,15 +113,15 @@ static void start_part(Crew *crew, size_t i, Profile *into)
 {
     Part *part = &crew->parts[i];
 
-    part->begin = part->position = part->told = i ? crew->stops[i - 1] : 0;
+    part->begin = part->position = part->told = i ? crew->stops.at[i - 1] : 0;
     if (i) {
         profile_init(&part->profile);
         part->scan = scan_new_part(&part->profile, &crew->options, part->begin);
     } else {
         part->scan = trace_scan_new(into, &crew->options);
     }
-    part->scan->stops = crew->stops + i;
-    run_part(crew, part, crew->stops[i]);
+    part->scan->stops = crew->stops.at + i;
+    run_part(crew, part, crew->stops.at[i]);
 }
 
 static void drop_part(Part *part)
@@ -137,7 +137,7 @@ static void drop_part(Part *part)
 static Part *due_part(const Crew *crew)
 {
     for (size_t i = 1; i < crew->count; i++)
-        if (crew->stops[i - 1] == crew->parts[0].scan->arrived)
+        if (crew->stops.at[i - 1] == crew->parts[0].scan->arrived)
             return &crew->parts[i];
     return NULL;
 }
@@ -221,21 +221,23 @@ static uint64_t find_begin(const TraceSource *source, uint64_t from, char *room)
     return event ? from + (uint64_t)(event - room) : UINT64_MAX;
 }
 
-static void cut(Crew *crew, size_t count)
+/* Parts of [0, size), none shorter than `least`. */
+static void cut(Crew *crew, uint64_t size, unsigned int threads, uint64_t least)
 {
     CLEANUP_FREE char *room = xmalloc(LOOK_BYTES + SCAN_PAD);
+    uint64_t at = 0, last = 0;
 
-    crew->stops = xcalloc(count + 1, sizeof crew->stops[0]);
-    crew->count = 1;
-    for (size_t i = 1; i < count; i++) {
-        const uint64_t size = crew->source->size;
-        const uint64_t begin = find_begin(crew->source, size / count * i + size % count * i / count, room);
-        const uint64_t last = crew->count > 1 ? crew->stops[crew->count - 2] : 0;
+    while (size - at >= 2 * least) {
+        const uint64_t share = (size - at) / threads / PART_SHARE;
+
+        at += share > least ? share : least;
+        const uint64_t begin = find_begin(crew->source, at, room);
 
         if (begin != UINT64_MAX && begin > last)
-            crew->stops[crew->count++ - 1] = begin;
+            vec_push(&crew->stops, last = begin);
     }
-    crew->stops[crew->count - 1] = UINT64_MAX;
+    crew->count = crew->stops.len + 1;
+    vec_push(&crew->stops, UINT64_MAX);
 }
 
 static int finish(Crew *crew, Err *err)
@@ -258,16 +260,16 @@ int scan_parallel(const TraceSource *source, const TraceScanOptions *options, un
     Worker worker = {.crew = &crew, .into = into};
     pthread_t helpers[THREADS_MAX];
     size_t started = 0;
-    uint64_t count = 1;
+    uint64_t size = 0; /* of what is cut */
 
     if (options)
         crew.options = *options;
     threads = threads < THREADS_MAX ? threads : THREADS_MAX;
-    if (threads > 1 && !source->streamed && source->size > 0 && !crew.options.raw)
-        count = source->size / part_bytes;
-    if (count > (uint64_t)threads * PARTS_EACH)
-        count = (uint64_t)threads * PARTS_EACH;
-    cut(&crew, count ? (size_t)count : 1);
+    if (threads > 1 && source->streamed && !crew.options.raw)
+        return scan_stream(source, &crew.options, threads, part_bytes, into, err);
+    if (threads > 1 && source->size > 0 && !crew.options.raw)
+        size = source->size;
+    cut(&crew, size, threads, part_bytes);
     crew.parts = xcalloc(crew.count, sizeof crew.parts[0]);
     while (started + 1 < threads && started + 1 < crew.count &&
            pthread_create(&helpers[started], NULL, work, &worker) == 0)
@@ -282,7 +284,7 @@ int scan_parallel(const TraceSource *source, const TraceScanOptions *options, un
     for (size_t i = 0; i < crew.count; i++)
         drop_part(&crew.parts[i]);
     free(crew.parts);
-    free(crew.stops);
+    vec_done(&crew.stops);
     return rc;
 }
 

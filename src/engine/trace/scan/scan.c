@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "engine/trace/scan/inside.h"
+#include "engine/trace/scan/owner.h"
 
 enum {
     BUFFER_ROOM = 4 << 10, /* a read is never smaller */
@@ -34,6 +35,7 @@ static TraceScan *scan_new(Profile *into, const TraceScanOptions *options)
     scan->cap = SCAN_BLOCK;
     scan->buffer = xmalloc(scan->cap + SCAN_PAD);
     scan->arrived = UINT64_MAX;
+    scan->other_rank = -1;
     scan->credit = TRACE_EVENT_BYTES_MAX;
     return scan;
 }
@@ -63,6 +65,8 @@ void trace_scan_free(TraceScan *scan)
     vec_done(&scan->wides);
     vec_done(&scan->halves);
     vec_done(&scan->labels);
+    vec_done(&scan->bares);
+    vec_done(&scan->marked);
     vec_done(&scan->losses);
     free(scan->buffer);
     free(scan->mended);
@@ -465,6 +469,14 @@ void scan_filled(TraceScan *scan, size_t len)
     scan->profile->bytes += len;
 }
 
+void scan_give(TraceScan *scan, char *text, size_t len, size_t cap)
+{
+    free(scan->buffer);
+    scan->buffer = text;
+    scan->cap = cap;
+    scan_filled(scan, len);
+}
+
 int trace_scan_feed(TraceScan *scan, const char *bytes, size_t len, Err *err)
 {
     while (len > 0) {
@@ -496,6 +508,16 @@ static void note_end(TraceScan *scan, const char *damaged)
         scan->profile->events++;
 }
 
+static void devices_settle(TraceScan *scan)
+{
+    TraceKnown *known = scan->options.learn ? scan->options.learn : trace_known_new();
+
+    known_learn(known, scan);
+    bares_settle(scan, known);
+    if (!scan->options.learn)
+        trace_known_free(known);
+}
+
 int trace_scan_finish(TraceScan *scan, const char *damaged, Err *err)
 {
     Profile *profile = scan->profile;
@@ -506,8 +528,10 @@ int trace_scan_finish(TraceScan *scan, const char *damaged, Err *err)
         return err_set(err, -EBADMSG, "not a trace: no list of events");
     note_end(scan, damaged);
     halves_settle(scan);
-    wides_settle(&scan->wides, profile);
+    wides_settle(&scan->wides, profile, scan->options.learn);
     labels_settle(&scan->labels, profile);
+    devices_settle(scan);
+    owner_settle(scan);
     losses_settle(scan);
     profile->microseconds = scan->timed && !scan->fraction;
     return 0;

@@ -32,9 +32,37 @@ typedef struct TraceRaw {
     ProfileKind kind; /* of a kept complete event */
     bool has_time;
     int64_t start, duration; /* ns */
-    uint64_t link;           /* correlation (or flow id), 0 none */
+    uint32_t link;           /* correlation (or flow id) as a profile has it, 0 none */
+    int32_t device;          /* of what ran on a GPU, -1 unknown */
+    int64_t stream;          /* the same */
     bool metadata;           /* phase M */
+    bool annotation;         /* a complete event that is a range of the user's on a thread, kept or not */
+    unsigned int owner;      /* with options.known: the merged rank, 0 nobody's */
 } TraceRaw;
+
+/*
+ * What a text says somewhere about all of it: whose events are whose where files of several ranks were merged, which
+ * threads are a GPU's streams where only names say so, and which numbers ids over 32 bits have. One reading fills it
+ * (at its end), and another one uses it from the first event on. Read-only while it is used, so several threads may.
+ */
+typedef struct TraceKnown TraceKnown;
+
+TraceKnown *trace_known_new(void);
+void trace_known_free(TraceKnown *known); /* accepts NULL */
+
+/* How many ranks were merged into the text: 0 or 2 and more; they count from 1. */
+unsigned int trace_known_owners(const TraceKnown *known);
+int64_t trace_known_rank(const TraceKnown *known, unsigned int owner);
+const char *trace_known_mark(const TraceKnown *known, unsigned int owner); /* "TP03", "rank 3" */
+
+/* Of a reading with another one's knowledge: GPU operations that belong to nobody. */
+uint64_t trace_known_nobodys(const TraceKnown *known);
+
+/* The first number that an id over 32 bits got, UINT32_MAX: there are none. Those of another reading are others. */
+uint32_t trace_known_first_wide(const TraceKnown *known);
+
+/* Whether the text tells two ranks of itself; -1 no, else one of them (Profile.rank is the other). */
+int64_t trace_known_other_rank(const TraceKnown *known);
 
 typedef struct TraceScanOptions {
     bool skip_host;    /* keep GPU operations, annotations and steps alone */
@@ -44,6 +72,9 @@ typedef struct TraceScanOptions {
     void (*raw)(void *context, const TraceRaw *raw); /* every event in the order of the text, kept or not; may be NULL;
                                                         with it trace_scan_parallel runs one thread */
     void *context;
+    const TraceKnown *known; /* of the same text, NULL nothing */
+    unsigned int owner; /* with `known`: this rank's events alone; 0 all of them, and no id of one meets another's */
+    TraceKnown *learn;  /* filled by trace_scan_finish; may be NULL */
 } TraceScanOptions;
 
 typedef struct TraceScan TraceScan;
@@ -60,7 +91,7 @@ int trace_scan_feed(TraceScan *scan, const char *bytes, size_t len, Err *err);
 int trace_scan_finish(TraceScan *scan, const char *damaged, Err *err);
 
 /* A text that can be read: read gives up to `len` bytes at `offset` (0 at the end, -errno); with `streamed` offsets
- * only ever go up without holes and one thread reads. */
+ * only ever go up without holes and one thread at a time reads. */
 typedef struct TraceSource {
     ssize_t (*read)(void *context, void *buffer, size_t len, uint64_t offset, Err *err);
     void *context;

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "engine/trace/scan/owner.h"
+
 uint32_t name_of(TraceScan *scan, Slot slot)
 {
     const Slice *slice = slice_of(scan, slot);
@@ -118,26 +120,44 @@ uint32_t gpu_lane(TraceScan *scan, int32_t device, int64_t stream)
     return entry->lane;
 }
 
-int64_t id_marked(TraceScan *scan, int64_t id)
+int64_t id_in(const TraceScan *scan, Slot slot)
 {
-    const Slice *pid = slice_of(scan, SLOT_PID);
-    uint32_t hash = UINT32_C(2166136261), i;
+    const int64_t id = number_of(scan, slot, 0);
 
-    if (id <= 0 || id >= UINT32_MAX || !has(scan, SLOT_PID) || pid->kind != SLICE_TEXT || pid->len < 3 ||
-        pid->at[0] != '[')
-        return id;
-    for (i = 1; i < pid->len && pid->at[i] != ']'; i++)
-        hash = (hash ^ (uint8_t)pid->at[i]) * UINT32_C(16777619);
-    return i < pid->len ? (hash + id) % (UINT32_MAX - 1) + 1 : id;
+    return id == -1 || id == UINT32_MAX ? 0 : id;
+}
+
+uint32_t id_owner(TraceScan *scan)
+{
+    return scan->options.known && !scan->options.owner ? owner_at(scan) : 0;
+}
+
+static bool is_plain(int64_t id, uint32_t owner)
+{
+    return owner == 0 && id >= 0 && id < UINT32_MAX;
+}
+
+uint32_t id_put(TraceScan *scan, int64_t id, uint32_t owner, WideField field, size_t row)
+{
+    if (is_plain(id, owner))
+        return (uint32_t)id;
+    if (id != 0 && !scan->options.raw) /* with it rows come and go */
+        vec_push(&scan->wides, ((Wide){.id = (uint64_t)id, .row = row, .owner = owner, .field = field}));
+    return 0;
 }
 
 uint32_t id_of(TraceScan *scan, Slot slot, WideField field, size_t row)
 {
-    const int64_t id = id_marked(scan, number_of(scan, slot, 0));
+    const int64_t id = id_in(scan, slot);
 
-    if (id > 0 && id < UINT32_MAX)
+    return id ? id_put(scan, id, id_owner(scan), field, row) : 0;
+}
+
+uint32_t id_known(TraceScan *scan, int64_t id)
+{
+    const uint32_t owner = id ? id_owner(scan) : 0;
+
+    if (is_plain(id, owner))
         return (uint32_t)id;
-    if (id != 0 && id != -1 && id != UINT32_MAX)
-        vec_push(&scan->wides, ((Wide){.id = (uint64_t)id, .row = row, .field = field}));
-    return 0;
+    return scan->options.known ? known_number(scan->options.known, owner, (uint64_t)id) : 0;
 }

@@ -17,12 +17,18 @@ uint32_t gpu_lane(TraceScan *scan, int32_t device, int64_t stream);
 /* The number at the end of a text ("stream 7"): false where there is none. */
 bool number_behind(const char *text, size_t len, int64_t *ret);
 
-/* Files of several ranks that were merged into one say in front of each process whose it is ("[TP03] 1234"), while ids
- * are each rank's own: an id under 2^32 of such a process is moved by a number that the mark gives, others stay. */
-int64_t id_marked(TraceScan *scan, int64_t id);
+/* The id in a slot as the text has it: 0 where there is none. */
+int64_t id_in(const TraceScan *scan, Slot slot);
 
-/* The id in a slot for `row` of a field's table: 0 where there is none, a placeholder (0) where it is wide. */
+/* Whose ids those of the event at hand are: 0 the file's, else of one of the ranks that were merged into it. */
+uint32_t id_owner(TraceScan *scan);
+
+/* An id for `row` of a field's table: a placeholder (0) where it gets its number at the end. */
+uint32_t id_put(TraceScan *scan, int64_t id, uint32_t owner, WideField field, size_t row);
 uint32_t id_of(TraceScan *scan, Slot slot, WideField field, size_t row);
+
+/* The number that an earlier reading gave to an id, 0 none. */
+uint32_t id_known(TraceScan *scan, int64_t id);
 
 static inline bool has(const TraceScan *scan, Slot slot)
 {

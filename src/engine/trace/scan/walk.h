@@ -81,6 +81,9 @@ typedef enum Slot {
     SLOT_DEVICE_ID,
     SLOT_LABEL,
     SLOT_SORT,
+    SLOT_KERNEL_DETAILS,
+    SLOT_COPY_DETAILS,
+    SLOT_STEP,
     SLOT_SKIP = 63, /* the value of any other key */
     SLOT_COUNT
 } Slot;
@@ -110,6 +113,7 @@ typedef struct Edge {
     char text[EDGE_BYTES] __attribute__((aligned(EDGE_BYTES)));
     uint64_t mask; /* a bit for each byte of text */
     Step step;
+    uint8_t points; /* high: values here are of any length */
     uint8_t len;    /* bytes that must be equal: up to the value, and the bracket of a NEST */
     uint32_t usual; /* length of the last value here */
 } Edge;

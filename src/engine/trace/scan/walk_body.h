@@ -107,16 +107,23 @@ static inline const char *text_end(const char *p, const char *end, SliceKind *ki
     return q;
 }
 
-/* q, the end of the value at p. Values of one key mostly have the length of the last one: then the processor may go on
- * from there without waiting until q is known. */
+/* How far the values behind an edge are from having one length: a change counts as much as CHANGE_POINTS values without
+ * one. */
+enum { CHANGE_POINTS = 8, WILD_POINTS = 24, MOST_POINTS = 64 };
+
+/* q, the end of the value at p. Where values mostly have the length of the last one, the processor may go on from there
+ * without waiting until q is known; where they do not, that would cost more than it gains. */
 static inline const char *as_usual(Edge *edge, const char *p, const char *q)
 {
     const char *usual = p + edge->usual;
+    const unsigned int points = edge->points;
 
-    if (__builtin_expect(q == usual, 1)) {
+    if (points < WILD_POINTS && __builtin_expect(q == usual, 1)) {
         __asm__("" : "+r"(usual)); /* not q again */
+        edge->points = (uint8_t)(points - (points > 0));
         return usual;
     }
+    edge->points = (uint8_t)(q == usual ? points - 1 : points < MOST_POINTS ? points + CHANGE_POINTS : points);
     edge->usual = (uint32_t)(q - p);
     return q;
 }

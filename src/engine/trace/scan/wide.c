@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ids over 32 bits (other vendors' correlations): numbered in their own order, above all others. */
+/* Ids over 32 bits (other vendors' correlations), and those of merged ranks: numbered in their own order, above all
+ * others. */
 #include <stdlib.h>
 
 #include "engine/trace/scan/inside.h"
@@ -32,10 +33,12 @@ static int by_id(const void *a, const void *b)
 {
     const Wide *x = a, *y = b;
 
+    if (x->owner != y->owner)
+        return x->owner < y->owner ? -1 : 1;
     return (x->id > y->id) - (x->id < y->id);
 }
 
-void wides_settle(Wides *wides, Profile *profile)
+void wides_settle(Wides *wides, Profile *profile, TraceKnown *learn)
 {
     uint32_t number;
 
@@ -51,8 +54,12 @@ void wides_settle(Wides *wides, Profile *profile)
     }
     qsort(wides->at, wides->len, sizeof wides->at[0], by_id);
     for (size_t i = 0; i < wides->len; i++) {
-        if ((i == 0 || wides->at[i].id != wides->at[i - 1].id) && ++number == 0)
+        const bool another = i == 0 || by_id(&wides->at[i], &wides->at[i - 1]) != 0;
+
+        if (another && ++number == 0)
             number = 1; /* only where ids go up to 2^32 already: it wraps */
+        if (another && learn)
+            known_add_id(learn, wides->at[i].owner, wides->at[i].id, number);
         *field_at(profile, &wides->at[i]) = number;
     }
     vec_clear(wides);

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Traces of XLA's profiler (JAX, TensorFlow): events have no category, and only the name of their process, which may
+ * stand behind them, says that they ran on a GPU. They are kept as ranges of a thread until all names are known. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/owner.h"
+#include "engine/trace/scan/inside.h"
+#include "engine/trace/scan/thread.h"
+
+void bare_note(TraceScan *scan)
+{
+    const uint64_t slots = SLOT_BIT(SLOT_KERNEL_DETAILS) | SLOT_BIT(SLOT_GRID) | SLOT_BIT(SLOT_COPY_DETAILS) |
+                           SLOT_BIT(SLOT_OCCUPANCY) | SLOT_BIT(SLOT_REGISTERS);
+    Bare bare = {.row = scan->profile->host.len};
+
+    if (!(scan->walk->present & slots))
+        return;
+    const double occupancy = has(scan, SLOT_OCCUPANCY) ? value_double(slice_of(scan, SLOT_OCCUPANCY)) : NAN;
+    const int64_t registers = number_of(scan, SLOT_REGISTERS, 0);
+
+    bare.kernel = name_of(scan, has(scan, SLOT_KERNEL_DETAILS) ? SLOT_KERNEL_DETAILS : SLOT_GRID);
+    bare.copy = name_of(scan, SLOT_COPY_DETAILS);
+    bare.occupancy = occupancy >= 0 && occupancy <= 100 ? (float)occupancy : -1;
+    bare.registers = registers > 0 && registers < UINT32_MAX ? (uint32_t)registers : 0;
+    vec_push(&scan->bares, bare);
+}
+
+/* --- details ------------------------------------------------------------------------------------------------------ */
+
+/* What stands behind "key:" in "grid:1,1,1 block:256,1,1"; NULL nothing. */
+static const char *value_behind(const char *text, const char *key)
+{
+    const size_t len = strlen(key);
+
+    for (const char *at = text; (at = strstr(at, key)); at += len)
+        if ((at == text || strchr(" \n\t,", at[-1])) && at[len] == ':')
+            return at + len + 1;
+    return NULL;
+}
+
+static uint32_t number_behind_key(const char *text, const char *key, uint32_t none)
+{
+    const char *at = value_behind(text, key);
+    uint64_t value = 0;
+
+    if (!at || *at < '0' || *at > '9')
+        return none;
+    for (; *at >= '0' && *at <= '9' && value <= UINT32_MAX; at++)
+        value = value * 10 + (uint64_t)(*at - '0');
+    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
+static void triple_behind(const char *text, const char *key, uint32_t ret[3])
+{
+    const char *at = value_behind(text, key);
+
+    for (int i = 0; at && i < 3; i++) {
+        uint64_t value = 0;
+
+        if (*at < '0' || *at > '9')
+            return;
+        for (; *at >= '0' && *at <= '9' && value <= UINT32_MAX; at++)
+            value = value * 10 + (uint64_t)(*at - '0');
+        ret[i] = value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+        at += *at == ',';
+    }
+}
+
+static uint32_t launch_of(Profile *profile, const Bare *bare)
+{
+    ProfileLaunch launch = {
+        .occupancy_percent = bare->occupancy, .blocks_per_sm = -1, .warps_per_sm = -1, .collective = PROFILE_NONE};
+    const char *text = profile_text(profile, bare->kernel, NULL);
+
+    triple_behind(text, "grid", launch.grid);
+    triple_behind(text, "block", launch.block);
+    launch.registers = bare->registers ? bare->registers : number_behind_key(text, "regs", 0);
+    launch.shared_bytes = number_behind_key(text, "static_shared", 0);
+    const uint32_t more = number_behind_key(text, "dynamic_shared", 0);
+
+    launch.shared_bytes = more > UINT32_MAX - launch.shared_bytes ? UINT32_MAX : launch.shared_bytes + more;
+    if (launch.occupancy_percent < 0) {
+        const char *at = value_behind(text, "occ_pct");
+        const double percent = at && *at >= '0' && *at <= '9' ? strtod(at, NULL) : -1;
+
+        launch.occupancy_percent = percent >= 0 && percent <= 100 ? (float)percent : -1;
+    }
+    return profile_launch(profile, &launch);
+}
+
+static uint8_t memory_behind(const char *text, const char *key)
+{
+    static const struct {
+        const char *word;
+        uint8_t memory;
+    } words[] = {{"pageable", PROFILE_MEMORY_PAGEABLE}, {"pinned", PROFILE_MEMORY_PINNED},
+                 {"device", PROFILE_MEMORY_DEVICE},     {"array", PROFILE_MEMORY_ARRAY},
+                 {"managed", PROFILE_MEMORY_MANAGED},   {"unified", PROFILE_MEMORY_MANAGED}};
+    const char *at = value_behind(text, key);
+
+    for (size_t i = 0; at && i < ARRAY_LEN(words); i++)
+        if (strncmp(at, words[i].word, strlen(words[i].word)) == 0)
+            return words[i].memory;
+    return PROFILE_MEMORY_UNKNOWN;
+}
+
+/* "MemcpyD2H" is said as the others say it. */
+static uint8_t direction_of(const char *name)
+{
+    static const struct {
+        const char *word;
+        uint8_t kind;
+    } words[] = {{"D2H", PROFILE_COPY_DTOH}, {"H2D", PROFILE_COPY_HTOD}, {"D2D", PROFILE_COPY_DTOD},
+                 {"P2P", PROFILE_COPY_PTOP}, {"H2H", PROFILE_COPY_HTOH}, {"A2A", PROFILE_COPY_DTOD},
+                 {"H2A", PROFILE_COPY_HTOD}, {"A2H", PROFILE_COPY_DTOH}, {"D2A", PROFILE_COPY_DTOD},
+                 {"A2D", PROFILE_COPY_DTOD}};
+
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (strncmp(name + strlen("Memcpy"), words[i].word, strlen(words[i].word)) == 0)
+            return words[i].kind;
+    return PROFILE_COPY_UNKNOWN;
+}
+
+static int64_t size_of(const char *text)
+{
+    const char *at = value_behind(text, "size");
+    int64_t size = 0;
+
+    if (!at || *at < '0' || *at > '9')
+        return -1;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        if (size > INT64_MAX / 10 - 1)
+            return -1;
+        size = size * 10 + (*at - '0');
+    }
+    return size;
+}
+
+static uint32_t copy_of(Profile *profile, ProfileKind kind, const char *name, uint32_t details)
+{
+    const char *text = profile_text(profile, details, NULL);
+    ProfileCopy copy = {.bytes = size_of(text), .reported_gbs = NAN};
+
+    if (kind == PROFILE_SET) {
+        copy.kind = PROFILE_COPY_SET;
+        copy.target = memory_behind(text, "kind");
+        return profile_copy(profile, &copy);
+    }
+    if (strncmp(name, "Memcpy", strlen("Memcpy")) == 0)
+        copy.kind = direction_of(name);
+    if (copy.kind == PROFILE_COPY_UNKNOWN)
+        profile_copy_words(name, strlen(name), &copy);
+    copy.source = memory_behind(text, "kind_src");
+    copy.target = memory_behind(text, "kind_dst");
+    return profile_copy(profile, &copy);
+}
+
+/* --- rows --------------------------------------------------------------------------------------------------------- */
+
+typedef struct Place {
+    LaneUse use;
+    uint32_t lane; /* on the GPU */
+} Place;
+
+/* Only lanes that are there get a place: those that rows were made of, before any is moved. */
+static Place *places_new(TraceScan *scan, const TraceKnown *known)
+{
+    Profile *profile = scan->profile;
+    const size_t count = profile->lanes.len;
+    Place *places = xcalloc(count + 1, sizeof *places);
+
+    for (size_t i = 0; i < count; i++) {
+        const ProfileLane lane = profile->lanes.at[i];
+        const KnownThread thread = {
+            .pid = lane.pid,
+            .tid = lane.tid,
+            .pid_text = lane.pid_name == PROFILE_NONE ? NULL : profile_text(profile, lane.pid_name, NULL),
+            .tid_text = lane.tid_name == PROFILE_NONE ? NULL : profile_text(profile, lane.tid_name, NULL)};
+
+        if (lane.gpu)
+            continue;
+        const KnownPlace place = known_place(known, &thread);
+
+        places[i].use = place.use;
+        if (place.use != LANE_OPERATIONS && place.use != LANE_STEPS)
+            continue;
+        places[i].lane = profile_stream(profile, place.device, place.stream);
+        if (place.use == LANE_OPERATIONS && lane.label != PROFILE_NONE)
+            profile->lanes.at[places[i].lane].label = lane.label;
+        if (place.use == LANE_OPERATIONS && lane.sort)
+            profile->lanes.at[places[i].lane].sort = lane.sort;
+    }
+    return places;
+}
+
+static ProfileEvent event_of(const ProfileEvents *host, size_t row)
+{
+    return (ProfileEvent){.kind = host->kind[row],
+                          .start = host->start[row],
+                          .duration = host->duration[row],
+                          .name = host->name[row],
+                          .lane = host->lane[row],
+                          .link = host->link[row],
+                          .extra = PROFILE_NONE};
+}
+
+static void add_operation(Profile *profile, ProfileEvent event, uint32_t lane, const Bare *bare)
+{
+    const char *name = profile_text(profile, event.name, NULL);
+
+    event.lane = lane;
+    if (strncmp(name, "Memset", strlen("Memset")) == 0)
+        event.kind = PROFILE_SET;
+    else if (strncmp(name, "Memcpy", strlen("Memcpy")) == 0 || (bare && bare->copy != PROFILE_NONE))
+        event.kind = PROFILE_COPY;
+    else
+        event.kind = PROFILE_KERNEL;
+    if (event.kind != PROFILE_KERNEL)
+        event.extra = copy_of(profile, event.kind, name, bare ? bare->copy : PROFILE_NONE);
+    else if (bare)
+        event.extra = launch_of(profile, bare);
+    profile_add(profile, &event);
+}
+
+/* Their names are numbers. */
+static void add_step(Profile *profile, ProfileEvent event, uint32_t lane)
+{
+    size_t len;
+    const char *name = profile_text(profile, event.name, &len);
+    char text[64];
+
+    event.lane = lane;
+    event.kind = PROFILE_GPU_ANNOTATION;
+    event.link = 0;
+    if (len > 0 && len < 20 && strspn(name, "0123456789") == len) {
+        memcpy(text, "step ", 5);
+        memcpy(text + 5, name, len);
+        event.name = profile_name(profile, text, len + 5);
+    }
+    profile_add(profile, &event);
+}
+
+static void keep_row(ProfileEvents *host, size_t to, size_t from)
+{
+    host->start[to] = host->start[from];
+    host->duration[to] = host->duration[from];
+    host->name[to] = host->name[from];
+    host->lane[to] = host->lane[from];
+    host->link[to] = host->link[from];
+    host->extra[to] = host->extra[from];
+    host->kind[to] = host->kind[from];
+}
+
+/* A row of no kind that names a correlation called the GPU, where there is one. */
+static void settle_host(TraceScan *scan, size_t row, bool devices)
+{
+    ProfileEvents *host = &scan->profile->host;
+
+    if (host->link[row] == 0)
+        return;
+    if (!devices) {
+        host->link[row] = 0;
+        return;
+    }
+    host->kind[row] = PROFILE_CALL;
+    scan->profile->rocm |= strncmp(profile_text(scan->profile, host->name[row], NULL), "hip", 3) == 0;
+}
+
+/* Returns whether the row stays. */
+static bool settle_row(TraceScan *scan, size_t row, const Place *place, const Bare *bare, bool devices)
+{
+    Profile *profile = scan->profile;
+
+    if (profile->host.kind[row] != PROFILE_OTHER)
+        return true;
+    switch (place->use) {
+    case LANE_HOST:
+        settle_host(scan, row, devices);
+        return !scan->options.skip_host;
+    case LANE_OPERATIONS:
+        add_operation(profile, event_of(&profile->host, row), place->lane, bare);
+        return false;
+    case LANE_STEPS:
+        add_step(profile, event_of(&profile->host, row), place->lane);
+        return false;
+    case LANE_REPEATS:
+        break;
+    }
+    profile->ignored++;
+    return false;
+}
+
+void bares_settle(TraceScan *scan, const TraceKnown *known)
+{
+    static const char framework[] = "xla";
+    Profile *profile = scan->profile;
+    const bool devices = known->devices.len > 0;
+    size_t kept = 0, next = 0;
+
+    if (!devices && !scan->bare_links && !scan->options.skip_host)
+        return;
+    Place *places = places_new(scan, known);
+
+    if (devices && profile->framework == PROFILE_NONE)
+        profile->framework = profile_name(profile, framework, sizeof framework - 1);
+    for (size_t row = 0; row < profile->host.len; row++) {
+        const Bare *bare = next < scan->bares.len && scan->bares.at[next].row == row ? &scan->bares.at[next++] : NULL;
+
+        if (!settle_row(scan, row, &places[profile->host.lane[row]], bare, devices))
+            continue;
+        if (kept != row)
+            keep_row(&profile->host, kept, row);
+        kept++;
+    }
+    profile->host.len = kept;
+    free(places);
+}
