@@ -43,7 +43,8 @@ void cond_reset(SimCond *cond, const SimBoard *board, uint64_t t_ns)
     static const uint8_t cleared[] = {SIM_KEY_RESET_REQUIRED, SIM_KEY_RECOVERY_ACTION, SIM_KEY_APP_SM_MHZ,
                                       SIM_KEY_APP_MEM_MHZ,    SIM_KEY_LOCK_SM_MIN,     SIM_KEY_LOCK_SM_MAX,
                                       SIM_KEY_LOCK_MEM_MIN,   SIM_KEY_LOCK_MEM_MAX,    SIM_KEY_REMAP_PENDING,
-                                      SIM_KEY_PAGE_PENDING,   SIM_KEY_HW_SLOWDOWN,     SIM_KEY_COMPUTE_MODE};
+                                      SIM_KEY_PAGE_PENDING,   SIM_KEY_HW_SLOWDOWN,     SIM_KEY_COMPUTE_MODE,
+                                      SIM_KEY_ORPHAN_MIB};
     for (size_t i = 0; i < sizeof cleared; i++)
         cond->set[cleared[i]] = 0;
     cond->lost = cond->reset_required = 0;
@@ -280,7 +281,7 @@ void cond_apply(SimCond *cond, const SimBoard *board, const SimOp *op, uint64_t 
         break;
     case SIM_OP_AER:
         if ((uint32_t)op->a[0] < 3 && (uint32_t)op->a[1] < SIM_AER_MAX)
-            cond->aer[op->a[0]][op->a[1]] += op->a[2] > 0 ? (uint64_t)op->a[2] : 0;
+            (op->a[3] == 1 ? cond->port_aer : cond->aer)[op->a[0]][op->a[1]] += op->a[2] > 0 ? (uint64_t)op->a[2] : 0;
         break;
     case SIM_OP_MIG_MODE:
         apply_mig_mode(cond, board, op, t_ns);

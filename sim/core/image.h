@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SIM_MAGIC 0x314d49534b4f5453ull /* "STOKSIM1" */
-#define SIM_LAYOUT 2u                   /* raise with every change of a struct below */
+#define SIM_LAYOUT 3u                   /* raise with every change of a struct below */
 
 enum {
     SIM_BOARD_MAX = 8,
@@ -175,7 +175,7 @@ typedef enum SimOpType {
     SIM_OP_LINK,   /* a0 link or SIM_NONE for all, a1 SimLinkOp, a2 error counter (NVML_NVLINK_ERROR_*), u count, x per
                       second */
     SIM_OP_PCIE,   /* a0 current gen or 0 = as is, a1 width or 0, a2 replays now, x replays per second */
-    SIM_OP_AER,    /* a0 0 correctable 1 non-fatal 2 fatal, a1 SimAer, a2 count */
+    SIM_OP_AER,    /* a0 0 correctable 1 non-fatal 2 fatal, a1 SimAer, a2 count, a3 1: of the port above */
     SIM_OP_HANG, /* a0 rule slot 0..15, a1 function (NVML_FN_*) or SIM_NONE, a2 after n calls, u delay ns (SIM_FOREVER),
                     gpu or SIM_NONE; a3 = 0 removes */
     SIM_OP_NODE, /* a0 SimNodeKey, u value */
@@ -225,6 +225,9 @@ typedef enum SimKey { /* per-GPU settings, SIM_OP_SET */
                       SIM_KEY_PAGE_PENDING,
                       SIM_KEY_REMAP_PENDING,
                       SIM_KEY_SRAM_THRESHOLD,
+                      SIM_KEY_SLOT_GEN,   /* what the port above can do; 0: as much as the board */
+                      SIM_KEY_SLOT_WIDTH, /* the same */
+                      SIM_KEY_ORPHAN_MIB, /* memory that no process holds */
                       SIM_KEY_COUNT
 } SimKey;
 #define SIM_FAN_AUTO 1000u
@@ -232,6 +235,8 @@ typedef enum SimKey { /* per-GPU settings, SIM_OP_SET */
 typedef enum SimNodeKey {
     SIM_NODE_DRIVER,         /* SimDriver */
     SIM_NODE_FABRIC_MANAGER, /* 1 running 0 down */
+    SIM_NODE_PERSISTENCED,   /* the same of nvidia-persistenced */
+    SIM_NODE_STUCK,          /* tasks that hang in the driver */
     SIM_NODE_KEY_COUNT
 } SimNodeKey;
 typedef enum SimDriver {
@@ -319,7 +324,8 @@ typedef struct SimCond {
     uint32_t retired[2], retired_pending;
     uint32_t pcie_gen, pcie_width; /* under load */
     double replays, replay_rate;
-    uint64_t aer[3][SIM_AER_MAX]; /* correctable, non-fatal, fatal */
+    uint64_t aer[3][SIM_AER_MAX];      /* correctable, non-fatal, fatal */
+    uint64_t port_aer[3][SIM_AER_MAX]; /* of the port above */
     SimLink link[SIM_LINK_MAX];
     SimGi gi[SIM_GI_MAX];
     SimCi ci[SIM_CI_MAX];

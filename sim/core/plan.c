@@ -125,7 +125,7 @@ static void start_new(Plan *p)
     seq_put(image->node_seg_count, 0);
     seq_put(image->event_count, 0);
     image->events_dropped = image->segs_dropped = 0;
-    p->node.key[SIM_NODE_FABRIC_MANAGER] = 1;
+    p->node.key[SIM_NODE_FABRIC_MANAGER] = p->node.key[SIM_NODE_PERSISTENCED] = 1;
     node_publish(p, 0);
     for (uint32_t g = 0; g < image->gpu_count; g++) {
         const SimBoard *board = &image->boards[image->gpus[g].board];

@@ -155,9 +155,9 @@ static void clocks_fill(const SimImage *image, const SimSeg *seg, uint32_t gpu, 
     now->pcie_width = now->cond.pcie_width;
 }
 
-static uint32_t fan_percent(const SimBoard *board, const SimCond *cond, double temp)
+static uint32_t fan_target(const SimBoard *board, const SimCond *cond, double temp)
 {
-    if (!board->fans || cond->set[SIM_KEY_FAN_FAILED])
+    if (!board->fans)
         return 0;
     if (cond->set[SIM_KEY_FAN_PERCENT] != SIM_FAN_AUTO)
         return cond->set[SIM_KEY_FAN_PERCENT];
@@ -208,7 +208,8 @@ static void state_once(SimImage *image, uint32_t gpu, uint64_t exact_ns, SimNow 
     seg_throttle(&seg, t_ns, now->throttle_ns);
     now->throttle_ns[0] = now->cum[SIM_CH_SW_CAP] * 1e9;
     clocks_fill(image, &seg, gpu, mhz, video, now);
-    now->fan_percent = fan_percent(board, &now->cond, now->temp_c);
+    now->fan_target = fan_target(board, &now->cond, now->temp_c);
+    now->fan_percent = now->cond.set[SIM_KEY_FAN_FAILED] ? 0 : now->fan_target;
     procs_fill(image, &seg, t_ns, now);
 }
 

@@ -35,11 +35,11 @@ typedef struct SimNow {
     double energy_mj;           /* since driver load or reset; its slope is the power */
     double temp_c, mem_temp_c, limit_w;
     uint32_t sm_mhz, mem_mhz, video_mhz, pstate;
-    uint32_t pcie_gen, pcie_width; /* now: the link saves power when idle */
-    uint32_t fan_percent;
-    uint64_t reasons;      /* NVML clocks event reasons */
-    double throttle_ns[8]; /* as in SimSeg, at t_ns */
-    double used_mib;       /* by processes and their contexts, without the driver's reservation */
+    uint32_t pcie_gen, pcie_width;    /* now: the link saves power when idle */
+    uint32_t fan_percent, fan_target; /* as it turns, as it should */
+    uint64_t reasons;                 /* NVML clocks event reasons */
+    double throttle_ns[8];            /* as in SimSeg, at t_ns */
+    double used_mib;                  /* by processes and their contexts, without the driver's reservation */
     uint32_t proc_count;
     SimProc proc[SIM_SLOT_MAX];
 } SimNow;

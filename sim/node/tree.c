@@ -46,15 +46,28 @@ static void look(SimImage *image, uint32_t gpu, uint64_t t_ns, uint32_t driver, 
     out->pcie_gen = now.pcie_gen;
     out->pcie_width = now.pcie_width;
     memcpy(out->aer, now.cond.aer, sizeof out->aer);
+    memcpy(out->port_aer, now.cond.port_aer, sizeof out->port_aer);
+    out->slot_gen = now.cond.set[SIM_KEY_SLOT_GEN];
+    out->slot_width = now.cond.set[SIM_KEY_SLOT_WIDTH];
     if (out->driver)
         look_mig(&now.cond, out);
 }
 
-static uint32_t driver_at(SimImage *image, uint64_t t_ns)
+/* What is the node's own. */
+static void look_node(NodeTree *tree, uint64_t t_ns)
 {
     SimNodeSeg node;
-    sim_node_at(image, t_ns, &node);
-    return node.key[SIM_NODE_DRIVER];
+    sim_node_at(tree->image, t_ns, &node);
+    tree->driver = node.key[SIM_NODE_DRIVER];
+    tree->fabric_manager = node.key[SIM_NODE_FABRIC_MANAGER];
+    tree->persistenced = node.key[SIM_NODE_PERSISTENCED];
+    tree->stuck = node.key[SIM_NODE_STUCK];
+}
+
+static bool same_tasks(const NodeTree *a, const NodeTree *b)
+{
+    return a->driver == b->driver && a->fabric_manager == b->fabric_manager && a->persistenced == b->persistenced &&
+           a->stuck == b->stuck;
 }
 
 /* ---- the folder ---- */
@@ -137,9 +150,11 @@ static void gpu_changed(const NodeTree *tree, Put *put, uint32_t gpu, const Node
     const NodeTreeGpu *now = &tree->gpus[gpu];
     int fn = tree->layout.gpu[gpu], above = tree->layout.fn[fn].parent;
     int link = old->pcie_gen != now->pcie_gen || old->pcie_width != now->pcie_width || old->lost != now->lost ||
-               old->present != now->present;
+               old->present != now->present || old->slot_gen != now->slot_gen || old->slot_width != now->slot_width;
     if (link && above != SIM_NONE)
         tree_pci_fn(tree, put, above, FN_LINK);
+    if (above != SIM_NONE && memcmp(old->port_aer, now->port_aer, sizeof now->port_aer) != 0)
+        tree_pci_fn(tree, put, above, FN_AER);
     if (old->present != now->present || old->driver != now->driver) {
         gpu_anew(tree, put, gpu, old);
         return;
@@ -157,8 +172,9 @@ static void gpu_changed(const NodeTree *tree, Put *put, uint32_t gpu, const Node
 
 int node_tree_write(SimImage *image, const char *root, uint64_t t_ns, uint32_t flags, NodeTree *ret, Err *err)
 {
-    NodeTree tree = {.image = image, .flags = flags, .driver = driver_at(image, t_ns)};
+    NodeTree tree = {.image = image, .flags = flags};
     Put put;
+    look_node(&tree, t_ns);
     if (snprintf(tree.root, sizeof tree.root, "%s", root) >= (int)sizeof tree.root)
         return err_set(err, -ENAMETOOLONG, "'%.40s...' is longer than %d bytes", root, NODE_TREE_ROOT_MAX - 1);
     TRY(folder_make(root, err));
@@ -175,6 +191,8 @@ int node_tree_write(SimImage *image, const char *root, uint64_t t_ns, uint32_t f
             tree_pci_fn(&tree, &put, (int)i, FN_ALL);
     tree_infiniband(&tree, &put);
     tree_driver(&tree, &put);
+    tree_boot(&tree, &put);
+    tree_tasks(&tree, &put, 0);
     devices(&tree, &put);
     for (uint32_t g = 0; g < image->gpu_count; g++)
         gpu_anew(&tree, &put, g, NULL);
@@ -196,21 +214,27 @@ static void driver_changed(const NodeTree *tree, Put *put)
 int node_tree_update(NodeTree *tree, uint64_t t_ns, Err *err)
 {
     NodeTreeGpu old[SIM_GPU_MAX];
+    NodeTree before = {.driver = tree->driver,
+                       .fabric_manager = tree->fabric_manager,
+                       .persistenced = tree->persistenced,
+                       .stuck = tree->stuck};
     bool changed[SIM_GPU_MAX], any = tree->stale;
-    uint32_t old_driver = tree->driver, driver = driver_at(tree->image, t_ns);
     memcpy(old, tree->gpus, sizeof old);
+    look_node(tree, t_ns);
+    any |= !same_tasks(&before, tree);
     for (uint32_t g = 0; g < tree->image->gpu_count; g++) {
-        look(tree->image, g, t_ns, driver, &tree->gpus[g]);
+        look(tree->image, g, t_ns, tree->driver, &tree->gpus[g]);
         changed[g] = memcmp(&old[g], &tree->gpus[g], sizeof old[g]) != 0;
         any |= changed[g];
     }
-    if (!any && driver == old_driver)
+    if (!any)
         return 0;
     Put put;
-    tree->driver = driver;
     put_begin(&put, tree->root, err);
-    if (driver != old_driver || tree->stale)
+    if (tree->driver != before.driver || tree->stale)
         driver_changed(tree, &put);
+    if (!same_tasks(&before, tree) || tree->stale)
+        tree_tasks(tree, &put, before.stuck);
     for (uint32_t g = 0; g < tree->image->gpu_count; g++) {
         if (tree->stale)
             gpu_anew(tree, &put, g, &old[g]);

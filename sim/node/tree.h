@@ -28,7 +28,8 @@ enum {
 typedef struct NodeTreeGpu {
     bool present, lost, driver;
     uint32_t pcie_gen, pcie_width;
-    uint64_t aer[3][16];
+    uint64_t aer[3][16], port_aer[3][16];
+    uint32_t slot_gen, slot_width;
     uint32_t gi_count, gi[SIM_GI_MAX];    /* ids */
     uint32_t ci_count, ci[SIM_CI_MAX][2]; /* ids: GPU instance, compute instance */
 } NodeTreeGpu;
@@ -39,7 +40,8 @@ typedef struct NodeTree {
     uint32_t flags;
     PciLayout layout;
     uint32_t driver; /* SimDriver */
-    bool stale;      /* an update failed half-way */
+    uint32_t fabric_manager, persistenced, stuck;
+    bool stale; /* an update failed half-way */
     NodeTreeGpu gpus[SIM_GPU_MAX];
 } NodeTree;
 

@@ -43,6 +43,11 @@ PciLink tree_pci_link(const NodeTree *tree, int at)
     bool gone = below->kind == PCI_GPU && (!tree->gpus[below->which].present || tree->gpus[below->which].lost);
     link.gen = gone ? 1 : end.gen;
     link.width = gone ? 0 : end.width; /* nothing answers at the other end */
+    if (below->kind == PCI_GPU) {
+        const NodeTreeGpu *gpu = &tree->gpus[below->which];
+        link.max_gen = gpu->slot_gen ? gpu->slot_gen : link.max_gen;
+        link.max_width = gpu->slot_width ? gpu->slot_width : link.max_width;
+    }
     return link;
 }
 
@@ -103,7 +108,10 @@ static void aer_file(Put *put, const char *name, const char *total, const uint64
 static void aer_files(const NodeTree *tree, Put *put, const PciFn *fn)
 {
     static const uint64_t none[3][16];
+    const PciFn *below = fn->of != SIM_NONE ? &tree->layout.fn[fn->of] : NULL;
     const uint64_t(*count)[16] = fn->kind == PCI_GPU ? tree->gpus[fn->which].aer : none;
+    if (below && below->kind == PCI_GPU)
+        count = tree->gpus[below->which].port_aer;
     aer_file(put, "aer_dev_correctable", "TOTAL_ERR_COR", count[0], 0);
     aer_file(put, "aer_dev_nonfatal", "TOTAL_ERR_NONFATAL", count[1], 1);
     aer_file(put, "aer_dev_fatal", "TOTAL_ERR_FATAL", count[2], 1);

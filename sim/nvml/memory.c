@@ -26,7 +26,7 @@ static Usage usage_of(const NvmlCall *c)
 {
     Usage u = {.total = c->board->memory_mib * MIB,
                .reserved = c->board->reserved_mib * MIB,
-               .used = nvml_round(c->now->used_mib * (double)MIB)};
+               .used = nvml_round((c->now->used_mib + c->now->cond.set[SIM_KEY_ORPHAN_MIB]) * (double)MIB)};
 
     if (c->mig)
         u = usage_of_instance(c);

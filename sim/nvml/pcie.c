@@ -99,10 +99,20 @@ static unsigned int link_speed(uint32_t gen)
     return speeds[gen < last ? gen : last];
 }
 
+/* What the slot cannot do, card and slot together cannot. */
+static uint32_t of_slot(const NvmlCall *c, SimKey key, uint32_t board)
+{
+    const uint32_t slot = c->now->cond.set[key];
+
+    return slot && slot < board ? slot : board;
+}
+
 NVML_GETTER(nvmlDeviceGetCurrPcieLinkGeneration, NVML_TAKES_GPU, unsigned int, 1, c.now->pcie_gen)
 NVML_GETTER(nvmlDeviceGetCurrPcieLinkWidth, NVML_TAKES_GPU, unsigned int, 1, c.now->pcie_width)
-NVML_GETTER(nvmlDeviceGetMaxPcieLinkGeneration, NVML_TAKES_GPU, unsigned int, 1, c.board->pcie_gen)
-NVML_GETTER(nvmlDeviceGetMaxPcieLinkWidth, NVML_TAKES_GPU, unsigned int, 1, c.board->pcie_width)
+NVML_GETTER(nvmlDeviceGetMaxPcieLinkGeneration, NVML_TAKES_GPU, unsigned int, 1,
+            of_slot(&c, SIM_KEY_SLOT_GEN, c.board->pcie_gen))
+NVML_GETTER(nvmlDeviceGetMaxPcieLinkWidth, NVML_TAKES_GPU, unsigned int, 1,
+            of_slot(&c, SIM_KEY_SLOT_WIDTH, c.board->pcie_width))
 NVML_GETTER(nvmlDeviceGetGpuMaxPcieLinkGeneration, NVML_TAKES_GPU, unsigned int, 1, c.board->gpu_max_pcie_gen)
 /* NVML_PCIE_LINK_MAX_SPEED_* counts as the generations do. */
 NVML_GETTER(nvmlDeviceGetPcieLinkMaxSpeed, NVML_TAKES_GPU, unsigned int, 1, c.board->pcie_gen)

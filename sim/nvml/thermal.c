@@ -163,9 +163,7 @@ nvmlReturn_t nvmlDeviceGetTargetFanSpeed(nvmlDevice_t device, unsigned int fan, 
     NvmlCall c;
     const nvmlReturn_t r = enter_fan(NVML_FN_nvmlDeviceGetTargetFanSpeed, device, fan, percent, &c);
 
-    if (r != NVML_SUCCESS)
-        return r;
-    const unsigned int asked = c.now->cond.set[SIM_KEY_FAN_PERCENT];
-    *percent = asked == SIM_FAN_AUTO ? c.now->fan_percent : asked;
-    return NVML_SUCCESS;
+    if (r == NVML_SUCCESS)
+        *percent = c.now->fan_target;
+    return r;
 }

@@ -190,6 +190,7 @@ int parse_gpus(Parse *parse, const YamlNode *node, Err *err)
         kinds[k] = boards[i];
     }
     step_node_init(&parse->node, s->gpu_count, boards);
+    parse->node.driver = s->node.driver;
     uint32_t gpu = 0;
     for (size_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < entries[i].args.count; k++)

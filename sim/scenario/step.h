@@ -28,6 +28,7 @@ typedef VEC(ScenarioOp) StepOps;
 /* What the steps work on. conds follows the ops, so that a step that names MIG instances knows them. */
 typedef struct StepNode {
     uint32_t gpu_count;
+    const char *driver; /* version */
     const SimBoard *boards[SIM_GPU_MAX];
     SimCond *conds; /* gpu_count of them, owned */
     StepWorks works;
@@ -49,7 +50,7 @@ typedef struct StepArgs {
     int32_t link, mig, rank, start, gi;
     uint32_t pick, location, counter, severity, mode, health;
     uint32_t code, corrected, uncorrected, gen, width, count, status, after, power_mw, percent, on, failed, clear, all;
-    uint32_t clock_min, clock_max, switch_number;
+    uint32_t clock_min, clock_max, switch_number, slot_gen, slot_width;
     double rate, corrected_rate, uncorrected_rate, ambient_k, cooling;
     const YamlNode *node;        /* where it stands, NULL: words */
     bool given[STEP_FIELDS_MAX]; /* by position in the row's own fields */

@@ -251,6 +251,15 @@ int make_inforom(StepRun *run, Err *err)
     return 0;
 }
 
+int make_orphan_memory(StepRun *run, Err *err)
+{
+    const double room = (double)run->node->boards[run->gpu]->memory_mib;
+    if (run->args->rate > room)
+        return step_fail(run, err, "the board has %.0f MiB", room);
+    step_set(run, SIM_KEY_ORPHAN_MIB, (uint32_t)run->args->rate);
+    return 0;
+}
+
 int make_set(StepRun *run, Err *err)
 {
     const StepArgs *a = run->args;

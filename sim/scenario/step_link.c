@@ -45,10 +45,17 @@ int make_pcie(StepRun *run, Err *err)
 {
     const StepArgs *a = run->args;
     const SimBoard *b = run->node->boards[run->gpu];
-    if (!a->gen && !a->width && !step_given(run, "replays") && !step_given(run, "rate"))
-        return step_fail(run, err, "needs one of gen, width, replays, rate");
+    const int link = a->gen || a->width || step_given(run, "replays") || step_given(run, "rate");
+    if (!link && !a->slot_gen && !a->slot_width)
+        return step_fail(run, err, "needs one of gen, width, replays, rate, slot_gen, slot_width");
     if (a->gen > b->pcie_gen || a->width > b->pcie_width)
         return step_fail(run, err, "the board has generation %u and %u lanes", b->pcie_gen, b->pcie_width);
+    if (a->slot_gen)
+        step_set(run, SIM_KEY_SLOT_GEN, a->slot_gen);
+    if (a->slot_width)
+        step_set(run, SIM_KEY_SLOT_WIDTH, a->slot_width);
+    if (!link)
+        return 0;
     SimOp *op = step_op(run, SIM_OP_PCIE);
     op->a[0] = a->gen ? (int32_t)(run->undo ? b->pcie_gen : a->gen) : 0;
     op->a[1] = a->width ? (int32_t)(run->undo ? b->pcie_width : a->width) : 0;
@@ -67,6 +74,7 @@ int make_aer(StepRun *run, Err *err)
     op->a[0] = (int32_t)a->severity;
     op->a[1] = correctable ? (int)a->pick : index;
     op->a[2] = (int32_t)a->count;
+    op->a[3] = a->all != 0;
     return 0;
 }
 

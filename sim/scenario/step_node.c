@@ -34,6 +34,40 @@ int make_fabric_manager(StepRun *run, Err *err)
     return 0;
 }
 
+int make_persistenced(StepRun *run, Err *err)
+{
+    (void)err;
+    node_op(run, SIM_NODE_PERSISTENCED, run->undo ? 1 : run->args->pick);
+    return 0;
+}
+
+static void line_op(StepRun *run, const char *text)
+{
+    step_op(run, SIM_OP_KMSG);
+    run->ops->at[run->ops->len - 1].text = text;
+}
+
+/* Unloaded, and loaded again after a while, with the lines that the modules print. */
+int make_reload(StepRun *run, Err *err)
+{
+    (void)err;
+    node_op(run, SIM_NODE_DRIVER, SIM_DRIVER_UNLOADED);
+    line_op(run, "nvidia-nvlink: Unregistered Nvlink Core, major device number 239");
+    run->t_ns += run->args->delay_ns;
+    line_op(run, "nvidia-nvlink: Nvlink Core is being initialized, major device number 239");
+    line_op(run, arena_printf(run->arena, "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  %s  Release Build",
+                              run->node->driver));
+    node_op(run, SIM_NODE_DRIVER, SIM_DRIVER_LOADED);
+    return 0;
+}
+
+int make_stuck(StepRun *run, Err *err)
+{
+    (void)err;
+    node_op(run, SIM_NODE_STUCK, run->undo ? 0 : run->args->count);
+    return 0;
+}
+
 static int function_find(const StepRun *run, int32_t *ret, Err *err)
 {
     const char *name = run->args->function;

@@ -110,12 +110,15 @@ static const Field pcie_fields[] = {
     U32("width", width, 0, 1, 32, NULL, NULL, "lanes from now on"),
     U32("replays", count, 0, 0, COUNT_MAX, NULL, NULL, "replays at once"),
     REAL("rate", rate, 0, 0, 1e9, NULL, NULL, "replays per second from now on, 0 ends it"),
+    U32("slot_gen", slot_gen, 0, 1, 7, NULL, NULL, "generation that the slot can do"),
+    U32("slot_width", slot_width, 0, 1, 32, NULL, NULL, "lanes that the slot has"),
 };
 static const Field aer_fields[] = {
     PICK("severity", severity, NEED | FIRST, step_severity_names, NULL, "severity"),
     PICK("error", pick, NEED, step_aer_names, NULL,
          "the error as the kernel names it; the first eight are correctable"),
     U32("count", count, 0, 1, COUNT_MAX, "1", NULL, "how many"),
+    YES("port", all, 0, "no", "counted by the port above the GPU, not by the GPU"),
 };
 static const Field hang_fields[] = {
     TEXT("function", function, FIRST, "name of an NVML function, or all"),
@@ -129,6 +132,16 @@ static const Field fabric_fields[] = {
     PICK("health", health, 0, step_health_names, NULL, "health of the fabric as this GPU sees it"),
 };
 static const Field fabric_manager_fields[] = {PICK("state", pick, NEED | FIRST, step_up_names, NULL, "the service")};
+static const Field reload_fields[] = {
+    {"after", FIELD_DURATION, 0, AT(delay_ns), 0, 0.001, 1e6, NULL, "3s", NULL, "how long it is away"},
+};
+static const Field stuck_fields[] = {
+    U32("count", count, FIRST, 0, 64, "1", NULL, "how many there are from now on"),
+};
+static const Field orphan_fields[] = {
+    {"memory", FIELD_MIB, NEED | FIRST, AT(rate), 0, 0, 16e6, NULL, NULL, NULL, "how much"},
+};
+static const Field persistenced_fields[] = {PICK("state", pick, NEED | FIRST, step_up_names, NULL, "the service")};
 static const Field sxid_fields[] = {
     U32("code", code, NEED | FIRST, 10000, 99999, NULL, NULL, "SXid"),
     U32("switch", switch_number, 0, 0, 15, "0", NULL, "number of the NVSwitch"),
@@ -205,8 +218,14 @@ static const Step steps[] = {
         "NVLink fabric registration"),
     ROW("fabric-manager", STEP_NODE, STEP_UNDO, fabric_manager_fields, make_fabric_manager, "fabric-manager down",
         "The fabric manager service"),
+    ROW("persistenced", STEP_NODE, STEP_UNDO, persistenced_fields, make_persistenced, "persistenced down",
+        "The persistence daemon"),
     ROW("sxid", STEP_NODE, 0, sxid_fields, make_sxid, "sxid 20034 switch=1 link=33", "A line of an NVSwitch"),
     ROW("driver", STEP_NODE, STEP_UNDO, driver_fields, make_driver, "driver mismatch", "The driver as clients find it"),
+    ROW("reload", STEP_NODE, 0, reload_fields, make_reload, "reload after=5s",
+        "The driver's modules are unloaded and loaded again"),
+    ROW("stuck", STEP_NODE, STEP_UNDO, stuck_fields, make_stuck, "stuck 2",
+        "Tasks sleep in the driver and cannot be killed (in the tree of `sim run --tree`)"),
     ROW("hang", STEP_GPU_OR_NODE, STEP_UNDO | STEP_STATE, hang_fields, make_hang,
         "hang gpu=2 nvmlDeviceGetPowerUsage delay=500ms", "NVML calls that are slow or do not return"),
     ROW("plug", STEP_GPU, STEP_UNDO, plug_fields, make_plug, "plug remove gpu=7", "A GPU leaves the bus or comes back"),
@@ -214,6 +233,8 @@ static const Step steps[] = {
         "kmsg \"text=mce: [Hardware Error]: Machine check events logged\"", "A line of the kernel log"),
     ROW("oom", STEP_GPU_OR_NODE, STEP_STATE, oom_fields, make_oom, "oom llama",
         "The kernel kills a process for memory"),
+    ROW("orphan-memory", STEP_GPU, STEP_UNDO, orphan_fields, make_orphan_memory, "orphan-memory gpu=0 20GiB",
+        "GPU memory is in use that no process holds; a reset frees it"),
     ROW("start", STEP_GPU_OR_NODE, STEP_UNDO | STEP_STATE, work_fields, make_start, "start llama",
         "Starts a work, again if it has ended"),
     ROW("stop", STEP_GPU_OR_NODE, STEP_UNDO | STEP_STATE, work_fields, make_stop, "stop llama rank=5",

@@ -28,7 +28,7 @@ const char *truth_route_name(uint32_t i);
 /* Reads one entry of `truth` for a node of `gpu_count` GPUs. The work's name is not checked here. */
 int truth_read(const YamlNode *node, uint32_t gpu_count, Arena *arena, ScenarioTruth *ret, Err *err);
 
-/* The verdict in one line: "gpu 3: gpu-lost (hardware) -> drain-and-rma". */
+/* The verdict in one line: "gpu 3: gpu-lost (bus) -> drain-and-reboot". */
 void truth_write(const ScenarioTruth *truth, Str *out);
 
 void truth_page(Str *out);

@@ -58,6 +58,37 @@ typedef struct NodePeer {
     Sample status;  /* a PeerStatus; UNKNOWN where the other cannot be asked about, as it is in trouble or apart */
 } NodePeer;
 
+/* NODE_LINK_ERROR(id, key): error counters of one NVLink, since the driver was loaded or the GPU reset. */
+#define NODE_LINK_ERROR_TABLE(NODE_LINK_ERROR)                                                                         \
+    NODE_LINK_ERROR(CRC_FLIT, "crc_flit")                                                                              \
+    NODE_LINK_ERROR(CRC_DATA, "crc_data")                                                                              \
+    NODE_LINK_ERROR(REPLAY, "replay")                                                                                  \
+    NODE_LINK_ERROR(RECOVERY, "recovery")
+
+typedef enum NodeLinkError {
+#define NODE_LINK_ERROR(id, key) NODE_LINK_##id,
+    NODE_LINK_ERROR_TABLE(NODE_LINK_ERROR)
+#undef NODE_LINK_ERROR
+        NODE_LINK_ERROR_END,
+} NodeLinkError;
+
+enum { NODE_LINKS_MAX = 18, NODE_PROCESSES_MAX = 64 };
+
+/* One NVLink of a GPU. */
+typedef struct NodeLink {
+    Sample active;                      /* 1 up, 0 down; NOT_SUPPORTED: the board has no such link */
+    Sample errors[NODE_LINK_ERROR_END]; /* totals */
+} NodeLink;
+
+/* A process that the driver lists on a GPU. */
+typedef struct NodeProcess {
+    uint32_t pid;                            /* as the driver says it: of the host's pid namespace */
+    uint32_t gpu_instance, compute_instance; /* DEVICE_NO_NUMBER without MIG */
+    bool graphics;                           /* listed as a graphics process, else compute */
+    uint64_t used_bytes;                     /* UINT64_MAX: the driver does not tell */
+    uint8_t sm_percent, memory_percent;      /* share in the last second or so; UINT8_MAX: not told */
+} NodeProcess;
+
 typedef struct NodeGpu {
     Reading reading; /* values of a GPU that is not UP are absent, each with its reason */
     size_t instance_count;
@@ -75,7 +106,12 @@ typedef struct NodeGpu {
     const FastReading *fast; /* oldest first */
     uint64_t fast_lost;      /* fast readings that were overwritten before they were read, since start */
     size_t peer_count;
-    const NodePeer *peers; /* by index; borrowed from the node. All NOT_YET where nobody asks for them */
+    const NodePeer *peers;        /* by index; borrowed from the node. All NOT_YET where nobody asks for them */
+    uint32_t link_count;          /* NVLinks that the driver tells of; 0: none, or not known */
+    const NodeLink *links;        /* by number; borrowed from the node */
+    Sample process_list;          /* the number of processes listed; absent where the list could not be had */
+    size_t process_count;         /* of them, those that fit */
+    const NodeProcess *processes; /* borrowed from the node */
 } NodeGpu;
 
 /* SAMPLER_STATE(id, key) */

@@ -48,6 +48,7 @@ static void stop(Agent *agent)
         http_server_close(TAKE(agent->http), GRACE_MS * NS_PER_MS, NULL, NULL);
     if (agent->pods)
         podresources_close(TAKE(agent->pods));
+    judge_close(&agent->judge);
     eyes_stop(&agent->eyes, eyes_stopped, agent);
 }
 
@@ -144,6 +145,10 @@ static int start(Agent *agent, Err *err)
     for (size_t i = 0; i < ARRAY_LEN(agent->pages); i++)
         str_init(&agent->pages[i].text, 64 << 20);
     TRY(eyes_open(&agent->eyes, &agent->loop, agent->config, &agent->log, err));
+    TRY(judge_open(&agent->judge, &agent->loop, agent->config, &agent->eyes, agent->store, &agent->log, err));
+    agent->judge.changed = agent_incident_changed;
+    agent->judge.happened = agent_event_happened;
+    agent->judge.self = agent;
     TRY(agent_apply(agent, err));
     TRY(open_doors(agent, err));
     agent_watch_files(agent);
@@ -219,6 +224,10 @@ int agent_run(VerbCall *call, const void *options)
         return verb_fail(call, EXIT_USAGE);
     agent.started = agent.config;
     if (agent.config->o.check_config) {
+        if (judge_check(agent.config, &call->err) < 0) {
+            agent_config_free(agent.config);
+            return verb_fail(call, EXIT_USAGE);
+        }
         int code = check_config(agent.config);
         agent_config_free(agent.config);
         return code;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "verb/sim_beside.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "sim/core/control.h"
@@ -20,10 +22,23 @@ static int tree_start(Beside *b, const BesideOptions *o, const char *image_path,
     return node_tree_write(b->image, b->tree_root, sim_clock_now(b->image), NODE_TREE_DEVICES, &b->tree, err);
 }
 
-static int log_start(Beside *b, const BesideOptions *o, Err *err)
+/* Of a tree it is the device's own place, begun anew. */
+static int log_in_tree(const Beside *b, Arena *arena, const char **ret, Err *err)
+{
+    *ret = arena_printf(arena, "%s/dev/kmsg", b->tree_root);
+    TRY(file_make_dirs(arena_printf(arena, "%s/dev", b->tree_root), 0755, err));
+    if (unlink(*ret) < 0 && errno != ENOENT)
+        return err_errno(err, "remove '%s'", *ret);
+    return 0;
+}
+
+static int log_start(Beside *b, const BesideOptions *o, Arena *arena, Err *err)
 {
     KernelLogSpec spec = {.path = o->kernel_log, .format = (KernelLogFormat)o->kernel_log_format, .boot_us = BOOT_US};
-    if (strcmp(o->kernel_log, "kmsg") == 0) {
+    if (!spec.path) {
+        spec.format = KERNEL_LOG_KMSG;
+        TRY(log_in_tree(b, arena, &spec.path, err));
+    } else if (strcmp(o->kernel_log, "kmsg") == 0) {
         spec.path = "/dev/kmsg";
         spec.format = KERNEL_LOG_DEVICE;
     }
@@ -37,8 +52,8 @@ int beside_start(Beside *b, const BesideOptions *o, SimImage *image, const char 
     b->image = image;
     if (o->tree || o->enter)
         TRY(tree_start(b, o, image_path, arena, err));
-    if (o->kernel_log)
-        TRY(log_start(b, o, err));
+    if (o->kernel_log || (o->tree && !o->enter))
+        TRY(log_start(b, o, arena, err));
     if (o->processes) {
         lend_start(&b->lend, image);
         b->lends = true;

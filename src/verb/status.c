@@ -13,6 +13,7 @@
 #include "base/owner.h"
 #include "verb/agent/control.h"
 #include "verb/agent/glance.h"
+#include "verb/incident/past.h"
 #include "verb/verb.h"
 
 enum { ASK_MS = 3000 };
@@ -76,19 +77,21 @@ static const OptSpec status_opts[] = {
 static int look(VerbCall *call, const StatusOptions *o, Glance **glance, Str *out)
 {
     const char *path = o->control ? o->control : control_default_path(call->arena);
-    StatusStyle style = {.width = verb_width(), .colour = verb_coloured(VERB_COLOUR_AUTO, true)};
+    StatusStyle style = {.width = verb_width(), .colour = verb_coloured(VERB_COLOUR_AUTO, true), .utf8 = verb_utf8()};
     char line[64];
     int code;
 
     if (!o->no_agent && !*glance) {
-        snprintf(line, sizeof line, o->json ? "status json" : "status text %zu %d", style.width, style.colour);
+        snprintf(line, sizeof line, o->json ? "status json" : "status text %zu %d", style.width,
+                 style.colour + 2 * style.utf8);
         int rc = control_ask(path, line, ASK_MS, out, &code, &call->err);
         if (rc == 0)
             return code;
         if (o->control || (rc != -ENOENT && rc != -ECONNREFUSED))
             return rc;
     }
-    GlanceOptions options = {.library = o->library ? o->library : "", .root = o->root};
+    const char *library = past_env(o->library, "STOKER_DRIVER_LIBRARY");
+    GlanceOptions options = {.library = library ? library : "", .root = past_env(o->root, "STOKER_ROOT")};
     if (!*glance)
         TRY(glance_new(&options, glance, &call->err));
     return glance_look(*glance, o->json, &style, out);
@@ -119,10 +122,11 @@ static int status_run(VerbCall *call, const void *options)
 
 const Verb verb_status = {
     .name = "status",
-    .summary = "what each GPU does and what is wrong, on one screen",
+    .summary = "what is wrong and what to do, and what each GPU does, on one screen",
     .usage = "[--json] [--watch]",
     .description =
-        "Asks the running agent. Where none runs it looks for itself: it starts a sampler for a moment, so a "
+        "Shows the open incidents with what to do, the worst first, then each GPU, then what is wrong beside. Asks the "
+        "running agent. Where none runs it looks for itself: it starts a sampler for a moment, so a "
         "driver that hangs does not hang it.",
     .examples = "stoker status\n"
                 "stoker status --watch -i 5s\n"

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/vec.h"
+#include "model/event.h"
 #include "model/node.h"
 
 enum { COUNT_BUCKETS = 300, COUNT_XIDS_MAX = 64, CLOCK_EVENTS = 9 };
@@ -27,6 +28,8 @@ typedef struct XidCount {
     uint64_t total;
     uint64_t last_ns, last_real_ns; /* of the newest one: monotonic, and what the wall clock said then */
     CountWindow window;
+    uint64_t ahead[2], ahead_ns[2]; /* those that came from the driver's library and from the log, and that the other
+          has not told yet; when the last one came */
 } XidCount;
 
 typedef struct ClockCount {
@@ -75,6 +78,10 @@ void counts_done(Counts *counts);
 
 /* Counts what a tick brought. */
 void counts_tick(Counts *counts, const Node *node);
+
+/* Counts an XID of the kernel's log, unless the driver's library told it within a few seconds; then the other way round
+ * in counts_tick. */
+void counts_log_xid(Counts *counts, const Event *event);
 
 /* Takes over what another has counted, whose windows may be of other lengths. What was counted here before goes. */
 void counts_adopt(Counts *counts, const Counts *before);

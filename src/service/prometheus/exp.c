@@ -101,7 +101,15 @@ static void health(Page *page, const Family *family, const Target *target, const
 {
     Health found[HEALTH_END];
 
-    health_judge(page_gpu(page, target), counted, page->counts->xid_width_ns, page->node->time_ns, found);
+    const HealthInput of = {.gpu = page_gpu(page, target),
+                            .counted = counted,
+                            .xid_width_ns = page->counts->xid_width_ns,
+                            .now_ns = page->node->time_ns,
+                            .judged = page->faults != NULL,
+                            .incidents = page->faults ? page->faults->incidents : NULL,
+                            .incident_count = page->faults ? page->faults->incident_count : 0};
+
+    health_judge(&of, found);
     for (HealthWatch w = 0; w < HEALTH_END; w++) {
         const Label labels[] = {label("health_error_code", found[w].code),
                                 label("health_watch", health_watch_names[w])};

@@ -23,6 +23,9 @@ struct Exporter {
     ScrapeFamilies scrape;
     Targets targets;
     Counts counts;
+    IncidentCounts incident_counts;
+    ExporterFaults faults;
+    bool judged;
     uint64_t fresh_ns[METRIC_PACE_END];
 };
 
@@ -46,6 +49,7 @@ void exporter_free(Exporter *exporter)
 {
     if (!exporter)
         return;
+    incident_counts_done(&exporter->incident_counts);
     counts_done(&exporter->counts);
     targets_done(&exporter->targets);
     scrape_done(&exporter->scrape);
@@ -76,8 +80,31 @@ void exporter_tick(Exporter *exporter, const Node *node)
 
 void exporter_adopt(Exporter *exporter, const Exporter *before)
 {
-    if (before)
-        counts_adopt(&exporter->counts, &before->counts);
+    if (!before)
+        return;
+    counts_adopt(&exporter->counts, &before->counts);
+    incident_counts_adopt(&exporter->incident_counts, &before->incident_counts);
+}
+
+void exporter_event(Exporter *exporter, const Event *event)
+{
+    if (event->before)
+        return;
+    incident_counts_event(&exporter->incident_counts, event);
+    if (event->kind == EVENT_XID && event->origin != EVENT_FROM_NVML) /* those come with the tick */
+        counts_log_xid(&exporter->counts, event);
+}
+
+void exporter_incident(Exporter *exporter, const Incident *incident, IncidentChange change)
+{
+    incident_counts_change(&exporter->incident_counts, incident, change);
+}
+
+void exporter_faults(Exporter *exporter, const ExporterFaults *faults)
+{
+    exporter->judged = faults != NULL;
+    if (faults)
+        exporter->faults = *faults;
 }
 
 static Page page_begin(const Exporter *exporter, const Node *node, const ExporterSelf *self, ExporterFormat format,
@@ -90,6 +117,8 @@ static Page page_begin(const Exporter *exporter, const Node *node, const Exporte
         .targets = &exporter->targets,
         .families = &exporter->families,
         .counts = &exporter->counts,
+        .incident_counts = &exporter->incident_counts,
+        .faults = exporter->judged ? &exporter->faults : NULL,
         .fresh_ns = exporter->fresh_ns,
         .format = format,
         .out = out,

@@ -14,9 +14,14 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "engine/health/maintenance.h"
 #include "engine/store/window.h"
+#include "model/event.h"
+#include "model/incident.h"
 #include "model/node.h"
 #include "model/owner.h"
+#include "service/alert/alert.h"
+#include "service/journal/journal.h"
 #include "service/prometheus/counters.h"
 
 /* Which dcgm-exporter we look like. */
@@ -75,6 +80,17 @@ typedef struct ExporterSelf {
     uint64_t pods_age_ns, pods_failures, pods_count; /* age UINT64_MAX: never learned */
 } ExporterSelf;
 
+/* What is judged, for the same; borrowed for the page. */
+typedef struct ExporterFaults {
+    const Incident *const *incidents; /* others than open ones may be among them */
+    size_t incident_count;
+    const Maintenance *maintenance;       /* NULL: none */
+    const JournalState *journal;          /* NULL: none is kept */
+    const AlertsReceiverState *receivers; /* as alerts_receivers gives them */
+    size_t receiver_count;
+    uint64_t kernel_log_lost;
+} ExporterFaults;
+
 typedef struct Exporter Exporter;
 
 /* `counters` is taken over by value (the caller's is empty afterwards). */
@@ -84,6 +100,14 @@ void exporter_free(Exporter *exporter);
 /* The metrics that the rows need, as the sampler's plan wants them: a bit per MetricId, what derived rows need
  * included. */
 void exporter_wanted(const Exporter *exporter, uint64_t wanted[(METRIC_END + 63) / 64]);
+
+/* An event that was kept: counted, and an XID of the kernel's log that the driver's library did not deliver joins the
+ * XIDs of its GPU. The same one from both counts once. Those from before the agent's start do not count. */
+void exporter_event(Exporter *exporter, const Event *event);
+/* A change of an incident that was told. */
+void exporter_incident(Exporter *exporter, const Incident *incident, IncidentChange change);
+/* What the next pages show of incidents; NULL: nothing is judged here. What it points to is read by exporter_page. */
+void exporter_faults(Exporter *exporter, const ExporterFaults *faults);
 
 /* Once per tick: counts XIDs and clock events. Keeps counting over exporters: `before` (may be NULL) hands its counts
  * on when a configuration was reloaded. */

@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "base/str.h"
 #include "service/prometheus/escape.h"
+#include "service/prometheus/incidents.h"
 #include "service/prometheus/own.h"
 #include "service/prometheus/series.h"
 
@@ -198,6 +199,7 @@ void families_make(Families *families, const ExporterConfig *config, const Count
     add_own_metrics(&maker);
     add_own(&maker, own_node_families, own_node_family_count);
     add_own(&maker, own_gpu_families, own_gpu_family_count);
+    add_own(&maker, own_incident_families, own_incident_family_count);
     if (config->mig_totals)
         add_own(&maker, own_total_families, own_total_family_count);
     if (labels_sorted(config->profile))

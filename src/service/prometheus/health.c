@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "service/prometheus/incidents.h"
+
 typedef enum RuleKind { RULE_OVER, RULE_IS, RULE_BITS, RULE_RISE, RULE_REPLAY, RULE_XID } RuleKind;
 
 typedef struct Rule {
@@ -32,12 +34,18 @@ const char *const health_watch_names[HEALTH_END] = {
 #undef HEALTH_WATCH
 };
 
-/* What a rule is asked about. */
-typedef struct Case {
-    const NodeGpu *gpu;
-    const GpuCounts *counted;
-    uint64_t xid_width_ns, now_ns;
-} Case;
+typedef HealthInput Case;
+
+/* Where a class of incidents belongs. */
+static const struct {
+    const char *class;
+    HealthWatch watch;
+    const char *code;
+} classes[] = {
+#define HEALTH_CLASS(class, watch, code) {class, HEALTH_##watch, code},
+#include "service/prometheus/health_class.def"
+#undef HEALTH_CLASS
+};
 
 /* Replays a minute that a sound link may have (DCGM's limit per lane and generation); 16 lanes of generation 4 where
  * the link does not say what it is. */
@@ -75,7 +83,7 @@ static bool judge_rule(const Rule *rule, const Case *of, bool *ret_holds)
 
     switch (rule->kind) {
     case RULE_XID:
-        *ret_holds = seen_xid(of, rule->limit);
+        *ret_holds = !of->judged && seen_xid(of, rule->limit);
         return *ret_holds || of->gpu->state == GPU_UP;
     case RULE_BITS:
         if (of->gpu->state != GPU_UP || !of->counted || !of->counted->bits_known)
@@ -125,20 +133,36 @@ static void judge_state(GpuState state, Health *driver)
     }
 }
 
-void health_judge(const NodeGpu *gpu, const GpuCounts *counted, uint64_t xid_width_ns, uint64_t now_ns,
-                  Health health[HEALTH_END])
+static void judge_incident(const Incident *incident, Health health[HEALTH_END])
 {
-    const Case of = {gpu, counted, xid_width_ns, now_ns};
+    const HealthResult result = incident->severity >= SEVERITY_ERROR     ? HEALTH_FAIL
+                                : incident->severity == SEVERITY_WARNING ? HEALTH_WARN
+                                                                         : HEALTH_PASS;
 
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++)
+        if (strcmp(classes[i].class, incident->class) == 0)
+            find(&health[classes[i].watch], result, classes[i].code);
+}
+
+static void judge_incidents(const Case *of, Health health[HEALTH_END])
+{
+    for (size_t i = 0; i < of->incident_count; i++)
+        if (of->incidents[i]->state == INCIDENT_OPEN && incident_on_gpu(of->incidents[i], &of->gpu->reading))
+            judge_incident(of->incidents[i], health);
+}
+
+void health_judge(const HealthInput *of, Health health[HEALTH_END])
+{
     for (HealthWatch w = 0; w < HEALTH_END; w++)
         health[w] = (Health){.code = ""};
-    judge_state(gpu->state, &health[HEALTH_DRIVER]);
+    judge_state(of->gpu->state, &health[HEALTH_DRIVER]);
     for (size_t i = 0; i < RULE_COUNT; i++) {
         bool holds = false;
 
-        if (judge_rule(&rules[i], &of, &holds))
+        if (judge_rule(&rules[i], of, &holds))
             find(&health[rules[i].watch], holds ? rules[i].result : HEALTH_PASS, rules[i].code);
     }
+    judge_incidents(of, health);
     for (HealthWatch w = 0; w < HEALTH_ALL; w++)
         if (health[w].known)
             find(&health[HEALTH_ALL], health[w].result, health[w].code);

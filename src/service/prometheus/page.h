@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "service/prometheus/counts.h"
 #include "service/prometheus/families.h"
+#include "service/prometheus/incidents.h"
 
 struct Page {
     const ExporterConfig *config;
@@ -19,7 +20,9 @@ struct Page {
     const Targets *targets;
     const Families *families;
     const Counts *counts;
-    const uint64_t *fresh_ns; /* by pace: how old a value may be */
+    const IncidentCounts *incident_counts;
+    const ExporterFaults *faults; /* NULL: nothing is judged here */
+    const uint64_t *fresh_ns;     /* by pace: how old a value may be */
     ExporterFormat format;
     Str *out;
     const Family *open; /* whose head was written last */

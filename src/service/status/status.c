@@ -8,10 +8,12 @@
 
 #include "base/clock.h"
 #include "base/duration.h"
+#include "service/incident/incident.h"
 
-enum { FINDINGS_MAX = 64, WIDTH_MIN = 40, CELL_CAP = 64, NAME_WIDTH = 20 };
+enum { FINDINGS_MAX = 64, INCIDENTS_SHOWN = 6, WIDTH_MIN = 40, CELL_CAP = 64, NAME_WIDTH = 20 };
 
 typedef struct Screen {
+    const StatusSeen *seen;
     const Node *node;
     const StatusStyle *style;
     Str *out;
@@ -166,8 +168,13 @@ static void head_lines(const Screen *s)
         str_addf(s->out, "driver %s  ", s->node->driver_version);
     str_addf(s->out, "%zu of %" PRIu32 " GPUs up", up, s->node->gpus_expected);
     end_line(s, start);
+}
+
+static void table_head(const Screen *s)
+{
     if (s->node->gpu_count > 0) {
-        start = s->out->len;
+        size_t start = s->out->len;
+
         str_addf(s->out, "%4s  %-*s %s %6s %6s %11s %10s %5s", "GPU", NAME_WIDTH, "", "    ", "busy", "SM", "memory",
                  "power", "temp");
         end_line(s, start);
@@ -195,49 +202,124 @@ static void wrapped(const Screen *s, const char *text)
     }
 }
 
-void status_text(const Node *node, const Health *health, const OwnerTable *owners, const StatusStyle *style, Str *out)
+/* --- what is wrong ------------------------------------------------------------------------------------------------ */
+
+/* The most urgent incidents with what to do, and how many there are beside. */
+static void incident_lines(const Screen *s)
 {
-    Screen s = {.node = node, .style = style, .out = out};
-    StatusFinding findings[FINDINGS_MAX];
-    size_t count = status_findings(node, health, findings, FINDINGS_MAX);
+    const IncidentStyle style = {
+        .width = width_of(s), .colour = s->style->colour, .utf8 = s->style->utf8, .real_ns = s->node->real_ns};
+    const size_t count = s->seen->incident_count;
+    const Incident *first[INCIDENTS_SHOWN];
 
-    head_lines(&s);
-    for (size_t i = 0; i < node->gpu_count; i++)
-        gpu_line(&s, &node->gpus[i], owners);
-    if (count == 0) {
-        bool known = status_code(node, health) == 0;
-
-        colour(&s, known ? "32" : "33");
-        str_add(out, known ? "nothing wrong" : "nothing has been sampled yet");
-        colour(&s, "0");
-        str_addc(out, '\n');
+    if (count == 0)
         return;
-    }
-    colour(&s, "1;31");
-    str_addf(out, "%zu thing%s wrong", count, count == 1 ? "" : "s");
-    colour(&s, "0");
-    str_addc(out, '\n');
-    for (size_t i = 0; i < count; i++)
-        wrapped(&s, findings[i].text);
+    const size_t shown = incidents_urgent(s->seen->incidents, count, first, INCIDENTS_SHOWN);
+    str_addc(s->out, '\n');
+    incidents_text(first, shown, &style, s->out);
+    if (count > shown)
+        str_addf(s->out, "and %zu more: stoker incidents\n", count - shown);
+    str_addc(s->out, '\n');
 }
 
-void status_json(const Node *node, const Health *health, Str *out)
+static void window_lines(const Screen *s)
 {
-    static const char *const words[] = {"ok", "failing", "", "unknown"};
-    StatusFinding findings[FINDINGS_MAX];
-    size_t count = status_findings(node, health, findings, FINDINGS_MAX);
+    const Maintenance *maintenance = s->seen->maintenance;
 
-    str_addf(out, "{\"status\":\"%s\",\"findings\":[", words[status_code(node, health)]);
+    for (size_t i = 0; maintenance && i < maintenance_count(maintenance); i++) {
+        const MaintenanceWindow *window = maintenance_at(maintenance, i);
+        char until[CLOCK_TEXT_MAX];
+        const char *between = " of GPU ";
+        size_t start = s->out->len;
+
+        if (!window->active)
+            continue;
+        clock_format(until, window->until_real_ns);
+        str_add(s->out, "maintenance");
+        for (int gpu = 0; gpu < 64; gpu++)
+            if (window->gpus >> gpu & 1) {
+                str_addf(s->out, "%s%d", between, gpu);
+                between = ",";
+            }
+        str_addf(s->out, " until %.10s %.8sZ: %s (%s, %s)", until, until + 11, window->reason, window->who, window->id);
+        end_line(s, start);
+    }
+}
+
+static void finding_lines(const Screen *s)
+{
+    StatusFinding findings[FINDINGS_MAX];
+    size_t count = status_findings(s->seen, findings, FINDINGS_MAX);
+
+    const int code = status_code(s->seen);
+
+    if (code != 1) {
+        bool known = code == 0;
+
+        colour(s, known ? "32" : "33");
+        str_add(s->out, known ? "nothing wrong" : "nothing has been sampled yet");
+        colour(s, "0");
+        str_addc(s->out, '\n');
+    }
+    if (count == 0)
+        return;
+    colour(s, "1;31");
+    str_addf(s->out, "%zu%s thing%s wrong", count, s->seen->incident_count ? " more" : "", count == 1 ? "" : "s");
+    colour(s, "0");
+    str_addc(s->out, '\n');
+    for (size_t i = 0; i < count; i++)
+        wrapped(s, findings[i].text);
+}
+
+void status_text(const StatusSeen *seen, const StatusStyle *style, Str *out)
+{
+    Screen s = {.seen = seen, .node = seen->node, .style = style, .out = out};
+
+    head_lines(&s);
+    window_lines(&s);
+    incident_lines(&s);
+    table_head(&s);
+    for (size_t i = 0; i < seen->node->gpu_count; i++)
+        gpu_line(&s, &seen->node->gpus[i], seen->owners);
+    finding_lines(&s);
+}
+
+static void findings_json(const StatusSeen *seen, Str *out)
+{
+    StatusFinding findings[FINDINGS_MAX];
+    size_t count = status_findings(seen, findings, FINDINGS_MAX);
+
     for (size_t i = 0; i < count; i++) {
         str_add(out, i ? ",{" : "{");
         if (findings[i].gpu && findings[i].gpu->reading.device.index != DEVICE_NO_NUMBER)
             str_addf(out, "\"gpu\":%" PRIu32 ",", findings[i].gpu->reading.device.index);
-        str_add(out, "\"text\":");
+        str_addf(out, "\"severity\":\"%s\",\"text\":", fault_severities[findings[i].severity].key);
         str_add_json(out, findings[i].text);
         str_addc(out, '}');
     }
+}
+
+void status_json(const StatusSeen *seen, Str *out)
+{
+    static const char *const words[] = {"ok", "failing", "", "unknown"};
+    const Maintenance *maintenance = seen->maintenance;
+
+    str_addf(out, "{\"status\":\"%s\",\"incidents\":[", words[status_code(seen)]);
+    for (size_t i = 0; i < seen->incident_count; i++) {
+        if (i)
+            str_addc(out, ',');
+        incident_json(seen->incidents[i], out);
+    }
+    str_add(out, "],\"findings\":[");
+    findings_json(seen, out);
+    str_add(out, "],\"maintenance\":[");
+    for (size_t i = 0; maintenance && i < maintenance_count(maintenance); i++) {
+        if (i)
+            str_addc(out, ',');
+        maintenance_window_json(maintenance_at(maintenance, i), out);
+    }
     str_add(out, "],\"node\":");
-    api_gpus(node, NULL, out);
+    api_gpus(seen->node, NULL, out);
     while (out->len > 0 && out->text[out->len - 1] == '\n')
         str_cut(out, out->len - 1);
     str_add(out, "}\n");

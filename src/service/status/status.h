@@ -2,36 +2,61 @@
 #pragma once
 
 /*
- * `stoker status`: the node on one screen, for a person who has five seconds. Each GPU with what it does; then what is
- * wrong, with what, since when. Pure: a Node in, text out. One thread.
+ * `stoker status`: the node on one screen, for a person who has five seconds. First what is wrong and what to do: the
+ * open incidents; then each GPU with what it does; then what is wrong and is in no incident. Pure: a Node in, text out.
+ * One thread.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/str.h"
+#include "engine/health/maintenance.h"
+#include "model/incident.h"
 #include "model/node.h"
 #include "model/owner.h"
 #include "service/api/api.h"
 
 typedef struct StatusStyle {
-    size_t width; /* columns of the screen; at least 40 are used */
-    bool colour;  /* ANSI colours */
+    size_t width;      /* columns of the screen; at least 40 are used */
+    bool colour, utf8; /* ANSI colours; characters beyond ASCII */
 } StatusStyle;
+
+/* What a status is made from; borrowed. */
+typedef struct StatusSeen {
+    const Node *node;
+    const Health *health;
+    const OwnerTable *owners;         /* NULL: nobody's are known */
+    const Incident *const *incidents; /* the open ones, in any order */
+    size_t incident_count;
+    const Maintenance *maintenance; /* NULL: none */
+} StatusSeen;
+
+enum { STATUS_COVERED_MAX = 8 };
 
 /* Things that are wrong: the causes of `health` but those of a start, then what the readings of GPUs that are up say
  * (rows to be remapped, failed remapping, clocks held down by heat or the power brake, an action that the driver asks
- * for). Returns how many. */
+ * for). */
 typedef struct StatusFinding {
     const NodeGpu *gpu; /* NULL: the node */
+    FaultSeverity severity;
+    const char *classes[STATUS_COVERED_MAX + 1]; /* incidents of these tell it better, NULL-ended; the first is what it
+                     would be. None: nothing does */
     char text[HEALTH_TEXT_CAP + 32];
 } StatusFinding;
-size_t status_findings(const Node *node, const Health *health, StatusFinding *out, size_t cap);
+
+/* Those that no open incident covers; returns how many, at most `cap`. */
+size_t status_findings(const StatusSeen *seen, StatusFinding *out, size_t cap);
 
 /* The screen. */
-void status_text(const Node *node, const Health *health, const OwnerTable *owners, const StatusStyle *style, Str *out);
-/* The same as JSON: {"status":"ok"|"failing"|"unknown","findings":[...],"node":...}, ended by a newline. */
-void status_json(const Node *node, const Health *health, Str *out);
+void status_text(const StatusSeen *seen, const StatusStyle *style, Str *out);
+/* The same as JSON: {"status":"ok"|"failing"|"unknown","incidents":[...],"findings":[...],"maintenance":[...],
+ * "node":...}, ended by a newline. */
+void status_json(const StatusSeen *seen, Str *out);
 
-/* 0 nothing wrong, 1 something is, 3 could not tell (nothing was sampled): exit codes of the verb. */
-int status_code(const Node *node, const Health *health);
+/* 0 nothing wrong, 1 something is (a finding, or an open incident of WARNING or worse), 3 could not tell (nothing was
+ * sampled): exit codes of the verb. */
+int status_code(const StatusSeen *seen);
+
+/* One window as a JSON object: id, reason, who, from, until, active, recurring, gpus ("all" or a list of indexes). */
+void maintenance_window_json(const MaintenanceWindow *window, Str *out);

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The board's memory and its sequence counters. What lies under a counter is copied by atomic words: the writer makes
- * the counter odd, stores every word with release order, makes it even; the reader loads every word with acquire order
- * between two looks at the counter. Who sees a new word therefore sees the odd counter before it, and no fence is
- * needed. On x86-64 all of these are plain moves. A writer may be killed anywhere: the reader gives up after a few
- * tries, and the next writer goes on from an odd counter.
- */
+/* The board's memory, its rows of readings, the plan, the clock, and what samplers tell of themselves. */
 
 #include "source/board/board.h"
 
@@ -20,9 +14,8 @@
 
 #include "base/clock.h"
 #include "base/owner.h"
+#include "source/board/turn.h"
 #include "source/board/words.h"
-
-enum { BOARD_TRIES = 4 };
 
 static_assert(BOARD_FAST_LEN > 0 && (BOARD_FAST_LEN & (BOARD_FAST_LEN - 1)) == 0, "heads wrap at 2^32");
 static_assert(BOARD_EVENTS_LEN > 0 && (BOARD_EVENTS_LEN & (BOARD_EVENTS_LEN - 1)) == 0, "heads wrap at 2^32");
@@ -102,35 +95,6 @@ void board_unmap(Board *board)
         munmap(board, sizeof(*board));
 }
 
-/* ---- counters ---- */
-
-/* The two sequentially consistent accesses keep what is stored later, also by plain stores, behind the odd counter: a
- * store-release and a later load-acquire do not pass each other, and nothing passes a load-acquire upwards. */
-static void turn_begin(_Atomic uint32_t *turn)
-{
-    atomic_store(turn, (atomic_load_explicit(turn, memory_order_relaxed) + 1) | 1);
-    (void)atomic_load(turn);
-}
-
-static void turn_commit(_Atomic uint32_t *turn)
-{
-    uint32_t now = atomic_load_explicit(turn, memory_order_relaxed);
-
-    assert(now & 1);
-    atomic_store_explicit(turn, now + 1, memory_order_release);
-}
-
-/* One try: `size` bytes at `from` as they were while the counter was even and the same. */
-static bool turn_copy(const _Atomic uint32_t *turn, void *to, const void *from, size_t size)
-{
-    uint32_t before = atomic_load_explicit(turn, memory_order_acquire);
-
-    if (before & 1)
-        return false;
-    words_load(to, from, size);
-    return atomic_load_explicit(turn, memory_order_relaxed) == before;
-}
-
 /* ---- rows ---- */
 
 Reading *board_begin(BoardRow *row)
@@ -142,14 +106,6 @@ Reading *board_begin(BoardRow *row)
 void board_commit(BoardRow *row)
 {
     turn_commit(&row->turn);
-}
-
-static void tame_bool(bool *value)
-{
-    unsigned char byte;
-
-    memcpy(&byte, value, 1);
-    *value = byte != 0;
 }
 
 static void tame_text(char *text, size_t cap)
@@ -171,15 +127,6 @@ static void tame_device(Device *device)
     tame_text(device->name, sizeof(device->name));
     tame_text(device->board, sizeof(device->board));
     tame_text(device->serial, sizeof(device->serial));
-}
-
-static void tame_sample(Sample *sample)
-{
-    tame_bool(&sample->valid);
-    if (sample->valid && sample->kind != SAMPLE_INT64 && sample->kind != SAMPLE_DOUBLE)
-        sample_set_absent(sample, sample->time_ns, ABSENCE_FAILED);
-    if (sample->absence >= ABSENCE_END)
-        sample->absence = ABSENCE_FAILED;
 }
 
 /* Any bytes become a Reading that every function can take. */
@@ -221,47 +168,6 @@ void board_repair(BoardRow *row)
     turn_begin(&row->turn);
     words_store(&row->reading, &empty, sizeof(empty));
     turn_commit(&row->turn);
-}
-
-/* ---- peers ---- */
-
-void board_set_peers(BoardPeers *peers, const Sample status[NODE_GPUS_MAX])
-{
-    turn_begin(&peers->turn);
-    words_store(peers->status, status, sizeof(peers->status));
-    turn_commit(&peers->turn);
-}
-
-static void tame_peer(Sample *sample)
-{
-    int64_t status;
-
-    tame_sample(sample);
-    if (sample->valid && (!sample_int64(sample, &status) || status < 0 || status >= PEER_STATUS_END))
-        sample_set_absent(sample, sample->time_ns, ABSENCE_FAILED);
-}
-
-bool board_copy_peers(const BoardPeers *peers, Sample ret[NODE_GPUS_MAX])
-{
-    Sample copy[NODE_GPUS_MAX];
-
-    for (int i = 0; i < BOARD_TRIES; i++) {
-        if (!turn_copy(&peers->turn, copy, peers->status, sizeof(copy)))
-            continue;
-        for (size_t k = 0; k < NODE_GPUS_MAX; k++)
-            tame_peer(&copy[k]);
-        memcpy(ret, copy, sizeof(copy));
-        return true;
-    }
-    return false;
-}
-
-void board_repair_peers(BoardPeers *peers)
-{
-    static const Sample nothing[NODE_GPUS_MAX];
-
-    if (atomic_load_explicit(&peers->turn, memory_order_acquire) & 1)
-        board_set_peers(peers, nothing);
 }
 
 /* ---- instances ---- */

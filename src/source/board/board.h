@@ -24,7 +24,7 @@
 #include "model/reading.h"
 
 enum {
-    BOARD_VERSION = 2,
+    BOARD_VERSION = 3,
     BOARD_NOBODY = UINT16_MAX, /* owner of a GPU that no sampler shall touch */
     BOARD_FAST_LEN = 32,       /* fast readings kept per row: 3.2 s at 10 Hz */
     BOARD_EVENTS_LEN = 64,     /* XID events kept per sampler */
@@ -44,6 +44,30 @@ typedef struct BoardPeers {
     _Atomic uint32_t turn;        /* odd while it is being written */
     Sample status[NODE_GPUS_MAX]; /* a PeerStatus for each entry of Board.gpus; its own stays absent */
 } BoardPeers;
+
+/* What is known of a GPU's own NVLinks, by number. */
+typedef struct BoardLinkList {
+    uint32_t count;
+    NodeLink links[NODE_LINKS_MAX];
+} BoardLinkList;
+
+/* What runs on a GPU: how many processes, and those of them that fit, by pid. */
+typedef struct BoardProcessList {
+    Sample count;
+    uint32_t len;
+    NodeProcess processes[NODE_PROCESSES_MAX];
+} BoardProcessList;
+
+/* Read with board_copy_links, written with board_set_links; the next one likewise. */
+typedef struct BoardLinks {
+    _Atomic uint32_t turn; /* odd while it is being written */
+    BoardLinkList list;
+} BoardLinks;
+
+typedef struct BoardProcesses {
+    _Atomic uint32_t turn;
+    BoardProcessList list;
+} BoardProcesses;
 
 /* How the last pass over a GPU went. */
 typedef enum BoardOutcome {
@@ -67,6 +91,8 @@ typedef struct BoardGpu {
     _Atomic uint32_t gpm;            /* 0 not asked yet, 1 no, 2 yes */
     _Atomic uint32_t instance_count; /* rows in use after the GPU's own; at most NODE_INSTANCES_MAX */
     BoardPeers peers;
+    BoardLinks links;
+    BoardProcesses processes;
     _Alignas(4096) BoardRow gpu;
     BoardRow instances[NODE_INSTANCES_MAX];
 } BoardGpu;
@@ -108,6 +134,8 @@ typedef struct BoardClock {
 typedef struct BoardPlan {
     uint64_t wanted[BOARD_PLAN_WORDS];   /* bit per MetricId that is worth a call */
     uint64_t period_ns[METRIC_PACE_END]; /* of FAST, NORMAL, SLOW, BLOCKING; others 0 */
+    bool want_links;                     /* each link's state at pace NORMAL, its errors at SLOW */
+    bool want_processes;                 /* who runs on the GPUs, at pace SLOW */
 } BoardPlan;
 
 typedef struct Board {
@@ -149,6 +177,14 @@ void board_repair(BoardRow *row);
 void board_set_peers(BoardPeers *peers, const Sample status[NODE_GPUS_MAX]);
 bool board_copy_peers(const BoardPeers *peers, Sample ret[NODE_GPUS_MAX]);
 void board_repair_peers(BoardPeers *peers);
+/* The same three for a GPU's links and processes. Counts come back within their bounds; what makes no sense is absent
+ * (a link's sample) or not told (a share). */
+void board_set_links(BoardLinks *links, const BoardLinkList *list);
+bool board_copy_links(const BoardLinks *links, BoardLinkList *ret);
+void board_repair_links(BoardLinks *links);
+void board_set_processes(BoardProcesses *processes, const BoardProcessList *list);
+bool board_copy_processes(const BoardProcesses *processes, BoardProcessList *ret);
+void board_repair_processes(BoardProcesses *processes);
 /* Rows of `instances` in use, never more than there are. */
 uint32_t board_instances(const BoardGpu *gpu);
 

@@ -17,8 +17,10 @@
 #include "source/nvml/fields.h"
 #include "source/nvml/gpm.h"
 #include "source/nvml/identity.h"
+#include "source/nvml/links.h"
 #include "source/nvml/mig.h"
 #include "source/nvml/peers.h"
+#include "source/nvml/processes.h"
 #include "source/nvml/rows.h"
 
 #define RETRY_NS NS_PER_S
@@ -53,7 +55,7 @@ NvmlGpu *nvml_gpu_new(NvmlReader *reader, uint32_t index)
     gpu->row = &reader->board->gpus[index];
     gpu->target = (NvmlTarget){.index = index, .owner = &gpu->row->owner};
     gpu->gpm.instance = DEVICE_NO_NUMBER;
-    gpu->peers.changed = true; /* what the sampler before saw goes */
+    gpu->peers.changed = gpu->nvlinks.changed = gpu->processes.changed = true; /* what the sampler before saw goes */
     take_over(gpu);
     device->kind = DEVICE_GPU;
     device->vendor = DEVICE_NVIDIA;
@@ -69,6 +71,9 @@ void nvml_gpu_detach(NvmlGpu *gpu)
     nvml_events_close(gpu);
     gpu->handle = NULL;
     gpu->peers.left = 0;
+    gpu->nvlinks.by_function = false;
+    gpu->processes.seen_us = 0;
+    gpu->inforom.asked_ns = 0;
     gpu->no_mig = false;
     gpu->gpm_support = 0;
     gpu->plan_number = 0;
@@ -100,6 +105,8 @@ static void publish(NvmlGpu *gpu)
         publish_row(&gpu->row->instances[i], &pool[i].reading);
     atomic_store_explicit(&gpu->row->instance_count, gpu->mig.count, memory_order_release);
     nvml_peers_publish(gpu);
+    nvml_links_publish(gpu);
+    nvml_processes_publish(gpu);
 }
 
 static void publish_fast(NvmlGpu *gpu)
@@ -140,6 +147,8 @@ static void lose_readings(NvmlGpu *gpu, Absence why)
     for (uint32_t i = 0; i < gpu->mig.count; i++)
         reading_lose(&pool[i].reading, now, why);
     nvml_peers_lose(gpu, why);
+    nvml_links_lose(gpu, why);
+    nvml_processes_lose(gpu, why);
 }
 
 void nvml_gpu_lose(NvmlGpu *gpu, Absence why)
@@ -211,6 +220,8 @@ static void follow_plan(NvmlGpu *gpu)
         nvml_events_close(gpu);
     nvml_events_open(gpu);
     nvml_peers_follow_plan(gpu);
+    nvml_links_follow_plan(gpu);
+    nvml_processes_follow_plan(gpu);
     gpu->plan_number = plan->number;
 }
 
@@ -234,6 +245,9 @@ static void read_paces(NvmlGpu *gpu, uint32_t paces)
         nvml_mig_read(gpu);
         nvml_gpm_read(gpu);
     }
+    nvml_links_read(gpu, paces);
+    if (paces & 1 << METRIC_PACE_SLOW)
+        nvml_processes_read(gpu);
     if (paces & 1 << METRIC_PACE_SLOW)
         nvml_peers_begin(gpu);
 }

@@ -62,6 +62,20 @@ typedef struct NvmlPeers {
     bool changed;  /* since it was put on the board */
 } NvmlPeers;
 
+/* Its own NVLinks. */
+typedef struct NvmlLinks {
+    BoardLinkList list;
+    bool by_function; /* a field does not tell their state */
+    bool changed;     /* since it was put on the board */
+} NvmlLinks;
+
+/* What runs on it. */
+typedef struct NvmlProcesses {
+    BoardProcessList list;
+    uint64_t seen_us; /* the driver's time of the newest share that was read */
+    bool changed;
+} NvmlProcesses;
+
 typedef struct NvmlGpu {
     NvmlReader *reader;
     BoardGpu *row; /* on the board */
@@ -76,6 +90,12 @@ typedef struct NvmlGpu {
     NvmlGpm gpm;
     NvmlInstances mig;
     NvmlPeers peers;
+    NvmlLinks nvlinks;
+    NvmlProcesses processes;
+    struct {
+        uint64_t asked_ns; /* 0: not yet */
+        nvmlReturn_t answer;
+    } inforom;
     NvmlRate rates[METRIC_END];
     uint64_t retry_ns; /* kernel time at which attaching is tried again */
     struct {

@@ -3,7 +3,10 @@
 
 #include "source/nvml/rows.h"
 
+#include "base/duration.h"
 #include "base/owner.h"
+
+enum { FANS_MAX = 16 };
 
 /* fn(device, Type *): one number */
 #define READ_ONE(fn, Type)                                                                                             \
@@ -53,6 +56,8 @@ READ_ONE(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long)
 READ_ONE(nvmlDeviceGetFanSpeed, unsigned int)
 READ_ONE(nvmlDeviceGetPersistenceMode, nvmlEnableState_t)
 READ_ONE(nvmlDeviceGetComputeMode, nvmlComputeMode_t)
+READ_ONE(nvmlDeviceGetNumFans, unsigned int)
+READ_TWO(nvmlDeviceGetGspFirmwareMode)
 READ_TWO(nvmlDeviceGetPowerManagementLimitConstraints)
 READ_TWO(nvmlDeviceGetEncoderUtilization)
 READ_TWO(nvmlDeviceGetDecoderUtilization)
@@ -247,6 +252,93 @@ static nvmlReturn_t read_fabric(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbe
     return r;
 }
 
+/* Uncorrected are those of parity and those of the error code, which no board counts both. */
+static nvmlReturn_t read_sram(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
+{
+    nvmlEccSramErrorStatus_t sram = {.version = nvmlEccSramErrorStatus_v1};
+    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetSramEccErrorStatus, (gpu->handle, &sram));
+
+    (void)arg;
+    numbers[0] = nvml_whole(sram.bThresholdExceeded != 0);
+    numbers[1] = nvml_add(nvml_whole_unsigned(sram.volatileUncParity), nvml_whole_unsigned(sram.volatileUncSecDed));
+    numbers[2] = nvml_add(nvml_whole_unsigned(sram.aggregateUncParity), nvml_whole_unsigned(sram.aggregateUncSecDed));
+    numbers[3] = nvml_whole_unsigned(sram.volatileCor);
+    numbers[4] = nvml_whole_unsigned(sram.aggregateCor);
+    return r;
+}
+
+static nvmlReturn_t read_unrepairable(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
+{
+    nvmlUnrepairableMemoryStatus_v1_t memory = {0};
+    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetUnrepairableMemoryFlag_v1, (gpu->handle, &memory));
+
+    (void)arg;
+    numbers[0] = nvml_whole(memory.bUnrepairableMemory != 0);
+    return r;
+}
+
+static nvmlReturn_t read_repair(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
+{
+    nvmlRepairStatus_t repair = {.version = nvmlRepairStatus_v1};
+    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetRepairStatus, (gpu->handle, &repair));
+
+    (void)arg;
+    numbers[0] = nvml_whole(repair.bChannelRepairPending != 0);
+    numbers[1] = nvml_whole(repair.bTpcRepairPending != 0);
+    return r;
+}
+
+/* The driver reads the whole flash for this, so it is asked once an hour; between, its answer holds. */
+static nvmlReturn_t read_inforom(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
+{
+    const uint64_t now = nvml_gpu_now(gpu);
+
+    (void)arg;
+    if (gpu->inforom.asked_ns == 0 || now - gpu->inforom.asked_ns >= 60 * NS_PER_MIN) {
+        gpu->inforom.answer = NVML_CALL_WITHIN(&gpu->reader->library, &gpu->target, NVML_ATTACH_LIMIT_MS,
+                                               nvmlDeviceValidateInforom, (gpu->handle));
+        gpu->inforom.asked_ns = gpu->target.trouble ? 0 : now;
+    }
+    numbers[0] = nvml_whole(gpu->inforom.answer == NVML_SUCCESS);
+    return gpu->inforom.answer == NVML_ERROR_CORRUPTED_INFOROM ? NVML_SUCCESS : gpu->inforom.answer;
+}
+
+/* One fan: its speed, and the one it should have; -1 for that where nobody says. */
+static nvmlReturn_t read_fan(NvmlGpu *gpu, unsigned int fan, int64_t *ret_speed, int64_t *ret_target)
+{
+    unsigned int speed = 0, target = 0;
+    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetFanSpeed_v2, (gpu->handle, fan, &speed));
+
+    *ret_speed = speed;
+    *ret_target = -1;
+    if (r == NVML_SUCCESS && NVML_ASK(gpu, nvmlDeviceGetTargetFanSpeed, (gpu->handle, fan, &target)) == NVML_SUCCESS)
+        *ret_target = target;
+    return r;
+}
+
+/* Of several fans the one that lags most; where there are no targets, the slowest. */
+static nvmlReturn_t read_fans(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
+{
+    unsigned int fans = 0;
+    int64_t most = 0;
+    nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetNumFans, (gpu->handle, &fans));
+
+    (void)arg;
+    numbers[0] = numbers[1] = nvml_lacking(ABSENCE_NOT_SUPPORTED);
+    for (unsigned int fan = 0; r == NVML_SUCCESS && fan < fans && fan < FANS_MAX; fan++) {
+        int64_t speed, target, lag;
+
+        r = read_fan(gpu, fan, &speed, &target);
+        lag = target < 0 ? -speed : target - speed;
+        if (r != NVML_SUCCESS || (numbers[0].valid && lag <= most))
+            continue;
+        most = lag;
+        numbers[0] = nvml_whole(speed);
+        numbers[1] = target < 0 ? nvml_lacking(ABSENCE_DRIVER_LACKS) : nvml_whole(target);
+    }
+    return r;
+}
+
 #define ROW(reader, of, ...)                                                                                           \
     {                                                                                                                  \
         .read = (reader), .arg = (of), .count = sizeof((MetricId[]){__VA_ARGS__}) / sizeof(MetricId), .metrics = {     \
@@ -281,6 +373,12 @@ static const NvmlRow rows[] = {
     ROW(read_retired, NVML_PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS, METRIC_RETIRED_SBE),
     ROW(read_banks, 0, METRIC_BANKS_REMAP_ROWS_AVAIL_MAX, METRIC_BANKS_REMAP_ROWS_AVAIL_HIGH,
         METRIC_BANKS_REMAP_ROWS_AVAIL_PARTIAL, METRIC_BANKS_REMAP_ROWS_AVAIL_LOW, METRIC_BANKS_REMAP_ROWS_AVAIL_NONE),
+    ROW(read_sram, 0, METRIC_SRAM_THRESHOLD, METRIC_ECC_SRAM_UNC_VOLATILE, METRIC_ECC_SRAM_UNC_AGGREGATE,
+        METRIC_ECC_SRAM_COR_VOLATILE, METRIC_ECC_SRAM_COR_AGGREGATE),
+    ROW(read_unrepairable, 0, METRIC_UNREPAIRABLE_MEMORY),
+    ROW(read_repair, 0, METRIC_CHANNEL_REPAIR_PENDING, METRIC_TPC_REPAIR_PENDING),
+    ROW(read_inforom, 0, METRIC_INFOROM_VALID),
+    ROW(read_fans, 0, METRIC_FAN_SLOWEST, METRIC_FAN_TARGET),
     ROW(read_licence, 0, METRIC_VGPU_LICENSE_STATUS),
     ROW(read_nvmlDeviceGetPersistenceMode, 0, METRIC_PERSISTENCE_MODE),
     ROW(read_nvmlDeviceGetComputeMode, 0, METRIC_COMPUTE_MODE),
@@ -298,6 +396,8 @@ static const NvmlRow rows[] = {
     ROW(read_nvmlDeviceGetMaxPcieLinkGeneration, 0, METRIC_PCIE_MAX_LINK_GEN),
     ROW(read_nvmlDeviceGetMaxPcieLinkWidth, 0, METRIC_PCIE_MAX_LINK_WIDTH),
     ROW(read_bar1, 1, METRIC_BAR1_TOTAL),
+    ROW(read_nvmlDeviceGetNumFans, 0, METRIC_FANS),
+    ROW(read_nvmlDeviceGetGspFirmwareMode, 0, METRIC_GSP_ENABLED),
 
     ROW(read_throughput, NVML_PCIE_UTIL_TX_BYTES, METRIC_PCIE_TX_THROUGHPUT),
     ROW(read_throughput, NVML_PCIE_UTIL_RX_BYTES, METRIC_PCIE_RX_THROUGHPUT),

@@ -10,59 +10,12 @@
 #include <unistd.h>
 
 #include "base/owner.h"
+#include "source/pci/attribute.h"
 
-enum { ATTRIBUTE_CAP = 64, CONFIG_LEN = 4, PATH_CAP = 4096 };
-enum { VENDOR_NVIDIA = 0x10de, CLASS_VGA = 0x0300, CLASS_3D = 0x0302 };
+enum { CONFIG_LEN = 4, PATH_CAP = 4096 };
+enum { CLASS_VGA = 0x0300, CLASS_3D = 0x0302 };
 
 OWNER_POINTER(DIR, closedir);
-
-/* Bytes read, or -errno. */
-static ssize_t read_some(int dir, const char *name, void *data, size_t size)
-{
-    CLEANUP_FD int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
-    ssize_t len = fd < 0 ? -1 : read(fd, data, size);
-
-    return len < 0 ? -errno : len;
-}
-
-/* "" where it cannot be read. */
-static void read_text(int dir, const char *name, char text[ATTRIBUTE_CAP])
-{
-    ssize_t len = read_some(dir, name, text, ATTRIBUTE_CAP - 1);
-
-    text[len > 0 ? len : 0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-}
-
-static uint32_t read_number(int dir, const char *name, int base)
-{
-    char text[ATTRIBUTE_CAP];
-    unsigned long value;
-
-    read_text(dir, name, text);
-    value = strtoul(text, NULL, base);
-    return value <= UINT32_MAX ? (uint32_t)value : 0;
-}
-
-/* "32.0 GT/s PCIe", "2.5 GT/s", "Unknown" */
-static uint32_t read_speed(int dir, const char *name)
-{
-    char text[ATTRIBUTE_CAP];
-    unsigned whole, tenth = 0;
-
-    read_text(dir, name, text);
-    if (sscanf(text, "%5u.%1u GT/s", &whole, &tenth) < 1 || !strstr(text, "GT/s"))
-        return 0;
-    return whole * 1000 + tenth * 100;
-}
-
-/* The kernel says 255 (of 8 bits) or 63 (of the register's 6) lanes where the device does not answer. */
-static uint32_t read_width(int dir, const char *name)
-{
-    uint32_t width = read_number(dir, name, 10);
-
-    return width <= 32 ? width : 0;
-}
 
 static void read_driver(int dir, char driver[PCI_DRIVER_CAP])
 {
@@ -84,21 +37,22 @@ static bool is_lost(int dir)
     static const unsigned char ones[CONFIG_LEN] = {0xff, 0xff, 0xff, 0xff};
     unsigned char config[CONFIG_LEN];
 
-    return read_some(dir, "config", config, sizeof(config)) != CONFIG_LEN || memcmp(config, ones, sizeof(ones)) == 0;
+    return pci_read_some(dir, "config", config, sizeof(config)) != CONFIG_LEN ||
+           memcmp(config, ones, sizeof(ones)) == 0;
 }
 
 static bool is_gpu(int dir)
 {
-    uint32_t class = read_number(dir, "class", 16) >> 8;
+    uint32_t class = pci_read_number(dir, "class", 16) >> 8;
 
-    return read_number(dir, "vendor", 16) == VENDOR_NVIDIA && (class == CLASS_VGA || class == CLASS_3D);
+    return pci_read_number(dir, "vendor", 16) == PCI_VENDOR_NVIDIA && (class == CLASS_VGA || class == CLASS_3D);
 }
 
 /* False where it is no GPU of ours, or went away while it was looked at. */
 static bool read_gpu(int devices, const char *name, PciGpu *ret)
 {
     CLEANUP_FD int dir = -1;
-    char text[ATTRIBUTE_CAP];
+    char text[PCI_ATTRIBUTE_CAP];
     PciGpu gpu = {0};
 
     if (pci_parse(name, &gpu.address) < 0)
@@ -106,14 +60,14 @@ static bool read_gpu(int devices, const char *name, PciGpu *ret)
     dir = openat(devices, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0 || !is_gpu(dir))
         return false;
-    gpu.device = (uint16_t)read_number(dir, "device", 16);
+    gpu.device = (uint16_t)pci_read_number(dir, "device", 16);
     read_driver(dir, gpu.driver);
-    read_text(dir, "power/runtime_status", text);
+    pci_read_text(dir, "power/runtime_status", text);
     gpu.asleep = strcmp(text, "suspended") == 0;
     gpu.lost = !gpu.asleep && is_lost(dir);
     if (!gpu.asleep && !gpu.lost) {
-        gpu.current = (PciLink){read_speed(dir, "current_link_speed"), read_width(dir, "current_link_width")};
-        gpu.max = (PciLink){read_speed(dir, "max_link_speed"), read_width(dir, "max_link_width")};
+        gpu.current = (PciLink){pci_read_speed(dir, "current_link_speed"), pci_read_width(dir, "current_link_width")};
+        gpu.max = (PciLink){pci_read_speed(dir, "max_link_speed"), pci_read_width(dir, "max_link_width")};
     }
     *ret = gpu;
     return true;
@@ -124,29 +78,73 @@ static int compare(const void *a, const void *b)
     return pci_compare(((const PciGpu *)a)->address, ((const PciGpu *)b)->address);
 }
 
-int pci_scan(const char *root, PciGpu *gpus, size_t cap, size_t *ret_count, Err *err)
+typedef struct Walk {
+    PciGpu *gpus;
+    size_t cap, count;
+} Walk;
+
+static void add_gpu(int devices, const char *name, void *arg)
+{
+    Walk *walk = arg;
+    PciGpu gpu;
+
+    if (!read_gpu(devices, name, &gpu))
+        return;
+    if (walk->count < walk->cap)
+        walk->gpus[walk->count] = gpu;
+    walk->count++;
+}
+
+static int walk_bus(const char *root, void (*each)(int devices, const char *name, void *arg), void *arg, Err *err)
 {
     char path[PATH_CAP];
     CLEANUP(closedir_at) DIR *dir = NULL;
     const struct dirent *entry;
-    size_t count = 0;
 
     if (snprintf(path, sizeof(path), "%s/sys/bus/pci/devices", root) >= (int)sizeof(path))
         return err_set(err, -ENAMETOOLONG, "the path of the PCI bus is too long");
     dir = opendir(path);
     if (!dir && errno != ENOENT)
         return err_errno(err, "open '%s'", path);
-    for (size_t seen = 0; dir && seen < PCI_SCAN_MAX && (entry = readdir(dir)); seen++) {
-        PciGpu gpu;
+    for (size_t seen = 0; dir && seen < PCI_SCAN_MAX && (entry = readdir(dir)); seen++)
+        each(dirfd(dir), entry->d_name, arg);
+    return 0;
+}
 
-        if (!read_gpu(dirfd(dir), entry->d_name, &gpu))
-            continue;
-        if (count < cap)
-            gpus[count] = gpu;
-        count++;
-    }
-    if (count > 0 && cap > 0)
-        qsort(gpus, count < cap ? count : cap, sizeof(*gpus), compare);
-    *ret_count = count;
+int pci_scan(const char *root, PciGpu *gpus, size_t cap, size_t *ret_count, Err *err)
+{
+    Walk walk = {.gpus = gpus, .cap = cap};
+
+    TRY(walk_bus(root, add_gpu, &walk, err));
+    if (walk.count > 0 && cap > 0)
+        qsort(gpus, walk.count < cap ? walk.count : cap, sizeof(*gpus), compare);
+    *ret_count = walk.count;
+    return 0;
+}
+
+typedef struct Count {
+    uint32_t class;
+    size_t count;
+} Count;
+
+static void add_one(int devices, const char *name, void *arg)
+{
+    Count *count = arg;
+    CLEANUP_FD int dir = -1;
+    PciAddress address;
+
+    if (pci_parse(name, &address) < 0)
+        return;
+    dir = openat(devices, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    count->count += dir >= 0 && pci_read_number(dir, "class", 16) >> 8 == count->class &&
+                    pci_read_number(dir, "vendor", 16) == PCI_VENDOR_NVIDIA;
+}
+
+int pci_count(const char *root, uint16_t class, size_t *ret_count, Err *err)
+{
+    Count count = {.class = class};
+
+    TRY(walk_bus(root, add_one, &count, err));
+    *ret_count = count.count;
     return 0;
 }

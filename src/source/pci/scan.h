@@ -34,3 +34,6 @@ typedef struct PciGpu {
  * real one), sorted by address: at most `cap` into gpus, all of them counted. A bus that is not there has none. -errno.
  */
 int pci_scan(const char *root, PciGpu *gpus, size_t cap, size_t *ret_count, Err *err);
+
+/* NVIDIA's functions of a class: 0x0680, its NVSwitches. The same. */
+int pci_count(const char *root, uint16_t class, size_t *ret_count, Err *err);

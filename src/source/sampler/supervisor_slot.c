@@ -140,6 +140,8 @@ static void repair_rows(Supervisor *s, uint32_t at)
             continue;
         board_repair(&gpu->gpu);
         board_repair_peers(&gpu->peers);
+        board_repair_links(&gpu->links);
+        board_repair_processes(&gpu->processes);
         for (size_t k = 0; k < NODE_INSTANCES_MAX; k++)
             board_repair(&gpu->instances[k]);
     }

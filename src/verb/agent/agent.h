@@ -21,6 +21,7 @@
 #include "verb/agent/config.h"
 #include "verb/agent/control.h"
 #include "verb/agent/eyes.h"
+#include "verb/agent/judge.h"
 #include "wire/http/server.h"
 
 enum { AGENT_STREAMS_MAX = 64 };
@@ -53,6 +54,7 @@ typedef struct Agent {
     Windows *windows;
     uint64_t ticks, late_ticks, last_tick_ns, start_ns, start_real_ns;
     Health health;
+    Judge judge;
 
     /* doors */
     HttpServer *http;
@@ -79,6 +81,19 @@ void agent_plan(Agent *agent);
 /* answers.c: HTTP requests; `self` is the Agent. */
 void agent_handle(void *self, HttpRequest *request);
 void agent_stream_tick(Agent *agent);
+
+/* incidents.c: the same for incidents and events, and the event stream's share of them; `self` is the Agent. */
+typedef struct AgentQuery {
+    bool open_only;          /* without those that are over */
+    const char *device, *id; /* NULL: any. A device is an index, a UUID, a PCI address or a device key */
+} AgentQuery;
+void agent_incidents_json(const Agent *agent, const AgentQuery *query, Str *out);
+void agent_maintenance_json(const Agent *agent, Str *out);
+void agent_events_json(const Agent *agent, uint64_t from, Str *out);
+void agent_incident_changed(void *self, const Incident *incident, IncidentChange change);
+void agent_event_happened(void *self, const JudgeEvent *event);
+/* Words of the control socket: incidents, incident, events, clear, maintenance, check. *ret_code; false: not ours. */
+bool agent_control_incidents(Agent *agent, const char *const *words, size_t count, bool owner, Str *out, int *ret_code);
 
 /* requests.c: the control socket's words; `self` is the Agent. */
 int agent_control(void *self, const char *const *words, size_t count, bool owner, Str *out);

@@ -7,11 +7,12 @@
 #include "base/gzip.h"
 #include "base/number.h"
 #include "base/owner.h"
+#include "service/incident/incident.h"
 #include "source/proc/self.h"
 #include "verb/agent/agent.h"
 #include "version.h"
 
-enum { ANSWER_MAX = 64 << 20, GZIP_LEAST = 1024, STREAM_QUEUE = 16 };
+enum { ANSWER_MAX = 64 << 20, GZIP_LEAST = 1024, STREAM_QUEUE = 16, RECEIVERS_MAX = 32 };
 
 #define TYPE_TEXT "text/plain; version=0.0.4; charset=utf-8"
 #define TYPE_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -127,19 +128,48 @@ static void fill_self(Agent *agent, ExporterSelf *self)
     }
 }
 
+/* What the exporter shows of the judgement; borrows from the agent. */
+typedef struct Judged {
+    const Incident *incidents[INCIDENTS_MAX];
+    JournalState journal;
+    AlertsReceiverState receivers[RECEIVERS_MAX];
+    ExporterFaults faults;
+} Judged;
+
+static void fill_judged(const Agent *agent, Judged *ret)
+{
+    const Judge *judge = &agent->judge;
+    size_t count = incidents_count(judge->incidents);
+
+    for (size_t i = 0; i < count; i++)
+        ret->incidents[i] = incidents_at(judge->incidents, i);
+    journal_state(judge->journal, &ret->journal);
+    ret->faults = (ExporterFaults){.incidents = ret->incidents,
+                                   .incident_count = count,
+                                   .maintenance = judge->maintenance,
+                                   .journal = ret->journal.health == JOURNAL_OFF ? NULL : &ret->journal,
+                                   .receivers = ret->receivers,
+                                   .receiver_count = alerts_receivers(judge->alerts, ret->receivers, RECEIVERS_MAX),
+                                   .kernel_log_lost = judge_facts(judge)->log_lost};
+}
+
 /* The page that all scrapes of this tick share. */
 static const Str *shared_page(Agent *agent, ExporterFormat format)
 {
     AgentPage *page = &agent->pages[format];
     const Node *node = view_node(agent->eyes.view);
     ExporterSelf self;
+    Judged judged;
 
     if (page->tick == node->tick)
         return &page->text;
     fill_self(agent, &self);
+    fill_judged(agent, &judged);
+    exporter_faults(agent->exporter, &judged.faults);
     str_clear(&page->text);
     exporter_page(agent->exporter, node, agent->pods ? podresources_table(agent->pods) : NULL, agent->job_list.at,
                   agent->job_list.len, &self, format, &page->text);
+    exporter_faults(agent->exporter, NULL);
     page->tick = node->tick;
     return &page->text;
 }
@@ -198,6 +228,63 @@ static void answer_gpus(Agent *agent, HttpRequest *request)
 
     str_init(&text, ANSWER_MAX);
     api_gpus(view_node(agent->eyes.view), agent->pods ? podresources_table(agent->pods) : NULL, &text);
+    send_text(request, 200, TYPE_JSON, &text);
+}
+
+static void answer_incidents(Agent *agent, HttpRequest *request)
+{
+    const char *state = http_query(request, "state");
+    const AgentQuery query = {.open_only = state && strcmp(state, "open") == 0,
+                              .device = http_query(request, "device")};
+    CLEANUP(str_done) Str text = {0};
+
+    if (state && strcmp(state, "open") != 0 && strcmp(state, "all") != 0) {
+        send_problem(request, 400, "state: 'open' or 'all'");
+        return;
+    }
+    str_init(&text, ANSWER_MAX);
+    agent_incidents_json(agent, &query, &text);
+    send_text(request, 200, TYPE_JSON, &text);
+}
+
+static void answer_incident(Agent *agent, HttpRequest *request, const char *id)
+{
+    const Incident *incident = incidents_find(agent->judge.incidents, id);
+    CLEANUP(str_done) Str text = {0};
+
+    if (!incident) {
+        send_problem(request, 404,
+                     "there is no such incident here; 'stoker incidents' asks the journal for older ones");
+        return;
+    }
+    str_init(&text, ANSWER_MAX);
+    incident_json(incident, &text);
+    str_addc(&text, '\n');
+    send_text(request, 200, TYPE_JSON, &text);
+}
+
+static void answer_events(Agent *agent, HttpRequest *request)
+{
+    const char *from = http_query(request, "from");
+    uint64_t number = 0;
+    CLEANUP(str_done) Str text = {0};
+    Err err;
+
+    if (from && number_parse_u64(from, 0, UINT64_MAX, &number, &err) < 0) {
+        send_problem(request, 400, "from: the number of an event");
+        return;
+    }
+    str_init(&text, ANSWER_MAX);
+    agent_events_json(agent, number, &text);
+    send_text(request, 200, TYPE_JSON, &text);
+}
+
+static void answer_maintenance(Agent *agent, HttpRequest *request)
+{
+    CLEANUP(str_done) Str text = {0};
+
+    str_init(&text, ANSWER_MAX);
+    agent_maintenance_json(agent, &text);
     send_text(request, 200, TYPE_JSON, &text);
 }
 
@@ -294,11 +381,14 @@ static const struct {
     {"/readyz", answer_readyz},
     {"/api/v1/gpus", answer_gpus},
     {"/api/v1/stream", answer_stream},
+    {"/api/v1/incidents", answer_incidents},
+    {"/api/v1/events", answer_events},
+    {"/api/v1/maintenance", answer_maintenance},
 };
 
 void agent_handle(void *self, HttpRequest *request)
 {
-    static const char gpus[] = "/api/v1/gpus/", history[] = "/history";
+    static const char gpus[] = "/api/v1/gpus/", history[] = "/history", incidents[] = "/api/v1/incidents/";
     const char *path = http_path(request);
     size_t len = strlen(path);
 
@@ -318,6 +408,10 @@ void agent_handle(void *self, HttpRequest *request)
             answer_history(self, request, id);
             return;
         }
+    }
+    if (strncmp(path, incidents, sizeof incidents - 1) == 0 && len >= sizeof incidents) {
+        answer_incident(self, request, path + sizeof incidents - 1);
+        return;
     }
     send_problem(request, 404, "there is nothing here; / lists what there is");
 }

@@ -162,6 +162,50 @@ static int check(AgentConfig *config, Err *err)
     return 0;
 }
 
+/* `path` below the root. */
+static const char *below_root(AgentConfig *config, const char *path)
+{
+    const char *root = config->o.root;
+
+    return root && path[0] ? arena_printf(&config->arena, "%s%s%s", root, path[0] == '/' ? "" : "/", path) : path;
+}
+
+const char *agent_kmsg_path(AgentConfig *config)
+{
+    const char *path = config->o.kmsg;
+
+    if (!path || !path[0])
+        return below_root(config, "/dev/kmsg");
+    return strcmp(path, "none") == 0 ? "" : path;
+}
+
+const char *agent_fabric_log_path(AgentConfig *config)
+{
+    return below_root(config, config->o.fabric_log ? config->o.fabric_log : "");
+}
+
+const char *agent_journal_file(Arena *arena, const char *said, const char *root)
+{
+    const char *state = getenv("STATE_DIRECTORY"), *home = getenv("HOME"), *user = getenv("XDG_STATE_HOME");
+
+    if (said && said[0])
+        return strcmp(said, "none") == 0 ? "" : said;
+    if (root && root[0])
+        return "";
+    if (state && state[0])
+        return arena_printf(arena, "%.*s/journal.db", (int)strcspn(state, ":"), state);
+    if (geteuid() == 0)
+        return "/var/lib/stoker/journal.db";
+    if (user && user[0])
+        return arena_printf(arena, "%s/stoker/journal.db", user);
+    return home && home[0] ? arena_printf(arena, "%s/.local/state/stoker/journal.db", home) : "";
+}
+
+const char *agent_journal_path(AgentConfig *config)
+{
+    return agent_journal_file(&config->arena, config->o.journal, config->o.root);
+}
+
 OWNER_POINTER(AgentConfig, agent_config_free);
 
 int agent_config_load(int argc, char **argv, AgentConfig **ret, Err *err)
@@ -236,6 +280,13 @@ const char *agent_config_needs_restart(const AgentConfig *before, AgentConfig *n
          "sampler.program"},
         {memcmp(&before->limits, &now->limits, sizeof now->limits) != 0, "sampler deadlines"},
         {!agent_same_text(a->root, b->root), "root"},
+        {!agent_same_text(a->kmsg, b->kmsg) || !agent_same_text(a->journalctl, b->journalctl) ||
+             !agent_same_text(a->fabric_log, b->fabric_log),
+         "logs"},
+        {!agent_same_text(a->journal, b->journal) || a->journal_keep_ns != b->journal_keep_ns ||
+             a->journal_max_bytes != b->journal_max_bytes || a->journal_patience_ns != b->journal_patience_ns,
+         "journal"},
+        {!agent_same_text(a->external_url, b->external_url), "external_url"},
         {a->history_series != b->history_series, "history.series"},
         {a->log_format != b->log_format, "log.format"},
     };

@@ -47,6 +47,12 @@ typedef struct AgentOptions {
     int64_t gpus_expected; /* below 0: as many as on the bus */
     uint64_t history_series;
     double clock_speed;
+    /* faults */
+    OptList fault_files;
+    const YamlNode *alerts, *maintenance;
+    const char *external_url, *kmsg, *journalctl, *fabric_log;
+    const char *journal; /* file; NULL: where it belongs, "none": none */
+    uint64_t journal_keep_ns, journal_max_bytes, journal_patience_ns;
     /* log */
     int log_level, log_format;
     bool debug;
@@ -90,6 +96,13 @@ const char *agent_config_needs_restart(const AgentConfig *before, AgentConfig *n
 /* dcgm-exporter's spellings (Go's flag package: -flag, --f, --flag=value, -k=true) as GNU ones; the array lies in the
  * arena and has argc entries. */
 char **agent_rewrite_args(Arena *arena, int argc, char **argv);
+
+/* Files of the node's faults that are not named: below `root` where one is given; "" for none. */
+const char *agent_journal_path(AgentConfig *config);
+/* The same for who has no configuration: what was said (NULL: nothing; "none": none) and the root (NULL: /). */
+const char *agent_journal_file(Arena *arena, const char *said, const char *root);
+const char *agent_kmsg_path(AgentConfig *config);
+const char *agent_fabric_log_path(AgentConfig *config);
 
 /* The verb (verb/agent.c). */
 int agent_run(VerbCall *call, const void *options);

@@ -17,7 +17,7 @@
 #include "base/err.h"
 #include "base/str.h"
 
-enum { CONTROL_WORDS_MAX = 8, CONTROL_LINE_MAX = 512, CONTROL_REPLY_MAX = 64 << 20 };
+enum { CONTROL_WORDS_MAX = 40, CONTROL_LINE_MAX = 1024, CONTROL_REPLY_MAX = 64 << 20 };
 
 /* Answers a request: appends to `out`, returns the code (an exit code). `owner`: root or the agent's user asks. */
 typedef int (*ControlHandler)(void *self, const char *const *words, size_t count, bool owner, Str *out);

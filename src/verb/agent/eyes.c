@@ -106,14 +106,24 @@ int eyes_open(Eyes *eyes, uv_loop_t *loop, AgentConfig *config, const Log *log, 
     return 0;
 }
 
-const Node *eyes_look(Eyes *eyes)
+static uint64_t real_at(const Eyes *eyes, uint64_t now_ns)
 {
     const BoardClock *clock = &eyes->board->clock;
-    uint64_t now = board_now(eyes->board), real = clock_real(clock_kernel());
 
     if (clock->speed < 1 || clock->speed > 1)
-        real = eyes->start_real_ns + (now - clock->start_ns) + (uint64_t)eyes->real_step_ns;
-    const Node *node = view_turn(eyes->view, now, real);
+        return eyes->start_real_ns + (now_ns - clock->start_ns) + (uint64_t)eyes->real_step_ns;
+    return clock_real(clock_kernel());
+}
+
+uint64_t eyes_real(const Eyes *eyes)
+{
+    return real_at(eyes, board_now(eyes->board));
+}
+
+const Node *eyes_look(Eyes *eyes)
+{
+    const uint64_t now = board_now(eyes->board);
+    const Node *node = view_turn(eyes->view, now, real_at(eyes, now));
     processes_usage(eyes->processes, view_samplers(eyes->view), node->sampler_count);
     return node;
 }

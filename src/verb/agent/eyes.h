@@ -37,6 +37,9 @@ int eyes_open(Eyes *eyes, uv_loop_t *loop, AgentConfig *config, const Log *log, 
 /* Makes the view of this instant; see view_turn. */
 const Node *eyes_look(Eyes *eyes);
 
+/* The wall clock of the node's view, now. */
+uint64_t eyes_real(const Eyes *eyes);
+
 /* Ends the samplers; `done` is called from the loop when that is over, whether or not all could be ended. */
 void eyes_stop(Eyes *eyes, void (*done)(void *self), void *self);
 /* Frees; then the loop is run to its end. Accepts zeroed ones. */

@@ -18,6 +18,7 @@ struct Glance {
     AgentConfig *config;
     Eyes eyes;
     Health health;
+    uint64_t limit_ns;
     bool stopped;
 };
 
@@ -36,7 +37,7 @@ static int make_config(const GlanceOptions *options, AgentConfig **ret, Err *err
 
 static void plan_everything(Board *board, const AgentConfig *config)
 {
-    BoardPlan plan;
+    BoardPlan plan = {.want_processes = true};
 
     memset(&plan.wanted, 0xff, sizeof plan.wanted);
     memcpy(plan.period_ns, config->exporter.period_ns, sizeof plan.period_ns);
@@ -50,6 +51,7 @@ int glance_new(const GlanceOptions *options, Glance **ret, Err *err)
 {
     Glance *glance = xcalloc(1, sizeof *glance);
 
+    glance->limit_ns = options->limit_ns ? options->limit_ns : LOOK_LATE_MS * NS_PER_MS;
     uv_loop_init(&glance->loop);
     uv_timer_init(&glance->loop, &glance->pace);
     log_init(&glance->log, LOG_LEVEL_ERROR, LOG_FORMAT_TEXT, "stoker", clock_kernel());
@@ -99,7 +101,7 @@ static bool seen_all(const Node *node)
     return node->gpu_count > 0;
 }
 
-int glance_look(Glance *glance, bool json, const StatusStyle *style, Str *out)
+const Node *glance_see(Glance *glance, const Health **ret_health)
 {
     Clock *clock = clock_kernel();
     uint64_t start = clock_monotonic(clock);
@@ -111,13 +113,22 @@ int glance_look(Glance *glance, bool json, const StatusStyle *style, Str *out)
 
         uv_run(&glance->loop, UV_RUN_ONCE);
         node = eyes_look(&glance->eyes);
-        if (passed > LOOK_LATE_MS * NS_PER_MS || (passed > LOOK_MS * NS_PER_MS && seen_all(node)))
+        if (passed > glance->limit_ns || (passed > LOOK_MS * NS_PER_MS && seen_all(node)))
             break;
     }
     api_judge(node, glance->config->o.normal_ns, &glance->health);
+    *ret_health = &glance->health;
+    return node;
+}
+
+int glance_look(Glance *glance, bool json, const StatusStyle *style, Str *out)
+{
+    StatusSeen seen = {0};
+
+    seen.node = glance_see(glance, &seen.health);
     if (json)
-        status_json(node, &glance->health, out);
+        status_json(&seen, out);
     else
-        status_text(node, &glance->health, NULL, style, out);
-    return status_code(node, &glance->health);
+        status_text(&seen, style, out);
+    return status_code(&seen);
 }

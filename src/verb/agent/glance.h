@@ -11,6 +11,7 @@
 typedef struct GlanceOptions {
     const char *library; /* "" : as the linker finds it */
     const char *root;    /* NULL: / */
+    uint64_t limit_ns;   /* how long to wait for a GPU that does not answer; 0: a few seconds */
 } GlanceOptions;
 
 typedef struct Glance Glance;
@@ -22,3 +23,5 @@ OWNER_POINTER(Glance, glance_free);
 /* Lets the samplers work until every GPU was tried and rates are known, at most a few seconds, and appends what is
  * seen. Returns an exit code. */
 int glance_look(Glance *glance, bool json, const StatusStyle *style, Str *out);
+/* The same for who wants to judge for himself; what comes back is valid until the next look. */
+const Node *glance_see(Glance *glance, const Health **ret_health);

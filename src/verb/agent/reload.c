@@ -105,7 +105,8 @@ void agent_reload(Agent *agent, const char *why)
 
     agent->reloads++;
     agent->config_fine = false;
-    if (agent_config_load(agent->argc, agent->argv, &now, &err) < 0) {
+    if (agent_config_load(agent->argc, agent->argv, &now, &err) < 0 || judge_check(now, &err) < 0) {
+        agent_config_free(now);
         agent->reload_failures++;
         log_write(&agent->log, LOG_LEVEL_ERROR, "reload (%s): %s; the configuration of before stays in force", why,
                   err.text);
@@ -117,6 +118,9 @@ void agent_reload(Agent *agent, const char *why)
     int rc = agent_apply(agent, &err);
     if (before != agent->started)
         agent_config_free(before);
+    if (rc == 0)
+        rc = judge_reload(&agent->judge, now, &err);
+    agent_plan(agent);
     if (rc == 0)
         rc = http_server_reload(agent->http, &err);
     if (rc < 0) {
@@ -158,6 +162,8 @@ static uint64_t files_sum(const Agent *agent)
 
     sum = fold_file(sum, agent->config->o.config);
     sum = fold_file(sum, agent->config->counters_file);
+    for (size_t i = 0; i < agent->config->o.fault_files.len; i++)
+        sum = fold_file(sum, agent->config->o.fault_files.items[i]);
     for (size_t i = 0; (file = http_server_file(agent->http, i)); i++)
         sum = fold_file(sum, file);
     return sum;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the agent answers on its control socket:
- *   status text WIDTH COLOUR    the screen of `stoker status`
+ *   status text WIDTH STYLE     the screen of `stoker status`; STYLE: 1 colour, 2 UTF-8, 3 both, 0 neither
  *   status json
  *   release SECONDS             let go of the driver for so long; 0 takes it up again
  *   reload                      read the configuration again
+ *   check PROFILE SINCE GPUS    what is against work on these GPUs; see check/judge.h
+ *   incidents, incident, events, clear, maintenance, journal: see incidents.c
  *   clock SECONDS               step the wall clock, of an agent whose clock is a test's
  */
 #include <string.h>
@@ -12,27 +14,58 @@
 #include "base/number.h"
 #include "service/status/status.h"
 #include "verb/agent/agent.h"
+#include "verb/check/judge.h"
 #include "verb/verb.h"
 
 enum { RELEASE_MAX_S = 24 * 3600 };
 
+static size_t open_incidents(const Agent *agent, const Incident *out[INCIDENTS_MAX])
+{
+    const Incidents *all = agent->judge.incidents;
+    size_t count = 0;
+
+    for (size_t i = 0; i < incidents_count(all) && count < INCIDENTS_MAX; i++)
+        if (incidents_at(all, i)->state == INCIDENT_OPEN)
+            out[count++] = incidents_at(all, i);
+    return count;
+}
+
 static int answer_status(const Agent *agent, const char *const *words, size_t count, Str *out)
 {
-    const Node *node = view_node(agent->eyes.view);
-    const OwnerTable *owners = agent->pods ? podresources_table(agent->pods) : NULL;
-    uint64_t width = 80;
+    const Incident *incidents[INCIDENTS_MAX];
+    const StatusSeen seen = {.node = view_node(agent->eyes.view),
+                             .health = &agent->health,
+                             .owners = agent->pods ? podresources_table(agent->pods) : NULL,
+                             .incidents = incidents,
+                             .incident_count = open_incidents(agent, incidents),
+                             .maintenance = agent->judge.maintenance};
+    uint64_t width = 80, bits = 0;
 
     if (count == 2 && strcmp(words[1], "json") == 0) {
-        status_json(node, &agent->health, out);
-    } else if (count == 4 && strcmp(words[1], "text") == 0 && number_parse_u64(words[2], 0, 10000, &width, NULL) == 0) {
-        StatusStyle style = {.width = width, .colour = strcmp(words[3], "1") == 0};
+        status_json(&seen, out);
+    } else if (count == 4 && strcmp(words[1], "text") == 0 && number_parse_u64(words[2], 0, 10000, &width, NULL) == 0 &&
+               number_parse_u64(words[3], 0, 3, &bits, NULL) == 0) {
+        StatusStyle style = {.width = width, .colour = bits & 1, .utf8 = bits & 2};
 
-        status_text(node, &agent->health, owners, &style, out);
+        status_text(&seen, &style, out);
     } else {
-        str_add(out, "status: 'text WIDTH COLOUR' or 'json' is needed\n");
+        str_add(out, "status: 'text WIDTH STYLE' or 'json' is needed\n");
         return EXIT_USAGE;
     }
-    return status_code(node, &agent->health);
+    return status_code(&seen);
+}
+
+/* What Slurm, a probe, a prolog or an epilog asks; the words are those that `stoker check` makes. */
+static int answer_check(const Agent *agent, const char *const *words, size_t count, Str *out)
+{
+    const Incident *incidents[INCIDENTS_MAX];
+    const CheckSeen seen = {.node = view_node(agent->eyes.view),
+                            .health = &agent->health,
+                            .incidents = incidents,
+                            .incident_count = open_incidents(agent, incidents),
+                            .agent = true};
+
+    return check_answer(&seen, words, count, out);
 }
 
 static int answer_release(Agent *agent, const char *const *words, size_t count, bool owner, Str *out)
@@ -97,9 +130,14 @@ static int step_clock(Agent *agent, const char *word, Str *out)
 int agent_control(void *self, const char *const *words, size_t count, bool owner, Str *out)
 {
     Agent *agent = self;
+    int code;
 
+    if (agent_control_incidents(agent, words, count, owner, out, &code))
+        return code;
     if (count > 0 && strcmp(words[0], "status") == 0)
         return answer_status(agent, words, count, out);
+    if (count > 0 && strcmp(words[0], "check") == 0)
+        return answer_check(agent, words, count, out);
     if (count > 0 && strcmp(words[0], "release") == 0)
         return answer_release(agent, words, count, owner, out);
     if (count == 1 && strcmp(words[0], "released") == 0)

@@ -68,6 +68,7 @@ void agent_plan(Agent *agent)
     exporter_wanted(agent->exporter, plan.wanted);
     for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
         plan.wanted[wanted[i] / 64] |= UINT64_C(1) << (wanted[i] % 64);
+    judge_wants(&agent->judge, &plan);
     memcpy(plan.period_ns, e->period_ns, sizeof plan.period_ns);
     board_set_plan(agent->eyes.board, &plan);
 }
@@ -114,16 +115,6 @@ static void keep(Agent *agent, const Node *node)
     }
 }
 
-static void say_events(const Agent *agent, const Node *node)
-{
-    for (size_t i = 0; i < node->event_count; i++) {
-        char pci[PCI_TEXT_CAP];
-
-        log_write(&agent->log, LOG_LEVEL_WARN, "GPU %s: the driver reports XID %llu",
-                  pci_format(node->events[i].gpu, PCI_FORM_SYSFS, pci), (unsigned long long)node->events[i].xid);
-    }
-}
-
 /* The HPC job files: a stat each where nothing changed. */
 static void read_jobs(Agent *agent)
 {
@@ -152,10 +143,10 @@ void agent_tick(Agent *agent)
         agent->late_ticks++;
     agent->last_tick_ns = now;
     api_judge(node, agent->config->o.normal_ns, &agent->health);
-    say_events(agent, node);
     if (agent->jobs_on)
         read_jobs(agent);
     keep(agent, node);
+    judge_turn(&agent->judge, node);
     windows_add(agent->windows, node);
     exporter_tick(agent->exporter, node);
     agent_stream_tick(agent);

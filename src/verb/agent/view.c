@@ -17,7 +17,9 @@ typedef struct Kept {
     FastReading fast[BOARD_FAST_LEN];
     Sample status[NODE_GPUS_MAX]; /* what it says of the others, by entry; the last whole copy */
     NodePeer peers[NODE_GPUS_MAX];
-    bool torn; /* no whole copy could be had in the last turn */
+    BoardLinkList links;        /* the last whole copy */
+    BoardProcessList processes; /* the same */
+    bool torn;                  /* no whole copy could be had in the last turn */
 } Kept;
 
 struct View {
@@ -151,6 +153,41 @@ static void take_rows(View *view, const BoardGpu *from, Kept *kept)
         copy_row(view, &from->instances[i], &kept->instances[i], &kept->torn);
     if (!board_copy_peers(&from->peers, kept->status))
         kept->torn = true;
+    if (!board_copy_links(&from->links, &kept->links))
+        kept->torn = true;
+    if (!board_copy_processes(&from->processes, &kept->processes))
+        kept->torn = true;
+}
+
+/* Absent where the GPU is not up, or too old. */
+static void judge_sample(const View *view, Sample *sample, Absence why)
+{
+    uint64_t age, fresh_ns = reading_fresh_ns(METRIC_PACE_SLOW, view->plan.period_ns[METRIC_PACE_SLOW]);
+
+    if (!sample->valid && sample->absence == ABSENCE_NOT_YET)
+        return;
+    if (why != ABSENCE_END)
+        sample_set_absent(sample, view->node.time_ns, why);
+    else if (sample_age(sample, view->node.time_ns, &age) && age > fresh_ns)
+        sample_set_absent(sample, sample->time_ns, ABSENCE_TIMED_OUT);
+}
+
+static void judge_lists(View *view, Kept *kept)
+{
+    const Absence why = absence_of(kept->gpu.state);
+    NodeGpu *gpu = &kept->gpu;
+
+    gpu->link_count = kept->links.count;
+    gpu->links = kept->links.links;
+    for (uint32_t i = 0; i < kept->links.count; i++) {
+        judge_sample(view, &kept->links.links[i].active, why);
+        for (size_t k = 0; k < NODE_LINK_ERROR_END; k++)
+            judge_sample(view, &kept->links.links[i].errors[k], why);
+    }
+    judge_sample(view, &kept->processes.count, why);
+    gpu->process_list = kept->processes.count;
+    gpu->processes = kept->processes.processes;
+    gpu->process_count = kept->processes.count.valid ? kept->processes.len : 0;
 }
 
 static void judge_values(View *view, Kept *kept)
@@ -199,6 +236,7 @@ static void take_gpu(View *view, size_t i)
     kept->gpu.fast = kept->fast;
     kept->gpu.fast_lost += lost;
     judge_values(view, kept);
+    judge_lists(view, kept);
 }
 
 /* Of GPUs that both are up, and as long as it is fresh. What was asked before one of them fell is no status. */

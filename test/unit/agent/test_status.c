@@ -20,6 +20,10 @@ typedef struct Rig {
     NodeSampler samplers[2];
     Reading instances[2];
     Health health;
+    Incident incidents[8];
+    const Incident *list[8];
+    size_t incident_count;
+    Maintenance *maintenance;
     Str out;
 } Rig;
 
@@ -76,8 +80,19 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
+    maintenance_free(((Rig *)*state)->maintenance);
     str_done(&((Rig *)*state)->out);
     return 0;
+}
+
+static StatusSeen seen_of(Rig *rig)
+{
+    api_judge(&rig->node, NS_PER_S, &rig->health);
+    return (StatusSeen){.node = &rig->node,
+                        .health = &rig->health,
+                        .incidents = rig->list,
+                        .incident_count = rig->incident_count,
+                        .maintenance = rig->maintenance};
 }
 
 static const char *screen(Rig *rig, size_t width, bool colour)
@@ -85,9 +100,41 @@ static const char *screen(Rig *rig, size_t width, bool colour)
     StatusStyle style = {.width = width, .colour = colour};
 
     str_clear(&rig->out);
-    api_judge(&rig->node, NS_PER_S, &rig->health);
-    status_text(&rig->node, &rig->health, NULL, &style, &rig->out);
+    const StatusSeen seen = seen_of(rig);
+
+    status_text(&seen, &style, &rig->out);
     return rig->out.text;
+}
+
+static int code_of(Rig *rig)
+{
+    const StatusSeen seen = seen_of(rig);
+
+    return status_code(&seen);
+}
+
+/* An open incident; of GPU `index`, or of the node where there is none. */
+static Incident *add_incident(Rig *rig, const char *class, FaultSeverity severity, uint32_t index)
+{
+    Incident *incident = &rig->incidents[rig->incident_count];
+
+    *incident = (Incident){.state = INCIDENT_OPEN,
+                           .severity = severity,
+                           .action = ACTION_DRAIN_AND_REBOOT,
+                           .route = ROUTE_PAGE,
+                           .count = 1,
+                           .pid = -1,
+                           .scope = SCOPE_GPU,
+                           .opened_real_ns = rig->node.real_ns - 240 * NS_PER_S};
+    snprintf(incident->id, sizeof incident->id, "id%zu", rig->incident_count);
+    snprintf(incident->class, sizeof incident->class, "%s", class);
+    snprintf(incident->title, sizeof incident->title, "%s has happened", class);
+    if (index == DEVICE_NO_NUMBER)
+        device_init(&incident->device, DEVICE_NODE);
+    else
+        incident->device = rig->gpus[index].reading.device;
+    rig->list[rig->incident_count++] = incident;
+    return incident;
 }
 
 static void a_node_that_is_well(void **state)
@@ -98,7 +145,7 @@ static void a_node_that_is_well(void **state)
                         "   0  H100 80GB HBM3       up      97%    42%      60/80G   612/700W   63C\n"
                         "   1  H100 80GB HBM3       up      97%    42%      60/80G   612/700W   63C\n"
                         "nothing wrong\n");
-    assert_int_equal(status_code(&((Rig *)*state)->node, &((Rig *)*state)->health), 0);
+    assert_int_equal(code_of(*state), 0);
 }
 
 static void a_hung_gpu_says_what_and_since_when(void **state)
@@ -112,7 +159,7 @@ static void a_hung_gpu_says_what_and_since_when(void **state)
     assert_non_null(strstr(text, "1 of 2 GPUs up"));
     assert_non_null(strstr(text, "hung for 42s\n"));
     assert_non_null(strstr(text, "1 thing wrong\n  - GPU 1 (0000:1c:00.0) is hung for 42s: nvmlDeviceGetPowerUsage"));
-    assert_int_equal(status_code(&rig->node, &rig->health), 1);
+    assert_int_equal(code_of(rig), 1);
     assert_false(health_is_well(&rig->health));
     assert_false(health_is_ready(&rig->health));
 }
@@ -230,7 +277,7 @@ static void nothing_sampled_is_not_fine(void **state)
     }
     screen(rig, 80, false);
     assert_non_null(strstr(rig->out.text, "nothing has been sampled yet"));
-    assert_int_equal(status_code(&rig->node, &rig->health), 3);
+    assert_int_equal(code_of(rig), 3);
 }
 
 static void colours_only_when_asked(void **state)
@@ -255,9 +302,116 @@ static void instances_are_shown_below_their_gpu(void **state)
     assert_non_null(strstr(screen(rig, 100, false), "\n      7/0 1g.10gb"));
 }
 
+/* What is wrong and what to do stands above the table, and no finding repeats it. */
+static void incidents_come_first(void **state)
+{
+    Rig *rig = *state;
+
+    rig->gpus[1].state = GPU_LOST;
+    rig->gpus[1].state_since_ns = (NOW_S - 42) * NS_PER_S;
+    put(&rig->gpus[0], METRIC_ROW_REMAP_PENDING, 1);
+    add_incident(rig, "row-remap-pending", SEVERITY_WARNING, 0)->action = ACTION_RESET_GPU;
+    add_incident(rig, "gpu-lost", SEVERITY_FATAL, 1);
+    assert_string_equal(screen(rig, 100, false),
+                        "node-7  2026-01-01 00:00:00Z  driver 590.48.01  1 of 2 GPUs up\n"
+                        "\n"
+                        "fatal    gpu-lost has happened\n"
+                        "         do: let no new work in, then reboot the node\n"
+                        "         for 4 min, seen 1 time, page, id1\n"
+                        "warning  row-remap-pending has happened\n"
+                        "         do: reset the GPU when it is idle\n"
+                        "         for 4 min, seen 1 time, page, id0\n"
+                        "\n"
+                        " GPU                              busy     SM      memory      power  temp\n"
+                        "   0  H100 80GB HBM3       up      97%    42%      60/80G   612/700W   63C\n"
+                        "   1  H100 80GB HBM3       lost for 42s\n");
+    assert_int_equal(code_of(rig), 1);
+}
+
+static void what_no_incident_covers_is_still_found(void **state)
+{
+    Rig *rig = *state;
+
+    rig->gpus[1].state = GPU_LOST;
+    add_incident(rig, "gpu-lost", SEVERITY_FATAL, 0); /* of the other GPU */
+    assert_non_null(strstr(screen(rig, 100, false), "1 more thing wrong\n  - GPU 1 (0000:1c:00.0) is lost"));
+    rig->incidents[0].device = rig->gpus[1].reading.device;
+    assert_null(strstr(screen(rig, 100, false), "more thing"));
+    rig->incidents[0].state = INCIDENT_CLEARED; /* it does not speak any more */
+    assert_non_null(strstr(screen(rig, 100, false), "GPU 1 (0000:1c:00.0) is lost"));
+    rig->incidents[0].state = INCIDENT_OPEN;
+    snprintf(rig->incidents[0].class, sizeof rig->incidents[0].class, "fan");
+    assert_non_null(strstr(screen(rig, 100, false), "GPU 1 (0000:1c:00.0) is lost"));
+    snprintf(rig->incidents[0].class, sizeof rig->incidents[0].class, "driver-error");
+    device_init(&rig->incidents[0].device, DEVICE_NODE); /* the node's stands above its GPUs */
+    assert_null(strstr(screen(rig, 100, false), "more thing"));
+}
+
+static void worth_knowing_is_not_wrong(void **state)
+{
+    Rig *rig = *state;
+
+    add_incident(rig, "driver-reloaded", SEVERITY_INFO, DEVICE_NO_NUMBER);
+    assert_int_equal(code_of(rig), 0);
+    assert_non_null(strstr(screen(rig, 80, false), "info     driver-reloaded has happened\n"));
+    assert_non_null(strstr(rig->out.text, "nothing wrong\n"));
+}
+
+static void a_storm_leaves_the_gpus_on_the_screen(void **state)
+{
+    Rig *rig = *state;
+
+    for (int i = 0; i < 8; i++)
+        add_incident(rig, i == 7 ? "gpu-lost" : "fan", i == 7 ? SEVERITY_FATAL : SEVERITY_WARNING, 0);
+    const char *text = screen(rig, 80, false);
+    assert_non_null(strstr(text, "\n\nfatal    gpu-lost has happened\n"));
+    assert_non_null(strstr(text, "and 2 more: stoker incidents\n"));
+}
+
+static void maintenance_is_shown(void **state)
+{
+    Rig *rig = *state;
+    MaintenanceWindow window = {.gpus = 3,
+                                .reason = "new fans",
+                                .who = "kim",
+                                .from_real_ns = rig->node.real_ns - NS_PER_S,
+                                .until_real_ns = rig->node.real_ns + 3600 * NS_PER_S};
+    char id[INCIDENT_ID_CAP], line[160];
+    Err err;
+
+    rig->maintenance = maintenance_new();
+    assert_int_equal(maintenance_start(rig->maintenance, &window, rig->node.real_ns, id, &err), 0);
+    maintenance_turn(rig->maintenance, rig->node.real_ns);
+    snprintf(line, sizeof line, "\nmaintenance of GPU 0,1 until 2026-01-01 01:00:00Z: new fans (kim, %s)\n", id);
+    assert_non_null(strstr(screen(rig, 100, false), line));
+    Incident *incident = add_incident(rig, "fan", SEVERITY_WARNING, 0);
+    incident->silenced = true;
+    memcpy(incident->window, id, sizeof id);
+    snprintf(line, sizeof line, ", in maintenance %s\n", id);
+    assert_non_null(strstr(screen(rig, 100, false), line));
+
+    const StatusSeen seen = seen_of(rig);
+    str_clear(&rig->out);
+    status_json(&seen, &rig->out);
+    snprintf(line, sizeof line, "\"maintenance\":[{\"id\":\"%s\",\"reason\":\"new fans\",\"who\":\"kim\",\"from\":\"",
+             id);
+    assert_non_null(strstr(rig->out.text, line));
+    assert_non_null(strstr(rig->out.text, "\"active\":true,\"recurring\":false,\"gpus\":[0,1]}]"));
+    assert_non_null(strstr(rig->out.text, "{\"status\":\"failing\",\"incidents\":[{\"id\":\"id0\""));
+    window.gpus = 0;
+    str_clear(&rig->out);
+    maintenance_window_json(&window, &rig->out);
+    assert_non_null(strstr(rig->out.text, "\"gpus\":\"all\"}"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(incidents_come_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_no_incident_covers_is_still_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(worth_knowing_is_not_wrong, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_storm_leaves_the_gpus_on_the_screen, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(maintenance_is_shown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_node_that_is_well, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_hung_gpu_says_what_and_since_when, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_gpu_without_a_driver_is_named, set_up, tear_down),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the view (verb/agent/view.c) makes of what GPUs say of each other: on a board that the test writes. */
+/* What the view (verb/agent/view.c) makes of what GPUs say of each other, of their links and processes: on a board
+ * that the test writes. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -174,6 +175,92 @@ static void an_index_names_one_gpu(void **state)
     assert_peer(look(0), 0, 1, PEER_OK);
 }
 
+/* ---- links and processes ---- */
+
+static void write_lists(uint32_t gpu, uint32_t links, uint32_t processes)
+{
+    BoardLinkList link_list = {.count = links};
+    BoardProcessList process_list = {.len = processes};
+
+    for (uint32_t i = 0; i < links; i++) {
+        sample_set_int64(&link_list.links[i].active, now(), 1);
+        for (size_t k = 0; k < NODE_LINK_ERROR_END; k++)
+            sample_set_int64(&link_list.links[i].errors[k], now(), i);
+    }
+    sample_set_int64(&process_list.count, now(), processes + 3);
+    for (uint32_t i = 0; i < processes; i++)
+        process_list.processes[i] = (NodeProcess){.pid = 100 + i};
+    board_set_links(&w.board->gpus[gpu].links, &link_list);
+    board_set_processes(&w.board->gpus[gpu].processes, &process_list);
+}
+
+static void assert_lists(const NodeGpu *gpu, uint32_t links, uint32_t processes)
+{
+    int64_t listed = -1;
+
+    assert_int_equal(gpu->link_count, links);
+    for (uint32_t i = 0; i < links; i++)
+        assert_true(gpu->links[i].active.valid && gpu->links[i].errors[NODE_LINK_REPLAY].value.i == i);
+    assert_true(sample_int64(&gpu->process_list, &listed));
+    assert_int_equal(listed, processes + 3);
+    assert_int_equal(gpu->process_count, processes);
+    for (uint32_t i = 0; i < processes; i++)
+        assert_int_equal(gpu->processes[i].pid, 100 + i);
+}
+
+static void assert_no_lists(const NodeGpu *gpu, uint32_t links, Absence why)
+{
+    assert_int_equal(gpu->link_count, links);
+    for (uint32_t i = 0; i < links; i++) {
+        assert_true(!gpu->links[i].active.valid && gpu->links[i].active.absence == why);
+        assert_true(!gpu->links[i].errors[NODE_LINK_RECOVERY].valid);
+    }
+    assert_true(!gpu->process_list.valid && gpu->process_list.absence == why);
+    assert_int_equal(gpu->process_count, 0);
+}
+
+static void lists_are_passed_on(void **state)
+{
+    (void)state;
+    assert_no_lists(look(2), 0, ABSENCE_NOT_YET);
+    write_lists(0, 18, 2);
+    assert_lists(look(2), 18, 2);
+    assert_no_lists(look(1), 0, ABSENCE_NOT_YET);
+    write_lists(0, 18, NODE_PROCESSES_MAX);
+    assert_lists(look(2), 18, NODE_PROCESSES_MAX);
+    write_lists(0, 12, 0);
+    assert_lists(look(2), 12, 0);
+}
+
+static void lists_of_a_gpu_in_trouble_are_absent(void **state)
+{
+    (void)state;
+    write_lists(0, 18, 2);
+    w.gpus[0].outcome = BOARD_LOST;
+    world_run(&w, NS_PER_S);
+    assert_no_lists(look(2), 18, ABSENCE_GPU_LOST);
+}
+
+static void old_lists_are_not_shown(void **state)
+{
+    (void)state;
+    write_lists(0, 18, 2);
+    world_run(&w, 25 * NS_PER_S);
+    assert_lists(look(2), 18, 2);
+    world_run(&w, 10 * NS_PER_S);
+    assert_no_lists(look(2), 18, ABSENCE_TIMED_OUT);
+}
+
+static void a_torn_list_leaves_the_one_before(void **state)
+{
+    (void)state;
+    write_lists(0, 18, 2);
+    assert_lists(look(2), 18, 2);
+    atomic_fetch_add(&w.board->gpus[0].links.turn, 1);
+    atomic_fetch_add(&w.board->gpus[0].processes.turn, 1);
+    assert_lists(look(2), 18, 2);
+}
+
 int main(void)
 {
 #define PEERS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -184,6 +271,10 @@ int main(void)
         PEERS(nothing_is_said_where_nobody_asks),
         PEERS(a_torn_row_leaves_the_one_before),
         PEERS(an_index_names_one_gpu),
+        PEERS(lists_are_passed_on),
+        PEERS(lists_of_a_gpu_in_trouble_are_absent),
+        PEERS(old_lists_are_not_shown),
+        PEERS(a_torn_list_leaves_the_one_before),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -311,8 +311,12 @@ static const HealthCase health_cases[] = {
 
 static void judge(Kit *kit, const Counts *counts, Health health[HEALTH_END])
 {
-    health_judge(&kit->gpus[0], counts_of(counts, &kit->gpus[0].reading), counts->xid_width_ns, kit->node.time_ns,
-                 health);
+    const HealthInput of = {.gpu = &kit->gpus[0],
+                            .counted = counts_of(counts, &kit->gpus[0].reading),
+                            .xid_width_ns = counts->xid_width_ns,
+                            .now_ns = kit->node.time_ns};
+
+    health_judge(&of, health);
 }
 
 static void health_rules(void **state)

@@ -49,7 +49,7 @@ static void own_rows_are_whole(void **state)
         assert_int_equal(m->type == METRIC_COUNTER, strcmp(m->name + len - 6, "_total") == 0);
         assert_int_equal(m->unit == UNIT_BYTE, strstr(m->name, "_bytes_") != NULL);
     }
-    assert_int_equal(count, 4);
+    assert_int_equal(count, 17);
 }
 
 static void rows_are_whole(void **state)

@@ -2,9 +2,10 @@
 /*
  * A driver's library for what the simulated one does not do: it is old (first forms of functions, no newer ones), can
  * be unloaded, keeps a descriptor open between init and shutdown, loses its init when the driver is reloaded, and gives
- * odd values. FAKE_P2P holds what a call about two GPUs answers, and a status. The file named by FAKE_DRIVER holds two
- * numbers: the driver's load (another one: the driver was reloaded) and what calls about the GPU answer. Each init and
- * shutdown adds a line to that file's name with ".log".
+ * odd values. The file named by FAKE_PROCESSES holds how many compute processes there are, how many more come each time
+ * that the list did not fit, and what graphics processes answer. FAKE_P2P holds what a call about two GPUs answers, and
+ * a status. The file named by FAKE_DRIVER holds two numbers: the driver's load (another one: the driver was reloaded)
+ * and what calls about the GPU answer. Each init and shutdown adds a line to that file's name with ".log".
  */
 
 #include <fcntl.h>
@@ -282,4 +283,63 @@ nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *metrics)
         metric->value = metric->metricId == 1 ? NAN : metric->metricId == 2 ? 150 : 50;
     }
     return metrics->sample1 != metrics->sample2 ? ready() : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+/* ---- processes, in the second form ---- */
+
+static void read_processes(unsigned int *ret_count, unsigned int *ret_more, int *ret_graphics)
+{
+    const char *path = getenv("FAKE_PROCESSES");
+    FILE *file = path ? fopen(path, "re") : NULL;
+
+    *ret_count = *ret_more = 0;
+    *ret_graphics = NVML_ERROR_NOT_SUPPORTED;
+    if (!file)
+        return;
+    if (fscanf(file, "%u %u %d", ret_count, ret_more, ret_graphics) != 3)
+        *ret_count = 0;
+    fclose(file);
+}
+
+/* Every third does not tell its memory; the others have the more, the larger their pid is. */
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int *count,
+                                                     nvmlProcessInfo_v2_t *infos)
+{
+    static unsigned int grown;
+    unsigned int there, more;
+    int graphics;
+    const nvmlReturn_t r = about_gpu();
+
+    (void)device;
+    read_processes(&there, &more, &graphics);
+    if (r != NVML_SUCCESS)
+        return r;
+    there += grown;
+    if (*count < there) {
+        *count = there;
+        grown += more;
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    }
+    grown = 0;
+    *count = there;
+    for (unsigned int i = 0; i < there; i++)
+        infos[i] = (nvmlProcessInfo_v2_t){.pid = 1000 + i,
+                                          .usedGpuMemory = i % 3 ? (unsigned long long)i << 20
+                                                                 : (unsigned long long)NVML_VALUE_NOT_AVAILABLE,
+                                          .gpuInstanceId = 0xffffffff,
+                                          .computeInstanceId = 0xffffffff};
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned int *count,
+                                                      nvmlProcessInfo_v2_t *infos)
+{
+    unsigned int there, more;
+    int graphics;
+
+    (void)device;
+    (void)infos;
+    read_processes(&there, &more, &graphics);
+    *count = 0;
+    return (nvmlReturn_t)graphics;
 }

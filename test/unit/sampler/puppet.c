@@ -10,6 +10,7 @@
  *   period PACE MS                        from the next plan on
  *   pause MS                              no pair of GPUs is asked about for so long; 0: they are again
  *   release MS                            for so long from now; 0: no more
+ *   wish links|processes on|off           with the plan as it was last
  *   dcgm LIBRARY MS                       samplers started from now on may use it, in so long from now
  *   close SLOT, signal SLOT NUMBER, ended SLOT
  *   dump                                  the whole board
@@ -159,6 +160,16 @@ static void set_plan(Puppet *puppet, char *names)
     printf("{}\n");
 }
 
+static void set_wish(Puppet *puppet, const char *what, bool on)
+{
+    if (strcmp(what, "links") == 0)
+        puppet->plan.want_links = on;
+    else
+        puppet->plan.want_processes = on;
+    board_set_plan(puppet->board, &puppet->plan);
+    printf("{}\n");
+}
+
 static void set_period(Puppet *puppet, const char *pace, uint64_t ms)
 {
     for (MetricPace p = 0; p < METRIC_PACE_END; p++)
@@ -271,6 +282,49 @@ static void print_peers(const BoardGpu *gpu, uint32_t count)
     printf("], ");
 }
 
+/* Per link its state and errors, or null where they are torn. */
+static void print_links(const BoardGpu *gpu)
+{
+    BoardLinkList list;
+
+    if (!board_copy_links(&gpu->links, &list)) {
+        printf("\"links\": null, ");
+        return;
+    }
+    printf("\"links\": [");
+    for (uint32_t i = 0; i < list.count; i++) {
+        printf("%s[", i ? ", " : "");
+        print_sample(&list.links[i].active);
+        for (size_t k = 0; k < NODE_LINK_ERROR_END; k++) {
+            printf(", ");
+            print_sample(&list.links[i].errors[k]);
+        }
+        printf("]");
+    }
+    printf("], ");
+}
+
+static void print_processes(const BoardGpu *gpu)
+{
+    BoardProcessList list;
+
+    if (!board_copy_processes(&gpu->processes, &list)) {
+        printf("\"processes\": null, ");
+        return;
+    }
+    printf("\"process_count\": ");
+    print_sample(&list.count);
+    printf(", \"processes\": [");
+    for (uint32_t i = 0; i < list.len; i++) {
+        const NodeProcess *p = &list.processes[i];
+        printf("%s{\"pid\": %u, \"gi\": %d, \"ci\": %d, \"graphics\": %s, \"used\": %" PRIu64
+               ", \"sm\": %u, \"memory\": %u}",
+               i ? ", " : "", p->pid, (int)p->gpu_instance, (int)p->compute_instance, p->graphics ? "true" : "false",
+               p->used_bytes, p->sm_percent, p->memory_percent);
+    }
+    printf("], ");
+}
+
 static void print_gpu(Puppet *puppet, uint32_t i)
 {
     const BoardGpu *gpu = &puppet->board->gpus[i];
@@ -282,6 +336,8 @@ static void print_gpu(Puppet *puppet, uint32_t i)
            atomic_load(&gpu->gpm));
     print_fast(puppet, i);
     print_peers(gpu, atomic_load(&puppet->board->gpu_count));
+    print_links(gpu);
+    print_processes(gpu);
     printf("\"reading\": ");
     print_row(&gpu->gpu);
     printf(", \"instances\": [");
@@ -401,6 +457,8 @@ static void obey(Puppet *puppet, char *line)
         own(puppet, word[1], word[2]);
     else if (strcmp(word[0], "plan") == 0)
         set_plan(puppet, word[1]);
+    else if (strcmp(word[0], "wish") == 0)
+        set_wish(puppet, word[1], strcmp(word[2], "on") == 0);
     else if (strcmp(word[0], "period") == 0)
         set_period(puppet, word[1], strtoull(word[2], NULL, 10));
     else if (strcmp(word[0], "release") == 0)

@@ -16,6 +16,7 @@ static const char *const boards[] = {"a100-sxm4-80gb",
                                      "h100-sxm-80gb",
                                      "h200-sxm-141gb",
                                      "l40s",
+                                     "rtx-4080-super",
                                      "rtx-pro-6000-blackwell-server",
                                      "t4"};
 enum { BOARDS = sizeof boards / sizeof boards[0] };

@@ -215,15 +215,15 @@ static void verdicts_read_well(void **state)
     const Scenario *s = kit_parse(&kit, "about: x\ngpus: {board: t4, count: 4}\n"
                                         "work: [{name: w, kind: decode, gpus: all, independent: yes}]\n"
                                         "truth:\n"
-                                        "  - {gpu: 1-2, work: w, class: starved, cause: application, action: fix-app, "
+                                        "  - {gpu: 1-2, work: w, class: starved, cause: application, action: check-app, "
                                         "route: user}\n"
-                                        "  - {class: power-brake, cause: platform, action: check-power, route: page, "
+                                        "  - {class: power-brake, cause: power, action: check-power, route: page, "
                                         "from: 5m, until: 6m}\n");
     truth_write(&s->truths[0], &line);
     str_add(&line, "; ");
     truth_write(&s->truths[1], &line);
-    assert_string_equal(line.text, "gpu 1,2 work w: starved (application) -> fix-app; "
-                                   "node: power-brake (platform) -> check-power");
+    assert_string_equal(line.text, "gpu 1,2 work w: starved (application) -> check-app; "
+                                   "node: power-brake (power) -> check-power");
     assert_int_equal(s->truths[1].from_ns, 300 * SIM_NS);
     assert_true(s->truths[0].until_ns == SIM_FOREVER);
     str_done(&line);

@@ -314,6 +314,50 @@ static void works_can_be_injected(void **state)
     running_done(&r);
 }
 
+static uint32_t node_key(Running *r, SimNodeKey key)
+{
+    SimNodeSeg node;
+    sim_node_at(r->image, sim_clock_now(r->image), &node);
+    return node.key[key];
+}
+
+static void what_only_the_host_sees(void **state)
+{
+    Running r;
+    (void)state;
+    running_init(&r, node_text);
+    assert_int_equal(node_key(&r, SIM_NODE_PERSISTENCED), 1);
+    inject(&r, "persistenced down");
+    inject(&r, "stuck 5");
+    assert_int_equal(node_key(&r, SIM_NODE_PERSISTENCED), 0);
+    assert_int_equal(node_key(&r, SIM_NODE_STUCK), 5);
+    inject(&r, "aer correctable gpu=6 error=BadTLP count=3 port=yes");
+    assert_int_equal(now(&r, 6)->cond.port_aer[0][SIM_AER_BAD_TLP], 3);
+    assert_int_equal(now(&r, 6)->cond.aer[0][SIM_AER_BAD_TLP], 0);
+    inject(&r, "pcie gpu=6 slot_width=8 slot_gen=3");
+    assert_int_equal(now(&r, 6)->cond.set[SIM_KEY_SLOT_WIDTH], 8);
+    assert_int_equal(now(&r, 6)->cond.set[SIM_KEY_SLOT_GEN], 3);
+    inject(&r, "orphan-memory gpu=6 1GiB");
+    assert_int_equal(now(&r, 6)->cond.set[SIM_KEY_ORPHAN_MIB], 1024);
+    inject(&r, "reset gpu=6");
+    assert_int_equal(now(&r, 6)->cond.set[SIM_KEY_ORPHAN_MIB], 0);
+    running_done(&r);
+}
+
+static void a_driver_that_is_reloaded(void **state)
+{
+    Running r;
+    (void)state;
+    running_init(&r, node_text);
+    inject(&r, "reload after=2s");
+    assert_int_equal(r.count, 5);
+    assert_int_equal(node_key(&r, SIM_NODE_DRIVER), SIM_DRIVER_UNLOADED);
+    sim_clock_advance(r.image, 3 * SIM_NS);
+    assert_int_equal(node_key(&r, SIM_NODE_DRIVER), SIM_DRIVER_LOADED);
+    assert_non_null(strstr(r.ops[3].text, r.image->driver));
+    running_done(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +370,8 @@ int main(void)
         cmocka_unit_test(mig_steps_follow_the_layout),
         cmocka_unit_test(repeats),
         cmocka_unit_test(works_can_be_injected),
+        cmocka_unit_test(what_only_the_host_sees),
+        cmocka_unit_test(a_driver_that_is_reloaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

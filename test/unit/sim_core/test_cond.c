@@ -160,8 +160,14 @@ static void pcie_narrows_and_replays(void **state)
     assert_true(cond.pcie_gen == 1 && cond.pcie_width == 8 && cond.replay_rate == 0);
     apply(&cond, (SimOp){.type = SIM_OP_AER, .a = {1, 15, 4}});
     assert_int_equal(cond.aer[1][15], 4);
+    apply(&cond, (SimOp){.type = SIM_OP_AER, .a = {0, 1, 6, 1}}); /* the port's */
+    assert_true(cond.port_aer[0][1] == 6 && cond.aer[0][1] == 0);
+    apply(&cond, (SimOp){.type = SIM_OP_SET, .a = {SIM_KEY_ORPHAN_MIB}, .u = 500});
+    apply(&cond, (SimOp){.type = SIM_OP_SET, .a = {SIM_KEY_SLOT_WIDTH}, .u = 8});
     apply(&cond, (SimOp){.type = SIM_OP_RESET});
     assert_true(cond.pcie_gen == 5 && cond.pcie_width == 16 && cond.replays == 0);
+    assert_int_equal(cond.set[SIM_KEY_ORPHAN_MIB], 0);                          /* a reset frees it */
+    assert_true(cond.set[SIM_KEY_SLOT_WIDTH] == 8 && cond.port_aer[0][1] == 6); /* and is not about the slot */
 }
 
 static void mig_mode_waits_where_it_must(void **state)

@@ -126,6 +126,51 @@ static void test_driver_unloads_and_loads(void **state)
     kit_free(kit);
 }
 
+static void node_key(Kit *kit, SimNodeKey key, uint64_t value)
+{
+    do_op(kit, (SimOp){.type = SIM_OP_NODE, .gpu = SIM_NONE, .a = {(int32_t)key}, .u = value});
+}
+
+static void test_tasks_come_and_go(void **state)
+{
+    (void)state;
+    Kit *kit = kit_new(MIG);
+    NodeTree *tree = begin(kit);
+    assert_non_null(strstr(kit_read(kit, "n/proc/4194305/stat"), "(nvidia-persiste) S "));
+    node_key(kit, SIM_NODE_PERSISTENCED, 0);
+    assert_int_equal(update(kit, tree), NODE_TREE_CHANGED);
+    assert_false(kit_exists(kit, "n/proc/4194305"));
+    assert_fresh(kit);
+    node_key(kit, SIM_NODE_STUCK, 3);
+    assert_int_equal(update(kit, tree), NODE_TREE_CHANGED);
+    assert_non_null(strstr(kit_read(kit, "n/proc/4194320/stat"), "(nvidia-smi) D "));
+    assert_true(kit_exists(kit, "n/proc/4194322/wchan"));
+    assert_fresh(kit);
+    node_key(kit, SIM_NODE_STUCK, 1);
+    assert_int_equal(update(kit, tree), NODE_TREE_CHANGED);
+    assert_false(kit_exists(kit, "n/proc/4194321"));
+    assert_fresh(kit);
+    node_key(kit, SIM_NODE_PERSISTENCED, 1);
+    node_key(kit, SIM_NODE_STUCK, 0);
+    assert_int_equal(update(kit, tree), NODE_TREE_CHANGED);
+    assert_fresh(kit);
+    kit_free(kit);
+}
+
+static void test_ports_have_numbers_of_their_own(void **state)
+{
+    (void)state;
+    Kit *kit = kit_new(MIG);
+    NodeTree *tree = begin(kit);
+    do_op(kit, (SimOp){.type = SIM_OP_AER, .gpu = 1, .a = {0, 1, 5, 1}});
+    assert_int_equal(update(kit, tree), NODE_TREE_CHANGED);
+    assert_fresh(kit);
+    do_op(kit, (SimOp){.type = SIM_OP_SET, .gpu = 1, .a = {SIM_KEY_SLOT_WIDTH}, .u = 4});
+    assert_int_equal(update(kit, tree), NODE_TREE_CHANGED);
+    assert_fresh(kit);
+    kit_free(kit);
+}
+
 static void test_gpu_leaves_and_comes_back(void **state)
 {
     (void)state;
@@ -260,6 +305,8 @@ int main(void)
         cmocka_unit_test(test_nothing_changed_nothing_written),
         cmocka_unit_test(test_mig_instances_come_and_go),
         cmocka_unit_test(test_driver_unloads_and_loads),
+        cmocka_unit_test(test_tasks_come_and_go),
+        cmocka_unit_test(test_ports_have_numbers_of_their_own),
         cmocka_unit_test(test_gpu_leaves_and_comes_back),
         cmocka_unit_test(test_any_course_ends_in_what_writing_anew_gives),
         cmocka_unit_test(test_a_failed_update_is_made_up_for),

@@ -552,6 +552,114 @@ static void the_clock_may_run_faster(void **state)
     assert_int_equal(board_now(f->sampler), 1000);
 }
 
+/* Every sample of the list says `number`. */
+static void write_links(BoardLinks *links, uint32_t count, int64_t number)
+{
+    BoardLinkList list = {.count = count};
+
+    for (size_t i = 0; i < NODE_LINKS_MAX; i++) {
+        sample_set_int64(&list.links[i].active, 1, number & 1);
+        for (size_t k = 0; k < NODE_LINK_ERROR_END; k++)
+            sample_set_int64(&list.links[i].errors[k], 1, number);
+    }
+    board_set_links(links, &list);
+}
+
+static void assert_links(const BoardLinkList *list, uint32_t count, int64_t expected)
+{
+    assert_int_equal(list->count, count);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < NODE_LINK_ERROR_END; k++) {
+            int64_t number = -1;
+            assert_true(sample_int64(&list->links[i].errors[k], &number));
+            assert_int_equal(number, expected);
+        }
+}
+
+static void links_are_copied_torn_and_repaired(void **state)
+{
+    Fixture *f = *state;
+    const BoardLinks *links = &f->agent->gpus[NODE_GPUS_MAX - 1].links;
+    BoardLinks *written = &f->sampler->gpus[NODE_GPUS_MAX - 1].links;
+    BoardLinkList list;
+
+    assert_true(board_copy_links(links, &list));
+    assert_int_equal(list.count, 0);
+    write_links(written, 18, 7);
+    assert_true(board_copy_links(links, &list));
+    assert_links(&list, 18, 7);
+    board_repair_links(&f->agent->gpus[NODE_GPUS_MAX - 1].links);
+    assert_true(board_copy_links(links, &list));
+    assert_links(&list, 18, 7); /* a whole one stays */
+    atomic_fetch_add(&written->turn, 1);
+    write_links(written, 12, 8); /* the next writer goes on */
+    assert_true(board_copy_links(links, &list));
+    assert_links(&list, 12, 8);
+    atomic_fetch_add(&written->turn, 1);
+    assert_false(board_copy_links(links, &list));
+    assert_links(&list, 12, 8); /* untouched */
+    board_repair_links(&f->agent->gpus[NODE_GPUS_MAX - 1].links);
+    assert_true(board_copy_links(links, &list));
+    assert_int_equal(list.count, 0);
+    assert_int_equal(list.links[0].active.absence, ABSENCE_NOT_YET);
+}
+
+static void processes_shrink_grow_and_tear(void **state)
+{
+    static const uint32_t lens[] = {0, 5, NODE_PROCESSES_MAX, 1, 0, 64};
+    Fixture *f = *state;
+    BoardProcesses *written = &f->sampler->gpus[0].processes;
+    BoardProcessList list = {.len = 0}, copy;
+
+    for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+        sample_set_int64(&list.count, i + 1, lens[i] + 100);
+        list.len = lens[i];
+        for (uint32_t k = 0; k < lens[i]; k++)
+            list.processes[k] = (NodeProcess){.pid = 10 * (uint32_t)i + k, .used_bytes = UINT64_MAX, .sm_percent = 100};
+        board_set_processes(written, &list);
+        assert_true(board_copy_processes(&f->agent->gpus[0].processes, &copy));
+        assert_int_equal(copy.len, lens[i]);
+        assert_int_equal(copy.count.value.i, lens[i] + 100);
+        for (uint32_t k = 0; k < lens[i]; k++)
+            assert_int_equal(copy.processes[k].pid, 10 * i + k);
+    }
+    atomic_fetch_add(&written->turn, 1);
+    assert_false(board_copy_processes(&f->agent->gpus[0].processes, &copy));
+    assert_int_equal(copy.len, 64); /* untouched */
+    board_repair_processes(&f->agent->gpus[0].processes);
+    assert_true(board_copy_processes(&f->agent->gpus[0].processes, &copy));
+    assert_true(copy.len == 0 && !copy.count.valid && copy.count.absence == ABSENCE_NOT_YET);
+}
+
+/* Whatever a sampler left there, what comes out can be used. */
+static void lists_of_any_bytes_are_tamed(void **state)
+{
+    Fixture *f = *state;
+    unsigned char *links = (unsigned char *)&f->sampler->gpus[0].links.list;
+    unsigned char *processes = (unsigned char *)&f->sampler->gpus[0].processes.list;
+
+    srandom(7);
+    for (int i = 0; i < 300; i++) {
+        BoardLinkList link_list;
+        BoardProcessList process_list;
+        for (size_t k = 0; k < sizeof(link_list); k++)
+            links[k] = (unsigned char)random();
+        for (size_t k = 0; k < sizeof(process_list); k++)
+            processes[k] = (unsigned char)random();
+        assert_true(board_copy_links(&f->agent->gpus[0].links, &link_list));
+        assert_true(board_copy_processes(&f->agent->gpus[0].processes, &process_list));
+        assert_in_range(link_list.count, 0, NODE_LINKS_MAX);
+        assert_in_range(process_list.len, 0, NODE_PROCESSES_MAX);
+        for (size_t k = 0; k < link_list.count; k++) {
+            const Sample *active = &link_list.links[k].active;
+            assert_true(active->valid ? active->value.i == 0 || active->value.i == 1 : active->absence < ABSENCE_END);
+        }
+        for (size_t k = 0; k < process_list.len; k++)
+            assert_true(process_list.processes[k].sm_percent <= 100 ||
+                        process_list.processes[k].sm_percent == UINT8_MAX);
+    }
+}
+
 int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -562,6 +670,9 @@ int main(void)
         ROW(a_torn_row_is_refused_and_repaired),
         ROW(what_gpus_say_of_each_other),
         ROW(a_status_that_is_none_is_absent),
+        ROW(links_are_copied_torn_and_repaired),
+        ROW(processes_shrink_grow_and_tear),
+        ROW(lists_of_any_bytes_are_tamed),
         ROW(counters_wrap),
         ROW(any_bytes_become_a_reading),
         ROW(counts_are_not_believed),

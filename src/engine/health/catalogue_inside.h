@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the catalogue's own files share: the entries while they are read. A draft is what all documents so far say of
+ * one class or rule; a word that none has said is its END, a time UINT64_MAX. Not for others.
+ */
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "engine/health/catalogue.h"
+
+/* One `with` of a rule; a later document's stands over an earlier one's, key by key. */
+typedef struct WithNote {
+    const YamlNode *map;
+    const struct WithNote *before;
+} WithNote;
+
+typedef struct ClassDraft {
+    FaultClass fault;
+    size_t number;                /* in the order of reading */
+    const YamlNode *at, *parents; /* the entry's key; the list, for errors */
+} ClassDraft;
+
+typedef struct RuleDraft {
+    FaultRule rule;
+    size_t number; /* in the order of reading */
+    const YamlNode *at, *class_node, *on, *detector;
+    const WithNote *with;
+    const char *class_id; /* NULL: not said */
+    bool enabled;
+} RuleDraft;
+
+/* Drafts lie in `scratch` with the trees of the built-in documents; texts that stay lie in `keep`. */
+typedef struct CatalogueReader {
+    Arena *keep, *scratch;
+    const DetectorSpec *detectors;
+    size_t detector_count;
+    Map class_by_id, rule_by_id;
+    VEC(ClassDraft *) classes;
+    VEC(RuleDraft *) rules;
+    VEC(const char *) texts; /* sources and file names, each kept once */
+} CatalogueReader;
+
+struct Catalogue {
+    Arena keep;
+    size_t class_count, rule_count;
+    FaultClass *classes;
+    FaultRule *rules;   /* of events first, by kind and first code; then those of detectors */
+    size_t wide_count;  /* rules of events over more than one code: they stand at the very beginning */
+    size_t event_count; /* rules of events, those included */
+    uint16_t *by_id;    /* numbers of rules in the order of their ids */
+    const FaultRule *unknown_xid, *unknown_sxid;
+};
+
+/* The built-in documents; `count` of them. */
+typedef struct CatalogueText {
+    const char *name;
+    const char *text;
+    size_t len;
+} CatalogueText;
+extern const CatalogueText catalogue_texts[];
+extern const size_t catalogue_text_count;
+
+/* A text that stays, once however often it is asked for: for the few that many entries share. */
+const char *catalogue_keep(CatalogueReader *reader, const char *text);
+/* "unknown <what> 'x', did you mean 'y'?" and, where they are few, all names; at the node. -EINVAL. */
+int catalogue_unknown(const YamlNode *node, const char *what, const char *const *names, size_t count, Err *err);
+/* A text among words: its number in *ret. */
+int catalogue_word(const YamlNode *node, const char *what, const FaultWord *words, int count, unsigned *ret, Err *err);
+
+/* One document into the drafts. */
+int catalogue_read(CatalogueReader *reader, const YamlNode *root, Err *err);
+/* `on` of a rule. */
+int catalogue_read_on(CatalogueReader *reader, const YamlNode *on, RuleDraft *draft, Err *err);
+/* All `with` of a rule, once its detector is known. */
+int catalogue_read_with(CatalogueReader *reader, RuleDraft *draft, Err *err);
+/* Drafts into the catalogue: what is missing, what is meant, what goes in circles. */
+int catalogue_settle(CatalogueReader *reader, Catalogue *catalogue, Err *err);

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What one more sign does to an incident: counts, evidence, verdict; and telling it. */
+#include "engine/health/incidents_inside.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "engine/health/incident_text.h"
+
+enum { EVIDENCE_MAX = INCIDENT_FIRST + INCIDENT_LAST };
+
+/* How much an action asks of people and machine; where two are asked for, the larger one is told. */
+static const uint8_t action_weights[ACTION_END] = {
+    [ACTION_NONE] = 0,           [ACTION_WATCH] = 1,         [ACTION_CHECK_APP] = 2,
+    [ACTION_RESTART_APP] = 3,    [ACTION_FIX_SETTING] = 4,   [ACTION_REPORT_VENDOR] = 4,
+    [ACTION_CHECK_MONITOR] = 4,  [ACTION_UPDATE_DRIVER] = 5, [ACTION_RESTART_CONTAINER] = 5,
+    [ACTION_FIX_DRIVER] = 6,     [ACTION_CHECK_COOLING] = 6, [ACTION_CHECK_POWER] = 6,
+    [ACTION_INSPECT_LINK] = 6,   [ACTION_RESEAT] = 7,        [ACTION_RESTART_FABRIC] = 8,
+    [ACTION_RESTART_VM] = 8,     [ACTION_RESET_GPU] = 9,     [ACTION_DRAIN_AND_RESET] = 10,
+    [ACTION_RESET_FABRIC] = 11,  [ACTION_REBOOT_NODE] = 12,  [ACTION_DRAIN_AND_REBOOT] = 13,
+    [ACTION_DRAIN_AND_RMA] = 14,
+};
+
+void incidents_tell(Incidents *incidents, IncidentEntry *entry, IncidentChange change)
+{
+    entry->it.revision++;
+    entry->it.updated_ns = incidents->now_ns;
+    entry->it.updated_real_ns = incidents->real_ns;
+    entry->dirty = false;
+    incident_text(&entry->it, entry->class);
+    if (incidents->told)
+        incidents->told(incidents->self, &entry->it, change);
+}
+
+/* An echo that repeats the newest one takes its place, so that a flood leaves room for what else was seen. */
+void incidents_note(Incident *it, const IncidentInput *in, bool echo)
+{
+    IncidentSign *sign = NULL;
+
+    if (it->last_len == 0 && it->first_len < INCIDENT_FIRST) {
+        const IncidentSign *newest = it->first_len > 0 ? &it->first[it->first_len - 1] : NULL;
+
+        sign = newest && echo && newest->echo && newest->code == in->code ? &it->last[it->last_len++]
+                                                                          : &it->first[it->first_len++];
+    } else if (it->last_len > 0 && echo && it->last[it->last_len - 1].echo &&
+               it->last[it->last_len - 1].code == in->code) {
+        sign = &it->last[it->last_len - 1];
+    } else {
+        if (it->last_len == INCIDENT_LAST)
+            memmove(it->last, it->last + 1, --it->last_len * sizeof it->last[0]);
+        sign = &it->last[it->last_len++];
+    }
+    *sign = (IncidentSign){.real_ns = in->real_ns, .origin = in->origin, .echo = echo, .code = in->code};
+    strncpy(sign->text, in->text, sizeof sign->text - 1);
+}
+
+static void add_code(Incident *it, int32_t code)
+{
+    if (code == 0)
+        return;
+    for (uint32_t i = 0; i < it->code_count; i++)
+        if (it->codes[i] == code)
+            return;
+    if (it->code_count < INCIDENT_CODES)
+        it->codes[it->code_count++] = code;
+}
+
+static void add_counters(Incident *it, const IncidentCounter *counters, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t at = 0;
+
+        while (at < it->counter_len && strcmp(it->counters[at].name, counters[i].name) != 0)
+            at++;
+        if (at == INCIDENT_COUNTERS)
+            continue;
+        if (at == it->counter_len)
+            it->counters[it->counter_len++] = counters[i];
+        else if (!isnan(counters[i].after))
+            it->counters[at].after = counters[i].after;
+    }
+}
+
+/* How deep an action goes: 1 reset, 2 reboot, 3 replacement; 0 none of these. */
+static int depth_of(FaultAction action)
+{
+    switch (action) {
+    case ACTION_RESET_GPU:
+    case ACTION_DRAIN_AND_RESET:
+    case ACTION_RESET_FABRIC:
+        return 1;
+    case ACTION_REBOOT_NODE:
+    case ACTION_DRAIN_AND_REBOOT:
+        return 2;
+    case ACTION_DRAIN_AND_RMA:
+        return 3;
+    default:
+        return 0;
+    }
+}
+
+/* The driver says how deep it must go; that work is to be drained first, or the whole fabric taken, is the table's. */
+static FaultAction decided_action(FaultAction old, FaultAction said)
+{
+    const bool drain = old == ACTION_DRAIN_AND_RESET || old == ACTION_DRAIN_AND_REBOOT;
+
+    if (old == ACTION_DRAIN_AND_RMA || (depth_of(said) > 0 && depth_of(said) == depth_of(old)))
+        return old;
+    if (drain && said == ACTION_RESET_GPU)
+        return ACTION_DRAIN_AND_RESET;
+    return drain && said == ACTION_REBOOT_NODE ? ACTION_DRAIN_AND_REBOOT : said;
+}
+
+static bool raise_action(IncidentEntry *entry, FaultAction action, bool decides)
+{
+    FaultAction old = entry->it.action;
+
+    if (decides) {
+        entry->decided = true;
+        entry->it.action = decided_action(old, action);
+    } else if ((!entry->decided || action == ACTION_DRAIN_AND_RMA) && action_weights[action] > action_weights[old]) {
+        entry->it.action = action;
+    }
+    return action_weights[entry->it.action] > action_weights[old];
+}
+
+bool incidents_raise(IncidentEntry *entry, const IncidentInput *in)
+{
+    Incident *it = &entry->it;
+    bool rose = raise_action(entry, in->action, in->decides);
+
+    if (in->severity > it->severity) {
+        it->severity = in->severity;
+        rose = true;
+    }
+    if (in->route > it->route && !entry->class->observe) {
+        it->route = in->route;
+        rose = true;
+    }
+    if (rose && incidents_hash(in->class->id) == entry->key.class) {
+        it->cause = in->cause;
+        strncpy(it->rule, in->rule, sizeof it->rule - 1);
+    }
+    return rose;
+}
+
+/* A silent sign says what happened and nothing of how bad it is; the driver's word it may carry. */
+static void judge(Incidents *incidents, IncidentEntry *entry, const IncidentInput *in)
+{
+    bool rose = in->silent ? in->decides && raise_action(entry, in->action, true) : incidents_raise(entry, in);
+
+    if (!rose || entry->it.state != INCIDENT_OPEN)
+        return;
+    entry->it.escalations++;
+    incidents_tell(incidents, entry, INCIDENT_CHANGE_ESCALATED);
+}
+
+/* The condition's place in the entry; *ret_new: it did not hold at the tick before. */
+static void hold(const Incidents *incidents, IncidentEntry *entry, const IncidentInput *in, bool *ret_new)
+{
+    uint64_t rule = incidents_hash(in->rule);
+    IncidentHold *found = NULL, *oldest = &entry->holds[0];
+
+    for (size_t i = 0; i < entry->hold_count; i++) {
+        if (entry->holds[i].rule == rule)
+            found = &entry->holds[i];
+        if (entry->holds[i].last_ns < oldest->last_ns)
+            oldest = &entry->holds[i];
+    }
+    *ret_new = !entry->restored && (!found || found->tick + 1 < incidents->tick);
+    if (!found) {
+        found = entry->hold_count < INCIDENTS_HOLDS ? &entry->holds[entry->hold_count++] : oldest;
+        *found = (IncidentHold){.rule = rule, .since_ns = in->time_ns, .for_ns = in->for_ns};
+    } else if (found->tick + 1 < incidents->tick) {
+        found->since_ns = in->time_ns;
+    }
+    found->last_ns = number_max_u64(found->last_ns, in->time_ns);
+    found->tick = incidents->tick;
+    entry->restored = false;
+    entry->fed = true;
+    entry->keep_ns = number_max_u64(entry->keep_ns, in->keep_ns);
+}
+
+static void own_condition(const Incidents *incidents, IncidentEntry *entry, const IncidentInput *in)
+{
+    bool began;
+
+    hold(incidents, entry, in, &began);
+    if (began) {
+        entry->it.count++;
+        entry->dirty = true;
+    }
+    /* Its numbers change all the time: how they went is written down now and then. */
+    if (began || in->time_ns >= entry->evidence_ns + INCIDENT_UPDATE_NS) {
+        entry->evidence_ns = in->time_ns;
+        incidents_note(&entry->it, in, false);
+    }
+}
+
+static void seen(IncidentEntry *entry, const IncidentInput *in)
+{
+    entry->near_ns = number_max_u64(entry->near_ns, in->time_ns);
+    entry->silent = entry->silent && in->silent;
+    if (entry->it.process[0] == '\0')
+        strncpy(entry->it.process, in->process, sizeof entry->it.process - 1);
+    if (entry->it.pid < 0)
+        entry->it.pid = in->pid;
+    if (entry->it.code == 0)
+        entry->it.code = in->code;
+    add_code(&entry->it, in->code);
+    add_counters(&entry->it, in->counters, in->counter_count);
+}
+
+void incidents_own(Incidents *incidents, IncidentEntry *entry, const IncidentInput *in)
+{
+    seen(entry, in);
+    if (in->time_ns >= entry->it.last_sign_ns)
+        entry->last_real_ns = in->real_ns;
+    entry->it.last_sign_ns = number_max_u64(entry->it.last_sign_ns, in->time_ns);
+    entry->it.before = entry->it.before && in->before;
+    if (entry->caused_by == 0)
+        entry->caused_by = in->caused_by;
+    if (in->holds) {
+        own_condition(incidents, entry, in);
+    } else {
+        entry->it.count++;
+        incidents_note(&entry->it, in, false);
+        entry->dirty = true;
+    }
+    judge(incidents, entry, in);
+}
+
+void incidents_echo(Incidents *incidents, IncidentEntry *entry, const IncidentInput *in, bool count)
+{
+    entry->near_ns = number_max_u64(entry->near_ns, in->time_ns);
+    add_code(&entry->it, in->code);
+    add_counters(&entry->it, in->counters, in->counter_count);
+    if (count) {
+        incidents->counts.echoes++;
+        entry->it.echo_count++;
+        incidents_note(&entry->it, in, true);
+        entry->dirty = true;
+    }
+    judge(incidents, entry, in);
+}
+
+static IncidentSign *library_sign(IncidentSign *signs, uint32_t count, int32_t code)
+{
+    for (uint32_t i = count; i-- > 0;)
+        if (signs[i].origin == EVENT_FROM_NVML && signs[i].code == code)
+            return &signs[i];
+    return NULL;
+}
+
+static IncidentSign *find_library_sign(Incident *it, int32_t code)
+{
+    IncidentSign *sign = library_sign(it->last, it->last_len, code);
+
+    return sign ? sign : library_sign(it->first, it->first_len, code);
+}
+
+void incidents_unsay(IncidentEntry *entry, const IncidentTwin *twin)
+{
+    Incident *it = &entry->it;
+    IncidentSign *sign = find_library_sign(it, twin->code);
+
+    if (twin->echo && it->echo_count > 0)
+        it->echo_count--;
+    else if (!twin->echo && it->count > 1)
+        it->count--;
+    if (!twin->echo && it->last_sign_ns == twin->library_ns) { /* nothing has come since */
+        it->last_sign_ns = twin->sign_ns;
+        entry->last_real_ns = twin->sign_real_ns;
+    }
+    if (entry->near_ns == twin->library_ns)
+        entry->near_ns = twin->near_ns;
+    if (it->code_count == twin->code_count + 1 && it->codes[twin->code_count] == twin->code)
+        it->code_count--;
+    if (!sign)
+        return;
+    if (sign >= it->last && sign < it->last + it->last_len) {
+        it->last_len--;
+        memmove(sign, sign + 1, (size_t)(it->last + it->last_len - sign) * sizeof *sign);
+    } else if (it->last_len == 0) {
+        it->first_len--;
+        memmove(sign, sign + 1, (size_t)(it->first + it->first_len - sign) * sizeof *sign);
+    }
+}
+
+void incidents_refine(Incidents *incidents, IncidentEntry *entry, const IncidentInput *in)
+{
+    IncidentSign *sign = find_library_sign(&entry->it, in->code);
+
+    if (sign) {
+        sign->origin = in->origin;
+        sign->real_ns = in->real_ns;
+        memset(sign->text, 0, sizeof sign->text);
+        strncpy(sign->text, in->text, sizeof sign->text - 1);
+    }
+    if (incidents_key_equal(&entry->key, &in->key)) {
+        entry->it.device = in->device;
+        seen(entry, in);
+    }
+    entry->dirty = true;
+    judge(incidents, entry, in);
+}
+
+/* In the order of time; of too many the echoes in the middle are left out first. */
+static void merge_evidence(Incident *into, const Incident *from, bool echo)
+{
+    IncidentSign all[EVIDENCE_MAX + 2];
+    uint32_t count = into->first_len + into->last_len, picks = from->last_len > 0 || from->first_len > 1 ? 2 : 1;
+
+    memcpy(all, into->first, into->first_len * sizeof all[0]);
+    memcpy(all + into->first_len, into->last, into->last_len * sizeof all[0]);
+    for (uint32_t i = 0; from->first_len > 0 && i < picks; i++) { /* its first and its latest */
+        const IncidentSign *pick = i == 0               ? &from->first[0]
+                                   : from->last_len > 0 ? &from->last[from->last_len - 1]
+                                                        : &from->first[from->first_len - 1];
+        uint32_t at = count++;
+
+        for (; at > 0 && all[at - 1].real_ns > pick->real_ns; at--)
+            all[at] = all[at - 1];
+        all[at] = *pick;
+        all[at].echo = echo || pick->echo;
+    }
+    while (count > EVIDENCE_MAX) {
+        uint32_t drop = count / 2;
+
+        for (uint32_t i = 1; i + 1 < count; i++)
+            if (all[i].echo)
+                drop = i;
+        count--;
+        memmove(all + drop, all + drop + 1, (count - drop) * sizeof all[0]);
+    }
+    into->first_len = (uint32_t)number_min_u64(count, INCIDENT_FIRST);
+    into->last_len = count - into->first_len;
+    memcpy(into->first, all, into->first_len * sizeof all[0]);
+    memcpy(into->last, all + into->first_len, into->last_len * sizeof all[0]);
+}
+
+static bool absorb_verdict(IncidentEntry *into, const IncidentEntry *from)
+{
+    IncidentInput in = {
+        .class = from->class ? from->class : into->class,
+        .rule = from->it.rule,
+        .cause = from->it.cause,
+        .severity = from->it.severity,
+        .action = from->it.action,
+        .route = from->it.route,
+        .decides = from->decided,
+    };
+
+    return from->silent ? from->decided && raise_action(into, in.action, true) : incidents_raise(into, &in);
+}
+
+void incidents_absorb(Incidents *incidents, IncidentEntry *into, IncidentEntry *from, bool echo)
+{
+    Incident *it = &into->it;
+
+    if (echo) {
+        it->echo_count += from->it.count + from->it.echo_count;
+        incidents->counts.echoes += from->it.count;
+    } else {
+        it->count += from->it.count;
+        it->echo_count += from->it.echo_count;
+    }
+    into->near_ns = number_max_u64(into->near_ns, from->near_ns);
+    into->dirty = true;
+    for (uint32_t i = 0; i < from->it.code_count; i++)
+        add_code(it, from->it.codes[i]);
+    add_counters(it, from->it.counters, from->it.counter_len);
+    merge_evidence(it, &from->it, echo);
+    incidents_forward(incidents, from, into, echo);
+    if (!absorb_verdict(into, from) || it->state != INCIDENT_OPEN)
+        return;
+    it->escalations++;
+    incidents_tell(incidents, into, INCIDENT_CHANGE_ESCALATED);
+}

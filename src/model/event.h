@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Something that happened, as a log line, the driver or the agent itself tells it: one XID, one SXid, one kill for
+ * memory. What it means is the catalogue's business (engine/health/catalogue.h). Plain values without pointers, any
+ * thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/device.h"
+#include "model/pci.h"
+
+/* EVENT(id, key, text) */
+#define EVENT_TABLE(EVENT)                                                                                             \
+    EVENT(XID, "xid", "an XID of the GPU driver")                                                                      \
+    EVENT(SXID, "sxid", "an SXid of an NVSwitch")                                                                      \
+    EVENT(OFF_BUS, "off-bus", "the driver says that a GPU fell off the bus, without an XID")                           \
+    EVENT(INIT_FAILED, "init-failed", "the driver could not start a GPU (RmInitAdapter)")                              \
+    EVENT(API_MISMATCH, "api-mismatch", "a program has another driver version than the kernel module")                 \
+    EVENT(MODULE_LOADED, "module-loaded", "the kernel module was loaded")                                              \
+    EVENT(MODULE_UNLOADED, "module-unloaded", "the kernel module was unloaded")                                        \
+    EVENT(GSP_SLOW, "gsp-slow", "the GPU's firmware answers late")                                                     \
+    EVENT(AER, "aer", "the kernel reports an error of PCIe")                                                           \
+    EVENT(MCE, "mce", "the kernel reports a machine check or a memory error of the host")                              \
+    EVENT(OOM_KILL, "oom-kill", "the kernel killed a process for memory")                                              \
+    EVENT(HUNG_TASK, "hung-task", "a task is blocked in the kernel")                                                   \
+    EVENT(LOCKUP, "lockup", "a processor is stuck in the kernel")                                                      \
+    EVENT(PANIC, "panic", "the kernel panicked; found after the reboot")                                               \
+    EVENT(SEGFAULT, "segfault", "a program crashed in a library of the GPU")                                           \
+    EVENT(PEERMEM, "peermem", "nvidia-peermem reports an error")                                                       \
+    EVENT(NVLINK_DRIVER, "nvlink-driver", "the driver reports a problem of an NVLink without an XID")                  \
+    EVENT(FABRIC_LOG, "fabric-log", "the fabric manager reports an error")                                             \
+    EVENT(LINE, "line", "a line that a rule of the site looks for")                                                    \
+    EVENT(LOG_LOST, "log-lost", "lines of the kernel log were overwritten before they could be read")                  \
+    EVENT(REBOOT, "reboot", "the node was started")                                                                    \
+    EVENT(RESET, "reset", "a GPU was reset")                                                                           \
+    EVENT(REPLACED, "replaced", "another GPU is in the place of one")                                                  \
+    EVENT(AGENT_START, "agent-start", "this agent was started")
+
+typedef enum EventKind {
+#define EVENT(id, key, text) EVENT_##id,
+    EVENT_TABLE(EVENT)
+#undef EVENT
+        EVENT_KIND_END,
+} EventKind;
+
+typedef enum EventOrigin {
+    EVENT_FROM_KMSG,
+    EVENT_FROM_JOURNAL,    /* systemd's journal, where the kernel log is denied */
+    EVENT_FROM_NVML,       /* an event that the driver's library delivered */
+    EVENT_FROM_FABRIC_LOG, /* the fabric manager's own file */
+    EVENT_FROM_AGENT,      /* what the agent itself saw */
+    EVENT_ORIGIN_END,
+} EventOrigin;
+
+/* The driver's own word in the line, which stands above every table. */
+typedef enum EventWord { EVENT_NO_WORD, EVENT_CORRECTABLE, EVENT_NONFATAL, EVENT_FATAL } EventWord;
+
+enum { EVENT_TEXT_CAP = 240, EVENT_NAME_CAP = 32, EVENT_UNIT_CAP = 24, EVENT_REGISTERS = 7, EVENT_NO_ACTION = -1 };
+
+/* Start from event_init, not from zeroes. */
+typedef struct Event {
+    EventKind kind;
+    EventOrigin origin;
+    EventWord word;
+    bool before;       /* it is from before the agent's start, read from what the log still holds */
+    uint64_t time_ns;  /* the agent's monotonic clock; of one from before, what it would have been (0: earlier) */
+    uint64_t real_ns;  /* wall clock */
+    uint64_t sequence; /* of the kernel's record, 0: none */
+    /* what it is about */
+    bool has_pci;
+    PciAddress pci;                          /* GPU, switch (SXid, fabric log) or any function (AER) */
+    uint32_t gpu_instance, compute_instance; /* DEVICE_NO_NUMBER: none named */
+    uint32_t link;                           /* NVLink or switch port; DEVICE_NO_NUMBER: none named */
+    /* what it is */
+    int32_t code;                        /* XID, SXid; else 0 */
+    int32_t caused_by;                   /* XID that it says it follows ("caused by previous Xid 149"), 0: none */
+    int32_t recovery_action;             /* XID 154: the new action's number, else EVENT_NO_ACTION */
+    int32_t gpc, tpc, sm;                /* XID 13: where, -1 unknown */
+    uint32_t registers[EVENT_REGISTERS]; /* XID 74: the seven in brackets; XID 144-150: intrInfo, errorStatus, ... */
+    uint32_t register_count;
+    char unit[EVENT_UNIT_CAP];       /* XID 144-150: "NETIR_LINK_EVT"; "" otherwise */
+    int32_t pid;                     /* -1: unknown */
+    char process[EVENT_NAME_CAP];    /* "" unknown */
+    char uuid[DEVICE_UUID_CAP];      /* where the line itself names it, else "" */
+    char version[2][EVENT_NAME_CAP]; /* API_MISMATCH: of the program, of the module; MODULE_LOADED: [1] */
+    char text[EVENT_TEXT_CAP];       /* the line without its prefix; UTF-8 without control characters, cut */
+} Event;
+
+/* An event of this kind about which nothing else is known. */
+void event_init(Event *event, EventKind kind, EventOrigin origin);
+
+const char *event_kind_key(EventKind kind);
+const char *event_kind_text(EventKind kind);
+bool event_kind_find(const char *key, EventKind *ret_kind);
+/* "kmsg", "journal", "nvml", "fabric-log", "agent" */
+const char *event_origin_key(EventOrigin origin);

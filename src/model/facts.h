@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What is known of the node beside the driver's readings: the PCI bus, /proc, the logs. Read by the agent itself
+ * without any driver call (source/host), so that it stays true while a driver hangs. Zeroed memory is a valid Facts in
+ * which nothing is known. Filled in one place, read by the detectors; one thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "model/event.h"
+#include "model/node.h"
+
+enum { FACTS_STUCK_MAX = 16, FACTS_PATH_CAP = 128, FACTS_WHY_CAP = 160 };
+
+/* Kinds of AER counts in sysfs: aer_dev_correctable, aer_dev_nonfatal, aer_dev_fatal. */
+typedef enum FactsAer { FACTS_AER_CORRECTABLE, FACTS_AER_NONFATAL, FACTS_AER_FATAL, FACTS_AER_END } FactsAer;
+
+typedef struct FactsPcie {
+    uint32_t speed_mts, width; /* 0 unknown */
+} FactsPcie;
+
+/* A GPU as the PCI bus has it. */
+typedef struct FactsGpu {
+    PciAddress pci;
+    bool present;                 /* sysfs has it */
+    bool config_lost;             /* its configuration space reads as all ones: off the bus */
+    bool asleep;                  /* runtime suspended: the rest is not known then */
+    char driver[32];              /* bound kernel driver, "" none */
+    FactsPcie current, max, slot; /* link now; what the card can do; what the port above it can do */
+    bool has_aer;
+    uint64_t aer[FACTS_AER_END];      /* totals since boot */
+    uint64_t port_aer[FACTS_AER_END]; /* of the port above it */
+} FactsGpu;
+
+/* A task that sleeps uninterruptibly and has to do with the driver. */
+typedef struct FactsTask {
+    pid_t pid;
+    char name[EVENT_NAME_CAP];
+    char wchan[64];    /* "" unknown */
+    uint64_t since_ns; /* agent's clock: since when it was seen so at every look */
+    bool ours;         /* a sampler */
+} FactsTask;
+
+typedef enum FactsLog { FACTS_LOG_OFF, FACTS_LOG_KMSG, FACTS_LOG_JOURNAL, FACTS_LOG_DENIED } FactsLog;
+
+typedef struct Facts {
+    uint64_t time_ns; /* of the look, agent's clock; 0: none yet */
+    size_t gpu_count; /* NVIDIA GPUs on the bus, those that were there at an earlier look and are gone included */
+    FactsGpu gpus[NODE_GPUS_MAX];
+    bool proc_known;    /* the rest was read */
+    bool module_loaded; /* /proc/driver/nvidia/version is there */
+    char module_version[READING_TEXT_CAP];
+    char boot_id[40];
+    uint64_t boot_real_ns;
+    size_t stuck_len;
+    FactsTask stuck[FACTS_STUCK_MAX];
+    size_t stuck_count; /* of all, those beyond the list too */
+    /* logs */
+    FactsLog log;
+    char log_why[FACTS_WHY_CAP]; /* where it is denied */
+    uint64_t log_lost;           /* records that were overwritten, since start */
+    uint64_t log_silent_ns;      /* how long the reader has not been able to read */
+    bool fabric_log;             /* the fabric manager's file is being read */
+    /* what belongs to the driver on this machine */
+    bool persistenced;   /* nvidia-persistenced runs */
+    bool fabric_manager; /* nv-fabricmanager runs */
+    bool has_switches;   /* NVSwitches on the PCI bus */
+    bool device_denied;  /* /dev/nvidiactl exists and cannot be opened by us: EPERM of a device cgroup */
+} Facts;

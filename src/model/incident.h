@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * An incident: one fault on one thing, from its first sign to its end, with what was seen of it. Everything that leaves
+ * the node (alert, journal, page, verb) is made from this struct. Plain values without pointers, so that it may be
+ * copied and queued; made and changed by engine/health/incidents.h alone.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/device.h"
+#include "model/event.h"
+#include "model/fault.h"
+#include "model/reading.h"
+
+enum {
+    INCIDENT_ID_CAP = 16,
+    INCIDENT_CLASS_CAP = 40,
+    INCIDENT_RULE_CAP = 48,
+    INCIDENT_TEXT_CAP = 256,
+    INCIDENT_FIRST = 6, /* signs kept from its beginning */
+    INCIDENT_LAST = 6,  /* and from its end: what lies between is counted */
+    INCIDENT_COUNTERS = 8,
+    INCIDENT_CODES = 12,
+};
+
+/* STATE(id, key) */
+#define INCIDENT_STATE_TABLE(STATE)                                                                                    \
+    STATE(PENDING, "pending") /* its `for` has not passed: nobody is told, no output shows it but on request */        \
+    STATE(OPEN, "open")                                                                                                \
+    STATE(CLEARED, "cleared")
+
+typedef enum IncidentState {
+#define STATE(id, key) INCIDENT_##id,
+    INCIDENT_STATE_TABLE(STATE)
+#undef STATE
+        INCIDENT_STATE_END,
+} IncidentState;
+
+/* WHY(id, key, text): what ended it. */
+#define INCIDENT_END_TABLE(WHY)                                                                                        \
+    WHY(NOT_ENDED, "", "")                                                                                             \
+    WHY(GONE, "gone", "what was wrong no longer is")                                                                   \
+    WHY(QUIET, "quiet", "no further sign came")                                                                        \
+    WHY(RESET, "reset", "the GPU was reset")                                                                           \
+    WHY(DRIVER_RELOAD, "driver-reload", "the driver was reloaded")                                                     \
+    WHY(REBOOT, "reboot", "the node was rebooted")                                                                     \
+    WHY(REPLACED, "replaced", "another board is in its place")                                                         \
+    WHY(HAND, "hand", "cleared by hand")                                                                               \
+    WHY(MERGED, "merged", "it turned out to be a consequence of another incident")
+
+typedef enum IncidentEnd {
+#define WHY(id, key, text) INCIDENT_END_##id,
+    INCIDENT_END_TABLE(WHY)
+#undef WHY
+        INCIDENT_END_END,
+} IncidentEnd;
+
+/* One thing that was seen. */
+typedef struct IncidentSign {
+    uint64_t real_ns;
+    EventOrigin origin;
+    bool echo; /* of another class, attached as a consequence: an XID 45 behind the 79 */
+    int32_t code;
+    char text[EVENT_TEXT_CAP];
+} IncidentSign;
+
+/* A counter or state before and after. NaN: not known. */
+typedef struct IncidentCounter {
+    char name[48]; /* a metric's classic name, or "aer_correctable" and the like */
+    double before, after;
+} IncidentCounter;
+
+typedef struct Incident {
+    char id[INCIDENT_ID_CAP]; /* unique on this node for ever, sorts by time of opening: "1jf8v3k2m0" */
+    uint64_t revision;        /* counts every change that is told */
+    IncidentState state;
+    /* what it is about */
+    Device device; /* kind by its scope; identity as known when it was opened */
+    char driver_version[READING_TEXT_CAP];
+    char process[EVENT_NAME_CAP]; /* the program, of application faults; "" none */
+    int32_t pid;                  /* -1 none */
+    char job[64];                 /* pod or HPC job at that time, "" unknown */
+    /* the verdict */
+    char class[INCIDENT_CLASS_CAP]; /* of the catalogue */
+    char rule[INCIDENT_RULE_CAP];   /* the catalogue's entry that decided it last: "xid-79", "pcie-width" */
+    int32_t code;                   /* XID or SXid at its root, 0 none */
+    FaultCause cause;
+    FaultSeverity severity;
+    FaultScope scope;
+    FaultAction action;
+    FaultRoute route;
+    char title[INCIDENT_TEXT_CAP];   /* one sentence: what is wrong with what */
+    char verdict[INCIDENT_TEXT_CAP]; /* one or two more: why we think so, what to do */
+    char runbook[128];               /* a URL, "" none */
+    /* its life; wall clock, and the agent's clock where durations matter */
+    uint64_t first_ns, opened_ns, updated_ns; /* first sign; when `for` had passed; last change that is told */
+    uint64_t last_sign_ns;
+    uint64_t first_real_ns, opened_real_ns, updated_real_ns, cleared_real_ns; /* 0: not yet */
+    IncidentEnd end;
+    uint64_t count;       /* signs of its own, echoes not included */
+    uint64_t echo_count;  /* signs of others that were attached */
+    uint32_t escalations; /* how often severity, action or route rose */
+    uint32_t reopened;    /* how often it came back soon after its end */
+    bool before;          /* its first sign is from before the agent's start */
+    /* maintenance */
+    bool silenced;                /* a window covers it now: marked, shown, not sent */
+    char window[INCIDENT_ID_CAP]; /* that window */
+    /* evidence */
+    uint32_t code_count;
+    int32_t codes[INCIDENT_CODES]; /* every XID and SXid seen in it, its own and echoes', each once */
+    uint32_t first_len, last_len;
+    IncidentSign first[INCIDENT_FIRST];
+    IncidentSign last[INCIDENT_LAST]; /* oldest first; those already in `first` are not repeated */
+    uint32_t counter_len;
+    IncidentCounter counters[INCIDENT_COUNTERS];
+} Incident;
+
+/* CHANGE(id, key) */
+#define INCIDENT_CHANGE_TABLE(CHANGE)                                                                                  \
+    CHANGE(OPENED, "opened")                                                                                           \
+    CHANGE(UPDATED, "updated")     /* more of the same, told at most once per INCIDENT_UPDATE_NS */                    \
+    CHANGE(ESCALATED, "escalated") /* severity, action or route rose */                                                \
+    CHANGE(SILENCED, "silenced")   /* a maintenance window began or ended to cover it */                               \
+    CHANGE(CLEARED, "cleared")                                                                                         \
+    CHANGE(REOPENED, "reopened")
+
+typedef enum IncidentChange {
+#define CHANGE(id, key) INCIDENT_CHANGE_##id,
+    INCIDENT_CHANGE_TABLE(CHANGE)
+#undef CHANGE
+        INCIDENT_CHANGE_END,
+} IncidentChange;
+
+const char *incident_state_key(IncidentState state);
+bool incident_state_find(const char *key, IncidentState *ret_state);
+const char *incident_end_key(IncidentEnd end);
+const char *incident_end_text(IncidentEnd end);
+const char *incident_change_key(IncidentChange change);

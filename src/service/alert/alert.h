@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Alerts: incidents on their way to people. Receivers are Alertmanagers (API v2), webhooks (signed JSON), commands and
+ * journald; routes say which incident goes to which, with labels and a runbook, how they are grouped, how often one
+ * is repeated. What is on its way is kept in the journal's outbox, so that an outage or a restart loses nothing and
+ * sends nothing twice: each notification has a key (incident, revision), which receivers get as an Idempotency-Key.
+ *
+ * An Alertmanager gets every alert again and again while it lasts and once it is over, as it expects of Prometheus;
+ * the others get each change of state once. A silenced incident is told to nobody; when its window ends and it is
+ * still open, it is. Who was told before the window is told of the end, and an Alertmanager is not let to believe that
+ * it has ended. One thread.
+ */
+
+#include <uv.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/yaml.h"
+#include "model/incident.h"
+#include "model/node.h"
+#include "service/journal/journal.h"
+#include "wire/fetch/fetch.h"
+
+typedef struct Alerts Alerts;
+
+typedef struct AlertsConfig {
+    const YamlNode *tree;            /* the configuration's `alerts`; NULL: nobody is told. Borrowed for the call */
+    const char *hostname;            /* label `hostname`, and of the generator URL where no external one is given */
+    const char *external_url;        /* "http://node:9400/", "" none */
+    uint64_t (*now_ns)(void *clock); /* agent's clock */
+    uint64_t (*real_ns)(void *clock);
+    void *clock;
+    double clock_speed; /* of the agent's clock, for timers */
+    Journal *journal;   /* borrowed */
+    const Log *log;
+} AlertsConfig;
+
+/* Reads and checks the configuration alone: -EINVAL with file, line, column. Files of secrets are read too. */
+int alerts_check(const YamlNode *tree, Err *err);
+/* Takes up what the outbox still holds. */
+int alerts_new(uv_loop_t *loop, const AlertsConfig *config, Alerts **ret, Err *err);
+/* After a reload: open groups and what is on its way go over; the old one stays in force on an error. */
+int alerts_reconfigure(Alerts *alerts, const YamlNode *tree, Err *err);
+/* Tries to deliver what is due for at most `grace_ms`, keeps the rest, and frees when the loop has closed its handles;
+ * accepts NULL. */
+void alerts_close(Alerts *alerts, uint64_t grace_ms, void (*closed)(void *self), void *self);
+
+/* Incidents that are open at a start, from the journal, before anything ends them. To be called once, with none too:
+ * nothing is sent before. What was told is not told as new; what was not (the end came between journal and alert, or a
+ * receiver is new) is; what was told as open and is not among these is told as over. */
+void alerts_resume(Alerts *alerts, const Incident *open, size_t count);
+/* A change that may be told: called once the journal has acknowledged it. What is sent follows from the incident's
+ * state and from what each receiver was told, so that changes may be left out between two calls. */
+void alerts_tell(Alerts *alerts, const Incident *incident, IncidentChange change);
+
+typedef struct AlertsReceiverState {
+    const char *name, *kind; /* "alertmanager", "webhook", "command", "journald" */
+    uint64_t sent, failed, dropped, queued;
+    uint64_t last_ok_real_ns; /* 0 never */
+    bool fine;
+    char why[160];
+} AlertsReceiverState;
+size_t alerts_receivers(const Alerts *alerts, AlertsReceiverState *out, size_t cap);

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The tree `alerts` of the configuration, read and checked: receivers, routes, labels. Owns its texts. One thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/opt.h"
+#include "base/yaml.h"
+#include "model/incident.h"
+#include "service/alert/labels.h"
+
+enum { ALERT_RECEIVERS_MAX = 32, ALERT_ROUTES_MAX = 256, ALERT_URLS_MAX = 8, ALERT_HEADERS_MAX = 16 };
+
+typedef enum ReceiverKind {
+    RECEIVER_ALERTMANAGER,
+    RECEIVER_WEBHOOK,
+    RECEIVER_COMMAND,
+    RECEIVER_JOURNALD,
+    RECEIVER_KIND_END,
+} ReceiverKind;
+
+typedef struct ReceiverConfig {
+    const char *name;
+    ReceiverKind kind;
+    uint64_t rate_count, rate_ns; /* notifications per time; 0: no limit */
+    uint64_t keep_ns;             /* how long one about something that is over is tried */
+    uint64_t timeout_ns;
+    /* Alertmanager and webhook */
+    OptList urls;
+    const char *unix_socket;
+    const char *ca_file, *cert_file, *key_file, *server_name;
+    bool insecure;
+    const char *user, *password_file, *bearer_file, *secret_file;
+    const char *headers[ALERT_HEADERS_MAX]; /* "Name: value" */
+    size_t header_count;
+    uint64_t resend_ns; /* Alertmanager */
+    /* command */
+    const char *const *argv, *const *env; /* NULL-terminated */
+    /* journald */
+    const char *socket;
+} ReceiverConfig;
+
+typedef struct RouteConfig {
+    /* what it takes */
+    unsigned int routes, causes; /* bits by FaultRoute and FaultCause */
+    FaultSeverity severity;      /* at least */
+    OptList classes, gpus;       /* globs of classes; indices and UUIDs; none: any */
+    AlertLabels match;           /* values are globs */
+    bool go_on;                  /* routes after it are looked at too */
+    /* what it does */
+    size_t receivers[ALERT_RECEIVERS_MAX];
+    size_t receiver_count;
+    AlertLabels labels;  /* added */
+    const char *runbook; /* instead of the catalogue's, "{class}" stands for the class; NULL */
+    OptList group_by;
+    bool group_each, has_wait, has_repeat; /* group_by: ['...'] */
+    uint64_t group_wait_ns, group_interval_ns, repeat_ns;
+} RouteConfig;
+
+typedef struct AlertTree {
+    Arena arena;
+    const char *external_url; /* NULL: the caller's */
+    AlertLabels labels;       /* of every alert */
+    ReceiverConfig receivers[ALERT_RECEIVERS_MAX];
+    size_t receiver_count;
+    RouteConfig *routes;
+    size_t route_count;
+} AlertTree;
+
+/* NULL gives an empty one: nobody is told. -EINVAL with file, line and column. */
+int alert_tree_new(const YamlNode *node, AlertTree **ret, Err *err);
+void alert_tree_free(AlertTree *tree);
+
+/* Part of alert_tree_new (config_route.c): the list `routes`; the receivers are known. */
+int alert_routes_read(const YamlNode *list, AlertTree *tree, Err *err);
+/* A mapping of labels into `ret`, sorted; values are texts. */
+int alert_labels_read(const YamlNode *map, const char *what, Arena *arena, AlertLabels *ret, Err *err);
+
+const char *receiver_kind_key(ReceiverKind kind);
+
+/* Whether this route takes an incident whose labels, the general ones among them, are `labels`. */
+bool alert_route_takes(const RouteConfig *route, const Incident *incident, const AlertLabels *labels);
+/* How long the first notification of a group waits: 0 for a page where the route says nothing else. */
+uint64_t alert_route_wait(const RouteConfig *route, const Incident *incident);

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread that looks. What it shares with us is the Worker, under its lock; while `busy` the look is the thread's.
+ * Whoever of both is the last to need the Worker frees it: we, unless the thread is in a look when we close.
+ */
+
+#include "source/host/host.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/duration.h"
+#include "base/owner.h"
+#include "source/host/look.h"
+
+#define IN_TIME_NS (3 * NS_PER_S) /* kernel time */
+
+enum { STACK_BYTES = 512 * 1024 };
+
+typedef struct Worker {
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool busy;     /* asked for a look, which is not over */
+    bool quit;     /* the thread is to end */
+    bool orphaned; /* nobody waits for its end: it frees this */
+    HostLook look;
+    char *root;
+} Worker;
+
+struct Host {
+    HostConfig config;
+    Worker *worker;
+    pthread_t thread;
+    bool waiting; /* for a look */
+    uint64_t begun_ns, begun_kernel_ns, due_ns;
+    HostLook known;
+};
+
+static uint64_t kernel_now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- the thread ---- */
+
+static void worker_free(Worker *worker)
+{
+    pthread_cond_destroy(&worker->wake);
+    pthread_mutex_destroy(&worker->lock);
+    free(worker->root);
+    free(worker);
+}
+
+static void *work(void *arg)
+{
+    Worker *worker = arg;
+    bool orphaned;
+
+    pthread_mutex_lock(&worker->lock);
+    for (;;) {
+        while (!worker->busy && !worker->quit)
+            pthread_cond_wait(&worker->wake, &worker->lock);
+        if (worker->quit)
+            break;
+        pthread_mutex_unlock(&worker->lock);
+        host_look_make(worker->root, &worker->look);
+        pthread_mutex_lock(&worker->lock);
+        worker->busy = false;
+    }
+    orphaned = worker->orphaned;
+    pthread_mutex_unlock(&worker->lock);
+    if (orphaned)
+        worker_free(worker);
+    return NULL;
+}
+
+/* Signals are for the loop's thread. */
+static int start_thread(Host *host, Err *err)
+{
+    pthread_attr_t attr;
+    sigset_t all, old;
+    int rc;
+
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(&host->thread, &attr, work, host->worker);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return rc ? err_set(err, -rc, "start a thread that looks at the node: %s", strerror(rc)) : 0;
+}
+
+/* ---- ours ---- */
+
+int host_open(const HostConfig *config, Host **ret, Err *err)
+{
+    Host *host = xcalloc(1, sizeof(*host));
+
+    host->config = *config;
+    host->worker = xcalloc(1, sizeof(*host->worker));
+    pthread_mutex_init(&host->worker->lock, NULL);
+    pthread_cond_init(&host->worker->wake, NULL);
+    host->worker->root = xstrdup(config->root ? config->root : "");
+    host->config.root = host->worker->root;
+    int rc = start_thread(host, err);
+    if (rc < 0) {
+        worker_free(host->worker);
+        free(host);
+        return rc;
+    }
+    *ret = host;
+    return 0;
+}
+
+void host_close(Host *host)
+{
+    Worker *worker;
+    bool busy;
+
+    if (!host)
+        return;
+    worker = host->worker;
+    pthread_mutex_lock(&worker->lock);
+    worker->quit = true;
+    busy = worker->orphaned = worker->busy;
+    pthread_cond_signal(&worker->wake);
+    pthread_mutex_unlock(&worker->lock);
+    if (busy) {
+        pthread_detach(host->thread);
+    } else {
+        pthread_join(host->thread, NULL);
+        worker_free(worker);
+    }
+    free(host);
+}
+
+static void mark_ours(Facts *facts, const pid_t *samplers, size_t count)
+{
+    for (size_t i = 0; i < facts->stuck_len; i++) {
+        facts->stuck[i].ours = false;
+        for (size_t k = 0; k < count; k++)
+            facts->stuck[i].ours |= samplers[k] == facts->stuck[i].pid;
+    }
+}
+
+/* True where the look under way is over and was taken. */
+static bool take(Host *host)
+{
+    bool over;
+
+    pthread_mutex_lock(&host->worker->lock);
+    over = !host->worker->busy;
+    pthread_mutex_unlock(&host->worker->lock);
+    if (over)
+        host_look_take(&host->known, &host->worker->look, host->begun_ns);
+    return over;
+}
+
+static void start(Host *host, uint64_t now_ns)
+{
+    host->begun_ns = now_ns;
+    host->begun_kernel_ns = kernel_now();
+    host->due_ns = now_ns + host->config.period_ns;
+    host->waiting = true;
+    pthread_mutex_lock(&host->worker->lock);
+    host->worker->busy = true;
+    pthread_cond_signal(&host->worker->wake);
+    pthread_mutex_unlock(&host->worker->lock);
+}
+
+void host_turn(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sampler_count)
+{
+    if (host->waiting)
+        host->waiting = !take(host);
+    if (!host->waiting && now_ns >= host->due_ns)
+        start(host, now_ns);
+    mark_ours(&host->known.facts, samplers, sampler_count);
+}
+
+Facts *host_facts(Host *host)
+{
+    return &host->known.facts;
+}
+
+uint64_t host_late_ns(const Host *host, uint64_t now_ns)
+{
+    if (!host->waiting || kernel_now() - host->begun_kernel_ns < IN_TIME_NS)
+        return 0;
+    return now_ns > host->begun_ns ? now_ns - host->begun_ns : 1;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "source/host/look.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/duration.h"
+#include "base/owner.h"
+#include "source/host/host.h"
+#include "source/pci/detail.h"
+#include "source/proc/stat.h"
+
+enum { LINE_CAP = 512, STAT_MORE_CAP = 65536 };
+
+/* ---- the PCI bus ---- */
+
+static FactsPcie link_of(PciLink link)
+{
+    return (FactsPcie){.speed_mts = link.speed_mts, .width = link.width};
+}
+
+static void fill_gpu(const char *root, const PciGpu *from, FactsGpu *gpu)
+{
+    PciDetail detail;
+
+    *gpu = (FactsGpu){.pci = from->address,
+                      .present = true,
+                      .config_lost = from->lost,
+                      .asleep = from->asleep,
+                      .current = link_of(from->current),
+                      .max = link_of(from->max)};
+    memcpy(gpu->driver, from->driver, sizeof(gpu->driver));
+    static_assert(sizeof(gpu->driver) == sizeof(from->driver), "both have the same room");
+    if (!pci_detail(root, from->address, &detail))
+        return;
+    gpu->slot = link_of(detail.slot);
+    gpu->has_aer = detail.has_aer;
+    for (size_t i = 0; i < FACTS_AER_END; i++) {
+        gpu->aer[i] = detail.aer[i];
+        gpu->port_aer[i] = detail.port_aer[i];
+    }
+}
+
+static int look_bus(const char *root, Facts *facts, Err *err)
+{
+    PciGpu found[NODE_GPUS_MAX];
+    size_t count = 0, switches = 0;
+
+    TRY(pci_scan(root, found, NODE_GPUS_MAX, &count, err));
+    TRY(pci_count(root, PCI_CLASS_NVSWITCH, &switches, err));
+    facts->gpu_count = count < NODE_GPUS_MAX ? count : NODE_GPUS_MAX;
+    for (size_t i = 0; i < facts->gpu_count; i++)
+        fill_gpu(root, &found[i], &facts->gpus[i]);
+    facts->has_switches = switches > 0;
+    return 0;
+}
+
+/* ---- /proc ---- */
+
+/* The word in "Kernel Module  590.48.01  Release Build" that is a version. */
+static void find_version(char *text, char version[READING_TEXT_CAP])
+{
+    char *rest = NULL;
+
+    text[strcspn(text, "\n")] = '\0';
+    for (char *word = strtok_r(text, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
+        const size_t len = strlen(word);
+        if (!isdigit((unsigned char)word[0]) || strspn(word, "0123456789.") != len || !strchr(word, '.') ||
+            len >= READING_TEXT_CAP)
+            continue;
+        memcpy(version, word, len + 1);
+        return;
+    }
+}
+
+static void look_module(const char *root, Facts *facts)
+{
+    char text[LINE_CAP];
+
+    facts->module_loaded = proc_text(root, "driver/nvidia", "version", text, sizeof(text), NULL) == 0;
+    if (facts->module_loaded)
+        find_version(text, facts->module_version);
+}
+
+static void look_boot(const char *root, Facts *facts)
+{
+    char text[LINE_CAP];
+    CLEANUP_FREE char *more = NULL;
+    const char *line;
+
+    if (proc_text(root, "sys/kernel/random", "boot_id", text, sizeof(facts->boot_id), NULL) == 0) {
+        text[strcspn(text, "\n")] = '\0';
+        memcpy(facts->boot_id, text, strlen(text) + 1);
+    }
+    more = malloc(STAT_MORE_CAP);
+    if (!more || proc_text(root, ".", "stat", more, STAT_MORE_CAP, NULL) < 0)
+        return;
+    line = strstr(more, "\nbtime ");
+    if (line)
+        facts->boot_real_ns = strtoull(line + strlen("\nbtime "), NULL, 10) * NS_PER_S;
+}
+
+/* access(2) asks permission bits (EACCES) and the device cgroup (EPERM), never the driver. */
+static bool is_denied(const char *root)
+{
+    char path[PROC_PATH_CAP];
+
+    if (snprintf(path, sizeof(path), "%s/dev/nvidiactl", root) >= (int)sizeof(path))
+        return false;
+    return access(path, R_OK | W_OK) < 0 && errno == EPERM;
+}
+
+/* ---- one look ---- */
+
+void host_look_make(const char *root, HostLook *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    ret->rc = look_bus(root, &ret->facts, &ret->err);
+    host_tasks_look(root, &ret->tasks);
+    ret->facts.proc_known = ret->tasks.known;
+    ret->facts.persistenced = ret->tasks.persistenced;
+    ret->facts.fabric_manager = ret->tasks.fabric_manager;
+    ret->facts.stuck_count = ret->tasks.stuck_count;
+    ret->facts.stuck_len = ret->tasks.stuck_len;
+    memcpy(ret->facts.stuck, ret->tasks.stuck, sizeof(ret->facts.stuck));
+    look_module(root, &ret->facts);
+    look_boot(root, &ret->facts);
+    ret->facts.device_denied = is_denied(root);
+}
+
+int host_look(const char *root, Facts *ret, Err *err)
+{
+    HostLook look;
+
+    host_look_make(root, &look);
+    *ret = look.facts;
+    if (look.rc < 0 && err)
+        *err = look.err;
+    return look.rc;
+}
+
+/* ---- from one look to the next ---- */
+
+static bool has_gpu(const Facts *facts, PciAddress pci)
+{
+    for (size_t i = 0; i < facts->gpu_count; i++)
+        if (pci_compare(facts->gpus[i].pci, pci) == 0)
+            return true;
+    return false;
+}
+
+static void keep_gpus(const HostLook *known, const HostLook *fresh, Facts *facts)
+{
+    if (fresh->rc < 0) {
+        facts->gpu_count = known->facts.gpu_count;
+        facts->has_switches = known->facts.has_switches;
+        memcpy(facts->gpus, known->facts.gpus, sizeof(facts->gpus));
+        return;
+    }
+    for (size_t i = 0; i < known->facts.gpu_count && facts->gpu_count < NODE_GPUS_MAX; i++)
+        if (!has_gpu(facts, known->facts.gpus[i].pci))
+            facts->gpus[facts->gpu_count++] = (FactsGpu){.pci = known->facts.gpus[i].pci};
+}
+
+static uint64_t since_of(const HostLook *known, const HostLook *fresh, size_t at, uint64_t time_ns)
+{
+    for (size_t i = 0; i < known->tasks.stuck_len; i++)
+        if (known->tasks.stuck[i].pid == fresh->tasks.stuck[at].pid && known->tasks.start[i] == fresh->tasks.start[at])
+            return known->facts.stuck[i].since_ns;
+    return time_ns;
+}
+
+void host_look_take(HostLook *known, const HostLook *fresh, uint64_t time_ns)
+{
+    const Facts *before = &known->facts;
+    Facts facts = fresh->facts;
+
+    facts.time_ns = time_ns ? time_ns : 1;
+    keep_gpus(known, fresh, &facts);
+    for (size_t i = 0; i < facts.stuck_len; i++)
+        facts.stuck[i].since_ns = since_of(known, fresh, i, facts.time_ns);
+    facts.log = before->log;
+    memcpy(facts.log_why, before->log_why, sizeof(facts.log_why));
+    facts.log_lost = before->log_lost;
+    facts.log_silent_ns = before->log_silent_ns;
+    facts.fabric_log = before->fabric_log;
+    known->facts = facts;
+    known->tasks = fresh->tasks;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* One look at the node, and how it follows from the one before. Any thread. */
+
+#include "base/err.h"
+#include "model/facts.h"
+#include "source/host/tasks.h"
+
+typedef struct HostLook {
+    int rc;  /* of the PCI bus: where it is below 0, facts has no GPUs */
+    Err err; /* then */
+    Facts facts;
+    HostTasks tasks;
+} HostLook;
+
+void host_look_make(const char *root, HostLook *ret);
+
+/* Makes the facts those of `fresh`, of a look begun at time_ns: GPUs that were there before stay as absent ones (all of
+ * them as they were, where the bus could not be read), tasks keep since when they hang, the members about logs stay. */
+void host_look_take(HostLook *known, const HostLook *fresh, uint64_t time_ns);

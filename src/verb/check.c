@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `stoker check`: one line and an exit code, in bounded time. */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/duration.h"
+#include "base/number.h"
+#include "base/owner.h"
+#include "verb/agent/control.h"
+#include "verb/agent/glance.h"
+#include "verb/check/judge.h"
+#include "verb/incident/past.h"
+
+enum { RESERVE_MS = 150, LOOK_LEAST_MS = 1600 };
+
+typedef struct CheckOptions {
+    const char *control, *library, *root, *since;
+    int profile;
+    uint64_t timeout_ns;
+    OptList gpus;
+    bool json, slurm, alone, shared;
+} CheckOptions;
+
+static const OptSpec check_opts[] = {
+    {.key = "profile",
+     .short_flag = 'p',
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_ENUM,
+     .off = offsetof(CheckOptions, profile),
+     .def = "slurm",
+     .names = check_profile_names,
+     .help = "what is asked: slurm (a reason to drain the node?), liveness and readiness (probes of the agent), prolog "
+             "and epilog (of a job)"},
+    {.key = "gpu",
+     .short_flag = 'g',
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_LIST,
+     .off = offsetof(CheckOptions, gpus),
+     .metavar = "GPU",
+     .help = "these GPUs only; prolog and epilog take them from SLURM_JOB_GPUS, NVIDIA_VISIBLE_DEVICES or "
+             "CUDA_VISIBLE_DEVICES"},
+    {.key = "since",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(CheckOptions, since),
+     .env = "SLURM_JOB_START_TIME",
+     .metavar = "TIME",
+     .help = "epilog: when the job began, as seconds since 1970, an instant or a duration before now"},
+    {.key = "shared",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(CheckOptions, shared),
+     .help = "prolog and epilog: others may use the GPUs too, so their processes are no finding"},
+    {.key = "timeout",
+     .short_flag = 't',
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_DURATION,
+     .off = offsetof(CheckOptions, timeout_ns),
+     .def = "5s",
+     .min = 200e6,
+     .max = 600e9,
+     .help = "after which it ends whatever agent and driver do"},
+    {.key = "slurm",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(CheckOptions, slurm),
+     .help = "print what scontrol wants as reason, and nothing where all is well"},
+    {.key = "json", .flags = OPT_CLI_ONLY, .type = OPT_BOOL, .off = offsetof(CheckOptions, json), .help = "as JSON"},
+    {.key = "alone",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_BOOL,
+     .off = offsetof(CheckOptions, alone),
+     .help = "look for yourself even where an agent runs"},
+    {.key = "control",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(CheckOptions, control),
+     .metavar = "FILE",
+     .help = "the agent's control socket"},
+    {.key = "driver-library",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(CheckOptions, library),
+     .env = "STOKER_DRIVER_LIBRARY",
+     .metavar = "FILE",
+     .help = "without an agent: the driver's library"},
+    {.key = "root",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(CheckOptions, root),
+     .env = "STOKER_ROOT",
+     .metavar = "DIR",
+     .help = "without an agent: read /proc and /sys below DIR"},
+};
+
+/* --- the deadline ------------------------------------------------------------------------------------------------- */
+
+/* What is said when time is up, made beforehand: a handler may do little. Once the answer is out there is nothing more
+ * to say. */
+static char last_words[2 * CHECK_TEXT_CAP];
+static volatile sig_atomic_t last_len, last_code;
+
+static void time_is_up(int number)
+{
+    (void)number;
+    if (last_len > 0 && write(STDOUT_FILENO, last_words, (size_t)last_len) < 0)
+        _exit(EXIT_UNKNOWN);
+    _exit((int)last_code);
+}
+
+static CheckFormat format_of(const CheckOptions *o)
+{
+    return o->json ? CHECK_JSON : o->slurm ? CHECK_REASON : CHECK_LINE;
+}
+
+/* A probe of an agent that does not answer has its finding; of a node nothing is known then. */
+static int unknown_code(const CheckOptions *o)
+{
+    return o->profile == CHECK_LIVENESS || o->profile == CHECK_READINESS ? EXIT_FINDING : EXIT_UNKNOWN;
+}
+
+static void arm(const CheckOptions *o)
+{
+    const uint64_t us = o->timeout_ns / NS_PER_US;
+    const struct itimerval timer = {
+        .it_value = {.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)}};
+    struct sigaction action = {.sa_handler = time_is_up};
+    char span[DURATION_TEXT_MAX], why[96];
+    Str words;
+
+    str_init_room(&words, last_words, sizeof last_words);
+    duration_format(span, o->timeout_ns);
+    snprintf(why, sizeof why, "no answer within %s", span);
+    check_write_unknown((CheckProfile)o->profile, unknown_code(o), why, format_of(o), &words);
+    last_code = unknown_code(o);
+    last_len = (int)words.len;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+static int say(const char *text, size_t len, int code)
+{
+    last_code = code;
+    last_len = 0;
+    fwrite(text, 1, len, stdout);
+    fflush(stdout);
+    return code;
+}
+
+static int say_unknown(const CheckOptions *o, const char *why)
+{
+    char room[2 * CHECK_TEXT_CAP];
+    const int code = unknown_code(o);
+    Str words;
+
+    str_init_room(&words, room, sizeof room);
+    check_write_unknown((CheckProfile)o->profile, code, why, format_of(o), &words);
+    return say(words.text, words.len, code);
+}
+
+/* --- the question ------------------------------------------------------------------------------------------------- */
+
+typedef struct Question {
+    uint64_t since_ms;
+    const char *gpus[CHECK_GPUS_MAX];
+    size_t gpu_count;
+    bool no_gpus; /* the job was given none */
+} Question;
+
+static bool is_none(const char *word)
+{
+    static const char *const none[] = {"none", "void", "NoDevFiles", "-1", ""};
+
+    for (size_t i = 0; i < ARRAY_LEN(none); i++)
+        if (strcmp(word, none[i]) == 0)
+            return true;
+    return false;
+}
+
+/* "0,1", "GPU-..,MIG-..", "all", "none" */
+static int split_gpus(VerbCall *call, const char *name, const char *text, Question *q)
+{
+    char *rest = arena_strdup(call->arena, text);
+
+    if (strcmp(text, "all") == 0)
+        return EXIT_FINE;
+    if (is_none(text)) {
+        q->no_gpus = true;
+        return EXIT_FINE;
+    }
+    for (char *word; (word = strsep(&rest, ","));) {
+        if (q->gpu_count == CHECK_GPUS_MAX || !word[0] || strpbrk(word, " \t\r\n"))
+            return verb_failf(call, EXIT_USAGE, "%s: '%.80s' is no list of GPUs", name, text);
+        q->gpus[q->gpu_count++] = word;
+    }
+    return EXIT_FINE;
+}
+
+static int ask_gpus(VerbCall *call, const CheckOptions *o, Question *q)
+{
+    static const char *const names[] = {"SLURM_JOB_GPUS", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"};
+    int code = EXIT_FINE;
+
+    if (o->gpus.len > CHECK_GPUS_MAX)
+        return verb_failf(call, EXIT_USAGE, "--gpu: at most %d are allowed", CHECK_GPUS_MAX);
+    for (size_t i = 0; i < o->gpus.len && code == EXIT_FINE; i++)
+        code = split_gpus(call, "--gpu", o->gpus.items[i], q);
+    if (o->gpus.len || (o->profile != CHECK_PROLOG && o->profile != CHECK_EPILOG))
+        return code;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *text = getenv(names[i]);
+
+        if (text)
+            return split_gpus(call, names[i], text, q);
+    }
+    return EXIT_FINE;
+}
+
+static int ask_since(VerbCall *call, const CheckOptions *o, Question *q)
+{
+    const char *text = past_env(o->since, "SLURM_JOB_START_TIME");
+    uint64_t seconds, since;
+
+    if (!text || o->profile != CHECK_EPILOG)
+        return EXIT_FINE;
+    if (number_parse_u64(text, 0, UINT64_MAX / NS_PER_S, &seconds, NULL) == 0)
+        since = seconds * NS_PER_S;
+    else if (past_since(text, clock_real(clock_kernel()), &since, &call->err) < 0)
+        return verb_failf(call, EXIT_USAGE, "--since: '%s' is no time; seconds since 1970, 2h or an instant are", text);
+    q->since_ms = since / NS_PER_MS;
+    return EXIT_FINE;
+}
+
+/* --- the answer --------------------------------------------------------------------------------------------------- */
+
+static int ask_agent(VerbCall *call, const CheckOptions *o, const Question *q, const char *path, Str *out,
+                     int *ret_code)
+{
+    static const char *const formats[] = {"line", "json", "reason"};
+    const int timeout_ms = (int)(o->timeout_ns / NS_PER_MS);
+    char room[CONTROL_LINE_MAX];
+    Str line;
+
+    str_init_room(&line, room, sizeof room);
+    str_addf(&line, "check %s %s %" PRIu64 " %d", check_profile_names[o->profile], formats[format_of(o)], q->since_ms,
+             o->shared);
+    for (size_t i = 0; i < q->gpu_count; i++)
+        str_addf(&line, " %s", q->gpus[i]);
+    if (line.overflow || q->gpu_count + 5 > CONTROL_WORDS_MAX)
+        return err_set(&call->err, -E2BIG, "these are too many GPUs for one question");
+    return control_ask(path, line.text, timeout_ms > 2 * RESERVE_MS ? timeout_ms - RESERVE_MS : timeout_ms, out,
+                       ret_code, &call->err);
+}
+
+static int look(VerbCall *call, const CheckOptions *o, const Question *q, uint64_t deadline_ns)
+{
+    const uint64_t now = clock_monotonic(clock_kernel());
+    const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
+    const char *library = past_env(o->library, "STOKER_DRIVER_LIBRARY");
+    const GlanceOptions options = {.library = library ? library : "",
+                                   .root = past_env(o->root, "STOKER_ROOT"),
+                                   .limit_ns = left > (LOOK_LEAST_MS + 1000) * NS_PER_MS ? left - NS_PER_S
+                                                                                         : LOOK_LEAST_MS * NS_PER_MS};
+    const CheckAsk ask = {.profile = (CheckProfile)o->profile,
+                          .since_real_ns = q->since_ms * NS_PER_MS,
+                          .shared = o->shared,
+                          .gpus = q->gpus,
+                          .gpu_count = q->gpu_count};
+    CLEANUP(glance_free_at) Glance *glance = NULL;
+    CLEANUP_FREE CheckResult *result = calloc(1, sizeof *result);
+    CLEANUP(str_done) Str out = {0};
+    CheckSeen seen = {0};
+
+    if (!result || glance_new(&options, &glance, &call->err) < 0)
+        return say_unknown(o, call->err.text);
+    seen.node = glance_see(glance, &seen.health);
+    check_judge(&seen, &ask, result);
+    str_init(&out, CONTROL_REPLY_MAX);
+    check_write(&seen, &ask, result, format_of(o), &out);
+    return say(out.text, out.len, result->code); /* what ends the look may take until the deadline, and no longer */
+}
+
+static int answer(VerbCall *call, const CheckOptions *o, const Question *q)
+{
+    const uint64_t deadline_ns = clock_monotonic(clock_kernel()) + o->timeout_ns;
+    const char *path = o->control ? o->control : control_default_path(call->arena);
+    CLEANUP(str_done) Str out = {0};
+    int code = EXIT_UNKNOWN;
+
+    str_init(&out, CONTROL_REPLY_MAX);
+    if (o->alone && unknown_code(o) == EXIT_UNKNOWN)
+        return look(call, o, q, deadline_ns);
+    const int rc = ask_agent(call, o, q, path, &out, &code);
+    if (rc == 0 && code == EXIT_USAGE)
+        return say_unknown(o, "the agent does not understand; is it of another version?");
+    if (rc == 0)
+        return say(out.text, out.len, code);
+    if (o->control || unknown_code(o) == EXIT_FINDING || (rc != -ENOENT && rc != -ECONNREFUSED))
+        return say_unknown(o, call->err.text);
+    return look(call, o, q, deadline_ns);
+}
+
+static int check_run(VerbCall *call, const void *options)
+{
+    const CheckOptions *o = options;
+    Question question = {0};
+    int code;
+
+    if (call->args.len > 0)
+        return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
+    if (o->json && o->slurm)
+        return verb_failf(call, EXIT_USAGE, "--json and --slurm do not go together");
+    if ((code = ask_gpus(call, o, &question)) != EXIT_FINE || (code = ask_since(call, o, &question)) != EXIT_FINE)
+        return code;
+    if (question.no_gpus && question.gpu_count == 0) {
+        static const char none[] = "{\"profile\":\"%s\",\"status\":\"fine\",\"code\":0,\"line\":\"ok: the job has no "
+                                   "GPU\",\"agent\":false,\"gpus\":0,\"count\":0,\"findings\":[]}\n";
+        if (o->json)
+            printf(none, check_profile_names[o->profile]);
+        else
+            puts(o->slurm ? "" : "ok: the job has no GPU");
+        return EXIT_FINE;
+    }
+    arm(o);
+    return answer(call, o, &question);
+}
+
+const Verb verb_check = {
+    .name = "check",
+    .summary = "may work run here: one line and an exit code",
+    .usage = "[--profile slurm|liveness|readiness|prolog|epilog] [--slurm] [--json]",
+    .description =
+        "Judges the node, or a job's GPUs, by the open incidents; which of them count is a matter of the profile. A "
+        "fault of a program alone (XID 13, 31, 43, 94) never counts. Liveness fails only where the agent does not "
+        "answer: a sick GPU is no reason to restart it. Prolog and epilog look at left-over processes and memory too. "
+        "Asks the running agent; where none runs it looks for itself. Ends within --timeout whatever happens.",
+    .examples = "stoker check --slurm    # the reason, for scontrol update ... reason=\n"
+                "stoker check --profile prolog --gpu 0,1\n"
+                "stoker check --profile liveness --timeout 2s",
+    .exit_codes = "0  nothing is against it\n"
+                  "1  something is; the line says what\n"
+                  "2  the command line is wrong\n"
+                  "3  could not tell, or not in time",
+    .opts = check_opts,
+    .opt_count = ARRAY_LEN(check_opts),
+    .opt_size = sizeof(CheckOptions),
+    .run = check_run,
+};

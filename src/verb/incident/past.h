@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Incidents and events as a verb gets them: from the running agent, and from the journal for what the agent no longer
+ * holds or where none runs. Blocks, with a deadline. One thread.
+ */
+
+#include "service/incident/incident.h"
+#include "verb/verb.h"
+
+/* Options that all these verbs have; a verb's options begin with it. */
+typedef struct PastOptions {
+    const char *control, *journal, *root;
+} PastOptions;
+
+#define PAST_OPTS(Of)                                                                                                  \
+    {.key = "control",                                                                                                 \
+     .flags = OPT_CLI_ONLY,                                                                                            \
+     .type = OPT_STRING,                                                                                               \
+     .off = offsetof(Of, past.control),                                                                                \
+     .metavar = "FILE",                                                                                                \
+     .help = "the agent's control socket"},                                                                            \
+        {.key = "journal",                                                                                             \
+         .flags = OPT_CLI_ONLY,                                                                                        \
+         .type = OPT_STRING,                                                                                           \
+         .off = offsetof(Of, past.journal),                                                                            \
+         .env = "STOKER_JOURNAL",                                                                                      \
+         .metavar = "FILE",                                                                                            \
+         .help = "the agent's journal; without: the one that the agent names"},                                        \
+    {                                                                                                                  \
+        .key = "root", .flags = OPT_CLI_ONLY | OPT_HIDDEN, .type = OPT_STRING, .off = offsetof(Of, past.root),         \
+        .env = "STOKER_ROOT", .metavar = "DIR", .help = "of the node whose journal it is"                              \
+    }
+
+enum { PAST_ASK_MS = 5000, PAST_MOST = 10000 };
+
+typedef struct Past {
+    VerbCall *call;
+    const char *control, *journal; /* paths; journal "" where there is none */
+    bool agent;                    /* one answers */
+} Past;
+
+/* Finds out whether an agent runs and where the journal lies. -errno: an agent that was named, or one that does not
+ * answer; call->err says it. */
+int past_open(VerbCall *call, const PastOptions *options, Past *ret);
+/* Asks the agent. 0 and its code, or -errno. */
+int past_ask(const Past *past, const char *line, Str *out, int *ret_code);
+
+/* Open ones, or with `all` those that changed since `since_real_ns` and are over too. What the agent has goes before
+ * what the journal has. -ENOENT where there is neither agent nor journal. */
+int past_incidents(const Past *past, bool all, uint64_t since_real_ns, IncidentList *ret, IncidentsHead *ret_head);
+/* One by its id. -ENOENT. */
+int past_incident(const Past *past, const char *id, IncidentList *ret);
+
+/* An instant: RFC 3339, or a duration before `now`. */
+int past_since(const char *text, uint64_t now_real_ns, uint64_t *ret_real_ns, Err *err);
+/* What was said, else what the environment says; NULL: neither. */
+const char *past_env(const char *said, const char *variable);
+/* Who asks, in one word: the user's name, or the number. */
+const char *past_who(Arena *arena);
+IncidentStyle past_style(uint64_t real_ns);

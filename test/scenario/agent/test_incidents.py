@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Incidents from end to end: a fault on a simulated node, and the verbs, the API and the page that tell of it."""
+import gzip
+import json
+import os
+import pathlib
+import select
+import signal
+import subprocess
+
+import pytest
+from agent_rig import Agent, until
+
+IDLE = "about: nothing runs\ngpus: {board: h100-sxm-80gb, count: 8}\ntruth: []\n"
+SCHEMA = json.loads((pathlib.Path(__file__).resolve().parents[3] / "docs" / "incidents.schema.json").read_text())
+
+
+@pytest.fixture
+def judged(make_node, tmp_path):
+    """judged(): node and agent with kernel log and journal; agent.again() kills it and starts another."""
+    agents = []
+
+    def start(options=()):
+        log, journal = tmp_path / "kmsg", tmp_path / "journal.db"
+        (tmp_path / "idle.yaml").write_text(IDLE)
+        node = make_node(str(tmp_path / "idle.yaml"), options=("--kernel-log", str(log)))
+        folder = tmp_path / "agent"
+        folder.mkdir()
+
+        def make():
+            agent = Agent(node.stoker, folder, node.env, options=("--kernel-log", log, "--journal", journal, *options))
+            agents.append(agent)
+            agent.journal = journal
+            return agent
+
+        agent = make()
+        agent.make = make
+        return node, agent
+
+    yield start
+    for follower in Follower.alive:
+        follower.kill()
+        follower.wait()
+    Follower.alive.clear()
+    for agent in agents:
+        agent.stop()
+
+
+def validator():
+    return pytest.importorskip("jsonschema", reason="python3-jsonschema is not installed")
+
+
+def listed(agent, *words):
+    return json.loads(agent.verb("incidents", "--json", *words).stdout)["incidents"]
+
+
+def incident(agent, **wanted):
+    return until(lambda: next((i for i in listed(agent) if wanted.items() <= i.items()), None),
+                 lambda: f"{wanted} in {listed(agent)}")
+
+
+def alone(agent, *words):
+    """The verb without an agent."""
+    return subprocess.run([agent.stoker, *map(str, words)], env={**agent.env, "STOKER_CONTROL": "/nonexistent.sock"},
+                          capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_lost_gpu_from_the_log_to_every_door(judged):
+    node, agent = judged()
+    assert agent.verb("incidents").stdout == "no incident\n"
+    assert agent.verb("check").returncode == 0
+    node.inject("xid", "79", "gpu=3")
+    lost = incident(agent, **{"class": "gpu-lost"})
+    validator().validate(json.loads(agent.verb("incidents", "--all", "--json").stdout), SCHEMA)
+    assert lost["device"]["index"] == 3 and lost["state"] == "open" and lost["severity"] == "fatal"
+    assert any(sign["code"] == 79 and sign["origin"] == "kmsg" for sign in lost["evidence"])
+
+    status = agent.verb("status")
+    lines = status.stdout.splitlines()
+    assert status.returncode == 1
+    assert lines[1] == "" and lines[2].startswith("fatal    GPU 3") and lines[3].startswith("         do: ")
+    assert lines.index(next(l for l in lines if l.startswith(" GPU  "))) > 3
+    assert "wrong" not in status.stdout  # the incident says it, no finding repeats it
+    told = json.loads(agent.verb("status", "--json").stdout)
+    assert told["status"] == "failing" and lost["id"] in [i["id"] for i in told["incidents"]] and told["findings"] == []
+
+    assert agent.json(f"/api/v1/incidents/{lost['id']}")[1]["id"] == lost["id"]
+    shown = agent.verb("incidents", "show", lost["id"])
+    assert shown.returncode == 0 and "what was seen" in shown.stdout and "Xid (PCI:0000:61:00): 79" in shown.stdout
+    assert listed(agent, "--device", "3") and not listed(agent, "--device", "4")
+    assert agent.verb("incidents", "show", "nonsuch").returncode == 3
+
+
+def test_check_by_profile(judged):
+    node, agent = judged()
+    check = lambda *words: agent.verb("check", *words)
+    for profile in ("slurm", "liveness", "readiness", "prolog", "epilog"):
+        done = check("--profile", profile)
+        assert done.returncode == 0 and done.stdout.startswith("ok: ") and done.stdout.count("\n") == 1
+    node.inject("xid", "13", "gpu=1")
+    node.inject("xid", "94", "gpu=2")
+    incident(agent, code=94)
+    incident(agent, code=13)
+    assert check().returncode == 0 and check("--slurm").stdout == "\n"
+    node.inject("xid", "79", "gpu=3")
+    lost = incident(agent, **{"class": "gpu-lost"})
+    assert check().returncode == 1 and check().stdout.startswith("GPU 3 ")
+    assert check("--slurm").stdout.startswith(f"stoker: gpu3 gpu-lost {lost['action']} {lost['id']}")
+    assert check("--profile", "liveness").returncode == 0
+    assert check("--profile", "prolog", "--gpu", "0,1").returncode == 0
+    assert check("--profile", "prolog", "--gpu", "0,3").returncode == 1
+    assert json.loads(check("--json").stdout)["findings"][0]["incident"] == lost["id"]
+
+
+def test_check_while_the_agent_is_stopped(judged):
+    _, agent = judged()
+    os.kill(agent.process.pid, signal.SIGSTOP)
+    try:
+        for profile, code in (("slurm", 3), ("liveness", 1)):
+            done = agent.verb("check", "--profile", profile, "--timeout", "500ms")
+            assert done.returncode == code and done.stdout.count("\n") == 1
+    finally:
+        os.kill(agent.process.pid, signal.SIGCONT)
+
+
+def test_check_without_an_agent(judged):
+    node, agent = judged()
+    done = alone(agent, "check", "--timeout", "20s")
+    assert done.returncode == 0 and done.stdout == "ok: nothing against 8 GPUs (by a look alone, no agent runs)\n"
+    node.inject("xid", "79", "gpu=3")
+    done = alone(agent, "check", "--timeout", "20s")
+    assert done.returncode == 1 and "0000:61:00.0" in done.stdout
+
+
+def test_check_without_an_agent_on_a_driver_that_hangs(judged):
+    """Whatever the driver does it ends in time, and leaves no process behind that it could end."""
+    node, agent = judged()
+    node.inject("hang", "gpu=2")
+    done = alone(agent, "check", "--timeout", "3s")
+    assert done.returncode in (1, 3) and done.stdout.count("\n") == 1
+    node.inject("hang", "clear=on")
+
+
+def test_left_over_work_stops_a_prolog(judged):
+    node, agent = judged()
+    node.inject("work", "decode", "gpus=5", "memory=1GiB")
+    until(lambda: agent.verb("check", "-p", "prolog", "--gpu", "5").returncode == 1, "a process on GPU 5")
+    until(lambda: " on it: " in agent.verb("check", "-p", "epilog", "--gpu", "5").stdout, "its name")
+    assert agent.verb("check", "-p", "prolog", "--gpu", "5", "--shared").returncode == 0
+    assert agent.verb("check", "-p", "prolog", "--gpu", "4").returncode == 0
+
+
+def test_the_black_box(judged, tmp_path):
+    node, agent = judged()
+    node.inject("xid", "79", "gpu=3")
+    lost = incident(agent, **{"class": "gpu-lost"})
+    path = tmp_path / "box.json.gz"
+    until(lambda: agent.verb("incidents", "show", lost["id"], "--bundle", path).returncode == 0, "a box")
+    box = json.loads(gzip.decompress(path.read_bytes()))
+    assert box["incident"]["id"] == lost["id"] and box["node"] and len(box["gpus"]) == 8
+    assert {"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE"} <= {s["metric"] for s in box["series"]}
+    assert any(e["code"] == 79 for e in box["events"])
+    assert json.loads(agent.verb("incidents", "show", lost["id"], "--bundle", "-").stdout)["incident"]["id"] == lost["id"]
+    assert agent.verb("incidents", "show", lost["id"], "--bundle", tmp_path / "no" / "folder").returncode == 3
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([agent.stoker, "incidents", "show", lost["id"], "--bundle", "-", "--control", agent.control],
+                              env=agent.env, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 3
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith("box")] == ["box.json.gz"]
+
+
+def test_history_after_the_agent(judged):
+    node, agent = judged()
+    node.inject("xid", "79", "gpu=3")
+    lost = incident(agent, **{"class": "gpu-lost"})
+    agent.process.kill()
+    agent.process.wait()
+    done = alone(agent, "incidents", "--all", "--json", "--journal", agent.journal)
+    assert lost["id"] in [i["id"] for i in json.loads(done.stdout)["incidents"]] and "no agent runs" in done.stderr
+    assert alone(agent, "incidents", "show", lost["id"], "--journal", agent.journal).returncode == 0
+    events = alone(agent, "events", "--json", "--journal", agent.journal)
+    assert any(json.loads(line)["code"] == 79 for line in events.stdout.splitlines())
+    assert alone(agent, "incidents", "--journal", agent.journal, "--since", "2020-01-01T00:00:00Z").returncode == 1
+    assert json.loads(alone(agent, "incidents", "--json", "--device", "4", "--journal", agent.journal).stdout)["incidents"] == []
+
+
+def test_an_incident_is_cleared_by_hand(judged):
+    node, agent = judged()
+    node.inject("xid", "31", "gpu=1")
+    fault = incident(agent, code=31)
+    assert agent.verb("incidents", "clear", fault["id"]).returncode == 0
+    over = next(i for i in listed(agent, "--all") if i["id"] == fault["id"])
+    assert over["state"] == "cleared" and over["ended_by"] == "hand"
+    assert agent.verb("incidents", "clear", fault["id"]).returncode == 3
+    assert fault["id"] not in [i["id"] for i in listed(agent)]
+
+
+class Follower:
+    alive = []
+
+    def __init__(self, agent, *words):
+        self.process = subprocess.Popen([agent.stoker, "events", "--follow", "--json", "--control", agent.control,
+                                         "--journal", agent.journal, *words], env=agent.env, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+        self.alive.append(self.process)
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self.text = b""
+
+    def events(self):
+        while select.select([self.process.stdout], [], [], 0)[0]:
+            part = self.process.stdout.read()
+            if not part:
+                break
+            self.text += part
+        return [json.loads(line) for line in self.text.splitlines(keepends=True) if line.endswith(b"\n")]
+
+    def xids(self, code):
+        return [e for e in self.events() if e["code"] == code and e["origin"] == "kmsg"]
+
+    def end(self, number=signal.SIGINT):
+        self.process.send_signal(number)
+        code = self.process.wait(30)
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return code
+
+
+def test_follow_goes_on_over_a_restart(judged):
+    node, agent = judged()
+    follower = Follower(agent)
+    until(lambda: any(e["kind"] == "agent-start" for e in follower.events()), "the first event")
+    node.inject("xid", "31", "gpu=1")
+    until(lambda: follower.xids(31), follower.events)
+    agent.process.kill()
+    agent.process.wait()
+    again = agent.make()
+    node.inject("xid", "13", "gpu=2")
+    until(lambda: follower.xids(13), follower.events)
+    until(lambda: sum(e["kind"] == "agent-start" for e in follower.events()) == 2, follower.events)
+    assert len(follower.xids(31)) == 1
+    texts = [(e["time"], e["text"]) for e in follower.events()]
+    assert len(texts) == len(set(texts)), "one was told twice"
+    assert follower.xids(13)[0]["gpu"] == 2
+    assert follower.end() == 0
+    assert again.verb("events", "--device", "2").stdout.count("XID 13") >= 1
+    assert "XID 31" not in again.verb("events", "--device", "2").stdout
+
+
+def test_follow_ends_with_its_reader(judged):
+    node, agent = judged()
+    follower = Follower(agent)
+    until(follower.events, "the first event")
+    follower.process.stdout.close()
+    node.inject("xid", "13", "gpu=2")
+    assert follower.process.wait(30) == 0
+    assert follower.process.stderr.read() == b""
+    follower.process.stderr.close()
+
+
+def test_maintenance(judged):
+    node, agent = judged()
+    made = agent.verb("maintenance", "start", "--for", "2h", "--reason", "new  power 'supply'\n", "--gpu", "3", "--gpu", "4")
+    assert made.returncode == 0 and "GPU 3,4 for 2h" in made.stdout
+    window = json.loads(agent.verb("maintenance", "list", "--json").stdout)["windows"][0]
+    assert window["gpus"] == [3, 4] and window["reason"] == "new power 'supply'" and window["id"] in made.stdout
+    assert "active" in until(lambda: (lambda t: t if "active" in t else None)(agent.verb("maintenance", "list").stdout), "active")
+    node.inject("xid", "79", "gpu=3")
+    lost = incident(agent, **{"class": "gpu-lost", "maintenance": window["id"]})
+    assert "maintenance of GPU 3,4 until" in agent.verb("status").stdout
+    assert agent.verb("check").returncode == 0, "somebody is at work on it"
+    assert agent.verb("maintenance", "stop", "nonsuch").returncode == 3
+    assert agent.verb("maintenance", "start", "--reason", "x", "--gpu", "99").returncode == 2
+    assert agent.verb("maintenance", "stop", window["id"]).returncode == 0
+    incident(agent, id=lost["id"], maintenance=None)
+    assert agent.verb("maintenance", "list").stdout == "no maintenance\n"
+
+
+def test_the_page(judged):
+    node, agent = judged()
+    if "stoker_gpu_health" not in agent.page().names():
+        pytest.skip("the agent does not give its incidents to the page yet")
+    assert not agent.page().all("stoker_incident_open")
+    node.inject("xid", "79", "gpu=3")
+    incident(agent, **{"class": "gpu-lost"})
+    page = until(lambda: (lambda p: p if p.all("stoker_incident_open") else None)(agent.page()), "a series")
+    assert page.one("stoker_incident_open", **{"class": "gpu-lost", "gpu": "3", "severity": "fatal"}) == 1
+    assert page.one("stoker_gpu_health", gpu="3") == 3 and page.one("stoker_gpu_health", gpu="1") == 0
+    assert page.one("stoker_incidents_opened_total", **{"class": "gpu-lost"}) == 1
+    assert page.one("stoker_xid_errors_total", gpu="3", xid="79") == 1, "log and library told the same one"
+    assert page.one("stoker_journal_up") == 1
+    node.inject("xid", "119", "gpu=1")
+    until(lambda: agent.page().all("stoker_xid_errors_total", gpu="1", xid="119"), "XID 119 of the log")

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from alert_rig import exe, hook, start  # noqa: E402,F401

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading `alerts`: what is accepted, and what is refused with its place."""
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+DOCS = (Path(__file__).resolve().parents[3] / "docs" / "alerts.md").read_text()
+
+GOOD = """\
+external_url: https://node7.example/stoker/
+labels: {cluster: east, team: sre}
+receivers:
+  - name: am
+    alertmanager:
+      urls: [http://am1:9093, "https://am2:9093/prefix/"]
+      resend: 30s
+      tls: {ca_file: ca.pem, server_name: am}
+      basic_auth: {username: stoker, password_file: password}
+      headers: {X-Scope-OrgID: gpu}
+  - name: hook
+    rate: 5/10s
+    keep: 2d
+    webhook: {url: "http://hooks/x?y=1", secret_file: secret}
+  - {name: short, webhook: "http://hooks/"}
+  - name: page
+    command: [/usr/bin/page, --now, "a, b"]
+  - name: script
+    rate: 0
+    command: {argv: [/bin/true], timeout: 5s, env: {TEAM: gpu}}
+  - name: log
+    journald: {}
+routes:
+  - match: {route: [page, ticket], class: ["gpu-*", ecc-storm], cause: memory, severity: error, gpu: [0, GPU-1], labels: {team: s*}}
+    receivers: [am, hook]
+    labels: {team: memory}
+    runbook: https://wiki/{class}
+    group_by: [class, gpu]
+    group_wait: 10s
+    group_interval: 1m
+    repeat_interval: 1h
+    continue: yes
+  - match: {route: none}
+    receiver: log
+  - {receivers: []}
+"""
+
+BAD = [
+    ("nonsense: 1", 'unknown key'),
+    ("receivers: am", "must be a list"),
+    ("receivers: [{webhook: http://x/}]", "needs a 'name'"),
+    ("receivers: [{name: a}]", "needs one of alertmanager, webhook, command, journald"),
+    ("receivers: [{name: a, webhook: http://x/, journald: }]", "make two of it"),
+    ("receivers: [{name: a, journald: }, {name: a, journald: }]", "there twice"),
+    ("receivers: {a: {name: b, journald: }}", "has its name already"),
+    ("receivers: {a: {webhook: {}}}", "needs 'url'"),
+    ("receivers: {a: {webhook: }}", "needs 'url'"),
+    ("receivers: {a: {webhook: 'ftp://x'}}", "not a URL"),
+    ("receivers: {a: {webhook: 'http://'}}", "not a URL"),
+    ("receivers: {a: {alertmanager: {urls: []}}}", "needs 'urls'"),
+    ("receivers: {a: {alertmanager: {urls: [http://a, nope]}}}", "'nope' is not a URL"),
+    ("receivers: {a: {alertmanager: {url: http://a}}}", "did you mean 'urls'"),
+    ("receivers: {a: {alertmanager: {urls: [http://a], resend: 0s}}}", "resend"),
+    ("receivers: {a: {webhook: {url: 'http://a', timeout: 0s}}}", "timeout"),
+    ("receivers: {a: {webhook: {url: 'http://a', basic_auth: {username: x}}}}", "password_file"),
+    ("receivers: {a: {webhook: {url: 'http://a', tls: {cert_file: x}}}}", "key_file"),
+    ("receivers: {a: {webhook: {url: 'http://a', headers: {'a b': x}}}}", "is no header"),
+    ('receivers: {a: {webhook: {url: "http://a", headers: {a: "x\\r\\ny: z"}}}}', "is no header"),
+    ("receivers: {a: {command: }}", "needs 'argv'"),
+    ("receivers: {a: {command: []}}", "needs 'argv'"),
+    ("receivers: {a: {command: {argv: [x], env: {a-b: c}}}}", "no name of a variable"),
+    ("receivers: {a: {rate: fast, journald: }}", "'rate': 'fast'"),
+    ("receivers: {a: {rate: 0/m, journald: }}", "'rate': '0/m'"),
+    ("receivers: {a: {rate: 3/0s, journald: }}", "'rate'"),
+    ("receivers: {a: {keep: never, journald: }}", "'keep'"),
+    ("routes: [{receiver: a}]", "there is no receiver 'a'"),
+    ("routes: [{match: {}}]", "needs 'receiver'"),
+    ("receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {route: [pages]}}]", "'pages' is no route"),
+    ("receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {cause: luck}}]", "'luck' is no cause"),
+    ("receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {severity: bad}}]", "severity"),
+    ("receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {gpu: [first]}}]", "neither a GPU's index"),
+    ("receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {labels: {a-b: c}}}]", "no name of a label"),
+    ("receivers: {a: {journald: }}\nroutes: [{receiver: a, group_by: ['...', class]}]", "no name of a label"),
+    ("receivers: {a: {journald: }}\nroutes: [{receiver: a, group_wait: soon}]", "group_wait"),
+    ("receivers: {a: {journald: }}\nroutes: {receiver: a}", "must be a list"),
+    ("labels: {1a: b}", "no name of a label"),
+    ("labels: [a]", "must be a mapping"),
+    ("external_url: node7", "not a URL"),
+]
+
+
+def check(exe, folder, alerts):
+    (folder / "c.yaml").write_text("alerts:\n" + "".join(f"  {line}\n" for line in alerts.splitlines()))
+    got = subprocess.run([exe, "check", folder / "c.yaml"], capture_output=True, text=True)
+    assert got.stderr == ""
+    return got.stdout.strip()
+
+
+def test_everything_is_read(exe, tmp_path):
+    (tmp_path / "password").write_text("x\n")
+    (tmp_path / "secret").write_text("y")
+    assert check(exe, tmp_path, GOOD) == "fine"
+
+
+def test_none_is_fine(exe, tmp_path):
+    (tmp_path / "c.yaml").write_text("other: 1\n")
+    got = subprocess.run([exe, "check", tmp_path / "c.yaml"], capture_output=True, text=True)
+    assert got.stdout == "fine\n"
+
+
+@pytest.mark.parametrize("alerts, why", BAD)
+def test_nonsense_is_refused_with_its_place(exe, tmp_path, alerts, why):
+    said = check(exe, tmp_path, alerts)
+    assert why in said and "c.yaml:" in said, said
+
+
+@pytest.mark.parametrize("content", [None, "", "two\nlines\n", "x" * 5000])
+def test_secrets_are_read_too(exe, tmp_path, content):
+    if content is not None:
+        (tmp_path / "secret").write_text(content)
+    said = check(exe, tmp_path, "receivers: {a: {webhook: {url: 'http://a', secret_file: secret}}}")
+    assert "receiver 'a'" in said and "secret" in said
+
+
+def test_many_receivers_and_routes_have_an_end(exe, tmp_path):
+    many = "receivers:\n" + "".join(f"  r{i}: {{journald: }}\n" for i in range(33))
+    assert "more than 32 receivers" in check(exe, tmp_path, many)
+    many = "receivers: {a: {journald: }}\nroutes:\n" + "  - {receiver: a}\n" * 257
+    assert "more than 256 routes" in check(exe, tmp_path, many)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_examples_of_the_documentation_are_accepted(exe, tmp_path, number):
+    examples = re.findall(r"^```yaml\n(.*?)^```", DOCS, re.M | re.S)
+    assert len(examples) == 3
+    (tmp_path / "c.yaml").write_text(examples[number])
+    for name in re.findall(r"_file: ([a-z-]+)", examples[number]):
+        (tmp_path / name).write_text("x\n")
+    got = subprocess.run([exe, "check", tmp_path / "c.yaml"], capture_output=True, text=True)
+    assert got.stdout == "fine\n"

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rig.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/yaml.h"
+
+#define MIB 1048576.0
+
+/* A GPU that trains: near its power limit, at full load. */
+static const struct {
+    MetricId id;
+    double value, rate;
+} healthy[] = {
+    {METRIC_SM_CLOCK, 1755, 0},
+    {METRIC_MAX_SM_CLOCK, 1980, 0},
+    {METRIC_GPU_UTIL, 98, 0},
+    {METRIC_GPU_TEMP, 62, 0},
+    {METRIC_SLOWDOWN_TEMP, 89, 0},
+    {METRIC_GPU_TEMP_LIMIT, 25, 0},
+    {METRIC_CLOCKS_EVENT_REASONS, 0x4, 0},
+    {METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, 5e9, 0.6e9},
+    {METRIC_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS, 0, 0},
+    {METRIC_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS, 3e9, 0},
+    {METRIC_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS, 2e9, 0},
+    {METRIC_ENFORCED_POWER_LIMIT, 700, 0},
+    {METRIC_POWER_MGMT_LIMIT_DEF, 700, 0},
+    {METRIC_ECC_SBE_VOL_TOTAL, 3, 0},
+    {METRIC_ECC_DBE_VOL_TOTAL, 0, 0},
+    {METRIC_ROW_REMAP_PENDING, 0, 0},
+    {METRIC_ROW_REMAP_FAILURE, 0, 0},
+    {METRIC_UNCORRECTABLE_REMAPPED_ROWS, 0, 0},
+    {METRIC_CORRECTABLE_REMAPPED_ROWS, 1, 0},
+    {METRIC_BANKS_REMAP_ROWS_AVAIL_LOW, 0, 0},
+    {METRIC_BANKS_REMAP_ROWS_AVAIL_NONE, 0, 0},
+    {METRIC_SRAM_THRESHOLD, 0, 0},
+    {METRIC_ECC_SRAM_UNC_AGGREGATE, 0, 0},
+    {METRIC_INFOROM_VALID, 1, 0},
+    {METRIC_RETIRED_SBE, 0, 0},
+    {METRIC_RETIRED_DBE, 0, 0},
+    {METRIC_RETIRED_PENDING, 0, 0},
+    {METRIC_PERSISTENCE_MODE, 1, 0},
+    {METRIC_GPU_RECOVERY_ACTION, 0, 0},
+    {METRIC_FANS, 2, 0},
+    {METRIC_FAN_SPEED, 55, 0},
+    {METRIC_FAN_SLOWEST, 54, 0},
+    {METRIC_FAN_TARGET, 55, 0},
+    {METRIC_PCIE_LINK_GEN, 5, 0},
+    {METRIC_PCIE_MAX_LINK_GEN, 5, 0},
+    {METRIC_PCIE_LINK_WIDTH, 16, 0},
+    {METRIC_PCIE_MAX_LINK_WIDTH, 16, 0},
+    {METRIC_PCIE_REPLAY_COUNTER, 12, 0},
+    {METRIC_PCIE_TX_BYTES_COUNT, 1e9, 1e8},
+    {METRIC_PCIE_RX_BYTES_COUNT, 1e9, 1e8},
+    {METRIC_FABRIC_MANAGER_STATUS, 3, 0},
+    {METRIC_FABRIC_HEALTH_MASK, 0x1aa, 0},
+    {METRIC_FABRIC_HEALTH_SUMMARY, 1, 0},
+    {METRIC_FB_TOTAL, 81559, 0},
+    {METRIC_FB_RESERVED, 479, 0},
+    {METRIC_FB_USED, 60050, 0},
+    {METRIC_FB_FREE, 21030, 0},
+};
+
+PciAddress rig_pci(int gpu)
+{
+    return (PciAddress){.domain = (uint32_t)gpu / 32, .bus = (uint8_t)(0x10 + gpu % 32)};
+}
+
+static void put(Sample *sample, uint64_t time_ns, MetricId id, double value)
+{
+    if (metric_get(id)->value == METRIC_DOUBLE)
+        sample_set_double(sample, time_ns, value);
+    else
+        sample_set_int64(sample, time_ns, (int64_t)value);
+}
+
+void rig_set(Rig *rig, int gpu, MetricId id, double value)
+{
+    rig->exact[gpu][id] = value;
+    put(&rig->gpus[gpu].reading.sample[id], rig->node.time_ns, id, value);
+}
+
+void rig_set_all(Rig *rig, MetricId id, double value)
+{
+    for (int gpu = 0; gpu < rig->count; gpu++)
+        rig_set(rig, gpu, id, value);
+}
+
+void rig_absent(Rig *rig, int gpu, MetricId id, Absence why)
+{
+    sample_set_absent(&rig->gpus[gpu].reading.sample[id], rig->node.time_ns, why);
+}
+
+double rig_get(const Rig *rig, int gpu, MetricId id)
+{
+    double value = NAN;
+
+    sample_double(&rig->gpus[gpu].reading.sample[id], &value);
+    return value;
+}
+
+void rig_heal(Rig *rig, int gpu)
+{
+    for (size_t i = 0; i < ARRAY_LEN(healthy); i++) {
+        rig->rate[gpu][healthy[i].id] = healthy[i].rate;
+        rig_set(rig, gpu, healthy[i].id, healthy[i].value);
+    }
+    rig->gpus[gpu].pass_ns = 20 * NS_PER_MS;
+}
+
+void rig_state(Rig *rig, int gpu, GpuState state, const char *why)
+{
+    NodeGpu *it = &rig->gpus[gpu];
+
+    it->state = state;
+    it->state_since_ns = rig->node.time_ns;
+    snprintf(it->why, sizeof it->why, "%s", why);
+    if (state == GPU_UP) {
+        rig_heal(rig, gpu);
+        for (int i = 0; i < RIG_LINKS; i++) {
+            sample_set_int64(&rig->links[gpu][i].active, rig->node.time_ns, 1);
+            for (int k = 0; k < NODE_LINK_ERROR_END; k++)
+                sample_set_int64(&rig->links[gpu][i].errors[k], rig->node.time_ns, 0);
+        }
+        sample_set_int64(&it->process_list, rig->node.time_ns, (int64_t)it->process_count);
+        return;
+    }
+    reading_lose(&it->reading, rig->node.time_ns, ABSENCE_GPU_LOST);
+    for (int i = 0; i < RIG_LINKS; i++) {
+        sample_set_absent(&rig->links[gpu][i].active, rig->node.time_ns, ABSENCE_GPU_LOST);
+        for (int k = 0; k < NODE_LINK_ERROR_END; k++)
+            sample_set_absent(&rig->links[gpu][i].errors[k], rig->node.time_ns, ABSENCE_GPU_LOST);
+    }
+    sample_set_absent(&it->process_list, rig->node.time_ns, ABSENCE_GPU_LOST);
+}
+
+void rig_process(Rig *rig, int gpu, uint32_t pid, double bytes, uint8_t sm, uint8_t memory)
+{
+    NodeGpu *it = &rig->gpus[gpu];
+    size_t at = 0;
+
+    while (at < it->process_count && rig->processes[gpu][at].pid != pid)
+        at++;
+    assert_true(at < RIG_PROCESSES);
+    rig->processes[gpu][at] = (NodeProcess){.pid = pid,
+                                            .gpu_instance = DEVICE_NO_NUMBER,
+                                            .compute_instance = DEVICE_NO_NUMBER,
+                                            .used_bytes = (uint64_t)bytes,
+                                            .sm_percent = sm,
+                                            .memory_percent = memory};
+    if (at == it->process_count)
+        it->process_count++;
+    sample_set_int64(&it->process_list, it->process_list.time_ns, (int64_t)it->process_count);
+}
+
+void rig_no_process(Rig *rig, int gpu, uint32_t pid)
+{
+    NodeGpu *it = &rig->gpus[gpu];
+
+    for (size_t i = 0; i < it->process_count; i++)
+        if (rig->processes[gpu][i].pid == pid) {
+            rig->processes[gpu][i] = rig->processes[gpu][--it->process_count];
+            sample_set_int64(&it->process_list, it->process_list.time_ns, (int64_t)it->process_count);
+            return;
+        }
+}
+
+static void make_gpu(Rig *rig, int gpu)
+{
+    NodeGpu *it = &rig->gpus[gpu];
+    Device *device = &it->reading.device;
+
+    reading_init(&it->reading, DEVICE_GPU);
+    device->index = (uint32_t)gpu;
+    device->has_pci = true;
+    device->pci = rig_pci(gpu);
+    snprintf(device->uuid, sizeof device->uuid, "GPU-%08d", gpu);
+    snprintf(device->name, sizeof device->name, "NVIDIA H100 80GB HBM3");
+    it->instances = rig->instances[gpu];
+    it->link_count = RIG_LINKS;
+    it->links = rig->links[gpu];
+    it->processes = rig->processes[gpu];
+    rig->order[gpu] = gpu;
+    rig_state(rig, gpu, GPU_UP, "");
+    rig_process(rig, gpu, 4000 + (uint32_t)gpu, 60000 * MIB, 95, 40);
+    rig->facts.gpus[gpu] = (FactsGpu){.pci = rig_pci(gpu),
+                                      .present = true,
+                                      .driver = "nvidia",
+                                      .current = {32000, 16},
+                                      .max = {32000, 16},
+                                      .slot = {32000, 16},
+                                      .has_aer = true};
+}
+
+static Catalogue *load(const char *site)
+{
+    CLEANUP(arena_done) Arena arena = {0};
+    const YamlNode *root = NULL;
+    Catalogue *catalogue = NULL;
+    Err err = {0};
+    size_t count;
+    const DetectorSpec *specs = detector_specs(&count);
+
+    if (site && yaml_load("site.yaml", site, strlen(site), &arena, &root, &err) < 0)
+        fail_msg("%s", err.text);
+    if (catalogue_new(&root, site ? 1 : 0, specs, count, &catalogue, &err) < 0)
+        fail_msg("%s", err.text);
+    return catalogue;
+}
+
+Rig *rig_new(int gpus, const char *site)
+{
+    Rig *rig = xcalloc(1, sizeof *rig);
+
+    rig->count = gpus;
+    rig->period_slow_ns = 10 * NS_PER_S;
+    rig->catalogue = load(site);
+    rig->detectors = detectors_new(rig->catalogue, NULL);
+    rig->node.time_ns = 100000 * NS_PER_S;
+    rig->node.real_ns = UINT64_C(1700000000) * NS_PER_S;
+    rig->facts.gpu_count = (size_t)gpus;
+    for (int gpu = 0; gpu < gpus; gpu++)
+        make_gpu(rig, gpu);
+    rig->facts.proc_known = rig->facts.module_loaded = rig->facts.has_switches = rig->facts.fabric_manager = true;
+    rig->facts.persistenced = true;
+    rig->facts.log = FACTS_LOG_KMSG;
+    snprintf(rig->facts.module_version, sizeof rig->facts.module_version, "590.48.01");
+    rig->node.gpus = rig->shown;
+    rig->node.gpu_count = (size_t)gpus;
+    rig->node.gpus_on_bus = rig->node.gpus_expected = rig->node.gpus_found = (uint32_t)gpus;
+    rig->node.samplers = rig->samplers;
+    return rig;
+}
+
+void rig_free(Rig *rig)
+{
+    if (!rig)
+        return;
+    detectors_free(rig->detectors);
+    catalogue_free(rig->catalogue);
+    free(rig);
+}
+
+int rig_close(void **state)
+{
+    rig_free(*state);
+    *state = NULL;
+    return 0;
+}
+
+static void note(void *self, const Sign *sign)
+{
+    Rig *rig = self;
+    RigSign *kept;
+
+    assert_true(rig->sign_count < RIG_SIGNS_MAX);
+    kept = &rig->signs[rig->sign_count++];
+    *kept = (RigSign){.gpu = RIG_NODE,
+                      .device = sign->device,
+                      .action = sign->verdict.action,
+                      .holds = sign->holds,
+                      .pid = sign->pid};
+    snprintf(kept->rule, sizeof kept->rule, "%s", sign->verdict.rule->id);
+    memcpy(kept->text, sign->text, sizeof kept->text);
+    assert_true(sign->text[0] != '\0' && strlen(sign->text) < EVENT_TEXT_CAP - 1);
+    assert_null(strstr(sign->text, "nan"));
+    if (sign->counter_count)
+        kept->counter = sign->counters[0];
+    for (int gpu = 0; sign->device.kind != DEVICE_NODE && gpu < rig->count; gpu++)
+        if (pci_compare(rig_pci(gpu), sign->device.pci) == 0)
+            kept->gpu = gpu;
+    assert_int_equal(sign->time_ns, rig->node.time_ns);
+}
+
+static void read_values(Rig *rig, int gpu, double seconds)
+{
+    NodeGpu *it = &rig->gpus[gpu];
+
+    for (MetricId id = 0; id < METRIC_END; id++) {
+        Sample *sample = &it->reading.sample[id];
+        const bool slow = metric_get(id)->pace == METRIC_PACE_SLOW;
+
+        rig->exact[gpu][id] += rig->rate[gpu][id] * seconds;
+        if (sample->valid && !rig->frozen[gpu][id] &&
+            (!slow || rig->node.time_ns - sample->time_ns >= rig->period_slow_ns))
+            put(sample, rig->node.time_ns, id, rig->exact[gpu][id]);
+    }
+    if (it->state == GPU_UP)
+        it->last_sample_ns = rig->node.time_ns;
+}
+
+static void read_lists(Rig *rig, int gpu)
+{
+    NodeGpu *it = &rig->gpus[gpu];
+    const double period = (double)rig->period_slow_ns / NS_PER_S;
+
+    for (int i = 0; i < RIG_LINKS; i++) {
+        NodeLink *link = &rig->links[gpu][i];
+        int64_t value;
+
+        if (link->active.valid)
+            link->active.time_ns = rig->node.time_ns;
+        for (int k = 0; k < NODE_LINK_ERROR_END; k++)
+            if (sample_int64(&link->errors[k], &value) &&
+                rig->node.time_ns - link->errors[k].time_ns >= rig->period_slow_ns)
+                sample_set_int64(&link->errors[k], rig->node.time_ns,
+                                 value + (int64_t)(rig->link_rate[gpu][i][k] * period));
+    }
+    if (!it->process_list.valid || rig->node.time_ns - it->process_list.time_ns < rig->period_slow_ns)
+        return;
+    it->process_list.time_ns = rig->node.time_ns;
+    for (size_t i = 0; i < it->process_count; i++) {
+        const double bytes = rig->growth[gpu][i] * period;
+
+        rig->processes[gpu][i].used_bytes = (uint64_t)((double)rig->processes[gpu][i].used_bytes + bytes);
+        rig_set(rig, gpu, METRIC_FB_USED, rig->exact[gpu][METRIC_FB_USED] + bytes / MIB);
+        rig_set(rig, gpu, METRIC_FB_FREE, fmax(0, rig->exact[gpu][METRIC_FB_FREE] - bytes / MIB));
+    }
+}
+
+void rig_tick(Rig *rig, double seconds)
+{
+    const uint64_t step_ns = (uint64_t)(seconds * NS_PER_S);
+
+    rig->node.tick++;
+    rig->node.time_ns += step_ns;
+    rig->node.real_ns += step_ns;
+    for (int gpu = 0; gpu < rig->count; gpu++) {
+        read_values(rig, gpu, seconds);
+        read_lists(rig, gpu);
+    }
+    if (!rig->facts_stale && rig->node.time_ns - rig->facts.time_ns >= 10 * NS_PER_S) {
+        for (int gpu = 0; gpu < rig->count && rig->facts.time_ns; gpu++)
+            rig->facts.gpus[gpu].aer[FACTS_AER_CORRECTABLE] +=
+                (uint64_t)(rig->aer_rate[gpu] * (double)(rig->node.time_ns - rig->facts.time_ns) / NS_PER_S);
+        rig->facts.time_ns = rig->node.time_ns;
+    }
+    for (int i = 0; i < rig->count; i++)
+        rig->shown[i] = rig->gpus[rig->order[i]];
+    rig->sign_count = 0;
+    detectors_turn(rig->detectors, &rig->node, &rig->facts, note, rig);
+}
+
+void rig_run(Rig *rig, unsigned seconds)
+{
+    for (unsigned i = 0; i < seconds; i++)
+        rig_tick(rig, 1);
+}
+
+static bool is_allowed(const RigSign *sign, const char *rule, const char *allowed)
+{
+    return (rule && strcmp(sign->rule, rule) == 0) || (allowed && strstr(allowed, sign->rule));
+}
+
+static void check(const Rig *rig, const char *rule, const char *allowed)
+{
+    for (size_t i = 0; i < rig->sign_count; i++)
+        if (!is_allowed(&rig->signs[i], rule, allowed))
+            fail_msg("%s on GPU %d: %s", rig->signs[i].rule, rig->signs[i].gpu, rig->signs[i].text);
+}
+
+void rig_run_quiet(Rig *rig, unsigned seconds, const char *allowed)
+{
+    for (unsigned i = 0; i < seconds; i++) {
+        rig_tick(rig, 1);
+        check(rig, NULL, allowed);
+    }
+}
+
+unsigned rig_until(Rig *rig, const char *rule, int gpu, unsigned max, const char *allowed)
+{
+    for (unsigned i = 1; i <= max; i++) {
+        rig_tick(rig, 1);
+        check(rig, rule, allowed);
+        if (rig_sign(rig, rule, gpu))
+            return i;
+    }
+    fail_msg("no sign of %s on GPU %d within %u s", rule, gpu, max);
+    return 0;
+}
+
+const RigSign *rig_sign(const Rig *rig, const char *rule, int gpu)
+{
+    for (size_t i = 0; i < rig->sign_count; i++)
+        if (strcmp(rig->signs[i].rule, rule) == 0 && rig->signs[i].gpu == gpu)
+            return &rig->signs[i];
+    return NULL;
+}
+
+size_t rig_count(const Rig *rig, const char *rule)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < rig->sign_count; i++)
+        count += strcmp(rig->signs[i].rule, rule) == 0;
+    return count;
+}
+
+void rig_says(const RigSign *sign, const char *part)
+{
+    assert_non_null(sign);
+    if (!strstr(sign->text, part))
+        fail_msg("'%s' is not in '%s'", part, sign->text);
+}

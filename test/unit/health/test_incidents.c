@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One incident per fault and thing: keys, bursts, echoes, the driver's own verdict, two sources (engine/health/
+ * incidents_take.c, incidents_grow.c, incidents_event.c, incidents_key.c). */
+#include "kit.h"
+
+#define NO_LINK DEVICE_NO_NUMBER
+
+static void an_xid_opens_one_incident_with_its_words(void **state)
+{
+    Kit *kit = *state;
+    const Incident *it;
+
+    kit_say(kit, 3, 79);
+    assert_int_equal(kit->told_count, 1);
+    it = kit_open_one(kit, "gpu-lost", 3);
+    assert_string_equal(it->title, "GPU 3 (0000:13:00.0) has fallen off the bus");
+    assert_string_equal(it->verdict, "XID 79 in the kernel log at 00:00:00 UTC. Do as the page of gpu-lost says.");
+    assert_string_equal(it->device.uuid, "GPU-00000003");
+    assert_string_equal(it->driver_version, "570.86.15");
+    assert_string_equal(it->rule, "xid-79");
+    assert_int_equal(it->severity, SEVERITY_FATAL);
+    assert_int_equal(it->route, ROUTE_PAGE);
+    assert_int_equal(it->count, 1);
+    assert_false(it->before);
+}
+
+static void a_burst_is_counted_and_told_once_a_minute(void **state)
+{
+    Kit *kit = *state;
+    const Incident *it;
+
+    for (int i = 0; i < 5000; i++) { /* 8 minutes and 20 seconds */
+        kit_advance(kit, SECOND / 10);
+        kit_say(kit, 1, 119);
+    }
+    it = kit_open_one(kit, "gsp-failure", 1);
+    assert_int_equal(it->count, 5000);
+    assert_int_equal(kit_told(kit, INCIDENT_CHANGE_OPENED, NULL), 1);
+    assert_int_equal(kit_told(kit, INCIDENT_CHANGE_UPDATED, NULL), 8);
+    assert_int_equal(kit->told_count, 9);
+    assert_int_equal(it->first_len, INCIDENT_FIRST);
+    assert_int_equal(it->last_len, INCIDENT_LAST);
+    assert_true(it->last[INCIDENT_LAST - 1].real_ns == kit->real_ns);
+}
+
+static void every_45_seconds_is_one_incident(void **state)
+{
+    Kit *kit = *state;
+
+    for (int i = 0; i < 200; i++) {
+        kit_say(kit, 4, 119);
+        for (int s = 0; s < 45; s++)
+            kit_tick(kit, SECOND);
+    }
+    assert_int_equal(kit_told(kit, INCIDENT_CHANGE_OPENED, NULL), 1);
+    assert_int_equal(kit_told(kit, INCIDENT_CHANGE_CLEARED, NULL), 0);
+    assert_int_equal(kit_open_one(kit, "gsp-failure", 4)->count, 200);
+}
+
+static void a_lost_gpu_takes_what_follows(void **state)
+{
+    Kit *kit = *state;
+    const Incident *it;
+    Event recovery;
+
+    kit_say(kit, 2, 79);
+    for (int i = 0; i < 45; i++)
+        kit_say(kit, 2, 45);
+    kit_say(kit, 2, 119);
+    recovery = kit_xid(kit, 2, 154);
+    recovery.recovery_action = 2;
+    kit_give(kit, &recovery);
+    kit_turn(kit);
+    it = kit_open_one(kit, "gpu-lost", 2);
+    assert_int_equal(it->count, 1);
+    assert_int_equal(it->echo_count, 47);
+    assert_int_equal(it->code_count, 4);
+    assert_int_equal(it->action,
+                     ACTION_DRAIN_AND_REBOOT); /* as deep as the driver says; to drain first is the class's */
+    assert_int_equal(kit_open_count(kit), 1);
+    assert_int_equal(kit_told(kit, INCIDENT_CHANGE_OPENED, NULL), 1);
+    assert_int_equal(it->first[0].code, 79);
+    assert_false(it->first[0].echo);
+    assert_true(it->first[1].echo);
+}
+
+static void another_gpu_is_another_incident(void **state)
+{
+    Kit *kit = *state;
+
+    kit_say(kit, 2, 79);
+    kit_say(kit, 3, 119);
+    assert_int_equal(kit_open_count(kit), 2);
+    assert_int_equal(kit_open_one(kit, "gpu-lost", 2)->echo_count, 0);
+}
+
+static void long_after_the_parent_it_is_no_echo(void **state)
+{
+    Kit *kit = *state;
+
+    kit_say(kit, 2, 48);
+    kit_tick(kit, 61 * SECOND);
+    kit_say(kit, 2, 63);
+    assert_int_equal(kit_open_count(kit), 2);
+}
+
+static void what_came_first_goes_under_its_parent(void **state)
+{
+    Kit *kit = *state;
+    const Incident *it;
+    size_t at;
+
+    kit_say(kit, 2, 63);
+    kit_advance(kit, 5 * SECOND);
+    at = kit->told_count;
+    kit_say(kit, 2, 48);
+    assert_int_equal(kit->told_count, at + 2);
+    assert_int_equal(kit->told[at].change, INCIDENT_CHANGE_OPENED);
+    assert_string_equal(kit->told[at].incident.class, "ecc-uncorrectable");
+    assert_int_equal(kit->told[at + 1].change, INCIDENT_CHANGE_CLEARED);
+    assert_int_equal(kit->told[at + 1].incident.end, INCIDENT_END_MERGED);
+    it = kit_open_one(kit, "ecc-uncorrectable", 2);
+    assert_int_equal(it->echo_count, 1);
+    assert_int_equal(it->action, ACTION_DRAIN_AND_RESET);
+    assert_int_equal(it->first[0].code, 63); /* evidence in the order of time */
+    assert_int_equal(kit_open_count(kit), 1);
+}
+
+static void what_was_told_as_worse_stays(void **state)
+{
+    Kit *kit = *state;
+
+    kit_say(kit, 2, 64);
+    kit_advance(kit, 5 * SECOND);
+    kit_say(kit, 2, 48);
+    assert_int_equal(kit_open_count(kit), 2);
+    assert_int_equal(kit_told(kit, INCIDENT_CHANGE_CLEARED, NULL), 0);
+}
+
+static void what_was_read_in_one_go_is_told_once(void **state)
+{
+    Kit *kit = *state;
+    static const int32_t codes[] = {63, 45, 94, 171, 172, 48, 95};
+
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        Event event = kit_xid(kit, 5, codes[i]);
+
+        kit_give(kit, &event);
+    }
+    assert_int_equal(kit->told_count, 0);
+    kit_turn(kit);
+    assert_int_equal(kit->told_count, 1);
+    assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 5)->count, 4);
+    assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 5)->echo_count, 3);
+    assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 5)->code_count, 7);
+}
+
+static void a_worse_echo_escalates_its_parent(void **state)
+{
+    Kit *kit = *state;
+    const Incident *it;
+
+    kit_say(kit, 5, 48);
+    assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 5)->route, ROUTE_TICKET);
+    kit_say(kit, 5, 64);
+    it = kit_open_one(kit, "ecc-uncorrectable", 5);
+    assert_int_equal(it->severity, SEVERITY_FATAL);
+    assert_int_equal(it->action, ACTION_DRAIN_AND_RMA);
+    assert_int_equal(it->route, ROUTE_PAGE);
+    assert_int_equal(it->escalations, 1);
+    assert_int_equal(kit_told(kit, INCIDENT_CHANGE_ESCALATED, NULL), 1);
+    assert_non_null(strstr(it->verdict, "Do: let no new work in and have the GPU replaced."));
+    kit_say(kit, 5, 94); /* a milder one does not lower it */
+    assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 5)->action, ACTION_DRAIN_AND_RMA);
+    assert_int_equal(kit_told(kit, INCIDENT_CHANGE_ESCALATED, NULL), 1);
+}
+
+static void a_storm_of_45_is_nobodys_business(void **state)
+{
+    Kit *kit = *state;
+
+    for (int i = 0; i < 13120; i++) {
+        Event event = kit_xid(kit, i % KIT_GPUS, 45);
+
+        event.pid = i;
+        if (i % 100 == 0)
+            kit_tick(kit, SECOND / 10);
+        kit_give(kit, &event);
+    }
+    kit_turn(kit);
+    assert_int_equal(kit->told_count, 0);
+    assert_int_equal(kit_open_count(kit), 0);
+    assert_true(incidents_count(kit->incidents) <= KIT_GPUS);
+    kit_tick(kit, 2 * MINUTE);
+    assert_int_equal(incidents_count(kit->incidents), 0);
+}
+
+static void a_storm_of_45_before_its_cause_is_counted_there(void **state)
+{
+    Kit *kit = *state;
+    const Incident *it;
+
+    for (int i = 0; i < 500; i++)
+        kit_say(kit, 6, 45);
+    kit_advance(kit, SECOND);
+    kit_say(kit, 6, 79);
+    it = kit_open_one(kit, "gpu-lost", 6);
+    assert_int_equal(it->echo_count, 500);
+    assert_int_equal(kit->told_count, 1);
+    assert_int_equal(it->severity, SEVERITY_FATAL);
+}
+
+static void a_45_goes_where_it_says(void **state)
+{
+    Kit *kit = *state;
+    Event event;
+
+    event = kit_xid(kit, 1, 149);
+    event.link = 8;
+    kit_give(kit, &event);
+    kit_say(kit, 1, 48);
+    kit_advance(kit, 3 * MINUTE); /* too late for an echo that says nothing */
+    event = kit_xid(kit, 1, 45);
+    event.caused_by = 149;
+    kit_give(kit, &event);
+    kit_turn(kit);
+    assert_int_equal(kit_open_one(kit, "nvlink-down", 1)->echo_count, 1);
+    assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 1)->echo_count, 0);
+}
+
+static void a_fatal_switch_is_one_incident_of_the_node(void **state)
+{
+    Kit *kit = *state;
+    Event event;
+    const Incident *it;
+
+    event = kit_xid(kit, 0, 74); /* one GPU is quicker than the switch's line */
+    event.link = 9;
+    kit_give(kit, &event);
+    kit_turn(kit);
+    kit_advance(kit, SECOND);
+    event_init(&event, EVENT_SXID, EVENT_FROM_KMSG);
+    event.time_ns = kit->now_ns;
+    event.real_ns = kit->real_ns;
+    event.has_pci = true;
+    event.pci = (PciAddress){0, 0xc1, 0, 0};
+    event.code = 20034;
+    event.link = 33;
+    kit_give(kit, &event);
+    kit_turn(kit);
+    for (int i = 0; i < KIT_GPUS; i++) {
+        for (uint32_t link = 0; link < 18; link++) {
+            event = kit_xid(kit, i, 74);
+            event.link = link;
+            kit_give(kit, &event);
+        }
+        kit_say(kit, i, 45);
+    }
+    kit_hold_for(kit, "fabric", -1, NO_LINK, 10 * MINUTE);
+    assert_int_equal(kit_open_count(kit), 1);
+    it = kit_find(kit, "nvswitch", -1);
+    assert_non_null(it);
+    assert_int_equal(it->count, 1);
+    assert_int_equal(it->echo_count, 1 + KIT_GPUS * 19 + 1);
+    assert_string_equal(it->title, "Switch 0000:c1:00.0 has failed");
+    assert_int_equal(kit_told(kit, INCIDENT_CHANGE_OPENED, NULL), 2); /* the early one was told, and merged */
+    for (int i = 0; i < KIT_GPUS; i++) {                              /* every GPU was reset */
+        event = kit_xid(kit, i, 0);
+        event.kind = EVENT_RESET;
+        event.origin = EVENT_FROM_AGENT;
+        kit_give(kit, &event);
+        assert_int_equal(kit_open_count(kit), i < KIT_GPUS - 1);
+    }
+}
+
+static void links_of_one_gpu_are_two_things(void **state)
+{
+    Kit *kit = *state;
+    Event event = kit_xid(kit, 1, 74);
+
+    event.link = 3;
+    kit_give(kit, &event);
+    kit_turn(kit);
+    kit_hold_for(kit, "nvlink-errors", 1, 4, 2 * MINUTE); /* another link: not its echo */
+    assert_int_equal(kit_open_count(kit), 2);
+    kit_hold_for(kit, "nvlink-errors", 1, 3, 90 * SECOND); /* long after: not either */
+    assert_int_equal(kit_open_count(kit), 3);
+    assert_string_equal(kit_open_one(kit, "nvlink-down", 1)->title, "NVLink 3 of GPU 1 (0000:11:00.0) is down");
+}
+
+static void a_link_to_a_lost_neighbour_is_an_echo(void **state)
+{
+    Kit *kit = *state;
+    Event event = kit_xid(kit, 1, 74);
+
+    kit_say(kit, 0, 79);
+    event.link = 3;
+    kit_give(kit, &event);
+    kit_turn(kit);
+    assert_int_equal(kit_open_count(kit), 1);
+    kit_advance(kit, 5 * MINUTE); /* a fault of its own */
+    event = kit_xid(kit, 1, 74);
+    event.link = 4;
+    kit_give(kit, &event);
+    kit_turn(kit);
+    assert_int_equal(kit_open_count(kit), 2);
+}
+
+static void a_link_class_without_a_link_falls_to_the_gpu(void **state)
+{
+    Kit *kit = *state;
+
+    kit_say(kit, 1, 74);
+    assert_int_equal(kit_open_one(kit, "nvlink-down", 1)->device.kind, DEVICE_GPU);
+}
+
+static void programs_and_instances_are_keys_where_the_class_says(void **state)
+{
+    Kit *kit = *state;
+    Event event = kit_xid(kit, 1, 31);
+
+    kit_app(kit, 1, 31, 100, "python");
+    kit_app(kit, 1, 31, 101, "python"); /* the same program again */
+    kit_app(kit, 1, 13, 101, "python"); /* another code */
+    kit_app(kit, 1, 13, 200, "vllm");   /* another program */
+    assert_int_equal(kit_open_count(kit), 3);
+    event.gpu_instance = 5;
+    event.compute_instance = 0;
+    strcpy(event.process, "python");
+    kit_give(kit, &event);
+    kit_turn(kit);
+    assert_int_equal(kit_open_count(kit), 4);
+    assert_int_equal(kit_find(kit, "app-fault", 1)->device.kind, DEVICE_COMPUTE_INSTANCE);
+    assert_string_equal(kit_find(kit, "app-fault", 1)->device.parent_uuid, "GPU-00000001");
+    assert_string_equal(kit_find(kit, "app-fault", 1)->title,
+                        "MIG instance 5/0 of GPU 1 (0000:11:00.0): a program failed (XID 31, python)");
+}
+
+static void the_drivers_word_opens_where_nothing_is_known(void **state)
+{
+    Kit *kit = *state;
+    Event event = kit_xid(kit, 1, 154);
+
+    event.recovery_action = 4;
+    kit_give(kit, &event);
+    kit_turn(kit);
+    assert_int_equal(kit_open_one(kit, "reset-required", 1)->action, ACTION_DRAIN_AND_RESET);
+    event.time_ns = kit->now_ns += SECOND;
+    event.recovery_action = 2;
+    kit_give(kit, &event);
+    kit_turn(kit);
+    assert_int_equal(kit_open_one(kit, "reset-required", 1)->action, ACTION_DRAIN_AND_REBOOT);
+    assert_int_equal(kit_told(kit, INCIDENT_CHANGE_ESCALATED, NULL), 1);
+    event.time_ns = kit->now_ns += SECOND;
+    event.recovery_action = 0; /* taken back */
+    kit_give(kit, &event);
+    assert_int_equal(kit_open_count(kit), 0);
+}
+
+static void the_drivers_none_opens_nothing(void **state)
+{
+    Kit *kit = *state;
+    Event event = kit_xid(kit, 1, 154);
+
+    event.recovery_action = 0;
+    kit_give(kit, &event);
+    kit_turn(kit);
+    assert_int_equal(kit->told_count, 0);
+}
+
+static void the_drivers_word_is_not_the_programs(void **state)
+{
+    Kit *kit = *state;
+    Event event = kit_xid(kit, 1, 154);
+
+    kit_app(kit, 1, 31, 100, "python");
+    event.recovery_action = 1;
+    kit_give(kit, &event);
+    kit_turn(kit);
+    assert_int_equal(kit_open_one(kit, "app-fault", 1)->action, ACTION_CHECK_APP);
+    assert_int_equal(kit_open_one(kit, "reset-required", 1)->action, ACTION_RESET_GPU);
+}
+
+static void log_and_library_count_once(void **state)
+{
+    for (int first = 0; first < 2; first++) {
+        Kit *kit = *state;
+        int gpu = first;
+        Event log = kit_xid(kit, gpu, 31), library = kit_xid(kit, gpu, 31);
+        const Incident *it;
+
+        log.pid = 7;
+        strcpy(log.process, "python");
+        library.origin = EVENT_FROM_NVML;
+        strcpy(library.text, "XID 31 of the library");
+        kit_give(kit, first == 0 ? &log : &library);
+        kit_turn(kit);
+        kit_give(kit, first == 0 ? &library : &log);
+        kit_turn(kit);
+        it = kit_open_one(kit, "app-fault", gpu);
+        assert_int_equal(it->count, 1);
+        assert_string_equal(it->process, "python");
+        assert_int_equal(it->pid, 7);
+        assert_int_equal(it->first[0].origin, EVENT_FROM_KMSG);
+        assert_string_equal(it->first[0].text, log.text);
+        assert_int_equal(kit_open_count(kit), (size_t)first + 1);
+    }
+}
+
+static void the_library_alone_counts(void **state)
+{
+    Kit *kit = *state;
+    Event event = kit_xid(kit, 1, 48);
+    IncidentsCounts counts;
+
+    event.origin = EVENT_FROM_NVML;
+    kit_give(kit, &event);
+    kit_turn(kit);
+    kit_advance(kit, 6 * SECOND); /* too late to be the same */
+    kit_say(kit, 1, 48);
+    assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 1)->count, 2);
+    incidents_counts(kit->incidents, &counts);
+    assert_int_equal(counts.dropped_repeats, 0);
+}
+
+static void the_same_record_counts_once(void **state)
+{
+    Kit *kit = *state;
+    Event event = kit_xid(kit, 1, 48);
+
+    event.sequence = 4711;
+    kit_give(kit, &event);
+    kit_give(kit, &event);
+    event.sequence++;
+    kit_give(kit, &event);
+    kit_turn(kit);
+    assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 1)->count, 2);
+}
+
+static void the_state_and_the_line_are_one(void **state)
+{
+    Kit *kit = *state;
+    const Incident *it;
+
+    kit_say(kit, 1, 79);
+    kit->gpus[1].state = GPU_LOST;
+    kit_hold_for(kit, "gpu-lost", 1, NO_LINK, MINUTE);
+    it = kit_open_one(kit, "gpu-lost", 1);
+    assert_int_equal(it->count, 2);
+    assert_int_equal(kit_told(kit, INCIDENT_CHANGE_OPENED, NULL), 1);
+    assert_non_null(strstr(it->verdict, "XID 79 in the kernel log at 00:00:00 UTC"));
+    kit_tick(kit, 2 * MINUTE);
+    assert_non_null(strstr(kit_find(kit, "gpu-lost", 1)->verdict, "then gpu-lost holds at 00:00:01 UTC"));
+}
+
+static void a_check_on_trial_tells_nobody_and_takes_nothing(void **state)
+{
+    Kit *kit = *state;
+    const Incident *worst;
+    PciAddress pci = kit_pci(1);
+
+    kit_say(kit, 1, 109);
+    assert_int_equal(kit_open_one(kit, "trial", 1)->route, ROUTE_NONE);
+    assert_false(incidents_worst(kit->incidents, &pci, true, &worst));
+    kit_say(kit, 1, 110);
+    assert_int_equal(kit_open_one(kit, "under-trial", 1)->route, ROUTE_TICKET);
+    assert_true(incidents_worst(kit->incidents, &pci, true, &worst));
+    assert_string_equal(worst->class, "under-trial");
+    kit_say(kit, 1, 120); /* a class that is off */
+    assert_int_equal(kit_open_count(kit), 2);
+}
+
+static void the_worst_of_a_gpu(void **state)
+{
+    Kit *kit = *state;
+    const Incident *worst;
+    PciAddress one = kit_pci(1), two = kit_pci(2);
+    Event event;
+
+    kit_app(kit, 1, 31, 100, "python");
+    event = kit_xid(kit, 1, 74);
+    event.link = 2;
+    kit_give(kit, &event);
+    kit_turn(kit);
+    assert_true(incidents_worst(kit->incidents, &one, false, &worst));
+    assert_string_equal(worst->class, "nvlink-down");
+    assert_false(incidents_worst(kit->incidents, &two, false, &worst));
+    assert_null(worst);
+    event_init(&event, EVENT_MCE, EVENT_FROM_KMSG);
+    event.time_ns = kit->now_ns;
+    event.real_ns = kit->real_ns;
+    kit_give(kit, &event);
+    kit_turn(kit);
+    assert_false(incidents_worst(kit->incidents, &two, false, &worst));
+    assert_true(incidents_worst(kit->incidents, &two, true, &worst));
+    assert_string_equal(worst->class, "host-memory");
+}
+
+static void unknown_codes_are_kept_and_counted(void **state)
+{
+    Kit *kit = *state;
+    IncidentsCounts counts;
+
+    kit_say(kit, 1, 990);
+    kit_say(kit, 1, 991);
+    incidents_counts(kit->incidents, &counts);
+    assert_int_equal(counts.unknown, 2);
+    assert_int_equal(kit_open_count(kit), 2);
+}
+
+static void errors_of_other_devices_are_not_a_gpus(void **state)
+{
+    Kit *kit = *state;
+    Event event = kit_xid(kit, 1, 0);
+
+    event.kind = EVENT_AER;
+    kit_give(kit, &event);
+    kit_turn(kit);
+    assert_non_null(kit_open_one(kit, "pcie-errors", 1));
+    event.pci = (PciAddress){0, 0, 3, 1};
+    kit_give(kit, &event);
+    kit_turn(kit);
+    assert_int_equal(kit_open_count(kit), 1);
+}
+
+static void the_newest_comes_first_and_ids_rise(void **state)
+{
+    Kit *kit = *state;
+
+    for (int i = 0; i < KIT_GPUS; i++) {
+        kit->real_ns -= HOUR; /* the wall clock goes back */
+        kit_say(kit, i, 48);
+    }
+    kit_advance(kit, SECOND);
+    kit_hold(kit, "pcie-degraded", 0, NO_LINK);
+    kit_turn(kit);
+    assert_int_equal(incidents_count(kit->incidents), KIT_GPUS + 1);
+    for (size_t i = 0; i < KIT_GPUS - 1; i++)
+        assert_true(strcmp(incidents_at(kit->incidents, i)->id, incidents_at(kit->incidents, i + 1)->id) > 0);
+    assert_int_equal(incidents_at(kit->incidents, KIT_GPUS)->state, INCIDENT_PENDING);
+    assert_ptr_equal(incidents_find(kit->incidents, incidents_at(kit->incidents, 2)->id),
+                     incidents_at(kit->incidents, 2));
+    assert_null(incidents_find(kit->incidents, ""));
+    assert_null(incidents_find(kit->incidents, "nosuch"));
+}
+
+#define ONE(test) cmocka_unit_test_setup_teardown(test, kit_open, kit_close)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ONE(an_xid_opens_one_incident_with_its_words),
+        ONE(a_burst_is_counted_and_told_once_a_minute),
+        ONE(every_45_seconds_is_one_incident),
+        ONE(a_lost_gpu_takes_what_follows),
+        ONE(another_gpu_is_another_incident),
+        ONE(long_after_the_parent_it_is_no_echo),
+        ONE(what_came_first_goes_under_its_parent),
+        ONE(what_was_told_as_worse_stays),
+        ONE(what_was_read_in_one_go_is_told_once),
+        ONE(a_worse_echo_escalates_its_parent),
+        ONE(a_storm_of_45_is_nobodys_business),
+        ONE(a_storm_of_45_before_its_cause_is_counted_there),
+        ONE(a_45_goes_where_it_says),
+        ONE(a_fatal_switch_is_one_incident_of_the_node),
+        ONE(links_of_one_gpu_are_two_things),
+        ONE(a_link_to_a_lost_neighbour_is_an_echo),
+        ONE(a_link_class_without_a_link_falls_to_the_gpu),
+        ONE(programs_and_instances_are_keys_where_the_class_says),
+        ONE(the_drivers_word_opens_where_nothing_is_known),
+        ONE(the_drivers_none_opens_nothing),
+        ONE(the_drivers_word_is_not_the_programs),
+        ONE(log_and_library_count_once),
+        ONE(the_library_alone_counts),
+        ONE(the_same_record_counts_once),
+        ONE(the_state_and_the_line_are_one),
+        ONE(a_check_on_trial_tells_nobody_and_takes_nothing),
+        ONE(the_worst_of_a_gpu),
+        ONE(unknown_codes_are_kept_and_counted),
+        ONE(errors_of_other_devices_are_not_a_gpus),
+        ONE(the_newest_comes_first_and_ids_rise),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

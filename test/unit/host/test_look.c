@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Covers look.c, tasks.c and source/pci/detail.c: what is told of trees that are made here. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "base/owner.h"
+#include "kit.h"
+#include "source/host/host.h"
+#include "source/host/look.h"
+
+static int begin(void **state)
+{
+    static Tree tree;
+
+    tree_new(&tree);
+    *state = &tree;
+    return 0;
+}
+
+static int end(void **state)
+{
+    tree_free(*state);
+    return 0;
+}
+
+static Facts look(const Tree *tree)
+{
+    Facts facts;
+    Err err = {0};
+
+    assert_int_equal(host_look(tree->root, &facts, &err), 0);
+    return facts;
+}
+
+/* ---- the bus ---- */
+
+static void a_gpu_with_its_port(void **state)
+{
+    const Tree *tree = *state;
+
+    tree_gpu(tree);
+    const Facts facts = look(tree);
+    const FactsGpu *gpu = &facts.gpus[0];
+    assert_int_equal(facts.gpu_count, 1);
+    assert_int_equal(gpu->pci.bus, 0xbb);
+    assert_true(gpu->present && !gpu->config_lost && !gpu->asleep && gpu->has_aer);
+    assert_string_equal(gpu->driver, "nvidia");
+    assert_int_equal(gpu->current.speed_mts, 16000);
+    assert_int_equal(gpu->current.width, 8);
+    assert_int_equal(gpu->max.width, 16);
+    assert_int_equal(gpu->slot.speed_mts, 32000);
+    assert_int_equal(gpu->slot.width, 8);
+    assert_int_equal(gpu->aer[FACTS_AER_CORRECTABLE], 3);
+    assert_true(gpu->aer[FACTS_AER_NONFATAL] == UINT64_MAX);
+    assert_int_equal(gpu->aer[FACTS_AER_FATAL], 0);
+    assert_int_equal(gpu->port_aer[FACTS_AER_CORRECTABLE], 4);
+    assert_int_equal(gpu->port_aer[FACTS_AER_FATAL], 1);
+    assert_false(facts.has_switches);
+}
+
+#define GPU "sys/devices/pci0000:aa/0000:aa:01.0/0000:bb:00.0"
+
+static void what_a_gpu_may_lack(void **state)
+{
+    const Tree *tree = *state;
+
+    tree_gpu(tree);
+    tree_file(tree, GPU "/config", "\xff\xff\xff\xff");
+    tree_gone(tree, GPU "/driver");
+    assert_true(look(tree).gpus[0].config_lost);
+    assert_string_equal(look(tree).gpus[0].driver, "");
+    tree_file(tree, GPU "/power/runtime_status", "suspended\n");
+    assert_true(look(tree).gpus[0].asleep && !look(tree).gpus[0].config_lost);
+    assert_int_equal(look(tree).gpus[0].current.width, 0);
+    tree_gone(tree, GPU "/aer_dev_correctable");
+    tree_gone(tree, GPU "/aer_dev_fatal");
+    assert_true(look(tree).gpus[0].has_aer);
+    tree_gone(tree, GPU "/aer_dev_nonfatal");
+    assert_false(look(tree).gpus[0].has_aer);
+}
+
+static void one_without_a_port(void **state)
+{
+    const Tree *tree = *state;
+
+    tree_file(tree, "sys/devices/pci0000:00/0000:00:05.0/class", "0x030000\n");
+    tree_file(tree, "sys/devices/pci0000:00/0000:00:05.0/vendor", "0x10de\n");
+    tree_file(tree, "sys/devices/pci0000:00/0000:00:05.0/config", "\xde\x10\x30\x23");
+    tree_link(tree, "sys/bus/pci/devices/0000:00:05.0", "../../../devices/pci0000:00/0000:00:05.0");
+    const Facts facts = look(tree);
+    assert_int_equal(facts.gpu_count, 1);
+    assert_int_equal(facts.gpus[0].slot.width, 0);
+    assert_false(facts.gpus[0].has_aer);
+}
+
+static void switches(void **state)
+{
+    const Tree *tree = *state;
+
+    tree_gpu(tree);
+    tree_file(tree, "sys/bus/pci/devices/0000:05:00.0/class", "0x068000\n");
+    tree_file(tree, "sys/bus/pci/devices/0000:05:00.0/vendor", "0x8086\n");
+    assert_false(look(tree).has_switches);
+    tree_file(tree, "sys/bus/pci/devices/0000:05:00.0/vendor", "0x10de\n");
+    assert_true(look(tree).has_switches);
+    assert_int_equal(look(tree).gpu_count, 1);
+}
+
+static void nothing_at_all(void **state)
+{
+    const Facts facts = look(*state);
+
+    assert_int_equal(facts.gpu_count, 0);
+    assert_false(facts.proc_known || facts.module_loaded || facts.persistenced || facts.device_denied);
+    assert_string_equal(facts.boot_id, "");
+}
+
+/* ---- /proc ---- */
+
+static void versions(void **state)
+{
+    static const struct {
+        const char *text, *version;
+    } rows[] = {
+        {"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.161.08  Tue Mar  5 22:13:55 UTC 2024\nGCC version: "
+         "12.3.0\n",
+         "535.161.08"},
+        {"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (dvs-builder@U16)\n",
+         "570.86.15"},
+        {"NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  590.48.01  Release Build\n", "590.48.01"},
+        {"no version here\n", ""},
+        {"", ""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        tree_file(*state, "proc/driver/nvidia/version", "%s", rows[i].text);
+        const Facts facts = look(*state);
+        assert_true(facts.module_loaded);
+        assert_string_equal(facts.module_version, rows[i].version);
+    }
+    tree_gone(*state, "proc/driver");
+    assert_false(look(*state).module_loaded);
+}
+
+static void the_boot(void **state)
+{
+    tree_file(*state, "proc/sys/kernel/random/boot_id", "0b1c2d3e-1111-4222-8333-444455556666\n");
+    tree_file(*state, "proc/stat", "cpu  1 2 3\nintr 5\nbtime 1767600000\nprocesses 7\n");
+    const Facts facts = look(*state);
+    assert_string_equal(facts.boot_id, "0b1c2d3e-1111-4222-8333-444455556666");
+    assert_true(facts.boot_real_ns == 1767600000 * NS_PER_S);
+    tree_file(*state, "proc/sys/kernel/random/boot_id", "%0200d\n", 1); /* longer than any */
+    assert_true(strlen(look(*state).boot_id) < sizeof(facts.boot_id));
+}
+
+static void services(void **state)
+{
+    tree_task(*state, 10, "nvidia-persiste", 'S', "do_poll");
+    tree_task(*state, 11, "nv-fabricmanag", 'S', "0"); /* another */
+    Facts facts = look(*state);
+    assert_true(facts.proc_known && facts.persistenced && !facts.fabric_manager);
+    tree_task(*state, 11, "nv-fabricmanage", 'S', "0");
+    tree_task(*state, 10, "nvidia-persiste", 'Z', "0");
+    facts = look(*state);
+    assert_true(!facts.persistenced && facts.fabric_manager);
+    assert_int_equal(facts.stuck_count, 0);
+}
+
+static const FactsTask *stuck(const Facts *facts, pid_t pid)
+{
+    for (size_t i = 0; i < facts->stuck_len; i++)
+        if (facts->stuck[i].pid == pid)
+            return &facts->stuck[i];
+    fail_msg("task %d is not told", (int)pid);
+    return facts->stuck;
+}
+
+static void who_hangs_in_the_driver(void **state)
+{
+    const Tree *tree = *state;
+
+    tree_task(tree, 20, "nvidia-smi", 'D', "rwsem_down_read_slowpath");
+    tree_task(tree, 21, "python (3) D", 'D', "os_acquire_rwlock_write");
+    tree_task(tree, 22, "train", 'D', "down");
+    tree_link(tree, "proc/22/fd/7", "/dev/nvidia3");
+    tree_task(tree, 23, "nvidia-smi", 'S', "do_poll");    /* waits, but can be killed */
+    tree_task(tree, 24, "kworker/3:1", 'D', "nvme_wait"); /* a disk, whose name begins alike */
+    tree_task(tree, 25, "dd", 'D', "io_schedule");
+    tree_link(tree, "proc/25/fd/1", "/dev/sda");
+    tree_task(tree, 26, "odd", 'D', "0");        /* hidden */
+    tree_file(tree, "proc/27/stat", "27 (half"); /* gone while it was read */
+    const Facts facts = look(tree);
+    assert_int_equal(facts.stuck_count, 3);
+    assert_int_equal(facts.stuck_len, 3);
+    assert_string_equal(stuck(&facts, 20)->name, "nvidia-smi");
+    assert_string_equal(stuck(&facts, 21)->name, "python (3) D");
+    assert_string_equal(stuck(&facts, 21)->wchan, "os_acquire_rwlock_write");
+    assert_string_equal(stuck(&facts, 22)->name, "train");
+}
+
+static void more_than_the_list_holds(void **state)
+{
+    for (int i = 0; i < FACTS_STUCK_MAX + 5; i++)
+        tree_task(*state, 100 + i, "nvidia-smi", 'D', "0");
+    const Facts facts = look(*state);
+    assert_int_equal(facts.stuck_count, FACTS_STUCK_MAX + 5);
+    assert_int_equal(facts.stuck_len, FACTS_STUCK_MAX);
+}
+
+/* ---- from look to look ---- */
+
+static void what_was_there_before(void **state)
+{
+    const Tree *tree = *state;
+    HostLook known = {.rc = 0}, fresh;
+
+    tree_gpu(tree);
+    tree_task(tree, 20, "nvidia-smi", 'D', "0");
+    known.facts.log = FACTS_LOG_DENIED;
+    host_look_make(tree->root, &fresh);
+    host_look_take(&known, &fresh, 100);
+    assert_int_equal(known.facts.time_ns, 100);
+    assert_int_equal(known.facts.stuck[0].since_ns, 100);
+    tree_gone(tree, "sys/bus/pci/devices/0000:bb:00.0");
+    tree_task(tree, 19, "nvidia-smi", 'D', "0");
+    host_look_make(tree->root, &fresh);
+    host_look_take(&known, &fresh, 200);
+    assert_int_equal(known.facts.gpu_count, 1);
+    assert_false(known.facts.gpus[0].present);
+    assert_int_equal(known.facts.gpus[0].pci.bus, 0xbb);
+    assert_int_equal(stuck(&known.facts, 20)->since_ns, 100);
+    assert_int_equal(stuck(&known.facts, 19)->since_ns, 200);
+    assert_int_equal(known.facts.log, FACTS_LOG_DENIED);
+    tree_file(tree, "proc/20/stat",
+              "20 (nvidia-smi) D 1 2 3 0 -1 0 0 0 0 0 5 6 0 0 20 0 1 0 9999 0 0 0\n"); /* another */
+    host_look_make(tree->root, &fresh);
+    host_look_take(&known, &fresh, 300);
+    assert_int_equal(stuck(&known.facts, 20)->since_ns, 300);
+    assert_int_equal(known.facts.gpu_count, 1);
+}
+
+static void a_bus_that_cannot_be_read_takes_no_gpu_away(void **state)
+{
+    const Tree *tree = *state;
+    HostLook known = {.rc = 0}, fresh;
+
+    tree_gpu(tree);
+    host_look_make(tree->root, &fresh);
+    host_look_take(&known, &fresh, 100);
+    tree_gone(tree, "sys/bus/pci/devices");
+    tree_file(tree, "sys/bus/pci/devices", "no folder\n");
+    host_look_make(tree->root, &fresh);
+    assert_true(fresh.rc < 0);
+    host_look_take(&known, &fresh, 200);
+    assert_true(known.facts.gpu_count == 1 && known.facts.gpus[0].present);
+    assert_int_equal(known.facts.time_ns, 200);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        TEST(a_gpu_with_its_port),
+        TEST(what_a_gpu_may_lack),
+        TEST(one_without_a_port),
+        TEST(switches),
+        TEST(nothing_at_all),
+        TEST(versions),
+        TEST(the_boot),
+        TEST(services),
+        TEST(who_hangs_in_the_driver),
+        TEST(more_than_the_list_holds),
+        TEST(what_was_there_before),
+        TEST(a_bus_that_cannot_be_read_takes_no_gpu_away),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* service/incident/text.c: what a person reads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/utf8.h"
+#include "kit.h"
+
+static const IncidentStyle plain = {.width = 80, .real_ns = KIT_REAL + 240 * NS_PER_S};
+
+static int set_up(void **state)
+{
+    static Str out;
+
+    str_init(&out, 1 << 20);
+    *state = &out;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    str_done(*state);
+    return 0;
+}
+
+static void the_most_urgent_first(void **state)
+{
+    const Incident lost = kit_incident(), fan = kit_incident_of("fan", SEVERITY_WARNING, INCIDENT_OPEN, 1),
+                   over = kit_incident_of("thermal", SEVERITY_FATAL, INCIDENT_CLEARED, 2);
+    const Incident *const list[] = {&over, &fan, &lost};
+    const Incident *first[2];
+
+    incidents_text(list, 3, &plain, *state);
+    assert_string_equal(((Str *)*state)->text,
+                        "fatal    GPU 3 (0000:1e:00.0) has fallen off the bus\n"
+                        "         do: let no new work in, then reboot the node\n"
+                        "         for 4 min, seen 20 times, page, 1jf8v3k2m0\n"
+                        "warning  GPU 1: fan\n"
+                        "         do: nothing to do\n"
+                        "         for 4 min, seen 1 time, ticket, id-fan\n"
+                        "cleared  GPU 2: thermal\n"
+                        "         what was wrong no longer is; it lasted from 4 min ago until 3 min ago;\n"
+                        "         id-thermal\n");
+    assert_int_equal(incidents_urgent(list, 3, first, 2), 2);
+    assert_ptr_equal(first[0], &lost);
+    assert_ptr_equal(first[1], &fan);
+}
+
+static void none(void **state)
+{
+    incidents_text(NULL, 0, &plain, *state);
+    assert_string_equal(((Str *)*state)->text, "no incident\n");
+}
+
+static void one_with_everything(void **state)
+{
+    Incident incident = kit_incident();
+
+    incident.silenced = true;
+    incident_sheet(&incident, &plain, *state);
+    assert_string_equal(((Str *)*state)->text,
+                        "GPU 3 (0000:1e:00.0) has fallen off the bus\n"
+                        "XID 79 in the kernel log. Reboot the node.\n"
+                        "\n"
+                        "do          let no new work in, then reboot the node\n"
+                        "runbook     https://example.org/gpu-lost\n"
+                        "state       open, in maintenance\n"
+                        "class       gpu-lost, fatal; cause: PCIe: slot, riser, switch or the GPU's end\n"
+                        "            of it\n"
+                        "told to     somebody at once\n"
+                        "device      NVIDIA H100 80GB HBM3 0000:1e:00.0 GPU-3, serial number 16503\n"
+                        "driver      590.48.01\n"
+                        "first       2026-01-05T08:00:03.000Z, 4 min ago\n"
+                        "opened      2026-01-05T08:00:03.000Z, 4 min ago\n"
+                        "updated     2026-01-05T08:00:03.000Z, 4 min ago\n"
+                        "seen        20, and 1 consequences; escalated 0, came back 0\n"
+                        "id          1jf8v3k2m0\n"
+                        "\n"
+                        "what was seen\n"
+                        "  2026-01-05T08:00:03.000Z  kmsg       Xid (PCI:0000:1e:00): 79, GPU has fallen\n"
+                        "      off the bus.\n"
+                        "  ... and 19 more\n"
+                        "  2026-01-05T08:00:03.000Z  kmsg       Xid (PCI:0000:1e:00): 154, GPU recovery\n"
+                        "      action changed\n"
+                        "\n"
+                        "before and after\n"
+                        "  aer_fatal                                                     0              2\n"
+                        "  pcie_width                                                   16              -\n");
+}
+
+static void an_event_on_one_line(void **state)
+{
+    const Event event = kit_event();
+    NodeGpu gpus[4];
+    const Node node = kit_node(gpus, 4);
+    EventSeen seen = {.event = event, .gpu = DEVICE_NO_NUMBER, .incident = "1jf8v3k2m0"};
+    Str *out = *state;
+
+    event_text(&event, &node, &plain, out);
+    assert_string_equal(out->text,
+                        "2026-01-05T08:00:03.000Z  GPU 3         XID 79            GPU has fallen off the bus.");
+    str_clear(out);
+    event_seen_text(&seen, &plain, out);
+    assert_string_equal(out->text,
+                        "2026-01-05T08:00:03.000Z  0000:1e:00.0  XID 79            GPU has fallen off the bus."
+                        "  [1jf8v3k2m0]");
+    str_clear(out);
+    seen.event.has_pci = false;
+    seen.event.kind = EVENT_AGENT_START;
+    seen.incident[0] = '\0';
+    snprintf(seen.event.text, sizeof seen.event.text, "es f\xc3\xa4ngt an");
+    event_seen_text(&seen, &plain, out);
+    assert_string_equal(out->text, "2026-01-05T08:00:03.000Z  node          agent-start       es f?ngt an");
+}
+
+/* No title is so long and no screen so narrow that a line leaves it; words longer than the line stand alone. */
+static void no_line_is_wider_than_the_screen(void **state)
+{
+    Incident incident = kit_incident();
+    const Incident *const list[] = {&incident};
+    Str *out = *state;
+
+    snprintf(incident.title, sizeof incident.title,
+             "GPU 3 is hot \xe2\x82\xac and its fan, the left one by the door, stands still for the third time today");
+    for (int utf8 = 0; utf8 < 2; utf8++)
+        for (size_t width = 40; width < 130; width += 3) {
+            const IncidentStyle style = {.width = width, .utf8 = utf8, .real_ns = plain.real_ns};
+
+            str_clear(out);
+            incidents_text(list, 1, &style, out);
+            for (const char *at = out->text; *at; at += strcspn(at, "\n") + 1) {
+                size_t columns = 0;
+
+                for (size_t i = 0; at[i] != '\n'; i++) {
+                    columns += ((unsigned char)at[i] & 0xc0) != 0x80;
+                    assert_true(utf8 || (unsigned char)at[i] < 0x80);
+                }
+                assert_true(columns <= width);
+            }
+        }
+}
+
+static void colours_only_when_asked(void **state)
+{
+    const Incident incident = kit_incident();
+    const Incident *const list[] = {&incident};
+    IncidentStyle style = plain;
+
+    incidents_text(list, 1, &style, *state);
+    incident_sheet(&incident, &style, *state);
+    assert_null(strchr(((Str *)*state)->text, '\033'));
+    style.colour = true;
+    incidents_text(list, 1, &style, *state);
+    assert_non_null(strstr(((Str *)*state)->text, "\033[1;31m"));
+}
+
+int main(void)
+{
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(the_most_urgent_first),
+        TEST(none),
+        TEST(one_with_everything),
+        TEST(an_event_on_one_line),
+        TEST(no_line_is_wider_than_the_screen),
+        TEST(colours_only_when_asked),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

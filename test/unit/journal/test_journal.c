@@ -1,0 +1,672 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The journal (service/journal): what was acknowledged is there after a kill, a full disk and a damaged file stop
+ * nothing, old things go. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <glob.h>
+#include <math.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/duration.h"
+#include "base/file.h"
+#include "base/owner.h"
+#include "service/journal/journal.h"
+
+typedef struct Rig {
+    uv_loop_t loop;
+    Journal *journal;
+    char dir[64], path[96];
+    uint64_t acked, acked_on_disk; /* newest tickets */
+    bool in_order;
+} Rig;
+
+static void acked(void *self, uint64_t ticket, bool on_disk)
+{
+    Rig *rig = self;
+
+    rig->in_order &= ticket == rig->acked + 1;
+    rig->acked = ticket;
+    if (on_disk)
+        rig->acked_on_disk = ticket;
+}
+
+static int open_at(Rig *rig, uint64_t keep_ns, uint64_t max_bytes, uint64_t patience_ns, Err *err)
+{
+    const JournalConfig config = {
+        .path = rig->path, .keep_ns = keep_ns, .max_bytes = max_bytes, .patience_ns = patience_ns};
+
+    rig->acked = rig->acked_on_disk = 0;
+    rig->in_order = true;
+    return journal_open(&rig->loop, &config, acked, rig, &rig->journal, err);
+}
+
+static void must_open(Rig *rig)
+{
+    Err err = {0};
+
+    if (open_at(rig, 0, 0, 20 * NS_PER_S, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+static void wait_acked(Rig *rig, uint64_t ticket)
+{
+    while (rig->acked < ticket)
+        uv_run(&rig->loop, UV_RUN_ONCE);
+}
+
+static void close_it(Rig *rig)
+{
+    journal_close(TAKE(rig->journal));
+    uv_run(&rig->loop, UV_RUN_DEFAULT);
+}
+
+static int set_up(void **state)
+{
+    Rig *rig = calloc(1, sizeof *rig);
+
+    if (!rig)
+        return -1;
+    snprintf(rig->dir, sizeof rig->dir, "/tmp/stoker-journal-XXXXXX");
+    if (!mkdtemp(rig->dir))
+        return -1;
+    snprintf(rig->path, sizeof rig->path, "%s/made/journal.db", rig->dir);
+    uv_loop_init(&rig->loop);
+    *state = rig;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    Rig *rig = *state;
+
+    if (rig->journal)
+        close_it(rig);
+    uv_run(&rig->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&rig->loop), 0);
+    assert_int_equal(file_remove_tree("/tmp", rig->dir + strlen("/tmp/"), NULL), 0);
+    free(rig);
+    return 0;
+}
+
+static Incident incident_of(int n, IncidentState state)
+{
+    Incident incident = {.revision = (uint64_t)n,
+                         .state = state,
+                         .pid = -1,
+                         .code = 79,
+                         .cause = CAUSE_BUS,
+                         .severity = SEVERITY_FATAL,
+                         .scope = SCOPE_GPU,
+                         .action = ACTION_DRAIN_AND_RMA,
+                         .route = ROUTE_PAGE,
+                         .count = 3,
+                         .escalations = 1,
+                         .code_count = 2,
+                         .codes = {79, 45},
+                         .first_len = 1,
+                         .last_len = 1,
+                         .counter_len = 2};
+
+    device_init(&incident.device, DEVICE_GPU);
+    incident.device.has_pci = true;
+    incident.device.pci = (PciAddress){0, (uint8_t)n, 0, 0};
+    incident.device.index = (uint32_t)n;
+    snprintf(incident.id, sizeof incident.id, "inc%06d", n);
+    snprintf(incident.class, sizeof incident.class, "gpu-lost");
+    snprintf(incident.title, sizeof incident.title, "GPU %d \"has\" fallen\noff 'the' bus", n);
+    incident.opened_real_ns = incident.updated_real_ns = (uint64_t)(1000 + n) * NS_PER_S;
+    if (state == INCIDENT_CLEARED) {
+        incident.cleared_real_ns = incident.updated_real_ns;
+        incident.end = INCIDENT_END_RESET;
+    }
+    incident.first[0] = (IncidentSign){.real_ns = 5, .origin = EVENT_FROM_NVML, .code = 79, .text = "first"};
+    incident.last[0] = (IncidentSign){.real_ns = 6, .echo = true, .code = 45, .text = "la\tst \"q\""};
+    incident.counters[0] = (IncidentCounter){.name = "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", .before = 0, .after = 1.5};
+    incident.counters[1] = (IncidentCounter){.name = "x", .before = (double)NAN, .after = 2};
+    return incident;
+}
+
+static void assert_same(const Incident *a, const Incident *b)
+{
+    assert_string_equal(a->id, b->id);
+    assert_int_equal(a->revision, b->revision);
+    assert_int_equal(a->state, b->state);
+    assert_int_equal(a->end, b->end);
+    assert_true(device_equal(&a->device, &b->device));
+    assert_int_equal(a->device.index, b->device.index);
+    assert_int_equal(a->device.link, b->device.link);
+    assert_int_equal(a->pid, b->pid);
+    assert_string_equal(a->class, b->class);
+    assert_string_equal(a->title, b->title);
+    assert_int_equal(a->cause, b->cause);
+    assert_int_equal(a->severity, b->severity);
+    assert_int_equal(a->scope, b->scope);
+    assert_int_equal(a->action, b->action);
+    assert_int_equal(a->route, b->route);
+    assert_int_equal(a->opened_real_ns, b->opened_real_ns);
+    assert_int_equal(a->count, b->count);
+    assert_int_equal(a->code_count, b->code_count);
+    assert_memory_equal(a->codes, b->codes, sizeof a->codes);
+    assert_int_equal(a->first_len, b->first_len);
+    assert_string_equal(a->first[0].text, b->first[0].text);
+    assert_int_equal(a->first[0].origin, b->first[0].origin);
+    assert_string_equal(a->last[0].text, b->last[0].text);
+    assert_int_equal(a->last[0].echo, b->last[0].echo);
+    assert_int_equal(a->counter_len, b->counter_len);
+    assert_true(a->counters[0].after == b->counters[0].after);
+    assert_true(isnan(b->counters[1].before));
+}
+
+static void what_was_put_comes_back(void **state)
+{
+    Rig *rig = *state;
+    MaintenanceWindow window = {.id = "w1",
+                                .reason = "new fans",
+                                .who = "root",
+                                .gpus = 5,
+                                .from_real_ns = 7,
+                                .until_real_ns = 9,
+                                .uuids = {"GPU-a", "GPU-b"}};
+    JournalKept kept;
+
+    must_open(rig);
+    Incident open = incident_of(3, INCIDENT_OPEN), cleared = incident_of(4, INCIDENT_CLEARED);
+    journal_put_incident(rig->journal, &open, INCIDENT_CHANGE_OPENED);
+    journal_put_incident(rig->journal, &cleared, INCIDENT_CHANGE_CLEARED);
+    journal_put_window(rig->journal, &window, false);
+    journal_put_position(rig->journal, "boot", 42, 43, UINT64_C(1) << 40);
+    wait_acked(rig, 4);
+    assert_int_equal(rig->acked_on_disk, 4);
+    assert_true(rig->in_order);
+    close_it(rig);
+
+    must_open(rig);
+    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    assert_int_equal(kept.incidents.len, 2);
+    assert_same(&open, &kept.incidents.at[0]);
+    assert_same(&cleared, &kept.incidents.at[1]);
+    assert_int_equal(kept.windows.len, 1);
+    assert_string_equal(kept.windows.at[0].reason, "new fans");
+    assert_string_equal(kept.windows.at[0].uuids[1], "GPU-b");
+    assert_int_equal(kept.windows.at[0].gpus, 5);
+    assert_string_equal(kept.boot_id, "boot");
+    assert_int_equal(kept.sequence, 42);
+    assert_int_equal(kept.fabric_inode, UINT64_C(1) << 40);
+    journal_kept_done(&kept);
+    journal_put_window(rig->journal, &window, true);
+    wait_acked(rig, 1);
+    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    assert_int_equal(kept.windows.len, 0);
+    journal_kept_done(&kept);
+}
+
+static void a_later_revision_replaces(void **state)
+{
+    Rig *rig = *state;
+    Incident incident = incident_of(1, INCIDENT_OPEN);
+    JournalKept kept;
+
+    must_open(rig);
+    for (int i = 1; i <= 500; i++) {
+        incident.revision = (uint64_t)i;
+        journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_UPDATED);
+    }
+    wait_acked(rig, 500);
+    assert_true(rig->in_order);
+    assert_int_equal(rig->acked_on_disk, 500);
+    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    assert_int_equal(kept.incidents.len, 1);
+    assert_int_equal(kept.incidents.at[0].revision, 500);
+    journal_kept_done(&kept);
+}
+
+typedef struct Sent {
+    char all[256];
+} Sent;
+
+static void note_sent(void *self, const char *receiver, const char *key, const char *text, size_t len)
+{
+    Sent *sent = self;
+    const size_t used = strlen(sent->all);
+
+    snprintf(sent->all + used, sizeof sent->all - used, "%s/%s=%.*s;", receiver, key, (int)len, text);
+}
+
+static void the_outbox_keeps_its_order(void **state)
+{
+    Rig *rig = *state;
+    Sent sent = {""};
+
+    must_open(rig);
+    journal_put_outbox(rig->journal, "pager", "b", "one", 3);
+    journal_put_outbox(rig->journal, "pager", "a", "two", 3);
+    journal_put_outbox(rig->journal, "mail", "b", "three", 5);
+    wait_acked(rig, 3);
+    journal_put_outbox(rig->journal, "pager", "b", "four", 4);
+    journal_put_outbox(rig->journal, "pager", "a", "", 0);
+    wait_acked(rig, 5);
+    close_it(rig);
+    must_open(rig);
+    assert_int_equal(journal_each_outbox(rig->journal, note_sent, &sent, NULL), 0);
+    assert_string_equal(sent.all, "pager/b=four;mail/b=three;");
+}
+
+/* A child writes until it is killed, and says after each acknowledgement how far it is. */
+static void write_for_ever(Rig *rig, int out)
+{
+    rig->journal = NULL;
+    uv_loop_init(&rig->loop);
+    must_open(rig);
+    for (int n = 1;; n++) {
+        Incident incident = incident_of(n % 200, INCIDENT_OPEN);
+
+        incident.revision = (uint64_t)n;
+        journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_UPDATED);
+        wait_acked(rig, (uint64_t)n);
+        if (rig->acked_on_disk != (uint64_t)n || write(out, &n, sizeof n) != sizeof n)
+            _exit(1);
+    }
+}
+
+static void what_was_acknowledged_survives_a_kill(void **state)
+{
+    Rig *rig = *state;
+    JournalKept kept;
+    int pipes[2], n = 0, last = 0, seen = 0;
+
+    assert_int_equal(pipe(pipes), 0);
+    const pid_t child = fork();
+    if (child == 0)
+        write_for_ever(rig, pipes[1]);
+    close(pipes[1]);
+    while (n < 60 && read(pipes[0], &n, sizeof n) == sizeof n)
+        ;
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    while (read(pipes[0], &last, sizeof last) == sizeof last)
+        n = last;
+    close(pipes[0]);
+    assert_true(n >= 60);
+
+    must_open(rig);
+    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    for (size_t i = 0; i < kept.incidents.len; i++)
+        seen = (int)kept.incidents.at[i].revision > seen ? (int)kept.incidents.at[i].revision : seen;
+    assert_true(seen == n || seen == n + 1); /* the one behind it may have been on its way */
+    assert_int_equal(kept.incidents.len, seen < 200 ? seen : 200);
+    journal_kept_done(&kept);
+}
+
+static void a_full_disk_stops_nothing(void **state)
+{
+    Rig *rig = *state;
+    struct rlimit before, small = {.rlim_cur = 150000};
+    JournalState now;
+    JournalKept kept;
+    uint64_t ticket = 0;
+
+    signal(SIGXFSZ, SIG_IGN);
+    must_open(rig);
+    getrlimit(RLIMIT_FSIZE, &before);
+    small.rlim_max = before.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &small);
+    for (int n = 0; n < 200; n++) {
+        Incident incident = incident_of(n, INCIDENT_OPEN);
+
+        ticket = journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED);
+        wait_acked(rig, ticket);
+    }
+    journal_state(rig->journal, &now);
+    setrlimit(RLIMIT_FSIZE, &before);
+    assert_int_equal(now.health, JOURNAL_MEMORY);
+    assert_true(now.why[0] != '\0');
+    assert_true(rig->acked_on_disk < ticket);
+    assert_true(now.queued > 0);
+    while (journal_state(rig->journal, &now), now.health != JOURNAL_FINE || now.queued > 0)
+        usleep(20000);
+    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    assert_int_equal(kept.incidents.len, 200); /* it has caught up */
+    journal_kept_done(&kept);
+}
+
+static void overwrite(const char *path)
+{
+    FILE *file = fopen(path, "r+");
+
+    assert_non_null(file);
+    for (int i = 0; i < 6000; i++)
+        fputs("no database ", file);
+    fclose(file);
+}
+
+static void a_damaged_file_is_set_aside(void **state)
+{
+    Rig *rig = *state;
+    JournalState now;
+    JournalKept kept;
+    Incident incident = incident_of(7, INCIDENT_OPEN);
+    struct stat st;
+
+    must_open(rig);
+    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED));
+    close_it(rig);
+    overwrite(rig->path);
+    must_open(rig);
+    journal_state(rig->journal, &now);
+    assert_int_equal(now.health, JOURNAL_FINE);
+    assert_non_null(strstr(now.set_aside, "journal.db.damaged-"));
+    assert_int_equal(stat(now.set_aside, &st), 0);
+    assert_true(now.why[0] != '\0');
+    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED));
+    assert_int_equal(rig->acked_on_disk, 1);
+    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    assert_int_equal(kept.incidents.len, 1);
+    journal_kept_done(&kept);
+}
+
+static void damage_under_way(void **state)
+{
+    Rig *rig = *state;
+    JournalState now;
+    JournalKept kept;
+    uint64_t ticket = 0;
+
+    must_open(rig);
+    for (int n = 0; n < 600; n++) { /* more than the cache holds */
+        Incident incident = incident_of(n, INCIDENT_OPEN);
+
+        ticket = journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED);
+    }
+    wait_acked(rig, ticket);
+    close_it(rig);
+    must_open(rig);
+    overwrite(rig->path);
+    assert_int_not_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    journal_kept_done(&kept);
+    Incident incident = incident_of(1, INCIDENT_OPEN);
+    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_UPDATED));
+    while (journal_state(rig->journal, &now), now.health != JOURNAL_FINE || now.queued > 0)
+        usleep(20000);
+    assert_true(now.set_aside[0] != '\0');
+}
+
+static void a_newer_schema_is_left_alone(void **state)
+{
+    Rig *rig = *state;
+    JournalState now;
+    sqlite3 *db;
+    Incident incident = incident_of(1, INCIDENT_OPEN);
+
+    must_open(rig);
+    close_it(rig);
+    assert_int_equal(sqlite3_open(rig->path, &db), SQLITE_OK);
+    sqlite3_exec(db, "PRAGMA user_version=99", NULL, NULL, NULL);
+    sqlite3_close(db);
+    must_open(rig);
+    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED));
+    journal_state(rig->journal, &now);
+    assert_int_equal(now.health, JOURNAL_MEMORY);
+    assert_non_null(strstr(now.why, "newer Stoker"));
+    assert_int_equal(rig->acked_on_disk, 0);
+    close_it(rig);
+    assert_int_equal(sqlite3_open(rig->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "SELECT count(*) FROM incidents", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static void one_process_has_it(void **state)
+{
+    Rig *rig = *state;
+    Rig other = *rig;
+    Err err = {0};
+
+    must_open(rig);
+    other.journal = NULL;
+    const JournalConfig config = {.path = rig->path, .patience_ns = 20 * NS_PER_S};
+    assert_int_equal(journal_open(&rig->loop, &config, acked, &other, &other.journal, &err), -EBUSY);
+    assert_non_null(strstr(err.text, "another process"));
+    assert_null(other.journal);
+}
+
+/* Somebody else holds the file, as a disk that does not answer would. */
+static void a_disk_that_hangs_delays_nothing_for_long(void **state)
+{
+    Rig *rig = *state;
+    Incident incident = incident_of(1, INCIDENT_OPEN);
+    JournalState now;
+    sqlite3 *db;
+    Err err;
+
+    assert_int_equal(open_at(rig, 0, 0, 300 * NS_PER_MS, &err), 0);
+    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED));
+    assert_int_equal(rig->acked_on_disk, 1);
+    assert_int_equal(sqlite3_open(rig->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
+    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_UPDATED));
+    journal_state(rig->journal, &now);
+    assert_int_equal(now.health, JOURNAL_MEMORY);
+    assert_int_equal(rig->acked_on_disk, 1);
+    assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    while (journal_state(rig->journal, &now), now.health != JOURNAL_FINE)
+        usleep(20000);
+    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_UPDATED));
+    assert_int_equal(rig->acked_on_disk, 3);
+}
+
+static void no_folder_can_be_made(void **state)
+{
+    Rig *rig = *state;
+    Incident incident = incident_of(1, INCIDENT_OPEN);
+    JournalState now;
+
+    snprintf(rig->path, sizeof rig->path, "%s/file/journal.db", rig->dir);
+    char file[96];
+    snprintf(file, sizeof file, "%s/file", rig->dir);
+    assert_int_equal(file_write(file, "x", 1, 0600, NULL), 0);
+    must_open(rig);
+    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED));
+    journal_state(rig->journal, &now);
+    assert_int_equal(now.health, JOURNAL_MEMORY);
+    assert_non_null(strstr(now.why, rig->dir));
+    assert_int_equal(rig->acked_on_disk, 0);
+}
+
+static void without_a_file(void **state)
+{
+    Rig *rig = *state;
+    Incident incident = incident_of(1, INCIDENT_OPEN);
+    JournalState now;
+    JournalKept kept;
+
+    rig->path[0] = '\0';
+    must_open(rig);
+    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED));
+    journal_state(rig->journal, &now);
+    assert_int_equal(now.health, JOURNAL_OFF);
+    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    assert_int_equal(kept.incidents.len, 0);
+}
+
+static void count_them(void *self, const Incident *incidents, size_t count)
+{
+    (void)incidents;
+    *(size_t *)self = count;
+}
+
+static void count_event(void *self, const Event *event, const char *incident)
+{
+    assert_int_equal(event->kind, EVENT_XID);
+    assert_string_equal(incident, "inc000001");
+    ++*(size_t *)self;
+}
+
+static size_t ask(const Rig *rig, const JournalQuery *query)
+{
+    size_t count = SIZE_MAX;
+    Err err;
+
+    assert_int_equal(journal_read_incidents(rig->path, query, count_them, &count, &err), 0);
+    return count;
+}
+
+static void asked_beside_the_agent(void **state)
+{
+    Rig *rig = *state;
+    CLEANUP(str_done) Str bundle;
+    uint64_t ticket = 0;
+    size_t events = 0;
+    Event event;
+    Err err;
+
+    must_open(rig);
+    event_init(&event, EVENT_XID, EVENT_FROM_KMSG);
+    event.real_ns = 1500 * NS_PER_S;
+    for (int n = 0; n < 30; n++) {
+        Incident incident = incident_of(n, n % 3 ? INCIDENT_CLEARED : INCIDENT_OPEN);
+
+        journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED);
+        ticket = journal_put_event(rig->journal, &event, "inc000001");
+    }
+    ticket = journal_put_bundle(rig->journal, "inc000001", "{\"a\":1}", 7);
+    wait_acked(rig, ticket);
+    const JournalQuery all = {.state = -1, .to_real_ns = UINT64_MAX, .limit = 100};
+    JournalQuery query = all;
+    assert_int_equal(ask(rig, &query), 30);
+    query.state = INCIDENT_OPEN;
+    assert_int_equal(ask(rig, &query), 10);
+    query = all;
+    query.limit = 7;
+    assert_int_equal(ask(rig, &query), 7);
+    query = all;
+    query.from_real_ns = 1025 * NS_PER_S;
+    assert_int_equal(ask(rig, &query), 5);
+    query = all;
+    query.device = "gpu/0000:1d";
+    assert_int_equal(ask(rig, &query), 1);
+    query.device = "gpu/0000:%";
+    assert_int_equal(ask(rig, &query), 0);
+    query = all;
+    query.class = "thermal";
+    assert_int_equal(ask(rig, &query), 0);
+    assert_int_equal(journal_read_events(rig->path, &all, count_event, &events, &err), 0);
+    assert_int_equal(events, 30);
+    str_init(&bundle, 1000);
+    assert_int_equal(journal_read_bundle(rig->path, "inc000001", &bundle, &err), 0);
+    assert_string_equal(bundle.text, "{\"a\":1}");
+    assert_int_equal(journal_read_bundle(rig->path, "nobody", &bundle, &err), -ENOENT);
+    assert_int_equal(journal_read_incidents("/nonexistent/db", &all, count_them, &events, &err), -ENOENT);
+}
+
+/* The thread takes old things away when it starts. */
+static void old_things_go(void **state)
+{
+    Rig *rig = *state;
+    uint64_t ticket = 0;
+    const JournalQuery all = {.state = -1, .to_real_ns = UINT64_MAX, .limit = 10000};
+    Event event;
+    Err err;
+    size_t events = 0;
+
+    must_open(rig);
+    event_init(&event, EVENT_XID, EVENT_FROM_KMSG);
+    for (int n = 0; n < 100; n++) {
+        Incident incident = incident_of(n, n == 5 ? INCIDENT_OPEN : INCIDENT_CLEARED);
+
+        event.real_ns = incident.updated_real_ns;
+        journal_put_event(rig->journal, &event, "inc000001");
+        ticket = journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_CLEARED);
+    }
+    wait_acked(rig, ticket);
+    close_it(rig);
+    assert_int_equal(open_at(rig, 20 * NS_PER_S, 0, 20 * NS_PER_S, &err), 0);
+    while (ask(rig, &all) > 22)
+        usleep(20000);
+    assert_int_equal(ask(rig, &all), 22); /* 79 to 99, and 5, which is open */
+    assert_int_equal(journal_read_events(rig->path, &all, count_event, &events, &err), 0);
+    assert_int_equal(events, 21);
+}
+
+static void a_large_file_shrinks(void **state)
+{
+    Rig *rig = *state;
+    const JournalQuery all = {.state = -1, .to_real_ns = UINT64_MAX, .limit = 10000};
+    uint64_t ticket = 0;
+    struct stat st;
+    Err err;
+
+    must_open(rig);
+    for (int n = 0; n < 1000; n++) {
+        Incident incident = incident_of(n, n < 3 ? INCIDENT_OPEN : INCIDENT_CLEARED);
+        ticket = journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_CLEARED);
+    }
+    wait_acked(rig, ticket);
+    close_it(rig);
+    assert_int_equal(stat(rig->path, &st), 0);
+    assert_true(st.st_size > 600000);
+    assert_int_equal(open_at(rig, 0, 300000, 20 * NS_PER_S, &err), 0);
+    while (ask(rig, &all) > 900)
+        usleep(20000);
+    close_it(rig); /* the thread ends what it is at */
+    assert_int_equal(stat(rig->path, &st), 0);
+    assert_true(st.st_size < 400000);
+    JournalQuery open = all;
+    open.state = INCIDENT_OPEN;
+    assert_int_equal(ask(rig, &open), 3);
+}
+
+static void a_backlog_has_an_end(void **state)
+{
+    Rig *rig = *state;
+    JournalState now;
+    Event event;
+    uint64_t ticket = 0;
+
+    snprintf(rig->path, sizeof rig->path, "/proc/nothing/journal.db");
+    must_open(rig);
+    event_init(&event, EVENT_XID, EVENT_FROM_KMSG);
+    for (int n = 0; n < JOURNAL_BACKLOG + 500; n++)
+        ticket = journal_put_event(rig->journal, &event, "");
+    wait_acked(rig, ticket);
+    journal_state(rig->journal, &now);
+    assert_int_equal(now.dropped, 500);
+    assert_int_equal(now.queued, JOURNAL_BACKLOG);
+    assert_true(rig->in_order);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_was_put_comes_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_later_revision_replaces, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_outbox_keeps_its_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_was_acknowledged_survives_a_kill, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_full_disk_stops_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_damaged_file_is_set_aside, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(damage_under_way, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_newer_schema_is_left_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_process_has_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_disk_that_hangs_delays_nothing_for_long, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(no_folder_can_be_made, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_a_file, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(asked_beside_the_agent, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(old_things_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_large_file_shrinks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_backlog_has_an_end, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel log as it comes (source/kmsg/kmsg.c): what it held, what follows, where reading goes on, what is denied."""
+import json
+import os
+import queue
+import stat
+import subprocess
+import threading
+import time
+
+import pytest
+
+XID = "NVRM: Xid (PCI:0000:18:00): {}, GPU has fallen off the bus."
+
+
+class Watch:
+    def __init__(self, build, *args):
+        self.process = subprocess.Popen([build / "test/unit/kmsg/kmsg_watch", *map(str, args)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, bufsize=1)  # a line each
+        self.lines = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.put(json.loads(line))
+
+    def next(self):
+        return self.lines.get(timeout=60)
+
+    def state(self, until=lambda state: True):
+        """The state, asked for until it is as wanted; events that come meanwhile are kept."""
+        events = []
+        for _ in range(600):
+            self.process.stdin.write("state\n")
+            self.process.stdin.flush()
+            while "log" not in (answer := self.next()):
+                events.append(answer)
+            if until(answer):
+                for event in events:
+                    self.lines.put(event)
+                return answer
+            time.sleep(0.1)
+        raise AssertionError(f"never as wanted: {answer}")
+
+    def end(self):
+        self.process.stdin.close()
+        code = self.process.wait(60)
+        assert code == 0
+
+
+@pytest.fixture
+def watch(build):
+    made = []
+
+    def make(*args):
+        made.append(Watch(build, *args))
+        return made[-1]
+    yield make
+    for one in made:
+        one.process.kill()
+        one.process.wait()
+
+
+def record(sequence, text):
+    return f"4,{sequence},{sequence * 1000},-;{text}\n"
+
+
+def test_what_a_file_holds_and_what_follows(watch, tmp_path):
+    log = tmp_path / "kmsg"
+    log.write_text(record(7, XID.format(48)) + record(8, "nothing") + record(9, XID.format(79))[:-10])
+    w = watch(log, "", "", tmp_path)
+    first = w.next()
+    assert (first["code"], first["before"], first["sequence"]) == (48, True, 7)
+    with log.open("a") as f:
+        f.write(record(9, XID.format(79))[-10:] + record(10, XID.format(74)))
+    for code in 79, 74:
+        event = w.next()
+        assert (event["code"], event["before"], event["origin"]) == (code, False, "kmsg")
+    assert w.state()["sequence"] == 10
+    w.end()
+
+
+def test_a_file_that_comes_later_and_is_rotated(watch, tmp_path):
+    fabric = tmp_path / "fabricmanager.log"
+    line = "[Jul 23 2024 07:53:55] [ERROR] [tid 841] detected NVSwitch fatal error {} on fid 0 on NVSwitch pci bus id 00000000:86:00.0\n"
+    w = watch("", "", fabric, tmp_path)
+    w.state(lambda s: not s["fabric_log"])
+    fabric.write_text(line.format(20034))
+    assert w.next()["code"] == 20034
+    fabric.rename(tmp_path / "old")
+    fabric.write_text(line.format(20009))
+    event = w.next()
+    assert (event["code"], event["origin"]) == (20009, "fabric-log")
+    fabric.write_text("")
+    w.state(lambda s: s["fabric_log"])
+    with fabric.open("a") as f:
+        f.write(line.format(24007))
+    assert w.next()["code"] == 24007
+    w.end()
+
+
+def test_reading_goes_on_where_it_ended(watch, tmp_path):
+    boot = tmp_path / "proc/sys/kernel/random/boot_id"
+    boot.parent.mkdir(parents=True)
+    boot.write_text("11111111-2222-3333-4444-555555555555\n")
+    log = tmp_path / "kmsg"
+    log.write_text("".join(record(n, XID.format(n)) for n in range(40, 50)))
+    w = watch(log, "", "", tmp_path, "11111111-2222-3333-4444-555555555555", 47)
+    assert [w.next()["code"] for _ in range(2)] == [48, 49]
+    w.end()
+    w = watch(log, "", "", tmp_path, "another", 47)
+    assert [w.next()["code"] for _ in range(10)] == list(range(40, 50))
+    w.end()
+
+
+def test_plain_lines_of_syslog(watch, tmp_path):
+    log = tmp_path / "messages"
+    log.write_text("Nov 21 07:00:00 host kernel: [12.3] " + XID.format(79) + "\n")
+    w = watch(log, "", "", tmp_path)
+    assert w.next()["code"] == 79
+    w.end()
+
+
+def fake_journalctl(tmp_path, body):
+    program = tmp_path / "journalctl"
+    program.write_text("#!/bin/sh\n" + body)
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return program
+
+
+def test_the_journal_where_the_log_is_denied(watch, tmp_path):
+    old = json.dumps({"MESSAGE": XID.format(48), "_SOURCE_MONOTONIC_TIMESTAMP": "5000000", "__REALTIME_TIMESTAMP": "1700000000000000"})
+    octets = json.dumps({"MESSAGE": list(XID.format(62).encode() + b"\xff"), "__MONOTONIC_TIMESTAMP": "6000000",
+                         "__REALTIME_TIMESTAMP": "4000000000000000"})
+    program = fake_journalctl(tmp_path, f"echo '{old}'\necho 'no json'\necho '{octets}'\nexec sleep 100\n")
+    w = watch(tmp_path / "missing/kmsg", program, "", tmp_path)
+    first, second = w.next(), w.next()
+    assert (first["code"], first["origin"], first["before"]) == (48, "journal", True)
+    assert abs(first["real"] - 1700000000 * 10**9) < 10**9
+    assert (second["code"], second["before"]) == (62, False)
+    state = w.state(lambda s: s["caught_up"])
+    assert state["log"] == 2
+    w.end()
+
+
+@pytest.mark.parametrize("body", ["exit 1\n", None], ids=["ends", "missing"])
+def test_neither_is_there(watch, tmp_path, body):
+    program = fake_journalctl(tmp_path, body) if body else tmp_path / "no-such-program"
+    w = watch(tmp_path / "missing/kmsg", program, "", tmp_path)
+    state = w.state(lambda s: s["log"] == 3 and s["why"].startswith("'"))
+    assert "denied, and" in state["why"]
+    (tmp_path / "missing").mkdir()
+    (tmp_path / "missing/kmsg").write_text(record(1, XID.format(79)))
+    assert w.next()["code"] == 79  # it tries again
+    w.end()
+
+
+def test_the_real_log(watch):
+    try:
+        fd = os.open("/dev/kmsg", os.O_WRONLY)
+        os.close(os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK))
+    except OSError as error:
+        pytest.skip(f"/dev/kmsg cannot be read and written here: {error}")
+    w = watch("/dev/kmsg", "", "", "")
+    w.state(lambda s: s["caught_up"])
+    mark = f"{os.getpid()}"
+    os.write(fd, f"<4>NVRM: Xid (PCI:0000:fe:00): 14, test of Stoker {mark}\n".encode())
+    while mark not in (event := w.next()).get("text", ""):
+        pass
+    assert (event["kind"], event["code"], event["before"], event["pci"]) == ("xid", 14, False, "0000:fe:00.0")
+    # An agent that starts now finds it in what the log holds, and not again where it knows that it has read it.
+    state = w.state()
+    again = watch("/dev/kmsg", "", "", "")
+    while mark not in (event := again.next()).get("text", ""):
+        pass
+    assert event["before"]
+    third = watch("/dev/kmsg", "", "", "", state["boot_id"], state["sequence"])
+    third.state(lambda s: s["caught_up"])
+    os.write(fd, f"<4>NVRM: Xid (PCI:0000:fe:00): 14, second test of Stoker {mark}\n".encode())
+    while mark not in (event := third.next()).get("text", ""):
+        pass
+    assert "second" in event["text"]
+    os.close(fd)
+    for one in w, again, third:
+        one.end()

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`stoker xid`: what a person gets who has a code, or a line, in hand."""
+import json
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def xid(stoker, tmp_path):
+    def call(*words, root=tmp_path):
+        return subprocess.run([stoker, "xid", *words], capture_output=True, text=True, check=False,
+                              env={"PATH": "/usr/bin", "COLUMNS": "100", "STOKER_ROOT": str(root)})
+    return call
+
+
+def said(done):
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_code_is_explained(xid):
+    done = xid("79")
+    assert done.returncode == 0
+    text = " ".join(done.stdout.split())
+    for part in ("XID 79: the GPU has fallen off the bus", "cause bus", "drain-and-reboot", "page", "by a reboot",
+                 "gpu-missing", "source"):
+        assert part in text
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("words, rule", [
+    (["79"], "xid-79"), (["xid:79"], "xid-79"), (["20034"], "sxid-20034"), (["SXID:20034"], "sxid-20034"),
+    (["139", "--driver", "535.261.03"], "xid-139-fast-path"), (["139", "--driver", "580.65"], "xid-139"),
+    (["63", "--arch", "turing"], "xid-63-pre-ampere"), (["63", "--arch", "hopper"], "xid-63"),
+    (["NVRM: Xid (PCI:0000:18:00): 79, pid=1, GPU has fallen off the bus."], "xid-79"),
+    (["NVRM:", "Xid", "(PCI:0000:01:00 GPU-I:05):", "94,", "pid=7194,", "Contained: CE User"], "xid-94"),
+    (["NVRM: Xid (PCI:0000:01:00): 63, Dynamic Page Retirement: New retired page, reload"], "xid-63-retired"),
+    (["nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 11012, Fatal, Link 28 something"], "sxid-fatal"),
+    (["nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Non-fatal, Link 28"], "sxid-non-fatal"),
+])
+def test_the_right_rule_is_found(xid, words, rule):
+    assert said(xid("--json", *words))["rule"] == rule
+
+
+def test_this_nodes_driver_counts_unless_another_is_named(xid, tmp_path):
+    folder = tmp_path / "proc/driver/nvidia"
+    folder.mkdir(parents=True)
+    (folder / "version").write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.261.03  Thu\nGCC version: 12.2.0\n")
+    assert said(xid("--json", "139"))["driver"] == 535
+    assert said(xid("--json", "139"))["rule"] == "xid-139-fast-path"
+    assert said(xid("--json", "139", "--driver", "560.35"))["rule"] == "xid-139"
+
+
+def test_an_unknown_code_is_a_finding(xid):
+    done = xid("--json", "999")
+    assert done.returncode == 1
+    assert said(done)["known"] is False
+
+
+@pytest.mark.parametrize("words, text", [
+    ([], "which code?"), (["seventy"], "neither a code"), (["100000"], "neither a code"), (["-5"], "option"),
+    (["NVRM: Xid (PCI:0000): none"], "neither a code"), (["79", "--driver", "new"], "is no version"),
+    (["79", "--arch", "hoper"], "is no architecture"), (["--list", "79"], "takes no code"),
+    (["79", "--markdown"], "goes with --list"),
+])
+def test_wrong_words(xid, words, text):
+    done = xid(*words)
+    assert done.returncode == 2 and text in done.stderr and done.stdout == ""
+
+
+def test_files_of_ones_own(xid, tmp_path):
+    folder = tmp_path / "faults.d"
+    folder.mkdir()
+    (folder / "10.yaml").write_text("rules: {xid-109: {route: page}}\n")
+    (folder / "20.yml").write_text("rules: {xid-109: {route: user, name: of ours}}\n")
+    (folder / "note.txt").write_text("classes: [")
+    told = said(xid("--json", "109", "--faults", str(folder)))
+    assert (told["route"], told["name"], told["class"]) == ("user", "of ours", "engine-error")
+    (folder / "30.yaml").write_text("rules:\n  xid-109: {rout: user}\n")
+    done = xid("109", "--faults", str(folder))
+    assert done.returncode == 2 and "30.yaml:2:13: unknown key 'rout', did you mean 'route'?" in done.stderr
+    done = xid("109", "--faults", str(tmp_path / "none"))
+    assert done.returncode == 3 and "No such file" in done.stderr
+
+
+def test_list_has_all(xid):
+    rules = said(xid("--list", "--json"))
+    codes = {rule["code"] for rule in rules if rule["event"] == "xid"}
+    assert set(range(1, 177)) <= codes
+    assert sum(rule["event"] == "sxid" for rule in rules) > 270
+    assert len(xid("--list").stdout.splitlines()) > len(rules)
