@@ -36,6 +36,13 @@ static void eyes_stopped(void *self)
     close_handles(self);
 }
 
+static void judge_closed(void *self)
+{
+    Agent *agent = self;
+
+    eyes_stop(&agent->eyes, eyes_stopped, agent);
+}
+
 static void stop(Agent *agent)
 {
     if (agent->stopping)
@@ -48,8 +55,7 @@ static void stop(Agent *agent)
         http_server_close(TAKE(agent->http), GRACE_MS * NS_PER_MS, NULL, NULL);
     if (agent->pods)
         podresources_close(TAKE(agent->pods));
-    judge_close(&agent->judge);
-    eyes_stop(&agent->eyes, eyes_stopped, agent);
+    judge_close(&agent->judge, judge_closed, agent);
 }
 
 static void signal_came(uv_signal_t *handle, int signum)

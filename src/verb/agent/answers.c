@@ -392,6 +392,10 @@ void agent_handle(void *self, HttpRequest *request)
     const char *path = http_path(request);
     size_t len = strlen(path);
 
+    if (((Agent *)self)->stopping) {
+        send_problem(request, 503, "the agent is being stopped");
+        return;
+    }
     for (size_t i = 0; i < ARRAY_LEN(routes); i++)
         if (strcmp(routes[i].path, path) == 0) {
             routes[i].answer(self, request);

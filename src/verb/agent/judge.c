@@ -574,17 +574,11 @@ int judge_reload(Judge *judge, AgentConfig *config, Err *err)
     return 0;
 }
 
-void judge_close(Judge *judge)
+/* Those who are told have heard what there was to hear: what they have not is in the journal. */
+static void alerts_closed(void *self)
 {
-    if (!judge->events)
-        return; /* it was never opened */
-    uv_close((uv_handle_t *)&judge->idle, NULL);
-    kmsg_close(TAKE(judge->kmsg));
-    if (judge->host)
-        host_close(TAKE(judge->host));
-    alerts_close(TAKE(judge->alerts), GRACE_MS, NULL, NULL);
-    judge->changed = NULL;
-    judge->happened = NULL;
+    Judge *judge = self;
+
     journal_close(TAKE(judge->journal));
     detectors_free(TAKE(judge->detectors));
     incidents_free(TAKE(judge->incidents));
@@ -593,4 +587,24 @@ void judge_close(Judge *judge)
     vec_done(&judge->told);
     vec_done(&judge->boxes);
     free(TAKE(judge->events));
+    judge->closed(judge->closed_self);
+}
+
+void judge_close(Judge *judge, void (*closed)(void *self), void *self)
+{
+    if (!judge->events) { /* it was never opened */
+        closed(self);
+        return;
+    }
+    judge->closed = closed;
+    judge->closed_self = self;
+    judge->changed = NULL;
+    judge->happened = NULL;
+    uv_close((uv_handle_t *)&judge->idle, NULL);
+    kmsg_close(TAKE(judge->kmsg));
+    host_close(TAKE(judge->host));
+    if (judge->alerts)
+        alerts_close(TAKE(judge->alerts), GRACE_MS, alerts_closed, judge);
+    else
+        alerts_closed(judge);
 }

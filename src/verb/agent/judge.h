@@ -76,6 +76,8 @@ typedef struct Judge {
     void (*changed)(void *self, const Incident *incident, IncidentChange change); /* it is on disk, or cannot be */
     void (*happened)(void *self, const JudgeEvent *event);
     void *self;
+    void (*closed)(void *self); /* of judge_close */
+    void *closed_self;
 } Judge;
 
 /* Reads the catalogue and everything else of the configuration that this is about; for --check-config too. */
@@ -90,8 +92,9 @@ void judge_wants(const Judge *judge, BoardPlan *plan);
 void judge_turn(Judge *judge, const Node *node);
 /* Settles incidents and maintenance as of now, between two ticks. */
 void judge_settle(Judge *judge);
-/* Writes what is queued, tries to deliver what is due, and ends. Accepts a zeroed one. */
-void judge_close(Judge *judge);
+/* Tries to deliver what is due, writes what is queued, and ends; then `closed` is called, from within or from the loop.
+ * Until then the eyes and the store must stay. Accepts a zeroed one. */
+void judge_close(Judge *judge, void (*closed)(void *self), void *self);
 
 /* The facts of the last look, with the condition of the logs. */
 const Facts *judge_facts(const Judge *judge);
