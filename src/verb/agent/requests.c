@@ -132,6 +132,10 @@ int agent_control(void *self, const char *const *words, size_t count, bool owner
     Agent *agent = self;
     int code;
 
+    if (agent->stopping) {
+        str_add(out, "the agent is being stopped\n");
+        return EXIT_UNKNOWN;
+    }
     if (agent_control_incidents(agent, words, count, owner, out, &code))
         return code;
     if (count > 0 && strcmp(words[0], "status") == 0)

@@ -71,6 +71,7 @@ def test_what_a_file_holds_and_what_follows(watch, tmp_path):
     w = watch(log, "", "", tmp_path)
     first = w.next()
     assert (first["code"], first["before"], first["sequence"]) == (48, True, 7)
+    w.state(lambda s: s["caught_up"])
     with log.open("a") as f:
         f.write(record(9, XID.format(79))[-10:] + record(10, XID.format(74)))
     for code in 79, 74:
