@@ -226,7 +226,7 @@ static int ask_gpus(VerbCall *call, const CheckOptions *o, Question *q)
 
 static int ask_since(VerbCall *call, const CheckOptions *o, Question *q)
 {
-    const char *text = past_env(o->since, "SLURM_JOB_START_TIME");
+    const char *text = o->since;
     uint64_t seconds, since;
 
     if (!text || o->profile != CHECK_EPILOG)
@@ -264,9 +264,8 @@ static int look(VerbCall *call, const CheckOptions *o, const Question *q, uint64
 {
     const uint64_t now = clock_monotonic(clock_kernel());
     const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
-    const char *library = past_env(o->library, "STOKER_DRIVER_LIBRARY");
-    const GlanceOptions options = {.library = library ? library : "",
-                                   .root = past_env(o->root, "STOKER_ROOT"),
+    const GlanceOptions options = {.library = o->library ? o->library : "",
+                                   .root = o->root,
                                    .limit_ns = left > (LOOK_LEAST_MS + 1000) * NS_PER_MS ? left - NS_PER_S
                                                                                          : LOOK_LEAST_MS * NS_PER_MS};
     const CheckAsk ask = {.profile = (CheckProfile)o->profile,

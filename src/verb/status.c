@@ -13,7 +13,6 @@
 #include "base/owner.h"
 #include "verb/agent/control.h"
 #include "verb/agent/glance.h"
-#include "verb/incident/past.h"
 #include "verb/verb.h"
 
 enum { ASK_MS = 3000 };
@@ -90,8 +89,7 @@ static int look(VerbCall *call, const StatusOptions *o, Glance **glance, Str *ou
         if (o->control || (rc != -ENOENT && rc != -ECONNREFUSED))
             return rc;
     }
-    const char *library = past_env(o->library, "STOKER_DRIVER_LIBRARY");
-    GlanceOptions options = {.library = library ? library : "", .root = past_env(o->root, "STOKER_ROOT")};
+    GlanceOptions options = {.library = o->library ? o->library : "", .root = o->root};
     if (!*glance)
         TRY(glance_new(&options, glance, &call->err));
     return glance_look(*glance, o->json, &style, out);

@@ -158,8 +158,10 @@ static int run_leaf(const Verb *verb, const char *before, int argc, char **argv)
     call.path = arena_printf(&arena, "%s %s", before, verb->name);
     void *options = arena_alloc(&arena, verb->opt_size + 1);
     OptSet set = {.opts = verb->opts, .count = verb->opt_count, .into = options, .arena = &arena};
+    Err of_env;
     if (opt_defaults(&set, &call.err) < 0)
         return verb_fail(&call, EXIT_USAGE);
+    const int env = opt_env(&set, environ, &of_env); /* below the command line; what is wrong in it hides no help */
     call.argc = argc;
     call.argv = verb->rewrite ? verb->rewrite(&arena, argc, argv) : argv;
     int rc = opt_args(&set, argc, call.argv, &call.args, &call.err);
@@ -167,6 +169,8 @@ static int run_leaf(const Verb *verb, const char *before, int argc, char **argv)
         return verb_end(&call, print_help(verb, before));
     if (rc < 0)
         return verb_fail(&call, EXIT_USAGE);
+    if (env < 0)
+        return verb_failf(&call, EXIT_USAGE, "%s", of_env.text);
     return verb_end(&call, verb->run(&call, options));
 }
 

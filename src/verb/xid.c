@@ -107,7 +107,7 @@ static int ask_driver(VerbCall *call, const XidOptions *o, Question *q)
     if (o->driver && !major_of(o->driver, &q->driver))
         return verb_failf(call, EXIT_USAGE, "--driver '%s' is no version; it looks like 570.86.10", o->driver);
     if (!o->driver)
-        q->driver = driver_here(call->arena, o->root ? o->root : getenv("STOKER_ROOT"));
+        q->driver = driver_here(call->arena, o->root);
     if (o->arch && (!device_arch_find(o->arch, &arch) || arch == DEVICE_ARCH_UNKNOWN))
         return verb_failf(call, EXIT_USAGE, "--arch '%s' is no architecture; it is a name such as ampere or hopper",
                           o->arch);

@@ -26,19 +26,18 @@ int past_open(VerbCall *call, const PastOptions *o, Past *ret)
 {
     CLEANUP(str_done) Str out = {0};
     int code;
-    const char *journal = past_env(o->journal, "STOKER_JOURNAL");
 
     *ret = (Past){.call = call};
     ret->control = o->control ? o->control : control_default_path(call->arena);
-    ret->journal = agent_journal_file(call->arena, journal, past_env(o->root, "STOKER_ROOT"));
+    ret->journal = agent_journal_file(call->arena, o->journal, o->root);
     str_init(&out, CONTROL_REPLY_MAX);
     const int rc = past_ask(ret, "journal", &out, &code);
     if (rc == -ENOENT || rc == -ECONNREFUSED)
-        return o->control && !journal ? rc : 0;
+        return o->control && !o->journal ? rc : 0;
     if (rc < 0)
         return rc;
     ret->agent = true;
-    if (!journal && code == EXIT_FINE)
+    if (!o->journal && code == EXIT_FINE)
         ret->journal = arena_strndup(call->arena, out.text, strcspn(out.text, "\n"));
     return 0;
 }
@@ -164,13 +163,6 @@ int past_since(const char *text, uint64_t now_real_ns, uint64_t *ret_real_ns, Er
     if (clock_parse(text, ret_real_ns, NULL) == 0)
         return 0;
     return err_set(err, -EINVAL, "'%s' is neither a duration (1d) nor an instant (2026-01-05T08:00:00Z)", text);
-}
-
-const char *past_env(const char *said, const char *variable)
-{
-    const char *text = getenv(variable);
-
-    return said ? said : text && text[0] ? text : NULL;
 }
 
 const char *past_who(Arena *arena)

@@ -55,8 +55,6 @@ int past_incident(const Past *past, const char *id, IncidentList *ret);
 
 /* An instant: RFC 3339, or a duration before `now`. */
 int past_since(const char *text, uint64_t now_real_ns, uint64_t *ret_real_ns, Err *err);
-/* What was said, else what the environment says; NULL: neither. */
-const char *past_env(const char *said, const char *variable);
 /* Who asks, in one word: the user's name, or the number. */
 const char *past_who(Arena *arena);
 IncidentStyle past_style(uint64_t real_ns);
