@@ -8,13 +8,14 @@
 #include <strings.h>
 
 #include "base/duration.h"
-#include "base/file.h"
 #include "base/number.h"
 #include "base/owner.h"
+#include "source/host/host.h"
+#include "source/kmsg/line.h"
 #include "verb/agent/faults.h"
 #include "verb/verb.h"
 
-enum { SXID_FROM = 10000, CODE_MAX = 99999, MEANINGS_MAX = 64, SHOWN_MAX = 8, LABEL = 12, VERSION_MAX = 4096 };
+enum { SXID_FROM = 10000, CODE_MAX = 99999, MEANINGS_MAX = 64, SHOWN_MAX = 8, LABEL = 12, LINE_MAX_BYTES = 128 * 1024 };
 
 typedef struct XidOptions {
     const char *driver, *arch, *root;
@@ -63,6 +64,7 @@ static const OptSpec xid_opts[] = {
 };
 
 OWNER_POINTER(Catalogue, catalogue_free);
+OWNER_POINTER(LineReader, line_reader_free);
 
 /* What is asked, and by whom. */
 typedef struct Question {
@@ -83,21 +85,15 @@ static bool major_of(const char *version, uint32_t *ret)
     return true;
 }
 
-/* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.10  Thu ...": the first word of digits and dots. 0 unknown.
- */
-static uint32_t driver_here(Arena *arena, const char *root)
+/* Of the kernel module that is loaded here; 0 unknown. */
+static uint32_t driver_here(const char *root)
 {
-    CLEANUP(str_done) Str text = {0};
+    char version[READING_TEXT_CAP];
     uint32_t major = 0;
-    char *rest = NULL;
 
-    str_init(&text, VERSION_MAX);
-    if (file_read(arena_printf(arena, "%s/proc/driver/nvidia/version", root ? root : ""), VERSION_MAX, &text, NULL) < 0)
-        return 0;
-    for (char *word = strtok_r(text.text, " \t\n", &rest); word; word = strtok_r(NULL, " \t\n", &rest))
-        if (strchr(word, '.') && strspn(word, "0123456789.") == strlen(word) && major_of(word, &major))
-            return major;
-    return 0;
+    host_module(root ? root : "", version);
+    major_of(version, &major);
+    return major;
 }
 
 static int ask_driver(VerbCall *call, const XidOptions *o, Question *q)
@@ -107,7 +103,7 @@ static int ask_driver(VerbCall *call, const XidOptions *o, Question *q)
     if (o->driver && !major_of(o->driver, &q->driver))
         return verb_failf(call, EXIT_USAGE, "--driver '%s' is no version; it looks like 570.86.10", o->driver);
     if (!o->driver)
-        q->driver = driver_here(call->arena, o->root);
+        q->driver = driver_here(o->root);
     if (o->arch && (!device_arch_find(o->arch, &arch) || arch == DEVICE_ARCH_UNKNOWN))
         return verb_failf(call, EXIT_USAGE, "--arch '%s' is no architecture; it is a name such as ampere or hopper",
                           o->arch);
@@ -115,25 +111,15 @@ static int ask_driver(VerbCall *call, const XidOptions *o, Question *q)
     return EXIT_FINE;
 }
 
-/* The number after "): " of a kernel line. */
+/* A line of the kernel log, with what stands before it in a log or nothing at all. */
 static bool read_line(const char *text, Event *event)
 {
-    const char *mark = strstr(text, "Xid ("), *end = mark ? strstr(mark, "): ") : NULL;
-    size_t digits = end ? strspn(end + 3, "0123456789") : 0;
-    uint64_t code;
+    CLEANUP(line_reader_free_at) LineReader *reader = line_reader_new(NULL, 0);
+    CLEANUP(str_done) Str line = {0};
 
-    if (!digits || number_parsen_u64(end + 3, digits, 0, CODE_MAX, &code, NULL) < 0)
-        return false;
-    event_init(event, mark > text && mark[-1] == 'S' ? EVENT_SXID : EVENT_XID, EVENT_FROM_KMSG);
-    event->code = (int32_t)code;
-    snprintf(event->text, sizeof event->text, "%s", end + 3);
-    if (strstr(event->text, "Non-fatal") || strstr(event->text, "Nonfatal"))
-        event->word = EVENT_NONFATAL;
-    else if (strstr(event->text, "Correctable"))
-        event->word = EVENT_CORRECTABLE;
-    else if (strstr(event->text, "Fatal"))
-        event->word = EVENT_FATAL;
-    return true;
+    str_init(&line, LINE_MAX_BYTES);
+    str_addf(&line, "%s%s", strncmp(text, "Xid (", 5) == 0 ? "NVRM: " : "", text);
+    return line_read(reader, line.text, line.len, event) && (event->kind == EVENT_XID || event->kind == EVENT_SXID);
 }
 
 /* "79", "xid:79", "sxid:20034" */

@@ -33,6 +33,9 @@ Facts *host_facts(Host *host);
 /* How long the look under way has been at it; 0: none is, or it is in time. */
 uint64_t host_late_ns(const Host *host, uint64_t now_ns);
 
+/* Version of the kernel module by /proc/driver/nvidia/version, "" where it is not loaded. Returns whether it is. */
+bool host_module(const char *root, char ret_version[READING_TEXT_CAP]);
+
 /* One look now, in the calling thread: for verbs without an agent. Fills what can be read; -errno for the PCI bus, of
  * which nothing is told then. */
 int host_look(const char *root, Facts *ret, Err *err);

@@ -78,13 +78,15 @@ static void find_version(char *text, char version[READING_TEXT_CAP])
     }
 }
 
-static void look_module(const char *root, Facts *facts)
+bool host_module(const char *root, char ret_version[READING_TEXT_CAP])
 {
     char text[LINE_CAP];
 
-    facts->module_loaded = proc_text(root, "driver/nvidia", "version", text, sizeof(text), NULL) == 0;
-    if (facts->module_loaded)
-        find_version(text, facts->module_version);
+    ret_version[0] = '\0';
+    if (proc_text(root, "driver/nvidia", "version", text, sizeof(text), NULL) < 0)
+        return false;
+    find_version(text, ret_version);
+    return true;
 }
 
 static void look_boot(const char *root, Facts *facts)
@@ -128,7 +130,7 @@ void host_look_make(const char *root, HostLook *ret)
     ret->facts.stuck_count = ret->tasks.stuck_count;
     ret->facts.stuck_len = ret->tasks.stuck_len;
     memcpy(ret->facts.stuck, ret->tasks.stuck, sizeof(ret->facts.stuck));
-    look_module(root, &ret->facts);
+    ret->facts.module_loaded = host_module(root, ret->facts.module_version);
     look_boot(root, &ret->facts);
     ret->facts.device_denied = is_denied(root);
 }

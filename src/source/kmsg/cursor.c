@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "source/kmsg/cursor.h"
 
+#include <ctype.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "base/utf8.h"
 
 enum { DIGITS_MAX = 9, HEX_MAX = 8, PCI_MAX = 32 };
@@ -52,30 +54,20 @@ bool cursor_number(Cursor *c, uint32_t *ret)
     return true;
 }
 
-static int hex_digit(char ch)
-{
-    const char lower = (char)(ch | 0x20);
-
-    return ch >= '0' && ch <= '9' ? ch - '0' : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 bool cursor_hex(Cursor *c, uint32_t *ret)
 {
     Cursor in = *c;
-    uint32_t value = 0;
-    int digits = 0;
+    size_t digits = 0;
+    uint64_t value;
 
     if (!cursor_skip(&in, "0x"))
         return false;
-    for (; in.at < in.end && hex_digit(*in.at) >= 0; in.at++) {
-        if (++digits > HEX_MAX)
-            return false;
-        value = value << 4 | (uint32_t)hex_digit(*in.at);
-    }
-    if (digits == 0)
+    while (in.at + digits < in.end && isxdigit((unsigned char)in.at[digits]))
+        digits++;
+    if (digits > HEX_MAX || number_parsen_hex(in.at, digits, UINT32_MAX, &value, NULL) < 0)
         return false;
-    *c = in;
-    *ret = value;
+    c->at = in.at + digits;
+    *ret = (uint32_t)value;
     return true;
 }
 
@@ -87,7 +79,7 @@ bool cursor_pci(Cursor *c, PciAddress *ret)
 
     if (c->end - at > 4 && memcmp(at, "PCI:", 4) == 0)
         at += 4;
-    while (at < c->end && n + 1 < sizeof text && (hex_digit(*at) >= 0 || *at == ':' || *at == '.'))
+    while (at < c->end && n + 1 < sizeof text && (isxdigit((unsigned char)*at) || *at == ':' || *at == '.'))
         text[n++] = *at++;
     /* The full stop of a sentence, the colon behind a name. */
     while (n > 0 && (text[n - 1] == '.' || text[n - 1] == ':')) {

@@ -130,21 +130,11 @@ static uint64_t scale(uint64_t digits, int64_t power, bool round, uint64_t max)
 
 static bool read_hex(const Slice *slice, int64_t *ret)
 {
-    uint64_t value = 0;
+    uint64_t value;
 
-    if (slice->len < 3 || slice->len > 18 || slice->at[0] != '0' || (slice->at[1] | 0x20) != 'x')
+    if (slice->len < 3 || slice->len > 18 || slice->at[0] != '0' || (slice->at[1] | 0x20) != 'x' ||
+        number_parsen_hex(slice->at, slice->len, UINT64_MAX, &value, NULL) < 0)
         return false;
-    for (uint32_t i = 2; i < slice->len; i++) {
-        const char c = slice->at[i];
-        const char letter = (char)(c | 0x20);
-
-        if (c >= '0' && c <= '9')
-            value = value * 16 + (uint64_t)(c - '0');
-        else if (letter >= 'a' && letter <= 'f')
-            value = value * 16 + (uint64_t)(letter - 'a' + 10);
-        else
-            return false;
-    }
     *ret = (int64_t)value;
     return true;
 }
