@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "base/duration.h"
 #include "base/file.h"
@@ -56,6 +57,7 @@ static int read_boot(const char *root, uint64_t *ret_ns, Err *err)
 int proc_self_read(const char *root, ProcSelf *ret, Err *err)
 {
     struct rlimit limit;
+    struct timespec used;
     uint64_t fds, boot_ns = 0;
     ProcStat stat;
 
@@ -64,7 +66,9 @@ int proc_self_read(const char *root, ProcSelf *ret, Err *err)
     TRY(read_boot(root, &boot_ns, err));
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return err_errno(err, "ask for the limit of open files");
-    *ret = (ProcSelf){.cpu_ns = stat.cpu_ns,
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) < 0)
+        return err_errno(err, "ask for the time that was used");
+    *ret = (ProcSelf){.cpu_ns = (uint64_t)used.tv_sec * NS_PER_S + (uint64_t)used.tv_nsec,
                       .rss_bytes = stat.rss_bytes,
                       .virtual_bytes = stat.virtual_bytes,
                       .open_fds = fds,

@@ -8,7 +8,7 @@
 #include "base/err.h"
 
 typedef struct ProcSelf {
-    uint64_t cpu_ns; /* user and system */
+    uint64_t cpu_ns; /* user and system, of this process whatever the root; exact, where /proc counts hundredths */
     uint64_t rss_bytes, virtual_bytes;
     uint64_t open_fds, max_fds; /* max_fds UINT64_MAX: no limit */
     uint64_t start_real_ns;     /* wall clock */

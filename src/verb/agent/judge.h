@@ -72,7 +72,6 @@ typedef struct Judge {
     uv_idle_t idle;      /* runs once after lines were read */
     uint64_t position_sequence;
     uint64_t incident_changes; /* told since start, for whoever watches */
-    bool restored;
     void (*changed)(void *self, const Incident *incident, IncidentChange change); /* it is on disk, or cannot be */
     void (*happened)(void *self, const JudgeEvent *event);
     void *self;

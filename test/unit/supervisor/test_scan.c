@@ -169,6 +169,7 @@ static void one_self_costs_something(void **state)
 
     (void)state;
     assert_int_equal(proc_self_read("", &self, &err), 0);
+    assert_true(self.cpu_ns > 0);
     assert_true(self.rss_bytes >= 4096 && self.virtual_bytes >= self.rss_bytes);
     assert_true(self.open_fds >= 3 && self.open_fds <= self.max_fds);
     assert_true(self.start_real_ns > 1600000000 * NS_PER_S);
