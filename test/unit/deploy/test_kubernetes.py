@@ -118,19 +118,45 @@ def test_kubectl_builds_it(deploy):
     assert kinds == ["DaemonSet", "Namespace", "Service", "ServiceMonitor"]
 
 
-def test_kubectl_builds_it_with_pod_uid(deploy, pod, tmp_path):
-    if not shutil.which("kubectl"):
-        pytest.skip("no kubectl on this machine")
+def built_with(deploy, tmp_path, components):
+    """The DaemonSet's pod with these components."""
     folder = tmp_path / "kubernetes"
     shutil.copytree(deploy / "kubernetes", folder)
     text = (folder / "kustomization.yaml").read_text()
-    assert "\n#components: [pod-uid]\n" in text
-    (folder / "kustomization.yaml").write_text(text.replace("#components", "components"))
+    every = "\n#components: [kernel-log, incidents, pod-uid]\n"
+    assert every in text
+    (folder / "kustomization.yaml").write_text(text.replace(every, f"\ncomponents: [{', '.join(components)}]\n"))
     done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    (built,) = [d["spec"]["template"]["spec"] for d in yaml.safe_load_all(done.stdout) if d["kind"] == "DaemonSet"]
-    assert {v["name"] for v in built["volumes"]} == {v["name"] for v in pod["volumes"]} | {"pod-logs"}
-    mounts = {m["name"]: m for m in built["containers"][0]["volumeMounts"]}
-    assert mounts["pod-logs"]["readOnly"] is True and set(mounts) == {v["name"] for v in built["volumes"]}
-    env = {e["name"]: e.get("value") for e in built["containers"][0]["env"]}
-    assert env["DCGM_EXPORTER_KUBERNETES_ENABLE_POD_UID"] == env["DCGM_EXPORTER_KUBERNETES"] == "true"
+    (pod,) = [d["spec"]["template"]["spec"] for d in yaml.safe_load_all(done.stdout) if d["kind"] == "DaemonSet"]
+    return pod
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on this machine")
+@pytest.mark.parametrize("components, volumes, variables", [
+    (["pod-uid"], {"pod-logs": "/var/log/pods"}, {"DCGM_EXPORTER_KUBERNETES_ENABLE_POD_UID": "true"}),
+    (["kernel-log"], {"kmsg": "/dev/kmsg"}, {"STOKER_KERNEL_LOG": "/dev/kmsg"}),
+    (["incidents"], {"state": "/var/lib/stoker", "config": None}, {"STOKER_JOURNAL": "/var/lib/stoker/journal.db"}),
+    (["kernel-log", "incidents", "pod-uid"],
+     {"pod-logs": "/var/log/pods", "kmsg": "/dev/kmsg", "state": "/var/lib/stoker", "config": None},
+     {"DCGM_EXPORTER_KUBERNETES_ENABLE_POD_UID": "true", "STOKER_KERNEL_LOG": "/dev/kmsg",
+      "STOKER_JOURNAL": "/var/lib/stoker/journal.db"}),
+])
+def test_kubectl_builds_it_with_components(deploy, pod, container, agent_words, tmp_path, components, volumes, variables):
+    built = built_with(deploy, tmp_path, components)
+    (with_more,) = built["containers"]
+    assert {v["name"] for v in built["volumes"]} == {v["name"] for v in pod["volumes"]} | set(volumes)
+    paths = {v["name"]: v["hostPath"]["path"] for v in built["volumes"] if "hostPath" in v}
+    assert {n: paths.get(n) for n in volumes} == volumes
+    mounts = {m["name"]: m for m in with_more["volumeMounts"]}
+    assert set(mounts) == {v["name"] for v in built["volumes"]}
+    assert all(mounts[n].get("readOnly") for n in volumes if n != "state"), "but for its own folder it writes nowhere"
+    was = {e["name"]: e.get("value") for e in container["env"]}
+    env = {e["name"]: e.get("value") for e in with_more["env"]}
+    assert env == was | variables and set(variables) <= agent_words.variables
+    assert with_more["securityContext"]["privileged"] == ("kernel-log" in components), "only what needs it gets it"
+
+
+def test_what_was_not_asked_for_is_off_and_no_ticket(container):
+    env = {e["name"]: e.get("value") for e in container["env"]}
+    assert env["STOKER_KERNEL_LOG"] == env["STOKER_JOURNAL"] == "none"
