@@ -1,54 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/journal/writer.h"
+#include "service/journal/writer_inside.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/duration.h"
-#include "base/file.h"
 #include "base/owner.h"
-
-enum { RETRY_FIRST_MS = 500, RETRY_MAX_MS = 10000, PRUNE_MS = 10 * 60 * 1000, PATH_CAP = 4096 };
-
-/* What the loop asks at the start. */
-typedef enum AskKind { ASK_NOTHING, ASK_KEPT, ASK_OUTBOX } AskKind;
-
-typedef struct WriterShared {
-    pthread_mutex_t lock;
-    pthread_cond_t work, news; /* for the thread; for who waits for it */
-    char path[PATH_CAP];
-    JournalConfig config;
-    void (*wake)(void *self);
-    void *self;
-    /* under the lock */
-    Job *queue, **queue_end;
-    size_t queued;
-    uint64_t put_to; /* newest ticket in the queue */
-    uint64_t on_disk, given_up;
-    JournalState state;
-    AskKind ask;
-    JournalKept kept;
-    WriterOutbox outbox;
-    int ask_rc;
-    Err ask_err;
-    bool opened; /* the first try is over */
-    bool stop, ended, abandoned;
-    int busy; /* -EBUSY: another process has the file */
-    Err busy_err;
-    /* the thread's own */
-    Db *db;
-    int lock_fd;
-    uint64_t retry_ms, retry_at_ns; /* 0: nothing failed */
-    uint64_t prune_at_ns, newest_real_ns;
-} WriterShared;
 
 Job *job_new(JobKind kind, size_t len)
 {
@@ -63,343 +22,6 @@ void job_free(Job *job)
 {
     free(job);
 }
-
-static uint64_t now_ns(void)
-{
-    return clock_monotonic(clock_kernel());
-}
-
-static uint64_t real_now_ns(void)
-{
-    return clock_real(clock_kernel());
-}
-
-/* --- condition, under the lock ------------------------------------------------------------------------------------ */
-
-static void set_health(WriterShared *s, JournalHealth health, const char *why)
-{
-    if (s->state.health != health)
-        s->state.since_real_ns = real_now_ns();
-    s->state.health = health;
-    snprintf(s->state.why, sizeof s->state.why, "%.190s", why);
-}
-
-/* Goes on in memory: everything that is queued is acknowledged so, and stays queued. */
-static void in_memory(WriterShared *s, const char *why)
-{
-    set_health(s, JOURNAL_MEMORY, why);
-    s->given_up = s->put_to;
-    s->state.failures++;
-}
-
-/* --- the file ----------------------------------------------------------------------------------------------------- */
-
-static int take_lock(WriterShared *s, Err *err)
-{
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    char path[PATH_CAP + 8];
-
-    if (s->lock_fd >= 0)
-        return 0;
-    snprintf(path, sizeof path, "%s.lock", s->path);
-    const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return err_errno(err, "open '%s'", path);
-    if (fcntl(fd, F_OFD_SETLK, &lock) < 0) {
-        const int rc = errno == EAGAIN || errno == EACCES
-                           ? err_set(err, -EBUSY, "another process has the journal '%s'", s->path)
-                           : err_errno(err, "lock '%s'", path);
-        close(fd);
-        return rc;
-    }
-    s->lock_fd = fd;
-    return 0;
-}
-
-static int make_folder(WriterShared *s, Err *err)
-{
-    char path[PATH_CAP];
-
-    memcpy(path, s->path, sizeof path);
-    return file_make_dirs(dirname(path), 0750, err);
-}
-
-static int open_file(WriterShared *s, Err *err)
-{
-    char aside[256] = "";
-    Err before = {0};
-
-    TRY(make_folder(s, err));
-    TRY(take_lock(s, err));
-    int rc = db_open(s->path, false, &s->db, err);
-    if (rc != DB_DAMAGED)
-        return rc;
-    before = *err;
-    TRY(db_set_aside(s->path, aside, err));
-    rc = db_open(s->path, false, &s->db, err);
-    pthread_mutex_lock(&s->lock);
-    snprintf(s->state.set_aside, sizeof s->state.set_aside, "%s", aside);
-    snprintf(s->state.why, sizeof s->state.why, "%.190s", before.text);
-    pthread_mutex_unlock(&s->lock);
-    return rc;
-}
-
-static void shut_file(WriterShared *s)
-{
-    db_close(TAKE(s->db));
-}
-
-/* --- writing ------------------------------------------------------------------------------------------------------ */
-
-static int write_position(Db *db, const JobPosition *position, Err *err)
-{
-    const struct {
-        const char *key;
-        uint64_t value;
-    } rows[] = {{"sequence", position->sequence},
-                {"fabric_offset", position->fabric_offset},
-                {"fabric_inode", position->fabric_inode}};
-    char value[24];
-
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        snprintf(value, sizeof value, "%llu", (unsigned long long)rows[i].value);
-        TRY(db_meta(db, rows[i].key, value, err));
-    }
-    return db_meta(db, "boot_id", position->boot_id, err);
-}
-
-static int write_job(Db *db, const Job *job, Err *err)
-{
-    const void *data = job->data;
-
-    switch (job->kind) {
-    case JOB_INCIDENT:
-        return db_incident(db, data, err);
-    case JOB_EVENT:
-        return db_event(db, data, job->key, err);
-    case JOB_BUNDLE:
-        return db_bundle(db, job->key, job->real_ns, data, job->len, err);
-    case JOB_WINDOW:
-    case JOB_WINDOW_END:
-        return db_window(db, data, job->kind == JOB_WINDOW_END, err);
-    case JOB_POSITION:
-        return write_position(db, data, err);
-    case JOB_OUTBOX:
-        return db_outbox(db, job->receiver, job->key, data, job->len, err);
-    }
-    return 0;
-}
-
-static int write_jobs(WriterShared *s, const Job *jobs, size_t count, Err *err)
-{
-    int rc = db_begin(s->db, err);
-
-    for (; rc == 0 && count > 0; count--, jobs = jobs->next) {
-        rc = write_job(s->db, jobs, err);
-        if (jobs->real_ns > s->newest_real_ns)
-            s->newest_real_ns = jobs->real_ns;
-    }
-    if (rc == 0)
-        rc = db_commit(s->db, err);
-    if (rc < 0)
-        db_rollback(s->db);
-    return rc;
-}
-
-/* The first `count` are on disk. Under the lock. */
-static void written(WriterShared *s, size_t count, uint64_t to, uint64_t took_ns)
-{
-    s->on_disk = to;
-    s->state.written += count;
-    s->state.commits++;
-    s->state.last_commit_ns = took_ns;
-    s->queued -= count;
-    for (; count > 0; count--) {
-        Job *job = s->queue;
-
-        s->queue = job->next;
-        job_free(job);
-    }
-    if (!s->queue)
-        s->queue_end = &s->queue;
-    if (s->state.health != JOURNAL_FINE)
-        set_health(s, JOURNAL_FINE, s->state.set_aside[0] ? s->state.why : "");
-    s->retry_ms = s->retry_at_ns = 0;
-}
-
-static void failed(WriterShared *s, int rc, const Err *err)
-{
-    for (Job *job = s->queue; job; job = job->next)
-        job->taken = false;
-    in_memory(s, err->text);
-    s->retry_ms = s->retry_ms == 0 ? RETRY_FIRST_MS : s->retry_ms * 2 < RETRY_MAX_MS ? s->retry_ms * 2 : RETRY_MAX_MS;
-    if (rc == DB_DAMAGED)
-        s->retry_ms = 1; /* set aside and begun anew at once */
-    s->retry_at_ns = now_ns() + s->retry_ms * NS_PER_MS;
-}
-
-/* One turn: all that is queued now. Called and left with the lock held. */
-static void turn(WriterShared *s)
-{
-    const size_t count = s->queued;
-    const uint64_t to = s->put_to, began = now_ns();
-    Job *jobs = s->queue;
-    Err err = {0};
-    int rc = 0;
-
-    for (Job *job = jobs; job; job = job->next)
-        job->taken = true;
-    pthread_mutex_unlock(&s->lock);
-    if (!s->db)
-        rc = open_file(s, &err);
-    if (rc == 0 && count > 0)
-        rc = write_jobs(s, jobs, count, &err);
-    if (rc < 0)
-        shut_file(s);
-    pthread_mutex_lock(&s->lock);
-    if (rc == -EBUSY && s->lock_fd < 0 && !s->opened) {
-        s->busy = rc;
-        s->busy_err = err;
-    }
-    if (rc < 0)
-        failed(s, rc, &err);
-    else
-        written(s, count, to, now_ns() - began);
-    s->opened = true;
-    pthread_cond_broadcast(&s->news);
-    if (!s->abandoned)
-        s->wake(s->self);
-}
-
-static void prune(WriterShared *s)
-{
-    const uint64_t keep = s->config.keep_ns, newest = s->newest_real_ns;
-    uint64_t bytes = 0, incidents = 0, events = 0;
-    Err err;
-
-    pthread_mutex_unlock(&s->lock);
-    int rc = db_prune(s->db, newest, keep, s->config.max_bytes, &bytes, &err);
-    if (rc == 0)
-        rc = db_count(s->db, "incidents", &incidents, &err);
-    if (rc == 0)
-        rc = db_count(s->db, "events", &events, &err);
-    if (rc < 0)
-        shut_file(s); /* the next turn opens it again, or says what is wrong */
-    pthread_mutex_lock(&s->lock);
-    s->state.file_bytes = bytes;
-    s->state.rows_incidents = incidents;
-    s->state.rows_events = events;
-    s->prune_at_ns = now_ns() + PRUNE_MS * NS_PER_MS;
-}
-
-static void keep_outbox(void *self, const char *receiver, const char *key, const char *text, size_t len)
-{
-    WriterOutbox *outbox = self;
-    Job *job = job_new(JOB_OUTBOX, len + 1);
-
-    memcpy(job->data, text, len);
-    job->len = len;
-    snprintf(job->receiver, sizeof job->receiver, "%s", receiver);
-    snprintf(job->key, sizeof job->key, "%s", key);
-    vec_push(outbox, job);
-}
-
-static void answer(WriterShared *s)
-{
-    const AskKind ask = s->ask;
-    JournalKept kept = {0};
-    WriterOutbox outbox = {0};
-    Err err = {0};
-    int rc;
-
-    pthread_mutex_unlock(&s->lock);
-    if (!s->db)
-        rc = err_set(&err, -EAGAIN, "the journal is not open");
-    else
-        rc = ask == ASK_KEPT ? db_kept(s->db, &kept, &err) : db_each_outbox(s->db, keep_outbox, &outbox, &err);
-    if (rc == DB_DAMAGED)
-        shut_file(s); /* the next turn sets it aside */
-    pthread_mutex_lock(&s->lock);
-    s->kept = kept;
-    s->outbox = outbox;
-    s->ask_rc = rc;
-    s->ask_err = err;
-    s->ask = ASK_NOTHING;
-    pthread_cond_broadcast(&s->news);
-}
-
-static struct timespec in_ms(uint64_t ms)
-{
-    struct timespec at;
-
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += (time_t)(ms / 1000);
-    at.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_nsec -= 1000000000;
-        at.tv_sec++;
-    }
-    return at;
-}
-
-static void rest(WriterShared *s)
-{
-    const uint64_t now = now_ns(), until = s->retry_ms ? s->retry_at_ns : s->prune_at_ns;
-    const struct timespec at = in_ms(until > now ? (until - now) / NS_PER_MS + 1 : 1);
-
-    pthread_cond_timedwait(&s->work, &s->lock, &at);
-}
-
-static void shared_free(WriterShared *s)
-{
-    for (Job *job = s->queue; job;) {
-        Job *next = job->next;
-
-        job_free(job);
-        job = next;
-    }
-    vec_done(&s->kept.incidents);
-    vec_done(&s->kept.windows);
-    for (size_t i = 0; i < s->outbox.len; i++)
-        job_free(s->outbox.at[i]);
-    vec_done(&s->outbox);
-    pthread_mutex_destroy(&s->lock);
-    pthread_cond_destroy(&s->work);
-    pthread_cond_destroy(&s->news);
-    free(s);
-}
-
-static void *run(void *context)
-{
-    WriterShared *s = context;
-
-    pthread_mutex_lock(&s->lock);
-    turn(s); /* opens */
-    while (!s->stop || (s->queue && !s->retry_ms)) {
-        if (s->ask)
-            answer(s);
-        else if ((s->queue || !s->db) && now_ns() >= s->retry_at_ns)
-            turn(s);
-        else if (s->db && now_ns() >= s->prune_at_ns)
-            prune(s);
-        else
-            rest(s);
-    }
-    pthread_mutex_unlock(&s->lock);
-    shut_file(s);
-    if (s->lock_fd >= 0)
-        close(s->lock_fd);
-    pthread_mutex_lock(&s->lock);
-    const bool alone = s->abandoned;
-    s->ended = true;
-    pthread_cond_broadcast(&s->news);
-    pthread_mutex_unlock(&s->lock);
-    if (alone)
-        shared_free(s);
-    return NULL;
-}
-
-/* --- the loop's side ---------------------------------------------------------------------------------------------- */
 
 static uint64_t patience_ms(const WriterShared *s)
 {
@@ -424,14 +46,14 @@ static WriterShared *shared_new(const JournalConfig *config, void (*wake)(void *
     s->queue_end = &s->queue;
     s->lock_fd = -1;
     s->state.health = JOURNAL_FINE;
-    s->state.since_real_ns = real_now_ns();
+    s->state.since_real_ns = writer_real_now_ns();
     return s;
 }
 
 /* Waits until `done` or the patience is over; false: it is over. Under the lock. */
 static bool wait_for(WriterShared *s, bool (*done)(const WriterShared *s))
 {
-    const struct timespec at = in_ms(patience_ms(s));
+    const struct timespec at = writer_in_ms(patience_ms(s));
 
     while (!done(s))
         if (pthread_cond_timedwait(&s->news, &s->lock, &at) == ETIMEDOUT)
@@ -459,7 +81,7 @@ static void say_late(WriterShared *s)
     char why[160];
 
     snprintf(why, sizeof why, "the disk of '%.100s' does not answer", s->path);
-    in_memory(s, why);
+    writer_in_memory(s, why);
 }
 
 int writer_start(Writer *writer, const JournalConfig *config, void (*wake)(void *self), void *self, Err *err)
@@ -470,9 +92,9 @@ int writer_start(Writer *writer, const JournalConfig *config, void (*wake)(void 
     if (!config->path[0])
         return 0;
     WriterShared *s = shared_new(config, wake, self);
-    const int rc = pthread_create(&thread, NULL, run, s);
+    const int rc = pthread_create(&thread, NULL, writer_run, s);
     if (rc != 0) {
-        shared_free(s);
+        writer_shared_free(s);
         return err_set(err, -rc, "start the journal's thread: %s", strerror(rc));
     }
     pthread_detach(thread);
@@ -503,7 +125,7 @@ void writer_stop(Writer *writer)
     writer->given_up = s->put_to;
     pthread_mutex_unlock(&s->lock);
     if (ended)
-        shared_free(s);
+        writer_shared_free(s);
 }
 
 /* A job of the same thing that is still waiting. */
