@@ -17,7 +17,8 @@ enum { GPUS = 8, METRICS = 40, SERIES = GPUS * METRICS, PAGE_BYTES = 70000, ZLIB
 
 static Store *store;
 static StoreSeries series[SERIES];
-static uint64_t now = 5 * NS_PER_DAY;
+static uint64_t now = 5 * NS_PER_DAY;        /* of the store: no leaps, which it would have to fill */
+static uint64_t window_now = 5 * NS_PER_DAY; /* of the windows */
 static StoreMinute minutes[STORE_MINUTES];
 static StoreSecond seconds[STORE_SECONDS];
 static Windows *windows;
@@ -80,10 +81,10 @@ static void window_tick(size_t n)
 {
     Node node = {.gpu_count = GPUS, .gpus = gpus};
     for (size_t i = 0; i < n; i++) {
-        now += NS_PER_S;
-        node.time_ns = now;
+        window_now += NS_PER_S;
+        node.time_ns = window_now;
         for (size_t k = 0; k < 10; k++)
-            fast[k].time_ns = now - (10 - k) * NS_PER_S / 10;
+            fast[k].time_ns = window_now - (10 - k) * NS_PER_S / 10;
         windows_add(windows, &node);
     }
 }
@@ -92,8 +93,8 @@ static void window_take(size_t n)
 {
     uint64_t span;
     for (size_t i = 0; i < n; i++) {
-        now += NS_PER_S;
-        windows_take(windows, "3", now, taken, GPUS, &span);
+        window_now += NS_PER_S;
+        windows_take(windows, "3", window_now, taken, GPUS, &span);
         bench_use(taken);
     }
 }
@@ -158,7 +159,7 @@ static void open_windows(void)
     for (int i = 0; i < WINDOW_SCRAPERS; i++) {
         char name[8];
         snprintf(name, sizeof name, "%d", i);
-        windows_take(windows, name, now, taken, GPUS, &span);
+        windows_take(windows, name, window_now, taken, GPUS, &span);
     }
 }
 

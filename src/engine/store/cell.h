@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * How a second and a minute are kept: 8 bytes a second, 10 bytes a minute, which is what lets 320 series of a day stay
- * under 6 MiB. Pure, any thread.
+ * How a second and a minute are told: in 8 bytes and in 10 bytes. Neighbours share what they have in common (block.h).
+ * Pure, any thread.
  *
  * A second is the double itself, so integers up to 2^53 keep every digit (an energy counter of 5e10 mJ among them); a
  * reason why there is none is a NaN with the reason in its payload.

@@ -10,22 +10,26 @@
 #include "engine/store/cell.h"
 #include "engine/store/series_ring.h"
 
-static void put_minute(const SeriesRoom *room, uint64_t minute, CellMinute cell)
+static void put_second(const Series *series, const SeriesRoom *room, uint64_t second, uint64_t cell)
 {
-    size_t at = series_slot(room, minute);
+    ring_put(&room->seconds, series->first_second, second, (CellMinute){.data = cell});
+}
 
-    room->minutes[at] = cell.data;
-    room->bits[at] = cell.bits;
+static void put_minute(const Series *series, const SeriesRoom *room, uint64_t minute, CellMinute cell)
+{
+    ring_put(&room->minutes, series->first_minute, minute, cell);
 }
 
 /* Makes `second` the newest one. What was skipped becomes a gap; a gap as long as the ring leaves nothing before it. */
 static void advance_seconds(Series *series, const SeriesRoom *room, uint64_t second)
 {
-    if (!series->has_seconds || second - series->last_second >= STORE_SECONDS)
+    if (!series->has_seconds || second - series->last_second >= STORE_SECONDS) {
         series->first_second = second;
-    else
+        ring_clear(&room->seconds);
+    } else {
         for (uint64_t s = series->last_second + 1; s < second; s++)
-            room->seconds[s % STORE_SECONDS] = CELL_SECOND_GAP;
+            put_second(series, room, s, CELL_SECOND_GAP);
+    }
     series->has_seconds = true;
     series->last_second = second;
 }
@@ -36,25 +40,28 @@ static void turn_gauge(Series *series, const SeriesRoom *room, uint64_t next)
     SeriesFold *fold = &series->open.fold[next & 1];
 
     if (next >= series->first_minute + 2)
-        put_minute(room, next - 2, series_fold_cell(fold));
+        put_minute(series, room, next - 2, series_fold_cell(fold));
     *fold = (SeriesFold){.count = 0};
 }
 
-/* Minute `next` begins: the one before it is packed where the one a day before that was, whose value becomes the base.
- */
+/* Minute `next` begins: the one before it is packed, and the one a day before that is none of the ring's any more: its
+ * value becomes the base. */
 static void turn_counter(Series *series, const SeriesRoom *room, uint64_t next)
 {
     SeriesCounter *count = &series->open.count;
     uint64_t done = next - 1;
 
     if (done >= series->first_minute + STORE_MINUTES) {
-        CellMinute old = series_cell(room, done);
+        RingReader reader;
+        CellMinute old;
         bool jumped;
 
+        ring_reader_init(&reader, &room->minutes);
+        old = ring_read(&reader, done - STORE_MINUTES);
         if (cell_valid_seconds(old.bits) > 0)
             count->base = cell_counter_read(old, &jumped);
     }
-    put_minute(room, done, series_count_cell(count));
+    put_minute(series, room, done, series_count_cell(count));
     if (count->jumped)
         count->jumps[count->jump_count++ % SERIES_JUMPS] = (SeriesJump){.minute = done, .increase = count->increase};
     count->increase = 0;
@@ -63,10 +70,11 @@ static void turn_counter(Series *series, const SeriesRoom *room, uint64_t next)
 }
 
 /* No minute before this one is left. */
-static void restart_minutes(Series *series, uint64_t minute)
+static void restart_minutes(Series *series, const SeriesRoom *room, uint64_t minute)
 {
     SeriesCounter *count = &series->open.count;
 
+    ring_clear(&room->minutes);
     series->first_minute = minute;
     series->last_minute = minute;
     series->has_minutes = true;
@@ -83,7 +91,7 @@ static void restart_minutes(Series *series, uint64_t minute)
 static void advance_minutes(Series *series, const SeriesRoom *room, uint64_t minute)
 {
     if (!series->has_minutes || (minute > series->last_minute && minute - series->last_minute >= STORE_MINUTES)) {
-        restart_minutes(series, minute);
+        restart_minutes(series, room, minute);
         return;
     }
     while (series->last_minute < minute) {
@@ -147,7 +155,7 @@ void series_add(Series *series, const SeriesRoom *room, uint64_t now_ns, const S
         return;
     series->added_ns = now_ns;
     advance_seconds(series, room, second);
-    room->seconds[second % STORE_SECONDS] = valid ? cell_second_value(value) : cell_second_absence(sample->absence);
+    put_second(series, room, second, valid ? cell_second_value(value) : cell_second_absence(sample->absence));
     advance_minutes(series, room, now_ns / NS_PER_MIN);
     if (!valid || isnan(value))
         return;
@@ -163,4 +171,10 @@ void series_add_fast(Series *series, const SeriesRoom *room, uint64_t time_ns, d
         return;
     advance_minutes(series, room, time_ns / NS_PER_MIN);
     add_to_gauge(series, time_ns, value, true);
+}
+
+void series_done(const SeriesRoom *room)
+{
+    ring_clear(&room->seconds);
+    ring_clear(&room->minutes);
 }

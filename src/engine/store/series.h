@@ -15,22 +15,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/store/ring.h"
 #include "engine/store/store.h"
 #include "model/sample.h"
 
 enum {
     SERIES_JUMPS = 8,
-    SERIES_CHUNK = 180, /* minutes of one series that lie side by side */
-    SERIES_CHUNKS = STORE_MINUTES / SERIES_CHUNK,
+    SERIES_SECOND_BLOCKS = RING_BLOCKS(STORE_SECONDS),
+    SERIES_MINUTE_BLOCKS = RING_BLOCKS(STORE_MINUTES),
+    /* units of a slab that a series can need */
+    SERIES_UNITS = SERIES_SECOND_BLOCKS * BLOCK_UNITS_WIDE + SERIES_MINUTE_BLOCKS * BLOCK_UNITS_WIDEST,
 };
 
-/* Where the rings lie: `seconds` holds STORE_SECONDS cells; minute slot k is at (k / SERIES_CHUNK) * stride
- * + k % SERIES_CHUNK of `minutes` and `bits`. Chunks of all series lie together, so memory is touched hour by hour. */
+/* Where the rings lie. */
 typedef struct SeriesRoom {
-    uint64_t *seconds;
-    uint64_t *minutes;
-    uint16_t *bits;
-    size_t stride;
+    Ring seconds, minutes;
 } SeriesRoom;
 
 /* An open minute of a gauge. */
@@ -70,6 +69,9 @@ typedef struct Series {
 
 void series_add(Series *series, const SeriesRoom *room, uint64_t now_ns, const Sample *sample);
 void series_add_fast(Series *series, const SeriesRoom *room, uint64_t time_ns, double value);
+
+/* Gives back what the rings took; nothing may be added or read after that. */
+void series_done(const SeriesRoom *room);
 
 /* As store_seconds and store_minutes. */
 size_t series_seconds(const Series *series, const SeriesRoom *room, uint64_t from_ns, uint64_t to_ns, StoreSecond *out,

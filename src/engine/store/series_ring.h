@@ -1,24 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What adding to a series and reading it share: where a minute lies and how an open one is packed. Pure, one thread. */
+/* What adding to a series and reading it share: how an open minute is packed. Pure, one thread. */
 
 #include "engine/store/cell.h"
 #include "engine/store/series.h"
-
-static inline size_t series_slot(const SeriesRoom *room, uint64_t minute)
-{
-    size_t k = minute % STORE_MINUTES;
-
-    return k / SERIES_CHUNK * room->stride + k % SERIES_CHUNK;
-}
-
-static inline CellMinute series_cell(const SeriesRoom *room, uint64_t minute)
-{
-    size_t at = series_slot(room, minute);
-
-    return (CellMinute){.data = room->minutes[at], .bits = room->bits[at]};
-}
 
 static inline CellMinute series_fold_cell(const SeriesFold *fold)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of devices and series over one mapping: heads, devices, then three regions of rings. Pages of the mapping
- * are taken when first written, which the layout makes happen hour by hour (series.h).
+ * The table of devices and series over one mapping: heads, devices, the blocks of all rings, then the slab of what they
+ * hold. Pages of the mapping are taken when first written: those of the slab as cells need them.
  */
 
 #include "engine/store/store.h"
@@ -17,7 +17,7 @@
 enum { INDEX_BITS = 18, GENERATIONS = 1 << (31 - INDEX_BITS), NO_HEAD = -1, REGION_ALIGN = 64 };
 
 _Static_assert(STORE_SERIES_MAX == 1 << INDEX_BITS, "an index fills its bits of the handle");
-_Static_assert(STORE_MINUTES % SERIES_CHUNK == 0, "chunks fill the ring");
+_Static_assert((uint64_t)STORE_SERIES_MAX *SERIES_UNITS < SLAB_NONE, "units have numbers");
 
 typedef struct Head {
     Series series;
@@ -28,6 +28,10 @@ typedef struct Head {
     uint16_t generation; /* part of the handle; goes on when the series changes */
     bool used;
 } Head;
+
+typedef struct Rings {
+    Block seconds[SERIES_SECOND_BLOCKS], minutes[SERIES_MINUTE_BLOCKS];
+} Rings;
 
 typedef struct StoreDevice {
     uint32_t series_count; /* 0: a free entry */
@@ -45,13 +49,13 @@ struct Store {
     Head *heads;
     StoreDevice *devices;
     uint16_t *by_key; /* device_count indices of devices, sorted by key */
-    uint64_t *seconds, *minutes;
-    uint16_t *bits;
+    Rings *rings;     /* of each head */
+    Slab *slab;
 };
 
 /* Where the parts of a store lie in its mapping. */
 typedef struct Layout {
-    size_t heads, devices, by_key, seconds, minutes, bits, end;
+    size_t slab, heads, devices, by_key, rings, next, units, end;
 } Layout;
 
 static size_t devices_for(size_t series_max)
@@ -69,13 +73,14 @@ static Layout layout_of(size_t series_max)
     Layout at;
 
     assert(series_max > 0 && series_max <= STORE_SERIES_MAX);
-    at.heads = after(0, 1, sizeof(Store));
+    at.slab = after(0, 1, sizeof(Store));
+    at.heads = after(at.slab, 1, sizeof(Slab));
     at.devices = after(at.heads, series_max, sizeof(Head));
     at.by_key = after(at.devices, devices_for(series_max), sizeof(StoreDevice));
-    at.seconds = after(at.by_key, devices_for(series_max), sizeof(uint16_t));
-    at.minutes = after(at.seconds, series_max * STORE_SECONDS, sizeof(uint64_t));
-    at.bits = after(at.minutes, series_max * STORE_MINUTES, sizeof(uint64_t));
-    at.end = after(at.bits, series_max * STORE_MINUTES, sizeof(uint16_t));
+    at.rings = after(at.by_key, devices_for(series_max), sizeof(uint16_t));
+    at.next = after(at.rings, series_max, sizeof(Rings));
+    at.units = after(at.next, series_max * SERIES_UNITS, sizeof(uint32_t));
+    at.end = after(at.units, series_max * SERIES_UNITS, sizeof(SlabUnit));
     return at;
 }
 
@@ -102,9 +107,14 @@ Store *store_new(size_t series_max)
         .heads = (Head *)(void *)(memory + at.heads),
         .devices = (StoreDevice *)(void *)(memory + at.devices),
         .by_key = (uint16_t *)(void *)(memory + at.by_key),
-        .seconds = (uint64_t *)(void *)(memory + at.seconds),
-        .minutes = (uint64_t *)(void *)(memory + at.minutes),
-        .bits = (uint16_t *)(void *)(memory + at.bits),
+        .rings = (Rings *)(void *)(memory + at.rings),
+        .slab = (Slab *)(void *)(memory + at.slab),
+    };
+    *store->slab = (Slab){
+        .units = (SlabUnit *)(void *)(memory + at.units),
+        .next = (uint32_t *)(void *)(memory + at.next),
+        .count = (uint32_t)(series_max * SERIES_UNITS),
+        .free = SLAB_NONE,
     };
     return store;
 }
@@ -113,6 +123,16 @@ void store_free(Store *store)
 {
     if (store)
         munmap(store, store->bytes);
+}
+
+StoreMemory store_memory(const Store *store)
+{
+    const Slab *slab = store->slab;
+    size_t unit = sizeof(SlabUnit) + sizeof *slab->next;
+    size_t fixed = sizeof *store + sizeof *slab + store->heads_touched * (sizeof(Head) + sizeof(Rings)) +
+                   store->device_count * (sizeof(StoreDevice) + sizeof *store->by_key);
+
+    return (StoreMemory){.taken = fixed + slab->touched * unit, .cells = slab->used * unit};
 }
 
 size_t store_series_count(const Store *store)
@@ -144,13 +164,11 @@ static Head *head_at(const Store *store, StoreSeries series)
 
 static SeriesRoom room_of(const Store *store, const Head *head)
 {
-    size_t index = (size_t)(head - store->heads);
+    Rings *rings = &store->rings[head - store->heads];
 
     return (SeriesRoom){
-        .seconds = store->seconds + index * STORE_SECONDS,
-        .minutes = store->minutes + index * SERIES_CHUNK,
-        .bits = store->bits + index * SERIES_CHUNK,
-        .stride = store->series_max * SERIES_CHUNK,
+        .seconds = {.blocks = rings->seconds, .count = SERIES_SECOND_BLOCKS, .slab = store->slab},
+        .minutes = {.blocks = rings->minutes, .count = SERIES_MINUTE_BLOCKS, .slab = store->slab},
     };
 }
 
@@ -216,7 +234,9 @@ static void drop_device(Store *store, const StoreDevice *device)
 static void drop_series(Store *store, Head *head)
 {
     StoreDevice *device = &store->devices[head->device];
+    SeriesRoom room = room_of(store, head);
 
+    series_done(&room);
     device->head[head->metric] = 0;
     if (--device->series_count == 0)
         drop_device(store, device);

@@ -3,11 +3,11 @@
 
 /*
  * The history: for each series (a device and a metric) ten minutes of seconds and a day of minutes, in rings of fixed
- * size that are made once. A second holds a value or the reason why there is none; a minute holds minimum, mean and
- * maximum over the valid readings in it (of fast metrics: over all fast readings) and how many seconds were valid; of a
- * counter: its last value and its increase, in which a reset does not count backwards.
- * The axis is the agent's monotonic clock, so a step of the wall clock moves no point; callers translate with the
- * offset of now. Pure: time is an argument, no I/O, nothing is allocated after store_new. One thread.
+ * length that cost what their values need (block.h). A second holds a value or the reason why there is none; a minute
+ * holds minimum, mean and maximum over the valid readings in it (of fast metrics: over all fast readings) and how many
+ * seconds were valid; of a counter: its last value and its increase, in which a reset does not count backwards. The
+ * axis is the agent's monotonic clock, so a step of the wall clock moves no point; callers translate with the offset of
+ * now. Pure: time is an argument, no I/O, nothing is allocated after store_new. One thread.
  *
  * Seconds are doubles: integers are exact up to 2^53. In a minute of a gauge minimum and maximum are floats (7 digits,
  * integers exact up to 16,777,216) and the mean is off by at most 0.05 % of maximum - minimum; values and increases of
@@ -45,10 +45,19 @@ typedef struct StoreMinute {
 } StoreMinute;
 
 /* Room for `series_max` series (1..STORE_SERIES_MAX) of at most STORE_DEVICES_MAX devices. Memory is taken from the
- * system as rings are filled: at most store_bytes(series_max), 19.5 kB per series. */
+ * system as values need it; what they need no longer goes to other series, not back to the system. A full series takes
+ * 1.1 kB where nothing changes, 5 kB of whole percents, 16 kB to 18 kB of arbitrary fractions, and 23.4 kB if every bit
+ * changed that can; store_bytes(series_max) is enough for that. */
 Store *store_new(size_t series_max);
 void store_free(Store *store);
 size_t store_bytes(size_t series_max);
+
+typedef struct StoreMemory {
+    size_t taken; /* from the system so far, but for the rest of a page here and there; at most store_bytes */
+    size_t cells; /* of that what values take now that are not the same as those around them */
+} StoreMemory;
+
+StoreMemory store_memory(const Store *store);
 size_t store_series_count(const Store *store);
 uint64_t store_refused(const Store *store); /* how often store_open had no room */
 

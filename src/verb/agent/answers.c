@@ -110,7 +110,7 @@ static void fill_self(Agent *agent, ExporterSelf *self)
         .late_ticks = agent->late_ticks,
         .store_series = store_series_count(agent->store),
         .store_refused = store_refused(agent->store),
-        .store_bytes = store_series_count(agent->store) ? store_bytes(store_series_count(agent->store)) : 0,
+        .store_bytes = store_memory(agent->store).taken,
         .http_requests = http.requests,
         .http_connections = http.connections,
         .http_refused = http.refused_connections + http.evicted_connections,

@@ -61,13 +61,12 @@ def test_fifty_changes_of_mig_leave_nothing_behind(agent_on):
     for i in range(10):
         change(i)
     before, files = agent.rss(), agent.descriptors()
-    ticks = agent.page().one("stoker_ticks_total")
+    history = agent.page().one("stoker_store_memory_bytes")
     for i in range(15):
         change(i)
     assert agent.descriptors() <= files + 1 and len(agent.children()) == 1
     page = agent.page()
-    # rings of what is kept fill meanwhile: 8 bytes a second and series
-    rings = page.one("stoker_store_series") * 8 * 1.2 * (page.one("stoker_ticks_total") - ticks)
+    rings = page.one("stoker_store_memory_bytes") - history  # of what is kept, they fill meanwhile
     if not sanitized(agent.stoker):
         assert agent.rss() - before < rings + (1 << 20), (agent.rss(), before, rings)
 

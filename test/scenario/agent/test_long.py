@@ -52,7 +52,7 @@ class Week:
         self.looks.append({
             "hours": self.agent_hours(), "rss": page.one("process_resident_memory_bytes"),
             "descriptors": page.one("process_open_fds"), "children": self.agent.children(),
-            "series": page.one("stoker_store_series"), "cpu": sum(v for _, v in page.all("process_cpu_seconds_total")),
+            "rings": page.one("stoker_store_memory_bytes"), "cpu": sum(v for _, v in page.all("process_cpu_seconds_total")),
             "ticks": page.one("stoker_ticks_total"), "late": page.one("stoker_late_ticks_total")})
         return page
 
@@ -128,8 +128,8 @@ def stayed_small(week, say):
     first = next(l for l in week.looks if l["hours"] > 1.5)
     last = week.looks[-1]
     hours = last["hours"] - first["hours"]
-    # the day of minutes fills: ten bytes each; everything else has its size by now
-    rings = last["series"] * 1440 * 10
+    # the day of minutes fills; everything else has its size by now
+    rings = last["rings"] - first["rings"]
     say(f"{len(week.looks)} looks in {last['hours']:.1f} h; RSS {week.looks[0]['rss'] / 1e6:.1f} MB at first, "
         f"{first['rss'] / 1e6:.1f} after {first['hours']:.1f} h, {last['rss'] / 1e6:.1f} at the end, of which the rings took "
         f"{rings / 1e6:.1f}; {(last['cpu'] - first['cpu']) / hours:.3f} CPU seconds per hour; {last['ticks']:.0f} ticks, "

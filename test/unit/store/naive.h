@@ -9,7 +9,7 @@
 
 #include "engine/store/store.h"
 
-enum { NAIVE_SECONDS = 40 * 86400, NAIVE_MINUTES = NAIVE_SECONDS / 60, NAIVE_REMEMBERED = 8 };
+enum { NAIVE_SECONDS = 44 * 86400, NAIVE_MINUTES = NAIVE_SECONDS / 60, NAIVE_REMEMBERED = 8 };
 
 typedef struct NaiveSecond {
     bool added, valid;

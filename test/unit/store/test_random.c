@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random histories against the naive series (engine/store/series.c, series_read.c). */
+/* Random histories against the naive series (engine/store/series.c, series_read.c, ring.c). */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,10 @@
 #include "naive.h"
 #include "random.h"
 
-enum { ROUNDS = 12, STEPS = 6000 };
+enum { ROUNDS = 12, STEPS = 6000, MOOD_STEPS = 150, REST_BYTES = 300 };
+
+/* What the values are like for a while. */
+typedef enum Mood { MOOD_ANY, MOOD_SAME, MOOD_ABSENT, MOOD_SMALL, MOOD_FRACTION, MOOD_END } Mood;
 
 typedef struct Rig {
     Random random;
@@ -20,6 +23,9 @@ typedef struct Rig {
     Naive naive;
     uint64_t now_ns;
     uint64_t resets_every; /* 0: a gauge */
+    bool moody;
+    Mood mood; /* MOOD_ANY for those that are not moody */
+    Absence why;
     double value;
 } Rig;
 
@@ -48,10 +54,40 @@ static uint64_t next_instant(Rig *rig)
     }
 }
 
+static void change_mood(Rig *rig)
+{
+    rig->mood = (Mood)random_below(&rig->random, MOOD_END);
+    rig->why = (Absence)random_below(&rig->random, ABSENCE_END);
+    if (rig->resets_every == 0)
+        rig->value = random_once(&rig->random, 2) ? 0 : (double)random_below(&rig->random, 1000);
+}
+
+/* The same value, the same reason, small steps or fractions (of a counter: it grows by them). */
+static Sample sample_in_mood(Rig *rig, uint64_t now_ns)
+{
+    Sample sample = {0};
+    double base = rig->resets_every ? rig->value : 0;
+
+    if (rig->mood == MOOD_ABSENT) {
+        sample_set_absent(&sample, now_ns, rig->why);
+        return sample;
+    }
+    if (rig->mood == MOOD_SMALL)
+        rig->value = base + (double)random_below(&rig->random, 16);
+    else if (rig->mood == MOOD_FRACTION)
+        rig->value = base + (double)random_below(&rig->random, 1000) / 8;
+    sample_set_double(&sample, now_ns, rig->value);
+    return sample;
+}
+
 static Sample next_sample(Rig *rig, uint64_t now_ns)
 {
     Sample sample = {0};
 
+    if (rig->moody && random_once(&rig->random, MOOD_STEPS))
+        change_mood(rig);
+    if (rig->mood != MOOD_ANY)
+        return sample_in_mood(rig, now_ns);
     if (random_once(&rig->random, 15)) {
         sample_set_absent(&sample, now_ns, (Absence)random_below(&rig->random, ABSENCE_END));
         return sample;
@@ -80,7 +116,7 @@ static void step(Rig *rig)
     naive_add(&rig->naive, now, &sample);
     if (now > rig->now_ns)
         rig->now_ns = now;
-    for (size_t i = random_once(&rig->random, 3) ? 10 : 0; i > 0; i--) {
+    for (size_t i = rig->mood != MOOD_SAME && random_once(&rig->random, 3) ? 10 : 0; i > 0; i--) {
         uint64_t time = now - random_below(&rig->random, 90) * NS_PER_S / 60 + random_below(&rig->random, NS_PER_MS);
         double value = (double)random_below(&rig->random, 100000) / 7;
 
@@ -104,9 +140,25 @@ static void check(Rig *rig)
     naive_check_minutes(&rig->naive, rig->store, rig->series, 0, UINT64_MAX, STORE_MINUTES);
 }
 
-static void round_of(uint64_t seed, MetricId metric, uint64_t resets_every)
+/* After a day of nothing but one value all that was taken before is given back. What is left is where minutes with one
+ * second meet those with sixty. */
+static void rest(Rig *rig)
 {
-    Rig rig = {.random = {seed * 7919 + 1}, .store = store_new(3), .resets_every = resets_every};
+    for (size_t i = 0; i < 25 * 60 + 3600; i++) {
+        Sample sample = {0};
+
+        rig->now_ns += i < 25 * 60 ? NS_PER_MIN : NS_PER_S;
+        sample_set_double(&sample, rig->now_ns, rig->value);
+        store_add(rig->store, rig->series, rig->now_ns, &sample);
+        naive_add(&rig->naive, rig->now_ns, &sample);
+    }
+    check(rig);
+    assert_true(store_memory(rig->store).cells <= REST_BYTES);
+}
+
+static void round_of(uint64_t seed, MetricId metric, uint64_t resets_every, bool moody)
+{
+    Rig rig = {.random = {seed * 7919 + 1}, .store = store_new(3), .resets_every = resets_every, .moody = moody};
 
     assert_int_equal(metric_get(metric)->type, resets_every ? METRIC_COUNTER : METRIC_GAUGE);
     rig.now_ns = 3 * NS_PER_DAY + random_below(&rig.random, NS_PER_DAY);
@@ -121,6 +173,8 @@ static void round_of(uint64_t seed, MetricId metric, uint64_t resets_every)
             check(&rig);
     }
     check(&rig);
+    assert_true(store_memory(rig.store).cells > 0);
+    rest(&rig);
     naive_done(&rig.naive);
     store_free(rig.store);
 }
@@ -129,14 +183,14 @@ static void gauges(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= ROUNDS; seed++)
-        round_of(seed, METRIC_POWER_USAGE, 0);
+        round_of(seed, METRIC_POWER_USAGE, 0, false);
 }
 
 static void counters(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= ROUNDS; seed++)
-        round_of(seed, METRIC_TOTAL_ENERGY_CONSUMPTION, 1000);
+        round_of(seed, METRIC_TOTAL_ENERGY_CONSUMPTION, 1000, false);
 }
 
 /* So many resets that the old ones are forgotten. */
@@ -144,15 +198,28 @@ static void restless_counters(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= ROUNDS; seed++)
-        round_of(seed, METRIC_PCIE_REPLAY_COUNTER, 40);
+        round_of(seed, METRIC_PCIE_REPLAY_COUNTER, 40, false);
+}
+
+static void moody_gauges(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 100; seed <= 100 + ROUNDS; seed++)
+        round_of(seed, METRIC_POWER_USAGE, 0, true);
+}
+
+static void moody_counters(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 100; seed <= 100 + ROUNDS; seed++)
+        round_of(seed, METRIC_TOTAL_ENERGY_CONSUMPTION, 1000, true);
 }
 
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gauges),
-        cmocka_unit_test(counters),
-        cmocka_unit_test(restless_counters),
+        cmocka_unit_test(gauges),       cmocka_unit_test(counters),       cmocka_unit_test(restless_counters),
+        cmocka_unit_test(moody_gauges), cmocka_unit_test(moody_counters),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
