@@ -12,12 +12,12 @@
 
 static void put_second(const Series *series, const SeriesRoom *room, uint64_t second, uint64_t cell)
 {
-    ring_put(&room->seconds, series->first_second, second, (CellMinute){.data = cell});
+    cells_put(&room->seconds, series->first_second, second, (CellMinute){.data = cell});
 }
 
 static void put_minute(const Series *series, const SeriesRoom *room, uint64_t minute, CellMinute cell)
 {
-    ring_put(&room->minutes, series->first_minute, minute, cell);
+    cells_put(&room->minutes, series->first_minute, minute, cell);
 }
 
 /* Makes `second` the newest one. What was skipped becomes a gap; a gap as long as the ring leaves nothing before it. */
@@ -25,7 +25,7 @@ static void advance_seconds(Series *series, const SeriesRoom *room, uint64_t sec
 {
     if (!series->has_seconds || second - series->last_second >= STORE_SECONDS) {
         series->first_second = second;
-        ring_clear(&room->seconds);
+        cells_clear(&room->seconds);
     } else {
         for (uint64_t s = series->last_second + 1; s < second; s++)
             put_second(series, room, s, CELL_SECOND_GAP);
@@ -52,12 +52,12 @@ static void turn_counter(Series *series, const SeriesRoom *room, uint64_t next)
     uint64_t done = next - 1;
 
     if (done >= series->first_minute + STORE_MINUTES) {
-        RingReader reader;
+        CellsReader reader;
         CellMinute old;
         bool jumped;
 
-        ring_reader_init(&reader, &room->minutes);
-        old = ring_read(&reader, done - STORE_MINUTES);
+        cells_reader_init(&reader, &room->minutes);
+        old = cells_read(&reader, done - STORE_MINUTES);
         if (cell_valid_seconds(old.bits) > 0)
             count->base = cell_counter_read(old, &jumped);
     }
@@ -74,7 +74,7 @@ static void restart_minutes(Series *series, const SeriesRoom *room, uint64_t min
 {
     SeriesCounter *count = &series->open.count;
 
-    ring_clear(&room->minutes);
+    cells_clear(&room->minutes);
     series->first_minute = minute;
     series->last_minute = minute;
     series->has_minutes = true;
@@ -175,6 +175,6 @@ void series_add_fast(Series *series, const SeriesRoom *room, uint64_t time_ns, d
 
 void series_done(const SeriesRoom *room)
 {
-    ring_clear(&room->seconds);
-    ring_clear(&room->minutes);
+    cells_clear(&room->seconds);
+    cells_clear(&room->minutes);
 }

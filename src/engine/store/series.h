@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/store/ring.h"
+#include "engine/store/cells.h"
 #include "engine/store/store.h"
 #include "model/sample.h"
 
@@ -29,7 +29,7 @@ enum {
 
 /* Where the rings lie. */
 typedef struct SeriesRoom {
-    Ring seconds, minutes;
+    Cells seconds, minutes;
 } SeriesRoom;
 
 /* An open minute of a gauge. */

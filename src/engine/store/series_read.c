@@ -24,16 +24,16 @@ size_t series_seconds(const Series *series, const SeriesRoom *room, uint64_t fro
                       size_t cap)
 {
     size_t count = 0, kept = 0;
-    RingReader reader;
+    CellsReader reader;
     Range range;
 
     if (!series->has_seconds || from_ns > to_ns)
         return 0;
-    ring_reader_init(&reader, &room->seconds);
+    cells_reader_init(&reader, &room->seconds);
     range = range_of(from_ns / NS_PER_S, to_ns / NS_PER_S,
                      oldest_kept(series->first_second, series->last_second, STORE_SECONDS), series->last_second);
     for (uint64_t s = range.from; s <= range.to && count < cap; s++) {
-        uint64_t cell = ring_read(&reader, s).data;
+        uint64_t cell = cells_read(&reader, s).data;
         StoreSecond second = {.time_ns = s * NS_PER_S};
 
         if (count == 0 && cell == CELL_SECOND_GAP)
@@ -52,18 +52,18 @@ static uint64_t oldest_minute(const Series *series)
 }
 
 /* Of a minute that the ring holds. */
-static CellMinute minute_cell(const Series *series, RingReader *reader, uint64_t minute)
+static CellMinute minute_cell(const Series *series, CellsReader *reader, uint64_t minute)
 {
     if (series->counter && minute == series->last_minute)
         return series_count_cell(&series->open.count);
     if (!series->counter && minute + 1 >= series->last_minute)
         return series_fold_cell(&series->open.fold[minute & 1]);
-    return ring_read(reader, minute);
+    return cells_read(reader, minute);
 }
 
 /* A counter's last valid value before this minute. As the running minute is not in the ring yet, the one a day before
  * it still is. */
-static double value_before(const Series *series, RingReader *reader, uint64_t minute)
+static double value_before(const Series *series, CellsReader *reader, uint64_t minute)
 {
     uint64_t oldest = oldest_kept(series->first_minute, series->last_minute, STORE_MINUTES + 1);
     bool jumped;
@@ -115,12 +115,12 @@ size_t series_minutes(const Series *series, const SeriesRoom *room, uint64_t fro
 {
     size_t count = 0, kept = 0;
     double before = 0;
-    RingReader reader;
+    CellsReader reader;
     Range range;
 
     if (!series->has_minutes || from_ns > to_ns)
         return 0;
-    ring_reader_init(&reader, &room->minutes);
+    cells_reader_init(&reader, &room->minutes);
     range = range_of(from_ns / NS_PER_MIN, to_ns / NS_PER_MIN, oldest_minute(series), series->last_minute);
     if (series->counter && range.from <= range.to)
         before = value_before(series, &reader, range.from);

@@ -29,9 +29,9 @@ typedef struct Head {
     bool used;
 } Head;
 
-typedef struct Rings {
+typedef struct CellRings {
     Block seconds[SERIES_SECOND_BLOCKS], minutes[SERIES_MINUTE_BLOCKS];
-} Rings;
+} CellRings;
 
 typedef struct StoreDevice {
     uint32_t series_count; /* 0: a free entry */
@@ -49,7 +49,7 @@ struct Store {
     Head *heads;
     StoreDevice *devices;
     uint16_t *by_key; /* device_count indices of devices, sorted by key */
-    Rings *rings;     /* of each head */
+    CellRings *rings; /* of each head */
     Slab *slab;
 };
 
@@ -78,7 +78,7 @@ static Layout layout_of(size_t series_max)
     at.devices = after(at.heads, series_max, sizeof(Head));
     at.by_key = after(at.devices, devices_for(series_max), sizeof(StoreDevice));
     at.rings = after(at.by_key, devices_for(series_max), sizeof(uint16_t));
-    at.next = after(at.rings, series_max, sizeof(Rings));
+    at.next = after(at.rings, series_max, sizeof(CellRings));
     at.units = after(at.next, series_max * SERIES_UNITS, sizeof(uint32_t));
     at.end = after(at.units, series_max * SERIES_UNITS, sizeof(SlabUnit));
     return at;
@@ -107,7 +107,7 @@ Store *store_new(size_t series_max)
         .heads = (Head *)(void *)(memory + at.heads),
         .devices = (StoreDevice *)(void *)(memory + at.devices),
         .by_key = (uint16_t *)(void *)(memory + at.by_key),
-        .rings = (Rings *)(void *)(memory + at.rings),
+        .rings = (CellRings *)(void *)(memory + at.rings),
         .slab = (Slab *)(void *)(memory + at.slab),
     };
     *store->slab = (Slab){
@@ -129,7 +129,7 @@ StoreMemory store_memory(const Store *store)
 {
     const Slab *slab = store->slab;
     size_t unit = sizeof(SlabUnit) + sizeof *slab->next;
-    size_t fixed = sizeof *store + sizeof *slab + store->heads_touched * (sizeof(Head) + sizeof(Rings)) +
+    size_t fixed = sizeof *store + sizeof *slab + store->heads_touched * (sizeof(Head) + sizeof(CellRings)) +
                    store->device_count * (sizeof(StoreDevice) + sizeof *store->by_key);
 
     return (StoreMemory){.taken = fixed + slab->touched * unit, .cells = slab->used * unit};
@@ -164,7 +164,7 @@ static Head *head_at(const Store *store, StoreSeries series)
 
 static SeriesRoom room_of(const Store *store, const Head *head)
 {
-    Rings *rings = &store->rings[head - store->heads];
+    CellRings *rings = &store->rings[head - store->heads];
 
     return (SeriesRoom){
         .seconds = {.blocks = rings->seconds, .count = SERIES_SECOND_BLOCKS, .slab = store->slab},

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "engine/store/ring.h"
+#include "engine/store/cells.h"
 #include "random.h"
 
 enum { UNITS = 4 * BLOCK_UNITS_WIDEST, ROUNDS = 400 };
@@ -141,7 +141,7 @@ static void rings_hold_their_newest(void **state)
     static Room room;
     Slab *slab = empty(&room);
     Block blocks[BLOCKS] = {{.data = 0}};
-    Ring ring = {.blocks = blocks, .count = BLOCKS, .slab = slab};
+    Cells ring = {.blocks = blocks, .count = BLOCKS, .slab = slab};
     uint64_t first = 1000000;
 
     (void)state;
@@ -151,18 +151,18 @@ static void rings_hold_their_newest(void **state)
     assert_int_equal(RING_BLOCKS(66), 3);
     for (size_t round = 0; round < 5; round++, first += 12345) {
         for (uint64_t n = first; n < first + 1000; n++) {
-            RingReader reader;
+            CellsReader reader;
 
-            ring_put(&ring, first, n, (CellMinute){.data = ~n, .bits = 1});
-            ring_put(&ring, first, n, (CellMinute){.data = n, .bits = (uint16_t)(n * 7)});
-            ring_reader_init(&reader, &ring);
+            cells_put(&ring, first, n, (CellMinute){.data = ~n, .bits = 1});
+            cells_put(&ring, first, n, (CellMinute){.data = n, .bits = (uint16_t)(n * 7)});
+            cells_reader_init(&reader, &ring);
             for (uint64_t old = n - first < CELLS ? first : n - CELLS + 1; old <= n; old++) {
-                assert_int_equal(ring_read(&reader, old).data, old);
-                assert_int_equal(ring_read(&reader, old).bits, (uint16_t)(old * 7));
+                assert_int_equal(cells_read(&reader, old).data, old);
+                assert_int_equal(cells_read(&reader, old).bits, (uint16_t)(old * 7));
             }
         }
         assert_true(slab->used > 0);
-        ring_clear(&ring);
+        cells_clear(&ring);
         assert_int_equal(slab->used, 0);
     }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a cell lies, and when a block begins anew. */
 
-#include "engine/store/ring.h"
+#include "engine/store/cells.h"
 
-void ring_put(const Ring *ring, uint64_t first, uint64_t number, CellMinute cell)
+void cells_put(const Cells *ring, uint64_t first, uint64_t number, CellMinute cell)
 {
     Block *block = &ring->blocks[number / BLOCK_CELLS % ring->count];
     unsigned at = number % BLOCK_CELLS;
@@ -14,21 +14,21 @@ void ring_put(const Ring *ring, uint64_t first, uint64_t number, CellMinute cell
         block_put(block, ring->slab, at, cell);
 }
 
-void ring_clear(const Ring *ring)
+void cells_clear(const Cells *ring)
 {
     for (size_t i = 0; i < ring->count; i++)
         block_clear(&ring->blocks[i], ring->slab);
 }
 
-void ring_reader_init(RingReader *reader, const Ring *ring)
+void cells_reader_init(CellsReader *reader, const Cells *ring)
 {
     reader->ring = ring;
     reader->block = RING_NO_BLOCK;
 }
 
-CellMinute ring_read(RingReader *reader, uint64_t number)
+CellMinute cells_read(CellsReader *reader, uint64_t number)
 {
-    const Ring *ring = reader->ring;
+    const Cells *ring = reader->ring;
     uint64_t block = number / BLOCK_CELLS;
     unsigned at = number % BLOCK_CELLS;
 

@@ -14,24 +14,24 @@
 /* Blocks for a ring that holds its newest `cells` cells. */
 #define RING_BLOCKS(cells) (((cells)-1 + BLOCK_CELLS - 1) / BLOCK_CELLS + 1)
 
-typedef struct Ring {
+typedef struct Cells {
     Block *blocks;
     size_t count;
     Slab *slab;
-} Ring;
+} Cells;
 
-/* Put cell `number`: the one after the newest, the newest again, or after ring_clear any, which is `first` then. */
-void ring_put(const Ring *ring, uint64_t first, uint64_t number, CellMinute cell);
-void ring_clear(const Ring *ring);
+/* Put cell `number`: the one after the newest, the newest again, or after cells_clear any, which is `first` then. */
+void cells_put(const Cells *ring, uint64_t first, uint64_t number, CellMinute cell);
+void cells_clear(const Cells *ring);
 
 /* Reads cells that the ring holds, quickly where they are near each other. */
-typedef struct RingReader {
-    const Ring *ring;
+typedef struct CellsReader {
+    const Cells *ring;
     uint64_t block; /* the one that `cells` is of; RING_NO_BLOCK */
     BlockCells cells;
-} RingReader;
+} CellsReader;
 
 #define RING_NO_BLOCK UINT64_MAX
 
-void ring_reader_init(RingReader *reader, const Ring *ring);
-CellMinute ring_read(RingReader *reader, uint64_t number);
+void cells_reader_init(CellsReader *reader, const Cells *ring);
+CellMinute cells_read(CellsReader *reader, uint64_t number);
