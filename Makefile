@@ -4,9 +4,10 @@ BUILD ?= build
 MESON_FLAGS ?=
 TEST_FLAGS ?=
 FUZZ_FLAGS ?=
+BENCH_FLAGS ?=
 PREFIX ?= /usr/local
 
-.PHONY: all run test asan tsan clang fuzz bench install deb lint deps deps-test clean
+.PHONY: all run test asan tsan clang fuzz bench bench-verdicts install deb lint deps deps-test clean
 .DEFAULT_GOAL := all
 
 all: deps $(BUILD)/build.ninja
@@ -43,6 +44,8 @@ fuzz: deps
 	@tools/fuzz.sh $(FUZZ_FLAGS)
 bench: all
 	@/usr/bin/python3 test/bench/run.py $(BUILD)
+bench-verdicts: all
+	@/usr/bin/python3 test/bench/verdicts.py $(BUILD) $(BENCH_FLAGS)
 lint: all
 	@tools/deps.sh lint
 	@tools/lint.sh $(BUILD)

@@ -6,7 +6,7 @@
 """
 import re
 import sys
-from html import escape
+from html import escape, unescape
 
 CELL_W, CELL_H, PAD, BAR = 7.7, 16, 14, 28
 COLOURS = ["#2e3436", "#cc3b3b", "#5a9e2e", "#c4a000", "#4a86c8", "#8f6fae", "#1f9a9a", "#d3d7cf",
@@ -31,7 +31,7 @@ class Pen:
 
     def reset(self):
         self.fg = self.bg = None
-        self.bold = self.reverse = False
+        self.bold = self.dim = self.reverse = False
 
     def apply(self, codes):
         codes = [int(c or 0) for c in codes.split(";")] if codes else [0]
@@ -41,8 +41,10 @@ class Pen:
                 self.reset()
             elif c == 1:
                 self.bold = True
+            elif c == 2:
+                self.dim = True
             elif c == 22:
-                self.bold = False
+                self.bold = self.dim = False
             elif c in (7, 27):
                 self.reverse = c == 7
             elif c in (38, 48) and codes[:1] == [5]:
@@ -59,7 +61,7 @@ class Pen:
                 self.bg = None
 
     def colours(self):
-        fg, bg = self.fg or "#d3d7cf", self.bg
+        fg, bg = self.fg or ("#8a919e" if self.dim else "#d3d7cf"), self.bg
         return (bg or "#1c1f26", fg) if self.reverse else (fg, bg)
 
 
@@ -77,10 +79,10 @@ def runs(line, pen):
                 pen.apply(match.group(1))
 
 
-def window(title, text, y):
+def window(title, text, y, columns=0):
     lines = text.rstrip("\n").split("\n")
     plain = [SGR.sub("", line) for line in lines]
-    width = max(map(len, plain)) * CELL_W + 2 * PAD
+    width = max(columns, *map(len, plain)) * CELL_W + 2 * PAD
     height = len(lines) * CELL_H + 2 * PAD + BAR
     out = [f'<g transform="translate(0 {y})"><rect width="{width:.0f}" height="{height:.0f}" rx="8" fill="#1c1f26"/>',
            f'<text x="{PAD}" y="19" fill="#8a919e" font-size="12">{escape(title)}</text>']
@@ -98,19 +100,37 @@ def window(title, text, y):
     return "\n".join(out) + "</g>", width, height
 
 
-def main():
-    out, parts, y, widest = sys.argv[1], [], 0, 0
-    for argument in sys.argv[2:]:
-        title, _, path = argument.partition("=")
-        with open(path, encoding="utf-8") as file:
-            svg, width, height = window(title, file.read(), y)
+def draw(windows, columns=0):
+    """The SVG of [(title, text)], one below the other, each at least so many columns wide."""
+    parts, y, widest = [], 0, 0
+    for title, text in windows:
+        svg, width, height = window(title, text, y, columns)
         parts.append(svg)
         y += height + 12
         widest = max(widest, width)
-    with open(out, "w", encoding="utf-8") as file:
-        file.write(f'<svg xmlns="http://www.w3.org/2000/svg" width="{widest:.0f}" height="{y - 12:.0f}" '
-                   'font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="12.8" xml:space="preserve">\n'
-                   + "\n".join(parts) + "\n</svg>\n")
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{widest:.0f}" height="{y - 12:.0f}" '
+            'font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="12.8" xml:space="preserve">\n'
+            + "\n".join(parts) + "\n</svg>\n")
 
 
-main()
+def read(svg):
+    """The lines of text of a picture with one window: what draw was given, without colours."""
+    lines = {}
+    for x, y, text in re.findall(r'<text x="([\d.]+)" y="(\d+)"[^>]*textLength[^>]*>([^<]*)</text>', svg):
+        row, column = round((int(y) - 8 - BAR - PAD) / CELL_H), round((float(x) - PAD) / CELL_W)
+        lines[row] = lines.get(row, "").ljust(column) + unescape(text)
+    return [lines.get(row, "").rstrip() for row in range(max(lines, default=-1) + 1)]
+
+
+def main():
+    windows = []
+    for argument in sys.argv[2:]:
+        title, _, path = argument.partition("=")
+        with open(path, encoding="utf-8") as file:
+            windows.append((title, file.read()))
+    with open(sys.argv[1], "w", encoding="utf-8") as file:
+        file.write(draw(windows))
+
+
+if __name__ == "__main__":
+    main()

@@ -44,7 +44,7 @@ void cond_reset(SimCond *cond, const SimBoard *board, uint64_t t_ns)
                                       SIM_KEY_APP_MEM_MHZ,    SIM_KEY_LOCK_SM_MIN,     SIM_KEY_LOCK_SM_MAX,
                                       SIM_KEY_LOCK_MEM_MIN,   SIM_KEY_LOCK_MEM_MAX,    SIM_KEY_REMAP_PENDING,
                                       SIM_KEY_PAGE_PENDING,   SIM_KEY_HW_SLOWDOWN,     SIM_KEY_COMPUTE_MODE,
-                                      SIM_KEY_ORPHAN_MIB};
+                                      SIM_KEY_ORPHAN_MIB,     SIM_KEY_NOT_STARTED};
     for (size_t i = 0; i < sizeof cleared; i++)
         cond->set[cleared[i]] = 0;
     cond->lost = cond->reset_required = 0;

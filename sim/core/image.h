@@ -225,9 +225,11 @@ typedef enum SimKey { /* per-GPU settings, SIM_OP_SET */
                       SIM_KEY_PAGE_PENDING,
                       SIM_KEY_REMAP_PENDING,
                       SIM_KEY_SRAM_THRESHOLD,
-                      SIM_KEY_SLOT_GEN,   /* what the port above can do; 0: as much as the board */
-                      SIM_KEY_SLOT_WIDTH, /* the same */
-                      SIM_KEY_ORPHAN_MIB, /* memory that no process holds */
+                      SIM_KEY_SLOT_GEN,    /* what the port above can do; 0: as much as the board */
+                      SIM_KEY_SLOT_WIDTH,  /* the same */
+                      SIM_KEY_ORPHAN_MIB,  /* memory that no process holds */
+                      SIM_KEY_NOT_STARTED, /* on the bus, but not among the GPUs that new clients find */
+                      SIM_KEY_ASLEEP,      /* runtime suspend: nothing answers on the bus */
                       SIM_KEY_COUNT
 } SimKey;
 #define SIM_FAN_AUTO 1000u
@@ -237,13 +239,15 @@ typedef enum SimNodeKey {
     SIM_NODE_FABRIC_MANAGER, /* 1 running 0 down */
     SIM_NODE_PERSISTENCED,   /* the same of nvidia-persistenced */
     SIM_NODE_STUCK,          /* tasks that hang in the driver */
+    SIM_NODE_LOG_AWAY,       /* the kernel log cannot be opened */
     SIM_NODE_KEY_COUNT
 } SimNodeKey;
 typedef enum SimDriver {
     SIM_DRIVER_LOADED,
     SIM_DRIVER_UNLOADED,
     SIM_DRIVER_MISMATCH,
-    SIM_DRIVER_UNKNOWN_ERROR
+    SIM_DRIVER_UNKNOWN_ERROR,
+    SIM_DRIVER_NO_PERMISSION,
 } SimDriver;
 typedef enum SimEccLoc { /* NVML_MEMORY_LOCATION_* */
                          SIM_ECC_L1,

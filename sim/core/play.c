@@ -72,6 +72,7 @@ static void event_of_op(SimImage *image, const SimOp *op, uint64_t t_ns)
         e.type = EVENT_MIG;
         break;
     case SIM_OP_KMSG:
+        e.extra = op->u; /* records that were overwritten before it */
         break;
     default:
         return;

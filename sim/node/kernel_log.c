@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@ enum {
     DEVICE_LINE = 900, /* /dev/kmsg refuses longer lines */
 };
 #define MARK " (stoker-sim)"
+#define AWAY ".away"
 
 static void add_line(KernelLog *log, const char *text, size_t len, uint64_t us)
 {
@@ -58,6 +60,8 @@ static void render(KernelLog *log, const SimEvent *event)
     char lines[KERNEL_LINES_MAX];
     uint64_t us = log->boot_us + event->t_ns / 1000;
     str_clear(&log->text);
+    if (event->type == 0)
+        log->lines += event->extra; /* overwritten: their numbers are gone */
     int n = kernel_log_line(log->image, event, lines, sizeof lines);
     if (n == 0)
         return;
@@ -80,6 +84,9 @@ int kernel_log_open(KernelLog *log, SimImage *image, const KernelLogSpec *spec, 
         log->next++;
     }
     int flags = spec->format == KERNEL_LOG_DEVICE ? O_WRONLY : O_WRONLY | O_CREAT | O_APPEND;
+    if (spec->format != KERNEL_LOG_DEVICE &&
+        snprintf(log->path, sizeof log->path, "%s", spec->path) >= (int)sizeof log->path - (int)strlen(AWAY))
+        return err_set(err, -ENAMETOOLONG, "'%.40s...' is too long for a kernel log", spec->path);
     log->fd = open(spec->path, flags | O_CLOEXEC | O_NOCTTY, 0644);
     return log->fd < 0 ? err_errno(err, "open kernel log '%s'", spec->path) : 0;
 }
@@ -128,14 +135,32 @@ static int file_append(KernelLog *log, Err *err)
     return rc;
 }
 
+/* A log that cannot be opened has another name for that time; what is written meanwhile is in it. */
+static int hide(KernelLog *log, uint64_t t_ns, Err *err)
+{
+    char aside[KERNEL_PATH_MAX + sizeof AWAY];
+    SimNodeSeg node;
+    sim_node_at(log->image, t_ns, &node);
+    const bool away = node.key[SIM_NODE_LOG_AWAY] != 0;
+    if (!log->path[0] || away == log->away)
+        return 0;
+    snprintf(aside, sizeof aside, "%s" AWAY, log->path);
+    if (rename(away ? log->path : aside, away ? aside : log->path) < 0)
+        return err_errno(err, "rename kernel log '%s'", log->path);
+    log->away = away;
+    return 0;
+}
+
 int kernel_log_write(KernelLog *log, uint64_t until_ns, uint64_t *ret_next_ns, Err *err)
 {
     SimEvent event;
     uint64_t next_ns = SIM_FOREVER;
     int written = 0;
+    TRY(hide(log, until_ns, err));
     while (sim_event_next(log->image, log->next, until_ns, &event, &next_ns)) {
         uint64_t lines = log->lines;
         uint32_t seen = log->seen;
+        const uint64_t lost = event.type == 0 ? event.extra : 0;
         render(log, &event);
         int rc = log->text.len == 0                 ? 0
                  : log->format == KERNEL_LOG_DEVICE ? device_write(log, err)
@@ -146,7 +171,7 @@ int kernel_log_write(KernelLog *log, uint64_t until_ns, uint64_t *ret_next_ns, E
             return rc;
         }
         log->next++;
-        written += (int)(log->lines - lines);
+        written += (int)(log->lines - lines - lost);
     }
     if (ret_next_ns)
         *ret_next_ns = next_ns;

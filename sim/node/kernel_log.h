@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "sim/core/image.h"
 
+enum { KERNEL_PATH_MAX = 4096 };
 enum { KERNEL_LINES_MAX = 4096 }; /* bytes of one event's lines */
 
 /* What the kernel log gets for one event: its lines with '\n' between them and none at the end, without any prefix.
@@ -42,8 +43,10 @@ typedef struct KernelLog {
     SimImage *image; /* borrowed */
     int fd;
     KernelLogFormat format;
-    uint64_t boot_us, lines; /* lines so far: the next record's number */
-    uint32_t next, seen;     /* index of the next event; GPUs that have been introduced, as bits */
+    char path[KERNEL_PATH_MAX]; /* "": of a device */
+    bool away;                  /* nobody finds it by its name */
+    uint64_t boot_us, lines;    /* lines so far: the next record's number */
+    uint32_t next, seen;        /* index of the next event; GPUs that have been introduced, as bits */
     Str text;
 } KernelLog;
 

@@ -42,6 +42,7 @@ static void look(SimImage *image, uint32_t gpu, uint64_t t_ns, uint32_t driver, 
     memset(out, 0, sizeof *out); /* compared as bytes */
     out->present = now.cond.present != 0;
     out->lost = now.cond.lost != 0;
+    out->asleep = now.cond.set[SIM_KEY_ASLEEP] != 0;
     out->driver = is_up(driver) && out->present;
     out->pcie_gen = now.pcie_gen;
     out->pcie_width = now.pcie_width;
@@ -150,7 +151,8 @@ static void gpu_changed(const NodeTree *tree, Put *put, uint32_t gpu, const Node
     const NodeTreeGpu *now = &tree->gpus[gpu];
     int fn = tree->layout.gpu[gpu], above = tree->layout.fn[fn].parent;
     int link = old->pcie_gen != now->pcie_gen || old->pcie_width != now->pcie_width || old->lost != now->lost ||
-               old->present != now->present || old->slot_gen != now->slot_gen || old->slot_width != now->slot_width;
+               old->asleep != now->asleep || old->present != now->present || old->slot_gen != now->slot_gen ||
+               old->slot_width != now->slot_width;
     if (link && above != SIM_NONE)
         tree_pci_fn(tree, put, above, FN_LINK);
     if (above != SIM_NONE && memcmp(old->port_aer, now->port_aer, sizeof now->port_aer) != 0)

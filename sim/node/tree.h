@@ -26,7 +26,7 @@ enum {
 
 /* What the files of one GPU follow from. */
 typedef struct NodeTreeGpu {
-    bool present, lost, driver;
+    bool present, lost, driver, asleep;
     uint32_t pcie_gen, pcie_width;
     uint64_t aer[3][16], port_aer[3][16];
     uint32_t slot_gen, slot_width;

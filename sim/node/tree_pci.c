@@ -61,11 +61,11 @@ static const char *speed_text(uint32_t gen)
 static void link_files(const NodeTree *tree, Put *put, int at)
 {
     const PciFn *fn = &tree->layout.fn[at];
-    bool lost = fn->kind == PCI_GPU && tree->gpus[fn->which].lost;
+    bool lost = fn->kind == PCI_GPU && (tree->gpus[fn->which].lost || tree->gpus[fn->which].asleep);
     PciLink link = tree_pci_link(tree, at);
     uint8_t config[PCI_CONFIG_MAX];
     uint32_t size = pci_config(tree->image, fn, &link, config);
-    if (lost) { /* every read of a device that is gone gives ones; the kernel shows what they mean */
+    if (lost) { /* every read of a device that is gone or without power gives ones; the kernel shows what they mean */
         memset(config, 0xff, size);
         link = (PciLink){ALL_ONES_GEN, ALL_ONES_WIDTH, LINK_GEN_MAX, ALL_ONES_WIDTH};
     }
@@ -195,17 +195,22 @@ static void driver_files(const NodeTree *tree, Put *put, const PciFn *fn, const 
     up_link(put, bdf, 4, to);
 }
 
+static void power_files(const NodeTree *tree, Put *put, const PciFn *fn, const char *dir)
+{
+    const bool asleep = fn->kind == PCI_GPU && tree->gpus[fn->which].asleep;
+    put_in(put, "sys/devices/%s/power", dir);
+    put_line(put, "runtime_status", asleep ? "suspended" : "active");
+    put_line(put, "control", asleep ? "auto" : "on");
+}
+
 void tree_pci_fn(const NodeTree *tree, Put *put, int at, uint32_t what)
 {
     const PciFn *fn = &tree->layout.fn[at];
     char dir[PCI_PATH_MAX], bdf[PCI_BDF_MAX], to[PCI_PATH_MAX + 32];
     uint32_t depth = pci_path(&tree->layout, fn, dir) + 1;
     pci_bdf(fn, bdf);
-    if (what == FN_ALL) {
-        put_in(put, "sys/devices/%s/power", dir);
-        put_line(put, "runtime_status", "active");
-        put_line(put, "control", "on");
-    }
+    if (what & FN_LINK)
+        power_files(tree, put, fn, dir);
     put_in(put, "sys/devices/%s", dir);
     if (what == FN_ALL) {
         identity_files(tree, put, fn);

@@ -41,7 +41,7 @@ void nvml_handles_build(SimImage *image)
         snprintf(p->bus_id_legacy[g], sizeof p->bus_id_legacy[g], "%04X:%02X:%02X.0", id->domain & 0xffff,
                  id->bus & 0xff, id->device & 0xff);
         sim_state_at(image, g, sim_clock_now(image), &now);
-        if (!now.cond.present)
+        if (!now.cond.present || now.cond.set[SIM_KEY_NOT_STARTED])
             continue;
         uint32_t at = p->visible_count++;
         while (at > 0 && bus_address(&image->gpus[p->visible[at - 1]]) > bus_address(id)) {

@@ -85,6 +85,8 @@ static nvmlReturn_t driver_answer(SimImage *image)
         return NVML_ERROR_LIB_RM_VERSION_MISMATCH;
     case SIM_DRIVER_UNKNOWN_ERROR:
         return NVML_ERROR_UNKNOWN;
+    case SIM_DRIVER_NO_PERMISSION:
+        return NVML_ERROR_NO_PERMISSION;
     }
     return image->generation == nvml_library_generation ? NVML_SUCCESS : NVML_ERROR_LIB_RM_VERSION_MISMATCH;
 }

@@ -237,6 +237,20 @@ int make_reset_required(StepRun *run, Err *err)
     return 0;
 }
 
+int make_init_failed(StepRun *run, Err *err)
+{
+    (void)err;
+    step_set(run, SIM_KEY_NOT_STARTED, run->args->on);
+    return 0;
+}
+
+int make_suspend(StepRun *run, Err *err)
+{
+    (void)err;
+    step_set(run, SIM_KEY_ASLEEP, run->args->on);
+    return 0;
+}
+
 int make_reset(StepRun *run, Err *err)
 {
     (void)err;

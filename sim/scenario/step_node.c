@@ -9,7 +9,8 @@
 #include "sim/core/control.h"
 #include "sim/scenario/step_make.h"
 
-const char *const step_driver_names[] = {"loaded", "unloaded", "mismatch", "unknown-error", NULL}; /* SimDriver */
+const char *const step_driver_names[] = {"loaded",        "unloaded",      "mismatch",
+                                         "unknown-error", "no-permission", NULL}; /* SimDriver */
 const char *const step_up_names[] = {"down", "up", NULL};
 const char *const step_plug_names[] = {"remove", "add", NULL};
 
@@ -58,6 +59,21 @@ int make_reload(StepRun *run, Err *err)
     line_op(run, arena_printf(run->arena, "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  %s  Release Build",
                               run->node->driver));
     node_op(run, SIM_NODE_DRIVER, SIM_DRIVER_LOADED);
+    return 0;
+}
+
+const char *const step_log_names[] = {"away", "back", "overrun", NULL};
+
+int make_log(StepRun *run, Err *err)
+{
+    enum { AWAY, BACK, OVERRUN };
+    const uint32_t what = run->undo ? BACK : run->args->pick;
+    if (what == OVERRUN && run->args->for_ns)
+        return step_fail(run, err, "what was overwritten does not come back: 'for' has no meaning here");
+    if (what == OVERRUN)
+        step_op(run, SIM_OP_KMSG)->u = run->args->count;
+    else
+        node_op(run, SIM_NODE_LOG_AWAY, what == AWAY);
     return 0;
 }
 

@@ -153,6 +153,10 @@ static const Field driver_fields[] = {PICK("state", pick, NEED | FIRST, step_dri
 static const Field plug_fields[] = {
     PICK("what", pick, NEED | FIRST, step_plug_names, NULL, "remove from the bus, or add again")};
 static const Field kmsg_fields[] = {TEXT("text", text, NEED | FIRST, "one line of the kernel log")};
+static const Field log_fields[] = {
+    PICK("state", pick, NEED | FIRST, step_log_names, NULL, "away: not to be opened; overrun: records are lost"),
+    U32("count", count, 0, 1, COUNT_MAX, "100", NULL, "overrun: how many"),
+};
 static const Field work_fields[] = {
     TEXT("work", work, NEED | FIRST, "name of the work or of its process"),
     I32("rank", rank, 0, 0, SIM_WORK_MAX, "this rank only"),
@@ -204,6 +208,10 @@ static const Step steps[] = {
     ROW("power-limit", STEP_GPU, STEP_UNDO, power_limit_fields, make_power_limit, "power-limit 400 gpu=0-3",
         "Another power limit"),
     BARE("lost", STEP_GPU, 0, make_lost, "lost gpu=3", "Falls off the bus without an XID"),
+    ROW("init-failed", STEP_GPU, STEP_UNDO, on_fields, make_init_failed, "init-failed gpu=5",
+        "The driver could not start it: it is on the bus, but new clients do not find it"),
+    ROW("suspend", STEP_GPU, STEP_UNDO, on_fields, make_suspend, "suspend gpu=3 for=5m",
+        "The kernel lets it sleep (runtime power management); its configuration space reads as ones"),
     ROW("reset-required", STEP_GPU, 0, reset_required_fields, make_reset_required, "reset-required gpu=4",
         "The driver wants a reset"),
     BARE("reset", STEP_GPU, 0, make_reset, "reset gpu=3", "A reset, which also brings a lost GPU back"),
@@ -231,6 +239,8 @@ static const Step steps[] = {
     ROW("plug", STEP_GPU, STEP_UNDO, plug_fields, make_plug, "plug remove gpu=7", "A GPU leaves the bus or comes back"),
     ROW("kmsg", STEP_NODE, 0, kmsg_fields, make_kmsg,
         "kmsg \"text=mce: [Hardware Error]: Machine check events logged\"", "A line of the kernel log"),
+    ROW("log", STEP_NODE, STEP_UNDO, log_fields, make_log, "log overrun count=300",
+        "The file of the kernel log cannot be opened, or records were overwritten before anybody read them"),
     ROW("oom", STEP_GPU_OR_NODE, STEP_STATE, oom_fields, make_oom, "oom llama",
         "The kernel kills a process for memory"),
     ROW("orphan-memory", STEP_GPU, STEP_UNDO, orphan_fields, make_orphan_memory, "orphan-memory gpu=0 20GiB",

@@ -110,7 +110,7 @@ static const Word action_words[] = {
     {"reset-fabric", "reset all GPUs and switches of the fabric together"},
     {"restart-fabric", "restart the fabric manager"},
     {"update-driver", "update the driver"},
-    {"fix-driver", "finish the driver's installation: module and library do not fit"},
+    {"fix-driver", "put the driver right: its module has to be loaded and fit the library"},
     {"inspect-link", "look at the link's ends, cable or bridge"},
     {"reseat", "reseat card, riser or cable"},
     {"check-cooling", "look at fans and air"},

@@ -46,7 +46,7 @@
     ACTION(RESET_FABRIC, "reset-fabric", "reset all GPUs and switches of the fabric together")                         \
     ACTION(RESTART_FABRIC, "restart-fabric", "restart the fabric manager")                                             \
     ACTION(UPDATE_DRIVER, "update-driver", "update the driver")                                                        \
-    ACTION(FIX_DRIVER, "fix-driver", "finish the driver's installation: module and library do not fit")                \
+    ACTION(FIX_DRIVER, "fix-driver", "put the driver right: its module has to be loaded and fit the library")          \
     ACTION(INSPECT_LINK, "inspect-link", "look at the link's ends, cable or bridge")                                   \
     ACTION(RESEAT, "reseat", "reseat card, riser or cable")                                                            \
     ACTION(CHECK_COOLING, "check-cooling", "look at fans and air")                                                     \

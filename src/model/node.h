@@ -89,6 +89,15 @@ typedef struct NodeProcess {
     uint8_t sm_percent, memory_percent;      /* share in the last second or so; UINT8_MAX: not told */
 } NodeProcess;
 
+/* What stands behind a GPU that is LOST or FAILED. */
+typedef enum GpuTrouble {
+    GPU_TROUBLE_NONE,
+    GPU_TROUBLE_FELL_OFF,   /* the driver says that it is lost */
+    GPU_TROUBLE_RESET,      /* the driver says that it needs a reset */
+    GPU_TROUBLE_REFUSED,    /* the driver refuses it with another error */
+    GPU_TROUBLE_NO_SAMPLER, /* nobody samples it: its sampler ended, or none can be started */
+} GpuTrouble;
+
 typedef struct NodeGpu {
     Reading reading; /* values of a GPU that is not UP are absent, each with its reason */
     size_t instance_count;
@@ -96,6 +105,9 @@ typedef struct NodeGpu {
     GpuState state;
     uint64_t state_since_ns; /* monotonic */
     char why[NODE_WHY_CAP];  /* what was seen, for a person: "nvmlDeviceGetPowerUsage has not returned for 3 s" */
+    GpuTrouble trouble;      /* the same for programs */
+    int32_t code;            /* the driver's own number behind it (nvmlReturn_t); 0: none */
+    bool drained;            /* when last asked, an operator kept new clients off it (the driver's drain state) */
     uint64_t last_sample_ns; /* monotonic instant of the last successful pass; 0: never */
     uint64_t pass_ns;        /* duration of the last complete pass over this GPU */
     uint64_t missed_calls;   /* calls that missed their deadline, since start */
@@ -141,6 +153,28 @@ typedef struct NodeSampler {
     uint64_t rss_bytes, cpu_ns; /* of the process, read now and then; 0 where unknown */
 } NodeSampler;
 
+/* Whether the driver can be used, and if not, why. */
+typedef enum NodeDriver {
+    NODE_DRIVER_FINE,
+    NODE_DRIVER_HANGS, /* a call about no one GPU does not return */
+    NODE_DRIVER_UNLOADED,
+    NODE_DRIVER_MISMATCH, /* library and kernel module are of different versions */
+    NODE_DRIVER_DENIED,   /* this user may not open the device files */
+    NODE_DRIVER_NOT_READY,
+    NODE_DRIVER_REFUSES,    /* with an error of its own */
+    NODE_DRIVER_NO_LIBRARY, /* its library cannot be loaded */
+    NODE_DRIVER_NO_SAMPLER, /* nobody asks it: no sampler can be started */
+    NODE_DRIVER_END,
+} NodeDriver;
+
+/* What the driver tells a client that comes now, which those that came earlier do not feel: of the last probes. */
+typedef struct NodeProbe {
+    NodeDriver driver;      /* FINE: nothing is known against it */
+    int32_t code;           /* nvmlReturn_t; 0: none */
+    uint32_t count;         /* probes in a row that said so */
+    char why[NODE_WHY_CAP]; /* a sentence; "" where it is FINE */
+} NodeProbe;
+
 typedef struct Node {
     uint64_t tick;      /* number of this view; the page made from it may be shared while it stays the same */
     uint64_t time_ns;   /* monotonic */
@@ -148,11 +182,14 @@ typedef struct Node {
     char hostname[256]; /* NODE_NAME, else the kernel's */
     char driver_version[READING_TEXT_CAP], nvml_version[READING_TEXT_CAP]; /* "" where unknown */
     char driver_why[NODE_WHY_CAP]; /* why the driver cannot be used, "" where it can */
-    uint32_t gpus_on_bus;          /* PCI functions of NVIDIA's display and 3D classes */
-    uint32_t gpus_expected;        /* configured, or those on the bus */
-    uint32_t gpus_found;           /* those that the driver gave a handle for */
-    uint64_t release_until_ns;     /* the driver is let go until then; 0: it is not */
-    size_t gpu_count;              /* used entries of gpus, by NVML index, those without one last by PCI address */
+    NodeDriver driver;             /* the same for programs */
+    int32_t driver_code;           /* nvmlReturn_t behind it; 0: none */
+    NodeProbe probe;
+    uint32_t gpus_on_bus;      /* PCI functions of NVIDIA's display and 3D classes */
+    uint32_t gpus_expected;    /* configured, or those on the bus */
+    uint32_t gpus_found;       /* those that the driver gave a handle for */
+    uint64_t release_until_ns; /* the driver is let go until then; 0: it is not */
+    size_t gpu_count;          /* used entries of gpus, by NVML index, those without one last by PCI address */
     NodeGpu *gpus;
     size_t sampler_count;
     const NodeSampler *samplers;

@@ -115,6 +115,24 @@ static void init_handles(Agent *agent)
     }
 }
 
+/* Where others reach what listens on every address of this machine: at its name. */
+static void place_alerts(Agent *agent)
+{
+    const char *url, *name = view_node(agent->eyes.view)->hostname;
+
+    for (size_t i = 0; (url = http_server_url(agent->http, i)); i++) {
+        const char *any = strstr(url, "//[::]:") ? "//[::]:" : strstr(url, "//0.0.0.0:") ? "//0.0.0.0:" : NULL;
+        const char *from = any ? strstr(url, any) : url;
+
+        if (strncmp(url, "http", 4) != 0) /* a socket in the file system */
+            continue;
+        alerts_place(agent->judge.alerts, any ? arena_printf(&agent->started->arena, "%.*s//%s:%s", (int)(from - url),
+                                                             url, name, from + strlen(any))
+                                              : url);
+        return;
+    }
+}
+
 static int open_doors(Agent *agent, Err *err)
 {
     const AgentOptions *o = &agent->config->o;
@@ -131,6 +149,7 @@ static int open_doors(Agent *agent, Err *err)
     http.limits.head_timeout_ns = o->read_timeout_ns;
     http.limits.idle_timeout_ns = o->write_timeout_ns;
     TRY(http_server_new(&agent->loop, &http, &agent->http, err));
+    place_alerts(agent);
     const char *path = o->control && o->control[0] ? o->control : control_default_path(&agent->config->arena);
     if (control_listen(&agent->loop, path, agent_control, agent, &agent->control, err) < 0)
         /* served all the same: who asks on the node sees it by themselves */

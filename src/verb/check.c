@@ -18,15 +18,17 @@
 #include "verb/agent/glance.h"
 #include "verb/check/judge.h"
 #include "verb/incident/past.h"
+#include "verb/look.h"
 
 enum { RESERVE_MS = 150, LOOK_LEAST_MS = 1600 };
 
 typedef struct CheckOptions {
-    const char *control, *library, *root, *since;
+    LookOptions look;
+    const char *since;
     int profile;
     uint64_t timeout_ns;
     OptList gpus;
-    bool json, slurm, alone, shared;
+    bool json, slurm, shared;
 } CheckOptions;
 
 static const OptSpec check_opts[] = {
@@ -74,31 +76,7 @@ static const OptSpec check_opts[] = {
      .off = offsetof(CheckOptions, slurm),
      .help = "print what scontrol wants as reason, and nothing where all is well"},
     {.key = "json", .flags = OPT_CLI_ONLY, .type = OPT_BOOL, .off = offsetof(CheckOptions, json), .help = "as JSON"},
-    {.key = "alone",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(CheckOptions, alone),
-     .help = "look for yourself even where an agent runs"},
-    {.key = "control",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(CheckOptions, control),
-     .metavar = "FILE",
-     .help = "the agent's control socket"},
-    {.key = "driver-library",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(CheckOptions, library),
-     .env = "STOKER_DRIVER_LIBRARY",
-     .metavar = "FILE",
-     .help = "without an agent: the driver's library"},
-    {.key = "root",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(CheckOptions, root),
-     .env = "STOKER_ROOT",
-     .metavar = "DIR",
-     .help = "without an agent: read /proc and /sys below DIR"},
+    LOOK_OPTS(CheckOptions),
 };
 
 /* --- the deadline ------------------------------------------------------------------------------------------------- */
@@ -264,8 +242,8 @@ static int look(VerbCall *call, const CheckOptions *o, const Question *q, uint64
 {
     const uint64_t now = clock_monotonic(clock_kernel());
     const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
-    const GlanceOptions options = {.library = o->library ? o->library : "",
-                                   .root = o->root,
+    const GlanceOptions options = {.library = o->look.library ? o->look.library : "",
+                                   .root = o->look.root,
                                    .limit_ns = left > (LOOK_LEAST_MS + 1000) * NS_PER_MS ? left - NS_PER_S
                                                                                          : LOOK_LEAST_MS * NS_PER_MS};
     const CheckAsk ask = {.profile = (CheckProfile)o->profile,
@@ -290,19 +268,19 @@ static int look(VerbCall *call, const CheckOptions *o, const Question *q, uint64
 static int answer(VerbCall *call, const CheckOptions *o, const Question *q)
 {
     const uint64_t deadline_ns = clock_monotonic(clock_kernel()) + o->timeout_ns;
-    const char *path = o->control ? o->control : control_default_path(call->arena);
+    const char *path = o->look.control ? o->look.control : control_default_path(call->arena);
     CLEANUP(str_done) Str out = {0};
     int code = EXIT_UNKNOWN;
 
     str_init(&out, CONTROL_REPLY_MAX);
-    if (o->alone && unknown_code(o) == EXIT_UNKNOWN)
+    if (o->look.alone && unknown_code(o) == EXIT_UNKNOWN)
         return look(call, o, q, deadline_ns);
     const int rc = ask_agent(call, o, q, path, &out, &code);
     if (rc == 0 && code == EXIT_USAGE)
         return say_unknown(o, "the agent does not understand; is it of another version?");
     if (rc == 0)
         return say(out.text, out.len, code);
-    if (o->control || unknown_code(o) == EXIT_FINDING || (rc != -ENOENT && rc != -ECONNREFUSED))
+    if (o->look.control || unknown_code(o) == EXIT_FINDING || (rc != -ENOENT && rc != -ECONNREFUSED))
         return say_unknown(o, call->err.text);
     return look(call, o, q, deadline_ns);
 }

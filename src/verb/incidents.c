@@ -214,6 +214,8 @@ static int clear_run(VerbCall *call, const void *options)
         return verb_fail(call, EXIT_UNKNOWN);
     if (code != EXIT_FINE)
         fprintf(stderr, "%s: %s", call->path, out.text);
+    else
+        fputs(out.text, stdout);
     return code;
 }
 

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/owner.h"
 #include "engine/health/detect.h"
+#include "service/runbook/runbook.h"
 #include "verb/agent/faults.h"
 #include "verb/rules/rules.h"
 #include "verb/verb.h"
@@ -22,7 +23,7 @@ enum { METRICS_STOKER, METRICS_DCGM };
 static const char *const metrics_names[] = {"stoker", "dcgm", NULL};
 
 typedef struct RulesOptions {
-    const char *group, *tests;
+    const char *group, *tests, *base;
     int metrics;
     OptList faults;
 } RulesOptions;
@@ -48,6 +49,12 @@ static const OptSpec rules_opts[] = {
      .off = offsetof(RulesOptions, tests),
      .metavar = "DIR",
      .help = "write them as DIR/" RULE_FILE ", and cases for promtool test rules as DIR/" TEST_FILE},
+    {.key = "external_url",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(RulesOptions, base),
+     .metavar = "URL",
+     .help = "where agents are reached, such as 'http://{hostname}:9400/', for links to their runbooks"},
     {.key = "faults",
      .flags = OPT_CLI_ONLY,
      .type = OPT_LIST,
@@ -57,6 +64,21 @@ static const OptSpec rules_opts[] = {
 };
 
 OWNER_POINTER(Catalogue, catalogue_free);
+
+enum { URL_CAP = 1024 };
+
+/* Links to the agents' own pages, where the catalogue gives none. */
+static void link_runbooks(const char *base, Arena *arena, AlertList *list)
+{
+    for (size_t i = 0; i < list->len; i++) {
+        char url[URL_CAP];
+
+        if (list->at[i].runbook[0])
+            continue;
+        runbook_url(base, list->at[i].class, url, sizeof url);
+        list->at[i].runbook = arena_strdup(arena, url);
+    }
+}
 
 static bool is_group(const char *name)
 {
@@ -114,6 +136,8 @@ static int rules_run(VerbCall *call, const void *options)
     rules_readings(catalogue, o->metrics == METRICS_DCGM, call->arena, &list);
     if (o->metrics == METRICS_STOKER)
         rules_monitor(call->arena, &list);
+    if (o->base)
+        link_runbooks(o->base, call->arena, &list);
     const int code = write_all(call, o, &list);
     vec_done(&list);
     return code;
@@ -122,14 +146,14 @@ static int rules_run(VerbCall *call, const void *options)
 const Verb verb_rules = {
     .name = "rules",
     .summary = "print the same judgement as Prometheus' alerting rules",
-    .usage = "[--metrics stoker|dcgm] [--group NAME] [--tests DIR]",
+    .usage = "[--metrics stoker|dcgm] [--group NAME] [--external-url URL] [--tests DIR]",
     .description =
         "For those who alert centrally. Group stoker-incidents has an alert per class of fault over "
         "stoker_incident_open: the node has judged already. Group stoker-readings says in PromQL what can be said of "
         "plain metrics, and is silent where an incident tells it. Group stoker-monitor watches the agents. With "
         "--metrics dcgm only plain metrics are used, under the names that dcgm-exporter has too. Severity, route, "
         "class and cause are labels. keep_firing_for needs Prometheus 2.42.",
-    .examples = "stoker rules > /etc/prometheus/rules/stoker.yaml\n"
+    .examples = "stoker rules --external-url 'http://{hostname}:9400/' > /etc/prometheus/rules/stoker.yaml\n"
                 "stoker rules --tests out > /dev/null && promtool test rules out/" TEST_FILE,
     .exit_codes = "0  they are printed\n"
                   "2  the command line, or a file of yours, is wrong\n"

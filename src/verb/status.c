@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -13,13 +14,14 @@
 #include "base/owner.h"
 #include "verb/agent/control.h"
 #include "verb/agent/glance.h"
+#include "verb/look.h"
 #include "verb/verb.h"
 
 enum { ASK_MS = 3000 };
 
 typedef struct StatusOptions {
-    const char *control, *library, *root;
-    bool json, watch, colour, no_agent;
+    LookOptions look;
+    bool json, watch, all;
     uint64_t interval_ns;
 } StatusOptions;
 
@@ -44,52 +46,49 @@ static const OptSpec status_opts[] = {
      .min = 100e6,
      .max = 3600e9,
      .help = "time between two looks with --watch"},
-    {.key = "no-agent",
-     .flag = "alone",
+    {.key = "all",
+     .short_flag = 'a',
      .flags = OPT_CLI_ONLY,
      .type = OPT_BOOL,
-     .off = offsetof(StatusOptions, no_agent),
-     .help = "look for yourself even where an agent runs"},
-    {.key = "control",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(StatusOptions, control),
-     .metavar = "FILE",
-     .help = "the agent's control socket"},
-    {.key = "driver-library",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(StatusOptions, library),
-     .env = "STOKER_DRIVER_LIBRARY",
-     .metavar = "FILE",
-     .help = "without an agent: the driver's library"},
-    {.key = "root",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(StatusOptions, root),
-     .env = "STOKER_ROOT",
-     .metavar = "DIR",
-     .help = "without an agent: read /proc and /sys below DIR"},
+     .off = offsetof(StatusOptions, all),
+     .help = "every GPU, MIG device and finding, even where the terminal is too low for them"},
+    LOOK_OPTS(StatusOptions),
 };
+
+/* Lines of the terminal; 0 where there is none. */
+static size_t height_of(const StatusOptions *o)
+{
+    struct winsize size;
+    const char *lines = getenv("LINES");
+
+    if (o->all)
+        return 0;
+    if (lines && atoi(lines) > 0)
+        return (size_t)atoi(lines);
+    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
+}
 
 /* One look, into `out`. Returns an exit code; below 0 -errno with call->err set. */
 static int look(VerbCall *call, const StatusOptions *o, Glance **glance, Str *out)
 {
-    const char *path = o->control ? o->control : control_default_path(call->arena);
-    StatusStyle style = {.width = verb_width(), .colour = verb_coloured(VERB_COLOUR_AUTO, true), .utf8 = verb_utf8()};
+    const char *path = o->look.control ? o->look.control : control_default_path(call->arena);
+    StatusStyle style = {.width = verb_width(),
+                         .height = height_of(o),
+                         .colour = verb_coloured(VERB_COLOUR_AUTO, true),
+                         .utf8 = verb_utf8()};
     char line[64];
     int code;
 
-    if (!o->no_agent && !*glance) {
-        snprintf(line, sizeof line, o->json ? "status json" : "status text %zu %d", style.width,
-                 style.colour + 2 * style.utf8);
+    if (!o->look.alone && !*glance) {
+        snprintf(line, sizeof line, o->json ? "status json" : "status text %zu %d %zu", style.width,
+                 style.colour + 2 * style.utf8, style.height);
         int rc = control_ask(path, line, ASK_MS, out, &code, &call->err);
         if (rc == 0)
             return code;
-        if (o->control || (rc != -ENOENT && rc != -ECONNREFUSED))
+        if (o->look.control || (rc != -ENOENT && rc != -ECONNREFUSED))
             return rc;
     }
-    GlanceOptions options = {.library = o->library ? o->library : "", .root = o->root};
+    GlanceOptions options = {.library = o->look.library ? o->look.library : "", .root = o->look.root};
     if (!*glance)
         TRY(glance_new(&options, glance, &call->err));
     return glance_look(*glance, o->json, &style, out);
@@ -121,9 +120,12 @@ static int status_run(VerbCall *call, const void *options)
 const Verb verb_status = {
     .name = "status",
     .summary = "what is wrong and what to do, and what each GPU does, on one screen",
-    .usage = "[--json] [--watch]",
+    .usage = "[--json] [--watch] [--all]",
     .description =
-        "Shows the open incidents with what to do, the worst first, then each GPU, then what is wrong beside. Asks the "
+        "Says whether anything is wrong and with what; then the open incidents, the worst first, with what to do; then "
+        "what each GPU does. On a terminal that is too low for all of it, healthy GPUs and milder incidents are "
+        "folded; "
+        "--all shows them. Asks the "
         "running agent. Where none runs it looks for itself: it starts a sampler for a moment, so a "
         "driver that hangs does not hang it.",
     .examples = "stoker status\n"

@@ -5,17 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/duration.h"
-#include "base/number.h"
 #include "base/owner.h"
-#include "source/host/host.h"
-#include "source/kmsg/line.h"
+#include "service/runbook/runbook.h"
 #include "verb/agent/faults.h"
 #include "verb/verb.h"
+#include "verb/xid/code.h"
 
-enum { SXID_FROM = 10000, CODE_MAX = 99999, MEANINGS_MAX = 64, SHOWN_MAX = 8, LABEL = 12, LINE_MAX_BYTES = 128 * 1024 };
+enum { MEANINGS_MAX = 64, SHOWN_MAX = 8, LABEL = 12 };
 
 typedef struct XidOptions {
     const char *driver, *arch, *root;
@@ -64,46 +62,22 @@ static const OptSpec xid_opts[] = {
 };
 
 OWNER_POINTER(Catalogue, catalogue_free);
-OWNER_POINTER(LineReader, line_reader_free);
 
 /* What is asked, and by whom. */
 typedef struct Question {
     const Catalogue *catalogue;
     Event event;
-    bool whole_line;
     uint32_t driver, arch;
 } Question;
-
-/* "570.86.10" */
-static bool major_of(const char *version, uint32_t *ret)
-{
-    uint64_t major;
-
-    if (number_parsen_u64(version, strcspn(version, "."), 1, 9999, &major, NULL) < 0)
-        return false;
-    *ret = (uint32_t)major;
-    return true;
-}
-
-/* Of the kernel module that is loaded here; 0 unknown. */
-static uint32_t driver_here(const char *root)
-{
-    char version[READING_TEXT_CAP];
-    uint32_t major = 0;
-
-    host_module(root ? root : "", version);
-    major_of(version, &major);
-    return major;
-}
 
 static int ask_driver(VerbCall *call, const XidOptions *o, Question *q)
 {
     DeviceArch arch;
 
-    if (o->driver && !major_of(o->driver, &q->driver))
+    if (o->driver && !xid_driver_major(o->driver, &q->driver))
         return verb_failf(call, EXIT_USAGE, "--driver '%s' is no version; it looks like 570.86.10", o->driver);
     if (!o->driver)
-        q->driver = driver_here(o->root);
+        q->driver = xid_driver_here(o->root);
     if (o->arch && (!device_arch_find(o->arch, &arch) || arch == DEVICE_ARCH_UNKNOWN))
         return verb_failf(call, EXIT_USAGE, "--arch '%s' is no architecture; it is a name such as ampere or hopper",
                           o->arch);
@@ -111,44 +85,16 @@ static int ask_driver(VerbCall *call, const XidOptions *o, Question *q)
     return EXIT_FINE;
 }
 
-/* A line of the kernel log, with what stands before it in a log or nothing at all. */
-static bool read_line(const char *text, Event *event)
-{
-    CLEANUP(line_reader_free_at) LineReader *reader = line_reader_new(NULL, 0);
-    CLEANUP(str_done) Str line = {0};
-
-    str_init(&line, LINE_MAX_BYTES);
-    str_addf(&line, "%s%s", strncmp(text, "Xid (", 5) == 0 ? "NVRM: " : "", text);
-    return line_read(reader, line.text, line.len, event) && (event->kind == EVENT_XID || event->kind == EVENT_SXID);
-}
-
-/* "79", "xid:79", "sxid:20034" */
-static bool read_code(const char *text, Event *event)
-{
-    bool sxid = strncasecmp(text, "sxid:", 5) == 0, xid = strncasecmp(text, "xid:", 4) == 0;
-    uint64_t code;
-
-    if (number_parse_u64(text + (sxid ? 5 : xid ? 4 : 0), 0, CODE_MAX, &code, NULL) < 0)
-        return false;
-    event_init(event, sxid || (!xid && code >= SXID_FROM) ? EVENT_SXID : EVENT_XID, EVENT_FROM_KMSG);
-    event->code = (int32_t)code;
-    return true;
-}
-
 static int ask_code(VerbCall *call, Question *q)
 {
-    CLEANUP(str_done) Str text = {0};
+    const char *text = xid_code_words(call->arena, &call->args);
 
-    str_init(&text, 64 * 1024);
-    for (size_t i = 0; i < call->args.len; i++)
-        str_addf(&text, "%s%s", i ? " " : "", call->args.items[i]);
-    if (text.len == 0)
+    if (!*text)
         return verb_failf(call, EXIT_USAGE, "which code? 'stoker xid 79', or --list for all");
-    q->whole_line = strstr(text.text, "Xid (") != NULL;
-    if (q->whole_line ? read_line(text.text, &q->event) : read_code(text.text, &q->event))
+    if (xid_code_read(text, &q->event))
         return EXIT_FINE;
     return verb_failf(call, EXIT_USAGE,
-                      "'%.80s' is neither a code (79, sxid:20034) nor a line of the kernel log with one", text.text);
+                      "'%.80s' is neither a code (79, sxid:20034) nor a line of the kernel log with one", text);
 }
 
 /* Breaks `text` at the terminal's width behind a label. */
@@ -256,6 +202,18 @@ static void add_others(Str *out, const FaultRule *shown, const FaultRule *const 
                  "", units);
 }
 
+static void add_runbook(Str *out, const FaultClass *fault)
+{
+    char text[128];
+
+    if (fault->runbook[0]) {
+        add_wrapped(out, "runbook", fault->runbook);
+    } else if (runbook_find(fault->id)) {
+        snprintf(text, sizeof text, "stoker runbook %s", fault->id);
+        add_wrapped(out, "runbook", text);
+    }
+}
+
 static void add_text(Str *out, const Question *q, const FaultVerdict *v, const FaultRule *const *rules, size_t count)
 {
     const FaultRule *rule = v->rule;
@@ -275,8 +233,8 @@ static void add_text(Str *out, const Question *q, const FaultVerdict *v, const F
         add_clear(out, rule->fault);
         add_followers(out, q, rule->fault);
     }
-    if (rule->fault && rule->fault->runbook[0])
-        add_wrapped(out, "runbook", rule->fault->runbook);
+    if (rule->fault)
+        add_runbook(out, rule->fault);
     add_wrapped(out, "source", rule->source);
     add_others(out, rule, rules, count);
 }

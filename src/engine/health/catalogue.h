@@ -83,6 +83,7 @@ typedef struct FaultRule {
     uint32_t status_mask;                                                  /* XID 144-150: bit of errorStatus; 0: any */
     bool status_whole;              /* status_mask is the whole errorStatus, not a bit of it */
     uint32_t arch_from, arch_below; /* DeviceArch, 0 any */
+    const char *explained_by;       /* class of an incident nearby that makes a sign silent; "" none */
     bool silent;                    /* counts and is kept, but opens nothing by itself (an XID 45, 43, 154) */
     /* of detectors */
     const char *detector;

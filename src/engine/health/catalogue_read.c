@@ -71,6 +71,7 @@ static const Key rule_keys[] = {
     {"for", KEY_TIME, IN_RULE(for_ns), NULL, 0},
     {"keep_firing_for", KEY_TIME, IN_RULE(keep_ns), NULL, 0},
     {"silent", KEY_BOOL, IN_RULE(silent), NULL, 0},
+    {"explained_by", KEY_SHARED, IN_RULE(explained_by), NULL, 0},
     {"enabled", KEY_BOOL, offsetof(RuleDraft, enabled), NULL, 0},
     {"source", KEY_SHARED, IN_RULE(source), NULL, 0},
 };
@@ -311,6 +312,7 @@ static RuleDraft *rule_draft(CatalogueReader *reader, const YamlNode *key)
                               .text = "",
                               .contains = "",
                               .unit = "",
+                              .explained_by = "",
                               .detector = "",
                               .source = "",
                               .file = catalogue_keep(reader, key->file),

@@ -123,6 +123,8 @@ static int settle_rule(CatalogueReader *reader, Catalogue *catalogue, RuleDraft 
     const FaultClass *fault = catalogue_class(catalogue, draft->class_id);
     if (!fault && strcmp(draft->class_id, "none") != 0)
         return fail_class(reader, draft->class_node, draft->class_id, err);
+    if (rule->explained_by[0] && !catalogue_class(catalogue, rule->explained_by))
+        return fail_class(reader, draft->at, rule->explained_by, err);
     rule->fault = draft->enabled ? fault : NULL;
     TRY(catalogue_read_with(reader, draft, err));
     if (!draft->enabled)

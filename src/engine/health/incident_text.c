@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 
-enum { CLOCK_AT = 11, CLOCK_LEN = 8, SEEN_MAX = 3 };
+enum { CLOCK_AT = 11, CLOCK_LEN = 8, SEEN_MAX = 3, SIGN_MAX = 120, SIGN_MIN = 24 };
 
 static void whole(const Device *device, Str *out)
 {
@@ -124,7 +124,22 @@ static const char *seen_in(EventOrigin origin)
     return words[origin];
 }
 
-static void sign_text(const Incident *incident, const IncidentSign *sign, Str *out)
+/* Cut behind a word where it is longer. */
+static void shortened(const char *text, int room, Str *out)
+{
+    int len = (int)strnlen(text, (size_t)room + 1);
+
+    if (len > room) {
+        for (len = room; len > room / 2 && text[len] != ' '; len--)
+            ;
+        str_addf(out, "%.*s ...", len, text);
+    } else {
+        str_add(out, text);
+    }
+}
+
+/* A sign in words of at most about `room` characters. */
+static void sign_text(const Incident *incident, const IncidentSign *sign, int room, Str *out)
 {
     char when[CLOCK_TEXT_MAX];
 
@@ -132,7 +147,7 @@ static void sign_text(const Incident *incident, const IncidentSign *sign, Str *o
     if (sign->code != 0)
         str_addf(out, "%s %d %s", code_word(incident), sign->code, seen_in(sign->origin));
     else
-        str_addf(out, "%.120s", sign->text);
+        shortened(sign->text, room, out);
     str_addf(out, " at %.*s UTC", CLOCK_LEN, when + CLOCK_AT);
 }
 
@@ -146,7 +161,7 @@ static bool told_already(const Incident *incident, uint32_t at)
     return false;
 }
 
-static void why(const Incident *incident, uint32_t most, Str *out)
+static void why(const Incident *incident, uint32_t most, int room, Str *out)
 {
     uint32_t told = 0, others = 0;
 
@@ -154,7 +169,7 @@ static void why(const Incident *incident, uint32_t most, Str *out)
         if (incident->first[i].echo || told_already(incident, i))
             continue;
         str_add(out, told++ > 0 ? ", then " : "");
-        sign_text(incident, &incident->first[i], out);
+        sign_text(incident, &incident->first[i], room, out);
     }
     if (told > 0 && incident->count > 1)
         str_addf(out, " (%llu signs)", (unsigned long long)incident->count);
@@ -178,22 +193,25 @@ static void put(char *to, size_t size, const Str *from)
 
 void incident_text(Incident *incident, const FaultClass *class)
 {
-    char room[1024];
+    char verdict[1024];
     Str text;
 
     if (!class)
         return;
-    str_init_room(&text, room, sizeof room);
+    str_init_room(&text, verdict, sizeof verdict);
     title(incident, class, &text);
     put(incident->title, sizeof incident->title, &text);
-    for (uint32_t most = SEEN_MAX; most > 0; most--) { /* what to do is said whole before how it is known */
+    /* what to do is said whole before how it is known: of that fewer signs, then less of the first */
+    uint32_t most = SEEN_MAX;
+    for (int room = SIGN_MAX; room >= SIGN_MIN; room -= most == 1 ? SIGN_MIN : 0) {
         str_clear(&text);
-        why(incident, most, &text);
+        why(incident, most, room, &text);
         if (incident->action != class->action)
             str_addf(&text, "Do: %s. ", fault_actions[incident->action].text);
         str_add(&text, class->advice);
         if (text.len < sizeof incident->verdict)
             break;
+        most -= most > 1;
     }
     put(incident->verdict, sizeof incident->verdict, &text);
 }

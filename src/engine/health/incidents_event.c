@@ -189,6 +189,7 @@ static void set_verdict(IncidentInput *in, const FaultVerdict *verdict)
 
     in->class = rule->fault;
     in->rule = rule->id;
+    in->scope = rule->scope;
     in->for_ns = rule->for_ns;
     in->keep_ns = rule->keep_ns;
     in->cause = verdict->cause;
@@ -209,6 +210,7 @@ static bool set_recovery(const Incidents *incidents, const Event *event, Inciden
     in->decides = true;
     if (in->class != class) {
         in->class = class;
+        in->scope = class->scope;
         in->severity = class->severity;
         in->route = class->observe ? ROUTE_NONE : class->route;
         in->cause = class->cause;
@@ -270,7 +272,7 @@ static void judge_event(Incidents *incidents, const Event *event)
     act = event->kind != EVENT_XID || event->code != XID_RECOVERY || set_recovery(incidents, event, &in);
     if (!in.class->enabled)
         return;
-    incidents_normalise(incidents, in.class->scope, &in.device);
+    incidents_normalise(incidents, in.scope, &in.device);
     in.key = incidents_key(in.class, &in.device, in.code, in.process, in.silent);
     if (!act)
         recovered(incidents, &in);
@@ -306,6 +308,17 @@ void incidents_event(Incidents *incidents, const Event *event)
     incidents_arrange(incidents);
 }
 
+/* What another incident has said already is its echo, and makes it no worse. */
+static void explain(const Incidents *incidents, const char *class, IncidentInput *in)
+{
+    const IncidentEntry *by = class && class[0] ? incidents_explains(incidents, in, class) : NULL;
+
+    if (!by)
+        return;
+    in->silent = true;
+    in->caused_by = by->it.code;
+}
+
 void incidents_sign(Incidents *incidents, const Sign *sign)
 {
     IncidentInput in = {
@@ -329,8 +342,9 @@ void incidents_sign(Incidents *incidents, const Sign *sign)
     in.decides = strcmp(in.class->id, INCIDENTS_RESET_CLASS) == 0 && in.action != ACTION_NONE;
     incidents->now_ns = number_max_u64(incidents->now_ns, sign->time_ns);
     incidents->real_ns = sign->real_ns;
-    incidents_normalise(incidents, in.class->scope, &in.device);
+    incidents_normalise(incidents, in.scope, &in.device);
     in.key = incidents_key(in.class, &in.device, in.code, in.process, in.silent);
+    explain(incidents, sign->verdict.rule->explained_by, &in);
     incidents_take(incidents, &in, &echo);
     incidents_arrange(incidents);
 }

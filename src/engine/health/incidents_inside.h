@@ -54,6 +54,7 @@ typedef struct IncidentInput {
     uint64_t for_ns, keep_ns;
     FaultCause cause;
     FaultSeverity severity;
+    FaultScope scope; /* of the rule */
     FaultAction action;
     FaultRoute route;
     bool silent;  /* opens nothing */
@@ -175,6 +176,8 @@ void incidents_normalise(const Incidents *incidents, FaultScope scope, Device *d
 IncidentKey incidents_key(const FaultClass *class, const Device *device, int32_t code, const char *process,
                           bool silent);
 /* Whether an incident there can be behind one here. *ret_peer: only as a lost neighbour on the other end of a link. */
+/* The incident of this class that stands near what is told, NULL none. */
+const IncidentEntry *incidents_explains(const Incidents *incidents, const IncidentInput *in, const char *class);
 bool incidents_related(const IncidentKey *parent, const IncidentKey *child, bool *ret_peer);
 const IncidentGpu *incidents_gpu(const Incidents *incidents, uint64_t place);
 

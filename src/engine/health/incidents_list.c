@@ -67,7 +67,7 @@ static void fill(IncidentEntry *entry, const IncidentInput *in)
     it->code = in->code;
     it->cause = in->cause;
     it->severity = in->severity;
-    it->scope = in->class->scope;
+    it->scope = in->scope;
     it->action = in->action;
     it->route = in->route;
     it->first_ns = in->time_ns;

@@ -125,7 +125,8 @@ static void suspect(Incidents *incidents, const IncidentInput *of, const char *t
     in.pid = -1;
     in.process = "";
     in.text = text;
-    incidents_normalise(incidents, class->scope, &in.device);
+    in.scope = class->scope;
+    incidents_normalise(incidents, in.scope, &in.device);
     in.key = incidents_key(class, &in.device, in.code, "", false);
     incidents_take(incidents, &in, &echo);
 }

@@ -86,6 +86,20 @@ static bool takes(const Incidents *incidents, const IncidentEntry *entry, const 
            (incidents_ancestor(incidents, in->class, entry->class->id, &window) && is_near(entry, from, peer, window));
 }
 
+const IncidentEntry *incidents_explains(const Incidents *incidents, const IncidentInput *in, const char *class)
+{
+    for (size_t i = 0; i < incidents->order_count; i++) {
+        const IncidentEntry *entry = incidents->order[i];
+        bool peer;
+
+        if (entry->class && stands(entry) && strcmp(entry->class->id, class) == 0 &&
+            incidents_related(&entry->key, &in->key, &peer) && !peer &&
+            is_near(entry, in->time_ns, false, in->class->parent_ns))
+            return entry;
+    }
+    return NULL;
+}
+
 /* Of several: the one it names, then the nearest thing, then the worst, then the latest. */
 static bool better(const IncidentEntry *a, const IncidentEntry *b, const IncidentInput *in)
 {

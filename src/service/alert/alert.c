@@ -29,6 +29,14 @@ const char *alert_url(const Alerts *alerts)
     return alerts->tree->external_url ? alerts->tree->external_url : alerts->external_url;
 }
 
+void alerts_place(Alerts *alerts, const char *url)
+{
+    if (alerts->placed)
+        return;
+    free(alerts->external_url);
+    alerts->external_url = xstrdup(url);
+}
+
 void alert_handle_closed(Alerts *alerts)
 {
     void (*on_closed)(void *self) = alerts->on_closed;
@@ -366,12 +374,12 @@ static void restore_one(void *self, const char *name, const char *key, const cha
     Receiver *receiver = find_receiver(alerts, name);
     Incident incident;
     Told told;
-    uint64_t revision, since_ns;
+    uint64_t since_ns;
     char *labels = NULL;
     Item *item;
 
-    if (!receiver || kept_read(text, len, alert_now(alerts), alert_real(alerts), &incident, &told, &revision, &since_ns,
-                               &labels) < 0) {
+    if (!receiver ||
+        kept_read(text, len, alert_now(alerts), alert_real(alerts), &incident, &told, &since_ns, &labels) < 0) {
         restoring->damaged += receiver != NULL;
         vec_push(&restoring->unknown, ((Unknown){xstrdup(name), xstrdup(key)}));
         return;
@@ -386,7 +394,7 @@ static void restore_one(void *self, const char *name, const char *key, const cha
     item->restored = true;
     if (incident.revision > item->incident.revision)
         item->incident = incident;
-    tell_restore(tell_new(item, receiver), &told, revision, since_ns, labels);
+    tell_restore(tell_new(item, receiver), &told, since_ns, labels);
 }
 
 static int restore(Alerts *alerts, Err *err)
@@ -423,8 +431,9 @@ int alerts_new(uv_loop_t *loop, const AlertsConfig *config, Alerts **ret, Err *e
     if (!(alerts->config.clock_speed > 0))
         alerts->config.clock_speed = 1;
     alerts->hostname = xstrdup(config->hostname);
-    alerts->external_url = config->external_url && *config->external_url ? xstrdup(config->external_url) : NULL;
-    if (!alerts->external_url && asprintf(&alerts->external_url, "http://%s/", config->hostname) < 0)
+    alerts->placed = config->external_url && *config->external_url;
+    alerts->external_url = alerts->placed ? xstrdup(config->external_url) : NULL;
+    if (!alerts->placed && asprintf(&alerts->external_url, "http://%s/", config->hostname) < 0)
         abort();
     alerts->tree = empty;
     map_init(&alerts->items);
@@ -458,12 +467,22 @@ static void resume_groups(Item *item)
     }
 }
 
+/* It ended after it was kept as open. Who was told of the beginning may have been told of the end too, by a process
+ * that was killed before it could keep that. */
+static void doubt(const Item *item)
+{
+    for (size_t i = 0; i < item->tells.len; i++)
+        if (item->tells.at[i]->told.state == TOLD_OPEN)
+            item->tells.at[i]->told.unsure = true;
+}
+
 /* What was open when it was kept and is no longer: its end fell into our absence. */
 static void end_restored(Alerts *alerts, Item *item)
 {
     Incident *incident = &item->incident;
 
     if (incident->state == INCIDENT_OPEN) {
+        doubt(item);
         incident->state = INCIDENT_CLEARED;
         incident->revision++;
         incident->cleared_real_ns = incident->updated_real_ns = alert_real(alerts);
@@ -492,8 +511,11 @@ void alerts_resume(Alerts *alerts, const Incident *open, size_t count)
     size_t cursor = 0;
 
     for (size_t i = 0; i < count; i++) {
-        Item *item = open[i].state == INCIDENT_OPEN ? take(alerts, &open[i]) : NULL;
+        Item *item = map_get(&alerts->items, open[i].id);
 
+        if (item && open[i].reopened > item->incident.reopened)
+            doubt(item);
+        item = open[i].state == INCIDENT_OPEN ? take(alerts, &open[i]) : NULL;
         if (!item)
             continue;
         alert_route(alerts, item);

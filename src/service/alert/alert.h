@@ -5,7 +5,8 @@
  * Alerts: incidents on their way to people. Receivers are Alertmanagers (API v2), webhooks (signed JSON), commands and
  * journald; routes say which incident goes to which, with labels and a runbook, how they are grouped, how often one
  * is repeated. What is on its way is kept in the journal's outbox, so that an outage or a restart loses nothing and
- * sends nothing twice: each notification has a key (incident, revision), which receivers get as an Idempotency-Key.
+ * sends nothing twice: each notification has a key (incident and what is told of it), which receivers get as an
+ * Idempotency-Key.
  *
  * An Alertmanager gets every alert again and again while it lasts and once it is over, as it expects of Prometheus;
  * the others get each change of state once. A silenced incident is told to nobody; when its window ends and it is
@@ -29,7 +30,7 @@ typedef struct Alerts Alerts;
 typedef struct AlertsConfig {
     const YamlNode *tree;            /* the configuration's `alerts`; NULL: nobody is told. Borrowed for the call */
     const char *hostname;            /* label `hostname`, and of the generator URL where no external one is given */
-    const char *external_url;        /* "http://node:9400/", "" none */
+    const char *external_url;        /* "http://node:9400/", "" none: see alerts_place */
     uint64_t (*now_ns)(void *clock); /* agent's clock */
     uint64_t (*real_ns)(void *clock);
     void *clock;
@@ -42,6 +43,9 @@ typedef struct AlertsConfig {
 int alerts_check(const YamlNode *tree, Err *err);
 /* Takes up what the outbox still holds. */
 int alerts_new(uv_loop_t *loop, const AlertsConfig *config, Alerts **ret, Err *err);
+/* Where this node's pages are found ("http://node:9400/"), where no external URL is given: known once the doors are
+ * open. */
+void alerts_place(Alerts *alerts, const char *url);
 /* After a reload: open groups and what is on its way go over; the old one stays in force on an error. */
 int alerts_reconfigure(Alerts *alerts, const YamlNode *tree, Err *err);
 /* Tries to deliver what is due for at most `grace_ms`, keeps the rest, and frees when the loop has closed its handles;

@@ -83,7 +83,7 @@ static void add_annotations(const Tell *tell, Str *out)
     add_annotation(out, "summary", incident->title);
     add_annotation(out, "description", incident->verdict);
     add_annotation(out, "action", fault_actions[incident->action].text);
-    payload_runbook(tell->route, incident, text, sizeof(text));
+    payload_runbook(tell->receiver->alerts, tell->route, incident, text, sizeof(text));
     add_annotation(out, "runbook_url", text);
     add_annotation(out, "incident", incident->id);
     snprintf(text, sizeof(text), "%llu", (unsigned long long)incident->count);

@@ -144,7 +144,7 @@ static void put_facts(const Message *message, Arena *arena, Texts *env)
     put(arena, env, "UUID", *device->parent_uuid ? device->parent_uuid : device->uuid);
     put(arena, env, "GPU", device->index == DEVICE_NO_NUMBER ? "" : arena_printf(arena, "%u", device->index));
     put(arena, env, "PCI_BUS_ID", device->has_pci ? pci_format(device->pci, PCI_FORM_NVML, text) : "");
-    payload_runbook(told->tell->route, incident, text, sizeof(text));
+    payload_runbook(told->tell->receiver->alerts, told->tell->route, incident, text, sizeof(text));
     put(arena, env, "RUNBOOK", text);
     payload_link(message->receiver->alerts, incident, text, sizeof(text));
     put(arena, env, "URL", text);

@@ -50,6 +50,7 @@ typedef enum ToldState { TOLD_NOTHING, TOLD_OPEN, TOLD_CLEARED, TOLD_END } ToldS
 /* What a receiver has heard of an incident. */
 typedef struct Told {
     ToldState state;
+    bool unsure; /* it may have heard the contrary since: that was sent, and no answer came */
     uint64_t revision;
     uint32_t escalations;
     uint64_t real_ns; /* when */
@@ -72,7 +73,6 @@ struct Tell {
     const RouteConfig *route; /* NULL: no route leads here any more; only its end is told */
     Told told;
     TellChange change;  /* what is to be told, settled by tell_settle */
-    uint64_t revision;  /* at which that began: the key's */
     uint64_t since_ns;  /* since when, agent's clock */
     uint64_t wait_ns;   /* of its route */
     char *labels;       /* JSON */
@@ -193,6 +193,7 @@ struct Alerts {
     Map items;
     uint64_t order;
     Arena scratch;
+    bool placed; /* the external URL was given */
     bool resumed, closing, closed;
     unsigned int handles;
     void (*on_closed)(void *self);
@@ -214,7 +215,9 @@ void tell_free(Tell *tell, bool forget);
 void tell_settle(Tell *tell, bool anew);
 void tell_save(Tell *tell);
 /* What the outbox says of a new one; takes the labels. */
-void tell_restore(Tell *tell, const Told *told, uint64_t revision, uint64_t since_ns, char *labels);
+void tell_restore(Tell *tell, const Told *told, uint64_t since_ns, char *labels);
+/* This goes out now: until the answer is there it may or may not have been heard. */
+void tell_try(Tell *tell, ToldState state);
 /* True where nothing will ever be told any more. */
 bool tell_is_over(const Tell *tell);
 const char *tell_change_key(TellChange change);
@@ -256,15 +259,19 @@ void alertmanager_renamed(Tell *tell);
 /* Whether one of its URLs has not heard the newest of this. */
 bool alertmanager_waits(const Tell *tell);
 
+/* The key of one incident's news: the same news have the same key, whoever reckons them from whatever was kept. */
+void notify_key(const MessageTell *told, Str *out);
+
 /* payload.c */
 void payload_message(const Message *message, const MessageTell *first, Str *out);
 void payload_evidence(const Incident *incident, size_t max, Str *out);
 void payload_link(const Alerts *alerts, const Incident *incident, char *out, size_t size);
-/* What a tell's runbook is. */
-void payload_runbook(const RouteConfig *route, const Incident *incident, char *out, size_t size);
+/* What a tell's runbook is: the route's URL, else the catalogue's, else the page of its class that the agent serves;
+ * "". */
+void payload_runbook(const Alerts *alerts, const RouteConfig *route, const Incident *incident, char *out, size_t size);
 
 /* kept.c: a tell as the outbox keeps it. */
 void kept_write(const Tell *tell, Str *out);
 /* -EINVAL. `ret_labels` is to be freed. */
 int kept_read(const char *text, size_t len, uint64_t now_ns, uint64_t real_ns, Incident *ret, Told *ret_told,
-              uint64_t *ret_revision, uint64_t *ret_since_ns, char **ret_labels);
+              uint64_t *ret_since_ns, char **ret_labels);

@@ -72,7 +72,7 @@ static void build(const MessageTell *told, Str *out)
     add_field(out, "STOKER_STATE", incident_state_key(incident->state));
     add_field(out, "STOKER_LABELS", told->tell->labels);
     add_device(&incident->device, out);
-    payload_runbook(told->tell->route, incident, text, sizeof(text));
+    payload_runbook(told->tell->receiver->alerts, told->tell->route, incident, text, sizeof(text));
     add_field(out, "STOKER_RUNBOOK", text);
     str_clear(&message);
     payload_evidence(incident, EVIDENCE_MAX, &message);

@@ -18,10 +18,10 @@ void kept_write(const Tell *tell, Str *out)
     const Alerts *alerts = tell->receiver->alerts;
     uint64_t age = alert_now(alerts) - tell->since_ns;
 
-    str_addf(out, "{\"v\":%d,\"told\":\"%s\",\"told_revision\":%llu,\"told_escalations\":%u,\"told_at\":%llu,",
-             KEPT_VERSION, told_keys[tell->told.state], (unsigned long long)tell->told.revision, tell->told.escalations,
-             (unsigned long long)tell->told.real_ns);
-    str_addf(out, "\"revision\":%llu,\"since\":%llu,\"labels\":%s,\"incident\":", (unsigned long long)tell->revision,
+    str_addf(out, "{\"v\":%d,\"told\":\"%s\",\"unsure\":%s,\"told_revision\":%llu,\"told_escalations\":%u,",
+             KEPT_VERSION, told_keys[tell->told.state], tell->told.unsure ? "true" : "false",
+             (unsigned long long)tell->told.revision, tell->told.escalations);
+    str_addf(out, "\"told_at\":%llu,\"since\":%llu,\"labels\":%s,\"incident\":", (unsigned long long)tell->told.real_ns,
              (unsigned long long)(alert_real(alerts) - (tell->since_ns ? age : 0)), tell->labels);
     incident_json(&tell->item->incident, out);
     str_addc(out, '}');
@@ -63,7 +63,7 @@ static void drop_json(json_t **json)
 }
 
 int kept_read(const char *text, size_t len, uint64_t now_ns, uint64_t real_ns, Incident *ret, Told *ret_told,
-              uint64_t *ret_revision, uint64_t *ret_since_ns, char **ret_labels)
+              uint64_t *ret_since_ns, char **ret_labels)
 {
     CLEANUP(drop_json) json_t *kept = len <= KEPT_BYTES_MAX ? json_loadb(text, len, 0, NULL) : NULL;
     uint64_t since_real_ns, age;
@@ -77,10 +77,10 @@ int kept_read(const char *text, size_t len, uint64_t now_ns, uint64_t real_ns, I
         read_incident(json_object_get(kept, "incident"), ret) < 0)
         return -EINVAL;
     *ret_told = (Told){.state = (ToldState)state,
+                       .unsure = json_is_true(json_object_get(kept, "unsure")),
                        .revision = number_at(kept, "told_revision"),
                        .escalations = (uint32_t)number_at(kept, "told_escalations"),
                        .real_ns = number_at(kept, "told_at")};
-    *ret_revision = number_at(kept, "revision");
     since_real_ns = number_at(kept, "since");
     age = since_real_ns < real_ns ? real_ns - since_real_ns : 0;
     *ret_since_ns = age < now_ns ? now_ns - age : 1;

@@ -51,6 +51,7 @@ static void give_up(Tell *tell)
         return;
     receiver_dropped(tell->receiver, 1, "it has been over for too long (keep)");
     tell->told.state = TOLD_CLEARED;
+    tell->told.unsure = false;
     tell->change = TELL_NONE;
     tell_save(tell);
 }
@@ -138,15 +139,16 @@ static Group *choose(const Receiver *receiver, uint64_t now_ns)
 static void add_tell(Message *message, Tell *tell, TellChange change)
 {
     const Incident *incident = &tell->item->incident;
+    const ToldState state = incident->state == INCIDENT_OPEN ? TOLD_OPEN : TOLD_CLEARED;
 
-    vec_push(&message->tells,
-             ((MessageTell){.tell = tell,
-                            .change = change,
-                            .told = {.state = incident->state == INCIDENT_OPEN ? TOLD_OPEN : TOLD_CLEARED,
-                                     .revision = incident->revision,
-                                     .escalations = incident->escalations,
-                                     .real_ns = alert_real(message->receiver->alerts)}}));
+    vec_push(&message->tells, ((MessageTell){.tell = tell,
+                                             .change = change,
+                                             .told = {.state = state,
+                                                      .revision = incident->revision,
+                                                      .escalations = incident->escalations,
+                                                      .real_ns = alert_real(message->receiver->alerts)}}));
     tell->message = message;
+    tell_try(tell, state);
 }
 
 /* The changes of a group; where there are none it is a repetition of all that is open. */
@@ -190,16 +192,19 @@ static void sort_message(Message *message)
     message->tells.at[worst] = first;
 }
 
-/* The same notification has the same key in each try; another content has another one. */
-static void add_key(const MessageTell *told, Str *out)
+/* Of the incident's state and not of a revision, which another process, killed in between, may have seen as another. */
+void notify_key(const MessageTell *told, Str *out)
 {
     const Tell *tell = told->tell;
+    const Incident *incident = &tell->item->incident;
 
-    if (told->change == TELL_REPEATED)
-        str_addf(out, "%s-%llu-r%llu", tell->item->incident.id, (unsigned long long)tell->told.revision,
-                 (unsigned long long)(tell->told.real_ns / NS_PER_S));
+    str_addf(out, "%s-%u.", incident->id, incident->reopened);
+    if (incident->state != INCIDENT_OPEN)
+        str_add(out, "end");
     else
-        str_addf(out, "%s-%llu", tell->item->incident.id, (unsigned long long)tell->revision);
+        str_addf(out, "%u", incident->escalations);
+    if (told->change == TELL_REPEATED)
+        str_addf(out, "-r%llu", (unsigned long long)(tell->told.real_ns / NS_PER_S));
 }
 
 static void set_key(Message *message)
@@ -209,14 +214,14 @@ static void set_key(Message *message)
     size_t first_len;
 
     str_init(&keys, ALERT_MESSAGE_MAX * ALERT_KEY_CAP);
-    add_key(&message->tells.at[0], &keys);
+    notify_key(&message->tells.at[0], &keys);
     first_len = keys.len;
     snprintf(message->key, sizeof(message->key), "%s", keys.text);
     if (message->tells.len == 1)
         return;
     for (size_t i = 1; i < message->tells.len; i++) {
         str_addc(&keys, ' ');
-        add_key(&message->tells.at[i], &keys);
+        notify_key(&message->tells.at[i], &keys);
     }
     gnutls_hash_fast(GNUTLS_DIG_SHA256, keys.text, keys.len, hash);
     snprintf(message->key, sizeof(message->key), "%.*s+%02x%02x%02x%02x%02x%02x", (int)first_len, keys.text, hash[0],

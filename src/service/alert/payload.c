@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "service/alert/inside.h"
 #include "service/incident/incident.h"
+#include "service/runbook/runbook.h"
 
 enum { PAYLOAD_VERSION = 1 };
 
@@ -61,15 +62,27 @@ void payload_link(const Alerts *alerts, const Incident *incident, char *out, siz
     snprintf(out, size, "%s%s#/incidents/%s", url, len && url[len - 1] == '/' ? "" : "/", incident->id);
 }
 
-void payload_runbook(const RouteConfig *route, const Incident *incident, char *out, size_t size)
+void payload_runbook(const Alerts *alerts, const RouteConfig *route, const Incident *incident, char *out, size_t size)
 {
     static const char mark[] = "{class}";
     const char *from = route && route->runbook ? route->runbook : incident->runbook, *at = strstr(from, mark);
 
     if (at)
         snprintf(out, size, "%.*s%s%s", (int)(at - from), from, incident->class, at + strlen(mark));
-    else
+    else if (*from)
         snprintf(out, size, "%s", from);
+    else
+        runbook_url(alert_url(alerts), incident->class, out, size);
+}
+
+static void put_key(const MessageTell *told, Str *out)
+{
+    Str own;
+
+    str_init(&own, ALERT_KEY_CAP);
+    notify_key(told, &own);
+    text(out, "key", own.text);
+    str_done(&own);
 }
 
 /* What each incident of a notification has of its own. */
@@ -81,7 +94,7 @@ static void put_told(const MessageTell *told, Str *out)
     text(out, "change", tell_change_key(told->change));
     payload_link(told->tell->receiver->alerts, incident, url, sizeof(url));
     text(out, "url", url);
-    payload_runbook(told->tell->route, incident, url, sizeof(url));
+    payload_runbook(told->tell->receiver->alerts, told->tell->route, incident, url, sizeof(url));
     text_or_null(out, "runbook_url", url);
     key(out, "labels");
     str_add(out, told->tell->labels);
@@ -122,6 +135,7 @@ void payload_message(const Message *message, const MessageTell *first, Str *out)
         if (&message->tells.at[i] == first)
             continue;
         str_add(out, more ? ",{" : "{");
+        put_key(&message->tells.at[i], out);
         put_told(&message->tells.at[i], out);
         str_addc(out, '}');
         more = true;

@@ -65,7 +65,7 @@ void tell_free(Tell *tell, bool forget)
 void tell_save(Tell *tell)
 {
     Alerts *alerts = tell->receiver->alerts;
-    bool keep = tell->told.state == TOLD_OPEN || tell->change != TELL_NONE;
+    bool keep = tell->told.state == TOLD_OPEN || tell->told.unsure || tell->change != TELL_NONE;
     const char *id = tell->item->incident.id;
 
     if (keep) {
@@ -87,17 +87,19 @@ static TellChange wanted(const Tell *tell, bool may)
 
     switch (tell->told.state) {
     case TOLD_NOTHING:
-        if (!may)
-            return TELL_NONE;
         if (open)
-            return incident->reopened ? TELL_REOPENED : TELL_OPENED;
-        return tell->change == TELL_NONE ? TELL_NONE : TELL_MISSED;
+            return !may ? TELL_NONE : incident->reopened ? TELL_REOPENED : TELL_OPENED;
+        return tell->told.unsure || (may && tell->change != TELL_NONE) ? TELL_MISSED : TELL_NONE;
     case TOLD_OPEN:
         if (!open)
             return TELL_CLEARED; /* who was told of the beginning is told of the end, silenced or not */
+        if (may && tell->told.unsure)
+            return TELL_REOPENED;
         return may && incident->escalations > tell->told.escalations ? TELL_ESCALATED : TELL_NONE;
     case TOLD_CLEARED:
-        return open && may ? TELL_REOPENED : TELL_NONE;
+        if (open)
+            return may ? TELL_REOPENED : TELL_NONE;
+        return tell->told.unsure ? TELL_MISSED : TELL_NONE;
     case TOLD_END:
         break;
     }
@@ -132,14 +134,20 @@ void tell_settle(Tell *tell, bool anew)
     if (tell->change == TELL_NONE)
         tell->since_ns = number_max_u64(1, alert_now(tell->receiver->alerts));
     tell->change = change;
-    tell->revision = tell->item->incident.revision;
     tell_save(tell);
 }
 
-void tell_restore(Tell *tell, const Told *told, uint64_t revision, uint64_t since_ns, char *labels)
+void tell_try(Tell *tell, ToldState state)
+{
+    if (tell->told.unsure || (state == TOLD_OPEN) == (tell->told.state == TOLD_OPEN))
+        return;
+    tell->told.unsure = true;
+    tell_save(tell);
+}
+
+void tell_restore(Tell *tell, const Told *told, uint64_t since_ns, char *labels)
 {
     tell->told = *told;
-    tell->revision = revision;
     tell->since_ns = since_ns;
     free(tell->labels);
     tell->labels = labels;
@@ -165,7 +173,7 @@ bool tell_is_over(const Tell *tell)
 
     if (is_under_way(tell) || tell->item->restored)
         return false;
-    if (open && (tell->route || tell->told.state == TOLD_OPEN))
+    if (open && (tell->route || tell->told.state == TOLD_OPEN || tell->told.unsure))
         return false;
     if (tell->receiver->kind != RECEIVER_ALERTMANAGER)
         return tell->change == TELL_NONE;

@@ -153,6 +153,8 @@ static void write_gpu(Str *out, const Node *node, const NodeGpu *gpu, const Owne
     str_addf(out, ",\"mig\":%s,\"own_sampler\":%s,\"missed_calls\":%" PRIu64 ",\"failed_passes\":%" PRIu64,
              gpu->reading.mig ? "true" : "false", gpu->own_sampler ? "true" : "false", gpu->missed_calls,
              gpu->failed_passes);
+    if (gpu->drained)
+        str_add(out, ",\"drained\":true");
     if (gpu->gpm_known)
         str_addf(out, ",\"gpm\":%s", gpu->gpm ? "true" : "false");
     write_texts(out, &gpu->reading);

@@ -66,10 +66,18 @@ static void add_down(const Node *node, const NodeGpu *gpu, const char *name, Hea
         age_text(node, gpu->state_since_ns, age), gpu->why[0] ? ": " : "", gpu->why);
 }
 
+/* An operator has drained it, and it went: that is no fault of the node's. */
+static bool is_taken_out(const NodeGpu *gpu)
+{
+    return gpu->drained && (gpu->state == GPU_GONE || gpu->state == GPU_MISSING || gpu->state == GPU_LOST);
+}
+
 static void judge_gpu(const Node *node, const NodeGpu *gpu, uint64_t normal_ns, Health *ret)
 {
     char name[64], age[DURATION_TEXT_MAX];
 
+    if (is_taken_out(gpu))
+        return;
     gpu_text(gpu, name);
     switch (gpu->state) {
     case GPU_STARTING:
@@ -101,7 +109,10 @@ static void judge_gpu(const Node *node, const NodeGpu *gpu, uint64_t normal_ns, 
 static void judge_node(const Node *node, Health *ret)
 {
     char left[DURATION_TEXT_MAX];
+    uint32_t taken = 0;
 
+    for (size_t i = 0; i < node->gpu_count; i++)
+        taken += is_taken_out(&node->gpus[i]);
     if (node->tick == 0)
         add(ret, HEALTH_STARTING, "the agent has just started");
     if (node->release_until_ns > node->time_ns) {
@@ -113,7 +124,7 @@ static void judge_node(const Node *node, Health *ret)
     }
     if (node->driver_why[0])
         add(ret, HEALTH_DRIVER, "%s", node->driver_why);
-    else if (node->tick > 0 && node->gpus_found < node->gpus_expected)
+    else if (node->tick > 0 && node->gpus_found + taken < node->gpus_expected)
         add(ret, HEALTH_GPUS_MISSING, "the driver has %" PRIu32 " of %" PRIu32 " GPUs", node->gpus_found,
             node->gpus_expected);
 }

@@ -46,6 +46,9 @@ size_t incidents_urgent(const Incident *const *incidents, size_t count, const In
 
 /* A table, the most urgent open one first: severity, thing, what, since when, how often, what to do. */
 void incidents_text(const Incident *const *incidents, size_t count, const IncidentStyle *style, Str *out);
+/* One that is open, for who has never seen this program: what is wrong, what to do, why it is thought so, whether it
+ * matters and to whom, and where to read on. */
+void incident_card(const Incident *incident, const IncidentStyle *style, Str *out);
 /* One with everything: verdict, action, evidence, counters, codes, history. */
 void incident_sheet(const Incident *incident, const IncidentStyle *style, Str *out);
 /* One line, without its newline: "2026-01-05T08:00:03.000Z  GPU 3  XID 79  GPU has fallen off the bus". */

@@ -11,6 +11,7 @@
 #include "base/owner.h"
 #include "base/utf8.h"
 #include "service/incident/incident.h"
+#include "service/runbook/runbook.h"
 
 enum { WIDTH_MIN = 40, INDENT = 9, AGE_CAP = 32, LINE_MAX_BYTES = 4096 };
 
@@ -175,6 +176,114 @@ void incidents_text(const Incident *const *incidents, size_t count, const Incide
         add_item(&page, sorted[i]);
 }
 
+/* --- a card ------------------------------------------------------------------------------------------------------- */
+
+static const char *const wants[ROUTE_END] = {
+    [ROUTE_NONE] = "Nobody is told",
+    [ROUTE_USER] = "It is for the owner of the work",
+    [ROUTE_TICKET] = "It can wait for working hours (ticket)",
+    [ROUTE_PAGE] = "It wants somebody at once (page)",
+};
+
+/* How much of a verdict is what was seen, each with its time, before the advice begins; see
+ * engine/health/incident_text.c. 0: nothing. */
+static size_t seen_len(const Incident *incident)
+{
+    static const char clock[] = " UTC";
+    const char *last = NULL;
+
+    for (const char *at = incident->verdict; (at = strstr(at, clock)) != NULL;)
+        last = at += sizeof clock - 1;
+    const char *end = last ? strstr(last, ". ") : NULL;
+    return last ? (size_t)((end ? end : last + strlen(last)) - incident->verdict) : 0;
+}
+
+/* What to do, without the action, which has a line of its own. */
+static const char *advice_of(const Incident *incident)
+{
+    const size_t seen = seen_len(incident);
+    const char *advice = incident->verdict + seen;
+    char again[LINE_MAX_BYTES];
+
+    if (seen > 0)
+        advice += strspn(advice, ". ");
+    snprintf(again, sizeof again, "Do: %s. ", fault_actions[incident->action].text);
+    return strncmp(advice, again, strlen(again)) == 0 ? advice + strlen(again) : advice;
+}
+
+static void card_row(const Page *page, const char *name, const char *code, const char *text)
+{
+    colour(page, "2");
+    str_addf(page->out, " %-*s", INDENT - 1, name);
+    colour(page, "0");
+    if (code[0])
+        colour(page, code);
+    wrap(page, INDENT, INDENT, text);
+    if (code[0])
+        colour(page, "0");
+}
+
+static void maintenance_row(const Page *page, const Incident *incident)
+{
+    char text[LINE_MAX_BYTES];
+
+    if (!incident->silenced)
+        return;
+    snprintf(text, sizeof text, "in maintenance, window %s: nobody is called", incident->window);
+    card_row(page, "silent", "", text);
+}
+
+/* What was seen and since when: from the verdict, or where it had no room for it, the first sign. */
+static void why_row(const Page *page, const Incident *incident)
+{
+    const int len = (int)seen_len(incident);
+    const IncidentSign *sign = incident->first;
+    char text[LINE_MAX_BYTES], since[AGE_CAP], at[CLOCK_TEXT_MAX];
+
+    age(page, incident->opened_real_ns, since);
+    if (len > 0) {
+        snprintf(text, sizeof text, "%.*s; for %s", len, incident->verdict, since);
+    } else if (incident->first_len > 0) {
+        clock_format(at, sign->real_ns);
+        snprintf(text, sizeof text, "%s at %.8s UTC; for %s", sign->text, at + 11, since);
+    } else {
+        snprintf(text, sizeof text, "for %s, seen %llu time%s", since, (unsigned long long)incident->count,
+                 incident->count == 1 ? "" : "s");
+    }
+    card_row(page, "why", "", text);
+}
+
+static void more_row(const Page *page, const Incident *incident)
+{
+    char text[LINE_MAX_BYTES], steps[64] = "";
+
+    if (runbook_find(incident->class))
+        snprintf(steps, sizeof steps, "stoker runbook %s; ", incident->id);
+    snprintf(text, sizeof text, "%sstoker incidents show %s%s%s", steps, incident->id, incident->runbook[0] ? "; " : "",
+             incident->runbook);
+    card_row(page, "more", "", text);
+}
+
+void incident_card(const Incident *incident, const IncidentStyle *style, Str *out)
+{
+    const Page page = page_of(style, out);
+    const char *advice = advice_of(incident);
+    char text[LINE_MAX_BYTES];
+
+    colour(&page, severity_colours[incident->severity]);
+    str_addf(out, "%-*s", INDENT, fault_severities[incident->severity].key);
+    wrap(&page, INDENT, INDENT, incident->title);
+    colour(&page, "0");
+    card_row(&page, "DO", "1", fault_actions[incident->action].text);
+    if (advice[0])
+        card_row(&page, "", "", advice);
+    snprintf(text, sizeof text, "%s. %s.", fault_severities[incident->severity].text, wants[incident->route]);
+    card_row(&page, "means", "", text);
+    maintenance_row(&page, incident);
+    why_row(&page, incident);
+    more_row(&page, incident);
+}
+
 /* --- one ---------------------------------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 3, 4))) static void row(const Page *page, const char *name, const char *fmt, ...)
@@ -273,7 +382,9 @@ void incident_sheet(const Incident *incident, const IncidentStyle *style, Str *o
     wrap(&page, 0, 0, incident->verdict);
     str_addc(out, '\n');
     row(&page, "do", "%s", fault_actions[incident->action].text);
-    row(&page, "runbook", "%s", incident->runbook);
+    if (incident->runbook[0] || runbook_find(incident->class))
+        row(&page, "runbook", "%s%s", incident->runbook[0] ? incident->runbook : "stoker runbook ",
+            incident->runbook[0] ? "" : incident->class);
     row(&page, "state", "%s%s%s%s", incident_state_key(incident->state),
         incident->state == INCIDENT_CLEARED ? ": " : "", incident_end_text(incident->end),
         incident->silenced ? ", in maintenance" : "");

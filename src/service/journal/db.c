@@ -86,12 +86,32 @@ static int make_tables(Db *db, Err *err)
     row_create(&table_events, &sql);
     row_create(&table_windows, &sql);
     str_add(&sql, tables_rest);
-    str_addf(&sql, "PRAGMA user_version=%d", JOURNAL_SCHEMA);
-    return db_transact(db, sql.text, err);
+    return db_run(db, sql.text, err);
 }
 
-/* Step i leads from version i to i + 1. The first one makes everything. */
-static int (*const steps[JOURNAL_SCHEMA])(Db *db, Err *err) = {make_tables};
+static int add_gpus(Db *db, Err *err)
+{
+    CLEANUP(str_done) Str sql = {0};
+
+    str_init(&sql, SQL_MAX);
+    row_create(&table_gpus, &sql);
+    return db_run(db, sql.text, err);
+}
+
+/* Step i leads from version i to i + 1. */
+static int (*const steps[JOURNAL_SCHEMA])(Db *db, Err *err) = {make_tables, add_gpus};
+
+static int step_up(Db *db, int version, Err *err)
+{
+    char sql[48];
+
+    TRY(db_begin(db, err));
+    for (; version < JOURNAL_SCHEMA; version++)
+        TRY(steps[version](db, err));
+    snprintf(sql, sizeof sql, "PRAGMA user_version=%d", JOURNAL_SCHEMA);
+    TRY(db_run(db, sql, err));
+    return db_commit(db, err);
+}
 
 static int migrate(Db *db, Err *err)
 {
@@ -102,9 +122,12 @@ static int migrate(Db *db, Err *err)
         return err_set(err, DB_NEWER,
                        "the journal was written by a newer Stoker (schema %d, this one knows %d); it is left as it is",
                        version, JOURNAL_SCHEMA);
-    for (; version < JOURNAL_SCHEMA; version++)
-        TRY(steps[version](db, err));
-    return 0;
+    if (version == JOURNAL_SCHEMA)
+        return 0;
+    const int rc = step_up(db, version, err);
+    if (rc < 0)
+        db_rollback(db);
+    return rc;
 }
 
 static int quick_check(Db *db, Err *err)
@@ -210,6 +233,12 @@ static void text_of(DbStatement which, Str *sql)
         return;
     case DB_PUT_WINDOW:
         row_insert(&table_windows, ", uuids", 1, sql);
+        return;
+    case DB_PUT_GPU:
+        row_insert(&table_gpus, ", pci", 1, sql);
+        return;
+    case DB_END_GPU:
+        str_add(sql, "DELETE FROM gpu_seen WHERE uuid = ?1");
         return;
     case DB_PUT_BUNDLE:
         str_add(sql, "INSERT OR REPLACE INTO bundles(incident, real_ns, gz) VALUES(?1, ?2, ?3)");
@@ -326,6 +355,23 @@ int db_window(Db *db, const MaintenanceWindow *window, bool ended, Err *err)
     join_uuids(window, &uuids);
     row_bind(&table_windows, statement, window);
     bind_text(statement, table_windows.count + 1, uuids.text);
+    return step(db, statement, err);
+}
+
+int db_gpu(Db *db, const JournalGpu *gpu, bool forgotten, Err *err)
+{
+    char pci[PCI_TEXT_CAP] = "";
+    sqlite3_stmt *statement;
+
+    TRY(statement_of(db, forgotten ? DB_END_GPU : DB_PUT_GPU, &statement, err));
+    if (forgotten) {
+        bind_text(statement, 1, gpu->device.uuid);
+        return step(db, statement, err);
+    }
+    if (gpu->device.has_pci)
+        pci_format(gpu->device.pci, PCI_FORM_SYSFS, pci);
+    row_bind(&table_gpus, statement, gpu);
+    bind_text(statement, table_gpus.count + 1, pci);
     return step(db, statement, err);
 }
 

@@ -29,6 +29,7 @@ int db_incident(Db *db, const Incident *incident, Err *err);
 int db_event(Db *db, const Event *event, const char *incident_id, Err *err);
 int db_bundle(Db *db, const char *incident_id, uint64_t real_ns, const char *gz, size_t len, Err *err);
 int db_window(Db *db, const MaintenanceWindow *window, bool ended, Err *err);
+int db_gpu(Db *db, const JournalGpu *gpu, bool forgotten, Err *err);
 int db_meta(Db *db, const char *key, const char *value, Err *err);
 int db_outbox(Db *db, const char *receiver, const char *key, const char *text, size_t len, Err *err);
 

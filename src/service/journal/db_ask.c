@@ -173,6 +173,30 @@ static int read_windows(Db *db, JournalKept *kept, Err *err)
     return fail_step(db, rc, err);
 }
 
+/* What has no address cannot be missed. */
+static int read_gpus(Db *db, JournalKept *kept, Err *err)
+{
+    CLEANUP(db_statement_done) sqlite3_stmt *statement = NULL;
+    CLEANUP(str_done) Str sql = {0};
+    int rc;
+
+    str_init(&sql, SQL_MAX);
+    str_add(&sql, "SELECT * FROM (SELECT ");
+    row_names(&table_gpus, &sql);
+    str_addf(&sql, ", pci FROM gpu_seen ORDER BY last_real_ns DESC LIMIT %d) ORDER BY pci", JOURNAL_KEPT);
+    TRY(db_prepare(db, sql.text, &statement, err));
+    while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
+        JournalGpu gpu = {0};
+
+        device_init(&gpu.device, DEVICE_GPU);
+        row_read(&table_gpus, statement, &gpu);
+        gpu.device.has_pci = pci_parse(text_at(statement, table_gpus.count), &gpu.device.pci) == 0;
+        if (gpu.device.has_pci && gpu.device.uuid[0])
+            vec_push(&kept->gpus, gpu);
+    }
+    return fail_step(db, rc, err);
+}
+
 int db_kept(Db *db, JournalKept *ret, Err *err)
 {
     DbIncidents incidents = {0};
@@ -187,7 +211,8 @@ int db_kept(Db *db, JournalKept *ret, Err *err)
     ret->incidents.cap = incidents.cap;
     TRY(rc);
     TRY(read_meta(db, ret, err));
-    return read_windows(db, ret, err);
+    TRY(read_windows(db, ret, err));
+    return read_gpus(db, ret, err);
 }
 
 /* --- taking away -------------------------------------------------------------------------------------------------- */
@@ -254,8 +279,9 @@ static int take_older(Db *db, uint64_t newest_ns, uint64_t keep_ns, Err *err)
     snprintf(sql, sizeof sql,
              "DELETE FROM incidents WHERE state = 'cleared' AND cleared_ns < %llu;"
              "DELETE FROM events WHERE real_ns < %llu;"
+             "DELETE FROM gpu_seen WHERE last_real_ns < %llu;"
              "DELETE FROM bundles WHERE incident NOT IN (SELECT id FROM incidents)",
-             before, before);
+             before, before, before);
     return db_transact(db, sql, err);
 }
 

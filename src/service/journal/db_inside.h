@@ -16,6 +16,8 @@ typedef enum DbStatement {
     DB_PUT_BUNDLE,
     DB_PUT_WINDOW,
     DB_END_WINDOW,
+    DB_PUT_GPU,
+    DB_END_GPU,
     DB_PUT_META,
     DB_PUT_OUTBOX,
     DB_END_OUTBOX,
@@ -30,7 +32,7 @@ struct Db {
 /* What SQLite says as one of our errors: "<what>: database or disk is full". */
 int db_fail(Db *db, int rc, Err *err, const char *what);
 int db_run(Db *db, const char *sql, Err *err);
-/* Several statements, all or none. */
+/* Several statements, all or none; outside of a transaction. */
 int db_transact(Db *db, const char *sql, Err *err);
 /* A statement of one use, finalised with sqlite3_finalize. */
 int db_prepare(Db *db, const char *sql, sqlite3_stmt **ret, Err *err);

@@ -136,6 +136,16 @@ uint64_t journal_put_window(Journal *j, const MaintenanceWindow *window, bool en
     return put(j, job);
 }
 
+uint64_t journal_put_gpu(Journal *j, const JournalGpu *gpu, bool forgotten)
+{
+    const JobGpu data = {.gpu = *gpu, .forgotten = forgotten};
+    Job *job = job_new(JOB_GPU, sizeof data);
+
+    memcpy(job->data, &data, sizeof data);
+    snprintf(job->key, sizeof job->key, "%.79s", gpu->device.uuid);
+    return put(j, job);
+}
+
 uint64_t journal_put_position(Journal *j, const char *boot_id, uint64_t sequence, uint64_t fabric_offset,
                               uint64_t fabric_inode)
 {
@@ -170,6 +180,7 @@ void journal_kept_done(JournalKept *kept)
 {
     vec_done(&kept->incidents);
     vec_done(&kept->windows);
+    vec_done(&kept->gpus);
 }
 
 int journal_each_outbox(Journal *j,

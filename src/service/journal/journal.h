@@ -10,6 +10,7 @@
  * given up on that for now: then it goes on in memory, says so (state, reason), keeps at most JOURNAL_BACKLOG changes
  * and catches up when the disk is back. A file that is damaged is set aside (".damaged-<time>") and begun anew; an
  * older schema is migrated in one transaction; a newer one is left alone and the journal stays in memory.
+ * Which GPUs were here is kept as well, so that one that is gone after a restart is missed.
  *
  * One process has the file at a time (a lock beside it). Verbs may read it while the agent writes (journal_read_*).
  */
@@ -21,10 +22,11 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "engine/health/maintenance.h"
+#include "model/device.h"
 #include "model/event.h"
 #include "model/incident.h"
 
-enum { JOURNAL_SCHEMA = 1, JOURNAL_BACKLOG = 8192, JOURNAL_KEPT = 256 };
+enum { JOURNAL_SCHEMA = 2, JOURNAL_BACKLOG = 8192, JOURNAL_KEPT = 256 };
 
 typedef enum JournalHealth {
     JOURNAL_OFF,    /* none is kept, as configured */
@@ -34,7 +36,7 @@ typedef enum JournalHealth {
 
 typedef struct JournalConfig {
     const char *path;     /* "" none: everything is acknowledged at once */
-    uint64_t keep_ns;     /* cleared incidents, events and bundles older than this go; 0: for ever */
+    uint64_t keep_ns;     /* cleared incidents, events, bundles and GPUs older than this go; 0: for ever */
     uint64_t max_bytes;   /* of the file: the oldest cleared go first; 0: no limit */
     uint64_t patience_ns; /* how long an acknowledgement may wait for the disk; real time */
     const Log *log;
@@ -49,10 +51,18 @@ int journal_open(uv_loop_t *loop, const JournalConfig *config, JournalAcked acke
 /* Writes what is queued (at most for patience_ns) and closes; accepts NULL. */
 void journal_close(Journal *journal);
 
+/* A GPU that was here: its address, UUID (its identity), serial number and name. */
+typedef struct JournalGpu {
+    Device device;
+    uint64_t first_real_ns, last_real_ns; /* when it was up, to the hour or so */
+    bool drained;                         /* by an operator, when last told */
+} JournalGpu;
+
 /* What was kept, read at the start in the calling thread. Arrays are the caller's to free with vec_done. */
 typedef struct JournalKept {
     VEC(Incident) incidents; /* open ones, and the JOURNAL_KEPT that were cleared last */
     VEC(MaintenanceWindow) windows;
+    VEC(JournalGpu) gpus; /* by address; at most JOURNAL_KEPT, those that were here last */
     char boot_id[40];
     uint64_t sequence, fabric_offset, fabric_inode;
 } JournalKept;
@@ -67,6 +77,8 @@ uint64_t journal_put_bundle(Journal *journal, const char *incident_id, const cha
 uint64_t journal_put_window(Journal *journal, const MaintenanceWindow *window, bool ended);
 uint64_t journal_put_position(Journal *journal, const char *boot_id, uint64_t sequence, uint64_t fabric_offset,
                               uint64_t fabric_inode);
+/* `gpu` needs its UUID; one that is `forgotten` goes. */
+uint64_t journal_put_gpu(Journal *journal, const JournalGpu *gpu, bool forgotten);
 /* Notifications on their way: a text per (receiver, key); an empty text removes it. Kept texts come back at the start,
  * in the order in which they were put. */
 uint64_t journal_put_outbox(Journal *journal, const char *receiver, const char *key, const char *text, size_t len);

@@ -157,6 +157,22 @@ static const RowColumn window_columns[] = {
 #undef W
 const RowTable table_windows = {"windows", window_columns, ARRAY_LEN(window_columns), ", uuids TEXT"};
 
+#define G(column, how, member) COLUMN(JournalGpu, column, how, member)
+static const RowColumn gpu_columns[] = {
+    {.name = "uuid",
+     .type = ROW_TEXT,
+     .off = offsetof(JournalGpu, device.uuid),
+     .size = SIZE(JournalGpu, device.uuid),
+     .more = "PRIMARY KEY"},
+    G("serial", ROW_TEXT, device.serial),
+    G("name", ROW_TEXT, device.name),
+    G("first_real_ns", ROW_U64, first_real_ns),
+    G("last_real_ns", ROW_U64, last_real_ns),
+    G("drained", ROW_BOOL, drained),
+};
+#undef G
+const RowTable table_gpus = {"gpu_seen", gpu_columns, ARRAY_LEN(gpu_columns), ", pci TEXT"};
+
 const char tables_rest[] =
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT) STRICT;"
     "CREATE TABLE bundles(incident TEXT PRIMARY KEY, real_ns INTEGER, gz BLOB) STRICT;"

@@ -18,6 +18,7 @@ typedef enum JobKind {
     JOB_BUNDLE,
     JOB_WINDOW,
     JOB_WINDOW_END,
+    JOB_GPU,
     JOB_POSITION,
     JOB_OUTBOX,
 } JobKind;
@@ -26,6 +27,12 @@ typedef struct JobPosition {
     char boot_id[40];
     uint64_t sequence, fabric_offset, fabric_inode;
 } JobPosition;
+
+/* One kind for both, so that the newer word replaces the older. */
+typedef struct JobGpu {
+    JournalGpu gpu;
+    bool forgotten;
+} JobGpu;
 
 typedef struct Job {
     struct Job *next;

@@ -119,6 +119,11 @@ static int write_position(Db *db, const JobPosition *position, Err *err)
     return db_meta(db, "boot_id", position->boot_id, err);
 }
 
+static int write_gpu(Db *db, const JobGpu *job, Err *err)
+{
+    return db_gpu(db, &job->gpu, job->forgotten, err);
+}
+
 static int write_job(Db *db, const Job *job, Err *err)
 {
     const void *data = job->data;
@@ -133,6 +138,8 @@ static int write_job(Db *db, const Job *job, Err *err)
     case JOB_WINDOW:
     case JOB_WINDOW_END:
         return db_window(db, data, job->kind == JOB_WINDOW_END, err);
+    case JOB_GPU:
+        return write_gpu(db, data, err);
     case JOB_POSITION:
         return write_position(db, data, err);
     case JOB_OUTBOX:
@@ -309,8 +316,7 @@ void writer_shared_free(WriterShared *s)
         job_free(job);
         job = next;
     }
-    vec_done(&s->kept.incidents);
-    vec_done(&s->kept.windows);
+    journal_kept_done(&s->kept);
     for (size_t i = 0; i < s->outbox.len; i++)
         job_free(s->outbox.at[i]);
     vec_done(&s->outbox);

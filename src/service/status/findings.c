@@ -71,7 +71,7 @@ static const Kind causes[HEALTH_CAUSE_END] = {
 };
 
 static const Kind hung = {SEVERITY_FATAL, {"driver-hang", "gpu-lost", "gsp-failure"}};
-static const Kind lost = {SEVERITY_FATAL, {"gpu-lost", "gpu-missing", "driver-error"}};
+static const Kind lost = {SEVERITY_FATAL, {"gpu-lost", "gpu-missing", "driver-error", "gsp-failure", "reset-required"}};
 static const Kind no_driver = {SEVERITY_FATAL, {"driver-unloaded", "driver-mismatch", "driver-error", "access-lost"}};
 
 static const Kind *down_kind(const NodeGpu *gpu)

@@ -1,190 +1,232 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The screen of `stoker status`. */
-#include "service/status/status.h"
-
+/* The screen of `stoker status`: what is wrong first, then the table, as much of both as the screen holds. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/duration.h"
+#include "base/owner.h"
 #include "service/incident/incident.h"
+#include "service/status/inside.h"
 
-enum { FINDINGS_MAX = 64, INCIDENTS_SHOWN = 6, WIDTH_MIN = 40, CELL_CAP = 64, NAME_WIDTH = 20 };
+enum { WIDTH_MIN = 40, THINGS_NAMED = 6, THING_CAP = 32, NAME_CAP = 48 };
 
-typedef struct Screen {
-    const StatusSeen *seen;
-    const Node *node;
-    const StatusStyle *style;
-    Str *out;
-} Screen;
+/* What is shown, the richest first; the first that the screen holds is taken, or the last. */
+typedef struct Plan {
+    size_t full, incidents, findings; /* incidents with everything, and in all */
+    StatusTable table;
+} Plan;
 
-static void colour(const Screen *s, const char *code)
+static const Plan plans[] = {
+    {6, 6, STATUS_FINDINGS_MAX, STATUS_TABLE_ALL},
+    {1, 6, STATUS_FINDINGS_MAX, STATUS_TABLE_ALL},
+    {1, 6, 8, STATUS_TABLE_GPUS},
+    {1, 6, 8, STATUS_TABLE_FAULTY},
+    {1, 3, 4, STATUS_TABLE_FAULTY},
+    {1, 2, 2, STATUS_TABLE_FAULTY},
+    {1, 3, 3, STATUS_TABLE_NONE},
+    {1, 2, 1, STATUS_TABLE_NONE},
+    {0, 2, 1, STATUS_TABLE_NONE},
+};
+
+const char *const status_severity_colours[SEVERITY_END] = {"2", "33", "31", "1;31"};
+
+void status_colour(const StatusScreen *s, const char *code)
 {
     if (s->style->colour)
         str_addf(s->out, "\033[%sm", code);
 }
 
-static size_t width_of(const Screen *s)
+size_t status_width(const StatusScreen *s)
 {
     return s->style->width < WIDTH_MIN ? WIDTH_MIN : s->style->width;
 }
 
-/* Ends the line that began at `start`: cut to the screen where nothing in it is coloured. */
-static void end_line(const Screen *s, size_t start)
+/* Bytes of an escape sequence at `text`; 0: none is there. */
+static size_t escape_len(const char *text)
 {
-    if (!memchr(s->out->text + start, '\033', s->out->len - start) && s->out->len - start > width_of(s))
-        str_cut(s->out, start + width_of(s));
+    size_t len = 0;
+
+    if (text[0] != '\033')
+        return 0;
+    while (text[len] && text[len] != 'm')
+        len++;
+    return len + (text[len] == 'm');
+}
+
+void status_end_line(const StatusScreen *s, size_t start)
+{
+    size_t at = start, columns = 0;
+    bool coloured = false;
+
+    while (at < s->out->len) {
+        const size_t escape = escape_len(s->out->text + at);
+
+        coloured |= escape > 0;
+        if (escape == 0 && ((unsigned char)s->out->text[at] & 0xc0) != 0x80 && columns++ == status_width(s))
+            break;
+        at += escape ? escape : 1;
+    }
+    const bool cut = at < s->out->len;
+    str_cut(s->out, at);
     while (s->out->len > start && s->out->text[s->out->len - 1] == ' ')
         str_cut(s->out, s->out->len - 1);
+    if (cut && coloured)
+        status_colour(s, "0");
     str_addc(s->out, '\n');
 }
 
-/* "NVIDIA H100 80GB HBM3" without what every line would repeat. */
-static const char *short_name(const char *name)
-{
-    static const char *const fronts[] = {"NVIDIA ", "Tesla "};
+/* --- what is wrong ------------------------------------------------------------------------------------------------ */
 
-    for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++)
-        if (strncmp(name, fronts[i], strlen(fronts[i])) == 0)
-            return name + strlen(fronts[i]);
-    return name;
+bool status_on_gpu(const Incident *incident, const NodeGpu *gpu)
+{
+    return incident->device.kind != DEVICE_NODE && incident->scope != SCOPE_FABRIC && incident->device.has_pci &&
+           pci_compare(incident->device.pci, gpu->reading.device.pci) == 0;
 }
 
-/* A cell: the value right-aligned with its unit, or dashes where it is absent. */
-static void cell(const Screen *s, const Reading *r, MetricId id, double scale, int width, const char *unit)
+static bool is_wrong(const Incident *incident)
 {
-    double value;
+    return incident->state == INCIDENT_OPEN && incident->severity >= SEVERITY_WARNING;
+}
 
-    if (sample_double(&r->sample[id], &value))
-        str_addf(s->out, " %*.0f%s", width, value * scale, unit);
+bool status_faulty(const StatusScreen *s, const NodeGpu *gpu, FaultSeverity *ret_severity)
+{
+    FaultSeverity worst = SEVERITY_INFO;
+
+    for (size_t i = 0; i < s->seen->incident_count; i++)
+        if (is_wrong(s->seen->incidents[i]) && s->seen->incidents[i]->cause != CAUSE_APPLICATION &&
+            status_on_gpu(s->seen->incidents[i], gpu) && s->seen->incidents[i]->severity > worst)
+            worst = s->seen->incidents[i]->severity;
+    for (size_t i = 0; i < s->finding_count; i++)
+        if (s->findings[i].gpu == gpu && s->findings[i].severity > worst)
+            worst = s->findings[i].severity;
+    *ret_severity = worst;
+    return worst > SEVERITY_INFO;
+}
+
+/* "GPU 3", "the node": what stands in the head of the screen. */
+static void name_thing(const Incident *incident, char out[THING_CAP])
+{
+    const Device *d = &incident->device;
+    char pci[PCI_TEXT_CAP] = "";
+
+    if (d->has_pci)
+        pci_format(d->pci, PCI_FORM_SYSFS, pci);
+    if (d->kind == DEVICE_NODE)
+        snprintf(out, THING_CAP, "%s", incident->scope == SCOPE_FABRIC ? "the fabric" : "the node");
+    else if (d->kind == DEVICE_SWITCH || d->kind == DEVICE_SWITCH_LINK)
+        snprintf(out, THING_CAP, "switch %.16s", pci);
+    else if (d->index != DEVICE_NO_NUMBER)
+        snprintf(out, THING_CAP, "GPU %" PRIu32, d->index);
     else
-        str_addf(s->out, " %*s%*s", width, "-", (int)strlen(unit), "");
+        snprintf(out, THING_CAP, "GPU %.16s", pci);
 }
 
-/* "643/700W" */
-static void pair(const Screen *s, const Reading *r, MetricId of, MetricId limit, double scale, int width,
-                 const char *unit)
-{
-    double value, most;
-    char text[CELL_CAP];
+typedef struct Things {
+    char names[THINGS_NAMED][NAME_CAP];
+    size_t named, all; /* of which so many are named */
+    FaultSeverity worst;
+} Things;
 
-    if (!sample_double(&r->sample[of], &value))
-        snprintf(text, sizeof text, "-");
-    else if (!sample_double(&r->sample[limit], &most))
-        snprintf(text, sizeof text, "%.0f%s", value * scale, unit);
-    else
-        snprintf(text, sizeof text, "%.0f/%.0f%s", value * scale, most * scale, unit);
-    str_addf(s->out, " %*s", width, text);
+static void add_thing(Things *things, const char *name, FaultSeverity severity)
+{
+    if (severity > things->worst)
+        things->worst = severity;
+    for (size_t i = 0; i < things->named; i++)
+        if (strcmp(things->names[i], name) == 0)
+            return;
+    if (things->named < THINGS_NAMED)
+        snprintf(things->names[things->named++], NAME_CAP, "%s", name);
+    things->all++;
 }
 
-static void work_cells(const Screen *s, const Reading *r)
+static void find_things(const StatusScreen *s, const Incident *const *urgent, size_t count, Things *things)
 {
-    cell(s, r, METRIC_GPU_UTIL, 1, 5, "%");
-    cell(s, r, METRIC_PROF_SM_ACTIVE, 100, 5, "%");
-    pair(s, r, METRIC_FB_USED, METRIC_FB_TOTAL, 1. / 1024, 11, "G");
-    pair(s, r, METRIC_POWER_USAGE, METRIC_ENFORCED_POWER_LIMIT, 1, 10, "W");
-    cell(s, r, METRIC_GPU_TEMP, 1, 4, "C");
-}
+    char name[NAME_CAP], thing[THING_CAP];
 
-static const char *owner_of(const OwnerTable *owners, const Reading *gpu, const Reading *instance, size_t *ret_more)
-{
-    const char *first = NULL;
-
-    *ret_more = 0;
-    for (size_t i = 0; owners && i < owners->len; i++)
-        if (owner_device_is(&owners->at[i].device, gpu, instance)) {
-            if (first)
-                ++*ret_more;
+    for (size_t i = 0; i < count; i++)
+        if (is_wrong(urgent[i])) {
+            name_thing(urgent[i], thing);
+            if (urgent[i]->cause == CAUSE_APPLICATION && strcmp(thing, "the node") == 0)
+                snprintf(name, sizeof name, "a program");
             else
-                first = owners->at[i].pod;
+                snprintf(name, sizeof name, "%s%s", urgent[i]->cause == CAUSE_APPLICATION ? "a program on " : "",
+                         thing);
+            add_thing(things, name, urgent[i]->severity);
         }
-    return first;
-}
+    for (size_t i = 0; i < s->finding_count; i++) {
+        const StatusFinding *finding = &s->findings[i];
+        Incident as_incident = {.device = {.kind = DEVICE_NODE}};
 
-static void owner_cell(const Screen *s, const OwnerTable *owners, const Reading *gpu, const Reading *instance)
-{
-    size_t more;
-    const char *pod = owner_of(owners, gpu, instance, &more);
-
-    if (pod && more)
-        str_addf(s->out, "  %s +%zu", pod, more);
-    else if (pod)
-        str_addf(s->out, "  %s", pod);
-}
-
-static void index_cell(const Screen *s, const Device *device)
-{
-    if (device->index == DEVICE_NO_NUMBER)
-        str_add(s->out, "   ?");
-    else
-        str_addf(s->out, "%4" PRIu32, device->index);
-}
-
-static void gpu_line(const Screen *s, const NodeGpu *gpu, const OwnerTable *owners)
-{
-    size_t start = s->out->len;
-    char age[DURATION_TEXT_MAX], pci[PCI_TEXT_CAP];
-    const Device *d = &gpu->reading.device;
-
-    index_cell(s, d);
-    str_addf(s->out, "  %-*.*s", NAME_WIDTH, NAME_WIDTH,
-             d->name[0] ? short_name(d->name) : pci_format(d->pci, PCI_FORM_SYSFS, pci));
-    if (gpu->state == GPU_UP) {
-        str_add(s->out, " up  ");
-        work_cells(s, &gpu->reading);
-        owner_cell(s, owners, &gpu->reading, NULL);
-    } else {
-        uint64_t since = s->node->time_ns > gpu->state_since_ns ? s->node->time_ns - gpu->state_since_ns : 0;
-
-        duration_format(age, since - since % NS_PER_S);
-        colour(s, gpu->state == GPU_STARTING || gpu->state == GPU_RELEASED ? "33" : "1;31");
-        str_addf(s->out, " %s for %s", gpu_state_key(gpu->state), age);
-        colour(s, "0");
-    }
-    end_line(s, start);
-    for (size_t i = 0; gpu->state == GPU_UP && i < gpu->instance_count; i++) {
-        const Reading *r = &gpu->instances[i];
-
-        start = s->out->len;
-        str_addf(s->out, "      %" PRIu32 "/%" PRIu32 " %-*s     ", r->device.gpu_instance, r->device.compute_instance,
-                 NAME_WIDTH - 3, r->profile);
-        work_cells(s, r);
-        owner_cell(s, owners, &gpu->reading, r);
-        end_line(s, start);
+        if (finding->gpu)
+            as_incident.device = finding->gpu->reading.device;
+        name_thing(&as_incident, thing);
+        add_thing(things, thing, finding->severity);
     }
 }
 
-static void head_lines(const Screen *s)
+/* As many as the line has room for. */
+static void name_things(const StatusScreen *s, const Things *things)
 {
-    size_t start = s->out->len, up = 0;
-    char now[CLOCK_TEXT_MAX];
+    size_t columns = sizeof " WRONG and 1000 more", i;
 
-    for (size_t i = 0; i < s->node->gpu_count; i++)
-        up += s->node->gpus[i].state == GPU_UP;
-    clock_format(now, s->node->real_ns);
-    str_addf(s->out, "%s  %.10s %.8sZ  ", s->node->hostname, now, now + 11);
-    if (s->node->driver_version[0])
-        str_addf(s->out, "driver %s  ", s->node->driver_version);
-    str_addf(s->out, "%zu of %" PRIu32 " GPUs up", up, s->node->gpus_expected);
-    end_line(s, start);
+    for (i = 0; i < things->named; i++) {
+        columns += 2 + strlen(things->names[i]);
+        if (i > 0 && columns > status_width(s))
+            break;
+        str_addf(s->out, "%s%s", i ? ", " : " ", things->names[i]);
+    }
+    if (things->all > i)
+        str_addf(s->out, " and %zu more", things->all - i);
 }
 
-static void table_head(const Screen *s)
+/* One line that says whether anything is wrong, and with what. */
+static void verdict_line(const StatusScreen *s, const Incident *const *urgent, size_t count)
 {
-    if (s->node->gpu_count > 0) {
-        size_t start = s->out->len;
+    const int code = status_code(s->seen);
+    const size_t start = s->out->len;
+    Things things = {0};
 
-        str_addf(s->out, "%4s  %-*s %s %6s %6s %11s %10s %5s", "GPU", NAME_WIDTH, "", "    ", "busy", "SM", "memory",
-                 "power", "temp");
-        end_line(s, start);
+    if (code != 1) {
+        status_colour(s, code == 0 ? "1;32" : "1;33");
+        str_add(s->out, code == 0 ? "nothing wrong" : "nothing has been sampled yet");
+        status_colour(s, "0");
+        status_end_line(s, start);
+        return;
     }
+    find_things(s, urgent, count, &things);
+    status_colour(s, things.worst > SEVERITY_WARNING ? "1;37;41" : "1;30;43");
+    str_add(s->out, s->style->colour ? " WRONG " : "WRONG:");
+    status_colour(s, "0");
+    status_colour(s, "1");
+    name_things(s, &things);
+    status_colour(s, "0");
+    status_end_line(s, start);
+}
+
+static void incident_lines(const StatusScreen *s, const Plan *plan, const Incident *const *urgent, size_t count)
+{
+    const IncidentStyle style = {
+        .width = status_width(s), .colour = s->style->colour, .utf8 = s->style->utf8, .real_ns = s->node->real_ns};
+    const size_t shown = count < plan->incidents ? count : plan->incidents;
+    size_t full = 0;
+
+    if (count == 0)
+        return;
+    str_addc(s->out, '\n');
+    for (; full < plan->full && full < shown && is_wrong(urgent[full]); full++)
+        incident_card(urgent[full], &style, s->out);
+    if (shown > full)
+        incidents_text(urgent + full, shown - full, &style, s->out);
+    if (count > shown)
+        str_addf(s->out, "and %zu more: stoker incidents\n", count - shown);
 }
 
 /* Breaks `text` into lines of the screen's width, the first after "  - ", the others indented. */
-static void wrapped(const Screen *s, const char *text)
+static void wrapped(const StatusScreen *s, const char *text)
 {
-    size_t room = width_of(s) - 4;
+    size_t room = status_width(s) - 4;
 
     for (const char *front = "  - "; *text; front = "    ") {
         size_t len = strlen(text);
@@ -202,27 +244,26 @@ static void wrapped(const Screen *s, const char *text)
     }
 }
 
-/* --- what is wrong ------------------------------------------------------------------------------------------------ */
-
-/* The most urgent incidents with what to do, and how many there are beside. */
-static void incident_lines(const Screen *s)
+static void finding_lines(const StatusScreen *s, const Plan *plan)
 {
-    const IncidentStyle style = {
-        .width = width_of(s), .colour = s->style->colour, .utf8 = s->style->utf8, .real_ns = s->node->real_ns};
-    const size_t count = s->seen->incident_count;
-    const Incident *first[INCIDENTS_SHOWN];
+    const size_t count = s->finding_count, shown = count < plan->findings ? count : plan->findings;
 
     if (count == 0)
         return;
-    const size_t shown = incidents_urgent(s->seen->incidents, count, first, INCIDENTS_SHOWN);
     str_addc(s->out, '\n');
-    incidents_text(first, shown, &style, s->out);
+    status_colour(s, "1;31");
+    str_addf(s->out, "%zu%s thing%s wrong", count, s->seen->incident_count ? " more" : "", count == 1 ? "" : "s");
+    status_colour(s, "0");
+    str_addc(s->out, '\n');
+    for (size_t i = 0; i < shown; i++)
+        wrapped(s, s->findings[i].text);
     if (count > shown)
-        str_addf(s->out, "and %zu more: stoker incidents\n", count - shown);
-    str_addc(s->out, '\n');
+        str_addf(s->out, "  - and %zu more: stoker status --all\n", count - shown);
 }
 
-static void window_lines(const Screen *s)
+/* --- the screen --------------------------------------------------------------------------------------------------- */
+
+static void window_lines(const StatusScreen *s)
 {
     const Maintenance *maintenance = s->seen->maintenance;
 
@@ -242,85 +283,63 @@ static void window_lines(const Screen *s)
                 between = ",";
             }
         str_addf(s->out, " until %.10s %.8sZ: %s (%s, %s)", until, until + 11, window->reason, window->who, window->id);
-        end_line(s, start);
+        status_end_line(s, start);
     }
 }
 
-static void finding_lines(const Screen *s)
+static void head_lines(const StatusScreen *s)
 {
-    StatusFinding findings[FINDINGS_MAX];
-    size_t count = status_findings(s->seen, findings, FINDINGS_MAX);
+    size_t start = s->out->len, up = 0;
+    char now[CLOCK_TEXT_MAX];
 
-    const int code = status_code(s->seen);
+    for (size_t i = 0; i < s->node->gpu_count; i++)
+        up += s->node->gpus[i].state == GPU_UP;
+    clock_format(now, s->node->real_ns);
+    str_addf(s->out, "%s  %.10s %.8sZ  ", s->node->hostname, now, now + 11);
+    if (s->node->driver_version[0])
+        str_addf(s->out, "driver %s  ", s->node->driver_version);
+    str_addf(s->out, "%zu of %" PRIu32 " GPUs up", up, s->node->gpus_expected);
+    status_end_line(s, start);
+}
 
-    if (code != 1) {
-        bool known = code == 0;
-
-        colour(s, known ? "32" : "33");
-        str_add(s->out, known ? "nothing wrong" : "nothing has been sampled yet");
-        colour(s, "0");
+static void draw(const StatusScreen *s, const Plan *plan, const Incident *const *urgent, size_t count)
+{
+    head_lines(s);
+    verdict_line(s, urgent, count);
+    window_lines(s);
+    incident_lines(s, plan, urgent, count);
+    finding_lines(s, plan);
+    if (count > 0 || s->finding_count > 0)
         str_addc(s->out, '\n');
-    }
-    if (count == 0)
-        return;
-    colour(s, "1;31");
-    str_addf(s->out, "%zu%s thing%s wrong", count, s->seen->incident_count ? " more" : "", count == 1 ? "" : "s");
-    colour(s, "0");
-    str_addc(s->out, '\n');
-    for (size_t i = 0; i < count; i++)
-        wrapped(s, findings[i].text);
+    status_table(s, plan->table);
+}
+
+static bool fits(const StatusScreen *s, size_t start)
+{
+    size_t lines = 0;
+
+    for (size_t i = start; i < s->out->len; i++)
+        lines += s->out->text[i] == '\n';
+    return s->style->height == 0 || lines < s->style->height; /* the prompt has the last one */
 }
 
 void status_text(const StatusSeen *seen, const StatusStyle *style, Str *out)
 {
-    Screen s = {.seen = seen, .node = seen->node, .style = style, .out = out};
+    StatusFinding findings[STATUS_FINDINGS_MAX];
+    const StatusScreen s = {.seen = seen,
+                            .node = seen->node,
+                            .style = style,
+                            .findings = findings,
+                            .finding_count = status_findings(seen, findings, STATUS_FINDINGS_MAX),
+                            .out = out};
+    CLEANUP_FREE const Incident **urgent = xcalloc(seen->incident_count + 1, sizeof *urgent);
+    const size_t count = incidents_urgent(seen->incidents, seen->incident_count, urgent, seen->incident_count);
+    const size_t start = out->len;
 
-    head_lines(&s);
-    window_lines(&s);
-    incident_lines(&s);
-    table_head(&s);
-    for (size_t i = 0; i < seen->node->gpu_count; i++)
-        gpu_line(&s, &seen->node->gpus[i], seen->owners);
-    finding_lines(&s);
-}
-
-static void findings_json(const StatusSeen *seen, Str *out)
-{
-    StatusFinding findings[FINDINGS_MAX];
-    size_t count = status_findings(seen, findings, FINDINGS_MAX);
-
-    for (size_t i = 0; i < count; i++) {
-        str_add(out, i ? ",{" : "{");
-        if (findings[i].gpu && findings[i].gpu->reading.device.index != DEVICE_NO_NUMBER)
-            str_addf(out, "\"gpu\":%" PRIu32 ",", findings[i].gpu->reading.device.index);
-        str_addf(out, "\"severity\":\"%s\",\"text\":", fault_severities[findings[i].severity].key);
-        str_add_json(out, findings[i].text);
-        str_addc(out, '}');
+    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+        str_cut(out, start);
+        draw(&s, &plans[i], urgent, count);
+        if (fits(&s, start))
+            return;
     }
-}
-
-void status_json(const StatusSeen *seen, Str *out)
-{
-    static const char *const words[] = {"ok", "failing", "", "unknown"};
-    const Maintenance *maintenance = seen->maintenance;
-
-    str_addf(out, "{\"status\":\"%s\",\"incidents\":[", words[status_code(seen)]);
-    for (size_t i = 0; i < seen->incident_count; i++) {
-        if (i)
-            str_addc(out, ',');
-        incident_json(seen->incidents[i], out);
-    }
-    str_add(out, "],\"findings\":[");
-    findings_json(seen, out);
-    str_add(out, "],\"maintenance\":[");
-    for (size_t i = 0; maintenance && i < maintenance_count(maintenance); i++) {
-        if (i)
-            str_addc(out, ',');
-        maintenance_window_json(maintenance_at(maintenance, i), out);
-    }
-    str_add(out, "],\"node\":");
-    api_gpus(seen->node, NULL, out);
-    while (out->len > 0 && out->text[out->len - 1] == '\n')
-        str_cut(out, out->len - 1);
-    str_add(out, "}\n");
 }

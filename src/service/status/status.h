@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * `stoker status`: the node on one screen, for a person who has five seconds. First what is wrong and what to do: the
- * open incidents; then each GPU with what it does; then what is wrong and is in no incident. Pure: a Node in, text out.
- * One thread.
+ * `stoker status`: the node on one screen, for a person who has five seconds. First whether anything is wrong and with
+ * what; then the open incidents with what to do, and what is wrong and is in no incident; then each GPU with what it
+ * does. Pure: a Node in, text out. One thread.
  */
 
 #include <stdbool.h>
@@ -18,7 +18,8 @@
 #include "service/api/api.h"
 
 typedef struct StatusStyle {
-    size_t width;      /* columns of the screen; at least 40 are used */
+    size_t width;  /* columns of the screen; at least 40 are used */
+    size_t height; /* its lines: healthy GPUs and milder incidents are folded so that it need not scroll; 0: no end */
     bool colour, utf8; /* ANSI colours; characters beyond ASCII */
 } StatusStyle;
 

@@ -281,3 +281,18 @@ void board_copy_why(const BoardSampler *sampler, char why[NODE_WHY_CAP])
     words_load(why, sampler->why, NODE_WHY_CAP);
     tame_text(why, NODE_WHY_CAP);
 }
+
+void board_set_driver(BoardSampler *sampler, BoardDriver driver, NodeDriver trouble, int32_t code, const char *why)
+{
+    board_set_why(sampler, why);
+    atomic_store_explicit(&sampler->trouble, (uint32_t)trouble, memory_order_relaxed);
+    atomic_store_explicit(&sampler->code, code, memory_order_relaxed);
+    atomic_store_explicit(&sampler->driver, (uint32_t)driver, memory_order_release);
+}
+
+NodeDriver board_trouble(const BoardSampler *sampler)
+{
+    const uint32_t trouble = atomic_load_explicit(&sampler->trouble, memory_order_relaxed);
+
+    return trouble > NODE_DRIVER_FINE && trouble < NODE_DRIVER_END ? (NodeDriver)trouble : NODE_DRIVER_REFUSES;
+}

@@ -24,7 +24,7 @@
 #include "model/reading.h"
 
 enum {
-    BOARD_VERSION = 3,
+    BOARD_VERSION = 4,
     BOARD_NOBODY = UINT16_MAX, /* owner of a GPU that no sampler shall touch */
     BOARD_FAST_LEN = 32,       /* fast readings kept per row: 3.2 s at 10 Hz */
     BOARD_EVENTS_LEN = 64,     /* XID events kept per sampler */
@@ -89,6 +89,7 @@ typedef struct BoardGpu {
     _Atomic uint64_t pass_ns;        /* how long it took, kernel time */
     _Atomic uint64_t failed_passes;
     _Atomic uint32_t gpm;            /* 0 not asked yet, 1 no, 2 yes */
+    _Atomic uint32_t drained;        /* by an operator, when last told: 0 never told, 1 no, 2 yes */
     _Atomic uint32_t instance_count; /* rows in use after the GPU's own; at most NODE_INSTANCES_MAX */
     BoardPeers peers;
     BoardLinks links;
@@ -120,6 +121,8 @@ typedef struct BoardSampler {
     uint32_t found_len;             /* entries of `found`: GPUs it could name without being told their address */
     PciAddress found[NODE_GPUS_MAX];
     char driver_version[READING_TEXT_CAP], nvml_version[READING_TEXT_CAP];
+    _Atomic uint32_t trouble;    /* NodeDriver: what a driver that is not fine is */
+    _Atomic int32_t code;        /* nvmlReturn_t behind it */
     char why[NODE_WHY_CAP];      /* of a driver that is not fine */
     _Atomic uint32_t event_head; /* XID events written; the newest is at (head - 1) % LEN */
     XidEvent events[BOARD_EVENTS_LEN];
@@ -203,6 +206,10 @@ bool board_copy_found(const BoardSampler *sampler, BoardFound *ret);
 /* Sampler and agent: the text `why`. */
 void board_set_why(BoardSampler *sampler, const char *why);
 void board_copy_why(const BoardSampler *sampler, char why[NODE_WHY_CAP]);
+/* Sampler: the driver's condition with all that stands behind it. */
+void board_set_driver(BoardSampler *sampler, BoardDriver driver, NodeDriver trouble, int32_t code, const char *why);
+/* Agent: what a driver that is not fine is; REFUSES where the sampler says nothing that makes sense. */
+NodeDriver board_trouble(const BoardSampler *sampler);
 /* Agent: the fast readings written since *head, oldest first, at most BOARD_FAST_LEN, into out; *head moves on;
  * *ret_lost is how many were overwritten before they were read. A *head ahead of the row's (a new row) starts anew. */
 size_t board_take_fast(const BoardRow *row, uint32_t *head, FastReading out[BOARD_FAST_LEN], uint64_t *ret_lost);

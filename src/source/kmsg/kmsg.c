@@ -134,7 +134,7 @@ static uint64_t age_of(uint64_t usec)
 static void take_record(Kmsg *k, const KmsgRecord *record, EventOrigin origin, bool old, bool aged)
 {
     k->state.records++;
-    if (k->sequenced && record->sequence > k->state.sequence + 1 && origin == EVENT_FROM_KMSG && aged)
+    if (k->sequenced && record->sequence > k->state.sequence + 1 && origin == EVENT_FROM_KMSG)
         tell_lost(k, record->sequence - k->state.sequence - 1);
     if (k->sequenced && record->sequence <= k->state.sequence && (old || aged))
         return;

@@ -75,6 +75,25 @@ bool nvml_answer_is_failure(nvmlReturn_t answer)
     return row_of(answer)->absence == ABSENCE_FAILED;
 }
 
+NodeDriver nvml_answer_driver(nvmlReturn_t answer)
+{
+    switch (answer) {
+    case NVML_SUCCESS:
+        return NODE_DRIVER_FINE;
+    case NVML_ERROR_NO_PERMISSION:
+        return NODE_DRIVER_DENIED;
+    case NVML_ERROR_DRIVER_NOT_LOADED:
+        return NODE_DRIVER_UNLOADED;
+    case NVML_ERROR_LIB_RM_VERSION_MISMATCH:
+        return NODE_DRIVER_MISMATCH;
+    case NVML_ERROR_NOT_READY:
+    case NVML_ERROR_UNINITIALIZED: /* it was let go under our feet, and is taken up again at once */
+        return NODE_DRIVER_NOT_READY;
+    default:
+        return NODE_DRIVER_REFUSES;
+    }
+}
+
 void nvml_answer_why(nvmlReturn_t answer, const char *words, char *why, size_t cap)
 {
     const char *start = row_of(answer)->start;

@@ -13,6 +13,7 @@
 #include "base/duration.h"
 #include "source/board/words.h"
 #include "source/nvml/answer.h"
+#include "source/nvml/drain.h"
 #include "source/nvml/events.h"
 #include "source/nvml/fields.h"
 #include "source/nvml/gpm.h"
@@ -246,10 +247,11 @@ static void read_paces(NvmlGpu *gpu, uint32_t paces)
         nvml_gpm_read(gpu);
     }
     nvml_links_read(gpu, paces);
-    if (paces & 1 << METRIC_PACE_SLOW)
+    if (paces & 1 << METRIC_PACE_SLOW) {
+        nvml_drain_read(gpu);
         nvml_processes_read(gpu);
-    if (paces & 1 << METRIC_PACE_SLOW)
         nvml_peers_begin(gpu);
+    }
 }
 
 /* Only failures, and not a single call that worked: the driver refuses the GPU. The few calls of a fast pass do not say
@@ -302,6 +304,10 @@ bool nvml_gpu_pass(NvmlGpu *gpu, uint32_t paces)
         return false;
     if (gpu->target.trouble == NVML_NOT_OURS)
         return true;
+    if (r != NVML_SUCCESS && nvml_answer_outcome(r) != BOARD_LOST)
+        nvml_drain_read(gpu); /* a drained one is not handed out any more */
+    if (gpu->reader->library.gone)
+        return false;
     if (r != NVML_SUCCESS)
         fail(gpu, r);
     else

@@ -21,6 +21,7 @@
 #include "source/nvml/counters.h"
 #include "source/nvml/gpu.h"
 #include "source/nvml/peers.h"
+#include "source/sampler/probe.h"
 
 #define WAIT_MAX_NS (50 * NS_PER_MS)
 #define FOUND_PERIOD_NS (10 * NS_PER_S)
@@ -203,21 +204,14 @@ static void detach_all(Child *child)
 
 /* ---- the driver ---- */
 
-static void tell_driver(Child *child, BoardDriver driver, const char *why)
-{
-    board_set_why(child->self, why);
-    atomic_store_explicit(&child->self->driver, driver, memory_order_release);
-}
-
 /* Without a driver: what is known is lost, and it is tried again later and later. */
-static void stay_down(Child *child, BoardDriver driver, Absence why, const char *text)
+static void stay_down(Child *child, Absence why)
 {
     child->down = why;
     child->start_delay_ns = child->start_delay_ns ? 2 * child->start_delay_ns : START_DELAY_MIN_NS;
     if (child->start_delay_ns > START_DELAY_MAX_NS)
         child->start_delay_ns = START_DELAY_MAX_NS;
     child->start_ns = board_kernel_now() + child->start_delay_ns;
-    tell_driver(child, driver, text);
 }
 
 static void close_driver(Child *child)
@@ -249,14 +243,16 @@ static void start_driver(Child *child)
     nvmlReturn_t r;
 
     if (nvml_library_open(library, child->hello->library, &err) < 0) {
-        stay_down(child, BOARD_DRIVER_NO_LIBRARY, ABSENCE_NO_LIBRARY, err.text);
+        stay_down(child, ABSENCE_NO_LIBRARY);
+        board_set_driver(child->self, BOARD_DRIVER_NO_LIBRARY, NODE_DRIVER_NO_LIBRARY, 0, err.text);
         return;
     }
     r = nvml_library_start(library, child->hello->no_attach);
     if (r != NVML_SUCCESS) {
         nvml_answer_why(r, nvml_library_words(library, r), why, sizeof why);
         close_driver(child);
-        stay_down(child, BOARD_DRIVER_INIT_FAILED, nvml_answer_absence(r), why);
+        stay_down(child, nvml_answer_absence(r));
+        board_set_driver(child->self, BOARD_DRIVER_INIT_FAILED, nvml_answer_driver(r), (int32_t)r, why);
         return;
     }
     read_versions(child);
@@ -264,7 +260,7 @@ static void start_driver(Child *child)
     child->found_due_ns = 0;
     child->plan_turn = UINT32_MAX;
     memset(child->due_ns, 0, sizeof child->due_ns);
-    tell_driver(child, BOARD_DRIVER_FINE, "");
+    board_set_driver(child->self, BOARD_DRIVER_FINE, NODE_DRIVER_FINE, 0, "");
 }
 
 /* The driver went away under us: at once from the beginning. */
@@ -277,7 +273,7 @@ static void restart_driver(Child *child)
     child->down = nvml_answer_absence(gone);
     child->reader.library.gone = NVML_SUCCESS;
     close_driver(child);
-    tell_driver(child, BOARD_DRIVER_INIT_FAILED, why);
+    board_set_driver(child->self, BOARD_DRIVER_INIT_FAILED, nvml_answer_driver(gone), (int32_t)gone, why);
     child->start_ns = 0;
 }
 
@@ -295,7 +291,7 @@ static void let_go(Child *child)
         child->start_ns = child->start_delay_ns = 0;
     }
     lose_all(child, ABSENCE_RELEASED);
-    tell_driver(child, BOARD_DRIVER_RELEASED, "let go for maintenance");
+    board_set_driver(child->self, BOARD_DRIVER_RELEASED, NODE_DRIVER_FINE, 0, "let go for maintenance");
 }
 
 /* ---- enumeration ---- */
@@ -467,6 +463,10 @@ static bool wait_for_end(const Child *child, uint64_t ns)
 
 void child_run(Child *child)
 {
+    if (child->hello->probe) {
+        probe_run(&child->reader.library, child->hello->library);
+        return;
+    }
     do
         turn(child);
     while (!wait_for_end(child, idle_ns(child)));

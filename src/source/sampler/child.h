@@ -14,6 +14,6 @@ typedef struct Child Child;
 
 /* Receives the hello on `fd`, maps the board, answers. -errno; -EPROTO where the agent speaks another version. */
 int child_greet(int fd, Child **ret_child, Err *err);
-/* Samples until the other end of the socket is closed, then lets go of the driver. */
+/* Samples until the other end of the socket is closed, then lets go of the driver; of a probe: asks once. */
 void child_run(Child *child);
 void child_free(Child *child);

@@ -7,7 +7,8 @@
  * (socketpair, fork, exec) or systemd did (Accept=yes; the agent connected). The agent sends one SamplerHello with the
  * board's memfd attached (SCM_RIGHTS); the sampler answers with one SamplerReply. After that nothing is sent: all else
  * goes over the board, and each side takes the end of the socket as the death of the other. A sampler whose agent is
- * gone ends.
+ * gone ends. A probe is the same program with another task (SamplerHello.probe): it owns no GPU, asks the driver once
+ * as a new client does, says on the board how that went, and ends.
  */
 
 #include <stdint.h>
@@ -15,13 +16,14 @@
 
 #include "source/board/board.h"
 
-enum { SAMPLER_PROTOCOL = 2, SAMPLER_FD = 3, SAMPLER_LIBRARY_CAP = 4096, SAMPLER_ADDRESS_CAP = 256 };
+enum { SAMPLER_PROTOCOL = 3, SAMPLER_FD = 3, SAMPLER_LIBRARY_CAP = 4096, SAMPLER_ADDRESS_CAP = 256 };
 
 typedef struct SamplerHello {
     uint32_t protocol; /* SAMPLER_PROTOCOL */
     uint32_t board_version;
     uint32_t slot;                          /* its place in Board.samplers */
     uint32_t no_attach;                     /* init with NVML_INIT_FLAG_NO_ATTACH: touch only the GPUs it owns */
+    uint32_t probe;                         /* ask the driver once and end, see source/sampler/probe.h */
     uint64_t dcgm_after_ns;                 /* kernel time before which libdcgm is left alone, as it hung */
     uint32_t dcgm;                          /* it may be used; 0: never */
     char library[SAMPLER_LIBRARY_CAP];      /* path of libnvidia-ml.so.1, "" to search as the linker does */

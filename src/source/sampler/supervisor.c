@@ -35,8 +35,13 @@ Supervisor *supervisor_new(Board *board, const SupervisorLimits *limits, const S
     size_t len = library ? strlen(library) : 0;
 
     assert(len < sizeof(s->library));
-    *s = (Supervisor){
-        .board = board, .limits = *limits, .ops = ops, .self = self, .shared = NO_SLOT, .crash_gpu = NO_GPU};
+    *s = (Supervisor){.board = board,
+                      .limits = *limits,
+                      .ops = ops,
+                      .self = self,
+                      .shared = NO_SLOT,
+                      .crash_gpu = NO_GPU,
+                      .probing = {.slot = NO_SLOT}};
     memcpy(s->library, library ? library : "", len);
     for (size_t i = 0; i < NODE_SAMPLERS_MAX; i++)
         s->slots[i] = (Slot){.solo = NO_GPU, .miss_gpu = NO_GPU};
@@ -188,6 +193,7 @@ void supervisor_turn(Supervisor *s)
     supervisor_gpus_judge(s);
     if (!s->released)
         place(s);
+    supervisor_probe_turn(s);
     supervisor_driver_text(s);
 }
 

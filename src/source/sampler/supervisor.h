@@ -30,6 +30,11 @@
  *   a sampler that was abandoned in such a call is there. So it is where a sampler ends in such a call.
  * - Released: every sampler lets go of the driver (it sees Board.release_until_ns) and the GPUs are RELEASED until the
  *   time is over. Hung ones stay HUNG and are not tried meanwhile.
+ * - Now and then (`probe`) a process asks the driver as a new client does, and ends: a driver may refuse those while it
+ * still serves our samplers. Never more than one at a time; only while the shared sampler holds the driver and no
+ * GPU that it has is in trouble, never when the driver is to be let go. One that is not done after 10 s is killed.
+ * After a refusal it is tried again 10 s later, and every minute for as long as it is refused. A sampler that starts
+ * and is served since is as good an answer.
  * - Deadlines do not count while the agent itself was not running for more than `beat_ns` (a stopped container).
  */
 
@@ -51,6 +56,7 @@ typedef struct SupervisorLimits {
     uint64_t abandon_ns;   /* after SIGKILL a process is given so long to end; 2 s */
     uint64_t retry_max_ns; /* longest delay between tries of a hung GPU or a failing sampler; 60 s */
     uint64_t rejoin_ns;    /* a GPU with a sampler of its own goes back to the others after so long; 60 s */
+    uint64_t probe_ns;     /* between two probes, of the agent's clock; 0: none are sent */
 } SupervisorLimits;
 
 extern const SupervisorLimits supervisor_default_limits;
@@ -95,6 +101,15 @@ void supervisor_closed(Supervisor *supervisor, uint32_t slot);
  * found. */
 void supervisor_set_bus(Supervisor *supervisor, const PciAddress *gpus, size_t count);
 
+/* A GPU that was here before and is not now: it gets an entry, GONE until it is on the bus again. `drained`: an
+ * operator had taken it out. Returns the entry's index in Board.gpus, UINT32_MAX where something is at the address or
+ * there is no room. */
+uint32_t supervisor_remember(Supervisor *supervisor, PciAddress gpu, bool drained);
+/* Nobody misses it any more: where it is GONE its entry is hidden until it is something else. */
+void supervisor_forget(Supervisor *supervisor, PciAddress gpu);
+/* Whether entry `gpu` is hidden: to be shown nowhere. */
+bool supervisor_hidden(const Supervisor *supervisor, uint32_t gpu);
+
 /* Let go of the driver until the agent's monotonic instant `until_ns`; 0 takes it up again at once. */
 void supervisor_release(Supervisor *supervisor, uint64_t until_ns);
 
@@ -102,12 +117,15 @@ void supervisor_release(Supervisor *supervisor, uint64_t until_ns);
  * none is left but abandoned ones. */
 bool supervisor_stop(Supervisor *supervisor);
 
-/* Fills the supervisor's part of a view: per board GPU `i` its state, why, own_sampler, missed_calls (state instants in
- * the agent's clock); the samplers; counts. `gpus` is indexed as Board.gpus, `count` entries. */
+/* Fills the supervisor's part of a view: per board GPU `i` its state, why, trouble, code, own_sampler, missed_calls
+ * (state instants in the agent's clock); the samplers; counts. `gpus` is indexed as Board.gpus, `count` entries. */
 void supervisor_view_gpus(const Supervisor *supervisor, NodeGpu *gpus, size_t count);
 size_t supervisor_view_samplers(const Supervisor *supervisor, NodeSampler samplers[NODE_SAMPLERS_MAX]);
 void supervisor_counts(const Supervisor *supervisor, uint64_t *ret_started, uint64_t *ret_abandoned);
-/* Why the driver as a whole cannot be used, "" where it can. */
+/* Why the driver as a whole cannot be used, "" where it can; and the same for programs, with the driver's number. */
 const char *supervisor_driver_why(const Supervisor *supervisor);
+NodeDriver supervisor_driver(const Supervisor *supervisor, int32_t *ret_code);
+/* What the last probes were told. */
+const NodeProbe *supervisor_probe(const Supervisor *supervisor);
 /* GPUs the driver counts, as the newest sampler found; 0 before. */
 uint32_t supervisor_found(const Supervisor *supervisor);

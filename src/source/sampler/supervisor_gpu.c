@@ -172,6 +172,7 @@ static void set_state(Supervisor *s, uint32_t gpu, GpuState state)
     supervisor_say(s, level_of(s, g, state), "GPU %s: %s.", name, gpu_state_text(state));
     g->state = state;
     g->since_ns = s->now_ns;
+    g->hidden = false;
 }
 
 static void go(Supervisor *s, uint32_t gpu)
@@ -223,6 +224,33 @@ void supervisor_set_bus(Supervisor *s, const PciAddress *gpus, size_t count)
         if (at != NO_GPU)
             s->gpus[at].on_bus = true;
     }
+}
+
+uint32_t supervisor_remember(Supervisor *s, PciAddress pci, bool drained)
+{
+    s->now_ns = s->ops->now_ns(s->self);
+    const uint32_t known = find(s, pci), at = known == NO_GPU ? add(s, pci) : known;
+
+    if (at == NO_GPU || (known != NO_GPU && s->gpus[at].state != GPU_GONE))
+        return UINT32_MAX;
+    s->gpus[at].on_bus = true;
+    if (atomic_load(&s->board->gpus[at].drained) == 0)
+        atomic_store(&s->board->gpus[at].drained, drained ? 2 : 0);
+    go(s, at);
+    return at;
+}
+
+void supervisor_forget(Supervisor *s, PciAddress pci)
+{
+    const uint32_t at = find(s, pci);
+
+    if (at != NO_GPU)
+        s->gpus[at].hidden = s->gpus[at].state == GPU_GONE;
+}
+
+bool supervisor_hidden(const Supervisor *s, uint32_t gpu)
+{
+    return gpu < s->gpu_count && s->gpus[gpu].hidden;
 }
 
 /* What the sampler in this slot found. Its order says whether it is news. */

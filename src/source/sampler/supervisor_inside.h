@@ -37,6 +37,7 @@ typedef struct Slot {
     bool closed;         /* its socket is */
     bool attaches;       /* its init wakes every GPU up */
     uint32_t solo;       /* the GPU whose own sampler it is, or NO_GPU */
+    bool probe;          /* it asks for itself alone, and ends */
     bool forgiven;       /* an abandoned one that no longer counts against its GPU */
     uint64_t beat_ns;    /* as last seen */
     uint64_t life_ns;    /* last sign of life */
@@ -56,6 +57,7 @@ typedef struct Gpu {
     uint64_t since_ns;
     bool on_bus;   /* a scan has seen it at least once; others are known from the driver alone */
     bool gone;     /* the last scan did not */
+    bool hidden;   /* gone, and forgotten */
     bool isolated; /* has or gets a sampler of its own */
     bool hung;     /* a call about it missed its deadline, and no pass was completed since */
     Miss miss;
@@ -66,6 +68,14 @@ typedef struct Gpu {
     uint64_t slow_ns;       /* isolated: the longest call of its own sampler that came back late; 0: none did */
     uint32_t slow_function; /* the last late one */
 } Gpu;
+
+/* Those that ask as new clients do. */
+typedef struct Probing {
+    uint32_t slot;   /* of the one that is there, or NO_SLOT */
+    uint64_t order;  /* of the last one */
+    uint64_t due_ns; /* of the agent's clock: when the next is sent; 0: not set yet */
+    NodeProbe said;
+} Probing;
 
 struct Supervisor {
     Board *board;
@@ -95,14 +105,19 @@ struct Supervisor {
 
     bool stopping, released;
     uint64_t release_until_ns; /* of the agent's clock */
-    uint64_t started, abandoned, found_order;
+    uint64_t orders, started, abandoned, found_order;
     uint32_t found;
+    Probing probing;
     char start_why[NODE_WHY_CAP], driver_why[NODE_WHY_CAP];
+    NodeDriver driver; /* what driver_why says */
+    int32_t driver_code;
 };
 
 /* supervisor_slot.c */
 uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo); /* NO_SLOT where that failed: start_why */
+uint32_t supervisor_slot_start_probe(Supervisor *s);
 void supervisor_slot_look(Supervisor *s, uint32_t at);
+void supervisor_slot_kill(Supervisor *s, uint32_t at);       /* at once */
 void supervisor_slot_end(Supervisor *s, uint32_t at);        /* asks it to end */
 void supervisor_slots_forgive(Supervisor *s, uint32_t solo); /* its abandoned samplers no longer count */
 uint32_t supervisor_slots_stuck(const Supervisor *s, uint32_t solo);
@@ -124,6 +139,11 @@ void supervisor_gpus_judge(Supervisor *s);
 void supervisor_gpus_forget_passes(Supervisor *s);
 bool supervisor_gpus_need_shared(const Supervisor *s);
 bool supervisor_gpus_in_trouble(const Supervisor *s);
+
+/* supervisor_probe.c */
+void supervisor_probe_turn(Supervisor *s);
+void supervisor_probe_late(Supervisor *s, uint32_t at);  /* it is not done in time, and will be killed */
+void supervisor_probe_ended(Supervisor *s, uint32_t at); /* the process is gone, its slot not free yet */
 
 /* supervisor.c */
 void supervisor_shared_failed(Supervisor *s, uint64_t ran_ns);

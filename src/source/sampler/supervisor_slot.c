@@ -15,6 +15,7 @@
 #define ENDING_NS (500 * NS_PER_MS)
 #define DCGM_PAUSE_NS (10 * NS_PER_MIN)
 #define PAIRS_PAUSE_NS (10 * NS_PER_MIN)
+#define PROBE_LIMIT_NS (10 * NS_PER_S)
 
 /* What a sampler says of its call right now. */
 typedef struct Call {
@@ -65,6 +66,8 @@ static void clear_board(BoardSampler *sampler)
     atomic_store(&sampler->driver, BOARD_DRIVER_UNKNOWN);
     atomic_store(&sampler->passes, 0);
     atomic_store(&sampler->found_turn, 0);
+    atomic_store(&sampler->trouble, NODE_DRIVER_FINE);
+    atomic_store(&sampler->code, 0);
     board_set_why(sampler, "");
 }
 
@@ -78,11 +81,32 @@ static void tell_dcgm(const Supervisor *s, SamplerHello *hello)
     memcpy(hello->dcgm_address, s->dcgm.address, strlen(s->dcgm.address));
 }
 
+/* Makes the process that `hello` speaks to, in its slot. */
+static int begin(Supervisor *s, SamplerHello *hello, uint32_t solo, Err *err)
+{
+    pid_t pid = 0;
+
+    hello->protocol = SAMPLER_PROTOCOL;
+    hello->board_version = BOARD_VERSION;
+    memcpy(hello->library, s->library, sizeof(hello->library));
+    clear_board(&s->board->samplers[hello->slot]);
+    TRY(s->ops->start(s->self, hello, &pid, err));
+    s->slots[hello->slot] = (Slot){.state = SAMPLER_STARTING,
+                                   .since_ns = s->now_ns,
+                                   .pid = pid,
+                                   .order = ++s->orders,
+                                   .started_ns = s->now_ns,
+                                   .life_ns = s->now_ns,
+                                   .solo = solo,
+                                   .attaches = !hello->no_attach,
+                                   .miss_gpu = NO_GPU};
+    return 0;
+}
+
 uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo)
 {
     uint32_t at = find_free(s, solo == NO_GPU ? 0 : reserved(s));
-    SamplerHello hello = {.protocol = SAMPLER_PROTOCOL, .board_version = BOARD_VERSION, .slot = at};
-    pid_t pid = 0;
+    SamplerHello hello = {.slot = at};
     Err err = {0};
 
     if (at == NO_SLOT) {
@@ -91,29 +115,35 @@ uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo)
     }
     hello.no_attach =
         solo != NO_GPU || s->attach_hung || s->now_ns < s->pairs_after_ns || supervisor_gpus_in_trouble(s);
-    memcpy(hello.library, s->library, sizeof(hello.library));
     tell_dcgm(s, &hello);
-    clear_board(&s->board->samplers[at]);
-    if (s->ops->start(s->self, &hello, &pid, &err) < 0) {
+    if (begin(s, &hello, solo, &err) < 0) {
         snprintf(s->start_why, sizeof(s->start_why), "a sampler could not be started: %.*s", 100, err.text);
         return NO_SLOT;
     }
     s->start_why[0] = '\0';
-    s->slots[at] = (Slot){.state = SAMPLER_STARTING,
-                          .since_ns = s->now_ns,
-                          .pid = pid,
-                          .order = ++s->started,
-                          .started_ns = s->now_ns,
-                          .life_ns = s->now_ns,
-                          .solo = solo,
-                          .attaches = !hello.no_attach,
-                          .miss_gpu = NO_GPU};
+    s->started++;
+    return at;
+}
+
+uint32_t supervisor_slot_start_probe(Supervisor *s)
+{
+    uint32_t at = find_free(s, reserved(s));
+    SamplerHello hello = {.slot = at, .probe = 1};
+    Err err = {0};
+
+    if (at == NO_SLOT)
+        return NO_SLOT;
+    if (begin(s, &hello, NO_GPU, &err) < 0) {
+        supervisor_say(s, LOG_LEVEL_DEBUG, "A probe of the driver could not be started: %s.", err.text);
+        return NO_SLOT;
+    }
+    s->slots[at].probe = s->slots[at].forgiven = true; /* that it may never end does not count */
     return at;
 }
 
 /* ---- end ---- */
 
-static void send_kill(Supervisor *s, uint32_t at)
+void supervisor_slot_kill(Supervisor *s, uint32_t at)
 {
     s->ops->kill(s->self, at, s->slots[at].pid);
     set_state(s, &s->slots[at], SAMPLER_KILLED);
@@ -215,10 +245,12 @@ static void slot_gone(Supervisor *s, uint32_t at)
 
     if (slot->state == SAMPLER_ABANDONED)
         supervisor_say(s, LOG_LEVEL_INFO, "The abandoned sampler %d has ended at last.", (int)slot->pid);
-    else if (!slot->ending_ns && slot->state != SAMPLER_KILLED)
+    else if (!slot->ending_ns && slot->state != SAMPLER_KILLED && !slot->probe)
         lose_unexpectedly(s, at);
     if (slot->state == SAMPLER_ABANDONED && supervisor_function_is_pair(slot->miss.function))
         pause_pairs(s, s->now_ns + PAIRS_PAUSE_NS);
+    if (slot->probe)
+        supervisor_probe_ended(s, at);
     repair_rows(s, at);
     supervisor_gpus_take(s, at, NO_GPU);
     s->ops->forget(s->self, at);
@@ -391,11 +423,29 @@ static void give_up(Supervisor *s, uint32_t at)
                    supervisor_function_text(s->slots[at].miss.function));
     if (s->slots[at].miss_gpu != NO_GPU)
         s->gpus[s->slots[at].miss_gpu].slow_ns = 0; /* it was no slow one */
-    send_kill(s, at);
+    supervisor_slot_kill(s, at);
     lose(s, at, NO_GPU);
 }
 
 /* ---- looking ---- */
+
+/* It is given one time for all that it does. */
+static void look_probe(Supervisor *s, uint32_t at)
+{
+    Slot *slot = &s->slots[at];
+    const BoardSampler *board = &s->board->samplers[at];
+
+    if (!passed(s, no_earlier(s, slot->started_ns), PROBE_LIMIT_NS))
+        return;
+    slot->miss = (Miss){.slot = at,
+                        .order = slot->order,
+                        .start_ns = atomic_load(&board->call_start_ns),
+                        .function = atomic_load(&board->call_function)};
+    s->ops->wchan(s->self, slot->pid, slot->wchan);
+    slot->wchan[sizeof(slot->wchan) - 1] = '\0';
+    supervisor_probe_late(s, at);
+    supervisor_slot_kill(s, at);
+}
 
 static void look_beat(Supervisor *s, uint32_t at)
 {
@@ -412,7 +462,7 @@ static void look_beat(Supervisor *s, uint32_t at)
     supervisor_say(s, LOG_LEVEL_WARN, "Sampler %d gives no sign of life; it is killed and replaced.", (int)slot->pid);
     s->ops->wchan(s->self, slot->pid, slot->wchan);
     slot->wchan[sizeof(slot->wchan) - 1] = '\0';
-    send_kill(s, at);
+    supervisor_slot_kill(s, at);
     lose(s, at, NO_GPU);
 }
 
@@ -460,10 +510,12 @@ void supervisor_slot_look(Supervisor *s, uint32_t at)
         return;
     } else if (slot->ending_ns) {
         if (passed(s, slot->ending_ns, ENDING_NS))
-            send_kill(s, at);
+            supervisor_slot_kill(s, at);
+    } else if (slot->probe) {
+        look_probe(s, at);
     } else if (slot->closed) { /* as good as ended; no more can be had of it */
         lose_unexpectedly(s, at);
-        send_kill(s, at);
+        supervisor_slot_kill(s, at);
     } else if (slot->state == SAMPLER_STUCK) {
         look_stuck(s, at);
     } else {

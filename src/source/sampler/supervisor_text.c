@@ -193,7 +193,8 @@ static uint32_t newest_slot(const Supervisor *s)
     uint32_t newest = NO_SLOT;
 
     for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
-        bool told = slot_alive(&s->slots[i]) && atomic_load(&s->board->samplers[i].driver) != BOARD_DRIVER_UNKNOWN;
+        bool told = slot_alive(&s->slots[i]) && !s->slots[i].probe &&
+                    atomic_load(&s->board->samplers[i].driver) != BOARD_DRIVER_UNKNOWN;
 
         if (told && (newest == NO_SLOT || s->slots[i].order > s->slots[newest].order))
             newest = i;
@@ -208,15 +209,22 @@ void supervisor_driver_text(Supervisor *s)
     uint32_t driver = slot == NO_SLOT ? BOARD_DRIVER_UNKNOWN : atomic_load(&s->board->samplers[slot].driver);
 
     s->driver_why[0] = '\0';
+    s->driver = NODE_DRIVER_FINE;
+    s->driver_code = 0;
     if (s->driver_hung) {
+        s->driver = NODE_DRIVER_HANGS;
         add_miss(s, &s->driver_miss, s->driver_why);
     } else if (driver == BOARD_DRIVER_NO_LIBRARY || driver == BOARD_DRIVER_INIT_FAILED) {
+        s->driver =
+            driver == BOARD_DRIVER_NO_LIBRARY ? NODE_DRIVER_NO_LIBRARY : board_trouble(&s->board->samplers[slot]);
+        s->driver_code = atomic_load(&s->board->samplers[slot].code);
         board_copy_why(&s->board->samplers[slot], s->driver_why);
         if (!s->driver_why[0])
             add(s->driver_why, "%s",
                 driver == BOARD_DRIVER_NO_LIBRARY ? "the driver's library cannot be loaded"
                                                   : "the driver cannot be initialised");
     } else if (s->shared == NO_SLOT && s->start_why[0]) {
+        s->driver = NODE_DRIVER_NO_SAMPLER;
         add(s->driver_why, "%s", s->start_why);
     }
 }
@@ -226,7 +234,26 @@ const char *supervisor_driver_why(const Supervisor *s)
     return s->driver_why;
 }
 
+NodeDriver supervisor_driver(const Supervisor *s, int32_t *ret_code)
+{
+    *ret_code = s->driver_code;
+    return s->driver;
+}
+
 /* ---- views ---- */
+
+/* What stands behind the state of a GPU that the driver does not serve, or nobody. */
+static GpuTrouble trouble_of(const Supervisor *s, uint32_t gpu)
+{
+    const Gpu *g = &s->gpus[gpu];
+
+    if (g->state == GPU_LOST)
+        return atomic_load(&s->board->gpus[gpu].outcome) == BOARD_RESET_REQUIRED ? GPU_TROUBLE_RESET
+                                                                                 : GPU_TROUBLE_FELL_OFF;
+    if (g->state == GPU_FAILED)
+        return g->slot == NO_SLOT ? GPU_TROUBLE_NO_SAMPLER : GPU_TROUBLE_REFUSED;
+    return GPU_TROUBLE_NONE;
+}
 
 void supervisor_view_gpus(const Supervisor *s, NodeGpu *gpus, size_t count)
 {
@@ -237,6 +264,10 @@ void supervisor_view_gpus(const Supervisor *s, NodeGpu *gpus, size_t count)
         gpus[i].state_since_ns = board_at(s->board, g->since_ns);
         gpus[i].missed_calls = g->missed_calls;
         gpus[i].own_sampler = g->isolated;
+        gpus[i].trouble = trouble_of(s, i);
+        gpus[i].code = gpus[i].trouble == GPU_TROUBLE_NONE || gpus[i].trouble == GPU_TROUBLE_NO_SAMPLER
+                           ? 0
+                           : atomic_load(&s->board->gpus[i].code);
         gpu_why(s, i, gpus[i].why);
     }
 }

@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "base/owner.h"
 #include "service/incident/incident.h"
+#include "service/runbook/runbook.h"
 #include "source/proc/self.h"
 #include "verb/agent/agent.h"
 #include "version.h"
@@ -58,11 +59,12 @@ static ExporterFormat format_of(const HttpRequest *request)
                                                                                      : EXPORTER_TEXT;
 }
 
-/* Sends what `text` holds, packed where the client takes that, and leaves it empty. */
-static void send_text(HttpRequest *request, unsigned status, const char *type, Str *text)
+/* Sends what `text` holds, packed where the client takes that, and leaves it empty. `policy`: the page's
+ * Content-Security-Policy, NULL none. */
+static void send_page(HttpRequest *request, unsigned status, const char *type, const char *policy, Str *text)
 {
-    static const HttpField packed_fields[] = {{"Content-Encoding", "gzip"}, {"Vary", "Accept, Accept-Encoding"}};
-    static const HttpField plain_fields[] = {{"Vary", "Accept, Accept-Encoding"}};
+    HttpField fields[3] = {{"Vary", "Accept, Accept-Encoding"}};
+    size_t count = 1;
     CLEANUP(str_done) Str packed;
     Err err;
 
@@ -71,14 +73,22 @@ static void send_text(HttpRequest *request, unsigned status, const char *type, S
         http_answer(request, 500, TYPE_PLAIN, http_body_static("the answer is too large\n", 24), NULL, 0);
         return;
     }
+    if (policy)
+        fields[count++] = (HttpField){"Content-Security-Policy", policy};
     if (text->len >= GZIP_LEAST && takes_gzip(request) && gzip_pack(text->text, text->len, &packed, &err) == 0) {
         size_t len = packed.len;
 
-        http_answer(request, status, type, http_body_new(str_take(&packed), len), packed_fields, 2);
+        fields[count++] = (HttpField){"Content-Encoding", "gzip"};
+        http_answer(request, status, type, http_body_new(str_take(&packed), len), fields, count);
         return;
     }
     size_t len = text->len;
-    http_answer(request, status, type, http_body_new(str_take(text), len), plain_fields, 1);
+    http_answer(request, status, type, http_body_new(str_take(text), len), fields, count);
+}
+
+static void send_text(HttpRequest *request, unsigned status, const char *type, Str *text)
+{
+    send_page(request, status, type, NULL, text);
 }
 
 static void send_problem(HttpRequest *request, unsigned status, const char *what)
@@ -297,6 +307,32 @@ static void answer_index(Agent *agent, HttpRequest *request)
     send_text(request, 200, TYPE_HTML, &text);
 }
 
+/* Links on the pages are relative to the place itself: without its last slash they would lead astray. */
+static void answer_runbooks_place(Agent *agent, HttpRequest *request)
+{
+    static const HttpField fields[] = {{"Location", RUNBOOK_PLACE "/"}};
+
+    (void)agent;
+    http_answer(request, 308, TYPE_PLAIN, http_body_static("", 0), fields, 1);
+}
+
+static void answer_runbook(HttpRequest *request, const char *class)
+{
+    const Runbook *runbook = *class ? runbook_find(class) : runbook_index();
+    CLEANUP(str_done) Str text = {0};
+    Err err;
+
+    if (!runbook) {
+        send_problem(request, 404, "there is no runbook of that class; /" RUNBOOK_PLACE "/ lists them");
+        return;
+    }
+    str_init(&text, ANSWER_MAX);
+    if (runbook_html(runbook, &text, &err) < 0)
+        send_problem(request, 500, err.text);
+    else
+        send_page(request, 200, TYPE_HTML, runbook_policy, &text);
+}
+
 static void answer_history(Agent *agent, HttpRequest *request, const char *id)
 {
     const Node *node = view_node(agent->eyes.view);
@@ -384,11 +420,13 @@ static const struct {
     {"/api/v1/incidents", answer_incidents},
     {"/api/v1/events", answer_events},
     {"/api/v1/maintenance", answer_maintenance},
+    {"/" RUNBOOK_PLACE, answer_runbooks_place},
 };
 
 void agent_handle(void *self, HttpRequest *request)
 {
     static const char gpus[] = "/api/v1/gpus/", history[] = "/history", incidents[] = "/api/v1/incidents/";
+    static const char runbooks[] = "/" RUNBOOK_PLACE "/";
     const char *path = http_path(request);
     size_t len = strlen(path);
 
@@ -415,6 +453,10 @@ void agent_handle(void *self, HttpRequest *request)
     }
     if (strncmp(path, incidents, sizeof incidents - 1) == 0 && len >= sizeof incidents) {
         answer_incident(self, request, path + sizeof incidents - 1);
+        return;
+    }
+    if (strncmp(path, runbooks, sizeof runbooks - 1) == 0) {
+        answer_runbook(request, path + sizeof runbooks - 1);
         return;
     }
     send_problem(request, 404, "there is nothing here; / lists what there is");

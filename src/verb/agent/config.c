@@ -154,7 +154,8 @@ static int check(AgentConfig *config, Err *err)
                                         .kill_ns = o->kill_ns,
                                         .abandon_ns = o->abandon_ns,
                                         .retry_max_ns = o->retry_max_ns,
-                                        .rejoin_ns = o->rejoin_ns};
+                                        .rejoin_ns = o->rejoin_ns,
+                                        .probe_ns = o->probe_ns};
     config->dcgm = (SupervisorDcgm){.library = o->dcgm_library ? o->dcgm_library : "",
                                     .address = o->dcgm_address ? o->dcgm_address
                                                : o->hostengine ? o->hostengine

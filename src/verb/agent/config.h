@@ -40,7 +40,7 @@ typedef struct AgentOptions {
     uint64_t pods_period_ns;
     /* sampling */
     uint64_t fast_ns, normal_ns, slow_ns, blocking_ns;
-    uint64_t call_ns, attach_ns, kill_ns, abandon_ns, retry_max_ns, rejoin_ns;
+    uint64_t call_ns, attach_ns, kill_ns, abandon_ns, retry_max_ns, rejoin_ns, probe_ns;
     const char *library, *sampler, *sampler_socket, *root;
     bool dcgm;
     const char *dcgm_library, *dcgm_address;

@@ -2,6 +2,8 @@
 /* See eyes.h. */
 #include "verb/agent/eyes.h"
 
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +14,8 @@
 #include "version.h"
 
 enum { SCAN_MS = 5000, HOSTNAME_CAP = 256 };
+
+OWNER_POINTER(DIR, closedir);
 
 int64_t eyes_expected(const AgentOptions *options, const char *visible)
 {
@@ -25,7 +29,26 @@ int64_t eyes_expected(const AgentOptions *options, const char *visible)
     return count;
 }
 
-static void scan(Eyes *eyes)
+/* Whether the kernel shows PCI devices of any kind: a sandbox may show none, whatever there is. */
+static bool has_bus(const Eyes *eyes)
+{
+    char path[4096];
+    bool any = false;
+
+    snprintf(path, sizeof path, "%s/sys/bus/pci/devices", eyes->config->o.root ? eyes->config->o.root : "");
+    CLEANUP(closedir_at) DIR *dir = opendir(path);
+    for (const struct dirent *entry; !any && dir && (entry = readdir(dir));)
+        any = entry->d_name[0] != '.';
+    return any;
+}
+
+/* To a virtual machine. */
+static bool is_given_away(const PciGpu *gpu)
+{
+    return strcmp(gpu->driver, "vfio-pci") == 0;
+}
+
+void eyes_scan(Eyes *eyes)
 {
     PciGpu found[NODE_GPUS_MAX];
     PciAddress addresses[NODE_GPUS_MAX];
@@ -35,16 +58,23 @@ static void scan(Eyes *eyes)
     if (pci_scan(eyes->config->o.root ? eyes->config->o.root : "", found, NODE_GPUS_MAX, &count, &err) < 0)
         return; /* no PCI bus to be seen: the driver says what there is */
     size_t ours = 0;
-    for (size_t i = 0; i < count && i < NODE_GPUS_MAX; i++)
-        if (strcmp(found[i].driver, "vfio-pci") != 0) /* given to a virtual machine */
+    eyes->bus_count = count < NODE_GPUS_MAX ? count : NODE_GPUS_MAX;
+    eyes->bus_seen = count > 0 || has_bus(eyes);
+    for (size_t i = 0; i < eyes->bus_count; i++) {
+        eyes->bus[i] = found[i].address;
+        if (!is_given_away(&found[i]))
             addresses[ours++] = found[i].address;
+    }
     supervisor_set_bus(eyes->supervisor, addresses, ours);
+    for (size_t i = 0; i < eyes->bus_count; i++)
+        if (is_given_away(&found[i]))
+            supervisor_forget(eyes->supervisor, found[i].address); /* not ours any more is not gone */
     view_set_bus(eyes->view, (uint32_t)ours, eyes->expected);
 }
 
 static void scan_due(uv_timer_t *timer)
 {
-    scan(timer->data);
+    eyes_scan(timer->data);
 }
 
 /* stoker-sampler as built, or as installed. */
@@ -100,7 +130,7 @@ int eyes_open(Eyes *eyes, uv_loop_t *loop, AgentConfig *config, const Log *log, 
     eyes->scan_timer.data = eyes;
     eyes->started = true;
     view_set_bus(eyes->view, 0, eyes->expected);
-    scan(eyes);
+    eyes_scan(eyes);
     processes_run(eyes->processes);
     uv_timer_start(&eyes->scan_timer, scan_due, SCAN_MS, SCAN_MS);
     return 0;

@@ -26,6 +26,9 @@ typedef struct Eyes {
     View *view;
     uv_timer_t scan_timer;
     int64_t expected;
+    PciAddress bus[NODE_GPUS_MAX]; /* GPUs of the last scan, those given to virtual machines too */
+    size_t bus_count;
+    bool bus_seen;          /* there is a PCI bus to be seen */
     uint64_t start_real_ns; /* wall clock at the start, for a clock that runs faster */
     int64_t real_step_ns;   /* a test's step of the wall clock */
     bool started;
@@ -33,6 +36,9 @@ typedef struct Eyes {
 
 /* Opens them: the PCI bus is scanned and the first sampler is started. `config` and `log` are borrowed for good. */
 int eyes_open(Eyes *eyes, uv_loop_t *loop, AgentConfig *config, const Log *log, Err *err);
+
+/* Looks at the PCI bus at once; it is looked at every five seconds anyway. */
+void eyes_scan(Eyes *eyes);
 
 /* Makes the view of this instant; see view_turn. */
 const Node *eyes_look(Eyes *eyes);

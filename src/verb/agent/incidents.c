@@ -4,7 +4,7 @@
  *   incident json|text WIDTH STYLE ID
  *   events json|text WIDTH STYLE FROM                    those with numbers over FROM; the first line is the next FROM
  *                                                        and a number that is another one in each agent
- *   clear ID WHO
+ *   clear ID WHO                                         a GPU that it missed is not missed again
  *   maintenance start SECONDS GPUS WHO REASON...         GPUS: "all" or indexes with commas
  *   maintenance stop ID|all WHO
  *   maintenance list json
@@ -234,16 +234,21 @@ static int answer_events(Agent *agent, const Words *words, Str *out)
 static int answer_clear(Agent *agent, const Words *words, Str *out)
 {
     const Node *node = view_node(agent->eyes.view);
+    const char *id = words->count == 3 ? words->at[1] : "";
     Err err;
 
     if (words->count != 3)
         return usage(out, "clear: ID WHO");
     if (!words->owner)
         return refused(out);
-    if (incidents_clear(agent->judge.incidents, words->at[1], words->at[2], node->time_ns, node->real_ns, &err) < 0) {
+    if (incidents_clear(agent->judge.incidents, id, words->at[2], node->time_ns, node->real_ns, &err) < 0) {
         str_addf(out, "%s\n", err.text);
         return EXIT_UNKNOWN;
     }
+    const Incident *over = incidents_find(agent->judge.incidents, id);
+    const size_t forgotten = over ? judge_cleared(&agent->judge, over, words->at[2]) : 0;
+    if (forgotten > 0)
+        str_addf(out, "%zu GPU%s no longer missed\n", forgotten, forgotten == 1 ? " is" : "s are");
     return EXIT_FINE;
 }
 

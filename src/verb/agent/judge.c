@@ -231,6 +231,14 @@ static void refill_journal(Judge *judge)
               state.why, state.set_aside);
     for (size_t i = 0; i < incidents_count(judge->incidents); i++)
         journal_put_incident(judge->journal, incidents_at(judge->incidents, i), INCIDENT_CHANGE_UPDATED);
+    remembered_refill(&judge->remembered);
+}
+
+size_t judge_cleared(Judge *judge, const Incident *incident, const char *who)
+{
+    if (strcmp(incident->class, "gpu-missing") != 0)
+        return 0;
+    return remembered_forget(&judge->remembered, view_node(judge->eyes->view), &incident->device, who);
 }
 
 void judge_turn(Judge *judge, const Node *node)
@@ -242,6 +250,7 @@ void judge_turn(Judge *judge, const Node *node)
     detectors_turn(judge->detectors, node, host_facts(judge->host), sign_given, judge);
     turn(judge, node->time_ns, node->real_ns);
     save_position(judge);
+    remembered_turn(&judge->remembered, node);
     judge_close_boxes(judge, node->time_ns);
     refill_journal(judge);
 }

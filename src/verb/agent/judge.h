@@ -20,6 +20,7 @@
 #include "source/kmsg/kmsg.h"
 #include "verb/agent/config.h"
 #include "verb/agent/eyes.h"
+#include "verb/agent/remembered.h"
 
 enum { JUDGE_EVENTS = 1024 };
 
@@ -61,6 +62,7 @@ typedef struct Judge {
     Host *host;
     Kmsg *kmsg;
     Journal *journal;
+    Remembered remembered;
     Alerts *alerts;
     JudgeEvent *events;                  /* a ring of JUDGE_EVENTS, by number */
     uint64_t event_count, event_settled; /* taken; those of them whose incident is known */
@@ -94,6 +96,9 @@ void judge_settle(Judge *judge);
 /* Tries to deliver what is due, writes what is queued, and ends; then `closed` is called, from within or from the loop.
  * Until then the eyes and the store must stay. Accepts a zeroed one. */
 void judge_close(Judge *judge, void (*closed)(void *self), void *self);
+
+/* An incident was cleared by hand: a GPU that it missed is not to be missed again. Returns how many it were. */
+size_t judge_cleared(Judge *judge, const Incident *incident, const char *who);
 
 /* The facts of the last look, with the condition of the logs. */
 const Facts *judge_facts(const Judge *judge);

@@ -179,6 +179,7 @@ int judge_open(Judge *judge, uv_loop_t *loop, AgentConfig *config, Eyes *eyes, S
     TRY(open_journal(judge, loop, err));
     say_journal(judge);
     restore(judge, &kept);
+    remembered_open(&judge->remembered, &kept, judge->journal, eyes, log);
     const HostConfig host = {.root = config->o.root ? config->o.root : "", .period_ns = config->o.slow_ns};
     int rc = host_open(&host, &judge->host, err);
     if (rc == 0)
@@ -223,6 +224,7 @@ static void alerts_closed(void *self)
     incidents_free(TAKE(judge->incidents));
     maintenance_free(TAKE(judge->maintenance));
     catalogue_free(TAKE(judge->catalogue));
+    remembered_done(&judge->remembered);
     vec_done(&judge->told);
     vec_done(&judge->boxes);
     free(TAKE(judge->events));

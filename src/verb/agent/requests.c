@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the agent answers on its control socket:
- *   status text WIDTH STYLE     the screen of `stoker status`; STYLE: 1 colour, 2 UTF-8, 3 both, 0 neither
+ *   status text WIDTH STYLE [HEIGHT]
+ *                               the screen of `stoker status`; STYLE: 1 colour, 2 UTF-8, 3 both, 0 neither; HEIGHT:
+ *                               what it has to fit into, 0 or none: any
  *   status json
  *   release SECONDS             let go of the driver for so long; 0 takes it up again
  *   reload                      read the configuration again
@@ -39,17 +41,19 @@ static int answer_status(const Agent *agent, const char *const *words, size_t co
                              .incidents = incidents,
                              .incident_count = open_incidents(agent, incidents),
                              .maintenance = agent->judge.maintenance};
-    uint64_t width = 80, bits = 0;
+    uint64_t width = 80, height = 0, bits = 0;
 
     if (count == 2 && strcmp(words[1], "json") == 0) {
         status_json(&seen, out);
-    } else if (count == 4 && strcmp(words[1], "text") == 0 && number_parse_u64(words[2], 0, 10000, &width, NULL) == 0 &&
-               number_parse_u64(words[3], 0, 3, &bits, NULL) == 0) {
-        StatusStyle style = {.width = width, .colour = bits & 1, .utf8 = bits & 2};
+    } else if ((count == 4 || count == 5) && strcmp(words[1], "text") == 0 &&
+               number_parse_u64(words[2], 0, 10000, &width, NULL) == 0 &&
+               number_parse_u64(words[3], 0, 3, &bits, NULL) == 0 &&
+               (count == 4 || number_parse_u64(words[4], 0, 10000, &height, NULL) == 0)) {
+        StatusStyle style = {.width = width, .height = height, .colour = bits & 1, .utf8 = bits & 2};
 
         status_text(&seen, &style, out);
     } else {
-        str_add(out, "status: 'text WIDTH STYLE' or 'json' is needed\n");
+        str_add(out, "status: 'text WIDTH STYLE [HEIGHT]' or 'json' is needed\n");
         return EXIT_USAGE;
     }
     return status_code(&seen);

@@ -17,15 +17,17 @@ typedef struct Kept {
     FastReading fast[BOARD_FAST_LEN];
     Sample status[NODE_GPUS_MAX]; /* what it says of the others, by entry; the last whole copy */
     NodePeer peers[NODE_GPUS_MAX];
-    BoardLinkList links;        /* the last whole copy */
-    BoardProcessList processes; /* the same */
-    bool torn;                  /* no whole copy could be had in the last turn */
+    BoardLinkList links;         /* the last whole copy */
+    BoardProcessList processes;  /* the same */
+    char gone_why[NODE_WHY_CAP]; /* said of one that nobody has seen since the start while it is GONE, "" none */
+    bool torn;                   /* no whole copy could be had in the last turn */
 } Kept;
 
 struct View {
     const Board *board;
     Supervisor *supervisor;
     Node node;
+    size_t entries;                /* of the board; some may be hidden */
     NodeGpu states[NODE_GPUS_MAX]; /* what supervisor_view_gpus fills */
     Kept *kept[NODE_GPUS_MAX];
     NodeGpu gpus[NODE_GPUS_MAX];
@@ -208,20 +210,41 @@ static void judge_values(View *view, Kept *kept)
     }
 }
 
+static Kept *kept_of(View *view, size_t i)
+{
+    if (!view->kept[i]) {
+        view->kept[i] = xcalloc(1, sizeof *view->kept[i]);
+        reading_init(&view->kept[i]->gpu.reading, DEVICE_GPU);
+    }
+    return view->kept[i];
+}
+
+void view_know(View *view, uint32_t entry, const Device *device, const char *gone_why)
+{
+    if (entry >= NODE_GPUS_MAX)
+        return;
+    Kept *kept = kept_of(view, entry);
+
+    if (!kept->gpu.reading.device.uuid[0])
+        kept->gpu.reading.device = *device;
+    snprintf(kept->gone_why, sizeof kept->gone_why, "%s", gone_why);
+}
+
 static void take_gpu(View *view, size_t i)
 {
     const BoardGpu *from = &view->board->gpus[i];
     const NodeGpu *state = &view->states[i];
-    Kept *kept = view->kept[i];
+    Kept *kept = kept_of(view, i);
     uint64_t lost;
 
-    if (!kept) {
-        kept = view->kept[i] = xcalloc(1, sizeof *kept);
-        reading_init(&kept->gpu.reading, DEVICE_GPU);
-    }
     kept->gpu.state = state->state;
     kept->gpu.state_since_ns = state->state_since_ns;
-    memcpy(kept->gpu.why, state->why, sizeof kept->gpu.why);
+    if (state->state != GPU_GONE)
+        kept->gone_why[0] = '\0';
+    memcpy(kept->gpu.why, kept->gone_why[0] ? kept->gone_why : state->why, sizeof kept->gpu.why);
+    kept->gpu.trouble = state->trouble;
+    kept->gpu.code = state->code;
+    kept->gpu.drained = atomic_load_explicit(&from->drained, memory_order_relaxed) == 2;
     kept->gpu.own_sampler = state->own_sampler;
     kept->gpu.missed_calls = state->missed_calls;
     take_rows(view, from, kept);
@@ -270,7 +293,9 @@ static bool is_named(const View *view, size_t i)
 {
     const NodeGpu *gpu = &view->kept[i]->gpu;
 
-    for (size_t k = 0; k < view->node.gpu_count; k++) {
+    for (size_t k = 0; k < view->entries; k++) {
+        if (supervisor_hidden(view->supervisor, (uint32_t)k))
+            continue;
         const NodeGpu *other = &view->kept[k]->gpu;
         bool better = (other->state == GPU_UP) != (gpu->state == GPU_UP) ? other->state == GPU_UP : k < i;
 
@@ -287,7 +312,7 @@ static void take_peers(View *view, const bool named[NODE_GPUS_MAX], size_t of)
 
     kept->gpu.peers = kept->peers;
     kept->gpu.peer_count = 0;
-    for (size_t i = 0; i < view->node.gpu_count; i++) {
+    for (size_t i = 0; i < view->entries; i++) {
         const NodeGpu *peer = &view->kept[i]->gpu;
 
         if (i != of && named[i] && peer->reading.device.index != kept->gpu.reading.device.index)
@@ -349,20 +374,24 @@ const Node *view_turn(View *view, uint64_t time_ns, uint64_t real_ns)
     node->tick++;
     node->time_ns = time_ns;
     node->real_ns = real_ns;
-    node->gpu_count = count > NODE_GPUS_MAX ? NODE_GPUS_MAX : count;
+    view->entries = count > NODE_GPUS_MAX ? NODE_GPUS_MAX : count;
     (void)board_get_plan(view->board, &view->plan);
-    supervisor_view_gpus(view->supervisor, view->states, node->gpu_count);
-    for (size_t i = 0; i < node->gpu_count; i++)
+    supervisor_view_gpus(view->supervisor, view->states, view->entries);
+    for (size_t i = 0; i < view->entries; i++)
         take_gpu(view, i);
-    for (size_t i = 0; i < node->gpu_count; i++)
-        named[i] = is_named(view, i);
-    for (size_t i = 0; i < node->gpu_count; i++)
+    for (size_t i = 0; i < view->entries; i++)
+        named[i] = !supervisor_hidden(view->supervisor, (uint32_t)i) && is_named(view, i);
+    for (size_t i = 0; i < view->entries; i++)
         take_peers(view, named, i);
-    for (size_t i = 0; i < node->gpu_count; i++)
-        view->gpus[i] = view->kept[i]->gpu;
+    node->gpu_count = 0;
+    for (size_t i = 0; i < view->entries; i++)
+        if (!supervisor_hidden(view->supervisor, (uint32_t)i))
+            view->gpus[node->gpu_count++] = view->kept[i]->gpu;
     qsort(view->gpus, node->gpu_count, sizeof view->gpus[0], by_index);
     take_versions(view);
     snprintf(node->driver_why, sizeof node->driver_why, "%s", supervisor_driver_why(view->supervisor));
+    node->driver = supervisor_driver(view->supervisor, &node->driver_code);
+    node->probe = *supervisor_probe(view->supervisor);
     node->sampler_count = supervisor_view_samplers(view->supervisor, view->samplers);
     supervisor_counts(view->supervisor, &node->samplers_started, &node->samplers_abandoned);
     node->gpus_found = supervisor_found(view->supervisor);

@@ -30,6 +30,20 @@ static void add_span(Str *out, const char *key, uint64_t ns)
     str_addf(out, "        %s: %s\n", key, span);
 }
 
+/* A link; {hostname} in it is the series' label, or in a test what that is. */
+static void add_runbook(Str *out, const char *indent, const Alert *alert, const char *hostname)
+{
+    static const char mark[] = "{hostname}";
+    const char *at = strstr(alert->runbook, mark);
+    char url[1024];
+
+    if (!alert->runbook[0])
+        return;
+    snprintf(url, sizeof url, "%.*s%s%s", at ? (int)(at - alert->runbook) : 0, alert->runbook, at ? hostname : "",
+             at ? at + strlen(mark) : alert->runbook);
+    add_text(out, indent, "runbook_url", url);
+}
+
 static void add_rule(Str *out, const Alert *alert)
 {
     str_addf(out, "      - alert: %s\n", alert->name);
@@ -53,8 +67,7 @@ static void add_rule(Str *out, const Alert *alert)
         str_addc(out, '\n');
     }
     add_text(out, "          ", "description", alert->advice);
-    if (alert->runbook[0])
-        add_text(out, "          ", "runbook_url", alert->runbook);
+    add_runbook(out, "          ", alert, "{{ $labels.hostname }}");
 }
 
 void rules_write(const AlertList *list, const char *group, const char *about, Str *out)
@@ -129,8 +142,7 @@ static void add_expected(Str *out, const Alert *alert)
     snprintf(summary, sizeof summary, "%s" HOST ": %s", alert->of_node ? "" : "GPU 3 of ", alert->text);
     add_text(out, "              ", "summary", summary);
     add_text(out, "              ", "description", alert->advice);
-    if (alert->runbook[0])
-        add_text(out, "              ", "runbook_url", alert->runbook);
+    add_runbook(out, "              ", alert, HOST);
 }
 
 static void add_look(Str *out, const Alert *alert, uint64_t minute, bool fires)

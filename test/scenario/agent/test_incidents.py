@@ -78,9 +78,9 @@ def test_a_lost_gpu_from_the_log_to_every_door(judged):
     status = agent.verb("status")
     lines = status.stdout.splitlines()
     assert status.returncode == 1
-    assert lines[1] == "" and lines[2].startswith("fatal    GPU 3") and lines[3].startswith("         do: ")
-    assert lines.index(next(l for l in lines if l.startswith(" GPU  "))) > 3
-    assert "wrong" not in status.stdout  # the incident says it, no finding repeats it
+    assert lines[1] == "WRONG: GPU 3" and lines[3].startswith("fatal    GPU 3") and lines[4].startswith(" DO  ")
+    assert lines.index(next(l for l in lines if l.startswith(" GPU  "))) > 4
+    assert "wrong" not in status.stdout.replace("WRONG", "", 1)  # the incident says it, no finding repeats it
     told = json.loads(agent.verb("status", "--json").stdout)
     assert told["status"] == "failing" and lost["id"] in [i["id"] for i in told["incidents"]] and told["findings"] == []
 

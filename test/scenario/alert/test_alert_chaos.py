@@ -115,9 +115,12 @@ def test_bad_day(start, hook, seed, kind):
     assert set(changes) == set(node.all), "nothing is lost"
     for name, told in changes.items():
         over = name not in node.open
-        assert told[0] in ("opened", "opened-and-cleared") and told.count("opened") <= 1, (name, told)
+        # Where an answer was lost it may be told as opened again, under another key, when it became worse meanwhile.
+        worse = 0 if kind == "answers" else node.all[name]["escalations"]
+        assert told[0] in ("opened", "opened-and-cleared") and told.count("opened") <= 1 + worse, (name, told)
         assert (told[-1] in ("cleared", "opened-and-cleared")) == over, (name, told)
-        assert all(t == "escalated" for t in told[1:-1]) and told.count("cleared") <= 1, (name, told)
+        assert told.count("escalated") + told.count("opened") <= 1 + node.all[name]["escalations"], (name, told)
+        assert all(t in ("opened", "escalated") for t in told[1:-1]) and told.count("cleared") <= 1, (name, told)
     assert firing(manager, driver.ask("receivers")["now"]) == {str(i["gpu"]) for i in node.open.values()}
     kept = {name.split()[1] for name in driver.outbox()}
     assert kept == set(node.open)

@@ -16,9 +16,10 @@ enum { NOW_S = 1000 };
 
 typedef struct Rig {
     Node node;
-    NodeGpu gpus[3];
+    NodeGpu gpus[8];
     NodeSampler samplers[2];
-    Reading instances[2];
+    Reading instances[9];
+    size_t height; /* of the screen; 0: no end */
     Health health;
     Incident incidents[8];
     const Incident *list[8];
@@ -97,7 +98,7 @@ static StatusSeen seen_of(Rig *rig)
 
 static const char *screen(Rig *rig, size_t width, bool colour)
 {
-    StatusStyle style = {.width = width, .colour = colour};
+    StatusStyle style = {.width = width, .height = rig->height, .colour = colour};
 
     str_clear(&rig->out);
     const StatusSeen seen = seen_of(rig);
@@ -120,6 +121,7 @@ static Incident *add_incident(Rig *rig, const char *class, FaultSeverity severit
 
     *incident = (Incident){.state = INCIDENT_OPEN,
                            .severity = severity,
+                           .cause = CAUSE_BUS,
                            .action = ACTION_DRAIN_AND_REBOOT,
                            .route = ROUTE_PAGE,
                            .count = 1,
@@ -141,10 +143,10 @@ static void a_node_that_is_well(void **state)
 {
     assert_string_equal(screen(*state, 100, false),
                         "node-7  2026-01-01 00:00:00Z  driver 590.48.01  2 of 2 GPUs up\n"
+                        "nothing wrong\n"
                         " GPU                              busy     SM      memory      power  temp\n"
                         "   0  H100 80GB HBM3       up      97%    42%      60/80G   612/700W   63C\n"
-                        "   1  H100 80GB HBM3       up      97%    42%      60/80G   612/700W   63C\n"
-                        "nothing wrong\n");
+                        "   1  H100 80GB HBM3       up      97%    42%      60/80G   612/700W   63C\n");
     assert_int_equal(code_of(*state), 0);
 }
 
@@ -299,7 +301,7 @@ static void instances_are_shown_below_their_gpu(void **state)
     snprintf(rig->instances[0].profile, READING_PROFILE_CAP, "1g.10gb");
     rig->gpus[0].instances = rig->instances;
     rig->gpus[0].instance_count = 1;
-    assert_non_null(strstr(screen(rig, 100, false), "\n      7/0 1g.10gb"));
+    assert_non_null(strstr(screen(rig, 100, false), "\n      7/0  1g.10gb"));
 }
 
 /* What is wrong and what to do stands above the table, and no finding repeats it. */
@@ -314,17 +316,22 @@ static void incidents_come_first(void **state)
     add_incident(rig, "gpu-lost", SEVERITY_FATAL, 1);
     assert_string_equal(screen(rig, 100, false),
                         "node-7  2026-01-01 00:00:00Z  driver 590.48.01  1 of 2 GPUs up\n"
+                        "WRONG: GPU 1, GPU 0\n"
                         "\n"
                         "fatal    gpu-lost has happened\n"
-                        "         do: let no new work in, then reboot the node\n"
-                        "         for 4 min, seen 1 time, page, id1\n"
+                        " DO      let no new work in, then reboot the node\n"
+                        " means   the device cannot be used until somebody acts. It wants somebody at once (page).\n"
+                        " why     for 4 min, seen 1 time\n"
+                        " more    stoker runbook id1; stoker incidents show id1\n"
                         "warning  row-remap-pending has happened\n"
-                        "         do: reset the GPU when it is idle\n"
-                        "         for 4 min, seen 1 time, page, id0\n"
+                        " DO      reset the GPU when it is idle\n"
+                        " means   work goes on, something is not as it should be. It wants somebody at once (page).\n"
+                        " why     for 4 min, seen 1 time\n"
+                        " more    stoker runbook id0; stoker incidents show id0\n"
                         "\n"
                         " GPU                              busy     SM      memory      power  temp\n"
-                        "   0  H100 80GB HBM3       up      97%    42%      60/80G   612/700W   63C\n"
-                        "   1  H100 80GB HBM3       lost for 42s\n");
+                        ">  0  H100 80GB HBM3       up      97%    42%      60/80G   612/700W   63C\n"
+                        ">  1  H100 80GB HBM3       lost for 42s\n");
     assert_int_equal(code_of(rig), 1);
 }
 
@@ -368,6 +375,119 @@ static void a_storm_leaves_the_gpus_on_the_screen(void **state)
     assert_non_null(strstr(text, "and 2 more: stoker incidents\n"));
 }
 
+static size_t lines_of(const char *text)
+{
+    size_t lines = 0;
+
+    for (; *text; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
+/* Eight GPUs with nine devices each. */
+static void make_72_instances(Rig *rig)
+{
+    for (uint32_t i = 0; i < 9; i++) {
+        reading_init(&rig->instances[i], DEVICE_COMPUTE_INSTANCE);
+        rig->instances[i].device.gpu_instance = i;
+        rig->instances[i].device.compute_instance = 0;
+    }
+    rig->node.gpu_count = rig->node.gpus_on_bus = rig->node.gpus_expected = rig->node.gpus_found = 8;
+    for (uint32_t i = 0; i < 8; i++) {
+        make_gpu(&rig->gpus[i], i);
+        rig->gpus[i].instances = rig->instances;
+        rig->gpus[i].instance_count = 9;
+    }
+}
+
+static void a_low_terminal_does_not_scroll(void **state)
+{
+    Rig *rig = *state;
+
+    make_72_instances(rig);
+    assert_int_equal(lines_of(screen(rig, 80, false)), 2 + 1 + 8 + 72);
+    rig->height = 24;
+    assert_int_equal(lines_of(screen(rig, 80, false)), 2 + 1 + 8 + 1);
+    assert_non_null(strstr(rig->out.text, "63C 9 MIG\n"));
+    assert_non_null(strstr(rig->out.text, "\n72 MIG devices are not listed; all: stoker status --all\n"));
+
+    for (uint32_t i = 0; i < 8; i++)
+        add_incident(rig, i == 5 ? "gpu-lost" : "fan", i == 5 ? SEVERITY_FATAL : SEVERITY_WARNING, i == 5 ? 5 : 1);
+    for (size_t height = 24; height < 100; height += 4) {
+        rig->height = height;
+        const char *text = screen(rig, 80, false);
+        assert_true(lines_of(text) < height);
+        assert_non_null(
+            strstr(text, "\nWRONG: GPU 5, GPU 1\n\nfatal    gpu-lost has happened\n DO      let no new work"));
+    }
+    rig->height = 24;
+    assert_non_null(strstr(screen(rig, 80, false), "\n>  5  H100 80GB HBM3       up "));
+    assert_non_null(strstr(rig->out.text, "\n6 GPUs are up without a fault of their own; all: stoker status --all\n"));
+}
+
+/* Nothing can be had of any GPU, and every one says why at length. */
+static void many_findings_leave_the_worst_on_the_screen(void **state)
+{
+    Rig *rig = *state;
+
+    make_72_instances(rig);
+    rig->height = 24;
+    for (uint32_t i = 0; i < 8; i++) {
+        rig->gpus[i].state = GPU_LOST;
+        snprintf(rig->gpus[i].why, NODE_WHY_CAP, "something that needs more than one line of a terminal this narrow");
+    }
+    add_incident(rig, "gpu-lost", SEVERITY_FATAL, 5);
+    const char *text = screen(rig, 80, false);
+    assert_true(lines_of(text) < 24);
+    assert_non_null(strstr(text, "\n\nfatal    gpu-lost has happened\n DO      "));
+    assert_non_null(strstr(text, "\n7 more things wrong\n  - GPU 0 "));
+    assert_non_null(strstr(text, " more: stoker status --all\n"));
+    assert_non_null(strstr(text, "\n8 GPUs are not listed; all: stoker status --all\n"));
+}
+
+/* What a program did is no fault of the GPU that it ran on. */
+static void a_program_s_fault_does_not_mark_its_gpu(void **state)
+{
+    Rig *rig = *state;
+
+    add_incident(rig, "app-fault", SEVERITY_ERROR, 1)->cause = CAUSE_APPLICATION;
+    assert_non_null(strstr(screen(rig, 80, false), "\nWRONG: a program on GPU 1\n"));
+    assert_null(strchr(rig->out.text, '>'));
+    add_incident(rig, "fan", SEVERITY_WARNING, 1);
+    assert_non_null(strstr(screen(rig, 80, false), "\nWRONG: a program on GPU 1, GPU 1\n"));
+    assert_non_null(strstr(rig->out.text, "\n>  1 "));
+    assert_null(strstr(rig->out.text, ">  0"));
+}
+
+static size_t columns_of(const char *line)
+{
+    size_t columns = 0;
+
+    for (; *line && *line != '\n'; line++) {
+        if (*line == '\033')
+            line = strchr(line, 'm');
+        else
+            columns++;
+    }
+    return columns;
+}
+
+/* Colours take no room; what is cut leaves none switched on. */
+static void no_coloured_line_is_wider_either(void **state)
+{
+    Rig *rig = *state;
+
+    make_72_instances(rig);
+    for (uint32_t i = 0; i < 8; i++)
+        add_incident(rig, "fan", SEVERITY_FATAL, i);
+    for (size_t width = 40; width < 120; width += 7)
+        for (const char *at = screen(rig, width, true); *at; at += strcspn(at, "\n") + 1)
+            assert_true(columns_of(at) <= width);
+    assert_non_null(strstr(screen(rig, 60, true), "\033[1;37;41m WRONG \033[0m\033[1m GPU "));
+    const char *end = strstr(rig->out.text, " more\033[0m\n");
+    assert_non_null(end);
+}
+
 static void maintenance_is_shown(void **state)
 {
     Rig *rig = *state;
@@ -387,7 +507,7 @@ static void maintenance_is_shown(void **state)
     Incident *incident = add_incident(rig, "fan", SEVERITY_WARNING, 0);
     incident->silenced = true;
     memcpy(incident->window, id, sizeof id);
-    snprintf(line, sizeof line, ", in maintenance %s\n", id);
+    snprintf(line, sizeof line, "\n silent  in maintenance, window %s: nobody is called\n", id);
     assert_non_null(strstr(screen(rig, 100, false), line));
 
     const StatusSeen seen = seen_of(rig);
@@ -411,6 +531,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_no_incident_covers_is_still_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(worth_knowing_is_not_wrong, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_storm_leaves_the_gpus_on_the_screen, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_low_terminal_does_not_scroll, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_findings_leave_the_worst_on_the_screen, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_program_s_fault_does_not_mark_its_gpu, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(no_coloured_line_is_wider_either, set_up, tear_down),
         cmocka_unit_test_setup_teardown(maintenance_is_shown, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_node_that_is_well, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_hung_gpu_says_what_and_since_when, set_up, tear_down),

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
+
 #include "verb/agent/view.h"
 #include "world.h"
 
@@ -261,11 +263,84 @@ static void a_torn_list_leaves_the_one_before(void **state)
     assert_lists(look(2), 18, 2);
 }
 
+/* ---- what stands behind a state ---- */
+
+static void drained_is_the_last_word(void **state)
+{
+    (void)state;
+    assert_false(look(2)->drained);
+    atomic_store(&w.board->gpus[0].drained, 1);
+    assert_false(look(2)->drained);
+    atomic_store(&w.board->gpus[0].drained, 2);
+    assert_true(look(2)->drained);
+    world_bus(&w, (1 << GPUS) - 2);
+    world_run(&w, NS_PER_S);
+    assert_int_equal(look(2)->state, GPU_GONE);
+    assert_true(look(2)->drained);
+    atomic_store(&w.board->gpus[0].drained, 7); /* nonsense */
+    assert_false(look(2)->drained);
+}
+
+static void numbers_come_with_the_texts(void **state)
+{
+    const Node *node = view_node(view);
+
+    (void)state;
+    w.gpus[0].outcome = BOARD_REFUSED;
+    w.gpus[0].code = 999;
+    world_run(&w, NS_PER_S);
+    assert_int_equal(look(2)->trouble, GPU_TROUBLE_REFUSED);
+    assert_int_equal(look(2)->code, 999);
+    assert_int_equal(node->driver, NODE_DRIVER_FINE);
+    assert_int_equal(node->probe.driver, NODE_DRIVER_FINE);
+    w.crashes = true;
+    world_run(&w, NS_PER_S);
+    w.crashes = false;
+    w.init_fails = true;
+    world_run(&w, 10 * NS_PER_S);
+    look(2);
+    assert_int_equal(node->driver, NODE_DRIVER_UNLOADED);
+    assert_int_equal(node->driver_code, 9);
+    assert_string_equal(node->driver_why, "driver not loaded");
+}
+
+static void one_that_was_here_is_named_until_nobody_misses_it(void **state)
+{
+    Device device;
+
+    (void)state;
+    device_init(&device, DEVICE_GPU);
+    snprintf(device.uuid, sizeof device.uuid, "GPU-old");
+    snprintf(device.serial, sizeof device.serial, "1650");
+    const uint32_t at = supervisor_remember(w.supervisor, world_pci(9), true);
+    view_know(view, at, &device, "last seen yesterday");
+    world_run(&w, NS_PER_S);
+    const Node *node = view_turn(view, now(), 0);
+    assert_int_equal(node->gpu_count, GPUS + 1);
+    const NodeGpu *gone = &node->gpus[GPUS]; /* without an index: the last */
+    assert_int_equal(gone->state, GPU_GONE);
+    assert_string_equal(gone->reading.device.uuid, "GPU-old");
+    assert_string_equal(gone->reading.device.serial, "1650");
+    assert_int_equal(pci_compare(gone->reading.device.pci, world_pci(9)), 0);
+    assert_string_equal(gone->why, "last seen yesterday");
+    assert_true(gone->drained);
+    supervisor_forget(w.supervisor, world_pci(9));
+    node = view_turn(view, now(), 0);
+    assert_int_equal(node->gpu_count, GPUS);
+    for (uint32_t i = 0; i < GPUS; i++) {
+        assert_int_equal(node->gpus[i].state, GPU_UP);
+        assert_int_equal(node->gpus[i].peer_count, GPUS - 1);
+    }
+}
+
 int main(void)
 {
 #define PEERS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        PEERS(drained_is_the_last_word),
+        PEERS(numbers_come_with_the_texts),
         PEERS(by_the_drivers_index),
+        PEERS(one_that_was_here_is_named_until_nobody_misses_it),
         PEERS(a_peer_in_trouble_is_unknown),
         PEERS(old_ones_are_not_shown),
         PEERS(nothing_is_said_where_nobody_asks),

@@ -38,11 +38,11 @@ def test_command_gets_json_and_environment_without_a_shell(start, tmp_path):
     driver.tell(id="a", revision=4, gpu=3, title='say "hi"')
     wait_for((tmp_path / "out").exists)
     told = json.loads((tmp_path / "out").read_text())
-    assert (told["key"], told["change"], told["incident"]["title"]) == ("a-4", "opened", 'say "hi"')
+    assert (told["key"], told["change"], told["incident"]["title"]) == ("a-0.0", "opened", 'say "hi"')
     env = dict(line.split("=", 1) for line in (tmp_path / "out.env").read_text().splitlines() if "=" in line)
     assert (tmp_path / "out.arg").read_text() == "$(id); *\n"
     assert env["TEAM"] == "a b"
-    ours = {"RECEIVER": "c", "KEY": "a-4", "CHANGE": "opened", "HOSTNAME": "node7", "INCIDENTS": "1", "INCIDENT": "a",
+    ours = {"RECEIVER": "c", "KEY": "a-0.0", "CHANGE": "opened", "HOSTNAME": "node7", "INCIDENTS": "1", "INCIDENT": "a",
             "CLASS": "gpu-lost", "CODE": "79", "CAUSE": "bus", "SEVERITY": "fatal", "ACTION": "drain-and-reboot",
             "ROUTE": "page", "STATE": "open", "TITLE": 'say "hi"', "VERDICT": "It fell off the bus.", "COUNT": "1",
             "UUID": "GPU-3", "GPU": "3", "PCI_BUS_ID": "00000000:13:00.0",
@@ -60,7 +60,7 @@ def test_command_that_fails_is_run_again(start, tmp_path):
     (tmp_path / "good").touch()
     driver.advance(2)
     driver.wait_receiver("c", lambda r: r["sent"] == 1)
-    assert (tmp_path / "runs").read_text() == "a-1\na-1\n"
+    assert (tmp_path / "runs").read_text() == "a-0.0\na-0.0\n"
 
 
 @pytest.mark.parametrize("text", ["sleep 1000\n", "trap '' TERM\nwhile :; do sleep 1; done\n"])

@@ -30,10 +30,10 @@ def test_page_is_sent_with_everything_in_it(start, hook, tmp_path):
     driver.tell(id="a", revision=4, gpu=3, code=79)
     post, = hook.wait()
     assert post.path == "/in" and post.headers["Content-Type"] == "application/json"
-    assert post.headers["Idempotency-Key"] == "a-4" and post.headers["X-Team"] == "gpu"
+    assert post.headers["Idempotency-Key"] == "a-0.0" and post.headers["X-Team"] == "gpu"
     told = post.json
     assert (told["version"], told["receiver"], told["key"], told["change"], told["hostname"]) == \
-        (1, "h", "a-4", "opened", "node7")
+        (1, "h", "a-0.0", "opened", "node7")
     assert told["url"] == "http://node7:9400/#/incidents/a" and told["runbook_url"] == "https://wiki/gpu-lost?x"
     assert told["labels"] == {"alertname": "GpuLost", "class": "gpu-lost", "severity": "fatal", "cause": "bus",
                               "action": "drain-and-reboot", "route": "page", "hostname": "node7", "gpu": "3",
@@ -72,7 +72,7 @@ def test_each_change_of_state_is_told_once(start, hook):
     driver.tell(id="a", revision=23, reopened=1, state="cleared")
     posts = hook.wait(5)
     assert [(p.json["key"], p.json["change"]) for p in posts] == [
-        ("a-1", "opened"), ("a-20", "escalated"), ("a-21", "cleared"), ("a-22", "reopened"), ("a-23", "cleared")]
+        ("a-0.0", "opened"), ("a-0.1", "escalated"), ("a-0.end", "cleared"), ("a-1.0", "reopened"), ("a-1.end", "cleared")]
     driver.wait_outbox(lambda kept: not kept)
     assert driver.receiver("h") == {"name": "h", "kind": "webhook", "sent": 5, "failed": 0, "dropped": 0, "queued": 0,
                                     "fine": True, "why": ""}
@@ -171,6 +171,8 @@ def test_what_comes_together_is_one_notification(start, hook):
     big, = [p for p in hook.posts if p.json["more"]]
     assert big.json["group"] == {"key": '0{"class":"gpu-lost"}', "labels": {"class": "gpu-lost"}, "members": 8}
     assert len(big.json["key"]) < 64 and "+" in big.json["key"]
+    own = [big.json["key"].split("+")[0], *(told["key"] for told in big.json["more"])]
+    assert own == [f"{told['incident']['id']}-0.0" for told in [big.json, *big.json["more"]]]
 
 
 def test_later_ones_wait_for_the_interval_but_escalations_do_not(start, hook):
@@ -269,7 +271,7 @@ def test_failed_try_is_made_again_with_the_same_key(start, hook, status):
     hook.say(200)
     driver.advance(10)
     posts = hook.wait(1, lambda p: p.status == 200)
-    assert {p.json["key"] for p in hook.posts} == {"a-3"} and posts[-1].json["incident"]["count"] == 50
+    assert {p.json["key"] for p in hook.posts} == {"a-0.0"} and posts[-1].json["incident"]["count"] == 50
     state = driver.wait_receiver("h", lambda r: r["fine"])
     assert state["sent"] == 1 and state["failed"] >= 2 and state["dropped"] == 0
 
@@ -475,7 +477,68 @@ def test_kill_while_a_notification_is_under_way(start, hook):
     hook.say(200)
     driver = start(config(hook), resume=[{"id": "a", "revision": 9}])
     posts = hook.wait(2)
-    assert [p.json["key"] for p in posts] == ["a-3", "a-3"], "the receiver can tell that it is the same"
+    assert [p.json["key"] for p in posts] == ["a-0.0", "a-0.0"], "the receiver can tell that it is the same"
+
+
+def test_a_return_after_an_end_that_may_have_been_heard_is_told(start, hook):
+    hook = hook()
+    driver = start(config(hook, route=EACH + ", group_interval: 0s"))
+    driver.tell(id="a")
+    driver.heard("h a")
+    hook.say("cut")
+    driver.tell(id="a", revision=2, state="cleared")
+    hook.wait(1, lambda p: p.json["change"] == "cleared")
+    driver.tell(id="a", revision=3, reopened=1)
+    driver.advance(2)
+    driver.wait_receiver("h", lambda r: r["failed"] >= 2)
+    hook.say(200)
+    driver.advance(5)
+    driver.wait_receiver("h", lambda r: r["queued"] == 0)
+    assert [(p.json["key"], p.json["change"]) for p in hook.delivered()] == \
+        [("a-0.0", "opened"), ("a-1.0", "reopened")], "it believes that it is over"
+
+
+def test_an_end_after_a_beginning_that_may_have_been_heard_is_told(start, hook):
+    hook = hook()
+    hook.say("cut")
+    driver = start(config(hook))
+    driver.tell(id="a")
+    hook.wait(1)
+    driver.wait_receiver("h", lambda r: r["failed"] >= 1)
+    driver.tell(id="a", revision=2, silenced=True, window="w1")
+    driver.ask("receivers")
+    driver.kill()
+    hook.say(200)
+    driver = start(config(hook), resume=[{"id": "a", "revision": 3, "silenced": True}], offset=400)
+    driver.tell(id="a", revision=4, silenced=True, state="cleared")
+    told = hook.wait(1, lambda p: p.status == 200)[0].json
+    assert (told["key"], told["change"]) == ("a-0.end", "opened-and-cleared")
+
+
+@pytest.mark.parametrize("revision", [1, 9])
+def test_the_same_news_have_the_same_key_whatever_a_kill_has_lost(start, hook, revision, tmp_path):
+    """It was heard and nothing of that is on disk: the next process reckons the same key from a later revision."""
+    hook = hook()
+    hook.say("hang")
+    driver = start(config(hook))
+    driver.tell(id="a", escalations=2)
+    hook.wait(1)
+    driver.kill()
+    (tmp_path / "outbox").unlink()
+    hook.say(200)
+    driver = start(config(hook), resume=[{"id": "a", "revision": revision, "escalations": 2}])
+    assert {p.json["key"] for p in hook.wait(2)} == {"a-0.2"}
+
+
+def test_an_end_and_a_return_during_an_absence(start, hook):
+    """What was told before the kill is not known for sure: that it came back is told all the same."""
+    hook = hook()
+    driver = start(config(hook))
+    driver.tell(id="a")
+    driver.heard("h a")
+    driver.kill()
+    driver = start(config(hook), resume=[{"id": "a", "revision": 7, "reopened": 1}], offset=400)
+    assert [(p.json["key"], p.json["change"]) for p in hook.wait(2)] == [("a-0.0", "opened"), ("a-1.0", "reopened")]
 
 
 def test_kill_before_the_outbox_knew_of_it(start, hook):
@@ -494,7 +557,7 @@ def test_end_that_fell_into_the_absence_is_told(start, hook):
     driver.kill()
     driver = start(config(hook, route=EACH + ", group_interval: 0s"), resume=[])
     told = hook.wait(2)[1].json
-    assert (told["change"], told["key"], told["incident"]["state"]) == ("cleared", "a-4", "cleared")
+    assert (told["change"], told["key"], told["incident"]["state"]) == ("cleared", "a-0.end", "cleared")
     assert told["incident"]["device"]["key"] == "node" and told["incident"]["evidence"][0]["text"].startswith("NVRM: Xid")
     driver.wait_outbox(lambda kept: not kept)
 
@@ -562,7 +625,7 @@ def test_reload_takes_along_what_is_under_way_and_told(start, hook, tmp_path):
     old.wait(1)
     driver.wait_receiver("h", lambda r: r["failed"] == 1)
     assert reload(driver, tmp_path, config(new, route=EACH + ", group_interval: 0s"))["reloaded"] == 0
-    assert new.wait(1)[0].json["key"] == "a-1"
+    assert new.wait(1)[0].json["key"] == "a-0.0"
     assert reload(driver, tmp_path, config(new, route=EACH + ", group_interval: 0s, labels: {x: y}"))["reloaded"] == 0
     driver.tell(id="a", revision=2, state="cleared")
     assert new.wait(2)[1].json["labels"]["x"] == "y"

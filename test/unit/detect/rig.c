@@ -119,6 +119,9 @@ void rig_state(Rig *rig, int gpu, GpuState state, const char *why)
     it->state = state;
     it->state_since_ns = rig->node.time_ns;
     snprintf(it->why, sizeof it->why, "%s", why);
+    it->trouble = state == GPU_LOST     ? GPU_TROUBLE_FELL_OFF
+                  : state == GPU_FAILED ? GPU_TROUBLE_REFUSED
+                                        : GPU_TROUBLE_NONE;
     if (state == GPU_UP) {
         rig_heal(rig, gpu);
         for (int i = 0; i < RIG_LINKS; i++) {

@@ -79,7 +79,8 @@ void rig_set(Rig *rig, int gpu, MetricId id, double value);
 void rig_set_all(Rig *rig, MetricId id, double value);
 void rig_absent(Rig *rig, int gpu, MetricId id, Absence why);
 double rig_get(const Rig *rig, int gpu, MetricId id);
-/* A state of the GPU, with what comes of it: values are absent unless it is UP. */
+/* A state of the GPU, with what comes of it: values are absent unless it is UP; of LOST it fell off, of FAILED it is
+ * refused. */
 void rig_state(Rig *rig, int gpu, GpuState state, const char *why);
 /* All values as at the beginning. */
 void rig_heal(Rig *rig, int gpu);

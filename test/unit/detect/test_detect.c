@@ -28,6 +28,7 @@ static void lose(Rig *rig)
 static void need_reset(Rig *rig)
 {
     rig_state(rig, 3, GPU_LOST, "the driver says that it needs a reset");
+    rig->gpus[3].trouble = GPU_TROUBLE_RESET;
 }
 static void refuse(Rig *rig)
 {
@@ -36,6 +37,7 @@ static void refuse(Rig *rig)
 static void sampler_ended(Rig *rig)
 {
     rig_state(rig, 3, GPU_FAILED, "the sampler ended 3 times in a row; next try in 4 s");
+    rig->gpus[3].trouble = GPU_TROUBLE_NO_SAMPLER;
 }
 static void miss(Rig *rig)
 {
@@ -96,8 +98,9 @@ static void hang_most(Rig *rig)
     for (int gpu = 0; gpu < 6; gpu++)
         rig_state(rig, gpu, GPU_HUNG, "nvmlDeviceGetPowerUsage has not returned for 3 s");
 }
-static void driver_why(Rig *rig, const char *why, bool loaded)
+static void driver_why(Rig *rig, NodeDriver driver, const char *why, bool loaded)
 {
+    rig->node.driver = driver;
     snprintf(rig->node.driver_why, sizeof rig->node.driver_why, "%s", why);
     rig->facts.module_loaded = loaded;
     for (int gpu = 0; gpu < rig->count; gpu++)
@@ -105,11 +108,11 @@ static void driver_why(Rig *rig, const char *why, bool loaded)
 }
 static void driver_hangs(Rig *rig)
 {
-    driver_why(rig, "nvmlInitWithFlags has not returned for 10 s", true);
+    driver_why(rig, NODE_DRIVER_HANGS, "nvmlInitWithFlags has not returned for 10 s", true);
 }
 static void unload(Rig *rig)
 {
-    driver_why(rig, "the NVIDIA kernel driver is not loaded: 'modprobe nvidia', or see the kernel log", false);
+    driver_why(rig, NODE_DRIVER_UNLOADED, "the NVIDIA kernel driver is not loaded: 'modprobe nvidia'", false);
 }
 static void unload_released(Rig *rig)
 {
@@ -118,16 +121,15 @@ static void unload_released(Rig *rig)
 }
 static void unknown_error(Rig *rig)
 {
-    driver_why(rig, "the driver does not start: Unknown Error (error 999)", true);
+    driver_why(rig, NODE_DRIVER_REFUSES, "the driver does not start: Unknown Error (error 999)", true);
 }
 static void mismatch(Rig *rig)
 {
-    driver_why(rig, "driver and library are of different versions: the driver was upgraded and the old one is loaded",
-               true);
+    driver_why(rig, NODE_DRIVER_MISMATCH, "driver and library are of different versions", true);
 }
 static void deny(Rig *rig)
 {
-    driver_why(rig, "the driver does not start: Unknown Error (error 999)", true);
+    driver_why(rig, NODE_DRIVER_REFUSES, "the driver does not start: Unknown Error (error 999)", true);
     rig->facts.device_denied = true;
 }
 static void deny_new_ones(Rig *rig)
@@ -136,7 +138,74 @@ static void deny_new_ones(Rig *rig)
 }
 static void no_library(Rig *rig)
 {
-    driver_why(rig, "the driver's library cannot be loaded: libnvidia-ml.so.1", true);
+    driver_why(rig, NODE_DRIVER_NO_LIBRARY, "the driver's library cannot be loaded: libnvidia-ml.so.1", true);
+}
+/* Words for a person decide nothing. */
+static void strange_words(Rig *rig)
+{
+    driver_why(rig, NODE_DRIVER_NOT_READY, "has not returned, not loaded, no permission (error 999), sampler", true);
+    rig_state(rig, 3, GPU_FAILED, "it refuses, and needs a reset");
+    rig->gpus[3].trouble = GPU_TROUBLE_NO_SAMPLER;
+}
+static void refuse_clients(Rig *rig, NodeDriver driver, uint32_t count)
+{
+    rig->node.probe = (NodeProbe){.driver = driver, .code = 999, .count = count};
+    snprintf(rig->node.probe.why, sizeof rig->node.probe.why, "new clients are refused: Unknown Error (error 999)");
+}
+static void refuse_one_client(Rig *rig)
+{
+    refuse_clients(rig, NODE_DRIVER_REFUSES, 1);
+}
+static void refuse_new_clients(Rig *rig)
+{
+    refuse_clients(rig, NODE_DRIVER_REFUSES, 2);
+}
+static void refuse_released(Rig *rig)
+{
+    refuse_new_clients(rig);
+    rig->node.release_until_ns = rig->node.time_ns + NS_PER_H;
+}
+static void hang_new_clients(Rig *rig)
+{
+    refuse_clients(rig, NODE_DRIVER_HANGS, 2);
+}
+static void mismatch_new_clients(Rig *rig)
+{
+    refuse_clients(rig, NODE_DRIVER_MISMATCH, 2);
+}
+static void unplug_drained(Rig *rig)
+{
+    rig->gpus[3].drained = true;
+    unplug(rig);
+}
+static void unplug_released(Rig *rig)
+{
+    rig->node.release_until_ns = rig->node.time_ns + NS_PER_H;
+    unplug(rig);
+}
+static void drain_another(Rig *rig)
+{
+    rig->gpus[2].drained = true;
+    unplug(rig);
+}
+static void miss_drained(Rig *rig)
+{
+    rig->gpus[3].drained = true;
+    miss(rig);
+}
+static void lose_drained(Rig *rig)
+{
+    rig->gpus[3].drained = true;
+    lose(rig);
+}
+static void refuse_drained(Rig *rig)
+{
+    rig->gpus[3].drained = true;
+    refuse(rig);
+}
+static void drain_only(Rig *rig)
+{
+    rig->gpus[3].drained = true;
 }
 static void slow_all(Rig *rig)
 {
@@ -543,6 +612,13 @@ static const Case cases[] = {
     {"given to a virtual machine", give_to_vm, NULL, 3, 60, 0, NULL, NULL},
     {"off the bus", unplug, "gpu-bus", 3, 1, 1, "no longer on the PCI bus; 7 GPUs are, 8 expected", NULL},
     {"called lost, but off the bus", lose_off_bus, "gpu-bus", 3, 1, 11, "no longer on the PCI bus", NULL},
+    {"drained and taken out", unplug_drained, "gpu-taken-out", 3, 1, 1, "drained it before it left the PCI bus", NULL},
+    {"taken out in a release", unplug_released, "gpu-taken-out", 3, 1, 1, "had the driver let go before", NULL},
+    {"another one was drained", drain_another, "gpu-bus", 3, 1, 1, "no longer on the PCI bus", NULL},
+    {"drained and not listed", miss_drained, "gpu-taken-out", 3, 1, 1, "left the driver's list", NULL},
+    {"drained and lost", lose_drained, "gpu-taken-out", 3, 1, 1, "drained it before it stopped answering", NULL},
+    {"drained and refused", refuse_drained, "gpu-taken-out", 3, 1, 1, "stopped answering", NULL},
+    {"drained and there", drain_only, NULL, 3, 300, 0, NULL, NULL},
     {"late again and again", hang_briefly, "driver-slow", RIG_NODE, 1, 5, "8 of 8 GPUs", NULL},
     {"fewer than expected", expect_more, "gpu-bus", RIG_NODE, 1, 1, "8 GPUs on the PCI bus, 10 expected", NULL},
     {"all ones", ones, "gpu-bus-ones", 3, 1, 1, "all ones", NULL},
@@ -557,6 +633,12 @@ static const Case cases[] = {
     {"access denied", deny, "access-denied", RIG_NODE, 1, 1, "EPERM", NULL},
     {"access denied to others", deny_new_ones, "access-denied", RIG_NODE, 1, 1, "still works", NULL},
     {"no library", no_library, "monitor-data", RIG_NODE, 1, 1, "cannot be loaded", NULL},
+    {"strange words", strange_words, NULL, 0, 100, 0, NULL, NULL},
+    {"one new client is refused", refuse_one_client, NULL, 0, 300, 0, NULL, NULL},
+    {"new clients are refused", refuse_new_clients, "driver-error", RIG_NODE, 1, 1, "new clients are refused", NULL},
+    {"new clients of a driver that is let go", refuse_released, NULL, 0, 300, 0, NULL, NULL},
+    {"new clients hang", hang_new_clients, "driver-hang", RIG_NODE, 1, 1, "new clients", NULL},
+    {"new clients find another version", mismatch_new_clients, "driver-mismatch", RIG_NODE, 1, 1, "new clients", NULL},
     {"slow", slow_all, "driver-slow", RIG_NODE, 20, 60, "8 of 8 GPUs", "driver-slow-gpu"},
     {"one is slow", slow_one, "driver-slow-gpu", 5, 20, 60, "1.6", NULL},
     {"half as slow", half_slow, NULL, 0, 200, 0, NULL, NULL},
@@ -566,7 +648,7 @@ static const Case cases[] = {
     {"nvidia-persistenced", persistenced, NULL, 1, 60, 0, NULL, NULL},
     {"recovery action", recover, "recovery-action", 6, 1, 11, "a reboot of the node", NULL},
 
-    {"double bit error", double_bit, "ecc-uncorrectable", 2, 1, 11, "1 uncorrectable", NULL},
+    {"double bit error", double_bit, "ecc-uncorrectable", 2, 1, 14, "1 uncorrectable", NULL},
     {"ecc storm", storm, "ecc-rate", 2, 20, 60, "corrected memory errors per second", NULL},
     {"as many everywhere", storm_everywhere, NULL, 2, 300, 0, NULL, NULL},
     {"far too many everywhere", flood_everywhere, "ecc-rate", 2, 20, 60, NULL, NULL},

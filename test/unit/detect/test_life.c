@@ -119,19 +119,19 @@ static void uncorrectable_counts(void **state)
     Rig *rig = *state = rig_new(4, NULL);
 
     rig_set(rig, 0, METRIC_ECC_DBE_VOL_TOTAL, 2); /* from before our time: told once */
-    rig_until(rig, "ecc-uncorrectable", 0, 2, NULL);
+    rig_until(rig, "ecc-uncorrectable", 0, 5, NULL);
     assert_false(rig_sign(rig, "ecc-uncorrectable", 0)->holds);
     assert_true(rig_sign(rig, "ecc-uncorrectable", 0)->counter.after == 2);
     rig_run_quiet(rig, 100, NULL);
     rig_set(rig, 0, METRIC_ECC_DBE_VOL_TOTAL, 3);
-    rig_until(rig, "ecc-uncorrectable", 0, 11, NULL);
+    rig_until(rig, "ecc-uncorrectable", 0, 14, NULL);
     rig_says(rig_sign(rig, "ecc-uncorrectable", 0),
              "3 uncorrectable memory errors since the driver was loaded, 2 before");
     rig_run_quiet(rig, 100, NULL);
     rig_set(rig, 0, METRIC_ECC_DBE_VOL_TOTAL, 0); /* the GPU was reset */
     rig_run_quiet(rig, 100, NULL);
     rig_set(rig, 0, METRIC_ECC_DBE_VOL_TOTAL, 1);
-    rig_until(rig, "ecc-uncorrectable", 0, 11, NULL);
+    rig_until(rig, "ecc-uncorrectable", 0, 14, NULL);
     rig_run_quiet(rig, 100, NULL);
 }
 
@@ -250,17 +250,90 @@ static void refused_before_it_worked(void **state)
 {
     Rig *rig = *state = rig_new(4, NULL);
 
+    rig->node.driver = NODE_DRIVER_DENIED;
     snprintf(rig->node.driver_why, sizeof rig->node.driver_why, "no permission to use the driver");
     for (int gpu = 0; gpu < 4; gpu++)
         rig_state(rig, gpu, GPU_NO_DRIVER, "no permission");
     rig_run_quiet(rig, 100, "monitor-data"); /* it was never allowed: nothing was lost */
     assert_non_null(rig_sign(rig, "monitor-data", RIG_NODE));
+    rig->node.driver = NODE_DRIVER_FINE;
     rig->node.driver_why[0] = '\0';
     for (int gpu = 0; gpu < 4; gpu++)
         rig_state(rig, gpu, GPU_UP, "");
     rig_run_quiet(rig, 100, NULL);
+    rig->node.driver = NODE_DRIVER_DENIED;
     snprintf(rig->node.driver_why, sizeof rig->node.driver_why, "no permission to use the driver");
     rig_until(rig, "access-denied", RIG_NODE, 2, "monitor-data");
+}
+
+static void take_from_bus(Rig *rig, int gpu)
+{
+    rig_state(rig, gpu, GPU_GONE, "");
+    rig->facts.gpus[gpu].present = false;
+    rig->node.gpus_on_bus = rig->node.gpus_found = (uint32_t)rig->count - 1;
+}
+
+static void put_back(Rig *rig, int gpu)
+{
+    rig_state(rig, gpu, GPU_UP, "");
+    rig->facts.gpus[gpu].present = true;
+    rig->node.gpus_on_bus = rig->node.gpus_found = (uint32_t)rig->count;
+}
+
+/* Who drains a GPU that has failed already has announced nothing; that it is pulled then is announced. */
+static void drained_too_late(void **state)
+{
+    Rig *rig = *state = rig_new(4, NULL);
+
+    rig_run_quiet(rig, 100, NULL);
+    rig_state(rig, 1, GPU_LOST, "the driver says that it is lost, it fell off the bus");
+    rig_until(rig, "gpu-state-lost", 1, 12, NULL);
+    rig->gpus[1].drained = true;
+    rig_run_quiet(rig, 100, "gpu-state-lost");
+    assert_non_null(rig_sign(rig, "gpu-state-lost", 1));
+    take_from_bus(rig, 1);
+    rig_run_quiet(rig, 300, "gpu-taken-out");
+    assert_non_null(rig_sign(rig, "gpu-taken-out", 1));
+}
+
+/* It holds while it is away, for as long as that takes, and is forgotten when it comes back undrained. */
+static void drained_once(void **state)
+{
+    Rig *rig = *state = rig_new(4, NULL);
+
+    rig_run_quiet(rig, 100, NULL);
+    rig->gpus[1].drained = true;
+    rig_run_quiet(rig, 60, NULL);
+    take_from_bus(rig, 1);
+    rig_run_quiet(rig, 7200, "gpu-taken-out");
+    assert_non_null(rig_sign(rig, "gpu-taken-out", 1));
+    put_back(rig, 1);
+    rig_run_quiet(rig, 60, NULL);
+    rig->gpus[1].drained = false;
+    rig_run_quiet(rig, 60, NULL);
+    take_from_bus(rig, 1);
+    rig_until(rig, "gpu-bus", 1, 1, NULL);
+    rig_run_quiet(rig, 60, "gpu-bus");
+}
+
+/* The drain state ends, or the driver is taken up again, and the GPU is not there. */
+static void announced_no_longer(void **state)
+{
+    Rig *rig = *state = rig_new(4, NULL);
+
+    rig_run_quiet(rig, 100, NULL);
+    rig->gpus[1].drained = true;
+    rig_state(rig, 1, GPU_MISSING, "on the PCI bus, but the driver does not know it");
+    rig_run_quiet(rig, 60, "gpu-taken-out");
+    rig->gpus[1].drained = false;
+    rig_until(rig, "gpu-bus", 1, 1, NULL);
+    put_back(rig, 1);
+    rig_run_quiet(rig, 60, NULL);
+    rig->node.release_until_ns = rig->node.time_ns + NS_PER_MIN;
+    take_from_bus(rig, 1);
+    rig_run_quiet(rig, 58, "gpu-taken-out");
+    rig_until(rig, "gpu-bus", 1, 5, "gpu-taken-out");
+    rig_run_quiet(rig, 60, "gpu-bus");
 }
 
 static void recovery_says_what(void **state)
@@ -272,6 +345,35 @@ static void recovery_says_what(void **state)
     rig_run(rig, 2);
     assert_int_equal(rig_sign(rig, "recovery-action", 0)->action, ACTION_REBOOT_NODE);
     assert_int_equal(rig_sign(rig, "recovery-action", 1)->action, ACTION_RESET_GPU);
+}
+
+/* Flags are read every ten seconds at most; the reset that they waited for is seen before. */
+static void a_reset_ends_what_was_before(void **state)
+{
+    static const MetricId flags[] = {METRIC_ROW_REMAP_PENDING, METRIC_GPU_RECOVERY_ACTION};
+    Rig *rig = *state = rig_new(2, NULL);
+
+    rig_set_all(rig, METRIC_TOTAL_ENERGY_CONSUMPTION, 1e9);
+    for (int gpu = 0; gpu < 2; gpu++)
+        for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+            rig_set(rig, gpu, flags[i], 1);
+    rig_run(rig, 20);
+    assert_non_null(rig_sign(rig, "remap-pending", 0));
+    for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+        rig->frozen[0][flags[i]] = true;
+    rig_tick(rig, 1);
+    rig_set(rig, 0, METRIC_TOTAL_ENERGY_CONSUMPTION, 5000);
+    rig_tick(rig, 1);
+    assert_null(rig_sign(rig, "remap-pending", 0));
+    assert_null(rig_sign(rig, "recovery-action", 0));
+    assert_non_null(rig_sign(rig, "remap-pending", 1));
+    rig_run(rig, 20);
+    assert_null(rig_sign(rig, "remap-pending", 0));
+    for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+        rig->frozen[0][flags[i]] = false;
+    rig_run(rig, 2); /* and here the reset has not helped */
+    assert_non_null(rig_sign(rig, "remap-pending", 0));
+    assert_non_null(rig_sign(rig, "recovery-action", 0));
 }
 
 /* ---- links ---- */
@@ -539,7 +641,11 @@ int main(void)
         cmocka_unit_test_teardown(never_in_proc, rig_close),
         cmocka_unit_test_teardown(two_versions, rig_close),
         cmocka_unit_test_teardown(refused_before_it_worked, rig_close),
+        cmocka_unit_test_teardown(drained_too_late, rig_close),
+        cmocka_unit_test_teardown(drained_once, rig_close),
+        cmocka_unit_test_teardown(announced_no_longer, rig_close),
         cmocka_unit_test_teardown(recovery_says_what, rig_close),
+        cmocka_unit_test_teardown(a_reset_ends_what_was_before, rig_close),
         cmocka_unit_test(links_that_never_were),
         cmocka_unit_test_teardown(link_down_from_the_start, rig_close),
         cmocka_unit_test_teardown(peer_is_away, rig_close),

@@ -156,6 +156,7 @@ static void nothing(void **state)
     rig_run_quiet(rig, 600, NULL);
     rig->node.tick++;
     detectors_turn(rig->detectors, &rig->node, NULL, NULL, NULL);
+    rig->node.driver = NODE_DRIVER_NO_LIBRARY;
     snprintf(rig->node.driver_why, sizeof rig->node.driver_why, "the driver's library cannot be loaded: no such file");
     rig_run_quiet(rig, 600, NULL); /* a node without GPUs needs no driver */
     rig_free(rig);

@@ -111,6 +111,7 @@ static void fill(FaultRule *rule, const FaultClass *fault, char *name)
         .fault = fault,
         .cause = fault->cause,
         .severity = fault->severity,
+        .scope = fault->scope,
         .action = fault->action,
         .route = fault->route,
         .for_ns = fault->for_ns,
@@ -143,6 +144,8 @@ static void make(void)
     for (size_t i = 0; i < CLASSES; i++) {
         snprintf(names[ROWS + i], sizeof names[0], "cond-%.40s", classes[i].id);
         fill(&conditions[i], &classes[i], names[ROWS + i]);
+        if (strcmp(classes[i].id, "ecc-uncorrectable") == 0)
+            conditions[i].explained_by = "ecc-contained";
     }
     fill(&unknown, class_of("xid-unknown"), (char[]){"xid-unknown"});
     unknown.id = "xid-unknown";

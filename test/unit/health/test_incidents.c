@@ -155,6 +155,26 @@ static void what_was_read_in_one_go_is_told_once(void **state)
     assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 5)->code_count, 7);
 }
 
+static void what_is_explained_makes_nothing_worse(void **state)
+{
+    Kit *kit = *state;
+    const Incident *it;
+
+    kit_app(kit, 1, 94, 4711, "python");
+    kit_hold(kit, "ecc-uncorrectable", 1, DEVICE_NO_NUMBER);
+    kit_turn(kit);
+    assert_null(kit_find(kit, "ecc-uncorrectable", 1));
+    it = kit_open_one(kit, "ecc-contained", 1);
+    assert_int_equal(it->echo_count, 1);
+    assert_int_equal(it->action, ACTION_RESTART_APP);
+    assert_int_equal(it->route, ROUTE_USER);
+    kit_hold(kit, "ecc-uncorrectable", 2, DEVICE_NO_NUMBER); /* nobody has explained this one */
+    kit_turn(kit);
+    kit_open_one(kit, "ecc-uncorrectable", 2);
+    kit_say(kit, 1, 95); /* and this is no echo of what went before */
+    assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 1)->route, ROUTE_TICKET);
+}
+
 static void a_worse_echo_escalates_its_parent(void **state)
 {
     Kit *kit = *state;
@@ -544,6 +564,22 @@ static void the_newest_comes_first_and_ids_rise(void **state)
     assert_null(incidents_find(kit->incidents, "nosuch"));
 }
 
+static void a_rule_of_one_gpu_names_it_though_its_class_is_of_the_node(void **state)
+{
+    Kit *kit = *state;
+    FaultRule rule = *double_condition("host-memory");
+    Sign sign = {.time_ns = kit->now_ns, .real_ns = kit->real_ns, .pid = -1, .text = "slow"};
+
+    rule.scope = SCOPE_GPU;
+    sign.verdict = (FaultVerdict){&rule, rule.cause, rule.severity, rule.action, rule.route};
+    device_init(&sign.device, DEVICE_GPU);
+    sign.device.has_pci = true;
+    sign.device.pci = kit_pci(2);
+    incidents_sign(kit->incidents, &sign);
+    kit_turn(kit);
+    assert_int_equal(kit_open_one(kit, "host-memory", 2)->scope, SCOPE_GPU);
+}
+
 #define ONE(test) cmocka_unit_test_setup_teardown(test, kit_open, kit_close)
 
 int main(void)
@@ -558,6 +594,7 @@ int main(void)
         ONE(what_came_first_goes_under_its_parent),
         ONE(what_was_told_as_worse_stays),
         ONE(what_was_read_in_one_go_is_told_once),
+        ONE(what_is_explained_makes_nothing_worse),
         ONE(a_worse_echo_escalates_its_parent),
         ONE(a_storm_of_45_is_nobodys_business),
         ONE(a_storm_of_45_before_its_cause_is_counted_there),
@@ -579,6 +616,7 @@ int main(void)
         ONE(unknown_codes_are_kept_and_counted),
         ONE(errors_of_other_devices_are_not_a_gpus),
         ONE(the_newest_comes_first_and_ids_rise),
+        ONE(a_rule_of_one_gpu_names_it_though_its_class_is_of_the_node),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,6 +93,21 @@ static void one_with_everything(void **state)
                         "  pcie_width                                                   16              -\n");
 }
 
+/* Without a link: the page that is built in, and nothing for a class of a site's own. */
+static void the_runbook_of_a_sheet(void **state)
+{
+    Incident incident = kit_incident();
+    Str *out = *state;
+
+    incident.runbook[0] = '\0';
+    incident_sheet(&incident, &plain, out);
+    assert_non_null(strstr(out->text, "\nrunbook     stoker runbook gpu-lost\n"));
+    str_clear(out);
+    snprintf(incident.class, sizeof incident.class, "lab-door");
+    incident_sheet(&incident, &plain, out);
+    assert_null(strstr(out->text, "runbook"));
+}
+
 static void an_event_on_one_line(void **state)
 {
     const Event event = kit_event();
@@ -133,6 +148,8 @@ static void no_line_is_wider_than_the_screen(void **state)
 
             str_clear(out);
             incidents_text(list, 1, &style, out);
+            if (width > 60) /* not its longest word, the runbook's address */
+                incident_card(&incident, &style, out);
             for (const char *at = out->text; *at; at += strcspn(at, "\n") + 1) {
                 size_t columns = 0;
 
@@ -145,6 +162,45 @@ static void no_line_is_wider_than_the_screen(void **state)
         }
 }
 
+/* What was seen stands apart from what to do, and what the action's own line says is not said again. */
+static void a_card(void **state)
+{
+    Incident incident = kit_incident();
+    Str *out = *state;
+
+    snprintf(
+        incident.verdict, sizeof incident.verdict,
+        "XID 79 in the kernel log at 08:00:03 UTC (2 signs); with XID 154. Do: let no new work in, then reboot the "
+        "node. A reset cannot reach the GPU.");
+    incident_card(&incident, &plain, out);
+    assert_string_equal(out->text, "fatal    GPU 3 (0000:1e:00.0) has fallen off the bus\n"
+                                   " DO      let no new work in, then reboot the node\n"
+                                   "         A reset cannot reach the GPU.\n"
+                                   " means   the device cannot be used until somebody acts. It wants somebody at\n"
+                                   "         once (page).\n"
+                                   " why     XID 79 in the kernel log at 08:00:03 UTC (2 signs); with XID 154; for 4\n"
+                                   "         min\n"
+                                   " more    stoker runbook 1jf8v3k2m0; stoker incidents show 1jf8v3k2m0;\n"
+                                   "         https://example.org/gpu-lost\n");
+
+    str_clear(out); /* no room for what was seen: its first sign says it */
+    snprintf(incident.verdict, sizeof incident.verdict, "A reset cannot reach the GPU.");
+    incident_card(&incident, &plain, out);
+    assert_non_null(strstr(out->text, "\n         A reset cannot reach the GPU.\n means "));
+    assert_non_null(
+        strstr(out->text, "\n why     Xid (PCI:0000:1e:00): 79, GPU has fallen off the bus. at 08:00:03 UTC;"));
+
+    str_clear(out); /* a site's own class has no page */
+    snprintf(incident.class, sizeof incident.class, "of-our-own");
+    incident.runbook[0] = '\0';
+    incident.route = ROUTE_NONE;
+    incident.silenced = true;
+    snprintf(incident.window, sizeof incident.window, "1jf8");
+    incident_card(&incident, &plain, out);
+    assert_non_null(strstr(out->text, "\n more    stoker incidents show 1jf8v3k2m0\n"));
+    assert_non_null(strstr(out->text, " Nobody is told.\n silent  in maintenance, window 1jf8: nobody is called\n"));
+}
+
 static void colours_only_when_asked(void **state)
 {
     const Incident incident = kit_incident();
@@ -153,6 +209,7 @@ static void colours_only_when_asked(void **state)
 
     incidents_text(list, 1, &style, *state);
     incident_sheet(&incident, &style, *state);
+    incident_card(&incident, &style, *state);
     assert_null(strchr(((Str *)*state)->text, '\033'));
     style.colour = true;
     incidents_text(list, 1, &style, *state);
@@ -166,8 +223,10 @@ int main(void)
         TEST(the_most_urgent_first),
         TEST(none),
         TEST(one_with_everything),
+        TEST(the_runbook_of_a_sheet),
         TEST(an_event_on_one_line),
         TEST(no_line_is_wider_than_the_screen),
+        TEST(a_card),
         TEST(colours_only_when_asked),
     };
 

@@ -427,6 +427,141 @@ static void a_newer_schema_is_left_alone(void **state)
     sqlite3_close(db);
 }
 
+static JournalGpu gpu_of(int n)
+{
+    JournalGpu gpu = {.first_real_ns = (uint64_t)n, .last_real_ns = (uint64_t)(1000 + n) * NS_PER_S, .drained = n == 3};
+
+    device_init(&gpu.device, DEVICE_GPU);
+    gpu.device.has_pci = true;
+    gpu.device.pci = (PciAddress){0, (uint8_t)n, 0, 0};
+    snprintf(gpu.device.uuid, sizeof gpu.device.uuid, "GPU-%d", n);
+    snprintf(gpu.device.serial, sizeof gpu.device.serial, "165%d", n);
+    snprintf(gpu.device.name, sizeof gpu.device.name, "NVIDIA %d", n);
+    return gpu;
+}
+
+static void assert_gpus(Rig *rig, const JournalGpu *expected, size_t count)
+{
+    JournalKept kept;
+
+    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    assert_int_equal(kept.gpus.len, count);
+    for (size_t i = 0; i < count; i++) {
+        const JournalGpu *a = &expected[i], *b = &kept.gpus.at[i];
+
+        assert_true(device_equal(&a->device, &b->device));
+        assert_int_equal(pci_compare(a->device.pci, b->device.pci), 0);
+        assert_int_equal(b->device.index, DEVICE_NO_NUMBER);
+        assert_string_equal(a->device.serial, b->device.serial);
+        assert_string_equal(a->device.name, b->device.name);
+        assert_int_equal(a->first_real_ns, b->first_real_ns);
+        assert_int_equal(a->last_real_ns, b->last_real_ns);
+        assert_int_equal(a->drained, b->drained);
+    }
+    journal_kept_done(&kept);
+}
+
+static void gpus_that_were_here(void **state)
+{
+    Rig *rig = *state;
+    JournalGpu gpus[] = {gpu_of(1), gpu_of(3), gpu_of(4)};
+
+    must_open(rig);
+    journal_put_gpu(rig->journal, &gpus[2], false);
+    journal_put_gpu(rig->journal, &gpus[0], false);
+    journal_put_gpu(rig->journal, &gpus[1], false);
+    wait_acked(rig, 3);
+    close_it(rig);
+    must_open(rig);
+    assert_gpus(rig, gpus, 3);
+    gpus[0].device.pci.bus = 2; /* it was moved */
+    journal_put_gpu(rig->journal, &gpus[0], false);
+    journal_put_gpu(rig->journal, &gpus[2], true);
+    wait_acked(rig, 2);
+    assert_gpus(rig, gpus, 2);
+    for (int i = 0; i < 50; i++) { /* whatever was still queued: the last word counts */
+        journal_put_gpu(rig->journal, &gpus[2], false);
+        journal_put_gpu(rig->journal, &gpus[2], true);
+    }
+    wait_acked(rig, journal_put_gpu(rig->journal, &gpus[2], false));
+    assert_gpus(rig, gpus, 3);
+}
+
+static void run_sql(const Rig *rig, const char *sql)
+{
+    sqlite3 *db;
+
+    assert_int_equal(sqlite3_open(rig->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static int schema_of(const Rig *rig)
+{
+    sqlite3_stmt *statement;
+    sqlite3 *db;
+
+    assert_int_equal(sqlite3_open(rig->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    const int version = sqlite3_column_int(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return version;
+}
+
+/* As the first version left it: without what came later, and with an incident. */
+static void make_first_version(Rig *rig)
+{
+    Incident incident = incident_of(7, INCIDENT_OPEN);
+
+    must_open(rig);
+    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED));
+    close_it(rig);
+    run_sql(rig, "DROP TABLE gpu_seen; PRAGMA user_version=1");
+}
+
+static void an_older_file_is_migrated(void **state)
+{
+    Rig *rig = *state;
+    const JournalGpu gpu = gpu_of(1);
+    const Incident incident = incident_of(7, INCIDENT_OPEN);
+    JournalState now;
+    JournalKept kept;
+
+    make_first_version(rig);
+    must_open(rig);
+    journal_state(rig->journal, &now);
+    assert_int_equal(now.health, JOURNAL_FINE);
+    assert_string_equal(now.set_aside, "");
+    assert_int_equal(schema_of(rig), JOURNAL_SCHEMA);
+    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    assert_int_equal(kept.incidents.len, 1);
+    assert_same(&incident, &kept.incidents.at[0]);
+    assert_int_equal(kept.gpus.len, 0);
+    journal_kept_done(&kept);
+    wait_acked(rig, journal_put_gpu(rig->journal, &gpu, false));
+    assert_int_equal(rig->acked_on_disk, 1);
+    assert_gpus(rig, &gpu, 1);
+}
+
+static void a_migration_that_fails_changes_nothing(void **state)
+{
+    Rig *rig = *state;
+    JournalState now;
+
+    make_first_version(rig);
+    run_sql(rig, "CREATE TABLE gpu_seen(other TEXT)");
+    must_open(rig);
+    journal_state(rig->journal, &now);
+    assert_int_equal(now.health, JOURNAL_MEMORY);
+    close_it(rig);
+    assert_int_equal(schema_of(rig), 1);
+    run_sql(rig, "SELECT other FROM gpu_seen; SELECT id FROM incidents; DROP TABLE gpu_seen");
+    must_open(rig);
+    assert_int_equal(schema_of(rig), JOURNAL_SCHEMA);
+}
+
 static void one_process_has_it(void **state)
 {
     Rig *rig = *state;
@@ -581,7 +716,11 @@ static void old_things_go(void **state)
     Err err;
     size_t events = 0;
 
+    const JournalGpu gpus[] = {gpu_of(20), gpu_of(90)};
+
     must_open(rig);
+    for (size_t i = 0; i < ARRAY_LEN(gpus); i++)
+        journal_put_gpu(rig->journal, &gpus[i], false);
     event_init(&event, EVENT_XID, EVENT_FROM_KMSG);
     for (int n = 0; n < 100; n++) {
         Incident incident = incident_of(n, n == 5 ? INCIDENT_OPEN : INCIDENT_CLEARED);
@@ -598,6 +737,7 @@ static void old_things_go(void **state)
     assert_int_equal(ask(rig, &all), 22); /* 79 to 99, and 5, which is open */
     assert_int_equal(journal_read_events(rig->path, &all, count_event, &events, &err), 0);
     assert_int_equal(events, 21);
+    assert_gpus(rig, &gpus[1], 1);
 }
 
 static void a_large_file_shrinks(void **state)
@@ -658,6 +798,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_damaged_file_is_set_aside, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damage_under_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_newer_schema_is_left_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(gpus_that_were_here, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_older_file_is_migrated, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_migration_that_fails_changes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_process_has_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_disk_that_hangs_delays_nothing_for_long, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_folder_can_be_made, set_up, tear_down),

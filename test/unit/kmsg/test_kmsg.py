@@ -81,6 +81,19 @@ def test_what_a_file_holds_and_what_follows(watch, tmp_path):
     w.end()
 
 
+def test_numbers_that_a_file_leaves_out_are_lost_records(watch, tmp_path):
+    log = tmp_path / "kmsg"
+    log.write_text(record(7, "nothing") + record(8, "nothing"))
+    w = watch(log, "", "", tmp_path)
+    w.state(lambda s: s["caught_up"] and s["lost"] == 0)
+    with log.open("a") as f:
+        f.write(record(20, XID.format(79)))
+    assert "11 records of the kernel log were overwritten" in w.next()["text"]
+    assert w.next()["code"] == 79
+    assert w.state()["lost"] == 11
+    w.end()
+
+
 def test_a_file_that_comes_later_and_is_rotated(watch, tmp_path):
     fabric = tmp_path / "fabricmanager.log"
     line = "[Jul 23 2024 07:53:55] [ERROR] [tid 841] detected NVSwitch fatal error {} on fid 0 on NVSwitch pci bus id 00000000:86:00.0\n"

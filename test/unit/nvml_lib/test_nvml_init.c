@@ -73,12 +73,27 @@ static void the_driver_of_the_node_decides(void **state)
     } rows[] = {{SIM_DRIVER_UNLOADED, NVML_ERROR_DRIVER_NOT_LOADED},
                 {SIM_DRIVER_MISMATCH, NVML_ERROR_LIB_RM_VERSION_MISMATCH},
                 {SIM_DRIVER_UNKNOWN_ERROR, NVML_ERROR_UNKNOWN},
+                {SIM_DRIVER_NO_PERMISSION, NVML_ERROR_NO_PERMISSION},
                 {SIM_DRIVER_LOADED, NVML_SUCCESS}};
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         node_op(image, (SimOp){.type = SIM_OP_NODE, .gpu = SIM_NONE, .a = {SIM_NODE_DRIVER}, .u = rows[i].driver});
         assert_int_equal(nvmlInit_v2(), rows[i].wanted);
     }
+}
+
+static void a_gpu_that_could_not_be_started_is_not_found(void **state)
+{
+    SimImage *image = *state;
+    unsigned int before, count;
+
+    assert_int_equal(nvmlInit_v2(), NVML_SUCCESS);
+    assert_int_equal(nvmlDeviceGetCount_v2(&before), NVML_SUCCESS);
+    assert_int_equal(nvmlShutdown(), NVML_SUCCESS);
+    node_op(image, (SimOp){.type = SIM_OP_SET, .gpu = 0, .a = {SIM_KEY_NOT_STARTED}, .u = 1});
+    assert_int_equal(nvmlInit_v2(), NVML_SUCCESS);
+    assert_int_equal(nvmlDeviceGetCount_v2(&count), NVML_SUCCESS);
+    assert_int_equal(count, before - 1);
 }
 
 static void another_generation_is_a_mismatch(void **state)
@@ -222,6 +237,7 @@ int main(void)
         cmocka_unit_test(the_version_has_an_answer_without_a_node),
         ON_A_NODE(init_counts),
         ON_A_NODE(the_driver_of_the_node_decides),
+        ON_A_NODE(a_gpu_that_could_not_be_started_is_not_found),
         ON_A_NODE(another_generation_is_a_mismatch),
         ON_A_NODE(a_node_without_gpus_wants_a_flag),
         ON_A_NODE(handles_stay_the_same),

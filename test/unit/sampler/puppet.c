@@ -3,7 +3,7 @@
  * An agent in the hands of a test: makes a board, starts samplers, does to the board what it is told on standard input,
  * a command a line, and answers each with one line of JSON.
  *
- *   start SLOT ATTACH PROGRAM [LIBRARY]   ATTACH is attach or no-attach
+ *   start SLOT ATTACH PROGRAM [LIBRARY]   ATTACH is attach, no-attach or probe
  *   gpu PCI                               a new entry of the board, nobody's
  *   own GPU SLOT                          SLOT - for nobody
  *   plan all|none|NAME,NAME...            what is wanted
@@ -86,6 +86,7 @@ static void start(Puppet *puppet, unsigned int slot, const char *attach, const c
                           .board_version = BOARD_VERSION,
                           .slot = slot,
                           .no_attach = strcmp(attach, "no-attach") == 0,
+                          .probe = strcmp(attach, "probe") == 0,
                           .dcgm_after_ns = puppet->dcgm_after_ns,
                           .dcgm = puppet->dcgm != NULL};
     SamplerReply reply = {.protocol = 0};
@@ -330,10 +331,10 @@ static void print_gpu(Puppet *puppet, uint32_t i)
     const BoardGpu *gpu = &puppet->board->gpus[i];
 
     printf("%s{\"owner\": %d, \"outcome\": %u, \"code\": %d, \"last\": %" PRIu64 ", \"pass_ns\": %" PRIu64
-           ", \"failed\": %" PRIu64 ", \"gpm\": %u, ",
+           ", \"failed\": %" PRIu64 ", \"gpm\": %u, \"drained\": %u, ",
            i ? ", " : "", atomic_load(&gpu->owner), atomic_load(&gpu->outcome), atomic_load(&gpu->code),
            atomic_load(&gpu->last_sample_ns), atomic_load(&gpu->pass_ns), atomic_load(&gpu->failed_passes),
-           atomic_load(&gpu->gpm));
+           atomic_load(&gpu->gpm), atomic_load(&gpu->drained));
     print_fast(puppet, i);
     print_peers(gpu, atomic_load(&puppet->board->gpu_count));
     print_links(gpu);
@@ -378,10 +379,11 @@ static void print_sampler(Puppet *puppet, uint32_t slot)
     print_text("function", function ? function : "?");
     print_events(puppet, slot);
     printf("\"driver\": %u, \"passes\": %u, \"call_ms\": %" PRIu64 ", \"call_gpu\": %d, \"limit_ms\": %u, "
-           "\"beat_ms\": %" PRIu64 ", ",
+           "\"beat_ms\": %" PRIu64 ", \"trouble\": %u, \"code\": %d, ",
            driver, atomic_load(&sampler->passes), start_ns ? (board_kernel_now() - start_ns) / NS_PER_MS : 0,
            (int)atomic_load(&sampler->call_gpu), atomic_load(&sampler->call_limit_ms),
-           (board_kernel_now() - atomic_load(&sampler->beat_ns)) / NS_PER_MS);
+           (board_kernel_now() - atomic_load(&sampler->beat_ns)) / NS_PER_MS, atomic_load(&sampler->trouble),
+           atomic_load(&sampler->code));
     printf("\"in_call\": %s, ", start_ns ? "true" : "false");
     if (board_copy_found(sampler, &found)) {
         print_text("driver_version", found.driver_version);

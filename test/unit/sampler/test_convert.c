@@ -277,6 +277,30 @@ static void answers(void **state)
     assert_false(nvml_answer_is_failure(NVML_SUCCESS));
 }
 
+static void words_for_a_driver(void **state)
+{
+    static const struct {
+        nvmlReturn_t answer;
+        NodeDriver driver;
+    } rows[] = {
+        {NVML_SUCCESS, NODE_DRIVER_FINE},
+        {NVML_ERROR_NO_PERMISSION, NODE_DRIVER_DENIED},
+        {NVML_ERROR_DRIVER_NOT_LOADED, NODE_DRIVER_UNLOADED},
+        {NVML_ERROR_LIB_RM_VERSION_MISMATCH, NODE_DRIVER_MISMATCH},
+        {NVML_ERROR_NOT_READY, NODE_DRIVER_NOT_READY},
+        {NVML_ERROR_UNINITIALIZED, NODE_DRIVER_NOT_READY},
+        {NVML_ERROR_OPERATING_SYSTEM, NODE_DRIVER_REFUSES},
+        {NVML_ERROR_MEMORY, NODE_DRIVER_REFUSES},
+        {NVML_ERROR_TIMEOUT, NODE_DRIVER_REFUSES},
+        {NVML_ERROR_UNKNOWN, NODE_DRIVER_REFUSES},
+        {(nvmlReturn_t)555, NODE_DRIVER_REFUSES},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        assert_int_equal(nvml_answer_driver(rows[i].answer), rows[i].driver);
+}
+
 static void sentences(void **state)
 {
     char why[NODE_WHY_CAP];
@@ -310,6 +334,7 @@ int main(void)
         cmocka_unit_test(texts),
         cmocka_unit_test(what_drivers_know),
         cmocka_unit_test(answers),
+        cmocka_unit_test(words_for_a_driver),
         cmocka_unit_test(sentences),
     };
 

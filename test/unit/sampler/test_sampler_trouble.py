@@ -270,7 +270,7 @@ def test_only_what_is_wanted_is_asked(node, puppet, tmp_path):
     p.up(0, 1)
     p.settle(passes=60)
     seen = calls(trace)
-    per_gpu = {"nvmlDeviceGetPowerUsage", "nvmlDeviceGetMigMode"}
+    per_gpu = {"nvmlDeviceGetPowerUsage", "nvmlDeviceGetMigMode", "nvmlDeviceQueryDrainState"}
     once = {"nvmlInitWithFlags", "nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion", "nvmlDeviceGetCount_v2",
             "nvmlDeviceGetHandleByPciBusId_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetPciInfo_v3",
             "nvmlDeviceGetFieldValues", "nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlDeviceGetSerial",

@@ -337,10 +337,19 @@ static void what_only_the_host_sees(void **state)
     inject(&r, "pcie gpu=6 slot_width=8 slot_gen=3");
     assert_int_equal(now(&r, 6)->cond.set[SIM_KEY_SLOT_WIDTH], 8);
     assert_int_equal(now(&r, 6)->cond.set[SIM_KEY_SLOT_GEN], 3);
+    inject(&r, "log away");
+    assert_int_equal(node_key(&r, SIM_NODE_LOG_AWAY), 1);
+    inject(&r, "log back");
+    assert_int_equal(node_key(&r, SIM_NODE_LOG_AWAY), 0);
+    inject(&r, "suspend gpu=6");
+    assert_int_equal(now(&r, 6)->cond.set[SIM_KEY_ASLEEP], 1);
+    inject(&r, "init-failed gpu=6");
+    assert_int_equal(now(&r, 6)->cond.set[SIM_KEY_NOT_STARTED], 1);
     inject(&r, "orphan-memory gpu=6 1GiB");
     assert_int_equal(now(&r, 6)->cond.set[SIM_KEY_ORPHAN_MIB], 1024);
     inject(&r, "reset gpu=6");
     assert_int_equal(now(&r, 6)->cond.set[SIM_KEY_ORPHAN_MIB], 0);
+    assert_int_equal(now(&r, 6)->cond.set[SIM_KEY_NOT_STARTED], 0);
     running_done(&r);
 }
 

@@ -201,6 +201,30 @@ static void test_a_full_file_loses_nothing(void **state)
     kit_free(kit);
 }
 
+#define BROKEN                                                                                                         \
+    "about: x\ntruth: []\ngpus: {board: l40s, count: 1}\nwork: []\nat:\n"                                              \
+    "  - {time: 1m, do: kmsg, text: one}\n"                                                                            \
+    "  - {time: 2m, do: log, state: overrun, count: 40}\n"                                                             \
+    "  - {time: 3m, do: kmsg, text: two}\n"                                                                            \
+    "  - {time: 4m, do: log, state: away, for: 2m}\n"                                                                  \
+    "  - {time: 5m, do: kmsg, text: three}\n"
+
+static void test_lost_records_and_a_log_that_is_away(void **state)
+{
+    (void)state;
+    Kit *kit = kit_new(BROKEN);
+    KernelLog log;
+    open_log(kit, &log, "log", KERNEL_LOG_KMSG, 0);
+    assert_int_equal(kernel_log_write(&log, 200 * SIM_NS, NULL, &kit->err), 2);
+    assert_string_equal(kit_read(kit, "log"), "4,0,61000000,-;one\n4,41,181000000,-;two\n");
+    assert_int_equal(kernel_log_write(&log, 310 * SIM_NS, NULL, &kit->err), 1);
+    assert_false(kit_exists(kit, "log"));
+    assert_int_equal(kernel_log_write(&log, 400 * SIM_NS, NULL, &kit->err), 0);
+    assert_string_equal(kit_read(kit, "log"), "4,0,61000000,-;one\n4,41,181000000,-;two\n4,42,301000000,-;three\n");
+    kernel_log_done(&log);
+    kit_free(kit);
+}
+
 static void test_done_twice(void **state)
 {
     KernelLog log = {.image = NULL};
@@ -220,6 +244,7 @@ int main(void)
         cmocka_unit_test(test_another_writer_goes_on),
         cmocka_unit_test(test_live_events_come_once),
         cmocka_unit_test(test_a_full_file_loses_nothing),
+        cmocka_unit_test(test_lost_records_and_a_log_that_is_away),
         cmocka_unit_test(test_done_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,6 +171,24 @@ static void test_ports_have_numbers_of_their_own(void **state)
     kit_free(kit);
 }
 
+static void test_gpu_sleeps(void **state)
+{
+    (void)state;
+    Kit *kit = kit_new(MIG);
+    NodeTree *tree = begin(kit);
+    do_op(kit, (SimOp){.type = SIM_OP_SET, .gpu = 0, .a = {SIM_KEY_ASLEEP}, .u = 1});
+    assert_int_equal(update(kit, tree), NODE_TREE_CHANGED);
+    assert_string_equal(kit_read(kit, "n/sys/bus/pci/devices/0000:1b:00.0/power/runtime_status"), "suspended\n");
+    assert_memory_equal(kit_read(kit, "n/sys/bus/pci/devices/0000:1b:00.0/config"), "\xff\xff\xff\xff", 4);
+    assert_fresh(kit);
+    do_op(kit, (SimOp){.type = SIM_OP_SET, .gpu = 0, .a = {SIM_KEY_ASLEEP}, .u = 0});
+    assert_int_equal(update(kit, tree), NODE_TREE_CHANGED);
+    assert_string_equal(kit_read(kit, "n/sys/bus/pci/devices/0000:1b:00.0/power/runtime_status"), "active\n");
+    assert_memory_equal(kit_read(kit, "n/sys/bus/pci/devices/0000:1b:00.0/config"), "\xde\x10", 2);
+    assert_fresh(kit);
+    kit_free(kit);
+}
+
 static void test_gpu_leaves_and_comes_back(void **state)
 {
     (void)state;
@@ -307,6 +325,7 @@ int main(void)
         cmocka_unit_test(test_driver_unloads_and_loads),
         cmocka_unit_test(test_tasks_come_and_go),
         cmocka_unit_test(test_ports_have_numbers_of_their_own),
+        cmocka_unit_test(test_gpu_sleeps),
         cmocka_unit_test(test_gpu_leaves_and_comes_back),
         cmocka_unit_test(test_any_course_ends_in_what_writing_anew_gives),
         cmocka_unit_test(test_a_failed_update_is_made_up_for),

@@ -328,6 +328,15 @@ static void counts_are_not_believed(void **state)
     assert_int_equal(strlen(why), NODE_WHY_CAP - 1);
     atomic_fetch_add(&sampler->found_turn, 1);
     assert_false(board_copy_found(&f->agent->samplers[0], &copy));
+
+    board_set_driver(sampler, BOARD_DRIVER_INIT_FAILED, NODE_DRIVER_DENIED, 4, "no permission");
+    assert_int_equal(board_trouble(&f->agent->samplers[0]), NODE_DRIVER_DENIED);
+    assert_int_equal(atomic_load(&f->agent->samplers[0].code), 4);
+    assert_int_equal(atomic_load(&f->agent->samplers[0].driver), BOARD_DRIVER_INIT_FAILED);
+    for (uint32_t i = 0; i < 3; i++) {
+        atomic_store(&sampler->trouble, i == 0 ? NODE_DRIVER_FINE : i == 1 ? NODE_DRIVER_END : UINT32_MAX);
+        assert_int_equal(board_trouble(&f->agent->samplers[0]), NODE_DRIVER_REFUSES);
+    }
 }
 
 static void *write_for_ever(void *arg)

@@ -37,7 +37,7 @@ static void trouble(uint64_t *bus)
 {
     uint32_t gpu = pick(GPUS);
 
-    switch (pick(12)) {
+    switch (pick(13)) {
     case 0:
     case 1:
         w.gpus[gpu].hangs = true;
@@ -68,6 +68,14 @@ static void trouble(uint64_t *bus)
     case 10:
         w.gpus[gpu].outcome = pick(BOARD_REFUSED) + 1;
         break;
+    case 11:
+        w.probe_hangs = pick(4) == 0;
+        w.probe_unkillable = pick(4) == 0;
+        w.probe_stopped = pick(8) == 0;
+        w.probe_crashes = pick(4) == 0;
+        w.probe_says = (BoardDriver)(1 + pick(BOARD_DRIVER_RELEASED));
+        w.probe_trouble = (NodeDriver)pick(NODE_DRIVER_END + 1);
+        break;
     default:
         w.start_fails = pick(8) == 0;
         w.crashes = pick(12) == 0;
@@ -83,6 +91,8 @@ static void heal(void)
         w.gpus[i] = (WorldGpu){.outcome = BOARD_FINE};
     for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++)
         w.processes[i].stopped = false;
+    w.probe_hangs = w.probe_unkillable = w.probe_stopped = w.probe_crashes = false;
+    w.probe_says = BOARD_DRIVER_RELEASED;
     w.init_hangs = w.init_fails = w.crashes = w.start_fails = w.deaf = w.mute = false;
     supervisor_release(w.supervisor, 0);
     world_bus(&w, (1 << GPUS) - 1);
@@ -97,6 +107,8 @@ static void assert_healthy(void)
             fail_msg("GPU %u is %s: %s", i, gpu_state_key(gpu->state), gpu->why);
     }
     assert_int_equal(world_running(&w), 1);
+    assert_int_equal(supervisor_probe(w.supervisor)->driver, NODE_DRIVER_FINE);
+    assert_int_equal(supervisor_probe(w.supervisor)->count, 0);
 }
 
 static void random_trouble_passes(void **state)
@@ -107,6 +119,7 @@ static void random_trouble_passes(void **state)
         uint32_t calm = 1 + pick(200);
 
         seed = round + 1;
+        w.probe_ns = pick(3) * 10 * NS_PER_S;
         world_init(&w, GPUS);
         for (uint32_t i = 0; i < STEPS; i++) {
             if (pick(calm) == 0)

@@ -36,6 +36,20 @@ static void assert_why(uint32_t gpu, const char *part)
         fail_msg("'%s' is not in '%s'", part, why);
 }
 
+static void assert_driver(NodeDriver driver, int32_t code)
+{
+    int32_t number = -1;
+
+    assert_int_equal(supervisor_driver(w.supervisor, &number), driver);
+    assert_int_equal(number, code);
+}
+
+static void assert_trouble(uint32_t gpu, GpuTrouble trouble, int32_t code)
+{
+    assert_int_equal(world_gpu(&w, gpu)->trouble, trouble);
+    assert_int_equal(world_gpu(&w, gpu)->code, code);
+}
+
 /* Everything is as on a healthy node: one sampler, all GPUs with it. */
 static void assert_healthy(uint32_t gpus)
 {
@@ -47,6 +61,9 @@ static void assert_healthy(uint32_t gpus)
         assert_string_equal(world_gpu(&w, i)->why, "");
     }
     assert_string_equal(supervisor_driver_why(w.supervisor), "");
+    assert_driver(NODE_DRIVER_FINE, 0);
+    for (uint32_t i = 0; i < gpus; i++)
+        assert_trouble(i, GPU_TROUBLE_NONE, 0);
 }
 
 /* ---- the shared sampler ---- */
@@ -127,6 +144,7 @@ static void no_process_can_be_started(void **state)
     assert_int_equal(world_gpu(&w, 2)->state, GPU_FAILED);
     assert_why(2, "no more processes");
     assert_non_null(strstr(supervisor_driver_why(w.supervisor), "could not be started"));
+    assert_driver(NODE_DRIVER_NO_SAMPLER, 0);
     assert_in_range(w.log_count, 5, 15);
     w.start_fails = false;
     world_run(&w, 70 * NS_PER_S);
@@ -479,6 +497,7 @@ static void a_gpu_that_kills_its_sampler_is_isolated(void **state)
     assert_false(world_gpu(&w, 0)->own_sampler);
     assert_int_equal(world_gpu(&w, 1)->state, GPU_FAILED);
     assert_why(1, "its own sampler ended; next try in ");
+    assert_trouble(1, GPU_TROUBLE_NO_SAMPLER, 0);
     w.starts = 0;
     world_run(&w, 10 * NS_PER_MIN);
     assert_in_range(w.starts, 9, 16);
@@ -500,6 +519,7 @@ static void init_hangs(void **state)
         assert_why(i, "nvmlInitWithFlags has not returned for 3 s");
     }
     assert_string_equal(supervisor_driver_why(w.supervisor), "nvmlInitWithFlags has not returned for 3 s");
+    assert_driver(NODE_DRIVER_HANGS, 0);
     assert_int_equal(w.starts, 2);
     world_run(&w, 6 * NS_PER_S);
     assert_int_equal(w.kills, 2);
@@ -557,12 +577,14 @@ static void the_driver_is_not_there(void **state)
     world_until(&w, 0, GPU_NO_DRIVER, NS_PER_S);
     assert_why(3, "no library here");
     assert_string_equal(supervisor_driver_why(w.supervisor), "no library here");
+    assert_driver(NODE_DRIVER_NO_LIBRARY, 0);
     world_run(&w, NS_PER_MIN);
     assert_int_equal(w.starts, 1);
     w.no_library = false;
     w.init_fails = true;
     world_run(&w, NS_PER_S);
     assert_why(0, "driver not loaded");
+    assert_driver(NODE_DRIVER_UNLOADED, 9);
     w.init_fails = false;
     world_run(&w, NS_PER_S);
     assert_healthy(4);
@@ -595,6 +617,10 @@ static void outcomes_become_states(void **state)
     assert_int_equal(world_gpu(&w, 0)->state, GPU_LOST);
     assert_int_equal(world_gpu(&w, 1)->state, GPU_LOST);
     assert_why(1, "reset");
+    assert_trouble(0, GPU_TROUBLE_FELL_OFF, 0);
+    assert_trouble(1, GPU_TROUBLE_RESET, 0);
+    assert_trouble(2, GPU_TROUBLE_NONE, 0);
+    assert_trouble(3, GPU_TROUBLE_REFUSED, 999);
     assert_int_equal(world_gpu(&w, 2)->state, GPU_MISSING);
     assert_why(2, "on the PCI bus, but");
     assert_int_equal(world_gpu(&w, 3)->state, GPU_FAILED);
@@ -673,6 +699,47 @@ static void the_driver_may_know_more_than_the_bus(void **state)
     w.gpus[4].outcome = BOARD_NOT_FOUND;
     world_run(&w, NS_PER_S);
     assert_int_equal(world_gpu(&w, 4)->state, GPU_GONE);
+}
+
+static void a_remembered_gpu_is_gone_until_it_comes(void **state)
+{
+    (void)state;
+    world_run(&w, NS_PER_S);
+    assert_int_equal(supervisor_remember(w.supervisor, world_pci(2), false), UINT32_MAX); /* it is there */
+    const uint32_t at = supervisor_remember(w.supervisor, world_pci(20), true);
+    assert_int_equal(at, atomic_load(&w.board->gpu_count) - 1);
+    world_run(&w, 3 * NS_PER_S);
+    assert_int_equal(world_gpu(&w, at)->state, GPU_GONE);
+    assert_int_equal(world_owner(&w, at), BOARD_NOBODY);
+    assert_int_equal(atomic_load(&w.board->gpus[at].drained), 2);
+    assert_false(supervisor_hidden(w.supervisor, at));
+    assert_int_equal(supervisor_remember(w.supervisor, world_pci(20), false), at); /* as it was */
+    assert_int_equal(atomic_load(&w.board->gpus[at].drained), 2);
+
+    supervisor_forget(w.supervisor, world_pci(20));
+    world_run(&w, 3 * NS_PER_S);
+    assert_true(supervisor_hidden(w.supervisor, at));
+    const PciAddress late = world_pci(20);
+    supervisor_set_bus(w.supervisor, &late, 1); /* the others leave */
+    world_run(&w, 3 * NS_PER_S);
+    assert_false(supervisor_hidden(w.supervisor, at));
+    assert_int_not_equal(world_gpu(&w, at)->state, GPU_GONE);
+    assert_int_not_equal(world_owner(&w, at), BOARD_NOBODY);
+}
+
+static void only_what_is_gone_is_forgotten(void **state)
+{
+    (void)state;
+    world_run(&w, NS_PER_S);
+    supervisor_forget(w.supervisor, world_pci(1));
+    supervisor_forget(w.supervisor, world_pci(50));
+    assert_false(supervisor_hidden(w.supervisor, 1));
+    world_bus(&w, ~UINT64_C(2));
+    assert_false(supervisor_hidden(w.supervisor, 1)); /* it went after that was said */
+    supervisor_forget(w.supervisor, world_pci(1));
+    assert_true(supervisor_hidden(w.supervisor, 1));
+    world_bus(&w, UINT64_MAX);
+    assert_false(supervisor_hidden(w.supervisor, 1));
 }
 
 static void there_is_an_end_to_gpus(void **state)
@@ -941,6 +1008,8 @@ int main(void)
         RULE(a_gpu_that_hangs_as_it_leaves_takes_nobody_along),
         RULE(the_driver_may_know_more_than_the_bus),
         RULE(there_is_an_end_to_gpus),
+        RULE(a_remembered_gpu_is_gone_until_it_comes),
+        RULE(only_what_is_gone_is_forgotten),
         RULE(there_is_an_end_to_slots),
         RULE(the_driver_is_let_go),
         RULE(a_hung_gpu_is_not_tried_while_released),

@@ -42,7 +42,11 @@ static int start(void *self, const SamplerHello *hello, pid_t *ret_pid, Err *err
     *process =
         (WorldProcess){.running = true, .pid = ++world->last_pid, .no_attach = hello->no_attach, .call_gpu = NO_CALL};
     *ret_pid = process->pid;
-    world->starts++;
+    process->probe = hello->probe != 0;
+    for (uint32_t i = 0; process->probe && i < NODE_SAMPLERS_MAX; i++)
+        assert_true(i == hello->slot || !world->processes[i].running || !world->processes[i].probe);
+    world->probes += process->probe;
+    world->starts += !process->probe;
     return 0;
 }
 
@@ -99,6 +103,8 @@ static const SupervisorOps ops = {
 
 static bool call_hangs(const World *world, const WorldProcess *process, uint32_t gpu)
 {
+    if (process->probe)
+        return world->probe_hangs;
     if (process->in_pair)
         return world->pair_hangs;
     if (gpu != UINT32_MAX)
@@ -110,6 +116,8 @@ static bool unkillable(const World *world, const WorldProcess *process)
 {
     if (process->call_gpu == NO_CALL || !call_hangs(world, process, process->call_gpu))
         return false;
+    if (process->probe)
+        return world->probe_unkillable;
     if (process->in_pair)
         return world->pair_unkillable;
     return process->call_gpu == UINT32_MAX ? world->init_unkillable : world->gpus[process->call_gpu].unkillable;
@@ -142,8 +150,10 @@ static bool initialise(World *world, uint32_t slot)
     BoardFound found = {.count = world->found_len, .len = world->found_len};
 
     if (world->no_library || world->init_fails) {
-        board_set_why(board, world->no_library ? "no library here" : "driver not loaded");
-        atomic_store(&board->driver, world->no_library ? BOARD_DRIVER_NO_LIBRARY : BOARD_DRIVER_INIT_FAILED);
+        if (world->no_library)
+            board_set_driver(board, BOARD_DRIVER_NO_LIBRARY, NODE_DRIVER_NO_LIBRARY, 0, "no library here");
+        else
+            board_set_driver(board, BOARD_DRIVER_INIT_FAILED, NODE_DRIVER_UNLOADED, 9, "driver not loaded");
         return false;
     }
     if (!call(world, slot, UINT32_MAX, WORLD_INIT))
@@ -226,11 +236,29 @@ static bool let_go(World *world, uint32_t slot)
     return true;
 }
 
+static void probe(World *world, uint32_t slot)
+{
+    BoardSampler *board = &world->board->samplers[slot];
+
+    if (world->probe_stopped || !call(world, slot, UINT32_MAX, WORLD_INIT))
+        return;
+    atomic_store(&board->call_start_ns, 0);
+    if (!world->probe_crashes)
+        board_set_driver(board, world->probe_says, world->probe_trouble,
+                         world->probe_says == BOARD_DRIVER_INIT_FAILED ? 999 : 0,
+                         world->probe_says == BOARD_DRIVER_INIT_FAILED ? "Unknown Error (error 999)" : "");
+    die(world, slot);
+}
+
 static void work(World *world, uint32_t slot)
 {
     WorldProcess *process = &world->processes[slot];
     BoardSampler *board = &world->board->samplers[slot];
 
+    if (process->probe) {
+        probe(world, slot);
+        return;
+    }
     if (process->call_gpu != NO_CALL) {
         uint32_t gpu = process->call_gpu;
 
@@ -298,17 +326,22 @@ void world_bus(World *world, uint64_t mask)
 
 void world_init(World *world, uint32_t gpus)
 {
+    const uint64_t probe_ns = world->probe_ns;
+    SupervisorLimits limits = supervisor_default_limits;
     Err err;
 
     memset(world, 0, sizeof(*world));
+    world->probe_ns = probe_ns;
     assert_int_equal(board_new(&world->board, &world->fd, &err), 0);
     world->now_ns = 1000 * NS_PER_S;
     world->board->clock = (BoardClock){.start_ns = 5 * NS_PER_S, .kernel_start_ns = world->now_ns, .speed = 1};
     world->crash_gpu = UINT32_MAX;
+    world->probe_says = BOARD_DRIVER_RELEASED;
     world->last_pid = 100;
     for (uint32_t i = 0; i < NODE_GPUS_MAX; i++)
         world->gpus[i].outcome = BOARD_FINE;
-    world->supervisor = supervisor_new(world->board, &supervisor_default_limits, &ops, world, "/lib/libnvidia-ml.so.1");
+    limits.probe_ns = world->probe_ns;
+    world->supervisor = supervisor_new(world->board, &limits, &ops, world, "/lib/libnvidia-ml.so.1");
     world_bus(world, gpus >= 64 ? UINT64_MAX : (UINT64_C(1) << gpus) - 1);
 }
 

@@ -27,6 +27,7 @@ typedef struct WorldProcess {
     pid_t pid;
     uint32_t call_gpu; /* in a call about this one; UINT32_MAX - 1: in none */
     bool initialised;
+    bool probe;
     bool in_pair; /* the call is about two GPUs, announced as about none */
 } WorldProcess;
 
@@ -40,10 +41,16 @@ typedef struct World {
     bool init_hangs, init_hangs_attaching, init_unkillable, init_fails, no_library;
     bool pair_hangs, pair_unkillable, pair_crashes; /* a call about two GPUs, which a sampler of two GPUs makes */
     bool crashes;                                   /* every sampler ends right after its start */
-    uint32_t crash_gpu;                             /* a call about it ends the process; UINT32_MAX: none */
-    bool start_fails;                               /* no process can be made */
-    bool deaf;                                      /* processes do not end when their socket is closed */
-    bool mute;                                      /* closed sockets are not told */
+    bool probe_hangs, probe_unkillable, probe_crashes;
+    bool probe_stopped;     /* it does not even get to the driver */
+    BoardDriver probe_says; /* RELEASED: all is well */
+    NodeDriver probe_trouble;
+    uint32_t probes;    /* that were started */
+    uint32_t crash_gpu; /* a call about it ends the process; UINT32_MAX: none */
+    bool start_fails;   /* no process can be made */
+    bool deaf;          /* processes do not end when their socket is closed */
+    bool mute;          /* closed sockets are not told */
+    uint64_t probe_ns;  /* set before world_init: the time between two probes; 0: none */
     uint32_t starts, kills, late;
     pid_t last_pid;
     PciAddress found[NODE_GPUS_MAX];

@@ -130,3 +130,19 @@ def test_a_rule_of_the_site_over_a_metric(rules, promtool, tmp_path):
     assert "DCGM_FI_DEV_GPU_TEMP > 70" in done.stdout
     done = promtool("test", "rules", "stoker-rules-test.yaml", cwd=tmp_path / "out")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_links_to_the_agents_runbooks(rules, promtool, tmp_path):
+    (tmp_path / "mine.yaml").write_text("classes: {fan: {runbook: 'https://wiki.example/fan'}}\n")
+    assert "runbook_url" not in rules().stdout
+    at = ("--external-url", "http://{hostname}:9400")
+    done = rules("--faults", tmp_path / "mine.yaml", *at)
+    links = {r["labels"]["class"] if "labels" in r else re.search(r'class="([a-z0-9-]+)"', r["expr"])[1]: r["annotations"].get("runbook_url")
+             for g in yaml.safe_load(done.stdout)["groups"] for r in g["rules"]}
+    assert links.pop("fan") == "https://wiki.example/fan"
+    assert links["gpu-lost"] == "http://{{ $labels.hostname }}:9400/runbooks/gpu-lost" and len(links) > 20
+    assert all(link == f"http://{{{{ $labels.hostname }}}}:9400/runbooks/{name}" for name, link in links.items())
+    rules("--group", "stoker-monitor", *at, "--tests", tmp_path / "out")
+    assert "runbook_url: \"http://node-7:9400/runbooks/monitor-blind\"" in (tmp_path / "out/stoker-rules-test.yaml").read_text()
+    tested = promtool("test", "rules", tmp_path / "out/stoker-rules-test.yaml")
+    assert tested.returncode == 0, tested.stdout + tested.stderr

@@ -10,7 +10,7 @@ import time
 import pytest
 
 VERBS = [["sim", "run"], ["sim", "env"], ["sim", "list"], ["sim", "show"], ["sim", "inject"], ["sim", "clock"], ["help"],
-         ["version"], ["trace"], ["trace", "cut"], ["trace", "diff"], ["nccl"], ["xid"],
+         ["version"], ["trace"], ["trace", "cut"], ["trace", "diff"], ["nccl"], ["xid"], ["runbook"],
          ["incidents"], ["incidents", "show"], ["incidents", "clear"], ["events"], ["check"], ["maintenance", "start"],
          ["maintenance", "stop"], ["maintenance", "list"], ["rules"]]
 

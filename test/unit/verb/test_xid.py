@@ -24,7 +24,7 @@ def test_a_code_is_explained(xid):
     assert done.returncode == 0
     text = " ".join(done.stdout.split())
     for part in ("XID 79: the GPU has fallen off the bus", "cause bus", "drain-and-reboot", "page", "by a reboot",
-                 "gpu-missing", "source"):
+                 "gpu-missing", "runbook stoker runbook gpu-lost", "source"):
         assert part in text
     assert max(map(len, done.stdout.splitlines())) <= 100
 

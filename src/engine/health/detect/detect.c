@@ -42,7 +42,8 @@ enum { WATCHES_MAX = 512 };
 typedef struct Slot {
     bool used;
     uint64_t seen_ns;
-    uint64_t up_ns; /* see DetectSeen */
+    uint64_t up_ns, reset_ns; /* see DetectSeen */
+    double energy_mj;
     PciAddress pci;
     char uuid[DEVICE_UUID_CAP];
 } Slot;
@@ -279,6 +280,23 @@ static const FactsGpu *facts_of(const Facts *facts, PciAddress pci)
     return NULL;
 }
 
+/* A reset leaves no line in any log; the energy counts from 0 again. What was held against the GPU until then ends, and
+ * readings that are taken less often still are those of before. */
+static void look_for_reset(Detectors *detectors, const NodeGpu *gpu, size_t at)
+{
+    const Sample *sample = &gpu->reading.sample[METRIC_TOTAL_ENERGY_CONSUMPTION];
+    Slot *slot = &detectors->slots[at];
+    double energy_mj;
+
+    if (!sample_double(sample, &energy_mj))
+        return;
+    if (energy_mj < slot->energy_mj) {
+        forget(detectors, at);
+        slot->reset_ns = sample->time_ns;
+    }
+    slot->energy_mj = energy_mj;
+}
+
 static void see(Detectors *detectors, const NodeGpu *gpu)
 {
     const Device *device = &gpu->reading.device;
@@ -297,8 +315,12 @@ static void see(Detectors *detectors, const NodeGpu *gpu)
         slot->up_ns = 0;
     else if (slot->up_ns == 0)
         slot->up_ns = turn->now_ns;
-    turn->at[turn->count++] =
-        (DetectSeen){.gpu = gpu, .facts = facts_of(turn->facts, device->pci), .slot = at, .up_ns = slot->up_ns};
+    look_for_reset(detectors, gpu, at);
+    turn->at[turn->count++] = (DetectSeen){.gpu = gpu,
+                                           .facts = facts_of(turn->facts, device->pci),
+                                           .slot = at,
+                                           .up_ns = slot->up_ns,
+                                           .reset_ns = slot->reset_ns};
 }
 
 static void begin(Detectors *detectors, const Node *node, const Facts *facts)

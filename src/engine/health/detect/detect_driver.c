@@ -14,52 +14,48 @@ typedef struct DriverMem {
 
 /* ---- why the driver cannot be used ---- */
 
-typedef enum DriverWhy {
-    WHY_FINE,
-    WHY_HANGS,
-    WHY_UNLOADED,
-    WHY_MISMATCH,
-    WHY_DENIED,
-    WHY_REFUSES, /* an error of its own */
-    WHY_OTHER,   /* not the driver's fault: no library, no sampler, still starting */
-} DriverWhy;
+typedef struct DriverWord {
+    NodeDriver driver;
+    const char *text; /* a sentence; NULL where it is FINE */
+} DriverWord;
 
-/* The sentences are those of the samplers; the node has no number beside them. */
-static const struct {
-    const char *part;
-    DriverWhy why;
-} sentences[] = {
-    {"has not returned", WHY_HANGS},      {"did not return", WHY_HANGS},      {"not loaded", WHY_UNLOADED},
-    {"different versions", WHY_MISMATCH}, {"version mismatch", WHY_MISMATCH}, {"no permission", WHY_DENIED},
-    {"not ready yet", WHY_OTHER},         {"(error ", WHY_REFUSES},           {"operating system keeps", WHY_REFUSES},
-    {"no memory left", WHY_REFUSES},
-};
+enum { PROBES_SURE = 2 }; /* one that is refused may have come at a bad moment */
 
-static DriverWhy why_of(const DetectTurn *turn)
+/* What the samplers say, and where they are content, what new clients are told. */
+static DriverWord said(const Node *node)
+{
+    if (node->driver != NODE_DRIVER_FINE)
+        return (DriverWord){node->driver, node->driver_why};
+    if (node->probe.driver != NODE_DRIVER_FINE && node->probe.count >= PROBES_SURE)
+        return (DriverWord){node->probe.driver, node->probe.why};
+    return (DriverWord){NODE_DRIVER_FINE, NULL};
+}
+
+/* The same, in the light of what the host shows. */
+static DriverWord word_of(const DetectTurn *turn)
 {
     const Facts *facts = turn->facts;
-    DriverWhy why = WHY_OTHER;
+    DriverWord word = said(turn->node);
 
-    if (turn->node->driver_why[0] == '\0')
-        return WHY_FINE;
-    for (size_t i = ARRAY_LEN(sentences); i-- > 0;)
-        if (strstr(turn->node->driver_why, sentences[i].part))
-            why = sentences[i].why;
-    if (why == WHY_HANGS || why == WHY_MISMATCH)
-        return why;
+    if (word.driver == NODE_DRIVER_FINE || word.driver == NODE_DRIVER_HANGS || word.driver == NODE_DRIVER_MISMATCH)
+        return word;
     if (facts->proc_known && !facts->module_loaded)
-        return WHY_UNLOADED;
-    return facts->device_denied && why != WHY_UNLOADED ? WHY_DENIED : why;
+        word.driver = NODE_DRIVER_UNLOADED;
+    else if (facts->device_denied && word.driver != NODE_DRIVER_UNLOADED)
+        word.driver = NODE_DRIVER_DENIED;
+    return word;
 }
 
 /* ---- driver-hang ---- */
 
 static void hang_look(DetectWatch *watch, const DetectTurn *turn)
 {
+    const DriverWord word = word_of(turn);
+
     if (turn->released)
         detect_silent(turn, &watch->node, NULL);
-    else if (why_of(turn) == WHY_HANGS)
-        detect_holds(turn, &watch->node, "%s", turn->node->driver_why);
+    else if (word.driver == NODE_DRIVER_HANGS)
+        detect_holds(turn, &watch->node, "%s", word.text);
     else
         detect_fine(turn, &watch->node);
 }
@@ -142,15 +138,15 @@ static bool went_away(const DetectTurn *turn, StateMem *mem)
 static void state_look(DetectWatch *watch, const DetectTurn *turn)
 {
     StateMem *mem = detect_memory(watch, DETECT_NODE);
-    const DriverWhy bad = (int)detect_param(watch, DRIVER_STATE_STATE) == 0 ? WHY_UNLOADED : WHY_REFUSES;
+    const bool unloaded = (int)detect_param(watch, DRIVER_STATE_STATE) == 0;
+    const DriverWord word = word_of(turn);
     const Node *node = turn->node;
-    const bool away = went_away(turn, mem) && bad == WHY_UNLOADED && node->gpus_on_bus > 0;
+    const bool away = went_away(turn, mem) && unloaded && node->gpus_on_bus > 0;
 
-    if (turn->released || (node->driver_why[0] && node->gpus_on_bus + node->gpus_expected == 0))
+    if (turn->released || (node->driver != NODE_DRIVER_FINE && node->gpus_on_bus + node->gpus_expected == 0))
         detect_silent(turn, &watch->node, NULL);
-    else if (why_of(turn) == bad)
-        detect_holds(turn, &watch->node, "%.150s; %" PRIu32 " GPUs on the PCI bus", node->driver_why,
-                     node->gpus_on_bus);
+    else if (word.driver == (unloaded ? NODE_DRIVER_UNLOADED : NODE_DRIVER_REFUSES))
+        detect_holds(turn, &watch->node, "%.150s; %" PRIu32 " GPUs on the PCI bus", word.text, node->gpus_on_bus);
     else if (away)
         detect_holds(turn, &watch->node, "the kernel module is no longer loaded; %" PRIu32 " GPUs on the PCI bus",
                      node->gpus_on_bus);
@@ -184,13 +180,14 @@ static void mismatch_look(DetectWatch *watch, const DetectTurn *turn)
 {
     MismatchMem *mem = detect_memory(watch, DETECT_NODE);
     const char *module = turn->facts->module_version;
+    const DriverWord word = word_of(turn);
     const bool two = differ(turn, mem);
 
     if (turn->released)
         detect_silent(turn, &watch->node, NULL);
-    else if (why_of(turn) == WHY_MISMATCH)
-        detect_holds(turn, &watch->node, "%.150s%s%.30s", turn->node->driver_why,
-                     module[0] ? "; the loaded module is " : "", module);
+    else if (word.driver == NODE_DRIVER_MISMATCH)
+        detect_holds(turn, &watch->node, "%.150s%s%.30s", word.text, module[0] ? "; the loaded module is " : "",
+                     module);
     else if (two)
         detect_holds(turn, &watch->node, "the kernel module is %.30s, but the driver in use is %.30s", module,
                      turn->node->driver_version);
@@ -298,17 +295,18 @@ typedef struct AccessMem {
 static void access_look(DetectWatch *watch, const DetectTurn *turn)
 {
     AccessMem *mem = detect_memory(watch, DETECT_NODE);
+    const DriverWord word = word_of(turn);
     const bool denied = turn->facts->device_denied;
 
     for (size_t i = 0; i < turn->count; i++)
         mem->was_up |= turn->at[i].gpu->state == GPU_UP;
-    if (denied && turn->node->driver_why[0])
+    if (denied && turn->node->driver != NODE_DRIVER_FINE)
         detect_holds(turn, &watch->node, "/dev/nvidiactl may not be opened (EPERM): %.150s", turn->node->driver_why);
     else if (denied)
         detect_holds(turn, &watch->node, "/dev/nvidiactl may not be opened any more (EPERM); what is open still works");
-    else if (mem->was_up && why_of(turn) == WHY_DENIED)
-        detect_holds(turn, &watch->node, "%.150s; it could before", turn->node->driver_why);
-    else if (turn->facts_known || why_of(turn) == WHY_FINE)
+    else if (mem->was_up && word.driver == NODE_DRIVER_DENIED)
+        detect_holds(turn, &watch->node, "%.150s; it could before", word.text);
+    else if (turn->facts_known || word.driver == NODE_DRIVER_FINE)
         detect_fine(turn, &watch->node);
     else
         detect_silent(turn, &watch->node, NULL);

@@ -7,22 +7,31 @@
 #include <stdio.h>
 #include <string.h>
 
+typedef enum GpuAway { AWAY_NO, AWAY_TROUBLE, AWAY_OFF_BUS } GpuAway;
+
 typedef struct GpuMem {
     DetectVerdict verdict;
+    GpuAway away;   /* how it is away, at the tick before */
+    bool announced; /* an operator had said so before it went */
 } GpuMem;
 
 /* ---- gpu-state ---- */
 
 enum { STATE_LOST, STATE_RESET, STATE_REFUSED };
 
-/* Which of the three a GPU's state is, -1: none. What stands behind LOST and FAILED is in the text alone. */
+/* Which of the three a GPU's state is, -1: none. */
 static int trouble_of(const NodeGpu *gpu)
 {
-    if (gpu->state == GPU_LOST)
-        return strstr(gpu->why, "needs a reset") ? STATE_RESET : STATE_LOST;
-    if (gpu->state == GPU_FAILED && strstr(gpu->why, "refuses"))
+    switch (gpu->trouble) {
+    case GPU_TROUBLE_FELL_OFF:
+        return STATE_LOST;
+    case GPU_TROUBLE_RESET:
+        return STATE_RESET;
+    case GPU_TROUBLE_REFUSED:
         return STATE_REFUSED;
-    return -1;
+    default:
+        return -1;
+    }
 }
 
 /* The driver calls a GPU lost that was taken from the bus. Whether it was, the next look at the bus tells; that is
@@ -41,17 +50,42 @@ static bool is_off_bus(const DetectTurn *turn, const DetectSeen *seen)
                                             turn->facts->time_ns > seen->gpu->state_since_ns);
 }
 
+static GpuAway away_of(const DetectTurn *turn, const DetectSeen *seen)
+{
+    if (is_off_bus(turn, seen))
+        return AWAY_OFF_BUS;
+    return seen->gpu->trouble == GPU_TROUBLE_FELL_OFF || seen->gpu->trouble == GPU_TROUBLE_REFUSED ||
+                   seen->gpu->state == GPU_MISSING
+               ? AWAY_TROUBLE
+               : AWAY_NO;
+}
+
+/* Whether an operator is taking a GPU out: it was drained, or the driver let go, before it went, and that still holds.
+ * Who drains one that has failed already announces nothing, until it leaves the bus. */
+static bool is_taken_out(const DetectTurn *turn, const DetectSeen *seen, GpuMem *mem)
+{
+    const bool said = seen->gpu->drained || turn->released;
+    const GpuAway away = away_of(turn, seen);
+
+    if (away != mem->away)
+        mem->announced = said;
+    mem->away = away;
+    mem->announced &= said;
+    return away != AWAY_NO && mem->announced;
+}
+
 static void state_each(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen)
 {
     GpuMem *mem = detect_memory(watch, seen->slot);
     const NodeGpu *gpu = seen->gpu;
-    const int trouble = is_off_bus(turn, seen) ? -1 : trouble_of(gpu);
+    const bool taken = is_taken_out(turn, seen, mem) && !turn->released;
+    const int trouble = taken || is_off_bus(turn, seen) ? -1 : trouble_of(gpu);
 
     if (trouble == STATE_LOST && !mem->verdict.holds && waits_for_look(turn, gpu))
         detect_silent(turn, &mem->verdict, seen);
     else if (trouble == (int)detect_param(watch, GPU_STATE_STATE))
         detect_holds(turn, &mem->verdict, "%s", gpu->why[0] ? gpu->why : gpu_state_text(gpu->state));
-    else if (trouble >= 0 || gpu->state == GPU_UP || gpu->state == GPU_MISSING || is_off_bus(turn, seen))
+    else if (taken || trouble >= 0 || gpu->state == GPU_UP || gpu->state == GPU_MISSING || is_off_bus(turn, seen))
         detect_fine(turn, &mem->verdict);
     else
         detect_silent(turn, &mem->verdict, seen);
@@ -61,7 +95,7 @@ const DetectImpl detect_gpu_state = {.size = sizeof(GpuMem), .each = state_each}
 
 /* ---- gpu-bus ---- */
 
-enum { BUS_DIFFERS, BUS_ONES };
+enum { BUS_DIFFERS, BUS_ONES, BUS_TAKEN_OUT };
 
 static void judge_ones(const DetectTurn *turn, const DetectSeen *seen, DetectVerdict *verdict)
 {
@@ -79,13 +113,25 @@ static bool is_drivers(const DetectSeen *seen)
     return !seen->facts || seen->facts->driver[0] == '\0' || strcmp(seen->facts->driver, "nvidia") == 0;
 }
 
+static void hold_off_bus(const DetectTurn *turn, const NodeGpu *gpu, DetectVerdict *verdict)
+{
+    const Node *node = turn->node;
+    const bool says_more = gpu->state == GPU_GONE && strcmp(gpu->why, gpu_state_text(GPU_GONE)) != 0;
+
+    if (node->gpus_expected > node->gpus_on_bus)
+        detect_holds(turn, verdict, "it is no longer on the PCI bus; %" PRIu32 " GPUs are, %" PRIu32 " expected%s%s",
+                     node->gpus_on_bus, node->gpus_expected, says_more ? "; " : "", says_more ? gpu->why : "");
+    else
+        detect_holds(turn, verdict, "it is no longer on the PCI bus; %" PRIu32 " GPUs are%s%s", node->gpus_on_bus,
+                     says_more ? "; " : "", says_more ? gpu->why : "");
+}
+
 static void judge_lists(const DetectTurn *turn, const DetectSeen *seen, DetectVerdict *verdict)
 {
     const Node *node = turn->node;
 
     if (is_off_bus(turn, seen)) {
-        detect_holds(turn, verdict, "it is no longer on the PCI bus; %" PRIu32 " GPUs are, %" PRIu32 " expected",
-                     node->gpus_on_bus, node->gpus_expected);
+        hold_off_bus(turn, seen->gpu, verdict);
         return;
     }
     switch (seen->gpu->state) {
@@ -107,14 +153,36 @@ static void judge_lists(const DetectTurn *turn, const DetectSeen *seen, DetectVe
     }
 }
 
+static void judge_taken_out(const DetectTurn *turn, const DetectSeen *seen, DetectVerdict *verdict, bool taken)
+{
+    if (!taken)
+        detect_fine(turn, verdict);
+    else
+        detect_holds(turn, verdict, "an operator had %s before it %s",
+                     seen->gpu->drained ? "drained it" : "the driver let go",
+                     is_off_bus(turn, seen)            ? "left the PCI bus"
+                     : seen->gpu->state == GPU_MISSING ? "left the driver's list of GPUs"
+                                                       : "stopped answering");
+}
+
 static void bus_each(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen)
 {
     GpuMem *mem = detect_memory(watch, seen->slot);
+    const bool taken = is_taken_out(turn, seen, mem);
 
-    if ((int)detect_param(watch, GPU_BUS_WHAT) == BUS_ONES)
+    switch ((int)detect_param(watch, GPU_BUS_WHAT)) {
+    case BUS_ONES:
         judge_ones(turn, seen, &mem->verdict);
-    else
-        judge_lists(turn, seen, &mem->verdict);
+        break;
+    case BUS_TAKEN_OUT:
+        judge_taken_out(turn, seen, &mem->verdict, taken);
+        break;
+    default:
+        if (taken)
+            detect_fine(turn, &mem->verdict);
+        else
+            judge_lists(turn, seen, &mem->verdict);
+    }
 }
 
 /* Those that nobody has seen since the agent began: known by their number alone. */

@@ -9,7 +9,7 @@
  * How long a verdict is kept without data: a day while the GPU does not answer (hung, lost, driver away), since silence
  * proves nothing and the fault that causes it is told by itself; an hour while the driver was let go on purpose or the
  * GPU is off the bus; five minutes where the GPU answers, or answers again, and only this value is missing. Where the
- * driver says that it has no such value, the verdict ends at once.
+ * driver says that it has no such value, the verdict ends at once. A reset of the GPU ends all verdicts about it.
  */
 
 #include "base/duration.h"
@@ -35,6 +35,7 @@ typedef struct DetectSeen {
     const FactsGpu *facts; /* NULL: the bus has not been looked at lately, or does not have it */
     size_t slot;           /* its place in the memory */
     uint64_t up_ns;        /* since when it has been up without a break; 0: it is not */
+    uint64_t reset_ns;     /* its last reset was seen then: what was read before says nothing; 0: none was seen */
 } DetectSeen;
 
 typedef struct DetectTurn {

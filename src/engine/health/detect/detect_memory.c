@@ -11,31 +11,46 @@
 typedef struct UncorrectableMem {
     DetectVerdict verdict; /* never holds: each rise is a moment */
     bool known;
-    double before; /* highest count since it began at zero */
+    double told;      /* highest count that was told since it began at zero */
+    uint64_t rose_ns; /* first look that saw more; 0: there is no more */
 } UncorrectableMem;
 
-/* A count that is not zero when it is first seen is news too: the GPU was not reset since. */
+static void tell_uncorrectable(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen, double now)
+{
+    const UncorrectableMem *mem = detect_memory(watch, seen->slot);
+    DetectVerdict moment = {0};
+
+    if (mem->known)
+        detect_holds(turn, &moment, "%.0f uncorrectable memory errors since the driver was loaded, %.0f before", now,
+                     mem->told);
+    else
+        detect_holds(turn, &moment, "%.0f uncorrectable memory errors since the driver was loaded", now);
+    detect_counter(&moment, metric_get(METRIC_ECC_DBE_VOL_TOTAL)->name, mem->known ? mem->told : NAN, now);
+    detect_say_once(turn, watch, &moment, &seen->gpu->reading.device, -1);
+}
+
+/* A count that is not zero when it is first seen is news too: the GPU was not reset since. The log, which knows how far
+ * the error went, has a moment to say so first. */
 static void uncorrectable_each(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen)
 {
     UncorrectableMem *mem = detect_memory(watch, seen->slot);
-    DetectVerdict moment = {0};
     double now;
 
     if (!detect_value(turn, seen, METRIC_ECC_DBE_VOL_TOTAL, &now))
         return;
-    if (now < mem->before)
-        mem->before = 0; /* began anew */
-    if (now > mem->before && now > detect_param(watch, ECC_UNCORRECTABLE_ABOVE)) {
-        if (mem->known)
-            detect_holds(turn, &moment, "%.0f uncorrectable memory errors since the driver was loaded, %.0f before",
-                         now, mem->before);
-        else
-            detect_holds(turn, &moment, "%.0f uncorrectable memory errors since the driver was loaded", now);
-        detect_counter(&moment, metric_get(METRIC_ECC_DBE_VOL_TOTAL)->name, mem->known ? mem->before : NAN, now);
-        detect_say_once(turn, watch, &moment, &seen->gpu->reading.device, -1);
+    if (now < mem->told)
+        mem->told = 0; /* began anew */
+    if (now <= mem->told || now <= detect_param(watch, ECC_UNCORRECTABLE_ABOVE)) {
+        mem->rose_ns = 0;
+        mem->known = true;
+        return;
     }
-    mem->before = now;
-    mem->known = true;
+    if (mem->rose_ns == 0)
+        mem->rose_ns = turn->now_ns;
+    if (detect_since(turn->now_ns, mem->rose_ns) < detect_time(watch, ECC_UNCORRECTABLE_SETTLE))
+        return;
+    tell_uncorrectable(watch, turn, seen, now);
+    *mem = (UncorrectableMem){.verdict = mem->verdict, .known = true, .told = now};
 }
 
 const DetectImpl detect_ecc_uncorrectable = {

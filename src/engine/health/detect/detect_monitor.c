@@ -50,13 +50,11 @@ static const DetectSeen *oldest(const DetectTurn *turn, uint64_t limit_ns, size_
 /* What is wrong neither with the driver nor with a GPU: no library, no sampler. */
 static bool is_ours(const DetectTurn *turn)
 {
-    static const char *const ours[] = {"cannot be loaded", "not the driver's library", "sampler", "no permission"};
+    const NodeDriver driver = turn->node->driver;
+    const bool ours =
+        driver == NODE_DRIVER_NO_LIBRARY || driver == NODE_DRIVER_NO_SAMPLER || driver == NODE_DRIVER_DENIED;
 
-    for (size_t i = 0; i < ARRAY_LEN(ours); i++)
-        if (strstr(turn->node->driver_why, ours[i]))
-            return !strstr(turn->node->driver_why, "has not returned") && turn->node->gpus_on_bus > 0 &&
-                   (turn->facts->module_loaded || !turn->facts->proc_known);
-    return false;
+    return ours && turn->node->gpus_on_bus > 0 && (turn->facts->module_loaded || !turn->facts->proc_known);
 }
 
 static void data_look(DetectWatch *watch, const DetectTurn *turn)

@@ -98,18 +98,24 @@ bool detect_fresh(const DetectTurn *turn, const Sample *sample, MetricPace pace)
     return age <= (pace == METRIC_PACE_SLOW ? 15 * NS_PER_MIN : 3 * NS_PER_MIN);
 }
 
-bool detect_value(const DetectTurn *turn, const DetectSeen *seen, MetricId id, double *ret)
+/* What is read once a run does not change with a reset. */
+static bool is_told(const DetectTurn *turn, const DetectSeen *seen, MetricId id)
 {
     const Sample *sample = detect_sample(seen, id);
+    const MetricPace pace = metric_get(id)->pace;
 
-    return seen->gpu->state == GPU_UP && detect_fresh(turn, sample, metric_get(id)->pace) && sample_double(sample, ret);
+    return seen->gpu->state == GPU_UP && detect_fresh(turn, sample, pace) &&
+           (pace == METRIC_PACE_ONCE || sample->time_ns >= seen->reset_ns);
+}
+
+bool detect_value(const DetectTurn *turn, const DetectSeen *seen, MetricId id, double *ret)
+{
+    return is_told(turn, seen, id) && sample_double(detect_sample(seen, id), ret);
 }
 
 bool detect_int(const DetectTurn *turn, const DetectSeen *seen, MetricId id, int64_t *ret)
 {
-    const Sample *sample = detect_sample(seen, id);
-
-    return seen->gpu->state == GPU_UP && detect_fresh(turn, sample, metric_get(id)->pace) && sample_int64(sample, ret);
+    return is_told(turn, seen, id) && sample_int64(detect_sample(seen, id), ret);
 }
 
 const char *detect_span_text(uint64_t ns, char out[DURATION_TEXT_MAX])

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `stoker status --json` prints. */
+#include <inttypes.h>
+
+#include "service/incident/incident.h"
+#include "service/status/inside.h"
+
+static void findings_json(const StatusSeen *seen, Str *out)
+{
+    StatusFinding findings[STATUS_FINDINGS_MAX];
+    size_t count = status_findings(seen, findings, STATUS_FINDINGS_MAX);
+
+    for (size_t i = 0; i < count; i++) {
+        str_add(out, i ? ",{" : "{");
+        if (findings[i].gpu && findings[i].gpu->reading.device.index != DEVICE_NO_NUMBER)
+            str_addf(out, "\"gpu\":%" PRIu32 ",", findings[i].gpu->reading.device.index);
+        str_addf(out, "\"severity\":\"%s\",\"text\":", fault_severities[findings[i].severity].key);
+        str_add_json(out, findings[i].text);
+        str_addc(out, '}');
+    }
+}
+
+void status_json(const StatusSeen *seen, Str *out)
+{
+    static const char *const words[] = {"ok", "failing", "", "unknown"};
+    const Maintenance *maintenance = seen->maintenance;
+
+    str_addf(out, "{\"status\":\"%s\",\"incidents\":[", words[status_code(seen)]);
+    for (size_t i = 0; i < seen->incident_count; i++) {
+        if (i)
+            str_addc(out, ',');
+        incident_json(seen->incidents[i], out);
+    }
+    str_add(out, "],\"findings\":[");
+    findings_json(seen, out);
+    str_add(out, "],\"maintenance\":[");
+    for (size_t i = 0; maintenance && i < maintenance_count(maintenance); i++) {
+        if (i)
+            str_addc(out, ',');
+        maintenance_window_json(maintenance_at(maintenance, i), out);
+    }
+    str_add(out, "],\"node\":");
+    api_gpus(seen->node, NULL, out);
+    while (out->len > 0 && out->text[out->len - 1] == '\n')
+        str_cut(out, out->len - 1);
+    str_add(out, "}\n");
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See remembered.h. A GPU is its UUID; its address only says where it was. */
+#include "verb/agent/remembered.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/duration.h"
+
+#define NAMED_NS (10 * NS_PER_S) /* how long those that are here have to say who they are */
+#define PUT_NS NS_PER_H
+
+/* What became of one that has not been up since the start. */
+typedef enum Fate {
+    FATE_UNKNOWN,  /* something sits at its address and has not said what, or is given to a virtual machine */
+    FATE_REPLACED, /* another has its address */
+    FATE_ABSENT,   /* nothing is there */
+    FATE_END,
+} Fate;
+
+static bool same_pci(const Device *device, PciAddress pci)
+{
+    return device->has_pci && pci_compare(device->pci, pci) == 0;
+}
+
+/* It has said in this run who it is. */
+static bool is_named(const NodeGpu *gpu)
+{
+    return gpu->state != GPU_GONE && gpu->last_sample_ns > 0 && gpu->reading.device.uuid[0] &&
+           gpu->reading.device.has_pci;
+}
+
+static const NodeGpu *named_at(const Node *node, PciAddress pci)
+{
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (is_named(&node->gpus[i]) && same_pci(&node->gpus[i].reading.device, pci))
+            return &node->gpus[i];
+    return NULL;
+}
+
+static const NodeGpu *named_as(const Node *node, const char *uuid)
+{
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (is_named(&node->gpus[i]) && strcmp(node->gpus[i].reading.device.uuid, uuid) == 0)
+            return &node->gpus[i];
+    return NULL;
+}
+
+static bool on_bus(const Remembered *r, PciAddress pci)
+{
+    for (size_t i = 0; i < r->eyes->bus_count; i++)
+        if (pci_compare(r->eyes->bus[i], pci) == 0)
+            return true;
+    return false;
+}
+
+/* --- the journal -------------------------------------------------------------------------------------------------- */
+
+static void say(const Remembered *r, const RememberedGpu *gpu, const char *what)
+{
+    const Device *device = &gpu->row.device;
+    char pci[PCI_TEXT_CAP], when[CLOCK_TEXT_MAX];
+
+    clock_format(when, gpu->row.last_real_ns);
+    log_write(r->log, LOG_LEVEL_INFO, "GPU %s of %s (%s, serial %s), last here at %s, %s", device->uuid,
+              pci_format(device->pci, PCI_FORM_SYSFS, pci), device->name[0] ? device->name : "unknown model",
+              device->serial[0] ? device->serial : "unknown", when, what);
+}
+
+static void forget_at(Remembered *r, size_t i)
+{
+    const RememberedGpu *gpu = &r->gpus.at[i];
+
+    journal_put_gpu(r->journal, &gpu->row, true);
+    if (gpu->missed)
+        supervisor_forget(r->eyes->supervisor, gpu->row.device.pci);
+    r->kept_count -= gpu->kept;
+    vec_remove(&r->gpus, i);
+}
+
+static RememberedGpu *find(Remembered *r, const char *uuid)
+{
+    for (size_t i = 0; i < r->gpus.len; i++)
+        if (strcmp(r->gpus.at[i].row.device.uuid, uuid) == 0)
+            return &r->gpus.at[i];
+    return NULL;
+}
+
+static RememberedGpu *find_or_add(Remembered *r, const Device *device, uint64_t real_ns)
+{
+    RememberedGpu *gpu = find(r, device->uuid);
+
+    if (gpu)
+        return gpu;
+    gpu = vec_add(&r->gpus);
+    device_init(&gpu->row.device, DEVICE_GPU);
+    memcpy(gpu->row.device.uuid, device->uuid, sizeof gpu->row.device.uuid);
+    gpu->row.first_real_ns = real_ns;
+    return gpu;
+}
+
+static bool take(JournalGpu *row, const NodeGpu *from)
+{
+    const Device *device = &from->reading.device;
+    const char *serial = device->serial[0] ? device->serial : from->reading.text[READING_SERIAL];
+    JournalGpu next = *row;
+
+    next.device.has_pci = true;
+    next.device.pci = device->pci;
+    next.drained = from->drained;
+    snprintf(next.device.name, sizeof next.device.name, "%s", device->name);
+    snprintf(next.device.serial, sizeof next.device.serial, "%.*s", DEVICE_SERIAL_CAP - 1, serial);
+    const bool changed = !row->device.has_pci || pci_compare(row->device.pci, next.device.pci) != 0 ||
+                         row->drained != next.drained || strcmp(row->device.name, next.device.name) != 0 ||
+                         strcmp(row->device.serial, next.device.serial) != 0;
+    *row = next;
+    return changed;
+}
+
+static void note(Remembered *r, const Node *node)
+{
+    const bool due = node->real_ns < r->put_real_ns || node->real_ns - r->put_real_ns >= PUT_NS;
+
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const NodeGpu *from = &node->gpus[i];
+
+        if (!is_named(from) || (from->state != GPU_UP && !find(r, from->reading.device.uuid)))
+            continue;
+        RememberedGpu *gpu = find_or_add(r, &from->reading.device, node->real_ns);
+        const bool changed = take(&gpu->row, from);
+
+        gpu->here = true;
+        gpu->missed = false;
+        if (!changed && !due)
+            continue;
+        gpu->row.last_real_ns = node->real_ns;
+        journal_put_gpu(r->journal, &gpu->row, false);
+    }
+    if (due)
+        r->put_real_ns = node->real_ns;
+}
+
+/* A GPU that is in another slot now left an entry where it was. */
+static void hide_moved(const Remembered *r, const Node *node)
+{
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const Device *device = &node->gpus[i].reading.device;
+
+        if (node->gpus[i].state == GPU_GONE && device->uuid[0] && named_as(node, device->uuid))
+            supervisor_forget(r->eyes->supervisor, device->pci);
+    }
+}
+
+/* --- those that are not here -------------------------------------------------------------------------------------- */
+
+static bool is_open(const RememberedGpu *gpu)
+{
+    return gpu->kept && !gpu->here;
+}
+
+static Fate fate_of(const Remembered *r, const Node *node, const RememberedGpu *gpu)
+{
+    if (named_at(node, gpu->row.device.pci))
+        return FATE_REPLACED;
+    return on_bus(r, gpu->row.device.pci) ? FATE_UNKNOWN : FATE_ABSENT;
+}
+
+/* In this run: another is where it was, and it is nowhere. */
+static void forget_replaced(Remembered *r, const Node *node)
+{
+    for (size_t i = r->gpus.len; i-- > 0;) {
+        const RememberedGpu *gpu = &r->gpus.at[i];
+        const NodeGpu *there = is_open(gpu) ? NULL : named_at(node, gpu->row.device.pci);
+
+        if (!there || there->state != GPU_UP || strcmp(there->reading.device.uuid, gpu->row.device.uuid) == 0 ||
+            named_as(node, gpu->row.device.uuid))
+            continue;
+        say(r, gpu, "was replaced by another");
+        forget_at(r, i);
+    }
+}
+
+static void forget_all(Remembered *r)
+{
+    size_t count = 0;
+
+    for (size_t i = r->gpus.len; i-- > 0;) {
+        if (!is_open(&r->gpus.at[i]))
+            continue;
+        forget_at(r, i);
+        count++;
+    }
+    log_write(
+        r->log, LOG_LEVEL_INFO,
+        "none of the %zu GPUs that the journal knows is here, but others are: it is another machine's, or all were "
+        "replaced. They are not missed.",
+        count);
+}
+
+static void miss(Remembered *r, RememberedGpu *gpu)
+{
+    char why[NODE_WHY_CAP], when[CLOCK_TEXT_MAX];
+
+    gpu->missed = true;
+    say(r, gpu, "is not on the PCI bus");
+    const uint32_t entry = supervisor_remember(r->eyes->supervisor, gpu->row.device.pci, gpu->row.drained);
+    if (entry == UINT32_MAX)
+        return;
+    clock_format(when, gpu->row.last_real_ns);
+    snprintf(why, sizeof why, "last seen at %s, before the agent was started", when);
+    view_know(r->eyes->view, entry, &gpu->row.device, why);
+}
+
+/* As many are here as there should be, or as there were: what is not here was exchanged, or taken out on purpose. */
+static bool is_complete(const Remembered *r, const Node *node)
+{
+    const int64_t expected = r->eyes->expected >= 0 ? r->eyes->expected : (int64_t)r->kept_count;
+    const size_t found = node->gpus_found, present = r->eyes->bus_count > found ? r->eyes->bus_count : found;
+
+    return (int64_t)present >= expected;
+}
+
+static void settle_each(Remembered *r, const Node *node)
+{
+    const bool complete = is_complete(r, node);
+
+    for (size_t i = r->gpus.len; i-- > 0;) {
+        RememberedGpu *gpu = &r->gpus.at[i];
+        const Fate fate = is_open(gpu) ? fate_of(r, node, gpu) : FATE_UNKNOWN;
+
+        if (fate == FATE_REPLACED) {
+            say(r, gpu, "was replaced by another");
+            forget_at(r, i);
+        } else if (fate == FATE_ABSENT && complete && !gpu->missed) {
+            say(r, gpu, "is not here, but as many are as there should be; it is forgotten");
+            forget_at(r, i);
+        } else if (fate == FATE_ABSENT && !gpu->missed) {
+            miss(r, gpu);
+        }
+    }
+}
+
+/* GPUs of the bus that have not said who they are. */
+static size_t count_unnamed(const Node *node)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < node->gpu_count; i++)
+        count += node->gpus[i].state != GPU_GONE && !is_named(&node->gpus[i]);
+    return count;
+}
+
+static size_t count_named(const Node *node)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < node->gpu_count; i++)
+        count += is_named(&node->gpus[i]);
+    return count;
+}
+
+static void settle(Remembered *r, const Node *node)
+{
+    const size_t unnamed = count_unnamed(node);
+    size_t fates[FATE_END] = {0}, open = 0, here = 0;
+
+    for (size_t i = 0; i < r->gpus.len; i++) {
+        const RememberedGpu *gpu = &r->gpus.at[i];
+
+        open += is_open(gpu);
+        here += gpu->kept && gpu->here;
+        if (is_open(gpu))
+            fates[fate_of(r, node, gpu)]++;
+    }
+    if (open == 0 || !r->eyes->bus_seen || (unnamed > 0 && node->time_ns - r->began_ns < NAMED_NS))
+        return;
+    if (here > 0 || fates[FATE_UNKNOWN] > 0 || (unnamed == 0 && count_named(node) == 0))
+        settle_each(r, node);
+    else if (unnamed == 0)
+        forget_all(r);
+    /* else: strangers at other addresses, so far */
+}
+
+/* --- for the judge ------------------------------------------------------------------------------------------------ */
+
+void remembered_open(Remembered *r, const JournalKept *kept, Journal *journal, Eyes *eyes, const Log *log)
+{
+    *r = (Remembered){.log = log, .eyes = eyes, .journal = journal, .began_ns = board_now(eyes->board)};
+    for (size_t i = 0; i < kept->gpus.len; i++)
+        vec_push(&r->gpus, ((RememberedGpu){.row = kept->gpus.at[i], .kept = true}));
+    r->kept_count = (uint32_t)r->gpus.len;
+}
+
+void remembered_done(Remembered *r)
+{
+    vec_done(&r->gpus);
+}
+
+void remembered_turn(Remembered *r, const Node *node)
+{
+    note(r, node);
+    hide_moved(r, node);
+    forget_replaced(r, node);
+    settle(r, node);
+}
+
+void remembered_refill(Remembered *r)
+{
+    for (size_t i = 0; i < r->gpus.len; i++)
+        journal_put_gpu(r->journal, &r->gpus.at[i].row, false);
+}
+
+static bool is_off_bus(const Remembered *r, const NodeGpu *gpu)
+{
+    return gpu->state == GPU_GONE || (r->eyes->bus_seen && gpu->state != GPU_UP && !on_bus(r, gpu->reading.device.pci));
+}
+
+static void forget_row(Remembered *r, PciAddress pci)
+{
+    for (size_t i = r->gpus.len; i-- > 0;)
+        if (same_pci(&r->gpus.at[i].row.device, pci))
+            forget_at(r, i);
+}
+
+size_t remembered_forget(Remembered *r, const Node *node, const Device *device, const char *who)
+{
+    char name[PCI_TEXT_CAP];
+    size_t count = 0;
+
+    eyes_scan(r->eyes);
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const Device *gone = &node->gpus[i].reading.device;
+
+        if (!is_off_bus(r, &node->gpus[i]) || (device->has_pci && !same_pci(gone, device->pci)))
+            continue;
+        log_write(r->log, LOG_LEVEL_INFO, "GPU %s of %s is not missed any more, says %s",
+                  gone->uuid[0] ? gone->uuid : "without a UUID", pci_format(gone->pci, PCI_FORM_SYSFS, name), who);
+        supervisor_forget(r->eyes->supervisor, gone->pci);
+        forget_row(r, gone->pci);
+        count++;
+    }
+    return count;
+}

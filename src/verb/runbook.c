@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `stoker runbook`: the page that says what to do, for a class of faults, an incident or a code. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/owner.h"
+#include "engine/health/incident_id.h"
+#include "service/runbook/runbook.h"
+#include "verb/agent/faults.h"
+#include "verb/incident/past.h"
+#include "verb/xid/code.h"
+
+enum { OUT_MAX = 16 << 20, LIKE_MAX = 8, NAMES_MAX = 512 };
+
+typedef struct RunbookOptions {
+    PastOptions past;
+    bool json;
+    const char *driver;
+    OptList faults;
+} RunbookOptions;
+
+static const OptSpec runbook_opts[] = {
+    {.key = "json", .flags = OPT_CLI_ONLY, .type = OPT_BOOL, .off = offsetof(RunbookOptions, json), .help = "as JSON"},
+    {.key = "driver",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(RunbookOptions, driver),
+     .metavar = "VERSION",
+     .help = "of a code: driver that said it, such as 570.86; without: this node's"},
+    {.key = "faults",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_LIST,
+     .off = offsetof(RunbookOptions, faults),
+     .metavar = "FILE",
+     .help = "files or folders of your own that stand over the built-in catalogue"},
+    PAST_OPTS(RunbookOptions),
+};
+
+OWNER_POINTER(Catalogue, catalogue_free);
+
+/* --- the list ----------------------------------------------------------------------------------------------------- */
+
+static void add_index(bool json, Str *out)
+{
+    for (size_t i = 0; i < runbook_count(); i++) {
+        const Runbook *runbook = runbook_at(i);
+
+        if (!json) {
+            str_addf(out, "%-22s %s\n", runbook_class(runbook), runbook_title(runbook));
+            continue;
+        }
+        str_addf(out, "%s {\"class\": \"%s\", \"title\": ", i ? ",\n" : "[\n", runbook_class(runbook));
+        str_add_json(out, runbook_title(runbook));
+        str_addc(out, '}');
+    }
+    if (json)
+        str_add(out, "\n]\n");
+}
+
+/* --- one page ----------------------------------------------------------------------------------------------------- */
+
+static void add_json(const Runbook *runbook, const Str *text, Str *out)
+{
+    str_addf(out, "{\"class\": \"%s\", \"title\": ", runbook_class(runbook));
+    str_add_json(out, runbook_title(runbook));
+    str_add(out, ", \"text\": ");
+    str_add_json(out, text->text);
+    str_add(out, "}\n");
+}
+
+/* Headings in bold; a line of shell in a block of code may begin like one. */
+static void add_styled(const char *text, Str *out)
+{
+    bool code = false;
+
+    while (*text) {
+        const size_t len = strcspn(text, "\n");
+
+        code ^= strncmp(text, "```", 3) == 0;
+        if (*text == '#' && !code)
+            str_addf(out, "\033[1m%.*s\033[0m", (int)len, text);
+        else
+            str_addn(out, text, len);
+        text += len;
+        if (*text)
+            str_addc(out, *text++);
+    }
+}
+
+/* `url`: what the catalogue says of the class, "" nothing. */
+static int show(VerbCall *call, const RunbookOptions *o, const char *class, const char *url)
+{
+    const Runbook *runbook = runbook_find(class);
+    CLEANUP(str_done) Str text = {0}, out = {0};
+
+    if (!runbook)
+        return verb_failf(call, EXIT_FINDING, "class '%s' is none of the built-in ones and has no page here%s%s", class,
+                          *url ? "; its runbook is " : "", url);
+    str_init(&text, OUT_MAX);
+    str_init(&out, OUT_MAX);
+    if (runbook_text(runbook, &text, &call->err) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
+    if (o->json)
+        add_json(runbook, &text, &out);
+    else if (verb_coloured(VERB_COLOUR_AUTO, true))
+        add_styled(text.text, &out);
+    else
+        str_addn(&out, text.text, text.len);
+    fwrite(out.text, 1, out.len, stdout);
+    return EXIT_FINE;
+}
+
+/* --- which page --------------------------------------------------------------------------------------------------- */
+
+static int show_code(VerbCall *call, const RunbookOptions *o, const Catalogue *catalogue, const Event *event)
+{
+    uint32_t driver = 0;
+    FaultVerdict verdict;
+
+    if (o->driver && !xid_driver_major(o->driver, &driver))
+        return verb_failf(call, EXIT_USAGE, "--driver '%s' is no version; it looks like 570.86.10", o->driver);
+    if (!o->driver)
+        driver = xid_driver_here(o->past.root);
+    if (!catalogue_judge(catalogue, event, driver, 0, &verdict) || !verdict.rule->fault)
+        return verb_failf(call, EXIT_FINDING, "%d is no fault: there is no runbook; 'stoker xid %d' explains it",
+                          event->code, event->code);
+    return show(call, o, verdict.rule->fault->id, verdict.rule->fault->runbook);
+}
+
+static int show_incident(VerbCall *call, const RunbookOptions *o, const char *id)
+{
+    IncidentList list = {0};
+    Past past;
+    int code;
+
+    if (past_open(call, &o->past, &past) < 0 || past_incident(&past, id, &list) < 0)
+        code = verb_fail(call, EXIT_UNKNOWN);
+    else
+        code = show(call, o, list.at[0].class, list.at[0].runbook);
+    vec_done(&list);
+    return code;
+}
+
+/* Those whose names have the word in them, else the nearest one. */
+static int fail_unknown(VerbCall *call, const char *word)
+{
+    const char *names[NAMES_MAX], *nearest;
+    char room[512];
+    size_t count = 0, like = 0;
+    Str text;
+
+    str_init_room(&text, room, sizeof room);
+    for (; count < runbook_count() && count < NAMES_MAX; count++) {
+        names[count] = runbook_class(runbook_at(count));
+        if (strstr(names[count], word) && like < LIKE_MAX)
+            str_addf(&text, "%s%s", like++ ? ", " : "", names[count]);
+    }
+    nearest = like ? NULL : opt_nearest(word, names, count);
+    if (nearest)
+        str_add(&text, nearest);
+    return verb_failf(call, EXIT_USAGE,
+                      "'%.60s' is no class of faults, no id of an incident and no code%s%s%s; 'stoker runbook' lists "
+                      "the classes",
+                      word, text.len ? "; did you mean " : "", text.text, text.len ? "?" : "");
+}
+
+static int find_and_show(VerbCall *call, const RunbookOptions *o, const char *what)
+{
+    CLEANUP(catalogue_free_at) Catalogue *catalogue = NULL;
+    Event event;
+    const int rc = faults_load(o->faults.items, o->faults.len, NULL, 0, &catalogue, &call->err);
+
+    if (rc < 0)
+        return verb_fail(call, rc == -EINVAL ? EXIT_USAGE : EXIT_UNKNOWN);
+    const FaultClass *class = catalogue_class(catalogue, what);
+    if (class)
+        return show(call, o, class->id, class->runbook);
+    if (xid_code_read(what, &event))
+        return show_code(call, o, catalogue, &event);
+    if (incident_id_number(what))
+        return show_incident(call, o, what);
+    return fail_unknown(call, what);
+}
+
+static int runbook_run(VerbCall *call, const void *options)
+{
+    const RunbookOptions *o = options;
+    CLEANUP(str_done) Str out = {0};
+
+    if (call->args.len > 0)
+        return find_and_show(call, o, xid_code_words(call->arena, &call->args));
+    str_init(&out, OUT_MAX);
+    add_index(o->json, &out);
+    fwrite(out.text, 1, out.len, stdout);
+    return EXIT_FINE;
+}
+
+const Verb verb_runbook = {
+    .name = "runbook",
+    .summary = "what to do about a fault, step by step",
+    .usage = "[--json] [CLASS|INCIDENT-ID|XID|LINE]",
+    .description =
+        "Prints the page of a class of faults: what it means, how to confirm it, what to do, when to replace, when it "
+        "is over. The class is named, or it is that of an incident or of a code: a number (an SXid from 10000 on), "
+        "xid:N, sxid:N, or a line of the kernel log in quotes. Without an argument: all classes, one line each. The "
+        "pages are in the program; the agent serves them at /" RUNBOOK_PLACE "/.",
+    .examples = "stoker runbook gpu-lost\n"
+                "stoker runbook 79\n"
+                "stoker runbook 1jf8v3k2m0    # of an incident",
+    .exit_codes = "0  it is printed\n"
+                  "1  it is no fault, or a class of your own without a page here\n"
+                  "2  the command line, or a file of yours, is wrong; there is no such class\n"
+                  "3  there is no such incident, or neither an agent nor a journal to ask; a file could not be read",
+    .opts = runbook_opts,
+    .opt_count = ARRAY_LEN(runbook_opts),
+    .opt_size = sizeof(RunbookOptions),
+    .run = runbook_run,
+};

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A person's trial: from `stoker status` alone, in a terminal of 80 x 24, what is wrong and what to do is on the first screen.
+And the pictures of it in docs/trial.md show what the program prints."""
+import pathlib
+import re
+import sys
+
+import pytest
+import yaml
+from agent_rig import sanitized
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tools"))
+import picture  # noqa: E402
+import trial  # noqa: E402
+
+CLASSES = yaml.safe_load((ROOT / "data/faults/classes.yaml").read_text())["classes"]
+ACTIONS = dict(re.findall(r'ACTION\(\w+, "([^"]+)", "([^"]+)"\)', (ROOT / "src/model/fault.h").read_text()))
+ROUTES = {"page": "It wants somebody at once (page).", "ticket": "It can wait for working hours (ticket).",
+          "user": "It is for the owner of the work."}
+
+
+def flat(text):
+    return re.sub(r"\s+", " ", trial.plain(text))
+
+
+def picture_of(one):
+    return (trial.PICTURES / f"{one.name}.svg").read_text()
+
+
+def says_it(one, text, size):
+    """The screen of a node with a fault, as one reads it from the top."""
+    fault, lines = CLASSES[one.fault], trial.plain(text).rstrip("\n").split("\n")
+    assert len(lines) < size[1] and max(map(len, lines)) <= size[0], "it scrolls, or its lines are broken"
+    assert "\033[1;37;41m WRONG \033[0m" in text or "\033[1;30;43m WRONG \033[0m" in text
+    blamed = one.thing if fault["cause"] != "application" else "a program on " + one.thing
+    assert lines[1] == " WRONG  " + blamed.replace(" on the node", "")
+    table = next((i for i, line in enumerate(lines) if line.startswith(" GPU ")), len(lines))
+    first = flat("\n".join(lines[2:table]))
+    # the first words of the incident: how bad it is, which thing, and that in the catalogue's words
+    what = re.sub(r"^(the|an) (GPU|fabric|link) ", "", fault["text"])
+    assert re.match(rf" {fault['severity']} {one.thing}\b", first, re.IGNORECASE) and what in first
+    action = ACTIONS[fault["action"]]
+    for wanted in (f" DO {action} {fault['advice']} means ", ROUTES[fault["route"]] + " why ", " more stoker runbook "):
+        assert flat(wanted) in first, f"{wanted!r} is not there"
+    assert [line.split()[0] for line in lines[2:table] if re.match(r" \S", line)] == ["DO", "means", "why", "more"]
+    marked = re.findall(r"^>\s+(\d+)", "\n".join(lines[table:]), re.MULTILINE)
+    assert marked == ([one.thing.split()[1]] if "GPU" in one.thing and fault["cause"] != "application" else [])
+
+
+@pytest.mark.parametrize("one", trial.TRIALS, ids=[t.name for t in trial.TRIALS])
+def test_first_screen(stoker, one):
+    if sanitized(stoker):
+        pytest.skip("a sanitized build is too slow for a clock that runs twenty times faster")
+    screens = trial.play(stoker, one)
+    for size, (text, code) in screens.items():
+        if one.fault:
+            assert code == 1
+            says_it(one, text, size)
+        else:
+            assert code == 0 and trial.plain(text).split("\n")[1] == "nothing wrong"
+            assert "\033[1;32mnothing wrong" in text
+    now = trial.words(trial.same_everywhere(screens[trial.SMALL][0]))
+    drawn = trial.words("\n".join(picture.read(picture_of(one))))
+    assert drawn == now, "the picture is stale: tools/trial.py draws it anew"
+
+
+def test_every_picture_is_in_the_page():
+    page = (ROOT / "docs/trial.md").read_text()
+    shown = re.findall(r"^!\[[^\]]+\]\(pictures/(\S+)\.svg\)$", page, re.MULTILINE)
+    assert shown == [t.name for t in trial.TRIALS]
+    assert {p.stem for p in trial.PICTURES.glob("*.svg")} == set(shown)
+    assert len({t.scenario for t in trial.TRIALS if t.fault}) >= 10
+    assert len({CLASSES[t.fault]["cause"] for t in trial.TRIALS if t.fault}) >= 8
+    for one in trial.TRIALS:
+        assert len(picture_of(one)) < 40_000
+
+
+def test_a_picture_reads_back():
+    text = "a \033[1;31mred < word\033[0m & \033[2mdim\033[0m\n\n  \033[7mthen\033[27m some\n"
+    svg = picture.draw([("title", text)], columns=80)
+    assert picture.read(svg) == trial.plain(text).rstrip("\n").split("\n")
+    assert trial.words("GPU 3 at 12:00:01 UTC, XID 79, 84C") == trial.words("GPU 3 at 13:59:59 UTC, XID 79, 9C")
+    assert trial.words("GPU 3") != trial.words("GPU 4") and trial.words("XID 79") != trial.words("XID 48")
