@@ -184,6 +184,7 @@ static void replace(WriterShared *s, Job *old, Job *job)
 
 void writer_put(Writer *writer, Job *job)
 {
+    const bool gathers = job->kind == JOB_EVENT || job->kind == JOB_POSITION;
     WriterShared *s = writer->shared;
 
     pthread_mutex_lock(&s->lock);
@@ -200,7 +201,11 @@ void writer_put(Writer *writer, Job *job)
         s->given_up = s->put_to;
         s->wake(s->self);
     }
-    pthread_cond_signal(&s->work);
+    if (!gathers || s->gather_ns == 0 || s->queued == WRITER_GATHER_MAX)
+        pthread_cond_signal(&s->work);
+    s->urgent = s->urgent || !gathers;
+    if (s->gather_ns == 0)
+        s->gather_ns = writer_now_ns();
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -7,7 +7,7 @@
 
 #include "service/journal/writer.h"
 
-enum { WRITER_PATH_CAP = 4096 };
+enum { WRITER_PATH_CAP = 4096, WRITER_GATHER_MAX = 2048 };
 
 /* What the loop asks at the start. */
 typedef enum AskKind { ASK_NOTHING, ASK_KEPT, ASK_OUTBOX } AskKind;
@@ -22,7 +22,9 @@ typedef struct WriterShared {
     /* under the lock */
     Job *queue, **queue_end;
     size_t queued;
-    uint64_t put_to; /* newest ticket in the queue */
+    uint64_t put_to;    /* newest ticket in the queue */
+    bool urgent;        /* something in the queue is waited for; else it may gather for a while */
+    uint64_t gather_ns; /* since when it does; 0: nothing is queued */
     uint64_t on_disk, given_up;
     JournalState state;
     AskKind ask;
@@ -47,4 +49,5 @@ void writer_shared_free(WriterShared *shared);
 /* Under the lock: everything that is queued is acknowledged as kept in memory, and stays queued. */
 void writer_in_memory(WriterShared *shared, const char *why);
 struct timespec writer_in_ms(uint64_t ms);
+uint64_t writer_now_ns(void);
 uint64_t writer_real_now_ns(void);

@@ -14,9 +14,9 @@
 #include "base/file.h"
 #include "base/owner.h"
 
-enum { RETRY_FIRST_MS = 500, RETRY_MAX_MS = 10000, PRUNE_MS = 10 * 60 * 1000 };
+enum { RETRY_FIRST_MS = 500, RETRY_MAX_MS = 10000, PRUNE_MS = 10 * 60 * 1000, GATHER_MS = 1000 };
 
-static uint64_t now_ns(void)
+uint64_t writer_now_ns(void)
 {
     return clock_monotonic(clock_kernel());
 }
@@ -190,23 +190,26 @@ static void failed(WriterShared *s, int rc, const Err *err)
     for (Job *job = s->queue; job; job = job->next)
         job->taken = false;
     writer_in_memory(s, err->text);
+    s->urgent = true;
     s->retry_ms = s->retry_ms == 0 ? RETRY_FIRST_MS : s->retry_ms * 2 < RETRY_MAX_MS ? s->retry_ms * 2 : RETRY_MAX_MS;
     if (rc == DB_DAMAGED)
         s->retry_ms = 1; /* set aside and begun anew at once */
-    s->retry_at_ns = now_ns() + s->retry_ms * NS_PER_MS;
+    s->retry_at_ns = writer_now_ns() + s->retry_ms * NS_PER_MS;
 }
 
 /* One turn: all that is queued now. Called and left with the lock held. */
 static void turn(WriterShared *s)
 {
     const size_t count = s->queued;
-    const uint64_t to = s->put_to, began = now_ns();
+    const uint64_t to = s->put_to, began = writer_now_ns();
     Job *jobs = s->queue;
     Err err = {0};
     int rc = 0;
 
     for (Job *job = jobs; job; job = job->next)
         job->taken = true;
+    s->urgent = false;
+    s->gather_ns = 0;
     pthread_mutex_unlock(&s->lock);
     if (!s->db)
         rc = open_file(s, &err);
@@ -222,7 +225,7 @@ static void turn(WriterShared *s)
     if (rc < 0)
         failed(s, rc, &err);
     else
-        written(s, count, to, now_ns() - began);
+        written(s, count, to, writer_now_ns() - began);
     s->opened = true;
     pthread_cond_broadcast(&s->news);
     if (!s->abandoned)
@@ -247,7 +250,7 @@ static void prune(WriterShared *s)
     s->state.file_bytes = bytes;
     s->state.rows_incidents = incidents;
     s->state.rows_events = events;
-    s->prune_at_ns = now_ns() + PRUNE_MS * NS_PER_MS;
+    s->prune_at_ns = writer_now_ns() + PRUNE_MS * NS_PER_MS;
 }
 
 static void keep_outbox(void *self, const char *receiver, const char *key, const char *text, size_t len)
@@ -300,9 +303,24 @@ struct timespec writer_in_ms(uint64_t ms)
     return at;
 }
 
+/* When what is queued is written: at once where somebody waits for it. Events, of which a storm brings many thousands,
+ * share a commit; what has not been read of the logs is read again after a kill. */
+static uint64_t due_ns(const WriterShared *s)
+{
+    const uint64_t patience = s->config.patience_ns / 4, most = GATHER_MS * NS_PER_MS;
+
+    if (s->retry_ms || !s->db)
+        return s->retry_at_ns;
+    if (!s->queue)
+        return UINT64_MAX;
+    if (s->urgent || s->stop || s->queued >= WRITER_GATHER_MAX)
+        return 0;
+    return s->gather_ns + (patience < most ? patience : most);
+}
+
 static void rest(WriterShared *s)
 {
-    const uint64_t now = now_ns(), until = s->retry_ms ? s->retry_at_ns : s->prune_at_ns;
+    const uint64_t now = writer_now_ns(), due = due_ns(s), until = due < s->prune_at_ns ? due : s->prune_at_ns;
     const struct timespec at = writer_in_ms(until > now ? (until - now) / NS_PER_MS + 1 : 1);
 
     pthread_cond_timedwait(&s->work, &s->lock, &at);
@@ -335,9 +353,9 @@ void *writer_run(void *context)
     while (!s->stop || (s->queue && !s->retry_ms)) {
         if (s->ask)
             answer(s);
-        else if ((s->queue || !s->db) && now_ns() >= s->retry_at_ns)
+        else if ((s->queue || !s->db) && writer_now_ns() >= due_ns(s))
             turn(s);
-        else if (s->db && now_ns() >= s->prune_at_ns)
+        else if (s->db && writer_now_ns() >= s->prune_at_ns)
             prune(s);
         else
             rest(s);

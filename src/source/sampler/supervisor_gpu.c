@@ -328,6 +328,8 @@ void supervisor_gpus_judge(Supervisor *s)
             if (g->isolated && g->good_ns == 0)
                 g->good_ns = s->now_ns;
         }
+        if (outcome == BOARD_LOST || outcome == BOARD_RESET_REQUIRED) /* a new sampler has tried nothing yet */
+            g->for_reset = outcome == BOARD_RESET_REQUIRED;
         set_state(s, i, judge(s, g, outcome));
         if (g->state == GPU_NO_DRIVER)
             atomic_store(&s->board->gpus[i].outcome, BOARD_NOT_TRIED);

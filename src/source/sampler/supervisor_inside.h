@@ -55,11 +55,12 @@ typedef struct Gpu {
     uint32_t last; /* the last one that owned it */
     GpuState state;
     uint64_t since_ns;
-    bool on_bus;   /* a scan has seen it at least once; others are known from the driver alone */
-    bool gone;     /* the last scan did not */
-    bool hidden;   /* gone, and forgotten */
-    bool isolated; /* has or gets a sampler of its own */
-    bool hung;     /* a call about it missed its deadline, and no pass was completed since */
+    bool on_bus;    /* a scan has seen it at least once; others are known from the driver alone */
+    bool gone;      /* the last scan did not */
+    bool hidden;    /* gone, and forgotten */
+    bool isolated;  /* has or gets a sampler of its own */
+    bool hung;      /* a call about it missed its deadline, and no pass was completed since */
+    bool for_reset; /* the last that was said of it while it was lost: it needs a reset */
     Miss miss;
     uint64_t retry_ns; /* isolated, without a sampler: when to try */
     uint64_t delay_ns; /* the next delay */

@@ -155,7 +155,6 @@ static void released_why(const Supervisor *s, const Gpu *g, char why[NODE_WHY_CA
 static void gpu_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
 {
     const Gpu *g = &s->gpus[gpu];
-    uint32_t outcome = atomic_load(&s->board->gpus[gpu].outcome);
     char time[SPAN_CAP];
 
     why[0] = '\0';
@@ -169,8 +168,8 @@ static void gpu_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
         break;
     case GPU_LOST:
         add(why, "%s",
-            outcome == BOARD_RESET_REQUIRED ? "the driver says that it needs a reset"
-                                            : "the driver says that it is lost, it fell off the bus");
+            g->for_reset ? "the driver says that it needs a reset"
+                         : "the driver says that it is lost, it fell off the bus");
         break;
     case GPU_RELEASED:
         released_why(s, g, why);
@@ -248,8 +247,7 @@ static GpuTrouble trouble_of(const Supervisor *s, uint32_t gpu)
     const Gpu *g = &s->gpus[gpu];
 
     if (g->state == GPU_LOST)
-        return atomic_load(&s->board->gpus[gpu].outcome) == BOARD_RESET_REQUIRED ? GPU_TROUBLE_RESET
-                                                                                 : GPU_TROUBLE_FELL_OFF;
+        return g->for_reset ? GPU_TROUBLE_RESET : GPU_TROUBLE_FELL_OFF;
     if (g->state == GPU_FAILED)
         return g->slot == NO_SLOT ? GPU_TROUBLE_NO_SAMPLER : GPU_TROUBLE_REFUSED;
     return GPU_TROUBLE_NONE;

@@ -46,13 +46,6 @@ static const char *taken_by(const Judge *judge, const Event *event)
     return "";
 }
 
-void judge_take_event(Judge *judge, const Event *event)
-{
-    incidents_event(judge->incidents, event);
-    judge->events[judge->event_count % JUDGE_EVENTS] = (JudgeEvent){.number = judge->event_count + 1, .event = *event};
-    judge->event_count++;
-}
-
 /* How far the logs were read goes with what was read of them. */
 static void save_position(Judge *judge)
 {
@@ -72,8 +65,6 @@ static void settle_events(Judge *judge)
 {
     if (judge->event_settled == judge->event_count)
         return;
-    if (judge->event_count - judge->event_settled > JUDGE_EVENTS)
-        judge->event_settled = judge->event_count - JUDGE_EVENTS;
     while (judge->event_settled < judge->event_count) {
         JudgeEvent *kept = &judge->events[judge->event_settled++ % JUDGE_EVENTS];
 
@@ -83,6 +74,15 @@ static void settle_events(Judge *judge)
             judge->happened(judge->self, kept);
     }
     save_position(judge);
+}
+
+void judge_take_event(Judge *judge, const Event *event)
+{
+    if (judge->event_count - judge->event_settled == JUDGE_EVENTS)
+        settle_events(judge); /* before the ring comes round */
+    incidents_event(judge->incidents, event);
+    judge->events[judge->event_count % JUDGE_EVENTS] = (JudgeEvent){.number = judge->event_count + 1, .event = *event};
+    judge->event_count++;
 }
 
 static void turn(Judge *judge, uint64_t now_ns, uint64_t real_ns)

@@ -625,7 +625,11 @@ static void outcomes_become_states(void **state)
     assert_why(2, "on the PCI bus, but");
     assert_int_equal(world_gpu(&w, 3)->state, GPU_FAILED);
     assert_why(3, "999");
-    assert_int_equal(w.starts, 1); /* its sampler goes on trying */
+    assert_int_equal(w.starts, 1);       /* its sampler goes on trying */
+    w.gpus[1].outcome = BOARD_NOT_TRIED; /* by a new one: what was said stands */
+    world_run(&w, NS_PER_S);
+    assert_why(1, "reset");
+    assert_trouble(1, GPU_TROUBLE_RESET, 0);
     for (uint32_t i = 0; i < 4; i++)
         w.gpus[i].outcome = BOARD_FINE;
     world_run(&w, NS_PER_S);
