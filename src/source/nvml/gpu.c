@@ -315,6 +315,12 @@ bool nvml_gpu_pass(NvmlGpu *gpu, uint32_t paces)
     return true;
 }
 
+void nvml_gpu_events(NvmlGpu *gpu)
+{
+    if (gpu->handle && !gpu->target.trouble)
+        nvml_events_read(gpu);
+}
+
 bool nvml_gpu_is_new(const NvmlGpu *gpu)
 {
     return gpu->handle ? gpu->plan_number != gpu->reader->plan.number : board_kernel_now() >= gpu->retry_ns;

@@ -113,6 +113,8 @@ void nvml_gpu_detach(NvmlGpu *gpu);
 /* One pass over the paces whose bits (1 << METRIC_PACE_...) are set, with all that a new plan or a new handle asks for
  * besides; what was read is published if the GPU is still ours. False where the driver went away. */
 bool nvml_gpu_pass(NvmlGpu *gpu, uint32_t paces);
+/* Between two passes: hands on the events that have come. */
+void nvml_gpu_events(NvmlGpu *gpu);
 /* Whether it waits for its first pass, or for one after a change of plan. */
 bool nvml_gpu_is_new(const NvmlGpu *gpu);
 /* The calls of pace BLOCKING: how many there are, and one of them. False where it is not wanted or cannot be made. */

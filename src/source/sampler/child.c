@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
+#include "base/number.h"
 #include "base/owner.h"
 #include "source/nvml/answer.h"
 #include "source/nvml/counters.h"
@@ -24,6 +25,7 @@
 #include "source/sampler/probe.h"
 
 #define WAIT_MAX_NS (50 * NS_PER_MS)
+#define EVENTS_PERIOD_NS (40 * NS_PER_MS)
 #define FOUND_PERIOD_NS (10 * NS_PER_S)
 #define START_DELAY_MIN_NS NS_PER_S
 #define START_DELAY_MAX_NS (10 * NS_PER_S)
@@ -41,6 +43,7 @@ struct Child {
     NvmlGpu *gpus[NODE_GPUS_MAX]; /* those that are ours */
     uint32_t plan_turn;           /* of the plan in use */
     uint64_t due_ns[METRIC_PACE_END], found_due_ns;
+    uint64_t events_ns; /* when to ask for events next, of the kernel's clock as people wait for them */
     uint32_t blocking_next, blocking_left; /* calls of the round of pace BLOCKING that goes on */
     uint64_t start_ns, start_delay_ns;     /* kernel time at which the driver is tried again */
     Absence down;                          /* why there is no driver */
@@ -392,6 +395,19 @@ static void block_once(Child *child)
     }
 }
 
+/* More often than anything is sampled: an alert hangs on it. */
+static void read_events(Child *child)
+{
+    const uint64_t now = board_kernel_now();
+
+    if (now < child->events_ns)
+        return;
+    child->events_ns = now + EVENTS_PERIOD_NS;
+    for (size_t i = 0; i < ARRAY_LEN(child->gpus) && !child->reader.library.gone; i++)
+        if (child->gpus[i])
+            nvml_gpu_events(child->gpus[i]);
+}
+
 static void sample(Child *child)
 {
     const uint64_t now = board_now(child->board);
@@ -406,6 +422,7 @@ static void sample(Child *child)
     for (size_t i = 0; i < ARRAY_LEN(child->gpus) && !child->reader.library.gone; i++)
         if (child->gpus[i] && (due || nvml_gpu_is_new(child->gpus[i])))
             nvml_gpu_pass(child->gpus[i], due);
+    read_events(child);
     if (due & 1U << METRIC_PACE_BLOCKING && child->blocking_left == 0)
         child->blocking_left = NODE_GPUS_MAX * nvml_blocking_rows();
     if (due)
@@ -442,6 +459,8 @@ static uint64_t idle_ns(const Child *child)
 
     if (!child->reader.library.up)
         return wait;
+    const uint64_t now = board_kernel_now();
+    wait = child->events_ns > now ? number_min_u64(wait, child->events_ns - now) : 0;
     for (MetricPace pace = METRIC_PACE_FAST; pace <= METRIC_PACE_SLOW; pace++) {
         const uint64_t left = kernel_until(child, child->due_ns[pace]);
         if (left < wait)

@@ -233,7 +233,6 @@ static int answer_events(Agent *agent, const Words *words, Str *out)
 
 static int answer_clear(Agent *agent, const Words *words, Str *out)
 {
-    const Node *node = view_node(agent->eyes.view);
     const char *id = words->count == 3 ? words->at[1] : "";
     Err err;
 
@@ -241,7 +240,8 @@ static int answer_clear(Agent *agent, const Words *words, Str *out)
         return usage(out, "clear: ID WHO");
     if (!words->owner)
         return refused(out);
-    if (incidents_clear(agent->judge.incidents, id, words->at[2], node->time_ns, node->real_ns, &err) < 0) {
+    if (incidents_clear(agent->judge.incidents, id, words->at[2], board_now(agent->eyes.board), eyes_real(&agent->eyes),
+                        &err) < 0) {
         str_addf(out, "%s\n", err.text);
         return EXIT_UNKNOWN;
     }

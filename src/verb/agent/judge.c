@@ -4,7 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/duration.h"
 #include "source/proc/stat.h"
+
+enum { EARLY_MAX = 4096 };
+
+#define EARLY_NS (3 * NS_PER_S)
 
 uint64_t judge_now(void *clock)
 {
@@ -51,7 +56,7 @@ static void save_position(Judge *judge)
 {
     KmsgState state;
 
-    if (!judge->kmsg)
+    if (!judge->kmsg || !judge->ready)
         return;
     kmsg_state(judge->kmsg, &state);
     if (state.sequence == judge->position_sequence)
@@ -110,27 +115,71 @@ void judge_line_came(void *self, const Event *event)
 {
     Judge *judge = self;
 
+    if (!judge->ready) {
+        vec_push(&judge->early, *event);
+        return;
+    }
     judge_take_event(judge, event);
     uv_idle_start(&judge->idle, lines_read);
 }
 
-static void take_driver_events(Judge *judge, const Node *node)
+/* Alerts name GPUs by index and UUID: what the logs say waits until those are known, for a moment at most. */
+static void take_early(Judge *judge, const Node *node)
 {
-    for (size_t i = 0; i < node->event_count; i++) {
-        const XidEvent *from = &node->events[i];
-        Event event;
+    bool known = node->gpu_count > 0;
 
-        event_init(&event, EVENT_XID, EVENT_FROM_NVML);
-        event.time_ns = from->time_ns;
-        event.real_ns = node->real_ns - (node->time_ns > from->time_ns ? node->time_ns - from->time_ns : 0);
-        event.has_pci = true;
-        event.pci = from->gpu;
-        event.gpu_instance = from->gpu_instance;
-        event.compute_instance = from->compute_instance;
-        event.code = (int32_t)from->xid;
-        snprintf(event.text, sizeof event.text, "XID %d, reported by the driver's library", event.code);
-        judge_take_event(judge, &event);
+    if (judge->ready)
+        return;
+    for (size_t i = 0; i < node->gpu_count; i++)
+        known &= node->gpus[i].reading.device.uuid[0] != '\0';
+    if (!known && judge->early.len < EARLY_MAX && node->time_ns - judge->opened_ns < EARLY_NS)
+        return;
+    judge->ready = true;
+    for (size_t i = 0; i < judge->early.len; i++)
+        judge_take_event(judge, &judge->early.at[i]);
+    vec_done(&judge->early);
+}
+
+static void take_driver_event(Judge *judge, const XidEvent *from)
+{
+    const uint64_t now = judge_now(judge), real = judge_real(judge);
+    Event event;
+
+    event_init(&event, EVENT_XID, EVENT_FROM_NVML);
+    event.time_ns = from->time_ns;
+    event.real_ns = real - (now > from->time_ns ? now - from->time_ns : 0);
+    event.has_pci = true;
+    event.pci = from->gpu;
+    event.gpu_instance = from->gpu_instance;
+    event.compute_instance = from->compute_instance;
+    event.code = (int32_t)from->xid;
+    snprintf(event.text, sizeof event.text, "XID %d, reported by the driver's library", event.code);
+    judge_take_event(judge, &event);
+}
+
+/* What samplers have put onto the board since; the view counts those that are lost. */
+static bool take_driver_events(Judge *judge)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
+        XidEvent some[BOARD_EVENTS_LEN];
+        uint64_t lost;
+        const size_t n = board_take_events(&judge->eyes->board->samplers[i], &judge->event_heads[i], some, &lost);
+
+        for (size_t k = 0; k < n; k++)
+            take_driver_event(judge, &some[k]);
+        any |= n > 0;
     }
+    return any;
+}
+
+void judge_peek(uv_timer_t *timer)
+{
+    Judge *judge = timer->data;
+
+    if (judge->ready && take_driver_events(judge))
+        judge_settle(judge);
 }
 
 static JudgeGpu *gpu_of(Judge *judge, PciAddress pci)
@@ -245,7 +294,9 @@ void judge_turn(Judge *judge, const Node *node)
 {
     incidents_look(judge->incidents, node);
     look_at_host(judge, node);
-    take_driver_events(judge, node);
+    take_early(judge, node);
+    if (judge->ready)
+        take_driver_events(judge);
     look_for_resets(judge, node);
     detectors_turn(judge->detectors, node, host_facts(judge->host), sign_given, judge);
     turn(judge, node->time_ns, node->real_ns);

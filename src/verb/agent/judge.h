@@ -70,8 +70,13 @@ typedef struct Judge {
     VEC(JudgeBox) boxes;
     JudgeGpu gpus[NODE_GPUS_MAX];
     size_t gpu_count;
-    char set_aside[256]; /* what the journal said last */
-    uv_idle_t idle;      /* runs once after lines were read */
+    char set_aside[256];                     /* what the journal said last */
+    uv_idle_t idle;                          /* runs once after lines were read */
+    uv_timer_t peek;                         /* looks for the driver's events between two ticks */
+    uint32_t event_heads[NODE_SAMPLERS_MAX]; /* of the board's rings of them */
+    VEC(Event) early;                        /* lines read before the GPUs were known */
+    bool ready;                              /* they are */
+    uint64_t opened_ns;
     uint64_t position_sequence;
     uint64_t incident_changes; /* told since start, for whoever watches */
     void (*changed)(void *self, const Incident *incident, IncidentChange change); /* it is on disk, or cannot be */

@@ -15,7 +15,7 @@
 OWNER_POINTER(Catalogue, catalogue_free);
 OWNER_POINTER(Maintenance, maintenance_free);
 
-enum { GRACE_MS = 500 };
+enum { GRACE_MS = 500, PEEK_MS = 25 };
 
 static int load_catalogue(const AgentConfig *config, Catalogue **ret, Err *err)
 {
@@ -171,6 +171,10 @@ int judge_open(Judge *judge, uv_loop_t *loop, AgentConfig *config, Eyes *eyes, S
     judge->events = xcalloc(JUDGE_EVENTS, sizeof *judge->events);
     uv_idle_init(loop, &judge->idle);
     judge->idle.data = judge;
+    uv_timer_init(loop, &judge->peek);
+    judge->peek.data = judge;
+    uv_timer_start(&judge->peek, judge_peek, PEEK_MS, PEEK_MS);
+    judge->opened_ns = judge_now(judge);
     TRY(load_catalogue(config, &judge->catalogue, err));
     judge->maintenance = maintenance_new();
     TRY(maintenance_configure(judge->maintenance, config->o.maintenance, err));
@@ -226,6 +230,7 @@ static void alerts_closed(void *self)
     catalogue_free(TAKE(judge->catalogue));
     remembered_done(&judge->remembered);
     vec_done(&judge->told);
+    vec_done(&judge->early);
     vec_done(&judge->boxes);
     free(TAKE(judge->events));
     judge->closed(judge->closed_self);
@@ -242,6 +247,7 @@ void judge_close(Judge *judge, void (*closed)(void *self), void *self)
     judge->changed = NULL;
     judge->happened = NULL;
     uv_close((uv_handle_t *)&judge->idle, NULL);
+    uv_close((uv_handle_t *)&judge->peek, NULL);
     kmsg_close(TAKE(judge->kmsg));
     host_close(TAKE(judge->host));
     if (judge->alerts)

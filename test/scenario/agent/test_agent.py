@@ -209,7 +209,7 @@ def test_the_exporters_own_command_line(make_node, build, tmp_path, stoker):
     counters.write_text("# only two\nDCGM_FI_DEV_GPU_TEMP, gauge, core\nDCGM_FI_NO_SUCH, gauge, none\n"
                         "DCGM_FI_DEV_POWER_USAGE, gauge, power\n")
     env = dict(node.env, DCGM_EXPORTER_LISTEN="127.0.0.1:0", DCGM_EXPORTER_KUBERNETES="false", NODE_NAME="worker-9",
-               STOKER_CONTROL=str(tmp_path / "c.sock"), STOKER_SAMPLER_PROGRAM=str(next(build.rglob("stoker-sampler"))))
+               STOKER_CONTROL=str(tmp_path / "c.sock"), STOKER_SAMPLER_PROGRAM=str(build / "src/source/nvml/stoker-sampler"))
     process = subprocess.Popen([link, "-f", counters, "-d=f", "--c", "30000", "-no-hostname=false"], env=env,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
