@@ -22,7 +22,6 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "measurements.md"
 BEGIN, END = "<!-- agent: written by test/bench/agent.py with --write -->", "<!-- end of agent -->"
 HZ = os.sysconf("SC_CLK_TCK")
 SCRAPERS, ROUNDS = (1, 4, 16), 400
@@ -252,9 +251,7 @@ def main():
     text += f"\n### Start and size\n\n{table(starts(args.build.resolve()))}\n"
     print(text, end="")
     if args.write:
-        page = PAGE.read_text(encoding="utf-8")
-        head, rest = page.split(BEGIN, 1)
-        PAGE.write_text(f"{head}{BEGIN}\n{text}\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+        bench.write(text, BEGIN, END)
 
 
 if __name__ == "__main__":

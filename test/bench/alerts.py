@@ -28,7 +28,6 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "measurements.md"
 BEGIN, END = "<!-- alerts: written by test/bench/alerts.py with --write -->", "<!-- end of alerts -->"
 GOAL_MS = 100
 PATIENCE = 60
@@ -634,9 +633,7 @@ def main():
             f"{load_before:.1f} before and {os.getloadavg()[0]:.1f} after.\n\n" + "\n".join(parts))
     print(text, end="")
     if args.write:
-        page = PAGE.read_text(encoding="utf-8")
-        head, rest = page.split(BEGIN, 1)
-        PAGE.write_text(f"{head}{BEGIN}\n{text}\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+        bench.write(text, BEGIN, END)
 
 
 if __name__ == "__main__":

@@ -144,12 +144,13 @@ def table_text(results, table):
     return "\n".join("| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths)) + " |" for line in lines)
 
 
-def write(text):
+def write(text, begin=BEGIN, end=END):
+    """Puts the text into the page of figures, in the place of what is between these two lines."""
     page = PAGE.read_text(encoding="utf-8")
-    if BEGIN not in page or END not in page:
+    if begin not in page or end not in page:
         sys.exit(f"bench: {PAGE} has no place for the tables")
-    head, rest = page.split(BEGIN, 1)
-    PAGE.write_text(f"{head}{BEGIN}\n{text}\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+    head, rest = page.split(begin, 1)
+    PAGE.write_text(f"{head}{begin}\n{text}\n{end}{rest.split(end, 1)[1]}", encoding="utf-8")
 
 
 def main():

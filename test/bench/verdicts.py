@@ -28,7 +28,6 @@ import agent_rig as rig  # noqa: E402
 import run as bench  # noqa: E402
 import truths as library  # noqa: E402
 
-PAGE = ROOT / "docs" / "measurements.md"
 BEGIN, END = "<!-- verdicts: written by `make bench-verdicts` with --write -->", "<!-- end of verdicts -->"
 AT_ONCE = 2  # and beside them one in real time, which costs next to nothing
 BEFORE, GAP = 3 * 60, 30 * 60  # what is played before something happens; a quiet time that is left out
@@ -466,9 +465,7 @@ def main():
             f"{(time.monotonic() - begun) / 60:.0f} minutes.\n\n" + "\n".join(parts))
     print(text, end="")
     if args.write:
-        page = PAGE.read_text(encoding="utf-8")
-        head, rest = page.split(BEGIN, 1)
-        PAGE.write_text(f"{head}{BEGIN}\n{text}\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+        bench.write(text, BEGIN, END)
 
 
 if __name__ == "__main__":

@@ -189,7 +189,7 @@ class Agent:
         self.image = folder / "node.img"
         (folder / "stoker.yaml").write_text("{}\n")
         env = {k: v for k, v in os.environ.items() if not k.startswith(("STOKER_", "DCGM_", "NVIDIA_", "KUBERNETES_"))}
-        env.update(XDG_RUNTIME_DIR=str(folder), STOKER_SIM_RUNTIME=str(folder / "nodes"))
+        env.update(XDG_RUNTIME_DIR=str(folder), STOKER_SIM_RUNTIME=str(folder / "nodes"), STOKER_JOURNAL="none")
         command = [stoker, "sim", "run", "--image", self.image, scenario, "--", stoker, "agent", "--config",
                    folder / "stoker.yaml", "--listen", "127.0.0.1:0", "--control", folder / "control", *flags]
         log = folder / "agent.log"

@@ -274,9 +274,12 @@ static void settle(Remembered *r, const Node *node)
         if (is_open(gpu))
             fates[fate_of(r, node, gpu)]++;
     }
-    if (open == 0 || !r->eyes->bus_seen || (unnamed > 0 && node->time_ns - r->began_ns < NAMED_NS))
+    const size_t named = count_named(node);
+    const bool early = node->time_ns - r->began_ns < NAMED_NS;
+    /* A driver may know GPUs of which this machine shows no bus. */
+    if (open == 0 || !r->eyes->bus_seen || (early && (unnamed > 0 || named == 0)))
         return;
-    if (here > 0 || fates[FATE_UNKNOWN] > 0 || (unnamed == 0 && count_named(node) == 0))
+    if (here > 0 || fates[FATE_UNKNOWN] > 0 || (unnamed == 0 && named == 0))
         settle_each(r, node);
     else if (unnamed == 0)
         forget_all(r);
