@@ -28,6 +28,15 @@ def test_truth(make_node, make_agent, path, stoker):
         pytest.skip(f"its last fault comes after {last / 3600:.1f} h")
     until_s = last + LATE + LATER.get(path.stem, 0)
     speed = speed_for(path.stem, until_s)
+    try:
+        hold(make_node, make_agent, path, until_s, speed)
+    except AssertionError:  # a machine that is busy falls behind a fast clock: once more, in more time
+        hold(make_node, make_agent, path, until_s, max(speed / 3, 1))
+
+
+def hold(make_node, make_agent, path, until_s, speed):
+    """Plays the scenario and holds the agent to its truth."""
+    _, count, truths, _ = load(path)
     play = Play(make_node, make_agent, path.stem, speed, [(until_s, speed)])
     # The simulator writes the kernel's log a few times a second, which is minutes here: what the library says first may
     # turn out to be another's consequence.
