@@ -132,6 +132,15 @@ class Driver:
         for line in self.process.stderr:
             self.log.append(line)
 
+    def said(self, text):
+        """Whether it comes to the log: what is written there comes by another way than the answers do."""
+        end = time.monotonic() + PATIENCE
+        while not any(text in line for line in self.log):
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.01)
+        return True
+
     def do(self, verb, **more):
         self.process.stdin.write(json.dumps({"do": verb, **more}) + "\n")
         self.process.stdin.flush()

@@ -24,7 +24,7 @@ def begin(node, puppet, build, tmp_path):
 
 
 def has(value, gpu=0):
-    return lambda board: values(board, gpu)[ENGINE] == value
+    return lambda board: board["gpus"][gpu]["reading"] is not None and values(board, gpu)[ENGINE] == value
 
 
 def test_from_the_first_pass_to_the_last(begin):
