@@ -15,6 +15,7 @@
 #include "engine/store/store.h"
 #include "model/node.h"
 #include "model/owner.h"
+#include "model/process.h"
 
 /* HEALTH_CAUSE(id, key, also fails readiness): why /healthz answers 503. */
 #define HEALTH_CAUSE_TABLE(HEALTH_CAUSE)                                                                               \
@@ -56,8 +57,14 @@ const char *health_cause_key(HealthCauseId id);
 /* {"status":"ok"|"failing","causes":[...]} for /healthz and /readyz. */
 void api_health(const Health *health, bool fine, const Node *node, Str *out);
 
+/* Who has what: devices that the kubelet gave out, processes on GPUs. */
+typedef struct ApiWho {
+    const OwnerTable *owners; /* NULL: not known */
+    ProcessList processes;
+} ApiWho;
+
 /* /api/v1/gpus: all that is known now. */
-void api_gpus(const Node *node, const OwnerTable *owners, Str *out);
+void api_gpus(const Node *node, const ApiWho *who, Str *out);
 
 /* One GPU or MIG device by index ("3"), UUID or PCI address. NULL where there is none; *ret_gpu is its GPU. */
 const Reading *api_find(const Node *node, const char *id, const NodeGpu **ret_gpu);

@@ -7,6 +7,7 @@
 #include "base/duration.h"
 #include "base/number.h"
 #include "service/api/api.h"
+#include "service/api/lists.h"
 #include "service/api/write.h"
 
 static void write_time(Str *out, const Node *node, const char *key, uint64_t monotonic_ns)
@@ -139,7 +140,7 @@ static void write_instances(Str *out, const Node *node, const NodeGpu *gpu, cons
     str_addc(out, ']');
 }
 
-static void write_gpu(Str *out, const Node *node, const NodeGpu *gpu, const OwnerTable *owners)
+static void write_gpu(Str *out, const Node *node, const NodeGpu *gpu, const ApiWho *who)
 {
     str_addc(out, '{');
     write_identity(out, &gpu->reading.device);
@@ -158,10 +159,12 @@ static void write_gpu(Str *out, const Node *node, const NodeGpu *gpu, const Owne
     if (gpu->gpm_known)
         str_addf(out, ",\"gpm\":%s", gpu->gpm ? "true" : "false");
     write_texts(out, &gpu->reading);
-    write_owners(out, owners, &gpu->reading, NULL);
+    write_owners(out, who->owners, &gpu->reading, NULL);
     write_metrics(out, node, &gpu->reading);
     write_peers(out, node, gpu);
-    write_instances(out, node, gpu, owners);
+    write_links(out, gpu);
+    write_processes(out, gpu, who);
+    write_instances(out, node, gpu, who->owners);
     str_addc(out, '}');
 }
 
@@ -178,7 +181,7 @@ static void write_sampler(Str *out, const Node *node, const NodeSampler *s)
     str_addc(out, '}');
 }
 
-void api_gpus(const Node *node, const OwnerTable *owners, Str *out)
+void api_gpus(const Node *node, const ApiWho *who, Str *out)
 {
     char now[CLOCK_TEXT_MAX];
 
@@ -198,7 +201,7 @@ void api_gpus(const Node *node, const OwnerTable *owners, Str *out)
     for (size_t i = 0; i < node->gpu_count; i++) {
         if (i)
             str_addc(out, ',');
-        write_gpu(out, node, &node->gpus[i], owners);
+        write_gpu(out, node, &node->gpus[i], who);
     }
     str_add(out, "],\"samplers\":[");
     for (size_t i = 0; i < node->sampler_count; i++) {

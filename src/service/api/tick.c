@@ -105,6 +105,7 @@ static const struct {
     {"readyz", "are numbers being served"},
     {"health", "answers OK as long as the program runs"},
     {"api/v1/gpus", "everything that is known now, as JSON"},
+    {"api/v1/status", "the same with what is wrong and what to do"},
     {"api/v1/gpus/0/history?metric=DCGM_FI_DEV_POWER_USAGE&amp;from=-10m", "ten minutes of seconds, a day of minutes"},
     {"api/v1/incidents", "what is wrong, and what was"},
     {"runbooks/", "what to do about each class of fault"},

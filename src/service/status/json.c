@@ -20,6 +20,15 @@ static void findings_json(const StatusSeen *seen, Str *out)
     }
 }
 
+static void causes_json(const Health *health, Str *out)
+{
+    for (size_t i = 0; i < health->count; i++) {
+        str_addf(out, "%s{\"cause\":\"%s\",\"text\":", i ? "," : "", health_cause_key(health->causes[i].id));
+        str_add_json(out, health->causes[i].text);
+        str_addc(out, '}');
+    }
+}
+
 void status_json(const StatusSeen *seen, Str *out)
 {
     static const char *const words[] = {"ok", "failing", "", "unknown"};
@@ -33,6 +42,8 @@ void status_json(const StatusSeen *seen, Str *out)
     }
     str_add(out, "],\"findings\":[");
     findings_json(seen, out);
+    str_add(out, "],\"causes\":[");
+    causes_json(seen->health, out);
     str_add(out, "],\"maintenance\":[");
     for (size_t i = 0; maintenance && i < maintenance_count(maintenance); i++) {
         if (i)
@@ -40,7 +51,7 @@ void status_json(const StatusSeen *seen, Str *out)
         maintenance_window_json(maintenance_at(maintenance, i), out);
     }
     str_add(out, "],\"node\":");
-    api_gpus(seen->node, NULL, out);
+    api_gpus(seen->node, &(ApiWho){.owners = seen->owners, .processes = seen->processes}, out);
     while (out->len > 0 && out->text[out->len - 1] == '\n')
         str_cut(out, out->len - 1);
     str_add(out, "}\n");

@@ -19,6 +19,7 @@
 #include "source/host/look.h"
 
 #define IN_TIME_NS (3 * NS_PER_S) /* kernel time */
+#define SOON_NS NS_PER_S          /* between looks that processes bring forward */
 
 enum { STACK_BYTES = 512 * 1024 };
 
@@ -39,6 +40,7 @@ struct Host {
     bool waiting; /* for a look */
     uint64_t begun_ns, begun_kernel_ns, due_ns;
     HostLook known;
+    VEC(uint32_t) wanted, asked; /* pids in order: for the next look, and those of the last one */
 };
 
 static uint64_t kernel_now(void)
@@ -56,6 +58,7 @@ static void worker_free(Worker *worker)
     pthread_cond_destroy(&worker->wake);
     pthread_mutex_destroy(&worker->lock);
     free(worker->root);
+    vec_done(&worker->look.processes);
     free(worker);
 }
 
@@ -140,6 +143,9 @@ void host_close(Host *host)
         pthread_join(host->thread, NULL);
         worker_free(worker);
     }
+    vec_done(&host->known.processes);
+    vec_done(&host->wanted);
+    vec_done(&host->asked);
     free(host);
 }
 
@@ -160,13 +166,32 @@ static bool take(Host *host)
     pthread_mutex_lock(&host->worker->lock);
     over = !host->worker->busy;
     pthread_mutex_unlock(&host->worker->lock);
-    if (over)
+    if (over) {
+        const HostProcesses before = host->known.processes;
+
         host_look_take(&host->known, &host->worker->look, host->begun_ns);
+        host->known.processes = host->worker->look.processes;
+        host->worker->look.processes = before; /* its room is used again */
+    }
     return over;
+}
+
+/* The worker is not at it. */
+static void ask_for_processes(Host *host)
+{
+    HostProcesses *processes = &host->worker->look.processes;
+
+    vec_clear(processes);
+    vec_clear(&host->asked);
+    for (size_t i = 0; i < host->wanted.len; i++) {
+        process_owner_init(vec_add(processes), host->wanted.at[i]);
+        vec_push(&host->asked, host->wanted.at[i]);
+    }
 }
 
 static void start(Host *host, uint64_t now_ns)
 {
+    ask_for_processes(host);
     host->begun_ns = now_ns;
     host->begun_kernel_ns = kernel_now();
     host->due_ns = now_ns + host->config.period_ns;
@@ -177,11 +202,53 @@ static void start(Host *host, uint64_t now_ns)
     pthread_mutex_unlock(&host->worker->lock);
 }
 
+/* Somebody is wanted who was not asked about: the others may be gone. */
+static bool asks_for_others(const Host *host)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < host->wanted.len; i++) {
+        while (at < host->asked.len && host->asked.at[at] < host->wanted.at[i])
+            at++;
+        if (at == host->asked.len || host->asked.at[at] != host->wanted.at[i])
+            return true;
+    }
+    return false;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+void host_want(Host *host, const uint32_t *pids, size_t count)
+{
+    size_t len = 0;
+
+    vec_clear(&host->wanted);
+    for (size_t i = 0; i < count && i < HOST_PROCESSES_MAX; i++)
+        vec_push(&host->wanted, pids[i]);
+    if (!host->wanted.len)
+        return;
+    qsort(host->wanted.at, host->wanted.len, sizeof(*host->wanted.at), by_number);
+    for (size_t i = 0; i < host->wanted.len; i++)
+        if (!len || host->wanted.at[len - 1] != host->wanted.at[i])
+            host->wanted.at[len++] = host->wanted.at[i];
+    host->wanted.len = len;
+}
+
+ProcessList host_processes(const Host *host)
+{
+    return (ProcessList){host->known.processes.at, host->known.processes.len};
+}
+
 void host_turn(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sampler_count)
 {
     if (host->waiting)
         host->waiting = !take(host);
-    if (!host->waiting && now_ns >= host->due_ns)
+    if (!host->waiting && (now_ns >= host->due_ns || (asks_for_others(host) && now_ns >= host->begun_ns + SOON_NS)))
         start(host, now_ns);
     mark_ours(&host->known.facts, samplers, sampler_count);
 }

@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "model/facts.h"
+#include "model/process.h"
 
 typedef struct Host Host;
 
@@ -30,6 +31,13 @@ void host_close(Host *host);
 void host_turn(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sampler_count);
 /* The last look, time_ns 0 before the first. Its members about logs are the caller's to fill, and stay. */
 Facts *host_facts(Host *host);
+
+/* The processes on GPUs that the next looks shall find out about, by the driver's pids, in any order and each as often
+ * as it likes; at most HOST_PROCESSES_MAX. New ones bring the next look forward. */
+enum { HOST_PROCESSES_MAX = 1024 };
+void host_want(Host *host, const uint32_t *pids, size_t count);
+/* Those of the last look, until the next turn. */
+ProcessList host_processes(const Host *host);
 /* How long the look under way has been at it; 0: none is, or it is in time. */
 uint64_t host_late_ns(const Host *host, uint64_t now_ns);
 

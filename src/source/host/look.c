@@ -14,6 +14,7 @@
 #include "source/host/host.h"
 #include "source/pci/detail.h"
 #include "source/proc/stat.h"
+#include "source/proc/who.h"
 
 enum { LINE_CAP = 512, STAT_MORE_CAP = 65536 };
 
@@ -117,11 +118,26 @@ static bool is_denied(const char *root)
     return access(path, R_OK | W_OK) < 0 && errno == EPERM;
 }
 
+static void look_processes(const char *root, HostProcesses *processes)
+{
+    UserNames *names = processes->len ? user_names_read(root) : NULL;
+
+    for (size_t i = 0; i < processes->len; i++) {
+        ProcessOwner *owner = &processes->at[i];
+
+        (void)process_who(root, owner->pid, false, owner, NULL);
+        user_name(names, owner->uid, owner->user);
+    }
+    user_names_free(names);
+}
+
 /* ---- one look ---- */
 
 void host_look_make(const char *root, HostLook *ret)
 {
-    memset(ret, 0, sizeof(*ret));
+    const HostProcesses wanted = ret->processes;
+
+    *ret = (HostLook){.processes = wanted};
     ret->rc = look_bus(root, &ret->facts, &ret->err);
     host_tasks_look(root, &ret->tasks);
     ret->facts.proc_known = ret->tasks.known;
@@ -133,11 +149,12 @@ void host_look_make(const char *root, HostLook *ret)
     ret->facts.module_loaded = host_module(root, ret->facts.module_version);
     look_boot(root, &ret->facts);
     ret->facts.device_denied = is_denied(root);
+    look_processes(root, &ret->processes);
 }
 
 int host_look(const char *root, Facts *ret, Err *err)
 {
-    HostLook look;
+    HostLook look = {0};
 
     host_look_make(root, &look);
     *ret = look.facts;

@@ -4,16 +4,22 @@
 /* One look at the node, and how it follows from the one before. Any thread. */
 
 #include "base/err.h"
+#include "base/vec.h"
 #include "model/facts.h"
+#include "model/process.h"
 #include "source/host/tasks.h"
+
+typedef VEC(ProcessOwner) HostProcesses;
 
 typedef struct HostLook {
     int rc;  /* of the PCI bus: where it is below 0, facts has no GPUs */
     Err err; /* then */
     Facts facts;
     HostTasks tasks;
+    HostProcesses processes; /* by pid */
 } HostLook;
 
+/* `processes` of *ret are those to be found out about: their pids are read, the rest is filled. */
 void host_look_make(const char *root, HostLook *ret);
 
 /* Makes the facts those of `fresh`, of a look begun at time_ns: GPUs that were there before stay as absent ones (all of

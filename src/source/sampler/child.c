@@ -25,7 +25,9 @@
 #include "source/sampler/probe.h"
 
 #define WAIT_MAX_NS (50 * NS_PER_MS)
-#define EVENTS_PERIOD_NS (40 * NS_PER_MS)
+/* Between two looks for events: one with each fast pass and one in the middle of them, so that it costs few wakes. */
+#define EVENTS_PERIOD_NS (50 * NS_PER_MS)
+#define EVENTS_SLACK_NS (10 * NS_PER_MS)
 #define FOUND_PERIOD_NS (10 * NS_PER_S)
 #define START_DELAY_MIN_NS NS_PER_S
 #define START_DELAY_MAX_NS (10 * NS_PER_S)
@@ -43,7 +45,8 @@ struct Child {
     NvmlGpu *gpus[NODE_GPUS_MAX]; /* those that are ours */
     uint32_t plan_turn;           /* of the plan in use */
     uint64_t due_ns[METRIC_PACE_END], found_due_ns;
-    uint64_t events_ns; /* when to ask for events next, of the kernel's clock as people wait for them */
+    uint64_t events_ns;   /* when to ask for events next, of the kernel's clock as people wait for them */
+    uint32_t events_told; /* of the board's, those that the agent was told of */
     uint32_t blocking_next, blocking_left; /* calls of the round of pace BLOCKING that goes on */
     uint64_t start_ns, start_delay_ns;     /* kernel time at which the driver is tried again */
     Absence down;                          /* why there is no driver */
@@ -137,6 +140,7 @@ int child_greet(int fd, Child **ret_child, Err *err)
     child->board = board;
     child->hello = TAKE(hello);
     child->self = self;
+    child->events_told = atomic_load_explicit(&self->event_head, memory_order_relaxed);
     child->down = ABSENCE_NOT_YET;
     child->plan_turn = UINT32_MAX;
     child->reader.board = board;
@@ -396,16 +400,31 @@ static void block_once(Child *child)
 }
 
 /* More often than anything is sampled: an alert hangs on it. */
-static void read_events(Child *child)
+static void read_events(Child *child, bool passed)
 {
     const uint64_t now = board_kernel_now();
 
+    if (passed)
+        child->events_ns = now + EVENTS_PERIOD_NS;
     if (now < child->events_ns)
         return;
-    child->events_ns = now + EVENTS_PERIOD_NS;
+    child->events_ns = now + EVENTS_PERIOD_NS + EVENTS_SLACK_NS;
     for (size_t i = 0; i < ARRAY_LEN(child->gpus) && !child->reader.library.gone; i++)
         if (child->gpus[i])
             nvml_gpu_events(child->gpus[i]);
+}
+
+/* There are events on the board: the agent need not wait for its next look. It looks then anyway, so that one who does
+ * not take our word is not waited for. */
+static void tell_events(Child *child)
+{
+    const SamplerReply knock = {.protocol = SAMPLER_PROTOCOL, .pid = getpid()};
+    const uint32_t head = atomic_load_explicit(&child->self->event_head, memory_order_relaxed);
+
+    if (head == child->events_told)
+        return;
+    child->events_told = head;
+    (void)send(child->fd, &knock, sizeof knock, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 static void sample(Child *child)
@@ -422,7 +441,8 @@ static void sample(Child *child)
     for (size_t i = 0; i < ARRAY_LEN(child->gpus) && !child->reader.library.gone; i++)
         if (child->gpus[i] && (due || nvml_gpu_is_new(child->gpus[i])))
             nvml_gpu_pass(child->gpus[i], due);
-    read_events(child);
+    read_events(child, due & 1U << METRIC_PACE_FAST);
+    tell_events(child);
     if (due & 1U << METRIC_PACE_BLOCKING && child->blocking_left == 0)
         child->blocking_left = NODE_GPUS_MAX * nvml_blocking_rows();
     if (due)

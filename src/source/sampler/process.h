@@ -35,8 +35,8 @@ int process_connect(Process *process, const char *path, int *ret_fd, Err *err);
 /* Sends the hello and the board. -errno. */
 int process_greet(int fd, const SamplerHello *hello, int board_fd, Err *err);
 
-/* Reads its reply, if there is one: 0, -EAGAIN, -EPIPE where it is gone, -EPROTO where it makes no sense. A foreign
- * process is known by its pid from then on. */
+/* Reads a reply, the first or a later one that says that there is news, if there is one: 0, -EAGAIN, -EPIPE where it is
+ * gone, -EPROTO where it makes no sense. A foreign process is known by its pid from then on. */
 int process_hear(Process *process, int fd, Err *err);
 
 void process_kill(Process *process);

@@ -50,6 +50,8 @@ struct Processes {
     bool running;
     void (*done)(void *self);
     void *done_self;
+    void (*news)(void *self);
+    void *news_self;
     Place places[NODE_SAMPLERS_MAX];
 };
 
@@ -88,9 +90,12 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         close_link(place);
         supervisor_closed(p->supervisor, slot);
         supervisor_turn(p->supervisor);
-    } else if (place->process.foreign && place->process.pid) {
-        supervisor_told_pid(p->supervisor, slot, place->process.pid);
+        return;
     }
+    if (place->process.foreign && place->process.pid)
+        supervisor_told_pid(p->supervisor, slot, place->process.pid);
+    if (p->news)
+        p->news(p->news_self);
 }
 
 static int open_link(Processes *p, uint32_t slot, int fd, Err *err)
@@ -243,6 +248,12 @@ int processes_new(uv_loop_t *loop, Board *board, int board_fd, const ProcessesSp
 Supervisor *processes_supervisor(Processes *p)
 {
     return p->supervisor;
+}
+
+void processes_on_news(Processes *p, void (*news)(void *self), void *self)
+{
+    p->news = news;
+    p->news_self = self;
 }
 
 void processes_run(Processes *p)

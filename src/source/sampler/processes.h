@@ -36,6 +36,9 @@ int processes_new(uv_loop_t *loop, Board *board, int board_fd, const ProcessesSp
 /* For the bus, release and views. Not for supervisor_stop. */
 Supervisor *processes_supervisor(Processes *processes);
 
+/* From now on `news` is called from the loop when a sampler has put events on the board; NULL: nothing is. */
+void processes_on_news(Processes *processes, void (*news)(void *self), void *self);
+
 /* Takes a turn now and then every 50 ms. */
 void processes_run(Processes *processes);
 

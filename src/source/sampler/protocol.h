@@ -5,10 +5,10 @@
  * How the agent and a sampler meet. A sampler is the program `stoker-sampler` (it links libc alone and loads the
  * driver's library with dlopen); descriptor 3 is its end of a SOCK_SEQPACKET unix socket, whether the agent made it
  * (socketpair, fork, exec) or systemd did (Accept=yes; the agent connected). The agent sends one SamplerHello with the
- * board's memfd attached (SCM_RIGHTS); the sampler answers with one SamplerReply. After that nothing is sent: all else
- * goes over the board, and each side takes the end of the socket as the death of the other. A sampler whose agent is
- * gone ends. A probe is the same program with another task (SamplerHello.probe): it owns no GPU, asks the driver once
- * as a new client does, says on the board how that went, and ends.
+ * board's memfd attached (SCM_RIGHTS); the sampler answers with one SamplerReply, and sends the same again whenever it
+ * has put events on the board. All else goes over the board, and each side takes the end of the socket as the death of
+ * the other. A sampler whose agent is gone ends. A probe is the same program with another task (SamplerHello.probe): it
+ * owns no GPU, asks the driver once as a new client does, says on the board how that went, and ends.
  */
 
 #include <stdint.h>

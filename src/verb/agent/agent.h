@@ -95,6 +95,8 @@ void agent_event_happened(void *self, const JudgeEvent *event);
 /* Words of the control socket: incidents, incident, events, clear, maintenance, check. *ret_code; false: not ours. */
 bool agent_control_incidents(Agent *agent, const char *const *words, size_t count, bool owner, Str *out, int *ret_code);
 
+/* requests.c: what /api/v1/status answers, as `stoker status --json` does. */
+void agent_status_json(const Agent *agent, Str *out);
 /* requests.c: the control socket's words; `self` is the Agent. */
 int agent_control(void *self, const char *const *words, size_t count, bool owner, Str *out);
 

@@ -237,7 +237,19 @@ static void answer_gpus(Agent *agent, HttpRequest *request)
     CLEANUP(str_done) Str text;
 
     str_init(&text, ANSWER_MAX);
-    api_gpus(view_node(agent->eyes.view), agent->pods ? podresources_table(agent->pods) : NULL, &text);
+    api_gpus(view_node(agent->eyes.view),
+             &(ApiWho){.owners = agent->pods ? podresources_table(agent->pods) : NULL,
+                       .processes = judge_processes(&agent->judge)},
+             &text);
+    send_text(request, 200, TYPE_JSON, &text);
+}
+
+static void answer_status(Agent *agent, HttpRequest *request)
+{
+    CLEANUP(str_done) Str text;
+
+    str_init(&text, ANSWER_MAX);
+    agent_status_json(agent, &text);
     send_text(request, 200, TYPE_JSON, &text);
 }
 
@@ -416,6 +428,7 @@ static const struct {
     {"/healthz", answer_healthz},
     {"/readyz", answer_readyz},
     {"/api/v1/gpus", answer_gpus},
+    {"/api/v1/status", answer_status},
     {"/api/v1/stream", answer_stream},
     {"/api/v1/incidents", answer_incidents},
     {"/api/v1/events", answer_events},

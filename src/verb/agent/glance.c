@@ -37,7 +37,7 @@ static int make_config(const GlanceOptions *options, AgentConfig **ret, Err *err
 
 static void plan_everything(Board *board, const AgentConfig *config)
 {
-    BoardPlan plan = {.want_processes = true};
+    BoardPlan plan = {.want_processes = true, .want_links = true};
 
     memset(&plan.wanted, 0xff, sizeof plan.wanted);
     memcpy(plan.period_ns, config->exporter.period_ns, sizeof plan.period_ns);

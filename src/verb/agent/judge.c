@@ -174,9 +174,9 @@ static bool take_driver_events(Judge *judge)
     return any;
 }
 
-void judge_peek(uv_timer_t *timer)
+void judge_peek(void *self)
 {
-    Judge *judge = timer->data;
+    Judge *judge = self;
 
     if (judge->ready && take_driver_events(judge))
         judge_settle(judge);
@@ -255,6 +255,17 @@ static void fill_logs(const Judge *judge, Facts *facts)
     facts->fabric_log = state.fabric_log;
 }
 
+static void want_processes(Judge *judge, const Node *node)
+{
+    uint32_t pids[HOST_PROCESSES_MAX];
+    size_t count = 0;
+
+    for (size_t i = 0; i < node->gpu_count; i++)
+        for (size_t k = 0; k < node->gpus[i].process_count && count < HOST_PROCESSES_MAX; k++)
+            pids[count++] = node->gpus[i].processes[k].pid;
+    host_want(judge->host, pids, count);
+}
+
 static void look_at_host(Judge *judge, const Node *node)
 {
     pid_t samplers[NODE_SAMPLERS_MAX];
@@ -263,6 +274,7 @@ static void look_at_host(Judge *judge, const Node *node)
     for (size_t i = 0; i < node->sampler_count; i++)
         if (node->samplers[i].pid > 0)
             samplers[count++] = node->samplers[i].pid;
+    want_processes(judge, node);
     host_turn(judge->host, node->time_ns, samplers, count);
     fill_logs(judge, host_facts(judge->host));
 }
@@ -310,12 +322,17 @@ void judge_wants(const Judge *judge, BoardPlan *plan)
 {
     detectors_wanted(judge->detectors, plan->wanted);
     plan->want_links = detectors_want_links(judge->detectors);
-    plan->want_processes = detectors_want_processes(judge->detectors);
+    plan->want_processes = true; /* who is on a GPU, is shown */
 }
 
 const Facts *judge_facts(const Judge *judge)
 {
     return host_facts(judge->host);
+}
+
+ProcessList judge_processes(const Judge *judge)
+{
+    return host_processes(judge->host);
 }
 
 uint64_t judge_each_event(const Judge *judge, uint64_t from, void (*fn)(void *self, const JudgeEvent *event),

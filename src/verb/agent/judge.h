@@ -72,7 +72,6 @@ typedef struct Judge {
     size_t gpu_count;
     char set_aside[256];                     /* what the journal said last */
     uv_idle_t idle;                          /* runs once after lines were read */
-    uv_timer_t peek;                         /* looks for the driver's events between two ticks */
     uint32_t event_heads[NODE_SAMPLERS_MAX]; /* of the board's rings of them */
     VEC(Event) early;                        /* lines read before the GPUs were known */
     bool ready;                              /* they are */
@@ -107,6 +106,8 @@ size_t judge_cleared(Judge *judge, const Incident *incident, const char *who);
 
 /* The facts of the last look, with the condition of the logs. */
 const Facts *judge_facts(const Judge *judge);
+/* Who the processes on the GPUs are. */
+ProcessList judge_processes(const Judge *judge);
 /* Events from number `from` on (0: the oldest that is kept); returns the next number. */
 uint64_t judge_each_event(const Judge *judge, uint64_t from, void (*fn)(void *self, const JudgeEvent *event),
                           void *self);

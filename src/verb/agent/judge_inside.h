@@ -17,8 +17,8 @@ void judge_keep_bundle(Judge *judge, const Incident *incident);
 /* The minute after the fact, of those whose time has come. */
 void judge_close_boxes(Judge *judge, uint64_t now_ns);
 
-/* Of the timer `peek`. */
-void judge_peek(uv_timer_t *timer);
+/* Samplers have news: the driver's events are taken between two ticks; `self` is the Judge. */
+void judge_peek(void *self);
 void judge_take_event(Judge *judge, const Event *event);
 /* KmsgEvent: it is judged with the others that are read in the same turn of the loop. */
 void judge_line_came(void *judge, const Event *event);

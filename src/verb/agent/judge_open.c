@@ -15,7 +15,7 @@
 OWNER_POINTER(Catalogue, catalogue_free);
 OWNER_POINTER(Maintenance, maintenance_free);
 
-enum { GRACE_MS = 500, PEEK_MS = 25 };
+enum { GRACE_MS = 500 };
 
 static int load_catalogue(const AgentConfig *config, Catalogue **ret, Err *err)
 {
@@ -171,9 +171,7 @@ int judge_open(Judge *judge, uv_loop_t *loop, AgentConfig *config, Eyes *eyes, S
     judge->events = xcalloc(JUDGE_EVENTS, sizeof *judge->events);
     uv_idle_init(loop, &judge->idle);
     judge->idle.data = judge;
-    uv_timer_init(loop, &judge->peek);
-    judge->peek.data = judge;
-    uv_timer_start(&judge->peek, judge_peek, PEEK_MS, PEEK_MS);
+    processes_on_news(eyes->processes, judge_peek, judge);
     judge->opened_ns = judge_now(judge);
     TRY(load_catalogue(config, &judge->catalogue, err));
     judge->maintenance = maintenance_new();
@@ -247,7 +245,7 @@ void judge_close(Judge *judge, void (*closed)(void *self), void *self)
     judge->changed = NULL;
     judge->happened = NULL;
     uv_close((uv_handle_t *)&judge->idle, NULL);
-    uv_close((uv_handle_t *)&judge->peek, NULL);
+    processes_on_news(judge->eyes->processes, NULL, NULL);
     kmsg_close(TAKE(judge->kmsg));
     host_close(TAKE(judge->host));
     if (judge->alerts)

@@ -4,12 +4,14 @@
  *                               the screen of `stoker status`; STYLE: 1 colour, 2 UTF-8, 3 both, 0 neither; HEIGHT:
  *                               what it has to fit into, 0 or none: any
  *   status json
+ *   history DEVICE METRICS RESOLUTION FROM TO   as /api/v1/gpus/DEVICE/history
  *   release SECONDS             let go of the driver for so long; 0 takes it up again
  *   reload                      read the configuration again
  *   check PROFILE SINCE GPUS    what is against work on these GPUs; see check/judge.h
  *   incidents, incident, events, clear, maintenance, journal: see incidents.c
  *   clock SECONDS               step the wall clock, of an agent whose clock is a test's
  */
+#include <errno.h>
 #include <string.h>
 
 #include "base/duration.h"
@@ -32,15 +34,29 @@ static size_t open_incidents(const Agent *agent, const Incident *out[INCIDENTS_M
     return count;
 }
 
+static StatusSeen status_seen(const Agent *agent, const Incident *incidents[INCIDENTS_MAX])
+{
+    return (StatusSeen){.node = view_node(agent->eyes.view),
+                        .health = &agent->health,
+                        .owners = agent->pods ? podresources_table(agent->pods) : NULL,
+                        .processes = judge_processes(&agent->judge),
+                        .incidents = incidents,
+                        .incident_count = open_incidents(agent, incidents),
+                        .maintenance = agent->judge.maintenance};
+}
+
+void agent_status_json(const Agent *agent, Str *out)
+{
+    const Incident *incidents[INCIDENTS_MAX];
+    const StatusSeen seen = status_seen(agent, incidents);
+
+    status_json(&seen, out);
+}
+
 static int answer_status(const Agent *agent, const char *const *words, size_t count, Str *out)
 {
     const Incident *incidents[INCIDENTS_MAX];
-    const StatusSeen seen = {.node = view_node(agent->eyes.view),
-                             .health = &agent->health,
-                             .owners = agent->pods ? podresources_table(agent->pods) : NULL,
-                             .incidents = incidents,
-                             .incident_count = open_incidents(agent, incidents),
-                             .maintenance = agent->judge.maintenance};
+    const StatusSeen seen = status_seen(agent, incidents);
     uint64_t width = 80, height = 0, bits = 0;
 
     if (count == 2 && strcmp(words[1], "json") == 0) {
@@ -57,6 +73,27 @@ static int answer_status(const Agent *agent, const char *const *words, size_t co
         return EXIT_USAGE;
     }
     return status_code(&seen);
+}
+
+static int answer_history(const Agent *agent, const char *const *words, size_t count, Str *out)
+{
+    const Node *node = view_node(agent->eyes.view);
+    const NodeGpu *gpu;
+    HistoryQuery query;
+    Err err;
+    const Reading *reading = count == 6 ? api_find(node, words[1], &gpu) : NULL;
+
+    if (count != 6) {
+        str_add(out, "history: 'DEVICE METRICS second|minute FROM TO' is needed\n");
+        return EXIT_USAGE;
+    }
+    if (!reading)
+        (void)err_set(&err, -ENOENT, "there is no GPU or MIG device '%.100s'", words[1]);
+    if (reading && api_history_query(words[2], words[3], words[4], words[5], node->real_ns, &query, &err) == 0 &&
+        api_history(node, agent->store, reading, &query, out, &err) == 0)
+        return EXIT_FINE;
+    str_addf(out, "%s\n", err.text);
+    return EXIT_UNKNOWN;
 }
 
 /* What Slurm, a probe, a prolog or an epilog asks; the words are those that `stoker check` makes. */
@@ -144,6 +181,8 @@ int agent_control(void *self, const char *const *words, size_t count, bool owner
         return code;
     if (count > 0 && strcmp(words[0], "status") == 0)
         return answer_status(agent, words, count, out);
+    if (count > 0 && strcmp(words[0], "history") == 0)
+        return answer_history(agent, words, count, out);
     if (count > 0 && strcmp(words[0], "check") == 0)
         return answer_check(agent, words, count, out);
     if (count > 0 && strcmp(words[0], "release") == 0)

@@ -218,7 +218,7 @@ static void more_than_the_list_holds(void **state)
 static void what_was_there_before(void **state)
 {
     const Tree *tree = *state;
-    HostLook known = {.rc = 0}, fresh;
+    HostLook known = {.rc = 0}, fresh = {.rc = 0};
 
     tree_gpu(tree);
     tree_task(tree, 20, "nvidia-smi", 'D', "0");
@@ -248,7 +248,7 @@ static void what_was_there_before(void **state)
 static void a_bus_that_cannot_be_read_takes_no_gpu_away(void **state)
 {
     const Tree *tree = *state;
-    HostLook known = {.rc = 0}, fresh;
+    HostLook known = {.rc = 0}, fresh = {.rc = 0};
 
     tree_gpu(tree);
     host_look_make(tree->root, &fresh);

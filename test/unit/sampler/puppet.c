@@ -364,6 +364,18 @@ static void print_events(Puppet *puppet, uint32_t slot)
     printf("], ");
 }
 
+/* How often it said that there are events. */
+static void print_news(const Puppet *puppet, uint32_t slot)
+{
+    SamplerReply reply;
+    unsigned count = 0;
+
+    while (puppet->sockets[slot] >= 0 &&
+           recv(puppet->sockets[slot], &reply, sizeof reply, MSG_DONTWAIT) == sizeof reply)
+        count++;
+    printf("\"news\": %u, ", count);
+}
+
 static void print_sampler(Puppet *puppet, uint32_t slot)
 {
     const BoardSampler *sampler = &puppet->board->samplers[slot];
@@ -377,6 +389,7 @@ static void print_sampler(Puppet *puppet, uint32_t slot)
     printf("%s{", slot ? ", " : "");
     print_text("why", why);
     print_text("function", function ? function : "?");
+    print_news(puppet, slot);
     print_events(puppet, slot);
     printf("\"driver\": %u, \"passes\": %u, \"call_ms\": %" PRIu64 ", \"call_gpu\": %d, \"limit_ms\": %u, "
            "\"beat_ms\": %" PRIu64 ", \"trouble\": %u, \"code\": %d, ",

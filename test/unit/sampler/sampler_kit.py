@@ -68,7 +68,7 @@ class Puppet:
         self.sampler = build / "src" / "source" / "nvml" / "stoker-sampler"
         self.process = subprocess.Popen([build / "test" / "unit" / "sampler" / "sampler_puppet"], env=env, text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.pids, self.events, self.fast = {}, [], {}
+        self.pids, self.events, self.fast, self.news = {}, [], {}, 0
 
     def do(self, *words):
         self.process.stdin.write(" ".join(str(w) for w in words) + "\n")
@@ -95,6 +95,7 @@ class Puppet:
         board = self.do("dump")
         for sampler in board["samplers"]:
             self.events += sampler["events"]
+            self.news += sampler["news"]
         for i, gpu in enumerate(board["gpus"]):
             self.fast.setdefault(i, []).extend(gpu["fast"])
         return board

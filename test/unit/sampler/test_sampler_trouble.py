@@ -42,7 +42,7 @@ def test_a_lost_gpu_keeps_its_name_and_its_xid(node, puppet):
     assert row["code"] == 15 and row["failed"] >= 1 and reasons(board, 1) == {"gpu_lost"}
     assert row["reading"]["uuid"] == before["uuid"] and row["reading"]["texts"] == before["texts"]
     assert values(board, 1)[XID] == 79
-    p.until("the event", lambda b: p.events)
+    p.until("the event, and word of it", lambda b: p.events and p.news)
     assert p.events == [{"xid": 79, "gpu": before["pci"], "gi": -1, "ci": -1}]
     board = p.settle()
     assert board["gpus"][0]["outcome"] == kit.FINE and not isinstance(values(board, 0)[POWER], str)

@@ -2,7 +2,8 @@
 /*
  * A sampler without a driver: it keeps to the protocol and does what the "library" of the hello says: "fine" samples
  * its GPUs, "hang" stays in a call about GPU 0, "deaf" goes on when its agent is gone, "wrong" answers with another
- * protocol, "mute" never answers, "fds" tells in `why` which descriptors it was given.
+ * protocol, "mute" never answers, "news" says once that there are events, "fds" tells in `why` which descriptors it was
+ * given.
  */
 
 #include <dirent.h>
@@ -17,6 +18,14 @@
 
 static SamplerHello hello;
 
+static void say(uint32_t protocol)
+{
+    const SamplerReply reply = {.protocol = protocol, .pid = 1}; /* not to be believed */
+
+    if (send(SAMPLER_FD, &reply, sizeof(reply), 0) != sizeof(reply))
+        exit(12);
+}
+
 static Board *greet(void)
 {
     union {
@@ -26,7 +35,6 @@ static Board *greet(void)
     struct iovec part = {.iov_base = &hello, .iov_len = sizeof(hello)};
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-    SamplerReply reply = {.protocol = SAMPLER_PROTOCOL, .pid = 1}; /* not to be believed */
     Board *board;
     int fd;
 
@@ -36,10 +44,8 @@ static Board *greet(void)
     if (board_map(fd, &board, NULL) < 0)
         exit(11);
     close(fd);
-    if (strcmp(hello.library, "wrong") == 0)
-        reply.protocol = SAMPLER_PROTOCOL + 1;
-    if (strcmp(hello.library, "mute") != 0 && send(SAMPLER_FD, &reply, sizeof(reply), 0) != sizeof(reply))
-        exit(12);
+    if (strcmp(hello.library, "mute") != 0)
+        say(strcmp(hello.library, "wrong") == 0 ? SAMPLER_PROTOCOL + 1 : SAMPLER_PROTOCOL);
     return board;
 }
 
@@ -100,5 +106,7 @@ int main(void)
             tell_fds(self);
         else
             sample(board, self);
+        if (strcmp(hello.library, "news") == 0 && atomic_load(&self->passes) == 3)
+            say(SAMPLER_PROTOCOL);
     }
 }

@@ -193,6 +193,25 @@ static void a_child_gets_its_socket_and_nothing_else(void **state)
     assert_null(strstr(gpu.why, " 4="));
 }
 
+static void count_news(void *self)
+{
+    ++*(int *)self;
+}
+
+static void a_sampler_with_news_is_heard(void **state)
+{
+    int news = 0;
+
+    (void)state;
+    begin("news", NULL, NULL);
+    processes_on_news(f.processes, count_news, &news);
+    while (news < 2) /* its first words, and then */
+        uv_run(&f.loop, UV_RUN_ONCE);
+    run_until_state(GPU_UP);
+    assert_int_equal(started(), 1);
+    processes_on_news(f.processes, NULL, NULL);
+}
+
 static void a_killed_child_is_reaped_and_replaced(void **state)
 {
     pid_t other = fork(), first;
@@ -420,6 +439,7 @@ int main(int argc, char **argv)
 #define REAL(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         REAL(a_child_samples),
+        REAL(a_sampler_with_news_is_heard),
         REAL(a_child_gets_its_socket_and_nothing_else),
         REAL(a_killed_child_is_reaped_and_replaced),
         REAL(a_hanging_child_is_killed),

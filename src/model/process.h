@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Who a process on a GPU is: its program, its user and the container, pod or batch job that it runs in, as far as /proc
+ * tells. Plain values without pointers. Filled by source/proc/who.h; a text that is not known is "".
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    PROCESS_NAME_CAP = 64,
+    PROCESS_USER_CAP = 40,
+    PROCESS_CONTAINER_CAP = 72, /* 64 hexadecimal digits */
+    PROCESS_RUNTIME_CAP = 16,
+    PROCESS_POD_UID_CAP = 40,
+    PROCESS_JOB_CAP = 32,
+    PROCESS_COMMAND_CAP = 512,
+};
+
+typedef struct ProcessOwner {
+    uint32_t pid;
+    uint64_t start_ns; /* after boot: with the pid it names one process for ever; 0: it was not found */
+    uint32_t uid;      /* UINT32_MAX: not known */
+    uint64_t rss_bytes, cpu_ns;
+    char state;                            /* R, S, D, ... ; 0: not known */
+    char name[PROCESS_NAME_CAP];           /* the kernel's short name of it */
+    char user[PROCESS_USER_CAP];           /* of the node's own /etc/passwd, else the number */
+    char runtime[PROCESS_RUNTIME_CAP];     /* "docker", "containerd", "cri-o", "podman", "lxc", ... */
+    char container[PROCESS_CONTAINER_CAP]; /* its id */
+    char pod_uid[PROCESS_POD_UID_CAP];
+    char pod[PROCESS_NAME_CAP * 4], namespace[PROCESS_NAME_CAP]; /* where the pod is known by its UID */
+    char job[PROCESS_JOB_CAP];         /* Slurm's number of it: "4711", with its step "4711.0" */
+    char command[PROCESS_COMMAND_CAP]; /* with its arguments; only where it was asked for, as they may hold secrets */
+} ProcessOwner;
+
+/* By pid; borrowed. Processes that were not found are in it with start_ns 0, or not at all. */
+typedef struct ProcessList {
+    const ProcessOwner *at;
+    size_t len;
+} ProcessList;
+
+/* One of which nothing is known but its pid. */
+void process_owner_init(ProcessOwner *owner, uint32_t pid);
+
+/* The one with this pid; NULL where there is none. */
+const ProcessOwner *process_list_find(const ProcessList *list, uint32_t pid);

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the name of a cgroup tells of who runs in it. Names come from whoever made the cgroup: matched, never trusted.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/owner.h"
+#include "source/proc/who.h"
+
+enum { CONTAINER_DIGITS = 64, UUID_LEN = 36, HASH_LEN = 32 };
+
+static bool starts(const char *text, size_t len, const char *with)
+{
+    return len >= strlen(with) && memcmp(text, with, strlen(with)) == 0;
+}
+
+static bool all_hex(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (!memchr("0123456789abcdef", text[i], 16))
+            return false;
+    return true;
+}
+
+/* What systemd puts before the id of a container, and whose that is. */
+static const struct {
+    const char *prefix, *runtime;
+} scopes[] = {{"docker-", "docker"}, {"cri-containerd-", "containerd"}, {"nerdctl-", "containerd"}, {"crio-", "cri-o"},
+              {"libpod-", "podman"}, {"containerd-", "containerd"},     {"libpod_pod_", "podman"},  {"", ""}};
+
+/* "docker-<64 hex>.scope", "cri-containerd-<64 hex>.scope", "<64 hex>" below /docker or a pod. */
+static void take_container(const char *part, size_t len, const char *above, size_t above_len, ProcessOwner *owner)
+{
+    for (size_t i = 0; i < ARRAY_LEN(scopes); i++) {
+        const size_t prefix = strlen(scopes[i].prefix);
+
+        if (!starts(part, len, scopes[i].prefix) || len < prefix + CONTAINER_DIGITS ||
+            !all_hex(part + prefix, CONTAINER_DIGITS) ||
+            (len > prefix + CONTAINER_DIGITS && part[prefix + CONTAINER_DIGITS] != '.'))
+            continue;
+        snprintf(owner->container, sizeof(owner->container), "%.*s", CONTAINER_DIGITS, part + prefix);
+        snprintf(owner->runtime, sizeof(owner->runtime), "%s",
+                 prefix == 0 && starts(above, above_len, "docker") ? "docker" : scopes[i].runtime);
+        return;
+    }
+}
+
+/* "/lxc/NAME" and "/lxc.payload.NAME", the monitor's own left out. */
+static void take_lxc(const char *part, size_t len, const char *above, size_t above_len, ProcessOwner *owner)
+{
+    static const char payload[] = "lxc.payload.";
+    const size_t before = starts(part, len, payload) ? sizeof(payload) - 1 : 0;
+
+    if (!before && !(above_len == 3 && starts(above, above_len, "lxc")))
+        return;
+    if (len == before || len - before >= sizeof(owner->container))
+        return;
+    snprintf(owner->container, sizeof(owner->container), "%.*s", (int)(len - before), part + before);
+    snprintf(owner->runtime, sizeof(owner->runtime), "lxc");
+}
+
+/* "pod<uid>" (cgroupfs), "kubepods-burstable-pod<uid>.slice" with '_' for '-' (systemd). A UID is a UUID, or a static
+ * pod's 32 hexadecimal digits. */
+static void take_pod(const char *part, size_t len, ProcessOwner *owner)
+{
+    const char *at = starts(part, len, "pod") ? part + 3 : NULL;
+    char uid[UUID_LEN + 1] = "";
+    size_t left, digits = 0, i;
+
+    for (size_t k = 0; !at && k + 4 < len && starts(part, len, "kubepods"); k++)
+        if (memcmp(part + k, "-pod", 4) == 0)
+            at = part + k + 4;
+    if (!at)
+        return;
+    left = len - (size_t)(at - part);
+    for (i = 0; i < left && i < UUID_LEN && at[i] != '.'; i++) {
+        uid[i] = at[i] == '_' ? '-' : at[i];
+        digits += all_hex(at + i, 1);
+    }
+    if ((i == UUID_LEN || i == HASH_LEN) && digits == HASH_LEN && (i == left || at[i] == '.'))
+        memcpy(owner->pod_uid, uid, i + 1);
+}
+
+static size_t number_len(const char *text, size_t len)
+{
+    size_t digits = 0;
+
+    while (digits < len && text[digits] >= '0' && text[digits] <= '9')
+        digits++;
+    return digits;
+}
+
+/* ".../job_4711/step_0/...": of the steps the numbered ones; "step_batch" is the job's script. */
+static void take_job(const char *part, size_t len, bool slurm, ProcessOwner *owner)
+{
+    const size_t used = strlen(owner->job);
+
+    if (slurm && starts(part, len, "job_") && number_len(part + 4, len - 4) == len - 4 && len > 4 && len - 4 < 20)
+        snprintf(owner->job, sizeof(owner->job), "%.*s", (int)(len - 4), part + 4);
+    else if (used && !strchr(owner->job, '.') && starts(part, len, "step_") && len > 5 && len - 5 < 10)
+        snprintf(owner->job + used, sizeof(owner->job) - used, ".%.*s", (int)(len - 5), part + 5);
+}
+
+static void take_path(const char *path, size_t len, ProcessOwner *owner)
+{
+    const char *above = "";
+    size_t above_len = 0;
+    bool slurm = false;
+
+    for (size_t at = 0; at < len;) {
+        const char *part = path + at;
+        const char *slash = memchr(part, '/', len - at);
+        const size_t part_len = slash ? (size_t)(slash - part) : len - at;
+
+        slurm |= memmem(part, part_len, "slurm", 5) != NULL;
+        take_pod(part, part_len, owner);
+        take_container(part, part_len, above, above_len, owner);
+        take_lxc(part, part_len, above, above_len, owner);
+        take_job(part, part_len, slurm, owner);
+        above = part;
+        above_len = part_len;
+        at += part_len + 1;
+    }
+}
+
+void process_cgroup(const char *text, ProcessOwner *owner)
+{
+    /* "4:memory:/path", "0::/path"; hierarchies that do not follow the container say less and change nothing. */
+    for (const char *line = text; *line;) {
+        const size_t len = strcspn(line, "\n");
+        const char *first = memchr(line, ':', len);
+        const char *second = first ? memchr(first + 1, ':', len - (size_t)(first + 1 - line)) : NULL;
+
+        if (second && !owner->container[0] && !owner->pod_uid[0] && !owner->job[0])
+            take_path(second + 1, len - (size_t)(second + 1 - line), owner);
+        line += len + (line[len] == '\n');
+    }
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Covers proc/who.c, cgroup.c and users.c, model/process.c, and host.c's looks at processes. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/duration.h"
+#include "base/owner.h"
+#include "kit.h"
+#include "source/host/host.h"
+#include "source/proc/who.h"
+
+#define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define UID "8f0e1d2c-3b4a-5968-7788-99aabbccddee"
+
+/* Paths as the runtimes make them: by cgroupfs and by systemd, in cgroup v1 and v2. */
+static const struct {
+    const char *text, *runtime, *container, *pod_uid, *job;
+} cgroups[] = {
+    {"0::/user.slice/user-1000.slice/session-3.scope\n", "", "", "", ""},
+    {"0::/\n", "", "", "", ""},
+    {"", "", "", "", ""},
+    {"no colons\n:\n::\n", "", "", "", ""},
+    {"0::/system.slice/docker-" ID ".scope\n", "docker", ID, "", ""},
+    {"12:memory:/docker/" ID "\n11:cpu:/docker/" ID "\n", "docker", ID, "", ""},
+    {"0::/machine.slice/libpod-" ID ".scope/container\n", "podman", ID, "", ""},
+    {"0::/machine.slice/libpod-conmon-" ID ".scope\n", "", "", "", ""},
+    {"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod8f0e1d2c_3b4a_5968_7788_99aabbccddee.slice/"
+     "cri-containerd-" ID ".scope\n",
+     "containerd", ID, UID, ""},
+    {"0::/kubepods.slice/kubepods-pod8f0e1d2c_3b4a_5968_7788_99aabbccddee.slice/crio-" ID ".scope\n", "cri-o", ID, UID,
+     ""},
+    {"5:pids:/kubepods/besteffort/pod" UID "/" ID "\n", "", ID, UID, ""},
+    {"0::/../../kubepods/pod0123456789abcdef0123456789abcdef/" ID "\n", "", ID, "0123456789abcdef0123456789abcdef", ""},
+    {"0::/kubepods/podnouid/" ID "\n", "", ID, "", ""},
+    {"0::/kubepods/pod" UID "x/\n", "", "", "", ""},
+    {"0::/lxc.payload.web-1/init.scope\n", "lxc", "web-1", "", ""},
+    {"3:cpu:/lxc/web-1\n", "lxc", "web-1", "", ""},
+    {"4:memory:/slurm/uid_1000/job_4711/step_0/task_1\n", "", "", "", "4711.0"},
+    {"0::/system.slice/slurmstepd.scope/job_4711/step_batch/user/task_0\n", "", "", "", "4711.batch"},
+    {"0::/system.slice/node7_slurmstepd.scope/job_4711\n", "", "", "", "4711"},
+    {"0::/builds/job_4711/step_0\n", "", "", "", ""}, /* somebody else's jobs */
+    {"0::/slurm/job_47x1\n", "", "", "", ""},
+    {"1:name=systemd:/user.slice\n9:memory:/docker/" ID "\n", "docker", ID, "", ""},
+};
+
+static void what_a_cgroup_is_named_after(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cgroups); i++) {
+        ProcessOwner owner;
+
+        process_owner_init(&owner, 1);
+        process_cgroup(cgroups[i].text, &owner);
+        assert_string_equal(owner.runtime, cgroups[i].runtime);
+        assert_string_equal(owner.container, cgroups[i].container);
+        assert_string_equal(owner.pod_uid, cgroups[i].pod_uid);
+        assert_string_equal(owner.job, cgroups[i].job);
+    }
+}
+
+static int begin(void **state)
+{
+    static Tree tree;
+
+    tree_new(&tree);
+    tree_task(&tree, 20, "train (x)", 'R', "0");
+    tree_file(&tree, "proc/20/status", "Name:\ttrain\nUmask:\t0022\nUid:\t1000\t1001\t1000\t1000\nGid:\t5\n");
+    tree_file(&tree, "proc/20/cgroup", "0::/slurm/uid_1000/job_4711/step_0\n");
+    tree_file(&tree, "proc/20/cmdline", "python%ctrain.py%c--name%ca\033b%c", 0, 0, 0, 0);
+    tree_file(&tree, "etc/passwd", "root:x:0:0::/root:/bin/sh\nbroken\nx:y\nalice:x:1000:1000:A:/home/a:/bin/sh\n");
+    *state = &tree;
+    return 0;
+}
+
+static int end(void **state)
+{
+    tree_free(*state);
+    return 0;
+}
+
+static void all_of_one_process(void **state)
+{
+    const Tree *tree = *state;
+    ProcessOwner who;
+    Err err = {0};
+
+    assert_int_equal(process_who(tree->root, 20, false, &who, &err), 0);
+    assert_int_equal(who.pid, 20);
+    assert_true(who.start_ns > 0 && who.rss_bytes > 0 && who.state == 'R');
+    assert_int_equal(who.uid, 1000);
+    assert_string_equal(who.job, "4711.0");
+    assert_string_equal(who.command, "");
+    assert_int_equal(process_who(tree->root, 20, true, &who, &err), 0);
+    assert_string_equal(who.command, "python train.py --name a?b");
+}
+
+static void the_command_of_a_real_one(void **state)
+{
+    ProcessOwner who;
+    Err err = {0};
+
+    (void)state;
+    assert_int_equal(process_who("", (uint32_t)getpid(), true, &who, &err), 0);
+    assert_non_null(strstr(who.command, "test_host_who"));
+    assert_int_equal(who.uid, getuid());
+    assert_true(who.start_ns > 1 && who.cpu_ns < NS_PER_H);
+}
+
+static void one_that_is_gone(void **state)
+{
+    const Tree *tree = *state;
+    ProcessOwner who;
+    Err err = {0};
+
+    assert_int_equal(process_who(tree->root, 21, true, &who, &err), -ENOENT);
+    assert_true(who.pid == 21 && who.start_ns == 0 && who.uid == UINT32_MAX && !who.name[0]);
+}
+
+static void names_of_users(void **state)
+{
+    const Tree *tree = *state;
+    UserNames *names = user_names_read(tree->root);
+    char name[PROCESS_USER_CAP];
+
+    user_name(names, 1000, name);
+    assert_string_equal(name, "alice");
+    user_name(names, 0, name);
+    assert_string_equal(name, "root");
+    user_name(names, 77, name);
+    assert_string_equal(name, "77");
+    user_name(names, UINT32_MAX, name);
+    assert_string_equal(name, "");
+    user_names_free(names);
+    tree_gone(tree, "etc/passwd");
+    names = user_names_read(tree->root);
+    user_name(names, 1000, name);
+    assert_string_equal(name, "1000");
+    user_names_free(names);
+}
+
+static ProcessList wait_for(Host *host, uint64_t now_ns, size_t count)
+{
+    while (host_processes(host).len != count) {
+        host_turn(host, now_ns, NULL, 0);
+        usleep(1000);
+    }
+    return host_processes(host);
+}
+
+static void looks_find_out_who_is_wanted(void **state)
+{
+    const Tree *tree = *state;
+    const HostConfig config = {.root = tree->root, .period_ns = 10 * NS_PER_S};
+    const uint32_t first[] = {20, 21, 20}, second[] = {22, 20, 21};
+    Err err = {0};
+    Host *host;
+
+    assert_int_equal(host_open(&config, &host, &err), 0);
+    host_want(host, first, ARRAY_LEN(first));
+    ProcessList list = wait_for(host, NS_PER_S, 2);
+    assert_string_equal(process_list_find(&list, 20)->user, "alice");
+    assert_int_equal(process_list_find(&list, 21)->start_ns, 0);
+    assert_null(process_list_find(&list, 22));
+    /* the same ones and fewer wait for the next look; one more does not, but for a second after the last look */
+    const uint64_t look_ns = host_facts(host)->time_ns;
+    tree_task(tree, 22, "late", 'S', "0");
+    tree_file(tree, "proc/22/comm", "late\n");
+    host_want(host, first, 1);
+    host_turn(host, 3 * NS_PER_S, NULL, 0);
+    host_want(host, second, ARRAY_LEN(second));
+    host_turn(host, NS_PER_S + NS_PER_S / 2, NULL, 0);
+    assert_int_equal(host_facts(host)->time_ns, look_ns);
+    list = wait_for(host, 3 * NS_PER_S, 3);
+    assert_string_equal(process_list_find(&list, 22)->name, "late");
+    host_want(host, NULL, 0);
+    (void)wait_for(host, 20 * NS_PER_S, 0);
+    host_close(host);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_cgroup_is_named_after),
+        TEST(all_of_one_process),
+        cmocka_unit_test(the_command_of_a_real_one),
+        TEST(one_that_is_gone),
+        TEST(names_of_users),
+        TEST(looks_find_out_who_is_wanted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
