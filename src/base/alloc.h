@@ -14,6 +14,11 @@ void *xcalloc(size_t count, size_t size) __attribute__((malloc, returns_nonnull)
 /* Grows or shrinks `old` (may be NULL) to count * size bytes; an overflow of the product aborts. Never NULL. */
 void *xrealloc(void *old, size_t count, size_t size) __attribute__((returns_nonnull));
 
+/* The same for memory that is filled from its beginning on: where it is several MiB, it asks the kernel for large
+ * pages, so that filling it costs few faults. Up to one such page (2 MiB) more than what was filled may be held. */
+void *xmalloc_large(size_t size) __attribute__((malloc, returns_nonnull));
+void *xrealloc_large(void *old, size_t count, size_t size) __attribute__((returns_nonnull));
+
 /* Copy of `text`. Never NULL. */
 char *xstrdup(const char *text) __attribute__((malloc, returns_nonnull));
 

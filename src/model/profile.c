@@ -11,7 +11,7 @@
 #include "base/owner.h"
 #include "model/profile_inside.h"
 
-enum { ROWS_MIN = 1024, EXCERPT_MAX = 80 };
+enum { ROWS_MIN = 1024, ROWS_GROW = 4, EXCERPT_MAX = 80 };
 
 void profile_init(Profile *profile)
 {
@@ -221,16 +221,16 @@ void profile_events_reserve(ProfileEvents *table, size_t rows, bool external)
     size_t cap = table->cap ? table->cap : ROWS_MIN;
 
     while (cap < rows)
-        cap *= 2;
-    table->start = xrealloc(table->start, cap, sizeof(*table->start));
-    table->duration = xrealloc(table->duration, cap, sizeof(*table->duration));
-    table->name = xrealloc(table->name, cap, sizeof(*table->name));
-    table->lane = xrealloc(table->lane, cap, sizeof(*table->lane));
-    table->link = xrealloc(table->link, cap, sizeof(*table->link));
-    table->extra = xrealloc(table->extra, cap, sizeof(*table->extra));
+        cap *= ROWS_GROW;
+    table->start = xrealloc_large(table->start, cap, sizeof(*table->start));
+    table->duration = xrealloc_large(table->duration, cap, sizeof(*table->duration));
+    table->name = xrealloc_large(table->name, cap, sizeof(*table->name));
+    table->lane = xrealloc_large(table->lane, cap, sizeof(*table->lane));
+    table->link = xrealloc_large(table->link, cap, sizeof(*table->link));
+    table->extra = xrealloc_large(table->extra, cap, sizeof(*table->extra));
     if (external)
-        table->external = xrealloc(table->external, cap, sizeof(*table->external));
-    table->kind = xrealloc(table->kind, cap, sizeof(*table->kind));
+        table->external = xrealloc_large(table->external, cap, sizeof(*table->external));
+    table->kind = xrealloc_large(table->kind, cap, sizeof(*table->kind));
     table->cap = cap;
 }
 

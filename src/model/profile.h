@@ -260,6 +260,7 @@ void profile_append(Profile *into, Profile *part);
 
 /* Orders names, lanes and rows, removes duplicates (counted). Once. */
 void profile_seal(Profile *profile);
+void profile_seal_by(Profile *profile, unsigned int threads); /* the same with up to two threads */
 
 /* Keeps the rows for which keep(context, profile, table, row) says so; sealed or not. */
 typedef bool (*ProfileKeep)(void *context, const Profile *profile, const ProfileEvents *table, size_t row);

@@ -35,5 +35,9 @@ struct ProfileNames {
     ProfileDetailSet launches, copies, ops, lanes;
 };
 
+/* profile_rows.c: brings the rows of all tables into order and drops those that are there twice, counted as lost. Names
+ * and lanes are sealed before. Up to two threads. */
+void profile_seal_tables(Profile *profile, unsigned int threads);
+
 void profile_events_reserve(ProfileEvents *table, size_t rows, bool external);
 void profile_events_done(ProfileEvents *table);

@@ -175,7 +175,7 @@ static void nest_rows(TraceIndex *index)
     OpenStack open = {0};
     uint32_t ops = 0;
 
-    index->op_rows = xmalloc((index->op_count + 1) * sizeof(*index->op_rows));
+    index->op_rows = xmalloc_large((index->op_count + 1) * sizeof(*index->op_rows));
     for (size_t lane = 0; lane < index->profile->lanes.len; lane++)
         nest_lane(index, index->lane_first[lane], index->lane_first[lane + 1], &open, &ops);
     vec_done(&open);
@@ -231,14 +231,14 @@ void trace_index_init(TraceIndex *index, const Profile *profile, unsigned int th
     Making making = {.index = index};
 
     *index = (TraceIndex){.profile = profile};
-    index->launch = xmalloc((gpu + 1) * sizeof(*index->launch));
-    index->op = xmalloc((gpu + 1) * sizeof(*index->op));
-    index->stream_rows = xmalloc((gpu + 1) * sizeof(*index->stream_rows));
-    index->gpu_class = xmalloc(gpu + 1);
-    index->parent = xmalloc((host + 1) * sizeof(*index->parent));
-    index->op_at = xmalloc((host + 1) * sizeof(*index->op_at));
-    index->host_class = xmalloc(host + 1);
-    index->host_inside = xmalloc(host + 1);
+    index->launch = xmalloc_large((gpu + 1) * sizeof(*index->launch));
+    index->op = xmalloc_large((gpu + 1) * sizeof(*index->op));
+    index->stream_rows = xmalloc_large((gpu + 1) * sizeof(*index->stream_rows));
+    index->gpu_class = xmalloc_large(gpu + 1);
+    index->parent = xmalloc_large((host + 1) * sizeof(*index->parent));
+    index->op_at = xmalloc_large((host + 1) * sizeof(*index->op_at));
+    index->host_class = xmalloc_large(host + 1);
+    index->host_inside = xmalloc_large(host + 1);
     index->lane_first = xmalloc((profile->lanes.len + 1) * sizeof(*index->lane_first));
     trace_tasks_run(tasks, ARRAY_LEN(tasks), &making, threads, SIZE_MAX);
     trace_link_done(&making.calls);

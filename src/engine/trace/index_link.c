@@ -49,7 +49,7 @@ static void rank_numbers(LinkTable *table, const uint32_t *link, const TraceRows
 {
     size_t kept = 0;
 
-    table->ids = xmalloc((rows->len + 1) * sizeof(*table->ids));
+    table->ids = xmalloc_large((rows->len + 1) * sizeof(*table->ids));
     for (size_t i = 0; i < rows->len; i++)
         table->ids[i] = link[rows->at[i]];
     qsort(table->ids, rows->len, sizeof(*table->ids), by_number);
@@ -142,7 +142,7 @@ void trace_link_init(LinkTable *table, const ProfileEvents *host, ProfileKind ki
             rank_numbers(table, host->link, &rows);
     }
     table->first = xcalloc((size_t)table->slots + 2, sizeof(*table->first));
-    table->rows = xmalloc((rows.len + 1) * sizeof(*table->rows));
+    table->rows = xmalloc_large((rows.len + 1) * sizeof(*table->rows));
     table_fill(table, host, &rows);
     vec_done(&rows);
 }

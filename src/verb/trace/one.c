@@ -47,7 +47,7 @@ static int choose_and_analyse(TraceOne *one, Profile *profile, TraceRank *ret, E
 
     if (!trace_numbers_has(&one->ask->ranks, profile->rank >= 0 ? profile->rank : one->number))
         return TRACE_ONE_OTHER_RANK;
-    profile_seal(profile);
+    profile_seal_by(profile, one->threads);
     if (trace_ask_some(one->ask)) {
         TRY(trace_pick_init(&pick, one->ask, profile, err));
         trace_pick_apply(&pick, profile);
@@ -55,12 +55,21 @@ static int choose_and_analyse(TraceOne *one, Profile *profile, TraceRank *ret, E
     return analyse(one, profile, ret);
 }
 
+static bool is_json(const char *head, size_t len)
+{
+    while (len > 0 && (*head == ' ' || *head == '\t' || *head == '\r' || *head == '\n')) {
+        head++;
+        len--;
+    }
+    return len > 0 && (*head == '{' || *head == '[');
+}
+
 static bool is_table(TraceInput *input)
 {
     size_t len;
     const char *head = trace_input_head(input, &len);
 
-    return nsys_is_csv(head, len);
+    return !is_json(head, len) && nsys_is_csv(head, len);
 }
 
 /* A CSV of nsys stats: single events, or a summary of them. */

@@ -254,6 +254,33 @@ static void test_duplicates(void **unused)
     profile_done(&p);
 }
 
+/* Enough rows for a thread of their own, some of them twice. */
+static void test_threads(void **unused)
+{
+    enum { MANY = 100000 };
+    static Made made[MANY];
+    Profile alone, helped;
+
+    (void)unused;
+    make(made, MANY, true);
+    profile_init(&alone);
+    profile_init(&helped);
+    for (size_t i = 0; i < MANY; i++)
+        for (size_t times = i % 50 == 0 ? 2 : 1; times > 0; times--)
+            put(&alone, &made[i]);
+    for (size_t i = MANY; i-- > 0;)
+        for (size_t times = i % 50 == 0 ? 2 : 1; times > 0; times--)
+            put(&helped, &made[i]);
+    profile_seal(&alone);
+    profile_seal_by(&helped, 2);
+    ordered(&helped);
+    same(&alone, &helped);
+    assert_true(alone.lost_by_reason[PROFILE_LOSS_DUPLICATE] > 0);
+    assert_int_equal(alone.lost_by_reason[PROFILE_LOSS_DUPLICATE], helped.lost_by_reason[PROFILE_LOSS_DUPLICATE]);
+    profile_done(&alone);
+    profile_done(&helped);
+}
+
 static bool starts_late(void *context, const Profile *p, const ProfileEvents *table, size_t row)
 {
     (void)p;
@@ -317,7 +344,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),  cmocka_unit_test(test_many_names), cmocka_unit_test(test_copy_words),
         cmocka_unit_test(test_order),  cmocka_unit_test(test_duplicates), cmocka_unit_test(test_filter),
-        cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_losses), cmocka_unit_test(test_threads),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -3,7 +3,6 @@
  * are recognised by their texts before any number is read. */
 #include "engine/trace/scan/detail.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +13,10 @@
 static const uint8_t launch_slots[] = {SLOT_GRID,      SLOT_BLOCK,         SLOT_REGISTERS,   SLOT_SHARED,
                                        SLOT_OCCUPANCY, SLOT_BLOCKS_PER_SM, SLOT_WARPS_PER_SM};
 
-enum { LAUNCH_VALUE = 32, LAUNCH_ROOM = ARRAY_LEN(launch_slots) * (1 + LAUNCH_VALUE) + 1 + sizeof(uint64_t) };
+#define LAUNCH_SLOTS                                                                                                   \
+    (SLOT_BIT(SLOT_GRID) | SLOT_BIT(SLOT_BLOCK) | SLOT_BIT(SLOT_REGISTERS) | SLOT_BIT(SLOT_SHARED) |                   \
+     SLOT_BIT(SLOT_OCCUPANCY) | SLOT_BIT(SLOT_BLOCKS_PER_SM) | SLOT_BIT(SLOT_WARPS_PER_SM))
+#define GRAPH_SLOTS (SLOT_BIT(SLOT_GRAPH) | SLOT_BIT(SLOT_GRAPH_NODE))
 
 static uint32_t collective(TraceScan *scan)
 {
@@ -65,76 +67,80 @@ static void read_launch(const TraceScan *scan, ProfileLaunch *launch)
     launch->warps_per_sm = float_of(scan, SLOT_WARPS_PER_SM);
 }
 
-/* The values as they stand there, each behind its length and kind, in room that is filled up with zeros. 0: they are
- * longer than values of launches are. */
-static size_t launch_text(const TraceScan *scan, bool in_graph, char room[LAUNCH_ROOM])
+/* From the first value of the launch to the end of the last one: these bytes say it all, beside which values are
+ * there and of which kind. */
+typedef struct LaunchText {
+    const char *at;
+    size_t len;
+    uint32_t forms;
+    uint64_t hash; /* of the values' first bytes */
+} LaunchText;
+
+static LaunchText launch_text(const TraceScan *scan)
 {
-    static_assert((int)LAUNCH_VALUE <= (int)SCAN_PAD, "a value's room is copied whole");
-    char *out = room;
+    LaunchText text = {0};
+    const char *end = NULL;
 
     for (size_t i = 0; i < ARRAY_LEN(launch_slots); i++) {
         const Slice *slice = slice_of(scan, launch_slots[i]);
+        uint64_t eight;
 
-        if (!has(scan, launch_slots[i])) {
-            *out++ = 0;
+        text.forms <<= 3;
+        if (!has(scan, launch_slots[i]))
             continue;
-        }
-        if (slice->len >= LAUNCH_VALUE)
-            return 0;
-        *out++ = (char)(1 + slice->len * 4 + slice->kind);
-        memcpy(out, slice->at, LAUNCH_VALUE);
-        out += slice->len;
+        memcpy(&eight, slice->at, sizeof eight);
+        text.hash = (text.hash ^ eight) * UINT64_C(0x9e3779b97f4a7c15);
+        text.forms |= 4 | slice->kind;
+        text.at = text.at && text.at < slice->at ? text.at : slice->at;
+        end = end > slice->at + slice->len ? end : slice->at + slice->len;
     }
-    *out++ = in_graph;
-    memset(out, 0, sizeof(uint64_t));
-    return (size_t)(out - room);
+    text.len = (size_t)(end - text.at);
+    return text;
 }
 
-static LaunchEntry *launch_entry(TraceScan *scan, const char *text, size_t len)
+static LaunchEntry *launch_entry(TraceScan *scan, const LaunchText *text)
 {
-    uint64_t h = len;
-
-    for (size_t i = 0; i < len; i += 8) {
-        uint64_t v;
-
-        memcpy(&v, text + i, sizeof v);
-        h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-        h ^= h >> 32;
-    }
-    return &scan->caches->launch[h % LAUNCH_CACHE];
+    return &scan->caches->launch[(text->hash >> 32) % LAUNCH_CACHE];
 }
 
-static bool any_launch(const TraceScan *scan)
+static bool same_launch(const LaunchEntry *entry, const LaunchText *text, bool in_graph)
 {
-    uint64_t slots = SLOT_BIT(SLOT_GRAPH) | SLOT_BIT(SLOT_GRAPH_NODE);
+    return entry->len == text->len && entry->forms == text->forms && entry->in_graph == in_graph &&
+           memcmp(entry->text, text->at, text->len) == 0;
+}
 
-    for (size_t i = 0; i < ARRAY_LEN(launch_slots); i++)
-        slots |= SLOT_BIT(launch_slots[i]);
-    return scan->walk->present & slots;
+static uint32_t usual_launch(TraceScan *scan, ProfileLaunch *launch)
+{
+    const LaunchText text = launch_text(scan);
+    LaunchEntry *entry = launch_entry(scan, &text);
+
+    if (same_launch(entry, &text, launch->in_graph))
+        return entry->launch;
+    read_launch(scan, launch);
+    const uint32_t index = profile_launch(scan->profile, launch);
+
+    if (text.len <= LAUNCH_BYTES) {
+        entry->launch = index;
+        entry->forms = text.forms;
+        entry->len = (uint16_t)text.len;
+        entry->in_graph = launch->in_graph;
+        memcpy(entry->text, text.at, text.len);
+    }
+    return index;
 }
 
 uint32_t detail_launch(TraceScan *scan)
 {
     ProfileLaunch launch = {.collective = collective(scan)};
-    char text[LAUNCH_ROOM];
+    const uint64_t present = scan->walk->present;
 
-    if (!any_launch(scan) && launch.collective == PROFILE_NONE)
+    if (!(present & (LAUNCH_SLOTS | GRAPH_SLOTS)) && launch.collective == PROFILE_NONE)
         return PROFILE_NONE;
     launch.in_graph = number_of(scan, SLOT_GRAPH, 0) > 0 || number_of(scan, SLOT_GRAPH_NODE, 0) > 0;
-    const size_t len = launch.collective == PROFILE_NONE ? launch_text(scan, launch.in_graph, text) : 0;
-    LaunchEntry *entry = len && len <= LAUNCH_BYTES ? launch_entry(scan, text, len) : NULL;
-
-    if (entry && entry->len == len && memcmp(entry->text, text, len) == 0)
-        return entry->launch;
+    if (present & LAUNCH_SLOTS && launch.collective == PROFILE_NONE)
+        return usual_launch(scan, &launch);
     read_launch(scan, &launch);
-    const uint32_t index = profile_launch(scan->profile, &launch);
-
-    if (entry) {
-        entry->launch = index;
-        entry->len = (uint8_t)len;
-        memcpy(entry->text, text, len);
-    }
-    return index;
+    return profile_launch(scan->profile, &launch);
 }
 
 /* Kind and memories from the name, which comes in few forms; ROCm says the kind in args. */

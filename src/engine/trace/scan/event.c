@@ -32,25 +32,37 @@ static const struct {
 #undef CATEGORY
 };
 
-/* The last one's neighbours are likely the same: what was found last is looked at first. */
+static unsigned int use_of(const Slice *slice)
+{
+    for (size_t i = 0; i < ARRAY_LEN(categories); i++)
+        if (categories[i].len == slice->len && memcmp(categories[i].text, slice->at, slice->len) == 0)
+            return categories[i].use;
+    return PROFILE_OTHER;
+}
+
+/* Those of 4 to 16 bytes are kept: in two words that overlap, and their length, they are whole. */
 static unsigned int category_use(TraceScan *scan)
 {
     const Slice *slice = slice_of(scan, SLOT_CATEGORY);
-    Caches *caches = scan->caches;
+    const uint32_t len = slice->len, half = len >= 8 ? 8 : 4;
+    CategoryEntry now = {.len = (uint8_t)len};
 
-    if (!has(scan, SLOT_CATEGORY))
-        return PROFILE_OTHER;
-    const size_t last = caches->category;
-
-    if (categories[last].len == slice->len && memcmp(categories[last].text, slice->at, slice->len) == 0)
-        return categories[last].use;
-    for (size_t i = 0; i < ARRAY_LEN(categories); i++) {
-        if (categories[i].len == slice->len && memcmp(categories[i].text, slice->at, slice->len) == 0) {
-            caches->category = i;
-            return categories[i].use;
-        }
+    if (len < 4 || len > 16)
+        return use_of(slice);
+    memcpy(&now.first, slice->at, sizeof now.first);
+    memcpy(&now.rest, slice->at + len - half, sizeof now.rest);
+    if (half == 4) {
+        now.first = (uint32_t)now.first;
+        now.rest = (uint32_t)now.rest;
     }
-    return PROFILE_OTHER;
+    CategoryEntry *entry =
+        &scan->caches->category[(now.first * UINT64_C(0x9e3779b97f4a7c15) ^ now.rest) % CATEGORY_CACHE];
+
+    if (entry->first != now.first || entry->rest != now.rest || entry->len != now.len) {
+        now.use = (uint8_t)use_of(slice);
+        *entry = now;
+    }
+    return entry->use;
 }
 
 static void lose(TraceScan *scan, ProfileLossReason reason)
@@ -245,13 +257,11 @@ static void take_complete(TraceScan *scan, TraceRaw *raw)
     if (scan->options.raw)
         raw_place(scan, raw);
     if (kind_on_gpu(use)) {
-        event.lane = gpu_lane(scan, gpu_device(scan), gpu_stream(scan));
+        event.lane = event_stream(scan);
         if (use != PROFILE_GPU_ANNOTATION)
             add_gpu(scan, &event);
     } else {
-        const ThreadKey key = thread_key(scan);
-
-        event.lane = thread_lane(scan, &key);
+        event.lane = event_thread(scan);
         add_host(scan, &event);
     }
     profile_add(scan->profile, &event);

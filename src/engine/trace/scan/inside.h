@@ -17,17 +17,18 @@ enum {
     SCAN_DURATION_DAYS = 7,   /* longer ones are overflows of the profiler's */
     NAME_CACHE = 4096,        /* slots of the caches that stand before the profile's own tables */
     LANE_CACHE = 256,
-    LAUNCH_CACHE = 1024,
-    LAUNCH_BYTES = 123,
+    LAUNCH_CACHE = 512,
+    LAUNCH_BYTES = 300,
+    CATEGORY_CACHE = 64,
     OP_CACHE = 512,
 };
 
 /* --- texts ------------------------------------------------------------------------------------------------------ */
 
 typedef struct NameEntry {
-    const char *raw; /* as in the file; lives as long as the profile or the cache */
+    const char *raw; /* as in the file; lives as long as the profile or the cache; NULL: no entry */
     uint32_t len, name;
-    bool escaped;
+    SliceKind kind;
 } NameEntry;
 
 typedef struct NameCache {
@@ -42,6 +43,9 @@ void names_free(NameCache *names);
 /* The profile's name of a slice's text (of a word or a list: as it stands). *ret_cut becomes true where it was longer
  * than TRACE_NAME_BYTES_MAX. */
 uint32_t names_get(NameCache *names, Profile *profile, const Slice *slice, bool *ret_cut);
+
+/* The same where the cache knows it, PROFILE_NONE where not. */
+uint32_t names_seen(const NameCache *names, const Slice *slice);
 
 /* --- ids -------------------------------------------------------------------------------------------------------- */
 
@@ -155,12 +159,29 @@ typedef struct LaneEntry {
 
 enum { LANE_THREAD = 1, LANE_STREAM };
 
-/* What a launch says, as it stands in the file; one with longer texts is read each time. */
+/* What stands in the file for a process and a thread, or for a device and a stream, where both are short. */
+typedef struct PlaceEntry {
+    uint64_t text[2];
+    uint32_t forms; /* lengths and kinds; 0: no entry */
+    uint32_t lane;
+} PlaceEntry;
+
+/* What a launch says: the part of the event that holds all of it, as it stands in the file. A longer one is read each
+ * time. */
 typedef struct LaunchEntry {
     uint32_t launch;
-    uint8_t len; /* 0: no entry */
+    uint32_t forms; /* kinds of the values, with a bit on top of each that is there */
+    uint16_t len;   /* 0: no entry */
+    bool in_graph;
     char text[LAUNCH_BYTES];
 } LaunchEntry;
+
+/* A category of 4 to 16 bytes: the first eight (or four) and the last. */
+typedef struct CategoryEntry {
+    uint64_t first, rest;
+    uint8_t len; /* 0: no entry */
+    uint8_t use;
+} CategoryEntry;
 
 typedef struct OpEntry {
     uint32_t dims, types, op;
@@ -168,12 +189,13 @@ typedef struct OpEntry {
 } OpEntry;
 
 typedef struct Caches {
+    PlaceEntry place[LANE_CACHE];
     LaneEntry lane[LANE_CACHE];
     LaunchEntry launch[LAUNCH_CACHE];
     OpEntry op[OP_CACHE];
     uint32_t copy_name; /* PROFILE_NONE: none yet */
     ProfileCopy copy;   /* what it says */
-    size_t category;    /* the last one */
+    CategoryEntry category[CATEGORY_CACHE];
 } Caches;
 
 struct TraceScan {
@@ -200,6 +222,10 @@ struct TraceScan {
     uint64_t origin;
     size_t wait; /* goes on only when there are so many bytes behind `at` */
     bool final;
+
+    /* What stands between two events, with the '{' of the second one: up to eight bytes. */
+    uint64_t gap, gap_mask;
+    unsigned int gap_len; /* 0: not known */
 
     /* How far a damaged event may be followed: it costs what was looked at in vain, and comes back with progress. So
      * no text makes more than a fixed multiple of its own length in work. */
@@ -240,8 +266,9 @@ void event_take(TraceScan *scan, const char *text, size_t len, uint64_t byte);
 /* Walks on as far as the bytes reach; 0 or what trace_scan_feed gives. */
 int scan_run(TraceScan *scan, Err *err);
 
-/* A scan that begins within the event list, at byte `origin` of the text. */
-TraceScan *scan_new_part(Profile *into, const TraceScanOptions *options, uint64_t origin);
+/* A scan that begins within the event list, at byte `origin` of the text. `walk` (NULL: none) is one that another scan
+ * has done with, for what it has learned; it becomes this scan's. */
+TraceScan *scan_new_part(Profile *into, const TraceScanOptions *options, uint64_t origin, Walk *walk);
 
 /* The room behind the bytes at hand, at least one block's; scan_filled says how much of it was used. */
 char *scan_room(TraceScan *scan, size_t *ret_len);

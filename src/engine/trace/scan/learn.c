@@ -8,7 +8,7 @@
 #include "base/owner.h"
 #include "engine/trace/scan/walk.h"
 
-enum { KEY_BYTES_MAX = 256 };
+enum { KEY_BYTES_MAX = 256, LEARN_BYTES_MAX = 128 };
 
 static const struct {
     bool args;
@@ -33,16 +33,29 @@ const Walker *walker_best(void)
     return &walkers[i];
 }
 
+static const Edge unknown = {.step = {.kind = BEHIND_UNKNOWN, .keep = UINT64_MAX}};
+
+/* Memory for things with an alignment of their own: *ret_room is to be freed. */
+static void *aligned_room(size_t size, size_t align, void **ret_room)
+{
+    *ret_room = xcalloc(1, size + align);
+    return (void *)(((uintptr_t)*ret_room + align - 1) / align * align);
+}
+
 Walk *walk_new(void)
 {
-    void *room = xcalloc(1, sizeof(Walk) + EDGE_BYTES); /* pages that are not used stay untouched */
-    Walk *walk = (Walk *)(((uintptr_t)room + EDGE_BYTES - 1) / EDGE_BYTES * EDGE_BYTES);
+    void *room;
+    Walk *walk = aligned_room(sizeof *walk, _Alignof(Walk), &room);
 
     walk->room = room;
-    for (unsigned int i = 0; i <= NODE_ARGS; i++)
+    walk->unknown = unknown;
+    for (unsigned int i = 0; i <= NODE_ARGS; i++) {
         walk->node[i].slot = SLOT_SKIP;
+        walk->node[i].edge = &walk->unknown;
+    }
     walk->node[NODE_ARGS].args = true;
     walk->nodes = NODE_ARGS + 1;
+    walk->pause = walk->until = FUSE_SOON;
     return walk;
 }
 
@@ -50,8 +63,10 @@ void walk_free(Walk *walk)
 {
     if (!walk)
         return;
-    for (unsigned int i = 0; i < walk->nodes; i++)
+    for (unsigned int i = 0; i < walk->nodes; i++) {
         free((void *)(uintptr_t)walk->node[i].key);
+        free(walk->node[i].room);
+    }
     free(walk->room);
 }
 
@@ -94,51 +109,85 @@ static uint8_t key_slot(const char *key, size_t len, bool args)
 }
 
 /* The node of a key; where there is no room for more, the one that all such keys share (it learns nothing). */
-static uint8_t node_of(Walk *walk, const char *key, size_t len, bool args)
+static Node *node_of(Walk *walk, const char *key, size_t len, bool args)
 {
-    const uint8_t shared = args ? NODE_ARGS : NODE_EVENT;
+    Node *shared = &walk->node[args ? NODE_ARGS : NODE_EVENT];
 
     if (len > KEY_BYTES_MAX)
         return shared;
     for (uint64_t h = map_hash(key, len, args);; h++) {
         uint8_t *at = &walk->table[h % NODE_TABLE];
 
-        if (*at == 0) {
+        if (*at == NODE_NONE) {
             if (walk->nodes == NODES)
                 return shared;
             *at = (uint8_t)walk->nodes++;
-            walk->node[*at] =
-                (Node){.slot = key_slot(key, len, args), .args = args, .len = (uint16_t)len, .key = xmemdup0(key, len)};
-            return *at;
+            Node *fresh = &walk->node[*at];
+
+            fresh->slot = key_slot(key, len, args);
+            fresh->args = args;
+            fresh->len = (uint16_t)len;
+            fresh->key = xmemdup0(key, len);
+            fresh->edge = &walk->unknown;
+            return fresh;
         }
-        const Node *node = &walk->node[*at];
+        Node *node = &walk->node[*at];
 
         if (node->args == args && node->len == len && memcmp(node->key, key, len) == 0)
-            return *at;
+            return node;
     }
 }
 
-static void learn(Node *node, const char *text, size_t len, size_t advance, const Step *step)
+void learn_cut(Node *node, unsigned int edges)
 {
-    if (len > EDGE_BYTES)
-        return;
-    if (node->edges == EDGES) {
-        const unsigned int gone = node->oldest++ % EDGES;
+    node->edges = (uint8_t)edges;
+    node->edge[edges] = unknown;
+}
 
-        memmove(&node->edge[gone], &node->edge[gone + 1], (EDGES - gone - 1) * sizeof node->edge[0]);
-        node->edges--;
+/* The least used one goes. */
+static void make_room(Node *node)
+{
+    unsigned int gone = 0;
+
+    for (unsigned int i = 1; i < node->edges; i++)
+        if (node->edge[i].uses < node->edge[gone].uses)
+            gone = i;
+    memmove(&node->edge[gone], &node->edge[gone + 1], (node->edges - gone) * sizeof node->edge[0]);
+    node->edges--;
+}
+
+Edge *learn_edge(Node *node, const char *text, size_t len, const Step *step)
+{
+    unsigned int at = 0;
+
+    if (!node->room) {
+        node->edge = aligned_room((EDGES + 1) * sizeof(Edge), _Alignof(Edge), &node->room);
+        learn_cut(node, 0);
     }
-    unsigned int at = 0; /* before its own beginnings, which would match in its place */
-
-    while (at < node->edges &&
-           !(node->edge[at].len <= len && memcmp(node->edge[at].text, text, node->edge[at].len) == 0))
-        at++;
-    memmove(&node->edge[at + 1], &node->edge[at], (node->edges - at) * sizeof node->edge[0]);
+    if (node->edges == EDGES)
+        make_room(node);
+    for (unsigned int i = 0; i < node->edges; i++) /* behind its own continuations, which it would hide */
+        if (node->edge[i].len > len && memcmp(node->edge[i].text, text, len) == 0)
+            at = i + 1;
+    memmove(&node->edge[at + 1], &node->edge[at], (node->edges - at + 1) * sizeof node->edge[0]);
     node->edges++;
-    node->edge[at] =
-        (Edge){.mask = len == 64 ? UINT64_MAX : (UINT64_C(1) << len) - 1, .step = *step, .len = (uint8_t)len};
-    node->edge[at].step.advance = (uint8_t)advance;
-    memcpy(node->edge[at].text, text, len);
+    Edge *edge = &node->edge[at];
+
+    *edge = (Edge){.step = *step,
+                   .add = step->kind <= SLICE_NEST ? SLOT_BIT(step->slot) : 0,
+                   .mask = UINT64_MAX >> (EDGE_BLOCK - 1 - (len - 1) % EDGE_BLOCK),
+                   .len = (uint16_t)len,
+                   .uses = USES_FIRST};
+    memcpy(edge->text, text, len);
+    return edge;
+}
+
+static void learn(Walk *walk, Node *node, const char *text, size_t len, const Step *step)
+{
+    if (len > LEARN_BYTES_MAX)
+        return;
+    learn_edge(node, text, len, step);
+    walk->pause = walk->until = FUSE_SOON;
 }
 
 typedef struct Reader {
@@ -186,7 +235,7 @@ static WalkResult read_step(Walk *walk, Reader *r, Step *step)
             r->p++;
             r->opened = false;
             if (!r->args) {
-                step->next = NODE_END;
+                step->kind = BEHIND_END;
                 return WALK_DONE;
             }
             r->args = false;
@@ -216,15 +265,13 @@ static WalkResult read_step(Walk *walk, Reader *r, Step *step)
     }
 }
 
-WalkResult learn_step(Walk *walk, unsigned int node, const char **p, const char *end, Step *ret)
+WalkResult learn_step(Walk *walk, Node *node, const char **p, const char *end, Step *ret)
 {
-    Reader r = {.p = *p, .end = end, .args = walk->node[node].args};
+    const bool first = node == &walk->node[NODE_START];
+    Reader r = {.p = *p, .end = end, .args = node->args, .opened = first};
     Step step = {.keep = UINT64_MAX, .slot = SLOT_SKIP};
 
-    if (node == NODE_START) {
-        r.p++;
-        r.opened = true;
-    }
+    r.p += first;
     const WalkResult result = read_step(walk, &r, &step);
 
     if (result == WALK_FAULT)
@@ -233,7 +280,7 @@ WalkResult learn_step(Walk *walk, unsigned int node, const char **p, const char 
         return result;
     const char *learned = r.p;
 
-    if (step.next != NODE_END) {
+    if (step.kind != BEHIND_END) {
         if (*r.p == '"') {
             step.kind = SLICE_TEXT;
             learned = ++r.p;
@@ -246,8 +293,9 @@ WalkResult learn_step(Walk *walk, unsigned int node, const char **p, const char 
             return WALK_FAULT;
         }
     }
-    if (node == NODE_START || node > NODE_ARGS)
-        learn(&walk->node[node], *p, (size_t)(learned - *p), (size_t)(r.p - *p), &step);
+    step.advance = (uint16_t)(r.p - *p);
+    if (first || node->key)
+        learn(walk, node, *p, (size_t)(learned - *p), &step);
     *p = r.p;
     *ret = step;
     return WALK_DONE;

@@ -35,30 +35,28 @@ static inline uint64_t word_at(const char *p)
 /* Long names of kernels often begin and end alike: their middle counts as well. */
 static inline uint32_t place_of(const char *p, uint32_t len)
 {
-    uint64_t a, b, c = 0;
+    const uint64_t even = UINT64_C(0x9e3779b97f4a7c15), odd = UINT64_C(0xbf58476d1ce4e5b9);
+    uint64_t h = len;
 
-    if (len >= 8) {
-        a = word_at(p);
-        b = word_at(p + len - 8);
-        if (len > 32)
-            c = word_at(p + len / 2) * 3 + word_at(p + len / 4) * 5 + word_at(p + len / 4 * 3) * 7;
-    } else {
-        a = len ? word_at(p) << (64 - 8 * len) : 0;
-        b = 0;
-    }
-    a = (a ^ (b << 23) ^ (b >> 41) ^ c ^ len) * UINT64_C(0x9e3779b97f4a7c15);
-    a ^= a >> 29;
-    a *= UINT64_C(0xbf58476d1ce4e5b9);
-    return (uint32_t)(a >> 52) % NAME_CACHE;
+    if (len > 32)
+        h += (word_at(p + len / 2) ^ (word_at(p + len / 4) << 1)) * odd ^ word_at(p + len / 4 * 3);
+    if (len >= 8)
+        h = (h ^ word_at(p)) * even ^ word_at(p + len - 8);
+    else if (len)
+        h ^= word_at(p) << (64 - 8 * len);
+    h ^= h >> 31;
+    return (uint32_t)(h * odd >> 52) % NAME_CACHE;
 }
 
-static uint32_t put_name(NameCache *names, Profile *profile, const Slice *slice, NameEntry *entry, bool *ret_cut)
+static uint32_t put_name(NameCache *names, Profile *profile, const Slice *slice, bool *ret_cut)
 {
+    NameEntry *entry = &names->entry[place_of(slice->at, slice->len)];
+
     if (slice->kind != SLICE_ESCAPED && slice->len <= TRACE_NAME_BYTES_MAX) {
         entry->name = profile_name(profile, slice->at, slice->len);
         entry->raw = profile_text(profile, entry->name, NULL);
         entry->len = slice->len;
-        entry->escaped = false;
+        entry->kind = slice->kind;
         return entry->name;
     }
     if (!names->room)
@@ -72,17 +70,24 @@ static uint32_t put_name(NameCache *names, Profile *profile, const Slice *slice,
         entry->raw = arena_strndup(&names->raw, slice->at, slice->len);
         entry->len = slice->len;
         entry->name = name;
-        entry->escaped = slice->kind == SLICE_ESCAPED;
+        entry->kind = slice->kind;
     }
     return name;
 }
 
-uint32_t names_get(NameCache *names, Profile *profile, const Slice *slice, bool *ret_cut)
+uint32_t names_seen(const NameCache *names, const Slice *slice)
 {
-    NameEntry *entry = &names->entry[place_of(slice->at, slice->len)];
+    const NameEntry *entry = &names->entry[place_of(slice->at, slice->len)];
 
-    if (entry->raw && entry->len == slice->len && entry->escaped == (slice->kind == SLICE_ESCAPED) &&
+    if (entry->raw && entry->len == slice->len && entry->kind == slice->kind &&
         memcmp(entry->raw, slice->at, slice->len) == 0)
         return entry->name;
-    return put_name(names, profile, slice, entry, ret_cut);
+    return PROFILE_NONE;
+}
+
+uint32_t names_get(NameCache *names, Profile *profile, const Slice *slice, bool *ret_cut)
+{
+    const uint32_t name = names_seen(names, slice);
+
+    return name != PROFILE_NONE ? name : put_name(names, profile, slice, ret_cut);
 }

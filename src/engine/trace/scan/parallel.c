@@ -109,19 +109,22 @@ static void run_part(Crew *crew, Part *part, uint64_t short_of)
     }
 }
 
-static void start_part(Crew *crew, size_t i, Profile *into)
+/* *walk is the thread's; the first part's scan goes on later and keeps its own. */
+static void start_part(Crew *crew, size_t i, Profile *into, Walk **walk)
 {
     Part *part = &crew->parts[i];
 
     part->begin = part->position = part->told = i ? crew->stops.at[i - 1] : 0;
     if (i) {
         profile_init(&part->profile);
-        part->scan = scan_new_part(&part->profile, &crew->options, part->begin);
+        part->scan = scan_new_part(&part->profile, &crew->options, part->begin, *walk);
     } else {
         part->scan = trace_scan_new(into, &crew->options);
     }
     part->scan->stops = crew->stops.at + i;
     run_part(crew, part, crew->stops.at[i]);
+    if (i)
+        *walk = TAKE(part->scan->walk);
 }
 
 static void drop_part(Part *part)
@@ -192,18 +195,20 @@ static void *work(void *context)
 {
     const Worker *worker = context;
     Crew *crew = worker->crew;
+    Walk *walk = NULL;
 
     pthread_mutex_lock(&crew->lock);
     while (crew->next < crew->count) {
         const size_t i = crew->next++;
 
         pthread_mutex_unlock(&crew->lock);
-        start_part(crew, i, worker->into);
+        start_part(crew, i, worker->into, &walk);
         pthread_mutex_lock(&crew->lock);
         crew->parts[i].done = true;
         join_due(crew);
     }
     pthread_mutex_unlock(&crew->lock);
+    walk_free(walk);
     return NULL;
 }
 

@@ -20,7 +20,7 @@ enum {
 
 typedef enum Went { WENT_ON, WENT_DRY } Went; /* DRY: needs more bytes, or is at the end */
 
-static TraceScan *scan_new(Profile *into, const TraceScanOptions *options)
+static TraceScan *scan_new(Profile *into, const TraceScanOptions *options, Walk *walk)
 {
     TraceScan *scan = xcalloc(1, sizeof *scan);
 
@@ -28,7 +28,7 @@ static TraceScan *scan_new(Profile *into, const TraceScanOptions *options)
     if (options)
         scan->options = *options;
     scan->walk_event = walker_best()->event;
-    scan->walk = walk_new();
+    scan->walk = walk ? walk : walk_new();
     scan->names = names_new();
     scan->caches = xcalloc(1, sizeof *scan->caches);
     scan->caches->copy_name = PROFILE_NONE;
@@ -42,12 +42,12 @@ static TraceScan *scan_new(Profile *into, const TraceScanOptions *options)
 
 TraceScan *trace_scan_new(Profile *into, const TraceScanOptions *options)
 {
-    return scan_new(into, options);
+    return scan_new(into, options, NULL);
 }
 
-TraceScan *scan_new_part(Profile *into, const TraceScanOptions *options, uint64_t origin)
+TraceScan *scan_new_part(Profile *into, const TraceScanOptions *options, uint64_t origin, Walk *walk)
 {
-    TraceScan *scan = scan_new(into, options);
+    TraceScan *scan = scan_new(into, options, walk);
 
     scan->origin = origin;
     scan->state = SCAN_LIST;
@@ -254,12 +254,30 @@ static bool at_stop(TraceScan *scan, const char *p)
     return true;
 }
 
-static Went in_list(TraceScan *scan)
+/* To what comes behind blanks and commas. */
+static const char *skip_gap(TraceScan *scan, const char *p, const char *end)
 {
-    const char *p = here(scan), *end = end_of(scan);
+    const char *from = p;
+    uint64_t eight;
 
+    memcpy(&eight, p, sizeof eight);
+    if (scan->gap_len && ((eight ^ scan->gap) & scan->gap_mask) == 0 && (size_t)(end - p) >= scan->gap_len)
+        return p + scan->gap_len - 1;
     while (p < end && (walk_blank(*p) || *p == ','))
         p++;
+    if (p < end && *p == '{' && p - from < (ptrdiff_t)sizeof eight) {
+        scan->gap_len = (unsigned int)(p - from) + 1;
+        scan->gap = eight;
+        scan->gap_mask = 0;
+        memset(&scan->gap_mask, 0xff, scan->gap_len);
+    }
+    return p;
+}
+
+static Went in_list(TraceScan *scan)
+{
+    const char *p = skip_gap(scan, here(scan), end_of(scan)), *end = end_of(scan);
+
     go_to(scan, p);
     if (p == end)
         return WENT_DRY;

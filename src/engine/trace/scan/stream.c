@@ -133,7 +133,7 @@ static void read_next(Stream *stream)
     piece->text = stream->spare.len ? stream->spare.at[--stream->spare.len] : NULL;
     pthread_mutex_unlock(&stream->lock);
     if (!piece->text)
-        piece->text = xmalloc(stream->cap + SCAN_PAD);
+        piece->text = xmalloc_large(stream->cap + SCAN_PAD);
     const int rc = read_piece(stream, piece, &err);
     pthread_mutex_lock(&stream->lock);
     stream->reading = false;
@@ -145,20 +145,21 @@ static void read_next(Stream *stream)
 
 /* --- scanning ----------------------------------------------------------------------------------------------------- */
 
-/* With the lock held, which is let go while it scans. */
-static void scan_piece(Stream *stream, Piece *piece)
+/* With the lock held, which is let go while it scans. *walk is the thread's. */
+static void scan_piece(Stream *stream, Piece *piece, Walk **walk)
 {
     Err err = {0};
 
     piece->taken = true;
     pthread_mutex_unlock(&stream->lock);
     profile_init(&piece->profile);
-    TraceScan *scan = piece->scan = scan_new_part(&piece->profile, stream->options, piece->begin);
+    TraceScan *scan = piece->scan = scan_new_part(&piece->profile, stream->options, piece->begin, *walk);
 
     scan_give(scan, TAKE(piece->text), piece->len, stream->cap);
     scan->stops = piece->stops;
     scan->final = piece->last;
     const int rc = scan_run(scan, &err);
+    *walk = TAKE(scan->walk);
     if (scan->arrived != UINT64_MAX)
         piece->profile.bytes--; /* the next piece's first one */
     const size_t bytes = profile_bytes(&piece->profile);
@@ -282,6 +283,7 @@ static Piece *next_to_scan(const Stream *stream)
 static void *work(void *context)
 {
     Stream *stream = context;
+    Walk *walk = NULL;
 
     pthread_mutex_lock(&stream->lock);
     while (stream->rc >= 0) {
@@ -290,7 +292,7 @@ static void *work(void *context)
         if (!stream->ended && !stream->reading && stream->pieces < stream->limit)
             read_next(stream);
         else if (piece)
-            scan_piece(stream, piece);
+            scan_piece(stream, piece, &walk);
         else if (stream->ended)
             break;
         else
@@ -299,6 +301,7 @@ static void *work(void *context)
         pthread_cond_broadcast(&stream->changed);
     }
     pthread_mutex_unlock(&stream->lock);
+    walk_free(walk);
     return NULL;
 }
 

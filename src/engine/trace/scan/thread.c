@@ -2,22 +2,32 @@
 /* Threads, streams and ids of the event at hand. */
 #include "engine/trace/scan/thread.h"
 
+#include <endian.h>
 #include <string.h>
 
 #include "engine/trace/scan/owner.h"
 
-uint32_t name_of(TraceScan *scan, Slot slot)
-{
-    const Slice *slice = slice_of(scan, slot);
-    bool cut = false;
+enum { FORMS_ANY = 1 << 16, FORMS_STREAM = 1 << 17 };
 
-    if (!has(scan, slot) || (slice->kind == SLICE_WORD && slice->len == 4 && memcmp(slice->at, "null", 4) == 0))
-        return PROFILE_NONE;
+__attribute__((noinline)) static uint32_t new_name(TraceScan *scan, const Slice *slice)
+{
+    bool cut = false;
     const uint32_t name = names_get(scan->names, scan->profile, slice, &cut);
 
     if (cut)
         scan_lose(scan, PROFILE_LOSS_TOO_LONG, scan->raw_byte, slice->at, slice->len);
     return name;
+}
+
+uint32_t name_of(TraceScan *scan, Slot slot)
+{
+    const Slice *slice = slice_of(scan, slot);
+
+    if (!has(scan, slot) || (slice->kind == SLICE_WORD && slice->len == 4 && memcmp(slice->at, "null", 4) == 0))
+        return PROFILE_NONE;
+    const uint32_t name = names_seen(scan->names, slice);
+
+    return name != PROFILE_NONE ? name : new_name(scan, slice);
 }
 
 static void key_part(TraceScan *scan, Slot slot, int64_t *number, uint32_t *name)
@@ -120,6 +130,73 @@ uint32_t gpu_lane(TraceScan *scan, int32_t device, int64_t stream)
     return entry->lane;
 }
 
+/* What is 1..8 bytes long, the last one on top. */
+static inline uint64_t short_text(const Slice *slice)
+{
+    uint64_t v;
+
+    memcpy(&v, slice->at, sizeof v);
+    return le64toh(v) << (64 - 8 * slice->len);
+}
+
+/* The texts of two slots; forms tells what they are beside that. False: not there, or longer than eight bytes. */
+static inline bool short_texts(const TraceScan *scan, Slot first, Slot second, PlaceEntry *ret)
+{
+    const Slice *a = slice_of(scan, first), *b = slice_of(scan, second);
+
+    ret->forms = FORMS_ANY | a->len << 4 | a->kind | b->len << 12 | b->kind << 8;
+    if ((~scan->walk->present & (SLOT_BIT(first) | SLOT_BIT(second))) || a->len - 1 >= 8 || b->len - 1 >= 8)
+        return false;
+    ret->text[0] = short_text(a);
+    ret->text[1] = short_text(b);
+    return true;
+}
+
+static PlaceEntry *place_entry(TraceScan *scan, const PlaceEntry *place)
+{
+    const uint64_t h = (place->text[0] * UINT64_C(0x9e3779b97f4a7c15) + place->text[1]) * UINT64_C(0xbf58476d1ce4e5b9);
+
+    return &scan->caches->place[(h >> 40) % LANE_CACHE];
+}
+
+static bool same_place(const PlaceEntry *a, const PlaceEntry *b)
+{
+    return a->text[0] == b->text[0] && a->text[1] == b->text[1] && a->forms == b->forms;
+}
+
+uint32_t event_thread(TraceScan *scan)
+{
+    PlaceEntry place;
+    const bool is_short = short_texts(scan, SLOT_PID, SLOT_TID, &place);
+    PlaceEntry *entry = is_short ? place_entry(scan, &place) : NULL;
+
+    if (entry && same_place(entry, &place))
+        return entry->lane;
+    const ThreadKey key = thread_key(scan);
+
+    place.lane = thread_lane(scan, &key);
+    if (entry)
+        *entry = place;
+    return place.lane;
+}
+
+uint32_t event_stream(TraceScan *scan)
+{
+    PlaceEntry place;
+    int64_t stream;
+    const bool is_short = short_texts(scan, SLOT_DEVICE, SLOT_STREAM, &place);
+    PlaceEntry *entry = is_short ? place_entry(scan, &place) : NULL;
+
+    place.forms |= FORMS_STREAM;
+    if (entry && same_place(entry, &place))
+        return entry->lane;
+    place.lane = gpu_lane(scan, gpu_device(scan), gpu_stream(scan));
+    /* only where the two alone decide */
+    if (entry && number_of(scan, SLOT_DEVICE, -1) >= 0 && value_integer(slice_of(scan, SLOT_STREAM), &stream))
+        *entry = place;
+    return place.lane;
+}
+
 int64_t id_in(const TraceScan *scan, Slot slot)
 {
     const int64_t id = number_of(scan, slot, 0);
@@ -148,9 +225,11 @@ uint32_t id_put(TraceScan *scan, int64_t id, uint32_t owner, WideField field, si
 
 uint32_t id_of(TraceScan *scan, Slot slot, WideField field, size_t row)
 {
-    const int64_t id = id_in(scan, slot);
+    const int64_t id = number_of(scan, slot, 0);
 
-    return id ? id_put(scan, id, id_owner(scan), field, row) : 0;
+    if ((uint64_t)id < UINT32_MAX && !scan->options.known)
+        return (uint32_t)id;
+    return id_in(scan, slot) ? id_put(scan, id, id_owner(scan), field, row) : 0;
 }
 
 uint32_t id_known(TraceScan *scan, int64_t id)

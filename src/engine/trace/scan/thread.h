@@ -8,11 +8,13 @@
 /* The thread that pid and tid of the event at hand name; what is missing is 0. */
 ThreadKey thread_key(TraceScan *scan);
 uint32_t thread_lane(TraceScan *scan, const ThreadKey *key);
+uint32_t event_thread(TraceScan *scan); /* of the event at hand */
 
 /* The event's device and stream: its args, else pid and tid; -1 where neither is a number. */
 int32_t gpu_device(TraceScan *scan);
 int64_t gpu_stream(TraceScan *scan);
 uint32_t gpu_lane(TraceScan *scan, int32_t device, int64_t stream);
+uint32_t event_stream(TraceScan *scan);
 
 /* The number at the end of a text ("stream 7"): false where there is none. */
 bool number_behind(const char *text, size_t len, int64_t *ret);

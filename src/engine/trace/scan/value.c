@@ -12,14 +12,21 @@
 
 enum { WORD_MAX = 64, DIGITS_MAX = 19, EXPONENT_MAX = 400 };
 
-/* Up to eight digits at once: eight bytes, the last digit on top. False where one of them is no digit. */
-static inline bool eight_digits(const char *at, unsigned int len, uint64_t *ret)
+/* Eight bytes as a number, the first one lowest. */
+static inline uint64_t eight_bytes(const char *at)
 {
     uint64_t v;
 
     memcpy(&v, at, sizeof v);
-    v = le64toh(v) ^ UINT64_C(0x3030303030303030);
-    v <<= 64 - 8 * len;
+    return le64toh(v);
+}
+
+enum { POINT = '.' ^ '0' };
+#define ZEROS UINT64_C(0x3030303030303030)
+
+/* Eight digits at once, each a byte 0..9, the last one on top. False where one of them is no digit. */
+static inline bool eight_digits(uint64_t v, uint64_t *ret)
+{
     if (((v + UINT64_C(0x7676767676767676)) | v) & UINT64_C(0x8080808080808080))
         return false;
     v = v * 10 + (v >> 8);
@@ -27,6 +34,12 @@ static inline bool eight_digits(const char *at, unsigned int len, uint64_t *ret)
         ((v >> 16) & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x0000271000000001);
     *ret = v >> 32;
     return true;
+}
+
+/* 1..8 digits. */
+static inline bool few_digits(const char *at, unsigned int len, uint64_t *ret)
+{
+    return eight_digits((eight_bytes(at) ^ ZEROS) << (64 - 8 * len), ret);
 }
 
 /* 1..16 digits and nothing else. */
@@ -37,14 +50,30 @@ static inline bool plain_digits(const char *at, unsigned int len, uint64_t *ret)
     if (len - 1 >= 16)
         return false;
     if (len > 8) {
-        if (!eight_digits(at, len - 8, &high))
+        if (!few_digits(at, len - 8, &high))
             return false;
         at += len - 8;
         len = 8;
     }
-    if (!eight_digits(at, len, &low))
+    if (!few_digits(at, len, &low))
         return false;
     *ret = high * 100000000 + low;
+    return true;
+}
+
+/* Digits, a point and three more digits, as nanoseconds. The last eight bytes are four digits, the point and three
+ * digits, or zeros in front of them. */
+static inline bool plain_thousandths(const char *at, unsigned int len, uint64_t *ret)
+{
+    uint64_t v, high = 0, low;
+
+    if (len - 5 > 19 - 5)
+        return false;
+    v = len < 8 ? (eight_bytes(at) ^ ZEROS) << (64 - 8 * len) : eight_bytes(at + len - 8) ^ ZEROS;
+    if ((v >> 32 & 0xff) != POINT || !eight_digits((v << 8 & UINT64_C(0xffffffff00)) | v >> 40 << 40, &low) ||
+        (len > 8 && !plain_digits(at, len - 8, &high)))
+        return false;
+    *ret = high * 10000000 + low;
     return true;
 }
 
@@ -139,55 +168,59 @@ static bool read_hex(const Slice *slice, int64_t *ret)
     return true;
 }
 
-bool value_integer(const Slice *slice, int64_t *ret)
+/* All that is no row of a few digits. Apart, so that these need no room on the stack. */
+__attribute__((noinline)) static bool odd_integer(const Slice *slice, int64_t *ret)
 {
-    uint64_t plain;
+    uint64_t value;
     Decimal d;
 
-    if (plain_digits(slice->at, slice->len, &plain)) {
-        *ret = (int64_t)plain;
-        return true;
-    }
     if (slice->kind == SLICE_NEST || slice->len > WORD_MAX)
         return false;
     if (read_hex(slice, ret))
         return true;
     /* twenty digits do not fit a Decimal, but do fit uint64_t */
-    if (slice->len == NUMBER_U64_MAX && number_parsen_u64(slice->at, slice->len, 0, UINT64_MAX, &plain, NULL) == 0) {
-        *ret = (int64_t)plain;
+    if (slice->len == NUMBER_U64_MAX && number_parsen_u64(slice->at, slice->len, 0, UINT64_MAX, &value, NULL) == 0) {
+        *ret = (int64_t)value;
         return true;
     }
     if (!read_decimal(slice, &d))
         return false;
-    plain = scale(d.digits, d.power, false, UINT64_MAX);
-    if (plain == UINT64_MAX || (d.negative && plain > (uint64_t)INT64_MAX))
+    value = scale(d.digits, d.power, false, UINT64_MAX);
+    if (value == UINT64_MAX || (d.negative && value > (uint64_t)INT64_MAX))
         return false;
-    *ret = d.negative ? -(int64_t)plain : (int64_t)plain;
+    *ret = d.negative ? -(int64_t)value : (int64_t)value;
+    return true;
+}
+
+bool value_integer(const Slice *slice, int64_t *ret)
+{
+    return plain_digits(slice->at, slice->len, (uint64_t *)ret) || odd_integer(slice, ret);
+}
+
+__attribute__((noinline)) static bool odd_nanoseconds(const Slice *slice, int64_t *ret_ns, bool *ret_fraction)
+{
+    uint64_t ns;
+    Decimal d;
+
+    if (slice->kind == SLICE_NEST || slice->len > WORD_MAX || !read_decimal(slice, &d))
+        return false;
+    *ret_fraction |= d.fraction;
+    ns = scale(d.digits, d.power + 3, true, (uint64_t)TIME_MAX);
+    *ret_ns = d.negative ? -(int64_t)ns : (int64_t)ns;
     return true;
 }
 
 bool value_nanoseconds(const Slice *slice, int64_t *ret_ns, bool *ret_fraction)
 {
-    uint64_t us, ns;
-    Decimal d;
-    const uint32_t len = slice->len;
+    uint64_t us;
 
-    if (len > 4 && len <= 19 && slice->at[len - 4] == '.' && plain_digits(slice->at, len - 4, &us) &&
-        plain_digits(slice->at + len - 3, 3, &ns)) {
+    if (plain_thousandths(slice->at, slice->len, (uint64_t *)ret_ns)) { /* eighteen digits: below TIME_MAX */
         *ret_fraction = true;
-        us = us < (uint64_t)TIME_MAX / 1000 ? us * 1000 + ns : (uint64_t)TIME_MAX;
-        *ret_ns = us < (uint64_t)TIME_MAX ? (int64_t)us : TIME_MAX;
         return true;
     }
-    if (plain_digits(slice->at, len, &us)) {
-        *ret_ns = us < (uint64_t)TIME_MAX / 1000 ? (int64_t)us * 1000 : TIME_MAX;
-        return true;
-    }
-    if (slice->kind == SLICE_NEST || len > WORD_MAX || !read_decimal(slice, &d))
-        return false;
-    *ret_fraction |= d.fraction;
-    ns = scale(d.digits, d.power + 3, true, (uint64_t)TIME_MAX);
-    *ret_ns = d.negative ? -(int64_t)ns : (int64_t)ns;
+    if (!plain_digits(slice->at, slice->len, &us))
+        return odd_nanoseconds(slice, ret_ns, ret_fraction);
+    *ret_ns = us < (uint64_t)TIME_MAX / 1000 ? (int64_t)us * 1000 : TIME_MAX;
     return true;
 }
 

@@ -16,16 +16,23 @@ static inline uint32_t equal(__m256i v, char c)
     return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(v, _mm256_set1_epi8(c)));
 }
 
+/* Bits of the bytes that are equal. */
+static inline uint32_t same(const char *a, const char *b)
+{
+    return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(load(a), load(b)));
+}
+
 static inline bool edge_matches(const Edge *edge, const char *p)
 {
-    const uint32_t low = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(load(edge->text), load(p)));
+    const char *text = edge->text;
+    unsigned int left = edge->len;
 
-    if (~low & (uint32_t)edge->mask)
+    for (; left > 64; left -= 64, text += 64, p += 64)
+        if ((same(text, p) & same(text + 32, p + 32)) != UINT32_MAX)
+            return false;
+    if (~same(text, p) & (uint32_t)edge->mask)
         return false;
-    if (edge->len <= 32)
-        return true;
-    const uint32_t high = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(load(edge->text + 32), load(p + 32)));
-    return !(~high & (uint32_t)(edge->mask >> 32));
+    return left <= 32 || !(~same(text + 32, p + 32) & (uint32_t)(edge->mask >> 32));
 }
 
 static inline const char *text_stop(const char *p, const char *end)
@@ -88,5 +95,5 @@ static inline void nest_masks(const char *p, NestMasks *masks)
 
 WalkResult walk_event_avx2(Walk *walk, const char *p, const char *end)
 {
-    return walk_over(walk, p, end);
+    return walk_event(walk, p, end);
 }

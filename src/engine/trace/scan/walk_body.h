@@ -107,62 +107,68 @@ static inline const char *text_end(const char *p, const char *end, SliceKind *ki
     return q;
 }
 
-/* How far the values behind an edge are from having one length: a change counts as much as CHANGE_POINTS values without
- * one. */
-enum { CHANGE_POINTS = 8, WILD_POINTS = 24, MOST_POINTS = 64 };
-
-/* q, the end of the value at p. Where values mostly have the length of the last one, the processor may go on from there
- * without waiting until q is known; where they do not, that would cost more than it gains. */
-static inline const char *as_usual(Edge *edge, const char *p, const char *q)
+static inline void note_step(Trail *trail, const Walk *walk, const Node *node, const Edge *edge, const char *from)
 {
-    const char *usual = p + edge->usual;
-    const unsigned int points = edge->points;
-
-    if (points < WILD_POINTS && __builtin_expect(q == usual, 1)) {
-        __asm__("" : "+r"(usual)); /* not q again */
-        edge->points = (uint8_t)(points - (points > 0));
-        return usual;
+    if (trail->steps < TRAIL_STEPS) {
+        trail->step[trail->steps].from = from;
+        trail->step[trail->steps].node = (uint8_t)(node - walk->node);
+        trail->step[trail->steps].edge = (uint8_t)(edge - node->edge);
     }
-    edge->points = (uint8_t)(q == usual ? points - 1 : points < MOST_POINTS ? points + CHANGE_POINTS : points);
-    edge->usual = (uint32_t)(q - p);
-    return q;
+    trail->steps++;
 }
 
-static WalkResult walk_over(Walk *walk, const char *p, const char *end)
+static inline void note_kind(Trail *trail, SliceKind kind)
+{
+    if (trail->steps <= TRAIL_STEPS)
+        trail->step[trail->steps - 1].kind = (uint8_t)kind;
+}
+
+static inline void take_constants(Walk *walk, const Edge *edge, const char *p)
+{
+    const Constant *end = edge->constant + edge->constants;
+
+    for (const Constant *constant = edge->constant; constant < end; constant++)
+        walk->slot[constant->slot] = (Slice){.at = p + constant->at, .len = constant->len, .kind = constant->kind};
+}
+
+/* One step of `node` at p, which no edge knows, into walk->slow. */
+__attribute__((noinline)) static WalkResult by_the_grammar(Walk *walk, Node *node, const char *p, const char *end)
+{
+    walk->after = p;
+    return learn_step(walk, node, &walk->after, end, &walk->slow);
+}
+
+__attribute__((noinline)) static WalkResult walk_over_nest(Walk *walk, const char *p, const char *end)
+{
+    bool fault = false;
+
+    walk->after = nest_stop(p, end, &fault);
+    if (fault)
+        return WALK_FAULT;
+    return walk->after && walk->after <= end ? WALK_DONE : WALK_MORE;
+}
+
+/* With `trail` (known when this is compiled) the way is noted. */
+__attribute__((always_inline)) static inline WalkResult walk_over(Walk *walk, const char *p, const char *end,
+                                                                  Trail *trail)
 {
     Node *node = &walk->node[NODE_START];
     uint64_t present = 0;
-    Step slow;
 
     for (;;) {
         Edge *edge = node->edge;
-        const Edge *last = edge + node->edges;
-        const Step *step;
         const char *before = p, *q;
-        bool fault = false;
 
-        while (edge < last && !edge_matches(edge, p))
+        while (!edge_matches(edge, p))
             edge++;
-        if (__builtin_expect(edge < last, 1)) {
-            step = &edge->step;
-            p += step->advance;
-        } else {
-        by_the_grammar:
-            p = before;
-            const WalkResult result = learn_step(walk, (unsigned int)(node - walk->node), &p, end, &slow);
-            walk->after = p;
-            if (result != WALK_DONE)
-                return result;
-            step = &slow;
-            edge = node->edge; /* any: there is one of each node */
-        }
-        present &= step->keep;
-        if (p >= end) {
-            if (p > end || step->next != NODE_END)
-                return WALK_MORE;
-        }
-        if (step->next == NODE_END)
-            break;
+        const Step *step = &edge->step;
+
+        present = (present & step->keep) | edge->add;
+        take_constants(walk, edge, p);
+        p += step->advance;
+        if (trail)
+            note_step(trail, walk, node, edge, before);
+    go_on:;
         Slice *slice = &walk->slot[step->slot];
         SliceKind kind = SLICE_WORD;
 
@@ -171,29 +177,59 @@ static WalkResult walk_over(Walk *walk, const char *p, const char *end)
             if (q >= end)
                 return WALK_MORE;
             *slice = (Slice){.at = p, .len = (uint32_t)(q - p), .kind = kind};
-            p = as_usual(edge, p, q) + 1;
-        } else if (step->kind == SLICE_WORD) {
-            q = word_stop(p, end);
-            if (q == p)
-                goto by_the_grammar; /* learned before a word, but here is something else */
+            p = q + 1;
+        } else if (step->kind == SLICE_WORD && (q = word_stop(p, end)) != p) {
             if (q >= end)
                 return WALK_MORE;
             *slice = (Slice){.at = p, .len = (uint32_t)(q - p), .kind = SLICE_WORD};
-            p = as_usual(edge, p, q);
-        } else {
-            q = nest_stop(p, end, &fault);
-            walk->after = q;
-            if (fault)
-                return WALK_FAULT;
-            if (!q || q > end)
-                return WALK_MORE;
-            *slice = (Slice){.at = p, .len = (uint32_t)(q - p), .kind = SLICE_NEST};
             p = q;
+        } else if (step->kind == SLICE_NEST) {
+            const WalkResult result = walk_over_nest(walk, p, end);
+
+            if (result != WALK_DONE)
+                return result;
+            q = walk->after;
+            *slice = (Slice){.at = p, .len = (uint32_t)(q - p), .kind = kind = SLICE_NEST};
+            p = q;
+        } else if (step->kind == BEHIND_END) {
+            break;
+        } else { /* nobody knows what is here, or it was learned before a word and here is something else */
+            const WalkResult result = by_the_grammar(walk, node, before, end);
+
+            if (result != WALK_DONE)
+                return result;
+            p = walk->after;
+            step = &walk->slow;
+            present = (present & step->keep) | (step->kind <= SLICE_NEST ? SLOT_BIT(step->slot) : 0);
+            if (trail)
+                trail->learned = true;
+            goto go_on;
         }
-        present |= SLOT_BIT(step->slot);
-        node = &walk->node[step->next];
+        if (trail && !trail->learned)
+            note_kind(trail, kind);
+        node = step->next;
     }
+    if (p > end)
+        return WALK_MORE;
     walk->present = present & ~SLOT_BIT(SLOT_SKIP);
     walk->after = p;
     return WALK_DONE;
+}
+
+__attribute__((noinline)) static WalkResult walk_noting(Walk *walk, const char *p, const char *end)
+{
+    Trail trail = {.steps = 0};
+    const WalkResult result = walk_over(walk, p, end, &trail);
+
+    if (result == WALK_DONE)
+        fuse(walk, &trail);
+    walk->until = walk->pause;
+    return result;
+}
+
+static inline WalkResult walk_event(Walk *walk, const char *p, const char *end)
+{
+    if (--walk->until == 0)
+        return walk_noting(walk, p, end);
+    return walk_over(walk, p, end, NULL);
 }

@@ -98,5 +98,5 @@ static inline void nest_masks(const char *p, NestMasks *masks)
 
 WalkResult walk_event_neon(Walk *walk, const char *p, const char *end)
 {
-    return walk_over(walk, p, end);
+    return walk_event(walk, p, end);
 }

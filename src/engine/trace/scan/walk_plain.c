@@ -43,7 +43,7 @@ static inline void nest_masks(const char *p, NestMasks *masks)
 
 WalkResult walk_event_plain(Walk *walk, const char *p, const char *end)
 {
-    return walk_over(walk, p, end);
+    return walk_event(walk, p, end);
 }
 
 const char *walk_text(const char *p, const char *end, SliceKind *ret_kind)

@@ -11,17 +11,22 @@ static inline __m128i load(const char *p)
     return _mm_loadu_si128((const __m128i *)(const void *)p);
 }
 
+static inline uint32_t equal_bytes(__m128i a, __m128i b)
+{
+    return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(a, b));
+}
+
 static inline uint32_t equal(__m128i v, char c)
 {
-    return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_set1_epi8(c)));
+    return equal_bytes(v, _mm_set1_epi8(c));
 }
 
 static inline bool edge_matches(const Edge *edge, const char *p)
 {
     for (unsigned int at = 0; at < edge->len; at += 16) {
-        const uint32_t same = (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(load(edge->text + at), load(p + at)));
+        const uint32_t other = ~equal_bytes(load(edge->text + at), load(p + at)) & 0xffff;
 
-        if (~same & (uint16_t)(edge->mask >> at))
+        if (other && at + (unsigned int)__builtin_ctz(other) < edge->len)
             return false;
     }
     return true;
@@ -86,5 +91,5 @@ static inline void nest_masks(const char *p, NestMasks *masks)
 
 WalkResult walk_event_sse2(Walk *walk, const char *p, const char *end)
 {
-    return walk_over(walk, p, end);
+    return walk_event(walk, p, end);
 }
