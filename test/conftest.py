@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all Python tests share: the build folder under test, named by STOKER_BUILD. Without it they are skipped."""
+"""What all Python tests share: the build folder under test, named by STOKER_BUILD (without it they are skipped), and a browser."""
+import importlib.util
 import os
 from pathlib import Path
 
@@ -18,3 +19,36 @@ def build():
 @pytest.fixture(scope="session")
 def stoker(build):
     return build / "stoker"
+
+
+def load(path):
+    """A module by its file; tests are imported without a package."""
+    spec = importlib.util.spec_from_file_location(f"shared_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def chromium(build):
+    """browser.py and the program and environment of a Chromium: this machine's own, else one of Debian's archive,
+    unpacked as the peers are."""
+    browser, fetch = load(SOURCE / "test/browser.py"), load(SOURCE / "test/peer/fetch.py")
+    found = browser.program()
+    if found:
+        return browser, found
+    try:
+        found = browser.program(fetch.Peers(build / "peers").get("chromium"))
+    except fetch.Unavailable as reason:
+        pytest.skip(f"no Chromium here, and none can be fetched: {reason}")
+    if not found:
+        pytest.skip("the Chromium that was fetched has no headless shell")
+    return browser, found
+
+
+@pytest.fixture
+def browser(chromium, tmp_path):
+    module, (path, env) = chromium
+    made = module.Browser(path, env, tmp_path / "profile")
+    yield made
+    made.end()

@@ -2,6 +2,7 @@
 /* What `stoker status --json` prints. */
 #include <inttypes.h>
 
+#include "base/clock.h"
 #include "service/incident/incident.h"
 #include "service/status/inside.h"
 
@@ -50,7 +51,14 @@ void status_json(const StatusSeen *seen, Str *out)
             str_addc(out, ',');
         maintenance_window_json(maintenance_at(maintenance, i), out);
     }
-    str_add(out, "],\"node\":");
+    str_add(out, "],");
+    if (seen->boot_real_ns) {
+        char boot[CLOCK_TEXT_MAX];
+
+        clock_format(boot, seen->boot_real_ns);
+        str_addf(out, "\"boot\":\"%s\",", boot);
+    }
+    str_add(out, "\"node\":");
     api_gpus(seen->node, &(ApiWho){.owners = seen->owners, .processes = seen->processes}, out);
     while (out->len > 0 && out->text[out->len - 1] == '\n')
         str_cut(out, out->len - 1);

@@ -29,6 +29,7 @@ typedef struct StatusSeen {
     const Health *health;
     const OwnerTable *owners;         /* NULL: nobody's are known */
     ProcessList processes;            /* on GPUs */
+    uint64_t boot_real_ns;            /* when the node was started, wall clock; 0: not known */
     const Incident *const *incidents; /* the open ones, in any order */
     size_t incident_count;
     const Maintenance *maintenance; /* NULL: none */
@@ -53,7 +54,7 @@ size_t status_findings(const StatusSeen *seen, StatusFinding *out, size_t cap);
 /* The screen. */
 void status_text(const StatusSeen *seen, const StatusStyle *style, Str *out);
 /* The same as JSON: {"status":"ok"|"failing"|"unknown","incidents":[...],"findings":[...],"causes":[...],
- * "maintenance":[...],"node":...}, ended by a newline. */
+ * "maintenance":[...],"boot":...,"node":...}, ended by a newline. */
 void status_json(const StatusSeen *seen, Str *out);
 
 /* 0 nothing wrong, 1 something is (a finding, or an open incident of WARNING or worse), 3 could not tell (nothing was

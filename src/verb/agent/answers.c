@@ -319,6 +319,23 @@ static void answer_index(Agent *agent, HttpRequest *request)
     send_text(request, 200, TYPE_HTML, &text);
 }
 
+/* A browser gets the page; who asks for no HTML by name, the list. */
+static void answer_front(Agent *agent, HttpRequest *request)
+{
+    if (weight_of(http_header(request, "Accept"), "text/html") <= 0 ||
+        !agent_answer_file(request, "", takes_gzip(request)))
+        answer_index(agent, request);
+}
+
+static void answer_links(Agent *agent, HttpRequest *request)
+{
+    CLEANUP(str_done) Str text = {0};
+
+    str_init(&text, ANSWER_MAX);
+    agent_links(agent, &text);
+    send_text(request, 200, TYPE_HTML, &text);
+}
+
 /* Links on the pages are relative to the place itself: without its last slash they would lead astray. */
 static void answer_runbooks_place(Agent *agent, HttpRequest *request)
 {
@@ -422,7 +439,8 @@ static const struct {
     const char *path;
     void (*answer)(Agent *agent, HttpRequest *request);
 } routes[] = {
-    {"/", answer_index},
+    {"/", answer_front},
+    {"/api/", answer_links},
     {"/metrics", answer_metrics},
     {"/health", answer_alive},
     {"/healthz", answer_healthz},
@@ -472,5 +490,7 @@ void agent_handle(void *self, HttpRequest *request)
         answer_runbook(request, path + sizeof runbooks - 1);
         return;
     }
+    if (path[0] == '/' && path[1] && agent_answer_file(request, path + 1, takes_gzip(request)))
+        return;
     send_problem(request, 404, "there is nothing here; / lists what there is");
 }

@@ -7,9 +7,11 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
+#include "base/vec.h"
+#include "source/proc/who.h"
 #include "verb/agent/eyes.h"
 
-enum { LOOK_MS = 1500, LOOK_LATE_MS = 6000, TURN_MS = 20 };
+enum { LOOK_MS = 1500, LOOK_LATE_MS = 6000, TURN_MS = 20, PROCESSES_MAX = 1024 };
 
 struct Glance {
     uv_loop_t loop;
@@ -20,6 +22,8 @@ struct Glance {
     Health health;
     uint64_t limit_ns;
     bool stopped;
+    UserNames *users;            /* NULL: nobody was asked for yet */
+    VEC(ProcessOwner) processes; /* of the last JSON */
 };
 
 static void paced(uv_timer_t *timer)
@@ -87,6 +91,8 @@ void glance_free(Glance *glance)
     uv_run(&glance->loop, UV_RUN_DEFAULT);
     uv_loop_close(&glance->loop);
     agent_config_free(glance->config);
+    user_names_free(glance->users);
+    vec_done(&glance->processes);
     free(glance);
 }
 
@@ -121,14 +127,79 @@ const Node *glance_see(Glance *glance, const Health **ret_health)
     return node;
 }
 
+void glance_turn(Glance *glance, uint64_t for_ns)
+{
+    Clock *clock = clock_kernel();
+    const uint64_t start = clock_monotonic(clock);
+
+    do
+        uv_run(&glance->loop, UV_RUN_ONCE);
+    while (clock_monotonic(clock) - start < for_ns);
+}
+
+/* --- what is told --------------------------------------------------------------------------------------------------
+ */
+
+static int by_pid(const void *a, const void *b)
+{
+    const uint32_t one = *(const uint32_t *)a, other = *(const uint32_t *)b;
+
+    return (one > other) - (one < other);
+}
+
+/* Who is on the GPUs, by pid. */
+static void find_processes(Glance *glance, const Node *node)
+{
+    const char *root = glance->config->o.root ? glance->config->o.root : "";
+    uint32_t pids[PROCESSES_MAX];
+    size_t count = 0;
+
+    vec_clear(&glance->processes);
+    for (size_t i = 0; i < node->gpu_count; i++)
+        for (size_t k = 0; k < node->gpus[i].process_count && count < PROCESSES_MAX; k++)
+            pids[count++] = node->gpus[i].processes[k].pid;
+    if (count == 0)
+        return;
+    if (!glance->users)
+        glance->users = user_names_read(root);
+    qsort(pids, count, sizeof pids[0], by_pid);
+    for (size_t i = 0; i < count; i++) {
+        ProcessOwner *owner;
+
+        if (i > 0 && pids[i] == pids[i - 1])
+            continue;
+        owner = vec_add(&glance->processes);
+        if (process_who(root, pids[i], false, owner, NULL) == 0)
+            user_name(glance->users, owner->uid, owner->user);
+    }
+}
+
+static int tell(Glance *glance, const Node *node, const Health *health, bool json, const StatusStyle *style, Str *out)
+{
+    StatusSeen seen = {.node = node, .health = health};
+
+    if (json) {
+        find_processes(glance, node);
+        seen.processes = (ProcessList){glance->processes.at, glance->processes.len};
+        status_json(&seen, out);
+    } else {
+        status_text(&seen, style, out);
+    }
+    return status_code(&seen);
+}
+
+int glance_tell(Glance *glance, bool json, const StatusStyle *style, Str *out)
+{
+    const Node *node = eyes_look(&glance->eyes);
+
+    api_judge(node, glance->config->o.normal_ns, &glance->health);
+    return tell(glance, node, &glance->health, json, style, out);
+}
+
 int glance_look(Glance *glance, bool json, const StatusStyle *style, Str *out)
 {
-    StatusSeen seen = {0};
+    const Health *health;
+    const Node *node = glance_see(glance, &health);
 
-    seen.node = glance_see(glance, &seen.health);
-    if (json)
-        status_json(&seen, out);
-    else
-        status_text(&seen, style, out);
-    return status_code(&seen);
+    return tell(glance, node, health, json, style, out);
 }

@@ -25,3 +25,8 @@ OWNER_POINTER(Glance, glance_free);
 int glance_look(Glance *glance, bool json, const StatusStyle *style, Str *out);
 /* The same for who wants to judge for himself; what comes back is valid until the next look. */
 const Node *glance_see(Glance *glance, const Health **ret_health);
+
+/* For who looks again and again: lets the samplers work for so long, and tells what is known now, without waiting. The
+ * JSON of these, and of glance_look, has who the processes on the GPUs are. */
+void glance_turn(Glance *glance, uint64_t for_ns);
+int glance_tell(Glance *glance, bool json, const StatusStyle *style, Str *out);

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outputs of the sample reports, as `report-print` writes them."""
-import importlib.util
 import json
 import pathlib
 import re
@@ -8,17 +7,8 @@ import subprocess
 
 import pytest
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 LIMIT_S = 120
-
-
-def load(path):
-    """A module by its file; tests are imported without a package."""
-    spec = importlib.util.spec_from_file_location(f"report_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="session")
@@ -70,28 +60,3 @@ class Page:
 @pytest.fixture(scope="session")
 def page(printed):
     return lambda sample: Page(printed(sample, "html"))
-
-
-@pytest.fixture(scope="session")
-def chromium(build):
-    """browser.py and the program and environment of a Chromium: this machine's own, else one of Debian's archive,
-    unpacked as the peers are."""
-    browser, fetch = load(HERE / "browser.py"), load(ROOT / "test/peer/fetch.py")
-    found = browser.program()
-    if found:
-        return browser, found
-    try:
-        found = browser.program(fetch.Peers(build / "peers").get("chromium"))
-    except fetch.Unavailable as reason:
-        pytest.skip(f"no Chromium here, and none can be fetched: {reason}")
-    if not found:
-        pytest.skip("the Chromium that was fetched has no headless shell")
-    return browser, found
-
-
-@pytest.fixture
-def browser(chromium, tmp_path):
-    module, (path, env) = chromium
-    made = module.Browser(path, env, tmp_path / "profile")
-    yield made
-    made.end()

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/screen/grid.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "service/screen/cell.h"
+#include "service/screen/glyph.h"
+
+enum { FORMAT_MAX = 4 * GRID_WIDTH_MAX, FAR = 1 << 20 };
+
+static int clamp(int64_t value, int64_t low, int64_t high)
+{
+    return (int)(value < low ? low : value > high ? high : value);
+}
+
+/* --- the screen ----------------------------------------------------------------------------------------------------
+ */
+
+void grid_init(Grid *grid, int width, int height, bool utf8)
+{
+    *grid = (Grid){.utf8 = utf8};
+    grid_resize(grid, width, height);
+}
+
+void grid_done(Grid *grid)
+{
+    free(grid->cells);
+    *grid = (Grid){.utf8 = grid->utf8};
+}
+
+void grid_resize(Grid *grid, int width, int height)
+{
+    grid->width = clamp(width, 1, GRID_WIDTH_MAX);
+    grid->height = clamp(height, 1, GRID_HEIGHT_MAX);
+    grid->cells = xrealloc(grid->cells, (size_t)grid->width * (size_t)grid->height, sizeof *grid->cells);
+    grid_clear(grid);
+}
+
+void grid_clear(Grid *grid)
+{
+    size_t count = (size_t)grid->width * (size_t)grid->height;
+    for (size_t i = 0; i < count; i++)
+        grid->cells[i] = (Cell){.text = " ", .ink = INK_PLAIN};
+}
+
+Area grid_area(const Grid *grid)
+{
+    return (Area){.width = grid->width, .height = grid->height};
+}
+
+static Cell *cell_at(const Grid *grid, int64_t x, int64_t y)
+{
+    return &grid->cells[y * grid->width + x];
+}
+
+const Cell *grid_at(const Grid *grid, int x, int y)
+{
+    bool inside = x >= 0 && y >= 0 && x < grid->width && y < grid->height;
+    return inside ? cell_at(grid, x, y) : NULL;
+}
+
+/* --- cells ---------------------------------------------------------------------------------------------------------
+ */
+
+Area cell_visible(const Grid *grid, Area area)
+{
+    int left = clamp(area.x, 0, grid->width), top = clamp(area.y, 0, grid->height);
+    int right = clamp((int64_t)area.x + area.width, left, grid->width);
+    int bottom = clamp((int64_t)area.y + area.height, top, grid->height);
+    return (Area){.x = left, .y = top, .width = right - left, .height = bottom - top};
+}
+
+static bool is_inside(Area clip, int64_t x)
+{
+    return x >= clip.x && x < clip.x + clip.width;
+}
+
+/* The other half of a wide character becomes a blank before this half is drawn over. */
+static void part_halves(const Grid *grid, int64_t x, int64_t y)
+{
+    if (x > 0 && !cell_at(grid, x, y)->text[0])
+        memcpy(cell_at(grid, x - 1, y)->text, " ", 2);
+    if (x + 1 < grid->width && !cell_at(grid, x + 1, y)->text[0])
+        memcpy(cell_at(grid, x + 1, y)->text, " ", 2);
+}
+
+static void put_one(const Grid *grid, int64_t x, int64_t y, Ink ink, const char *text)
+{
+    Cell *cell = cell_at(grid, x, y);
+    part_halves(grid, x, y);
+    *cell = (Cell){.ink = (uint8_t)ink};
+    memcpy(cell->text, text, strnlen(text, sizeof cell->text - 1));
+}
+
+void cell_put(Grid *grid, Area clip, int64_t x, int64_t y, Ink ink, const char *text, int width)
+{
+    if (y < clip.y || y >= clip.y + clip.height)
+        return;
+    bool left = is_inside(clip, x), right = is_inside(clip, x + 1);
+    if (width == 1) {
+        if (left)
+            put_one(grid, x, y, ink, text);
+        return;
+    }
+    bool whole = left && right;
+    if (right)
+        put_one(grid, x + 1, y, ink, " ");
+    if (left)
+        put_one(grid, x, y, ink, whole ? text : " ");
+    if (whole && grid->utf8)
+        cell_at(grid, x + 1, y)->text[0] = '\0';
+    else if (whole)
+        put_one(grid, x + 1, y, ink, text);
+}
+
+/* --- text ----------------------------------------------------------------------------------------------------------
+ */
+
+/* Draws from column `x` of the area, which may be left of it; returns the column after the text, cut or not. */
+static int64_t put_text(Grid *grid, Area area, int64_t x, int y, Ink ink, const char *text)
+{
+    Area clip = cell_visible(grid, area);
+    Glyph glyph;
+    while (x < area.width && glyph_next(&text, grid->utf8, &glyph)) {
+        cell_put(grid, clip, area.x + x, (int64_t)area.y + y, ink, glyph.text, glyph.width);
+        x += glyph.width;
+    }
+    return x;
+}
+
+int grid_text(Grid *grid, Area area, int x, int y, Ink ink, const char *text)
+{
+    int64_t after = put_text(grid, area, x, y, ink, text);
+    return after > area.width ? clamp(area.width, x, INT32_MAX) : (int)after;
+}
+
+int grid_textf(Grid *grid, Area area, int x, int y, Ink ink, const char *format, ...)
+{
+    char text[FORMAT_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return grid_text(grid, area, x, y, ink, text);
+}
+
+void grid_right(Grid *grid, Area area, int x, int y, Ink ink, const char *text)
+{
+    put_text(grid, area, (int64_t)x - grid_text_width(text), y, ink, text);
+}
+
+int grid_text_width(const char *text)
+{
+    int width = 0;
+    Glyph glyph;
+    while (glyph_next(&text, true, &glyph))
+        width = clamp((int64_t)width + glyph.width, 0, INT32_MAX);
+    return width;
+}
+
+/* --- areas ---------------------------------------------------------------------------------------------------------
+ */
+
+void grid_fill(Grid *grid, Area area, Ink ink, const char *text)
+{
+    Area clip = cell_visible(grid, area);
+    Glyph glyph = {.text = " ", .width = 1};
+    glyph_next(&text, grid->utf8, &glyph);
+    for (int y = clip.y; y < clip.y + clip.height; y++)
+        for (int x = clip.x; x < clip.x + clip.width; x += glyph.width)
+            cell_put(grid, clip, x, y, ink, glyph.text, glyph.width);
+}
+
+void grid_reverse(Grid *grid, Area area)
+{
+    Area clip = cell_visible(grid, area);
+    for (int y = clip.y; y < clip.y + clip.height; y++)
+        for (int x = clip.x; x < clip.x + clip.width; x++)
+            cell_at(grid, x, y)->reverse = true;
+}
+
+/* The same place with edges that can be counted with; what is moved is far from any grid. */
+static Area near(Area area)
+{
+    int left = clamp(area.x, -FAR, FAR), top = clamp(area.y, -FAR, FAR);
+    int right = clamp((int64_t)area.x + area.width, left, FAR), bottom = clamp((int64_t)area.y + area.height, top, FAR);
+    return (Area){.x = left, .y = top, .width = right - left, .height = bottom - top};
+}
+
+/* The frame's two lines that lie, with what stands at their ends. */
+static void draw_edge(Grid *grid, Area area, int y, Ink ink, const char *const ends[2])
+{
+    Area clip = cell_visible(grid, area);
+    for (int x = clip.x; x < clip.x + clip.width; x++)
+        grid_text(grid, area, x - area.x, y, ink, "─");
+    grid_text(grid, area, 0, y, ink, ends[0]);
+    grid_text(grid, area, area.width - 1, y, ink, ends[1]);
+}
+
+Area grid_box(Grid *grid, Area area, Ink ink, const char *title)
+{
+    static const char *const TOP[] = {"┌", "┐"}, *const BOTTOM[] = {"└", "┘"};
+    area = near(area);
+    Area inside = {.x = area.x + (area.width > 0), .y = area.y + (area.height > 0)};
+    inside.width = area.width > 2 ? area.width - 2 : 0;
+    inside.height = area.height > 2 ? area.height - 2 : 0;
+    if (area.width < 2 || area.height < 2)
+        return inside;
+    Area clip = cell_visible(grid, area);
+    draw_edge(grid, area, 0, ink, TOP);
+    draw_edge(grid, area, area.height - 1, ink, BOTTOM);
+    for (int y = clip.y - area.y; y < clip.y - area.y + clip.height; y++) {
+        if (y == 0 || y == area.height - 1)
+            continue;
+        grid_text(grid, area, 0, y, ink, "│");
+        grid_text(grid, area, area.width - 1, y, ink, "│");
+    }
+    if (title && *title && area.width > 6) {
+        Area room = {.x = area.x + 2, .y = area.y, .width = area.width - 4, .height = 1};
+        int after = grid_text(grid, room, 1, 0, ink, title);
+        grid_text(grid, room, 0, 0, ink, " ");
+        grid_text(grid, room, after < room.width ? after : room.width - 1, 0, ink, " ");
+    }
+    return inside;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A screen as a grid of character cells, drawn by pure code and shown by a terminal (verb/top/terminal.h) or printed as
+ * text. A cell knows what its text means (an ink), not its colour: what a terminal makes of that is its own matter.
+ * What is drawn outside of the grid or of the area is cut off. Knows no GPU. One thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/attribute.h"
+#include "base/str.h"
+
+enum { GRID_WIDTH_MAX = 512, GRID_HEIGHT_MAX = 256, CELL_TEXT_CAP = 12 };
+
+/* INK(id, letter): what a text is; the letter stands for it where the inks of a screen are printed. */
+#define INK_TABLE(INK)                                                                                                 \
+    INK(PLAIN, '.')                                                                                                    \
+    INK(DIM, 'd')    /* labels, units, what is unavailable */                                                          \
+    INK(STRONG, 's') /* what to read first */                                                                          \
+    INK(TITLE, 't')  /* frames and headings */                                                                         \
+    INK(GOOD, 'g')                                                                                                     \
+    INK(WARN, 'w')                                                                                                     \
+    INK(BAD, 'b')                                                                                                      \
+    INK(KEY, 'k') /* a key to press */                                                                                 \
+    INK(BAR, 'm')                                                                                                      \
+    INK(SERIES_A, '1')                                                                                                 \
+    INK(SERIES_B, '2')                                                                                                 \
+    INK(SERIES_C, '3')                                                                                                 \
+    INK(SERIES_D, '4')                                                                                                 \
+    INK(BAND, '~') /* between minimum and maximum */
+
+typedef enum Ink {
+#define INK(id, letter) INK_##id,
+    INK_TABLE(INK)
+#undef INK
+        INK_END,
+} Ink;
+
+typedef struct Cell {
+    char text[CELL_TEXT_CAP]; /* one character with what combines with it, UTF-8; "" the right half of a wide one */
+    uint8_t ink;              /* Ink */
+    bool reverse;             /* the selected line, the cursor */
+} Cell;
+
+typedef struct Area {
+    int x, y, width, height;
+} Area;
+
+typedef struct Grid {
+    int width, height;
+    bool utf8;   /* else only ASCII is drawn: boxes, bars and plots have plain forms */
+    Cell *cells; /* row by row */
+} Grid;
+
+/* An empty screen; width and height are brought into 1..GRID_*_MAX. */
+void grid_init(Grid *grid, int width, int height, bool utf8);
+void grid_done(Grid *grid);
+/* Another size; everything is blank after. */
+void grid_resize(Grid *grid, int width, int height);
+void grid_clear(Grid *grid);
+Area grid_area(const Grid *grid);
+const Cell *grid_at(const Grid *grid, int x, int y);
+
+/* Text from column x of row y of the area (both from 0 within it), cut at its edges; control and format characters and
+ * what is no UTF-8 become '?'. Without utf8 what is not ASCII too, or what stands for it (arrows, frames, blocks,
+ * marks, Latin letters) in as many columns. A cell is afterwards what was drawn last, not reversed. Half of a wide
+ * character is never drawn: a blank is. Returns the column after it. */
+int grid_text(Grid *grid, Area area, int x, int y, Ink ink, const char *text);
+int grid_textf(Grid *grid, Area area, int x, int y, Ink ink, const char *format, ...) PRINTF_LIKE(6, 7);
+/* The same, ending at column x (exclusive). Cut at the left edge of the area. */
+void grid_right(Grid *grid, Area area, int x, int y, Ink ink, const char *text);
+void grid_fill(Grid *grid, Area area, Ink ink, const char *text); /* every cell of it */
+void grid_reverse(Grid *grid, Area area);
+/* A frame around the area's edge with a title; returns what is inside. */
+Area grid_box(Grid *grid, Area area, Ink ink, const char *title);
+
+/* Columns that a text takes on a terminal. */
+int grid_text_width(const char *text);
+
+/* The screen as lines of text without trailing blanks, each ended by a newline; with `inks`, after each line that has
+ * other than plain ink a line of the inks' letters below it (reverse in upper case or '#'). */
+void grid_print(const Grid *grid, bool inks, Str *out);
+/* The screen with ANSI colours (`coloured`) for a pipe: `stoker top --once`. */
+void grid_print_ansi(const Grid *grid, bool coloured, Str *out);

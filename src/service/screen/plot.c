@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/screen/plot.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "service/screen/cell.h"
+
+enum { DOTS_ACROSS = 2, DOTS_DOWN = 4, EIGHTHS = 8, THIRDS = 3 };
+
+/* The dots of a braille character, the lowest first (Unicode chart 2800), of its left and its right column. */
+static const uint8_t DOT[DOTS_ACROSS][DOTS_DOWN] = {{0x40, 0x04, 0x02, 0x01}, {0x80, 0x20, 0x10, 0x08}};
+static const char *const RISING[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+static const char *const GROWING[] = {" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"};
+
+/* Rows of dots of a plot, counted from below; empty where low > high. */
+typedef struct Span {
+    int64_t low, high;
+} Span;
+
+static const Span NOTHING = {.low = 1, .high = 0};
+
+typedef struct Plot {
+    Grid *grid;
+    Area area, clip;
+    float low, high;
+    int64_t rows;   /* dots from its lower edge to its upper one */
+    bool fine;      /* braille */
+    size_t columns; /* points across */
+} Plot;
+
+size_t plot_columns(const Grid *grid, Area area, PlotStyle style)
+{
+    size_t width = area.width > 0 ? (size_t)area.width : 0;
+    return style == PLOT_BRAILLE && grid->utf8 ? width * DOTS_ACROSS : width;
+}
+
+/* Where a value lies between the edges, 0..1; what lies beyond them is at them. */
+static float share(float value, float low, float high)
+{
+    if (!(high > low))
+        return 0;
+    float part = (value - low) / (high - low);
+    return !(part > 0) ? 0 : part > 1 ? 1 : part;
+}
+
+static int64_t row_of(const Plot *plot, float value)
+{
+    return llroundf(share(value, plot->low, plot->high) * (float)(plot->rows - 1));
+}
+
+/* --- lines ---------------------------------------------------------------------------------------------------------
+ */
+
+/* The line at a column: its value, and what joins it to the one before. */
+static Span line_at(const Plot *plot, const PlotSeries *series, size_t column)
+{
+    const PlotPoint *point = &series->points[column];
+    if (isnan(point->mean))
+        return NOTHING;
+    int64_t row = row_of(plot, point->mean);
+    if (column == 0 || isnan(point[-1].mean))
+        return (Span){row, row};
+    int64_t before = row_of(plot, point[-1].mean);
+    return (Span){before < row ? before + 1 : row, before > row ? before - 1 : row};
+}
+
+static Span band_at(const Plot *plot, const PlotSeries *series, size_t column)
+{
+    const PlotPoint *point = &series->points[column];
+    if (isnan(point->min) || isnan(point->max))
+        return NOTHING;
+    Span band = {row_of(plot, point->min), row_of(plot, point->max)};
+    return band.high > band.low ? band : NOTHING;
+}
+
+static bool holds(Span span, int64_t row)
+{
+    return row >= span.low && row <= span.high;
+}
+
+static void put(const Plot *plot, int x, int y, Ink ink, const char *text)
+{
+    cell_put(plot->grid, plot->clip, x, y, ink, text, 1);
+}
+
+static unsigned line_dots(Span span, int64_t lowest, int side)
+{
+    unsigned dots = 0;
+    for (int i = 0; i < DOTS_DOWN; i++)
+        if (holds(span, lowest + i))
+            dots |= DOT[side][i];
+    return dots;
+}
+
+/* Every other dot, so that it looks lighter than a line where there are no colours. */
+static unsigned band_dots(Span span, int64_t lowest, int side)
+{
+    unsigned dots = 0;
+    for (int i = 0; i < DOTS_DOWN; i++)
+        if (holds(span, lowest + i) && (i + side) % 2 == 0)
+            dots |= DOT[side][i];
+    return dots;
+}
+
+static void put_dots(const Plot *plot, int x, int y, Ink ink, unsigned dots)
+{
+    char text[UTF8_MAX + 1] = "";
+    if (!dots)
+        return;
+    utf8_write(text, 0x2800 + dots);
+    put(plot, x, y, ink, text);
+}
+
+/* The dots that are there already, where lines cross. */
+static unsigned dots_there(const Plot *plot, int x, int y)
+{
+    const Cell *cell = grid_at(plot->grid, x, y);
+    uint32_t c = 0;
+    bool dots =
+        cell && cell->ink != INK_BAND && utf8_read(cell->text, strlen(cell->text), &c) && c > 0x2800 && c < 0x2900;
+    return dots ? c - 0x2800 : 0;
+}
+
+/* One cell's width of a series in braille: its two columns of points. */
+static void draw_fine(const Plot *plot, const PlotSeries *series, bool band, int x)
+{
+    Span spans[DOTS_ACROSS];
+    for (size_t side = 0; side < DOTS_ACROSS; side++) {
+        size_t column = (size_t)((int64_t)x - plot->area.x) * DOTS_ACROSS + side;
+        spans[side] = band ? band_at(plot, series, column) : line_at(plot, series, column);
+    }
+    for (int y = plot->clip.y; y < plot->clip.y + plot->clip.height; y++) {
+        int64_t lowest = ((int64_t)plot->area.y + plot->area.height - 1 - y) * DOTS_DOWN;
+        unsigned dots = 0;
+        for (int side = 0; side < DOTS_ACROSS; side++)
+            dots |= band ? band_dots(spans[side], lowest, side) : line_dots(spans[side], lowest, side);
+        if (dots && !band)
+            dots |= dots_there(plot, x, y);
+        put_dots(plot, x, y, band ? INK_BAND : series->ink, dots);
+    }
+}
+
+/* The same in ASCII: one column, three heights in a cell; '|' joins what is more than a cell apart. */
+static void draw_plain(const Plot *plot, const PlotSeries *series, bool band, int x)
+{
+    static const char *const HEIGHT[THIRDS] = {"_", "-", "'"};
+    size_t column = (size_t)((int64_t)x - plot->area.x);
+    Span span = band ? band_at(plot, series, column) : line_at(plot, series, column);
+    int64_t row = band || isnan(series->points[column].mean) ? -1 : row_of(plot, series->points[column].mean);
+    for (int y = plot->clip.y; y < plot->clip.y + plot->clip.height; y++) {
+        int64_t lowest = ((int64_t)plot->area.y + plot->area.height - 1 - y) * THIRDS;
+        if (row >= lowest && row < lowest + THIRDS)
+            put(plot, x, y, series->ink, HEIGHT[row - lowest]);
+        else if (span.low <= span.high && span.low < lowest + THIRDS && span.high >= lowest)
+            put(plot, x, y, band ? INK_BAND : series->ink, band ? ":" : "|");
+    }
+}
+
+static void draw_lines(const Plot *plot, const PlotSeries *series, bool band)
+{
+    for (int x = plot->clip.x; x < plot->clip.x + plot->clip.width; x++)
+        (plot->fine ? draw_fine : draw_plain)(plot, series, band, x);
+}
+
+/* --- blocks --------------------------------------------------------------------------------------------------------
+ */
+
+/* A cell that is filled up to so many eighths. */
+static const char *rising(const Grid *grid, int64_t eighths)
+{
+    if (grid->utf8)
+        return RISING[eighths];
+    return eighths > 5 ? "#" : eighths > 2 ? ":" : ".";
+}
+
+static void draw_blocks(const Plot *plot, const PlotSeries *series)
+{
+    for (int x = plot->clip.x; x < plot->clip.x + plot->clip.width; x++) {
+        float mean = series->points[(int64_t)x - plot->area.x].mean;
+        if (isnan(mean))
+            continue;
+        int64_t filled = llroundf(share(mean, plot->low, plot->high) * (float)plot->area.height * EIGHTHS);
+        filled = filled ? filled : 1; /* a zero is seen, other than what is absent */
+        for (int y = plot->clip.y; y < plot->clip.y + plot->clip.height; y++) {
+            int64_t here = filled - ((int64_t)plot->area.y + plot->area.height - 1 - y) * EIGHTHS;
+            if (here > 0)
+                put(plot, x, y, series->ink, rising(plot->grid, here < EIGHTHS ? here : EIGHTHS));
+        }
+    }
+}
+
+void plot_draw(Grid *grid, Area area, PlotStyle style, const PlotSeries *series, size_t count, float low, float high)
+{
+    Plot plot = {.grid = grid, .area = area, .clip = cell_visible(grid, area), .low = low, .high = high};
+    plot.fine = grid->utf8;
+    plot.rows = (int64_t)area.height * (plot.fine ? DOTS_DOWN : THIRDS);
+    for (size_t i = 0; i < count && style == PLOT_BRAILLE; i++)
+        draw_lines(&plot, &series[i], true);
+    for (size_t i = 0; i < count && style == PLOT_BRAILLE; i++)
+        draw_lines(&plot, &series[i], false);
+    for (size_t i = 0; i < count && style == PLOT_BLOCK; i++)
+        draw_blocks(&plot, &series[i]);
+}
+
+/* --- one line ------------------------------------------------------------------------------------------------------
+ */
+
+/* Eighths of a bar that are filled: something where it is not nothing, and not all where it is not all. */
+static int64_t bar_eighths(float part, int width)
+{
+    int64_t all = (int64_t)width * EIGHTHS, filled = llroundf(share(part, 0, 1) * (float)all);
+    if (part > 0 && filled == 0)
+        return 1;
+    return part < 1 && filled == all ? all - 1 : filled;
+}
+
+static void bar_cell(const Plot *plot, int x, Ink ink, int64_t filled)
+{
+    bool utf8 = plot->grid->utf8;
+    int64_t here = filled - ((int64_t)x - plot->area.x) * EIGHTHS;
+    if (utf8 && here > 0)
+        put(plot, x, plot->area.y, ink, GROWING[here < EIGHTHS ? here : EIGHTHS]);
+    else if (here >= EIGHTHS / 2)
+        put(plot, x, plot->area.y, ink, "#");
+    else if (here > 0 && here == filled)
+        put(plot, x, plot->area.y, ink, "|"); /* little, yet not nothing */
+    else
+        put(plot, x, plot->area.y, INK_DIM, utf8 ? "─" : "-");
+}
+
+void plot_bar(Grid *grid, Area area, Ink ink, float part, float second)
+{
+    Plot plot = {.grid = grid, .area = area};
+    plot.area.height = area.height > 0;
+    plot.clip = cell_visible(grid, plot.area);
+    int64_t filled = isnan(part) ? 0 : bar_eighths(part, area.width);
+    int64_t mark = isnan(second) ? -1 : (int64_t)(share(second, 0, 1) * (float)area.width);
+    mark -= mark == area.width; /* the last cell is full at its right edge */
+    for (int x = plot.clip.x; x < plot.clip.x + plot.clip.width; x++) {
+        if (mark == (int64_t)x - area.x)
+            put(&plot, x, area.y, INK_STRONG, grid->utf8 ? "│" : "|");
+        else if (isnan(part))
+            put(&plot, x, area.y, INK_DIM, grid->utf8 ? "·" : ".");
+        else
+            bar_cell(&plot, x, ink, filled);
+    }
+}
+
+void plot_spark(Grid *grid, Area area, Ink ink, const PlotPoint *points, size_t count, float low, float high)
+{
+    static const char PLAIN[] = ".:-=+*#";
+    Plot plot = {.grid = grid, .area = area};
+    plot.area.height = area.height > 0;
+    plot.clip = cell_visible(grid, plot.area);
+    for (int x = plot.clip.x; x < plot.clip.x + plot.clip.width; x++) {
+        int64_t i = (int64_t)x - area.x - area.width + (int64_t)count; /* the newest is at the right edge */
+        if (i < 0 || isnan(points[i].mean))
+            continue;
+        float part = share(points[i].mean, low, high);
+        char plain[2] = {PLAIN[(size_t)(part * (sizeof PLAIN - 2) + 0.5F)]};
+        put(&plot, x, area.y, ink, grid->utf8 ? RISING[1 + lroundf(part * (EIGHTHS - 1))] : plain);
+    }
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Histories of one device as plots: which there are, how high their axis is, how they share an area. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/duration.h"
+#include "base/owner.h"
+#include "service/top/table.h"
+#include "service/top/value.h"
+#include "service/top/inside.h"
+
+enum { SERIES_MAX = 2, GUTTER = 9, HEIGHT_LEAST = 4, HEIGHT_WISHED = 6, WIDTH_LEAST = 48 };
+
+/* What a plot's upper edge is. */
+typedef enum Edge { EDGE_WHOLE, EDGE_LIMIT, EDGE_HIGHEST } Edge;
+
+typedef struct Plot {
+    const char *title, *names[SERIES_MAX]; /* names: in its legend */
+    MetricId ids[SERIES_MAX];              /* METRIC_END: one series */
+    Edge edge;
+    MetricId limit; /* of EDGE_LIMIT */
+    bool usual;     /* plotted unless the person chooses otherwise */
+} Plot;
+
+static const Plot plots[] = {
+    {"busy", {"SM", "util"}, {METRIC_PROF_SM_ACTIVE, METRIC_GPU_UTIL}, EDGE_WHOLE, METRIC_END, true},
+    {"memory", {"used", ""}, {METRIC_FB_USED, METRIC_END}, EDGE_LIMIT, METRIC_FB_TOTAL, true},
+    {"power", {"board", ""}, {METRIC_POWER_USAGE, METRIC_END}, EDGE_LIMIT, METRIC_ENFORCED_POWER_LIMIT, true},
+    {"temperature", {"GPU", "memory"}, {METRIC_GPU_TEMP, METRIC_MEMORY_TEMP}, EDGE_LIMIT, METRIC_SLOWDOWN_TEMP, true},
+    {"tensor cores and DRAM",
+     {"tensor", "DRAM"},
+     {METRIC_PROF_PIPE_TENSOR_ACTIVE, METRIC_PROF_DRAM_ACTIVE},
+     EDGE_WHOLE,
+     METRIC_END,
+     false},
+    {"occupancy", {"SM", ""}, {METRIC_PROF_SM_OCCUPANCY, METRIC_END}, EDGE_WHOLE, METRIC_END, false},
+    {"clocks", {"SM", "memory"}, {METRIC_SM_CLOCK, METRIC_MEM_CLOCK}, EDGE_HIGHEST, METRIC_END, false},
+    {"PCIe", {"in", "out"}, {METRIC_PROF_PCIE_RX_BYTES, METRIC_PROF_PCIE_TX_BYTES}, EDGE_HIGHEST, METRIC_END, false},
+    {"NVLink", {"both ways", ""}, {METRIC_NVLINK_BANDWIDTH_TOTAL, METRIC_END}, EDGE_HIGHEST, METRIC_END, false},
+    {"encoder and decoder", {"enc", "dec"}, {METRIC_ENC_UTIL, METRIC_DEC_UTIL}, EDGE_WHOLE, METRIC_END, false},
+};
+
+static const Ink inks[SERIES_MAX] = {INK_SERIES_A, INK_SERIES_B};
+
+static const struct {
+    uint64_t ns;
+    const char *text;
+} spans[SPAN_END] = {{NS_PER_MIN, "1 min"}, {10 * NS_PER_MIN, "10 min"}, {NS_PER_H, "1 h"}, {24 * NS_PER_H, "24 h"}};
+
+size_t plot_count(void)
+{
+    return ARRAY_LEN(plots);
+}
+
+const char *plot_title(size_t i)
+{
+    return plots[i].title;
+}
+
+bool plot_usual(size_t i)
+{
+    return plots[i].usual;
+}
+
+static bool is_point(const PlotPoint *point)
+{
+    return isfinite(point->mean);
+}
+
+/* Points in the metric's base unit, so that two of a plot have one axis; returns the highest. */
+static double load(Top *top, const Device *device, MetricId id, PlotPoint *points, size_t count)
+{
+    const float factor = (float)unit_factor(metric_get(id)->unit);
+    double highest = (double)NAN;
+
+    top_history_points(top->history, device, id, top->seen->real_ns, spans[top->span].ns, points, count);
+    for (size_t i = 0; i < count; i++) {
+        points[i].min *= factor;
+        points[i].mean *= factor;
+        points[i].max *= factor;
+        if (is_point(&points[i]))
+            highest = fmax(isnan(highest) ? 0 : highest, (double)points[i].max);
+    }
+    return highest;
+}
+
+static double edge_of(const Plot *plot, const Reading *reading, double highest)
+{
+    if (plot->edge == EDGE_WHOLE)
+        return 1;
+    if (plot->edge == EDGE_LIMIT && value_base(reading, plot->limit) > 0)
+        return fmax(value_base(reading, plot->limit), isnan(highest) ? 0 : highest);
+    return highest > 0 ? highest * 1.1 : 1;
+}
+
+/* A number of the axis, in the unit of the plot's metric. */
+static const char *axis_text(char out[VALUE_CAP], MetricId id, double base)
+{
+    Sample sample = {0};
+
+    sample_set_double(&sample, 1, base / unit_factor(metric_get(id)->unit));
+    return value_text(out, id, &sample);
+}
+
+/* "power  board 643 W", each in the ink of its line; why there is nothing. */
+static void draw_legend(Grid *grid, Area line, const Plot *plot, const Reading *reading)
+{
+    int x = grid_text(grid, line, 0, 0, INK_TITLE, plot->title);
+
+    for (size_t i = 0; i < SERIES_MAX && plot->ids[i] != METRIC_END; i++) {
+        const Sample *sample = &reading->sample[plot->ids[i]];
+        char text[VALUE_CAP];
+
+        x = grid_textf(grid, line, x, 0, inks[i], "  %s ", plot->names[i]);
+        if (sample->valid)
+            x = grid_text(grid, line, x, 0, INK_STRONG, value_text(text, plot->ids[i], sample));
+        else
+            x = grid_textf(grid, line, x, 0, INK_DIM, "- (%s)", absence_text(sample->absence));
+    }
+}
+
+static void draw_plot(Top *top, Grid *grid, Area area, const Plot *plot, const Reading *reading)
+{
+    Area body = area;
+    const Area legend = area_top(&body, 1), time = body.height > 3 ? area_bottom(&body, 1) : (Area){0};
+    Area labels = area_left(&body, GUTTER);
+    PlotSeries series[SERIES_MAX];
+    size_t count = 0, columns = plot_columns(grid, body, top->plot_style);
+    double highest = (double)NAN;
+    char text[VALUE_CAP];
+
+    draw_legend(grid, legend, plot, reading);
+    columns = columns < TOP_POINTS_MAX ? columns : TOP_POINTS_MAX;
+    for (size_t i = SERIES_MAX; i-- > 0;) { /* the first one over the others */
+        if (plot->ids[i] == METRIC_END || body.width <= 0 || body.height <= 0)
+            continue;
+        const double most = load(top, &reading->device, plot->ids[i], top->points[count], columns);
+        highest = isnan(highest) ? most : isnan(most) ? highest : fmax(highest, most);
+        series[count] = (PlotSeries){.points = top->points[count], .ink = inks[i]};
+        count++;
+    }
+    const double edge = edge_of(plot, reading, highest);
+    labels.width--;
+    grid_right(grid, labels, labels.width, 0, INK_DIM, axis_text(text, plot->ids[0], edge));
+    if (labels.height > 1)
+        grid_right(grid, labels, labels.width, labels.height - 1, INK_DIM, axis_text(text, plot->ids[0], 0));
+    if (count > 0)
+        plot_draw(grid, body, top->plot_style, series, count, 0, (float)edge);
+    if (time.height > 0) {
+        grid_textf(grid, time, GUTTER, 0, INK_DIM, "%s ago", spans[top->span].text);
+        grid_right(grid, time, time.width, 0, INK_DIM, "now");
+    }
+}
+
+/* Chosen, and not of what the device does not have at all. */
+static bool is_wanted(const Top *top, size_t i, const Reading *reading)
+{
+    bool there = false;
+
+    for (size_t k = 0; k < SERIES_MAX && plots[i].ids[k] != METRIC_END; k++) {
+        const Sample *sample = &reading->sample[plots[i].ids[k]];
+        there |= sample->valid || sample->absence != ABSENCE_NOT_SUPPORTED;
+    }
+    return top->plotted[i] && there;
+}
+
+/* As many of the chosen ones as are legible, side by side where it is wide. */
+void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
+{
+    size_t chosen = 0, at = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(plots); i++)
+        chosen += is_wanted(top, i, row->reading);
+    if (!top->history || chosen == 0 || row->gpu->last_sample_ns == 0 || area.height < HEIGHT_LEAST ||
+        area.width < GUTTER + 8)
+        return;
+    size_t across = (size_t)(area.width / WIDTH_LEAST);
+    across = across < 1 ? 1 : across > 4 ? 4 : across;
+    size_t lines = (size_t)area.height / HEIGHT_WISHED;
+    lines = lines < 1 ? 1 : lines;
+    if (chosen < across)
+        across = chosen;
+    if (lines > (chosen + across - 1) / across)
+        lines = (chosen + across - 1) / across;
+    for (size_t i = 0; i < ARRAY_LEN(plots) && at < lines * across; i++) {
+        if (!is_wanted(top, i, row->reading))
+            continue;
+        const int width = area.width / (int)across, height = area.height / (int)lines;
+        const Area place = {.x = area.x + (int)(at % across) * width,
+                            .y = area.y + (int)(at / across) * height,
+                            .width = width - (across > 1),
+                            .height = height};
+        draw_plot(top, grid, place, &plots[i], row->reading);
+        at++;
+    }
+}
+
+void plot_spark_of(Top *top, Grid *grid, Area area, const Reading *reading)
+{
+    const bool busy = reading->sample[METRIC_PROF_SM_ACTIVE].valid;
+    const MetricId id = busy ? METRIC_PROF_SM_ACTIVE : METRIC_GPU_UTIL;
+    const size_t columns = area.width < 0 ? 0 : (size_t)area.width;
+
+    if (!top->history || columns == 0 || area.height <= 0 || columns > TOP_POINTS_MAX)
+        return;
+    top_history_points(top->history, &reading->device, id, top->seen->real_ns, 10 * NS_PER_MIN, top->points[0],
+                       columns);
+    plot_spark(grid, area, INK_SERIES_A, top->points[0], columns, 0, busy ? 1 : 100);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Among the files of `stoker top` alone: its state, and what the views share. Rows are made anew from every look
+ * (top_see) and point into it; what is selected is kept as a Thing, which says what it is and not where. Vectors keep
+ * their memory, so that a frame allocates nothing. One thread.
+ */
+
+#include "base/str.h"
+#include "base/vec.h"
+#include "service/screen/grid.h"
+#include "service/screen/plot.h"
+#include "service/top/top.h"
+
+enum {
+    TOP_TEXT_CAP = 96,
+    TOP_ZONES_MAX = 512,
+    TOP_FINDINGS_MAX = 64,
+    TOP_PLOTS_MAX = 8,     /* metrics that are plotted at once */
+    TOP_POINTS_MAX = 1024, /* columns of a plot: two per cell */
+    TOP_SAY_LOOKS = 8,     /* looks for which a message stays */
+    TOP_SHEET_MAX = 65536,
+};
+
+/* --- lists ------------------------------------------------------------------------------------------------------ */
+
+/* Rows of which some are seen: where the cursor is, and which one is on top. */
+typedef struct List {
+    size_t count, selected, first;
+    size_t page; /* rows that were drawn last, at least 1 */
+} List;
+
+/* Arrows, pages, home and end; false for any other key. */
+bool list_key(List *list, uint32_t key);
+void list_move(List *list, long by);
+/* Settles `first` so that the cursor is among `page` rows of one line each. */
+void list_settle(List *list, size_t page);
+/* "12-20 of 72" at the right of row y where not all are seen. */
+void list_mark(const List *list, Grid *grid, Area area, int y);
+
+/* --- things ----------------------------------------------------------------------------------------------------- */
+
+typedef enum ThingKind {
+    THING_NONE,
+    THING_DEVICE,
+    THING_PROCESS,
+    THING_GROUP,
+    THING_INCIDENT,
+    THING_FINDING
+} ThingKind;
+
+/* What a row is about, whatever its place. */
+typedef struct Thing {
+    ThingKind kind;
+    Device device;                           /* of a device; the GPU of a process */
+    uint32_t pid;                            /* of a process */
+    uint64_t start_ns;                       /* the same */
+    uint32_t gpu_instance, compute_instance; /* the same */
+    char text[TOP_TEXT_CAP];                 /* an incident's id, a finding's text, a group's label */
+} Thing;
+
+bool thing_equal(const Thing *a, const Thing *b);
+
+/* --- rows ------------------------------------------------------------------------------------------------------- */
+
+/* A GPU, or a MIG instance below it. */
+typedef struct GpuRow {
+    const NodeGpu *gpu;
+    const Reading *reading;   /* the GPU's or the instance's */
+    bool instance, last;      /* last: of its GPU's instances */
+    const Incident *incident; /* the worst open one of this GPU, NULL none */
+    const char *wrong;        /* the worst thing that is wrong with it, NULL nothing */
+    FaultSeverity severity;   /* of that */
+} GpuRow;
+
+typedef struct ProcessRow {
+    bool group, last; /* last: of its group */
+    uint8_t depth;
+    const NodeGpu *gpu;
+    const NodeProcess *process; /* NULL of a group */
+    const ProcessOwner *owner;  /* NULL where it was not found */
+    double cpu_percent;         /* NAN: not known */
+    double sm_percent;          /* the same; a group's sum */
+    double used_bytes;          /* the same */
+    size_t members;             /* of a group */
+    char label[TOP_TEXT_CAP];   /* of a group; of a process the group that it is in, "" none */
+} ProcessRow;
+
+/* Something that is wrong or was: an incident, or a finding that no incident tells. */
+typedef struct TroubleRow {
+    const Incident *incident;     /* or */
+    const StatusFinding *finding; /* one of both is NULL */
+    FaultSeverity severity;
+    bool wrong; /* open and WARNING or worse */
+} TroubleRow;
+
+typedef struct CpuSeen {
+    uint32_t pid;
+    uint64_t start_ns, cpu_ns;
+    double percent; /* NAN before the second look */
+} CpuSeen;
+
+typedef VEC(GpuRow) GpuRows;
+typedef VEC(ProcessRow) ProcessRows;
+typedef VEC(TroubleRow) TroubleRows;
+typedef VEC(CpuSeen) CpuSeens;
+typedef VEC(uint32_t) Order;
+
+/* --- state ------------------------------------------------------------------------------------------------------ */
+
+typedef enum ViewId { VIEW_GPUS, VIEW_GPU, VIEW_PROCESSES, VIEW_INCIDENTS, VIEW_TOPOLOGY, VIEW_END } ViewId;
+
+typedef enum OverlayId {
+    OVERLAY_NONE,
+    OVERLAY_HELP,
+    OVERLAY_SETUP,
+    OVERLAY_SORT,
+    OVERLAY_SIGNAL,
+    OVERLAY_PROCESS,
+    OVERLAY_INCIDENT,
+    OVERLAY_END,
+} OverlayId;
+
+typedef enum PromptKind { PROMPT_NONE, PROMPT_SEARCH, PROMPT_FILTER } PromptKind;
+typedef enum TreeKind { TREE_NONE, TREE_OWNER, TREE_GPU, TREE_END } TreeKind;
+typedef enum TopSpan { SPAN_MINUTE, SPAN_TEN, SPAN_HOUR, SPAN_DAY, SPAN_END } TopSpan;
+
+/* What a click at a place means. */
+typedef enum ZoneKind { ZONE_KEY, ZONE_VIEW, ZONE_ROW, ZONE_SORT, ZONE_OVERLAY } ZoneKind;
+typedef struct Zone {
+    Area area;
+    ZoneKind kind;
+    uint32_t value;
+} Zone;
+
+typedef struct Top {
+    bool read_only;
+    char wanted[DEVICE_UUID_CAP]; /* a device to follow, until the first look tells which it is */
+    TopHistory *history;          /* NULL none */
+    const TopSeen *seen;          /* NULL before the first look */
+
+    /* what is known of the look */
+    StatusFinding findings[TOP_FINDINGS_MAX];
+    size_t finding_count;
+    VEC(const Incident *) urgent;
+    GpuRows gpus;
+    ProcessRows processes, spare;
+    Order order, order_spare;
+    TroubleRows troubles;
+    CpuSeens cpu, cpu_before;
+    uint64_t cpu_real_ns;
+
+    /* where the person is */
+    ViewId view;
+    ViewId back[8]; /* views that Escape leads back to */
+    size_t back_count;
+    List gpu_list, process_list, trouble_list;     /* gpu_list: the devices, behind them the processes */
+    Thing gpu_thing, process_thing, trouble_thing; /* what the cursors are on; none: on the first row, whatever it is */
+    Thing followed;                                /* the GPU or instance of the view `gpu` */
+    bool touched;                                  /* the person has pressed or clicked something */
+    List numbers;                                  /* its lines, and those of the topology */
+    List matrix;
+
+    /* how it is shown */
+    size_t sort; /* a column of the processes */
+    bool reverse;
+    TreeKind tree;
+    TopSpan span;
+    PlotStyle plot_style;
+    bool plotted[TOP_TEXT_CAP]; /* by number in the table of plots */
+    bool compact, hide_processes;
+
+    /* what lies over it */
+    OverlayId overlay;
+    List overlay_list;
+    bool confirming; /* the signal is chosen */
+    Thing target;    /* process of the signal and of its sheet; incident of its sheet */
+    ProcessOwner target_owner;
+    TopSignal signal;
+    PromptKind prompt;
+    char filter[TOP_TEXT_CAP], search[TOP_TEXT_CAP];
+    double seek_s, speed;
+    char said[256];
+    Ink said_ink;
+    unsigned said_left; /* looks for which it stays */
+    Str sheet;
+
+    Zone zones[TOP_ZONES_MAX];
+    size_t zone_count;
+    PlotPoint points[TOP_PLOTS_MAX][TOP_POINTS_MAX];
+} Top;
+
+/* --- shared pieces ---------------------------------------------------------------------------------------------- */
+
+/* Cut rows or columns off an area and return them; no more than there are. */
+Area area_top(Area *area, int rows);
+Area area_bottom(Area *area, int rows);
+Area area_left(Area *area, int columns);
+Area area_row(Area area, int row);
+
+/* A place that reacts to the mouse; beyond TOP_ZONES_MAX it does not. */
+void top_zone(Top *top, Area area, ZoneKind kind, uint32_t value);
+
+/* Text broken at blanks into the area from row y on, at most to its end, the later lines indented; returns the row
+ * after it. */
+int text_wrap(Grid *grid, Area area, int y, int indent, Ink ink, const char *text);
+/* Whether `word` is in `text`, whatever the case of ASCII letters. */
+bool text_has(const char *text, const char *word);
+/* "12 s", "4 min", "3 h", "5 d" */
+const char *text_age(uint64_t ns, char out[32]);
+/* "-" of UTF-8 or ASCII: a dot between two phrases, an arrow, the tree's branches. */
+const char *text_dot(const Grid *grid);
+const char *text_arrow(const Grid *grid);
+const char *text_branch(const Grid *grid, bool last);
+Ink severity_ink(FaultSeverity severity);
+
+/* rows.c, processes.c: rows from the look; the cursor is put on what was selected. */
+void rows_see(Top *top);
+void processes_see(Top *top);
+void processes_cpu(Top *top);
+/* Whether a row holds this text (search and filter). */
+bool gpu_row_has(const GpuRow *row, const char *word);
+bool process_row_has(const ProcessRow *row, const char *word);
+bool trouble_row_has(const TroubleRow *row, const char *word);
+/* What a row is about. */
+Thing gpu_row_thing(const GpuRow *row);
+Thing process_row_thing(const ProcessRow *row);
+Thing trouble_row_thing(const TroubleRow *row);
+/* "pod ns/name", "job 4711", "docker 3f2a1b9c0d1e"; "" where nobody is known. */
+const char *owner_label(const ProcessOwner *owner, char out[TOP_TEXT_CAP]);
+/* How long it runs; false where that cannot be told. */
+bool top_age(const Top *top, const ProcessOwner *owner, uint64_t *ret_ns);
+/* The process under the cursor of this view, NULL none. */
+const ProcessRow *top_process(const Top *top);
+/* The row of the GPU or instance that is followed, else the first; NULL where there is none. */
+const GpuRow *top_followed(const Top *top);
+/* What an incident or finding is about: "GPU 3", "the node". */
+const char *trouble_where(const TroubleRow *row, char out[TOP_TEXT_CAP]);
+bool trouble_about(const TroubleRow *row, const NodeGpu *gpu);
+const char *trouble_title(const TroubleRow *row);
+const char *trouble_action(const TroubleRow *row); /* what to do, a phrase */
+
+/* head.c: host, time and tabs; stale, paused, replayed; the verdict (verdict.c). They cut off what they used. */
+void head_draw(Top *top, Grid *grid, Area *area);
+void verdict_draw(Top *top, Grid *grid, Area *area);
+/* What is wrong and what to do, in one line where there is room, else in two; cut off the area. */
+void trouble_draw(Top *top, Grid *grid, Area *area, const TroubleRow *trouble);
+/* foot.c */
+void foot_draw(Top *top, Grid *grid, Area area);
+
+/* gpus_row.c: GPUs in lines or in blocks; how many lines a row takes in blocks. */
+void gpu_lines_head(Top *top, Grid *grid, Area area);
+void gpu_line(Top *top, Grid *grid, Area area, const GpuRow *row);
+void gpu_block(Top *top, Grid *grid, Area area, const GpuRow *row);
+int gpu_block_height(const GpuRow *row);
+
+/* process_table.c: the table in an area, `list` its rows from `offset` on. */
+void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset);
+size_t process_column_count(void);
+const char *process_column_key(size_t i);
+const char *process_column_title(size_t i);
+bool process_column_down(size_t i); /* sorted from large to small */
+int process_column_compare(size_t i, const ProcessRow *a, const ProcessRow *b);
+
+/* gpu_plots.c: the table of what can be plotted. */
+size_t plot_count(void);
+const char *plot_title(size_t i);
+bool plot_usual(size_t i);
+void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row);
+void plot_spark_of(Top *top, Grid *grid, Area area, const Reading *reading);
+/* gpu_numbers.c: all numbers in groups; returns the lines that there are. */
+void numbers_draw(Top *top, Grid *grid, Area area, const GpuRow *row);

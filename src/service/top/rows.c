@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The devices and the troubles of a look as rows, and the cursor on what was selected before. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "service/incident/incident.h"
+#include "service/top/inside.h"
+#include "service/top/value.h"
+
+static bool on_gpu(const Incident *incident, const NodeGpu *gpu)
+{
+    return incident->device.kind != DEVICE_NODE && incident->scope != SCOPE_FABRIC && incident->device.has_pci &&
+           pci_compare(incident->device.pci, gpu->reading.device.pci) == 0;
+}
+
+bool trouble_about(const TroubleRow *row, const NodeGpu *gpu)
+{
+    return row->incident ? on_gpu(row->incident, gpu) : row->finding->gpu == gpu;
+}
+
+static bool is_wrong(const Incident *incident)
+{
+    return incident->state == INCIDENT_OPEN && incident->severity >= SEVERITY_WARNING;
+}
+
+/* What is wrong with the GPU itself; the incidents come the most urgent first. A program's own fault is shown, and does
+ * not make its GPU a faulty one. */
+static void judge_gpu(const Top *top, GpuRow *row)
+{
+    for (size_t i = 0; i < top->urgent.len && !row->incident; i++)
+        if (is_wrong(top->urgent.at[i]) && on_gpu(top->urgent.at[i], row->gpu))
+            row->incident = top->urgent.at[i];
+    if (row->incident) {
+        row->wrong = row->incident->title;
+        row->severity = row->incident->cause == CAUSE_APPLICATION ? SEVERITY_INFO : row->incident->severity;
+    }
+    for (size_t i = 0; i < top->finding_count; i++)
+        if (top->findings[i].gpu == row->gpu && (!row->wrong || top->findings[i].severity > row->severity)) {
+            row->wrong = top->findings[i].text;
+            row->severity = top->findings[i].severity;
+        }
+}
+
+static void add_gpu(Top *top, const NodeGpu *gpu)
+{
+    GpuRow row = {.gpu = gpu, .reading = &gpu->reading};
+
+    judge_gpu(top, &row);
+    vec_push(&top->gpus, row);
+    for (size_t i = 0; i < gpu->instance_count; i++) {
+        row =
+            (GpuRow){.gpu = gpu, .reading = &gpu->instances[i], .instance = true, .last = i + 1 == gpu->instance_count};
+        vec_push(&top->gpus, row);
+    }
+}
+
+static void add_troubles(Top *top)
+{
+    vec_clear(&top->troubles);
+    for (size_t i = 0; i < top->urgent.len && is_wrong(top->urgent.at[i]); i++) {
+        TroubleRow row = {.incident = top->urgent.at[i], .severity = top->urgent.at[i]->severity, .wrong = true};
+        vec_push(&top->troubles, row);
+    }
+    const size_t wrong = top->troubles.len;
+    for (size_t i = 0; i < top->finding_count; i++) {
+        TroubleRow row = {.finding = &top->findings[i], .severity = top->findings[i].severity, .wrong = true};
+        vec_push(&top->troubles, row);
+    }
+    for (size_t i = wrong; i < top->urgent.len; i++) {
+        TroubleRow row = {.incident = top->urgent.at[i],
+                          .severity = top->urgent.at[i]->severity,
+                          .wrong = is_wrong(top->urgent.at[i])};
+        vec_push(&top->troubles, row);
+    }
+}
+
+static void find_cursor(const Top *top, List *list, Thing *selected)
+{
+    list->count = top->gpus.len + top->processes.len;
+    for (size_t i = 0; i < list->count; i++) {
+        const Thing thing = i < top->gpus.len ? gpu_row_thing(&top->gpus.at[i])
+                                              : process_row_thing(&top->processes.at[i - top->gpus.len]);
+        if (thing_equal(&thing, selected)) {
+            list->selected = i;
+            return;
+        }
+    }
+    list_move(list, 0);
+}
+
+static void find_trouble(Top *top)
+{
+    top->trouble_list.count = top->troubles.len;
+    if (top->trouble_thing.kind == THING_NONE)
+        top->trouble_list.selected = 0;
+    for (size_t i = 0; i < top->troubles.len; i++) {
+        const Thing thing = trouble_row_thing(&top->troubles.at[i]);
+
+        if (thing_equal(&thing, &top->trouble_thing)) {
+            top->trouble_list.selected = i;
+            return;
+        }
+    }
+    list_move(&top->trouble_list, 0);
+}
+
+void rows_see(Top *top)
+{
+    const StatusSeen *status = &top->seen->status;
+
+    vec_clear(&top->gpus);
+    vec_clear(&top->urgent);
+    top->finding_count = 0;
+    if (status->node && status->health)
+        top->finding_count = status_findings(status, top->findings, TOP_FINDINGS_MAX);
+    vec_reserve(&top->urgent, status->incident_count);
+    if (status->incident_count > 0)
+        top->urgent.len =
+            incidents_urgent(status->incidents, status->incident_count, top->urgent.at, status->incident_count);
+    for (size_t i = 0; status->node && i < status->node->gpu_count; i++)
+        add_gpu(top, &status->node->gpus[i]);
+    add_troubles(top);
+    find_cursor(top, &top->gpu_list, &top->gpu_thing);
+    find_trouble(top);
+}
+
+/* --- what a row is ------------------------------------------------------------------------------------------------ */
+
+Thing gpu_row_thing(const GpuRow *row)
+{
+    return (Thing){.kind = THING_DEVICE, .device = row->reading->device};
+}
+
+Thing trouble_row_thing(const TroubleRow *row)
+{
+    Thing thing = {.kind = row->incident ? THING_INCIDENT : THING_FINDING};
+
+    if (row->incident)
+        snprintf(thing.text, sizeof thing.text, "%s", row->incident->id);
+    else
+        snprintf(thing.text, sizeof thing.text, "%.*s", TOP_TEXT_CAP - 1, row->finding->text);
+    return thing;
+}
+
+bool gpu_row_has(const GpuRow *row, const char *word)
+{
+    const Device *device = &row->reading->device;
+    char text[TOP_TEXT_CAP], pci[PCI_TEXT_CAP];
+
+    snprintf(text, sizeof text, "GPU %" PRIu32, device->index);
+    return text_has(text, word) || text_has(device->name, word) || text_has(device->uuid, word) ||
+           text_has(row->reading->profile, word) || text_has(pci_format(device->pci, PCI_FORM_SYSFS, pci), word);
+}
+
+bool trouble_row_has(const TroubleRow *row, const char *word)
+{
+    char where[TOP_TEXT_CAP];
+
+    return text_has(trouble_title(row), word) || text_has(trouble_where(row, where), word) ||
+           (row->incident && (text_has(row->incident->class, word) || text_has(row->incident->id, word)));
+}
+
+const char *trouble_title(const TroubleRow *row)
+{
+    return row->incident ? row->incident->title : row->finding->text;
+}
+
+/* A finding that no incident tells has no action of its own yet. */
+const char *trouble_action(const TroubleRow *row)
+{
+    return row->incident ? fault_actions[row->incident->action].text : "see `stoker status`";
+}
+
+const char *trouble_where(const TroubleRow *row, char out[TOP_TEXT_CAP])
+{
+    const Device *d = row->incident       ? &row->incident->device
+                      : row->finding->gpu ? &row->finding->gpu->reading.device
+                                          : NULL;
+    char pci[PCI_TEXT_CAP] = "?";
+
+    if (d && d->has_pci)
+        pci_format(d->pci, PCI_FORM_SYSFS, pci);
+    if (row->incident && row->incident->scope == SCOPE_FABRIC)
+        snprintf(out, TOP_TEXT_CAP, "fabric");
+    else if (!d || d->kind == DEVICE_NODE)
+        snprintf(out, TOP_TEXT_CAP, "node");
+    else if (d->kind == DEVICE_SWITCH || d->kind == DEVICE_SWITCH_LINK)
+        snprintf(out, TOP_TEXT_CAP, "switch %s", pci);
+    else if (d->index != DEVICE_NO_NUMBER)
+        snprintf(out, TOP_TEXT_CAP, "GPU %" PRIu32, d->index);
+    else
+        snprintf(out, TOP_TEXT_CAP, "GPU %s", pci);
+    return out;
+}
+
+const GpuRow *top_followed(const Top *top)
+{
+    for (size_t i = 0; i < top->gpus.len; i++) {
+        const Thing thing = gpu_row_thing(&top->gpus.at[i]);
+
+        if (thing_equal(&thing, &top->followed))
+            return &top->gpus.at[i];
+    }
+    return top->gpus.len && top->followed.kind == THING_NONE ? &top->gpus.at[0] : NULL;
+}

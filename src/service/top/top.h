@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * `stoker top` without its terminal: what is looked at, how it is sorted and filtered, what keys and the mouse do, and
+ * how it is drawn into a grid. Pure: looks, keys and time in; a screen and wishes (end, signal a process, pause) out.
+ * Views are rows of a table (view.h): adding one is one file and one row. One thread.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "service/screen/grid.h"
+#include "service/top/history.h"
+#include "service/top/seen.h"
+
+typedef struct Top Top;
+
+/* Keys: characters are themselves (Unicode), others from here on. */
+typedef enum TopKey {
+    TOP_KEY_UP = 0x110000,
+    TOP_KEY_DOWN,
+    TOP_KEY_LEFT,
+    TOP_KEY_RIGHT,
+    TOP_KEY_PAGE_UP,
+    TOP_KEY_PAGE_DOWN,
+    TOP_KEY_HOME,
+    TOP_KEY_END,
+    TOP_KEY_ENTER,
+    TOP_KEY_ESCAPE,
+    TOP_KEY_BACKSPACE,
+    TOP_KEY_TAB,
+    TOP_KEY_BACK_TAB,
+    TOP_KEY_DELETE,
+    TOP_KEY_F1, /* F1..F12 follow each other */
+    TOP_KEY_F12 = TOP_KEY_F1 + 11,
+} TopKey;
+
+typedef enum TopMouse { TOP_MOUSE_CLICK, TOP_MOUSE_DOUBLE, TOP_MOUSE_UP, TOP_MOUSE_DOWN } TopMouse;
+
+/* What the caller has to do after a key. */
+typedef enum TopWish {
+    TOP_WISH_NONE,
+    TOP_WISH_QUIT,
+    TOP_WISH_SIGNAL, /* top_signal() says what to whom; confirmed by the person */
+    TOP_WISH_PAUSE,  /* or go on: of a replay, and of live looks */
+    TOP_WISH_SEEK,   /* top_seek() says by how many seconds, of a replay */
+    TOP_WISH_SPEED,  /* top_speed(): factor */
+    TOP_WISH_REDRAW, /* the terminal is to be drawn anew from nothing */
+} TopWish;
+
+typedef struct TopOptions {
+    const char *view;       /* a view's name, NULL the first */
+    const char *gpu;        /* follow this one: index, UUID or PCI address; NULL none */
+    const char *sort;       /* of the processes: a column's name, NULL as usual */
+    const char *filter;     /* NULL none */
+    bool read_only;         /* no signals to processes */
+} TopOptions;
+
+/* -EINVAL with what there is where an option names nothing. `history` is borrowed, NULL where there is none. */
+int top_new(const TopOptions *options, TopHistory *history, Top **ret, Err *err);
+void top_free(Top *top); /* accepts NULL */
+
+/* A new look; what was selected stays selected by what it is (GPU, pid, incident), not by its place. Borrowed until the
+ * next. */
+void top_see(Top *top, const TopSeen *seen);
+TopWish top_key(Top *top, uint32_t key);
+TopWish top_mouse(Top *top, TopMouse what, int x, int y);
+void top_draw(Top *top, Grid *grid);
+
+typedef struct TopSignal {
+    pid_t pid;
+    uint64_t start_ns; /* after boot, 0 unknown: the process that was seen must still be the one */
+    int number;
+    const char *name; /* "SIGTERM" */
+} TopSignal;
+TopSignal top_signal(const Top *top);
+double top_seek(const Top *top);
+double top_speed(const Top *top);
+/* A line at the foot for a while: how a signal went. */
+void top_say(Top *top, Ink ink, const char *text);
+
+/* The names of the views, for --help: NULL after the last. */
+const char *top_view_name(size_t i);

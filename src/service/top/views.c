@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The views as a table: what the arrows move, what Enter opens, what can be searched. */
+#include <string.h>
+
+#include "service/top/view.h"
+
+/* --- lists -------------------------------------------------------------------------------------------------------- */
+
+static List *gpus_list(Top *top)
+{
+    return &top->gpu_list;
+}
+
+static List *gpu_list(Top *top)
+{
+    return &top->numbers;
+}
+
+static List *processes_list(Top *top)
+{
+    return &top->process_list;
+}
+
+static List *incidents_list(Top *top)
+{
+    return &top->trouble_list;
+}
+
+static List *topology_list(Top *top)
+{
+    return &top->matrix;
+}
+
+/* --- the cursor --------------------------------------------------------------------------------------------------- */
+
+static void gpus_moved(Top *top)
+{
+    const size_t at = top->gpu_list.selected;
+
+    if (at < top->gpus.len)
+        top->gpu_thing = gpu_row_thing(&top->gpus.at[at]);
+    else if (at - top->gpus.len < top->processes.len)
+        top->gpu_thing = process_row_thing(&top->processes.at[at - top->gpus.len]);
+}
+
+static void processes_moved(Top *top)
+{
+    if (top->process_list.selected < top->processes.len)
+        top->process_thing = process_row_thing(&top->processes.at[top->process_list.selected]);
+}
+
+static void incidents_moved(Top *top)
+{
+    if (top->trouble_list.selected < top->troubles.len)
+        top->trouble_thing = trouble_row_thing(&top->troubles.at[top->trouble_list.selected]);
+}
+
+/* --- search ------------------------------------------------------------------------------------------------------- */
+
+static bool gpus_has(const Top *top, size_t row, const char *word)
+{
+    if (row < top->gpus.len)
+        return gpu_row_has(&top->gpus.at[row], word);
+    return row - top->gpus.len < top->processes.len && process_row_has(&top->processes.at[row - top->gpus.len], word);
+}
+
+static bool processes_has(const Top *top, size_t row, const char *word)
+{
+    return row < top->processes.len && process_row_has(&top->processes.at[row], word);
+}
+
+static bool incidents_has(const Top *top, size_t row, const char *word)
+{
+    return row < top->troubles.len && trouble_row_has(&top->troubles.at[row], word);
+}
+
+/* --- Enter -------------------------------------------------------------------------------------------------------- */
+
+static void open_process(Top *top)
+{
+    const ProcessRow *row = top_process(top);
+
+    if (!row)
+        return;
+    top->target = process_row_thing(row);
+    memset(&top->target_owner, 0, sizeof top->target_owner);
+    if (row->owner)
+        top->target_owner = *row->owner;
+    top_open(top, OVERLAY_PROCESS);
+}
+
+static void gpus_enter(Top *top)
+{
+    if (top->gpu_list.selected < top->gpus.len)
+        top_go(top, VIEW_GPU);
+    else
+        open_process(top);
+}
+
+static void incidents_enter(Top *top)
+{
+    if (top->trouble_list.selected >= top->troubles.len)
+        return;
+    top->target = trouble_row_thing(&top->troubles.at[top->trouble_list.selected]);
+    top_open(top, OVERLAY_INCIDENT);
+}
+
+static void topology_enter(Top *top)
+{
+    const Node *node = top->seen->status.node;
+
+    if (top->matrix.selected < node->gpu_count) {
+        top_follow(top, &node->gpus[top->matrix.selected].reading.device);
+        top_go(top, VIEW_GPU);
+    }
+}
+
+const View top_views[VIEW_END] = {
+    [VIEW_GPUS] = {"gpus", "GPUs", "GPUs", "all GPUs: what is wrong, what they really do; below, who uses them",
+                   gpus_list, gpus_moved, gpus_has, gpus_enter, view_gpus_draw},
+    [VIEW_GPU] = {"gpu", "GPU", "GPU", "one GPU or MIG instance: its history and all its numbers", gpu_list, NULL, NULL,
+                  NULL, view_gpu_draw},
+    [VIEW_PROCESSES] = {"processes", "Processes", "Procs", "who uses the GPUs: job, pod, container, user, command",
+                        processes_list, processes_moved, processes_has, open_process, view_processes_draw},
+    [VIEW_INCIDENTS] = {"incidents", "Incidents", "Faults", "what is wrong and was, why, and what to do",
+                        incidents_list, incidents_moved, incidents_has, incidents_enter, view_incidents_draw},
+    [VIEW_TOPOLOGY] = {"topology", "Topology", "Topo", "how the GPUs are joined", topology_list, NULL, NULL,
+                       topology_enter, view_topology_draw},
+};
+
+const char *top_view_name(size_t i)
+{
+    return i < VIEW_END ? top_views[i].name : NULL;
+}
+
+void top_follow(Top *top, const Device *device)
+{
+    top->followed = (Thing){.kind = THING_DEVICE, .device = *device};
+    top->numbers = (List){.page = 1};
+}
+
+void top_go(Top *top, ViewId view)
+{
+    const size_t room = sizeof top->back / sizeof top->back[0];
+
+    if (view == VIEW_GPU && (top->view == VIEW_GPUS || top->followed.kind == THING_NONE) &&
+        top->gpu_list.selected < top->gpus.len)
+        top_follow(top, &top->gpus.at[top->gpu_list.selected].reading->device);
+    if (view == top->view)
+        return;
+    if (top->back_count == room) {
+        memmove(top->back, top->back + 1, (room - 1) * sizeof top->back[0]);
+        top->back_count--;
+    }
+    top->back[top->back_count++] = top->view;
+    top->view = view;
+}
+
+const ProcessRow *top_process(const Top *top)
+{
+    const ProcessRow *row = NULL;
+
+    if (top->view == VIEW_PROCESSES && top->process_list.selected < top->processes.len)
+        row = &top->processes.at[top->process_list.selected];
+    else if (top->view == VIEW_GPUS && top->gpu_list.selected >= top->gpus.len &&
+             top->gpu_list.selected - top->gpus.len < top->processes.len)
+        row = &top->processes.at[top->gpu_list.selected - top->gpus.len];
+    return row && !row->group ? row : NULL;
+}

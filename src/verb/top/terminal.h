@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A grid of cells on a real terminal, and what a person does there. One at a time in a process, one thread. Only cells
+ * that changed are sent (ncurses finds the shortest way); the screen is erased at the start and when it is drawn anew.
+ *
+ * The terminal is as it was before terminal_open again after terminal_close, while the program is stopped (Ctrl-Z,
+ * which terminal_wait does), and when it is ended by a crash (assert, abort, a bad address) without terminal_close.
+ * SIGINT, SIGTERM and SIGHUP end terminal_wait with TERMINAL_END; the second one ends the program, terminal restored,
+ * whatever it does meanwhile. While it is open, stderr that is a terminal is kept aside and written out after it is
+ * restored, so that nothing writes into the picture and nothing is lost.
+ */
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "service/screen/grid.h"
+#include "service/top/top.h"
+
+/* Smaller ones say that they are too small, instead of the grid. */
+enum { TERMINAL_WIDTH_MIN = 60, TERMINAL_HEIGHT_MIN = 15 };
+
+typedef struct Terminal Terminal;
+
+typedef enum TerminalColour {
+    TERMINAL_COLOUR_AUTO, /* what the terminal can; none where NO_COLOR is set and not empty */
+    TERMINAL_COLOUR_ALWAYS,
+    TERMINAL_COLOUR_NEVER,
+} TerminalColour;
+
+typedef struct TerminalOptions {
+    TerminalColour colour;
+    bool ascii;    /* even where the locale says UTF-8 */
+    bool no_mouse; /* leaves the mouse to the terminal: text can be selected without a modifier */
+} TerminalOptions;
+
+typedef enum TerminalWhat {
+    TERMINAL_TIMEOUT, /* the deadline has come */
+    TERMINAL_KEY,     /* .key */
+    TERMINAL_MOUSE,   /* .mouse at .x, .y of the screen */
+    TERMINAL_RESIZE,  /* another size, or back from Ctrl-Z: grid_resize to .width, .height, draw, terminal_show */
+    TERMINAL_READY,   /* one of `others` has its revents set */
+    TERMINAL_END,     /* .signal, 0: the terminal is gone. Close and leave; comes again when waited again */
+} TerminalWhat;
+
+typedef struct TerminalNews {
+    TerminalWhat what;
+    uint32_t key; /* TopKey or a character. Alt and a key, and sequences nobody knows, are nothing */
+    TopMouse mouse;
+    int x, y;
+    int width, height;
+    int signal;
+} TerminalNews;
+
+/* Takes the terminal that stdout is, and keys from stdin or, where that is none, /dev/tty. -ENOTTY and -ENOTSUP with
+ * what to do where it is no terminal or one that cannot place its cursor. `options` NULL: as usual. Sets the process's
+ * LC_CTYPE. A TERM that this machine does not know is taken for xterm-256color. */
+int terminal_open(const TerminalOptions *options, Terminal **ret, Err *err);
+void terminal_close(Terminal *terminal); /* accepts NULL */
+
+int terminal_width(const Terminal *terminal); /* as of the last TERMINAL_RESIZE */
+int terminal_height(const Terminal *terminal);
+bool terminal_utf8(const Terminal *terminal);   /* for grid_init */
+int terminal_colours(const Terminal *terminal); /* 256, 16, 8; 0 none */
+
+/* Brings the screen to what the grid says; costs nothing for cells that are as they were. */
+void terminal_show(Terminal *terminal, const Grid *grid);
+/* The next terminal_show draws everything from nothing (TOP_WISH_REDRAW). Ctrl-L does so by itself, at once. */
+void terminal_redraw(Terminal *terminal);
+
+/* Waits for one thing until deadline_ns of clock_monotonic(clock_kernel()), 0: does not wait. Keys that are already
+ * there come before `others`, which are polled as poll(2) does (NULL and 0: none). */
+void terminal_wait(Terminal *terminal, uint64_t deadline_ns, struct pollfd *others, size_t count, TerminalNews *ret);

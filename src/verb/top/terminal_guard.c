@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The handlers call nothing but what signal-safety(7) names. */
+#include "verb/top/terminal_guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/owner.h"
+
+enum { KEPT_MAX = 16 * 1024, COPY_SIZE = 1024 };
+
+static void on_end(int number);
+static void on_note(int number);
+static void on_crash(int number);
+
+/* SIGQUIT too: its core is wanted, not its mess. */
+static const struct {
+    int number;
+    void (*handler)(int);
+} SIGNALS[] = {
+    {SIGINT, on_end},    {SIGTERM, on_end},   {SIGHUP, on_end},    {SIGTSTP, on_note}, {SIGCONT, on_note},
+    {SIGWINCH, on_note}, {SIGABRT, on_crash}, {SIGSEGV, on_crash}, {SIGBUS, on_crash}, {SIGFPE, on_crash},
+    {SIGILL, on_crash},  {SIGSYS, on_crash},  {SIGQUIT, on_crash},
+};
+
+static struct Guard {
+    volatile sig_atomic_t armed; /* the terminal is not as it was */
+    volatile sig_atomic_t end, stop, resume, resize;
+    pid_t owner; /* a forked child leaves the terminal alone */
+    int in, out, event;
+    int kept, stderr_before; /* what comes on stderr, and where it goes at the end; -1 where it is left alone */
+    struct termios modes;
+    char restore[GUARD_RESTORE_MAX];
+    size_t restore_len;
+    struct sigaction before[ARRAY_LEN(SIGNALS)];
+} guard = {.in = -1, .out = -1, .event = -1, .kept = -1, .stderr_before = -1};
+
+/* --- at the end ----------------------------------------------------------------------------------------------------
+ */
+
+static void write_all(int fd, const char *bytes, size_t len)
+{
+    while (len) {
+        ssize_t n = write(fd, bytes, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return;
+        bytes += n;
+        len -= (size_t)n;
+    }
+}
+
+/* The last of what was said on stderr, and stderr as it was. */
+static void give_stderr_back(void)
+{
+    if (guard.kept < 0)
+        return;
+    char part[COPY_SIZE];
+    off_t end = lseek(guard.kept, 0, SEEK_END), at = end > KEPT_MAX ? end - KEPT_MAX : 0;
+    for (ssize_t n; (n = pread(guard.kept, part, sizeof part, at)) > 0; at += n)
+        write_all(guard.stderr_before, part, (size_t)n);
+    dup2(guard.stderr_before, STDERR_FILENO);
+    close(guard.stderr_before);
+    close(guard.kept);
+    guard.kept = guard.stderr_before = -1;
+}
+
+/* A terminal that takes nothing (Ctrl-S, a dead connection) must not keep the program from ending. */
+static bool takes_bytes(void)
+{
+    struct pollfd out = {.fd = guard.out, .events = POLLOUT};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLOUT);
+}
+
+static void restore_now(void)
+{
+    if (!guard.armed || getpid() != guard.owner)
+        return;
+    guard.armed = 0;
+    if (takes_bytes())
+        write_all(guard.out, guard.restore, guard.restore_len);
+    tcflush(guard.in, TCIFLUSH); /* reports of the mouse are not for the shell */
+    tcsetattr(guard.in, TCSANOW, &guard.modes);
+    give_stderr_back();
+}
+
+static void on_crash(int number)
+{
+    int before = errno;
+    restore_now();
+    for (size_t i = 0; i < ARRAY_LEN(SIGNALS); i++)
+        if (SIGNALS[i].number == number)
+            sigaction(number, &guard.before[i], NULL);
+    raise(number); /* comes when this handler is over */
+    errno = before;
+}
+
+/* --- what is only noted --------------------------------------------------------------------------------------------
+ */
+
+static void wake(void)
+{
+    int before = errno;
+    ssize_t n = write(guard.event, &(uint64_t){1}, sizeof(uint64_t));
+    (void)n; /* full: it is readable already */
+    errno = before;
+}
+
+static void on_end(int number)
+{
+    if (guard.end) {
+        restore_now();
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
+    guard.end = number;
+    wake();
+}
+
+static void on_note(int number)
+{
+    if (number == SIGTSTP)
+        guard.stop = 1;
+    else if (number == SIGCONT)
+        guard.resume = 1;
+    else
+        guard.resize = 1;
+    wake();
+}
+
+int guard_fd(void)
+{
+    return guard.event;
+}
+
+static bool taken(volatile sig_atomic_t *flag)
+{
+    bool was = *flag;
+    *flag = 0;
+    return was;
+}
+
+GuardSeen guard_take(void)
+{
+    uint64_t count = 0;
+    ssize_t n = read(guard.event, &count, sizeof count);
+    (void)n; /* nothing there is fine: the flags tell */
+    return (GuardSeen){
+        .end = guard.end, .stop = taken(&guard.stop), .resume = taken(&guard.resume), .resize = taken(&guard.resize)};
+}
+
+/* --- start, stop, pause --------------------------------------------------------------------------------------------
+ */
+
+static void take_signals(void)
+{
+    for (size_t i = 0; i < ARRAY_LEN(SIGNALS); i++) {
+        struct sigaction action = {.sa_handler = SIGNALS[i].handler, .sa_flags = SA_RESTART};
+        sigemptyset(&action.sa_mask);
+        sigaction(SIGNALS[i].number, &action, &guard.before[i]);
+        bool ignored = guard.before[i].sa_handler == SIG_IGN; /* nohup, a shell without job control */
+        if (ignored && (SIGNALS[i].handler == on_end || SIGNALS[i].number == SIGTSTP))
+            sigaction(SIGNALS[i].number, &guard.before[i], NULL);
+    }
+}
+
+static void keep_stderr(void)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    int kept = memfd_create("stderr", MFD_CLOEXEC);
+    int before = kept < 0 ? -1 : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (before < 0 || dup2(kept, STDERR_FILENO) < 0) {
+        owner_close(&kept);
+        owner_close(&before);
+        return;
+    }
+    guard.kept = kept;
+    guard.stderr_before = before;
+}
+
+int guard_start(int in, int out, Err *err)
+{
+    static bool at_exit;
+    if (tcgetattr(in, &guard.modes) < 0)
+        return err_errno(err, "the terminal's modes");
+    guard.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (guard.event < 0)
+        return err_errno(err, "an event descriptor");
+    guard.in = in;
+    guard.out = out;
+    guard.owner = getpid();
+    guard.restore_len = 0;
+    guard.end = guard.stop = guard.resume = guard.resize = 0;
+    if (!at_exit)
+        at_exit = atexit(restore_now) == 0;
+    keep_stderr();
+    guard.armed = 1;
+    take_signals();
+    return 0;
+}
+
+void guard_restore_with(const char *bytes, size_t len)
+{
+    guard.restore_len = 0; /* a crash between these two lines writes nothing */
+    memcpy(guard.restore, bytes, len < sizeof guard.restore ? len : sizeof guard.restore);
+    guard.restore_len = len < sizeof guard.restore ? len : sizeof guard.restore;
+}
+
+void guard_stop(void)
+{
+    if (guard.event < 0)
+        return;
+    tcsetattr(guard.in, TCSANOW, &guard.modes);
+    guard.armed = 0;
+    for (size_t i = 0; i < ARRAY_LEN(SIGNALS); i++)
+        sigaction(SIGNALS[i].number, &guard.before[i], NULL);
+    give_stderr_back();
+    owner_close(&guard.event);
+}
+
+void guard_pause(void)
+{
+    struct termios now;
+    bool known = tcgetattr(guard.in, &now) == 0;
+    tcsetattr(guard.in, TCSANOW, &guard.modes);
+    struct sigaction usual = {.sa_handler = SIG_DFL}, noted;
+    sigaction(SIGTSTP, &usual, &noted);
+    raise(SIGTSTP);
+    sigaction(SIGTSTP, &noted, NULL);
+    if (known)
+        tcsetattr(guard.in, TCSANOW, &now);
+    guard.resume = guard.stop = 0;
+}

@@ -1,0 +1,217 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent's page weighs, how soon a browser paints it, and what viewers cost the agent.
+
+usage: web.py BUILD [--seconds 60] [--write]      --write puts the tables into docs/measurements.md
+
+First paint is what a headless Chromium tells of itself, the page on loopback, its cache empty. A viewer is what a browser with the
+page open asks for: the page once, the event stream, a look each ten seconds, the history that its charts want. Nothing here passes or
+fails: goals stand beside the figures for a reader to judge."""
+import argparse
+import datetime
+import gzip
+import http.client
+import importlib.util
+import json
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BEGIN, END = "<!-- web: written by test/bench/web.py with --write -->", "<!-- end of web -->"
+HEADING = "## The agent's page"
+VIEWERS, PAINTS, SETTLE_S = (0, 1, 10), 7, 5
+CHARTED = "DCGM_FI_PROF_SM_ACTIVE,DCGM_FI_DEV_GPU_UTIL,DCGM_FI_DEV_POWER_USAGE,DCGM_FI_DEV_GPU_TEMP"
+BROWSER = {"Accept": "text/html,*/*", "Accept-Encoding": "gzip"}
+
+
+def load(name, path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+agent_bench = load("agent_bench", ROOT / "test/bench/agent.py")
+rig = agent_bench.rig
+
+
+class Viewer:
+    """One browser's requests, without the browser."""
+
+    def __init__(self, address):
+        self.address, self.bytes, self.ends = address, 0, threading.Event()
+        self.threads = [threading.Thread(target=target, daemon=True) for target in (self.stream, self.looks)]
+        for thread in self.threads:
+            thread.start()
+
+    def ask(self, path):
+        connection = http.client.HTTPConnection(self.address, timeout=30)
+        connection.request("GET", path, headers=BROWSER)
+        answer = connection.getresponse()
+        body = answer.read()
+        self.bytes += len(body)
+        connection.close()
+        return gzip.decompress(body) if answer.getheader("Content-Encoding") == "gzip" else body
+
+    def stream(self):
+        connection = http.client.HTTPConnection(self.address, timeout=30)
+        connection.request("GET", "/api/v1/stream", headers=BROWSER)
+        answer = connection.getresponse()
+        while not self.ends.is_set():
+            self.bytes += len(answer.read1(1 << 20))
+        connection.close()
+
+    def looks(self):
+        page = self.ask("/").decode()
+        for part in page.split('"web/')[1:]:
+            self.ask("/web/" + part.split('"')[0])
+        look = json.loads(self.ask("/api/v1/status"))
+        for gpu in look["node"]["gpus"]:
+            self.ask(f"/api/v1/gpus/{gpu['uuid']}/history?resolution=second&metric={CHARTED}")
+        while not self.ends.wait(10):
+            self.ask("/api/v1/status")
+
+    def end(self):
+        self.ends.set()
+        for thread in self.threads:
+            thread.join()
+
+
+def cost(agent, viewers, seconds):
+    """(percent of a core, bytes a second to each) with that many viewers; what they ask when they come is included."""
+    process = agent_bench.Process(agent.process.pid)
+    watching = [Viewer(agent.address) for _ in range(viewers)]
+    time.sleep(seconds)
+    percent = process.percent()
+    sent = sum(v.bytes for v in watching)
+    for viewer in watching:
+        viewer.end()
+    return percent, sent / seconds / viewers if viewers else None
+
+
+def weights(agent):
+    viewer = lambda path, packed: len(ask(agent, path, packed))
+    page = ask(agent, "/", False).decode()
+    paths = ["/"] + ["/web/" + part.split('"')[0] for part in page.split('"web/')[1:]]
+    files = [(path, viewer(path, False), viewer(path, True)) for path in paths if "licence" not in path]
+    return len(files), sum(f[1] for f in files), sum(f[2] for f in files), sum(f[1] for f in files if "uplot" in f[0])
+
+
+def ask(agent, path, packed):
+    connection = http.client.HTTPConnection(agent.address, timeout=30)
+    connection.request("GET", path, headers={"Accept": "text/html", **({"Accept-Encoding": "gzip"} if packed else {})})
+    body = connection.getresponse().read()
+    connection.close()
+    return body
+
+
+def chromium(build):
+    browser, fetch = load("bench_browser", ROOT / "test/browser.py"), load("bench_fetch", ROOT / "test/peer/fetch.py")
+    found = browser.program()
+    try:
+        return browser, found or browser.program(fetch.Peers(build / "peers").get("chromium"))
+    except fetch.Unavailable as reason:
+        print(f"no Chromium, so no paint is measured: {reason}", file=sys.stderr)
+        return browser, None
+
+
+def paints(build, agent, tmp):
+    """Milliseconds to the first paint of the page and of a plain one and to the first numbers, percent of a core and bytes of the browser
+    that looks at it; None: no browser."""
+    module, found = chromium(build)
+    if not found:
+        return None
+    browser = module.Browser(*found, tmp / "profile")
+    first, plain, numbers = [], [], []
+    try:
+        browser.call("Network.setCacheDisabled", cacheDisabled=True)
+        browser.call("Performance.enable")
+        browser.look(1400, 900)
+        for _ in range(PAINTS):
+            plain.append(paint(browser, agent, "api/"))
+            first.append(paint(browser, agent, ""))
+            browser.until("document.querySelector('.card .bar-value')?.textContent.includes('%')")
+            numbers.append(browser.js("performance.now()"))
+        work = lambda: {m["name"]: m["value"] for m in browser.call("Performance.getMetrics")["metrics"]}
+        before, at = work(), time.monotonic()
+        time.sleep(10)
+        after = work()
+        share = (after["TaskDuration"] - before["TaskDuration"]) / (time.monotonic() - at) * 100
+        heap = browser.call("Runtime.getHeapUsage")["usedSize"]
+    finally:
+        browser.end()
+    return statistics.median(first), statistics.median(plain), statistics.median(numbers), share, heap
+
+
+def paint(browser, agent, path):
+    """Milliseconds to the first paint of a page, coming from an empty one."""
+    browser.open("about:blank")
+    browser.call("Page.navigate", url=f"http://{agent.address}/{path}")
+    browser.until("performance.getEntriesByName('first-contentful-paint').length > 0")
+    return browser.js("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+
+
+def case(build, title, scenario, seconds):
+    rows = []
+    with tempfile.TemporaryDirectory() as tmp:
+        node = rig.Node(build / "stoker", Path(tmp), scenario, strict=False)
+        agent = rig.Agent(build / "stoker", Path(tmp), node.env, options=["--journal", "none"])
+        try:
+            time.sleep(SETTLE_S)
+            painted = paints(build, agent, Path(tmp))
+            if painted:
+                rows += [("first paint", f"{painted[0]:.0f} ms", "< 200 ms"), ("first paint of a page without style or script, for comparison", f"{painted[1]:.0f} ms", ""),
+                         ("first numbers, at the latest", f"{painted[2]:.0f} ms", ""), ("the browser's main thread, page open", f"{painted[3]:.1f} % of a core", ""),
+                         ("its script heap", f"{painted[4] / 2**20:.1f} MiB", "")]
+            none = None
+            for viewers in VIEWERS:
+                percent, sent = cost(agent, viewers, seconds)
+                none = percent if none is None else none
+                rows.append((f"CPU of the agent, {viewers} viewer{'' if viewers == 1 else 's'}", f"{percent:.2f} % of a core", ""))
+                if sent:
+                    rows.append((f"sent to each of {viewers}", f"{sent / 1024:.1f} KiB/s", ""))
+            rows.append(("CPU for one viewer more", f"{(percent - none) / VIEWERS[-1]:.3f} % of a core", ""))
+            return f"### {title}\n\n" + table(rows), weights(agent)
+        finally:
+            agent.stop()
+            node.stop()
+
+
+def table(rows):
+    lines = [("what", "stoker", "goal"), ("---",) * 3, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(3)]
+    return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(line, widths)) + " |" for line in lines) + "\n"
+
+
+def write(bench, text):
+    """Into its place, which is made at the end of the file the first time."""
+    path = ROOT / "docs/measurements.md"
+    if BEGIN not in path.read_text():
+        path.write_text(path.read_text().rstrip() + f"\n\n{HEADING}\n\n{BEGIN}\n{END}\n")
+    bench.write(text, BEGIN, END)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--seconds", type=float, default=60, help="of each number of viewers")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
+    args = parser.parse_args()
+    bench, build = load("bench_run", ROOT / "test/bench/run.py"), args.build.resolve()
+    cases = [case(build, title, scenario, args.seconds) for title, scenario in (("8 GPUs", "default"), ("8 x 7 MIG devices", str(ROOT / "test/bench/mig-8x7.yaml")))]
+    files, plain, packed, library = cases[0][1]
+    text = (f"{datetime.date.today().isoformat()}, {len(os.sched_getaffinity(0))} shared cores of {bench.cpu_model()}, {args.seconds:g} s for each number of viewers.\n\n"
+            + table([("the page, all files", f"{plain / 1000:.0f} kB", "< 300 kB"), ("of these the chart library", f"{library / 1000:.0f} kB", ""), ("as it is sent, packed", f"{packed / 1000:.0f} kB", ""), ("files", str(files), "")])
+            + "\n" + "\n".join(c[0] for c in cases))
+    print(text, end="")
+    if args.write:
+        write(bench, text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the recordings beside it: plays scenarios of the library, each on a simulated node with an agent beside it, and keeps what
+`stoker status --json` prints, a few looks each, a line a look, gzipped.
+
+    test/data/top/record.py --build build [NAME...]
+
+The tests of `stoker top` draw them. Readings differ a little each time, so that the golden screens have to be made anew with them:
+UPDATE_GOLDEN=1 with the tests in test/unit/top. A few are made from others by hand here, as no scenario has what they are for:
+"many" has 120 processes with users, pods, Slurm jobs and containers, "pods" gives each MIG device to a pod."""
+import argparse
+import gzip
+import hashlib
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "test/scenario/agent")]
+import agent_rig as rig  # noqa: E402
+import trial  # noqa: E402
+
+LOOKS = 2
+MIG = {"board": "h100-sxm-80gb", "count": 8, "mig": ["1g.10gb"] * 7}
+TRIALS = [t for t in trial.TRIALS if t.name not in ("fabric-not-ready", "oom-kill", "remap-failure")] + [
+    trial.Trial("default", 0, None, None),
+    trial.Trial("remap-failure", 600, "GPU 4", "row-remap-failed"),
+    trial.Trial("fabric-not-ready", 0, "the fabric", "fabric", speed=40),
+    trial.Trial("mig-balanced", 0, None, None),
+    trial.Trial("page-retirement-t4", 0, None, None),
+    trial.Trial("healthy-mixed-boards", 0, None, None),
+    trial.Trial("idle-holding-memory", 0, None, None),
+    trial.Trial("hung-collective", 720, None, None),
+    trial.Trial("gpu-not-started", 0, None, None),
+    trial.Trial("healthy-training", 0, None, None, name="maintenance"),
+]
+
+
+def ready(node, agent, one):
+    virtual = float(re.search(r'"virtual_ns": ?(\d+)', node.sim("clock", "--json")).group(1)) / 1e9
+    incidents = agent.json("/api/v1/incidents?state=open")[1]["incidents"]
+    return (not one.fault or any(i["class"] == one.fault for i in incidents)) and virtual > trial.FAULT_AT + 60
+
+
+def play(stoker, one):
+    """Looks of a scenario, as texts."""
+    with tempfile.TemporaryDirectory() as folder, trial.node_and_agent(
+            stoker, pathlib.Path(folder), trial.brought_forward(one), one.speed) as (node, agent):
+        def run(*words):
+            return subprocess.run([stoker, *words, "--control", agent.control], env=node.env, capture_output=True, text=True).stdout
+
+        rig.until(lambda: ready(node, agent, one), lambda: run("status"))
+        if one.name == "maintenance":
+            assert run("maintenance", "start", "--for", "2h", "--reason", "new fans", "--gpu", "0", "--gpu", "1"), "no window began"
+        looks = []
+        for _ in range(LOOKS):
+            time.sleep(1)
+            looks.append(json.loads(run("status", "--json")))
+        return looks
+
+
+def renamed(looks):
+    """The same host, pids and incident ids each time, so that a new recording differs in what matters alone."""
+    text = "\n".join(json.dumps(look, separators=(",", ":")) for look in looks)
+    text = text.replace(f'"hostname":{json.dumps(looks[0]["node"]["node"]["hostname"])}', '"hostname":"node-7"')
+    for number, found in enumerate(dict.fromkeys(i["id"] for look in looks for i in look["incidents"])):
+        text = text.replace(found, f"1jf8v3k2{chr(ord('m') + number)}".ljust(len(found), "0"))
+    return [json.loads(line) for line in text.split("\n")]
+
+
+def introduced(looks):
+    """Users and programs of the processes, which the simulated node does not have: each third one stays unknown where there are
+    several."""
+    pids = sorted({p["pid"] for look in looks for gpu in look["node"]["gpus"] for p in (gpu.get("processes") or [])})
+    for number, look in enumerate(looks):
+        for gpu in look["node"]["gpus"]:
+            for p in (gpu.get("processes") or []):
+                k = pids.index(p["pid"])
+                if "name" not in p and (k % 3 != 2 or len(pids) < 3):
+                    one = who(0, 0 if k % 2 else 1 + k % 4, number)
+                    p.update({key: value for key, value in one.items() if key not in ("pid", "kind", "used_bytes", "sm_percent")})
+    return looks
+
+
+def many(looks):
+    """120 processes of five users on eight GPUs, in pods, jobs and containers."""
+    for number, look in enumerate(looks):
+        for index, gpu in enumerate(look["node"]["gpus"]):
+            gpu["processes"] = [who(index, k, number) for k in range(15)]
+    return looks
+
+
+def who(gpu, k, look):
+    pid = 4000 + gpu * 100 + k
+    user, name = [("alice", "python3"), ("bob", "vllm"), ("carol", "tritonserver"), ("dave", "jupyter-lab"), ("erin", "a.out")][k % 5]
+    one = {"pid": pid, "kind": "graphics" if k == 14 else "compute", "used_bytes": (1 + 97 * (k + gpu) % 41) * 2**27, "name": name,
+           "user": user, "uid": 1000 + k % 5, "rss_bytes": (pid * 7919 * 65537) % 2**34, "cpu_seconds": pid + look * (k % 4) * 0.4,
+           "start_seconds": 1000 + k * 9000, "state": "R"}
+    if k % 3 != 2:
+        one["sm_percent"] = (k * 7 + gpu) % 30
+    if k % 5 == 0:
+        one |= {"job": f"{4711 + gpu}.0", "command": "python3 -m torch.distributed.run --nproc-per-node=8 train.py --config big.yaml"}
+    elif k % 5 == 1:
+        one |= {"runtime": "containerd", "container": hashlib.sha256(str(pid).encode()).hexdigest(), "pod_uid": f"0b1c-{pid}", "pod": f"chat-{gpu}-7d9f",
+                "namespace": "serving", "command": "vllm serve meta/llama --tensor-parallel-size 2"}
+    elif k % 5 == 2:
+        one |= {"runtime": "docker", "container": hashlib.sha256(str(pid).encode()).hexdigest(), "command": "/opt/tritonserver/bin/tritonserver --model-repository=/m"}
+    return one
+
+
+def pods(looks):
+    for look in looks:
+        for gpu in look["node"]["gpus"]:
+            for k, instance in enumerate(gpu["instances"]):
+                instance["owners"] = [{"kind": "pod", "pod": f"notebook-{gpu['index']}{k}", "namespace": "lab", "container": "main"}]
+    return looks
+
+
+MADE = {"many": ("healthy-training", many), "pods": ("mig-balanced", pods)}
+
+
+def write(name, looks):
+    path = HERE / f"{name}.ndjson.gz"
+    text = "".join(json.dumps(look, separators=(",", ":"), ensure_ascii=False) + "\n" for look in looks)
+    path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    print(f"{path.relative_to(ROOT)}: {len(looks)} looks, {path.stat().st_size} bytes")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=ROOT / "build", type=pathlib.Path)
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    for one in TRIALS:
+        if not options.names or one.name in options.names:
+            write(one.name, introduced(renamed(play(options.build.resolve() / "stoker", one))))
+    for name, (base, make) in MADE.items():
+        if not options.names or name in options.names:
+            text = gzip.decompress((HERE / f"{base}.ndjson.gz").read_bytes()).decode()
+            write(name, make([json.loads(line) for line in text.splitlines()]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page over time: the agent goes and comes back, a proxy stands between, a day of events goes by, names are hostile."""
+import datetime
+import json
+import http.client
+
+import agent_rig as rig
+from agent_rig import until
+
+HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&"
+
+
+def first_tick(agent):
+    connection = http.client.HTTPConnection(agent.address, timeout=30)
+    connection.request("GET", "/api/v1/stream")
+    answer = connection.getresponse()
+    while True:
+        line = answer.readline()
+        if line.startswith(b"data: "):
+            connection.close()
+            return json.loads(line[6:])
+
+
+def stale(page):
+    return page.js("document.documentElement.dataset.stale") == "yes"
+
+
+def test_a_restart_of_the_agent_is_survived(visit, played, proxied, stoker, tmp_path):
+    node, agent = played("healthy-training")
+    proxy = proxied(agent.address)
+    page = visit(proxy.url, "#/gpu/1", may_be_cut=True)
+    page.until("document.querySelector('#view .chart canvas') !== null")
+    assert not stale(page)
+    agent.process.kill()
+    agent.process.wait()
+    page.until("document.documentElement.dataset.stale === 'yes'")
+    assert "no contact" in page.text("#verdict-text") and not page.js("document.getElementById('lost').hidden")
+    assert "may be wrong by now" in page.text("#lost") and page.js("document.title").startswith("? ")
+    first = page.text("#lost")
+    page.until(f"document.getElementById('lost').innerText !== {first!r}")  # its age goes on
+    again = rig.Agent(stoker, tmp_path, node.env, options=["--journal", "none"])
+    try:
+        proxy.address = again.address
+        page.until("document.documentElement.dataset.stale === 'no' && document.getElementById('lost').hidden")
+        page.until("document.getElementById('verdict-text').innerText === 'nothing wrong'")
+        assert page.text("#view .crumbs").endswith("GPU 1")  # where the visitor was
+    finally:
+        again.stop()
+
+
+def test_a_proxy_with_a_prefix_that_fails_for_a_while(visit, training, proxied):
+    proxy = proxied(training.address, prefix="/gpu/nodes/7/")
+    page = visit(proxy.url, may_be_cut=True)
+    page.until("document.getElementById('verdict-text').innerText === 'nothing wrong'")
+    for way in ("#/executive", "#/debug", "#/gpu/0"):
+        page.go(way)
+        page.until("document.querySelector('#view canvas, #view table') !== null")
+    assert [s for s in proxy.strays if s != "/favicon.ico"] == []
+    proxy.down = True
+    for connection in list(proxy.open):
+        connection.sock and connection.sock.shutdown(2)
+    page.until("document.documentElement.dataset.stale === 'yes'")
+    proxy.down = False
+    page.until("document.documentElement.dataset.stale === 'no'")
+
+
+def test_numbers_that_stand_still_do_not_look_fresh(visit, training, proxied):
+    """A connection that stays open and says nothing."""
+    proxy = proxied(training.address)
+    tick, gate = first_tick(training), []
+
+    def some_then_silence():
+        for i in range(3):
+            yield "tick", {**tick, "tick": tick["tick"] + i}
+        until(lambda: gate, "the test is over")
+
+    proxy.stream = some_then_silence
+    page = visit(proxy.url, may_be_cut=True)
+    page.until("document.documentElement.dataset.stale === 'yes'")
+    assert "no contact" in page.text("#verdict-text")
+    gate.append(1)
+
+
+def test_hostile_names_are_text(visit, training, proxied):
+    proxy = proxied(training.address)
+
+    def poison(look):
+        look["node"]["node"]["hostname"] = HOSTILE
+        for gpu in look["node"]["gpus"]:
+            gpu["name"] = gpu["why"] = HOSTILE
+            gpu["owners"] = [{"kind": "pod", "pod": HOSTILE, "namespace": HOSTILE, "container": HOSTILE}]
+            gpu["processes"] = [{"pid": 4711, "kind": "compute", "used_bytes": 1 << 30, "name": HOSTILE, "user": HOSTILE, "job": HOSTILE, "container": HOSTILE}]
+        look["status"] = "failing"
+        look["findings"] = [{"gpu": 0, "severity": "error", "text": HOSTILE}]
+        look["incidents"] = [{"id": "1hostile", "revision": 1, "state": "open", "class": HOSTILE, "severity": "fatal", "action": "reset-gpu", "action_text": HOSTILE,
+                              "route": "page", "title": HOSTILE, "verdict": HOSTILE, "runbook": "javascript:alert(1)", "cause": "memory", "scope": "gpu", "codes": [],
+                              "device": {"kind": "gpu", "index": 0, "key": HOSTILE}, "process": {"pid": 1, "name": HOSTILE}, "opened": look["node"]["time"], "first": look["node"]["time"],
+                              "count": 1, "echo_count": 0, "evidence": [{"origin": "kernel", "at": look["node"]["time"], "code": 1, "echo": False, "text": HOSTILE}],
+                              "counters": [{"name": HOSTILE, "before": 1, "after": 2}]}]
+        return look
+
+    proxy.change["/api/v1/status"] = poison
+    page = visit(proxy.url)
+    page.until("document.getElementById('verdict-text').innerText.startsWith('WRONG GPU 0')")
+    for way in ("#/", "#/executive", "#/debug", "#/gpu/0", "#/process/4711", "#/incident/1hostile"):
+        page.go(way)
+        page.until("document.querySelector('#view').innerText.includes('<script>')")
+        assert page.js("document.querySelectorAll('#view script, #view img, body img').length") == 0
+        assert page.js("[...document.querySelectorAll('a')].every((a) => a.protocol !== 'javascript:')")
+        assert "owned" not in page.js("document.title").split("·")[0] or "<script>" in page.js("document.title")
+    page.until("document.querySelector('h1').innerText.includes('<script>')")
+
+
+DAY_S, STEP_S, PART = 24 * 3600, 90, 400
+
+
+def a_day(tick, incident, clock):
+    """What a stream says of a day in which something happens every minute and a half: 960 ticks and events, 80 incidents that open and clear."""
+    start = datetime.datetime.fromisoformat(tick["time"].replace("Z", "+00:00"))
+    for i in range(DAY_S // STEP_S):
+        now = (start + datetime.timedelta(seconds=i * STEP_S)).isoformat().replace("+00:00", "Z")
+        clock["now"], clock["i"] = now, i
+        yield "tick", {**tick, "tick": tick["tick"] + i, "time": now}
+        yield "event", {"kind": "xid", "time": now, "origin": "kernel", "code": 31, "pci": f"0000:00:{i}", "gpu": i % 2, "text": f"event number {i}", "incident": None, "word": None}
+        if i % 12 == 0:
+            one = {**incident, "id": f"1day{i:05d}", "revision": 1, "state": "open", "opened": now, "first": now}
+            yield "incident", {"change": "opened", "incident": one}
+        if i % 12 == 6:
+            yield "incident", {"change": "cleared", "incident": {**incident, "id": f"1day{i - 6:05d}", "revision": 2, "state": "cleared", "opened": now, "first": now, "cleared": now, "ended_by": "quiet"}}
+
+
+def test_a_day_of_events_does_not_make_it_grow(visit, training, proxied):
+    proxy, tick, clock, sizes = proxied(training.address), first_tick(training), {}, []
+    tick["gpus"] = tick["gpus"][:2]
+    incident = {"class": "app-fault", "severity": "warning", "action": "check-app", "action_text": "look at the program and its input", "route": "user", "title": "XID 31 on GPU 0", "verdict": "", "cause": "application", "scope": "gpu",
+                "codes": [31], "device": {"kind": "gpu", "index": 0, "key": "k"}, "count": 1, "echo_count": 0, "evidence": [{"origin": "kernel", "at": tick["time"], "code": 31, "echo": False, "text": "a line"}], "counters": []}
+    passed = []
+
+    def look(answer):
+        answer["node"]["gpus"] = answer["node"]["gpus"][:2]
+        answer["node"].update(tick=tick["tick"] + clock.get("i", 0), time=clock.get("now", tick["time"]))
+        return answer
+
+    def in_parts():
+        for i, one in enumerate(a_day(tick, incident, clock)):
+            if i and i % PART == 0:
+                target = len(passed) + 1
+                until(lambda n=target: len(passed) >= n, "the page was looked at")
+            yield one
+        until(lambda: len(passed) >= 99, "the test is over")
+
+    proxy.change["/api/v1/status"] = look
+    proxy.change["/api/v1/events"] = lambda _: {"events": [], "next": 0}
+    proxy.stream = in_parts
+    page = visit(proxy.url, may_be_cut=True)
+    ticks = DAY_S // STEP_S
+    parts = (ticks * 2 + ticks // 6) // PART
+    for part in range(parts + 1):
+        last = min((part + 1) * PART // 13 * 6, ticks) - 8  # of thirteen things six are events
+        page.until(f"document.querySelector('.events li')?.innerText.match(/number (\\d+)/)?.[1] >= {last - 6}")
+        page.browser.frame()
+        page.browser.call("HeapProfiler.collectGarbage")
+        sizes.append((page.js("document.getElementsByTagName('*').length"), page.browser.call("Runtime.getHeapUsage")["usedSize"]))
+        passed.append(1)
+    assert len(sizes) >= 4
+    nodes, heap = zip(*sizes[2:])  # its lists are full by then: 500 events are kept
+    assert max(nodes) <= 1.15 * nodes[0] + 50, sizes
+    assert heap[-1] <= 1.15 * heap[0] + 1_000_000, sizes
+    passed.extend([1] * 99)

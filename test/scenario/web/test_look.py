@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page as a visitor meets it: the answers first, nothing hangs out, everything can be reached and has a name, and can be read
+in both themes."""
+import pytest
+
+VIEWS = {"oncall": "#/", "executive": "#/executive", "debug": "#/debug", "gpu": "#/gpu/3"}
+
+# Every text that is seen: its colour against what is behind it (WCAG 2.2, 1.4.3).
+CONTRAST = """(() => {
+  const parse = (c) => { const m = c.match(/[\\d.]+/g).map(Number); return m.length < 4 ? [...m, 1] : m; };
+  const over = (a, b) => [0, 1, 2].map((i) => a[i] * a[3] + b[i] * (1 - a[3])).concat(1);
+  const light = (c) => { const [r, g, b] = c.slice(0, 3).map((v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const behind = (e) => { const layers = []; for (let p = e; p; p = p.parentElement) { const c = parse(getComputedStyle(p).backgroundColor); if (c[3] > 0) layers.push(c); if (c[3] === 1) break; }
+    return layers.reverse().reduce((under, c) => over(c, under), [255, 255, 255, 1]); };
+  const poor = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const e = walk.currentNode.parentElement, s = getComputedStyle(e);
+    if (!walk.currentNode.data.trim() || !e.getClientRects().length || s.visibility === "hidden" || e.closest(".spoken, .skip, option, .bar, noscript")) continue;
+    const back = behind(e), ink = over(parse(s.color), back), [a, b] = [light(ink), light(back)].sort((x, y) => y - x), size = parseFloat(s.fontSize);
+    const needed = size >= 24 || (size >= 18.66 && Number(s.fontWeight) >= 700) ? 3 : 4.5, ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < needed) poor.push([walk.currentNode.data.trim().slice(0, 40), e.className || e.tagName, Math.round(ratio * 100) / 100, s.color, back.join()]);
+  }
+  return poor;
+})()"""
+
+# What can be operated and what it is called.
+NAMELESS = """[...document.querySelectorAll("a[href], button, select, input, summary, [tabindex='0']")].filter((e) => e.getClientRects().length &&
+  !(e.getAttribute("aria-label") || e.labels?.[0]?.textContent || e.textContent.trim() || e.title)).map((e) => e.outerHTML.slice(0, 120))"""
+
+SMALL = """[...document.querySelectorAll("button, select, input, .tabs a")].filter((e) => e.getClientRects().length && e.getBoundingClientRect().height < 24).map((e) => e.outerHTML.slice(0, 100))"""
+
+
+def url(agent):
+    return f"http://{agent.address}/"
+
+
+def test_the_first_screen_answers(visit, training):
+    page = visit(url(training), width=1400, height=900)
+    page.until("document.getElementById('verdict-text').innerText === 'nothing wrong'")
+    page.until("document.getElementById('working-text').innerText === '8 of 8 busy'")
+    assert "SM active" in page.text("#working-more") and "utilisation" in page.text("#working-more")
+    assert page.text("#todo-text") == "nothing"
+    assert page.js("document.title").startswith("nothing wrong · ")
+    for part in ("#verdict", "#working", "#todo"):
+        assert page.js(f"document.querySelector('{part}').getBoundingClientRect().bottom") < 400
+    assert page.texts(".card h3") == [f"GPU {i}" for i in range(8)]
+
+
+@pytest.mark.parametrize("width, theme", [(360, "light"), (360, "dark"), (800, "light"), (1400, "dark")])
+def test_nothing_hangs_out_and_everything_can_be_read(visit, training, width, theme):
+    page = visit(url(training), width=width, theme=theme)
+    assert page.js("document.documentElement.dataset.theme") == theme
+    for name, way in VIEWS.items():
+        page.go(way)
+        page.until("document.querySelector('#view .chart canvas, #view table') !== null")
+        assert page.js("document.documentElement.scrollWidth") <= width, name
+        assert page.js(CONTRAST) == [], name
+        assert page.js(NAMELESS) == [], name
+        assert page.js(SMALL) == [], name
+
+
+def test_the_theme_can_be_chosen_and_stays(visit, training):
+    page = visit(url(training), theme="light")
+    assert page.js("document.documentElement.dataset.theme") == "light"
+    page.click("#theme")
+    assert page.js("document.documentElement.dataset.theme") == "dark"
+    page.open(theme="light")
+    assert page.js("document.documentElement.dataset.theme") == "dark"
+    page.click("#theme")
+    assert page.js("document.documentElement.dataset.theme") == "light"
+
+
+def test_landmarks_and_headings(visit, training):
+    page = visit(url(training))
+    assert page.js("document.documentElement.lang") == "en"
+    assert page.js("[document.querySelectorAll('main').length, document.querySelectorAll('header.top').length, document.querySelectorAll('nav[aria-label]').length]") == [1, 1, 1]
+    assert page.js("document.querySelectorAll('h1').length") == 1
+    assert page.js("document.querySelector('#verdict').getAttribute('aria-live')") == "polite"
+    for way in VIEWS.values():
+        page.go(way)
+        levels = page.js("[...document.querySelectorAll('h1, h2, h3')].filter((e) => e.getClientRects().length).map((e) => Number(e.tagName[1]))")
+        assert levels[0] == 1 and all(b - a <= 1 for a, b in zip(levels, levels[1:])), (way, levels)
+        assert page.js("[...document.querySelectorAll('#view section')].every((s) => s.getAttribute('aria-labelledby') && document.getElementById(s.getAttribute('aria-labelledby')))")
+        ids = page.js("[...document.querySelectorAll('[id]')].map((e) => e.id)")
+        assert len(ids) == len(set(ids)), way
+
+
+def test_everything_is_reached_by_keys_and_seen_to_be(visit, training):
+    page = visit(url(training), width=1400)
+    wanted = page.js("[...document.querySelectorAll(\"a[href], button, select, [tabindex='0'], summary\")].filter((e) => e.getClientRects().length).length")
+    seen, outlined = set(), 0
+    for _ in range(wanted + 5):
+        page.browser.call("Input.dispatchKeyEvent", type="keyDown", key="Tab", code="Tab", windowsVirtualKeyCode=9)
+        page.browser.call("Input.dispatchKeyEvent", type="keyUp", key="Tab", code="Tab", windowsVirtualKeyCode=9)
+        at, outline = page.js("(() => { const e = document.activeElement, all = [...document.querySelectorAll('*')]; return [all.indexOf(e), getComputedStyle(e).outlineStyle] })()")
+        seen.add(at)
+        outlined += outline not in ("none", "")
+    assert len(seen) >= wanted - 2, f"{len(seen)} of {wanted}"
+    assert outlined >= wanted - 2, "the focus cannot be seen"
+
+
+def test_the_way_to_a_gpu_and_back(visit, training):
+    page = visit(url(training))
+    page.click(".card:nth-child(4) h3 a")
+    page.until("location.hash === '#/gpu/3' && document.activeElement.id === 'main'")
+    assert page.text("#view .crumbs").endswith("GPU 3")
+    page.until("document.querySelectorAll('#view .chart canvas').length >= 6")
+    page.js("history.back()")
+    page.until("location.hash !== '#/gpu/3' && document.querySelectorAll('.cards .card').length === 8")
+    page.open("#/gpu/5")  # a link that was shared
+    page.until("document.querySelector('#view .crumbs')?.innerText.endsWith('GPU 5')")
+    page.go("#/gpu/77")
+    page.until("document.querySelector('#view').innerText.includes('no such GPU')")
+    page.go("#/no/such/place")
+    page.until("location.hash === '#/'")
+
+
+def test_charts_move_together(visit, training):
+    page = visit(url(training), "#/gpu/2")
+    page.until("document.querySelectorAll('#view .chart canvas').length >= 6")
+    page.until("document.querySelector('#view .charts .chart-value').innerText.includes('%')")
+    box = page.js("(() => { const b = document.querySelector('#view .charts .u-over').getBoundingClientRect(); return [b.x, b.y, b.width, b.height] })()")
+    page.js("document.querySelector('#view .charts').scrollIntoView()")
+    box = page.js("(() => { const b = document.querySelector('#view .charts .u-over').getBoundingClientRect(); return [b.x, b.y, b.width, b.height] })()")
+    middle = box[1] + box[3] / 2
+    page.browser.pointer("mouseMoved", box[0] + box[2] * 0.97, middle)
+    cursors = "[...document.querySelectorAll('#view .charts .u-cursor-x')].map((e) => e.style.transform)"
+    page.until(f"new Set({cursors}.filter((t) => !t.includes('-10px'))).size >= 1")
+    assert len(set(page.js("[...document.querySelectorAll('#view .charts .chart-value')].filter((e) => e.getClientRects().length).map((e) => e.innerText.slice(0, 8))"))) == 1  # one time over all
+    # a drag zooms all of them, a double click ends it
+    before = page.text("#view .chart-note")
+    page.browser.pointer("mousePressed", box[0] + box[2] * 0.6, middle, button="left", buttons=1, clickCount=1)
+    page.browser.pointer("mouseMoved", box[0] + box[2] * 0.7, middle, button="left", buttons=1)
+    page.browser.pointer("mouseMoved", box[0] + box[2] * 0.9, middle, button="left", buttons=1)
+    page.browser.pointer("mouseReleased", box[0] + box[2] * 0.9, middle, button="left", clickCount=1)
+    page.until("document.querySelector('#view .chart-note').innerText.includes('fixed')")
+    page.click("#view .toolbar button:nth-of-type(2)")
+    page.until("!document.querySelector('#view .chart-note').innerText.includes('fixed')")
+    assert page.text("#view .chart-note") == before
+    # pause by key; the rest goes on
+    page.js("document.querySelector('#view .charts').focus()")
+    page.browser.key("p")
+    page.until("document.querySelector('#view .chart-note').innerText.includes('stand still')")
+    clock = page.text("#contact")
+    page.until(f"document.getElementById('contact').innerText !== {clock!r}")
+    page.browser.key("p")
+    page.until("!document.querySelector('#view .chart-note').innerText.includes('stand still')")
+    page.browser.key("ArrowLeft")
+    page.until("document.getElementById('spoken').innerText.includes('Power:')")
+
+
+def test_tenths_of_a_second_on_demand(visit, training):
+    page = visit(url(training), "#/gpu/2")
+    page.click("#view [data-span=tenth]")
+    page.until("document.querySelector('#view [data-span=tenth]').getAttribute('aria-pressed') === 'true'")
+    page.until("document.querySelector('#view .chart[aria-label=Power] .uplot')?.getAttribute('aria-label')?.includes('1 min of tenths: power between')")
+    page.click("#view [data-span=minute]")
+    page.until("document.querySelector('#view .chart[aria-label=Power]').innerText.length > 0")
+
+
+def test_a_visitor_of_another_view_sees_what_is_wasted(visit, training):
+    page = visit(url(training), "#/executive")
+    page.until("document.querySelectorAll('.tile').length === 6")
+    tiles = dict(zip(page.texts(".tile dt"), page.texts(".tile dd:nth-child(2)"), strict=True))
+    assert tiles["Capacity"] == "8 GPUs" and tiles["Healthy"] == "8 of 8 up"
+    busy, wasted = (float(tiles[k].split()[0]) for k in ("Busy", "Wasted"))
+    assert busy > 1 and abs(busy + wasted - 8) < 0.3  # what is busy and what is wasted is what there is
+    page.go("#/debug")
+    page.until("document.querySelectorAll('#view table').length >= 4")
+    assert page.texts("#view section > h2")[:3] == ["Health", "Throughput", "Bottlenecks"]

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The screens of `stoker top` as text, over recordings of the scenario library (test/data/top/record.py): every view at three sizes,
+in UTF-8, some in plain ASCII and with what the inks are. UPDATE_GOLDEN=1 writes them anew; look at them before they are kept."""
+import difflib
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).resolve().parents[2] / "data/top"
+GOLDEN = DATA / "golden"
+SMALL, MIDDLE, LARGE = SIZES = "60x15", "100x30", "200x60"
+RECORDINGS = sorted(path.name.removesuffix(".ndjson.gz") for path in DATA.glob("*.ndjson.gz"))
+
+
+def everywhere(*keys):
+    """The same keys, printed at each size."""
+    return [*keys, *(word for size in SIZES for word in (size, "print"))]
+
+
+SCREENS = {name: ["last", *everywhere()] for name in RECORDINGS}
+SCREENS["xid-79-lost"] += ["2", *everywhere(), "4", *everywhere(), "Enter", *everywhere(), "Escape", "5", *everywhere(), "ascii",
+                           *everywhere(), "1", *everywhere(), "inks", MIDDLE, "print"]
+SCREENS["thermal-throttle-fan"] += ["2", *everywhere(), "b", "-", *everywhere(), "inks", MIDDLE, "print"]
+SCREENS["healthy-training"] += ["2", *everywhere(), "5", *everywhere(), "1", "F1", *everywhere(), "Escape", "F2", *everywhere(),
+                                "Escape", "4", MIDDLE, "print", "1", "c", LARGE, "print"]
+SCREENS["many"] += ["3", *everywhere(), "F5", *everywhere(), "F5", MIDDLE, "print", "F5", "F6", MIDDLE, "print", "Escape", "F4",
+                    "text:serving", MIDDLE, "print", "Enter", "Down", "Enter", *everywhere(), "Escape", "F9", *everywhere(), "Enter",
+                    *everywhere(), "y", MIDDLE, "print", "Escape", "1", "End", *everywhere()]
+SCREENS["mig-56-devices"] += ["End", "PageUp", *everywhere(), "1", "Home", "Down", "Enter", *everywhere(), "5", *everywhere()]
+SCREENS["pods"] += ["Home", "Down", "Enter", MIDDLE, "print"]
+SCREENS["default"] += ["stale:42", *everywhere(), "2", MIDDLE, "print", "3", MIDDLE, "inks", "print"]
+SCREENS["page-retirement-t4"] += ["2", *everywhere()]
+SCREENS["xid-48-dbe-remap"] += ["2", MIDDLE, "print", "4", MIDDLE, "print", "past", "1", *everywhere(), "3", "k", MIDDLE, "print",
+                                "paused", MIDDLE, "print"]
+SCREENS["nvlink-down"] += ["5", *everywhere(), "ascii", MIDDLE, "print"]
+SCREENS["driver-unloaded"] += ["2", MIDDLE, "print", "3", MIDDLE, "print", "4", *everywhere(), "5", MIDDLE, "print"]
+SCREENS["maintenance"] += ["4", MIDDLE, "print"]
+SCREENS["hung-driver-call"] += ["2", MIDDLE, "print", "4", *everywhere()]
+
+
+@pytest.fixture(scope="session")
+def play(build):
+    program = build / "test/unit/top/top_play"
+
+    def run(name, *words):
+        done = subprocess.run([program, DATA / f"{name}.ndjson.gz", *words], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_screens(play, name):
+    text, path = play(name, *SCREENS[name]), GOLDEN / f"{name}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.mkdir(exist_ok=True)
+        path.write_text(text)
+    want = path.read_text()
+    assert text == want, "\n".join(list(difflib.unified_diff(want.split("\n"), text.split("\n"), "golden", "now", n=1))[:60])
+
+
+def test_what_is_kept_is_what_is_tested():
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == set(RECORDINGS)
+    assert sum(path.stat().st_size for path in DATA.glob("*.gz")) < 1 << 20
+
+
+# The recording, what a person must find, and what to do, on the first screen at every size.
+FAULTS = {
+    "xid-79-lost": ("GPU 3", "has fallen off the bus", "reboot the node"),
+    "xid-48-dbe-remap": ("GPU 2", "ECC", "reset the GPU"),
+    "remap-failure": ("GPU 4", "replaced", "have the GPU replaced"),
+    "thermal-throttle-fan": ("GPU 5", "heat", "look at fans and air"),
+    "power-brake": ("node", "holds its GPUs down", "look at power supplies"),
+    "nvlink-down": ("GPU 1", "NVLink", "GPU"),
+    "pcie-downgrade": ("GPU 2", "PCIe", "reseat"),
+    "xid-119-gsp": ("GPU 6", "firmware", "reset the GPU"),
+    "hung-driver-call": ("GPU 2", "", "reboot the node"),
+    "driver-unloaded": ("node", "driver", "driver"),
+    "fabric-not-ready": ("fabric", "fabric", "fabric manager"),
+    "xid-31-app-fault": ("a program on GPU 4", "XID 31", "look at the program"),
+    "mig-56-devices": ("GPU 3", "has fallen off the bus", "reboot the node"),
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault_and_action_come_first(play, name, size):
+    thing, what, action = FAULTS[name]
+    lines = play(name, "last", size, "print").split("\n")[1:]
+    assert re.match(r" WRONG  .*" + thing, lines[1])
+    head = " ".join(" ".join(lines[2:10]).split())
+    assert what in head and "DO " in head and action in head
+    if thing.startswith("GPU"):
+        assert re.search(rf"^> *{thing[4:]}\b", "\n".join(lines), re.M), "its row is marked"
+
+
+@pytest.mark.parametrize("name", [n for n in RECORDINGS if n in ("default", "healthy-training", "many", "mig-balanced", "pods")])
+def test_all_well_says_so(play, name):
+    for size in SIZES:
+        assert play(name, "last", size, "print").split("\n")[2].startswith(" ALL WELL  ")
+
+
+def test_no_fault_and_yet_not_well(play):
+    """Nothing is broken, but GPUs are held or spin: that is not called well."""
+    for name, words in (("hung-collective", "7 occupied with little work"), ("idle-holding-memory", "2 only held")):
+        assert re.match(" NO FAULT  .*" + words, play(name, "last", "60x15", "print").split("\n")[2])
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_ascii_is_ascii_and_lines_fit(play, name):
+    for size in ("60x15", "80x24", "133x40", "300x100"):
+        width, height = map(int, size.split("x"))
+        for ways in ([], ["2"], ["3"], ["4"], ["5"]):
+            lines = play(name, "last", "ascii", size, *ways, "print").split("\n")[1:-1]
+            assert len(lines) <= height and all(len(line) <= width and line.isascii() for line in lines)
+
+
+@pytest.mark.parametrize("name", ["page-retirement-t4", "xid-48-dbe-remap", "mig-balanced"])
+def test_absent_is_never_zero(play, name):
+    """Boards without GPU performance monitoring, or in MIG mode: a dash, and the reason where one looks closer."""
+    text = play(name, "last", "100x30", "Home", "2", "print")
+    assert re.search(r"- (this device does not have it|not_supported|mig_mode)", text)
+    if name != "mig-balanced":
+        assert re.search(r"SM active +-", text) and "SM active            0.0 %" not in text

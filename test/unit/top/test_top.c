@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* service/top: what keys and the mouse do, and that the cursor stays on its thing. The screens themselves are compared
+ * by test_screens.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/duration.h"
+#include "base/owner.h"
+#include "kit.h"
+#include "service/top/view.h"
+
+#define RECORDING(name) TOP_DATA "/" name ".ndjson.gz"
+
+typedef struct Rig {
+    Kit kit;
+    Str screen;
+} Rig;
+
+static Rig rig;
+
+static void open_with(const char *path, const TopOptions *options)
+{
+    kit_open(&rig.kit, path, options);
+    str_init(&rig.screen, 1 << 22);
+    while (kit_next(&rig.kit))
+        ;
+}
+
+static void open_rig(const char *path)
+{
+    open_with(path, NULL);
+}
+
+static int close_rig(void **state UNUSED)
+{
+    kit_close(&rig.kit);
+    str_done(&rig.screen);
+    return 0;
+}
+
+static const char *screen(void)
+{
+    str_clear(&rig.screen);
+    kit_draw(&rig.kit, false, &rig.screen);
+    return rig.screen.text;
+}
+
+static TopWish press(const char *words)
+{
+    TopWish wish = TOP_WISH_NONE;
+    char word[32];
+    int len;
+
+    for (; sscanf(words, "%31s%n", word, &len) == 1; words += len) {
+        assert_int_not_equal(kit_key(word), 0);
+        wish = top_key(rig.kit.top, kit_key(word));
+    }
+    return wish;
+}
+
+#define assert_shows(text) assert_non_null(strstr(screen(), text))
+#define assert_hides(text) assert_null(strstr(screen(), text))
+
+/* Row and column of a text on the screen, whose lines are all ASCII before it. */
+static void find(const char *text, int *x, int *y)
+{
+    const char *start = screen(), *at = strstr(start, text);
+
+    assert_non_null(at);
+    *y = 0;
+    for (const char *line = start; line < at; line++)
+        if (*line == '\n') {
+            ++*y;
+            start = line + 1;
+        }
+    *x = (int)(at - start);
+}
+
+static TopWish click(const char *text, TopMouse what)
+{
+    int x, y;
+
+    find(text, &x, &y);
+    return top_mouse(rig.kit.top, what, x, y);
+}
+
+/* --- options ------------------------------------------------------------------------------------------------------ */
+
+static void options_that_name_nothing_say_what_there_is(void **state UNUSED)
+{
+    Top *top = NULL;
+    Err err = {0};
+
+    assert_int_equal(top_new(&(TopOptions){.view = "gpuz"}, NULL, &top, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "topology"));
+    assert_int_equal(top_new(&(TopOptions){.sort = "colour"}, NULL, &top, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "memory"));
+    assert_null(top);
+    for (size_t i = 0; top_view_name(i); i++) {
+        assert_int_equal(top_new(&(TopOptions){.view = top_view_name(i)}, NULL, &top, &err), 0);
+        top_free(top);
+    }
+}
+
+static void an_option_follows_a_gpu(void **state UNUSED)
+{
+    open_with(RECORDING("healthy-training"), &(TopOptions){.gpu = "5"});
+    assert_shows("\nGPU 5  H100");
+    close_rig(NULL);
+    open_with(RECORDING("healthy-training"), &(TopOptions){.gpu = "17"});
+    assert_shows("no GPU '17' on this node");
+    assert_shows("\nGPU 0  H100");
+}
+
+static void before_the_first_look_there_is_a_screen(void **state UNUSED)
+{
+    const TopSeen nothing = {.trouble = "no agent answers", .where = ""};
+
+    kit_open(&rig.kit, RECORDING("default"), NULL);
+    str_init(&rig.screen, 1 << 20);
+    assert_shows("waiting for the first look");
+    top_see(rig.kit.top, &nothing);
+    assert_shows("NOTHING SEEN YET. no agent answers");
+    assert_int_equal(press("3 Down Enter 4 Enter 5 Enter k F5 F6 Escape Tab"), TOP_WISH_NONE);
+    assert_shows("waiting for the first look");
+    assert_int_equal(press("q"), TOP_WISH_QUIT);
+}
+
+/* --- the cursor --------------------------------------------------------------------------------------------------- */
+
+static void the_cursor_begins_on_what_is_wrong(void **state UNUSED)
+{
+    open_rig(RECORDING("xid-79-lost"));
+    press("Enter");
+    assert_shows("\nGPU 3  H100");
+    assert_shows("LOST for");
+    press("Escape");
+    assert_shows("GPU MODEL");
+}
+
+/* The rows go on with another order of GPUs, and with one less; the cursor stays on its GPU, then goes to a neighbour.
+ */
+static void the_cursor_follows_a_gpu(void **state UNUSED)
+{
+    open_rig(RECORDING("healthy-training"));
+    Node *node = &rig.kit.look.read.node;
+
+    press("Home Down Down Down");
+    const NodeGpu kept = node->gpus[3];
+    for (size_t i = 3; i > 0; i--)
+        node->gpus[i] = node->gpus[i - 1];
+    node->gpus[0] = kept;
+    kit_show(&rig.kit);
+    assert_int_equal(rig.kit.top->gpu_list.selected, 0);
+    node->gpus++;
+    node->gpu_count--;
+    kit_show(&rig.kit);
+    assert_int_equal(rig.kit.top->gpu_list.selected, 0);
+    press("Enter");
+    assert_shows("\nGPU 0  H100");
+    node->gpus--;
+    node->gpu_count++;
+    kit_show(&rig.kit);
+    assert_shows("\nGPU 0  H100");
+}
+
+static void the_cursor_follows_a_process(void **state UNUSED)
+{
+    open_rig(RECORDING("many"));
+    press("3 Down Down Down Down");
+    const Thing before = rig.kit.top->process_thing;
+    const size_t place = rig.kit.top->process_list.selected;
+
+    press("N");
+    assert_true(thing_equal(&before, &rig.kit.top->process_thing));
+    assert_int_not_equal(rig.kit.top->process_list.selected, place);
+    press("I F5");
+    const Thing now = process_row_thing(&rig.kit.top->processes.at[rig.kit.top->process_list.selected]);
+    assert_true(thing_equal(&before, &now));
+}
+
+/* At the top it stays there, so that what a column puts first is seen. */
+static void a_cursor_at_the_top_stays_there(void **state UNUSED)
+{
+    open_rig(RECORDING("many"));
+    press("3");
+    for (const char *keys = "N\0M\0P\0T\0U\0I\0"; *keys; keys += strlen(keys) + 1) {
+        press(keys);
+        assert_int_equal(rig.kit.top->process_list.selected, 0);
+    }
+    press("Down N Home T");
+    assert_int_equal(rig.kit.top->process_list.selected, 0);
+}
+
+static void a_followed_instance_that_goes_is_missed(void **state UNUSED)
+{
+    open_rig(RECORDING("mig-balanced"));
+    press("Home Down Enter");
+    assert_shows("3g.40gb 2/0");
+    rig.kit.look.read.node.gpus[0].instance_count = 0;
+    kit_show(&rig.kit);
+    assert_shows("is not there now");
+}
+
+/* --- processes ---------------------------------------------------------------------------------------------------- */
+
+static void a_filter_shows_some_and_says_so(void **state UNUSED)
+{
+    open_rig(RECORDING("many"));
+    const size_t all = rig.kit.top->processes.len;
+
+    press("3 F4 c a r o l");
+    assert_shows("Filter: carol");
+    press("Enter");
+    assert_int_equal(all, 120);
+    assert_int_equal(rig.kit.top->processes.len, 24);
+    assert_shows("only those with 'carol'");
+    assert_hides(" bob ");
+    press("Escape");
+    assert_int_equal(rig.kit.top->processes.len, 120);
+    press("F4 z z z Enter");
+    assert_shows("no process on a GPU matches 'zzz'");
+}
+
+static void a_search_goes_from_row_to_row(void **state UNUSED)
+{
+    open_rig(RECORDING("many"));
+    press("3 / d a v e");
+    const size_t first = rig.kit.top->process_list.selected;
+    press("F3");
+    assert_int_not_equal(rig.kit.top->process_list.selected, first);
+    assert_true(process_row_has(&rig.kit.top->processes.at[rig.kit.top->process_list.selected], "dave"));
+    press("Enter Home");
+    assert_int_equal(rig.kit.top->process_list.selected, 0);
+}
+
+static void columns_sort_both_ways(void **state UNUSED)
+{
+    open_rig(RECORDING("many"));
+    const ProcessRows *rows = &rig.kit.top->processes;
+
+    for (size_t column = 0; column < process_column_count(); column++) {
+        rig.kit.top->sort = column;
+        for (int reverse = 0; reverse < 2; reverse++) {
+            const int sign = process_column_down(column) != reverse ? -1 : 1;
+
+            rig.kit.top->reverse = reverse;
+            kit_show(&rig.kit);
+            for (size_t i = 1; i < rows->len; i++)
+                assert_true(sign * process_column_compare(column, &rows->at[i - 1], &rows->at[i]) <= 0);
+        }
+    }
+}
+
+static void a_tree_counts_its_groups(void **state UNUSED)
+{
+    open_rig(RECORDING("many"));
+    const ProcessRows *rows = &rig.kit.top->processes;
+
+    press("3 F5");
+    for (int kind = TREE_OWNER; kind <= TREE_GPU; kind++, press("F5")) {
+        size_t members = 0, heads = 0, left = 0;
+
+        for (size_t i = 0; i < rows->len; i++) {
+            if (rows->at[i].group) {
+                assert_int_equal(left, 0);
+                heads++;
+                members += left = rows->at[i].members;
+            } else {
+                assert_true(left > 0);
+                assert_int_equal(rows->at[i].last, --left == 0);
+            }
+        }
+        assert_int_equal(members, 120);
+        assert_true(heads >= 8);
+    }
+    assert_int_equal(rows->len, 120);
+}
+
+static void cpu_needs_two_looks(void **state UNUSED)
+{
+    kit_open(&rig.kit, RECORDING("many"), NULL);
+    str_init(&rig.screen, 1 << 20);
+    kit_next(&rig.kit);
+    assert_true(rig.kit.top->cpu.len > 0);
+    for (size_t i = 0; i < rig.kit.top->cpu.len; i++)
+        assert_true(rig.kit.top->cpu.at[i].percent != rig.kit.top->cpu.at[i].percent);
+    kit_next(&rig.kit);
+    double most = 0;
+    for (size_t i = 0; i < rig.kit.top->cpu.len; i++)
+        most = rig.kit.top->cpu.at[i].percent > most ? rig.kit.top->cpu.at[i].percent : most;
+    assert_true(most > 1);
+}
+
+/* --- signals ------------------------------------------------------------------------------------------------------ */
+
+static void a_signal_is_asked_about_and_sent(void **state UNUSED)
+{
+    open_rig(RECORDING("many"));
+    press("3 Home");
+    const ProcessRow *row = &rig.kit.top->processes.at[0];
+    const uint32_t pid = row->process->pid;
+    char text[64];
+
+    press("F9");
+    snprintf(text, sizeof text, "process %u of %s", (unsigned)pid, row->owner->user);
+    assert_shows(text);
+    assert_shows("SIGKILL");
+    assert_int_equal(press("Down Down Enter"), TOP_WISH_NONE);
+    assert_shows("Send SIGKILL to it?");
+    assert_shows(text);
+    assert_int_equal(press("Enter"), TOP_WISH_NONE); /* Enter twice sends nothing */
+    assert_shows("Send SIGKILL to it?");
+    assert_int_equal(press("y"), TOP_WISH_SIGNAL);
+    const TopSignal s = top_signal(rig.kit.top);
+    assert_int_equal(s.pid, pid);
+    assert_int_equal(s.number, 9);
+    assert_string_equal(s.name, "SIGKILL");
+    assert_true(s.start_ns > 0);
+    assert_hides("Send SIGKILL");
+    top_say(rig.kit.top, INK_GOOD, "it was sent");
+    assert_shows("it was sent");
+}
+
+static void no_is_no(void **state UNUSED)
+{
+    open_rig(RECORDING("many"));
+    assert_int_equal(press("3 k Enter n"), TOP_WISH_NONE);
+    assert_hides("Send SIG");
+    assert_int_equal(press("k Enter Escape y"), TOP_WISH_NONE);
+    assert_int_equal(press("k q"), TOP_WISH_NONE);
+    assert_int_equal(press("k Enter F10"), TOP_WISH_NONE);
+    assert_hides("Send SIG");
+}
+
+/* The dialog stays with its process, whatever the rows do. */
+static void a_dialog_keeps_its_process(void **state UNUSED)
+{
+    open_rig(RECORDING("many"));
+    press("3 Home k");
+    const uint32_t pid = rig.kit.top->target.pid;
+
+    for (size_t i = 0; i < rig.kit.look.read.node.gpu_count; i++)
+        rig.kit.look.read.node.gpus[i].process_count = i == 7 ? 3 : 0;
+    kit_show(&rig.kit);
+    press("Enter");
+    assert_int_equal(press("y"), TOP_WISH_SIGNAL);
+    assert_int_equal(top_signal(rig.kit.top).pid, pid);
+}
+
+static void signals_are_refused(void **state UNUSED)
+{
+    open_with(RECORDING("many"), &(TopOptions){.read_only = true});
+    press("3 k");
+    assert_shows("read only: no signals are sent");
+    close_rig(NULL);
+    open_rig(RECORDING("many"));
+    rig.kit.seen.source = TOP_STORE;
+    kit_show(&rig.kit);
+    press("3 k");
+    assert_shows("this is the past");
+    close_rig(NULL);
+    open_rig(RECORDING("many"));
+    rig.kit.seen.processes.len = 0;
+    kit_show(&rig.kit);
+    press("3 k");
+    assert_shows("is not seen here");
+    press("1 Home k");
+    assert_shows("choose a process first");
+}
+
+/* --- the mouse ---------------------------------------------------------------------------------------------------- */
+
+static void the_mouse_works_everywhere(void **state UNUSED)
+{
+    open_rig(RECORDING("many"));
+    click("3Processes", TOP_MOUSE_CLICK);
+    assert_int_equal(rig.kit.top->view, VIEW_PROCESSES);
+    click("USER", TOP_MOUSE_CLICK);
+    assert_string_equal(process_column_key(rig.kit.top->sort), "user");
+    assert_false(rig.kit.top->reverse);
+    click("USER", TOP_MOUSE_CLICK);
+    assert_true(rig.kit.top->reverse);
+    press("N");
+    click(" 4005 ", TOP_MOUSE_CLICK);
+    assert_int_equal(rig.kit.top->process_thing.pid, 4005);
+    assert_int_equal(rig.kit.top->overlay, OVERLAY_NONE);
+    click(" 4005 ", TOP_MOUSE_CLICK);
+    assert_int_equal(rig.kit.top->overlay, OVERLAY_PROCESS);
+    press("Escape");
+    click("F6Sort", TOP_MOUSE_CLICK);
+    assert_int_equal(rig.kit.top->overlay, OVERLAY_SORT);
+    press("Escape");
+    assert_int_equal(click("F10Quit", TOP_MOUSE_CLICK), TOP_WISH_QUIT);
+    top_mouse(rig.kit.top, TOP_MOUSE_DOWN, 5, 10);
+    assert_int_equal(rig.kit.top->process_list.selected, 8);
+}
+
+/* --- what must be seen -------------------------------------------------------------------------------------------- */
+
+static void old_values_say_so_and_fade(void **state UNUSED)
+{
+    open_rig(RECORDING("healthy-training"));
+    rig.kit.seen.trouble = "the agent does not answer";
+    rig.kit.seen.age_ns = 42 * NS_PER_S;
+    for (ViewId view = 0; view < VIEW_END; view++) {
+        press((const char *[]){"1", "2", "3", "4", "5"}[view]);
+        kit_show(&rig.kit);
+        assert_hides("ALL WELL");
+        assert_shows("STALE: all values are 42 s old. the agent does not answer");
+        assert_true(grid_at(&rig.kit.grid, 60, 1)->reverse);
+        for (int x = 0; x < 100; x++)
+            assert_int_equal(grid_at(&rig.kit.grid, x, 8)->ink, INK_DIM);
+    }
+}
+
+static void keys_wish(void **state UNUSED)
+{
+    open_rig(RECORDING("default"));
+    assert_int_equal(press("Space"), TOP_WISH_PAUSE);
+    assert_int_equal(press(","), TOP_WISH_SEEK);
+    assert_true(top_seek(rig.kit.top) == -10);
+    assert_int_equal(press("}"), TOP_WISH_SEEK);
+    assert_true(top_seek(rig.kit.top) == 60);
+    assert_int_equal(press("["), TOP_WISH_SPEED);
+    assert_true(top_speed(rig.kit.top) == 0.5);
+    assert_int_equal(top_key(rig.kit.top, 12), TOP_WISH_REDRAW);
+    press("F1");
+    assert_int_equal(press("q"), TOP_WISH_NONE);
+    press("F2");
+    assert_int_equal(top_key(rig.kit.top, 3), TOP_WISH_QUIT);
+}
+
+/* Every key of the help does what its row says: none is hidden by an earlier one, and none is shadowed by the arrows.
+ */
+static void no_key_is_hidden(void **state UNUSED)
+{
+    for (size_t a = 0; a < top_key_count; a++)
+        for (size_t b = a + 1; b < top_key_count; b++)
+            for (size_t i = 0; i < ARRAY_LEN(top_keys[a].keys) && top_keys[a].keys[i]; i++)
+                for (size_t k = 0; k < ARRAY_LEN(top_keys[b].keys) && top_keys[b].keys[k]; k++)
+                    assert_false(top_keys[a].keys[i] == top_keys[b].keys[k] && (top_keys[a].views & top_keys[b].views));
+    for (size_t a = 0; a < top_key_count; a++)
+        for (size_t i = 0; i < ARRAY_LEN(top_keys[a].keys) && top_keys[a].keys[i]; i++)
+            assert_false(list_key(&(List){.count = 1, .page = 1}, top_keys[a].keys[i]));
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_teardown(name, close_rig)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_that_name_nothing_say_what_there_is),
+        CASE(an_option_follows_a_gpu),
+        CASE(before_the_first_look_there_is_a_screen),
+        CASE(the_cursor_begins_on_what_is_wrong),
+        CASE(the_cursor_follows_a_gpu),
+        CASE(the_cursor_follows_a_process),
+        CASE(a_cursor_at_the_top_stays_there),
+        CASE(a_followed_instance_that_goes_is_missed),
+        CASE(a_filter_shows_some_and_says_so),
+        CASE(a_search_goes_from_row_to_row),
+        CASE(columns_sort_both_ways),
+        CASE(a_tree_counts_its_groups),
+        CASE(cpu_needs_two_looks),
+        CASE(a_signal_is_asked_about_and_sent),
+        CASE(no_is_no),
+        CASE(a_dialog_keeps_its_process),
+        CASE(signals_are_refused),
+        CASE(the_mouse_works_everywhere),
+        CASE(old_values_say_so_and_fade),
+        CASE(keys_wish),
+        cmocka_unit_test(no_key_is_hidden),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

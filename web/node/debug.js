@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// For who has to find out: everything by failure mode. Rows are GPUs, columns are readings; a reading that is not there
+// says why. What is out of order is marked by the same limits that the agent's findings have.
+import { linkState, number, seen } from "./agent.js";
+import { Chart, toolbar } from "./charts.js";
+import { absent, fill, h, table } from "./element.js";
+import { busOf, eventList, gpuLink, gpuName, linksOf, reasonsOf, sinceOf, smActive, trafficText, workOf } from "./parts.js";
+import { chartGroup, everyGpu, keyHelp, noLine, wantsAll } from "./oncall.js";
+import { marks, timeline } from "./timeline.js";
+import { M, RECOVERY, gibibytes, lasting, percent, rate, reading, short, whole, whyAbsent } from "./words.js";
+
+const bad = (content, isBad) => (isBad ? h("span", { class: "bad" }, content) : content);
+/* A reading's cell; wrong(value): it is out of order. */
+const cell = (name, wrong) => (gpu) => {
+  const metric = gpu.metrics?.[name], value = number(gpu, name);
+  return value === null ? absent(whyAbsent(metric)) : bad(reading(value, metric.unit ?? ""), wrong?.(value, gpu));
+};
+const some = (v) => v > 0;
+
+/* Bytes a second of one lane and direction, by generation (PCI-SIG: transfer rate and encoding). */
+const LANE = { 1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9 };
+
+/* What holds a GPU back now, in numbers that were read; empty: nothing of what is measured. */
+export function limitsOf(gpu) {
+  const found = [], work = workOf(gpu).kind, sm = smActive(gpu), [tensor, dram, occupancy] = [M.tensor, M.dram, M.occupancy].map((n) => number(gpu, n));
+  if (work === "down" || work === "free")
+    return found;
+  for (const [name, text] of [[M.capNs, "power limit"], [M.softHeatNs, "heat (driver)"], [M.hardHeatNs, "heat (hardware)"], [M.brakeNs, "power brake"]]) {
+    const share = (gpu.rates?.[name] ?? 0) / 1e9;
+    if (share >= 0.02)
+      found.push(`${text} holds clocks down ${percent(Math.min(1, share))} of the time`);
+  }
+  if (work === "occupied")
+    found.push(`a kernel always runs, but SM active is ${percent(sm)}: too few blocks, or it waits (collective, host)`);
+  if (work === "held")
+    found.push("memory is held and nothing runs");
+  if (dram !== null && dram >= 0.6)
+    found.push(`memory bandwidth: DRAM active ${percent(dram)}`);
+  const lanes = number(gpu, M.width), gen = number(gpu, M.gen), most = Math.max(gpu.rates?.[M.pcieTx] ?? 0, gpu.rates?.[M.pcieRx] ?? 0);
+  if (lanes && LANE[gen] && most > 0.6 * lanes * LANE[gen])
+    found.push(`PCIe: ${rate(most)} of about ${rate(lanes * LANE[gen])}`);
+  if (work === "busy" && tensor !== null && sm !== null && sm >= 0.5 && tensor < 0.02)
+    found.push(`tensor cores rest (${percent(tensor)})`);
+  if (work === "busy" && occupancy !== null && sm >= 0.5 && occupancy < 0.15)
+    found.push(`few warps: occupancy ${percent(occupancy)}`);
+  return found;
+}
+
+const heat = (value, gpu) => {
+  const slow = number(gpu, M.slowdown);
+  return slow !== null && value >= slow - 3;
+};
+
+const MODES = [
+  ["health", "Health", [
+    ["State", (gpu) => bad(gpu.state, gpu.state !== "up")],
+    ["Recovery wanted", (gpu) => { const v = number(gpu, M.recovery); return v === null ? absent(whyAbsent(gpu.metrics?.[M.recovery])) : bad(RECOVERY[v] ?? String(v), v > 0); }],
+    ["ECC uncorrected", cell(M.dbe, some)], ["ECC corrected", cell(M.sbe)],
+    ["Rows remapped, uncorrectable", cell(M.remapBad)], ["correctable", cell(M.remapGood)], ["remap pending", cell(M.remapPending, some)], ["remap failed", cell(M.remapFailed, some)],
+    ["PCIe replays", cell(M.replays)], ["PCIe link", (gpu) => { const bus = busOf(gpu); return bad(bus.text, bus.bad); }],
+    ["NVLinks", (gpu) => { const links = linksOf(gpu); return links ? bad(links.text, links.bad) : absent("not told"); }],
+    ["Temperature", cell(M.temp, heat)], ["Memory temp.", cell(M.memTemp)], ["Slows down at", cell(M.slowdown)], ["Last XID", cell(M.xid)],
+  ]],
+  ["throughput", "Throughput", [
+    ["SM active", (gpu) => { const v = smActive(gpu); return v === null ? absent(whyAbsent(gpu.metrics?.[M.sm])) : percent(v); }],
+    ["Utilisation", cell(M.util)], ["Occupancy", cell(M.occupancy)], ["Tensor", cell(M.tensor)], ["DRAM", cell(M.dram)], ["Mem. util.", cell(M.memUtil)],
+    ["Memory used", cell(M.used)], ["Power", cell(M.power)], ["PCIe", (gpu) => trafficText(gpu, M.pcieTx, M.pcieRx)], ["NVLink", (gpu) => trafficText(gpu, M.nvTx, M.nvRx)],
+  ]],
+  ["limits", "Bottlenecks", [
+    ["It is", (gpu) => workOf(gpu).text], ["What holds it back, as far as measured", (gpu) => { const found = limitsOf(gpu); return found.length ? h("ul", { class: "plain" }, found.map((f) => h("li", {}, f))) : h("span", { class: "quiet" }, "nothing that is measured"); }],
+    ["Held down by", (gpu) => { const r = reasonsOf(gpu); return r === null ? absent(whyAbsent(gpu.metrics?.[M.reasons])) : bad(r.map((x) => x.text).join(", ") || "nothing", r.some((x) => x.trouble)); }],
+    ["SM clock", cell(M.clock)], ["of at most", cell(M.maxClock)], ["Memory clock", cell(M.memClock)], ["Power limit", cell(M.limit)],
+  ]],
+];
+
+function matrix(id, title, columns) {
+  return table(title, ["GPU", ...columns.map(([head]) => head)], seen.gpus.map((gpu) => [h("a", { href: gpuLink(gpu) }, gpuName(gpu)), ...columns.map(([, make]) => make(gpu))]), "no GPU");
+}
+
+function peers() {
+  const rows = seen.gpus.filter((gpu) => gpu.peers?.length);
+  if (!rows.length)
+    return null;
+  const indexes = seen.gpus.map((gpu) => gpu.index);
+  return table("Which GPUs reach each other over NVLink", ["GPU", ...indexes.map((i) => `${i}`)], rows.map((gpu) => [gpuName(gpu), ...indexes.map((i) => {
+    const peer = gpu.peers.find((p) => p.gpu === i);
+    return i === gpu.index ? "·" : !peer ? absent("not told") : peer.nvlink_status === "ok" ? "yes" : bad(peer.nvlink_status ?? whyAbsent(peer), peer.nvlink_status && peer.nvlink_status !== "not_supported");
+  })]));
+}
+
+/* Links that are down or have erred; those without a fault are counted elsewhere. */
+function links() {
+  const rows = seen.gpus.flatMap((gpu) => (gpu.nvlinks ?? []).filter((link) => link.active === false || Object.values(link.errors ?? {}).some((n) => n > 0))
+    .map((link) => [`${gpuName(gpu)} link ${link.link}`, link.active ? "up" : bad("down", true), Object.entries(link.errors ?? {}).map(([name, n]) => `${name} ${whole(n)}`).join(", ")]));
+  return rows.length ? table("NVLinks that are down or have errors", ["Link", "State", "Errors"], rows.slice(0, 200)) : null;
+}
+
+function monitoring() {
+  const link = linkState(), samplers = seen.samplers.filter((s) => s.state !== "free");
+  return [
+    h("dl", { class: "facts wide" }, [["Page", link.fresh ? `live, last second ${short(link.ageMs / 1000)} s ago` : "no contact"], ["Driver", seen.node.driver_version ?? seen.node.driver_why ?? "not told"],
+      ["GPUs", `${seen.node.gpus_found ?? "?"} found, ${seen.node.gpus_expected ?? "?"} expected, ${seen.node.gpus_on_bus ?? "?"} on the bus`],
+      seen.node.released_for_seconds && ["Released", `for ${lasting(seen.node.released_for_seconds)} more`], ["Causes", seen.causes.length ? seen.causes.map((c) => c.text).join("; ") : "none: the monitoring is well"]].filter(Boolean)
+      .map(([name, value]) => h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, value)))),
+    table("Samplers", ["Process", "State", { text: "GPUs", number: true }, { text: "Memory", number: true }, "Since", "Stuck in"],
+      samplers.map((s) => [String(s.pid), s.state, String(s.gpus), s.rss_bytes ? reading(s.rss_bytes, "bytes") : "–", sinceOf(s.since), [s.stuck_gpu, s.stuck_function, s.wchan].filter(Boolean).join(", ") || "–"]), "no sampler"),
+  ];
+}
+
+export function debug({ speak }) {
+  const bodies = MODES.map(([id, title]) => ({ id, title, body: h("div") })), rest = h("div"), fabric = h("div"), tools = toolbar({ tenths: false }), strip = timeline(), events = eventList(() => true, 40);
+  const make = (title, name, format, more) => new Chart({ title, format, fleet: true, lines: everyGpu(name, more.scale), why: noLine(name), wants: wantsAll([M.sm, M.util, M.dram, M.tensor, M.power, M.temp, M.clock, M.used, M.pcieRx, M.nvTx]), marks: () => marks(), ...more });
+  const charts = [make("SM active", M.sm, percent, { max: 1 }), make("Utilisation", M.util, percent, { max: 1, scale: 0.01 }), make("Tensor active", M.tensor, percent, { max: 1 }), make("DRAM active", M.dram, percent, { max: 1 }),
+    make("Memory used", M.used, gibibytes, { scale: 1 / 1024 }), make("Power", M.power, (v) => reading(v, "W"), {}), make("Temperature", M.temp, (v) => reading(v, "C"), { loose: true }), make("SM clock", M.clock, (v) => reading(v, "MHz"), {}),
+    make("PCIe received", M.pcieRx, rate, {}), make("NVLink sent", M.nvTx, rate, {})];
+  const element = h("div", {},
+    bodies.map(({ id, title, body }) => h("section", { "aria-labelledby": `${id}-h` }, h("h2", { id: `${id}-h` }, title), body)),
+    h("section", { "aria-labelledby": "fabric-h" }, h("h2", { id: "fabric-h" }, "Links and peers"), fabric),
+    h("section", { "aria-labelledby": "curves-h" }, h("h2", { id: "curves-h" }, "Over time"), tools.element, chartGroup(charts, speak, [strip.element]), keyHelp()),
+    h("section", { "aria-labelledby": "monitor-h" }, h("h2", { id: "monitor-h" }, "The monitoring itself"), rest),
+    h("section", { "aria-labelledby": "noticed-h" }, h("h2", { id: "noticed-h" }, "What was noticed"), events.element));
+  function update(what) {
+    tools.update();
+    if (what === "tick" && seen.tick % 2)
+      return;
+    const busy = element.contains(document.activeElement) && document.activeElement.closest("table");
+    if (!busy && !document.getSelection()?.toString()) { // who reads or copies a table keeps it
+      MODES.forEach(([id, title, columns], i) => keepScroll(bodies[i].body, () => fill(bodies[i].body, matrix(id, title, columns))));
+      keepScroll(fabric, () => fill(fabric, peers() ?? h("p", { class: "quiet" }, "Nobody asks the driver which GPUs reach each other; the row DCGM_EXP_P2P_STATUS does."), links()));
+      keepScroll(rest, () => fill(rest, ...monitoring()));
+    }
+    strip.update();
+    events.update();
+  }
+  return { title: "Debug", element, update, end() {
+    strip.end();
+    charts.forEach((chart) => chart.end());
+  } };
+}
+
+/* What is inside is made anew; where its reader had moved it, it stays. */
+export function keepScroll(holder, make) {
+  const before = [...holder.querySelectorAll(".scroll")].map((s) => s.scrollLeft);
+  make();
+  [...holder.querySelectorAll(".scroll")].forEach((s, i) => { s.scrollLeft = before[i] ?? 0; });
+}

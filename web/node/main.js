@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frame of the page: the answers that stand on top of every view, the way between views (the address' hash), and the
+// turn of the loop that draws what has changed.
+import { linkState, number, on, seen, start } from "./agent.js";
+import { axis, redraw } from "./charts.js";
+import { debug } from "./debug.js";
+import { fill, h, mark, say } from "./element.js";
+import { executive } from "./executive.js";
+import { gpuView, migView } from "./gpu.js";
+import { incidentView } from "./incident.js";
+import { oncall } from "./oncall.js";
+import { capacity, gpuLink, gpuName, openIncidents, smActive, workOf } from "./parts.js";
+import { processView } from "./process.js";
+import { switchTheme } from "./theme.js";
+import { M, SEVERITIES, clock, lasting, percent, short, splitVerdict, thingOf } from "./words.js";
+
+const $ = (id) => document.getElementById(id);
+const ROUTES = [
+  [/^\/?$/, oncall, "oncall"], [/^\/executive$/, executive, "executive"], [/^\/debug$/, debug, "debug"],
+  [/^\/gpu\/([^/]+)$/, (all) => gpuView(all), "", ["id"]], [/^\/gpu\/([^/]+)\/mig\/([^/]+)$/, (all) => migView(all), "", ["id", "instance"]],
+  [/^\/process\/(\d+)$/, (all) => processView(all), "", ["pid"]], [/^\/incident\/([^/]+)$/, (all) => incidentView(all), "", ["id"]],
+];
+const THINGS = 6;
+let view = null, shownRoute = null, shownKnown = false;
+
+/* Said by a screen reader. */
+const speak = (text) => say($("spoken"), text);
+
+/* --- the answers --- */
+
+/* What is wrong, by name: as the head of `stoker status` has it. */
+function things() {
+  const names = [];
+  for (const incident of openIncidents())
+    if (SEVERITIES.indexOf(incident.severity) > 0) {
+      const thing = thingOf(incident);
+      names.push(incident.cause === "application" ? (thing === "the node" ? "a program" : `a program on ${thing}`) : thing);
+    }
+  for (const finding of seen.findings)
+    names.push(finding.gpu === undefined ? "the node" : `GPU ${finding.gpu}`);
+  const once = [...new Set(names)];
+  return once.slice(0, THINGS).join(", ") + (once.length > THINGS ? ` and ${once.length - THINGS} more` : "");
+}
+
+function verdict() {
+  if (seen.status === null)
+    return { tone: "unknown", text: seen.problem ? "not known" : "looking …", more: seen.problem ? `The agent does not answer (${seen.problem}).` : "" };
+  if (seen.status === "ok")
+    return { tone: "ok", text: "nothing wrong", more: `${seen.gpus.filter((g) => g.state === "up").length} of ${seen.node.gpus_expected ?? seen.gpus.length} GPUs up` };
+  if (seen.status === "unknown")
+    return { tone: "unknown", text: "nothing has been sampled yet", more: "" };
+  const open = openIncidents(), worst = open[0];
+  const severe = open.some((i) => SEVERITIES.indexOf(i.severity) > 1) || seen.findings.some((f) => SEVERITIES.indexOf(f.severity) > 1);
+  return { tone: severe ? "wrong" : "warning", text: `WRONG ${things()}`, more: worst?.title ?? seen.findings[0]?.text ?? seen.causes[0]?.text ?? "" };
+}
+
+function working() {
+  if (!seen.gpus.length)
+    return { text: seen.status === null ? "…" : "no GPU is known", more: "" };
+  const kinds = seen.gpus.map((gpu) => workOf(gpu).kind), count = (kind) => kinds.filter((k) => k === kind).length, sum = capacity();
+  const parts = [["occupied", "only occupied"], ["held", "held, idle"], ["free", "free"], ["down", "down"], ["unknown", "not known"]].filter(([kind]) => count(kind)).map(([kind, text]) => `${count(kind)} ${text}`);
+  const up = seen.gpus.filter((gpu) => gpu.state === "up"), mean = (list) => (list.length ? list.reduce((a, b) => a + b, 0) / list.length : null);
+  const sm = mean(up.map(smActive).filter((v) => v !== null)), util = mean(up.map((gpu) => number(gpu, M.util)).filter((v) => v !== null));
+  const measured = [sm === null ? "SM active is not told" : `SM active ${percent(sm)}`, util === null ? (up.some((g) => g.mig) ? "no utilisation while MIG is on" : "") : `utilisation ${percent(util / 100)}`].filter(Boolean).join(" · ");
+  return { tone: count("occupied") + count("held") > 0 ? "warning" : count("down") ? "wrong" : "ok", text: `${count("busy")} of ${sum.total} busy${parts.length ? `, ${parts.join(", ")}` : ""}`,
+    more: `${measured}${sum.wasted >= 0.1 ? ` · wasted: ${short(sum.wasted)} GPU${short(sum.wasted) === "1" ? "" : "s"}` : ""}` };
+}
+
+function whatToDo() {
+  const open = openIncidents().filter((i) => !i.maintenance), first = open.find((i) => SEVERITIES.indexOf(i.severity) > 0 && i.action !== "none");
+  const others = open.filter((i) => i !== first && SEVERITIES.indexOf(i.severity) > 0).length;
+  if (first)
+    return { text: `${thingOf(first)}: ${first.action_text}`, more: splitVerdict(first).advice, href: `#/incident/${first.id}`, others };
+  if (seen.findings.length)
+    return { text: "look at what is listed below", more: seen.findings[0].text, others: seen.findings.length - 1 };
+  if (seen.status === null || seen.status === "unknown")
+    return { text: "…", more: "" };
+  return { text: "nothing", more: openIncidents().some((i) => i.maintenance) ? "What is open is in a maintenance window." : "No open incident asks for anything.", others: 0 };
+}
+
+function answers() {
+  const state = linkState(), known = seen.status !== null, fresh = state.fresh || (!state.ever && seen.link !== "lost");
+  const well = verdict(), works = working(), todo = whatToDo();
+  const stale = known && !fresh;
+  document.documentElement.dataset.stale = stale ? "yes" : "no";
+  mark($("verdict"), "data-tone", stale ? "unknown" : well.tone);
+  say($("verdict-text"), stale ? "not known: no contact with the agent" : well.text);
+  say($("verdict-more"), stale ? `When last heard of: ${well.text}` : well.more);
+  mark($("working"), "data-tone", stale ? "unknown" : works.tone);
+  say($("working-text"), works.text);
+  say($("working-more"), works.more);
+  const link = todo.href ? h("a", { href: todo.href }, todo.text) : h("span", {}, todo.text);
+  if ($("todo-text").firstElementChild?.textContent !== todo.text || $("todo-text").firstElementChild?.getAttribute("href") !== (todo.href ?? null))
+    fill($("todo-text"), link);
+  mark($("todo"), "data-tone", stale ? "unknown" : todo.href ? well.tone : "ok");
+  say($("todo-more"), `${todo.more ?? ""}${todo.others > 0 ? ` (and ${todo.others} more below)` : ""}`);
+  document.title = `${stale ? "? " : well.tone === "ok" ? "" : well.tone === "unknown" ? "" : "✕ "}${stale ? "no contact" : well.text} · ${seen.node.hostname ?? "node"} · Stoker`;
+}
+
+/* Live, or how old what is shown is: by the second, and never quietly. */
+function contact() {
+  const state = linkState(), pill = $("contact"), bar = $("lost");
+  const text = state.fresh ? `live, ${clock(seen.timeMs)} UTC` : state.ever ? `no contact for ${lasting(state.ageMs / 1000)}` : seen.problem ? "no answer" : "connecting …";
+  say(pill, text);
+  mark(pill, "data-state", state.fresh ? "live" : state.ever || seen.problem ? "lost" : "connecting");
+  bar.hidden = state.fresh || (!state.ever && !seen.problem);
+  if (!bar.hidden)
+    say(bar, state.ever ? `No contact with the agent for ${lasting(state.ageMs / 1000)}. All numbers on this page are from ${clock(seen.timeMs)} UTC and may be wrong by now. Trying again …`
+      : `The agent does not answer (${seen.problem}). Trying again …`);
+}
+
+function head() {
+  say($("host"), seen.node.hostname ?? "…");
+  say($("about"), [seen.gpus.length ? `${seen.gpus.length} GPU${seen.gpus.length > 1 ? "s" : ""}` : "", seen.node.driver_version ? `driver ${seen.node.driver_version}` : ""].filter(Boolean).join(" · "));
+  const jump = $("jump");
+  const wanted = seen.gpus.map((gpu) => gpuLink(gpu)).join();
+  if (jump.dataset.of !== wanted) {
+    jump.dataset.of = wanted;
+    fill(jump, h("option", { value: "" }, "go to …"), seen.gpus.map((gpu) => h("option", { value: gpuLink(gpu) }, gpuName(gpu))));
+  }
+}
+
+/* --- the way --- */
+
+function route() {
+  const path = location.hash.replace(/^#/, "") || "/";
+  const skipped = path.startsWith("main"); // the link that skips to the content
+  if (skipped)
+    return;
+  const known = seen.status !== null;
+  if (path === shownRoute && known === shownKnown)
+    return;
+  const moved = shownRoute !== null && path !== shownRoute;
+  shownRoute = path;
+  shownKnown = known;
+  for (const [pattern, make, name, words] of ROUTES) {
+    const found = pattern.exec(path);
+    if (!found)
+      continue;
+    if (!known && name === "")
+      break; // it cannot be said yet what there is
+    view?.end();
+    view = null;
+    const options = { speak };
+    (words ?? []).forEach((word, i) => { options[word] = found[i + 1]; });
+    show(make(options), name, moved);
+    return;
+  }
+  if (known)
+    location.replace("#/");
+}
+
+function show(made, name, moved) {
+  view = made;
+  axis.zoom = null;
+  if (name !== "" && axis.span === "tenth")
+    axis.span = "second";
+  fill($("view"), view.element);
+  for (const link of document.querySelectorAll("nav.tabs a"))
+    mark(link, "aria-current", link.dataset.view === name ? "page" : null);
+  view.update("route");
+  redraw();
+  if (moved) {
+    scrollTo(0, 0);
+    $("main").focus({ preventScroll: true });
+    speak(view.title);
+  }
+}
+
+/* --- the turn --- */
+
+const pending = new Set();
+
+function draw() {
+  const what = pending.has("route") ? "route" : pending.has("look") || pending.has("event") ? "look" : "tick";
+  pending.clear();
+  answers();
+  contact();
+  head();
+  route();
+  view?.update(what);
+  if (what !== "tick")
+    redraw();
+}
+
+function soon(what) {
+  if (pending.size === 0)
+    requestAnimationFrame(draw);
+  pending.add(what);
+}
+
+for (const what of ["tick", "look", "event"])
+  on(what, () => soon(what));
+addEventListener("hashchange", () => soon("route"));
+document.addEventListener("visibilitychange", () => soon("look"));
+$("theme").addEventListener("click", switchTheme);
+$("jump").addEventListener("change", (event) => {
+  if (event.target.value)
+    location.hash = event.target.value.slice(1);
+  event.target.value = "";
+});
+document.documentElement.dataset.script = "yes";
+start();
+draw();

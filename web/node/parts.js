@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pieces that several views are made of: incidents, GPU cards, bars, who uses what, and the judgement whether a GPU is
+// busy or only occupied.
+import { idOf, keyOf, number, seen } from "./agent.js";
+import { Chart } from "./charts.js";
+import { absent, each, h, mark, put, say } from "./element.js";
+import { M, ROUTE_WANTS, SEVERITIES, SEVERITY_MEANS, STATES, byUrgency, bytes, celsius, clockReasons, lasting, megahertz, modelOf, percent, rates,
+  splitVerdict, watts, whole, whyAbsent } from "./words.js";
+
+/* --- busy or only occupied --- */
+
+const BUSY_FROM = 0.05, OCCUPIED_GAP = 0.5, HELD_SHARE = 0.02;
+
+/* How much of the GPU a MIG device is: "1c.3g.40gb" computes on one slice of seven. */
+function slices(instance) {
+  const found = /^(?:(\d+)c\.)?(\d+)g/.exec(instance.profile ?? "");
+  return found ? Number(found[1] ?? found[2]) : 1;
+}
+
+/* SM active of a device, of a split GPU over its instances; null where nothing tells. */
+export function smActive(device) {
+  const own = number(device, M.sm);
+  if (own !== null || !device.instances?.length)
+    return own;
+  let sum = 0, known = false;
+  for (const instance of device.instances) {
+    const sm = number(instance, M.sm);
+    known ||= sm !== null;
+    sum += (sm ?? 0) * slices(instance) / 7;
+  }
+  return known ? Math.min(1, sum) : null;
+}
+
+export function memoryShare(device) {
+  const used = number(device, M.used), total = number(device, M.total);
+  return used === null || !total ? null : used / total;
+}
+
+export const usersOf = (device) => [...(device.owners ?? []), ...(device.instances ?? []).flatMap((one) => one.owners ?? [])];
+export const processesOf = (device) => device.processes ?? [];
+
+/* What a GPU does: {kind, text}. busy: its multiprocessors work. occupied: utilisation says busy and they do not.
+ * held: somebody has it and nothing runs. free: nobody has it. down: it cannot be used. unknown: nothing tells. */
+export function workOf(device) {
+  if (device.state && device.state !== "up")
+    return { kind: device.state === "starting" ? "unknown" : "down", text: device.state === "no_driver" ? "no driver" : device.state };
+  const util = number(device, M.util), sm = smActive(device), share = memoryShare(device);
+  const taken = usersOf(device).length > 0 || processesOf(device).length > 0 || (share ?? 0) > HELD_SHARE;
+  if (sm === null && util === null)
+    return { kind: "unknown", text: "not known" };
+  if (sm === null)
+    return util >= 100 * BUSY_FROM ? { kind: "unknown", text: "busy or occupied: SM active is not told" } : taken ? { kind: "held", text: "held, idle" } : { kind: "free", text: "free" };
+  if (util !== null && util >= 100 * BUSY_FROM && 100 * sm < OCCUPIED_GAP * util)
+    return { kind: "occupied", text: "only occupied" };
+  if (sm >= BUSY_FROM || (util ?? 0) >= 100 * BUSY_FROM)
+    return { kind: "busy", text: "busy" };
+  return taken ? { kind: "held", text: "held, idle" } : { kind: "free", text: "free" };
+}
+
+/* In GPUs: what is busy, wasted (somebody has it and its multiprocessors rest), free, down, not known. Their sum is
+ * how many there should be. */
+export function capacity() {
+  const sum = { busy: 0, wasted: 0, free: 0, down: 0, unknown: 0 };
+  for (const gpu of seen.gpus) {
+    const { kind } = workOf(gpu), sm = smActive(gpu);
+    if (kind === "down" || kind === "unknown" || kind === "free") {
+      sum[kind] += 1;
+    } else {
+      sum.busy += sm ?? 0;
+      sum.wasted += 1 - (sm ?? 0);
+    }
+  }
+  sum.total = Math.max(seen.gpus.length, seen.node.gpus_expected ?? 0);
+  sum.down += sum.total - seen.gpus.length;
+  return sum;
+}
+
+/* --- incidents --- */
+
+export const openIncidents = () => seen.incidents.filter((i) => i.state === "open").sort(byUrgency);
+export const isAbout = (incident, gpu) => incident.device && incident.device.kind !== "node"
+  && ((gpu.uuid && incident.device.uuid === gpu.uuid) || (incident.device.index !== null && incident.device.index === gpu.index));
+
+/* The worst of what is wrong with a GPU itself; what a program did wrong is not its fault. */
+export function severityOf(gpu) {
+  let worst = 0;
+  for (const incident of seen.incidents)
+    if (incident.state === "open" && incident.cause !== "application" && isAbout(incident, gpu))
+      worst = Math.max(worst, SEVERITIES.indexOf(incident.severity));
+  for (const finding of seen.findings)
+    if (finding.gpu === gpu.index && gpu.index !== null)
+      worst = Math.max(worst, SEVERITIES.indexOf(finding.severity));
+  return worst ? SEVERITIES[worst] : null;
+}
+
+export const sinceOf = (text) => (text ? lasting((seen.timeMs - Date.parse(text)) / 1000) : "");
+
+/* A class's page on this agent; a site's own address where there is one. */
+export function runbookOf(incident) {
+  return /^https?:\/\//.test(incident.runbook ?? "") ? incident.runbook : `runbooks/${encodeURIComponent(incident.class ?? "")}`;
+}
+
+export function incidentItem(incident) {
+  const li = h("li", { class: "incident", "data-id": incident.id });
+  li.parts = { age: h("span", { class: "quiet" }), signs: null };
+  const { why, advice } = splitVerdict(incident);
+  const about = [ROUTE_WANTS[incident.route] ?? "", incident.maintenance ? `in maintenance window ${incident.maintenance}` : ""].filter(Boolean).join("; ");
+  li.dataset.severity = incident.severity;
+  li.append(...[
+    h("div", { class: "incident-head" }, h("span", { class: "severity", "data-severity": incident.severity }, incident.severity),
+      h("a", { class: "incident-title", href: `#/incident/${incident.id}` }, incident.title ?? incident.class)),
+    h("p", { class: "do" }, h("b", {}, "Do"), h("span", {}, h("strong", {}, incident.action_text), advice && h("span", { class: "advice" }, ` ${advice}`))),
+    h("p", { class: "quiet" }, `${SEVERITY_MEANS[incident.severity] ?? ""}. ${about}.`),
+    why && h("details", {}, h("summary", {}, "Why Stoker thinks so"), h("p", {}, why), signs(incident)),
+    h("p", { class: "links" }, li.parts.age, h("a", { href: `#/incident/${incident.id}` }, "Evidence"),
+      h("a", { href: runbookOf(incident) }, "Runbook, step by step"))].filter(Boolean));
+  return li;
+}
+export function signs(incident) {
+  const list = (incident.evidence ?? []).slice(0, 12);
+  return h("ol", { class: "signs" }, list.map((sign) => h("li", {}, h("time", {}, (sign.at ?? "").slice(11, 19)), h("span", { class: "quiet" }, sign.origin),
+    h("span", {}, sign.text ?? (sign.code === null ? "" : `code ${sign.code}`), sign.echo && h("em", {}, " (a consequence)")))));
+}
+
+export function tellAge(item, incident) {
+  say(item.parts.age, incident.state === "open" ? `for ${sinceOf(incident.opened)}, seen ${whole(incident.count)} time${incident.count === 1 ? "" : "s"}` : `over for ${sinceOf(incident.cleared)}`);
+}
+
+/* A list of incidents, told again only where one of them changed. */
+export function incidentList(element, list) {
+  each(element, list, (i) => `${i.id}/${i.revision}/${i.state}/${i.maintenance}`, (incident) => {
+    const made = incidentItem(incident), before = element.querySelector(`[data-id="${CSS.escape(incident.id)}"] details`);
+    if (before?.open && made.querySelector("details"))
+      made.querySelector("details").open = true;
+    return made;
+  }, (item, incident) => tellAge(item, incident));
+}
+
+export function findingList(element, list) {
+  each(element, list, (f) => `${f.severity} ${f.text}`, (f) => h("li", { class: "incident finding", "data-severity": f.severity },
+    h("div", { class: "incident-head" }, h("span", { class: "severity", "data-severity": f.severity }, f.severity), h("span", { class: "incident-title" }, f.text))));
+}
+
+/* --- readings --- */
+
+/* A text of a device's reading, or why there is none. */
+export function shown(device, name, format) {
+  const value = number(device, name);
+  return value === null ? absent(whyAbsent(device?.metrics?.[name])) : format(value);
+}
+
+/* A row "name value" with a bar where there is a share. */
+function row(name, title) {
+  const value = h("dd"), element = h("div", { class: "fact" }, h("dt", { title }, name), value);
+  return { element, value, update(text, share, tone) {
+    put(value, text);
+    mark(value, "data-tone", tone);
+    element.classList.toggle("with-bar", share !== null && share !== undefined);
+    element.style.setProperty("--share", `${Math.round(1000 * Math.min(1, share ?? 0)) / 10}%`);
+  } };
+}
+
+/* Both words for "busy" side by side. */
+export function busyBars() {
+  const make = (label, title, kind) => {
+    const bar = h("i"), text = h("span", { class: "bar-value" });
+    return { bar, text, element: h("div", { class: "busy-row", "data-kind": kind }, h("span", { class: "bar-label", title }, label), h("span", { class: "bar-track", "aria-hidden": "true" }, bar), text) };
+  };
+  const sm = make("SM active", "share of the time in which a multiprocessor had work, over all of them: really busy", "sm");
+  const util = make("Utilisation", "share of the time in which any kernel ran, however small: occupied", "util");
+  return { element: h("div", { class: "busy" }, sm.element, util.element), update(device) {
+    for (const [row_, value, name, format] of [[sm, smActive(device), M.sm, percent], [util, number(device, M.util), M.util, (v) => percent(v / 100)]]) {
+      const share = value === null ? 0 : name === M.util ? value / 100 : value;
+      row_.bar.style.width = `${Math.min(100, share * 100)}%`;
+      if (value === null)
+        put(row_.text, absent(whyAbsent(device.metrics?.[name])));
+      else
+        put(row_.text, format(value));
+      row_.element.classList.toggle("none", value === null);
+    }
+  } };
+}
+
+function memoryText(device) {
+  const used = number(device, M.used), total = number(device, M.total);
+  return used === null ? absent(whyAbsent(device.metrics?.[M.used])) : total === null ? bytes(used * 1048576)
+    : `${(used / 1024).toFixed(1)} / ${Math.round(total / 1024)} GiB`;
+}
+
+function powerText(gpu) {
+  const power = number(gpu, M.power), limit = number(gpu, M.limit);
+  return power === null ? absent(whyAbsent(gpu.metrics?.[M.power])) : limit === null ? watts(power) : `${whole(power)} / ${whole(limit)} W`;
+}
+
+function heatText(gpu) {
+  const temp = number(gpu, M.temp), slow = number(gpu, M.slowdown);
+  return temp === null ? absent(whyAbsent(gpu.metrics?.[M.temp])) : `${celsius(temp)}${slow === null ? "" : `, slows at ${Math.round(slow)}`}`;
+}
+
+export function reasonsOf(gpu) {
+  const bits = number(gpu, M.reasons);
+  return bits === null ? null : clockReasons(bits);
+}
+
+function clockText(gpu) {
+  const at = number(gpu, M.clock), most = number(gpu, M.maxClock);
+  return at === null ? absent(whyAbsent(gpu.metrics?.[M.clock])) : most === null ? megahertz(at) : `${whole(at)} / ${whole(most)} MHz`;
+}
+
+function heldText(gpu) {
+  const reasons = reasonsOf(gpu);
+  return reasons === null ? absent(whyAbsent(gpu.metrics?.[M.reasons])) : reasons.length ? reasons.map((r) => r.text).join(", ") : "no";
+}
+
+function errorsOf(gpu) {
+  const dbe = number(gpu, M.dbe), parts = [];
+  if (number(gpu, M.remapFailed))
+    parts.push("remapping failed");
+  if (number(gpu, M.remapPending))
+    parts.push("a row waits for a reset");
+  if (dbe)
+    parts.push(`${whole(dbe)} uncorrected`);
+  const bad = parts.length > 0, sbe = number(gpu, M.sbe), rows = (number(gpu, M.remapBad) ?? 0) + (number(gpu, M.remapGood) ?? 0);
+  if (dbe === null && sbe === null)
+    return { text: absent(whyAbsent(gpu.metrics?.[M.dbe])), bad };
+  if (!bad)
+    parts.push("no uncorrected error");
+  if (sbe)
+    parts.push(`${whole(sbe)} corrected`);
+  if (rows)
+    parts.push(`${whole(rows)} row${rows === 1 ? "" : "s"} remapped`);
+  return { text: parts.join(", "), bad };
+}
+
+export function trafficText(device, tx, rx) {
+  const out = device.rates?.[tx], in_ = device.rates?.[rx];
+  if (out === null || out === undefined)
+    return device.metrics?.[tx]?.value === null || !device.metrics?.[tx] ? absent(whyAbsent(device.metrics?.[tx])) : "…";
+  return rates(out, in_ ?? 0);
+}
+
+export function busOf(gpu) {
+  const [gen, maxGen, width, maxWidth] = [M.gen, M.maxGen, M.width, M.maxWidth].map((name) => number(gpu, name));
+  if (width === null)
+    return { text: absent(whyAbsent(gpu.metrics?.[M.width])), bad: false };
+  const narrow = maxWidth !== null && width < maxWidth;
+  return { text: `gen ${gen ?? "?"} x${width}${narrow ? ` of x${maxWidth}` : ""}${maxGen !== null && gen !== null && gen < maxGen ? ` (can ${maxGen})` : ""}`, bad: narrow };
+}
+
+export function linksOf(gpu) {
+  const links = (gpu.nvlinks ?? []).filter((link) => link.active !== null);
+  if (!links.length)
+    return null;
+  const up = links.filter((link) => link.active).length;
+  return { text: `${up} of ${links.length} links`, bad: up < links.length };
+}
+
+/* --- who --- */
+
+const ownerName = (o) => [o.namespace, o.pod].filter(Boolean).join("/") || o.pod_uid || "a pod";
+export function processName(p) {
+  return p.name ?? `process ${p.pid}`;
+}
+export function processHome(p) {
+  return [p.job && `job ${p.job}`, p.pod && [p.namespace, p.pod].filter(Boolean).join("/"), !p.pod && p.container && `${p.runtime ?? "container"} ${p.container.slice(0, 12)}`]
+    .filter(Boolean).join(", ");
+}
+
+/* Who has a device, in a few words; null: nobody that is known. */
+export function whoText(device) {
+  const owners = usersOf(device), processes = processesOf(device);
+  const names = [...new Set([...owners.map(ownerName), ...processes.map((p) => (p.pod || p.job ? processHome(p) : `${processName(p)}${p.user ? ` (${p.user})` : ""}`))])];
+  if (!names.length)
+    return null;
+  if (names.length > 2 && !owners.length && processes.every((p) => !p.name))
+    return `${processes.length} processes`;
+  return names.slice(0, 2).join(", ") + (names.length > 2 ? ` and ${names.length - 2} more` : "");
+}
+
+/* --- a card --- */
+
+export const gpuName = (gpu) => (gpu.index === null || gpu.index === undefined ? `GPU ${gpu.pci ?? "?"}` : `GPU ${gpu.index}`);
+export const gpuLink = (gpu) => `#/gpu/${gpu.index ?? idOf(gpu)}`;
+export const instanceName = (one) => `${one.gpu_instance}/${one.compute_instance}`;
+export const instanceLink = (gpu, one) => `${gpuLink(gpu)}/mig/${one.gpu_instance}.${one.compute_instance}`;
+
+function sparkline(gpu) {
+  const device = keyOf(gpu);
+  return new Chart({ title: `${gpuName(gpu)}, ten minutes`, bare: true, height: 40, max: 1, format: percent, lines: () => [
+    { device, name: M.util, colour: "--util", scale: 0.01, width: 1, fill: 0.18, label: "utilisation" },
+    { device, name: M.sm, colour: "--sm", width: 1.5, fill: 0.45, label: "SM active" }], wants: () => [[gpu, [M.sm, M.util]]] });
+}
+
+function instanceRow(gpu, one) {
+  const bar = h("i"), text = h("span", { class: "bar-value" }), who = h("span", { class: "quiet who" });
+  const element = h("li", {}, h("a", { href: instanceLink(gpu, one) }, h("span", {}, one.profile ?? "MIG"), h("span", { class: "quiet" }, instanceName(one))),
+    h("span", { class: "bar-track", "aria-hidden": "true" }, bar), text, who);
+  element.update = (now) => {
+    const sm = number(now, M.sm);
+    bar.style.width = `${Math.min(100, (sm ?? 0) * 100)}%`;
+    const used = number(now, M.used), memory = used === null ? "" : ` · ${bytes(used * 1048576)}`;
+    put(text, sm === null ? h("span", {}, absent(whyAbsent(now.metrics?.[M.sm])), memory) : `${percent(sm)}${memory}`);
+    say(who, whoText(now) ?? "");
+  };
+  return element;
+}
+
+/* {element, update(gpu), end()} */
+export function gpuCard(first, { small }) {
+  const chip = h("span", { class: "chip" }), model = h("span", { class: "quiet model" }), flag = h("span", { class: "severity" });
+  const down = h("p", { class: "down" }), busy = busyBars(), facts = h("dl", { class: "facts" }), instances = h("ul", { class: "instances" });
+  const rows = { memory: row("Memory"), power: row("Power"), heat: row("Heat"), clock: row("Clock"), held: row("Throttled", "what keeps the clocks from their highest"), errors: row("ECC", "errors of the memory"),
+    bus: row("PCIe"), link: row("NVLink"), who: row("Used by") };
+  const spark = small || first.instances?.length ? null : sparkline(first);
+  facts.append(...(small ? [rows.memory, rows.power, rows.heat, rows.who] : Object.values(rows)).map((r) => r.element));
+  const element = h("article", { class: "card gpu", "aria-label": gpuName(first) },
+    h("header", {}, h("h3", {}, h("a", { href: gpuLink(first) }, gpuName(first))), flag, chip, model), down, busy.element, spark?.element, facts, instances);
+
+  function update(gpu) {
+    const work = workOf(gpu), severity = severityOf(gpu), up = gpu.state === "up";
+    mark(element, "data-severity", severity);
+    mark(element, "data-work", work.kind);
+    say(chip, work.text);
+    mark(chip, "data-work", work.kind);
+    flag.hidden = !severity;
+    say(flag, severity ?? "");
+    mark(flag, "data-severity", severity);
+    say(model, modelOf(gpu.name));
+    down.hidden = up;
+    busy.element.hidden = facts.hidden = !up;
+    if (spark)
+      spark.element.hidden = !up;
+    instances.hidden = !up || !gpu.instances?.length;
+    if (!up) {
+      say(down, `${STATES[gpu.state] ?? gpu.state}${gpu.since ? `, for ${sinceOf(gpu.since)}` : ""}${gpu.why ? `: ${gpu.why}` : ""}. No number of it is shown, as none is known.`);
+      return;
+    }
+    busy.update(gpu);
+    const power = number(gpu, M.power), limit = number(gpu, M.limit), temp = number(gpu, M.temp), slow = number(gpu, M.slowdown);
+    rows.memory.update(memoryText(gpu), memoryShare(gpu));
+    rows.power.update(powerText(gpu), power !== null && limit ? power / limit : null);
+    rows.heat.update(heatText(gpu), temp !== null && slow ? temp / slow : null, temp !== null && slow !== null && temp >= slow - 3 ? "bad" : null);
+    rows.who.update(whoText(gpu) ?? "nobody that is known");
+    if (small)
+      return each(instances, gpu.instances ?? [], keyOf, (one) => instanceRow(gpu, one), (item, one) => item.update(one));
+    const reasons = reasonsOf(gpu), errors = errorsOf(gpu), bus = busOf(gpu), links = linksOf(gpu);
+    rows.clock.update(clockText(gpu));
+    rows.held.update(heldText(gpu), null, reasons?.some((r) => r.trouble) ? "bad" : null);
+    rows.errors.update(errors.text, null, errors.bad ? "bad" : null);
+    rows.bus.update(h("span", {}, bus.text, " ", h("span", { class: "quiet" }, trafficText(gpu, M.pcieTx, M.pcieRx))), null, bus.bad ? "bad" : null);
+    rows.link.update(h("span", {}, links ? `${links.text} ` : "", h("span", { class: "quiet" }, trafficText(gpu, M.nvTx, M.nvRx))), null, links?.bad ? "bad" : null);
+    return each(instances, gpu.instances ?? [], keyOf, (one) => instanceRow(gpu, one), (item, one) => item.update(one));
+  }
+  return { element, update, end: () => spark?.end(), spark };
+}
+
+/* Cards for all GPUs, kept as they come and go. */
+export function cardGrid() {
+  const element = h("div", { class: "cards" }), cards = new Map();
+  let small = null;
+  function update() {
+    const dense = seen.gpus.length > 16 || seen.gpus.reduce((n, gpu) => n + (gpu.instances?.length ?? 0), 0) > 16;
+    if (dense !== small) {
+      small = dense;
+      end();
+      element.replaceChildren();
+      element.madeOf = undefined;
+      element.classList.toggle("small", dense);
+    }
+    each(element, seen.gpus, (gpu) => `${keyOf(gpu)} ${gpu.instances?.length ? "mig" : ""}`, (gpu) => {
+      const card = gpuCard(gpu, { small });
+      card.element.card = card;
+      cards.set(card.element, card);
+      return card.element;
+    }, (item, gpu) => item.card.update(gpu));
+    for (const [made, card] of cards)
+      if (!made.isConnected && element.isConnected) {
+        card.end();
+        cards.delete(made);
+      }
+  }
+  function end() {
+    for (const card of cards.values())
+      card.end();
+    cards.clear();
+  }
+  return { element, update, end };
+}
+
+/* --- events --- */
+
+export function eventItem(event) {
+  const what = [event.kind, event.code !== null && event.code !== undefined ? event.code : "", event.word].filter((x) => x !== "" && x !== null && x !== undefined).join(" ");
+  const where = event.gpu === null || event.gpu === undefined ? event.pci ?? "" : `GPU ${event.gpu}`;
+  return h("li", {}, h("time", { datetime: event.time }, (event.time ?? "").slice(11, 19)), h("b", {}, what), h("span", {}, where), h("span", { class: "event-text" }, event.text ?? ""),
+    event.incident ? h("a", { href: `#/incident/${event.incident}` }, "incident") : h("span", { class: "quiet" }, event.origin ?? ""));
+}
+
+/* The newest events; `more` shows up to all that are kept. */
+export function eventList(only = () => true, few = 15) {
+  const list = h("ol", { class: "events" }), none = h("p", { class: "quiet" }, "Nothing was noticed since the agent started.");
+  const more = h("button", { type: "button", onclick: () => { all = !all; update(); } });
+  let all = false;
+  function update() {
+    const chosen = seen.events.filter(only), cut = chosen.slice(0, all ? 200 : few);
+    each(list, cut, (event) => event.n, eventItem);
+    none.hidden = chosen.length > 0;
+    more.hidden = chosen.length <= few;
+    say(more, all ? "Fewer" : `Show ${Math.min(200, chosen.length)} of ${chosen.length}`);
+  }
+  return { element: h("div", {}, list, none, more), update };
+}
+
