@@ -14,6 +14,14 @@ static bool starts(const char *text, size_t len, const char *with)
     return len >= strlen(with) && memcmp(text, with, strlen(with)) == 0;
 }
 
+static bool holds(const char *text, size_t len, const char *what)
+{
+    for (size_t i = 0; i < len; i++)
+        if (starts(text + i, len - i, what))
+            return true;
+    return false;
+}
+
 static bool all_hex(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++)
@@ -112,7 +120,7 @@ static void take_path(const char *path, size_t len, ProcessOwner *owner)
         const char *slash = memchr(part, '/', len - at);
         const size_t part_len = slash ? (size_t)(slash - part) : len - at;
 
-        slurm |= memmem(part, part_len, "slurm", 5) != NULL;
+        slurm |= holds(part, part_len, "slurm");
         take_pod(part, part_len, owner);
         take_container(part, part_len, above, above_len, owner);
         take_lxc(part, part_len, above, above_len, owner);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread of a source, and the place where it and who draws hand things over. */
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -109,6 +110,7 @@ static void say(Source *source, char text[SOURCE_TEXT_CAP], const char *fmt, va_
 {
     char said[SOURCE_TEXT_CAP];
 
+    assert(fmt);
     vsnprintf(said, sizeof said, fmt, args);
     lock(source);
     const bool news = strcmp(text, said) != 0;
