@@ -133,12 +133,12 @@ void source_fails(Source *source, const char *fmt, ...)
 {
     va_list args;
 
-    lock(source);
-    source->state.failed = true;
-    unlock(source);
     va_start(args, fmt);
     say(source, source->state.trouble, fmt, args);
     va_end(args);
+    lock(source);
+    source->state.failed = true; /* last: who sees it finds why */
+    unlock(source);
     ring(source);
 }
 

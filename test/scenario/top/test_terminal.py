@@ -280,7 +280,7 @@ class Before:
         self.stty, self.modes = terminal.ask("stty -g"), terminal.modes()
 
     def see(self):
-        until(lambda: "this stays" in self.terminal.screen().split("\n"), self.terminal.screen)
+        until(lambda: "this stays" in self.terminal.screen(past=True).split("\n"), self.terminal.screen)
 
     def check(self):
         self.see()

@@ -61,8 +61,9 @@ class Tmux:
         self.tmux("send-keys", "-l", text)
         self.type("Enter")
 
-    def screen(self, coloured=False):
-        return self.tmux("capture-pane", "-p", *(["-e"] if coloured else []))
+    def screen(self, coloured=False, past=False):
+        """What it shows; `past`: with the lines that have gone out at its top."""
+        return self.tmux("capture-pane", "-p", *(["-e"] if coloured else []), *(["-S", "-"] if past else []))
 
     def wait(self, text):
         """The screen once `text` is on it."""
