@@ -7,7 +7,7 @@
 
 #include "service/journal/writer.h"
 
-enum { WRITER_PATH_CAP = 4096, WRITER_GATHER_MAX = 2048 };
+enum { WRITER_PATH_CAP = 4096, WRITER_GATHER_MAX = 2048, WRITER_LONE_COMMITS = 5 };
 
 /* What the loop asks at the start. */
 typedef enum AskKind { ASK_NOTHING, ASK_KEPT, ASK_OUTBOX } AskKind;
@@ -41,6 +41,8 @@ typedef struct WriterShared {
     int lock_fd;
     uint64_t retry_ms, retry_at_ns; /* 0: nothing failed */
     uint64_t prune_at_ns, newest_real_ns;
+    uint64_t lone_ns[WRITER_LONE_COMMITS]; /* when the last commits were made that nobody waited for, a ring */
+    size_t lone_at;                        /* the oldest of them */
 } WriterShared;
 
 /* The thread's function; its argument is the WriterShared, which it frees where it was abandoned. */

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/owner.h"
 
-enum { RETRY_FIRST_MS = 500, RETRY_MAX_MS = 10000, PRUNE_MS = 10 * 60 * 1000, GATHER_MS = 1000 };
+enum { RETRY_FIRST_MS = 500, RETRY_MAX_MS = 10000, PRUNE_MS = 10 * 60 * 1000, GATHER_MS = 1000, SOON_MS = 5 };
 
 uint64_t writer_now_ns(void)
 {
@@ -208,6 +208,10 @@ static void turn(WriterShared *s)
 
     for (Job *job = jobs; job; job = job->next)
         job->taken = true;
+    if (!s->urgent && count > 0) {
+        s->lone_ns[s->lone_at] = began;
+        s->lone_at = (s->lone_at + 1) % WRITER_LONE_COMMITS;
+    }
     s->urgent = false;
     s->gather_ns = 0;
     pthread_mutex_unlock(&s->lock);
@@ -303,11 +307,21 @@ struct timespec writer_in_ms(uint64_t ms)
     return at;
 }
 
+/* How long events wait for others to share their commit: hardly at all, until there were WRITER_LONE_COMMITS of such
+ * commits within a second, as in a storm. */
+static uint64_t gather_for_ns(const WriterShared *s)
+{
+    const uint64_t patience = s->config.patience_ns / 4, most = GATHER_MS * NS_PER_MS;
+
+    if (s->lone_ns[s->lone_at] + most <= writer_now_ns())
+        return SOON_MS * NS_PER_MS;
+    return patience < most ? patience : most;
+}
+
 /* When what is queued is written: at once where somebody waits for it. Events, of which a storm brings many thousands,
  * share a commit; what has not been read of the logs is read again after a kill. */
 static uint64_t due_ns(const WriterShared *s)
 {
-    const uint64_t patience = s->config.patience_ns / 4, most = GATHER_MS * NS_PER_MS;
 
     if (s->retry_ms || !s->db)
         return s->retry_at_ns;
@@ -315,7 +329,7 @@ static uint64_t due_ns(const WriterShared *s)
         return UINT64_MAX;
     if (s->urgent || s->stop || s->queued >= WRITER_GATHER_MAX)
         return 0;
-    return s->gather_ns + (patience < most ? patience : most);
+    return s->gather_ns + gather_for_ns(s);
 }
 
 static void rest(WriterShared *s)

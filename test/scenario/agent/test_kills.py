@@ -483,7 +483,7 @@ def make_day(make_node, stoker, tmp_path):
 
 def test_kills_in_a_storm(make_day, stoker):
     day = make_day(int(os.environ.get("STOKER_SEED", 1)))
-    for _ in range(kills(stoker, 25)):
+    for _ in range(kills(stoker, 15)):
         day.round()
     for _ in day.end():
         pass
@@ -513,7 +513,7 @@ def test_kills_with_the_real_alertmanager(make_day, stoker, program, tmp_path, m
     manager = Alertmanager(program, tmp_path / "am", people)
     try:
         day = make_day(int(os.environ.get("STOKER_SEED", 1)), managers=[manager.url])
-        for i in range(kills(stoker, 25) // 5 + 3):
+        for i in range(kills(stoker, 15) // 5 + 3):
             if i % 4 == 2:
                 manager.down()
             elif i % 4 == 3:

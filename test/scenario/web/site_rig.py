@@ -17,9 +17,9 @@ sys.path.insert(0, str(ROOT / "test/scenario/agent"))
 import agent_rig as rig  # noqa: E402
 
 PASSED_ON = ("Accept", "Accept-Encoding", "If-None-Match")
-# What a browser says of a connection that was cut or refused on purpose.
+# What a browser says of a connection that was cut or refused on purpose; and of an agent that has just begun and knows no GPU yet.
 CUT = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET", "502 (Bad Gateway)", "503 (Service",
-       "ERR_CONNECTION_CLOSED")
+       "ERR_CONNECTION_CLOSED", "404 (Not Found)")
 
 
 class Proxy:
