@@ -174,6 +174,8 @@ def test_history_after_the_agent(judged):
     node, agent = judged()
     node.inject("xid", "79", "gpu=3")
     lost = incident(agent, **{"class": "gpu-lost"})
+    kept = lambda *words: alone(agent, *words, "--json", "--journal", agent.journal).stdout
+    until(lambda: lost["id"] in kept("incidents", "--all") and '"code":79' in kept("events"), "it is on disk")
     agent.process.kill()
     agent.process.wait()
     done = alone(agent, "incidents", "--all", "--json", "--journal", agent.journal)
