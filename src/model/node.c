@@ -67,3 +67,13 @@ const char *peer_status_label(PeerStatus status)
     assert((size_t)status < PEER_STATUS_END);
     return peer_statuses[status].label;
 }
+
+size_t node_pids(const Node *node, uint32_t *out, size_t cap)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < node->gpu_count; i++)
+        for (size_t k = 0; k < node->gpus[i].process_count && count < cap; k++)
+            out[count++] = node->gpus[i].processes[k].pid;
+    return count;
+}

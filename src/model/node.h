@@ -199,6 +199,10 @@ typedef struct Node {
     uint64_t events_lost;
 } Node;
 
+/* The pids of the processes that the driver lists on the GPUs, in no order, one on several GPUs as often; at most
+ * `cap`. Returns how many. */
+size_t node_pids(const Node *node, uint32_t *out, size_t cap);
+
 const char *gpu_state_key(GpuState state);
 const char *gpu_state_text(GpuState state);
 bool gpu_state_find(const char *key, GpuState *ret_state);

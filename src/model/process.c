@@ -15,6 +15,25 @@ static int by_pid(const void *key, const void *element)
     return (pid > other) - (pid < other);
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+size_t process_pids_settle(uint32_t *pids, size_t count)
+{
+    size_t len = 0;
+
+    if (count > 0)
+        qsort(pids, count, sizeof(*pids), by_number);
+    for (size_t i = 0; i < count; i++)
+        if (!len || pids[len - 1] != pids[i])
+            pids[len++] = pids[i];
+    return len;
+}
+
 const ProcessOwner *process_list_find(const ProcessList *list, uint32_t pid)
 {
     return list && list->len ? bsearch(&pid, list->at, list->len, sizeof(*list->at), by_pid) : NULL;

@@ -30,8 +30,7 @@ void detectors_free(Detectors *detectors);
 
 /* The metrics that the enabled detectors need: a bit per MetricId, added to `wanted`. */
 void detectors_wanted(const Detectors *detectors, uint64_t wanted[(METRIC_END + 63) / 64]);
-/* Whether any wants the process lists, and the state of each NVLink. */
-bool detectors_want_processes(const Detectors *detectors);
+/* Whether any wants the state of each NVLink. */
 bool detectors_want_links(const Detectors *detectors);
 
 /* One tick. `facts` may be older than the node. */

@@ -87,5 +87,6 @@ int api_history(const Node *node, const Store *store, const Reading *reading, co
  * readings of the tick beside. */
 void api_tick(const Node *node, Str *out);
 
-/* The page at "/": where everything is. */
-void api_index(const Node *node, const char *version, Str *out);
+/* A list of where everything is, for who has no browser. `base` leads from where it is served to where its links begin:
+ * "../", or "" where that is the same place. */
+void api_index(const Node *node, const char *version, const char *base, Str *out);

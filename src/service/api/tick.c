@@ -112,9 +112,12 @@ static const struct {
     {"api/v1/stream", "every tick as a server-sent event"},
 };
 
-void api_index(const Node *node, const char *version, Str *out)
+void api_index(const Node *node, const char *version, const char *base, Str *out)
 {
-    str_add(out, "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Stoker on ");
+    str_add(out, "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">");
+    if (base[0])
+        str_addf(out, "<base href=\"%s\">", base);
+    str_add(out, "<title>Stoker on ");
     add_html(out, node->hostname);
     str_add(out, "</title><h1>Stoker on ");
     add_html(out, node->hostname);

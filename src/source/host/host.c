@@ -216,27 +216,12 @@ static bool asks_for_others(const Host *host)
     return false;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
-
-    return (left > right) - (left < right);
-}
-
 void host_want(Host *host, const uint32_t *pids, size_t count)
 {
-    size_t len = 0;
-
     vec_clear(&host->wanted);
     for (size_t i = 0; i < count && i < HOST_PROCESSES_MAX; i++)
         vec_push(&host->wanted, pids[i]);
-    if (!host->wanted.len)
-        return;
-    qsort(host->wanted.at, host->wanted.len, sizeof(*host->wanted.at), by_number);
-    for (size_t i = 0; i < host->wanted.len; i++)
-        if (!len || host->wanted.at[len - 1] != host->wanted.at[i])
-            host->wanted.at[len++] = host->wanted.at[i];
-    host->wanted.len = len;
+    host->wanted.len = process_pids_settle(host->wanted.at, host->wanted.len);
 }
 
 ProcessList host_processes(const Host *host)

@@ -84,8 +84,6 @@ void agent_stream_tick(Agent *agent);
 
 /* page.c: a file of the page (service/web/web.h), "" the page itself; false, with nothing answered: there is none. */
 bool agent_answer_file(HttpRequest *request, const char *path, bool takes_gzip);
-/* The list of what there is, to be served one folder below the page. */
-void agent_links(const Agent *agent, Str *out);
 
 /* incidents.c: the same for incidents and events, and the event stream's share of them; `self` is the Agent. */
 typedef struct AgentQuery {

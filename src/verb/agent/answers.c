@@ -310,12 +310,13 @@ static void answer_maintenance(Agent *agent, HttpRequest *request)
     send_text(request, 200, TYPE_JSON, &text);
 }
 
-static void answer_index(Agent *agent, HttpRequest *request)
+/* The list of what there is; `base` leads from where it is served to where its links begin. */
+static void send_list(Agent *agent, HttpRequest *request, const char *base)
 {
     CLEANUP(str_done) Str text;
 
     str_init(&text, ANSWER_MAX);
-    api_index(view_node(agent->eyes.view), STOKER_VERSION, &text);
+    api_index(view_node(agent->eyes.view), STOKER_VERSION, base, &text);
     send_text(request, 200, TYPE_HTML, &text);
 }
 
@@ -324,16 +325,12 @@ static void answer_front(Agent *agent, HttpRequest *request)
 {
     if (weight_of(http_header(request, "Accept"), "text/html") <= 0 ||
         !agent_answer_file(request, "", takes_gzip(request)))
-        answer_index(agent, request);
+        send_list(agent, request, "");
 }
 
 static void answer_links(Agent *agent, HttpRequest *request)
 {
-    CLEANUP(str_done) Str text = {0};
-
-    str_init(&text, ANSWER_MAX);
-    agent_links(agent, &text);
-    send_text(request, 200, TYPE_HTML, &text);
+    send_list(agent, request, "../");
 }
 
 /* Links on the pages are relative to the place itself: without its last slash they would lead astray. */

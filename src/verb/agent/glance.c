@@ -140,35 +140,21 @@ void glance_turn(Glance *glance, uint64_t for_ns)
 /* --- what is told --------------------------------------------------------------------------------------------------
  */
 
-static int by_pid(const void *a, const void *b)
-{
-    const uint32_t one = *(const uint32_t *)a, other = *(const uint32_t *)b;
-
-    return (one > other) - (one < other);
-}
-
 /* Who is on the GPUs, by pid. */
 static void find_processes(Glance *glance, const Node *node)
 {
     const char *root = glance->config->o.root ? glance->config->o.root : "";
     uint32_t pids[PROCESSES_MAX];
-    size_t count = 0;
+    const size_t count = process_pids_settle(pids, node_pids(node, pids, PROCESSES_MAX));
 
     vec_clear(&glance->processes);
-    for (size_t i = 0; i < node->gpu_count; i++)
-        for (size_t k = 0; k < node->gpus[i].process_count && count < PROCESSES_MAX; k++)
-            pids[count++] = node->gpus[i].processes[k].pid;
     if (count == 0)
         return;
     if (!glance->users)
         glance->users = user_names_read(root);
-    qsort(pids, count, sizeof pids[0], by_pid);
     for (size_t i = 0; i < count; i++) {
-        ProcessOwner *owner;
+        ProcessOwner *owner = vec_add(&glance->processes);
 
-        if (i > 0 && pids[i] == pids[i - 1])
-            continue;
-        owner = vec_add(&glance->processes);
         if (process_who(root, pids[i], false, owner, NULL) == 0)
             user_name(glance->users, owner->uid, owner->user);
     }

@@ -258,12 +258,8 @@ static void fill_logs(const Judge *judge, Facts *facts)
 static void want_processes(Judge *judge, const Node *node)
 {
     uint32_t pids[HOST_PROCESSES_MAX];
-    size_t count = 0;
 
-    for (size_t i = 0; i < node->gpu_count; i++)
-        for (size_t k = 0; k < node->gpus[i].process_count && count < HOST_PROCESSES_MAX; k++)
-            pids[count++] = node->gpus[i].processes[k].pid;
-    host_want(judge->host, pids, count);
+    host_want(judge->host, pids, node_pids(node, pids, HOST_PROCESSES_MAX));
 }
 
 static void look_at_host(Judge *judge, const Node *node)

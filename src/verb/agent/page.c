@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent's page and its files, and the list of what there is for those who have no browser. */
+/* The agent's page and its files. */
 #include <string.h>
 
 #include "base/owner.h"
 #include "service/web/web.h"
 #include "verb/agent/agent.h"
-#include "version.h"
 
-enum { LINKS_MAX = 1 << 20, FIELDS_MAX = 8 };
+enum { FIELDS_MAX = 8 };
 
 bool agent_answer_file(HttpRequest *request, const char *path, bool takes_gzip)
 {
@@ -46,20 +45,4 @@ bool agent_answer_file(HttpRequest *request, const char *path, bool takes_gzip)
     }
     http_answer(request, 200, file->type, body, fields, count);
     return true;
-}
-
-void agent_links(const Agent *agent, Str *out)
-{
-    static const char place[] = "<meta charset=\"utf-8\">";
-    CLEANUP(str_done) Str list = {0};
-
-    str_init(&list, LINKS_MAX);
-    api_index(view_node(agent->eyes.view), STOKER_VERSION, &list);
-    const char *head = list.text ? strstr(list.text, place) : NULL;
-    if (!head)
-        return;
-    head += sizeof place - 1;
-    str_addn(out, list.text, (size_t)(head - list.text));
-    str_add(out, "<base href=\"../\">"); /* its links are those of the page above */
-    str_add(out, head);
 }

@@ -226,14 +226,6 @@ void detectors_wanted(const Detectors *detectors, uint64_t wanted[(METRIC_END + 
     }
 }
 
-bool detectors_want_processes(const Detectors *detectors)
-{
-    for (size_t i = 0; i < detectors->count; i++)
-        if (detectors->watches[i].impl->processes)
-            return true;
-    return false;
-}
-
 bool detectors_want_links(const Detectors *detectors)
 {
     for (size_t i = 0; i < detectors->count; i++)

@@ -58,7 +58,7 @@ typedef struct DetectImpl {
     void (*look)(DetectWatch *watch, const DetectTurn *turn); /* first, once a tick; may be NULL */
     void (*each)(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen); /* then, per GPU; may be NULL */
     const MetricId *metrics; /* that it reads, up to METRIC_END; NULL: none */
-    bool links, processes;   /* so are the node's lists */
+    bool links;              /* so are the node's NVLinks */
     bool alone;              /* while the node's verdict holds, those of GPUs are not told */
 } DetectImpl;
 

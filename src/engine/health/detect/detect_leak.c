@@ -204,5 +204,4 @@ const DetectImpl detect_memory_leak = {
     .size = sizeof(LeakMem),
     .each = leak_each,
     .metrics = (const MetricId[]){METRIC_FB_FREE, METRIC_END},
-    .processes = true,
 };

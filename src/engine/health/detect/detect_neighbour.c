@@ -168,4 +168,4 @@ static void neighbour_each(DetectWatch *watch, const DetectTurn *turn, const Det
                  left * 100);
 }
 
-const DetectImpl detect_noisy_neighbour = {.size = sizeof(NeighbourMem), .each = neighbour_each, .processes = true};
+const DetectImpl detect_noisy_neighbour = {.size = sizeof(NeighbourMem), .each = neighbour_each};

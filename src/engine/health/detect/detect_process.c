@@ -93,7 +93,6 @@ const DetectImpl detect_memory_orphaned = {
     .look = orphan_look,
     .each = orphan_each,
     .metrics = (const MetricId[]){METRIC_FB_USED, METRIC_FB_RESERVED, METRIC_FB_TOTAL, METRIC_GPU_UTIL, METRIC_END},
-    .processes = true,
 };
 
 /* ---- mig-changed ---- */
@@ -169,4 +168,4 @@ static void mig_each(DetectWatch *watch, const DetectTurn *turn, const DetectSee
     remember(turn, seen->gpu, mem);
 }
 
-const DetectImpl detect_mig_changed = {.size = sizeof(MigMem), .each = mig_each, .processes = true};
+const DetectImpl detect_mig_changed = {.size = sizeof(MigMem), .each = mig_each};
