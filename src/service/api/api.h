@@ -15,6 +15,7 @@
 #include "engine/store/store.h"
 #include "model/node.h"
 #include "model/owner.h"
+#include "model/place.h"
 #include "model/process.h"
 
 /* HEALTH_CAUSE(id, key, also fails readiness): why /healthz answers 503. */
@@ -57,14 +58,16 @@ const char *health_cause_key(HealthCauseId id);
 /* {"status":"ok"|"failing","causes":[...]} for /healthz and /readyz. */
 void api_health(const Health *health, bool fine, const Node *node, Str *out);
 
-/* Who has what: devices that the kubelet gave out, processes on GPUs. */
-typedef struct ApiWho {
+/* What is known of the node beside what its driver tells: who has its devices by the kubelet, who the processes on its
+ * GPUs are, where the GPUs are. */
+typedef struct ApiBeside {
     const OwnerTable *owners; /* NULL: not known */
     ProcessList processes;
-} ApiWho;
+    PlaceList places;
+} ApiBeside;
 
 /* /api/v1/gpus: all that is known now. */
-void api_gpus(const Node *node, const ApiWho *who, Str *out);
+void api_gpus(const Node *node, const ApiBeside *beside, Str *out);
 
 /* One GPU or MIG device by index ("3"), UUID or PCI address. NULL where there is none; *ret_gpu is its GPU. */
 const Reading *api_find(const Node *node, const char *id, const NodeGpu **ret_gpu);

@@ -140,10 +140,43 @@ static void write_instances(Str *out, const Node *node, const NodeGpu *gpu, cons
     str_addc(out, ']');
 }
 
-static void write_gpu(Str *out, const Node *node, const NodeGpu *gpu, const ApiWho *who)
+static void write_place(Str *out, const Place *place)
 {
+    if (place->numa_node >= 0)
+        str_addf(out, ",\"numa_node\":%" PRId32, place->numa_node);
+    write_text(out, "cpus", place->cpus);
+    write_text(out, "pcie_path", place->path);
+}
+
+static void write_adapters(Str *out, const PlaceList *places)
+{
+    char pci[PCI_TEXT_CAP];
+    bool first = true;
+
+    for (size_t i = 0; i < places->len; i++) {
+        const Place *place = &places->at[i];
+
+        if (!place->adapter[0])
+            continue;
+        str_add(out, first ? ",\"adapters\":[{\"name\":" : ",{\"name\":");
+        str_add_json(out, place->adapter);
+        write_text(out, "pci", pci_format(place->pci, PCI_FORM_SYSFS, pci));
+        write_place(out, place);
+        str_addc(out, '}');
+        first = false;
+    }
+    if (!first)
+        str_addc(out, ']');
+}
+
+static void write_gpu(Str *out, const Node *node, const NodeGpu *gpu, const ApiBeside *beside)
+{
+    const Place *place = gpu->reading.device.has_pci ? place_list_gpu(&beside->places, gpu->reading.device.pci) : NULL;
+
     str_addc(out, '{');
     write_identity(out, &gpu->reading.device);
+    if (place)
+        write_place(out, place);
     str_addf(out, ",\"state\":\"%s\"", gpu_state_key(gpu->state));
     write_time(out, node, "since", gpu->state_since_ns);
     write_text(out, "why", gpu->why);
@@ -159,12 +192,12 @@ static void write_gpu(Str *out, const Node *node, const NodeGpu *gpu, const ApiW
     if (gpu->gpm_known)
         str_addf(out, ",\"gpm\":%s", gpu->gpm ? "true" : "false");
     write_texts(out, &gpu->reading);
-    write_owners(out, who->owners, &gpu->reading, NULL);
+    write_owners(out, beside->owners, &gpu->reading, NULL);
     write_metrics(out, node, &gpu->reading);
     write_peers(out, node, gpu);
     write_links(out, gpu);
-    write_processes(out, gpu, who);
-    write_instances(out, node, gpu, who->owners);
+    write_processes(out, gpu, beside);
+    write_instances(out, node, gpu, beside->owners);
     str_addc(out, '}');
 }
 
@@ -181,7 +214,7 @@ static void write_sampler(Str *out, const Node *node, const NodeSampler *s)
     str_addc(out, '}');
 }
 
-void api_gpus(const Node *node, const ApiWho *who, Str *out)
+void api_gpus(const Node *node, const ApiBeside *beside, Str *out)
 {
     char now[CLOCK_TEXT_MAX];
 
@@ -197,11 +230,12 @@ void api_gpus(const Node *node, const ApiWho *who, Str *out)
         str_add(out, ",\"released_for_seconds\":");
         write_seconds(out, node->release_until_ns - node->time_ns);
     }
+    write_adapters(out, &beside->places);
     str_add(out, "},\"gpus\":[");
     for (size_t i = 0; i < node->gpu_count; i++) {
         if (i)
             str_addc(out, ',');
-        write_gpu(out, node, &node->gpus[i], who);
+        write_gpu(out, node, &node->gpus[i], beside);
     }
     str_add(out, "],\"samplers\":[");
     for (size_t i = 0; i < node->sampler_count; i++) {

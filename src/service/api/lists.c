@@ -98,9 +98,9 @@ static void write_who(Str *out, const ProcessOwner *who, const OwnerTable *owner
     write_seconds(out, who->start_ns);
 }
 
-static void write_process(Str *out, const NodeProcess *process, const ApiWho *who, const NodeGpu *gpu)
+static void write_process(Str *out, const NodeProcess *process, const ApiBeside *beside, const NodeGpu *gpu)
 {
-    const ProcessOwner *owner = process_list_find(&who->processes, process->pid);
+    const ProcessOwner *owner = process_list_find(&beside->processes, process->pid);
 
     str_addf(out, "{\"pid\":%" PRIu32 ",\"kind\":\"%s\"", process->pid, process->graphics ? "graphics" : "compute");
     if (process->gpu_instance != DEVICE_NO_NUMBER)
@@ -114,11 +114,11 @@ static void write_process(Str *out, const NodeProcess *process, const ApiWho *wh
     if (process->memory_percent != UINT8_MAX)
         str_addf(out, ",\"memory_percent\":%u", process->memory_percent);
     if (owner)
-        write_who(out, owner, who->owners, gpu);
+        write_who(out, owner, beside->owners, gpu);
     str_addc(out, '}');
 }
 
-void write_processes(Str *out, const NodeGpu *gpu, const ApiWho *who)
+void write_processes(Str *out, const NodeGpu *gpu, const ApiBeside *beside)
 {
     int64_t count;
 
@@ -131,7 +131,7 @@ void write_processes(Str *out, const NodeGpu *gpu, const ApiWho *who)
     for (size_t i = 0; i < gpu->process_count; i++) {
         if (i)
             str_addc(out, ',');
-        write_process(out, &gpu->processes[i], who, gpu);
+        write_process(out, &gpu->processes[i], beside, gpu);
     }
     str_addc(out, ']');
 }

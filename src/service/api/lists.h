@@ -7,4 +7,4 @@
 #include "service/api/api.h"
 
 void write_links(Str *out, const NodeGpu *gpu);
-void write_processes(Str *out, const NodeGpu *gpu, const ApiWho *who);
+void write_processes(Str *out, const NodeGpu *gpu, const ApiBeside *beside);

@@ -252,6 +252,7 @@ static void read_gpu(Reader *r, const JsonItem *from, size_t i, NodeGpu *gpu)
     reading_init(&gpu->reading, DEVICE_GPU);
     snprintf(r->place, sizeof r->place, "gpus[%zu]", i);
     read_identity(r, from, &gpu->reading.device);
+    reader_place(r, from, &gpu->reading.device);
     read_state(r, from, gpu);
     read_texts(r, from, &gpu->reading);
     reader_owners(r, from, &gpu->reading.device);
@@ -321,6 +322,7 @@ static void read_all(Reader *r, const JsonItem *root)
 
         read_gpu(r, one, i, &read->node.gpus[i]);
     }
+    reader_adapters(r, root);
     reader_samplers(r, root);
     sort_processes(&read->processes);
 }
@@ -337,6 +339,7 @@ static void forget(NodeRead *read)
     arena_reset(&read->arena);
     owner_table_clear(&read->owners);
     vec_clear(&read->processes);
+    vec_clear(&read->places);
     memset(&read->node, 0, sizeof read->node);
 }
 
@@ -345,6 +348,7 @@ void node_read_done(NodeRead *read)
     arena_done(&read->arena);
     owner_table_done(&read->owners);
     vec_done(&read->processes);
+    vec_done(&read->places);
 }
 
 int node_read(NodeRead *read, const JsonItem *root, Err *err)

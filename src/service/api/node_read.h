@@ -15,6 +15,7 @@
 #include "base/vec.h"
 #include "model/node.h"
 #include "model/owner.h"
+#include "model/place.h"
 #include "model/process.h"
 #include "wire/json/tree.h"
 
@@ -26,6 +27,7 @@ typedef struct NodeRead {
     Node node;
     OwnerTable owners;
     ProcessOwnerList processes; /* who the pids are, by pid, each once */
+    VEC(Place) places;          /* of GPUs and network adapters */
 } NodeRead;
 
 void node_read_init(NodeRead *read);

@@ -36,3 +36,5 @@ void reader_peers(Reader *r, const JsonItem *from, NodeGpu *gpu);
 void reader_processes(Reader *r, const JsonItem *from, NodeGpu *gpu);
 void reader_owners(Reader *r, const JsonItem *from, const Device *device);
 void reader_samplers(Reader *r, const JsonItem *root);
+void reader_place(Reader *r, const JsonItem *from, const Device *gpu);
+void reader_adapters(Reader *r, const JsonItem *root);

@@ -201,3 +201,44 @@ void reader_samplers(Reader *r, const JsonItem *root)
     for (const JsonItem *one = json_first(list); one; one = one->next)
         read_sampler(r, one, &samplers[r->read->node.sampler_count++]);
 }
+
+static void read_place(Reader *r, const JsonItem *from, Place *place)
+{
+    const char *path = reader_text(r, from, "pcie_path");
+    const PciAddress pci = place->pci;
+    uint64_t node;
+
+    place->numa_node = -1;
+    if (reader_u64(r, from, "numa_node", INT32_MAX, &node))
+        place->numa_node = (int32_t)node;
+    READER_COPY(r, from, "cpus", place->cpus);
+    if (path && !place_set_path(place, path))
+        reader_fail(r, "pcie_path", "path of PCI functions");
+    place->pci = pci;
+}
+
+void reader_place(Reader *r, const JsonItem *from, const Device *gpu)
+{
+    Place place = {.pci = gpu->pci};
+
+    read_place(r, from, &place);
+    if (gpu->has_pci && (place.path[0] || place.cpus[0] || place.numa_node >= 0))
+        vec_push(&r->read->places, place);
+}
+
+void reader_adapters(Reader *r, const JsonItem *root)
+{
+    const JsonItem *list = reader_list(r, reader_object(r, root, "node"), "adapters", PLACE_ADAPTERS_MAX);
+
+    snprintf(r->place, sizeof r->place, "adapters");
+    for (const JsonItem *one = json_first(list); one; one = one->next) {
+        const char *pci = reader_text(r, one, "pci");
+        Place place = {0};
+
+        READER_COPY(r, one, "name", place.adapter);
+        if (!place.adapter[0] || !pci || pci_parse(pci, &place.pci) < 0)
+            reader_fail(r, place.adapter[0] ? "pci" : "name", "name and PCI address of an adapter");
+        read_place(r, one, &place);
+        vec_push(&r->read->places, place);
+    }
+}

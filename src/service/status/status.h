@@ -15,6 +15,8 @@
 #include "model/incident.h"
 #include "model/node.h"
 #include "model/owner.h"
+#include "model/place.h"
+#include "model/process.h"
 #include "service/api/api.h"
 
 typedef struct StatusStyle {
@@ -29,6 +31,7 @@ typedef struct StatusSeen {
     const Health *health;
     const OwnerTable *owners;         /* NULL: nobody's are known */
     ProcessList processes;            /* on GPUs */
+    PlaceList places;                 /* of GPUs and network adapters */
     uint64_t boot_real_ns;            /* when the node was started, wall clock; 0: not known */
     const Incident *const *incidents; /* the open ones, in any order */
     size_t incident_count;

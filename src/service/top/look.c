@@ -166,6 +166,7 @@ void look_seen(const Look *look, TopSeen *ret)
                                .health = &look->health,
                                .owners = &look->read.owners,
                                .processes = ret->processes,
+                               .places = (PlaceList){look->read.places.at, look->read.places.len},
                                .boot_real_ns = look->boot_real_ns,
                                .incidents = look->open.at,
                                .incident_count = look->open.len,

@@ -1,113 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How the GPUs are joined: the matrix as `nvidia-smi topo -m` has it, as far as it is known here, and a drawing. What
- * the driver tells of pairs is whether peer to peer over NVLink works; how many links lead where is known only where
- * all of them lead to one place: to NVSwitches, or to the only other GPU.
- */
+/* How the GPUs and network adapters are joined: the matrix as `nvidia-smi topo -m` has it, and a drawing. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "service/top/joined.h"
 #include "service/top/value.h"
 #include "service/top/view.h"
 
-enum { CELL_WIDTH = 5, NAME_WIDTH = 6, GPUS_MAX = NODE_GPUS_MAX };
+enum { CELL_WIDTH = 5, NAME_WIDTH = 6, PCI_WIDTH = 14, NUMA_WIDTH = 6, CPUS_WIDTH = 18, LINKS_WIDTH = 15 };
 
-typedef struct Links {
-    uint32_t all, up, unknown;
-    double errors;
-} Links;
+/* What stands right of the matrix: the PCI address and the NVLinks always, more where there is room. */
+typedef struct Columns {
+    size_t first, shown; /* of the matrix */
+    bool numa, cpus;
+} Columns;
 
-static Links links_of(const NodeGpu *gpu)
-{
-    Links links = {0};
-
-    for (uint32_t i = 0; i < gpu->link_count; i++) {
-        const NodeLink *link = &gpu->links[i];
-        int64_t up;
-
-        if (sample_int64(&link->active, &up)) {
-            links.all++;
-            links.up += up != 0;
-        } else if (link->active.absence != ABSENCE_NOT_SUPPORTED) {
-            links.all++;
-            links.unknown++;
-        }
-        for (size_t k = 0; k < NODE_LINK_ERROR_END; k++) {
-            double errors;
-            if (sample_double(&link->errors[k], &errors))
-                links.errors += errors;
-        }
-    }
-    return links;
-}
-
-static bool links_missing(const Links *links)
-{
-    return links->up + links->unknown < links->all;
-}
-
-/* Whether a GPU is registered with a fabric manager, so that all its links lead to NVSwitches: 3 is complete
- * (nvmlGpuFabricState_t, nvml.h). */
-static bool on_fabric(const NodeGpu *gpu)
-{
-    return value_raw(&gpu->reading, METRIC_FABRIC_MANAGER_STATUS) == 3;
-}
-
-static bool peer_status(const NodeGpu *a, const NodeGpu *b, PeerStatus *ret)
-{
-    for (size_t i = 0; i < a->peer_count; i++) {
-        int64_t status;
-
-        if (a->peers[i].index == b->reading.device.index && sample_int64(&a->peers[i].status, &status) && status >= 0 &&
-            status < PEER_STATUS_END) {
-            *ret = (PeerStatus)status;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* "NV18", "NV", "no", "?" */
-static const char *pair_text(const Node *node, const NodeGpu *a, const NodeGpu *b, char out[16], Ink *ink)
-{
-    const bool all_lead_there = node->gpu_count == 2 || (on_fabric(a) && on_fabric(b));
-    const Links left = links_of(a), right = links_of(b);
-    const uint32_t count = left.up < right.up ? left.up : right.up;
-    PeerStatus status;
-
-    *ink = INK_DIM;
-    if (a == b)
-        return strcpy(out, "X");
-    if (a->state != GPU_UP || b->state != GPU_UP) {
-        *ink = INK_BAD;
-        return strcpy(out, "down");
-    }
-    if (!peer_status(a, b, &status) || status == PEER_UNKNOWN) {
-        if (!on_fabric(a) || !on_fabric(b))
-            return strcpy(out, "?");
-        status = PEER_OK; /* nobody asked about the pair; the fabric joins them */
-    }
-    if (status != PEER_OK) {
-        *ink = status == PEER_DISABLED_BY_REGKEY ? INK_WARN : INK_DIM;
-        return strcpy(out, status == PEER_DISABLED_BY_REGKEY ? "off" : "no");
-    }
-    *ink = links_missing(&left) || links_missing(&right) ? INK_BAD : INK_GOOD;
-    if (all_lead_there && count > 0)
-        snprintf(out, 16, "NV%" PRIu32, count);
-    else
-        strcpy(out, "NV");
-    return out;
-}
-
-static void gpu_name(const NodeGpu *gpu, char out[16])
-{
-    if (gpu->reading.device.index == DEVICE_NO_NUMBER)
-        snprintf(out, 16, "GPU?");
-    else
-        snprintf(out, 16, "GPU%" PRIu32, gpu->reading.device.index);
-}
+/* ---- the matrix ---- */
 
 /* ", down: 4 7": which ones, where not all are up. */
 static int draw_down_links(Grid *grid, Area line, int x, const NodeGpu *gpu)
@@ -127,20 +36,18 @@ static int draw_down_links(Grid *grid, Area line, int x, const NodeGpu *gpu)
 
 static void draw_links(Grid *grid, Area line, int x, const NodeGpu *gpu)
 {
-    const Links links = links_of(gpu);
-    char pci[PCI_TEXT_CAP];
+    const JoinedLinks links = joined_links(gpu);
 
-    x = grid_textf(grid, line, x, 0, INK_DIM, " %s", pci_format(gpu->reading.device.pci, PCI_FORM_SYSFS, pci));
     if (links.all == 0) {
-        grid_text(grid, line, x, 0, INK_DIM, gpu->state == GPU_UP ? "  no NVLink told" : "  not known: it is not up");
+        grid_text(grid, line, x, 0, INK_DIM, gpu->state == GPU_UP ? "no NVLink told" : "not known: it is not up");
         return;
     }
     if (links.unknown == links.all) {
-        grid_text(grid, line, x, 0, INK_DIM, "  not known");
+        grid_text(grid, line, x, 0, INK_DIM, "not known");
         return;
     }
-    x = grid_textf(grid, line, x, 0, links_missing(&links) ? INK_BAD : INK_PLAIN, "  %" PRIu32 " of %" PRIu32 " up",
-                   links.up, links.all);
+    x = grid_textf(grid, line, x, 0, joined_links_missing(&links) ? INK_BAD : INK_PLAIN,
+                   "%" PRIu32 " of %" PRIu32 " up", links.up, links.all);
     x = draw_down_links(grid, line, x, gpu);
     if (links.unknown > 0)
         x = grid_textf(grid, line, x, 0, INK_WARN, ", %" PRIu32 " not known", links.unknown);
@@ -148,50 +55,101 @@ static void draw_links(Grid *grid, Area line, int x, const NodeGpu *gpu)
         grid_textf(grid, line, x, 0, INK_WARN, ", %.0f errors", links.errors);
 }
 
-static void draw_head(const Top *top, Grid *grid, Area line, size_t first, size_t shown)
+static void draw_place(Grid *grid, Area line, int x, const Joined *one, const Columns *columns)
 {
-    const Node *node = top->seen->status.node;
-    char name[16];
+    char pci[PCI_TEXT_CAP];
 
-    for (size_t i = 0; i < shown; i++) {
-        gpu_name(&node->gpus[first + i], name);
-        grid_right(grid, line, NAME_WIDTH + (int)(i + 1) * (CELL_WIDTH + 1), 0, INK_TITLE, name);
+    if (one->gpu ? one->gpu->reading.device.has_pci : one->place != NULL)
+        grid_text(grid, line, x, 0, INK_DIM,
+                  pci_format(one->gpu ? one->gpu->reading.device.pci : one->place->pci, PCI_FORM_SYSFS, pci));
+    x += PCI_WIDTH;
+    if (columns->numa) {
+        if (one->place && one->place->numa_node >= 0)
+            grid_textf(grid, line, x, 0, INK_PLAIN, "%" PRId32, one->place->numa_node);
+        else
+            grid_text(grid, line, x, 0, INK_DIM, "?");
+        x += NUMA_WIDTH;
     }
-    grid_text(grid, line, NAME_WIDTH + (int)shown * (CELL_WIDTH + 1) + 1, 0, INK_TITLE, "PCI address   NVLinks");
+    if (columns->cpus) {
+        grid_text(grid, line, x, 0, INK_DIM, one->place && one->place->cpus[0] ? one->place->cpus : "?");
+        x += CPUS_WIDTH;
+        grid_text(grid, line, x - 1, 0, INK_DIM, " "); /* after one that was too long */
+    }
+    if (one->gpu)
+        draw_links(grid, line, x, one->gpu);
+    else
+        grid_text(grid, line, x, 0, INK_PLAIN, one->place->adapter);
 }
 
-static void draw_pair_row(const Top *top, Grid *grid, Area line, const NodeGpu *gpu, size_t first, size_t shown)
+static int place_x(const Columns *columns)
 {
-    const Node *node = top->seen->status.node;
-    char name[16], text[16];
+    return NAME_WIDTH + (int)columns->shown * (CELL_WIDTH + 1) + 1;
+}
 
-    gpu_name(gpu, name);
-    grid_text(grid, line, 0, 0, gpu->state == GPU_UP ? INK_STRONG : INK_BAD, name);
-    for (size_t i = 0; i < shown; i++) {
+/* As many columns of the matrix as there is room for, so that the selected one is among them; what is left over is for
+ * the rest. */
+static Columns choose_columns(int width, const JoinedList *joined, size_t selected)
+{
+    const int least = NAME_WIDTH + 1 + PCI_WIDTH + LINKS_WIDTH, room = (width - least) / (CELL_WIDTH + 1);
+    const size_t most = room < 1 ? 1 : (size_t)room;
+    Columns columns = {.shown = joined->len < most ? joined->len : most};
+    const int left = width - least - (int)columns.shown * (CELL_WIDTH + 1);
+
+    columns.first = selected + 1 > columns.shown ? selected + 1 - columns.shown : 0;
+    columns.numa = left >= NUMA_WIDTH;
+    columns.cpus = left >= NUMA_WIDTH + CPUS_WIDTH;
+    return columns;
+}
+
+static void draw_head(Grid *grid, Area line, const JoinedList *joined, const Columns *columns)
+{
+    char name[JOINED_TEXT_CAP];
+    int x = place_x(columns);
+
+    for (size_t i = 0; i < columns->shown; i++)
+        grid_right(grid, line, NAME_WIDTH + (int)(i + 1) * (CELL_WIDTH + 1), 0, INK_TITLE,
+                   joined_name(&joined->at[columns->first + i], name));
+    if (columns->shown < joined->len) /* there are more */
+        grid_text(grid, line, 0, 0, INK_DIM, grid->utf8 ? "\xe2\x80\xb9 \xe2\x80\xba" : "< >");
+    grid_text(grid, line, x, 0, INK_TITLE, "PCI address");
+    x += PCI_WIDTH;
+    if (columns->numa)
+        grid_text(grid, line, x, 0, INK_TITLE, "NUMA");
+    x += columns->numa ? NUMA_WIDTH : 0;
+    if (columns->cpus)
+        grid_text(grid, line, x, 0, INK_TITLE, "CPUs");
+    x += columns->cpus ? CPUS_WIDTH : 0;
+    grid_text(grid, line, x, 0, INK_TITLE, "NVLinks, name");
+}
+
+static void draw_pair_row(const Top *top, Grid *grid, Area line, const JoinedList *joined, size_t row,
+                          const Columns *columns)
+{
+    const Joined *one = &joined->at[row];
+    char text[JOINED_TEXT_CAP];
+
+    grid_text(grid, line, 0, 0, one->gpu && one->gpu->state != GPU_UP ? INK_BAD : INK_STRONG, joined_name(one, text));
+    for (size_t i = 0; i < columns->shown; i++) {
         Ink ink;
 
-        pair_text(node, gpu, &node->gpus[first + i], text, &ink);
+        joined_pair(top->seen->status.node, one, &joined->at[columns->first + i], text, &ink);
         grid_right(grid, line, NAME_WIDTH + (int)(i + 1) * (CELL_WIDTH + 1), 0, ink, text);
     }
-    draw_links(grid, line, NAME_WIDTH + (int)shown * (CELL_WIDTH + 1), gpu);
+    draw_place(grid, line, place_x(columns), one, columns);
 }
 
-static void draw_matrix(Top *top, Grid *grid, Area area)
+static void draw_matrix(Top *top, Grid *grid, Area area, const JoinedList *joined)
 {
-    const Node *node = top->seen->status.node;
-    const int room = (area.width - NAME_WIDTH - 30) / (CELL_WIDTH + 1);
-    const size_t most = room < 1 ? 1 : (size_t)room;
-    const size_t shown = node->gpu_count < most ? node->gpu_count : most;
     List *list = &top->matrix;
 
-    list->count = node->gpu_count;
+    list->count = joined->len;
     list_settle(list, area.height > 1 ? (size_t)area.height - 1 : 1);
-    size_t first = list->selected + 1 > shown ? list->selected + 1 - shown : 0;
-    draw_head(top, grid, area_top(&area, 1), first, shown);
-    for (size_t i = list->first; i < node->gpu_count && (int)(i - list->first) < area.height; i++) {
+    const Columns columns = choose_columns(area.width, joined, list->selected);
+    draw_head(grid, area_top(&area, 1), joined, &columns);
+    for (size_t i = list->first; i < joined->len && (int)(i - list->first) < area.height; i++) {
         const Area line = area_row(area, (int)(i - list->first));
 
-        draw_pair_row(top, grid, line, &node->gpus[i], first, shown);
+        draw_pair_row(top, grid, line, joined, i, &columns);
         top_zone(top, line, ZONE_ROW, (uint32_t)i);
         if (i == list->selected)
             grid_reverse(grid, (Area){.x = line.x, .y = line.y, .width = NAME_WIDTH - 1, .height = 1});
@@ -199,7 +157,19 @@ static void draw_matrix(Top *top, Grid *grid, Area area)
     list_mark(list, grid, (Area){area.x, area.y - 1, area.width, 1}, 0);
 }
 
-/* --- the drawing -------------------------------------------------------------------------------------------------- */
+/* ---- the drawing ---- */
+
+/* Rows of boxes: above each its NUMA nodes, below each the fabric. */
+typedef struct Drawing {
+    const Top *top;
+    Grid *grid;
+    const JoinedList *joined;
+    size_t gpus;
+    bool places, adapters, fabric;
+    int across, height; /* boxes in a row; lines of a row */
+} Drawing;
+
+enum { BOX_WIDTH = 11 };
 
 static Ink box_ink(const Top *top, const NodeGpu *gpu)
 {
@@ -209,84 +179,139 @@ static Ink box_ink(const Top *top, const NodeGpu *gpu)
     return gpu->state == GPU_UP ? INK_TITLE : INK_BAD;
 }
 
-/* A GPU as a box, its links hanging down to the switches. */
-static void draw_box(const Top *top, Grid *grid, Area box, const NodeGpu *gpu, bool fabric)
+/* Its links, hanging down to the switches. */
+static void draw_box_links(Grid *grid, Area below, const NodeGpu *gpu)
 {
-    const Links links = links_of(gpu);
-    const Ink ink = box_ink(top, gpu);
-    char name[16], text[VALUE_CAP];
-    Area inside = box;
-
-    gpu_name(gpu, name);
-    inside.height = 3;
-    inside = grid_box(grid, inside, ink, name);
-    grid_text(grid, inside, 0, 0, INK_PLAIN,
-              gpu->state == GPU_UP ? value_percent(text, value_busy(&gpu->reading)) : gpu_state_key(gpu->state));
-    if (!fabric || box.height < 5)
-        return;
+    const JoinedLinks links = joined_links(gpu);
     const char *line = grid->utf8 ? "\xe2\x95\x91" : "||", *broken = grid->utf8 ? "\xe2\x95\xb3" : "X";
+
     if (gpu->state != GPU_UP)
-        grid_text(grid, box, 2, 3, INK_BAD, broken);
+        grid_text(grid, below, 2, 0, INK_BAD, broken);
     else if (links.unknown == links.all)
-        grid_textf(grid, box, 2, 3, INK_DIM, "%s ?", line);
+        grid_textf(grid, below, 2, 0, INK_DIM, "%s ?", line);
     else
-        grid_textf(grid, box, 2, 3, links_missing(&links) ? INK_BAD : INK_GOOD, "%s %" PRIu32 "/%" PRIu32, line,
-                   links.up, links.all);
+        grid_textf(grid, below, 2, 0, joined_links_missing(&links) ? INK_BAD : INK_GOOD, "%s %" PRIu32 "/%" PRIu32,
+                   line, links.up, links.all);
 }
 
-static void draw_boxes(Top *top, Grid *grid, Area area)
+static void draw_box_adapter(const Drawing *d, Area inside, const Joined *one)
 {
-    const Node *node = top->seen->status.node;
-    bool fabric = false;
+    size_t more;
+    const Joined *nearest = joined_nearest(d->joined, one, &more);
 
-    for (size_t i = 0; i < node->gpu_count; i++)
-        fabric |= on_fabric(&node->gpus[i]);
-    const int width = 11, height = fabric ? 5 : 3, across = area.width / width;
-    int y = 0;
-    for (size_t i = 0; i < node->gpu_count && across > 0; i++) {
-        const int column = (int)i % across;
+    if (!nearest)
+        return;
+    const int x = grid_text(d->grid, inside, 0, 1, INK_DIM, nearest->place->adapter);
+    if (more > 0)
+        grid_textf(d->grid, inside, x, 1, INK_DIM, "+%zu", more);
+}
 
-        y = (int)i / across * height;
-        if (y + height > area.height)
-            break;
-        const Area box = {.x = area.x + column * width, .y = area.y + y, .width = width - 1, .height = height};
-        draw_box(top, grid, box, &node->gpus[i], fabric);
-        if (fabric && column == 0) {
-            const Area bus = area_row(area, y + 4);
-            const int count = (int)node->gpu_count < across ? (int)node->gpu_count : across;
-            grid_fill(grid, (Area){bus.x, bus.y, count * width - 1, bus.height}, INK_SERIES_A,
-                      grid->utf8 ? "\xe2\x95\x90" : "=");
-            grid_text(grid, bus, 2, 0, INK_STRONG, " NVSwitch fabric ");
+static void draw_box(const Drawing *d, Area box, const Joined *one)
+{
+    const NodeGpu *gpu = one->gpu;
+    char name[JOINED_TEXT_CAP], text[VALUE_CAP];
+    Area frame = area_top(&box, d->adapters ? 4 : 3);
+    const Area inside = grid_box(d->grid, frame, box_ink(d->top, gpu), joined_name(one, name));
+
+    grid_text(d->grid, inside, 0, 0, INK_PLAIN,
+              gpu->state == GPU_UP ? value_percent(text, value_busy(&gpu->reading)) : gpu_state_key(gpu->state));
+    if (d->adapters)
+        draw_box_adapter(d, inside, one);
+    if (d->fabric)
+        draw_box_links(d->grid, box, gpu);
+}
+
+static int numa_of(const Joined *one)
+{
+    return one->place ? one->place->numa_node : -1;
+}
+
+/* A bar over the boxes of each NUMA node. */
+static void draw_numa(const Drawing *d, Area row, size_t first, size_t end)
+{
+    for (size_t i = first, last; i < end; i = last) {
+        for (last = i + 1; last < end && numa_of(&d->joined->at[last]) == numa_of(&d->joined->at[i]);)
+            last++;
+        const Area bar = {.x = row.x + (int)(i - first) * BOX_WIDTH,
+                          .y = row.y,
+                          .width = (int)(last - i) * BOX_WIDTH - 1,
+                          .height = 1};
+        grid_fill(d->grid, bar, INK_DIM, d->grid->utf8 ? "\xe2\x94\x80" : "-");
+        if (numa_of(&d->joined->at[i]) < 0) {
+            grid_text(d->grid, bar, 1, 0, INK_DIM, " NUMA ? ");
+            continue;
         }
+        const int x = grid_textf(d->grid, bar, 1, 0, INK_PLAIN, " NUMA %d ", numa_of(&d->joined->at[i]));
+        if (d->joined->at[i].place->cpus[0] && bar.width > x + (int)strlen(d->joined->at[i].place->cpus) + 6)
+            grid_textf(d->grid, bar, x, 0, INK_DIM, " CPUs %s ", d->joined->at[i].place->cpus);
     }
 }
+
+static void draw_row(const Drawing *d, Area row, size_t first, size_t end)
+{
+    if (d->places)
+        draw_numa(d, area_top(&row, 1), first, end);
+    for (size_t i = first; i < end; i++)
+        draw_box(
+            d,
+            (Area){.x = row.x + (int)(i - first) * BOX_WIDTH, .y = row.y, .width = BOX_WIDTH - 1, .height = row.height},
+            &d->joined->at[i]);
+    if (!d->fabric)
+        return;
+    const Area bus = {
+        .x = row.x, .y = row.y + row.height - 1, .width = (int)(end - first) * BOX_WIDTH - 1, .height = 1};
+    grid_fill(d->grid, bus, INK_SERIES_A, d->grid->utf8 ? "\xe2\x95\x90" : "=");
+    grid_text(d->grid, bus, 2, 0, INK_STRONG, " NVSwitch fabric ");
+}
+
+static void draw_boxes(const Top *top, Grid *grid, Area area, const JoinedList *joined)
+{
+    Drawing d = {.top = top, .grid = grid, .joined = joined, .gpus = top->seen->status.node->gpu_count};
+
+    d.adapters = joined->len > d.gpus;
+    for (size_t i = 0; i < d.gpus; i++) {
+        d.fabric |= joined_on_fabric(joined->at[i].gpu);
+        d.places |= joined->at[i].place != NULL;
+    }
+    d.across = area.width / BOX_WIDTH;
+    d.height = 3 + d.adapters + d.places + 2 * d.fabric;
+    for (size_t i = 0; i < d.gpus && d.across > 0 && area.height >= d.height; i += (size_t)d.across) {
+        const size_t end = i + (size_t)d.across < d.gpus ? i + (size_t)d.across : d.gpus;
+
+        draw_row(&d, area_top(&area, d.height), i, end);
+    }
+}
+
+/* ---- the view ---- */
 
 static void draw_legend(Grid *grid, Area area)
 {
     static const char text[] =
-        "NV18: NVLinks up between the two, NV: joined by NVLink, how many is not told; no: not by NVLink; "
-        "off: switched off; ?: the driver was not asked or does not tell. "
-        "Paths over PCIe and NUMA nodes are not known to the agent: nvidia-smi topo -m";
+        "NV18: NVLinks up between the two, NV: joined by NVLink, how many is not told; off: NVLink is switched off. "
+        "Over PCIe: PIX one switch at most, PXB several, PHB the host bridge, NODE host bridges of one NUMA node, SYS "
+        "two "
+        "NUMA nodes; no: not by NVLink; ?: not known";
 
     text_wrap(grid, area, 0, 0, INK_DIM, text);
 }
 
 void view_topology_draw(Top *top, Grid *grid, Area area)
 {
-    const Node *node = top->seen->status.node;
+    JoinedList joined;
 
-    if (node->gpu_count == 0) {
+    joined_find(top->seen, &joined);
+    if (top->seen->status.node->gpu_count == 0) {
         grid_text(grid, area, 1, 1, INK_DIM, "no GPU is known on this node");
         return;
     }
-    const int rows = (int)node->gpu_count + 1, legend = area.width >= 150 ? 2 : area.width >= 100 ? 3 : 5;
+    const int rows = (int)joined.len + 1, legend = area.width >= 150 ? 2 : area.width >= 100 ? 3 : 5;
     const int matrix = rows < area.height - 3 ? rows : area.height - 3;
-    draw_matrix(top, grid, area_top(&area, matrix));
+    draw_matrix(top, grid, area_top(&area, matrix), &joined);
     if (area.height >= legend + 1) {
         Area words = area_bottom(&area, legend);
         draw_legend(grid, words);
     }
     area_top(&area, 1);
     if (area.height >= 3)
-        draw_boxes(top, grid, area);
+        draw_boxes(top, grid, area, &joined);
 }

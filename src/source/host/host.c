@@ -59,6 +59,7 @@ static void worker_free(Worker *worker)
     pthread_mutex_destroy(&worker->lock);
     free(worker->root);
     vec_done(&worker->look.processes);
+    vec_done(&worker->look.places);
     free(worker);
 }
 
@@ -144,6 +145,7 @@ void host_close(Host *host)
         worker_free(worker);
     }
     vec_done(&host->known.processes);
+    vec_done(&host->known.places);
     vec_done(&host->wanted);
     vec_done(&host->asked);
     free(host);
@@ -172,6 +174,8 @@ static bool take(Host *host)
         host_look_take(&host->known, &host->worker->look, host->begun_ns);
         host->known.processes = host->worker->look.processes;
         host->worker->look.processes = before; /* its room is used again */
+        if (host->worker->look.rc == 0)
+            host_places_take(&host->known.places, &host->worker->look.places, &host->known.facts);
     }
     return over;
 }
@@ -227,6 +231,11 @@ void host_want(Host *host, const uint32_t *pids, size_t count)
 ProcessList host_processes(const Host *host)
 {
     return (ProcessList){host->known.processes.at, host->known.processes.len};
+}
+
+PlaceList host_places(const Host *host)
+{
+    return (PlaceList){host->known.places.at, host->known.places.len};
 }
 
 void host_turn(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sampler_count)

@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "model/facts.h"
+#include "model/place.h"
 #include "model/process.h"
 
 typedef struct Host Host;
@@ -38,6 +39,8 @@ enum { HOST_PROCESSES_MAX = 1024 };
 void host_want(Host *host, const uint32_t *pids, size_t count);
 /* Those of the last look, until the next turn. */
 ProcessList host_processes(const Host *host);
+/* Where GPUs and network adapters are, by the last look that could read the PCI bus; until the next turn. */
+PlaceList host_places(const Host *host);
 /* How long the look under way has been at it; 0: none is, or it is in time. */
 uint64_t host_late_ns(const Host *host, uint64_t now_ns);
 

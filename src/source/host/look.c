@@ -61,6 +61,15 @@ static int look_bus(const char *root, Facts *facts, Err *err)
     return 0;
 }
 
+static void look_places(const char *root, const Facts *facts, HostPlaces *places)
+{
+    PciAddress gpus[NODE_GPUS_MAX];
+
+    for (size_t i = 0; i < facts->gpu_count; i++)
+        gpus[i] = facts->gpus[i].pci;
+    host_places_look(root, gpus, facts->gpu_count, places);
+}
+
 /* ---- /proc ---- */
 
 /* The word in "Kernel Module  590.48.01  Release Build" that is a version. */
@@ -136,9 +145,11 @@ static void look_processes(const char *root, HostProcesses *processes)
 void host_look_make(const char *root, HostLook *ret)
 {
     const HostProcesses wanted = ret->processes;
+    const HostPlaces room = ret->places;
 
-    *ret = (HostLook){.processes = wanted};
+    *ret = (HostLook){.processes = wanted, .places = room};
     ret->rc = look_bus(root, &ret->facts, &ret->err);
+    look_places(root, &ret->facts, &ret->places);
     host_tasks_look(root, &ret->tasks);
     ret->facts.proc_known = ret->tasks.known;
     ret->facts.persistenced = ret->tasks.persistenced;
@@ -157,6 +168,7 @@ int host_look(const char *root, Facts *ret, Err *err)
     HostLook look = {0};
 
     host_look_make(root, &look);
+    vec_done(&look.places);
     *ret = look.facts;
     if (look.rc < 0 && err)
         *err = look.err;

@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "model/facts.h"
 #include "model/process.h"
+#include "source/host/places.h"
 #include "source/host/tasks.h"
 
 typedef VEC(ProcessOwner) HostProcesses;
@@ -17,9 +18,11 @@ typedef struct HostLook {
     Facts facts;
     HostTasks tasks;
     HostProcesses processes; /* by pid */
+    HostPlaces places;
 } HostLook;
 
-/* `processes` of *ret are those to be found out about: their pids are read, the rest is filled. */
+/* `processes` of *ret are those to be found out about: their pids are read, the rest is filled. The room of `places` is
+ * used again. */
 void host_look_make(const char *root, HostLook *ret);
 
 /* Makes the facts those of `fresh`, of a look begun at time_ns: GPUs that were there before stay as absent ones (all of

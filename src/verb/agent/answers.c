@@ -238,8 +238,9 @@ static void answer_gpus(Agent *agent, HttpRequest *request)
 
     str_init(&text, ANSWER_MAX);
     api_gpus(view_node(agent->eyes.view),
-             &(ApiWho){.owners = agent->pods ? podresources_table(agent->pods) : NULL,
-                       .processes = judge_processes(&agent->judge)},
+             &(ApiBeside){.owners = agent->pods ? podresources_table(agent->pods) : NULL,
+                       .processes = judge_processes(&agent->judge),
+                       .places = judge_places(&agent->judge)},
              &text);
     send_text(request, 200, TYPE_JSON, &text);
 }

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/vec.h"
+#include "source/host/places.h"
 #include "source/proc/who.h"
 #include "verb/agent/eyes.h"
 
@@ -24,6 +25,8 @@ struct Glance {
     bool stopped;
     UserNames *users;            /* NULL: nobody was asked for yet */
     VEC(ProcessOwner) processes; /* of the last JSON */
+    HostPlaces places;           /* looked for when there are other GPUs than before */
+    size_t places_of;
 };
 
 static void paced(uv_timer_t *timer)
@@ -93,6 +96,7 @@ void glance_free(Glance *glance)
     agent_config_free(glance->config);
     user_names_free(glance->users);
     vec_done(&glance->processes);
+    vec_done(&glance->places);
     free(glance);
 }
 
@@ -160,6 +164,20 @@ static void find_processes(Glance *glance, const Node *node)
     }
 }
 
+static void find_places(Glance *glance, const Node *node)
+{
+    const char *root = glance->config->o.root ? glance->config->o.root : "";
+    PciAddress gpus[NODE_GPUS_MAX];
+    size_t count = 0;
+
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].reading.device.has_pci)
+            gpus[count++] = node->gpus[i].reading.device.pci;
+    if (glance->places_of != count)
+        host_places_look(root, gpus, count, &glance->places);
+    glance->places_of = count;
+}
+
 static int tell(Glance *glance, const Node *node, const Health *health, bool json, const StatusStyle *style, Str *out)
 {
     StatusSeen seen = {.node = node, .health = health};
@@ -167,6 +185,8 @@ static int tell(Glance *glance, const Node *node, const Health *health, bool jso
     if (json) {
         find_processes(glance, node);
         seen.processes = (ProcessList){glance->processes.at, glance->processes.len};
+        find_places(glance, node);
+        seen.places = (PlaceList){glance->places.at, glance->places.len};
         status_json(&seen, out);
     } else {
         status_text(&seen, style, out);

@@ -331,6 +331,11 @@ ProcessList judge_processes(const Judge *judge)
     return host_processes(judge->host);
 }
 
+PlaceList judge_places(const Judge *judge)
+{
+    return host_places(judge->host);
+}
+
 uint64_t judge_each_event(const Judge *judge, uint64_t from, void (*fn)(void *self, const JudgeEvent *event),
                           void *self)
 {

@@ -108,6 +108,8 @@ size_t judge_cleared(Judge *judge, const Incident *incident, const char *who);
 const Facts *judge_facts(const Judge *judge);
 /* Who the processes on the GPUs are. */
 ProcessList judge_processes(const Judge *judge);
+/* Where GPUs and network adapters are. */
+PlaceList judge_places(const Judge *judge);
 /* Events from number `from` on (0: the oldest that is kept); returns the next number. */
 uint64_t judge_each_event(const Judge *judge, uint64_t from, void (*fn)(void *self, const JudgeEvent *event),
                           void *self);

@@ -39,6 +39,38 @@ def once(quiet, *options, **more):
     return quiet.run(quiet.node_there, "--once", "--control", quiet.agent_there.control, *options, **more)
 
 
+# --- how GPUs are joined ---------------------------------------------------------------------------------------------
+
+NODES = [("h100-sxm-80gb", 8), ("a100-sxm4-80gb", 8), ("h100-nvl-94gb", 2), ("h100-nvl-94gb", 8), ("l40s", 5), ("rtx-4080-super", 2)]
+
+
+def matrix(text):
+    """The rows of a matrix of GPUs, as lists of words, whoever printed it."""
+    rows = [line.split() for line in text.splitlines()]
+    head = next(i for i, row in enumerate(rows) if len([w for w in row if re.fullmatch(r"GPU\d+", w)]) > 1)
+    count = sum(re.fullmatch(r"GPU\d+", word) is not None for word in rows[head])
+    return {row[0]: row[1:1 + count] for row in rows[head + 1:head + 1 + count]}
+
+
+@pytest.mark.parametrize("board,count", NODES, ids=lambda value: str(value))
+def test_the_matrix_is_that_of_the_driver(kit, board, count):
+    """Paths over PCIe are found without the driver, in sysfs; nvidia-smi is told them by it."""
+    scenario = kit.tmp / "scenario.yaml"
+    scenario.write_text(f"about: topology\ngpus: {{board: {board}, count: {count}}}\nwork: []\ntruth: []\n")
+    node = kit.node(str(scenario))
+    screen = kit.run(node, "--alone", "--once", "--view", "topology", "--size", "160x50", "--colour", "never").stdout
+    told = subprocess.run(["nvidia-smi", "topo", "-m"], env=node.env, capture_output=True, text=True, check=True).stdout
+    mine, theirs = matrix(screen), matrix(told)
+    assert len(theirs) == count and mine.keys() == theirs.keys(), screen
+    for gpu, row in theirs.items():
+        for ours, word in zip(mine[gpu], row):
+            # of pairs that are joined directly it is not told how many links lead where, but for two
+            assert ours == word or (ours == "NV" and word.startswith("NV") and count > 2), (gpu, mine[gpu], row)
+    for line in (line for line in told.splitlines() if re.match(r"GPU\d+\t", line)):
+        name, cpus, numa = line.split("\t")[0], *line.split("\t")[1 + count:3 + count]
+        assert re.search(rf"^{name} .* {numa} +{re.escape(cpus)} ", screen, re.M), (line, screen)
+
+
 # --- on a terminal ---------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/duration.h"
@@ -243,6 +244,7 @@ static void what_was_there_before(void **state)
     host_look_take(&known, &fresh, 300);
     assert_int_equal(stuck(&known.facts, 20)->since_ns, 300);
     assert_int_equal(known.facts.gpu_count, 1);
+    vec_done(&fresh.places);
 }
 
 static void a_bus_that_cannot_be_read_takes_no_gpu_away(void **state)
@@ -260,6 +262,93 @@ static void a_bus_that_cannot_be_read_takes_no_gpu_away(void **state)
     host_look_take(&known, &fresh, 200);
     assert_true(known.facts.gpu_count == 1 && known.facts.gpus[0].present);
     assert_int_equal(known.facts.time_ns, 200);
+    vec_done(&fresh.places);
+}
+
+/* ---- places ---- */
+
+static void adapter(const Tree *tree, const char *name, const char *function)
+{
+    char path[TREE_PATH_CAP], target[TREE_PATH_CAP];
+
+    snprintf(path, sizeof path, "sys/devices/pci0000:aa/%s/infiniband/%s/node_guid", function, name);
+    tree_file(tree, path, "0000:0000:0000:0001\n");
+    snprintf(path, sizeof path, "sys/devices/pci0000:aa/%s/infiniband/%s/device", function, name);
+    tree_link(tree, path, "../..");
+    snprintf(path, sizeof path, "sys/class/infiniband/%s", name);
+    snprintf(target, sizeof target, "../../devices/pci0000:aa/%s/infiniband/%s", function, name);
+    tree_link(tree, path, target);
+}
+
+static void where_gpus_and_adapters_are(void **state)
+{
+    const Tree *tree = *state;
+    HostLook look = {0};
+
+    tree_gpu(tree);
+    tree_file(tree, GPU "/numa_node", "1\n");
+    tree_file(tree, GPU "/local_cpulist", "32-63,96-127\n");
+    adapter(tree, "mlx5_10", "0000:aa:02.0/0000:cd:00.0");
+    adapter(tree, "mlx5_9", "0000:aa:01.0/0000:cc:00.0");
+    tree_file(tree, "sys/devices/pci0000:aa/0000:aa:01.0/0000:cc:00.0/numa_node", "-1\n");
+    tree_link(tree, "sys/class/infiniband/rxe0",
+              "../../devices/virtual/infiniband/rxe0"); /* in software: it is nowhere */
+    host_look_make(tree->root, &look);
+    assert_int_equal(look.places.len, 3);
+    const Place *gpu = &look.places.at[0], *near = &look.places.at[1], *far = &look.places.at[2];
+    assert_string_equal(gpu->path, "pci0000:aa/0000:aa:01.0/0000:bb:00.0");
+    assert_int_equal(gpu->pci.bus, 0xbb);
+    assert_int_equal(gpu->numa_node, 1);
+    assert_string_equal(gpu->cpus, "32-63,96-127");
+    assert_string_equal(near->adapter, "mlx5_9");
+    assert_int_equal(near->pci.bus, 0xcc);
+    assert_int_equal(near->numa_node, -1);
+    assert_string_equal(near->cpus, "");
+    assert_string_equal(far->adapter, "mlx5_10");
+    assert_int_equal(place_between(gpu, near), TOPOLOGY_PIX);
+    assert_int_equal(place_between(gpu, far), TOPOLOGY_PHB);
+    vec_done(&look.places);
+}
+
+static void a_list_of_cpus_that_is_too_long_is_not_known(void **state)
+{
+    const Tree *tree = *state;
+    char cpus[2 * PLACE_CPUS_CAP] = "0";
+    HostLook look = {0};
+
+    for (int i = 2; strlen(cpus) < PLACE_CPUS_CAP; i += 2)
+        snprintf(cpus + strlen(cpus), sizeof cpus - strlen(cpus), ",%d", i);
+    tree_gpu(tree);
+    tree_file(tree, GPU "/local_cpulist", "%s\n", cpus);
+    host_look_make(tree->root, &look);
+    assert_int_equal(look.places.len, 1);
+    assert_string_equal(look.places.at[0].cpus, "");
+    vec_done(&look.places);
+}
+
+static void a_gpu_that_is_gone_was_somewhere(void **state)
+{
+    const Tree *tree = *state;
+    HostLook known = {0}, fresh = {0};
+
+    tree_gpu(tree);
+    adapter(tree, "mlx5_0", "0000:aa:01.0/0000:cc:00.0");
+    adapter(tree, "mlx5_1", "0000:aa:02.0/0000:cd:00.0");
+    host_look_make(tree->root, &fresh);
+    host_look_take(&known, &fresh, 100);
+    host_places_take(&known.places, &fresh.places, &known.facts);
+    assert_int_equal(known.places.len, 3);
+    tree_gone(tree, "sys/bus/pci/devices/0000:bb:00.0");
+    tree_gone(tree, "sys/class/infiniband/mlx5_0");
+    host_look_make(tree->root, &fresh);
+    host_look_take(&known, &fresh, 200);
+    host_places_take(&known.places, &fresh.places, &known.facts);
+    assert_int_equal(known.places.len, 2);
+    assert_int_equal(known.places.at[0].pci.bus, 0xbb);
+    assert_string_equal(known.places.at[0].path, "pci0000:aa/0000:aa:01.0/0000:bb:00.0");
+    assert_string_equal(known.places.at[1].adapter, "mlx5_1");
+    vec_done(&known.places);
+    vec_done(&fresh.places);
 }
 
 int main(void)
@@ -278,6 +367,9 @@ int main(void)
         TEST(more_than_the_list_holds),
         TEST(what_was_there_before),
         TEST(a_bus_that_cannot_be_read_takes_no_gpu_away),
+        TEST(where_gpus_and_adapters_are),
+        TEST(a_list_of_cpus_that_is_too_long_is_not_known),
+        TEST(a_gpu_that_is_gone_was_somewhere),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,6 +35,8 @@ typedef struct World {
     NodeSampler samplers[3];
     ProcessOwner who[GPUS * PROCESSES];
     size_t who_count;
+    Place places[GPUS + 3];
+    size_t place_count;
     OwnerTable owners;
     Health health;
     Maintenance *maintenance;
@@ -217,6 +219,32 @@ static void any_gpu(World *w, uint32_t i)
     }
 }
 
+static void any_place(World *w, Place place)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "pci%04x:%02x/%04x:%02x:01.0/%04x:%02x:00.0", place.pci.domain,
+             (unsigned)below(w, 4) << 4, place.pci.domain, (unsigned)below(w, 4), place.pci.domain, place.pci.bus);
+    if (!once(w, 4))
+        assert_true(place_set_path(&place, path));
+    place.numa_node = once(w, 3) ? -1 : (int32_t)below(w, 4);
+    TEXT(w, place.cpus, "%u-%u", 8 * place.pci.bus, 8 * place.pci.bus + 7);
+    if (place.adapter[0] || place.path[0] || place.cpus[0] || place.numa_node >= 0)
+        w->places[w->place_count++] = place;
+}
+
+static void any_places(World *w)
+{
+    for (size_t i = 0; i < w->node.gpu_count; i++)
+        any_place(w, (Place){.pci = w->gpus[i].reading.device.pci});
+    for (uint8_t i = (uint8_t)below(w, 4); i > 0; i--) {
+        Place place = {.pci = {.bus = (uint8_t)(0x80 + i)}};
+
+        snprintf(place.adapter, sizeof place.adapter, "mlx5_%u", i);
+        any_place(w, place);
+    }
+}
+
 static void any_samplers(World *w)
 {
     w->node.samplers = w->samplers;
@@ -285,6 +313,7 @@ static World *world_new(uint64_t seed)
     owner_table_init(&w->owners);
     for (uint32_t i = 0; i < w->node.gpu_count; i++)
         any_gpu(w, i);
+    any_places(w);
     any_samplers(w);
     any_trouble(w);
     return w;
@@ -303,6 +332,7 @@ static void write_world(const World *w, Str *out)
                              .health = &w->health,
                              .owners = &w->owners,
                              .processes = {w->who, w->who_count},
+                             .places = {w->places, w->place_count},
                              .incidents = w->incidents,
                              .incident_count = w->node.tick % 2,
                              .maintenance = w->maintenance};

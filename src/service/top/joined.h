@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Among the files of the topology view: the GPUs and network adapters of a look, and how two of them are joined. Pure.
+ */
+
+#include "service/screen/grid.h"
+#include "service/top/seen.h"
+
+enum { JOINED_MAX = NODE_GPUS_MAX + PLACE_ADAPTERS_MAX, JOINED_TEXT_CAP = 16 };
+
+/* A GPU, an adapter, or a GPU of which nobody knows where it is. */
+typedef struct Joined {
+    const NodeGpu *gpu; /* NULL: an adapter */
+    const Place *place; /* NULL: not known */
+    uint32_t number;    /* "GPU3", "NIC0"; DEVICE_NO_NUMBER: the driver has no index for it */
+} Joined;
+
+typedef struct JoinedList {
+    size_t len;
+    Joined at[JOINED_MAX];
+} JoinedList;
+
+/* GPUs in the node's order, then adapters. Borrows from the look. */
+void joined_find(const TopSeen *seen, JoinedList *ret);
+
+/* NVLinks of one GPU. */
+typedef struct JoinedLinks {
+    uint32_t all, up, unknown;
+    double errors;
+} JoinedLinks;
+
+JoinedLinks joined_links(const NodeGpu *gpu);
+bool joined_links_missing(const JoinedLinks *links);
+/* Whether all its links lead to NVSwitches, as it is registered with a fabric manager. */
+bool joined_on_fabric(const NodeGpu *gpu);
+
+/* "GPU3", "NIC0", "GPU?". Returns out. */
+const char *joined_name(const Joined *one, char out[JOINED_TEXT_CAP]);
+
+/*
+ * How they are joined: "NV18"; "NV" by NVLink, of how many links nobody tells; "off" where NVLink is switched off; else
+ * the path over PCIe ("PIX" ... "SYS"), "no" where only the lack of NVLink is known, "?" where nothing is; "down" with
+ * a GPU that is not up. Returns out.
+ */
+const char *joined_pair(const Node *node, const Joined *a, const Joined *b, char out[JOINED_TEXT_CAP], Ink *ink);
+
+/* The adapter that is nearest to a GPU, no further than its own host bridge; NULL where there is none or nobody knows.
+ * *ret_more is how many others are as near. */
+const Joined *joined_nearest(const JoinedList *list, const Joined *gpu, size_t *ret_more);
