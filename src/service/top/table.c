@@ -24,10 +24,13 @@ static void widen(const void *columns, size_t stride, size_t count, int left, La
 
 void layout_fit(const void *columns, size_t stride, size_t count, int width, Layout *ret)
 {
+    unsigned last = 0;
     int used = 0;
 
     memset(ret, 0, sizeof *ret);
-    for (unsigned priority = 0; priority <= UINT8_MAX; priority++)
+    for (size_t i = 0; i < count; i++)
+        last = column_at(columns, stride, i)->priority > last ? column_at(columns, stride, i)->priority : last;
+    for (unsigned priority = 0; priority <= last; priority++)
         for (size_t i = 0; i < count && i < COLUMNS_MAX; i++) {
             const Column *column = column_at(columns, stride, i);
 
