@@ -78,6 +78,7 @@ enum { NODE_LINKS_MAX = 18, NODE_PROCESSES_MAX = 64 };
 typedef struct NodeLink {
     Sample active;                      /* 1 up, 0 down; NOT_SUPPORTED: the board has no such link */
     Sample errors[NODE_LINK_ERROR_END]; /* totals */
+    Sample remote;                      /* PCI address of what it leads to, a GPU or a switch (pci_unpack) */
 } NodeLink;
 
 /* A process that the driver lists on a GPU. */

@@ -109,3 +109,19 @@ int pci_compare(PciAddress a, PciAddress b)
         return a.device < b.device ? -1 : 1;
     return (int)a.function - (int)b.function;
 }
+
+int64_t pci_pack(PciAddress address)
+{
+    return (int64_t)address.domain << 16 | address.bus << 8 | address.device << 3 | address.function;
+}
+
+bool pci_unpack(int64_t number, PciAddress *ret)
+{
+    if (number < 0 || number >> 16 > UINT32_MAX)
+        return false;
+    *ret = (PciAddress){.domain = (uint32_t)(number >> 16),
+                        .bus = (uint8_t)(number >> 8),
+                        .device = number >> 3 & 0x1f,
+                        .function = number & 0x7};
+    return true;
+}

@@ -37,5 +37,9 @@ int pci_parse(const char *text, PciAddress *ret_address);
 /* Write the address into text, which holds PCI_TEXT_CAP bytes. Returns text. XID leaves the function out. */
 const char *pci_format(PciAddress address, PciForm form, char text[PCI_TEXT_CAP]);
 
+/* The address as one number, and back; a number that is none (below 0, or beyond the largest) is refused. */
+int64_t pci_pack(PciAddress address);
+bool pci_unpack(int64_t number, PciAddress *ret);
+
 /* Below 0, 0 or above 0: by domain, bus, device, function. */
 int pci_compare(PciAddress a, PciAddress b);

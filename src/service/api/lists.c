@@ -38,7 +38,9 @@ void write_links(Str *out, const NodeGpu *gpu)
     str_add(out, ",\"nvlinks\":[");
     for (uint32_t i = 0; i < gpu->link_count; i++) {
         const NodeLink *link = &gpu->links[i];
-        int64_t up;
+        char pci[PCI_TEXT_CAP];
+        PciAddress at;
+        int64_t up, remote;
 
         if (!link->active.valid && link->active.absence == ABSENCE_NOT_SUPPORTED)
             continue; /* the board has no such link */
@@ -47,6 +49,8 @@ void write_links(Str *out, const NodeGpu *gpu)
             str_add(out, up ? "true" : "false");
         else
             str_addf(out, "null,\"absent\":\"%s\"", absence_key(link->active.absence));
+        if (sample_int64(&link->remote, &remote) && pci_unpack(remote, &at))
+            write_text(out, "remote", pci_format(at, PCI_FORM_SYSFS, pci));
         write_errors(out, link);
         str_addc(out, '}');
         comma = ",";

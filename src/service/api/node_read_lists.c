@@ -15,7 +15,9 @@ static const char *const link_errors[] = {
 static void read_link(Reader *r, const JsonItem *from, NodeLink *link)
 {
     const JsonItem *errors = reader_object(r, from, "errors");
+    const char *remote = reader_text(r, from, "remote");
     const uint64_t now = r->read->node.time_ns;
+    PciAddress pci;
     uint64_t count;
     bool up;
 
@@ -26,6 +28,12 @@ static void read_link(Reader *r, const JsonItem *from, NodeLink *link)
     for (size_t i = 0; i < NODE_LINK_ERROR_END; i++)
         if (reader_u64(r, errors, link_errors[i], INT64_MAX, &count))
             sample_set_int64(&link->errors[i], now, (int64_t)count);
+    if (!remote)
+        return;
+    if (pci_parse(remote, &pci) == 0)
+        sample_set_int64(&link->remote, now, pci_pack(pci));
+    else
+        reader_fail(r, "remote", "PCI address");
 }
 
 /* Links that the board does not have are not told of. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the driver tells of pairs is whether peer to peer over NVLink works; how many links lead where is known only
- * where all of them lead to one place: to NVSwitches, or to the only other GPU. Paths over PCIe are the kernel's.
+ * What the driver tells of pairs is whether peer to peer over NVLink works, and of links where they lead. Where it does
+ * not tell the latter it is known only if all lead to one place: to NVSwitches, or to the only other GPU. Paths over
+ * PCIe are the kernel's.
  */
 #include "service/top/joined.h"
 
@@ -95,15 +96,52 @@ static const char *pcie_text(const Joined *a, const Joined *b, char out[JOINED_T
     return strcpy(out, topology_format((TopologyLink){.path = (uint8_t)path}, text));
 }
 
+static bool is_gpu(const Node *node, PciAddress pci)
+{
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].reading.device.has_pci && pci_compare(node->gpus[i].reading.device.pci, pci) == 0)
+            return true;
+    return false;
+}
+
+/* Links of `a` that are up and lead to `b`, or to what is no GPU: a switch. False where of one it is not known. */
+static bool links_towards(const Node *node, const NodeGpu *a, const NodeGpu *b, uint32_t *ret)
+{
+    *ret = 0;
+    for (uint32_t i = 0; i < a->link_count; i++) {
+        const NodeLink *link = &a->links[i];
+        int64_t up, remote;
+        PciAddress pci;
+
+        if (!sample_int64(&link->active, &up) || !up)
+            continue;
+        if (!sample_int64(&link->remote, &remote) || !pci_unpack(remote, &pci))
+            return false;
+        *ret += (b->reading.device.has_pci && pci_compare(pci, b->reading.device.pci) == 0) || !is_gpu(node, pci);
+    }
+    return true;
+}
+
+static uint32_t links_between(const Node *node, const NodeGpu *a, const NodeGpu *b)
+{
+    const bool all_lead_there = node->gpu_count == 2 || (joined_on_fabric(a) && joined_on_fabric(b));
+    uint32_t there, back;
+
+    if (!links_towards(node, a, b, &there) || !links_towards(node, b, a, &back)) {
+        there = all_lead_there ? joined_links(a).up : 0;
+        back = joined_links(b).up;
+    }
+    return there < back ? there : back;
+}
+
 static const char *nvlink_text(const Node *node, const NodeGpu *a, const NodeGpu *b, char out[JOINED_TEXT_CAP],
                                Ink *ink)
 {
-    const bool all_lead_there = node->gpu_count == 2 || (joined_on_fabric(a) && joined_on_fabric(b));
     const JoinedLinks left = joined_links(a), right = joined_links(b);
-    const uint32_t count = left.up < right.up ? left.up : right.up;
+    const uint32_t count = links_between(node, a, b);
 
     *ink = joined_links_missing(&left) || joined_links_missing(&right) ? INK_BAD : INK_GOOD;
-    if (all_lead_there && count > 0)
+    if (count > 0)
         snprintf(out, JOINED_TEXT_CAP, "NV%" PRIu32, count);
     else
         strcpy(out, "NV");

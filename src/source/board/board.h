@@ -24,7 +24,7 @@
 #include "model/reading.h"
 
 enum {
-    BOARD_VERSION = 4,
+    BOARD_VERSION = 5,
     BOARD_NOBODY = UINT16_MAX, /* owner of a GPU that no sampler shall touch */
     BOARD_FAST_LEN = 32,       /* fast readings kept per row: 3.2 s at 10 Hz */
     BOARD_EVENTS_LEN = 64,     /* XID events kept per sampler */

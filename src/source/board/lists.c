@@ -71,6 +71,7 @@ static void tame_link(NodeLink *link)
     tame_number(&link->active, 1);
     for (size_t i = 0; i < NODE_LINK_ERROR_END; i++)
         tame_number(&link->errors[i], INT64_MAX);
+    tame_number(&link->remote, INT64_MAX >> 15); /* a domain is 32 bits wide */
 }
 
 bool board_copy_links(const BoardLinks *links, BoardLinkList *ret)

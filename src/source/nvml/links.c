@@ -154,6 +154,27 @@ static void read_errors(NvmlGpu *gpu)
         }
 }
 
+/* ---- where they lead ---- */
+
+/* Asked once of each link that is up: boards are not wired anew while they run. */
+static void read_remotes(NvmlGpu *gpu)
+{
+    BoardLinkList *list = &gpu->nvlinks.list;
+
+    for (uint32_t i = 0; i < list->count && !gpu->target.trouble; i++) {
+        NodeLink *link = &list->links[i];
+        nvmlPciInfo_t pci = {0};
+        int64_t up;
+
+        if (link->remote.valid || link->remote.absence != ABSENCE_NOT_YET || !sample_int64(&link->active, &up) || !up)
+            continue;
+        const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetNvLinkRemotePciInfo_v2, (gpu->handle, i, &pci));
+        const Absence why = nvml_gpu_note(gpu, r);
+        const PciAddress at = {.domain = pci.domain, .bus = (uint8_t)pci.bus, .device = (uint8_t)pci.device};
+        set(&link->remote, r == NVML_SUCCESS ? nvml_whole(pci_pack(at)) : nvml_lacking(why), nvml_gpu_now(gpu));
+    }
+}
+
 /* ---- the whole ---- */
 
 static void lose_all(NvmlGpu *gpu, Absence why)
@@ -186,6 +207,8 @@ void nvml_links_read(NvmlGpu *gpu, uint32_t paces)
     read_states(gpu, slow);
     if (slow && !gpu->target.trouble)
         read_errors(gpu);
+    if (slow)
+        read_remotes(gpu);
     links->changed = true;
 }
 

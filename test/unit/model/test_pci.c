@@ -146,11 +146,31 @@ static void order(void **state)
     }
 }
 
+static void as_one_number(void **state)
+{
+    static const PciAddress addresses[] = {{0},
+                                           {.domain = UINT32_MAX, .bus = 0xff, .device = 31, .function = 7},
+                                           {.domain = 1, .bus = 0x1b, .function = 1}};
+    PciAddress back;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+        assert_true(pci_unpack(pci_pack(addresses[i]), &back));
+        assert_int_equal(pci_compare(back, addresses[i]), 0);
+    }
+    assert_false(pci_unpack(-1, &back));
+    assert_false(pci_unpack(INT64_C(1) << 48, &back));
+    assert_int_equal(pci_compare(back, addresses[2]), 0);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_texts),    cmocka_unit_test(bad_texts),
-        cmocka_unit_test(printed_forms), cmocka_unit_test(what_is_printed_is_parsed),
+        cmocka_unit_test(as_one_number),
+        cmocka_unit_test(good_texts),
+        cmocka_unit_test(bad_texts),
+        cmocka_unit_test(printed_forms),
+        cmocka_unit_test(what_is_printed_is_parsed),
         cmocka_unit_test(order),
     };
 

@@ -113,6 +113,27 @@ static void over_nvlink(void **state UNUSED)
     assert_pair(w, 0, 3, "PIX", INK_DIM);
 }
 
+static void where_links_lead(void **state UNUSED)
+{
+    World *w = world();
+
+    peers_are(w, PEER_OK);
+    for (uint32_t i = 0; i < LINKS; i++) { /* three from the first to the second, one to the third */
+        sample_set_int64(&w->links[0][i].remote, 1, pci_pack(w->places[i < 3 ? 1 : 2].pci));
+        sample_set_int64(&w->links[1][i].remote, 1, pci_pack(w->places[0].pci));
+    }
+    assert_pair(w, 0, 1, "NV3", INK_GOOD);
+    assert_pair(w, 0, 2, "NV", INK_GOOD); /* of the third it is not told */
+    sample_set_int64(&w->links[1][0].active, 1, 0);
+    sample_set_int64(&w->links[1][1].active, 1, 0);
+    assert_pair(w, 1, 0, "NV2", INK_BAD);
+    for (uint32_t i = 0; i < LINKS; i++) { /* all to switches */
+        sample_set_int64(&w->links[0][i].remote, 1, pci_pack((PciAddress){.bus = 0xf0}));
+        sample_set_int64(&w->links[2][i].remote, 1, pci_pack((PciAddress){.bus = 0xf1}));
+    }
+    assert_pair(w, 0, 2, "NV4", INK_GOOD);
+}
+
 static void two_gpus_have_all_links_in_common(void **state UNUSED)
 {
     World *w = world();
@@ -177,13 +198,10 @@ static void names(void **state UNUSED)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(over_pcie),
-        cmocka_unit_test(over_nvlink),
-        cmocka_unit_test(two_gpus_have_all_links_in_common),
-        cmocka_unit_test(what_is_off_or_down),
-        cmocka_unit_test(what_nobody_knows),
-        cmocka_unit_test(the_nearest_adapter),
-        cmocka_unit_test(names),
+        cmocka_unit_test(over_pcie),           cmocka_unit_test(over_nvlink),
+        cmocka_unit_test(where_links_lead),    cmocka_unit_test(two_gpus_have_all_links_in_common),
+        cmocka_unit_test(what_is_off_or_down), cmocka_unit_test(what_nobody_knows),
+        cmocka_unit_test(the_nearest_adapter), cmocka_unit_test(names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,6 +110,10 @@ static void any_links(World *w, NodeGpu *gpu, NodeLink *links)
         for (size_t k = 0; k < NODE_LINK_ERROR_END; k++)
             if (once(w, 2))
                 sample_set_int64(&links[i].errors[k], 1, (int64_t)below(w, 100));
+        if (once(w, 2))
+            sample_set_int64(
+                &links[i].remote, 1,
+                pci_pack((PciAddress){.domain = (uint32_t)below(w, 1 << 20), .bus = (uint8_t)below(w, 256)}));
     }
 }
 
