@@ -30,7 +30,7 @@ typedef struct ProcessOwner {
     char runtime[PROCESS_RUNTIME_CAP];     /* "docker", "containerd", "cri-o", "podman", "lxc", ... */
     char container[PROCESS_CONTAINER_CAP]; /* its id */
     char pod_uid[PROCESS_POD_UID_CAP];
-    char pod[PROCESS_NAME_CAP * 4], namespace[PROCESS_NAME_CAP]; /* where the pod is known by its UID */
+    char pod[PROCESS_NAME_CAP * 4], namespace[PROCESS_NAME_CAP]; /* by the UID, where it is known whose that is */
     char job[PROCESS_JOB_CAP];         /* Slurm's number of it: "4711", with its step "4711.0" */
     char command[PROCESS_COMMAND_CAP]; /* with its arguments; only where it was asked for, as they may hold secrets */
 } ProcessOwner;

@@ -52,6 +52,11 @@ void status_json(const StatusSeen *seen, Str *out)
         maintenance_window_json(maintenance_at(maintenance, i), out);
     }
     str_add(out, "],");
+    if (seen->boot_id && seen->boot_id[0]) {
+        str_add(out, "\"boot_id\":");
+        str_add_json(out, seen->boot_id);
+        str_addc(out, ',');
+    }
     if (seen->boot_real_ns) {
         char boot[CLOCK_TEXT_MAX];
 

@@ -32,6 +32,7 @@ typedef struct StatusSeen {
     const OwnerTable *owners;         /* NULL: nobody's are known */
     ProcessList processes;            /* on GPUs */
     PlaceList places;                 /* of GPUs and network adapters */
+    const char *boot_id;              /* of the kernel that counts these pids; NULL or "": not known */
     uint64_t boot_real_ns;            /* when the node was started, wall clock; 0: not known */
     const Incident *const *incidents; /* the open ones, in any order */
     size_t incident_count;
@@ -57,7 +58,7 @@ size_t status_findings(const StatusSeen *seen, StatusFinding *out, size_t cap);
 /* The screen. */
 void status_text(const StatusSeen *seen, const StatusStyle *style, Str *out);
 /* The same as JSON: {"status":"ok"|"failing"|"unknown","incidents":[...],"findings":[...],"causes":[...],
- * "maintenance":[...],"boot":...,"node":...}, ended by a newline. */
+ * "maintenance":[...],"boot_id":...,"boot":...,"node":...}, ended by a newline. */
 void status_json(const StatusSeen *seen, Str *out);
 
 /* 0 nothing wrong, 1 something is (a finding, or an open incident of WARNING or worse), 3 could not tell (nothing was

@@ -135,6 +135,7 @@ static int read_all(Look *look, const JsonItem *root, Err *err)
     read_causes(look, root);
     read_maintenance(look, root);
     look->boot_real_ns = time_of(root, "boot");
+    copy(root, "boot_id", look->boot_id, sizeof look->boot_id);
     return 0;
 }
 
@@ -167,6 +168,7 @@ void look_seen(const Look *look, TopSeen *ret)
                                .owners = &look->read.owners,
                                .processes = ret->processes,
                                .places = (PlaceList){look->read.places.at, look->read.places.len},
+                               .boot_id = look->boot_id,
                                .boot_real_ns = look->boot_real_ns,
                                .incidents = look->open.at,
                                .incident_count = look->open.len,

@@ -18,7 +18,8 @@ typedef struct Look {
     IncidentList incidents;
     VEC(const Incident *) open; /* into incidents */
     Maintenance *maintenance;
-    uint64_t boot_real_ns; /* of the node; 0: not told */
+    char boot_id[40];      /* of the node; "": not told */
+    uint64_t boot_real_ns; /* 0: not told */
     bool there;            /* a look was read */
 } Look;
 

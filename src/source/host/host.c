@@ -60,6 +60,7 @@ static void worker_free(Worker *worker)
     free(worker->root);
     vec_done(&worker->look.processes);
     vec_done(&worker->look.places);
+    pod_names_free(worker->look.pods);
     free(worker);
 }
 

@@ -47,6 +47,13 @@ uint64_t host_late_ns(const Host *host, uint64_t now_ns);
 /* Version of the kernel module by /proc/driver/nvidia/version, "" where it is not loaded. Returns whether it is. */
 bool host_module(const char *root, char ret_version[READING_TEXT_CAP]);
 
+/* Which start of the machine this is: another id, another kernel, and pids and times after boot mean nothing to it. */
+typedef struct HostBoot {
+    char id[40];      /* "" where it cannot be known */
+    uint64_t real_ns; /* wall clock; 0: not known */
+} HostBoot;
+void host_boot(const char *root, HostBoot *ret);
+
 /* One look now, in the calling thread: for verbs without an agent. Fills what can be read; -errno for the PCI bus, of
  * which nothing is told then. */
 int host_look(const char *root, Facts *ret, Err *err);

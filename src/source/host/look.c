@@ -99,22 +99,30 @@ bool host_module(const char *root, char ret_version[READING_TEXT_CAP])
     return true;
 }
 
-static void look_boot(const char *root, Facts *facts)
+void host_boot(const char *root, HostBoot *ret)
 {
-    char text[LINE_CAP];
-    CLEANUP_FREE char *more = NULL;
+    CLEANUP_FREE char *more = malloc(STAT_MORE_CAP);
     const char *line;
 
-    if (proc_text(root, "sys/kernel/random", "boot_id", text, sizeof(facts->boot_id), NULL) == 0) {
-        text[strcspn(text, "\n")] = '\0';
-        memcpy(facts->boot_id, text, strlen(text) + 1);
-    }
-    more = malloc(STAT_MORE_CAP);
+    *ret = (HostBoot){0};
+    if (proc_text(root, "sys/kernel/random", "boot_id", ret->id, sizeof(ret->id), NULL) < 0)
+        ret->id[0] = '\0';
+    ret->id[strcspn(ret->id, "\n")] = '\0';
     if (!more || proc_text(root, ".", "stat", more, STAT_MORE_CAP, NULL) < 0)
         return;
     line = strstr(more, "\nbtime ");
     if (line)
-        facts->boot_real_ns = strtoull(line + strlen("\nbtime "), NULL, 10) * NS_PER_S;
+        ret->real_ns = strtoull(line + strlen("\nbtime "), NULL, 10) * NS_PER_S;
+}
+
+static void look_boot(const char *root, Facts *facts)
+{
+    HostBoot boot;
+
+    host_boot(root, &boot);
+    memcpy(facts->boot_id, boot.id, sizeof(facts->boot_id));
+    static_assert(sizeof(facts->boot_id) == sizeof(boot.id), "both have the same room");
+    facts->boot_real_ns = boot.real_ns;
 }
 
 /* access(2) asks permission bits (EACCES) and the device cgroup (EPERM), never the driver. */
@@ -127,8 +135,9 @@ static bool is_denied(const char *root)
     return access(path, R_OK | W_OK) < 0 && errno == EPERM;
 }
 
-static void look_processes(const char *root, HostProcesses *processes)
+static void look_processes(const char *root, HostLook *look)
 {
+    HostProcesses *processes = &look->processes;
     UserNames *names = processes->len ? user_names_read(root) : NULL;
 
     for (size_t i = 0; i < processes->len; i++) {
@@ -138,6 +147,10 @@ static void look_processes(const char *root, HostProcesses *processes)
         user_name(names, owner->uid, owner->user);
     }
     user_names_free(names);
+    if (processes->len && !look->pods)
+        look->pods = pod_names_new();
+    if (processes->len)
+        pod_names_fill(look->pods, root, processes->at, processes->len);
 }
 
 /* ---- one look ---- */
@@ -147,7 +160,7 @@ void host_look_make(const char *root, HostLook *ret)
     const HostProcesses wanted = ret->processes;
     const HostPlaces room = ret->places;
 
-    *ret = (HostLook){.processes = wanted, .places = room};
+    *ret = (HostLook){.processes = wanted, .places = room, .pods = ret->pods};
     ret->rc = look_bus(root, &ret->facts, &ret->err);
     look_places(root, &ret->facts, &ret->places);
     host_tasks_look(root, &ret->tasks);
@@ -160,7 +173,7 @@ void host_look_make(const char *root, HostLook *ret)
     ret->facts.module_loaded = host_module(root, ret->facts.module_version);
     look_boot(root, &ret->facts);
     ret->facts.device_denied = is_denied(root);
-    look_processes(root, &ret->processes);
+    look_processes(root, ret);
 }
 
 int host_look(const char *root, Facts *ret, Err *err)

@@ -9,6 +9,7 @@
 #include "model/process.h"
 #include "source/host/places.h"
 #include "source/host/tasks.h"
+#include "source/proc/pods.h"
 
 typedef VEC(ProcessOwner) HostProcesses;
 
@@ -19,6 +20,7 @@ typedef struct HostLook {
     HostTasks tasks;
     HostProcesses processes; /* by pid */
     HostPlaces places;
+    PodNames *pods; /* those that are known; NULL: none yet. Owned, as processes is */
 } HostLook;
 
 /* `processes` of *ret are those to be found out about: their pids are read, the rest is filled. The room of `places` is

@@ -9,6 +9,8 @@
 #include "base/duration.h"
 #include "base/vec.h"
 #include "source/host/places.h"
+#include "source/host/host.h"
+#include "source/proc/pods.h"
 #include "source/proc/who.h"
 #include "verb/agent/eyes.h"
 
@@ -23,7 +25,9 @@ struct Glance {
     Health health;
     uint64_t limit_ns;
     bool stopped;
-    UserNames *users;            /* NULL: nobody was asked for yet */
+    UserNames *users; /* NULL: nobody was asked for yet */
+    PodNames *pods;
+    HostBoot boot;
     VEC(ProcessOwner) processes; /* of the last JSON */
     HostPlaces places;           /* looked for when there are other GPUs than before */
     size_t places_of;
@@ -58,6 +62,8 @@ int glance_new(const GlanceOptions *options, Glance **ret, Err *err)
 {
     Glance *glance = xcalloc(1, sizeof *glance);
 
+    host_boot(options->root ? options->root : "", &glance->boot);
+    glance->pods = pod_names_new();
     glance->limit_ns = options->limit_ns ? options->limit_ns : LOOK_LATE_MS * NS_PER_MS;
     uv_loop_init(&glance->loop);
     uv_timer_init(&glance->loop, &glance->pace);
@@ -95,6 +101,7 @@ void glance_free(Glance *glance)
     uv_loop_close(&glance->loop);
     agent_config_free(glance->config);
     user_names_free(glance->users);
+    pod_names_free(glance->pods);
     vec_done(&glance->processes);
     vec_done(&glance->places);
     free(glance);
@@ -162,6 +169,7 @@ static void find_processes(Glance *glance, const Node *node)
         if (process_who(root, pids[i], false, owner, NULL) == 0)
             user_name(glance->users, owner->uid, owner->user);
     }
+    pod_names_fill(glance->pods, root, glance->processes.at, glance->processes.len);
 }
 
 static void find_places(Glance *glance, const Node *node)
@@ -187,6 +195,8 @@ static int tell(Glance *glance, const Node *node, const Health *health, bool jso
         seen.processes = (ProcessList){glance->processes.at, glance->processes.len};
         find_places(glance, node);
         seen.places = (PlaceList){glance->places.at, glance->places.len};
+        seen.boot_id = glance->boot.id;
+        seen.boot_real_ns = glance->boot.real_ns;
         status_json(&seen, out);
     } else {
         status_text(&seen, style, out);

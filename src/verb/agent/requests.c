@@ -41,6 +41,7 @@ static StatusSeen status_seen(const Agent *agent, const Incident *incidents[INCI
                         .owners = agent->pods ? podresources_table(agent->pods) : NULL,
                         .processes = judge_processes(&agent->judge),
                         .places = judge_places(&agent->judge),
+                        .boot_id = judge_facts(&agent->judge)->boot_id,
                         .boot_real_ns = judge_facts(&agent->judge)->boot_real_ns,
                         .incidents = incidents,
                         .incident_count = open_incidents(agent, incidents),

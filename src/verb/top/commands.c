@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/vec.h"
+#include "source/host/host.h"
 #include "source/proc/who.h"
 
 enum { KEPT_MAX = 2048, JOIN_MS = 100, TICK_MS = 10 };
@@ -22,6 +23,7 @@ typedef struct Kept {
 
 struct Commands {
     char *root;
+    HostBoot boot; /* of the root */
     pthread_t thread;
     bool started;
     pthread_mutex_t lock;
@@ -92,13 +94,16 @@ Commands *commands_new(const char *root)
     Commands *commands = xcalloc(1, sizeof *commands);
 
     commands->root = xstrdup(root ? root : "");
+    host_boot(commands->root, &commands->boot);
     pthread_mutex_init(&commands->lock, NULL);
     pthread_cond_init(&commands->woken, NULL);
     return commands;
 }
 
-void commands_put(Commands *commands, ProcessOwner *list, size_t count)
+void commands_put(Commands *commands, const char *boot_id, ProcessOwner *list, size_t count)
 {
+    if (!boot_id || !boot_id[0] || strcmp(boot_id, commands->boot.id) != 0)
+        return;
     pthread_mutex_lock(&commands->lock);
     for (size_t i = 0; i < count; i++) {
         ProcessOwner *owner = &list[i];

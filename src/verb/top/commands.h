@@ -14,5 +14,6 @@ Commands *commands_new(const char *root); /* as process_who takes it */
 /* Leaves a thread that hangs behind, with what it uses. Accepts NULL. */
 void commands_free(Commands *commands);
 
-/* Writes those that are known into the list and asks for the others. */
-void commands_put(Commands *commands, ProcessOwner *list, size_t count);
+/* Writes those that are known into the list and asks for the others. Nothing is done where the pids are not those of
+ * the root's own kernel, which boot_id tells. */
+void commands_put(Commands *commands, const char *boot_id, ProcessOwner *list, size_t count);

@@ -76,7 +76,8 @@ static void take_look(Viewer *v)
         next.boot_ns = clock_real(clock_kernel()) - clock_monotonic(clock_kernel());
     notice_jump(v, next.real_ns);
     if (is_live(v))
-        commands_put(v->commands, v->spare->look.read.processes.at, v->spare->look.read.processes.len);
+        commands_put(v->commands, next.status.boot_id, v->spare->look.read.processes.at,
+                     v->spare->look.read.processes.len);
     keep_past(v, &next);
     if (v->frozen)
         return;
@@ -154,7 +155,7 @@ static void send_signal(Viewer *v)
         top_say(v->top, INK_BAD, "this is not of now: no signal was sent");
         return;
     }
-    if (signal_send(&signal, &err) < 0) {
+    if (signal_send(&signal, v->seen.status.boot_id, &err) < 0) {
         top_say(v->top, INK_BAD, err.text);
         return;
     }

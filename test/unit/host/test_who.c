@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Covers proc/who.c, cgroup.c and users.c, model/process.c, and host.c's looks at processes. */
+/* Covers proc/who.c, cgroup.c, pods.c and users.c, model/process.c, and host.c's looks at processes. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +15,7 @@
 #include "base/owner.h"
 #include "kit.h"
 #include "source/host/host.h"
+#include "source/proc/pods.h"
 #include "source/proc/who.h"
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -185,6 +186,65 @@ static void looks_find_out_who_is_wanted(void **state)
     host_close(host);
 }
 
+static void put_in_pod(ProcessOwner *owner, const char *uid)
+{
+    process_owner_init(owner, 1);
+    memcpy(owner->pod_uid, uid, strlen(uid) + 1);
+}
+
+static void names_of_pods(void **state)
+{
+    const Tree *tree = *state;
+    PodNames *names = pod_names_new();
+    ProcessOwner owners[3];
+
+    tree_file(tree, "var/log/pods/lab_web-0_" UID "/x", "x");
+    tree_file(tree, "var/log/pods/kube-system_etcd_0123456789abcdef0123456789abcdef/x", "x");
+    tree_file(tree, "var/log/pods/lab_broken_8f0e/x", "x");
+    process_owner_init(&owners[0], 1);
+    put_in_pod(&owners[1], UID);
+    put_in_pod(&owners[2], "0123456789abcdef0123456789abcdef");
+    pod_names_fill(names, tree->root, owners, ARRAY_LEN(owners));
+    assert_string_equal(owners[0].pod, "");
+    assert_string_equal(owners[1].pod, "web-0");
+    assert_string_equal(owners[1].namespace, "lab");
+    assert_string_equal(owners[2].pod, "etcd");
+    assert_string_equal(owners[2].namespace, "kube-system");
+    /* what is known is not read again; what is not, is */
+    tree_gone(tree, "var/log/pods/lab_web-0_" UID "/x");
+    tree_gone(tree, "var/log/pods/lab_web-0_" UID);
+    put_in_pod(&owners[1], UID);
+    pod_names_fill(names, tree->root, owners, ARRAY_LEN(owners));
+    assert_string_equal(owners[1].pod, "web-0");
+    put_in_pod(&owners[0], "11111111-2222-3333-4444-555555555555");
+    put_in_pod(&owners[1], UID);
+    pod_names_fill(names, tree->root, owners, ARRAY_LEN(owners));
+    assert_string_equal(owners[0].pod, "");
+    tree_file(tree, "var/log/pods/lab_late_11111111-2222-3333-4444-555555555555/x", "x");
+    pod_names_fill(names, tree->root, owners, ARRAY_LEN(owners));
+    assert_string_equal(owners[0].pod, "late");
+    pod_names_free(names);
+    pod_names_free(NULL);
+}
+
+static void a_look_knows_the_pod(void **state)
+{
+    const Tree *tree = *state;
+    const HostConfig config = {.root = tree->root, .period_ns = NS_PER_S};
+    const uint32_t pid = 20;
+    Err err = {0};
+    Host *host;
+
+    tree_file(tree, "proc/20/cgroup", "0::/kubepods/burstable/pod" UID "/" ID "\n");
+    tree_file(tree, "var/log/pods/lab_web-0_" UID "/x", "x");
+    assert_int_equal(host_open(&config, &host, &err), 0);
+    host_want(host, &pid, 1);
+    const ProcessList list = wait_for(host, NS_PER_S, 1);
+    assert_string_equal(list.at[0].pod, "web-0");
+    assert_string_equal(list.at[0].namespace, "lab");
+    host_close(host);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -195,6 +255,8 @@ int main(void)
         TEST(one_that_is_gone),
         TEST(names_of_users),
         TEST(looks_find_out_who_is_wanted),
+        TEST(names_of_pods),
+        TEST(a_look_knows_the_pod),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,7 @@
 #include "base/file.h"
 #include "base/owner.h"
 #include "random.h"
+#include "source/host/host.h"
 #include "source/proc/task.h"
 #include "verb/top/keys.h"
 #include "verb/top/play.h"
@@ -324,27 +325,58 @@ static void test_a_signal_reaches_the_one_that_was_seen(void **state)
 {
     const pid_t pid = sleeper();
     TopSignal signal = {.pid = pid, .number = SIGTERM, .name = "SIGTERM"};
+    HostBoot here;
     ProcTask task;
     Err err;
     int status;
 
     (void)state;
+    host_boot("", &here);
+    assert_int_equal(strlen(here.id), 36);
     assert_int_equal(proc_task_read("", pid, &task, NULL), 0);
-    assert_int_equal(signal_send(&signal, &err), -EINVAL); /* nobody knows which one was seen */
+    assert_int_equal(signal_send(&signal, here.id, &err), -EINVAL); /* nobody knows which one was seen */
     signal.start_ns = task.start_ns + 20 * NS_PER_MS;
-    assert_int_equal(signal_send(&signal, &err), -ESRCH);
+    assert_int_equal(signal_send(&signal, here.id, &err), -ESRCH);
     assert_non_null(strstr(err.text, "is another one by now"));
     assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
     signal.start_ns = task.start_ns;
-    assert_int_equal(signal_send(&signal, &err), 0);
+    assert_int_equal(signal_send(&signal, here.id, &err), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
-    assert_int_equal(signal_send(&signal, &err), -ESRCH);
+    assert_int_equal(signal_send(&signal, here.id, &err), -ESRCH);
     assert_non_null(strstr(err.text, "has ended already"));
     signal.pid = 0; /* no group, not everybody */
-    assert_int_equal(signal_send(&signal, &err), -EINVAL);
+    assert_int_equal(signal_send(&signal, here.id, &err), -EINVAL);
     signal.pid = -1;
-    assert_int_equal(signal_send(&signal, &err), -EINVAL);
+    assert_int_equal(signal_send(&signal, here.id, &err), -EINVAL);
+}
+
+/* A simulated node has pids too, and so has every other machine: the same number, even the same start, is somebody else
+ * here. */
+static void test_no_signal_leaves_the_machine_that_was_seen(void **state)
+{
+    const pid_t pid = sleeper();
+    TopSignal signal = {.pid = pid, .number = SIGKILL, .name = "SIGKILL"};
+    HostBoot here;
+    ProcTask task;
+    Err err;
+    int status;
+
+    (void)state;
+    host_boot("", &here);
+    assert_int_equal(proc_task_read("", pid, &task, NULL), 0);
+    signal.start_ns = task.start_ns;
+    here.id[0] = here.id[0] == 'f' ? '0' : 'f';
+    assert_int_equal(signal_send(&signal, here.id, &err), -EXDEV);
+    assert_non_null(strstr(err.text, "another machine's, or a simulated one"));
+    assert_int_equal(signal_send(&signal, "", &err), -EINVAL);
+    assert_int_equal(signal_send(&signal, NULL, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "no signal was sent"));
+    assert_int_equal(waitpid(pid, &status, WNOHANG), 0); /* it lives */
+    host_boot("", &here);
+    assert_int_equal(signal_send(&signal, here.id, &err), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
 int main(void)
@@ -359,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_a_full_disk),
         cmocka_unit_test(test_keys_by_their_names),
         cmocka_unit_test(test_a_signal_reaches_the_one_that_was_seen),
+        cmocka_unit_test(test_no_signal_leaves_the_machine_that_was_seen),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Names of the pods that processes run in. A cgroup tells a pod's UID alone; the kubelet keeps a folder per pod, named
+ * after namespace, name and UID (source/podresources/poddir.h). It is read only where a UID is not known yet, as a disk
+ * may be slow: not for a loop. Any thread, one at a time.
+ */
+
+#include <stddef.h>
+
+#include "model/process.h"
+
+typedef struct PodNames PodNames;
+
+PodNames *pod_names_new(void);
+void pod_names_free(PodNames *names); /* accepts NULL */
+
+/* Fills pod and namespace of those in a pod whose folder ROOT/var/log/pods has. */
+void pod_names_fill(PodNames *names, const char *root, ProcessOwner *owners, size_t count);
