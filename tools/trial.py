@@ -88,7 +88,7 @@ def brought_forward(trial):
             work["stop"] = f"{max(1, seconds(moved(work['stop']))):g}s"
     if trial.gpus:
         scenario.update(gpus=trial.gpus, work=[{"name": "chat", "kind": "decode", "gpus": "all", "mig": "0-6",
-                                               "process": "vllm", "independent": True}])
+                                               "process": "vllm", "user": "root", "pod": "serving/chat", "independent": True}])
     return scenario | {"truth": []}
 
 

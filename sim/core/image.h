@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SIM_MAGIC 0x314d49534b4f5453ull /* "STOKSIM1" */
-#define SIM_LAYOUT 3u                   /* raise with every change of a struct below */
+#define SIM_LAYOUT 4u                   /* raise with every change of a struct below */
 
 enum {
     SIM_BOARD_MAX = 8,
@@ -139,7 +139,19 @@ typedef struct SimPhase {
     double act[SIM_CH_WATT]; /* activity while in this phase, instance-relative; *_TX/RX in bytes per second */
 } SimPhase;
 
+typedef enum SimCgroups { SIM_CGROUPS_SYSTEMD, SIM_CGROUPS_CGROUPFS, SIM_CGROUPS_V1 } SimCgroups; /* who names them */
+
 typedef enum SimProcType { SIM_PROC_COMPUTE, SIM_PROC_GRAPHICS, SIM_PROC_MPS } SimProcType;
+
+/* What the kernel tells of a process: below /proc, and in whose name it runs. */
+typedef struct SimOwner {
+    char user[32];         /* "": the node has no name for it */
+    char command[256];     /* a blank between two arguments */
+    char cgroup[320];      /* the path of it */
+    char pod[208];         /* "<namespace>_<name>_<UID>", as the kubelet names folders; "": in none */
+    double rss_mib, cores; /* memory of the host; how much of a core it takes */
+} SimOwner;
+enum { SIM_PID_FIRST = 4194304 }; /* the kernel's own limit: none of its processes has such a number */
 
 typedef struct SimWork {
     char entry[32], kind[32], name[32]; /* the scenario's name for it; its kind; the process name */
@@ -149,7 +161,10 @@ typedef struct SimWork {
     uint32_t rank;
     uint32_t proc_type; /* SimProcType */
     uint32_t uid;
-    uint32_t fixed_pid;        /* deterministic pid shown when nobody lends a live one */
+    SimOwner owner;
+    int32_t before;            /* the same process until from_ns, which did something else then; SIM_NONE */
+    uint64_t from_ns;          /* when it begins by the scenario */
+    uint32_t fixed_pid;        /* deterministic pid, shown when nobody lends a live one: from SIM_PID_FIRST on */
     _Atomic uint32_t live_pid; /* lent by `sim run`; 0 = none */
     double memory_mib, leak_mib_per_s;
     double slow;     /* > 1: this rank computes slower (straggler) */
@@ -408,6 +423,7 @@ typedef struct SimImage {
     uint64_t bytes;
     char scenario[SIM_NAME_MAX], driver[32], nvml[48], hostname[SIM_NAME_MAX], kernel_log[256], root[256];
     uint32_t cuda_version; /* 13010 */
+    uint32_t cgroups;      /* SimCgroups */
     uint32_t gpu_count, board_count, work_count;
     uint64_t seed;
     uint64_t epoch_us; /* wall time of virtual zero, microseconds since 1970 */

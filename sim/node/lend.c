@@ -182,11 +182,27 @@ static void look(SimImage *image, uint64_t t_ns, uint64_t started_ns[SIM_WORK_MA
     }
 }
 
+/* What one process did until now it does in another way: it stays the same process. */
+static void pass_on(Lend *lend, const uint64_t started_ns[SIM_WORK_MAX])
+{
+    for (uint32_t w = 0; w < lend->image->work_count && w < SIM_WORK_MAX; w++) {
+        const int32_t before = lend->image->works[w].before;
+        if (before < 0 || started_ns[w] == SIM_FOREVER || lend->works[w].pid || !lend->works[before].pid ||
+            started_ns[before] != SIM_FOREVER)
+            continue;
+        lend->works[w] = (LendProc){.pid = lend->works[before].pid, .started_ns = started_ns[w]};
+        lend->works[before].pid = 0;
+        sim_work_lend_pid(lend->image, (int32_t)w, (uint32_t)lend->works[w].pid);
+        sim_work_lend_pid(lend->image, before, 0);
+    }
+}
+
 int lend_update(Lend *lend, uint64_t t_ns, Err *err)
 {
     uint64_t started_ns[SIM_WORK_MAX];
     int changed = look_after(lend), rc = 0;
     look(lend->image, t_ns, started_ns);
+    pass_on(lend, started_ns);
     for (uint32_t w = 0; w < SIM_WORK_MAX; w++) {
         LendProc *proc = &lend->works[w];
         bool runs = started_ns[w] != SIM_FOREVER, same = proc->started_ns == started_ns[w];

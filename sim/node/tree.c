@@ -35,15 +35,17 @@ static void look_mig(const SimCond *cond, NodeTreeGpu *out)
         }
 }
 
-static void look(SimImage *image, uint32_t gpu, uint64_t t_ns, uint32_t driver, NodeTreeGpu *out)
+static void look(NodeTree *tree, uint32_t gpu, uint64_t t_ns)
 {
+    NodeTreeGpu *out = &tree->gpus[gpu];
     SimNow now;
-    sim_state_at(image, gpu, t_ns, &now);
+    sim_state_at(tree->image, gpu, t_ns, &now);
+    tree_processes_look(&now, &tree->processes);
     memset(out, 0, sizeof *out); /* compared as bytes */
     out->present = now.cond.present != 0;
     out->lost = now.cond.lost != 0;
     out->asleep = now.cond.set[SIM_KEY_ASLEEP] != 0;
-    out->driver = is_up(driver) && out->present;
+    out->driver = is_up(tree->driver) && out->present;
     out->pcie_gen = now.pcie_gen;
     out->pcie_width = now.pcie_width;
     memcpy(out->aer, now.cond.aer, sizeof out->aer);
@@ -52,6 +54,13 @@ static void look(SimImage *image, uint32_t gpu, uint64_t t_ns, uint32_t driver, 
     out->slot_width = now.cond.set[SIM_KEY_SLOT_WIDTH];
     if (out->driver)
         look_mig(&now.cond, out);
+}
+
+static void look_gpus(NodeTree *tree, uint64_t t_ns)
+{
+    tree->processes.count = 0;
+    for (uint32_t g = 0; g < tree->image->gpu_count; g++)
+        look(tree, g, t_ns);
 }
 
 /* What is the node's own. */
@@ -90,7 +99,7 @@ static int empty_or_ours(const char *root, Err *err)
 
 static int folder_make(const char *root, Err *err)
 {
-    static const char *const parts[] = {"proc", "sys", "dev"};
+    static const char *const parts[] = {"proc", "sys", "dev", "etc", "var"};
     TRY(file_make_dirs(root, 0755, err));
     TRY(empty_or_ours(root, err));
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)
@@ -181,8 +190,7 @@ int node_tree_write(SimImage *image, const char *root, uint64_t t_ns, uint32_t f
         return err_set(err, -ENAMETOOLONG, "'%.40s...' is longer than %d bytes", root, NODE_TREE_ROOT_MAX - 1);
     TRY(folder_make(root, err));
     pci_layout(image, &tree.layout);
-    for (uint32_t g = 0; g < image->gpu_count; g++)
-        look(image, g, t_ns, tree.driver, &tree.gpus[g]);
+    look_gpus(&tree, t_ns);
     TRY(put_begin(&put, tree.root, err));
     put.fresh = true;
     put_in(&put, ".");
@@ -195,6 +203,7 @@ int node_tree_write(SimImage *image, const char *root, uint64_t t_ns, uint32_t f
     tree_driver(&tree, &put);
     tree_boot(&tree, &put);
     tree_tasks(&tree, &put, 0);
+    tree_processes(&tree, &put, NULL, t_ns);
     devices(&tree, &put);
     for (uint32_t g = 0; g < image->gpu_count; g++)
         gpu_anew(&tree, &put, g, NULL);
@@ -219,13 +228,16 @@ int node_tree_update(NodeTree *tree, uint64_t t_ns, Err *err)
     NodeTree before = {.driver = tree->driver,
                        .fabric_manager = tree->fabric_manager,
                        .persistenced = tree->persistenced,
-                       .stuck = tree->stuck};
+                       .stuck = tree->stuck,
+                       .processes = tree->processes};
     bool changed[SIM_GPU_MAX], any = tree->stale;
     memcpy(old, tree->gpus, sizeof old);
     look_node(tree, t_ns);
     any |= !same_tasks(&before, tree);
+    look_gpus(tree, t_ns);
+    const bool processes = tree->stale || tree_processes_due(tree, &before.processes, t_ns);
+    any |= processes;
     for (uint32_t g = 0; g < tree->image->gpu_count; g++) {
-        look(tree->image, g, t_ns, tree->driver, &tree->gpus[g]);
         changed[g] = memcmp(&old[g], &tree->gpus[g], sizeof old[g]) != 0;
         any |= changed[g];
     }
@@ -237,6 +249,8 @@ int node_tree_update(NodeTree *tree, uint64_t t_ns, Err *err)
         driver_changed(tree, &put);
     if (!same_tasks(&before, tree) || tree->stale)
         tree_tasks(tree, &put, before.stuck);
+    if (processes)
+        tree_processes(tree, &put, &before.processes, t_ns);
     for (uint32_t g = 0; g < tree->image->gpu_count; g++) {
         if (tree->stale)
             gpu_anew(tree, &put, g, &old[g]);

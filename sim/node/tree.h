@@ -8,7 +8,8 @@
  *
  * Written: proc/driver/nvidia, nvidia-caps, nvidia-nvlink, nvidia-nvswitch; proc/modules, proc/devices;
  * sys/devices/pciDDDD:BB/... with GPUs, network adapters, NVSwitches and the ports above them; sys/bus/pci;
- * sys/class/infiniband; sys/module/nvidia*; dev/nvidia*. A lost GPU's config reads as all ones. InfiniBand ports are up
+ * sys/class/infiniband; sys/module/nvidia*; dev/nvidia*; proc/PID of the processes on GPUs with etc/passwd and
+ * var/log/pods, from which it follows whose they are. A lost GPU's config reads as all ones. InfiniBand ports are up
  * and count nothing: the image has no traffic for them.
  */
 #include <stdbool.h>
@@ -34,6 +35,18 @@ typedef struct NodeTreeGpu {
     uint32_t ci_count, ci[SIM_CI_MAX][2]; /* ids: GPU instance, compute instance */
 } NodeTreeGpu;
 
+/* A process on a GPU. */
+typedef struct NodeTreeProcess {
+    uint32_t pid;
+    int32_t work;
+    uint64_t started_ns;
+} NodeTreeProcess;
+
+typedef struct NodeTreeProcesses {
+    uint32_t count;
+    NodeTreeProcess at[SIM_WORK_MAX];
+} NodeTreeProcesses;
+
 typedef struct NodeTree {
     SimImage *image; /* borrowed */
     char root[NODE_TREE_ROOT_MAX];
@@ -43,6 +56,9 @@ typedef struct NodeTree {
     uint32_t fabric_manager, persistenced, stuck;
     bool stale; /* an update failed half-way */
     NodeTreeGpu gpus[SIM_GPU_MAX];
+    NodeTreeProcesses processes;
+    uint32_t named;      /* works whose users are in etc/passwd */
+    uint64_t counted_ns; /* when what processes have used was written */
 } NodeTree;
 
 /* Writes the whole tree for virtual time t_ns into folder `root`: new, empty, or one that this function has written
@@ -50,8 +66,9 @@ typedef struct NodeTree {
 int node_tree_write(SimImage *image, const char *root, uint64_t t_ns, uint32_t flags, NodeTree *ret, Err *err);
 
 enum { NODE_TREE_CHANGED = 1 };
-/* Brings the tree to virtual time t_ns. 0 when nothing had to be written (costs one look at each GPU's state),
- * NODE_TREE_CHANGED, or -errno; after an error the next call tries again. */
+/* Brings the tree to virtual time t_ns; what processes have used may lag by a quarter of a second. 0 when nothing had
+ * to be written (costs one look at each GPU's state), NODE_TREE_CHANGED, or -errno; after an error the next call tries
+ * again. */
 int node_tree_update(NodeTree *tree, uint64_t t_ns, Err *err);
 
 /* The minor number below /dev/nvidia-caps of GPU instance `gi` of the GPU with this minor, or of a compute instance of

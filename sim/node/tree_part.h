@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Inside sim/node: the parts of the tree. Each writes its files for the conditions in tree->gpus and tree->driver. */
+#include "sim/core/state.h"
 #include "sim/node/put.h"
 #include "sim/node/tree.h"
+
+enum { BOOT_S = 100 }; /* the machine had been up for so long when the scenario began */
 
 /* Device numbers. 195 is the driver's own; the kernel hands the others out at load, we take ones it hardly reaches. */
 enum {
@@ -40,3 +43,10 @@ void tree_infiniband(const NodeTree *tree, Put *put);
  * are beyond those that a kernel hands out. `old_stuck` tasks were there before. */
 void tree_boot(const NodeTree *tree, Put *put);
 void tree_tasks(const NodeTree *tree, Put *put, uint32_t old_stuck);
+
+/* Adds the processes of one GPU. */
+void tree_processes_look(const SimNow *now, NodeTreeProcesses *into);
+/* Whether there are others than before, or their counters are old. */
+bool tree_processes_due(const NodeTree *tree, const NodeTreeProcesses *old, uint64_t t_ns);
+/* Writes tree->processes; `old` is what was there before, NULL: nothing. */
+void tree_processes(NodeTree *tree, Put *put, const NodeTreeProcesses *old, uint64_t t_ns);

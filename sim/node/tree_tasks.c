@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The few processes that the tree's /proc has: services of the driver, and tasks that hang in it. */
+/* Processes of the tree's /proc that use no GPU: services of the driver, and tasks that hang in it. */
 #include <stdio.h>
 
 #include "base/owner.h"
@@ -7,9 +7,8 @@
 #include "sim/node/tree_part.h"
 
 enum {
-    PID_FIRST = 4194304, /* the kernel's own limit: no process has one from here on */
+    PID_FIRST = SIM_PID_FIRST,
     PID_STUCK = PID_FIRST + 16,
-    BOOT_S = 100, /* the machine had been up for so long when the scenario began */
 };
 
 /* Fields as in proc(5); nobody looks at those that are 0. */

@@ -11,6 +11,7 @@
 #include "sim/core/kinds.h"
 #include "sim/core/num.h"
 #include "sim/scenario/identity.h"
+#include "sim/scenario/owner.h"
 #include "sim/scenario/parse.h"
 
 OWNER_POINTER(SimImage, sim_image_close);
@@ -40,6 +41,7 @@ static void node_fill(SimImage *image, const Scenario *s, const ScenarioBuild *h
     text_put(image->kernel_log, sizeof image->kernel_log, how->kernel_log);
     text_put(image->root, sizeof image->root, how->root);
     image->cuda_version = s->node.cuda_version;
+    image->cgroups = s->node.cgroups;
     image->seed = seed;
     image->epoch_us = s->node.start_us ? s->node.start_us : how->now_us ? how->now_us : now_us();
 }
@@ -64,6 +66,16 @@ static int barrier(const SimWork *work)
     return 0;
 }
 
+static void owner_put(SimOwner *out, const ScenarioWork *w, uint64_t seed)
+{
+    text_put(out->user, sizeof out->user, w->user);
+    text_put(out->command, sizeof out->command, w->command);
+    text_put(out->cgroup, sizeof out->cgroup, w->cgroup);
+    text_put(out->pod, sizeof out->pod, w->pod);
+    out->cores = owner_cores(w->kind);
+    out->rss_mib = 700 + 400 * sim_unit(seed, w->pid, 2) + 0.03 * w->memory_mib; /* the driver's library maps as much */
+}
+
 /* Replicas that never wait for each other are no job, or one that ends would hang the others. */
 int scenario_work_fill(SimWork *out, const ScenarioWork *w, const SimBoard *board, uint64_t seed, Err *err)
 {
@@ -74,6 +86,9 @@ int scenario_work_fill(SimWork *out, const ScenarioWork *w, const SimBoard *boar
     out->mig = w->mig;
     out->rank = w->rank;
     out->uid = w->uid;
+    owner_put(&out->owner, w, seed);
+    out->before = w->before;
+    out->from_ns = w->start_ns;
     out->fixed_pid = w->pid;
     out->memory_mib = w->memory_mib;
     out->leak_mib_per_s = w->leak_mib_per_s;
@@ -83,7 +98,7 @@ int scenario_work_fill(SimWork *out, const ScenarioWork *w, const SimBoard *boar
                           .intensity = w->intensity,
                           .load = w->load,
                           .ranks = w->ranks,
-                          .seed = sim_hash(seed, w->pid, 0x776f726b)};
+                          .seed = sim_hash(seed, w->draw, 0x776f726b)};
     int rc = sim_kind_fill(out, board, &param);
     if (rc < 0)
         return err_set(err, rc, "work '%s': kind '%s' cannot run on %s", w->name, w->kind, board->name);

@@ -191,6 +191,7 @@ int parse_gpus(Parse *parse, const YamlNode *node, Err *err)
     }
     step_node_init(&parse->node, s->gpu_count, boards);
     parse->node.driver = s->node.driver;
+    parse->node.cgroups = s->node.cgroups;
     uint32_t gpu = 0;
     for (size_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < entries[i].args.count; k++)

@@ -48,6 +48,7 @@ static void node_from(SimImage *image, StepNode *node, Arena *arena)
         boards[i] = &image->boards[image->gpus[i].board];
     step_node_init(node, image->gpu_count, boards);
     node->driver = image->driver;
+    node->cgroups = image->cgroups;
     for (uint32_t i = 0; i < image->gpu_count; i++)
         node->conds[i] = sim_state_now(image, i)->cond;
     sim_node_at(image, sim_clock_now(image), &seg);

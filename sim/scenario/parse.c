@@ -12,7 +12,7 @@
 
 typedef struct NodeArgs {
     const char *hostname, *driver, *cuda, *start;
-    uint32_t generation;
+    uint32_t generation, cgroups;
     uint64_t seed;
 } NodeArgs;
 typedef struct TopArgs {
@@ -22,6 +22,7 @@ typedef struct TopArgs {
 
 static const char *const generation_names[] = {"by-driver", "535", "590", "610", NULL};
 static const uint32_t generations[] = {0, 535, 590, 610};
+static const char *const cgroups_names[] = {"systemd", "cgroupfs", "v1", NULL}; /* by SimCgroups */
 
 #define NODE(k, type, member, hi, n, d, h)                                                                             \
     {                                                                                                                  \
@@ -33,6 +34,8 @@ static const Field node_fields[] = {
     NODE("cuda", FIELD_TEXT, cuda, 0, NULL, "13.1", "CUDA version of the driver"),
     NODE("generation", FIELD_ENUM, generation, 0, generation_names, "by-driver", "which functions the library exports"),
     NODE("seed", FIELD_U64, seed, 9e15, NULL, "1", "identities, spread of silicon and cooling, pids"),
+    NODE("cgroups", FIELD_ENUM, cgroups, 0, cgroups_names, "systemd",
+         "who names the cgroups of containers: systemd, the runtimes themselves, the same in version 1"),
     NODE("start", FIELD_TEXT, start, 0, NULL, "2026-01-05T08:00:00Z", "wall clock at time 0, or now"),
 };
 #define TOP(k, type, fl, member, h)                                                                                    \
@@ -89,6 +92,7 @@ static int parse_node(Parse *parse, const YamlNode *node, Err *err)
     out->driver = args.driver;
     out->generation = args.generation ? generations[args.generation] : scenario_generation(args.driver);
     out->seed = args.seed;
+    out->cgroups = args.cgroups;
     return 0;
 }
 

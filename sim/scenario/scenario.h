@@ -34,6 +34,7 @@ typedef struct ScenarioNode {
     uint32_t generation;   /* 535, 590 or 610: the symbols the library exports */
     uint64_t seed;
     uint64_t start_us; /* microseconds since 1970; 0 = when the image is built */
+    uint32_t cgroups;  /* SimCgroups */
 } ScenarioNode;
 
 typedef struct ScenarioGpu {
@@ -44,8 +45,10 @@ typedef struct ScenarioGpu {
 /* One process on one GPU or MIG device: becomes image->works[position]. */
 typedef struct ScenarioWork {
     const char *name, *kind, *process;
-    int32_t gpu, mig, job;
+    const char *user, *command, *cgroup, *pod; /* as in SimOwner */
+    int32_t gpu, mig, job, before;
     uint32_t rank, ranks, uid, pid, graphics;
+    uint32_t draw; /* what its course is drawn from */
     double memory_mib, leak_mib_per_s, slow, step_s, intensity, load, offset_s;
     uint64_t start_ns, stop_ns; /* SIM_FOREVER: runs on */
 } ScenarioWork;

@@ -29,6 +29,7 @@ typedef VEC(ScenarioOp) StepOps;
 typedef struct StepNode {
     uint32_t gpu_count;
     const char *driver; /* version */
+    uint32_t cgroups;   /* SimCgroups */
     const SimBoard *boards[SIM_GPU_MAX];
     SimCond *conds; /* gpu_count of them, owned */
     StepWorks works;

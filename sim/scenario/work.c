@@ -8,15 +8,19 @@
 #include "sim/core/control.h"
 #include "sim/core/kinds.h"
 #include "sim/core/num.h"
+#include "sim/scenario/owner.h"
 #include "sim/scenario/parse.h"
+
+enum { PID_AFTER = 4096, PID_APART = SIM_WORK_MAX + 64, PID_SPREAD = 64 };
 
 typedef struct WorkArgs {
     const char *name, *kind;
     char process[32];
     const YamlNode *slow, *then;
     uint64_t gpus, mig, start_ns, stop_ns, step_ns;
-    uint32_t user, independent;
+    uint32_t independent;
     double memory_mib, leak_mib, intensity, load;
+    OwnerArgs owner;
 } WorkArgs;
 
 enum { AT_KIND, AT_NAME, AT_GPUS };
@@ -39,7 +43,13 @@ static const Field work_fields[] = {
     KEY("leak", FIELD_MIB, leak_mib, 0, 1e5, NULL, NULL, "memory it gains per second"),
     {"process", FIELD_CHARS, 0, AT(process), sizeof(((WorkArgs *)0)->process), 0, 0, NULL, NULL, NULL,
      "name of the process; without: the work's"},
-    KEY("user", FIELD_U32, user, 0, 4e9, "1000", NULL, "numeric user id"),
+    KEY("command", FIELD_TEXT, owner.command, 0, 0, NULL, NULL, "its arguments; without: what the program usually has"),
+    KEY("user", FIELD_TEXT, owner.user, 0, 0, "1000", NULL, "whose it is, by name or number: 1000 to 1012 have names"),
+    {"container", FIELD_ENUM, 0, AT(owner.container), 0, 0, 0, owner_runtimes, "none", NULL,
+     "what runs it in a container, one for all of the processes"},
+    KEY("pod", FIELD_TEXT, owner.pod, 0, 0, NULL, NULL,
+        "name or namespace/name of its pod; of independent processes each has its own, with its number behind"),
+    KEY("job", FIELD_TEXT, owner.job, 0, 0, NULL, NULL, "number of its Slurm job, with a step or without: 4711.0"),
     KEY("step", FIELD_DURATION, step_ns, 0.001, 3600, NULL, NULL, "time of one step alone at full clocks"),
     KEY("intensity", FIELD_DOUBLE, intensity, 0.01, 1, NULL, NULL, "factor on all activity"),
     KEY("load", FIELD_DOUBLE, load, 0.01, 1, NULL, NULL, "busy share of a server"),
@@ -136,6 +146,12 @@ static int places_add(Parse *parse, const WorkArgs *args, const YamlNode *node, 
     return 0;
 }
 
+/* No process of the machine that we run on has it. Ranks follow each other, jobs keep apart. */
+static uint32_t pid_of(uint64_t seed, uint32_t job, uint32_t rank)
+{
+    return SIM_PID_FIRST + PID_AFTER + job * PID_APART + (uint32_t)(sim_hash(seed, job, 1) % PID_SPREAD) + rank;
+}
+
 /* Ranks in order, their pids, and who computes slower. */
 static int ranks_set(Parse *parse, const WorkArgs *args, size_t from, int32_t job, Err *err)
 {
@@ -145,7 +161,9 @@ static int ranks_set(Parse *parse, const WorkArgs *args, size_t from, int32_t jo
         w->rank = i;
         w->ranks = args->independent ? 1 : count;
         w->job = args->independent || count < 2 ? SIM_NONE : job;
-        w->pid = 2000 + (uint32_t)(sim_hash(parse->out->node.seed, (uint64_t)job, 1) % 30000) + 137 * (uint32_t)job + i;
+        w->draw =
+            2000 + (uint32_t)(sim_hash(parse->out->node.seed, (uint64_t)job, 1) % 30000) + 137 * (uint32_t)job + i;
+        w->pid = pid_of(parse->out->node.seed, (uint32_t)job, i);
         w->offset_s = args->independent ? 0.1 * i : 0;
     }
     if (!args->slow)
@@ -179,6 +197,7 @@ static int stage_add(Parse *parse, const WorkArgs *args, const ThenArgs *then, c
                               args->name);
         parse->works.at[from + i].stop_ns = then->time_ns;
         next.start_ns = then->time_ns;
+        next.before = (int32_t)(from + i);
         next.leak_mib_per_s = 0;
         if (then->kind)
             next.kind = then->kind;
@@ -243,9 +262,17 @@ static void ops_add(Parse *parse, size_t from, size_t count)
         op_add(parse, SIM_OP_WORK_START, parse->works.at[i].start_ns, &parse->works.at[i], (int32_t)i);
 }
 
+static void owners_fill(Parse *parse, const WorkArgs *args, const Owner *owner, size_t from, int32_t job)
+{
+    const bool alone = args->independent && parse->works.len - from > 1;
+    for (size_t i = from; i < parse->works.len; i++)
+        owner_fill(owner, parse, (uint32_t)job, alone, &parse->works.at[i]);
+}
+
 static int work_make(Parse *parse, WorkArgs *args, int32_t job, const YamlNode *node, Err *err)
 {
     size_t from = parse->works.len;
+    Owner owner;
     TRY(kind_check(node, args->kind, err));
     if (strlen(args->name) == 0 || strlen(args->name) >= sizeof args->process)
         return field_fail(yaml_get(node, "name"), err, "'name' must have 1 to %zu bytes", sizeof args->process - 1);
@@ -256,7 +283,7 @@ static int work_make(Parse *parse, WorkArgs *args, int32_t job, const YamlNode *
         return field_fail(node, err, "work '%s': 'stop' must be later than 'start'", args->name);
     ScenarioWork work = {.name = args->name,
                          .kind = args->kind,
-                         .uid = args->user,
+                         .before = SIM_NONE,
                          .slow = 1,
                          .process = args->process[0] ? arena_strdup(parse->arena, args->process) : args->name,
                          .memory_mib = args->memory_mib,
@@ -266,11 +293,13 @@ static int work_make(Parse *parse, WorkArgs *args, int32_t job, const YamlNode *
                          .load = args->load,
                          .start_ns = args->start_ns,
                          .stop_ns = args->stop_ns};
+    TRY(owner_read(&args->owner, &work, node, parse->arena, &owner, err));
     TRY(places_add(parse, args, node, work, err));
     size_t count = parse->works.len - from;
     if (count == 0)
         return field_fail(node, err, "work '%s' has no place: no GPU or MIG device is meant", args->name);
     TRY(ranks_set(parse, args, from, job, err));
+    owners_fill(parse, args, &owner, from, job);
     TRY(stages_add(parse, args, from, err));
     ops_add(parse, from, count);
     return 0;

@@ -50,9 +50,9 @@ int beside_start(Beside *b, const BesideOptions *o, SimImage *image, const char 
 {
     memset(b, 0, sizeof *b);
     b->image = image;
-    if (o->tree || o->enter)
+    if (o->tree || o->enter || !o->no_tree)
         TRY(tree_start(b, o, image_path, arena, err));
-    if (o->kernel_log || (o->tree && !o->enter))
+    if (o->kernel_log || (b->tree_root && !o->enter))
         TRY(log_start(b, o, arena, err));
     if (o->processes) {
         lend_start(&b->lend, image);

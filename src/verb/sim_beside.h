@@ -8,6 +8,7 @@ typedef struct BesideOptions {
     const char *tree, *kernel_log;
     int kernel_log_format; /* KernelLogFormat */
     bool enter, processes;
+    bool no_tree; /* but where one is named or entered */
 } BesideOptions;
 
 typedef struct Beside {

@@ -26,7 +26,7 @@ static int env_run(VerbCall *call, const void *options)
     if (code)
         return code;
     sim_clock_set_speed(image, o->start.speed);
-    sim_place_exports(call->arena, &place, image, path, o->start.strict, "");
+    sim_place_exports(call->arena, &place, image, &(SimClient){path, NULL, o->start.strict}, "");
     sim_image_close(image);
     return EXIT_FINE;
 }

@@ -74,7 +74,7 @@ static int ends_with(const char *text, const char *end)
     return n > k && strcmp(text + n - k, end) == 0;
 }
 
-/* Removes the image NAME.PID.img of a `sim run` that was killed; 1 when it did. */
+/* Removes the image NAME.PID.img of a `sim run` that was killed, and its tree; 1 when it did. */
 static int forget_dead(const char *dir, const char *file)
 {
     const char *dot = strchr(file, '.');
@@ -82,6 +82,8 @@ static int forget_dead(const char *dir, const char *file)
     if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
         return 0;
     char path[4096];
+    snprintf(path, sizeof path, "%s.tree", file);
+    (void)file_remove_tree(dir, path, NULL);
     snprintf(path, sizeof path, "%s/%s", dir, file);
     return unlink(path) == 0;
 }
@@ -138,25 +140,25 @@ typedef struct Setting {
     const char *name, *value;
     bool keeps;
 } Setting;
-enum { SETTINGS = 4 };
+enum { SETTINGS = 5 };
 
-static void settings_fill(Arena *arena, const SimPlace *place, const SimImage *image, const char *image_path,
-                          const char *strict, Setting out[SETTINGS])
+static void settings_fill(Arena *arena, const SimPlace *place, const SimImage *image, const SimClient *client,
+                          Setting out[SETTINGS])
 {
     const char *libraries = arena_printf(arena, "%s/r%u", place->libraries, image->generation);
     const char *programs = arena_printf(arena, "%s:%s", absolute(arena, place->tools), place->programs);
-    out[0] = (Setting){"STOKER_SIM", absolute(arena, image_path), false};
+    out[0] = (Setting){"STOKER_SIM", absolute(arena, client->image), false};
     out[1] = (Setting){"LD_LIBRARY_PATH", absolute(arena, libraries), true};
     out[2] = (Setting){"PATH", programs, true};
-    out[3] = (Setting){"STOKER_SIM_STRICT", strict, false};
+    out[3] = (Setting){"STOKER_ROOT", client->root ? absolute(arena, client->root) : NULL, false};
+    out[4] = (Setting){"STOKER_SIM_STRICT", client->strict, false};
 }
 
-const char *const *sim_place_env(Arena *arena, const SimPlace *place, const SimImage *image, const char *image_path,
-                                 const char *strict)
+const char *const *sim_place_env(Arena *arena, const SimPlace *place, const SimImage *image, const SimClient *client)
 {
     Setting all[SETTINGS];
     const char **env = arena_calloc(arena, SETTINGS + 1, sizeof *env);
-    settings_fill(arena, place, image, image_path, strict, all);
+    settings_fill(arena, place, image, client, all);
     for (size_t i = 0, n = 0; i < SETTINGS; i++) {
         const char *old = all[i].keeps ? getenv(all[i].name) : NULL;
         if (all[i].value)
@@ -179,12 +181,14 @@ static void print_quoted(const char *text)
     putchar('\'');
 }
 
-void sim_place_exports(Arena *arena, const SimPlace *place, const SimImage *image, const char *image_path,
-                       const char *strict, const char *indent)
+void sim_place_exports(Arena *arena, const SimPlace *place, const SimImage *image, const SimClient *client,
+                       const char *indent)
 {
     Setting all[SETTINGS];
-    settings_fill(arena, place, image, image_path, strict, all);
-    for (size_t i = 0; i < SETTINGS && all[i].value; i++) {
+    settings_fill(arena, place, image, client, all);
+    for (size_t i = 0; i < SETTINGS; i++) {
+        if (!all[i].value)
+            continue;
         printf("%sexport %s=", indent, all[i].name);
         print_quoted(all[i].value);
         if (all[i].keeps)

@@ -24,10 +24,14 @@ int sim_place_images(Arena *arena, const char **ret, Err *err);
 /* Opens the node that is meant: `path` if given, else $STOKER_SIM, else the only one that runs. */
 int sim_place_open(Arena *arena, const char *path, SimImage **ret, const char **ret_path, Err *err);
 
-/* Environment of a client, "NAME=value", NULL-ended: image, library and tool paths, strict mode (NULL: off). */
-const char *const *sim_place_env(Arena *arena, const SimPlace *place, const SimImage *image, const char *image_path,
-                                 const char *strict);
+/* What a client is told: the image, the folder of the node's files (NULL: none), strict mode (NULL: off). */
+typedef struct SimClient {
+    const char *image, *root, *strict;
+} SimClient;
+
+/* Environment of a client, "NAME=value", NULL-ended: also library and tool paths. */
+const char *const *sim_place_env(Arena *arena, const SimPlace *place, const SimImage *image, const SimClient *client);
 
 /* Prints the same as lines that a POSIX shell evaluates, with `indent` before each. */
-void sim_place_exports(Arena *arena, const SimPlace *place, const SimImage *image, const char *image_path,
-                       const char *strict, const char *indent);
+void sim_place_exports(Arena *arena, const SimPlace *place, const SimImage *image, const SimClient *client,
+                       const char *indent);

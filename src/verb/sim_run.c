@@ -36,7 +36,7 @@ static const OptSpec run_opts[] = {
      .type = OPT_STRING,
      .off = offsetof(RunOptions, beside.tree),
      .metavar = "DIR",
-     .help = "keep look-alikes of /proc, /sys and /dev in DIR up to date"},
+     .help = "keep look-alikes of /proc, /sys and /dev in DIR up to date; without: in a folder of its own"},
     {.key = "enter",
      .flags = OPT_CLI_ONLY,
      .type = OPT_BOOL,
@@ -141,11 +141,12 @@ static int signal_seen(int fd, pid_t child, int *code)
     return 0;
 }
 
-static void say_how(VerbCall *call, const RunOptions *o, const SimPlace *place, const SimImage *image, const char *path)
+static void say_how(VerbCall *call, const RunOptions *o, const SimPlace *place, const SimImage *image, const char *path,
+                    const char *root)
 {
     printf("%s: %u GPUs, driver %s, scenario %s.\nIn another shell:\n\n", image->hostname, image->gpu_count,
            image->driver, image->scenario);
-    sim_place_exports(call->arena, place, image, path, o->start.strict, "  ");
+    sim_place_exports(call->arena, place, image, &(SimClient){path, root, o->start.strict}, "  ");
     puts("\nthen nvidia-smi, stoker sim show --watch, or anything else that asks the NVIDIA driver library.\n"
          "Ctrl-C ends the node.");
     fflush(stdout);
@@ -170,16 +171,18 @@ static int tend(VerbCall *call, Beside *beside, int sig_fd, pid_t child)
 static int run_node(VerbCall *call, const RunOptions *o, const SimPlace *place, SimImage *image, const char *path)
 {
     static Beside beside;
-    const char *const *env = sim_place_env(call->arena, place, image, path, o->start.strict);
+    const char *const *env = sim_place_env(call->arena, place, image, &(SimClient){path, NULL, o->start.strict});
     sigset_t old;
     CLEANUP_FD int sig_fd = signals_catch(&old);
     pid_t child = 0;
-    int code, rc = beside_start(&beside, &o->beside, image, path, call->arena, &call->err);
+    BesideOptions options = o->beside;
+    options.no_tree = getenv("STOKER_ROOT") != NULL; /* the caller's own choice */
+    int code, rc = beside_start(&beside, &options, image, path, call->arena, &call->err);
     sim_clock_set_speed(image, o->start.speed);
     if (rc == 0 && call->args.len > 1)
         rc = command_start(call, &beside, o->beside.enter, env, &old, &child);
     else if (rc == 0)
-        say_how(call, o, place, image, path);
+        say_how(call, o, place, image, path, beside.tree_root);
     code = rc < 0 ? verb_fail(call, EXIT_UNKNOWN) : tend(call, &beside, sig_fd, child);
     if (rc == 0) /* what happened until the very end */
         (void)beside_tend(&beside, NULL);

@@ -104,6 +104,33 @@ def test_a_fault_is_found_by_keys(kit):
     assert (screen.modes(), screen.ask("stty -a")) == before
 
 
+def status_of(pid):
+    return dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
+
+
+@pytest.mark.parametrize("way", ["agent", "alone"])
+def test_a_simulated_process_gets_no_signal(kit, way):
+    """Its pid is that of somebody here: the sleeper that the simulator lends to it. Nobody of this machine is sent anything."""
+    node = kit.node(options=["--processes"])
+    options = ("--control", kit.agent(node).control) if way == "agent" else ("--alone",)
+    screen = kit.screen(node)
+    screen.top(*options, "--view", "processes")
+    shown = screen.wait("train.py")  # its command line comes from the node's files too
+    pid = int(next(line for line in shown.splitlines() if "train.py" in line).split()[0])
+    assert "alice" in shown and "4711.0" in shown and status_of(pid)["State"].split()[0] == "S"
+    screen.type("/")
+    screen.type(*str(pid), "Enter")
+    screen.type("F9")
+    screen.wait("SIGKILL")
+    screen.type("9")
+    screen.type("Enter")
+    screen.wait("sends it")
+    screen.type("y")
+    screen.wait("no signal was sent")
+    assert status_of(pid)["State"].split()[0] == "S"
+    screen.type("q")
+
+
 def test_an_agent_goes_and_comes_back(kit):
     node = kit.node()
     folder = kit.folder("agent")

@@ -82,6 +82,27 @@ static void test_they_come_and_go_with_the_work(void **state)
     kit_free(kit);
 }
 
+static void test_another_stage_is_the_same_process(void **state)
+{
+    (void)state;
+    Kit *kit = kit_new("about: x\ntruth: []\ngpus: {board: h100-sxm-80gb, count: 1}\nwork:\n"
+                       "  - {name: chat, kind: idle-context, gpus: 0, memory: 8GiB, stop: 60s,\n"
+                       "     then: [{time: 10s, kind: inference}, {time: 20s, memory: 16GiB}]}\n");
+    Lend lend;
+    lend_start(&lend, kit->image);
+    at(kit, &lend, 1, 1);
+    const uint32_t pid = sim_work_pid(kit->image, 0);
+    at(kit, &lend, 11, 0);
+    assert_int_equal(sim_work_pid(kit->image, 1), pid);
+    at(kit, &lend, 21, 0);
+    assert_int_equal(sim_work_pid(kit->image, 2), pid);
+    assert_true(alive((pid_t)pid));
+    at(kit, &lend, 61, 1);
+    assert_false(alive((pid_t)pid));
+    lend_stop(&lend);
+    kit_free(kit);
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -217,9 +238,13 @@ static void test_they_die_with_us(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_they_come_and_go_with_the_work), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_they_hold_none_of_our_files),    cmocka_unit_test(test_killing_one_ends_the_work),
-        cmocka_unit_test(test_a_new_life_is_a_new_process),    cmocka_unit_test(test_they_die_with_us),
+        cmocka_unit_test(test_another_stage_is_the_same_process),
+        cmocka_unit_test(test_they_come_and_go_with_the_work),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_they_hold_none_of_our_files),
+        cmocka_unit_test(test_killing_one_ends_the_work),
+        cmocka_unit_test(test_a_new_life_is_a_new_process),
+        cmocka_unit_test(test_they_die_with_us),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 """The command line as a person meets it: help, errors, exit codes, and the verbs of the simulated node."""
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -212,11 +213,35 @@ def test_run_lends_living_processes(run):
 def test_run_leaves_nothing_behind(run, stoker):
     with subprocess.Popen([stoker, "sim", "run", "default"], env=run.env, stdout=subprocess.PIPE, text=True) as running:
         assert "8 GPUs" in running.stdout.readline()
-        assert len(list(run.runtime.iterdir())) == 1
+        there = {path.name.partition(".")[2].lstrip("0123456789") for path in run.runtime.iterdir()}
+        assert there == {".img", ".img.tree"} or running.kill()
         assert run("sim", "show").returncode == 0  # finds the only one
         running.send_signal(signal.SIGINT)
         assert running.wait(timeout=20) == 0
     assert list(run.runtime.iterdir()) == []
+
+
+def shown(script, run, *options, env=None):
+    """What a shell inside `sim run` prints, by lines."""
+    return run("sim", "run", *options, "default", "--", "sh", "-c", script, env=env or {}).stdout.splitlines()
+
+
+def test_run_has_a_tree_of_its_own(run, tmp_path):
+    """So that nothing is taken for the node's that is this machine's: its files, and its processes."""
+    root, version, *pids = shown('echo $STOKER_ROOT; grep -c 590.48 $STOKER_ROOT/proc/driver/nvidia/version; '
+                                 'nvidia-smi --query-compute-apps=pid --format=csv,noheader', run)
+    assert root.startswith(str(run.runtime)) and version == "1" and len(pids) == 8 and not pathlib.Path(root).exists()
+    owners = shown('for pid in $(nvidia-smi --query-compute-apps=pid --format=csv,noheader); do cat $STOKER_ROOT/proc/$pid/cgroup; done', run)
+    assert sum("/job_4711/" in line for line in owners) == 4 and sum("docker-" in line for line in owners) == 2
+    assert shown("echo =$STOKER_ROOT", run, "--tree", str(tmp_path / "named")) == [f"={tmp_path}/named"]
+    assert shown("echo =$STOKER_ROOT", run, env={"STOKER_ROOT": "/elsewhere"}) == ["=/elsewhere"]
+    assert list(run.runtime.iterdir()) == []
+
+
+def test_made_up_pids_are_nobodys(run):
+    """No process of this machine can have such a pid: whoever looks in its /proc finds nothing, whoever kills hits nothing."""
+    pids = shown("nvidia-smi --query-compute-apps=pid --format=csv,noheader", run, "--no-processes", env={"STOKER_ROOT": ""})
+    assert len(pids) == 8 and min(map(int, pids)) >= 4194304
 
 
 def test_a_killed_run_is_forgotten(run, stoker):
@@ -224,7 +249,7 @@ def test_a_killed_run_is_forgotten(run, stoker):
         running.stdout.readline()
         running.kill()
         running.wait(timeout=20)
-    assert len(list(run.runtime.iterdir())) == 1
+    assert len(list(run.runtime.iterdir())) == 2
     assert run("sim", "show").returncode == 3
     assert list(run.runtime.iterdir()) == []
 
