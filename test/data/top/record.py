@@ -7,7 +7,8 @@
 
 The tests of `stoker top` draw them. Readings differ a little each time, so that the golden screens have to be made anew with them:
 UPDATE_GOLDEN=1 with the tests in test/unit/top. A few are made from others by hand here, as no scenario has what they are for:
-"many" has 120 processes with users, pods, Slurm jobs and containers, "pods" gives each MIG device to a pod."""
+"many" has 120 processes with users, pods, Slurm jobs and containers, "pods" gives each MIG device to a pod. Who the processes of all
+others are is what the simulated node says."""
 import argparse
 import gzip
 import hashlib
@@ -61,29 +62,25 @@ def play(stoker, one):
         for _ in range(LOOKS):
             time.sleep(1)
             looks.append(json.loads(run("status", "--json")))
-        return looks
+        return with_commands(looks, node.tree)
 
 
 def renamed(looks):
-    """The same host, pids and incident ids each time, so that a new recording differs in what matters alone."""
+    """The same host, boot and incident ids each time, so that a new recording differs in what matters alone."""
     text = "\n".join(json.dumps(look, separators=(",", ":")) for look in looks)
+    text = re.sub(r'"boot_id":"[^"]*"', '"boot_id":"6f9d2f0e-3b52-4c1f-a8d7-5e0c1b2a3f4d"', text)
     text = text.replace(f'"hostname":{json.dumps(looks[0]["node"]["node"]["hostname"])}', '"hostname":"node-7"')
     for number, found in enumerate(dict.fromkeys(i["id"] for look in looks for i in look["incidents"])):
         text = text.replace(found, f"1jf8v3k2{chr(ord('m') + number)}".ljust(len(found), "0"))
     return [json.loads(line) for line in text.split("\n")]
 
 
-def introduced(looks):
-    """Users and programs of the processes, which the simulated node does not have: each third one stays unknown where there are
-    several."""
-    pids = sorted({p["pid"] for look in looks for gpu in look["node"]["gpus"] for p in (gpu.get("processes") or [])})
-    for number, look in enumerate(looks):
-        for gpu in look["node"]["gpus"]:
-            for p in (gpu.get("processes") or []):
-                k = pids.index(p["pid"])
-                if "name" not in p and (k % 3 != 2 or len(pids) < 3):
-                    one = who(0, 0 if k % 2 else 1 + k % 4, number)
-                    p.update({key: value for key, value in one.items() if key not in ("pid", "kind", "used_bytes", "sm_percent")})
+def with_commands(looks, tree):
+    """Command lines of the processes, which `stoker top` reads itself where it runs on the node."""
+    for p in (p for look in looks for gpu in look["node"]["gpus"] for p in (gpu.get("processes") or [])):
+        path = tree / f"proc/{p['pid']}/cmdline"
+        if path.exists():
+            p["command"] = path.read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode()
     return looks
 
 
@@ -138,7 +135,7 @@ def main():
     options = parser.parse_args()
     for one in TRIALS:
         if not options.names or one.name in options.names:
-            write(one.name, introduced(renamed(play(options.build.resolve() / "stoker", one))))
+            write(one.name, renamed(play(options.build.resolve() / "stoker", one)))
     for name, (base, make) in MADE.items():
         if not options.names or name in options.names:
             text = gzip.decompress((HERE / f"{base}.ndjson.gz").read_bytes()).decode()
