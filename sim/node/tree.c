@@ -201,7 +201,7 @@ int node_tree_write(SimImage *image, const char *root, uint64_t t_ns, uint32_t f
             tree_pci_fn(&tree, &put, (int)i, FN_ALL);
     tree_infiniband(&tree, &put);
     tree_driver(&tree, &put);
-    tree_boot(&tree, &put);
+    tree_boot(&tree, &put, t_ns);
     tree_tasks(&tree, &put, 0);
     tree_processes(&tree, &put, NULL, t_ns);
     devices(&tree, &put);
@@ -249,14 +249,14 @@ int node_tree_update(NodeTree *tree, uint64_t t_ns, Err *err)
         driver_changed(tree, &put);
     if (!same_tasks(&before, tree) || tree->stale)
         tree_tasks(tree, &put, before.stuck);
-    if (processes)
-        tree_processes(tree, &put, &before.processes, t_ns);
     for (uint32_t g = 0; g < tree->image->gpu_count; g++) {
         if (tree->stale)
             gpu_anew(tree, &put, g, &old[g]);
         else if (changed[g])
             gpu_changed(tree, &put, g, &old[g]);
     }
+    if (processes)
+        tree_processes(tree, &put, &before.processes, t_ns);
     int rc = put_end(&put);
     tree->stale = rc < 0;
     return rc < 0 ? rc : NODE_TREE_CHANGED;

@@ -21,7 +21,9 @@
 
 enum {
     NODE_TREE_DEVICES = 1, /* character devices in dev/, where we may make them; otherwise plain empty files */
-    NODE_TREE_CI_MAX = 8,  /* compute instances of a GPU instance that have a device */
+    NODE_TREE_BOOT_NOW =
+        2,                /* the machine's start is told by the real clock, so that processes are as old as they seem */
+    NODE_TREE_CI_MAX = 8, /* compute instances of a GPU instance that have a device */
     NODE_TREE_ROOT_MAX = 256,
 };
 

@@ -41,7 +41,7 @@ void tree_infiniband(const NodeTree *tree, Put *put);
 
 /* proc/<pid> of the driver's services and of tasks that hang in it, and what /proc says of the machine's start. Pids
  * are beyond those that a kernel hands out. `old_stuck` tasks were there before. */
-void tree_boot(const NodeTree *tree, Put *put);
+void tree_boot(const NodeTree *tree, Put *put, uint64_t t_ns);
 void tree_tasks(const NodeTree *tree, Put *put, uint32_t old_stuck);
 
 /* Adds the processes of one GPU. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processes of the tree's /proc that use no GPU: services of the driver, and tasks that hang in it. */
 #include <stdio.h>
+#include <time.h>
 
 #include "base/owner.h"
 #include "sim/core/num.h"
@@ -63,8 +64,11 @@ void tree_tasks(const NodeTree *tree, Put *put, uint32_t old_stuck)
         stuck(put, i);
 }
 
-void tree_boot(const NodeTree *tree, Put *put)
+void tree_boot(const NodeTree *tree, Put *put, uint64_t t_ns)
 {
+    const bool now = tree->flags & NODE_TREE_BOOT_NOW;
+    const uint64_t began_s = now ? (uint64_t)time(NULL) - t_ns / SIM_NS : tree->image->epoch_us / 1000000;
+
     const uint64_t a = sim_hash(tree->image->seed, tree->image->epoch_us, 1);
     const uint64_t b = sim_hash(tree->image->seed, tree->image->epoch_us, 2);
 
@@ -72,6 +76,5 @@ void tree_boot(const NodeTree *tree, Put *put)
     put_line(put, "boot_id", "%08x-%04x-4%03x-a%03x-%012llx", (unsigned)(a >> 32), (unsigned)(a >> 16) & 0xffff,
              (unsigned)a & 0xfff, (unsigned)(b >> 48) & 0xfff, (unsigned long long)b & 0xffffffffffff);
     put_in(put, "proc");
-    put_line(put, "stat", "cpu  0 0 0 0 0 0 0 0 0 0\nbtime %llu",
-             (unsigned long long)(tree->image->epoch_us / 1000000 - BOOT_S));
+    put_line(put, "stat", "cpu  0 0 0 0 0 0 0 0 0 0\nbtime %llu", (unsigned long long)(began_s - BOOT_S));
 }

@@ -19,7 +19,8 @@ static int tree_start(Beside *b, const BesideOptions *o, const char *image_path,
         b->tree_own = arena_printf(arena, "%s.tree", slash ? slash + 1 : image_path);
         b->tree_root = arena_printf(arena, "%s/%s", b->tree_dir, b->tree_own);
     }
-    return node_tree_write(b->image, b->tree_root, sim_clock_now(b->image), NODE_TREE_DEVICES, &b->tree, err);
+    return node_tree_write(b->image, b->tree_root, sim_clock_now(b->image),
+                           NODE_TREE_DEVICES | (o->boot_now ? NODE_TREE_BOOT_NOW : 0), &b->tree, err);
 }
 
 /* Of a tree it is the device's own place, begun anew. */

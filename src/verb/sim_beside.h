@@ -8,7 +8,8 @@ typedef struct BesideOptions {
     const char *tree, *kernel_log;
     int kernel_log_format; /* KernelLogFormat */
     bool enter, processes;
-    bool no_tree; /* but where one is named or entered */
+    bool boot_now; /* no start of the node was asked for: its processes are as old as they seem */
+    bool no_tree;  /* but where one is named or entered */
 } BesideOptions;
 
 typedef struct Beside {

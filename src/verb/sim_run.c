@@ -176,6 +176,7 @@ static int run_node(VerbCall *call, const RunOptions *o, const SimPlace *place, 
     CLEANUP_FD int sig_fd = signals_catch(&old);
     pid_t child = 0;
     BesideOptions options = o->beside;
+    options.boot_now = !o->start.start;
     options.no_tree = getenv("STOKER_ROOT") != NULL; /* the caller's own choice */
     int code, rc = beside_start(&beside, &options, image, path, call->arena, &call->err);
     sim_clock_set_speed(image, o->start.speed);

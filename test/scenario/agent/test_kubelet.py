@@ -160,7 +160,7 @@ def on_node(make_node, make_agent, path):
     """A node, the folder of pod logs below its root (not made yet), and an agent that is to say pods' UIDs."""
 
     def start(*options, ask=("--kubernetes-enable-pod-uid",)):
-        node = make_node()
+        node = make_node("healthy-training")  # whose processes are in no pod: nothing is in the folder yet
         agent = make_agent(node.env, options=["-k", "--pod-resources-kubelet-socket", path, *PERIOD, *ask, *options])
         return agent, node.tree / "var" / "log" / "pods"
 

@@ -240,7 +240,8 @@ def bare(kit):
 
 
 def on_a_node(kit, screen, *options):
-    screen.line(shlex.join(map(str, (kit.stoker, "sim", "run", "default", "--", kit.stoker, "top", "--alone", *options))))
+    """Where STOKER_ROOT is set there is no tree: the processes are those that the simulator lends, of this machine."""
+    screen.line("STOKER_ROOT= " + shlex.join(map(str, (kit.stoker, "sim", "run", "default", "--", kit.stoker, "top", "--alone", *options))))
     screen.wait("PID USER")
     return int(screen.wait("vllm").partition(" vllm")[0].rpartition("\n")[2].split()[0])
 

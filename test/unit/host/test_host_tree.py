@@ -20,7 +20,7 @@ def look(build, stoker, tmp_path):
             lines.append(f"'{stoker}' sim inject {step}; '{stoker}' sim clock step 5s >/dev/null; "
                          f"while b=$('{shower}' '{tree}'); [ \"$a\" = \"$b\" ]; do sleep 0.05; done; a=$b; "
                          # what belongs to one change is written file by file
-                         f"sleep 0.3; a=$('{shower}' '{tree}'); echo \"$a\"")
+                         f"while sleep 0.3; b=$('{shower}' '{tree}'); [ \"$a\" != \"$b\" ]; do a=$b; done; echo \"$a\"")
         done = subprocess.run([stoker, "sim", "run", "--speed", "0", "--tree", tree, scenario, "--", "sh", "-ec",
                                "\n".join(lines)], check=True, text=True, capture_output=True, timeout=120)
         return [json.loads(line) for line in done.stdout.splitlines()]
