@@ -88,8 +88,8 @@ def test_a_fault_is_found_by_keys(kit):
     screen.type("4")  # incidents
     screen.wait("GPU 3")
     screen.type("Enter")
-    sheet = screen.wait("reboot")
-    assert "79" in sheet
+    sheet = screen.wait("─ incident ─")
+    assert "reboot" in sheet and "79" in sheet
     screen.type("Escape")
     screen.wait_gone("─ incident ─")
     screen.type("3")
