@@ -103,10 +103,10 @@ static LaunchEntry *launch_entry(TraceScan *scan, const LaunchText *text)
     return &scan->caches->launch[(text->hash >> 32) % LAUNCH_CACHE];
 }
 
-static bool same_launch(const LaunchEntry *entry, const LaunchText *text, bool in_graph)
+static bool same_launch(const LaunchEntry *entry, uint32_t turn, const LaunchText *text, bool in_graph)
 {
-    return entry->len == text->len && entry->forms == text->forms && entry->in_graph == in_graph &&
-           memcmp(entry->text, text->at, text->len) == 0;
+    return entry->turn == turn && entry->len == text->len && entry->forms == text->forms &&
+           entry->in_graph == in_graph && memcmp(entry->text, text->at, text->len) == 0;
 }
 
 static uint32_t usual_launch(TraceScan *scan, ProfileLaunch *launch)
@@ -114,7 +114,7 @@ static uint32_t usual_launch(TraceScan *scan, ProfileLaunch *launch)
     const LaunchText text = launch_text(scan);
     LaunchEntry *entry = launch_entry(scan, &text);
 
-    if (same_launch(entry, &text, launch->in_graph))
+    if (same_launch(entry, scan->caches->turn, &text, launch->in_graph))
         return entry->launch;
     read_launch(scan, launch);
     const uint32_t index = profile_launch(scan->profile, launch);
@@ -122,6 +122,7 @@ static uint32_t usual_launch(TraceScan *scan, ProfileLaunch *launch)
     if (text.len <= LAUNCH_BYTES) {
         entry->launch = index;
         entry->forms = text.forms;
+        entry->turn = scan->caches->turn;
         entry->len = (uint16_t)text.len;
         entry->in_graph = launch->in_graph;
         memcpy(entry->text, text.at, text.len);
@@ -194,7 +195,7 @@ uint32_t detail_op(TraceScan *scan)
         op.sequence = number_of(scan, SLOT_AUTOGRAD, -1);
         return profile_op(scan->profile, &op);
     }
-    OpEntry *entry = &scan->caches->op[(op.dims * 31 + op.types) % OP_CACHE];
+    OpEntry *entry = &scan->caches->own.op[(op.dims * 31 + op.types) % OP_CACHE];
 
     if (!entry->used || entry->dims != op.dims || entry->types != op.types)
         *entry = (OpEntry){.dims = op.dims, .types = op.types, .op = profile_op(scan->profile, &op), .used = true};

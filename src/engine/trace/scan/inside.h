@@ -26,19 +26,24 @@ enum {
 /* --- texts ------------------------------------------------------------------------------------------------------ */
 
 typedef struct NameEntry {
-    const char *raw; /* as in the file; lives as long as the profile or the cache; NULL: no entry */
+    const char *raw; /* as in the file; lives as long as the profile or the cache */
     uint32_t len, name;
     SliceKind kind;
+    uint32_t turn; /* an entry of an earlier one is none */
 } NameEntry;
 
 typedef struct NameCache {
     NameEntry entry[NAME_CACHE];
+    uint32_t turn;
     Arena raw;  /* of those texts that are not in the profile as they stand in the file */
     char *room; /* to take escapes off in */
 } NameCache;
 
 NameCache *names_new(void);
 void names_free(NameCache *names);
+
+/* Begins with another profile. */
+void names_forget(NameCache *names);
 
 /* The profile's name of a slice's text (of a word or a list: as it stands). *ret_cut becomes true where it was longer
  * than TRACE_NAME_BYTES_MAX. */
@@ -171,7 +176,8 @@ typedef struct PlaceEntry {
 typedef struct LaunchEntry {
     uint32_t launch;
     uint32_t forms; /* kinds of the values, with a bit on top of each that is there */
-    uint16_t len;   /* 0: no entry */
+    uint32_t turn;  /* as in NameEntry */
+    uint16_t len;
     bool in_graph;
     char text[LAUNCH_BYTES];
 } LaunchEntry;
@@ -189,10 +195,13 @@ typedef struct OpEntry {
 } OpEntry;
 
 typedef struct Caches {
-    PlaceEntry place[LANE_CACHE];
-    LaneEntry lane[LANE_CACHE];
+    struct { /* entries of one profile, which the next one begins without */
+        PlaceEntry place[LANE_CACHE];
+        LaneEntry lane[LANE_CACHE];
+        OpEntry op[OP_CACHE];
+    } own;
     LaunchEntry launch[LAUNCH_CACHE];
-    OpEntry op[OP_CACHE];
+    uint32_t turn;
     uint32_t copy_name; /* PROFILE_NONE: none yet */
     ProfileCopy copy;   /* what it says */
     CategoryEntry category[CATEGORY_CACHE];
@@ -266,9 +275,19 @@ void event_take(TraceScan *scan, const char *text, size_t len, uint64_t byte);
 /* Walks on as far as the bytes reach; 0 or what trace_scan_feed gives. */
 int scan_run(TraceScan *scan, Err *err);
 
-/* A scan that begins within the event list, at byte `origin` of the text. `walk` (NULL: none) is one that another scan
- * has done with, for what it has learned; it becomes this scan's. */
-TraceScan *scan_new_part(Profile *into, const TraceScanOptions *options, uint64_t origin, Walk *walk);
+/* What a scan that is done with leaves to the next one of its thread: what was learned, and memory. */
+typedef struct ScanTools {
+    Walk *walk;
+    NameCache *names;
+    Caches *caches;
+} ScanTools;
+
+void scan_tools_done(ScanTools *tools); /* accepts a zeroed one */
+
+/* A scan that begins within the event list, at byte `origin` of the text. It takes the tools (zeroed: there are none
+ * yet) until scan_tools_back. */
+TraceScan *scan_new_part(Profile *into, const TraceScanOptions *options, uint64_t origin, ScanTools *tools);
+void scan_tools_back(TraceScan *scan, ScanTools *tools);
 
 /* The room behind the bytes at hand, at least one block's; scan_filled says how much of it was used. */
 char *scan_room(TraceScan *scan, size_t *ret_len);

@@ -12,7 +12,16 @@ NameCache *names_new(void)
     NameCache *names = xcalloc(1, sizeof *names);
 
     arena_init(&names->raw, 64 << 10);
+    names->turn = 1;
     return names;
+}
+
+void names_forget(NameCache *names)
+{
+    arena_reset(&names->raw);
+    if (++names->turn == 0)
+        memset(names->entry, 0, sizeof names->entry);
+    names->turn += names->turn == 0;
 }
 
 void names_free(NameCache *names)
@@ -57,6 +66,7 @@ static uint32_t put_name(NameCache *names, Profile *profile, const Slice *slice,
         entry->raw = profile_text(profile, entry->name, NULL);
         entry->len = slice->len;
         entry->kind = slice->kind;
+        entry->turn = names->turn;
         return entry->name;
     }
     if (!names->room)
@@ -71,6 +81,7 @@ static uint32_t put_name(NameCache *names, Profile *profile, const Slice *slice,
         entry->len = slice->len;
         entry->name = name;
         entry->kind = slice->kind;
+        entry->turn = names->turn;
     }
     return name;
 }
@@ -79,7 +90,7 @@ uint32_t names_seen(const NameCache *names, const Slice *slice)
 {
     const NameEntry *entry = &names->entry[place_of(slice->at, slice->len)];
 
-    if (entry->raw && entry->len == slice->len && entry->kind == slice->kind &&
+    if (entry->turn == names->turn && entry->len == slice->len && entry->kind == slice->kind &&
         memcmp(entry->raw, slice->at, slice->len) == 0)
         return entry->name;
     return PROFILE_NONE;

@@ -19,6 +19,7 @@
 enum {
     PART_SHARE = 3,        /* a part is this share of what each thread has left: the last ones are small, none waits */
     PART_MIN = 4 << 20,    /* bytes */
+    PIECE = 512 << 10,     /* of a stream: unpacked and scanned within the second cache */
     LOOK_BYTES = 64 << 10, /* where a part's beginning is looked for */
     THREADS_MAX = 64,
 };
@@ -109,22 +110,22 @@ static void run_part(Crew *crew, Part *part, uint64_t short_of)
     }
 }
 
-/* *walk is the thread's; the first part's scan goes on later and keeps its own. */
-static void start_part(Crew *crew, size_t i, Profile *into, Walk **walk)
+/* The tools are the thread's; the first part's scan goes on later and keeps its own. */
+static void start_part(Crew *crew, size_t i, Profile *into, ScanTools *tools)
 {
     Part *part = &crew->parts[i];
 
     part->begin = part->position = part->told = i ? crew->stops.at[i - 1] : 0;
     if (i) {
         profile_init(&part->profile);
-        part->scan = scan_new_part(&part->profile, &crew->options, part->begin, *walk);
+        part->scan = scan_new_part(&part->profile, &crew->options, part->begin, tools);
     } else {
         part->scan = trace_scan_new(into, &crew->options);
     }
     part->scan->stops = crew->stops.at + i;
     run_part(crew, part, crew->stops.at[i]);
     if (i)
-        *walk = TAKE(part->scan->walk);
+        scan_tools_back(part->scan, tools);
 }
 
 static void drop_part(Part *part)
@@ -195,20 +196,20 @@ static void *work(void *context)
 {
     const Worker *worker = context;
     Crew *crew = worker->crew;
-    Walk *walk = NULL;
+    ScanTools tools = {0};
 
     pthread_mutex_lock(&crew->lock);
     while (crew->next < crew->count) {
         const size_t i = crew->next++;
 
         pthread_mutex_unlock(&crew->lock);
-        start_part(crew, i, worker->into, &walk);
+        start_part(crew, i, worker->into, &tools);
         pthread_mutex_lock(&crew->lock);
         crew->parts[i].done = true;
         join_due(crew);
     }
     pthread_mutex_unlock(&crew->lock);
-    walk_free(walk);
+    scan_tools_done(&tools);
     return NULL;
 }
 
@@ -296,5 +297,5 @@ int scan_parallel(const TraceSource *source, const TraceScanOptions *options, un
 int trace_scan_parallel(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, Profile *into,
                         Err *err)
 {
-    return scan_parallel(source, options, threads, PART_MIN, into, err);
+    return scan_parallel(source, options, threads, source->streamed ? PIECE : PART_MIN, into, err);
 }

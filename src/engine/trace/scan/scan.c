@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/owner.h"
 #include "engine/trace/scan/inside.h"
 #include "engine/trace/scan/owner.h"
 
@@ -20,7 +21,26 @@ enum {
 
 typedef enum Went { WENT_ON, WENT_DRY } Went; /* DRY: needs more bytes, or is at the end */
 
-static TraceScan *scan_new(Profile *into, const TraceScanOptions *options, Walk *walk)
+static Caches *caches_new(void)
+{
+    Caches *caches = xcalloc(1, sizeof *caches);
+
+    caches->turn = 1;
+    caches->copy_name = PROFILE_NONE;
+    return caches;
+}
+
+/* Begins with another profile. */
+static void caches_forget(Caches *caches)
+{
+    memset(&caches->own, 0, sizeof caches->own);
+    if (++caches->turn == 0)
+        memset(caches->launch, 0, sizeof caches->launch);
+    caches->turn += caches->turn == 0;
+    caches->copy_name = PROFILE_NONE;
+}
+
+static TraceScan *scan_new(Profile *into, const TraceScanOptions *options)
 {
     TraceScan *scan = xcalloc(1, sizeof *scan);
 
@@ -28,12 +48,6 @@ static TraceScan *scan_new(Profile *into, const TraceScanOptions *options, Walk 
     if (options)
         scan->options = *options;
     scan->walk_event = walker_best()->event;
-    scan->walk = walk ? walk : walk_new();
-    scan->names = names_new();
-    scan->caches = xcalloc(1, sizeof *scan->caches);
-    scan->caches->copy_name = PROFILE_NONE;
-    scan->cap = SCAN_BLOCK;
-    scan->buffer = xmalloc(scan->cap + SCAN_PAD);
     scan->arrived = UINT64_MAX;
     scan->other_rank = -1;
     scan->credit = TRACE_EVENT_BYTES_MAX;
@@ -42,17 +56,47 @@ static TraceScan *scan_new(Profile *into, const TraceScanOptions *options, Walk 
 
 TraceScan *trace_scan_new(Profile *into, const TraceScanOptions *options)
 {
-    return scan_new(into, options, NULL);
+    TraceScan *scan = scan_new(into, options);
+
+    scan->walk = walk_new();
+    scan->names = names_new();
+    scan->caches = caches_new();
+    scan->cap = SCAN_BLOCK;
+    scan->buffer = xmalloc(scan->cap + SCAN_PAD);
+    return scan;
 }
 
-TraceScan *scan_new_part(Profile *into, const TraceScanOptions *options, uint64_t origin, Walk *walk)
+TraceScan *scan_new_part(Profile *into, const TraceScanOptions *options, uint64_t origin, ScanTools *tools)
 {
-    TraceScan *scan = scan_new(into, options, walk);
+    TraceScan *scan = scan_new(into, options);
+
+    if (tools->walk) {
+        names_forget(tools->names);
+        caches_forget(tools->caches);
+    } else {
+        *tools = (ScanTools){.walk = walk_new(), .names = names_new(), .caches = caches_new()};
+    }
+    scan->walk = TAKE(tools->walk);
+    scan->names = TAKE(tools->names);
+    scan->caches = TAKE(tools->caches);
 
     scan->origin = origin;
     scan->state = SCAN_LIST;
     scan->began = scan->listed = true;
     return scan;
+}
+
+void scan_tools_back(TraceScan *scan, ScanTools *tools)
+{
+    *tools = (ScanTools){.walk = TAKE(scan->walk), .names = TAKE(scan->names), .caches = TAKE(scan->caches)};
+}
+
+void scan_tools_done(ScanTools *tools)
+{
+    walk_free(tools->walk);
+    names_free(tools->names);
+    free(tools->caches);
+    *tools = (ScanTools){0};
 }
 
 void trace_scan_free(TraceScan *scan)
@@ -474,7 +518,7 @@ char *scan_room(TraceScan *scan, size_t *ret_len)
         scan->len = rest;
     }
     if (scan->cap - rest < BUFFER_ROOM || (rest > scan->cap / 2 && rest < scan->wait)) {
-        scan->cap *= 2;
+        scan->cap = scan->cap ? scan->cap * 2 : SCAN_BLOCK;
         scan->buffer = xrealloc(scan->buffer, scan->cap + SCAN_PAD, 1);
     }
     *ret_len = scan->cap - rest;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A text that comes as a stream, read by several threads. Whoever finds room reads the next piece, up to where an event
- * seems to begin near its end; others scan pieces as if the list went on where they begin. Pieces are then taken over
+ * seems to begin near its end, and scans it, while it is in his cache, as if the list went on where it begins; others
+ * read on in the meantime. Pieces are then taken over
  * in their order, by the proof of parallel.c: where the scan of all that came before arrives exactly at a piece's
  * beginning, the piece's result is what it would have found itself. Where it does not, it gets the piece's text. So
  * the result is that of one thread, whatever the text is. */
@@ -14,10 +15,11 @@
 #include "engine/trace/scan/inside.h"
 
 enum {
-    LOOK_BYTES = 64 << 10, /* at the end of a piece, where the next one's beginning is looked for */
+    LOOK_FIRST = 4 << 10,  /* at the end of a piece, where the next one's beginning is looked for */
+    LOOK_BYTES = 64 << 10, /* the same where there is none */
     PIECE_MIN = 32,        /* bytes */
     PIECES_MAX = 8,        /* in memory: threads beyond these wait for who unpacks */
-    PIECES_WAITING = 3,    /* beside those that are being scanned */
+    PIECES_WAITING = 3,    /* to be taken over, beside those that are being scanned */
     THREADS_MAX = 64,
 };
 
@@ -29,10 +31,9 @@ typedef struct Piece {
     uint64_t stops[2]; /* where the next piece begins (its first byte is this one's last), UINT64_MAX */
     bool event;        /* an event seems to begin here: it is scanned for itself */
     bool last;         /* of the text */
-    bool taken, done;
+    bool done;         /* with the scan */
     TraceScan *scan;
     Profile profile;
-    size_t bytes; /* of the profile */
 } Piece;
 
 typedef struct Stream {
@@ -92,18 +93,27 @@ static int fill(Stream *stream, Piece *piece, Err *err)
     return 0;
 }
 
+/* The first event that seems to begin within the last bytes. */
+static const char *event_behind(const Piece *piece, size_t bytes)
+{
+    const char *end = piece->text + piece->len;
+    const char *from = piece->len > 2 * bytes ? end - bytes : piece->text + piece->len / 2;
+
+    return mend_event(from, end, from);
+}
+
 /* Leaves to the next piece what comes behind the first event near the end. */
 static void cut(Stream *stream, Piece *piece)
 {
-    const char *end = piece->text + piece->len;
-    const char *from = piece->len > 2 * LOOK_BYTES ? end - LOOK_BYTES : piece->text + piece->len / 2;
-    const char *event = piece->last ? NULL : mend_event(from, end, from);
+    const char *event = piece->last ? NULL : event_behind(piece, LOOK_FIRST);
 
+    if (!event && !piece->last)
+        event = event_behind(piece, LOOK_BYTES);
     stream->carried = 0;
     stream->event = event && event > piece->text;
     if (!stream->event)
         return;
-    stream->carried = (size_t)(end - event);
+    stream->carried = (size_t)(piece->text + piece->len - event);
     memcpy(stream->carry, event, stream->carried);
     piece->len = (size_t)(event - piece->text) + 1;
     piece->stops[0] = piece->begin + piece->len - 1;
@@ -118,12 +128,12 @@ static int read_piece(Stream *stream, Piece *piece, Err *err)
     memcpy(piece->text, stream->carry, stream->carried);
     TRY(fill(stream, piece, err));
     cut(stream, piece);
-    piece->taken = piece->done = !piece->event;
+    piece->done = !piece->event;
     return 0;
 }
 
-/* With the lock held, which is let go while it reads. */
-static void read_next(Stream *stream)
+/* With the lock held, which is let go while it reads. The piece is the caller's to scan. */
+static Piece *read_next(Stream *stream)
 {
     Piece *piece = xcalloc(1, sizeof *piece);
     Err err = {0};
@@ -141,30 +151,28 @@ static void read_next(Stream *stream)
     *stream->end = piece;
     stream->end = &piece->next;
     fail(stream, rc, &err);
+    return piece;
 }
 
 /* --- scanning ----------------------------------------------------------------------------------------------------- */
 
-/* With the lock held, which is let go while it scans. *walk is the thread's. */
-static void scan_piece(Stream *stream, Piece *piece, Walk **walk)
+/* With the lock held, which is let go while it scans. The tools are the thread's. */
+static void scan_piece(Stream *stream, Piece *piece, ScanTools *tools)
 {
     Err err = {0};
 
-    piece->taken = true;
     pthread_mutex_unlock(&stream->lock);
     profile_init(&piece->profile);
-    TraceScan *scan = piece->scan = scan_new_part(&piece->profile, stream->options, piece->begin, *walk);
+    TraceScan *scan = piece->scan = scan_new_part(&piece->profile, stream->options, piece->begin, tools);
 
     scan_give(scan, TAKE(piece->text), piece->len, stream->cap);
     scan->stops = piece->stops;
     scan->final = piece->last;
     const int rc = scan_run(scan, &err);
-    *walk = TAKE(scan->walk);
+    scan_tools_back(scan, tools);
     if (scan->arrived != UINT64_MAX)
         piece->profile.bytes--; /* the next piece's first one */
-    const size_t bytes = profile_bytes(&piece->profile);
     pthread_mutex_lock(&stream->lock);
-    piece->bytes = bytes;
     piece->done = true;
     fail(stream, rc, &err);
 }
@@ -232,16 +240,15 @@ static int take_over(Stream *stream, Piece *piece, Err *err)
     return 0;
 }
 
-/* With the lock held: what all profiles may take together. */
-static void check_memory(Stream *stream, size_t head_bytes)
+/* What has been taken over counts, and pieces under way do not: they take no more than their texts, and how many there
+ * are is up to the threads, of which no result depends. */
+static int check_memory(const Stream *stream, Err *err)
 {
     const size_t max = stream->options->memory_max;
-    Err err;
 
-    for (const Piece *piece = stream->first; piece; piece = piece->next)
-        head_bytes += piece->bytes;
-    if (max && head_bytes > max)
-        fail(stream, err_set(&err, -ENOSPC, "the profile needs more than %zu bytes", max), &err);
+    if (max && profile_bytes(stream->head->profile) > max)
+        return err_set(err, -ENOSPC, "the profile needs more than %zu bytes", max);
+    return 0;
 }
 
 /* Takes over all pieces that are due and done. With the lock held, which is let go while it works. */
@@ -255,15 +262,15 @@ static void take_over_due(Stream *stream)
         Err err = {0};
 
         pthread_mutex_unlock(&stream->lock);
-        const int rc = take_over(stream, piece, &err);
-        const size_t bytes = profile_bytes(stream->head->profile);
+        int rc = take_over(stream, piece, &err);
+        if (rc >= 0)
+            rc = check_memory(stream, &err);
         pthread_mutex_lock(&stream->lock);
         fail(stream, rc, &err);
         stream->first = piece->next;
         if (!stream->first)
             stream->end = &stream->first;
         drop_piece(stream, piece);
-        check_memory(stream, bytes);
         pthread_cond_broadcast(&stream->changed);
     }
     stream->joining = false;
@@ -271,37 +278,29 @@ static void take_over_due(Stream *stream)
 
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
 
-static Piece *next_to_scan(const Stream *stream)
-{
-    Piece *piece = stream->first;
-
-    while (piece && piece->taken)
-        piece = piece->next;
-    return piece;
-}
-
 static void *work(void *context)
 {
     Stream *stream = context;
-    Walk *walk = NULL;
+    ScanTools tools = {0};
 
     pthread_mutex_lock(&stream->lock);
     while (stream->rc >= 0) {
-        Piece *piece = next_to_scan(stream);
+        if (!stream->ended && !stream->reading && stream->pieces < stream->limit) {
+            Piece *piece = read_next(stream);
 
-        if (!stream->ended && !stream->reading && stream->pieces < stream->limit)
-            read_next(stream);
-        else if (piece)
-            scan_piece(stream, piece, &walk);
-        else if (stream->ended)
+            pthread_cond_broadcast(&stream->changed);
+            if (!piece->done && stream->rc >= 0)
+                scan_piece(stream, piece, &tools);
+            take_over_due(stream);
+            pthread_cond_broadcast(&stream->changed);
+        } else if (stream->ended) {
             break;
-        else
+        } else {
             pthread_cond_wait(&stream->changed, &stream->lock);
-        take_over_due(stream);
-        pthread_cond_broadcast(&stream->changed);
+        }
     }
     pthread_mutex_unlock(&stream->lock);
-    walk_free(walk);
+    scan_tools_done(&tools);
     return NULL;
 }
 

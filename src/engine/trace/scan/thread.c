@@ -54,7 +54,7 @@ static LaneEntry *lane_entry(TraceScan *scan, int64_t a, int64_t b)
 {
     const uint64_t h = ((uint64_t)a * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)b) * UINT64_C(0xbf58476d1ce4e5b9);
 
-    return &scan->caches->lane[(h >> 40) % LANE_CACHE];
+    return &scan->caches->own.lane[(h >> 40) % LANE_CACHE];
 }
 
 uint32_t thread_lane(TraceScan *scan, const ThreadKey *key)
@@ -156,7 +156,7 @@ static PlaceEntry *place_entry(TraceScan *scan, const PlaceEntry *place)
 {
     const uint64_t h = (place->text[0] * UINT64_C(0x9e3779b97f4a7c15) + place->text[1]) * UINT64_C(0xbf58476d1ce4e5b9);
 
-    return &scan->caches->place[(h >> 40) % LANE_CACHE];
+    return &scan->caches->own.place[(h >> 40) % LANE_CACHE];
 }
 
 static bool same_place(const PlaceEntry *a, const PlaceEntry *b)
