@@ -19,16 +19,13 @@ typedef struct RowOrder {
     const uint32_t *group; /* lane -> what comes before time: the device, or the lane itself */
 } RowOrder;
 
-/* Below 0: row a comes first. Complete but for rows that are equal in all their columns. */
-static int row_order(const RowOrder *order, uint32_t a, uint32_t b)
-{
-    const ProfileEvents *t = order->table;
-
 #define COMPARE(x, y)                                                                                                  \
     if ((x) != (y))                                                                                                    \
     return (x) < (y) ? -1 : 1
-    COMPARE(order->group[t->lane[a]], order->group[t->lane[b]]);
-    COMPARE(t->start[a], t->start[b]);
+
+/* Of rows of one group that start together. */
+__attribute__((noinline)) static int tie_order(const ProfileEvents *t, uint32_t a, uint32_t b)
+{
     COMPARE(t->duration[b], t->duration[a]);
     COMPARE(t->lane[a], t->lane[b]);
     COMPARE(t->kind[b], t->kind[a]); /* Python, annotation, operator, call: what encloses the others comes first */
@@ -36,9 +33,19 @@ static int row_order(const RowOrder *order, uint32_t a, uint32_t b)
     COMPARE(t->link[a], t->link[b]);
     if (t->external)
         COMPARE(t->external[a], t->external[b]);
-#undef COMPARE
     return 0;
 }
+
+/* Below 0: row a comes first. Complete but for rows that are equal in all their columns. */
+static inline int row_order(const RowOrder *order, uint32_t a, uint32_t b)
+{
+    const ProfileEvents *t = order->table;
+
+    COMPARE(order->group[t->lane[a]], order->group[t->lane[b]]);
+    COMPARE(t->start[a], t->start[b]);
+    return tie_order(t, a, b);
+}
+#undef COMPARE
 
 static void merge_runs(const RowOrder *order, const uint32_t *from, size_t left, size_t middle, size_t right,
                        uint32_t *to)

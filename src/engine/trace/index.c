@@ -27,21 +27,25 @@ typedef struct NameNote {
     bool is_step;
 } NameNote;
 
-static uint8_t class_of(const Profile *profile, NameNote *notes, ProfileKind kind, uint32_t name)
+static uint8_t new_class(const Profile *profile, NameNote *note, ProfileKind kind, uint32_t name)
 {
-    NameNote *note = &notes[name];
     const char *text;
     uint8_t class;
     size_t len;
 
-    if (note->kind == kind + 1)
-        return note->class;
     text = profile_text(profile, name, &len);
     class = (uint8_t)(kind <= PROFILE_SET ? (int)trace_classify(kind, text, len)
                                           : (int)trace_classify_host(kind, text, len));
     if (!note->kind)
         *note = (NameNote){(uint8_t)(kind + 1), class, trace_is_step_name(text, len)};
     return class;
+}
+
+static inline uint8_t class_of(const Profile *profile, NameNote *notes, ProfileKind kind, uint32_t name)
+{
+    NameNote *note = &notes[name];
+
+    return note->kind == kind + 1 ? note->class : new_class(profile, note, kind, name);
 }
 
 static void classify_gpu(TraceIndex *index)

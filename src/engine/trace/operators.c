@@ -29,19 +29,23 @@ enum { JUDGED_BITS = 5, SAYS_KNOWN = 1, SAYS_TENSOR = 2, SAYS_FLOAT = 4 };
 
 _Static_assert(TRACE_SHAPE_RULE_COUNT *JUDGED_BITS <= 32, "a word per detail");
 
-static uint32_t row_of(Operators *operators, uint32_t name)
+__attribute__((noinline)) static void add_row(Operators *operators, uint32_t name)
+{
+    size_t len;
+    const char *text = profile_text(operators->job->index->profile, name, &len);
+
+    vec_push(&operators->rows, ((TraceOperator){.name = arena_strndup(operators->job->arena, text, len),
+                                                .matrix = trace_is_matrix_op(text, len),
+                                                .misaligned_dims = ""}));
+    vec_push(&operators->rules, (uint8_t)trace_shape_rule(text, len));
+}
+
+static inline uint32_t row_of(Operators *operators, uint32_t name)
 {
     uint32_t number = trace_named_row(&operators->named, name);
 
-    if (number == operators->rows.len) {
-        size_t len;
-        const char *text = profile_text(operators->job->index->profile, name, &len);
-
-        vec_push(&operators->rows, ((TraceOperator){.name = arena_strndup(operators->job->arena, text, len),
-                                                    .matrix = trace_is_matrix_op(text, len),
-                                                    .misaligned_dims = ""}));
-        vec_push(&operators->rules, (uint8_t)trace_shape_rule(text, len));
-    }
+    if (number == operators->rows.len)
+        add_row(operators, name);
     return number;
 }
 

@@ -2,38 +2,36 @@
 
 #include "engine/trace/sweep.h"
 
-/* Goes to the next operation with a part in the scope; its clipped start, INT64_MAX behind the last. */
-static int64_t next_start(TraceSweep *sweep, int64_t *ret_end)
+/* Goes to the next operation with a part in the scope, this one included. */
+static inline void find_next(TraceSweep *sweep)
 {
     const ProfileEvents *gpu = &sweep->index->profile->gpu;
-    int64_t start;
 
     for (; sweep->row < sweep->last; sweep->row++) {
-        if (trace_clip(gpu, sweep->row, sweep->scope, &start, ret_end))
-            return start;
+        if (trace_clip(gpu, sweep->row, sweep->scope, &sweep->next, &sweep->next_end))
+            return;
         if (gpu->start[sweep->row] >= sweep->scope.to)
             sweep->row = sweep->last - 1;
     }
-    return INT64_MAX;
+    sweep->next = INT64_MAX;
 }
 
 void trace_sweep_init(TraceSweep *sweep, const TraceIndex *index, size_t device, TraceScope scope)
 {
-    int64_t end;
-
     *sweep = (TraceSweep){.index = index,
                           .scope = scope,
                           .row = index->device_first.at[device],
                           .last = index->device_first.at[device + 1]};
     for (size_t c = 0; c < TRACE_CLASS_COUNT; c++)
         sweep->end[c] = INT64_MIN;
-    sweep->at = next_start(sweep, &end);
+    find_next(sweep);
+    sweep->at = sweep->next;
 }
 
 bool trace_sweep_next(TraceSweep *sweep, TraceSegment *ret)
 {
     for (;;) {
-        int64_t end = 0, start = next_start(sweep, &end), until = start;
+        int64_t until = sweep->next;
         unsigned int mask = 0;
 
         for (size_t c = 0; c < TRACE_CLASS_COUNT; c++) {
@@ -42,7 +40,7 @@ bool trace_sweep_next(TraceSweep *sweep, TraceSegment *ret)
             mask |= 1U << c;
             until = sweep->end[c] < until ? sweep->end[c] : until;
         }
-        if (!mask && start == INT64_MAX)
+        if (!mask && until == INT64_MAX)
             return false;
         if (until > sweep->at) {
             *ret = (TraceSegment){.start = sweep->at, .end = until, .mask = mask};
@@ -51,7 +49,8 @@ bool trace_sweep_next(TraceSweep *sweep, TraceSegment *ret)
         }
         size_t class = sweep->index->gpu_class[sweep->row];
 
-        sweep->end[class] = end > sweep->end[class] ? end : sweep->end[class];
+        sweep->end[class] = sweep->next_end > sweep->end[class] ? sweep->next_end : sweep->end[class];
         sweep->row++;
+        find_next(sweep);
     }
 }

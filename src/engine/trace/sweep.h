@@ -17,7 +17,8 @@ typedef struct TraceSweep {
     const TraceIndex *index;
     TraceScope scope;
     size_t row, last;
-    int64_t at; /* all before is told */
+    int64_t at;             /* all before is told */
+    int64_t next, next_end; /* of the operation at `row`, clipped; INT64_MAX behind the last */
     int64_t end[TRACE_CLASS_COUNT];
 } TraceSweep;
 

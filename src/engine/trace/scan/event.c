@@ -156,7 +156,8 @@ static void add_host(TraceScan *scan, ProfileEvent *event)
 
     if (event->kind == PROFILE_CALL) {
         event->link = id_of(scan, SLOT_CORRELATION, WIDE_HOST_LINK, row);
-        scan->profile->rocm |= has(scan, SLOT_NAME) && name->len > 3 && memcmp(name->at, "hip", 3) == 0;
+        scan->profile->rocm |=
+            has(scan, SLOT_NAME) && name->len > 3 && *name->at == 'h' && memcmp(name->at, "hip", 3) == 0;
     } else if (event->kind == PROFILE_OP) {
         event->link = id_of(scan, SLOT_EXTERNAL, WIDE_HOST_LINK, row);
         event->extra = detail_op(scan);

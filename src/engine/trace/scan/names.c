@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small table in front of the profile's names: a trace says the same few thousand texts millions of times. It looks
- * at a few words of a text to find its place and at all of it to be sure. */
+ * at a few words of a text to find its place and at all of it to be sure. A place has a neighbour, so that two texts
+ * of one place do not drive each other out by turns. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,17 +58,23 @@ static inline uint32_t place_of(const char *p, uint32_t len)
     return (uint32_t)(h * odd >> 52) % NAME_CACHE;
 }
 
+/* What was in the text's place goes to the neighbour. */
+static void put_entry(NameCache *names, const Slice *slice, const char *raw, uint32_t name)
+{
+    const uint32_t place = place_of(slice->at, slice->len);
+
+    names->entry[place ^ 1] = names->entry[place];
+    names->entry[place] =
+        (NameEntry){.raw = raw, .len = slice->len, .name = name, .kind = slice->kind, .turn = names->turn};
+}
+
 static uint32_t put_name(NameCache *names, Profile *profile, const Slice *slice, bool *ret_cut)
 {
-    NameEntry *entry = &names->entry[place_of(slice->at, slice->len)];
-
     if (slice->kind != SLICE_ESCAPED && slice->len <= TRACE_NAME_BYTES_MAX) {
-        entry->name = profile_name(profile, slice->at, slice->len);
-        entry->raw = profile_text(profile, entry->name, NULL);
-        entry->len = slice->len;
-        entry->kind = slice->kind;
-        entry->turn = names->turn;
-        return entry->name;
+        const uint32_t name = profile_name(profile, slice->at, slice->len);
+
+        put_entry(names, slice, profile_text(profile, name, NULL), name);
+        return name;
     }
     if (!names->room)
         names->room = xmalloc(TRACE_NAME_BYTES_MAX + 16);
@@ -76,23 +83,25 @@ static uint32_t put_name(NameCache *names, Profile *profile, const Slice *slice,
 
     *ret_cut |= slice->kind == SLICE_ESCAPED ? len >= TRACE_NAME_BYTES_MAX - 4 && slice->len > TRACE_NAME_BYTES_MAX
                                              : slice->len > TRACE_NAME_BYTES_MAX;
-    if (slice->len <= 1024 && names->raw.used < 4 << 20) {
-        entry->raw = arena_strndup(&names->raw, slice->at, slice->len);
-        entry->len = slice->len;
-        entry->name = name;
-        entry->kind = slice->kind;
-        entry->turn = names->turn;
-    }
+    if (slice->len <= 1024 && names->raw.used < 4 << 20)
+        put_entry(names, slice, arena_strndup(&names->raw, slice->at, slice->len), name);
     return name;
+}
+
+static inline bool is_entry_of(const NameCache *names, const NameEntry *entry, const Slice *slice)
+{
+    return entry->turn == names->turn && entry->len == slice->len && entry->kind == slice->kind &&
+           memcmp(entry->raw, slice->at, slice->len) == 0;
 }
 
 uint32_t names_seen(const NameCache *names, const Slice *slice)
 {
-    const NameEntry *entry = &names->entry[place_of(slice->at, slice->len)];
+    const uint32_t place = place_of(slice->at, slice->len);
 
-    if (entry->turn == names->turn && entry->len == slice->len && entry->kind == slice->kind &&
-        memcmp(entry->raw, slice->at, slice->len) == 0)
-        return entry->name;
+    if (is_entry_of(names, &names->entry[place], slice))
+        return names->entry[place].name;
+    if (is_entry_of(names, &names->entry[place ^ 1], slice))
+        return names->entry[place ^ 1].name;
     return PROFILE_NONE;
 }
 
