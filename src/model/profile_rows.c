@@ -145,9 +145,12 @@ static uint32_t *radix_sort(const RowOrder *order, uint32_t *rows, uint32_t *roo
     uint32_t groups = 0;
 
     for (size_t i = 0; i < len; i++) {
-        least = t->start[i] < least ? t->start[i] : least;
-        most = t->start[i] > most ? t->start[i] : most;
-        groups = order->group[t->lane[i]] > groups ? order->group[t->lane[i]] : groups;
+        const int64_t start = t->start[rows[i]];
+        const uint32_t group = order->group[t->lane[rows[i]]];
+
+        least = start < least ? start : least;
+        most = start > most ? start : most;
+        groups = group > groups ? group : groups;
     }
     const uint64_t ranges[] = {(uint64_t)most - (uint64_t)least, groups};
 
@@ -287,18 +290,28 @@ static size_t drop_duplicates(const ProfileEvents *t, uint32_t *rows, size_t len
     return kept;
 }
 
+static size_t imbalance(size_t part, size_t whole)
+{
+    return part > whole - part ? part - (whole - part) : whole - part - part;
+}
+
 /* All rows, those of a group together, in the order that they came in. */
-static void list_rows(const RowOrder *order, size_t groups, uint32_t *rows)
+/* Returns where a group begins that has about as many rows before it as behind. */
+static size_t list_rows(const RowOrder *order, size_t groups, uint32_t *rows)
 {
     const ProfileEvents *t = order->table;
     CLEANUP_FREE size_t *next = xcalloc(groups + 1, sizeof(*next));
+    size_t half = 0;
 
     for (size_t i = 0; i < t->len; i++)
         next[order->group[t->lane[i]] + 1]++;
-    for (size_t i = 0; i < groups; i++)
+    for (size_t i = 0; i < groups; i++) {
         next[i + 1] += next[i];
+        half = imbalance(next[i + 1], t->len) < imbalance(half, t->len) ? next[i + 1] : half;
+    }
     for (size_t i = 0; i < t->len; i++)
         rows[next[order->group[t->lane[i]]]++] = (uint32_t)i;
+    return half;
 }
 
 static bool is_in_order(const uint32_t *rows, size_t len)
@@ -337,34 +350,66 @@ typedef struct Sealing {
     uint64_t duplicates[2]; /* of the host's table, of the others */
 } Sealing;
 
+/* Whole groups of rows, to be put in order. */
+typedef struct Sorting {
+    const RowOrder *order;
+    uint32_t *rows, *room; /* room: NULL unless they were not in order */
+    size_t len, groups;
+} Sorting;
+
+static void *sort_rows(void *context)
+{
+    Sorting *s = context;
+    uint32_t *sorted = s->rows;
+    Runs runs = {0};
+
+    find_runs(s->order, s->rows, s->len, &runs);
+    if (runs.len > 1)
+        s->room = xmalloc_large((s->len + 1) * sizeof(*s->room));
+    if (runs.len > RADIX_RUNS + s->groups * RUNS_EACH) {
+        sorted = radix_sort(s->order, s->rows, s->room, s->len);
+        order_ties(s->order, sorted, sorted == s->rows ? s->room : s->rows, s->len);
+    } else if (runs.len > 1) {
+        sorted = merge_all(s->order, s->rows, s->room, &runs);
+    }
+    vec_done(&runs);
+    if (sorted != s->rows)
+        memcpy(s->rows, sorted, s->len * sizeof(*sorted));
+    return NULL;
+}
+
+typedef struct Halves {
+    Sorting first, second;
+} Halves;
+
+static void *sort_first(void *halves)
+{
+    return sort_rows(&((Halves *)halves)->first);
+}
+
+static void *sort_second(void *halves)
+{
+    return sort_rows(&((Halves *)halves)->second);
+}
+
 /* Returns how many rows were there twice. */
 static uint64_t seal_table(const Sealing *sealing, ProfileEvents *table, const uint32_t *group, bool threads)
 {
     const RowOrder order = {.table = table, .group = group};
     const size_t len = table->len, groups = sealing->profile->lanes.len;
     CLEANUP_FREE uint32_t *rows = xmalloc_large((len + 1) * sizeof(*rows));
-    CLEANUP_FREE uint32_t *room = NULL;
-    uint32_t *sorted = rows;
-    Runs runs = {0};
 
     assert(len < PROFILE_NONE);
-    list_rows(&order, groups, rows);
-    find_runs(&order, rows, len, &runs);
-    const bool ordered = runs.len <= 1 && is_in_order(rows, len);
+    const size_t half = list_rows(&order, groups, rows);
+    Halves halves = {.first = {.order = &order, .rows = rows, .len = half, .groups = groups},
+                     .second = {.order = &order, .rows = rows + half, .len = len - half, .groups = groups}};
 
-    if (runs.len > 1)
-        room = xmalloc_large((len + 1) * sizeof(*room));
-    if (runs.len > RADIX_RUNS + groups * RUNS_EACH) {
-        vec_done(&runs);
-        sorted = radix_sort(&order, rows, room, len);
-        order_ties(&order, sorted, sorted == rows ? room : rows, len);
-    } else if (runs.len > 1) {
-        sorted = merge_all(&order, rows, room, &runs);
-    }
-    vec_done(&runs);
-    Ordering ordering = {.table = table, .order = sorted, .len = drop_duplicates(table, sorted, len)};
+    side_by_side(threads && half, sort_first, sort_second, &halves);
+    free(halves.first.room);
+    free(halves.second.room);
+    Ordering ordering = {.table = table, .order = rows, .len = drop_duplicates(table, rows, len)};
 
-    if (ordered && ordering.len == len)
+    if (ordering.len == len && is_in_order(rows, len))
         return 0;
     side_by_side(threads, order_numbers, order_times, &ordering);
     table->len = ordering.len;

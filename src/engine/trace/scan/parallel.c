@@ -18,7 +18,7 @@
 
 enum {
     PART_SHARE = 3,        /* a part is this share of what each thread has left: the last ones are small, none waits */
-    PART_MIN = 4 << 20,    /* bytes */
+    PART_MIN = 1 << 20,    /* bytes */
     PIECE = 512 << 10,     /* of a stream: unpacked and scanned within the second cache */
     LOOK_BYTES = 64 << 10, /* where a part's beginning is looked for */
     THREADS_MAX = 64,
