@@ -37,6 +37,7 @@ SCREENS["xid-48-dbe-remap"] += ["2", MIDDLE, "print", "4", MIDDLE, "print", "pas
                                 "paused", MIDDLE, "print"]
 SCREENS["nvlink-down"] += ["5", *everywhere(), "ascii", MIDDLE, "print"]
 SCREENS["driver-unloaded"] += ["2", MIDDLE, "print", "3", MIDDLE, "print", "4", *everywhere(), "5", MIDDLE, "print"]
+SCREENS["healthy-mixed-boards"] += ["5", *everywhere()]
 SCREENS["maintenance"] += ["4", MIDDLE, "print"]
 SCREENS["hung-driver-call"] += ["2", MIDDLE, "print", "4", *everywhere()]
 
