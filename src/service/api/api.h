@@ -82,7 +82,8 @@ typedef struct HistoryQuery {
  * Unix seconds, or a duration before now: "-10m"); NULL where not given. -EINVAL with what is allowed. */
 int api_history_query(const char *metric, const char *resolution, const char *from, const char *to, uint64_t real_ns,
                       HistoryQuery *ret, Err *err);
-/* /api/v1/gpus/{id}/history. -ENOENT for a metric that does not exist or is not kept. */
+/* /api/v1/gpus/{id}/history: the series that are kept, and under `missing` which of the metrics asked for are not and
+ * why. -ENOENT where none of them is a metric at all. */
 int api_history(const Node *node, const Store *store, const Reading *reading, const HistoryQuery *query, Str *out,
                 Err *err);
 

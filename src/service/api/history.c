@@ -154,27 +154,86 @@ static void write_each(void *self, StoreSeries series, const char *device, Metri
         write_series(w, series, id);
 }
 
-static int write_named(Writing *w, Err *err)
-{
-    for (const char *at = w->query->metrics; *at; at += *at == ',') {
-        size_t len = strcspn(at, ",");
-        char name[128];
-        const MetricName *found = NULL;
+/* --- by name ------------------------------------------------------------------------------------------------------ */
 
-        if (len > 0 && len < sizeof name) {
-            memcpy(name, at, len);
-            name[len] = '\0';
-            found = metric_find(name);
-        }
-        if (!found)
-            return err_set(err, -ENOENT, "there is no metric '%.*s'", (int)(len < 100 ? len : 100), at);
-        StoreSeries series = store_find(w->store, w->device, found->metric);
-        if (series < 0)
-            return err_set(err, -ENOENT, "no history of %s is kept for this device", name);
-        write_series(w, series, found->metric);
-        at += len;
+/* The name that begins at `*at`, in the next `*ret_len` bytes, and where it is not empty whose it is (NULL: no
+ * metric's); *at goes to what follows. False at the end. */
+static bool next_name(const char **at, const char **ret_name, size_t *ret_len, const MetricName **ret_found)
+{
+    char name[128];
+
+    *at += strspn(*at, ",");
+    *ret_name = *at;
+    *ret_len = strcspn(*at, ",");
+    *at += *ret_len;
+    *ret_found = NULL;
+    if (*ret_len > 0 && *ret_len < sizeof name) {
+        memcpy(name, *ret_name, *ret_len);
+        name[*ret_len] = '\0';
+        *ret_found = metric_find(name);
     }
-    return 0;
+    return *ret_len > 0;
+}
+
+/* Where nothing that was asked for is a metric, somebody meant something else. */
+static int some_is_known(const char *metrics, Err *err)
+{
+    const MetricName *found;
+    const char *at = metrics, *name;
+    size_t len;
+
+    while (next_name(&at, &name, &len, &found))
+        if (found)
+            return 0;
+    return err_set(err, -ENOENT, "there is no metric '%.100s'", metrics);
+}
+
+/* What is kept. */
+static void write_named(Writing *w)
+{
+    const MetricName *found;
+    const char *at = w->query->metrics, *name;
+    size_t len;
+
+    while (next_name(&at, &name, &len, &found)) {
+        StoreSeries series = found ? store_find(w->store, w->device, found->metric) : STORE_NOT_KEPT;
+
+        if (series >= 0)
+            write_series(w, series, found->metric);
+    }
+}
+
+/* Why the store has no series of it: key and sentence. */
+static const char *why_missing(const Reading *reading, const MetricName *found, const char **ret_text)
+{
+    *ret_text = "there is no metric of that name";
+    if (!found)
+        return "no_metric";
+    *ret_text = "only its latest value is kept";
+    if (!metric_get(found->metric)->history)
+        return "not_kept";
+    const Sample *sample = &reading->sample[found->metric];
+    *ret_text = sample->valid ? "the history has no room for more series" : absence_text(sample->absence);
+    return sample->valid ? "no_room" : absence_key(sample->absence);
+}
+
+/* What is not, and why. */
+static void write_missing(Writing *w, const Reading *reading)
+{
+    const MetricName *found;
+    const char *at = w->query->metrics, *name, *text;
+    bool first = true;
+    size_t len;
+
+    while (next_name(&at, &name, &len, &found))
+        if (!found || store_find(w->store, w->device, found->metric) < 0) {
+            const char *why = why_missing(reading, found, &text);
+
+            str_add(w->out, first ? "{\"metric\":" : ",{\"metric\":");
+            str_addn_json(w->out, name, len);
+            str_addf(w->out, ",\"why\":\"%s\",\"text\":\"%s\"}", why, text);
+            first = false;
+        }
 }
 
 int api_history(const Node *node, const Store *store, const Reading *reading, const HistoryQuery *query, Str *out,
@@ -183,10 +242,11 @@ int api_history(const Node *node, const Store *store, const Reading *reading, co
     char key[DEVICE_KEY_CAP];
     CLEANUP_FREE StoreSecond *seconds = NULL;
     CLEANUP_FREE StoreMinute *minutes = NULL;
-    size_t start = out->len;
 
     if (device_key(&reading->device, key) < 0)
         return err_set(err, -ENOENT, "this device has no identity yet");
+    if (query->metrics)
+        TRY(some_is_known(query->metrics, err));
     if (query->minutes)
         minutes = xmalloc(STORE_MINUTES * sizeof *minutes);
     else
@@ -202,15 +262,13 @@ int api_history(const Node *node, const Store *store, const Reading *reading, co
     str_addc(out, '{');
     write_identity(out, &reading->device);
     str_addf(out, ",\"resolution\":\"%s\",\"series\":[", query->minutes ? "minute" : "second");
-    int rc = 0;
     if (query->metrics)
-        rc = write_named(&w, err);
+        write_named(&w);
     else
         store_each(store, write_each, &w);
-    if (rc < 0) {
-        str_cut(out, start);
-        return rc;
-    }
+    str_add(out, "],\"missing\":[");
+    if (query->metrics)
+        write_missing(&w, reading);
     str_add(out, "]}\n");
     return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The JSON that api_history wrote, read back. Pure. One thread. */
+/* The JSON that api_history wrote, read back, but for the reasons of what is missing: those stand beside the latest
+ * values too. Pure. One thread. */
 
 #include <stdbool.h>
 #include <stddef.h>

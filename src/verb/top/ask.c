@@ -20,13 +20,15 @@ int ask_status(const char *control, int timeout_ms, Str *out, Err *err)
     return err_set(err, -EPROTO, "the agent says: %.*s", (int)strcspn(out->text, "\n"), out->text);
 }
 
-static bool ask_once(const AskHistory *ask, const MetricId *metrics, size_t count, Str *room, HistoryPoints *points)
+void ask_history(const AskHistory *ask, const MetricId *metrics, size_t count, Str *room, HistoryPoints *points)
 {
     char line[CONTROL_LINE_MAX], pci[PCI_TEXT_CAP];
     Str words;
     HistoryHead head;
     int code;
 
+    if (count == 0)
+        return;
     str_init_room(&words, line, sizeof line);
     str_addf(&words, "history %s ",
              ask->device->uuid[0] ? ask->device->uuid : pci_format(ask->device->pci, PCI_FORM_NVML, pci));
@@ -34,15 +36,7 @@ static bool ask_once(const AskHistory *ask, const MetricId *metrics, size_t coun
         str_addf(&words, "%s%s", i ? "," : "", metric_get(metrics[i])->name);
     str_addf(&words, " %s %s %s", ask->minutes ? "minute" : "second", ask->from, ask->to);
     str_clear(room);
-    return !words.overflow && control_ask(ask->control, line, ask->timeout_ms, room, &code, NULL) == 0 &&
-           code == EXIT_FINE && history_read(room->text, room->len, points, &head, NULL) == 0;
-}
-
-/* One that is not kept has all of a question refused: the halves are asked. */
-void ask_history(const AskHistory *ask, const MetricId *metrics, size_t count, Str *room, HistoryPoints *points)
-{
-    if (count == 0 || ask_once(ask, metrics, count, room, points) || count == 1)
-        return;
-    ask_history(ask, metrics, count / 2, room, points);
-    ask_history(ask, metrics + count / 2, count - count / 2, room, points);
+    if (!words.overflow && control_ask(ask->control, line, ask->timeout_ms, room, &code, NULL) == 0 &&
+        code == EXIT_FINE)
+        (void)history_read(room->text, room->len, points, &head, NULL);
 }

@@ -20,5 +20,6 @@ typedef struct AskHistory {
     int timeout_ms;
 } AskHistory;
 
-/* Adds what the agent has of these metrics; those that it keeps nothing of are left out. `room` is written over. */
+/* Adds what the agent has of these metrics, at most ASK_METRICS_MAX; those that it keeps nothing of are left out, and
+ * an answer that does not come adds nothing. `room` is written over. */
 void ask_history(const AskHistory *ask, const MetricId *metrics, size_t count, Str *room, HistoryPoints *points);

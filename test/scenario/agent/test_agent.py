@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import http.client
+import urllib.parse
 
 import pytest
 from agent_rig import Page, until
@@ -153,6 +154,23 @@ def test_history_by_index_uuid_and_address(agent_on):
     status, minutes = agent.json(f"/api/v1/gpus/2/history?metric={name}&resolution=minute")
     assert status == 200 and minutes["series"][0]["columns"] == ["time", "min", "mean", "max", "valid_seconds"]
     assert agent.json("/api/v1/gpus/2/history")[1]["series"]
+
+
+def test_history_of_some_that_are_not_kept(agent_on):
+    """What there is comes; what there is not says why, one by one."""
+    node, agent = agent_on("page-retirement-t4")
+    names = ["DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_DEV_MAX_SM_CLOCK", "nonsense\u00e9", "DCGM_FI_DEV_GPU_TEMP"]
+    asked = f"/api/v1/gpus/0/history?metric=,{urllib.parse.quote(','.join(names))},"
+    for resolution in ("second", "minute"):
+        got = until(lambda: (lambda a: a[1]["series"][1:] and a)(agent.json(f"{asked}&resolution={resolution}")), "both are kept")
+        assert got[0] == 200 and [s["metric"] for s in got[1]["series"]] == [names[0], names[4]] and all(s["points"] for s in got[1]["series"])
+        assert [(m["metric"], m["why"]) for m in got[1]["missing"]] == [(names[1], "not_supported"), (names[2], "not_kept"), (names[3], "no_metric")]
+        assert all(m["text"] for m in got[1]["missing"])
+    assert agent.json("/api/v1/gpus/0/history")[1]["missing"] == []
+    # the same words on the control socket, which `stoker top` asks
+    code, text = agent.ask("history 0 " + ",".join(names[:3]) + " minute -1d -0")
+    told = json.loads(text)
+    assert code == 0 and len(told["series"]) == 1 and len(told["missing"]) == 2
 
 
 @pytest.mark.parametrize("path, status, says", [
