@@ -2,7 +2,7 @@
 // What the agent says: a look at everything now and then (status), each second in between (stream), incidents and events as
 // they come. One object, `seen`, is what all views draw from; nothing in it grows with time. Whatever is here has its
 // time, and `linkState` says whether it is still true.
-import { Growth, M } from "./words.js";
+import { Growth, M, clockOf } from "./words.js";
 
 const EVENTS_MAX = 500, PAST_MAX = 100, LOOK_EVERY_MS = 10000, LOST_AFTER_MS = 3500, HIDDEN_FOR_MS = 30000;
 const RETRY_MS = [500, 1000, 2000, 4000, 5000];
@@ -35,6 +35,12 @@ export function linkState() {
 
 /* The node's clock now, for as long as its ticks come; it stands still with them. */
 export const nowMs = () => seen.timeMs;
+/* A time of the node's clock, with its day where that is not today. */
+export const when = (ms) => clockOf(ms, seen.timeMs);
+
+/* The unit of a reading, which is told with a value alone. */
+const units = new Map();
+export const unitOf = (name) => units.get(name) ?? "";
 
 export const number = (device, name) => {
   const value = device?.metrics?.[name]?.value;
@@ -82,6 +88,11 @@ function takeLook(look) {
     causes: look.causes ?? [], node: node.node ?? {}, gpus: node.gpus, samplers: node.samplers ?? [], lookAt: performance.now(), problem: "",
   });
   seen.timeMs = Math.max(seen.timeMs, Date.parse(node.time));
+  for (const gpu of seen.gpus)
+    for (const device of [gpu, ...gpu.instances])
+      for (const [name, metric] of Object.entries(device.metrics))
+        if (metric.unit)
+          units.set(name, metric.unit);
 }
 
 export async function look() {
@@ -143,6 +154,8 @@ function takeIncident({ incident }) {
     seen.past = [incident, ...seen.past].slice(0, PAST_MAX);
   else
     seen.incidents.push(incident);
+  if (seen.status === "ok" && incident.state === "open" && incident.severity !== "info" && !incident.maintenance)
+    seen.status = "failing"; // what to do must not stand beside "nothing wrong"
   lookSoon(); // the verdict is the agent's to make
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Charts over one time axis: the same span, zoom, pause and cursor for all of them. uPlot draws; history.js has the values.
-import { nowMs, on, seen } from "./agent.js";
+import { nowMs, on, seen, when } from "./agent.js";
 import { fill, h, say } from "./element.js";
-import { SPANS, since, values, want } from "./history.js";
+import { SPANS, inMinutes, since, values, want } from "./history.js";
 import { colour, onTheme } from "./theme.js";
-import { clock } from "./words.js";
+import { clock, day } from "./words.js";
 
-export const AXIS_PX = 66, RIGHT_PX = 10;
+export const AXIS_PX = 66, RIGHT_PX = 26; // room for half a label of time
 const FONT = '11px -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", system-ui, sans-serif';
 const HOLD_STEPS = 2; // a reading holds that long between two ticks that came a little late
-const SYNC = "node";
+const SYNC = "node", STACK_INK = 0.75;
 
 /* What all charts share. */
 export const axis = { span: "second", zoom: null, pausedAt: null };
@@ -32,6 +32,16 @@ export function redraw() {
     chart.draw();
   for (const told of watchers)
     told();
+}
+
+/* Soon: what was asked for has come, and more may be on its way. */
+const TOGETHER_MS = 300;
+let drawn = null;
+function redrawSoon() {
+  drawn ??= setTimeout(() => {
+    drawn = null;
+    redraw();
+  }, TOGETHER_MS);
 }
 
 export function setSpan(span) {
@@ -140,9 +150,9 @@ export class Chart {
     const { format, max, height = 132, bare, between } = this.options, style = axisStyle(), lines = this.lines;
     const series = lines.map((line) => ({
       label: line.label, stroke: colour(line.colour), width: line.width ?? 1.5, dash: line.dash, points: { show: false }, spanGaps: false,
-      fill: line.fill && translucent(colour(line.colour), line.fill), alpha: line.alpha ?? 1, show: true,
+      fill: this.options.stacked ? (line === lines[lines.length - 1] ? translucent(colour(line.colour), STACK_INK) : undefined) : line.fill && translucent(colour(line.colour), line.fill), alpha: line.alpha ?? 1, show: true,
     }));
-    const bands = lines.flatMap((line, i) => (line.band ? [{ series: [i + 1, i + 2], fill: translucent(colour(line.colour), 0.16) }] : []));
+    const bands = this.options.stacked ? lines.slice(1).map((line, i) => ({ series: [i + 1, i + 2], fill: translucent(colour(lines[i].colour), STACK_INK) })) : lines.flatMap((line, i) => (line.band ? [{ series: [i + 1, i + 2], fill: translucent(colour(line.colour), 0.16) }] : []));
     if (between)
       bands.push({ series: [between[0] + 1, between[1] + 1], fill: translucent(colour(between[2]), 0.2) });
     this.plot = new uPlot({
@@ -150,8 +160,8 @@ export class Chart {
       tzDate: (ts) => uPlot.tzDate(new Date(ts * 1000), "Etc/UTC"),
       scales: { x: { time: true, range: () => range() }, y: { range: (u, low, high) => this.yRange(low, high, max) } },
       axes: bare ? [{ show: false }, { show: false }] : [
-        { ...style, size: 24, space: 64, values: (u, splits) => splits.map((s) => clock(s * 1000).slice(0, axis.span === "minute" ? 5 : 8)) },
-        { ...style, size: AXIS_PX, space: 30, values: (u, splits) => splits.map(format) },
+        { ...style, size: 24, space: 64, values: (u, splits) => splits.map((s) => (inMinutes(axis.span) ? (s % 86400 === 0 ? day(s * 1000) : clock(s * 1000).slice(0, 5)) : clock(s * 1000))) },
+        { ...style, size: AXIS_PX, space: 30, values: (u, splits) => splits.map((v) => (this.blank ? "" : format(v))) }, // no value, no scale
       ],
       cursor: bare ? { show: false } : {
         sync: { key: SYNC, setSeries: false }, y: false, drag: { x: true, y: false, setScale: false }, focus: { prox: lines.length > 4 ? 24 : -1 },
@@ -166,8 +176,8 @@ export class Chart {
       },
     }, columns(lines, axis.span), this.body);
     this.plot.root.setAttribute("role", "img");
-    const named = this.options.fleet ? lines.filter((line) => line.colour !== "--line-quiet") : lines;
-    fill(this.legend, bare || named.length > 8 ? null : named.filter((line) => line.label).map((line) => {
+    const named = this.options.fleet && !lines[0].band ? lines.filter((line) => line.colour !== "--line-quiet") : lines;
+    fill(this.legend, bare || named.length > 8 ? null : (this.options.stacked ? [...named].reverse() : named).filter((line) => line.label).map((line) => {
       const key = h("i", { "aria-hidden": "true", class: line.dash && "dashed" });
       key.style.background = line.dash ? "none" : colour(line.colour);
       key.style.borderColor = colour(line.colour);
@@ -177,7 +187,8 @@ export class Chart {
 
   yRange(low, high, max) {
     const top = typeof max === "function" ? max() : max;
-    if (low === null || high === null)
+    this.blank = low === null || high === null || low === undefined;
+    if (this.blank)
       return [0, top ?? 1];
     if (top !== undefined && top !== null)
       return [0, Math.max(top, high)];
@@ -222,13 +233,23 @@ export class Chart {
     if (!plot || this.options.bare)
       return;
     cursorIndex = index ?? null;
-    const { fleet, format } = this.options, shown = fleet ? (this.near ? [this.near - 1] : []) : lines.map((_, i) => i);
-    const text = shown.filter((i) => lines[i].label).map((i) => {
+    const { format } = this.options, crowd = this.options.fleet && lines[0].band, fleet = this.options.fleet && !crowd, shown = fleet ? (this.near ? [this.near - 1] : []) : lines.map((_, i) => i);
+    const text = (this.options.stacked ? shown.reverse() : shown).filter((i) => lines[i].label || crowd).map((i) => {
       const value = this.valueAt(i, index);
       return `${fleet || lines.length > 1 ? `${lines[i].label} ` : ""}${value === null ? "no value" : format(value)}`;
     });
-    const when = index === null || index === undefined ? "" : `${clock(plot.data[0][index] * 1000)}  `;
-    say(this.value, when + (text.join(" · ") || this.spread(index)));
+    if (crowd) { // a crowd: of all of them, then those that are named
+      const [high, low, middle] = [0, 1, 2].map((i) => this.valueAt(i, index));
+      text.splice(0, 3, ...(high === null ? [] : [`${format(low)} to ${format(high)}, middle ${format(middle)}`]));
+    }
+    const at = index === null || index === undefined ? "" : `${when(plot.data[0][index] * 1000)}  `;
+    say(this.value, at + (this.blank ? this.nothing() : text.join(" · ") || this.spread(index)));
+  }
+
+  /* Said where there is no value in all that is drawn. */
+  nothing() {
+    const why = (this.options.why?.() ?? "").replace(/^Not shown: |\.$/g, "");
+    return `no value in this span${why ? `: ${why}` : ""}`;
   }
 
   /* From the lowest to the highest of all lines. */
@@ -258,10 +279,10 @@ export class Chart {
   }
 
   draw() {
-    if (!this.element.isConnected || this.width === 0)
+    if (!this.element.isConnected)
       return;
     for (const [device, names] of this.options.wants?.() ?? [])
-      want(device, names, axis.span, () => this.draw());
+      want(device, names, axis.span, redrawSoon);
     const lines = this.options.lines(axis.span);
     const shape = lines.map((l) => `${l.label}|${l.device}|${l.name}|${l.of}|${l.colour}|${l.width}|${l.alpha}`).join(";");
     if (shape !== this.shape) {
@@ -269,7 +290,9 @@ export class Chart {
       this.plot = null;
     }
     this.shape = shape;
-    this.lines = lines;
+    this.lines = lines; // asked for where the chart is hidden too: it is shown once it has some
+    if (this.width === 0)
+      return;
     this.empty.hidden = lines.length > 0;
     this.body.hidden = lines.length === 0;
     if (!lines.length) {
@@ -296,13 +319,13 @@ export class Chart {
         }
       return low <= high ? `${line.label} between ${this.options.format(low)} and ${this.options.format(high)}` : `${line.label}: no value`;
     });
-    this.plot.root.setAttribute("aria-label", `${this.options.title}, ${SPANS[axis.span].text}: ${parts.join("; ")}`);
+    this.plot.root.setAttribute("aria-label", `${this.options.title}, ${SPANS[axis.span].more}: ${parts.join("; ")}`);
   }
 }
 
 /* Mean and, over a day, the band from minimum to maximum of one reading of one device. */
 export function lineOf(device, name, label, ink, options = {}) {
-  return (span) => (span === "minute"
+  return (span) => (inMinutes(span)
     ? [{ device, name, colour: ink, width: 0.5, of: "max", band: true, alpha: 0.5 },
       { device, name, colour: ink, width: 0.5, of: "min", alpha: 0.5 },
       { device, name, label, colour: ink, of: "mean", ...options }]
@@ -314,7 +337,7 @@ export function lineOf(device, name, label, ink, options = {}) {
 /* Span, pause, zoom. `wide`: tenths of a second make sense here (one GPU). */
 export function toolbar({ tenths }) {
   const spans = h("span", { class: "switch", role: "group", "aria-label": "Span of the charts" },
-    Object.entries(SPANS).filter(([key]) => tenths || key !== "tenth").map(([key, { text }]) => h("button", { type: "button", "data-span": key, onclick: () => setSpan(key) }, text)));
+    Object.entries(SPANS).filter(([key]) => tenths || key !== "tenth").map(([key, { text, more }]) => h("button", { type: "button", "data-span": key, title: more, onclick: () => setSpan(key) }, text)));
   const paused = h("button", { type: "button", class: "pause", onclick: () => pause(axis.pausedAt === null) });
   const out = h("button", { type: "button", onclick: () => setZoom(null) }, "Whole span");
   const note = h("span", { class: "quiet chart-note" });
@@ -325,7 +348,7 @@ export function toolbar({ tenths }) {
     say(paused, axis.pausedAt === null ? "Pause charts" : "Go on");
     paused.setAttribute("aria-pressed", String(axis.pausedAt !== null));
     out.hidden = !axis.zoom;
-    const [from, to] = range(), shown = `${clock(from * 1000)} to ${clock(to * 1000)} UTC`;
+    const [from, to] = range(), shown = `${when(from * 1000)} to ${when(to * 1000)} UTC`;
     say(note, axis.pausedAt !== null ? `Charts stand still since ${clock(axis.pausedAt * 1000)} UTC; the rest of the page goes on`
       : axis.zoom ? `${shown}, fixed` : "drag to zoom, double click for all");
     note.classList.toggle("warned", axis.pausedAt !== null);
@@ -355,6 +378,6 @@ export function keys(event, group) {
 
 onTheme(() => charts.forEach((chart) => chart.renew()));
 on("tick", () => {
-  if (!document.hidden && axis.pausedAt === null && (axis.span !== "minute" || seen.tick % 10 === 0))
+  if (!document.hidden && axis.pausedAt === null && (!inMinutes(axis.span) || seen.tick % 10 === 0))
     requestAnimationFrame(redraw);
 });

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // For who has to find out: everything by failure mode. Rows are GPUs, columns are readings; a reading that is not there
 // says why. What is out of order is marked by the same limits that the agent's findings have.
-import { linkState, number, seen } from "./agent.js";
+import { linkState, number, seen, unitOf } from "./agent.js";
 import { Chart, toolbar } from "./charts.js";
-import { absent, fill, h, table } from "./element.js";
+import { absent, fill, h, put, say, table } from "./element.js";
 import { busOf, eventList, gpuLink, gpuName, linksOf, reasonsOf, sinceOf, smActive, trafficText, workOf } from "./parts.js";
 import { chartGroup, everyGpu, keyHelp, noLine, wantsAll } from "./oncall.js";
 import { marks, timeline } from "./timeline.js";
-import { M, RECOVERY, gibibytes, lasting, percent, rate, reading, short, whole, whyAbsent } from "./words.js";
+import { M, RECOVERY, gibibytes, grouped, lasting, percent, rate, reading, short, whole, whyAbsent } from "./words.js";
 
 const bad = (content, isBad) => (isBad ? h("span", { class: "bad" }, content) : content);
 /* A reading's cell; wrong(value): it is out of order. */
 const cell = (name, wrong) => (gpu) => {
   const metric = gpu.metrics?.[name], value = number(gpu, name);
-  return value === null ? absent(whyAbsent(metric)) : bad(reading(value, metric.unit ?? ""), wrong?.(value, gpu));
+  return value === null ? absent(whyAbsent(metric)) : bad(reading(value, unitOf(name)), wrong?.(value, gpu));
 };
 const some = (v) => v > 0;
 
@@ -56,10 +56,10 @@ const MODES = [
     ["State", (gpu) => bad(gpu.state, gpu.state !== "up")],
     ["Recovery wanted", (gpu) => { const v = number(gpu, M.recovery); return v === null ? absent(whyAbsent(gpu.metrics?.[M.recovery])) : bad(RECOVERY[v] ?? String(v), v > 0); }],
     ["ECC uncorrected", cell(M.dbe, some)], ["ECC corrected", cell(M.sbe)],
-    ["Rows remapped, uncorrectable", cell(M.remapBad)], ["correctable", cell(M.remapGood)], ["remap pending", cell(M.remapPending, some)], ["remap failed", cell(M.remapFailed, some)],
+    ["Rows remapped, uncorrectable", cell(M.remapBad)], ["Rows remapped, correctable", cell(M.remapGood)], ["Remap pending", cell(M.remapPending, some)], ["Remap failed", cell(M.remapFailed, some)],
     ["PCIe replays", cell(M.replays)], ["PCIe link", (gpu) => { const bus = busOf(gpu); return bad(bus.text, bus.bad); }],
     ["NVLinks", (gpu) => { const links = linksOf(gpu); return links ? bad(links.text, links.bad) : absent("not told"); }],
-    ["Temperature", cell(M.temp, heat)], ["Memory temp.", cell(M.memTemp)], ["Slows down at", cell(M.slowdown)], ["Last XID", cell(M.xid)],
+    ["Temperature", cell(M.temp, heat)], ["Memory temp.", cell(M.memTemp)], ["Slows down at", cell(M.slowdown)], ["Last XID", (gpu) => (gpu.metrics?.[M.xid]?.absent === "no_data" ? h("span", { class: "quiet" }, "none") : cell(M.xid)(gpu))],
   ]],
   ["throughput", "Throughput", [
     ["SM active", (gpu) => { const v = smActive(gpu); return v === null ? absent(whyAbsent(gpu.metrics?.[M.sm])) : percent(v); }],
@@ -73,8 +73,31 @@ const MODES = [
   ]],
 ];
 
-function matrix(id, title, columns) {
-  return table(title, ["GPU", ...columns.map(([head]) => head)], seen.gpus.map((gpu) => [h("a", { href: gpuLink(gpu) }, gpuName(gpu)), ...columns.map(([, make]) => make(gpu))]), "no GPU");
+/* A row per GPU, whose cells are written only where they are another: who reads or copies it keeps it. */
+function matrix(title, columns) {
+  const body = h("div", { class: "matrix" }), note = h("p", { class: "quiet" });
+  let of = null, cells = [], heads = [];
+  function update() {
+    const gpus = seen.gpus.map((gpu) => gpuLink(gpu)).join();
+    if (of !== gpus) {
+      of = gpus;
+      fill(body, table(title, ["GPU", ...columns.map(([head]) => head)], seen.gpus.map((gpu) => [h("a", { href: gpuLink(gpu) }, gpuName(gpu)), ...columns.map(() => "")]), "no GPU"));
+      cells = seen.gpus.length ? [...body.querySelectorAll("tbody tr")].map((row) => [...row.children].slice(1)) : [];
+      heads = [...body.querySelectorAll("thead th")].slice(1);
+    }
+    cells.forEach((row, i) => row.forEach((td, k) => put(td, columns[k][1](seen.gpus[i]))));
+    say(note, leaveOut());
+  }
+  /* A column that no GPU has a value for, for one and the same reason, is that reason in a line. */
+  function leaveOut() {
+    const reasons = columns.map((_, k) => {
+      const first = cells[0]?.[k];
+      return first?.firstElementChild?.classList.contains("absent") && cells.every((row) => row[k].textContent === first.textContent) ? first.textContent.replace(/^– /, "") : null;
+    });
+    reasons.forEach((why, k) => [heads[k], ...cells.map((row) => row[k])].forEach((cell_) => { cell_ && (cell_.hidden = why !== null); }));
+    return grouped("Of no GPU here", columns.map(([head], k) => [head, reasons[k]]).filter(([, why]) => why));
+  }
+  return { element: h("div", {}, body, note), update };
 }
 
 function peers() {
@@ -107,14 +130,23 @@ function monitoring() {
   ];
 }
 
+/* To a heading, with the eyes and with the focus. */
+function goTo(id) {
+  const heading = document.getElementById(id);
+  heading.tabIndex = -1;
+  heading.focus({ preventScroll: true });
+  heading.scrollIntoView({ block: "start" });
+}
+
 export function debug({ speak }) {
-  const bodies = MODES.map(([id, title]) => ({ id, title, body: h("div") })), rest = h("div"), fabric = h("div"), tools = toolbar({ tenths: false }), strip = timeline(), events = eventList(() => true, 40);
+  const bodies = MODES.map(([id, title, columns]) => ({ id, title, body: matrix(title, columns) })), rest = h("div"), fabric = h("div"), tools = toolbar({ tenths: false }), strip = timeline(), events = eventList(() => true, 40);
   const make = (title, name, format, more) => new Chart({ title, format, fleet: true, lines: everyGpu(name, more.scale), why: noLine(name), wants: wantsAll([M.sm, M.util, M.dram, M.tensor, M.power, M.temp, M.clock, M.used, M.pcieRx, M.nvTx]), marks: () => marks(), ...more });
   const charts = [make("SM active", M.sm, percent, { max: 1 }), make("Utilisation", M.util, percent, { max: 1, scale: 0.01 }), make("Tensor active", M.tensor, percent, { max: 1 }), make("DRAM active", M.dram, percent, { max: 1 }),
     make("Memory used", M.used, gibibytes, { scale: 1 / 1024 }), make("Power", M.power, (v) => reading(v, "W"), {}), make("Temperature", M.temp, (v) => reading(v, "C"), { loose: true }), make("SM clock", M.clock, (v) => reading(v, "MHz"), {}),
     make("PCIe received", M.pcieRx, rate, {}), make("NVLink sent", M.nvTx, rate, {})];
-  const element = h("div", {},
-    bodies.map(({ id, title, body }) => h("section", { "aria-labelledby": `${id}-h` }, h("h2", { id: `${id}-h` }, title), body)),
+  const parts = [...MODES.map(([id, title]) => [id, title]), ["fabric", "Links and peers"], ["curves", "Over time"], ["monitor", "The monitoring itself"], ["noticed", "What was noticed"]];
+  const element = h("div", {}, h("nav", { class: "parts", "aria-label": "Parts of this view" }, parts.map(([id, title]) => h("button", { type: "button", onclick: () => goTo(`${id}-h`) }, title))),
+    bodies.map(({ id, title, body }) => h("section", { "aria-labelledby": `${id}-h` }, h("h2", { id: `${id}-h` }, title), body.element)),
     h("section", { "aria-labelledby": "fabric-h" }, h("h2", { id: "fabric-h" }, "Links and peers"), fabric),
     h("section", { "aria-labelledby": "curves-h" }, h("h2", { id: "curves-h" }, "Over time"), tools.element, chartGroup(charts, speak, [strip.element]), keyHelp()),
     h("section", { "aria-labelledby": "monitor-h" }, h("h2", { id: "monitor-h" }, "The monitoring itself"), rest),
@@ -123,9 +155,9 @@ export function debug({ speak }) {
     tools.update();
     if (what === "tick" && seen.tick % 2)
       return;
+    bodies.forEach(({ body }) => body.update());
     const busy = element.contains(document.activeElement) && document.activeElement.closest("table");
     if (!busy && !document.getSelection()?.toString()) { // who reads or copies a table keeps it
-      MODES.forEach(([id, title, columns], i) => keepScroll(bodies[i].body, () => fill(bodies[i].body, matrix(id, title, columns))));
       keepScroll(fabric, () => fill(fabric, peers() ?? h("p", { class: "quiet" }, "Nobody asks the driver which GPUs reach each other; the row DCGM_EXP_P2P_STATUS does."), links()));
       keepScroll(rest, () => fill(rest, ...monitoring()));
     }

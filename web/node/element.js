@@ -34,11 +34,12 @@ export function say(element, text) {
     element.textContent = text;
 }
 
-/* The same for text or one element. */
+/* The same for text or one element, which is another where its text or class is. */
 export function put(element, content) {
-  if (typeof content === "string")
+  const there = element.firstElementChild;
+  if (typeof content === "string" && !there)
     say(element, content);
-  else if (element.childNodes.length !== 1 || !element.firstElementChild || element.textContent !== content.textContent)
+  else if (typeof content === "string" || element.childNodes.length !== 1 || !there || there.className !== content.className || element.textContent !== content.textContent)
     fill(element, content);
 }
 

@@ -3,9 +3,9 @@
 // GPUs, so that the parts sum to the whole; now, and over the day that the agent has seen.
 import { keyOf, nowMs, number, seen } from "./agent.js";
 import { Chart, axis, toolbar } from "./charts.js";
-import { each, fill, h, say, table } from "./element.js";
-import { values, want } from "./history.js";
-import { capacity, gpuLink, gpuName, memoryShare, openIncidents, processHome, processName, processesOf, smActive, usersOf, workOf } from "./parts.js";
+import { absent, each, fill, h, say, table } from "./element.js";
+import { MINUTES, inMinutes, values, want } from "./history.js";
+import { capacity, gpuLink, gpuName, isAbout, memoryShare, openIncidents, processHome, processName, processesOf, smActive, usersOf, workOf } from "./parts.js";
 import { chartGroup, keyHelp } from "./oncall.js";
 import { marks, timeline } from "./timeline.js";
 import { M, SEVERITIES, bytes, lasting, percent, short, watts, whole } from "./words.js";
@@ -13,57 +13,56 @@ import { M, SEVERITIES, bytes, lasting, percent, short, watts, whole } from "./w
 const KINDS = { busy: ["Busy", "their multiprocessors work (SM active)"], wasted: ["Wasted", "somebody has them, their multiprocessors rest"],
   free: ["Free", "nobody has them"], down: ["Down", "they cannot be used"], unknown: ["Not known", "nothing tells"] };
 const NAMES = [M.sm, M.util, M.used, M.power, M.energy];
-const HELD_SHARE = 0.02, BUSY_UTIL = 5, DAY = 1440;
+const HELD_SHARE = 0.02, BUSY_UTIL = 5, DAY = MINUTES, LEAST_MS = 1000;
 
-/* What one GPU was in one minute, from its means: the same words as now, but that who had it is not kept: memory in use
- * stands for it. null: nothing is known of that minute. */
-function minuteOf(gpu, i) {
-  const at = (name) => values(keyOf(gpu), name, "minute")(i);
-  const sm = at(M.sm), util = at(M.util), used = at(M.used), total = number(gpu, M.total);
-  if (sm === undefined && util === undefined)
-    return null;
-  if (sm === null && util === null)
-    return { down: 1 };
-  if (sm === null || sm === undefined)
-    return { unknown: 1 };
-  const taken = (util ?? 0) >= BUSY_UTIL || sm >= 0.05 || (total && used / total > HELD_SHARE);
-  return taken ? { busy: sm, wasted: 1 - sm } : { free: 1 };
+/* What a GPU was in each minute of the last day, from its means: the same words as now, but that who had it is not kept:
+ * memory in use stands for it. A minute without any value is one in which it was down, if there were values before or it is
+ * down since then; else nothing is known of it. ran(i): the agent read something in minute i. */
+function minutesOf(gpu, first, ran) {
+  const [sm, util, used, power] = [M.sm, M.util, M.used, M.power].map((name) => values(keyOf(gpu), name, "minute"));
+  const total = number(gpu, M.total), isDown = workOf(gpu).kind === "down", since = isDown ? Date.parse(gpu.since) / 60000 : Infinity;
+  let known = false;
+  return Array.from({ length: DAY }, (_, k) => {
+    const i = first + k, [s, u, m] = [sm(i) ?? null, util(i) ?? null, used(i) ?? null];
+    if (s === null && u === null && m === null && typeof power(i) !== "number")
+      return (known && ran(i)) || i >= since ? { down: 1 } : null;
+    known = true;
+    if (s === null)
+      return { unknown: 1 };
+    const taken = (u ?? 0) >= BUSY_UTIL || s >= 0.05 || (total && m !== null && m / total > HELD_SHARE);
+    return taken ? { busy: s, wasted: 1 - s } : { free: 1 };
+  });
 }
 
-function day() {
-  const last = Math.floor(nowMs() / 60000), sum = { busy: 0, wasted: 0, free: 0, down: 0, unknown: 0, known: 0 }, each_ = [];
-  for (let i = last - DAY; i < last; i++) {
-    let any = null;
-    for (const gpu of seen.gpus) {
-      const part = minuteOf(gpu, i);
-      if (!part)
-        continue;
-      any ??= { busy: 0, wasted: 0, free: 0, down: 0, unknown: 0 };
-      for (const [kind, value] of Object.entries(part)) {
-        any[kind] += value;
-        sum[kind] += value;
-      }
-      sum.known++;
-    }
-    each_.push([i, any]);
-  }
-  return { sum, minutes: each_ };
-}
+const NONE = () => ({ busy: 0, wasted: 0, free: 0, down: 0, unknown: 0 });
 
-function energyOf() {
-  let joules = 0, known = false;
-  const last = Math.floor(nowMs() / 60000);
+/* {sum, known: in GPU minutes; minutes: [what all GPUs were together, or null]; up: of each GPU its share of the time that is
+ * known; joules, or null}. */
+function dayOf(first) {
+  const power = seen.gpus.map((gpu) => values(keyOf(gpu), M.power, "minute"));
+  const ran = (i) => power.some((at) => typeof at(i) === "number");
+  const day = { sum: NONE(), known: 0, minutes: new Array(DAY).fill(null), up: new Map(), joules: null };
   for (const gpu of seen.gpus) {
-    const at = values(keyOf(gpu), M.energy, "minute");
-    for (let i = last - DAY; i < last; i++) {
-      const mw = at(i); // a counter's minute: its growth a second, mJ/s
-      if (typeof mw === "number") {
-        joules += mw / 1000 * 60;
-        known = true;
+    const energy = values(keyOf(gpu), M.energy, "minute");
+    let known = 0, down = 0;
+    minutesOf(gpu, first, ran).forEach((part, k) => {
+      const mw = energy(first + k); // a counter's minute: its growth a second, mJ/s
+      if (typeof mw === "number")
+        day.joules = (day.joules ?? 0) + mw / 1000 * 60;
+      if (!part)
+        return;
+      known++;
+      down += part.down ?? 0;
+      const all = (day.minutes[k] ??= NONE());
+      for (const [kind, value] of Object.entries(part)) {
+        all[kind] += value;
+        day.sum[kind] += value;
       }
-    }
+    });
+    day.known += known;
+    day.up.set(keyOf(gpu), known ? 1 - down / known : null);
   }
-  return known ? joules / 3.6e6 : null;
+  return day;
 }
 
 /* Who has what now, the most wasteful first. A device that several have counts for each. */
@@ -99,6 +98,8 @@ function users() {
   return [...rows.values()].sort((a, b) => b.wasted - a.wasted || (a.name < b.name ? -1 : 1));
 }
 
+/* 100 % is said only of all of it. */
+const percentBelow = (share) => (share < 1 && share > 0.995 ? `${(Math.floor(1000 * share) / 10).toFixed(1)} %` : percent(share));
 const inGpus = (n) => `${short(n)} GPU${short(n) === "1" ? "" : "s"}`;
 const mean = (list) => (list.length ? list.reduce((a, b) => a + b, 0) / list.length : null);
 
@@ -124,10 +125,10 @@ function tile(name) {
 }
 
 /* Shares of the day stacked: each line is the sum of those below it. */
-function stackLines(minutes) {
-  const order = ["busy", "wasted", "free", "down"], at = new Map(minutes.map(([i, parts]) => [i, parts]));
-  return order.map((kind, k) => ({ label: KINDS[kind][0], colour: `--work-${kind}`, width: 1, fill: 0.55, at: (i) => {
-    const parts = at.get(i);
+function stackLines({ minutes, sum }, first) {
+  const order = Object.keys(KINDS).filter((kind) => kind !== "unknown" || sum.unknown > 0);
+  return order.map((kind, k) => ({ label: KINDS[kind][0], colour: `--work-${kind}`, width: 1, at: (i) => {
+    const parts = minutes[i - first];
     return parts ? order.slice(0, k + 1).reduce((sum, one) => sum + parts[one], 0) : undefined;
   } })).reverse();
 }
@@ -135,9 +136,9 @@ function stackLines(minutes) {
 export function executive({ speak }) {
   const nowBar = bar(), dayBar = bar(), who = h("div"), health = h("div"), dayNote = h("p", { class: "quiet" });
   const tiles = { capacity: tile("Capacity"), busy: tile("Busy"), wasted: tile("Wasted"), health: tile("Healthy"), power: tile("Power"), memory: tile("Memory in use") };
-  let stacked = [], spanBefore = axis.span, lastDay = 0, lastText = "";
-  const chart = new Chart({ stacked: true, title: "GPUs over the day", note: "busy, wasted, free, down", height: 200, max: () => Math.max(1, seen.gpus.length), format: (v) => short(v), lines: () => (axis.span === "minute" ? stacked : []),
-    why: () => "The day is drawn in minutes: choose 24 h.", marks: () => marks(), wants: () => seen.gpus.map((gpu) => [gpu, NAMES]) });
+  let stacked = [], spanBefore = axis.span, due = true, minute = 0, madeAt = -LEAST_MS, day = null, lastText = "";
+  const chart = new Chart({ stacked: true, title: "GPUs over the day", height: 200, max: () => Math.max(1, seen.gpus.length), format: (v) => short(v), lines: () => (inMinutes(axis.span) ? stacked : []),
+    why: () => "The day is drawn in minutes: choose 1 h or 24 h.", marks: () => marks(), wants: () => seen.gpus.map((gpu) => [gpu, NAMES]) });
   const tools = toolbar({ tenths: false }), strip = timeline();
   const element = h("div", {},
     h("section", { "aria-labelledby": "now-h" }, h("h2", { id: "now-h" }, "Now"), h("dl", { class: "tiles" }, Object.values(tiles).map((t) => t.element)), nowBar.element),
@@ -147,37 +148,33 @@ export function executive({ speak }) {
   axis.span = "minute";
   axis.zoom = null;
 
+  /* Anew when a minute is over, and while minutes come in. */
   function daily() {
     for (const gpu of seen.gpus)
-      want(gpu, NAMES, "minute", () => { lastDay = 0; });
-    if (performance.now() - lastDay < 5000 && lastDay)
+      want(gpu, NAMES, "minute", () => { due = true; });
+    const now = Math.floor(nowMs() / 60000), first = now - DAY;
+    if ((!due && now === minute) || performance.now() - madeAt < LEAST_MS)
       return;
-    lastDay = performance.now();
-    const { sum, minutes } = day(), energy = energyOf();
-    stacked = stackLines(minutes);
-    dayNote.textContent = sum.known ? `The agent has seen ${lasting(60 * sum.known / Math.max(1, seen.gpus.length))} of it${energy === null ? "" : `; energy ${short(energy, 2)} kWh`}. Shares are GPU hours.`
-      : "The first minute is not over yet.";
-    const hours = Object.fromEntries(Object.entries(sum).map(([kind, minutes_]) => [kind, minutes_ / 60]));
-    dayBar.element.hidden = !sum.known;
-    dayBar.update(hours, sum.known / 60, " h");
-    chart.shape = null;
+    due = false;
+    minute = now;
+    madeAt = performance.now();
+    day = dayOf(first);
+    stacked = stackLines(day, first);
+    say(dayNote, day.known ? `The agent has seen ${lasting(60 * day.minutes.filter(Boolean).length)} of it${day.joules === null ? "" : `; energy ${short(day.joules / 3.6e6, 2)} kWh`}. Shares are GPU hours.`
+      : "The first minute is not over yet.");
+    dayBar.element.hidden = !day.known;
+    dayBar.update(Object.fromEntries(Object.entries(day.sum).map(([kind, minutes]) => [kind, minutes / 60])), day.known / 60, " h");
+    chart.shape = null; // what its lines are drawn from is another
     chart.draw();
+    healthTable();
   }
 
   function healthTable() {
-    const last = Math.floor(nowMs() / 60000);
     fill(health, table("Health of each GPU", ["GPU", "State", { text: "Up, of the seen day", number: true }, "Open incidents", { text: "Incidents that are over", number: true }],
       seen.gpus.map((gpu) => {
-        const at = values(keyOf(gpu), M.power, "minute");
-        let up = 0, known = 0;
-        for (let i = last - DAY; i < last; i++) {
-          const value = at(i);
-          known += value !== undefined;
-          up += typeof value === "number";
-        }
-        const mine = (i) => i.device?.index === gpu.index && i.device?.kind !== "node";
-        return [h("a", { href: gpuLink(gpu) }, gpuName(gpu)), gpu.state, known ? percent(up / known) : "–",
-          openIncidents().filter(mine).map((i) => h("a", { class: "tag", "data-severity": i.severity, href: `#/incident/${i.id}` }, i.class)).concat(openIncidents().some(mine) ? [] : h("span", { class: "quiet" }, "none")), String(seen.past.filter(mine).length)];
+        const mine = (i) => isAbout(i, gpu), open = openIncidents().filter(mine), up = day?.up.get(keyOf(gpu)) ?? null;
+        return [h("a", { href: gpuLink(gpu) }, gpuName(gpu)), gpu.state, up === null ? absent("not known yet") : percentBelow(up),
+          open.length ? open.map((i) => h("a", { class: "tag", "data-severity": i.severity, href: `#/incident/${i.id}` }, i.class)) : h("span", { class: "quiet" }, "none"), String(seen.past.filter(mine).length)];
       }), "no GPU"));
   }
 

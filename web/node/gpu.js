@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // One GPU, or one MIG device of it: what it does, what is wrong with it, who has it, its curves down to tenths of a
 // second, and every reading there is.
-import { keyOf, number, seen } from "./agent.js";
+import { keyOf, number, seen, unitOf } from "./agent.js";
 import { Chart, lineOf, toolbar } from "./charts.js";
 import { absent, each, fill, h, mark, say, table } from "./element.js";
-import { ever } from "./history.js";
+import { ever, inMinutes } from "./history.js";
 import { keepScroll, limitsOf } from "./debug.js";
 import { busyBars, eventList, findingList, gpuCard, gpuLink, gpuName, incidentList, instanceLink, instanceName, isAbout, openIncidents, processHome, processName, processesOf, sinceOf, usersOf,
   workOf } from "./parts.js";
 import { chartGroup, keyHelp } from "./oncall.js";
 import { marks, timeline } from "./timeline.js";
-import { ABSENCES, M, bytes, celsius, gibibytes, lasting, megahertz, modelOf, percent, rate, reading, short, watts, whyAbsent } from "./words.js";
+import { ABSENCES, M, bytes, celsius, gibibytes, grouped, lasting, megahertz, modelOf, percent, rate, reading, short, watts, whyAbsent } from "./words.js";
 
 export const findGpu = (id) => seen.gpus.find((gpu) => String(gpu.index) === id || gpu.uuid === decodeURIComponent(id) || gpu.pci === decodeURIComponent(id));
 const share = (v) => percent(v);
@@ -36,7 +36,7 @@ function chartsOf(find, only) {
   const plain = work.options.lines;
   work.options.lines = (span) => {
     const made = plain(span);
-    if (span !== "minute" && made.length === 2)
+    if (!inMinutes(span) && made.length === 2)
       work.options.between = [0, 1, "--occupied"];
     else
       work.options.between = null;
@@ -63,7 +63,7 @@ function hideEmpty(charts, note) {
   const none = charts.filter((chart) => chart.lines && chart.lines.length === 0);
   for (const chart of charts)
     chart.element.hidden = none.includes(chart);
-  say(note, none.length ? `Not drawn: ${none.map((chart) => `${chart.options.title.toLowerCase()} (${(chart.options.why?.() ?? "").replace(/^Not shown: |\.$/g, "")})`).join(", ")}.` : "");
+  say(note, grouped("Not drawn", none.map((chart) => [chart.options.title, (chart.options.why?.() ?? "").replace(/^Not shown: |\.$/g, "")])));
 }
 
 function processTable(processes, gpu) {
@@ -87,7 +87,9 @@ function ownersLine(device) {
   return owners.length ? `Pods: ${owners.map((o) => [o.namespace, o.pod, o.container].filter(Boolean).join("/")).join(", ")}` : "";
 }
 
-/* Every reading with unit, age or reason, by name. */
+const none = (metric) => (metric.value === null || metric.value === undefined ? 1 : 0);
+
+/* Every reading with unit, age or reason: first those that have a value, by name. */
 function everything(find) {
   const filter = h("input", { type: "search", placeholder: "part of a name", "aria-label": "Filter readings", oninput: () => update() }), body = h("div");
   const element = h("details", { class: "everything", ontoggle: () => update() }, h("summary", {}, "Every reading"), h("label", {}, "Filter ", filter), body);
@@ -95,8 +97,8 @@ function everything(find) {
     const device = find();
     if (!element.open || !device)
       return;
-    const rows = Object.entries(device.metrics).filter(([name]) => name.toLowerCase().includes(filter.value.toLowerCase())).sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([name, m]) => [name, m.value === null || m.value === undefined ? absent(`${whyAbsent(m)}${m.absent && ABSENCES[m.absent] ? ` (${m.absent})` : ""}`) : reading(m.value, m.unit ?? ""), m.value === null || m.value === undefined ? "" : String(m.value),
+    const rows = Object.entries(device.metrics).filter(([name]) => name.toLowerCase().includes(filter.value.toLowerCase()))
+      .sort(([a, one], [b, other]) => none(one) - none(other) || (a < b ? -1 : 1)).map(([name, m]) => [name, m.value === null || m.value === undefined ? absent(`${whyAbsent(m)}${m.absent && ABSENCES[m.absent] ? ` (${m.absent})` : ""}`) : reading(m.value, unitOf(name)), m.value === null || m.value === undefined ? "" : String(m.value),
         m.age_seconds === undefined ? "" : `${short(m.age_seconds)} s`]);
     keepScroll(body, () => fill(body, table("Every reading", ["Reading", { text: "Value or reason", number: true }, { text: "As read", number: true }, { text: "Age", number: true }], rows, "no reading of that name")));
   }
@@ -143,7 +145,7 @@ export function gpuView({ speak, id }) {
     say(owners, ownersLine(gpu));
     const list = processesOf(gpu), text = JSON.stringify(list);
     if (text !== lastProcesses || !processes.firstChild)
-      keepScroll(processes, () => fill(processes, gpu.processes ? processTable(list, gpu) : h("p", { class: "quiet" }, "The agent tells nothing of processes.")));
+      keepScroll(processes, () => fill(processes, gpu.processes ? processTable(list, gpu) : h("p", { class: "quiet" }, gpu.processes_absent ? `Not known: ${ABSENCES[gpu.processes_absent] ?? gpu.processes_absent}.` : "The agent tells nothing of processes.")));
     lastProcesses = text;
     events.update();
     if (what !== "tick" || seen.tick % 5 === 0) {

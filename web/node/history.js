@@ -7,84 +7,89 @@ import { FAST, Growth, M, RATES } from "./words.js";
 
 const AT_ONCE = 2;
 
-/* A value per step of time. What was written a whole turn ago is not there any more. */
+/* Values per step of time, in so many columns. What was written a whole turn ago is not there any more. */
 export class Ring {
-  constructor(slots) {
+  constructor(slots, columns = 1) {
     this.slots = slots;
-    this.values = new Float64Array(slots);
+    this.columns = Array.from({ length: columns }, () => new Float32Array(slots));
     this.stamps = new Float64Array(slots).fill(-1);
   }
 
-  put(step, value) {
-    this.values[step % this.slots] = value === null || value === undefined ? NaN : value;
-    this.stamps[step % this.slots] = step;
+  put(step, ...values) {
+    const at = step % this.slots;
+    this.stamps[at] = step;
+    this.columns.forEach((column, i) => { column[at] = values[i] ?? NaN; });
   }
 
   /* A number; null: it was absent; undefined: nothing is known of that time. */
-  get(step) {
-    if (step < 0 || this.stamps[step % this.slots] !== step)
+  get(step, column = 0) {
+    const at = step % this.slots;
+    if (step < 0 || this.stamps[at] !== step)
       return undefined;
-    const value = this.values[step % this.slots];
-    return Number.isNaN(value) ? null : value;
+    const value = this.columns[column][at];
+    return value !== value ? null : value;
   }
 }
 
-/* Spans: how long a step is, how many there are. */
+/* Spans: how long a step is, how many there are, how few are drawn at first. */
 export const SPANS = {
-  tenth: { step: 0.1, slots: 600, least: 300, text: "1 min of tenths" },
-  second: { step: 1, slots: 600, least: 60, text: "10 min of seconds" },
-  minute: { step: 60, slots: 1440, least: 30, text: "24 h of minutes" },
+  tenth: { step: 0.1, slots: 600, least: 300, text: "1 min", more: "a minute in tenths of a second" },
+  second: { step: 1, slots: 600, least: 60, text: "10 min", more: "ten minutes in seconds" },
+  hour: { step: 60, slots: 60, least: 10, text: "1 h", more: "an hour in minutes" },
+  minute: { step: 60, slots: 1440, least: 30, text: "24 h", more: "a day in minutes" },
 };
+export const MINUTES = SPANS.minute.slots;
+export const inMinutes = (span) => SPANS[span].step === 60;
+const COLUMNS = { mean: 0, min: 1, max: 2 }, SLACK = 60;
 
 const LIVE = [M.sm, M.util, M.tensor, M.dram, M.occupancy, M.engine, M.used, M.power, M.limit, M.temp, M.memTemp, M.clock, M.memClock, M.pcieTx,
   M.pcieRx, M.nvTx, M.nvRx, M.capNs, M.softHeatNs, M.hardHeatNs, M.brakeNs];
-const tracks = new Map(); // device -> reading -> {second, tenth, mean, min, max}
+const tracks = new Map(); // device -> reading -> {second, tenth, minute, ever}
 const loaded = new Map(); // device/reading/resolution -> when
 
 const oldest = { second: Infinity, minute: Infinity };
 
 /* The first second that anything is known of. */
-export const since = (span) => Math.min(oldest[span === "minute" ? "minute" : "second"], seen.timeMs / 1000);
+export const since = (span) => Math.min(oldest[inMinutes(span) ? "minute" : "second"], seen.timeMs / 1000);
 
 function track(device, name) {
   const all = tracks.get(device) ?? tracks.set(device, new Map()).get(device);
-  if (!all.has(name))
-    all.set(name, { second: new Ring(SPANS.second.slots + 60) });
-  return all.get(name);
-}
-
-function write(made, ring, step, value) {
-  made[ring].put(step, value);
-  made.ever ||= value !== null && value !== undefined;
+  return all.get(name) ?? all.set(name, { second: new Ring(SPANS.second.slots + SLACK), minute: null, tenth: null, ever: false }).get(name);
 }
 
 /* Whether a device's reading has had a value since the page was opened, or in what was fetched. */
 export const ever = (device, name) => tracks.get(device)?.get(name)?.ever ?? false;
 
+const NOTHING = () => undefined;
+
 /* value(i) of a device's reading at step i of the span; `of` is "mean", "min" or "max" for minutes. */
 export function values(device, name, span, of = "mean") {
   const found = tracks.get(device)?.get(name);
-  const ring = span === "minute" ? found?.[of] : span === "tenth" ? found?.tenth ?? found?.second : found?.second;
+  const ring = inMinutes(span) ? found?.minute : span === "tenth" ? found?.tenth ?? found?.second : found?.second;
   if (!ring)
-    return () => undefined;
+    return NOTHING;
   if (span === "tenth" && ring === found.second) // not read that often: its seconds
     return (i) => (i % 10 === 0 ? ring.get(i / 10) : undefined);
-  return (i) => ring.get(i);
+  const column = inMinutes(span) ? COLUMNS[of] : 0;
+  return (i) => ring.get(i, column);
 }
 
 function keep(device, at) {
   const key = keyOf(device);
   for (const name of LIVE) {
     const value = RATES.has(name) ? device.rates?.[name] ?? null : number(device, name);
-    if (value !== null || tracks.get(key)?.has(name))
-      write(track(key, name), "second", at, value);
+    const made = value !== null ? track(key, name) : tracks.get(key)?.get(name);
+    if (!made)
+      continue;
+    made.second.put(at, value);
+    made.ever ||= value !== null;
   }
   const fast = device.fast;
   if (!fast)
     return;
   for (const name of Object.keys(fast))
     if (FAST.has(name) && tracks.get(key)?.has(name)) {
-      const ring = (track(key, name).tenth ??= new Ring(SPANS.tenth.slots + 60));
+      const ring = (track(key, name).tenth ??= new Ring(SPANS.tenth.slots + SLACK));
       fast.age_seconds.forEach((age, i) => ring.put(Math.round((seen.timeMs / 1000 - age) * 10), fast[name][i]));
     }
 }
@@ -128,53 +133,66 @@ function takeSeconds(key, series) {
     const at = Math.round(time), told = counter ? growth.next(time, value) : value;
     oldest.second = Math.min(oldest.second, at);
     if (ring.get(at) === undefined || ring.get(at) === null)
-      write(made, "second", at, told);
+      ring.put(at, told);
+    made.ever ||= told !== null && told !== undefined;
   }
 }
 
-function takeMinutes(key, series) {
-  const made = track(key, series.metric);
-  for (const of of ["mean", "min", "max"])
-    made[of] ??= new Ring(SPANS.minute.slots + 60);
+/* How many seconds a counter took to grow by what its minute tells: since the last minute that it was read in. Before
+ * the first there is no telling but by the seconds that it was read in. */
+function spent(at, valid, before) {
+  const end = Math.min((at + 1) * 60, Math.max(seen.timeMs / 1000, at * 60 + 1));
+  return before === null ? valid : end - (before + 1) * 60;
+}
+
+function takeMinutes(key, series, again) {
+  const made = track(key, series.metric), ring = (made.minute ??= new Ring(MINUTES + SLACK, 3));
   const counter = series.columns.includes("increase");
+  let before = null;
   for (const [time, ...v] of series.points) {
     const at = Math.floor(time / 60), valid = v[v.length - 1];
     oldest.minute = Math.min(oldest.minute, at * 60);
-    const [min, mean, max] = counter ? Array(3).fill(valid ? v[1] / valid : null) : v;
-    made.min.put(at, min);
-    write(made, "mean", at, mean);
-    made.max.put(at, max);
+    if (!valid)
+      ring.put(at, null, null, null);
+    else if (!counter)
+      ring.put(at, v[1], v[0], v[2]);
+    else if (before !== null || !again) // else it is known better from the first time
+      ring.put(at, ...Array(3).fill(v[1] / Math.max(1, spent(at, valid, before))));
+    if (valid)
+      before = at;
+    made.ever ||= valid > 0;
   }
-  made.valid ??= new Ring(SPANS.minute.slots + 60);
-  series.points.forEach((point) => made.valid.put(Math.floor(point[0] / 60), point[point.length - 1]));
 }
 
-/* `names` null: whatever is kept. */
-async function ask(device, names, resolution) {
-  const answer = await fetch(`api/v1/gpus/${idOf(device)}/history?resolution=${resolution}${names ? `&metric=${names.join(",")}` : ""}`);
+async function ask(device, names, resolution, from) {
+  const answer = await fetch(`api/v1/gpus/${idOf(device)}/history?resolution=${resolution}${from ? `&from=-${from}s` : ""}&metric=${names.join(",")}`);
   if (!answer.ok)
     throw new Error(`HTTP ${answer.status}`);
   for (const series of (await answer.json()).series)
-    if (LIVE.includes(series.metric))
-      (resolution === "minute" ? takeMinutes : takeSeconds)(keyOf(device), series);
+    if (resolution === "minute")
+      takeMinutes(keyOf(device), series, from !== 0);
+    else
+      takeSeconds(keyOf(device), series);
 }
 
-/* Fetches what was before, once per device, reading and resolution; minutes again when a new one is over. A reading
- * that has no value may not be kept at all, which the agent would call a mistake: it is asked for once it has one. Of a
- * GPU that is lost nothing has a value, and what it did before is what one wants to see: all that is kept is asked for. */
+/* Fetches what was before, once per device, reading and resolution; when minutes are over those alone. */
 export function want(device, names, span, done) {
-  const resolution = span === "minute" ? "minute" : "second", key = keyOf(device), down = !["up", "starting", undefined].includes(device.state);
-  const stamp = (name) => `${key} ${name} ${resolution}`;
-  const missing = (down ? LIVE : names).filter((name) => {
-    const when = loaded.get(stamp(name));
-    return (down ? seen.tick : number(device, name) !== null && device.metrics[name].tick === seen.tick) && (when === undefined || (resolution === "minute" && seen.timeMs - when > 60000));
-  });
-  if (!missing.length)
-    return;
-  for (const name of missing)
+  const resolution = inMinutes(span) ? "minute" : "second", stamp = (name) => `${keyOf(device)} ${name} ${resolution}`;
+  const late = new Map(); // seconds to ask for, 0: all -> names
+  for (const name of names) {
+    const when = loaded.get(stamp(name)), age = (seen.timeMs - when) / 1000;
+    if (when !== undefined && (resolution === "second" || age < 60))
+      continue;
+    const from = when === undefined ? 0 : Math.ceil(age) + 180;
+    late.set(from, [...(late.get(from) ?? []), name]);
     loaded.set(stamp(name), seen.timeMs);
-  waiting.push(() => ask(device, down ? null : missing, resolution).then(done, () => missing.forEach((name) => loaded.delete(stamp(name)))));
+  }
+  for (const [from, some] of late)
+    waiting.push(() => ask(device, some, resolution, from).then(done, () => some.forEach((name) => loaded.delete(stamp(name)))));
   next();
 }
 
-on("open", () => loaded.clear()); // the store may know what was not told while the connection was lost
+on("open", () => { // the store may know what was not told while the connection was lost
+  loaded.clear();
+  waiting.length = 0;
+});

@@ -58,7 +58,7 @@ function working() {
   if (!seen.gpus.length)
     return { text: seen.status === null ? "…" : "no GPU is known", more: "" };
   const kinds = seen.gpus.map((gpu) => workOf(gpu).kind), count = (kind) => kinds.filter((k) => k === kind).length, sum = capacity();
-  const parts = [["occupied", "only occupied"], ["held", "held, idle"], ["free", "free"], ["down", "down"], ["unknown", "not known"]].filter(([kind]) => count(kind)).map(([kind, text]) => `${count(kind)} ${text}`);
+  const parts = [["occupied", "only occupied"], ["held", "held but idle"], ["free", "free"], ["down", "down"], ["unknown", "not known"]].filter(([kind]) => count(kind)).map(([kind, text]) => `${count(kind)} ${text}`);
   const up = seen.gpus.filter((gpu) => gpu.state === "up"), mean = (list) => (list.length ? list.reduce((a, b) => a + b, 0) / list.length : null);
   const sm = mean(up.map(smActive).filter((v) => v !== null)), util = mean(up.map((gpu) => number(gpu, M.util)).filter((v) => v !== null));
   const measured = [sm === null ? "SM active is not told" : `SM active ${percent(sm)}`, util === null ? (up.some((g) => g.mig) ? "no utilisation while MIG is on" : "") : `utilisation ${percent(util / 100)}`].filter(Boolean).join(" · ");

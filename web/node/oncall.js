@@ -3,17 +3,43 @@
 import { keyOf, seen } from "./agent.js";
 import { Chart, keys, toolbar } from "./charts.js";
 import { each, h, say } from "./element.js";
-import { ever } from "./history.js";
+import { ever, values } from "./history.js";
 import { cardGrid, eventList, findingList, gpuName, incidentList, openIncidents, severityOf } from "./parts.js";
 import { marks, timeline } from "./timeline.js";
 import { M, celsius, clock, percent, watts, whyAbsent } from "./words.js";
 
-const SHOWN = 12;
+const SHOWN = 12, LINES_MAX = 8;
 
-/* One line per GPU: those with a fault of their own in its colour, the others quiet. */
+/* Of very many GPUs the lowest, the middle and the highest at each time; made anew for each drawing. */
+function crowdLines(gpus, name, scale) {
+  const all = gpus.map((gpu) => keyOf(gpu)), row = new Float64Array(all.length), made = new Map();
+  return (span) => {
+    const at = all.map((key) => values(key, name, span));
+    const three = (i) => {
+      if (made.has(i))
+        return made.get(i);
+      let n = 0, told = false;
+      for (const of of at) {
+        const value = of(i);
+        told ||= value === null;
+        if (typeof value === "number")
+          row[n++] = value;
+      }
+      const sorted = row.subarray(0, n).sort(), found = n ? [sorted[n - 1], sorted[0], sorted[n >> 1]] : told ? null : undefined;
+      made.set(i, found);
+      return found;
+    };
+    return ["lowest to highest", "", "middle"].map((label, k) => ({ label, scale, colour: k === 2 ? "--c1" : "--line-quiet", width: k === 2 ? 1.8 : 1, band: k === 0, at: (i) => (three(i) ? three(i)[k] : three(i)) }));
+  };
+}
+
+/* One line per GPU: those with a fault of their own in its colour, the others quiet; or of a crowd only those. */
 export function everyGpu(name, scale) {
-  return () => seen.gpus.filter((gpu) => ever(keyOf(gpu), name)).map((gpu) => ({ gpu, severity: severityOf(gpu) })).sort((a, b) => (a.severity ? 1 : 0) - (b.severity ? 1 : 0))
-    .map(({ gpu, severity }) => ({ label: gpuName(gpu), device: keyOf(gpu), name, scale, colour: severity ? `--${severity}` : "--line-quiet", width: severity ? 2.2 : 1.1 }));
+  return (span) => {
+    const gpus = seen.gpus.filter((gpu) => ever(keyOf(gpu), name)).map((gpu) => ({ gpu, severity: severityOf(gpu) })).sort((a, b) => (a.severity ? 1 : 0) - (b.severity ? 1 : 0));
+    const one = ({ gpu, severity }) => ({ label: gpuName(gpu), device: keyOf(gpu), name, scale, colour: severity ? `--${severity}` : "--line-quiet", width: severity ? 2.2 : 1.1 });
+    return seen.gpus.length > LINES_MAX && gpus.length ? [...crowdLines(gpus.map(({ gpu }) => gpu), name, scale)(span), ...gpus.filter(({ severity }) => severity).slice(0, SHOWN).map(one)] : gpus.map(one);
+  };
 }
 
 /* Why no GPU has a line. */

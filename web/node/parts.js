@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pieces that several views are made of: incidents, GPU cards, bars, who uses what, and the judgement whether a GPU is
 // busy or only occupied.
-import { idOf, keyOf, number, seen } from "./agent.js";
+import { idOf, keyOf, number, seen, when } from "./agent.js";
 import { Chart } from "./charts.js";
 import { absent, each, h, mark, put, say } from "./element.js";
 import { M, ROUTE_WANTS, SEVERITIES, SEVERITY_MEANS, STATES, byUrgency, bytes, celsius, clockReasons, lasting, megahertz, modelOf, percent, rates,
@@ -118,7 +118,7 @@ export function incidentItem(incident) {
 }
 export function signs(incident) {
   const list = (incident.evidence ?? []).slice(0, 12);
-  return h("ol", { class: "signs" }, list.map((sign) => h("li", {}, h("time", {}, (sign.at ?? "").slice(11, 19)), h("span", { class: "quiet" }, sign.origin),
+  return h("ol", { class: "signs" }, list.map((sign) => h("li", {}, h("time", {}, sign.at ? when(Date.parse(sign.at)) : ""), h("span", { class: "quiet" }, sign.origin),
     h("span", {}, sign.text ?? (sign.code === null ? "" : `code ${sign.code}`), sign.echo && h("em", {}, " (a consequence)")))));
 }
 
@@ -286,7 +286,7 @@ export const instanceLink = (gpu, one) => `${gpuLink(gpu)}/mig/${one.gpu_instanc
 
 function sparkline(gpu) {
   const device = keyOf(gpu);
-  return new Chart({ title: `${gpuName(gpu)}, ten minutes`, bare: true, height: 40, max: 1, format: percent, lines: () => [
+  return new Chart({ title: `${gpuName(gpu)}, busy`, bare: true, height: 40, max: 1, format: percent, lines: () => [
     { device, name: M.util, colour: "--util", scale: 0.01, width: 1, fill: 0.18, label: "utilisation" },
     { device, name: M.sm, colour: "--sm", width: 1.5, fill: 0.45, label: "SM active" }], wants: () => [[gpu, [M.sm, M.util]]] });
 }
@@ -303,6 +303,29 @@ function instanceRow(gpu, one) {
     say(who, whoText(now) ?? "");
   };
   return element;
+}
+
+/* One of very many: what it does, what is wrong with it, and its numbers in one line. */
+function gpuTile(first) {
+  const flag = h("span", { class: "severity" }), chip = h("span", { class: "chip" }), busy = busyBars(), line = h("p", { class: "quiet" });
+  const element = h("article", { class: "card gpu", "aria-label": gpuName(first) }, h("header", {}, h("h3", {}, h("a", { href: gpuLink(first) }, gpuName(first))), flag, chip), busy.element, line);
+  function update(gpu) {
+    const work = workOf(gpu), severity = severityOf(gpu), up = gpu.state === "up";
+    mark(element, "data-severity", severity);
+    flag.hidden = !severity;
+    say(flag, severity ?? "");
+    mark(flag, "data-severity", severity);
+    chip.hidden = work.kind === "busy"; // as most are; the bars say so
+    say(chip, work.text);
+    mark(chip, "data-work", work.kind);
+    busy.element.hidden = !up;
+    if (up)
+      busy.update(gpu);
+    const used = number(gpu, M.used), power = number(gpu, M.power), temp = number(gpu, M.temp);
+    say(line, up ? [used === null ? "memory –" : bytes(used * 1048576), power === null ? "power –" : watts(power), temp === null ? "heat –" : celsius(temp)].join(" · ") : STATES[gpu.state] ?? gpu.state);
+    mark(line, "title", up ? [[M.used, used], [M.power, power], [M.temp, temp]].filter(([, v]) => v === null).map(([name]) => whyAbsent(gpu.metrics?.[name])).join("; ") || null : gpu.why);
+  }
+  return { element, update, end() {} };
 }
 
 /* {element, update(gpu), end()} */
@@ -354,21 +377,26 @@ export function gpuCard(first, { small }) {
   return { element, update, end: () => spark?.end(), spark };
 }
 
+/* More GPUs than an eye tells apart, one by one. */
+const CROWD = 16;
+const isCrowd = () => seen.gpus.length > CROWD;
+
 /* Cards for all GPUs, kept as they come and go. */
 export function cardGrid() {
   const element = h("div", { class: "cards" }), cards = new Map();
-  let small = null;
+  let size = null;
   function update() {
-    const dense = seen.gpus.length > 16 || seen.gpus.reduce((n, gpu) => n + (gpu.instances?.length ?? 0), 0) > 16;
-    if (dense !== small) {
-      small = dense;
+    const instances = seen.gpus.reduce((n, gpu) => n + (gpu.instances?.length ?? 0), 0);
+    const wanted = isCrowd() && !instances ? "tiny" : seen.gpus.length > 16 || instances > 16 ? "small" : "";
+    if (wanted !== size) {
+      size = wanted;
       end();
       element.replaceChildren();
       element.madeOf = undefined;
-      element.classList.toggle("small", dense);
+      element.className = `cards ${size}`.trim();
     }
     each(element, seen.gpus, (gpu) => `${keyOf(gpu)} ${gpu.instances?.length ? "mig" : ""}`, (gpu) => {
-      const card = gpuCard(gpu, { small });
+      const card = size === "tiny" ? gpuTile(gpu) : gpuCard(gpu, { small: size === "small" });
       card.element.card = card;
       cards.set(card.element, card);
       return card.element;
@@ -392,7 +420,7 @@ export function cardGrid() {
 export function eventItem(event) {
   const what = [event.kind, event.code !== null && event.code !== undefined ? event.code : "", event.word].filter((x) => x !== "" && x !== null && x !== undefined).join(" ");
   const where = event.gpu === null || event.gpu === undefined ? event.pci ?? "" : `GPU ${event.gpu}`;
-  return h("li", {}, h("time", { datetime: event.time }, (event.time ?? "").slice(11, 19)), h("b", {}, what), h("span", {}, where), h("span", { class: "event-text" }, event.text ?? ""),
+  return h("li", {}, h("time", { datetime: event.time }, event.time ? when(Date.parse(event.time)) : ""), h("b", {}, what), h("span", {}, where), h("span", { class: "event-text" }, event.text ?? ""),
     event.incident ? h("a", { href: `#/incident/${event.incident}` }, "incident") : h("span", { class: "quiet" }, event.origin ?? ""));
 }
 

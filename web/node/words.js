@@ -143,6 +143,13 @@ export function clock(ms) {
   const t = new Date(ms);
   return `${two(t.getUTCHours())}:${two(t.getUTCMinutes())}:${two(t.getUTCSeconds())}`;
 }
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+export function day(ms) {
+  const t = new Date(ms);
+  return `${t.getUTCDate()} ${MONTHS[t.getUTCMonth()]}`;
+}
+/* With its day, where that is another than that of `now`. */
+export const clockOf = (ms, now) => (Math.floor(ms / 86400000) === Math.floor(now / 86400000) ? clock(ms) : `${day(ms)} ${clock(ms)}`);
 export function stamp(text) {
   return text ? `${text.slice(0, 10)} ${text.slice(11, 19)} UTC` : "";
 }
@@ -172,6 +179,14 @@ export function reading(value, unit) {
 
 /* Of {value, absent, text}: why there is no value. */
 export const whyAbsent = (metric) => metric?.text ?? ABSENCES[metric?.absent] ?? "not collected";
+
+/* "What: a, b (why); c (another reason)." of [name, why]; empty where there is none. */
+export function grouped(what, list) {
+  const by = new Map();
+  for (const [name, why] of list)
+    by.set(why, [...(by.get(why) ?? []), name]);
+  return by.size ? `${what}: ${[...by].map(([why, names]) => `${names.join(", ")} (${why})`).join("; ")}.` : "";
+}
 
 export function modelOf(name) {
   return (name ?? "").replace(/^(NVIDIA|Tesla) /, "");

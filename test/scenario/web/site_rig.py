@@ -24,12 +24,13 @@ CUT = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_R
 
 class Proxy:
     """http://127.0.0.1:PORT/PREFIX/ is the agent at `address`. `change[path]`: a function of the JSON that the agent answers there;
-    `stream`: a function that yields (event, data) instead of the agent's own; `down`: answer 502 to everything; `strays`: paths
+    `rewrite`: a function of any path with its query and the JSON there, or None; `way`: a function of the path that was asked for to
+    the agent's; `stream`: a function that yields (event, data) instead of the agent's own; `down`: answer 502 to everything; `strays`: paths
     that were asked for outside the prefix."""
 
     def __init__(self, address, prefix="/site/7/"):
         self.address, self.prefix = address, prefix
-        self.change, self.stream, self.down, self.strays, self.open = {}, None, False, [], set()
+        self.change, self.rewrite, self.way, self.stream, self.down, self.strays, self.open = {}, None, lambda path: path, None, False, [], set()
         proxy = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -57,13 +58,15 @@ class Proxy:
         if path == "/api/v1/stream":
             return self.pass_stream(handler)
         try:
-            status, fields, body = self.ask(path, {k: v for k, v in handler.headers.items() if k in PASSED_ON})
+            status, fields, body = self.ask(self.way(path), {k: v for k, v in handler.headers.items() if k in PASSED_ON})
         except OSError:
             return self.plain(handler, 502, b"bad gateway")
         change = self.change.get(path.split("?")[0])
-        if change and status == 200:
+        if (change or self.rewrite) and status == 200 and fields.get("Content-Type") == "application/json":
             text = gzip.decompress(body) if fields.pop("Content-Encoding", "") == "gzip" else body
-            body = json.dumps(change(json.loads(text))).encode()
+            told = json.loads(text)
+            told = change(told) if change else told
+            body = json.dumps(self.rewrite(path, told) if self.rewrite else told).encode()
         return self.plain(handler, status, body, fields)
 
     def ask(self, path, headers):

@@ -154,7 +154,7 @@ def test_tenths_of_a_second_on_demand(visit, training):
     page = visit(url(training), "#/gpu/2")
     page.click("#view [data-span=tenth]")
     page.until("document.querySelector('#view [data-span=tenth]').getAttribute('aria-pressed') === 'true'")
-    page.until("document.querySelector('#view .chart[aria-label=Power] .uplot')?.getAttribute('aria-label')?.includes('1 min of tenths: power between')")
+    page.until("document.querySelector('#view .chart[aria-label=Power] .uplot')?.getAttribute('aria-label')?.includes('a minute in tenths of a second: power between')")
     page.click("#view [data-span=minute]")
     page.until("document.querySelector('#view .chart[aria-label=Power]').innerText.length > 0")
 
