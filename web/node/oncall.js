@@ -70,6 +70,11 @@ export function chartGroup(charts, speak, more = []) {
 export const keyHelp = () => h("p", { class: "quiet", id: "chart-keys" }, "Keys, when the charts have the focus: ", h("kbd", {}, "←"), " ", h("kbd", {}, "→"), " cursor, ", h("kbd", {}, "+"), " ", h("kbd", {}, "-"),
   " zoom, ", h("kbd", {}, "0"), " whole span, ", h("kbd", {}, "p"), " pause.");
 
+/* Those that a maintenance window covers; by UUID where their numbers are not told. */
+function ofWindow({ gpus, uuids }) {
+  return gpus === "all" ? "the node" : gpus.length ? `GPU ${gpus.join(", ")}` : seen.gpus.filter((gpu) => uuids?.includes(gpu.uuid)).map(gpuName).join(", ") || (uuids ?? []).join(", ");
+}
+
 export function oncall({ speak }) {
   const incidents = h("ol", { class: "incidents" }), findings = h("ol", { class: "incidents" }), fine = h("p", { class: "fine" });
   const windows = h("ul", { class: "windows" }), more = h("p", { class: "quiet" }), grid = cardGrid(), charts = fleetCharts(), bar = toolbar({ tenths: false });
@@ -88,7 +93,7 @@ export function oncall({ speak }) {
     say(more, `and ${open.length - SHOWN} more: stoker incidents lists all of them`);
     fine.hidden = open.length + seen.findings.length > 0 || seen.status === null;
     say(fine, seen.status === "unknown" ? "Nothing has been sampled yet." : "No open incident, nothing out of order.");
-    each(windows, seen.maintenance.filter((w) => w.active), (w) => w.id, (w) => h("li", {}, h("b", {}, "Maintenance"), ` of ${w.gpus === "all" ? "the node" : `GPU ${w.gpus.join(", ")}`} until ${clock(Date.parse(w.until))} UTC: ${w.reason} (${w.who})`));
+    each(windows, seen.maintenance.filter((w) => w.active), (w) => w.id, (w) => h("li", {}, h("b", {}, "Maintenance"), ` of ${ofWindow(w)} until ${clock(Date.parse(w.until))} UTC: ${w.reason} (${w.who})`));
     grid.update();
     bar.update();
     if (what !== "tick")

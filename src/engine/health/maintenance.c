@@ -19,8 +19,6 @@ struct Maintenance {
     Recurrence recurrences[MAINTENANCE_MAX];
 };
 
-enum { UUIDS = sizeof((MaintenanceWindow *)0)->uuids / sizeof((MaintenanceWindow *)0)->uuids[0] };
-
 Maintenance *maintenance_new(void)
 {
     return xcalloc(1, sizeof(Maintenance));
@@ -113,6 +111,14 @@ int maintenance_start(Maintenance *maintenance, const MaintenanceWindow *window,
     return 0;
 }
 
+int maintenance_told(Maintenance *maintenance, const MaintenanceWindow *window, Err *err)
+{
+    if (maintenance->count == MAINTENANCE_MAX)
+        return err_set(err, -ENOSPC, "there are %d maintenance windows already", MAINTENANCE_MAX);
+    maintenance->windows[maintenance->count++] = *window;
+    return 0;
+}
+
 static void forget(Maintenance *maintenance, size_t at)
 {
     memmove(maintenance->windows + at, maintenance->windows + at + 1,
@@ -198,7 +204,7 @@ static bool covers(const MaintenanceWindow *window, const Device *device)
         return true;
     if (device->kind == DEVICE_NODE || device->kind == DEVICE_SWITCH || device->kind == DEVICE_SWITCH_LINK)
         return false;
-    for (; named < UUIDS && window->uuids[named][0] != '\0'; named++)
+    for (; named < MAINTENANCE_UUIDS && window->uuids[named][0] != '\0'; named++)
         if (strcmp(window->uuids[named], uuid) == 0)
             return true;
     /* By its number only where the window does not know its GPUs better. */

@@ -15,14 +15,15 @@
 #include "base/yaml.h"
 #include "model/incident.h"
 
-enum { MAINTENANCE_MAX = 64, MAINTENANCE_REASON_CAP = 160, MAINTENANCE_WHO_CAP = 64 };
+enum { MAINTENANCE_MAX = 64, MAINTENANCE_REASON_CAP = 160, MAINTENANCE_WHO_CAP = 64, MAINTENANCE_UUIDS = 8 };
 
 typedef struct MaintenanceWindow {
     char id[INCIDENT_ID_CAP]; /* of one by hand: sorts by time; of a recurring one "cfg-1" */
     char reason[MAINTENANCE_REASON_CAP];
-    char who[MAINTENANCE_WHO_CAP];        /* who started it: user name or uid; "configuration" */
-    uint64_t gpus;                        /* bit per NVML index; 0: the whole node */
-    char uuids[8][DEVICE_UUID_CAP];       /* of GPUs named by UUID or known then, so that an index may change; "" end */
+    char who[MAINTENANCE_WHO_CAP]; /* who started it: user name or uid; "configuration" */
+    uint64_t gpus;                 /* bit per NVML index; 0: the whole node */
+    char uuids[MAINTENANCE_UUIDS]
+              [DEVICE_UUID_CAP];          /* of GPUs named by UUID or known then, so that an index may change; "" end */
     uint64_t from_real_ns, until_real_ns; /* of a recurring one: its present or next occurrence */
     bool recurring, active;
 } MaintenanceWindow;
@@ -39,6 +40,8 @@ int maintenance_configure(Maintenance *maintenance, const YamlNode *list, Err *e
 /* By hand. -ENOSPC beyond MAINTENANCE_MAX. *ret_id is its id. */
 int maintenance_start(Maintenance *maintenance, const MaintenanceWindow *window, uint64_t real_ns,
                       char ret_id[INCIDENT_ID_CAP], Err *err);
+/* As somebody else told it, to be shown: of a copy that is never turned, and whose windows end nothing. -ENOSPC. */
+int maintenance_told(Maintenance *maintenance, const MaintenanceWindow *window, Err *err);
 /* Ends one now; "all" ends all that were started by hand. -ENOENT. A recurring one is skipped until its next time. */
 int maintenance_stop(Maintenance *maintenance, const char *id, uint64_t real_ns, Err *err);
 /* Settles which are active at this instant and forgets what is over. Returns whether anything changed. */

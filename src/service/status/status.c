@@ -282,6 +282,8 @@ static void window_lines(const StatusScreen *s)
                 str_addf(s->out, "%s%d", between, gpu);
                 between = ",";
             }
+        for (size_t k = 0; !window->gpus && k < MAINTENANCE_UUIDS && window->uuids[k][0]; k++)
+            str_addf(s->out, "%s%s", k ? "," : between, window->uuids[k]);
         str_addf(s->out, " until %.10s %.8sZ: %s (%s, %s)", until, until + 11, window->reason, window->who, window->id);
         status_end_line(s, start);
     }

@@ -110,19 +110,39 @@ static uint64_t gpus_of(const JsonItem *from)
     return bits;
 }
 
+static bool is_true(const JsonItem *from, const char *name)
+{
+    const JsonItem *value = json_member(from, name);
+
+    return json_is(value, JSON_IS_BOOL) && value->truth;
+}
+
+static void read_uuids(const JsonItem *from, MaintenanceWindow *window)
+{
+    const JsonItem *one = json_first(json_member(from, "uuids"));
+
+    for (size_t i = 0; one && i < MAINTENANCE_UUIDS; one = one->next, i++)
+        if (json_text(one))
+            snprintf(window->uuids[i], sizeof window->uuids[i], "%s", json_text(one));
+}
+
 /* A window that is over by now is not taken. */
 static void read_maintenance(Look *look, const JsonItem *root)
 {
     look->maintenance = maintenance_new();
     for (const JsonItem *from = json_first(json_member(root, "maintenance")); from; from = from->next) {
-        MaintenanceWindow window = {
-            .gpus = gpus_of(from), .from_real_ns = time_of(from, "from"), .until_real_ns = time_of(from, "until")};
-        char id[INCIDENT_ID_CAP];
+        MaintenanceWindow window = {.gpus = gpus_of(from),
+                                    .from_real_ns = time_of(from, "from"),
+                                    .until_real_ns = time_of(from, "until"),
+                                    .recurring = is_true(from, "recurring"),
+                                    .active = is_true(from, "active")};
 
         copy(from, "id", window.id, sizeof window.id);
         copy(from, "reason", window.reason, sizeof window.reason);
         copy(from, "who", window.who, sizeof window.who);
-        (void)maintenance_start(look->maintenance, &window, look->read.node.real_ns, id, NULL);
+        read_uuids(from, &window);
+        if (window.until_real_ns > look->read.node.real_ns)
+            (void)maintenance_told(look->maintenance, &window, NULL);
     }
 }
 

@@ -219,13 +219,15 @@ static void draw_maintenance(const Top *top, Grid *grid, Area *area)
         const Area row = area_top(area, 1);
         clock_format(until, window->until_real_ns);
         int x = grid_text(grid, row, 0, 0, INK_WARN, "maintenance");
-        x = grid_text(grid, row, x + 1, 0, INK_PLAIN, window->gpus ? "of GPU" : "of the node");
+        x = grid_text(grid, row, x + 1, 0, INK_PLAIN, window->gpus || window->uuids[0][0] ? "of GPU" : "of the node");
         const char *between = " ";
         for (int gpu = 0; gpu < 64; gpu++)
             if (window->gpus >> gpu & 1) {
                 x = grid_textf(grid, row, x, 0, INK_PLAIN, "%s%d", between, gpu);
                 between = ",";
             }
+        for (size_t k = 0; !window->gpus && k < MAINTENANCE_UUIDS && window->uuids[k][0]; k++)
+            x = grid_textf(grid, row, x, 0, INK_PLAIN, "%s%s", k ? "," : " ", window->uuids[k]);
         grid_textf(grid, row, x, 0, INK_PLAIN, " until %.10s %.5sZ: %s (%s)", until, until + 11, window->reason,
                    window->who);
     }

@@ -269,8 +269,6 @@ static void any_samplers(World *w)
 
 static void any_trouble(World *w)
 {
-    char id[INCIDENT_ID_CAP];
-
     for (size_t i = below(w, 4); i > 0; i--) {
         HealthCause *cause = &w->health.causes[w->health.count++];
 
@@ -281,11 +279,15 @@ static void any_trouble(World *w)
     for (size_t i = below(w, 3); i > 0; i--) {
         MaintenanceWindow window = {.gpus = once(w, 2) ? 0 : 1 + below(w, 250),
                                     .from_real_ns = NOW_NS - NS_PER_H + below(w, 7200) * NS_PER_S,
-                                    .until_real_ns = NOW_NS + NS_PER_DAY};
+                                    .until_real_ns = NOW_NS + NS_PER_DAY,
+                                    .recurring = once(w, 2),
+                                    .active = once(w, 2)};
 
+        for (size_t k = below(w, 3); k-- > 0;)
+            snprintf(window.uuids[k], sizeof window.uuids[k], "GPU-%zu-%zu", i, k);
         snprintf(window.id, sizeof window.id, "w%u", (unsigned)i);
         TEXT(w, window.reason, "because of %zu", i);
-        assert_int_equal(maintenance_start(w->maintenance, &window, w->node.real_ns, id, NULL), 0);
+        assert_int_equal(maintenance_told(w->maintenance, &window, NULL), 0);
     }
     w->incident = (Incident){.id = "1jf8v3k2m0",
                              .state = INCIDENT_OPEN,
