@@ -9,7 +9,7 @@ import { clock, day } from "./words.js";
 export const AXIS_PX = 66, RIGHT_PX = 26; // room for half a label of time
 const FONT = '11px -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", system-ui, sans-serif';
 const HOLD_STEPS = 2; // a reading holds that long between two ticks that came a little late
-const SYNC = "node", STACK_INK = 0.75;
+const SYNC = "node", STACK_INK = 0.9;
 
 /* What all charts share. */
 export const axis = { span: "second", zoom: null, pausedAt: null };

@@ -188,7 +188,7 @@ export function executive({ speak }) {
     tiles.busy.update(inGpus(sum.busy), sum.total ? `${percent(sum.busy / sum.total)} of capacity` : "");
     tiles.wasted.update(inGpus(sum.wasted), `${works.filter((k) => k === "occupied").length} only occupied, ${works.filter((k) => k === "held").length} held and idle`);
     tiles.health.update(`${up.length} of ${sum.total} up`, wrong.length ? `${wrong.length} open incident${wrong.length > 1 ? "s" : ""}` : "no open incident");
-    tiles.power.update(power.length ? watts(add(power)) : "not told", limit.length ? `limit ${watts(add(limit))}` : "");
+    tiles.power.update(power.length ? watts(add(power)) : "not told", [power.length && power.length < up.length && `of ${power.length} of ${up.length} GPUs`, limit.length && `limit ${watts(add(limit))}`].filter(Boolean).join(", "));
     tiles.memory.update(total.length ? percent(add(used) / add(total)) : "not told", used.length ? bytes(add(used) * 1048576) : "");
     nowBar.update(sum, sum.total, "");
     daily();
@@ -199,7 +199,7 @@ export function executive({ speak }) {
     const rows = users(), text = JSON.stringify(rows);
     if (text !== lastText)
       fill(who, table("Who has what", ["Who", { text: "GPUs", number: true }, { text: "SM active", number: true }, { text: "Wasted, in GPUs", number: true }, { text: "Memory", number: true }],
-        rows.slice(0, 100).map((r) => [r.name, short(r.devices, 2), mean(r.sm) === null ? "not told" : percent(mean(r.sm)), short(r.wasted, 2), r.memory ? bytes(r.memory) : "–"]), "Nobody that is known."));
+        rows.slice(0, 100).map((r) => [r.name, short(r.devices, 2), mean(r.sm) === null ? absent("SM active is not told") : percent(mean(r.sm)), mean(r.sm) === null ? absent("not known") : short(r.wasted, 2), r.memory ? bytes(r.memory) : absent("not told")]), "Nobody that is known."));
     lastText = text;
     healthTable();
   }

@@ -72,14 +72,14 @@ function processTable(processes, gpu) {
   processes.slice(0, 100).map((p) => [h("a", { href: `#/process/${p.pid}` }, processName(p)), String(p.pid), p.user ?? (p.uid === undefined ? absent("not known") : String(p.uid)), processHome(p) || h("span", { class: "quiet" }, "none that is known"),
     ...(gpu.instances?.length ? [p.gpu_instance === undefined ? "–" : `${p.gpu_instance}/${p.compute_instance ?? 0}`] : []),
     p.used_bytes === undefined || p.used_bytes === null ? absent("not told") : bytes(p.used_bytes), p.sm_percent === undefined || p.sm_percent === null ? absent("not told") : `${p.sm_percent} %`,
-    p.rss_bytes ? bytes(p.rss_bytes) : "–", p.start_seconds ? runsFor(p) : "–"]),
+    p.rss_bytes ? bytes(p.rss_bytes) : absent("not known"), runsFor(p)]),
   "No process that the driver tells of.");
 }
 
 /* start_seconds counts from the node's boot. */
 function runsFor(p) {
-  const age = seen.boot ? (seen.timeMs - Date.parse(seen.boot)) / 1000 - p.start_seconds : -1;
-  return age >= 0 ? lasting(age) : "–";
+  const age = seen.boot && p.start_seconds ? (seen.timeMs - Date.parse(seen.boot)) / 1000 - p.start_seconds : -1;
+  return age >= 0 ? lasting(age) : absent("not known");
 }
 
 function ownersLine(device) {
@@ -150,7 +150,7 @@ export function gpuView({ speak, id }) {
     events.update();
     if (what !== "tick" || seen.tick % 5 === 0) {
       fill(facts, [["Model", modelOf(gpu.name)], ["UUID", gpu.uuid], ["PCI address", gpu.pci], ["Serial", gpu.serial], ["VBIOS", gpu.metrics?.DCGM_FI_DEV_VBIOS_VERSION?.value ?? gpu.DCGM_FI_DEV_VBIOS_VERSION], ["State", `${gpu.state}, for ${sinceOf(gpu.since)}`],
-        ["MIG", gpu.mig ? `on, ${gpu.instances.length} devices` : "off"], ["Late calls", String(gpu.missed_calls ?? 0)], ["Drained", gpu.drained && "yes"]].filter(([, v]) => v).map(([name, v]) => h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, v))));
+        ["MIG", gpu.mig ? `on, ${gpu.instances.length} devices` : "off"], ["Late calls", gpu.missed_calls === undefined ? "" : String(gpu.missed_calls)], ["Drained", gpu.drained && "yes"]].filter(([, v]) => v).map(([name, v]) => h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, v))));
       all.update();
     }
   }

@@ -4,7 +4,7 @@
 import { idOf, keyOf, number, seen, when } from "./agent.js";
 import { Chart } from "./charts.js";
 import { absent, each, h, mark, put, say } from "./element.js";
-import { M, ROUTE_WANTS, SEVERITIES, SEVERITY_MEANS, STATES, byUrgency, bytes, celsius, clockReasons, lasting, megahertz, modelOf, percent, rates,
+import { M, ROUTE_WANTS, SEVERITIES, SEVERITY_MEANS, STATES, byUrgency, bytes, celsius, clockReasons, lasting, megahertz, modelOf, percent, rate, rates,
   splitVerdict, watts, whole, whyAbsent } from "./words.js";
 
 /* --- busy or only occupied --- */
@@ -223,7 +223,9 @@ function errorsOf(gpu) {
   const bad = parts.length > 0, sbe = number(gpu, M.sbe), rows = (number(gpu, M.remapBad) ?? 0) + (number(gpu, M.remapGood) ?? 0);
   if (dbe === null && sbe === null)
     return { text: absent(whyAbsent(gpu.metrics?.[M.dbe])), bad };
-  if (!bad)
+  if (dbe === null)
+    parts.push(`uncorrected: ${whyAbsent(gpu.metrics?.[M.dbe])}`);
+  else if (!bad)
     parts.push("no uncorrected error");
   if (sbe)
     parts.push(`${whole(sbe)} corrected`);
@@ -236,7 +238,7 @@ export function trafficText(device, tx, rx) {
   const out = device.rates?.[tx], in_ = device.rates?.[rx];
   if (out === null || out === undefined)
     return device.metrics?.[tx]?.value === null || !device.metrics?.[tx] ? absent(whyAbsent(device.metrics?.[tx])) : "…";
-  return rates(out, in_ ?? 0);
+  return in_ === null || in_ === undefined ? `↑ ${rate(out)}, ↓ ${whyAbsent(device.metrics?.[rx])}` : rates(out, in_);
 }
 
 export function busOf(gpu) {
@@ -321,9 +323,8 @@ function gpuTile(first) {
     busy.element.hidden = !up;
     if (up)
       busy.update(gpu);
-    const used = number(gpu, M.used), power = number(gpu, M.power), temp = number(gpu, M.temp);
-    say(line, up ? [used === null ? "memory –" : bytes(used * 1048576), power === null ? "power –" : watts(power), temp === null ? "heat –" : celsius(temp)].join(" · ") : STATES[gpu.state] ?? gpu.state);
-    mark(line, "title", up ? [[M.used, used], [M.power, power], [M.temp, temp]].filter(([, v]) => v === null).map(([name]) => whyAbsent(gpu.metrics?.[name])).join("; ") || null : gpu.why);
+    const told = (what, name, format) => { const value = number(gpu, name); return value === null ? `${what}: ${whyAbsent(gpu.metrics?.[name])}` : format(value); };
+    say(line, up ? [told("memory", M.used, (v) => bytes(v * 1048576)), told("power", M.power, watts), told("heat", M.temp, celsius)].join(" · ") : [STATES[gpu.state] ?? gpu.state, gpu.why].filter(Boolean).join(": "));
   }
   return { element, update, end() {} };
 }

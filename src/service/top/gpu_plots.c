@@ -93,6 +93,13 @@ static double edge_of(const Plot *plot, const Reading *reading, double highest)
     return highest > 0 ? highest * 1.1 : 1;
 }
 
+/* Of what has no value and no limit there is no scale either. */
+static bool has_scale(const Plot *plot, const Reading *reading, double highest)
+{
+    return !isnan(highest) || plot->edge == EDGE_WHOLE ||
+           (plot->edge == EDGE_LIMIT && value_base(reading, plot->limit) > 0);
+}
+
 /* A number of the axis, in the unit of the plot's metric. */
 static const char *axis_text(char out[VALUE_CAP], MetricId id, double base)
 {
@@ -140,9 +147,11 @@ static void draw_plot(Top *top, Grid *grid, Area area, const Plot *plot, const R
         count++;
     }
     const double edge = edge_of(plot, reading, highest);
+    const bool scale = has_scale(plot, reading, highest);
     labels.width--;
-    grid_right(grid, labels, labels.width, 0, INK_DIM, axis_text(text, plot->ids[0], edge));
-    if (labels.height > 1)
+    if (scale)
+        grid_right(grid, labels, labels.width, 0, INK_DIM, axis_text(text, plot->ids[0], edge));
+    if (scale && labels.height > 1)
         grid_right(grid, labels, labels.width, labels.height - 1, INK_DIM, axis_text(text, plot->ids[0], 0));
     if (count > 0)
         plot_draw(grid, body, top->plot_style, series, count, 0, (float)edge);
