@@ -45,14 +45,16 @@ class Day:
             return
         end, live = int(points[0][0] // 60), next((p for p in reversed(points) if p[-1]), points[-1])
         counter, name = "increase" in series["columns"], series["metric"]
-        before = []
+        before, missed = [], 1
         for i in range(end - length + len(points), end):
             minute, noise = MINUTES - (end - i), random.Random(number * 7919 + i).uniform(0.9, 1)
             part = 1 if name in STEADY else shift(number, minute)
             if self.out(number, minute):
+                missed += 1
                 before.append([i * 60, *([None] * (2 if counter else 3)), 0])
-            elif counter:
-                before.append([i * 60, 0, (live[2] or 0) / max(1, live[3]) * 60 * part * noise, 60])
+            elif counter:  # what it grew by while nobody looked is in the minute after
+                before.append([i * 60, 0, (live[2] or 0) / max(1, live[3]) * 60 * part * noise * missed, 60])
+                missed = 1
             else:
                 rest, top = REST.get(name, 0), live[3] or 0
                 value = rest + (top - rest) * min(1, part * (1 if name in STEADY else noise))
@@ -64,6 +66,19 @@ class Day:
 def devices_of(look):
     """The keys of all devices of /api/v1/status."""
     return [one["uuid"] for gpu in look["node"]["gpus"] for one in (gpu, *gpu["instances"])]
+
+
+def events_of(address):
+    """(event, data) of an agent's stream, until it ends."""
+    connection = http.client.HTTPConnection(address, timeout=30)
+    connection.request("GET", "/api/v1/stream")
+    answer, event = connection.getresponse(), None
+    while line := answer.readline().decode():
+        if line.startswith("event: "):
+            event = line[7:].strip()
+        elif line.startswith("data: "):
+            yield event, json.loads(line[6:])
+    connection.close()
 
 
 class Crowd:
@@ -94,15 +109,7 @@ class Crowd:
         return re.sub(r"(/api/v1/gpus/)([^/]+)", lambda m: m[1] + self.real.get(m[2], m[2]), path)
 
     def stream(self):
-        connection = http.client.HTTPConnection(self.proxy.address, timeout=30)
-        connection.request("GET", "/api/v1/stream")
-        answer, event = connection.getresponse(), None
-        while line := answer.readline().decode():
-            if line.startswith("event: "):
-                event = line[7:].strip()
-            elif line.startswith("data: "):
-                data = json.loads(line[6:])
-                if event == "tick":
-                    data["gpus"] = self.again(data["gpus"])
-                yield event, data
-        connection.close()
+        for event, data in events_of(self.proxy.address):
+            if event == "tick":
+                data["gpus"] = self.again(data["gpus"])
+            yield event, data

@@ -167,6 +167,13 @@ class Visitor:
         self.until("performance.getEntriesByType('resource').every((r) => r.name.endsWith('stream') || r.responseEnd > 0)")
         self.browser.frame()
 
+    def weight(self):
+        """What the page holds once all that can be thrown away is: nodes, listeners, bytes of its scripts' heap."""
+        for _ in range(2):  # what the first round found dead had held others
+            self.browser.call("HeapProfiler.collectGarbage")
+        counters = self.browser.call("Memory.getDOMCounters")
+        return counters["nodes"], counters["jsEventListeners"], self.browser.call("Runtime.getHeapUsage")["usedSize"]
+
     def complaints(self, cut=False):
         """What it complained about; `cut`: connections were cut on purpose."""
         return [c for c in self.browser.complaints if not (cut and any(word in c for word in CUT))]

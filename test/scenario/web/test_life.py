@@ -159,11 +159,36 @@ def test_a_day_of_events_does_not_make_it_grow(visit, training, proxied):
         last = min((part + 1) * PART // 13 * 6, ticks) - 8  # of thirteen things six are events
         page.until(f"document.querySelector('.events li')?.innerText.match(/number (\\d+)/)?.[1] >= {last - 6}")
         page.browser.frame()
-        page.browser.call("HeapProfiler.collectGarbage")
-        sizes.append((page.js("document.getElementsByTagName('*').length"), page.browser.call("Runtime.getHeapUsage")["usedSize"]))
+        sizes.append(page.weight())
         passed.append(1)
     assert len(sizes) >= 4
-    nodes, heap = zip(*sizes[2:])  # its lists are full by then: 500 events are kept
+    nodes, listeners, heap = zip(*sizes[2:])  # its lists are full by then: 500 events are kept
     assert max(nodes) <= 1.15 * nodes[0] + 50, sizes
+    assert max(listeners) <= listeners[0] + 10, sizes
     assert heap[-1] <= 1.15 * heap[0] + 1_000_000, sizes
     passed.extend([1] * 99)
+
+
+WAYS = ("#/gpu/1", "#/executive", "#/debug", "#/")
+ROUNDS, CUTS = 7, 4
+
+
+def test_going_to_and_fro_and_lost_connections_leave_nothing_behind(visit, training, proxied):
+    proxy = proxied(training.address)
+    page = visit(proxy.url, may_be_cut=True)
+    weights = []
+    for _ in range(ROUNDS):
+        for way in WAYS:
+            page.go(way)
+            page.until("document.querySelectorAll('#view canvas').length > 0")
+        weights.append(page.weight())
+    for _ in range(CUTS):
+        page.js("window.was = document.getElementById('contact').innerText")
+        for connection in list(proxy.open):
+            connection.sock and connection.sock.shutdown(2)
+        page.until("document.getElementById('contact').innerText !== window.was && document.getElementById('contact').dataset.state === 'live'")
+        weights.append(page.weight())
+    nodes, listeners, heap = zip(*weights[2:])  # what is kept for each view is there by then
+    assert max(nodes) <= 1.1 * nodes[0] + 50, weights
+    assert max(listeners) <= listeners[0] + 10, weights
+    assert max(heap) <= 1.15 * heap[0] + 1_000_000, weights

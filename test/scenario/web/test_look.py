@@ -24,6 +24,15 @@ CONTRAST = """(() => {
   return poor;
 })()"""
 
+# What is drawn and means something, against what it is drawn on (WCAG 2.2, 1.4.11): [name, ground, ratio] of those that are too faint.
+FAINT = """((needed) => {
+  const light = (hex) => { const [r, g, b] = [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16) / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const of = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+  const ratio = (a, b) => { const [x, y] = [light(of(a)), light(of(b))].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
+  const drawn = ["sm", "util", "occupied", "line-quiet", "c1", "c2", "c3", "c4", "work-busy", "work-wasted", "work-free", "work-down", "work-unknown", "accent", "ok", "bad", "info", "warning", "error", "fatal"];
+  return drawn.map((name) => [name, "card", ratio(name, "card")]).concat(["sm", "util", "accent"].map((name) => [name, "soft", ratio(name, "soft")])).filter(([, , r]) => !(r >= needed));
+})(3)"""
+
 # What can be operated and what it is called.
 NAMELESS = """[...document.querySelectorAll("a[href], button, select, input, summary, [tabindex='0']")].filter((e) => e.getClientRects().length &&
   !(e.getAttribute("aria-label") || e.labels?.[0]?.textContent || e.textContent.trim() || e.title)).map((e) => e.outerHTML.slice(0, 120))"""
@@ -55,7 +64,7 @@ def test_nothing_hangs_out_and_everything_can_be_read(visit, training, width, th
         page.go(way)
         page.until("document.querySelector('#view .chart canvas, #view table') !== null")
         assert page.js("document.documentElement.scrollWidth") <= width, name
-        assert page.js(CONTRAST) == [], name
+        assert page.js(CONTRAST) == [] and page.js(FAINT) == [], name
         assert page.js(NAMELESS) == [], name
         assert page.js(SMALL) == [], name
 
@@ -86,8 +95,11 @@ def test_landmarks_and_headings(visit, training):
         assert len(ids) == len(set(ids)), way
 
 
-def test_everything_is_reached_by_keys_and_seen_to_be(visit, training):
-    page = visit(url(training), width=1400)
+@pytest.mark.parametrize("way", VIEWS.values(), ids=VIEWS)
+def test_everything_is_reached_by_keys_and_seen_to_be(visit, training, way):
+    page = visit(url(training), way, width=1400)
+    page.until("document.querySelector('#view .chart canvas, #view table') !== null")
+    page.js("document.activeElement.blur()")
     wanted = page.js("[...document.querySelectorAll(\"a[href], button, select, [tabindex='0'], summary\")].filter((e) => e.getClientRects().length).length")
     seen, outlined = set(), 0
     for _ in range(wanted + 5):
@@ -98,6 +110,24 @@ def test_everything_is_reached_by_keys_and_seen_to_be(visit, training):
         outlined += outline not in ("none", "")
     assert len(seen) >= wanted - 2, f"{len(seen)} of {wanted}"
     assert outlined >= wanted - 2, "the focus cannot be seen"
+
+
+def test_the_parts_of_a_long_view_are_reached_by_keys(visit, training):
+    page = visit(url(training), "#/debug")
+    page.js("[...document.querySelectorAll('nav.parts button')].find((b) => b.innerText === 'Over time').focus()")
+    page.browser.call("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+    page.browser.call("Input.dispatchKeyEvent", type="keyUp", key="Enter", code="Enter", windowsVirtualKeyCode=13)
+    page.until("document.activeElement.id === 'curves-h'")
+    assert page.js("document.getElementById('curves-h').getBoundingClientRect().top") < 400
+
+
+def test_nothing_moves_by_itself(visit, training):
+    """Neither for who asked for less motion nor for anybody."""
+    page = visit(url(training))
+    for way in VIEWS.values():
+        page.go(way)
+        assert page.js("document.getAnimations().length") == 0
+        assert page.js("[...document.querySelectorAll('*')].every((e) => getComputedStyle(e).transitionDuration === '0s' && getComputedStyle(e).scrollBehavior === 'auto')"), way
 
 
 def test_the_way_to_a_gpu_and_back(visit, training):
