@@ -5,8 +5,9 @@
 usage: web.py BUILD [--seconds 60] [--write]      --write puts the tables into docs/measurements.md
 
 First paint is what a headless Chromium tells of itself, the page on loopback, its cache empty. A viewer is what a browser with the
-page open asks for: the page once, the event stream, a look each ten seconds, the history that its charts want. Nothing here passes or
-fails: goals stand beside the figures for a reader to judge."""
+page open asks for: the page once, the event stream, a look each ten seconds, the history that its charts want. What many GPUs cost
+the browser is measured on 72 of them, sixteen simulated ones again and again, with a day of history behind each; its time is CPU time
+of its main thread. Nothing here passes or fails: goals stand beside the figures for a reader to judge."""
 import argparse
 import datetime
 import gzip
@@ -25,6 +26,9 @@ ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- web: written by test/bench/web.py with --write -->", "<!-- end of web -->"
 HEADING = "## The agent's page"
 VIEWERS, PAINTS, SETTLE_S = (0, 1, 10), 7, 5
+CROWD, SIMULATED, UPDATES_S = 72, 16, 20
+SHOWN = [("on call, ten minutes", "#/", "second"), ("on call, 24 h", "#/", "minute"), ("executive", "#/executive", None), ("debug, ten minutes", "#/debug", "second"),
+         ("debug, 24 h", "#/debug", "minute"), ("one GPU, a minute of tenths", "#/gpu/40", "tenth")]
 CHARTED = "DCGM_FI_PROF_SM_ACTIVE,DCGM_FI_DEV_GPU_UTIL,DCGM_FI_DEV_POWER_USAGE,DCGM_FI_DEV_GPU_TEMP"
 BROWSER = {"Accept": "text/html,*/*", "Accept-Encoding": "gzip"}
 
@@ -130,22 +134,67 @@ def paints(build, agent, tmp):
     first, plain, numbers = [], [], []
     try:
         browser.call("Network.setCacheDisabled", cacheDisabled=True)
-        browser.call("Performance.enable")
+        browser.call("Performance.enable", timeDomain="threadTicks")
         browser.look(1400, 900)
         for _ in range(PAINTS):
             plain.append(paint(browser, agent, "api/"))
             first.append(paint(browser, agent, ""))
             browser.until("document.querySelector('.card .bar-value')?.textContent.includes('%')")
             numbers.append(browser.js("performance.now()"))
-        work = lambda: {m["name"]: m["value"] for m in browser.call("Performance.getMetrics")["metrics"]}
-        before, at = work(), time.monotonic()
-        time.sleep(10)
-        after = work()
-        share = (after["TaskDuration"] - before["TaskDuration"]) / (time.monotonic() - at) * 100
+        share = busy(browser, 10)
         heap = browser.call("Runtime.getHeapUsage")["usedSize"]
     finally:
         browser.end()
     return statistics.median(first), statistics.median(plain), statistics.median(numbers), share, heap
+
+
+def busy(browser, seconds):
+    """Percent of a core that the page's main thread takes."""
+    work = lambda: {m["name"]: m["value"] for m in browser.call("Performance.getMetrics")["metrics"]}["TaskDuration"]
+    before, at = work(), time.monotonic()
+    time.sleep(seconds)
+    return (work() - before) / (time.monotonic() - at) * 100
+
+
+def crowd(build):
+    """What CROWD GPUs with a day of history cost the browser: a table; "" where there is none."""
+    sys.path.insert(0, str(ROOT / "test/scenario/web"))
+    site_rig, site_day = load("site_rig", ROOT / "test/scenario/web/site_rig.py"), load("site_day", ROOT / "test/scenario/web/site_day.py")
+    module, found = chromium(build)
+    if not found:
+        return ""
+    with tempfile.TemporaryDirectory() as tmp:
+        scene = Path(tmp) / "many.yaml"
+        scene.write_text(f"about: Many GPUs that train, for the benchmarks\ngpus: {{board: h100-sxm-80gb, count: {SIMULATED}}}\nwork:\n  - {{name: train, kind: train, gpus: all}}\ntruth: []\n")
+        node = rig.Node(build / "stoker", Path(tmp), scene, strict=False)
+        agent = rig.Agent(build / "stoker", Path(tmp), node.env, options=["--journal", "none"])
+        proxy, browser = site_rig.Proxy(agent.address), module.Browser(*found, Path(tmp) / "profile")
+        try:
+            many = site_day.Crowd(proxy, CROWD)
+            many.then = site_day.Day(site_day.devices_of(many.look(agent.json("/api/v1/status")[1]))).rewrite
+            browser.call("Performance.enable", timeDomain="threadTicks")
+            return table([looked_at(site_rig.Visitor(browser, proxy.url), *one) for one in SHOWN], ("view", "CPU of the main thread", "script heap", "values of curves", "elements"))
+        finally:
+            browser.end()
+            proxy.end()
+            agent.stop()
+            node.stop()
+
+
+def looked_at(page, name, way, span):
+    """A row: one view of it, all that it wants to draw being there."""
+    page.open(way, width=1400, height=900)
+    if span:
+        page.click(f"#view [data-span={span}]")
+    asked = lambda: page.js("performance.getEntriesByType('resource').filter((r) => r.name.includes('/history')).length")
+    before = -1
+    while (now := asked()) != before:
+        before = now
+        time.sleep(3)
+    share = busy(page.browser, UPDATES_S)
+    _, _, heap = page.weight()
+    stored = page.browser.call("Runtime.getHeapUsage").get("backingStorageSize", 0)
+    return (name, f"{share:.1f} % of a core", f"{heap / 2**20:.1f} MiB", f"{stored / 2**20:.1f} MiB", str(page.js("document.getElementsByTagName('*').length")))
 
 
 def paint(browser, agent, path):
@@ -176,15 +225,17 @@ def case(build, title, scenario, seconds):
                 if sent:
                     rows.append((f"sent to each of {viewers}", f"{sent / 1024:.1f} KiB/s", ""))
             rows.append(("CPU for one viewer more", f"{(percent - none) / VIEWERS[-1]:.3f} % of a core", ""))
+            if none:
+                rows.append((f"{VIEWERS[-1]} viewers against none", f"{percent / none:.2f} times the CPU", ""))
             return f"### {title}\n\n" + table(rows), weights(agent)
         finally:
             agent.stop()
             node.stop()
 
 
-def table(rows):
-    lines = [("what", "stoker", "goal"), ("---",) * 3, *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(3)]
+def table(rows, heads=("what", "stoker", "goal")):
+    lines = [heads, ("---",) * len(heads), *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
     return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(line, widths)) + " |" for line in lines) + "\n"
 
 
@@ -204,10 +255,11 @@ def main():
     args = parser.parse_args()
     bench, build = load("bench_run", ROOT / "test/bench/run.py"), args.build.resolve()
     cases = [case(build, title, scenario, args.seconds) for title, scenario in (("8 GPUs", "default"), ("8 x 7 MIG devices", str(ROOT / "test/bench/mig-8x7.yaml")))]
+    many = crowd(build)
     files, plain, packed, library = cases[0][1]
     text = (f"{datetime.date.today().isoformat()}, {len(os.sched_getaffinity(0))} shared cores of {bench.cpu_model()}, {args.seconds:g} s for each number of viewers.\n\n"
             + table([("the page, all files", f"{plain / 1000:.0f} kB", "< 300 kB"), ("of these the chart library", f"{library / 1000:.0f} kB", ""), ("as it is sent, packed", f"{packed / 1000:.0f} kB", ""), ("files", str(files), "")])
-            + "\n" + "\n".join(c[0] for c in cases))
+            + "\n" + "\n".join(c[0] for c in cases) + (f"\n### {CROWD} GPUs in the browser, with a day of history\n\n{many}" if many else ""))
     print(text, end="")
     if args.write:
         write(bench, text)

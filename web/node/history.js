@@ -46,6 +46,7 @@ const LIVE = [M.sm, M.util, M.tensor, M.dram, M.occupancy, M.engine, M.used, M.p
   M.pcieRx, M.nvTx, M.nvRx, M.capNs, M.softHeatNs, M.hardHeatNs, M.brakeNs];
 const tracks = new Map(); // device -> reading -> {second, tenth, minute, ever}
 const loaded = new Map(); // device/reading/resolution -> when
+const stale = new Set(); // of these: a connection was lost since
 
 const oldest = { second: Infinity, minute: Infinity };
 
@@ -175,14 +176,16 @@ async function ask(device, names, resolution, from) {
       takeSeconds(keyOf(device), series);
 }
 
-/* Fetches what was before, once per device, reading and resolution; when minutes are over those alone. */
+/* Fetches what was before, once per device, reading and resolution; when minutes are over, or the connection was lost for a
+ * while, what is new alone. */
 export function want(device, names, span, done) {
   const resolution = inMinutes(span) ? "minute" : "second", stamp = (name) => `${keyOf(device)} ${name} ${resolution}`;
   const late = new Map(); // seconds to ask for, 0: all -> names
   for (const name of names) {
     const when = loaded.get(stamp(name)), age = (seen.timeMs - when) / 1000;
-    if (when !== undefined && (resolution === "second" || age < 60))
+    if (when !== undefined && !stale.has(stamp(name)) && (resolution === "second" || age < 60))
       continue;
+    stale.delete(stamp(name));
     const from = when === undefined ? 0 : Math.ceil(age) + 180;
     late.set(from, [...(late.get(from) ?? []), name]);
     loaded.set(stamp(name), seen.timeMs);
@@ -192,7 +195,9 @@ export function want(device, names, span, done) {
   next();
 }
 
-on("open", () => { // the store may know what was not told while the connection was lost
-  loaded.clear();
-  waiting.length = 0;
+let connected = false;
+on("open", () => { // again: the store may know what was not told
+  if (connected)
+    loaded.forEach((_, key) => stale.add(key));
+  connected = true;
 });

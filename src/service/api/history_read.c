@@ -12,7 +12,7 @@
 enum { POINTS_MAX = 1 << 22 };
 
 /* Columns of a row beside its time, by kind of series (history.c). */
-enum { SECOND_VALUE = 1, MINUTE_MIN = 1, MINUTE_MEAN = 2, MINUTE_MAX = 3, COUNTER_INCREASE = 2 };
+enum { SECOND_VALUE = 1, MINUTE_MIN = 1, MINUTE_MEAN = 2, MINUTE_MAX = 3, COUNTER_INCREASE = 2, COUNTER_VALID = 3 };
 
 typedef struct Before {
     bool known;
@@ -40,10 +40,29 @@ static void all_three(HistoryPoint *point, double value)
     point->min = point->mean = point->max = (float)value;
 }
 
-static void read_minute(const JsonItem *row, const Metric *metric, HistoryPoint *point)
+/* A minute's increase is since the last minute in which the counter was read. The first one and the running one are as
+ * long as they were read. */
+static void read_increase(const JsonItem *row, double time, Before *before, HistoryPoint *point)
+{
+    double increase, seconds = 0;
+
+    all_three(point, (double)NAN);
+    if (!json_number(at(row, COUNTER_INCREASE), &increase) || !json_number(at(row, COUNTER_VALID), &seconds) ||
+        seconds <= 0)
+        return;
+    if (before->known && row->next)
+        seconds = time - before->time;
+    else if (before->known)
+        seconds += time - before->time - 60;
+    if (seconds > 0)
+        all_three(point, increase / seconds);
+    *before = (Before){.known = true, .time = time};
+}
+
+static void read_minute(const JsonItem *row, double time, const Metric *metric, Before *before, HistoryPoint *point)
 {
     if (metric->type == METRIC_COUNTER) {
-        all_three(point, number_at(row, COUNTER_INCREASE) / 60);
+        read_increase(row, time, before, point);
         return;
     }
     point->min = number_at(row, MINUTE_MIN);
@@ -89,7 +108,7 @@ static int read_series(const JsonItem *series, bool minutes, HistoryPoints *poin
         point->metric = found->metric;
         point->real_ns = (uint64_t)llround(time * 1e3) * NS_PER_MS;
         if (minutes)
-            read_minute(row, metric_get(found->metric), point);
+            read_minute(row, time, metric_get(found->metric), &before, point);
         else
             read_second(row, time, metric_get(found->metric), &before, point);
     }

@@ -12,7 +12,8 @@
 #include "base/vec.h"
 #include "model/metric.h"
 
-/* A second or a minute. Of a counter the three are how much it grew per second; NAN: nothing was known. */
+/* A second or a minute. Of a counter the three are how much it grew per second since it was read last; NAN: nothing was
+ * known. */
 typedef struct HistoryPoint {
     MetricId metric;
     uint64_t real_ns; /* its start, wall clock */

@@ -11,11 +11,12 @@ import re
 MINUTES = 1440
 HISTORY = re.compile(r"/api/v1/gpus/([^/]+)/history\?(.*)")
 REST = {"DCGM_FI_DEV_POWER_USAGE": 70, "DCGM_FI_DEV_GPU_TEMP": 31, "DCGM_FI_DEV_MEMORY_TEMP": 38, "DCGM_FI_DEV_SM_CLOCK": 345}
+WORK = {"DCGM_FI_PROF_SM_ACTIVE": 0.85, "DCGM_FI_DEV_GPU_UTIL": 99, "DCGM_FI_DEV_POWER_USAGE": 610, "DCGM_FI_DEV_FB_USED": 66000}
 STEADY = {"DCGM_FI_DEV_MEM_CLOCK", "DCGM_FI_DEV_ENFORCED_POWER_LIMIT"}
 
 
 def shift(number, minute):
-    """How much of its live value a device shows in that minute of the day: 0 at rest, about 1 at work."""
+    """How much of its value at work (WORK, else the live one) a device shows in that minute of the day: 0 at rest, about 1 at work."""
     phase = (minute + 37 * (number % 5)) % MINUTES
     if phase < 90 or 700 < phase < 760 or (number % 4 == 3 and 1000 < phase < 1100):
         return 0.0
@@ -56,7 +57,7 @@ class Day:
                 before.append([i * 60, 0, (live[2] or 0) / max(1, live[3]) * 60 * part * noise * missed, 60])
                 missed = 1
             else:
-                rest, top = REST.get(name, 0), live[3] or 0
+                rest, top = REST.get(name, 0), WORK.get(name, live[3] or 0)
                 value = rest + (top - rest) * min(1, part * (1 if name in STEADY else noise))
                 before.append([i * 60, value if name in STEADY else rest + (value - rest) * 0.8, value, rest + (top - rest) * min(1, part), 60])
         series["points"] = before + points

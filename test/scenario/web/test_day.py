@@ -22,6 +22,8 @@ def written(when):
 @pytest.fixture
 def day(training, proxied):
     """(proxy, Day) of eight GPUs, of which one told nothing for two hours."""
+    kept = "/api/v1/gpus/{}/history?resolution=minute&metric=DCGM_FI_PROF_SM_ACTIVE,DCGM_FI_DEV_POWER_USAGE,DCGM_FI_DEV_FB_USED"
+    until(lambda: all(len(training.json(kept.format(i))[1]["series"]) == 3 for i in range(8)), "the agent has begun to keep them")
     proxy = proxied(training.address)
     made = site_day.Day(site_day.devices_of(training.json("/api/v1/status")[1]), lambda number, minute: number == OUT_GPU and minute in OUT)
     proxy.rewrite = made.rewrite

@@ -503,7 +503,7 @@ static void test_a_history_is_read(void **state)
     static const char minutes[] =
         "{\"resolution\":\"minute\",\"series\":[{\"metric\":\"DCGM_FI_DEV_POWER_USAGE\",\"points\":[[60.000,1,2,3,60],"
         "[120.000,null,null,null,0]]},{\"metric\":\"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION\",\"points\":[[60.000,99,120,"
-        "60]]}]}";
+        "60],[120.000,null,null,0],[180.000,99,120,60],[240.000,99,60,20]]}]}";
     HistoryPoints points = {0};
     HistoryHead head;
 
@@ -517,10 +517,13 @@ static void test_a_history_is_read(void **state)
     assert_true(isnan(points.at[5].mean));              /* it began anew */
     assert_int_equal(points.at[4].real_ns, 102 * NS_PER_S);
     assert_int_equal(history_read(minutes, strlen(minutes), &points, &head, NULL), 0);
-    assert_int_equal(points.len, 9);
+    assert_int_equal(points.len, 12);
     assert_true(head.minutes);
     assert_true(fabsf(points.at[6].min - 1) < 1e-6F && fabsf(points.at[6].max - 3) < 1e-6F);
     assert_true(fabsf(points.at[8].mean - 2) < 1e-6F); /* 120 in a minute */
+    assert_true(isnan(points.at[9].mean));
+    assert_true(fabsf(points.at[10].mean - 1) < 1e-6F); /* 120 in two, in one of which nobody looked */
+    assert_true(fabsf(points.at[11].mean - 3) < 1e-6F); /* 60 so far, in twenty seconds */
     vec_done(&points);
 }
 
