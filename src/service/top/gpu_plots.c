@@ -2,6 +2,7 @@
 /* Histories of one device as plots: which there are, how high their axis is, how they share an area. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/duration.h"
 #include "base/owner.h"
@@ -9,7 +10,7 @@
 #include "service/top/value.h"
 #include "service/top/inside.h"
 
-enum { SERIES_MAX = 2, GUTTER = 9, HEIGHT_LEAST = 4, HEIGHT_WISHED = 6, WIDTH_LEAST = 48 };
+enum { SERIES_MAX = 2, GUTTER = 9, HEIGHT_LEAST = 4, HEIGHT_WISHED = 6, WIDTH_LEAST = 48, REASON_LEAST = 12 };
 
 /* What a plot's upper edge is. */
 typedef enum Edge { EDGE_WHOLE, EDGE_LIMIT, EDGE_HIGHEST } Edge;
@@ -109,20 +110,49 @@ static const char *axis_text(char out[VALUE_CAP], MetricId id, double base)
     return value_text(out, id, &sample);
 }
 
-/* "power  board 643 W", each in the ink of its line; why there is nothing. */
+static bool is_series(const Plot *plot, size_t i)
+{
+    return i < SERIES_MAX && plot->ids[i] != METRIC_END;
+}
+
+/* What a series is now, "643 W"; "-" where there is no value. */
+static const char *now_text(const Plot *plot, const Reading *reading, size_t i, char out[VALUE_CAP])
+{
+    const Sample *sample = &reading->sample[plot->ids[i]];
+
+    return sample->valid ? value_text(out, plot->ids[i], sample) : strcpy(out, "-");
+}
+
+/* Of the series from this one on, without reasons. */
+static int legend_width(const Plot *plot, const Reading *reading, size_t i)
+{
+    char text[VALUE_CAP];
+    int width = 0;
+
+    for (; is_series(plot, i); i++)
+        width += 3 + grid_text_width(plot->names[i]) + grid_text_width(now_text(plot, reading, i, text));
+    return width;
+}
+
+/* "power  board 643 W", each in the ink of its line; why there is nothing, as far as there is room. A number that is
+ * cut would be another one: what has no room is left out. */
 static void draw_legend(Grid *grid, Area line, const Plot *plot, const Reading *reading)
 {
     int x = grid_text(grid, line, 0, 0, INK_TITLE, plot->title);
+    char text[VALUE_CAP];
 
-    for (size_t i = 0; i < SERIES_MAX && plot->ids[i] != METRIC_END; i++) {
+    for (size_t i = 0; is_series(plot, i) && x + legend_width(plot, reading, i) <= line.width; i++) {
         const Sample *sample = &reading->sample[plot->ids[i]];
-        char text[VALUE_CAP];
 
         x = grid_textf(grid, line, x, 0, inks[i], "  %s ", plot->names[i]);
-        if (sample->valid)
-            x = grid_text(grid, line, x, 0, INK_STRONG, value_text(text, plot->ids[i], sample));
-        else
-            x = grid_textf(grid, line, x, 0, INK_DIM, "- (%s)", absence_text(sample->absence));
+        x = grid_text(grid, line, x, 0, sample->valid ? INK_STRONG : INK_DIM, now_text(plot, reading, i, text));
+        const int room = line.width - x - legend_width(plot, reading, i + 1);
+        if (!sample->valid && room > REASON_LEAST) {
+            const Area reason = {.x = line.x + x, .y = line.y, .width = room - 1, .height = 1};
+            const int end = grid_textf(grid, reason, 0, 0, INK_DIM, " (%s", absence_text(sample->absence));
+
+            x = grid_text(grid, line, x + end, 0, INK_DIM, ")");
+        }
     }
 }
 

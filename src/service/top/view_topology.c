@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the GPUs and network adapters are joined: the matrix as `nvidia-smi topo -m` has it, and a drawing. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -213,8 +214,12 @@ static void draw_box(const Drawing *d, Area box, const Joined *one)
     Area frame = area_top(&box, d->adapters ? 4 : 3);
     const Area inside = grid_box(d->grid, frame, box_ink(d->top, gpu), joined_name(one, name));
 
-    grid_text(d->grid, inside, 0, 0, INK_PLAIN,
-              gpu->state == GPU_UP ? value_percent(text, value_busy(&gpu->reading)) : gpu_state_key(gpu->state));
+    if (gpu->state != GPU_UP)
+        grid_text(d->grid, inside, 0, 0, INK_PLAIN, gpu_state_key(gpu->state));
+    else if (isfinite(value_busy(&gpu->reading)))
+        grid_text(d->grid, inside, 0, 0, INK_PLAIN, value_percent(text, value_busy(&gpu->reading)));
+    else
+        grid_textf(d->grid, inside, 0, 0, INK_PLAIN, "%s util", value_percent(text, value_util(&gpu->reading)));
     if (d->adapters)
         draw_box_adapter(d, inside, one);
     if (d->fabric)
