@@ -18,7 +18,8 @@ PINS = ("package.json", "package-lock.json")
 LIMIT_S = 300
 FILES = ("dist/uPlot.iife.min.js", "dist/uPlot.min.css", "LICENSE")
 SYSTEM_CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
-OPTIONS = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--prefer-offline", "--no-bin-links"]
+OPTIONS = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--prefer-offline", "--no-bin-links",
+           "--fetch-retry-mintimeout=2000", "--fetch-retry-maxtimeout=10000"]
 
 
 class Unavailable(Exception):
