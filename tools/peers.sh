@@ -16,6 +16,8 @@ for tool in apt-get dpkg-deb; do
 done
 mkdir -p "$folder/debs" "$folder/root"
 cd "$folder"
+exec 9>lock
+flock 9 # tests that run side by side all come here
 for package in $packages; do
     [ -e "debs/$package.unpacked" ] && continue
     # Without root apt-get cannot refresh its lists; those that are there must do.

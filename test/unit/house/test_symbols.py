@@ -16,7 +16,8 @@ def defined(archive):
 
 def test_names_are_used_once(build):
     where = collections.defaultdict(set)
-    archives = [path for path in build.rglob("*.a") if not str(path.relative_to(build)).startswith(("test/", "sim/nvml/", "deb/"))]
+    ours = build / "src", build / "sim"  # deb/ comes and goes beside this test
+    archives = [path for top in ours for path in top.rglob("*.a") if not path.is_relative_to(build / "sim/nvml")]
     assert len(archives) > 20
     for archive in archives:
         for name in defined(archive):
