@@ -41,7 +41,7 @@ alerts:
   receivers:
     hook: {{webhook: {{url: "{hook}/", timeout: 2s}}, rate: 0}}
     groups: {{webhook: {{url: "{groups}/", timeout: 2s}}, rate: 0}}
-    am: {{alertmanager: {{urls: [{managers}], timeout: 2s, resend: 15s}}}}
+    am: {{alertmanager: {{urls: [{managers}], timeout: 2s, resend: 10s}}}}
   routes:
     - match: {{route: [page, ticket, user]}}
       receivers: [hook, am]

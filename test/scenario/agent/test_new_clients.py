@@ -111,7 +111,7 @@ def test_a_single_refusal_is_none(play):
 
 
 def test_none_is_sent_where_it_is_turned_off(play):
-    node, agent = play("default", options=["--sampler-probe", "0"])
+    node, agent = play("default", speed=240, options=["--sampler-probe", "0"])
     node.inject("driver", "state=unknown-error")
     assert probes(node, agent, 20 * 60) == 1 and not incidents(agent)
 

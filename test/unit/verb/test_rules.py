@@ -108,7 +108,7 @@ def test_promtool_has_nothing_to_say(rules, promtool, tmp_path, metrics):
 
 
 def test_the_tests_can_fail(rules, promtool, tmp_path):
-    rules("--tests", tmp_path)
+    rules("--group", "stoker-monitor", "--tests", tmp_path)
     path = tmp_path / "stoker-rules.yaml"
     path.write_text(path.read_text().replace("stoker_journal_up == 0", "stoker_journal_up == 2"))
     done = promtool("test", "rules", "stoker-rules-test.yaml", cwd=tmp_path)
@@ -123,7 +123,7 @@ def test_a_rule_of_the_site_over_a_metric(rules, promtool, tmp_path):
         "rules:\n"
         "  our-limit:\n    on: {detector: metric}\n    with: {metric: DCGM_FI_DEV_GPU_TEMP, above: 70}\n"
         "    class: too-hot-for-us\n    name: over 70 degrees\n    source: us\n")
-    done = rules("--faults", tmp_path / "mine.yaml", "--tests", tmp_path / "out")
+    done = rules("--faults", tmp_path / "mine.yaml", "--group", "stoker-readings", "--tests", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     if "StokerReadingOurLimit" not in done.stdout:
         pytest.skip("this build's detectors are not linked")
