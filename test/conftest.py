@@ -29,6 +29,15 @@ def load(path):
     return module
 
 
+def pytest_collection_modifyitems(items):
+    load(SOURCE / "test/order.py").longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return load(SOURCE / "test/order.py").Scheduling(config, log)
+
+
 @pytest.fixture(scope="session")
 def chromium(build):
     """browser.py and the program and environment of a Chromium: this machine's own, else one of Debian's archive,

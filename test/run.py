@@ -15,8 +15,8 @@ import xml.etree.ElementTree as ET
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
-# Most of these tests wait for something rather than compute, so three files are run at a time on two cores.
-SPREAD = ["-n", "3", "--dist", "loadfile"]
+# Most of these tests wait for something rather than compute, so that a core serves two of them; order.py says which are together.
+SPREAD = ["-n", str(2 * len(os.sched_getaffinity(0))), "--dist", "loadscope"]
 
 
 class Tally:
