@@ -6,11 +6,8 @@ the same run where that can be had.
 usage: agent.py BUILD [--minutes 10] [--write]      --write puts the tables into docs/measurements.md
 
 Nothing here passes or fails: goals stand beside the figures for a reader to judge."""
-import argparse
 import contextlib
-import datetime
 import http.client
-import importlib.util
 import multiprocessing
 import os
 import re
@@ -21,20 +18,15 @@ import tempfile
 import time
 from pathlib import Path
 
+import run as bench
+
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- agent: written by test/bench/agent.py with --write -->", "<!-- end of agent -->"
 HZ = os.sysconf("SC_CLK_TCK")
 SCRAPERS, ROUNDS = (1, 4, 16), 400
 
 
-def load(name, path):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-rig = load("agent_rig", ROOT / "test/scenario/agent/agent_rig.py")
+rig = bench.load("agent_rig", ROOT / "test/scenario/agent/agent_rig.py")
 
 
 class Process:
@@ -226,32 +218,24 @@ def table(rows):
     for what, ours, theirs, goal, unit in rows:
         lines.append((what, f"{ours:.3g} {unit}", f"{theirs:.3g} {unit}" if theirs else "", f"{ours / theirs:.2g}" if theirs else "",
                       f"<= {goal:g} {unit}" if goal else ""))
-    widths = [max(len(line[i]) for line in lines) for i in range(5)]
-    return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(line, widths)) + " |" for line in lines)
+    return bench.columns(lines)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=Path)
+    parser = bench.parser(__doc__)
     parser.add_argument("--minutes", type=float, default=0.5)
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
     args = parser.parse_args()
-    bench = load("bench_run", ROOT / "test/bench/run.py")
     seconds = int(args.minutes * 60)
-    text = (f"{datetime.date.today().isoformat()}, {len(os.sched_getaffinity(0))} shared cores of {bench.cpu_model()}, "
-            f"{args.minutes:g} minutes with a scrape each second.\n")
-    alone, running = multiprocessing.Lock(), []
+    tables, alone, running = "", multiprocessing.Lock(), []
     for title, scenario in (("8 GPUs, default metrics", "default"), ("8 x 7 MIG devices", str(ROOT / "test/bench/mig-8x7.yaml"))):
         out = multiprocessing.Queue()
-        running.append((title, out, multiprocessing.Process(target=case, args=(args.build.resolve(), scenario, seconds, alone, out))))
+        running.append((title, out, multiprocessing.Process(target=case, args=(args.build, scenario, seconds, alone, out))))
         running[-1][2].start()
     for title, out, process in running:
-        text += f"\n### {title}\n\n{table(out.get(timeout=seconds + 600))}\n"
+        tables += f"\n### {title}\n\n{table(out.get(timeout=seconds + 600))}\n"
         process.join()
-    text += f"\n### Start and size\n\n{table(starts(args.build.resolve()))}\n"
-    print(text, end="")
-    if args.write:
-        bench.write(text, BEGIN, END)
+    tables += f"\n### Start and size\n\n{table(starts(args.build))}\n"
+    bench.tell(args, f"{args.minutes:g} minutes with a scrape each second", tables, BEGIN, END)
 
 
 if __name__ == "__main__":

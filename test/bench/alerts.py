@@ -7,12 +7,10 @@ usage: alerts.py BUILD [--alerts 300] [--kmsg 40] [--seconds 20] [--write]     -
 
 Nothing here passes or fails: goals stand beside the figures for a reader to judge. With --kmsg some lines marked
 'stoker-test' are written to /dev/kmsg where that may be written; 0: none."""
-import argparse
 import contextlib
 import ctypes
 import datetime
 import http.client
-import importlib.util
 import json
 import os
 import random
@@ -26,6 +24,8 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+
+import run as bench
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- alerts: written by test/bench/alerts.py with --write -->", "<!-- end of alerts -->"
@@ -43,14 +43,7 @@ LOG_CODES, NVML_CODES = (79, 119, 64), (31, 13)  # one incident per GPU each, to
 OPEN = 200  # incidents, in the part about costs
 
 
-def load(name, path):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-rig = load("agent_rig", ROOT / "test/scenario/agent/agent_rig.py")
+rig = bench.load("agent_rig", ROOT / "test/scenario/agent/agent_rig.py")
 
 
 def now():
@@ -542,8 +535,7 @@ def fsyncs(folder, seconds):
 
 def table(head, rows):
     lines = [head, ("---",) * len(head), *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(line, widths)) + " |" for line in lines)
+    return bench.columns(lines)
 
 
 def ms(value):
@@ -616,24 +608,16 @@ def journal(stoker, tmp, args):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=Path)
+    parser = bench.parser(__doc__)
     parser.add_argument("--alerts", type=int, default=300)
     parser.add_argument("--kmsg", type=int, default=40, help="lines written to /dev/kmsg per receiver; 0: none")
     parser.add_argument("--seconds", type=float, default=20, help="of each measurement of a tick")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
     args = parser.parse_args()
-    bench, stoker = load("bench_run", ROOT / "test/bench/run.py"), args.build.resolve() / "stoker"
-    load_before = os.getloadavg()[0]
-    parts = []
+    stoker, load_before, parts = args.build / "stoker", os.getloadavg()[0], []
     for title, part in (("From a fault to an alert", latencies), ("A tick with open incidents", costs), ("The journal", journal)):
         with tempfile.TemporaryDirectory() as tmp:
             parts.append(f"### {title}\n\n{part(stoker, Path(tmp), args)}\n")
-    text = (f"{datetime.date.today().isoformat()}, {len(os.sched_getaffinity(0))} shared cores of {bench.cpu_model()}, load "
-            f"{load_before:.1f} before and {os.getloadavg()[0]:.1f} after.\n\n" + "\n".join(parts))
-    print(text, end="")
-    if args.write:
-        bench.write(text, BEGIN, END)
+    bench.tell(args, f"load {load_before:.1f} before and {os.getloadavg()[0]:.1f} after", "\n" + "\n".join(parts), BEGIN, END)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the benchmarks of a build folder and prints one table. A figure is a median over rounds; a ratio is the median
-of the ratios within the rounds, so that what slows the machine down for a moment slows both sides.
+"""Runs the benchmarks of a build folder and prints one table; and holds what the other benchmarks here share. A figure is
+a median over rounds; a ratio is the median of the ratios within the rounds, so that what slows the machine down for a moment
+slows both sides.
 
 usage: run.py BUILD [--write]      --write also puts the tables into docs/measurements.md
 
@@ -10,6 +11,7 @@ Nothing here passes or fails: goals stand beside the figures for a reader to jud
 
 import argparse
 import datetime
+import importlib.util
 import json
 import os
 import re
@@ -140,11 +142,34 @@ def rows(results, table):
 
 def table_text(results, table):
     lines = [("what", "time", "ratio to", "goal"), ("---", "---", "---", "---"), *rows(results, table)]
-    widths = [max(len(line[i]) for line in lines) for i in range(4)]
+    return columns(lines)
+
+
+# -- what the benchmarks share ------------------------------------------------------------------------------------------
+
+def load(name, path):
+    """A module by its file."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def parser(doc):
+    """What each of them is told: the build folder, and whether its tables are kept."""
+    made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("build", type=lambda text: Path(text).resolve())
+    made.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
+    return made
+
+
+def columns(lines):
+    """A table of Markdown; the first two lines are its head."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths)) + " |" for line in lines)
 
 
-def write(text, begin=BEGIN, end=END):
+def write(text, begin, end):
     """Puts the text into the page of figures, in the place of what is between these two lines."""
     page = PAGE.read_text(encoding="utf-8")
     if begin not in page or end not in page:
@@ -153,12 +178,18 @@ def write(text, begin=BEGIN, end=END):
     PAGE.write_text(f"{head}{begin}\n{text}\n{end}{rest.split(end, 1)[1]}", encoding="utf-8")
 
 
+def tell(args, conditions, tables, begin, end):
+    """Prints the tables below what they were measured on, and keeps them if that is wanted."""
+    cores = len(os.sched_getaffinity(0))
+    text = f"{datetime.date.today().isoformat()}, {cores} shared cores of {cpu_model()}, {conditions}.\n{tables}"
+    print(text, end="")
+    if args.write:
+        write(text, begin, end)
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=Path)
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
-    args = parser.parse_args()
-    build = args.build.resolve()
+    args = parser(__doc__).parse_args()
+    build = args.build
     data = ROOT / "sim" / "data"
     extra = {
         "base": [],
@@ -167,14 +198,11 @@ def main():
         "store": [],
         "nvml": [build / "sim" / "nvml" / "r610" / "libnvidia-ml.so.1", data],
     }
-    cores = len(os.sched_getaffinity(0))
-    text = f"{datetime.date.today().isoformat()}, {cores} shared cores of {cpu_model()}, medians of 21 rounds.\n"
+    tables = ""
     for title, program, table in SECTIONS:
         results = run(build / "test" / "bench" / f"bench_{program}", *map(str, extra[program]))
-        text += f"\n### {title}\n\n{table_text(results, table)}\n"
-    print(text, end="")
-    if args.write:
-        write(text)
+        tables += f"\n### {title}\n\n{table_text(results, table)}\n"
+    tell(args, "medians of 21 rounds", tables, BEGIN, END)
     return 0
 
 

@@ -6,11 +6,8 @@ server reads it, beside watch, top and htop (those of them that are here) in the
 usage: top.py BUILD [--seconds 30] [--write]     --write puts the tables into docs/measurements.md
 
 Nothing here passes or fails: goals stand beside the figures for a reader to judge."""
-import argparse
 import contextlib
-import datetime
 import fcntl
-import importlib.util
 import os
 import pty
 import shutil
@@ -23,6 +20,8 @@ import threading
 import time
 from pathlib import Path
 
+import run as bench
+
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- top: written by test/bench/top.py with --write -->", "<!-- end of top -->"
 HZ = os.sysconf("SC_CLK_TCK")
@@ -31,14 +30,7 @@ WARM = 5  # seconds until a picture is there and its plots have begun
 SSH_READ = 16384  # bytes at a time
 
 
-def load(name, path):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-rig = load("agent_rig", ROOT / "test/scenario/agent/agent_rig.py")
+rig = bench.load("agent_rig", ROOT / "test/scenario/agent/agent_rig.py")
 
 
 def family(pid):
@@ -122,8 +114,7 @@ def table(rows):
     for what, share, rate, first, mib in rows:
         goal = f"< {GOAL} % of a core" if what.startswith("stoker top") else ""
         lines.append((what, f"{share:.2f} % of a core", f"{rate:,.0f}", f"{first / 1024:.1f} KiB", f"{mib:.1f} MiB", goal))
-    widths = [max(len(line[i]) for line in lines) for i in range(6)]
-    return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(line, widths)) + " |" for line in lines)
+    return bench.columns(lines)
 
 
 def peers(agent):
@@ -175,21 +166,15 @@ def case(build, scenario, seconds, size):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=Path)
+    parser = bench.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=30, help="of each row")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
     args = parser.parse_args()
-    bench, build = load("bench_run", ROOT / "test/bench/run.py"), args.build.resolve()
     load_before, parts = os.getloadavg()[0], []
     for title, scenario, size in (("8 GPUs, 120x40", "default", (120, 40)), ("8 GPUs, 200x60", "default", (200, 60)),
                                   ("8 x 7 MIG devices, 120x40", str(ROOT / "test/bench/mig-8x7.yaml"), (120, 40))):
-        parts.append(f"### {title}\n\n{case(build, scenario, args.seconds, size)}")
-    text = (f"{datetime.date.today().isoformat()}, {len(os.sched_getaffinity(0))} shared cores of {bench.cpu_model()}, load "
-            f"{load_before:.1f} before and {os.getloadavg()[0]:.1f} after; {args.seconds:g} s each.\n\n" + "\n".join(parts))
-    print(text, end="")
-    if args.write:
-        bench.write(text, BEGIN, END)
+        parts.append(f"### {title}\n\n{case(args.build, scenario, args.seconds, size)}")
+    bench.tell(args, f"load {load_before:.1f} before and {os.getloadavg()[0]:.1f} after; {args.seconds:g} s each", "\n" + "\n".join(parts),
+               BEGIN, END)
 
 
 if __name__ == "__main__":

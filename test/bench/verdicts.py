@@ -8,9 +8,7 @@ usage: verdicts.py BUILD [--only scenarios|storms] [--scenario NAME]... [--write
 
 A finding that differs from the truth is printed with its evidence. Nothing here passes or fails: goals stand beside the
 figures for a reader to judge."""
-import argparse
 import concurrent.futures
-import datetime
 import fcntl
 import json
 import os
@@ -443,29 +441,22 @@ def storms(stoker):
 
 def table(head, rows):
     lines = [head, ("---",) * len(head), *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(line, widths)) + " |" for line in lines)
+    return bench.columns(lines)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=Path)
+    parser = bench.parser(__doc__)
     parser.add_argument("--only", choices=("scenarios", "storms"))
     parser.add_argument("--scenario", action="append", help="play this one only")
-    parser.add_argument("--write", action="store_true", help="put the result into docs/measurements.md")
     args = parser.parse_args()
-    stoker = args.build.resolve() / "stoker"
+    stoker = args.build / "stoker"
     begun = time.monotonic()
     parts = []
     if args.only != "storms":
         parts.append(f"### Scenarios\n\n{verdicts(play_all(stoker, args.scenario))}")
     if args.only != "scenarios" and not args.scenario:
         parts.append(f"### Storms\n\n{storms(stoker)}")
-    text = (f"{datetime.date.today().isoformat()}, {len(os.sched_getaffinity(0))} shared cores of {bench.cpu_model()}, "
-            f"{(time.monotonic() - begun) / 60:.0f} minutes.\n\n" + "\n".join(parts))
-    print(text, end="")
-    if args.write:
-        bench.write(text, BEGIN, END)
+    bench.tell(args, f"{(time.monotonic() - begun) / 60:.0f} minutes", "\n" + "\n".join(parts), BEGIN, END)
 
 
 if __name__ == "__main__":

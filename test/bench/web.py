@@ -8,13 +8,9 @@ First paint is what a headless Chromium tells of itself, the page on loopback, i
 page open asks for: the page once, the event stream, a look each ten seconds, the history that its charts want. What many GPUs cost
 the browser is measured on 72 of them, sixteen simulated ones again and again, with a day of history behind each; its time is CPU time
 of its main thread. Nothing here passes or fails: goals stand beside the figures for a reader to judge."""
-import argparse
-import datetime
 import gzip
 import http.client
-import importlib.util
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -22,9 +18,10 @@ import threading
 import time
 from pathlib import Path
 
+import run as bench
+
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- web: written by test/bench/web.py with --write -->", "<!-- end of web -->"
-HEADING = "## The agent's page"
 VIEWERS, PAINTS, SETTLE_S = (0, 1, 10), 7, 5
 CROWD, SIMULATED, UPDATES_S = 72, 16, 20
 SHOWN = [("on call, ten minutes", "#/", "second"), ("on call, 24 h", "#/", "minute"), ("executive", "#/executive", None), ("debug, ten minutes", "#/debug", "second"),
@@ -32,15 +29,7 @@ SHOWN = [("on call, ten minutes", "#/", "second"), ("on call, 24 h", "#/", "minu
 CHARTED = "DCGM_FI_PROF_SM_ACTIVE,DCGM_FI_DEV_GPU_UTIL,DCGM_FI_DEV_POWER_USAGE,DCGM_FI_DEV_GPU_TEMP"
 BROWSER = {"Accept": "text/html,*/*", "Accept-Encoding": "gzip"}
 
-
-def load(name, path):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-agent_bench = load("agent_bench", ROOT / "test/bench/agent.py")
+agent_bench = bench.load("agent_bench", ROOT / "test/bench/agent.py")
 rig = agent_bench.rig
 
 
@@ -115,7 +104,7 @@ def ask(agent, path, packed):
 
 
 def chromium(build):
-    browser, fetch = load("bench_browser", ROOT / "test/browser.py"), load("bench_fetch", ROOT / "test/peer/fetch.py")
+    browser, fetch = bench.load("bench_browser", ROOT / "test/browser.py"), bench.load("bench_fetch", ROOT / "test/peer/fetch.py")
     found = browser.program()
     try:
         return browser, found or browser.program(fetch.Peers(build / "peers").get("chromium"))
@@ -159,7 +148,7 @@ def busy(browser, seconds):
 def crowd(build):
     """What CROWD GPUs with a day of history cost the browser: a table; "" where there is none."""
     sys.path.insert(0, str(ROOT / "test/scenario/web"))
-    site_rig, site_day = load("site_rig", ROOT / "test/scenario/web/site_rig.py"), load("site_day", ROOT / "test/scenario/web/site_day.py")
+    site_rig, site_day = bench.load("site_rig", ROOT / "test/scenario/web/site_rig.py"), bench.load("site_day", ROOT / "test/scenario/web/site_day.py")
     module, found = chromium(build)
     if not found:
         return ""
@@ -235,34 +224,22 @@ def case(build, title, scenario, seconds):
 
 def table(rows, heads=("what", "stoker", "goal")):
     lines = [heads, ("---",) * len(heads), *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
-    return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(line, widths)) + " |" for line in lines) + "\n"
-
-
-def write(bench, text):
-    """Into its place, which is made at the end of the file the first time."""
-    path = ROOT / "docs/measurements.md"
-    if BEGIN not in path.read_text():
-        path.write_text(path.read_text().rstrip() + f"\n\n{HEADING}\n\n{BEGIN}\n{END}\n")
-    bench.write(text, BEGIN, END)
+    return bench.columns(lines) + "\n"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=Path)
+    parser = bench.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=60, help="of each number of viewers")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/measurements.md")
     args = parser.parse_args()
-    bench, build = load("bench_run", ROOT / "test/bench/run.py"), args.build.resolve()
-    cases = [case(build, title, scenario, args.seconds) for title, scenario in (("8 GPUs", "default"), ("8 x 7 MIG devices", str(ROOT / "test/bench/mig-8x7.yaml")))]
-    many = crowd(build)
+    cases = [case(args.build, title, scenario, args.seconds)
+             for title, scenario in (("8 GPUs", "default"), ("8 x 7 MIG devices", str(ROOT / "test/bench/mig-8x7.yaml")))]
+    many = crowd(args.build)
     files, plain, packed, library = cases[0][1]
-    text = (f"{datetime.date.today().isoformat()}, {len(os.sched_getaffinity(0))} shared cores of {bench.cpu_model()}, {args.seconds:g} s for each number of viewers.\n\n"
-            + table([("the page, all files", f"{plain / 1000:.0f} kB", "< 300 kB"), ("of these the chart library", f"{library / 1000:.0f} kB", ""), ("as it is sent, packed", f"{packed / 1000:.0f} kB", ""), ("files", str(files), "")])
-            + "\n" + "\n".join(c[0] for c in cases) + (f"\n### {CROWD} GPUs in the browser, with a day of history\n\n{many}" if many else ""))
-    print(text, end="")
-    if args.write:
-        write(bench, text)
+    weight = table([("the page, all files", f"{plain / 1000:.0f} kB", "< 300 kB"),
+                    ("of these the chart library", f"{library / 1000:.0f} kB", ""),
+                    ("as it is sent, packed", f"{packed / 1000:.0f} kB", ""), ("files", str(files), "")])
+    crowded = f"\n### {CROWD} GPUs in the browser, with a day of history\n\n{many}" if many else ""
+    bench.tell(args, f"{args.seconds:g} s for each number of viewers", f"\n{weight}\n" + "\n".join(c[0] for c in cases) + crowded, BEGIN, END)
 
 
 if __name__ == "__main__":
