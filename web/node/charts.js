@@ -14,7 +14,7 @@ const SYNC = "node", STACK_INK = 0.9;
 /* What all charts share. */
 export const axis = { span: "second", zoom: null, pausedAt: null };
 const charts = new Set(), watchers = new Set();
-let cursorIndex = null;
+let cursorIndex = null, cursorAt = null; // where the cursor of all charts is; null: nowhere
 
 export const onAxis = (told) => {
   watchers.add(told);
@@ -170,7 +170,7 @@ export class Chart {
       focus: { alpha: lines.length > 4 ? 0.25 : 1 },
       hooks: {
         draw: [(u) => this.drawMarks(u)],
-        setCursor: [(u) => this.point(u.cursor.idx)],
+        setCursor: [(u) => this.moved(u)],
         setSeries: [(u, i) => { this.near = i; this.point(u.cursor.idx); }],
         setSelect: [(u) => this.select(u)],
       },
@@ -227,12 +227,17 @@ export class Chart {
     ctx.restore();
   }
 
+  moved(u) {
+    cursorIndex = u.cursor.idx ?? null;
+    cursorAt = cursorIndex === null ? null : u.data[0][cursorIndex];
+    this.point(u.cursor.idx);
+  }
+
   /* What stands under the cursor, else what is last. */
   point(index) {
     const { plot, lines } = this;
     if (!plot || this.options.bare)
       return;
-    cursorIndex = index ?? null;
     const { format } = this.options, crowd = this.options.fleet && lines[0].band, fleet = this.options.fleet && !crowd, shown = fleet ? (this.near ? [this.near - 1] : []) : lines.map((_, i) => i);
     const text = (this.options.stacked ? shown.reverse() : shown).filter((i) => lines[i].label || crowd).map((i) => {
       const value = this.valueAt(i, index);
@@ -299,10 +304,14 @@ export class Chart {
       say(this.empty, this.options.why?.() ?? "nothing to draw");
       return;
     }
-    if (!this.plot)
+    if (!this.plot) {
+      const at = cursorAt;
       this.make();
-    else
+      if (at !== null && !this.options.bare) // one that is made anew takes its place among the others
+        this.plot.setCursor({ left: this.plot.valToPos(at, "x"), top: 10 });
+    } else {
       this.plot.setData(columns(lines, axis.span), true);
+    }
     this.point(this.plot.cursor.idx);
     this.describe();
   }
