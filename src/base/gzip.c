@@ -134,7 +134,8 @@ static ssize_t pull(void *context, void *buffer, size_t len, Err *err)
 static int unpack(const char *bytes, size_t len, Str *out, Err *err)
 {
     Source source = {bytes, len};
-    CLEANUP(inflate_free_at) Inflate *inflate = inflate_new(pull, &source);
+    const size_t room = len < INFLATE_INPUT ? len : INFLATE_INPUT;
+    CLEANUP(inflate_free_at) Inflate *inflate = inflate_new_sized(pull, &source, room);
     char piece[GZIP_PIECE];
     ssize_t n;
 

@@ -34,14 +34,22 @@ struct Inflate {
     int fault;                         /* what is told from now on, with its text */
     Err why;
     struct inflate_state state;
-    uint8_t input[INFLATE_INPUT];
+    size_t cap;
+    uint8_t input[]; /* cap bytes */
 };
 
 Inflate *inflate_new(InflatePull pull, void *context)
 {
-    Inflate *inflate = xmalloc(sizeof *inflate);
+    return inflate_new_sized(pull, context, INFLATE_INPUT);
+}
+
+Inflate *inflate_new_sized(InflatePull pull, void *context, size_t input_bytes)
+{
+    const size_t cap = input_bytes > HEAD_BYTES ? input_bytes : HEAD_BYTES;
+    Inflate *inflate = xmalloc(sizeof *inflate + cap);
 
     memset(inflate, 0, offsetof(Inflate, state)); /* pages of the buffers that are never used cost nothing */
+    inflate->cap = cap;
     inflate->pull = pull;
     inflate->context = context;
     isal_inflate_init(&inflate->state);
@@ -104,8 +112,8 @@ static int pull_until(Inflate *inflate, size_t want)
     while (state->avail_in < want && !inflate->ended) {
         memmove(inflate->input, state->next_in, state->avail_in);
         state->next_in = inflate->input;
-        ssize_t n = inflate->pull(inflate->context, inflate->input + state->avail_in,
-                                  sizeof inflate->input - state->avail_in, &inflate->why);
+        ssize_t n = inflate->pull(inflate->context, inflate->input + state->avail_in, inflate->cap - state->avail_in,
+                                  &inflate->why);
         if (n < 0)
             return inflate->fault = (int)n;
         inflate->ended = n == 0;
@@ -145,7 +153,7 @@ static int pull_header(Inflate *inflate)
     struct inflate_state *state = &inflate->state;
 
     while (!inflate->ended && header_length(state->next_in, state->avail_in) > state->avail_in) {
-        if (state->avail_in == sizeof inflate->input)
+        if (state->avail_in == inflate->cap)
             return damaged(inflate, "its header has no end");
         TRY(pull_until(inflate, state->avail_in + 1));
     }

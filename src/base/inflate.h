@@ -23,7 +23,10 @@ typedef ssize_t (*InflatePull)(void *context, void *buffer, size_t len, Err *err
 typedef struct Inflate Inflate;
 
 Inflate *inflate_new(InflatePull pull, void *context); /* `context` is borrowed */
-void inflate_free(Inflate *inflate);                   /* accepts NULL */
+/* The same with room for `input_bytes` at once (10 or more, at most INFLATE_INPUT), in which a header must fit: for a
+ * source that is known to be short. */
+Inflate *inflate_new_sized(InflatePull pull, void *context, size_t input_bytes);
+void inflate_free(Inflate *inflate); /* accepts NULL */
 
 /* The next bytes of the text into `buffer`: how many (fewer than `len` only before the end, a fault or where the source
  * gives little), 0 at the end. -EBADMSG where the data is damaged or cut: the text says why and at which packed byte;

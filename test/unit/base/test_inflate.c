@@ -144,6 +144,29 @@ static void a_header_in_parts(void **state)
     }
 }
 
+/* With little room of its own the text is the same; a header that does not fit is one without end. */
+static void little_room(void **state)
+{
+    static const char long_name[] = "\x1f\x8b\x08\x08\0\0\0\0\0\x03 a name of forty bytes, which is too long";
+    CLEANUP(str_done) Str text = {0}, packed = {0}, out = {0};
+    Err err = {0};
+
+    (void)state;
+    setup_texts(&text, &packed, &out);
+    for (size_t room = 0; room < 40; room += 13) {
+        Feed feed = feed_of(&packed, 100);
+        CLEANUP(inflate_free_at) Inflate *inflate = inflate_new_sized(pull, &feed, room);
+        str_clear(&out);
+        assert_int_equal(read_all(inflate, 4096, &out, NULL), 0);
+        assert_int_equal(out.len, text.len);
+        assert_memory_equal(out.text, text.text, text.len);
+    }
+    Feed feed = {.bytes = long_name, .len = sizeof long_name, .piece = 100, .fail_at = SIZE_MAX};
+    CLEANUP(inflate_free_at) Inflate *inflate = inflate_new_sized(pull, &feed, 32);
+    assert_int_equal(read_all(inflate, 100, &out, &err), -EBADMSG);
+    assert_non_null(strstr(err.text, "its header has no end"));
+}
+
 static void garbage_behind_is_counted(void **state)
 {
     CLEANUP(str_done) Str text = {0}, packed = {0}, out = {0};
@@ -296,11 +319,17 @@ static void packing_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_size_of_pieces), cmocka_unit_test(members_are_one_text),
-        cmocka_unit_test(a_header_in_parts),  cmocka_unit_test(garbage_behind_is_counted),
-        cmocka_unit_test(a_cut_text),         cmocka_unit_test(a_damaged_text),
-        cmocka_unit_test(what_is_no_gzip),    cmocka_unit_test(a_source_that_fails),
-        cmocka_unit_test(packing_in_pieces),  cmocka_unit_test(packing_for_one_who_refuses),
+        cmocka_unit_test(any_size_of_pieces),
+        cmocka_unit_test(members_are_one_text),
+        cmocka_unit_test(a_header_in_parts),
+        cmocka_unit_test(little_room),
+        cmocka_unit_test(garbage_behind_is_counted),
+        cmocka_unit_test(a_cut_text),
+        cmocka_unit_test(a_damaged_text),
+        cmocka_unit_test(what_is_no_gzip),
+        cmocka_unit_test(a_source_that_fails),
+        cmocka_unit_test(packing_in_pieces),
+        cmocka_unit_test(packing_for_one_who_refuses),
         cmocka_unit_test(packing_nothing),
     };
     return cmocka_run_group_tests_name("inflate", tests, NULL, NULL);
