@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the name of a cgroup tells of who runs in it. Names come from whoever made the cgroup: matched, never trusted.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,6 +54,15 @@ static void take_container(const char *part, size_t len, const char *above, size
     }
 }
 
+/* What names of containers and steps are made of: nothing that a terminal would obey. */
+static bool all_plain(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (!isalnum((unsigned char)text[i]) && !memchr("_.+-", text[i], 4))
+            return false;
+    return true;
+}
+
 /* "/lxc/NAME" and "/lxc.payload.NAME", the monitor's own left out. */
 static void take_lxc(const char *part, size_t len, const char *above, size_t above_len, ProcessOwner *owner)
 {
@@ -61,7 +71,7 @@ static void take_lxc(const char *part, size_t len, const char *above, size_t abo
 
     if (!before && !(above_len == 3 && starts(above, above_len, "lxc")))
         return;
-    if (len == before || len - before >= sizeof(owner->container))
+    if (len == before || len - before >= sizeof(owner->container) || !all_plain(part + before, len - before))
         return;
     snprintf(owner->container, sizeof(owner->container), "%.*s", (int)(len - before), part + before);
     snprintf(owner->runtime, sizeof(owner->runtime), "lxc");
@@ -84,6 +94,8 @@ static void take_pod(const char *part, size_t len, ProcessOwner *owner)
     for (i = 0; i < left && i < UUID_LEN && at[i] != '.'; i++) {
         uid[i] = at[i] == '_' ? '-' : at[i];
         digits += all_hex(at + i, 1);
+        if (uid[i] != '-' && !all_hex(at + i, 1))
+            return;
     }
     if ((i == UUID_LEN || i == HASH_LEN) && digits == HASH_LEN && (i == left || at[i] == '.'))
         memcpy(owner->pod_uid, uid, i + 1);
@@ -105,7 +117,8 @@ static void take_job(const char *part, size_t len, bool slurm, ProcessOwner *own
 
     if (slurm && starts(part, len, "job_") && number_len(part + 4, len - 4) == len - 4 && len > 4 && len - 4 < 20)
         snprintf(owner->job, sizeof(owner->job), "%.*s", (int)(len - 4), part + 4);
-    else if (used && !strchr(owner->job, '.') && starts(part, len, "step_") && len > 5 && len - 5 < 10)
+    else if (used && !strchr(owner->job, '.') && starts(part, len, "step_") && len > 5 && len - 5 < 10 &&
+             all_plain(part + 5, len - 5))
         snprintf(owner->job + used, sizeof(owner->job) - used, ".%.*s", (int)(len - 5), part + 5);
 }
 

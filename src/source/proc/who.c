@@ -12,11 +12,20 @@
 
 enum { PID_CAP = 16, STATUS_CAP = 4096, CGROUP_CAP = 8192 };
 
+/* A process names itself as it likes: what would move the cursor is shown as '?'. */
+static void hide_controls(char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (iscntrl((unsigned char)text[i]))
+            text[i] = '?';
+}
+
 static void take_name(const char *root, const char *pid, ProcessOwner *owner)
 {
     if (proc_text(root, pid, "comm", owner->name, sizeof(owner->name), NULL) < 0)
         owner->name[0] = '\0';
     owner->name[strcspn(owner->name, "\n")] = '\0';
+    hide_controls(owner->name, strlen(owner->name));
 }
 
 /* "Uid:\t1000\t1000\t1000\t1000": the real one first. */
@@ -32,7 +41,7 @@ static void take_user(const char *root, const char *pid, ProcessOwner *owner)
         owner->uid = (uint32_t)strtoul(line + 5, NULL, 10);
 }
 
-/* Arguments end with a zero byte each; what would move the cursor is shown as '?'. */
+/* Arguments end with a zero byte each. */
 static void take_command(const char *root, const char *pid, ProcessOwner *owner)
 {
     size_t len = 0;
@@ -43,12 +52,10 @@ static void take_command(const char *root, const char *pid, ProcessOwner *owner)
     for (size_t i = 0; i < sizeof(owner->command) - 1; i++)
         if (owner->command[i])
             len = i + 1;
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len; i++)
         if (!owner->command[i])
             owner->command[i] = ' ';
-        else if (iscntrl((unsigned char)owner->command[i]))
-            owner->command[i] = '?';
-    }
+    hide_controls(owner->command, len);
 }
 
 int process_who(const char *root, uint32_t pid, bool with_command, ProcessOwner *ret, Err *err)

@@ -42,8 +42,11 @@ static const struct {
     {"0::/../../kubepods/pod0123456789abcdef0123456789abcdef/" ID "\n", "", ID, "0123456789abcdef0123456789abcdef", ""},
     {"0::/kubepods/podnouid/" ID "\n", "", ID, "", ""},
     {"0::/kubepods/pod" UID "x/\n", "", "", "", ""},
+    {"0::/kubepods/pod8f0e1d2c-3b4a-5968-7788$99aabbccddee/\n", "", "", "", ""},
     {"0::/lxc.payload.web-1/init.scope\n", "lxc", "web-1", "", ""},
     {"3:cpu:/lxc/web-1\n", "lxc", "web-1", "", ""},
+    {"3:cpu:/lxc/web\033[2J\n", "", "", "", ""},
+    {"4:memory:/slurm/job_4711/step_\033[2J\n", "", "", "", "4711"},
     {"4:memory:/slurm/uid_1000/job_4711/step_0/task_1\n", "", "", "", "4711.0"},
     {"0::/system.slice/slurmstepd.scope/job_4711/step_batch/user/task_0\n", "", "", "", "4711.batch"},
     {"0::/system.slice/node7_slurmstepd.scope/job_4711\n", "", "", "", "4711"},
@@ -75,6 +78,7 @@ static int begin(void **state)
     tree_task(&tree, 20, "train (x)", 'R', "0");
     tree_file(&tree, "proc/20/status", "Name:\ttrain\nUmask:\t0022\nUid:\t1000\t1001\t1000\t1000\nGid:\t5\n");
     tree_file(&tree, "proc/20/cgroup", "0::/slurm/uid_1000/job_4711/step_0\n");
+    tree_file(&tree, "proc/20/comm", "tra\033in\n");
     tree_file(&tree, "proc/20/cmdline", "python%ctrain.py%c--name%ca\033b%c", 0, 0, 0, 0);
     tree_file(&tree, "etc/passwd", "root:x:0:0::/root:/bin/sh\nbroken\nx:y\nalice:x:1000:1000:A:/home/a:/bin/sh\n");
     *state = &tree;
@@ -98,6 +102,7 @@ static void all_of_one_process(void **state)
     assert_true(who.start_ns > 0 && who.rss_bytes > 0 && who.state == 'R');
     assert_int_equal(who.uid, 1000);
     assert_string_equal(who.job, "4711.0");
+    assert_string_equal(who.name, "tra?in");
     assert_string_equal(who.command, "");
     assert_int_equal(process_who(tree->root, 20, true, &who, &err), 0);
     assert_string_equal(who.command, "python train.py --name a?b");
