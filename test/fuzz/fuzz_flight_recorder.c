@@ -7,6 +7,7 @@
 
 #include "base/owner.h"
 #include "service/report/nccl.h"
+#include "test/fuzz/share.h"
 
 enum { OUT_MAX = 1 << 24, RANKS_MAX = 8 };
 
@@ -29,6 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CLEANUP(nccl_free_at) NcclJob *job = nccl_new();
     CLEANUP(str_done) Str out = {0};
     const NcclStyle style = {.width = 100, .verbose = true};
+    uint32_t dice = share_dice(data, size);
 
     str_init(&out, OUT_MAX);
     if (size && data[0] == 0x80) {
@@ -45,7 +47,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         data += len + 1;
     }
     const NcclReport *report = nccl_finish(job);
-    nccl_report_text(report, &style, &out);
-    nccl_report_json(report, &out);
+    if (share_drawn(&dice, 2))
+        nccl_report_text(report, &style, &out);
+    if (share_drawn(&dice, 2))
+        nccl_report_json(report, &out);
     return 0;
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: logs, parted by form feeds, in pieces that the first byte chooses; and all that is told of them. Whole
- * and in pieces give the same report. */
+/* Fuzz target: logs, parted by form feeds, and what is told of them, in one form or another; for a share of the inputs
+ * in all forms, and the same in pieces that the first byte chooses as whole. */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/owner.h"
 #include "service/report/nccl.h"
+#include "test/fuzz/share.h"
 
 enum { OUT_MAX = 1 << 24, INPUTS_MAX = 8 };
 
@@ -23,7 +25,10 @@ static void read_input(NcclJob *job, const char *name, const uint8_t *data, size
     nccl_end(job, size % 8 == 7 ? "its end is missing" : NULL);
 }
 
-static void report_of(const uint8_t *data, size_t size, size_t piece, Str *out)
+/* Forms that a report is written in, any of them together. */
+enum { FORM_TEXT = 1, FORM_JSON = 2, FORM_CSV = 4 };
+
+static void report_of(const uint8_t *data, size_t size, size_t piece, int forms, Str *out)
 {
     CLEANUP(nccl_free_at) NcclJob *job = nccl_new();
     const NcclStyle style = {.width = 100, .verbose = true, .utf8 = true};
@@ -38,22 +43,29 @@ static void report_of(const uint8_t *data, size_t size, size_t piece, Str *out)
         data += len + 1;
     }
     const NcclReport *report = nccl_finish(job);
-    nccl_report_text(report, &style, out);
-    nccl_report_json(report, out);
-    nccl_report_csv(report, out);
+    if (forms & FORM_TEXT)
+        nccl_report_text(report, &style, out);
+    if (forms & FORM_JSON)
+        nccl_report_json(report, out);
+    if (forms & FORM_CSV)
+        nccl_report_csv(report, out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     CLEANUP(str_done) Str whole = {0}, pieces = {0};
+    uint32_t dice = share_dice(data, size);
+    const bool compared = share_drawn(&dice, 16);
+    const int forms = (share_drawn(&dice, 3) || compared ? FORM_TEXT : 0) |
+                      (share_drawn(&dice, 3) || compared ? FORM_JSON : 0) | (share_drawn(&dice, 6) ? FORM_CSV : 0);
 
     if (size == 0)
         return 0;
     str_init(&whole, OUT_MAX);
-    report_of(data + 1, size - 1, size, &whole);
-    if (data[0] % 16 == 0) { /* not each time: it is slow */
+    report_of(data + 1, size - 1, size, forms, &whole);
+    if (compared) {
         str_init(&pieces, OUT_MAX);
-        report_of(data + 1, size - 1, (size_t)data[0] / 16 + 1, &pieces);
+        report_of(data + 1, size - 1, (size_t)data[0] / 16 + 1, forms, &pieces);
         if (pieces.len != whole.len || memcmp(pieces.text, whole.text, whole.len) != 0)
             abort();
     }

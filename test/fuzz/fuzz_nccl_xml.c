@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: topology and graph XML beside a log of the node, drawn and written as JSON. */
+/* Fuzz target: topology and graph XML, for a share of the inputs beside a log of the node, drawn or written as JSON. */
 #include <stdint.h>
 
 #include "base/owner.h"
 #include "service/report/nccl.h"
+#include "test/fuzz/share.h"
 
 enum { OUT_MAX = 1 << 24 };
 
@@ -30,17 +31,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CLEANUP(nccl_free_at) NcclJob *job = nccl_new();
     CLEANUP(str_done) Str out = {0};
     const NcclStyle style = {.width = 100, .verbose = true};
+    uint32_t dice = share_dice(data, size);
 
     str_init(&out, OUT_MAX);
-    nccl_begin(job, "log");
-    nccl_feed(job, log_text, sizeof log_text - 1);
-    nccl_end(job, NULL);
+    if (share_drawn(&dice, 4)) {
+        nccl_begin(job, "log");
+        nccl_feed(job, log_text, sizeof log_text - 1);
+        nccl_end(job, NULL);
+    }
     nccl_begin(job, "topo.xml");
     nccl_feed(job, "<!---->", 7); /* always XML */
     nccl_feed(job, data, size);
     nccl_end(job, NULL);
     const NcclReport *report = nccl_finish(job);
-    nccl_report_text(report, &style, &out);
-    nccl_report_json(report, &out);
+    if (share_drawn(&dice, 2))
+        nccl_report_text(report, &style, &out);
+    if (share_drawn(&dice, 2))
+        nccl_report_json(report, &out);
     return 0;
 }
