@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint32_t dice = share_dice(data, size);
 
     str_init(&out, OUT_MAX);
-    if (share_drawn(&dice, 4)) {
+    if (share_drawn(&dice, 8)) {
         nccl_begin(job, "log");
         nccl_feed(job, log_text, sizeof log_text - 1);
         nccl_end(job, NULL);
@@ -44,9 +44,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     nccl_feed(job, data, size);
     nccl_end(job, NULL);
     const NcclReport *report = nccl_finish(job);
-    if (share_drawn(&dice, 2))
+    if (share_drawn(&dice, 3))
         nccl_report_text(report, &style, &out);
-    if (share_drawn(&dice, 2))
+    if (share_drawn(&dice, 3))
         nccl_report_json(report, &out);
     return 0;
 }
