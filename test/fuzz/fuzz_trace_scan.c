@@ -55,7 +55,7 @@ static void check(const char *text, size_t size, TraceScanOptions options, uint3
     const KitWay pieces = {.piece = SIZE_MAX, .seed = seed, .walker = seed};
     const KitWay threads = {
         .threads = 2 + seed / 8 % 2, .part_bytes = 1 + size / (2 + seed / 8 % 7), .streamed = seed / 64 % 2};
-    const bool in_pieces = share_drawn(&dice, 3), in_threads = share_drawn(&dice, 32);
+    const bool in_pieces = share_drawn(&dice, 6), in_threads = share_drawn(&dice, 64);
 
     if (in_pieces)
         compare(text, size, &options, &whole, &pieces);
@@ -68,7 +68,7 @@ static void check(const char *text, size_t size, TraceScanOptions options, uint3
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint32_t dice = share_dice(data, size);
-    TraceKnown *known = share_drawn(&dice, 4) ? trace_known_new() : NULL;
+    TraceKnown *known = share_drawn(&dice, 6) ? trace_known_new() : NULL;
 
     check((const char *)data, size, (TraceScanOptions){.learn = known}, dice);
     if (known && trace_known_owners(known))
