@@ -266,6 +266,12 @@ static inline uint64_t scan_offset(const TraceScan *scan, const char *p)
     return scan->origin + (uint64_t)(p - scan->buffer);
 }
 
+/* Of the byte that comes next, also before there is a buffer. */
+static inline uint64_t scan_offset_next(const TraceScan *scan)
+{
+    return scan->origin + scan->at;
+}
+
 /* Counts a loss at a byte of the text and keeps the beginning of what was there. */
 void scan_lose(TraceScan *scan, ProfileLossReason reason, uint64_t byte, const char *excerpt, size_t len);
 

@@ -56,7 +56,7 @@ static int check_crew(Crew *crew, Part *part)
     const TraceSource *source = crew->source;
     const size_t bytes = profile_bytes(part->scan->profile);
     const size_t all = atomic_fetch_add(&crew->bytes, bytes - part->bytes) + bytes - part->bytes;
-    const uint64_t now = scan_offset(part->scan, part->scan->buffer + part->scan->at);
+    const uint64_t now = scan_offset_next(part->scan);
 
     part->bytes = bytes;
     if (source->progress && now > part->told) {
@@ -94,7 +94,7 @@ static int read_some(Crew *crew, Part *part)
 static void run_part(Crew *crew, Part *part, uint64_t short_of)
 {
     while (part->rc >= 0 && !part->ended && part->scan->arrived == UINT64_MAX &&
-           scan_offset(part->scan, part->scan->buffer + part->scan->at) <= short_of) {
+           scan_offset_next(part->scan) <= short_of) {
         part->rc = read_some(crew, part);
         if (part->rc >= 0)
             part->rc = scan_run(part->scan, &part->err);
