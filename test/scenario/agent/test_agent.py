@@ -247,42 +247,6 @@ def test_the_exporters_own_command_line(make_node, build, tmp_path, stoker):
     assert "DCGM_FI_NO_SUCH" in log and process.returncode == 0
 
 
-POD = "8f0e1d2c-3b4a-5968-7788-99aabbccddee"
-
-
-def written(folder, pid, name, uid, cgroup):
-    """A process in the tree's /proc, as proc(5) has them."""
-    (folder / str(pid)).mkdir(parents=True)
-    tail = "1 2 3 0 -1 0 0 0 0 0 500 100 0 0 20 0 1 0 7000 1000 10 0 0 0"
-    (folder / str(pid) / "stat").write_text(f"{pid} ({name}) S {tail}\n")
-    (folder / str(pid) / "comm").write_text(f"{name}\n")
-    (folder / str(pid) / "status").write_text(f"Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
-    (folder / str(pid) / "cgroup").write_text(f"0::{cgroup}\n")
-
-
-def test_who_is_on_a_gpu(agent_on):
-    node, agent = agent_on()
-
-    def processes():
-        gpus = agent.json("/api/v1/gpus")[1]["gpus"]
-        return {p["pid"]: p for gpu in gpus for p in gpu.get("processes") or []}
-
-    pids = sorted(until(lambda: len(found := processes()) >= 2 and found, "processes are listed"))
-    assert all(p["kind"] == "compute" and p["used_bytes"] > 0 and "user" not in p for p in processes().values())
-    (node.tree / "etc").mkdir(exist_ok=True)
-    (node.tree / "etc" / "passwd").write_text("alice:x:1000:1000::/home/alice:/bin/sh\n")
-    written(node.tree / "proc", pids[0], "trainer", 1000, "/slurm/uid_1000/job_4711/step_0")
-    written(node.tree / "proc", pids[1], "server", 2000, f"/kubepods/burstable/pod{POD}/{'0f' * 32}")
-    until(lambda: processes()[pids[1]].get("name") == "server", lambda: processes())
-    one, other = processes()[pids[0]], processes()[pids[1]]
-    assert (one["name"], one["user"], one["uid"], one["job"]) == ("trainer", "alice", 1000, "4711.0")
-    assert one["cpu_seconds"] == 6 and one["start_seconds"] == 70 and "command" not in one
-    assert (other["user"], other["pod_uid"], other["container"]) == ("2000", POD, "0f" * 32)
-    status = agent.json("/api/v1/status")[1]
-    assert status["status"] == "ok" and status["causes"] == []
-    assert any(p["pid"] == pids[0] and p["user"] == "alice" for g in status["node"]["gpus"] for p in g["processes"])
-
-
 def test_each_nvlink_with_its_errors(agent_on):
     _, agent = agent_on()
     links = until(lambda: agent.json("/api/v1/gpus")[1]["gpus"][0].get("nvlinks"), "links are listed")

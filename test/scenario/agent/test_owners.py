@@ -44,6 +44,9 @@ def test_owners_of_every_kind(make_node, make_agent, scene, cgroups):
     assert not {"job", "container", "pod_uid"} & found[3].keys()
     for one in found.values():
         assert one["pid"] >= 4194304 and one["start_seconds"] == 100 and one["rss_bytes"] > 2**28
+        assert one["kind"] == "compute" and one["used_bytes"] > 0 and "command" not in one
+    status = agent.json("/api/v1/status")[1]
+    assert status["status"] == "ok" and {p["user"] for g in status["node"]["gpus"] for p in g["processes"]} == {o["user"] for o in found.values()}
     later = until(lambda: (o := owners(agent))[0]["cpu_seconds"] > found[0]["cpu_seconds"] and o, "it computes")
     assert later[0]["start_seconds"] == 100
     gone = node.tree / f"proc/{found[3]['pid']}"
