@@ -64,7 +64,8 @@ void status_json(const StatusSeen *seen, Str *out)
         str_addf(out, "\"boot\":\"%s\",", boot);
     }
     str_add(out, "\"node\":");
-    api_gpus(seen->node, &(ApiBeside){.owners = seen->owners, .processes = seen->processes, .places = seen->places}, out);
+    api_gpus(seen->node, &(ApiBeside){.owners = seen->owners, .processes = seen->processes, .places = seen->places},
+             out);
     while (out->len > 0 && out->text[out->len - 1] == '\n')
         str_cut(out, out->len - 1);
     str_add(out, "}\n");

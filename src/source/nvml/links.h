@@ -3,7 +3,8 @@
 
 /*
  * Each NVLink of a GPU, if the plan wants them: its state at pace NORMAL, its error counters at SLOW, each one call for
- * all links; where it leads, once. With MIG on the driver calls every link down and tells nothing else: absent then. One thread.
+ * all links; where it leads, once. With MIG on the driver calls every link down and tells nothing else: absent then.
+ * One thread.
  *
  * Which counter is where: replays and recoveries are told per link. Checksum errors are told apart (flit, data) on
  * boards with at most 12 links alone; on others CRC_FLIT has both and CRC_DATA is absent. NVLink 5 has neither

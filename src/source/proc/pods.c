@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/owner.h"
 #include "base/vec.h"
-#include "source/podresources/poddir.h"
+#include "source/proc/poddir.h"
 #include "source/proc/stat.h"
 
 OWNER_POINTER(DIR, closedir);

@@ -3,7 +3,7 @@
 
 /*
  * Names of the pods that processes run in. A cgroup tells a pod's UID alone; the kubelet keeps a folder per pod, named
- * after namespace, name and UID (source/podresources/poddir.h). It is read only where a UID is not known yet, as a disk
+ * after namespace, name and UID (source/proc/poddir.h). It is read only where a UID is not known yet, as a disk
  * may be slow: not for a loop. Any thread, one at a time.
  */
 

@@ -239,8 +239,8 @@ static void answer_gpus(Agent *agent, HttpRequest *request)
     str_init(&text, ANSWER_MAX);
     api_gpus(view_node(agent->eyes.view),
              &(ApiBeside){.owners = agent->pods ? podresources_table(agent->pods) : NULL,
-                       .processes = judge_processes(&agent->judge),
-                       .places = judge_places(&agent->judge)},
+                          .processes = judge_processes(&agent->judge),
+                          .places = judge_places(&agent->judge)},
              &text);
     send_text(request, 200, TYPE_JSON, &text);
 }

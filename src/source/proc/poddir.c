@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See poddir.h. Names come from whoever may write there: they are matched, never trusted and never opened. */
-#include "source/podresources/poddir.h"
+#include "source/proc/poddir.h"
 
 #include <dirent.h>
 #include <errno.h>
