@@ -516,12 +516,16 @@ static void maintenance_is_shown(void **state)
     snprintf(line, sizeof line, "\"maintenance\":[{\"id\":\"%s\",\"reason\":\"new fans\",\"who\":\"kim\",\"from\":\"",
              id);
     assert_non_null(strstr(rig->out.text, line));
-    assert_non_null(strstr(rig->out.text, "\"active\":true,\"recurring\":false,\"gpus\":[0,1]}]"));
+    assert_non_null(strstr(rig->out.text, "\"active\":true,\"recurring\":false,\"gpus\":[0,1],\"uuids\":[]}]"));
     assert_non_null(strstr(rig->out.text, "{\"status\":\"failing\",\"incidents\":[{\"id\":\"id0\""));
     window.gpus = 0;
     str_clear(&rig->out);
     maintenance_window_json(&window, &rig->out);
     assert_non_null(strstr(rig->out.text, "\"gpus\":\"all\"}"));
+    strcpy(window.uuids[0], "GPU-7"); /* one that is known by its UUID alone */
+    str_clear(&rig->out);
+    maintenance_window_json(&window, &rig->out);
+    assert_non_null(strstr(rig->out.text, "\"gpus\":[],\"uuids\":[\"GPU-7\"]}"));
 }
 
 int main(void)
