@@ -182,13 +182,16 @@ def test_going_to_and_fro_and_lost_connections_leave_nothing_behind(visit, train
             page.go(way)
             page.until("document.querySelectorAll('#view canvas').length > 0")
         weights.append(page.weight())
+    nodes, listeners, heap = weights[2]  # what is kept for each view is there by then
+
+    def is_light(weight):
+        return weight[0] <= 1.1 * nodes + 50 and weight[1] <= listeners + 10 and weight[2] <= 1.15 * heap + 1_000_000
+
+    assert all(map(is_light, weights[2:])), weights
     for _ in range(CUTS):
         page.js("window.was = document.getElementById('contact').innerText")
         for connection in list(proxy.open):
             connection.sock and connection.sock.shutdown(2)
         page.until("document.getElementById('contact').innerText !== window.was && document.getElementById('contact').dataset.state === 'live'")
-        weights.append(page.weight())
-    nodes, listeners, heap = zip(*weights[2:])  # what is kept for each view is there by then
-    assert max(nodes) <= 1.1 * nodes[0] + 50, weights
-    assert max(listeners) <= listeners[0] + 10, weights
-    assert max(heap) <= 1.15 * heap[0] + 1_000_000, weights
+    # what was missed is being fetched: its answers weigh until they are taken
+    until(lambda: is_light(page.weight()), lambda: (weights, page.weight()))
