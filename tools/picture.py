@@ -79,6 +79,12 @@ def runs(line, pen):
                 pen.apply(match.group(1))
 
 
+def places(column, text):
+    """Where a text begins; where each of its characters is if some are braille, which few fonts draw as wide as the others."""
+    count = len(text) if any("\u2800" <= c <= "\u28ff" for c in text) else 1
+    return " ".join(f"{PAD + (column + i) * CELL_W:.1f}" for i in range(count))
+
+
 def window(title, text, y, columns=0):
     lines = text.rstrip("\n").split("\n")
     plain = [SGR.sub("", line) for line in lines]
@@ -95,7 +101,7 @@ def window(title, text, y, columns=0):
                 out.append(f'<rect x="{x:.1f}" y="{base - 4}" width="{len(part) * CELL_W:.1f}" height="{CELL_H}" fill="{bg}"/>')
             if part.strip():
                 weight = ' font-weight="bold"' if bold else ""
-                out.append(f'<text x="{x:.1f}" y="{base + 8}" fill="{fg}"{weight} textLength="{len(part) * CELL_W:.1f}">'
+                out.append(f'<text x="{places(column, part)}" y="{base + 8}" fill="{fg}"{weight} textLength="{len(part) * CELL_W:.1f}">'
                            f"{escape(part)}</text>")
     return "\n".join(out) + "</g>", width, height
 
@@ -116,7 +122,7 @@ def draw(windows, columns=0):
 def read(svg):
     """The lines of text of a picture with one window: what draw was given, without colours."""
     lines = {}
-    for x, y, text in re.findall(r'<text x="([\d.]+)" y="(\d+)"[^>]*textLength[^>]*>([^<]*)</text>', svg):
+    for x, y, text in re.findall(r'<text x="([\d.]+)[\d. ]*" y="(\d+)"[^>]*textLength[^>]*>([^<]*)</text>', svg):
         row, column = round((int(y) - 8 - BAR - PAD) / CELL_H), round((float(x) - PAD) / CELL_W)
         lines[row] = lines.get(row, "").ljust(column) + unescape(text)
     return [lines.get(row, "").rstrip() for row in range(max(lines, default=-1) + 1)]

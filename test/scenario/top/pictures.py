@@ -3,7 +3,7 @@
 """Draws the pictures of docs/top.md anew: `stoker top` in a terminal of tmux beside an agent, on a simulated node whose clock runs
 ten times as fast, some minutes after it began.
 
-    test/scenario/top/pictures.py BUILD [FOLDER]        docs/pictures by default"""
+    test/scenario/top/pictures.py BUILD [NAME...]        into docs/pictures/top"""
 import pathlib
 import sys
 import tempfile
@@ -17,7 +17,7 @@ from top_kit import Kit  # noqa: E402
 
 SPEED, PLAYED_S, WIDTH, HEIGHT = 10, 75, 120, 36
 # name, scenario, what is typed
-PICTURES = [("top-gpus", "thermal-throttle-fan", ()), ("top-topology", "default", ("5",)), ("top-processes", "default", ("3",))]
+PICTURES = [("gpus", "thermal-throttle-fan", ()), ("topology", "default", ("5",)), ("processes", "default", ("3",))]
 
 
 def draw(kit, name, scenario, keys, folder):
@@ -36,8 +36,9 @@ def draw(kit, name, scenario, keys, folder):
 
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
-    folder = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "docs/pictures"
-    for name, scenario, keys in PICTURES:
+    folder, names = ROOT / "docs/pictures/top", sys.argv[2:]
+    folder.mkdir(exist_ok=True)
+    for name, scenario, keys in (p for p in PICTURES if not names or p[0] in names):
         with tempfile.TemporaryDirectory() as place:
             kit = Kit(build / "stoker", pathlib.Path(place))
             try:
