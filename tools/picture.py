@@ -11,6 +11,7 @@ from html import escape, unescape
 CELL_W, CELL_H, PAD, BAR = 7.7, 16, 14, 28
 COLOURS = ["#2e3436", "#cc3b3b", "#5a9e2e", "#c4a000", "#4a86c8", "#8f6fae", "#1f9a9a", "#d3d7cf",
            "#6b6f6a", "#ef5959", "#8ae234", "#fce94f", "#82b1e8", "#c09fd6", "#4fdede", "#ffffff"]
+WORDS = re.compile(r"\S+(?: \S+)*")  # with one blank between them: what draws SVG makes one of several
 SGR = re.compile(r"\x1b\[([0-9;]*)m|\x1b[()][A-Z0-9]|\x0f|\x0e")
 
 
@@ -99,10 +100,10 @@ def window(title, text, y, columns=0):
             x = PAD + column * CELL_W
             if bg:
                 out.append(f'<rect x="{x:.1f}" y="{base - 4}" width="{len(part) * CELL_W:.1f}" height="{CELL_H}" fill="{bg}"/>')
-            if part.strip():
-                weight = ' font-weight="bold"' if bold else ""
-                out.append(f'<text x="{places(column, part)}" y="{base + 8}" fill="{fg}"{weight} textLength="{len(part) * CELL_W:.1f}">'
-                           f"{escape(part)}</text>")
+            weight = ' font-weight="bold"' if bold else ""
+            for word in WORDS.finditer(part):
+                out.append(f'<text x="{places(column + word.start(), word[0])}" y="{base + 8}" fill="{fg}"{weight} '
+                           f'textLength="{len(word[0]) * CELL_W:.1f}">{escape(word[0])}</text>')
     return "\n".join(out) + "</g>", width, height
 
 
@@ -115,7 +116,7 @@ def draw(windows, columns=0):
         y += height + 12
         widest = max(widest, width)
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{widest:.0f}" height="{y - 12:.0f}" '
-            'font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="12.8" xml:space="preserve">\n'
+            'font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="12.8">\n'
             + "\n".join(parts) + "\n</svg>\n")
 
 
