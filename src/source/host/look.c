@@ -14,7 +14,6 @@
 #include "source/host/host.h"
 #include "source/pci/detail.h"
 #include "source/proc/stat.h"
-#include "source/proc/who.h"
 
 enum { LINE_CAP = 512, STAT_MORE_CAP = 65536 };
 
@@ -138,19 +137,15 @@ static bool is_denied(const char *root)
 static void look_processes(const char *root, HostLook *look)
 {
     HostProcesses *processes = &look->processes;
-    UserNames *names = processes->len ? user_names_read(root) : NULL;
+    UserNames *users;
 
-    for (size_t i = 0; i < processes->len; i++) {
-        ProcessOwner *owner = &processes->at[i];
-
-        (void)process_who(root, owner->pid, false, owner, NULL);
-        user_name(names, owner->uid, owner->user);
-    }
-    user_names_free(names);
-    if (processes->len && !look->pods)
+    if (processes->len == 0)
+        return;
+    if (!look->pods)
         look->pods = pod_names_new();
-    if (processes->len)
-        pod_names_fill(look->pods, root, processes->at, processes->len);
+    users = user_names_read(root);
+    process_owners_fill(root, users, look->pods, processes->at, processes->len);
+    user_names_free(users);
 }
 
 /* ---- one look ---- */

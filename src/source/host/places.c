@@ -109,9 +109,10 @@ void host_places_look(const char *root, const PciAddress *gpus, size_t count, Ho
     look_adapters(root, places);
 }
 
+/* A GPU that was there at an earlier look. */
 static bool is_gone(const Facts *facts, const Place *place)
 {
-    for (size_t i = 0; i < facts->gpu_count; i++)
+    for (size_t i = 0; !place->adapter[0] && i < facts->gpu_count; i++)
         if (pci_compare(facts->gpus[i].pci, place->pci) == 0)
             return !facts->gpus[i].present;
     return false;
@@ -123,12 +124,12 @@ void host_places_take(HostPlaces *known, HostPlaces *fresh, const Facts *facts)
     size_t gone = 0;
 
     for (size_t i = 0; i < before.len; i++)
-        gone += !before.at[i].adapter[0] && is_gone(facts, &before.at[i]);
+        gone += is_gone(facts, &before.at[i]);
     vec_reserve(fresh, fresh->len + gone);
     if (gone > 0)
         memmove(fresh->at + gone, fresh->at, fresh->len * sizeof *fresh->at);
     for (size_t i = 0, to = 0; i < before.len; i++)
-        if (!before.at[i].adapter[0] && is_gone(facts, &before.at[i]))
+        if (is_gone(facts, &before.at[i]))
             fresh->at[to++] = before.at[i];
     fresh->len += gone;
     *known = *fresh;

@@ -93,3 +93,12 @@ void pod_names_fill(PodNames *names, const char *root, ProcessOwner *owners, siz
         if (owners[i].pod_uid[0])
             (void)put_name(names, &owners[i]);
 }
+
+void process_owners_fill(const char *root, const UserNames *users, PodNames *pods, ProcessOwner *owners, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        (void)process_who(root, owners[i].pid, false, &owners[i], NULL);
+        user_name(users, owners[i].uid, owners[i].user);
+    }
+    pod_names_fill(pods, root, owners, count);
+}

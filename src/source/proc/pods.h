@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "model/process.h"
+#include "source/proc/who.h"
 
 typedef struct PodNames PodNames;
 
@@ -18,3 +19,6 @@ void pod_names_free(PodNames *names); /* accepts NULL */
 
 /* Fills pod and namespace of those in a pod whose folder ROOT/var/log/pods has. */
 void pod_names_fill(PodNames *names, const char *root, ProcessOwner *owners, size_t count);
+
+/* All that there is to know of each of these pids but the command line: process_who, user_name and pod_names_fill. */
+void process_owners_fill(const char *root, const UserNames *users, PodNames *pods, ProcessOwner *owners, size_t count);

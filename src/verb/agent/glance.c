@@ -11,7 +11,6 @@
 #include "source/host/host.h"
 #include "source/host/places.h"
 #include "source/proc/pods.h"
-#include "source/proc/who.h"
 #include "verb/agent/eyes.h"
 
 enum { LOOK_MS = 1500, LOOK_LATE_MS = 6000, TURN_MS = 20, PROCESSES_MAX = 1024 };
@@ -163,13 +162,9 @@ static void find_processes(Glance *glance, const Node *node)
         return;
     if (!glance->users)
         glance->users = user_names_read(root);
-    for (size_t i = 0; i < count; i++) {
-        ProcessOwner *owner = vec_add(&glance->processes);
-
-        if (process_who(root, pids[i], false, owner, NULL) == 0)
-            user_name(glance->users, owner->uid, owner->user);
-    }
-    pod_names_fill(glance->pods, root, glance->processes.at, glance->processes.len);
+    for (size_t i = 0; i < count; i++)
+        process_owner_init(vec_add(&glance->processes), pids[i]);
+    process_owners_fill(root, glance->users, glance->pods, glance->processes.at, count);
 }
 
 static void find_places(Glance *glance, const Node *node)
