@@ -14,7 +14,7 @@ typedef struct Kind {
 } Kind;
 
 typedef struct List {
-    const StatusSeen *seen;
+    const Snapshot *seen;
     StatusFinding *at;
     size_t len, cap;
 } List;
@@ -27,7 +27,7 @@ static bool on_gpu(const Incident *incident, const NodeGpu *gpu)
 }
 
 /* Whether an open incident tells it already. */
-static bool covered(const StatusSeen *seen, const NodeGpu *gpu, const Kind *kind)
+static bool covered(const Snapshot *seen, const NodeGpu *gpu, const Kind *kind)
 {
     for (size_t i = 0; i < seen->incident_count; i++) {
         const Incident *incident = seen->incidents[i];
@@ -146,7 +146,7 @@ static const NodeGpu *named_in(const Node *node, const char *text)
     return NULL;
 }
 
-size_t status_findings(const StatusSeen *seen, StatusFinding *out, size_t cap)
+size_t status_findings(const Snapshot *seen, StatusFinding *out, size_t cap)
 {
     const Node *node = seen->node;
     const Health *health = seen->health;
@@ -165,7 +165,7 @@ size_t status_findings(const StatusSeen *seen, StatusFinding *out, size_t cap)
     return list.len;
 }
 
-int status_code(const StatusSeen *seen)
+int status_code(const Snapshot *seen)
 {
     StatusFinding one;
     bool sampled = false;

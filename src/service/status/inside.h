@@ -16,7 +16,7 @@ typedef enum StatusTable {
 } StatusTable;
 
 typedef struct StatusScreen {
-    const StatusSeen *seen;
+    const Snapshot *seen;
     const Node *node;
     const StatusStyle *style;
     const StatusFinding *findings;

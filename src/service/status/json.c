@@ -6,7 +6,7 @@
 #include "service/incident/incident.h"
 #include "service/status/inside.h"
 
-static void findings_json(const StatusSeen *seen, Str *out)
+static void findings_json(const Snapshot *seen, Str *out)
 {
     StatusFinding findings[STATUS_FINDINGS_MAX];
     size_t count = status_findings(seen, findings, STATUS_FINDINGS_MAX);
@@ -30,7 +30,7 @@ static void causes_json(const Health *health, Str *out)
     }
 }
 
-void status_json(const StatusSeen *seen, Str *out)
+void status_json(const Snapshot *seen, Str *out)
 {
     static const char *const words[] = {"ok", "failing", "", "unknown"};
     const Maintenance *maintenance = seen->maintenance;

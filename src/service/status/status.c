@@ -325,7 +325,7 @@ static bool fits(const StatusScreen *s, size_t start)
     return s->style->height == 0 || lines < s->style->height; /* the prompt has the last one */
 }
 
-void status_text(const StatusSeen *seen, const StatusStyle *style, Str *out)
+void status_text(const Snapshot *seen, const StatusStyle *style, Str *out)
 {
     StatusFinding findings[STATUS_FINDINGS_MAX];
     const StatusScreen s = {.seen = seen,

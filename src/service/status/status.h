@@ -12,11 +12,7 @@
 
 #include "base/str.h"
 #include "engine/health/maintenance.h"
-#include "model/incident.h"
-#include "model/node.h"
-#include "model/owner.h"
-#include "model/place.h"
-#include "model/process.h"
+#include "model/snapshot.h"
 #include "service/api/api.h"
 
 typedef struct StatusStyle {
@@ -24,20 +20,6 @@ typedef struct StatusStyle {
     size_t height; /* its lines: healthy GPUs and milder incidents are folded so that it need not scroll; 0: no end */
     bool colour, utf8; /* ANSI colours; characters beyond ASCII */
 } StatusStyle;
-
-/* What a status is made from; borrowed. */
-typedef struct StatusSeen {
-    const Node *node;
-    const Health *health;
-    const OwnerTable *owners;         /* NULL: nobody's are known */
-    ProcessList processes;            /* on GPUs */
-    PlaceList places;                 /* of GPUs and network adapters */
-    const char *boot_id;              /* of the kernel that counts these pids; NULL or "": not known */
-    uint64_t boot_real_ns;            /* when the node was started, wall clock; 0: not known */
-    const Incident *const *incidents; /* the open ones, in any order */
-    size_t incident_count;
-    const Maintenance *maintenance; /* NULL: none */
-} StatusSeen;
 
 enum { STATUS_COVERED_MAX = 8 };
 
@@ -53,17 +35,17 @@ typedef struct StatusFinding {
 } StatusFinding;
 
 /* Those that no open incident covers; returns how many, at most `cap`. */
-size_t status_findings(const StatusSeen *seen, StatusFinding *out, size_t cap);
+size_t status_findings(const Snapshot *seen, StatusFinding *out, size_t cap);
 
 /* The screen. */
-void status_text(const StatusSeen *seen, const StatusStyle *style, Str *out);
+void status_text(const Snapshot *seen, const StatusStyle *style, Str *out);
 /* The same as JSON: {"status":"ok"|"failing"|"unknown","incidents":[...],"findings":[...],"causes":[...],
  * "maintenance":[...],"boot_id":...,"boot":...,"node":...}, ended by a newline. */
-void status_json(const StatusSeen *seen, Str *out);
+void status_json(const Snapshot *seen, Str *out);
 
 /* 0 nothing wrong, 1 something is (a finding, or an open incident of WARNING or worse), 3 could not tell (nothing was
  * sampled): exit codes of the verb. */
-int status_code(const StatusSeen *seen);
+int status_code(const Snapshot *seen);
 
 /* One window as a JSON object: id, reason, who, from, until, active, recurring, gpus ("all" or a list of indexes). */
 void maintenance_window_json(const MaintenanceWindow *window, Str *out);

@@ -177,13 +177,13 @@ int look_read(Look *look, const char *text, size_t len, Err *err)
 void look_seen(const Look *look, TopSeen *ret)
 {
     if (!look->there) {
-        ret->status = (StatusSeen){0};
+        ret->status = (Snapshot){0};
         ret->processes = (ProcessList){0};
         ret->boot_ns = ret->real_ns = 0;
         return;
     }
     ret->processes = (ProcessList){look->read.processes.at, look->read.processes.len};
-    ret->status = (StatusSeen){.node = &look->read.node,
+    ret->status = (Snapshot){.node = &look->read.node,
                                .health = &look->health,
                                .owners = &look->read.owners,
                                .processes = ret->processes,

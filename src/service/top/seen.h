@@ -13,7 +13,7 @@
 typedef enum TopSource { TOP_AGENT, TOP_ALONE, TOP_RECORDING, TOP_STORE } TopSource;
 
 typedef struct TopSeen {
-    StatusSeen status;     /* node, health, incidents, maintenance, owners; node is NULL before the first look */
+    Snapshot status;     /* node, health, incidents, maintenance, owners; node is NULL before the first look */
     ProcessList processes; /* who the pids on the node's GPUs are */
     uint64_t real_ns;      /* the instant that is shown, wall clock */
     uint64_t boot_ns;      /* wall clock of the node's boot, which the processes' starts count from; 0: not known */

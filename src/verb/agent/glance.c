@@ -183,7 +183,7 @@ static void find_places(Glance *glance, const Node *node)
 
 static int tell(Glance *glance, const Node *node, const Health *health, bool json, const StatusStyle *style, Str *out)
 {
-    StatusSeen seen = {.node = node, .health = health};
+    Snapshot seen = {.node = node, .health = health};
 
     if (json) {
         find_processes(glance, node);

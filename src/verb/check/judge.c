@@ -156,7 +156,7 @@ static void look_at_incident(Case *c, const Incident *incident)
 /* What no incident covers yet. */
 static void look_at_findings(Case *c)
 {
-    const StatusSeen status = {.node = c->seen->node,
+    const Snapshot status = {.node = c->seen->node,
                                .health = c->seen->health,
                                .incidents = c->seen->incidents,
                                .incident_count = c->seen->incident_count};

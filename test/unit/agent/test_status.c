@@ -86,10 +86,10 @@ static int tear_down(void **state)
     return 0;
 }
 
-static StatusSeen seen_of(Rig *rig)
+static Snapshot seen_of(Rig *rig)
 {
     api_judge(&rig->node, NS_PER_S, &rig->health);
-    return (StatusSeen){.node = &rig->node,
+    return (Snapshot){.node = &rig->node,
                         .health = &rig->health,
                         .incidents = rig->list,
                         .incident_count = rig->incident_count,
@@ -101,7 +101,7 @@ static const char *screen(Rig *rig, size_t width, bool colour)
     StatusStyle style = {.width = width, .height = rig->height, .colour = colour};
 
     str_clear(&rig->out);
-    const StatusSeen seen = seen_of(rig);
+    const Snapshot seen = seen_of(rig);
 
     status_text(&seen, &style, &rig->out);
     return rig->out.text;
@@ -109,7 +109,7 @@ static const char *screen(Rig *rig, size_t width, bool colour)
 
 static int code_of(Rig *rig)
 {
-    const StatusSeen seen = seen_of(rig);
+    const Snapshot seen = seen_of(rig);
 
     return status_code(&seen);
 }
@@ -510,7 +510,7 @@ static void maintenance_is_shown(void **state)
     snprintf(line, sizeof line, "\n silent  in maintenance, window %s: nobody is called\n", id);
     assert_non_null(strstr(screen(rig, 100, false), line));
 
-    const StatusSeen seen = seen_of(rig);
+    const Snapshot seen = seen_of(rig);
     str_clear(&rig->out);
     status_json(&seen, &rig->out);
     snprintf(line, sizeof line, "\"maintenance\":[{\"id\":\"%s\",\"reason\":\"new fans\",\"who\":\"kim\",\"from\":\"",

@@ -334,7 +334,7 @@ static void world_free(World *w)
 
 static void write_world(const World *w, Str *out)
 {
-    const StatusSeen seen = {.node = &w->node,
+    const Snapshot seen = {.node = &w->node,
                              .health = &w->health,
                              .owners = &w->owners,
                              .processes = {w->who, w->who_count},

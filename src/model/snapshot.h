@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Snapshot: everything known of the node at one instant. The agent makes one per tick, a node without an agent makes
+ * its own, and snapshot_read (service/api/snapshot_read.h) makes one from JSON: of the agent, of a recording or of the
+ * history. Outputs read it and change nothing. Plain data, borrowed from its maker until the next snapshot. One thread.
+ */
+
+#include "model/incident.h"
+#include "model/node.h"
+#include "model/owner.h"
+#include "model/place.h"
+#include "model/process.h"
+
+typedef struct Snapshot {
+    const Node *node; /* NULL: nothing is known yet */
+    const struct Health *health;
+    const OwnerTable *owners;         /* devices by pod, from the kubelet; NULL: not known */
+    ProcessList processes;            /* processes on the GPUs, by pid */
+    PlaceList places;                 /* where GPUs and network adapters are attached */
+    const char *boot_id;              /* of the kernel that counts these pids; NULL or "": not known */
+    uint64_t boot_real_ns;            /* when the node was started, wall clock; 0: not known */
+    const Incident *const *incidents; /* the open ones, in any order */
+    size_t incident_count;
+    const struct Maintenance *maintenance; /* NULL: none */
+} Snapshot;
