@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The journal's file: opening, changing and asking it. Every call may take as long as the disk does. One thread. Not
- * for others. */
+/* The journal's file: opening, writing, reading, pruning. Every call may take as long as the disk does. One thread per
+ * Db. db.c also holds journal_read_* (journal.h). Not for others. */
 
 #include <errno.h>
 
@@ -33,22 +33,12 @@ int db_gpu(Db *db, const JournalGpu *gpu, bool forgotten, Err *err);
 int db_meta(Db *db, const char *key, const char *value, Err *err);
 int db_outbox(Db *db, const char *receiver, const char *key, const char *text, size_t len, Err *err);
 
-typedef VEC(Incident) DbIncidents;
-typedef struct DbEvent {
-    Event event;
-    char incident[INCIDENT_ID_CAP];
-} DbEvent;
-typedef VEC(DbEvent) DbEvents;
-
 int db_kept(Db *db, JournalKept *ret, Err *err);
-int db_ask_incidents(Db *db, const JournalQuery *query, DbIncidents *ret, Err *err);
-int db_ask_events(Db *db, const JournalQuery *query, DbEvents *ret, Err *err);
-int db_ask_bundle(Db *db, const char *incident_id, Str *ret, Err *err);
 int db_each_outbox(Db *db, void (*fn)(void *self, const char *receiver, const char *key, const char *text, size_t len),
                    void *self, Err *err);
 
-/* Takes away what is over and more than `keep_ns` (0: none is) older than the newest of `newest_ns` and what is in it;
- * then, while the file is larger than `max_bytes` (0: no limit), the oldest that is over. Returns the bytes that the
- * file has then in *ret_bytes. */
-int db_prune(Db *db, uint64_t newest_ns, uint64_t keep_ns, uint64_t max_bytes, uint64_t *ret_bytes, Err *err);
+/* Deletes cleared incidents, events and GPUs that are more than `keep_ns` (0: none) older than the newest change in the
+ * file; then, while the file is larger than `max_bytes` (0: no limit), the oldest of them. *ret_bytes is the size left.
+ */
+int db_prune(Db *db, uint64_t keep_ns, uint64_t max_bytes, uint64_t *ret_bytes, Err *err);
 int db_count(Db *db, const char *table, uint64_t *ret, Err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop's side of the journal: putting, acknowledging, and what is said of its condition. The thread is writer.c. */
+/* The loop's side of the journal: queueing, acknowledging, state. The thread that writes is in writer.c. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/owner.h"
 #include "service/journal/writer.h"
 
-enum { LOOK_MS = 100, OUTBOX_MAX = 1 << 20, BUNDLE_MAX = 16 << 20 };
+enum { CHECK_MS = 100, OUTBOX_MAX = 1 << 20, BUNDLE_MAX = 16 << 20 };
 
 struct Journal {
     Writer writer;
@@ -22,50 +22,50 @@ struct Journal {
     int handles;
     JournalAcked acked;
     void *self;
-    uint64_t last, told;    /* tickets: given out, acknowledged */
-    uint64_t waiting_since; /* uv_now at which the oldest that is not acknowledged began to wait */
-    uint64_t newest_real_ns;
+    uint64_t last, acknowledged; /* tickets: given out, acknowledged */
+    uint64_t waiting_since;      /* uv_now at which the oldest job that is not acknowledged began to wait */
+    uint64_t newest_real_ns;     /* of incidents and events: the time of a bundle */
 };
 
 /* --- acknowledging ------------------------------------------------------------------------------------------------ */
 
-static void tell(Journal *j, uint64_t to, uint64_t on_disk)
+static void acknowledge_until(Journal *j, uint64_t to, uint64_t on_disk)
 {
-    while (j->told < to) {
-        j->told++;
-        j->acked(j->self, j->told, j->told <= on_disk);
+    while (j->acknowledged < to) {
+        j->acknowledged++;
+        j->acked(j->self, j->acknowledged, j->acknowledged <= on_disk);
     }
-    if (j->told == j->last)
+    if (j->acknowledged == j->last)
         uv_timer_stop(&j->timer);
     j->waiting_since = uv_now(j->async.loop);
 }
 
-static void settle(Journal *j)
+static void acknowledge_progress(Journal *j)
 {
     WriterProgress progress;
 
     writer_progress(&j->writer, &progress);
     const uint64_t to = progress.given_up > progress.on_disk ? progress.given_up : progress.on_disk;
 
-    if (to > j->told)
-        tell(j, to, progress.on_disk);
+    if (to > j->acknowledged)
+        acknowledge_until(j, to, progress.on_disk);
 }
 
-static void woken(uv_async_t *async)
+static void handle_wake(uv_async_t *async)
 {
-    settle(async->data);
+    acknowledge_progress(async->data);
 }
 
-static void look(uv_timer_t *timer)
+static void check_patience(uv_timer_t *timer)
 {
     Journal *j = timer->data;
 
     if (uv_now(timer->loop) - j->waiting_since >= j->config.patience_ns / NS_PER_MS)
         writer_late(&j->writer);
-    settle(j);
+    acknowledge_progress(j);
 }
 
-static uint64_t put(Journal *j, Job *job)
+static uint64_t queue_job(Journal *j, Job *job)
 {
     job->ticket = ++j->last;
     if (!j->config.path[0]) {
@@ -77,29 +77,27 @@ static uint64_t put(Journal *j, Job *job)
     }
     if (!uv_is_active((uv_handle_t *)&j->timer)) {
         j->waiting_since = uv_now(j->async.loop);
-        uv_timer_start(&j->timer, look, LOOK_MS, LOOK_MS);
+        uv_timer_start(&j->timer, check_patience, CHECK_MS, CHECK_MS);
     }
     return j->last;
 }
 
 /* --- putting ------------------------------------------------------------------------------------------------------ */
 
-static void note_time(Journal *j, Job *job, uint64_t real_ns)
+static void note_time(Journal *j, uint64_t real_ns)
 {
     if (real_ns > j->newest_real_ns)
         j->newest_real_ns = real_ns;
-    job->real_ns = j->newest_real_ns;
 }
 
-uint64_t journal_put_incident(Journal *j, const Incident *incident, IncidentChange change)
+uint64_t journal_put_incident(Journal *j, const Incident *incident)
 {
     Job *job = job_new(JOB_INCIDENT, sizeof *incident);
 
-    (void)change;
     memcpy(job->data, incident, sizeof *incident);
-    note_time(j, job, incident->updated_real_ns);
+    note_time(j, incident->updated_real_ns);
     snprintf(job->key, sizeof job->key, "%s", incident->id);
-    return put(j, job);
+    return queue_job(j, job);
 }
 
 uint64_t journal_put_event(Journal *j, const Event *event, const char *incident_id)
@@ -107,9 +105,9 @@ uint64_t journal_put_event(Journal *j, const Event *event, const char *incident_
     Job *job = job_new(JOB_EVENT, sizeof *event);
 
     memcpy(job->data, event, sizeof *event);
-    note_time(j, job, event->real_ns);
+    note_time(j, event->real_ns);
     snprintf(job->key, sizeof job->key, "%s", incident_id);
-    return put(j, job);
+    return queue_job(j, job);
 }
 
 uint64_t journal_put_bundle(Journal *j, const char *incident_id, const char *json, size_t len)
@@ -118,13 +116,13 @@ uint64_t journal_put_bundle(Journal *j, const char *incident_id, const char *jso
 
     str_init(&gz, BUNDLE_MAX);
     if (gzip_pack(json, len, &gz, NULL) < 0)
-        str_clear(&gz); /* larger than any that we make: kept as an empty one */
+        str_clear(&gz); /* larger than any that we make: keep an empty one */
     Job *job = job_new(JOB_BUNDLE, gz.len);
 
     memcpy(job->data, gz.text, gz.len);
-    note_time(j, job, 0);
+    job->real_ns = j->newest_real_ns;
     snprintf(job->key, sizeof job->key, "%s", incident_id);
-    return put(j, job);
+    return queue_job(j, job);
 }
 
 uint64_t journal_put_window(Journal *j, const MaintenanceWindow *window, bool ended)
@@ -133,7 +131,7 @@ uint64_t journal_put_window(Journal *j, const MaintenanceWindow *window, bool en
 
     memcpy(job->data, window, sizeof *window);
     snprintf(job->key, sizeof job->key, "%s", window->id);
-    return put(j, job);
+    return queue_job(j, job);
 }
 
 uint64_t journal_put_gpu(Journal *j, const JournalGpu *gpu, bool forgotten)
@@ -143,7 +141,7 @@ uint64_t journal_put_gpu(Journal *j, const JournalGpu *gpu, bool forgotten)
 
     memcpy(job->data, &data, sizeof data);
     snprintf(job->key, sizeof job->key, "%.79s", gpu->device.uuid);
-    return put(j, job);
+    return queue_job(j, job);
 }
 
 uint64_t journal_put_position(Journal *j, const char *boot_id, uint64_t sequence, uint64_t fabric_offset,
@@ -155,7 +153,7 @@ uint64_t journal_put_position(Journal *j, const char *boot_id, uint64_t sequence
     snprintf(position.boot_id, sizeof position.boot_id, "%s", boot_id);
     memcpy(job->data, &position, sizeof position);
     snprintf(job->key, sizeof job->key, "position");
-    return put(j, job);
+    return queue_job(j, job);
 }
 
 uint64_t journal_put_outbox(Journal *j, const char *receiver, const char *key, const char *text, size_t len)
@@ -165,7 +163,7 @@ uint64_t journal_put_outbox(Journal *j, const char *receiver, const char *key, c
     memcpy(job->data, text, job->len);
     snprintf(job->receiver, sizeof job->receiver, "%s", receiver);
     snprintf(job->key, sizeof job->key, "%s", key);
-    return put(j, job);
+    return queue_job(j, job);
 }
 
 /* --- at the start ------------------------------------------------------------------------------------------------- */
@@ -174,13 +172,6 @@ int journal_kept(Journal *j, JournalKept *ret, Err *err)
 {
     *ret = (JournalKept){0};
     return j->config.path[0] ? writer_kept(&j->writer, ret, err) : 0;
-}
-
-void journal_kept_done(JournalKept *kept)
-{
-    vec_done(&kept->incidents);
-    vec_done(&kept->windows);
-    vec_done(&kept->gpus);
 }
 
 int journal_each_outbox(Journal *j,
@@ -198,14 +189,14 @@ int journal_each_outbox(Journal *j,
     return rc;
 }
 
-static void wake(void *self)
+static void wake_loop(void *self)
 {
     Journal *j = self;
 
     uv_async_send(&j->async);
 }
 
-static void closed(uv_handle_t *handle)
+static void free_when_closed(uv_handle_t *handle)
 {
     Journal *j = handle->data;
 
@@ -216,8 +207,8 @@ static void closed(uv_handle_t *handle)
 static void close_handles(Journal *j)
 {
     j->handles = 2;
-    uv_close((uv_handle_t *)&j->async, closed);
-    uv_close((uv_handle_t *)&j->timer, closed);
+    uv_close((uv_handle_t *)&j->async, free_when_closed);
+    uv_close((uv_handle_t *)&j->timer, free_when_closed);
 }
 
 int journal_open(uv_loop_t *loop, const JournalConfig *config, JournalAcked acked, void *self, Journal **ret, Err *err)
@@ -227,11 +218,11 @@ int journal_open(uv_loop_t *loop, const JournalConfig *config, JournalAcked acke
     j->config = *config;
     j->acked = acked;
     j->self = self;
-    uv_async_init(loop, &j->async, woken);
+    uv_async_init(loop, &j->async, handle_wake);
     uv_timer_init(loop, &j->timer);
     j->async.data = j->timer.data = j;
     uv_unref((uv_handle_t *)&j->async);
-    const int rc = writer_start(&j->writer, config, wake, j, err);
+    const int rc = writer_start(&j->writer, config, wake_loop, j, err);
     if (rc < 0) {
         close_handles(j);
         return rc;
@@ -245,7 +236,7 @@ void journal_close(Journal *j)
     if (!j)
         return;
     writer_stop(&j->writer);
-    settle(j);
+    acknowledge_progress(j);
     close_handles(j);
 }
 

@@ -2,15 +2,14 @@
 #pragma once
 
 /*
- * The journal: what must survive the process, in one SQLite file (WAL, STRICT tables). Incidents at every change,
- * events, bundles of evidence, maintenance windows, how far logs were read, and notifications that are not delivered
- * yet. A thread of its own writes; the loop only queues, so that a slow or dead disk stops nothing.
+ * The journal: what must survive the process, in one SQLite file (WAL, STRICT tables): incidents at every change,
+ * events, bundles of evidence, maintenance windows, positions in logs, GPUs that were present, and notifications that
+ * are not delivered yet. A thread of its own writes; the loop only queues, so a slow or dead disk blocks nothing.
  *
- * What was put is acknowledged by a callback once it is on disk (committed, synchronous=FULL), or once the journal has
- * given up on that for now: then it goes on in memory, says so (state, reason), keeps at most JOURNAL_BACKLOG changes
- * and catches up when the disk is back. A file that is damaged is set aside (".damaged-<time>") and begun anew; an
- * older schema is migrated in one transaction; a newer one is left alone and the journal stays in memory.
- * Which GPUs were here is kept as well, so that one that is gone after a restart is missed.
+ * Each put is acknowledged by a callback once it is on disk (committed, synchronous=FULL), or once the journal gave up
+ * for now: then it continues in memory (state and reason are reported), keeps at most JOURNAL_BACKLOG changes and
+ * catches up when the disk is back. A damaged file is set aside (".damaged-<time>") and begun anew; an older schema is
+ * migrated in one transaction; a newer one is left alone and the journal stays in memory.
  *
  * One process has the file at a time (a lock beside it). Verbs may read it while the agent writes (journal_read_*).
  */
@@ -29,15 +28,15 @@
 enum { JOURNAL_SCHEMA = 2, JOURNAL_BACKLOG = 8192, JOURNAL_KEPT = 256 };
 
 typedef enum JournalHealth {
-    JOURNAL_OFF,    /* none is kept, as configured */
-    JOURNAL_FINE,   /* all that was put is on disk, or on its way in time */
+    JOURNAL_OFF,    /* configured off */
+    JOURNAL_FINE,   /* every job is on disk, or on its way in time */
     JOURNAL_MEMORY, /* the disk refuses or does not answer: see why */
 } JournalHealth;
 
 typedef struct JournalConfig {
     const char *path;     /* "" none: everything is acknowledged at once */
-    uint64_t keep_ns;     /* cleared incidents, events, bundles and GPUs older than this go; 0: for ever */
-    uint64_t max_bytes;   /* of the file: the oldest cleared go first; 0: no limit */
+    uint64_t keep_ns;     /* cleared incidents, events, bundles and GPUs older than this are deleted; 0: none */
+    uint64_t max_bytes;   /* of the file: the oldest cleared are deleted first; 0: no limit */
     uint64_t patience_ns; /* how long an acknowledgement may wait for the disk; real time */
     const Log *log;
 } JournalConfig;
@@ -45,24 +44,24 @@ typedef struct JournalConfig {
 typedef struct Journal Journal;
 typedef void (*JournalAcked)(void *self, uint64_t ticket, bool on_disk);
 
-/* Opens or makes the file, sets a damaged one aside. A file that cannot be had is no error: the state says it. -EBUSY
- * where another process has it, -EINVAL for a path that can never be one. */
+/* Opens or makes the file, sets a damaged one aside. A file that cannot be opened is no error but a state. -EBUSY if
+ * another process has it, -EINVAL for a path that can never be one. */
 int journal_open(uv_loop_t *loop, const JournalConfig *config, JournalAcked acked, void *self, Journal **ret, Err *err);
 /* Writes what is queued (at most for patience_ns) and closes; accepts NULL. */
 void journal_close(Journal *journal);
 
-/* A GPU that was here: its address, UUID (its identity), serial number and name. */
+/* A GPU that was present: its address, UUID (its identity), serial number and name. */
 typedef struct JournalGpu {
     Device device;
-    uint64_t first_real_ns, last_real_ns; /* when it was up, to the hour or so */
-    bool drained;                         /* by an operator, when last told */
+    uint64_t first_real_ns, last_real_ns; /* when it was seen, to about an hour */
+    bool drained;                         /* by an operator, at the last sight */
 } JournalGpu;
 
-/* What was kept, read at the start in the calling thread. Arrays are the caller's to free with vec_done. */
+/* State from before, read at the start in the calling thread; freed with journal_kept_done. */
 typedef struct JournalKept {
     VEC(Incident) incidents; /* open ones, and the JOURNAL_KEPT that were cleared last */
     VEC(MaintenanceWindow) windows;
-    VEC(JournalGpu) gpus; /* by address; at most JOURNAL_KEPT, those that were here last */
+    VEC(JournalGpu) gpus; /* by address; at most JOURNAL_KEPT, the last seen */
     char boot_id[40];
     uint64_t sequence, fabric_offset, fabric_inode;
 } JournalKept;
@@ -71,16 +70,16 @@ void journal_kept_done(JournalKept *kept);
 
 /* Put: copied and queued; returns a ticket (> 0), acknowledged in order. A later revision of the same incident replaces
  * one that is still queued. */
-uint64_t journal_put_incident(Journal *journal, const Incident *incident, IncidentChange change);
+uint64_t journal_put_incident(Journal *journal, const Incident *incident);
 uint64_t journal_put_event(Journal *journal, const Event *event, const char *incident_id /* "" none */);
 uint64_t journal_put_bundle(Journal *journal, const char *incident_id, const char *json, size_t len); /* packed here */
 uint64_t journal_put_window(Journal *journal, const MaintenanceWindow *window, bool ended);
 uint64_t journal_put_position(Journal *journal, const char *boot_id, uint64_t sequence, uint64_t fabric_offset,
                               uint64_t fabric_inode);
-/* `gpu` needs its UUID; one that is `forgotten` goes. */
+/* `gpu` needs its UUID; a `forgotten` one is deleted. */
 uint64_t journal_put_gpu(Journal *journal, const JournalGpu *gpu, bool forgotten);
-/* Notifications on their way: a text per (receiver, key); an empty text removes it. Kept texts come back at the start,
- * in the order in which they were put. */
+/* Notifications on their way: a text per (receiver, key); an empty text removes it. Texts come back at the start, in
+ * the order in which they were put. */
 uint64_t journal_put_outbox(Journal *journal, const char *receiver, const char *key, const char *text, size_t len);
 int journal_each_outbox(Journal *journal,
                         void (*fn)(void *self, const char *receiver, const char *key, const char *text, size_t len),
@@ -98,7 +97,6 @@ typedef struct JournalState {
 } JournalState;
 void journal_state(const Journal *journal, JournalState *ret);
 
-/* Questions about the past. */
 typedef struct JournalQuery {
     const char *device;                /* prefix of the device key, NULL any */
     const char *class;                 /* NULL any */
@@ -107,10 +105,10 @@ typedef struct JournalQuery {
     size_t limit;                      /* newest first, at most 10000 */
 } JournalQuery;
 typedef void (*JournalIncidents)(void *self, const Incident *incidents, size_t count);
-/* `incident`: the one that it belongs to, "" none. */
+/* `incident`: the id of the incident that the event belongs to, "" none. */
 typedef void (*JournalEvent)(void *self, const Event *event, const char *incident);
-/* Answered from the file, read-only, in the calling thread: for verbs, whether or not an agent writes meanwhile.
- * `answer` is called once, or an error is returned: -ENOENT where there is no such file, or no bundle. */
+/* Read from the file, read-only, in the calling thread: for verbs, whether or not an agent writes meanwhile.
+ * `answer` is called once, or an error is returned: -ENOENT for no such file or bundle. */
 int journal_read_incidents(const char *path, const JournalQuery *query, JournalIncidents answer, void *self, Err *err);
 /* Each event, newest first. */
 int journal_read_events(const char *path, const JournalQuery *query, JournalEvent each, void *self, Err *err);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The journal's thread: takes what is queued, writes it in one transaction, says how far it is. Where the disk refuses,
- * it keeps what it has and tries again. Functions of the loop's side take the lock for moments only and never wait for
- * the disk, but where that is said. Not for others.
+ * The journal's thread: writes queued jobs in one transaction and reports its progress. When the disk refuses, it keeps
+ * the jobs and retries. The functions below are for the loop; they hold the lock briefly and do not wait for the disk
+ * unless noted. Not for others.
  */
 
 #include <pthread.h>
@@ -28,7 +28,7 @@ typedef struct JobPosition {
     uint64_t sequence, fabric_offset, fabric_inode;
 } JobPosition;
 
-/* One kind for both, so that the newer word replaces the older. */
+/* One kind for both, so that a newer job replaces an older one. */
 typedef struct JobGpu {
     JournalGpu gpu;
     bool forgotten;
@@ -38,7 +38,8 @@ typedef struct Job {
     struct Job *next;
     JobKind kind;
     bool taken; /* being written now: not to be replaced */
-    uint64_t ticket, real_ns;
+    uint64_t ticket;
+    uint64_t real_ns; /* of a bundle */
     char key[80], receiver[64];
     size_t len;
     unsigned char data[] __attribute__((aligned(16)));
@@ -61,7 +62,7 @@ void writer_stop(Writer *writer);
 
 void writer_put(Writer *writer, Job *job); /* takes it over */
 void writer_give_up(Writer *writer, uint64_t ticket);
-/* The loop has waited too long: the state is MEMORY until the thread comes back. */
+/* The loop waited too long: the state is MEMORY until the thread answers again. */
 void writer_late(Writer *writer);
 
 typedef struct WriterProgress {
@@ -69,8 +70,10 @@ typedef struct WriterProgress {
 } WriterProgress;
 void writer_progress(Writer *writer, WriterProgress *ret);
 void writer_state(const Writer *writer, JournalState *ret);
+/* The pause before the next try, after one of `last_ms` (0: the first failure): doubled up to a limit. */
+uint64_t writer_next_retry_ms(uint64_t last_ms);
 
-/* Asked of the thread; wait at most for the patience: -ETIMEDOUT. */
+/* Answered by the thread; they wait at most for the patience: -ETIMEDOUT. */
 int writer_kept(Writer *writer, JournalKept *ret, Err *err);
 typedef VEC(Job *) WriterOutbox;
 int writer_outbox(Writer *writer, WriterOutbox *ret, Err *err);

@@ -287,7 +287,7 @@ static void refill_journal(Judge *judge)
     log_write(judge->log, LOG_LEVEL_ERROR, "the journal was damaged (%s); it was set aside as '%s' and begun anew",
               state.why, state.set_aside);
     for (size_t i = 0; i < incidents_count(judge->incidents); i++)
-        journal_put_incident(judge->journal, incidents_at(judge->incidents, i), INCIDENT_CHANGE_UPDATED);
+        journal_put_incident(judge->journal, incidents_at(judge->incidents, i));
     remembered_refill(&judge->remembered);
 }
 

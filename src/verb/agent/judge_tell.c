@@ -57,7 +57,7 @@ void judge_told(void *self, const Incident *incident, IncidentChange change)
 
     log_change(judge, incident, change);
     judge->incident_changes++;
-    waits.ticket = journal_put_incident(judge->journal, incident, change);
+    waits.ticket = journal_put_incident(judge->journal, incident);
     vec_push(&judge->told, waits);
     if (change == INCIDENT_CHANGE_OPENED && incident->severity >= SEVERITY_WARNING) {
         judge_keep_bundle(judge, incident); /* after it: the evidence takes longer to write than the alert may wait */

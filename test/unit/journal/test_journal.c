@@ -24,6 +24,7 @@
 #include "base/file.h"
 #include "base/owner.h"
 #include "service/journal/journal.h"
+#include "service/journal/writer.h"
 
 typedef struct Rig {
     uv_loop_t loop;
@@ -184,8 +185,8 @@ static void what_was_put_comes_back(void **state)
 
     must_open(rig);
     Incident open = incident_of(3, INCIDENT_OPEN), cleared = incident_of(4, INCIDENT_CLEARED);
-    journal_put_incident(rig->journal, &open, INCIDENT_CHANGE_OPENED);
-    journal_put_incident(rig->journal, &cleared, INCIDENT_CHANGE_CLEARED);
+    journal_put_incident(rig->journal, &open);
+    journal_put_incident(rig->journal, &cleared);
     journal_put_window(rig->journal, &window, false);
     journal_put_position(rig->journal, "boot", 42, 43, UINT64_C(1) << 40);
     wait_acked(rig, 4);
@@ -222,7 +223,7 @@ static void a_later_revision_replaces(void **state)
     must_open(rig);
     for (int i = 1; i <= 500; i++) {
         incident.revision = (uint64_t)i;
-        journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_UPDATED);
+        journal_put_incident(rig->journal, &incident);
     }
     wait_acked(rig, 500);
     assert_true(rig->in_order);
@@ -274,7 +275,7 @@ static void write_for_ever(Rig *rig, int out)
         Incident incident = incident_of(n % 200, INCIDENT_OPEN);
 
         incident.revision = (uint64_t)n;
-        journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_UPDATED);
+        journal_put_incident(rig->journal, &incident);
         wait_acked(rig, (uint64_t)n);
         if (rig->acked_on_disk != (uint64_t)n || write(out, &n, sizeof n) != sizeof n)
             _exit(1);
@@ -326,7 +327,7 @@ static void a_full_disk_stops_nothing(void **state)
     for (int n = 0; n < 200; n++) {
         Incident incident = incident_of(n, INCIDENT_OPEN);
 
-        ticket = journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED);
+        ticket = journal_put_incident(rig->journal, &incident);
         wait_acked(rig, ticket);
     }
     journal_state(rig->journal, &now);
@@ -361,7 +362,7 @@ static void a_damaged_file_is_set_aside(void **state)
     struct stat st;
 
     must_open(rig);
-    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED));
+    wait_acked(rig, journal_put_incident(rig->journal, &incident));
     close_it(rig);
     overwrite(rig->path);
     must_open(rig);
@@ -370,7 +371,7 @@ static void a_damaged_file_is_set_aside(void **state)
     assert_non_null(strstr(now.set_aside, "journal.db.damaged-"));
     assert_int_equal(stat(now.set_aside, &st), 0);
     assert_true(now.why[0] != '\0');
-    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED));
+    wait_acked(rig, journal_put_incident(rig->journal, &incident));
     assert_int_equal(rig->acked_on_disk, 1);
     assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
     assert_int_equal(kept.incidents.len, 1);
@@ -388,7 +389,7 @@ static void damage_under_way(void **state)
     for (int n = 0; n < 600; n++) { /* more than the cache holds */
         Incident incident = incident_of(n, INCIDENT_OPEN);
 
-        ticket = journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED);
+        ticket = journal_put_incident(rig->journal, &incident);
     }
     wait_acked(rig, ticket);
     close_it(rig);
@@ -397,7 +398,7 @@ static void damage_under_way(void **state)
     assert_int_not_equal(journal_kept(rig->journal, &kept, NULL), 0);
     journal_kept_done(&kept);
     Incident incident = incident_of(1, INCIDENT_OPEN);
-    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_UPDATED));
+    wait_acked(rig, journal_put_incident(rig->journal, &incident));
     while (journal_state(rig->journal, &now), now.health != JOURNAL_FINE || now.queued > 0)
         usleep(20000);
     assert_true(now.set_aside[0] != '\0');
@@ -416,7 +417,7 @@ static void a_newer_schema_is_left_alone(void **state)
     sqlite3_exec(db, "PRAGMA user_version=99", NULL, NULL, NULL);
     sqlite3_close(db);
     must_open(rig);
-    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED));
+    wait_acked(rig, journal_put_incident(rig->journal, &incident));
     journal_state(rig->journal, &now);
     assert_int_equal(now.health, JOURNAL_MEMORY);
     assert_non_null(strstr(now.why, "newer Stoker"));
@@ -516,7 +517,7 @@ static void make_first_version(Rig *rig)
     Incident incident = incident_of(7, INCIDENT_OPEN);
 
     must_open(rig);
-    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED));
+    wait_acked(rig, journal_put_incident(rig->journal, &incident));
     close_it(rig);
     run_sql(rig, "DROP TABLE gpu_seen; PRAGMA user_version=1");
 }
@@ -586,11 +587,11 @@ static void a_disk_that_hangs_delays_nothing_for_long(void **state)
     Err err;
 
     assert_int_equal(open_at(rig, 0, 0, 300 * NS_PER_MS, &err), 0);
-    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED));
+    wait_acked(rig, journal_put_incident(rig->journal, &incident));
     assert_int_equal(rig->acked_on_disk, 1);
     assert_int_equal(sqlite3_open(rig->path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL), SQLITE_OK);
-    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_UPDATED));
+    wait_acked(rig, journal_put_incident(rig->journal, &incident));
     journal_state(rig->journal, &now);
     assert_int_equal(now.health, JOURNAL_MEMORY);
     assert_int_equal(rig->acked_on_disk, 1);
@@ -598,7 +599,7 @@ static void a_disk_that_hangs_delays_nothing_for_long(void **state)
     sqlite3_close(db);
     while (journal_state(rig->journal, &now), now.health != JOURNAL_FINE)
         usleep(20000);
-    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_UPDATED));
+    wait_acked(rig, journal_put_incident(rig->journal, &incident));
     assert_int_equal(rig->acked_on_disk, 3);
 }
 
@@ -613,7 +614,7 @@ static void no_folder_can_be_made(void **state)
     snprintf(file, sizeof file, "%s/file", rig->dir);
     assert_int_equal(file_write(file, "x", 1, 0600, NULL), 0);
     must_open(rig);
-    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED));
+    wait_acked(rig, journal_put_incident(rig->journal, &incident));
     journal_state(rig->journal, &now);
     assert_int_equal(now.health, JOURNAL_MEMORY);
     assert_non_null(strstr(now.why, rig->dir));
@@ -629,7 +630,7 @@ static void without_a_file(void **state)
 
     rig->path[0] = '\0';
     must_open(rig);
-    wait_acked(rig, journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED));
+    wait_acked(rig, journal_put_incident(rig->journal, &incident));
     journal_state(rig->journal, &now);
     assert_int_equal(now.health, JOURNAL_OFF);
     assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
@@ -673,7 +674,7 @@ static void asked_beside_the_agent(void **state)
     for (int n = 0; n < 30; n++) {
         Incident incident = incident_of(n, n % 3 ? INCIDENT_CLEARED : INCIDENT_OPEN);
 
-        journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_OPENED);
+        journal_put_incident(rig->journal, &incident);
         ticket = journal_put_event(rig->journal, &event, "inc000001");
     }
     ticket = journal_put_bundle(rig->journal, "inc000001", "{\"a\":1}", 7);
@@ -727,7 +728,7 @@ static void old_things_go(void **state)
 
         event.real_ns = incident.updated_real_ns;
         journal_put_event(rig->journal, &event, "inc000001");
-        ticket = journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_CLEARED);
+        ticket = journal_put_incident(rig->journal, &incident);
     }
     wait_acked(rig, ticket);
     close_it(rig);
@@ -738,6 +739,45 @@ static void old_things_go(void **state)
     assert_int_equal(journal_read_events(rig->path, &all, count_event, &events, &err), 0);
     assert_int_equal(events, 21);
     assert_gpus(rig, &gpus[1], 1);
+}
+
+/* Age counts from the newest change in the file: with every run the limit advances. */
+static void the_age_limit_advances(void **state)
+{
+    Rig *rig = *state;
+    const JournalQuery all = {.state = -1, .to_real_ns = UINT64_MAX, .limit = 100};
+    Err err;
+
+    for (int n = 0; n < 4; n++) {
+        Incident incident = incident_of(20 * n, INCIDENT_CLEARED);
+
+        assert_int_equal(open_at(rig, 30 * NS_PER_S, 0, 20 * NS_PER_S, &err), 0);
+        wait_acked(rig, journal_put_incident(rig->journal, &incident));
+        close_it(rig);
+    }
+    assert_int_equal(open_at(rig, 30 * NS_PER_S, 0, 20 * NS_PER_S, &err), 0);
+    while (ask(rig, &all) > 2)
+        usleep(20000);
+    assert_int_equal(ask(rig, &all), 2); /* of 0, 20, 40 and 60 s: those within 30 s of the last */
+}
+
+static void retries_slow_down_to_a_limit(void **state)
+{
+    uint64_t pause_ms = 0, last_ms = 0, total_ms = 0;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        pause_ms = writer_next_retry_ms(last_ms);
+        assert_true(pause_ms >= last_ms);
+        assert_in_range(pause_ms, 500, 10000);
+        last_ms = pause_ms;
+        total_ms += pause_ms;
+    }
+    assert_int_equal(writer_next_retry_ms(0), 500);
+    assert_int_equal(writer_next_retry_ms(500), 1000);
+    assert_int_equal(pause_ms, 10000);
+    assert_true(total_ms > 100000);
+    assert_int_equal(writer_next_retry_ms(1), 500); /* after a damaged file */
 }
 
 static void a_large_file_shrinks(void **state)
@@ -751,7 +791,7 @@ static void a_large_file_shrinks(void **state)
     must_open(rig);
     for (int n = 0; n < 1000; n++) {
         Incident incident = incident_of(n, n < 3 ? INCIDENT_OPEN : INCIDENT_CLEARED);
-        ticket = journal_put_incident(rig->journal, &incident, INCIDENT_CHANGE_CLEARED);
+        ticket = journal_put_incident(rig->journal, &incident);
     }
     wait_acked(rig, ticket);
     close_it(rig);
@@ -807,6 +847,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(without_a_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(asked_beside_the_agent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(old_things_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_age_limit_advances, set_up, tear_down),
+        cmocka_unit_test(retries_slow_down_to_a_limit),
         cmocka_unit_test_setup_teardown(a_large_file_shrinks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_backlog_has_an_end, set_up, tear_down),
     };
