@@ -9,10 +9,8 @@
 #include <unistd.h>
 
 #include "base/owner.h"
-#include "service/report/hta.h"
 #include "service/report/report.h"
 #include "verb/trace/filter.h"
-#include "verb/trace/hta.h"
 #include "verb/trace/options.h"
 #include "verb/trace/outfile.h"
 #include "verb/trace/progress.h"
@@ -21,19 +19,13 @@
 
 enum { WORDS_MAX = 512, PLAIN_WIDTH = 100 };
 
-typedef enum As { AS_OWN, AS_HTA } As;
-
 typedef struct TraceOptions {
     TraceAskOptions ask;
     bool json, verbose, progress;
     const char *csv, *html, *output, *filter, *diff;
     uint64_t top, threads, memory, width, gap_ns, short_ns;
-    uint64_t hta_delay_ns;
-    int as, colour;
-    bool hta_last_step;
+    int colour;
 } TraceOptions;
-
-static const char *const as_names[] = {"own", "hta", NULL};
 
 static const OptSpec trace_opts[] = {
     TRACE_ASK_OPTS(TraceOptions),
@@ -88,25 +80,6 @@ static const OptSpec trace_opts[] = {
      .off = offsetof(TraceOptions, diff),
      .metavar = "BEFORE",
      .help = "what changed against this profile (a file or a folder of ranks)"},
-    {.key = "as",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_ENUM,
-     .off = offsetof(TraceOptions, as),
-     .names = as_names,
-     .def = "own",
-     .help = "whose definitions: our own, or those of Holistic Trace Analysis (with what is different, and why)"},
-    {.key = "hta-last-step",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(TraceOptions, hta_last_step),
-     .help = "with --as hta: keep the last profiler step, as its include_last_profiler_step does"},
-    {.key = "hta-kernel-delay",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_DURATION,
-     .off = offsetof(TraceOptions, hta_delay_ns),
-     .def = "30us",
-     .max = 3600e9,
-     .help = "with --as hta: its consecutive_kernel_delay"},
     {.key = "gap-threshold",
      .flags = OPT_CLI_ONLY,
      .type = OPT_DURATION,
@@ -320,77 +293,6 @@ static int run_files(Traced *t, const char *const *paths, size_t count, TraceRes
     return 0;
 }
 
-/* HTA's numbers are of whole files, and are shown beside our own of the same. */
-static int check_hta(const Traced *t, Err *err)
-{
-    const TraceOptions *o = t->o;
-
-    if (o->csv || o->html || o->diff || o->filter)
-        return err_set(err, -EINVAL, "--as hta is written as text or as --json, and not filtered or compared");
-    for (size_t i = 0; i < t->call->args.len; i++)
-        if (strcmp(t->call->args.items[i], "-") == 0)
-            return err_set(err, -EINVAL, "--as hta reads a profile twice and cannot do so with standard input");
-    if (t->words[0])
-        return err_set(err, -EINVAL, "--as hta takes whole profiles: HTA's definitions know no %s", t->words);
-    return 0;
-}
-
-static int write_hta(Traced *t, const HtaReport *hta, const HtaDifferences *differences)
-{
-    ReportOptions style = style_of(t);
-    const char *path = t->o->output ? t->o->output : "-";
-    Err *err = &t->call->err;
-    OutFile *out;
-
-    TRY(outfile_open(path, outfile_wants_gzip(path), &out, err));
-    ReportSink sink = {.write = into_file, .context = out};
-    int rc = t->o->json ? hta_json(hta, differences, sink, err) : hta_text(hta, differences, &style, sink, err);
-    if (rc < 0) {
-        outfile_drop(out);
-        return rc;
-    }
-    return outfile_commit(out, err);
-}
-
-static int show_hta(Traced *t, const char *const *paths, size_t count)
-{
-    CLEANUP(trace_result_done) TraceResult own;
-    CLEANUP(hta_report_done) HtaReport report = {0};
-    HtaDifferences differences = {0};
-    HtaOptions options = hta_options_default;
-    TraceFiles files = {0};
-
-    run_files(t, paths, count, &own);
-    stop_obey();
-    if (own.analysed == 0)
-        return EXIT_UNKNOWN;
-    for (size_t i = 0; i < own.report.ranks.len; i++) {
-        const char *file = own.report.ranks.at[i].file;
-        bool there = false; /* HTA knows no file of several ranks */
-
-        for (size_t k = 0; k < files.len && !there; k++)
-            there = strcmp(files.at[k], file) == 0;
-        if (!there)
-            vec_push(&files, file);
-    }
-    options.kernel_delay_ns = (int64_t)t->o->hta_delay_ns;
-    options.last_step = t->o->hta_last_step;
-    TraceHta hta = {.path = t->call->path,
-                    .files = &files,
-                    .options = &options,
-                    .memory = t->o->memory ? t->o->memory : trace_run_memory(),
-                    .stop = stop_catch()};
-    trace_hta(&hta, &report);
-    stop_obey();
-    hta_differ(&report, &own.report, t->call->arena, &differences);
-    int rc = hta.read ? write_hta(t, &report, &differences) : 0;
-    vec_done(&differences);
-    vec_done(&files);
-    if (rc < 0)
-        return verb_fail(t->call, EXIT_UNKNOWN);
-    return own.failed + hta.failed ? EXIT_UNKNOWN : EXIT_FINE;
-}
-
 static bool has_finding(const TraceReport *report)
 {
     for (size_t i = 0; i < report->ranks.len; i++)
@@ -459,8 +361,6 @@ static int run_prepared(Traced *t)
         return verb_fail(t->call, EXIT_USAGE);
     if (args->len == 0)
         return verb_failf(t->call, EXIT_USAGE, "needs a profile: a file, a folder of ranks, or - for standard input");
-    if (t->o->as == AS_HTA)
-        return check_hta(t, &t->call->err) < 0 ? verb_fail(t->call, EXIT_USAGE) : show_hta(t, args->items, args->len);
     return t->o->diff ? show_diff(t, &t->o->diff, args->items, args->len) : show_report(t, args->items, args->len);
 }
 

@@ -55,32 +55,3 @@ def own_differences(rank, path):
                                ("operators", operators, expected["operators"])):
         out += [f"{word}: {name} is too much" for name in ours.keys() - theirs.keys()]
     return out
-
-
-def hta_differences(told, expected):
-    """`told`: the report of --as hta; `expected`: of oracle.hta."""
-    out = []
-    for ours, theirs in zip(told["ranks"], expected["ranks"]):
-        for bandwidth in ours["memory_bandwidth"]:
-            bandwidth["series"] = [(point["ts_ns"], point["memory_bw_gbps"]) for point in bandwidth["series"]]
-        walk("rank %d" % ours["rank"], ours, theirs, out)
-    if len(told["ranks"]) != len(expected["ranks"]):
-        out.append("the number of ranks")
-    types = {row["kernel_type"]: {"sum_ns": row["sum_ns"], "percentage": row["percentage"]} for row in told["kernel_types"]}
-    walk("types", types, expected["kernel_types"], out)
-    if types.keys() != expected["kernel_types"].keys():
-        out.append(f"types: {sorted(types)}")
-    order = [(row["sum_ns"]) for row in told["kernel_types"]]
-    if order != sorted(order, reverse=True):
-        out.append("types are not by their sums")
-    key = lambda row: (row["rank"], row["kernel_type"], row["name"])  # noqa: E731
-    walk("kernels", sorted(told["kernels"], key=key), sorted(expected["kernels"], key=key), out)
-    stragglers = told["potential_stragglers"]
-    if expected["potential_stragglers"] is None:
-        if stragglers["error"] is None or stragglers["ranks"]:
-            out.append(f"stragglers: {stragglers} where HTA stops")
-    else:
-        named, counts = expected["potential_stragglers"]
-        walk("stragglers", stragglers["ranks"], named, out)
-        walk("straggler counts", {row["rank"]: row["count"] for row in stragglers["counts"]}, counts, out)
-    return out

@@ -103,11 +103,3 @@ def test_cut_and_then_analyse_is_analyse_with_a_window(stoker, tmp_path, seed):
     cut = tmp_path / "cut.json"
     subprocess.run([stoker, "trace", "cut", *map(str, window), path, "-o", cut], check=True, capture_output=True)
     assert told(stoker, cut) == told(stoker, *window, path)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_hta_mode_does_not_care_for_form_either(stoker, tmp_path, seed):
-    trace = build.random_trace(seed)
-    first = told(stoker, "--as", "hta", trace.write(tmp_path / "trace.json"))
-    for name, form in (("a.json.gz", "object"), ("b.json", "array"), ("c.json", "indented"), ("d.json", "compact")):
-        assert told(stoker, "--as", "hta", trace.write(tmp_path / name, form)) == first, name
