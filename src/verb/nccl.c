@@ -102,7 +102,7 @@ static int nccl_run(VerbCall *call, const void *options)
     if (str_check(&out, "the report", &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
     fwrite(out.text, 1, out.len, stdout);
-    return verb_end(call, nccl_code(report));
+    return verb_end(call, nccl_exit_code(report));
 }
 
 const Verb verb_nccl = {

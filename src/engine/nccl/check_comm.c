@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Conclusions from communicators: did they come up, how long did it take, are their ranks alike, did they stop at one
  * call. */
+/* Conclusions from what should be the same on all processes. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -67,7 +68,7 @@ static void index_members(NcclJob *job)
         if (m->comm == NCCL_NO_INDEX)
             continue;
         job->by_comm[job->comm_first[m->comm] + r->comms.at[m->comm].seen++] = i;
-        map_u64_put(&job->member_by_rank, nccl_rank_key(m->comm, m->rank), nccl_boxed(i));
+        map_u64_put(&job->member_by_rank, nccl_make_rank_key(m->comm, m->rank), nccl_box(i));
     }
 }
 
@@ -75,8 +76,8 @@ static void tell_member(NcclJob *job, NcclFinding *f, const NcclMember *m)
 {
     const NcclProcess *p = &job->report.processes.at[m->process];
 
-    nccl_evidence(job, f, m->started ? m->start_place : m->complete_place, "%s process %" PRIu64 ": rank %" PRId64,
-                  p->host, p->pid, m->rank);
+    nccl_add_evidence(job, f, m->started ? m->start_place : m->complete_place, "%s process %" PRIu64 ": rank %" PRId64,
+                      p->host, p->pid, m->rank);
 }
 
 /* Two processes that say they are one rank. The later one is used. */
@@ -84,11 +85,11 @@ static void check_seats(NcclJob *job, uint32_t comm)
 {
     for (size_t i = 0; i < job->report.comms.at[comm].seen; i++) {
         const NcclMember *m = member_at(job, comm, i);
-        uint32_t last = nccl_unboxed(map_u64_get(&job->member_by_rank, nccl_rank_key(comm, m->rank)));
+        uint32_t last = nccl_unbox(map_u64_get(&job->member_by_rank, nccl_make_rank_key(comm, m->rank)));
         if (last == NCCL_NO_INDEX || job->report.members.at[last].process == m->process)
             continue;
-        NcclFinding *f = nccl_findf(job, NCCL_RULE_RANK_TWICE, "communicator %s, rank %" PRId64,
-                                    job->report.comms.at[comm].id, m->rank);
+        NcclFinding *f = nccl_add_findingf(job, NCCL_RULE_RANK_TWICE, "communicator %s, rank %" PRId64,
+                                           job->report.comms.at[comm].id, m->rank);
         tell_member(job, f, m);
         tell_member(job, f, &job->report.members.at[last]);
     }
@@ -108,12 +109,12 @@ static void check_runs(NcclJob *job)
             continue;
         snprintf(seat, sizeof seat, "%.100s|%.40s|%" PRId64 "|%" PRId64, job->report.processes.at[m->process].host,
                  m->bus_id, m->rank, m->nranks);
-        uint32_t before = nccl_unboxed(map_get(&seats, seat));
-        map_put(&seats, seat, nccl_boxed(i));
+        uint32_t before = nccl_unbox(map_get(&seats, seat));
+        map_put(&seats, seat, nccl_box(i));
         if (before == NCCL_NO_INDEX || job->report.members.at[before].process == m->process ||
             job->report.members.at[before].comm == m->comm)
             continue;
-        NcclFinding *f = nccl_find(job, NCCL_RULE_TWO_RUNS, NULL);
+        NcclFinding *f = nccl_add_finding(job, NCCL_RULE_TWO_RUNS, NULL);
         tell_member(job, f, &job->report.members.at[before]);
         tell_member(job, f, m);
     }
@@ -159,18 +160,19 @@ static bool check_init(NcclJob *job, uint32_t comm)
     if (hung.len == 0)
         return false;
     for (int64_t rank = 0; rank < c->nranks; rank++)
-        if (!map_u64_get(&job->member_by_rank, nccl_rank_key(comm, rank)))
+        if (!map_u64_get(&job->member_by_rank, nccl_make_rank_key(comm, rank)))
             vec_push(&missing, rank);
     bool silent = missing.len && c->complete == 0 && !cut;
-    const char *text = silent ? nccl_ranks(job, missing.at, missing.len) : nccl_ranks(job, hung.at, hung.len);
+    const char *text =
+        silent ? nccl_print_ranks(job, missing.at, missing.len) : nccl_print_ranks(job, hung.at, hung.len);
     NcclFinding *f =
-        silent
-            ? nccl_findf(job, NCCL_RULE_INIT_MISSING, "communicator %s of %" PRId64 " ranks: nothing from rank %s",
-                         c->id, c->nranks, text)
-            : nccl_findf(job, NCCL_RULE_INIT_HUNG, "communicator %s of %" PRId64 " ranks: no Init COMPLETE of rank %s",
-                         c->id, c->nranks, text);
-    nccl_evidence(job, f, first, "Init START without Init COMPLETE on %zu of %u ranks that were seen", hung.len,
-                  c->seen);
+        silent ? nccl_add_findingf(job, NCCL_RULE_INIT_MISSING,
+                                   "communicator %s of %" PRId64 " ranks: nothing from rank %s", c->id, c->nranks, text)
+               : nccl_add_findingf(job, NCCL_RULE_INIT_HUNG,
+                                   "communicator %s of %" PRId64 " ranks: no Init COMPLETE of rank %s", c->id,
+                                   c->nranks, text);
+    nccl_add_evidence(job, f, first, "Init START without Init COMPLETE on %zu of %u ranks that were seen", hung.len,
+                      c->seen);
     return true;
 }
 
@@ -199,9 +201,10 @@ static void check_slow(NcclJob *job)
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)
         if (strcmp(parts[i].part, worst->init_part) == 0)
             rule = parts[i].rule;
-    NcclFinding *f = nccl_findf(job, rule, "%.1f s on rank %" PRId64 ", of which %s %.1f s; %zu ranks over %.0f s",
-                                worst->init_s, worst->rank, worst->init_part, worst->init_part_s, slow, slow_init_s);
-    nccl_evidence(job, f, worst->init_place, "Init timings of rank %" PRId64, worst->rank);
+    NcclFinding *f =
+        nccl_add_findingf(job, rule, "%.1f s on rank %" PRId64 ", of which %s %.1f s; %zu ranks over %.0f s",
+                          worst->init_s, worst->rank, worst->init_part, worst->init_part_s, slow, slow_init_s);
+    nccl_add_evidence(job, f, worst->init_place, "Init timings of rank %" PRId64, worst->rank);
 }
 
 static void check_channels(NcclJob *job, uint32_t comm)
@@ -219,10 +222,10 @@ static void check_channels(NcclJob *job, uint32_t comm)
     }
     if (!low || low->coll_channels == high->coll_channels)
         return;
-    NcclFinding *f = nccl_findf(job, NCCL_RULE_CHANNELS_DIFFER, "communicator %s: %d to %d collective channels",
-                                job->report.comms.at[comm].id, low->coll_channels, high->coll_channels);
-    nccl_evidence(job, f, low->channels_place, "rank %" PRId64 ": %d", low->rank, low->coll_channels);
-    nccl_evidence(job, f, high->channels_place, "rank %" PRId64 ": %d", high->rank, high->coll_channels);
+    NcclFinding *f = nccl_add_findingf(job, NCCL_RULE_CHANNELS_DIFFER, "communicator %s: %d to %d collective channels",
+                                       job->report.comms.at[comm].id, low->coll_channels, high->coll_channels);
+    nccl_add_evidence(job, f, low->channels_place, "rank %" PRId64 ": %d", low->rank, low->coll_channels);
+    nccl_add_evidence(job, f, high->channels_place, "rank %" PRId64 ": %d", high->rank, high->coll_channels);
 }
 
 /* The last call of each rank. Ranks that also send to single peers count differently, and ended ones ended in order. */
@@ -251,14 +254,14 @@ static void check_calls(NcclJob *job, uint32_t comm)
         if (m->calls && !is_cut(job, m) && m->op_count == low->op_count)
             vec_push(&behind, m->rank);
     }
-    NcclFinding *f = nccl_findf(job, NCCL_RULE_OPCOUNT,
-                                "communicator %s: rank %s stopped at opCount %" PRIx64 ", others went to %" PRIx64,
-                                job->report.comms.at[comm].id, nccl_ranks(job, behind.at, behind.len),
-                                (uint64_t)low->op_count, (uint64_t)high->op_count);
-    nccl_evidence(job, f, low->op_place, "rank %" PRId64 ": last call %s, opCount %" PRIx64, low->rank, low->op,
-                  (uint64_t)low->op_count);
-    nccl_evidence(job, f, high->op_place, "rank %" PRId64 ": last call %s, opCount %" PRIx64, high->rank, high->op,
-                  (uint64_t)high->op_count);
+    NcclFinding *f = nccl_add_findingf(
+        job, NCCL_RULE_OPCOUNT, "communicator %s: rank %s stopped at opCount %" PRIx64 ", others went to %" PRIx64,
+        job->report.comms.at[comm].id, nccl_print_ranks(job, behind.at, behind.len), (uint64_t)low->op_count,
+        (uint64_t)high->op_count);
+    nccl_add_evidence(job, f, low->op_place, "rank %" PRId64 ": last call %s, opCount %" PRIx64, low->rank, low->op,
+                      (uint64_t)low->op_count);
+    nccl_add_evidence(job, f, high->op_place, "rank %" PRId64 ": last call %s, opCount %" PRIx64, high->rank, high->op,
+                      (uint64_t)high->op_count);
 }
 
 /* Connections that were refused and tried again, in a job of which every communicator came up. */
@@ -326,23 +329,24 @@ static void check_group(NcclJob *job, size_t first)
         if (one_group && (strcmp(t->op, lead->op) != 0 || t->numel_in != lead->numel_in))
             other = t;
     }
-    const char *text = nccl_ranks(job, ranks.at, ranks.len);
-    NcclFinding *f = nccl_findf(job, NCCL_RULE_WATCHDOG, "%s number %" PRId64 "%s%s, reported by rank %s", lead->op,
-                                lead->seq, lead->group[0] ? " of process group " : "", lead->group, text);
-    nccl_evidence(job, f, lead->place, "rank %" PRId64 " waited %.1f s", lead->rank, (double)lead->ran_ms / 1e3);
+    const char *text = nccl_print_ranks(job, ranks.at, ranks.len);
+    NcclFinding *f =
+        nccl_add_findingf(job, NCCL_RULE_WATCHDOG, "%s number %" PRId64 "%s%s, reported by rank %s", lead->op,
+                          lead->seq, lead->group[0] ? " of process group " : "", lead->group, text);
+    nccl_add_evidence(job, f, lead->place, "rank %" PRId64 " waited %.1f s", lead->rank, (double)lead->ran_ms / 1e3);
     for (size_t i = first; i < job->timeouts.len; i++) {
         const NcclTimeout *t = &job->timeouts.at[i];
         if (same_group(lead, t) && t->last_enqueued >= 0)
-            nccl_evidence(job, f, t->place, "rank %" PRId64 ": last enqueued %" PRId64 ", last completed %" PRId64,
-                          t->rank, t->last_enqueued, t->last_completed);
+            nccl_add_evidence(job, f, t->place, "rank %" PRId64 ": last enqueued %" PRId64 ", last completed %" PRId64,
+                              t->rank, t->last_enqueued, t->last_completed);
     }
     if (other) {
-        f = nccl_findf(job, NCCL_RULE_MISMATCH, "number %" PRId64 "%s%s", lead->seq,
-                       lead->group[0] ? " of process group " : "", lead->group);
-        nccl_evidence(job, f, lead->place, "rank %" PRId64 ": %s of %" PRId64 " elements", lead->rank, lead->op,
-                      lead->numel_in);
-        nccl_evidence(job, f, other->place, "rank %" PRId64 ": %s of %" PRId64 " elements", other->rank, other->op,
-                      other->numel_in);
+        f = nccl_add_findingf(job, NCCL_RULE_MISMATCH, "number %" PRId64 "%s%s", lead->seq,
+                              lead->group[0] ? " of process group " : "", lead->group);
+        nccl_add_evidence(job, f, lead->place, "rank %" PRId64 ": %s of %" PRId64 " elements", lead->rank, lead->op,
+                          lead->numel_in);
+        nccl_add_evidence(job, f, other->place, "rank %" PRId64 ": %s of %" PRId64 " elements", other->rank, other->op,
+                          other->numel_in);
     }
 }
 
@@ -358,7 +362,7 @@ static void check_silent(NcclJob *job)
     if (nranks > (int64_t)job->timeouts.len * 2)
         return;
     for (int64_t rank = 0; rank < nranks; rank++) {
-        uint32_t member = nccl_unboxed(map_u64_get(&job->member_by_rank, nccl_rank_key(r->world, rank)));
+        uint32_t member = nccl_unbox(map_u64_get(&job->member_by_rank, nccl_make_rank_key(r->world, rank)));
         bool told = member != NCCL_NO_INDEX && is_cut(job, &r->members.at[member]);
         for (size_t i = 0; i < job->timeouts.len; i++)
             told |= job->timeouts.at[i].rank == rank;
@@ -369,9 +373,9 @@ static void check_silent(NcclJob *job)
     }
     if (silent.len == 0)
         return;
-    NcclFinding *f =
-        nccl_findf(job, NCCL_RULE_RANK_SILENT, "rank %s of %" PRId64, nccl_ranks(job, silent.at, silent.len), nranks);
-    nccl_evidence(job, f, job->timeouts.at[0].place, "%zu ranks report a timeout", (size_t)nranks - silent.len);
+    NcclFinding *f = nccl_add_findingf(job, NCCL_RULE_RANK_SILENT, "rank %s of %" PRId64,
+                                       nccl_print_ranks(job, silent.at, silent.len), nranks);
+    nccl_add_evidence(job, f, job->timeouts.at[0].place, "%zu ranks report a timeout", (size_t)nranks - silent.len);
 }
 
 void nccl_check_timeouts(NcclJob *job)
@@ -385,4 +389,173 @@ void nccl_check_timeouts(NcclJob *job)
     }
     if (job->timeouts.len)
         check_silent(job);
+}
+
+/* Variables that differ for good reasons, or that only one rank tells. */
+static bool may_differ(const char *name)
+{
+    static const char *const fronts[] = {"NCCL_DEBUG",   "NCCL_TOPO_DUMP", "NCCL_GRAPH_DUMP",
+                                         "NCCL_COMM_ID", "NCCL_HOSTID",    "NCCL_PROFILE",
+                                         "NCCL_RAS",     "NCCL_DUMP",      "NCCL_LOCAL"};
+
+    for (size_t i = 0; i < ARRAY_LEN(fronts); i++)
+        if (strncmp(name, fronts[i], strlen(fronts[i])) == 0)
+            return true;
+    return false;
+}
+
+static int compare_env(const void *a, const void *b)
+{
+    const NcclEnv *x = a, *y = b;
+    int by = strcmp(x->name, y->name);
+
+    if (by == 0)
+        by = strcmp(x->value, y->value);
+    return by ? by : (x->process > y->process) - (x->process < y->process);
+}
+
+static void sum_up_settings(NcclJob *job)
+{
+    NcclSettings *all = &job->report.settings;
+
+    for (size_t i = 0; i < job->env.len; i++) {
+        const NcclEnv *e = &job->env.at[i];
+        NcclSetting *last = all->len ? &all->at[all->len - 1] : NULL;
+        if (last && last->name == e->name && last->value == e->value)
+            last->processes++;
+        else {
+            NcclSetting setting = {.name = e->name, .value = e->value, .processes = 1, .place = e->place};
+            vec_push(all, setting);
+        }
+    }
+}
+
+static void check_setting_values(NcclJob *job)
+{
+    const NcclSettings *all = &job->report.settings;
+
+    for (size_t i = 0; i + 1 < all->len; i++) {
+        const NcclSetting *a = &all->at[i];
+        if (a->name != all->at[i + 1].name || (i && all->at[i - 1].name == a->name) || may_differ(a->name))
+            continue;
+        NcclFinding *f = nccl_add_findingf(job, NCCL_RULE_ENV_DIFFERS, "%s", a->name);
+        for (size_t j = i; j < all->len && all->at[j].name == a->name; j++)
+            nccl_add_evidence(job, f, all->at[j].place, "%s=%s on %u processes", a->name, all->at[j].value,
+                              all->at[j].processes);
+    }
+}
+
+/* Hosts that have a process that came up; of `ret_with` those where the variable env[from..to) was told. */
+static size_t count_hosts(const NcclJob *job, size_t from, size_t to, size_t *ret_with, const char **ret_without)
+{
+    CLEANUP(map_done) Map with, all;
+    size_t cursor = 0;
+    const MapEntry *entry;
+
+    map_init(&with);
+    map_init(&all);
+    for (size_t i = 0; i < job->report.processes.len; i++)
+        if (job->report.processes.at[i].complete)
+            map_put(&all, job->report.processes.at[i].host, nccl_box((uint32_t)i));
+    for (size_t i = from; i < to; i++)
+        map_put(&with, job->report.processes.at[job->env.at[i].process].host, &with);
+    *ret_with = 0;
+    while ((entry = map_next(&all, &cursor)))
+        if (map_get(&with, entry->key))
+            ++*ret_with;
+        else
+            *ret_without = job->report.processes.at[nccl_unbox(entry->value)].host;
+    return all.len;
+}
+
+static void check_setting_hosts(NcclJob *job)
+{
+    enum { NAMES_MAX = 256 };
+    size_t names = 0;
+
+    if (job->report.hosts < 2)
+        return;
+    for (size_t from = 0, to; from < job->env.len && names < NAMES_MAX; from = to) {
+        const NcclEnv *e = &job->env.at[from];
+        const char *without = "";
+        size_t with;
+        for (to = from; to < job->env.len && job->env.at[to].name == e->name;)
+            to++;
+        if (may_differ(e->name))
+            continue;
+        names++;
+        size_t hosts = count_hosts(job, from, to, &with, &without);
+        if (with == 0 || with == hosts)
+            continue;
+        NcclFinding *f =
+            nccl_add_findingf(job, NCCL_RULE_ENV_MISSING, "%s is set on %zu of %zu nodes", e->name, with, hosts);
+        nccl_add_evidence(job, f, e->place, "%s=%s on %s; nothing of it on %s", e->name, e->value,
+                          job->report.processes.at[e->process].host, without);
+    }
+}
+
+/* Whether two processes belong to different jobs: the largest communicators of both are known and not one. */
+static bool in_different_jobs(const uint32_t *worlds, const NcclReport *r, const NcclProcess *a, const NcclProcess *b)
+{
+    uint32_t x = worlds[a - r->processes.at], y = worlds[b - r->processes.at];
+
+    return x != NCCL_NO_INDEX && y != NCCL_NO_INDEX && x != y;
+}
+
+static const uint32_t *worlds_of(NcclJob *job)
+{
+    const NcclReport *r = &job->report;
+    uint32_t *worlds = arena_calloc(&job->arena, r->processes.len + 1, sizeof *worlds);
+
+    for (size_t i = 0; i < r->processes.len; i++)
+        worlds[i] = NCCL_NO_INDEX;
+    for (size_t i = 0; i < r->members.len; i++) {
+        const NcclMember *m = &r->members.at[i];
+        uint32_t *world = &worlds[m->process];
+        if (m->comm != NCCL_NO_INDEX &&
+            (*world == NCCL_NO_INDEX || r->comms.at[m->comm].nranks > r->comms.at[*world].nranks))
+            *world = m->comm;
+    }
+    return worlds;
+}
+
+/* Processes whose text at `off` differs from the first that has one. */
+static void check_texts(NcclJob *job, NcclRule rule, size_t off, size_t place_off, const char *what)
+{
+    const NcclReport *r = &job->report;
+    const NcclProcess *first = NULL;
+    const uint32_t *worlds = worlds_of(job);
+
+    for (size_t i = 0; i < r->processes.len; i++) {
+        const NcclProcess *p = &r->processes.at[i];
+        const char *text = *(const char *const *)((const char *)p + off);
+        const char *known = first ? *(const char *const *)((const char *)first + off) : NULL;
+        if (!text[0])
+            continue;
+        if (!first) {
+            first = p;
+            continue;
+        }
+        if (strcmp(text, known) == 0 || in_different_jobs(worlds, r, first, p))
+            continue;
+        NcclFinding *f = nccl_add_finding(job, rule, NULL);
+        if (f->evidence_count == 0)
+            nccl_add_evidence(job, f, *(const NcclPlace *)((const char *)first + place_off), "%s process %llu: %s %s",
+                              first->host, (unsigned long long)first->pid, what, known);
+        nccl_add_evidence(job, f, *(const NcclPlace *)((const char *)p + place_off), "%s process %llu: %s %s", p->host,
+                          (unsigned long long)p->pid, what, text);
+    }
+}
+
+void nccl_check_settings(NcclJob *job)
+{
+    if (job->env.len)
+        qsort(job->env.at, job->env.len, sizeof *job->env.at, compare_env);
+    sum_up_settings(job);
+    check_setting_values(job);
+    check_setting_hosts(job);
+    check_texts(job, NCCL_RULE_VERSION_DIFFERS, offsetof(NcclProcess, version), offsetof(NcclProcess, version_place),
+                "version");
+    check_texts(job, NCCL_RULE_NET_DIFFERS, offsetof(NcclProcess, network), offsetof(NcclProcess, network_place),
+                "network");
 }

@@ -1,14 +1,139 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The flight recorder's verdict. Per process group: the first collective that is not complete on every rank, who never
- * called it, who called it and has not begun, who is inside, and whether all called the same.
- * A rank whose buffer begins after a collective has it behind itself; a rank whose calls end before it is behind. */
+/* Conclusions from PyTorch's flight recorder. Per process group: the first collective that is not complete on every
+ * rank, who never called it, who called it and has not begun, who is inside, and whether all called the same. Sends and
+ * receives that are not complete: whether the partner has its half open too. A rank whose buffer begins after a
+ * collective has completed it; a rank whose calls end before it is behind. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/nccl/judge.h"
+#include "base/owner.h"
+#include "engine/nccl/job.h"
 
-static int compare(const void *a, const void *b)
+typedef VEC(int64_t) Ranks;
+
+static void ranks_done(Ranks *ranks)
+{
+    vec_done(ranks);
+}
+
+/* What one dump has of the group at hand. */
+typedef struct Part {
+    bool in, any;
+    int64_t first, last, completed; /* completed: by the dump's status */
+    uint32_t here;                  /* its call of the number at hand, NCCL_NO_INDEX */
+} Part;
+
+typedef struct FlightCheck {
+    NcclJob *job;
+    NcclReport *r;
+    Part *parts;            /* by dump */
+    uint32_t *last, *stuck; /* by dump: its newest call; its oldest that is not complete */
+    Map dump_by_rank;
+    VEC(uint32_t) members; /* dumps of the group at hand */
+    bool timed;            /* PyTorch was told to record when calls begin: else none is ever "started" */
+    bool explained;        /* a finding says why something does not end */
+    uint32_t paired;       /* a send or receive whose other half is open too, NCCL_NO_INDEX */
+} FlightCheck;
+
+/* How new a dump is: its latest call. */
+typedef struct Age {
+    int64_t created_ns, record;
+} Age;
+
+static bool is_newer(const Age *a, const Age *b)
+{
+    return a->created_ns != b->created_ns ? a->created_ns > b->created_ns : a->record > b->record;
+}
+
+static const Age *ages_of(const FlightCheck *j)
+{
+    Age *ages = arena_calloc(&j->job->arena, j->r->dumps.len + 1, sizeof *ages);
+
+    for (size_t i = 0; i < j->r->calls.len; i++) {
+        const NcclCall *c = &j->r->calls.at[i];
+        const Age age = {c->created_ns, c->record};
+        if (is_newer(&age, &ages[c->dump]))
+            ages[c->dump] = age;
+    }
+    return ages;
+}
+
+static void report_two_dumps(FlightCheck *j, uint32_t used, uint32_t left)
+{
+    const NcclDump *a = &j->r->dumps.at[used], *b = &j->r->dumps.at[left];
+    NcclFinding *f = nccl_add_findingf(j->job, NCCL_RULE_FLIGHT_TWICE, "rank %" PRId64 ": %s is used, %s is not",
+                                       a->rank, j->r->inputs.at[a->input].name, j->r->inputs.at[b->input].name);
+
+    nccl_add_evidence(j->job, f, (NcclPlace){a->input, 0}, "used: %u call%s", a->calls, a->calls == 1 ? "" : "s");
+    nccl_add_evidence(j->job, f, (NcclPlace){b->input, 0}, "left out: %u call%s", b->calls, b->calls == 1 ? "" : "s");
+}
+
+static void choose_newest(FlightCheck *j, const Age *ages)
+{
+    for (uint32_t i = 0; i < j->r->dumps.len; i++) {
+        NcclDump *d = &j->r->dumps.at[i];
+        uint32_t before = nccl_unbox(map_u64_get(&j->dump_by_rank, (uint64_t)d->rank));
+        if (!d->rank_known)
+            continue;
+        if (before == NCCL_NO_INDEX || !is_newer(&ages[before], &ages[i])) {
+            map_u64_put(&j->dump_by_rank, (uint64_t)d->rank, nccl_box(i));
+            if (before != NCCL_NO_INDEX)
+                j->r->dumps.at[before].used = false;
+        } else
+            d->used = false;
+    }
+    for (uint32_t i = 0; i < j->r->dumps.len; i++)
+        if (!j->r->dumps.at[i].used)
+            report_two_dumps(j, nccl_unbox(map_u64_get(&j->dump_by_rank, (uint64_t)j->r->dumps.at[i].rank)), i);
+}
+
+/* Dumps whose name tells no rank get the numbers that are left. */
+static void number_unnamed(FlightCheck *j)
+{
+    int64_t next = 0;
+
+    for (uint32_t i = 0; i < j->r->dumps.len; i++) {
+        if (j->r->dumps.at[i].rank_known)
+            continue;
+        while (map_u64_get(&j->dump_by_rank, (uint64_t)next))
+            next++;
+        j->r->dumps.at[i].rank = next;
+        map_u64_put(&j->dump_by_rank, (uint64_t)next, nccl_box(i));
+    }
+}
+
+static void drop_unused(FlightCheck *j)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < j->r->calls.len; i++) {
+        const NcclCall c = j->r->calls.at[i];
+        if (j->r->dumps.at[c.dump].used)
+            j->r->calls.at[kept++] = c;
+        else
+            j->r->groups.at[c.group].calls--;
+    }
+    j->r->calls.len = kept;
+    kept = 0;
+    for (size_t i = 0; i < j->job->statuses.len; i++) {
+        const NcclStatus s = j->job->statuses.at[i];
+        if (j->r->dumps.at[s.dump].used)
+            j->job->statuses.at[kept++] = s;
+    }
+    j->job->statuses.len = kept;
+}
+
+static void choose_dumps(FlightCheck *j)
+{
+    choose_newest(j, ages_of(j));
+    number_unnamed(j);
+    drop_unused(j);
+}
+
+/* "send 1->2", "recv 3<-0": ranks within the group. */
+
+static int compare_calls_by_number(const void *a, const void *b)
 {
     const NcclCall *x = a, *y = b;
 
@@ -23,7 +148,7 @@ static int compare(const void *a, const void *b)
     return (x->record > y->record) - (x->record < y->record);
 }
 
-static void join(Judge *j, uint32_t dump)
+static void join_group(FlightCheck *j, uint32_t dump)
 {
     if (j->parts[dump].in)
         return;
@@ -32,20 +157,20 @@ static void join(Judge *j, uint32_t dump)
     vec_push(&j->members, dump);
 }
 
-static void gather_members(Judge *j, const NcclGroup *g, size_t from, size_t to, const NcclStatus *status,
+static void gather_members(FlightCheck *j, const NcclGroup *g, size_t from, size_t to, const NcclStatus *status,
                            size_t statuses)
 {
     for (size_t i = 0; i < j->members.len; i++)
         j->parts[j->members.at[i]].in = false;
     vec_clear(&j->members);
     for (size_t i = 0; i < g->nranks; i++) {
-        uint32_t dump = nccl_unboxed(map_u64_get(&j->dump_by_rank, (uint64_t)g->ranks[i]));
+        uint32_t dump = nccl_unbox(map_u64_get(&j->dump_by_rank, (uint64_t)g->ranks[i]));
         if (dump != NCCL_NO_INDEX)
-            join(j, dump);
+            join_group(j, dump);
     }
     for (size_t i = from; i < to; i++) {
         const NcclCall *c = &j->r->calls.at[i];
-        join(j, c->dump);
+        join_group(j, c->dump);
         Part *p = &j->parts[c->dump];
         p->any = true;
         p->first = c->seq < p->first ? c->seq : p->first;
@@ -53,14 +178,14 @@ static void gather_members(Judge *j, const NcclGroup *g, size_t from, size_t to,
     }
     for (size_t i = 0; i < statuses; i++) {
         if (g->nranks == 0 && status[i].enqueued > 0)
-            join(j, status[i].dump);
+            join_group(j, status[i].dump);
         if (j->parts[status[i].dump].in)
             j->parts[status[i].dump].completed = status[i].completed;
     }
 }
 
 /* Whether a member has number `seq` behind itself, though it has no call of it any more. */
-static bool is_past(const Judge *j, uint32_t dump, int64_t seq)
+static bool is_past(const FlightCheck *j, uint32_t dump, int64_t seq)
 {
     const Part *p = &j->parts[dump];
 
@@ -75,26 +200,26 @@ static bool needs_equal_sizes(const char *op)
            strstr(op, "_tensor_");
 }
 
-const char *judge_title(const Judge *j, const NcclGroup *g, int64_t seq)
+static const char *call_title(const FlightCheck *j, const NcclGroup *g, int64_t seq)
 {
     return nccl_printf(j->job, "process group %s%s%s%s, number %" PRId64, g->name[0] ? g->name : "?",
                        g->desc[0] ? " (" : "", g->desc, g->desc[0] ? ")" : "", seq);
 }
 
-static int64_t rank_at(const Judge *j, const NcclCall *c)
+static int64_t rank_at(const FlightCheck *j, const NcclCall *c)
 {
     return j->r->dumps.at[c->dump].rank;
 }
 
-void judge_tell(Judge *j, NcclFinding *f, const NcclCall *c, const char *what)
+static void add_call_evidence(FlightCheck *j, NcclFinding *f, const NcclCall *c, const char *what)
 {
-    nccl_evidence(j->job, f, (NcclPlace){j->r->dumps.at[c->dump].input, 0}, "rank %" PRId64 ": %s%s %s%s%s%s%s",
-                  rank_at(j, c), what, c->op, c->sizes, c->dtypes[0] ? " " : "", c->dtypes, c->frames[0] ? " at " : "",
-                  c->frames);
+    nccl_add_evidence(j->job, f, (NcclPlace){j->r->dumps.at[c->dump].input, 0}, "rank %" PRId64 ": %s%s %s%s%s%s%s",
+                      rank_at(j, c), what, c->op, c->sizes, c->dtypes[0] ? " " : "", c->dtypes,
+                      c->frames[0] ? " at " : "", c->frames);
 }
 
 /* Whether a call's own sizes do not fit the group: one side of these is that of all ranks together. */
-static bool misfits(const NcclGroup *g, const NcclCall *c)
+static bool misfits_group(const NcclGroup *g, const NcclCall *c)
 {
     bool gathers = strcmp(c->op, "_all_gather_base") == 0, scatters = strcmp(c->op, "_reduce_scatter_base") == 0;
     int64_t part = gathers ? c->numel_in : c->numel_out, whole;
@@ -105,7 +230,7 @@ static bool misfits(const NcclGroup *g, const NcclCall *c)
 }
 
 /* Calls [from, to) of one number: the first difference of each kind is told once per group. True: they differ. */
-static bool compare_calls(Judge *j, const NcclGroup *g, size_t from, size_t to, unsigned *told)
+static bool check_same_call(FlightCheck *j, const NcclGroup *g, size_t from, size_t to, unsigned *told)
 {
     static const NcclRule rules[] = {NCCL_RULE_FLIGHT_TYPE, NCCL_RULE_FLIGHT_SIZE, NCCL_RULE_FLIGHT_DTYPE};
     const NcclCall *a = &j->r->calls.at[from];
@@ -115,60 +240,61 @@ static bool compare_calls(Judge *j, const NcclGroup *g, size_t from, size_t to, 
         const NcclCall *b = &j->r->calls.at[i];
         bool same_op = strcmp(a->op, b->op) == 0;
         bool sizes = same_op && needs_equal_sizes(a->op) && a->numel_in != b->numel_in;
-        bool differs[] = {!same_op, sizes || misfits(g, b), same_op && strcmp(a->dtypes, b->dtypes) != 0};
+        bool differs[] = {!same_op, sizes || misfits_group(g, b), same_op && strcmp(a->dtypes, b->dtypes) != 0};
         for (unsigned k = 0; k < ARRAY_LEN(rules); k++) {
             any |= differs[k];
             if (!differs[k] || *told & 1u << k)
                 continue;
             *told |= 1u << k;
-            NcclFinding *f = nccl_find(j->job, rules[k], judge_title(j, g, a->seq));
+            NcclFinding *f = nccl_add_finding(j->job, rules[k], call_title(j, g, a->seq));
             if (a != b)
-                judge_tell(j, f, a, "");
-            judge_tell(j, f, b, "");
+                add_call_evidence(j, f, a, "");
+            add_call_evidence(j, f, b, "");
         }
     }
     return any;
 }
 
-const char *judge_ranks(Judge *j, Ranks *ranks)
+static const char *print_ranks(FlightCheck *j, Ranks *ranks)
 {
-    return ranks->len ? nccl_ranks(j->job, ranks->at, ranks->len) : "";
+    return ranks->len ? nccl_print_ranks(j->job, ranks->at, ranks->len) : "";
 }
 
 /* Where the ranks that are behind stand. */
-static void tell_behind(Judge *j, NcclGroup *g, uint32_t group, const Ranks *dumps)
+static void report_ranks_behind(FlightCheck *j, NcclGroup *g, uint32_t group, const Ranks *dumps)
 {
     NcclFinding *f;
 
     for (size_t i = 0; i < dumps->len; i++) {
         const Part *p = &j->parts[dumps->at[i]];
         if (p->any && p->last + 1 < g->seq) {
-            NcclFinding *note = nccl_find(j->job, NCCL_RULE_FLIGHT_WRAPPED, judge_title(j, g, g->seq));
-            nccl_evidence(j->job, note, (NcclPlace){j->r->dumps.at[dumps->at[i]].input, 0},
-                          "rank %" PRId64 " ends with number %" PRId64 ", the others' calls begin with number %" PRId64,
-                          j->r->dumps.at[dumps->at[i]].rank, p->last, g->seq);
+            NcclFinding *note = nccl_add_finding(j->job, NCCL_RULE_FLIGHT_WRAPPED, call_title(j, g, g->seq));
+            nccl_add_evidence(j->job, note, (NcclPlace){j->r->dumps.at[dumps->at[i]].input, 0},
+                              "rank %" PRId64 " ends with number %" PRId64
+                              ", the others' calls begin with number %" PRId64,
+                              j->r->dumps.at[dumps->at[i]].rank, p->last, g->seq);
         }
     }
-    f = nccl_find(j->job, NCCL_RULE_FLIGHT_BEHIND, g->finding); /* it may have moved */
+    f = nccl_add_finding(j->job, NCCL_RULE_FLIGHT_BEHIND, g->finding); /* it may have moved */
     for (size_t i = 0; i < dumps->len; i++) {
         uint32_t dump = (uint32_t)dumps->at[i], stuck = j->stuck[dump], last = j->last[dump];
         if (stuck != NCCL_NO_INDEX && j->r->calls.at[stuck].group != group && !g->waits_for[0])
             g->waits_for = j->r->groups.at[j->r->calls.at[stuck].group].name;
         if (stuck != NCCL_NO_INDEX && j->r->calls.at[stuck].group != group)
-            judge_tell(j, f, &j->r->calls.at[stuck], "stands in another group's ");
+            add_call_evidence(j, f, &j->r->calls.at[stuck], "stands in another group's ");
         else if (last != NCCL_NO_INDEX)
-            judge_tell(j, f, &j->r->calls.at[last], "last call was ");
+            add_call_evidence(j, f, &j->r->calls.at[last], "last call was ");
         else
-            nccl_evidence(j->job, f, (NcclPlace){j->r->dumps.at[dump].input, 0}, "rank %" PRId64 ": no call at all",
-                          j->r->dumps.at[dump].rank);
+            nccl_add_evidence(j->job, f, (NcclPlace){j->r->dumps.at[dump].input, 0}, "rank %" PRId64 ": no call at all",
+                              j->r->dumps.at[dump].rank);
     }
 }
 
-typedef struct Stand {
+typedef struct CallStates {
     Ranks behind, behind_dumps, scheduled, started, completed;
-} Stand;
+} CallStates;
 
-static void stand_done(Stand *s)
+static void call_states_done(CallStates *s)
 {
     vec_done(&s->behind);
     vec_done(&s->behind_dumps);
@@ -177,7 +303,7 @@ static void stand_done(Stand *s)
     vec_done(&s->completed);
 }
 
-static void take_stand(Judge *j, int64_t seq, Stand *s)
+static void collect_states(FlightCheck *j, int64_t seq, CallStates *s)
 {
     for (size_t i = 0; i < j->members.len; i++) {
         uint32_t dump = j->members.at[i], here = j->parts[dump].here;
@@ -196,40 +322,40 @@ static void take_stand(Judge *j, int64_t seq, Stand *s)
     }
 }
 
-static void tell_missing(Judge *j, NcclGroup *g, int64_t seq)
+static void report_missing_dumps(FlightCheck *j, NcclGroup *g, int64_t seq)
 {
     CLEANUP(ranks_done) Ranks missing = {0};
 
     for (size_t i = 0; i < g->nranks; i++)
         if (!map_u64_get(&j->dump_by_rank, (uint64_t)g->ranks[i]))
             vec_push(&missing, g->ranks[i]);
-    g->missing = judge_ranks(j, &missing);
+    g->missing = print_ranks(j, &missing);
     if (missing.len)
-        nccl_evidence(j->job, nccl_find(j->job, NCCL_RULE_FLIGHT_NO_DUMP, judge_title(j, g, seq)),
-                      (NcclPlace){j->r->dumps.at[0].input, 0}, "no dump of rank %s", g->missing);
+        nccl_add_evidence(j->job, nccl_add_finding(j->job, NCCL_RULE_FLIGHT_NO_DUMP, call_title(j, g, seq)),
+                          (NcclPlace){j->r->dumps.at[0].input, 0}, "no dump of rank %s", g->missing);
 }
 
 /* Where it is known when calls begin: some have not. */
-static void tell_waiting(Judge *j, const NcclGroup *g, size_t from, size_t to)
+static void report_waiting(FlightCheck *j, const NcclGroup *g, size_t from, size_t to)
 {
-    NcclFinding *f = nccl_findf(j->job, NCCL_RULE_FLIGHT_WAITING, "%s %s: called and not begun on rank %s%s%s%s%s",
-                                judge_title(j, g, g->seq), g->op, g->scheduled,
-                                g->started[0] ? "; begun, and waiting for them, on rank " : "", g->started,
-                                g->completed[0] ? "; complete on rank " : "", g->completed);
+    NcclFinding *f = nccl_add_findingf(
+        j->job, NCCL_RULE_FLIGHT_WAITING, "%s %s: called and not begun on rank %s%s%s%s%s", call_title(j, g, g->seq),
+        g->op, g->scheduled, g->started[0] ? "; begun, and waiting for them, on rank " : "", g->started,
+        g->completed[0] ? "; complete on rank " : "", g->completed);
 
     for (size_t i = from; i < to; i++) {
         const NcclCall *c = &j->r->calls.at[i];
         uint32_t stuck = j->stuck[c->dump];
         if (c->state == NCCL_SCHEDULED && stuck != NCCL_NO_INDEX)
-            judge_tell(j, f, &j->r->calls.at[stuck], "oldest call that is not complete: ");
+            add_call_evidence(j, f, &j->r->calls.at[stuck], "oldest call that is not complete: ");
     }
 }
 
 /* Number g->seq is not complete everywhere. Calls [from, to) are its; where they differ, that is why it does not end.
  */
-static void judge(Judge *j, NcclGroup *g, size_t from, size_t to, bool differ)
+static void report_stuck_call(FlightCheck *j, NcclGroup *g, size_t from, size_t to, bool differ)
 {
-    CLEANUP(stand_done) Stand s = {0};
+    CLEANUP(call_states_done) CallStates s = {0};
     const NcclCall *first = &j->r->calls.at[from];
     uint32_t group = first->group;
     NcclFinding *f;
@@ -238,39 +364,41 @@ static void judge(Judge *j, NcclGroup *g, size_t from, size_t to, bool differ)
     g->seq = first->seq;
     g->op = first->op;
     g->last_completed = first->seq > 0 ? first->seq - 1 : NCCL_UNKNOWN;
-    take_stand(j, g->seq, &s);
-    g->behind = judge_ranks(j, &s.behind);
-    g->scheduled = judge_ranks(j, &s.scheduled);
-    g->started = judge_ranks(j, &s.started);
-    g->completed = judge_ranks(j, &s.completed);
-    const char *title = judge_title(j, g, g->seq);
-    tell_missing(j, g, g->seq);
+    collect_states(j, g->seq, &s);
+    g->behind = print_ranks(j, &s.behind);
+    g->scheduled = print_ranks(j, &s.scheduled);
+    g->started = print_ranks(j, &s.started);
+    g->completed = print_ranks(j, &s.completed);
+    const char *title = call_title(j, g, g->seq);
+    report_missing_dumps(j, g, g->seq);
     if (s.behind.len) {
-        f = nccl_findf(j->job, NCCL_RULE_FLIGHT_BEHIND, "%s %s: rank %s never called it", title, g->op, g->behind);
+        f = nccl_add_findingf(j->job, NCCL_RULE_FLIGHT_BEHIND, "%s %s: rank %s never called it", title, g->op,
+                              g->behind);
         g->finding = f->detail;
-        tell_behind(j, g, group, &s.behind_dumps);
-        f = nccl_find(j->job, NCCL_RULE_FLIGHT_BEHIND, g->finding);
+        report_ranks_behind(j, g, group, &s.behind_dumps);
+        f = nccl_add_finding(j->job, NCCL_RULE_FLIGHT_BEHIND, g->finding);
     } else if (differ)
         return;
     else if (j->timed && s.scheduled.len) {
-        tell_waiting(j, g, from, to);
+        report_waiting(j, g, from, to);
         return;
     } else {
         Ranks *called = s.started.len ? &s.started : &s.scheduled;
-        f = nccl_findf(j->job, g->missing[0] ? NCCL_RULE_FLIGHT_OPEN : NCCL_RULE_FLIGHT_HUNG,
-                       "%s %s: rank %s %s it%s%s", title, g->op, judge_ranks(j, called),
-                       s.started.len ? "began" : "called", s.completed.len ? "; complete on rank " : "", g->completed);
+        f = nccl_add_findingf(j->job, g->missing[0] ? NCCL_RULE_FLIGHT_OPEN : NCCL_RULE_FLIGHT_HUNG,
+                              "%s %s: rank %s %s it%s%s", title, g->op, print_ranks(j, called),
+                              s.started.len ? "began" : "called", s.completed.len ? "; complete on rank " : "",
+                              g->completed);
     }
     for (size_t i = from; i < to; i++)
         if (j->r->calls.at[i].state != NCCL_COMPLETED) {
-            judge_tell(j, f, &j->r->calls.at[i],
-                       j->r->calls.at[i].state == NCCL_STARTED ? "is inside " : "has called ");
+            add_call_evidence(j, f, &j->r->calls.at[i],
+                              j->r->calls.at[i].state == NCCL_STARTED ? "is inside " : "has called ");
             break;
         }
 }
 
 /* Calls [from, to) of one group, no sends. */
-static void check_group(Judge *j, NcclGroup *g, size_t from, size_t to)
+static void check_collectives(FlightCheck *j, NcclGroup *g, size_t from, size_t to)
 {
     unsigned told = 0;
 
@@ -280,12 +408,12 @@ static void check_group(Judge *j, NcclGroup *g, size_t from, size_t to)
             j->parts[j->r->calls.at[end].dump].here = (uint32_t)end;
             all &= j->r->calls.at[end].state == NCCL_COMPLETED;
         }
-        bool differ = compare_calls(j, g, i, end, &told);
+        bool differ = check_same_call(j, g, i, end, &told);
         for (size_t k = 0; k < j->members.len && all; k++)
             all =
                 j->parts[j->members.at[k]].here != NCCL_NO_INDEX || is_past(j, j->members.at[k], j->r->calls.at[i].seq);
         if (!all && !g->stuck)
-            judge(j, g, i, end, differ);
+            report_stuck_call(j, g, i, end, differ);
         else if (all && !g->stuck)
             g->last_completed = j->r->calls.at[i].seq;
         for (size_t k = i; k < end; k++)
@@ -294,7 +422,7 @@ static void check_group(Judge *j, NcclGroup *g, size_t from, size_t to)
 }
 
 /* A group whose late ranks stand in another group follows from that one, unless that waits for somebody too. */
-static void soften(Judge *j)
+static void soften_followers(FlightCheck *j)
 {
     for (size_t i = 0; i < j->r->groups.len; i++) {
         const NcclGroup *g = &j->r->groups.at[i];
@@ -304,13 +432,13 @@ static void soften(Judge *j)
                    strcmp(j->r->groups.at[k].name, g->waits_for) == 0;
         if (!ends)
             continue;
-        NcclFinding *f = nccl_find(j->job, NCCL_RULE_FLIGHT_BEHIND, g->finding);
+        NcclFinding *f = nccl_add_finding(j->job, NCCL_RULE_FLIGHT_BEHIND, g->finding);
         f->severity = NCCL_NOTE;
         f->advice = nccl_printf(j->job, "It follows from process group %s, where these ranks stand", g->waits_for);
     }
 }
 
-static void index_dumps(Judge *j)
+static void index_dumps(FlightCheck *j)
 {
     size_t n = j->r->dumps.len;
 
@@ -331,14 +459,15 @@ static void index_dumps(Judge *j)
 }
 
 /* Nothing else is stuck, and both halves are called. */
-static void tell_paired(Judge *j)
+static void report_paired(FlightCheck *j)
 {
     const NcclCall *c = &j->r->calls.at[j->paired];
     const NcclGroup *g = &j->r->groups.at[c->group];
 
-    judge_tell(
-        j, nccl_findf(j->job, NCCL_RULE_FLIGHT_HUNG, "%s %s: called on both sides", judge_title(j, g, c->seq), c->op),
-        c, "has called ");
+    add_call_evidence(j,
+                      nccl_add_findingf(j->job, NCCL_RULE_FLIGHT_HUNG, "%s %s: called on both sides",
+                                        call_title(j, g, c->seq), c->op),
+                      c, "has called ");
 }
 
 static int compare_status(const void *a, const void *b)
@@ -350,17 +479,148 @@ static int compare_status(const void *a, const void *b)
     return (x->dump > y->dump) - (x->dump < y->dump);
 }
 
+static bool read_p2p(const NcclCall *c, bool *send, int64_t *src, int64_t *dst)
+{
+    Span s = span_of(c->op);
+
+    *send = span_skip(&s, "send ");
+    if (*send)
+        return span_i64(&s, src) && span_skip(&s, "->") && span_i64(&s, dst);
+    return span_skip(&s, "recv ") && span_i64(&s, dst) && span_skip(&s, "<-") && span_i64(&s, src);
+}
+
+static uint32_t dump_of_local(const FlightCheck *j, const NcclGroup *g, int64_t local)
+{
+    if (local < 0 || (g->nranks && (size_t)local >= g->nranks))
+        return NCCL_NO_INDEX;
+    return nccl_unbox(map_u64_get(&j->dump_by_rank, (uint64_t)(g->nranks ? g->ranks[local] : local)));
+}
+
+/* Who stands where in a group's open sends and receives. */
+typedef struct Halves {
+    Ranks scheduled, started, partners, missing;
+} Halves;
+
+static void halves_done(Halves *h)
+{
+    vec_done(&h->scheduled);
+    vec_done(&h->started);
+    vec_done(&h->partners);
+    vec_done(&h->missing);
+}
+
+/* Parts of a batch are written down without a state; the batch that ends them, of the same number, has it. */
+static void collect_p2p_states(FlightCheck *j, size_t from, size_t to)
+{
+    for (size_t i = from, end; i < to; i = end) {
+        const NcclCall *batch = NULL, *first = &j->r->calls.at[i];
+        for (end = i; end < to && j->r->calls.at[end].seq == first->seq && j->r->calls.at[end].dump == first->dump;
+             end++)
+            if (strcmp(j->r->calls.at[end].op, "coalesced") == 0)
+                batch = &j->r->calls.at[end];
+        for (size_t k = i; k < end && batch; k++)
+            if (j->r->calls.at[k].state == NCCL_SCHEDULED)
+                j->r->calls.at[k].state = batch->state;
+    }
+}
+
+static void push_once(Ranks *ranks, int64_t rank)
+{
+    for (size_t i = 0; i < ranks->len; i++)
+        if (ranks->at[i] == rank)
+            return;
+    vec_push(ranks, rank);
+}
+
+static void report_alone(FlightCheck *j, const NcclGroup *g, const NcclCall *c, uint32_t partner)
+{
+    NcclFinding *f =
+        nccl_add_findingf(j->job, NCCL_RULE_FLIGHT_P2P, "process group %s: %s has no partner", g->name, c->op);
+
+    j->explained = true;
+    add_call_evidence(j, f, c, "waits in ");
+    if (j->last[partner] != NCCL_NO_INDEX)
+        add_call_evidence(j, f, &j->r->calls.at[j->last[partner]], "last call was ");
+}
+
+/* The first half that waits gives the group its verdict, unless a collective has. */
+static void conclude_p2p(FlightCheck *j, NcclGroup *g, const NcclCall *c, Halves *h)
+{
+    if (g->stuck)
+        return;
+    g->stuck = true;
+    g->seq = c->seq;
+    g->op = c->op;
+    g->behind = print_ranks(j, &h->partners);
+    g->scheduled = print_ranks(j, &h->scheduled);
+    g->started = print_ranks(j, &h->started);
+    g->missing = print_ranks(j, &h->missing);
+}
+
+static void collect_half(FlightCheck *j, const NcclGroup *g, const NcclCall *c, const int64_t ends[3], bool paired,
+                         Halves *h)
+{
+    int64_t other = ends[2] ? ends[1] : ends[0];
+    uint32_t partner = dump_of_local(j, g, other);
+
+    push_once(c->state == NCCL_STARTED ? &h->started : &h->scheduled, j->r->dumps.at[c->dump].rank);
+    if (partner == NCCL_NO_INDEX)
+        push_once(&h->missing, g->nranks && other >= 0 && (size_t)other < g->nranks ? g->ranks[other] : other);
+    else if (!paired) {
+        push_once(&h->partners, j->r->dumps.at[partner].rank);
+        report_alone(j, g, c, partner);
+    } else if (j->paired == NCCL_NO_INDEX)
+        j->paired = (uint32_t)(c - j->r->calls.at);
+}
+
+static void check_p2p(FlightCheck *j, NcclGroup *g, size_t from, size_t to)
+{
+    CLEANUP(map_done) Map open;
+    CLEANUP(halves_done) Halves halves = {0};
+    const NcclCall *first = NULL;
+    bool send;
+    int64_t ends[3]; /* from, to, whether it is the send */
+
+    map_init(&open);
+    collect_p2p_states(j, from, to);
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = from; i < to; i++) {
+            const NcclCall *c = &j->r->calls.at[i];
+            if (c->state == NCCL_COMPLETED || !read_p2p(c, &send, &ends[0], &ends[1]))
+                continue;
+            ends[2] = send;
+            if (!pass) {
+                map_putn(&open, (const char *)ends, sizeof ends, j->job);
+                continue;
+            }
+            const int64_t other[3] = {ends[0], ends[1], !send};
+            first = first ? first : c;
+            collect_half(j, g, c, ends, map_getn(&open, (const char *)other, sizeof other) != NULL, &halves);
+        }
+    if (!first)
+        return;
+    if (halves.missing.len) {
+        j->explained = true;
+        add_call_evidence(j, nccl_add_findingf(j->job, NCCL_RULE_FLIGHT_OPEN, "%s", call_title(j, g, first->seq)),
+                          first, "waits in ");
+        nccl_add_evidence(j->job, nccl_add_finding(j->job, NCCL_RULE_FLIGHT_NO_DUMP, call_title(j, g, first->seq)),
+                          (NcclPlace){j->r->dumps.at[first->dump].input, 0}, "no dump of rank %s",
+                          print_ranks(j, &halves.missing));
+    }
+    conclude_p2p(j, g, first, &halves);
+}
+
 void nccl_check_flight(NcclJob *job)
 {
-    Judge j = {.job = job, .r = &job->report, .paired = NCCL_NO_INDEX};
+    FlightCheck j = {.job = job, .r = &job->report, .paired = NCCL_NO_INDEX};
     size_t at = 0, status = 0;
 
     if (job->report.dumps.len == 0)
         return;
     map_u64_init(&j.dump_by_rank);
-    judge_choose(&j);
+    choose_dumps(&j);
     if (job->report.calls.len)
-        qsort(job->report.calls.at, job->report.calls.len, sizeof *job->report.calls.at, compare);
+        qsort(job->report.calls.at, job->report.calls.len, sizeof *job->report.calls.at, compare_calls_by_number);
     if (job->statuses.len)
         qsort(job->statuses.at, job->statuses.len, sizeof *job->statuses.at, compare_status);
     index_dumps(&j);
@@ -375,13 +635,13 @@ void nccl_check_flight(NcclJob *job)
             end++;
         gather_members(&j, &job->report.groups.at[g], from, p2p, end > status ? &job->statuses.at[status] : NULL,
                        end - status);
-        check_group(&j, &job->report.groups.at[g], from, p2p);
-        judge_p2p(&j, &job->report.groups.at[g], p2p, at);
+        check_collectives(&j, &job->report.groups.at[g], from, p2p);
+        check_p2p(&j, &job->report.groups.at[g], p2p, at);
         status = end;
     }
     if (j.paired != NCCL_NO_INDEX && !j.explained)
-        tell_paired(&j);
-    soften(&j);
+        report_paired(&j);
+    soften_followers(&j);
     map_done(&j.dump_by_rank);
     vec_done(&j.members);
 }

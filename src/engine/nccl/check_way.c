@@ -14,21 +14,10 @@ typedef struct Ways {
     uint32_t socket_count, shm_count, host_net_count, p2p_count, plain_count, gdr_receive, gdr_send;
 } Ways;
 
-const NcclMember *nccl_edge_peer(const NcclJob *job, const NcclEdge *e)
-{
-    const NcclMember *m = &job->report.members.at[e->member];
-
-    if (m->comm == NCCL_NO_INDEX)
-        return NULL;
-    uint32_t peer =
-        nccl_unboxed(map_u64_get(&job->member_by_rank, nccl_rank_key(m->comm, e->receive ? e->from : e->to)));
-    return peer == NCCL_NO_INDEX ? NULL : &job->report.members.at[peer];
-}
-
 static NcclScope scope_of(const NcclJob *job, const NcclEdge *e)
 {
     const NcclReport *r = &job->report;
-    const NcclMember *m = &r->members.at[e->member], *peer = nccl_edge_peer(job, e);
+    const NcclMember *m = &r->members.at[e->member], *peer = nccl_find_edge_peer(job, e);
     const NcclWay *way = &r->ways.at[e->way];
 
     if (way->via == NCCL_VIA_COLLNET)
@@ -60,7 +49,7 @@ static NcclClass *class_of(NcclReport *r, const NcclEdge *e)
     return &r->classes.at[r->classes.len - 1];
 }
 
-static void sum_up(NcclJob *job, Map *seen)
+static void sum_up_classes(NcclJob *job, Map *seen)
 {
     NcclReport *r = &job->report;
 
@@ -86,7 +75,7 @@ static void first_of(const NcclEdge **slot, const NcclEdge *e)
         *slot = e;
 }
 
-static void gather(const NcclJob *job, Ways *w)
+static void gather_ways(const NcclJob *job, Ways *w)
 {
     *w = (Ways){0};
     for (size_t i = 0; i < job->report.edges.len; i++) {
@@ -111,13 +100,13 @@ static void gather(const NcclJob *job, Ways *w)
     }
 }
 
-static void tell_edge(NcclJob *job, NcclFinding *f, const NcclEdge *e)
+static void add_edge_evidence(NcclJob *job, NcclFinding *f, const NcclEdge *e)
 {
     const NcclReport *r = &job->report;
     const NcclProcess *p = &r->processes.at[r->members.at[e->member].process];
 
-    nccl_evidence(job, f, e->place, "%s: rank %" PRId64 " -> rank %" PRId64 " via %s%s", p->host, e->from, e->to,
-                  r->ways.at[e->way].name, r->ways.at[e->way].gdr ? "/GDRDMA" : "");
+    nccl_add_evidence(job, f, e->place, "%s: rank %" PRId64 " -> rank %" PRId64 " via %s%s", p->host, e->from, e->to,
+                      r->ways.at[e->way].name, r->ways.at[e->way].gdr ? "/GDRDMA" : "");
 }
 
 static const NcclProcess *process_with(const NcclJob *job, bool (*has)(const NcclProcess *))
@@ -177,25 +166,25 @@ static void check_socket(NcclJob *job, const Ways *w)
 
     if (!w->socket)
         return;
-    if (nccl_env_is(job, "NCCL_IB_DISABLE", "1", &place)) {
-        f = nccl_findf(job, NCCL_RULE_IB_DISABLED, "%u connections over sockets", w->socket_count);
-        nccl_evidence(job, f, place, "NCCL_IB_DISABLE set by environment to 1");
-    } else if (nccl_env_is(job, "NCCL_NET", "Socket", &place)) {
-        f = nccl_findf(job, NCCL_RULE_SOCKET_FORCED, "%u connections over sockets", w->socket_count);
-        nccl_evidence(job, f, place, "NCCL_NET set by environment to Socket");
+    if (nccl_has_env(job, "NCCL_IB_DISABLE", "1", &place)) {
+        f = nccl_add_findingf(job, NCCL_RULE_IB_DISABLED, "%u connections over sockets", w->socket_count);
+        nccl_add_evidence(job, f, place, "NCCL_IB_DISABLE set by environment to 1");
+    } else if (nccl_has_env(job, "NCCL_NET", "Socket", &place)) {
+        f = nccl_add_findingf(job, NCCL_RULE_SOCKET_FORCED, "%u connections over sockets", w->socket_count);
+        nccl_add_evidence(job, f, place, "NCCL_NET set by environment to Socket");
     } else if (p) {
-        f = nccl_findf(job, NCCL_RULE_SOCKET_WITH_IB, "%u connections over sockets", w->socket_count);
-        nccl_evidence(job, f, p->ib_place, "%s: NET/IB : Using %s", p->host, p->ib);
+        f = nccl_add_findingf(job, NCCL_RULE_SOCKET_WITH_IB, "%u connections over sockets", w->socket_count);
+        nccl_add_evidence(job, f, p->ib_place, "%s: NET/IB : Using %s", p->host, p->ib);
     } else if (t) {
-        f = nccl_findf(job, NCCL_RULE_TOPO_IB_UNUSED, "%u RDMA adapters, %u connections over sockets", t->nics,
-                       w->socket_count);
-        nccl_evidence(job, f, (NcclPlace){t->input, 0}, "%u RDMA adapters", t->nics);
+        f = nccl_add_findingf(job, NCCL_RULE_TOPO_IB_UNUSED, "%u RDMA adapters, %u connections over sockets", t->nics,
+                              w->socket_count);
+        nccl_add_evidence(job, f, (NcclPlace){t->input, 0}, "%u RDMA adapters", t->nics);
     } else if ((p = process_with(job, lacks_ib))) {
-        f = nccl_findf(job, NCCL_RULE_SOCKET_NO_IB, "%u connections over sockets", w->socket_count);
-        nccl_evidence(job, f, p->ib_place, "%s: NET/IB : No device found", p->host);
+        f = nccl_add_findingf(job, NCCL_RULE_SOCKET_NO_IB, "%u connections over sockets", w->socket_count);
+        nccl_add_evidence(job, f, p->ib_place, "%s: NET/IB : No device found", p->host);
     }
     if (f)
-        tell_edge(job, f, w->socket);
+        add_edge_evidence(job, f, w->socket);
 }
 
 static bool gdr_forbidden(const NcclEnv *env)
@@ -213,25 +202,25 @@ static bool any_distance(const char *level)
 static NcclFinding *why_no_gdr(NcclJob *job, const Ways *w)
 {
     const NcclProcess *p;
-    const NcclEnv *level = nccl_env_find(job, "NCCL_NET_GDR_LEVEL");
+    const NcclEnv *level = nccl_find_env(job, "NCCL_NET_GDR_LEVEL");
     NcclFinding *f;
 
     if (gdr_forbidden(level)) {
-        f = nccl_findf(job, NCCL_RULE_GDR_LEVEL, "%u connections", w->plain_count);
-        nccl_evidence(job, f, level->place, "NCCL_NET_GDR_LEVEL set by environment to %s", level->value);
+        f = nccl_add_findingf(job, NCCL_RULE_GDR_LEVEL, "%u connections", w->plain_count);
+        nccl_add_evidence(job, f, level->place, "NCCL_NET_GDR_LEVEL set by environment to %s", level->value);
     } else if ((p = process_with(job, has_gdr_off))) {
-        f = nccl_findf(job, NCCL_RULE_GDR_OFF, "%u connections", w->plain_count);
-        nccl_evidence(job, f, p->gdr_place, "%s: GPU Direct RDMA disabled for an adapter", p->host);
+        f = nccl_add_findingf(job, NCCL_RULE_GDR_OFF, "%u connections", w->plain_count);
+        nccl_add_evidence(job, f, p->gdr_place, "%s: GPU Direct RDMA disabled for an adapter", p->host);
     } else if ((p = process_with(job, has_gdr_far)) && level && !any_distance(level->value)) {
-        f = nccl_findf(job, NCCL_RULE_GDR_LEVEL, "%u connections", w->plain_count);
-        nccl_evidence(job, f, level->place, "NCCL_NET_GDR_LEVEL set by environment to %s", level->value);
-        nccl_evidence(job, f, p->far_place, "%s: GPU Direct RDMA disabled by distance", p->host);
+        f = nccl_add_findingf(job, NCCL_RULE_GDR_LEVEL, "%u connections", w->plain_count);
+        nccl_add_evidence(job, f, level->place, "NCCL_NET_GDR_LEVEL set by environment to %s", level->value);
+        nccl_add_evidence(job, f, p->far_place, "%s: GPU Direct RDMA disabled by distance", p->host);
     } else if (p) {
-        f = nccl_findf(job, NCCL_RULE_GDR_FAR, "%u connections", w->plain_count);
-        nccl_evidence(job, f, p->far_place, "%s: GPU Direct RDMA disabled by distance", p->host);
+        f = nccl_add_findingf(job, NCCL_RULE_GDR_FAR, "%u connections", w->plain_count);
+        nccl_add_evidence(job, f, p->far_place, "%s: GPU Direct RDMA disabled by distance", p->host);
     } else
-        f = nccl_findf(job, process_with(job, has_gdr_on) ? NCCL_RULE_GDR_UNUSED : NCCL_RULE_GDR_MISSING,
-                       "%u connections", w->plain_count);
+        f = nccl_add_findingf(job, process_with(job, has_gdr_on) ? NCCL_RULE_GDR_UNUSED : NCCL_RULE_GDR_MISSING,
+                              "%u connections", w->plain_count);
     const NcclEdge *plain = w->plain_receive ? w->plain_receive : w->plain_send;
     if (strstr(job->report.ways.at[plain->way].name, "Libfabric"))
         f->setting = "FI_EFA_USE_DEVICE_RDMA=1, FI_PROVIDER=efa; nvidia-peermem or DMA-BUF";
@@ -247,9 +236,9 @@ static void check_gdr(NcclJob *job, const Ways *w)
     if (!plain || (!w->plain_receive && w->gdr_receive))
         return;
     NcclFinding *f =
-        gdr ? nccl_findf(job, NCCL_RULE_GDR_PARTIAL, "%u connections without, %u with", w->plain_count, gdr)
+        gdr ? nccl_add_findingf(job, NCCL_RULE_GDR_PARTIAL, "%u connections without, %u with", w->plain_count, gdr)
             : why_no_gdr(job, w);
-    tell_edge(job, f, plain);
+    add_edge_evidence(job, f, plain);
 }
 
 /* Shared memory between GPUs that are linked, by a topology that has both, or that has links and knows neither. */
@@ -269,7 +258,7 @@ static Unlinked gather_unlinked(const NcclJob *job, const Ways *w)
         const NcclTopology *t;
         if (job->report.ways.at[e->way].via != NCCL_VIA_SHM)
             continue;
-        NcclTie tie = nccl_edge_tie(job, e, &t);
+        NcclTie tie = nccl_find_edge_tie(job, e, &t);
         known |= tie != NCCL_TIE_UNKNOWN;
         if (tie != NCCL_TIE_LINKED)
             continue;
@@ -282,7 +271,7 @@ static Unlinked gather_unlinked(const NcclJob *job, const Ways *w)
 
 static void check_host(NcclJob *job, const Ways *w)
 {
-    const NcclEnv *level = nccl_env_find(job, "NCCL_P2P_LEVEL");
+    const NcclEnv *level = nccl_find_env(job, "NCCL_P2P_LEVEL");
     const NcclEdge *edge = w->host_shm;
     NcclPlace place;
     NcclFinding *f;
@@ -290,24 +279,25 @@ static void check_host(NcclJob *job, const Ways *w)
     if (!edge)
         return;
     const Unlinked u = gather_unlinked(job, w);
-    if (nccl_env_is(job, "NCCL_P2P_DISABLE", "1", &place)) {
-        f = nccl_findf(job, NCCL_RULE_P2P_DISABLED, "%u connections over shared memory", w->shm_count);
-        nccl_evidence(job, f, place, "NCCL_P2P_DISABLE set by environment to 1");
+    if (nccl_has_env(job, "NCCL_P2P_DISABLE", "1", &place)) {
+        f = nccl_add_findingf(job, NCCL_RULE_P2P_DISABLED, "%u connections over shared memory", w->shm_count);
+        nccl_add_evidence(job, f, place, "NCCL_P2P_DISABLE set by environment to 1");
     } else if (level && !any_distance(level->value)) {
-        f = nccl_findf(job, NCCL_RULE_P2P_LEVEL, "%u connections over shared memory", w->shm_count);
-        nccl_evidence(job, f, level->place, "NCCL_P2P_LEVEL set by environment to %s", level->value);
+        f = nccl_add_findingf(job, NCCL_RULE_P2P_LEVEL, "%u connections over shared memory", w->shm_count);
+        nccl_add_evidence(job, f, level->place, "NCCL_P2P_LEVEL set by environment to %s", level->value);
     } else if (u.count) {
-        f = nccl_findf(job, NCCL_RULE_NVLINK_UNUSED, "%u links in the topology, %u connections over shared memory",
-                       u.topology->links, u.count);
-        nccl_evidence(job, f, (NcclPlace){u.topology->input, 0}, "%u NVLinks or xGMI links", u.topology->links);
+        f = nccl_add_findingf(job, NCCL_RULE_NVLINK_UNUSED,
+                              "%u links in the topology, %u connections over shared memory", u.topology->links,
+                              u.count);
+        nccl_add_evidence(job, f, (NcclPlace){u.topology->input, 0}, "%u NVLinks or xGMI links", u.topology->links);
         edge = u.first;
     } else {
-        f = nccl_findf(job, NCCL_RULE_SHM_IN_NODE, "%u connections over shared memory, %u direct", w->shm_count,
-                       w->p2p_count);
+        f = nccl_add_findingf(job, NCCL_RULE_SHM_IN_NODE, "%u connections over shared memory, %u direct", w->shm_count,
+                              w->p2p_count);
         if (level)
             f->setting = "ACS and IOMMU off; nvidia-smi topo -p2p r"; /* the level allows all */
     }
-    tell_edge(job, f, edge);
+    add_edge_evidence(job, f, edge);
 }
 
 static void check_host_net(NcclJob *job, const Ways *w)
@@ -317,12 +307,14 @@ static void check_host_net(NcclJob *job, const Ways *w)
 
     if (!w->host_net)
         return;
-    if (nccl_env_is(job, "NCCL_SHM_DISABLE", "1", &place)) {
-        f = nccl_findf(job, NCCL_RULE_SHM_DISABLED, "%u connections over the network within a node", w->host_net_count);
-        nccl_evidence(job, f, place, "NCCL_SHM_DISABLE set by environment to 1");
+    if (nccl_has_env(job, "NCCL_SHM_DISABLE", "1", &place)) {
+        f = nccl_add_findingf(job, NCCL_RULE_SHM_DISABLED, "%u connections over the network within a node",
+                              w->host_net_count);
+        nccl_add_evidence(job, f, place, "NCCL_SHM_DISABLE set by environment to 1");
     } else
-        f = nccl_findf(job, NCCL_RULE_NET_IN_NODE, "%u connections over the network within a node", w->host_net_count);
-    tell_edge(job, f, w->host_net);
+        f = nccl_add_findingf(job, NCCL_RULE_NET_IN_NODE, "%u connections over the network within a node",
+                              w->host_net_count);
+    add_edge_evidence(job, f, w->host_net);
 }
 
 /* NCCL says nothing of NVLS where it is switched off, so it is another process or the topology that shows it. */
@@ -331,22 +323,22 @@ static void check_nvls(NcclJob *job)
     const NcclProcess *p = process_with(job, has_nvls);
     NcclPlace place;
 
-    if (!nccl_env_is(job, "NCCL_NVLS_ENABLE", "0", &place))
+    if (!nccl_has_env(job, "NCCL_NVLS_ENABLE", "0", &place))
         return;
     for (size_t i = 0; i < job->report.topologies.len && !p; i++) {
         const NcclTopology *t = &job->report.topologies.at[i];
         if (t->nvls_able) {
-            NcclFinding *f = nccl_find(job, NCCL_RULE_NVLS_DISABLED, NULL);
-            nccl_evidence(job, f, place, "NCCL_NVLS_ENABLE set by environment to 0");
-            nccl_evidence(job, f, (NcclPlace){t->input, 0}, "GPUs of generation 9.0 or later behind NVSwitch");
+            NcclFinding *f = nccl_add_finding(job, NCCL_RULE_NVLS_DISABLED, NULL);
+            nccl_add_evidence(job, f, place, "NCCL_NVLS_ENABLE set by environment to 0");
+            nccl_add_evidence(job, f, (NcclPlace){t->input, 0}, "GPUs of generation 9.0 or later behind NVSwitch");
             return;
         }
     }
     if (!p)
         return;
-    NcclFinding *f = nccl_find(job, NCCL_RULE_NVLS_DISABLED, NULL);
-    nccl_evidence(job, f, place, "NCCL_NVLS_ENABLE set by environment to 0");
-    nccl_evidence(job, f, p->nvls_place, "%s: NVLS multicast support is available", p->host);
+    NcclFinding *f = nccl_add_finding(job, NCCL_RULE_NVLS_DISABLED, NULL);
+    nccl_add_evidence(job, f, place, "NCCL_NVLS_ENABLE set by environment to 0");
+    nccl_add_evidence(job, f, p->nvls_place, "%s: NVLS multicast support is available", p->host);
 }
 
 /* Adapters of a host that its edges name, and the channels of these edges, as bits. */
@@ -367,13 +359,13 @@ static void uses_done(HostUses *uses)
 
 static HostUse *use_of(HostUses *uses, Map *by_host, const char *host)
 {
-    uint32_t index = nccl_unboxed(map_get(by_host, host));
+    uint32_t index = nccl_unbox(map_get(by_host, host));
 
     if (index == NCCL_NO_INDEX) {
         HostUse use = {.host = host};
         index = (uint32_t)uses->len;
         vec_push(uses, use);
-        map_put(by_host, host, nccl_boxed(index));
+        map_put(by_host, host, nccl_box(index));
     }
     return &uses->at[index];
 }
@@ -416,8 +408,9 @@ static void check_adapters(NcclJob *job)
         unsigned used = (unsigned)__builtin_popcountll(use->used);
         if (used && used < use->listed && use->listed <= use->ranks && use->listed < 64 &&
             (unsigned)__builtin_popcountll(use->channels) >= use->listed && use->used >> use->listed == 0)
-            nccl_evidence(job, nccl_find(job, NCCL_RULE_IB_UNUSED, NULL), use->place,
-                          "%s: %u of %u adapters carry data for %u ranks", use->host, used, use->listed, use->ranks);
+            nccl_add_evidence(job, nccl_add_finding(job, NCCL_RULE_IB_UNUSED, NULL), use->place,
+                              "%s: %u of %u adapters carry data for %u ranks", use->host, used, use->listed,
+                              use->ranks);
     }
 }
 
@@ -429,7 +422,7 @@ static void check_cross(NcclJob *job)
     NcclPlace place;
 
     map_init(&sends);
-    if (!nccl_env_is(job, "NCCL_CROSS_NIC", "1", &place))
+    if (!nccl_has_env(job, "NCCL_CROSS_NIC", "1", &place))
         return;
     for (int receive = 0; receive < 2; receive++)
         for (size_t i = 0; i < r->edges.len; i++) {
@@ -439,14 +432,14 @@ static void check_cross(NcclJob *job)
                 continue;
             uint64_t key[] = {r->members.at[e->member].comm, (uint64_t)e->from << 32 | (uint64_t)e->to, e->channels};
             if (!receive) {
-                map_putn(&sends, (const char *)key, sizeof key, nccl_boxed((uint32_t)i));
+                map_putn(&sends, (const char *)key, sizeof key, nccl_box((uint32_t)i));
                 continue;
             }
-            uint32_t send = nccl_unboxed(map_getn(&sends, (const char *)key, sizeof key));
+            uint32_t send = nccl_unbox(map_getn(&sends, (const char *)key, sizeof key));
             if (send != NCCL_NO_INDEX && r->ways.at[r->edges.at[send].way].device != way->device)
-                nccl_evidence(job, nccl_find(job, NCCL_RULE_CROSS_RAIL, NULL), e->place,
-                              "rank %" PRId64 " sends on adapter %d, rank %" PRId64 " receives on adapter %d", e->from,
-                              r->ways.at[r->edges.at[send].way].device, e->to, way->device);
+                nccl_add_evidence(job, nccl_add_finding(job, NCCL_RULE_CROSS_RAIL, NULL), e->place,
+                                  "rank %" PRId64 " sends on adapter %d, rank %" PRId64 " receives on adapter %d",
+                                  e->from, r->ways.at[r->edges.at[send].way].device, e->to, way->device);
         }
 }
 
@@ -469,8 +462,8 @@ static void check_interface(NcclJob *job)
         apart = r->edges.at[i].scope == NCCL_SCOPE_NET;
     for (size_t i = 0; i < r->processes.len && (apart || r->hosts > 1); i++)
         if (is_virtual(r->processes.at[i].oob))
-            nccl_evidence(job, nccl_find(job, NCCL_RULE_IFNAME, NULL), r->processes.at[i].oob_place,
-                          "%s: bootstrap uses %s", r->processes.at[i].host, r->processes.at[i].oob);
+            nccl_add_evidence(job, nccl_add_finding(job, NCCL_RULE_IFNAME, NULL), r->processes.at[i].oob_place,
+                              "%s: bootstrap uses %s", r->processes.at[i].host, r->processes.at[i].oob);
 }
 
 void nccl_check_ways(NcclJob *job)
@@ -480,8 +473,8 @@ void nccl_check_ways(NcclJob *job)
 
     map_init(&seen);
     job->report.hosts = (uint32_t)job->host_known.len;
-    sum_up(job, &seen);
-    gather(job, &ways);
+    sum_up_classes(job, &seen);
+    gather_ways(job, &ways);
     check_socket(job, &ways);
     check_gdr(job, &ways);
     check_host(job, &ways);

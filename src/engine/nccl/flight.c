@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A dump of PyTorch's flight recorder: its process groups and their calls, kept in few bytes each. */
-#include "engine/nccl/flight.h"
-
+/* JSON: results of nccl-tests (-J), or a dump of PyTorch's flight recorder. */
 #include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/owner.h"
+#include "engine/nccl/job.h"
 
 enum { GROUP_RANKS_MAX = 1 << 20, TEXT_MAX = 480, FRAMES_MAX = 3, KEY_MAX = 1100 };
 
 static const char *word_of(NcclJob *job, const json_t *value)
 {
-    return json_is_string(value) ? nccl_word(job, (Span){json_string_value(value), json_string_length(value)}) : "";
+    return json_is_string(value) ? nccl_intern(job, (Span){json_string_value(value), json_string_length(value)}) : "";
 }
 
 static int64_t int_or(const json_t *value, int64_t other)
@@ -108,7 +110,7 @@ static uint32_t group_of(NcclJob *job, const char *name, const char *desc, const
     int len = snprintf(key, sizeof key, "%s|%s|%" PRIu64, name, list,
                        json_is_string(members) ? map_hash(json_string_value(members), json_string_length(members), 0)
                                                : json_array_size(members));
-    uint32_t index = nccl_unboxed(map_getn(&job->group_by_key, key, (size_t)len));
+    uint32_t index = nccl_unbox(map_getn(&job->group_by_key, key, (size_t)len));
     if (index != NCCL_NO_INDEX)
         return index;
     if (job->report.groups.len >= NCCL_COMMS_MAX) {
@@ -117,7 +119,7 @@ static uint32_t group_of(NcclJob *job, const char *name, const char *desc, const
     }
     size_t count = read_ranks(job, members, &ranks);
     if (count)
-        text = nccl_ranks(job, ranks, count);
+        text = nccl_print_ranks(job, ranks, count);
     NcclGroup group = {.name = name,
                        .desc = desc,
                        .members = text,
@@ -135,7 +137,7 @@ static uint32_t group_of(NcclJob *job, const char *name, const char *desc, const
                        .waits_for = ""};
     index = (uint32_t)job->report.groups.len;
     vec_push(&job->report.groups, group);
-    map_putn(&job->group_by_key, key, (size_t)len, nccl_boxed(index));
+    map_putn(&job->group_by_key, key, (size_t)len, nccl_box(index));
     return index;
 }
 
@@ -176,7 +178,7 @@ static const char *sizes_of(NcclJob *job, const json_t *entry, NcclCall *call)
     add_sizes(&text, json_object_get(entry, "input_sizes"), &call->numel_in);
     str_add(&text, " out ");
     add_sizes(&text, json_object_get(entry, "output_sizes"), &call->numel_out);
-    return nccl_word(job, (Span){text.text, text.len});
+    return nccl_intern(job, (Span){text.text, text.len});
 }
 
 static const char *dtypes_of(NcclJob *job, const json_t *entry)
@@ -194,7 +196,7 @@ static const char *dtypes_of(NcclJob *job, const json_t *entry)
         json_array_foreach(list, i, item) if (json_is_string(item))
             str_addf(&text, "%s%s", i ? "," : "", json_string_value(item));
     }
-    return text.len > 4 ? nccl_word(job, (Span){text.text, text.len}) : "";
+    return text.len > 4 ? nccl_intern(job, (Span){text.text, text.len}) : "";
 }
 
 /* "train.py:88 step < loop.py:12 main": the innermost frames that are not PyTorch's own. */
@@ -218,7 +220,7 @@ static const char *frames_of(NcclJob *job, const json_t *frames)
         str_addf(&text, "%s%s:%" PRId64 " %s", told++ ? " < " : "", json_string_value(file),
                  int_or(json_object_get(frame, "line"), 0), json_is_string(name) ? json_string_value(name) : "");
     }
-    return nccl_word(job, (Span){text.text, text.len});
+    return nccl_intern(job, (Span){text.text, text.len});
 }
 
 static NcclState state_of(const json_t *entry)
@@ -244,7 +246,7 @@ static void read_group_name(NcclJob *job, const json_t *entry, const char **ret_
     if (**ret_name || !json_is_integer(id))
         return;
     snprintf(room, sizeof room, "%" PRId64, int_or(id, 0));
-    *ret_name = nccl_text(job, room);
+    *ret_name = nccl_intern_text(job, room);
 }
 
 /* What the dump says of a group: under its name, or under another key with the name within. */
@@ -282,7 +284,7 @@ static void read_entry(NcclJob *job, uint32_t dump, json_t *config, const json_t
                      .created_ns = int_or(json_object_get(entry, "time_created_ns"), 0)};
     Span op_text = json_is_string(op) ? span_of(json_string_value(op)) : span_of("");
     span_skip(&op_text, "nccl:");
-    call.op = nccl_word(job, op_text);
+    call.op = nccl_intern(job, op_text);
     call.p2p = json_is_true(json_object_get(entry, "is_p2p")) || span_starts(op_text, "send ") ||
                span_starts(op_text, "recv ");
     if (call.p2p)
@@ -310,8 +312,8 @@ static void read_status(NcclJob *job, uint32_t dump, json_t *config, json_t *sta
         const json_t *own = json_object_get(c, "name");
         if (json_is_string(own) && json_string_length(own))
             name = json_string_value(own); /* as the calls have it */
-        uint32_t index =
-            group_of(job, nccl_text(job, name), word_of(job, json_object_get(c, "desc")), json_object_get(c, "ranks"));
+        uint32_t index = group_of(job, nccl_intern_text(job, name), word_of(job, json_object_get(c, "desc")),
+                                  json_object_get(c, "ranks"));
         NcclStatus s = {.dump = dump,
                         .group = index,
                         .enqueued = int_or(json_object_get(of, "last_enqueued_collective"), NCCL_UNKNOWN),
@@ -321,7 +323,7 @@ static void read_status(NcclJob *job, uint32_t dump, json_t *config, json_t *sta
     }
 }
 
-void nccl_flight(NcclJob *job, const json_t *top)
+void nccl_read_flight(NcclJob *job, const json_t *top)
 {
     const json_t *entries = json_is_array(top) ? top : json_object_get(top, "entries");
     json_t *config = json_object_get(top, "pg_config"), *status = json_object_get(top, "pg_status");
@@ -340,4 +342,129 @@ void nccl_flight(NcclJob *job, const json_t *top)
     if (json_is_object(config) || json_is_object(status))
         read_status(job, index, json_is_object(config) ? config : NULL, status);
     nccl_input(job)->used++;
+}
+
+static Span text_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+
+    return json_is_string(value) ? (Span){json_string_value(value), json_string_length(value)} : span_of("");
+}
+
+static int64_t int_of(const json_t *object, const char *key, int64_t other)
+{
+    const json_t *value = json_object_get(object, key);
+
+    return json_is_integer(value) ? json_integer_value(value) : other;
+}
+
+static double number_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static NcclFigure figure_of(const json_t *object)
+{
+    double wrong = number_of(object, "nwrong"), time = number_of(object, "time");
+
+    return (NcclFigure){.time_us = isnan(time) ? number_of(object, "cpu_time") : time,
+                        .alg_gbs = number_of(object, "alg_bw"),
+                        .bus_gbs = number_of(object, "bus_bw"),
+                        .wrong = wrong >= 0 && wrong < 1e18 ? (int64_t)wrong : NCCL_UNKNOWN};
+}
+
+/* "root" is a text with blanks. */
+static int64_t root_of(const json_t *row)
+{
+    Span s = text_of(row, "root");
+    int64_t root;
+
+    return span_i64(&s, &root) ? root : int_of(row, "root", NCCL_UNKNOWN);
+}
+
+/* One device per process is listed; each has nthreads * ngpus ranks. */
+static void read_config(NcclJob *job, const json_t *config, NcclBench *bench)
+{
+    const json_t *devices = json_object_get(config, "devices"), *device;
+    int64_t each = (int_of(config, "nthreads", 1) & 0xffff) * (int_of(config, "ngpus", 1) & 0xffff);
+    size_t i;
+    CLEANUP(map_done) Map hosts;
+
+    map_init(&hosts);
+    json_array_foreach(devices, i, device)
+    {
+        Span host = text_of(device, "hostname");
+        if (!map_getn(&hosts, host.at, host.len))
+            map_putn(&hosts, host.at, host.len, job);
+    }
+    int64_t processes = (int64_t)json_array_size(devices);
+    bench->ranks = each > 0 && each < NCCL_MEMBERS_MAX && processes < NCCL_MEMBERS_MAX ? processes * each : processes;
+    bench->nodes = (int64_t)hosts.len;
+}
+
+static void read_bench(NcclJob *job, const json_t *top)
+{
+    const json_t *results = json_object_get(top, "results"), *row;
+    NcclBench *bench = nccl_new_bench(job);
+    size_t i;
+
+    if (!bench)
+        return;
+    bench->place = bench->average_place = bench->bounds_place = (NcclPlace){job->input, 0};
+    const json_t *program = json_array_get(json_object_get(top, "args"), 0);
+    if (json_is_string(program))
+        bench->name = nccl_read_bench_name(job, (Span){json_string_value(program), json_string_length(program)});
+    read_config(job, json_object_get(top, "config"), bench);
+    json_array_foreach(results, i, row)
+    {
+        NcclRow r = nccl_init_row((NcclPlace){job->input, 0});
+        int64_t size = int_of(row, "size", -1), count = int_of(row, "count", -1);
+        if (size < 0)
+            continue;
+        r.size = (uint64_t)size;
+        r.count = count < 0 ? 0 : (uint64_t)count;
+        r.type = nccl_intern(job, text_of(row, "type"));
+        r.redop = nccl_intern(job, text_of(row, "redop"));
+        r.root = root_of(row);
+        r.out = figure_of(json_object_get(row, "out_of_place"));
+        r.in = figure_of(json_object_get(row, "in_place"));
+        nccl_add_row(job, bench, &r);
+        nccl_input(job)->used++;
+    }
+    bench->average_gbs = number_of(json_object_get(top, "average_bus_bandwidth"), "bandwidth");
+    bench->out_of_bounds = int_of(json_object_get(top, "out_of_bounds"), "count", NCCL_UNKNOWN);
+    bench->concluded = json_object_get(top, "average_bus_bandwidth") != NULL;
+}
+
+static bool is_flight(const json_t *top)
+{
+    if (json_is_array(top)) {
+        const json_t *first = json_array_get(top, 0);
+        return json_object_get(first, "profiling_name") && json_object_get(first, "record_id");
+    }
+    return json_object_get(top, "pg_config") || json_object_get(top, "pg_status") ||
+           (json_is_array(json_object_get(top, "entries")) && json_object_get(top, "version"));
+}
+
+void nccl_read_json(NcclJob *job, Span text)
+{
+    json_error_t error;
+    CLEANUP(json_decref_at)
+    json_t *top = json_loadb(text.at, text.len, JSON_ALLOW_NUL | JSON_DISABLE_EOF_CHECK, &error);
+
+    if (!top) {
+        nccl_input(job)->kind = NCCL_KIND_OTHER;
+        nccl_input(job)->trouble = nccl_printf(job, "not JSON: line %d: %s", error.line, error.text);
+    } else if (is_flight(top)) {
+        nccl_input(job)->kind = NCCL_KIND_FLIGHT;
+        nccl_read_flight(job, top);
+    } else if (json_is_array(json_object_get(top, "results"))) {
+        nccl_input(job)->kind = NCCL_KIND_BENCH;
+        read_bench(job, top);
+    } else {
+        nccl_input(job)->kind = NCCL_KIND_OTHER;
+        nccl_input(job)->trouble = "JSON, but neither a result of nccl-tests nor a flight recorder's dump";
+    }
 }

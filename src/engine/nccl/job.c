@@ -1,89 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job's life, its texts, and which reader an input is for. */
+/* What readers and checks share: texts that are kept, findings, and the processes and ranks of the log. */
 #include "engine/nccl/job.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/owner.h"
 #include "base/utf8.h"
-
-enum { ARENA_BLOCK = 16 * 1024, DECIDE_MAX = 4096, PART_MAX = 1 << 16 };
-
-NcclJob *nccl_new(void)
-{
-    NcclJob *job = xcalloc(1, sizeof *job);
-    Map *texts[] = {&job->words,        &job->comm_by_id, &job->process_by_key, &job->setting_by_key,
-                    &job->group_by_key, &job->way_by_key, &job->host_known,     &job->adapter_known};
-    Map *numbers[] = {&job->member_by_address, &job->member_by_thread, &job->edge_by_key,
-                      &job->signatures,        &job->member_by_rank,   &job->gpu_by_bus};
-
-    arena_init(&job->arena, ARENA_BLOCK);
-    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-        map_init(texts[i]);
-    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-        map_u64_init(numbers[i]);
-    str_init(&job->head, DECIDE_MAX);
-    str_init(&job->line, NCCL_WHOLE_MAX);
-    str_init(&job->scratch, NCCL_LINE_MAX);
-    str_init(&job->bare, NCCL_LINE_MAX);
-    job->report.world = NCCL_NO_INDEX;
-    return job;
-}
-
-static void report_done(NcclReport *r)
-{
-    for (size_t i = 0; i < r->comms.len; i++)
-        vec_done(&r->comms.at[i].rings);
-    for (size_t i = 0; i < r->benches.len; i++)
-        vec_done(&r->benches.at[i].rows);
-    for (size_t i = 0; i < r->topologies.len; i++)
-        vec_done(&r->topologies.at[i].nodes);
-    vec_done(&r->inputs);
-    vec_done(&r->processes);
-    vec_done(&r->members);
-    vec_done(&r->comms);
-    vec_done(&r->ways);
-    vec_done(&r->edges);
-    vec_done(&r->classes);
-    vec_done(&r->settings);
-    vec_done(&r->benches);
-    vec_done(&r->scalings);
-    vec_done(&r->topologies);
-    vec_done(&r->graphs);
-    vec_done(&r->dumps);
-    vec_done(&r->calls);
-    vec_done(&r->groups);
-    vec_done(&r->findings);
-}
-
-void nccl_free(NcclJob *job)
-{
-    if (!job)
-        return;
-    Map *maps[] = {
-        &job->words,      &job->comm_by_id,     &job->process_by_key,    &job->setting_by_key,   &job->group_by_key,
-        &job->way_by_key, &job->host_known,     &job->member_by_address, &job->member_by_thread, &job->edge_by_key,
-        &job->signatures, &job->member_by_rank, &job->adapter_known,     &job->gpu_by_bus};
-
-    if (job->topo)
-        nccl_topo_end(job->topo, false);
-    report_done(&job->report);
-    vec_done(&job->env);
-    vec_done(&job->timeouts);
-    vec_done(&job->adapters);
-    vec_done(&job->statuses);
-    vec_done(&job->early);
-    for (size_t i = 0; i < ARRAY_LEN(maps); i++)
-        map_done(maps[i]);
-    str_done(&job->head);
-    str_done(&job->line);
-    str_done(&job->scratch);
-    str_done(&job->bare);
-    arena_done(&job->arena);
-    free(job);
-}
 
 NcclInput *nccl_input(NcclJob *job)
 {
@@ -91,7 +15,7 @@ NcclInput *nccl_input(NcclJob *job)
 }
 
 /* Bytes of the UTF-8 character at `s`, 0 where there is none that may be shown. */
-static size_t shown(Span s)
+static size_t count_visible_bytes(Span s)
 {
     uint32_t c = 0;
     const size_t bytes = utf8_read(s.at, s.len, &c);
@@ -102,12 +26,12 @@ static size_t shown(Span s)
 }
 
 /* `text` into `out` without what a terminal or JSON must not see. */
-static size_t clean(Span text, char out[NCCL_WORD_MAX])
+static size_t copy_clean(Span text, char out[NCCL_WORD_MAX])
 {
     size_t len = 0;
 
     while (text.len) {
-        size_t n = shown(text);
+        size_t n = count_visible_bytes(text);
         if (len + (n ? n : 1) > NCCL_WORD_MAX)
             break;
         if (n)
@@ -120,17 +44,17 @@ static size_t clean(Span text, char out[NCCL_WORD_MAX])
     return len;
 }
 
-const char *nccl_keep(NcclJob *job, Span text)
+const char *nccl_copy_text(NcclJob *job, Span text)
 {
     char room[NCCL_WORD_MAX];
 
-    return arena_strndup(&job->arena, room, clean(text, room));
+    return arena_strndup(&job->arena, room, copy_clean(text, room));
 }
 
-const char *nccl_word(NcclJob *job, Span text)
+const char *nccl_intern(NcclJob *job, Span text)
 {
     char room[NCCL_WORD_MAX];
-    size_t len = clean(text, room);
+    size_t len = copy_clean(text, room);
 
     if (len == 0)
         return "";
@@ -146,9 +70,9 @@ const char *nccl_word(NcclJob *job, Span text)
     return known;
 }
 
-const char *nccl_text(NcclJob *job, const char *text)
+const char *nccl_intern_text(NcclJob *job, const char *text)
 {
-    return nccl_word(job, span_of(text));
+    return nccl_intern(job, span_of(text));
 }
 
 const char *nccl_printf(NcclJob *job, const char *fmt, ...)
@@ -189,7 +113,7 @@ static void add_ranks(Str *out, const int64_t *ranks, size_t count, size_t most)
     }
 }
 
-const char *nccl_ranks(NcclJob *job, int64_t *ranks, size_t count)
+const char *nccl_print_ranks(NcclJob *job, int64_t *ranks, size_t count)
 {
     enum { GROUPS_MAX = 24 };
 
@@ -200,180 +124,184 @@ const char *nccl_ranks(NcclJob *job, int64_t *ranks, size_t count)
     return arena_strndup(&job->arena, job->scratch.text, job->scratch.len);
 }
 
-/* Inputs. */
+enum { DETAIL_MAX = 400, EVIDENCE_MAX = 480 };
 
-void nccl_begin(NcclJob *job, const char *name)
+static const struct {
+    NcclSeverity severity;
+    const char *id, *title, *setting, *advice;
+} rules[] = {
+#define NCCL_RULE(name, severity, id, title, setting, advice) {NCCL_##severity, id, title, setting, advice},
+#include "engine/nccl/rule.def"
+#undef NCCL_RULE
+};
+
+/* the first of this rule, NULL */
+static NcclFinding *find_first_of_rule(NcclJob *job, NcclRule rule)
 {
-    NcclInput input = {.name = nccl_keep(job, span_of(name)), .trouble = ""};
+    for (size_t i = 0; i < job->report.findings.len; i++)
+        if (job->report.findings.at[i].rule == rule)
+            return &job->report.findings.at[i];
+    return NULL;
+}
 
-    if (job->report.inputs.len >= NCCL_INPUTS_MAX) {
+NcclFinding *nccl_add_finding(NcclJob *job, NcclRule rule, const char *detail)
+{
+    NcclFindings *all = &job->report.findings;
+    const char *text = detail ? detail : "";
+
+    for (size_t i = 0; i < all->len; i++)
+        if (all->at[i].rule == rule && strcmp(all->at[i].detail, text) == 0)
+            return &all->at[i];
+    if (all->len >= NCCL_FINDINGS_MAX) {
         job->report.left_out++;
-        job->reading = false;
+        NcclFinding *same = find_first_of_rule(job, rule);
+        return same ? same : &all->at[all->len - 1];
+    }
+    NcclFinding finding = {.rule = rule,
+                           .severity = rules[rule].severity,
+                           .id = rules[rule].id,
+                           .title = rules[rule].title,
+                           .detail = nccl_copy_text(job, span_of(text)),
+                           .setting = rules[rule].setting,
+                           .advice = rules[rule].advice};
+    vec_push(all, finding);
+    return &all->at[all->len - 1];
+}
+
+NcclFinding *nccl_add_findingf(NcclJob *job, NcclRule rule, const char *fmt, ...)
+{
+    char text[DETAIL_MAX];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return nccl_add_finding(job, rule, text);
+}
+
+void nccl_add_evidence(NcclJob *job, NcclFinding *finding, NcclPlace place, const char *fmt, ...)
+{
+    char text[EVIDENCE_MAX];
+    va_list args;
+
+    finding->total++;
+    if (finding->evidence_count >= NCCL_EVIDENCE_MAX)
         return;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    finding->evidence[finding->evidence_count++] = (NcclEvidence){place, nccl_copy_text(job, span_of(text))};
+}
+
+enum { PROCESS_KEY_MAX = 300, THREAD_BITS = 40 };
+
+static size_t process_key(char out[PROCESS_KEY_MAX], Span host, uint64_t pid)
+{
+    int len = snprintf(out, PROCESS_KEY_MAX, "%.*s:%" PRIu64, host.len < 255 ? (int)host.len : 255, host.at, pid);
+
+    return len < 0 ? 0 : (size_t)len;
+}
+
+uint32_t nccl_find_process(const NcclJob *job, Span host, uint64_t pid)
+{
+    char key[PROCESS_KEY_MAX];
+    size_t len = process_key(key, host, pid);
+
+    return nccl_unbox(map_getn(&job->process_by_key, key, len));
+}
+
+uint32_t nccl_add_process(NcclJob *job, Span host, uint64_t pid)
+{
+    char key[PROCESS_KEY_MAX];
+    uint32_t index = nccl_find_process(job, host, pid);
+
+    if (index != NCCL_NO_INDEX) {
+        job->report.processes.at[index].input = job->input;
+        return index;
     }
-    job->input = (uint32_t)job->report.inputs.len;
-    vec_push(&job->report.inputs, input);
-    job->reading = true;
-    job->decided = false;
-    job->line_number = 0;
-    job->line_long = false;
-    job->banner = (NcclBanner){.process = NCCL_NO_INDEX};
-    str_clear(&job->head);
-    str_clear(&job->line);
-    job->bench = (BenchReader){0};
-}
-
-/* JSON and not a log line that begins with a bracket ("[0] NCCL INFO", "[1,0]<stdout>:", "{"log":..."). */
-static bool is_json(Span s)
-{
-    if (nccl_is_wrapped(s) || !(span_starts(s, "{") || span_starts(s, "[")))
-        return false;
-    bool list = s.at[0] == '[';
-    s = span_from(s, 1);
-    span_blanks(&s);
-    return s.len && (list ? s.at[0] == '{' || s.at[0] == ']' : s.at[0] == '"' || s.at[0] == '}');
-}
-
-static NcclKind kind_of(Span s)
-{
-    if (s.len >= 2 && (unsigned char)s.at[0] == 0x80 && s.at[1] >= 2 && s.at[1] <= 5)
-        return NCCL_KIND_FLIGHT;
-    span_skip(&s, "\xef\xbb\xbf");
-    span_blanks(&s);
-    if (s.len == 0)
-        return NCCL_KIND_EMPTY;
-    if (span_starts(s, "<?xml") || span_starts(s, "<!--") || span_starts(s, "<system") || span_starts(s, "<graphs"))
-        return NCCL_KIND_TOPOLOGY;
-    return is_json(s) ? NCCL_KIND_BENCH : NCCL_KIND_TEXT;
-}
-
-static void take_line(NcclJob *job, Span line)
-{
-    job->line_number++;
-    nccl_input(job)->lines++;
-    nccl_line(job, line);
-}
-
-/* Text: whole lines go on at once, the rest waits. Of a line that is too long the front is read. */
-static void take_text(NcclJob *job, Span bytes)
-{
-    while (bytes.len) {
-        const char *end = memchr(bytes.at, '\n', bytes.len);
-        Span part = end ? span_cut(bytes, 0, (size_t)(end - bytes.at)) : bytes;
-        if (job->line.len || !end) {
-            size_t room = NCCL_LINE_MAX - job->line.len;
-            str_addn(&job->line, part.at, part.len < room ? part.len : room);
-            part = (Span){job->line.text, job->line.len};
-        }
-        if (!end)
-            return;
-        take_line(job, part.len > NCCL_LINE_MAX ? span_cut(part, 0, NCCL_LINE_MAX) : part);
-        str_clear(&job->line);
-        bytes = span_from(bytes, (size_t)(end - bytes.at) + 1);
+    if (job->report.processes.len >= NCCL_PROCESSES_MAX) {
+        job->report.left_out++;
+        return NCCL_NO_INDEX;
     }
+    index = (uint32_t)job->report.processes.len;
+    NcclProcess process = {.host = nccl_intern(job, host),
+                           .pid = pid,
+                           .input = job->input,
+                           .version = "",
+                           .network = "",
+                           .plugin = "",
+                           .oob = "",
+                           .sockets = "",
+                           .ib = ""};
+    vec_push(&job->report.processes, process);
+    map_putn(&job->process_by_key, key, process_key(key, host, pid), nccl_box(index));
+    map_putn(&job->host_known, host.at, host.len, nccl_box(0));
+    return index;
 }
 
-static void take(NcclJob *job, Span bytes)
+static uint64_t thread_key(uint32_t process, uint64_t tid)
 {
-    NcclKind kind = nccl_input(job)->kind;
-
-    if (kind == NCCL_KIND_TEXT)
-        take_text(job, bytes);
-    else if (kind == NCCL_KIND_TOPOLOGY || kind == NCCL_KIND_GRAPH) {
-        if (job->topo)
-            nccl_topo_feed(job->topo, bytes.at, bytes.len);
-    } else
-        str_addn(&job->line, bytes.at, bytes.len);
+    return (uint64_t)process << THREAD_BITS | (tid & ((1ull << THREAD_BITS) - 1));
 }
 
-static void decide(NcclJob *job)
+/* Devices share the map of threads; no thread has such a number. */
+static uint64_t device_key(uint32_t process, int dev)
 {
-    NcclKind kind = kind_of((Span){job->head.text, job->head.len});
-
-    job->decided = true;
-    nccl_input(job)->kind = kind;
-    if (kind == NCCL_KIND_TOPOLOGY)
-        job->topo = nccl_topo_new(job);
-    if (kind != NCCL_KIND_EMPTY)
-        take(job, (Span){job->head.text, job->head.len});
+    return 1ull << 63 | (uint64_t)process << THREAD_BITS | (uint32_t)dev;
 }
 
-void nccl_feed(NcclJob *job, const void *bytes, size_t len)
+uint32_t nccl_new_member(NcclJob *job, uint32_t process)
 {
-    Span s = {bytes, len};
+    NcclMember member = {.comm = NCCL_NO_INDEX,
+                         .process = process,
+                         .rank = NCCL_UNKNOWN,
+                         .cuda_dev = NCCL_UNKNOWN,
+                         .nvml_dev = NCCL_UNKNOWN,
+                         .bus_id = "",
+                         .nranks = NCCL_UNKNOWN,
+                         .nodes = NCCL_UNKNOWN,
+                         .local_ranks = NCCL_UNKNOWN,
+                         .coll_channels = NCCL_UNKNOWN,
+                         .nvls_channels = NCCL_UNKNOWN,
+                         .p2p_channels = NCCL_UNKNOWN,
+                         .init_s = NCCL_UNKNOWN,
+                         .init_part = "",
+                         .op_count = NCCL_UNKNOWN,
+                         .op = ""};
 
-    if (!job->reading || len == 0)
-        return;
-    nccl_input(job)->bytes += len;
-    if (!job->decided) {
-        size_t n = DECIDE_MAX - job->head.len;
-        if (n > s.len)
-            n = s.len;
-        str_addn(&job->head, s.at, n);
-        s = span_from(s, n);
-        if (job->head.len < DECIDE_MAX)
-            return;
-        decide(job);
+    if (job->report.members.len >= NCCL_MEMBERS_MAX) {
+        job->report.left_out++;
+        return NCCL_NO_INDEX;
     }
-    while (s.len) { /* in parts, so that a reader's buffers stay small */
-        size_t n = s.len < PART_MAX ? s.len : PART_MAX;
-        take(job, span_cut(s, 0, n));
-        s = span_from(s, n);
+    vec_push(&job->report.members, member);
+    return (uint32_t)job->report.members.len - 1;
+}
+
+void nccl_set_member(NcclJob *job, uint32_t process, uint64_t tid, int dev, uint32_t member)
+{
+    map_u64_put(&job->member_by_thread, thread_key(process, tid), nccl_box(member));
+    if (dev >= 0)
+        map_u64_put(&job->member_by_thread, device_key(process, dev), nccl_box(member));
+}
+
+uint32_t nccl_find_member(const NcclJob *job, uint32_t process, uint64_t tid, int dev)
+{
+    uint32_t member = nccl_unbox(map_u64_get(&job->member_by_thread, thread_key(process, tid)));
+
+    if (member == NCCL_NO_INDEX && dev >= 0)
+        member = nccl_unbox(map_u64_get(&job->member_by_thread, device_key(process, dev)));
+    return member;
+}
+
+uint32_t nccl_add_member(NcclJob *job, uint32_t process, uint64_t tid, int dev)
+{
+    if (process == NCCL_NO_INDEX)
+        return NCCL_NO_INDEX;
+    uint32_t member = nccl_find_member(job, process, tid, dev);
+    if (member == NCCL_NO_INDEX) {
+        member = nccl_new_member(job, process);
+        if (member != NCCL_NO_INDEX)
+            nccl_set_member(job, process, tid, dev, member);
     }
-}
-
-static void end_whole(NcclJob *job, NcclInput *input)
-{
-    if (job->line.overflow) {
-        input->trouble = "larger than can be held at once";
-        return;
-    }
-    if (input->kind == NCCL_KIND_FLIGHT)
-        nccl_pickle(job, (Span){job->line.text, job->line.len});
-    else if (input->kind == NCCL_KIND_BENCH)
-        nccl_json(job, (Span){job->line.text, job->line.len});
-}
-
-static void end_early(NcclJob *job, const char *trouble)
-{
-    nccl_input(job)->trouble = nccl_keep(job, span_of(trouble));
-    for (size_t i = 0; i < job->report.processes.len; i++)
-        job->report.processes.at[i].cut |= job->report.processes.at[i].input == job->input;
-}
-
-void nccl_end(NcclJob *job, const char *trouble)
-{
-    if (!job->reading)
-        return;
-    if (!job->decided)
-        decide(job);
-    if (nccl_input(job)->kind == NCCL_KIND_TEXT) {
-        if (job->line.len)
-            take_line(job, (Span){job->line.text, job->line.len});
-        nccl_bench_end(job);
-        nccl_banner_end(job);
-    } else if (job->topo) {
-        nccl_topo_end(job->topo, trouble == NULL);
-        job->topo = NULL;
-    } else
-        end_whole(job, nccl_input(job));
-    if (trouble)
-        end_early(job, trouble);
-    str_clear(&job->head);
-    str_done(&job->line);
-    job->reading = false;
-}
-
-const char *nccl_kind_name(NcclKind kind)
-{
-    static const char *const names[] = {"empty", "text", "topology", "graph", "bench", "flight-recorder", "unknown"};
-
-    return names[kind];
-}
-
-const char *nccl_severity_name(NcclSeverity severity)
-{
-    static const char *const names[] = {"error", "warning", "note"};
-
-    return names[severity];
+    return member;
 }

@@ -3,8 +3,11 @@
 
 /* The inside of a job, shared by the readers and the checks of this folder; not for others. */
 
+#include <jansson.h>
+
 #include "base/arena.h"
 #include "base/map.h"
+#include "base/owner.h"
 #include "base/str.h"
 #include "engine/nccl/nccl.h"
 #include "engine/nccl/span.h"
@@ -32,6 +35,8 @@ enum {
     NCCL_WINDOWS_MAX = 1024,
     NCCL_FINDINGS_MAX = 2048,
 };
+
+OWNER_POINTER(json_t, json_decref);
 
 typedef enum NcclRule {
 #define NCCL_RULE(name, severity, id, title, setting, advice) NCCL_RULE_##name,
@@ -159,22 +164,22 @@ struct NcclJob {
     NcclBanner banner;
 };
 
-static inline void *nccl_boxed(uint32_t index) /* an index as the value of a Map */
+static inline void *nccl_box(uint32_t index) /* an index as the value of a Map */
 {
     return (void *)((uintptr_t)index + 1);
 }
 
-static inline uint32_t nccl_unboxed(const void *value)
+static inline uint32_t nccl_unbox(const void *value)
 {
     return value ? (uint32_t)((uintptr_t)value - 1) : NCCL_NO_INDEX;
 }
 
-static inline uint64_t nccl_rank_key(uint32_t comm, int64_t rank)
+static inline uint64_t nccl_make_rank_key(uint32_t comm, int64_t rank)
 {
     return (uint64_t)comm << 32 | (uint32_t)rank;
 }
 
-static inline NcclPlace nccl_here(const NcclJob *job)
+static inline NcclPlace nccl_current_place(const NcclJob *job)
 {
     return (NcclPlace){job->input, job->line_number};
 }
@@ -182,48 +187,45 @@ static inline NcclPlace nccl_here(const NcclJob *job)
 NcclInput *nccl_input(NcclJob *job);
 
 /* The text, clean and cut to NCCL_WORD_MAX, one address per text. */
-const char *nccl_word(NcclJob *job, Span text);
-const char *nccl_text(NcclJob *job, const char *text);
+const char *nccl_intern(NcclJob *job, Span text);
+const char *nccl_intern_text(NcclJob *job, const char *text);
 /* A clean text of its own in the arena, not interned. */
-const char *nccl_keep(NcclJob *job, Span text);
+const char *nccl_copy_text(NcclJob *job, Span text);
 const char *nccl_printf(NcclJob *job, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Ranks as "0-3 7"; sorts them. */
-const char *nccl_ranks(NcclJob *job, int64_t *ranks, size_t count);
+const char *nccl_print_ranks(NcclJob *job, int64_t *ranks, size_t count);
 
 /* Findings. One per rule and `detail`; detail NULL: one per rule. */
-NcclFinding *nccl_find(NcclJob *job, NcclRule rule, const char *detail);
-NcclFinding *nccl_findf(NcclJob *job, NcclRule rule, const char *fmt, ...) PRINTF_LIKE(3, 4);
+NcclFinding *nccl_add_finding(NcclJob *job, NcclRule rule, const char *detail);
+NcclFinding *nccl_add_findingf(NcclJob *job, NcclRule rule, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* One more case: counted, and kept while there is room. */
-void nccl_evidence(NcclJob *job, NcclFinding *finding, NcclPlace place, const char *fmt, ...) PRINTF_LIKE(4, 5);
-NcclFinding *nccl_found(NcclJob *job, NcclRule rule); /* the first of this rule, NULL */
+void nccl_add_evidence(NcclJob *job, NcclFinding *finding, NcclPlace place, const char *fmt, ...) PRINTF_LIKE(4, 5);
 
 /* Readers. A line has no line end. */
-void nccl_line(NcclJob *job, Span line);
-/* The line without what terminals and container engines added; its text may lie in job->bare. */
-Span nccl_bare_line(NcclJob *job, Span line);
+void nccl_read_line(NcclJob *job, Span line);
 /* Text whose lines are each in a JSON object. */
 bool nccl_is_wrapped(Span text);
-void nccl_banner_end(NcclJob *job); /* gives the input's version to the process that printed it */
-bool nccl_bench_line(NcclJob *job, Span line);
-bool nccl_fault_line(NcclJob *job, uint32_t process, int dev, bool warn, Span line); /* false: nothing known */
-bool nccl_watchdog_line(NcclJob *job, Span line);
-void nccl_bench_end(NcclJob *job);
+void nccl_end_banner(NcclJob *job); /* gives the input's version to the process that printed it */
+bool nccl_read_bench_line(NcclJob *job, Span line);
+bool nccl_read_fault_line(NcclJob *job, uint32_t process, int dev, bool warn, Span line); /* false: nothing known */
+bool nccl_read_watchdog_line(NcclJob *job, Span line);
+void nccl_end_bench(NcclJob *job);
 
 /* Log: who and what. */
-uint32_t nccl_process(NcclJob *job, Span host, uint64_t pid); /* NCCL_NO_INDEX over the cap */
-uint32_t nccl_process_known(const NcclJob *job, Span host, uint64_t pid);
+uint32_t nccl_add_process(NcclJob *job, Span host, uint64_t pid); /* NCCL_NO_INDEX over the cap */
+uint32_t nccl_find_process(const NcclJob *job, Span host, uint64_t pid);
 /* The rank that a thread, or else a device, of a process has begun: made where missing; NCCL_NO_INDEX; begun. */
-uint32_t nccl_member_of(NcclJob *job, uint32_t process, uint64_t tid, int dev);
-uint32_t nccl_member_now(const NcclJob *job, uint32_t process, uint64_t tid, int dev);
-uint32_t nccl_member_new(NcclJob *job, uint32_t process);
-void nccl_member_begin(NcclJob *job, uint32_t process, uint64_t tid, int dev, uint32_t member);
-bool nccl_comm_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message);
-bool nccl_call_line(NcclJob *job, uint32_t process, Span message);
-bool nccl_edge_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message);
-bool nccl_shape_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message);
-void nccl_shape_early(NcclJob *job); /* after the last line: those that had to wait */
-bool nccl_env_line(NcclJob *job, uint32_t process, Span message);
-bool nccl_net_line(NcclJob *job, uint32_t process, Span message);
+uint32_t nccl_add_member(NcclJob *job, uint32_t process, uint64_t tid, int dev);
+uint32_t nccl_find_member(const NcclJob *job, uint32_t process, uint64_t tid, int dev);
+uint32_t nccl_new_member(NcclJob *job, uint32_t process);
+void nccl_set_member(NcclJob *job, uint32_t process, uint64_t tid, int dev, uint32_t member);
+bool nccl_read_comm_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message);
+bool nccl_read_call_line(NcclJob *job, uint32_t process, Span message);
+bool nccl_read_edge_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message);
+bool nccl_read_shape_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message);
+void nccl_apply_early_lines(NcclJob *job); /* after the last line: those that had to wait */
+bool nccl_read_env_line(NcclJob *job, uint32_t process, Span message);
+bool nccl_read_net_line(NcclJob *job, uint32_t process, Span message);
 /* The next adapter's name in "[0]mlx5_0:1/IB [1]={[1] mlx5_1:1/IB, [2] mlx5_2:1/IB}"; false at the end. */
 bool nccl_next_adapter(Span *list, Span *ret_name);
 
@@ -231,8 +233,20 @@ bool nccl_next_adapter(Span *list, Span *ret_name);
 NcclTopoReader *nccl_topo_new(NcclJob *job);
 void nccl_topo_feed(NcclTopoReader *reader, const char *bytes, size_t len);
 void nccl_topo_end(NcclTopoReader *reader, bool whole); /* frees */
-void nccl_json(NcclJob *job, Span text);
-void nccl_pickle(NcclJob *job, Span bytes);
+void nccl_read_json(NcclJob *job, Span text);
+void nccl_read_pickle(NcclJob *job, Span bytes);
+/* Reads a dump: an object, or (first versions) the list of its entries. */
+void nccl_read_flight(NcclJob *job, const json_t *top);
+
+/* Bytes of a pickle as JSON values (tuples as arrays): NULL, and why in *ret_why. Objects, functions and calls are
+ * refused but for the lists of numbers that TorchScript's pickler writes; nothing is ever imported or run. */
+json_t *nccl_parse_pickle(Span bytes, const char **ret_why);
+
+/* What the two readers of nccl-tests (text and JSON) share. */
+NcclBench *nccl_new_bench(NcclJob *job); /* NULL over the cap */
+NcclRow nccl_init_row(NcclPlace place);  /* nothing known */
+void nccl_add_row(NcclJob *job, NcclBench *bench, const NcclRow *row);
+const char *nccl_read_bench_name(NcclJob *job, Span path);
 
 /* Checks, after the last input. */
 void nccl_count_topologies(NcclJob *job); /* first: what others need of them */
@@ -241,7 +255,7 @@ void nccl_check_ways(NcclJob *job);
 void nccl_check_settings(NcclJob *job);
 void nccl_check_timeouts(NcclJob *job);
 void nccl_check_topologies(NcclJob *job);
-void nccl_index_gpus(NcclJob *job);     /* what nccl_edge_tie needs */
+void nccl_index_gpus(NcclJob *job);     /* what nccl_find_edge_tie needs */
 void nccl_check_machines(NcclJob *job); /* topologies against logs */
 void nccl_check_benches(NcclJob *job);
 void nccl_check_flight(NcclJob *job);
@@ -249,8 +263,8 @@ void nccl_check_flight(NcclJob *job);
 /* What checks share. */
 typedef enum NcclTie { NCCL_TIE_UNKNOWN, NCCL_TIE_NONE, NCCL_TIE_LINKED } NcclTie;
 /* Whether NVLink or xGMI joins the two GPUs of an edge by a topology that has both; *ret_topology is that one. */
-NcclTie nccl_edge_tie(const NcclJob *job, const NcclEdge *edge, const NcclTopology **ret_topology);
+NcclTie nccl_find_edge_tie(const NcclJob *job, const NcclEdge *edge, const NcclTopology **ret_topology);
 /* The other rank of an edge, NULL where it was not seen. */
-const NcclMember *nccl_edge_peer(const NcclJob *job, const NcclEdge *edge);
-bool nccl_env_is(const NcclJob *job, const char *name, const char *value, NcclPlace *ret_place);
-const NcclEnv *nccl_env_find(const NcclJob *job, const char *name);
+const NcclMember *nccl_find_edge_peer(const NcclJob *job, const NcclEdge *edge);
+bool nccl_has_env(const NcclJob *job, const char *name, const char *value, NcclPlace *ret_place);
+const NcclEnv *nccl_find_env(const NcclJob *job, const char *name);

@@ -1,10 +1,140 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A line as NCCL wrote it: out of the JSON that container engines and journals put each line into, without the escape
+ * sequences of a terminal. What launchers put before it stays; see log.c. */
 /* Lines of a log: whose they are. Launchers put anything before NCCL's own prefix, and several processes that write
  * into one file put one line into the middle of another, so a line is a row of pieces, each with a prefix:
  *     host:pid:tid [device] NCCL INFO message        host:pid:tid [device] file:line (function) NCCL WARN message */
 #include <string.h>
 
+#include "base/owner.h"
+#include "base/utf8.h"
 #include "engine/nccl/job.h"
+
+/* Behind the quote that opens the text of an engine's line: {"log":"...", {"stream":"stdout","message": "..." */
+static bool skip_to_text(Span *s)
+{
+    static const char *const keys[] = {"\"log\"", "\"message\"", "\"msg\"", "\"MESSAGE\""};
+
+    for (size_t i = 0; i < ARRAY_LEN(keys) && span_starts(*s, "{"); i++) {
+        Span at = *s;
+        if (span_after(&at, keys[i]) && span_next(&at, ":") && span_next(&at, "\"")) {
+            *s = at;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool nccl_is_wrapped(Span text)
+{
+    Span line = span_until(&text, '\n'), look = line;
+
+    if (!skip_to_text(&look))
+        return false;
+    line = span_trim(line);
+    span_blanks(&text);
+    return span_starts(line, "{\"log\"") || (line.at[line.len - 1] == '}' && (text.len == 0 || text.at[0] == '{'));
+}
+
+/* The escape behind a backslash, as text. Line ends become blanks, so that one line stays one. */
+static void unescape_json(Str *out, Span *s)
+{
+    static const char from[] = "nrtbf", to[] = "     ";
+    char letter = s->at[0], bytes[UTF8_MAX];
+    const char *found = letter ? strchr(from, letter) : NULL;
+    uint64_t c;
+
+    *s = span_from(*s, 1);
+    if (letter == 'u' && s->len >= 4) {
+        Span digits = span_cut(*s, 0, 4);
+        if (span_hex(&digits, &c) && digits.len == 0) {
+            *s = span_from(*s, 4);
+            if (c && (c < 0xd800 || c > 0xdfff))
+                str_addn(out, bytes, utf8_write(bytes, (uint32_t)c));
+            else
+                str_addc(out, '?');
+            return;
+        }
+    }
+    str_addc(out, found ? to[found - from] : letter);
+}
+
+static void unwrap_json(Str *out, Span s)
+{
+    while (s.len && s.at[0] != '"') {
+        size_t n = 0;
+        while (n < s.len && s.at[n] != '"' && s.at[n] != '\\')
+            n++;
+        str_addn(out, s.at, n);
+        s = span_from(s, n);
+        if (!span_skip(&s, "\\") || s.len == 0)
+            continue;
+        unescape_json(out, &s);
+    }
+}
+
+/* Bytes of the sequence that begins with the escape at `s`: colours and cursor (ESC [ ... letter), titles and links
+ * (ESC ] ... BEL or ESC \), others of two or three bytes. */
+static size_t escape_len(Span s)
+{
+    size_t n = 2;
+
+    if (s.len < 2)
+        return s.len;
+    if (s.at[1] == '[') {
+        while (n < s.len && s.at[n] >= ' ' && s.at[n] < '@')
+            n++;
+        return n < s.len && s.at[n] >= '@' && s.at[n] <= '~' ? n + 1 : n;
+    }
+    if (s.at[1] == ']') {
+        while (n < s.len && s.at[n] != '\a' && s.at[n] != '\033')
+            n++;
+        return n < s.len && s.at[n] == '\033' && n + 1 < s.len && s.at[n + 1] == '\\' ? n + 2 : n < s.len ? n + 1 : n;
+    }
+    return s.at[1] == '(' || s.at[1] == ')' ? (s.len < 3 ? s.len : 3) : 2;
+}
+
+static void drop_escapes(Str *text)
+{
+    size_t out = 0;
+
+    for (size_t in = 0; in < text->len;) {
+        Span rest = {text->text + in, text->len - in};
+        if (rest.at[0] == '\033')
+            in += escape_len(rest);
+        else
+            text->text[out++] = text->text[in++];
+    }
+    str_cut(text, out);
+}
+
+/* Ray says a line once for all workers: "... [repeated 3x across cluster]". */
+static Span without_repeats(Span line)
+{
+    static const char tail[] = "x across cluster]";
+    size_t at = line.len && line.at[line.len - 1] == ']' && span_has(line, tail) ? span_find_last(line, " [repeated ")
+                                                                                 : SPAN_NOWHERE;
+
+    return at == SPAN_NOWHERE ? line : span_cut(line, 0, at);
+}
+
+/* The line without what terminals and container engines added; its text may lie in job->bare. */
+static Span strip_wrapping(NcclJob *job, Span line)
+{
+    Span inside = line = span_trim(line);
+    bool wrapped = skip_to_text(&inside);
+
+    if (!wrapped && (line.len == 0 || !memchr(line.at, '\033', line.len)))
+        return without_repeats(line);
+    str_clear(&job->bare);
+    if (wrapped)
+        unwrap_json(&job->bare, inside);
+    else
+        str_addn(&job->bare, line.at, line.len);
+    if (job->bare.len)
+        drop_escapes(&job->bare);
+    return without_repeats(span_trim((Span){job->bare.text, job->bare.len}));
+}
 
 enum { SOURCE_MAX = 200, PIECES_MAX = 256 };
 
@@ -100,7 +230,7 @@ static bool next_piece(Span s, size_t from, size_t floor, Piece *ret)
  * unknown and a shorter one is a process that was met, it is the shorter. */
 static void trim_host(const NcclJob *job, Piece *piece)
 {
-    if (nccl_process_known(job, piece->host, piece->pid) != NCCL_NO_INDEX)
+    if (nccl_find_process(job, piece->host, piece->pid) != NCCL_NO_INDEX)
         return;
     for (size_t cut = 1; cut < piece->host.len; cut++) {
         Span shorter = span_from(piece->host, cut);
@@ -125,7 +255,7 @@ static void trim_front(const NcclJob *job, Piece *piece)
         Span shorter = span_from(piece->host, cut);
         char before = piece->host.at[cut - 1];
         number = number && (is_digit(before) || before == '.' || before == '-');
-        if (nccl_process_known(job, shorter, piece->pid) != NCCL_NO_INDEX ||
+        if (nccl_find_process(job, shorter, piece->pid) != NCCL_NO_INDEX ||
             (number && is_letter(shorter.at[0]) && map_getn(&job->host_known, shorter.at, shorter.len))) {
             piece->begin += cut;
             piece->host = shorter;
@@ -134,7 +264,7 @@ static void trim_front(const NcclJob *job, Piece *piece)
     }
 }
 
-static bool version_of(NcclJob *job, uint32_t process, Span message)
+static bool read_version(NcclJob *job, uint32_t process, Span message)
 {
     NcclProcess *p = process == NCCL_NO_INDEX ? NULL : &job->report.processes.at[process];
 
@@ -146,12 +276,12 @@ static bool version_of(NcclJob *job, uint32_t process, Span message)
         return false;
     nccl_input(job)->used++;
     if (!p && !job->banner.version) {
-        job->banner.version = nccl_word(job, word);
-        job->banner.place = nccl_here(job);
+        job->banner.version = nccl_intern(job, word);
+        job->banner.place = nccl_current_place(job);
     }
     if (p && !p->version[0]) {
-        p->version = nccl_word(job, word);
-        p->version_place = nccl_here(job);
+        p->version = nccl_intern(job, word);
+        p->version_place = nccl_current_place(job);
     }
     return true;
 }
@@ -167,15 +297,16 @@ static bool is_torn(Span message)
     return message.len < 4;
 }
 
-static void message_of(NcclJob *job, uint32_t process, uint64_t tid, int dev, bool warn, Span message)
+static void read_message(NcclJob *job, uint32_t process, uint64_t tid, int dev, bool warn, Span message)
 {
-    bool used = nccl_edge_line(job, process, tid, dev, message) || nccl_comm_line(job, process, tid, dev, message) ||
-                nccl_shape_line(job, process, tid, dev, message) || nccl_call_line(job, process, message) ||
-                nccl_env_line(job, process, message) || nccl_net_line(job, process, message);
+    bool used = nccl_read_edge_line(job, process, tid, dev, message) ||
+                nccl_read_comm_line(job, process, tid, dev, message) ||
+                nccl_read_shape_line(job, process, tid, dev, message) || nccl_read_call_line(job, process, message) ||
+                nccl_read_env_line(job, process, message) || nccl_read_net_line(job, process, message);
 
     if (!used || warn)
-        used |= nccl_fault_line(job, process, dev, warn, message);
-    if (!used && !version_of(job, process, message) && is_torn(message))
+        used |= nccl_read_fault_line(job, process, dev, warn, message);
+    if (!used && !read_version(job, process, message) && is_torn(message))
         nccl_input(job)->torn++;
     nccl_input(job)->used += used;
 }
@@ -184,31 +315,31 @@ static void plain_line(NcclJob *job, Span line)
 {
     if (line.len < 4)
         return;
-    if (nccl_bench_line(job, line) || nccl_watchdog_line(job, line) ||
-        nccl_fault_line(job, NCCL_NO_INDEX, NCCL_UNKNOWN, false, line)) {
+    if (nccl_read_bench_line(job, line) || nccl_read_watchdog_line(job, line) ||
+        nccl_read_fault_line(job, NCCL_NO_INDEX, NCCL_UNKNOWN, false, line)) {
         nccl_input(job)->used++;
         return;
     }
-    version_of(job, NCCL_NO_INDEX, line);
+    read_version(job, NCCL_NO_INDEX, line);
 }
 
-static void take_piece(NcclJob *job, const Piece *piece, Span message)
+static void read_piece(NcclJob *job, const Piece *piece, Span message)
 {
-    uint32_t process = piece->known ? nccl_process(job, piece->host, piece->pid) : NCCL_NO_INDEX;
+    uint32_t process = piece->known ? nccl_add_process(job, piece->host, piece->pid) : NCCL_NO_INDEX;
 
     if (process != NCCL_NO_INDEX) {
         job->banner.several |= job->banner.process != NCCL_NO_INDEX && job->banner.process != process;
         if (job->banner.process == NCCL_NO_INDEX)
             job->banner.process = process;
     }
-    message_of(job, process, piece->tid, piece->dev, piece->warn, span_trim(message));
+    read_message(job, process, piece->tid, piece->dev, piece->warn, span_trim(message));
 }
 
-void nccl_line(NcclJob *job, Span line)
+void nccl_read_line(NcclJob *job, Span line)
 {
     Piece piece, next;
 
-    line = nccl_bare_line(job, line);
+    line = strip_wrapping(job, line);
     job->cut = false;
     if (!next_piece(line, 0, 0, &piece)) {
         plain_line(job, line);
@@ -223,7 +354,7 @@ void nccl_line(NcclJob *job, Span line)
         if (more && next.known)
             trim_host(job, &next);
         job->cut = more;
-        take_piece(job, &piece, span_cut(line, piece.message, more ? next.begin : line.len));
+        read_piece(job, &piece, span_cut(line, piece.message, more ? next.begin : line.len));
         if (!more)
             return;
         piece = next;
@@ -231,7 +362,7 @@ void nccl_line(NcclJob *job, Span line)
 }
 
 /* It is rank 0 that prints it. */
-void nccl_banner_end(NcclJob *job)
+void nccl_end_banner(NcclJob *job)
 {
     const NcclBanner *b = &job->banner;
     uint32_t process = b->process;

@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Log: communicators and the ranks in them. */
+/* Log: how a communicator's initialisation went, and what came of it: channels, rings, trees, patterns. */
+/* Log: which way data takes from rank to rank.
+ *     Channel 03/0 : 1[1] -> 2[2] via P2P/CUMEM/read
+ *     Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/2(6)/GDRDMA/Shared        Ring 00 : 3 -> 4 [receive] via
+ * NET/Socket/0 */
+/* Log with NCCL_DEBUG_SUBSYS=COLL: each rank's calls.
+ *     AllReduce: opCount 1f sendbuff 0x.. recvbuff 0x.. count 1024 datatype 7 op 0 root 0 comm 0x.. [nranks=8] stream
+ * 0x.. Calls with the same count on one communicator must be the same; the last NCCL_WINDOW of them are compared. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "engine/nccl/job.h"
 
-static uint64_t address_key(uint32_t process, uint64_t address)
+static uint64_t make_address_key(uint32_t process, uint64_t address)
 {
     return map_hash(&address, sizeof address, process);
 }
@@ -77,15 +86,18 @@ static bool read_comm_line(Span message, CommLine *c)
 
 static uint32_t comm_of(NcclJob *job, const char *id, int64_t nranks)
 {
-    uint32_t index = nccl_unboxed(map_get(&job->comm_by_id, id));
+    uint32_t index = nccl_unbox(map_get(&job->comm_by_id, id));
 
     if (index != NCCL_NO_INDEX || job->report.comms.len >= NCCL_COMMS_MAX)
         return index;
-    NcclComm comm = {
-        .id = nccl_text(job, id), .nranks = nranks, .nodes = NCCL_UNKNOWN, .parent = "", .place = nccl_here(job)};
+    NcclComm comm = {.id = nccl_intern_text(job, id),
+                     .nranks = nranks,
+                     .nodes = NCCL_UNKNOWN,
+                     .parent = "",
+                     .place = nccl_current_place(job)};
     index = (uint32_t)job->report.comms.len;
     vec_push(&job->report.comms, comm);
-    map_put(&job->comm_by_id, id, nccl_boxed(index));
+    map_put(&job->comm_by_id, id, nccl_box(index));
     return index;
 }
 
@@ -100,7 +112,7 @@ static uint32_t comm_without_id(NcclJob *job, int64_t nranks, int64_t rank)
         snprintf(seat, sizeof seat, "%s/%" PRId64, id, rank);
         if (map_get(&job->comm_by_id, seat))
             continue;
-        map_put(&job->comm_by_id, seat, nccl_boxed(0));
+        map_put(&job->comm_by_id, seat, nccl_box(0));
         return comm_of(job, id, nranks);
     }
     return NCCL_NO_INDEX;
@@ -111,7 +123,7 @@ static uint32_t comm_known(const NcclJob *job, uint64_t id)
     char text[32];
 
     snprintf(text, sizeof text, "0x%" PRIx64, id);
-    return nccl_unboxed(map_get(&job->comm_by_id, text));
+    return nccl_unbox(map_get(&job->comm_by_id, text));
 }
 
 static bool in_another_input(const NcclJob *job, NcclPlace place)
@@ -135,21 +147,21 @@ static bool is_another(const NcclJob *job, const NcclMember *m, const CommLine *
 static uint32_t member_for(NcclJob *job, uint32_t process, uint64_t tid, int dev, const CommLine *c)
 {
     NcclMember *members = job->report.members.at;
-    uint64_t key = address_key(process, c->address);
-    uint32_t member = nccl_unboxed(map_u64_get(&job->member_by_address, key));
+    uint64_t key = make_address_key(process, c->address);
+    uint32_t member = nccl_unbox(map_u64_get(&job->member_by_address, key));
 
     bool again = member != NCCL_NO_INDEX && is_another(job, &members[member], c);
     if (member != NCCL_NO_INDEX && !again)
         return member;
-    member = c->start ? NCCL_NO_INDEX : nccl_member_now(job, process, tid, dev);
+    member = c->start ? NCCL_NO_INDEX : nccl_find_member(job, process, tid, dev);
     if (member != NCCL_NO_INDEX && job->report.members.at[member].rank != NCCL_UNKNOWN)
         member = NCCL_NO_INDEX;
     if (member == NCCL_NO_INDEX)
-        member = nccl_member_new(job, process);
+        member = nccl_new_member(job, process);
     if (member == NCCL_NO_INDEX)
         return member;
-    nccl_member_begin(job, process, tid, dev, member);
-    map_u64_put(&job->member_by_address, key, nccl_boxed(member));
+    nccl_set_member(job, process, tid, dev, member);
+    map_u64_put(&job->member_by_address, key, nccl_box(member));
     return member;
 }
 
@@ -165,7 +177,7 @@ static void join_comm(NcclJob *job, NcclMember *m, const CommLine *c)
     } else if (c->complete || c->start)
         m->comm = comm_without_id(job, c->nranks, c->rank);
     if (m->comm != NCCL_NO_INDEX && c->parent.len)
-        job->report.comms.at[m->comm].parent = nccl_word(job, c->parent);
+        job->report.comms.at[m->comm].parent = nccl_intern(job, c->parent);
 }
 
 /* What a rank says once in its life stands in two inputs: the same lines were given twice. Where one log continues in
@@ -178,12 +190,13 @@ static void check_copy(NcclJob *job, const NcclMember *m, const CommLine *c)
 
     if (!before || !in_another_input(job, *before))
         return;
-    NcclFinding *f = nccl_findf(job, NCCL_RULE_LOG_TWICE, "%s", nccl_input(job)->name);
-    nccl_evidence(job, f, nccl_here(job), "rank %" PRId64 " of %" PRId64 " says here what it says in %s, line %" PRIu64,
-                  c->rank, c->nranks, job->report.inputs.at[before->input].name, before->line);
+    NcclFinding *f = nccl_add_findingf(job, NCCL_RULE_LOG_TWICE, "%s", nccl_input(job)->name);
+    nccl_add_evidence(job, f, nccl_current_place(job),
+                      "rank %" PRId64 " of %" PRId64 " says here what it says in %s, line %" PRIu64, c->rank, c->nranks,
+                      job->report.inputs.at[before->input].name, before->line);
 }
 
-bool nccl_comm_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message)
+bool nccl_read_comm_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message)
 {
     CommLine c;
 
@@ -199,7 +212,7 @@ bool nccl_comm_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span 
     m->nranks = c.nranks;
     m->address = c.address;
     if (c.bus_id.len)
-        m->bus_id = nccl_word(job, c.bus_id);
+        m->bus_id = nccl_intern(job, c.bus_id);
     if (c.cuda_dev >= 0)
         m->cuda_dev = c.cuda_dev;
     if (c.nvml_dev >= 0)
@@ -210,11 +223,467 @@ bool nccl_comm_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span 
         m->local_ranks = c.local_ranks;
     m->mnnvl |= c.mnnvl > 0;
     if (c.start)
-        m->started = true, m->start_place = nccl_here(job);
+        m->started = true, m->start_place = nccl_current_place(job);
     if (c.complete)
-        m->complete = true, m->complete_place = nccl_here(job), job->report.processes.at[process].complete = true;
+        m->complete = true, m->complete_place = nccl_current_place(job),
+        job->report.processes.at[process].complete = true;
     m->destroyed |= c.destroyed;
     m->aborted |= c.aborted;
     join_comm(job, m, &c);
+    return true;
+}
+
+/* "Init timings - ncclCommInitRank: rank 2 nranks 16 total 1.08 (kernels 0.51, alloc 0.10, ...)" */
+static bool timings_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span s)
+{
+    double total, part;
+
+    if (!span_after(&s, "Init timings") || !span_after(&s, "total ") || !span_double(&s, &total))
+        return false;
+    uint32_t member = nccl_add_member(job, process, tid, dev);
+    if (member == NCCL_NO_INDEX)
+        return true;
+    NcclMember *m = &job->report.members.at[member];
+    m->init_s = total;
+    m->init_place = nccl_current_place(job);
+    m->init_part_s = 0;
+    if (!span_after(&s, "("))
+        return true;
+    while (s.len) {
+        Span name = span_word(&s);
+        if (!span_double(&s, &part))
+            break;
+        if (part > m->init_part_s)
+            m->init_part_s = part, m->init_part = nccl_intern(job, name);
+        if (!span_next(&s, ","))
+            break;
+    }
+    return true;
+}
+
+/* "16 coll channels, 16 collnet channels, 0 nvls channels, 16 p2p channels, 2 p2p channels per peer" */
+static bool channels_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span s)
+{
+    int coll, value;
+
+    if (!span_int(&s, &coll) || !span_next(&s, "coll channels"))
+        return false;
+    uint32_t member = nccl_add_member(job, process, tid, dev);
+    if (member == NCCL_NO_INDEX)
+        return true;
+    NcclMember *m = &job->report.members.at[member];
+    m->coll_channels = coll;
+    m->channels_place = nccl_current_place(job);
+    while (span_skip(&s, ",") && span_int(&s, &value)) {
+        if (span_next(&s, "nvls channels"))
+            m->nvls_channels = value;
+        else if (span_starts(s, " p2p channels per") || !span_next(&s, "p2p channels"))
+            span_after(&s, "channels");
+        else
+            m->p2p_channels = value;
+    }
+    return true;
+}
+
+static NcclComm *comm_at(NcclJob *job, uint32_t member)
+{
+    if (member == NCCL_NO_INDEX || job->report.members.at[member].comm == NCCL_NO_INDEX)
+        return NULL;
+    return &job->report.comms.at[job->report.members.at[member].comm];
+}
+
+/* The ranks at the front of `s`, however many, with one blank between them. */
+static const char *order_of(NcclJob *job, Span s)
+{
+    uint64_t rank;
+
+    str_clear(&job->scratch);
+    while (span_blanks(&s), span_u64(&s, &rank))
+        str_addf(&job->scratch, "%s%" PRIu64, job->scratch.len ? " " : "", rank);
+    return arena_strndup(&job->arena, job->scratch.len ? job->scratch.text : "", job->scratch.len);
+}
+
+/* "Channel 00/16 : 0 1 2 3" */
+static bool ring_line(NcclJob *job, NcclComm *comm, Span s)
+{
+    uint64_t channel, of;
+    Span look = s;
+
+    if (!span_skip(&look, "Channel ") || !span_u64(&look, &channel) || !span_skip(&look, "/") ||
+        !span_u64(&look, &of) || !span_next(&look, ":"))
+        return false;
+    Span order = span_trim(look);
+    if (channel >= NCCL_CHANNELS_MAX || of > NCCL_CHANNELS_MAX || !order.len || span_has(order, "->"))
+        return false;
+    if (!comm)
+        return true;
+    if (of > comm->ring_channels)
+        comm->ring_channels = (unsigned)of;
+    for (size_t i = 0; i < comm->rings.len; i++)
+        if (comm->rings.at[i].channel == channel)
+            return true;
+    NcclRing ring = {.channel = (unsigned)channel, .order = order_of(job, order)};
+    vec_push(&comm->rings, ring);
+    return true;
+}
+
+/* "[0] 1/-1/-1->0->-1": children, itself, parent */
+static bool read_tree(Span *s, NcclTree *ret)
+{
+    uint64_t channel;
+    int self;
+
+    if (!span_next(s, "[") || !span_u64(s, &channel) || channel >= NCCL_CHANNELS_MAX || !span_next(s, "] "))
+        return false;
+    ret->channel = (unsigned)channel;
+    for (int i = 0; i < 3; i++)
+        if ((i && !span_skip(s, "/")) || !span_int(s, &ret->children[i]))
+            return false;
+    return span_skip(s, "->") && span_int(s, &self) && span_skip(s, "->") && span_int(s, &ret->parent);
+}
+
+static bool trees_line(NcclJob *job, uint32_t member, Span s)
+{
+    NcclTree trees[NCCL_CHANNELS_MAX];
+    unsigned count = 0;
+
+    if (!span_starts(s, "Trees ["))
+        return false;
+    span_skip(&s, "Trees");
+    while (count < NCCL_CHANNELS_MAX && read_tree(&s, &trees[count]))
+        count++;
+    if (member == NCCL_NO_INDEX || count <= job->report.members.at[member].tree_count)
+        return true;
+    job->report.members.at[member].trees = arena_memdup(&job->arena, trees, count * sizeof trees[0]);
+    job->report.members.at[member].tree_count = count;
+    return true;
+}
+
+/* "Ring 00 : 3 -> 0 -> 1": a rank's neighbours, which the order of the ring says too. */
+static bool neighbours_line(Span s)
+{
+    uint64_t value;
+
+    return span_skip(&s, "Ring ") && span_u64(&s, &value) && span_next(&s, ": ") && span_u64(&s, &value) &&
+           span_next(&s, "-> ") && span_u64(&s, &value) && span_next(&s, "-> ") && span_u64(&s, &value);
+}
+
+static bool pattern_line(NcclJob *job, NcclComm *comm, Span s, NcclPlace place)
+{
+    if (!span_starts(s, "Pattern "))
+        return false;
+    const char *text = nccl_intern(job, s);
+    for (unsigned i = 0; comm && i < comm->pattern_count; i++)
+        if (comm->patterns[i] == text)
+            return true;
+    if (comm && comm->pattern_count < sizeof comm->patterns / sizeof comm->patterns[0]) {
+        comm->pattern_places[comm->pattern_count] = place;
+        comm->patterns[comm->pattern_count++] = text;
+    }
+    return true;
+}
+
+static void keep_early(NcclJob *job, uint32_t member, Span text)
+{
+    enum { LINES_MAX = 65536, BYTES_MAX = 16 << 20 };
+
+    if (member == NCCL_NO_INDEX || job->early.len >= LINES_MAX || job->early_bytes + text.len > BYTES_MAX) {
+        job->report.left_out++;
+        return;
+    }
+    job->early_bytes += text.len;
+    NcclEarly early = {.member = member,
+                       .text = {arena_memdup(&job->arena, text.at, text.len), text.len},
+                       .place = nccl_current_place(job)};
+    vec_push(&job->early, early);
+}
+
+static bool is_nvls(Span s)
+{
+    return span_starts(s, "NVLS comm") || span_starts(s, "NVLS Head") || span_starts(s, "Connected NVLS tree");
+}
+
+static bool is_collnet(Span s)
+{
+    return span_starts(s, "CollNet ") || span_starts(s, "Connected collnet");
+}
+
+static void mark_offload(NcclComm *comm, bool nvls, bool collnet, NcclPlace place)
+{
+    if (nvls && !comm->nvls)
+        comm->nvls_place = place;
+    comm->nvls |= nvls;
+    comm->collnet |= collnet;
+}
+
+bool nccl_read_shape_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message)
+{
+    if (process == NCCL_NO_INDEX)
+        return false;
+    if (timings_line(job, process, tid, dev, message) || channels_line(job, process, tid, dev, message))
+        return true;
+    if (neighbours_line(message))
+        return true;
+    bool ring = span_starts(message, "Channel "), tree = span_starts(message, "Trees ["),
+         pattern = span_starts(message, "Pattern ");
+    bool nvls = is_nvls(message), collnet = is_collnet(message);
+    if (!ring && !tree && !pattern && !nvls && !collnet)
+        return false;
+    uint32_t member = nccl_add_member(job, process, tid, dev);
+    NcclComm *comm = comm_at(job, member);
+    bool used = nvls || collnet || trees_line(job, member, message) || ring_line(job, comm, message) ||
+                pattern_line(job, comm, message, nccl_current_place(job));
+    if (comm)
+        mark_offload(comm, nvls, collnet, nccl_current_place(job));
+    else if (used && !tree)
+        keep_early(job, member, message);
+    return used;
+}
+
+void nccl_apply_early_lines(NcclJob *job)
+{
+    for (size_t i = 0; i < job->early.len; i++) {
+        Span text = job->early.at[i].text;
+        NcclComm *comm = comm_at(job, job->early.at[i].member);
+        if (!comm)
+            continue;
+        mark_offload(comm, is_nvls(text), is_collnet(text), job->early.at[i].place);
+        if (!ring_line(job, comm, text))
+            pattern_line(job, comm, text, job->early.at[i].place);
+    }
+}
+
+enum { WAY_TEXT = 128, MEMBER_SHIFT = 31, PEER_SHIFT = 11, WAY_BITS = 10 };
+
+static NcclVia via_of_net(Span name)
+{
+    for (size_t i = 0; i + 6 <= name.len; i++)
+        if (strncasecmp(name.at + i, "socket", 6) == 0)
+            return NCCL_VIA_SOCKET;
+    return NCCL_VIA_RDMA;
+}
+
+/* "IB/2(6)/GDRDMA(PCI)/Shared"; false where it is torn. */
+static bool read_net(const NcclJob *job, Span s, NcclWay *way, char name[WAY_TEXT])
+{
+    Span net = span_until(&s, '/');
+    int64_t proxy;
+
+    if (net.len == 0 || net.len > 64 || !span_int(&s, &way->device) || way->device < 0)
+        return false;
+    snprintf(name, WAY_TEXT, "NET/%.*s", (int)net.len, net.at);
+    way->via = via_of_net(net);
+    if (span_skip(&s, "(") && (!span_i64(&s, &proxy) || !span_skip(&s, ")")))
+        return false;
+    way->gdr = span_skip(&s, "/GDRDMA");
+    span_skip(&s, "(PCI)");
+    span_skip(&s, "/Shared");
+    /* Where another message begins, "/GDRDMA" may have stood behind. */
+    return !span_starts(s, "/") && !(job->cut && !way->gdr && way->via == NCCL_VIA_RDMA);
+}
+
+static bool read_p2p(Span s, char name[WAY_TEXT])
+{
+    static const char *const kinds[] = {"CUMEM", "IPC", "direct pointer", "MNNVL", "indirect", "direct"};
+
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (span_starts(s, kinds[i])) {
+            snprintf(name, WAY_TEXT, "P2P/%s", kinds[i]);
+            return true;
+        }
+    return false;
+}
+
+static bool read_way(const NcclJob *job, Span s, NcclWay *way, char name[WAY_TEXT])
+{
+    *way = (NcclWay){.device = NCCL_UNKNOWN};
+    if (span_skip(&s, "NET/"))
+        return read_net(job, s, way, name);
+    if (span_skip(&s, "P2P/")) {
+        way->via = NCCL_VIA_P2P;
+        return read_p2p(s, name);
+    }
+    bool shm = span_starts(s, "SHM") || span_starts(s, "direct shared memory"); /* the latter before 2.12 */
+    way->via = shm ? NCCL_VIA_SHM : span_starts(s, "COLLNET") ? NCCL_VIA_COLLNET : NCCL_VIA_OTHER;
+    if (way->via == NCCL_VIA_OTHER)
+        return false;
+    snprintf(name, WAY_TEXT, "%s", way->via == NCCL_VIA_SHM ? "SHM" : "COLLNET");
+    return true;
+}
+
+static uint32_t way_index(NcclJob *job, NcclWay way, const char *name)
+{
+    char key[WAY_TEXT + 32];
+
+    snprintf(key, sizeof key, "%s|%d|%d", name, way.device, way.gdr);
+    uint32_t index = nccl_unbox(map_get(&job->way_by_key, key));
+    if (index != NCCL_NO_INDEX || job->report.ways.len >= NCCL_WAYS_MAX)
+        return index;
+    way.name = nccl_intern_text(job, name);
+    index = (uint32_t)job->report.ways.len;
+    vec_push(&job->report.ways, way);
+    map_put(&job->way_by_key, key, nccl_box(index));
+    return index;
+}
+
+/* "12[3]", "12[c7000]", "12" */
+static bool read_rank(Span *s, int64_t *ret)
+{
+    if (!span_i64(s, ret) || *ret < 0 || *ret >= NCCL_MEMBERS_MAX)
+        return false;
+    if (span_starts(*s, "["))
+        return span_after(s, "]");
+    return true;
+}
+
+static void keep_edge(NcclJob *job, uint32_t member, NcclEdge *edge, uint64_t channel)
+{
+    NcclMember *m = &job->report.members.at[member];
+    int64_t self = edge->receive ? edge->to : edge->from, peer = edge->receive ? edge->from : edge->to;
+    uint64_t key = (uint64_t)member << MEMBER_SHIFT | (uint64_t)peer << PEER_SHIFT |
+                   (uint64_t)edge->receive << WAY_BITS | edge->way;
+    uint32_t index = nccl_unbox(map_u64_get(&job->edge_by_key, key));
+
+    if (m->rank != NCCL_UNKNOWN && m->rank != self)
+        return; /* a line of another communicator of this thread, or torn */
+    if (index == NCCL_NO_INDEX) {
+        if (job->report.edges.len >= NCCL_EDGES_MAX) {
+            job->report.left_out++;
+            return;
+        }
+        index = (uint32_t)job->report.edges.len;
+        edge->member = member;
+        edge->place = nccl_current_place(job);
+        vec_push(&job->report.edges, *edge);
+        map_u64_put(&job->edge_by_key, key, nccl_box(index));
+    }
+    job->report.edges.at[index].channels |= 1ull << (channel & (NCCL_CHANNELS_MAX - 1));
+}
+
+bool nccl_read_edge_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span s)
+{
+    char name[WAY_TEXT];
+    uint64_t channel, part;
+    NcclEdge edge = {0};
+    NcclWay way;
+
+    if (!(span_skip(&s, "Channel ") || span_skip(&s, "Ring ")) || !span_u64(&s, &channel))
+        return false;
+    if (span_skip(&s, "/") && !span_u64(&s, &part))
+        return false;
+    if (!span_next(&s, ":") || !read_rank(&s, &edge.from) || !span_next(&s, "->") || !read_rank(&s, &edge.to))
+        return false;
+    edge.receive = span_next(&s, "[receive]");
+    span_next(&s, "[send]");
+    if (!span_next(&s, "via ") || !read_way(job, s, &way, name))
+        return false;
+    uint32_t member = nccl_add_member(job, process, tid, dev);
+    edge.way = way_index(job, way, name);
+    if (member != NCCL_NO_INDEX && edge.way != NCCL_NO_INDEX)
+        keep_edge(job, member, &edge, channel);
+    return true;
+}
+
+static const char *const collectives[] = {"AllReduce", "AllGather", "ReduceScatter", "Broadcast",
+                                          "Reduce",    "AlltoAll",  "Gather",        "Scatter"};
+
+typedef struct CallLine {
+    Span op;
+    uint64_t number, count, address;
+    int64_t datatype, root;
+} CallLine;
+
+static bool read_call(Span s, CallLine *c)
+{
+    *c = (CallLine){.datatype = NCCL_UNKNOWN, .root = NCCL_UNKNOWN};
+    c->op = span_until(&s, ':');
+    if (c->op.len == 0 || c->op.len > 32 || !span_next(&s, "opCount ") || !span_hex(&s, &c->number))
+        return false;
+    Span at = s;
+    if (!span_after(&at, " count ") || !span_u64(&at, &c->count) || !span_next(&at, "datatype ") ||
+        !span_i64(&at, &c->datatype))
+        return false;
+    if (span_after(&at, " root "))
+        span_i64(&at, &c->root);
+    return span_after(&at, " comm ") && span_hex(&at, &c->address);
+}
+
+static uint32_t find_member_by_address(const NcclJob *job, uint32_t process, uint64_t address)
+{
+    return nccl_unbox(map_u64_get(&job->member_by_address, map_hash(&address, sizeof address, process)));
+}
+
+static bool is_collective_name(Span op)
+{
+    for (size_t i = 0; i < sizeof collectives / sizeof collectives[0]; i++)
+        if (span_is(op, collectives[i]))
+            return true;
+    return false;
+}
+
+/* What cannot differ between ranks. */
+static bool same_call(const NcclSignature *a, const NcclSignature *b)
+{
+    return a->op == b->op && a->count == b->count && a->datatype == b->datatype && a->root == b->root;
+}
+
+static void add_call_evidence(NcclJob *job, NcclFinding *f, const NcclSignature *c)
+{
+    nccl_add_evidence(job, f, c->place,
+                      "call %" PRIx64 ", rank %" PRId64 ": %s count %" PRIu64 " datatype %" PRId64 " root %" PRId64,
+                      c->number, job->report.members.at[c->member].rank, c->op, c->count, c->datatype, c->root);
+}
+
+/* The highest numbers stay, so that ranks that are read one after the other meet at the end. */
+static void check_signature(NcclJob *job, uint32_t comm, const NcclSignature *call)
+{
+    NcclSignature *window = map_u64_get(&job->signatures, comm);
+
+    if (!window && job->signatures.len >= NCCL_WINDOWS_MAX)
+        return;
+    if (!window) {
+        window = arena_calloc(&job->arena, NCCL_WINDOW, sizeof *window);
+        map_u64_put(&job->signatures, comm, window);
+    }
+    NcclSignature *slot = &window[call->number % NCCL_WINDOW];
+    if (!slot->used || slot->number < call->number)
+        *slot = *call;
+    else if (slot->number == call->number && !same_call(slot, call)) {
+        NcclFinding *f = nccl_add_findingf(job, NCCL_RULE_MISMATCH, "communicator %s", job->report.comms.at[comm].id);
+        if (f->evidence_count == 0)
+            add_call_evidence(job, f, slot);
+        add_call_evidence(job, f, call);
+    }
+}
+
+bool nccl_read_call_line(NcclJob *job, uint32_t process, Span s)
+{
+    CallLine c;
+
+    if (process == NCCL_NO_INDEX || !span_has(s, "opCount ") || !read_call(s, &c))
+        return false;
+    uint32_t member = find_member_by_address(job, process, c.address);
+    if (member == NCCL_NO_INDEX)
+        return true;
+    NcclMember *m = &job->report.members.at[member];
+    m->calls++;
+    if (!is_collective_name(c.op)) {
+        m->p2p_calls = true;
+        return true;
+    }
+    m->op = nccl_intern(job, c.op);
+    if (c.number <= INT64_MAX && (int64_t)c.number > m->op_count)
+        m->op_count = (int64_t)c.number;
+    m->op_place = nccl_current_place(job);
+    NcclSignature call = {.op = m->op,
+                          .count = c.count,
+                          .number = c.number,
+                          .datatype = c.datatype,
+                          .root = c.root,
+                          .member = member,
+                          .place = nccl_current_place(job),
+                          .used = true};
+    if (m->comm != NCCL_NO_INDEX)
+        check_signature(job, m->comm, &call);
     return true;
 }

@@ -1,10 +1,237 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Log: variables that are set, networks and adapters that were found. */
 /* Log: errors. Lines that differ in numbers only are one finding. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/owner.h"
 #include "engine/nccl/job.h"
+
+enum { ENV_KEY_MAX = 160 };
+
+static void keep_env(NcclJob *job, uint32_t process, const char *name, const char *value)
+{
+    char key[ENV_KEY_MAX];
+    int len = snprintf(key, sizeof key, "%u %s", process, name);
+
+    if (len < 0 || len >= ENV_KEY_MAX)
+        return;
+    uint32_t index = nccl_unbox(map_get(&job->setting_by_key, key));
+    if (index != NCCL_NO_INDEX)
+        return;
+    if (job->env.len >= NCCL_SETTINGS_MAX) {
+        job->report.left_out++;
+        return;
+    }
+    NcclEnv env = {.process = process, .name = name, .value = value, .place = nccl_current_place(job)};
+    map_put(&job->setting_by_key, key, nccl_box((uint32_t)job->env.len));
+    vec_push(&job->env, env);
+}
+
+/* "NCCL_IB_HCA set by environment to mlx5_0", "NCCL_IB_DISABLE set by environment to 1." */
+bool nccl_read_env_line(NcclJob *job, uint32_t process, Span s)
+{
+    size_t n = 0;
+
+    if (!span_starts(s, "NCCL_") && !span_starts(s, "RCCL_"))
+        return false;
+    while (n < s.len && ((s.at[n] >= 'A' && s.at[n] <= 'Z') || (s.at[n] >= '0' && s.at[n] <= '9') || s.at[n] == '_'))
+        n++;
+    Span name = span_cut(s, 0, n), value = span_from(s, n);
+    if (!span_skip(&value, " set by environment to ") && !span_skip(&value, " set to "))
+        return false;
+    value = span_trim(value);
+    if (value.len > 1 && value.at[value.len - 1] == '.' && value.at[value.len - 2] >= '0' &&
+        value.at[value.len - 2] <= '9')
+        value.len--;
+    if (process != NCCL_NO_INDEX && !job->cut && name.len < 64)
+        keep_env(job, process, nccl_intern(job, name), nccl_intern(job, value));
+    return true;
+}
+
+const NcclEnv *nccl_find_env(const NcclJob *job, const char *name)
+{
+    for (size_t i = 0; i < job->env.len; i++)
+        if (strcmp(job->env.at[i].name, name) == 0)
+            return &job->env.at[i];
+    return NULL;
+}
+
+bool nccl_has_env(const NcclJob *job, const char *name, const char *value, NcclPlace *ret_place)
+{
+    for (size_t i = 0; i < job->env.len; i++)
+        if (strcmp(job->env.at[i].name, name) == 0 && strcasecmp(job->env.at[i].value, value) == 0) {
+            *ret_place = job->env.at[i].place;
+            return true;
+        }
+    return false;
+}
+
+/* The index of the next entry; inside braces stand the parts of one that is made of several. */
+static bool next_entry(Span *s)
+{
+    uint64_t n;
+
+    while (span_after(s, "["))
+        if (span_u64(s, &n) && span_skip(s, "]"))
+            return true;
+    return false;
+}
+
+/* Entries of "[0]mlx5_0:1/IB [1]mlx5_1:1/RoCE", or of "[0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [1]={...}" */
+static unsigned count_entries(Span s)
+{
+    unsigned count = 0;
+
+    while (next_entry(&s)) {
+        count++;
+        if (span_starts(s, "={"))
+            span_after(&s, "}");
+    }
+    return count;
+}
+
+bool nccl_next_adapter(Span *list, Span *ret_name)
+{
+    while (next_entry(list)) {
+        if (span_starts(*list, "={"))
+            continue;
+        Span at = *list;
+        *ret_name = span_trim(span_until(&at, ':'));
+        if (ret_name->len && !span_has(*ret_name, " "))
+            return true;
+    }
+    return false;
+}
+
+/* "NET/IB: [1] mlx5_1:uverbs1:1/RoCE provider=Mlx5 speed=200000 context=0x1 pciPath=/sys/devices/.../0000:01:00.0 ar=0"
+ */
+static bool adapter_line(NcclJob *job, const NcclProcess *p, Span s)
+{
+    char key[ENV_KEY_MAX];
+    NcclAdapter adapter = {.host = p->host, .mbps = NCCL_UNKNOWN, .place = nccl_current_place(job)};
+    Span list = s, name;
+
+    if (!span_next(&s, "[") || !span_after(&s, " speed=") || !span_i64(&s, &adapter.mbps) ||
+        !span_after(&s, "pciPath="))
+        return false;
+    if (job->cut || !nccl_next_adapter(&list, &name) || name.len > 64)
+        return true;
+    Span path = span_word(&s);
+    size_t slash = span_find_last(path, "/");
+    int len = snprintf(key, sizeof key, "%.80s %.*s", p->host, (int)name.len, name.at);
+    if (slash == SPAN_NOWHERE || len < 0 || map_get(&job->adapter_known, key))
+        return true;
+    if (job->adapters.len >= NCCL_ADAPTERS_MAX) {
+        job->report.left_out++;
+        return true;
+    }
+    adapter.name = nccl_intern(job, name);
+    nccl_parse_bus_id(nccl_intern(job, span_from(path, slash + 1)), &adapter.bus);
+    map_put(&job->adapter_known, key, nccl_box(0));
+    vec_push(&job->adapters, adapter);
+    return true;
+}
+
+/* "eth0:10.0.0.1<0>" without the address */
+static const char *interface_of(NcclJob *job, Span s)
+{
+    Span word = span_word(&s);
+
+    if (span_starts(word, "["))
+        span_after(&word, "]");
+    return nccl_intern(job, span_until(&word, ':'));
+}
+
+static bool ib_line(NcclJob *job, NcclProcess *p, Span s)
+{
+    if (span_next(&s, "No device found")) {
+        p->ib_missing = true;
+        p->ib_place = nccl_current_place(job);
+        return true;
+    }
+    if (!span_next(&s, "Using "))
+        return false;
+    size_t end = span_find(s, ";");
+    Span list = span_trim(span_cut(s, 0, end == SPAN_NOWHERE ? s.len : end));
+    if (!job->cut && count_entries(list)) {
+        p->ib = nccl_intern(job, list);
+        p->ib_devices = count_entries(list);
+        p->ib_place = nccl_current_place(job);
+    }
+    return true;
+}
+
+static bool gdr_line(NcclJob *job, NcclProcess *p, Span s)
+{
+    if (!span_after(&s, "GPU Direct RDMA "))
+        return false;
+    bool on = span_skip(&s, "Enabled for ");
+    if (!on && !span_skip(&s, "Disabled for "))
+        return false;
+    if (span_has(s, "distance ")) {
+        if (!on && !p->gdr_far++)
+            p->far_place = nccl_current_place(job);
+    } else if (on)
+        p->gdr_on++;
+    else if (!p->gdr_off++)
+        p->gdr_place = nccl_current_place(job);
+    return true;
+}
+
+static bool nvls_line(NcclJob *job, NcclProcess *p, Span s)
+{
+    if (!span_after(&s, "NVLS multicast support is "))
+        return false;
+    bool missing = span_starts(s, "not ");
+    p->nvls_missing |= missing;
+    if (!missing && !p->nvls_available) {
+        p->nvls_available = true;
+        p->nvls_place = nccl_current_place(job);
+    }
+    return true;
+}
+
+static bool bootstrap_line(NcclJob *job, NcclProcess *p, Span s)
+{
+    if (!span_skip(&s, "Bootstrap") || !span_next(&s, ":") || !span_next(&s, "Using "))
+        return false;
+    p->oob = interface_of(job, s);
+    p->oob_place = nccl_current_place(job);
+    return true;
+}
+
+bool nccl_read_net_line(NcclJob *job, uint32_t process, Span s)
+{
+    if (process == NCCL_NO_INDEX)
+        return false;
+    NcclProcess *p = &job->report.processes.at[process];
+    if (span_starts(s, "Failed to open libibverbs")) {
+        p->ib_missing = true;
+        p->ib_place = nccl_current_place(job);
+        return true;
+    }
+    if (span_skip(&s, "Using network ")) {
+        if (!p->network[0]) {
+            p->network = nccl_intern(job, s);
+            p->network_place = nccl_current_place(job);
+        }
+        return true;
+    }
+    if (span_starts(s, "NET/Plugin")) {
+        if (span_after(&s, "Loaded net plugin "))
+            p->plugin = nccl_intern(job, s);
+        return p->plugin[0] != '\0';
+    }
+    if (span_skip(&s, "NET/Socket") && span_next(&s, ":") && span_next(&s, "Using ")) {
+        p->sockets = nccl_intern(job, s);
+        return true;
+    }
+    if (span_skip(&s, "NET/IB") && span_next(&s, ":") && (adapter_line(job, p, s) || ib_line(job, p, s)))
+        return true;
+    return gdr_line(job, p, s) || nvls_line(job, p, s) || bootstrap_line(job, p, s);
+}
 
 enum { WARNINGS_MAX = 64, DETAIL_MAX = 160 };
 
@@ -44,7 +271,7 @@ static const struct {
     {21, "general error", NCCL_RULE_IB_OTHER},
 };
 
-static const char *who(const NcclJob *job, uint32_t process, int dev, char out[DETAIL_MAX])
+static const char *describe_source(const NcclJob *job, uint32_t process, int dev, char out[DETAIL_MAX])
 {
     out[0] = '\0';
     if (process != NCCL_NO_INDEX)
@@ -54,7 +281,7 @@ static const char *who(const NcclJob *job, uint32_t process, int dev, char out[D
 
 /* "NET/IB : Got completion from peer 10.0.0.2<5> with status=12 opcode=1 len=0 vendor err 129 (Send)", in newer
  * versions "status=IBV_WC_RETRY_EXC_ERR(12)" */
-static bool completion(NcclJob *job, uint32_t process, int dev, Span s)
+static bool match_completion(NcclJob *job, uint32_t process, int dev, Span s)
 {
     char room[DETAIL_MAX];
     int status;
@@ -77,14 +304,15 @@ static bool completion(NcclJob *job, uint32_t process, int dev, Span s)
     if (span_after(&s, "from peer ") || span_after(&s, "remoteGids"))
         peer = span_word(&s);
     peer = span_until(&peer, '<');
-    NcclFinding *f = nccl_findf(job, rule, "status %d: %s", status, meaning);
-    nccl_evidence(job, f, nccl_here(job), "%s%s%.*s: %.*s", who(job, process, dev, room), peer.len ? ", peer " : "",
-                  (int)peer.len, peer.len ? peer.at : "", text.len < 200 ? (int)text.len : 200, text.at);
+    NcclFinding *f = nccl_add_findingf(job, rule, "status %d: %s", status, meaning);
+    nccl_add_evidence(job, f, nccl_current_place(job), "%s%s%.*s: %.*s", describe_source(job, process, dev, room),
+                      peer.len ? ", peer " : "", (int)peer.len, peer.len ? peer.at : "",
+                      text.len < 200 ? (int)text.len : 200, text.at);
     return true;
 }
 
 /* The text with numbers as '#', so that lines that differ in addresses are one. */
-static size_t shape(Span s, char out[DETAIL_MAX])
+static size_t mask_numbers(Span s, char out[DETAIL_MAX])
 {
     size_t len = 0;
 
@@ -98,7 +326,7 @@ static size_t shape(Span s, char out[DETAIL_MAX])
     return len;
 }
 
-static bool wanted(Where where, bool ours, bool warn)
+static bool applies_to(Where where, bool ours, bool warn)
 {
     switch (where) {
     case WHERE_WARN:
@@ -113,55 +341,55 @@ static bool wanted(Where where, bool ours, bool warn)
 }
 
 /* A WARN that no row knows. Its shape keeps it apart from others, up to a number of them. */
-static void warned(NcclJob *job, Span s, const char *who_text)
+static void report_warning(NcclJob *job, Span s, const char *who_text)
 {
     char text[DETAIL_MAX];
-    size_t len = shape(s, text), same = 0;
+    size_t len = mask_numbers(s, text), same = 0;
 
     for (size_t i = 0; i < job->report.findings.len; i++)
         same += job->report.findings.at[i].rule == NCCL_RULE_WARNED;
-    const char *detail = same < WARNINGS_MAX ? nccl_word(job, (Span){text, len}) : "and others";
-    nccl_evidence(job, nccl_find(job, NCCL_RULE_WARNED, detail), nccl_here(job), "%s%s%.*s", who_text,
-                  who_text[0] ? ": " : "", s.len < 240 ? (int)s.len : 240, s.at);
+    const char *detail = same < WARNINGS_MAX ? nccl_intern(job, (Span){text, len}) : "and others";
+    nccl_add_evidence(job, nccl_add_finding(job, NCCL_RULE_WARNED, detail), nccl_current_place(job), "%s%s%.*s",
+                      who_text, who_text[0] ? ": " : "", s.len < 240 ? (int)s.len : 240, s.at);
 }
 
-bool nccl_fault_line(NcclJob *job, uint32_t process, int dev, bool warn, Span s)
+bool nccl_read_fault_line(NcclJob *job, uint32_t process, int dev, bool warn, Span s)
 {
     bool ours = process != NCCL_NO_INDEX || warn;
     char room[DETAIL_MAX];
 
-    if (ours && completion(job, process, dev, s))
+    if (ours && match_completion(job, process, dev, s))
         return true;
-    who(job, process, dev, room);
+    describe_source(job, process, dev, room);
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
-        if (!wanted(faults[i].where, ours, warn) || !span_has(s, faults[i].first) ||
+        if (!applies_to(faults[i].where, ours, warn) || !span_has(s, faults[i].first) ||
             (faults[i].second && !span_has(s, faults[i].second)))
             continue;
         if (faults[i].rule == NCCL_RULE_WARNED)
             break;
-        NcclFinding *f = nccl_find(job, faults[i].rule, NULL);
+        NcclFinding *f = nccl_add_finding(job, faults[i].rule, NULL);
         f->retried = span_has(s, "retrying") && (f->total == 0 || f->retried);
-        nccl_evidence(job, f, nccl_here(job), "%s%s%.*s", room, room[0] ? ": " : "", s.len < 240 ? (int)s.len : 240,
-                      s.at);
+        nccl_add_evidence(job, f, nccl_current_place(job), "%s%s%.*s", room, room[0] ? ": " : "",
+                          s.len < 240 ? (int)s.len : 240, s.at);
         return true;
     }
     if (warn)
-        warned(job, s, room);
+        report_warning(job, s, room);
     return warn;
 }
 
 /* "0(default_pg)" of "[PG ID 0 PG GUID 0(default_pg) Rank 3]", or "PG 1" of "[PG 1 Rank 3]" in older versions. */
-static const char *group_of(NcclJob *job, Span s)
+static const char *read_group(NcclJob *job, Span s)
 {
     Span at = s;
 
     if (span_after(&at, "PG GUID "))
-        return nccl_word(job, span_word(&at));
+        return nccl_intern(job, span_word(&at));
     at = s;
     if (!span_after(&at, "[PG ") || span_starts(at, "ID"))
         return "";
     const char *end = at.len ? memchr(at.at, ' ', at.len) : NULL;
-    return end ? nccl_word(job, (Span){at.at - 3, (size_t)(end - at.at) + 3}) : "";
+    return end ? nccl_intern(job, (Span){at.at - 3, (size_t)(end - at.at) + 3}) : "";
 }
 
 /* "[PG ID 0 PG GUID 0(default_pg) Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2,
@@ -170,9 +398,9 @@ static void read_watchdog(NcclJob *job, Span s, NcclTimeout *t)
 {
     Span at = s;
 
-    t->group = group_of(job, s);
+    t->group = read_group(job, s);
     if (span_after(&at, "OpType="))
-        t->op = nccl_word(job, span_until(&at, ','));
+        t->op = nccl_intern(job, span_until(&at, ','));
     static const struct {
         const char *front;
         size_t off;
@@ -210,7 +438,7 @@ static NcclTimeout *timeout_of(NcclJob *job, int64_t rank)
     return NULL;
 }
 
-bool nccl_watchdog_line(NcclJob *job, Span s)
+bool nccl_read_watchdog_line(NcclJob *job, Span s)
 {
     if (span_has(s, "Watchdog caught collective operation timeout")) {
         NcclTimeout t = {.group = "",
@@ -222,7 +450,7 @@ bool nccl_watchdog_line(NcclJob *job, Span s)
                          .ran_ms = NCCL_UNKNOWN,
                          .last_enqueued = NCCL_UNKNOWN,
                          .last_completed = NCCL_UNKNOWN,
-                         .place = nccl_here(job)};
+                         .place = nccl_current_place(job)};
         read_watchdog(job, s, &t);
         for (size_t i = 0; i < job->timeouts.len; i++) /* PyTorch says it twice */
             if (job->timeouts.at[i].rank == t.rank && job->timeouts.at[i].seq == t.seq &&
@@ -238,7 +466,7 @@ bool nccl_watchdog_line(NcclJob *job, Span s)
         NcclTimeout *t = timeout_of(job, rank_of(s));
         Span at = s;
         if (t && !t->group[0])
-            t->group = group_of(job, s);
+            t->group = read_group(job, s);
         if (t && (span_after(&at, "last enqueued NCCL work:") || span_after(&at, "last enqueued work:")))
             span_i64(&at, &t->last_enqueued);
         if (t && (span_after(&at, "last completed NCCL work:") || span_after(&at, "last completed work:")))

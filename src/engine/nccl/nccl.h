@@ -37,7 +37,7 @@ void nccl_end(NcclJob *job, const char *trouble);
 const NcclReport *nccl_finish(NcclJob *job);
 
 /* 0 nothing is wrong, 1 something is (an error or a warning), 3 nothing was read that says anything. */
-int nccl_code(const NcclReport *report);
+int nccl_exit_code(const NcclReport *report);
 
 const char *nccl_kind_name(NcclKind kind);
 const char *nccl_severity_name(NcclSeverity severity);

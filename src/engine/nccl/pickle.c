@@ -8,7 +8,7 @@
 
 #include "base/owner.h"
 #include "base/vec.h"
-#include "engine/nccl/flight.h"
+#include "engine/nccl/job.h"
 
 enum { HEIGHT_MAX = 64, VALUES_MAX = 8 << 20, MEMO_MAX = 1 << 20 };
 
@@ -18,22 +18,22 @@ typedef struct Slot {
     bool callable; /* stands for a function that makes a list of its argument */
 } Slot;
 
-typedef struct Machine {
+typedef struct Unpickler {
     Span in;
     VEC(Slot) stack;
     VEC(json_t *) memo;
     size_t values;
     const char *why;
-} Machine;
+} Unpickler;
 
-static bool refuse(Machine *m, const char *why)
+static bool refuse_pickle(Unpickler *m, const char *why)
 {
     if (!m->why)
         m->why = why;
     return false;
 }
 
-static void machine_done(Machine *m)
+static void unpickler_done(Unpickler *m)
 {
     for (size_t i = 0; i < m->stack.len; i++)
         json_decref(m->stack.at[i].value);
@@ -44,20 +44,20 @@ static void machine_done(Machine *m)
 }
 
 /* `len` bytes, little-endian as a number where len <= 8. */
-static bool bytes(Machine *m, size_t len, Span *ret)
+static bool read_bytes(Unpickler *m, size_t len, Span *ret)
 {
     if (m->in.len < len)
-        return refuse(m, "it ends in the middle");
+        return refuse_pickle(m, "it ends in the middle");
     *ret = span_cut(m->in, 0, len);
     m->in = span_from(m->in, len);
     return true;
 }
 
-static bool little(Machine *m, size_t len, uint64_t *ret)
+static bool read_little_endian(Unpickler *m, size_t len, uint64_t *ret)
 {
     Span s;
 
-    if (!bytes(m, len, &s))
+    if (!read_bytes(m, len, &s))
         return false;
     *ret = 0;
     for (size_t i = len; i-- > 0;)
@@ -65,115 +65,115 @@ static bool little(Machine *m, size_t len, uint64_t *ret)
     return true;
 }
 
-static bool push(Machine *m, json_t *value, unsigned height)
+static bool push_value(Unpickler *m, json_t *value, unsigned height)
 {
     Slot slot = {.value = value, .height = height};
 
     if (m->values++ >= VALUES_MAX || !value) {
         json_decref(value);
-        return refuse(m, "it holds too many values");
+        return refuse_pickle(m, "it holds too many values");
     }
     vec_push(&m->stack, slot);
     return true;
 }
 
-static bool push_mark(Machine *m)
+static bool push_mark(Unpickler *m)
 {
     Slot slot = {.value = NULL};
 
     if (m->values++ >= VALUES_MAX)
-        return refuse(m, "it holds too many values");
+        return refuse_pickle(m, "it holds too many values");
     vec_push(&m->stack, slot);
     return true;
 }
 
-static bool push_text(Machine *m, size_t width)
+static bool push_text(Unpickler *m, size_t width)
 {
     uint64_t len;
     Span s;
 
-    if (!little(m, width, &len) || !bytes(m, len, &s))
+    if (!read_little_endian(m, width, &len) || !read_bytes(m, len, &s))
         return false;
     json_t *text = json_stringn(s.at, s.len);
-    return push(m, text ? text : json_string("?"), 0);
+    return push_value(m, text ? text : json_string("?"), 0);
 }
 
-static bool push_long(Machine *m)
+static bool push_long(Unpickler *m)
 {
     uint64_t len, value;
 
-    if (!little(m, 1, &len) || len > 8)
-        return refuse(m, "a number of more than 64 bits");
-    if (!little(m, len, &value))
+    if (!read_little_endian(m, 1, &len) || len > 8)
+        return refuse_pickle(m, "a number of more than 64 bits");
+    if (!read_little_endian(m, len, &value))
         return false;
     if (len && len < 8 && value >> (len * 8 - 1))
         value |= ~0ull << (len * 8);
-    return push(m, json_integer((json_int_t)value), 0);
+    return push_value(m, json_integer((json_int_t)value), 0);
 }
 
-static bool push_double(Machine *m)
+static bool push_double(Unpickler *m)
 {
     uint64_t bits = 0;
     double value;
     Span s;
 
-    if (!bytes(m, 8, &s))
+    if (!read_bytes(m, 8, &s))
         return false;
     for (size_t i = 0; i < 8; i++)
         bits = bits << 8 | (unsigned char)s.at[i];
     memcpy(&value, &bits, sizeof value);
-    return push(m, isfinite(value) ? json_real(value) : json_null(), 0);
+    return push_value(m, isfinite(value) ? json_real(value) : json_null(), 0);
 }
 
-static Slot *top(Machine *m, size_t below)
+static Slot *peek_slot(Unpickler *m, size_t below)
 {
     if (m->stack.len <= below || !m->stack.at[m->stack.len - 1 - below].value) {
-        refuse(m, "its stack runs empty");
+        refuse_pickle(m, "its stack runs empty");
         return NULL;
     }
     return &m->stack.at[m->stack.len - 1 - below];
 }
 
 /* Index of the newest mark. */
-static bool find_mark(Machine *m, size_t *ret)
+static bool find_mark(Unpickler *m, size_t *ret)
 {
     for (size_t i = m->stack.len; i-- > 0;)
         if (!m->stack.at[i].value) {
             *ret = i;
             return true;
         }
-    return refuse(m, "a mark is missing");
+    return refuse_pickle(m, "a mark is missing");
 }
 
-static bool rise(Machine *m, Slot *into, const Slot *part)
+static bool raise_height(Unpickler *m, Slot *into, const Slot *part)
 {
     if (part->callable)
-        return refuse(m, "it wants to keep a function");
+        return refuse_pickle(m, "it wants to keep a function");
     if (part->height + 1 > into->height)
         into->height = part->height + 1;
-    return into->height < HEIGHT_MAX || refuse(m, "it is nested too deeply");
+    return into->height < HEIGHT_MAX || refuse_pickle(m, "it is nested too deeply");
 }
 
 /* Moves stack[from..] into the list or dict below; what stood at `from` - 1 may be a mark that goes too. */
-static bool append(Machine *m, Slot *list, size_t from)
+static bool append_items(Unpickler *m, Slot *list, size_t from)
 {
     if (!json_is_array(list->value))
-        return refuse(m, "it appends to what is no list");
+        return refuse_pickle(m, "it appends to what is no list");
     for (size_t i = from; i < m->stack.len; i++) {
-        if (!rise(m, list, &m->stack.at[i]))
+        if (!raise_height(m, list, &m->stack.at[i]))
             return false;
         json_array_append(list->value, m->stack.at[i].value);
     }
     return true;
 }
 
-static bool set_item(Machine *m, Slot *dict, const Slot *key, const Slot *value)
+static bool set_item(Unpickler *m, Slot *dict, const Slot *key, const Slot *value)
 {
     char room[32];
 
     if (!json_is_object(dict->value))
-        return refuse(m, "it sets an item of what is no dict");
-    if (!rise(m, dict, value))
+        return refuse_pickle(m, "it sets an item of what is no dict");
+    if (!raise_height(m, dict, value))
         return false;
     if (json_is_string(key->value))
         json_object_set(dict->value, json_string_value(key->value), value->value);
@@ -181,74 +181,74 @@ static bool set_item(Machine *m, Slot *dict, const Slot *key, const Slot *value)
         snprintf(room, sizeof room, "%lld", (long long)json_integer_value(key->value));
         json_object_set(dict->value, room, value->value);
     } else
-        return refuse(m, "a key is neither text nor number");
+        return refuse_pickle(m, "a key is neither text nor number");
     return true;
 }
 
-static void drop(Machine *m, size_t to)
+static void drop_slots(Unpickler *m, size_t to)
 {
     while (m->stack.len > to)
         json_decref(m->stack.at[--m->stack.len].value);
 }
 
-static bool close_list(Machine *m)
+static bool close_list(Unpickler *m)
 {
     size_t mark;
 
     if (!find_mark(m, &mark) || mark == 0 || !m->stack.at[mark - 1].value)
-        return refuse(m, "a mark is missing");
-    if (!append(m, &m->stack.at[mark - 1], mark + 1))
+        return refuse_pickle(m, "a mark is missing");
+    if (!append_items(m, &m->stack.at[mark - 1], mark + 1))
         return false;
-    drop(m, mark);
+    drop_slots(m, mark);
     return true;
 }
 
-static bool close_dict(Machine *m)
+static bool close_dict(Unpickler *m)
 {
     size_t mark;
 
     if (!find_mark(m, &mark) || mark == 0 || !m->stack.at[mark - 1].value || (m->stack.len - mark - 1) % 2)
-        return refuse(m, "a mark is missing");
+        return refuse_pickle(m, "a mark is missing");
     for (size_t i = mark + 1; i + 1 < m->stack.len; i += 2)
         if (!set_item(m, &m->stack.at[mark - 1], &m->stack.at[i], &m->stack.at[i + 1]))
             return false;
-    drop(m, mark);
+    drop_slots(m, mark);
     return true;
 }
 
 /* stack[from..] become one tuple; `cut` is where the stack ends then (a mark goes too). */
-static bool make_tuple(Machine *m, size_t from, size_t cut)
+static bool make_tuple(Unpickler *m, size_t from, size_t cut)
 {
     Slot tuple = {.value = json_array()};
 
-    if (!append(m, &tuple, from)) {
+    if (!append_items(m, &tuple, from)) {
         json_decref(tuple.value);
         return false;
     }
-    drop(m, cut);
-    return push(m, tuple.value, tuple.height);
+    drop_slots(m, cut);
+    return push_value(m, tuple.value, tuple.height);
 }
 
-static bool make_small_tuple(Machine *m, size_t count)
+static bool make_small_tuple(Unpickler *m, size_t count)
 {
-    return top(m, count - 1) && make_tuple(m, m->stack.len - count, m->stack.len - count);
+    return peek_slot(m, count - 1) && make_tuple(m, m->stack.len - count, m->stack.len - count);
 }
 
-static bool close_tuple(Machine *m)
+static bool close_tuple(Unpickler *m)
 {
     size_t mark;
 
     return find_mark(m, &mark) && make_tuple(m, mark + 1, mark);
 }
 
-static bool put(Machine *m, uint64_t at)
+static bool put_memo(Unpickler *m, uint64_t at)
 {
-    Slot *slot = top(m, 0);
+    Slot *slot = peek_slot(m, 0);
 
     if (!slot)
         return false;
     if (at >= MEMO_MAX)
-        return refuse(m, "its memo is too large");
+        return refuse_pickle(m, "its memo is too large");
     if (slot->callable)
         return true;
     while (m->memo.len <= at)
@@ -259,7 +259,7 @@ static bool put(Machine *m, uint64_t at)
 }
 
 /* A copy, counted; NULL where it is too much. Values are at most HEIGHT_MAX high. */
-static json_t *copy(Machine *m, json_t *value, unsigned *height)
+static json_t *copy_value(Unpickler *m, json_t *value, unsigned *height)
 {
     unsigned below = 0;
     const char *key;
@@ -274,105 +274,105 @@ static json_t *copy(Machine *m, json_t *value, unsigned *height)
     json_t *made = json_is_array(value) ? json_array() : json_object();
     json_array_foreach(value, i, part)
     {
-        json_array_append_new(made, copy(m, part, &below));
+        json_array_append_new(made, copy_value(m, part, &below));
         *height = below + 1 > *height ? below + 1 : *height;
     }
     json_object_foreach(value, key, part)
     {
-        json_object_set_new(made, key, copy(m, part, &below));
+        json_object_set_new(made, key, copy_value(m, part, &below));
         *height = below + 1 > *height ? below + 1 : *height;
     }
     return made;
 }
 
-static bool get(Machine *m, uint64_t at)
+static bool get_memo(Unpickler *m, uint64_t at)
 {
     unsigned height;
 
     if (at >= m->memo.len || !m->memo.at[at])
-        return refuse(m, "it recalls what it never kept");
-    json_t *value = copy(m, m->memo.at[at], &height);
-    return push(m, value, height);
+        return refuse_pickle(m, "it recalls what it never kept");
+    json_t *value = copy_value(m, m->memo.at[at], &height);
+    return push_value(m, value, height);
 }
 
-static bool indexed(Machine *m, size_t width, bool (*run)(Machine *, uint64_t))
+static bool run_indexed(Unpickler *m, size_t width, bool (*run)(Unpickler *, uint64_t))
 {
     uint64_t at;
 
-    return little(m, width, &at) && run(m, at);
+    return read_little_endian(m, width, &at) && run(m, at);
 }
 
 /* The functions that make lists of numbers are known by name; any other ends the reading. */
-static bool name_function(Machine *m)
+static bool name_function(Unpickler *m)
 {
     Span module = span_until(&m->in, '\n'), name = span_until(&m->in, '\n');
 
     if (!span_is(module, "torch.jit._pickle") ||
         !(span_is(name, "build_intlist") || span_is(name, "build_doublelist") || span_is(name, "build_boollist")))
-        return refuse(m, "it wants to call a function: refused");
-    if (!push(m, json_null(), 0))
+        return refuse_pickle(m, "it wants to call a function: refused");
+    if (!push_value(m, json_null(), 0))
         return false;
     m->stack.at[m->stack.len - 1].callable = true;
     return true;
 }
 
-static bool call(Machine *m)
+static bool call_function(Unpickler *m)
 {
-    Slot *args = top(m, 0), *function = top(m, 1);
+    Slot *args = peek_slot(m, 0), *function = peek_slot(m, 1);
 
     if (!args || !function || !function->callable || json_array_size(args->value) != 1)
-        return refuse(m, "it wants to call a function: refused");
+        return refuse_pickle(m, "it wants to call a function: refused");
     json_t *list = json_incref(json_array_get(args->value, 0));
     unsigned height = args->height;
-    drop(m, m->stack.len - 2);
-    return push(m, list, height);
+    drop_slots(m, m->stack.len - 2);
+    return push_value(m, list, height);
 }
 
-static bool number(Machine *m, size_t width, bool is_signed)
+static bool push_integer(Unpickler *m, size_t width, bool is_signed)
 {
     uint64_t value;
 
-    if (!little(m, width, &value))
+    if (!read_little_endian(m, width, &value))
         return false;
-    return push(m, json_integer(is_signed ? (json_int_t)(int32_t)value : (json_int_t)value), 0);
+    return push_value(m, json_integer(is_signed ? (json_int_t)(int32_t)value : (json_int_t)value), 0);
 }
 
-static bool append_one(Machine *m)
+static bool append_one(Unpickler *m)
 {
-    Slot *value = top(m, 0), *list = top(m, 1);
+    Slot *value = peek_slot(m, 0), *list = peek_slot(m, 1);
 
-    if (!value || !list || !append(m, list, m->stack.len - 1))
+    if (!value || !list || !append_items(m, list, m->stack.len - 1))
         return false;
-    drop(m, m->stack.len - 1);
+    drop_slots(m, m->stack.len - 1);
     return true;
 }
 
-static bool set_one(Machine *m)
+static bool set_one(Unpickler *m)
 {
-    Slot *value = top(m, 0), *key = top(m, 1), *dict = top(m, 2);
+    Slot *value = peek_slot(m, 0), *key = peek_slot(m, 1), *dict = peek_slot(m, 2);
 
     if (!value || !key || !dict || !set_item(m, dict, key, value))
         return false;
-    drop(m, m->stack.len - 2);
+    drop_slots(m, m->stack.len - 2);
     return true;
 }
 
 /* Values. -1: no such operation here. */
-static int step_value(Machine *m, unsigned char op)
+static int push_constant(Unpickler *m, unsigned char op)
 {
     switch (op) {
     case 'N':
-        return push(m, json_null(), 0);
+        return push_value(m, json_null(), 0);
     case 0x88:
-        return push(m, json_true(), 0);
+        return push_value(m, json_true(), 0);
     case 0x89:
-        return push(m, json_false(), 0);
+        return push_value(m, json_false(), 0);
     case 'K':
-        return number(m, 1, false);
+        return push_integer(m, 1, false);
     case 'M':
-        return number(m, 2, false);
+        return push_integer(m, 2, false);
     case 'J':
-        return number(m, 4, true);
+        return push_integer(m, 4, true);
     case 0x8a:
         return push_long(m);
     case 'G':
@@ -384,24 +384,24 @@ static int step_value(Machine *m, unsigned char op)
     case 0x8d:
         return push_text(m, 8);
     case '}':
-        return push(m, json_object(), 0);
+        return push_value(m, json_object(), 0);
     case ']':
     case ')':
-        return push(m, json_array(), 0);
+        return push_value(m, json_array(), 0);
     default:
         return -1;
     }
 }
 
-static bool step(Machine *m, unsigned char op)
+static bool run_operation(Unpickler *m, unsigned char op)
 {
     Span skipped;
 
     switch (op) {
     case 0x80: /* PROTO */
-        return bytes(m, 1, &skipped);
+        return read_bytes(m, 1, &skipped);
     case 0x95: /* FRAME */
-        return bytes(m, 8, &skipped);
+        return read_bytes(m, 8, &skipped);
     case '(':
         return push_mark(m);
     case 'a':
@@ -419,54 +419,52 @@ static bool step(Machine *m, unsigned char op)
     case 0x87:
         return make_small_tuple(m, op - 0x84u);
     case 'q':
-        return indexed(m, 1, put);
+        return run_indexed(m, 1, put_memo);
     case 'r':
-        return indexed(m, 4, put);
+        return run_indexed(m, 4, put_memo);
     case 0x94: /* MEMOIZE */
-        return put(m, m->memo.len);
+        return put_memo(m, m->memo.len);
     case 'h':
-        return indexed(m, 1, get);
+        return run_indexed(m, 1, get_memo);
     case 'j':
-        return indexed(m, 4, get);
+        return run_indexed(m, 4, get_memo);
     case 'c':
         return name_function(m);
     case 'R':
-        return call(m);
+        return call_function(m);
     default:
         break;
     }
-    int done = step_value(m, op);
-    return done < 0 ? refuse(m, "it has an operation that plain values do not need") : done;
+    int done = push_constant(m, op);
+    return done < 0 ? refuse_pickle(m, "it has an operation that plain values do not need") : done;
 }
 
-json_t *nccl_pickle_read(Span in, const char **ret_why)
+json_t *nccl_parse_pickle(Span in, const char **ret_why)
 {
-    CLEANUP(machine_done) Machine m = {.in = in};
+    CLEANUP(unpickler_done) Unpickler m = {.in = in};
 
     while (m.in.len) {
         unsigned char op = (unsigned char)m.in.at[0];
         m.in = span_from(m.in, 1);
         if (op == '.') {
-            const Slot *result = top(&m, 0);
+            const Slot *result = peek_slot(&m, 0);
             *ret_why = m.why ? m.why : result->callable ? "it is a function" : NULL;
             return *ret_why ? NULL : json_incref(result->value);
         }
-        if (!step(&m, op))
+        if (!run_operation(&m, op))
             break;
     }
     *ret_why = m.why ? m.why : "it ends in the middle";
     return NULL;
 }
 
-OWNER_POINTER(json_t, json_decref);
-
-void nccl_pickle(NcclJob *job, Span in)
+void nccl_read_pickle(NcclJob *job, Span in)
 {
     const char *why;
-    CLEANUP(json_decref_at) json_t *top_value = nccl_pickle_read(in, &why);
+    CLEANUP(json_decref_at) json_t *top_value = nccl_parse_pickle(in, &why);
 
     if (top_value)
-        nccl_flight(job, top_value);
+        nccl_read_flight(job, top_value);
     else {
         nccl_input(job)->kind = NCCL_KIND_OTHER;
         nccl_input(job)->trouble = nccl_printf(job, "a pickle that cannot be read: %s", why);

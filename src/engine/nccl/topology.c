@@ -1,12 +1,146 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Topology and graph XML as NCCL and RCCL write them (NCCL_TOPO_DUMP_FILE, NCCL_GRAPH_DUMP_FILE). Documents that define
  * entities are refused; depth and number of elements are bounded. */
+/* Conclusions from a topology: devices that are not like their like, and ways through the CPU. */
 #include <expat.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
+#include "base/number.h"
+#include "base/owner.h"
 #include "engine/nccl/job.h"
+
+enum { CLASS_3D = 0x0302, CLASS_DISPLAY = 0x0380, CLASS_ACCELERATOR = 0x1200, CLASS_NET = 0x02, LINKS_MAX = 4096 };
+
+static uint32_t child_of(const NcclTopology *t, uint32_t node, NcclPart part)
+{
+    for (uint32_t c = t->nodes.at[node].child; c != NCCL_NO_INDEX; c = t->nodes.at[c].sibling)
+        if (t->nodes.at[c].part == part)
+            return c;
+    return NCCL_NO_INDEX;
+}
+
+uint32_t nccl_node_gpu(const NcclTopology *t, uint32_t node)
+{
+    return child_of(t, node, NCCL_PART_GPU);
+}
+
+bool nccl_node_is_gpu(const NcclTopology *t, uint32_t node)
+{
+    const NcclNode *n = &t->nodes.at[node];
+    uint32_t class = n->pci_class >> 8;
+
+    if (n->part != NCCL_PART_PCI)
+        return false;
+    return class == CLASS_3D || class == CLASS_DISPLAY || class == CLASS_ACCELERATOR ||
+           nccl_node_gpu(t, node) != NCCL_NO_INDEX;
+}
+
+bool nccl_node_is_nic(const NcclTopology *t, uint32_t node)
+{
+    const NcclNode *n = &t->nodes.at[node];
+
+    return n->part == NCCL_PART_PCI &&
+           (n->pci_class >> 16 == CLASS_NET || child_of(t, node, NCCL_PART_NIC) != NCCL_NO_INDEX);
+}
+
+uint32_t nccl_node_net(const NcclTopology *t, uint32_t node)
+{
+    uint32_t nic = t->nodes.at[node].part == NCCL_PART_NIC ? node : child_of(t, node, NCCL_PART_NIC);
+
+    return nic == NCCL_NO_INDEX ? NCCL_NO_INDEX : child_of(t, nic, NCCL_PART_NET);
+}
+
+bool nccl_net_is_rdma(const NcclNode *net)
+{
+    static const char *const fronts[] = {"eth", "en", "ib", "bond", "docker", "lo", "veth", "br-", "em", "p1p", "p2p"};
+
+    if (!net->name[0])
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(fronts); i++)
+        if (strncmp(net->name, fronts[i], strlen(fronts[i])) == 0)
+            return strncmp(net->name, "ibp", 3) == 0; /* ibp12s0: a port's name where adapters are renamed */
+    return true;
+}
+
+uint32_t nccl_node_links(const NcclTopology *t, uint32_t node)
+{
+    uint32_t gpu = nccl_node_gpu(t, node), links = 0;
+
+    if (gpu == NCCL_NO_INDEX)
+        return 0;
+    for (uint32_t c = t->nodes.at[gpu].child; c != NCCL_NO_INDEX; c = t->nodes.at[c].sibling) {
+        const NcclNode *n = &t->nodes.at[c];
+        if ((n->part == NCCL_PART_NVLINK || n->part == NCCL_PART_XGMI) && n->count > 0 && n->count < LINKS_MAX &&
+            links < LINKS_MAX)
+            links += (uint32_t)n->count;
+    }
+    return links;
+}
+
+/* The cpu element above, NCCL_NO_INDEX. */
+static uint32_t find_cpu_above(const NcclTopology *t, uint32_t node)
+{
+    while (node != NCCL_NO_INDEX && t->nodes.at[node].part != NCCL_PART_CPU)
+        node = t->nodes.at[node].parent;
+    return node;
+}
+
+bool nccl_parse_bus_id(const char *bus_id, uint64_t *ret)
+{
+    char digits[NUMBER_HEX_MAX];
+    size_t len = 0;
+
+    for (; *bus_id; bus_id++) {
+        if (*bus_id == ':' || *bus_id == '.')
+            continue;
+        if (len == sizeof digits)
+            return false;
+        digits[len++] = *bus_id;
+    }
+    return number_parsen_hex(digits, len, UINT64_MAX, ret, NULL) == 0;
+}
+
+static bool is_link(const NcclNode *n)
+{
+    return (n->part == NCCL_PART_NVLINK || n->part == NCCL_PART_XGMI) && n->count > 0;
+}
+
+static bool to_switch(const NcclNode *n)
+{
+    return n->part == NCCL_PART_NVLINK && strncmp(n->target, "fffffff", 7) == 0;
+}
+
+bool nccl_node_at_switch(const NcclTopology *t, uint32_t node)
+{
+    uint32_t gpu = nccl_node_gpu(t, node);
+
+    for (uint32_t c = gpu == NCCL_NO_INDEX ? gpu : t->nodes.at[gpu].child; c != NCCL_NO_INDEX;
+         c = t->nodes.at[c].sibling)
+        if (to_switch(&t->nodes.at[c]))
+            return true;
+    return false;
+}
+
+static bool links_to(const NcclTopology *t, uint32_t a, uint32_t b)
+{
+    uint32_t gpu = nccl_node_gpu(t, a);
+
+    for (uint32_t c = gpu == NCCL_NO_INDEX ? gpu : t->nodes.at[gpu].child; c != NCCL_NO_INDEX;
+         c = t->nodes.at[c].sibling)
+        if (is_link(&t->nodes.at[c]) && strcasecmp(t->nodes.at[c].target, t->nodes.at[b].bus_id) == 0)
+            return true;
+    return false;
+}
+
+bool nccl_node_linked(const NcclTopology *t, uint32_t a, uint32_t b)
+{
+    return (nccl_node_at_switch(t, a) && nccl_node_at_switch(t, b)) || links_to(t, a, b) || links_to(t, b, a);
+}
 
 enum { TOPO_BYTES_MAX = 64 << 20 };
 
@@ -27,7 +161,7 @@ static const struct {
              {"gpu", NCCL_PART_GPU},       {"nic", NCCL_PART_NIC}, {"net", NCCL_PART_NET},
              {"nvlink", NCCL_PART_NVLINK}, {"c2c", NCCL_PART_C2C}, {"xgmi", NCCL_PART_XGMI}};
 
-static void stop(NcclTopoReader *reader, const char *why)
+static void stop_reading(NcclTopoReader *reader, const char *why)
 {
     if (!reader->stopped)
         nccl_input(reader->job)->trouble = why;
@@ -35,12 +169,12 @@ static void stop(NcclTopoReader *reader, const char *why)
     XML_StopParser(reader->parser, XML_FALSE);
 }
 
-static NcclPlace here(const NcclTopoReader *reader)
+static NcclPlace current_place(const NcclTopoReader *reader)
 {
     return (NcclPlace){reader->job->input, XML_GetCurrentLineNumber(reader->parser)};
 }
 
-static const char *attribute(const char **attributes, const char *name)
+static const char *find_attribute(const char **attributes, const char *name)
 {
     for (size_t i = 0; attributes[i]; i += 2)
         if (strcmp(attributes[i], name) == 0)
@@ -50,7 +184,7 @@ static const char *attribute(const char **attributes, const char *name)
 
 static int attribute_int(const char **attributes, const char *name, int other)
 {
-    Span s = span_of(attribute(attributes, name));
+    Span s = span_of(find_attribute(attributes, name));
     int value;
 
     return span_int(&s, &value) ? value : other;
@@ -58,7 +192,7 @@ static int attribute_int(const char **attributes, const char *name, int other)
 
 static double attribute_double(const char **attributes, const char *name)
 {
-    Span s = span_of(attribute(attributes, name));
+    Span s = span_of(find_attribute(attributes, name));
     double value;
 
     return span_double(&s, &value) && value >= 0 && value < 1e9 ? value : 0;
@@ -75,15 +209,15 @@ static NcclPart part_of(const char *name)
 static void read_node(const NcclTopoReader *reader, NcclNode *n, const char **a)
 {
     NcclJob *job = reader->job;
-    Span class = span_of(attribute(a, "class"));
-    const char *numa = attribute(a, "numaid");
+    Span class = span_of(find_attribute(a, "class"));
+    const char *numa = find_attribute(a, "numaid");
     uint64_t value = 0;
 
-    n->bus_id = nccl_text(job, attribute(a, "busid"));
-    n->name = nccl_text(job, attribute(a, "name"));
-    n->target = nccl_text(job, attribute(a, "target"));
-    n->arch = nccl_text(job, attribute(a, n->part == NCCL_PART_GPU ? "gcn" : "arch"));
-    n->vendor = nccl_text(job, attribute(a, "vendor"));
+    n->bus_id = nccl_intern_text(job, find_attribute(a, "busid"));
+    n->name = nccl_intern_text(job, find_attribute(a, "name"));
+    n->target = nccl_intern_text(job, find_attribute(a, "target"));
+    n->arch = nccl_intern_text(job, find_attribute(a, n->part == NCCL_PART_GPU ? "gcn" : "arch"));
+    n->vendor = nccl_intern_text(job, find_attribute(a, "vendor"));
     n->pci_class = span_hex(&class, &value) && value <= UINT32_MAX ? (uint32_t)value : 0;
     n->gts = attribute_double(a, "link_speed");
     n->width = attribute_int(a, "link_width", 0);
@@ -102,7 +236,7 @@ static void begin_node(NcclTopoReader *reader, const char *name, const char **at
     uint32_t index = (uint32_t)nodes->len;
 
     if (nodes->len >= NCCL_NODES_MAX || reader->depth >= NCCL_DEPTH_MAX) {
-        stop(reader, nodes->len >= NCCL_NODES_MAX ? "too many elements" : "nested too deeply");
+        stop_reading(reader, nodes->len >= NCCL_NODES_MAX ? "too many elements" : "nested too deeply");
         return;
     }
     NcclNode node = {.part = part_of(name),
@@ -110,7 +244,7 @@ static void begin_node(NcclTopoReader *reader, const char *name, const char **at
                      .parent = reader->depth ? reader->path[reader->depth - 1] : NCCL_NO_INDEX,
                      .child = NCCL_NO_INDEX,
                      .sibling = NCCL_NO_INDEX,
-                     .place = here(reader)};
+                     .place = current_place(reader)};
     read_node(reader, &node, attributes);
     vec_push(nodes, node);
     if (node.parent != NCCL_NO_INDEX) {
@@ -135,9 +269,9 @@ static void begin_graph(NcclTopoReader *reader, const char **a)
                        .channels = attribute_int(a, "nchannels", NCCL_UNKNOWN),
                        .intra_gbs = attribute_double(a, "speedintra"),
                        .inter_gbs = attribute_double(a, "speedinter"),
-                       .type_intra = nccl_text(job, attribute(a, "typeintra")),
-                       .type_inter = nccl_text(job, attribute(a, "typeinter")),
-                       .place = here(reader)};
+                       .type_intra = nccl_intern_text(job, find_attribute(a, "typeintra")),
+                       .type_inter = nccl_intern_text(job, find_attribute(a, "typeinter")),
+                       .place = current_place(reader)};
 
     if (job->report.graphs.len < NCCL_BENCHES_MAX)
         vec_push(&job->report.graphs, graph);
@@ -156,11 +290,12 @@ static void begin_root(NcclTopoReader *reader, const char *name, const char **at
     }
     if (strcmp(name, "system") != 0 || job->report.topologies.len >= NCCL_BENCHES_MAX) {
         nccl_input(job)->kind = NCCL_KIND_OTHER;
-        stop(reader,
-             strcmp(name, "system") != 0 ? "XML, but neither a topology nor a graph of NCCL" : "too many topologies");
+        stop_reading(reader, strcmp(name, "system") != 0 ? "XML, but neither a topology nor a graph of NCCL"
+                                                         : "too many topologies");
         return;
     }
-    NcclTopology topology = {.input = job->input, .version = nccl_text(job, attribute(attributes, "version"))};
+    NcclTopology topology = {.input = job->input,
+                             .version = nccl_intern_text(job, find_attribute(attributes, "version"))};
     reader->topology = (uint32_t)job->report.topologies.len;
     vec_push(&job->report.topologies, topology);
 }
@@ -192,7 +327,7 @@ static void XMLCALL on_end(void *context, const char *name)
 static void XMLCALL on_doctype(void *context, const char *name, const char *system, const char *public, int subset)
 {
     (void)name, (void)system, (void)public, (void)subset;
-    stop(context, "a document type is not allowed");
+    stop_reading(context, "a document type is not allowed");
 }
 
 NcclTopoReader *nccl_topo_new(NcclJob *job)
@@ -210,7 +345,7 @@ NcclTopoReader *nccl_topo_new(NcclJob *job)
     return reader;
 }
 
-static void parse(NcclTopoReader *reader, const char *bytes, size_t len, bool last)
+static void parse_xml(NcclTopoReader *reader, const char *bytes, size_t len, bool last)
 {
     if (reader->stopped)
         return;
@@ -226,14 +361,256 @@ void nccl_topo_feed(NcclTopoReader *reader, const char *bytes, size_t len)
 {
     reader->bytes += len;
     if (reader->bytes > TOPO_BYTES_MAX && !reader->stopped)
-        stop(reader, "larger than any topology");
-    parse(reader, bytes, len, false);
+        stop_reading(reader, "larger than any topology");
+    parse_xml(reader, bytes, len, false);
 }
 
 void nccl_topo_end(NcclTopoReader *reader, bool whole)
 {
     if (whole)
-        parse(reader, "", 0, true);
+        parse_xml(reader, "", 0, true);
     XML_ParserFree(reader->parser);
     free(reader);
+}
+
+enum { GPU_LANES = 16, SM_NVLS = 90 };
+
+typedef VEC(uint32_t) Indices;
+
+/* What is compared within one topology. */
+typedef struct TopoCheck {
+    NcclJob *job;
+    const NcclTopology *t;
+    Indices gpus, nics; /* PCI devices; nics: with an RDMA net, or without a net but of the class */
+} TopoCheck;
+
+static void topo_check_done(TopoCheck *look)
+{
+    vec_done(&look->gpus);
+    vec_done(&look->nics);
+}
+
+static const NcclNode *node_at(const TopoCheck *look, uint32_t node)
+{
+    return &look->t->nodes.at[node];
+}
+
+/* The PCI nodes above each adapter. */
+static const bool *marks_of(const TopoCheck *look)
+{
+    bool *mark = arena_calloc(&look->job->arena, look->t->nodes.len + 1, sizeof *mark);
+
+    for (size_t i = 0; i < look->nics.len; i++)
+        for (uint32_t n = node_at(look, look->nics.at[i])->parent;
+             n != NCCL_NO_INDEX && node_at(look, n)->part == NCCL_PART_PCI; n = node_at(look, n)->parent)
+            mark[n] = true;
+    return mark;
+}
+
+/* Whether one adapter hangs below a switch that `gpu` hangs below too. `mark` has the PCI nodes above each adapter. */
+static bool shares_switch(const TopoCheck *look, const bool *mark, uint32_t gpu)
+{
+    for (uint32_t n = node_at(look, gpu)->parent; n != NCCL_NO_INDEX && node_at(look, n)->part == NCCL_PART_PCI;
+         n = node_at(look, n)->parent)
+        if (mark[n])
+            return true;
+    return false;
+}
+
+static void count_devices(NcclTopology *t, TopoCheck *look)
+{
+    for (uint32_t i = 0; i < t->nodes.len; i++) {
+        t->numa_nodes += t->nodes.at[i].part == NCCL_PART_CPU;
+        if (nccl_node_is_gpu(t, i)) {
+            uint32_t gpu = nccl_node_gpu(t, i);
+            vec_push(&look->gpus, i);
+            t->links += nccl_node_links(t, i);
+            t->nvls_able |= gpu != NCCL_NO_INDEX && t->nodes.at[gpu].sm >= SM_NVLS && nccl_node_at_switch(t, i);
+        } else if (nccl_node_is_nic(t, i)) {
+            uint32_t net = nccl_node_net(t, i);
+            if (net == NCCL_NO_INDEX || nccl_net_is_rdma(&t->nodes.at[net]))
+                vec_push(&look->nics, i);
+        }
+    }
+    t->gpus = (uint32_t)look->gpus.len;
+    t->nics = (uint32_t)look->nics.len;
+    const bool *mark = marks_of(look);
+    for (size_t i = 0; i < look->gpus.len; i++)
+        t->near_gpus += shares_switch(look, mark, look->gpus.at[i]);
+}
+
+/* "GPU 3 (0000:1b:00.0)", "mlx5_0 (0000:1c:00.0)" */
+static const char *device_title(const TopoCheck *look, uint32_t node, char out[160])
+{
+    uint32_t gpu = nccl_node_gpu(look->t, node), net = nccl_node_net(look->t, node);
+
+    if (gpu != NCCL_NO_INDEX)
+        snprintf(out, 160, "GPU %d (%.40s)", node_at(look, gpu)->dev, node_at(look, node)->bus_id);
+    else
+        snprintf(out, 160, "%.60s (%.40s)", net != NCCL_NO_INDEX ? node_at(look, net)->name : "device",
+                 node_at(look, node)->bus_id);
+    return out;
+}
+
+static void check_links(const TopoCheck *look)
+{
+    uint32_t most = 0;
+    char room[160];
+
+    for (size_t i = 0; i < look->gpus.len; i++) {
+        uint32_t links = nccl_node_links(look->t, look->gpus.at[i]);
+        most = links > most ? links : most;
+    }
+    for (size_t i = 0; i < look->gpus.len && most; i++) {
+        uint32_t gpu = look->gpus.at[i], links = nccl_node_links(look->t, gpu);
+        if (links == most || nccl_node_gpu(look->t, gpu) == NCCL_NO_INDEX)
+            continue;
+        NcclFinding *f =
+            nccl_add_finding(look->job, links ? NCCL_RULE_TOPO_FEWER_LINKS : NCCL_RULE_TOPO_NO_NVLINK, NULL);
+        nccl_add_evidence(look->job, f, node_at(look, gpu)->place, "%s has %u links, others have %u",
+                          device_title(look, gpu, room), links, most);
+    }
+}
+
+static void check_pci(const TopoCheck *look, const Indices *devices, int lanes, const char *what)
+{
+    double fastest = 0;
+    int widest = lanes;
+    char room[160];
+
+    for (size_t i = 0; i < devices->len; i++) {
+        const NcclNode *n = node_at(look, devices->at[i]);
+        fastest = n->gts > fastest ? n->gts : fastest;
+        widest = n->width > widest ? n->width : widest;
+    }
+    for (size_t i = 0; i < devices->len; i++) {
+        const NcclNode *n = node_at(look, devices->at[i]);
+        if (n->width > 0 && n->width < widest)
+            nccl_add_evidence(look->job, nccl_add_finding(look->job, NCCL_RULE_TOPO_WIDTH, NULL), n->place,
+                              "%s has x%d, %s x%d", device_title(look, devices->at[i], room), n->width, what, widest);
+        if (n->gts > 0 && n->gts < fastest)
+            nccl_add_evidence(look->job, nccl_add_finding(look->job, NCCL_RULE_TOPO_SPEED, NULL), n->place,
+                              "%s has %g GT/s, %s up to %g", device_title(look, devices->at[i], room), n->gts, what,
+                              fastest);
+    }
+}
+
+static void check_nets(const TopoCheck *look)
+{
+    const NcclNode *fast = NULL;
+    char room[160];
+
+    for (size_t i = 0; i < look->nics.len; i++) {
+        uint32_t net = nccl_node_net(look->t, look->nics.at[i]);
+        if (net != NCCL_NO_INDEX && (!fast || node_at(look, net)->net_mbps > fast->net_mbps))
+            fast = node_at(look, net);
+    }
+    for (size_t i = 0; i < look->nics.len && fast; i++) {
+        uint32_t index = nccl_node_net(look->t, look->nics.at[i]);
+        if (index == NCCL_NO_INDEX)
+            continue;
+        const NcclNode *net = node_at(look, index);
+        if (net->net_mbps > 0 && net->net_mbps < fast->net_mbps)
+            nccl_add_evidence(look->job, nccl_add_finding(look->job, NCCL_RULE_TOPO_NIC_SPEED, NULL), net->place,
+                              "%s has %" PRId64 " Mb/s, %s has %" PRId64, net->name, net->net_mbps, fast->name,
+                              fast->net_mbps);
+        if (net->gdr == 0)
+            nccl_add_evidence(look->job, nccl_add_finding(look->job, NCCL_RULE_TOPO_NO_GDR, NULL), net->place,
+                              "%s: gdr=0", device_title(look, look->nics.at[i], room));
+    }
+    for (size_t i = 0; i < look->gpus.len && look->nics.len; i++) {
+        uint32_t gpu = nccl_node_gpu(look->t, look->gpus.at[i]);
+        if (gpu != NCCL_NO_INDEX && node_at(look, gpu)->gdr == 0)
+            nccl_add_evidence(look->job, nccl_add_finding(look->job, NCCL_RULE_TOPO_NO_GDR, NULL),
+                              node_at(look, gpu)->place, "%s: gdr=0", device_title(look, look->gpus.at[i], room));
+    }
+}
+
+static void check_paths(const TopoCheck *look)
+{
+    const bool *mark = marks_of(look);
+    size_t far = look->gpus.len - look->t->near_gpus;
+    char room[160];
+
+    if (look->nics.len == 0 || look->gpus.len == 0 || far == 0)
+        return;
+    bool all = far == look->gpus.len;
+    NcclFinding *f = nccl_add_findingf(look->job, all ? NCCL_RULE_TOPO_CPU_PATH_ALL : NCCL_RULE_TOPO_CPU_PATH,
+                                       "%zu of %zu GPUs", far, look->gpus.len);
+    for (size_t i = 0; i < look->gpus.len; i++)
+        if (!shares_switch(look, mark, look->gpus.at[i]))
+            nccl_add_evidence(look->job, f, node_at(look, look->gpus.at[i])->place,
+                              "%s shares no PCI switch with an adapter", device_title(look, look->gpus.at[i], room));
+}
+
+static void check_numa(const TopoCheck *look)
+{
+    size_t low = SIZE_MAX, high = 0;
+    NcclPlace place = {look->t->input, 0};
+    Str text;
+    char room[256];
+
+    if (look->t->numa_nodes < 2 || look->gpus.len < 2)
+        return;
+    str_init_room(&text, room, sizeof room);
+    size_t *gpus = arena_calloc(&look->job->arena, look->t->nodes.len, sizeof *gpus);
+    for (size_t i = 0; i < look->gpus.len; i++) {
+        uint32_t cpu = find_cpu_above(look->t, look->gpus.at[i]);
+        if (cpu != NCCL_NO_INDEX)
+            gpus[cpu]++;
+    }
+    for (uint32_t i = 0; i < look->t->nodes.len; i++) {
+        size_t here = gpus[i];
+        if (node_at(look, i)->part != NCCL_PART_CPU)
+            continue;
+        low = here < low ? here : low;
+        high = here > high ? here : high;
+        str_addf(&text, "%s%zu on NUMA node %d", text.len ? ", " : "", here, node_at(look, i)->numa);
+    }
+    /* Sub-NUMA clustering leaves nodes without GPUs: only unevenness beyond one GPU counts. */
+    if (high > low + 1)
+        nccl_add_evidence(look->job, nccl_add_finding(look->job, NCCL_RULE_TOPO_NUMA, NULL), place, "GPUs: %s",
+                          text.text);
+}
+
+static void check_graphs(NcclJob *job)
+{
+    for (size_t i = 0; i < job->report.graphs.len; i++) {
+        const NcclGraph *g = &job->report.graphs.at[i];
+        if (strcmp(g->type_inter, "SYS") == 0 || strcmp(g->type_inter, "PHB") == 0)
+            nccl_add_evidence(job, nccl_add_finding(job, NCCL_RULE_GRAPH_CPU, NULL), g->place,
+                              "graph %d: %d channels, %g GB/s to the network, path %s", g->id, g->channels,
+                              g->inter_gbs, g->type_inter);
+    }
+}
+
+/* Counting comes before the log's checks need it; see nccl_count_topologies. */
+static void visit_topologies(NcclJob *job, bool check)
+{
+    for (size_t i = 0; i < job->report.topologies.len; i++) {
+        NcclTopology *t = &job->report.topologies.at[i];
+        CLEANUP(topo_check_done) TopoCheck look = {.job = job, .t = t};
+        if (check)
+            t->numa_nodes = t->links = t->near_gpus = 0;
+        count_devices(t, &look);
+        if (!check)
+            continue;
+        check_links(&look);
+        check_pci(&look, &look.gpus, GPU_LANES, "GPUs have");
+        check_pci(&look, &look.nics, 0, "adapters have");
+        check_nets(&look);
+        check_paths(&look);
+        check_numa(&look);
+    }
+}
+
+void nccl_count_topologies(NcclJob *job)
+{
+    visit_topologies(job, false);
+}
+
+void nccl_check_topologies(NcclJob *job)
+{
+    visit_topologies(job, true);
+    check_graphs(job);
 }

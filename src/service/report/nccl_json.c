@@ -428,7 +428,7 @@ void nccl_report_json(const NcclReport *report, Str *out)
     out_init(&j.out, report_sink_str(out), NULL);
     open(&j, NULL, '{');
     put_u64(&j, "version", 1);
-    put_text(&j, "result", results[nccl_code(report)]);
+    put_text(&j, "result", results[nccl_exit_code(report)]);
     put_findings(&j);
     put_inputs(&j);
     put_processes(&j);

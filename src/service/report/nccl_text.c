@@ -117,7 +117,7 @@ static void findings(const Screen *s)
     if (s->r->findings.len == 0) {
         str_add(s->out, "\n");
         colour(s, "32");
-        str_add(s->out, nccl_code(s->r) == 0 ? "Nothing wrong was found." : "Nothing that this reads was found.");
+        str_add(s->out, nccl_exit_code(s->r) == 0 ? "Nothing wrong was found." : "Nothing that this reads was found.");
         colour(s, "0");
         str_addc(s->out, '\n');
     }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/owner.h"
-#include "engine/nccl/node.h"
 #include "service/report/nccl.h"
 #include "service/report/nccl_wrap.h"
 

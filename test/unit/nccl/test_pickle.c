@@ -9,16 +9,14 @@
 #include <cmocka.h>
 
 #include "base/owner.h"
-#include "engine/nccl/flight.h"
-
-OWNER_POINTER(json_t, json_decref);
+#include "engine/nccl/job.h"
 
 #define PICKLE(bytes) ((Span){"\x80\x02" bytes, sizeof("\x80\x02" bytes) - 1})
 
 static void check(Span in, const char *expected)
 {
     const char *why = NULL;
-    CLEANUP(json_decref_at) json_t *value = nccl_pickle_read(in, &why);
+    CLEANUP(json_decref_at) json_t *value = nccl_parse_pickle(in, &why);
     CLEANUP_FREE char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 
     assert_null(why);
@@ -30,7 +28,7 @@ static void refused(Span in, const char *reason)
 {
     const char *why = NULL;
 
-    assert_null(nccl_pickle_read(in, &why));
+    assert_null(nccl_parse_pickle(in, &why));
     assert_non_null(why);
     assert_non_null(strstr(why, reason));
 }

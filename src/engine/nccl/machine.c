@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A topology against the log of the node it describes: are they of one machine, and does what NCCL chose fit what the
+ * topology says? With fewer than half of the GPUs in common nothing else is compared. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/owner.h"
+#include "engine/nccl/job.h"
+
+/* A topology and the node of the log that it describes. */
+typedef struct Machine {
+    NcclJob *job;
+    const NcclTopology *t;
+    uint32_t index; /* of the topology */
+    const char *file;
+    const char *host; /* interned */
+} Machine;
+
+enum { TOPOLOGIES_MAX = 64 };
+
+/* A node by the log. */
+typedef struct SeenHost {
+    const char *name;
+    uint32_t gpus, known;        /* that ranks use; of them in the topology at hand */
+    uint32_t world;              /* ranks of the world that were seen here */
+    int64_t local_ranks, lowest; /* ranks of the world that are here; the lowest that was seen */
+    bool taken;                  /* a topology is compared with it */
+} SeenHost;
+
+typedef VEC(SeenHost) SeenHosts;
+
+static void hosts_done(SeenHosts *hosts)
+{
+    vec_done(hosts);
+}
+
+static uint64_t bus_key(uint32_t topology, uint64_t bus)
+{
+    return map_hash(&bus, sizeof bus, topology);
+}
+
+void nccl_index_gpus(NcclJob *job)
+{
+    uint64_t bus;
+
+    for (uint32_t i = 0; i < job->report.topologies.len && i < TOPOLOGIES_MAX; i++) {
+        const NcclTopology *t = &job->report.topologies.at[i];
+        for (uint32_t n = 0; n < t->nodes.len; n++)
+            if (nccl_node_is_gpu(t, n) && nccl_parse_bus_id(t->nodes.at[n].bus_id, &bus))
+                map_u64_put(&job->gpu_by_bus, bus_key(i, bus), nccl_box(n));
+    }
+}
+
+/* The PCI device of a rank's GPU in a topology, NCCL_NO_INDEX. */
+static uint32_t gpu_of(const NcclJob *job, uint32_t topology, const NcclMember *m)
+{
+    uint64_t bus;
+
+    return nccl_parse_bus_id(m->bus_id, &bus) ? nccl_unbox(map_u64_get(&job->gpu_by_bus, bus_key(topology, bus)))
+                                              : NCCL_NO_INDEX;
+}
+
+const NcclMember *nccl_find_edge_peer(const NcclJob *job, const NcclEdge *e)
+{
+    const NcclMember *m = &job->report.members.at[e->member];
+
+    if (m->comm == NCCL_NO_INDEX)
+        return NULL;
+    uint32_t peer =
+        nccl_unbox(map_u64_get(&job->member_by_rank, nccl_make_rank_key(m->comm, e->receive ? e->from : e->to)));
+    return peer == NCCL_NO_INDEX ? NULL : &job->report.members.at[peer];
+}
+
+NcclTie nccl_find_edge_tie(const NcclJob *job, const NcclEdge *edge, const NcclTopology **ret_topology)
+{
+    const NcclMember *m = &job->report.members.at[edge->member], *peer = nccl_find_edge_peer(job, edge);
+
+    for (uint32_t i = 0; i < job->report.topologies.len && i < TOPOLOGIES_MAX && peer; i++) {
+        const NcclTopology *t = &job->report.topologies.at[i];
+        uint32_t a = gpu_of(job, i, m), b = gpu_of(job, i, peer);
+        if (a == NCCL_NO_INDEX || b == NCCL_NO_INDEX)
+            continue;
+        *ret_topology = t;
+        return nccl_node_linked(t, a, b) ? NCCL_TIE_LINKED : NCCL_TIE_NONE;
+    }
+    return NCCL_TIE_UNKNOWN;
+}
+
+static const char *host_of(const NcclJob *job, const NcclMember *m)
+{
+    return job->report.processes.at[m->process].host;
+}
+
+static bool is_on_machine(const Machine *machine, const NcclMember *m)
+{
+    return m->comm != NCCL_NO_INDEX && host_of(machine->job, m) == machine->host;
+}
+
+static uint32_t find_machine_gpu(const Machine *machine, const NcclMember *m)
+{
+    return gpu_of(machine->job, machine->index, m);
+}
+
+/* ---- which node ---- */
+
+static SeenHost *find_host(SeenHosts *hosts, Map *by_name, const char *name)
+{
+    uint32_t index = nccl_unbox(map_get(by_name, name));
+
+    if (index == NCCL_NO_INDEX) {
+        SeenHost host = {.name = name, .local_ranks = NCCL_UNKNOWN, .lowest = INT64_MAX};
+        index = (uint32_t)hosts->len;
+        vec_push(hosts, host);
+        map_put(by_name, name, nccl_box(index));
+    }
+    return &hosts->at[index];
+}
+
+static void gather_hosts(const NcclJob *job, SeenHosts *hosts, Map *by_name)
+{
+    for (size_t i = 0; i < job->report.members.len; i++) {
+        const NcclMember *m = &job->report.members.at[i];
+        if (m->comm == NCCL_NO_INDEX)
+            continue;
+        SeenHost *host = find_host(hosts, by_name, host_of(job, m));
+        if (m->comm != job->report.world)
+            continue;
+        host->world++;
+        host->local_ranks = m->local_ranks > 0 ? m->local_ranks : host->local_ranks;
+        host->lowest = m->rank < host->lowest ? m->rank : host->lowest;
+    }
+}
+
+/* A GPU counts once on a node, in however many communicators it is. */
+static void count_gpus(const NcclJob *job, uint32_t topology, SeenHosts *hosts, Map *by_name)
+{
+    CLEANUP(map_done) Map seen;
+    char key[192];
+
+    map_init(&seen);
+    for (size_t i = 0; i < hosts->len; i++)
+        hosts->at[i].gpus = hosts->at[i].known = 0;
+    for (size_t i = 0; i < job->report.members.len; i++) {
+        const NcclMember *m = &job->report.members.at[i];
+        uint64_t bus;
+        if (m->comm == NCCL_NO_INDEX || !nccl_parse_bus_id(m->bus_id, &bus))
+            continue;
+        snprintf(key, sizeof key, "%.128s %" PRIx64, host_of(job, m), bus);
+        if (map_put(&seen, key, hosts))
+            continue;
+        SeenHost *host = find_host(hosts, by_name, host_of(job, m));
+        host->gpus++;
+        host->known += gpu_of(job, topology, m) != NCCL_NO_INDEX;
+    }
+}
+
+/* The node with most of its GPUs; of nodes alike the one that the file's name tells, one that no other topology has,
+ * the one of the lowest rank, which writes the topology. */
+static SeenHost *choose_host(SeenHosts *hosts, const char *file)
+{
+    SeenHost *best = NULL;
+    unsigned best_points = 0;
+
+    for (size_t i = 0; i < hosts->len; i++) {
+        SeenHost *host = &hosts->at[i];
+        unsigned points = host->known * 4 + (strstr(file, host->name) ? 2 : 0) + !host->taken;
+        if (host->gpus == 0)
+            continue;
+        if (!best || points > best_points || (points == best_points && host->lowest < best->lowest))
+            best = host, best_points = points;
+    }
+    return best;
+}
+
+/* ---- what is there ---- */
+
+/* Whether the topology is that of one communicator, of whose GPUs alone NCCL writes it. */
+static bool is_of_comm(const Machine *machine)
+{
+    const NcclReport *r = &machine->job->report;
+    uint32_t *in = arena_calloc(&machine->job->arena, r->comms.len + 1, sizeof *in);
+    bool *out = arena_calloc(&machine->job->arena, r->comms.len + 1, sizeof *out);
+
+    for (size_t i = 0; i < r->members.len; i++) {
+        const NcclMember *m = &r->members.at[i];
+        if (!is_on_machine(machine, m))
+            continue;
+        bool known = find_machine_gpu(machine, m) != NCCL_NO_INDEX;
+        in[m->comm] += known;
+        out[m->comm] |= !known;
+    }
+    for (size_t i = 0; i < r->comms.len; i++)
+        if (in[i] && !out[i] && in[i] >= machine->t->gpus)
+            return true;
+    return false;
+}
+
+static void check_missing_gpus(const Machine *machine, const SeenHost *host)
+{
+    NcclJob *job = machine->job;
+    NcclFinding *f =
+        nccl_add_findingf(job, NCCL_RULE_TOPO_GPU_MISSING, "%s has %u of the %u GPUs that the log has on %s",
+                          machine->file, host->known, host->gpus, machine->host);
+
+    for (size_t i = 0; i < job->report.members.len; i++) {
+        const NcclMember *m = &job->report.members.at[i];
+        uint64_t bus;
+        if (is_on_machine(machine, m) && nccl_parse_bus_id(m->bus_id, &bus) &&
+            find_machine_gpu(machine, m) == NCCL_NO_INDEX)
+            nccl_add_evidence(job, f, m->started ? m->start_place : m->complete_place,
+                              "rank %" PRId64 " of communicator %s: GPU %s", m->rank, job->report.comms.at[m->comm].id,
+                              m->bus_id);
+    }
+}
+
+/* Only where all ranks of the node are in the log. */
+static void check_unused_gpus(const Machine *machine, const SeenHost *host)
+{
+    NcclJob *job = machine->job;
+    CLEANUP(map_done) Map used;
+
+    map_u64_init(&used);
+    for (size_t i = 0; i < job->report.members.len; i++)
+        if (is_on_machine(machine, &job->report.members.at[i]))
+            map_u64_put(&used, find_machine_gpu(machine, &job->report.members.at[i]), job);
+    for (uint32_t n = 0; n < machine->t->nodes.len; n++) {
+        const NcclNode *gpu = &machine->t->nodes.at[n];
+        if (!nccl_node_is_gpu(machine->t, n) || map_u64_get(&used, n))
+            continue;
+        NcclFinding *f = nccl_add_findingf(job, NCCL_RULE_TOPO_GPU_UNUSED, "%s: %u GPUs, the log uses %u on %s",
+                                           machine->file, machine->t->gpus, host->known, machine->host);
+        nccl_add_evidence(job, f, gpu->place, "GPU %s: no rank", gpu->bus_id);
+    }
+}
+
+/* "mlx5_0", or "mlx5_0+mlx5_1" for adapters that NCCL uses as one. */
+static bool net_has_name(const char *net, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *at = net; *at; at += *at == '+') {
+        size_t n = strcspn(at, "+");
+        if (n == len && memcmp(at, name, n) == 0)
+            return true;
+        at += n;
+    }
+    return false;
+}
+
+static const NcclNode *find_machine_net(const Machine *machine, const char *name)
+{
+    const NcclNodes *nodes = &machine->t->nodes;
+
+    for (size_t i = 0; i < nodes->len; i++)
+        if (nodes->at[i].part == NCCL_PART_NET && net_has_name(nodes->at[i].name, name))
+            return &nodes->at[i];
+    return NULL;
+}
+
+static bool has_nets(const NcclTopology *t)
+{
+    for (size_t i = 0; i < t->nodes.len; i++)
+        if (t->nodes.at[i].part == NCCL_PART_NET)
+            return true;
+    return false;
+}
+
+/* The process of this node that lists adapters. */
+static const NcclProcess *lister_of(const Machine *machine)
+{
+    for (size_t i = 0; i < machine->job->report.processes.len; i++) {
+        const NcclProcess *p = &machine->job->report.processes.at[i];
+        if (p->host == machine->host && p->ib_devices)
+            return p;
+    }
+    return NULL;
+}
+
+static bool is_listed(const NcclProcess *p, const char *net)
+{
+    Span list = span_of(p->ib), name;
+    char room[80];
+
+    while (nccl_next_adapter(&list, &name)) {
+        snprintf(room, sizeof room, "%.*s", name.len < 64 ? (int)name.len : 64, name.at);
+        if (net_has_name(net, room))
+            return true;
+    }
+    return false;
+}
+
+/* Adapters by name, both ways. False where the two do not have the same ones. */
+static bool check_adapters(const Machine *machine, const NcclProcess *p)
+{
+    NcclJob *job = machine->job;
+    Span list = span_of(p->ib), name;
+    bool same = true;
+
+    while (nccl_next_adapter(&list, &name)) {
+        const char *text = nccl_intern(job, name);
+        if (find_machine_net(machine, text))
+            continue;
+        same = false;
+        nccl_add_evidence(
+            job, nccl_add_findingf(job, NCCL_RULE_TOPO_NIC_MISSING, "%s against %s", machine->file, machine->host),
+            p->ib_place, "%s is not in the topology", text);
+    }
+    for (size_t i = 0; i < machine->t->nodes.len; i++) {
+        const NcclNode *net = &machine->t->nodes.at[i];
+        if (net->part != NCCL_PART_NET || !nccl_net_is_rdma(net) || is_listed(p, net->name))
+            continue;
+        same = false;
+        if (nccl_find_env(job, "NCCL_IB_HCA"))
+            continue; /* left out on purpose */
+        NcclFinding *f =
+            nccl_add_findingf(job, NCCL_RULE_TOPO_NIC_UNLISTED, "%s against %s", machine->file, machine->host);
+        if (f->evidence_count == 0)
+            nccl_add_evidence(job, f, p->ib_place, "%s: NET/IB : Using %s", p->host, p->ib);
+        nccl_add_evidence(job, f, net->place, "%s is not in the list", net->name);
+    }
+    return same;
+}
+
+static void report_contradiction(const Machine *machine, const char *about, NcclPlace log, const char *said,
+                                 NcclPlace topology, const char *written)
+{
+    NcclFinding *f = nccl_add_findingf(machine->job, NCCL_RULE_TOPO_CONTRADICTS, "%s against %s: %s", machine->file,
+                                       machine->host, about);
+
+    if (f->evidence_count)
+        return; /* once per kind */
+    nccl_add_evidence(machine->job, f, log, "%s", said);
+    nccl_add_evidence(machine->job, f, topology, "%s", written);
+}
+
+/* The PCI device above a net, NULL. */
+static const NcclNode *pci_of(const NcclTopology *t, const NcclNode *net)
+{
+    uint32_t n = net->parent;
+
+    while (n != NCCL_NO_INDEX && t->nodes.at[n].part != NCCL_PART_PCI)
+        n = t->nodes.at[n].parent;
+    return n == NCCL_NO_INDEX ? NULL : &t->nodes.at[n];
+}
+
+/* Speed and place of each adapter as NCCL's NET lines describe it. Of the place the function does not count: NCCL takes
+ * the ports of one adapter for one device. */
+static void check_described(const Machine *machine)
+{
+    enum { FUNCTION_BITS = 4 };
+    char said[200], written[200];
+
+    for (size_t i = 0; i < machine->job->adapters.len; i++) {
+        const NcclAdapter *a = &machine->job->adapters.at[i];
+        const NcclNode *net = a->host == machine->host ? find_machine_net(machine, a->name) : NULL;
+        const NcclNode *pci = net ? pci_of(machine->t, net) : NULL;
+        uint64_t bus;
+        if (!net || strchr(net->name, '+'))
+            continue;
+        if (a->mbps > 0 && net->net_mbps > 0 && a->mbps != net->net_mbps) {
+            snprintf(said, sizeof said, "%.80s has %" PRId64 " Mb/s", a->name, a->mbps);
+            snprintf(written, sizeof written, "%.80s has %" PRId64 " Mb/s", net->name, net->net_mbps);
+            report_contradiction(machine, "speed of an adapter", a->place, said, net->place, written);
+        }
+        if (a->bus && pci && nccl_parse_bus_id(pci->bus_id, &bus) && bus >> FUNCTION_BITS != a->bus >> FUNCTION_BITS) {
+            snprintf(said, sizeof said, "%.80s is PCI device %" PRIx64, a->name, a->bus);
+            snprintf(written, sizeof written, "%.80s is PCI device %.40s", net->name, pci->bus_id);
+            report_contradiction(machine, "place of an adapter", a->place, said, pci->place, written);
+        }
+    }
+}
+
+static const NcclNode *net_of_device(const NcclTopology *t, int device)
+{
+    for (size_t i = 0; i < t->nodes.len; i++)
+        if (t->nodes.at[i].part == NCCL_PART_NET && t->nodes.at[i].dev == device)
+            return &t->nodes.at[i];
+    return NULL;
+}
+
+/* Adapters that connections name by number, and GPUDirect. */
+static void check_machine_edge(const Machine *machine, const NcclEdge *e)
+{
+    const NcclReport *r = &machine->job->report;
+    const NcclMember *m = &r->members.at[e->member];
+    const NcclWay *way = &r->ways.at[e->way];
+    uint32_t pci = find_machine_gpu(machine, m);
+    uint32_t gpu = pci == NCCL_NO_INDEX ? pci : nccl_node_gpu(machine->t, pci);
+    const NcclNode *net = net_of_device(machine->t, way->device);
+    char said[200], written[200];
+
+    snprintf(said, sizeof said, "rank %" PRId64 " -> rank %" PRId64 " via %.80s/%d%s", e->from, e->to, way->name,
+             way->device, way->gdr ? "/GDRDMA" : "");
+    if (!net) {
+        snprintf(written, sizeof written, "no adapter has the number %d", way->device);
+        report_contradiction(machine, "number of an adapter", e->place, said, (NcclPlace){machine->t->input, 0},
+                             written);
+    } else if (way->gdr && net->gdr == 0) {
+        snprintf(written, sizeof written, "%.80s: gdr=0", net->name);
+        report_contradiction(machine, "GPUDirect", e->place, said, net->place, written);
+    } else if (way->gdr && gpu != NCCL_NO_INDEX && machine->t->nodes.at[gpu].gdr == 0) {
+        snprintf(written, sizeof written, "GPU %.40s: gdr=0", machine->t->nodes.at[pci].bus_id);
+        report_contradiction(machine, "GPUDirect", e->place, said, machine->t->nodes.at[gpu].place, written);
+    }
+}
+
+static void check_machine_edges(const Machine *machine)
+{
+    const NcclReport *r = &machine->job->report;
+    CLEANUP(map_done) Map done;
+
+    map_u64_init(&done);
+    for (size_t i = 0; i < r->edges.len; i++) {
+        const NcclEdge *e = &r->edges.at[i];
+        const NcclMember *m = &r->members.at[e->member];
+        bool net = r->ways.at[e->way].via == NCCL_VIA_RDMA && r->ways.at[e->way].device >= 0;
+        if (!net || !is_on_machine(machine, m) ||
+            map_u64_put(&done, (uint64_t)e->way << 32 | find_machine_gpu(machine, m), machine->job))
+            continue;
+        check_machine_edge(machine, e);
+    }
+}
+
+/* How the GPUs of a communicator on this node are joined. */
+typedef struct Joined {
+    uint32_t count, at_switch, links;
+} Joined;
+
+static Joined join_gpus(const Machine *machine, uint32_t comm)
+{
+    Joined joined = {0};
+
+    for (size_t i = 0; i < machine->job->report.members.len; i++) {
+        const NcclMember *m = &machine->job->report.members.at[i];
+        uint32_t gpu = m->comm == comm && is_on_machine(machine, m) ? find_machine_gpu(machine, m) : NCCL_NO_INDEX;
+        if (gpu == NCCL_NO_INDEX)
+            continue;
+        joined.count++;
+        joined.at_switch += nccl_node_at_switch(machine->t, gpu);
+        joined.links += nccl_node_links(machine->t, gpu);
+    }
+    return joined;
+}
+
+/* "Pattern 4, crossNic 0, nChannels 16, bw 20.0/20.0, type NVL/PIX, sameChannels 1": the longest paths it goes. */
+static void check_pattern(const Machine *machine, const NcclComm *c, unsigned which, const Joined *joined)
+{
+    const char *pattern = c->patterns[which];
+    const NcclPlace place = c->pattern_places[which];
+    const NcclPlace topology = {machine->t->input, 0};
+    Span s = span_of(pattern);
+    char written[200];
+
+    if (!span_after(&s, "type "))
+        return;
+    Span within = span_until(&s, '/'), between = span_until(&s, ',');
+    if (joined->count > 1 && span_is(within, "NVL") && joined->links == 0)
+        report_contradiction(machine, "NVLink", place, pattern, topology, "these GPUs have no NVLink");
+    bool far = span_is(within, "PIX") || span_is(within, "PXB") || span_is(within, "PHB") || span_is(within, "SYS");
+    bool forbidden = nccl_find_env(machine->job, "NCCL_P2P_DISABLE") || nccl_find_env(machine->job, "NCCL_P2P_LEVEL");
+    if (joined->count > 1 && far && joined->at_switch == joined->count && !forbidden)
+        report_contradiction(machine, "NVLink", place, pattern, topology,
+                             "all of these GPUs have NVLinks to an NVSwitch");
+    if ((span_is(between, "PIX") || span_is(between, "PXB")) && machine->t->nics && machine->t->near_gpus == 0) {
+        snprintf(written, sizeof written, "none of %u GPUs shares a PCI switch with an adapter", machine->t->gpus);
+        report_contradiction(machine, "path to an adapter", place, pattern, topology, written);
+    }
+}
+
+static void check_patterns(const Machine *machine, uint32_t comm)
+{
+    const NcclComm *c = &machine->job->report.comms.at[comm];
+
+    if (c->pattern_count == 0 && !c->nvls)
+        return;
+    const Joined joined = join_gpus(machine, comm);
+    for (unsigned k = 0; k < c->pattern_count && joined.count; k++)
+        check_pattern(machine, c, k, &joined);
+    if (c->nvls && joined.count > 1 && joined.at_switch == 0)
+        report_contradiction(machine, "NVLS", c->nvls_place, "NVLS is set up", (NcclPlace){machine->t->input, 0},
+                             "these GPUs have no NVLink to an NVSwitch");
+}
+
+static void check_contradictions(const Machine *machine, bool nets)
+{
+    enum { COMMS_CHECKED = 64 };
+
+    check_described(machine);
+    if (nets)
+        check_machine_edges(machine);
+    for (uint32_t i = 0; i < machine->job->report.comms.len && i < COMMS_CHECKED; i++)
+        check_patterns(machine, i);
+}
+
+static void report_other_machine(const Machine *machine, const SeenHost *host)
+{
+    const NcclReport *r = &machine->job->report;
+    NcclFinding *f =
+        nccl_add_findingf(machine->job, NCCL_RULE_TOPO_OTHER, "%s has %u of the %u GPUs that the log has on %s",
+                          machine->file, host->known, host->gpus, machine->host);
+
+    for (size_t i = 0; i < machine->t->nodes.len; i++)
+        if (nccl_node_is_gpu(machine->t, (uint32_t)i)) {
+            nccl_add_evidence(machine->job, f, machine->t->nodes.at[i].place, "GPU %s", machine->t->nodes.at[i].bus_id);
+            break;
+        }
+    for (size_t i = 0; i < r->members.len; i++)
+        if (is_on_machine(machine, &r->members.at[i]) && r->members.at[i].bus_id[0]) {
+            const NcclMember *m = &r->members.at[i];
+            nccl_add_evidence(machine->job, f, m->started ? m->start_place : m->complete_place,
+                              "%s: rank %" PRId64 " has GPU %s", machine->host, m->rank, m->bus_id);
+            break;
+        }
+}
+
+static void check_machine(const Machine *machine, const SeenHost *host)
+{
+    const NcclProcess *lister = lister_of(machine);
+
+    bool lacks = host->known < host->gpus && !is_of_comm(machine);
+    if (lacks && host->known * 2 < host->gpus) {
+        report_other_machine(machine, host);
+        return;
+    }
+    if (lacks)
+        check_missing_gpus(machine, host);
+    else if (host->known < machine->t->gpus && (int64_t)host->world == host->local_ranks)
+        check_unused_gpus(machine, host);
+    bool nets = has_nets(machine->t);
+    bool same = !nets || !lister || check_adapters(machine, lister);
+    check_contradictions(machine, nets && same);
+}
+
+static bool has_gpus(const NcclTopology *t)
+{
+    uint64_t bus;
+
+    for (uint32_t n = 0; n < t->nodes.len; n++)
+        if (nccl_node_is_gpu(t, n) && nccl_parse_bus_id(t->nodes.at[n].bus_id, &bus))
+            return true;
+    return false;
+}
+
+void nccl_check_machines(NcclJob *job)
+{
+    CLEANUP(hosts_done) SeenHosts hosts = {0};
+    CLEANUP(map_done) Map by_name;
+
+    map_init(&by_name);
+    if (job->report.topologies.len == 0)
+        return;
+    gather_hosts(job, &hosts, &by_name);
+    for (uint32_t i = 0; i < job->report.topologies.len && i < TOPOLOGIES_MAX; i++) {
+        Machine machine = {.job = job, .t = &job->report.topologies.at[i], .index = i};
+        machine.file = job->report.inputs.at[machine.t->input].name;
+        const char *slash = strrchr(machine.file, '/');
+        machine.file = slash && slash[1] ? slash + 1 : machine.file;
+        if (!has_gpus(machine.t))
+            continue;
+        count_gpus(job, i, &hosts, &by_name);
+        SeenHost *host = choose_host(&hosts, machine.file);
+        if (!host)
+            return;
+        host->taken = true;
+        machine.host = host->name;
+        check_machine(&machine, host);
+    }
+}
