@@ -2,10 +2,13 @@
 """Webhooks: what is sent, in which order, how often, and what outages and restarts do to it."""
 import json
 import re
+import threading
 import time
 from pathlib import Path
 
 import pytest
+
+from alert_rig import PATIENCE
 
 DOCS = (Path(__file__).resolve().parents[3] / "docs" / "alerts.md").read_text()
 EACH = "group_by: ['...']"  # every incident on its own
@@ -387,6 +390,34 @@ def test_page_does_not_wait_behind_what_a_receiver_refuses(start, hook):
     driver.wait_receiver("h", lambda r: r["failed"] == 20)
     driver.tell(id="page")
     hook.wait(1, lambda p: p.json["incident"]["id"] == "page")
+
+
+def test_a_page_overtakes_what_waits_for_a_busy_receiver(start, hook):
+    hook = hook()
+    entered, first, rest = [], threading.Event(), threading.Event()
+
+    def status(path, body):
+        incident = json.loads(body)["incident"]["id"]
+        entered.append(incident)
+        if incident in "abcd":
+            (first if incident == "a" else rest).wait(PATIENCE)
+        return 200
+
+    hook.status = status
+    driver = start(config(hook, route=EACH + ", group_wait: 0s, group_interval: 0s"))
+    for incident in "abcd":  # as many as are sent at a time
+        driver.tell(id=incident, route="user")
+    end = time.monotonic() + PATIENCE
+    while len(entered) < 4:
+        assert time.monotonic() < end, entered
+        time.sleep(0.01)
+    driver.tell(id="e", route="user")
+    driver.tell(id="p", route="page")
+    assert driver.receiver("h")["queued"] == 6
+    first.set()
+    posts = hook.wait(3)
+    rest.set()
+    assert [p.json["incident"]["id"] for p in posts[:3]] == ["a", "p", "e"]
 
 
 def test_flood_into_a_dead_receiver_is_bounded_and_said(start, hook):

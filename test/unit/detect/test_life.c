@@ -554,6 +554,32 @@ static const char hot_memory[] = "rules:\n"
                                  "  throttle-thermal: {with: {share: 0.5}}\n"
                                  "  fan: {enabled: no}\n";
 
+/* The share of the rule holds, a little less does not; once it holds, it ends below 0.6 of the share. */
+static void a_share_is_reached_and_left(void **state)
+{
+    static const struct {
+        double share, later;
+        bool holds, stays;
+    } rows[] = {{0.2498, 0.2498, false, false},
+                {0.25, 0.25, true, true},
+                {0.25, 0.151, true, true},
+                {0.25, 0.149, true, false}};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        Rig *rig = rig_new(2, NULL);
+
+        rig_run_quiet(rig, 100, NULL);
+        heat(rig, 0, rows[i].share);
+        rig_run(rig, 200);
+        assert_int_equal(rig_sign(rig, "throttle-thermal", 0) != NULL, rows[i].holds);
+        heat(rig, 0, rows[i].later);
+        rig_run(rig, 200);
+        assert_int_equal(rig_sign(rig, "throttle-thermal", 0) != NULL, rows[i].stays);
+        rig_free(rig);
+    }
+}
+
 static void site_rules(void **state)
 {
     Rig *rig = *state = rig_new(2, hot_memory);
@@ -655,6 +681,7 @@ int main(void)
         cmocka_unit_test_teardown(leak_ends, rig_close),
         cmocka_unit_test_teardown(no_leak, rig_close),
         cmocka_unit_test_teardown(lists_that_hide, rig_close),
+        cmocka_unit_test(a_share_is_reached_and_left),
         cmocka_unit_test_teardown(site_rules, rig_close),
         cmocka_unit_test_teardown(reload_keeps, rig_close),
         cmocka_unit_test(table),

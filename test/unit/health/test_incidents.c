@@ -528,6 +528,144 @@ static void unknown_codes_are_kept_and_counted(void **state)
     assert_int_equal(kit_open_count(kit), 2);
 }
 
+/* --- which parent ------------------------------------------------------------------------------------------------- */
+
+static void say_on_switch(Kit *kit)
+{
+    Event event;
+
+    event_init(&event, EVENT_SXID, EVENT_FROM_KMSG);
+    event.time_ns = kit->now_ns;
+    event.real_ns = kit->real_ns;
+    event.has_pci = true;
+    event.pci = (PciAddress){0, 0xc1, 0, 0};
+    event.code = 20034;
+    kit_give(kit, &event);
+    kit_turn(kit);
+}
+
+/* An XID 45 of GPU 1, which several open incidents explain. */
+static void say_echo(Kit *kit, int32_t caused_by)
+{
+    Event event = kit_xid(kit, 1, 45);
+
+    event.caused_by = caused_by;
+    kit_give(kit, &event);
+    kit_turn(kit);
+}
+
+static void the_parent_that_is_named_comes_before_a_worse_one(void **state)
+{
+    Kit *kit = *state;
+
+    kit_say(kit, 1, 48);
+    kit_advance(kit, SECOND);
+    kit_say(kit, 1, 119);
+    say_echo(kit, 48);
+    assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 1)->echo_count, 1);
+    assert_int_equal(kit_open_one(kit, "gsp-failure", 1)->echo_count, 0);
+}
+
+static void the_parent_on_the_same_gpu_comes_before_that_of_the_node(void **state)
+{
+    Kit *kit = *state;
+
+    kit_say(kit, 1, 48);
+    kit_advance(kit, SECOND);
+    say_on_switch(kit); /* worse and later */
+    say_echo(kit, 0);
+    assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 1)->echo_count, 1);
+    assert_int_equal(kit_find(kit, "nvswitch", -1)->echo_count, 0);
+}
+
+static void the_worse_parent_comes_before_the_later_one(void **state)
+{
+    Kit *kit = *state;
+
+    kit_say(kit, 1, 119);
+    kit_advance(kit, SECOND);
+    kit_say(kit, 1, 48);
+    say_echo(kit, 0);
+    assert_int_equal(kit_open_one(kit, "gsp-failure", 1)->echo_count, 1);
+    assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 1)->echo_count, 0);
+}
+
+static void of_two_parents_that_are_as_bad_the_later_one_takes_it(void **state)
+{
+    static const int32_t orders[][2] = {{48, 74}, {74, 48}};
+
+    for (int i = 0; i < 2; i++) {
+        Kit kit;
+
+        (void)state;
+        kit_init(&kit);
+        kit_tick(&kit, 0);
+        kit_say(&kit, 1, orders[i][0]);
+        kit_advance(&kit, SECOND);
+        kit_say(&kit, 1, orders[i][1]);
+        say_echo(&kit, 0);
+        assert_int_equal(kit_open_one(&kit, "nvlink-down", 1)->echo_count, i == 0);
+        assert_int_equal(kit_open_one(&kit, "ecc-uncorrectable", 1)->echo_count, i == 1);
+        kit_done(&kit);
+    }
+}
+
+static void a_child_long_before_its_parent_stays_alone(void **state)
+{
+    static const uint64_t before_s[] = {59, 60, 61, 3600};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof before_s / sizeof before_s[0]; i++) {
+        Kit kit;
+
+        kit_init(&kit);
+        kit_tick(&kit, 0);
+        kit_say(&kit, 2, 63);
+        kit_advance(&kit, before_s[i] * SECOND);
+        kit_say(&kit, 2, 48);
+        assert_int_equal(kit_open_count(&kit), before_s[i] <= 60 ? 1 : 2);
+        assert_int_equal(kit_open_one(&kit, "ecc-uncorrectable", 2)->echo_count, before_s[i] <= 60);
+        kit_done(&kit);
+    }
+}
+
+/* A condition that was attached to a parent goes on there over a pause, and after a longer one it is a fault of its
+ * own. */
+static void a_condition_under_a_parent_outlasts_a_pause(void **state)
+{
+    Kit *kit = *state;
+
+    say_on_switch(kit);
+    kit_hold_for(kit, "fabric", -1, NO_LINK, 5 * MINUTE);
+    assert_int_equal(kit_find(kit, "nvswitch", -1)->echo_count, 1);
+    for (int s = 0; s < 119; s++)
+        kit_tick(kit, SECOND);
+    kit_hold_for(kit, "fabric", -1, NO_LINK, 5 * MINUTE);
+    assert_int_equal(kit_open_count(kit), 1);
+    assert_int_equal(kit_find(kit, "nvswitch", -1)->echo_count, 1);
+    for (int s = 0; s < 121; s++)
+        kit_tick(kit, SECOND);
+    kit_hold_for(kit, "fabric", -1, NO_LINK, 5 * MINUTE);
+    assert_int_equal(kit_open_count(kit), 2);
+    assert_int_equal(kit_find(kit, "nvswitch", -1)->echo_count, 1);
+}
+
+static void codes_beyond_the_room_are_left_out(void **state)
+{
+    static const int32_t codes[] = {79, 48, 95, 171, 172, 119, 154, 74, 149, 45, 43, 31, 13, 64, 63};
+    Kit *kit = *state;
+    const Incident *it;
+
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+        kit_say(kit, 1, codes[i]);
+    it = kit_open_one(kit, "gpu-lost", 1);
+    assert_int_equal(it->echo_count, sizeof codes / sizeof codes[0] - 1);
+    assert_int_equal(it->code_count, INCIDENT_CODES);
+    assert_memory_equal(it->codes, codes, sizeof it->codes);
+    assert_int_equal(it->first_len, INCIDENT_FIRST);
+    assert_int_equal(it->first[0].code, 79);
+}
+
 static void errors_of_other_devices_are_not_a_gpus(void **state)
 {
     Kit *kit = *state;
@@ -614,6 +752,13 @@ int main(void)
         ONE(a_check_on_trial_tells_nobody_and_takes_nothing),
         ONE(the_worst_of_a_gpu),
         ONE(unknown_codes_are_kept_and_counted),
+        ONE(the_parent_that_is_named_comes_before_a_worse_one),
+        ONE(the_parent_on_the_same_gpu_comes_before_that_of_the_node),
+        ONE(the_worse_parent_comes_before_the_later_one),
+        ONE(of_two_parents_that_are_as_bad_the_later_one_takes_it),
+        ONE(a_child_long_before_its_parent_stays_alone),
+        ONE(a_condition_under_a_parent_outlasts_a_pause),
+        ONE(codes_beyond_the_room_are_left_out),
         ONE(errors_of_other_devices_are_not_a_gpus),
         ONE(the_newest_comes_first_and_ids_rise),
         ONE(a_rule_of_one_gpu_names_it_though_its_class_is_of_the_node),

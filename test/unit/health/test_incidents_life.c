@@ -141,6 +141,32 @@ static void each_end_ends_what_it_is_strong_enough_for(void **state)
     }
 }
 
+/* A reset is dated: what was seen after it goes on. */
+static void a_reset_ends_nothing_that_came_later(void **state)
+{
+    static const EventKind kinds[] = {EVENT_RESET, EVENT_MODULE_LOADED};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        Event event;
+        Kit kit;
+
+        kit_init(&kit);
+        kit_tick(&kit, 0);
+        event = other(&kit, kinds[i], 1);
+        kit_advance(&kit, SECOND);
+        kit_say(&kit, 1, 79);
+        kit_give(&kit, &event); /* it is read late */
+        kit_turn(&kit);
+        assert_int_equal(kit_open_count(&kit), 1);
+        event.time_ns = kit.now_ns;
+        event.real_ns = kit.real_ns;
+        kit_give(&kit, &event);
+        assert_int_equal(kit_open_count(&kit), 0);
+        kit_done(&kit);
+    }
+}
+
 static void a_condition_that_needs_a_reset_waits_for_it(void **state)
 {
     Kit *kit = *state;
@@ -546,6 +572,7 @@ int main(void)
         ONE(what_flaps_faster_than_keep_stays_open),
         ONE(events_are_over_when_quiet),
         ONE(each_end_ends_what_it_is_strong_enough_for),
+        ONE(a_reset_ends_nothing_that_came_later),
         ONE(a_condition_that_needs_a_reset_waits_for_it),
         ONE(old_readings_after_a_reset_do_not_reopen),
         ONE(a_gpu_that_answers_again_was_reset),
