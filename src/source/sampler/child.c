@@ -456,7 +456,7 @@ static void sample(Child *child)
         restart_driver(child);
 }
 
-static void turn(Child *child)
+void child_turn(Child *child)
 {
     atomic_store_explicit(&child->self->beat_ns, board_kernel_now(), memory_order_relaxed);
     follow_owners(child);
@@ -507,6 +507,6 @@ void child_run(Child *child)
         return;
     }
     do
-        turn(child);
+        child_turn(child);
     while (!wait_for_end(child, idle_ns(child)));
 }
