@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's clock, the fake one, and instants as text. */
+/* The kernel's clocks, and instants as text. */
 #include "base/clock.h"
 
 #include <errno.h>
@@ -46,40 +46,6 @@ Clock *clock_kernel(void)
     static Clock clock = {.ops = &ops};
 
     return &clock;
-}
-
-/* The Clock is the first member of its ClockFake. */
-static uint64_t fake_monotonic(const Clock *clock)
-{
-    return ((const ClockFake *)(const void *)clock)->monotonic;
-}
-
-static uint64_t fake_real(const Clock *clock)
-{
-    return ((const ClockFake *)(const void *)clock)->real;
-}
-
-static void fake_sleep(Clock *clock, uint64_t ns)
-{
-    clock_fake_advance((ClockFake *)(void *)clock, ns);
-}
-
-void clock_fake_init(ClockFake *fake, uint64_t monotonic_ns, uint64_t real_ns)
-{
-    static const ClockOps ops = {.monotonic_ns = fake_monotonic, .real_ns = fake_real, .sleep_ns = fake_sleep};
-
-    *fake = (ClockFake){.clock = {.ops = &ops}, .monotonic = monotonic_ns, .real = real_ns};
-}
-
-void clock_fake_advance(ClockFake *fake, uint64_t ns)
-{
-    fake->monotonic += ns;
-    fake->real += ns;
-}
-
-void clock_fake_set_real(ClockFake *fake, uint64_t real_ns)
-{
-    fake->real = real_ns;
 }
 
 uint64_t clock_monotonic(const Clock *clock)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time as a table of functions, so that a test can stop and push it. Two instants, both uint64_t nanoseconds:
- * monotonic (counts from boot, with suspend, never goes back; for deadlines and intervals) and real (since
- * 1970-01-01 UTC, may jump; for what a user reads). Any thread for the real clock; one thread for a fake one. */
+/* Time as a table of functions, so that a test can stop and push it (test/unit/fake_clock.h). Two instants, both
+ * uint64_t nanoseconds: monotonic (counts from boot, with suspend, never goes back; for deadlines and intervals) and
+ * real (since 1970-01-01 UTC, may jump; for what a user reads). Any thread. */
 #pragma once
 
 #include <stdint.h>
@@ -20,31 +20,15 @@ struct Clock {
     const ClockOps *ops;
 };
 
-/* A clock that stands still until it is told otherwise. */
-typedef struct ClockFake {
-    Clock clock; /* pass &fake.clock */
-    uint64_t monotonic;
-    uint64_t real;
-} ClockFake;
-
 enum { CLOCK_TEXT_MAX = 32 }; /* bytes of an RFC 3339 text with the NUL */
 
 /* The kernel's clocks: CLOCK_BOOTTIME and CLOCK_REALTIME. */
 Clock *clock_kernel(void);
 
-/* Starts a fake clock at these two instants. */
-void clock_fake_init(ClockFake *fake, uint64_t monotonic_ns, uint64_t real_ns);
-
-/* Moves both instants on by `ns`. */
-void clock_fake_advance(ClockFake *fake, uint64_t ns);
-
-/* Makes the real instant jump, back or forth; the monotonic one stays. */
-void clock_fake_set_real(ClockFake *fake, uint64_t real_ns);
-
 uint64_t clock_monotonic(const Clock *clock);
 uint64_t clock_real(const Clock *clock);
 
-/* Sleeps; a fake clock moves on at once. Returns early for no signal. */
+/* Sleeps. Returns early for no signal. */
 void clock_sleep(Clock *clock, uint64_t duration_ns);
 
 /* Writes a real instant as RFC 3339 in UTC with milliseconds, "2025-01-31T12:00:00.000Z". Returns the length. */

@@ -46,8 +46,9 @@ static int no_duration(const char *text, size_t len, Err *err)
                    text);
 }
 
-int duration_parsen(const char *text, size_t len, uint64_t *ret_ns, Err *err)
+int duration_parse(const char *text, uint64_t *ret_ns, Err *err)
 {
+    const size_t len = strlen(text);
     uint64_t sum = 0;
     size_t at = 0, next = 0;
 
@@ -73,11 +74,6 @@ int duration_parsen(const char *text, size_t len, uint64_t *ret_ns, Err *err)
     }
     *ret_ns = sum;
     return 0;
-}
-
-int duration_parse(const char *text, uint64_t *ret_ns, Err *err)
-{
-    return duration_parsen(text, strlen(text), ret_ns, err);
 }
 
 size_t duration_format(char out[DURATION_TEXT_MAX], uint64_t ns)

@@ -23,9 +23,6 @@ enum { DURATION_TEXT_MAX = 48 }; /* bytes that duration_format needs at most, wi
  * The whole text must match. us and ns are accepted too, which Prometheus does not. -EINVAL, -ERANGE on overflow. */
 int duration_parse(const char *text, uint64_t *ret_ns, Err *err);
 
-/* As duration_parse for the first `len` bytes of `text`. */
-int duration_parsen(const char *text, size_t len, uint64_t *ret_ns, Err *err);
-
 /* Writes the shortest text that duration_parse reads back as the same value ("0s" for 0), never with weeks or years
  * unless the duration is a whole number of them. Returns the length. */
 size_t duration_format(char out[DURATION_TEXT_MAX], uint64_t ns);

@@ -42,9 +42,9 @@ static int read_all(int fd, const char *path, size_t max, Str *out, Err *err)
     }
 }
 
-int file_read_at(int dir_fd, const char *path, size_t max, Str *out, Err *err)
+int file_read(const char *path, size_t max, Str *out, Err *err)
 {
-    CLEANUP_FD int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     size_t before = out->len;
     bool overflow = out->overflow;
     int rc;
@@ -57,11 +57,6 @@ int file_read_at(int dir_fd, const char *path, size_t max, Str *out, Err *err)
         out->overflow = overflow;
     }
     return rc;
-}
-
-int file_read(const char *path, size_t max, Str *out, Err *err)
-{
-    return file_read_at(AT_FDCWD, path, max, out, err);
 }
 
 static int write_all(int fd, const char *data, size_t len)

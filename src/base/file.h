@@ -14,9 +14,6 @@
  * as before. */
 int file_read(const char *path, size_t max, Str *out, Err *err);
 
-/* As file_read, relative to directory `dir_fd` (AT_FDCWD for the current one). */
-int file_read_at(int dir_fd, const char *path, size_t max, Str *out, Err *err);
-
 /* Replaces the content of `path` in one step: a file beside it is written, synced and renamed over it, and the
  * directory synced. On an error the old content stays and nothing is left beside it. -errno. */
 int file_write(const char *path, const void *data, size_t len, mode_t mode, Err *err);

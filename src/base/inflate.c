@@ -62,11 +62,6 @@ void inflate_free(Inflate *inflate)
     free(inflate);
 }
 
-uint64_t inflate_taken(const Inflate *inflate)
-{
-    return inflate->pulled - inflate->state.avail_in;
-}
-
 uint64_t inflate_given(const Inflate *inflate)
 {
     return inflate->given;
@@ -85,7 +80,7 @@ bool inflate_is_gzip(const void *bytes, size_t len)
 static int damaged(Inflate *inflate, const char *why)
 {
     inflate->fault = err_set(&inflate->why, -EBADMSG, "the gzip data is damaged at byte %" PRIu64 ": %s",
-                             inflate_taken(inflate), why);
+                             inflate->pulled - inflate->state.avail_in, why);
     return inflate->fault;
 }
 

@@ -33,7 +33,6 @@ void inflate_free(Inflate *inflate); /* accepts NULL */
  * the error stays. Otherwise the source's error. */
 ssize_t inflate_read(Inflate *inflate, void *buffer, size_t len, Err *err);
 
-uint64_t inflate_taken(const Inflate *inflate); /* packed bytes used so far */
 uint64_t inflate_given(const Inflate *inflate); /* bytes of text given out so far */
 
 /* How many bytes that are no gzip were met behind the last member (zeros for padding, say). They end the text without

@@ -29,8 +29,6 @@ static const char priorities[] = {'3', '4', '6', '7'};
 typedef struct Message {
     const Log *log;
     LogLevel level;
-    const LogField *fields;
-    size_t count;
     const char *text;
 } Message;
 
@@ -71,11 +69,6 @@ void log_done(Log *log)
         log->format = LOG_FORMAT_TEXT;
 }
 
-bool log_on(const Log *log, LogLevel level)
-{
-    return log && level <= log->level;
-}
-
 /* Line breaks and other control characters would let a value forge a line of its own. */
 static void add_printable(Str *line, const char *text)
 {
@@ -86,14 +79,6 @@ static void add_printable(Str *line, const char *text)
             str_addc(line, *text);
 }
 
-static bool is_plain(const char *text)
-{
-    for (const char *at = text; *at; at++)
-        if ((unsigned char)*at <= 0x20 || *at == '"' || *at == '=' || *at == '\\' || *at == 0x7f)
-            return false;
-    return *text != '\0';
-}
-
 static void build_text(const Message *message, Str *line)
 {
     char when[CLOCK_TEXT_MAX];
@@ -101,17 +86,6 @@ static void build_text(const Message *message, Str *line)
     clock_format(when, clock_real(message->log->clock));
     str_addf(line, "%s %-5s ", when, log_level_names[message->level]);
     add_printable(line, message->text);
-    for (size_t i = 0; i < message->count; i++) {
-        const LogField *field = &message->fields[i];
-
-        if (!field->value)
-            continue;
-        str_addf(line, " %s=", field->key);
-        if (is_plain(field->value))
-            str_add(line, field->value);
-        else
-            str_add_json(line, field->value);
-    }
     str_addc(line, '\n');
 }
 
@@ -124,14 +98,6 @@ static void build_json(const Message *message, Str *line)
     str_add_json(line, message->log->name);
     str_add(line, ",\"message\":");
     str_add_json(line, message->text);
-    for (size_t i = 0; i < message->count; i++) {
-        if (!message->fields[i].value)
-            continue;
-        str_addc(line, ',');
-        str_add_json(line, message->fields[i].key);
-        str_addc(line, ':');
-        str_add_json(line, message->fields[i].value);
-    }
     str_add(line, "}\n");
 }
 
@@ -156,82 +122,43 @@ static void build_journal(const Message *message, Str *line)
     str_addf(line, "PRIORITY=%c\n", priorities[message->level]);
     str_add(line, "SYSLOG_IDENTIFIER");
     add_journal_value(line, message->log->name);
-    for (size_t i = 0; i < message->count; i++) {
-        if (!message->fields[i].value)
-            continue;
-        for (const char *at = message->fields[i].key; *at; at++)
-            str_addc(line, (char)toupper((unsigned char)*at));
-        add_journal_value(line, message->fields[i].value);
-    }
 }
 
-static void build(const Message *message, Str *line)
+static void send_message(const Message *message)
 {
-    str_clear(line);
-    if (message->log->format == LOG_FORMAT_JSON)
-        build_json(message, line);
-    else if (message->log->format == LOG_FORMAT_JOURNAL)
-        build_journal(message, line);
-    else
-        build_text(message, line);
-}
-
-/* A message of which parts do not fit is written without its fields, and says so: half a line helps nobody's parser. */
-static void send_message(Message *message)
-{
-    static const LogField cut[] = {{"fields", "cut"}};
     char room[LOG_LINE_MAX + 1];
     ssize_t sent;
     Str line;
 
     str_init_room(&line, room, sizeof(room));
-    build(message, &line);
-    if (line.overflow) {
-        message->fields = cut;
-        message->count = ARRAY_LEN(cut);
-        build(message, &line);
-    }
+    if (message->log->format == LOG_FORMAT_JSON)
+        build_json(message, &line);
+    else if (message->log->format == LOG_FORMAT_JOURNAL)
+        build_journal(message, &line);
+    else
+        build_text(message, &line);
     sent = message->log->format == LOG_FORMAT_JOURNAL ? send(message->log->fd, line.text, line.len, MSG_NOSIGNAL)
                                                       : write(message->log->fd, line.text, line.len);
     (void)sent;
 }
 
-static void log_valist(const Log *log, LogLevel level, const LogField *fields, size_t count, const char *fmt,
-                       va_list args) PRINTF_LIKE(5, 0);
-static void log_valist(const Log *log, LogLevel level, const LogField *fields, size_t count, const char *fmt,
-                       va_list args)
+void log_write(const Log *log, LogLevel level, const char *fmt, ...)
 {
     char text[LOG_TEXT_MAX];
-    Message message = {.log = log, .level = level, .fields = fields, .count = count, .text = text};
     int saved = errno, len;
+    va_list args;
 
-    if (!log_on(log, level))
+    if (!log || level > log->level)
         return;
+    va_start(args, fmt);
     len = vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
     if (len < 0)
         text[0] = '\0';
     else if ((size_t)len >= sizeof(text))
         memcpy(text + sizeof(text) - 7, " [cut]", 7);
-    send_message(&message);
+    send_message(&(Message){.log = log, .level = level, .text = text});
     errno = saved;
-}
-
-void log_write(const Log *log, LogLevel level, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    log_valist(log, level, NULL, 0, fmt, args);
-    va_end(args);
-}
-
-void log_fields(const Log *log, LogLevel level, const LogField *fields, size_t count, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    log_valist(log, level, fields, count, fmt, args);
-    va_end(args);
 }
 
 bool log_limit(LogLimit *limit, uint64_t now_ns, uint64_t *ret_held)

@@ -21,12 +21,6 @@ typedef enum LogFormat { LOG_FORMAT_TEXT, LOG_FORMAT_JSON, LOG_FORMAT_JOURNAL } 
 extern const char *const log_level_names[];
 extern const char *const log_format_names[];
 
-/* One key=value of a message. Keys are lower case letters, digits and '_'. A NULL value leaves the field out. */
-typedef struct LogField {
-    const char *key;
-    const char *value;
-} LogField;
-
 typedef struct Log {
     LogLevel level; /* the least important one that is written */
     LogFormat format;
@@ -55,15 +49,8 @@ int log_open_journal(Log *log, const char *path, Err *err);
 /* Closes the journal's socket, where there is one. */
 void log_done(Log *log);
 
-/* True where a message of this level would be written: to skip costly preparation. */
-bool log_on(const Log *log, LogLevel level);
-
 /* Writes one message. A failing write is not reported. NULL log writes nothing. */
 void log_write(const Log *log, LogLevel level, const char *fmt, ...) PRINTF_LIKE(3, 4);
-
-/* As log_write, with `count` fields. */
-void log_fields(const Log *log, LogLevel level, const LogField *fields, size_t count, const char *fmt, ...)
-    PRINTF_LIKE(5, 6);
 
 /* True where a message may pass at monotonic instant now_ns. *ret_held is then the number held back since the last
  * one that passed, 0 usually; say it in the message. */

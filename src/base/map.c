@@ -67,18 +67,10 @@ void map_u64_init(Map *map)
     *map = (Map){.seed = random_seed(), .numbers = true};
 }
 
-void map_clear(Map *map)
+void map_done(Map *map)
 {
     for (size_t i = 0; i < map->used; i++)
         free(map->entries[i].key);
-    if (map->index)
-        memset(map->index, 0, map->slots * sizeof(*map->index));
-    map->used = map->len = 0;
-}
-
-void map_done(Map *map)
-{
-    map_clear(map);
     free(map->entries);
     free(map->index);
     *map = (Map){.seed = map->seed, .numbers = map->numbers};
@@ -229,12 +221,6 @@ void *map_u64_put(Map *map, uint64_t key, void *value)
 void *map_del(Map *map, const char *key)
 {
     return del(map, find_text(map, key, strlen(key)));
-}
-
-void *map_u64_del(Map *map, uint64_t key)
-{
-    assert(map->numbers);
-    return del(map, find(map, key, "", 0));
 }
 
 const MapEntry *map_next(const Map *map, size_t *cursor)

@@ -34,9 +34,6 @@ void map_u64_init(Map *map);
 /* Frees entries, keys and index, not the values. Accepts a zeroed one; the map must be initialised again. */
 void map_done(Map *map);
 
-/* Removes every entry; keeps the memory of entries and index. */
-void map_clear(Map *map);
-
 /* The value at a key, NULL where there is none. map_getn takes `len` bytes that need no NUL. */
 void *map_get(const Map *map, const char *key);
 void *map_getn(const Map *map, const char *key, size_t len);
@@ -49,7 +46,6 @@ void *map_u64_put(Map *map, uint64_t key, void *value);
 
 /* Removes a key and returns its value, NULL where there was none. */
 void *map_del(Map *map, const char *key);
-void *map_u64_del(Map *map, uint64_t key);
 
 /* Walks the live entries in the order of putting: start with *cursor = 0, NULL at the end. Deleting any entry during
  * the walk is fine, putting is not. */

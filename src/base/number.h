@@ -13,7 +13,7 @@ enum {
     NUMBER_U64_MAX = 20,    /* bytes of 18446744073709551615 */
     NUMBER_I64_MAX = 20,    /* bytes of -9223372036854775808 */
     NUMBER_DOUBLE_MAX = 24, /* bytes of -2.2250738585072014e-308 */
-    NUMBER_HEX_MAX = 16,    /* bytes of ffffffffffffffff */
+    NUMBER_HEX_MAX = 16,    /* digits of ffffffffffffffff */
 };
 
 /* Decimal digits only. -EINVAL for another shape, -ERANGE outside min..max (inclusive). */
@@ -37,7 +37,6 @@ int number_parsen_double(const char *text, size_t len, double min, double max, d
 /* Write without a NUL and return the length. */
 size_t number_write_u64(char out[NUMBER_U64_MAX], uint64_t value);
 size_t number_write_i64(char out[NUMBER_I64_MAX], int64_t value);
-size_t number_write_hex(char out[NUMBER_HEX_MAX], uint64_t value);
 
 /* The shortest decimal text that reads back as exactly `value`; of those the closest. Plain notation from 1e-4 to
  * under 1e17, otherwise "1.5e+20". NaN is "NaN", infinities are "+Inf" and "-Inf", as Prometheus writes them.

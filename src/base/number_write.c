@@ -54,17 +54,6 @@ size_t number_write_i64(char out[NUMBER_I64_MAX], int64_t value)
     return 1 + write_u64(out + 1, 0 - (uint64_t)value);
 }
 
-size_t number_write_hex(char out[NUMBER_HEX_MAX], uint64_t value)
-{
-    size_t len = 1;
-
-    while (len < NUMBER_HEX_MAX && value >> (4 * len))
-        len++;
-    for (size_t i = 0; i < len; i++)
-        out[len - 1 - i] = "0123456789abcdef"[value >> (4 * i) & 15];
-    return len;
-}
-
 /* floor(e * log10(2)), floor(e * log10(2) - log10(4/3)) and floor(e * log2(10)), exact over the exponents of doubles
  * (the paper, section 9.5). Shifting a negative int right is arithmetic in gcc and clang. */
 static int floor_log10_pow2(int e)

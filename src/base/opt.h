@@ -97,18 +97,12 @@ int opt_defaults(const OptSet *set, Err *err);
  * one the nearest that exists. Fields set before the error keep their new values. */
 int opt_args(const OptSet *set, int argc, char *const *argv, OptArgs *ret_args, Err *err);
 
-/* As opt_args, but stops at the first positional argument and leaves it and all after it, flags too, in *ret_args. */
-int opt_args_before(const OptSet *set, int argc, char *const *argv, OptArgs *ret_args, Err *err);
-
 /* Sets the fields whose variable is in `envp` ("NAME=value", NULL-terminated) and not empty. -EINVAL names it. */
 int opt_env(const OptSet *set, char *const *envp, Err *err);
 
 /* Sets fields from a mapping; NULL (an empty file) sets none. Errors name file, line, column and key; an unknown key
  * lists the allowed ones and the nearest. */
 int opt_yaml(const OptSet *set, const YamlNode *map, Err *err);
-
-/* Sets one field from a text, checked against type and range. A list is replaced. The error names no option. */
-int opt_set(const OptSet *set, const OptSpec *spec, const char *text, Err *err);
 
 /* The row with this key, NULL where there is none. */
 const OptSpec *opt_find(const OptSpec *opts, size_t count, const char *key);
@@ -124,7 +118,6 @@ const char *opt_nearest(const char *text, const char *const *names, size_t count
 void opt_help(const OptPage *page, size_t width, Str *out);                         /* width: columns, 0 for 80 */
 void opt_man(const OptPage *page, const char *version, const char *date, Str *out); /* man(7) roff, section 1 */
 void opt_bash(const OptPage *pages, size_t count, Str *out);                        /* all verbs of one program */
-void opt_schema(const OptSpec *opts, size_t count, const char *title, Str *out);    /* JSON Schema draft 2020-12 */
 
 /* The long flag of a row, without dashes, into `out`; NULL for a row without one. */
 enum { OPT_FLAG_MAX = 64 };

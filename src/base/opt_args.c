@@ -132,7 +132,7 @@ static int take_short(Walk *walk, const char *arg)
     return 0;
 }
 
-static int walk_args(Walk *walk, bool stop, Texts *ret_rest)
+static int walk_args(Walk *walk, Texts *ret_rest)
 {
     while (walk->at < walk->argc) {
         const char *arg = walk->argv[walk->at++];
@@ -148,33 +148,21 @@ static int walk_args(Walk *walk, bool stop, Texts *ret_rest)
             vec_push(ret_rest, arg);
         if (rc)
             return rc;
-        if (stop && ret_rest->len)
-            break;
     }
     while (walk->at < walk->argc)
         vec_push(ret_rest, walk->argv[walk->at++]);
     return 0;
 }
 
-static int parse(const OptSet *set, int argc, char *const *argv, bool stop, OptArgs *ret_args, Err *err)
+int opt_args(const OptSet *set, int argc, char *const *argv, OptArgs *ret_args, Err *err)
 {
     CLEANUP(texts_done) Texts rest = {0};
     CLEANUP_FREE bool *seen = xcalloc(set->count, sizeof(*seen));
     Walk walk = {.set = set, .argv = argv, .argc = argc, .at = 1, .seen = seen, .err = err};
-    int rc = walk_args(&walk, stop, &rest);
+    int rc = walk_args(&walk, &rest);
 
     if (rc)
         return rc;
     *ret_args = (OptArgs){.items = arena_memdup(set->arena, rest.at, rest.len * sizeof(*rest.at)), .len = rest.len};
     return 0;
-}
-
-int opt_args(const OptSet *set, int argc, char *const *argv, OptArgs *ret_args, Err *err)
-{
-    return parse(set, argc, argv, false, ret_args, err);
-}
-
-int opt_args_before(const OptSet *set, int argc, char *const *argv, OptArgs *ret_args, Err *err)
-{
-    return parse(set, argc, argv, true, ret_args, err);
 }

@@ -9,7 +9,7 @@ bool opt_row_has_flag(const OptSpec *spec);
 bool opt_row_has_key(const OptSpec *spec);
 bool opt_row_is_shown(const OptSpec *spec);
 
-/* As opt_set; with `append` a list keeps what it has. */
+/* Sets one field from a text, checked against type and range; with `append` a list keeps what it has. */
 int opt_row_set(const OptSet *set, const OptSpec *spec, const char *text, bool append, Err *err);
 
 /* Sets a row of type OPT_LIST to these texts (copied into the arena), behind those it has with `append`. */

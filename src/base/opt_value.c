@@ -187,8 +187,3 @@ int opt_row_set(const OptSet *set, const OptSpec *spec, const char *text, bool a
     }
     return err_set(err, -EINVAL, "only a config file can hold this");
 }
-
-int opt_set(const OptSet *set, const OptSpec *spec, const char *text, Err *err)
-{
-    return opt_row_set(set, spec, text, false, err);
-}

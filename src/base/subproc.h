@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Child processes. A child gets a process group of its own, the descriptors it is given and no others, and dies with
- * its group. Two uses: subproc_run runs a command to its end and collects its output; subproc_start starts one that
- * the caller watches (pid_fd and the pipes fit any poll loop) and stops. Every wait has a deadline; a child that
+ * its group. pid_fd and the pipes
+ * fit any poll loop. Every wait has a deadline; a child that
  * cannot be killed (state D) is an outcome, not a hang. Any thread; a Subproc belongs to one. */
 #pragma once
 
@@ -21,7 +21,7 @@ typedef struct SubprocSpec {
     const char *dir;         /* working directory, NULL: ours */
     const int *pass_fds;     /* become descriptors 3, 4, ... of the child */
     size_t pass_count;       /* at most SUBPROC_FDS_MAX */
-    bool pipe_out, pipe_err; /* for subproc_start: pipes to read from; otherwise out is ours and err is ours */
+    bool pipe_out, pipe_err; /* pipes to read from; otherwise ours */
     bool die_with_us;        /* SIGKILL when the thread that started it ends (prctl PR_SET_PDEATHSIG) */
 } SubprocSpec;
 
@@ -59,12 +59,6 @@ int subproc_stop(Subproc *child, uint64_t grace_ms, SubprocEnd *ret_end, Err *er
 
 /* Closes the descriptors and forgets the child, which goes on if it still runs. Accepts an empty (zeroed) one. */
 void subproc_done(Subproc *child);
-
-/* Runs a command until its end or for at most timeout_ms; then its group is killed and end.timed_out set. Output is
- * appended to `out` and `errout` (each an initialised Str, or NULL: dropped); what is over their ceiling is dropped,
- * their overflow flag says so, and the child is not blocked by it. 0 whatever the exit code; SUBPROC_STUCK; -errno
- * where it could not be started. */
-int subproc_run(const SubprocSpec *spec, uint64_t timeout_ms, Str *out, Str *errout, SubprocEnd *ret_end, Err *err);
 
 /* "exit code 3", "killed by signal 9 (Killed)" or "timed out", into `out`. */
 enum { SUBPROC_TEXT_MAX = 64 };

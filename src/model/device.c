@@ -19,12 +19,6 @@ static const char *const kinds[] = {
     [DEVICE_SWITCH_LINK] = "switch_link",
 };
 
-static const char *const vendors[] = {
-    [DEVICE_VENDOR_UNKNOWN] = "unknown",
-    [DEVICE_NVIDIA] = "nvidia",
-    [DEVICE_AMD] = "amd",
-};
-
 static const struct {
     DeviceArch arch;
     const char *text;
@@ -107,21 +101,6 @@ bool device_equal(const Device *a, const Device *b)
     return a->kind == DEVICE_NODE || (same_whole(a, b) && compare_part(a, b) == 0);
 }
 
-int device_compare(const Device *a, const Device *b)
-{
-    int order = (int)(b->kind == DEVICE_NODE) - (int)(a->kind == DEVICE_NODE);
-
-    if (order == 0)
-        order = (int)is_switch(a) - (int)is_switch(b);
-    if (order == 0)
-        order = (int)b->has_pci - (int)a->has_pci;
-    if (order == 0 && a->has_pci)
-        order = pci_compare(a->pci, b->pci);
-    if (order == 0)
-        order = strcmp(whole_uuid(a), whole_uuid(b));
-    return order != 0 ? order : compare_part(a, b);
-}
-
 /* snprintf that appends; the cap holds every key that can be built. */
 static int key_part(char text[DEVICE_KEY_CAP], int at, const char *word, uint32_t number)
 {
@@ -184,12 +163,6 @@ bool device_kind_find(const char *text, DeviceKind *ret_kind)
         }
     }
     return false;
-}
-
-const char *device_vendor_text(DeviceVendor vendor)
-{
-    assert(vendor < DEVICE_VENDOR_END);
-    return vendors[vendor];
 }
 
 const char *device_arch_text(uint32_t arch)

@@ -80,13 +80,6 @@ void device_init(Device *device, DeviceKind kind);
 bool device_equal(const Device *a, const Device *b);
 
 /*
- * Below 0, 0 or above 0, for sorting: the node, then GPUs by PCI address each followed by its instances and links, then
- * switches each followed by its links. A total order that does not depend on the order of enumeration. Devices without
- * a PCI address come last in their group, by UUID.
- */
-int device_compare(const Device *a, const Device *b);
-
-/*
  * The key that names a device in the store, in JSON and in incidents: "node", "gpu/GPU-..", "gpu/GPU-../gi/7",
  * "gpu/GPU-../gi/7/ci/0", "gpu/GPU-../link/3", "switch/0000:05:00.0", "switch/0000:05:00.0/link/12". Without a UUID the
  * PCI address stands for it. Returns the length written into text, or -EINVAL where the device says too little for a
@@ -97,9 +90,6 @@ int device_key(const Device *device, char text[DEVICE_KEY_CAP]);
 /* "node", "gpu", "gpu_instance", "compute_instance", "link", "switch", "switch_link" */
 const char *device_kind_text(DeviceKind kind);
 bool device_kind_find(const char *text, DeviceKind *ret_kind);
-
-/* "nvidia", "amd", "unknown" */
-const char *device_vendor_text(DeviceVendor vendor);
 
 /* "hopper", ...; "unknown" for a number that is not in the list. */
 const char *device_arch_text(uint32_t arch);

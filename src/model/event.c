@@ -4,9 +4,9 @@
 #include <string.h>
 
 static const struct {
-    const char *key, *text;
+    const char *key;
 } kinds[] = {
-#define EVENT(id, key, text) {key, text},
+#define EVENT(id, key, text) {key},
     EVENT_TABLE(EVENT)
 #undef EVENT
 };
@@ -30,11 +30,6 @@ void event_init(Event *event, EventKind kind, EventOrigin origin)
 const char *event_kind_key(EventKind kind)
 {
     return kinds[kind].key;
-}
-
-const char *event_kind_text(EventKind kind)
-{
-    return kinds[kind].text;
 }
 
 bool event_kind_find(const char *key, EventKind *ret_kind)

@@ -95,7 +95,6 @@ typedef struct Event {
 void event_init(Event *event, EventKind kind, EventOrigin origin);
 
 const char *event_kind_key(EventKind kind);
-const char *event_kind_text(EventKind kind);
 bool event_kind_find(const char *key, EventKind *ret_kind);
 /* "kmsg", "journal", "nvml", "fabric-log", "agent" */
 const char *event_origin_key(EventOrigin origin);

@@ -66,48 +66,38 @@ static const struct {
 
 enum { ALIAS_COUNT = sizeof aliases / sizeof aliases[0], NAMES_MAX = 2 * METRIC_END + ALIAS_COUNT };
 
-/* Written by index_build alone. */
+/* Written by build_index alone. */
 static MetricName by_text[NAMES_MAX];
 static size_t by_text_count;
-static MetricName by_dcgm[NAMES_MAX];
-static size_t by_dcgm_count;
 static pthread_once_t index_once = PTHREAD_ONCE_INIT;
 
-static int text_order(const void *a, const void *b)
+static int compare_texts(const void *a, const void *b)
 {
     return strcmp(((const MetricName *)a)->text, ((const MetricName *)b)->text);
 }
 
-static int dcgm_order(const void *a, const void *b)
-{
-    return (int)((const MetricName *)a)->dcgm_id - (int)((const MetricName *)b)->dcgm_id;
-}
-
-static void index_add(MetricName name, bool owns_dcgm_id)
+static void add_to_index(MetricName name)
 {
     by_text[by_text_count++] = name;
-    if (owns_dcgm_id && name.dcgm_id != 0)
-        by_dcgm[by_dcgm_count++] = name;
 }
 
-static void index_build(void)
+static void build_index(void)
 {
     for (size_t i = 0; i < METRIC_END; i++) {
         const Metric *metric = &metrics[i];
 
-        index_add(metric_name(metric->id, METRIC_NAME_CLASSIC), true);
+        add_to_index(metric_name(metric->id, METRIC_NAME_CLASSIC));
         if (metric->newer.text)
-            index_add(metric_name(metric->id, METRIC_NAME_NEWER), metric->newer.dcgm_id != 0);
+            add_to_index(metric_name(metric->id, METRIC_NAME_NEWER));
     }
     for (size_t i = 0; i < ALIAS_COUNT; i++) {
         MetricName name = metric_name(aliases[i].metric, METRIC_NAME_CLASSIC);
 
         name.naming = METRIC_NAME_ALIAS;
         name.text = aliases[i].text;
-        index_add(name, false);
+        add_to_index(name);
     }
-    qsort(by_text, by_text_count, sizeof by_text[0], text_order);
-    qsort(by_dcgm, by_dcgm_count, sizeof by_dcgm[0], dcgm_order);
+    qsort(by_text, by_text_count, sizeof by_text[0], compare_texts);
 }
 
 const Metric *metric_get(MetricId id)
@@ -143,16 +133,8 @@ const MetricName *metric_find(const char *text)
 {
     MetricName key = {.text = text};
 
-    pthread_once(&index_once, index_build);
-    return bsearch(&key, by_text, by_text_count, sizeof by_text[0], text_order);
-}
-
-const MetricName *metric_find_dcgm(uint16_t dcgm_id)
-{
-    MetricName key = {.dcgm_id = dcgm_id};
-
-    pthread_once(&index_once, index_build);
-    return bsearch(&key, by_dcgm, by_dcgm_count, sizeof by_dcgm[0], dcgm_order);
+    pthread_once(&index_once, build_index);
+    return bsearch(&key, by_text, by_text_count, sizeof by_text[0], compare_texts);
 }
 
 const char *metric_type_text(MetricType type)
@@ -165,18 +147,6 @@ const char *metric_type_text(MetricType type)
 
     assert((size_t)type < sizeof texts / sizeof texts[0]);
     return texts[type];
-}
-
-const char *metric_pace_text(MetricPace pace)
-{
-    static const char *const texts[METRIC_PACE_END] = {
-        [METRIC_PACE_FAST] = "fast",     [METRIC_PACE_NORMAL] = "normal",     [METRIC_PACE_SLOW] = "slow",
-        [METRIC_PACE_ONCE] = "once",     [METRIC_PACE_BLOCKING] = "blocking", [METRIC_PACE_EVENTS] = "events",
-        [METRIC_PACE_DERIVE] = "derive",
-    };
-
-    assert((size_t)pace < METRIC_PACE_END);
-    return texts[pace];
 }
 
 int metric_fast_index(MetricId id)

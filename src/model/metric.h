@@ -118,14 +118,8 @@ MetricName metric_name(MetricId id, MetricNaming naming);
  */
 const MetricName *metric_find(const char *text);
 
-/* The metric with this DCGM field id, under the name that owns the id. NULL if none has it; 0 is never found. */
-const MetricName *metric_find_dcgm(uint16_t dcgm_id);
-
 /* "gauge", "counter", "label" */
 const char *metric_type_text(MetricType type);
-
-/* "fast", "normal", "slow", "once", "blocking", "events", "derive" */
-const char *metric_pace_text(MetricPace pace);
 
 /* Where the metrics of pace FAST lie in a FastReading (model/reading.h): 0.. in the order of the catalogue, or -1. */
 int metric_fast_index(MetricId id);

@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #include "model/pci.h"
-#include "model/topology.h"
 
 enum { PLACE_NAME_CAP = 32, PLACE_CPUS_CAP = 128, PLACE_PATH_CAP = 256, PLACE_ADAPTERS_MAX = 64 };
 
@@ -40,4 +39,19 @@ const Place *place_list_gpu(const PlaceList *list, PciAddress pci);
  * at most. SELF for one and the same function. Two host bridges of which the kernel tells no NUMA node count as being
  * of one node.
  */
+/* From near to far, in the words of nvidia-smi's matrix. */
+typedef enum TopologyPath {
+    TOPOLOGY_SELF,    /* X */
+    TOPOLOGY_PIX,     /* at most one PCIe bridge, or on one board */
+    TOPOLOGY_PXB,     /* several PCIe bridges, no host bridge */
+    TOPOLOGY_PHB,     /* a host bridge */
+    TOPOLOGY_NODE,    /* several host bridges of one NUMA node */
+    TOPOLOGY_SYS,     /* the link between NUMA nodes */
+    TOPOLOGY_UNKNOWN, /* not known */
+    TOPOLOGY_PATH_END,
+} TopologyPath;
+
+/* "X", "PIX", ... "?" */
+const char *topology_path_text(TopologyPath path);
+
 TopologyPath place_between(const Place *a, const Place *b);

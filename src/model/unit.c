@@ -37,23 +37,3 @@ double unit_factor(Unit unit)
     assert(unit < UNIT_END);
     return units[unit].factor;
 }
-
-bool unit_find(const char *symbol, Unit *ret_unit)
-{
-    for (size_t i = 0; i < UNIT_END; i++) {
-        if (strcmp(units[i].symbol, symbol) == 0) {
-            *ret_unit = (Unit)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-bool unit_ratio(Unit from, Unit to, double *ret_ratio)
-{
-    assert(from < UNIT_END && to < UNIT_END);
-    if (from != to && (units[from].base[0] == '\0' || strcmp(units[from].base, units[to].base) != 0))
-        return false;
-    *ret_ratio = units[from].factor / units[to].factor;
-    return true;
-}

@@ -22,9 +22,3 @@ const char *unit_suffix(Unit unit);
 
 /* What a value is multiplied by to be in the base unit: MHz 1e6, mJ 1e-3, MiB 1048576. */
 double unit_factor(Unit unit);
-
-/* The unit with this symbol. False, with ret_unit untouched, if there is none. */
-bool unit_find(const char *symbol, Unit *ret_unit);
-
-/* What a value in `from` is multiplied by to be in `to`. False if the two measure different things. */
-bool unit_ratio(Unit from, Unit to, double *ret_ratio);

@@ -73,7 +73,6 @@ static void unpack(const uint8_t *data, size_t size, Way *way)
         str_addn(&way->out, room, (size_t)n);
     must(n >= 0 || n == -EBADMSG);
     must(n < 0 || way->out.overflow || inflate_given(inflate) == way->out.len);
-    must(inflate_taken(inflate) <= size);
     way->garbage = inflate_garbage(inflate);
     way->rc = n;
 }

@@ -44,7 +44,6 @@ static void pages(const char *text)
     opt_help(&page, strlen(text) % 200, &out);
     opt_man(&page, "1.0", "today", &out);
     opt_bash(&page, 1, &out);
-    opt_schema(sample_opts, ARRAY_LEN(sample_opts), text, &out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -91,9 +91,8 @@ static bool peer_status(const NodeGpu *a, const NodeGpu *b, PeerStatus *ret)
 static const char *pcie_text(const Joined *a, const Joined *b, char out[JOINED_TEXT_CAP])
 {
     const TopologyPath path = a->place && b->place ? place_between(a->place, b->place) : TOPOLOGY_UNKNOWN;
-    char text[TOPOLOGY_TEXT_CAP];
 
-    return strcpy(out, topology_format((TopologyLink){.path = (uint8_t)path}, text));
+    return strcpy(out, topology_path_text(path));
 }
 
 static bool is_gpu(const Node *node, PciAddress pci)

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/owner.h"
+#include "../fake_clock.h"
 
 static void test_fake_stands_still(void **state)
 {

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "base/owner.h"
+#include "../fake_clock.h"
 
 typedef struct Fixture {
     ClockFake fake;
@@ -61,20 +62,18 @@ static const char *written(Fixture *f)
 static void test_text(void **state)
 {
     Fixture *f = *state;
-    const LogField fields[] = {{"gpu", "3"}, {"name", "A \"B\""}, {"none", NULL}, {"empty", ""}};
 
-    log_fields(&f->log, LOG_LEVEL_WARN, fields, ARRAY_LEN(fields), "lost %d", 7);
-    assert_string_equal(written(f), "2025-01-31T12:00:00.005Z warn  lost 7 gpu=3 name=\"A \\\"B\\\"\" empty=\"\"\n");
+    log_write(&f->log, LOG_LEVEL_WARN, "lost %d", 7);
+    assert_string_equal(written(f), "2025-01-31T12:00:00.005Z warn  lost 7\n");
 }
 
 /* Text from outside must not be able to forge a line. */
 static void test_line_breaks_are_escaped(void **state)
 {
     Fixture *f = *state;
-    const LogField field = {"value", "a\nb"};
     const char *text;
 
-    log_fields(&f->log, LOG_LEVEL_ERROR, &field, 1, "x\n2025 error forged\x1b[0m");
+    log_write(&f->log, LOG_LEVEL_ERROR, "x\n2025 error forged\x1b[0m");
     text = written(f);
     assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
     assert_null(strchr(text, '\x1b'));
@@ -99,19 +98,17 @@ static void test_level(void **state)
 static void test_json(void **state)
 {
     Fixture *f = *state;
-    const LogField fields[] = {{"gpu", "3"}};
 
     f->log.format = LOG_FORMAT_JSON;
-    log_fields(&f->log, LOG_LEVEL_INFO, fields, 1, "say \"%s\"", "hi");
+    log_write(&f->log, LOG_LEVEL_INFO, "say \"%s\"", "hi");
     assert_string_equal(written(f), "{\"time\":\"2025-01-31T12:00:00.005Z\",\"level\":\"info\",\"program\":\"stoker\","
-                                    "\"message\":\"say \\\"hi\\\"\",\"gpu\":\"3\"}\n");
+                                    "\"message\":\"say \\\"hi\\\"\"}\n");
 }
 
 static void test_too_long(void **state)
 {
     Fixture *f = *state;
     char *text = malloc(LOG_LINE_MAX * 2);
-    const LogField field = {"huge", text};
 
     memset(text, '\x01', LOG_LINE_MAX * 2 - 1);
     text[LOG_LINE_MAX * 2 - 1] = '\0';
@@ -119,14 +116,10 @@ static void test_too_long(void **state)
         const char *line;
 
         f->log.format = (LogFormat)format;
-        log_fields(&f->log, LOG_LEVEL_INFO, &field, 1, "%s", text);
+        log_write(&f->log, LOG_LEVEL_INFO, "%s", text);
         line = written(f);
         assert_non_null(strstr(line, "[cut]"));
-        assert_non_null(strstr(line, "fields"));
-        assert_null(strstr(line, "huge"));
         assert_int_equal(line[strlen(line) - 1], '\n');
-        if (format == LOG_FORMAT_JSON)
-            assert_string_equal(line + strlen(line) - 17, ",\"fields\":\"cut\"}\n");
     }
     free(text);
 }
@@ -137,8 +130,7 @@ static void test_journal(void **state)
     char dir[] = "/tmp/stoker-log-XXXXXX", expected[200];
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int journal = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    const LogField fields[] = {{"gpu_id", "3"}, {"detail", "a\nb"}};
-    uint64_t len = htole64(3);
+    uint64_t len = htole64(9);
     size_t size;
     ssize_t got;
 
@@ -149,15 +141,11 @@ static void test_journal(void **state)
     assert_int_equal(bind(journal, (struct sockaddr *)&address, sizeof(address)), 0);
     assert_int_equal(log_open_journal(&f->log, address.sun_path, NULL), 0);
     assert_int_equal(f->log.format, LOG_FORMAT_JOURNAL);
-    log_fields(&f->log, LOG_LEVEL_WARN, fields, 2, "two\nlines");
+    log_write(&f->log, LOG_LEVEL_WARN, "two\nlines");
     got = recv(journal, f->got, sizeof(f->got), 0);
-    len = htole64(9);
     size = (size_t)snprintf(expected, sizeof(expected), "MESSAGE\n%.8stwo\nlines\n", "________");
     memcpy(expected + 8, &len, 8);
-    size += (size_t)snprintf(expected + size, sizeof(expected) - size,
-                             "PRIORITY=4\nSYSLOG_IDENTIFIER=stoker\nGPU_ID=3\nDETAIL\n________a\nb\n");
-    len = htole64(3);
-    memcpy(expected + size - 12, &len, 8);
+    size += (size_t)snprintf(expected + size, sizeof(expected) - size, "PRIORITY=4\nSYSLOG_IDENTIFIER=stoker\n");
     assert_int_equal(got, size);
     assert_memory_equal(f->got, expected, size);
     log_done(&f->log);

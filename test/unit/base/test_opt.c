@@ -108,19 +108,6 @@ static void test_args(void **state)
     assert_int_equal(args.len, 0);
 }
 
-static void test_args_before(void **state)
-{
-    char *argv[] = {(char[]){"stoker"}, (char[]){"-q"}, (char[]){"top"}, (char[]){"--unknown"}, NULL};
-    OptArgs args;
-
-    (void)state;
-    assert_int_equal(opt_args_before(&set, 4, argv, &args, NULL), 0);
-    assert_true(sample.quiet);
-    assert_int_equal(args.len, 2);
-    assert_string_equal(args.items[0], "top");
-    assert_string_equal(args.items[1], "--unknown");
-}
-
 static void test_lists(void **state)
 {
     OptArgs args;
@@ -310,8 +297,6 @@ static void test_walk(void **state)
         char flag[OPT_FLAG_MAX], other[OPT_FLAG_MAX];
 
         assert_ptr_equal(opt_find(sample_opts, ARRAY_LEN(sample_opts), spec->key), spec);
-        if (spec->def)
-            assert_int_equal(opt_set(&set, spec, spec->def, NULL), 0);
         for (size_t j = 0; j < i && opt_flag(spec, flag); j++)
             if (opt_flag(&sample_opts[j], other))
                 assert_string_not_equal(opt_flag(spec, flag), opt_flag(&sample_opts[j], other));
@@ -337,7 +322,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_defaults, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_wrong_default_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_args, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_args_before, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lists, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_args_errors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_help_flag, set_up, tear_down),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Covers src/base/opt_help.c, src/base/opt_man.c, src/base/opt_bash.c and src/base/opt_schema.c. */
+/* Covers src/base/opt_help.c, src/base/opt_man.c and src/base/opt_bash.c. */
 #include "base/opt.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/subproc.h"
+#include "../run_command.h"
 #include "opt_sample.h"
 
 enum { PAGE_MAX = 64 * 1024 };
@@ -135,7 +135,7 @@ static void complete(const char *script, const char *words, Str *out)
     Err err = {0};
 
     str_clear(out);
-    if (subproc_run(&(SubprocSpec){.argv = argv}, 60000, out, NULL, &end, &err) != 0 || end.exit_code)
+    if (run_command(&(SubprocSpec){.argv = argv}, 60000, out, NULL, &end, &err) != 0 || end.exit_code)
         fail_msg("bash: %s", err.text);
 }
 
@@ -187,33 +187,6 @@ static void test_bash(void **state)
     unlink(path);
 }
 
-static void test_schema(void **state)
-{
-    static const char start[] =
-        "{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"title\":\"a \\\"t\\\"\","
-        "\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"sample\":{"
-        "\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"interval\":{";
-
-    (void)state;
-    opt_schema(sample_opts, ARRAY_LEN(sample_opts), "a \"t\"", &page);
-    assert_starts(start);
-    assert_has("\"server\":{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{\"http\":{\"type\":"
-               "\"object\",\"additionalProperties\":false,\"properties\":{\"address\":{");
-    assert_has("\"offset\":{\"type\":\"integer\",\"minimum\":-5,\"maximum\":5,\"description\":\"a number\"}");
-    assert_has(
-        "\"share\":{\"type\":\"number\",\"minimum\":0,\"maximum\":1,\"description\":\"a share\",\"default\":0.5}");
-    assert_has("\"color\":{\"enum\":[\"auto\",\"always\",\"never\"],");
-    assert_has("\"cache\":{\"type\":\"boolean\",\"description\":\"keep what was read\",\"default\":true}");
-    assert_has("\"rules\":{\"type\":[\"object\",\"array\"]");
-    assert_null(strstr(page.text, "quiet"));
-    assert_null(strstr(page.text, "secret"));
-    assert_null(strstr(page.text, ",,"));
-    assert_null(strstr(page.text, "{,"));
-    assert_null(strstr(page.text, ",}"));
-    /* section sample has two rows and is there once */
-    assert_null(strstr(strstr(page.text, "\"sample\"") + 1, "\"sample\""));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,7 +194,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_help_widths, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_man, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bash, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_schema, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,7 @@
 
 #include "base/file.h"
 #include "base/owner.h"
+#include "../run_command.h"
 
 enum { LONG_MS = 60 * 1000 }; /* a deadline that no test reaches */
 
@@ -26,7 +27,7 @@ enum { LONG_MS = 60 * 1000 }; /* a deadline that no test reaches */
 
 static int run(const char *const *argv, Str *out, Str *errout, SubprocEnd *end)
 {
-    return subproc_run(&(SubprocSpec){.argv = argv}, LONG_MS, out, errout, end, NULL);
+    return run_command(&(SubprocSpec){.argv = argv}, LONG_MS, out, errout, end, NULL);
 }
 
 static void test_output_and_code(void **state)
@@ -101,7 +102,7 @@ static void test_deadline(void **state)
 
     (void)state;
     str_init(&out, 1000);
-    rc = subproc_run(&(SubprocSpec){.argv = SHELL("trap '' TERM; sleep 1000 & echo $!; wait")}, 300, &out, NULL, &end,
+    rc = run_command(&(SubprocSpec){.argv = SHELL("trap '' TERM; sleep 1000 & echo $!; wait")}, 300, &out, NULL, &end,
                      NULL);
     assert_int_equal(rc, 0);
     assert_true(end.timed_out);
@@ -127,7 +128,7 @@ static void test_environment_and_directory(void **state)
     setenv("STOKER_GONE", "there", 1);
     setenv("STOKER_KEPT", "kept", 1);
     str_init(&out, 1000);
-    assert_int_equal(subproc_run(&spec, LONG_MS, &out, NULL, &end, NULL), 0);
+    assert_int_equal(run_command(&spec, LONG_MS, &out, NULL, &end, NULL), 0);
     assert_string_equal(out.text, "n changed unset kept\n/proc\n");
 }
 
@@ -147,7 +148,7 @@ static void test_descriptors(void **state)
     fds[1] = pass[0][1];
     str_init(&out, 1000);
     SubprocSpec spec = {.argv = SHELL("echo a >&3; echo b >&4; ls /proc/self/fd"), .pass_fds = fds, .pass_count = 2};
-    assert_int_equal(subproc_run(&spec, LONG_MS, &out, NULL, &end, NULL), 0);
+    assert_int_equal(run_command(&spec, LONG_MS, &out, NULL, &end, NULL), 0);
     assert_string_equal(out.text, "0\n1\n2\n3\n4\n5\n"); /* 5 is the directory that ls reads */
     char got[3] = "";
     assert_int_equal(read(pass[1][0], got, 2), 2);

@@ -173,8 +173,11 @@ static void set_wish(Puppet *puppet, const char *what, bool on)
 
 static void set_period(Puppet *puppet, const char *pace, uint64_t ms)
 {
+    static const char *const paces[METRIC_PACE_END] = {"fast",     "normal", "slow",  "once",
+                                                       "blocking", "events", "derive"};
+
     for (MetricPace p = 0; p < METRIC_PACE_END; p++)
-        if (strcmp(metric_pace_text(p), pace) == 0)
+        if (strcmp(paces[p], pace) == 0)
             puppet->plan.period_ns[p] = ms * NS_PER_MS;
     printf("{}\n");
 }

@@ -291,7 +291,6 @@ static void any_bytes_become_a_reading(void **state)
                 assert_non_null(absence_key(reading.sample[i].absence));
         }
         assert_non_null(device_kind_text(reading.device.kind));
-        assert_non_null(device_vendor_text(reading.device.vendor));
         if (reading.device.has_pci)
             pci_format(reading.device.pci, PCI_FORM_NVML, text);
         device_key(&reading.device, key);
