@@ -7,7 +7,7 @@ FUZZ_FLAGS ?=
 BENCH_FLAGS ?=
 PREFIX ?= /usr/local
 
-.PHONY: all run test asan tsan clang fuzz bench bench-verdicts install deb lint deps deps-test clean
+.PHONY: all run test test-all test-since asan tsan clang tidy fuzz bench bench-verdicts install deb lint deps deps-test deps-test-all clean
 .DEFAULT_GOAL := all
 
 all: deps $(BUILD)/build.ninja
@@ -20,24 +20,37 @@ deps:
 	@tools/deps.sh build
 deps-test:
 	@tools/deps.sh build test
+deps-test-all:
+	@tools/deps.sh build test deb peer
 
 run: all
 	@tools/run.sh $(BUILD)
 
 test: deps-test all
 	@/usr/bin/python3 test/run.py $(BUILD) $(TEST_FLAGS)
+# The slow ones too: other people's programs, fast clocks, the packages.
+test-all: deps-test-all all
+	@/usr/bin/python3 test/run.py $(BUILD) --all $(TEST_FLAGS)
+# What the changes since the commit SINCE can have broken.
+SINCE ?= HEAD
+test-since: deps-test $(BUILD)/build.ninja
+	@/usr/bin/python3 test/run.py $(BUILD) --since $(SINCE)
 
-# The same tests under other compilers and sanitizers, each in a build folder of its own.
-asan:
-	@$(MAKE) --no-print-directory test BUILD=build-asan \
-	  MESON_FLAGS='-Db_sanitize=address,undefined -Db_lundef=false --werror' TEST_FLAGS='--name "ASan and UBSan"'
-tsan:
-	@$(MAKE) --no-print-directory test BUILD=build-tsan \
-	  MESON_FLAGS='-Db_sanitize=thread -Db_lundef=false --werror' TEST_FLAGS='--name TSan --suite threads'
-clang: export CC = clang
+# Under sanitizers, what feeds bytes or has threads, in build folders of their own; only what is run is built.
+asan: deps-test
+	@[ -f build-asan/build.ninja ] || meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false --werror
+	@/usr/bin/python3 test/run.py build-asan --name "ASan and UBSan" --bytes
+tsan: deps-test
+	@[ -f build-tsan/build.ninja ] || meson setup build-tsan -Db_sanitize=thread -Db_lundef=false --werror
+	@/usr/bin/python3 test/run.py build-tsan --name TSan --suite threads
+# The other compiler, and clang-tidy over what has changed since the commit SINCE.
 clang:
 	@tools/deps.sh clang
-	@$(MAKE) --no-print-directory test BUILD=build-clang MESON_FLAGS='--werror' TEST_FLAGS='--name clang'
+	@[ -f build-clang/build.ninja ] || CC=clang meson setup build-clang --werror -Dtests=false
+	ninja -C build-clang
+tidy: all
+	@tools/deps.sh lint
+	@tools/lint.sh --since $(SINCE) $(BUILD) tidy
 
 fuzz: deps
 	@tools/deps.sh clang

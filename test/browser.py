@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A headless Chromium, driven over its debugging protocol through two pipes: pages, keys, the pointer, pictures, and
-everything that the page complains about or asks for. Debian's chromium-headless-shell, installed or unpacked."""
+everything that the page complains about or asks for. Any installed Chromium, or Debian's chromium-headless-shell unpacked."""
 import base64
 import json
 import os
@@ -38,7 +38,7 @@ class Browser:
     def __init__(self, path, env, folder):
         to_read, self.write_fd = os.pipe()
         self.read_fd, to_write = os.pipe()
-        command = [str(path), "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run",
+        command = [str(path), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run",
                    "--remote-debugging-pipe", f"--user-data-dir={folder}", "about:blank"]
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL, pass_fds=(), preexec_fn=lambda: self._child(to_read, to_write),

@@ -29,7 +29,15 @@ def load(path):
     return module
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow(why): left to 'make test-all'")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
 def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(SOURCE / "test/peer"):
+            item.add_marker(pytest.mark.slow("other people's programs"))
     load(SOURCE / "test/order.py").longest_first(items)
 
 
@@ -39,17 +47,29 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 @pytest.fixture(scope="session")
-def chromium(build):
+def fetched(build):
+    """fetched(name): the root of an unpacked program (test/peer/fetch.py); skips the test where it cannot be had."""
+    fetch = load(SOURCE / "test/peer/fetch.py")
+    peers = fetch.Peers(build / "peers")
+
+    def get(name):
+        try:
+            return peers.get(name)
+        except fetch.Unavailable as reason:
+            return pytest.skip(f"{name} cannot be fetched: {reason}")
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def chromium(request):
     """browser.py and the program and environment of a Chromium: this machine's own, else one of Debian's archive,
     unpacked as the peers are."""
-    browser, fetch = load(SOURCE / "test/browser.py"), load(SOURCE / "test/peer/fetch.py")
+    browser = load(SOURCE / "test/browser.py")
     found = browser.program()
     if found:
         return browser, found
-    try:
-        found = browser.program(fetch.Peers(build / "peers").get("chromium"))
-    except fetch.Unavailable as reason:
-        pytest.skip(f"no Chromium here, and none can be fetched: {reason}")
+    found = browser.program(request.getfixturevalue("fetched")("chromium"))
     if not found:
         pytest.skip("the Chromium that was fetched has no headless shell")
     return browser, found

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which order the Python tests run, and which of them stay together. A file's tests run in one worker, as they may share
-what is slow to start; the long files whose tests each start their own things are spread over all workers. What takes long
-comes first, so that no worker is left with it at the end."""
+"""Which Python tests belong to what, and in which order they run. A file's tests run in one worker, because they may share
+what is slow to start; the long files whose tests each start their own things are spread over all workers. The longest come
+first, so that no worker is left with them at the end. What 'make test' leaves to 'make test-all' has the marker `slow`."""
 from xdist.scheduler import LoadScopeScheduling
 
 # From the longest on.
@@ -19,6 +19,7 @@ SPREAD = (
     "test/scenario/agent/test_kills.py",
     "test/scenario/agent/test_new_clients.py",
     "test/scenario/agent/test_truths.py",
+    "test/scenario/agent/test_owners.py",
     "test/scenario/agent/test_trial.py",
     "test/scenario/agent/test_remembered.py",
     "test/unit/sampler/test_sampler_values.py",
@@ -29,6 +30,83 @@ SPREAD = (
     "test/scenario/agent/test_clients.py",
 )
 RANK = {path: rank for rank, path in enumerate(TOGETHER[:1] + SPREAD + TOGETHER[1:])}
+
+# Suites that feed bytes from outside: they run under sanitizers too.
+BYTES = (
+    "test/unit/http",
+    "test/unit/alert",
+    "test/unit/fetch",
+    "test/unit/podresources",
+    "test/unit/sampler",
+    "test/unit/kmsg",
+    "test/unit/trace_scan",
+    "test/scenario/trace/test_input.py",
+    "test/scenario/trace/test_properties.py",
+)
+
+E2E = ("test/scenario",)
+# What to test after a change below a folder or of a file; the longest one that fits counts, and one without a row means all.
+SUITES = {
+    "src/service/alert": ("test/unit/alert", "test/scenario/alert", "test/scenario/agent/test_kills.py"),
+    "src/service/dashboard": ("test/unit/dashboard", "test/peer/test_dashboard.py"),
+    "src/service/report": ("test/unit/trace_report", "test/scenario/trace"),
+    "src/service/runbook": ("test/unit/runbook", "test/scenario/agent/test_runbooks.py", "test/unit/alert/test_alert_runbook.py"),
+    "src/service/screen": ("test/unit/top", "test/scenario/top"),
+    "src/service/top": ("test/unit/top", "test/scenario/top"),
+    "src/service/web": ("test/unit/web", "test/scenario/web"),
+    "src/service": ("test/unit/exporter", "test/unit/verb", *E2E),
+    "src/engine/nccl": ("test/scenario/trace/test_nccl.py",),
+    "src/engine/trace": ("test/unit/trace_scan", "test/unit/trace_report", "test/scenario/trace"),
+    "src/engine": ("test/unit/health", "test/unit/verb", *E2E),
+    "src/source/dcgm": ("test/unit/sampler", "test/scenario/agent/test_dcgm.py"),
+    "src/source/host": ("test/unit/host", "test/scenario/agent"),
+    "src/source/kmsg": ("test/unit/kmsg", "test/scenario/agent"),
+    "src/source/nsys": ("test/unit/nsys", "test/scenario/trace/test_nsys.py"),
+    "src/source/nvml": ("test/unit/sampler", "test/scenario/agent"),
+    "src/source/pci": ("test/unit/supervisor", "test/scenario/agent"),
+    "src/source/podresources": ("test/unit/podresources", "test/scenario/agent/test_kubelet.py"),
+    "src/source/sampler": ("test/unit/sampler", "test/unit/supervisor", "test/scenario/agent"),
+    "src/source": ("test/unit/sampler", *E2E),
+    "src/wire/fetch": ("test/unit/fetch", "test/unit/alert"),
+    "src/wire/grpc": ("test/unit/podresources", "test/scenario/agent/test_kubelet.py"),
+    "src/wire/http": ("test/unit/http", "test/scenario/agent/test_doors.py", "test/scenario/agent/test_clients.py"),
+    "src/verb/nccl": ("test/scenario/trace/test_nccl.py", "test/unit/verb"),
+    "src/verb/rules": ("test/unit/verb",),
+    "src/verb/top": ("test/unit/top", "test/scenario/top", "test/unit/verb"),
+    "src/verb/trace": ("test/unit/trace_report", "test/scenario/trace", "test/unit/verb"),
+    "src/verb/xid": ("test/unit/verb", "test/unit/health"),
+    "src/verb": ("test/unit/verb", "test/unit/deploy", "test/unit/health", *E2E),
+    "sim/data": ("test/unit/dashboard", *E2E),
+    "sim/nvml": ("test/unit/nvml_abi", "test/unit/nvml_lib", "test/unit/smi", "test/unit/sampler", "test/peer"),
+    "sim/smi": ("test/unit/smi", "test/peer"),
+    "web/node": ("test/unit/web", "test/scenario/web"),
+    "web/trace": ("test/unit/trace_report",),
+    "deploy/grafana": ("test/unit/dashboard", "test/peer/test_dashboard.py"),
+    "deploy": ("test/unit/deploy", "test/unit/verb"),
+    "data/faults": ("test/unit/health", "test/unit/runbook", "test/unit/verb", *E2E),
+    "docs/runbooks": ("test/unit/runbook", "test/unit/alert/test_alert_runbook.py"),
+    "docs": ("test/unit/runbook", "test/unit/health", "test/unit/verb", "test/unit/alert", "test/unit/trace_report",
+             "test/scenario/agent/test_trial.py", "test/scenario/trace/test_steps.py"),
+    "test/bench": (),
+    "test/fuzz": (),
+    "tools": (),
+    "Makefile": (),
+    "README.md": (),
+    "CONTRIBUTING.md": (),
+    ".ci": (),
+}
+
+
+def suites_of(path):
+    """The pytest folders and files for a changed file; None: all. A test's own file or folder is its suite."""
+    parts = path.split("/")
+    for size in range(len(parts), 0, -1):
+        part = "/".join(parts[:size])
+        if part in SUITES:
+            return SUITES[part]
+    if len(parts) > 3 and parts[0] == "test" and parts[1] in ("unit", "scenario"):
+        return (path,) if parts[-1].startswith("test_") and path.endswith(".py") else ("/".join(parts[:3]),)
+    return ("test/" + parts[1],) if parts[0] == "test" and len(parts) > 2 and parts[1] in ("peer", "record") else None
 
 
 def path_of(nodeid):

@@ -1,10 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every test of a build folder and closes with one line: N passed, N failed, N skipped.
+"""Runs the tests of a build folder and closes with one line: N passed, N failed, N skipped.
 
-C tests are run by meson (TAP: every case counts), Python tests by pytest; both report as JUnit XML, which is counted
-here. A test that is skipped says why, and the reasons are printed."""
+C tests are run by meson (TAP: every case counts), which builds what it runs; Python tests by pytest. Both report as JUnit
+XML, which is counted here. A test that is skipped says why, and the reasons are printed.
+
+    test/run.py build                  all but the slow ones
+    test/run.py build --all            all
+    test/run.py build --since HEAD     what the changes since a commit can have broken, slow ones too"""
 import argparse
+import importlib.util
+import json
 import os
 import pathlib
 import shlex
@@ -13,10 +19,12 @@ import sys
 import xml.etree.ElementTree as ET
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+SPEC = importlib.util.spec_from_file_location("order", ROOT / "test/order.py")
+order = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(order)
 
-
-# Most of these tests wait for something rather than compute, so that a core serves two of them; order.py says which are together.
-SPREAD = ["-n", str(2 * len(os.sched_getaffinity(0))), "--dist", "loadscope"]
+# Most of the Python tests wait for something rather than compute, so that a core serves two of them.
+WORKERS = 2 * len(os.sched_getaffinity(0))
 
 
 class Tally:
@@ -38,51 +46,120 @@ class Tally:
                 self.passed += 1
 
 
-def meson_tests(build, suite, tally):
-    command = ["meson", "test", "-C", str(build), "--no-rebuild", "--print-errorlogs", "--timeout-multiplier", "10"]
-    if suite:
-        command += ["--suite", suite]
-    code = subprocess.call(command)
+def output(*command):
+    return subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def meson_tests(build, words, tally):
+    command = ["meson", "test", "-C", str(build), "--print-errorlogs", "--timeout-multiplier", "10", *words]
     report = build / "meson-logs" / "testlog.junit.xml"
-    before = tally.failed
-    tally.add_junit(report)
-    if code and tally.failed == before:  # a program that died without a failed case
-        tally.failed += 1
-
-
-def python_tests(build, tally):
-    report = build / "pytest.xml"
-    env = dict(os.environ, STOKER_BUILD=str(build), PYTHONDONTWRITEBYTECODE="1")
-    folders = sorted({str(p.parent) for p in (ROOT / "test").rglob("test_*.py")})
-    if not folders:
-        return
-    code = subprocess.call(["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib",
-                            *SPREAD,
-                            f"--junitxml={report}", *folders], env=env, cwd=ROOT)
+    report.unlink(missing_ok=True)
+    code = subprocess.call(command)
     before = tally.failed
     if report.exists():
         tally.add_junit(report)
-    if code and tally.failed == before:
+    if code and tally.failed == before:  # a program that died without a failed case, or did not build
         tally.failed += 1
 
 
+def python_tests(build, paths, slow, tally):
+    """`paths`: folders and files below the source folder."""
+    paths = [path for path in paths if (ROOT / path).exists()]
+    if not paths:
+        return
+    report = build / "pytest.xml"
+    report.unlink(missing_ok=True)
+    env = dict(os.environ, STOKER_BUILD=str(build), PYTHONDONTWRITEBYTECODE="1")
+    select = [] if slow else ["-m", "not slow"]
+    code = subprocess.call(["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib",
+                            "-n", str(WORKERS), "--dist", "loadscope", *select, f"--junitxml={report}", *paths], env=env, cwd=ROOT)
+    before = tally.failed
+    if report.exists():
+        tally.add_junit(report)
+    if code and code != 5 and tally.failed == before:  # 5: none of these tests is wanted
+        tally.failed += 1
+
+
+def build_programs(build, folders):
+    """Builds the program and what the tests of these folders start."""
+    wanted = ["stoker"]
+    for line in output("ninja", "-C", build, "-t", "targets", "all").splitlines():
+        target, _, rule = line.partition(": ")
+        if rule.startswith("c_LINKER") and target.startswith(("sim/", "src/", *(f"{f}/" for f in folders))):
+            wanted.append(target)
+    return subprocess.call(["ninja", "-C", str(build), *wanted]) == 0
+
+
+def changed_since(revision):
+    """Files that differ from a commit, relative to the source folder."""
+    names = output("git", "diff", "--name-only", revision) + output("git", "ls-files", "--others", "--exclude-standard")
+    return sorted(set(names.split("\n")) - {""})
+
+
+def c_tests_of(build, changed):
+    """The names of the C tests whose sources, headers or data are among the changed files."""
+    files = {str(ROOT / name) for name in changed}
+    touched, current = set(), None
+    for line in output("ninja", "-C", build, "-t", "deps").splitlines():
+        if not line.startswith(" "):
+            current = line.split(": ")[0]
+        elif str((build / line.strip()).resolve()) in files:
+            touched.add(current)
+
+    def depends(target):
+        inputs = output("ninja", "-C", build, "-t", "inputs", target).split("\n")
+        return any(name in touched or str((build / name).resolve()) in files for name in inputs if name)
+
+    targets = {t["id"]: [os.path.relpath(f, build) for f in t["filename"]] for t in json.loads(output("meson", "introspect", "--targets", build))}
+    asked = {target: depends(target) for target in {t for files_ in targets.values() for t in files_} if target.startswith(("test/", "sim/nvml"))}
+    names = []
+    for test in json.loads(output("meson", "introspect", "--tests", build)):
+        data = [word for word in test["cmd"][1:] if any(name.startswith(word + "/") or name == word for name in files)]
+        if data or any(asked.get(target) for id_ in test["depends"] for target in targets[id_]):
+            names.append(test["name"])
+    return names
+
+
+def run_since(build, revision, tally):
+    changed = changed_since(revision)
+    print(f"{len(changed)} files differ from {revision}")
+    if subprocess.call(["ninja", "-C", str(build)]):
+        tally.failed += 1
+        return
+    if names := c_tests_of(build, changed):
+        meson_tests(build, names, tally)
+    suites = [order.suites_of(path) for path in changed]
+    paths = ["test"] if None in suites else sorted({path for suite in suites for path in suite} | {"test/unit/house"})
+    python_tests(build, paths, True, tally)
+
+
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--suite", help="only this meson suite, no Python tests")
     parser.add_argument("--name", default="", help="said in the heading")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--all", action="store_true", help="the slow tests too")
+    which.add_argument("--bytes", action="store_true", help="the C tests and the Python tests that feed bytes")
+    which.add_argument("--suite", help="only this meson suite, no Python tests")
+    which.add_argument("--since", metavar="REV", help="only what changes since this commit can have broken")
     args = parser.parse_args()
     build = args.build.resolve()
     if args.name:
-        print(f"== {args.name}: {shlex.quote(str(args.build))}")
+        print(f"== {args.name}: {shlex.quote(str(args.build))}", flush=True)
     tally = Tally()
-    meson_tests(build, args.suite, tally)
-    if not args.suite:
-        python_tests(build, tally)
+    if args.since:
+        run_since(build, args.since, tally)
+    else:
+        meson_tests(build, ["--suite", args.suite] if args.suite else [], tally)
+    if args.bytes:
+        tally.failed += not build_programs(build, order.BYTES)
+        python_tests(build, order.BYTES, False, tally)
+    elif not args.suite and not args.since:
+        python_tests(build, ["test"], args.all, tally)
     for reason in sorted(tally.reasons):
         print(reason)
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
-    return 1 if tally.failed or not tally.passed else 0
+    return 1 if tally.failed or not tally.passed and not args.since else 0
 
 
 sys.exit(main())

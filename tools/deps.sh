@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that are missing for what is named, and says which: build, test, deb (the packages), clang
-# (the other compiler and the fuzzers), lint.
+# Installs the Debian packages that are missing for what is named, and says which: build, test, peer (for the slow tests), deb
+# (the packages), clang (the other compiler and the fuzzers), lint.
 set -eu
 packages=
 for what in "${@:-build}"; do
@@ -13,11 +13,12 @@ for what in "${@:-build}"; do
         command -v npm >/dev/null || packages="$packages npm" # the page's chart library; any npm will do
         ;;
     test) packages="$packages binutils python3-pytest python3-pytest-xdist python3-grpcio python3-protobuf python3-yaml python3-jsonschema openssl curl tmux" ;;
+    peer) packages="$packages python3-prometheus-client" ;;
     clang) packages="$packages clang libclang-rt-14-dev" ;;
     deb) packages="$packages debhelper dpkg-dev fakeroot lintian" ;;
     lint) packages="$packages clang-tidy clang-format" ;;
     *)
-        echo "deps: no such set '$what'; there are build, test, deb, clang, lint" >&2
+        echo "deps: no such set '$what'; there are build, test, peer, deb, clang, lint" >&2
         exit 2
         ;;
     esac

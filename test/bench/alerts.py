@@ -138,11 +138,11 @@ def whole(data):
 
 
 class Alertmanager:
-    """Debian's, as tools/peers.sh unpacks it; None of `find` where it is not there."""
+    """Debian's, as test/peer/fetch.py unpacks it; None of `find` where it is not there."""
 
     @staticmethod
-    def find():
-        root = ROOT / "build-peers" / "root" / "usr"
+    def find(build):
+        root = build / "peers/alertmanager/root/usr"
         return root if (root / "bin" / "prometheus-alertmanager").exists() else None
 
     def __init__(self, root, folder):
@@ -549,7 +549,7 @@ def row(what, seconds, goal=None):
 
 def latencies(stoker, tmp, args):
     (tmp / "idle.yaml").write_text(IDLE)
-    rows, root = [], Alertmanager.find()
+    rows, root = [], Alertmanager.find(args.build)
     node = rig.Node(stoker, tmp, str(tmp / "idle.yaml"), strict=False)
     manager = Alertmanager(root, tmp) if root else None
     try:

@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Third-party programs of Debian's archive, NVML clients and Prometheus, unpacked into a folder and never installed.
 
-apt gets a state of its own below that folder: this machine's sources with the component contrib added, and a copy of
-its list of installed packages in which the driver library counts as installed, because the simulator is that library.
-So apt downloads a client with the dependencies that are missing here, and never NVIDIA's library. Every command has a
-time limit. A client is fetched once: its folder is kept until its row in CLIENTS changes.
+apt gets a state of its own below that folder: this machine's sources with the component contrib added, and a list of
+installed packages that has the driver library alone, because the simulator is that library. So apt downloads a client with
+all that it depends on, whatever is installed on this machine, and never NVIDIA's library. The C library and the Python
+interpreter are the machine's own: they are the same release, and a loader accepts no other C library than its own. Every
+command has a time limit. A client is fetched once: its folder is kept until this file changes.
 
     test/peer/fetch.py FOLDER [CLIENT...]"""
 import fcntl
-import json
+import hashlib
 import os
 import pathlib
 import re
@@ -20,8 +21,8 @@ import sys
 UPDATE_S, DOWNLOAD_S, UNPACK_S = 120, 240, 60
 
 # client: packages wanted with what they need, and packages wanted alone, whose dependencies say more than is used
-# (hwloc's plugins come with a CUDA one; the archive's contrib plugin of Slurm waits for a rebuild at times; Prometheus wants
-# what its web pages are made of).
+# (hwloc's plugins come with a CUDA one; the archive's contrib plugin of Slurm waits for a rebuild at times; Prometheus and
+# its Alertmanager want what their web pages are made of).
 CLIENTS = {
     "chromium": (["chromium-headless-shell", "fonts-dejavu-core"], []),
     "nvtop": (["nvtop", "tmux"], []),
@@ -33,7 +34,10 @@ CLIENTS = {
     "netdata": (["netdata-plugins-python"], []),
     "prometheus": ([], ["prometheus"]),  # and promtool
     "node-exporter": ([], ["prometheus-node-exporter"]),
+    "alertmanager": ([], ["prometheus-alertmanager"]),  # to be started in usr/share/prometheus/alertmanager
 }
+# Packages that are the machine's own.
+OWN = re.compile(r"(libc6|libc-bin|python3(\.\d+)?(-minimal)?)_")
 
 STAND_IN = """
 Package: libnvidia-ml1
@@ -136,14 +140,14 @@ class Apt:
         return run(command, seconds, cwd=cwd, env=dict(os.environ, LC_ALL="C", DEBIAN_FRONTEND="noninteractive"))
 
     def update(self):
-        """Once per process, whether it goes well or not: what the archive has, and what this machine has."""
+        """Once per process, whether it goes well or not: what the archive has."""
         if self.out_of_reach:
             raise self.out_of_reach
         if self.fresh:
             return
         write_sources(self.root)
         (self.root / "apt.conf").write_text(CONFIG.format(root=self.root))
-        (self.root / "status").write_text(pathlib.Path("/var/lib/dpkg/status").read_text() + STAND_IN)
+        (self.root / "status").write_text(STAND_IN.lstrip())
         try:
             self.get(UPDATE_S, "-o", "APT::Update::Error-Mode=any", "update")
         except Unavailable as reason:
@@ -163,10 +167,17 @@ class Apt:
 
 def unpack(debs, root):
     for deb in debs:
-        run(["dpkg", "-x", str(deb), str(root)], UNPACK_S)
+        if not OWN.match(deb.name):
+            run(["dpkg", "-x", str(deb), str(root)], UNPACK_S)
     if list(root.rglob("libnvidia-ml.so*")):
         shutil.rmtree(root)
         raise Unavailable("a package brought a driver library; it is not used")
+    # Debian's Alertmanager reads its templates from a folder where they are not: from the working directory instead (a path
+    # of the same length, because the text is inside the program).
+    program = root / "usr/bin/prometheus-alertmanager"
+    if program.exists():
+        folder = b"/usr/share/prometheus/alertmanager"
+        program.write_bytes(program.read_bytes().replace(folder, b"./" * (len(folder) // 2)))
 
 
 class Peers:
@@ -191,7 +202,7 @@ class Peers:
                 raise
 
     def _get(self, name):
-        home, wanted = self.folder / name, json.dumps(CLIENTS[name])
+        home, wanted = self.folder / name, hashlib.sha256(pathlib.Path(__file__).read_bytes()).hexdigest()
         stamp, root = home / "fetched", home / "root"
         if stamp.exists() and stamp.read_text() == wanted:
             return root

@@ -29,11 +29,6 @@ def until(condition, what, patience=PATIENCE):
         time.sleep(0.02)
 
 
-def sanitized(stoker):
-    """Whether this build counts its memory twice."""
-    return b"__asan_init" in pathlib.Path(stoker).read_bytes()
-
-
 class Page:
     """A parsed /metrics page."""
 

@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from agent_rig import sanitized, until
+from agent_rig import until
 
 SOURCE = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(SOURCE / "test" / "unit" / "alert"), str(SOURCE / "test" / "scenario" / "alert")]
@@ -462,8 +462,8 @@ class Day:
         journal.close()
 
 
-def kills(stoker, few):
-    return int(os.environ.get("STOKER_KILLS", 8 if sanitized(stoker) else few))
+def kills(few):
+    return int(os.environ.get("STOKER_KILLS", few))
 
 
 @pytest.fixture
@@ -481,9 +481,9 @@ def make_day(make_node, stoker, tmp_path):
         day.doors.down()
 
 
-def test_kills_in_a_storm(make_day, stoker):
+def test_kills_in_a_storm(make_day):
     day = make_day(int(os.environ.get("STOKER_SEED", 1)))
-    for _ in range(kills(stoker, 15)):
+    for _ in range(kills(15)):
         day.round()
     for _ in day.end():
         pass
@@ -505,7 +505,8 @@ class Passed(Sink):
             self.firing[labels] = fires
 
 
-def test_kills_with_the_real_alertmanager(make_day, stoker, program, tmp_path, monkeypatch):  # noqa: F811
+@pytest.mark.slow("the real Alertmanager")
+def test_kills_with_the_real_alertmanager(make_day, program, tmp_path, monkeypatch):  # noqa: F811
     """Debian's Alertmanager in the storm, stopped and started too: whom it tells, it tells once."""
     people = Hook()
     people.posts = passed = Passed()
@@ -513,7 +514,7 @@ def test_kills_with_the_real_alertmanager(make_day, stoker, program, tmp_path, m
     manager = Alertmanager(program, tmp_path / "am", people)
     try:
         day = make_day(int(os.environ.get("STOKER_SEED", 1)), managers=[manager.url])
-        for i in range(kills(stoker, 15) // 5 + 3):
+        for i in range(kills(15) // 5 + 3):
             if i % 4 == 2:
                 manager.down()
             elif i % 4 == 3:

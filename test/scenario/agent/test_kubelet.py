@@ -332,6 +332,7 @@ def test_scrapes_do_not_wait_for_a_kubelet_that_hangs(with_kubelet, path):
     assert hanging < 5 * good + 0.002, (hanging, good)
 
 
+@pytest.mark.slow("500 pods")
 def test_five_hundred_pods(with_kubelet, path):
     """Sixty replicas of each GPU and pods without one: scrapes and numbers go on, and all are named."""
     _, agent = with_kubelet(options=["--nvidia-resource-names", "nvidia.com/gpu.shared"])

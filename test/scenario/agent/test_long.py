@@ -9,7 +9,7 @@ import signal
 import time
 
 import pytest
-from agent_rig import sanitized, until
+from agent_rig import until
 
 SPEED = 900  # a millisecond per tick
 FAST_CLOCK = ["--clock-speed", SPEED, "--sample-fast", "1s", "--sample-normal", "60s", "--sample-slow", "60s",
@@ -134,8 +134,7 @@ def stayed_small(week, say):
         f"{first['rss'] / 1e6:.1f} after {first['hours']:.1f} h, {last['rss'] / 1e6:.1f} at the end, of which the rings took "
         f"{rings / 1e6:.1f}; {(last['cpu'] - first['cpu']) / hours:.3f} CPU seconds per hour; {last['ticks']:.0f} ticks, "
         f"{last['late']:.0f} late; {last['descriptors']:.0f} descriptors")
-    if not sanitized(week.agent.stoker):
-        assert last["rss"] - first["rss"] < rings + (2 << 20)
+    assert last["rss"] - first["rss"] < rings + (2 << 20)
     assert last["late"] < last["ticks"] / 2, "this machine is too slow for this speed"
     quiet = [l for l in week.looks if len(l["children"]) == 1]
     assert len(quiet) > len(week.looks) / 2
@@ -166,10 +165,8 @@ def bad_week(agent_on, jump, say):
     a_day_of_minutes(agent)
 
 
-def test_a_day_with_the_faults_of_a_week(agent_on, capsys, stoker):
-    if sanitized(stoker) and not os.environ.get("STOKER_LONG"):
-        pytest.skip("a sanitized build is too slow for a clock that runs 900 times faster; STOKER_LONG=1 tries")
-
+@pytest.mark.slow("a day at 900 times the speed")
+def test_a_day_with_the_faults_of_a_week(agent_on, capsys):
     def say(text):
         with capsys.disabled():
             print(f"\n{text}")
@@ -177,8 +174,7 @@ def test_a_day_with_the_faults_of_a_week(agent_on, capsys, stoker):
     bad_week(agent_on, True, say)
 
 
-@pytest.mark.skipif(not os.environ.get("STOKER_LONG"),
-                    reason="a whole week at 900 times the speed takes 11 minutes; STOKER_LONG=1 runs it")
+@pytest.mark.slow("11 minutes: a week at 900 times the speed")
 def test_a_whole_week(agent_on):
     bad_week(agent_on, False, print)
 

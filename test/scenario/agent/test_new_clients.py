@@ -3,17 +3,16 @@
 import time
 
 import pytest
-from agent_rig import sanitized, until
+from agent_rig import until
+
+pytestmark = pytest.mark.slow("an hour of a fast clock")
 
 SPEED = 60
 
 
 @pytest.fixture
-def play(stoker, make_node, make_agent):
+def play(make_node, make_agent):
     """A node and an agent whose clocks run fast."""
-    if sanitized(stoker):
-        pytest.skip("a sanitized build is too slow for a clock that runs so fast")
-
     def start(scenario, speed=SPEED, options=()):
         node = make_node(scenario, speed=speed, strict=False)
         return node, make_agent(node.env, options=[

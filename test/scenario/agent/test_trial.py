@@ -2,13 +2,13 @@
 """A person's trial: from `stoker status` alone, in a terminal of 80 x 24, what is wrong and what to do is on the first screen.
 And the pictures of it in docs/trial.md show what the program prints."""
 import copy
+import itertools
 import pathlib
 import re
 import sys
 
 import pytest
 import yaml
-from agent_rig import sanitized
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -49,20 +49,20 @@ def says_it(one, text, size):
     assert marked == ([one.thing.split()[1]] if "GPU" in one.thing and fault["cause"] != "application" else [])
 
 
-@pytest.mark.parametrize("one", trial.TRIALS, ids=[t.name for t in trial.TRIALS])
+def above_table(lines):
+    """What is wrong and what to do. How much of the table has room below depends on how long its numbers are."""
+    return "\n".join(itertools.takewhile(lambda line: not trial.plain(line).startswith(" GPU "), lines))
+
+
+QUICK = ("xid-79-lost", "driver-unloaded", "healthy-training", "mig-56-devices")
+
+
+@pytest.mark.parametrize("one", [pytest.param(t, id=t.name, marks=() if t.name in QUICK else pytest.mark.slow("one more first screen"))
+                                 for t in trial.TRIALS])
 def test_first_screen(stoker, one):
-    if sanitized(stoker):
-        pytest.skip("a sanitized build is too slow for a clock that runs twenty times faster")
-    try:
-        hold(stoker, one)
-    except AssertionError:  # on a busy machine more of the node's minutes go by until it is looked at: once more, in more time
-        slower = copy.copy(one)
-        slower.speed = max(1, one.speed // 4)
-        hold(stoker, slower)
-
-
-def hold(stoker, one):
-    screens = trial.play(stoker, one)
+    slower = copy.copy(one)
+    slower.speed = max(1, one.speed // 4)  # a busy machine keeps pace with this
+    screens = trial.play(stoker, slower)
     for size, (text, code) in screens.items():
         if one.fault:
             assert code == 1
@@ -70,8 +70,8 @@ def hold(stoker, one):
         else:
             assert code == 0 and trial.plain(text).split("\n")[1] == "nothing wrong"
             assert "\033[1;32mnothing wrong" in text
-    now = trial.words(trial.same_everywhere(screens[trial.SMALL][0]))
-    drawn = trial.words("\n".join(picture.read(picture_of(one))))
+    now = trial.words(above_table(trial.same_everywhere(screens[trial.SMALL][0]).split("\n")))
+    drawn = trial.words(above_table(picture.read(picture_of(one))))
     assert drawn == now, "the picture is stale: tools/trial.py draws it anew"
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Debian's prometheus-alertmanager: it takes our alerts, groups them, tells of their end, and loses none over a restart
-of its own. tools/peers.sh fetches it; without it these tests are skipped."""
+of its own. test/peer/fetch.py fetches it; without it these tests are skipped."""
 import json
 import signal
 import socket
@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+pytestmark = pytest.mark.slow("the real Alertmanager")
+
 PATIENCE = 60
 
 CONFIG = """
@@ -29,11 +30,8 @@ receivers:
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory):
-    done = subprocess.run([ROOT / "tools" / "peers.sh", ROOT / "build-peers"], capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip("prometheus-alertmanager: " + (done.stderr.strip().splitlines() or ["cannot be fetched"])[-1])
-    return ROOT / "build-peers" / "root" / "usr" / "bin" / "prometheus-alertmanager"
+def program(fetched):
+    return fetched("alertmanager") / "usr/bin/prometheus-alertmanager"
 
 
 def free_port():

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of deploy/ share: the sources, and what the built agent understands."""
-import json
 import os
 import re
 import subprocess
@@ -58,10 +57,3 @@ def agent_words(run_agent, stoker):
     words = AgentWords(run_agent("--help").stdout, man.stdout)
     assert "--listen" in words.flags and "DCGM_EXPORTER_LISTEN" in words.variables
     return words
-
-
-@pytest.fixture(scope="session")
-def sanitized(build):
-    options = build / "meson-info" / "intro-buildoptions.json"
-    found = json.loads(options.read_text()) if options.exists() else []
-    return any(o["name"] == "b_sanitize" and o["value"] != "none" for o in found)

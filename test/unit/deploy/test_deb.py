@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.slow("builds the packages")
+
 BUILD_S = 1800
 ACCEPTED = {"bogus-mail-host", "bogus-mail-host-in-debian-changelog", "no-manual-page"}  # what lintian may say
 
@@ -31,13 +33,11 @@ def made_of(source):
 
 
 @pytest.fixture(scope="module")
-def packages(build, deploy, source, sanitized):
+def packages(build, deploy, source):
     """{package: file}, built anew where what they are made of has changed."""
-    if sanitized:
-        pytest.skip("a package has no sanitizer; the plain build tests it")
     missing = [p for p in ("dh", "dpkg-buildpackage", "fakeroot") if not shutil.which(p)]
     if missing:
-        pytest.skip(f"no {', '.join(missing)} on this machine; 'make deb' installs what is needed")
+        pytest.skip(f"no {', '.join(missing)} on this machine; 'make test-all' installs what is needed")
     stamp, now = build / "deb" / "made-of", made_of(source)
     if not (now and stamp.exists() and stamp.read_text() == now):
         done = subprocess.run([deploy / "deb.sh", build / "deb"], capture_output=True, text=True, timeout=BUILD_S, check=False)

@@ -70,10 +70,9 @@ def test_the_agent_understands_its_environment(stages, agent_words):
     assert {"NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"} <= set(names)
 
 
-def test_its_libraries_are_those_of_the_program(build, packages, sanitized):
+@pytest.mark.slow("asks dpkg whose each library is")
+def test_its_libraries_are_those_of_the_program(build, packages):
     """Each library that the built programs name comes from a package of the image."""
-    if sanitized:
-        pytest.skip("a build with a sanitizer names the sanitizer's libraries")
     programs = [build / "stoker", *(build / "src").rglob("stoker-sampler")]
     assert len(programs) == 2
     needed = set()
@@ -88,6 +87,7 @@ def test_its_libraries_are_those_of_the_program(build, packages, sanitized):
         assert owners & {*packages, "libc6"}, f"{library} is of {owners or 'no package'}"
 
 
+@pytest.mark.slow("asks the archive for packages")
 def test_debian_has_the_packages(packages):
     release = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', open("/etc/os-release", encoding="utf-8").read(), re.M))
     if (release.get("ID"), release.get("VERSION_ID")) != ("debian", "12"):

@@ -2,7 +2,6 @@
 """The page as other programs read it: every family is there once, the names the docs promise exist, and, where they are
 installed, promtool and the Python client's OpenMetrics parser have nothing to say against what is ours."""
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -58,17 +57,16 @@ def test_our_labels_are_snake_case(page):
             assert not re.search(r"[{,]\w*[a-z][A-Z]\w*=", line), line
 
 
+@pytest.mark.slow("promtool")
 @pytest.mark.parametrize("profile", PROFILES)
-def test_promtool(page, profile):
-    tool = shutil.which("promtool")
-    if not tool:
-        pytest.skip("promtool is not installed")
-    done = subprocess.run([tool, "check", "metrics"], input=page(profile, "text"), capture_output=True, text=True,
+def test_promtool(page, profile, fetched):
+    done = subprocess.run([fetched("prometheus") / "usr/bin/promtool", "check", "metrics"], input=page(profile, "text"), capture_output=True, text=True,
                           check=False)
     assert "error while linting" not in done.stderr
     assert [line for line in (done.stdout + done.stderr).splitlines() if OURS.match(line)] == []
 
 
+@pytest.mark.slow("the Python client of Prometheus")
 @pytest.mark.parametrize("profile", PROFILES)
 def test_client_parser(page, profile):
     parser = pytest.importorskip("prometheus_client.openmetrics.parser")

@@ -98,6 +98,7 @@ def test_every_output_follows_the_schema(report, schema, sample):
     assert list(Checker(schema).wrong(report(sample), schema))[:5] == []
 
 
+@pytest.mark.slow("python3-jsonschema is slow")
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_a_validator_of_others_agrees(report, schema, sample):
     jsonschema = pytest.importorskip("jsonschema", reason="python3-jsonschema is not installed")

@@ -1,43 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """`stoker rules`: what it prints, and what Prometheus' own promtool says of it."""
-import os
-import pathlib
 import re
-import shutil
 import subprocess
 
 import pytest
 import yaml
 
-REPO = pathlib.Path(__file__).resolve().parents[3]
-
-
-def find_promtool():
-    """In the path, in $STOKER_PEERS, or fetched from the archive; None and why not."""
-    found = shutil.which("promtool")
-    folder = pathlib.Path(os.environ.get("STOKER_PEERS", REPO / "build-peers"))
-    if found:
-        return found, ""
-    if not (folder / "root/usr/bin/promtool").exists():
-        done = subprocess.run(["sh", REPO / "tools/peers.sh", folder], capture_output=True, text=True, check=False)
-        if done.returncode:
-            return None, done.stderr.strip()
-    return str(folder / "root/usr/bin/promtool"), ""
-
 
 @pytest.fixture(scope="session")
-def promtool(stoker):
-    path, why = find_promtool()
-    if not path or not os.path.exists(path):
-        pytest.skip(f"promtool cannot be had: {why}")
-    sanitized = b"__asan_init" in stoker.read_bytes()
-
-    def ask(*words, **more):
-        if sanitized:
-            pytest.skip("promtool reads what the plain build prints, which is the same; here it was enough to print it")
-        return subprocess.run([path, *map(str, words)], capture_output=True, text=True, check=False, timeout=300, **more)
-
-    return ask
+def promtool(fetched):
+    path = fetched("prometheus") / "usr/bin/promtool"
+    return lambda *words, **more: subprocess.run([path, *map(str, words)], capture_output=True, text=True, check=False,
+                                                 timeout=300, **more)
 
 
 @pytest.fixture
@@ -101,6 +75,7 @@ def test_files_that_cannot_be_written(rules, tmp_path):
     assert done.returncode == 3 and str(tmp_path / "file") in done.stderr
 
 
+@pytest.mark.slow("promtool")
 @pytest.mark.parametrize("metrics", ["stoker", "dcgm"])
 def test_promtool_has_nothing_to_say(rules, promtool, tmp_path, metrics):
     printed = rules("--metrics", metrics, "--tests", tmp_path / "out")
@@ -113,6 +88,7 @@ def test_promtool_has_nothing_to_say(rules, promtool, tmp_path, metrics):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow("promtool")
 def test_the_tests_can_fail(rules, promtool, tmp_path):
     rules("--group", "stoker-monitor", "--tests", tmp_path)
     path = tmp_path / "stoker-rules.yaml"
@@ -121,6 +97,7 @@ def test_the_tests_can_fail(rules, promtool, tmp_path):
     assert done.returncode != 0 and "StokerJournalDown" in done.stdout + done.stderr
 
 
+@pytest.mark.slow("promtool")
 def test_a_rule_of_the_site_over_a_metric(rules, promtool, tmp_path):
     (tmp_path / "mine.yaml").write_text(
         "classes:\n"
@@ -138,6 +115,7 @@ def test_a_rule_of_the_site_over_a_metric(rules, promtool, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow("promtool")
 def test_links_to_the_agents_runbooks(rules, promtool, tmp_path):
     (tmp_path / "mine.yaml").write_text("classes: {fan: {runbook: 'https://wiki.example/fan'}}\n")
     assert "runbook_url" not in rules().stdout
