@@ -309,7 +309,7 @@ uint64_t profile_lost(const Profile *profile)
     uint64_t sum = 0;
 
     for (size_t i = 0; i < PROFILE_LOSS_COUNT; i++)
-        if (i != PROFILE_LOSS_REPAIRED && i != PROFILE_LOSS_BAD_DURATION && i != PROFILE_LOSS_PROFILER)
+        if (i != PROFILE_LOSS_BAD_DURATION && i != PROFILE_LOSS_PROFILER)
             sum += profile->lost_by_reason[i];
     return sum;
 }
@@ -317,11 +317,15 @@ uint64_t profile_lost(const Profile *profile)
 const char *profile_loss_word(ProfileLossReason reason)
 {
     static const char *const words[PROFILE_LOSS_COUNT] = {
-        [PROFILE_LOSS_SYNTAX] = "syntax",           [PROFILE_LOSS_TRUNCATED] = "truncated",
-        [PROFILE_LOSS_COMPRESSION] = "compression", [PROFILE_LOSS_REPAIRED] = "repaired",
-        [PROFILE_LOSS_NO_TIME] = "no_time",         [PROFILE_LOSS_BAD_DURATION] = "bad_duration",
-        [PROFILE_LOSS_UNPAIRED] = "unpaired",       [PROFILE_LOSS_DUPLICATE] = "duplicate",
-        [PROFILE_LOSS_TOO_LONG] = "too_long",       [PROFILE_LOSS_PROFILER] = "dropped_by_profiler",
+        [PROFILE_LOSS_SYNTAX] = "syntax",
+        [PROFILE_LOSS_TRUNCATED] = "truncated",
+        [PROFILE_LOSS_COMPRESSION] = "compression",
+        [PROFILE_LOSS_NO_TIME] = "no_time",
+        [PROFILE_LOSS_BAD_DURATION] = "bad_duration",
+        [PROFILE_LOSS_UNPAIRED] = "unpaired",
+        [PROFILE_LOSS_DUPLICATE] = "duplicate",
+        [PROFILE_LOSS_TOO_LONG] = "too_long",
+        [PROFILE_LOSS_PROFILER] = "dropped_by_profiler",
     };
 
     return words[reason];

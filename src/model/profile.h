@@ -172,7 +172,6 @@ typedef enum ProfileLossReason {
     PROFILE_LOSS_SYNTAX,       /* not JSON: skipped up to the next event */
     PROFILE_LOSS_TRUNCATED,    /* the file ends inside an event or without its closing brackets */
     PROFILE_LOSS_COMPRESSION,  /* gzip data damaged or cut */
-    PROFILE_LOSS_REPAIRED,     /* the event was read in spite of a fault in it (a stray quote): used, not lost */
     PROFILE_LOSS_NO_TIME,      /* start or duration missing, not a number or over seven days; a GPU operation at 0 */
     PROFILE_LOSS_BAD_DURATION, /* negative: taken as 0, used, not lost */
     PROFILE_LOSS_UNPAIRED,     /* a begin without its end or the reverse */
@@ -251,7 +250,7 @@ void profile_copy_words(const char *name, size_t len, ProfileCopy *copy);
 
 /* Counts a loss and keeps the first ones. `excerpt` may be NULL. */
 void profile_lose(Profile *profile, ProfileLossReason reason, uint64_t byte, const char *excerpt, size_t len);
-uint64_t profile_lost(const Profile *profile); /* events not used: all reasons but REPAIRED, BAD_DURATION, PROFILER */
+uint64_t profile_lost(const Profile *profile); /* events not used: all reasons but BAD_DURATION, PROFILER */
 const char *profile_loss_word(ProfileLossReason reason);
 
 /* Moves everything of `part` to the end of `into` (both unsealed); `part` is empty afterwards. What the file says about

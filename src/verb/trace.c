@@ -10,7 +10,6 @@
 
 #include "base/owner.h"
 #include "service/report/report.h"
-#include "verb/trace/filter.h"
 #include "verb/trace/options.h"
 #include "verb/trace/outfile.h"
 #include "verb/trace/progress.h"
@@ -107,7 +106,7 @@ static const OptSpec trace_opts[] = {
      .off = offsetof(TraceOptions, memory),
      .max = -1,
      .help =
-         "for the events of all files; a profile that needs more is read in windows of time. 0: half of the machine's"},
+         "for all files; a profile that needs more is refused. 0: half of the machine's"},
     {.key = "width",
      .flags = OPT_CLI_ONLY,
      .type = OPT_UINT,
@@ -269,11 +268,11 @@ static int write_all(Traced *t, const Written *w)
 
 static int run_files(Traced *t, const char *const *paths, size_t count, TraceResult *ret)
 {
-    TraceFiles files = {0};
+    ProfilePaths files = {0};
     bool missing = false;
 
     for (size_t i = 0; i < count; i++) {
-        if (trace_files_add(&files, paths[i], t->call->arena, &t->call->err) < 0) {
+        if (profile_paths_add(&files, paths[i], t->call->arena, &t->call->err) < 0) {
             verb_fail(t->call, EXIT_UNKNOWN);
             missing = true;
         }
@@ -322,7 +321,7 @@ static int show_report(Traced *t, const char *const *paths, size_t count)
         return EXIT_UNKNOWN;
     bool finding = has_finding(&result.report);
     if (t->filtered)
-        trace_filter_report(&result.report, &t->names);
+        trace_report_filter(&result.report, &t->names);
     int code = write_all(t, &(Written){.report = &result.report, .title = title_of(t, paths, count)});
     if (code != EXIT_FINE)
         return code;
@@ -343,7 +342,7 @@ static int show_diff(Traced *t, const char *const *before_path, const char *cons
         return EXIT_UNKNOWN;
     trace_diff(&before.report, &after.report, &arena, &diff);
     if (t->filtered)
-        trace_filter_diff(&diff, &t->names);
+        trace_diff_filter(&diff, &t->names);
     const char *title = arena_printf(&arena, "%s against %s", title_of(t, paths, count), before_path[0]);
     int code = write_all(t, &(Written){.diff = &diff, .title = title});
     trace_diff_done(&diff);

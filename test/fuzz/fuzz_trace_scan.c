@@ -24,7 +24,7 @@ static void scan(const char *text, size_t len, const TraceScanOptions *options, 
     if (rc >= 0) {
         const size_t rows = profile.gpu.len + profile.host.len + profile.mark.len + profile.syncs.len;
 
-        if (rows > profile.events || profile.ignored > profile.events || (profile.bytes != len && !options->owner))
+        if (rows > profile.events || profile.ignored > profile.events || profile.bytes != len)
             abort();
     }
     if (out && rc < 0)
@@ -71,9 +71,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     TraceKnown *known = share_drawn(&dice, 6) ? trace_known_new() : NULL;
 
     check((const char *)data, size, (TraceScanOptions){.learn = known}, dice);
-    if (known && trace_known_owners(known))
-        check((const char *)data, size,
-              (TraceScanOptions){.known = known, .owner = dice % (trace_known_owners(known) + 1)}, dice);
+    if (known)
+        check((const char *)data, size, (TraceScanOptions){.known = known}, dice);
     trace_known_free(known);
     return 0;
 }

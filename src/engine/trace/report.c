@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A report's life. */
+/* Making a report empty, freeing it, and leaving rows out. */
 #include "engine/trace/report.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 void trace_report_init(TraceReport *report)
@@ -51,4 +52,92 @@ void trace_report_done(TraceReport *report)
     vec_done(&report->verdicts);
     vec_done(&report->notes);
     arena_done(&report->arena);
+}
+
+/* ---- one profile given twice ---- */
+
+static bool same_device(const TraceDevice *a, const TraceDevice *b)
+{
+    return a->device == b->device && a->first == b->first && a->last == b->last && a->busy_ns == b->busy_ns &&
+           a->compute_ns == b->compute_ns && a->operation_count == b->operation_count && a->gap_count == b->gap_count &&
+           a->stream_count == b->stream_count;
+}
+
+/* Equal to the nanosecond in all that tells recordings apart. */
+static bool same_profile(const TraceRank *a, const TraceRank *b)
+{
+    if (a->rank != b->rank || a->base_ns != b->base_ns || a->events != b->events || a->ignored != b->ignored ||
+        a->devices.len != b->devices.len || a->kernels.len != b->kernels.len || a->operators.len != b->operators.len ||
+        a->calls.len != b->calls.len || a->steps.len != b->steps.len)
+        return false;
+    for (size_t i = 0; i < a->devices.len; i++)
+        if (!same_device(&a->devices.at[i], &b->devices.at[i]))
+            return false;
+    for (size_t i = 0; i < a->operators.len; i++)
+        if (strcmp(a->operators.at[i].name, b->operators.at[i].name) != 0 ||
+            a->operators.at[i].host_ns != b->operators.at[i].host_ns)
+            return false;
+    for (size_t i = 0; i < a->calls.len; i++)
+        if (strcmp(a->calls.at[i].name, b->calls.at[i].name) != 0 || a->calls.at[i].total_ns != b->calls.at[i].total_ns)
+            return false;
+    /* without any of these there is nothing to tell by */
+    return a->devices.len + a->operators.len + a->calls.len > 0;
+}
+
+static const TraceRank *earlier(const TraceReport *report, size_t len, const TraceRank *rank)
+{
+    for (size_t i = 0; i < len; i++)
+        if (same_profile(&report->ranks.at[i], rank))
+            return &report->ranks.at[i];
+    return NULL;
+}
+
+void trace_report_drop_copies(TraceReport *report, Arena *arena)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < report->ranks.len; i++) {
+        TraceRank *rank = &report->ranks.at[i];
+        const TraceRank *same = earlier(report, kept, rank);
+
+        if (!same) {
+            report->ranks.at[kept++] = *rank;
+            continue;
+        }
+        vec_push(&report->notes, arena_printf(arena,
+                                              "%.300s is the profile of rank %" PRId64 " that %.300s is, too: "
+                                              "it is left out",
+                                              rank->file, rank->rank, same->file));
+        trace_rank_done(rank);
+    }
+    report->ranks.len = kept;
+}
+
+/* ---- names that a pattern fits ---- */
+
+#define KEEP(vec, field)                                                                                               \
+    do {                                                                                                               \
+        size_t kept_ = 0;                                                                                              \
+        for (size_t i_ = 0; i_ < (vec)->len; i_++)                                                                     \
+            if (regexec(names, (vec)->at[i_].field, 0, NULL, 0) == 0)                                                  \
+                (vec)->at[kept_++] = (vec)->at[i_];                                                                    \
+        (vec)->len = kept_;                                                                                            \
+    } while (0)
+
+void trace_report_filter(TraceReport *report, const regex_t *names)
+{
+    for (size_t r = 0; r < report->ranks.len; r++) {
+        TraceRank *rank = &report->ranks.at[r];
+        KEEP(&rank->kernels, name);
+        KEEP(&rank->operators, name);
+        KEEP(&rank->calls, name);
+        KEEP(&rank->annotations, name);
+    }
+    KEEP(&report->collectives, name);
+}
+
+void trace_diff_filter(TraceDiff *diff, const regex_t *names)
+{
+    KEEP(&diff->kernels, name);
+    KEEP(&diff->operators, name);
 }

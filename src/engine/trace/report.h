@@ -8,6 +8,7 @@
  * windows of time whose parts are joined by trace_rank_merge.
  */
 
+#include <regex.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -417,3 +418,12 @@ typedef struct TraceReport {
 void trace_report_init(TraceReport *report);
 void trace_report_done(TraceReport *report);
 void trace_rank_done(TraceRank *rank); /* its vectors; texts are the arena's */
+
+/* Drops each rank that says the same as an earlier one (a profile given packed and not, or a copy), and notes it. Other
+ * files of the same rank stay. Texts go to `arena`. */
+void trace_report_drop_copies(TraceReport *report, Arena *arena);
+
+/* Leaves in the tables of names (kernels, operators, runtime calls, annotations, collectives) the rows whose name fits.
+ * Sums, gaps and verdicts stay those of the whole. */
+void trace_report_filter(TraceReport *report, const regex_t *names);
+void trace_diff_filter(TraceDiff *diff, const regex_t *names);

@@ -8,14 +8,17 @@
 #include <unistd.h>
 
 #include "base/owner.h"
-#include "verb/trace/cut.h"
+#include "engine/trace/cut.h"
+#include "verb/trace/one.h"
 #include "verb/trace/options.h"
+#include "verb/trace/outfile.h"
 #include "verb/trace/progress.h"
+#include "verb/trace/run.h"
 #include "verb/verb.h"
 
-enum { MEMORY_DEFAULT_SHARE = 2, THREADS_DEFAULT = 2 };
+enum { CUT_THREADS = 2 };
 
-OWNER_POINTER(TraceInput, trace_input_close);
+OWNER_POINTER(ProfileInput, profile_input_close);
 OWNER_POINTER(OutFile, outfile_drop);
 
 typedef struct CutOptions {
@@ -41,37 +44,69 @@ static const OptSpec cut_opts[] = {
      .help = "for what must be known of the profile before it is cut. 0: half of the machine's"},
 };
 
-static size_t memory_of(const CutOptions *o)
-{
-    if (o->memory)
-        return (size_t)o->memory;
-    return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) / MEMORY_DEFAULT_SHARE;
-}
-
 static int tell(VerbCall *call, const CutOptions *o, const TraceCut *cut)
 {
     if (strcmp(o->output, "-") != 0)
         printf("%" PRIu64 " of %" PRIu64 " events written to %s\n", cut->copied, cut->events, o->output);
-    if (cut->lost || cut->unreadable)
+    if (cut->lost)
         fprintf(stderr,
                 "%s: the profile is damaged: %" PRIu64 " parts of it could not be read; 'stoker trace %s' says where\n",
-                call->path, cut->lost + cut->unreadable, call->args.items[0]);
+                call->path, cut->lost, call->args.items[0]);
     if (cut->metadata_lost)
         fprintf(stderr, "%s: what stands around the event list could not all be read: some of it is missing\n",
                 call->path);
-    return cut->lost || cut->unreadable || cut->metadata_lost ? EXIT_FINDING : EXIT_FINE;
+    return cut->lost || cut->metadata_lost ? EXIT_FINDING : EXIT_FINE;
+}
+
+/* The input and the output of one cut. */
+typedef struct CutFile {
+    ProfileInput *input;
+    OutFile *out;
+    const bool *stop;
+} CutFile;
+
+static int load_profile(void *context, const TraceScanOptions *options, Profile *into, Err *err)
+{
+    const CutFile *file = context;
+
+    TRY(profile_input_rewind(file->input, err));
+    return trace_load(file->input, file->stop, options, CUT_THREADS, into, err);
+}
+
+static int open_text(void *context, TraceSource *ret, Err *err)
+{
+    const CutFile *file = context;
+
+    TRY(profile_input_rewind(file->input, err));
+    *ret = trace_input_source(file->input, file->stop);
+    return 0;
+}
+
+static int write_text(void *context, const void *bytes, size_t len, Err *err)
+{
+    const CutFile *file = context;
+
+    return outfile_write(file->out, bytes, len, err);
 }
 
 static int cut_file(VerbCall *call, const CutOptions *o, TraceCut *cut)
 {
-    CLEANUP(trace_input_close_at) TraceInput *input = NULL;
+    CLEANUP(profile_input_close_at) ProfileInput *input = NULL;
     CLEANUP(outfile_drop_at) OutFile *out = NULL;
+    const bool *stop = stop_catch();
     Err *err = &call->err;
 
-    TRY(trace_input_open_again(cut->path, NULL, cut->stop, &input, err));
+    TRY(profile_input_open_again(cut->path, NULL, stop, &input, err));
+    const int64_t rank = trace_load_rank(input);
+
+    if (!trace_numbers_has(&cut->ask->ranks, rank >= 0 ? rank : 0))
+        return err_set(err, -ENOENT, "'%s' is not of a rank that --rank asks for", cut->path);
     TRY(outfile_open(o->output, outfile_wants_gzip(o->output), &out, err));
-    int rc = trace_cut(cut, input, out, err);
-    return rc ? rc : outfile_commit(TAKE(out), err);
+    CutFile file = {.input = input, .out = out, .stop = stop};
+    const TraceCutFile table = {.context = &file, .load = load_profile, .open = open_text, .write = write_text};
+
+    TRY(trace_cut(cut, &table, err));
+    return outfile_commit(TAKE(out), err);
 }
 
 static int cut_run(VerbCall *call, const void *options)
@@ -89,13 +124,9 @@ static int cut_run(VerbCall *call, const void *options)
         return verb_failf(call, EXIT_USAGE, "a profile is not written to a terminal; name a file with -o");
     TraceCut cut = {.ask = &ask,
                     .path = call->args.items[0],
-                    .threads = THREADS_DEFAULT,
-                    .memory = memory_of(o),
-                    .stop = stop_catch()};
+                    .memory = o->memory ? (size_t)o->memory : (size_t)trace_run_memory()};
     int rc = cut_file(call, o, &cut);
     stop_obey();
-    if (rc == TRACE_CUT_OTHER_RANK)
-        return verb_failf(call, EXIT_UNKNOWN, "'%s' is not of a rank that --rank asks for", cut.path);
     return rc < 0 ? verb_fail(call, EXIT_UNKNOWN) : tell(call, o, &cut);
 }
 

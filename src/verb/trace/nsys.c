@@ -13,9 +13,9 @@
 
 enum { CSV_MAX = 1 << 30, BLOCK = 256 * 1024 };
 
-int trace_nsys_sqlite(TraceInput *input, size_t memory_max, const bool *stop, Profile *into, Err *err)
+int trace_nsys_sqlite(ProfileInput *input, size_t memory_max, const bool *stop, Profile *into, Err *err)
 {
-    const char *path = trace_input_path(input);
+    const char *path = profile_input_path(input);
 
     if (strcmp(path, "-") == 0)
         return err_set(err, -ESPIPE, "a database of Nsight Systems cannot be read from standard input; give its file");
@@ -24,27 +24,24 @@ int trace_nsys_sqlite(TraceInput *input, size_t memory_max, const bool *stop, Pr
     return rc < 0 && rc != -EINTR ? err_add(err, "'%s'", path) : rc;
 }
 
-int trace_nsys_csv(TraceInput *input, Profile *into, NsysSummary *ret, Arena *arena, Err *err)
+int trace_nsys_csv(ProfileInput *input, const bool *stop, Profile *into, NsysSummary *ret, Arena *arena, Err *err)
 {
-    const TraceSource source = trace_input_source(input, false);
     CLEANUP(str_done) Str text = {0};
     CLEANUP_FREE char *block = xmalloc(BLOCK);
     ssize_t n;
 
     str_init(&text, CSV_MAX);
-    while ((n = source.read(source.context, block, BLOCK, text.len, err)) > 0) {
+    while ((n = profile_input_read(input, block, BLOCK, text.len, err)) > 0) {
         str_addn(&text, block, (size_t)n);
-        if (source.progress)
-            source.progress(source.context, (uint64_t)n);
-        if (source.stop && *source.stop)
+        if (stop && *stop)
             return err_set(err, -EINTR, "interrupted");
     }
-    trace_input_settle(input);
+    profile_input_settle(input);
     TRY((int)n);
-    TRY(str_check(&text, trace_input_path(input), err));
+    TRY(str_check(&text, profile_input_path(input), err));
     const int rc = nsys_read_csv(text.text, text.len, into, ret, arena, err);
 
-    return rc < 0 ? err_add(err, "'%s'", trace_input_path(input)) : rc;
+    return rc < 0 ? err_add(err, "'%s'", profile_input_path(input)) : rc;
 }
 
 static void add_kernel(TraceRank *rank, const NsysSummaryRow *row)

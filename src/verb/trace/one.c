@@ -1,19 +1,122 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One file, in one piece. */
+/* One file: the table of readers, and from the profile to the rank. */
 #include "verb/trace/one.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/owner.h"
-#include "verb/trace/load.h"
-#include "verb/trace/merged.h"
 #include "verb/trace/nsys.h"
 
-OWNER_POINTER(TraceInput, trace_input_close);
+OWNER_POINTER(ProfileInput, profile_input_close);
 
-size_t trace_one_scan_memory(const TraceOne *one)
+/* ---- reading ---- */
+
+TraceSource trace_input_source(ProfileInput *input, const bool *stop)
+{
+    return (TraceSource){.read = profile_input_read,
+                         .context = input,
+                         .streamed = profile_input_is_streamed(input),
+                         .size = profile_input_size(input),
+                         .stop = stop};
+}
+
+typedef struct Reader {
+    bool (*fits)(const char *magic, size_t len);
+    int (*read)(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads, Profile *into, Err *err);
+} Reader;
+
+static bool fits_any(const char *magic, size_t len)
+{
+    (void)magic;
+    return len > 0;
+}
+
+static int read_json(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads, Profile *into, Err *err)
+{
+    const TraceSource source = trace_input_source(input, stop);
+    uint64_t at;
+
+    if (threads > 1 && options->raw)
+        profile_input_read_ahead(input);
+    const int rc = trace_scan_parallel(&source, options, threads, into, err);
+    profile_input_settle(input);
+    const char *damage = profile_input_damage(input, &at);
+
+    if (damage[0] && rc == 0)
+        profile_lose(into, PROFILE_LOSS_COMPRESSION, at, damage, strlen(damage));
+    else if (damage[0] && rc == -EBADMSG)
+        err_set(err, rc, "%s", damage);
+    return rc == -EBADMSG ? err_add(err, "'%s'", profile_input_path(input)) : rc;
+}
+
+/* --no-cpu for a reader that reads everything: ranges stay, as the scanner leaves them. */
+static bool is_no_cpu_work(void *context, const Profile *profile, const ProfileEvents *table, size_t row)
+{
+    (void)context;
+    (void)profile;
+    return table->kind[row] <= PROFILE_SET || table->kind[row] == PROFILE_ANNOTATION ||
+           table->kind[row] == PROFILE_GPU_ANNOTATION;
+}
+
+static int read_sqlite(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads, Profile *into,
+                       Err *err)
+{
+    (void)threads;
+    if (options->raw || options->from || options->to)
+        return err_set(err, -EOPNOTSUPP, "'%s' is a database of Nsight Systems: it can be analysed, but not cut",
+                       profile_input_path(input));
+    TRY(trace_nsys_sqlite(input, options->memory_max, stop, into, err));
+    if (options->skip_host)
+        profile_filter(into, is_no_cpu_work, NULL);
+    return 0;
+}
+
+/* The first that fits reads. */
+static const Reader readers[] = {
+    {.fits = nsys_is_sqlite, .read = read_sqlite},
+    {.fits = fits_any, .read = read_json},
+};
+
+int trace_load(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads, Profile *into, Err *err)
+{
+    size_t len;
+    const char *magic = profile_input_magic(input, &len);
+
+    for (size_t i = 0; i < ARRAY_LEN(readers); i++)
+        if (readers[i].fits(magic, len))
+            return readers[i].read(input, stop, options, threads, into, err);
+    return err_set(err, -EBADMSG, "'%s' is in no format that is known", profile_input_path(input));
+}
+
+int64_t trace_load_rank(ProfileInput *input)
+{
+    size_t len;
+    const char *head = profile_input_head(input, &len);
+    const char *info = memmem(head, len, "\"distributedInfo\"", 17);
+    const char *end = info ? memchr(info, '}', len - (size_t)(info - head)) : NULL;
+    const char *rank = end ? memmem(info, (size_t)(end - info), "\"rank\"", 6) : NULL;
+    char number[24];
+
+    if (!rank)
+        return -1;
+    rank += 6;
+    while (rank < end && strchr(" \t\r\n:", *rank))
+        rank++;
+    size_t digits = 0;
+    while (rank + digits < end && digits < sizeof number - 1 && rank[digits] >= '0' && rank[digits] <= '9')
+        digits++;
+    memcpy(number, rank, digits);
+    number[digits] = '\0';
+    return digits > 0 && digits < 10 ? strtoll(number, NULL, 10) : -1;
+}
+
+/* ---- analysing ---- */
+
+/* Of one->memory, what the scanner may fill; the rest is for index and analysis. */
+static size_t scan_memory(const TraceOne *one)
 {
     return one->memory / 8 * 5;
 }
@@ -64,22 +167,22 @@ static bool is_json(const char *head, size_t len)
     return len > 0 && (*head == '{' || *head == '[');
 }
 
-static bool is_table(TraceInput *input)
+static bool is_table(ProfileInput *input)
 {
     size_t len;
-    const char *head = trace_input_head(input, &len);
+    const char *head = profile_input_head(input, &len);
 
     return !is_json(head, len) && nsys_is_csv(head, len);
 }
 
 /* A CSV of nsys stats: single events, or a summary of them. */
-static int from_table(TraceOne *one, TraceInput *input, TraceRank *ret, Err *err)
+static int from_table(TraceOne *one, ProfileInput *input, TraceRank *ret, Err *err)
 {
     CLEANUP(profile_done) Profile profile = {0};
     CLEANUP(nsys_summary_done) NsysSummary summary = {0};
 
     profile_init(&profile);
-    TRY(trace_nsys_csv(input, &profile, &summary, one->arena, err));
+    TRY(trace_nsys_csv(input, one->stop, &profile, &summary, one->arena, err));
     if (summary.table == NSYS_TABLE_TRACE)
         return choose_and_analyse(one, &profile, ret, err);
     profile_seal(&profile);
@@ -87,83 +190,89 @@ static int from_table(TraceOne *one, TraceInput *input, TraceRank *ret, Err *err
     return 0;
 }
 
-enum { ONE_MERGED = 2 }; /* beside what trace_one gives */
+static double mebibytes(double bytes)
+{
+    return bytes / (1 << 20);
+}
 
-/* `learn` hears what the file holds: several ranks are not analysed as one. */
-static int in_one_piece(TraceOne *one, TraceInput *input, TraceKnown *learn, TraceRank *ret, Err *err)
+/* How much the whole file needs, as what was read of it tells, and a quarter more: parts of a file differ. */
+static int refuse_size(const TraceOne *one, const ProfileInput *input, const Profile *profile, Err *err)
+{
+    const uint64_t text = profile_input_text_size(input);
+    const double part = profile->bytes ? 1.25 * (double)text / (double)profile->bytes : 0;
+    const double need = part * (double)profile_bytes(profile) * (double)one->memory / (double)scan_memory(one);
+
+    if (need <= (double)one->memory)
+        return err_set(err, -ENOSPC,
+                       "'%s' needs more memory than the %.0f MiB that --memory gives it; allow more, or take a part of "
+                       "the file with 'stoker trace cut'",
+                       one->path, mebibytes((double)one->memory));
+    return err_set(err, -ENOSPC,
+                   "'%s' needs about %.0f MiB of memory, and --memory gives it %.0f MiB; allow more, or take a part of "
+                   "the file with 'stoker trace cut'",
+                   one->path, mebibytes(need), mebibytes((double)one->memory));
+}
+
+/* "[TP03] 1234" in front of a process: the mark of a rank in a file that several ranks were merged into. */
+static const char *mark_of(const Profile *profile, const ProfileLane *lane, size_t *ret_len)
+{
+    size_t len;
+    const char *text = lane->pid_name == PROFILE_NONE ? "" : profile_text(profile, lane->pid_name, &len);
+    const char *end = *text == '[' ? strchr(text, ']') : NULL;
+
+    *ret_len = end ? (size_t)(end - text) + 1 : 0;
+    return end ? text : NULL;
+}
+
+/* Ranks that were merged into one file have the same correlations for different work: nothing could be said of them. */
+static int refuse_several_ranks(const TraceOne *one, const Profile *profile, Err *err)
+{
+    const char *first = NULL;
+    size_t first_len = 0;
+
+    for (size_t i = 0; i < profile->lanes.len; i++) {
+        size_t len;
+        const char *mark = mark_of(profile, &profile->lanes.at[i], &len);
+
+        if (!mark)
+            continue;
+        if (first && (len != first_len || memcmp(mark, first, len) != 0))
+            return err_set(err, -EOPNOTSUPP, "'%s' holds several ranks (%.*s, %.*s); give the file of each rank", one->path,
+                           (int)(first_len < 40 ? first_len : 40), first, (int)(len < 40 ? len : 40), mark);
+        first = mark;
+        first_len = len;
+    }
+    return 0;
+}
+
+static int from_json(TraceOne *one, ProfileInput *input, TraceRank *ret, Err *err)
 {
     CLEANUP(profile_done) Profile profile = {0};
-    TraceScanOptions options = {.memory_max = trace_one_scan_memory(one),
-                                .skip_host = one->ask->no_host,
-                                .skip_python = one->ask->no_python,
-                                .known = one->known,
-                                .owner = one->owner,
-                                .learn = learn};
+    const TraceScanOptions options = {.memory_max = scan_memory(one),
+                                      .skip_host = one->ask->no_host,
+                                      .skip_python = one->ask->no_python};
 
     profile_init(&profile);
-    TRY(trace_load(input, &options, one->threads, &profile, err));
-    if (learn && trace_known_owners(learn))
-        return ONE_MERGED;
-    if (learn && trace_known_other_rank(learn) >= 0)
-        one->note = arena_printf(one->arena,
-                                 "%.300s tells of itself that it is of rank %" PRId64 " and of rank %" PRId64
-                                 ", and its processes do not say whose they are: it is all taken as one rank",
-                                 one->path, trace_known_other_rank(learn), profile.rank);
+    const int rc = trace_load(input, one->stop, &options, one->threads, &profile, err);
+
+    if (rc == -ENOSPC)
+        return refuse_size(one, input, &profile, err);
+    TRY(rc);
+    TRY(refuse_several_ranks(one, &profile, err));
     return choose_and_analyse(one, &profile, ret, err);
 }
 
-int trace_one_piece(TraceOne *one, TraceInput *input, TraceRank *ret, Err *err)
+int trace_one(TraceOne *one, TraceRank *ret, Err *err)
 {
-    const int rc = in_one_piece(one, input, NULL, ret, err);
+    CLEANUP(profile_input_close_at) ProfileInput *input = NULL;
 
-    return rc == -ENOSPC ? trace_windows(one, input, ret, err) : rc;
-}
-
-static int one_or_merged(TraceOne *one, TraceInput *input, TraceKnown *known, TraceRanks *ret, Err *err)
-{
-    TraceRank rank;
-    int rc = is_table(input) ? from_table(one, input, &rank, err) : in_one_piece(one, input, known, &rank, err);
-
-    if (rc == -ENOSPC) {
-        rc = trace_merged_look(input, one->threads, known, err);
-        if (rc == 0)
-            rc = trace_known_owners(known) ? ONE_MERGED : trace_windows(one, input, &rank, err);
-    }
-    if (rc == ONE_MERGED)
-        return trace_merged(one, input, known, ret, err);
-    if (rc == 0)
-        vec_push(ret, rank);
-    return rc;
-}
-
-/* A hint from the beginning of the file; whether it is so is known behind it. */
-static bool may_be_merged(TraceInput *input)
-{
-    static const char *const words[] = {"\"pid\": \"[", "\"pid\":\"[", "\"rank", "\"Rank",
-                                        "\"RANK",       "\"[rank",     "\"[Rank"};
-    size_t len;
-    const char *head = trace_input_head(input, &len);
-
-    for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        for (const char *at = head; (at = memmem(at, len - (size_t)(at - head), words[i], strlen(words[i]))); at++)
-            if (at + strlen(words[i]) < head + len && at[strlen(words[i])] != '"') /* no key "rank" */
-                return true;
-    return false;
-}
-
-int trace_one(TraceOne *one, TraceRanks *ret, Err *err)
-{
-    CLEANUP(trace_input_close_at) TraceInput *input = NULL;
-
-    TRY(trace_input_open(one->path, one->read_bytes, one->stop, &input, err));
+    TRY(profile_input_open(one->path, one->read_bytes, one->stop, &input, err));
     int64_t rank = trace_load_rank(input);
-    if (rank >= 0 && !trace_numbers_has(&one->ask->ranks, rank) && !may_be_merged(input))
+    if (rank >= 0 && !trace_numbers_has(&one->ask->ranks, rank))
         return TRACE_ONE_OTHER_RANK;
-    TraceKnown *known = trace_known_new();
-    int rc = one_or_merged(one, input, known, ret, err);
+    const int rc = is_table(input) ? from_table(one, input, ret, err) : from_json(one, input, ret, err);
+    const uint64_t garbage = profile_input_garbage(input);
 
-    trace_known_free(known);
-    uint64_t garbage = trace_input_garbage(input);
     if (rc == 0 && garbage && !one->note)
         one->note =
             arena_printf(one->arena, "%s: %" PRIu64 " bytes or more behind the end of the gzip data were ignored",

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* One file to one TraceRank: read, choose, analyse; in one piece where memory allows, otherwise in windows of time. */
+/* One file to one TraceRank: read, choose, analyse. The reader is chosen by the file's first bytes. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include "engine/trace/analyse.h"
-#include "verb/trace/input.h"
-#include "verb/trace/pick.h"
+#include "engine/trace/pick.h"
+#include "engine/trace/scan/scan.h"
+#include "source/profile/input.h"
 
 typedef struct TraceOne {
     const char *path;
@@ -17,34 +18,27 @@ typedef struct TraceOne {
     size_t memory; /* bytes for this file's profile and its analysis */
     const TraceAsk *ask;
     const TraceConfig *config;
-    Arena *arena;                     /* for the texts of the rank, and notes: an array, one for each thread */
+    Arena *arena;                     /* for the texts of the rank, and the note: an array, one for each thread */
     atomic_uint_fast64_t *read_bytes; /* counts as it reads, may be NULL */
-    atomic_uint_fast64_t *pass;       /* how many times the file is read in all, may be NULL */
     const bool *stop;
-    const TraceKnown *known; /* of a file of several ranks, and which of them is meant (0 all); set by merged.c */
-    unsigned int owner;
     const char *note; /* out: what the reader of the report must know of this file, NULL nothing */
 } TraceOne;
 
 enum { TRACE_ONE_OTHER_RANK = 1 }; /* the file's rank is not asked for */
 
-typedef VEC(TraceRank) TraceRanks;
+/* 0, TRACE_ONE_OTHER_RANK, -errno; -ENOSPC where the profile needs more than one->memory. */
+int trace_one(TraceOne *one, TraceRank *ret, Err *err);
 
-/* Adds the file's rank, or the ranks that were merged into it. 0, TRACE_ONE_OTHER_RANK, -errno. */
-int trace_one(TraceOne *one, TraceRanks *ret, Err *err);
-
-/* `input` from its beginning, as one rank: in one piece, or in windows. As trace_one. */
-int trace_one_piece(TraceOne *one, TraceInput *input, TraceRank *ret, Err *err);
-
-/* How an index of the file's profile is analysed: all of its time, with the file's threads and what is left of its
- * memory. */
+/* How an index of the file's profile is analysed: with the file's threads and what is left of its memory. */
 TraceJob trace_one_job(const TraceOne *one, const TraceIndex *index);
 
-/* Of one->memory, what the scanner may fill; the rest is for index and analysis. */
-size_t trace_one_scan_memory(const TraceOne *one);
+/* The input as the scanner reads it. */
+TraceSource trace_input_source(ProfileInput *input, const bool *stop);
 
-/* The second way, in windows.c: reads `input` (rewound) again and again. */
-int trace_windows(TraceOne *one, TraceInput *input, TraceRank *ret, Err *err);
+/* Fills `into` (initialised, not sealed). What the compression lost is among the profile's losses. Errors as
+ * trace_scan_parallel's; -EOPNOTSUPP where options->raw is set and the file is not trace JSON. */
+int trace_load(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads,
+               Profile *into, Err *err);
 
-/* The window of time that one->ask means, found without keeping the profile in memory. Rewinds. */
-int trace_windows_bounds(TraceOne *one, TraceInput *input, int64_t *ret_from, int64_t *ret_to, Err *err);
+/* The rank that the beginning of a trace names, -1 where it does not. */
+int64_t trace_load_rank(ProfileInput *input);

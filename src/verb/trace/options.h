@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/opt.h"
-#include "verb/trace/pick.h"
+#include "engine/trace/pick.h"
 
 typedef struct TraceAskOptions {
     const char *from, *to, *step, *rank, *stream, *device;

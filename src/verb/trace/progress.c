@@ -2,7 +2,6 @@
 /* A line on stderr that is drawn over and over, and the flag that signals set. */
 #include "verb/trace/progress.h"
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -45,17 +44,13 @@ void progress_begin(Progress *progress, bool wanted, uint64_t total_bytes)
 
 void progress_draw(Progress *progress)
 {
-    uint64_t ns = clock_monotonic(clock_kernel()) - progress->began_ns, bytes = atomic_load(&progress->bytes),
-             windows = atomic_load(&progress->windows);
+    uint64_t ns = clock_monotonic(clock_kernel()) - progress->began_ns, bytes = atomic_load(&progress->bytes);
     double rate = ns ? (double)bytes / ((double)ns / 1e9) : 0;
 
     if (!progress->shown || ns < QUIET_NS)
         return;
     progress->drawn = true;
-    if (windows)
-        fprintf(stderr, "\r\033[Kwindow %" PRIu64 ": %.2f GB read, %.0f MB/s", windows, (double)bytes / 1e9,
-                rate / 1e6);
-    else if (progress->total == 0)
+    if (progress->total == 0)
         fprintf(stderr, "\r\033[K%.1f MB read, %.0f MB/s", (double)bytes / 1e6, rate / 1e6);
     else if (bytes < progress->total)
         fprintf(stderr, "\r\033[K%3.0f %% of %.1f MB, %.0f MB/s, %.0f s left",

@@ -10,7 +10,7 @@
 typedef struct Progress {
     bool shown;     /* stderr is a terminal and nobody said no */
     uint64_t total; /* bytes to be read, 0 unknown */
-    atomic_uint_fast64_t bytes, windows;
+    atomic_uint_fast64_t bytes;
     uint64_t began_ns;
     bool drawn;
 } Progress;

@@ -18,14 +18,13 @@
 #include "base/owner.h"
 #include "verb/trace/one.h"
 #include "verb/trace/progress.h"
-#include "verb/trace/twice.h"
 
 enum { WORKERS_MAX = 256, DRAW_NS = 100000000, STOP_DRAWS = 10, LIMIT_TEXT_MAX = 64 };
 
 typedef struct Job {
     TraceOne one;
     TraceArenas *arenas;
-    TraceRanks ranks;
+    TraceRank rank;
     Err err;
     int rc;
 } Job;
@@ -75,7 +74,7 @@ static void run_job(Job *job)
 {
     *job->arenas = (TraceArenas){.at = xcalloc(job->one.threads, sizeof(Arena)), .len = job->one.threads};
     job->one.arena = job->arenas->at;
-    job->rc = trace_one(&job->one, &job->ranks, &job->err);
+    job->rc = trace_one(&job->one, &job->rank, &job->err);
 }
 
 static void *work(void *context)
@@ -141,7 +140,7 @@ static void run_pool(Pool *pool, Progress *progress)
         pthread_join(threads[i], NULL);
 }
 
-static uint64_t total_bytes(const TraceFiles *files)
+static uint64_t total_bytes(const ProfilePaths *files)
 {
     uint64_t total = 0;
     struct stat st;
@@ -169,8 +168,7 @@ static void collect(const TraceRun *run, Pool *pool, TraceResult *ret)
         }
         other |= job->rc == TRACE_ONE_OTHER_RANK;
         if (job->rc == 0) {
-            for (size_t k = 0; k < job->ranks.len; k++)
-                vec_push(&report->ranks, job->ranks.at[k]);
+            vec_push(&report->ranks, job->rank);
             ret->analysed++;
         }
     }
@@ -178,7 +176,7 @@ static void collect(const TraceRun *run, Pool *pool, TraceResult *ret)
         fprintf(stderr, "%s: no file is of a rank that --rank asks for\n", run->path);
     if (ret->stopped || ret->analysed == 0)
         return;
-    trace_twice(report, pool->jobs[0].one.arena);
+    trace_report_drop_copies(report, pool->jobs[0].one.arena);
     trace_across(report);
     for (size_t i = 0; i < pool->count; i++)
         if (pool->jobs[i].rc == 0 && pool->jobs[i].one.note)
@@ -211,15 +209,12 @@ void trace_run(const TraceRun *run, TraceResult *ret)
                                       .ask = run->ask,
                                       .config = run->config,
                                       .read_bytes = &progress.bytes,
-                                      .pass = &progress.windows,
                                       .stop = pool.stop};
     }
     run_pool(&pool, &progress);
     progress_end(&progress);
     ret->stopped = *pool.stop;
     collect(run, &pool, ret);
-    for (size_t i = 0; i < count; i++)
-        vec_done(&pool.jobs[i].ranks);
     ret->report.seconds = (double)(clock_monotonic(clock_kernel()) - began) / 1e9;
     free(pool.jobs);
 }

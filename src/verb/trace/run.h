@@ -5,12 +5,12 @@
  * report does not depend on the number of threads nor on which file was done first. */
 
 #include "engine/trace/analyse.h"
-#include "verb/trace/files.h"
-#include "verb/trace/pick.h"
+#include "engine/trace/pick.h"
+#include "source/profile/input.h"
 
 typedef struct TraceRun {
     const char *path; /* what errors on stderr begin with */
-    const TraceFiles *files;
+    const ProfilePaths *files;
     const TraceAsk *ask;
     const TraceConfig *config;
     unsigned int threads; /* 0: one per core */

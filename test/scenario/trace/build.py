@@ -344,13 +344,3 @@ def random_xla(seed):
         at += r.randrange(1_000, 30_000)
     trace.events.append({})  # the writer ends its list so
     return trace
-
-
-def merged(traces, mark, numbers=None):
-    """Traces of several ranks in one: mark(rank, pid) gives the process that is written."""
-    whole = copy.copy(traces[0])
-    whole.rank, whole.events = None, []
-    for place, trace in enumerate(traces):
-        rank = numbers[place] if numbers else place
-        whole.events += [{**event, "pid": mark(rank, event["pid"])} if "pid" in event else event for event in trace.events]
-    return whole

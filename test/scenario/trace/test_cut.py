@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from trace_kit import Profile, busy_profile, plain_numbers, strict_json
+from trace_kit import Profile, busy_profile, forget, plain_numbers, strict_json
 
 
 def cut(trace, path, out, *words, code=0):
@@ -89,26 +89,42 @@ def test_begins_and_ends_stay_together(trace, tmp_path):
     assert sorted((e["ph"], e["name"]) for e in small if e["ph"] in "BE") == [("B", "outer"), ("E", "outer")]
 
 
-HOSTILE = {
-    "control characters": (b'"aten::outer"', b'"aten\x01\n\t::outer"'),
-    "not UTF-8": (b'"aten::outer"', b'"\xff\xfeouter\xed\xa0\x80"'),
-    "wrong escape": (b'"aten::outer"', b'"C:\\path\\qux"'),
+DAMAGED = {
     "stray quotes": (b'"aten::outer"', b'"load {"device": "cpu"}"'),
-    "bare words": (b'"bytes": 4096', b'"bytes": 4096, "memory bandwidth (GB/s)": inf, "x": N/A, "y": -nan, "z": 007'),
     "trailing commas": (b'"bytes": 4096', b'"bytes": 4096,'),
     "an event that is none": (b'{"ph": "X"', b'{"ph": @@@ "X"'),
 }
 
+ODD = {
+    "control characters": (b'"aten::outer"', b'"aten\x01\n\t::outer"'),
+    "not UTF-8": (b'"aten::outer"', b'"\xff\xfeouter\xed\xa0\x80"'),
+    "wrong escape": (b'"aten::outer"', b'"C:\\path\\qux"'),
+    "bare words": (b'"bytes": 4096', b'"bytes": 4096, "memory bandwidth (GB/s)": inf, "x": N/A, "y": -nan, "z": 007'),
+}
 
-@pytest.mark.parametrize("what", HOSTILE)
-def test_what_is_written_is_json(trace, tmp_path, what):
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_damaged_events_are_left_out(trace, tmp_path, what):
     text = busy_profile(3).dump().encode()
-    right, wrong = HOSTILE[what]
+    right, wrong = DAMAGED[what]
     path = tmp_path / "t.json"
     path.write_bytes(text.replace(right, wrong, 3))
     done = trace("cut", path, "-o", tmp_path / "c.json")
-    assert done.returncode in (0, 1), done.stderr
-    assert len(strict_json((tmp_path / "c.json").read_bytes())["traceEvents"]) >= len(busy_profile(3).events) - 3
+    assert done.returncode == 1 and b"the profile is damaged" in done.stderr
+    kept = len(strict_json((tmp_path / "c.json").read_bytes())["traceEvents"])
+    assert len(busy_profile(3).events) - 3 <= kept < len(busy_profile(3).events)
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_odd_events_stay_as_they_are(trace, tmp_path, what):
+    """No JSON by the letter, but readable: they are copied byte by byte."""
+    text = busy_profile(3).dump().encode()
+    right, wrong = ODD[what]
+    path = tmp_path / "t.json"
+    path.write_bytes(text.replace(right, wrong, 3))
+    assert trace("cut", path, "-o", tmp_path / "c.json").returncode == 0
+    assert (tmp_path / "c.json").read_bytes().count(wrong) == 3
+    assert forget(trace.report(tmp_path / "c.json")) == forget(trace.report(path))
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8, 0.999])

@@ -71,17 +71,3 @@ def test_they_can_be_chosen_and_cut(trace, tmp_path, words):
     assert rank["devices"][0]["operation_count"] == 1
     assert trace("cut", path, "-o", tmp_path / "c.json", *words).returncode == 0
     assert trace.report(tmp_path / "c.json")["ranks"][0]["devices"] == rank["devices"]
-
-
-def test_in_windows(stoker, tmp_path):
-    trace = build.Trace()
-    for number in range(40):
-        trace.host("user_annotation", f"step {number}", number * 1_000_000, 990_000)
-        for index in range(1500):
-            trace.launch(number * 1_000_000 + index * 600, "k", number * 1_000_000 + index * 600 + 5_000, 200, took=100)
-    path = trace.write(tmp_path / "t.json")
-    whole, small = compare.report(stoker, path), compare.report(stoker, "--memory", "4MiB", path)
-    assert any("windows of time" in note for note in small["notes"])
-    assert len(whole["ranks"][0]["steps"]) == 40
-    assert [s["name"] for s in small["ranks"][0]["steps"]] == [s["name"] for s in whole["ranks"][0]["steps"]]
-    assert [s["duration_ns"] for s in small["ranks"][0]["steps"]] == [s["duration_ns"] for s in whole["ranks"][0]["steps"]]

@@ -318,11 +318,11 @@ static void test_losses(void **unused)
     a.events = 10;
     b.events = 5;
     for (uint64_t i = 0; i < PROFILE_LOSSES_KEPT; i++)
-        profile_lose(&a, PROFILE_LOSS_REPAIRED, i, NULL, 0);
+        profile_lose(&a, PROFILE_LOSS_BAD_DURATION, i, NULL, 0);
     profile_lose(&b, PROFILE_LOSS_SYNTAX, 3, "{]", 2);
     profile_append(&a, &b);
     assert_int_equal(a.losses.len, PROFILE_LOSSES_KEPT);
-    assert_int_equal(a.lost_by_reason[PROFILE_LOSS_REPAIRED], PROFILE_LOSSES_KEPT);
+    assert_int_equal(a.lost_by_reason[PROFILE_LOSS_BAD_DURATION], PROFILE_LOSSES_KEPT);
     assert_int_equal(profile_lost(&a), 1);
     assert_int_equal(a.events, 15);
     for (int i = 0; i < PROFILE_LOSS_COUNT; i++)

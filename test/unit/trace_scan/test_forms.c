@@ -854,7 +854,7 @@ static void raw_events_are_shown(void **state)
     static const char text[] =
         "[" ONE "," X("kernel", "k", "0", "7", "5", "3",
                       "\"correlation\":6") ",{\"ph\":\"M\"},{\"ph\":\"s\",\"id\":9,\"ts\":1},"
-                                           "{\"ph\":\"X\",\"name\":\"a\"b\",\"pid\":1,\"ts\":1,\"dur\":1}]";
+                                           "{\"ph\":\"X\",\"name\":\"ab\",\"pid\":1,\"ts\":1,\"dur\":1}]";
     const KitWay ways[] = {{0}, {.threads = 2, .part_bytes = 10}, {.threads = 2, .part_bytes = 10, .streamed = true}};
 
     (void)state;
@@ -991,53 +991,6 @@ static void pairs_have_ids(void **state)
     assert_int_equal(profile.gpu.external[0], 9);
 }
 
-/* --- merged ranks --------------------------------------------------------------------------------------------------
- */
-
-static void scan_known(const char *text, const TraceScanOptions *options)
-{
-    assert_int_equal(scan_with(text, options), 0);
-}
-
-static void marks_are_learned_and_used(void **state)
-{
-    static const char text[] =
-        "[" X("cuda_runtime", "call", "\"[rank0] 9\"", "1", "1", "1", "\"correlation\": 5") "," X(
-            "cuda_runtime", "call", "\"[rank3] 9\"", "1", "1", "1",
-            "\"correlation\": 5") "," X("kernel", "k", "\"[rank3] 0\"", "7", "5", "1",
-                                        "\"device\": 0, \"stream\": 7, \"correlation\": "
-                                        "5") "," X("kernel", "nobody's", "0", "7", "9", "1",
-                                                   "\"device\": 0, \"stream\": 7") "]";
-    TraceKnown *known = trace_known_new(), *again = trace_known_new();
-
-    (void)state;
-    Profile first;
-    Err err = {0};
-
-    assert_int_equal(kit_scan(text, sizeof text - 1, &(TraceScanOptions){.learn = known}, &(KitWay){0}, &first, &err),
-                     0);
-    profile_done(&first);
-    assert_int_equal(trace_known_owners(known), 2);
-    assert_int_equal(trace_known_rank(known, 1), 0);
-    assert_int_equal(trace_known_rank(known, 2), 3);
-    assert_string_equal(trace_known_mark(known, 2), "rank3");
-    scan_known(text, &(TraceScanOptions){.known = known, .owner = 2});
-    assert_int_equal(profile.rank, 3);
-    assert_int_equal(profile.events, 2);
-    assert_int_equal(profile.gpu.len, 1);
-    assert_int_equal(profile.gpu.link[0], 5);
-    assert_int_equal(profile.host.len, 1);
-    assert_int_equal(kit_scan(text, sizeof text - 1, &(TraceScanOptions){.known = known, .learn = again}, &(KitWay){0},
-                              &first, &err),
-                     0);
-    assert_int_equal(trace_known_nobodys(again), 1);
-    assert_int_equal(first.host.len, 2);
-    assert_true(first.host.link[0] != first.host.link[1]);
-    profile_done(&first);
-    trace_known_free(known);
-    trace_known_free(again);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1045,7 +998,6 @@ int main(void)
         cmocka_unit_test_teardown(without_a_gpu_names_make_nothing, done),
         cmocka_unit_test_teardown(names_may_change, done),
         cmocka_unit_test_teardown(pairs_have_ids, done),
-        cmocka_unit_test_teardown(marks_are_learned_and_used, done),
         cmocka_unit_test(times_are_exact),
         cmocka_unit_test(microseconds_are_told),
         cmocka_unit_test(bad_times_are_lost),

@@ -28,9 +28,9 @@ typedef struct Watch {
 
 static Watch watch;
 
-int __wrap_trace_one(TraceOne *one, TraceRanks *ret, Err *err);
+int __wrap_trace_one(TraceOne *one, TraceRank *ret, Err *err);
 
-int __wrap_trace_one(TraceOne *one, TraceRanks *ret, Err *err)
+int __wrap_trace_one(TraceOne *one, TraceRank *ret, Err *err)
 {
     (void)ret;
     (void)err;
@@ -57,7 +57,7 @@ int __wrap_trace_one(TraceOne *one, TraceRanks *ret, Err *err)
 static void run_files(size_t count, unsigned int threads, size_t meet)
 {
     static const char *names[FILES_MAX];
-    TraceFiles files = {0};
+    ProfilePaths files = {0};
     TraceAsk ask = {0};
     TraceResult result;
 

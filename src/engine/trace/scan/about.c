@@ -2,6 +2,7 @@
 /* What a trace says about itself, in the members beside the event list. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/owner.h"
 #include "engine/trace/scan/inside.h"
 
@@ -139,19 +140,8 @@ static void take_objects(Profile *profile, const Slice *list, void (*take)(Profi
             take(profile, &value);
 }
 
-/* Of several the last one counts, and that there are several is kept. */
-static void take_rank(TraceScan *scan, const Slice *slice)
+static void take_distributed(Profile *profile, const Slice *slice)
 {
-    const int64_t before = scan->profile->rank, rank = slice_number(slice, 0, INT64_MAX, before);
-
-    if (before >= 0 && rank != before)
-        scan->other_rank = before;
-    scan->profile->rank = rank;
-}
-
-static void take_distributed(TraceScan *scan, const Slice *slice)
-{
-    Profile *profile = scan->profile;
     Members m = members_of(slice);
     Slice key, value;
 
@@ -159,7 +149,7 @@ static void take_distributed(TraceScan *scan, const Slice *slice)
         if (slice_is(&key, "backend"))
             set_name(profile, &profile->backend, &value);
         else if (slice_is(&key, "rank"))
-            take_rank(scan, &value);
+            profile->rank = slice_number(&value, 0, INT64_MAX, profile->rank);
         else if (slice_is(&key, "world_size"))
             profile->world_size = slice_number(&value, 0, INT64_MAX, profile->world_size);
         else if (slice_is(&key, "nccl_version"))
@@ -223,7 +213,7 @@ void about_take(TraceScan *scan, const Slice *key, const Slice *value)
     if (slice_is(key, "deviceProperties"))
         take_objects(profile, value, take_device);
     else if (slice_is(key, "distributedInfo"))
-        take_distributed(scan, value);
+        take_distributed(profile, value);
     else if (slice_is(key, "baseTimeNanoseconds"))
         profile->base_ns = slice_number(value, 1, INT64_MAX, profile->base_ns);
     else if (slice_is(key, "with_stack"))
@@ -241,4 +231,20 @@ void about_take(TraceScan *scan, const Slice *key, const Slice *value)
         set_name(profile, &profile->host_name, value);
     else if (slice_is(key, "INFO") || slice_is(key, "WARNING") || slice_is(key, "ERROR"))
         take_lines(scan, value, !slice_is(key, "INFO"));
+}
+
+bool trace_is_object(const char *bytes, size_t len)
+{
+    CLEANUP_FREE char *text = xcalloc(len + SCAN_PAD, 1);
+    Slice key, value, all = {.at = text, .len = (uint32_t)len, .kind = SLICE_NEST};
+    const char *fault;
+
+    memcpy(text, bytes, len);
+    if (len == 0 || *text != '{' || walk_nest(text, text + len, &fault) != text + len)
+        return false;
+    Members m = members_of(&all);
+
+    while (next_member(&m, &key, &value))
+        ;
+    return m.p == m.end;
 }

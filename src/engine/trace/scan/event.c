@@ -7,7 +7,6 @@
 #include "base/owner.h"
 #include "engine/trace/scan/detail.h"
 #include "engine/trace/scan/inside.h"
-#include "engine/trace/scan/owner.h"
 #include "engine/trace/scan/thread.h"
 #include "engine/trace/scan/window.h"
 
@@ -217,15 +216,6 @@ static void raw_place(TraceScan *scan, TraceRaw *raw)
     }
 }
 
-/* A process "[rank3] 1234". */
-static void note_mark(TraceScan *scan)
-{
-    const Slice *pid = slice_of(scan, SLOT_PID);
-
-    if (has(scan, SLOT_PID) && pid->kind <= SLICE_ESCAPED && pid->len > 2 && *pid->at == '[')
-        owner_mark(scan, name_of(scan, SLOT_PID));
-}
-
 static void take_complete(TraceScan *scan, TraceRaw *raw)
 {
     const unsigned int use = event_use(scan);
@@ -235,14 +225,12 @@ static void take_complete(TraceScan *scan, TraceRaw *raw)
         scan->profile->ignored++;
         return;
     }
-    note_mark(scan);
     scan->profile->with_stack |= use == PROFILE_PYTHON;
     if (!kind_wanted(&scan->options, use) || !event_times(scan, kind_on_gpu(use), &event.start, &event.duration))
         return;
     raw->has_time = true;
     raw->start = event.start;
     raw->duration = event.duration;
-    raw->annotation = use == PROFILE_ANNOTATION;
     if (!window_touches(&scan->options, event.start, event.duration))
         return;
     raw->kept = true;
@@ -288,12 +276,10 @@ static void take_half(TraceScan *scan, TraceRaw *raw, bool begin)
     half.on_gpu = begin && kind_on_gpu(use);
     if (half.on_gpu && half.wanted)
         half.event.lane = gpu_lane(scan, gpu_device(scan), gpu_stream(scan));
-    half.owner = id_owner(scan);
     half.link = id_in(scan, SLOT_CORRELATION);
     half.external = id_in(scan, SLOT_EXTERNAL);
     if (half.event.kind == PROFILE_OTHER && has(scan, SLOT_CATEGORY))
         half.link = 0;
-    note_mark(scan);
     vec_push(&scan->halves, half);
     *raw = (TraceRaw){
         .kept = true, .kind = half.event.kind, .has_time = true, .start = half.time, .device = -1, .stream = -1};
@@ -358,28 +344,12 @@ static char phase_of(const TraceScan *scan)
     return has(scan, SLOT_START) && has(scan, SLOT_DURATION) ? 'X' : '?';
 }
 
-/* Where ranks were merged: whose event it is, and whether it is left out. */
-static bool is_foreign(TraceScan *scan, size_t len, char phase, TraceRaw *raw)
-{
-    raw->owner = owner_at(scan);
-    if (raw->owner == 0 && phase == 'X' && has(scan, SLOT_CATEGORY) && kind_on_gpu(event_use(scan)))
-        scan->nobodys++;
-    if (!scan->options.owner)
-        return false;
-    if (raw->owner != scan->options.owner && (raw->owner || phase != 'M'))
-        return true;
-    scan->own_bytes += len;
-    return false;
-}
-
 void event_take(TraceScan *scan, const char *text, size_t len, uint64_t byte)
 {
     const char phase = phase_of(scan);
     TraceRaw raw = {.device = -1, .stream = -1};
 
     scan->raw_byte = byte;
-    if (scan->options.known && is_foreign(scan, len, phase, &raw))
-        return;
     switch (phase) {
     case 'X':
         take_complete(scan, &raw);

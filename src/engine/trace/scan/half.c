@@ -77,13 +77,13 @@ static void put_ids(TraceScan *scan, ProfileEvent *event, const Half *begin, con
     const int64_t external = begin->external ? begin->external : end->external;
 
     if (event->kind <= PROFILE_SET) {
-        event->link = id_put(scan, link, begin->owner, WIDE_GPU_LINK, scan->profile->gpu.len);
-        event->external = id_put(scan, external, begin->owner, WIDE_GPU_EXTERNAL, scan->profile->gpu.len);
+        event->link = id_put(scan, link, WIDE_GPU_LINK, scan->profile->gpu.len);
+        event->external = id_put(scan, external, WIDE_GPU_EXTERNAL, scan->profile->gpu.len);
     } else if (event->kind == PROFILE_CALL || event->kind == PROFILE_OTHER) {
-        event->link = id_put(scan, link, begin->owner, WIDE_HOST_LINK, scan->profile->host.len);
+        event->link = id_put(scan, link, WIDE_HOST_LINK, scan->profile->host.len);
         scan->bare_links |= event->kind == PROFILE_OTHER && link != 0;
     } else if (event->kind == PROFILE_OP) {
-        event->link = id_put(scan, external, begin->owner, WIDE_HOST_LINK, scan->profile->host.len);
+        event->link = id_put(scan, external, WIDE_HOST_LINK, scan->profile->host.len);
     }
 }
 

@@ -56,18 +56,16 @@ uint32_t names_seen(const NameCache *names, const Slice *slice);
 
 typedef enum WideField { WIDE_GPU_LINK, WIDE_GPU_EXTERNAL, WIDE_HOST_LINK, WIDE_SYNC_LINK, WIDE_SYNC_WAIT } WideField;
 
-/* An id that does not fit 32 bits, or that only one of several merged ranks knows, and the row that it belongs to; gets
- * its number at the end. */
+/* An id that does not fit 32 bits and the row that it belongs to; gets its number at the end. */
 typedef struct Wide {
     uint64_t id;
     size_t row;
-    uint32_t owner; /* 0: the file's */
     WideField field;
 } Wide;
 
 typedef VEC(Wide) Wides;
 
-/* Gives each wide id a number that no other id has, in the order of owners and ids, and writes it into the rows.
+/* Gives each wide id a number that no other id has, in the order of ids, and writes it into the rows.
  * `learn` (may be NULL) hears of the numbers. */
 void wides_settle(Wides *wides, Profile *profile, TraceKnown *learn);
 
@@ -87,7 +85,6 @@ typedef struct Half {
     uint64_t byte;
     ProfileEvent event; /* of a begin; lane is set at the end where it is a thread's */
     bool on_gpu;
-    uint32_t owner;
     int64_t link, external; /* as in the text, 0 none */
 } Half;
 
@@ -218,12 +215,8 @@ struct TraceScan {
     Halves halves;
     Labels labels;
     Bares bares;
-    bool bare_links;      /* rows of no kind may have a correlation */
-    VEC(uint32_t) marked; /* texts of processes that begin with '[' */
-    uint64_t nobodys;     /* GPU operations of no owner, where owners are asked for */
-    uint64_t own_bytes;   /* of events, where one owner is asked for */
-    int64_t other_rank;   /* a rank that the text told and then told otherwise, -1 */
-    Losses losses;        /* the first PROFILE_LOSSES_KEPT */
+    bool bare_links; /* rows of no kind may have a correlation */
+    Losses losses;   /* the first PROFILE_LOSSES_KEPT */
 
     /* the text: buffer[0] is byte `origin`; what is before `at` is done with */
     char *buffer;
@@ -255,8 +248,6 @@ struct TraceScan {
     const uint64_t *stops; /* ascending beginnings of other parts, UINT64_MAX behind the last */
     uint64_t arrived;      /* at which of them, UINT64_MAX: none */
 
-    char *mended;
-    size_t mended_cap;
     uint64_t raw_byte; /* of the event at hand */
 };
 
@@ -275,7 +266,7 @@ static inline uint64_t scan_offset_next(const TraceScan *scan)
 /* Counts a loss at a byte of the text and keeps the beginning of what was there. */
 void scan_lose(TraceScan *scan, ProfileLossReason reason, uint64_t byte, const char *excerpt, size_t len);
 
-/* Takes the event whose values are in scan->walk; `text` is what stands in the file (or what it was mended to). */
+/* Takes the event whose values are in scan->walk; `text` is what stands in the file. */
 void event_take(TraceScan *scan, const char *text, size_t len, uint64_t byte);
 
 /* Walks on as far as the bytes reach; 0 or what trace_scan_feed gives. */
@@ -313,18 +304,11 @@ int scan_parallel(const TraceSource *source, const TraceScanOptions *options, un
 int scan_stream(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, uint64_t piece_bytes,
                 Profile *into, Err *err);
 
-/* --- damaged text (mend.c) ---------------------------------------------------------------------------------------- */
+/* --- damaged text (scan.c) ---------------------------------------------------------------------------------------- */
 
 /* The next place in [from, end) that looks like the beginning of an event: '{', a key that only events have, ':'; not
  * the value of a key. Looks back as far as `origin`. NULL: none. */
-const char *mend_event(const char *from, const char *end, const char *origin);
-
-/* The same, or the end of the list ("}]" and a '}' or ',"' behind it, or the end of the text). */
-const char *mend_place(const char *from, const char *end, const char *origin, bool final);
-
-/* Tries to read the damaged event at `p` within [p, end) and writes it anew as JSON into scan->mended. Returns the
- * length, 0 where it cannot; *ret_after: where the event ends in the text. */
-size_t mend_write(TraceScan *scan, const char *p, const char *end, const char **ret_after);
+const char *scan_find_event(const char *from, const char *end, const char *origin);
 
 /* --- around the list (about.c) ------------------------------------------------------------------------------------ */
 

@@ -2,7 +2,6 @@
 /* Two scans of one text become one, as if the first had gone on. */
 #include "base/owner.h"
 #include "engine/trace/scan/inside.h"
-#include "engine/trace/scan/owner.h"
 
 static uint32_t same_name(Profile *into, const Profile *part, uint32_t name)
 {
@@ -60,18 +59,6 @@ static void join_bares(TraceScan *scan, const TraceScan *part)
         vec_push(&scan->bares, bare);
     }
     scan->bare_links |= part->bare_links;
-}
-
-static void join_owners(TraceScan *scan, const TraceScan *part)
-{
-    for (size_t i = 0; i < part->marked.len; i++)
-        owner_mark(scan, same_name(scan->profile, part->profile, part->marked.at[i]));
-    scan->nobodys += part->nobodys;
-    scan->own_bytes += part->own_bytes;
-    if (part->other_rank >= 0)
-        scan->other_rank = part->other_rank;
-    else if (part->profile->rank >= 0 && scan->profile->rank >= 0 && part->profile->rank != scan->profile->rank)
-        scan->other_rank = scan->profile->rank;
 }
 
 /* Rows of the part come behind those that are there. */
@@ -148,7 +135,6 @@ void scan_join(TraceScan *scan, TraceScan *part)
     join_labels(scan, part);
     join_wides(scan, part);
     join_bares(scan, part);
-    join_owners(scan, part);
     join_losses(scan, part);
     take_place(scan, part);
     if (part->object_told)

@@ -7,22 +7,16 @@
 
 #include "base/alloc.h"
 #include "engine/trace/scan/inside.h"
-#include "engine/trace/scan/owner.h"
 
 TraceKnown *trace_known_new(void)
 {
-    TraceKnown *known = xcalloc(1, sizeof *known);
-
-    known->other_rank = -1;
-    return known;
+    return xcalloc(1, sizeof(TraceKnown));
 }
 
 void trace_known_free(TraceKnown *known)
 {
     if (!known)
         return;
-    vec_done(&known->owners);
-    vec_done(&known->processes);
     vec_done(&known->devices);
     vec_done(&known->lanes);
     vec_done(&known->ids);
@@ -30,197 +24,39 @@ void trace_known_free(TraceKnown *known)
     free(known);
 }
 
-unsigned int trace_known_owners(const TraceKnown *known)
-{
-    return (unsigned int)known->owners.len;
-}
-
-int64_t trace_known_rank(const TraceKnown *known, unsigned int owner)
-{
-    return known->owners.at[owner - 1].rank;
-}
-
-const char *trace_known_mark(const TraceKnown *known, unsigned int owner)
-{
-    return known->owners.at[owner - 1].mark;
-}
-
-uint64_t trace_known_nobodys(const TraceKnown *known)
-{
-    return known->nobodys;
-}
-
-int64_t trace_known_other_rank(const TraceKnown *known)
-{
-    return known->other_rank;
-}
-
-uint32_t trace_known_first_wide(const TraceKnown *known)
-{
-    return known->ids.len ? known->ids.at[0].number : UINT32_MAX;
-}
-
 /* --- ids ---------------------------------------------------------------------------------------------------------- */
 
-static int by_owner_and_id(const void *a, const void *b)
+static int by_id(const void *a, const void *b)
 {
     const KnownId *x = a, *y = b;
 
-    if (x->owner != y->owner)
-        return x->owner < y->owner ? -1 : 1;
     return (x->id > y->id) - (x->id < y->id);
 }
 
-void known_add_id(TraceKnown *known, uint32_t owner, uint64_t id, uint32_t number)
+void known_add_id(TraceKnown *known, uint64_t id, uint32_t number)
 {
-    vec_push(&known->ids, ((KnownId){.id = id, .owner = owner, .number = number}));
+    vec_push(&known->ids, ((KnownId){.id = id, .number = number}));
 }
 
-uint32_t known_number(const TraceKnown *known, uint32_t owner, uint64_t id)
+uint32_t known_number(const TraceKnown *known, uint64_t id)
 {
-    const KnownId key = {.id = id, .owner = owner};
-    const KnownId *found =
-        known->ids.len ? bsearch(&key, known->ids.at, known->ids.len, sizeof key, by_owner_and_id) : NULL;
+    const KnownId key = {.id = id};
+    const KnownId *found = known->ids.len ? bsearch(&key, known->ids.at, known->ids.len, sizeof key, by_id) : NULL;
 
     return found ? found->number : 0;
 }
 
-/* --- owners ------------------------------------------------------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------------------------------------------------ */
 
 static int compare_texts(const char *a, const char *b)
 {
     return !a || !b ? (a != NULL) - (b != NULL) : strcmp(a, b);
 }
 
-static int by_mark(const void *a, const void *b)
-{
-    const KnownOwner *x = a, *y = b;
-    const int order = memcmp(x->mark, y->mark, x->len < y->len ? x->len : y->len);
-
-    return order ? order : (x->len > y->len) - (x->len < y->len);
-}
-
-static int by_process(const void *a, const void *b)
-{
-    const KnownProcess *x = a, *y = b;
-
-    if (x->pid != y->pid)
-        return x->pid < y->pid ? -1 : 1;
-    return compare_texts(x->text, y->text);
-}
-
-uint32_t known_owner(const TraceKnown *known, const char *mark, size_t len)
-{
-    const KnownOwner key = {.mark = mark, .len = len};
-    const KnownOwner *found =
-        known->owners.len ? bsearch(&key, known->owners.at, known->owners.len, sizeof key, by_mark) : NULL;
-
-    return found ? (uint32_t)(found - known->owners.at) + 1 : 0;
-}
-
-uint32_t known_process(const TraceKnown *known, int64_t pid, const char *text)
-{
-    const KnownProcess key = {.pid = pid, .text = text};
-    const KnownProcess *found =
-        known->processes.len ? bsearch(&key, known->processes.at, known->processes.len, sizeof key, by_process) : NULL;
-
-    return found ? found->owner : 0;
-}
-
-static void add_owner(TraceKnown *known, const char *mark, size_t len)
-{
-    vec_push(&known->owners, ((KnownOwner){.mark = arena_strndup(&known->arena, mark, len), .len = len}));
-}
-
-/* By mark, each once; none where there is only one, or more than can be. */
-static void settle_owners(TraceKnown *known)
-{
-    size_t kept = 0;
-
-    if (known->owners.len)
-        qsort(known->owners.at, known->owners.len, sizeof known->owners.at[0], by_mark);
-    for (size_t i = 0; i < known->owners.len; i++)
-        if (kept == 0 || by_mark(&known->owners.at[kept - 1], &known->owners.at[i]) != 0)
-            known->owners.at[kept++] = known->owners.at[i];
-    known->owners.len = kept > 1 && kept <= KNOWN_OWNERS_MAX ? kept : 0;
-}
-
-static int by_rank(const void *a, const void *b)
-{
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* The number in the mark where each has one and no two the same, else the place in the order of marks. */
-static void number_owners(TraceKnown *known)
-{
-    const size_t count = known->owners.len;
-    int64_t *ranks = xcalloc(count + 1, sizeof *ranks);
-    bool plain = true;
-
-    for (size_t i = 0; i < count; i++)
-        plain &= owner_number(known->owners.at[i].mark, known->owners.at[i].len, &ranks[i]);
-    for (size_t i = 0; i < count; i++)
-        known->owners.at[i].rank = plain ? ranks[i] : (int64_t)i;
-    qsort(ranks, count, sizeof *ranks, by_rank);
-    for (size_t i = 1; plain && i < count; i++)
-        if (ranks[i] == ranks[i - 1])
-            plain = false;
-    for (size_t i = 0; !plain && i < count; i++)
-        known->owners.at[i].rank = (int64_t)i;
-    free(ranks);
-}
-
 static const char *text_of(const Profile *profile, uint32_t name)
 {
     return name == PROFILE_NONE ? NULL : profile_text(profile, name, NULL);
 }
-
-/* Marks in front of processes. */
-static void learn_marked(TraceKnown *known, const TraceScan *scan)
-{
-    for (size_t i = 0; i < scan->marked.len; i++) {
-        size_t len, mark_len;
-        const char *text = profile_text(scan->profile, scan->marked.at[i], &len);
-        const char *mark = owner_mark_of(text, len, &mark_len);
-
-        if (mark)
-            add_owner(known, mark, mark_len);
-    }
-    settle_owners(known);
-}
-
-/* Processes that are named as ranks. */
-static void learn_named(TraceKnown *known, const TraceScan *scan)
-{
-    char mark[OWNER_NAME_MAX];
-
-    for (size_t i = 0; i < scan->labels.len; i++) {
-        const Label *label = &scan->labels.at[i];
-        size_t len;
-        const char *text = profile_text(scan->profile, label->text, &len);
-
-        if (label_counts(&scan->labels, label, LABEL_PROCESS) && owner_of_name(text, len, mark))
-            add_owner(known, mark, strlen(mark));
-    }
-    settle_owners(known);
-    for (size_t i = 0; known->owners.len && i < scan->labels.len; i++) {
-        const Label *label = &scan->labels.at[i];
-        const char *pid = text_of(scan->profile, label->thread.pid_name);
-        size_t len;
-        const char *text = profile_text(scan->profile, label->text, &len);
-
-        if (label_counts(&scan->labels, label, LABEL_PROCESS) && owner_of_name(text, len, mark))
-            vec_push(&known->processes, ((KnownProcess){.pid = label->thread.pid,
-                                                        .text = pid ? arena_strdup(&known->arena, pid) : NULL,
-                                                        .owner = known_owner(known, mark, strlen(mark))}));
-    }
-    if (known->processes.len)
-        qsort(known->processes.at, known->processes.len, sizeof known->processes.at[0], by_process);
-}
-
-/* --- places ------------------------------------------------------------------------------------------------------- */
 
 static int compare_threads(const KnownThread *x, const KnownThread *y)
 {
@@ -371,13 +207,6 @@ static void learn_lanes(TraceKnown *known, const TraceScan *scan)
 
 void known_learn(TraceKnown *known, const TraceScan *scan)
 {
-    learn_marked(known, scan);
-    if (known->owners.len == 0)
-        learn_named(known, scan);
-    if (known->owners.len)
-        number_owners(known);
     learn_devices(known, scan);
     learn_lanes(known, scan);
-    known->nobodys = scan->nobodys;
-    known->other_rank = scan->other_rank;
 }

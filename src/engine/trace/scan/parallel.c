@@ -222,7 +222,7 @@ static uint64_t find_begin(const TraceSource *source, uint64_t from, char *room)
     while (len < LOOK_BYTES &&
            (got = source->read(source->context, room + len, LOOK_BYTES - len, from + len, NULL)) > 0)
         len += (size_t)got;
-    const char *event = mend_event(room, room + len, room);
+    const char *event = scan_find_event(room, room + len, room);
 
     return event ? from + (uint64_t)(event - room) : UINT64_MAX;
 }

@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/owner.h"
 #include "engine/trace/scan/inside.h"
-#include "engine/trace/scan/owner.h"
 
 enum {
     BUFFER_ROOM = 4 << 10, /* a read is never smaller */
@@ -17,6 +16,7 @@ enum {
     LOST_LOOKBACK = 64,
     CREDIT_MIN = 8 << 10, /* an event of this length is followed in any case */
     CREDIT_BACK = 16,     /* for each byte of progress */
+    BLANKS_MAX = 64,      /* between the parts of a place to go on */
 };
 
 typedef enum Went { WENT_ON, WENT_DRY } Went; /* DRY: needs more bytes, or is at the end */
@@ -49,7 +49,6 @@ static TraceScan *scan_new(Profile *into, const TraceScanOptions *options)
         scan->options = *options;
     scan->walk_event = walker_best()->event;
     scan->arrived = UINT64_MAX;
-    scan->other_rank = -1;
     scan->credit = TRACE_EVENT_BYTES_MAX;
     return scan;
 }
@@ -110,10 +109,8 @@ void trace_scan_free(TraceScan *scan)
     vec_done(&scan->halves);
     vec_done(&scan->labels);
     vec_done(&scan->bares);
-    vec_done(&scan->marked);
     vec_done(&scan->losses);
     free(scan->buffer);
-    free(scan->mended);
     free(scan);
 }
 
@@ -161,6 +158,133 @@ static void lose(TraceScan *scan, ProfileLossReason reason, const char *p, const
     scan_lose(scan, reason, scan_offset(scan, p), p, (size_t)(end - p));
 }
 
+/* --- where to go on behind a fault ------------------------------------------------------------------------------------------------------- */
+
+static const char *const event_keys[] = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args"};
+
+typedef enum Sure { NO, YES, CUT } Sure; /* CUT: the text ends before it can be told */
+
+/* Over blanks: CUT at the end, NO where there are too many. */
+static Sure over_blanks(const char **p, const char *end)
+{
+    const char *from = *p;
+
+    while (*p < end && walk_blank(**p) && *p - from <= BLANKS_MAX)
+        ++*p;
+    if (*p == end)
+        return CUT;
+    return *p - from <= BLANKS_MAX ? YES : NO;
+}
+
+/* `"key" :` at p, one of those that an event begins with and little else does. */
+static Sure key_here(const char *p, const char *end)
+{
+    if (p == end)
+        return CUT;
+    if (*p++ != '"')
+        return NO;
+    for (size_t i = 0; i < ARRAY_LEN(event_keys); i++) {
+        const char *key = event_keys[i], *q = p;
+
+        while (q < end && *key && *q == *key)
+            q++, key++;
+        if (q == end)
+            return CUT;
+        if (*key || *q++ != '"')
+            continue;
+        const Sure sure = over_blanks(&q, end);
+
+        return sure != YES ? sure : *q == ':' ? YES : NO;
+    }
+    return NO;
+}
+
+/* The last byte before p that is no blank; 0: none near. */
+static char before(const char *p, const char *origin)
+{
+    const char *from = p;
+
+    while (p > origin && walk_blank(p[-1]) && from - p <= BLANKS_MAX)
+        p--;
+    return p > origin ? p[-1] : 0;
+}
+
+static Sure event_here(const char *p, const char *end, const char *origin)
+{
+    const char *q = p + 1;
+
+    if (before(p, origin) == ':')
+        return NO;
+    const Sure sure = over_blanks(&q, end);
+
+    return sure == YES ? key_here(q, end) : sure;
+}
+
+/* "} ]" and then '}' or ', "' or nothing more. */
+static Sure end_here(const char *p, const char *end, const char *origin, bool final)
+{
+    const char *q = p + 1;
+
+    if (before(p, origin) != '}')
+        return NO;
+    Sure sure = over_blanks(&q, end);
+
+    if (sure == CUT)
+        return final ? YES : CUT;
+    if (sure == NO || *q == '}')
+        return *q == '}' ? YES : NO;
+    if (*q++ != ',')
+        return NO;
+    sure = over_blanks(&q, end);
+    return sure == YES ? (*q == '"' ? YES : NO) : sure;
+}
+
+/* `"traceEvents" : [` */
+static Sure list_here(const char *p, const char *end)
+{
+    static const char key[] = "\"traceEvents\"";
+
+    for (size_t i = 0; i < sizeof key - 1; i++, p++) {
+        if (p == end)
+            return CUT;
+        if (*p != key[i])
+            return NO;
+    }
+    Sure sure = over_blanks(&p, end);
+
+    if (sure != YES || *p++ != ':')
+        return sure == CUT ? CUT : NO;
+    sure = over_blanks(&p, end);
+    return sure == YES ? (*p == '[' ? YES : NO) : sure;
+}
+
+const char *scan_find_event(const char *from, const char *end, const char *origin)
+{
+    for (const char *p = from; (p = memchr(p, '{', (size_t)(end - p))); p++)
+        if (event_here(p, end, origin) == YES)
+            return p;
+    return NULL;
+}
+
+static const char *find_place(const char *from, const char *end, const char *origin, bool final)
+{
+    for (const char *p = from; p < end; p++) {
+        Sure sure = NO;
+
+        if (*p == '{')
+            sure = event_here(p, end, origin);
+        else if (*p == ']')
+            sure = end_here(p, end, origin, final);
+        else if (*p == '"')
+            sure = list_here(p, end);
+        if (sure == YES)
+            return p;
+        if (sure == CUT && !final)
+            return NULL;
+    }
+    return NULL;
+}
+
 /* --- credit ------------------------------------------------------------------------------------------------------- */
 
 static void count_progress(TraceScan *scan, const char *p)
@@ -203,7 +327,7 @@ static void get_lost(TraceScan *scan, const char *p)
     scan->lost_skip = 0;
 }
 
-/* Goes on at a place that mend_place found. */
+/* Goes on at a place that find_place found. */
 static void found_again(TraceScan *scan, const char *place)
 {
     go_to(scan, place);
@@ -211,35 +335,19 @@ static void found_again(TraceScan *scan, const char *place)
     scan->listed |= scan->state == SCAN_LIST;
 }
 
-static bool mend_and_take(TraceScan *scan, const char *p, const char *stop)
-{
-    const char *after;
-    const size_t len = mend_write(scan, p, stop, &after);
-
-    if (len == 0 || scan->walk_event(scan->walk, scan->mended, scan->mended + len) != WALK_DONE ||
-        scan->walk->after != scan->mended + len)
-        return false;
-    lose(scan, PROFILE_LOSS_REPAIRED, p, after);
-    event_take(scan, scan->mended, len, scan_offset(scan, p));
-    go_to(scan, after);
-    return true;
-}
-
-/* An event that cannot be walked over beyond `fault`. Up to where the next thing begins it may still be mended. */
+/* An event that cannot be walked over beyond `fault` is lost up to where the next thing begins. */
 static Went damaged_event(TraceScan *scan, const char *p, const char *fault)
 {
     const ptrdiff_t most = reach(scan, p);
     const bool whole = end_of(scan) - p >= most;
     const char *limit = whole ? p + most : end_of(scan);
-    const char *place = mend_place(p + 1, limit, p + 1, scan->final && !whole);
+    const char *place = find_place(p + 1, limit, p + 1, scan->final && !whole);
 
     if (!place && !whole && !scan->final)
         return WENT_DRY;
     const char *stop = place ? place : limit;
 
     pay(scan, p, stop > fault ? stop : fault);
-    if (mend_and_take(scan, p, stop))
-        return WENT_ON;
     lose(scan, PROFILE_LOSS_SYNTAX, p, stop);
     scan->profile->events++;
     if (place)
@@ -261,7 +369,7 @@ static Went endless_event(TraceScan *scan, const char *p, const char *limit, ptr
     }
     if (!scan->final)
         return WENT_DRY;
-    if (mend_place(p + 1, limit, p + 1, true))
+    if (find_place(p + 1, limit, p + 1, true))
         return damaged_event(scan, p, limit);
     return WENT_DRY;
 }
@@ -350,7 +458,7 @@ static Went lost(TraceScan *scan)
 
     if (end - p < (ptrdiff_t)scan->lost_skip + 1)
         return WENT_DRY;
-    const char *place = mend_place(p + scan->lost_skip, limit, p, scan->final && !whole);
+    const char *place = find_place(p + scan->lost_skip, limit, p, scan->final && !whole);
 
     if (place) {
         found_again(scan, place);
@@ -408,7 +516,7 @@ static Went top_member(TraceScan *scan, const char *p)
         }
     }
     /* Open at the end of the text: cut there, or damaged here, where events are to be seen within. */
-    if (!fault && !bounded && !(scan->final && mend_place(p + 1, limit, p + 1, true)))
+    if (!fault && !bounded && !(scan->final && find_place(p + 1, limit, p + 1, true)))
         return WENT_DRY;
     return top_fault(scan, p, fault ? fault : limit);
 }
@@ -430,7 +538,7 @@ static Went in_top(TraceScan *scan)
         /* A list that was closed too early, or another text behind this one. */
         if (scan->listed && end - p < LOST_OVERLAP && !scan->final)
             return WENT_DRY;
-        event = end - p > 0 ? mend_event(p, end - p < LOST_OVERLAP ? end : p + LOST_OVERLAP, p) : NULL;
+        event = end - p > 0 ? scan_find_event(p, end - p < LOST_OVERLAP ? end : p + LOST_OVERLAP, p) : NULL;
         if (scan->listed && event == p) {
             lose(scan, PROFILE_LOSS_SYNTAX, p, end);
             scan->state = SCAN_LIST;
@@ -593,7 +701,6 @@ int trace_scan_finish(TraceScan *scan, const char *damaged, Err *err)
     wides_settle(&scan->wides, profile, scan->options.learn);
     labels_settle(&scan->labels, profile);
     devices_settle(scan);
-    owner_settle(scan);
     losses_settle(scan);
     profile->microseconds = scan->timed && !scan->fraction;
     return 0;

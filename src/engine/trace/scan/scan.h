@@ -36,33 +36,17 @@ typedef struct TraceRaw {
     int32_t device;          /* of what ran on a GPU, -1 unknown */
     int64_t stream;          /* the same */
     bool metadata;           /* phase M */
-    bool annotation;         /* a complete event that is a range of the user's on a thread, kept or not */
-    unsigned int owner;      /* with options.known: the merged rank, 0 nobody's */
 } TraceRaw;
 
 /*
- * What a text says somewhere about all of it: whose events are whose where files of several ranks were merged, which
- * threads are a GPU's streams where only names say so, and which numbers ids over 32 bits have. One reading fills it
- * (at its end), and another one uses it from the first event on. Read-only while it is used, so several threads may.
+ * What is known of a text only at its end: which threads are a GPU's streams where only names say so, and which numbers
+ * ids over 32 bits have. One reading fills it, another one uses it from the first event on. Read-only while it is used,
+ * so several threads may.
  */
 typedef struct TraceKnown TraceKnown;
 
 TraceKnown *trace_known_new(void);
 void trace_known_free(TraceKnown *known); /* accepts NULL */
-
-/* How many ranks were merged into the text: 0 or 2 and more; they count from 1. */
-unsigned int trace_known_owners(const TraceKnown *known);
-int64_t trace_known_rank(const TraceKnown *known, unsigned int owner);
-const char *trace_known_mark(const TraceKnown *known, unsigned int owner); /* "TP03", "rank 3" */
-
-/* Of a reading with another one's knowledge: GPU operations that belong to nobody. */
-uint64_t trace_known_nobodys(const TraceKnown *known);
-
-/* The first number that an id over 32 bits got, UINT32_MAX: there are none. Those of another reading are others. */
-uint32_t trace_known_first_wide(const TraceKnown *known);
-
-/* Whether the text tells two ranks of itself; -1 no, else one of them (Profile.rank is the other). */
-int64_t trace_known_other_rank(const TraceKnown *known);
 
 typedef struct TraceScanOptions {
     bool skip_host;    /* keep GPU operations, annotations and steps alone */
@@ -73,7 +57,6 @@ typedef struct TraceScanOptions {
                                                         with it trace_scan_parallel runs one thread */
     void *context;
     const TraceKnown *known; /* of the same text, NULL nothing */
-    unsigned int owner; /* with `known`: this rank's events alone; 0 all of them, and no id of one meets another's */
     TraceKnown *learn;  /* filled by trace_scan_finish; may be NULL */
 } TraceScanOptions;
 
@@ -105,3 +88,6 @@ typedef struct TraceSource {
  * unreadable source, no trace, memory or an interruption. Does not seal. */
 int trace_scan_parallel(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, Profile *into,
                         Err *err);
+
+/* Whether `bytes` are one object and nothing more, as the scanner reads objects. */
+bool trace_is_object(const char *bytes, size_t len);

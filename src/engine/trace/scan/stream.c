@@ -99,7 +99,7 @@ static const char *event_behind(const Piece *piece, size_t bytes)
     const char *end = piece->text + piece->len;
     const char *from = piece->len > 2 * bytes ? end - bytes : piece->text + piece->len / 2;
 
-    return mend_event(from, end, from);
+    return scan_find_event(from, end, from);
 }
 
 /* Leaves to the next piece what comes behind the first event near the end. */

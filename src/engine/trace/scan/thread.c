@@ -5,8 +5,6 @@
 #include <endian.h>
 #include <string.h>
 
-#include "engine/trace/scan/owner.h"
-
 enum { FORMS_ANY = 1 << 16, FORMS_STREAM = 1 << 17 };
 
 __attribute__((noinline)) static uint32_t new_name(TraceScan *scan, const Slice *slice)
@@ -204,22 +202,17 @@ int64_t id_in(const TraceScan *scan, Slot slot)
     return id == -1 || id == UINT32_MAX ? 0 : id;
 }
 
-uint32_t id_owner(TraceScan *scan)
+static bool is_plain(int64_t id)
 {
-    return scan->options.known && !scan->options.owner ? owner_at(scan) : 0;
+    return id >= 0 && id < UINT32_MAX;
 }
 
-static bool is_plain(int64_t id, uint32_t owner)
+uint32_t id_put(TraceScan *scan, int64_t id, WideField field, size_t row)
 {
-    return owner == 0 && id >= 0 && id < UINT32_MAX;
-}
-
-uint32_t id_put(TraceScan *scan, int64_t id, uint32_t owner, WideField field, size_t row)
-{
-    if (is_plain(id, owner))
+    if (is_plain(id))
         return (uint32_t)id;
-    if (id != 0 && !scan->options.raw) /* with it rows come and go */
-        vec_push(&scan->wides, ((Wide){.id = (uint64_t)id, .row = row, .owner = owner, .field = field}));
+    if (!scan->options.raw) /* with it rows come and go */
+        vec_push(&scan->wides, ((Wide){.id = (uint64_t)id, .row = row, .field = field}));
     return 0;
 }
 
@@ -227,16 +220,14 @@ uint32_t id_of(TraceScan *scan, Slot slot, WideField field, size_t row)
 {
     const int64_t id = number_of(scan, slot, 0);
 
-    if ((uint64_t)id < UINT32_MAX && !scan->options.known)
+    if ((uint64_t)id < UINT32_MAX)
         return (uint32_t)id;
-    return id_in(scan, slot) ? id_put(scan, id, id_owner(scan), field, row) : 0;
+    return id_in(scan, slot) ? id_put(scan, id, field, row) : 0;
 }
 
-uint32_t id_known(TraceScan *scan, int64_t id)
+uint32_t id_known(const TraceScan *scan, int64_t id)
 {
-    const uint32_t owner = id ? id_owner(scan) : 0;
-
-    if (is_plain(id, owner))
+    if (is_plain(id))
         return (uint32_t)id;
-    return scan->options.known ? known_number(scan->options.known, owner, (uint64_t)id) : 0;
+    return scan->options.known ? known_number(scan->options.known, (uint64_t)id) : 0;
 }

@@ -22,15 +22,12 @@ bool number_behind(const char *text, size_t len, int64_t *ret);
 /* The id in a slot as the text has it: 0 where there is none. */
 int64_t id_in(const TraceScan *scan, Slot slot);
 
-/* Whose ids those of the event at hand are: 0 the file's, else of one of the ranks that were merged into it. */
-uint32_t id_owner(TraceScan *scan);
-
 /* An id for `row` of a field's table: a placeholder (0) where it gets its number at the end. */
-uint32_t id_put(TraceScan *scan, int64_t id, uint32_t owner, WideField field, size_t row);
+uint32_t id_put(TraceScan *scan, int64_t id, WideField field, size_t row);
 uint32_t id_of(TraceScan *scan, Slot slot, WideField field, size_t row);
 
 /* The number that an earlier reading gave to an id, 0 none. */
-uint32_t id_known(TraceScan *scan, int64_t id);
+uint32_t id_known(const TraceScan *scan, int64_t id);
 
 static inline bool has(const TraceScan *scan, Slot slot)
 {

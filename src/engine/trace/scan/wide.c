@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ids over 32 bits (other vendors' correlations), and those of merged ranks: numbered in their own order, above all
- * others. */
+/* Ids over 32 bits (other vendors' correlations): numbered in their own order, above all others. */
 #include <stdlib.h>
 
 #include "engine/trace/scan/inside.h"
@@ -33,8 +32,6 @@ static int by_id(const void *a, const void *b)
 {
     const Wide *x = a, *y = b;
 
-    if (x->owner != y->owner)
-        return x->owner < y->owner ? -1 : 1;
     return (x->id > y->id) - (x->id < y->id);
 }
 
@@ -59,7 +56,7 @@ void wides_settle(Wides *wides, Profile *profile, TraceKnown *learn)
         if (another && ++number == 0)
             number = 1; /* only where ids go up to 2^32 already: it wraps */
         if (another && learn)
-            known_add_id(learn, wides->at[i].owner, wides->at[i].id, number);
+            known_add_id(learn, wides->at[i].id, number);
         *field_at(profile, &wides->at[i]) = number;
     }
     vec_clear(wides);

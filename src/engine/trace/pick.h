@@ -17,7 +17,27 @@
 #include "base/err.h"
 #include "base/vec.h"
 #include "model/profile.h"
-#include "verb/trace/span.h"
+
+enum { TRACE_RANGES_MAX = 64 };
+
+/* A set of numbers: "3", "0-3,8". Empty: nothing was asked for. */
+typedef struct TraceNumbers {
+    int64_t first[TRACE_RANGES_MAX], last[TRACE_RANGES_MAX];
+    size_t len;
+} TraceNumbers;
+
+/* -EINVAL; `what` names the option in the text. NULL gives the empty set. */
+int trace_numbers_parse(const char *text, const char *what, TraceNumbers *ret, Err *err);
+bool trace_numbers_has(const TraceNumbers *numbers, int64_t number); /* the empty set has all */
+
+/* A moment: "1.5s", "200ms", "1m30s" after the profile's first event, or a whole number without a unit: nanoseconds of
+ * the file's own clock. */
+typedef struct TraceMoment {
+    bool given, relative;
+    int64_t ns;
+} TraceMoment;
+
+int trace_moment_parse(const char *text, const char *what, TraceMoment *ret, Err *err);
 
 typedef struct TraceAsk { /* as on the command line */
     TraceMoment from, to;
@@ -38,8 +58,6 @@ bool trace_ask_some(const TraceAsk *ask);
 /* Finds the window in a sealed profile, and the links of its GPU operations. -ENOENT where there is no such step: the
  * text says which there are. */
 int trace_pick_init(TracePick *pick, const TraceAsk *ask, const Profile *profile, Err *err);
-/* The same with a window that is known already. */
-void trace_pick_within(TracePick *pick, const TraceAsk *ask, int64_t from, int64_t to, const Profile *profile);
 void trace_pick_done(TracePick *pick); /* accepts a zeroed one */
 
 /* An event, whatever holds it. */

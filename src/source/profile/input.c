@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A profile as a stream of text. The first block of the file is read when it is opened, so that pipes can be looked
  * into as files can. */
-#include "verb/trace/input.h"
+#include "source/profile/input.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,11 +16,136 @@
 #include "base/alloc.h"
 #include "base/inflate.h"
 #include "base/owner.h"
-#include "verb/trace/pump.h"
 
-enum { POLL_MS = 200, SPOOL_BYTES = 256 * 1024 };
+enum {
+    POLL_MS = 200,
+    SPOOL_BYTES = 256 * 1024,
+    PUMP_BLOCK = 256 * 1024,
+    PUMP_BLOCKS = 4,
+};
 
-struct TraceInput {
+OWNER_POINTER(DIR, closedir);
+
+/* ---- reading ahead ---- */
+
+/* A ring of blocks between two threads, so that unpacking and parsing go on at the same time. It is small enough to
+ * stay in the cache. One thread reads from a pump. */
+
+/* As read(2): how many bytes, 0 at the end, -errno. Called from the pump's thread alone. */
+typedef ssize_t (*PumpRead)(void *context, void *buffer, size_t len, Err *err);
+
+typedef struct Block {
+    size_t len, used;
+    char bytes[PUMP_BLOCK];
+} Block;
+
+typedef struct Pump {
+    PumpRead read;
+    void *context;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    size_t first, filled; /* blocks that wait to be read */
+    bool ended, cancelled;
+    int rc; /* of the read that failed */
+    Err err;
+    Block blocks[PUMP_BLOCKS];
+} Pump;
+
+/* Fills a block as far as the source gives something. Returns 0 at the end, -errno. */
+static ssize_t fill_block(Pump *pump, Block *block)
+{
+    ssize_t n = 0;
+
+    block->len = block->used = 0;
+    while (block->len < PUMP_BLOCK &&
+           (n = pump->read(pump->context, block->bytes + block->len, PUMP_BLOCK - block->len, &pump->err)) > 0)
+        block->len += (size_t)n;
+    return n;
+}
+
+static void *run_pump(void *context)
+{
+    Pump *pump = context;
+    ssize_t n = 1;
+
+    pthread_mutex_lock(&pump->lock);
+    while (n > 0) {
+        while (pump->filled == PUMP_BLOCKS && !pump->cancelled)
+            pthread_cond_wait(&pump->changed, &pump->lock);
+        if (pump->cancelled)
+            break;
+        Block *block = &pump->blocks[(pump->first + pump->filled) % PUMP_BLOCKS];
+        pthread_mutex_unlock(&pump->lock);
+        n = fill_block(pump, block);
+        pthread_mutex_lock(&pump->lock);
+        pump->filled += block->len > 0;
+        pump->rc = n < 0 ? (int)n : 0;
+        pump->ended = n <= 0;
+        pthread_cond_signal(&pump->changed);
+    }
+    pthread_mutex_unlock(&pump->lock);
+    return NULL;
+}
+
+/* NULL where no thread can be had: the caller reads for itself then. */
+static Pump *pump_start(PumpRead read, void *context)
+{
+    Pump *pump = xmalloc(sizeof *pump);
+
+    memset(pump, 0, offsetof(Pump, blocks));
+    pump->read = read;
+    pump->context = context;
+    pthread_mutex_init(&pump->lock, NULL);
+    pthread_cond_init(&pump->changed, NULL);
+    if (pthread_create(&pump->thread, NULL, run_pump, pump) == 0)
+        return pump;
+    free(pump);
+    return NULL;
+}
+
+static ssize_t pump_read(Pump *pump, void *buffer, size_t len, Err *err)
+{
+    pthread_mutex_lock(&pump->lock);
+    while (pump->filled == 0 && !pump->ended)
+        pthread_cond_wait(&pump->changed, &pump->lock);
+    bool empty = pump->filled == 0;
+    Block *block = &pump->blocks[pump->first];
+    pthread_mutex_unlock(&pump->lock);
+    if (empty)
+        return pump->rc < 0 ? err_set(err, pump->rc, "%s", pump->err.text) : 0;
+    size_t n = block->len - block->used;
+    n = n < len ? n : len;
+    memcpy(buffer, block->bytes + block->used, n);
+    block->used += n;
+    if (block->used < block->len)
+        return (ssize_t)n;
+    pthread_mutex_lock(&pump->lock);
+    pump->first = (pump->first + 1) % PUMP_BLOCKS;
+    pump->filled--;
+    pthread_cond_signal(&pump->changed);
+    pthread_mutex_unlock(&pump->lock);
+    return (ssize_t)n;
+}
+
+/* Ends the thread; a read that is under way is waited for. Accepts NULL. */
+static void pump_stop(Pump *pump)
+{
+    if (!pump)
+        return;
+    pthread_mutex_lock(&pump->lock);
+    pump->cancelled = true;
+    pthread_cond_signal(&pump->changed);
+    pthread_mutex_unlock(&pump->lock);
+    pthread_join(pump->thread, NULL);
+    pthread_cond_destroy(&pump->changed);
+    pthread_mutex_destroy(&pump->lock);
+    free(pump);
+}
+
+/* ---- the input ---- */
+
+struct ProfileInput {
     char *path;
     int fd;
     bool regular, gzip;
@@ -33,7 +160,7 @@ struct TraceInput {
     char *text_head; /* of a gzip file, made when it is asked for */
     size_t text_len;
     size_t head_len;
-    char head[TRACE_INPUT_HEAD]; /* of the file */
+    char head[PROFILE_INPUT_HEAD]; /* of the file */
 };
 
 typedef struct Magic {
@@ -67,7 +194,7 @@ static const Magic strangers[] = {
     {"version https://git-lfs", 23, "a pointer of git-lfs, not the file", "fetch the file: git lfs pull"},
 };
 
-static int refuse_stranger(const TraceInput *input, Err *err)
+static int refuse_stranger(const ProfileInput *input, Err *err)
 {
     for (size_t i = 0; i < ARRAY_LEN(strangers); i++) {
         const Magic *m = &strangers[i];
@@ -77,13 +204,13 @@ static int refuse_stranger(const TraceInput *input, Err *err)
     return 0;
 }
 
-static bool stopped(const TraceInput *input)
+static bool stopped(const ProfileInput *input)
 {
     return (input->stop && __atomic_load_n(input->stop, __ATOMIC_RELAXED)) || atomic_load(&input->cancelled);
 }
 
 /* Reads from a pipe without being deaf to an interruption. -1 and errno. */
-static ssize_t read_pipe_bytes(const TraceInput *input, void *buffer, size_t len)
+static ssize_t read_pipe_bytes(const ProfileInput *input, void *buffer, size_t len)
 {
     struct pollfd wait = {.fd = input->fd, .events = POLLIN};
 
@@ -104,7 +231,7 @@ static ssize_t read_pipe_bytes(const TraceInput *input, void *buffer, size_t len
 }
 
 /* The beginning: as much as fits, or all there is. */
-static ssize_t read_head(TraceInput *input)
+static ssize_t read_head(ProfileInput *input)
 {
     size_t got = 0;
 
@@ -122,7 +249,7 @@ static ssize_t read_head(TraceInput *input)
 }
 
 /* -1 and errno. */
-static ssize_t read_at(const TraceInput *input, void *buffer, size_t len, uint64_t at)
+static ssize_t read_at(const ProfileInput *input, void *buffer, size_t len, uint64_t at)
 {
     ssize_t n;
 
@@ -132,14 +259,14 @@ static ssize_t read_at(const TraceInput *input, void *buffer, size_t len, uint64
     return n;
 }
 
-static void count(const TraceInput *input, uint64_t bytes)
+static void count(const ProfileInput *input, uint64_t bytes)
 {
     if (input->read_bytes)
         atomic_fetch_add_explicit(input->read_bytes, bytes, memory_order_relaxed);
 }
 
 /* Bytes of the file at input->at, which moves on: from the head where they lie in it, else from the descriptor. */
-static ssize_t next_bytes(TraceInput *input, void *buffer, size_t len, Err *err)
+static ssize_t next_bytes(ProfileInput *input, void *buffer, size_t len, Err *err)
 {
     ssize_t n;
 
@@ -165,7 +292,7 @@ static ssize_t pull(void *context, void *buffer, size_t len, Err *err)
 /* The next text, from gzip or from a pipe. */
 static ssize_t next_text(void *context, void *buffer, size_t len, Err *err)
 {
-    TraceInput *input = context;
+    ProfileInput *input = context;
 
     if (!input->gzip)
         return next_bytes(input, buffer, len, err);
@@ -177,18 +304,13 @@ static ssize_t next_text(void *context, void *buffer, size_t len, Err *err)
     return n < 0 ? err_set(err, (int)n, "%s", input->damage.text) : n;
 }
 
-static ssize_t read_stream(void *context, void *buffer, size_t len, uint64_t offset, Err *err)
+ssize_t profile_input_read(void *context, void *buffer, size_t len, uint64_t offset, Err *err)
 {
-    TraceInput *input = context;
+    ProfileInput *input = context;
 
-    (void)offset;
-    return input->pump ? pump_read(input->pump, buffer, len, err) : next_text(input, buffer, len, err);
-}
-
-static ssize_t read_file(void *context, void *buffer, size_t len, uint64_t offset, Err *err)
-{
-    const TraceInput *input = context;
-    ssize_t n = read_at(input, buffer, len, offset);
+    if (profile_input_is_streamed(input))
+        return input->pump ? pump_read(input->pump, buffer, len, err) : next_text(input, buffer, len, err);
+    const ssize_t n = read_at(input, buffer, len, offset);
 
     if (n < 0)
         return err_errno(err, "read '%s'", input->path);
@@ -196,27 +318,39 @@ static ssize_t read_file(void *context, void *buffer, size_t len, uint64_t offse
     return n;
 }
 
-TraceSource trace_input_source(TraceInput *input, bool ahead)
+bool profile_input_is_streamed(const ProfileInput *input)
 {
-    bool streamed = input->gzip || !input->regular;
-
-    if (streamed && ahead && !input->pump)
-        input->pump = pump_start(next_text, input);
-    return (TraceSource){.read = streamed ? read_stream : read_file,
-                         .context = input,
-                         .streamed = streamed,
-                         .size = streamed ? 0 : input->size,
-                         .stop = input->stop};
+    return input->gzip || !input->regular;
 }
 
-void trace_input_settle(TraceInput *input)
+uint64_t profile_input_size(const ProfileInput *input)
+{
+    return profile_input_is_streamed(input) ? 0 : input->size;
+}
+
+uint64_t profile_input_text_size(const ProfileInput *input)
+{
+    if (!input->regular)
+        return 0;
+    if (!input->gzip || input->at == 0)
+        return input->gzip ? 0 : input->size;
+    return (uint64_t)((double)inflate_given(input->inflate) / (double)input->at * (double)input->size);
+}
+
+void profile_input_read_ahead(ProfileInput *input)
+{
+    if (profile_input_is_streamed(input) && !input->pump)
+        input->pump = pump_start(next_text, input);
+}
+
+void profile_input_settle(ProfileInput *input)
 {
     atomic_store(&input->cancelled, true);
     pump_stop(TAKE(input->pump));
     atomic_store(&input->cancelled, false);
 }
 
-int trace_input_rewind(TraceInput *input, Err *err)
+int profile_input_rewind(ProfileInput *input, Err *err)
 {
     if (!input->regular)
         return err_set(err, -ESPIPE, "'%s' comes through a pipe and cannot be read twice; save it to a file",
@@ -245,7 +379,7 @@ static int write_all(int fd, const char *bytes, size_t len)
 }
 
 /* Puts a pipe's bytes into a file without a name, which takes its place. */
-static int spool(TraceInput *input, Err *err)
+static int spool(ProfileInput *input, Err *err)
 {
     const char *dir = getenv("TMPDIR");
     CLEANUP_FREE char *buffer = xmalloc(SPOOL_BYTES);
@@ -268,7 +402,7 @@ static int spool(TraceInput *input, Err *err)
     return 0;
 }
 
-static int open_path(TraceInput *input, const char *path, Err *err)
+static int open_path(ProfileInput *input, const char *path, Err *err)
 {
     struct stat st;
 
@@ -291,11 +425,11 @@ static int open_path(TraceInput *input, const char *path, Err *err)
 }
 
 static int open_input(const char *path, bool again, atomic_uint_fast64_t *read_bytes, const bool *stop,
-                      TraceInput **ret, Err *err)
+                      ProfileInput **ret, Err *err)
 {
-    TraceInput *input = xmalloc(sizeof *input);
+    ProfileInput *input = xmalloc(sizeof *input);
 
-    memset(input, 0, offsetof(TraceInput, head));
+    memset(input, 0, offsetof(ProfileInput, head));
     input->fd = -1;
     input->path = xstrdup(strcmp(path, "-") == 0 ? "standard input" : path);
     input->read_bytes = read_bytes;
@@ -304,7 +438,7 @@ static int open_input(const char *path, bool again, atomic_uint_fast64_t *read_b
     if (rc == 0 && again && !input->regular)
         rc = spool(input, err);
     if (rc < 0) {
-        trace_input_close(input);
+        profile_input_close(input);
         return rc;
     }
     input->gzip = inflate_is_gzip(input->head, input->head_len);
@@ -314,22 +448,23 @@ static int open_input(const char *path, bool again, atomic_uint_fast64_t *read_b
     return 0;
 }
 
-int trace_input_open(const char *path, atomic_uint_fast64_t *read_bytes, const bool *stop, TraceInput **ret, Err *err)
+int profile_input_open(const char *path, atomic_uint_fast64_t *read_bytes, const bool *stop, ProfileInput **ret,
+                       Err *err)
 {
     return open_input(path, false, read_bytes, stop, ret, err);
 }
 
-int trace_input_open_again(const char *path, atomic_uint_fast64_t *read_bytes, const bool *stop, TraceInput **ret,
-                           Err *err)
+int profile_input_open_again(const char *path, atomic_uint_fast64_t *read_bytes, const bool *stop, ProfileInput **ret,
+                             Err *err)
 {
     return open_input(path, true, read_bytes, stop, ret, err);
 }
 
-void trace_input_close(TraceInput *input)
+void profile_input_close(ProfileInput *input)
 {
     if (!input)
         return;
-    trace_input_settle(input);
+    profile_input_settle(input);
     owner_close(&input->fd);
     inflate_free(input->inflate);
     free(input->text_head);
@@ -337,7 +472,7 @@ void trace_input_close(TraceInput *input)
     free(input);
 }
 
-const char *trace_input_magic(const TraceInput *input, size_t *ret_len)
+const char *profile_input_magic(const ProfileInput *input, size_t *ret_len)
 {
     *ret_len = input->head_len;
     return input->head;
@@ -345,7 +480,7 @@ const char *trace_input_magic(const TraceInput *input, size_t *ret_len)
 
 /* Unpacks the beginning from the head alone. */
 typedef struct HeadFeed {
-    const TraceInput *input;
+    const ProfileInput *input;
     size_t at;
 } HeadFeed;
 
@@ -362,15 +497,15 @@ static ssize_t pull_head(void *context, void *buffer, size_t len, Err *err)
     return (ssize_t)n;
 }
 
-const char *trace_input_head(TraceInput *input, size_t *ret_len)
+const char *profile_input_head(ProfileInput *input, size_t *ret_len)
 {
     if (!input->gzip)
-        return trace_input_magic(input, ret_len);
+        return profile_input_magic(input, ret_len);
     if (!input->text_head) {
         HeadFeed feed = {.input = input};
         Inflate *inflate = inflate_new(pull_head, &feed);
-        input->text_head = xmalloc(TRACE_INPUT_HEAD);
-        ssize_t n = inflate_read(inflate, input->text_head, TRACE_INPUT_HEAD, NULL);
+        input->text_head = xmalloc(PROFILE_INPUT_HEAD);
+        ssize_t n = inflate_read(inflate, input->text_head, PROFILE_INPUT_HEAD, NULL);
         input->text_len = n > 0 ? (size_t)n : 0;
         inflate_free(inflate);
     }
@@ -378,18 +513,69 @@ const char *trace_input_head(TraceInput *input, size_t *ret_len)
     return input->text_head;
 }
 
-const char *trace_input_path(const TraceInput *input)
+const char *profile_input_path(const ProfileInput *input)
 {
     return input->path;
 }
 
-const char *trace_input_damage(const TraceInput *input, uint64_t *ret_at)
+const char *profile_input_damage(const ProfileInput *input, uint64_t *ret_at)
 {
     *ret_at = input->inflate ? inflate_given(input->inflate) : 0;
     return input->damage.text;
 }
 
-uint64_t trace_input_garbage(const TraceInput *input)
+uint64_t profile_input_garbage(const ProfileInput *input)
 {
     return input->inflate ? inflate_garbage(input->inflate) : 0;
+}
+
+/* ---- arguments to files ---- */
+
+static const char *const endings[] = {".json", ".json.gz", ".sqlite", ".csv"};
+
+static bool is_profile_name(const char *name)
+{
+    size_t len = strlen(name);
+
+    for (size_t i = 0; i < ARRAY_LEN(endings); i++) {
+        size_t end = strlen(endings[i]);
+        if (name[0] != '.' && len > end && strcmp(name + len - end, endings[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const char *x = *(const char *const *)a, *y = *(const char *const *)b;
+    int by_number = strverscmp(x, y);
+
+    return by_number ? by_number : strcmp(x, y);
+}
+
+int profile_paths_add(ProfilePaths *paths, const char *path, Arena *arena, Err *err)
+{
+    const size_t before = paths->len;
+    const struct dirent *entry;
+    struct stat st;
+
+    if (strcmp(path, "-") == 0 || stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) {
+        vec_push(paths, arena_strdup(arena, path)); /* one that is not there is told of when it is opened */
+        return 0;
+    }
+    CLEANUP(closedir_at) DIR *dir = opendir(path);
+    if (!dir)
+        return err_errno(err, "open folder '%s'", path);
+    while ((entry = readdir(dir))) {
+        size_t len = strlen(path);
+        if (is_profile_name(entry->d_name))
+            vec_push(paths, arena_printf(arena, "%s%s%s", path, len && path[len - 1] == '/' ? "" : "/", entry->d_name));
+    }
+    if (paths->len == before)
+        return err_set(
+            err, -ENOENT,
+            "no profile in folder '%s' (*.json, *.json.gz, *.sqlite, *.csv; folders in it are not searched: name them)",
+            path);
+    qsort(paths->at + before, paths->len - before, sizeof *paths->at, compare_names);
+    return 0;
 }
