@@ -18,8 +18,6 @@
 
 _Static_assert(LOG_TEXT_MAX * 6 + 1024 < LOG_LINE_MAX, "a text of escapes still fits");
 
-static const char journal_path[] = "/run/systemd/journal/socket";
-
 const char *const log_level_names[] = {"error", "warn", "info", "debug", NULL};
 const char *const log_format_names[] = {"text", "json", "journal", NULL};
 
@@ -42,16 +40,14 @@ int log_open_journal(Log *log, const char *path, Err *err)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     CLEANUP_FD int fd = -1;
 
-    if (!path)
-        path = journal_path;
     if (strlen(path) >= sizeof(address.sun_path))
         return err_set(err, -ENAMETOOLONG, "socket path '%s' is too long", path);
     memcpy(address.sun_path, path, strlen(path) + 1);
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return err_errno(err, "socket for the journal");
+        return err_errno(err, "socket for journald");
     if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-        return err_errno(err, "connect to the journal at '%s'", path);
+        return err_errno(err, "connect to journald at '%s'", path);
     log_done(log);
     log->fd = owner_take_fd(&fd);
     log->own_fd = true;

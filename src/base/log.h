@@ -42,7 +42,7 @@ typedef struct LogLimit {
 /* A log on stderr. `name` and `clock` are borrowed and outlive it. */
 void log_init(Log *log, LogLevel level, LogFormat format, const char *name, const Clock *clock);
 
-/* Connects to journald's socket at `path` (NULL: /run/systemd/journal/socket) and turns to LOG_FORMAT_JOURNAL.
+/* Connects to journald's socket at `path` and turns to LOG_FORMAT_JOURNAL.
  * -errno where that is not possible; the log then stays as it was. */
 int log_open_journal(Log *log, const char *path, Err *err);
 

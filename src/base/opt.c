@@ -76,18 +76,43 @@ const OptSpec *opt_find(const OptSpec *opts, size_t count, const char *key)
     return NULL;
 }
 
+static const size_t field_sizes[] = {
+    [OPT_BOOL] = sizeof(bool),       [OPT_INT] = sizeof(int64_t),   [OPT_UINT] = sizeof(uint64_t),
+    [OPT_DOUBLE] = sizeof(double),   [OPT_SIZE] = sizeof(uint64_t), [OPT_DURATION] = sizeof(uint64_t),
+    [OPT_STRING] = sizeof(char *),   [OPT_ENUM] = sizeof(int),      [OPT_LIST] = sizeof(OptList),
+    [OPT_NODE] = sizeof(YamlNode *),
+};
+
+static bool same_list(const OptList *a, const OptList *b)
+{
+    bool same = a->len == b->len;
+
+    for (size_t i = 0; same && i < a->len; i++)
+        same = !strcmp(a->items[i], b->items[i]);
+    return same;
+}
+
+bool opt_same(const OptSpec *spec, const void *a, const void *b)
+{
+    const void *left = (const char *)a + spec->off, *right = (const char *)b + spec->off;
+    const char *left_text, *right_text;
+
+    if (spec->type == OPT_NODE)
+        return false;
+    if (spec->type == OPT_LIST)
+        return same_list(left, right);
+    if (spec->type != OPT_STRING)
+        return !memcmp(left, right, field_sizes[spec->type]);
+    left_text = *(const char *const *)left;
+    right_text = *(const char *const *)right;
+    return !strcmp(left_text ? left_text : "", right_text ? right_text : "");
+}
+
 static int set_default(const OptSet *set, const OptSpec *spec, Err *err)
 {
-    static const size_t sizes[] = {
-        [OPT_BOOL] = sizeof(bool),       [OPT_INT] = sizeof(int64_t),   [OPT_UINT] = sizeof(uint64_t),
-        [OPT_DOUBLE] = sizeof(double),   [OPT_SIZE] = sizeof(uint64_t), [OPT_DURATION] = sizeof(uint64_t),
-        [OPT_STRING] = sizeof(char *),   [OPT_ENUM] = sizeof(int),      [OPT_LIST] = sizeof(OptList),
-        [OPT_NODE] = sizeof(YamlNode *),
-    };
-
     if (spec->def)
         return opt_row_set(set, spec, spec->def, false, err);
-    memset(opt_row_field(set, spec), 0, sizes[spec->type]);
+    memset(opt_row_field(set, spec), 0, field_sizes[spec->type]);
     return 0;
 }
 

@@ -41,6 +41,7 @@ enum {                           /* OptSpec.flags */
        OPT_CONFIG_ONLY = 1 << 2, /* no command-line flag */
        OPT_WHOLE = 1 << 3,       /* OPT_LIST: do not split a text at commas */
        OPT_ALIAS = 1 << 4,       /* another flag for the field of another row: it has no default of its own */
+       OPT_RESTART = 1 << 5,     /* a running program cannot take a new value over */
 };
 
 typedef struct OptSpec {
@@ -103,6 +104,10 @@ int opt_env(const OptSet *set, char *const *envp, Err *err);
 /* Sets fields from a mapping; NULL (an empty file) sets none. Errors name file, line, column and key; an unknown key
  * lists the allowed ones and the nearest. */
 int opt_yaml(const OptSet *set, const YamlNode *map, Err *err);
+
+/* True if the fields of a row in two structs hold the same value; a NULL text is an empty one. Nodes are never the
+ * same. */
+bool opt_same(const OptSpec *spec, const void *a, const void *b);
 
 /* The row with this key, NULL where there is none. */
 const OptSpec *opt_find(const OptSpec *opts, size_t count, const char *key);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `stoker agent`: samples the GPUs and serves what it sees. Start in one order, stop in the reverse. */
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +63,7 @@ static void signal_came(uv_signal_t *handle, int signum)
 {
     Agent *agent = handle->data;
 
-    if (signum == SIGHUP)
+    if (signum == SIGHUP && !agent->has_terminal)
         agent_reload(agent, "SIGHUP");
     else
         stop(agent);
@@ -99,10 +100,20 @@ static void tick_due(uv_timer_t *timer)
     uv_timer_set_repeat(timer, next < tick_ms(agent) ? next : tick_ms(agent));
 }
 
+/* True if SIGHUP means that the terminal was closed: there is one, and the agent was not started by nohup. */
+static bool has_terminal(void)
+{
+    struct sigaction hangup;
+    CLEANUP_FD int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+    return fd >= 0 && sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN;
+}
+
 static void init_handles(Agent *agent)
 {
     uv_timer_t *const timers[] = {&agent->tick_timer, &agent->reload_timer};
 
+    agent->has_terminal = has_terminal();
     uv_loop_init(&agent->loop);
     for (size_t i = 0; i < ARRAY_LEN(timers); i++) {
         uv_timer_init(&agent->loop, timers[i]);
@@ -158,11 +169,23 @@ static int open_doors(Agent *agent, Err *err)
     return 0;
 }
 
+static void open_log(Agent *agent)
+{
+    const AgentOptions *o = &agent->config->o;
+    const bool journal = o->log_format == LOG_FORMAT_JOURNAL;
+    Err err = {0};
+
+    log_init(&agent->log, (LogLevel)o->log_level, journal ? LOG_FORMAT_TEXT : (LogFormat)o->log_format, "stoker",
+             clock_kernel());
+    if (journal && log_open_journal(&agent->log, agent_journald_path(agent->config), &err) < 0)
+        log_write(&agent->log, LOG_LEVEL_WARN, "%s; the log goes to stderr", err.text);
+}
+
 static int start(Agent *agent, Err *err)
 {
     const AgentOptions *o = &agent->config->o;
 
-    log_init(&agent->log, (LogLevel)o->log_level, (LogFormat)o->log_format, "stoker", clock_kernel());
+    open_log(agent);
     agent->start_real_ns = clock_real(clock_kernel());
     agent->store = store_new(o->history_series);
     agent->windows = windows_new();

@@ -68,6 +68,7 @@ typedef struct Agent {
     uv_timer_t tick_timer, reload_timer;
     uv_signal_t signals[3];
     uint64_t files_sum; /* of the files that are read again when they change */
+    bool has_terminal; /* SIGHUP ends the agent */
     bool stopping, handles_closed;
     uint64_t reloads, reload_failures;
     bool config_fine;

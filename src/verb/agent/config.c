@@ -180,6 +180,11 @@ const char *agent_kmsg_path(AgentConfig *config)
     return strcmp(path, "none") == 0 ? "" : path;
 }
 
+const char *agent_journald_path(AgentConfig *config)
+{
+    return below_root(config, "/run/systemd/journal/socket");
+}
+
 const char *agent_fabric_log_path(AgentConfig *config)
 {
     return below_root(config, config->o.fabric_log ? config->o.fabric_log : "");
@@ -246,56 +251,14 @@ void agent_config_free(AgentConfig *config)
     free(config);
 }
 
-bool agent_same_text(const char *a, const char *b)
-{
-    return strcmp(a ? a : "", b ? b : "") == 0;
-}
-
-bool agent_same_list(const OptList *a, const OptList *b)
-{
-    bool same = a->len == b->len;
-
-    for (size_t i = 0; same && i < a->len; i++)
-        same = strcmp(a->items[i], b->items[i]) == 0;
-    return same;
-}
-
 const char *agent_config_needs_restart(const AgentConfig *before, AgentConfig *now)
 {
-    const AgentOptions *a = &before->o, *b = &now->o;
-    const struct {
-        bool differs;
-        const char *what;
-    } rows[] = {
-        {!agent_same_list(&a->listen, &b->listen) || a->systemd_sockets != b->systemd_sockets, "listen"},
-        {!agent_same_text(a->web_config, b->web_config), "web.config_file"},
-        {a->max_connections != b->max_connections || a->read_timeout_ns != b->read_timeout_ns ||
-             a->write_timeout_ns != b->write_timeout_ns,
-         "web limits"},
-        {!agent_same_text(a->control, b->control), "control"},
-        {!agent_same_text(a->library, b->library), "driver.library"},
-        {a->dcgm != b->dcgm || !agent_same_text(a->dcgm_library, b->dcgm_library) ||
-             !agent_same_text(a->dcgm_address, b->dcgm_address),
-         "dcgm"},
-        {!agent_same_text(a->sampler, b->sampler) || !agent_same_text(a->sampler_socket, b->sampler_socket),
-         "sampler.program"},
-        {memcmp(&before->limits, &now->limits, sizeof now->limits) != 0, "sampler deadlines"},
-        {!agent_same_text(a->root, b->root), "root"},
-        {!agent_same_text(a->kmsg, b->kmsg) || !agent_same_text(a->journalctl, b->journalctl) ||
-             !agent_same_text(a->fabric_log, b->fabric_log),
-         "logs"},
-        {!agent_same_text(a->journal, b->journal) || a->journal_keep_ns != b->journal_keep_ns ||
-             a->journal_max_bytes != b->journal_max_bytes || a->journal_patience_ns != b->journal_patience_ns,
-         "journal"},
-        {!agent_same_text(a->external_url, b->external_url), "external_url"},
-        {a->history_series != b->history_series, "history.series"},
-        {a->log_format != b->log_format, "log.format"},
-    };
-    CLEANUP(str_done) Str text;
+    char room[ERR_TEXT_MAX];
+    Str text;
 
-    str_init(&text, ERR_TEXT_MAX);
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        if (rows[i].differs)
-            str_addf(&text, "%s%s", text.len ? ", " : "", rows[i].what);
+    str_init_room(&text, room, sizeof room);
+    for (size_t i = 0; i < agent_opt_count; i++)
+        if ((agent_opts[i].flags & OPT_RESTART) && !opt_same(&agent_opts[i], &before->o, &now->o))
+            str_addf(&text, "%s%s", text.len ? ", " : "", agent_opts[i].key);
     return text.len ? arena_strdup(&now->arena, text.text) : NULL;
 }

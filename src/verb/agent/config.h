@@ -85,12 +85,8 @@ int agent_config_load(int argc, char **argv, AgentConfig **ret, Err *err);
 int agent_config_defaults(AgentConfig **ret, Err *err);
 void agent_config_free(AgentConfig *config); /* accepts NULL */
 
-/* Whether two options say the same; a text that is not there is an empty one. */
-bool agent_same_text(const char *a, const char *b);
-bool agent_same_list(const OptList *a, const OptList *b);
-
-/* Says which differences between two configurations only a restart can bring about; NULL where there is none. The text
- * lies in the arena of `now`. */
+/* The keys of the rows with OPT_RESTART that differ, with commas between; NULL if none does. The text lies in the arena
+ * of `now`. */
 const char *agent_config_needs_restart(const AgentConfig *before, AgentConfig *now);
 
 /* dcgm-exporter's spellings (Go's flag package: -flag, --f, --flag=value, -k=true) as GNU ones; the array lies in the
@@ -101,6 +97,8 @@ char **agent_rewrite_args(Arena *arena, int argc, char **argv);
 const char *agent_journal_path(AgentConfig *config);
 /* The same for who has no configuration: what was said (NULL: nothing; "none": none) and the root (NULL: /). */
 const char *agent_journal_file(Arena *arena, const char *said, const char *root);
+/* journald's socket. */
+const char *agent_journald_path(AgentConfig *config);
 const char *agent_kmsg_path(AgentConfig *config);
 const char *agent_fabric_log_path(AgentConfig *config);
 

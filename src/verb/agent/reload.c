@@ -18,18 +18,13 @@ static void say_notes(const Agent *agent, const AgentConfig *config)
         log_write(&agent->log, LOG_LEVEL_WARN, "%s", config->notes[i]);
 }
 
-/* virtual_gpus brings the label pod_uid too (config.c). */
-static bool same_uids(const AgentOptions *a, const AgentOptions *b)
+static bool are_same(const AgentOptions *a, const AgentOptions *b, const char *const *keys)
 {
-    return (a->pod_uid || a->virtual_gpus) == (b->pod_uid || b->virtual_gpus) &&
-           agent_same_text(a->pod_logs, b->pod_logs);
-}
+    bool same = true;
 
-static bool same_kubelet(const AgentOptions *a, const AgentOptions *b)
-{
-    return a->kubernetes == b->kubernetes && a->pods_period_ns == b->pods_period_ns &&
-           agent_same_text(a->kubelet_socket, b->kubelet_socket) &&
-           agent_same_list(&a->resource_names, &b->resource_names) && same_uids(a, b);
+    for (; same && *keys; keys++)
+        same = opt_same(opt_find(agent_opts, agent_opt_count, *keys), a, b);
+    return same;
 }
 
 /* NULL where no label asks for it. The text lies in the configuration's arena. */
@@ -56,7 +51,11 @@ static int apply_pods(Agent *agent, const AgentOptions *before, Err *err)
                                .pod_logs = pod_logs(agent),
                                .log = &agent->log};
 
-    if (before && same_kubelet(before, o))
+    static const char *const keys[] = {
+        "kubernetes.enabled", "kubernetes.period",       "kubernetes.socket",   "kubernetes.resource_names",
+        "kubernetes.pod_uid", "kubernetes.virtual_gpus", "kubernetes.pod_logs", NULL};
+
+    if (before && are_same(before, o, keys))
         return 0;
     if (agent->pods)
         podresources_close(TAKE(agent->pods));
@@ -67,7 +66,7 @@ static void apply_jobs(Agent *agent, const AgentOptions *before)
 {
     const AgentOptions *o = &agent->config->o;
 
-    if (before && agent_same_text(before->hpc_dir, o->hpc_dir))
+    if (before && are_same(before, o, (const char *const[]){"hpc_job_mapping_dir", NULL}))
         return;
     if (agent->jobs_on)
         hpc_done(&agent->jobs);

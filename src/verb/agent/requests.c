@@ -37,15 +37,15 @@ static size_t open_incidents(const Agent *agent, const Incident *out[INCIDENTS_M
 static Snapshot status_seen(const Agent *agent, const Incident *incidents[INCIDENTS_MAX])
 {
     return (Snapshot){.node = view_node(agent->eyes.view),
-                        .health = &agent->health,
-                        .owners = agent->pods ? podresources_table(agent->pods) : NULL,
-                        .processes = judge_processes(&agent->judge),
-                        .places = judge_places(&agent->judge),
-                        .boot_id = judge_facts(&agent->judge)->boot_id,
-                        .boot_real_ns = judge_facts(&agent->judge)->boot_real_ns,
-                        .incidents = incidents,
-                        .incident_count = open_incidents(agent, incidents),
-                        .maintenance = agent->judge.maintenance};
+                      .health = &agent->health,
+                      .owners = agent->pods ? podresources_table(agent->pods) : NULL,
+                      .processes = judge_processes(&agent->judge),
+                      .places = judge_places(&agent->judge),
+                      .boot_id = judge_facts(&agent->judge)->boot_id,
+                      .boot_real_ns = judge_facts(&agent->judge)->boot_real_ns,
+                      .incidents = incidents,
+                      .incident_count = open_incidents(agent, incidents),
+                      .maintenance = agent->judge.maintenance};
 }
 
 void agent_status_json(const Agent *agent, Str *out)

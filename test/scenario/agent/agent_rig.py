@@ -102,7 +102,8 @@ class Agent:
         self.log = open(tmp / "agent.log", "ab")
         self.log_path = tmp / "agent.log"
         command = [stoker, "agent", "--listen", listen, "--control", self.control, *options]
-        self.process = subprocess.Popen(list(map(str, command)), env=env, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.process = subprocess.Popen(list(map(str, command)), env=env, stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                        start_new_session=True)  # without a terminal SIGHUP means: read the files again
         line = self.process.stdout.readline()
         match = re.search(r"(https?)://([^/]+)/", line)
         assert match, f"no address: {line!r} {self.log_text()}"

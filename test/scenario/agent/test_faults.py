@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """One GPU in trouble never costs another's numbers, and what is served stays true."""
 import contextlib
+import fcntl
 import http.client
 import os
+import pty
 import resource
+import select
 import shutil
 import signal
 import socket
 import subprocess
+import termios
 import time
 
 import pytest
@@ -294,3 +298,74 @@ def test_check_config_of_a_good_file(stoker, tmp_path):
     config.write_text("sample: {normal: 2s}\n")
     run = subprocess.run([stoker, "agent", "--check-config", "--config", config], capture_output=True, text=True, timeout=60)
     assert run.returncode == 0 and "fine" in run.stdout
+
+
+def journald_below(tree):
+    path = tree / "run/systemd/journal/socket"
+    path.parent.mkdir(parents=True)
+    journald = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    journald.bind(str(path))
+    journald.settimeout(60)
+    return journald
+
+
+def test_the_log_goes_to_journald(make_node, make_agent):
+    node = make_node()
+    with journald_below(node.tree) as journald:
+        agent = make_agent(node.env, options=["--log-format", "journal"])
+        agent.process.send_signal(signal.SIGHUP)
+        lines = []
+        while not any(b"MESSAGE=reloaded (SIGHUP)" in line for line in lines):
+            lines.append(journald.recv(65536))
+    assert all(b"\nSYSLOG_IDENTIFIER=stoker\n" in line and b"\nPRIORITY=" in line for line in lines), lines
+    assert agent.log_text() == ""
+
+
+def test_without_journald_the_log_stays_on_stderr(agent_on):
+    _, agent = agent_on(options=["--log-format", "journal"])
+    agent.process.send_signal(signal.SIGHUP)
+    until(lambda: "reloaded (SIGHUP)" in agent.log_text(), agent.log_text)
+    assert agent.log_text().count("connect to journald at") == 1 == agent.log_text().count(" warn ")
+
+
+def in_a_terminal(command, env):
+    """The process, leader of a session whose terminal is a new one, and the terminal's other end."""
+    ours, theirs = pty.openpty()
+
+    def take_terminal():
+        os.setsid()
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+    process = subprocess.Popen(list(map(str, command)), env=env, stdin=theirs, stdout=theirs, stderr=theirs,
+                               preexec_fn=take_terminal)
+    os.close(theirs)
+    return process, ours
+
+
+def output_until(terminal, text):
+    seen = b""
+    while text not in seen:
+        assert select.select([terminal], [], [], 60)[0], seen
+        seen += os.read(terminal, 4096)
+    return seen
+
+
+@pytest.mark.parametrize("nohup", [False, True])
+def test_a_closed_terminal_ends_the_agent(make_node, stoker, tmp_path, nohup):
+    """As nohup says, it goes on after that, and reads its files again."""
+    node = make_node()
+    agent = [stoker, "agent", "--listen", "127.0.0.1:0", "--control", tmp_path / "c.sock"]
+    if nohup:
+        agent = ["sh", "-c", "trap '' HUP; exec \"$@\" 2>\"$LOG\"", "sh", *agent]
+    log = tmp_path / "log"
+    process, terminal = in_a_terminal(agent, dict(node.env, LOG=str(log)))
+    try:
+        output_until(terminal, b"http://")
+        os.close(terminal)
+        if nohup:
+            until(lambda: "reloaded (SIGHUP)" in log.read_text(), log.read_text)
+            process.terminate()
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
