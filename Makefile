@@ -5,9 +5,10 @@ MESON_FLAGS ?=
 TEST_FLAGS ?=
 FUZZ_FLAGS ?=
 BENCH_FLAGS ?=
+MUTANTS_FLAGS ?=
 PREFIX ?= /usr/local
 
-.PHONY: all run test test-all test-since asan tsan clang tidy fuzz bench bench-verdicts install deb lint deps deps-test deps-test-all clean
+.PHONY: all run test test-all test-since asan tsan clang tidy fuzz bench bench-verdicts mutants install deb lint deps deps-test deps-test-all clean
 .DEFAULT_GOAL := all
 
 all: deps $(BUILD)/build.ninja
@@ -59,6 +60,9 @@ bench: all
 	@/usr/bin/python3 test/bench/run.py $(BUILD)
 bench-verdicts: all
 	@/usr/bin/python3 test/bench/verdicts.py $(BUILD) $(BENCH_FLAGS)
+# How many small changes of the code the tests notice, sampled.
+mutants: deps-test
+	@/usr/bin/python3 tools/mutants.py $(MUTANTS_FLAGS)
 lint: all
 	@tools/deps.sh lint
 	@tools/lint.sh $(BUILD)
