@@ -34,28 +34,28 @@ static size_t units_of(uint64_t data_varies, unsigned bits_varies)
 }
 
 /* Rows of bits that are the same in all cells become 0. */
-static void load(Walk *walk, uint64_t varies, uint64_t rows[64])
+static void load_rows(Walk *walk, uint64_t varies, uint64_t rows[64])
 {
     memset(rows, 0, 64 * sizeof *rows);
     for (; varies; varies &= varies - 1)
         rows[__builtin_ctzll(varies)] = *next_word(walk);
 }
 
-static void save(Walk *walk, uint64_t varies, const uint64_t rows[64])
+static void save_rows(Walk *walk, uint64_t varies, const uint64_t rows[64])
 {
     for (; varies; varies &= varies - 1)
         *next_word(walk) = rows[__builtin_ctzll(varies)];
 }
 
 /* Makes room for bits that were the same in all cells until now. */
-static void widen(Block *block, Slab *slab, uint64_t data_varies, uint16_t bits_varies)
+static void widen_block(Block *block, Slab *slab, uint64_t data_varies, uint16_t bits_varies)
 {
     size_t more = units_of(data_varies, bits_varies) - units_of(block->data_varies, block->bits_varies);
     Walk walk = walk_from(slab, block->unit);
     uint64_t data[64], bits[64];
 
-    load(&walk, block->data_varies, data);
-    load(&walk, block->bits_varies, bits);
+    load_rows(&walk, block->data_varies, data);
+    load_rows(&walk, block->bits_varies, bits);
     for (; more > 0; more--) {
         uint32_t unit = slab_take(slab);
 
@@ -65,8 +65,8 @@ static void widen(Block *block, Slab *slab, uint64_t data_varies, uint16_t bits_
     block->data_varies = data_varies;
     block->bits_varies = bits_varies;
     walk = walk_from(slab, block->unit);
-    save(&walk, data_varies, data);
-    save(&walk, bits_varies, bits);
+    save_rows(&walk, data_varies, data);
+    save_rows(&walk, bits_varies, bits);
 }
 
 /* Returns where the walk has come to. By value, since the walk then stays in registers: twice as fast. */
@@ -90,7 +90,7 @@ void block_put(Block *block, Slab *slab, unsigned at, CellMinute cell)
     if (block->data_varies == 0 && block->bits_varies == 0 && data == 0 && bits == 0)
         return;
     if ((data & ~block->data_varies) || (bits & ~block->bits_varies))
-        widen(block, slab, data | block->data_varies, bits | block->bits_varies);
+        widen_block(block, slab, data | block->data_varies, bits | block->bits_varies);
     walk = put_bits(walk_from(slab, block->unit), block->data_varies, data, at);
     put_bits(walk, block->bits_varies, bits, at);
 }
@@ -110,7 +110,7 @@ void block_clear(Block *block, Slab *slab)
 
 /* Bit c of row r becomes bit r of row c: in each square the two quarters beside the diagonal change places, then the
  * same within each quarter. */
-static void transpose(uint64_t rows[64])
+static void transpose_bits(uint64_t rows[64])
 {
     uint64_t low = UINT32_MAX; /* the columns that are the low half of a square */
 
@@ -129,12 +129,12 @@ void block_read(const Block *block, const Slab *slab, BlockCells *ret)
     Walk walk = walk_from(slab, block->unit);
     uint64_t bits[64];
 
-    load(&walk, block->data_varies, ret->data);
+    load_rows(&walk, block->data_varies, ret->data);
     if (block->data_varies)
-        transpose(ret->data);
-    load(&walk, block->bits_varies, bits);
+        transpose_bits(ret->data);
+    load_rows(&walk, block->bits_varies, bits);
     if (block->bits_varies)
-        transpose(bits);
+        transpose_bits(bits);
     for (unsigned i = 0; i < BLOCK_CELLS; i++) {
         ret->data[i] ^= block->data;
         ret->bits[i] = block->bits ^ (uint16_t)bits[i];

@@ -63,7 +63,7 @@ static size_t devices_for(size_t series_max)
     return series_max < STORE_DEVICES_MAX ? series_max : STORE_DEVICES_MAX;
 }
 
-static size_t after(size_t at, size_t count, size_t size)
+static size_t align_after(size_t at, size_t count, size_t size)
 {
     return (at + count * size + REGION_ALIGN - 1) / REGION_ALIGN * REGION_ALIGN;
 }
@@ -73,14 +73,14 @@ static Layout layout_of(size_t series_max)
     Layout at;
 
     assert(series_max > 0 && series_max <= STORE_SERIES_MAX);
-    at.slab = after(0, 1, sizeof(Store));
-    at.heads = after(at.slab, 1, sizeof(Slab));
-    at.devices = after(at.heads, series_max, sizeof(Head));
-    at.by_key = after(at.devices, devices_for(series_max), sizeof(StoreDevice));
-    at.rings = after(at.by_key, devices_for(series_max), sizeof(uint16_t));
-    at.next = after(at.rings, series_max, sizeof(CellRings));
-    at.units = after(at.next, series_max * SERIES_UNITS, sizeof(uint32_t));
-    at.end = after(at.units, series_max * SERIES_UNITS, sizeof(SlabUnit));
+    at.slab = align_after(0, 1, sizeof(Store));
+    at.heads = align_after(at.slab, 1, sizeof(Slab));
+    at.devices = align_after(at.heads, series_max, sizeof(Head));
+    at.by_key = align_after(at.devices, devices_for(series_max), sizeof(StoreDevice));
+    at.rings = align_after(at.by_key, devices_for(series_max), sizeof(uint16_t));
+    at.next = align_after(at.rings, series_max, sizeof(CellRings));
+    at.units = align_after(at.next, series_max * SERIES_UNITS, sizeof(uint32_t));
+    at.end = align_after(at.units, series_max * SERIES_UNITS, sizeof(SlabUnit));
     return at;
 }
 

@@ -96,7 +96,7 @@ void windows_free(Windows *windows)
     free(windows);
 }
 
-static void merge(WindowValue *into, const WindowValue *more)
+static void merge_values(WindowValue *into, const WindowValue *more)
 {
     if (more->count == 0)
         return;
@@ -111,7 +111,7 @@ static void merge(WindowValue *into, const WindowValue *more)
 static void merge_row(const Windows *windows, WindowValue *into, const WindowValue *more)
 {
     for (size_t m = 0; m < windows->metric_count; m++)
-        merge(&into[m], &more[m]);
+        merge_values(&into[m], &more[m]);
 }
 
 /* NO_ROW where this GPU has none. */
@@ -149,7 +149,7 @@ static void take_in(const Windows *windows, WindowValue *values, const FastReadi
         double value = reading->value[m];
 
         if (reading->valid >> m & 1 && !isnan(value))
-            merge(&values[m], &(WindowValue){.min = value, .max = value, .sum = value, .count = 1});
+            merge_values(&values[m], &(WindowValue){.min = value, .max = value, .sum = value, .count = 1});
     }
 }
 

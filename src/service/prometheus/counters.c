@@ -49,7 +49,7 @@ void counters_done(Counters *counters)
 }
 
 /* Room for one more in an array that grows by doubling and knows its length alone. */
-static void *grown(void *array, size_t len, size_t size)
+static void *grow_array(void *array, size_t len, size_t size)
 {
     if (len && (len & (len - 1)))
         return array;
@@ -58,7 +58,7 @@ static void *grown(void *array, size_t len, size_t size)
 
 static void add_row(Counters *counters, CounterRow row)
 {
-    counters->rows = grown(counters->rows, counters->len, sizeof *counters->rows);
+    counters->rows = grow_array(counters->rows, counters->len, sizeof *counters->rows);
     counters->rows[counters->len++] = row;
 }
 
@@ -88,7 +88,7 @@ static PRINTF_LIKE(3, 4) int refuse(Reader *reader, unsigned line, const char *f
         return err_set(reader->err, -EINVAL, "%s:%u: %s", reader->file, line, text);
     if (counters->warning_count == COUNTERS_WARNINGS_MAX)
         return 0;
-    counters->warnings = grown(counters->warnings, counters->warning_count, sizeof *counters->warnings);
+    counters->warnings = grow_array(counters->warnings, counters->warning_count, sizeof *counters->warnings);
     counters->warnings[counters->warning_count++] = (CounterWarning){
         .line = line,
         .text = arena_printf(&counters->arena, "%s:%u: %s; the row is left out", reader->file, line, text),
@@ -102,7 +102,7 @@ static bool is_blank(char c)
 }
 
 /* A copy of a field without the blanks around it. */
-static const char *trimmed(Arena *arena, const char *field)
+static const char *copy_trimmed(Arena *arena, const char *field)
 {
     size_t len;
 
@@ -124,7 +124,7 @@ static bool find_type(const char *text, CounterType *ret)
     return false;
 }
 
-static bool known(const Counters *counters, const char *name)
+static bool has_counter(const Counters *counters, const char *name)
 {
     for (size_t i = 0; i < counters->len; i++)
         if (strcmp(counters->rows[i].name.text, name) == 0)
@@ -137,7 +137,7 @@ static int use_record(Reader *reader, unsigned line, const char *const field[COL
     Counters *counters = reader->counters;
     Arena *arena = &counters->arena;
     CounterRow row = {.line = line};
-    const char *name = trimmed(arena, field[0]), *type = trimmed(arena, field[1]);
+    const char *name = copy_trimmed(arena, field[0]), *type = copy_trimmed(arena, field[1]);
     const MetricName *found;
     bool text_metric;
 
@@ -156,11 +156,11 @@ static int use_record(Reader *reader, unsigned line, const char *const field[COL
     text_metric = metric_get(found->metric)->type == METRIC_LABEL;
     if (text_metric && row.type != COUNTER_LABEL)
         return refuse(reader, line, "%s is a text: its type must be label", name);
-    if (known(counters, name))
+    if (has_counter(counters, name))
         return refuse(reader, line, "%s was there before", name);
     row.name = *found;
     row.name.text = name;
-    row.help = trimmed(arena, field[2]);
+    row.help = copy_trimmed(arena, field[2]);
     add_row(counters, row);
     return 0;
 }

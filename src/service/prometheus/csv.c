@@ -95,7 +95,7 @@ static CsvResult plain_field(Csv *csv, Line *line, bool *ret_more)
     return CSV_RECORD;
 }
 
-static CsvResult record(Csv *csv, Line *line)
+static CsvResult read_record(Csv *csv, Line *line)
 {
     CsvResult result;
     bool more = true;
@@ -127,7 +127,7 @@ CsvResult csv_next(Csv *csv)
     csv->count = 0;
     str_clear(&csv->text);
     line = first;
-    result = record(csv, &line);
+    result = read_record(csv, &line);
     if (result != CSV_RECORD) {
         csv->next_line = csv->line + 1;
         return result;

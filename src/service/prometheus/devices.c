@@ -11,7 +11,7 @@
 
 enum { GPU_ID_MAX = 63, INSTANCE_ID_MAX = 255 };
 
-static int refuse(const char *text, Err *err)
+static int refuse_selector(const char *text, Err *err)
 {
     return err_set(err, -EINVAL, "'%s' selects no devices: use f, g, i, g:0,2-4, i:7, i:0.7 or two of them as g:0+i:7",
                    text);
@@ -92,14 +92,14 @@ int exporter_devices_parse(const char *text, ExporterDevices *ret, Err *err)
         return 0;
     }
     if (!take_part(&at, &devices))
-        return refuse(text, err);
+        return refuse_selector(text, err);
     if (*at == '+') {
         at++;
         if (!take_part(&at, &devices))
-            return refuse(text, err);
+            return refuse_selector(text, err);
     }
     if (*at)
-        return refuse(text, err);
+        return refuse_selector(text, err);
     *ret = devices;
     return 0;
 }

@@ -22,7 +22,7 @@ static void each_gpu(Page *page, const Family *family, ExpWrite *write)
     }
 }
 
-static Label label(const char *name, const char *value)
+static Label make_label(const char *name, const char *value)
 {
     return (Label){.name = name, .value = value, .group = LABEL_ATTRIBUTE};
 }
@@ -30,10 +30,10 @@ static Label label(const char *name, const char *value)
 static Label window_label(char text[NUMBER_TEXT_MAX], uint64_t window_ns)
 {
     snprintf(text, NUMBER_TEXT_MAX, "%" PRIu64, window_ns / NS_PER_MS);
-    return label("window_size_in_ms", text);
+    return make_label("window_size_in_ms", text);
 }
 
-static void xids(Page *page, const Family *family, const Target *target, const GpuCounts *counted, bool window)
+static void write_xids(Page *page, const Family *family, const Target *target, const GpuCounts *counted, bool window)
 {
     char window_text[NUMBER_TEXT_MAX], xid_text[NUMBER_TEXT_MAX];
     const Label size = window_label(window_text, page->config->xid_window_ns);
@@ -49,9 +49,9 @@ static void xids(Page *page, const Family *family, const Target *target, const G
         any = true;
         snprintf(xid_text, sizeof xid_text, "%" PRIu64, xid->xid);
         if (window)
-            page_extra(page, family, target, (Label[]){size, label("xid", xid_text)}, 2, (double)count);
+            page_extra(page, family, target, (Label[]){size, make_label("xid", xid_text)}, 2, (double)count);
         else
-            page_extra(page, family, target, (Label[]){label("xid", xid_text)}, 1, (double)count);
+            page_extra(page, family, target, (Label[]){make_label("xid", xid_text)}, 1, (double)count);
     }
     /* none is a zero only where the driver would have told */
     if (!any && window && page_gpu(page, target)->state == GPU_UP)
@@ -60,12 +60,12 @@ static void xids(Page *page, const Family *family, const Target *target, const G
 
 static void xid_count(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
 {
-    xids(page, family, target, counted, true);
+    write_xids(page, family, target, counted, true);
 }
 
 static void xid_total(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
 {
-    xids(page, family, target, counted, false);
+    write_xids(page, family, target, counted, false);
 }
 
 static void clock_count(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
@@ -83,7 +83,7 @@ static void clock_count(Page *page, const Family *family, const Target *target, 
         if (!count)
             continue;
         any = true;
-        page_extra(page, family, target, (Label[]){label("clock_event", clock_event_names[bit]), size}, 2,
+        page_extra(page, family, target, (Label[]){make_label("clock_event", clock_event_names[bit]), size}, 2,
                    (double)count);
     }
     if (!any)
@@ -93,11 +93,11 @@ static void clock_count(Page *page, const Family *family, const Target *target, 
 static void clock_total(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
 {
     for (size_t bit = 0; counted && counted->bits_known && bit < CLOCK_EVENTS; bit++)
-        page_extra(page, family, target, (Label[]){label("clock_event", clock_event_names[bit])}, 1,
+        page_extra(page, family, target, (Label[]){make_label("clock_event", clock_event_names[bit])}, 1,
                    (double)counted->clock[bit].edges);
 }
 
-static void health(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
+static void write_health(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
 {
     Health found[HEALTH_END];
 
@@ -111,8 +111,8 @@ static void health(Page *page, const Family *family, const Target *target, const
 
     health_judge(&of, found);
     for (HealthWatch w = 0; w < HEALTH_END; w++) {
-        const Label labels[] = {label("health_error_code", found[w].code),
-                                label("health_watch", health_watch_names[w])};
+        const Label labels[] = {make_label("health_error_code", found[w].code),
+                                make_label("health_watch", health_watch_names[w])};
         size_t skip = found[w].result == HEALTH_PASS; /* no code */
 
         if (found[w].known)
@@ -120,7 +120,7 @@ static void health(Page *page, const Family *family, const Target *target, const
     }
 }
 
-static void peers(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
+static void write_peers(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
 {
     const NodeGpu *gpu = page_gpu(page, target);
     char index[NUMBER_TEXT_MAX];
@@ -134,7 +134,7 @@ static void peers(Page *page, const Family *family, const Target *target, const 
             continue;
         snprintf(index, sizeof index, "%" PRIu32, peer->index);
         page_extra(page, family, target,
-                   (Label[]){label("link_status", peer_status_label((PeerStatus)status)), label("peer_gpu", index)}, 2,
+                   (Label[]){make_label("link_status", peer_status_label((PeerStatus)status)), make_label("peer_gpu", index)}, 2,
                    (double)status);
     }
 }
@@ -161,10 +161,10 @@ void exp_clock_events_total(Page *page, const Family *family)
 
 void exp_gpu_health_status(Page *page, const Family *family)
 {
-    each_gpu(page, family, health);
+    each_gpu(page, family, write_health);
 }
 
 void exp_p2p_status(Page *page, const Family *family)
 {
-    each_gpu(page, family, peers);
+    each_gpu(page, family, write_peers);
 }

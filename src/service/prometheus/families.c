@@ -68,7 +68,7 @@ static bool take_name(Maker *maker, const char *name)
     return !map_put(&maker->names, name, &maker->names);
 }
 
-static Family *add(Maker *maker, const char *name, FamilyType type, const char *help)
+static Family *add_family(Maker *maker, const char *name, FamilyType type, const char *help)
 {
     Families *families = maker->families;
     Family *family;
@@ -98,7 +98,7 @@ static void add_metric(Maker *maker, MetricName name, FamilyType type, const cha
 
     if (!take_name(maker, name.text))
         return;
-    family = add(maker, name.text, type, help);
+    family = add_family(maker, name.text, type, help);
     family->metric = name;
     family->from_metric = true;
     family->view = view;
@@ -170,7 +170,7 @@ static void add_own(Maker *maker, const OwnFamily *list, size_t count)
 
         if (!take_name(maker, list[i].name))
             continue;
-        family = add(maker, list[i].name, list[i].type, list[i].help);
+        family = add_family(maker, list[i].name, list[i].type, list[i].help);
         family->own = &list[i];
         family->write = list[i].write;
         family->view = LABELS_OWN;

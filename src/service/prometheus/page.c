@@ -13,7 +13,7 @@
 enum { LINE_BESIDE = VALUE_TEXT_MAX + 2 };
 
 /* Room for a line, the head before it where it is the family's first; false where the page is full. */
-static bool begin(Page *page, const Family *family, size_t len)
+static bool begin_line(Page *page, const Family *family, size_t len)
 {
     size_t head = page->open == family ? 0 : family->head[page->format].len;
 
@@ -26,13 +26,13 @@ static bool begin(Page *page, const Family *family, size_t len)
     return true;
 }
 
-static char *put(char *at, const char *text, size_t len)
+static char *append_bytes(char *at, const char *text, size_t len)
 {
     memcpy(at, text, len);
     return at + len;
 }
 
-static void finish(Str *out, char *end)
+static void finish_line(Str *out, char *end)
 {
     *end++ = '\n';
     *end = '\0';
@@ -43,25 +43,25 @@ void page_double(Page *page, const Family *family, const char *labels, size_t le
 {
     char *at;
 
-    if (!begin(page, family, len))
+    if (!begin_line(page, family, len))
         return;
-    at = put(page->out->text + page->out->len, family->name, family->name_len);
-    at = put(at, labels, len);
-    finish(page->out, at + (family->fixed ? value_write_fixed(at, value) : value_write_go(at, value)));
+    at = append_bytes(page->out->text + page->out->len, family->name, family->name_len);
+    at = append_bytes(at, labels, len);
+    finish_line(page->out, at + (family->fixed ? value_write_fixed(at, value) : value_write_go(at, value)));
 }
 
 void page_int64(Page *page, const Family *family, const char *labels, size_t len, int64_t value)
 {
     char *at;
 
-    if (!begin(page, family, len))
+    if (!begin_line(page, family, len))
         return;
-    at = put(page->out->text + page->out->len, family->name, family->name_len);
-    at = put(at, labels, len);
+    at = append_bytes(page->out->text + page->out->len, family->name, family->name_len);
+    at = append_bytes(at, labels, len);
     if (family->fixed || (value > -1000000 && value < 1000000))
-        finish(page->out, at + number_write_i64(at, value));
+        finish_line(page->out, at + number_write_i64(at, value));
     else
-        finish(page->out, at + value_write_go(at, (double)value));
+        finish_line(page->out, at + value_write_go(at, (double)value));
 }
 
 void page_plain(Page *page, const Family *family, double value)
@@ -70,13 +70,13 @@ void page_plain(Page *page, const Family *family, double value)
 }
 
 /* A line whose labels are rendered in place; taken back whole where it does not fit. */
-static void rendered(Page *page, const Family *family, const Target *target, const Label *extra, size_t count,
+static void write_rendered(Page *page, const Family *family, const Target *target, const Label *extra, size_t count,
                      double value)
 {
     size_t start;
     char *at;
 
-    if (!begin(page, family, 0))
+    if (!begin_line(page, family, 0))
         return;
     start = page->out->len;
     str_addn(page->out, family->name, family->name_len);
@@ -88,14 +88,14 @@ static void rendered(Page *page, const Family *family, const Target *target, con
     }
     at = page->out->text + page->out->len;
     if (family->fixed && fabs(value) < 1e15 && value == (double)(int64_t)value)
-        finish(page->out, at + number_write_i64(at, (int64_t)value));
+        finish_line(page->out, at + number_write_i64(at, (int64_t)value));
     else
-        finish(page->out, at + value_write_go(at, value));
+        finish_line(page->out, at + value_write_go(at, value));
 }
 
 void page_labelled(Page *page, const Family *family, const Label *labels, size_t count, double value)
 {
-    rendered(page, family, NULL, labels, count, value);
+    write_rendered(page, family, NULL, labels, count, value);
 }
 
 void page_target(Page *page, const Family *family, const Target *target, double value)
@@ -105,7 +105,7 @@ void page_target(Page *page, const Family *family, const Target *target, double 
 
 void page_extra(Page *page, const Family *family, const Target *target, const Label *extra, size_t count, double value)
 {
-    rendered(page, family, target, extra, count, value);
+    write_rendered(page, family, target, extra, count, value);
 }
 
 bool page_fresh(const Page *page, const Sample *sample, MetricPace pace)

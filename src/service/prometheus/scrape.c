@@ -29,7 +29,7 @@ const char *scrape_base_name(MetricId id)
     }
 }
 
-static Family make(Arena *arena, const char *name, const char *help)
+static Family make_family(Arena *arena, const char *name, const char *help)
 {
     Family family = {.name = name, .name_len = strlen(name), .type = FAMILY_GAUGE, .help = help, .view = LABELS_OWN};
 
@@ -50,10 +50,10 @@ void scrape_make(ScrapeFamilies *families)
 
         for (Part part = 0; base && part < PART_END; part++)
             families->at[fast][part] =
-                make(arena, arena_printf(arena, "%s_%s", base, parts[part]),
+                make_family(arena, arena_printf(arena, "%s_%s", base, parts[part]),
                      arena_printf(arena, "%s; %s since this scraper came last", metric_get(id)->help, words[part]));
     }
-    families->window = make(arena, "stoker_window_seconds",
+    families->window = make_family(arena, "stoker_window_seconds",
                             "Time since this scraper came last, which the lowest, mean and highest values are about");
 }
 

@@ -118,32 +118,32 @@ FamilyWrite *series_writer(MetricId id)
     }
 }
 
-static void want(MetricId id, uint64_t wanted[(METRIC_END + 63) / 64])
+static void add_wanted(MetricId id, uint64_t wanted[(METRIC_END + 63) / 64])
 {
     wanted[id / 64] |= UINT64_C(1) << (id % 64);
 }
 
 void series_want(MetricId id, uint64_t wanted[(METRIC_END + 63) / 64])
 {
-    want(id, wanted);
+    add_wanted(id, wanted);
     switch (id) {
     case METRIC_FB_USED_PERCENT:
-        want(METRIC_FB_TOTAL, wanted);
-        want(METRIC_FB_USED, wanted);
-        want(METRIC_FB_RESERVED, wanted);
+        add_wanted(METRIC_FB_TOTAL, wanted);
+        add_wanted(METRIC_FB_USED, wanted);
+        add_wanted(METRIC_FB_RESERVED, wanted);
         break;
     case METRIC_EXP_XID_ERRORS_COUNT:
     case METRIC_EXP_XID_ERRORS_TOTAL:
-        want(METRIC_XID_ERRORS, wanted);
+        add_wanted(METRIC_XID_ERRORS, wanted);
         break;
     case METRIC_EXP_CLOCK_EVENTS_COUNT:
     case METRIC_EXP_CLOCK_EVENTS_TOTAL:
-        want(METRIC_CLOCKS_EVENT_REASONS, wanted);
+        add_wanted(METRIC_CLOCKS_EVENT_REASONS, wanted);
         break;
     case METRIC_EXP_GPU_HEALTH_STATUS:
         for (MetricId needed = 0; needed < METRIC_END; needed++)
             if (health_needs(needed))
-                want(needed, wanted);
+                add_wanted(needed, wanted);
         break;
     default:
         break;

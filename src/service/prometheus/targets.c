@@ -103,7 +103,7 @@ static uint64_t mark_all(const Node *node, const LabelInput *input)
 
 /* ---- making ---- */
 
-static void render(Maker *maker, Target *target)
+static void render_labels(Maker *maker, Target *target)
 {
     ExporterProfile profile = maker->input->config->profile;
 
@@ -134,11 +134,11 @@ static void make_labels(Maker *maker, Target *target, const Owner *owner, bool s
     label_list_sort(&list, maker->sorted);
     target->labels = list.at;
     target->label_count = list.len;
-    render(maker, target);
+    render_labels(maker, target);
 }
 
 /* Whether an owner has the target's device; of a GPU instance, any of its compute instances. */
-static bool owns(const Owner *owner, const NodeGpu *gpu, const Target *target)
+static bool is_owner_of(const Owner *owner, const NodeGpu *gpu, const Target *target)
 {
     uint32_t id;
 
@@ -185,11 +185,11 @@ static void add_owners(Maker *maker, Target target)
     size_t count = 0;
 
     for (size_t i = 0; owners && i < owners->len; i++)
-        count += owns(&owners->at[i], gpu, &target);
+        count += is_owner_of(&owners->at[i], gpu, &target);
     if (!count)
         add_jobs(maker, target, NULL, false);
     for (size_t i = 0; count && i < owners->len; i++)
-        if (owns(&owners->at[i], gpu, &target))
+        if (is_owner_of(&owners->at[i], gpu, &target))
             add_jobs(maker, target, &owners->at[i], count > 1);
 }
 

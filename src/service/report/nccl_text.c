@@ -27,24 +27,24 @@ typedef struct Screen {
     size_t width;
 } Screen;
 
-static void colour(const Screen *s, const char *code)
+static void set_colour(const Screen *s, const char *code)
 {
     if (s->style->colour)
         str_addf(s->out, "\033[%sm", code);
 }
 
-static void heading(const Screen *s, const char *text)
+static void add_heading(const Screen *s, const char *text)
 {
     str_addc(s->out, '\n');
-    colour(s, "1");
+    set_colour(s, "1");
     nccl_wrap(s->out, s->width, text, "", 0);
     str_cut(s->out, s->out->len ? s->out->len - 1 : 0);
-    colour(s, "0");
+    set_colour(s, "0");
     str_addc(s->out, '\n');
 }
 
 /* Words of `text`, wrapped; each line begins with `indent` blanks, the first has `used` columns already. */
-static void wrap(const Screen *s, const char *text, size_t indent, size_t used)
+static void add_wrapped(const Screen *s, const char *text, size_t indent, size_t used)
 {
     char blanks[32];
 
@@ -53,9 +53,9 @@ static void wrap(const Screen *s, const char *text, size_t indent, size_t used)
 }
 
 /* A line of columns, which keeps its blanks where it fits. */
-static void line(const Screen *s, size_t indent, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void add_line(const Screen *s, size_t indent, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-static void line(const Screen *s, size_t indent, const char *fmt, ...)
+static void add_line(const Screen *s, size_t indent, const char *fmt, ...)
 {
     CLEANUP(str_done) Str text = {0};
     va_list args;
@@ -81,50 +81,50 @@ static const char *place_text(const Screen *s, NcclPlace place, char out[TEXT_CA
     return out;
 }
 
-static void finding(const Screen *s, const NcclFinding *f)
+static void add_finding(const Screen *s, const NcclFinding *f)
 {
     static const char *const colours[] = {"1;31", "1;33", "1"};
     char room[TEXT_CAP], text[TEXT_CAP * 4];
     const char *name = nccl_severity_name(f->severity);
 
-    colour(s, colours[f->severity]);
+    set_colour(s, colours[f->severity]);
     str_addf(s->out, "%-8s", name);
-    colour(s, "0");
+    set_colour(s, "0");
     snprintf(text, sizeof text, "%s [%s]", f->title, f->id);
-    wrap(s, text, 8, 8);
+    add_wrapped(s, text, 8, 8);
     if (f->detail[0])
-        wrap(s, f->detail, 10, 0);
+        add_wrapped(s, f->detail, 10, 0);
     for (unsigned i = 0; i < f->evidence_count; i++) {
         snprintf(text, sizeof text, "%s  %.700s", place_text(s, f->evidence[i].place, room), f->evidence[i].text);
         str_addf(s->out, "%10s", "");
-        wrap(s, text, 12, 10);
+        add_wrapped(s, text, 12, 10);
     }
     if (f->total > f->evidence_count)
-        line(s, 10, "and %" PRIu64 " more", f->total - f->evidence_count);
+        add_line(s, 10, "and %" PRIu64 " more", f->total - f->evidence_count);
     if (f->setting[0]) {
         snprintf(text, sizeof text, "set: %s", f->setting);
-        wrap(s, text, 10, 0);
+        add_wrapped(s, text, 10, 0);
     }
-    wrap(s, f->advice, 10, 0);
+    add_wrapped(s, f->advice, 10, 0);
 }
 
-static void findings(const Screen *s)
+static void add_findings(const Screen *s)
 {
     for (size_t i = 0; i < s->r->findings.len; i++) {
         str_addc(s->out, '\n');
-        finding(s, &s->r->findings.at[i]);
+        add_finding(s, &s->r->findings.at[i]);
     }
     if (s->r->findings.len == 0) {
         str_add(s->out, "\n");
-        colour(s, "32");
+        set_colour(s, "32");
         str_add(s->out, nccl_exit_code(s->r) == 0 ? "Nothing wrong was found." : "Nothing that this reads was found.");
-        colour(s, "0");
+        set_colour(s, "0");
         str_addc(s->out, '\n');
     }
 }
 
 /* "2 text; NCCL 2.21.5; 16 ranks on 2 nodes": inputs by kind, and the largest communicator. */
-static void headline(const Screen *s)
+static void add_headline(const Screen *s)
 {
     size_t kinds[NCCL_KIND_OTHER + 1] = {0};
     const char *version = "";
@@ -148,9 +148,9 @@ static void headline(const Screen *s)
             str_addf(&text, " on %" PRId64 " node%s", w->nodes, w->nodes == 1 ? "" : "s");
         str_addf(&text, ", %zu communicator%s", s->r->comms.len, s->r->comms.len == 1 ? "" : "s");
     }
-    colour(s, "1");
+    set_colour(s, "1");
     nccl_wrap(s->out, s->width, room, "", 0);
-    colour(s, "0");
+    set_colour(s, "0");
 }
 
 static const char *scope_text(NcclScope scope)
@@ -158,11 +158,11 @@ static const char *scope_text(NcclScope scope)
     return scope == NCCL_SCOPE_NET ? "between nodes" : scope == NCCL_SCOPE_NODE ? "within a node" : "unknown where";
 }
 
-static void ways(const Screen *s)
+static void add_ways(const Screen *s)
 {
     if (s->r->classes.len == 0)
         return;
-    heading(s, "Ways");
+    add_heading(s, "Ways");
     for (size_t i = 0; i < s->r->classes.len; i++) {
         const NcclClass *c = &s->r->classes.at[i];
         char name[TEXT_CAP];
@@ -170,12 +170,12 @@ static void ways(const Screen *s)
         char channels[32];
         snprintf(channels, sizeof channels, c->channels_min == c->channels_max ? "%u" : "%u-%u", c->channels_min,
                  c->channels_max);
-        line(s, 2, "%-14s %-28s %6u pair%s  %s channels", scope_text(c->scope), name, c->pairs,
+        add_line(s, 2, "%-14s %-28s %6u pair%s  %s channels", scope_text(c->scope), name, c->pairs,
              c->pairs == 1 ? " " : "s", channels);
     }
 }
 
-static char letter(const NcclWay *way)
+static char way_letter(const NcclWay *way)
 {
     switch (way->via) {
     case NCCL_VIA_P2P:
@@ -194,7 +194,7 @@ static char letter(const NcclWay *way)
 }
 
 /* Worse ways win a cell. */
-static int badness(char c)
+static int rank_letter(char c)
 {
     static const char order[] = ".PGCSRT?";
     const char *at = strchr(order, c);
@@ -202,7 +202,7 @@ static int badness(char c)
     return at ? (int)(at - order) : 0;
 }
 
-static void matrix(const Screen *s)
+static void add_matrix(const Screen *s)
 {
     char cells[MATRIX_MAX][MATRIX_MAX];
     const NcclReport *r = s->r;
@@ -214,18 +214,18 @@ static void matrix(const Screen *s)
     memset(cells, '.', sizeof cells);
     for (size_t i = 0; i < r->edges.len; i++) {
         const NcclEdge *e = &r->edges.at[i];
-        char c = letter(&r->ways.at[e->way]);
+        char c = way_letter(&r->ways.at[e->way]);
         if (r->members.at[e->member].comm != r->world || e->from >= n || e->to >= n)
             continue;
         any = true;
-        if (badness(c) > badness(cells[e->from][e->to]))
+        if (rank_letter(c) > rank_letter(cells[e->from][e->to]))
             cells[e->from][e->to] = c;
     }
     if (!any)
         return;
-    heading(s, "Rank to rank");
+    add_heading(s, "Rank to rank");
     str_add(s->out, "  ");
-    wrap(s, "P direct, S host memory, G RDMA with GPUDirect, R RDMA without, T TCP, C CollNet", 2, 2);
+    add_wrapped(s, "P direct, S host memory, G RDMA with GPUDirect, R RDMA without, T TCP, C CollNet", 2, 2);
     for (int64_t from = 0; from < n; from++) {
         str_addf(s->out, "%6" PRId64 " ", from);
         for (int64_t to = 0; to < n; to++)
@@ -234,7 +234,7 @@ static void matrix(const Screen *s)
     }
 }
 
-static void comm(const Screen *s, const NcclComm *c)
+static void add_comm(const Screen *s, const NcclComm *c)
 {
     char room[TEXT_CAP];
     Str text;
@@ -247,10 +247,10 @@ static void comm(const Screen *s, const NcclComm *c)
     if (c->trees)
         str_addf(&text, ", %u tree%s", c->trees, c->trees == 1 ? "" : "s");
     str_addf(&text, "%s%s%s", c->nvls ? ", NVLS" : "", c->collnet ? ", CollNet" : "", c->mnnvl ? ", MNNVL" : "");
-    line(s, 2, "%-20s %4" PRId64 " ranks, %u seen, %u complete%s", c->id, c->nranks, c->seen, c->complete, room);
+    add_line(s, 2, "%-20s %4" PRId64 " ranks, %u seen, %u complete%s", c->id, c->nranks, c->seen, c->complete, room);
 }
 
-static void comms(const Screen *s)
+static void add_comms(const Screen *s)
 {
     const NcclReport *r = s->r;
     size_t shown = s->style->verbose || r->comms.len < COMMS_SHOWN ? r->comms.len : COMMS_SHOWN;
@@ -258,22 +258,22 @@ static void comms(const Screen *s)
 
     if (shown == 0)
         return;
-    heading(s, "Communicators");
+    add_heading(s, "Communicators");
     for (size_t i = 0; i < shown; i++) {
         const NcclComm *c = &r->comms.at[i];
-        comm(s, c);
+        add_comm(s, c);
         for (size_t k = 0; k < c->rings.len && (s->style->verbose || k == 0); k++) {
             snprintf(text, sizeof text, "ring %02u: %.900s", c->rings.at[k].channel, c->rings.at[k].order);
-            wrap(s, text, 6, 0);
+            add_wrapped(s, text, 6, 0);
         }
         for (unsigned k = 0; k < c->pattern_count && (s->style->verbose || i == 0); k++)
-            wrap(s, c->patterns[k], 6, 0);
+            add_wrapped(s, c->patterns[k], 6, 0);
     }
     if (shown < r->comms.len)
-        line(s, 2, "and %zu more (--verbose)", r->comms.len - shown);
+        add_line(s, 2, "and %zu more (--verbose)", r->comms.len - shown);
 }
 
-static void networks(const Screen *s)
+static void add_networks(const Screen *s)
 {
     const NcclReport *r = s->r;
     char text[TEXT_CAP * 4];
@@ -283,36 +283,36 @@ static void networks(const Screen *s)
         if (!p->network[0] && !p->ib[0] && !p->sockets[0])
             continue;
         if (shown++ == 0)
-            heading(s, "Network");
+            add_heading(s, "Network");
         snprintf(text, sizeof text, "%.100s: network %.60s; bootstrap over %.40s; sockets %.200s; RDMA %.400s", p->host,
                  p->network[0] ? p->network : "-", p->oob[0] ? p->oob : "-", p->sockets[0] ? p->sockets : "-",
                  p->ib[0]        ? p->ib
                  : p->ib_missing ? "none found"
                                  : "-");
-        wrap(s, text, 2, 0);
+        add_wrapped(s, text, 2, 0);
     }
 }
 
-static void settings(const Screen *s)
+static void add_settings(const Screen *s)
 {
     const NcclReport *r = s->r;
     size_t shown = s->style->verbose || r->settings.len < SETTINGS_SHOWN ? r->settings.len : SETTINGS_SHOWN;
 
     if (shown == 0)
         return;
-    heading(s, "Settings");
+    add_heading(s, "Settings");
     for (size_t i = 0; i < shown; i++) {
         const NcclSetting *e = &r->settings.at[i];
         if (e->processes == r->processes.len)
-            line(s, 2, "%s=%s", e->name, e->value);
+            add_line(s, 2, "%s=%s", e->name, e->value);
         else
-            line(s, 2, "%s=%s  (%u of %zu processes)", e->name, e->value, e->processes, r->processes.len);
+            add_line(s, 2, "%s=%s  (%u of %zu processes)", e->name, e->value, e->processes, r->processes.len);
     }
     if (shown < r->settings.len)
-        line(s, 2, "and %zu more (--verbose)", r->settings.len - shown);
+        add_line(s, 2, "and %zu more (--verbose)", r->settings.len - shown);
 }
 
-static void topologies(const Screen *s)
+static void add_topologies(const Screen *s)
 {
     char text[TEXT_CAP * 2], room[TEXT_CAP];
 
@@ -320,15 +320,15 @@ static void topologies(const Screen *s)
         const NcclTopology *t = &s->r->topologies.at[i];
         snprintf(text, sizeof text, "Topology %s: %u GPUs, %u RDMA adapters, %u NUMA nodes",
                  place_text(s, (NcclPlace){t->input, 0}, room), t->gpus, t->nics, t->numa_nodes);
-        heading(s, text);
+        add_heading(s, text);
         if (i == 0 || s->style->verbose)
             nccl_report_tree(t, s->style, s->width, s->out);
     }
     if (s->r->graphs.len)
-        heading(s, "Graphs");
+        add_heading(s, "Graphs");
     for (size_t i = 0; i < s->r->graphs.len; i++) {
         const NcclGraph *g = &s->r->graphs.at[i];
-        line(s, 2, "graph %d: pattern %d, %d channels, %g GB/s within (%s), %g GB/s to the network (%s)", g->id,
+        add_line(s, 2, "graph %d: pattern %d, %d channels, %g GB/s within (%s), %g GB/s to the network (%s)", g->id,
              g->pattern, g->channels, g->intra_gbs, g->type_intra, g->inter_gbs, g->type_inter);
     }
 }
@@ -345,7 +345,7 @@ static const char *size_text(uint64_t bytes, char out[32])
     return out;
 }
 
-static void bench(const Screen *s, const NcclBench *b)
+static void add_bench(const Screen *s, const NcclBench *b)
 {
     char room[TEXT_CAP], peak[32], half[32];
     Str text;
@@ -356,28 +356,28 @@ static void bench(const Screen *s, const NcclBench *b)
                  size_text(b->half_size, half));
     if (!isnan(b->average_gbs))
         str_addf(&text, ", average %.4g", b->average_gbs);
-    line(s, 2, "%-22s %4" PRId64 " ranks %3" PRId64 " node%s%s", b->name[0] ? b->name : "?", b->ranks, b->nodes,
+    add_line(s, 2, "%-22s %4" PRId64 " ranks %3" PRId64 " node%s%s", b->name[0] ? b->name : "?", b->ranks, b->nodes,
          b->nodes == 1 ? " " : "s", room);
 }
 
-static void benches(const Screen *s)
+static void add_benches(const Screen *s)
 {
     const NcclReport *r = s->r;
     char size[32];
 
     if (r->benches.len)
-        heading(s, "nccl-tests");
+        add_heading(s, "nccl-tests");
     for (size_t i = 0; i < r->benches.len && (s->style->verbose || i < BENCHES_SHOWN); i++)
-        bench(s, &r->benches.at[i]);
+        add_bench(s, &r->benches.at[i]);
     for (size_t i = 0; i < r->scalings.len; i++) {
         const NcclScaling *e = &r->scalings.at[i];
-        line(s, 2, "%s from %" PRId64 " to %" PRId64 " ranks at %s: %.0f %% of the bus bandwidth",
+        add_line(s, 2, "%s from %" PRId64 " to %" PRId64 " ranks at %s: %.0f %% of the bus bandwidth",
              r->benches.at[e->bench].name, r->benches.at[e->base].ranks, r->benches.at[e->bench].ranks,
              size_text(e->size, size), e->efficiency * 100);
     }
 }
 
-static void group(const Screen *s, const NcclGroup *g)
+static void add_group(const Screen *s, const NcclGroup *g)
 {
     char room[TEXT_CAP];
     Str text;
@@ -389,28 +389,28 @@ static void group(const Screen *s, const NcclGroup *g)
         str_addf(&text, ": number %" PRId64 " %.160s is not complete", g->seq, g->op);
     else if (g->last_completed >= 0)
         str_addf(&text, ": complete up to number %" PRId64, g->last_completed);
-    line(s, 2, "group %s%s%s%s%s%s%s", g->name[0] ? g->name : "?", g->desc[0] ? " (" : "", g->desc,
+    add_line(s, 2, "group %s%s%s%s%s%s%s", g->name[0] ? g->name : "?", g->desc[0] ? " (" : "", g->desc,
          g->desc[0] ? ")" : "", g->members[0] ? " of ranks " : "", g->members, room);
     for (size_t k = 0; k < sizeof lists / sizeof lists[0] && g->stuck; k++)
         if (lists[k][1][0])
-            line(s, 4, "%-8s rank %s", lists[k][0], lists[k][1]);
+            add_line(s, 4, "%-8s rank %s", lists[k][0], lists[k][1]);
 }
 
-static void groups(const Screen *s)
+static void add_groups(const Screen *s)
 {
     const NcclReport *r = s->r;
 
     if (r->dumps.len)
-        heading(s, "Flight recorder");
+        add_heading(s, "Flight recorder");
     for (size_t i = 0, shown = 0; i < r->groups.len; i++) {
         if (!s->style->verbose && !r->groups.at[i].stuck && shown >= BENCHES_SHOWN)
             continue;
         shown++;
-        group(s, &r->groups.at[i]);
+        add_group(s, &r->groups.at[i]);
     }
 }
 
-static void rest(const Screen *s)
+static void add_unread_inputs(const Screen *s)
 {
     uint64_t torn = 0;
 
@@ -418,12 +418,12 @@ static void rest(const Screen *s)
         const NcclInput *in = &s->r->inputs.at[i];
         torn += in->torn;
         if (in->kind == NCCL_KIND_OTHER && !in->trouble[0])
-            str_addc(s->out, '\n'), line(s, 0, "nothing of NCCL in it: %s", in->name);
+            str_addc(s->out, '\n'), add_line(s, 0, "nothing of NCCL in it: %s", in->name);
     }
     if (torn)
-        str_addc(s->out, '\n'), line(s, 0, "%" PRIu64 " lines were torn and could not be read whole", torn);
+        str_addc(s->out, '\n'), add_line(s, 0, "%" PRIu64 " lines were torn and could not be read whole", torn);
     if (s->r->left_out)
-        str_addc(s->out, '\n'), line(s, 0, "%" PRIu64 " things were over a limit and left out", s->r->left_out);
+        str_addc(s->out, '\n'), add_line(s, 0, "%" PRIu64 " things were over a limit and left out", s->r->left_out);
 }
 
 void nccl_report_text(const NcclReport *report, const NcclStyle *style, Str *out)
@@ -431,15 +431,15 @@ void nccl_report_text(const NcclReport *report, const NcclStyle *style, Str *out
     size_t width = style->width < WIDTH_MIN ? WIDTH_MIN : style->width > WIDTH_MAX ? WIDTH_MAX : style->width;
     const Screen s = {.r = report, .style = style, .out = out, .width = width};
 
-    headline(&s);
-    findings(&s);
-    groups(&s);
-    ways(&s);
-    matrix(&s);
-    comms(&s);
-    networks(&s);
-    settings(&s);
-    benches(&s);
-    topologies(&s);
-    rest(&s);
+    add_headline(&s);
+    add_findings(&s);
+    add_groups(&s);
+    add_ways(&s);
+    add_matrix(&s);
+    add_comms(&s);
+    add_networks(&s);
+    add_settings(&s);
+    add_benches(&s);
+    add_topologies(&s);
+    add_unread_inputs(&s);
 }

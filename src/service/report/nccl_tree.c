@@ -16,7 +16,7 @@ typedef struct Tree {
     bool more[DEPTH_MAX]; /* per depth: a sibling follows */
 } Tree;
 
-static const NcclNode *at(const Tree *tree, uint32_t node)
+static const NcclNode *node_at(const Tree *tree, uint32_t node)
 {
     return &tree->t->nodes.at[node];
 }
@@ -28,8 +28,8 @@ static bool is_drawn(NcclPart part)
 
 static uint32_t next_drawn(const Tree *tree, uint32_t node)
 {
-    while (node != NCCL_NO_INDEX && !is_drawn(at(tree, node)->part))
-        node = at(tree, node)->sibling;
+    while (node != NCCL_NO_INDEX && !is_drawn(node_at(tree, node)->part))
+        node = node_at(tree, node)->sibling;
     return node;
 }
 
@@ -46,8 +46,8 @@ static void add_links(const Tree *tree, uint32_t gpu)
 {
     int told = 0, left = 0;
 
-    for (uint32_t c = at(tree, gpu)->child; c != NCCL_NO_INDEX; c = at(tree, c)->sibling) {
-        const NcclNode *n = at(tree, c);
+    for (uint32_t c = node_at(tree, gpu)->child; c != NCCL_NO_INDEX; c = node_at(tree, c)->sibling) {
+        const NcclNode *n = node_at(tree, c);
         bool nvswitch = strncmp(n->target, "fffffff", 7) == 0;
         if (n->part == NCCL_PART_C2C)
             str_addf(tree->label, ", C2C to the CPU");
@@ -69,16 +69,16 @@ static void add_gpu(const Tree *tree, uint32_t pci)
     uint32_t gpu = nccl_node_gpu(tree->t, pci);
 
     if (gpu == NCCL_NO_INDEX) {
-        str_addf(tree->label, "GPU %s", at(tree, pci)->bus_id);
-        add_link(tree, at(tree, pci));
+        str_addf(tree->label, "GPU %s", node_at(tree, pci)->bus_id);
+        add_link(tree, node_at(tree, pci));
         return;
     }
-    const NcclNode *g = at(tree, gpu);
+    const NcclNode *g = node_at(tree, gpu);
     str_addf(tree->label, "GPU %d", g->dev);
     if (g->rank >= 0)
         str_addf(tree->label, " rank %d", g->rank);
-    str_addf(tree->label, "  %s", at(tree, pci)->bus_id);
-    add_link(tree, at(tree, pci));
+    str_addf(tree->label, "  %s", node_at(tree, pci)->bus_id);
+    add_link(tree, node_at(tree, pci));
     if (g->gdr == 0)
         str_add(tree->label, "  no GPUDirect");
     add_links(tree, gpu);
@@ -95,7 +95,7 @@ static void add_net(const Tree *tree, const NcclNode *net)
 /* What a line says of a node; *ret_last is the node whose children follow (further down a chain), or none. */
 static void add_label(const Tree *tree, uint32_t node, uint32_t *ret_last)
 {
-    const NcclNode *n = at(tree, node);
+    const NcclNode *n = node_at(tree, node);
     uint32_t net = nccl_node_net(tree->t, node);
 
     *ret_last = NCCL_NO_INDEX;
@@ -107,7 +107,7 @@ static void add_label(const Tree *tree, uint32_t node, uint32_t *ret_last)
         str_add(tree->label, "NIC");
         if (net != NCCL_NO_INDEX) {
             str_addc(tree->label, ' ');
-            add_net(tree, at(tree, net));
+            add_net(tree, node_at(tree, net));
         }
         if (n->bus_id[0])
             str_addf(tree->label, "  %s", n->bus_id);
@@ -141,10 +141,10 @@ static void add_branch(const Tree *tree, unsigned depth, bool more, bool first, 
 static uint32_t skip_chain(const Tree *tree, uint32_t node)
 {
     for (int i = 0; i < DEPTH_MAX; i++) {
-        uint32_t child = next_drawn(tree, at(tree, node)->child);
-        if (at(tree, node)->part != NCCL_PART_PCI || nccl_node_is_gpu(tree->t, node) ||
+        uint32_t child = next_drawn(tree, node_at(tree, node)->child);
+        if (node_at(tree, node)->part != NCCL_PART_PCI || nccl_node_is_gpu(tree->t, node) ||
             nccl_node_is_nic(tree->t, node) || child == NCCL_NO_INDEX ||
-            next_drawn(tree, at(tree, child)->sibling) != NCCL_NO_INDEX || at(tree, child)->part != NCCL_PART_PCI)
+            next_drawn(tree, node_at(tree, child)->sibling) != NCCL_NO_INDEX || node_at(tree, child)->part != NCCL_PART_PCI)
             break;
         node = child;
     }
@@ -164,17 +164,17 @@ static void add_line(const Tree *tree, unsigned depth, bool more, size_t width, 
     nccl_line_rest(out, width, tree->label->text, room, used);
 }
 
-static void draw(Tree *tree, uint32_t first, unsigned depth, size_t width, Str *out)
+static void draw_nodes(Tree *tree, uint32_t first, unsigned depth, size_t width, Str *out)
 {
     for (uint32_t node = next_drawn(tree, first); node != NCCL_NO_INDEX && depth < DEPTH_MAX;) {
-        uint32_t next = next_drawn(tree, at(tree, node)->sibling), last;
+        uint32_t next = next_drawn(tree, node_at(tree, node)->sibling), last;
         bool more = next != NCCL_NO_INDEX;
         str_clear(tree->label);
         add_label(tree, skip_chain(tree, node), &last);
         add_line(tree, depth, more, width, out);
         tree->more[depth] = more;
         if (last != NCCL_NO_INDEX)
-            draw(tree, at(tree, last)->child, depth + 1, width, out);
+            draw_nodes(tree, node_at(tree, last)->child, depth + 1, width, out);
         node = next;
     }
 }
@@ -186,5 +186,5 @@ void nccl_report_tree(const NcclTopology *topology, const NcclStyle *style, size
 
     str_init(&label, LABEL_MAX);
     if (topology->nodes.len)
-        draw(&tree, topology->nodes.at[0].child, 0, width, out);
+        draw_nodes(&tree, topology->nodes.at[0].child, 0, width, out);
 }

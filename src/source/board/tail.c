@@ -21,7 +21,7 @@ typedef struct Tail {
 
 static_assert(offsetof(FastReading, time_ns) == 0 && offsetof(XidEvent, time_ns) == 0, "the time comes first");
 
-static void push(const Tail *tail, _Atomic uint32_t *head, uint64_t time_ns, const void *entry)
+static void push_entry(const Tail *tail, _Atomic uint32_t *head, uint64_t time_ns, const void *entry)
 {
     static const uint64_t unfinished = 0;
     uint32_t at = atomic_load_explicit(head, memory_order_relaxed);
@@ -38,7 +38,7 @@ static void push(const Tail *tail, _Atomic uint32_t *head, uint64_t time_ns, con
 typedef enum Got { GOT_ENTRY, GOT_NOTHING, GOT_UNFINISHED } Got;
 
 /* Copies entry number `at` out, if it is still there. */
-static Got copy(const Tail *tail, const _Atomic uint32_t *head, uint32_t at, void *out)
+static Got copy_entry(const Tail *tail, const _Atomic uint32_t *head, uint32_t at, void *out)
 {
     const unsigned char *place = tail->entries + at % tail->len * tail->size;
     uint64_t time_ns, again_ns = 0;
@@ -62,7 +62,7 @@ static uint32_t first_entry(uint32_t len, uint32_t now, uint32_t head, uint64_t 
     return now - from > len ? now - len : from;
 }
 
-static size_t take(const Tail *tail, const _Atomic uint32_t *ring_head, uint32_t *head, void *out, uint64_t *ret_lost)
+static size_t take_entries(const Tail *tail, const _Atomic uint32_t *ring_head, uint32_t *head, void *out, uint64_t *ret_lost)
 {
     uint32_t now = atomic_load_explicit(ring_head, memory_order_acquire);
     uint32_t at = first_entry(tail->len, now, *head, ret_lost);
@@ -70,7 +70,7 @@ static size_t take(const Tail *tail, const _Atomic uint32_t *ring_head, uint32_t
     size_t count = 0;
 
     for (; at != now; at++) {
-        Got got = copy(tail, ring_head, at, to + count * tail->size);
+        Got got = copy_entry(tail, ring_head, at, to + count * tail->size);
 
         if (got == GOT_UNFINISHED)
             break; /* the newest: next time */
@@ -87,14 +87,14 @@ void board_push_fast(BoardRow *row, const FastReading *fast)
 {
     Tail tail = {(unsigned char *)row->fast, sizeof(*fast), BOARD_FAST_LEN};
 
-    push(&tail, &row->fast_head, fast->time_ns, fast);
+    push_entry(&tail, &row->fast_head, fast->time_ns, fast);
 }
 
 void board_push_event(BoardSampler *sampler, const XidEvent *event)
 {
     Tail tail = {(unsigned char *)sampler->events, sizeof(*event), BOARD_EVENTS_LEN};
 
-    push(&tail, &sampler->event_head, event->time_ns, event);
+    push_entry(&tail, &sampler->event_head, event->time_ns, event);
 }
 
 /* The reader does not write, but shares the struct with the writer. */
@@ -111,7 +111,7 @@ static Tail tail_of(const void *entries, size_t size, uint32_t len)
 size_t board_take_fast(const BoardRow *row, uint32_t *head, FastReading out[BOARD_FAST_LEN], uint64_t *ret_lost)
 {
     Tail tail = tail_of(row->fast, sizeof(*out), BOARD_FAST_LEN);
-    size_t count = take(&tail, &row->fast_head, head, out, ret_lost);
+    size_t count = take_entries(&tail, &row->fast_head, head, out, ret_lost);
 
     for (size_t i = 0; i < count; i++)
         out[i].valid &= (1U << READING_FAST_CAP) - 1;
@@ -123,5 +123,5 @@ size_t board_take_events(const BoardSampler *sampler, uint32_t *head, XidEvent o
 {
     Tail tail = tail_of(sampler->events, sizeof(*out), BOARD_EVENTS_LEN);
 
-    return take(&tail, &sampler->event_head, head, out, ret_lost);
+    return take_entries(&tail, &sampler->event_head, head, out, ret_lost);
 }

@@ -57,7 +57,7 @@ static const Answer answers[] = {
     {DCGM_DRIVER_TIMEOUT, ABSENCE_TIMED_OUT, false, "the driver did not answer in time"},
 };
 
-static const Answer *find(int code)
+static const Answer *find_answer(int code)
 {
     for (size_t i = 0; i < ARRAY_LEN(answers); i++)
         if (answers[i].code == code)
@@ -67,7 +67,7 @@ static const Answer *find(int code)
 
 Absence dcgm_answer_absence(int answer, bool permitted)
 {
-    const Answer *row = find(answer);
+    const Answer *row = find_answer(answer);
 
     if (answer == DCGM_PROFILING_LIBRARY_ERROR && !permitted)
         return ABSENCE_NO_PERMISSION;
@@ -76,7 +76,7 @@ Absence dcgm_answer_absence(int answer, bool permitted)
 
 const char *dcgm_answer_words(int answer)
 {
-    const Answer *row = find(answer);
+    const Answer *row = find_answer(answer);
 
     if (row)
         return row->words;
@@ -100,12 +100,12 @@ int dcgm_answer_errno(int answer)
 
 bool dcgm_answer_is_about_fields(int answer)
 {
-    const Answer *row = find(answer);
+    const Answer *row = find_answer(answer);
 
     return row && row->about_fields;
 }
 
-static Absence blank(uint64_t which)
+static Absence blank_absence(uint64_t which)
 {
     switch (which) {
     case DCGM_BLANK_NOT_SUPPORTED:
@@ -121,7 +121,7 @@ bool dcgm_blank_int64(int64_t value, Absence *ret_why)
 {
     if (value < DCGM_BLANK_INT64)
         return false;
-    *ret_why = blank((uint64_t)(value - DCGM_BLANK_INT64));
+    *ret_why = blank_absence((uint64_t)(value - DCGM_BLANK_INT64));
     return true;
 }
 
@@ -130,6 +130,6 @@ bool dcgm_blank_double(double value, Absence *ret_why)
     if (value < DCGM_BLANK_DOUBLE)
         return false;
     /* NaN, infinity and what lies far above are blanks of no known sort */
-    *ret_why = blank(value < DCGM_BLANK_DOUBLE + 16 ? (uint64_t)(value - DCGM_BLANK_DOUBLE) : 0);
+    *ret_why = blank_absence(value < DCGM_BLANK_DOUBLE + 16 ? (uint64_t)(value - DCGM_BLANK_DOUBLE) : 0);
     return true;
 }

@@ -60,7 +60,7 @@ static bool is_administrator(void)
 }
 
 /* Tells this process' groups from those of one with the same number in another container. */
-static uint64_t birth(void)
+static uint64_t read_birth_ns(void)
 {
     struct timespec now = {0};
 
@@ -79,7 +79,7 @@ static void *open_as(Dcgm *dcgm, const char *name)
     return dcgm->library;
 }
 
-static int load(Dcgm *dcgm, const DcgmPlace *place, Err *err)
+static int load_library(Dcgm *dcgm, const DcgmPlace *place, Err *err)
 {
     char first[ERR_TEXT_MAX];
     const char *why;
@@ -107,7 +107,7 @@ static int fill_table(Dcgm *dcgm, Err *err)
     return 0;
 }
 
-static bool unload(Dcgm *dcgm)
+static bool unload_library(Dcgm *dcgm)
 {
     void *left;
 
@@ -124,7 +124,7 @@ static bool unload(Dcgm *dcgm)
 
 /* ---- the engine ---- */
 
-static int answered(const char *function, int answer, Err *err)
+static int answer_error(const char *function, int answer, Err *err)
 {
     return err_set(err, dcgm_answer_errno(answer), "%s: %s (%d)", function, dcgm_answer_words(answer), answer);
 }
@@ -134,7 +134,7 @@ static int start_embedded(Dcgm *dcgm, Err *err)
     int answer = DCGM_CALL(dcgm, dcgmStartEmbedded, (DCGM_MODE_AUTO, &dcgm->engine));
 
     if (answer != DCGM_OK)
-        return answered("dcgmStartEmbedded", answer, err);
+        return answer_error("dcgmStartEmbedded", answer, err);
     dcgm->running = true;
     return 0;
 }
@@ -149,7 +149,7 @@ static int start_remote(Dcgm *dcgm, const DcgmPlace *place, Err *err)
     int answer = DCGM_CALL(dcgm, dcgmConnect_v2, (address, &how, &dcgm->engine));
 
     if (answer != DCGM_OK) {
-        int rc = answered("dcgmConnect_v2", answer, err);
+        int rc = answer_error("dcgmConnect_v2", answer, err);
         (void)err_add(err, "host engine '%s'", place->address);
         return rc == -EPIPE ? -EIO : rc;
     }
@@ -157,12 +157,12 @@ static int start_remote(Dcgm *dcgm, const DcgmPlace *place, Err *err)
     return 0;
 }
 
-static int start(Dcgm *dcgm, const DcgmPlace *place, Err *err)
+static int start_engine(Dcgm *dcgm, const DcgmPlace *place, Err *err)
 {
     int answer = DCGM_CALL(dcgm, dcgmInit, ());
 
     if (answer != DCGM_OK)
-        return answered("dcgmInit", answer, err);
+        return answer_error("dcgmInit", answer, err);
     dcgm->up = true;
     return dcgm->remote ? start_remote(dcgm, place, err) : start_embedded(dcgm, err);
 }
@@ -173,18 +173,18 @@ int dcgm_open(const DcgmPlace *place, const DcgmHooks *hooks, Dcgm **ret_dcgm, E
 
     assert(hooks->before && hooks->after);
     dcgm->hooks = *hooks;
-    dcgm->birth_ns = birth();
+    dcgm->birth_ns = read_birth_ns();
     dcgm->remote = place->address[0];
     dcgm->permitted = dcgm->remote || is_administrator();
-    TRY(load(dcgm, place, err));
+    TRY(load_library(dcgm, place, err));
     TRY(fill_table(dcgm, err));
-    TRY(start(dcgm, place, err));
+    TRY(start_engine(dcgm, place, err));
     *ret_dcgm = TAKE(dcgm);
     return 0;
 }
 
 /* An engine that went away is still let go of: the library keeps things of its own for it. */
-static void stop(Dcgm *dcgm)
+static void stop_engine(Dcgm *dcgm)
 {
     dcgm->lost = false;
     if (dcgm->running) {
@@ -207,8 +207,8 @@ bool dcgm_close(Dcgm *dcgm)
         return true;
     while (dcgm->watches)
         dcgm_watch_free(dcgm->watches);
-    stop(dcgm);
-    gone = unload(dcgm);
+    stop_engine(dcgm);
+    gone = unload_library(dcgm);
     free(dcgm);
     return gone;
 }

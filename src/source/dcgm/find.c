@@ -15,7 +15,7 @@
 /* The list has 32 places in DCGM 2 to 4; more are kept free for a library that would write more. */
 enum { LIST_CAP = 4 * DCGM_GPUS_MAX };
 
-static const DcgmKnown *known(const Dcgm *dcgm, uint32_t id)
+static const DcgmKnown *find_known_gpu(const Dcgm *dcgm, uint32_t id)
 {
     for (uint32_t i = 0; i < dcgm->known_count; i++)
         if (dcgm->known[i].id == id)
@@ -41,7 +41,7 @@ static bool ask_address(Dcgm *dcgm, uint32_t id, PciAddress *ret_pci)
 
 static bool is_at(Dcgm *dcgm, uint32_t id, PciAddress gpu)
 {
-    const DcgmKnown *have = known(dcgm, id);
+    const DcgmKnown *have = find_known_gpu(dcgm, id);
     PciAddress pci;
 
     if (have)

@@ -40,29 +40,29 @@ static void set_int64(Sample *sample, uint64_t time_ns, MetricValue kind, int64_
 }
 
 /* Nothing yet, before the first value; after it, no more. */
-static Absence nothing(const DcgmField *field)
+static Absence absence_of_field(const DcgmField *field)
 {
     return field->had ? ABSENCE_NO_DATA : ABSENCE_NOT_YET;
 }
 
-static int64_t age(const Reader *reader, const DcgmFieldValue *value)
+static int64_t age_of_value(const Reader *reader, const DcgmFieldValue *value)
 {
     if (value->time_us <= 0)
         return INT64_MAX;
     return reader->now.wall_us > value->time_us ? reader->now.wall_us - value->time_us : 0;
 }
 
-static void take(const Reader *reader, DcgmField *field, const DcgmFieldValue *value)
+static void set_field(const Reader *reader, DcgmField *field, const DcgmFieldValue *value)
 {
     Sample *sample = &reader->out[field->out];
-    int64_t age_us = age(reader, value);
+    int64_t age_us = age_of_value(reader, value);
     uint64_t age_ns = (uint64_t)age_us * 1000, now_ns = reader->now.time_ns;
 
     if (value->status != DCGM_OK) {
         Absence why = dcgm_answer_absence(value->status, reader->watch->dcgm->permitted);
-        sample_set_absent(sample, now_ns, why == ABSENCE_NO_DATA ? nothing(field) : why);
+        sample_set_absent(sample, now_ns, why == ABSENCE_NO_DATA ? absence_of_field(field) : why);
     } else if (age_us > reader->fresh_us) {
-        sample_set_absent(sample, now_ns, nothing(field));
+        sample_set_absent(sample, now_ns, absence_of_field(field));
     } else if (value->type == DCGM_TYPE_DOUBLE) {
         set_double(sample, age_ns < now_ns ? now_ns - age_ns : now_ns, field->kind, value->value.f64);
     } else if (value->type == DCGM_TYPE_INT64) {
@@ -73,7 +73,7 @@ static void take(const Reader *reader, DcgmField *field, const DcgmFieldValue *v
     field->had |= sample->valid;
 }
 
-static const DcgmFieldValue *find(const DcgmFieldValue *values, const DcgmPart *part, uint32_t which)
+static const DcgmFieldValue *find_value(const DcgmFieldValue *values, const DcgmPart *part, uint32_t which)
 {
     for (uint32_t n = 0; n < part->asked; n++) {
         const DcgmFieldValue *value = &values[(which + n) % part->asked]; /* most likely at once */
@@ -99,14 +99,14 @@ static void read_part(const Reader *reader, DcgmPart *part)
                        (watch->dcgm->engine, &part->entity, 1, part->ids, part->asked, 0, values));
     for (uint32_t i = 0; i < part->asked; i++) {
         DcgmField *field = &watch->fields[part->at[i]];
-        const DcgmFieldValue *value = answer == DCGM_OK ? find(values, part, i) : NULL;
+        const DcgmFieldValue *value = answer == DCGM_OK ? find_value(values, part, i) : NULL;
         Absence why = answer == DCGM_OK ? ABSENCE_NO_DATA : dcgm_answer_absence(answer, watch->dcgm->permitted);
 
         if (value)
-            take(reader, field, value);
+            set_field(reader, field, value);
         else
             sample_set_absent(&reader->out[field->out], reader->now.time_ns,
-                              why == ABSENCE_NO_DATA ? nothing(field) : why);
+                              why == ABSENCE_NO_DATA ? absence_of_field(field) : why);
     }
 }
 

@@ -21,7 +21,7 @@ enum { KEEP_SAMPLES = 2, KEEP_PERIODS = 3, KEEP_SECONDS_MIN = 5 };
 OWNER_POINTER(DcgmWatch, dcgm_watch_free);
 
 /* Keeps what the library said, for people. */
-static Absence refused(DcgmWatch *watch, const char *function, int answer)
+static Absence keep_refusal(DcgmWatch *watch, const char *function, int answer)
 {
     (void)snprintf(watch->words, sizeof watch->words, "%s: %s (%d)", function, dcgm_answer_words(answer), answer);
     return dcgm_answer_absence(answer, watch->dcgm->permitted);
@@ -132,7 +132,7 @@ static void watch_each(DcgmWatch *watch, DcgmPart *part)
         int answer = watch_list(watch, part, i, 1);
 
         if (answer != DCGM_OK)
-            watch->fields[i].refused = (uint8_t)refused(watch, "dcgmWatchFields", answer);
+            watch->fields[i].refused = (uint8_t)keep_refusal(watch, "dcgmWatchFields", answer);
     }
 }
 
@@ -152,12 +152,12 @@ static void start_part(DcgmWatch *watch, DcgmPart *part)
     int answer = make_group(watch, part);
 
     if (answer != DCGM_OK) {
-        refuse_all(watch, part, refused(watch, "a group of entities", answer));
+        refuse_all(watch, part, keep_refusal(watch, "a group of entities", answer));
         return;
     }
     answer = watch_list(watch, part, part->first, part->count);
     if (answer != DCGM_OK) {
-        Absence why = refused(watch, "dcgmWatchFields", answer);
+        Absence why = keep_refusal(watch, "dcgmWatchFields", answer);
 
         if (part->count > 1 && dcgm_answer_is_about_fields(answer))
             watch_each(watch, part);
@@ -245,13 +245,13 @@ static int find_entities(DcgmWatch *watch, Err *err)
     return 0;
 }
 
-static void stop(DcgmWatch *watch)
+static void stop_watch(DcgmWatch *watch)
 {
     for (uint32_t i = 0; i < watch->parts_count; i++)
         stop_part(watch, &watch->parts[i]);
 }
 
-static int start(DcgmWatch *watch, Err *err)
+static int start_watch(DcgmWatch *watch, Err *err)
 {
     uint32_t asked = 0;
 
@@ -281,7 +281,7 @@ int dcgm_watch_new(Dcgm *dcgm, const DcgmTarget *target, const MetricId *metrics
     add_kind(watch, metrics, count, DCGM_ENTITY_COMPUTE_INSTANCE);
     add_kind(watch, metrics, count, DCGM_ENTITY_GPU_INSTANCE);
     add_kind(watch, metrics, count, 0);
-    rc = start(watch, err);
+    rc = start_watch(watch, err);
     TRY(rc);
     *ret_watch = TAKE(watch);
     return rc;
@@ -291,14 +291,14 @@ int dcgm_watch_again(DcgmWatch *watch, Err *err)
 {
     int rc;
 
-    stop(watch);
+    stop_watch(watch);
     for (uint32_t i = 0; i < watch->count; i++) {
         watch->fields[i].had = false;
         watch->fields[i].refused = ABSENCE_NOT_SUPPORTED;
     }
-    rc = start(watch, err);
+    rc = start_watch(watch, err);
     if (rc < 0) {
-        stop(watch);
+        stop_watch(watch);
         for (uint32_t i = 0; i < watch->parts_count; i++)
             refuse_all(watch, &watch->parts[i], dcgm_absence(rc));
     }
@@ -316,7 +316,7 @@ void dcgm_watch_free(DcgmWatch *watch)
 
     if (!watch)
         return;
-    stop(watch);
+    stop_watch(watch);
     for (at = &watch->dcgm->watches; *at != watch;)
         at = &(*at)->next;
     *at = watch->next;

@@ -64,7 +64,7 @@ static void worker_free(Worker *worker)
     free(worker);
 }
 
-static void *work(void *arg)
+static void *run_worker(void *arg)
 {
     Worker *worker = arg;
     bool orphaned;
@@ -98,7 +98,7 @@ static int start_thread(Host *host, Err *err)
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    rc = pthread_create(&host->thread, &attr, work, host->worker);
+    rc = pthread_create(&host->thread, &attr, run_worker, host->worker);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     return rc ? err_set(err, -rc, "start a thread that looks at the node: %s", strerror(rc)) : 0;
@@ -162,7 +162,7 @@ static void mark_ours(Facts *facts, const pid_t *samplers, size_t count)
 }
 
 /* True where the look under way is over and was taken. */
-static bool take(Host *host)
+static bool take_facts(Host *host)
 {
     bool over;
 
@@ -194,7 +194,7 @@ static void ask_for_processes(Host *host)
     }
 }
 
-static void start(Host *host, uint64_t now_ns)
+static void start_look(Host *host, uint64_t now_ns)
 {
     ask_for_processes(host);
     host->begun_ns = now_ns;
@@ -242,9 +242,9 @@ PlaceList host_places(const Host *host)
 void host_turn(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sampler_count)
 {
     if (host->waiting)
-        host->waiting = !take(host);
+        host->waiting = !take_facts(host);
     if (!host->waiting && (now_ns >= host->due_ns || (asks_for_others(host) && now_ns >= host->begun_ns + SOON_NS)))
-        start(host, now_ns);
+        start_look(host, now_ns);
     mark_ours(&host->known.facts, samplers, sampler_count);
 }
 

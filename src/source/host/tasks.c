@@ -50,7 +50,7 @@ static bool read_line(const char *root, const char *pid, Line *ret)
 
 /* ---- who has to do with the driver ---- */
 
-static bool begins(const char *text, const char *const *with, size_t count)
+static bool begins_with_any(const char *text, const char *const *with, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (strncmp(text, with[i], strlen(with[i])) == 0)
@@ -63,7 +63,7 @@ static bool is_its_name(const char *name)
 {
     static const char *const names[] = {"nvidia", "nv-", "nv_", "nvsm", "irq/nvidia", "UVM "};
 
-    return begins(name, names, ARRAY_LEN(names)) || strstr(name, "-nvidia");
+    return begins_with_any(name, names, ARRAY_LEN(names)) || strstr(name, "-nvidia");
 }
 
 /* Functions of its modules: nvidia's own, its layer above the kernel (os_), the resource manager (rm_), uvm. */
@@ -72,7 +72,7 @@ static bool is_its_function(const char *wchan)
     static const char *const functions[] = {"nv_",  "_nv0",       "nvidia",   "nvlink",  "nvswitch", "nvUvm",
                                             "uvm_", "os_acquire", "os_delay", "os_wait", "rm_"};
 
-    return begins(wchan, functions, ARRAY_LEN(functions));
+    return begins_with_any(wchan, functions, ARRAY_LEN(functions));
 }
 
 /* Reading where a descriptor leads asks the kernel for a name, not the device. */

@@ -9,7 +9,7 @@
 
 #include "base/duration.h"
 #include "base/owner.h"
-#include "source/nvml/answer.h"
+#include "source/nvml/library.h"
 
 enum { MIB = 1048576, CELSIUS_MAX = 200, KIB_PER_MB = 1000, US_PER_S = 1000000 };
 #define RATE_HOLD_NS (10 * NS_PER_S)
@@ -130,7 +130,7 @@ void nvml_sample_set_gpm(const Metric *metric, double value, uint64_t time_ns, S
 
 /* ---- rates ---- */
 
-static NvmlNumber seed(NvmlRate *rate, uint64_t kib, int64_t stamp_us, uint64_t now_ns)
+static NvmlNumber seed_rate(NvmlRate *rate, uint64_t kib, int64_t stamp_us, uint64_t now_ns)
 {
     *rate = (NvmlRate){.seeded = true, .kib = kib, .stamp_us = stamp_us, .read_ns = now_ns};
     return nvml_lacking(ABSENCE_NO_DATA);
@@ -146,7 +146,7 @@ NvmlNumber nvml_rate_next(NvmlRate *rate, NvmlNumber kib, int64_t stamp_us, uint
         return kib.valid ? nvml_lacking(ABSENCE_NO_DATA) : kib;
     }
     if (!rate->seeded || now_kib < rate->kib || (stamp_us > 0) != (rate->stamp_us > 0) || stamp_us < rate->stamp_us)
-        return seed(rate, now_kib, stamp_us, now_ns);
+        return seed_rate(rate, now_kib, stamp_us, now_ns);
     if (now_ns <= rate->read_ns || (stamp_us > 0 && stamp_us == rate->stamp_us)) {
         if (!rate->known || now_ns - rate->read_ns > RATE_HOLD_NS)
             return nvml_lacking(ABSENCE_NO_DATA);
@@ -155,7 +155,7 @@ NvmlNumber nvml_rate_next(NvmlRate *rate, NvmlNumber kib, int64_t stamp_us, uint
     seconds = stamp_us > 0 ? (double)(stamp_us - rate->stamp_us) / US_PER_S
                            : (double)(now_ns - rate->read_ns) / (double)NS_PER_S;
     value = (double)(now_kib - rate->kib) / seconds / KIB_PER_MB;
-    seed(rate, now_kib, stamp_us, now_ns);
+    seed_rate(rate, now_kib, stamp_us, now_ns);
     rate->known = value < 9e18;
     rate->value = rate->known ? (int64_t)value : 0;
     return rate->known ? nvml_whole(rate->value) : nvml_lacking(ABSENCE_NO_DATA);
@@ -219,7 +219,7 @@ static const Known known_fields[] = {{450, 146}, {520, 167}, {550, 200}, {570, 2
 /* NVML_GPM_METRIC_MAX of them, until the first with all that is asked for. */
 static const Known known_gpm[] = {{570, 98}, {575, 210}};
 
-static unsigned int known(const Known *rows, size_t count, unsigned int driver_major)
+static unsigned int count_known(const Known *rows, size_t count, unsigned int driver_major)
 {
     for (size_t i = 0; driver_major > 0 && i < count; i++)
         if (driver_major <= rows[i].driver_major)
@@ -229,10 +229,10 @@ static unsigned int known(const Known *rows, size_t count, unsigned int driver_m
 
 unsigned int nvml_known_fields(unsigned int driver_major)
 {
-    return known(known_fields, ARRAY_LEN(known_fields), driver_major);
+    return count_known(known_fields, ARRAY_LEN(known_fields), driver_major);
 }
 
 unsigned int nvml_known_gpm(unsigned int driver_major)
 {
-    return known(known_gpm, ARRAY_LEN(known_gpm), driver_major);
+    return count_known(known_gpm, ARRAY_LEN(known_gpm), driver_major);
 }

@@ -1,9 +1,105 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Field values, from the batch of a pace to samples. */
+/* The agent's plan made ready, and field values from the batch of a pace to samples. A field that several metrics share
+ * is read once. */
+#include <assert.h>
+#include <string.h>
 
-#include "source/nvml/fields.h"
+#include "base/duration.h"
+#include "source/nvml/readers.h"
+#include "source/nvml/convert.h"
+#include "source/nvml/plan.h"
 
-#include "source/nvml/rows.h"
+static uint16_t add_field(NvmlBatch *batch, NvmlField field)
+{
+    assert(batch->field_count < NVML_FIELDS_MAX);
+    batch->fields[batch->field_count] = field;
+    return batch->field_count++;
+}
+
+static uint16_t field_at(NvmlBatch *batch, uint16_t id, uint32_t scope)
+{
+    const NvmlField field = {.id = id, .scope = scope, .per_link = (id == 138 || id == 139) && scope < NVML_LINKS_MAX};
+
+    for (uint16_t i = 0; i < batch->field_count; i++)
+        if (batch->fields[i].id == id && batch->fields[i].scope == scope)
+            return i;
+    return add_field(batch, field);
+}
+
+static void add_use(NvmlBatch *batch, const Metric *metric)
+{
+    const MetricSource *source = &metric->source;
+    NvmlFieldUse use = {.metric = metric->id, .second = NVML_NO_FIELD};
+
+    assert(batch->use_count < NVML_USES_MAX);
+    if (source->scope == METRIC_EACH_LINK) {
+        use.first = batch->field_count;
+        use.links = NVML_LINKS_MAX;
+        for (uint32_t link = 0; link < NVML_LINKS_MAX; link++)
+            add_field(batch, (NvmlField){.id = source->id, .scope = link, .per_link = true});
+    } else {
+        use.first = field_at(batch, source->id, source->scope);
+        if (source->second_id)
+            use.second = field_at(batch, source->second_id, source->scope);
+    }
+    batch->uses[batch->use_count++] = use;
+}
+
+static void add_gpm(NvmlGpmList *list, MetricId metric)
+{
+    assert(list->count < NVML_GPM_MAX);
+    list->metrics[list->count++] = metric;
+}
+
+static bool is_known(const MetricSource *source, unsigned int driver_major)
+{
+    if (source->kind == METRIC_FROM_GPM)
+        return source->id < nvml_known_gpm(driver_major);
+    return source->id < nvml_known_fields(driver_major) && source->second_id < nvml_known_fields(driver_major);
+}
+
+static void add_metric(NvmlPlan *plan, const Metric *metric, unsigned int driver_major)
+{
+    const MetricSourceKind kind = metric->source.kind;
+
+    if (kind != METRIC_FROM_FIELD && kind != METRIC_FROM_GPM)
+        return;
+    if (!is_known(&metric->source, driver_major)) {
+        plan->lacking[metric->id] = true;
+        return;
+    }
+    if (kind == METRIC_FROM_FIELD) {
+        add_use(&plan->batches[metric->pace], metric);
+        return;
+    }
+    add_gpm(&plan->gpm_gpu, metric->id);
+    if (metric->scope != METRIC_SCOPE_GPU)
+        add_gpm(&plan->gpm_instance, metric->id);
+}
+
+void nvml_plan_make(NvmlPlan *plan, const BoardPlan *board, unsigned int driver_major)
+{
+    const uint32_t number = plan->number;
+
+    memset(plan, 0, sizeof *plan);
+    plan->board = *board;
+    plan->number = number + 1;
+    for (MetricId id = 0; id < METRIC_END; id++)
+        if (board_wants(board, id))
+            add_metric(plan, metric_get(id), driver_major);
+}
+
+uint64_t nvml_plan_period(const NvmlPlan *plan, MetricPace pace)
+{
+    static const uint64_t usual[METRIC_PACE_END] = {
+        [METRIC_PACE_FAST] = 100 * NS_PER_MS,
+        [METRIC_PACE_NORMAL] = NS_PER_S,
+        [METRIC_PACE_SLOW] = 10 * NS_PER_S,
+        [METRIC_PACE_BLOCKING] = 5 * NS_PER_S,
+    };
+
+    return plan->board.period_ns[pace] ? plan->board.period_ns[pace] : usual[pace];
+}
 
 enum { FIELD_LINK_COUNT = 91, FIELD_ECC_FIRST = 3, FIELD_ECC_LAST = 28, FIELD_LINK_TX = 138, FIELD_LINK_RX = 139 };
 enum { BYTES_PER_KIB = 1024 };
@@ -14,7 +110,7 @@ typedef struct Asked {
     uint16_t at[NVML_FIELDS_MAX];
 } Asked;
 
-static void fill(const NvmlGpu *gpu, const NvmlBatch *batch, nvmlFieldValue_t *values, Asked *asked)
+static void fill_fields(const NvmlGpu *gpu, const NvmlBatch *batch, nvmlFieldValue_t *values, Asked *asked)
 {
     asked->count = 0;
     for (uint16_t i = 0; i < batch->field_count; i++) {
@@ -41,14 +137,14 @@ typedef struct Answers {
     const Asked *asked;
 } Answers;
 
-static NvmlNumber entry(const Answers *answers, uint16_t field)
+static NvmlNumber entry_number(const Answers *answers, uint16_t field)
 {
     const uint16_t at = answers->asked->at[field];
 
     return at == NVML_NO_FIELD ? nvml_lacking(ABSENCE_NOT_SUPPORTED) : number_of(&answers->values[at]);
 }
 
-static int64_t stamp(const Answers *answers, uint16_t field)
+static int64_t entry_stamp(const Answers *answers, uint16_t field)
 {
     const uint16_t at = answers->asked->at[field];
 
@@ -61,7 +157,7 @@ static NvmlNumber sum_of_links(const Answers *answers, const NvmlFieldUse *use)
     NvmlNumber sum = nvml_lacking(ABSENCE_NOT_SUPPORTED);
 
     for (uint16_t i = 0; i < use->links; i++) {
-        const NvmlNumber one = entry(answers, (uint16_t)(use->first + i));
+        const NvmlNumber one = entry_number(answers, (uint16_t)(use->first + i));
         if (!one.valid && i == 0)
             sum = one;
         else if (one.valid)
@@ -76,8 +172,8 @@ static NvmlNumber use_number(const Answers *answers, const NvmlFieldUse *use)
 
     if (use->links)
         return sum_of_links(answers, use);
-    number = entry(answers, use->first);
-    return use->second == NVML_NO_FIELD ? number : nvml_add(number, entry(answers, use->second));
+    number = entry_number(answers, use->first);
+    return use->second == NVML_NO_FIELD ? number : nvml_add(number, entry_number(answers, use->second));
 }
 
 static NvmlNumber bytes_of(NvmlNumber kib)
@@ -93,7 +189,7 @@ static void set_use(NvmlGpu *gpu, const Answers *answers, const NvmlFieldUse *us
     NvmlNumber number = use_number(answers, use);
 
     if (metric->unit == UNIT_NVLINK_MB_PER_SECOND)
-        number = nvml_rate_next(&gpu->rates[metric->id], number, stamp(answers, use->first), board_kernel_now());
+        number = nvml_rate_next(&gpu->rates[metric->id], number, entry_stamp(answers, use->first), board_kernel_now());
     else if (metric->unit == UNIT_BYTE && (metric->source.id == FIELD_LINK_TX || metric->source.id == FIELD_LINK_RX))
         number = bytes_of(number);
     if (!number.valid)
@@ -118,7 +214,7 @@ void nvml_fields_read(NvmlGpu *gpu, MetricPace pace)
 
     if (batch->use_count == 0 || gpu->target.trouble)
         return;
-    fill(gpu, batch, values, &asked);
+    fill_fields(gpu, batch, values, &asked);
     if (asked.count > 0) {
         answer = NVML_ASK(gpu, nvmlDeviceGetFieldValues, (gpu->handle, asked.count, values));
         why = nvml_gpu_note(gpu, answer);

@@ -1,11 +1,321 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU performance monitoring. Times are the kernel's, as the driver's are. */
+/* Profiling metrics, by GPM or by libdcgm. Times of GPM are the kernel's, as the driver's are; delays of the engine are
+ * of the agent's clock. A gap of more than ten minutes between two GPM samples starts anew. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
-#include "source/nvml/gpm.h"
-
+#include "base/alloc.h"
 #include "base/duration.h"
-#include "source/nvml/answer.h"
-#include "source/nvml/counters.h"
+#include "base/owner.h"
+#include "source/nvml/readers.h"
+
+#define AGAIN_NS NS_PER_MIN /* what is not to be had is started anew after so long */
+#define OPEN_DELAY_MIN_NS (10 * NS_PER_S)
+#define OPEN_DELAY_MAX_NS (10 * NS_PER_MIN)
+
+/* Deadlines. With the longest of them, and a new sampler after it, other values are not too old yet. */
+enum { LONG_LIMIT_MS = 2500, SHORT_LIMIT_MS = 1000 };
+
+/* Of a GPU or a MIG device. */
+struct NvmlCounter {
+    NvmlCounter *next;
+    NvmlCounters *counters;
+    const NvmlGpmList *list;
+    DcgmTarget target;
+    DcgmWatch *watch;     /* NULL: none */
+    uint32_t plan_number; /* of the plan that it follows */
+    Absence why;          /* where there is none though the engine is up */
+    uint64_t again_ns;    /* when it is started anew; 0: without a watch at once, with one not at all */
+};
+
+struct NvmlCounters {
+    NvmlReader *reader;
+    const DcgmPlace *place;
+    uint64_t after_ns;
+    NvmlCounter *list;
+    Dcgm *dcgm;  /* NULL: closed */
+    Absence why; /* why it is */
+    uint64_t open_ns, delay_ns;
+};
+
+typedef struct Call {
+    const char *text;
+    NvmlFunction function;
+    uint32_t limit_ms;
+} Call;
+
+#define LIMIT_ALWAYS SHORT_LIMIT_MS
+#define LIMIT_NEVER SHORT_LIMIT_MS
+#define LIMIT_EMBEDDED LONG_LIMIT_MS
+#define LIMIT_REMOTE LONG_LIMIT_MS
+
+static const Call calls[] = {
+    {"dlopen", NVML_CALLED_DCGM_dlopen, LONG_LIMIT_MS},
+    {"dlclose", NVML_CALLED_DCGM_dlclose, LONG_LIMIT_MS},
+    {"dcgmInit", NVML_CALLED_dcgmInit, LONG_LIMIT_MS},
+    {"dcgmShutdown", NVML_CALLED_dcgmShutdown, LONG_LIMIT_MS},
+    {"dcgmWatchFields", NVML_CALLED_dcgmWatchFields, LONG_LIMIT_MS},
+#define FN(name, need, arguments) {#name, NVML_CALLED_##name, LIMIT_##need},
+#include "source/dcgm/functions.def"
+#undef FN
+};
+
+/* ---- announcements ---- */
+
+static void announce_call(void *self, const char *function)
+{
+    static const NvmlTarget nobody = {.index = UINT32_MAX};
+    NvmlCounters *counters = self;
+    const Call *call = calls;
+
+    while (strcmp(call->text, function) != 0)
+        call++;
+    nvml_call_announce(&counters->reader->library, &nobody, call->function, call->limit_ms);
+}
+
+static void end_call(void *self)
+{
+    nvml_call_over(&((NvmlCounters *)self)->reader->library);
+}
+
+/* ---- life ---- */
+
+static uint64_t now_of(const NvmlCounters *counters)
+{
+    return board_now(counters->reader->board);
+}
+
+NvmlCounters *nvml_counters_new(NvmlReader *reader, const DcgmPlace *place, uint64_t after_ns)
+{
+    NvmlCounters *counters = xcalloc(1, sizeof *counters);
+
+    *counters = (NvmlCounters){.reader = reader, .place = place, .after_ns = after_ns, .why = ABSENCE_NOT_YET};
+    return counters;
+}
+
+/* Closed because of `why`, not to be opened for `delay_ns`. */
+static void close_engine(NvmlCounters *counters, Absence why, uint64_t delay_ns)
+{
+    counters->why = why;
+    counters->open_ns = now_of(counters) + delay_ns;
+    for (NvmlCounter *counter = counters->list; counter; counter = counter->next) {
+        counter->watch = NULL; /* which ends with the engine */
+        counter->again_ns = 0;
+        counter->why = ABSENCE_NOT_YET;
+    }
+    dcgm_close(TAKE(counters->dcgm));
+}
+
+static void close_after_failure(NvmlCounters *counters, Absence why)
+{
+    counters->delay_ns = counters->delay_ns ? 2 * counters->delay_ns : OPEN_DELAY_MIN_NS;
+    if (counters->delay_ns > OPEN_DELAY_MAX_NS)
+        counters->delay_ns = OPEN_DELAY_MAX_NS;
+    close_engine(counters, why, counters->delay_ns);
+}
+
+void nvml_counters_close(NvmlCounters *counters)
+{
+    if (counters)
+        close_engine(counters, ABSENCE_NOT_YET, 0);
+}
+
+void nvml_counters_free(NvmlCounters *counters)
+{
+    nvml_counters_close(counters);
+    free(counters);
+}
+
+static NvmlCounter *counter_new(NvmlGpu *gpu, const NvmlGpmList *list, const Reading *reading)
+{
+    NvmlCounters *counters = gpu->reader->counters;
+    NvmlCounter *counter = xcalloc(1, sizeof *counter);
+
+    *counter = (NvmlCounter){
+        .next = counters->list,
+        .counters = counters,
+        .list = list,
+        .target = {.gpu = gpu->row->pci,
+                   .gpu_instance = reading->device.gpu_instance,
+                   .compute_instance = reading->device.compute_instance},
+        .why = ABSENCE_NOT_YET,
+    };
+    counters->list = counter;
+    return counter;
+}
+
+/* Stops measuring. NULL is fine. */
+static void free_counter(NvmlCounter *counter)
+{
+    NvmlCounter **at;
+
+    if (!counter)
+        return;
+    dcgm_watch_free(counter->watch);
+    for (at = &counter->counters->list; *at != counter;)
+        at = &(*at)->next;
+    *at = counter->next;
+    free(counter);
+}
+
+/* ---- may there be an engine ---- */
+
+/* Another's GPU is one that hung, and so is nobody's, but for one that is no longer there. */
+static bool all_are_ours(const NvmlCounters *counters, bool *ret_all_read)
+{
+    Board *board = counters->reader->board;
+    const uint32_t count = atomic_load_explicit(&board->gpu_count, memory_order_acquire);
+
+    *ret_all_read = true;
+    for (uint32_t i = 0; i < count && i < NODE_GPUS_MAX; i++) {
+        const uint16_t owner = atomic_load_explicit(&board->gpus[i].owner, memory_order_acquire);
+        const uint32_t outcome = atomic_load_explicit(&board->gpus[i].outcome, memory_order_acquire);
+        if (owner != counters->reader->library.slot && (owner != BOARD_NOBODY || outcome != BOARD_NOT_FOUND))
+            return false;
+        *ret_all_read &= outcome != BOARD_NOT_TRIED;
+    }
+    return true;
+}
+
+/* ABSENCE_END: it may; *ret_ready tells whether one may be opened just now. */
+static Absence find_obstacle(const NvmlCounters *counters, bool *ret_ready)
+{
+    *ret_ready = true;
+    if (board_kernel_now() < counters->after_ns)
+        return ABSENCE_TIMED_OUT;
+    if (!counters->place->address[0] && !all_are_ours(counters, ret_ready))
+        return ABSENCE_NO_DATA;
+    return ABSENCE_END;
+}
+
+/* ---- a turn ---- */
+
+static void open_engine(NvmlCounters *counters)
+{
+    const DcgmHooks hooks = {.before = announce_call, .after = end_call, .self = counters};
+    const int rc = dcgm_open(counters->place, &hooks, &counters->dcgm, NULL);
+
+    if (rc < 0)
+        close_after_failure(counters, dcgm_absence(rc));
+}
+
+/* Those that have a number in DCGM, as many as one watch takes. */
+static size_t pick_metrics(const NvmlGpmList *list, MetricId metrics[DCGM_FIELDS_MAX])
+{
+    size_t count = 0;
+
+    for (uint16_t i = 0; i < list->count && count < DCGM_FIELDS_MAX; i++)
+        if (metric_get(list->metrics[i])->dcgm_id)
+            metrics[count++] = list->metrics[i];
+    return count;
+}
+
+static bool is_due(const NvmlCounter *counter, uint64_t now)
+{
+    if (!counter->watch)
+        return now >= counter->again_ns;
+    return counter->plan_number != counter->counters->reader->plan.number ||
+           (counter->again_ns && now >= counter->again_ns);
+}
+
+static void start_counter(NvmlCounter *counter)
+{
+    NvmlCounters *counters = counter->counters;
+    const NvmlPlan *plan = &counters->reader->plan;
+    MetricId metrics[DCGM_FIELDS_MAX];
+    int rc;
+
+    if (counter->watch && counter->plan_number == plan->number) {
+        rc = dcgm_watch_again(counter->watch, NULL);
+    } else {
+        dcgm_watch_free(TAKE(counter->watch));
+        rc = dcgm_watch_new(counters->dcgm, &counter->target, metrics, pick_metrics(counter->list, metrics),
+                            nvml_plan_period(plan, METRIC_PACE_NORMAL), &counter->watch, NULL);
+    }
+    counter->plan_number = plan->number;
+    counter->why = rc < 0 ? dcgm_absence(rc) : ABSENCE_NOT_YET;
+    counter->again_ns = rc == 0 ? 0 : now_of(counters) + AGAIN_NS;
+}
+
+void nvml_counters_turn(NvmlCounters *counters)
+{
+    bool wanted, ready;
+    Absence why;
+
+    if (!counters)
+        return;
+    why = find_obstacle(counters, &ready);
+    wanted = counters->list && counters->reader->plan.gpm_gpu.count > 0;
+    if (counters->dcgm && dcgm_lost(counters->dcgm))
+        close_after_failure(counters, ABSENCE_FAILED);
+    else if (why != ABSENCE_END || (counters->dcgm && !wanted))
+        close_engine(counters, why == ABSENCE_END ? ABSENCE_NOT_YET : why, 0);
+    else if (!counters->dcgm && wanted && ready && now_of(counters) >= counters->open_ns)
+        open_engine(counters);
+    else if (counters->dcgm)
+        for (NvmlCounter *counter = counters->list; counter; counter = counter->next)
+            if (is_due(counter, now_of(counters))) {
+                start_counter(counter);
+                return;
+            }
+}
+
+/* ---- reading ---- */
+
+static uint64_t wall_us(void)
+{
+    struct timespec now = {0};
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* Nothing at all, or held by another: that stays so in an engine until the watch is a new one. */
+static bool is_barren(const Sample *samples, size_t count, size_t there)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!samples[i].valid && samples[i].absence == ABSENCE_IN_USE)
+            return true;
+    return there == 0;
+}
+
+static void read_counter(NvmlCounter *counter, Reading *reading)
+{
+    NvmlCounters *counters = counter->counters;
+    const DcgmNow now = {.time_ns = now_of(counters), .wall_us = (int64_t)wall_us()};
+    MetricId metrics[DCGM_FIELDS_MAX];
+    Sample samples[DCGM_FIELDS_MAX];
+    const size_t count = pick_metrics(counter->list, metrics), there = dcgm_read(counter->watch, now, samples);
+
+    for (size_t i = 0; i < count; i++)
+        reading->sample[metrics[i]] = samples[i];
+    if (there > 0)
+        counters->delay_ns = 0;
+    if (!is_barren(samples, count, there))
+        counter->again_ns = 0;
+    else if (counter->again_ns == 0)
+        counter->again_ns = now.time_ns + AGAIN_NS;
+}
+
+/* Sets the metrics of `list` in a reading of the GPU's own or of one of its MIG devices; `gpm` is that one's. */
+static void read_counters(NvmlGpu *gpu, const NvmlGpmList *list, NvmlGpm *gpm, Reading *reading)
+{
+    NvmlCounters *counters = gpu->reader->counters;
+    const uint64_t now = nvml_gpu_now(gpu);
+    const NvmlCounter *counter;
+    Absence why;
+
+    if (!gpm->counter)
+        gpm->counter = counter_new(gpu, list, reading);
+    counter = gpm->counter;
+    why = counters->dcgm ? counter->why : counters->why;
+    for (uint16_t i = 0; i < list->count; i++)
+        sample_set_absent(&reading->sample[list->metrics[i]], now,
+                          metric_get(list->metrics[i])->dcgm_id ? why : ABSENCE_NOT_SUPPORTED);
+    if (counter->watch && counter->plan_number == gpu->reader->plan.number)
+        read_counter(gpm->counter, reading);
+}
 
 enum { GPM_NO = 1, GPM_YES = 2 };
 
@@ -20,7 +330,8 @@ typedef struct Subject {
     Reading *reading;
 } Subject;
 
-void nvml_gpm_find(NvmlGpu *gpu)
+/* Asks once whether the GPU has it and tells the board. */
+static void find_gpm_support(NvmlGpu *gpu)
 {
     nvmlGpmSupport_t support = {.version = NVML_GPM_SUPPORT_VERSION};
     const nvmlReturn_t r = NVML_ASK(gpu, nvmlGpmQueryDeviceSupport, (gpu->handle, &support));
@@ -33,14 +344,14 @@ void nvml_gpm_find(NvmlGpu *gpu)
 
 void nvml_gpm_free(NvmlGpu *gpu, NvmlGpm *gpm)
 {
-    nvml_counter_free(gpm->counter);
+    free_counter(gpm->counter);
     if (gpm->allocated)
         for (int i = 0; i < 2; i++)
             NVML_LET_GO(&gpu->reader->library, &gpu->target, nvmlGpmSampleFree, (gpm->sample[i]));
     *gpm = (NvmlGpm){.instance = gpm->instance};
 }
 
-static nvmlReturn_t allocate(NvmlGpu *gpu, NvmlGpm *gpm)
+static nvmlReturn_t allocate_samples(NvmlGpu *gpu, NvmlGpm *gpm)
 {
     nvmlReturn_t r = NVML_ASK(gpu, nvmlGpmSampleAlloc, (&gpm->sample[0]));
 
@@ -54,14 +365,14 @@ static nvmlReturn_t allocate(NvmlGpu *gpu, NvmlGpm *gpm)
     return r;
 }
 
-static nvmlReturn_t take(NvmlGpu *gpu, const NvmlGpm *gpm, nvmlGpmSample_t sample)
+static nvmlReturn_t take_sample(NvmlGpu *gpu, const NvmlGpm *gpm, nvmlGpmSample_t sample)
 {
     if (gpm->instance == DEVICE_NO_NUMBER)
         return NVML_ASK(gpu, nvmlGpmSampleGet, (gpu->handle, sample));
     return NVML_ASK(gpu, nvmlGpmMigSampleGet, (gpu->handle, gpm->instance, sample));
 }
 
-static void lose(NvmlGpu *gpu, const Subject *subject, Absence why)
+static void lose_metrics(NvmlGpu *gpu, const Subject *subject, Absence why)
 {
     for (uint16_t i = 0; i < subject->list->count; i++)
         sample_set_absent(&subject->reading->sample[subject->list->metrics[i]], nvml_gpu_now(gpu), why);
@@ -84,7 +395,7 @@ static void set_all(NvmlGpu *gpu, const Subject *subject)
 }
 
 /* Metrics of the time between the older sample and the newer one, which is the newer of the next pair. */
-static void compute(NvmlGpu *gpu, const Subject *subject, uint64_t newer_ns)
+static void compute_metrics(NvmlGpu *gpu, const Subject *subject, uint64_t newer_ns)
 {
     nvmlGpmMetricsGet_t *get = &gpu->reader->gpm;
     NvmlGpm *gpm = subject->gpm;
@@ -106,7 +417,7 @@ static void compute(NvmlGpu *gpu, const Subject *subject, uint64_t newer_ns)
     }
     /* no pair: the driver's time stood still between them. The older one stays for the next try. */
     if (newer_ns - gpm->good_ns > GOOD_MAX_NS)
-        lose(gpu, subject, nvml_gpu_note(gpu, answer));
+        lose_metrics(gpu, subject, nvml_gpu_note(gpu, answer));
 }
 
 static void read_subject(NvmlGpu *gpu, const Subject *subject)
@@ -122,33 +433,33 @@ static void read_subject(NvmlGpu *gpu, const Subject *subject)
     if (gpm->seeded && now - gpm->older_ns < GAP_MIN_NS)
         return;
     if (!gpm->allocated)
-        answer = allocate(gpu, gpm);
+        answer = allocate_samples(gpu, gpm);
     if (answer == NVML_SUCCESS)
-        answer = take(gpu, gpm, gpm->sample[gpm->seeded ? !gpm->older : gpm->older]);
+        answer = take_sample(gpu, gpm, gpm->sample[gpm->seeded ? !gpm->older : gpm->older]);
     if (answer != NVML_SUCCESS) {
         gpm->seeded = false;
-        lose(gpu, subject, nvml_gpu_note(gpu, answer));
+        lose_metrics(gpu, subject, nvml_gpu_note(gpu, answer));
         return;
     }
     /* A sample lies between these two instants: taken this late as the older one and this early as the newer, a pair is
      * never closer than it seems. */
     const uint64_t taken = board_kernel_now();
     if (gpm->seeded) {
-        compute(gpu, subject, taken);
+        compute_metrics(gpu, subject, taken);
         return;
     }
     gpm->seeded = true;
     gpm->older_ns = gpm->good_ns = taken;
-    lose(gpu, subject, ABSENCE_NO_DATA);
+    lose_metrics(gpu, subject, ABSENCE_NO_DATA);
 }
 
 /* Of a GPU without GPM. */
 static void read_otherwise(NvmlGpu *gpu, const Subject *subject)
 {
     if (!gpu->reader->counters)
-        lose(gpu, subject, ABSENCE_NOT_SUPPORTED);
+        lose_metrics(gpu, subject, ABSENCE_NOT_SUPPORTED);
     else if (!gpu->target.trouble)
-        nvml_counters_read(gpu, subject->list, subject->gpm, subject->reading);
+        read_counters(gpu, subject->list, subject->gpm, subject->reading);
 }
 
 static void copy_to_siblings(NvmlGpu *gpu, uint32_t head, const NvmlGpmList *list)
@@ -169,7 +480,7 @@ void nvml_gpm_read(NvmlGpu *gpu)
     if (whole.list->count == 0)
         return;
     if (gpu->gpm_support == 0)
-        nvml_gpm_find(gpu);
+        find_gpm_support(gpu);
     if (gpu->gpm_support == GPM_YES)
         read_subject(gpu, &whole);
     else

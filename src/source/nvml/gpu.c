@@ -1,34 +1,221 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A pass over a GPU: attach where it has no handle, read what is due, publish if it is still ours. What a call says of
- * the GPU as a whole (lost, wants a reset) ends the pass; the GPU is let go and tried again a second later.
- */
-
-#include "source/nvml/gpu.h"
-
+/* A pass over a GPU: attach where it has no handle, read what is due, publish if the GPU is still ours. An answer that
+ * concerns the GPU as a whole (lost, wants a reset) ends the pass; the GPU is detached and tried again a second later.
+ * */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "source/board/words.h"
-#include "source/nvml/answer.h"
-#include "source/nvml/drain.h"
-#include "source/nvml/events.h"
-#include "source/nvml/fields.h"
-#include "source/nvml/gpm.h"
-#include "source/nvml/identity.h"
-#include "source/nvml/links.h"
-#include "source/nvml/mig.h"
-#include "source/nvml/peers.h"
-#include "source/nvml/processes.h"
-#include "source/nvml/rows.h"
+#include "source/nvml/readers.h"
+
+/* Takes over what the driver wrote, if it wrote it. */
+static void copy_answer(nvmlReturn_t answer, const char *text, char *out, size_t cap)
+{
+    if (answer == NVML_SUCCESS)
+        snprintf(out, cap, "%.*s", (int)cap - 1, text);
+}
+
+static void read_numbers(NvmlGpu *gpu)
+{
+    Device *device = &gpu->reading.device;
+    unsigned int number = 0;
+    nvmlDeviceArchitecture_t arch = 0;
+
+    if (NVML_ASK(gpu, nvmlDeviceGetIndex, (gpu->handle, &number)) == NVML_SUCCESS)
+        device->index = number;
+    if (NVML_ASK(gpu, nvmlDeviceGetMinorNumber, (gpu->handle, &number)) == NVML_SUCCESS)
+        device->minor = number;
+    if (NVML_ASK(gpu, nvmlDeviceGetArchitecture, (gpu->handle, &arch)) == NVML_SUCCESS)
+        device->arch = arch == UINT32_MAX ? DEVICE_ARCH_UNKNOWN : arch;
+}
+
+static void read_identity(NvmlGpu *gpu)
+{
+    Device *device = &gpu->reading.device;
+    char text[DEVICE_NAME_CAP];
+    const unsigned int room = sizeof text;
+
+    device->kind = DEVICE_GPU;
+    device->vendor = DEVICE_NVIDIA;
+    device->has_pci = true;
+    device->pci = gpu->row->pci;
+    copy_answer(NVML_ASK(gpu, nvmlDeviceGetUUID, (gpu->handle, text, room)), text, device->uuid, sizeof device->uuid);
+    copy_answer(NVML_ASK(gpu, nvmlDeviceGetName, (gpu->handle, text, room)), text, device->name, sizeof device->name);
+    copy_answer(NVML_ASK(gpu, nvmlDeviceGetSerial, (gpu->handle, text, room)), text, device->serial,
+                sizeof device->serial);
+    copy_answer(NVML_ASK(gpu, nvmlDeviceGetBoardPartNumber, (gpu->handle, text, room)), text, device->board,
+                sizeof device->board);
+    read_numbers(gpu);
+}
+
+/* ---- texts ---- */
+
+static void set_text(NvmlGpu *gpu, ReadingText which, const char *text)
+{
+    snprintf(gpu->reading.text[which], READING_TEXT_CAP, "%.*s", READING_TEXT_CAP - 1, text);
+}
+
+static void read_brand(NvmlGpu *gpu)
+{
+    nvmlBrandType_t brand = NVML_BRAND_UNKNOWN;
+
+    if (NVML_ASK(gpu, nvmlDeviceGetBrand, (gpu->handle, &brand)) == NVML_SUCCESS)
+        set_text(gpu, READING_BRAND, nvml_brand_text(brand));
+}
+
+static void read_inforom(NvmlGpu *gpu, MetricId id, nvmlInforomObject_t object)
+{
+    char *text = gpu->reading.text[reading_text_of(id)];
+    char got[READING_TEXT_CAP];
+
+    if (nvml_gpu_wants(gpu, id))
+        copy_answer(NVML_ASK(gpu, nvmlDeviceGetInforomVersion, (gpu->handle, object, got, sizeof got)), got, text,
+                    READING_TEXT_CAP);
+}
+
+static void read_texts(NvmlGpu *gpu)
+{
+    Reading *reading = &gpu->reading;
+    char got[READING_TEXT_CAP];
+
+    memset(reading->text, 0, sizeof reading->text);
+    set_text(gpu, READING_DRIVER_VERSION, gpu->reader->driver_version);
+    set_text(gpu, READING_NVML_VERSION, gpu->reader->nvml_version);
+    set_text(gpu, READING_SERIAL, reading->device.serial);
+    if (nvml_gpu_wants(gpu, METRIC_BRAND))
+        read_brand(gpu);
+    read_inforom(gpu, METRIC_OEM_INFOROM_VER, NVML_INFOROM_OEM);
+    read_inforom(gpu, METRIC_ECC_INFOROM_VER, NVML_INFOROM_ECC);
+    read_inforom(gpu, METRIC_POWER_INFOROM_VER, NVML_INFOROM_POWER);
+    if (nvml_gpu_wants(gpu, METRIC_INFOROM_IMAGE_VER))
+        copy_answer(NVML_ASK(gpu, nvmlDeviceGetInforomImageVersion, (gpu->handle, got, sizeof got)), got,
+                    reading->text[READING_INFOROM_IMAGE_VER], READING_TEXT_CAP);
+    if (nvml_gpu_wants(gpu, METRIC_VBIOS_VERSION))
+        copy_answer(NVML_ASK(gpu, nvmlDeviceGetVbiosVersion, (gpu->handle, got, sizeof got)), got,
+                    reading->text[READING_VBIOS_VERSION], READING_TEXT_CAP);
+}
+
+/* Whether an operator keeps new clients off the GPU (nvmlDeviceModifyDrainState). Asked by PCI address, since the
+ * driver hands out no handle of a drained GPU; needs no root. The last answer stays on the board while there is no new
+ * one. */
+static void read_drain_state(NvmlGpu *gpu)
+{
+    const PciAddress pci = gpu->row->pci;
+    NvmlTarget target = {.index = gpu->target.index, .owner = gpu->target.owner}; /* whatever trouble there is */
+    nvmlPciInfo_t info = {.domain = pci.domain, .bus = pci.bus, .device = pci.device};
+    nvmlEnableState_t state = NVML_FEATURE_DISABLED;
+    char name[PCI_TEXT_CAP];
+
+    snprintf(info.busId, sizeof info.busId, "%s", pci_format(pci, PCI_FORM_NVML, name));
+    snprintf(info.busIdLegacy, sizeof info.busIdLegacy, "%04X:%02X:%02X.0", pci.domain & 0xffff, pci.bus, pci.device);
+    if (NVML_CALL(&gpu->reader->library, &target, nvmlDeviceQueryDrainState, (&info, &state)) != NVML_SUCCESS)
+        return;
+    if (nvml_gpu_is_ours(gpu))
+        atomic_store_explicit(&gpu->row->drained, state == NVML_FEATURE_ENABLED ? 2 : 1, memory_order_relaxed);
+}
+
+enum { EVENTS_AT_ONCE = 64 };
+
+static void set_none(NvmlGpu *gpu, Absence why)
+{
+    Sample *sample = &gpu->reading.sample[METRIC_XID_ERRORS];
+
+    if (!sample->valid)
+        sample_set_absent(sample, nvml_gpu_now(gpu), why);
+}
+
+/* A set per GPU, so that a lost GPU does not keep events of the others away. */
+static void close_events(NvmlGpu *gpu)
+{
+    if (gpu->events)
+        NVML_LET_GO(&gpu->reader->library, &gpu->target, nvmlEventSetFree, (gpu->events));
+    gpu->events = NULL;
+}
+
+static void open_events(NvmlGpu *gpu)
+{
+    unsigned long long types = nvmlEventTypeXidCriticalError;
+    nvmlReturn_t r;
+
+    if (gpu->events || !nvml_gpu_wants(gpu, METRIC_XID_ERRORS) || gpu->target.trouble)
+        return;
+    r = NVML_ASK(gpu, nvmlDeviceGetSupportedEventTypes, (gpu->handle, &types));
+    if (r == NVML_ERROR_FUNCTION_NOT_FOUND)
+        r = NVML_SUCCESS; /* registering will tell */
+    if (r == NVML_SUCCESS && !(types & nvmlEventTypeXidCriticalError))
+        r = NVML_ERROR_NOT_SUPPORTED;
+    if (r == NVML_SUCCESS)
+        r = NVML_ASK(gpu, nvmlEventSetCreate, (&gpu->events));
+    if (r == NVML_SUCCESS) {
+        r = NVML_ASK(gpu, nvmlDeviceRegisterEvents, (gpu->handle, nvmlEventTypeXidCriticalError, gpu->events));
+        if (r != NVML_SUCCESS)
+            close_events(gpu);
+    }
+    set_none(gpu, nvml_gpu_note(gpu, r));
+}
+
+/* The older form does not say which instance. */
+static nvmlReturn_t next_event(NvmlGpu *gpu, nvmlEventData_t *ret)
+{
+    nvmlEventData_v1_t older = {0};
+    nvmlReturn_t r = NVML_ASK(gpu, nvmlEventSetWait_v2, (gpu->events, ret, 0));
+
+    if (r != NVML_ERROR_FUNCTION_NOT_FOUND)
+        return r;
+    r = NVML_ASK(gpu, nvmlEventSetWait, (gpu->events, &older, 0));
+    *ret = (nvmlEventData_t){.device = older.device,
+                             .eventType = older.eventType,
+                             .eventData = older.eventData,
+                             .gpuInstanceId = DEVICE_NO_NUMBER,
+                             .computeInstanceId = DEVICE_NO_NUMBER};
+    return r;
+}
+
+static void set_instance(NvmlGpu *gpu, const XidEvent *event)
+{
+    NvmlInstance *pool = gpu->mig.pool[gpu->mig.now];
+
+    for (uint32_t i = 0; event->gpu_instance != DEVICE_NO_NUMBER && i < gpu->mig.count; i++) {
+        const Device *device = &pool[i].reading.device;
+        if (device->gpu_instance == event->gpu_instance &&
+            (event->compute_instance == DEVICE_NO_NUMBER || event->compute_instance == device->compute_instance))
+            sample_set_int64(&pool[i].reading.sample[METRIC_XID_ERRORS], event->time_ns, (int64_t)event->xid);
+    }
+}
+
+static void record_event(NvmlGpu *gpu, const nvmlEventData_t *data)
+{
+    const XidEvent event = {.time_ns = nvml_gpu_now(gpu),
+                            .gpu = gpu->row->pci,
+                            .xid = data->eventData,
+                            .gpu_instance = data->gpuInstanceId,
+                            .compute_instance = data->computeInstanceId};
+
+    if (!(data->eventType & nvmlEventTypeXidCriticalError))
+        return;
+    board_push_event(gpu->reader->library.self, &event);
+    nvml_sample_set(metric_get(METRIC_XID_ERRORS), nvml_whole_unsigned(event.xid), event.time_ns,
+                    &gpu->reading.sample[METRIC_XID_ERRORS]);
+    set_instance(gpu, &event);
+}
+
+static void read_events(NvmlGpu *gpu)
+{
+    nvmlEventData_t data = {0};
+
+    for (int i = 0; gpu->events && i < EVENTS_AT_ONCE; i++) {
+        if (next_event(gpu, &data) != NVML_SUCCESS)
+            return;
+        record_event(gpu, &data);
+    }
+}
 
 #define RETRY_NS NS_PER_S
 
 enum { ALL_PACES = 1 << METRIC_PACE_FAST | 1 << METRIC_PACE_NORMAL | 1 << METRIC_PACE_SLOW | 1 << METRIC_PACE_ONCE };
-
-/* ---- life ---- */
 
 /* Who the GPU is, and its last XID, outlive a sampler: they are taken over from the board. All else is read anew. */
 static void take_over(NvmlGpu *gpu)
@@ -69,7 +256,7 @@ void nvml_gpu_detach(NvmlGpu *gpu)
 {
     nvml_mig_forget(gpu);
     nvml_gpm_free(gpu, &gpu->gpm);
-    nvml_events_close(gpu);
+    close_events(gpu);
     gpu->handle = NULL;
     gpu->peers.left = 0;
     gpu->nvlinks.by_function = false;
@@ -97,7 +284,7 @@ static void publish_row(BoardRow *row, const Reading *reading)
     board_commit(row);
 }
 
-static void publish(NvmlGpu *gpu)
+static void publish_all(NvmlGpu *gpu)
 {
     const NvmlInstance *pool = gpu->mig.pool[gpu->mig.now];
 
@@ -156,15 +343,15 @@ void nvml_gpu_lose(NvmlGpu *gpu, Absence why)
 {
     lose_readings(gpu, why);
     if (nvml_gpu_is_ours(gpu))
-        publish(gpu);
+        publish_all(gpu);
 }
 
 /* The GPU as a whole cannot be read: `code`. */
-static void fail(NvmlGpu *gpu, nvmlReturn_t code)
+static void fail_gpu(NvmlGpu *gpu, nvmlReturn_t code)
 {
     lose_readings(gpu, nvml_answer_absence(code));
     if (nvml_gpu_is_ours(gpu)) {
-        publish(gpu);
+        publish_all(gpu);
         set_outcome(gpu, nvml_answer_outcome(code), code);
     }
     nvml_gpu_detach(gpu);
@@ -173,18 +360,7 @@ static void fail(NvmlGpu *gpu, nvmlReturn_t code)
 
 /* ---- the pass ---- */
 
-Absence nvml_gpu_note(NvmlGpu *gpu, nvmlReturn_t answer)
-{
-    if (nvml_answer_is_failure(answer)) {
-        gpu->pass.failed++;
-        gpu->pass.code = answer;
-    } else if (answer != NVML_ERROR_FUNCTION_NOT_FOUND) { /* which says nothing of the GPU */
-        gpu->pass.good++;
-    }
-    return nvml_answer_absence(answer);
-}
-
-static nvmlReturn_t attach(NvmlGpu *gpu)
+static nvmlReturn_t attach_gpu(NvmlGpu *gpu)
 {
     char address[PCI_TEXT_CAP];
     nvmlDevice_t handle = NULL;
@@ -197,7 +373,7 @@ static nvmlReturn_t attach(NvmlGpu *gpu)
     gpu->handle = handle;
     gpu->reader->peers_anew = true;
     gpu->links = nvml_fields_links(gpu);
-    nvml_identity_read(gpu);
+    read_identity(gpu);
     return NVML_SUCCESS;
 }
 
@@ -216,10 +392,10 @@ static void follow_plan(NvmlGpu *gpu)
         else if (plan->lacking[id])
             sample_set_absent(&gpu->reading.sample[id], now, ABSENCE_DRIVER_LACKS);
     }
-    nvml_identity_texts(gpu);
+    read_texts(gpu);
     if (!nvml_gpu_wants(gpu, METRIC_XID_ERRORS))
-        nvml_events_close(gpu);
-    nvml_events_open(gpu);
+        close_events(gpu);
+    open_events(gpu);
     nvml_peers_follow_plan(gpu);
     nvml_links_follow_plan(gpu);
     nvml_processes_follow_plan(gpu);
@@ -234,7 +410,7 @@ static void read_pace(NvmlGpu *gpu, MetricPace pace)
 
 static void read_paces(NvmlGpu *gpu, uint32_t paces)
 {
-    nvml_events_read(gpu);
+    read_events(gpu);
     if (paces & 1 << METRIC_PACE_NORMAL)
         nvml_mig_find(gpu);
     if (paces & 1 << METRIC_PACE_FAST)
@@ -248,7 +424,7 @@ static void read_paces(NvmlGpu *gpu, uint32_t paces)
     }
     nvml_links_read(gpu, paces);
     if (paces & 1 << METRIC_PACE_SLOW) {
-        nvml_drain_read(gpu);
+        read_drain_state(gpu);
         nvml_processes_read(gpu);
         nvml_peers_begin(gpu);
     }
@@ -256,7 +432,7 @@ static void read_paces(NvmlGpu *gpu, uint32_t paces)
 
 /* Only failures, and not a single call that worked: the driver refuses the GPU. The few calls of a fast pass do not say
  * enough for that. */
-static nvmlReturn_t verdict(const NvmlGpu *gpu, uint32_t paces)
+static nvmlReturn_t find_gpu_trouble(const NvmlGpu *gpu, uint32_t paces)
 {
     const bool whole = paces & 1 << METRIC_PACE_NORMAL;
 
@@ -265,17 +441,17 @@ static nvmlReturn_t verdict(const NvmlGpu *gpu, uint32_t paces)
     return whole && gpu->pass.failed > 0 && gpu->pass.good == 0 ? gpu->pass.code : NVML_SUCCESS;
 }
 
-static void finish(NvmlGpu *gpu, uint32_t paces, uint64_t start_ns)
+static void finish_pass(NvmlGpu *gpu, uint32_t paces, uint64_t start_ns)
 {
-    const nvmlReturn_t code = verdict(gpu, paces);
+    const nvmlReturn_t code = find_gpu_trouble(gpu, paces);
 
     if (code != NVML_SUCCESS) {
-        fail(gpu, code);
+        fail_gpu(gpu, code);
         return;
     }
     if (!nvml_gpu_is_ours(gpu))
         return;
-    publish(gpu);
+    publish_all(gpu);
     if (paces & 1 << METRIC_PACE_FAST)
         publish_fast(gpu);
     if (paces & 1 << METRIC_PACE_NORMAL)
@@ -293,7 +469,7 @@ bool nvml_gpu_pass(NvmlGpu *gpu, uint32_t paces)
     gpu->target.trouble = NVML_SUCCESS;
     memset(&gpu->pass, 0, sizeof gpu->pass);
     if (!gpu->handle)
-        r = attach(gpu);
+        r = attach_gpu(gpu);
     if (r == NVML_SUCCESS && gpu->plan_number != gpu->reader->plan.number) {
         follow_plan(gpu);
         paces = ALL_PACES;
@@ -305,20 +481,20 @@ bool nvml_gpu_pass(NvmlGpu *gpu, uint32_t paces)
     if (gpu->target.trouble == NVML_NOT_OURS)
         return true;
     if (r != NVML_SUCCESS && nvml_answer_outcome(r) != BOARD_LOST)
-        nvml_drain_read(gpu); /* a drained one is not handed out any more */
+        read_drain_state(gpu); /* a drained one is not handed out any more */
     if (gpu->reader->library.gone)
         return false;
     if (r != NVML_SUCCESS)
-        fail(gpu, r);
+        fail_gpu(gpu, r);
     else
-        finish(gpu, paces, start_ns);
+        finish_pass(gpu, paces, start_ns);
     return true;
 }
 
 void nvml_gpu_events(NvmlGpu *gpu)
 {
     if (gpu->handle && !gpu->target.trouble)
-        nvml_events_read(gpu);
+        read_events(gpu);
 }
 
 bool nvml_gpu_is_new(const NvmlGpu *gpu)

@@ -122,23 +122,3 @@ uint32_t nvml_blocking_rows(void);
 bool nvml_gpu_block(NvmlGpu *gpu, uint32_t which);
 /* Makes all values absent because of the driver as a whole, and publishes that. */
 void nvml_gpu_lose(NvmlGpu *gpu, Absence why);
-
-/* ---- for the files of this folder ---- */
-
-/* NVML_CALL about a GPU. */
-#define NVML_ASK(gpu, fn, args) NVML_CALL(&(gpu)->reader->library, &(gpu)->target, fn, args)
-
-/* Counts an answer for the outcome of the pass and gives the reason it stands for. */
-Absence nvml_gpu_note(NvmlGpu *gpu, nvmlReturn_t answer);
-static inline uint64_t nvml_gpu_now(const NvmlGpu *gpu)
-{
-    return board_now(gpu->reader->board);
-}
-static inline bool nvml_gpu_is_ours(const NvmlGpu *gpu)
-{
-    return atomic_load_explicit(gpu->target.owner, memory_order_acquire) == gpu->reader->library.slot;
-}
-static inline bool nvml_gpu_wants(const NvmlGpu *gpu, MetricId id)
-{
-    return nvml_plan_wants(&gpu->reader->plan, id);
-}

@@ -1,19 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* States and error counters of links, by fields; states by a function where the fields do not tell. */
-
-#include "source/nvml/links.h"
-
+/*
+ * NVLinks of a GPU: state at pace NORMAL, error counters at SLOW, each one call for all links; the remote end once.
+ * With MIG on the driver reports every link down and nothing else: absent then. Replays and recoveries are counted
+ * per link. Boards with at most 12 links count checksum errors apart (flit, data); on others CRC_FLIT has both and
+ * CRC_DATA is absent. NVLink 5 has neither checksums nor replays, only recoveries.
+ *
+ * Reachability of other GPUs. A call about two GPUs that does not return does not say which of them hangs. So it is
+ * announced as about no GPU, and the supervisor blames neither (supervisor_function_is_pair): all GPUs go to a new
+ * sampler, whose own calls find the one that hangs, and pairs are not read for a while. An error, "lost" among them,
+ * costs only this one status. A GPU that is not ours, or is in trouble, is UNKNOWN to the others.
+ */
 #include <assert.h>
 #include <string.h>
 
-#include "source/nvml/answer.h"
+#include "base/duration.h"
+#include "source/nvml/readers.h"
 
 enum { SPLIT_LINKS = 12, FIRST_LINKS = 6 };
 
 static_assert((int)NODE_LINKS_MAX * (int)NODE_LINK_ERROR_END <= (int)NVML_FIELDS_MAX,
               "the reader's array has room for a call");
 
-static bool knows(const NvmlGpu *gpu, unsigned int field)
+static bool knows_field(const NvmlGpu *gpu, unsigned int field)
 {
     return field < nvml_known_fields(gpu->reader->library.driver_major);
 }
@@ -23,7 +31,7 @@ static bool is_nvlink5(const NvmlGpu *gpu)
     return gpu->reading.device.arch >= DEVICE_ARCH_BLACKWELL;
 }
 
-static void set(Sample *sample, NvmlNumber number, uint64_t now)
+static void set_link_sample(Sample *sample, NvmlNumber number, uint64_t now)
 {
     if (number.valid)
         sample_set_int64(sample, now, number.i);
@@ -48,7 +56,8 @@ static void read_states_by_function(NvmlGpu *gpu)
         const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetNvLinkState, (gpu->handle, i, &active));
         const Absence why = nvml_gpu_note(gpu, r);
 
-        set(&list->links[i].active, r == NVML_SUCCESS ? nvml_whole(active != 0) : nvml_lacking(why), nvml_gpu_now(gpu));
+        set_link_sample(&list->links[i].active, r == NVML_SUCCESS ? nvml_whole(active != 0) : nvml_lacking(why),
+                        nvml_gpu_now(gpu));
     }
 }
 
@@ -68,7 +77,7 @@ static bool read_states_by_field(NvmlGpu *gpu)
         const NvmlNumber state = r == NVML_SUCCESS ? state_number(nvml_field_number(&values[i])) : nvml_lacking(why);
         if (i == 0 && !state.valid && state.absence == ABSENCE_NOT_SUPPORTED)
             return false;
-        set(&list->links[i].active, state, nvml_gpu_now(gpu));
+        set_link_sample(&list->links[i].active, state, nvml_gpu_now(gpu));
     }
     return true;
 }
@@ -78,7 +87,7 @@ static void read_states(NvmlGpu *gpu, bool slow)
     NvmlLinks *links = &gpu->nvlinks;
 
     if (!links->by_function)
-        links->by_function = !knows(gpu, NVML_FI_DEV_NVLINK_GET_STATE) || !read_states_by_field(gpu);
+        links->by_function = !knows_field(gpu, NVML_FI_DEV_NVLINK_GET_STATE) || !read_states_by_field(gpu);
     if (links->by_function && slow)
         read_states_by_function(gpu);
 }
@@ -94,7 +103,7 @@ static unsigned int of_link(unsigned int first, unsigned int seventh, uint32_t l
 static unsigned int field_of(const NvmlGpu *gpu, NodeLinkError error, uint32_t link, bool split)
 {
     if (is_nvlink5(gpu))
-        return error == NODE_LINK_RECOVERY && knows(gpu, NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS)
+        return error == NODE_LINK_RECOVERY && knows_field(gpu, NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS)
                    ? NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS
                    : 0;
     switch ((int)error) {
@@ -150,7 +159,7 @@ static void read_errors(NvmlGpu *gpu)
             NvmlNumber number = nvml_lacking(ABSENCE_NOT_SUPPORTED);
             if (field_of(gpu, k, i, split))
                 number = r == NVML_SUCCESS ? nvml_field_number(&values[at++]) : nvml_lacking(why);
-            set(&list->links[i].errors[k], number, nvml_gpu_now(gpu));
+            set_link_sample(&list->links[i].errors[k], number, nvml_gpu_now(gpu));
         }
 }
 
@@ -171,13 +180,14 @@ static void read_remotes(NvmlGpu *gpu)
         const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetNvLinkRemotePciInfo_v2, (gpu->handle, i, &pci));
         const Absence why = nvml_gpu_note(gpu, r);
         const PciAddress at = {.domain = pci.domain, .bus = (uint8_t)pci.bus, .device = (uint8_t)pci.device};
-        set(&link->remote, r == NVML_SUCCESS ? nvml_whole(pci_pack(at)) : nvml_lacking(why), nvml_gpu_now(gpu));
+        set_link_sample(&link->remote, r == NVML_SUCCESS ? nvml_whole(pci_pack(at)) : nvml_lacking(why),
+                        nvml_gpu_now(gpu));
     }
 }
 
 /* ---- the whole ---- */
 
-static void lose_all(NvmlGpu *gpu, Absence why)
+static void lose_links(NvmlGpu *gpu, Absence why)
 {
     BoardLinkList *list = &gpu->nvlinks.list;
     const uint64_t now = nvml_gpu_now(gpu);
@@ -199,7 +209,7 @@ void nvml_links_read(NvmlGpu *gpu, uint32_t paces)
         return;
     links->list.count = gpu->links < NODE_LINKS_MAX ? gpu->links : NODE_LINKS_MAX;
     if (gpu->reading.mig) {
-        lose_all(gpu, ABSENCE_MIG_MODE);
+        lose_links(gpu, ABSENCE_MIG_MODE);
         return;
     }
     if (links->list.count == 0)
@@ -222,7 +232,7 @@ void nvml_links_follow_plan(NvmlGpu *gpu)
 
 void nvml_links_lose(NvmlGpu *gpu, Absence why)
 {
-    lose_all(gpu, why);
+    lose_links(gpu, why);
 }
 
 void nvml_links_publish(NvmlGpu *gpu)
@@ -231,4 +241,139 @@ void nvml_links_publish(NvmlGpu *gpu)
         return;
     board_set_links(&gpu->row->links, &gpu->nvlinks.list);
     gpu->nvlinks.changed = false;
+}
+
+#define ROOM_NS (10 * NS_PER_MS) /* of a turn; a fast pass comes every 100 ms */
+
+/* ---- one pair ---- */
+
+static bool can_be_asked(const NvmlGpu *gpu)
+{
+    return gpu && gpu->handle && gpu->target.trouble == NVML_SUCCESS && nvml_gpu_is_ours(gpu);
+}
+
+static bool is_paused(const NvmlReader *reader)
+{
+    return board_kernel_now() < atomic_load_explicit(&reader->board->pairs_after_ns, memory_order_relaxed);
+}
+
+static void set_peer_sample(NvmlGpu *gpu, uint32_t at, nvmlReturn_t answer, nvmlGpuP2PStatus_t status)
+{
+    Sample *sample = &gpu->peers.status[at];
+    const uint64_t now = nvml_gpu_now(gpu);
+
+    if (answer == NVML_ERROR_GPU_IS_LOST || answer == NVML_ERROR_RESET_REQUIRED)
+        sample_set_int64(sample, now, PEER_UNKNOWN); /* one of both is: its own calls tell which */
+    else if (answer != NVML_SUCCESS)
+        sample_set_absent(sample, now, nvml_answer_absence(answer));
+    else
+        sample_set_int64(sample, now, (unsigned int)status < PEER_STATUS_END ? (int64_t)status : PEER_UNKNOWN);
+    gpu->peers.changed = true;
+}
+
+/* False where the GPU is no longer ours, or the driver is gone. */
+static bool ask_pair(NvmlGpu *gpu, uint32_t at, const NvmlGpu *peer)
+{
+    NvmlLibrary *library = &gpu->reader->library;
+    NvmlTarget pair = {.index = UINT32_MAX, .owner = gpu->target.owner};
+    nvmlGpuP2PStatus_t status = NVML_P2P_STATUS_UNKNOWN;
+    nvmlReturn_t answer = NVML_SUCCESS;
+
+    if (is_paused(gpu->reader))
+        answer = NVML_ERROR_TIMEOUT;
+    else if (can_be_asked(peer))
+        answer = NVML_CALL(library, &pair, nvmlDeviceGetP2PStatus,
+                           (gpu->handle, peer->handle, NVML_P2P_CAPS_INDEX_NVLINK, &status));
+    if (answer == NVML_NOT_OURS || library->gone)
+        return false;
+    set_peer_sample(gpu, at, answer, status);
+    return true;
+}
+
+/* ---- a round ---- */
+
+void nvml_peers_begin(NvmlGpu *gpu)
+{
+    const uint32_t count = atomic_load_explicit(&gpu->reader->board->gpu_count, memory_order_acquire);
+
+    if (gpu->peers.left == 0 && nvml_gpu_wants(gpu, METRIC_EXP_P2P_STATUS))
+        gpu->peers.left = count < NODE_GPUS_MAX ? count : NODE_GPUS_MAX;
+}
+
+/* False where the time is over, or the driver is gone. */
+static bool ask_next_peers(NvmlGpu *gpu, NvmlGpu *const gpus[NODE_GPUS_MAX], uint64_t end_ns)
+{
+    bool in_time = true;
+
+    while (in_time && gpu->peers.left > 0) {
+        const uint32_t at = gpu->peers.left - 1;
+
+        if (at != gpu->target.index && !ask_pair(gpu, at, gpus[at])) {
+            gpu->peers.left = 0;
+            break;
+        }
+        gpu->peers.left = at;
+        in_time = board_kernel_now() < end_ns;
+    }
+    if (nvml_gpu_is_ours(gpu))
+        nvml_peers_publish(gpu);
+    return in_time && !gpu->reader->library.gone;
+}
+
+static void begin_all_peers(NvmlReader *reader, NvmlGpu *const gpus[NODE_GPUS_MAX])
+{
+    for (uint32_t i = 0; i < NODE_GPUS_MAX; i++)
+        if (can_be_asked(gpus[i])) {
+            gpus[i]->peers.left = 0;
+            nvml_peers_begin(gpus[i]);
+        }
+    reader->peers_anew = false;
+}
+
+/* Each GPU in its turn, so that those with large numbers come too where the driver is slow. */
+void nvml_peers_turn(NvmlReader *reader, NvmlGpu *const gpus[NODE_GPUS_MAX])
+{
+    const uint64_t end_ns = board_kernel_now() + ROOM_NS;
+
+    if (reader->peers_anew)
+        begin_all_peers(reader, gpus);
+    for (uint32_t i = 0; i < NODE_GPUS_MAX; i++) {
+        NvmlGpu *gpu = gpus[reader->peers_next];
+
+        if (can_be_asked(gpu) && gpu->peers.left > 0 && !ask_next_peers(gpu, gpus, end_ns))
+            return;
+        reader->peers_next = (reader->peers_next + 1) % NODE_GPUS_MAX;
+    }
+}
+
+/* ---- what becomes of it ---- */
+
+void nvml_peers_follow_plan(NvmlGpu *gpu)
+{
+    if (nvml_gpu_wants(gpu, METRIC_EXP_P2P_STATUS))
+        return;
+    memset(&gpu->peers, 0, sizeof gpu->peers);
+    gpu->peers.changed = true;
+}
+
+void nvml_peers_lose(NvmlGpu *gpu, Absence why)
+{
+    const uint64_t now = nvml_gpu_now(gpu);
+
+    for (uint32_t i = 0; i < NODE_GPUS_MAX; i++) {
+        Sample *sample = &gpu->peers.status[i];
+
+        if (sample->valid || sample->absence != ABSENCE_NOT_YET)
+            sample_set_absent(sample, now, why);
+    }
+    gpu->peers.left = 0;
+    gpu->peers.changed = true;
+}
+
+void nvml_peers_publish(NvmlGpu *gpu)
+{
+    if (!gpu->peers.changed)
+        return;
+    board_set_peers(&gpu->row->peers, gpu->peers.status);
+    gpu->peers.changed = false;
 }

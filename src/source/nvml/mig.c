@@ -4,14 +4,11 @@
  * place and a UUID per handle. Only where these differ from before is more asked.
  */
 
-#include "source/nvml/mig.h"
+#include "source/nvml/readers.h"
 
 #include <string.h>
 
 #include "base/owner.h"
-#include "source/nvml/fields.h"
-#include "source/nvml/gpm.h"
-#include "source/nvml/rows.h"
 
 typedef struct Found {
     nvmlDevice_t handle;
@@ -85,7 +82,7 @@ static void find_all(NvmlGpu *gpu, FoundList *list)
         find_one(gpu, i, list);
 }
 
-static NvmlInstance *known(NvmlInstance *pool, uint32_t count, const char *uuid)
+static NvmlInstance *find_instance(NvmlInstance *pool, uint32_t count, const char *uuid)
 {
     for (uint32_t i = 0; i < count; i++)
         if (strcmp(pool[i].reading.device.uuid, uuid) == 0)
@@ -94,10 +91,10 @@ static NvmlInstance *known(NvmlInstance *pool, uint32_t count, const char *uuid)
 }
 
 /* The same devices as before: their handles are renewed, no more. */
-static bool renew(NvmlGpu *gpu, const FoundList *list)
+static bool renew_handles(NvmlGpu *gpu, const FoundList *list)
 {
     for (uint32_t i = 0; i < list->count; i++) {
-        NvmlInstance *before = known(pool_of(gpu), gpu->mig.count, list->items[i].uuid);
+        NvmlInstance *before = find_instance(pool_of(gpu), gpu->mig.count, list->items[i].uuid);
         if (!before)
             return false;
         before->handle = list->items[i].handle;
@@ -127,7 +124,7 @@ static bool comes_before(const Found *a, const Found *b)
     return a->compute_instance < b->compute_instance;
 }
 
-static void sort(FoundList *list)
+static void sort_found(FoundList *list)
 {
     for (uint32_t i = 1; i < list->count; i++)
         for (uint32_t k = i; k > 0 && comes_before(&list->items[k], &list->items[k - 1]); k--) {
@@ -192,14 +189,14 @@ static void start_instance(NvmlGpu *gpu, NvmlInstance *instance, const Found *fo
     read_profile(gpu, instance);
 }
 
-static void rebuild(NvmlGpu *gpu, FoundList *list)
+static void rebuild_instances(NvmlGpu *gpu, FoundList *list)
 {
     NvmlInstance *old = pool_of(gpu), *fresh = gpu->mig.pool[!gpu->mig.now];
 
     ask_numbers(gpu, list);
-    sort(list);
+    sort_found(list);
     for (uint32_t i = 0; i < list->count; i++) {
-        NvmlInstance *before = known(old, gpu->mig.count, list->items[i].uuid);
+        NvmlInstance *before = find_instance(old, gpu->mig.count, list->items[i].uuid);
         if (before)
             fresh[i] = *before;
         else
@@ -239,8 +236,8 @@ void nvml_mig_find(NvmlGpu *gpu)
         gpu->links = nvml_fields_links(gpu);
         gpu->gpm.seeded = false;
     }
-    if (!renew(gpu, &list))
-        rebuild(gpu, &list);
+    if (!renew_handles(gpu, &list))
+        rebuild_instances(gpu, &list);
     refresh_instances(gpu);
 }
 

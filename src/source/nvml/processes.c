@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lists of processes, joined; their shares, from samples that the driver keeps. */
-
-#include "source/nvml/processes.h"
+/*
+ * Processes of a GPU at pace SLOW: the driver's lists of compute, graphics and MPS processes as one, with memory and
+ * share of the GPU. A process in several lists comes once, as a compute process. The whole list is absent where the
+ * driver refuses one of its parts, so a missing process is really not there. Of more than NODE_PROCESSES_MAX those
+ * with the most memory are kept, and the count says all.
+ */
+#include "source/nvml/readers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/owner.h"
 #include "base/vec.h"
-#include "source/nvml/answer.h"
+#include "source/nvml/library.h"
 
 enum {
     ROOM_FIRST = 32,  /* entries that the first try has room for */
@@ -42,7 +46,7 @@ static nvmlReturn_t call_list(NvmlGpu *gpu, Kind kind, unsigned int *count, nvml
     }
 }
 
-static void add(Found *found, Kind kind, const nvmlProcessInfo_t *info)
+static void add_process(Found *found, Kind kind, const nvmlProcessInfo_t *info)
 {
     static const unsigned long long untold = (unsigned long long)NVML_VALUE_NOT_AVAILABLE;
 
@@ -67,7 +71,7 @@ static nvmlReturn_t read_list(NvmlGpu *gpu, Kind kind, Found *found)
 
         r = call_list(gpu, kind, &count, infos);
         for (unsigned int k = 0; r == NVML_SUCCESS && k < count && k < room; k++)
-            add(found, kind, &infos[k]);
+            add_process(found, kind, &infos[k]);
         room = count < ROOM_MAX ? count + ROOM_MORE : ROOM_MAX + 1;
     }
     return r;
@@ -128,7 +132,7 @@ static bool is_same(const NodeProcess *a, const NodeProcess *b)
 }
 
 /* Sorted, and each once: both lists tell of the same memory. */
-static void join(Found *found)
+static void join_lists(Found *found)
 {
     size_t kept = 0;
 
@@ -145,7 +149,7 @@ static void join(Found *found)
     found->len = kept;
 }
 
-static void keep(NvmlGpu *gpu, Found *found)
+static void keep_list(NvmlGpu *gpu, Found *found)
 {
     BoardProcessList *list = &gpu->processes.list;
 
@@ -243,8 +247,8 @@ void nvml_processes_read(NvmlGpu *gpu)
     if (r != NVML_SUCCESS) {
         set_absent(gpu, why);
     } else {
-        join(&found);
-        keep(gpu, &found);
+        join_lists(&found);
+        keep_list(gpu, &found);
         if (gpu->processes.list.len > 0 && !gpu->reading.mig)
             set_shares(gpu);
         gpu->processes.changed = true;

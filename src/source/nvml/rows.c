@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls that are made one by one. */
 
-#include "source/nvml/rows.h"
+#include "source/nvml/readers.h"
 
 #include "base/duration.h"
 #include "base/owner.h"
@@ -430,7 +430,8 @@ static bool is_of_links(MetricId id)
     return source->kind == METRIC_FROM_FIELD && (source->scope > NVML_LINKS_MAX || source->second_id != 0);
 }
 
-bool nvml_mig_hides(MetricId id)
+/* Whether a metric cannot be had while MIG is on, though the GPU has it. */
+static bool is_hidden_by_mig(MetricId id)
 {
     switch (id) {
     case METRIC_GPU_UTIL:
@@ -454,7 +455,7 @@ bool nvml_mig_hides(MetricId id)
 
 Absence nvml_reason(const NvmlGpu *gpu, MetricId id, Absence why)
 {
-    if (why != ABSENCE_NOT_SUPPORTED || !gpu->reading.mig || !nvml_mig_hides(id))
+    if (why != ABSENCE_NOT_SUPPORTED || !gpu->reading.mig || !is_hidden_by_mig(id))
         return why;
     return is_of_links(id) && gpu->links == 0 ? why : ABSENCE_MIG_MODE;
 }
@@ -469,7 +470,7 @@ static bool row_wanted(const NvmlGpu *gpu, const NvmlRow *row)
     return false;
 }
 
-static void set(NvmlGpu *gpu, MetricId id, NvmlNumber number, uint64_t now)
+static void set_sample(NvmlGpu *gpu, MetricId id, NvmlNumber number, uint64_t now)
 {
     Sample *sample = &gpu->reading.sample[id];
 
@@ -488,7 +489,7 @@ void nvml_row_read(NvmlGpu *gpu, const NvmlRow *row)
     const uint64_t now = nvml_gpu_now(gpu);
 
     for (uint32_t i = 0; i < row->count; i++)
-        set(gpu, row->metrics[i], answer == NVML_SUCCESS ? numbers[i] : nvml_lacking(why), now);
+        set_sample(gpu, row->metrics[i], answer == NVML_SUCCESS ? numbers[i] : nvml_lacking(why), now);
 }
 
 void nvml_rows_read(NvmlGpu *gpu, MetricPace pace)

@@ -73,7 +73,7 @@ static bool read_gpu(int devices, const char *name, PciGpu *ret)
     return true;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_gpus(const void *a, const void *b)
 {
     return pci_compare(((const PciGpu *)a)->address, ((const PciGpu *)b)->address);
 }
@@ -117,7 +117,7 @@ int pci_scan(const char *root, PciGpu *gpus, size_t cap, size_t *ret_count, Err 
 
     TRY(walk_bus(root, add_gpu, &walk, err));
     if (walk.count > 0 && cap > 0)
-        qsort(gpus, walk.count < cap ? walk.count : cap, sizeof(*gpus), compare);
+        qsort(gpus, walk.count < cap ? walk.count : cap, sizeof(*gpus), compare_gpus);
     *ret_count = walk.count;
     return 0;
 }

@@ -10,15 +10,15 @@
 
 enum { CONTAINER_DIGITS = 64, UUID_LEN = 36, HASH_LEN = 32 };
 
-static bool starts(const char *text, size_t len, const char *with)
+static bool starts_with(const char *text, size_t len, const char *with)
 {
     return len >= strlen(with) && memcmp(text, with, strlen(with)) == 0;
 }
 
-static bool holds(const char *text, size_t len, const char *what)
+static bool contains_text(const char *text, size_t len, const char *what)
 {
     for (size_t i = 0; i < len; i++)
-        if (starts(text + i, len - i, what))
+        if (starts_with(text + i, len - i, what))
             return true;
     return false;
 }
@@ -43,13 +43,13 @@ static void take_container(const char *part, size_t len, const char *above, size
     for (size_t i = 0; i < ARRAY_LEN(scopes); i++) {
         const size_t prefix = strlen(scopes[i].prefix);
 
-        if (!starts(part, len, scopes[i].prefix) || len < prefix + CONTAINER_DIGITS ||
+        if (!starts_with(part, len, scopes[i].prefix) || len < prefix + CONTAINER_DIGITS ||
             !all_hex(part + prefix, CONTAINER_DIGITS) ||
             (len > prefix + CONTAINER_DIGITS && part[prefix + CONTAINER_DIGITS] != '.'))
             continue;
         snprintf(owner->container, sizeof(owner->container), "%.*s", CONTAINER_DIGITS, part + prefix);
         snprintf(owner->runtime, sizeof(owner->runtime), "%s",
-                 prefix == 0 && starts(above, above_len, "docker") ? "docker" : scopes[i].runtime);
+                 prefix == 0 && starts_with(above, above_len, "docker") ? "docker" : scopes[i].runtime);
         return;
     }
 }
@@ -67,9 +67,9 @@ static bool all_plain(const char *text, size_t len)
 static void take_lxc(const char *part, size_t len, const char *above, size_t above_len, ProcessOwner *owner)
 {
     static const char payload[] = "lxc.payload.";
-    const size_t before = starts(part, len, payload) ? sizeof(payload) - 1 : 0;
+    const size_t before = starts_with(part, len, payload) ? sizeof(payload) - 1 : 0;
 
-    if (!before && !(above_len == 3 && starts(above, above_len, "lxc")))
+    if (!before && !(above_len == 3 && starts_with(above, above_len, "lxc")))
         return;
     if (len == before || len - before >= sizeof(owner->container) || !all_plain(part + before, len - before))
         return;
@@ -81,11 +81,11 @@ static void take_lxc(const char *part, size_t len, const char *above, size_t abo
  * pod's 32 hexadecimal digits. */
 static void take_pod(const char *part, size_t len, ProcessOwner *owner)
 {
-    const char *at = starts(part, len, "pod") ? part + 3 : NULL;
+    const char *at = starts_with(part, len, "pod") ? part + 3 : NULL;
     char uid[UUID_LEN + 1] = "";
     size_t left, digits = 0, i;
 
-    for (size_t k = 0; !at && k + 4 < len && starts(part, len, "kubepods"); k++)
+    for (size_t k = 0; !at && k + 4 < len && starts_with(part, len, "kubepods"); k++)
         if (memcmp(part + k, "-pod", 4) == 0)
             at = part + k + 4;
     if (!at)
@@ -115,9 +115,9 @@ static void take_job(const char *part, size_t len, bool slurm, ProcessOwner *own
 {
     const size_t used = strlen(owner->job);
 
-    if (slurm && starts(part, len, "job_") && number_len(part + 4, len - 4) == len - 4 && len > 4 && len - 4 < 20)
+    if (slurm && starts_with(part, len, "job_") && number_len(part + 4, len - 4) == len - 4 && len > 4 && len - 4 < 20)
         snprintf(owner->job, sizeof(owner->job), "%.*s", (int)(len - 4), part + 4);
-    else if (used && !strchr(owner->job, '.') && starts(part, len, "step_") && len > 5 && len - 5 < 10 &&
+    else if (used && !strchr(owner->job, '.') && starts_with(part, len, "step_") && len > 5 && len - 5 < 10 &&
              all_plain(part + 5, len - 5))
         snprintf(owner->job + used, sizeof(owner->job) - used, ".%.*s", (int)(len - 5), part + 5);
 }
@@ -133,7 +133,7 @@ static void take_path(const char *path, size_t len, ProcessOwner *owner)
         const char *slash = memchr(part, '/', len - at);
         const size_t part_len = slash ? (size_t)(slash - part) : len - at;
 
-        slurm |= holds(part, part_len, "slurm");
+        slurm |= contains_text(part, part_len, "slurm");
         take_pod(part, part_len, owner);
         take_container(part, part_len, above, above_len, owner);
         take_lxc(part, part_len, above, above_len, owner);

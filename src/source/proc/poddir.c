@@ -66,14 +66,14 @@ bool poddir_key(const char *namespace, const char *pod, char key[PODDIR_KEY_ROOM
     return true;
 }
 
-static uint64_t instant(struct statx_timestamp at)
+static uint64_t statx_ns(struct statx_timestamp at)
 {
     return at.tv_sec < 0 ? 0 : (uint64_t)at.tv_sec * NS_PER_S + at.tv_nsec;
 }
 
 /* 0 with when the folder was made, 1 where it is none or has gone meanwhile. A ctime also moves when something is made
  * or removed in the folder: with it, the folder that is being removed can look like the newer one. */
-static int look(int dir_fd, const char *name, uint64_t *ret_made_ns, Err *err)
+static int stat_folder(int dir_fd, const char *name, uint64_t *ret_made_ns, Err *err)
 {
     struct statx seen;
 
@@ -81,7 +81,7 @@ static int look(int dir_fd, const char *name, uint64_t *ret_made_ns, Err *err)
         return errno == ENOENT ? 1 : err_errno(err, "look at a folder");
     if (!S_ISDIR(seen.stx_mode))
         return 1;
-    *ret_made_ns = instant(seen.stx_mask & STATX_BTIME ? seen.stx_btime : seen.stx_ctime);
+    *ret_made_ns = statx_ns(seen.stx_mask & STATX_BTIME ? seen.stx_btime : seen.stx_ctime);
     return 0;
 }
 
@@ -95,7 +95,7 @@ static int take_name(int dir_fd, const char *name, const Map *pods, Err *err)
 
     if (!poddir_parse(name, &key_len, uid) || !(pod = map_getn(pods, name, key_len)))
         return 0;
-    rc = look(dir_fd, name, &made_ns, err);
+    rc = stat_folder(dir_fd, name, &made_ns, err);
     if (rc != 0)
         return rc;
     /* by name where both are of one instant, so that it is always the same one */

@@ -46,7 +46,7 @@ static uint64_t ticks_ns(uint64_t ticks)
 }
 
 /* The name in parentheses may hold anything, parentheses too: the last one ends it. */
-static bool split(char *text, const char *fields[FIELDS + 1])
+static bool split_fields(char *text, const char *fields[FIELDS + 1])
 {
     char *at = strrchr(text, ')'), *rest = NULL;
     int i = FIELD_STATE;
@@ -64,7 +64,7 @@ int proc_stat(const char *root, const char *name, ProcStat *ret, Err *err)
     char text[STAT_CAP];
 
     TRY(proc_text(root, name, "stat", text, sizeof(text), err));
-    if (!split(text, fields))
+    if (!split_fields(text, fields))
         return err_set(err, -EBADMSG, "%s/proc/%s/stat is not as expected", root, name);
     *ret = (ProcStat){.state = fields[FIELD_STATE][0],
                       .cpu_ns =

@@ -4,9 +4,6 @@
  * to be let go. Due times are of the agent's clock, which tests may let run faster; waits are capped, so that a change
  * on the board is seen soon although nobody rings a bell.
  */
-
-#include "source/sampler/child.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -18,11 +15,49 @@
 #include "base/duration.h"
 #include "base/number.h"
 #include "base/owner.h"
-#include "source/nvml/answer.h"
-#include "source/nvml/counters.h"
 #include "source/nvml/gpu.h"
-#include "source/nvml/peers.h"
-#include "source/sampler/probe.h"
+#include "source/nvml/library.h"
+#include "source/nvml/readers.h"
+#include "source/sampler/child.h"
+
+static nvmlReturn_t ask_driver(NvmlLibrary *library)
+{
+    NvmlTarget nobody = {.index = UINT32_MAX};
+    unsigned int count = 0;
+    nvmlReturn_t r =
+        NVML_CALL_WITHIN(library, &nobody, NVML_ATTACH_LIMIT_MS, nvmlInit_v2, ()); /* the one that programs call */
+
+    if (r != NVML_SUCCESS)
+        return r;
+    library->up = true;
+    board_set_driver(library->self, BOARD_DRIVER_FINE, NODE_DRIVER_FINE, 0, "");
+    r = NVML_CALL_WITHIN(library, &nobody, NVML_ATTACH_LIMIT_MS, nvmlDeviceGetCount_v2, (&count));
+    return r;
+}
+
+/* Does what a new client of the driver does: init, count of GPUs, shutdown. A driver may refuse that while it still
+ * serves those who came before. The result is on the board as the sampler's `driver`: FINE while the driver is held,
+ * then RELEASED where all went well, else INIT_FAILED or NO_LIBRARY with trouble, code and why. Init may set GPUs up
+ * that are not in use: the agent sends a probe only while a sampler of its own holds the driver. */
+static void run_probe(NvmlLibrary *library, const char *path)
+{
+    BoardSampler *self = library->self;
+    char why[NODE_WHY_CAP];
+    Err err = {0};
+    nvmlReturn_t r;
+
+    if (nvml_library_open(library, path, &err) < 0) {
+        board_set_driver(self, BOARD_DRIVER_NO_LIBRARY, NODE_DRIVER_NO_LIBRARY, 0, err.text);
+        return;
+    }
+    r = ask_driver(library);
+    nvml_answer_why(r, nvml_library_words(library, r), why, sizeof why);
+    nvml_library_close(library);
+    if (r == NVML_SUCCESS)
+        board_set_driver(self, BOARD_DRIVER_RELEASED, NODE_DRIVER_FINE, 0, "");
+    else
+        board_set_driver(self, BOARD_DRIVER_INIT_FAILED, nvml_answer_driver(r), (int32_t)r, why);
+}
 
 #define WAIT_MAX_NS (50 * NS_PER_MS)
 /* Between two looks for events: one with each fast pass and one in the middle of them, so that it costs few wakes. */
@@ -54,7 +89,7 @@ struct Child {
 
 /* ---- hello ---- */
 
-static int receive(int fd, SamplerHello *hello, int *ret_board_fd, Err *err)
+static int receive_hello(int fd, SamplerHello *hello, int *ret_board_fd, Err *err)
 {
     union {
         struct cmsghdr head;
@@ -82,7 +117,7 @@ static int receive(int fd, SamplerHello *hello, int *ret_board_fd, Err *err)
     return 0;
 }
 
-static int check(const SamplerHello *hello, int board_fd, Err *err)
+static int check_hello(const SamplerHello *hello, int board_fd, Err *err)
 {
     if (hello->protocol != SAMPLER_PROTOCOL || hello->board_version != BOARD_VERSION)
         return err_set(err, -EPROTO, "the agent speaks protocol %u with board %u, this sampler %d with %d",
@@ -127,8 +162,8 @@ int child_greet(int fd, Child **ret_child, Err *err)
     BoardSampler *self;
     Child *child;
 
-    TRY(receive(fd, hello, &board_fd, err));
-    TRY(check(hello, board_fd, err));
+    TRY(receive_hello(fd, hello, &board_fd, err));
+    TRY(check_hello(hello, board_fd, err));
     TRY(board_map(board_fd, &board, err));
     self = take_slot(board, hello->slot);
     if (send(fd, &reply, sizeof reply, MSG_NOSIGNAL) != sizeof reply) {
@@ -427,7 +462,7 @@ static void tell_events(Child *child)
     (void)send(child->fd, &knock, sizeof knock, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void sample(Child *child)
+static void sample_due(Child *child)
 {
     const uint64_t now = board_now(child->board);
     uint32_t due;
@@ -456,7 +491,7 @@ static void sample(Child *child)
         restart_driver(child);
 }
 
-void child_turn(Child *child)
+void child_pass(Child *child)
 {
     atomic_store_explicit(&child->self->beat_ns, board_kernel_now(), memory_order_relaxed);
     follow_owners(child);
@@ -467,7 +502,7 @@ void child_turn(Child *child)
     if (!child->reader.library.up && board_kernel_now() >= child->start_ns)
         start_driver(child);
     if (child->reader.library.up)
-        sample(child);
+        sample_due(child);
     if (!child->reader.library.up)
         lose_all(child, child->down);
 }
@@ -503,10 +538,10 @@ static bool wait_for_end(const Child *child, uint64_t ns)
 void child_run(Child *child)
 {
     if (child->hello->probe) {
-        probe_run(&child->reader.library, child->hello->library);
+        run_probe(&child->reader.library, child->hello->library);
         return;
     }
     do
-        child_turn(child);
+        child_pass(child);
     while (!wait_for_end(child, idle_ns(child)));
 }

@@ -17,5 +17,5 @@ int child_greet(int fd, Child **ret_child, Err *err);
 /* Samples until the other end of the socket is closed, then lets go of the driver; of a probe: asks once. */
 void child_run(Child *child);
 /* One turn of that loop, without the wait. */
-void child_turn(Child *child);
+void child_pass(Child *child);
 void child_free(Child *child);

@@ -48,7 +48,7 @@ static void end_with_parent(void)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-static int run(Err *err)
+static int run_child(Err *err)
 {
     CLEANUP(child_free_at) Child *child = NULL;
 
@@ -65,7 +65,7 @@ int main(void)
     settle_signals();
     end_with_parent();
     prctl(PR_SET_NAME, "stoker-sampler");
-    if (run(&err) < 0) {
+    if (run_child(&err) < 0) {
         if (err.code == -EPIPE)
             return EXIT_SUCCESS;
         fprintf(stderr, "stoker-sampler: %s. This program is started by 'stoker agent'.\n", err.text);

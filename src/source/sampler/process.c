@@ -84,7 +84,7 @@ int process_greet(int fd, const SamplerHello *hello, int board_fd, Err *err)
 }
 
 /* The kernel says who sent it; what the message says of itself counts for nothing. 0 means another pid namespace. */
-static void know(Process *process, const struct ucred *who)
+static void set_sender(Process *process, const struct ucred *who)
 {
     if (!process->foreign || process->pid || who->pid <= 0)
         return;
@@ -117,7 +117,7 @@ int process_hear(Process *process, int fd, Err *err)
             struct ucred who;
 
             memcpy(&who, CMSG_DATA(head), sizeof(who));
-            know(process, &who);
+            set_sender(process, &who);
         }
     if (len != (ssize_t)sizeof(reply) || reply.protocol != SAMPLER_PROTOCOL)
         return err_set(err, -EPROTO, "the sampler answers with another protocol: it is of another version");

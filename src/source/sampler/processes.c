@@ -89,7 +89,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
             log_write(p->log, LOG_LEVEL_ERROR, "Sampler %d: %s.", (int)place->process.pid, err.text);
         close_link(place);
         supervisor_closed(p->supervisor, slot);
-        supervisor_turn(p->supervisor);
+        supervisor_pass(p->supervisor);
         return;
     }
     if (place->process.foreign && place->process.pid)
@@ -208,7 +208,7 @@ static void on_turn(uv_timer_t *timer)
     Processes *p = timer->data;
 
     if (!p->done) {
-        supervisor_turn(p->supervisor);
+        supervisor_pass(p->supervisor);
     } else if (supervisor_stop(p->supervisor)) {
         uv_timer_stop(timer);
         p->done(p->done_self);
@@ -283,7 +283,7 @@ void processes_free(Processes *p)
 
 /* ---- usage ---- */
 
-static void refresh(Usage *usage, pid_t pid, uint64_t now_ms)
+static void refresh_usage(Usage *usage, pid_t pid, uint64_t now_ms)
 {
     ProcTask task;
 
@@ -304,7 +304,7 @@ void processes_usage(Processes *p, NodeSampler *samplers, size_t count)
 
             if (!place->process.used || place->process.pid != samplers[i].pid)
                 continue;
-            refresh(&place->usage, samplers[i].pid, uv_now(p->loop));
+            refresh_usage(&place->usage, samplers[i].pid, uv_now(p->loop));
             samplers[i].rss_bytes = place->usage.rss_bytes;
             samplers[i].cpu_ns = place->usage.cpu_ns;
         }

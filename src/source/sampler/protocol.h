@@ -23,7 +23,7 @@ typedef struct SamplerHello {
     uint32_t board_version;
     uint32_t slot;                          /* its place in Board.samplers */
     uint32_t no_attach;                     /* init with NVML_INIT_FLAG_NO_ATTACH: touch only the GPUs it owns */
-    uint32_t probe;                         /* ask the driver once and end, see source/sampler/probe.h */
+    uint32_t probe;                         /* ask the driver once and end, see run_probe in child.c */
     uint64_t dcgm_after_ns;                 /* kernel time before which libdcgm is left alone, as it hung */
     uint32_t dcgm;                          /* it may be used; 0: never */
     char library[SAMPLER_LIBRARY_CAP];      /* path of libnvidia-ml.so.1, "" to search as the linker does */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One turn of the supervisor: look at every sampler (supervisor_slot.c), say how each GPU is (supervisor_gpu.c), then
- * give every GPU that may be sampled to somebody. A GPU's owner is changed in one place and one at a time, and only to
- * a sampler that is alive, so that no two ever sample the same.
+ * One pass of the supervisor: check every sampler (supervisor_slot.c), set the state of each GPU (supervisor_gpu.c),
+ * then give every GPU that may be sampled to a sampler; and what a view of the node says of it. A GPU's sampler is
+ * changed in one place and one at a time, and only to a sampler that is alive, so that no two ever sample the same
+ * GPU.
  */
-
 #include "source/sampler/supervisor.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 #include "base/duration.h"
 #include "source/sampler/supervisor_inside.h"
 
-#define FIRST_DELAY_NS NS_PER_S
+enum { SPAN_CAP = 16 };
 
 const SupervisorLimits supervisor_default_limits = {
     .call_ns = 500 * NS_PER_MS,
@@ -59,23 +60,6 @@ void supervisor_use_dcgm(Supervisor *s, const SupervisorDcgm *dcgm)
     s->dcgm = *dcgm;
 }
 
-/* The shared sampler is lost after `ran_ns`: the next one starts at once, the ones after it later and later. */
-void supervisor_shared_failed(Supervisor *s, uint64_t ran_ns)
-{
-    uint64_t delay = 0;
-
-    if (ran_ns >= s->limits.rejoin_ns) {
-        s->fails = 0;
-        supervisor_slots_forgive(s, NO_GPU);
-    }
-    if (s->fails > 0)
-        delay = FIRST_DELAY_NS << (s->fails < 20 ? s->fails - 1 : 19);
-    if (delay > s->limits.retry_max_ns)
-        delay = s->limits.retry_max_ns;
-    s->fails++;
-    s->shared_ns = s->now_ns + delay;
-}
-
 /* ---- placing ---- */
 
 static void place_shared(Supervisor *s)
@@ -110,7 +94,7 @@ static void place_alone(Supervisor *s, uint32_t gpu)
 }
 
 /* An isolated GPU that has been fine for long goes back to the others. */
-static void rejoin(Supervisor *s, uint32_t gpu)
+static void rejoin_gpu(Supervisor *s, uint32_t gpu)
 {
     Gpu *g = &s->gpus[gpu];
     uint32_t alone = g->slot;
@@ -131,7 +115,7 @@ static void rejoin(Supervisor *s, uint32_t gpu)
     supervisor_slot_end(s, alone);
 }
 
-static void place(Supervisor *s)
+static void place_gpus(Supervisor *s)
 {
     place_shared(s);
     for (uint32_t i = 0; i < s->gpu_count; i++) {
@@ -142,7 +126,7 @@ static void place(Supervisor *s)
         if (g->isolated && g->slot == NO_SLOT)
             place_alone(s, i);
         else if (g->isolated)
-            rejoin(s, i);
+            rejoin_gpu(s, i);
         else if (g->slot == NO_SLOT && s->shared != NO_SLOT && slot_alive(&s->slots[s->shared]))
             supervisor_gpu_give(s, i, s->shared);
     }
@@ -156,7 +140,7 @@ void supervisor_release(Supervisor *s, uint64_t until_ns)
     atomic_store(&s->board->release_until_ns, until_ns);
 }
 
-static void look_release(Supervisor *s)
+static void check_release(Supervisor *s)
 {
     bool released = board_at(s->board, s->now_ns) < s->release_until_ns;
 
@@ -169,39 +153,308 @@ static void look_release(Supervisor *s)
     s->released = released;
 }
 
+/* ---- why ---- */
+
+/* "600 ms", "3 s", "12 min" */
+static const char *format_span(uint64_t ns, char text[SPAN_CAP])
+{
+    if (ns < NS_PER_S)
+        snprintf(text, SPAN_CAP, "%u ms", (unsigned)(ns / NS_PER_MS));
+    else if (ns < 10 * NS_PER_MIN)
+        snprintf(text, SPAN_CAP, "%u s", (unsigned)(ns / NS_PER_S));
+    else
+        snprintf(text, SPAN_CAP, "%u min", (unsigned)(ns / NS_PER_MIN % 100000000));
+    return text;
+}
+
+static uint64_t time_until(const Supervisor *s, uint64_t instant_ns)
+{
+    return instant_ns > s->now_ns ? instant_ns - s->now_ns : 0;
+}
+
+/* Cuts at the cap rather than dropping what does not fit. */
+static void __attribute__((format(printf, 2, 3))) add(char why[NODE_WHY_CAP], const char *fmt, ...)
+{
+    size_t len = strlen(why);
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(why + len, NODE_WHY_CAP - len, fmt, args);
+    va_end(args);
+}
+
+/* The sampler that is in this call still, or NULL. */
+static const Slot *still_in(const Supervisor *s, const Miss *miss)
+{
+    const Slot *slot = &s->slots[miss->slot];
+    bool in = slot->state == SAMPLER_STUCK || slot->state == SAMPLER_KILLED || slot->state == SAMPLER_ABANDONED;
+
+    return in && slot->order == miss->order ? slot : NULL;
+}
+
+static void add_miss(const Supervisor *s, const Miss *miss, char why[NODE_WHY_CAP])
+{
+    const Slot *slot = still_in(s, miss);
+    char time[SPAN_CAP];
+
+    if (!slot) {
+        add(why, "%s did not return in time", supervisor_function_text(miss->function));
+        return;
+    }
+    add(why, "%s has not returned for %s", supervisor_function_text(miss->function),
+        format_span(s->now_ns - miss->start_ns, time));
+    if (slot->state == SAMPLER_ABANDONED)
+        add(why, "; sampler %d does not end on SIGKILL%s%s", (int)slot->pid, slot->wchan[0] ? ", it waits in " : "",
+            slot->wchan);
+}
+
+/* What happens next to a GPU that nobody samples. */
+static void add_next(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
+{
+    const Gpu *g = &s->gpus[gpu];
+    char time[SPAN_CAP];
+
+    if (g->isolated && supervisor_slots_stuck(s, gpu) >= STUCK_MAX)
+        add(why, "; not tried again until one of its %d stuck samplers ends", STUCK_MAX);
+    else if (s->released)
+        add(why, "; not tried again before the driver is taken up again");
+    else
+        add(why, "; next try in %s", format_span(time_until(s, g->isolated ? g->retry_ns : s->shared_ns), time));
+}
+
+static void hung_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
+{
+    const Gpu *g = &s->gpus[gpu];
+    const Slot *slot = still_in(s, &g->miss);
+
+    add_miss(s, &g->miss, why);
+    if (g->slot == NO_SLOT)
+        add_next(s, gpu, why);
+    else if (!slot || g->miss.slot != g->slot)
+        add(why, "; it is being tried again");
+}
+
+static void failed_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
+{
+    const Gpu *g = &s->gpus[gpu];
+
+    if (g->slot != NO_SLOT) {
+        add(why, "the driver refuses it with NVML error %d", (int)atomic_load(&s->board->gpus[gpu].code));
+        return;
+    }
+    if (s->start_why[0])
+        add(why, "%s", s->start_why);
+    else if (g->isolated)
+        add(why, "its own sampler ended");
+    else
+        add(why, "the sampler ended %u times in a row", (unsigned)s->fails);
+    add_next(s, gpu, why);
+}
+
+static void released_why(const Supervisor *s, const Gpu *g, char why[NODE_WHY_CAP])
+{
+    uint64_t now_ns = board_at(s->board, s->now_ns);
+    bool held = g->slot != NO_SLOT && atomic_load(&s->board->samplers[g->slot].driver) == BOARD_DRIVER_FINE;
+    char time[SPAN_CAP];
+
+    if (held)
+        add(why, "the driver is being let go");
+    else
+        add(why, "the driver is let go for another %s",
+            format_span(s->release_until_ns > now_ns ? s->release_until_ns - now_ns : 0, time));
+}
+
+static void gpu_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
+{
+    const Gpu *g = &s->gpus[gpu];
+    char time[SPAN_CAP];
+
+    why[0] = '\0';
+    switch (g->state) {
+    case GPU_UP:
+        if (g->isolated && g->slow_ns)
+            add(why, "%s took as long as %s", supervisor_function_text(g->slow_function),
+                format_span(g->slow_ns, time));
+        break;
+    case GPU_HUNG:
+        hung_why(s, gpu, why);
+        break;
+    case GPU_LOST:
+        add(why, "%s",
+            g->for_reset ? "the driver says that it needs a reset"
+                         : "the driver says that it is lost, it fell off the bus");
+        break;
+    case GPU_RELEASED:
+        released_why(s, g, why);
+        break;
+    case GPU_NO_DRIVER:
+        add(why, "%s", s->driver_why[0] ? s->driver_why : gpu_state_text(g->state));
+        break;
+    case GPU_FAILED:
+        failed_why(s, gpu, why);
+        break;
+    default:
+        add(why, "%s", gpu_state_text(g->state));
+    }
+}
+
+/* ---- the driver ---- */
+
+static uint32_t newest_slot(const Supervisor *s)
+{
+    uint32_t newest = NO_SLOT;
+
+    for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
+        bool told = slot_alive(&s->slots[i]) && !s->slots[i].probe &&
+                    atomic_load(&s->board->samplers[i].driver) != BOARD_DRIVER_UNKNOWN;
+
+        if (told && (newest == NO_SLOT || s->slots[i].order > s->slots[newest].order))
+            newest = i;
+    }
+    return newest;
+}
+
+static void write_driver_why(Supervisor *s)
+{
+    uint32_t slot =
+        s->shared != NO_SLOT && atomic_load(&s->board->samplers[s->shared].driver) ? s->shared : newest_slot(s);
+    uint32_t driver = slot == NO_SLOT ? BOARD_DRIVER_UNKNOWN : atomic_load(&s->board->samplers[slot].driver);
+
+    s->driver_why[0] = '\0';
+    s->driver = NODE_DRIVER_FINE;
+    s->driver_code = 0;
+    if (s->driver_hung) {
+        s->driver = NODE_DRIVER_HANGS;
+        add_miss(s, &s->driver_miss, s->driver_why);
+    } else if (driver == BOARD_DRIVER_NO_LIBRARY || driver == BOARD_DRIVER_INIT_FAILED) {
+        s->driver =
+            driver == BOARD_DRIVER_NO_LIBRARY ? NODE_DRIVER_NO_LIBRARY : board_trouble(&s->board->samplers[slot]);
+        s->driver_code = atomic_load(&s->board->samplers[slot].code);
+        board_copy_why(&s->board->samplers[slot], s->driver_why);
+        if (!s->driver_why[0])
+            add(s->driver_why, "%s",
+                driver == BOARD_DRIVER_NO_LIBRARY ? "the driver's library cannot be loaded"
+                                                  : "the driver cannot be initialised");
+    } else if (s->shared == NO_SLOT && s->start_why[0]) {
+        s->driver = NODE_DRIVER_NO_SAMPLER;
+        add(s->driver_why, "%s", s->start_why);
+    }
+}
+
+const char *supervisor_driver_why(const Supervisor *s)
+{
+    return s->driver_why;
+}
+
+NodeDriver supervisor_driver(const Supervisor *s, int32_t *ret_code)
+{
+    *ret_code = s->driver_code;
+    return s->driver;
+}
+
+/* ---- views ---- */
+
+/* What stands behind the state of a GPU that the driver does not serve, or nobody. */
+static GpuTrouble trouble_of(const Supervisor *s, uint32_t gpu)
+{
+    const Gpu *g = &s->gpus[gpu];
+
+    if (g->state == GPU_LOST)
+        return g->for_reset ? GPU_TROUBLE_RESET : GPU_TROUBLE_FELL_OFF;
+    if (g->state == GPU_FAILED)
+        return g->slot == NO_SLOT ? GPU_TROUBLE_NO_SAMPLER : GPU_TROUBLE_REFUSED;
+    return GPU_TROUBLE_NONE;
+}
+
+void supervisor_view_gpus(const Supervisor *s, NodeGpu *gpus, size_t count)
+{
+    for (uint32_t i = 0; i < s->gpu_count && i < count; i++) {
+        const Gpu *g = &s->gpus[i];
+
+        gpus[i].state = g->state;
+        gpus[i].state_since_ns = board_at(s->board, g->since_ns);
+        gpus[i].missed_calls = g->missed_calls;
+        gpus[i].own_sampler = g->isolated;
+        gpus[i].trouble = trouble_of(s, i);
+        gpus[i].code = gpus[i].trouble == GPU_TROUBLE_NONE || gpus[i].trouble == GPU_TROUBLE_NO_SAMPLER
+                           ? 0
+                           : atomic_load(&s->board->gpus[i].code);
+        gpu_why(s, i, gpus[i].why);
+    }
+}
+
+static void view_slot(const Supervisor *s, uint32_t at, NodeSampler *ret)
+{
+    const Slot *slot = &s->slots[at];
+    bool in_call = slot->state == SAMPLER_STUCK || slot->state == SAMPLER_KILLED || slot->state == SAMPLER_ABANDONED;
+
+    *ret = (NodeSampler){.state = slot->state, .pid = slot->pid, .since_ns = board_at(s->board, slot->since_ns)};
+    for (uint32_t i = 0; i < s->gpu_count; i++)
+        ret->gpu_count += s->gpus[i].slot == at;
+    if (in_call && slot->miss_gpu != NO_GPU)
+        pci_format(s->gpus[slot->miss_gpu].pci, PCI_FORM_NVML, ret->gpu);
+    if (in_call && slot->miss.order)
+        snprintf(ret->function, sizeof(ret->function), "%s", supervisor_function_text(slot->miss.function));
+    memcpy(ret->wchan, slot->wchan, sizeof(ret->wchan));
+}
+
+size_t supervisor_view_samplers(const Supervisor *s, NodeSampler samplers[NODE_SAMPLERS_MAX])
+{
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++)
+        if (s->slots[i].state != SAMPLER_FREE)
+            view_slot(s, i, &samplers[count++]);
+    return count;
+}
+
+void supervisor_counts(const Supervisor *s, uint64_t *ret_started, uint64_t *ret_abandoned)
+{
+    *ret_started = s->started;
+    *ret_abandoned = s->abandoned;
+}
+
+uint32_t supervisor_found(const Supervisor *s)
+{
+    return s->found;
+}
+
 /* ---- turns ---- */
 
-static void look(Supervisor *s)
+static void observe(Supervisor *s)
 {
     uint64_t now = s->ops->now_ns(s->self);
 
-    if (s->looked_ns && now - s->looked_ns > s->limits.beat_ns)
+    if (s->checked_ns && now - s->checked_ns > s->limits.beat_ns)
         s->resumed_ns = now;
-    s->looked_ns = s->now_ns = now;
+    s->checked_ns = s->now_ns = now;
     for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++)
-        supervisor_slot_look(s, i);
+        supervisor_slot_check(s, i);
+    for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++)
+        if (s->slots[i].state == SAMPLER_RUNNING && slot_alive(&s->slots[i]) && !s->slots[i].probe)
+            supervisor_gpus_find(s, i);
 }
 
-void supervisor_turn(Supervisor *s)
+void supervisor_pass(Supervisor *s)
 {
-    look(s);
+    observe(s);
     if (s->stopping)
         return;
     if (s->shared != NO_SLOT && s->slots[s->shared].state == SAMPLER_RUNNING)
         s->driver_hung = false;
-    look_release(s);
-    supervisor_gpus_judge(s);
+    check_release(s);
+    supervisor_gpus_update_states(s);
     if (!s->released)
-        place(s);
-    supervisor_probe_turn(s);
-    supervisor_driver_text(s);
+        place_gpus(s);
+    supervisor_probe_send(s);
+    write_driver_why(s);
 }
 
 bool supervisor_stop(Supervisor *s)
 {
     bool any = false;
 
-    look(s);
+    observe(s);
     if (!s->stopping)
         for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++)
             if (s->slots[i].state == SAMPLER_STUCK || slot_alive(&s->slots[i]))

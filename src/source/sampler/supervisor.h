@@ -3,7 +3,7 @@
 
 /*
  * The agent's side of the samplers: which process samples which GPU, and what happens when one does not answer. A state
- * machine over the board: supervisor_turn looks at the clocks and the board and acts through SupervisorOps, so that a
+ * machine over the board: supervisor_pass looks at the clocks and the board and acts through SupervisorOps, so that a
  * test drives it with made-up processes and times. It never blocks. Owned by the agent's loop; one thread.
  *
  * The rules:
@@ -90,7 +90,7 @@ void supervisor_free(Supervisor *supervisor);
 void supervisor_use_dcgm(Supervisor *supervisor, const SupervisorDcgm *dcgm);
 
 /* Look and act. To be called every 50 ms or so, and at once when a sampler's socket closed. */
-void supervisor_turn(Supervisor *supervisor);
+void supervisor_pass(Supervisor *supervisor);
 
 /* A sampler in `slot` told its pid (SamplerReply), or its socket was closed. */
 void supervisor_told_pid(Supervisor *supervisor, uint32_t slot, pid_t pid);

@@ -1,14 +1,90 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each GPU: who samples it, whether it needs a sampler of its own, and the state that it is shown in. */
+/*
+ * Each GPU: its sampler, whether it needs one of its own, and the state that it is shown in. And what the files of the
+ * supervisor share: log sentences, names of calls, and samplers that never ended.
+ */
 
 #include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/duration.h"
 #include "source/sampler/supervisor_inside.h"
 
-#define FIRST_DELAY_NS NS_PER_S
 #define CALM_NS (5 * NS_PER_S)
+
+enum { SAY_CAP = 384 };
+
+/* ---- shared ---- */
+
+void supervisor_say(Supervisor *s, LogLevel level, const char *fmt, ...)
+{
+    char text[SAY_CAP];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    s->ops->log(s->self, (int)level, text);
+}
+
+const char *supervisor_function_text(uint32_t function)
+{
+    const char *name = sampler_function_name(function);
+
+    return name && name[0] ? name : "a driver call";
+}
+
+bool supervisor_function_is_dcgm(uint32_t function)
+{
+    const char *name = sampler_function_name(function);
+
+    return name && strncmp(name, "dcgm", 4) == 0;
+}
+
+bool supervisor_function_is_pair(uint32_t function)
+{
+    const char *name = sampler_function_name(function);
+
+    return name && strcmp(name, "nvmlDeviceGetP2PStatus") == 0;
+}
+
+uint32_t supervisor_slots_stuck(const Supervisor *s, uint32_t solo)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
+        const Slot *slot = &s->slots[i];
+
+        count += slot->solo == solo && !slot->forgiven && slot->state == SAMPLER_ABANDONED;
+    }
+    return count;
+}
+
+void supervisor_slots_forgive(Supervisor *s, uint32_t solo)
+{
+    for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++)
+        if (s->slots[i].solo == solo && s->slots[i].state == SAMPLER_ABANDONED)
+            s->slots[i].forgiven = true;
+}
+
+/* The shared sampler is lost after `ran_ns`: the next one starts at once, the ones after it later and later. */
+void supervisor_shared_failed(Supervisor *s, uint64_t ran_ns)
+{
+    uint64_t delay = 0;
+
+    if (ran_ns >= s->limits.rejoin_ns) {
+        s->fails = 0;
+        supervisor_slots_forgive(s, NO_GPU);
+    }
+    if (s->fails > 0)
+        delay = FIRST_DELAY_NS << (s->fails < 20 ? s->fails - 1 : 19);
+    if (delay > s->limits.retry_max_ns)
+        delay = s->limits.retry_max_ns;
+    s->fails++;
+    s->shared_ns = s->now_ns + delay;
+}
 
 static void name_of(const Supervisor *s, uint32_t gpu, char text[PCI_TEXT_CAP])
 {
@@ -122,9 +198,20 @@ bool supervisor_gpus_need_shared(const Supervisor *s)
     return !any; /* it finds GPUs that are not on the bus, and the driver's condition */
 }
 
+void supervisor_slot_end(Supervisor *s, uint32_t at)
+{
+    supervisor_gpus_take(s, at, NO_GPU);
+    if (s->shared == at)
+        s->shared = NO_SLOT;
+    if (s->slots[at].ending_ns || (s->slots[at].state != SAMPLER_STUCK && !slot_alive(&s->slots[at])))
+        return;
+    s->ops->forget(s->self, at);
+    s->slots[at].ending_ns = s->now_ns;
+}
+
 /* ---- which there are ---- */
 
-static uint32_t find(const Supervisor *s, PciAddress pci)
+static uint32_t find_gpu(const Supervisor *s, PciAddress pci)
 {
     for (uint32_t i = 0; i < s->gpu_count; i++)
         if (pci_compare(s->gpus[i].pci, pci) == 0)
@@ -132,7 +219,7 @@ static uint32_t find(const Supervisor *s, PciAddress pci)
     return NO_GPU;
 }
 
-static uint32_t add(Supervisor *s, PciAddress pci)
+static uint32_t add_gpu(Supervisor *s, PciAddress pci)
 {
     uint32_t at = s->gpu_count;
 
@@ -175,7 +262,7 @@ static void set_state(Supervisor *s, uint32_t gpu, GpuState state)
     g->hidden = false;
 }
 
-static void go(Supervisor *s, uint32_t gpu)
+static void remove_gpu(Supervisor *s, uint32_t gpu)
 {
     Gpu *g = &s->gpus[gpu];
     uint32_t slot = g->slot;
@@ -197,7 +284,7 @@ static void come_back(Supervisor *s, uint32_t gpu)
     set_state(s, gpu, GPU_STARTING);
 }
 
-static bool listed(PciAddress pci, const PciAddress *gpus, size_t count)
+static bool is_listed(PciAddress pci, const PciAddress *gpus, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (pci_compare(pci, gpus[i]) == 0)
@@ -209,18 +296,18 @@ void supervisor_set_bus(Supervisor *s, const PciAddress *gpus, size_t count)
 {
     s->now_ns = s->ops->now_ns(s->self);
     for (uint32_t i = 0; i < s->gpu_count; i++) {
-        bool is_there = listed(s->gpus[i].pci, gpus, count);
+        bool is_there = is_listed(s->gpus[i].pci, gpus, count);
 
         if (s->gpus[i].gone && is_there)
             come_back(s, i);
         else if (!s->gpus[i].gone && s->gpus[i].on_bus && !is_there)
-            go(s, i);
+            remove_gpu(s, i);
     }
     for (size_t k = 0; k < count; k++) {
-        uint32_t at = find(s, gpus[k]);
+        uint32_t at = find_gpu(s, gpus[k]);
 
         if (at == NO_GPU)
-            at = add(s, gpus[k]);
+            at = add_gpu(s, gpus[k]);
         if (at != NO_GPU)
             s->gpus[at].on_bus = true;
     }
@@ -229,20 +316,20 @@ void supervisor_set_bus(Supervisor *s, const PciAddress *gpus, size_t count)
 uint32_t supervisor_remember(Supervisor *s, PciAddress pci, bool drained)
 {
     s->now_ns = s->ops->now_ns(s->self);
-    const uint32_t known = find(s, pci), at = known == NO_GPU ? add(s, pci) : known;
+    const uint32_t known = find_gpu(s, pci), at = known == NO_GPU ? add_gpu(s, pci) : known;
 
     if (at == NO_GPU || (known != NO_GPU && s->gpus[at].state != GPU_GONE))
         return UINT32_MAX;
     s->gpus[at].on_bus = true;
     if (atomic_load(&s->board->gpus[at].drained) == 0)
         atomic_store(&s->board->gpus[at].drained, drained ? 2 : 0);
-    go(s, at);
+    remove_gpu(s, at);
     return at;
 }
 
 void supervisor_forget(Supervisor *s, PciAddress pci)
 {
-    const uint32_t at = find(s, pci);
+    const uint32_t at = find_gpu(s, pci);
 
     if (at != NO_GPU)
         s->gpus[at].hidden = s->gpus[at].state == GPU_GONE;
@@ -266,8 +353,8 @@ void supervisor_gpus_find(Supervisor *s, uint32_t slot)
     s->found_order = s->slots[slot].order;
     s->found = found.count;
     for (uint32_t i = 0; i < found.len; i++)
-        if (found.gpus[i].device <= 31 && found.gpus[i].function <= 7 && find(s, found.gpus[i]) == NO_GPU)
-            add(s, found.gpus[i]);
+        if (found.gpus[i].device <= 31 && found.gpus[i].function <= 7 && find_gpu(s, found.gpus[i]) == NO_GPU)
+            add_gpu(s, found.gpus[i]);
 }
 
 /* ---- states ---- */
@@ -298,7 +385,7 @@ static bool driver_is_bad(const Supervisor *s, uint32_t slot)
     return driver == BOARD_DRIVER_NO_LIBRARY || driver == BOARD_DRIVER_INIT_FAILED;
 }
 
-static GpuState judge(const Supervisor *s, const Gpu *g, uint32_t outcome)
+static GpuState gpu_state_of(const Supervisor *s, const Gpu *g, uint32_t outcome)
 {
     if (g->gone)
         return GPU_GONE;
@@ -316,7 +403,7 @@ static GpuState judge(const Supervisor *s, const Gpu *g, uint32_t outcome)
     return state_of_outcome(g, outcome);
 }
 
-void supervisor_gpus_judge(Supervisor *s)
+void supervisor_gpus_update_states(Supervisor *s)
 {
     for (uint32_t i = 0; i < s->gpu_count; i++) {
         Gpu *g = &s->gpus[i];
@@ -330,7 +417,7 @@ void supervisor_gpus_judge(Supervisor *s)
         }
         if (outcome == BOARD_LOST || outcome == BOARD_RESET_REQUIRED) /* a new sampler has tried nothing yet */
             g->for_reset = outcome == BOARD_RESET_REQUIRED;
-        set_state(s, i, judge(s, g, outcome));
+        set_state(s, i, gpu_state_of(s, g, outcome));
         if (g->state == GPU_NO_DRIVER)
             atomic_store(&s->board->gpus[i].outcome, BOARD_NOT_TRIED);
     }

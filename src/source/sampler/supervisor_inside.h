@@ -14,6 +14,8 @@
 #define NO_SLOT UINT32_MAX
 #define NO_GPU UINT32_MAX
 
+#define FIRST_DELAY_NS NS_PER_S
+
 enum {
     SLOTS_RESERVED = 4, /* free slots that tries of hung GPUs leave to the shared sampler, and one per GPU it has */
     STUCK_MAX = 3,      /* samplers that never ended: with so many, a GPU (or the driver) is not tried again */
@@ -89,8 +91,8 @@ struct Supervisor {
 
     uint64_t pairs_after_ns; /* calls about two GPUs are not made until then */
 
-    uint64_t now_ns, looked_ns; /* of this turn, of the last look at the samplers */
-    uint64_t resumed_ns;        /* when we last went on after a long stop of our own */
+    uint64_t now_ns, checked_ns; /* of this turn, of the last look at the samplers */
+    uint64_t resumed_ns;         /* when we last went on after a long stop of our own */
     Slot slots[NODE_SAMPLERS_MAX];
     Gpu gpus[NODE_GPUS_MAX];
     uint32_t gpu_count;
@@ -114,44 +116,34 @@ struct Supervisor {
     int32_t driver_code;
 };
 
-/* supervisor_slot.c */
-uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo); /* NO_SLOT where that failed: start_why */
-uint32_t supervisor_slot_start_probe(Supervisor *s);
-void supervisor_slot_look(Supervisor *s, uint32_t at);
-void supervisor_slot_kill(Supervisor *s, uint32_t at);       /* at once */
-void supervisor_slot_end(Supervisor *s, uint32_t at);        /* asks it to end */
-void supervisor_slots_forgive(Supervisor *s, uint32_t solo); /* its abandoned samplers no longer count */
-uint32_t supervisor_slots_stuck(const Supervisor *s, uint32_t solo);
 static inline bool slot_alive(const Slot *slot) /* may sample */
 {
     return slot->ending_ns == 0 && (slot->state == SAMPLER_STARTING || slot->state == SAMPLER_RUNNING);
 }
 
-/* supervisor_gpu.c */
+/* supervisor_gpu.c: GPUs, and what the other files share. Calls neither of them. */
+void supervisor_say(Supervisor *s, LogLevel level, const char *fmt, ...) PRINTF_LIKE(3, 4);
+const char *supervisor_function_text(uint32_t function);
+bool supervisor_function_is_dcgm(uint32_t function);
+bool supervisor_function_is_pair(uint32_t function);                 /* about two GPUs, announced as about none */
+uint32_t supervisor_slots_stuck(const Supervisor *s, uint32_t solo); /* abandoned samplers of a GPU that count */
+void supervisor_slots_forgive(Supervisor *s, uint32_t solo);         /* they no longer count */
+void supervisor_slot_end(Supervisor *s, uint32_t at);                /* asks the sampler to end */
+void supervisor_shared_failed(Supervisor *s, uint64_t ran_ns);
 void supervisor_gpu_give(Supervisor *s, uint32_t gpu, uint32_t slot); /* NO_SLOT takes it away */
+void supervisor_gpus_take(Supervisor *s, uint32_t slot, uint32_t but);
 void supervisor_gpu_miss(Supervisor *s, uint32_t gpu, const Miss *miss);
 void supervisor_gpu_isolate(Supervisor *s, uint32_t gpu);
-void supervisor_gpu_late(Supervisor *s, uint32_t gpu, uint32_t function); /* a slow one's call is, again */
-void supervisor_gpu_slow(Supervisor *s, uint32_t gpu, uint32_t function, uint64_t took_ns); /* it came back */
+void supervisor_gpu_late(Supervisor *s, uint32_t gpu, uint32_t function); /* a call of a slow GPU is late again */
+void supervisor_gpu_slow(Supervisor *s, uint32_t gpu, uint32_t function, uint64_t took_ns); /* a late call returned */
 void supervisor_gpu_retry_later(Supervisor *s, uint32_t gpu);
-void supervisor_gpus_take(Supervisor *s, uint32_t slot, uint32_t but);
 void supervisor_gpus_find(Supervisor *s, uint32_t slot);
-void supervisor_gpus_judge(Supervisor *s);
+void supervisor_gpus_update_states(Supervisor *s);
 void supervisor_gpus_forget_passes(Supervisor *s);
 bool supervisor_gpus_need_shared(const Supervisor *s);
 bool supervisor_gpus_in_trouble(const Supervisor *s);
 
-/* supervisor_probe.c */
-void supervisor_probe_turn(Supervisor *s);
-void supervisor_probe_late(Supervisor *s, uint32_t at);  /* it is not done in time, and will be killed */
-void supervisor_probe_ended(Supervisor *s, uint32_t at); /* the process is gone, its slot not free yet */
-
-/* supervisor.c */
-void supervisor_shared_failed(Supervisor *s, uint64_t ran_ns);
-
-/* supervisor_text.c */
-const char *supervisor_function_text(uint32_t function);
-bool supervisor_function_is_dcgm(uint32_t function);
-bool supervisor_function_is_pair(uint32_t function); /* it is about two GPUs, and announced as about none */
-void supervisor_driver_text(Supervisor *s);
-void supervisor_say(Supervisor *s, LogLevel level, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* supervisor_slot.c: processes and their calls. Calls supervisor_gpu.c. */
+uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo); /* NO_SLOT where that failed: start_why */
+void supervisor_slot_check(Supervisor *s, uint32_t at);
+void supervisor_probe_send(Supervisor *s);

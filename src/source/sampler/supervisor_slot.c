@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of one sampler, from its start to the end of its process: is it alive, is it within its call's deadline,
- * does it end when it is told to.
+ * The life of one sampler, from its start to the end of its process: whether it is alive, whether its call is within
+ * the deadline, whether it ends when asked to. And probes: samplers that ask the driver as a new client does, and end.
+ * The time between two probes is of the agent's clock.
  */
 
 #include <assert.h>
@@ -16,6 +17,8 @@
 #define DCGM_PAUSE_NS (10 * NS_PER_MIN)
 #define PAIRS_PAUSE_NS (10 * NS_PER_MIN)
 #define PROBE_LIMIT_NS (10 * NS_PER_S)
+#define PROBE_AGAIN_NS (10 * NS_PER_S) /* after the first refusal */
+#define PROBE_REFUSED_NS NS_PER_MIN    /* after any later one */
 
 /* What a sampler says of its call right now. */
 typedef struct Call {
@@ -34,7 +37,7 @@ static void set_state(Supervisor *s, Slot *slot, SamplerState state)
 /* ---- start ---- */
 
 /* Every GPU that is not isolated yet may need a slot of its own. */
-static uint32_t reserved(const Supervisor *s)
+static uint32_t count_reserved(const Supervisor *s)
 {
     uint32_t count = SLOTS_RESERVED;
 
@@ -82,7 +85,7 @@ static void tell_dcgm(const Supervisor *s, SamplerHello *hello)
 }
 
 /* Makes the process that `hello` speaks to, in its slot. */
-static int begin(Supervisor *s, SamplerHello *hello, uint32_t solo, Err *err)
+static int begin_process(Supervisor *s, SamplerHello *hello, uint32_t solo, Err *err)
 {
     pid_t pid = 0;
 
@@ -105,7 +108,7 @@ static int begin(Supervisor *s, SamplerHello *hello, uint32_t solo, Err *err)
 
 uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo)
 {
-    uint32_t at = find_free(s, solo == NO_GPU ? 0 : reserved(s));
+    uint32_t at = find_free(s, solo == NO_GPU ? 0 : count_reserved(s));
     SamplerHello hello = {.slot = at};
     Err err = {0};
 
@@ -116,7 +119,7 @@ uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo)
     hello.no_attach =
         solo != NO_GPU || s->attach_hung || s->now_ns < s->pairs_after_ns || supervisor_gpus_in_trouble(s);
     tell_dcgm(s, &hello);
-    if (begin(s, &hello, solo, &err) < 0) {
+    if (begin_process(s, &hello, solo, &err) < 0) {
         snprintf(s->start_why, sizeof(s->start_why), "a sampler could not be started: %.*s", 100, err.text);
         return NO_SLOT;
     }
@@ -125,15 +128,15 @@ uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo)
     return at;
 }
 
-uint32_t supervisor_slot_start_probe(Supervisor *s)
+static uint32_t start_probe(Supervisor *s)
 {
-    uint32_t at = find_free(s, reserved(s));
+    uint32_t at = find_free(s, count_reserved(s));
     SamplerHello hello = {.slot = at, .probe = 1};
     Err err = {0};
 
     if (at == NO_SLOT)
         return NO_SLOT;
-    if (begin(s, &hello, NO_GPU, &err) < 0) {
+    if (begin_process(s, &hello, NO_GPU, &err) < 0) {
         supervisor_say(s, LOG_LEVEL_DEBUG, "A probe of the driver could not be started: %s.", err.text);
         return NO_SLOT;
     }
@@ -143,21 +146,78 @@ uint32_t supervisor_slot_start_probe(Supervisor *s)
 
 /* ---- end ---- */
 
-void supervisor_slot_kill(Supervisor *s, uint32_t at)
+static void kill_process(Supervisor *s, uint32_t at)
 {
     s->ops->kill(s->self, at, s->slots[at].pid);
     set_state(s, &s->slots[at], SAMPLER_KILLED);
 }
 
-void supervisor_slot_end(Supervisor *s, uint32_t at)
+static uint64_t agent_now(const Supervisor *s)
 {
-    supervisor_gpus_take(s, at, NO_GPU);
-    if (s->shared == at)
-        s->shared = NO_SLOT;
-    if (s->slots[at].ending_ns || (s->slots[at].state != SAMPLER_STUCK && !slot_alive(&s->slots[at])))
+    return board_at(s->board, s->now_ns);
+}
+
+/* ---- answers of probes ---- */
+
+static void forget_answer(Supervisor *s)
+{
+    s->probing.said = (NodeProbe){.driver = NODE_DRIVER_FINE};
+}
+
+static void note_refusal(Supervisor *s, NodeDriver driver, int32_t code)
+{
+    Probing *p = &s->probing;
+    uint64_t pause_ns;
+
+    p->said.driver = driver;
+    p->said.code = code;
+    p->said.count++;
+    pause_ns = p->said.count < 2 ? PROBE_AGAIN_NS : PROBE_REFUSED_NS;
+    p->due_ns = agent_now(s) + (pause_ns < s->limits.probe_ns ? pause_ns : s->limits.probe_ns);
+    supervisor_say(s, p->said.count == 2 ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "Probe of the driver: %s.", p->said.why);
+}
+
+static void note_late_probe(Supervisor *s, uint32_t at)
+{
+    const Miss *miss = &s->slots[at].miss;
+
+    if (miss->start_ns == 0) { /* it was not the driver that kept it */
+        supervisor_say(s, LOG_LEVEL_DEBUG, "A probe of the driver did not get along; it is killed.");
         return;
-    s->ops->forget(s->self, at);
-    s->slots[at].ending_ns = s->now_ns;
+    }
+    snprintf(s->probing.said.why, sizeof(s->probing.said.why), "a new client gets no answer: %s did not return in time",
+             supervisor_function_text(miss->function));
+    note_refusal(s, NODE_DRIVER_HANGS, 0);
+}
+
+static void take_answer(Supervisor *s, const BoardSampler *board)
+{
+    char why[NODE_WHY_CAP];
+
+    switch (atomic_load(&board->driver)) {
+    case BOARD_DRIVER_RELEASED:
+        if (s->probing.said.count >= 2)
+            supervisor_say(s, LOG_LEVEL_INFO, "The driver serves new clients again.");
+        forget_answer(s);
+        break;
+    case BOARD_DRIVER_INIT_FAILED:
+        board_copy_why(board, why);
+        snprintf(s->probing.said.why, sizeof(s->probing.said.why), "new clients are refused: %.130s", why);
+        note_refusal(s, board_trouble(board), atomic_load(&board->code));
+        break;
+    default: /* the library is being replaced, or it crashed: that says nothing of the driver */
+        supervisor_say(s, LOG_LEVEL_DEBUG, "A probe of the driver ended without an answer.");
+    }
+}
+
+static void note_ended_probe(Supervisor *s, uint32_t at)
+{
+    const Slot *slot = &s->slots[at];
+
+    if (slot->state == SAMPLER_STARTING && slot->ending_ns == 0)
+        take_answer(s, &s->board->samplers[at]);
+    atomic_store(&s->board->samplers[at].driver, BOARD_DRIVER_UNKNOWN); /* it holds nothing any more */
+    s->probing.slot = NO_SLOT;
 }
 
 /* It may have been killed while it wrote a row. Others that own the GPU by now take such a row over themselves. */
@@ -178,7 +238,7 @@ static void repair_rows(Supervisor *s, uint32_t at)
 }
 
 /* What becomes of the GPUs of a sampler that is lost before its time. `gpu` is whose call it was in, or NO_GPU. */
-static void lose(Supervisor *s, uint32_t at, uint32_t gpu)
+static void lose_gpus(Supervisor *s, uint32_t at, uint32_t gpu)
 {
     Slot *slot = &s->slots[at];
     uint32_t solo = slot->solo;
@@ -236,7 +296,7 @@ static void lose_unexpectedly(Supervisor *s, uint32_t at)
         pause_dcgm(s, "It may have been its engine");
     if (!s->stopping && is_in_pair(board))
         pause_pairs(s, s->now_ns + PAIRS_PAUSE_NS);
-    lose(s, at, ours ? gpu : NO_GPU);
+    lose_gpus(s, at, ours ? gpu : NO_GPU);
 }
 
 static void slot_gone(Supervisor *s, uint32_t at)
@@ -250,14 +310,14 @@ static void slot_gone(Supervisor *s, uint32_t at)
     if (slot->state == SAMPLER_ABANDONED && supervisor_function_is_pair(slot->miss.function))
         pause_pairs(s, s->now_ns + PAIRS_PAUSE_NS);
     if (slot->probe)
-        supervisor_probe_ended(s, at);
+        note_ended_probe(s, at);
     repair_rows(s, at);
     supervisor_gpus_take(s, at, NO_GPU);
     s->ops->forget(s->self, at);
     *slot = (Slot){.state = SAMPLER_FREE, .since_ns = s->now_ns, .solo = NO_GPU, .miss_gpu = NO_GPU};
 }
 
-static void abandon(Supervisor *s, uint32_t at)
+static void abandon_process(Supervisor *s, uint32_t at)
 {
     Slot *slot = &s->slots[at];
 
@@ -281,7 +341,7 @@ static uint64_t no_earlier(const Supervisor *s, uint64_t instant_ns)
     return instant_ns > s->resumed_ns ? instant_ns : s->resumed_ns;
 }
 
-static bool passed(const Supervisor *s, uint64_t since_ns, uint64_t limit_ns)
+static bool has_passed(const Supervisor *s, uint64_t since_ns, uint64_t limit_ns)
 {
     return s->now_ns >= since_ns && s->now_ns - since_ns >= limit_ns;
 }
@@ -320,7 +380,7 @@ static bool is_slow(Supervisor *s, uint32_t at, const Call *call)
     g->good_ns = 0;
     if (2 * g->slow_ns < limit)
         limit = 2 * g->slow_ns;
-    return !passed(s, no_earlier(s, call->start_ns), limit > call->limit_ns ? limit : call->limit_ns);
+    return !has_passed(s, no_earlier(s, call->start_ns), limit > call->limit_ns ? limit : call->limit_ns);
 }
 
 /* None of its GPUs is to blame for the call it is stuck in: others take them. That this one may never end does not
@@ -358,7 +418,7 @@ static void miss_pair(Supervisor *s, uint32_t at)
 }
 
 /* The call of slot `at` missed its deadline. */
-static void miss(Supervisor *s, uint32_t at, const Call *call)
+static void miss_deadline(Supervisor *s, uint32_t at, const Call *call)
 {
     Slot *slot = &s->slots[at];
     bool ours = call->gpu < s->gpu_count && s->gpus[call->gpu].slot == at;
@@ -396,11 +456,11 @@ static void miss(Supervisor *s, uint32_t at, const Call *call)
             if (s->gpus[i].slot == at)
                 supervisor_gpu_miss(s, i, &slot->miss);
     } else {
-        lose(s, at, NO_GPU);
+        lose_gpus(s, at, NO_GPU);
     }
 }
 
-static void returned(Supervisor *s, uint32_t at)
+static void note_return(Supervisor *s, uint32_t at)
 {
     Slot *slot = &s->slots[at];
 
@@ -423,19 +483,19 @@ static void give_up(Supervisor *s, uint32_t at)
                    supervisor_function_text(s->slots[at].miss.function));
     if (s->slots[at].miss_gpu != NO_GPU)
         s->gpus[s->slots[at].miss_gpu].slow_ns = 0; /* it was no slow one */
-    supervisor_slot_kill(s, at);
-    lose(s, at, NO_GPU);
+    kill_process(s, at);
+    lose_gpus(s, at, NO_GPU);
 }
 
 /* ---- looking ---- */
 
 /* It is given one time for all that it does. */
-static void look_probe(Supervisor *s, uint32_t at)
+static void check_probe(Supervisor *s, uint32_t at)
 {
     Slot *slot = &s->slots[at];
     const BoardSampler *board = &s->board->samplers[at];
 
-    if (!passed(s, no_earlier(s, slot->started_ns), PROBE_LIMIT_NS))
+    if (!has_passed(s, no_earlier(s, slot->started_ns), PROBE_LIMIT_NS))
         return;
     slot->miss = (Miss){.slot = at,
                         .order = slot->order,
@@ -443,11 +503,11 @@ static void look_probe(Supervisor *s, uint32_t at)
                         .function = atomic_load(&board->call_function)};
     s->ops->wchan(s->self, slot->pid, slot->wchan);
     slot->wchan[sizeof(slot->wchan) - 1] = '\0';
-    supervisor_probe_late(s, at);
-    supervisor_slot_kill(s, at);
+    note_late_probe(s, at);
+    kill_process(s, at);
 }
 
-static void look_beat(Supervisor *s, uint32_t at)
+static void check_beat(Supervisor *s, uint32_t at)
 {
     Slot *slot = &s->slots[at];
     uint64_t beat = atomic_load(&s->board->samplers[at].beat_ns);
@@ -457,16 +517,16 @@ static void look_beat(Supervisor *s, uint32_t at)
         slot->beat_ns = beat;
         slot->life_ns = s->now_ns;
     }
-    if (!passed(s, no_earlier(s, slot->life_ns), limit))
+    if (!has_passed(s, no_earlier(s, slot->life_ns), limit))
         return;
     supervisor_say(s, LOG_LEVEL_WARN, "Sampler %d gives no sign of life; it is killed and replaced.", (int)slot->pid);
     s->ops->wchan(s->self, slot->pid, slot->wchan);
     slot->wchan[sizeof(slot->wchan) - 1] = '\0';
-    supervisor_slot_kill(s, at);
-    lose(s, at, NO_GPU);
+    kill_process(s, at);
+    lose_gpus(s, at, NO_GPU);
 }
 
-static void look_alive(Supervisor *s, uint32_t at)
+static void check_alive(Supervisor *s, uint32_t at)
 {
     Slot *slot = &s->slots[at];
     const BoardSampler *board = &s->board->samplers[at];
@@ -477,25 +537,25 @@ static void look_alive(Supervisor *s, uint32_t at)
     if (!read_call(s, at, &call)) {
         slot->life_ns = s->now_ns;
     } else if (call.start_ns == 0 || call.start_ns > s->now_ns) {
-        look_beat(s, at);
+        check_beat(s, at);
     } else {
         slot->life_ns = s->now_ns;
-        if (passed(s, no_earlier(s, call.start_ns), call.limit_ns) && !is_slow(s, at, &call))
-            miss(s, at, &call);
+        if (has_passed(s, no_earlier(s, call.start_ns), call.limit_ns) && !is_slow(s, at, &call))
+            miss_deadline(s, at, &call);
     }
 }
 
-static void look_stuck(Supervisor *s, uint32_t at)
+static void check_stuck(Supervisor *s, uint32_t at)
 {
     Slot *slot = &s->slots[at];
 
     if (atomic_load(&s->board->samplers[at].call_start_ns) != slot->call_ns)
-        returned(s, at);
-    else if (passed(s, no_earlier(s, slot->since_ns), s->limits.kill_ns))
+        note_return(s, at);
+    else if (has_passed(s, no_earlier(s, slot->since_ns), s->limits.kill_ns))
         give_up(s, at);
 }
 
-void supervisor_slot_look(Supervisor *s, uint32_t at)
+void supervisor_slot_check(Supervisor *s, uint32_t at)
 {
     Slot *slot = &s->slots[at];
 
@@ -504,44 +564,88 @@ void supervisor_slot_look(Supervisor *s, uint32_t at)
     if (s->ops->gone(s->self, at, slot->pid)) {
         slot_gone(s, at);
     } else if (slot->state == SAMPLER_KILLED) {
-        if (passed(s, slot->since_ns, s->limits.abandon_ns))
-            abandon(s, at);
+        if (has_passed(s, slot->since_ns, s->limits.abandon_ns))
+            abandon_process(s, at);
     } else if (slot->state == SAMPLER_ABANDONED) {
         return;
     } else if (slot->ending_ns) {
-        if (passed(s, slot->ending_ns, ENDING_NS))
-            supervisor_slot_kill(s, at);
+        if (has_passed(s, slot->ending_ns, ENDING_NS))
+            kill_process(s, at);
     } else if (slot->probe) {
-        look_probe(s, at);
+        check_probe(s, at);
     } else if (slot->closed) { /* as good as ended; no more can be had of it */
         lose_unexpectedly(s, at);
-        supervisor_slot_kill(s, at);
+        kill_process(s, at);
     } else if (slot->state == SAMPLER_STUCK) {
-        look_stuck(s, at);
+        check_stuck(s, at);
     } else {
-        look_alive(s, at);
-        if (slot->state == SAMPLER_RUNNING)
-            supervisor_gpus_find(s, at);
+        check_alive(s, at);
     }
 }
 
-/* ---- abandoned ones ---- */
+/* ---- sending probes ---- */
 
-uint32_t supervisor_slots_stuck(const Supervisor *s, uint32_t solo)
+static uint32_t shared_driver(const Supervisor *s)
 {
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
-        const Slot *slot = &s->slots[i];
-
-        count += slot->solo == solo && !slot->forgiven && slot->state == SAMPLER_ABANDONED;
-    }
-    return count;
+    return s->shared == NO_SLOT ? BOARD_DRIVER_UNKNOWN : atomic_load(&s->board->samplers[s->shared].driver);
 }
 
-void supervisor_slots_forgive(Supervisor *s, uint32_t solo)
+/* Whether a sampler was started after the last probe, and is served. */
+static bool another_is_served(const Supervisor *s)
 {
     for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++)
-        if (s->slots[i].solo == solo && s->slots[i].state == SAMPLER_ABANDONED)
-            s->slots[i].forgiven = true;
+        if (slot_alive(&s->slots[i]) && !s->slots[i].probe && s->slots[i].order > s->probing.order &&
+            atomic_load(&s->board->samplers[i].driver) == BOARD_DRIVER_FINE)
+            return true;
+    return false;
+}
+
+/* Only beside a sampler that holds every GPU there is, so that a probe wakes none up. */
+static bool may_ask(const Supervisor *s)
+{
+    bool any = false;
+
+    if (s->released || s->release_until_ns || s->shared == NO_SLOT || s->slots[s->shared].state != SAMPLER_RUNNING ||
+        shared_driver(s) != BOARD_DRIVER_FINE || supervisor_gpus_in_trouble(s))
+        return false;
+    for (uint32_t i = 0; i < s->gpu_count; i++) {
+        const GpuState state = s->gpus[i].state;
+
+        if (state != GPU_UP && state != GPU_MISSING && state != GPU_GONE)
+            return false;
+        any |= state == GPU_UP;
+    }
+    return any;
+}
+
+void supervisor_probe_send(Supervisor *s)
+{
+    Probing *p = &s->probing;
+    uint32_t driver = shared_driver(s);
+
+    if (s->limits.probe_ns == 0)
+        return;
+    if (s->released || driver == BOARD_DRIVER_INIT_FAILED || driver == BOARD_DRIVER_NO_LIBRARY ||
+        (p->said.count && another_is_served(s)))
+        forget_answer(s); /* told by the samplers themselves, or no longer true */
+    if (p->slot != NO_SLOT && s->slots[p->slot].state == SAMPLER_ABANDONED && p->said.count == 1)
+        p->said.count = 2; /* none is sent while it is there: it is sure enough */
+    if (!may_ask(s)) {
+        if (p->slot != NO_SLOT && slot_alive(&s->slots[p->slot]))
+            kill_process(s, p->slot);
+        return;
+    }
+    if (p->due_ns == 0)
+        p->due_ns = agent_now(s) + s->limits.probe_ns;
+    if (p->slot != NO_SLOT || agent_now(s) < p->due_ns)
+        return;
+    p->due_ns = agent_now(s) + s->limits.probe_ns;
+    p->slot = start_probe(s);
+    if (p->slot != NO_SLOT)
+        p->order = s->slots[p->slot].order;
+}
+
+const NodeProbe *supervisor_probe(const Supervisor *s)
+{
+    return &s->probing.said;
 }

@@ -104,7 +104,7 @@ static void names_done(Names *names)
     vec_done(names);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     return strverscmp(*(char *const *)a, *(char *const *)b);
 }
@@ -122,7 +122,7 @@ static int read_folder(NcclJob *job, const char *path, Progress *progress, Err *
         if (entry->d_name[0] != '.' && fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode))
             vec_push(&names, xstrdup(entry->d_name));
     if (names.len)
-        qsort(names.at, names.len, sizeof *names.at, compare);
+        qsort(names.at, names.len, sizeof *names.at, compare_names);
     for (size_t i = 0; i < names.len; i++) {
         char file[PATH_CAP];
         int len = snprintf(file, sizeof file, "%s/%s", path, names.at[i]);

@@ -138,11 +138,11 @@ void samplers_turn(void)
 
         if (!slot->child)
             continue;
-        child_turn(slot->child);
+        child_pass(slot->child);
         while (recv(slot->ours, &reply, sizeof reply, MSG_DONTWAIT) > 0)
             news = true;
     }
-    supervisor_turn(running->supervisor);
+    supervisor_pass(running->supervisor);
     if (news && running->news)
         running->news(running->news_self);
 }
@@ -178,7 +178,7 @@ void processes_on_news(Processes *p, void (*news)(void *self), void *self)
 
 void processes_run(Processes *p)
 {
-    supervisor_turn(p->supervisor);
+    supervisor_pass(p->supervisor);
 }
 
 void processes_stop(Processes *p, void (*done)(void *self), void *self)

@@ -12,7 +12,7 @@
 
 #include "base/duration.h"
 #include "base/owner.h"
-#include "source/nvml/answer.h"
+#include "source/nvml/library.h"
 #include "source/nvml/convert.h"
 
 static int64_t whole(const Sample *sample)

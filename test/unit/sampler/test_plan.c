@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "source/nvml/plan.h"
-#include "source/nvml/rows.h"
+#include "source/nvml/readers.h"
 #include "source/sampler/protocol.h"
 
 static NvmlPlan plan;

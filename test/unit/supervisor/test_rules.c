@@ -93,7 +93,7 @@ static void a_dead_one_is_replaced_at_once(void **state)
     world_run(&w, 2 * NS_PER_MIN);
     w.processes[world_owner(&w, 0)].running = false;
     supervisor_closed(w.supervisor, world_owner(&w, 0));
-    supervisor_turn(w.supervisor);
+    supervisor_pass(w.supervisor);
     assert_int_equal(w.starts, 2);
     world_run(&w, NS_PER_S);
     assert_healthy(4);
@@ -111,7 +111,7 @@ static void one_that_closes_its_socket_is_as_good_as_dead(void **state)
     (void)state;
     world_run(&w, 2 * NS_PER_MIN);
     supervisor_closed(w.supervisor, world_owner(&w, 0));
-    supervisor_turn(w.supervisor);
+    supervisor_pass(w.supervisor);
     assert_int_equal(w.starts, 2);
     assert_int_equal(w.kills, 1);
     assert_true(world_logged(&w, "Sampler 101 ended unexpectedly"));
@@ -174,7 +174,7 @@ static void a_machine_that_stood_still_hangs_nobody(void **state)
     world_step(&w);
     w.now_ns += NS_PER_MIN; /* all was stopped, with a call in progress */
     w.gpus[1].hangs = false;
-    supervisor_turn(w.supervisor);
+    supervisor_pass(w.supervisor);
     world_run(&w, NS_PER_S);
     assert_int_equal(w.kills, 0);
     assert_int_equal(world_gpu(&w, 1)->missed_calls, 0);
@@ -955,7 +955,7 @@ static void nonsense_is_survived(void **state)
     atomic_store(&w.board->samplers[slot].call_gpu, 4000000000U);
     atomic_store(&w.board->samplers[slot].call_function, 4000000000U);
     atomic_store(&w.board->samplers[slot].call_start_ns, 1);
-    supervisor_turn(w.supervisor);
+    supervisor_pass(w.supervisor);
     assert_int_equal(world_sampler(&w, SAMPLER_STUCK)->gpu_count, 0);
     assert_string_equal(world_sampler(&w, SAMPLER_STUCK)->function, "a driver call");
     world_run(&w, NS_PER_S);
@@ -965,12 +965,12 @@ static void nonsense_is_survived(void **state)
     atomic_store(&w.board->samplers[slot].call_start_ns, UINT64_MAX);
     atomic_store(&w.board->gpus[1].outcome, 77);
     atomic_store(&w.board->samplers[slot].driver, 99);
-    supervisor_turn(w.supervisor);
+    supervisor_pass(w.supervisor);
     assert_int_equal(world_gpu(&w, 1)->state, GPU_FAILED);
     memset(w.board->samplers[slot].found, 0xff, sizeof(w.board->samplers[slot].found));
     w.board->samplers[slot].found_len = UINT32_MAX;
     atomic_store(&w.board->samplers[slot].found_turn, 100);
-    supervisor_turn(w.supervisor);
+    supervisor_pass(w.supervisor);
     assert_int_equal(atomic_load(&w.board->gpu_count), 4);
 }
 

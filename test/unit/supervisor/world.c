@@ -363,7 +363,7 @@ void world_step(World *world)
         else if (process->running && !process->killed && !process->stopped)
             work(world, i);
     }
-    supervisor_turn(world->supervisor);
+    supervisor_pass(world->supervisor);
     assert_rules(world);
 }
 
