@@ -7,12 +7,12 @@ packages=
 for what in "${@:-build}"; do
     case $what in
     build)
-        packages="$packages gcc libc6-dev meson ninja-build pkg-config python3 libyaml-dev libcmocka-dev libuv1-dev"
+        packages="$packages gcc libc6-dev meson ninja-build pkg-config python3 python3-yaml libyaml-dev libcmocka-dev libuv1-dev"
         packages="$packages libmicrohttpd-dev libgnutls28-dev libcrypt-dev libisal-dev libncurses-dev libnghttp2-dev"
         packages="$packages libprotobuf-c-dev protobuf-c-compiler libjansson-dev libexpat1-dev libsqlite3-dev libcurl4-gnutls-dev cmark"
         command -v npm >/dev/null || packages="$packages npm" # the page's chart library; any npm will do
         ;;
-    test) packages="$packages binutils python3-pytest python3-pytest-xdist python3-grpcio python3-protobuf python3-yaml python3-jsonschema openssl curl tmux" ;;
+    test) packages="$packages binutils python3-pytest python3-pytest-xdist python3-grpcio python3-protobuf python3-jsonschema openssl curl tmux" ;;
     peer) packages="$packages python3-prometheus-client" ;;
     clang) packages="$packages clang libclang-rt-14-dev" ;;
     deb) packages="$packages debhelper dpkg-dev fakeroot lintian" ;;

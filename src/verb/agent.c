@@ -192,6 +192,8 @@ static int start(Agent *agent, Err *err)
     agent->jobs_limit = (LogLimit){.window_ns = 60 * NS_PER_S, .burst = 1};
     for (size_t i = 0; i < ARRAY_LEN(agent->pages); i++)
         str_init(&agent->pages[i].text, 64 << 20);
+    if (runbook_pages_open(&agent->runbooks, verb_data_path(&agent->started->arena, RUNBOOK_FILE), err) < 0)
+        log_write(&agent->log, LOG_LEVEL_WARN, "%s; no runbooks under /" RUNBOOK_PLACE "/", err->text);
     TRY(eyes_open(&agent->eyes, &agent->loop, agent->config, &agent->log, err));
     TRY(judge_open(&agent->judge, &agent->loop, agent->config, &agent->eyes, agent->store, &agent->log, err));
     agent->judge.changed = agent_incident_changed;
@@ -217,6 +219,7 @@ static void done(Agent *agent)
     store_free(agent->store);
     for (size_t i = 0; i < ARRAY_LEN(agent->pages); i++)
         str_done(&agent->pages[i].text);
+    runbook_pages_done(&agent->runbooks);
     if (agent->config != agent->started)
         agent_config_free(agent->config);
     agent_config_free(agent->started);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `stoker dashboard`: Grafana dashboards, and the list of counters that they need. */
+/* `stoker dashboard`: prints the installed Grafana dashboards, and the list of counters that they need. The files are
+ * made at build time by data/dashboards/make.py. */
 #include <ctype.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -7,15 +8,17 @@
 
 #include "base/file.h"
 #include "base/owner.h"
-#include "service/dashboard/dashboard.h"
 #include "verb/verb.h"
 
-enum { OUT_MAX = 16 << 20, FILE_MODE = 0644, FOLDER_MODE = 0755, UID_LEN_MAX = 40, NAMES_LEN_MAX = 256 };
+enum { FILE_BYTES_MAX = 16 << 20, FILE_MODE = 0644, FOLDER_MODE = 0755, UID_LEN_MAX = 40, BOARDS_MAX = 32 };
+
+static const char *const naming_names[] = {"stoker", "dcgm", NULL};
+static const char *const naming_files[] = {"stoker", "stoker-dcgm"};
 
 typedef struct GrafanaOptions {
     const char *datasource, *all;
     int names;
-    bool exported, list, markdown;
+    bool exported, list;
 } GrafanaOptions;
 
 static const OptSpec grafana_opts[] = {
@@ -24,8 +27,8 @@ static const OptSpec grafana_opts[] = {
      .type = OPT_ENUM,
      .off = offsetof(GrafanaOptions, names),
      .def = "stoker",
-     .names = dashboard_names,
-     .help = "whose metrics: Stoker's where it has them, or those alone that dcgm-exporter has too"},
+     .names = naming_names,
+     .help = "whose metrics: Stoker's where it has them, or only those that dcgm-exporter has too"},
     {.key = "datasource",
      .flags = OPT_CLI_ONLY,
      .type = OPT_STRING,
@@ -47,13 +50,105 @@ static const OptSpec grafana_opts[] = {
      .flags = OPT_CLI_ONLY,
      .type = OPT_BOOL,
      .off = offsetof(GrafanaOptions, list),
-     .help = "the dashboards there are"},
-    {.key = "markdown",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(GrafanaOptions, markdown),
-     .help = "with --list: every panel, as a page of documentation"},
+     .help = "list the dashboards"},
 };
+
+/* --- the installed files ------------------------------------------------------------------------------------------ */
+
+static int read_installed(VerbCall *call, const char *name, Str *out)
+{
+    const char *path = verb_data_path(call->arena, arena_printf(call->arena, "dashboards/%s", name));
+
+    return file_read(path, FILE_BYTES_MAX, out, &call->err);
+}
+
+/* The names of list.txt: the first word of each line. */
+typedef struct BoardNames {
+    const char *at[BOARDS_MAX];
+    size_t len;
+} BoardNames;
+
+static int read_names(VerbCall *call, BoardNames *ret)
+{
+    CLEANUP(str_done) Str list = {0};
+
+    *ret = (BoardNames){.len = 0};
+    str_init(&list, FILE_BYTES_MAX);
+    TRY(read_installed(call, "list.txt", &list));
+    for (const char *line = list.text; *line && ret->len < BOARDS_MAX;) {
+        const char *end = strchrnul(line, '\n');
+
+        ret->at[ret->len++] = arena_printf(call->arena, "%.*s", (int)strcspn(line, " \n"), line);
+        line = *end ? end + 1 : end;
+    }
+    return 0;
+}
+
+static bool has_name(const BoardNames *names, const char *name)
+{
+    for (size_t i = 0; i < names->len; i++)
+        if (strcmp(names->at[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Appends `text` with the data source named: no variable to choose it, no link that hands one on. */
+static void add_with_source(Str *out, const char *text, const char *uid)
+{
+    static const char variable[] = "{\"type\": \"datasource\"", hand_on[] = "&var-datasource=${datasource}",
+                      chosen[] = "${datasource}";
+
+    while (*text) {
+        const size_t len = strcspn(text, "$&\n");
+
+        str_addn(out, text, len);
+        text += len;
+        if (strncmp(text, hand_on, sizeof hand_on - 1) == 0) {
+            text += sizeof hand_on - 1;
+        } else if (strncmp(text, chosen, sizeof chosen - 1) == 0) {
+            str_add(out, uid);
+            text += sizeof chosen - 1;
+        } else if (text[0] == '\n' && strncmp(text + 1, variable, sizeof variable - 1) == 0) {
+            text += 1 + strcspn(text + 1, "\n");
+        } else if (*text) {
+            str_addc(out, *text++);
+        }
+    }
+}
+
+static int add_board(VerbCall *call, const GrafanaOptions *o, const char *name, Str *out)
+{
+    const char *file =
+        arena_printf(call->arena, "%s-%s%s.json", naming_files[o->names], name, o->exported ? ".exported" : "");
+    CLEANUP(str_done) Str text = {0};
+
+    str_init(&text, FILE_BYTES_MAX);
+    TRY(read_installed(call, file, &text));
+    if (o->datasource)
+        add_with_source(out, text.text, o->datasource);
+    else
+        str_addn(out, text.text, text.len);
+    return str_check(out, "the dashboard", &call->err);
+}
+
+static int write_boards(VerbCall *call, const GrafanaOptions *o, const BoardNames *names, Str *paths)
+{
+    CLEANUP(str_done) Str out = {0};
+
+    str_init(&out, FILE_BYTES_MAX);
+    TRY(file_make_dirs(o->all, FOLDER_MODE, &call->err));
+    for (size_t i = 0; i < names->len; i++) {
+        const char *path = arena_printf(call->arena, "%s/%s-%s.json", o->all, naming_files[o->names], names->at[i]);
+
+        str_clear(&out);
+        TRY(add_board(call, o, names->at[i], &out));
+        TRY(file_write(path, out.text, out.len, FILE_MODE, &call->err));
+        str_addf(paths, "%s\n", path);
+    }
+    return 0;
+}
+
+/* --- the command line --------------------------------------------------------------------------------------------- */
 
 static bool is_uid(const char *text)
 {
@@ -65,46 +160,7 @@ static bool is_uid(const char *text)
     return len > 0 && len <= UID_LEN_MAX;
 }
 
-static void list_all(bool markdown, Str *out)
-{
-    if (markdown) {
-        dashboard_write_markdown(out);
-        return;
-    }
-    for (size_t i = 0; i < dashboard_count(); i++)
-        str_addf(out, "%-10s %s\n", dashboard_name(dashboard_at(i)), dashboard_text(dashboard_at(i)));
-}
-
-static int write_files(VerbCall *call, const char *dir, const DashboardOptions *options, Str *said)
-{
-    CLEANUP(str_done) Str out = {0};
-
-    str_init(&out, OUT_MAX);
-    TRY(file_make_dirs(dir, FOLDER_MODE, &call->err));
-    for (size_t i = 0; i < dashboard_count(); i++) {
-        const char *uid = dashboard_uid(dashboard_at(i), options->names, call->arena);
-        const char *path = arena_printf(call->arena, "%s/%s.json", dir, uid);
-
-        str_clear(&out);
-        dashboard_write(dashboard_at(i), options, &out);
-        TRY(file_write(path, out.text, out.len, FILE_MODE, &call->err));
-        str_addf(said, "%s\n", path);
-    }
-    return 0;
-}
-
-static int fail_unknown(VerbCall *call, const char *name)
-{
-    char names[NAMES_LEN_MAX];
-    Str list;
-
-    str_init_room(&list, names, sizeof names);
-    for (size_t i = 0; i < dashboard_count(); i++)
-        str_addf(&list, "%s%s", i ? ", " : "", dashboard_name(dashboard_at(i)));
-    return verb_failf(call, EXIT_USAGE, "there is no dashboard '%s': %s", name, names);
-}
-
-static int wrong_words(VerbCall *call, const GrafanaOptions *o)
+static int check_words(VerbCall *call, const GrafanaOptions *o)
 {
     const size_t forms = (size_t)o->list + (o->all != NULL) + (call->args.len > 0);
 
@@ -112,37 +168,48 @@ static int wrong_words(VerbCall *call, const GrafanaOptions *o)
         return verb_failf(call, EXIT_USAGE, "takes one name, got '%s' too", call->args.items[1]);
     if (forms > 1)
         return verb_failf(call, EXIT_USAGE, "a name, --all and --list do not go together");
-    if (o->markdown && !o->list)
-        return verb_failf(call, EXIT_USAGE, "--markdown goes with --list");
     if (o->datasource && !is_uid(o->datasource))
         return verb_failf(
             call, EXIT_USAGE,
-            "--datasource '%s' is no uid: letters, digits, '-' and '_', at most %d; Grafana shows it in the "
+            "--datasource '%s' is not a uid: letters, digits, '-' and '_', at most %d; Grafana shows it in the "
             "address of the data source's page",
             o->datasource, UID_LEN_MAX);
     return EXIT_FINE;
 }
 
+static int fail_unknown(VerbCall *call, const char *name, const BoardNames *names)
+{
+    const char *list = "";
+
+    for (size_t i = 0; i < names->len; i++)
+        list = arena_printf(call->arena, "%s%s%s", list, i ? ", " : "", names->at[i]);
+    return verb_failf(call, EXIT_USAGE, "there is no dashboard '%s': %s", name, list);
+}
+
 static int grafana_run(VerbCall *call, const void *options)
 {
     const GrafanaOptions *o = options;
-    const DashboardOptions how = {
-        .names = (DashboardNames)o->names, .datasource = o->datasource, .exported = o->exported};
-    const Dashboard *dashboard = dashboard_at(0);
+    const char *name = call->args.len ? call->args.items[0] : NULL;
     CLEANUP(str_done) Str out = {0};
-    const int wrong = wrong_words(call, o);
+    BoardNames names;
+    const int wrong = check_words(call, o);
+    int rc;
 
     if (wrong)
         return wrong;
-    if (call->args.len && !(dashboard = dashboard_find(call->args.items[0])))
-        return fail_unknown(call, call->args.items[0]);
-    str_init(&out, OUT_MAX);
-    if (o->all && write_files(call, o->all, &how, &out) < 0)
+    if (read_names(call, &names) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
+    if (name && !has_name(&names, name))
+        return fail_unknown(call, name, &names);
+    str_init(&out, FILE_BYTES_MAX);
     if (o->list)
-        list_all(o->markdown, &out);
-    else if (!o->all)
-        dashboard_write(dashboard, &how, &out);
+        rc = read_installed(call, "list.txt", &out);
+    else if (o->all)
+        rc = write_boards(call, o, &names, &out);
+    else
+        rc = add_board(call, o, name ? name : names.at[0], &out);
+    if (rc < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
     fwrite(out.text, 1, out.len, stdout);
     return verb_end(call, EXIT_FINE);
 }
@@ -151,20 +218,17 @@ static const Verb verb_grafana = {
     .name = "grafana",
     .summary = "print a dashboard for Grafana",
     .usage = "[NAME | --all DIR | --list] [--names stoker|dcgm] [--datasource UID] [--exported]",
-    .description = "Prints the JSON model of one dashboard, 'executive' where none is named: executive (capacity, use "
-                   "and cost), on-call "
-                   "(what is wrong now), debug (everything, by kind of failure), gpu (one GPU) and job (one job, "
-                   "namespace or pod). For "
-                   "Grafana 10 and later, over Prometheus or what speaks its language. With --names dcgm the queries "
-                   "use no metric that "
-                   "dcgm-exporter does not have, for fleets that still run it. Import the file, or put a folder of "
-                   "them where Grafana "
-                   "provisions dashboards from.",
+    .description =
+        "Prints the JSON model of one dashboard, 'executive' by default: executive (capacity, use and cost), "
+        "on-call (current problems), debug (everything, by kind of failure), gpu (one GPU) and job (one "
+        "job, namespace or pod). For Grafana 10 and later, over Prometheus or a compatible store. With "
+        "--names dcgm the queries use only metrics that dcgm-exporter has, for fleets that still run it. "
+        "Import the file, or put a folder of them where Grafana provisions dashboards from.",
     .examples = "stoker dashboard grafana on-call > on-call.json\n"
                 "stoker dashboard grafana --names dcgm --all /var/lib/grafana/dashboards",
     .exit_codes = "0  it is printed\n"
                   "2  the command line is wrong\n"
-                  "3  a file could not be written",
+                  "3  a file could not be read or written",
     .opts = grafana_opts,
     .opt_count = ARRAY_LEN(grafana_opts),
     .opt_size = sizeof(GrafanaOptions),
@@ -178,8 +242,9 @@ static int counters_run(VerbCall *call, const void *options)
     (void)options;
     if (call->args.len > 0)
         return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
-    str_init(&out, OUT_MAX);
-    dashboard_write_counters(&out);
+    str_init(&out, FILE_BYTES_MAX);
+    if (read_installed(call, "counters.csv", &out) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
     fwrite(out.text, 1, out.len, stdout);
     return verb_end(call, EXIT_FINE);
 }
@@ -189,12 +254,12 @@ static const Verb verb_counters = {
     .summary = "print the list of counters that the dashboards need",
     .usage = "",
     .description =
-        "Prints the metrics that are on by default and those that panels ask for beyond them, as the CSV that "
-        "stoker agent and dcgm-exporter take with -f. Without it some panels say which metric they miss.",
+        "Prints the metrics that are on by default and those that panels need beyond them, as the CSV that "
+        "stoker agent and dcgm-exporter take with -f. Panels that need more than the default name the metric.",
     .examples = "stoker dashboard counters > /etc/stoker/counters.csv && stoker agent -f /etc/stoker/counters.csv",
     .exit_codes = "0  it is printed\n"
                   "2  the command line is wrong\n"
-                  "3  it could not be written",
+                  "3  it could not be read or written",
     .run = counters_run,
 };
 

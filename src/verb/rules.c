@@ -1,31 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `stoker rules`: the fault catalogue as Prometheus' alerting rules. */
-#include <errno.h>
+/* `stoker rules`: prints the installed alerting rules for Prometheus. The files are made from the fault catalogue at
+ * build time by data/rules/make.py: "# group NAME" begins a group, "# runbook CLASS" marks the place of a link. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/owner.h"
-#include "engine/health/detect.h"
 #include "service/runbook/runbook.h"
-#include "verb/agent/faults.h"
-#include "verb/rules/rules.h"
 #include "verb/verb.h"
-#include "version.h"
 
-enum { OUT_MAX = 16 << 20, FILE_MODE = 0644, FOLDER_MODE = 0755 };
+enum { FILE_BYTES_MAX = 16 << 20, FILE_MODE = 0644, FOLDER_MODE = 0755, URL_CAP = 1024, FILLED_CAP = 2 * URL_CAP };
 
 #define RULE_FILE "stoker-rules.yaml"
 #define TEST_FILE "stoker-rules-test.yaml"
+#define TEST_HOST "node-7" /* of make.py's test cases */
 
-enum { METRICS_STOKER, METRICS_DCGM };
 static const char *const metrics_names[] = {"stoker", "dcgm", NULL};
 
 typedef struct RulesOptions {
     const char *group, *tests, *base;
     int metrics;
-    OptList faults;
 } RulesOptions;
 
 static const OptSpec rules_opts[] = {
@@ -35,7 +30,7 @@ static const OptSpec rules_opts[] = {
      .off = offsetof(RulesOptions, metrics),
      .def = "stoker",
      .names = metrics_names,
-     .help = "whose metrics the rules go by: Stoker's, or those alone that dcgm-exporter has too"},
+     .help = "whose metrics the rules use: Stoker's, or only those that dcgm-exporter has too"},
     {.key = "group",
      .short_flag = 'g',
      .flags = OPT_CLI_ONLY,
@@ -55,108 +50,110 @@ static const OptSpec rules_opts[] = {
      .off = offsetof(RulesOptions, base),
      .metavar = "URL",
      .help = "where agents are reached, such as 'http://{hostname}:9400/', for links to their runbooks"},
-    {.key = "faults",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_LIST,
-     .off = offsetof(RulesOptions, faults),
-     .metavar = "FILE",
-     .help = "files or folders of your own that stand over the built-in catalogue"},
 };
 
-OWNER_POINTER(Catalogue, catalogue_free);
-
-enum { URL_CAP = 1024 };
-
-/* Links to the agents' own pages, where the catalogue gives none. */
-static void link_runbooks(const char *base, Arena *arena, AlertList *list)
+/* Appends a link to the agents' own page of a class; {hostname} in the base becomes `hostname`. */
+static void add_link(Str *out, const char *base, const char *class, const char *hostname)
 {
-    for (size_t i = 0; i < list->len; i++) {
-        char url[URL_CAP];
+    static const char mark[] = "{hostname}";
+    char url[URL_CAP], filled[FILLED_CAP];
+    const char *at;
 
-        if (list->at[i].runbook[0])
-            continue;
-        runbook_url(base, list->at[i].class, url, sizeof url);
-        list->at[i].runbook = arena_strdup(arena, url);
+    runbook_url(base, class, url, sizeof url);
+    at = strstr(url, mark);
+    snprintf(filled, sizeof filled, "%.*s%s%s", at ? (int)(at - url) : 0, url, at ? hostname : "",
+             at ? at + strlen(mark) : url);
+    str_add(out, "runbook_url: ");
+    str_add_json(out, filled);
+    str_addc(out, '\n');
+}
+
+/* Appends the lines of `text`, of one group if one is named, with links if a base is named. Returns the number of
+ * groups. */
+static size_t add_rules(Str *out, const char *text, const RulesOptions *o, const char *hostname)
+{
+    static const char group[] = "# group ", runbook[] = "# runbook ";
+    bool wanted = true;
+    size_t groups = 0;
+
+    while (*text) {
+        const size_t indent = strspn(text, " "), len = strcspn(text, "\n");
+        const char *line = text + indent;
+        char word[URL_CAP];
+
+        snprintf(word, sizeof word, "%.*s", (int)(len - indent), line);
+        if (strncmp(word, group, sizeof group - 1) == 0) {
+            wanted = !o->group || strcmp(word + sizeof group - 1, o->group) == 0;
+            groups += wanted;
+        } else if (strncmp(word, runbook, sizeof runbook - 1) == 0) {
+            if (wanted && o->base) {
+                str_addn(out, text, indent);
+                add_link(out, o->base, word + sizeof runbook - 1, hostname);
+            }
+        } else if (wanted) {
+            str_addn(out, text, len + (text[len] == '\n'));
+        }
+        text += len + (text[len] == '\n');
     }
+    return groups;
 }
 
-static bool is_group(const char *name)
+static int read_installed(VerbCall *call, const char *metrics, const char *end, Str *out)
 {
-    for (size_t i = 0; rules_groups[i]; i++)
-        if (strcmp(rules_groups[i], name) == 0)
-            return true;
-    return false;
+    str_init(out, FILE_BYTES_MAX);
+    return file_read(verb_data_path(call->arena, arena_printf(call->arena, "rules/%s%s.yaml", metrics, end)),
+                     FILE_BYTES_MAX, out, &call->err);
 }
 
-static int write_files(const char *dir, const Str *rules, const Str *tests, Arena *arena, Err *err)
+static int write_files(VerbCall *call, const RulesOptions *o, const Str *rules)
 {
-    TRY(file_make_dirs(dir, FOLDER_MODE, err));
-    TRY(file_write(arena_printf(arena, "%s/" RULE_FILE, dir), rules->text, rules->len, FILE_MODE, err));
-    return file_write(arena_printf(arena, "%s/" TEST_FILE, dir), tests->text, tests->len, FILE_MODE, err);
-}
+    CLEANUP(str_done) Str installed = {0}, tests = {0};
+    const char *dir = o->tests;
 
-static int write_all(VerbCall *call, const RulesOptions *o, const AlertList *list)
-{
-    CLEANUP(str_done) Str rules = {0}, tests = {0};
-    size_t count = 0;
-
-    for (size_t i = 0; i < list->len; i++)
-        count += !o->group || strcmp(list->at[i].group, o->group) == 0;
-    if (count == 0)
-        return verb_failf(call, EXIT_USAGE, "group '%s' has no rule with --metrics %s", o->group,
-                          metrics_names[o->metrics]);
-    str_init(&rules, OUT_MAX);
-    str_init(&tests, OUT_MAX);
-    rules_write(list, o->group, "Made by stoker rules (" STOKER_VERSION "), for Prometheus 2.42 and later.", &rules);
-    rules_write_tests(list, o->group, RULE_FILE, &tests);
-    if (o->tests && write_files(o->tests, &rules, &tests, call->arena, &call->err) < 0)
-        return verb_fail(call, EXIT_UNKNOWN);
-    fwrite(rules.text, 1, rules.len, stdout);
-    return EXIT_FINE;
+    TRY(read_installed(call, metrics_names[o->metrics], "-test", &installed));
+    str_init(&tests, FILE_BYTES_MAX);
+    add_rules(&tests, installed.text, o, TEST_HOST);
+    TRY(file_make_dirs(dir, FOLDER_MODE, &call->err));
+    TRY(file_write(arena_printf(call->arena, "%s/" RULE_FILE, dir), rules->text, rules->len, FILE_MODE, &call->err));
+    return file_write(arena_printf(call->arena, "%s/" TEST_FILE, dir), tests.text, tests.len, FILE_MODE, &call->err);
 }
 
 static int rules_run(VerbCall *call, const void *options)
 {
     const RulesOptions *o = options;
-    CLEANUP(catalogue_free_at) Catalogue *catalogue = NULL;
-    AlertList list = {0};
-    size_t count = 0;
+    const char *metrics = metrics_names[o->metrics];
+    CLEANUP(str_done) Str installed = {0}, rules = {0};
 
     if (call->args.len > 0)
         return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
-    if (o->group && !is_group(o->group))
-        return verb_failf(call, EXIT_USAGE, "there is no group '%s': stoker-incidents, stoker-readings, stoker-monitor",
-                          o->group);
-    const DetectorSpec *specs = detector_specs(&count);
-    int rc = faults_load(o->faults.items, o->faults.len, specs, count, &catalogue, &call->err);
-    if (rc < 0)
-        return verb_fail(call, rc == -EINVAL ? EXIT_USAGE : EXIT_UNKNOWN);
-    if (o->metrics == METRICS_STOKER)
-        rules_incidents(catalogue, call->arena, &list);
-    rules_readings(catalogue, o->metrics == METRICS_DCGM, call->arena, &list);
-    if (o->metrics == METRICS_STOKER)
-        rules_monitor(call->arena, &list);
-    if (o->base)
-        link_runbooks(o->base, call->arena, &list);
-    const int code = write_all(call, o, &list);
-    vec_done(&list);
-    return code;
+    if (read_installed(call, metrics, "", &installed) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
+    str_init(&rules, FILE_BYTES_MAX);
+    if (add_rules(&rules, installed.text, o, "{{ $labels.hostname }}") == 0)
+        return verb_failf(call, EXIT_USAGE,
+                          "no group '%s' with --metrics %s; there are stoker-incidents, stoker-readings and "
+                          "stoker-monitor, for dcgm only stoker-readings",
+                          o->group, metrics);
+    if (o->tests && write_files(call, o, &rules) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
+    fwrite(rules.text, 1, rules.len, stdout);
+    return verb_end(call, EXIT_FINE);
 }
 
 const Verb verb_rules = {
     .name = "rules",
-    .summary = "print the same judgement as Prometheus' alerting rules",
+    .summary = "print Prometheus alerting rules",
     .usage = "[--metrics stoker|dcgm] [--group NAME] [--external-url URL] [--tests DIR]",
     .description =
-        "For those who alert centrally. Group stoker-incidents has an alert per class of fault over "
-        "stoker_incident_open: the node has judged already. Group stoker-readings says in PromQL what can be said of "
-        "plain metrics, and is silent where an incident tells it. Group stoker-monitor watches the agents. With "
-        "--metrics dcgm only plain metrics are used, under the names that dcgm-exporter has too. Severity, route, "
-        "class and cause are labels. keep_firing_for needs Prometheus 2.42.",
+        "For central alerting. Group stoker-incidents has an alert for each class of the fault catalogue over "
+        "stoker_incident_open, and one for classes that a site adds. Group stoker-readings has the detectors that "
+        "PromQL can express over plain metrics; an alert is silent while an incident of its class is open. Group "
+        "stoker-monitor watches the agents. With --metrics dcgm only plain metrics are used, under the names that "
+        "dcgm-exporter has too. Severity, route, class and cause are labels. keep_firing_for needs Prometheus 2.42.",
     .examples = "stoker rules --external-url 'http://{hostname}:9400/' > /etc/prometheus/rules/stoker.yaml\n"
                 "stoker rules --tests out > /dev/null && promtool test rules out/" TEST_FILE,
     .exit_codes = "0  they are printed\n"
-                  "2  the command line, or a file of yours, is wrong\n"
+                  "2  the command line is wrong\n"
                   "3  a file could not be read or written",
     .opts = rules_opts,
     .opt_count = ARRAY_LEN(rules_opts),

@@ -94,13 +94,15 @@ static int show(VerbCall *call, const RunbookOptions *o, const char *class, cons
 {
     const Runbook *runbook = runbook_find(class);
     CLEANUP(str_done) Str text = {0}, out = {0};
+    CLEANUP(runbook_pages_done) RunbookPages pages = {0};
 
     if (!runbook)
         return verb_failf(call, EXIT_FINDING, "class '%s' is none of the built-in ones and has no page here%s%s", class,
                           *url ? "; its runbook is " : "", url);
     str_init(&text, OUT_MAX);
     str_init(&out, OUT_MAX);
-    if (runbook_text(runbook, &text, &call->err) < 0)
+    if (runbook_pages_open(&pages, verb_data_path(call->arena, RUNBOOK_FILE), &call->err) < 0 ||
+        runbook_text(&pages, runbook, &text, &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
     if (o->json)
         add_json(runbook, &text, &out);
@@ -205,7 +207,7 @@ const Verb verb_runbook = {
         "Prints the page of a class of faults: what it means, how to confirm it, what to do, when to replace, when it "
         "is over. The class is named, or it is that of an incident or of a code: a number (an SXid from 10000 on), "
         "xid:N, sxid:N, or a line of the kernel log in quotes. Without an argument: all classes, one line each. The "
-        "pages are in the program; the agent serves them at /" RUNBOOK_PLACE "/.",
+        "agent serves the pages at /" RUNBOOK_PLACE "/.",
     .examples = "stoker runbook gpu-lost\n"
                 "stoker runbook 79\n"
                 "stoker runbook 1jf8v3k2m0    # of an incident",

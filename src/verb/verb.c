@@ -95,6 +95,16 @@ const char *verb_program_dir(Arena *arena)
     return arena_strdup(arena, path);
 }
 
+const char *verb_data_path(Arena *arena, const char *name)
+{
+    const char *set = getenv("STOKER_DATA"), *dir = verb_program_dir(arena);
+    const char *built = arena_printf(arena, "%s/data/%s", dir, name);
+
+    if (set && *set)
+        return arena_printf(arena, "%s/%s", set, name);
+    return access(built, F_OK) == 0 ? built : arena_printf(arena, "%s/../share/stoker/%s", dir, name);
+}
+
 static const char *nearest_of(const Verb *const *list, const char *word)
 {
     const char *names[64];

@@ -55,6 +55,9 @@ const Verb *verb_find(const Verb *const *list, const char *const *words, size_t 
 OptPage verb_page(const Verb *verb, const char *path);
 /* The folder of the running program, "." where that cannot be told. Lies in the arena. */
 const char *verb_program_dir(Arena *arena);
+/* The path of an installed data file: in $STOKER_DATA, in the build folder the program was started from, or in its
+ * prefix's share/stoker. */
+const char *verb_data_path(Arena *arena, const char *name);
 /* Columns of the terminal, 80 where there is none. */
 size_t verb_width(void);
 

@@ -2,13 +2,17 @@
 /* See runbook.h. */
 #include "service/runbook/runbook.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/gzip.h"
 #include "base/owner.h"
 #include "service/runbook/runbook_inside.h"
+
+enum { PACK_MAX = 1 << 20 };
 
 size_t runbook_count(void)
 {
@@ -43,27 +47,57 @@ const char *runbook_title(const Runbook *runbook)
     return runbook->title;
 }
 
-static int add_piece(const RunbookPiece *piece, Str *out, Err *err)
+/* The end of a gzip file: CRC-32 and length of the unpacked text, little endian. */
+static bool is_of_this_build(const Str *packed)
+{
+    uint32_t crc;
+
+    if (packed->len != runbook_pack.len || packed->len < 8)
+        return false;
+    memcpy(&crc, packed->text + packed->len - 8, sizeof crc);
+    return le32toh(crc) == runbook_pack.crc;
+}
+
+int runbook_pages_open(RunbookPages *pages, const char *path, Err *err)
+{
+    CLEANUP(str_done) Str packed = {0};
+
+    *pages = (RunbookPages){0};
+    str_init(&packed, PACK_MAX);
+    TRY(file_read(path, PACK_MAX, &packed, err));
+    if (!is_of_this_build(&packed))
+        return err_set(err, -EBADMSG, "'%s' belongs to another build of Stoker; install Stoker whole", path);
+    pages->packed = packed;
+    packed = (Str){0};
+    return 0;
+}
+
+void runbook_pages_done(RunbookPages *pages)
+{
+    str_done(&pages->packed);
+}
+
+static int add_piece(const RunbookPages *pages, const RunbookPiece *piece, Str *out, Err *err)
 {
     CLEANUP(str_done) Str all = {0};
 
-    str_init(&all, runbook_packed.unpacked_len + 1);
-    str_reserve(&all, runbook_packed.unpacked_len);
-    TRY(gzip_unpack(runbook_packed.bytes, runbook_packed.len, &all, err));
-    if (piece->at + piece->len > all.len)
-        return err_set(err, -EBADMSG, "the runbooks in this program are cut");
+    if (pages->packed.len == 0)
+        return err_set(err, -ENODATA, "the runbooks are not installed here; the agent's log has the reason");
+    str_init(&all, runbook_pack.unpacked_len + 1);
+    str_reserve(&all, runbook_pack.unpacked_len);
+    TRY(gzip_unpack(pages->packed.text, pages->packed.len, &all, err));
     str_addn(out, all.text + piece->at, piece->len);
     return out->overflow ? err_set(err, -EFBIG, "the runbook is too large") : 0;
 }
 
-int runbook_text(const Runbook *runbook, Str *out, Err *err)
+int runbook_text(const RunbookPages *pages, const Runbook *runbook, Str *out, Err *err)
 {
-    return add_piece(&runbook->text, out, err);
+    return add_piece(pages, &runbook->text, out, err);
 }
 
-int runbook_html(const Runbook *runbook, Str *out, Err *err)
+int runbook_html(const RunbookPages *pages, const Runbook *runbook, Str *out, Err *err)
 {
-    return add_piece(&runbook->html, out, err);
+    return add_piece(pages, &runbook->html, out, err);
 }
 
 void runbook_url(const char *base, const char *class, char *out, size_t size)

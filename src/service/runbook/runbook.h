@@ -3,9 +3,9 @@
 
 /*
  * The runbooks: one page for each built-in class of faults, which says what it means, how to confirm it, what to do and
- * when to replace. They are docs/runbooks, built in, so that an alert leads somewhere in a machine room without a way
- * out; HTML was made of them at build time. Pages are unpacked when asked for and nothing of them is kept: under a
- * millisecond and less than a megabyte of memory. Const, any thread.
+ * when to replace. They are docs/runbooks, with the HTML made at build time, packed into one installed file, so that an
+ * alert leads somewhere in a machine room without a network. The table of pages is in the program: const, any thread.
+ * The pack is read once; a page is unpacked for each request (under a millisecond, less than a megabyte of memory).
  */
 
 #include <stddef.h>
@@ -26,15 +26,26 @@ const Runbook *runbook_index(void);
 const char *runbook_class(const Runbook *runbook);
 const char *runbook_title(const Runbook *runbook); /* a phrase: "the GPU has fallen off the bus" */
 
-/* Appends the page as Markdown. -EFBIG where out's ceiling is met. */
-int runbook_text(const Runbook *runbook, Str *out, Err *err);
+/* The pack, as read from its file. */
+typedef struct RunbookPages {
+    Str packed;
+} RunbookPages;
+
+/* Reads the pack. -errno; -EBADMSG if it belongs to another build of the program. After a failure pages has no page. */
+int runbook_pages_open(RunbookPages *pages, const char *path, Err *err);
+/* Accepts an empty one. */
+void runbook_pages_done(RunbookPages *pages);
+
+/* Appends the page as Markdown. -EFBIG beyond out's ceiling, -ENODATA without a pack. */
+int runbook_text(const RunbookPages *pages, const Runbook *runbook, Str *out, Err *err);
 /* Appends the page as a whole HTML document, to be served as PLACE/CLASS, the index as PLACE/ (RUNBOOK_PLACE below the
- * agent's address): links among pages are relative. -EFBIG. */
-int runbook_html(const Runbook *runbook, Str *out, Err *err);
+ * agent's address): links among pages are relative. Errors as above. */
+int runbook_html(const RunbookPages *pages, const Runbook *runbook, Str *out, Err *err);
 /* The Content-Security-Policy that such a document wants: its own style by hash, nothing else. */
 extern const char runbook_policy[];
 
 #define RUNBOOK_PLACE "runbooks"
+#define RUNBOOK_FILE "runbooks.gz" /* among the installed data files */
 
 /* Where the agent at `base` ("http://node7:9400/", with or without the last slash) serves the page of a class, into
  * out; "" where there is no page or no base. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What embed.py makes of docs/runbooks: a table of pages, and all pages as one gzip text. Const. */
+/* The table of the runbooks' pages that data/runbooks.py makes of docs/runbooks, and what identifies its pack. Const.
+ */
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "service/runbook/runbook.h"
 
@@ -17,11 +19,11 @@ struct Runbook {
     RunbookPiece text, html;
 };
 
-typedef struct RunbookPacked {
-    const char *bytes;
+typedef struct RunbookPack {
     size_t len, unpacked_len;
-} RunbookPacked;
+    uint32_t crc; /* of the unpacked text, as the gzip file has it */
+} RunbookPack;
 
+extern const RunbookPack runbook_pack;
 extern const Runbook runbook_rows[]; /* the index first, then by class */
 extern const size_t runbook_row_count;
-extern const RunbookPacked runbook_packed;

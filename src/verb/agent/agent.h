@@ -16,6 +16,7 @@
 #include "engine/store/window.h"
 #include "service/api/api.h"
 #include "service/prometheus/exporter.h"
+#include "service/runbook/runbook.h"
 #include "source/podresources/hpc.h"
 #include "source/podresources/podresources.h"
 #include "verb/agent/config.h"
@@ -60,7 +61,8 @@ typedef struct Agent {
     HttpServer *http;
     Control *control;
     Exporter *exporter;
-    AgentPage pages[2]; /* by ExporterFormat */
+    AgentPage pages[2];    /* by ExporterFormat */
+    RunbookPages runbooks; /* read at start */
     HttpStream *streams[AGENT_STREAMS_MAX];
     size_t stream_count;
 

@@ -343,7 +343,7 @@ static void answer_runbooks_place(Agent *agent, HttpRequest *request)
     http_answer(request, 308, TYPE_PLAIN, http_body_static("", 0), fields, 1);
 }
 
-static void answer_runbook(HttpRequest *request, const char *class)
+static void answer_runbook(Agent *agent, HttpRequest *request, const char *class)
 {
     const Runbook *runbook = *class ? runbook_find(class) : runbook_index();
     CLEANUP(str_done) Str text = {0};
@@ -354,7 +354,7 @@ static void answer_runbook(HttpRequest *request, const char *class)
         return;
     }
     str_init(&text, ANSWER_MAX);
-    if (runbook_html(runbook, &text, &err) < 0)
+    if (runbook_html(&agent->runbooks, runbook, &text, &err) < 0)
         send_problem(request, 500, err.text);
     else
         send_page(request, 200, TYPE_HTML, runbook_policy, &text);
@@ -485,7 +485,7 @@ void agent_handle(void *self, HttpRequest *request)
         return;
     }
     if (strncmp(path, runbooks, sizeof runbooks - 1) == 0) {
-        answer_runbook(request, path + sizeof runbooks - 1);
+        answer_runbook(self, request, path + sizeof runbooks - 1);
         return;
     }
     if (path[0] == '/' && path[1] && agent_answer_file(request, path + 1, takes_gzip(request)))

@@ -8,8 +8,10 @@ import json
 import pathlib
 import re
 import subprocess
+import sys
 
 import pytest
+import yaml
 
 REPO = pathlib.Path(__file__).resolve().parents[3]
 BOARDS = ["executive", "on-call", "debug", "gpu", "job"]
@@ -242,6 +244,34 @@ def test_all_as_files(said, tmp_path, names):
         assert json.loads(file.read_text())["uid"] == file.stem
 
 
+def test_every_panel_is_used_and_absent_data_stays_absent():
+    described = yaml.safe_load((REPO / "data/dashboards/panels.yaml").read_text())["panels"]
+    boards = yaml.safe_load((REPO / "data/dashboards/boards.yaml").read_text())["boards"]
+    assert set(described) == {key for b in boards.values() for s in b["sections"] for key in s["panels"]}
+    for key, panel in described.items():
+        assert (panel["kind"] == "table") == ("columns" in panel), key
+        for query in panel["queries"]:
+            assert ("both" in query) != bool({"stoker", "dcgm"} & set(query)), key
+            assert "stoker_" not in query.get("both", "") + query.get("dcgm", ""), key
+
+
+def test_a_metric_that_is_unknown_is_refused(tmp_path):
+    panels = (REPO / "data/dashboards/panels.yaml").read_text()
+    (tmp_path / "panels.yaml").write_text(panels.replace("DCGM_FI_DEV_FAN_SPEED", "DCGM_FI_DEV_FUN_SPEED"))
+    done = subprocess.run([sys.executable, "-B", REPO / "data/dashboards/make.py", tmp_path, REPO / "src/model/metric.def",
+                           REPO / "data/dashboards/boards.yaml", tmp_path / "panels.yaml"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "DCGM_FI_DEV_FUN_SPEED" in done.stderr
+
+
+def test_files_are_found_in_stoker_data(stoker, tmp_path):
+    env = {"STOKER_DATA": str(tmp_path), "PATH": "/usr/bin"}
+    done = subprocess.run([stoker, "dashboard", "counters"], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 3 and str(tmp_path / "dashboards/counters.csv") in done.stderr and done.stdout == ""
+    (tmp_path / "dashboards").mkdir()
+    (tmp_path / "dashboards/counters.csv").write_text("mine\n")
+    assert subprocess.run([stoker, "dashboard", "counters"], capture_output=True, text=True, check=True, env=env).stdout == "mine\n"
+
+
 def test_both_namings_can_be_installed_beside_each_other(said):
     models = [json.loads(said("grafana", b, "--names", n).stdout) for b in BOARDS for n in NAMES]
     assert len({m["uid"] for m in models}) == len({m["title"] for m in models}) == len(models)
@@ -258,10 +288,9 @@ def test_exported_labels(said):
     (["grafana", "ceo"], 2, "there is no dashboard 'ceo': executive, on-call"),
     (["grafana", "gpu", "job"], 2, "'job' too"),
     (["grafana", "gpu", "--list"], 2, "do not go together"),
-    (["grafana", "--markdown"], 2, "--list"),
     (["grafana", "--names", "influx"], 2, "--names"),
-    (["grafana", "--datasource", "a b"], 2, "is no uid"),
-    (["grafana", "--datasource", "x" * 41], 2, "is no uid"),
+    (["grafana", "--datasource", "a b"], 2, "is not a uid"),
+    (["grafana", "--datasource", "x" * 41], 2, "is not a uid"),
     (["grafana", "--all", "/proc/nowhere"], 3, "/proc/nowhere"),
     (["counters", "all"], 2, "takes no argument"),
     (["kibana"], 2, "kibana"),
@@ -297,17 +326,16 @@ def test_what_is_not_on_by_default_is_said_in_the_panel(said):
                 assert (metric in panel["description"]) == (metric not in on), (panel["title"], metric)
 
 
-def test_the_documentation_has_every_panel(said):
+def test_the_documentation_has_every_panel(build):
     page = (REPO / "docs/dashboards.md").read_text()
-    listed = said("grafana", "--list", "--markdown").stdout
-    made = page.split("<!-- stoker dashboard grafana --list --markdown -->\n", 1)[1]
-    assert made == listed, "the end of docs/dashboards.md is not what stoker dashboard grafana --list --markdown prints"
+    made = (build / "data/dashboards/panels.md").read_text()
+    assert page.split("<!-- build/data/dashboards/panels.md -->\n", 1)[1] == made, "the end of docs/dashboards.md is not the panels.md of the build"
 
 
 def test_the_documentation_names_what_there_is(said):
     page = (REPO / "docs/dashboards.md").read_text()
     words = said("grafana", "--help").stdout
     for option in re.findall(r"--[a-z]+", words):
-        assert option in page or option in ("--help", "--markdown"), option
+        assert option in page or option == "--help", option
     for variable in {v for b in BOARDS for v in grafana.variables(json.loads(said("grafana", b).stdout))}:
         assert f"`{variable}`" in page, variable

@@ -66,7 +66,8 @@ def test_the_agents_package_is_whole(packages):
                      "/lib/systemd/system/stoker-sampler.socket", "/lib/systemd/system/stoker.socket",
                      "/usr/lib/sysusers.d/stoker.conf", "/usr/lib/tmpfiles.d/stoker.conf",
                      "/usr/share/stoker/counters/default-counters.csv", "/usr/share/man/man1/stoker-version.1.gz",
-                     "/usr/share/bash-completion/completions/stoker"}
+                     "/usr/share/stoker/dashboards/stoker-on-call.json", "/usr/share/stoker/rules/stoker.yaml",
+                     "/usr/share/stoker/runbooks.gz", "/usr/share/bash-completion/completions/stoker"}
     assert not [f for f in found if "/sim/" in f or "nvidia" in f]
 
 

@@ -60,6 +60,7 @@ def test_it_stands_where_dcgm_exporter_stood(stages, deploy):
     assert entry == [["/usr/bin/dcgm-exporter"]]
     made = " ".join(rest for word, rest in stages["build"][1:] if word == "RUN")
     assert "ln -s stoker /agent/usr/bin/dcgm-exporter" in made and "cp deploy/counters/*.csv /agent/etc/dcgm-exporter/" in made
+    assert all(f"/image/usr/share/stoker/{name}" in made for name in ("dashboards", "rules", "runbooks.gz"))
     # the lists that the chart and the GPU operator name
     assert {"default-counters.csv", "dcp-metrics-included.csv"} <= {p.name for p in (deploy / "counters").iterdir()}
 

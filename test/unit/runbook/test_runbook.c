@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages in the program: which there are, both forms of each, and where they are served. */
+/* The table of pages, both forms of each page, where they are served, and packs that are refused. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "service/runbook/runbook.h"
 
 enum { PAGE_MAX = 1 << 20 };
+
+static RunbookPages pages;
 
 static void pages_stand_in_order_and_are_found(void **state)
 {
@@ -45,8 +49,8 @@ static void check_forms(const Runbook *runbook)
 
     str_init(&text, PAGE_MAX);
     str_init(&html, PAGE_MAX);
-    assert_int_equal(runbook_text(runbook, &text, &err), 0);
-    assert_int_equal(runbook_html(runbook, &html, &err), 0);
+    assert_int_equal(runbook_text(&pages, runbook, &text, &err), 0);
+    assert_int_equal(runbook_html(&pages, runbook, &html, &err), 0);
     const char *class = runbook_class(runbook);
     snprintf(head, sizeof head, "# %s%s%s\n", class, *class ? ": " : "", runbook_title(runbook));
     assert_int_equal(strncmp(text.text, head, strlen(head)), 0);
@@ -75,12 +79,65 @@ static void a_page_is_appended_and_a_ceiling_is_kept(void **state)
     (void)state;
     str_init(&out, PAGE_MAX);
     str_add(&out, "before ");
-    assert_int_equal(runbook_text(runbook_at(0), &out, &err), 0);
+    assert_int_equal(runbook_text(&pages, runbook_at(0), &out, &err), 0);
     assert_int_equal(strncmp(out.text, "before # ", 9), 0);
     str_done(&out);
     str_init(&out, 20);
-    assert_int_equal(runbook_text(runbook_at(0), &out, &err), -EFBIG);
+    assert_int_equal(runbook_text(&pages, runbook_at(0), &out, &err), -EFBIG);
     str_done(&out);
+}
+
+static void check_refused(const char *path, int wanted)
+{
+    RunbookPages none;
+    Str out;
+    Err err;
+
+    assert_int_equal(runbook_pages_open(&none, path, &err), wanted);
+    assert_non_null(strstr(err.text, path));
+    str_init(&out, PAGE_MAX);
+    assert_int_equal(runbook_html(&none, runbook_index(), &out, &err), -ENODATA);
+    str_done(&out);
+    runbook_pages_done(&none);
+}
+
+/* Missing, empty, cut, and of another build: the same length with another checksum. */
+static void a_pack_of_another_build_is_refused(void **state)
+{
+    const size_t lens[] = {0, 4, pages.packed.len - 1, pages.packed.len};
+    char path[] = "/tmp/runbook-XXXXXX";
+    const int fd = mkstemp(path);
+    Str copy;
+
+    (void)state;
+    assert_true(fd >= 0);
+    str_init(&copy, PAGE_MAX);
+    str_addn(&copy, pages.packed.text, pages.packed.len);
+    copy.text[copy.len - 8] ^= 1;
+    for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
+        assert_int_equal(ftruncate(fd, 0), 0);
+        assert_int_equal(pwrite(fd, copy.text, lens[i], 0), (ssize_t)lens[i]);
+        check_refused(path, -EBADMSG);
+    }
+    unlink(path);
+    check_refused(path, -ENOENT);
+    str_done(&copy);
+    close(fd);
+}
+
+static int open_pages(void **state)
+{
+    Err err;
+
+    (void)state;
+    return runbook_pages_open(&pages, getenv("RUNBOOKS"), &err);
+}
+
+static int close_pages(void **state)
+{
+    (void)state;
+    runbook_pages_done(&pages);
+    return 0;
 }
 
 static void the_address_of_a_page(void **state)
@@ -112,8 +169,9 @@ int main(void)
         cmocka_unit_test(what_is_no_class_has_no_page),
         cmocka_unit_test(every_page_has_both_forms),
         cmocka_unit_test(a_page_is_appended_and_a_ceiling_is_kept),
+        cmocka_unit_test(a_pack_of_another_build_is_refused),
         cmocka_unit_test(the_address_of_a_page),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_pages, close_pages);
 }

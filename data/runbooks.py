@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the runbooks into the program: every page as Markdown and as HTML, all packed as one gzip text, and a table that
-says where each page lies in it.
+"""Packs the runbooks, every page as Markdown and as HTML, into one gzip file, and writes the table of its pages for the
+program: class, title and places in the unpacked text.
 
-    embed.py OUTPUT DEPFILE CMARK FOLDER page.html style.css
+    runbooks.py PACK.gz TABLE.c DEPFILE CMARK FOLDER page.html style.css
 
 FOLDER has CLASS.md for each class of faults and README.md, the index. A page begins with its licence line and
 `# CLASS: title`. Pages lie beside each other in both forms, so that the second costs little. In HTML a link to another
@@ -16,6 +16,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import zlib
 
 TITLE = re.compile(r"# (?:([a-z0-9-]+): )?(\S.*)")
 LINK = re.compile(r'<a href="([^"]*)">(.*?)</a>', re.S)
@@ -74,12 +75,8 @@ def c_text(text):
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def c_array(data):
-    return ",\n".join(",".join(map(str, data[i:i + 40])) for i in range(0, len(data), 40))
-
-
 def main():
-    output, depfile, cmark, folder, page, style = sys.argv[1:]
+    pack, table, depfile, cmark, folder, page, style = sys.argv[1:]
     shell = Shell(pathlib.Path(page), pathlib.Path(style))
     paths = sorted(pathlib.Path(folder).glob("*.md"), key=lambda p: (p.stem != INDEX, p.stem))
     names = {p.stem for p in paths}
@@ -95,15 +92,15 @@ def main():
         name = "" if path.stem == INDEX else path.stem
         rows.append(f"    {{{c_text(name)}, {c_text(title)}, {{{at[0]}, {len(forms[0])}}}, {{{at[1]}, {len(forms[1])}}}}},\n")
     packed = gzip.compress(blob, 9, mtime=0)
-    pathlib.Path(output).write_text(
-        "/* SPDX-License-Identifier: Apache-2.0 */\n/* Made of docs/runbooks by embed.py. */\n"
+    pathlib.Path(pack).write_bytes(packed)
+    pathlib.Path(table).write_text(
+        "/* SPDX-License-Identifier: Apache-2.0 */\n/* Made of docs/runbooks by data/runbooks.py. */\n"
         '#include "service/runbook/runbook_inside.h"\n'
-        f"static const unsigned char packed[{len(packed)}] = {{\n{c_array(packed)}}};\n"
-        f"const RunbookPacked runbook_packed = {{(const char *)packed, sizeof packed, {len(blob)}}};\n"
+        f"const RunbookPack runbook_pack = {{{len(packed)}, {len(blob)}, {zlib.crc32(blob)}u}};\n"
         f"const Runbook runbook_rows[] = {{\n{''.join(rows)}}};\n"
         "const size_t runbook_row_count = sizeof runbook_rows / sizeof runbook_rows[0];\n"
         f"const char runbook_policy[] = {c_text(shell.policy())};\n", encoding="utf-8")
-    pathlib.Path(depfile).write_text(f"{output}: {folder} {' '.join(map(str, paths))}\n", encoding="utf-8")
+    pathlib.Path(depfile).write_text(f"{pack} {table}: {folder} {' '.join(map(str, paths))}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
