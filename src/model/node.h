@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "model/activity.h"
 #include "model/reading.h"
 
 enum { NODE_GPUS_MAX = 64, NODE_INSTANCES_MAX = 15, NODE_SAMPLERS_MAX = 96, NODE_WHY_CAP = 160, NODE_WCHAN_CAP = 64 };
@@ -103,6 +104,8 @@ typedef struct NodeGpu {
     Reading reading; /* values of a GPU that is not UP are absent, each with its reason */
     size_t instance_count;
     Reading *instances; /* instance_count MIG devices by (GI, CI); borrowed from the node */
+    Activity *instance_activity; /* of each instance, or NULL: not decided; borrowed from the one who decides */
+    Activity activity;
     GpuState state;
     uint64_t state_since_ns; /* monotonic */
     char why[NODE_WHY_CAP];  /* what was seen, for a person: "nvmlDeviceGetPowerUsage has not returned for 3 s" */

@@ -189,6 +189,7 @@ static int start(Agent *agent, Err *err)
     agent->start_real_ns = clock_real(clock_kernel());
     agent->store = store_new(o->history_series);
     agent->windows = windows_new();
+    agent->activities = activities_new();
     agent->jobs_limit = (LogLimit){.window_ns = 60 * NS_PER_S, .burst = 1};
     for (size_t i = 0; i < ARRAY_LEN(agent->pages); i++)
         str_init(&agent->pages[i].text, 64 << 20);
@@ -216,6 +217,7 @@ static void done(Agent *agent)
         hpc_done(&agent->jobs);
     vec_done(&agent->job_list);
     windows_free(agent->windows);
+    activities_free(agent->activities);
     store_free(agent->store);
     for (size_t i = 0; i < ARRAY_LEN(agent->pages); i++)
         str_done(&agent->pages[i].text);

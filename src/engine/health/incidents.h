@@ -76,6 +76,19 @@ const Incident *incidents_find(const Incidents *incidents, const char *id); /* N
  * the node and the fabric. *ret_worst: that incident, NULL where there is none. */
 bool incidents_worst(const Incidents *incidents, const PciAddress *gpu, bool all, const Incident **ret_worst);
 
+/* Whether the thing that an incident is about can go on being used. */
+typedef enum IncidentUse {
+    INCIDENT_USE_GOES_ON,
+    INCIDENT_USE_NO_NEW_WORK, /* what runs may end; then somebody has to act */
+    INCIDENT_USE_NONE,        /* it cannot be used until somebody acts */
+} IncidentUse;
+/* By severity and action: a fatal one takes it out of use, an error whose action is to drain, reset, reboot or repair
+ * the driver lets no new work in. Of an incident that is not open, and of a program's own fault: GOES_ON. */
+IncidentUse incident_use(const Incident *incident);
+/* Whether this GPU is the one, or part of the thing, that the incident is about: the node, the fabric, itself, its links
+ * and instances. */
+bool incident_hits(const Incident *incident, const Device *gpu);
+
 typedef struct IncidentsCounts {
     uint64_t events;          /* that came in */
     uint64_t echoes;          /* that were attached to another */

@@ -232,3 +232,40 @@ bool incidents_worst(const Incidents *incidents, const PciAddress *gpu, bool all
     }
     return *ret_worst != NULL;
 }
+
+static bool takes_out_of_use(FaultAction action)
+{
+    switch (action) {
+    case ACTION_RESET_GPU:
+    case ACTION_DRAIN_AND_RESET:
+    case ACTION_REBOOT_NODE:
+    case ACTION_DRAIN_AND_REBOOT:
+    case ACTION_DRAIN_AND_RMA:
+    case ACTION_RESET_FABRIC:
+    case ACTION_RESTART_FABRIC:
+    case ACTION_FIX_DRIVER:
+    case ACTION_UPDATE_DRIVER:
+    case ACTION_RESTART_CONTAINER:
+    case ACTION_RESTART_VM:
+        return true;
+    default:
+        return false;
+    }
+}
+
+IncidentUse incident_use(const Incident *incident)
+{
+    if (incident->state != INCIDENT_OPEN || incident->cause == CAUSE_APPLICATION)
+        return INCIDENT_USE_GOES_ON;
+    if (incident->severity == SEVERITY_FATAL)
+        return INCIDENT_USE_NONE;
+    return incident->severity == SEVERITY_ERROR && takes_out_of_use(incident->action) ? INCIDENT_USE_NO_NEW_WORK
+                                                                                      : INCIDENT_USE_GOES_ON;
+}
+
+bool incident_hits(const Incident *incident, const Device *gpu)
+{
+    if (incident->device.kind == DEVICE_NODE || incident->scope == SCOPE_FABRIC)
+        return true;
+    return incident->device.has_pci && gpu->has_pci && pci_compare(incident->device.pci, gpu->pci) == 0;
+}

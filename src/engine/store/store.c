@@ -395,3 +395,47 @@ void store_each(const Store *store, void (*fn)(void *self, StoreSeries series, c
                 fn(self, handle_of(store, (size_t)device->head[metric] - 1), device->key, metric);
     }
 }
+
+/* --- a whole node ------------------------------------------------------------------------------------------------- */
+
+static void add_reading(Store *store, uint64_t now_ns, const Reading *reading, const char *key)
+{
+    for (MetricId id = 0; id < METRIC_END; id++) {
+        const Sample *sample = &reading->sample[id];
+
+        if (!metric_get(id)->history || (!sample->valid && sample->absence == ABSENCE_NOT_YET))
+            continue;
+        StoreSeries series = sample->valid ? store_open(store, key, id, now_ns)
+                                           : store_find(store, key, id); /* no ring for what never was */
+        if (series >= 0)
+            store_add(store, series, now_ns, sample);
+    }
+}
+
+static void add_fast_readings(Store *store, const NodeGpu *gpu, const char *key)
+{
+    for (int k = 0; metric_fast_at(k) != METRIC_END; k++) {
+        StoreSeries series = store_find(store, key, metric_fast_at(k));
+
+        for (size_t i = 0; series >= 0 && i < gpu->fast_count; i++)
+            if (gpu->fast[i].valid >> k & 1)
+                store_add_fast(store, series, gpu->fast[i].time_ns, gpu->fast[i].value[k]);
+    }
+}
+
+void store_add_node(Store *store, const Node *node)
+{
+    char key[DEVICE_KEY_CAP];
+
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const NodeGpu *gpu = &node->gpus[i];
+
+        if (device_key(&gpu->reading.device, key) < 0)
+            continue;
+        add_reading(store, node->time_ns, &gpu->reading, key);
+        add_fast_readings(store, gpu, key);
+        for (size_t k = 0; k < gpu->instance_count; k++)
+            if (device_key(&gpu->instances[k].device, key) >= 0)
+                add_reading(store, node->time_ns, &gpu->instances[k], key);
+    }
+}

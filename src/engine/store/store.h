@@ -20,6 +20,7 @@
 
 #include "model/device.h"
 #include "model/metric.h"
+#include "model/node.h"
 #include "model/reading.h"
 
 enum { STORE_SECONDS = 600, STORE_MINUTES = 1440 };
@@ -77,6 +78,9 @@ void store_add(Store *store, StoreSeries series, uint64_t now_ns, const Sample *
  * from fast readings alone. In any order; dropped where its minute is before the last one but one. A second with a fast
  * reading counts as valid. */
 void store_add_fast(Store *store, StoreSeries series, uint64_t time_ns, double value);
+
+/* Adds all readings of a node as of its instant: those of GPUs and instances, and the fast ones. */
+void store_add_node(Store *store, const Node *node);
 
 /* Copy the seconds (minutes) that overlap [from_ns, to_ns], oldest first, at most the `cap` oldest, into out; returns
  * how many. Times without data (seconds in which nothing was added, minutes without a valid second) are left out only

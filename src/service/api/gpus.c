@@ -10,15 +10,6 @@
 #include "service/api/lists.h"
 #include "service/api/write.h"
 
-static void write_time(Str *out, const Node *node, const char *key, uint64_t monotonic_ns)
-{
-    char text[CLOCK_TEXT_MAX];
-    uint64_t age = node->time_ns > monotonic_ns ? node->time_ns - monotonic_ns : 0;
-
-    clock_format(text, node->real_ns > age ? node->real_ns - age : 0);
-    str_addf(out, ",\"%s\":\"%s\"", key, text);
-}
-
 static void write_metric(Str *out, const Node *node, const Metric *metric, const Sample *sample)
 {
     uint64_t age;
@@ -133,6 +124,8 @@ static void write_instances(Str *out, const Node *node, const NodeGpu *gpu, cons
         str_add(out, i ? ",{" : "{");
         write_identity(out, &instance->device);
         write_text(out, "profile", instance->profile);
+        if (gpu->instance_activity)
+            write_activity(out, node, &gpu->instance_activity[i]);
         write_owners(out, owners, &gpu->reading, instance);
         write_metrics(out, node, instance);
         str_addc(out, '}');
@@ -180,6 +173,7 @@ static void write_gpu(Str *out, const Node *node, const NodeGpu *gpu, const ApiB
     str_addf(out, ",\"state\":\"%s\"", gpu_state_key(gpu->state));
     write_time(out, node, "since", gpu->state_since_ns);
     write_text(out, "why", gpu->why);
+    write_activity(out, node, &gpu->activity);
     if (gpu->last_sample_ns) {
         str_add(out, ",\"last_sample_age_seconds\":");
         write_seconds(out, node->time_ns > gpu->last_sample_ns ? node->time_ns - gpu->last_sample_ns : 0);

@@ -198,6 +198,41 @@ static void read_texts(Reader *r, const JsonItem *from, Reading *reading)
     }
 }
 
+static void read_share(Reader *r, const JsonItem *from, const char *name, double *ret)
+{
+    const JsonItem *value = member(from, name);
+
+    *ret = NAN;
+    if (value && !json_number(value, ret))
+        reader_fail(r, name, "number");
+}
+
+/* A word, cause or basis that this program does not know is none. */
+static void read_activity(Reader *r, const JsonItem *device, Activity *ret)
+{
+    const JsonItem *from = reader_object(r, device, "activity");
+    const char *word = reader_text(r, from, "word"), *cause = reader_text(r, from, "cause");
+    const char *basis = reader_text(r, from, "basis");
+
+    if (word)
+        activity_find(word, &ret->word);
+    if (cause)
+        activity_cause_find(cause, &ret->cause);
+    if (basis)
+        activity_basis_find(basis, &ret->basis);
+    reader_time(r, from, "since", &ret->since_ns);
+    READER_COPY(r, from, "text", ret->text);
+    READER_COPY(r, from, "incident", ret->incident);
+    reader_bool(r, from, "held", &ret->held);
+    reader_u32(r, from, "window_s", &ret->window_s);
+    read_share(r, from, "sm_active", &ret->sm_active);
+    read_share(r, from, "utilization", &ret->utilization);
+    read_share(r, from, "power_share", &ret->power_share);
+    read_share(r, from, "clock_share", &ret->clock_share);
+    read_share(r, from, "tensor", &ret->tensor);
+    read_share(r, from, "dram", &ret->dram);
+}
+
 static void read_instance(Reader *r, const JsonItem *from, const Device *gpu, Reading *instance)
 {
     reading_init(instance, DEVICE_COMPUTE_INSTANCE);
@@ -222,6 +257,10 @@ static void read_instances(Reader *r, const JsonItem *from, NodeGpu *gpu)
         Reading *instance = &gpu->instances[i];
 
         read_instance(r, one, &gpu->reading.device, instance);
+        if (json_member(one, "activity") && !gpu->instance_activity)
+            gpu->instance_activity = arena_calloc(&r->read->arena, json_count(list), sizeof *gpu->instance_activity);
+        if (gpu->instance_activity)
+            read_activity(r, one, &gpu->instance_activity[i]);
         instance->instance_head = i == 0 || instance[-1].device.gpu_instance != instance->device.gpu_instance;
     }
 }
@@ -254,6 +293,7 @@ static void read_gpu(Reader *r, const JsonItem *from, size_t i, NodeGpu *gpu)
     read_identity(r, from, &gpu->reading.device);
     reader_place(r, from, &gpu->reading.device);
     read_state(r, from, gpu);
+    read_activity(r, from, &gpu->activity);
     read_texts(r, from, &gpu->reading);
     reader_owners(r, from, &gpu->reading.device);
     read_metrics(r, from, &gpu->reading);

@@ -64,12 +64,15 @@ void api_tick(const Node *node, Str *out)
         write_identity(out, &gpu->reading.device);
         str_addf(out, ",\"state\":\"%s\"", gpu_state_key(gpu->state));
         write_text(out, "why", gpu->why);
+        write_activity(out, node, &gpu->activity);
         write_values(out, &gpu->reading);
         write_fast(out, node, gpu);
         str_add(out, ",\"instances\":[");
         for (size_t k = 0; k < gpu->instance_count; k++) {
             str_add(out, k ? ",{" : "{");
             write_identity(out, &gpu->instances[k].device);
+            if (gpu->instance_activity)
+                write_activity(out, node, &gpu->instance_activity[k]);
             write_values(out, &gpu->instances[k]);
             str_addc(out, '}');
         }

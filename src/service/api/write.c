@@ -3,7 +3,9 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
+#include "base/clock.h"
 #include "base/duration.h"
 #include "base/number.h"
 
@@ -28,6 +30,43 @@ void write_text(Str *out, const char *key, const char *text)
         return;
     str_addf(out, ",\"%s\":", key);
     str_add_json(out, text);
+}
+
+void write_time(Str *out, const Node *node, const char *key, uint64_t monotonic_ns)
+{
+    char text[CLOCK_TEXT_MAX];
+    uint64_t age = node->time_ns > monotonic_ns ? node->time_ns - monotonic_ns : 0;
+
+    clock_format(text, node->real_ns > age ? node->real_ns - age : 0);
+    str_addf(out, ",\"%s\":\"%s\"", key, text);
+}
+
+/* A share with four digits. */
+static void write_share(Str *out, const char *key, double share)
+{
+    if (isfinite(share))
+        str_addf(out, ",\"%s\":%.4g", key, share);
+}
+
+void write_activity(Str *out, const Node *node, const Activity *activity)
+{
+    str_addf(out, ",\"activity\":{\"word\":\"%s\"", activity_key(activity->word));
+    write_text(out, "cause", activity_cause_key(activity->cause));
+    if (activity->since_ns)
+        write_time(out, node, "since", activity->since_ns);
+    write_text(out, "text", activity->text);
+    write_text(out, "incident", activity->incident);
+    str_addf(out, ",\"held\":%s,\"basis\":\"%s\",\"window_s\":%" PRIu32, activity->held ? "true" : "false",
+             activity_basis_key(activity->basis), activity->window_s);
+    if (activity->window_s > 0) {
+        write_share(out, "sm_active", activity->sm_active);
+        write_share(out, "utilization", activity->utilization);
+        write_share(out, "power_share", activity->power_share);
+        write_share(out, "clock_share", activity->clock_share);
+        write_share(out, "tensor", activity->tensor);
+        write_share(out, "dram", activity->dram);
+    }
+    str_addc(out, '}');
 }
 
 void write_sample(Str *out, const Sample *sample)

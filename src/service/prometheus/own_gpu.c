@@ -47,6 +47,17 @@ static void state(Page *page, const Family *family)
     }
 }
 
+/* One series per word, the one that holds is 1. */
+static void activity(Page *page, const Family *family)
+{
+    EACH_GPU(page, target, gpu)
+    for (ActivityWord word = 0; word < ACTIVITY_END; word++) {
+        const Label key = label("activity", activity_key(word));
+
+        page_extra(page, family, target, &key, 1, gpu->activity.word == word);
+    }
+}
+
 static void state_since(Page *page, const Family *family)
 {
     EACH_GPU(page, target, gpu)
@@ -233,6 +244,8 @@ static void unavailable(Page *page, const Family *family)
 const OwnFamily own_gpu_families[] = {
     {"stoker_gpm_supported", FAMILY_GAUGE, "Whether the GPU offers performance monitoring through its driver",
      .write = gpm},
+    {"stoker_gpu_activity", FAMILY_GAUGE, "What the GPU does: 1 for the word that holds, 0 for the others",
+     .write = activity},
     {"stoker_gpu_failed_passes_total", FAMILY_COUNTER, "Times the driver refused to answer for the GPU", number,
      GPU_FIELD(failed_passes)},
     {"stoker_gpu_fast_readings_lost_total", FAMILY_COUNTER, "Fast readings that were overwritten before they were used",

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/vec.h"
+#include "engine/activity/activity.h"
 #include "engine/store/store.h"
 #include "engine/store/window.h"
 #include "service/api/api.h"
@@ -53,6 +54,7 @@ typedef struct Agent {
     /* what is kept */
     Store *store;
     Windows *windows;
+    Activities *activities;
     uint64_t ticks, late_ticks, last_tick_ns, start_ns, start_real_ns;
     Health health;
     Judge judge;
@@ -101,6 +103,8 @@ void agent_event_happened(void *self, const JudgeEvent *event);
 /* Words of the control socket: incidents, incident, events, clear, maintenance, check. *ret_code; false: not ours. */
 bool agent_control_incidents(Agent *agent, const char *const *words, size_t count, bool owner, Str *out, int *ret_code);
 
+/* requests.c: all that is known as of the last tick; `incidents` is room for the open ones. */
+Snapshot agent_snapshot(const Agent *agent, const Incident *incidents[INCIDENTS_MAX]);
 /* requests.c: what /api/v1/status answers, as `stoker status --json` does. */
 void agent_status_json(const Agent *agent, Str *out);
 /* requests.c: the control socket's words; `self` is the Agent. */

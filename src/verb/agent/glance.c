@@ -8,12 +8,13 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/vec.h"
+#include "engine/activity/activity.h"
 #include "source/host/host.h"
 #include "source/host/places.h"
 #include "source/proc/pods.h"
 #include "verb/agent/eyes.h"
 
-enum { LOOK_MS = 1500, LOOK_LATE_MS = 6000, TURN_MS = 20, PROCESSES_MAX = 1024 };
+enum { LOOK_MS = 1500, LOOK_LATE_MS = 6000, TURN_MS = 20, PROCESSES_MAX = 1024, SERIES_MAX = 16384 };
 
 struct Glance {
     uv_loop_t loop;
@@ -22,6 +23,9 @@ struct Glance {
     AgentConfig *config;
     Eyes eyes;
     Health health;
+    Store *store; /* what was seen so far, for the activities */
+    uint64_t stored_s;
+    Activities *activities;
     uint64_t limit_ns;
     bool stopped;
     UserNames *users; /* NULL: nobody was asked for yet */
@@ -63,6 +67,8 @@ int glance_new(const GlanceOptions *options, Glance **ret, Err *err)
 
     host_boot(options->root ? options->root : "", &glance->boot);
     glance->pods = pod_names_new();
+    glance->store = store_new(SERIES_MAX);
+    glance->activities = activities_new();
     glance->limit_ns = options->limit_ns ? options->limit_ns : LOOK_LATE_MS * NS_PER_MS;
     uv_loop_init(&glance->loop);
     uv_timer_init(&glance->loop, &glance->pace);
@@ -101,9 +107,30 @@ void glance_free(Glance *glance)
     agent_config_free(glance->config);
     user_names_free(glance->users);
     pod_names_free(glance->pods);
+    activities_free(glance->activities);
+    store_free(glance->store);
     vec_done(&glance->processes);
     vec_done(&glance->places);
     free(glance);
+}
+
+/* The view of now; its readings are stored once a second. */
+static const Node *take_view(Glance *glance)
+{
+    const Node *node = eyes_look(&glance->eyes);
+
+    if (node->time_ns / NS_PER_S != glance->stored_s)
+        store_add_node(glance->store, node);
+    glance->stored_s = node->time_ns / NS_PER_S;
+    return node;
+}
+
+static void decide_activities(Glance *glance, const Node *node)
+{
+    const Snapshot snapshot = {.node = node};
+
+    store_add_node(glance->store, node);
+    activities_update(glance->activities, &snapshot, glance->store);
 }
 
 /* Whether every GPU that will be sampled was. */
@@ -128,10 +155,11 @@ const Node *glance_see(Glance *glance, const Health **ret_health)
         uint64_t passed = clock_monotonic(clock) - start;
 
         uv_run(&glance->loop, UV_RUN_ONCE);
-        node = eyes_look(&glance->eyes);
+        node = take_view(glance);
         if (passed > glance->limit_ns || (passed > LOOK_MS * NS_PER_MS && seen_all(node)))
             break;
     }
+    decide_activities(glance, node);
     api_judge(node, glance->config->o.normal_ns, &glance->health);
     *ret_health = &glance->health;
     return node;
@@ -201,8 +229,9 @@ static int tell(Glance *glance, const Node *node, const Health *health, bool jso
 
 int glance_tell(Glance *glance, bool json, const StatusStyle *style, Str *out)
 {
-    const Node *node = eyes_look(&glance->eyes);
+    const Node *node = take_view(glance);
 
+    decide_activities(glance, node);
     api_judge(node, glance->config->o.normal_ns, &glance->health);
     return tell(glance, node, &glance->health, json, style, out);
 }

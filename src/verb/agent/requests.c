@@ -34,7 +34,7 @@ static size_t open_incidents(const Agent *agent, const Incident *out[INCIDENTS_M
     return count;
 }
 
-static Snapshot status_seen(const Agent *agent, const Incident *incidents[INCIDENTS_MAX])
+Snapshot agent_snapshot(const Agent *agent, const Incident *incidents[INCIDENTS_MAX])
 {
     return (Snapshot){.node = view_node(agent->eyes.view),
                       .health = &agent->health,
@@ -51,7 +51,7 @@ static Snapshot status_seen(const Agent *agent, const Incident *incidents[INCIDE
 void agent_status_json(const Agent *agent, Str *out)
 {
     const Incident *incidents[INCIDENTS_MAX];
-    const Snapshot seen = status_seen(agent, incidents);
+    const Snapshot seen = agent_snapshot(agent, incidents);
 
     status_json(&seen, out);
 }
@@ -59,7 +59,7 @@ void agent_status_json(const Agent *agent, Str *out)
 static int answer_status(const Agent *agent, const char *const *words, size_t count, Str *out)
 {
     const Incident *incidents[INCIDENTS_MAX];
-    const Snapshot seen = status_seen(agent, incidents);
+    const Snapshot seen = agent_snapshot(agent, incidents);
     uint64_t width = 80, height = 0, bits = 0;
 
     if (count == 2 && strcmp(words[1], "json") == 0) {

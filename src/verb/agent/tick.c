@@ -73,48 +73,6 @@ void agent_plan(Agent *agent)
     board_set_plan(agent->eyes.board, &plan);
 }
 
-static void keep_reading(Agent *agent, const Node *node, const Reading *reading, const char *key)
-{
-    for (MetricId id = 0; id < METRIC_END; id++) {
-        const Sample *sample = &reading->sample[id];
-
-        if (!metric_get(id)->history || (!sample->valid && sample->absence == ABSENCE_NOT_YET))
-            continue;
-        StoreSeries series = sample->valid ? store_open(agent->store, key, id, node->time_ns)
-                                           : store_find(agent->store, key, id); /* no ring for what never was */
-        if (series >= 0)
-            store_add(agent->store, series, node->time_ns, sample);
-    }
-}
-
-static void keep_fast(Agent *agent, const NodeGpu *gpu, const char *key)
-{
-    for (int k = 0; metric_fast_at(k) != METRIC_END; k++) {
-        StoreSeries series = store_find(agent->store, key, metric_fast_at(k));
-
-        for (size_t i = 0; series >= 0 && i < gpu->fast_count; i++)
-            if (gpu->fast[i].valid >> k & 1)
-                store_add_fast(agent->store, series, gpu->fast[i].time_ns, gpu->fast[i].value[k]);
-    }
-}
-
-static void keep(Agent *agent, const Node *node)
-{
-    char key[DEVICE_KEY_CAP];
-
-    for (size_t i = 0; i < node->gpu_count; i++) {
-        const NodeGpu *gpu = &node->gpus[i];
-
-        if (device_key(&gpu->reading.device, key) < 0)
-            continue;
-        keep_reading(agent, node, &gpu->reading, key);
-        keep_fast(agent, gpu, key);
-        for (size_t k = 0; k < gpu->instance_count; k++)
-            if (device_key(&gpu->instances[k].device, key) >= 0)
-                keep_reading(agent, node, &gpu->instances[k], key);
-    }
-}
-
 /* The HPC job files: a stat each where nothing changed. */
 static void read_jobs(Agent *agent)
 {
@@ -133,6 +91,14 @@ static void read_jobs(Agent *agent)
     }
 }
 
+static void decide_activities(Agent *agent)
+{
+    const Incident *incidents[INCIDENTS_MAX];
+    const Snapshot snapshot = agent_snapshot(agent, incidents);
+
+    activities_update(agent->activities, &snapshot, agent->store);
+}
+
 void agent_tick(Agent *agent)
 {
     const Node *node = eyes_look(&agent->eyes);
@@ -145,8 +111,9 @@ void agent_tick(Agent *agent)
     api_judge(node, agent->config->o.normal_ns, &agent->health);
     if (agent->jobs_on)
         read_jobs(agent);
-    keep(agent, node);
+    store_add_node(agent->store, node);
     judge_turn(&agent->judge, node);
+    decide_activities(agent);
     windows_add(agent->windows, node);
     exporter_tick(agent->exporter, node);
     agent_stream_tick(agent);

@@ -29,6 +29,7 @@ typedef struct World {
     Node node;
     NodeGpu gpus[GPUS];
     Reading instances[GPUS][INSTANCES];
+    Activity activities[GPUS][INSTANCES];
     NodePeer peers[GPUS][GPUS];
     NodeLink links[GPUS][LINKS];
     NodeProcess processes[GPUS][PROCESSES];
@@ -174,6 +175,29 @@ static void any_owner(World *w, const Device *device)
         owner_table_add(&w->owners, &owner);
 }
 
+static double any_share(World *w)
+{
+    return once(w, 4) ? (double)NAN : (double)below(w, 1001) / 1000;
+}
+
+static void any_activity(World *w, Activity *a)
+{
+    *a = (Activity){.word = (ActivityWord)below(w, ACTIVITY_END),
+                    .cause = (ActivityCause)below(w, ACTIVITY_CAUSE_END),
+                    .basis = (ActivityBasis)below(w, ACTIVITY_BASIS_END),
+                    .held = once(w, 2),
+                    .window_s = 1 + (uint32_t)below(w, 60),
+                    .since_ns = ago(w),
+                    .sm_active = any_share(w),
+                    .utilization = any_share(w),
+                    .power_share = any_share(w),
+                    .clock_share = any_share(w),
+                    .tensor = any_share(w),
+                    .dram = any_share(w),
+                    .incident = "1jf8v3k2m0"};
+    TEXT(w, a->text, "SM active \"%u\" %%", a->window_s);
+}
+
 static void any_gpu(World *w, uint32_t i)
 {
     NodeGpu *gpu = &w->gpus[i];
@@ -214,11 +238,14 @@ static void any_gpu(World *w, uint32_t i)
     any_links(w, gpu, w->links[i]);
     any_processes(w, gpu, w->processes[i], 1000 + i * 10);
     reading->mig = once(w, 3);
+    any_activity(w, &gpu->activity);
     gpu->instances = w->instances[i];
+    gpu->instance_activity = w->activities[i];
     gpu->instance_count = reading->mig ? below(w, INSTANCES + 1) : 0;
     any_owner(w, d);
     for (uint32_t k = 0; k < gpu->instance_count; k++) {
         any_instance(w, d, k, &gpu->instances[k]);
+        any_activity(w, &gpu->instance_activity[k]);
         any_owner(w, &gpu->instances[k].device);
     }
 }
@@ -335,13 +362,13 @@ static void world_free(World *w)
 static void write_world(const World *w, Str *out)
 {
     const Snapshot seen = {.node = &w->node,
-                             .health = &w->health,
-                             .owners = &w->owners,
-                             .processes = {w->who, w->who_count},
-                             .places = {w->places, w->place_count},
-                             .incidents = w->incidents,
-                             .incident_count = w->node.tick % 2,
-                             .maintenance = w->maintenance};
+                           .health = &w->health,
+                           .owners = &w->owners,
+                           .processes = {w->who, w->who_count},
+                           .places = {w->places, w->place_count},
+                           .incidents = w->incidents,
+                           .incident_count = w->node.tick % 2,
+                           .maintenance = w->maintenance};
 
     status_json(&seen, out);
 }

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/activity/activity.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/duration.h"
+#include "engine/activity/decide.h"
+#include "engine/health/incidents.h"
+
+enum { JOB_CAP = 80, SLICES = 7, YOUNG_S = 10 };
+
+/* A word replaces another one when it was right for so long. */
+#define DWELL_NS (10 * NS_PER_S)
+/* MiB of a device that nobody holds: contexts of the driver itself; of a small instance a twentieth of its memory. */
+static const double unheld_mib = 1024, unheld_share = 0.05;
+
+typedef struct Slot {
+    Activity shown;
+    Activity next; /* another word that was right since next.since_ns */
+} Slot;
+
+typedef struct GpuSlot {
+    PciAddress pci;
+    char uuid[DEVICE_UUID_CAP];
+    char job[JOB_CAP]; /* of the processes on it when they were last listed, "" unknown */
+    Slot gpu;
+    size_t instance_count;
+    Slot instances[NODE_INSTANCES_MAX];
+    Activity shown[NODE_INSTANCES_MAX];
+} GpuSlot;
+
+struct Activities {
+    size_t count;
+    GpuSlot *gpus[NODE_GPUS_MAX];
+};
+
+/* The device under decision. */
+typedef struct Subject {
+    const Snapshot *snapshot;
+    const Store *store;
+    const NodeGpu *gpu;
+    const Reading *reading;  /* of the GPU or of one of its instances */
+    const Reading *instance; /* NULL: the GPU */
+} Subject;
+
+Activities *activities_new(void)
+{
+    return xcalloc(1, sizeof(Activities));
+}
+
+void activities_free(Activities *activities)
+{
+    for (size_t i = 0; activities && i < activities->count; i++)
+        free(activities->gpus[i]);
+    free(activities);
+}
+
+static bool is_same_gpu(const GpuSlot *slot, const Device *device)
+{
+    return slot->uuid[0] && device->uuid[0] ? strcmp(slot->uuid, device->uuid) == 0
+                                            : pci_compare(slot->pci, device->pci) == 0;
+}
+
+static GpuSlot *find_slot(Activities *activities, const Device *device)
+{
+    GpuSlot *slot;
+
+    for (size_t i = 0; i < activities->count; i++)
+        if (is_same_gpu(activities->gpus[i], device))
+            return activities->gpus[i];
+    slot = activities->count < NODE_GPUS_MAX ? xcalloc(1, sizeof *slot) : activities->gpus[NODE_GPUS_MAX - 1];
+    if (activities->count < NODE_GPUS_MAX)
+        activities->gpus[activities->count++] = slot;
+    *slot = (GpuSlot){.pci = device->pci};
+    memcpy(slot->uuid, device->uuid, sizeof slot->uuid);
+    return slot;
+}
+
+/* --- the last minute ---------------------------------------------------------------------------------------------- */
+
+/* Fills the minute with a metric of the store, times `scale`. */
+static void read_seconds(const Subject *s, const char *key, MetricId id, double scale, double out[ACTIVITY_WINDOW_S])
+{
+    const uint64_t now_s = s->snapshot->node->time_ns / NS_PER_S;
+    const uint64_t from_s = now_s >= ACTIVITY_WINDOW_S ? now_s - ACTIVITY_WINDOW_S + 1 : 0;
+    const StoreSeries series = store_find(s->store, key, id);
+    StoreSecond seconds[ACTIVITY_WINDOW_S];
+    size_t count = 0;
+
+    for (int i = 0; i < ACTIVITY_WINDOW_S; i++)
+        out[i] = NAN;
+    if (series >= 0)
+        count =
+            store_seconds(s->store, series, from_s * NS_PER_S, s->snapshot->node->time_ns, seconds, ACTIVITY_WINDOW_S);
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t at = seconds[i].time_ns / NS_PER_S + ACTIVITY_WINDOW_S - 1 - now_s;
+
+        if (seconds[i].valid && at < ACTIVITY_WINDOW_S)
+            out[at] = seconds[i].value * scale;
+    }
+}
+
+/* Of a counter: what it grew by since the second before that has a value, per second. */
+static void count_to_rate(double values[ACTIVITY_WINDOW_S])
+{
+    double before = NAN;
+    int before_at = 0;
+
+    for (int i = 0; i < ACTIVITY_WINDOW_S; i++) {
+        const double value = values[i];
+
+        if (!isfinite(value))
+            continue;
+        values[i] = value >= before ? (value - before) / (i - before_at) : (double)NAN;
+        before = value;
+        before_at = i;
+    }
+}
+
+/* Per second: the sum of both where both are known, else the larger. */
+static void add_seconds(double into[ACTIVITY_WINDOW_S], const double other[ACTIVITY_WINDOW_S], bool sum)
+{
+    for (int i = 0; i < ACTIVITY_WINDOW_S; i++)
+        into[i] = sum ? into[i] + other[i] : fmax(into[i], other[i]);
+}
+
+static double limit_scale(const Reading *reading, MetricId id)
+{
+    double limit;
+
+    return sample_double(&reading->sample[id], &limit) && limit > 0 ? 1 / limit : (double)NAN;
+}
+
+static bool has_process(const Subject *s)
+{
+    for (size_t i = 0; i < s->gpu->process_count; i++) {
+        const NodeProcess *process = &s->gpu->processes[i];
+
+        if (!s->instance || (process->gpu_instance == s->instance->device.gpu_instance &&
+                             (process->compute_instance == DEVICE_NO_NUMBER ||
+                              process->compute_instance == s->instance->device.compute_instance)))
+            return true;
+    }
+    return false;
+}
+
+static bool has_owner(const Subject *s)
+{
+    const OwnerTable *owners = s->snapshot->owners;
+
+    for (size_t i = 0; owners && i < owners->len; i++)
+        if (owner_device_is(&owners->at[i].device, &s->gpu->reading, s->instance))
+            return true;
+    return false;
+}
+
+static bool has_memory(const Reading *reading)
+{
+    double used, total, least = unheld_mib;
+
+    if (!sample_double(&reading->sample[METRIC_FB_USED], &used))
+        return false;
+    if (sample_double(&reading->sample[METRIC_FB_TOTAL], &total))
+        least = fmin(least, unheld_share * total);
+    return used > least;
+}
+
+static void read_minute(const Subject *s, ActivitySeconds *ret)
+{
+    double other[ACTIVITY_WINDOW_S];
+    char key[DEVICE_KEY_CAP];
+
+    if (device_key(&s->reading->device, key) < 0)
+        key[0] = '\0';
+    read_seconds(s, key, METRIC_PROF_SM_ACTIVE, 1, ret->at[ACTIVITY_OF_SM]);
+    read_seconds(s, key, METRIC_GPU_UTIL, 0.01, ret->at[ACTIVITY_OF_UTIL]);
+    read_seconds(s, key, METRIC_PROF_PIPE_TENSOR_ACTIVE, 1, ret->at[ACTIVITY_OF_TENSOR]);
+    read_seconds(s, key, METRIC_PROF_DRAM_ACTIVE, 1, ret->at[ACTIVITY_OF_DRAM]);
+    read_seconds(s, key, METRIC_POWER_USAGE, limit_scale(s->reading, METRIC_ENFORCED_POWER_LIMIT),
+                 ret->at[ACTIVITY_OF_POWER]);
+    read_seconds(s, key, METRIC_SM_CLOCK, limit_scale(s->reading, METRIC_MAX_SM_CLOCK), ret->at[ACTIVITY_OF_CLOCK]);
+    read_seconds(s, key, METRIC_ENC_UTIL, 0.01, ret->at[ACTIVITY_OF_VIDEO]);
+    read_seconds(s, key, METRIC_DEC_UTIL, 0.01, other);
+    add_seconds(ret->at[ACTIVITY_OF_VIDEO], other, false);
+    read_seconds(s, key, METRIC_NVLINK_TX_BYTES_COUNT, 1, ret->at[ACTIVITY_OF_LINK]);
+    read_seconds(s, key, METRIC_NVLINK_RX_BYTES_COUNT, 1, other);
+    count_to_rate(ret->at[ACTIVITY_OF_LINK]);
+    count_to_rate(other);
+    add_seconds(ret->at[ACTIVITY_OF_LINK], other, true);
+    ret->held = has_process(s) || has_owner(s) || has_memory(s->reading);
+}
+
+/* --- one device --------------------------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static Activity make_unknown(bool held, const char *fmt, ...)
+{
+    Activity a = {.held = held,
+                  .sm_active = NAN,
+                  .utilization = NAN,
+                  .power_share = NAN,
+                  .clock_share = NAN,
+                  .tensor = NAN,
+                  .dram = NAN};
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(a.text, sizeof a.text, fmt, args);
+    va_end(args);
+    return a;
+}
+
+static bool is_of_instance(const Incident *incident, const Subject *s)
+{
+    return !s->instance || incident->device.gpu_instance == DEVICE_NO_NUMBER ||
+           incident->device.gpu_instance == s->instance->device.gpu_instance;
+}
+
+/* The incident that takes the device out of use: the worst kind first. */
+static const Incident *find_block(const Subject *s, IncidentUse *ret_use)
+{
+    const Incident *found = NULL;
+
+    *ret_use = INCIDENT_USE_GOES_ON;
+    for (size_t i = 0; i < s->snapshot->incident_count; i++) {
+        const Incident *incident = s->snapshot->incidents[i];
+        const IncidentUse use = incident_use(incident);
+
+        if (use <= *ret_use || !incident_hits(incident, &s->gpu->reading.device) || !is_of_instance(incident, s))
+            continue;
+        *ret_use = use;
+        found = incident;
+    }
+    return found;
+}
+
+static void block(Activity *a, const Incident *incident)
+{
+    a->word = ACTIVITY_UNUSABLE;
+    a->cause = ACTIVITY_CAUSE_NONE;
+    a->basis = ACTIVITY_BASIS_INCIDENT;
+    memcpy(a->incident, incident->id, sizeof a->incident);
+    snprintf(a->text, sizeof a->text, "%s", incident->title);
+}
+
+/* Without readings to decide by. */
+static Activity explain_absence(const Subject *s, bool held)
+{
+    const Sample *util = &s->reading->sample[METRIC_GPU_UTIL];
+
+    if (s->gpu->state == GPU_STARTING || (!util->valid && util->absence == ABSENCE_NOT_YET))
+        return make_unknown(held, "just started");
+    if (s->gpu->state != GPU_UP)
+        return make_unknown(held, "%s", s->gpu->why[0] ? s->gpu->why : gpu_state_text(s->gpu->state));
+    return make_unknown(held, "SM activity not reported by this %s", s->instance ? "instance" : "GPU");
+}
+
+/* By the readings; a device on which nothing is measured and that nobody holds is free. */
+static Activity decide_by_readings(const Subject *s, const Activity *before)
+{
+    ActivitySeconds seconds;
+    Activity a;
+
+    if (s->gpu->state != GPU_UP)
+        return explain_absence(s, false);
+    read_minute(s, &seconds);
+    activity_decide(&seconds, before, &a);
+    if (a.basis != ACTIVITY_BASIS_NONE)
+        return a;
+    a = explain_absence(s, seconds.held);
+    if (!seconds.held && s->gpu->process_list.valid && s->gpu->last_sample_ns) {
+        a.word = ACTIVITY_FREE;
+        snprintf(a.text, sizeof a.text, "no process");
+    }
+    return a;
+}
+
+/* Slices of compute of a MIG instance, of seven: "1c.3g.40gb" has 1, "3g.40gb" 3. */
+static double instance_share(const Reading *instance)
+{
+    const char *at = instance->profile;
+    const double slices = strtod(at, NULL);
+
+    return slices > 0 ? slices / SLICES : 1.0 / SLICES;
+}
+
+/* Of a split GPU: the busiest word of its instances, and their activity weighed by their slices. */
+static Activity sum_up_instances(const GpuSlot *slot, const NodeGpu *gpu)
+{
+    static const ActivityWord order[] = {ACTIVITY_WORKING, ACTIVITY_WAITING, ACTIVITY_IDLE_HELD,
+                                         ACTIVITY_UNKNOWN, ACTIVITY_FREE,    ACTIVITY_UNUSABLE};
+    Activity a = make_unknown(false, "%s", "");
+    size_t counts[ACTIVITY_END] = {0};
+    double sm = 0;
+    bool known = false;
+
+    for (size_t i = 0; i < gpu->instance_count; i++) {
+        const Activity *one = &slot->shown[i];
+
+        counts[one->word]++;
+        a.held |= one->held;
+        a.window_s = one->window_s > a.window_s ? one->window_s : a.window_s;
+        if (isfinite(one->sm_active) && one->window_s > 0) {
+            sm += one->sm_active * instance_share(&gpu->instances[i]);
+            known = true;
+        }
+    }
+    a.basis = ACTIVITY_BASIS_INSTANCES;
+    a.sm_active = known ? fmin(sm, 1) : (double)NAN;
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
+        if (counts[order[i]] > 0) {
+            a.word = order[i];
+            break;
+        }
+    for (size_t i = 0; i < gpu->instance_count && !a.cause && a.word == ACTIVITY_WAITING; i++)
+        a.cause = slot->shown[i].cause;
+    snprintf(a.text, sizeof a.text, "%zu of %zu MIG instances %s", counts[a.word], gpu->instance_count,
+             activity_key(a.word));
+    return a;
+}
+
+/* Whether the change may be noise: not what is a fact, nor what a few seconds after the start had said. */
+static bool is_noise(const Activity *from, const Activity *to)
+{
+    const bool firm = from->word == ACTIVITY_UNKNOWN || from->word == ACTIVITY_UNUSABLE ||
+                      to->word == ACTIVITY_UNKNOWN || to->word == ACTIVITY_UNUSABLE || from->basis != to->basis;
+    const bool young = from->window_s < YOUNG_S;
+    const bool idle = (from->word == ACTIVITY_IDLE_HELD || from->word == ACTIVITY_FREE) &&
+                      (to->word == ACTIVITY_IDLE_HELD || to->word == ACTIVITY_FREE);
+
+    return !firm && !young && !idle;
+}
+
+/* Takes over what was found; another word or cause than the shown one waits until it was right for DWELL_NS. */
+static void show(Slot *slot, const Activity *found, uint64_t now_ns)
+{
+    Activity *shown = &slot->shown;
+    const bool same = found->word == shown->word && found->cause == shown->cause && shown->since_ns;
+
+    if (!same && shown->since_ns && is_noise(shown, found)) {
+        if (slot->next.since_ns == 0 || slot->next.word != found->word || slot->next.cause != found->cause)
+            slot->next = (Activity){.word = found->word, .cause = found->cause, .since_ns = now_ns};
+        if (now_ns - slot->next.since_ns < DWELL_NS)
+            return; /* numbers and text stay those of the word */
+    }
+    slot->next.since_ns = 0;
+    const uint64_t since = shown->since_ns && found->word == shown->word ? shown->since_ns : now_ns;
+    *shown = *found;
+    shown->since_ns = since;
+}
+
+static void decide_device(const Subject *s, Slot *slot, const Activity *summed)
+{
+    IncidentUse use;
+    const Incident *incident = find_block(s, &use);
+    Activity found = summed ? *summed : decide_by_readings(s, &slot->shown);
+
+    if (use == INCIDENT_USE_NONE ||
+        (use == INCIDENT_USE_NO_NEW_WORK && found.word != ACTIVITY_WORKING && found.word != ACTIVITY_WAITING))
+        block(&found, incident);
+    show(slot, &found, s->snapshot->node->time_ns);
+}
+
+/* --- the node ----------------------------------------------------------------------------------------------------- */
+
+/* What tells one job from another: its number, pod or container. Of the first process that has one. */
+static void note_job(const Snapshot *snapshot, const NodeGpu *gpu, char job[JOB_CAP])
+{
+    for (size_t i = 0; i < gpu->process_count; i++) {
+        const ProcessOwner *owner = process_list_find(&snapshot->processes, gpu->processes[i].pid);
+        const char *name = !owner              ? ""
+                           : owner->job[0]     ? owner->job
+                           : owner->pod_uid[0] ? owner->pod_uid
+                                               : owner->container;
+
+        if (!name[0])
+            continue;
+        snprintf(job, JOB_CAP, "%.*s", (int)sizeof owner->container - 1, name);
+        return;
+    }
+    if (gpu->process_list.valid)
+        job[0] = '\0';
+}
+
+/* Another GPU of the job that does not spin: it is the one that is waited for. */
+static const NodeGpu *find_missing_rank(GpuSlot *const slots[], const Node *node, size_t self)
+{
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const Activity *other = &slots[i]->gpu.shown;
+        const bool spins = other->word == ACTIVITY_WAITING && other->cause >= ACTIVITY_CAUSE_COLLECTIVE;
+
+        if (i != self && !spins && other->word != ACTIVITY_UNKNOWN && strcmp(slots[i]->job, slots[self]->job) == 0)
+            return &node->gpus[i];
+    }
+    return NULL;
+}
+
+/* Names the rank that a spinning GPU waits for, on what the node shows; the slot keeps the bare cause. */
+static void blame_other_rank(GpuSlot *const slots[], const Node *node, size_t i)
+{
+    Activity *a = &node->gpus[i].activity;
+    const NodeGpu *other;
+
+    if (a->cause != ACTIVITY_CAUSE_COLLECTIVE || !slots[i]->job[0])
+        return;
+    other = find_missing_rank(slots, node, i);
+    if (!other)
+        return;
+    a->cause = ACTIVITY_CAUSE_OTHER_RANK;
+    snprintf(a->text, sizeof a->text, "waits in a collective for GPU %" PRIu32 ", which is %s",
+             other->reading.device.index, activity_key(other->activity.word));
+}
+
+static void decide_gpu(GpuSlot *slot, const Snapshot *snapshot, const Store *store, NodeGpu *gpu)
+{
+    Activity summed;
+    Subject subject = {.snapshot = snapshot, .store = store, .gpu = gpu};
+
+    if (slot->instance_count != gpu->instance_count)
+        memset(slot->instances, 0, sizeof slot->instances);
+    slot->instance_count = gpu->instance_count;
+    for (size_t i = 0; i < gpu->instance_count; i++) {
+        subject.reading = subject.instance = &gpu->instances[i];
+        decide_device(&subject, &slot->instances[i], NULL);
+        slot->shown[i] = slot->instances[i].shown;
+    }
+    subject.reading = &gpu->reading;
+    subject.instance = NULL;
+    if (gpu->instance_count > 0)
+        summed = sum_up_instances(slot, gpu);
+    decide_device(&subject, &slot->gpu, gpu->instance_count > 0 && gpu->state == GPU_UP ? &summed : NULL);
+    gpu->activity = slot->gpu.shown;
+    gpu->instance_activity = slot->shown;
+    if (gpu->state == GPU_UP)
+        note_job(snapshot, gpu, slot->job);
+}
+
+void activities_update(Activities *activities, const Snapshot *snapshot, const Store *store)
+{
+    const Node *node = snapshot->node;
+    GpuSlot *slots[NODE_GPUS_MAX];
+
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        slots[i] = find_slot(activities, &node->gpus[i].reading.device);
+        decide_gpu(slots[i], snapshot, store, &node->gpus[i]);
+    }
+    for (size_t i = 0; i < node->gpu_count; i++)
+        blame_other_rank(slots, node, i);
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/activity/decide.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A limit with its hysteresis: `enter` to come to the word, `stay` to keep it. */
+typedef struct Limit {
+    double enter, stay;
+} Limit;
+
+static const struct {
+    Limit working;      /* SM active, at least. A good training step has 0.6 to 0.95, a starved one under 0.35 */
+    Limit working_util; /* utilisation, at least, where SM active is not reported */
+    Limit spin_power;   /* of the power limit, at most: a GPU that spins draws 70 to 152 W of 300 to 700 W (nccl#1550,
+                           #968,   vllm#46097), one that works 0.55 and more */
+    double spin_clock;  /* with clocks below this share of the highest, little power says nothing */
+    double spin_util;   /* utilisation of a spin, at least */
+    double spin_sm_low,
+        spin_sm_high; /* SM active of a spinning collective: its 8 to 32 channels, of 132 multiprocessors */
+    double spin_tensor, spin_dram; /* at most */
+    double spin_link;              /* bytes per second, at most: a spin moves nothing */
+    Limit idle_sm;                 /* SM active, at most: jobstats and usage ledgers take less than 1 % for idle */
+    Limit idle_util;               /* utilisation, at most */
+    Limit input_util;              /* utilisation, at most: no kernel runs for a good part of the time */
+    Limit fill;                    /* SM active per utilisation, at most: kernels that fill few multiprocessors */
+    double video;                  /* encoder or decoder, at least: that is work too */
+    int pause_s;                   /* so long without any work ends what was before */
+    int spin_s;                    /* so long without progress is no step of a job: three steps, 30 s at least */
+} limits = {
+    .working = {0.40, 0.35},
+    .working_util = {0.40, 0.35},
+    .spin_power = {0.30, 0.33},
+    .spin_clock = 0.5,
+    .spin_util = 0.95,
+    .spin_sm_low = 0.03,
+    .spin_sm_high = 0.30,
+    .spin_tensor = 0.005,
+    .spin_dram = 0.02,
+    .spin_link = 10e6,
+    .idle_sm = {0.01, 0.02},
+    .idle_util = {0.05, 0.08},
+    .input_util = {0.60, 0.70},
+    .fill = {0.25, 0.30},
+    .video = 0.20,
+    .pause_s = 20,
+    .spin_s = 30,
+};
+
+/* Of the seconds from `from` on; NaN where none has a reading. */
+static double mean_of(const ActivitySeconds *s, ActivitySeries series, int from)
+{
+    double sum = 0;
+    int count = 0;
+
+    for (int i = from; i < ACTIVITY_WINDOW_S; i++)
+        if (isfinite(s->at[series][i])) {
+            sum += s->at[series][i];
+            count++;
+        }
+    return count ? sum / count : NAN;
+}
+
+static bool is_known(const ActivitySeconds *s, int i)
+{
+    return isfinite(s->at[ACTIVITY_OF_SM][i]) || isfinite(s->at[ACTIVITY_OF_UTIL][i]);
+}
+
+/* A second without work. Comparisons with NaN are false: what is not known is not work. */
+static bool is_quiet(const ActivitySeconds *s, int i)
+{
+    return !(s->at[ACTIVITY_OF_SM][i] >= limits.idle_sm.stay) &&
+           !(s->at[ACTIVITY_OF_UTIL][i] >= limits.idle_util.stay) && !(s->at[ACTIVITY_OF_VIDEO][i] >= limits.video);
+}
+
+static int first_known(const ActivitySeconds *s)
+{
+    int i = 0;
+
+    while (i < ACTIVITY_WINDOW_S && !is_known(s, i))
+        i++;
+    return i;
+}
+
+/* Where the window begins: at the last pause if it lasts, else behind it. A job that starts or ends is not averaged
+ * with the pause before or after it. */
+static int window_start(const ActivitySeconds *s)
+{
+    int start = first_known(s), quiet = -1; /* the first second of the pause under way */
+
+    for (int i = start; i < ACTIVITY_WINDOW_S; i++) {
+        if (!is_known(s, i))
+            continue;
+        if (is_quiet(s, i)) {
+            quiet = quiet < 0 ? i : quiet;
+            continue;
+        }
+        if (quiet >= 0 && i - quiet >= limits.pause_s)
+            start = i;
+        quiet = -1;
+    }
+    return quiet >= 0 && ACTIVITY_WINDOW_S - quiet >= limits.pause_s ? quiet : start;
+}
+
+static uint32_t seconds_known(const ActivitySeconds *s, int from)
+{
+    uint32_t count = 0;
+
+    for (int i = from; i < ACTIVITY_WINDOW_S; i++)
+        count += is_known(s, i);
+    return count;
+}
+
+/* A kernel that spins: resident all the time on few multiprocessors, without tensor work or traffic. All of it has to
+ * be known. */
+static bool is_spinning(const ActivitySeconds *s, int start)
+{
+    const int from = ACTIVITY_WINDOW_S - limits.spin_s;
+    const double sm = mean_of(s, ACTIVITY_OF_SM, from), link = mean_of(s, ACTIVITY_OF_LINK, from);
+
+    return start <= from && mean_of(s, ACTIVITY_OF_UTIL, from) >= limits.spin_util && sm >= limits.spin_sm_low &&
+           sm <= limits.spin_sm_high && mean_of(s, ACTIVITY_OF_TENSOR, from) <= limits.spin_tensor &&
+           mean_of(s, ACTIVITY_OF_DRAM, from) <= limits.spin_dram && !(link > limits.spin_link);
+}
+
+static bool is_at_most(double value, Limit limit, bool now)
+{
+    return value <= (now ? limit.stay : limit.enter);
+}
+
+static bool is_at_least(double value, Limit limit, bool now)
+{
+    return value >= (now ? limit.stay : limit.enter);
+}
+
+/* High utilisation that draws little power although its clocks are up. */
+static bool draws_little(const Activity *before, const Activity *a)
+{
+    const bool now = before->word == ACTIVITY_WAITING && before->basis == ACTIVITY_BASIS_UTILIZATION;
+
+    return a->utilization >= limits.spin_util && is_at_most(a->power_share, limits.spin_power, now) &&
+           !(a->clock_share < limits.spin_clock);
+}
+
+static bool is_idle(const Activity *before, const Activity *a)
+{
+    const bool now = before->word == ACTIVITY_IDLE_HELD || before->word == ACTIVITY_FREE;
+
+    return (!isfinite(a->sm_active) || is_at_most(a->sm_active, limits.idle_sm, now)) &&
+           (!isfinite(a->utilization) || is_at_most(a->utilization, limits.idle_util, now));
+}
+
+static ActivityWord decide_word(const Activity *before, const Activity *a, double video)
+{
+    const bool now = before->word == ACTIVITY_WORKING;
+
+    if (video >= limits.video)
+        return ACTIVITY_WORKING;
+    if (is_idle(before, a))
+        return a->held ? ACTIVITY_IDLE_HELD : ACTIVITY_FREE;
+    if (a->basis == ACTIVITY_BASIS_SM_ACTIVE)
+        return is_at_least(a->sm_active, limits.working, now) ? ACTIVITY_WORKING : ACTIVITY_WAITING;
+    return is_at_least(a->utilization, limits.working_util, now) && !draws_little(before, a) ? ACTIVITY_WORKING
+                                                                                             : ACTIVITY_WAITING;
+}
+
+static ActivityCause decide_cause(const Activity *before, const Activity *a)
+{
+    const ActivityCause was = before->word == ACTIVITY_WAITING ? before->cause : ACTIVITY_CAUSE_NONE;
+
+    if (!isfinite(a->utilization) || a->utilization <= 0)
+        return ACTIVITY_CAUSE_NONE;
+    if (a->basis == ACTIVITY_BASIS_SM_ACTIVE &&
+        is_at_most(a->sm_active / a->utilization, limits.fill, was == ACTIVITY_CAUSE_LAUNCHES))
+        return ACTIVITY_CAUSE_LAUNCHES;
+    if (is_at_most(a->utilization, limits.input_util, was == ACTIVITY_CAUSE_INPUT))
+        return ACTIVITY_CAUSE_INPUT;
+    return a->basis == ACTIVITY_BASIS_SM_ACTIVE ? ACTIVITY_CAUSE_LAUNCHES : ACTIVITY_CAUSE_NONE;
+}
+
+static const char *percent_text(char out[16], double share)
+{
+    if (isfinite(share))
+        snprintf(out, 16, share > 0 && share < 0.0095 ? "%.1f %%" : "%.0f %%", 100 * share);
+    else
+        snprintf(out, 16, "unknown");
+    return out;
+}
+
+static void write_text(Activity *a)
+{
+    char sm[16], util[16], power[16];
+
+    percent_text(sm, a->sm_active);
+    percent_text(util, a->utilization);
+    percent_text(power, a->power_share);
+    if (a->word == ACTIVITY_FREE)
+        snprintf(a->text, sizeof a->text, "no process, nothing runs");
+    else if (a->word == ACTIVITY_IDLE_HELD)
+        snprintf(a->text, sizeof a->text, "in use by a program and nothing runs");
+    else if (a->basis == ACTIVITY_BASIS_UTILIZATION && a->word == ACTIVITY_WORKING)
+        snprintf(a->text, sizeof a->text, "by utilisation: %s, at %s of its power", util, power);
+    else if (a->basis == ACTIVITY_BASIS_UTILIZATION && a->cause == ACTIVITY_CAUSE_INPUT)
+        snprintf(a->text, sizeof a->text, "by utilisation: a kernel runs %s of the time", util);
+    else if (a->basis == ACTIVITY_BASIS_UTILIZATION)
+        snprintf(a->text, sizeof a->text, "by utilisation: %s, yet only %s of its power", util, power);
+    else if (a->word == ACTIVITY_WORKING && !(a->sm_active >= limits.working.stay))
+        snprintf(a->text, sizeof a->text, "the video engines work, SM active %s", sm);
+    else if (a->word == ACTIVITY_WORKING)
+        snprintf(a->text, sizeof a->text, "SM active %s", sm);
+    else if (a->cause == ACTIVITY_CAUSE_INPUT)
+        snprintf(a->text, sizeof a->text, "waits for input: a kernel runs %s of the time, SM active %s", util, sm);
+    else if (a->cause == ACTIVITY_CAUSE_LAUNCHES)
+        snprintf(a->text, sizeof a->text, "small kernels: a kernel runs %s of the time, SM active %s", util, sm);
+    else if (a->cause == ACTIVITY_CAUSE_COLLECTIVE)
+        snprintf(a->text, sizeof a->text,
+                 "spins in a collective: utilisation %s, SM active %s, no tensor work or traffic", util, sm);
+    else
+        snprintf(a->text, sizeof a->text, "SM active %s", sm);
+}
+
+void activity_decide(const ActivitySeconds *seconds, const Activity *before, Activity *ret)
+{
+    const int start = window_start(seconds);
+    Activity a = {.held = seconds->held,
+                  .window_s = seconds_known(seconds, start),
+                  .sm_active = mean_of(seconds, ACTIVITY_OF_SM, start),
+                  .utilization = mean_of(seconds, ACTIVITY_OF_UTIL, start),
+                  .power_share = mean_of(seconds, ACTIVITY_OF_POWER, start),
+                  .clock_share = mean_of(seconds, ACTIVITY_OF_CLOCK, start),
+                  .tensor = mean_of(seconds, ACTIVITY_OF_TENSOR, start),
+                  .dram = mean_of(seconds, ACTIVITY_OF_DRAM, start)};
+
+    a.basis = isfinite(a.sm_active)     ? ACTIVITY_BASIS_SM_ACTIVE
+              : isfinite(a.utilization) ? ACTIVITY_BASIS_UTILIZATION
+                                        : ACTIVITY_BASIS_NONE;
+    if (a.basis != ACTIVITY_BASIS_NONE) {
+        const bool spins = is_spinning(seconds, start);
+
+        a.word = spins ? ACTIVITY_WAITING : decide_word(before, &a, mean_of(seconds, ACTIVITY_OF_VIDEO, start));
+        if (a.word == ACTIVITY_WAITING)
+            a.cause = spins ? ACTIVITY_CAUSE_COLLECTIVE : decide_cause(before, &a);
+        write_text(&a);
+    }
+    *ret = a;
+}
