@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: looks of a recording and answers of an agent (service/top/look, service/api/node_read, history_read,
- * wire/json). What is taken can be written and is taken again; what is refused leaves nothing and says why. */
+/* Fuzz target: looks of a recording and answers of an agent (service/top/look, service/api/node_read, history_read).
+ * What is taken can be written and is taken again; what is refused leaves nothing and says why. */
 #include <stdint.h>
 #include <stdlib.h>
 

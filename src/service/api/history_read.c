@@ -2,12 +2,14 @@
 #include "service/api/history_read.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/duration.h"
 #include "base/owner.h"
-#include "wire/json/tree.h"
+
+OWNER_POINTER(json_t, json_decref);
 
 enum { POINTS_MAX = 1 << 22 };
 
@@ -19,20 +21,21 @@ typedef struct Before {
     double time, value;
 } Before;
 
-static const JsonItem *at(const JsonItem *row, size_t column)
+static bool read_number(const json_t *row, size_t column, double *ret)
 {
-    const JsonItem *one = json_first(row);
+    const json_t *value = json_array_get(row, column);
 
-    for (; one && column > 0; column--)
-        one = one->next;
-    return one;
+    if (!json_is_number(value))
+        return false;
+    *ret = json_number_value(value);
+    return true;
 }
 
-static float number_at(const JsonItem *row, size_t column)
+static float number_at(const json_t *row, size_t column)
 {
     double value;
 
-    return json_number(at(row, column), &value) ? (float)value : NAN;
+    return read_number(row, column, &value) ? (float)value : NAN;
 }
 
 static void all_three(HistoryPoint *point, double value)
@@ -42,15 +45,14 @@ static void all_three(HistoryPoint *point, double value)
 
 /* A minute's increase is since the last minute in which the counter was read. The first one and the running one are as
  * long as they were read. */
-static void read_increase(const JsonItem *row, double time, Before *before, HistoryPoint *point)
+static void read_increase(const json_t *row, double time, bool last, Before *before, HistoryPoint *point)
 {
     double increase, seconds = 0;
 
     all_three(point, (double)NAN);
-    if (!json_number(at(row, COUNTER_INCREASE), &increase) || !json_number(at(row, COUNTER_VALID), &seconds) ||
-        seconds <= 0)
+    if (!read_number(row, COUNTER_INCREASE, &increase) || !read_number(row, COUNTER_VALID, &seconds) || seconds <= 0)
         return;
-    if (before->known && row->next)
+    if (before->known && !last)
         seconds = time - before->time;
     else if (before->known)
         seconds += time - before->time - 60;
@@ -59,10 +61,11 @@ static void read_increase(const JsonItem *row, double time, Before *before, Hist
     *before = (Before){.known = true, .time = time};
 }
 
-static void read_minute(const JsonItem *row, double time, const Metric *metric, Before *before, HistoryPoint *point)
+static void read_minute(const json_t *row, double time, bool last, const Metric *metric, Before *before,
+                        HistoryPoint *point)
 {
     if (metric->type == METRIC_COUNTER) {
-        read_increase(row, time, before, point);
+        read_increase(row, time, last, before, point);
         return;
     }
     point->min = number_at(row, MINUTE_MIN);
@@ -71,12 +74,12 @@ static void read_minute(const JsonItem *row, double time, const Metric *metric, 
 }
 
 /* Of a counter the growth since the second before that is known. */
-static void read_second(const JsonItem *row, double time, const Metric *metric, Before *before, HistoryPoint *point)
+static void read_second(const json_t *row, double time, const Metric *metric, Before *before, HistoryPoint *point)
 {
     double now;
 
     all_three(point, (double)NAN);
-    if (!json_number(at(row, SECOND_VALUE), &now))
+    if (!read_number(row, SECOND_VALUE, &now))
         return;
     if (metric->type != METRIC_COUNTER)
         all_three(point, now);
@@ -85,57 +88,59 @@ static void read_second(const JsonItem *row, double time, const Metric *metric, 
     *before = (Before){true, time, now};
 }
 
-static int read_series(const JsonItem *series, bool minutes, HistoryPoints *points, HistoryHead *head, Err *err)
+static int read_series(const json_t *series, bool minutes, HistoryPoints *points, HistoryHead *head, Err *err)
 {
-    const char *name = json_text(json_member(series, "metric"));
-    const JsonItem *rows = json_member(series, "points");
+    const char *name = json_string_value(json_object_get(series, "metric"));
+    const json_t *rows = json_object_get(series, "points");
     const MetricName *found = name ? metric_find(name) : NULL;
     Before before = {0};
 
-    if (!name || !json_is(rows, JSON_IS_LIST))
+    if (!name || !json_is_array(rows))
         return err_set(err, -EINVAL, "a series of the history has no 'metric' or no 'points'");
     if (!found)
         return 0;
-    if (rows->count > POINTS_MAX - points->len)
+    if (json_array_size(rows) > POINTS_MAX - points->len)
         return err_set(err, -EINVAL, "the history has more than %d points", POINTS_MAX);
     head->series++;
-    for (const JsonItem *row = rows->first; row; row = row->next) {
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
         double time;
 
-        if (!json_number(json_first(row), &time) || !(time >= 0) || time > 1e10)
+        if (!read_number(row, 0, &time) || !(time >= 0) || time > 1e10)
             return err_set(err, -EINVAL, "%s: a point of the history has no time", name);
         HistoryPoint *point = vec_add(points);
         point->metric = found->metric;
         point->real_ns = (uint64_t)llround(time * 1e3) * NS_PER_MS;
         if (minutes)
-            read_minute(row, time, metric_get(found->metric), &before, point);
+            read_minute(row, time, i + 1 == json_array_size(rows), metric_get(found->metric), &before, point);
         else
             read_second(row, time, metric_get(found->metric), &before, point);
     }
     return 0;
 }
 
-static int read_all(const JsonItem *root, HistoryPoints *points, HistoryHead *head, Err *err)
+static int read_all(const json_t *root, HistoryPoints *points, HistoryHead *head, Err *err)
 {
-    const JsonItem *list = json_member(root, "series");
-    const char *resolution = json_text(json_member(root, "resolution"));
+    const json_t *list = json_object_get(root, "series");
+    const char *resolution = json_string_value(json_object_get(root, "resolution"));
 
-    if (!json_is(list, JSON_IS_LIST) || !resolution)
+    if (!json_is_array(list) || !resolution)
         return err_set(err, -EINVAL, "this is no JSON of a history");
     head->minutes = strcmp(resolution, "minute") == 0;
-    for (const JsonItem *one = list->first; one; one = one->next)
-        TRY(read_series(one, head->minutes, points, head, err));
+    for (size_t i = 0; i < json_array_size(list); i++)
+        TRY(read_series(json_array_get(list, i), head->minutes, points, head, err));
     return 0;
 }
 
 int history_read(const char *text, size_t len, HistoryPoints *points, HistoryHead *ret, Err *err)
 {
-    CLEANUP(arena_done) Arena arena = {0};
-    const JsonItem *root = NULL;
+    json_error_t error;
+    CLEANUP(json_decref_at) json_t *root = json_loadb(text, len, 0, &error);
     const size_t before = points->len;
     HistoryHead head = {0};
 
-    TRY(json_tree_read(text, len, &arena, &root, err));
+    if (!root)
+        return err_set(err, -EINVAL, "byte %d of the JSON: %s", error.position, error.text);
     const int rc = read_all(root, points, &head, err);
     if (rc < 0)
         points->len = before;

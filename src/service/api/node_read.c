@@ -8,131 +8,391 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "service/api/node_read_inside.h"
 
 enum { SECONDS_MAX = 1000000000 };
 
+/* Members of a JSON object by name. The first that is wrong is told, at the end. Where a member is missing or null,
+ * what it would be put into stays as it is. */
+typedef struct Reader {
+    NodeRead *read;
+    char place[64]; /* whose members are read: "GPU 3" */
+    int rc;         /* 0, or that of the first error */
+    Err *err;
+} Reader;
+
 /* --- members ------------------------------------------------------------------------------------------------------ */
 
-void reader_fail(Reader *r, const char *name, const char *wanted)
+static void fail_member(Reader *r, const char *name, const char *wanted)
 {
     if (r->rc == 0)
         r->rc = err_set(r->err, -EINVAL, "%s: '%.60s' is no %s", r->place, name, wanted);
 }
 
-static const JsonItem *member(const JsonItem *object, const char *name)
+static json_t *get_member(const json_t *object, const char *name)
 {
-    const JsonItem *value = json_member(object, name);
+    json_t *value = json_object_get(object, name);
 
-    return json_is(value, JSON_IS_NULL) ? NULL : value;
+    return json_is_null(value) ? NULL : value;
 }
 
-const char *reader_text(Reader *r, const JsonItem *object, const char *name)
+static const char *get_text(Reader *r, const json_t *object, const char *name)
 {
-    const JsonItem *value = member(object, name);
+    const json_t *value = get_member(object, name);
 
-    if (value && !json_text(value))
-        reader_fail(r, name, "text");
-    return json_text(value);
+    if (value && !json_string_value(value))
+        fail_member(r, name, "text");
+    return json_string_value(value);
 }
 
-void reader_copy(Reader *r, const JsonItem *object, const char *name, char *out, size_t cap)
+static void copy_text(Reader *r, const json_t *object, const char *name, char *out, size_t cap)
 {
-    const char *text = reader_text(r, object, name);
+    const char *text = get_text(r, object, name);
 
     if (text)
         snprintf(out, cap, "%s", text);
 }
 
-bool reader_bool(Reader *r, const JsonItem *object, const char *name, bool *ret)
-{
-    const JsonItem *value = member(object, name);
+#define COPY_TEXT(r, object, name, field) copy_text(r, object, name, field, sizeof(field))
 
-    if (value && !json_is(value, JSON_IS_BOOL))
-        reader_fail(r, name, "true or false");
-    if (!json_is(value, JSON_IS_BOOL))
+static bool get_bool(Reader *r, const json_t *object, const char *name, bool *ret)
+{
+    const json_t *value = get_member(object, name);
+
+    if (value && !json_is_boolean(value))
+        fail_member(r, name, "true or false");
+    if (!json_is_boolean(value))
         return false;
-    *ret = value->truth;
+    *ret = json_is_true(value);
     return true;
 }
 
-bool reader_u64(Reader *r, const JsonItem *object, const char *name, uint64_t max, uint64_t *ret)
+static bool get_u64(Reader *r, const json_t *object, const char *name, uint64_t max, uint64_t *ret)
 {
-    const JsonItem *value = member(object, name);
+    const json_t *value = get_member(object, name);
 
     if (!value)
         return false;
-    if (value->kind != JSON_IS_WHOLE || value->whole < 0 || (uint64_t)value->whole > max) {
-        reader_fail(r, name, "number that it can be");
+    if (!json_is_integer(value) || json_integer_value(value) < 0 || (uint64_t)json_integer_value(value) > max) {
+        fail_member(r, name, "number that it can be");
         return false;
     }
-    *ret = (uint64_t)value->whole;
+    *ret = (uint64_t)json_integer_value(value);
     return true;
 }
 
-bool reader_u32(Reader *r, const JsonItem *object, const char *name, uint32_t *ret)
+static bool get_u32(Reader *r, const json_t *object, const char *name, uint32_t *ret)
 {
     uint64_t value;
 
-    if (!reader_u64(r, object, name, UINT32_MAX, &value))
+    if (!get_u64(r, object, name, UINT32_MAX, &value))
         return false;
     *ret = (uint32_t)value;
     return true;
 }
 
-bool reader_seconds(Reader *r, const JsonItem *object, const char *name, uint64_t *ret_ns)
+static bool get_seconds(Reader *r, const json_t *object, const char *name, uint64_t *ret_ns)
 {
-    const JsonItem *value = member(object, name);
-    double seconds = -1;
-    const bool fine = json_number(value, &seconds) && seconds >= 0 && seconds <= SECONDS_MAX;
+    const json_t *value = get_member(object, name);
+    const double seconds = json_is_number(value) ? json_number_value(value) : -1;
+    const bool fine = seconds >= 0 && seconds <= SECONDS_MAX;
 
     if (value && !fine)
-        reader_fail(r, name, "number of seconds");
+        fail_member(r, name, "number of seconds");
     if (fine)
         *ret_ns = (uint64_t)llround(seconds * 1e3) * NS_PER_MS;
     return fine;
 }
 
-bool reader_time(Reader *r, const JsonItem *object, const char *name, uint64_t *ret_ns)
+static bool get_time(Reader *r, const json_t *object, const char *name, uint64_t *ret_ns)
 {
-    const char *text = reader_text(r, object, name);
+    const char *text = get_text(r, object, name);
 
     if (!text)
         return false;
     if (clock_parse(text, ret_ns, NULL) == 0)
         return true;
-    reader_fail(r, name, "time");
+    fail_member(r, name, "time");
     return false;
 }
 
-const JsonItem *reader_list(Reader *r, const JsonItem *object, const char *name, size_t max)
+static const json_t *get_list(Reader *r, const json_t *object, const char *name, size_t max)
 {
-    const JsonItem *value = member(object, name);
+    const json_t *value = get_member(object, name);
 
-    if (!value || (json_is(value, JSON_IS_LIST) && value->count <= max))
+    if (!value || (json_is_array(value) && json_array_size(value) <= max))
         return value;
-    reader_fail(r, name, "list of as many as there can be");
+    fail_member(r, name, "list of as many as there can be");
     return NULL;
 }
 
-const JsonItem *reader_object(Reader *r, const JsonItem *object, const char *name)
+static json_t *get_object(Reader *r, const json_t *object, const char *name)
 {
-    const JsonItem *value = member(object, name);
+    json_t *value = get_member(object, name);
 
-    if (!value || json_is(value, JSON_IS_MAP))
+    if (!value || json_is_object(value))
         return value;
-    reader_fail(r, name, "object");
+    fail_member(r, name, "object");
     return NULL;
 }
 
-Absence reader_absence(Reader *r, const JsonItem *object, const char *name)
+static Absence get_absence(Reader *r, const json_t *object, const char *name)
 {
-    const char *key = reader_text(r, object, name);
+    const char *key = get_text(r, object, name);
     Absence why = ABSENCE_NO_DATA;
 
     if (key && !absence_find(key, &why))
         why = ABSENCE_FAILED;
     return why;
+}
+
+/* --- lists -------------------------------------------------------------------------------------------------------- */
+
+static const char *const link_errors[] = {
+#define NODE_LINK_ERROR(id, key) key,
+    NODE_LINK_ERROR_TABLE(NODE_LINK_ERROR)
+#undef NODE_LINK_ERROR
+};
+
+static void read_link(Reader *r, const json_t *from, NodeLink *link)
+{
+    const json_t *errors = get_object(r, from, "errors");
+    const char *remote = get_text(r, from, "remote");
+    const uint64_t now = r->read->node.time_ns;
+    PciAddress pci;
+    uint64_t count;
+    bool up;
+
+    if (get_bool(r, from, "active", &up))
+        sample_set_int64(&link->active, now, up);
+    else
+        sample_set_absent(&link->active, now, get_absence(r, from, "absent"));
+    for (size_t i = 0; i < NODE_LINK_ERROR_END; i++)
+        if (get_u64(r, errors, link_errors[i], INT64_MAX, &count))
+            sample_set_int64(&link->errors[i], now, (int64_t)count);
+    if (!remote)
+        return;
+    if (pci_parse(remote, &pci) == 0)
+        sample_set_int64(&link->remote, now, pci_pack(pci));
+    else
+        fail_member(r, "remote", "PCI address");
+}
+
+/* Links that the board does not have are not told of. */
+static void read_links(Reader *r, const json_t *from, NodeGpu *gpu)
+{
+    const json_t *list = get_list(r, from, "nvlinks", NODE_LINKS_MAX);
+    NodeLink *links;
+
+    if (!list)
+        return;
+    links = arena_calloc(&r->read->arena, NODE_LINKS_MAX, sizeof *links);
+    for (size_t i = 0; i < NODE_LINKS_MAX; i++)
+        sample_set_absent(&links[i].active, r->read->node.time_ns, ABSENCE_NOT_SUPPORTED);
+    gpu->link_count = 1;
+    gpu->links = links;
+    for (size_t at = 0; at < json_array_size(list); at++) {
+        const json_t *one = json_array_get(list, at);
+        uint64_t number;
+
+        if (!get_u64(r, one, "link", NODE_LINKS_MAX - 1, &number)) {
+            fail_member(r, "link", "number of a link");
+            return;
+        }
+        read_link(r, one, &links[number]);
+        if (number >= gpu->link_count)
+            gpu->link_count = (uint32_t)number + 1;
+    }
+}
+
+static void read_peer(Reader *r, const json_t *from, NodePeer *peer)
+{
+    const char *key = get_text(r, from, "nvlink_status");
+    const uint64_t now = r->read->node.time_ns;
+    uint64_t age = 0;
+
+    if (!get_u32(r, from, "gpu", &peer->index))
+        fail_member(r, "gpu", "number of a GPU");
+    get_seconds(r, from, "age_seconds", &age);
+    sample_set_absent(&peer->status, now, get_absence(r, from, "absent"));
+    for (PeerStatus status = 0; key && status < PEER_STATUS_END; status++)
+        if (strcmp(peer_status_key(status), key) == 0)
+            sample_set_int64(&peer->status, now > age ? now - age : 0, status);
+}
+
+static void read_peers(Reader *r, const json_t *from, NodeGpu *gpu)
+{
+    const json_t *list = get_list(r, from, "peers", NODE_GPUS_MAX);
+    NodePeer *peers;
+
+    if (!list)
+        return;
+    peers = arena_calloc(&r->read->arena, json_array_size(list), sizeof *peers);
+    gpu->peers = peers;
+    for (size_t at = 0; at < json_array_size(list); at++)
+        read_peer(r, json_array_get(list, at), &peers[gpu->peer_count++]);
+}
+
+static void read_who(Reader *r, const json_t *from, ProcessOwner *who)
+{
+    const char *state = get_text(r, from, "state");
+
+    get_u32(r, from, "uid", &who->uid);
+    COPY_TEXT(r, from, "name", who->name);
+    COPY_TEXT(r, from, "user", who->user);
+    COPY_TEXT(r, from, "runtime", who->runtime);
+    COPY_TEXT(r, from, "container", who->container);
+    COPY_TEXT(r, from, "pod_uid", who->pod_uid);
+    COPY_TEXT(r, from, "pod", who->pod);
+    COPY_TEXT(r, from, "namespace", who->namespace);
+    COPY_TEXT(r, from, "job", who->job);
+    COPY_TEXT(r, from, "command", who->command);
+    who->state = state ? state[0] : '\0';
+    get_u64(r, from, "rss_bytes", INT64_MAX, &who->rss_bytes);
+    get_seconds(r, from, "cpu_seconds", &who->cpu_ns);
+    get_seconds(r, from, "start_seconds", &who->start_ns);
+}
+
+static void read_process(Reader *r, const json_t *from, NodeProcess *process)
+{
+    const char *kind = get_text(r, from, "kind");
+    uint64_t percent;
+    ProcessOwner who;
+
+    *process = (NodeProcess){.gpu_instance = DEVICE_NO_NUMBER,
+                             .compute_instance = DEVICE_NO_NUMBER,
+                             .graphics = kind && strcmp(kind, "graphics") == 0,
+                             .used_bytes = UINT64_MAX,
+                             .sm_percent = UINT8_MAX,
+                             .memory_percent = UINT8_MAX};
+    if (!get_u32(r, from, "pid", &process->pid))
+        fail_member(r, "pid", "number of a process");
+    get_u32(r, from, "gpu_instance", &process->gpu_instance);
+    get_u32(r, from, "compute_instance", &process->compute_instance);
+    get_u64(r, from, "used_bytes", INT64_MAX, &process->used_bytes);
+    if (get_u64(r, from, "sm_percent", UINT8_MAX, &percent))
+        process->sm_percent = (uint8_t)percent;
+    if (get_u64(r, from, "memory_percent", UINT8_MAX, &percent))
+        process->memory_percent = (uint8_t)percent;
+    process_owner_init(&who, process->pid);
+    read_who(r, from, &who);
+    if (who.start_ns || who.name[0])
+        vec_push(&r->read->processes, who);
+}
+
+static void read_processes(Reader *r, const json_t *from, NodeGpu *gpu)
+{
+    const json_t *list = get_list(r, from, "processes", NODE_PROCESSES_MAX);
+    const uint64_t now = r->read->node.time_ns;
+    NodeProcess *processes;
+    uint64_t count;
+
+    if (!list) {
+        if (get_text(r, from, "processes_absent"))
+            sample_set_absent(&gpu->process_list, now, get_absence(r, from, "processes_absent"));
+        return;
+    }
+    processes = arena_calloc(&r->read->arena, json_array_size(list), sizeof *processes);
+    gpu->processes = processes;
+    for (size_t at = 0; at < json_array_size(list); at++)
+        read_process(r, json_array_get(list, at), &processes[gpu->process_count++]);
+    count = gpu->process_count;
+    get_u64(r, from, "process_count", INT64_MAX, &count);
+    sample_set_int64(&gpu->process_list, now, (int64_t)count);
+}
+
+static void read_owners(Reader *r, const json_t *from, const Device *device)
+{
+    const json_t *list = get_list(r, from, "owners", 4096);
+
+    for (size_t at = 0; device->uuid[0] && at < json_array_size(list); at++) {
+        const json_t *one = json_array_get(list, at);
+        Owner owner = {.device = {.minor = DEVICE_NO_NUMBER,
+                                  .gpu_instance = DEVICE_NO_NUMBER,
+                                  .compute_instance = DEVICE_NO_NUMBER}};
+
+        memcpy(owner.device.uuid, device->uuid, sizeof owner.device.uuid);
+        COPY_TEXT(r, one, "replica", owner.device.replica);
+        owner.pod = get_text(r, one, "pod");
+        owner.namespace = get_text(r, one, "namespace");
+        owner.container = get_text(r, one, "container");
+        owner.pod_uid = get_text(r, one, "pod_uid");
+        owner_table_add(&r->read->owners, &owner);
+    }
+}
+
+static void read_sampler(Reader *r, const json_t *from, NodeSampler *sampler)
+{
+    const char *key = get_text(r, from, "state");
+    SamplerState state = 0;
+    uint64_t pid = 0;
+
+    while (key && state < SAMPLER_STATE_END && strcmp(sampler_state_key(state), key) != 0)
+        state++;
+    if (!key || state == SAMPLER_STATE_END)
+        fail_member(r, "state", "state of a sampler");
+    else
+        sampler->state = state;
+    get_u64(r, from, "pid", INT32_MAX, &pid);
+    sampler->pid = (pid_t)pid;
+    get_u32(r, from, "gpus", &sampler->gpu_count);
+    get_time(r, from, "since", &sampler->since_ns);
+    COPY_TEXT(r, from, "stuck_gpu", sampler->gpu);
+    COPY_TEXT(r, from, "stuck_function", sampler->function);
+    COPY_TEXT(r, from, "wchan", sampler->wchan);
+    get_u64(r, from, "rss_bytes", INT64_MAX, &sampler->rss_bytes);
+}
+
+static void read_samplers(Reader *r, const json_t *root)
+{
+    const json_t *list = get_list(r, root, "samplers", NODE_SAMPLERS_MAX);
+    NodeSampler *samplers = arena_calloc(&r->read->arena, json_array_size(list), sizeof *samplers);
+
+    snprintf(r->place, sizeof r->place, "samplers");
+    r->read->node.samplers = samplers;
+    for (size_t at = 0; at < json_array_size(list); at++)
+        read_sampler(r, json_array_get(list, at), &samplers[r->read->node.sampler_count++]);
+}
+
+static void fill_place(Reader *r, const json_t *from, Place *place)
+{
+    const char *path = get_text(r, from, "pcie_path");
+    const PciAddress pci = place->pci;
+    uint64_t node;
+
+    place->numa_node = -1;
+    if (get_u64(r, from, "numa_node", INT32_MAX, &node))
+        place->numa_node = (int32_t)node;
+    COPY_TEXT(r, from, "cpus", place->cpus);
+    if (path && !place_set_path(place, path))
+        fail_member(r, "pcie_path", "path of PCI functions");
+    place->pci = pci;
+}
+
+static void read_place(Reader *r, const json_t *from, const Device *gpu)
+{
+    Place place = {.pci = gpu->pci};
+
+    fill_place(r, from, &place);
+    if (gpu->has_pci && (place.path[0] || place.cpus[0] || place.numa_node >= 0))
+        vec_push(&r->read->places, place);
+}
+
+static void read_adapters(Reader *r, const json_t *root)
+{
+    const json_t *list = get_list(r, get_object(r, root, "node"), "adapters", PLACE_ADAPTERS_MAX);
+
+    snprintf(r->place, sizeof r->place, "adapters");
+    for (size_t at = 0; at < json_array_size(list); at++) {
+        const json_t *one = json_array_get(list, at);
+        const char *pci = get_text(r, one, "pci");
+        Place place = {0};
+
+        COPY_TEXT(r, one, "name", place.adapter);
+        if (!place.adapter[0] || !pci || pci_parse(pci, &place.pci) < 0)
+            fail_member(r, place.adapter[0] ? "pci" : "name", "name and PCI address of an adapter");
+        fill_place(r, one, &place);
+        vec_push(&r->read->places, place);
+    }
 }
 
 /* --- a reading ---------------------------------------------------------------------------------------------------- */
@@ -142,77 +402,82 @@ static uint64_t before(const Reader *r, uint64_t age_ns)
     return r->read->node.time_ns > age_ns ? r->read->node.time_ns - age_ns : 0;
 }
 
-static void read_sample(Reader *r, const JsonItem *from, const Metric *metric, Sample *sample)
+static void read_sample(Reader *r, const json_t *from, const char *name, const Metric *metric, Sample *sample)
 {
-    const JsonItem *value = member(from, "value");
+    const json_t *value = get_member(from, "value");
     uint64_t age = 0;
-    double real;
 
-    if (!json_is(from, JSON_IS_MAP) || (value && !json_number(value, &real))) {
-        reader_fail(r, from->name, "value of a metric");
+    if (!json_is_object(from) || (value && !json_is_number(value))) {
+        fail_member(r, name, "value of a metric");
         return;
     }
-    reader_seconds(r, from, "age_seconds", &age);
+    get_seconds(r, from, "age_seconds", &age);
     if (!value)
-        sample_set_absent(sample, r->read->node.time_ns, reader_absence(r, from, "absent"));
-    else if (value->kind == JSON_IS_WHOLE && metric->value == METRIC_INT64)
-        sample_set_int64(sample, before(r, age), value->whole);
+        sample_set_absent(sample, r->read->node.time_ns, get_absence(r, from, "absent"));
+    else if (json_is_integer(value) && metric->value == METRIC_INT64)
+        sample_set_int64(sample, before(r, age), json_integer_value(value));
     else
-        sample_set_double(sample, before(r, age), real);
+        sample_set_double(sample, before(r, age), json_number_value(value));
 }
 
-static void read_metrics(Reader *r, const JsonItem *from, Reading *reading)
+static void read_metrics(Reader *r, const json_t *from, Reading *reading)
 {
-    for (const JsonItem *one = json_first(reader_object(r, from, "metrics")); one; one = one->next) {
-        const MetricName *found = metric_find(one->name);
+    const char *name;
+    json_t *one;
+
+    json_object_foreach(get_object(r, from, "metrics"), name, one)
+    {
+        const MetricName *found = metric_find(name);
 
         if (found && found->naming == METRIC_NAME_CLASSIC && metric_get(found->metric)->type != METRIC_LABEL)
-            read_sample(r, one, metric_get(found->metric), &reading->sample[found->metric]);
+            read_sample(r, one, name, metric_get(found->metric), &reading->sample[found->metric]);
     }
 }
 
-static void read_identity(Reader *r, const JsonItem *from, Device *device)
+static void read_identity(Reader *r, const json_t *from, Device *device)
 {
-    const char *pci = reader_text(r, from, "pci");
+    const char *pci = get_text(r, from, "pci");
 
     device->vendor = DEVICE_NVIDIA;
-    reader_u32(r, from, "index", &device->index);
-    READER_COPY(r, from, "uuid", device->uuid);
-    READER_COPY(r, from, "name", device->name);
-    READER_COPY(r, from, "serial", device->serial);
-    READER_COPY(r, from, "board", device->board);
+    get_u32(r, from, "index", &device->index);
+    COPY_TEXT(r, from, "uuid", device->uuid);
+    COPY_TEXT(r, from, "name", device->name);
+    COPY_TEXT(r, from, "serial", device->serial);
+    COPY_TEXT(r, from, "board", device->board);
     if (!pci)
         return;
     device->has_pci = pci_parse(pci, &device->pci) == 0;
     if (!device->has_pci)
-        reader_fail(r, "pci", "PCI address");
+        fail_member(r, "pci", "PCI address");
 }
 
-static void read_texts(Reader *r, const JsonItem *from, Reading *reading)
+static void read_texts(Reader *r, const json_t *from, Reading *reading)
 {
     for (MetricId id = 0; id < METRIC_END; id++) {
         const ReadingText slot = reading_text_of(id);
 
         if (slot != READING_TEXT_END)
-            READER_COPY(r, from, metric_get(id)->name, reading->text[slot]);
+            COPY_TEXT(r, from, metric_get(id)->name, reading->text[slot]);
     }
 }
 
-static void read_share(Reader *r, const JsonItem *from, const char *name, double *ret)
+static void read_share(Reader *r, const json_t *from, const char *name, double *ret)
 {
-    const JsonItem *value = member(from, name);
+    const json_t *value = get_member(from, name);
 
     *ret = NAN;
-    if (value && !json_number(value, ret))
-        reader_fail(r, name, "number");
+    if (json_is_number(value))
+        *ret = json_number_value(value);
+    else if (value)
+        fail_member(r, name, "number");
 }
 
 /* A word, cause or basis that this program does not know is none. */
-static void read_activity(Reader *r, const JsonItem *device, Activity *ret)
+static void read_activity(Reader *r, const json_t *device, Activity *ret)
 {
-    const JsonItem *from = reader_object(r, device, "activity");
-    const char *word = reader_text(r, from, "word"), *cause = reader_text(r, from, "cause");
-    const char *basis = reader_text(r, from, "basis");
+    const json_t *from = get_object(r, device, "activity");
+    const char *word = get_text(r, from, "word"), *cause = get_text(r, from, "cause");
+    const char *basis = get_text(r, from, "basis");
 
     if (word)
         activity_find(word, &ret->word);
@@ -220,11 +485,11 @@ static void read_activity(Reader *r, const JsonItem *device, Activity *ret)
         activity_cause_find(cause, &ret->cause);
     if (basis)
         activity_basis_find(basis, &ret->basis);
-    reader_time(r, from, "since", &ret->since_ns);
-    READER_COPY(r, from, "text", ret->text);
-    READER_COPY(r, from, "incident", ret->incident);
-    reader_bool(r, from, "held", &ret->held);
-    reader_u32(r, from, "window_s", &ret->window_s);
+    get_time(r, from, "since", &ret->since_ns);
+    COPY_TEXT(r, from, "text", ret->text);
+    COPY_TEXT(r, from, "incident", ret->incident);
+    get_bool(r, from, "held", &ret->held);
+    get_u32(r, from, "window_s", &ret->window_s);
     read_share(r, from, "sm_active", &ret->sm_active);
     read_share(r, from, "utilization", &ret->utilization);
     read_share(r, from, "power_share", &ret->power_share);
@@ -233,32 +498,33 @@ static void read_activity(Reader *r, const JsonItem *device, Activity *ret)
     read_share(r, from, "dram", &ret->dram);
 }
 
-static void read_instance(Reader *r, const JsonItem *from, const Device *gpu, Reading *instance)
+static void read_instance(Reader *r, const json_t *from, const Device *gpu, Reading *instance)
 {
     reading_init(instance, DEVICE_COMPUTE_INSTANCE);
     instance->device.pci = gpu->pci;
     instance->device.has_pci = gpu->has_pci;
     memcpy(instance->device.parent_uuid, gpu->uuid, sizeof gpu->uuid);
     read_identity(r, from, &instance->device);
-    reader_u32(r, from, "gpu_instance", &instance->device.gpu_instance);
-    reader_u32(r, from, "compute_instance", &instance->device.compute_instance);
-    READER_COPY(r, from, "profile", instance->profile);
+    get_u32(r, from, "gpu_instance", &instance->device.gpu_instance);
+    get_u32(r, from, "compute_instance", &instance->device.compute_instance);
+    COPY_TEXT(r, from, "profile", instance->profile);
     read_metrics(r, from, instance);
-    reader_owners(r, from, &instance->device);
+    read_owners(r, from, &instance->device);
 }
 
-static void read_instances(Reader *r, const JsonItem *from, NodeGpu *gpu)
+static void read_instances(Reader *r, const json_t *from, NodeGpu *gpu)
 {
-    const JsonItem *list = reader_list(r, from, "instances", NODE_INSTANCES_MAX);
+    const json_t *list = get_list(r, from, "instances", NODE_INSTANCES_MAX);
 
-    gpu->instances = arena_calloc(&r->read->arena, json_count(list), sizeof *gpu->instances);
-    for (const JsonItem *one = json_first(list); one; one = one->next) {
+    gpu->instances = arena_calloc(&r->read->arena, json_array_size(list), sizeof *gpu->instances);
+    for (size_t at = 0; at < json_array_size(list); at++) {
+        const json_t *one = json_array_get(list, at);
         const size_t i = gpu->instance_count++;
         Reading *instance = &gpu->instances[i];
 
         read_instance(r, one, &gpu->reading.device, instance);
-        if (json_member(one, "activity") && !gpu->instance_activity)
-            gpu->instance_activity = arena_calloc(&r->read->arena, json_count(list), sizeof *gpu->instance_activity);
+        if (json_object_get(one, "activity") && !gpu->instance_activity)
+            gpu->instance_activity = arena_calloc(&r->read->arena, json_array_size(list), sizeof *gpu->instance_activity);
         if (gpu->instance_activity)
             read_activity(r, one, &gpu->instance_activity[i]);
         instance->instance_head = i == 0 || instance[-1].device.gpu_instance != instance->device.gpu_instance;
@@ -267,61 +533,61 @@ static void read_instances(Reader *r, const JsonItem *from, NodeGpu *gpu)
 
 /* --- a GPU and the node ------------------------------------------------------------------------------------------- */
 
-static void read_state(Reader *r, const JsonItem *from, NodeGpu *gpu)
+static void read_state(Reader *r, const json_t *from, NodeGpu *gpu)
 {
-    const char *state = reader_text(r, from, "state");
+    const char *state = get_text(r, from, "state");
     uint64_t age;
 
     if (!state || !gpu_state_find(state, &gpu->state))
-        reader_fail(r, "state", "state of a GPU");
-    reader_time(r, from, "since", &gpu->state_since_ns);
-    READER_COPY(r, from, "why", gpu->why);
-    if (reader_seconds(r, from, "last_sample_age_seconds", &age))
+        fail_member(r, "state", "state of a GPU");
+    get_time(r, from, "since", &gpu->state_since_ns);
+    COPY_TEXT(r, from, "why", gpu->why);
+    if (get_seconds(r, from, "last_sample_age_seconds", &age))
         gpu->last_sample_ns = before(r, age);
-    reader_bool(r, from, "mig", &gpu->reading.mig);
-    reader_bool(r, from, "own_sampler", &gpu->own_sampler);
-    reader_u64(r, from, "missed_calls", INT64_MAX, &gpu->missed_calls);
-    reader_u64(r, from, "failed_passes", INT64_MAX, &gpu->failed_passes);
-    reader_bool(r, from, "drained", &gpu->drained);
-    gpu->gpm_known = reader_bool(r, from, "gpm", &gpu->gpm);
+    get_bool(r, from, "mig", &gpu->reading.mig);
+    get_bool(r, from, "own_sampler", &gpu->own_sampler);
+    get_u64(r, from, "missed_calls", INT64_MAX, &gpu->missed_calls);
+    get_u64(r, from, "failed_passes", INT64_MAX, &gpu->failed_passes);
+    get_bool(r, from, "drained", &gpu->drained);
+    gpu->gpm_known = get_bool(r, from, "gpm", &gpu->gpm);
 }
 
-static void read_gpu(Reader *r, const JsonItem *from, size_t i, NodeGpu *gpu)
+static void read_gpu(Reader *r, const json_t *from, size_t i, NodeGpu *gpu)
 {
     reading_init(&gpu->reading, DEVICE_GPU);
     snprintf(r->place, sizeof r->place, "gpus[%zu]", i);
     read_identity(r, from, &gpu->reading.device);
-    reader_place(r, from, &gpu->reading.device);
+    read_place(r, from, &gpu->reading.device);
     read_state(r, from, gpu);
     read_activity(r, from, &gpu->activity);
     read_texts(r, from, &gpu->reading);
-    reader_owners(r, from, &gpu->reading.device);
+    read_owners(r, from, &gpu->reading.device);
     read_metrics(r, from, &gpu->reading);
-    reader_peers(r, from, gpu);
-    reader_links(r, from, gpu);
-    reader_processes(r, from, gpu);
+    read_peers(r, from, gpu);
+    read_links(r, from, gpu);
+    read_processes(r, from, gpu);
     read_instances(r, from, gpu);
 }
 
-static void read_head(Reader *r, const JsonItem *root, Node *node)
+static void read_head(Reader *r, const json_t *root, Node *node)
 {
-    const JsonItem *from = reader_object(r, root, "node");
+    const json_t *from = get_object(r, root, "node");
     uint64_t released;
 
     snprintf(r->place, sizeof r->place, "node");
-    if (!reader_time(r, root, "time", &node->real_ns) || node->real_ns == 0)
-        reader_fail(r, "time", "time");
+    if (!get_time(r, root, "time", &node->real_ns) || node->real_ns == 0)
+        fail_member(r, "time", "time");
     node->time_ns = node->real_ns;
-    reader_u64(r, root, "tick", INT64_MAX, &node->tick);
-    READER_COPY(r, from, "hostname", node->hostname);
-    READER_COPY(r, from, "driver_version", node->driver_version);
-    READER_COPY(r, from, "nvml_version", node->nvml_version);
-    READER_COPY(r, from, "driver_why", node->driver_why);
+    get_u64(r, root, "tick", INT64_MAX, &node->tick);
+    COPY_TEXT(r, from, "hostname", node->hostname);
+    COPY_TEXT(r, from, "driver_version", node->driver_version);
+    COPY_TEXT(r, from, "nvml_version", node->nvml_version);
+    COPY_TEXT(r, from, "driver_why", node->driver_why);
     node->driver = node->driver_why[0] ? NODE_DRIVER_REFUSES : NODE_DRIVER_FINE;
-    reader_u32(r, from, "gpus_expected", &node->gpus_expected);
-    reader_u32(r, from, "gpus_found", &node->gpus_found);
-    reader_u32(r, from, "gpus_on_bus", &node->gpus_on_bus);
-    if (reader_seconds(r, from, "released_for_seconds", &released))
+    get_u32(r, from, "gpus_expected", &node->gpus_expected);
+    get_u32(r, from, "gpus_found", &node->gpus_found);
+    get_u32(r, from, "gpus_on_bus", &node->gpus_on_bus);
+    if (get_seconds(r, from, "released_for_seconds", &released))
         node->release_until_ns = node->time_ns + released;
 }
 
@@ -345,25 +611,22 @@ static void sort_processes(ProcessOwnerList *list)
     list->len = kept;
 }
 
-static void read_all(Reader *r, const JsonItem *root)
+static void read_all(Reader *r, const json_t *root)
 {
     NodeRead *read = r->read;
-    const JsonItem *gpus;
+    const json_t *gpus;
 
-    if (!json_is(root, JSON_IS_MAP))
-        reader_fail(r, "this", "JSON of a node");
+    if (!json_is_object(root))
+        fail_member(r, "this", "JSON of a node");
     read_head(r, root, &read->node);
-    gpus = reader_list(r, root, "gpus", NODE_GPUS_MAX);
+    gpus = get_list(r, root, "gpus", NODE_GPUS_MAX);
     if (!gpus)
-        reader_fail(r, "gpus", "list");
-    read->node.gpus = arena_calloc(&read->arena, json_count(gpus), sizeof *read->node.gpus);
-    for (const JsonItem *one = json_first(gpus); one && r->rc == 0; one = one->next) {
-        const size_t i = read->node.gpu_count++;
-
-        read_gpu(r, one, i, &read->node.gpus[i]);
-    }
-    reader_adapters(r, root);
-    reader_samplers(r, root);
+        fail_member(r, "gpus", "list");
+    read->node.gpus = arena_calloc(&read->arena, json_array_size(gpus), sizeof *read->node.gpus);
+    for (size_t i = 0; i < json_array_size(gpus) && r->rc == 0; i++)
+        read_gpu(r, json_array_get(gpus, i), i, &read->node.gpus[read->node.gpu_count++]);
+    read_adapters(r, root);
+    read_samplers(r, root);
     sort_processes(&read->processes);
 }
 
@@ -391,7 +654,7 @@ void node_read_done(NodeRead *read)
     vec_done(&read->places);
 }
 
-int node_read(NodeRead *read, const JsonItem *root, Err *err)
+int node_read(NodeRead *read, const json_t *root, Err *err)
 {
     Reader r = {.read = read, .place = "node", .err = err};
 

@@ -10,6 +10,8 @@
  * told. What the JSON does not have stays empty: events, fast readings, the probe, numbers of the driver.
  */
 
+#include <jansson.h>
+
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/vec.h"
@@ -17,7 +19,6 @@
 #include "model/owner.h"
 #include "model/place.h"
 #include "model/process.h"
-#include "wire/json/tree.h"
 
 typedef VEC(ProcessOwner) ProcessOwnerList;
 
@@ -34,4 +35,4 @@ void node_read_init(NodeRead *read);
 void node_read_done(NodeRead *read);
 
 /* `root` is what api_gpus wrote. -EINVAL; then nothing is known of the node. */
-int node_read(NodeRead *read, const JsonItem *root, Err *err);
+int node_read(NodeRead *read, const json_t *root, Err *err);

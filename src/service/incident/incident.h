@@ -3,9 +3,10 @@
 
 /*
  * Incidents and events for people and programs: JSON (the API, `--json`, webhooks, bundles) and text for a terminal.
- * Pure: structs in, text
- * out, and back. One thread.
+ * Pure: structs in, text out, and back. One thread.
  */
+
+#include <jansson.h>
 
 #include "base/err.h"
 #include "base/str.h"
@@ -75,6 +76,8 @@ typedef struct IncidentsHead {
 /* Reads what incidents_json or incident_json wrote and adds it to `list`; ret_head may be NULL. Monotonic instants,
  * which mean nothing elsewhere, are 0. -EINVAL where it is no such JSON; the list is then as before. */
 int incidents_read(const char *text, size_t len, IncidentList *list, IncidentsHead *ret_head, Err *err);
+/* The same of the JSON that was read already; NULL is no such JSON. */
+int incidents_read_json(const json_t *root, IncidentList *list, IncidentsHead *ret_head, Err *err);
 /* The same of one event_json. */
 int event_read(const char *text, size_t len, EventSeen *ret, Err *err);
 /* event_json and event_text of one that was read. */

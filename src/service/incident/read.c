@@ -213,11 +213,9 @@ static bool read_one(const json_t *root, Incident *ret)
     return true;
 }
 
-int incidents_read(const char *text, size_t len, IncidentList *list, IncidentsHead *ret_head, Err *err)
+int incidents_read_json(const json_t *root, IncidentList *list, IncidentsHead *ret_head, Err *err)
 {
     const size_t before = list->len;
-    json_error_t error;
-    CLEANUP(json_decref_at) json_t *root = json_loadb(text, len, JSON_DEPTH_FLAGS, &error);
     const json_t *many = json_object_get(root, "incidents");
 
     if (!json_is_object(root) || (many && !json_is_array(many)))
@@ -235,6 +233,14 @@ int incidents_read(const char *text, size_t len, IncidentList *list, IncidentsHe
         ret_head->real_ns = get_time(root, "time");
     }
     return 0;
+}
+
+int incidents_read(const char *text, size_t len, IncidentList *list, IncidentsHead *ret_head, Err *err)
+{
+    json_error_t error;
+    CLEANUP(json_decref_at) json_t *root = json_loadb(text, len, JSON_DEPTH_FLAGS, &error);
+
+    return incidents_read_json(root, list, ret_head, err);
 }
 
 /* --- events ------------------------------------------------------------------------------------------------------- */

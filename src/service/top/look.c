@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/top/look.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +9,12 @@
 #include "base/clock.h"
 #include "base/owner.h"
 
+OWNER_POINTER(json_t, json_decref);
+
 void look_init(Look *look)
 {
     memset(look, 0, sizeof *look);
     node_read_init(&look->read);
-    arena_init(&look->json, 64 << 10);
 }
 
 static void forget(Look *look)
@@ -28,7 +30,6 @@ void look_done(Look *look)
 {
     forget(look);
     node_read_done(&look->read);
-    arena_done(&look->json);
     vec_done(&look->incidents);
     vec_done(&look->open);
 }
@@ -41,18 +42,10 @@ void look_settle(Look *look)
             vec_push(&look->open, &look->incidents.at[i]);
 }
 
-static int read_incidents(Look *look, const JsonItem *root, Err *err)
+static int read_incidents(Look *look, const json_t *root, Err *err)
 {
-    const JsonItem *list = json_member(root, "incidents");
-    CLEANUP(str_done) Str alone = {0};
-
-    if (json_is(list, JSON_IS_LIST) && list->count > 0) {
-        str_init(&alone, list->raw_len + 32);
-        str_add(&alone, "{\"incidents\":");
-        str_addn(&alone, list->raw, list->raw_len);
-        str_addc(&alone, '}');
-        TRY(incidents_read(alone.text, alone.len, &look->incidents, NULL, err));
-    }
+    if (json_is_array(json_object_get(root, "incidents")))
+        TRY(incidents_read_json(root, &look->incidents, NULL, err));
     look_settle(look);
     return 0;
 }
@@ -68,74 +61,78 @@ static bool find_cause(const char *key, HealthCauseId *ret)
 }
 
 /* A cause of another version's is left out: it is among the findings' words anyway. */
-static void read_causes(Look *look, const JsonItem *root)
+static void read_causes(Look *look, const json_t *root)
 {
-    const JsonItem *from = json_first(json_member(root, "causes"));
+    const json_t *causes = json_object_get(root, "causes");
     Health *health = &look->health;
 
-    for (; from && health->count < HEALTH_CAUSES_MAX; from = from->next) {
+    for (size_t i = 0; i < json_array_size(causes) && health->count < HEALTH_CAUSES_MAX; i++) {
+        const json_t *from = json_array_get(causes, i);
         HealthCause *cause = &health->causes[health->count];
-        const char *text = json_text(json_member(from, "text"));
+        const char *text = json_string_value(json_object_get(from, "text"));
 
-        if (!text || !find_cause(json_text(json_member(from, "cause")), &cause->id))
+        if (!text || !find_cause(json_string_value(json_object_get(from, "cause")), &cause->id))
             continue;
         snprintf(cause->text, sizeof cause->text, "%s", text);
         health->count++;
     }
 }
 
-static uint64_t time_of(const JsonItem *from, const char *name)
+static uint64_t time_of(const json_t *from, const char *name)
 {
-    const char *text = json_text(json_member(from, name));
+    const char *text = json_string_value(json_object_get(from, name));
     uint64_t at;
 
     return text && clock_parse(text, &at, NULL) == 0 ? at : 0;
 }
 
-static void copy(const JsonItem *from, const char *name, char *out, size_t cap)
+static void copy(const json_t *from, const char *name, char *out, size_t cap)
 {
-    const char *text = json_text(json_member(from, name));
+    const char *text = json_string_value(json_object_get(from, name));
 
     snprintf(out, cap, "%s", text ? text : "");
 }
 
 /* "all", or a list of indexes. */
-static uint64_t gpus_of(const JsonItem *from)
+static uint64_t gpus_of(const json_t *from)
 {
+    const json_t *list = json_object_get(from, "gpus");
     uint64_t bits = 0;
 
-    for (const JsonItem *one = json_first(json_member(from, "gpus")); one; one = one->next)
-        if (one->kind == JSON_IS_WHOLE && one->whole >= 0 && one->whole < 64)
-            bits |= UINT64_C(1) << one->whole;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+
+        if (json_is_integer(one) && json_integer_value(one) >= 0 && json_integer_value(one) < 64)
+            bits |= UINT64_C(1) << json_integer_value(one);
+    }
     return bits;
 }
 
-static bool is_true(const JsonItem *from, const char *name)
+static void read_uuids(const json_t *from, MaintenanceWindow *window)
 {
-    const JsonItem *value = json_member(from, name);
+    const json_t *list = json_object_get(from, "uuids");
 
-    return json_is(value, JSON_IS_BOOL) && value->truth;
-}
+    for (size_t i = 0; i < json_array_size(list) && i < MAINTENANCE_UUIDS; i++) {
+        const char *uuid = json_string_value(json_array_get(list, i));
 
-static void read_uuids(const JsonItem *from, MaintenanceWindow *window)
-{
-    const JsonItem *one = json_first(json_member(from, "uuids"));
-
-    for (size_t i = 0; one && i < MAINTENANCE_UUIDS; one = one->next, i++)
-        if (json_text(one))
-            snprintf(window->uuids[i], sizeof window->uuids[i], "%s", json_text(one));
+        if (uuid)
+            snprintf(window->uuids[i], sizeof window->uuids[i], "%s", uuid);
+    }
 }
 
 /* A window that is over by now is not taken. */
-static void read_maintenance(Look *look, const JsonItem *root)
+static void read_maintenance(Look *look, const json_t *root)
 {
+    const json_t *list = json_object_get(root, "maintenance");
+
     look->maintenance = maintenance_new();
-    for (const JsonItem *from = json_first(json_member(root, "maintenance")); from; from = from->next) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *from = json_array_get(list, i);
         MaintenanceWindow window = {.gpus = gpus_of(from),
                                     .from_real_ns = time_of(from, "from"),
                                     .until_real_ns = time_of(from, "until"),
-                                    .recurring = is_true(from, "recurring"),
-                                    .active = is_true(from, "active")};
+                                    .recurring = json_is_true(json_object_get(from, "recurring")),
+                                    .active = json_is_true(json_object_get(from, "active"))};
 
         copy(from, "id", window.id, sizeof window.id);
         copy(from, "reason", window.reason, sizeof window.reason);
@@ -146,9 +143,9 @@ static void read_maintenance(Look *look, const JsonItem *root)
     }
 }
 
-static int read_all(Look *look, const JsonItem *root, Err *err)
+static int read_all(Look *look, const json_t *root, Err *err)
 {
-    const JsonItem *node = json_is(json_member(root, "gpus"), JSON_IS_LIST) ? root : json_member(root, "node");
+    const json_t *node = json_is_array(json_object_get(root, "gpus")) ? root : json_object_get(root, "node");
 
     TRY(node_read(&look->read, node, err));
     TRY(read_incidents(look, root, err));
@@ -161,13 +158,15 @@ static int read_all(Look *look, const JsonItem *root, Err *err)
 
 int look_read(Look *look, const char *text, size_t len, Err *err)
 {
-    const JsonItem *root = NULL;
+    json_error_t error;
+    CLEANUP(json_decref_at) json_t *root = json_loadb(text, len, 0, &error);
+    int rc;
 
     forget(look);
-    arena_reset(&look->json);
-    int rc = json_tree_read(text, len, &look->json, &root, err);
-    if (rc == 0)
+    if (root)
         rc = read_all(look, root, err);
+    else
+        rc = err_set(err, -EINVAL, "byte %d of the JSON: %s", error.position, error.text);
     if (rc < 0)
         forget(look);
     look->there = rc == 0;
@@ -184,15 +183,15 @@ void look_seen(const Look *look, TopSeen *ret)
     }
     ret->processes = (ProcessList){look->read.processes.at, look->read.processes.len};
     ret->status = (Snapshot){.node = &look->read.node,
-                               .health = &look->health,
-                               .owners = &look->read.owners,
-                               .processes = ret->processes,
-                               .places = (PlaceList){look->read.places.at, look->read.places.len},
-                               .boot_id = look->boot_id,
-                               .boot_real_ns = look->boot_real_ns,
-                               .incidents = look->open.at,
-                               .incident_count = look->open.len,
-                               .maintenance = look->maintenance};
+                             .health = &look->health,
+                             .owners = &look->read.owners,
+                             .processes = ret->processes,
+                             .places = (PlaceList){look->read.places.at, look->read.places.len},
+                             .boot_id = look->boot_id,
+                             .boot_real_ns = look->boot_real_ns,
+                             .incidents = look->open.at,
+                             .incident_count = look->open.len,
+                             .maintenance = look->maintenance};
     ret->boot_ns = look->boot_real_ns;
     ret->real_ns = look->read.node.real_ns;
 }

@@ -13,7 +13,6 @@
 
 typedef struct Look {
     NodeRead read;
-    Arena json; /* what was read last */
     Health health;
     IncidentList incidents;
     VEC(const Incident *) open; /* into incidents */
