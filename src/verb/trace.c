@@ -184,7 +184,6 @@ static int prepare(Traced *t, Err *err)
     t->config.gap_threshold_ns = o->gap_ns;
     t->config.short_kernel_ns = o->short_ns;
     t->config.timeline = o->html && !o->diff;
-    t->config.paths = true;
     return 0;
 }
 

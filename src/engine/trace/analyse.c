@@ -52,7 +52,6 @@ static void copy_words(const TraceJob *job, const char *file, int64_t rank_if_un
     rank->rocm = profile->rocm;
     rank->microseconds = profile->microseconds;
     rank->base_ns = profile->base_ns;
-    rank->windows = 1;
     rank->memory_bytes = profile_bytes(profile);
 }
 
@@ -83,12 +82,6 @@ static void copy_device_words(const Profile *profile, TraceRank *rank)
 
 /* ---- the analyses ---- */
 
-static void paths(const TraceJob *job, TraceRank *rank)
-{
-    if (job->config->paths)
-        trace_paths(job, rank);
-}
-
 static void timeline(const TraceJob *job, TraceRank *rank)
 {
     if (job->config->timeline)
@@ -109,7 +102,7 @@ static const Analysis analyses[] = {
     {.run = timeline, .host_bytes = 16, .gpu_bytes = 16},
     {.run = trace_gaps, .after = AFTER_DEVICES, .gpu_bytes = 8},
     {.run = trace_operators, .host_bytes = 9},
-    {.run = paths, .host_bytes = 17, .gpu_bytes = 4},
+    {.run = trace_paths, .host_bytes = 17, .gpu_bytes = 4},
     {.run = trace_kernels},
     {.run = trace_queues, .gpu_bytes = 16},
     {.run = trace_launches, .host_bytes = 8, .gpu_bytes = 8},

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Annotations by name: of the host, with what was launched from inside them on their thread; of the GPU, with what ran
- * on their stream while they lasted. Ranges count in the scope that they start in, GPU operations in the one that those
- * start in; busy time is clipped to the scope. What lies in two ranges of one name counts once.
+ * on their stream while they lasted. What lies in two ranges of one name counts once.
  */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/map.h"
 #include "engine/trace/cover.h"
 #include "engine/trace/named.h"
 #include "engine/trace/nest.h"
-#include "engine/trace/sum.h"
+#include "engine/trace/analyse.h"
 
 typedef struct Annotations {
     const TraceJob *job;
@@ -64,7 +62,7 @@ static void add_host(Annotations *annotations)
         uint32_t row = index->launch[i] != PROFILE_NONE ? index->launch[i] : index->op[i];
         uint32_t member = row == PROFILE_NONE ? PROFILE_NONE : nest.at[row];
 
-        if (member == PROFILE_NONE || !trace_scope_has(annotations->job->scope, gpu->start[i]))
+        if (member == PROFILE_NONE)
             continue;
         device_ns[member] = trace_sum(device_ns[member], gpu->duration[i]);
         operations[member]++;
@@ -73,14 +71,9 @@ static void add_host(Annotations *annotations)
     trace_nest_gather(&nest, operations);
     for (uint32_t member = 0; member < nest.len; member++) {
         size_t at = nest.rows[member];
-        bool counts = trace_scope_has(annotations->job->scope, host->start[at]);
-        TraceAnnotation *row;
+        TraceAnnotation *row = host_row(annotations, host->name[at]);
 
-        if (!counts && operations[member] == 0)
-            continue;
-        row = host_row(annotations, host->name[at]);
-        if (counts)
-            add_range(row, host->duration[at]);
+        add_range(row, host->duration[at]);
         if (trace_nest_is_outer(&nest, member)) {
             row->device_ns = trace_sum(row->device_ns, device_ns[member]);
             row->operation_count += operations[member];
@@ -135,8 +128,7 @@ static void collect_parts(Annotations *annotations, size_t first, size_t end, La
         assert(annotations->gpu_rows.at);
         while (until.len <= number)
             vec_push(&until, INT64_MIN);
-        if (trace_scope_has(annotations->job->scope, part.start))
-            add_range(&annotations->gpu_rows.at[number], mark->duration[i]);
+        add_range(&annotations->gpu_rows.at[number], mark->duration[i]);
         if (part.start < until.at[number])
             part.start = until.at[number];
         if (part.end <= part.start)
@@ -159,29 +151,19 @@ typedef struct Stream {
 /* At the start of a part what came before it is taken away, at its end what came until then is added. */
 static void settle(Annotations *annotations, const Lane *lane, const Mark *mark, const Stream *stream)
 {
-    TraceScope scope = annotations->job->scope;
     TraceAnnotation *row = &annotations->gpu_rows.at[lane->parts.at[mark->part].row];
-    int64_t sign = mark->is_end ? 1 : -1, time = mark->time;
+    int64_t sign = mark->is_end ? 1 : -1;
 
-    time = time < scope.from ? scope.from : time;
-    time = time > scope.to ? scope.to : time;
-    row->busy_ns = trace_sum(row->busy_ns, sign * trace_cover_until(&stream->cover, time));
+    row->busy_ns = trace_sum(row->busy_ns, sign * trace_cover_until(&stream->cover, mark->time));
     row->device_ns = trace_sum(row->device_ns, sign * stream->total);
     row->operation_count += sign * stream->count;
 }
 
-static void add_operation(const TraceJob *job, Stream *stream, size_t row)
+static void add_operation(const ProfileEvents *gpu, Stream *stream, size_t row)
 {
-    const ProfileEvents *gpu = &job->index->profile->gpu;
-    int64_t start = gpu->start[row], end = profile_end(gpu, row);
-
-    if (trace_scope_has(job->scope, start)) {
-        stream->total = trace_sum(stream->total, gpu->duration[row]);
-        stream->count++;
-    }
-    start = start < job->scope.from ? job->scope.from : start;
-    end = end > job->scope.to ? job->scope.to : end;
-    trace_cover_add(&stream->cover, start, end);
+    stream->total = trace_sum(stream->total, gpu->duration[row]);
+    stream->count++;
+    trace_cover_add(&stream->cover, gpu->start[row], profile_end(gpu, row));
 }
 
 /* The lane's operations (rows[0..count-1] of the GPU table, by start) against its ranges. */
@@ -193,7 +175,7 @@ static void add_lane(Annotations *annotations, const Lane *lane, const uint32_t 
 
     for (size_t i = 0; i < lane->marks.len; i++) {
         for (; next < count && gpu->start[rows[next]] < lane->marks.at[i].time; next++)
-            add_operation(annotations->job, &stream, rows[next]);
+            add_operation(gpu, &stream, rows[next]);
         settle(annotations, lane, &lane->marks.at[i], &stream);
     }
 }
@@ -230,16 +212,8 @@ static int compare_annotations(const void *left, const void *right)
 
 static void sort_annotations(TraceRank *rank)
 {
-    for (size_t i = 0; i < rank->annotations.len; i++)
-        if (rank->annotations.at[i].count == 0)
-            rank->annotations.at[i].min_ns = 0;
     if (rank->annotations.len > 1)
         qsort(rank->annotations.at, rank->annotations.len, sizeof *rank->annotations.at, compare_annotations);
-}
-
-static bool says_something(const TraceAnnotation *row)
-{
-    return row->count > 0 || row->operation_count > 0 || row->busy_ns > 0;
 }
 
 void trace_annotations(const TraceJob *job, TraceRank *rank)
@@ -253,48 +227,10 @@ void trace_annotations(const TraceJob *job, TraceRank *rank)
     for (size_t i = 0; i < annotations.host_rows.len; i++)
         vec_push(&rank->annotations, annotations.host_rows.at[i]);
     for (size_t i = 0; i < annotations.gpu_rows.len; i++)
-        if (says_something(&annotations.gpu_rows.at[i]))
-            vec_push(&rank->annotations, annotations.gpu_rows.at[i]);
+        vec_push(&rank->annotations, annotations.gpu_rows.at[i]);
     sort_annotations(rank);
     trace_named_done(&annotations.host);
     trace_named_done(&annotations.gpu);
     vec_done(&annotations.host_rows);
     vec_done(&annotations.gpu_rows);
-}
-
-static void join_annotation(TraceAnnotation *into, const TraceAnnotation *from)
-{
-    if (from->count > 0 && (into->count == 0 || from->min_ns < into->min_ns))
-        into->min_ns = from->min_ns;
-    into->count += from->count;
-    into->total_ns = trace_sum(into->total_ns, from->total_ns);
-    into->max_ns = from->max_ns > into->max_ns ? from->max_ns : into->max_ns;
-    into->device_ns = trace_sum(into->device_ns, from->device_ns);
-    into->operation_count += from->operation_count;
-    if (into->on_gpu)
-        into->busy_ns = trace_sum(into->busy_ns, from->busy_ns);
-}
-
-void trace_annotations_merge(TraceRank *into, TraceRank *next, const TraceConfig *config, Arena *arena)
-{
-    Map rows[2];
-
-    (void)config;
-    (void)arena;
-    map_init(&rows[0]);
-    map_init(&rows[1]);
-    for (size_t i = 0; i < into->annotations.len; i++)
-        map_put(&rows[into->annotations.at[i].on_gpu], into->annotations.at[i].name, (void *)(i + 1));
-    for (size_t i = 0; i < next->annotations.len; i++) {
-        const TraceAnnotation *from = &next->annotations.at[i];
-        size_t row = (size_t)map_get(&rows[from->on_gpu], from->name);
-
-        if (row > 0)
-            join_annotation(&into->annotations.at[row - 1], from);
-        else
-            vec_push(&into->annotations, *from);
-    }
-    map_done(&rows[0]);
-    map_done(&rows[1]);
-    sort_annotations(into);
 }

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of the runtime and driver by name and by the operators that they were made from. They count in the scope that
- * they start in. */
+/* Calls of the runtime and driver by name and by the operators that they were made from. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "base/str.h"
-#include "engine/trace/sum.h"
+#include "engine/trace/analyse.h"
 
-enum { KEY_BYTES_MAX = 1 << 20, RECENT = 1024 };
+enum { RECENT = 1024 };
 
 /* Names of the call and of both operators; the class, since that of a copy depends on its memory too. */
 typedef struct CallKey {
@@ -150,7 +148,7 @@ void trace_calls(const TraceJob *job, TraceRank *rank)
     map_init(&calls.rows);
     find_outermost(&calls);
     for (size_t i = 0; i < host->len; i++)
-        if (host->kind[i] == PROFILE_CALL && trace_scope_has(job->scope, host->start[i]))
+        if (host->kind[i] == PROFILE_CALL)
             add_call(&calls, i);
     for (size_t i = 0; i < calls.found.len; i++)
         vec_push(&rank->calls, calls.found.at[i]);
@@ -158,51 +156,4 @@ void trace_calls(const TraceJob *job, TraceRank *rank)
     map_done(&calls.rows);
     free(calls.outermost);
     vec_done(&calls.found);
-}
-
-static void join_call(TraceCall *into, const TraceCall *from)
-{
-    into->count += from->count;
-    into->total_ns = trace_sum(into->total_ns, from->total_ns);
-    into->min_ns = from->min_ns < into->min_ns ? from->min_ns : into->min_ns;
-    into->max_ns = from->max_ns > into->max_ns ? from->max_ns : into->max_ns;
-    into->step_count += from->step_count;
-    into->step_ns = trace_sum(into->step_ns, from->step_ns);
-}
-
-static void key_of(const TraceCall *call, Str *ret)
-{
-    str_clear(ret);
-    str_addn(ret, call->name, strlen(call->name) + 1);
-    str_addn(ret, call->inner, strlen(call->inner) + 1);
-    str_addn(ret, call->outer, strlen(call->outer) + 1);
-    str_addc(ret, (char)call->class);
-}
-
-void trace_calls_merge(TraceRank *into, TraceRank *next, const TraceConfig *config, Arena *arena)
-{
-    Map rows;
-    Str key;
-
-    (void)config;
-    (void)arena;
-    map_init(&rows);
-    str_init(&key, KEY_BYTES_MAX);
-    for (size_t i = 0; i < into->calls.len; i++) {
-        key_of(&into->calls.at[i], &key);
-        map_putn(&rows, key.text, key.len, (void *)(i + 1));
-    }
-    for (size_t i = 0; i < next->calls.len; i++) {
-        size_t row;
-
-        key_of(&next->calls.at[i], &key);
-        row = (size_t)map_getn(&rows, key.text, key.len);
-        if (row > 0)
-            join_call(&into->calls.at[row - 1], &next->calls.at[i]);
-        else
-            vec_push(&into->calls, next->calls.at[i]);
-    }
-    map_done(&rows);
-    str_done(&key);
-    sort_calls(into);
 }

@@ -9,7 +9,7 @@
 #include "base/owner.h"
 #include "engine/trace/analyse.h"
 #include "engine/trace/collective_kind.h"
-#include "engine/trace/windows.h"
+#include "engine/trace/analyse.h"
 
 enum { CLIMB_MAX = 16, RECORD_ABOVE_MAX = 3 };
 #define SAME_SEQUENCE_GAP_NS INT64_C(100000) /* parts of one operation follow each other within this */
@@ -288,11 +288,8 @@ typedef VEC(Part) PartVec;
 static void collect(Reader *reader, PartVec *parts)
 {
     const ProfileEvents *gpu = &reader->profile->gpu;
-    const TraceScope *scope = &reader->job->scope;
     for (size_t i = 0; i < gpu->len; i++) {
         if (trace_gpu_class(reader->index, i) != TRACE_COMMUNICATION)
-            continue;
-        if (gpu->start[i] < scope->from || gpu->start[i] >= scope->to)
             continue;
         Part part = part_of(reader, (uint32_t)i);
         set_join(reader, &part);
@@ -324,13 +321,4 @@ void trace_collectives(const TraceJob *job, TraceRank *rank)
     number_rows(rank->collectives.at, rank->collectives.len, 0);
     vec_done(&parts);
     map_done(&reader.texts);
-}
-
-void trace_collectives_merge(TraceRank *into, TraceRank *next)
-{
-    size_t first = into->collectives.len;
-    for (size_t i = 0; i < next->collectives.len; i++)
-        vec_push(&into->collectives, next->collectives.at[i]);
-    vec_done(&next->collectives);
-    number_rows(into->collectives.at, into->collectives.len, first);
 }

@@ -10,5 +10,4 @@ const TraceConfig trace_config_default = {
     .gaps_kept = 20000,
     .timeline = false,
     .timeline_slices = 20000,
-    .paths = true,
 };

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies and sets by direction and by the memory at both ends. They count in the scope that they start in, whole; their
- * exposed time is clipped to the scope. */
+/* Copies and sets by direction and by the memory at both ends. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/trace/cover.h"
-#include "engine/trace/sum.h"
+#include "engine/trace/analyse.h"
 
 enum { SMALL_COPY_BYTES = 64 * 1024 };
 
@@ -126,13 +125,9 @@ static void close_until(Copies *copies, int64_t time)
     }
 }
 
-/* Starts to watch how much of the copy's time is covered, inside the scope. */
+/* Starts to watch how much of the copy's time is covered. */
 static void open_copy(Copies *copies, uint32_t row, int64_t start, int64_t end)
 {
-    TraceScope scope = copies->job->scope;
-
-    start = start > scope.from ? start : scope.from;
-    end = end < scope.to ? end : scope.to;
     if (end <= start)
         return;
     copies->rows.at[row].exposed_ns = trace_sum(copies->rows.at[row].exposed_ns, end - start);
@@ -147,19 +142,12 @@ static void add_row(Copies *copies, size_t gpu_row)
 
     close_until(copies, start);
     if (trace_gpu_class(copies->job->index, gpu_row) != TRACE_COPY) {
-        /* The scope's part alone, so that a cover never reaches back before a copy's clipped start. */
-        if (end > copies->job->scope.from)
-            trace_cover_add(&copies->cover, start > copies->job->scope.from ? start : copies->job->scope.from, end);
+        trace_cover_add(&copies->cover, start, end);
     } else if (kind == PROFILE_COPY || kind == PROFILE_SET) {
         ProfileCopy copy = detail(profile, gpu_row);
-        bool inside = trace_scope_has(copies->job->scope, start);
-        uint32_t row;
+        const uint32_t row = row_of(copies, &copy);
 
-        if (!inside && (start >= copies->job->scope.to || end <= copies->job->scope.from))
-            return;
-        row = row_of(copies, &copy);
-        if (inside)
-            add_copy(&copies->rows.at[row], &copy, end - start);
+        add_copy(&copies->rows.at[row], &copy, end - start);
         open_copy(copies, row, start, end);
     }
 }
@@ -182,8 +170,6 @@ static void finish(TraceRank *rank)
     for (size_t i = 0; i < rank->copies.len; i++) {
         TraceCopy *row = &rank->copies.at[i];
 
-        if (row->count == 0)
-            row->min_ns = 0;
         row->bandwidth_gbs = row->sized_ns > 0 ? (double)row->sized_bytes / (double)row->sized_ns : NAN;
     }
     if (rank->copies.len > 1)
@@ -206,39 +192,4 @@ void trace_copies(const TraceJob *job, TraceRank *rank)
     finish(rank);
     vec_done(&copies.rows);
     vec_done(&copies.open);
-}
-
-static void join_copy(TraceCopy *into, const TraceCopy *from)
-{
-    if (from->count > 0 && (into->count == 0 || from->min_ns < into->min_ns))
-        into->min_ns = from->min_ns;
-    into->count += from->count;
-    into->bytes = trace_sum(into->bytes, from->bytes);
-    into->total_ns = trace_sum(into->total_ns, from->total_ns);
-    into->max_ns = from->max_ns > into->max_ns ? from->max_ns : into->max_ns;
-    into->sized_bytes = trace_sum(into->sized_bytes, from->sized_bytes);
-    into->sized_ns = trace_sum(into->sized_ns, from->sized_ns);
-    into->small_count += from->small_count;
-    into->small_ns = trace_sum(into->small_ns, from->small_ns);
-    into->exposed_ns = trace_sum(into->exposed_ns, from->exposed_ns);
-}
-
-void trace_copies_merge(TraceRank *into, TraceRank *next, const TraceConfig *config, Arena *arena)
-{
-    (void)config;
-    (void)arena;
-    for (size_t i = 0; i < next->copies.len; i++) {
-        const TraceCopy *from = &next->copies.at[i];
-        size_t j = 0;
-
-        while (j < into->copies.len && (strcmp(into->copies.at[j].kind, from->kind) != 0 ||
-                                        strcmp(into->copies.at[j].source, from->source) != 0 ||
-                                        strcmp(into->copies.at[j].target, from->target) != 0))
-            j++;
-        if (j < into->copies.len)
-            join_copy(&into->copies.at[j], from);
-        else
-            vec_push(&into->copies, *from);
-    }
-    finish(into);
 }

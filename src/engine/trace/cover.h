@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "engine/trace/sum.h"
+#include "engine/trace/analyse.h"
 
 typedef struct TraceCover {
     int64_t closed;     /* length of all merged intervals before the open one */

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Every idle time of every device: between operations (gaps), and before the first and after the last as far as steps
- * or a limited scope reach. The cause of a gap is worked out of all of it, as far as the profile knows it, and what is
- * counted is its part in the scope.
- */
+/* Every idle time of every device: between operations (gaps), and before the first and after the last as far as steps
+ * reach. */
 
 #include "engine/trace/gaps.h"
 
@@ -16,7 +13,7 @@
 #include "engine/trace/gaps_host.h"
 #include "engine/trace/select.h"
 #include "engine/trace/steps.h"
-#include "engine/trace/sum.h"
+#include "engine/trace/analyse.h"
 
 OWNER_POINTER(TraceHost, trace_host_free);
 
@@ -29,9 +26,8 @@ typedef struct Gathering {
     size_t ties;        /* and so many of this length */
     /* of the device at hand */
     size_t nth;
-    const TraceDevice *device; /* NULL: nothing of it in the scope */
-    TraceEdge *edge;           /* NULL: the scope is not limited */
-    size_t step;               /* cursor */
+    const TraceDevice *device;
+    size_t step; /* cursor */
 } Gathering;
 
 /* ---- texts ---- */
@@ -71,29 +67,29 @@ static bool is_short(const Gathering *g, const TraceIdle *idle)
     return (uint64_t)(idle->end - idle->start) < g->job->config->gap_threshold_ns;
 }
 
-static void blame(Gathering *g, const TraceIdle *idle, const TraceIdle *part, bool name, TraceBlame *ret)
+static void blame(Gathering *g, const TraceIdle *idle, bool name, TraceBlame *ret)
 {
     if (!is_short(g, idle)) {
         trace_host_blame(g->host, idle, name, ret);
         return;
     }
     *ret = (TraceBlame){.cause = TRACE_CAUSE_SHORT, .lane = PROFILE_NONE, .host_row = PROFILE_NONE};
-    ret->slice_ns[TRACE_CAUSE_SHORT] = part->end - part->start;
+    ret->slice_ns[TRACE_CAUSE_SHORT] = idle->end - idle->start;
 }
 
-static TraceGap gap_of(Gathering *g, const TraceIdle *part, const TraceBlame *found)
+static TraceGap gap_of(Gathering *g, const TraceIdle *idle, const TraceBlame *found)
 {
     TraceGap gap = {.device = g->job->index->devices.at[g->nth],
-                    .start = part->start,
-                    .end = part->end,
+                    .start = idle->start,
+                    .end = idle->end,
                     .cause = found->cause,
                     .synced = found->synced,
-                    .before = gpu_text(g, part->before),
-                    .after = gpu_text(g, part->after),
+                    .before = gpu_text(g, idle->before),
+                    .after = gpu_text(g, idle->after),
                     .host = "",
                     .host_ns = found->host_ns,
                     .thread = thread_text(g, found->lane),
-                    .step = trace_step_at(g->rank, part->start)};
+                    .step = trace_step_at(g->rank, idle->start)};
 
     memcpy(gap.slice_ns, found->slice_ns, sizeof(gap.slice_ns));
     if (found->host_row != PROFILE_NONE)
@@ -114,44 +110,20 @@ static bool is_kept(Gathering *g, int64_t length)
 
 static bool is_gap(const Gathering *g, const TraceIdle *idle)
 {
-    return g->device && idle->start >= g->device->first && idle->end <= g->device->last;
+    return idle->start >= g->device->first && idle->end <= g->device->last;
 }
 
-static void set_edge(Gathering *g, const TraceIdle *part, const TraceBlame *found)
-{
-    bool known = part->before != PROFILE_NONE && part->after != PROFILE_NONE;
-    TraceGap gap = gap_of(g, part, found);
-
-    if (g->device && part->start >= g->device->last) {
-        g->edge->tail = gap;
-        g->edge->tail_known = known;
-    } else {
-        g->edge->head = gap;
-        g->edge->head_known = known;
-    }
-}
-
-/* Takes the part in the scope of an idle time. */
 static void take(Gathering *g, const TraceIdle *idle)
 {
-    TraceScope scope = g->job->scope;
-    TraceIdle part = *idle;
-    bool gap = is_gap(g, idle), kept;
+    const bool gap = is_gap(g, idle), kept = gap && is_kept(g, idle->end - idle->start);
     TraceBlame found;
 
-    part.start = part.start > scope.from ? part.start : scope.from;
-    part.end = part.end < scope.to ? part.end : scope.to;
-    if (part.start >= part.end)
-        return;
-    kept = gap && is_kept(g, part.end - part.start);
-    blame(g, idle, &part, kept || (!gap && g->edge), &found);
-    trace_steps_add_idle(g->rank, g->nth, &g->step, part.start, part.end, found.cause);
+    blame(g, idle, kept, &found);
+    trace_steps_add_idle(g->rank, g->nth, &g->step, idle->start, idle->end, found.cause);
     if (gap)
-        trace_cause_add(g->rank->idle_by_cause, found.cause, part.end - part.start);
-    else if (g->edge)
-        set_edge(g, &part, &found);
+        trace_cause_add(g->rank->idle_by_cause, found.cause, idle->end - idle->start);
     if (kept)
-        vec_push(&g->rank->gaps, gap_of(g, &part, &found));
+        vec_push(&g->rank->gaps, gap_of(g, idle, &found));
 }
 
 /* ---- all of a device ---- */
@@ -190,21 +162,18 @@ static void each_gap(Gathering *g, IdleTaker taker, TraceIdle *ret_last)
     *ret_last = idle;
 }
 
-/* Idle time in front of the first operation, as far as steps or a limited scope reach. What was before the scope may
- * not be in the profile, so its cause is that of the part in the scope, until windows are joined. */
+/* Idle time in front of the first operation, as far as steps reach. */
 static void take_head(Gathering *g)
 {
     const TraceIndex *index = g->job->index;
     size_t first = index->device_first.at[g->nth];
-    int64_t from = g->job->scope.from;
     TraceIdle idle = {.end = index->profile->gpu.start[first], .before = PROFILE_NONE};
 
-    idle.start = from == INT64_MIN ? idle.end : from;
-    if (index->steps.len && index->steps.at[0].start < idle.end)
-        idle.start = index->steps.at[0].start > from ? index->steps.at[0].start : from;
+    if (!index->steps.len || index->steps.at[0].start >= idle.end)
+        return;
+    idle.start = index->steps.at[0].start;
     idle.after = with_launch(index, first, index->device_first.at[g->nth + 1]);
-    if (idle.start < idle.end)
-        take(g, &idle);
+    take(g, &idle);
 }
 
 /* The same behind the last one, where `idle` starts. */
@@ -212,46 +181,20 @@ static void take_tail(Gathering *g, TraceIdle idle)
 {
     const TraceIndex *index = g->job->index;
     const TraceStep *step = index->steps.len ? &index->steps.at[index->steps.len - 1] : NULL;
-    int64_t to = g->job->scope.to;
 
-    idle.end = to == INT64_MAX ? idle.start : to;
-    if (step && step->to > idle.start)
-        idle.end = step->to < to ? step->to : to;
+    if (!step || step->to <= idle.start)
+        return;
+    idle.end = step->to;
     idle.after = PROFILE_NONE;
-    if (idle.start < idle.end)
-        take(g, &idle);
+    take(g, &idle);
 }
 
-static const TraceDevice *device_row(const TraceRank *rank, int32_t device)
-{
-    size_t from = 0, to = rank->devices.len;
-
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-
-        if (rank->devices.at[middle].device < device)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from < rank->devices.len && rank->devices.at[from].device == device ? &rank->devices.at[from] : NULL;
-}
-
+/* trace_devices has a row for each device of the index, in its order. */
 static void begin_device(Gathering *g, size_t nth)
 {
-    int32_t device = g->job->index->devices.at[nth];
-
     g->nth = nth;
-    g->device = device_row(g->rank, device);
-    g->edge = NULL;
+    g->device = &g->rank->devices.at[nth];
     g->step = 0;
-    if (trace_is_limited(g->job->scope)) {
-        static const TraceGap none = {.before = "", .after = "", .host = "", .thread = "", .step = -1};
-
-        g->edge = &g->rank->edges[g->rank->edge_count++];
-        *g->edge = (TraceEdge){.device = device, .empty = !g->device, .head = none, .tail = none};
-        g->edge->head.device = g->edge->tail.device = device;
-    }
     trace_host_device(g->host, nth);
 }
 
@@ -285,9 +228,8 @@ static void find_cut(Gathering *g)
 
     for (size_t nth = 0; nth < index->devices.len; nth++) {
         lengths.base.nth = nth;
-        lengths.base.device = device_row(g->rank, index->devices.at[nth]);
-        if (lengths.base.device)
-            each_gap(&lengths.base, note_length, &last);
+        lengths.base.device = &g->rank->devices.at[nth];
+        each_gap(&lengths.base, note_length, &last);
     }
     g->cut = kept ? 0 : INT64_MAX;
     if (kept && histogram->total > kept) {
@@ -310,14 +252,6 @@ static int by_length(const void *a_, const void *b_)
     return (a->start > b->start) - (a->start < b->start);
 }
 
-void trace_gaps_order(TraceRank *rank, const TraceConfig *config)
-{
-    if (rank->gaps.len)
-        qsort(rank->gaps.at, rank->gaps.len, sizeof(*rank->gaps.at), by_length);
-    if (rank->gaps.len > config->gaps_kept)
-        rank->gaps.len = config->gaps_kept;
-}
-
 void trace_gaps(const TraceJob *job, TraceRank *rank)
 {
     CLEANUP(trace_host_free_at) TraceHost *host = trace_host_new(job);
@@ -325,11 +259,6 @@ void trace_gaps(const TraceJob *job, TraceRank *rank)
     Gathering g = {.job = job, .rank = rank, .host = host, .texts = texts};
     TraceIdle last;
 
-    rank->from = job->scope.from;
-    rank->to = job->scope.to;
-    rank->edge_count = 0;
-    if (trace_is_limited(job->scope))
-        rank->edges = arena_calloc(job->arena, job->index->devices.len + 1, sizeof(*rank->edges));
     trace_steps_prepare(job, rank);
     find_cut(&g);
     for (size_t nth = 0; nth < job->index->devices.len; nth++) {
@@ -338,5 +267,6 @@ void trace_gaps(const TraceJob *job, TraceRank *rank)
         each_gap(&g, take, &last);
         take_tail(&g, last);
     }
-    trace_gaps_order(rank, job->config);
+    if (rank->gaps.len)
+        qsort(rank->gaps.at, rank->gaps.len, sizeof(*rank->gaps.at), by_length);
 }

@@ -56,7 +56,6 @@ struct TraceHost {
 /* The blame being worked out. */
 typedef struct Walk {
     TraceHost *host;
-    int64_t full_ns[TRACE_CAUSE_COUNT]; /* of the whole gap */
     TraceBlame *blame;
     bool name_host;
 } Walk;
@@ -292,13 +291,6 @@ static TraceCause cause_of(TraceHost *host, uint32_t lane, uint32_t row)
 
 static void count(Walk *walk, TraceCause cause, int64_t start, int64_t end)
 {
-    TraceScope scope = walk->host->job->scope;
-
-    if (end <= start)
-        return;
-    walk->full_ns[cause] += end - start;
-    start = start > scope.from ? start : scope.from;
-    end = end < scope.to ? end : scope.to;
     if (end > start)
         walk->blame->slice_ns[cause] += end - start;
 }
@@ -418,7 +410,7 @@ void trace_host_blame(TraceHost *host, const TraceIdle *idle, bool name, TraceBl
         late = profile_end(rows, launch) > idle->start ? profile_end(rows, launch) : idle->start;
     walk_lane(&walk, ret->lane, before == ret->lane ? PROFILE_NONE : before, false, idle->start, late);
     count(&walk, TRACE_CAUSE_QUEUED, late, idle->end);
-    ret->cause = trace_gap_decide(walk.full_ns, ret->synced);
+    ret->cause = trace_gap_decide(ret->slice_ns, ret->synced);
     if (name)
         name_host(host, ret);
     if (name && ret->cause == TRACE_CAUSE_SYNCHRONISATION && ret->synced && says_nothing(host->job->index, ret)) {

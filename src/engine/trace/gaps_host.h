@@ -31,8 +31,8 @@ typedef struct TraceIdle {
 } TraceIdle;
 
 typedef struct TraceBlame {
-    TraceCause cause;                    /* of all of it */
-    int64_t slice_ns[TRACE_CAUSE_COUNT]; /* of the part in the scope */
+    TraceCause cause;
+    int64_t slice_ns[TRACE_CAUSE_COUNT];
     bool synced;
     uint32_t lane;     /* of the host, PROFILE_NONE */
     uint32_t host_row; /* PROFILE_NONE; only where asked for */

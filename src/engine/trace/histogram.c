@@ -27,22 +27,10 @@ static uint64_t low_of(size_t class)
     return class < PARTS ? class : ((uint64_t)PARTS + (class & (PARTS - 1))) << shift_of(class);
 }
 
-static uint64_t middle_of(size_t class)
-{
-    return low_of(class) + (((uint64_t)1 << shift_of(class)) - 1) / 2;
-}
-
 void trace_histogram_add(TraceHistogram *histogram, int64_t value)
 {
     histogram->counts[class_of((uint64_t)value)]++;
     histogram->total++;
-}
-
-void trace_histogram_join(TraceHistogram *into, const TraceHistogram *more)
-{
-    for (size_t i = 0; i < TRACE_HISTOGRAM_CLASSES; i++)
-        into->counts[i] += more->counts[i];
-    into->total += more->total;
 }
 
 TraceHistogramClass trace_histogram_class_of(const TraceHistogram *histogram, uint64_t nth)
@@ -56,16 +44,4 @@ TraceHistogramClass trace_histogram_class_of(const TraceHistogram *histogram, ui
                                  .high = (int64_t)(low_of(class) + (((uint64_t)1 << shift_of(class)) - 1)),
                                  .count = histogram->counts[class],
                                  .below = below};
-}
-
-int64_t trace_histogram_nth(const TraceHistogram *histogram, uint64_t nth)
-{
-    uint64_t below = 0;
-
-    for (size_t i = 0; i < TRACE_HISTOGRAM_CLASSES; i++) {
-        below += histogram->counts[i];
-        if (below > nth)
-            return (int64_t)middle_of(i);
-    }
-    return -1;
 }

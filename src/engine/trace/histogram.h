@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* How often durations occur, in classes that are at most 1/64 wide of their value: quantiles from it are within 1 %.
- * Two histograms add up to that of all their values. Pure. */
+/* How often durations occur, in classes that are at most 1/64 wide of their value. Pure. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,12 +15,6 @@ typedef struct TraceHistogram {
 
 /* `value` is not below 0. */
 void trace_histogram_add(TraceHistogram *histogram, int64_t value);
-
-/* Adds all of `more`. */
-void trace_histogram_join(TraceHistogram *into, const TraceHistogram *more);
-
-/* The middle of the class of the value that `nth` (from 0) values are below, -1 where there are not so many. */
-int64_t trace_histogram_nth(const TraceHistogram *histogram, uint64_t nth);
 
 /* A class of a histogram: its least and its highest value, how many values it has and how many classes below have. */
 typedef struct TraceHistogramClass {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels by name. Events count in the scope that they start in, whole. */
+/* Kernels by name. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,16 +7,47 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "engine/trace/named.h"
-#include "engine/trace/set.h"
 #include "engine/trace/shapes.h"
-#include "engine/trace/sum.h"
+#include "engine/trace/analyse.h"
 
-enum { SHAPE_SEED = 1 };
+enum { SHAPE_SEED = 1, DISTINCT_RECENT = 1024 };
+
+/* Whether a number was seen with a row before. */
+typedef struct Distinct {
+    Map seen;
+    uint64_t recent[DISTINCT_RECENT]; /* pairs seen lately, so that most need no look at `seen` */
+} Distinct;
+
+static void distinct_init(Distinct *distinct)
+{
+    memset(distinct->recent, 0, sizeof distinct->recent);
+    map_u64_init(&distinct->seen);
+}
+
+static void distinct_done(Distinct *distinct)
+{
+    map_done(&distinct->seen);
+}
+
+/* True the first time. */
+static bool distinct_add(Distinct *distinct, uint32_t row, uint64_t key)
+{
+    static char present;
+    uint64_t mixed = ((key ^ (uint64_t)row * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xd6e8feb86659fd93)) | 1;
+    uint64_t *recent = &distinct->recent[(mixed >> 40) % DISTINCT_RECENT];
+
+    if (*recent == mixed)
+        return false;
+    *recent = mixed;
+    return !map_u64_put(&distinct->seen, mixed, &present);
+}
 
 /* Of a row while it is made: sums of value x time, and where the last of its kernels ran. */
 typedef struct Making {
     double occupancy, blocks, efficiency;
-    uint32_t lane; /* + 1; 0 none yet */
+    double squares;   /* sum of squared deviations */
+    int64_t shape_ns; /* duration of the launch that the row's grid is of, -1 */
+    uint32_t lane;    /* + 1; 0 none yet */
 } Making;
 
 typedef struct Kernels {
@@ -24,8 +55,8 @@ typedef struct Kernels {
     TraceNamed named;
     VEC(TraceKernel) rows;
     VEC(Making) making;
-    uint32_t *launch_row; /* launch -> the row that has its shape already, + 1 */
-    TraceSetMaker shapes, devices;
+    uint32_t *launch_row;     /* launch -> the row that has its shape already, + 1 */
+    Distinct shapes, devices; /* which were seen with which row */
 } Kernels;
 
 static TraceKernel new_kernel(const TraceJob *job, size_t gpu_row)
@@ -44,8 +75,7 @@ static TraceKernel new_kernel(const TraceJob *job, size_t gpu_row)
                          .blocks_per_sm = NAN,
                          .sm_efficiency = NAN,
                          .registers = -1,
-                         .shared_bytes = -1,
-                         .shape_ns = -1};
+                         .shared_bytes = -1};
 }
 
 static int compare_shapes(const TraceKernel *a, const TraceKernel *b)
@@ -59,40 +89,39 @@ static int compare_shapes(const TraceKernel *a, const TraceKernel *b)
     return order ? order : a->shared_bytes < b->shared_bytes ? -1 : a->shared_bytes > b->shared_bytes;
 }
 
-/* Takes the launch shape of `from` where its launch was longer; of equally long ones the smaller shape. */
-static void take_shape(TraceKernel *into, const TraceKernel *from)
+/* Takes the launch shape of `from`, which lasted `ns`, where it was longer; of equally long ones the smaller shape. */
+static void take_shape(TraceKernel *into, const TraceKernel *from, Making *making, int64_t ns)
 {
-    if (from->shape_ns < into->shape_ns ||
-        (from->shape_ns == into->shape_ns && (from->shape_ns < 0 || compare_shapes(into, from) <= 0)))
+    if (ns < making->shape_ns || (ns == making->shape_ns && compare_shapes(into, from) <= 0))
         return;
     memcpy(into->grid, from->grid, sizeof into->grid);
     memcpy(into->block, from->block, sizeof into->block);
     into->registers = from->registers;
     into->shared_bytes = from->shared_bytes;
-    into->shape_ns = from->shape_ns;
+    making->shape_ns = ns;
 }
 
 static void add_shape(Kernels *kernels, uint32_t number, uint32_t detail, int64_t duration)
 {
     const ProfileLaunch *launch = &kernels->job->index->profile->launches.at[detail];
     TraceKernel *row = &kernels->rows.at[number];
+    Making *making = &kernels->making.at[number];
     uint32_t shape[6];
 
-    if (duration >= row->shape_ns) {
-        TraceKernel seen = {.shape_ns = duration,
-                            .registers = launch->registers > 0 ? (int64_t)launch->registers : -1,
+    if (duration >= making->shape_ns) {
+        TraceKernel seen = {.registers = launch->registers > 0 ? (int64_t)launch->registers : -1,
                             .shared_bytes = (int64_t)launch->shared_bytes};
 
         memcpy(seen.grid, launch->grid, sizeof seen.grid);
         memcpy(seen.block, launch->block, sizeof seen.block);
-        take_shape(row, &seen);
+        take_shape(row, &seen, making, duration);
     }
     if (kernels->launch_row[detail] == number + 1)
         return;
     kernels->launch_row[detail] = number + 1;
     memcpy(shape, launch->grid, sizeof launch->grid);
     memcpy(shape + 3, launch->block, sizeof launch->block);
-    trace_set_maker_add(&kernels->shapes, number, map_hash(shape, sizeof shape, SHAPE_SEED));
+    row->shapes += distinct_add(&kernels->shapes, number, map_hash(shape, sizeof shape, SHAPE_SEED));
 }
 
 static void add_launch(Kernels *kernels, uint32_t number, uint32_t detail, int64_t duration)
@@ -123,7 +152,8 @@ static void add_device(Kernels *kernels, uint32_t number, uint32_t lane)
     if (making->lane == lane + 1)
         return;
     making->lane = lane + 1;
-    trace_set_maker_add(&kernels->devices, number, (uint32_t)kernels->job->index->profile->lanes.at[lane].device);
+    kernels->rows.at[number].device_count +=
+        distinct_add(&kernels->devices, number, (uint32_t)kernels->job->index->profile->lanes.at[lane].device);
 }
 
 static void add_kernel(Kernels *kernels, size_t gpu_row)
@@ -136,7 +166,7 @@ static void add_kernel(Kernels *kernels, size_t gpu_row)
 
     if (number == kernels->rows.len) {
         vec_push(&kernels->rows, new_kernel(kernels->job, gpu_row));
-        vec_push(&kernels->making, (Making){0});
+        vec_push(&kernels->making, (Making){.shape_ns = -1});
     }
     row = &kernels->rows.at[number];
     row->count++;
@@ -147,13 +177,6 @@ static void add_kernel(Kernels *kernels, size_t gpu_row)
     add_device(kernels, number, profile->gpu.lane[gpu_row]);
     if (extra < profile->launches.len)
         add_launch(kernels, number, extra, duration);
-}
-
-static bool counts(const TraceJob *job, size_t gpu_row)
-{
-    const ProfileEvents *gpu = &job->index->profile->gpu;
-
-    return gpu->kind[gpu_row] == PROFILE_KERNEL && trace_scope_has(job->scope, gpu->start[gpu_row]);
 }
 
 static void set_means(TraceKernel *row, const Making *making)
@@ -175,14 +198,12 @@ static void add_spread(Kernels *kernels)
     for (size_t i = 0; i < kernels->rows.len; i++)
         set_means(&kernels->rows.at[i], &kernels->making.at[i]);
     for (size_t i = 0; i < gpu->len; i++) {
-        TraceKernel *row;
-        double apart;
-
-        if (!counts(kernels->job, i))
+        if (gpu->kind[i] != PROFILE_KERNEL)
             continue;
-        row = &kernels->rows.at[trace_named_row(&kernels->named, gpu->name[i])];
-        apart = (double)gpu->duration[i] - row->mean_ns;
-        row->m2 += apart * apart;
+        const uint32_t number = trace_named_row(&kernels->named, gpu->name[i]);
+        const double apart = (double)gpu->duration[i] - kernels->rows.at[number].mean_ns;
+
+        kernels->making.at[number].squares += apart * apart;
     }
 }
 
@@ -195,87 +216,29 @@ static int compare_kernels(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static void finish_row(TraceKernel *row)
-{
-    row->sd_ns = row->count > 1 ? sqrt(row->m2 / (double)(row->count - 1)) : 0;
-    row->shapes = (int64_t)row->shape_keys.len;
-    row->device_count = (int32_t)row->device_keys.len;
-}
-
-static void sort_kernels(TraceRank *rank)
-{
-    if (rank->kernels.len > 1)
-        qsort(rank->kernels.at, rank->kernels.len, sizeof *rank->kernels.at, compare_kernels);
-}
-
 void trace_kernels(const TraceJob *job, TraceRank *rank)
 {
     Kernels kernels = {.job = job, .launch_row = xcalloc(job->index->profile->launches.len + 1, sizeof(uint32_t))};
 
     trace_named_init(&kernels.named, job->index->profile);
-    trace_set_maker_init(&kernels.shapes);
-    trace_set_maker_init(&kernels.devices);
+    distinct_init(&kernels.shapes);
+    distinct_init(&kernels.devices);
     for (size_t i = 0; i < job->index->profile->gpu.len; i++)
-        if (counts(job, i))
+        if (job->index->profile->gpu.kind[i] == PROFILE_KERNEL)
             add_kernel(&kernels, i);
     add_spread(&kernels);
     for (uint32_t i = 0; i < kernels.rows.len; i++) {
         TraceKernel *row = &kernels.rows.at[i];
 
-        row->shape_keys = trace_set_maker_take(&kernels.shapes, i, job->arena);
-        row->device_keys = trace_set_maker_take(&kernels.devices, i, job->arena);
-        finish_row(row);
+        row->sd_ns = row->count > 1 ? sqrt(kernels.making.at[i].squares / (double)(row->count - 1)) : 0;
         vec_push(&rank->kernels, *row);
     }
-    sort_kernels(rank);
-    trace_set_maker_done(&kernels.shapes);
-    trace_set_maker_done(&kernels.devices);
+    if (rank->kernels.len > 1)
+        qsort(rank->kernels.at, rank->kernels.len, sizeof *rank->kernels.at, compare_kernels);
+    distinct_done(&kernels.shapes);
+    distinct_done(&kernels.devices);
     trace_named_done(&kernels.named);
     vec_done(&kernels.rows);
     vec_done(&kernels.making);
     free(kernels.launch_row);
-}
-
-/* Sums; mean and spread of both together after Chan, Golub and LeVeque (1979). */
-static void join_kernel(TraceKernel *into, const TraceKernel *from, Arena *arena)
-{
-    double a = (double)into->count, b = (double)from->count, apart = from->mean_ns - into->mean_ns;
-
-    into->m2 += from->m2 + apart * apart * a * b / (a + b);
-    into->count += from->count;
-    into->total_ns = trace_sum(into->total_ns, from->total_ns);
-    into->mean_ns = (double)into->total_ns / (double)into->count;
-    into->min_ns = from->min_ns < into->min_ns ? from->min_ns : into->min_ns;
-    into->max_ns = from->max_ns > into->max_ns ? from->max_ns : into->max_ns;
-    into->short_count += from->short_count;
-    into->occupancy_percent =
-        trace_weighted(into->occupancy_percent, into->occupancy_ns, from->occupancy_percent, from->occupancy_ns);
-    into->occupancy_ns = trace_sum(into->occupancy_ns, from->occupancy_ns);
-    into->blocks_per_sm = trace_weighted(into->blocks_per_sm, into->blocks_ns, from->blocks_per_sm, from->blocks_ns);
-    into->sm_efficiency = trace_weighted(into->sm_efficiency, into->blocks_ns, from->sm_efficiency, from->blocks_ns);
-    into->blocks_ns = trace_sum(into->blocks_ns, from->blocks_ns);
-    into->shape_keys = trace_set_union(into->shape_keys, from->shape_keys, arena);
-    into->device_keys = trace_set_union(into->device_keys, from->device_keys, arena);
-    take_shape(into, from);
-    finish_row(into);
-}
-
-void trace_kernels_merge(TraceRank *into, TraceRank *next, const TraceConfig *config, Arena *arena)
-{
-    Map rows;
-
-    (void)config;
-    map_init(&rows);
-    for (size_t i = 0; i < into->kernels.len; i++)
-        map_put(&rows, into->kernels.at[i].name, (void *)(i + 1));
-    for (size_t i = 0; i < next->kernels.len; i++) {
-        size_t row = (size_t)map_get(&rows, next->kernels.at[i].name);
-
-        if (row > 0)
-            join_kernel(&into->kernels.at[row - 1], &next->kernels.at[i], arena);
-        else
-            vec_push(&into->kernels, next->kernels.at[i]);
-    }
-    map_done(&rows);
-    sort_kernels(into);
 }

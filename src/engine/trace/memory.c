@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory by device. Where the file gives totals, they are taken as they are; where it does not, sizes are summed from
- * the first event on, so peaks are then above an unknown beginning. Windows are joined by their sums.
+ * the first event on, so peaks are then above an unknown beginning.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/trace/index.h"
-#include "engine/trace/sum.h"
+#include "engine/trace/analyse.h"
 
 enum { MEMORY_POINTS = 512, MEMORY_DEVICES = UINT16_MAX + 1 };
 
@@ -17,8 +16,9 @@ typedef struct Memory {
     TraceMemoryDevice row;
     int64_t sum;            /* of the sizes so far */
     size_t peak;            /* event */
+    int64_t first, last;    /* allocated, -1 not yet */
     int64_t from, to;       /* of the device's events */
-    const uint32_t *events; /* the device's in the scope, by start */
+    const uint32_t *events; /* the device's, by start */
     size_t count;
 } Memory;
 
@@ -56,9 +56,9 @@ static void add_totals(Memory *memory, size_t number, int64_t allocated, int64_t
     TraceMemoryDevice *row = &memory->row;
     int64_t start = memory->job->index->profile->memory.at[number].start;
 
-    if (row->allocations + row->releases == 1 || (row->totals && row->first_allocated < 0))
-        row->first_allocated = allocated;
-    row->last_allocated = allocated;
+    if (row->allocations + row->releases == 1 || (row->totals && memory->first < 0))
+        memory->first = allocated;
+    memory->last = allocated;
     if (reserved > row->peak_reserved)
         row->peak_reserved = reserved;
     if (memory->peak == SIZE_MAX || allocated > row->peak_allocated) {
@@ -125,6 +125,8 @@ static void add_device(const TraceJob *job, const uint32_t *events, size_t count
     int32_t device = profile->memory.at[events[0]].device;
     Memory memory = {.job = job,
                      .peak = SIZE_MAX,
+                     .first = -1,
+                     .last = -1,
                      .from = profile->memory.at[events[0]].start,
                      .to = profile->memory.at[events[count - 1]].start,
                      .row = {.device = device,
@@ -132,15 +134,13 @@ static void add_device(const TraceJob *job, const uint32_t *events, size_t count
                              .peak_reserved = -1,
                              .peak_at = -1,
                              .peak_op = "",
-                             .first_allocated = -1,
-                             .last_allocated = -1,
                              .capacity_bytes = device < 0 ? -1 : capacity(profile, device)}};
 
     for (size_t i = 0; i < count; i++)
         memory.row.totals |= profile->memory.at[events[i]].allocated >= 0;
     for (size_t i = 0; i < count; i++)
         add_event(&memory, events[i]);
-    memory.row.growth_bytes = trace_sum(memory.row.last_allocated, -memory.row.first_allocated);
+    memory.row.growth_bytes = trace_sum(memory.last, -memory.first);
     if (memory.peak != SIZE_MAX)
         memory.row.peak_op = op_at(job, profile->memory.at[memory.peak].lane, memory.row.peak_at);
     vec_push(&rank->memory, memory.row);
@@ -163,101 +163,14 @@ void trace_memory(const TraceJob *job, TraceRank *rank)
     first = xcalloc(MEMORY_DEVICES + 2, sizeof *first);
     events = xmalloc(profile->memory.len * sizeof *events);
     for (size_t i = 0; i < profile->memory.len; i++)
-        if (trace_scope_has(job->scope, profile->memory.at[i].start))
-            first[place_of(profile->memory.at[i].device) + 2]++;
+        first[place_of(profile->memory.at[i].device) + 2]++;
     for (size_t i = 2; i < MEMORY_DEVICES + 2; i++)
         first[i] += first[i - 1];
     for (size_t i = 0; i < profile->memory.len; i++)
-        if (trace_scope_has(job->scope, profile->memory.at[i].start))
-            events[first[place_of(profile->memory.at[i].device) + 1]++] = (uint32_t)i;
+        events[first[place_of(profile->memory.at[i].device) + 1]++] = (uint32_t)i;
     for (size_t i = 0; i < MEMORY_DEVICES; i++)
         if (first[i + 1] > first[i])
             add_device(job, events + first[i], first[i + 1] - first[i], rank);
     free(first);
     free(events);
-}
-
-/* The next window's sums begin where this one's end. */
-static void move_sums(TraceMemoryDevice *next, int64_t by)
-{
-    next->peak_allocated = trace_sum(next->peak_allocated, by);
-    next->last_allocated = trace_sum(next->last_allocated, by);
-    for (size_t i = 0; i < next->points.len; i++)
-        next->points.at[i].allocated = trace_sum(next->points.at[i].allocated, by);
-}
-
-static void join_points(TraceMemoryDevice *into, const TraceMemoryDevice *next)
-{
-    TraceMemoryDevice both = {0};
-    int64_t from, to;
-
-    if (next->points.len == 0)
-        return;
-    from = into->points.len > 0 ? into->points.at[0].start : next->points.at[0].start;
-    to = next->points.at[next->points.len - 1].start;
-    for (size_t i = 0; i < into->points.len; i++)
-        add_point(&both, from, to, into->points.at[i]);
-    for (size_t i = 0; i < next->points.len; i++)
-        add_point(&both, from, to, next->points.at[i]);
-    vec_done(&into->points);
-    into->points.at = both.points.at;
-    into->points.len = both.points.len;
-    into->points.cap = both.points.cap;
-}
-
-static void join_device(TraceMemoryDevice *into, TraceMemoryDevice *next)
-{
-    into->allocations += next->allocations;
-    into->releases += next->releases;
-    into->allocated_bytes = trace_sum(into->allocated_bytes, next->allocated_bytes);
-    if (into->totals && !next->totals)
-        return;
-    if (!into->totals && next->totals) { /* what was summed before is worth nothing beside real totals */
-        vec_clear(&into->points);
-        into->peak_allocated = into->peak_reserved = -1;
-        into->first_allocated = next->first_allocated;
-        into->totals = true;
-    }
-    if (!next->totals)
-        move_sums(next, into->last_allocated);
-    if (into->points.len == 0 || next->peak_allocated > into->peak_allocated) {
-        into->peak_allocated = next->peak_allocated;
-        into->peak_at = next->peak_at;
-        into->peak_op = next->peak_op;
-    }
-    if (next->peak_reserved > into->peak_reserved)
-        into->peak_reserved = next->peak_reserved;
-    into->last_allocated = next->last_allocated;
-    into->growth_bytes = trace_sum(into->last_allocated, -into->first_allocated);
-    join_points(into, next);
-}
-
-static int compare_devices(const void *left, const void *right)
-{
-    const TraceMemoryDevice *a = left, *b = right;
-
-    return a->device < b->device ? -1 : a->device > b->device;
-}
-
-void trace_memory_merge(TraceRank *into, TraceRank *next, const TraceConfig *config, Arena *arena)
-{
-    size_t known = into->memory.len;
-
-    (void)config;
-    (void)arena;
-    for (size_t i = 0, j = 0; i < next->memory.len; i++) {
-        TraceMemoryDevice *from = &next->memory.at[i];
-
-        while (j < known && into->memory.at[j].device < from->device)
-            j++;
-        if (j < known && into->memory.at[j].device == from->device) {
-            join_device(&into->memory.at[j], from);
-        } else {
-            vec_push(&into->memory, *from);
-            from->points.at = NULL;
-            from->points.len = from->points.cap = 0;
-        }
-    }
-    if (into->memory.len > 1)
-        qsort(into->memory.at, into->memory.len, sizeof *into->memory.at, compare_devices);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "engine/trace/sum.h"
+#include "engine/trace/analyse.h"
 
 /* ---- members ---- */
 

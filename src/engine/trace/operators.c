@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators by name. An operator counts in the scope that it starts in, what it launched in the scope in which that
- * starts on the GPU, and what lies inside an operator is taken from its self time in the scope in which that starts: so
- * the parts of windows sum to the whole. */
+/* Operators by name. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/map.h"
 #include "engine/trace/named.h"
 #include "engine/trace/nest.h"
 #include "engine/trace/shapes.h"
-#include "engine/trace/sum.h"
+#include "engine/trace/analyse.h"
 
 typedef struct Operators {
     const TraceJob *job;
@@ -87,8 +84,6 @@ static void add_host_times(Operators *operators)
         int64_t duration = host->duration[row];
         TraceOperator *op;
 
-        if (!trace_scope_has(operators->job->scope, host->start[row]))
-            continue;
         number = row_of(operators, host->name[row]);
         op = &operators->rows.at[number];
         op->count++;
@@ -162,7 +157,7 @@ static void add_device_times(Operators *operators)
     for (size_t i = 0; i < gpu->len; i++) {
         uint32_t member = index->op[i] == PROFILE_NONE ? PROFILE_NONE : nest->at[index->op[i]], row;
 
-        if (member == PROFILE_NONE || !trace_scope_has(operators->job->scope, gpu->start[i]))
+        if (member == PROFILE_NONE)
             continue;
         row = nest->rows[member];
         operators->device_ns[member] = trace_sum(operators->device_ns[member], gpu->duration[i]);
@@ -254,44 +249,4 @@ void trace_operators(const TraceJob *job, TraceRank *rank)
     free(operators.dims_ns);
     free(operators.dims_row);
     free(operators.kernel_says);
-}
-
-static void join_operator(TraceOperator *into, const TraceOperator *from)
-{
-    into->count += from->count;
-    into->host_ns = trace_sum(into->host_ns, from->host_ns);
-    into->host_self_ns = trace_sum(into->host_self_ns, from->host_self_ns);
-    into->device_ns = trace_sum(into->device_ns, from->device_ns);
-    into->device_self_ns = trace_sum(into->device_self_ns, from->device_self_ns);
-    into->kernel_count += from->kernel_count;
-    into->tensor_core_ns = trace_sum(into->tensor_core_ns, from->tensor_core_ns);
-    into->float_ns = trace_sum(into->float_ns, from->float_ns);
-    into->shaped_count += from->shaped_count;
-    if (from->misaligned_count > 0)
-        into->misaligned_count = (into->misaligned_count > 0 ? into->misaligned_count : 0) + from->misaligned_count;
-    else if (into->misaligned_count < 0)
-        into->misaligned_count = from->misaligned_count;
-    into->misaligned_ns = trace_sum(into->misaligned_ns, from->misaligned_ns);
-    take_dims(into, from->misaligned_dims, from->misaligned_dims_ns);
-}
-
-void trace_operators_merge(TraceRank *into, TraceRank *next, const TraceConfig *config, Arena *arena)
-{
-    Map rows;
-
-    (void)config;
-    (void)arena;
-    map_init(&rows);
-    for (size_t i = 0; i < into->operators.len; i++)
-        map_put(&rows, into->operators.at[i].name, (void *)(i + 1));
-    for (size_t i = 0; i < next->operators.len; i++) {
-        size_t row = (size_t)map_get(&rows, next->operators.at[i].name);
-
-        if (row > 0)
-            join_operator(&into->operators.at[row - 1], &next->operators.at[i]);
-        else
-            vec_push(&into->operators, next->operators.at[i]);
-    }
-    map_done(&rows);
-    finish(into);
 }

@@ -8,7 +8,6 @@
 #include "base/owner.h"
 #include "engine/trace/analyse.h"
 #include "engine/trace/path_walk.h"
-#include "engine/trace/windows.h"
 
 enum { NAMES_KEPT = 100 /* per path */ };
 
@@ -84,11 +83,17 @@ static int64_t at_most(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+typedef struct Range {
+    const char *what;
+    int64_t from, to;
+} Range;
+typedef VEC(Range) RangeVec;
+
 /* From the first to the last work of the GPU and of the threads that launch; empty (from > to) where there is none. */
-static TraceScope whole(const PathOrder *order)
+static Range whole(const PathOrder *order)
 {
     const ProfileEvents *gpu = &order->profile->gpu;
-    TraceScope all = {.from = INT64_MAX, .to = INT64_MIN};
+    Range all = {.what = "all", .from = INT64_MAX, .to = INT64_MIN};
     for (size_t i = 0; i < gpu->len; i++) {
         all.from = at_most(all.from, gpu->start[i]);
         all.to = at_least(all.to, profile_end(gpu, i));
@@ -103,12 +108,6 @@ static TraceScope whole(const PathOrder *order)
     return all;
 }
 
-typedef struct Range {
-    const char *what;
-    int64_t from, to;
-} Range;
-typedef VEC(Range) RangeVec;
-
 static void find_ranges(const TraceJob *job, const PathOrder *order, RangeVec *ranges)
 {
     const TraceIndex *index = job->index;
@@ -117,14 +116,12 @@ static void find_ranges(const TraceJob *job, const PathOrder *order, RangeVec *r
         vec_push(ranges, ((Range){.what = step->name, .from = step->start, .to = step->to}));
     }
     if (index->steps.len == 0) {
-        TraceScope all = whole(order);
-        vec_push(ranges, ((Range){.what = "all", .from = all.from, .to = all.to}));
+        Range all = whole(order);
+        vec_push(ranges, all);
     }
     size_t kept = 0;
     for (size_t i = 0; i < ranges->len; i++) {
         Range range = ranges->at[i];
-        range.from = at_least(range.from, job->scope.from);
-        range.to = at_most(range.to, job->scope.to);
         if (i + 1 < ranges->len)
             range.to = at_most(range.to, ranges->at[i + 1].from);
         if (range.from < range.to)
@@ -137,10 +134,6 @@ void trace_paths(const TraceJob *job, TraceRank *rank)
 {
     const Profile *profile = job->index->profile;
     CLEANUP(path_order_done) PathOrder order = {0};
-    if (!job->config->paths) {
-        vec_push(&rank->paths, ((TracePath){.what = "all"}));
-        return;
-    }
     path_order_init(&order, job->index);
     RangeVec ranges = {0};
     find_ranges(job, &order, &ranges);
@@ -149,9 +142,8 @@ void trace_paths(const TraceJob *job, TraceRank *rank)
     sums.slot = xcalloc(((size_t)sums.names + 1) * TRACE_PATH_KIND_COUNT, sizeof(*sums.slot));
     for (size_t i = 0; i < ranges.len; i++) {
         const Range *range = &ranges.at[i];
-        vec_push(&rank->paths, ((TracePath){.what = arena_strdup(job->arena, range->what),
-                                            .total_ns = range->to - range->from,
-                                            .done = true}));
+        vec_push(&rank->paths,
+                 ((TracePath){.what = arena_strdup(job->arena, range->what), .total_ns = range->to - range->from}));
     }
     for (size_t i = ranges.len; i-- > 0;) {
         sums.path = &rank->paths.at[first + i];
@@ -161,30 +153,4 @@ void trace_paths(const TraceJob *job, TraceRank *rank)
     vec_done(&sums.rows);
     free(sums.slot);
     vec_done(&ranges);
-}
-
-static bool joins(const TracePath *path)
-{
-    return path->done && strcmp(path->what, "all") != 0;
-}
-
-void trace_paths_merge(TraceRank *into, TraceRank *next)
-{
-    bool lost = false;
-    size_t kept = 0, before = into->paths.len;
-    for (size_t i = 0; i < next->paths.len; i++)
-        vec_push(&into->paths, next->paths.at[i]);
-    vec_done(&next->paths);
-    for (size_t i = 0; i < into->paths.len; i++) {
-        TracePath *path = &into->paths.at[i];
-        if (joins(path) || into->paths.len == 1 || before == 0 || before == into->paths.len) {
-            into->paths.at[kept++] = *path;
-            continue;
-        }
-        vec_done(&path->names);
-        lost = true;
-    }
-    into->paths.len = kept;
-    if (lost && kept == 0)
-        vec_push(&into->paths, ((TracePath){.what = "all"}));
 }

@@ -87,33 +87,22 @@ static void add_wait(QueueGrid *grid, double *whole, int64_t from, int64_t to)
     whole[b - grid->first] -= 1;
 }
 
-void queue_points_add(QueuePoints *points, int32_t device, TraceScope scope, const int64_t *launched,
-                      const int64_t *started, size_t len)
+void queue_points_add(QueuePoints *points, int32_t device, const int64_t *launched, const int64_t *started, size_t len)
 {
     double whole[QUEUE_POINTS_MAX + 1] = {0}, running = 0;
     int64_t first = INT64_MAX, last = INT64_MIN;
     QueueGrid *grid;
 
     for (size_t i = 0; i < len; i++) {
-        int64_t from = launched[i] > scope.from ? launched[i] : scope.from;
-        int64_t to = started[i] < scope.to ? started[i] : scope.to;
-
-        if (launched[i] >= scope.to || started[i] < scope.from)
-            continue;
-        first = from < first ? from : first;
-        last = to > last ? to : last;
+        first = launched[i] < first ? launched[i] : first;
+        last = started[i] > last ? started[i] : last;
     }
     if (first == INT64_MAX)
         return;
     grid = grid_of(points, device);
     cover(grid, first, last);
-    for (size_t i = 0; i < len; i++) {
-        int64_t from = launched[i] > scope.from ? launched[i] : scope.from;
-        int64_t to = started[i] < scope.to ? started[i] : scope.to;
-
-        if (launched[i] < scope.to && started[i] >= scope.from)
-            add_wait(grid, whole, from, to);
-    }
+    for (size_t i = 0; i < len; i++)
+        add_wait(grid, whole, launched[i], started[i]);
     for (size_t i = 0; i < grid->len; i++) {
         running += whole[i];
         grid->area[i] += running * ldexp(1, (int)grid->shift);
@@ -133,58 +122,4 @@ void queue_points_take(const QueuePoints *points, TraceRank *rank)
                                         .width_ns = (int64_t)((uint64_t)1 << grid->shift),
                                         .device = grid->device}));
     }
-}
-
-/* ---- joining windows ---- */
-
-/* The points of one device from at[*i] on as a grid. */
-static QueueGrid grid_from(const TraceQueuePoint *at, size_t len, size_t *i)
-{
-    QueueGrid grid = {.device = at[*i].device, .used = true};
-
-    grid.shift = (unsigned int)__builtin_ctzll((uint64_t)at[*i].width_ns);
-    grid.first = at[*i].start >> grid.shift;
-    for (; *i < len && at[*i].device == grid.device; ++*i)
-        grid.area[grid.len++] = at[*i].length * (double)at[*i].width_ns;
-    return grid;
-}
-
-static void join_grids(QueueGrid *a, QueueGrid *b)
-{
-    while (a->shift < b->shift)
-        coarsen(a);
-    while (b->shift < a->shift)
-        coarsen(b);
-    cover(a, (int64_t)((uint64_t)b->first << b->shift),
-          (int64_t)((uint64_t)(b->first + (int64_t)b->len - 1) << b->shift));
-    while (b->shift < a->shift)
-        coarsen(b);
-    for (size_t i = 0; i < b->len; i++)
-        a->area[b->first + (int64_t)i - a->first] += b->area[i];
-}
-
-void queue_points_merge(TraceRank *into, const TraceRank *next)
-{
-    QueuePoints all = {0};
-
-    for (size_t i = 0, k = 0; i < into->queue_points.len || k < next->queue_points.len;) {
-        bool in_a = i < into->queue_points.len &&
-                    (k == next->queue_points.len || into->queue_points.at[i].device <= next->queue_points.at[k].device);
-        bool in_b = k < next->queue_points.len &&
-                    (i == into->queue_points.len || next->queue_points.at[k].device <= into->queue_points.at[i].device);
-        QueueGrid a, b;
-
-        if (in_a && in_b && into->queue_points.at[i].device != next->queue_points.at[k].device)
-            in_b = false;
-        if (in_a)
-            a = grid_from(into->queue_points.at, into->queue_points.len, &i);
-        if (in_b)
-            b = grid_from(next->queue_points.at, next->queue_points.len, &k);
-        if (in_a && in_b)
-            join_grids(&a, &b);
-        vec_push(&all.grids, in_a ? a : b);
-    }
-    vec_clear(&into->queue_points);
-    queue_points_take(&all, into);
-    queue_points_done(&all);
 }

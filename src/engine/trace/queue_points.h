@@ -3,7 +3,7 @@
 
 /*
  * The queue's length over time, per device: its integral over the parts of a grid. Parts are as wide as a power of two
- * and begin at its multiples, so that grids of windows can be brought to a common one without loss. For queues.c alone.
+ * and begin at its multiples.
  */
 
 #include "engine/trace/analyse.h"
@@ -26,10 +26,7 @@ typedef struct QueuePoints {
 void queue_points_done(QueuePoints *points);
 
 /* Adds the waits [launched[i], started[i]) of a stream; devices come ascending. */
-void queue_points_add(QueuePoints *points, int32_t device, TraceScope scope, const int64_t *launched,
-                      const int64_t *started, size_t len);
+void queue_points_add(QueuePoints *points, int32_t device, const int64_t *launched, const int64_t *started, size_t len);
 
 /* Fills rank->queue_points. */
 void queue_points_take(const QueuePoints *points, TraceRank *rank);
-
-void queue_points_merge(TraceRank *into, const TraceRank *next);

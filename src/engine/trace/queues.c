@@ -2,19 +2,16 @@
 
 /*
  * How many operations wait on each stream: launched, that is their call has begun, and not started. An operation that
- * starts before its call does waits 0. Operations without a known launch have no place in a queue. All numbers are sums
- * over time or over instants, so windows add up.
+ * starts before its call does waits 0. Operations without a known launch have no place in a queue.
  */
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/attribute.h"
 #include "base/owner.h"
 #include "engine/trace/queue_points.h"
-#include "engine/trace/sum.h"
-#include "engine/trace/sweep.h"
+#include "engine/trace/analyse.h"
 
 enum { QUEUE_FULL = 1024 }; /* launches that a stream takes before a call blocks, as CUDA has it */
 
@@ -56,19 +53,10 @@ static void collect(const TraceIndex *index, StreamRows *stream)
         qsort(stream->launched, stream->linked, sizeof(*stream->launched), by_time);
 }
 
-/* Time in [from, to) that lies in the scope. */
-static int64_t in_scope(TraceScope scope, int64_t from, int64_t to)
-{
-    from = from > scope.from ? from : scope.from;
-    to = to < scope.to ? to : scope.to;
-    return to > from ? to - from : 0;
-}
-
 /* ---- the length over time ---- */
 
 typedef struct QueueWalk {
     const StreamRows *stream;
-    TraceScope scope;
     TraceQueue *queue;
     size_t launched, started, any; /* how many have been: launched, started of the linked, started of all */
     int64_t busy_to;               /* end of what has started so far */
@@ -103,9 +91,9 @@ static int64_t next_instant(QueueWalk *walk, int64_t *ret_before, int64_t *ret_a
     return time;
 }
 
-static void walk_queue(const StreamRows *stream, TraceScope scope, TraceQueue *queue)
+static void walk_queue(const StreamRows *stream, TraceQueue *queue)
 {
-    QueueWalk walk = {.stream = stream, .scope = scope, .queue = queue, .busy_to = INT64_MIN};
+    QueueWalk walk = {.stream = stream, .queue = queue, .busy_to = INT64_MIN};
     int64_t since = INT64_MIN, length = 0;
 
     while (walk.started < stream->linked) {
@@ -113,12 +101,12 @@ static void walk_queue(const StreamRows *stream, TraceScope scope, TraceQueue *q
         bool launches;
         int64_t time = next_instant(&walk, &before, &after, &launches);
 
-        if (length && in_scope(scope, since, time)) {
+        if (length) {
             queue->max_length = length > queue->max_length ? length : queue->max_length;
             if (length >= QUEUE_FULL)
-                queue->full_ns += in_scope(scope, since, time);
+                queue->full_ns += time - since;
         }
-        if (launches && trace_scope_has(scope, time)) {
+        if (launches) {
             start_before(&walk, time);
             queue->empty_launches += before == 0 && walk.busy_to <= time;
         }
@@ -127,27 +115,16 @@ static void walk_queue(const StreamRows *stream, TraceScope scope, TraceQueue *q
     }
 }
 
-/* ---- what adds up ---- */
+/* ---- sums ---- */
 
-static void note_wait(TraceQueue *queue, TraceScope scope, int64_t launch, int64_t start)
+static void note_busy(const StreamRows *stream, TraceQueue *queue)
 {
-    int64_t from = launch > scope.from ? launch : scope.from, to = start < scope.to ? start : scope.to;
-
-    if (launch >= scope.to || start < scope.from)
-        return;
-    queue->waited_ns += (double)(to - from);
-    queue->first = from < queue->first ? from : queue->first;
-    queue->last = to > queue->last ? to : queue->last;
-}
-
-static void note_busy(const StreamRows *stream, TraceScope scope, TraceQueue *queue)
-{
-    int64_t busy_to = INT64_MIN, start, end;
+    int64_t busy_to = INT64_MIN;
 
     for (size_t i = 0; i < stream->len; i++) {
-        if (!trace_clip(stream->gpu, stream->rows[i], scope, &start, &end))
-            continue;
-        queue->operation_count += trace_scope_has(scope, stream->gpu->start[stream->rows[i]]);
+        int64_t start = stream->gpu->start[stream->rows[i]], end = profile_end(stream->gpu, stream->rows[i]);
+
+        queue->operation_count++;
         start = start > busy_to ? start : busy_to;
         if (end > start) {
             queue->busy_ns += end - start;
@@ -156,22 +133,18 @@ static void note_busy(const StreamRows *stream, TraceScope scope, TraceQueue *qu
     }
 }
 
-static void set_mean(TraceQueue *queue)
+/* Mean from the first launch to the last start. Which start belongs to which launch makes no difference to the sum. */
+static double mean_length(const StreamRows *stream)
 {
-    queue->mean_length = queue->last > queue->first ? queue->waited_ns / (double)(queue->last - queue->first) : 0;
-}
+    double waited_ns = 0;
 
-/* False where the stream has nothing in the scope. */
-static bool fill_queue(const TraceJob *job, const StreamRows *stream, TraceQueue *queue)
-{
-    queue->first = INT64_MAX;
-    queue->last = INT64_MIN;
-    note_busy(stream, job->scope, queue);
-    for (size_t i = 0; i < stream->linked; i++) /* which start belongs to which launch makes no difference to the sum */
-        note_wait(queue, job->scope, stream->launched[i], stream->started[i]);
-    walk_queue(stream, job->scope, queue);
-    set_mean(queue);
-    return queue->operation_count || queue->busy_ns || queue->first != INT64_MAX;
+    if (stream->linked == 0)
+        return 0;
+    const int64_t first = stream->launched[0], last = stream->started[stream->linked - 1];
+
+    for (size_t i = 0; i < stream->linked; i++)
+        waited_ns += (double)(stream->started[i] - stream->launched[i]);
+    return last > first ? waited_ns / (double)(last - first) : 0;
 }
 
 /* ---- all streams ---- */
@@ -206,52 +179,11 @@ void trace_queues(const TraceJob *job, TraceRank *rank)
         if (!stream.len)
             continue;
         collect(job->index, &stream);
-        if (fill_queue(job, &stream, &queue))
-            vec_push(&rank->queues, queue);
-        queue_points_add(&points, queue.device, job->scope, stream.launched, stream.started, stream.linked);
+        note_busy(&stream, &queue);
+        walk_queue(&stream, &queue);
+        queue.mean_length = mean_length(&stream);
+        vec_push(&rank->queues, queue);
+        queue_points_add(&points, queue.device, stream.launched, stream.started, stream.linked);
     }
     queue_points_take(&points, rank);
-}
-
-/* ---- joining windows ---- */
-
-static int queue_order(const TraceQueue *a, const TraceQueue *b)
-{
-    if (a->device != b->device)
-        return a->device < b->device ? -1 : 1;
-    return (a->stream > b->stream) - (a->stream < b->stream);
-}
-
-static void join_queue(TraceQueue *a, const TraceQueue *b)
-{
-    a->operation_count += b->operation_count;
-    a->busy_ns += b->busy_ns;
-    a->max_length = b->max_length > a->max_length ? b->max_length : a->max_length;
-    a->full_ns += b->full_ns;
-    a->empty_launches += b->empty_launches;
-    a->waited_ns += b->waited_ns;
-    a->first = b->first < a->first ? b->first : a->first;
-    a->last = b->last > a->last ? b->last : a->last;
-    set_mean(a);
-}
-
-void trace_queues_merge(TraceRank *into, TraceRank *next, UNUSED const TraceConfig *config, UNUSED Arena *arena)
-{
-    VEC(TraceQueue) all = {0};
-    size_t k = 0;
-
-    for (size_t i = 0; i < into->queues.len; i++) {
-        for (; k < next->queues.len && queue_order(&next->queues.at[k], &into->queues.at[i]) < 0; k++)
-            vec_push(&all, next->queues.at[k]);
-        vec_push(&all, into->queues.at[i]);
-        if (k < next->queues.len && queue_order(&next->queues.at[k], &into->queues.at[i]) == 0)
-            join_queue(&all.at[all.len - 1], &next->queues.at[k++]);
-    }
-    for (; k < next->queues.len; k++)
-        vec_push(&all, next->queues.at[k]);
-    vec_done(&into->queues);
-    into->queues.at = all.at;
-    into->queues.len = all.len;
-    into->queues.cap = all.cap;
-    queue_points_merge(into, next);
 }

@@ -4,8 +4,7 @@
 /*
  * What the analyses of profiles find, as plain data that every output (text, JSON, CSV, HTML) prints. docs/trace.md
  * defines each number. All texts lie in the report's arena; times are nanoseconds of the rank's own clock, numbers that
- * nobody knows are -1 (integers) or NaN. A rank is analysed in one piece, or, where memory does not allow it, in
- * windows of time whose parts are joined by trace_rank_merge.
+ * nobody knows are -1 (integers) or NaN.
  */
 
 #include <regex.h>
@@ -16,12 +15,6 @@
 #include "base/vec.h"
 #include "engine/trace/classify.h"
 #include "model/profile.h"
-
-/* A sorted set of numbers, in the report's arena: what must be counted once, over windows too. */
-typedef struct TraceSet {
-    const uint64_t *at;
-    size_t len;
-} TraceSet;
 
 /* ---- one device: busy + idle = span; busy = compute + exposed communication + exposed copy ---- */
 typedef struct TraceDevice {
@@ -43,9 +36,6 @@ typedef struct TraceDevice {
     int64_t operation_count, kernel_count, stream_count;
     int64_t zero_count;              /* operations without duration */
     double sm_efficiency, occupancy; /* duration-weighted 0..1: min(blocks per SM, 1); achieved occupancy; NaN */
-    /* for joining */
-    int64_t sm_known_ns, occupancy_known_ns; /* time of the kernels behind the two */
-    TraceSet streams;
 } TraceDevice;
 
 /* ---- idle ---- */
@@ -83,15 +73,6 @@ typedef struct TraceCauseSum {
     int64_t count, total_ns, max_ns;
 } TraceCauseSum;
 
-/* Idle time of a device at the edges of a limited scope, for joining windows: outside the device's span, so in no gap
- * and no sum but the steps'. */
-typedef struct TraceEdge {
-    int32_t device;
-    bool empty;                  /* nothing ran: the whole scope is the head */
-    bool head_known, tail_known; /* the operations on both sides were seen, so its cause is that of the whole gap */
-    TraceGap head, tail;         /* start == end: none */
-} TraceEdge;
-
 /* ---- steps ---- */
 typedef struct TraceStepDevice {
     int32_t device;
@@ -115,7 +96,6 @@ typedef struct TraceKernel {
     TraceClass class;
     int64_t count, total_ns, min_ns, max_ns;
     double mean_ns, sd_ns; /* sample deviation (n - 1), 0 for one */
-    double m2;             /* sum of squared deviations: for joining */
     int64_t short_count;   /* under the short-kernel threshold */
     bool tensor_core;
     bool float_matrix;               /* the name says: matrix product or convolution in 32-bit float, no tensor core */
@@ -126,10 +106,7 @@ typedef struct TraceKernel {
     double sm_efficiency;            /* duration-weighted min(blocks per SM, 1), 0..1, NaN */
     int64_t registers, shared_bytes; /* of the same launch as grid; -1 */
     int32_t device_count;
-    /* for joining */
-    int64_t shape_ns;                /* duration of the launch that grid is of, -1 */
     int64_t occupancy_ns, blocks_ns; /* time behind occupancy_percent, and blocks_per_sm and sm_efficiency */
-    TraceSet shape_keys, device_keys;
 } TraceKernel;
 
 typedef struct TraceCopy {
@@ -161,7 +138,7 @@ typedef struct TraceOperator {
                                     (16-bit types) or 16 (8-bit types); -1 where shaped_count is 0 */
     int64_t misaligned_ns;       /* of device_self_ns: behind these */
     const char *misaligned_dims; /* the shapes of the one with the most GPU time, "" none */
-    int64_t misaligned_dims_ns;  /* its GPU time: for joining */
+    int64_t misaligned_dims_ns;  /* its GPU time */
 } TraceOperator;
 
 /* Calls of the runtime or driver, by the operators that they were made from, and by class (an asynchronous copy from or
@@ -191,11 +168,8 @@ typedef struct TraceLaunch {
     int64_t negative; /* operations that start before their call does: clock skew, counted, taken as 0 */
     int64_t call_count, call_ns, call_median_ns, call_p99_ns, call_max_ns; /* launch calls themselves */
     int64_t graph_launches, graph_operations;
-    bool approximate;                       /* medians from a histogram, within 1 %: the rank was read in windows */
     int64_t short_kernels, short_kernel_ns; /* under the threshold */
     int64_t launch_bound_kernels;           /* kernels shorter than the call that launched them; graphs' not counted */
-    /* for joining; in the report's arena */
-    const struct TraceHistogram *latencies, *calls;
 } TraceLaunch;
 
 typedef struct TraceQueue {
@@ -206,9 +180,6 @@ typedef struct TraceQueue {
     double mean_length;               /* over time, from the first launch to the last start */
     int64_t full_ns;                  /* time with 1024 or more */
     int64_t empty_launches;           /* instants of launches that met an empty queue and an idle stream */
-    /* for joining */
-    int64_t first, last; /* first launch, last start */
-    double waited_ns;    /* sum of the waits of all operations: mean_length x (last - first) */
 } TraceQueue;
 
 typedef struct TraceQueuePoint { /* over time, 512 or fewer equal parts, all streams of a device; by device, start */
@@ -269,7 +240,6 @@ typedef struct TracePath {
     int64_t total_ns; /* length in time: what follows sums to it */
     int64_t by_kind_ns[TRACE_PATH_KIND_COUNT];
     VEC(TracePathName) names; /* by time, largest first */
-    bool done;                /* false: not worked out (read in windows), and then the rest is 0 */
 } TracePath;
 
 /* ---- memory ---- */
@@ -285,9 +255,7 @@ typedef struct TraceMemoryDevice {
     int64_t capacity_bytes;                         /* of the device, -1 */
     const char *peak_op;                            /* innermost operator at the peak, "" */
     VEC(TraceMemoryPoint) points;                   /* at most 512: of each equal part of the span the largest */
-    /* for joining */
     bool totals; /* peaks are from the file's own totals; else from sums of the sizes since the first event */
-    int64_t first_allocated, last_allocated;
 } TraceMemoryDevice;
 
 /* ---- a picture of a device's or thread's time, for the page ---- */
@@ -333,7 +301,6 @@ typedef struct TraceRank {
     int64_t base_ns;
     int64_t clock_offset_ns; /* to be added to this rank's times to meet the first rank's clock; 0 unless aligned */
     bool clock_aligned;
-    uint64_t windows;      /* in how many it was read: 1 */
     uint64_t memory_bytes; /* largest memory of its events */
 
     VEC(TraceDevice) devices;
@@ -352,11 +319,6 @@ typedef struct TraceRank {
     VEC(TracePath) paths;             /* per step, then "all" where there is no step */
     VEC(TraceMemoryDevice) memory;
     TraceTimeline timeline;
-
-    /* for joining windows; edges in the report's arena, by device */
-    int64_t from, to;
-    TraceEdge *edges;
-    size_t edge_count;
 } TraceRank;
 
 /* ---- all ranks ---- */
@@ -411,7 +373,7 @@ typedef struct TraceReport {
     TraceStraggler straggler;
     VEC(TraceVerdict) verdicts; /* by percent_of_step */
     double step_ns;             /* mean step over ranks; without steps the span: what percentages are of */
-    VEC(const char *) notes;    /* what a reader must know: no steps, two files of one rank, windows, ... */
+    VEC(const char *) notes;    /* what a reader must know: no steps, two files of one rank, ... */
     double seconds;             /* how long the analysis took */
 } TraceReport;
 

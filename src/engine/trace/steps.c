@@ -16,22 +16,20 @@ static size_t row_count(const TraceIndex *index)
 void trace_steps_prepare(const TraceJob *job, TraceRank *rank)
 {
     const TraceIndex *index = job->index;
-    TraceScope scope = job->scope;
 
     if (rank->steps.len)
         return;
     for (size_t i = 0; i < index->steps.len; i++) {
         const TraceStep *step = &index->steps.at[i];
-        int64_t from = step->start > scope.from ? step->start : scope.from;
-        int64_t to = step->to < scope.to ? step->to : scope.to;
         TraceStepRow row = {
             .number = step->number, .start = step->start, .duration_ns = step->end - step->start, .to = step->to};
 
-        if (from >= to && !(step->start == step->to && step->start >= scope.from && step->start < scope.to))
+        if (step->start > step->to)
             continue;
         row.name = arena_strdup(job->arena, step->name);
         for (size_t nth = 0; nth < row_count(index); nth++)
-            vec_push(&row.devices, ((TraceStepDevice){.device = index->devices.at[nth], .window_ns = to - from}));
+            vec_push(&row.devices,
+                     ((TraceStepDevice){.device = index->devices.at[nth], .window_ns = step->to - step->start}));
         vec_push(&rank->steps, row);
     }
 }
@@ -83,7 +81,7 @@ static void sweep_steps(const TraceJob *job, TraceRank *rank, size_t nth)
     TraceSegment part;
     size_t first = 0;
 
-    trace_sweep_init(&sweep, job->index, nth, job->scope);
+    trace_sweep_init(&sweep, job->index, nth);
     while (trace_sweep_next(&sweep, &part)) {
         while (first < rank->steps.len && rank->steps.at[first].to <= part.start)
             first++;
@@ -107,8 +105,7 @@ static void count_operations(const TraceJob *job, TraceRank *rank, size_t nth)
     for (size_t row = index->device_first.at[nth]; row < index->device_first.at[nth + 1]; row++) {
         while (step < rank->steps.len && rank->steps.at[step].to <= start[row])
             step++;
-        if (step < rank->steps.len && rank->steps.at[step].start <= start[row] && start[row] >= job->scope.from &&
-            start[row] < job->scope.to)
+        if (step < rank->steps.len && rank->steps.at[step].start <= start[row])
             rank->steps.at[step].devices.at[nth].operation_count++;
     }
 }

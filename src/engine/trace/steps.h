@@ -6,7 +6,7 @@
 
 #include "engine/trace/analyse.h"
 
-/* Makes rank->steps where there are none yet: those with a part in the scope, with a row for each device of the index
+/* Makes rank->steps where there are none yet: with a row for each device of the index
  * (the first TRACE_GAP_DEVICES of them), in its order. */
 void trace_steps_prepare(const TraceJob *job, TraceRank *rank);
 

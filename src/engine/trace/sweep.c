@@ -2,29 +2,22 @@
 
 #include "engine/trace/sweep.h"
 
-/* Goes to the next operation with a part in the scope, this one included. */
-static inline void find_next(TraceSweep *sweep)
+static inline void load_operation(TraceSweep *sweep)
 {
     const ProfileEvents *gpu = &sweep->index->profile->gpu;
+    const bool more = sweep->row < sweep->last;
 
-    for (; sweep->row < sweep->last; sweep->row++) {
-        if (trace_clip(gpu, sweep->row, sweep->scope, &sweep->next, &sweep->next_end))
-            return;
-        if (gpu->start[sweep->row] >= sweep->scope.to)
-            sweep->row = sweep->last - 1;
-    }
-    sweep->next = INT64_MAX;
+    sweep->next = more ? gpu->start[sweep->row] : INT64_MAX;
+    sweep->next_end = more ? profile_end(gpu, sweep->row) : INT64_MAX;
 }
 
-void trace_sweep_init(TraceSweep *sweep, const TraceIndex *index, size_t device, TraceScope scope)
+void trace_sweep_init(TraceSweep *sweep, const TraceIndex *index, size_t device)
 {
-    *sweep = (TraceSweep){.index = index,
-                          .scope = scope,
-                          .row = index->device_first.at[device],
-                          .last = index->device_first.at[device + 1]};
+    *sweep =
+        (TraceSweep){.index = index, .row = index->device_first.at[device], .last = index->device_first.at[device + 1]};
     for (size_t c = 0; c < TRACE_CLASS_COUNT; c++)
         sweep->end[c] = INT64_MIN;
-    find_next(sweep);
+    load_operation(sweep);
     sweep->at = sweep->next;
 }
 
@@ -51,6 +44,6 @@ bool trace_sweep_next(TraceSweep *sweep, TraceSegment *ret)
 
         sweep->end[class] = sweep->next_end > sweep->end[class] ? sweep->next_end : sweep->end[class];
         sweep->row++;
-        find_next(sweep);
+        load_operation(sweep);
     }
 }

@@ -5,8 +5,7 @@
  * A device's time as a row of segments in which the same classes run. Operations come by start, and a class runs as
  * long as any of its operations so far does, so three ends are all that is remembered: constant cost per operation
  * however many overlap. Between operations a segment with mask 0 is idle; each ends where an operation starts, one
- * without duration too. Operations are clipped to the scope; those without time in it do not count, unless they start
- * in it.
+ * without duration too.
  */
 
 #include "engine/trace/analyse.h"
@@ -15,10 +14,9 @@ enum { TRACE_SWEEP_MASKS = 1 << TRACE_CLASS_COUNT };
 
 typedef struct TraceSweep {
     const TraceIndex *index;
-    TraceScope scope;
     size_t row, last;
     int64_t at;             /* all before is told */
-    int64_t next, next_end; /* of the operation at `row`, clipped; INT64_MAX behind the last */
+    int64_t next, next_end; /* of the operation at `row`; INT64_MAX behind the last */
     int64_t end[TRACE_CLASS_COUNT];
 } TraceSweep;
 
@@ -28,20 +26,7 @@ typedef struct TraceSegment {
 } TraceSegment;
 
 /* The device is given by its place in index->devices. */
-void trace_sweep_init(TraceSweep *sweep, const TraceIndex *index, size_t device, TraceScope scope);
+void trace_sweep_init(TraceSweep *sweep, const TraceIndex *index, size_t device);
 
 /* The next segment, never empty, adjoining the one before; false behind the last operation. */
 bool trace_sweep_next(TraceSweep *sweep, TraceSegment *ret);
-
-/* Whether a row of a table has a part in the scope, and that part (start == end for one without duration). */
-static inline bool trace_clip(const ProfileEvents *table, size_t row, TraceScope scope, int64_t *ret_start,
-                              int64_t *ret_end)
-{
-    int64_t start = table->start[row], end = start + table->duration[row];
-
-    if (start >= scope.to || (start < scope.from && end <= scope.from))
-        return false;
-    *ret_start = start > scope.from ? start : scope.from;
-    *ret_end = end < scope.to ? end : scope.to;
-    return true;
-}

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A picture of bounded size of what streams and threads did: per lane the share of each of at most BUCKETS_MAX equal
- * times that was busy, and the longest events. Buckets are a power of two long and begin at a multiple of that, so that
- * pictures of adjoining windows can be laid over each other. */
+ * times that was busy, and the longest events. Buckets are a power of two long and begin at a multiple of that. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/owner.h"
 #include "engine/trace/analyse.h"
-#include "engine/trace/windows.h"
 
 enum {
     BUCKETS_MAX = 8192,
@@ -175,17 +173,10 @@ static size_t host_fill_class(const ProfileEvents *host, size_t row)
 
 static void paint_busy(Painter *painter, const ProfileEvents *table, bool gpu, uint32_t row)
 {
-    const TraceScope *scope = &painter->job->scope;
-    int64_t start = table->start[row], end = profile_end(table, row);
     if (!gpu && painter->index->host_class[row] == TRACE_HOST_MARK)
         return; /* a name for a time, not something that was done */
     size_t class = gpu ? (size_t)trace_gpu_class(painter->index, row) : host_fill_class(table, row);
-    fill_add(&painter->fill, class, start > scope->from ? start : scope->from, end < scope->to ? end : scope->to);
-}
-
-static bool in_scope(const Painter *painter, int64_t start)
-{
-    return start >= painter->job->scope.from && start < painter->job->scope.to;
+    fill_add(&painter->fill, class, table->start[row], profile_end(table, row));
 }
 
 /* Paints the lane's rows: rows[i], or first + i where `rows` is NULL. */
@@ -196,8 +187,7 @@ static void paint_lane(Painter *painter, TraceTimelineLane *lane, const uint32_t
     for (size_t i = 0; i < len; i++) {
         uint32_t row = rows ? rows[i] : (uint32_t)(first + i);
         paint_busy(painter, table, lane->gpu, row);
-        if (in_scope(painter, table->start[row]))
-            painter->durations[count++] = table->duration[row];
+        painter->durations[count++] = table->duration[row];
     }
     fill_finish(&painter->fill, lane);
     Cut cut = {.duration = -1};
@@ -207,7 +197,7 @@ static void paint_lane(Painter *painter, TraceTimelineLane *lane, const uint32_t
     }
     for (size_t i = 0; i < len; i++) {
         uint32_t row = rows ? rows[i] : (uint32_t)(first + i);
-        if (!in_scope(painter, table->start[row]) || !cut_keeps(&cut, table->duration[row]))
+        if (!cut_keeps(&cut, table->duration[row]))
             continue;
         TraceSlice slice = {.start = table->start[row],
                             .end = profile_end(table, row),
@@ -303,7 +293,11 @@ static void paint_threads(Painter *painter, LaneSizes *sizes)
 
 /* ---- the whole ---- */
 
-static void widen(const ProfileEvents *table, TraceScope *range)
+typedef struct TimeRange {
+    int64_t from, to;
+} TimeRange;
+
+static void widen(const ProfileEvents *table, TimeRange *range)
 {
     for (size_t i = 0; i < table->len; i++) {
         int64_t end = profile_end(table, i);
@@ -315,13 +309,11 @@ static void widen(const ProfileEvents *table, TraceScope *range)
 void trace_timeline(const TraceJob *job, TraceRank *rank)
 {
     const Profile *profile = job->index->profile;
-    TraceScope range = {.from = INT64_MAX, .to = INT64_MIN};
+    TimeRange range = {.from = INT64_MAX, .to = INT64_MIN};
     if (!job->config->timeline)
         return;
     widen(&profile->gpu, &range);
     widen(&profile->host, &range);
-    range.from = range.from > job->scope.from ? range.from : job->scope.from;
-    range.to = range.to < job->scope.to ? range.to : job->scope.to;
     if (range.from > range.to)
         return;
     Painter painter = {.job = job, .index = job->index, .profile = profile, .timeline = &rank->timeline};

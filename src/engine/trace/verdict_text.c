@@ -5,7 +5,7 @@
 
 #include "base/human.h"
 #include "base/map.h"
-#include "engine/trace/sum.h"
+#include "engine/trace/analyse.h"
 #include "engine/trace/verdict.h"
 
 enum { NAME_BYTES_MAX = 80 };

@@ -78,8 +78,6 @@ static void write_paths(Page *page, const TraceRank *rank)
     for (size_t i = 0; i < rank->paths.len && i < limit; i++) {
         const TracePath *path = &rank->paths.at[i];
 
-        if (!path->done)
-            continue;
         out_open(&page->out, NULL, '{');
         out_json_u64(&page->out, "what", page_text(page, path->what));
         out_json_i64(&page->out, "total_ns", path->total_ns);

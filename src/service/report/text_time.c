@@ -262,7 +262,7 @@ static const TracePath *longest_path(const Pen *pen, const TraceRank *rank)
     for (size_t i = 0; i < rank->paths.len; i++) {
         const TracePath *path = &rank->paths.at[i];
 
-        if (!path->done || !path->total_ns || (i < rank->steps.len && !wanted_step(pen, rank, (int32_t)i)))
+        if (!path->total_ns || (i < rank->steps.len && !wanted_step(pen, rank, (int32_t)i)))
             continue;
         if (!found || path->total_ns > found->total_ns)
             found = path;

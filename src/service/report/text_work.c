@@ -235,7 +235,7 @@ void text_launches(Pen *pen, const TraceRank *rank)
     if (!launch->linked && !launch->unlinked && !launch->call_count)
         return;
     str_init(&line, 4096);
-    pen_section(pen, "Launches and queues", launch->approximate ? "medians within 1 %: read in windows" : "");
+    pen_section(pen, "Launches and queues", "");
     if (launch->linked)
         str_addf(&line, "from call to start: median %s, 99 %% %s, longest %s%s", pen_ns(pen, (double)launch->median_ns),
                  pen_ns(pen, (double)launch->p99_ns), pen_ns(pen, (double)launch->max_ns), dot);

@@ -127,7 +127,6 @@ TraceJob trace_one_job(const TraceOne *one, const TraceIndex *index)
 
     return (TraceJob){.index = index,
                       .config = one->config,
-                      .scope = TRACE_WHOLE,
                       .arena = one->arena,
                       .threads = one->threads,
                       .memory = held < one->memory ? one->memory - held : 0};

@@ -166,9 +166,9 @@ uint32_t build_gpu_row(const Build *b, const char *name, size_t nth)
     return row_of(b, &b->profile.gpu, name, nth);
 }
 
-void build_rank(Build *b, TraceScope scope, TraceRank *ret)
+void build_rank(Build *b, TraceRank *ret)
 {
-    TraceJob job = {.index = &b->index, .config = &b->config, .scope = scope, .arena = &b->arena};
+    TraceJob job = {.index = &b->index, .config = &b->config, .arena = &b->arena};
 
     memset(ret, 0, sizeof(*ret));
     trace_devices(&job, ret);
@@ -187,20 +187,4 @@ void build_rank_done(TraceRank *rank)
     vec_done(&rank->gaps);
     vec_done(&rank->queues);
     vec_done(&rank->queue_points);
-}
-
-void build_rank_cut(Build *b, const int64_t *cuts, size_t count, TraceRank *ret)
-{
-    TraceRank next;
-
-    build_rank(b, (TraceScope){INT64_MIN, cuts[0]}, ret);
-    for (size_t i = 0; i < count; i++) {
-        build_rank(b, (TraceScope){cuts[i], i + 1 < count ? cuts[i + 1] : INT64_MAX}, &next);
-        trace_devices_merge(ret, &next, &b->config, &b->arena);
-        trace_gaps_merge(ret, &next, &b->config, &b->arena);
-        trace_steps_merge(ret, &next, &b->config, &b->arena);
-        trace_launches_merge(ret, &next, &b->config, &b->arena);
-        trace_queues_merge(ret, &next, &b->config, &b->arena);
-        build_rank_done(&next);
-    }
 }

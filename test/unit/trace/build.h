@@ -58,8 +58,6 @@ void build_mark(Build *b, int32_t device, int64_t stream, int64_t start, int64_t
 uint32_t build_host_row(const Build *b, const char *name, size_t nth);
 uint32_t build_gpu_row(const Build *b, const char *name, size_t nth);
 
-/* Devices, gaps, steps, launches and queues in the scope. End with build_rank_done. */
-void build_rank(Build *b, TraceScope scope, TraceRank *ret);
+/* Devices, gaps, steps, launches and queues. End with build_rank_done. */
+void build_rank(Build *b, TraceRank *ret);
 void build_rank_done(TraceRank *rank);
-/* The same in windows cut at these times, ascending, and merged. */
-void build_rank_cut(Build *b, const int64_t *cuts, size_t count, TraceRank *ret);

@@ -44,29 +44,22 @@ static unsigned int running(const Build *b, size_t nth, int64_t time)
     return mask;
 }
 
-bool naive_device(const Build *b, int64_t unit, TraceScope scope, size_t nth, TraceDevice *ret)
+void naive_device(const Build *b, int64_t unit, size_t nth, TraceDevice *ret)
 {
     int64_t first = INT64_MAX, last = INT64_MIN, gap = 0;
 
     memset(ret, 0, sizeof(*ret));
     for (size_t row = first_row(b, nth); row < last_row(b, nth); row++) {
         Span span = gpu_span(b, row);
-        bool begins = span.start >= scope.from && span.start < scope.to;
-        int64_t from = span.start > scope.from ? span.start : scope.from;
-        int64_t to = span.end < scope.to ? span.end : scope.to;
 
-        if (!begins && to <= from)
-            continue;
-        first = from < first ? from : first;
-        last = to > last ? to : last;
-        ret->operation_count += begins;
-        ret->zero_count += begins && span.start == span.end;
-        ret->kernel_count += begins && b->profile.gpu.kind[row] == PROFILE_KERNEL;
+        first = span.start < first ? span.start : first;
+        last = span.end > last ? span.end : last;
+        ret->operation_count++;
+        ret->zero_count += span.start == span.end;
+        ret->kernel_count += b->profile.gpu.kind[row] == PROFILE_KERNEL;
         if (b->profile.gpu.kind[row] == PROFILE_KERNEL)
-            ret->kernel_sum_ns += to - from;
+            ret->kernel_sum_ns += span.end - span.start;
     }
-    if (first == INT64_MAX)
-        return false;
     ret->first = first;
     ret->last = last;
     ret->span_ns = last - first;
@@ -94,7 +87,6 @@ bool naive_device(const Build *b, int64_t unit, TraceScope scope, size_t nth, Tr
         gap += unit;
         ret->max_gap_ns = gap > ret->max_gap_ns ? gap : ret->max_gap_ns;
     }
-    return true;
 }
 
 /* ---- blame ---- */

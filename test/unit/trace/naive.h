@@ -19,8 +19,8 @@ typedef struct NaiveStep {
     int64_t idle_by_cause[TRACE_CAUSE_COUNT];
 } NaiveStep;
 
-/* Device in the scope; false where nothing of it is there. Only the times and counts are filled. */
-bool naive_device(const Build *b, int64_t unit, TraceScope scope, size_t nth, TraceDevice *ret);
+/* Only the times and counts are filled. */
+void naive_device(const Build *b, int64_t unit, size_t nth, TraceDevice *ret);
 
 typedef VEC(NaiveGap) NaiveGaps;
 

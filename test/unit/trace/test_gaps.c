@@ -29,7 +29,7 @@ static void end(Case *c, int64_t launch)
 {
     build_launch(&c->b, 1, launch * US, 5 * US, 0, 7, 1000 * US, 10 * US, "after");
     build_seal(&c->b);
-    build_rank(&c->b, TRACE_WHOLE, &c->rank);
+    build_rank(&c->b, &c->rank);
     assert_true(c->rank.gaps.len >= 1);
     c->gap = &c->rank.gaps.at[0];
     assert_int_equal(c->gap->start, 100 * US);
@@ -166,7 +166,7 @@ static void pageable_copy(void **state)
     build_call(&c.b, 1, 120 * US, 880 * US, "cudaMemcpyAsync", 50);
     build_copy(&c.b, 0, 7, 1000 * US, 2 * US, 1 << 20, "Memcpy HtoD (Pageable -> Device)", 50);
     build_seal(&c.b);
-    build_rank(&c.b, TRACE_WHOLE, &c.rank);
+    build_rank(&c.b, &c.rank);
     c.gap = &c.rank.gaps.at[0];
     check_cause(&c, TRACE_CAUSE_COPY, 880);
     done(&c);
@@ -256,7 +256,7 @@ static void another_thread_takes_over(void **state)
     build_call(&c.b, 2, 950 * US, 10 * US, "cudaLaunchKernel", 60);
     build_kernel(&c.b, 0, 7, 1000 * US, 10 * US, "after", 60);
     build_seal(&c.b);
-    build_rank(&c.b, TRACE_WHOLE, &c.rank);
+    build_rank(&c.b, &c.rank);
     c.gap = &c.rank.gaps.at[0];
     check_cause(&c, TRACE_CAUSE_HOST_BOUND, 700 + 60);
     assert_int_equal(c.gap->slice_ns[TRACE_CAUSE_QUEUED], 40 * US);
@@ -274,7 +274,7 @@ static void launch_not_recorded(void **state)
     build_op(&c.b, 1, 100 * US, 890 * US, "aten::add");
     build_kernel(&c.b, 0, 7, 1000 * US, 10 * US, "after", 0);
     build_seal(&c.b);
-    build_rank(&c.b, TRACE_WHOLE, &c.rank);
+    build_rank(&c.b, &c.rank);
     c.gap = &c.rank.gaps.at[0];
     check_cause(&c, TRACE_CAUSE_HOST_BOUND, 890);
     assert_int_equal(c.gap->slice_ns[TRACE_CAUSE_UNKNOWN], 10 * US); /* behind the thread's last event */
@@ -293,7 +293,7 @@ static void short_gaps(void **state)
     build_launch(&b, 1, 310, 100, 0, 7, 1299, 100, "b");
     build_launch(&b, 1, 1400, 900, 0, 7, 2399, 100, "c");
     build_seal(&b);
-    build_rank(&b, TRACE_WHOLE, &rank);
+    build_rank(&b, &rank);
     assert_int_equal(rank.idle_by_cause[TRACE_CAUSE_SHORT].count, 1);
     assert_int_equal(rank.idle_by_cause[TRACE_CAUSE_SHORT].total_ns, 999);
     assert_int_equal(rank.idle_by_cause[TRACE_CAUSE_HOST_BOUND].total_ns, 1000);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "engine/trace/windows.h"
+#include "engine/trace/analyse.h"
 
 void kit_init(Kit *kit)
 {
@@ -105,9 +105,9 @@ void kit_seal(Kit *kit)
     kit->sealed = true;
 }
 
-void kit_run(Kit *kit, KitAnalysis analysis, TraceScope scope, TraceRank *rank)
+void kit_run(Kit *kit, KitAnalysis analysis, TraceRank *rank)
 {
-    TraceJob job = {.index = &kit->index, .config = &kit->config, .scope = scope, .arena = &kit->arena};
+    TraceJob job = {.index = &kit->index, .config = &kit->config, .arena = &kit->arena};
     analysis(&job, rank);
 }
 

@@ -48,7 +48,7 @@ void kit_collective_op(Kit *kit, int64_t thread, int64_t start_us, int64_t us, c
 
 void kit_seal(Kit *kit);
 typedef void (*KitAnalysis)(const TraceJob *job, TraceRank *rank);
-void kit_run(Kit *kit, KitAnalysis analysis, TraceScope scope, TraceRank *rank);
+void kit_run(Kit *kit, KitAnalysis analysis, TraceRank *rank);
 void kit_rank_done(TraceRank *rank);
 
 /* Random numbers that are the same everywhere. */

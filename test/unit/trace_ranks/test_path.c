@@ -3,21 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/trace/windows.h"
+#include "engine/trace/analyse.h"
 #include "kit.h"
 
 /* The path of the only range, in microseconds by kind. */
 static const TracePath *path_of(Kit *kit)
 {
     kit_seal(kit);
-    kit_run(kit, trace_paths, TRACE_WHOLE, &kit->rank);
+    kit_run(kit, trace_paths, &kit->rank);
     assert_int_equal(kit->rank.paths.len, 1);
     return &kit->rank.paths.at[0];
 }
 
 static void check(const TracePath *path, int64_t total, int64_t host, int64_t compute, int64_t launch, int64_t queue)
 {
-    assert_true(path->done);
     assert_int_equal(path->total_ns, total * US);
     assert_int_equal(path->by_kind_ns[TRACE_PATH_HOST], host * US);
     assert_int_equal(path->by_kind_ns[TRACE_PATH_COMPUTE], compute * US);
@@ -188,7 +187,7 @@ static void per_step(void **state)
         kit_host(&kit, PROFILE_CALL, 100, "cudaDeviceSynchronize", i * 100 + 15, 70, 0);
     }
     kit_seal(&kit);
-    kit_run(&kit, trace_paths, TRACE_WHOLE, &kit.rank);
+    kit_run(&kit, trace_paths, &kit.rank);
     assert_int_equal(kit.rank.paths.len, 3);
     for (size_t i = 0; i < 3; i++) {
         const TracePath *path = &kit.rank.paths.at[i];
@@ -196,16 +195,6 @@ static void per_step(void **state)
         assert_int_equal(path->by_kind_ns[TRACE_PATH_LAUNCH], 5 * US);
         assert_int_equal(path->total_ns, (i < 2 ? 100 : 90) * US);
     }
-    TraceRank next = {0};
-    TraceConfig without = kit.config;
-    without.paths = false;
-    TraceJob job = {.index = &kit.index, .config = &without, .scope = TRACE_WHOLE, .arena = &kit.arena};
-    trace_paths(&job, &next);
-    assert_int_equal(next.paths.len, 1);
-    assert_false(next.paths.at[0].done);
-    trace_paths_merge(&kit.rank, &next);
-    assert_int_equal(kit.rank.paths.len, 3);
-    kit_rank_done(&next);
     kit_done(&kit);
 }
 
@@ -216,7 +205,7 @@ static void one_side_alone(void **state)
     Kit kit;
     kit_init(&kit);
     kit_seal(&kit);
-    kit_run(&kit, trace_paths, TRACE_WHOLE, &kit.rank);
+    kit_run(&kit, trace_paths, &kit.rank);
     assert_int_equal(kit.rank.paths.len, 0);
     kit_done(&kit);
     kit_init(&kit);
@@ -316,7 +305,7 @@ static void build(Kit *kit, const Plan *plan, KitRandom *order)
                      plan->events[e].us, plan->events[e].link);
     }
     kit_seal(kit);
-    kit_run(kit, trace_paths, TRACE_WHOLE, &kit->rank);
+    kit_run(kit, trace_paths, &kit->rank);
 }
 
 static int64_t sum_of(const TracePath *path)

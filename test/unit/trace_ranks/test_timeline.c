@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/trace/windows.h"
+#include "engine/trace/analyse.h"
 #include "kit.h"
 
 static TraceTimeline *paint(Kit *kit, size_t slices)
@@ -11,7 +11,7 @@ static TraceTimeline *paint(Kit *kit, size_t slices)
     kit->config.timeline = true;
     kit->config.timeline_slices = slices;
     kit_seal(kit);
-    kit_run(kit, trace_timeline, TRACE_WHOLE, &kit->rank);
+    kit_run(kit, trace_timeline, &kit->rank);
     return &kit->rank.timeline;
 }
 
@@ -67,7 +67,7 @@ static void only_when_asked(void **state)
     kit_init(&kit);
     kit_gpu(&kit, 0, 7, "a", 0, 4, 0);
     kit_seal(&kit);
-    kit_run(&kit, trace_timeline, TRACE_WHOLE, &kit.rank);
+    kit_run(&kit, trace_timeline, &kit.rank);
     assert_int_equal(kit.rank.timeline.lanes.len, 0);
     kit_done(&kit);
     kit_init(&kit); /* nothing to paint */
@@ -153,52 +153,6 @@ static void shares_and_longest_are_right(void **state)
     }
 }
 
-/* Windows laid over each other: the same longest slices, and nearly the same picture, in buckets at most twice as
- * long. */
-static void windows_make_the_whole(void **state)
-{
-    (void)state;
-    for (uint64_t seed = 1; seed <= 6; seed++) {
-        KitRandom random = {.state = seed * 13};
-        Kit kit;
-        kit_init(&kit);
-        random_events(&kit, &random, 400);
-        TraceTimeline *whole = paint(&kit, 25);
-        TraceRank joined = {0};
-        int64_t from = INT64_MIN;
-        for (int part = 0; part < 3; part++) {
-            TraceRank next = {0};
-            int64_t to = part == 2 ? INT64_MAX : (part * 25000 - 10000) * US;
-            kit_run(&kit, trace_timeline, (TraceScope){.from = from, .to = to}, &next);
-            trace_timeline_merge(&joined, &next, &kit.config, &kit.arena);
-            from = to;
-        }
-        assert_int_equal(joined.timeline.lanes.len, whole->lanes.len);
-        for (size_t i = 0; i < whole->lanes.len; i++) {
-            const TraceTimelineLane *a = &whole->lanes.at[i], *b = &joined.timeline.lanes.at[i];
-            assert_string_equal(a->name, b->name);
-            assert_int_equal(a->slices.len, b->slices.len);
-            assert_int_equal(a->slices_left_out, b->slices_left_out);
-            int64_t a_sum = 0, b_sum = 0;
-            for (size_t k = 0; k < a->slices.len; k++) {
-                a_sum += a->slices.at[k].end - a->slices.at[k].start;
-                b_sum += b->slices.at[k].end - b->slices.at[k].start;
-                assert_true(b->slices.at[k].text < joined.timeline.texts.len);
-            }
-            assert_int_equal(a_sum, b_sum);
-            assert_true(b->bucket_ns <= 2 * a->bucket_ns);
-            double a_busy = 0, b_busy = 0;
-            for (size_t k = 0; k < a->busy.len; k++)
-                a_busy += a->busy.at[k] * (double)a->bucket_ns;
-            for (size_t k = 0; k < b->busy.len; k++)
-                b_busy += b->busy.at[k] * (double)b->bucket_ns;
-            assert_true(b_busy > 0.98 * a_busy && b_busy < 1.02 * a_busy);
-        }
-        kit_rank_done(&joined);
-        kit_done(&kit);
-    }
-}
-
 /* Times at the ends of what a reader lets through. */
 static void hostile_times(void **state)
 {
@@ -217,7 +171,7 @@ static void hostile_times(void **state)
     TraceTimeline *timeline = paint(&kit, 2);
     assert_int_equal(timeline->lanes.at[0].slices.len, 2);
     assert_true(timeline->lanes.at[0].busy.len <= (size_t)3 * 8192);
-    kit_run(&kit, trace_paths, TRACE_WHOLE, &kit.rank);
+    kit_run(&kit, trace_paths, &kit.rank);
     assert_int_equal(kit.rank.paths.at[0].total_ns, 3 * (limit - 1));
     kit_done(&kit);
 }
@@ -228,7 +182,6 @@ int main(void)
         cmocka_unit_test(lanes_buckets_slices),
         cmocka_unit_test(only_when_asked),
         cmocka_unit_test(shares_and_longest_are_right),
-        cmocka_unit_test(windows_make_the_whole),
         cmocka_unit_test(hostile_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

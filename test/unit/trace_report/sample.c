@@ -233,7 +233,6 @@ static void add_kernels(Maker *maker)
         kernel->sd_ns = kernel->mean_ns / 7;
         kernel->min_ns = (int64_t)(kernel->mean_ns * 0.8);
         kernel->max_ns = (int64_t)(kernel->mean_ns * 1.9);
-        kernel->m2 = kernel->sd_ns * kernel->sd_ns * (double)(kernel->count - 1);
         kernel->short_count = kernel->mean_ns < 10000 ? kernel->count / 2 : 0;
         kernel->tensor_core = i < NAMED && kernels[i].tensor_core;
         memcpy(kernel->grid, (uint32_t[3]){communication ? 24 : 1056, i % 3 ? 1 : 32, 1}, sizeof(kernel->grid));
@@ -398,7 +397,6 @@ static void add_paths(Maker *maker)
         int64_t total = maker->rank->steps.at[i].to - maker->rank->steps.at[i].start;
 
         path->what = maker->rank->steps.at[i].name;
-        path->done = true;
         path->total_ns = total;
         path->by_kind_ns[TRACE_PATH_DATA] = total * 20 / 100;
         path->by_kind_ns[TRACE_PATH_HOST] = total * 9 / 100;
@@ -522,7 +520,6 @@ static void add_rank(TraceReport *report, const SampleSize *size, int64_t number
     rank->base_ns = INT64_C(1719800000000000000);
     rank->clock_offset_ns = number * 13 * US;
     rank->clock_aligned = true;
-    rank->windows = 1;
     rank->memory_bytes = 245000000;
     if (number == 1) {
         rank->lost = 412;
@@ -638,7 +635,6 @@ void sample_empty(TraceReport *report)
     rank->file = "empty.json";
     rank->framework = rank->backend = rank->host = "";
     rank->world_size = -1;
-    rank->windows = 1;
     rank->launch.median_ns = rank->launch.p99_ns = rank->launch.max_ns = -1;
     rank->launch.call_median_ns = rank->launch.call_p99_ns = rank->launch.call_max_ns = -1;
     report->straggler = (TraceStraggler){.rank = -1, .cause = "", .late_ns = NAN, .percent_of_step = NAN};

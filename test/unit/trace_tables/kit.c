@@ -123,11 +123,11 @@ void kit_seal(Kit *kit)
     trace_index_init(&kit->index, &kit->profile, 1);
 }
 
-void kit_run(Kit *kit, KitAnalysis analysis, TraceScope scope, TraceRank *rank)
+void kit_run(Kit *kit, KitAnalysis analysis, TraceRank *rank)
 {
     static const TraceConfig config = {.gap_threshold_ns = 1000, .short_kernel_ns = 10 * US, .gaps_kept = 20000};
 
-    analysis(&(TraceJob){.index = &kit->index, .config = &config, .scope = scope, .arena = &kit->arena}, rank);
+    analysis(&(TraceJob){.index = &kit->index, .config = &config, .arena = &kit->arena}, rank);
 }
 
 const TraceKernel *kit_find_kernel(const TraceRank *rank, const char *name)

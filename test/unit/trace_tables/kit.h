@@ -46,8 +46,8 @@ void kit_seal(Kit *kit);
 
 typedef void (*KitAnalysis)(const TraceJob *job, TraceRank *rank);
 
-/* Runs an analysis over a scope in nanoseconds into `rank` (zeroed before by the caller). */
-void kit_run(Kit *kit, KitAnalysis analysis, TraceScope scope, TraceRank *rank);
+/* Runs an analysis into `rank` (zeroed before by the caller). */
+void kit_run(Kit *kit, KitAnalysis analysis, TraceRank *rank);
 
 /* Rows of a rank by name, failing where there is none. */
 const TraceKernel *kit_find_kernel(const TraceRank *rank, const char *name);

@@ -75,22 +75,3 @@ void kit_fill_random(Kit *kit, const KitRecipe *recipe, bool backwards)
         add_event(kit, recipe->seed * EVENTS + (backwards ? EVENTS - 1 - i : i), recipe->totals);
     kit_seal(kit);
 }
-
-static int compare(const void *left, const void *right)
-{
-    const int64_t *a = left, *b = right;
-
-    return *a < *b ? -1 : *a > *b;
-}
-
-size_t kit_random_cuts(KitRandom *random, int64_t borders[KIT_CUTS_MAX + 2])
-{
-    size_t count = (size_t)(1 + kit_below(random, KIT_CUTS_MAX));
-
-    borders[0] = INT64_MIN;
-    for (size_t i = 1; i <= count; i++)
-        borders[i] = (kit_below(random, SPAN_US * 3 / 2) - SPAN_US / 8) * US;
-    qsort(borders + 1, count, sizeof *borders, compare);
-    borders[count + 1] = INT64_MAX;
-    return count + 1;
-}

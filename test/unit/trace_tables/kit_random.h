@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Profiles that look random and are the same in every run, and random cuts of their time. One thread. */
+/* Profiles that look random and are the same in every run. One thread. */
 
 #include "kit.h"
-
-enum { KIT_CUTS_MAX = 6 };
 
 typedef struct KitRandom {
     uint64_t state; /* not 0 */
@@ -21,6 +19,3 @@ typedef struct KitRecipe {
 
 /* Events of all kinds on a few threads and streams, and sealed; `backwards`: the same ones in the other order. */
 void kit_fill_random(Kit *kit, const KitRecipe *recipe, bool backwards);
-
-/* Borders of windows over everything, INT64_MIN first and INT64_MAX last, ascending; how many windows. */
-size_t kit_random_cuts(KitRandom *random, int64_t borders[KIT_CUTS_MAX + 2]);

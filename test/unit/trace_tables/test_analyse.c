@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All analyses of a rank together (engine/trace/analyse.c), and joined from windows (merge.c). */
+/* All analyses of a rank together (engine/trace/analyse.c). */
 #include "kit.h"
 #include "kit_random.h"
 
@@ -9,12 +9,12 @@
 
 enum { ROUNDS = 60, TEXT_BYTES = 1 << 20, THREADS_MAX = 8 };
 
-static void analyse(Kit *kit, TraceScope scope, TraceRank *rank)
+static void analyse(Kit *kit, TraceRank *rank)
 {
     TraceConfig config = trace_config_default;
 
     config.timeline = true;
-    trace_analyse(&(TraceJob){.index = &kit->index, .config = &config, .scope = scope, .arena = &kit->arena},
+    trace_analyse(&(TraceJob){.index = &kit->index, .config = &config, .arena = &kit->arena},
                   "file.json", 7, rank);
 }
 
@@ -39,7 +39,7 @@ static void the_files_words_are_copied(void **state)
     kit_kernel(&kit, 0, 7, "k", 0, 10, 0, NULL);
     kit_kernel(&kit, 1, 7, "k", 0, 10, 0, NULL);
     kit_seal(&kit);
-    analyse(&kit, TRACE_WHOLE, &rank);
+    analyse(&kit, &rank);
     assert_true(rank.rank_known);
     assert_int_equal(rank.rank, 3);
     assert_int_equal(rank.world_size, 8);
@@ -53,7 +53,6 @@ static void the_files_words_are_copied(void **state)
     assert_int_equal(rank.lost_by_reason[PROFILE_LOSS_SYNTAX], 1);
     assert_int_equal(rank.losses.len, 1);
     assert_string_equal(rank.losses.at[0].excerpt, "{bad");
-    assert_int_equal(rank.windows, 1);
     assert_true(rank.memory_bytes > 0);
     assert_int_equal(rank.devices.len, 2);
     assert_int_equal(rank.devices.at[0].major, 8);
@@ -73,7 +72,7 @@ static void a_file_without_a_rank_takes_the_callers(void **state)
     (void)state;
     kit_init(&kit);
     kit_seal(&kit);
-    analyse(&kit, TRACE_WHOLE, &rank);
+    analyse(&kit, &rank);
     assert_false(rank.rank_known);
     assert_int_equal(rank.rank, 7);
     assert_string_equal(rank.host, "");
@@ -114,7 +113,7 @@ static void dump(const TraceRank *rank, Str *out)
              rank->calls.len, rank->annotations.len, rank->memory.len);
 }
 
-/* Idle time by cause adds up to the idle time, in windows too. */
+/* Idle time by cause adds up to the idle time. */
 static void assert_idle_adds_up(const TraceRank *rank)
 {
     int64_t idle = 0, causes = 0;
@@ -128,28 +127,11 @@ static void assert_idle_adds_up(const TraceRank *rank)
     assert_int_equal(idle, causes);
 }
 
-static void assert_same(const TraceRank *got, const TraceRank *want, uint64_t round)
-{
-    Str a, b;
-
-    str_init(&a, TEXT_BYTES);
-    str_init(&b, TEXT_BYTES);
-    dump(got, &a);
-    dump(want, &b);
-    if (strcmp(a.text, b.text) != 0)
-        fail_msg("round %llu:\n%s\ninstead of\n%s", (unsigned long long)round, a.text, b.text);
-    str_done(&a);
-    str_done(&b);
-}
-
-static void ranks_joined_from_windows_are_whole(void **state)
+static void idle_time_has_causes(void **state)
 {
     (void)state;
     for (uint64_t round = 0; round < ROUNDS; round++) {
-        KitRandom random = {round + 5};
-        int64_t borders[KIT_CUTS_MAX + 2];
-        TraceRank whole, joined, part;
-        size_t windows;
+        TraceRank rank;
         Kit kit;
 
         kit_init(&kit);
@@ -160,19 +142,9 @@ static void ranks_joined_from_windows_are_whole(void **state)
                               : "ProfilerStep#3",
                      i * 1300, 1200, 0);
         kit_fill_random(&kit, &(KitRecipe){.seed = round + 500, .totals = true}, false);
-        analyse(&kit, TRACE_WHOLE, &whole);
-        assert_idle_adds_up(&whole);
-        windows = kit_random_cuts(&random, borders);
-        for (size_t i = 0; i < windows; i++) {
-            analyse(&kit, (TraceScope){borders[i], borders[i + 1]}, i == 0 ? &joined : &part);
-            if (i > 0)
-                trace_rank_merge(&joined, &part, &trace_config_default, &kit.arena);
-        }
-        assert_int_equal(joined.windows, windows);
-        assert_idle_adds_up(&joined);
-        assert_same(&joined, &whole, round);
-        trace_rank_done(&whole);
-        trace_rank_done(&joined);
+        analyse(&kit, &rank);
+        assert_idle_adds_up(&rank);
+        trace_rank_done(&rank);
         kit_done(&kit);
     }
 }
@@ -184,7 +156,7 @@ static void dump_rows(const TraceRank *rank, Str *out)
         const TraceKernel *k = &rank->kernels.at[i];
 
         str_addf(out, "kernel %s %lld %lld %.17g %.17g %.17g %.17g %lld %d\n", k->name, N(k->count), N(k->total_ns),
-                 k->m2, k->occupancy_percent, k->blocks_per_sm, k->sm_efficiency, N(k->shapes), k->device_count);
+                 k->sd_ns, k->occupancy_percent, k->blocks_per_sm, k->sm_efficiency, N(k->shapes), k->device_count);
     }
     for (size_t i = 0; i < rank->copies.len; i++)
         str_addf(out, "copy %s %s %lld %lld\n", rank->copies.at[i].kind, rank->copies.at[i].source,
@@ -236,11 +208,10 @@ static void dump_on(Kit *kit, unsigned int threads, size_t memory, Str *out)
     TraceIndex index;
     TraceRank rank;
 
-    config.timeline = config.paths = true;
+    config.timeline = true;
     trace_index_init(&index, &kit->profile, threads);
     trace_analyse(&(TraceJob){.index = &index,
                               .config = &config,
-                              .scope = TRACE_WHOLE,
                               .arena = arenas,
                               .threads = threads,
                               .memory = memory},
@@ -285,7 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_files_words_are_copied),
         cmocka_unit_test(a_file_without_a_rank_takes_the_callers),
-        cmocka_unit_test(ranks_joined_from_windows_are_whole),
+        cmocka_unit_test(idle_time_has_causes),
         cmocka_unit_test(threads_do_not_matter),
     };
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels and copies by name (engine/trace/kernels.c, copies.c, set.c, cover.h). */
+/* Kernels and copies by name (engine/trace/kernels.c, copies.c, cover.h). */
 #include "kit.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "engine/trace/set.h"
 
 static void near(double value, double want)
 {
@@ -39,7 +38,7 @@ static void kernels_are_summed_by_name(void **state)
     kit_kernel(&kit, 0, 7, "ampere_sgemm_128x64_tn", 30, 100, 0, NULL);
     kit_kernel(&kit, 0, 7, "add", 40, 0, 0, &wide); /* without duration */
     kit_seal(&kit);
-    kit_run(&kit, trace_kernels, TRACE_WHOLE, &kit.rank);
+    kit_run(&kit, trace_kernels, &kit.rank);
     assert_int_equal(kit.rank.kernels.len, 2);
     assert_string_equal(kit.rank.kernels.at[0].name, "ampere_sgemm_128x64_tn"); /* most time first */
     assert_true(kit.rank.kernels.at[0].float_matrix);
@@ -66,22 +65,6 @@ static void kernels_are_summed_by_name(void **state)
     kit_done(&kit);
 }
 
-static void kernels_count_where_they_start(void **state)
-{
-    Kit kit;
-
-    (void)state;
-    kit_init(&kit);
-    kit_kernel(&kit, 0, 7, "a", 0, 10, 0, NULL);
-    kit_kernel(&kit, 0, 7, "a", 10, 10, 0, NULL);
-    kit_kernel(&kit, 0, 7, "a", 20, 10, 0, NULL);
-    kit_seal(&kit);
-    kit_run(&kit, trace_kernels, (TraceScope){5 * US, 20 * US}, &kit.rank);
-    assert_int_equal(kit_find_kernel(&kit.rank, "a")->count, 1);
-    assert_int_equal(kit_find_kernel(&kit.rank, "a")->total_ns, 10 * US); /* whole, though it ends at the border */
-    kit_done(&kit);
-}
-
 static void one_kernel_has_no_spread(void **state)
 {
     Kit kit;
@@ -90,7 +73,7 @@ static void one_kernel_has_no_spread(void **state)
     kit_init(&kit);
     kit_kernel(&kit, 0, 7, "a", 0, 10, 0, NULL);
     kit_seal(&kit);
-    kit_run(&kit, trace_kernels, TRACE_WHOLE, &kit.rank);
+    kit_run(&kit, trace_kernels, &kit.rank);
     assert_true(kit.rank.kernels.at[0].sd_ns == 0);
     kit_done(&kit);
 }
@@ -109,7 +92,7 @@ static void sums_stop_at_the_end_of_numbers(void **state)
                                                   .lane = profile_stream(&kit.profile, 0, 7),
                                                   .extra = PROFILE_NONE});
     kit_seal(&kit);
-    kit_run(&kit, trace_kernels, TRACE_WHOLE, &kit.rank);
+    kit_run(&kit, trace_kernels, &kit.rank);
     assert_int_equal(kit.rank.kernels.at[0].count, 8);
     assert_true(kit.rank.kernels.at[0].total_ns == INT64_MAX);
     kit_done(&kit);
@@ -133,7 +116,7 @@ static void copies_have_bandwidth_and_exposed_time(void **state)
     kit_kernel(&kit, 0, 11, "k", 3, 4, 0, NULL);
     kit_kernel(&kit, 1, 11, "k", 0, 100, 0, NULL); /* another device covers nothing here */
     kit_seal(&kit);
-    kit_run(&kit, trace_copies, TRACE_WHOLE, &kit.rank);
+    kit_run(&kit, trace_copies, &kit.rank);
     assert_int_equal(kit.rank.copies.len, 3);
 
     row = kit_find_copy(&kit.rank, "HtoD", "pageable");
@@ -160,58 +143,13 @@ static void copies_have_bandwidth_and_exposed_time(void **state)
     kit_done(&kit);
 }
 
-static void exposed_time_is_clipped_to_the_scope(void **state)
-{
-    const TraceCopy *row;
-    Kit kit;
-
-    (void)state;
-    kit_init(&kit);
-    kit_copy(&kit, 0, 7, "Memcpy DtoH (Device -> Pinned)", 0, 100, 1000);
-    kit_kernel(&kit, 0, 11, "k", 10, 50, 0, NULL);
-    kit_seal(&kit);
-    kit_run(&kit, trace_copies, (TraceScope){40 * US, 90 * US}, &kit.rank);
-    row = kit_find_copy(&kit.rank, "DtoH", "device");
-    assert_int_equal(row->count, 0); /* started before */
-    assert_int_equal(row->min_ns, 0);
-    assert_int_equal(row->exposed_ns, 30 * US);
-    kit_done(&kit);
-}
-
-static void sets_unite(void **state)
-{
-    static const uint64_t left[] = {1, 3, 5}, right[] = {2, 3, 9};
-    TraceSet a = {left, 3}, b = {right, 3}, both;
-    TraceSetMaker maker;
-    Arena arena = {0};
-
-    (void)state;
-    both = trace_set_union(a, b, &arena);
-    assert_int_equal(both.len, 5);
-    for (size_t i = 1; i < both.len; i++)
-        assert_true(both.at[i - 1] < both.at[i]);
-    assert_ptr_equal(trace_set_union(a, (TraceSet){0}, &arena).at, left);
-
-    trace_set_maker_init(&maker);
-    for (uint64_t i = 0; i < 10000; i++)
-        trace_set_maker_add(&maker, (uint32_t)(i % 3), i % 3000 / 3);
-    assert_int_equal(trace_set_maker_take(&maker, 0, &arena).len, 1000);
-    assert_int_equal(trace_set_maker_take(&maker, 2, &arena).len, 1000);
-    assert_int_equal(trace_set_maker_take(&maker, 3, &arena).len, 0);
-    trace_set_maker_done(&maker);
-    arena_done(&arena);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_summed_by_name),
-        cmocka_unit_test(kernels_count_where_they_start),
         cmocka_unit_test(one_kernel_has_no_spread),
         cmocka_unit_test(sums_stop_at_the_end_of_numbers),
         cmocka_unit_test(copies_have_bandwidth_and_exposed_time),
-        cmocka_unit_test(exposed_time_is_clipped_to_the_scope),
-        cmocka_unit_test(sets_unite),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@ static void totals_of_the_file_are_taken(void **state)
     kit_host(&kit, PROFILE_OP, 100, "aten::empty", 9, 2, 0);
     kit_host(&kit, PROFILE_CALL, 100, "cudaMalloc", 10, 1, 0);
     kit_seal(&kit);
-    kit_run(&kit, trace_memory, TRACE_WHOLE, &kit.rank);
+    kit_run(&kit, trace_memory, &kit.rank);
     assert_int_equal(kit.rank.memory.len, 2);
     assert_int_equal(kit.rank.memory.at[0].device, -1);
     assert_int_equal(kit.rank.memory.at[0].peak_allocated, 64);
@@ -51,7 +51,7 @@ static void without_totals_sizes_are_summed(void **state)
     kit_memory(&kit, 1, 100, 10, 500, -1, -1);
     kit_memory(&kit, 1, 100, 20, -50, -1, -1);
     kit_seal(&kit);
-    kit_run(&kit, trace_memory, TRACE_WHOLE, &kit.rank);
+    kit_run(&kit, trace_memory, &kit.rank);
     row = &kit.rank.memory.at[0];
     assert_false(row->totals);
     assert_int_equal(row->peak_allocated, 400);
@@ -71,7 +71,7 @@ static void points_keep_the_largest_of_each_part(void **state)
     for (int64_t i = 0; i < 5120; i++)
         kit_memory(&kit, 0, 100, i, 1, i % 10 == 7 ? 1000 + i : 10, 5000);
     kit_seal(&kit);
-    kit_run(&kit, trace_memory, TRACE_WHOLE, &kit.rank);
+    kit_run(&kit, trace_memory, &kit.rank);
     assert_true(kit.rank.memory.at[0].points.len <= 512);
     assert_true(kit.rank.memory.at[0].points.len >= 500);
     for (size_t i = 0; i < kit.rank.memory.at[0].points.len; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of windows, joined, are those of the whole; and the order of events in the file does not matter. */
+/* The order of events in the file does not matter to the tables. */
 #include "kit.h"
 #include "kit_random.h"
 
@@ -11,23 +11,13 @@
 
 enum { ROUNDS = 60, KEEP_BYTES = 1 << 20 };
 
-static void run_all(Kit *kit, TraceScope scope, TraceRank *rank)
+static void run_all(Kit *kit, TraceRank *rank)
 {
     static const KitAnalysis analyses[] = {trace_kernels, trace_copies,      trace_operators,
                                            trace_calls,   trace_annotations, trace_memory};
 
     for (size_t i = 0; i < sizeof analyses / sizeof analyses[0]; i++)
-        kit_run(kit, analyses[i], scope, rank);
-}
-
-static void merge_all(Kit *kit, TraceRank *into, TraceRank *next)
-{
-    trace_kernels_merge(into, next, &trace_config_default, &kit->arena);
-    trace_copies_merge(into, next, &trace_config_default, &kit->arena);
-    trace_operators_merge(into, next, &trace_config_default, &kit->arena);
-    trace_calls_merge(into, next, &trace_config_default, &kit->arena);
-    trace_annotations_merge(into, next, &trace_config_default, &kit->arena);
-    trace_memory_merge(into, next, &trace_config_default, &kit->arena);
+        kit_run(kit, analyses[i], rank);
 }
 
 #define N(row, field) (long long)(row)->field
@@ -104,47 +94,6 @@ static void assert_same(const TraceRank *got, const TraceRank *want, uint64_t se
     str_done(&b);
 }
 
-static void done_rank(TraceRank *rank)
-{
-    for (size_t i = 0; i < rank->memory.len; i++)
-        vec_done(&rank->memory.at[i].points);
-    vec_done(&rank->memory);
-    vec_done(&rank->kernels);
-    vec_done(&rank->copies);
-    vec_done(&rank->operators);
-    vec_done(&rank->calls);
-    vec_done(&rank->annotations);
-}
-
-static void windows_joined_are_the_whole(void **state)
-{
-    (void)state;
-    for (uint64_t round = 0; round < ROUNDS; round++) {
-        KitRecipe recipe = {.seed = round, .totals = round % 2 == 0};
-        KitRandom random = {round + 77};
-        int64_t borders[KIT_CUTS_MAX + 2];
-        TraceRank joined = {0};
-        size_t windows;
-        Kit kit;
-
-        kit_init(&kit);
-        kit_fill_random(&kit, &recipe, false);
-        run_all(&kit, TRACE_WHOLE, &kit.rank);
-        assert_true(kit.rank.kernels.len > 0);
-        windows = kit_random_cuts(&random, borders);
-        for (size_t i = 0; i < windows; i++) {
-            TraceRank part = {0};
-
-            run_all(&kit, (TraceScope){borders[i], borders[i + 1]}, &part);
-            merge_all(&kit, &joined, &part);
-            done_rank(&part);
-        }
-        assert_same(&joined, &kit.rank, round);
-        done_rank(&joined);
-        kit_done(&kit);
-    }
-}
-
 static void order_in_the_file_does_not_matter(void **state)
 {
     (void)state;
@@ -156,8 +105,8 @@ static void order_in_the_file_does_not_matter(void **state)
         kit_init(&backwards);
         kit_fill_random(&forwards, &recipe, false);
         kit_fill_random(&backwards, &recipe, true);
-        run_all(&forwards, TRACE_WHOLE, &forwards.rank);
-        run_all(&backwards, TRACE_WHOLE, &backwards.rank);
+        run_all(&forwards, &forwards.rank);
+        run_all(&backwards, &backwards.rank);
         assert_same(&backwards.rank, &forwards.rank, round);
         kit_done(&forwards);
         kit_done(&backwards);
@@ -167,7 +116,6 @@ static void order_in_the_file_does_not_matter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(windows_joined_are_the_whole),
         cmocka_unit_test(order_in_the_file_does_not_matter),
     };
 

@@ -35,7 +35,7 @@ static void operators_own_what_they_launch(void **state)
     kit_init(&kit);
     fill_nested(&kit);
     kit_seal(&kit);
-    kit_run(&kit, trace_operators, TRACE_WHOLE, &kit.rank);
+    kit_run(&kit, trace_operators, &kit.rank);
     outer = kit_find_operator(&kit.rank, "outer");
     inner = kit_find_operator(&kit.rank, "inner");
     assert_int_equal(outer->count, 2);
@@ -76,7 +76,7 @@ static void matrix_operators_tell_types_and_alignment(void **state)
     kit_kernel(&kit, 0, 7, "volta_sgemm_64x64_nn", 70, 11, 4, NULL);
     kit_op(&kit, 100, "aten::add", 80, 10, "[[63], [63]]", "[\"c10::Half\", \"c10::Half\"]"); /* no matrices */
     kit_seal(&kit);
-    kit_run(&kit, trace_operators, TRACE_WHOLE, &kit.rank);
+    kit_run(&kit, trace_operators, &kit.rank);
     row = kit_find_operator(&kit.rank, "aten::mm");
     assert_true(row->matrix);
     assert_int_equal(row->count, 4);
@@ -160,7 +160,7 @@ static void calls_know_their_operators(void **state)
     kit_host(&kit, PROFILE_CALL, 100, "cudaStreamSynchronize", 60, 5, 0);
     kit_host(&kit, PROFILE_CALL, 100, "cudaStreamSynchronize", 200, 7, 0); /* behind the step */
     kit_seal(&kit);
-    kit_run(&kit, trace_calls, TRACE_WHOLE, &kit.rank);
+    kit_run(&kit, trace_calls, &kit.rank);
     assert_int_equal(kit.rank.calls.len, 2);
     call = &kit.rank.calls.at[0];
     assert_string_equal(call->name, "cudaStreamSynchronize");
@@ -197,7 +197,7 @@ static void host_ranges_own_what_their_thread_launches(void **state)
     kit_kernel(&kit, 0, 7, "k", 210, 5, 2, NULL);
     kit_kernel(&kit, 0, 7, "k", 220, 9, 3, NULL);
     kit_seal(&kit);
-    kit_run(&kit, trace_annotations, TRACE_WHOLE, &kit.rank);
+    kit_run(&kit, trace_annotations, &kit.rank);
     row = kit_find_annotation(&kit.rank, "forward", false);
     assert_int_equal(row->count, 2);
     assert_int_equal(row->total_ns, 120 * US);
@@ -228,7 +228,7 @@ static void gpu_ranges_hold_what_runs_on_their_stream(void **state)
     kit_mark(&kit, 0, 7, "s", 0, 60);
     kit_host(&kit, PROFILE_ANNOTATION, 100, "r", 0, 5, 0); /* of the host: a row of its own */
     kit_seal(&kit);
-    kit_run(&kit, trace_annotations, TRACE_WHOLE, &kit.rank);
+    kit_run(&kit, trace_annotations, &kit.rank);
     row = kit_find_annotation(&kit.rank, "r", true);
     assert_int_equal(row->count, 2);
     assert_int_equal(row->busy_ns, (30 - 12 + 45 - 40) * US);

@@ -27,8 +27,7 @@ static TraceRank *add_rank(TraceReport *report, int64_t number)
                                           .framework = "pytorch",
                                           .backend = "nccl",
                                           .host = "node1",
-                                          .events = 100000,
-                                          .windows = 1}));
+                                          .events = 100000}));
     rank = &report->ranks.at[report->ranks.len - 1];
     vec_push(&rank->devices, ((TraceDevice){.name = "NVIDIA A100-SXM4-80GB",
                                             .major = 8,

@@ -158,7 +158,8 @@ static void lose(TraceScan *scan, ProfileLossReason reason, const char *p, const
     scan_lose(scan, reason, scan_offset(scan, p), p, (size_t)(end - p));
 }
 
-/* --- where to go on behind a fault ------------------------------------------------------------------------------------------------------- */
+/* --- where to go on behind a fault
+ * ------------------------------------------------------------------------------------------------------- */
 
 static const char *const event_keys[] = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args"};
 

@@ -57,7 +57,7 @@ typedef struct TraceScanOptions {
                                                         with it trace_scan_parallel runs one thread */
     void *context;
     const TraceKnown *known; /* of the same text, NULL nothing */
-    TraceKnown *learn;  /* filled by trace_scan_finish; may be NULL */
+    TraceKnown *learn;       /* filled by trace_scan_finish; may be NULL */
 } TraceScanOptions;
 
 typedef struct TraceScan TraceScan;

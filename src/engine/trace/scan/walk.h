@@ -192,6 +192,7 @@ typedef struct Walker {
     bool (*usable)(void);
 } Walker;
 
+WalkEvent walk_event_avx2, walk_event_neon, walk_event_plain;
 extern const Walker walkers[];
 extern const size_t walkers_count;
 

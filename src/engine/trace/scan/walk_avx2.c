@@ -4,7 +4,7 @@
 
 #include "engine/trace/scan/walk.h"
 #include "engine/trace/scan/walk_body.h"
-#include "engine/trace/scan/walk_x86.h"
+#include "engine/trace/scan/walk.h"
 
 static inline __m256i load(const char *p)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which walks there are on arm64. */
 #include "base/owner.h"
-#include "engine/trace/scan/walk_arm.h"
+#include "engine/trace/scan/walk.h"
 
 static bool always(void)
 {

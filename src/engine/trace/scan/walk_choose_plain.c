@@ -3,8 +3,6 @@
 #include "base/owner.h"
 #include "engine/trace/scan/walk.h"
 
-WalkEvent walk_event_plain;
-
 static bool always(void)
 {
     return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which walks there are on x86-64. One with AVX-512 was no faster than AVX2: values are short. */
 #include "base/owner.h"
-#include "engine/trace/scan/walk_x86.h"
+#include "engine/trace/scan/walk.h"
 
 static bool has_avx2(void)
 {
@@ -15,7 +15,6 @@ static bool always(void)
 
 const Walker walkers[] = {
     {.name = "avx2", .event = walk_event_avx2, .usable = has_avx2},
-    {.name = "sse2", .event = walk_event_sse2, .usable = always},
     {.name = "plain", .event = walk_event_plain, .usable = always},
 };
 const size_t walkers_count = ARRAY_LEN(walkers);

@@ -3,7 +3,7 @@
 #include <arm_neon.h>
 
 #include "engine/trace/scan/walk.h"
-#include "engine/trace/scan/walk_arm.h"
+#include "engine/trace/scan/walk.h"
 #include "engine/trace/scan/walk_body.h"
 
 static inline uint8x16_t load(const char *p)
