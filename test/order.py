@@ -18,7 +18,6 @@ SPREAD = (
     "test/scenario/agent/test_long.py",
     "test/scenario/agent/test_kills.py",
     "test/scenario/agent/test_new_clients.py",
-    "test/scenario/agent/test_truths.py",
     "test/scenario/agent/test_owners.py",
     "test/scenario/agent/test_trial.py",
     "test/scenario/agent/test_remembered.py",
@@ -31,7 +30,7 @@ SPREAD = (
 )
 RANK = {path: rank for rank, path in enumerate(TOGETHER[:1] + SPREAD + TOGETHER[1:])}
 
-# Suites that feed bytes from outside: they run under sanitizers too.
+# Suites that feed bytes from outside, which run under ASan and UBSan.
 BYTES = (
     "test/unit/http",
     "test/unit/alert",
@@ -43,6 +42,9 @@ BYTES = (
     "test/scenario/trace/test_input.py",
     "test/scenario/trace/test_properties.py",
 )
+
+# Suites of programs with threads, which run under the thread sanitizer beside the C tests of the suite `threads`.
+THREADS = ("test/unit/http/test_http_web_config.py", "test/unit/fetch", "test/scenario/top/test_top.py")
 
 E2E = ("test/scenario",)
 # What to test after a change below a folder or of a file; the longest one that fits counts, and one without a row means all.

@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -24,6 +25,8 @@ order = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(order)
 
 # Most of the Python tests wait for something rather than compute, so that a core serves two of them.
+# Options of sanitizers beside the file for their reports.
+SANITIZERS = {"ASAN": "", "UBSAN": "halt_on_error=1:print_stacktrace=1", "TSAN": ""}
 WORKERS = 2 * len(os.sched_getaffinity(0))
 
 
@@ -69,7 +72,11 @@ def python_tests(build, paths, slow, tally):
         return
     report = build / "pytest.xml"
     report.unlink(missing_ok=True)
-    env = dict(os.environ, STOKER_BUILD=str(build), PYTHONDONTWRITEBYTECODE="1")
+    reports = build / "sanitizer-reports"
+    shutil.rmtree(reports, ignore_errors=True)
+    reports.mkdir()
+    env = dict(os.environ, STOKER_BUILD=str(build), PYTHONDONTWRITEBYTECODE="1",
+               **{f"{name}_OPTIONS": f"log_path={reports}/{name.lower()}:{more}" for name, more in SANITIZERS.items()})
     select = [] if slow else ["-m", "not slow"]
     code = subprocess.call(["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib",
                             "-n", str(WORKERS), "--dist", "loadscope", *select, f"--junitxml={report}", *paths], env=env, cwd=ROOT)
@@ -78,10 +85,14 @@ def python_tests(build, paths, slow, tally):
         tally.add_junit(report)
     if code and code != 5 and tally.failed == before:  # 5: none of these tests is wanted
         tally.failed += 1
+    for path in sorted(reports.iterdir()):  # of programs whose exit status nobody asked for, too
+        print(path.read_text(errors="replace")[:5000])
+        tally.failed += 1
 
 
-def build_programs(build, folders):
-    """Builds the program and what the tests of these folders start."""
+def build_programs(build, paths):
+    """Builds the program and what the tests in these folders and files start."""
+    folders = {path if not path.endswith(".py") else os.path.dirname(path) for path in paths}
     wanted = ["stoker"]
     for line in output("ninja", "-C", build, "-t", "targets", "all").splitlines():
         target, _, rule = line.partition(": ")
@@ -140,7 +151,7 @@ def main():
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--all", action="store_true", help="the slow tests too")
     which.add_argument("--bytes", action="store_true", help="the C tests and the Python tests that feed bytes")
-    which.add_argument("--suite", help="only this meson suite, no Python tests")
+    which.add_argument("--threads", action="store_true", help="the tests of programs with threads")
     which.add_argument("--since", metavar="REV", help="only what changes since this commit can have broken")
     args = parser.parse_args()
     build = args.build.resolve()
@@ -150,12 +161,11 @@ def main():
     if args.since:
         run_since(build, args.since, tally)
     else:
-        meson_tests(build, ["--suite", args.suite] if args.suite else [], tally)
-    if args.bytes:
-        tally.failed += not build_programs(build, order.BYTES)
-        python_tests(build, order.BYTES, False, tally)
-    elif not args.suite and not args.since:
-        python_tests(build, ["test"], args.all, tally)
+        meson_tests(build, ["--suite", "threads"] if args.threads else [], tally)
+        part = order.BYTES if args.bytes else order.THREADS if args.threads else ()
+        if part:
+            tally.failed += not build_programs(build, part)
+        python_tests(build, part or ["test"], args.all, tally)
     for reason in sorted(tally.reasons):
         print(reason)
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")

@@ -54,7 +54,8 @@ def above_table(lines):
     return "\n".join(itertools.takewhile(lambda line: not trial.plain(line).startswith(" GPU "), lines))
 
 
-QUICK = ("xid-79-lost", "driver-unloaded", "healthy-training", "mig-56-devices")
+QUICK = ("xid-79-lost", "xid-48-dbe-remap", "xid-119-gsp", "remap-failure", "nvlink-down", "oom-kill", "driver-unloaded",
+         "hung-driver-call", "healthy-training", "mig-56-devices")
 
 
 @pytest.mark.parametrize("one", [pytest.param(t, id=t.name, marks=() if t.name in QUICK else pytest.mark.slow("one more first screen"))

@@ -27,11 +27,11 @@ static Fetch *fetch;
 static Asked asked[CALLS_MAX];
 static atomic_bool hung = true;
 static atomic_int lookups;
+static struct sockaddr_in loopback = {.sin_family = AF_INET};
 
 __attribute__((visibility("default"))) int getaddrinfo(const char *node, const char *service,
                                                        const struct addrinfo *hints, struct addrinfo **res)
 {
-    static struct sockaddr_in loopback = {.sin_family = AF_INET};
     struct addrinfo *one;
 
     (void)service;
@@ -41,7 +41,6 @@ __attribute__((visibility("default"))) int getaddrinfo(const char *node, const c
     while (atomic_load(&hung))
         usleep(1000);
     atomic_fetch_sub(&lookups, 1);
-    loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     one = calloc(1, sizeof(*one));
     *one = (struct addrinfo){.ai_family = AF_INET,
                              .ai_socktype = hints ? hints->ai_socktype : SOCK_STREAM,
@@ -235,6 +234,7 @@ int main(void)
     uv_poll_t input;
     Err err = {0};
 
+    loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     signal(SIGPIPE, SIG_IGN);
     uv_loop_init(&loop);
     if (fetch_new(&loop, &fetch, &err) < 0) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenarios and their truth: how each is played fast with an agent beside it, and which incident is which truth's. Shared by
-the test of verdicts and by their benchmark."""
+"""Scenarios and their truth: how each is played fast with an agent beside it, and which incident is which truth's.
+For the benchmark of verdicts."""
 import pathlib
 import re
 import time
