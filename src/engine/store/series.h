@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/store/cells.h"
+#include "engine/store/ring.h"
 #include "engine/store/store.h"
 #include "model/sample.h"
 

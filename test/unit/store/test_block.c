@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "engine/store/cells.h"
+#include "engine/store/ring.h"
 #include "random.h"
 
 enum { UNITS = 4 * BLOCK_UNITS_WIDEST, ROUNDS = 400 };

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/store/cell.h"
+#include "engine/store/ring.h"
 #include "random.h"
 
 static void seconds_keep_every_bit(void **state)

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/duration.h"
-#include "engine/store/block.h"
+#include "engine/store/ring.h"
 #include "engine/store/store.h"
 #include "engine/store/window.h"
 #include "random.h"
