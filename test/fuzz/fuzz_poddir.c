@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "source/proc/poddir.h"
+#include "source/proc/pods.h"
 
 enum { NAME_BYTES_MAX = 1024 };
 

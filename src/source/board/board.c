@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The board's memory, its rows of readings, the plan, the clock, and what samplers tell of themselves. */
-
-#include "source/board/board.h"
-
+/*
+ * The board's memory: rows of readings, lists of a GPU (peers, links, processes), the plan, the clock, what samplers
+ * report of themselves, and two rings.
+ *
+ * Sequences: what lies under one is copied by atomic words. The writer makes the sequence odd, stores every word
+ * with release order, makes it even; the reader loads every word with acquire order between two loads of the
+ * sequence. A reader that sees a new word therefore sees the odd sequence before it, and no fence is needed. On
+ * x86-64 all of these are plain moves. A writer may be killed anywhere: the reader gives up after BOARD_TRIES, and
+ * the next writer goes on from an odd sequence. Whatever was copied is made safe to use.
+ *
+ * Rings (fast readings of a row, events of a sampler): one writer, which never waits and may be killed anywhere; one
+ * reader, which remembers its position and finds out what was overwritten. The head counts all that was ever written
+ * and wraps at 2^32, which the lengths divide. An entry's time is its first word and never 0: the writer makes it 0,
+ * moves the head, writes the rest and then the time. So a reader that sees anything of a new entry also sees the new
+ * head, and one that finds 0 knows that the entry is not whole.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,11 +26,64 @@
 
 #include "base/clock.h"
 #include "base/owner.h"
-#include "source/board/turn.h"
+#include "source/board/board.h"
 #include "source/board/words.h"
 
 static_assert(BOARD_FAST_LEN > 0 && (BOARD_FAST_LEN & (BOARD_FAST_LEN - 1)) == 0, "heads wrap at 2^32");
 static_assert(BOARD_EVENTS_LEN > 0 && (BOARD_EVENTS_LEN & (BOARD_EVENTS_LEN - 1)) == 0, "heads wrap at 2^32");
+
+/* ---- sequences ---- */
+
+enum { BOARD_TRIES = 4 };
+
+/* The two sequentially consistent accesses keep what is stored later, also by plain stores, behind the odd counter: a
+ * store-release and a later load-acquire do not pass each other, and nothing passes a load-acquire upwards. */
+static void begin_write(_Atomic uint32_t *sequence)
+{
+    atomic_store(sequence, (atomic_load_explicit(sequence, memory_order_relaxed) + 1) | 1);
+    (void)atomic_load(sequence);
+}
+
+static void end_write(_Atomic uint32_t *sequence)
+{
+    uint32_t now = atomic_load_explicit(sequence, memory_order_relaxed);
+
+    assert(now & 1);
+    atomic_store_explicit(sequence, now + 1, memory_order_release);
+}
+
+/* One try: `size` bytes at `from` as they were while the counter was even and the same. */
+static bool try_copy(const _Atomic uint32_t *sequence, void *to, const void *from, size_t size)
+{
+    uint32_t before = atomic_load_explicit(sequence, memory_order_acquire);
+
+    if (before & 1)
+        return false;
+    words_load(to, from, size);
+    return atomic_load_explicit(sequence, memory_order_relaxed) == before;
+}
+
+static bool is_torn(const _Atomic uint32_t *sequence)
+{
+    return atomic_load_explicit(sequence, memory_order_acquire) & 1;
+}
+
+static void tame_bool(bool *value)
+{
+    unsigned char byte;
+
+    memcpy(&byte, value, 1);
+    *value = byte != 0;
+}
+
+static void tame_sample(Sample *sample)
+{
+    tame_bool(&sample->valid);
+    if (sample->valid && sample->kind != SAMPLE_INT64 && sample->kind != SAMPLE_DOUBLE)
+        sample_set_absent(sample, sample->time_ns, ABSENCE_FAILED);
+    if (sample->absence >= ABSENCE_END)
+        sample->absence = ABSENCE_FAILED;
+}
 
 /* ---- the memory ---- */
 
@@ -99,13 +164,13 @@ void board_unmap(Board *board)
 
 Reading *board_begin(BoardRow *row)
 {
-    turn_begin(&row->turn);
+    begin_write(&row->sequence);
     return &row->reading;
 }
 
 void board_commit(BoardRow *row)
 {
-    turn_commit(&row->turn);
+    end_write(&row->sequence);
 }
 
 static void tame_text(char *text, size_t cap)
@@ -147,7 +212,7 @@ bool board_copy(const BoardRow *row, Reading *ret)
     Reading copy;
 
     for (int i = 0; i < BOARD_TRIES; i++) {
-        if (!turn_copy(&row->turn, &copy, &row->reading, sizeof(copy)))
+        if (!try_copy(&row->sequence, &copy, &row->reading, sizeof(copy)))
             continue;
         tame_reading(&copy);
         *ret = copy;
@@ -161,13 +226,13 @@ void board_repair(BoardRow *row)
     Reading empty;
     DeviceKind kind;
 
-    if (!(atomic_load_explicit(&row->turn, memory_order_acquire) & 1))
+    if (!(atomic_load_explicit(&row->sequence, memory_order_acquire) & 1))
         return;
     kind = row->reading.device.kind == DEVICE_COMPUTE_INSTANCE ? DEVICE_COMPUTE_INSTANCE : DEVICE_GPU;
     reading_init(&empty, kind);
-    turn_begin(&row->turn);
+    begin_write(&row->sequence);
     words_store(&row->reading, &empty, sizeof(empty));
-    turn_commit(&row->turn);
+    end_write(&row->sequence);
 }
 
 /* ---- instances ---- */
@@ -183,9 +248,9 @@ uint32_t board_instances(const BoardGpu *gpu)
 
 void board_set_plan(Board *board, const BoardPlan *plan)
 {
-    turn_begin(&board->plan_turn);
+    begin_write(&board->plan_sequence);
     words_store(&board->plan, plan, sizeof(*plan));
-    turn_commit(&board->plan_turn);
+    end_write(&board->plan_sequence);
 }
 
 bool board_get_plan(const Board *board, BoardPlan *ret)
@@ -193,7 +258,7 @@ bool board_get_plan(const Board *board, BoardPlan *ret)
     BoardPlan copy;
 
     for (int i = 0; i < BOARD_TRIES; i++)
-        if (turn_copy(&board->plan_turn, &copy, &board->plan, sizeof(copy))) {
+        if (try_copy(&board->plan_sequence, &copy, &board->plan, sizeof(copy))) {
             *ret = copy;
             return true;
         }
@@ -228,18 +293,18 @@ uint64_t board_now(const Board *board)
 void board_set_found(BoardSampler *sampler, const BoardFound *found)
 {
     assert(found->len <= NODE_GPUS_MAX);
-    turn_begin(&sampler->found_turn);
+    begin_write(&sampler->found_sequence);
     words_store(&sampler->found_count, &found->count, sizeof(found->count));
     words_store(&sampler->found_len, &found->len, sizeof(found->len));
     words_store(sampler->found, found->gpus, sizeof(found->gpus));
     words_store(sampler->driver_version, found->driver_version, sizeof(found->driver_version));
     words_store(sampler->nvml_version, found->nvml_version, sizeof(found->nvml_version));
-    turn_commit(&sampler->found_turn);
+    end_write(&sampler->found_sequence);
 }
 
 static bool try_copy_found(const BoardSampler *sampler, BoardFound *ret)
 {
-    uint32_t before = atomic_load_explicit(&sampler->found_turn, memory_order_acquire);
+    uint32_t before = atomic_load_explicit(&sampler->found_sequence, memory_order_acquire);
 
     if (before == 0 || before & 1)
         return false;
@@ -248,7 +313,7 @@ static bool try_copy_found(const BoardSampler *sampler, BoardFound *ret)
     words_load(ret->gpus, sampler->found, sizeof(ret->gpus));
     words_load(ret->driver_version, sampler->driver_version, sizeof(ret->driver_version));
     words_load(ret->nvml_version, sampler->nvml_version, sizeof(ret->nvml_version));
-    return atomic_load_explicit(&sampler->found_turn, memory_order_relaxed) == before;
+    return atomic_load_explicit(&sampler->found_sequence, memory_order_relaxed) == before;
 }
 
 bool board_copy_found(const BoardSampler *sampler, BoardFound *ret)
@@ -295,4 +360,259 @@ NodeDriver board_trouble(const BoardSampler *sampler)
     const uint32_t trouble = atomic_load_explicit(&sampler->trouble, memory_order_relaxed);
 
     return trouble > NODE_DRIVER_FINE && trouble < NODE_DRIVER_END ? (NodeDriver)trouble : NODE_DRIVER_REFUSES;
+}
+
+/* ---- peers ---- */
+
+void board_set_peers(BoardPeers *peers, const Sample status[NODE_GPUS_MAX])
+{
+    begin_write(&peers->sequence);
+    words_store(peers->status, status, sizeof(peers->status));
+    end_write(&peers->sequence);
+}
+
+static void tame_peer(Sample *sample)
+{
+    int64_t status;
+
+    tame_sample(sample);
+    if (sample->valid && (!sample_int64(sample, &status) || status < 0 || status >= PEER_STATUS_END))
+        sample_set_absent(sample, sample->time_ns, ABSENCE_FAILED);
+}
+
+bool board_copy_peers(const BoardPeers *peers, Sample ret[NODE_GPUS_MAX])
+{
+    Sample copy[NODE_GPUS_MAX];
+
+    for (int i = 0; i < BOARD_TRIES; i++) {
+        if (!try_copy(&peers->sequence, copy, peers->status, sizeof(copy)))
+            continue;
+        for (size_t k = 0; k < NODE_GPUS_MAX; k++)
+            tame_peer(&copy[k]);
+        memcpy(ret, copy, sizeof(copy));
+        return true;
+    }
+    return false;
+}
+
+void board_repair_peers(BoardPeers *peers)
+{
+    static const Sample nothing[NODE_GPUS_MAX];
+
+    if (is_torn(&peers->sequence))
+        board_set_peers(peers, nothing);
+}
+
+/* ---- links ---- */
+
+void board_set_links(BoardLinks *links, const BoardLinkList *list)
+{
+    begin_write(&links->sequence);
+    words_store(&links->list, list, sizeof(*list));
+    end_write(&links->sequence);
+}
+
+/* A whole number from 0 to `max`, or none. */
+static void tame_number(Sample *sample, int64_t max)
+{
+    int64_t value;
+
+    tame_sample(sample);
+    if (sample->valid && (!sample_int64(sample, &value) || value < 0 || value > max))
+        sample_set_absent(sample, sample->time_ns, ABSENCE_FAILED);
+}
+
+static void tame_link(NodeLink *link)
+{
+    tame_number(&link->active, 1);
+    for (size_t i = 0; i < NODE_LINK_ERROR_END; i++)
+        tame_number(&link->errors[i], INT64_MAX);
+    tame_number(&link->remote, INT64_MAX >> 15); /* a domain is 32 bits wide */
+}
+
+bool board_copy_links(const BoardLinks *links, BoardLinkList *ret)
+{
+    BoardLinkList copy;
+
+    for (int i = 0; i < BOARD_TRIES; i++) {
+        if (!try_copy(&links->sequence, &copy, &links->list, sizeof(copy)))
+            continue;
+        if (copy.count > NODE_LINKS_MAX)
+            copy.count = NODE_LINKS_MAX;
+        for (size_t k = 0; k < NODE_LINKS_MAX; k++)
+            tame_link(&copy.links[k]);
+        *ret = copy;
+        return true;
+    }
+    return false;
+}
+
+void board_repair_links(BoardLinks *links)
+{
+    static const BoardLinkList nothing;
+
+    if (is_torn(&links->sequence))
+        board_set_links(links, &nothing);
+}
+
+/* ---- processes ---- */
+
+void board_set_processes(BoardProcesses *processes, const BoardProcessList *list)
+{
+    begin_write(&processes->sequence);
+    words_store(&processes->list, list, sizeof(*list));
+    end_write(&processes->sequence);
+}
+
+static void tame_share(uint8_t *percent)
+{
+    if (*percent > 100)
+        *percent = UINT8_MAX;
+}
+
+static void tame_process(NodeProcess *process)
+{
+    tame_bool(&process->graphics);
+    tame_share(&process->sm_percent);
+    tame_share(&process->memory_percent);
+}
+
+bool board_copy_processes(const BoardProcesses *processes, BoardProcessList *ret)
+{
+    BoardProcessList copy;
+
+    for (int i = 0; i < BOARD_TRIES; i++) {
+        if (!try_copy(&processes->sequence, &copy, &processes->list, sizeof(copy)))
+            continue;
+        tame_number(&copy.count, UINT32_MAX);
+        if (copy.len > NODE_PROCESSES_MAX)
+            copy.len = NODE_PROCESSES_MAX;
+        for (size_t k = 0; k < copy.len; k++)
+            tame_process(&copy.processes[k]);
+        *ret = copy;
+        return true;
+    }
+    return false;
+}
+
+void board_repair_processes(BoardProcesses *processes)
+{
+    static const BoardProcessList nothing;
+
+    if (is_torn(&processes->sequence))
+        board_set_processes(processes, &nothing);
+}
+
+typedef struct Tail {
+    unsigned char *entries;
+    size_t size; /* of an entry, time first */
+    uint32_t len;
+} Tail;
+
+static_assert(offsetof(FastReading, time_ns) == 0 && offsetof(XidEvent, time_ns) == 0, "the time comes first");
+
+static void push_entry(const Tail *tail, _Atomic uint32_t *head, uint64_t time_ns, const void *entry)
+{
+    static const uint64_t unfinished = 0;
+    uint32_t at = atomic_load_explicit(head, memory_order_relaxed);
+    unsigned char *place = tail->entries + at % tail->len * tail->size;
+    const unsigned char *from = entry;
+    uint64_t stamp = time_ns ? time_ns : 1;
+
+    words_store(place, &unfinished, sizeof(unfinished));
+    atomic_store_explicit(head, at + 1, memory_order_release);
+    words_store(place + sizeof(stamp), from + sizeof(stamp), tail->size - sizeof(stamp));
+    words_store(place, &stamp, sizeof(stamp));
+}
+
+typedef enum Got { GOT_ENTRY, GOT_NOTHING, GOT_UNFINISHED } Got;
+
+/* Copies entry number `at` out, if it is still there. */
+static Got copy_entry(const Tail *tail, const _Atomic uint32_t *head, uint32_t at, void *out)
+{
+    const unsigned char *place = tail->entries + at % tail->len * tail->size;
+    uint64_t time_ns, again_ns = 0;
+    uint32_t age;
+
+    words_load(out, place, tail->size);
+    memcpy(&time_ns, out, sizeof(time_ns));
+    words_load(&again_ns, place, sizeof(again_ns));
+    age = atomic_load_explicit(head, memory_order_acquire) - at;
+    if (age <= tail->len && time_ns != 0 && time_ns == again_ns)
+        return GOT_ENTRY;
+    return age == 1 ? GOT_UNFINISHED : GOT_NOTHING;
+}
+
+/* Where to go on: *head, or where that is no place in this ring, the oldest entry there is. */
+static uint32_t first_entry(uint32_t len, uint32_t now, uint32_t head, uint64_t *ret_lost)
+{
+    uint32_t from = (int32_t)(now - head) >= 0 ? head : 0;
+
+    *ret_lost = now - from > len ? now - from - len : 0;
+    return now - from > len ? now - len : from;
+}
+
+static size_t take_entries(const Tail *tail, const _Atomic uint32_t *ring_head, uint32_t *head, void *out,
+                           uint64_t *ret_lost)
+{
+    uint32_t now = atomic_load_explicit(ring_head, memory_order_acquire);
+    uint32_t at = first_entry(tail->len, now, *head, ret_lost);
+    unsigned char *to = out;
+    size_t count = 0;
+
+    for (; at != now; at++) {
+        Got got = copy_entry(tail, ring_head, at, to + count * tail->size);
+
+        if (got == GOT_UNFINISHED)
+            break; /* the newest: next time */
+        if (got == GOT_ENTRY)
+            count++;
+        else
+            ++*ret_lost;
+    }
+    *head = at;
+    return count;
+}
+
+void board_push_fast(BoardRow *row, const FastReading *fast)
+{
+    Tail tail = {(unsigned char *)row->fast, sizeof(*fast), BOARD_FAST_LEN};
+
+    push_entry(&tail, &row->fast_head, fast->time_ns, fast);
+}
+
+void board_push_event(BoardSampler *sampler, const XidEvent *event)
+{
+    Tail tail = {(unsigned char *)sampler->events, sizeof(*event), BOARD_EVENTS_LEN};
+
+    push_entry(&tail, &sampler->event_head, event->time_ns, event);
+}
+
+/* The reader does not write, but shares the struct with the writer. */
+static Tail tail_of(const void *entries, size_t size, uint32_t len)
+{
+    union {
+        const void *in;
+        unsigned char *out;
+    } at = {.in = entries};
+
+    return (Tail){at.out, size, len};
+}
+
+size_t board_take_fast(const BoardRow *row, uint32_t *head, FastReading out[BOARD_FAST_LEN], uint64_t *ret_lost)
+{
+    Tail tail = tail_of(row->fast, sizeof(*out), BOARD_FAST_LEN);
+    size_t count = take_entries(&tail, &row->fast_head, head, out, ret_lost);
+
+    for (size_t i = 0; i < count; i++)
+        out[i].valid &= (1U << READING_FAST_CAP) - 1;
+    return count;
+}
+
+size_t board_take_events(const BoardSampler *sampler, uint32_t *head, XidEvent out[BOARD_EVENTS_LEN],
+                         uint64_t *ret_lost)
+{
+    Tail tail = tail_of(sampler->events, sizeof(*out), BOARD_EVENTS_LEN);
+
+    return take_entries(&tail, &sampler->event_head, head, out, ret_lost);
 }

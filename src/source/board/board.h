@@ -33,7 +33,7 @@ enum {
 
 /* A row: read with board_copy, written between board_begin and board_commit. */
 typedef struct BoardRow {
-    _Atomic uint32_t turn; /* odd while it is being written */
+    _Atomic uint32_t sequence; /* odd while it is being written */
     Reading reading;
     _Atomic uint32_t fast_head; /* fast readings written since the row was made; the newest is at (head - 1) % LEN */
     FastReading fast[BOARD_FAST_LEN];
@@ -41,7 +41,7 @@ typedef struct BoardRow {
 
 /* A GPU's NVLinks to the others: read with board_copy_peers, written with board_set_peers. */
 typedef struct BoardPeers {
-    _Atomic uint32_t turn;        /* odd while it is being written */
+    _Atomic uint32_t sequence;    /* odd while it is being written */
     Sample status[NODE_GPUS_MAX]; /* a PeerStatus for each entry of Board.gpus; its own stays absent */
 } BoardPeers;
 
@@ -60,12 +60,12 @@ typedef struct BoardProcessList {
 
 /* Read with board_copy_links, written with board_set_links; the next one likewise. */
 typedef struct BoardLinks {
-    _Atomic uint32_t turn; /* odd while it is being written */
+    _Atomic uint32_t sequence; /* odd while it is being written */
     BoardLinkList list;
 } BoardLinks;
 
 typedef struct BoardProcesses {
-    _Atomic uint32_t turn;
+    _Atomic uint32_t sequence;
     BoardProcessList list;
 } BoardProcesses;
 
@@ -109,16 +109,16 @@ typedef enum BoardDriver {
 
 /* What one sampler tells of itself. */
 typedef struct BoardSampler {
-    _Atomic uint64_t beat_ns;       /* kernel monotonic time of its last turn of the loop */
-    _Atomic uint64_t call_start_ns; /* kernel monotonic time at which the driver call in progress began; 0: none */
-    _Atomic uint32_t call_gpu;      /* index into Board.gpus, or UINT32_MAX for a call about no one GPU */
-    _Atomic uint32_t call_function; /* index into sampler_functions (source/sampler/protocol.h) */
-    _Atomic uint32_t call_limit_ms; /* this call's own deadline where it is longer than the common one; 0: common */
-    _Atomic uint32_t driver;        /* BoardDriver */
-    _Atomic uint32_t passes;        /* complete passes */
-    _Atomic uint32_t found_turn;    /* odd while `found` is being written; 0 before the first enumeration */
-    uint32_t found_count;           /* GPUs that the driver counts (nvmlDeviceGetCount_v2) */
-    uint32_t found_len;             /* entries of `found`: GPUs it could name without being told their address */
+    _Atomic uint64_t beat_ns;        /* kernel monotonic time of its last turn of the loop */
+    _Atomic uint64_t call_start_ns;  /* kernel monotonic time at which the driver call in progress began; 0: none */
+    _Atomic uint32_t call_gpu;       /* index into Board.gpus, or UINT32_MAX for a call about no one GPU */
+    _Atomic uint32_t call_function;  /* index into sampler_functions (source/sampler/protocol.h) */
+    _Atomic uint32_t call_limit_ms;  /* this call's own deadline where it is longer than the common one; 0: common */
+    _Atomic uint32_t driver;         /* BoardDriver */
+    _Atomic uint32_t passes;         /* complete passes */
+    _Atomic uint32_t found_sequence; /* odd while `found` is being written; 0 before the first enumeration */
+    uint32_t found_count;            /* GPUs that the driver counts (nvmlDeviceGetCount_v2) */
+    uint32_t found_len;              /* entries of `found`: GPUs it could name without being told their address */
     PciAddress found[NODE_GPUS_MAX];
     char driver_version[READING_TEXT_CAP], nvml_version[READING_TEXT_CAP];
     _Atomic uint32_t trouble;    /* NodeDriver: what a driver that is not fine is */
@@ -145,7 +145,7 @@ typedef struct Board {
     uint32_t version;
     uint32_t size;
     BoardClock clock;
-    _Atomic uint32_t plan_turn; /* as BoardRow.turn; a sampler rereads the plan when it changes */
+    _Atomic uint32_t plan_sequence; /* as BoardRow.sequence; a sampler rereads the plan when it changes */
     BoardPlan plan;
     _Atomic uint64_t release_until_ns; /* let go of the driver until then; 0: no */
     _Atomic uint64_t pairs_after_ns;   /* kernel time before which no call about two GPUs is made, as one hung */

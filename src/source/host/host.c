@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/owner.h"
-#include "source/host/look.h"
+#include "source/host/scan.h"
 
 #define IN_TIME_NS (3 * NS_PER_S) /* kernel time */
 #define SOON_NS NS_PER_S          /* between looks that processes bring forward */
@@ -29,7 +29,7 @@ typedef struct Worker {
     bool busy;     /* asked for a look, which is not over */
     bool quit;     /* the thread is to end */
     bool orphaned; /* nobody waits for its end: it frees this */
-    HostLook look;
+    HostScan look;
     char *root;
 } Worker;
 
@@ -39,7 +39,7 @@ struct Host {
     pthread_t thread;
     bool waiting; /* for a look */
     uint64_t begun_ns, begun_kernel_ns, due_ns;
-    HostLook known;
+    HostScan known;
     VEC(uint32_t) wanted, asked; /* pids in order: for the next look, and those of the last one */
 };
 
@@ -76,7 +76,7 @@ static void *run_worker(void *arg)
         if (worker->quit)
             break;
         pthread_mutex_unlock(&worker->lock);
-        host_look_make(worker->root, &worker->look);
+        host_scan_read(worker->root, &worker->look);
         pthread_mutex_lock(&worker->lock);
         worker->busy = false;
     }
@@ -172,11 +172,11 @@ static bool take_facts(Host *host)
     if (over) {
         const HostProcesses before = host->known.processes;
 
-        host_look_take(&host->known, &host->worker->look, host->begun_ns);
+        host_scan_merge(&host->known, &host->worker->look, host->begun_ns);
         host->known.processes = host->worker->look.processes;
         host->worker->look.processes = before; /* its room is used again */
         if (host->worker->look.rc == 0)
-            host_places_take(&host->known.places, &host->worker->look.places, &host->known.facts);
+            host_places_merge(&host->known.places, &host->worker->look.places, &host->known.facts);
     }
     return over;
 }

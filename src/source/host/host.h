@@ -56,4 +56,4 @@ void host_boot(const char *root, HostBoot *ret);
 
 /* One look now, in the calling thread: for verbs without an agent. Fills what can be read; -errno for the PCI bus, of
  * which nothing is told then. */
-int host_look(const char *root, Facts *ret, Err *err);
+int host_scan(const char *root, Facts *ret, Err *err);

@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "model/owner.h"
-#include "source/proc/poddir.h"
+#include "source/proc/pods.h"
 
 typedef struct PodUidsConfig {
     const char *dir;               /* /var/log/pods, below the agent's root */

@@ -1,10 +1,144 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "source/proc/task.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "source/proc/stat.h"
+#include "base/duration.h"
+#include "base/file.h"
+#include "base/owner.h"
+
+enum { STAT_CAP = 1024, FIELDS = 24 };
+
+/* Fields of the line, counted from 1 as in proc(5). */
+enum { FIELD_STATE = 3, FIELD_UTIME = 14, FIELD_STIME = 15, FIELD_START = 22, FIELD_VSIZE = 23, FIELD_RSS = 24 };
+
+int proc_text(const char *root, const char *name, const char *file, char *text, size_t cap, Err *err)
+{
+    char path[PROC_PATH_CAP];
+    CLEANUP_FD int fd = -1;
+    ssize_t len;
+
+    if (snprintf(path, sizeof(path), "%s/proc/%s/%s", root, name, file) >= (int)sizeof(path))
+        return err_set(err, -ENAMETOOLONG, "the path of /proc is too long");
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return err_errno(err, "open '%s'", path);
+    do
+        len = read(fd, text, cap - 1);
+    while (len < 0 && errno == EINTR);
+    if (len < 0)
+        return err_errno(err, "read '%s'", path);
+    text[len] = '\0';
+    return 0;
+}
+
+static uint64_t ticks_ns(uint64_t ticks)
+{
+    long hz = sysconf(_SC_CLK_TCK);
+
+    return ticks * (NS_PER_S / (uint64_t)(hz > 0 ? hz : 100));
+}
+
+/* The name in parentheses may hold anything, parentheses too: the last one ends it. */
+static bool split_fields(char *text, const char *fields[FIELDS + 1])
+{
+    char *at = strrchr(text, ')'), *rest = NULL;
+    int i = FIELD_STATE;
+
+    if (!at)
+        return false;
+    for (char *word = strtok_r(at + 1, " \n", &rest); word && i <= FIELDS; word = strtok_r(NULL, " \n", &rest))
+        fields[i++] = word;
+    return i > FIELDS;
+}
+
+int proc_stat(const char *root, const char *name, ProcStat *ret, Err *err)
+{
+    const char *fields[FIELDS + 1];
+    char text[STAT_CAP];
+
+    TRY(proc_text(root, name, "stat", text, sizeof(text), err));
+    if (!split_fields(text, fields))
+        return err_set(err, -EBADMSG, "%s/proc/%s/stat is not as expected", root, name);
+    *ret = (ProcStat){.state = fields[FIELD_STATE][0],
+                      .cpu_ns =
+                          ticks_ns(strtoull(fields[FIELD_UTIME], NULL, 10) + strtoull(fields[FIELD_STIME], NULL, 10)),
+                      .start_ns = ticks_ns(strtoull(fields[FIELD_START], NULL, 10)),
+                      .virtual_bytes = strtoull(fields[FIELD_VSIZE], NULL, 10),
+                      .rss_bytes = strtoull(fields[FIELD_RSS], NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE)};
+    return 0;
+}
+
+enum { STAT_MAX = 4 * 1024 * 1024 }; /* /proc/stat has a line per CPU and a number per interrupt */
+
+OWNER_POINTER(DIR, closedir);
+
+/* The directory itself is open while it is read: one less. */
+static int count_fds(const char *root, uint64_t *ret, Err *err)
+{
+    char path[PROC_PATH_CAP];
+    CLEANUP(closedir_at) DIR *dir = NULL;
+    const struct dirent *entry;
+    uint64_t count = 0;
+
+    if (snprintf(path, sizeof(path), "%s/proc/self/fd", root) >= (int)sizeof(path))
+        return err_set(err, -ENAMETOOLONG, "the path of /proc is too long");
+    dir = opendir(path);
+    if (!dir)
+        return err_errno(err, "open '%s'", path);
+    while ((entry = readdir(dir)))
+        count += entry->d_name[0] != '.';
+    *ret = root[0] == '\0' && count > 0 ? count - 1 : count;
+    return 0;
+}
+
+static int read_boot(const char *root, uint64_t *ret_ns, Err *err)
+{
+    char path[PROC_PATH_CAP];
+    CLEANUP(str_done) Str text;
+    const char *line;
+
+    str_init(&text, STAT_MAX);
+    if (snprintf(path, sizeof(path), "%s/proc/stat", root) >= (int)sizeof(path))
+        return err_set(err, -ENAMETOOLONG, "the path of /proc is too long");
+    TRY(file_read(path, STAT_MAX, &text, err));
+    line = strncmp(text.text, "btime ", 6) == 0 ? text.text - 1 : strstr(text.text, "\nbtime ");
+    if (!line)
+        return err_set(err, -EBADMSG, "'%s' does not say when the machine was started", path);
+    *ret_ns = strtoull(line + strlen("\nbtime "), NULL, 10) * NS_PER_S;
+    return 0;
+}
+
+int proc_self_read(const char *root, ProcSelf *ret, Err *err)
+{
+    struct rlimit limit;
+    struct timespec used;
+    uint64_t fds, boot_ns = 0;
+    ProcStat stat;
+
+    TRY(proc_stat(root, "self", &stat, err));
+    TRY(count_fds(root, &fds, err));
+    TRY(read_boot(root, &boot_ns, err));
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return err_errno(err, "ask for the limit of open files");
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) < 0)
+        return err_errno(err, "ask for the time that was used");
+    *ret = (ProcSelf){.cpu_ns = (uint64_t)used.tv_sec * NS_PER_S + (uint64_t)used.tv_nsec,
+                      .rss_bytes = stat.rss_bytes,
+                      .virtual_bytes = stat.virtual_bytes,
+                      .open_fds = fds,
+                      .max_fds = limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur,
+                      .start_real_ns = boot_ns + stat.start_ns};
+    return 0;
+}
 
 enum { PID_CAP = 16, LINE_CAP = 256 };
 

@@ -1,13 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What can be seen of another process from outside, also of one that hangs in the kernel. Reads /proc; any thread. */
+/*
+ * Files of /proc/PID, see proc(5): what a process costs, also one that hangs in the kernel. `root` stands before
+ * "/proc", "" for the real one. None of the files takes a lock that a process hanging in the kernel could hold. Any
+ * thread.
+ */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
+
+enum { PROC_PATH_CAP = 4096 };
+
+typedef struct ProcStat {
+    char state; /* R, S, D, T, Z, ... */
+    uint64_t cpu_ns;
+    uint64_t start_ns; /* after boot */
+    uint64_t virtual_bytes, rss_bytes;
+} ProcStat;
+
+/* `name` is "self" or a pid. -errno; -ENOENT or -ESRCH where there is no such process; -EBADMSG. */
+int proc_stat(const char *root, const char *name, ProcStat *ret, Err *err);
+
+/* Reads ROOT/proc/<name>/<file>, cut to what fits into text. -errno. */
+int proc_text(const char *root, const char *name, const char *file, char *text, size_t cap, Err *err);
+
+/* ---- this process itself, as the process_* metrics of Prometheus have it ---- */
+
+typedef struct ProcSelf {
+    uint64_t cpu_ns; /* user and system, of this process whatever the root; exact, where /proc counts hundredths */
+    uint64_t rss_bytes, virtual_bytes;
+    uint64_t open_fds, max_fds; /* max_fds UINT64_MAX: no limit */
+    uint64_t start_real_ns;     /* wall clock */
+} ProcSelf;
+
+/* -errno, *ret untouched. */
+int proc_self_read(const char *root, ProcSelf *ret, Err *err);
+
+/* ---- another process, seen from outside ---- */
 
 typedef struct ProcTask {
     char state; /* R, S, D, T, Z, ... */
@@ -15,7 +49,7 @@ typedef struct ProcTask {
     uint64_t start_ns; /* after boot: with the pid it names one process for ever */
 } ProcTask;
 
-/* `root` stands before "/proc", "" for the real one. -errno, *ret untouched. */
+/* -errno, *ret untouched. */
 int proc_task_read(const char *root, pid_t pid, ProcTask *ret, Err *err);
 
 /* Where in the kernel it waits, "" where that cannot be known: the function's name from wchan or, where that is

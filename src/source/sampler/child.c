@@ -78,7 +78,7 @@ struct Child {
     NvmlReader reader;
     DcgmPlace dcgm;
     NvmlGpu *gpus[NODE_GPUS_MAX]; /* those that are ours */
-    uint32_t plan_turn;           /* of the plan in use */
+    uint32_t plan_sequence;           /* of the plan in use */
     uint64_t due_ns[METRIC_PACE_END], found_due_ns;
     uint64_t events_ns;   /* when to ask for events next, of the kernel's clock as people wait for them */
     uint32_t events_told; /* of the board's, those that the agent was told of */
@@ -177,7 +177,7 @@ int child_greet(int fd, Child **ret_child, Err *err)
     child->self = self;
     child->events_told = atomic_load_explicit(&self->event_head, memory_order_relaxed);
     child->down = ABSENCE_NOT_YET;
-    child->plan_turn = UINT32_MAX;
+    child->plan_sequence = UINT32_MAX;
     child->reader.board = board;
     nvml_library_init(&child->reader.library, child->self, (uint16_t)child->hello->slot);
     make_counters(child);
@@ -300,7 +300,7 @@ static void start_driver(Child *child)
     read_versions(child);
     child->start_delay_ns = 0;
     child->found_due_ns = 0;
-    child->plan_turn = UINT32_MAX;
+    child->plan_sequence = UINT32_MAX;
     memset(child->due_ns, 0, sizeof child->due_ns);
     board_set_driver(child->self, BOARD_DRIVER_FINE, NODE_DRIVER_FINE, 0, "");
 }
@@ -380,12 +380,12 @@ static void find_gpus(Child *child)
 
 static void follow_plan(Child *child)
 {
-    const uint32_t turn = atomic_load_explicit(&child->board->plan_turn, memory_order_acquire);
+    const uint32_t turn = atomic_load_explicit(&child->board->plan_sequence, memory_order_acquire);
     BoardPlan plan;
 
-    if (turn == child->plan_turn || !board_get_plan(child->board, &plan))
+    if (turn == child->plan_sequence || !board_get_plan(child->board, &plan))
         return;
-    child->plan_turn = turn;
+    child->plan_sequence = turn;
     nvml_plan_make(&child->reader.plan, &plan, child->reader.library.driver_major);
     memset(child->due_ns, 0, sizeof child->due_ns);
 }

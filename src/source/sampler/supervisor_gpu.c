@@ -344,12 +344,12 @@ bool supervisor_hidden(const Supervisor *s, uint32_t gpu)
 void supervisor_gpus_find(Supervisor *s, uint32_t slot)
 {
     const BoardSampler *board = &s->board->samplers[slot];
-    uint32_t turn = atomic_load(&board->found_turn);
+    uint32_t turn = atomic_load(&board->found_sequence);
     BoardFound found;
 
-    if (turn == s->slots[slot].found_turn || s->slots[slot].order < s->found_order || !board_copy_found(board, &found))
+    if (turn == s->slots[slot].found_sequence || s->slots[slot].order < s->found_order || !board_copy_found(board, &found))
         return;
-    s->slots[slot].found_turn = turn;
+    s->slots[slot].found_sequence = turn;
     s->found_order = s->slots[slot].order;
     s->found = found.count;
     for (uint32_t i = 0; i < found.len; i++)

@@ -47,7 +47,7 @@ typedef struct Slot {
     uint64_t late_ns;    /* the same of the last call of a slow GPU that was late */
     Miss miss;           /* that call */
     uint32_t miss_gpu;   /* whose, or NO_GPU */
-    uint32_t found_turn; /* BoardSampler.found_turn of what was taken */
+    uint32_t found_sequence; /* BoardSampler.found_sequence of what was taken */
     char wchan[NODE_WCHAN_CAP];
 } Slot;
 

@@ -68,7 +68,7 @@ static void clear_board(BoardSampler *sampler)
     atomic_store(&sampler->call_limit_ms, 0);
     atomic_store(&sampler->driver, BOARD_DRIVER_UNKNOWN);
     atomic_store(&sampler->passes, 0);
-    atomic_store(&sampler->found_turn, 0);
+    atomic_store(&sampler->found_sequence, 0);
     atomic_store(&sampler->trouble, NODE_DRIVER_FINE);
     atomic_store(&sampler->code, 0);
     board_set_why(sampler, "");

@@ -9,7 +9,7 @@
 #include "base/owner.h"
 #include "service/incident/incident.h"
 #include "service/runbook/runbook.h"
-#include "source/proc/self.h"
+#include "source/proc/task.h"
 #include "verb/agent/agent.h"
 #include "version.h"
 

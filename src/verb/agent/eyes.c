@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/owner.h"
-#include "source/pci/scan.h"
+#include "source/pci/pci.h"
 #include "version.h"
 
 enum { SCAN_MS = 5000, HOSTNAME_CAP = 256 };

@@ -10,7 +10,7 @@
 #include "base/vec.h"
 #include "engine/activity/activity.h"
 #include "source/host/host.h"
-#include "source/host/places.h"
+#include "source/host/scan.h"
 #include "source/proc/pods.h"
 #include "verb/agent/eyes.h"
 
@@ -205,7 +205,7 @@ static void find_places(Glance *glance, const Node *node)
         if (node->gpus[i].reading.device.has_pci)
             gpus[count++] = node->gpus[i].reading.device.pci;
     if (glance->places_of != count)
-        host_places_look(root, gpus, count, &glance->places);
+        host_places_read(root, gpus, count, &glance->places);
     glance->places_of = count;
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "source/proc/stat.h"
+#include "source/proc/task.h"
 
 enum { EARLY_MAX = 4096 };
 

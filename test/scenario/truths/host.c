@@ -5,12 +5,12 @@
 
 #include "base/alloc.h"
 #include "source/host/host.h"
-#include "source/host/look.h"
+#include "source/host/scan.h"
 
 struct Host {
     char *root;
     uint64_t period_ns, due_ns;
-    HostLook known, fresh;
+    HostScan known, fresh;
     VEC(uint32_t) wanted;
 };
 
@@ -49,13 +49,13 @@ void host_turn(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sample
     vec_clear(&host->fresh.processes);
     for (size_t i = 0; i < host->wanted.len; i++)
         process_owner_init(vec_add(&host->fresh.processes), host->wanted.at[i]);
-    host_look_make(host->root, &host->fresh);
+    host_scan_read(host->root, &host->fresh);
     const HostProcesses before = host->known.processes;
-    host_look_take(&host->known, &host->fresh, now_ns);
+    host_scan_merge(&host->known, &host->fresh, now_ns);
     host->known.processes = host->fresh.processes;
     host->fresh.processes = before;
     if (host->fresh.rc == 0)
-        host_places_take(&host->known.places, &host->fresh.places, &host->known.facts);
+        host_places_merge(&host->known.places, &host->fresh.places, &host->known.facts);
 }
 
 Facts *host_facts(Host *host)

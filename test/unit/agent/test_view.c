@@ -148,7 +148,7 @@ static void a_torn_row_leaves_the_one_before(void **state)
 {
     (void)state;
     assert_peer(look(2), 0, 0, PEER_OK);
-    atomic_fetch_add(&w.board->gpus[0].peers.turn, 1);
+    atomic_fetch_add(&w.board->gpus[0].peers.sequence, 1);
     assert_peer(look(2), 0, 0, PEER_OK);
     world_run(&w, 40 * NS_PER_S);
     assert_absent(look(2), ABSENCE_TIMED_OUT); /* but not for ever */
@@ -258,8 +258,8 @@ static void a_torn_list_leaves_the_one_before(void **state)
     (void)state;
     write_lists(0, 18, 2);
     assert_lists(look(2), 18, 2);
-    atomic_fetch_add(&w.board->gpus[0].links.turn, 1);
-    atomic_fetch_add(&w.board->gpus[0].processes.turn, 1);
+    atomic_fetch_add(&w.board->gpus[0].links.sequence, 1);
+    atomic_fetch_add(&w.board->gpus[0].processes.sequence, 1);
     assert_lists(look(2), 18, 2);
 }
 

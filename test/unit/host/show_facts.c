@@ -24,7 +24,7 @@ int main(int argc, char **argv)
     Facts facts;
     Err err = {0};
 
-    if (argc != 2 || host_look(argv[1], &facts, &err) < 0) {
+    if (argc != 2 || host_scan(argv[1], &facts, &err) < 0) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }

@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "base/owner.h"
-#include "source/proc/poddir.h"
+#include "source/proc/pods.h"
 
 #define UUID_A "0d9f3c1e-5b6a-4c7d-8e9f-a0b1c2d3e4f5"
 #define UUID_B "fd9f3c1e-5b6a-4c7d-8e9f-a0b1c2d3e4f5"

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "source/pci/scan.h"
+#include "source/pci/pci.h"
 
 int main(int argc, char **argv)
 {

@@ -203,14 +203,14 @@ static void what_gpus_say_of_each_other(void **state)
     assert_peers(row, PEER_UNKNOWN); /* a whole one stays */
 
     write_peers(written, PEER_OK);
-    atomic_fetch_add(&written->turn, 1); /* killed here */
+    atomic_fetch_add(&written->sequence, 1); /* killed here */
     assert_false(board_copy_peers(peers, row));
     assert_peers(row, PEER_UNKNOWN); /* untouched */
     board_repair_peers(&f->agent->gpus[NODE_GPUS_MAX - 1].peers);
     assert_true(board_copy_peers(peers, row));
     assert_peers(row, -1);
 
-    atomic_fetch_add(&written->turn, 1); /* again; the next one takes it over */
+    atomic_fetch_add(&written->sequence, 1); /* again; the next one takes it over */
     write_peers(written, PEER_OK);
     assert_true(board_copy_peers(peers, row));
     assert_peers(row, PEER_OK);
@@ -254,13 +254,13 @@ static void counters_wrap(void **state)
     Fixture *f = *state;
     static Reading reading;
 
-    atomic_store(&f->agent->gpus[0].gpu.turn, UINT32_MAX - 1);
+    atomic_store(&f->agent->gpus[0].gpu.sequence, UINT32_MAX - 1);
     for (uint64_t number = 1; number < 4; number++) {
         write_row(&f->sampler->gpus[0].gpu, number);
         assert_true(board_copy(&f->agent->gpus[0].gpu, &reading));
         assert_int_equal(number_of(&reading), number);
     }
-    atomic_store(&f->agent->gpus[0].gpu.turn, UINT32_MAX); /* left odd at the end */
+    atomic_store(&f->agent->gpus[0].gpu.sequence, UINT32_MAX); /* left odd at the end */
     write_row(&f->sampler->gpus[0].gpu, 9);
     assert_true(board_copy(&f->agent->gpus[0].gpu, &reading));
     assert_int_equal(number_of(&reading), 9);
@@ -325,7 +325,7 @@ static void counts_are_not_believed(void **state)
     assert_int_equal(strlen(copy.driver_version), READING_TEXT_CAP - 1);
     board_copy_why(&f->agent->samplers[0], why);
     assert_int_equal(strlen(why), NODE_WHY_CAP - 1);
-    atomic_fetch_add(&sampler->found_turn, 1);
+    atomic_fetch_add(&sampler->found_sequence, 1);
     assert_false(board_copy_found(&f->agent->samplers[0], &copy));
 
     board_set_driver(sampler, BOARD_DRIVER_INIT_FAILED, NODE_DRIVER_DENIED, 4, "no permission");
@@ -530,17 +530,17 @@ static void a_plan_is_published(void **state)
 {
     Fixture *f = *state;
     BoardPlan plan = {.period_ns = {[METRIC_PACE_NORMAL] = 5}}, copy = {0};
-    uint32_t turn = atomic_load(&f->sampler->plan_turn);
+    uint32_t turn = atomic_load(&f->sampler->plan_sequence);
     MetricId last = METRIC_END - 1;
 
     plan.wanted[last / 64] |= 1ULL << (last % 64);
     board_set_plan(f->agent, &plan);
-    assert_int_not_equal(atomic_load(&f->sampler->plan_turn), turn);
+    assert_int_not_equal(atomic_load(&f->sampler->plan_sequence), turn);
     assert_true(board_get_plan(f->sampler, &copy));
     assert_true(board_wants(&copy, last));
     assert_false(board_wants(&copy, 0));
     assert_int_equal(copy.period_ns[METRIC_PACE_NORMAL], 5);
-    atomic_fetch_add(&f->agent->plan_turn, 1);
+    atomic_fetch_add(&f->agent->plan_sequence, 1);
     copy.period_ns[METRIC_PACE_NORMAL] = 6;
     assert_false(board_get_plan(f->sampler, &copy));
     assert_int_equal(copy.period_ns[METRIC_PACE_NORMAL], 6);
@@ -599,11 +599,11 @@ static void links_are_copied_torn_and_repaired(void **state)
     board_repair_links(&f->agent->gpus[NODE_GPUS_MAX - 1].links);
     assert_true(board_copy_links(links, &list));
     assert_links(&list, 18, 7); /* a whole one stays */
-    atomic_fetch_add(&written->turn, 1);
+    atomic_fetch_add(&written->sequence, 1);
     write_links(written, 12, 8); /* the next writer goes on */
     assert_true(board_copy_links(links, &list));
     assert_links(&list, 12, 8);
-    atomic_fetch_add(&written->turn, 1);
+    atomic_fetch_add(&written->sequence, 1);
     assert_false(board_copy_links(links, &list));
     assert_links(&list, 12, 8); /* untouched */
     board_repair_links(&f->agent->gpus[NODE_GPUS_MAX - 1].links);
@@ -631,7 +631,7 @@ static void processes_shrink_grow_and_tear(void **state)
         for (uint32_t k = 0; k < lens[i]; k++)
             assert_int_equal(copy.processes[k].pid, 10 * i + k);
     }
-    atomic_fetch_add(&written->turn, 1);
+    atomic_fetch_add(&written->sequence, 1);
     assert_false(board_copy_processes(&f->agent->gpus[0].processes, &copy));
     assert_int_equal(copy.len, 64); /* untouched */
     board_repair_processes(&f->agent->gpus[0].processes);

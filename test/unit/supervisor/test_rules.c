@@ -969,7 +969,7 @@ static void nonsense_is_survived(void **state)
     assert_int_equal(world_gpu(&w, 1)->state, GPU_FAILED);
     memset(w.board->samplers[slot].found, 0xff, sizeof(w.board->samplers[slot].found));
     w.board->samplers[slot].found_len = UINT32_MAX;
-    atomic_store(&w.board->samplers[slot].found_turn, 100);
+    atomic_store(&w.board->samplers[slot].found_sequence, 100);
     supervisor_pass(w.supervisor);
     assert_int_equal(atomic_load(&w.board->gpu_count), 4);
 }

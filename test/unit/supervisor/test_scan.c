@@ -19,8 +19,7 @@
 
 #include "base/file.h"
 #include "base/duration.h"
-#include "source/pci/scan.h"
-#include "source/proc/self.h"
+#include "source/pci/pci.h"
 #include "source/proc/task.h"
 
 static char root[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "source/pci/scan.h"
+#include "source/pci/pci.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,9 +10,108 @@
 #include <unistd.h>
 
 #include "base/owner.h"
-#include "source/pci/attribute.h"
 
-enum { CONFIG_LEN = 4, PATH_CAP = 4096 };
+ssize_t pci_read_some(int dir, const char *name, void *data, size_t size)
+{
+    CLEANUP_FD int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+    ssize_t len = fd < 0 ? -1 : read(fd, data, size);
+
+    return len < 0 ? -errno : len;
+}
+
+void pci_read_text(int dir, const char *name, char text[PCI_ATTRIBUTE_CAP])
+{
+    ssize_t len = pci_read_some(dir, name, text, PCI_ATTRIBUTE_CAP - 1);
+
+    text[len > 0 ? len : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+}
+
+/* 0 where there is none. */
+static uint32_t pci_read_number(int dir, const char *name, int base)
+{
+    char text[PCI_ATTRIBUTE_CAP];
+    unsigned long value;
+
+    pci_read_text(dir, name, text);
+    value = strtoul(text, NULL, base);
+    return value <= UINT32_MAX ? (uint32_t)value : 0;
+}
+
+/* "32.0 GT/s PCIe", "2.5 GT/s", "Unknown" */
+static uint32_t pci_read_speed(int dir, const char *name)
+{
+    char text[PCI_ATTRIBUTE_CAP];
+    unsigned whole, tenth = 0;
+
+    pci_read_text(dir, name, text);
+    if (sscanf(text, "%5u.%1u GT/s", &whole, &tenth) < 1 || !strstr(text, "GT/s"))
+        return 0;
+    return whole * 1000 + tenth * 100;
+}
+
+/* The kernel says 255 (of 8 bits) or 63 (of the register's 6) lanes where the device does not answer. */
+static uint32_t pci_read_width(int dir, const char *name)
+{
+    uint32_t width = pci_read_number(dir, name, 10);
+
+    return width <= 32 ? width : 0;
+}
+
+enum { PATH_CAP = 4096, AER_CAP = 1024 };
+
+/* "RxErr 0\nBadTLP 3\n...\nTOTAL_ERR_COR 3" */
+static bool read_total(int dir, const char *name, uint64_t *ret)
+{
+    char text[AER_CAP];
+    const ssize_t len = pci_read_some(dir, name, text, sizeof(text) - 1);
+    const char *total, *number;
+
+    if (len <= 0)
+        return false;
+    text[len] = '\0';
+    total = strstr(text, "TOTAL_ERR_");
+    number = total ? strchr(total, ' ') : NULL;
+    if (!number)
+        return false;
+    *ret = strtoull(number, NULL, 10);
+    return true;
+}
+
+static bool read_aer(int dir, uint64_t aer[PCI_AER_END])
+{
+    static const char *const names[PCI_AER_END] = {"aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal"};
+    bool any = false;
+
+    for (size_t i = 0; i < PCI_AER_END; i++)
+        any |= read_total(dir, names[i], &aer[i]);
+    return any;
+}
+
+bool pci_detail(const char *root, PciAddress address, PciDetail *ret)
+{
+    char path[PATH_CAP], name[PCI_TEXT_CAP];
+    CLEANUP_FD int dir = -1;
+    CLEANUP_FD int port = -1;
+
+    memset(ret, 0, sizeof(*ret));
+    if (snprintf(path, sizeof(path), "%s/sys/bus/pci/devices/%s", root, pci_format(address, PCI_FORM_SYSFS, name)) >=
+        (int)sizeof(path))
+        return false;
+    dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return false;
+    ret->has_aer = read_aer(dir, ret->aer);
+    /* the entry is a link into the tree of ports */
+    port = openat(dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (port >= 0) {
+        ret->slot = (PciLink){pci_read_speed(port, "max_link_speed"), pci_read_width(port, "max_link_width")};
+        read_aer(port, ret->port_aer);
+    }
+    return true;
+}
+
+enum { CONFIG_LEN = 4 };
 enum { CLASS_VGA = 0x0300, CLASS_3D = 0x0302 };
 
 OWNER_POINTER(DIR, closedir);

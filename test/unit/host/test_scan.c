@@ -14,7 +14,7 @@
 #include "base/owner.h"
 #include "kit.h"
 #include "source/host/host.h"
-#include "source/host/look.h"
+#include "source/host/scan.h"
 
 static int begin(void **state)
 {
@@ -36,7 +36,7 @@ static Facts look(const Tree *tree)
     Facts facts;
     Err err = {0};
 
-    assert_int_equal(host_look(tree->root, &facts, &err), 0);
+    assert_int_equal(host_scan(tree->root, &facts, &err), 0);
     return facts;
 }
 
@@ -219,19 +219,19 @@ static void more_than_the_list_holds(void **state)
 static void what_was_there_before(void **state)
 {
     const Tree *tree = *state;
-    HostLook known = {.rc = 0}, fresh = {.rc = 0};
+    HostScan known = {.rc = 0}, fresh = {.rc = 0};
 
     tree_gpu(tree);
     tree_task(tree, 20, "nvidia-smi", 'D', "0");
     known.facts.log = FACTS_LOG_DENIED;
-    host_look_make(tree->root, &fresh);
-    host_look_take(&known, &fresh, 100);
+    host_scan_read(tree->root, &fresh);
+    host_scan_merge(&known, &fresh, 100);
     assert_int_equal(known.facts.time_ns, 100);
     assert_int_equal(known.facts.stuck[0].since_ns, 100);
     tree_gone(tree, "sys/bus/pci/devices/0000:bb:00.0");
     tree_task(tree, 19, "nvidia-smi", 'D', "0");
-    host_look_make(tree->root, &fresh);
-    host_look_take(&known, &fresh, 200);
+    host_scan_read(tree->root, &fresh);
+    host_scan_merge(&known, &fresh, 200);
     assert_int_equal(known.facts.gpu_count, 1);
     assert_false(known.facts.gpus[0].present);
     assert_int_equal(known.facts.gpus[0].pci.bus, 0xbb);
@@ -240,8 +240,8 @@ static void what_was_there_before(void **state)
     assert_int_equal(known.facts.log, FACTS_LOG_DENIED);
     tree_file(tree, "proc/20/stat",
               "20 (nvidia-smi) D 1 2 3 0 -1 0 0 0 0 0 5 6 0 0 20 0 1 0 9999 0 0 0\n"); /* another */
-    host_look_make(tree->root, &fresh);
-    host_look_take(&known, &fresh, 300);
+    host_scan_read(tree->root, &fresh);
+    host_scan_merge(&known, &fresh, 300);
     assert_int_equal(stuck(&known.facts, 20)->since_ns, 300);
     assert_int_equal(known.facts.gpu_count, 1);
     vec_done(&fresh.places);
@@ -250,16 +250,16 @@ static void what_was_there_before(void **state)
 static void a_bus_that_cannot_be_read_takes_no_gpu_away(void **state)
 {
     const Tree *tree = *state;
-    HostLook known = {.rc = 0}, fresh = {.rc = 0};
+    HostScan known = {.rc = 0}, fresh = {.rc = 0};
 
     tree_gpu(tree);
-    host_look_make(tree->root, &fresh);
-    host_look_take(&known, &fresh, 100);
+    host_scan_read(tree->root, &fresh);
+    host_scan_merge(&known, &fresh, 100);
     tree_gone(tree, "sys/bus/pci/devices");
     tree_file(tree, "sys/bus/pci/devices", "no folder\n");
-    host_look_make(tree->root, &fresh);
+    host_scan_read(tree->root, &fresh);
     assert_true(fresh.rc < 0);
-    host_look_take(&known, &fresh, 200);
+    host_scan_merge(&known, &fresh, 200);
     assert_true(known.facts.gpu_count == 1 && known.facts.gpus[0].present);
     assert_int_equal(known.facts.time_ns, 200);
     vec_done(&fresh.places);
@@ -283,7 +283,7 @@ static void adapter(const Tree *tree, const char *name, const char *function)
 static void where_gpus_and_adapters_are(void **state)
 {
     const Tree *tree = *state;
-    HostLook look = {0};
+    HostScan look = {0};
 
     tree_gpu(tree);
     tree_file(tree, GPU "/numa_node", "1\n");
@@ -293,7 +293,7 @@ static void where_gpus_and_adapters_are(void **state)
     tree_file(tree, "sys/devices/pci0000:aa/0000:aa:01.0/0000:cc:00.0/numa_node", "-1\n");
     tree_link(tree, "sys/class/infiniband/rxe0",
               "../../devices/virtual/infiniband/rxe0"); /* in software: it is nowhere */
-    host_look_make(tree->root, &look);
+    host_scan_read(tree->root, &look);
     assert_int_equal(look.places.len, 3);
     const Place *gpu = &look.places.at[0], *near = &look.places.at[1], *far = &look.places.at[2];
     assert_string_equal(gpu->path, "pci0000:aa/0000:aa:01.0/0000:bb:00.0");
@@ -314,13 +314,13 @@ static void a_list_of_cpus_that_is_too_long_is_not_known(void **state)
 {
     const Tree *tree = *state;
     char cpus[2 * PLACE_CPUS_CAP] = "0";
-    HostLook look = {0};
+    HostScan look = {0};
 
     for (int i = 2; strlen(cpus) < PLACE_CPUS_CAP; i += 2)
         snprintf(cpus + strlen(cpus), sizeof cpus - strlen(cpus), ",%d", i);
     tree_gpu(tree);
     tree_file(tree, GPU "/local_cpulist", "%s\n", cpus);
-    host_look_make(tree->root, &look);
+    host_scan_read(tree->root, &look);
     assert_int_equal(look.places.len, 1);
     assert_string_equal(look.places.at[0].cpus, "");
     vec_done(&look.places);
@@ -329,20 +329,20 @@ static void a_list_of_cpus_that_is_too_long_is_not_known(void **state)
 static void a_gpu_that_is_gone_was_somewhere(void **state)
 {
     const Tree *tree = *state;
-    HostLook known = {0}, fresh = {0};
+    HostScan known = {0}, fresh = {0};
 
     tree_gpu(tree);
     adapter(tree, "mlx5_0", "0000:aa:01.0/0000:cc:00.0");
     adapter(tree, "mlx5_1", "0000:aa:02.0/0000:cd:00.0");
-    host_look_make(tree->root, &fresh);
-    host_look_take(&known, &fresh, 100);
-    host_places_take(&known.places, &fresh.places, &known.facts);
+    host_scan_read(tree->root, &fresh);
+    host_scan_merge(&known, &fresh, 100);
+    host_places_merge(&known.places, &fresh.places, &known.facts);
     assert_int_equal(known.places.len, 3);
     tree_gone(tree, "sys/bus/pci/devices/0000:bb:00.0");
     tree_gone(tree, "sys/class/infiniband/mlx5_0");
-    host_look_make(tree->root, &fresh);
-    host_look_take(&known, &fresh, 200);
-    host_places_take(&known.places, &fresh.places, &known.facts);
+    host_scan_read(tree->root, &fresh);
+    host_scan_merge(&known, &fresh, 200);
+    host_places_merge(&known.places, &fresh.places, &known.facts);
     assert_int_equal(known.places.len, 2);
     assert_int_equal(known.places.at[0].pci.bus, 0xbb);
     assert_string_equal(known.places.at[0].path, "pci0000:aa/0000:aa:01.0/0000:bb:00.0");

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * One scan of the node, and how it follows from the one before. Any thread.
+ *
+ * Of each process one file is read (its first thread's), and more only of those that sleep uninterruptibly; none of
+ * these files takes a lock that a hanging process could hold. No device is woken up.
+ */
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/vec.h"
+#include "model/facts.h"
+#include "model/place.h"
+#include "model/process.h"
+#include "source/proc/pods.h"
+
+/* Processes that hang in the driver, and its services. */
+enum { HOST_TASKS_MAX = 65536, HOST_FDS_MAX = 1024 };
+
+typedef struct HostTasks {
+    bool known; /* there is a /proc */
+    bool persistenced, fabric_manager;
+    size_t stuck_count, stuck_len;
+    FactsTask stuck[FACTS_STUCK_MAX]; /* since_ns and ours are not filled */
+    uint64_t start[FACTS_STUCK_MAX];  /* clock ticks after boot at which each began: with its pid, who it is */
+} HostTasks;
+
+/* Where the GPUs and the network adapters for RDMA are in the node, from sysfs. */
+typedef VEC(Place) HostPlaces;
+
+/* Those of the `count` GPUs that are there, in their order, then at most PLACE_ADAPTERS_MAX adapters by name. What was
+ * in *places is forgotten. */
+void host_places_read(const char *root, const PciAddress *gpus, size_t count, HostPlaces *places);
+
+/* Into `known` come those of `fresh`, whose room may be taken; GPUs of `facts` that are no longer there stay where they
+ * were. */
+void host_places_merge(HostPlaces *known, HostPlaces *fresh, const Facts *facts);
+
+typedef VEC(ProcessOwner) HostProcesses;
+
+typedef struct HostScan {
+    int rc;  /* of the PCI bus: where it is below 0, facts has no GPUs */
+    Err err; /* then */
+    Facts facts;
+    HostTasks tasks;
+    HostProcesses processes; /* by pid */
+    HostPlaces places;
+    PodNames *pods; /* those that are known; NULL: none yet. Owned, as processes is */
+} HostScan;
+
+/* `processes` of *ret are those to be found out about: their pids are read, the rest is filled. The room of `places` is
+ * used again. */
+void host_scan_read(const char *root, HostScan *ret);
+
+/* Makes the facts those of `fresh`, of a look begun at time_ns: GPUs that were there before stay as absent ones (all of
+ * them as they were, where the bus could not be read), tasks keep since when they hang, the members about logs stay. */
+void host_scan_merge(HostScan *known, const HostScan *fresh, uint64_t time_ns);
