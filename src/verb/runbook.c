@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/owner.h"
-#include "engine/health/incident_id.h"
+#include "engine/health/incident_text.h"
 #include "service/runbook/runbook.h"
 #include "verb/agent/faults.h"
 #include "verb/incident/past.h"

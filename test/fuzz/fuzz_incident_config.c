@@ -41,7 +41,7 @@ static void read_maintenance(const YamlNode *node)
 
     check_refusal(maintenance_configure(maintenance, node, &err), &err);
     for (uint64_t hour = 0; hour < 24; hour += 6)
-        maintenance_turn(maintenance, NOON_NS + hour * 3600000000000ULL);
+        maintenance_advance(maintenance, NOON_NS + hour * 3600000000000ULL);
     maintenance_free(maintenance);
 }
 

@@ -5,11 +5,45 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/duration.h"
+#include "base/number.h"
 #include "base/str.h"
 
-enum { CLOCK_AT = 11, CLOCK_LEN = 8, SEEN_MAX = 3, SIGN_MAX = 120, SIGN_MIN = 24 };
+enum { ID_WIDTH = 9, ID_WIDTH_MAX = 13, CLOCK_AT = 11, CLOCK_LEN = 8, SEEN_MAX = 3, SIGN_MAX = 120, SIGN_MIN = 24 };
 
-static void whole(const Device *device, Str *out)
+static const char digits[] = "0123456789abcdefghjkmnpqrstvwxyz";
+
+uint64_t incident_id_next(uint64_t last, uint64_t real_ns, char out[INCIDENT_ID_CAP])
+{
+    uint64_t number = number_max_u64(real_ns / NS_PER_MS, last + 1), rest = number;
+    char text[ID_WIDTH_MAX];
+    int at = ID_WIDTH_MAX;
+
+    for (int width = 0; width < ID_WIDTH || rest > 0; width++, rest /= 32)
+        text[--at] = digits[rest % 32];
+    memcpy(out, text + at, (size_t)(ID_WIDTH_MAX - at));
+    out[ID_WIDTH_MAX - at] = '\0';
+    return number;
+}
+
+uint64_t incident_id_number(const char *id)
+{
+    uint64_t number = 0;
+    size_t length = strlen(id);
+
+    if (length < ID_WIDTH || length > ID_WIDTH_MAX)
+        return 0;
+    for (; *id; id++) {
+        const char *digit = strchr(digits, *id);
+
+        if (!digit || number > UINT64_MAX / 32)
+            return 0;
+        number = number * 32 + (uint64_t)(digit - digits);
+    }
+    return number;
+}
+
+static void add_whole_device(const Device *device, Str *out)
 {
     bool is_switch = device->kind == DEVICE_SWITCH || device->kind == DEVICE_SWITCH_LINK;
     char pci[PCI_TEXT_CAP] = "";
@@ -23,7 +57,7 @@ static void whole(const Device *device, Str *out)
         str_addf(out, device->index != DEVICE_NO_NUMBER ? " (%s)" : " %s", pci);
 }
 
-static void thing(const Incident *incident, Str *out)
+static void add_thing(const Incident *incident, Str *out)
 {
     const Device *device = &incident->device;
 
@@ -46,7 +80,7 @@ static void thing(const Incident *incident, Str *out)
     default:
         break;
     }
-    whole(device, out);
+    add_whole_device(device, out);
 }
 
 void incident_text_thing(const Incident *incident, char *out, size_t size)
@@ -54,11 +88,11 @@ void incident_text_thing(const Incident *incident, char *out, size_t size)
     Str str;
 
     str_init_room(&str, out, size);
-    thing(incident, &str);
+    add_thing(incident, &str);
 }
 
-/* What follows the words for the thing in a class's text; NULL where it begins otherwise. */
-static const char *after_thing(const Incident *incident, const char *text)
+/* The rest of a class's text behind its words for the thing; NULL if it begins otherwise. */
+static const char *find_rest_after_thing(const Incident *incident, const char *text)
 {
     static const char *const words[DEVICE_KIND_END][3] = {
         [DEVICE_NODE] = {"the node "},
@@ -81,7 +115,7 @@ static const char *after_thing(const Incident *incident, const char *text)
     return NULL;
 }
 
-static const char *code_word(const Incident *incident)
+static const char *find_code_word(const Incident *incident)
 {
     return incident->device.kind == DEVICE_SWITCH || incident->device.kind == DEVICE_SWITCH_LINK ||
                    incident->code >= 10000
@@ -89,11 +123,11 @@ static const char *code_word(const Incident *incident)
                : "XID";
 }
 
-static void title(const Incident *incident, const FaultClass *class, Str *out)
+static void write_title(const Incident *incident, const FaultClass *class, Str *out)
 {
-    const char *rest = after_thing(incident, class->text);
+    const char *rest = find_rest_after_thing(incident, class->text);
 
-    thing(incident, out);
+    add_thing(incident, out);
     if (out->text[0] == 't')
         out->text[0] = 'T';
     else if (out->text[0] == 's')
@@ -104,14 +138,14 @@ static void title(const Incident *incident, const FaultClass *class, Str *out)
     if (!class->by_code && !class->by_process)
         return;
     if (incident->code != 0 && incident->process[0] != '\0')
-        str_addf(out, " (%s %d, %s)", code_word(incident), incident->code, incident->process);
+        str_addf(out, " (%s %d, %s)", find_code_word(incident), incident->code, incident->process);
     else if (incident->code != 0)
-        str_addf(out, " (%s %d)", code_word(incident), incident->code);
+        str_addf(out, " (%s %d)", find_code_word(incident), incident->code);
     else if (incident->process[0] != '\0')
         str_addf(out, " (%s)", incident->process);
 }
 
-static const char *seen_in(EventOrigin origin)
+static const char *find_origin_words(EventOrigin origin)
 {
     static const char *const words[EVENT_ORIGIN_END] = {
         [EVENT_FROM_KMSG] = "in the kernel log",
@@ -124,8 +158,8 @@ static const char *seen_in(EventOrigin origin)
     return words[origin];
 }
 
-/* Cut behind a word where it is longer. */
-static void shortened(const char *text, int room, Str *out)
+/* Cuts a longer text behind a word. */
+static void add_shortened(const char *text, int room, Str *out)
 {
     int len = (int)strnlen(text, (size_t)room + 1);
 
@@ -138,20 +172,20 @@ static void shortened(const char *text, int room, Str *out)
     }
 }
 
-/* A sign in words of at most about `room` characters. */
-static void sign_text(const Incident *incident, const IncidentSign *sign, int room, Str *out)
+/* Adds a sign in at most about `room` characters. */
+static void add_sign(const Incident *incident, const IncidentSign *sign, int room, Str *out)
 {
     char when[CLOCK_TEXT_MAX];
 
     clock_format(when, sign->real_ns);
     if (sign->code != 0)
-        str_addf(out, "%s %d %s", code_word(incident), sign->code, seen_in(sign->origin));
+        str_addf(out, "%s %d %s", find_code_word(incident), sign->code, find_origin_words(sign->origin));
     else
-        shortened(sign->text, room, out);
+        add_shortened(sign->text, room, out);
     str_addf(out, " at %.*s UTC", CLOCK_LEN, when + CLOCK_AT);
 }
 
-static bool told_already(const Incident *incident, uint32_t at)
+static bool is_repeated(const Incident *incident, uint32_t at)
 {
     const IncidentSign *sign = &incident->first[at];
 
@@ -161,15 +195,15 @@ static bool told_already(const Incident *incident, uint32_t at)
     return false;
 }
 
-static void why(const Incident *incident, uint32_t most, int room, Str *out)
+static void write_reason(const Incident *incident, uint32_t most, int room, Str *out)
 {
     uint32_t told = 0, others = 0;
 
     for (uint32_t i = 0; i < incident->first_len && told < most; i++) {
-        if (incident->first[i].echo || told_already(incident, i))
+        if (incident->first[i].echo || is_repeated(incident, i))
             continue;
         str_add(out, told++ > 0 ? ", then " : "");
-        sign_text(incident, &incident->first[i], room, out);
+        add_sign(incident, &incident->first[i], room, out);
     }
     if (told > 0 && incident->count > 1)
         str_addf(out, " (%llu signs)", (unsigned long long)incident->count);
@@ -180,8 +214,8 @@ static void why(const Incident *incident, uint32_t most, int room, Str *out)
         str_add(out, ". ");
 }
 
-/* Cut where it does not fit, between characters. */
-static void put(char *to, size_t size, const Str *from)
+/* Copies a text, cut between characters if it does not fit. */
+static void copy_text(char *to, size_t size, const Str *from)
 {
     size_t length = from->len < size ? from->len : size - 1;
 
@@ -199,13 +233,13 @@ void incident_text(Incident *incident, const FaultClass *class)
     if (!class)
         return;
     str_init_room(&text, verdict, sizeof verdict);
-    title(incident, class, &text);
-    put(incident->title, sizeof incident->title, &text);
-    /* what to do is said whole before how it is known: of that fewer signs, then less of the first */
+    write_title(incident, class, &text);
+    copy_text(incident->title, sizeof incident->title, &text);
+    /* the advice is kept whole: if the text is too long, fewer signs are named, then less of the first */
     uint32_t most = SEEN_MAX;
     for (int room = SIGN_MAX; room >= SIGN_MIN; room -= most == 1 ? SIGN_MIN : 0) {
         str_clear(&text);
-        why(incident, most, room, &text);
+        write_reason(incident, most, room, &text);
         if (incident->action != class->action)
             str_addf(&text, "Do: %s. ", fault_actions[incident->action].text);
         str_add(&text, class->advice);
@@ -213,5 +247,5 @@ void incident_text(Incident *incident, const FaultClass *class)
             break;
         most -= most > 1;
     }
-    put(incident->verdict, sizeof incident->verdict, &text);
+    copy_text(incident->verdict, sizeof incident->verdict, &text);
 }

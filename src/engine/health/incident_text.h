@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The sentences of an incident: its title and its verdict. Pure, any thread. */
+/*
+ * The texts of an incident: its id, title and verdict. Ids (of maintenance windows too) are the wall clock's
+ * milliseconds in base 32 (digits and lower case letters without i, l, o and u), at least nine of them, so that they
+ * sort by time as texts. Each is larger than the one before it, even if the clock goes back. Pure, any thread.
+ */
 
 #include "engine/health/catalogue.h"
 #include "model/incident.h"
 
-/* Writes title and verdict from the class (NULL: gone from the catalogue, the texts stay) and what the incident has. */
+/* Writes the next id after `last` (0: none yet) at this instant, and returns its number. */
+uint64_t incident_id_next(uint64_t last, uint64_t real_ns, char out[INCIDENT_ID_CAP]);
+/* The number of an id; 0 where the text is none. */
+uint64_t incident_id_number(const char *id);
+
+/* Writes title and verdict from the class (NULL: it is gone from the catalogue, the texts stay). */
 void incident_text(Incident *incident, const FaultClass *class);
 /* "GPU 3 (0000:4e:00.0)", "link 4 of GPU 3 (0000:4e:00.0)", "the node". */
 void incident_text_thing(const Incident *incident, char *out, size_t size);

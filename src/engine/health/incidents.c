@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine as a whole: its making, what the node looks like, what the journal gives back. */
-#include "engine/health/incidents_inside.h"
-
+/* What comes in: the catalogue, incidents from the journal, the node, events, conditions, time; and the list. */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/duration.h"
+#include "base/map.h"
 #include "base/number.h"
+#include "engine/health/incident_text.h"
+#include "engine/health/incidents_entry.h"
 
-Incidents *incidents_new(const Catalogue *catalogue, const Maintenance *maintenance, IncidentTold told, void *self)
+enum { XID_RECOVERY = 154 };
+
+Incidents *incidents_new(const Catalogue *catalogue, const Maintenance *maintenance, IncidentChanged changed,
+                         void *self)
 {
     Incidents *incidents = xcalloc(1, sizeof *incidents);
 
     incidents->catalogue = catalogue;
     incidents->maintenance = maintenance;
-    incidents->told = told;
+    incidents->changed = changed;
     incidents->self = self;
     incidents->tick = 1;
     return incidents;
@@ -32,21 +38,34 @@ void incidents_free(Incidents *incidents)
     free(incidents);
 }
 
+static const FaultClass *find_enabled_class(const Catalogue *catalogue, const char *id)
+{
+    const FaultClass *class = catalogue_class(catalogue, id);
+
+    return class && class->enabled ? class : NULL;
+}
+
 void incidents_set_catalogue(Incidents *incidents, const Catalogue *catalogue)
 {
     incidents->catalogue = catalogue;
+    for (size_t i = 0; incidents->followers && i < INCIDENTS_FOLLOWERS; i++) {
+        IncidentFollower *one = &incidents->followers[i];
+
+        if (one->parent)
+            one->key.class = find_enabled_class(catalogue, one->key.class->id);
+        if (!one->key.class)
+            one->parent = NULL;
+    }
     for (size_t i = 0; i < INCIDENTS_MAX; i++) {
         IncidentEntry *entry = incidents->entries[i];
-        const FaultClass *class;
 
         if (!entry)
             continue;
-        class = catalogue_class(catalogue, entry->it.class);
-        entry->class = class && class->enabled ? class : NULL;
-        if (!entry->class && entry->it.state != INCIDENT_CLEARED)
+        entry->key.class = find_enabled_class(catalogue, entry->it.class);
+        if (!entry->key.class && entry->it.state != INCIDENT_CLEARED)
             incidents_close(incidents, entry, INCIDENT_END_HAND);
     }
-    incidents_arrange(incidents);
+    incidents_sort(incidents);
 }
 
 /* --- restoring --- */
@@ -56,9 +75,9 @@ static bool is_whole(const Device *device)
     return device->kind == DEVICE_GPU || device->kind == DEVICE_SWITCH || device->kind == DEVICE_NODE;
 }
 
-/* The wall clock of the last sign of its own, and (with `echoes`) of any. The instants within an incident are of one
- * clock, so they tell it whatever the wall clock did in between. */
-static uint64_t last_real(const Incident *it, bool echoes)
+/* The wall clock of the last evidence of its own or (with `echoes`) of any. Monotonic times within an incident are of
+ * one clock, so their differences hold whatever the wall clock did in between. */
+static uint64_t find_last_real_ns(const Incident *it, bool echoes)
 {
     uint64_t last = it->first_real_ns;
 
@@ -73,73 +92,50 @@ static uint64_t last_real(const Incident *it, bool echoes)
     return last;
 }
 
-/* The agent's instant of one of the wall clock; 0 what is older than its clock. */
-static uint64_t instant(uint64_t then_real, uint64_t now_ns, uint64_t real_ns)
+/* A time of the wall clock on the monotonic clock; 0 if it is older than that. */
+static uint64_t to_monotonic_ns(uint64_t then_real, uint64_t now_ns, uint64_t real_ns)
 {
     uint64_t ago = real_ns > then_real ? real_ns - then_real : 0;
 
     return now_ns > ago ? now_ns - ago : 0;
 }
 
-static void restore_instants(IncidentEntry *entry, uint64_t now_ns, uint64_t real_ns)
+static void restore_times(IncidentEntry *entry, uint64_t now_ns, uint64_t real_ns)
 {
     Incident *it = &entry->it;
 
-    uint64_t near_real_ns = last_real(it, true);
+    uint64_t near_real_ns = find_last_real_ns(it, true);
 
-    entry->last_real_ns = last_real(it, false);
-    it->first_ns = instant(it->first_real_ns, now_ns, real_ns);
-    it->opened_ns = instant(it->opened_real_ns, now_ns, real_ns);
-    it->updated_ns = instant(it->updated_real_ns, now_ns, real_ns);
-    it->last_sign_ns = instant(entry->last_real_ns, now_ns, real_ns);
+    entry->last_real_ns = find_last_real_ns(it, false);
+    it->first_ns = to_monotonic_ns(it->first_real_ns, now_ns, real_ns);
+    it->opened_ns = to_monotonic_ns(it->opened_real_ns, now_ns, real_ns);
+    it->updated_ns = to_monotonic_ns(it->updated_real_ns, now_ns, real_ns);
+    it->last_sign_ns = to_monotonic_ns(entry->last_real_ns, now_ns, real_ns);
     entry->onset_ns = it->first_ns;
-    entry->near_ns = instant(near_real_ns, now_ns, real_ns);
-    entry->cleared_ns = instant(it->cleared_real_ns, now_ns, real_ns);
+    entry->near_ns = to_monotonic_ns(near_real_ns, now_ns, real_ns);
+    entry->cleared_ns = to_monotonic_ns(it->cleared_real_ns, now_ns, real_ns);
 }
 
-static bool has_condition(const Incident *it)
+static void restore_incident(Incidents *incidents, const Incident *kept, uint64_t now_ns, uint64_t real_ns)
 {
-    for (uint32_t i = 0; i < it->first_len; i++)
-        if (it->first[i].origin == EVENT_FROM_AGENT && !it->first[i].echo)
-            return true;
-    for (uint32_t i = 0; i < it->last_len; i++)
-        if (it->last[i].origin == EVENT_FROM_AGENT && !it->last[i].echo)
-            return true;
-    return false;
-}
-
-static void restore_one(Incidents *incidents, const Incident *kept, uint64_t now_ns, uint64_t real_ns)
-{
-    const FaultClass *class = catalogue_class(incidents->catalogue, kept->class);
+    const FaultClass *class = find_enabled_class(incidents->catalogue, kept->class);
     IncidentEntry *entry;
-    size_t at = incidents->order_count;
 
-    if (!class || !class->enabled || kept->state == INCIDENT_PENDING || at == INCIDENTS_MAX ||
-        incidents_find(incidents, kept->id))
+    if (!class || kept->state == INCIDENT_PENDING || incidents_find(incidents, kept->id))
         return;
     entry = xcalloc(1, sizeof *entry);
     entry->it = *kept;
-    entry->class = class;
-    entry->key = incidents_key(class, &kept->device, kept->code, kept->process, false);
+    entry->key = incident_key(class, &kept->device, kept->code, kept->process, false);
+    entry->stage = STAGE_HOLDS;
     entry->restored = true;
     entry->keep_ns = class->keep_ns;
     entry->grace_ns = now_ns + number_max_u64(class->keep_ns, INCIDENTS_GRACE_NS);
-    restore_instants(entry, now_ns, real_ns);
-    entry->fed = has_condition(kept);
-    for (uint32_t i = 0; i < kept->code_count; i++)
-        entry->decided = entry->decided || kept->codes[i] == 154;
-    if (kept->state == INCIDENT_OPEN && incidents_live(incidents, &entry->key)) {
-        free(entry); /* two of one key: the journal was not ours */
-        return;
-    }
-    for (size_t i = 0; i < INCIDENTS_MAX; i++) {
-        if (incidents->entries[i])
-            continue;
-        incidents->entries[i] = entry;
-        break;
-    }
-    incidents->order[incidents->order_count++] = entry;
-    incidents->disordered = true;
+    entry->decided = incident_has_code(kept, XID_RECOVERY);
+    restore_times(entry, now_ns, real_ns);
+    /* Of two open ones with one key (a foreign journal) the first is kept. */
+    if ((kept->state == INCIDENT_OPEN && incidents_find_live(incidents, &entry->key)) ||
+        !incidents_insert(incidents, entry))
+        free(entry);
 }
 
 void incidents_restore(Incidents *incidents, const Incident *kept, size_t count, uint64_t now_ns, uint64_t real_ns)
@@ -148,30 +144,33 @@ void incidents_restore(Incidents *incidents, const Incident *kept, size_t count,
     incidents->real_ns = real_ns;
     for (size_t i = 0; i < count; i++)
         incidents->last_id = number_max_u64(incidents->last_id, incident_id_number(kept[i].id));
-    for (int pass = 0; pass < 2; pass++) /* open ones first: they need their places */
+    for (int pass = 0; pass < 2; pass++) /* open ones first: there may not be room for all */
         for (size_t i = 0; i < count; i++)
             if ((kept[i].state == INCIDENT_OPEN) == (pass == 0))
-                restore_one(incidents, &kept[i], now_ns, real_ns);
-    incidents_arrange(incidents);
+                restore_incident(incidents, &kept[i], now_ns, real_ns);
+    incidents_sort(incidents);
 }
 
 /* --- the node --- */
 
-static bool differs(const char *a, const char *b)
+static bool is_known_different(const char *a, const char *b)
 {
     return a[0] != '\0' && b[0] != '\0' && strcmp(a, b) != 0;
 }
 
-static bool other_board(const Device *a, const Device *b)
+static bool is_other_board(const Device *a, const Device *b)
 {
-    return a->uuid[0] != '\0' && b->uuid[0] != '\0' ? strcmp(a->uuid, b->uuid) != 0 : differs(a->serial, b->serial);
+    return a->uuid[0] != '\0' && b->uuid[0] != '\0' ? strcmp(a->uuid, b->uuid) != 0
+                                                    : is_known_different(a->serial, b->serial);
 }
 
-static IncidentGpu *gpu_at(Incidents *incidents, const Device *device)
+/* Finds or adds a GPU; NULL: there are too many. */
+static IncidentGpu *add_gpu(Incidents *incidents, const Device *device)
 {
-    for (size_t i = 0; i < incidents->gpu_count; i++)
-        if (pci_compare(incidents->gpus[i].device.pci, device->pci) == 0)
-            return &incidents->gpus[i];
+    IncidentGpu *gpu = incidents_find_gpu(incidents, incident_place(device));
+
+    if (gpu)
+        return gpu;
     if (incidents->gpu_count == NODE_GPUS_MAX)
         return NULL;
     incidents->gpus = xrealloc(incidents->gpus, incidents->gpu_count + 1, sizeof *incidents->gpus);
@@ -185,8 +184,8 @@ static const char *board_uuid(const Device *device)
     return device->kind == DEVICE_GPU ? device->uuid : device->parent_uuid;
 }
 
-/* A board that sits in another slot now takes its incidents with it; another board in a slot ends those of the old. */
-static void settle_board(Incidents *incidents, const Node *node, IncidentEntry *entry)
+/* A board that moved to another slot takes its incidents with it; another board in a slot ends those of the old. */
+static void update_board(Incidents *incidents, const Node *node, IncidentEntry *entry)
 {
     const char *uuid = board_uuid(&entry->it.device);
 
@@ -198,8 +197,8 @@ static void settle_board(Incidents *incidents, const Node *node, IncidentEntry *
         if (pci_compare(gpu->pci, entry->it.device.pci) != 0) {
             IncidentKey key = entry->key;
 
-            key.place = incidents_place(gpu);
-            if (!incidents_live(incidents, &key)) {
+            key.place = incident_place(gpu);
+            if (!incidents_find_live(incidents, &key)) {
                 entry->it.device.pci = gpu->pci;
                 entry->it.device.index = gpu->index;
                 entry->key = key;
@@ -210,26 +209,26 @@ static void settle_board(Incidents *incidents, const Node *node, IncidentEntry *
     for (size_t i = 0; i < node->gpu_count; i++) {
         const Device *gpu = &node->gpus[i].reading.device;
 
-        if (gpu->has_pci && incidents_place(gpu) == entry->key.place &&
-            (differs(uuid, gpu->uuid) ||
-             (uuid[0] == '\0' && is_whole(&entry->it.device) && differs(entry->it.device.serial, gpu->serial)))) {
+        if (gpu->has_pci && incident_place(gpu) == entry->key.place &&
+            (is_known_different(uuid, gpu->uuid) || (uuid[0] == '\0' && is_whole(&entry->it.device) &&
+                                                     is_known_different(entry->it.device.serial, gpu->serial)))) {
             incidents_close(incidents, entry, INCIDENT_END_REPLACED);
             return;
         }
     }
 }
 
-static void settle_boards(Incidents *incidents, const Node *node)
+static void update_boards(Incidents *incidents, const Node *node)
 {
     for (size_t i = 0; i < INCIDENTS_MAX; i++) {
         IncidentEntry *entry = incidents->entries[i];
 
         if (entry && entry->it.state != INCIDENT_CLEARED && entry->key.place != 0 && entry->it.device.has_pci)
-            settle_board(incidents, node, entry);
+            update_board(incidents, node, entry);
     }
 }
 
-/* Who came to be known only after the incident had begun. */
+/* Adds the identity of a GPU that became known only after its incident began. */
 static void name_devices(Incidents *incidents, const IncidentGpu *gpu, uint64_t place)
 {
     for (size_t i = 0; i < incidents->order_count; i++) {
@@ -237,45 +236,43 @@ static void name_devices(Incidents *incidents, const IncidentGpu *gpu, uint64_t 
         Device *device = &entry->it.device;
 
         if (entry->it.state == INCIDENT_CLEARED || entry->key.place != place || board_uuid(device)[0] != '\0' ||
-            entry->key.kind == DEVICE_SWITCH || entry->key.kind == DEVICE_SWITCH_LINK)
+            incident_is_wide(&entry->key))
             continue;
-        incidents_normalise(incidents, entry->it.scope, device);
+        incidents_complete_device(incidents, entry->it.scope, device);
         if (device->kind == DEVICE_GPU)
             memcpy(device->uuid, gpu->device.uuid, sizeof device->uuid);
     }
 }
-
-#define ANSWERS_NS (10 * NS_PER_S)
 
 static bool was_lost(GpuState state)
 {
     return state == GPU_LOST || state == GPU_GONE || state == GPU_MISSING;
 }
 
-/* It was read well some time after the last sign that it is lost: the reset fell between two looks. */
-static bool answers_since(const NodeGpu *now, const IncidentEntry *entry)
+/* It answered some time after the last evidence that it is lost: the reset fell between two samples. */
+static bool has_answered_since(const NodeGpu *now, const IncidentEntry *entry)
 {
-    return now->last_sample_ns > entry->it.last_sign_ns + ANSWERS_NS;
+    return now->last_sample_ns > entry->it.last_sign_ns + 10 * NS_PER_S;
 }
 
-/* The driver never takes back by itself what it has lost: a GPU that answers again was reset. That holds as well for
- * one that answers while the journal has it as lost. */
-static bool came_back(const Incidents *incidents, const IncidentGpu *gpu, const NodeGpu *now, uint64_t place)
+/* The driver never recovers a lost GPU by itself: one that answers again was reset. So was one that answers while the
+ * journal has it as lost. */
+static bool is_back(const Incidents *incidents, const IncidentGpu *gpu, const NodeGpu *now, uint64_t place)
 {
     if (gpu->lost)
         return true;
     for (size_t i = 0; i < incidents->order_count; i++) {
         const IncidentEntry *entry = incidents->order[i];
 
-        if ((entry->restored || answers_since(now, entry)) && entry->it.state == INCIDENT_OPEN &&
+        if ((entry->restored || has_answered_since(now, entry)) && entry->it.state == INCIDENT_OPEN &&
             entry->key.place == place && strcmp(entry->it.class, INCIDENTS_LOST_CLASS) == 0)
             return true;
     }
     return false;
 }
 
-/* Whatever its class waits for: that it is lost is no longer true. */
-static void found_again(Incidents *incidents, const Node *node, uint64_t place)
+/* Whatever ends the class of a lost GPU: it is not lost any more. */
+static void close_lost(Incidents *incidents, const Node *node, uint64_t place)
 {
     for (size_t i = 0; i < INCIDENTS_MAX; i++) {
         IncidentEntry *entry = incidents->entries[i];
@@ -284,72 +281,467 @@ static void found_again(Incidents *incidents, const Node *node, uint64_t place)
             strcmp(entry->it.class, INCIDENTS_LOST_CLASS) == 0)
             incidents_close(incidents, entry, INCIDENT_END_RESET);
     }
-    incidents_end_by(incidents, EVENT_RESET, place, node->time_ns, node->real_ns);
+    incidents_close_by(incidents, EVENT_RESET, place, node->time_ns, node->real_ns);
 }
 
-static void look_at(Incidents *incidents, const Node *node, const NodeGpu *now, bool *ret_changed)
+static void update_gpu(Incidents *incidents, const Node *node, const NodeGpu *now, bool *ret_changed)
 {
     const Device *device = &now->reading.device;
-    IncidentGpu *gpu = device->has_pci ? gpu_at(incidents, device) : NULL;
-    uint64_t place = incidents_place(device);
+    IncidentGpu *gpu = device->has_pci ? add_gpu(incidents, device) : NULL;
+    uint64_t place = incident_place(device);
     bool known, changed;
 
     if (!gpu)
         return;
     known = gpu->device.has_pci;
-    if (known && other_board(&gpu->device, device)) {
-        incidents_end_by(incidents, EVENT_REPLACED, place, node->time_ns, node->real_ns);
+    if (known && is_other_board(&gpu->device, device)) {
+        incidents_close_by(incidents, EVENT_REPLACED, place, node->time_ns, node->real_ns);
         gpu->lost = false;
         known = false;
     }
     changed = !known || (gpu->device.uuid[0] == '\0' && device->uuid[0] != '\0') || gpu->device.index != device->index;
     if (changed && (!known || device->uuid[0] != '\0' || gpu->device.uuid[0] == '\0'))
-        gpu->device = *device; /* a GPU that is lost keeps the name that it had */
+        gpu->device = *device; /* a lost GPU keeps its identity */
     if (changed) {
         name_devices(incidents, gpu, place);
         *ret_changed = true;
     }
     if (was_lost(now->state)) {
         gpu->lost = true;
-    } else if (now->state == GPU_UP && came_back(incidents, gpu, now, place)) {
+    } else if (now->state == GPU_UP && is_back(incidents, gpu, now, place)) {
         gpu->lost = false;
-        found_again(incidents, node, place);
+        close_lost(incidents, node, place);
     }
 }
 
-/* Another version was loaded since: live, or while the agent was away. */
-static void look_at_driver(Incidents *incidents, const Node *node)
+/* Another driver version was loaded: now, or while the agent was not running. */
+static void update_driver(Incidents *incidents, const Node *node)
 {
-    bool reloaded = differs(incidents->driver_version, node->driver_version);
+    bool reloaded = is_known_different(incidents->driver_version, node->driver_version);
 
     if (node->driver_version[0] == '\0' || strcmp(incidents->driver_version, node->driver_version) == 0)
         return;
     memcpy(incidents->driver_version, node->driver_version, sizeof incidents->driver_version);
     incidents->driver_major = (uint32_t)strtoul(node->driver_version, NULL, 10);
     if (reloaded)
-        incidents_end_by(incidents, EVENT_MODULE_LOADED, 0, node->time_ns, node->real_ns);
+        incidents_close_by(incidents, EVENT_MODULE_LOADED, 0, node->time_ns, node->real_ns);
     for (size_t i = 0; i < INCIDENTS_MAX; i++) {
         IncidentEntry *entry = incidents->entries[i];
 
-        if (entry && entry->it.state == INCIDENT_OPEN && entry->restored && entry->class &&
-            (entry->class->clear == CLEAR_RESET || entry->class->clear == CLEAR_DRIVER) &&
-            differs(entry->it.driver_version, node->driver_version))
+        if (entry && entry->it.state == INCIDENT_OPEN && entry->restored && entry->key.class &&
+            (entry->key.class->clear == CLEAR_RESET || entry->key.class->clear == CLEAR_DRIVER) &&
+            is_known_different(entry->it.driver_version, node->driver_version))
             incidents_close(incidents, entry, INCIDENT_END_DRIVER_RELOAD);
     }
 }
 
-void incidents_look(Incidents *incidents, const Node *node)
+void incidents_set_node(Incidents *incidents, const Node *node)
 {
     bool changed = false;
 
     incidents->now_ns = number_max_u64(incidents->now_ns, node->time_ns);
     incidents->real_ns = node->real_ns;
-    incidents->looked = true;
+    incidents->has_node = true;
     incidents->tick++;
-    look_at_driver(incidents, node);
+    update_driver(incidents, node);
     for (size_t i = 0; i < node->gpu_count; i++)
-        look_at(incidents, node, &node->gpus[i], &changed);
+        update_gpu(incidents, node, &node->gpus[i], &changed);
     if (changed)
-        settle_boards(incidents, node);
-    incidents_arrange(incidents);
+        update_boards(incidents, node);
+    incidents_sort(incidents);
+}
+
+/* --- events ------------------------------------------------------------------------------------------------------- */
+
+/* The action that the driver asks for (XID 154 and NVML's recovery action): 0 none, 1 reset, 2 reboot, 3 end what uses
+ * peer to peer, 4 drain and reset, 5 recover the IMEX domain. */
+static const FaultAction recoveries[] = {
+    ACTION_NONE,        ACTION_RESET_GPU,       ACTION_REBOOT_NODE,
+    ACTION_RESTART_APP, ACTION_DRAIN_AND_RESET, ACTION_RESTART_FABRIC,
+};
+
+enum { RECOVERIES = sizeof recoveries / sizeof recoveries[0] };
+
+static Device make_device(const Event *event)
+{
+    bool on_switch = event->kind == EVENT_SXID || event->kind == EVENT_FABRIC_LOG;
+    Device device;
+
+    device_init(&device, !event->has_pci && event->uuid[0] == '\0' ? DEVICE_NODE
+                         : on_switch                               ? DEVICE_SWITCH
+                                                                   : DEVICE_GPU);
+    device.vendor = DEVICE_NVIDIA;
+    device.has_pci = event->has_pci;
+    device.pci = event->pci;
+    device.gpu_instance = event->gpu_instance;
+    device.compute_instance = event->compute_instance;
+    device.link = event->link;
+    if (!on_switch)
+        memcpy(device.uuid, event->uuid, sizeof device.uuid);
+    return device;
+}
+
+/* A record of the kernel log that was read before: the reader has started again. */
+static bool is_read_again(Incidents *incidents, const Event *event)
+{
+    uint64_t hash, *slot = &incidents->records[event->sequence % INCIDENTS_RECORDS];
+
+    if (event->origin != EVENT_FROM_KMSG || event->sequence == 0)
+        return false;
+    hash = map_hash(event->text, strlen(event->text), event->sequence ^ (uint64_t)event->kind << 48) | 1;
+    if (*slot == hash)
+        return true;
+    *slot = hash;
+    return false;
+}
+
+/* Whether the journal has this evidence already: in the same incident or in one above it. */
+static bool is_in_journal(const Incidents *incidents, const IncidentInput *in)
+{
+    for (size_t i = 0; i < incidents->order_count; i++) {
+        const IncidentEntry *entry = incidents->order[i];
+        const Incident *it = &entry->it;
+        uint64_t until = number_max_u64(entry->last_real_ns, it->cleared_real_ns), window = 0;
+        bool peer, same = incident_key_equal(&entry->key, &in->key);
+
+        if (it->state == INCIDENT_PENDING || !entry->key.class)
+            continue;
+        if (!same) {
+            if (!incidents_related(&entry->key, &in->key, &peer) ||
+                !incidents_is_ancestor(incidents, entry->key.class, in->key.class))
+                continue;
+            window = in->key.class->parent_ns;
+        }
+        if (in->real_ns + window >= it->first_real_ns && in->real_ns <= until + window)
+            return true;
+    }
+    return false;
+}
+
+static void set_verdict(IncidentInput *in, const FaultVerdict *verdict)
+{
+    const FaultRule *rule = verdict->rule;
+
+    in->key.class = rule->fault;
+    in->rule = rule->id;
+    in->scope = rule->scope;
+    in->for_ns = rule->for_ns;
+    in->keep_ns = rule->keep_ns;
+    in->cause = verdict->cause;
+    in->severity = verdict->severity;
+    in->action = verdict->action;
+    in->route = rule->fault->observe ? ROUTE_NONE : verdict->route;
+    in->silent = rule->silent;
+}
+
+/* The action that the driver asks for. Returns false if it asks for none any more. */
+static bool set_recovery(const Incidents *incidents, const Event *event, IncidentInput *in)
+{
+    const FaultClass *class = catalogue_class(incidents->catalogue, INCIDENTS_RESET_CLASS);
+
+    if (event->recovery_action < 0 || event->recovery_action >= RECOVERIES || !class)
+        return true;
+    in->action = recoveries[event->recovery_action];
+    in->decides = true;
+    if (in->key.class != class) {
+        in->key.class = class;
+        in->scope = class->scope;
+        in->severity = class->severity;
+        in->route = class->observe ? ROUTE_NONE : class->route;
+        in->cause = class->cause;
+    }
+    in->silent = false;
+    return event->recovery_action != 0;
+}
+
+static void close_recovered(Incidents *incidents, const IncidentInput *in)
+{
+    IncidentEntry *entry = incidents_find_live(incidents, &in->key);
+
+    if (entry)
+        incidents_close(incidents, entry, INCIDENT_END_GONE);
+}
+
+/* AER of a device that is no GPU is not our concern; that of the port above a GPU is found by its counters. */
+static bool is_foreign(const Incidents *incidents, const Event *event, const Device *device)
+{
+    return event->kind == EVENT_AER && event->has_pci && incidents->gpu_count > 0 &&
+           !incidents_find_gpu(incidents, incident_place(device));
+}
+
+/* False: the event is no evidence of anything. */
+static bool make_input(const Incidents *incidents, const Event *event, IncidentInput *ret)
+{
+    FaultVerdict verdict;
+    Device device = make_device(event);
+    const IncidentGpu *gpu = incidents_find_gpu(incidents, incident_place(&device));
+
+    if (!catalogue_judge(incidents->catalogue, event, incidents->driver_major, gpu ? gpu->device.arch : 0, &verdict) ||
+        !verdict.rule || !verdict.rule->fault || is_foreign(incidents, event, &device))
+        return false;
+    *ret = (IncidentInput){
+        .origin = event->origin,
+        .before = event->before,
+        .time_ns = event->time_ns,
+        .real_ns = event->real_ns,
+        .device = device,
+        .code = event->code,
+        .pid = event->pid,
+        .caused_by = event->caused_by,
+        .process = event->process,
+        .text = event->text,
+    };
+    set_verdict(ret, &verdict);
+    return true;
+}
+
+static void set_key(const Incidents *incidents, IncidentInput *in)
+{
+    incidents_complete_device(incidents, in->scope, &in->device);
+    in->key = incident_key(in->key.class, &in->device, in->code, in->process, in->silent);
+}
+
+/* The GPU itself is suspect: beside the evidence against the program. */
+static void add_suspicion(Incidents *incidents, const IncidentInput *of, const char *text)
+{
+    const FaultClass *class = find_enabled_class(incidents->catalogue, INCIDENTS_SUSPECT_CLASS);
+    IncidentInput in = *of;
+
+    if (!class)
+        return;
+    in.key.class = class;
+    in.rule = INCIDENTS_SUSPECT_CLASS;
+    in.for_ns = class->for_ns;
+    in.keep_ns = class->keep_ns;
+    in.cause = class->cause;
+    in.severity = class->severity;
+    in.scope = class->scope;
+    in.action = class->action;
+    in.route = class->observe ? ROUTE_NONE : class->route;
+    in.silent = false;
+    in.caused_by = 0;
+    in.pid = -1;
+    in.process = "";
+    in.text = text;
+    set_key(incidents, &in);
+    incidents_assign(incidents, &in);
+}
+
+static void assign_event(Incidents *incidents, const Event *event)
+{
+    char text[EVENT_TEXT_CAP];
+    IncidentInput in;
+
+    if (!make_input(incidents, event, &in))
+        return;
+    const bool asks = event->kind != EVENT_XID || event->code != XID_RECOVERY || set_recovery(incidents, event, &in);
+    if (!in.key.class->enabled)
+        return;
+    set_key(incidents, &in);
+    if (!asks) {
+        close_recovered(incidents, &in);
+        return;
+    }
+    if (!event->before || !is_in_journal(incidents, &in))
+        incidents_assign(incidents, &in);
+    if (in.cause == CAUSE_APPLICATION &&
+        locality_note(&incidents->locality, event, in.key.place, incident_hash(event->process), text))
+        add_suspicion(incidents, &in, text);
+}
+
+void incidents_add_event(Incidents *incidents, const Event *event)
+{
+    Device device = make_device(event);
+
+    if (is_read_again(incidents, event))
+        return;
+    if (event->before) {
+        incidents->replaying = true;
+        incidents->replay_ns = 0; /* of the next incidents_advance */
+    } else {
+        incidents->now_ns = number_max_u64(incidents->now_ns, event->time_ns);
+        incidents->real_ns = event->real_ns;
+    }
+    incidents_close_by(incidents, event->kind, event->has_pci ? incident_place(&device) : 0, event->time_ns,
+                       event->real_ns);
+    assign_event(incidents, event);
+    incidents_sort(incidents);
+}
+
+/* A condition that another incident explains makes nothing worse. */
+static void note_explanation(const Incidents *incidents, const char *class, IncidentInput *in)
+{
+    const IncidentEntry *by = class && class[0] ? incidents_find_explanation(incidents, in, class) : NULL;
+
+    if (!by)
+        return;
+    in->silent = true;
+    in->caused_by = by->it.code;
+}
+
+void incidents_add_sign(Incidents *incidents, const Sign *sign)
+{
+    IncidentInput in = {
+        .holds = sign->holds,
+        .origin = sign->event ? sign->event->origin : EVENT_FROM_AGENT,
+        .time_ns = sign->time_ns,
+        .real_ns = sign->real_ns,
+        .device = sign->device,
+        .code = sign->code,
+        .pid = sign->pid,
+        .process = sign->process,
+        .text = sign->text,
+        .counter_count = number_min_u64(sign->counter_count, SIGN_COUNTERS),
+        .counters = sign->counters,
+    };
+
+    if (!sign->verdict.rule || !sign->verdict.rule->fault || !sign->verdict.rule->fault->enabled)
+        return;
+    set_verdict(&in, &sign->verdict);
+    in.decides = strcmp(in.key.class->id, INCIDENTS_RESET_CLASS) == 0 && in.action != ACTION_NONE;
+    incidents->now_ns = number_max_u64(incidents->now_ns, sign->time_ns);
+    incidents->real_ns = sign->real_ns;
+    set_key(incidents, &in);
+    note_explanation(incidents, sign->verdict.rule->explained_by, &in);
+    incidents_assign(incidents, &in);
+    incidents_sort(incidents);
+}
+
+/* --- time --------------------------------------------------------------------------------------------------------- */
+
+static void update_silence(Incidents *incidents, IncidentEntry *entry)
+{
+    const MaintenanceWindow *window =
+        incidents->maintenance ? maintenance_covers(incidents->maintenance, &entry->it.device) : NULL;
+    const char *id = window ? window->id : "";
+
+    if (strcmp(entry->it.window, id) == 0 && entry->it.silenced == (window != NULL))
+        return;
+    entry->it.silenced = window != NULL;
+    memset(entry->it.window, 0, sizeof entry->it.window);
+    memcpy(entry->it.window, id, strlen(id));
+    incidents_report(incidents, entry, INCIDENT_CHANGE_SILENCED);
+}
+
+static void report_changes(Incidents *incidents)
+{
+    for (size_t i = 0; i < INCIDENTS_MAX; i++) {
+        IncidentEntry *entry = incidents->entries[i];
+
+        if (!entry || entry->it.state != INCIDENT_OPEN)
+            continue;
+        update_silence(incidents, entry);
+        if (entry->dirty && incidents->now_ns >= entry->it.updated_ns + INCIDENT_UPDATE_NS)
+            incidents_report(incidents, entry, INCIDENT_CHANGE_UPDATED);
+    }
+}
+
+static void drop_old_followers(Incidents *incidents)
+{
+    for (size_t i = 0; incidents->followers && i < INCIDENTS_FOLLOWERS; i++) {
+        IncidentFollower *one = &incidents->followers[i];
+
+        if (one->parent && incidents->now_ns > one->last_ns + INCIDENTS_GRACE_NS)
+            one->parent = NULL;
+    }
+}
+
+void incidents_advance(Incidents *incidents, uint64_t now_ns, uint64_t real_ns)
+{
+    incidents->now_ns = number_max_u64(incidents->now_ns, now_ns);
+    incidents->real_ns = real_ns;
+    if (incidents->replaying && incidents->replay_ns == 0)
+        incidents->replay_ns = number_max_u64(incidents->now_ns, 1);
+    if (incidents->replaying && incidents->now_ns >= incidents->replay_ns + INCIDENTS_REPLAY_NS)
+        incidents->replaying = false;
+    incidents_close_ended(incidents);
+    incidents_open_due(incidents);
+    report_changes(incidents);
+    drop_old_followers(incidents);
+    if (!incidents->has_node)
+        incidents->tick++;
+    incidents_sort(incidents);
+}
+
+/* --- the list ----------------------------------------------------------------------------------------------------- */
+
+size_t incidents_count(const Incidents *incidents)
+{
+    return incidents->order_count;
+}
+
+const Incident *incidents_at(const Incidents *incidents, size_t i)
+{
+    return &incidents->order[i]->it;
+}
+
+static IncidentEntry *find_entry(const Incidents *incidents, const char *id)
+{
+    for (size_t i = 0; id[0] != '\0' && i < incidents->order_count; i++)
+        if (strcmp(incidents->order[i]->it.id, id) == 0)
+            return incidents->order[i];
+    return NULL;
+}
+
+const Incident *incidents_find(const Incidents *incidents, const char *id)
+{
+    const IncidentEntry *entry = find_entry(incidents, id);
+
+    return entry ? &entry->it : NULL;
+}
+
+int incidents_clear(Incidents *incidents, const char *id, const char *who, uint64_t now_ns, uint64_t real_ns, Err *err)
+{
+    IncidentEntry *entry = find_entry(incidents, id);
+    IncidentInput in = {.origin = EVENT_FROM_AGENT, .time_ns = now_ns, .real_ns = real_ns};
+    char text[EVENT_TEXT_CAP];
+
+    if (!entry)
+        return err_set(err, -ENOENT, "there is no incident '%.20s'", id);
+    if (entry->it.state == INCIDENT_CLEARED)
+        return err_set(err, -EALREADY, "incident %s is over already", id);
+    incidents->now_ns = number_max_u64(incidents->now_ns, now_ns);
+    incidents->real_ns = real_ns;
+    snprintf(text, sizeof text, "cleared by hand by %.60s", who[0] != '\0' ? who : "somebody");
+    in.text = text;
+    incident_note(&entry->it, &in, true);
+    incidents_close(incidents, entry, INCIDENT_END_HAND);
+    return 0;
+}
+
+static bool takes_out_of_use(FaultAction action)
+{
+    switch (action) {
+    case ACTION_RESET_GPU:
+    case ACTION_DRAIN_AND_RESET:
+    case ACTION_REBOOT_NODE:
+    case ACTION_DRAIN_AND_REBOOT:
+    case ACTION_DRAIN_AND_RMA:
+    case ACTION_RESET_FABRIC:
+    case ACTION_RESTART_FABRIC:
+    case ACTION_FIX_DRIVER:
+    case ACTION_UPDATE_DRIVER:
+    case ACTION_RESTART_CONTAINER:
+    case ACTION_RESTART_VM:
+        return true;
+    default:
+        return false;
+    }
+}
+
+IncidentUse incident_use(const Incident *incident)
+{
+    if (incident->state != INCIDENT_OPEN || incident->cause == CAUSE_APPLICATION)
+        return INCIDENT_USE_GOES_ON;
+    if (incident->severity == SEVERITY_FATAL)
+        return INCIDENT_USE_NONE;
+    return incident->severity == SEVERITY_ERROR && takes_out_of_use(incident->action) ? INCIDENT_USE_NO_NEW_WORK
+                                                                                      : INCIDENT_USE_GOES_ON;
+}
+
+bool incident_hits(const Incident *incident, const Device *gpu)
+{
+    if (incident->device.kind == DEVICE_NODE || incident->scope == SCOPE_FABRIC)
+        return true;
+    return incident->device.has_pci && gpu->has_pci && pci_compare(incident->device.pci, gpu->pci) == 0;
 }

@@ -1,23 +1,242 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/health/maintenance_inside.h"
+/*
+ * Windows started by hand, and windows of the configuration that recur. The days and times of a node's own zone are
+ * converted by the C library (localtime_r, mktime): the one place where the engine depends on the machine. A time of
+ * day that the change to summer time leaves out begins an hour later, one that comes twice begins once; the length is
+ * always that of the configuration.
+ */
+#include "engine/health/maintenance.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
+#include "base/duration.h"
 #include "base/number.h"
-#include "engine/health/incident_id.h"
+#include "engine/health/incident_text.h"
 
-/* The recurring ones first, then those by hand in the order of their start. */
+enum { DAYS = 7, EVERY_DAY = 0x7f };
+
+static const char *const day_words[DAYS] = {"sun", "mon", "tue", "wed", "thu", "fri", "sat"};
+
+/* A window of the configuration: on these days of the week from this time of day on. */
+typedef struct Recurrence {
+    uint8_t days; /* bit per day, Sunday is 0 */
+    bool utc;     /* else the node's own time zone */
+    int hour, minute;
+    uint64_t duration_ns;
+    uint64_t skip_until_ns; /* those that begin before are left out */
+} Recurrence;
+
+/* Recurring windows first, then those started by hand, in the order of their start. */
 struct Maintenance {
     size_t count, recurring;
     uint64_t last_id;
-    uint64_t real_ns; /* of the turn before: a clock that went back has the occurrences sought anew */
+    uint64_t real_ns; /* of the last maintenance_advance: when the clock goes back, occurrences are found anew */
     MaintenanceWindow windows[MAINTENANCE_MAX];
     Recurrence recurrences[MAINTENANCE_MAX];
 };
+
+/* --- reading --- */
+
+static int read_day(const YamlNode *node, uint8_t *days, Err *err)
+{
+    const char *text = yaml_text(node);
+
+    for (int i = 0; text && i < DAYS; i++) {
+        if (strcmp(text, day_words[i]) == 0) {
+            *days |= (uint8_t)(1u << i);
+            return 0;
+        }
+    }
+    return yaml_fail(node, err, "'%.20s' is no day; use mon, tue, wed, thu, fri, sat, sun, or daily",
+                     text ? text : yaml_kind_name(node->kind));
+}
+
+static int read_days(const YamlNode *node, uint8_t *ret_days, Err *err)
+{
+    uint8_t days = 0;
+
+    if (node->kind == YAML_SCALAR && strcmp(node->text, "daily") == 0) {
+        *ret_days = EVERY_DAY;
+        return 0;
+    }
+    if (node->kind == YAML_SCALAR) {
+        TRY(read_day(node, &days, err));
+    } else {
+        TRY(yaml_want(node, YAML_SEQ, "days", err));
+        for (size_t i = 0; i < node->len; i++)
+            TRY(read_day(node->items[i], &days, err));
+    }
+    if (days == 0)
+        return yaml_fail(node, err, "'days' names no day");
+    *ret_days = days;
+    return 0;
+}
+
+static int read_time(const YamlNode *node, Recurrence *recurrence, Err *err)
+{
+    const char *text = yaml_text(node), *colon = text ? strchr(text, ':') : NULL;
+    uint64_t hour = 0, minute = 0;
+
+    if (!colon || colon == text || colon - text > 2 || strlen(colon + 1) != 2 ||
+        number_parsen_u64(text, (size_t)(colon - text), 0, 23, &hour, NULL) < 0 ||
+        number_parse_u64(colon + 1, 0, 59, &minute, NULL) < 0)
+        return yaml_fail(node, err, "'from' must be a time of day such as \"02:30\"");
+    recurrence->hour = (int)hour;
+    recurrence->minute = (int)minute;
+    return 0;
+}
+
+static int read_for(const YamlNode *node, uint64_t *ret_ns, Err *err)
+{
+    const char *text = yaml_text(node);
+
+    if (!text || duration_parse(text, ret_ns, NULL) < 0 || *ret_ns < NS_PER_MIN || *ret_ns > NS_PER_WEEK)
+        return yaml_fail(node, err, "'for' must be a duration from 1m to 1w, such as 2h");
+    return 0;
+}
+
+static int read_gpu(const YamlNode *node, MaintenanceWindow *window, size_t *uuids, Err *err)
+{
+    const char *text = yaml_text(node);
+    uint64_t index;
+
+    if (text && strncmp(text, "GPU-", 4) == 0) {
+        size_t cap = sizeof window->uuids / sizeof window->uuids[0];
+
+        if (*uuids == cap || strlen(text) >= DEVICE_UUID_CAP)
+            return yaml_fail(node, err, "at most %zu GPUs can be named by UUID", cap);
+        memcpy(window->uuids[(*uuids)++], text, strlen(text));
+        return 0;
+    }
+    if (!text || number_parse_u64(text, 0, 63, &index, NULL) < 0)
+        return yaml_fail(node, err, "'gpus' must be all, or a list of numbers from 0 to 63 and of UUIDs");
+    window->gpus |= UINT64_C(1) << index;
+    return 0;
+}
+
+static int read_gpus(const YamlNode *node, MaintenanceWindow *window, Err *err)
+{
+    size_t uuids = 0;
+
+    if (node->kind == YAML_SCALAR && strcmp(node->text, "all") == 0)
+        return 0;
+    if (node->kind == YAML_SCALAR)
+        return read_gpu(node, window, &uuids, err);
+    TRY(yaml_want(node, YAML_SEQ, "gpus", err));
+    if (node->len == 0)
+        return yaml_fail(node, err, "'gpus' names no GPU; use all for the whole node");
+    for (size_t i = 0; i < node->len; i++)
+        TRY(read_gpu(node->items[i], window, &uuids, err));
+    return 0;
+}
+
+static int read_key(const YamlPair *pair, Recurrence *recurrence, MaintenanceWindow *window, Err *err)
+{
+    const char *key = pair->key->text, *text = yaml_text(pair->value);
+
+    if (strcmp(key, "days") == 0)
+        return read_days(pair->value, &recurrence->days, err);
+    if (strcmp(key, "from") == 0)
+        return read_time(pair->value, recurrence, err);
+    if (strcmp(key, "for") == 0)
+        return read_for(pair->value, &recurrence->duration_ns, err);
+    if (strcmp(key, "gpus") == 0)
+        return read_gpus(pair->value, window, err);
+    if (strcmp(key, "zone") == 0) {
+        recurrence->utc = text && strcmp(text, "utc") == 0;
+        return recurrence->utc || (text && strcmp(text, "local") == 0)
+                   ? 0
+                   : yaml_fail(pair->value, err, "'zone' must be utc or local");
+    }
+    if (strcmp(key, "reason") != 0)
+        return yaml_fail(pair->key, err, "'%.40s' is unknown; known are days, from, for, gpus, reason, zone", key);
+    if (!text || strlen(text) >= MAINTENANCE_REASON_CAP)
+        return yaml_fail(pair->value, err, "'reason' must be a text of less than %d bytes", MAINTENANCE_REASON_CAP);
+    memcpy(window->reason, text, strlen(text));
+    return 0;
+}
+
+static int read_recurrence(const YamlNode *entry, Recurrence *ret, MaintenanceWindow *ret_window, Err *err)
+{
+    Recurrence recurrence = {.days = EVERY_DAY, .hour = -1};
+    MaintenanceWindow window = {.recurring = true, .who = "configuration"};
+
+    TRY(yaml_want(entry, YAML_MAP, "maintenance", err));
+    for (size_t i = 0; i < entry->len; i++)
+        TRY(read_key(&entry->pairs[i], &recurrence, &window, err));
+    if (recurrence.hour < 0)
+        return yaml_fail(entry, err, "a window needs 'from', its time of day");
+    if (recurrence.duration_ns == 0)
+        return yaml_fail(entry, err, "a window needs 'for', its length");
+    *ret = recurrence;
+    *ret_window = window;
+    return 0;
+}
+
+static bool is_same_recurrence(const Recurrence *a, const Recurrence *b)
+{
+    return a->days == b->days && a->utc == b->utc && a->hour == b->hour && a->minute == b->minute &&
+           a->duration_ns == b->duration_ns;
+}
+
+/* --- occurrences --- */
+
+/* The begin of the occurrence on the day `offset` days from `today`; false: none that day. */
+static bool find_begin(const Recurrence *recurrence, const struct tm *today, int offset, uint64_t *ret_ns)
+{
+    struct tm day = {.tm_year = today->tm_year,
+                     .tm_mon = today->tm_mon,
+                     .tm_mday = today->tm_mday + offset,
+                     .tm_hour = recurrence->hour,
+                     .tm_min = recurrence->minute,
+                     .tm_isdst = -1};
+    struct tm noon = {.tm_year = day.tm_year, .tm_mon = day.tm_mon, .tm_mday = day.tm_mday, .tm_hour = 12};
+    time_t from;
+
+    if (timegm(&noon) == (time_t)-1 || !(recurrence->days & 1u << noon.tm_wday))
+        return false;
+    from = recurrence->utc ? timegm(&day) : mktime(&day);
+    if (from < 0)
+        return false;
+    *ret_ns = (uint64_t)from * NS_PER_S;
+    return true;
+}
+
+/* Its present occurrence, the one that ends last where several overlap, or the next one. False: none within a fortnight
+ * (the wall clock is out of bounds). */
+static bool find_next_occurrence(const Recurrence *recurrence, uint64_t real_ns, uint64_t *ret_from_ns,
+                                 uint64_t *ret_until_ns)
+{
+    time_t now = (time_t)(real_ns / NS_PER_S);
+    struct tm today;
+    bool found = false, active = false;
+
+    if (real_ns > UINT64_MAX - 4 * NS_PER_WEEK ||
+        !(recurrence->utc ? gmtime_r(&now, &today) : localtime_r(&now, &today)))
+        return false;
+    /* One may have begun as long ago as it lasts; the one after those that are skipped may be two weeks ahead. */
+    for (int offset = -DAYS - 1; offset <= 3 * DAYS + 1; offset++) {
+        uint64_t from, until;
+
+        if (!find_begin(recurrence, &today, offset, &from) || from < recurrence->skip_until_ns)
+            continue;
+        until = from + recurrence->duration_ns;
+        if (until <= real_ns || (found && !(active && from <= real_ns)))
+            continue; /* over; or later than the one that was found */
+        found = true;
+        active = from <= real_ns;
+        *ret_from_ns = from;
+        *ret_until_ns = until;
+    }
+    return found;
+}
+
+/* --- windows ------------------------------------------------------------------------------------------------------ */
 
 Maintenance *maintenance_new(void)
 {
@@ -29,16 +248,16 @@ void maintenance_free(Maintenance *maintenance)
     free(maintenance);
 }
 
-static bool same_window(const MaintenanceWindow *a, const MaintenanceWindow *b)
+static bool is_same_window(const MaintenanceWindow *a, const MaintenanceWindow *b)
 {
     return a->gpus == b->gpus && strcmp(a->reason, b->reason) == 0 && memcmp(a->uuids, b->uuids, sizeof a->uuids) == 0;
 }
 
-/* What was skipped stays skipped where the window is still there. */
+/* A skipped occurrence stays skipped if its window is still configured. */
 static void keep_skips(const Maintenance *old, Recurrence *recurrence, const MaintenanceWindow *window)
 {
     for (size_t i = 0; i < old->recurring; i++)
-        if (recurrence_equal(&old->recurrences[i], recurrence) && same_window(&old->windows[i], window))
+        if (is_same_recurrence(&old->recurrences[i], recurrence) && is_same_window(&old->windows[i], window))
             recurrence->skip_until_ns = old->recurrences[i].skip_until_ns;
 }
 
@@ -54,7 +273,7 @@ static int read_list(const Maintenance *old, const YamlNode *list, Maintenance *
 
         if (next->recurring + by_hand == MAINTENANCE_MAX)
             return yaml_fail(list->items[i], err, "more than %d maintenance windows", MAINTENANCE_MAX);
-        TRY(recurrence_read(list->items[i], &next->recurrences[next->recurring], window, err));
+        TRY(read_recurrence(list->items[i], &next->recurrences[next->recurring], window, err));
         keep_skips(old, &next->recurrences[next->recurring], window);
         snprintf(window->id, sizeof window->id, "cfg-%u", (unsigned)(i + 1));
         next->recurring++;
@@ -72,13 +291,13 @@ int maintenance_configure(Maintenance *maintenance, const YamlNode *list, Err *e
         next->last_id = maintenance->last_id;
         memcpy(next->windows + next->recurring, maintenance->windows + maintenance->recurring,
                (maintenance->count - maintenance->recurring) * sizeof next->windows[0]);
-        *maintenance = *next; /* settled at the next turn */
+        *maintenance = *next; /* updated by the next maintenance_advance */
     }
     free(next);
     return rc;
 }
 
-static MaintenanceWindow *find(Maintenance *maintenance, const char *id)
+static MaintenanceWindow *find_window(Maintenance *maintenance, const char *id)
 {
     for (size_t i = 0; i < maintenance->count; i++)
         if (strcmp(maintenance->windows[i].id, id) == 0)
@@ -94,7 +313,7 @@ int maintenance_start(Maintenance *maintenance, const MaintenanceWindow *window,
 
     if (window->until_real_ns <= real_ns || window->until_real_ns <= from)
         return err_set(err, -EINVAL, "a maintenance window must end later than now and than it begins");
-    if (window->id[0] != '\0' && find(maintenance, window->id))
+    if (window->id[0] != '\0' && find_window(maintenance, window->id))
         return err_set(err, -EEXIST, "there is a maintenance window '%.20s' already", window->id);
     if (maintenance->count == MAINTENANCE_MAX)
         return err_set(err, -ENOSPC, "there are %d maintenance windows already; stop one first", MAINTENANCE_MAX);
@@ -111,7 +330,7 @@ int maintenance_start(Maintenance *maintenance, const MaintenanceWindow *window,
     return 0;
 }
 
-int maintenance_told(Maintenance *maintenance, const MaintenanceWindow *window, Err *err)
+int maintenance_add(Maintenance *maintenance, const MaintenanceWindow *window, Err *err)
 {
     if (maintenance->count == MAINTENANCE_MAX)
         return err_set(err, -ENOSPC, "there are %d maintenance windows already", MAINTENANCE_MAX);
@@ -119,20 +338,21 @@ int maintenance_told(Maintenance *maintenance, const MaintenanceWindow *window, 
     return 0;
 }
 
-static void forget(Maintenance *maintenance, size_t at)
+static void remove_window(Maintenance *maintenance, size_t at)
 {
     memmove(maintenance->windows + at, maintenance->windows + at + 1,
             (maintenance->count - at - 1) * sizeof maintenance->windows[0]);
     maintenance->count--;
 }
 
-static bool settle_recurring(Maintenance *maintenance, size_t at, uint64_t real_ns, bool seek)
+static bool update_recurring(Maintenance *maintenance, size_t at, uint64_t real_ns, bool seek)
 {
     MaintenanceWindow *window = &maintenance->windows[at];
     MaintenanceWindow before = *window;
 
     if (seek || real_ns >= window->until_real_ns) {
-        if (!recurrence_next(&maintenance->recurrences[at], real_ns, &window->from_real_ns, &window->until_real_ns))
+        if (!find_next_occurrence(&maintenance->recurrences[at], real_ns, &window->from_real_ns,
+                                  &window->until_real_ns))
             window->from_real_ns = window->until_real_ns = 0;
     }
     window->active = window->from_real_ns <= real_ns && real_ns < window->until_real_ns;
@@ -141,7 +361,7 @@ static bool settle_recurring(Maintenance *maintenance, size_t at, uint64_t real_
 
 int maintenance_stop(Maintenance *maintenance, const char *id, uint64_t real_ns, Err *err)
 {
-    MaintenanceWindow *window = find(maintenance, id);
+    MaintenanceWindow *window = find_window(maintenance, id);
     size_t at;
 
     if (strcmp(id, "all") == 0) {
@@ -154,22 +374,22 @@ int maintenance_stop(Maintenance *maintenance, const char *id, uint64_t real_ns,
         return err_set(err, -ENOENT, "there is no maintenance window '%.20s'", id);
     at = (size_t)(window - maintenance->windows);
     if (!window->recurring) {
-        forget(maintenance, at);
+        remove_window(maintenance, at);
         return 0;
     }
-    settle_recurring(maintenance, at, real_ns, true);
+    update_recurring(maintenance, at, real_ns, true);
     maintenance->recurrences[at].skip_until_ns = window->until_real_ns;
-    settle_recurring(maintenance, at, real_ns, true);
+    update_recurring(maintenance, at, real_ns, true);
     return 0;
 }
 
-bool maintenance_turn(Maintenance *maintenance, uint64_t real_ns)
+bool maintenance_advance(Maintenance *maintenance, uint64_t real_ns)
 {
     bool changed = false, seek = real_ns < maintenance->real_ns || maintenance->real_ns == 0;
 
     maintenance->real_ns = real_ns;
     for (size_t i = 0; i < maintenance->recurring; i++)
-        changed = settle_recurring(maintenance, i, real_ns, seek) || changed;
+        changed = update_recurring(maintenance, i, real_ns, seek) || changed;
     for (size_t i = maintenance->count; i-- > maintenance->recurring;) {
         MaintenanceWindow *window = &maintenance->windows[i];
         bool active = window->from_real_ns <= real_ns;
@@ -179,7 +399,7 @@ bool maintenance_turn(Maintenance *maintenance, uint64_t real_ns)
         changed = true;
         window->active = active;
         if (real_ns >= window->until_real_ns)
-            forget(maintenance, i);
+            remove_window(maintenance, i);
     }
     return changed;
 }
@@ -194,7 +414,7 @@ const MaintenanceWindow *maintenance_at(const Maintenance *maintenance, size_t i
     return &maintenance->windows[i];
 }
 
-static bool covers(const MaintenanceWindow *window, const Device *device)
+static bool covers_device(const MaintenanceWindow *window, const Device *device)
 {
     bool part = device->kind != DEVICE_GPU;
     const char *uuid = part ? device->parent_uuid : device->uuid;
@@ -207,7 +427,7 @@ static bool covers(const MaintenanceWindow *window, const Device *device)
     for (; named < MAINTENANCE_UUIDS && window->uuids[named][0] != '\0'; named++)
         if (strcmp(window->uuids[named], uuid) == 0)
             return true;
-    /* By its number only where the window does not know its GPUs better. */
+    /* By its index only if the window does not know the UUIDs of its GPUs. */
     return device->index < 64 && (window->gpus >> device->index & 1) != 0 &&
            (uuid[0] == '\0' || named < (size_t)__builtin_popcountll(window->gpus));
 }
@@ -219,7 +439,7 @@ const MaintenanceWindow *maintenance_covers(const Maintenance *maintenance, cons
     for (size_t i = 0; i < maintenance->count; i++) {
         const MaintenanceWindow *window = &maintenance->windows[i];
 
-        if (window->active && covers(window, device) && (!best || window->until_real_ns > best->until_real_ns))
+        if (window->active && covers_device(window, device) && (!best || window->until_real_ns > best->until_real_ns))
             best = window;
     }
     return best;

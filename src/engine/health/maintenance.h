@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Maintenance windows: while one covers a thing its incidents are marked and nobody is told. Some are started by hand
- * and end by themselves, some recur by the configuration. Pure: the wall clock is an argument. One thread.
+ * Maintenance windows: while one covers a device, its incidents are marked and not sent. Some are started by hand and
+ * end by themselves, some recur by the configuration. Pure: the wall clock is an argument. One thread.
  */
 
 #include <stdbool.h>
@@ -40,15 +40,15 @@ int maintenance_configure(Maintenance *maintenance, const YamlNode *list, Err *e
 /* By hand. -ENOSPC beyond MAINTENANCE_MAX. *ret_id is its id. */
 int maintenance_start(Maintenance *maintenance, const MaintenanceWindow *window, uint64_t real_ns,
                       char ret_id[INCIDENT_ID_CAP], Err *err);
-/* As somebody else told it, to be shown: of a copy that is never turned, and whose windows end nothing. -ENOSPC. */
-int maintenance_told(Maintenance *maintenance, const MaintenanceWindow *window, Err *err);
+/* Adds a window of another process, to be shown: such a copy is never advanced. -ENOSPC. */
+int maintenance_add(Maintenance *maintenance, const MaintenanceWindow *window, Err *err);
 /* Ends one now; "all" ends all that were started by hand. -ENOENT. A recurring one is skipped until its next time. */
 int maintenance_stop(Maintenance *maintenance, const char *id, uint64_t real_ns, Err *err);
-/* Settles which are active at this instant and forgets what is over. Returns whether anything changed. */
-bool maintenance_turn(Maintenance *maintenance, uint64_t real_ns);
+/* Updates which windows are active at this instant and drops those that are over. Returns whether any changed. */
+bool maintenance_advance(Maintenance *maintenance, uint64_t real_ns);
 
 size_t maintenance_count(const Maintenance *maintenance);
 const MaintenanceWindow *maintenance_at(const Maintenance *maintenance, size_t i);
 /* The active window that covers this device (a GPU's instances and links with it; a window of the node covers all; a
- * window of some GPUs does not cover the node), NULL where none does. */
+ * window of some GPUs does not cover the node), NULL none. */
 const MaintenanceWindow *maintenance_covers(const Maintenance *maintenance, const Device *device);

@@ -139,7 +139,7 @@ static void read_maintenance(Look *look, const json_t *root)
         copy(from, "who", window.who, sizeof window.who);
         read_uuids(from, &window);
         if (window.until_real_ns > look->read.node.real_ns)
-            (void)maintenance_told(look->maintenance, &window, NULL);
+            (void)maintenance_add(look->maintenance, &window, NULL);
     }
 }
 

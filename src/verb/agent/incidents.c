@@ -246,7 +246,7 @@ static int answer_clear(Agent *agent, const Words *words, Str *out)
         return EXIT_UNKNOWN;
     }
     const Incident *over = incidents_find(agent->judge.incidents, id);
-    const size_t forgotten = over ? judge_cleared(&agent->judge, over, words->at[2]) : 0;
+    const size_t forgotten = over ? judge_forget_missing(&agent->judge, over, words->at[2]) : 0;
     if (forgotten > 0)
         str_addf(out, "%zu GPU%s no longer missed\n", forgotten, forgotten == 1 ? " is" : "s are");
     return EXIT_FINE;
@@ -359,7 +359,7 @@ static int answer_maintenance(Agent *agent, const Words *words, Str *out)
     if (strcmp(what, "start") == 0 || strcmp(what, "stop") == 0) {
         const int code = what[2] == 'a' ? start_window(agent, words, out) : stop_window(agent, words, out);
 
-        judge_settle(&agent->judge); /* what it covers is marked at once */
+        judge_advance(&agent->judge); /* what it covers is marked at once */
         return code;
     }
     return usage(out, "maintenance: start, stop or list");

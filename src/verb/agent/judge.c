@@ -1,29 +1,138 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "verb/agent/judge_inside.h"
+#include "verb/agent/judge.h"
 
+#include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/clock.h"
 #include "base/duration.h"
+#include "base/owner.h"
+#include "service/incident/incident.h"
 #include "source/proc/task.h"
+#include "verb/agent/faults.h"
 
-enum { EARLY_MAX = 4096 };
+OWNER_POINTER(Catalogue, catalogue_free);
+OWNER_POINTER(Maintenance, maintenance_free);
+
+enum { EARLY_MAX = 4096, BUNDLE_MAX = 8 << 20, BUNDLE_EVENTS = 64, GRACE_MS = 500 };
 
 #define EARLY_NS (3 * NS_PER_S)
+#define BUNDLE_AFTER_NS (60 * NS_PER_S)
 
-uint64_t judge_now(void *clock)
+/* The clocks of the board and of the wall, as callbacks of those who are given the Judge. */
+static uint64_t get_now_ns(void *self)
 {
-    const Judge *judge = clock;
+    const Judge *judge = self;
 
     return board_now(judge->eyes->board);
 }
 
-uint64_t judge_real(void *clock)
+static uint64_t get_real_ns(void *self)
 {
-    const Judge *judge = clock;
+    const Judge *judge = self;
 
     return eyes_real(judge->eyes);
 }
+
+/* The machine's own clock: how long an XID waits for its line, whatever the board's clock does. */
+static uint64_t get_arrival_ns(void)
+{
+    return clock_monotonic(clock_kernel());
+}
+
+/* --- changes ------------------------------------------------------------------------------------------------------ */
+
+static void log_change(const Judge *judge, const Incident *incident, IncidentChange change)
+{
+    const bool over = change == INCIDENT_CHANGE_CLEARED;
+    const LogLevel level = incident->severity >= SEVERITY_ERROR && !over ? LOG_LEVEL_ERROR : LOG_LEVEL_WARN;
+
+    if (change == INCIDENT_CHANGE_UPDATED)
+        return;
+    log_write(judge->log, over ? LOG_LEVEL_INFO : level, "incident %s %s: %s%s%s", incident->id,
+              incident_change_key(change), incident->title, over ? "; " : "; what to do: ",
+              over ? incident_end_text(incident->end) : fault_actions[incident->action].text);
+}
+
+/* Puts the evidence as it is now into the journal. */
+static void put_bundle(Judge *judge, const Incident *incident)
+{
+    BundleEvent events[BUNDLE_EVENTS];
+    const Node *node = view_node(judge->eyes->view);
+    const uint64_t from = judge->event_count > BUNDLE_EVENTS ? judge->event_count - BUNDLE_EVENTS : 0;
+    size_t count = 0;
+    CLEANUP(str_done) Str text = {0};
+
+    for (uint64_t n = from; n < judge->event_count; n++) {
+        const JudgeEvent *event = &judge->events[n % JUDGE_EVENTS];
+
+        events[count++] = (BundleEvent){.event = &event->event, .incident = event->incident};
+    }
+    str_init(&text, BUNDLE_MAX);
+    incident_bundle(incident, node, judge->store, events, count, &text);
+    journal_put_bundle(judge->journal, incident->id, text.text, text.len);
+}
+
+/* IncidentChanged: a change goes to the journal, and once it is there to the alerts. */
+static void handle_change(void *self, const Incident *incident, IncidentChange change)
+{
+    Judge *judge = self;
+    JudgeChange waits = {.change = change, .incident = *incident};
+
+    log_change(judge, incident, change);
+    judge->incident_changes++;
+    waits.ticket = journal_put_incident(judge->journal, incident);
+    vec_push(&judge->changes, waits);
+    if (change == INCIDENT_CHANGE_OPENED && incident->severity >= SEVERITY_WARNING) {
+        JudgeBundle later = {.due_ns = get_now_ns(judge) + BUNDLE_AFTER_NS};
+
+        put_bundle(judge, incident); /* behind the incident: writing it takes longer than the alert may wait */
+        memcpy(later.incident, incident->id, sizeof later.incident);
+        vec_push(&judge->bundles, later);
+    }
+}
+
+/* JournalAcked: the change is on disk, or cannot be for now. Either way the alerts get it. */
+static void handle_ack(void *self, uint64_t ticket, bool on_disk)
+{
+    Judge *judge = self;
+    size_t due = 0;
+
+    (void)on_disk;
+    while (due < judge->changes.len && judge->changes.at[due].ticket <= ticket) {
+        const JudgeChange *waits = &judge->changes.at[due++];
+
+        if (judge->alerts)
+            alerts_tell(judge->alerts, &waits->incident, waits->change);
+        if (judge->changed)
+            judge->changed(judge->self, &waits->incident, waits->change);
+    }
+    if (due == 0)
+        return;
+    memmove(judge->changes.at, judge->changes.at + due, (judge->changes.len - due) * sizeof judge->changes.at[0]);
+    judge->changes.len -= due;
+}
+
+/* The minute after the opening, for those whose time has come. */
+static void put_late_bundles(Judge *judge, uint64_t now_ns)
+{
+    for (size_t i = judge->bundles.len; i-- > 0;) {
+        const Incident *incident;
+
+        if (judge->bundles.at[i].due_ns > now_ns)
+            continue;
+        incident = incidents_find(judge->incidents, judge->bundles.at[i].incident);
+        if (incident)
+            put_bundle(judge, incident);
+        vec_remove(&judge->bundles, i);
+    }
+}
+
+/* --- events ------------------------------------------------------------------------------------------------------- */
 
 static bool has_code(const Incident *incident, int32_t code)
 {
@@ -33,8 +142,8 @@ static bool has_code(const Incident *incident, int32_t code)
     return false;
 }
 
-/* The incident that took the event: one that lasted then, about its device, with its code among those it has seen. */
-static const char *taken_by(const Judge *judge, const Event *event)
+/* The incident of an event: one that lasted then, about its device, with its code among those it has seen. */
+static const char *find_incident_of(const Judge *judge, const Event *event)
 {
     for (size_t i = 0; i < incidents_count(judge->incidents); i++) {
         const Incident *incident = incidents_at(judge->incidents, i);
@@ -51,7 +160,7 @@ static const char *taken_by(const Judge *judge, const Event *event)
     return "";
 }
 
-/* How far the logs were read goes with what was read of them. */
+/* The position in the logs is saved behind the events that were read up to there. */
 static void save_position(Judge *judge)
 {
     KmsgState state;
@@ -65,15 +174,15 @@ static void save_position(Judge *judge)
     journal_put_position(judge->journal, state.boot_id, state.sequence, state.fabric_offset, state.fabric_inode);
 }
 
-/* Once it is known where events belong. */
-static void settle_events(Judge *judge)
+/* Events go to the journal once their incidents are known. */
+static void assign_events(Judge *judge)
 {
-    if (judge->event_settled == judge->event_count)
+    if (judge->event_assigned == judge->event_count)
         return;
-    while (judge->event_settled < judge->event_count) {
-        JudgeEvent *kept = &judge->events[judge->event_settled++ % JUDGE_EVENTS];
+    while (judge->event_assigned < judge->event_count) {
+        JudgeEvent *kept = &judge->events[judge->event_assigned++ % JUDGE_EVENTS];
 
-        snprintf(kept->incident, sizeof kept->incident, "%s", taken_by(judge, &kept->event));
+        snprintf(kept->incident, sizeof kept->incident, "%s", find_incident_of(judge, &kept->event));
         journal_put_event(judge->journal, &kept->event, kept->incident);
         if (judge->happened)
             judge->happened(judge->self, kept);
@@ -81,37 +190,50 @@ static void settle_events(Judge *judge)
     save_position(judge);
 }
 
-void judge_take_event(Judge *judge, const Event *event)
+static void add_event(Judge *judge, const Event *event)
 {
-    if (judge->event_count - judge->event_settled == JUDGE_EVENTS)
-        settle_events(judge); /* before the ring comes round */
-    incidents_event(judge->incidents, event);
+    if (judge->event_count - judge->event_assigned == JUDGE_EVENTS)
+        assign_events(judge); /* before the ring is full */
+    incidents_add_event(judge->incidents, event);
     judge->events[judge->event_count % JUDGE_EVENTS] = (JudgeEvent){.number = judge->event_count + 1, .event = *event};
     judge->event_count++;
 }
 
-static void turn(Judge *judge, uint64_t now_ns, uint64_t real_ns)
+/* XIDs of the library whose line has not come in time. */
+static void add_late_xids(Judge *judge)
 {
-    maintenance_turn(judge->maintenance, real_ns);
-    incidents_turn(judge->incidents, now_ns, real_ns);
-    settle_events(judge);
+    Event event;
+
+    while (xid_merge_next(&judge->xids, get_arrival_ns(), &event))
+        add_event(judge, &event);
 }
 
-void judge_settle(Judge *judge)
+static void advance_to(Judge *judge, uint64_t now_ns, uint64_t real_ns)
 {
-    turn(judge, judge_now(judge), judge_real(judge));
+    add_late_xids(judge);
+    maintenance_advance(judge->maintenance, real_ns);
+    incidents_advance(judge->incidents, now_ns, real_ns);
+    assign_events(judge);
 }
 
-/* The lines that the loop has read in one go are judged together. */
-static void lines_read(uv_idle_t *idle)
+void judge_advance(Judge *judge)
 {
-    Judge *judge = idle->data;
+    advance_to(judge, get_now_ns(judge), get_real_ns(judge));
+}
 
+static void handle_idle(uv_idle_t *idle)
+{
     uv_idle_stop(idle);
-    judge_settle(judge);
+    judge_advance(idle->data);
 }
 
-void judge_line_came(void *self, const Event *event)
+static void handle_xid_timer(uv_timer_t *timer)
+{
+    judge_advance(timer->data);
+}
+
+/* KmsgEvent. Lines that the loop has read together are judged together. */
+static void handle_line(void *self, const Event *event)
 {
     Judge *judge = self;
 
@@ -119,12 +241,13 @@ void judge_line_came(void *self, const Event *event)
         vec_push(&judge->early, *event);
         return;
     }
-    judge_take_event(judge, event);
-    uv_idle_start(&judge->idle, lines_read);
+    xid_merge_add(&judge->xids, event, true, get_arrival_ns());
+    add_event(judge, event);
+    uv_idle_start(&judge->idle, handle_idle);
 }
 
-/* Alerts name GPUs by index and UUID: what the logs say waits until those are known, for a moment at most. */
-static void take_early(Judge *judge, const Node *node)
+/* Alerts name GPUs by index and UUID: log lines wait until those are known, for EARLY_NS at most. */
+static void add_early_lines(Judge *judge, const Node *node)
 {
     bool known = node->gpu_count > 0;
 
@@ -136,13 +259,22 @@ static void take_early(Judge *judge, const Node *node)
         return;
     judge->ready = true;
     for (size_t i = 0; i < judge->early.len; i++)
-        judge_take_event(judge, &judge->early.at[i]);
+        handle_line(judge, &judge->early.at[i]);
     vec_done(&judge->early);
 }
 
-static void take_driver_event(Judge *judge, const XidEvent *from)
+static bool is_log_readable(const Judge *judge)
 {
-    const uint64_t now = judge_now(judge), real = judge_real(judge);
+    KmsgState state = {0};
+
+    if (judge->kmsg)
+        kmsg_state(judge->kmsg, &state);
+    return state.log == FACTS_LOG_KMSG || state.log == FACTS_LOG_JOURNAL;
+}
+
+static void add_library_xid(Judge *judge, const XidEvent *from)
+{
+    const uint64_t now = get_now_ns(judge), real = get_real_ns(judge);
     Event event;
 
     event_init(&event, EVENT_XID, EVENT_FROM_NVML);
@@ -154,11 +286,14 @@ static void take_driver_event(Judge *judge, const XidEvent *from)
     event.compute_instance = from->compute_instance;
     event.code = (int32_t)from->xid;
     snprintf(event.text, sizeof event.text, "XID %d, reported by the driver's library", event.code);
-    judge_take_event(judge, &event);
+    if (xid_merge_add(&judge->xids, &event, is_log_readable(judge), get_arrival_ns()))
+        add_event(judge, &event);
+    else if (!uv_is_active((uv_handle_t *)&judge->xid_timer))
+        uv_timer_start(&judge->xid_timer, handle_xid_timer, XID_MERGE_NS / NS_PER_MS, 0);
 }
 
-/* What samplers have put onto the board since; the view counts those that are lost. */
-static bool take_driver_events(Judge *judge)
+/* XIDs that samplers have put onto the board; the view counts lost ones. */
+static bool read_library_xids(Judge *judge)
 {
     bool any = false;
 
@@ -168,21 +303,22 @@ static bool take_driver_events(Judge *judge)
         const size_t n = board_take_events(&judge->eyes->board->samplers[i], &judge->event_heads[i], some, &lost);
 
         for (size_t k = 0; k < n; k++)
-            take_driver_event(judge, &some[k]);
+            add_library_xid(judge, &some[k]);
         any |= n > 0;
     }
     return any;
 }
 
-void judge_peek(void *self)
+/* Samplers have news: their events are read between two ticks. */
+static void handle_news(void *self)
 {
     Judge *judge = self;
 
-    if (judge->ready && take_driver_events(judge))
-        judge_settle(judge);
+    if (judge->ready && read_library_xids(judge))
+        judge_advance(judge);
 }
 
-static JudgeGpu *gpu_of(Judge *judge, PciAddress pci)
+static JudgeGpu *find_gpu(Judge *judge, PciAddress pci)
 {
     for (size_t i = 0; i < judge->gpu_count; i++)
         if (pci_compare(judge->gpus[i].pci, pci) == 0)
@@ -193,7 +329,7 @@ static JudgeGpu *gpu_of(Judge *judge, PciAddress pci)
     return &judge->gpus[judge->gpu_count++];
 }
 
-static void tell_reset(Judge *judge, const Node *node, PciAddress pci)
+static void add_reset(Judge *judge, const Node *node, PciAddress pci)
 {
     Event event;
 
@@ -203,26 +339,27 @@ static void tell_reset(Judge *judge, const Node *node, PciAddress pci)
     event.has_pci = true;
     event.pci = pci;
     snprintf(event.text, sizeof event.text, "its counters began anew: it was reset, or its driver was loaded again");
-    judge_take_event(judge, &event);
+    add_event(judge, &event);
 }
 
-/* A reset leaves no line in any log; what counts from it on begins at 0 again. */
-static void look_for_resets(Judge *judge, const Node *node)
+/* Resets are not logged: detect them by the energy counter going backwards. */
+static void detect_resets(Judge *judge, const Node *node)
 {
     for (size_t i = 0; i < node->gpu_count; i++) {
         const Reading *reading = &node->gpus[i].reading;
-        JudgeGpu *gpu = gpu_of(judge, reading->device.pci);
+        JudgeGpu *gpu = find_gpu(judge, reading->device.pci);
         double energy;
 
         if (!gpu || !sample_double(&reading->sample[METRIC_TOTAL_ENERGY_CONSUMPTION], &energy))
             continue;
         if (energy < gpu->energy_mj)
-            tell_reset(judge, node, gpu->pci);
+            add_reset(judge, node, gpu->pci);
         gpu->energy_mj = energy;
     }
 }
 
-static void sign_given(void *self, const Sign *sign)
+/* A sign of a detector, with the name of its process. */
+static void handle_sign(void *self, const Sign *sign)
 {
     Judge *judge = self;
     Sign named = *sign;
@@ -238,12 +375,12 @@ static void sign_given(void *self, const Sign *sign)
         else
             named.process[0] = '\0';
     }
-    incidents_sign(judge->incidents, &named);
+    incidents_add_sign(judge->incidents, &named);
 }
 
 /* --- a tick ------------------------------------------------------------------------------------------------------- */
 
-static void fill_logs(const Judge *judge, Facts *facts)
+static void fill_log_facts(const Judge *judge, Facts *facts)
 {
     KmsgState state = {0};
 
@@ -255,14 +392,14 @@ static void fill_logs(const Judge *judge, Facts *facts)
     facts->fabric_log = state.fabric_log;
 }
 
-static void want_processes(Judge *judge, const Node *node)
+static void request_processes(Judge *judge, const Node *node)
 {
     uint32_t pids[HOST_PROCESSES_MAX];
 
     host_want(judge->host, pids, node_pids(node, pids, HOST_PROCESSES_MAX));
 }
 
-static void look_at_host(Judge *judge, const Node *node)
+static void update_host(Judge *judge, const Node *node)
 {
     pid_t samplers[NODE_SAMPLERS_MAX];
     size_t count = 0;
@@ -270,12 +407,12 @@ static void look_at_host(Judge *judge, const Node *node)
     for (size_t i = 0; i < node->sampler_count; i++)
         if (node->samplers[i].pid > 0)
             samplers[count++] = node->samplers[i].pid;
-    want_processes(judge, node);
+    request_processes(judge, node);
     host_turn(judge->host, node->time_ns, samplers, count);
-    fill_logs(judge, host_facts(judge->host));
+    fill_log_facts(judge, host_facts(judge->host));
 }
 
-/* A damaged file was begun anew: what is still known goes into the new one. */
+/* A damaged file was begun anew: writes what is in memory into the new one. */
 static void refill_journal(Judge *judge)
 {
     JournalState state;
@@ -291,34 +428,34 @@ static void refill_journal(Judge *judge)
     remembered_refill(&judge->remembered);
 }
 
-size_t judge_cleared(Judge *judge, const Incident *incident, const char *who)
+size_t judge_forget_missing(Judge *judge, const Incident *incident, const char *who)
 {
     if (strcmp(incident->class, "gpu-missing") != 0)
         return 0;
     return remembered_forget(&judge->remembered, view_node(judge->eyes->view), &incident->device, who);
 }
 
-void judge_turn(Judge *judge, const Node *node)
+void judge_tick(Judge *judge, const Node *node)
 {
-    incidents_look(judge->incidents, node);
-    look_at_host(judge, node);
-    take_early(judge, node);
+    incidents_set_node(judge->incidents, node);
+    update_host(judge, node);
+    add_early_lines(judge, node);
     if (judge->ready)
-        take_driver_events(judge);
-    look_for_resets(judge, node);
-    detectors_turn(judge->detectors, node, host_facts(judge->host), sign_given, judge);
-    turn(judge, node->time_ns, node->real_ns);
+        read_library_xids(judge);
+    detect_resets(judge, node);
+    detectors_turn(judge->detectors, node, host_facts(judge->host), handle_sign, judge);
+    advance_to(judge, node->time_ns, node->real_ns);
     save_position(judge);
     remembered_turn(&judge->remembered, node);
-    judge_close_boxes(judge, node->time_ns);
+    put_late_bundles(judge, node->time_ns);
     refill_journal(judge);
 }
 
-void judge_wants(const Judge *judge, BoardPlan *plan)
+void judge_add_wanted(const Judge *judge, BoardPlan *plan)
 {
     detectors_wanted(judge->detectors, plan->wanted);
     plan->want_links = detectors_want_links(judge->detectors);
-    plan->want_processes = true; /* who is on a GPU, is shown */
+    plan->want_processes = true; /* of every GPU, to be shown */
 }
 
 const Facts *judge_facts(const Judge *judge)
@@ -344,4 +481,247 @@ uint64_t judge_each_event(const Judge *judge, uint64_t from, void (*fn)(void *se
     for (uint64_t n = from > oldest ? from : oldest; n < judge->event_count; n++)
         fn(self, &judge->events[n % JUDGE_EVENTS]);
     return judge->event_count;
+}
+
+/* --- opening and closing ------------------------------------------------------------------------------------------ */
+
+static int load_catalogue(const AgentConfig *config, Catalogue **ret, Err *err)
+{
+    const OptList *files = &config->o.fault_files;
+    size_t count = 0;
+    const DetectorSpec *specs = detector_specs(&count);
+
+    TRY(faults_load(files->items, files->len, specs, count, ret, err));
+    malloc_trim(0); /* reading needs ten times its size */
+    return 0;
+}
+
+int judge_check(const AgentConfig *config, Err *err)
+{
+    CLEANUP(catalogue_free_at) Catalogue *catalogue = NULL;
+    CLEANUP(maintenance_free_at) Maintenance *maintenance = maintenance_new();
+
+    TRY(load_catalogue(config, &catalogue, err));
+    TRY(maintenance_configure(maintenance, config->o.maintenance, err));
+    return alerts_check(config->o.alerts, err);
+}
+
+static void restore_from_journal(Judge *judge, JournalKept *kept)
+{
+    Err err = {0};
+
+    if (journal_kept(judge->journal, kept, &err) < 0) {
+        log_write(judge->log, LOG_LEVEL_ERROR, "the journal could not be read: %s; what it holds is not known",
+                  err.text);
+        return;
+    }
+    for (size_t i = 0; i < kept->windows.len; i++) {
+        char id[INCIDENT_ID_CAP];
+
+        if (maintenance_start(judge->maintenance, &kept->windows.at[i], get_real_ns(judge), id, &err) < 0)
+            log_write(judge->log, LOG_LEVEL_WARN, "a maintenance window of the journal is left out: %s", err.text);
+    }
+    incidents_restore(judge->incidents, kept->incidents.at, kept->incidents.len, get_now_ns(judge),
+                                   get_real_ns(judge));
+}
+
+static int open_journal(Judge *judge, uv_loop_t *loop, Err *err)
+{
+    const AgentOptions *o = &judge->config->o;
+    const JournalConfig config = {.path = agent_journal_path(judge->config),
+                                  .keep_ns = o->journal_keep_ns,
+                                  .max_bytes = o->journal_max_bytes,
+                                  .patience_ns = o->journal_patience_ns,
+                                  .log = judge->log};
+    JournalConfig none = config;
+    const int rc = journal_open(loop, &config, handle_ack, judge, &judge->journal, err);
+
+    if (rc != -EBUSY)
+        return rc;
+    log_write(judge->log, LOG_LEVEL_WARN, "%s; this one keeps nothing", err->text);
+    none.path = "";
+    return journal_open(loop, &none, handle_ack, judge, &judge->journal, err);
+}
+
+static void log_journal(const Judge *judge)
+{
+    JournalState state;
+
+    journal_state(judge->journal, &state);
+    if (state.health == JOURNAL_MEMORY)
+        log_write(judge->log, LOG_LEVEL_ERROR, "the journal goes on in memory: %s", state.why);
+}
+
+static int open_log(Judge *judge, uv_loop_t *loop, const JournalKept *kept, Err *err)
+{
+    const AgentOptions *o = &judge->config->o;
+    KmsgConfig config = {.kmsg = agent_kmsg_path(judge->config),
+                         .journalctl = o->journalctl ? o->journalctl : "",
+                         .fabric_log = agent_fabric_log_path(judge->config),
+                         .root = o->root ? o->root : "",
+                         .sequence = kept->sequence,
+                         .fabric_offset = kept->fabric_offset,
+                         .fabric_inode = kept->fabric_inode,
+                         .now_ns = get_now_ns,
+                         .real_ns = get_real_ns,
+                         .clock = judge,
+                         .log = judge->log};
+    VEC(const char *) patterns = {0};
+
+    memcpy(config.boot_id, kept->boot_id, sizeof config.boot_id);
+    for (size_t i = 0; i < catalogue_rule_count(judge->catalogue); i++) {
+        const FaultRule *rule = catalogue_rule_at(judge->catalogue, i);
+
+        if (rule->match == FAULT_ON_EVENT && rule->event == EVENT_LINE && rule->contains[0])
+            vec_push(&patterns, rule->contains);
+    }
+    config.patterns = patterns.at;
+    config.pattern_count = patterns.len;
+    const int rc = kmsg_open(loop, &config, handle_line, judge, &judge->kmsg, err);
+    vec_done(&patterns);
+    return rc;
+}
+
+static int open_alerts(Judge *judge, uv_loop_t *loop, Err *err)
+{
+    const AlertsConfig config = {.tree = judge->config->o.alerts,
+                                 .hostname = view_node(judge->eyes->view)->hostname,
+                                 .external_url = judge->config->o.external_url ? judge->config->o.external_url : "",
+                                 .now_ns = get_now_ns,
+                                 .real_ns = get_real_ns,
+                                 .clock = judge,
+                                 .clock_speed = judge->config->o.clock_speed,
+                                 .journal = judge->journal,
+                                 .log = judge->log};
+    VEC(Incident) open = {0};
+
+    TRY(alerts_new(loop, &config, &judge->alerts, err));
+    for (size_t i = 0; i < incidents_count(judge->incidents); i++)
+        if (incidents_at(judge->incidents, i)->state == INCIDENT_OPEN)
+            vec_push(&open, *incidents_at(judge->incidents, i));
+    alerts_resume(judge->alerts, open.at, open.len);
+    vec_done(&open);
+    return 0;
+}
+
+/* The journal is of another boot: the node was rebooted since. */
+static void note_reboot(Judge *judge, const JournalKept *kept)
+{
+    KmsgState state;
+    Event event;
+
+    kmsg_state(judge->kmsg, &state);
+    if (!kept->boot_id[0] || !state.boot_id[0] || strcmp(kept->boot_id, state.boot_id) == 0)
+        return;
+    event_init(&event, EVENT_REBOOT, EVENT_FROM_AGENT);
+    event.time_ns = get_now_ns(judge);
+    const uint64_t real = get_real_ns(judge), up = clock_monotonic(clock_kernel());
+    event.real_ns = real > up ? real - up : real;
+    snprintf(event.text, sizeof event.text, "the node was started anew since the agent last ran");
+    add_event(judge, &event);
+}
+
+static void note_start(Judge *judge)
+{
+    Event event;
+
+    event_init(&event, EVENT_AGENT_START, EVENT_FROM_AGENT);
+    event.time_ns = get_now_ns(judge);
+    event.real_ns = get_real_ns(judge);
+    snprintf(event.text, sizeof event.text, "the agent was started");
+    add_event(judge, &event);
+}
+
+int judge_open(Judge *judge, uv_loop_t *loop, AgentConfig *config, Eyes *eyes, Store *store, const Log *log, Err *err)
+{
+    JournalKept kept = {0};
+
+    *judge = (Judge){.log = log, .eyes = eyes, .store = store, .config = config};
+    judge->events = xcalloc(JUDGE_EVENTS, sizeof *judge->events);
+    uv_idle_init(loop, &judge->idle);
+    uv_timer_init(loop, &judge->xid_timer);
+    uv_unref((uv_handle_t *)&judge->xid_timer);
+    judge->idle.data = judge->xid_timer.data = judge;
+    processes_on_news(eyes->processes, handle_news, judge);
+    judge->opened_ns = get_now_ns(judge);
+    TRY(load_catalogue(config, &judge->catalogue, err));
+    judge->maintenance = maintenance_new();
+    TRY(maintenance_configure(judge->maintenance, config->o.maintenance, err));
+    judge->incidents = incidents_new(judge->catalogue, judge->maintenance, handle_change, judge);
+    judge->detectors = detectors_new(judge->catalogue, NULL);
+    TRY(open_journal(judge, loop, err));
+    log_journal(judge);
+    restore_from_journal(judge, &kept);
+    remembered_open(&judge->remembered, &kept, judge->journal, eyes, log);
+    const HostConfig host = {.root = config->o.root ? config->o.root : "", .period_ns = config->o.slow_ns};
+    int rc = host_open(&host, &judge->host, err);
+    if (rc == 0)
+        rc = open_log(judge, loop, &kept, err);
+    if (rc == 0)
+        rc = open_alerts(judge, loop, err);
+    if (rc == 0) {
+        note_reboot(judge, &kept);
+        note_start(judge);
+    }
+    journal_kept_done(&kept);
+    return rc;
+}
+
+int judge_reload(Judge *judge, AgentConfig *config, Err *err)
+{
+    Catalogue *catalogue = NULL;
+
+    judge->config = config; /* the old one is freed, even if this fails */
+    TRY(load_catalogue(config, &catalogue, err));
+    int rc = maintenance_configure(judge->maintenance, config->o.maintenance, err);
+    if (rc == 0)
+        rc = alerts_reconfigure(judge->alerts, config->o.alerts, err);
+    if (rc < 0) {
+        catalogue_free(catalogue);
+        return rc;
+    }
+    judge->detectors = detectors_new(catalogue, judge->detectors);
+    incidents_set_catalogue(judge->incidents, catalogue);
+    catalogue_free(judge->catalogue);
+    judge->catalogue = catalogue;
+    return 0;
+}
+
+/* Alerts that are not delivered stay in the journal. */
+static void handle_alerts_closed(void *self)
+{
+    Judge *judge = self;
+
+    journal_close(TAKE(judge->journal));
+    detectors_free(TAKE(judge->detectors));
+    incidents_free(TAKE(judge->incidents));
+    maintenance_free(TAKE(judge->maintenance));
+    catalogue_free(TAKE(judge->catalogue));
+    remembered_done(&judge->remembered);
+    vec_done(&judge->changes);
+    vec_done(&judge->early);
+    vec_done(&judge->bundles);
+    free(TAKE(judge->events));
+    judge->closed(judge->closed_self);
+}
+
+void judge_close(Judge *judge, void (*closed)(void *self), void *self)
+{
+    if (!judge->events) { /* it was never opened */
+        closed(self);
+        return;
+    }
+    judge->closed = closed;
+    judge->closed_self = self;
+    judge->changed = NULL;
+    judge->happened = NULL;
+    uv_close((uv_handle_t *)&judge->idle, NULL);
+    uv_close((uv_handle_t *)&judge->xid_timer, NULL);
+    processes_on_news(judge->eyes->processes, NULL, NULL);
+    kmsg_close(TAKE(judge->kmsg));
+    host_close(TAKE(judge->host));
+    if (judge->alerts)
+        alerts_close(TAKE(judge->alerts), GRACE_MS, handle_alerts_closed, judge);
+    else
+        handle_alerts_closed(judge);
 }

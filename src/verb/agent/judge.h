@@ -2,9 +2,12 @@
 #pragma once
 
 /*
- * The agent's judgement: logs, facts and readings go into the incidents; what they say goes into the journal, and from
- * there to those who are told. Everything is on the loop's thread; what can wait for a disk or a network is in the
+ * The agent's judge: logs, facts and readings go into the incidents; changes of those go to the journal, and once they
+ * are on disk to the alerts. Everything runs on the loop's thread; what can wait for a disk or a network is in the
  * journal and the alerts.
+ *
+ *   kernel line -> handle_line -> incidents_add_event -> ... -> judge_advance -> handle_change -> journal -> handle_ack
+ *   -> alerts
  */
 
 #include <uv.h>
@@ -13,6 +16,7 @@
 #include "base/vec.h"
 #include "engine/health/detect.h"
 #include "engine/health/incidents.h"
+#include "engine/health/xid_merge.h"
 #include "engine/store/store.h"
 #include "service/alert/alert.h"
 #include "service/journal/journal.h"
@@ -32,19 +36,19 @@ typedef struct JudgeEvent {
 } JudgeEvent;
 
 /* A change that waits until it is on disk. */
-typedef struct JudgeTold {
+typedef struct JudgeChange {
     uint64_t ticket;
     IncidentChange change;
     Incident incident;
-} JudgeTold;
+} JudgeChange;
 
-/* A bundle whose minute after the fact is still to come. */
-typedef struct JudgeBox {
+/* A bundle that is written again a minute after its incident opened. */
+typedef struct JudgeBundle {
     char incident[INCIDENT_ID_CAP];
     uint64_t due_ns;
-} JudgeBox;
+} JudgeBundle;
 
-/* What a GPU had counted at the last look, to see that it began anew. */
+/* The counter of a GPU at the last tick, to see that it began anew. */
 typedef struct JudgeGpu {
     PciAddress pci;
     double energy_mj; /* since the driver was loaded or the GPU was reset */
@@ -64,51 +68,54 @@ typedef struct Judge {
     Journal *journal;
     Remembered remembered;
     Alerts *alerts;
-    JudgeEvent *events;                  /* a ring of JUDGE_EVENTS, by number */
-    uint64_t event_count, event_settled; /* taken; those of them whose incident is known */
-    VEC(JudgeTold) told;
-    VEC(JudgeBox) boxes;
+    JudgeEvent *events;                   /* a ring of JUDGE_EVENTS, by number */
+    uint64_t event_count, event_assigned; /* received; those of them whose incident is known */
+    XidMerge xids;
+    uv_timer_t xid_timer; /* runs while an XID waits for its line */
+    VEC(JudgeChange) changes;
+    VEC(JudgeBundle) bundles;
     JudgeGpu gpus[NODE_GPUS_MAX];
     size_t gpu_count;
-    char set_aside[256];                     /* what the journal said last */
+    char set_aside[256];                     /* the journal's damaged file, as last reported */
     uv_idle_t idle;                          /* runs once after lines were read */
     uint32_t event_heads[NODE_SAMPLERS_MAX]; /* of the board's rings of them */
     VEC(Event) early;                        /* lines read before the GPUs were known */
-    bool ready;                              /* they are */
+    bool ready;                              /* they are known now */
     uint64_t opened_ns;
     uint64_t position_sequence;
-    uint64_t incident_changes; /* told since start, for whoever watches */
-    void (*changed)(void *self, const Incident *incident, IncidentChange change); /* it is on disk, or cannot be */
+    uint64_t incident_changes; /* since start */
+    /* for the exporter and the event stream: a change once it is on disk or cannot be; an event */
+    void (*changed)(void *self, const Incident *incident, IncidentChange change);
     void (*happened)(void *self, const JudgeEvent *event);
     void *self;
     void (*closed)(void *self); /* of judge_close */
     void *closed_self;
 } Judge;
 
-/* Reads the catalogue and everything else of the configuration that this is about; for --check-config too. */
+/* Reads the catalogue and the other parts of the configuration that the judge needs; for --check-config too. */
 int judge_check(const AgentConfig *config, Err *err);
 
 int judge_open(Judge *judge, uv_loop_t *loop, AgentConfig *config, Eyes *eyes, Store *store, const Log *log, Err *err);
-/* After a reload of the configuration: what is bad stays as it was. */
+/* After a reload of the configuration; on errors the old one stays. */
 int judge_reload(Judge *judge, AgentConfig *config, Err *err);
-/* Metrics, links and processes that are needed. */
-void judge_wants(const Judge *judge, BoardPlan *plan);
+/* Adds the metrics, links and processes that are needed to the plan. */
+void judge_add_wanted(const Judge *judge, BoardPlan *plan);
 /* One tick, after the eyes have looked. */
-void judge_turn(Judge *judge, const Node *node);
-/* Settles incidents and maintenance as of now, between two ticks. */
-void judge_settle(Judge *judge);
-/* Tries to deliver what is due, writes what is queued, and ends; then `closed` is called, from within or from the loop.
- * Until then the eyes and the store must stay. Accepts a zeroed one. */
+void judge_tick(Judge *judge, const Node *node);
+/* Opens and ends incidents and applies maintenance as of now, between two ticks. */
+void judge_advance(Judge *judge);
+/* Tries to deliver due alerts, writes the queue of the journal and ends; then calls `closed`, from within or from the
+ * loop. The eyes and the store must last until then. Accepts a zeroed one. */
 void judge_close(Judge *judge, void (*closed)(void *self), void *self);
 
-/* An incident was cleared by hand: a GPU that it missed is not to be missed again. Returns how many it were. */
-size_t judge_cleared(Judge *judge, const Incident *incident, const char *who);
+/* A "GPU missing" incident was cleared by hand: forgets its GPUs. Returns how many. */
+size_t judge_forget_missing(Judge *judge, const Incident *incident, const char *who);
 
-/* The facts of the last look, with the condition of the logs. */
+/* The facts of the last look, with the state of the logs. */
 const Facts *judge_facts(const Judge *judge);
-/* Who the processes on the GPUs are. */
+/* The processes on the GPUs. */
 ProcessList judge_processes(const Judge *judge);
-/* Where GPUs and network adapters are. */
+/* The places of GPUs and network adapters. */
 PlaceList judge_places(const Judge *judge);
 /* Events from number `from` on (0: the oldest that is kept); returns the next number. */
 uint64_t judge_each_event(const Judge *judge, uint64_t from, void (*fn)(void *self, const JudgeEvent *event),

@@ -68,7 +68,7 @@ void agent_plan(Agent *agent)
     exporter_wanted(agent->exporter, plan.wanted);
     for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
         plan.wanted[wanted[i] / 64] |= UINT64_C(1) << (wanted[i] % 64);
-    judge_wants(&agent->judge, &plan);
+    judge_add_wanted(&agent->judge, &plan);
     memcpy(plan.period_ns, e->period_ns, sizeof plan.period_ns);
     board_set_plan(agent->eyes.board, &plan);
 }
@@ -112,7 +112,7 @@ void agent_tick(Agent *agent)
     if (agent->jobs_on)
         read_jobs(agent);
     store_add_node(agent->store, node);
-    judge_turn(&agent->judge, node);
+    judge_tick(&agent->judge, node);
     decide_activities(agent);
     windows_add(agent->windows, node);
     exporter_tick(agent->exporter, node);

@@ -146,7 +146,7 @@ static void open_agent(Play *play, const Paths *paths, const char *name)
     if (eyes_open(&play->eyes, &play->loop, play->config, &play->agent_log, &err) < 0 ||
         judge_open(&play->judge, &play->loop, play->config, &play->eyes, play->store, &play->agent_log, &err) < 0)
         fail("%s", err.text);
-    judge_wants(&play->judge, &plan);
+    judge_add_wanted(&play->judge, &plan);
     memcpy(plan.period_ns, play->config->exporter.period_ns, sizeof plan.period_ns);
     board_set_plan(play->eyes.board, &plan);
 }
@@ -245,7 +245,7 @@ static void play_second(Play *play)
     samplers_turn();
     for (int i = 0; i < 3; i++)
         uv_run(&play->loop, UV_RUN_NOWAIT);
-    judge_turn(&play->judge, eyes_look(&play->eyes));
+    judge_tick(&play->judge, eyes_look(&play->eyes));
     keep_seen(play);
     note_met(play);
 }

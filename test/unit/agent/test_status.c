@@ -501,7 +501,7 @@ static void maintenance_is_shown(void **state)
 
     rig->maintenance = maintenance_new();
     assert_int_equal(maintenance_start(rig->maintenance, &window, rig->node.real_ns, id, &err), 0);
-    maintenance_turn(rig->maintenance, rig->node.real_ns);
+    maintenance_advance(rig->maintenance, rig->node.real_ns);
     snprintf(line, sizeof line, "\nmaintenance of GPU 0,1 until 2026-01-01 01:00:00Z: new fans (kim, %s)\n", id);
     assert_non_null(strstr(screen(rig, 100, false), line));
     Incident *incident = add_incident(rig, "fan", SEVERITY_WARNING, 0);

@@ -338,7 +338,7 @@ static void journal_alerts_and_maintenance(void **state)
 
     (void)state;
     assert_int_equal(maintenance_start(maintenance, &window, KIT_REAL, id, &err), 0);
-    maintenance_turn(maintenance, KIT_REAL + NS_PER_S);
+    maintenance_advance(maintenance, KIT_REAL + NS_PER_S);
     rig.faults.journal = &journal;
     rig.faults.receivers = receivers;
     rig.faults.receiver_count = 1;

@@ -73,15 +73,15 @@ void kit_advance(Kit *kit, uint64_t ns)
 
 void kit_turn(Kit *kit)
 {
-    maintenance_turn(kit->maintenance, kit->real_ns);
-    incidents_turn(kit->incidents, kit->now_ns, kit->real_ns);
+    maintenance_advance(kit->maintenance, kit->real_ns);
+    incidents_advance(kit->incidents, kit->now_ns, kit->real_ns);
 }
 
 static void look(Kit *kit)
 {
     kit->node.time_ns = kit->now_ns;
     kit->node.real_ns = kit->real_ns;
-    incidents_look(kit->incidents, &kit->node);
+    incidents_set_node(kit->incidents, &kit->node);
 }
 
 void kit_tick(Kit *kit, uint64_t ns)
@@ -107,7 +107,7 @@ Event kit_xid(const Kit *kit, int gpu, int32_t code)
 
 void kit_give(Kit *kit, const Event *event)
 {
-    incidents_event(kit->incidents, event);
+    incidents_add_event(kit->incidents, event);
 }
 
 void kit_say(Kit *kit, int gpu, int32_t code)
@@ -146,7 +146,7 @@ void kit_hold(Kit *kit, const char *class, int gpu, uint32_t link)
         sign.device.link = link;
     }
     snprintf(sign.text, sizeof sign.text, "%s holds", class);
-    incidents_sign(kit->incidents, &sign);
+    incidents_add_sign(kit->incidents, &sign);
 }
 
 void kit_hold_for(Kit *kit, const char *class, int gpu, uint32_t link, uint64_t ns)

@@ -7,7 +7,7 @@
 
 #include "base/map.h"
 #include "double.h"
-#include "engine/health/incident_id.h"
+#include "engine/health/incident_text.h"
 #include "engine/health/incidents.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -165,20 +165,20 @@ static void hold(Stream *s)
     if (where & 2)
         sign.device.link = where >> 6;
     snprintf(sign.text, sizeof sign.text, "%s holds", rule->id);
-    incidents_sign(s->incidents, &sign);
+    incidents_add_sign(s->incidents, &sign);
 }
 
 static void look(Stream *s)
 {
     s->node.time_ns = s->now_ns;
     s->node.real_ns = s->real_ns;
-    incidents_look(s->incidents, &s->node);
+    incidents_set_node(s->incidents, &s->node);
 }
 
 static void turn(Stream *s)
 {
-    maintenance_turn(s->maintenance, s->real_ns);
-    incidents_turn(s->incidents, s->now_ns, s->real_ns);
+    maintenance_advance(s->maintenance, s->real_ns);
+    incidents_advance(s->incidents, s->now_ns, s->real_ns);
 }
 
 static void restart(Stream *s)
@@ -243,7 +243,7 @@ static void event(Stream *s, EventKind kind, bool before)
         one.time_ns = one.time_ns > ago ? one.time_ns - ago : 0;
         one.real_ns -= ago;
     }
-    incidents_event(s->incidents, &one);
+    incidents_add_event(s->incidents, &one);
 }
 
 static void step(Stream *s)

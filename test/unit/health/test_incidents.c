@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One incident per fault and thing: keys, bursts, echoes, the driver's own verdict, two sources (engine/health/
- * incidents_take.c, incidents_grow.c, incidents_event.c, incidents_key.c). */
+ * incidents_take.c, incidents_grow.c, incidents_add_event.c, incidents_key.c). */
 #include "kit.h"
 
 #define NO_LINK DEVICE_NO_NUMBER
@@ -401,48 +401,6 @@ static void the_drivers_word_is_not_the_programs(void **state)
     assert_int_equal(kit_open_one(kit, "reset-required", 1)->action, ACTION_RESET_GPU);
 }
 
-static void log_and_library_count_once(void **state)
-{
-    for (int first = 0; first < 2; first++) {
-        Kit *kit = *state;
-        int gpu = first;
-        Event log = kit_xid(kit, gpu, 31), library = kit_xid(kit, gpu, 31);
-        const Incident *it;
-
-        log.pid = 7;
-        strcpy(log.process, "python");
-        library.origin = EVENT_FROM_NVML;
-        strcpy(library.text, "XID 31 of the library");
-        kit_give(kit, first == 0 ? &log : &library);
-        kit_turn(kit);
-        kit_give(kit, first == 0 ? &library : &log);
-        kit_turn(kit);
-        it = kit_open_one(kit, "app-fault", gpu);
-        assert_int_equal(it->count, 1);
-        assert_string_equal(it->process, "python");
-        assert_int_equal(it->pid, 7);
-        assert_int_equal(it->first[0].origin, EVENT_FROM_KMSG);
-        assert_string_equal(it->first[0].text, log.text);
-        assert_int_equal(kit_open_count(kit), (size_t)first + 1);
-    }
-}
-
-static void the_library_alone_counts(void **state)
-{
-    Kit *kit = *state;
-    Event event = kit_xid(kit, 1, 48);
-    IncidentsCounts counts;
-
-    event.origin = EVENT_FROM_NVML;
-    kit_give(kit, &event);
-    kit_turn(kit);
-    kit_advance(kit, 6 * SECOND); /* too late to be the same */
-    kit_say(kit, 1, 48);
-    assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 1)->count, 2);
-    incidents_counts(kit->incidents, &counts);
-    assert_int_equal(counts.dropped_repeats, 0);
-}
-
 static void the_same_record_counts_once(void **state)
 {
     Kit *kit = *state;
@@ -476,55 +434,21 @@ static void the_state_and_the_line_are_one(void **state)
 static void a_check_on_trial_tells_nobody_and_takes_nothing(void **state)
 {
     Kit *kit = *state;
-    const Incident *worst;
-    PciAddress pci = kit_pci(1);
 
     kit_say(kit, 1, 109);
     assert_int_equal(kit_open_one(kit, "trial", 1)->route, ROUTE_NONE);
-    assert_false(incidents_worst(kit->incidents, &pci, true, &worst));
     kit_say(kit, 1, 110);
     assert_int_equal(kit_open_one(kit, "under-trial", 1)->route, ROUTE_TICKET);
-    assert_true(incidents_worst(kit->incidents, &pci, true, &worst));
-    assert_string_equal(worst->class, "under-trial");
     kit_say(kit, 1, 120); /* a class that is off */
     assert_int_equal(kit_open_count(kit), 2);
 }
 
-static void the_worst_of_a_gpu(void **state)
+static void unknown_codes_are_kept(void **state)
 {
     Kit *kit = *state;
-    const Incident *worst;
-    PciAddress one = kit_pci(1), two = kit_pci(2);
-    Event event;
-
-    kit_app(kit, 1, 31, 100, "python");
-    event = kit_xid(kit, 1, 74);
-    event.link = 2;
-    kit_give(kit, &event);
-    kit_turn(kit);
-    assert_true(incidents_worst(kit->incidents, &one, false, &worst));
-    assert_string_equal(worst->class, "nvlink-down");
-    assert_false(incidents_worst(kit->incidents, &two, false, &worst));
-    assert_null(worst);
-    event_init(&event, EVENT_MCE, EVENT_FROM_KMSG);
-    event.time_ns = kit->now_ns;
-    event.real_ns = kit->real_ns;
-    kit_give(kit, &event);
-    kit_turn(kit);
-    assert_false(incidents_worst(kit->incidents, &two, false, &worst));
-    assert_true(incidents_worst(kit->incidents, &two, true, &worst));
-    assert_string_equal(worst->class, "host-memory");
-}
-
-static void unknown_codes_are_kept_and_counted(void **state)
-{
-    Kit *kit = *state;
-    IncidentsCounts counts;
 
     kit_say(kit, 1, 990);
     kit_say(kit, 1, 991);
-    incidents_counts(kit->incidents, &counts);
-    assert_int_equal(counts.unknown, 2);
     assert_int_equal(kit_open_count(kit), 2);
 }
 
@@ -713,7 +637,7 @@ static void a_rule_of_one_gpu_names_it_though_its_class_is_of_the_node(void **st
     device_init(&sign.device, DEVICE_GPU);
     sign.device.has_pci = true;
     sign.device.pci = kit_pci(2);
-    incidents_sign(kit->incidents, &sign);
+    incidents_add_sign(kit->incidents, &sign);
     kit_turn(kit);
     assert_int_equal(kit_open_one(kit, "host-memory", 2)->scope, SCOPE_GPU);
 }
@@ -745,13 +669,10 @@ int main(void)
         ONE(the_drivers_word_opens_where_nothing_is_known),
         ONE(the_drivers_none_opens_nothing),
         ONE(the_drivers_word_is_not_the_programs),
-        ONE(log_and_library_count_once),
-        ONE(the_library_alone_counts),
         ONE(the_same_record_counts_once),
         ONE(the_state_and_the_line_are_one),
         ONE(a_check_on_trial_tells_nobody_and_takes_nothing),
-        ONE(the_worst_of_a_gpu),
-        ONE(unknown_codes_are_kept_and_counted),
+        ONE(unknown_codes_are_kept),
         ONE(the_parent_that_is_named_comes_before_a_worse_one),
         ONE(the_parent_on_the_same_gpu_comes_before_that_of_the_node),
         ONE(the_worse_parent_comes_before_the_later_one),

@@ -69,8 +69,8 @@ static Event line(Play *play, EventKind kind, uint8_t bus, int32_t code, const c
 
 static void give(Play *play, const Event *event)
 {
-    incidents_event(play->incidents, event);
-    incidents_turn(play->incidents, play->now_ns, play->real_ns);
+    incidents_add_event(play->incidents, event);
+    incidents_advance(play->incidents, play->now_ns, play->real_ns);
 }
 
 static void say(Play *play, uint8_t bus, int32_t code, const char *text)
@@ -86,7 +86,7 @@ static void wait(Play *play, uint64_t seconds)
 {
     play->now_ns += seconds * SECOND;
     play->real_ns += seconds * SECOND;
-    incidents_turn(play->incidents, play->now_ns, play->real_ns);
+    incidents_advance(play->incidents, play->now_ns, play->real_ns);
 }
 
 /* The only open one. */
@@ -159,7 +159,7 @@ static void a_storm_of_45(void **state)
     for (int i = 0; i < 13120; i++) {
         Event event = line(play, EVENT_XID, (uint8_t)(0x10 + i % 8), 45, "Ch 00000008");
 
-        incidents_event(play->incidents, &event);
+        incidents_add_event(play->incidents, &event);
         if (i % 64 == 0)
             wait(play, 1);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When an application XID makes the GPU suspect, and when it does not (engine/health/incidents_locality.c). */
+/* When an application XID makes the GPU suspect, and when it does not (engine/health/locality.c). */
 #include "kit.h"
 
 #include <stdio.h>

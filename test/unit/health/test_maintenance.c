@@ -82,13 +82,13 @@ static void by_hand_begins_and_ends(void **state)
     assert_int_equal(maintenance_count(maintenance), 2);
     assert_string_equal(maintenance_covers(maintenance, &node)->id, id);
     assert_false(maintenance_at(maintenance, 1)->active);
-    assert_false(maintenance_turn(maintenance, now + NS_PER_MIN));
-    assert_true(maintenance_turn(maintenance, now + NS_PER_H));
+    assert_false(maintenance_advance(maintenance, now + NS_PER_MIN));
+    assert_true(maintenance_advance(maintenance, now + NS_PER_H));
     assert_true(maintenance_at(maintenance, 1)->active);
     assert_int_equal(maintenance_stop(maintenance, id, now, &err), 0);
     assert_int_equal(maintenance_stop(maintenance, id, now, &err), -ENOENT);
     assert_string_equal(maintenance_covers(maintenance, &node)->id, later);
-    assert_true(maintenance_turn(maintenance, now + 2 * NS_PER_H));
+    assert_true(maintenance_advance(maintenance, now + 2 * NS_PER_H));
     assert_int_equal(maintenance_count(maintenance), 0);
     assert_null(maintenance_covers(maintenance, &node));
     assert_int_equal(maintenance_stop(maintenance, "all", now, &err), -ENOENT);
@@ -170,20 +170,20 @@ static void a_recurring_window_comes_and_goes(void **state)
     const MaintenanceWindow *window;
 
     (void)state;
-    assert_true(maintenance_turn(maintenance, at("2026-03-02T10:00:00Z"))); /* a Monday */
+    assert_true(maintenance_advance(maintenance, at("2026-03-02T10:00:00Z"))); /* a Monday */
     window = maintenance_at(maintenance, 0);
     assert_string_equal(window->id, "cfg-1");
     assert_string_equal(window->reason, "firmware");
     assert_true(window->recurring);
     assert_false(window->active);
     assert_string_equal(when(window->from_real_ns), "2026-03-02T22:30:00.000Z");
-    assert_true(maintenance_turn(maintenance, at("2026-03-02T22:30:00Z")));
+    assert_true(maintenance_advance(maintenance, at("2026-03-02T22:30:00Z")));
     assert_true(window->active);
-    assert_false(maintenance_turn(maintenance, at("2026-03-03T01:29:59Z"))); /* over midnight */
-    assert_true(maintenance_turn(maintenance, at("2026-03-03T01:30:00Z")));
+    assert_false(maintenance_advance(maintenance, at("2026-03-03T01:29:59Z"))); /* over midnight */
+    assert_true(maintenance_advance(maintenance, at("2026-03-03T01:30:00Z")));
     assert_false(window->active);
     assert_string_equal(when(window->from_real_ns), "2026-03-07T22:30:00.000Z");
-    assert_true(maintenance_turn(maintenance, at("2026-03-02T23:00:00Z"))); /* the clock goes back */
+    assert_true(maintenance_advance(maintenance, at("2026-03-02T23:00:00Z"))); /* the clock goes back */
     assert_true(window->active);
     maintenance_free(maintenance);
 }
@@ -195,15 +195,15 @@ static void stopping_a_recurring_one_skips_it_once(void **state)
     Err err = {0};
 
     (void)state;
-    maintenance_turn(maintenance, at("2026-03-02T03:00:00Z"));
+    maintenance_advance(maintenance, at("2026-03-02T03:00:00Z"));
     assert_true(window->active);
     assert_int_equal(maintenance_stop(maintenance, "cfg-1", at("2026-03-02T03:00:00Z"), &err), 0);
     assert_false(window->active);
     assert_string_equal(when(window->from_real_ns), "2026-03-03T02:00:00.000Z");
     assert_int_equal(configure(maintenance, "- {days: daily, from: \"02:00\", for: 2h, zone: utc}\n", &err), 0);
-    maintenance_turn(maintenance, at("2026-03-02T03:01:00Z")); /* also over a reload */
+    maintenance_advance(maintenance, at("2026-03-02T03:01:00Z")); /* also over a reload */
     assert_false(maintenance_at(maintenance, 0)->active);
-    maintenance_turn(maintenance, at("2026-03-03T02:00:00Z"));
+    maintenance_advance(maintenance, at("2026-03-03T02:00:00Z"));
     assert_true(maintenance_at(maintenance, 0)->active);
     maintenance_free(maintenance);
 }
@@ -229,7 +229,7 @@ static void local_time_with_summer_time(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const MaintenanceWindow *window = maintenance_at(maintenance, 0);
 
-        maintenance_turn(maintenance, at(rows[i].now));
+        maintenance_advance(maintenance, at(rows[i].now));
         assert_string_equal(when(window->until_real_ns), rows[i].until);
         assert_true(window->until_real_ns - window->from_real_ns == 2 * NS_PER_H);
         assert_string_equal(when(window->from_real_ns), rows[i].from);
@@ -255,8 +255,8 @@ static void every_second_of_a_month_agrees_with_counting(void **state)
         uint64_t now = from + past, of_week = past % NS_PER_WEEK; /* the first is a Monday */
         uint64_t begin = 2 * NS_PER_DAY + 23 * NS_PER_H;
 
-        maintenance_turn(always, now);
-        maintenance_turn(weekly, now);
+        maintenance_advance(always, now);
+        maintenance_advance(weekly, now);
         assert_true(maintenance_at(always, 0)->active);
         assert_int_equal(maintenance_at(weekly, 0)->active, of_week >= begin && of_week < begin + 3 * NS_PER_H);
     }

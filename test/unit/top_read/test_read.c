@@ -315,7 +315,7 @@ static void any_trouble(World *w)
             snprintf(window.uuids[k], sizeof window.uuids[k], "GPU-%zu-%zu", i, k);
         snprintf(window.id, sizeof window.id, "w%u", (unsigned)i);
         TEXT(w, window.reason, "because of %zu", i);
-        assert_int_equal(maintenance_told(w->maintenance, &window, NULL), 0);
+        assert_int_equal(maintenance_add(w->maintenance, &window, NULL), 0);
     }
     w->incident = (Incident){.id = "1jf8v3k2m0",
                              .state = INCIDENT_OPEN,

@@ -1,16 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one more sign does to an incident: counts, evidence, verdict; and telling it. */
-#include "engine/health/incidents_inside.h"
-
+/* One more piece of evidence in an entry: counts, evidence kept, verdict; and conditions that follow a parent. */
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/number.h"
 #include "engine/health/incident_text.h"
+#include "engine/health/incidents_entry.h"
 
 enum { EVIDENCE_MAX = INCIDENT_FIRST + INCIDENT_LAST };
 
-/* How much an action asks of people and machine; where two are asked for, the larger one is told. */
+/* --- conditions that follow a parent ------------------------------------------------------------------------------ */
+
+static IncidentFollower *find_follower(const Incidents *incidents, const IncidentKey *key)
+{
+    for (size_t i = 0; incidents->followers && i < INCIDENTS_FOLLOWERS; i++)
+        if (incidents->followers[i].parent && incident_key_equal(&incidents->followers[i].key, key))
+            return &incidents->followers[i];
+    return NULL;
+}
+
+void incidents_follow(Incidents *incidents, const IncidentKey *key, IncidentEntry *parent, uint64_t time_ns)
+{
+    IncidentFollower *best = NULL;
+
+    if (!incidents->followers)
+        incidents->followers = xcalloc(INCIDENTS_FOLLOWERS, sizeof *incidents->followers);
+    for (size_t i = 0; i < INCIDENTS_FOLLOWERS; i++) {
+        IncidentFollower *one = &incidents->followers[i];
+
+        if (!best || (best->parent && (!one->parent || one->last_ns < best->last_ns)))
+            best = one;
+    }
+    *best = (IncidentFollower){.key = *key, .parent = parent, .last_ns = time_ns};
+}
+
+IncidentEntry *incidents_find_followed(Incidents *incidents, const IncidentInput *in)
+{
+    IncidentFollower *follower = in->holds ? find_follower(incidents, &in->key) : NULL;
+
+    if (!follower)
+        return NULL;
+    if (!incident_stands(follower->parent)) {
+        follower->parent = NULL;
+        return NULL;
+    }
+    follower->last_ns = in->time_ns;
+    return follower->parent;
+}
+
+void incidents_move_followers(Incidents *incidents, const IncidentEntry *from, IncidentEntry *to)
+{
+    for (size_t i = 0; incidents->followers && i < INCIDENTS_FOLLOWERS; i++)
+        if (incidents->followers[i].parent == from)
+            incidents->followers[i].parent = to;
+}
+
+/* --- evidence ----------------------------------------------------------------------------------------------------- */
+
+/* How much an action asks of people and machine; of two the larger one is shown. */
 static const uint8_t action_weights[ACTION_END] = {
     [ACTION_NONE] = 0,           [ACTION_WATCH] = 1,         [ACTION_CHECK_APP] = 2,
     [ACTION_RESTART_APP] = 3,    [ACTION_FIX_SETTING] = 4,   [ACTION_REPORT_VENDOR] = 4,
@@ -22,19 +70,19 @@ static const uint8_t action_weights[ACTION_END] = {
     [ACTION_DRAIN_AND_RMA] = 14,
 };
 
-void incidents_tell(Incidents *incidents, IncidentEntry *entry, IncidentChange change)
+void incidents_report(Incidents *incidents, IncidentEntry *entry, IncidentChange change)
 {
     entry->it.revision++;
     entry->it.updated_ns = incidents->now_ns;
     entry->it.updated_real_ns = incidents->real_ns;
     entry->dirty = false;
-    incident_text(&entry->it, entry->class);
-    if (incidents->told)
-        incidents->told(incidents->self, &entry->it, change);
+    incident_text(&entry->it, entry->key.class);
+    if (incidents->changed)
+        incidents->changed(incidents->self, &entry->it, change);
 }
 
-/* An echo that repeats the newest one takes its place, so that a flood leaves room for what else was seen. */
-void incidents_note(Incident *it, const IncidentInput *in, bool echo)
+/* An echo that repeats the newest one replaces it, so that a flood leaves room for the rest. */
+void incident_note(Incident *it, const IncidentInput *in, bool echo)
 {
     IncidentSign *sign = NULL;
 
@@ -57,12 +105,7 @@ void incidents_note(Incident *it, const IncidentInput *in, bool echo)
 
 static void add_code(Incident *it, int32_t code)
 {
-    if (code == 0)
-        return;
-    for (uint32_t i = 0; i < it->code_count; i++)
-        if (it->codes[i] == code)
-            return;
-    if (it->code_count < INCIDENT_CODES)
+    if (code != 0 && it->code_count < INCIDENT_CODES && !incident_has_code(it, code))
         it->codes[it->code_count++] = code;
 }
 
@@ -100,7 +143,7 @@ static int depth_of(FaultAction action)
     }
 }
 
-/* The driver says how deep it must go; that work is to be drained first, or the whole fabric taken, is the table's. */
+/* The driver decides how deep it must go; draining first, or resetting the whole fabric, is the catalogue's choice. */
 static FaultAction decided_action(FaultAction old, FaultAction said)
 {
     const bool drain = old == ACTION_DRAIN_AND_RESET || old == ACTION_DRAIN_AND_REBOOT;
@@ -125,7 +168,8 @@ static bool raise_action(IncidentEntry *entry, FaultAction action, bool decides)
     return action_weights[entry->it.action] > action_weights[old];
 }
 
-bool incidents_raise(IncidentEntry *entry, const IncidentInput *in)
+/* Raises severity, action and route where the evidence is worse. Returns whether any rose. */
+static bool raise_verdict(IncidentEntry *entry, const IncidentInput *in)
 {
     Incident *it = &entry->it;
     bool rose = raise_action(entry, in->action, in->decides);
@@ -134,32 +178,32 @@ bool incidents_raise(IncidentEntry *entry, const IncidentInput *in)
         it->severity = in->severity;
         rose = true;
     }
-    if (in->route > it->route && !entry->class->observe) {
+    if (in->route > it->route && !entry->key.class->observe) {
         it->route = in->route;
         rose = true;
     }
-    if (rose && incidents_hash(in->class->id) == entry->key.class) {
+    if (rose && in->key.class == entry->key.class) {
         it->cause = in->cause;
         strncpy(it->rule, in->rule, sizeof it->rule - 1);
     }
     return rose;
 }
 
-/* A silent sign says what happened and nothing of how bad it is; the driver's word it may carry. */
-static void judge(Incidents *incidents, IncidentEntry *entry, const IncidentInput *in)
+/* Silent evidence changes no verdict, but may carry the action that the driver asks for. */
+static void apply_verdict(Incidents *incidents, IncidentEntry *entry, const IncidentInput *in)
 {
-    bool rose = in->silent ? in->decides && raise_action(entry, in->action, true) : incidents_raise(entry, in);
+    bool rose = in->silent ? in->decides && raise_action(entry, in->action, true) : raise_verdict(entry, in);
 
     if (!rose || entry->it.state != INCIDENT_OPEN)
         return;
     entry->it.escalations++;
-    incidents_tell(incidents, entry, INCIDENT_CHANGE_ESCALATED);
+    incidents_report(incidents, entry, INCIDENT_CHANGE_ESCALATED);
 }
 
-/* The condition's place in the entry; *ret_new: it did not hold at the tick before. */
-static void hold(const Incidents *incidents, IncidentEntry *entry, const IncidentInput *in, bool *ret_new)
+/* Notes that a condition holds; *ret_new: it did not at the tick before. */
+static void note_hold(const Incidents *incidents, IncidentEntry *entry, const IncidentInput *in, bool *ret_new)
 {
-    uint64_t rule = incidents_hash(in->rule);
+    uint64_t rule = incident_hash(in->rule);
     IncidentHold *found = NULL, *oldest = &entry->holds[0];
 
     for (size_t i = 0; i < entry->hold_count; i++) {
@@ -178,30 +222,30 @@ static void hold(const Incidents *incidents, IncidentEntry *entry, const Inciden
     found->last_ns = number_max_u64(found->last_ns, in->time_ns);
     found->tick = incidents->tick;
     entry->restored = false;
-    entry->fed = true;
     entry->keep_ns = number_max_u64(entry->keep_ns, in->keep_ns);
 }
 
-static void own_condition(const Incidents *incidents, IncidentEntry *entry, const IncidentInput *in)
+static void add_condition(const Incidents *incidents, IncidentEntry *entry, const IncidentInput *in)
 {
     bool began;
 
-    hold(incidents, entry, in, &began);
+    note_hold(incidents, entry, in, &began);
     if (began) {
         entry->it.count++;
         entry->dirty = true;
     }
-    /* Its numbers change all the time: how they went is written down now and then. */
+    /* Its numbers change all the time: they are written down once a minute. */
     if (began || in->time_ns >= entry->evidence_ns + INCIDENT_UPDATE_NS) {
         entry->evidence_ns = in->time_ns;
-        incidents_note(&entry->it, in, false);
+        incident_note(&entry->it, in, false);
     }
 }
 
-static void seen(IncidentEntry *entry, const IncidentInput *in)
+static void note_identity(IncidentEntry *entry, const IncidentInput *in)
 {
     entry->near_ns = number_max_u64(entry->near_ns, in->time_ns);
-    entry->silent = entry->silent && in->silent;
+    if (entry->stage == STAGE_SILENT && !in->silent)
+        entry->stage = STAGE_HOLDS;
     if (entry->it.process[0] == '\0')
         strncpy(entry->it.process, in->process, sizeof entry->it.process - 1);
     if (entry->it.pid < 0)
@@ -212,9 +256,9 @@ static void seen(IncidentEntry *entry, const IncidentInput *in)
     add_counters(&entry->it, in->counters, in->counter_count);
 }
 
-void incidents_own(Incidents *incidents, IncidentEntry *entry, const IncidentInput *in)
+void incidents_add_own(Incidents *incidents, IncidentEntry *entry, const IncidentInput *in)
 {
-    seen(entry, in);
+    note_identity(entry, in);
     if (in->time_ns >= entry->it.last_sign_ns)
         entry->last_real_ns = in->real_ns;
     entry->it.last_sign_ns = number_max_u64(entry->it.last_sign_ns, in->time_ns);
@@ -222,91 +266,29 @@ void incidents_own(Incidents *incidents, IncidentEntry *entry, const IncidentInp
     if (entry->caused_by == 0)
         entry->caused_by = in->caused_by;
     if (in->holds) {
-        own_condition(incidents, entry, in);
+        add_condition(incidents, entry, in);
     } else {
         entry->it.count++;
-        incidents_note(&entry->it, in, false);
+        incident_note(&entry->it, in, false);
         entry->dirty = true;
     }
-    judge(incidents, entry, in);
+    apply_verdict(incidents, entry, in);
 }
 
-void incidents_echo(Incidents *incidents, IncidentEntry *entry, const IncidentInput *in, bool count)
+void incidents_add_echo(Incidents *incidents, IncidentEntry *entry, const IncidentInput *in, bool repeated)
 {
     entry->near_ns = number_max_u64(entry->near_ns, in->time_ns);
     add_code(&entry->it, in->code);
     add_counters(&entry->it, in->counters, in->counter_count);
-    if (count) {
-        incidents->counts.echoes++;
+    if (!repeated) {
         entry->it.echo_count++;
-        incidents_note(&entry->it, in, true);
+        incident_note(&entry->it, in, true);
         entry->dirty = true;
     }
-    judge(incidents, entry, in);
+    apply_verdict(incidents, entry, in);
 }
 
-static IncidentSign *library_sign(IncidentSign *signs, uint32_t count, int32_t code)
-{
-    for (uint32_t i = count; i-- > 0;)
-        if (signs[i].origin == EVENT_FROM_NVML && signs[i].code == code)
-            return &signs[i];
-    return NULL;
-}
-
-static IncidentSign *find_library_sign(Incident *it, int32_t code)
-{
-    IncidentSign *sign = library_sign(it->last, it->last_len, code);
-
-    return sign ? sign : library_sign(it->first, it->first_len, code);
-}
-
-void incidents_unsay(IncidentEntry *entry, const IncidentTwin *twin)
-{
-    Incident *it = &entry->it;
-    IncidentSign *sign = find_library_sign(it, twin->code);
-
-    if (twin->echo && it->echo_count > 0)
-        it->echo_count--;
-    else if (!twin->echo && it->count > 1)
-        it->count--;
-    if (!twin->echo && it->last_sign_ns == twin->library_ns) { /* nothing has come since */
-        it->last_sign_ns = twin->sign_ns;
-        entry->last_real_ns = twin->sign_real_ns;
-    }
-    if (entry->near_ns == twin->library_ns)
-        entry->near_ns = twin->near_ns;
-    if (it->code_count == twin->code_count + 1 && it->codes[twin->code_count] == twin->code)
-        it->code_count--;
-    if (!sign)
-        return;
-    if (sign >= it->last && sign < it->last + it->last_len) {
-        it->last_len--;
-        memmove(sign, sign + 1, (size_t)(it->last + it->last_len - sign) * sizeof *sign);
-    } else if (it->last_len == 0) {
-        it->first_len--;
-        memmove(sign, sign + 1, (size_t)(it->first + it->first_len - sign) * sizeof *sign);
-    }
-}
-
-void incidents_refine(Incidents *incidents, IncidentEntry *entry, const IncidentInput *in)
-{
-    IncidentSign *sign = find_library_sign(&entry->it, in->code);
-
-    if (sign) {
-        sign->origin = in->origin;
-        sign->real_ns = in->real_ns;
-        memset(sign->text, 0, sizeof sign->text);
-        strncpy(sign->text, in->text, sizeof sign->text - 1);
-    }
-    if (incidents_key_equal(&entry->key, &in->key)) {
-        entry->it.device = in->device;
-        seen(entry, in);
-    }
-    entry->dirty = true;
-    judge(incidents, entry, in);
-}
-
-/* In the order of time; of too many the echoes in the middle are left out first. */
+/* Merges evidence in the order of time; of too much, echoes in the middle are dropped first. */
 static void merge_evidence(Incident *into, const Incident *from, bool echo)
 {
     IncidentSign all[EVIDENCE_MAX + 2];
@@ -343,7 +325,7 @@ static void merge_evidence(Incident *into, const Incident *from, bool echo)
 static bool absorb_verdict(IncidentEntry *into, const IncidentEntry *from)
 {
     IncidentInput in = {
-        .class = from->class ? from->class : into->class,
+        .key.class = from->key.class,
         .rule = from->it.rule,
         .cause = from->it.cause,
         .severity = from->it.severity,
@@ -352,7 +334,8 @@ static bool absorb_verdict(IncidentEntry *into, const IncidentEntry *from)
         .decides = from->decided,
     };
 
-    return from->silent ? from->decided && raise_action(into, in.action, true) : incidents_raise(into, &in);
+    return from->stage == STAGE_SILENT ? from->decided && raise_action(into, in.action, true)
+                                       : raise_verdict(into, &in);
 }
 
 void incidents_absorb(Incidents *incidents, IncidentEntry *into, IncidentEntry *from, bool echo)
@@ -361,7 +344,6 @@ void incidents_absorb(Incidents *incidents, IncidentEntry *into, IncidentEntry *
 
     if (echo) {
         it->echo_count += from->it.count + from->it.echo_count;
-        incidents->counts.echoes += from->it.count;
     } else {
         it->count += from->it.count;
         it->echo_count += from->it.echo_count;
@@ -372,9 +354,9 @@ void incidents_absorb(Incidents *incidents, IncidentEntry *into, IncidentEntry *
         add_code(it, from->it.codes[i]);
     add_counters(it, from->it.counters, from->it.counter_len);
     merge_evidence(it, &from->it, echo);
-    incidents_forward(incidents, from, into, echo);
+    incidents_move_followers(incidents, from, into);
     if (!absorb_verdict(into, from) || it->state != INCIDENT_OPEN)
         return;
     it->escalations++;
-    incidents_tell(incidents, into, INCIDENT_CHANGE_ESCALATED);
+    incidents_report(incidents, into, INCIDENT_CHANGE_ESCALATED);
 }

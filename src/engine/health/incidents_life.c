@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entries begin, take evidence or give it to a parent, open and close. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/number.h"
+#include "engine/health/incident_text.h"
+#include "engine/health/incidents_entry.h"
+
+static uint64_t elapsed_ns(uint64_t now, uint64_t then)
+{
+    return now > then ? now - then : 0;
+}
+
+/* --- the list ----------------------------------------------------------------------------------------------------- */
+
+bool incidents_insert(Incidents *incidents, IncidentEntry *entry)
+{
+    for (size_t i = 0; i < INCIDENTS_MAX; i++) {
+        if (incidents->entries[i])
+            continue;
+        incidents->entries[i] = entry;
+        incidents->order[incidents->order_count++] = entry;
+        incidents->disordered = true;
+        return true;
+    }
+    return false;
+}
+
+static void release_entry(Incidents *incidents, IncidentEntry *entry)
+{
+    size_t at = 0;
+
+    incidents_move_followers(incidents, entry, NULL);
+    while (at < incidents->order_count && incidents->order[at] != entry)
+        at++;
+    incidents->order_count--;
+    memmove(incidents->order + at, incidents->order + at + 1,
+            (incidents->order_count - at) * sizeof incidents->order[0]);
+    for (size_t i = 0; i < INCIDENTS_MAX; i++)
+        if (incidents->entries[i] == entry)
+            incidents->entries[i] = NULL;
+    free(entry);
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    const Incident *left = &(*(IncidentEntry *const *)a)->it, *right = &(*(IncidentEntry *const *)b)->it;
+    bool left_pending = left->state == INCIDENT_PENDING, right_pending = right->state == INCIDENT_PENDING;
+
+    if (left_pending != right_pending)
+        return left_pending - right_pending;
+    if (left_pending) /* none has an id yet */
+        return (left->first_ns < right->first_ns) - (left->first_ns > right->first_ns);
+    return strcmp(right->id, left->id);
+}
+
+void incidents_sort(Incidents *incidents)
+{
+    if (!incidents->disordered)
+        return;
+    incidents->disordered = false;
+    qsort(incidents->order, incidents->order_count, sizeof incidents->order[0], compare_entries);
+}
+
+static bool is_milder(const Incident *it, FaultSeverity severity, FaultRoute route)
+{
+    return it->severity < severity || (it->severity == severity && it->route < route);
+}
+
+/* The entry that is evicted first: the oldest cleared one, then a pending one, then the mildest that is milder than
+ * `in`. NULL: every one is as bad as this. */
+static IncidentEntry *find_expendable(const Incidents *incidents, const IncidentInput *in)
+{
+    IncidentEntry *cleared = NULL, *pending = NULL, *mild = NULL;
+
+    for (size_t i = 0; i < incidents->order_count; i++) {
+        IncidentEntry *entry = incidents->order[i];
+
+        if (entry->it.state == INCIDENT_CLEARED) {
+            if (!cleared || entry->cleared_ns < cleared->cleared_ns)
+                cleared = entry;
+        } else if (entry->it.state == INCIDENT_PENDING && entry->stage != STAGE_DUE) {
+            if (!pending || entry->near_ns < pending->near_ns)
+                pending = entry;
+        } else if (is_milder(&entry->it, in->severity, in->route) &&
+                   (!mild || is_milder(&entry->it, mild->it.severity, mild->it.route))) {
+            mild = entry;
+        }
+    }
+    return cleared ? cleared : pending ? pending : in->silent ? NULL : mild;
+}
+
+static void fill_entry(IncidentEntry *entry, const IncidentInput *in)
+{
+    Incident *it = &entry->it;
+
+    it->state = INCIDENT_PENDING;
+    it->device = in->device;
+    it->pid = in->pid;
+    it->code = in->code;
+    it->cause = in->cause;
+    it->severity = in->severity;
+    it->scope = in->scope;
+    it->action = in->action;
+    it->route = in->route;
+    it->first_ns = in->time_ns;
+    it->first_real_ns = in->real_ns;
+    it->before = in->before;
+    strncpy(it->process, in->process, sizeof it->process - 1);
+    strncpy(it->class, in->key.class->id, sizeof it->class - 1);
+    strncpy(it->rule, in->rule, sizeof it->rule - 1);
+    strncpy(it->runbook, in->key.class->runbook, sizeof it->runbook - 1);
+    entry->key = in->key;
+    entry->stage = STAGE_SILENT;
+    entry->decided = in->decides;
+    entry->caused_by = in->caused_by;
+    entry->onset_ns = in->time_ns;
+}
+
+/* Makes room for a new entry. */
+static bool evict_entry(Incidents *incidents, const IncidentInput *in)
+{
+    IncidentEntry *old = find_expendable(incidents, in);
+
+    if (!old)
+        return false;
+    if (old->it.state == INCIDENT_OPEN)
+        incidents_close(incidents, old, INCIDENT_END_QUIET);
+    release_entry(incidents, old);
+    return true;
+}
+
+/* NULL: the table is full of worse ones. */
+static IncidentEntry *make_entry(Incidents *incidents, const IncidentInput *in)
+{
+    IncidentEntry *entry;
+
+    if (incidents->order_count == INCIDENTS_MAX && !evict_entry(incidents, in))
+        return NULL;
+    entry = xcalloc(1, sizeof *entry);
+    fill_entry(entry, in);
+    memcpy(entry->it.driver_version, incidents->driver_version, sizeof incidents->driver_version);
+    incidents_insert(incidents, entry);
+    return entry;
+}
+
+/* --- closing ------------------------------------------------------------------------------------------------------ */
+
+void incidents_close(Incidents *incidents, IncidentEntry *entry, IncidentEnd end)
+{
+    incidents_move_followers(incidents, entry, NULL);
+    if (entry->it.state == INCIDENT_PENDING) {
+        release_entry(incidents, entry);
+        return;
+    }
+    entry->it.state = INCIDENT_CLEARED;
+    entry->it.end = end;
+    entry->it.cleared_real_ns = incidents->real_ns;
+    entry->cleared_ns = incidents->now_ns;
+    entry->hold_count = 0;
+    incidents_report(incidents, entry, INCIDENT_CHANGE_CLEARED);
+}
+
+static bool is_ended_by(FaultClear clear, EventKind kind)
+{
+    switch (kind) {
+    case EVENT_RESET:
+        return clear == CLEAR_RESET;
+    case EVENT_MODULE_LOADED:
+        return clear == CLEAR_RESET || clear == CLEAR_DRIVER;
+    case EVENT_REBOOT:
+        return clear == CLEAR_RESET || clear == CLEAR_DRIVER || clear == CLEAR_REBOOT;
+    case EVENT_REPLACED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static IncidentEnd find_end(EventKind kind)
+{
+    return kind == EVENT_RESET           ? INCIDENT_END_RESET
+           : kind == EVENT_MODULE_LOADED ? INCIDENT_END_DRIVER_RELOAD
+           : kind == EVENT_REBOOT        ? INCIDENT_END_REBOOT
+                                         : INCIDENT_END_REPLACED;
+}
+
+/* A fault of the fabric or the node is over when every GPU was reset after it. */
+static bool is_all_reset(const Incidents *incidents, const IncidentEntry *entry)
+{
+    for (size_t i = 0; i < incidents->gpu_count; i++)
+        if (incidents->gpus[i].reset_ns < entry->it.last_sign_ns || incidents->gpus[i].reset_ns == 0)
+            return false;
+    return incidents->gpu_count > 0;
+}
+
+static bool is_reached(const Incidents *incidents, const IncidentEntry *entry, EventKind kind, uint64_t place)
+{
+    if (place == 0 || entry->key.place == place)
+        return true;
+    return kind == EVENT_RESET && incident_is_wide(&entry->key) && is_all_reset(incidents, entry);
+}
+
+/* A boot is dated by the wall clock, since evidence from before it comes from the journal; so are log lines from before
+ * the agent's start. */
+static bool is_before(const IncidentEntry *entry, EventKind kind, uint64_t time_ns, uint64_t real_ns)
+{
+    if (kind == EVENT_REBOOT || time_ns == 0)
+        return entry->last_real_ns <= real_ns;
+    return entry->it.last_sign_ns <= time_ns;
+}
+
+void incidents_close_by(Incidents *incidents, EventKind kind, uint64_t place, uint64_t time_ns, uint64_t real_ns)
+{
+    for (size_t i = 0; kind == EVENT_RESET && i < incidents->gpu_count; i++)
+        if (place == 0 || incident_place(&incidents->gpus[i].device) == place)
+            incidents->gpus[i].reset_ns = time_ns;
+    for (size_t i = 0; i < INCIDENTS_MAX; i++) {
+        IncidentEntry *entry = incidents->entries[i];
+
+        if (entry && entry->it.state != INCIDENT_CLEARED && entry->key.class &&
+            is_ended_by(entry->key.class->clear, kind) && is_reached(incidents, entry, kind, place) &&
+            is_before(entry, kind, time_ns, real_ns))
+            incidents_close(incidents, entry, find_end(kind));
+    }
+}
+
+static bool holds_now(const Incidents *incidents, const IncidentEntry *entry)
+{
+    for (size_t i = 0; i < entry->hold_count; i++)
+        if (entry->holds[i].tick == incidents->tick)
+            return true;
+    return false;
+}
+
+static bool is_quiet_for(const Incidents *incidents, const IncidentEntry *entry, uint64_t quiet_ns)
+{
+    return !holds_now(incidents, entry) && elapsed_ns(incidents->now_ns, entry->it.last_sign_ns) >= quiet_ns;
+}
+
+static bool is_condition(const IncidentSign *sign)
+{
+    return sign->origin == EVENT_FROM_AGENT && !sign->echo;
+}
+
+/* Whether a condition has held since it opened; of a restored one its evidence tells. */
+static bool had_condition(const IncidentEntry *entry)
+{
+    const Incident *it = &entry->it;
+    bool any = entry->hold_count > 0;
+
+    for (uint32_t i = 0; entry->restored && i < it->first_len; i++)
+        any |= is_condition(&it->first[i]);
+    for (uint32_t i = 0; entry->restored && i < it->last_len; i++)
+        any |= is_condition(&it->last[i]);
+    return any;
+}
+
+static IncidentEnd find_open_end(const Incidents *incidents, const IncidentEntry *entry)
+{
+    const FaultClass *class = entry->key.class;
+    uint64_t quiet_ns = class->quiet_ns > 0 ? class->quiet_ns : INCIDENTS_QUIET_NS;
+
+    switch (class->clear) {
+    case CLEAR_GONE:
+        if (!had_condition(entry)) /* of events alone */
+            return is_quiet_for(incidents, entry, number_max_u64(quiet_ns, class->keep_ns)) ? INCIDENT_END_QUIET
+                                                                                            : INCIDENT_END_NOT_ENDED;
+        return incidents->now_ns >= entry->grace_ns && is_quiet_for(incidents, entry, entry->keep_ns)
+                   ? INCIDENT_END_GONE
+                   : INCIDENT_END_NOT_ENDED;
+    case CLEAR_QUIET:
+        return is_quiet_for(incidents, entry, quiet_ns) ? INCIDENT_END_QUIET : INCIDENT_END_NOT_ENDED;
+    case CLEAR_RESET:
+    case CLEAR_DRIVER:
+    case CLEAR_REBOOT:
+    case CLEAR_REPLACED:
+        return class->quiet_ns > 0 && is_quiet_for(incidents, entry, quiet_ns) ? INCIDENT_END_QUIET
+                                                                               : INCIDENT_END_NOT_ENDED;
+    default:
+        return INCIDENT_END_NOT_ENDED;
+    }
+}
+
+/* An entry that waits for its `for` ends at the first tick without its condition; a silent one when no parent can come
+ * any more. */
+static bool is_pending_over(const Incidents *incidents, const IncidentEntry *entry)
+{
+    const FaultClass *class = entry->key.class;
+    uint64_t window = class->parent_ns > 0 ? class->parent_ns : INCIDENTS_DECIDE_NS;
+
+    if (entry->stage == STAGE_DUE) /* from before the start and held back: what has ended since is not reported */
+        return class->clear != CLEAR_HAND && class->clear != CLEAR_REPLACED && entry->it.before &&
+               find_open_end(incidents, entry) != INCIDENT_END_NOT_ENDED;
+    if (entry->stage == STAGE_SILENT)
+        return !holds_now(incidents, entry) && elapsed_ns(incidents->now_ns, entry->near_ns) > window;
+    return !holds_now(incidents, entry);
+}
+
+void incidents_close_ended(Incidents *incidents)
+{
+    for (size_t i = 0; i < INCIDENTS_MAX; i++) {
+        IncidentEntry *entry = incidents->entries[i];
+        IncidentEnd end = INCIDENT_END_NOT_ENDED;
+
+        if (!entry)
+            continue;
+        if (entry->it.state == INCIDENT_OPEN)
+            end = entry->key.class ? find_open_end(incidents, entry) : INCIDENT_END_HAND;
+        else if (entry->it.state == INCIDENT_PENDING && is_pending_over(incidents, entry))
+            end = INCIDENT_END_QUIET;
+        else if (entry->it.state == INCIDENT_CLEARED &&
+                 elapsed_ns(incidents->now_ns, entry->cleared_ns) > INCIDENTS_KEPT_NS)
+            release_entry(incidents, entry);
+        if (end != INCIDENT_END_NOT_ENDED)
+            incidents_close(incidents, entry, end);
+    }
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+
+static bool is_due(const Incidents *incidents, const IncidentEntry *entry)
+{
+    if (entry->it.state != INCIDENT_PENDING || entry->stage == STAGE_DUE)
+        return entry->it.state == INCIDENT_PENDING && !(entry->it.before && incidents->replaying);
+    for (size_t i = 0; i < entry->hold_count; i++) {
+        const IncidentHold *hold = &entry->holds[i];
+
+        if (entry->stage != STAGE_SILENT && hold->tick == incidents->tick &&
+            incidents->now_ns >= number_min_u64(hold->since_ns, UINT64_MAX - hold->for_ns) + hold->for_ns)
+            return true;
+    }
+    return false;
+}
+
+static bool was_reported_worse(const IncidentEntry *parent, const IncidentEntry *child)
+{
+    return child->it.state == INCIDENT_OPEN &&
+           (child->it.severity > parent->it.severity || child->it.route > parent->it.route);
+}
+
+/* Whether another entry that is due is above this one, and opens first. */
+static bool waits_for_parent(const Incidents *incidents, const IncidentEntry *entry)
+{
+    for (size_t i = 0; i < incidents->order_count; i++)
+        if (incidents->order[i]->it.state == INCIDENT_PENDING && is_due(incidents, incidents->order[i]) &&
+            incidents_is_consequence(incidents, incidents->order[i], entry))
+            return true;
+    return false;
+}
+
+/* Moves entries that came before their parent into it. Open ones are returned: they close after it has opened. */
+static size_t absorb_children(Incidents *incidents, IncidentEntry *parent, IncidentEntry *ret_open[INCIDENTS_MAX])
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < INCIDENTS_MAX; i++) {
+        IncidentEntry *child = incidents->entries[i];
+
+        if (!child || !incidents_is_consequence(incidents, parent, child) || was_reported_worse(parent, child))
+            continue;
+        incidents_absorb(incidents, parent, child, true);
+        if (child->hold_count > 0)
+            incidents_follow(incidents, &child->key, parent, child->near_ns);
+        if (child->it.state == INCIDENT_OPEN)
+            ret_open[count++] = child;
+        else
+            release_entry(incidents, child);
+    }
+    return count;
+}
+
+/* A fault that came back soon after its end continues its old incident. */
+static IncidentEntry *reopen_entry(Incidents *incidents, IncidentEntry *entry)
+{
+    IncidentEntry *old = incidents_find_cleared(incidents, &entry->key);
+    if (!old || elapsed_ns(entry->onset_ns, old->cleared_ns) > entry->key.class->reopen_ns ||
+        elapsed_ns(old->cleared_ns, entry->onset_ns) > entry->key.class->reopen_ns)
+        return NULL;
+    old->it.state = INCIDENT_PENDING; /* reported by the caller */
+    incidents_absorb(incidents, old, entry, false);
+    old->it.reopened++;
+    old->it.cleared_real_ns = 0;
+    old->it.end = INCIDENT_END_NOT_ENDED;
+    old->it.last_sign_ns = entry->it.last_sign_ns;
+    old->it.before = entry->it.before;
+    old->onset_ns = entry->onset_ns;
+    old->near_ns = entry->near_ns;
+    old->last_real_ns = entry->last_real_ns;
+    old->decided = entry->decided;
+    old->stage = STAGE_HOLDS;
+    old->restored = false;
+    old->keep_ns = entry->keep_ns;
+    old->grace_ns = 0;
+    old->hold_count = entry->hold_count;
+    memcpy(old->holds, entry->holds, sizeof old->holds);
+    release_entry(incidents, entry);
+    incidents->disordered = true;
+    return old;
+}
+
+static void open_entry(Incidents *incidents, IncidentEntry *entry)
+{
+    IncidentEntry *old = reopen_entry(incidents, entry), *children[INCIDENTS_MAX];
+    const MaintenanceWindow *window;
+    Incident *it;
+    size_t count;
+
+    entry = old ? old : entry;
+    it = &entry->it;
+    if (!old) {
+        incidents->last_id = incident_id_next(incidents->last_id, incidents->real_ns, it->id);
+        it->opened_ns = incidents->now_ns;
+        it->opened_real_ns = incidents->real_ns;
+    }
+    count = absorb_children(incidents, entry, children);
+    it->state = INCIDENT_OPEN;
+    incidents->disordered = true;
+    window = incidents->maintenance ? maintenance_covers(incidents->maintenance, &it->device) : NULL;
+    it->silenced = window != NULL;
+    memset(it->window, 0, sizeof it->window);
+    if (window)
+        memcpy(it->window, window->id, sizeof it->window);
+    incidents_report(incidents, entry, old ? INCIDENT_CHANGE_REOPENED : INCIDENT_CHANGE_OPENED);
+    for (size_t i = 0; i < count; i++)
+        incidents_close(incidents, children[i], INCIDENT_END_MERGED);
+}
+
+/* Parents first, so that their consequences are never reported. */
+void incidents_open_due(Incidents *incidents)
+{
+    bool more = true;
+
+    for (int pass = 0; more && pass <= INCIDENTS_DEPTH; pass++) {
+        more = false;
+        for (size_t i = 0; i < INCIDENTS_MAX; i++) {
+            IncidentEntry *entry = incidents->entries[i];
+
+            if (!entry || !is_due(incidents, entry))
+                continue;
+            if (pass < INCIDENTS_DEPTH && waits_for_parent(incidents, entry))
+                more = true;
+            else
+                open_entry(incidents, entry);
+        }
+    }
+}
+
+/* --- evidence ----------------------------------------------------------------------------------------------------- */
+
+static void give_to_parent(Incidents *incidents, IncidentEntry *parent, IncidentEntry *pending, const IncidentInput *in)
+{
+    if (pending) {
+        incidents_absorb(incidents, parent, pending, true);
+        release_entry(incidents, pending);
+    }
+    if (in->holds)
+        incidents_follow(incidents, &in->key, parent, in->time_ns);
+    incidents_add_echo(incidents, parent, in, false);
+}
+
+/* Just after a reset a condition may come of readings from before it. */
+static bool is_stale_condition(const Incidents *incidents, const IncidentInput *in)
+{
+    const IncidentEntry *old = in->holds ? incidents_find_cleared(incidents, &in->key) : NULL;
+
+    return old && (old->it.end == INCIDENT_END_RESET || old->it.end == INCIDENT_END_DRIVER_RELOAD) &&
+           in->time_ns < old->cleared_ns + INCIDENTS_SETTLE_NS;
+}
+
+void incidents_assign(Incidents *incidents, const IncidentInput *in)
+{
+    IncidentEntry *entry = incidents_find_live(incidents, &in->key), *parent;
+
+    if (!entry || !incident_stands(entry)) {
+        parent = incidents_find_followed(incidents, in);
+        if (parent) {
+            incidents_add_echo(incidents, parent, in, true);
+            return;
+        }
+        parent = incidents_find_parent(incidents, in, entry);
+        if (parent) {
+            give_to_parent(incidents, parent, entry, in);
+            return;
+        }
+        if (!entry && is_stale_condition(incidents, in))
+            return;
+    }
+    if (!entry)
+        entry = make_entry(incidents, in);
+    if (!entry)
+        return;
+    incidents_add_own(incidents, entry, in);
+    if (!in->silent && !in->holds)
+        entry->stage = STAGE_DUE;
+}

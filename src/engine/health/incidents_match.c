@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which device and class evidence is about, and which incident explains another: pure look-ups. */
+#include <string.h>
+
+#include "base/map.h"
+#include "engine/health/incidents_entry.h"
+
+#define PLACE_PCI (UINT64_C(1) << 63)
+
+uint64_t incident_hash(const char *text)
+{
+    return text[0] != '\0' ? map_hash(text, strlen(text), 0) | 1 : 0;
+}
+
+static bool is_part(const Device *device)
+{
+    return device->kind == DEVICE_GPU_INSTANCE || device->kind == DEVICE_COMPUTE_INSTANCE ||
+           device->kind == DEVICE_LINK || device->kind == DEVICE_SWITCH_LINK;
+}
+
+static bool is_switch(const Device *device)
+{
+    return device->kind == DEVICE_SWITCH || device->kind == DEVICE_SWITCH_LINK;
+}
+
+uint64_t incident_place(const Device *device)
+{
+    const char *uuid = is_part(device) ? device->parent_uuid : device->uuid;
+
+    if (device->kind == DEVICE_NODE)
+        return 0;
+    if (device->has_pci)
+        return PLACE_PCI | (uint64_t)device->pci.domain << 16 | (uint64_t)device->pci.bus << 8 |
+               (uint64_t)device->pci.device << 3 | device->pci.function;
+    return incident_hash(uuid) & ~PLACE_PCI;
+}
+
+IncidentGpu *incidents_find_gpu(const Incidents *incidents, uint64_t place)
+{
+    for (size_t i = 0; i < incidents->gpu_count; i++)
+        if (place != 0 && incident_place(&incidents->gpus[i].device) == place)
+            return &incidents->gpus[i];
+    return NULL;
+}
+
+/* Finds the GPU of a device by its address or, without one, by its UUID. */
+static const IncidentGpu *find_gpu_of(const Incidents *incidents, const Device *device)
+{
+    const char *uuid = is_part(device) ? device->parent_uuid : device->uuid;
+
+    if (device->has_pci)
+        return incidents_find_gpu(incidents, incident_place(device));
+    for (size_t i = 0; uuid[0] != '\0' && i < incidents->gpu_count; i++)
+        if (strcmp(incidents->gpus[i].device.uuid, uuid) == 0)
+            return &incidents->gpus[i];
+    return NULL;
+}
+
+/* Makes a part of a device the whole device. */
+static void widen_device(Device *device, DeviceKind kind)
+{
+    if (is_part(device)) {
+        memcpy(device->uuid, device->parent_uuid, sizeof device->uuid);
+        device->parent_uuid[0] = '\0';
+    }
+    device->kind = kind;
+    device->gpu_instance = device->compute_instance = device->link = DEVICE_NO_NUMBER;
+}
+
+static void narrow_device(FaultScope scope, Device *device)
+{
+    bool link = device->link != DEVICE_NO_NUMBER, on_switch = is_switch(device);
+
+    if (device->kind == DEVICE_NODE)
+        return;
+    if (scope == SCOPE_NODE || scope == SCOPE_FABRIC)
+        device_init(device, DEVICE_NODE);
+    else if (scope == SCOPE_LINK && link && !is_part(device)) {
+        memcpy(device->parent_uuid, device->uuid, sizeof device->uuid);
+        device->uuid[0] = '\0';
+        device->kind = on_switch ? DEVICE_SWITCH_LINK : DEVICE_LINK;
+    } else if (scope == SCOPE_LINK && link && (device->kind == DEVICE_LINK || on_switch))
+        return;
+    else if (scope == SCOPE_INSTANCE && !on_switch && device->gpu_instance != DEVICE_NO_NUMBER) {
+        if (!is_part(device)) {
+            memcpy(device->parent_uuid, device->uuid, sizeof device->uuid);
+            device->uuid[0] = '\0';
+        }
+        device->kind = device->compute_instance != DEVICE_NO_NUMBER ? DEVICE_COMPUTE_INSTANCE : DEVICE_GPU_INSTANCE;
+        device->link = DEVICE_NO_NUMBER;
+    } else
+        widen_device(device, on_switch ? DEVICE_SWITCH : DEVICE_GPU);
+}
+
+void incidents_complete_device(const Incidents *incidents, FaultScope scope, Device *device)
+{
+    const IncidentGpu *gpu;
+    Device whole;
+
+    narrow_device(scope, device);
+    if (device->kind != DEVICE_NODE && incident_place(device) == 0)
+        device_init(device, DEVICE_NODE); /* no GPU is named */
+    if (device->kind == DEVICE_NODE || is_switch(device))
+        return;
+    gpu = find_gpu_of(incidents, device);
+    if (!gpu)
+        return;
+    whole = gpu->device;
+    whole.kind = device->kind;
+    whole.gpu_instance = device->gpu_instance;
+    whole.compute_instance = device->compute_instance;
+    whole.link = device->link;
+    if (is_part(device)) {
+        memcpy(whole.parent_uuid, gpu->device.uuid, sizeof whole.parent_uuid);
+        memcpy(whole.uuid, device->uuid, sizeof whole.uuid);
+    }
+    *device = whole;
+}
+
+IncidentKey incident_key(const FaultClass *class, const Device *device, int32_t code, const char *process, bool silent)
+{
+    return (IncidentKey){
+        .class = class,
+        .place = incident_place(device),
+        .process = class->by_process && !silent ? incident_hash(process) : 0,
+        .kind = device->kind,
+        .link = device->link,
+        .gpu_instance = device->gpu_instance,
+        .compute_instance = device->compute_instance,
+        .code = class->by_code ? code : 0,
+    };
+}
+
+bool incident_key_equal(const IncidentKey *a, const IncidentKey *b)
+{
+    return a->class == b->class && a->place == b->place && a->process == b->process && a->kind == b->kind &&
+           a->link == b->link && a->gpu_instance == b->gpu_instance && a->compute_instance == b->compute_instance &&
+           a->code == b->code;
+}
+
+bool incident_is_wide(const IncidentKey *key)
+{
+    return key->kind == DEVICE_NODE || key->kind == DEVICE_SWITCH || key->kind == DEVICE_SWITCH_LINK;
+}
+
+static bool is_same_part(const IncidentKey *a, const IncidentKey *b)
+{
+    return a->kind == b->kind && a->link == b->link && a->gpu_instance == b->gpu_instance &&
+           a->compute_instance == b->compute_instance;
+}
+
+bool incidents_related(const IncidentKey *parent, const IncidentKey *child, bool *ret_peer)
+{
+    bool wide = incident_is_wide(parent);
+
+    *ret_peer = false;
+    if (wide && parent->place == child->place)
+        return parent->kind != DEVICE_SWITCH_LINK || child->kind == DEVICE_SWITCH || is_same_part(parent, child);
+    if (wide || child->kind == DEVICE_NODE) /* one switch is not above another */
+        return parent->kind == DEVICE_NODE || (child->kind != DEVICE_SWITCH && child->kind != DEVICE_SWITCH_LINK);
+    if (parent->place == child->place) /* a GPU and its parts, in both directions; not one part and another */
+        return parent->kind == DEVICE_GPU || child->kind == DEVICE_GPU || is_same_part(parent, child) ||
+               (parent->kind == DEVICE_GPU_INSTANCE && parent->gpu_instance == child->gpu_instance);
+    *ret_peer = parent->kind == DEVICE_GPU && child->kind == DEVICE_LINK;
+    return *ret_peer;
+}
+
+static bool has_ancestor(const Incidents *incidents, const FaultClass *child, const char *id, int depth)
+{
+    for (size_t i = 0; i < child->parent_count; i++)
+        if (strcmp(child->parents[i], id) == 0)
+            return true;
+    for (size_t i = 0; depth < INCIDENTS_DEPTH && i < child->parent_count; i++) {
+        const FaultClass *next = catalogue_class(incidents->catalogue, child->parents[i]);
+
+        if (next && has_ancestor(incidents, next, id, depth + 1))
+            return true;
+    }
+    return false;
+}
+
+bool incidents_is_ancestor(const Incidents *incidents, const FaultClass *parent, const FaultClass *child)
+{
+    return parent != child && has_ancestor(incidents, child, parent->id, 0);
+}
+
+/* --- entries ------------------------------------------------------------------------------------------------------ */
+
+IncidentEntry *incidents_find_live(const Incidents *incidents, const IncidentKey *key)
+{
+    for (size_t i = 0; i < incidents->order_count; i++) {
+        IncidentEntry *entry = incidents->order[i];
+
+        if (entry->it.state != INCIDENT_CLEARED && incident_key_equal(&entry->key, key))
+            return entry;
+    }
+    return NULL;
+}
+
+IncidentEntry *incidents_find_cleared(const Incidents *incidents, const IncidentKey *key)
+{
+    IncidentEntry *best = NULL;
+
+    for (size_t i = 0; i < incidents->order_count; i++) {
+        IncidentEntry *entry = incidents->order[i];
+
+        if (entry->it.state == INCIDENT_CLEARED && entry->it.end != INCIDENT_END_MERGED &&
+            entry->it.end != INCIDENT_END_REPLACED && incident_key_equal(&entry->key, key) &&
+            (!best || entry->cleared_ns > best->cleared_ns))
+            best = entry;
+    }
+    return best;
+}
+
+bool incident_stands(const IncidentEntry *entry)
+{
+    return entry->it.state == INCIDENT_OPEN || (entry->it.state == INCIDENT_PENDING && entry->stage == STAGE_DUE);
+}
+
+bool incident_has_code(const Incident *it, int32_t code)
+{
+    for (uint32_t i = 0; i < it->code_count; i++)
+        if (it->codes[i] == code)
+            return true;
+    return false;
+}
+
+/* --- parents ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t distance_ns(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* Whether what began at `from` happened while `parent` was seen, or within `window` before or after. */
+static bool is_near(const IncidentEntry *parent, uint64_t from, bool peer, uint64_t window)
+{
+    if (peer)
+        return parent->it.severity == SEVERITY_FATAL && distance_ns(parent->onset_ns, from) <= window;
+    if (from < parent->onset_ns)
+        return parent->onset_ns - from <= window;
+    return from <= parent->near_ns || from - parent->near_ns <= window;
+}
+
+static bool is_hardware(const IncidentEntry *entry)
+{
+    return entry->it.cause != CAUSE_APPLICATION && entry->it.cause != CAUSE_OPERATOR &&
+           entry->it.cause != CAUSE_CONFIGURATION && entry->key.place != 0;
+}
+
+/* Whether the evidence itself names the entry: by the code it follows, or as the fault that the driver acts on. */
+static bool is_named(const IncidentEntry *entry, const IncidentInput *in, bool peer)
+{
+    if (peer || entry->key.kind == DEVICE_NODE)
+        return false;
+    if (in->caused_by != 0 && incident_has_code(&entry->it, in->caused_by) &&
+        is_near(entry, in->time_ns, false, INCIDENTS_QUIET_NS))
+        return true;
+    return in->decides && is_hardware(entry) && in->key.place == entry->key.place &&
+           is_near(entry, in->time_ns, false, INCIDENTS_DECIDE_NS);
+}
+
+static bool is_parent(const Incidents *incidents, const IncidentEntry *entry, const IncidentInput *in, uint64_t from)
+{
+    const FaultClass *class = entry->key.class;
+    bool peer;
+
+    if (!class || class->observe || class == in->key.class || !incidents_related(&entry->key, &in->key, &peer))
+        return false;
+    return is_named(entry, in, peer) || (incidents_is_ancestor(incidents, class, in->key.class) &&
+                                         is_near(entry, from, peer, in->key.class->parent_ns));
+}
+
+const IncidentEntry *incidents_find_explanation(const Incidents *incidents, const IncidentInput *in, const char *class)
+{
+    for (size_t i = 0; i < incidents->order_count; i++) {
+        const IncidentEntry *entry = incidents->order[i];
+        bool peer;
+
+        if (entry->key.class && incident_stands(entry) && strcmp(entry->key.class->id, class) == 0 &&
+            incidents_related(&entry->key, &in->key, &peer) && !peer &&
+            is_near(entry, in->time_ns, false, in->key.class->parent_ns))
+            return entry;
+    }
+    return NULL;
+}
+
+/* Of several parents: the one that is named, then one of the same GPU, then the worst, then the latest. */
+static bool is_better_parent(const IncidentEntry *a, const IncidentEntry *b, const IncidentInput *in)
+{
+    bool a_named = in->caused_by != 0 && incident_has_code(&a->it, in->caused_by);
+    bool b_named = in->caused_by != 0 && incident_has_code(&b->it, in->caused_by);
+    bool a_same = a->key.place == in->key.place, b_same = b->key.place == in->key.place;
+
+    if (a_named != b_named)
+        return a_named;
+    if (a_same != b_same)
+        return a_same;
+    if (a->it.severity != b->it.severity)
+        return a->it.severity > b->it.severity;
+    return a->near_ns > b->near_ns;
+}
+
+IncidentEntry *incidents_find_parent(const Incidents *incidents, const IncidentInput *in, const IncidentEntry *pending)
+{
+    uint64_t from = pending && pending->stage != STAGE_SILENT ? pending->onset_ns : in->time_ns;
+    IncidentEntry *best = NULL;
+
+    for (size_t i = 0; i < incidents->order_count; i++) {
+        IncidentEntry *entry = incidents->order[i];
+
+        if (incident_stands(entry) && is_parent(incidents, entry, in, from) &&
+            (!best || is_better_parent(entry, best, in)))
+            best = entry;
+    }
+    return best;
+}
+
+bool incidents_is_consequence(const Incidents *incidents, const IncidentEntry *parent, const IncidentEntry *child)
+{
+    const FaultClass *above = parent->key.class, *below = child->key.class;
+    uint64_t from = child->stage == STAGE_SILENT ? child->near_ns : child->onset_ns;
+    bool peer;
+
+    if (child == parent || !below || !above || above->observe || child->it.state == INCIDENT_CLEARED ||
+        !incidents_related(&parent->key, &child->key, &peer))
+        return false;
+    if (child->caused_by != 0 && !peer && incident_has_code(&parent->it, child->caused_by))
+        return is_near(parent, from, false, INCIDENTS_QUIET_NS);
+    if (incidents_is_ancestor(incidents, above, below))
+        return is_near(parent, from, peer, below->parent_ns);
+    return strcmp(below->id, INCIDENTS_RESET_CLASS) == 0 && child->key.place == parent->key.place &&
+           is_hardware(parent) && is_near(parent, from, false, INCIDENTS_DECIDE_NS);
+}
