@@ -1,43 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding GPUs and reading what several outputs share. */
-#include "sim/smi/gpu.h"
+/* Finding GPUs, their MIG devices and processes. */
+#include "sim/smi/smi.h"
 
 #include <ctype.h>
 #include <dirent.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/owner.h"
-
-static nvmlReturn_t read_pci(nvmlDevice_t handle, nvmlPciInfoExt_t *out)
-{
-    nvmlPciInfo_t old = {0};
-
-    out->version = NVML_STRUCT_TAG(nvmlPciInfoExt_t, 1);
-    nvmlReturn_t rc = NV(DeviceGetPciInfoExt, handle, out);
-    if (rc == NVML_SUCCESS)
-        return rc;
-    rc = NV(DeviceGetPciInfo_v3, handle, &old);
-    *out = (nvmlPciInfoExt_t){.domain = old.domain,
-                              .bus = old.bus,
-                              .device = old.device,
-                              .pciDeviceId = old.pciDeviceId,
-                              .pciSubSystemId = old.pciSubSystemId};
-    memcpy(out->busId, old.busId, sizeof(out->busId));
-    return rc;
-}
-
-/* Version 3 adds the summary, version 2 has the health mask. */
-static nvmlReturn_t read_fabric(nvmlDevice_t handle, nvmlGpuFabricInfoV_t *out)
-{
-    out->version = NVML_STRUCT_TAG(nvmlGpuFabricInfo_v3_t, 3);
-    nvmlReturn_t rc = NV(DeviceGetGpuFabricInfoV, handle, out);
-    if (rc != NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
-        return rc;
-    *out = (nvmlGpuFabricInfoV_t){.version = NVML_STRUCT_TAG(nvmlGpuFabricInfo_v2_t, 2)};
-    return NV(DeviceGetGpuFabricInfoV, handle, out);
-}
 
 nvmlReturn_t gpu_memory_of(nvmlDevice_t handle, nvmlMemory_v2_t *ret)
 {
@@ -52,26 +22,17 @@ nvmlReturn_t gpu_memory_of(nvmlDevice_t handle, nvmlMemory_v2_t *ret)
     return rc;
 }
 
-#define GPU_READING(type, name, call)                                                                                  \
-    nvmlReturn_t gpu_##name(Gpu *gpu, const type **ret)                                                                \
-    {                                                                                                                  \
-        type *out = &gpu->cache.name.value;                                                                            \
-        if (!gpu->cache.name.known)                                                                                    \
-            gpu->cache.name.rc = (call);                                                                               \
-        gpu->cache.name.known = true;                                                                                  \
-        *ret = out;                                                                                                    \
-        return gpu->cache.name.rc;                                                                                     \
-    }
-#include "sim/smi/gpu_readings.def"
-#undef GPU_READING
-
-void gpu_forget(Gpu *gpu)
+nvmlReturn_t gpu_read_memory(Gpu *gpu)
 {
-    memset(&gpu->cache, 0, sizeof(gpu->cache));
+    if (!gpu->memory_read)
+        gpu->memory_rc = gpu_memory_of(gpu->handle, &gpu->memory);
+    gpu->memory_read = true;
+    return gpu->memory_rc;
 }
 
-/* A lost GPU does not say its bus id; the driver's folder still lists it, in index order. Without it: the index. */
-static void lost_bus_id(unsigned int index, char *out, size_t size)
+/* A lost GPU has no bus id in the library; the driver's folder lists it, in index order. Without the folder: the index.
+ */
+static void find_lost_bus_id(unsigned int index, char *out, size_t size)
 {
     struct dirent **entries = NULL;
     int count = scandir("/proc/driver/nvidia/gpus", &entries, NULL, alphasort);
@@ -89,17 +50,17 @@ static void lost_bus_id(unsigned int index, char *out, size_t size)
     free(entries);
 }
 
-static nvmlReturn_t no_handle(unsigned int index, nvmlReturn_t rc)
+static nvmlReturn_t report_no_handle(unsigned int index, nvmlReturn_t rc)
 {
     char bus_id[300];
 
-    lost_bus_id(index, bus_id, sizeof(bus_id));
+    find_lost_bus_id(index, bus_id, sizeof(bus_id));
     printf("Unable to determine the device handle for GPU%s: %s%s\n", bus_id, nvml_error_text(rc),
            rc == NVML_ERROR_GPU_IS_LOST ? ". Reboot the system to recover this GPU" : "");
     return rc;
 }
 
-static void add(GpuSet *set, nvmlDevice_t handle, unsigned int index, unsigned int total)
+static void add_gpu(GpuSet *set, nvmlDevice_t handle, unsigned int index, unsigned int total)
 {
     nvmlPciInfo_t pci = {0};
     Gpu *gpu = &set->gpus[set->count];
@@ -112,7 +73,7 @@ static void add(GpuSet *set, nvmlDevice_t handle, unsigned int index, unsigned i
     if (NV(DeviceGetPciInfo_v3, handle, &pci) == NVML_SUCCESS)
         memcpy(gpu->bus_id, pci.busId, sizeof(gpu->bus_id));
     else
-        lost_bus_id(index, gpu->bus_id, sizeof(gpu->bus_id));
+        find_lost_bus_id(index, gpu->bus_id, sizeof(gpu->bus_id));
     set->count++;
 }
 
@@ -139,8 +100,8 @@ static nvmlReturn_t add_named(GpuSet *set, const char *word, unsigned int total)
     if (rc == NVML_ERROR_INVALID_ARGUMENT || rc == NVML_ERROR_NOT_FOUND)
         return NVML_ERROR_NOT_FOUND;
     if (rc != NVML_SUCCESS)
-        return no_handle(index, rc);
-    add(set, handle, index, total);
+        return report_no_handle(index, rc);
+    add_gpu(set, handle, index, total);
     return NVML_SUCCESS;
 }
 
@@ -150,8 +111,8 @@ static nvmlReturn_t add_all(GpuSet *set, unsigned int total)
         nvmlDevice_t handle = NULL;
         nvmlReturn_t rc = NV(DeviceGetHandleByIndex_v2, i, &handle);
         if (rc != NVML_SUCCESS)
-            return no_handle(i, rc);
-        add(set, handle, i, total);
+            return report_no_handle(i, rc);
+        add_gpu(set, handle, i, total);
     }
     return NVML_SUCCESS;
 }
@@ -292,9 +253,9 @@ static unsigned int field_limit(void)
     return limit;
 }
 
-nvmlReturn_t gpu_field(Gpu *gpu, unsigned int id, unsigned int scope, nvmlFieldValue_t *ret)
+nvmlReturn_t gpu_field(Gpu *gpu, unsigned int id, nvmlFieldValue_t *ret)
 {
-    *ret = (nvmlFieldValue_t){.fieldId = id, .scopeId = scope};
+    *ret = (nvmlFieldValue_t){.fieldId = id};
     if (id >= field_limit())
         return NVML_ERROR_NOT_SUPPORTED;
     nvmlReturn_t rc = NV(DeviceGetFieldValues, gpu->handle, 1, ret);

@@ -1,144 +1,223 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nvidia-smi, a stand-in: a client of the NVML library for programs that run this tool instead of calling it. */
-#include <errno.h>
-#include <stdio.h>
+/* nvidia-smi, a stand-in: a client of the NVML library for programs that run this tool instead of calling it. It has
+ * the options that such programs and our own tests use. */
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <strings.h>
 
 #include "base/owner.h"
-#include "sim/smi/mig.h"
-#include "sim/smi/option.h"
-#include "sim/smi/summary.h"
-#include "sim/smi/topo.h"
-#include "sim/smi/tree.h"
+#include "sim/smi/smi.h"
 
-static const struct {
-    const char *name;
-    int (*run)(int argc, char **argv);
-} verbs[] = {{"topo", topo_main}, {"nvlink", nvlink_main}, {"mig", mig_main}};
+typedef struct Options {
+    const char *ids, *format, *fields, *apps, *mig, *power, *persistence;
+    bool list, log, xml, help, help_gpu, help_apps;
+} Options;
+
+/* `text` for a flag, NULL for an option with a value. */
+static const struct Option {
+    const char *letter, *word;
+    bool takes;
+    size_t off;
+    const char *about;
+} options[] = {
+    {"-h", "--help", false, offsetof(Options, help), "this text"},
+    {"-L", "--list-gpus", false, offsetof(Options, list), "a line per GPU and MIG device"},
+    {"-q", "--query", false, offsetof(Options, log), "with -x: readings of each GPU"},
+    {"-x", "--xml-format", false, offsetof(Options, xml), "with -q"},
+    {"-i", "--id", true, offsetof(Options, ids), "only these GPUs: index, UUID or bus id"},
+    {"--query-gpu", "--query-gpu", true, offsetof(Options, fields), "fields, a row per GPU"},
+    {"--query-compute-apps", "--query-compute-apps", true, offsetof(Options, apps), "fields, a row per process"},
+    {"--help-query-gpu", "--help-query-gpu", false, offsetof(Options, help_gpu), "its fields"},
+    {"--help-query-compute-apps", "--help-query-compute-apps", false, offsetof(Options, help_apps), "its fields"},
+    {"--format", "--format", true, offsetof(Options, format), "csv[,noheader][,nounits]"},
+    {"-pm", "--persistence-mode", true, offsetof(Options, persistence), "set it: 0 or 1"},
+    {"-pl", "--power-limit", true, offsetof(Options, power), "set it: watts"},
+    {"-mig", "--multi-instance-gpu", true, offsetof(Options, mig), "MIG mode: 0 or 1"},
+};
 
 static GpuSet set;
 
-static int run_verb(int argc, char **argv, int *ret)
+/* --- the command line --------------------------------------------------------------------------------------------- */
+
+static int refuse_arguments(const char *text)
 {
-    for (size_t i = 0; argc > 1 && i < ARRAY_LEN(verbs); i++) {
-        if (strcmp(argv[1], verbs[i].name) != 0)
-            continue;
-        nvmlReturn_t rc = nvml_open();
-        *ret = rc == NVML_SUCCESS ? verbs[i].run(argc - 1, argv + 1) : nvml_exit_code(rc);
-        nvml_close();
-        return 1;
+    printf("Invalid combination of input arguments. Please run 'nvidia-smi -h' for help. (%s)\n", text);
+    return NVML_ERROR_INVALID_ARGUMENT;
+}
+
+static const struct Option *find_option(const char *arg, size_t len)
+{
+    for (size_t i = 0; i < ARRAY_LEN(options); i++)
+        if ((strlen(options[i].letter) == len && strncmp(options[i].letter, arg, len) == 0) ||
+            (strlen(options[i].word) == len && strncmp(options[i].word, arg, len) == 0))
+            return &options[i];
+    return NULL;
+}
+
+/* "-i 0", "-i=0", "--id=0", "--id 0". 0, or the exit code after a message. */
+static int read_options(int argc, char **argv, Options *ret)
+{
+    *ret = (Options){0};
+    for (int i = 1; i < argc; i++) {
+        const char *equals = strchr(argv[i], '=');
+        const struct Option *option = find_option(argv[i], equals ? (size_t)(equals - argv[i]) : strlen(argv[i]));
+        void *at = option ? (char *)ret + option->off : NULL;
+
+        if (!option || (!option->takes && equals))
+            return refuse_arguments(argv[i]);
+        if (!option->takes)
+            *(bool *)at = true;
+        else if (equals || i + 1 < argc)
+            *(const char **)at = equals ? equals + 1 : argv[++i];
+        else
+            return refuse_arguments(option->word);
     }
+    if (ret->xml != ret->log)
+        return refuse_arguments("-q and -x go together");
     return 0;
 }
 
-static nvmlReturn_t apply_changes(const Options *options)
+static void print_help(void)
 {
-    nvmlReturn_t rc = NVML_SUCCESS;
+    puts("nvidia-smi of a simulated node. It reads GPUs through the NVML library, and has the options that other\n"
+         "programs run the driver's tool with.\n\n"
+         "  nvidia-smi [OPTION]..      without options: a summary\n"
+         "  nvidia-smi topo | mig ..\n");
+    for (size_t i = 0; i < ARRAY_LEN(options); i++)
+        printf("    %-5s %-28s %s\n", options[i].letter[1] == '-' ? "" : options[i].letter, options[i].word,
+               options[i].about);
+}
 
-    for (size_t i = 0; rc == NVML_SUCCESS && i < options->change_count; i++)
-        rc = change_apply(options->changes[i].change, options->changes[i].value, &set);
+/* --- changes ------------------------------------------------------------------------------------------------------ */
+
+/* A board that lacks the setting gets a warning, which counts as success. */
+static nvmlReturn_t report_change(const Gpu *gpu, nvmlReturn_t rc, const char *what, const char *value)
+{
+    if (rc == NVML_ERROR_NOT_SUPPORTED || rc == NVML_ERROR_DEPRECATED) {
+        printf("Setting %s is not supported for GPU %s.\nTreating as warning and moving on.\n", what, gpu->bus_id);
+        return NVML_SUCCESS;
+    }
+    if (rc != NVML_SUCCESS)
+        printf("Unable to set %s for GPU %s: %s\n", what, gpu->bus_id, nvml_error_text(rc));
+    else
+        printf("Set %s to %s for GPU %s.\n", what, value, gpu->bus_id);
     return rc;
 }
 
-static void write_round(const Options *options, const QueryPlan *plan, unsigned int sections, FILE *file)
+static bool read_switch(const char *text, unsigned int *ret)
 {
-    for (unsigned int i = 0; i < set.count; i++)
-        gpu_forget(&set.gpus[i]);
-    if (options->query)
-        query_rows(plan, &set, file);
-    else if (options->log)
-        tree_write(&set, file, options->xml, sections);
-    else if (options->list)
-        summary_list(&set, file);
+    *ret = strcmp(text, "1") == 0 || strcasecmp(text, "ENABLED") == 0;
+    return *ret || strcmp(text, "0") == 0 || strcasecmp(text, "DISABLED") == 0;
+}
+
+static nvmlReturn_t set_persistence(const Gpu *gpu, const char *value)
+{
+    unsigned int on;
+
+    if (!read_switch(value, &on))
+        return NVML_ERROR_INVALID_ARGUMENT;
+    return report_change(gpu, NV(DeviceSetPersistenceMode, gpu->handle, (nvmlEnableState_t)on), "persistence mode",
+                         on ? "Enabled" : "Disabled");
+}
+
+static nvmlReturn_t set_power(const Gpu *gpu, const char *value)
+{
+    unsigned int min = 0, max = 0;
+    char *end;
+    const double watts = strtod(value, &end);
+
+    if (!*value || *end || !(watts > 0 && watts < 1e6))
+        return NVML_ERROR_INVALID_ARGUMENT;
+    nvmlReturn_t rc = NV(DeviceSetPowerManagementLimit, gpu->handle, (unsigned int)(watts * 1000 + 0.5));
+    if (rc != NVML_ERROR_INVALID_ARGUMENT)
+        return report_change(gpu, rc, "power limit", value);
+    (void)NV(DeviceGetPowerManagementLimitConstraints, gpu->handle, &min, &max);
+    printf("Provided power limit %.2f W is not a valid power limit which should be between %.2f W and %.2f W for GPU "
+           "%s\n",
+           watts, min / 1000.0, max / 1000.0, gpu->bus_id);
+    return rc;
+}
+
+static nvmlReturn_t set_mig(const Gpu *gpu, const char *value)
+{
+    unsigned int on;
+    nvmlReturn_t activation = NVML_SUCCESS;
+
+    if (!read_switch(value, &on))
+        return NVML_ERROR_INVALID_ARGUMENT;
+    nvmlReturn_t rc = NV(DeviceSetMigMode, gpu->handle, on, &activation);
+    if (rc != NVML_SUCCESS || activation == NVML_SUCCESS)
+        return report_change(gpu, rc, "MIG mode", on ? "Enabled" : "Disabled");
+    printf("Warning: MIG mode is in pending %s state for GPU %s:%s\nIt takes effect at the next reset or reboot.\n",
+           on ? "enable" : "disable", gpu->bus_id, nvml_error_text(activation));
+    return NVML_SUCCESS;
+}
+
+static nvmlReturn_t apply_changes(const Options *o)
+{
+    const struct {
+        const char *value;
+        nvmlReturn_t (*apply)(const Gpu *gpu, const char *value);
+    } changes[] = {{o->persistence, set_persistence}, {o->power, set_power}, {o->mig, set_mig}};
+
+    for (size_t c = 0; c < ARRAY_LEN(changes); c++)
+        for (unsigned int i = 0; changes[c].value && i < set.count; i++) {
+            nvmlReturn_t rc = changes[c].apply(&set.gpus[i], changes[c].value);
+            if (rc != NVML_SUCCESS) {
+                printf("Terminating early due to previous errors.\n");
+                return rc;
+            }
+        }
+    printf("All done.\n");
+    return NVML_SUCCESS;
+}
+
+/* --- what is asked for -------------------------------------------------------------------------------------------- */
+
+static int run_options(const Options *o)
+{
+    const char *fields = o->fields ? o->fields : o->apps;
+    const int wrong = fields ? query_write(NULL, !o->fields, fields, o->format, stdout) : 0;
+
+    if (wrong)
+        return wrong;
+    nvmlReturn_t rc = gpu_set_open(o->ids, &set);
+    if (rc != NVML_SUCCESS)
+        return nvml_exit_code(rc);
+    if (o->persistence || o->power || o->mig)
+        return nvml_exit_code(apply_changes(o));
+    if (fields)
+        return query_write(&set, !o->fields, fields, o->format, stdout);
+    if (o->log)
+        xml_write(&set, stdout);
+    else if (o->list)
+        summary_list(&set, stdout);
     else
-        summary_write(&set, file);
-    fflush(file);
-}
-
-static void wait_ms(unsigned int ms)
-{
-    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-
-    while (nanosleep(&left, &left) < 0 && errno == EINTR)
-        ;
-}
-
-/* Rounds until the output is gone. */
-static int show(const Options *options, FILE *file)
-{
-    QueryPlan plan = {0};
-    unsigned int sections = 0;
-
-    if (options->display && !(sections = tree_sections(options->display)))
-        return NVML_ERROR_INVALID_ARGUMENT;
-    if (options->query) {
-        int rc = query_plan(&plan, options->query, options->fields, options->format);
-        if (rc)
-            return rc;
-    }
-    nvmlReturn_t found = gpu_set_open(options->ids, &set);
-    if (found != NVML_SUCCESS)
-        return nvml_exit_code(found);
-    if (options->change_count)
-        return nvml_exit_code(apply_changes(options));
-    if (options->query)
-        query_header(&plan, file);
-    do {
-        write_round(options, &plan, sections, file);
-        if (options->loop_ms)
-            wait_ms(options->loop_ms);
-    } while (options->loop_ms && !ferror(file));
+        summary_write(&set, stdout);
     return 0;
-}
-
-static int write_to(const Options *options, FILE *file)
-{
-    if (options->version) {
-        summary_version(file);
-        return 0;
-    }
-    if (options->excluded) {
-        summary_excluded(file);
-        return 0;
-    }
-    return show(options, file);
-}
-
-static int run(const Options *options)
-{
-    if (!options->file)
-        return write_to(options, stdout);
-    FILE *file = fopen(options->file, "w");
-    if (!file) {
-        printf("Unable to open '%s': %s\n", options->file, strerror(errno));
-        return NVML_ERROR_INVALID_ARGUMENT;
-    }
-    int code = write_to(options, file);
-    return fclose(file) != 0 && !code ? 255 : code;
 }
 
 int main(int argc, char **argv)
 {
-    Options options;
-    int code = 0;
+    int (*const verb)(int, char **) = argc > 1 && strcmp(argv[1], "topo") == 0  ? topo_main
+                                      : argc > 1 && strcmp(argv[1], "mig") == 0 ? mig_main
+                                                                                : NULL;
+    Options o;
+    int code = verb ? 0 : read_options(argc, argv, &o);
 
-    if (run_verb(argc, argv, &code))
-        return code;
-    code = options_read(argc, argv, &options);
     if (code)
         return code;
-    if (options.help || options.help_query) {
-        if (options.help_query)
-            query_help(options.help_query);
+    if (!verb && (o.help || o.help_gpu || o.help_apps)) {
+        if (o.help)
+            print_help();
         else
-            options_help();
+            query_help(o.help_apps);
         return 0;
     }
     nvmlReturn_t rc = nvml_open();
     if (rc != NVML_SUCCESS)
         return nvml_exit_code(rc);
-    code = run(&options);
+    code = verb ? verb(argc - 1, argv + 1) : run_options(&o);
     nvml_close();
     return code;
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loading the library. The messages' first sentences are what other programs match on; the exit codes too. */
-#include "sim/smi/nvml.h"
+#include "sim/smi/smi.h"
 
 #include <dlfcn.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/owner.h"
@@ -21,7 +20,7 @@ static const struct {
 Nvml nvml;
 static void *library;
 
-static nvmlReturn_t load(void)
+static nvmlReturn_t load_library(void)
 {
     library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
     if (!library)
@@ -33,7 +32,7 @@ static nvmlReturn_t load(void)
     return NVML_SUCCESS;
 }
 
-static void explain(nvmlReturn_t rc)
+static void explain_error(nvmlReturn_t rc)
 {
     char version[NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE] = "";
 
@@ -58,12 +57,12 @@ static void explain(nvmlReturn_t rc)
 
 nvmlReturn_t nvml_open(void)
 {
-    nvmlReturn_t rc = load();
+    nvmlReturn_t rc = load_library();
 
     if (rc == NVML_SUCCESS)
         rc = nvml.Init_v2 ? nvml.Init_v2() : NVML_ERROR_FUNCTION_NOT_FOUND;
     if (rc != NVML_SUCCESS)
-        explain(rc);
+        explain_error(rc);
     return rc;
 }
 

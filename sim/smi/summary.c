@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The familiar table. Widths are those that other programs cut the lines by. */
-#include "sim/smi/summary.h"
+#include "sim/smi/smi.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "sim/smi/field.h"
+#include "base/owner.h"
 
 #define RULE_WIDE "+-----------------------------------------------------------------------------------------+\n"
 #define RULE_GPU "+-----------------------------------------+------------------------+----------------------+\n"
@@ -17,7 +17,7 @@ typedef struct Cell {
 } Cell;
 
 /* A value with its unit, "N/A" for what the board lacks, "ERR!" for what failed. */
-static const char *cell_of(Cell *cell, const Value *value, const char *unit)
+static const char *fill_value(Cell *cell, const Value *value, const char *unit)
 {
     value_show(value, unit, cell->text, sizeof(cell->text));
     if (value->rc != NVML_SUCCESS && strcmp(cell->text, "N/A") != 0)
@@ -25,17 +25,17 @@ static const char *cell_of(Cell *cell, const Value *value, const char *unit)
     return cell->text;
 }
 
-static const char *cell(Cell *out, Gpu *gpu, Getter *get, int arg, const char *unit)
+static const char *fill_cell(Cell *out, Gpu *gpu, Getter *get, int arg, const char *unit)
 {
     Value value;
 
-    get(&(Subject){.gpu = gpu}, arg, &value);
-    return cell_of(out, &value, unit);
+    get(gpu, arg, &value);
+    return fill_value(out, &value, unit);
 }
 
-static const char *switch_cell(Cell *out, Gpu *gpu, Getter *get, int arg)
+static const char *fill_switch(Cell *out, Gpu *gpu, Getter *get, int arg)
 {
-    cell(out, gpu, get, arg, NULL);
+    fill_cell(out, gpu, get, arg, NULL);
     if (strcmp(out->text, "Enabled") == 0)
         snprintf(out->text, sizeof(out->text), "On");
     else if (strcmp(out->text, "Disabled") == 0)
@@ -43,41 +43,41 @@ static const char *switch_cell(Cell *out, Gpu *gpu, Getter *get, int arg)
     return out->text;
 }
 
-static const char *watt_cell(Cell *out, Gpu *gpu, Getter *get, int arg)
+static const char *fill_watt(Cell *out, Gpu *gpu, Getter *get, int arg)
 {
     Value value;
     char *dot;
 
-    get(&(Subject){.gpu = gpu}, arg, &value);
+    get(gpu, arg, &value);
     dot = strchr(value.text, '.');
     if (dot)
         *dot = '\0';
-    return cell_of(out, &value, "W");
+    return fill_value(out, &value, "W");
 }
 
 /* Uncorrected errors since the driver was loaded; "On" under MIG, where each device counts. */
-static const char *ecc_cell(Cell *out, Gpu *gpu)
+static const char *fill_ecc(Cell *out, Gpu *gpu)
 {
-    switch_cell(out, gpu, get_ecc_mode, 0);
+    fill_switch(out, gpu, get_ecc_mode, 0);
     if (strcmp(out->text, "On") == 0 && !gpu_mig_enabled(gpu))
-        cell(out, gpu, get_ecc, GET_ECC(ECC_UNC, ECC_VOL, ECC_TOTAL), NULL);
+        fill_cell(out, gpu, get_ecc, GET_ECC(ECC_UNC, ECC_VOL), NULL);
     return out->text;
 }
 
-static const char *compute_cell(Cell *out, Gpu *gpu)
+static const char *fill_compute(Cell *out, Gpu *gpu)
 {
-    cell(out, gpu, get_compute_mode, 0, NULL);
+    fill_cell(out, gpu, get_compute_mode, 0, NULL);
     if (strncmp(out->text, "Exclusive_", 10) == 0)
         snprintf(out->text, sizeof(out->text), "E. %s", strstr(out->text, "Thread") ? "Thread" : "Process");
     return out->text;
 }
 
 /* A star says that the mode changes at the next reset. */
-static const char *mig_cell(Cell *out, Gpu *gpu)
+static const char *fill_mig(Cell *out, Gpu *gpu)
 {
     unsigned int current = 0, pending = 0;
 
-    cell(out, gpu, get_mig_mode, 0, NULL);
+    fill_cell(out, gpu, get_mig_mode, 0, NULL);
     if (NV(DeviceGetMigMode, gpu->handle, &current, &pending) == NVML_SUCCESS && current != pending)
         strcat(out->text, "*");
     return out->text;
@@ -108,17 +108,18 @@ static void write_gpu(Gpu *gpu, FILE *file)
 {
     Cell a, b, c, d, e, f;
 
-    fprintf(file, "|%4u  %-30.30s %-3s |%19s %3s |%21s |\n", gpu->index, cell(&a, gpu, GET_TEXT(DeviceGetName), NULL),
-            switch_cell(&b, gpu, GET_ENABLED(DeviceGetPersistenceMode)), gpu->bus_id,
-            switch_cell(&c, gpu, GET_ENABLED(DeviceGetDisplayActive)), ecc_cell(&d, gpu));
-    fprintf(file, "| %3s%6s%6s%16s / %5s |", cell(&a, gpu, GET_UINT(DeviceGetFanSpeed), "%"),
-            cell(&b, gpu, get_temperature, 0, "C"), cell(&c, gpu, get_pstate, 0, NULL),
-            watt_cell(&d, gpu, GET_WATT(DeviceGetPowerUsage)),
-            watt_cell(&e, gpu, GET_WATT(DeviceGetEnforcedPowerLimit)));
-    fprintf(file, "%11s / %9s |", cell(&a, gpu, get_memory, MEMORY_USED, "MiB"),
-            cell(&b, gpu, get_memory, MEMORY_TOTAL, "MiB"));
-    fprintf(file, "%8s %12s |\n", cell(&e, gpu, get_utilization, 0, "%"), compute_cell(&f, gpu));
-    fprintf(file, "|%41s|%24s|%21s |\n" RULE_GPU, "", "", mig_cell(&a, gpu));
+    fprintf(file, "|%4u  %-30.30s %-3s |%19s %3s |%21s |\n", gpu->index,
+            fill_cell(&a, gpu, GET_TEXT(DeviceGetName), NULL),
+            fill_switch(&b, gpu, GET_ENABLED(DeviceGetPersistenceMode)), gpu->bus_id,
+            fill_switch(&c, gpu, GET_ENABLED(DeviceGetDisplayActive)), fill_ecc(&d, gpu));
+    fprintf(file, "| %3s%6s%6s%16s / %5s |", fill_cell(&a, gpu, GET_UINT(DeviceGetFanSpeed), "%"),
+            fill_cell(&b, gpu, get_temperature, 0, "C"), fill_cell(&c, gpu, get_pstate, 0, NULL),
+            fill_watt(&d, gpu, GET_WATT(DeviceGetPowerUsage)),
+            fill_watt(&e, gpu, GET_WATT(DeviceGetEnforcedPowerLimit)));
+    fprintf(file, "%11s / %9s |", fill_cell(&a, gpu, get_memory, MEMORY_USED, "MiB"),
+            fill_cell(&b, gpu, get_memory, MEMORY_TOTAL, "MiB"));
+    fprintf(file, "%8s %12s |\n", fill_cell(&e, gpu, get_utilization, 0, "%"), fill_compute(&f, gpu));
+    fprintf(file, "|%41s|%24s|%21s |\n" RULE_GPU, "", "", fill_mig(&a, gpu));
 }
 
 static void write_mig(FILE *file, const Gpu *gpu, const MigDevice *mig)
@@ -172,7 +173,7 @@ static void write_mig_table(GpuSet *set, FILE *file)
         fprintf(file, "|  %-87s|\n" RULE_WIDE, "No MIG devices found");
 }
 
-static void id_text(unsigned int id, char *out, size_t size)
+static void format_id(unsigned int id, char *out, size_t size)
 {
     if (id == GPU_NO_ID)
         snprintf(out, size, "N/A");
@@ -186,10 +187,10 @@ static void write_process(FILE *file, const Gpu *gpu, const GpuProc *proc)
     Value value;
     Cell full;
 
-    id_text(proc->gi, gi, sizeof(gi));
-    id_text(proc->ci, ci, sizeof(ci));
-    field_process_name(proc->pid, &value);
-    cell_of(&full, &value, NULL);
+    format_id(proc->gi, gi, sizeof(gi));
+    format_id(proc->ci, ci, sizeof(ci));
+    value_process_name(&value, proc->pid);
+    fill_value(&full, &value, NULL);
     size_t length = strlen(full.text);
     snprintf(name, sizeof(name), "%s%.36s", length > 36 ? "..." : "", full.text + (length > 36 ? length - 33 : 0));
     if (proc->used_known)
@@ -237,8 +238,8 @@ void summary_list(GpuSet *set, FILE *file)
         Gpu *gpu = &set->gpus[i];
         size_t skip = 0;
         Cell gpu_name, gpu_uuid;
-        fprintf(file, "GPU %u: %s (UUID: %s)\n", gpu->index, cell(&gpu_name, gpu, GET_TEXT(DeviceGetName), NULL),
-                cell(&gpu_uuid, gpu, GET_TEXT(DeviceGetUUID), NULL));
+        fprintf(file, "GPU %u: %s (UUID: %s)\n", gpu->index, fill_cell(&gpu_name, gpu, GET_TEXT(DeviceGetName), NULL),
+                fill_cell(&gpu_uuid, gpu, GET_TEXT(DeviceGetUUID), NULL));
         unsigned int count = gpu_mig_devices(gpu, devices);
         for (unsigned int k = 0; k < count; k++) {
             if (NV(DeviceGetName, devices[k].handle, name, sizeof(name)) != NVML_SUCCESS ||
@@ -249,29 +250,4 @@ void summary_list(GpuSet *set, FILE *file)
             fprintf(file, "  MIG %-12sDevice %2u: (UUID: %s)\n", name + skip, devices[k].index, uuid);
         }
     }
-}
-
-void summary_excluded(FILE *file)
-{
-    unsigned int count = 0;
-
-    if (NV(GetExcludedDeviceCount, &count) != NVML_SUCCESS || !count)
-        fputs("No excluded devices found\n", file);
-    for (unsigned int i = 0; i < count; i++) {
-        nvmlExcludedDeviceInfo_t info = {0};
-        if (NV(GetExcludedDeviceInfoByIndex, i, &info) == NVML_SUCCESS)
-            fprintf(file, "GPU %s (UUID: %s)\n", info.pciInfo.busId, info.uuid);
-    }
-}
-
-void summary_version(FILE *file)
-{
-    char driver[NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE] = "N/A", lib[NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE] = "N/A";
-    int cuda = 0;
-
-    (void)NV(SystemGetDriverVersion, driver, sizeof(driver));
-    (void)NV(SystemGetNVMLVersion, lib, sizeof(lib));
-    (void)NV(SystemGetCudaDriverVersion, &cuda);
-    fprintf(file, "NVIDIA-SMI version  : %s\nNVML version        : %s\n", driver, lib);
-    fprintf(file, "DRIVER version      : %s\nCUDA Version        : %d.%d\n", driver, cuda / 1000, cuda % 1000 / 10);
 }

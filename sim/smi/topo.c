@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nvidia-smi topo: how GPUs reach each other, and the CPUs near them. */
-#include "sim/smi/topo.h"
+#include "sim/smi/smi.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/owner.h"
-#include "sim/smi/gpu.h"
 
 enum { LINK_MAX = 36, MASK_WORDS = 16 };
 
@@ -39,7 +37,7 @@ static unsigned int links_between(const Gpu *a, const Gpu *b)
     return there < back ? there : back;
 }
 
-static void path(const Gpu *a, const Gpu *b, char *out, size_t size)
+static void write_path(const Gpu *a, const Gpu *b, char *out, size_t size)
 {
     static const struct {
         nvmlGpuTopologyLevel_t level;
@@ -63,7 +61,7 @@ static void path(const Gpu *a, const Gpu *b, char *out, size_t size)
 }
 
 /* "0-31,64-95" of a mask; "N/A" where it is empty. */
-static void ranges(const unsigned long *mask, char *out, size_t size)
+static void write_ranges(const unsigned long *mask, char *out, size_t size)
 {
     const unsigned int bits = 8 * sizeof(*mask);
     size_t used = 0;
@@ -90,10 +88,10 @@ static void write_affinity(const Gpu *gpu)
     char text[512];
 
     (void)NV(DeviceGetCpuAffinity, gpu->handle, MASK_WORDS, cpus);
-    ranges(cpus, text, sizeof(text));
+    write_ranges(cpus, text, sizeof(text));
     printf("\t%s", text);
     (void)NV(DeviceGetMemoryAffinity, gpu->handle, MASK_WORDS, nodes, 0);
-    ranges(nodes, text, sizeof(text));
+    write_ranges(nodes, text, sizeof(text));
     printf("\t%s", text);
     if (NV(DeviceGetNumaNodeId, gpu->handle, &numa) == NVML_SUCCESS)
         printf("\t\t%u\n", numa);
@@ -107,7 +105,7 @@ static void write_head(const GpuSet *set)
         printf("\tGPU%u", set->gpus[i].index);
 }
 
-static int matrix(const GpuSet *set)
+static int write_matrix(const GpuSet *set)
 {
     char text[16];
 
@@ -117,7 +115,7 @@ static int matrix(const GpuSet *set)
         printf("GPU%u", set->gpus[i].index);
         for (unsigned int k = 0; k < set->count; k++) {
             if (i != k)
-                path(&set->gpus[i], &set->gpus[k], text, sizeof(text));
+                write_path(&set->gpus[i], &set->gpus[k], text, sizeof(text));
             printf("\t%s", i == k ? " X " : text);
         }
         write_affinity(&set->gpus[i]);
@@ -133,7 +131,7 @@ static int matrix(const GpuSet *set)
     return 0;
 }
 
-static int p2p(const GpuSet *set, const char *what)
+static int write_p2p(const GpuSet *set, const char *what)
 {
     static const char letters[] = "rwnap"; /* order of nvmlGpuP2PCapsIndex_t */
     static const char *const words[] = {"OK", "CNS", "GNS", "TNS", "DR", "NS", "U"};
@@ -169,9 +167,9 @@ int topo_main(int argc, char **argv)
         return nvml_exit_code(rc);
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "-m") == 0 || strcmp(argv[i], "--matrix") == 0)
-            return matrix(&set);
+            return write_matrix(&set);
         if (strcmp(argv[i], "-p2p") == 0 || strcmp(argv[i], "--p2p_capabilities") == 0)
-            return p2p(&set, i + 1 < argc ? argv[i + 1] : NULL);
+            return write_p2p(&set, i + 1 < argc ? argv[i + 1] : NULL);
     }
     puts("nvidia-smi topo -m | -p2p r|w|n|a|p");
     return argc > 1 && strcmp(argv[1], "-h") == 0 ? 0 : NVML_ERROR_INVALID_ARGUMENT;

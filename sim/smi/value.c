@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readings as text. */
-#include "sim/smi/value.h"
+#include "sim/smi/smi.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 #include "base/owner.h"
 
@@ -55,13 +54,6 @@ void value_yes(Value *value, nvmlReturn_t rc, unsigned long long on)
     value_word(value, rc, on != 0, words, ARRAY_LEN(words));
 }
 
-void value_active(Value *value, nvmlReturn_t rc, unsigned long long on)
-{
-    static const char *const words[] = {"Not Active", "Active"};
-
-    value_word(value, rc, on != 0, words, ARRAY_LEN(words));
-}
-
 void value_mib(Value *value, nvmlReturn_t rc, unsigned long long bytes)
 {
     value_uint(value, rc, bytes / (1 << 20) + (bytes % (1 << 20) >= (1 << 19)));
@@ -96,4 +88,12 @@ void value_show(const Value *value, const char *unit, char *out, size_t size)
         snprintf(out, size, "%s%s", value->text, unit ? unit : "");
     else
         snprintf(out, size, "%s", value_reason(value));
+}
+
+void value_process_name(Value *value, unsigned int pid)
+{
+    value->text[0] = '\0';
+    value->rc = NV(SystemGetProcessName, pid, value->text, VALUE_MAX);
+    if (value->rc == NVML_ERROR_NOT_FOUND)
+        value_text(value, "[Not Found]");
 }

@@ -45,7 +45,7 @@ def test_unknown_gpu(training, ids):
     assert (done.returncode, done.stdout) == (6, "No devices were found\n")
 
 
-@pytest.mark.parametrize("args", [["--nonsense"], ["-x"], ["-l", "0"], ["-i"], ["-pl"], ["topo"], ["nvlink"],
+@pytest.mark.parametrize("args", [["--nonsense"], ["-x"], ["-q"], ["-i"], ["-pl"], ["topo"], ["-L=1"],
                                   ["mig", "-nonsense"], ["mig", "-cgi"]])
 def test_bad_arguments(training, args):
     assert training.run(*args).returncode == 2

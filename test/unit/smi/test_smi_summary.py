@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table without arguments, -L, topo and nvlink."""
+"""The table without arguments, -L and topo."""
 
 import re
 
@@ -41,11 +41,6 @@ def test_list(training):
     assert training.ok("--list-gpus").splitlines() == lines
 
 
-def test_version(training):
-    assert re.fullmatch(r"NVIDIA-SMI version  : .*\nNVML version        : .*\nDRIVER version      : 590.48.01\n"
-                        r"CUDA Version        : 13.1\n", training.ok("--version"))
-
-
 def matrix(text):
     rows = [line.split("\t") for line in text.split("\n\n")[0].splitlines()]
     return rows[0], {row[0]: row[1:] for row in rows[1:]}
@@ -74,18 +69,3 @@ def test_p2p(boards, training):
     _, rows = matrix(training.ok("topo", "-p2p", "r"))
     assert rows["GPU0"][:2] == ["X", "OK"]
     assert boards.run("topo", "-p2p", "z").returncode == 2
-
-
-def test_nvlink(training, boards):
-    lines = training.ok("nvlink", "-s", "-i", "0").splitlines()
-    assert lines[1:] == [f"\t Link {i}: 26.562 GB/s" for i in range(18)]
-    assert training.ok("nvlink", "-s", "-i", "2").splitlines()[1] == (
-        "Nvlink queries are not supported for Devices in MIG mode")
-    assert boards.ok("nvlink", "-s", "-i", "0").splitlines()[1] == "Device does not have or support Nvlink"
-    assert "\t Link 3: CRC Errors: 0\n" in training.ok("nvlink", "-e", "-i", "0")
-
-
-def test_nvlink_errors(make_node):
-    node = make_node("nvlink-down", at=3000)
-    text = node.ok("nvlink", "-s")
-    assert "<inactive>" in text
