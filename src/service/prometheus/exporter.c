@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "base/owner.h"
 #include "service/prometheus/own.h"
-#include "service/prometheus/scrape.h"
 #include "service/prometheus/series.h"
 
 const char *const exporter_profile_names[] = {

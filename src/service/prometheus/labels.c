@@ -1,16 +1,165 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One set of labels: which a device has, their order, their text. Pure but for memory, one thread. */
-
-#include "service/prometheus/labels.h"
-
+/* Which devices have series (dcgm-exporter's selector), under which labels, in which order, as text. Pure but for
+ * memory, one thread. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
+#include "base/number.h"
 #include "base/owner.h"
-#include "service/prometheus/escape.h"
-#include "service/prometheus/label_list.h"
-#include "service/prometheus/values.h"
+#include "base/vec.h"
+#include "service/prometheus/labels.h"
+#include "service/prometheus/text.h"
+
+enum { GPU_ID_MAX = 63, INSTANCE_ID_MAX = 255 };
+
+static int refuse_selector(const char *text, Err *err)
+{
+    return err_set(err, -EINVAL, "'%s' selects no devices: use f, g, i, g:0,2-4, i:7, i:0.7 or two of them as g:0+i:7",
+                   text);
+}
+
+/* Reads digits from *at; false where there are none or too many. */
+static bool take_number(const char **at, uint64_t max, uint32_t *ret)
+{
+    size_t len = strspn(*at, "0123456789");
+    uint64_t value;
+
+    if (!len || number_parsen_u64(*at, len, 0, max, &value, NULL) < 0)
+        return false;
+    *at += len;
+    *ret = (uint32_t)value;
+    return true;
+}
+
+/* N, N-M and, of instances, G.N and G.N-M. */
+static bool take_range(const char **at, ExporterDevices *devices, bool instances)
+{
+    uint32_t gpu = DEVICE_NO_NUMBER, first, last;
+
+    if (!take_number(at, instances ? INSTANCE_ID_MAX : GPU_ID_MAX, &first))
+        return false;
+    if (instances && **at == '.') {
+        (*at)++;
+        gpu = first;
+        if (gpu > GPU_ID_MAX || !take_number(at, INSTANCE_ID_MAX, &first))
+            return false;
+    }
+    last = first;
+    if (**at == '-') {
+        (*at)++;
+        if (!take_number(at, instances ? INSTANCE_ID_MAX : GPU_ID_MAX, &last) || last < first)
+            return false;
+    }
+    for (uint32_t id = first; id <= last; id++) {
+        if (!instances) {
+            devices->gpu_ids |= UINT64_C(1) << id;
+        } else {
+            if (devices->instance_id_count == ARRAY_LEN(devices->instance_ids))
+                return false;
+            devices->instance_ids[devices->instance_id_count].gpu = gpu;
+            devices->instance_ids[devices->instance_id_count++].instance = id;
+        }
+    }
+    return true;
+}
+
+/* One of the parts between '+'. */
+static bool take_part(const char **at, ExporterDevices *devices)
+{
+    bool instances = **at == 'i';
+    bool *kind = instances ? &devices->instances : &devices->gpus;
+
+    if ((**at != 'g' && !instances) || *kind)
+        return false;
+    *kind = true;
+    if (*++*at != ':')
+        return true;
+    do {
+        (*at)++;
+        if (!take_range(at, devices, instances))
+            return false;
+    } while (**at == ',');
+    return true;
+}
+
+int exporter_devices_parse(const char *text, ExporterDevices *ret, Err *err)
+{
+    ExporterDevices devices = {0};
+    const char *at = text;
+
+    if (strcmp(text, "f") == 0) {
+        devices.flex = true;
+        *ret = devices;
+        return 0;
+    }
+    if (!take_part(&at, &devices))
+        return refuse_selector(text, err);
+    if (*at == '+') {
+        at++;
+        if (!take_part(&at, &devices))
+            return refuse_selector(text, err);
+    }
+    if (*at)
+        return refuse_selector(text, err);
+    *ret = devices;
+    return 0;
+}
+
+static bool has_instances(const NodeGpu *gpu)
+{
+    for (size_t i = 0; i < gpu->instance_count; i++)
+        if (gpu->instances[i].instance_head)
+            return true;
+    return false;
+}
+
+static bool wants_instance(const ExporterDevices *devices, uint32_t gpu, uint32_t instance)
+{
+    if (!devices->instance_id_count)
+        return true;
+    for (size_t i = 0; i < devices->instance_id_count; i++) {
+        uint32_t of = devices->instance_ids[i].gpu;
+
+        if (devices->instance_ids[i].instance == instance && (of == DEVICE_NO_NUMBER || of == gpu))
+            return true;
+    }
+    return false;
+}
+
+/* Whether this GPU (instance NULL) or GPU instance has series of its own. */
+static bool devices_show(const ExporterDevices *devices, const NodeGpu *gpu, const Reading *instance)
+{
+    uint32_t index = gpu->reading.device.index;
+
+    if (devices->flex)
+        return instance || !has_instances(gpu);
+    if (instance)
+        return devices->instances && wants_instance(devices, index, instance->device.gpu_instance);
+    if (!devices->gpus)
+        return false;
+    return !devices->gpu_ids || (index <= GPU_ID_MAX && devices->gpu_ids >> index & 1);
+}
+
+/* Whether DCGM_EXP_ series, which belong to GPUs, are shown for this one: it is shown, or an instance of it. */
+static bool devices_derive(const ExporterDevices *devices, const NodeGpu *gpu)
+{
+    if (devices->flex || devices_show(devices, gpu, NULL))
+        return true;
+    for (size_t i = 0; i < gpu->instance_count; i++)
+        if (devices_show(devices, gpu, &gpu->instances[i]))
+            return true;
+    return false;
+}
+
+/* Gathering the labels of one target. */
+typedef struct LabelList {
+    Arena *arena;
+    Label *at;
+    size_t len, most;
+} LabelList;
 
 bool labels_sorted(ExporterProfile profile)
 {
@@ -34,12 +183,13 @@ static int order_by_group(const void *a, const void *b)
     return label_order(a, b, false);
 }
 
-void label_list_init(LabelList *list, Arena *arena, size_t most)
+static void label_list_init(LabelList *list, Arena *arena, size_t most)
 {
     *list = (LabelList){.arena = arena, .at = arena_calloc(arena, most, sizeof *list->at), .most = most};
 }
 
-void label_list_add(LabelList *list, LabelGroup group, unsigned views, const char *name, const char *value)
+/* Leaves out a label with an empty value, or whose name is taken in one of its views. */
+static void label_list_add(LabelList *list, LabelGroup group, unsigned views, const char *name, const char *value)
 {
     if (!*value || list->len == list->most)
         return;
@@ -54,7 +204,7 @@ void label_list_add(LabelList *list, LabelGroup group, unsigned views, const cha
     };
 }
 
-void label_list_sort(LabelList *list, bool sorted)
+static void label_list_sort(LabelList *list, bool sorted)
 {
     qsort(list->at, list->len, sizeof *list->at, sorted ? order_by_name : order_by_group);
 }
@@ -77,7 +227,8 @@ static const char *model_name(Arena *arena, const char *name, bool replace_blank
     return text;
 }
 
-const char *label_row_value(const LabelRow *row, const Reading *reading, Arena *arena)
+/* The text of a label row for this GPU; "" where there is none. */
+static const char *label_row_value(const LabelRow *row, const Reading *reading, Arena *arena)
 {
     ReadingText text = reading_text_of(row->metric);
     char number[VALUE_TEXT_MAX + 1];
@@ -91,8 +242,8 @@ const char *label_row_value(const LabelRow *row, const Reading *reading, Arena *
     return arena_strdup(arena, number);
 }
 
-void label_list_device(LabelList *list, const LabelInput *input, const Node *node, const Reading *gpu,
-                       const Reading *instance)
+static void label_list_device(LabelList *list, const LabelInput *input, const Node *node, const Reading *gpu,
+                              const Reading *instance)
 {
     const ExporterConfig *config = input->config;
     const Device *device = &gpu->device;
@@ -126,7 +277,7 @@ void label_list_device(LabelList *list, const LabelInput *input, const Node *nod
     }
 }
 
-void label_list_owner(LabelList *list, const ExporterConfig *config, const Owner *owner, bool shared)
+static void label_list_owner(LabelList *list, const ExporterConfig *config, const Owner *owner, bool shared)
 {
     bool old = config->old_namespace;
 
@@ -167,4 +318,275 @@ void labels_render(Str *out, const Label *labels, size_t count, LabelView view, 
     while (e < extra_count)
         render_one(out, &extra[e++], &first);
     str_add(out, "} ");
+}
+
+enum { LABELS_BESIDE_ROWS = 16, BODY_MAX = 256 * 1024 };
+
+typedef VEC(Target) TargetVec;
+
+/* One making of the targets. */
+typedef struct Maker {
+    Targets *targets;
+    const Node *node;
+    const LabelInput *input;
+    bool sorted;
+    TargetVec series;
+    Str text;
+} Maker;
+
+void targets_init(Targets *targets)
+{
+    memset(targets, 0, sizeof *targets);
+}
+
+void targets_done(Targets *targets)
+{
+    arena_done(&targets->arena);
+    targets_init(targets);
+}
+
+/* ---- what they are made from ---- */
+
+static uint64_t mark_text(uint64_t mark, const char *text)
+{
+    return map_hash(text, strlen(text) + 1, mark);
+}
+
+static uint64_t mark_number(uint64_t mark, uint64_t number)
+{
+    return map_hash(&number, sizeof number, mark);
+}
+
+static uint64_t mark_gpu(uint64_t mark, const NodeGpu *gpu, const LabelInput *input)
+{
+    const Device *device = &gpu->reading.device;
+
+    mark = mark_number(mark, (uint64_t)device->index << 32 | device->minor);
+    mark = mark_number(mark, (uint64_t)device->has_pci << 63 | (uint64_t)device->pci.domain << 24 |
+                                 (uint64_t)device->pci.bus << 16 | (uint64_t)device->pci.device << 8 |
+                                 device->pci.function);
+    mark = mark_text(mark_text(mark, device->uuid), device->name);
+    for (size_t i = 0; i < input->row_count; i++) {
+        ReadingText text = reading_text_of(input->rows[i].metric);
+        double value = 0;
+
+        if (text != READING_TEXT_END)
+            mark = mark_text(mark, gpu->reading.text[text]);
+        else if (sample_double(&gpu->reading.sample[input->rows[i].metric], &value))
+            mark = map_hash(&value, sizeof value, mark);
+    }
+    mark = mark_number(mark, gpu->instance_count);
+    for (size_t i = 0; i < gpu->instance_count; i++) {
+        const Reading *instance = &gpu->instances[i];
+
+        mark = mark_number(mark, (uint64_t)instance->device.gpu_instance << 32 | instance->device.compute_instance);
+        mark = mark_number(mark, instance->instance_head);
+        mark = mark_text(mark_text(mark, instance->device.uuid), instance->profile);
+    }
+    return mark;
+}
+
+static uint64_t mark_owner(uint64_t mark, const Owner *owner)
+{
+    mark = mark_text(mark_text(mark, owner->device.uuid), owner->device.replica);
+    mark = mark_number(mark, (uint64_t)owner->device.gpu_instance << 32 | owner->device.compute_instance);
+    mark = mark_number(mark, owner->device.minor);
+    mark = mark_text(mark_text(mark, owner->pod), owner->namespace);
+    return mark_text(mark_text(mark, owner->container), owner->pod_uid);
+}
+
+static uint64_t mark_all(const Node *node, const LabelInput *input)
+{
+    uint64_t mark = mark_text(node->gpu_count, node->hostname);
+
+    for (size_t i = 0; i < node->gpu_count; i++)
+        mark = mark_gpu(mark, &node->gpus[i], input);
+    for (size_t i = 0; input->owners && i < input->owners->len; i++)
+        mark = mark_owner(mark, &input->owners->at[i]);
+    mark = mark_number(mark, input->owners ? input->owners->len : 0);
+    for (size_t i = 0; i < input->job_count; i++) {
+        mark = mark_number(mark, (uint64_t)input->jobs[i].gpu << 32 | input->jobs[i].instance);
+        mark = mark_text(mark, input->jobs[i].job);
+    }
+    return mark;
+}
+
+/* ---- making ---- */
+
+static void render_labels(Maker *maker, Target *target)
+{
+    ExporterProfile profile = maker->input->config->profile;
+
+    for (LabelView view = 0; view < LABELS_END; view++) {
+        if ((view == LABELS_CLASSIC && profile == EXPORTER_4_9) ||
+            (view == LABELS_NEWER && profile != EXPORTER_4_9 && profile != EXPORTER_BOTH))
+            continue;
+        str_clear(&maker->text);
+        labels_render(&maker->text, target->labels, target->label_count, view, maker->sorted, NULL, 0);
+        target->body[view].text = arena_strndup(&maker->targets->arena, maker->text.text, maker->text.len);
+        target->body[view].len = maker->text.len;
+    }
+}
+
+/* Labels of `target`, which knows its device, with an owner and a job, each NULL where there is none. */
+static void make_labels(Maker *maker, Target *target, const Owner *owner, bool shared, const char *job)
+{
+    const NodeGpu *gpu = &maker->node->gpus[target->gpu];
+    const Reading *instance = target->instance == TARGET_WHOLE_GPU ? NULL : &gpu->instances[target->instance];
+    LabelList list;
+
+    label_list_init(&list, &maker->targets->arena, LABELS_BESIDE_ROWS + 2 * maker->input->row_count);
+    label_list_device(&list, maker->input, maker->node, &gpu->reading, instance);
+    if (owner)
+        label_list_owner(&list, maker->input->config, owner, shared);
+    if (job)
+        label_list_add(&list, LABEL_ATTRIBUTE, LABELS_ALL_VIEWS, "hpc_job", job);
+    label_list_sort(&list, maker->sorted);
+    target->labels = list.at;
+    target->label_count = list.len;
+    render_labels(maker, target);
+}
+
+/* Whether an owner has the target's device; of a GPU instance, any of its compute instances. */
+static bool is_owner_of(const Owner *owner, const NodeGpu *gpu, const Target *target)
+{
+    uint32_t id;
+
+    if (target->instance == TARGET_WHOLE_GPU)
+        return owner_device_is(&owner->device, &gpu->reading, NULL);
+    id = gpu->instances[target->instance].device.gpu_instance;
+    for (size_t i = 0; i < gpu->instance_count; i++)
+        if (gpu->instances[i].device.gpu_instance == id &&
+            owner_device_is(&owner->device, &gpu->reading, &gpu->instances[i]))
+            return true;
+    return false;
+}
+
+static bool runs_on(const ExporterJob *job, const NodeGpu *gpu, const Target *target)
+{
+    if (job->gpu != gpu->reading.device.index)
+        return false;
+    if (job->instance == DEVICE_NO_NUMBER)
+        return true;
+    return target->instance != TARGET_WHOLE_GPU &&
+           gpu->instances[target->instance].device.gpu_instance == job->instance;
+}
+
+static void add_jobs(Maker *maker, Target target, const Owner *owner, bool shared)
+{
+    const NodeGpu *gpu = &maker->node->gpus[target.gpu];
+    size_t before = maker->series.len;
+
+    for (size_t i = 0; i < maker->input->job_count; i++)
+        if (runs_on(&maker->input->jobs[i], gpu, &target)) {
+            make_labels(maker, &target, owner, shared, maker->input->jobs[i].job);
+            vec_push(&maker->series, target);
+        }
+    if (maker->series.len > before)
+        return;
+    make_labels(maker, &target, owner, shared, NULL);
+    vec_push(&maker->series, target);
+}
+
+static void add_owners(Maker *maker, Target target)
+{
+    const OwnerTable *owners = maker->input->config->kubernetes ? maker->input->owners : NULL;
+    const NodeGpu *gpu = &maker->node->gpus[target.gpu];
+    size_t count = 0;
+
+    for (size_t i = 0; owners && i < owners->len; i++)
+        count += is_owner_of(&owners->at[i], gpu, &target);
+    if (!count)
+        add_jobs(maker, target, NULL, false);
+    for (size_t i = 0; count && i < owners->len; i++)
+        if (is_owner_of(&owners->at[i], gpu, &target))
+            add_jobs(maker, target, &owners->at[i], count > 1);
+}
+
+static void add_gpu(Maker *maker, size_t at)
+{
+    const NodeGpu *gpu = &maker->node->gpus[at];
+    const ExporterDevices *devices = &maker->input->config->devices;
+    Target target = {.gpu = at, .instance = TARGET_WHOLE_GPU, .derives = devices_derive(devices, gpu)};
+
+    target.shown = devices_show(devices, gpu, NULL);
+    if (target.shown || target.derives)
+        add_owners(maker, target);
+    for (size_t i = 0; i < gpu->instance_count; i++) {
+        target = (Target){.gpu = at, .instance = (ptrdiff_t)i, .shown = true};
+        if (gpu->instances[i].instance_head && devices_show(devices, gpu, &gpu->instances[i]))
+            add_owners(maker, target);
+    }
+}
+
+/* Prometheus' own order: fewer labels first, then by values. */
+static int series_order(const void *a, const void *b)
+{
+    const Target *one = a, *two = b;
+    int order = 0;
+
+    if (one->label_count != two->label_count)
+        return one->label_count < two->label_count ? -1 : 1;
+    for (size_t i = 0; i < one->label_count && order == 0; i++) {
+        order = strcmp(one->labels[i].name, two->labels[i].name);
+        if (order == 0)
+            order = strcmp(one->labels[i].value, two->labels[i].value);
+    }
+    return order;
+}
+
+/* Two series with the same labels make a page that nobody can read: the later one goes. Our own labels are part of all
+ * others, so that it is enough to compare these. */
+static size_t drop_equal(Target *targets, size_t count)
+{
+    Map seen;
+    size_t kept = 0;
+
+    map_init(&seen);
+    for (size_t i = 0; i < count; i++) {
+        Target *target = &targets[i];
+
+        if (!map_putn(&seen, target->body[LABELS_OWN].text, target->body[LABELS_OWN].len, target))
+            targets[kept++] = *target;
+    }
+    map_done(&seen);
+    return kept;
+}
+
+static void make_gpus(Maker *maker)
+{
+    Targets *targets = maker->targets;
+
+    targets->node_gpus = maker->node->gpu_count;
+    targets->gpus = arena_calloc(&targets->arena, targets->node_gpus, sizeof *targets->gpus);
+    for (size_t i = 0; i < targets->node_gpus; i++) {
+        targets->gpus[i] = (Target){.gpu = i, .instance = TARGET_WHOLE_GPU};
+        make_labels(maker, &targets->gpus[i], NULL, false, NULL);
+    }
+    targets->gpu_count = drop_equal(targets->gpus, targets->node_gpus);
+}
+
+bool targets_update(Targets *targets, const Node *node, const LabelInput *input)
+{
+    Maker maker = {.targets = targets, .node = node, .input = input, .sorted = labels_sorted(input->config->profile)};
+    uint64_t mark = mark_all(node, input);
+
+    if (targets->made && mark == targets->mark)
+        return false;
+    arena_reset(&targets->arena);
+    str_init(&maker.text, BODY_MAX);
+    for (size_t i = 0; i < node->gpu_count; i++)
+        add_gpu(&maker, i);
+    if (maker.sorted && maker.series.len)
+        qsort(maker.series.at, maker.series.len, sizeof *maker.series.at, series_order);
+    make_gpus(&maker);
+    targets->series_count = drop_equal(maker.series.at, maker.series.len);
+    targets->series = arena_calloc(&targets->arena, targets->series_count, sizeof *targets->series);
+    for (size_t i = 0; i < targets->series_count; i++)
+        targets->series[i] = maker.series.at[i];
+    targets->mark = mark;
+    targets->made = true;
+    vec_done(&maker.series);
+    str_done(&maker.text);
+    return true;
 }

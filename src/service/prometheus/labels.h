@@ -101,3 +101,5 @@ bool labels_sorted(ExporterProfile profile);
 /* Appends "{...} " of one view, with `extra` labels, in the order they shall have, merged in. */
 void labels_render(Str *out, const Label *labels, size_t count, LabelView view, bool sorted, const Label *extra,
                    size_t extra_count);
+
+/* ---- which devices have series, by dcgm-exporter's selector (exporter.h); pure ---- */

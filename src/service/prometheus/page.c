@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of a page. Pure but for memory, one thread. */
-
-#include "service/prometheus/page.h"
-
+/* Lines of the exposition. Pure but for memory, one thread. */
 #include <math.h>
 #include <string.h>
 
 #include "base/duration.h"
 #include "base/number.h"
-#include "service/prometheus/values.h"
+#include "service/prometheus/page.h"
+#include "service/prometheus/text.h"
 
 enum { LINE_BESIDE = VALUE_TEXT_MAX + 2 };
 
@@ -39,7 +37,7 @@ static void finish_line(Str *out, char *end)
     out->len = (size_t)(end - out->text);
 }
 
-void page_double(Page *page, const Family *family, const char *labels, size_t len, double value)
+static void write_double(Page *page, const Family *family, const char *labels, size_t len, double value)
 {
     char *at;
 
@@ -66,12 +64,12 @@ void page_int64(Page *page, const Family *family, const char *labels, size_t len
 
 void page_plain(Page *page, const Family *family, double value)
 {
-    page_double(page, family, " ", 1, value);
+    write_double(page, family, " ", 1, value);
 }
 
 /* A line whose labels are rendered in place; taken back whole where it does not fit. */
 static void write_rendered(Page *page, const Family *family, const Target *target, const Label *extra, size_t count,
-                     double value)
+                           double value)
 {
     size_t start;
     char *at;
@@ -100,7 +98,7 @@ void page_labelled(Page *page, const Family *family, const Label *labels, size_t
 
 void page_target(Page *page, const Family *family, const Target *target, double value)
 {
-    page_double(page, family, target->body[family->view].text, target->body[family->view].len, value);
+    write_double(page, family, target->body[family->view].text, target->body[family->view].len, value);
 }
 
 void page_extra(Page *page, const Family *family, const Target *target, const Label *extra, size_t count, double value)

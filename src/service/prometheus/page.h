@@ -29,7 +29,6 @@ struct Page {
 };
 
 /* Lines: a family's name, `labels` as "{...} " or " ", a value. */
-void page_double(Page *page, const Family *family, const char *labels, size_t len, double value);
 void page_int64(Page *page, const Family *family, const char *labels, size_t len, int64_t value);
 
 /* A line without labels, and one with these, in the order they shall have, alone. */

@@ -13,9 +13,8 @@
 #include <string.h>
 
 #include "base/owner.h"
-#include "service/prometheus/devices.h"
-#include "service/prometheus/escape.h"
-#include "service/prometheus/values.h"
+#include "service/prometheus/labels.h"
+#include "service/prometheus/text.h"
 #include "service/prometheus/xid_text.h"
 
 static const struct {

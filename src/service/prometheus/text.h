@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Numbers as dcgm-exporter prints them. Pure, any thread. No NUL is written; the length is returned. */
+/* Texts and numbers of the exposition formats. Texts are escaped, and UTF-8 whatever came in. Pure, any thread. */
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/str.h"
+
+typedef enum EscapeKind {
+    ESCAPE_VALUE,     /* of a label: \\ \" \n */
+    ESCAPE_HELP,      /* of the text format: \\ \n */
+    ESCAPE_OPEN_HELP, /* of OpenMetrics: as a label's value */
+} EscapeKind;
+
+/* Appends `text`; bytes that are not UTF-8 become U+FFFD each, CR and NUL have no escape and stay or end the text. */
+void escape_add(Str *out, const char *text, EscapeKind kind);
+
+/* Numbers as dcgm-exporter prints them. No NUL is written; the length is returned. */
 enum { VALUE_TEXT_MAX = 320 }; /* bytes of the longest double without an exponent */
 
 /* As Go's strconv prints 'g' with precision -1, which is what Prometheus' libraries write: the shortest digits that
