@@ -16,7 +16,6 @@
 #include "verb/incident/past.h"
 #include "verb/look.h"
 #include "verb/top/keys.h"
-#include "verb/top/play.h"
 #include "verb/top/session.h"
 #include "verb/verb.h"
 
@@ -36,7 +35,7 @@ static const OptSpec top_opts[] = {
      .flags = OPT_CLI_ONLY,
      .type = OPT_DURATION,
      .off = offsetof(TopVerbOptions, interval_ns),
-     .help = "time between two looks",
+     .help = "time between two snapshots",
      .short_flag = 'i',
      .def = "1s",
      .min = 100e6,
@@ -84,7 +83,7 @@ static const OptSpec top_opts[] = {
         .flags = OPT_CLI_ONLY,
         .type = OPT_BOOL,
         .off = offsetof(TopVerbOptions, json),
-        .help = "one look to standard output, as JSON",
+        .help = "one snapshot to standard output, as JSON",
     },
     {.key = "size",
      .flags = OPT_CLI_ONLY,
@@ -102,7 +101,7 @@ static const OptSpec top_opts[] = {
      .flags = OPT_CLI_ONLY,
      .type = OPT_STRING,
      .off = offsetof(TopVerbOptions, record),
-     .help = "write every look to this file (.gz: packed); without a terminal it does only that",
+     .help = "write every snapshot to this file (.gz: packed); without a terminal it does only that",
      .short_flag = 'r',
      .metavar = "FILE"},
     {.key = "for",
@@ -194,7 +193,7 @@ static int check_pairs(VerbCall *call, const TopVerbOptions *o)
         {(o->keys || o->size) && !o->once, "--keys and --size are for --once"},
         {o->json && o->keys, "--keys has no meaning with --json"},
         {o->record && is_replay(o), "--record has no meaning with a replay"},
-        {o->record && (o->once || o->json), "--record needs more than one look; --for 10s ends it"},
+        {o->record && (o->once || o->json), "--record needs more than one snapshot; --for 10s ends it"},
         {is_replay(o) && o->look.alone, "--alone has no meaning with a replay"},
         {(o->speed > 0 || o->paused) && !is_replay(o), "--speed and --paused are for a replay"},
     };
@@ -225,7 +224,7 @@ static int read_span(VerbCall *call, const TopVerbOptions *o, ReplayOptions *ret
 }
 
 /* "100x30" */
-static int read_size(VerbCall *call, const TopVerbOptions *o, BatchOptions *ret)
+static int read_size(VerbCall *call, const TopVerbOptions *o, ScreenOptions *ret)
 {
     const char *cross = o->size ? strchr(o->size, 'x') : NULL, *lines = getenv("LINES");
     struct winsize ws;
@@ -248,7 +247,7 @@ static int read_size(VerbCall *call, const TopVerbOptions *o, BatchOptions *ret)
     return 0;
 }
 
-/* --- the source --------------------------------------------------------------------------------------------------- */
+/* --- the feed --------------------------------------------------------------------------------------------------- */
 
 static const char *control_of(const VerbCall *call, const TopVerbOptions *o)
 {
@@ -270,7 +269,7 @@ static int find_agent(VerbCall *call, const TopVerbOptions *o, bool *ret)
     return *ret || !o->look.control ? 0 : rc;
 }
 
-static int make_store(VerbCall *call, const TopVerbOptions *o, const ReplayOptions *replay, Source **ret)
+static int make_history(VerbCall *call, const TopVerbOptions *o, const ReplayOptions *replay, Feed **ret)
 {
     const PastOptions options = {.control = o->look.control, .journal = o->journal, .root = o->look.root};
     IncidentList incidents = {0};
@@ -285,122 +284,119 @@ static int make_store(VerbCall *call, const TopVerbOptions *o, const ReplayOptio
                        past.control);
     if (past_incidents(&past, true, replay->from_ns, &incidents, &head) < 0)
         vec_clear(&incidents); /* the numbers are worth showing without */
-    *ret = source_store_new(past.control, replay, &incidents);
+    *ret = feed_history_new(past.control, replay, &incidents);
     return 0;
 }
 
-static int make_source(VerbCall *call, const TopVerbOptions *o, Source **ret)
+static int make_feed(VerbCall *call, const TopVerbOptions *o, Feed **ret)
 {
     ReplayOptions replay;
     bool agent;
 
-    if (is_replay(o))
+    if (is_replay(o)) {
         TRY(read_span(call, o, &replay));
-    if (o->replay)
-        *ret = source_file_new(o->replay, &replay);
-    else if (is_replay(o))
-        return make_store(call, o, &replay, ret);
-    if (is_replay(o))
+        if (!o->replay)
+            return make_history(call, o, &replay, ret);
+        *ret = feed_recording_new(o->replay, &replay);
         return 0;
+    }
     TRY(find_agent(call, o, &agent));
-    *ret = agent ? source_agent_new(control_of(call, o), o->interval_ns)
-                 : source_alone_new(o->look.library, o->look.root, o->interval_ns);
+    *ret = agent ? feed_agent_new(control_of(call, o), o->interval_ns)
+                 : feed_local_new(o->look.library, o->look.root, o->interval_ns);
     return 0;
 }
 
 /* --- what is done with it ------------------------------------------------------------------------------------------
  */
 
-static int print(VerbCall *call, const Str *out, int code)
+static int print_text(VerbCall *call, const Str *out, int code)
 {
     fwrite(out->text, 1, out->len, stdout);
     return verb_end(call, code);
 }
 
-/* A file that cannot be read is the caller's; that nothing is known of the GPUs, is not. */
-static int fail(VerbCall *call, const TopVerbOptions *o, int rc)
+/* An unreadable file is a usage error; that nothing is known of the GPUs is not. */
+static int fail_feed(VerbCall *call, const TopVerbOptions *o, int rc)
 {
     return verb_fail(call, rc == -EINVAL || (rc == -EIO && o->replay) ? EXIT_USAGE : EXIT_UNKNOWN);
 }
 
-static int json_once(VerbCall *call, const TopVerbOptions *o, Source *source)
+static int print_json(VerbCall *call, const TopVerbOptions *o, Feed *feed)
 {
     CLEANUP(str_done) Str out = {0};
     int code = EXIT_UNKNOWN;
 
     str_init(&out, OUT_MAX);
-    source_start(source, NULL);
-    const int rc = batch_json(source, &out, &code, &call->err);
-    source_free(source);
-    return rc < 0 ? fail(call, o, rc) : print(call, &out, code);
+    feed_start(feed, NULL);
+    const int rc = session_print_json(feed, &out, &code, &call->err);
+    feed_free(feed);
+    return rc < 0 ? fail_feed(call, o, rc) : print_text(call, &out, code);
 }
 
-static int screen_once(VerbCall *call, const TopVerbOptions *o, Viewer *viewer)
+static int print_screen(VerbCall *call, const TopVerbOptions *o, Session *session)
 {
     CLEANUP(str_done) Str out = {0};
-    BatchOptions batch = {.utf8 = verb_utf8() && !o->ascii, .coloured = verb_coloured(o->colour, true)};
+    ScreenOptions screen = {.utf8 = verb_utf8() && !o->ascii, .coloured = verb_coloured(o->colour, true)};
     KeyList keys = {0};
 
     str_init(&out, OUT_MAX);
-    int rc = read_size(call, o, &batch);
+    int rc = read_size(call, o, &screen);
     if (rc == 0 && o->keys)
         rc = keys_parse(o->keys, &keys, &call->err);
-    batch.keys = keys.at;
-    batch.key_count = keys.len;
+    screen.keys = keys.at;
+    screen.key_count = keys.len;
     if (rc == 0) {
-        source_start(viewer->source, NULL);
-        rc = batch_screen(viewer, &batch, &out, &call->err);
+        feed_start(session->feed, NULL);
+        rc = session_print(session, &screen, &out, &call->err);
     }
     vec_done(&keys);
-    return rc < 0 ? fail(call, o, rc) : print(call, &out, status_code(&viewer->seen.status));
+    return rc < 0 ? fail_feed(call, o, rc) : print_text(call, &out, status_code(&session->shown->snapshot));
 }
 
-static int watch(VerbCall *call, const TopVerbOptions *o, Viewer *viewer, Recorder *recorder)
+static int watch_screen(VerbCall *call, const TopVerbOptions *o, Session *session, Recorder *recorder)
 {
-    const SessionOptions options = {
-        .terminal = {.colour = (TerminalColour)o->colour, .ascii = o->ascii, .no_mouse = o->no_mouse},
-        .for_ns = o->for_ns};
+    const TerminalOptions terminal = {.colour = (TerminalColour)o->colour, .ascii = o->ascii, .no_mouse = o->no_mouse};
+    const FeedState *state = &session->state;
     int ended_by;
 
-    source_start(viewer->source, recorder);
-    const int rc = session_run(viewer, &options, &ended_by, &call->err);
-    if (rc < 0)
+    feed_start(session->feed, recorder);
+    if (session_run(session, &terminal, o->for_ns, &ended_by, &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
-    if (viewer->state.failed && viewer->state.looks == 0) {
-        verb_failf(call, 0, "%s", viewer->state.trouble);
+    if (state->failed && state->snapshots == 0) {
+        verb_failf(call, 0, "%s", state->trouble);
         return o->replay ? EXIT_USAGE : EXIT_UNKNOWN;
     }
-    if (viewer->state.record[0])
-        return verb_failf(call, EXIT_UNKNOWN, "%s", viewer->state.record);
+    if (state->record_trouble[0])
+        return verb_failf(call, EXIT_UNKNOWN, "%s", state->record_trouble);
     return ended_by > 0 ? 128 + ended_by : EXIT_FINE;
 }
 
-static int record_only(VerbCall *call, const TopVerbOptions *o, Source *source, Recorder *recorder)
+static int record_only(VerbCall *call, const TopVerbOptions *o, Feed *feed, Recorder *recorder)
 {
-    source_start(source, recorder);
-    const int rc = batch_record(source, o->for_ns, &call->err);
-    const bool ended = source_free(source);
+    feed_start(feed, recorder);
+    const int rc = session_record(feed, o->for_ns, &call->err);
+    const bool ended = feed_free(feed);
 
     if (rc == 0 && ended)
-        fprintf(stderr, "%s: %llu looks, %llu bytes\n", o->record, (unsigned long long)recorder_looks(recorder),
+        fprintf(stderr, "%s: %llu snapshots, %llu bytes\n", o->record, (unsigned long long)recorder_snapshots(recorder),
                 (unsigned long long)recorder_bytes(recorder));
     if (ended && recorder_close(recorder, &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
-    return rc < 0 ? fail(call, o, rc) : EXIT_FINE;
+    return rc < 0 ? fail_feed(call, o, rc) : EXIT_FINE;
 }
 
-static int view(VerbCall *call, const TopVerbOptions *o, Source *source, Recorder *recorder)
+static int show_screens(VerbCall *call, const TopVerbOptions *o, Feed *feed, Recorder *recorder)
 {
-    const ViewerOptions options = {
+    const SessionOptions options = {
         .top = {.view = o->view, .gpu = o->gpu, .sort = o->sort, .filter = o->filter, .read_only = o->read_only},
         .interval_ns = o->interval_ns,
         .root = o->look.root};
-    Viewer viewer;
+    Session session;
 
-    if (viewer_init(&viewer, source, &options, &call->err) < 0)
+    if (session_init(&session, feed, &options, &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
-    int code = o->once ? screen_once(call, o, &viewer) : watch(call, o, &viewer, recorder);
-    if (viewer_done(&viewer) && recorder_close(recorder, &call->err) < 0)
+    int code = o->once ? print_screen(call, o, &session) : watch_screen(call, o, &session, recorder);
+    if (session_done(&session) && recorder_close(recorder, &call->err) < 0)
         code = verb_fail(call, EXIT_UNKNOWN);
     return code;
 }
@@ -409,22 +405,22 @@ static int top_run(VerbCall *call, const void *options)
 {
     const TopVerbOptions *o = options;
     Recorder *recorder = NULL;
-    Source *source = NULL;
+    Feed *feed = NULL;
 
     if (check_pairs(call, o) < 0)
         return verb_fail(call, EXIT_USAGE);
-    const int rc = make_source(call, o, &source);
+    const int rc = make_feed(call, o, &feed);
     if (rc < 0)
         return verb_fail(call, rc == -EINVAL ? EXIT_USAGE : EXIT_UNKNOWN);
     if (o->json)
-        return json_once(call, o, source);
+        return print_json(call, o, feed);
     if (o->record && recorder_open(o->record, o->interval_ns, &recorder, &call->err) < 0) {
-        source_free(source);
+        feed_free(feed);
         return verb_fail(call, EXIT_USAGE);
     }
     if (recorder && !isatty(STDOUT_FILENO))
-        return record_only(call, o, source, recorder);
-    return view(call, o, source, recorder);
+        return record_only(call, o, feed, recorder);
+    return show_screens(call, o, feed, recorder);
 }
 
 const Verb verb_top = {
@@ -433,10 +429,11 @@ const Verb verb_top = {
     .usage = "[--once | --json] [--record FILE] [--replay FILE | --from TIME]",
     .description =
         "Shows what each GPU really does, who is on it, and what is wrong with what to do about it; F1 or ? lists the "
-        "keys. Asks the running agent, whose history fills the plots with what was before. Where none runs it looks "
-        "for itself. An agent that goes away, or a driver that hangs, is shown as that: the screen goes on.\n"
+        "keys. Asks the running agent, whose history fills the plots with what was before. Where none runs it "
+        "samples the GPUs itself. An agent that goes away, or a driver that hangs, is shown as that: the screen goes "
+        "on.\n"
         "\n"
-        "--record writes what is seen, a line of JSON per look, each as 'stoker status --json' prints it. --replay "
+        "--record writes every snapshot as a line of JSON, each as 'stoker status --json' prints it. --replay "
         "plays such a file: space stops it, ',' and '.' go ten seconds back and on, '[' and ']' change the speed. With "
         "--from and no file the agent's own minutes are played, up to a day back.",
     .examples = "stoker top\n"

@@ -187,6 +187,22 @@ void series_add_fast(Series *series, const SeriesRoom *room, uint64_t time_ns, d
     add_to_gauge(series, time_ns, value, true);
 }
 
+void series_add_minute(Series *series, const SeriesRoom *room, const StoreMinute *minute)
+{
+    const uint64_t number = minute->time_ns / NS_PER_MIN;
+
+    if (series->counter || minute->valid_seconds == 0)
+        return;
+    advance_minutes(series, room, number);
+    if (number < series->first_minute || number + 1 < series->last_minute)
+        return;
+    series->open.fold[number & 1] = (SeriesFold){.min = minute->min,
+                                                 .max = minute->max,
+                                                 .sum = minute->mean * minute->valid_seconds,
+                                                 .count = minute->valid_seconds,
+                                                 .seconds = (UINT64_C(1) << minute->valid_seconds) - 1};
+}
+
 void series_done(const SeriesRoom *room)
 {
     cells_clear(&room->seconds);

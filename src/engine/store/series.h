@@ -68,6 +68,7 @@ typedef struct Series {
 } Series;
 
 void series_add(Series *series, const SeriesRoom *room, uint64_t now_ns, const Sample *sample);
+void series_add_minute(Series *series, const SeriesRoom *room, const StoreMinute *minute);
 void series_add_fast(Series *series, const SeriesRoom *room, uint64_t time_ns, double value);
 
 /* Gives back what the rings took; nothing may be added or read after that. */

@@ -360,6 +360,18 @@ void store_add_fast(Store *store, StoreSeries series, uint64_t time_ns, double v
     series_add_fast(&head->series, &room, time_ns, value);
 }
 
+void store_add_minute(Store *store, StoreSeries series, const StoreMinute *minute)
+{
+    Head *head = head_at(store, series);
+    SeriesRoom room;
+
+    if (!head)
+        return;
+    room = room_of(store, head);
+    keep_alive(head, minute->time_ns);
+    series_add_minute(&head->series, &room, minute);
+}
+
 size_t store_seconds(const Store *store, StoreSeries series, uint64_t from_ns, uint64_t to_ns, StoreSecond *out,
                      size_t cap)
 {

@@ -78,6 +78,9 @@ void store_add(Store *store, StoreSeries series, uint64_t now_ns, const Sample *
  * from fast readings alone. In any order; dropped where its minute is before the last one but one. A second with a fast
  * reading counts as valid. */
 void store_add_fast(Store *store, StoreSeries series, uint64_t time_ns, double value);
+/* Set a whole minute of a gauge as another store gave it (store_minutes), in place of what was added in it so far. In
+ * ascending order; dropped where its minute is before the last one but one. */
+void store_add_minute(Store *store, StoreSeries series, const StoreMinute *minute);
 
 /* Adds all readings of a node as of its instant: those of GPUs and instances, and the fast ones. */
 void store_add_node(Store *store, const Node *node);

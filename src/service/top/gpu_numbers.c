@@ -160,9 +160,9 @@ static void identity(const Top *top, Page *page, const GpuRow *row)
     add_text(page, "architecture", gpu->device.arch ? device_arch_text(gpu->device.arch) : "");
     add_text(page, "VBIOS", gpu->text[READING_VBIOS_VERSION]);
     add_text(page, "InfoROM", gpu->text[READING_INFOROM_IMAGE_VER]);
-    add_text(page, "driver", top->seen->status.node->driver_version);
+    add_text(page, "driver", top->snapshot->node->driver_version);
     add_text(page, "state", gpu_state_text(row->gpu->state));
-    const uint64_t now = top->seen->status.node->time_ns, last = row->gpu->last_sample_ns;
+    const uint64_t now = top->snapshot->node->time_ns, last = row->gpu->last_sample_ns;
     if (last > 0 && now >= last) {
         snprintf(text, sizeof text, "%s ago", text_age(now - last, age));
         add_text(page, "sampled", text);

@@ -74,7 +74,7 @@ static double load(Top *top, const Device *device, MetricId id, PlotPoint *point
     const float factor = (float)unit_factor(metric_get(id)->unit);
     double highest = (double)NAN;
 
-    top_history_points(top->history, device, id, top->seen->real_ns, spans[top->span].ns, points, count);
+    history_read_points(top->history, device, id, top->real_ns, spans[top->span].ns, points, count);
     for (size_t i = 0; i < count; i++) {
         points[i].min *= factor;
         points[i].mean *= factor;
@@ -242,7 +242,6 @@ void plot_spark_of(Top *top, Grid *grid, Area area, const Reading *reading)
 
     if (!top->history || columns == 0 || area.height <= 0 || columns > TOP_POINTS_MAX)
         return;
-    top_history_points(top->history, &reading->device, id, top->seen->real_ns, 10 * NS_PER_MIN, top->points[0],
-                       columns);
+    history_read_points(top->history, &reading->device, id, top->real_ns, 10 * NS_PER_MIN, top->points[0], columns);
     plot_spark(grid, area, INK_SERIES_A, top->points[0], columns, 0, busy ? 1 : 100);
 }

@@ -25,7 +25,7 @@ void gpu_number(Grid *grid, Area cell, const GpuRow *row)
 
 const char *gpu_down(const Top *top, const NodeGpu *gpu, char out[TOP_TEXT_CAP * 2])
 {
-    const uint64_t now = top->seen->status.node->time_ns;
+    const uint64_t now = top->snapshot->node->time_ns;
     char age[32], word[32];
     size_t i = 0;
 
@@ -41,7 +41,7 @@ const char *gpu_down(const Top *top, const NodeGpu *gpu, char out[TOP_TEXT_CAP *
 
 static bool in_maintenance(const Top *top, const GpuRow *row)
 {
-    const Maintenance *maintenance = top->seen->status.maintenance;
+    const Maintenance *maintenance = top->snapshot->maintenance;
 
     return maintenance && maintenance_covers(maintenance, &row->gpu->reading.device);
 }
@@ -93,7 +93,7 @@ const char *gpu_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP * 
 
 const char *gpu_owner(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP])
 {
-    const OwnerTable *owners = top->seen->status.owners;
+    const OwnerTable *owners = top->snapshot->owners;
     size_t count = 0;
 
     out[0] = '\0';
@@ -109,7 +109,7 @@ const char *gpu_owner(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP])
         if (row->instance && (p->gpu_instance != row->reading->device.gpu_instance ||
                               p->compute_instance != row->reading->device.compute_instance))
             continue;
-        owner_label(process_list_find(&top->seen->processes, p->pid), out);
+        owner_label(process_list_find(&top->snapshot->processes, p->pid), out);
     }
     return out;
 }

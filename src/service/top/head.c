@@ -50,7 +50,7 @@ static void draw_tabs(Top *top, Grid *grid, Area row)
 
 static void draw_first(Top *top, Grid *grid, Area row)
 {
-    const Node *node = top->seen ? top->seen->status.node : NULL;
+    const Node *node = top->snapshot->node;
     const int tabs = tabs_width(row.width);
     Area left = row;
     char now[CLOCK_TEXT_MAX];
@@ -64,7 +64,7 @@ static void draw_first(Top *top, Grid *grid, Area row)
     }
     for (size_t i = 0; i < node->gpu_count; i++)
         up += node->gpus[i].state == GPU_UP;
-    clock_format(now, top->seen->real_ns);
+    clock_format(now, top->real_ns);
     int x = grid_text(grid, left, 0, 0, INK_STRONG, node->hostname);
     x = grid_textf(grid, left, x + 1, 0, INK_PLAIN, "%.8sZ", now + 11);
     if (left.width < x + 20)
@@ -73,8 +73,8 @@ static void draw_first(Top *top, Grid *grid, Area row)
                    up, node->gpus_expected);
     if (node->driver_version[0] && left.width > x + 20)
         x = grid_textf(grid, left, x + 2, 0, INK_DIM, "driver %s", node->driver_version);
-    if (top->seen->where && left.width > x + 2 + grid_text_width(top->seen->where))
-        grid_text(grid, left, x + 2, 0, INK_DIM, top->seen->where);
+    if (left.width > x + 2 + grid_text_width(top->feed->where))
+        grid_text(grid, left, x + 2, 0, INK_DIM, top->feed->where);
 }
 
 /* --- can it be believed ------------------------------------------------------------------------------------------- */
@@ -82,45 +82,45 @@ static void draw_first(Top *top, Grid *grid, Area row)
 /* A whole line in reverse, as nobody may take old values for new ones. */
 static void draw_stale(const Top *top, Grid *grid, Area *area)
 {
-    const TopSeen *seen = top->seen;
+    const FeedState *feed = top->feed;
     char age[32];
 
-    if (!seen || !seen->trouble || !seen->trouble[0])
+    if (!feed->trouble[0])
         return;
     const Area row = area_top(area, 1);
     if (row.height == 0)
         return;
     grid_fill(grid, row, INK_BAD, " ");
-    if (seen->status.node)
-        grid_textf(grid, row, 1, 0, INK_BAD, "STALE: all values are %s old. %s", text_age(seen->age_ns, age),
-                   seen->trouble);
+    if (top->snapshot->node)
+        grid_textf(grid, row, 1, 0, INK_BAD, "STALE: all values are %s old. %s", text_age(feed->age_ns, age),
+                   feed->trouble);
     else
-        grid_textf(grid, row, 1, 0, INK_BAD, "NOTHING SEEN YET. %s", seen->trouble);
+        grid_textf(grid, row, 1, 0, INK_BAD, "NOTHING SEEN YET. %s", feed->trouble);
     grid_reverse(grid, row);
 }
 
 static void draw_replay(const Top *top, Grid *grid, Area *area)
 {
-    const TopSeen *seen = top->seen;
+    const FeedState *feed = top->feed;
     char at[CLOCK_TEXT_MAX];
 
-    if (!seen || (!seen->paused && seen->to_ns <= seen->from_ns))
+    if (!feed->paused && feed->to_ns <= feed->from_ns)
         return;
     const Area row = area_top(area, 1);
-    clock_format(at, seen->real_ns);
-    int x = grid_text(grid, row, 0, 0, INK_WARN, seen->paused ? " PAUSED " : " REPLAY ");
+    clock_format(at, top->real_ns);
+    int x = grid_text(grid, row, 0, 0, INK_WARN, feed->paused ? " PAUSED " : " REPLAY ");
     grid_reverse(grid, (Area){.x = row.x, .y = row.y, .width = x < row.width ? x : row.width, .height = row.height});
     x = grid_textf(grid, row, x + 1, 0, INK_STRONG, "%.10s %.8sZ", at, at + 11);
-    if (seen->to_ns <= seen->from_ns) {
+    if (feed->to_ns <= feed->from_ns) {
         grid_text(grid, row, x + 2, 0, INK_DIM, "Space goes on");
         return;
     }
-    x = grid_textf(grid, row, x + 1, 0, INK_PLAIN, "x%.4g", seen->speed);
+    x = grid_textf(grid, row, x + 1, 0, INK_PLAIN, "x%.4g", feed->speed);
     const Area bar = {.x = row.x + x + 2, .y = row.y, .width = row.width - x - 2, .height = row.height};
     if (bar.width > 4)
         plot_bar(
             grid, bar, INK_SERIES_A,
-            (float)(((double)seen->real_ns - (double)seen->from_ns) / ((double)seen->to_ns - (double)seen->from_ns)),
+            (float)(((double)top->real_ns - (double)feed->from_ns) / ((double)feed->to_ns - (double)feed->from_ns)),
             (float)NAN);
 }
 
@@ -131,6 +131,6 @@ void head_draw(Top *top, Grid *grid, Area *area)
     draw_first(top, grid, row);
     draw_stale(top, grid, area);
     draw_replay(top, grid, area);
-    if (top->seen && top->seen->status.node && top->seen->status.health)
+    if (top->snapshot->node)
         verdict_draw(top, grid, area);
 }

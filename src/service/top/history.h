@@ -2,48 +2,56 @@
 #pragma once
 
 /*
- * The past of some metrics of some devices, for plots: filled from every look, and once from the agent's store with
- * what was before the first look. A series is kept from the moment a view asks for its points, as what
- * nobody plots costs nothing. Seconds for ten minutes, minutes for a day. Pure; one thread.
+ * The past of what is plotted, in a store of its own (engine/store): seconds for ten minutes, minutes for a day, on the
+ * axis of the wall clock. A series (a gauge of a device) is kept from the moment its points are asked for. First the
+ * caller fills in what was before (history_next_wanted, history_fill, history_end_fill), then every snapshot adds to
+ * it. Asking for points and adding a snapshot allocate nothing. Pure. One thread.
  *
- * Of a counter the points are its growth per second. A look stands for the time until the next one, as far as that is
- * not longer than two and a half times the pace at which looks come; what is absent in a look stands for nothing.
- * A series costs 25 kB once; asking for points and adding a look allocates nothing else.
+ * A value stands until the next snapshot, if that comes within two and a half times the pace; an absent one stands for
+ * nothing.
  */
 
-#include "model/device.h"
-#include "model/metric.h"
+#include "engine/store/store.h"
+#include "model/node.h"
 #include "service/screen/plot.h"
-#include "service/top/seen.h"
 
-enum { TOP_HISTORY_SECONDS = 600, TOP_HISTORY_MINUTES = 1440, TOP_HISTORY_SERIES_MAX = 2048 };
+enum { HISTORY_SECONDS = STORE_SECONDS, HISTORY_MINUTES = STORE_MINUTES, HISTORY_SERIES_MAX = 2048 };
 
-typedef struct TopHistory TopHistory;
+typedef struct History History;
 
-TopHistory *top_history_new(void);
-void top_history_free(TopHistory *history); /* accepts NULL */
-/* How often looks come: a second where nothing else is said. */
-void top_history_pace(TopHistory *history, uint64_t interval_ns);
+History *history_new(void);
+void history_free(History *history); /* accepts NULL */
+/* Sets the time between two snapshots; without it a second. */
+void history_set_pace(History *history, uint64_t interval_ns);
 
-/* `columns` points of the time from to_ns - span_ns to to_ns (wall clock), the oldest first; NAN where nothing is
- * known. A series that was not asked for before is asked for by this, and empty until it is filled. Beyond
- * TOP_HISTORY_SERIES_MAX series, and of a device that says too little of itself, all is NAN. Columns begin at whole
- * multiples of their width since 1970, so that a plot moves by whole columns; the last one holds to_ns. */
-void top_history_points(TopHistory *history, const Device *device, MetricId metric, uint64_t to_ns, uint64_t span_ns,
-                        PlotPoint *out, size_t columns);
+/* `columns` points from to_ns - span_ns to to_ns (wall clock), oldest first; NAN where nothing is known. Makes the
+ * series where it is missing. Beyond HISTORY_SERIES_MAX series, of a metric without history and of a device without
+ * identity all points are NAN. Columns begin at whole multiples of their width since 1970, so that a plot moves by
+ * whole columns; the last one holds to_ns. */
+void history_read_points(History *history, const Device *device, MetricId metric, uint64_t to_ns, uint64_t span_ns,
+                         PlotPoint *out, size_t columns);
 
-/* Takes what a look says of all series that are wanted. Looks may come in any order within ten minutes; one that is
- * older than that begins the seconds anew, as a replay that was turned back does. */
-void top_history_add(TopHistory *history, const TopSeen *seen);
+/* Adds the snapshot's values to the series that are filled. One that is older than the last, or that comes after a
+ * gap of more than `jump_ns`, empties the history: all series want their past again. */
+void history_add(History *history, const Node *node, uint64_t jump_ns);
 
-/* The next series whose past nobody has filled in yet; false: none. The caller fills it with what it can get and says
- * so with top_history_filled, whatever came. */
-bool top_history_missing(TopHistory *history, const Device **ret_device, MetricId *ret_metric);
-/* `length_ns`: a second, or a minute (a minute or more). What was seen in a look stays. */
-void top_history_fill(TopHistory *history, const Device *device, MetricId metric, uint64_t real_ns, uint64_t length_ns,
-                      PlotPoint point);
-void top_history_filled(TopHistory *history, const Device *device, MetricId metric);
-/* Nothing is filled any more: the caller has gone elsewhere in time and will fill all series again. */
-void top_history_unfilled(TopHistory *history);
+typedef struct HistoryRef {
+    uint32_t series, epoch;
+} HistoryRef;
 
-size_t top_history_series(const TopHistory *history);
+/* A series whose past is wanted; `ref` is for the answer. */
+typedef struct HistoryWant {
+    Device device;
+    MetricId metric;
+    HistoryRef ref;
+} HistoryWant;
+
+/* Takes the next one that was not taken yet; false: there is none. */
+bool history_next_wanted(History *history, HistoryWant *ret);
+/* `point` held from from_ns to until_ns. Minutes (of a span of a minute or more) before seconds, each in ascending
+ * order. An answer to a want from before the history was emptied is dropped. */
+void history_fill(History *history, HistoryRef ref, uint64_t from_ns, uint64_t until_ns, PlotPoint point);
+/* All of its past has come, as far as there is one. */
+void history_end_fill(History *history, HistoryRef ref);
+
+size_t history_count_series(const History *history);

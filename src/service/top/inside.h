@@ -137,8 +137,10 @@ typedef struct Zone {
 typedef struct Top {
     bool read_only;
     char wanted[DEVICE_UUID_CAP]; /* a device to follow, until the first look tells which it is */
-    TopHistory *history;          /* NULL none */
-    const TopSeen *seen;          /* NULL before the first look */
+    History *history;             /* NULL none */
+    const Snapshot *snapshot;     /* without a node before the first one */
+    const FeedState *feed;
+    uint64_t real_ns; /* of the snapshot, wall clock */
 
     /* what is known of the look */
     StatusFinding findings[TOP_FINDINGS_MAX];

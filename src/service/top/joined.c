@@ -47,10 +47,10 @@ bool joined_on_fabric(const NodeGpu *gpu)
     return value_raw(&gpu->reading, METRIC_FABRIC_MANAGER_STATUS) == 3;
 }
 
-void joined_find(const TopSeen *seen, JoinedList *ret)
+void joined_find(const Snapshot *snapshot, JoinedList *ret)
 {
-    const Node *node = seen->status.node;
-    const PlaceList *places = &seen->status.places;
+    const Node *node = snapshot->node;
+    const PlaceList *places = &snapshot->places;
     uint32_t adapters = 0;
 
     ret->len = 0;

@@ -5,7 +5,7 @@
  */
 
 #include "service/screen/grid.h"
-#include "service/top/seen.h"
+#include "model/snapshot.h"
 
 enum { JOINED_MAX = NODE_GPUS_MAX + PLACE_ADAPTERS_MAX, JOINED_TEXT_CAP = 16 };
 
@@ -22,7 +22,7 @@ typedef struct JoinedList {
 } JoinedList;
 
 /* GPUs in the node's order, then adapters. Borrows from the look. */
-void joined_find(const TopSeen *seen, JoinedList *ret);
+void joined_find(const Snapshot *snapshot, JoinedList *ret);
 
 /* NVLinks of one GPU. */
 typedef struct JoinedLinks {

@@ -43,8 +43,7 @@ static TopWish run_filter(Top *top, uint32_t key UNUSED)
 
 static void order_anew(Top *top)
 {
-    if (top->seen)
-        processes_see(top);
+    processes_see(top);
 }
 
 static TopWish run_tree(Top *top, uint32_t key UNUSED)
@@ -114,7 +113,7 @@ static TopWish run_number(Top *top, uint32_t key)
 
 static TopWish run_enter(Top *top, uint32_t key UNUSED)
 {
-    if (top_views[top->view].enter && top->seen && top->seen->status.node)
+    if (top_views[top->view].enter && top->snapshot->node)
         top_views[top->view].enter(top);
     return TOP_WISH_NONE;
 }

@@ -93,8 +93,7 @@ TopWish overlay_setup_key(Top *top, uint32_t key)
         return TOP_WISH_NONE;
     if (key == ' ' || key == TOP_KEY_ENTER) {
         toggle(top, top->overlay_list.selected);
-        if (top->seen)
-            processes_see(top);
+        processes_see(top);
     }
     return TOP_WISH_NONE;
 }
@@ -116,8 +115,7 @@ TopWish overlay_sort_key(Top *top, uint32_t key)
     if (key == ' ' || key == TOP_KEY_ENTER) {
         top->sort = top->overlay_list.selected;
         top->reverse = false;
-        if (top->seen)
-            processes_see(top);
+        processes_see(top);
         top_open(top, OVERLAY_NONE);
     }
     return TOP_WISH_NONE;

@@ -28,11 +28,11 @@ static const struct {
 void overlay_signal_open(Top *top)
 {
     const ProcessRow *row = top_process(top);
-    const TopSource source = top->seen ? top->seen->source : TOP_RECORDING;
+    const FeedKind source = top->feed->kind;
 
     if (top->read_only)
         top_say(top, INK_WARN, "read only: no signals are sent");
-    else if (source == TOP_RECORDING || source == TOP_STORE)
+    else if (source == FEED_RECORDING || source == FEED_HISTORY)
         top_say(top, INK_WARN, "this is the past: its processes cannot be signalled");
     else if (!row)
         top_say(top, INK_WARN, "choose a process first: arrows, or 3 for all processes");

@@ -303,7 +303,7 @@ static void draw_row(const Top *top, Grid *grid, Area area, const Layout *layout
 /* Why there is no row: nobody, the filter, or lists that could not be had. */
 static const char *why_empty(const Top *top, char out[TOP_TEXT_CAP * 2])
 {
-    const Node *node = top->seen->status.node;
+    const Node *node = top->snapshot->node;
     const char *absent = NULL;
 
     for (size_t i = 0; node && i < node->gpu_count && !absent; i++)

@@ -25,7 +25,7 @@ const char *owner_label(const ProcessOwner *owner, char out[TOP_TEXT_CAP])
 
 bool top_age(const Top *top, const ProcessOwner *owner, uint64_t *ret_ns)
 {
-    const uint64_t boot = top->seen->boot_ns, now = top->seen->real_ns;
+    const uint64_t boot = top->snapshot->boot_real_ns, now = top->real_ns;
 
     if (!owner || boot == 0 || owner->start_ns == 0 || boot + owner->start_ns > now)
         return false;
@@ -56,13 +56,13 @@ static const CpuSeen *cpu_find(const CpuSeens *list, uint32_t pid)
 void processes_cpu(Top *top)
 {
     const CpuSeens before = top->cpu;
-    const double elapsed = (double)top->seen->real_ns - (double)top->cpu_real_ns;
+    const double elapsed = (double)top->real_ns - (double)top->cpu_real_ns;
 
     top->cpu = top->cpu_before;
     top->cpu_before = before;
     vec_clear(&top->cpu);
-    for (size_t i = 0; i < top->seen->processes.len; i++) {
-        const ProcessOwner *owner = &top->seen->processes.at[i];
+    for (size_t i = 0; i < top->snapshot->processes.len; i++) {
+        const ProcessOwner *owner = &top->snapshot->processes.at[i];
         const CpuSeen *old = cpu_find(&before, owner->pid);
         CpuSeen cpu = {.pid = owner->pid, .start_ns = owner->start_ns, .cpu_ns = owner->cpu_ns, .percent = (double)NAN};
 
@@ -72,7 +72,7 @@ void processes_cpu(Top *top)
             cpu.percent = 100 * (double)(owner->cpu_ns - old->cpu_ns) / elapsed;
         vec_push(&top->cpu, cpu);
     }
-    top->cpu_real_ns = top->seen->real_ns;
+    top->cpu_real_ns = top->real_ns;
 }
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
@@ -98,7 +98,7 @@ static void add_process(Top *top, const NodeGpu *gpu, const NodeProcess *process
                       .used_bytes = (double)NAN};
     const CpuSeen *cpu = cpu_find(&top->cpu, process->pid);
 
-    row.owner = process_list_find(&top->seen->processes, process->pid);
+    row.owner = process_list_find(&top->snapshot->processes, process->pid);
     if (cpu)
         row.cpu_percent = cpu->percent;
     if (process->sm_percent != UINT8_MAX)
@@ -208,7 +208,7 @@ static void find_cursor(Top *top)
 
 void processes_see(Top *top)
 {
-    const Node *node = top->seen->status.node;
+    const Node *node = top->snapshot->node;
 
     vec_clear(&top->processes);
     vec_clear(&top->spare);

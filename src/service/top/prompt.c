@@ -80,8 +80,7 @@ static void filter_key(Top *top, uint32_t key)
         top->prompt = PROMPT_NONE;
         top->filter[0] = '\0';
     }
-    if (top->seen)
-        processes_see(top);
+    processes_see(top);
 }
 
 TopWish prompt_key(Top *top, uint32_t key)

@@ -107,7 +107,7 @@ static void find_trouble(Top *top)
 
 void rows_see(Top *top)
 {
-    const Snapshot *status = &top->seen->status;
+    const Snapshot *status = top->snapshot;
 
     vec_clear(&top->gpus);
     vec_clear(&top->urgent);

@@ -9,6 +9,10 @@
 #include "base/alloc.h"
 #include "service/top/view.h"
 
+/* Before the first snapshot. */
+static const Snapshot no_snapshot;
+static const FeedState no_feed = {.kind = FEED_RECORDING, .speed = 1};
+
 static int choose_view(Top *top, const TopOptions *options, Err *err)
 {
     if (!options->view) {
@@ -37,7 +41,7 @@ static int choose_sort(Top *top, const char *name, Err *err)
     return err_set(err, -EINVAL, "no column '%s' to sort by; there are %s", name, all);
 }
 
-int top_new(const TopOptions *options, TopHistory *history, Top **ret, Err *err)
+int top_new(const TopOptions *options, History *history, Top **ret, Err *err)
 {
     Top *top = xcalloc(1, sizeof *top);
     int rc = choose_view(top, options, err);
@@ -48,6 +52,8 @@ int top_new(const TopOptions *options, TopHistory *history, Top **ret, Err *err)
         free(top);
         return rc;
     }
+    top->snapshot = &no_snapshot;
+    top->feed = &no_feed;
     top->history = history;
     top->read_only = options->read_only;
     top->span = SPAN_TEN;
@@ -81,7 +87,7 @@ void top_free(Top *top)
 /* The option --gpu names a device of the first node that is seen. */
 static void resolve_wanted(Top *top)
 {
-    const Node *node = top->seen->status.node;
+    const Node *node = top->snapshot->node;
     const NodeGpu *gpu;
 
     if (!top->wanted[0] || !node)
@@ -109,9 +115,11 @@ static void choose_worst(Top *top)
         }
 }
 
-void top_see(Top *top, const TopSeen *seen)
+void top_see(Top *top, const Snapshot *snapshot, const FeedState *feed)
 {
-    top->seen = seen;
+    top->snapshot = snapshot;
+    top->feed = feed;
+    top->real_ns = snapshot->node ? snapshot->node->real_ns : 0;
     processes_cpu(top);
     processes_see(top);
     rows_see(top);
@@ -205,8 +213,7 @@ static TopWish click_head(Top *top, size_t column)
 {
     top->reverse = column == top->sort && !top->reverse;
     top->sort = column < process_column_count() ? column : top->sort;
-    if (top->seen)
-        processes_see(top);
+    processes_see(top);
     return TOP_WISH_NONE;
 }
 
@@ -277,7 +284,7 @@ static void fade(Grid *grid, Area area)
 void top_draw(Top *top, Grid *grid)
 {
     Area area = grid_area(grid);
-    const bool seen = top->seen && top->seen->status.node;
+    const bool seen = top->snapshot->node != NULL;
 
     top->zone_count = 0;
     grid_clear(grid);
@@ -287,7 +294,7 @@ void top_draw(Top *top, Grid *grid)
         top_views[top->view].draw(top, grid, area);
     else
         grid_text(grid, area, 1, 1, INK_DIM, "waiting for the first look at the GPUs");
-    if (seen && top->seen->trouble && top->seen->trouble[0])
+    if (seen && top->feed->trouble[0])
         fade(grid, area);
     foot_draw(top, grid, foot);
     if (top->overlay != OVERLAY_NONE && (seen || top->overlay == OVERLAY_HELP))

@@ -13,9 +13,28 @@
 
 #include "service/screen/grid.h"
 #include "service/top/history.h"
-#include "service/top/seen.h"
+#include "service/status/status.h"
 
 typedef struct Top Top;
+
+typedef enum FeedKind { FEED_AGENT, FEED_LOCAL, FEED_RECORDING, FEED_HISTORY } FeedKind;
+
+enum { FEED_TEXT_CAP = 320 };
+
+/* Where snapshots come from, and whether the last one is current. */
+typedef struct FeedState {
+    FeedKind kind;
+    char where[FEED_TEXT_CAP];          /* "agent on node-7", the file's name, ... */
+    char trouble[FEED_TEXT_CAP];        /* why there is no newer snapshot, "" where there is: the last one is stale */
+    uint64_t age_ns;                    /* since the last snapshot came, 0 where none did */
+    uint64_t snapshots;                 /* that came */
+    uint64_t pace_ns;                   /* between two snapshots, 0: not known */
+    bool failed;                        /* there will never be one; `trouble` says why */
+    char record_trouble[FEED_TEXT_CAP]; /* why recording stopped, "" where it did not */
+    bool paused;
+    double speed;            /* of a replay; 1 live */
+    uint64_t from_ns, to_ns; /* of a replay: its span, wall clock; 0 live */
+} FeedState;
 
 /* Keys: characters are themselves (Unicode), others from here on. */
 typedef enum TopKey {
@@ -51,20 +70,20 @@ typedef enum TopWish {
 } TopWish;
 
 typedef struct TopOptions {
-    const char *view;       /* a view's name, NULL the first */
-    const char *gpu;        /* follow this one: index, UUID or PCI address; NULL none */
-    const char *sort;       /* of the processes: a column's name, NULL as usual */
-    const char *filter;     /* NULL none */
-    bool read_only;         /* no signals to processes */
+    const char *view;   /* a view's name, NULL the first */
+    const char *gpu;    /* follow this one: index, UUID or PCI address; NULL none */
+    const char *sort;   /* of the processes: a column's name, NULL as usual */
+    const char *filter; /* NULL none */
+    bool read_only;     /* no signals to processes */
 } TopOptions;
 
 /* -EINVAL with what there is where an option names nothing. `history` is borrowed, NULL where there is none. */
-int top_new(const TopOptions *options, TopHistory *history, Top **ret, Err *err);
+int top_new(const TopOptions *options, History *history, Top **ret, Err *err);
 void top_free(Top *top); /* accepts NULL */
 
-/* A new look; what was selected stays selected by what it is (GPU, pid, incident), not by its place. Borrowed until the
- * next. */
-void top_see(Top *top, const TopSeen *seen);
+/* Shows a new snapshot. What was selected stays selected by what it is (GPU, pid, incident), not by its place. Both are
+ * borrowed until the next call. */
+void top_see(Top *top, const Snapshot *snapshot, const FeedState *feed);
 TopWish top_key(Top *top, uint32_t key);
 TopWish top_mouse(Top *top, TopMouse what, int x, int y);
 void top_draw(Top *top, Grid *grid);

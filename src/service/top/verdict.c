@@ -208,7 +208,7 @@ static void draw_wrong(Top *top, Grid *grid, Area *area)
 
 static void draw_maintenance(const Top *top, Grid *grid, Area *area)
 {
-    const Maintenance *maintenance = top->seen->status.maintenance;
+    const Maintenance *maintenance = top->snapshot->maintenance;
 
     for (size_t i = 0; maintenance && i < maintenance_count(maintenance); i++) {
         const MaintenanceWindow *window = maintenance_at(maintenance, i);
@@ -241,8 +241,8 @@ void verdict_draw(Top *top, Grid *grid, Area *area)
         return;
     }
     const Area row = area_top(area, 1);
-    const bool known = status_code(&top->seen->status) == 0, old = top->seen->trouble && top->seen->trouble[0];
-    const Sums sums = sum_up(top->seen->status.node);
+    const bool known = status_code(top->snapshot) == 0, old = top->feed->trouble[0];
+    const Sums sums = sum_up(top->snapshot->node);
     const char *word = !known                          ? " NOTHING SAMPLED YET "
                        : old                           ? " WAS WELL "
                        : sums.waiting + sums.held == 0 ? " ALL WELL "

@@ -63,7 +63,7 @@ static bool on_instance(const NodeProcess *process, const GpuRow *row)
 
 static void draw_user(const Top *top, Grid *grid, Area line, const NodeProcess *p)
 {
-    const ProcessOwner *owner = process_list_find(&top->seen->processes, p->pid);
+    const ProcessOwner *owner = process_list_find(&top->snapshot->processes, p->pid);
     char memory[HUMAN_MAX] = "-", label[TOP_TEXT_CAP];
 
     if (p->used_bytes != UINT64_MAX)

@@ -44,8 +44,8 @@ static void write_cell(const Top *top, size_t column, int width, const TroubleRo
         snprintf(out, TOP_TEXT_CAP, "%s", trouble_where(row, text));
         break;
     case COLUMN_SINCE:
-        if (incident && top->seen->real_ns > incident->opened_real_ns)
-            text_age(top->seen->real_ns - incident->opened_real_ns, out);
+        if (incident && top->real_ns > incident->opened_real_ns)
+            text_age(top->real_ns - incident->opened_real_ns, out);
         break;
     case COLUMN_SEEN:
         if (incident)
@@ -115,8 +115,7 @@ static Ink line_ink(const char *line, size_t number, const TroubleRow *row)
 
 static void make_sheet(Top *top, const Grid *grid, int width, const TroubleRow *row)
 {
-    const IncidentStyle style = {
-        .width = (size_t)(width > 1 ? width : 1), .utf8 = grid->utf8, .real_ns = top->seen->real_ns};
+    const IncidentStyle style = {.width = (size_t)(width > 1 ? width : 1), .utf8 = grid->utf8, .real_ns = top->real_ns};
 
     str_clear(&top->sheet);
     if (row->incident)

@@ -78,7 +78,7 @@ static int draw_places(const Top *top, Grid *grid, Area area, int y)
 
 void overlay_process_draw(Top *top, Grid *grid, Area area)
 {
-    const ProcessOwner *now = process_list_find(&top->seen->processes, top->target.pid);
+    const ProcessOwner *now = process_list_find(&top->snapshot->processes, top->target.pid);
     const ProcessOwner *owner;
     uint64_t age_ns;
     char text[TOP_TEXT_CAP * 2], label[TOP_TEXT_CAP], rss[HUMAN_MAX], age[32];

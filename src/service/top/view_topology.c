@@ -133,7 +133,7 @@ static void draw_pair_row(const Top *top, Grid *grid, Area line, const JoinedLis
     for (size_t i = 0; i < columns->shown; i++) {
         Ink ink;
 
-        joined_pair(top->seen->status.node, one, &joined->at[columns->first + i], text, &ink);
+        joined_pair(top->snapshot->node, one, &joined->at[columns->first + i], text, &ink);
         grid_right(grid, line, NAME_WIDTH + (int)(i + 1) * (CELL_WIDTH + 1), 0, ink, text);
     }
     draw_place(grid, line, place_x(columns), one, columns);
@@ -271,7 +271,7 @@ static void draw_row(const Drawing *d, Area row, size_t first, size_t end)
 
 static void draw_boxes(const Top *top, Grid *grid, Area area, const JoinedList *joined)
 {
-    Drawing d = {.top = top, .grid = grid, .joined = joined, .gpus = top->seen->status.node->gpu_count};
+    Drawing d = {.top = top, .grid = grid, .joined = joined, .gpus = top->snapshot->node->gpu_count};
 
     d.adapters = joined->len > d.gpus;
     for (size_t i = 0; i < d.gpus; i++) {
@@ -304,8 +304,8 @@ void view_topology_draw(Top *top, Grid *grid, Area area)
 {
     JoinedList joined;
 
-    joined_find(top->seen, &joined);
-    if (top->seen->status.node->gpu_count == 0) {
+    joined_find(top->snapshot, &joined);
+    if (top->snapshot->node->gpu_count == 0) {
         grid_text(grid, area, 1, 1, INK_DIM, "no GPU is known on this node");
         return;
     }

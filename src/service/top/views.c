@@ -107,7 +107,7 @@ static void incidents_enter(Top *top)
 
 static void topology_enter(Top *top)
 {
-    const Node *node = top->seen->status.node;
+    const Node *node = top->snapshot->node;
 
     if (top->matrix.selected < node->gpu_count) {
         top_follow(top, &node->gpus[top->matrix.selected].reading.device);

@@ -12,11 +12,13 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/gzip.h"
 #include "base/inflate.h"
 #include "base/owner.h"
 #include "base/vec.h"
+#include "version.h"
 
-enum { CHUNK = 1 << 20, LOOKS_MAX = 1 << 22, LINE_CAP = 64 << 20, HEAD_BYTES = 2 };
+enum { CHUNK = 1 << 20, SNAPSHOTS_MAX = 1 << 22, LINE_MAX_BYTES = 64 << 20, HEAD_BYTES = 2, MODE = 0644 };
 
 typedef struct Line {
     uint64_t real_ns, at;
@@ -26,7 +28,7 @@ typedef struct Line {
 struct Recording {
     int fd;
     VEC(Line) lines;
-    uint64_t strange; /* lines that are no looks */
+    uint64_t strange; /* lines that are no snapshots */
     char damage[256];
 };
 
@@ -35,7 +37,7 @@ OWNER_POINTER(Recording, recording_close);
 
 /* --- the file ----------------------------------------------------------------------------------------------------- */
 
-static ssize_t pull(void *context, void *buffer, size_t len, Err *err)
+static ssize_t read_input(void *context, void *buffer, size_t len, Err *err)
 {
     const int fd = *(const int *)context;
 
@@ -49,7 +51,7 @@ static ssize_t pull(void *context, void *buffer, size_t len, Err *err)
     }
 }
 
-static int nameless(int *ret, Err *err)
+static int open_nameless(int *ret, Err *err)
 {
     const char *dir = getenv("TMPDIR");
 
@@ -58,7 +60,7 @@ static int nameless(int *ret, Err *err)
                     : 0;
 }
 
-static int put_all(int fd, const char *bytes, size_t len, Err *err)
+static int write_all(int fd, const char *bytes, size_t len, Err *err)
 {
     while (len > 0) {
         const ssize_t n = write(fd, bytes, len);
@@ -76,44 +78,45 @@ typedef struct Stop {
     void *self;
 } Stop;
 
-static bool stopped(const Stop *stop)
+static bool is_stopped(const Stop *stop)
 {
     return stop->fn && stop->fn(stop->self);
 }
 
-/* Copies what `from` holds, unpacked where `inflate` is not NULL, into a file of ours. A damaged end is left out. */
-static int unpack(Recording *r, int from, Inflate *inflate, const Stop *stop, Err *err)
+/* Copies the input, inflated where `inflate` is not NULL, into a nameless file. A damaged end is left out. */
+static int unpack_file(Recording *r, int from, Inflate *inflate, const Stop *stop, Err *err)
 {
     CLEANUP_FREE char *buffer = xmalloc(CHUNK);
     Err said;
 
-    TRY(nameless(&r->fd, err));
+    TRY(open_nameless(&r->fd, err));
     for (;;) {
-        if (stopped(stop))
+        if (is_stopped(stop))
             return err_set(err, -ECANCELED, "the recording was not read to its end");
-        const ssize_t n = inflate ? inflate_read(inflate, buffer, CHUNK, &said) : pull(&from, buffer, CHUNK, &said);
+        const ssize_t n =
+            inflate ? inflate_read(inflate, buffer, CHUNK, &said) : read_input(&from, buffer, CHUNK, &said);
         if (n == 0)
             return 0;
         if (n < 0) {
             snprintf(r->damage, sizeof r->damage, "%.250s", said.text);
             return 0;
         }
-        TRY(put_all(r->fd, buffer, (size_t)n, err));
+        TRY(write_all(r->fd, buffer, (size_t)n, err));
     }
 }
 
-/* The descriptor that can be read at any place. */
+/* Sets r->fd to a file that can be read at any offset. */
 static int make_readable(Recording *r, int *fd, const Stop *stop, Err *err)
 {
     unsigned char head[HEAD_BYTES];
     struct stat st;
 
     if (fstat(*fd, &st) < 0)
-        return err_errno(err, "look at the recording");
+        return err_errno(err, "examine the recording");
     if (S_ISDIR(st.st_mode))
         return err_set(err, -EISDIR, "it is a folder");
     if (!S_ISREG(st.st_mode))
-        TRY(unpack(r, *fd, NULL, stop, err));
+        TRY(unpack_file(r, *fd, NULL, stop, err));
     else
         r->fd = owner_take_fd(fd);
     if (pread(r->fd, head, sizeof head, 0) != sizeof head || !inflate_is_gzip(head, sizeof head))
@@ -121,8 +124,8 @@ static int make_readable(Recording *r, int *fd, const Stop *stop, Err *err)
     CLEANUP_FD int packed = owner_take_fd(&r->fd);
     if (lseek(packed, 0, SEEK_SET) < 0)
         return err_errno(err, "read the recording");
-    CLEANUP(inflate_free_at) Inflate *inflate = inflate_new(pull, &packed);
-    return unpack(r, packed, inflate, stop, err);
+    CLEANUP(inflate_free_at) Inflate *inflate = inflate_new(read_input, &packed);
+    return unpack_file(r, packed, inflate, stop, err);
 }
 
 /* --- its lines ---------------------------------------------------------------------------------------------------- */
@@ -155,13 +158,13 @@ static int take_line(Recording *r, uint64_t at, const char *line, size_t len, Er
         r->strange += len > 0 && at > 0; /* the first one says what the file is */
         return 0;
     }
-    if (r->lines.len == LOOKS_MAX)
-        return err_set(err, -EFBIG, "it has more than %d looks", LOOKS_MAX);
+    if (r->lines.len == SNAPSHOTS_MAX)
+        return err_set(err, -EFBIG, "it has more than %d snapshots", SNAPSHOTS_MAX);
     vec_push(&r->lines, ((Line){.real_ns = real_ns, .at = at, .len = (uint32_t)len}));
     return 0;
 }
 
-/* The whole lines of what is in `buffer`, which begins at byte `at` of the file; what is left moves to its front. */
+/* Takes the whole lines of `buffer`, which begins at byte `at` of the file; the rest moves to its front. */
 static int take_lines(Recording *r, Str *buffer, uint64_t *at, bool last, Err *err)
 {
     size_t done = 0;
@@ -183,7 +186,7 @@ static int take_lines(Recording *r, Str *buffer, uint64_t *at, bool last, Err *e
     return 0;
 }
 
-static int by_time(const void *a, const void *b)
+static int compare_times(const void *a, const void *b)
 {
     const Line *one = a, *other = b;
 
@@ -197,12 +200,12 @@ static int read_lines(Recording *r, const Stop *stop, Err *err)
     CLEANUP(str_done) Str buffer = {0};
     uint64_t at = 0;
 
-    str_init(&buffer, LINE_CAP + CHUNK);
+    str_init(&buffer, LINE_MAX_BYTES + CHUNK);
     for (;;) {
-        if (stopped(stop))
+        if (is_stopped(stop))
             return err_set(err, -ECANCELED, "the recording was not read to its end");
-        if (buffer.len > LINE_CAP || !str_reserve(&buffer, CHUNK))
-            return err_set(err, -EFBIG, "it has a line of more than %d MiB", LINE_CAP >> 20);
+        if (buffer.len > LINE_MAX_BYTES || !str_reserve(&buffer, CHUNK))
+            return err_set(err, -EFBIG, "it has a line of more than %d MiB", LINE_MAX_BYTES >> 20);
         const ssize_t n = pread(r->fd, buffer.text + buffer.len, CHUNK, (off_t)(at + buffer.len));
         if (n < 0)
             return err_errno(err, "read the recording");
@@ -214,10 +217,10 @@ static int read_lines(Recording *r, const Stop *stop, Err *err)
     }
     if (r->lines.len == 0)
         return err_set(err, -ENODATA,
-                       "it has no look of a node: 'stoker top --record' and 'stoker status --json' write them");
-    qsort(r->lines.at, r->lines.len, sizeof *r->lines.at, by_time);
+                       "it has no snapshot of a node: 'stoker top --record' and 'stoker status --json' write them");
+    qsort(r->lines.at, r->lines.len, sizeof *r->lines.at, compare_times);
     if (r->strange > 0 && !r->damage[0])
-        snprintf(r->damage, sizeof r->damage, "%" PRIu64 " lines are no looks", r->strange);
+        snprintf(r->damage, sizeof r->damage, "%" PRIu64 " lines are no snapshots", r->strange);
     return 0;
 }
 
@@ -283,7 +286,7 @@ int recording_line(const Recording *r, size_t i, Str *out, Err *err)
 
     str_clear(out);
     if (!str_reserve(out, line->len))
-        return str_check(out, "a look", err);
+        return str_check(out, "a snapshot", err);
     while (out->len < line->len) {
         const ssize_t n = pread(r->fd, out->text + out->len, line->len - out->len, (off_t)(line->at + out->len));
 
@@ -300,4 +303,145 @@ int recording_line(const Recording *r, size_t i, Str *out, Err *err)
 const char *recording_damage(const Recording *r)
 {
     return r->damage;
+}
+
+/* --- writing -------------------------------------------------------------------------------------------------------
+ */
+
+struct Recorder {
+    char *path;
+    int fd;
+    bool gzip, regular, broken;
+    uint64_t bytes, snapshots;
+    Str packed;
+};
+
+/* Writes all of it, or cuts off what was written. */
+static int write_whole(Recorder *r, const char *bytes, size_t len, Err *err)
+{
+    for (size_t done = 0; done < len;) {
+        const ssize_t n = write(r->fd, bytes + done, len - done);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            const int rc = err_errno(err, "write the recording '%s'", r->path);
+
+            r->broken = true;
+            if (r->regular && ftruncate(r->fd, (off_t)r->bytes) < 0)
+                err_add(err, "and its last line is cut");
+            return rc;
+        }
+        done += (size_t)n;
+    }
+    r->bytes += len;
+    return 0;
+}
+
+static int write_line(Recorder *r, const char *line, size_t len, Err *err)
+{
+    str_clear(&r->packed);
+    if (r->gzip) {
+        CLEANUP(str_done) Str whole = {0};
+
+        str_init(&whole, LINE_MAX_BYTES + 1);
+        str_addn(&whole, line, len);
+        str_addc(&whole, '\n');
+        TRY(gzip_pack(whole.text, whole.len, &r->packed, err));
+    } else {
+        str_addn(&r->packed, line, len);
+        str_addc(&r->packed, '\n');
+    }
+    TRY(str_check(&r->packed, "a snapshot", err));
+    return write_whole(r, r->packed.text, r->packed.len, err);
+}
+
+static int open_file(Recorder *r, Err *err)
+{
+    struct stat st;
+    const bool there = stat(r->path, &st) == 0;
+
+    if (there && S_ISREG(st.st_mode))
+        return err_set(err, -EEXIST, "'%s' is there already; name another file for the recording", r->path);
+    r->regular = !there;
+    r->fd = there ? open(r->path, O_WRONLY | O_CLOEXEC) : open(r->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, MODE);
+    return r->fd < 0 ? err_errno(err, "record to '%s'", r->path) : 0;
+}
+
+static int write_head(Recorder *r, uint64_t interval_ns, Err *err)
+{
+    char head[256], now[CLOCK_TEXT_MAX];
+
+    clock_format(now, clock_real(clock_kernel()));
+    const int len = snprintf(head, sizeof head,
+                             "{\"format\":\"stoker-top\",\"version\":1,\"program\":\"%s\",\"started\":\"%s\","
+                             "\"interval_seconds\":%.3f}",
+                             STOKER_VERSION, now, (double)interval_ns / 1e9);
+
+    return write_line(r, head, (size_t)len, err);
+}
+
+static bool is_gzip_name(const char *path)
+{
+    const size_t len = strlen(path);
+
+    return len > 3 && strcmp(path + len - 3, ".gz") == 0;
+}
+
+int recorder_open(const char *path, uint64_t interval_ns, Recorder **ret, Err *err)
+{
+    Recorder *r = xcalloc(1, sizeof *r);
+
+    r->fd = -1;
+    r->path = xstrdup(path);
+    r->gzip = is_gzip_name(path);
+    str_init(&r->packed, LINE_MAX_BYTES + 1);
+    int rc = open_file(r, err);
+    if (rc == 0)
+        rc = write_head(r, interval_ns, err);
+    if (rc < 0) {
+        if (r->fd >= 0 && r->regular)
+            unlink(path);
+        (void)recorder_close(r, NULL);
+        return rc;
+    }
+    *ret = r;
+    return 0;
+}
+
+int recorder_write(Recorder *r, const char *line, size_t len, Err *err)
+{
+    if (r->broken)
+        return err_set(err, -EIO, "the recording '%s' is over", r->path);
+    while (len > 0 && line[len - 1] == '\n')
+        len--;
+    if (memchr(line, '\n', len))
+        return err_set(err, -EINVAL, "a snapshot that is not one line cannot be recorded");
+    TRY(write_line(r, line, len, err));
+    r->snapshots++;
+    return 0;
+}
+
+uint64_t recorder_snapshots(const Recorder *r)
+{
+    return r->snapshots;
+}
+
+uint64_t recorder_bytes(const Recorder *r)
+{
+    return r->bytes;
+}
+
+int recorder_close(Recorder *r, Err *err)
+{
+    int rc = 0;
+
+    if (!r)
+        return 0;
+    if (r->fd >= 0 && close(owner_take_fd(&r->fd)) < 0)
+        rc = err_errno(err, "close the recording '%s'", r->path);
+    str_done(&r->packed);
+    free(r->path);
+    free(r);
+    return rc;
 }

@@ -39,26 +39,26 @@ void kit_open(Kit *kit, const char *path, const TopOptions *options)
 
     memset(kit, 0, sizeof *kit);
     load(kit, path);
-    look_init(&kit->look);
-    kit->history = top_history_new();
+    kit->look = snapshot_buffer_new();
+    kit->history = history_new();
     if (top_new(options ? options : &none, kit->history, &kit->top, &err) < 0)
         fail("top_new", &err);
     grid_init(&kit->grid, 100, 30, true);
-    kit->seen = (TopSeen){.source = TOP_AGENT, .where = "agent", .trouble = "", .speed = 1};
+    kit->feed = (FeedState){.kind = FEED_AGENT, .where = "agent", .speed = 1};
 }
 
 void kit_close(Kit *kit)
 {
     top_free(kit->top);
-    top_history_free(kit->history);
-    look_done(&kit->look);
+    history_free(kit->history);
+    snapshot_buffer_free(kit->look);
     grid_done(&kit->grid);
     str_done(&kit->text);
 }
 
 void kit_show(Kit *kit)
 {
-    top_see(kit->top, &kit->seen);
+    top_see(kit->top, &kit->look->snapshot, &kit->feed);
 }
 
 bool kit_next(Kit *kit)
@@ -70,12 +70,12 @@ bool kit_next(Kit *kit)
     if (len == 0)
         return false;
     kit->at += len + (line[len] == '\n');
-    if (look_read(&kit->look, line, len, &err) < 0)
-        fail("look_read", &err);
-    look_seen(&kit->look, &kit->seen);
-    if (kit->seen.boot_ns == 0)
-        kit->seen.boot_ns = kit->seen.real_ns - BOOTED_BEFORE_S * NS_PER_S;
-    top_history_add(kit->history, &kit->seen);
+    if (snapshot_read(kit->look, line, len, &err) < 0)
+        fail("snapshot_read", &err);
+    Snapshot *snapshot = &kit->look->snapshot;
+    if (snapshot->boot_real_ns == 0)
+        snapshot->boot_real_ns = kit->look->node.real_ns - BOOTED_BEFORE_S * NS_PER_S;
+    history_add(kit->history, snapshot->node, UINT64_MAX);
     kit_show(kit);
     return true;
 }
@@ -96,32 +96,30 @@ static const Reading *reading_of(const Node *node, const Device *device)
     return NULL;
 }
 
-static void fill(Kit *kit, const Device *device, MetricId metric)
+static void fill(Kit *kit, const HistoryWant *want)
 {
-    const Reading *reading = reading_of(kit->seen.status.node, device);
+    const Reading *reading = reading_of(&kit->look->node, &want->device);
     double value;
 
-    if (!reading || !sample_double(&reading->sample[metric], &value))
+    if (!reading || !sample_double(&reading->sample[want->metric], &value))
         return;
-    for (unsigned s = 1; s < 600; s++) {
-        const unsigned wave = (s + metric * 17) % 180;
-        const float mean = (float)value * (1 - (float)(wave < 90 ? wave : 180 - wave) / 225);
-        const PlotPoint point = {.min = mean * 0.8F, .mean = mean, .max = mean};
+    for (unsigned s = 599; s > 0; s--) {
+        const unsigned wave = (s + want->metric * 17) % 180;
+        const float dip = s % 4 == 0 ? 0.8F : 1;
+        const float mean = dip * (float)value * (1 - (float)(wave < 90 ? wave : 180 - wave) / 225);
+        const uint64_t at = kit->look->node.real_ns - s * NS_PER_S;
 
-        top_history_fill(kit->history, device, metric, kit->seen.real_ns - s * NS_PER_S, NS_PER_S, point);
+        history_fill(kit->history, want->ref, at, at + NS_PER_S, (PlotPoint){.min = mean, .mean = mean, .max = mean});
     }
 }
 
 void kit_past(Kit *kit)
 {
-    const Device *device;
-    MetricId metric;
+    HistoryWant want;
 
-    while (kit->seen.status.node && top_history_missing(kit->history, &device, &metric)) {
-        const Device copy = *device;
-
-        fill(kit, &copy, metric);
-        top_history_filled(kit->history, &copy, metric);
+    while (kit->look->snapshot.node && history_next_wanted(kit->history, &want)) {
+        fill(kit, &want);
+        history_end_fill(kit->history, want.ref);
     }
 }
 

@@ -5,15 +5,15 @@
  * own making for the plots. */
 
 #include "base/str.h"
-#include "service/top/look.h"
+#include "service/api/snapshot_read.h"
 #include "service/top/top.h"
 
 typedef struct Kit {
     Str text;
     size_t at; /* of the next look in text */
-    Look look;
-    TopSeen seen;
-    TopHistory *history;
+    SnapshotBuffer *look;
+    FeedState feed;
+    History *history;
     Top *top;
     Grid grid;
 } Kit;
@@ -25,7 +25,7 @@ void kit_open(Kit *kit, const char *path, const TopOptions *options);
 void kit_close(Kit *kit);
 /* The next look of the recording, or the last one again; false at its end. */
 bool kit_next(Kit *kit);
-/* Shows kit->seen again, as it was changed. */
+/* Shows the snapshot again, with kit->feed as it was changed. */
 void kit_show(Kit *kit);
 /* Fills what plots ask for with saw teeth below the present value. */
 void kit_past(Kit *kit);

@@ -19,7 +19,7 @@ typedef struct World {
     NodePeer peers[GPUS][GPUS];
     NodeLink links[GPUS][LINKS];
     Place places[GPUS + 3];
-    TopSeen seen;
+    Snapshot seen;
     JoinedList joined;
 } World;
 
@@ -62,8 +62,8 @@ static World *world(void)
         for (uint32_t k = 0; k < LINKS; k++)
             sample_set_int64(&w.links[i][k].active, 1, 1);
     }
-    w.seen.status.node = &w.node;
-    w.seen.status.places = (PlaceList){w.places, GPUS + 3};
+    w.seen.node = &w.node;
+    w.seen.places = (PlaceList){w.places, GPUS + 3};
     return &w;
 }
 
@@ -159,7 +159,7 @@ static void what_nobody_knows(void **state UNUSED)
 {
     World *w = world();
 
-    w->seen.status.places.len = 0;
+    w->seen.places.len = 0;
     assert_pair(w, 0, 1, "no", INK_DIM); /* of NVLink alone it is known */
     peers_are(w, PEER_UNKNOWN);
     assert_pair(w, 0, 1, "?", INK_DIM);

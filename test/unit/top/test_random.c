@@ -115,9 +115,9 @@ static uint32_t any_key(void)
 /* GPUs and processes come and go, values are lost. */
 static void disturb(Kit *kit)
 {
-    Node *node = &kit->look.read.node;
+    Node *node = &kit->look->node;
 
-    if (!kit->seen.status.node || node->gpu_count == 0)
+    if (!kit->look->snapshot.node || node->gpu_count == 0)
         return;
     NodeGpu *gpu = &node->gpus[below((unsigned)node->gpu_count)];
     switch (below(6)) {
@@ -137,9 +137,9 @@ static void disturb(Kit *kit)
         node->gpu_count = 1 + below((unsigned)node->gpu_count);
         break;
     default:
-        kit->seen.trouble = below(2) ? "nobody answers" : "";
-        kit->seen.paused = below(2);
-        kit->seen.to_ns = below(2) ? kit->seen.real_ns : 0;
+        strcpy(kit->feed.trouble, below(2) ? "nobody answers" : "");
+        kit->feed.paused = below(2);
+        kit->feed.to_ns = below(2) ? kit->look->node.real_ns : 0;
         break;
     }
     kit_show(kit);

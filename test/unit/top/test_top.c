@@ -121,12 +121,13 @@ static void an_option_follows_a_gpu(void **state UNUSED)
 
 static void before_the_first_look_there_is_a_screen(void **state UNUSED)
 {
-    const TopSeen nothing = {.trouble = "no agent answers", .where = ""};
+    const FeedState nothing = {.trouble = "no agent answers"};
+    const Snapshot empty = {.node = NULL};
 
     kit_open(&rig.kit, RECORDING("default"), NULL);
     str_init(&rig.screen, 1 << 20);
     assert_shows("waiting for the first look");
-    top_see(rig.kit.top, &nothing);
+    top_see(rig.kit.top, &empty, &nothing);
     assert_shows("NOTHING SEEN YET. no agent answers");
     assert_int_equal(press("3 Down Enter 4 Enter 5 Enter k F5 F6 Escape Tab"), TOP_WISH_NONE);
     assert_shows("waiting for the first look");
@@ -150,7 +151,7 @@ static void the_cursor_begins_on_what_is_wrong(void **state UNUSED)
 static void the_cursor_follows_a_gpu(void **state UNUSED)
 {
     open_rig(RECORDING("healthy-training"));
-    Node *node = &rig.kit.look.read.node;
+    Node *node = &rig.kit.look->node;
 
     press("Home Down Down Down");
     const NodeGpu kept = node->gpus[3];
@@ -204,7 +205,7 @@ static void a_followed_instance_that_goes_is_missed(void **state UNUSED)
     open_rig(RECORDING("mig-balanced"));
     press("Home Down Enter");
     assert_shows("3g.40gb 2/0");
-    rig.kit.look.read.node.gpus[0].instance_count = 0;
+    rig.kit.look->node.gpus[0].instance_count = 0;
     kit_show(&rig.kit);
     assert_shows("is not there now");
 }
@@ -347,8 +348,8 @@ static void a_dialog_keeps_its_process(void **state UNUSED)
     press("3 Home k");
     const uint32_t pid = rig.kit.top->target.pid;
 
-    for (size_t i = 0; i < rig.kit.look.read.node.gpu_count; i++)
-        rig.kit.look.read.node.gpus[i].process_count = i == 7 ? 3 : 0;
+    for (size_t i = 0; i < rig.kit.look->node.gpu_count; i++)
+        rig.kit.look->node.gpus[i].process_count = i == 7 ? 3 : 0;
     kit_show(&rig.kit);
     press("Enter");
     assert_int_equal(press("y"), TOP_WISH_SIGNAL);
@@ -362,13 +363,13 @@ static void signals_are_refused(void **state UNUSED)
     assert_shows("read only: no signals are sent");
     close_rig(NULL);
     open_rig(RECORDING("many"));
-    rig.kit.seen.source = TOP_STORE;
+    rig.kit.feed.kind = FEED_HISTORY;
     kit_show(&rig.kit);
     press("3 k");
     assert_shows("this is the past");
     close_rig(NULL);
     open_rig(RECORDING("many"));
-    rig.kit.seen.processes.len = 0;
+    rig.kit.look->snapshot.processes.len = 0;
     kit_show(&rig.kit);
     press("3 k");
     assert_shows("is not seen here");
@@ -408,8 +409,8 @@ static void the_mouse_works_everywhere(void **state UNUSED)
 static void old_values_say_so_and_fade(void **state UNUSED)
 {
     open_rig(RECORDING("healthy-training"));
-    rig.kit.seen.trouble = "the agent does not answer";
-    rig.kit.seen.age_ns = 42 * NS_PER_S;
+    strcpy(rig.kit.feed.trouble, "the agent does not answer");
+    rig.kit.feed.age_ns = 42 * NS_PER_S;
     for (ViewId view = 0; view < VIEW_END; view++) {
         press((const char *[]){"1", "2", "3", "4", "5"}[view]);
         kit_show(&rig.kit);

@@ -64,17 +64,17 @@ static bool of_looks(Play *play, const char *word)
         while (kit_next(kit))
             ;
     else if (strncmp(word, "stale:", 6) == 0) {
-        kit->seen.age_ns = strtoull(word + 6, NULL, 10) * NS_PER_S;
-        kit->seen.trouble = "the agent does not answer: connection refused";
+        kit->feed.age_ns = strtoull(word + 6, NULL, 10) * NS_PER_S;
+        strcpy(kit->feed.trouble, "the agent does not answer: connection refused");
         kit_show(kit);
     } else if (strcmp(word, "past") == 0) {
-        kit->seen.source = TOP_RECORDING;
-        kit->seen.from_ns = kit->seen.real_ns - 3600 * NS_PER_S;
-        kit->seen.to_ns = kit->seen.real_ns + 1800 * NS_PER_S;
-        kit->seen.speed = 4;
+        kit->feed.kind = FEED_RECORDING;
+        kit->feed.from_ns = kit->look->node.real_ns - 3600 * NS_PER_S;
+        kit->feed.to_ns = kit->look->node.real_ns + 1800 * NS_PER_S;
+        kit->feed.speed = 4;
         kit_show(kit);
     } else if (strcmp(word, "paused") == 0) {
-        kit->seen.paused = true;
+        kit->feed.paused = true;
         kit_show(kit);
     } else
         return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service/top/history.c: against a model that remembers every look, and the rules that the model does not have. */
+/* service/top/history.c: against a model that remembers every snapshot, and the rules that the model does not have. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +14,7 @@
 #include "random.h"
 #include "service/top/history.h"
 
+#define JUMP_NS (10 * NS_PER_DAY)
 #define START_NS (1767614400 * NS_PER_S) /* 2026-01-05T12:00:00Z, a whole minute */
 
 enum { GPUS = 3, LOOKS_MAX = 4000, COLUMNS_MAX = 700 };
@@ -22,8 +23,7 @@ typedef struct World {
     Node node;
     NodeGpu gpus[GPUS];
     Reading instances[2];
-    TopSeen seen;
-    TopHistory *history;
+    History *history;
 } World;
 
 static int set_up(void **state)
@@ -51,8 +51,7 @@ static int set_up(void **state)
     }
     w->gpus[1].instances = w->instances;
     w->gpus[1].instance_count = 2;
-    w->seen = (TopSeen){.status = {.node = &w->node}};
-    w->history = top_history_new();
+    w->history = history_new();
     *state = w;
     return 0;
 }
@@ -61,7 +60,7 @@ static int tear_down(void **state)
 {
     World *w = *state;
 
-    top_history_free(w->history);
+    history_free(w->history);
     free(w);
     return 0;
 }
@@ -80,21 +79,36 @@ static void look(World *w, uint64_t real_ns, double value)
         sample_set_absent(sample, 1, ABSENCE_GPU_LOST);
     else
         sample_set_double(sample, 1, value);
-    w->seen.real_ns = real_ns;
-    top_history_add(w->history, &w->seen);
+    w->node.real_ns = real_ns;
+    history_add(w->history, &w->node, JUMP_NS);
 }
 
 static PlotPoint last_of(World *w, const Device *device, MetricId metric, uint64_t to_ns, uint64_t width_ns)
 {
     PlotPoint point;
 
-    top_history_points(w->history, device, metric, to_ns, width_ns, &point, 1);
+    history_read_points(w->history, device, metric, to_ns, width_ns, &point, 1);
     return point;
+}
+
+/* Answers all wants with an empty past. */
+static void end_wants(World *w)
+{
+    HistoryWant want;
+
+    while (history_next_wanted(w->history, &want))
+        history_end_fill(w->history, want.ref);
 }
 
 static PlotPoint power_at(World *w, uint64_t real_ns)
 {
     return last_of(w, gpu(w, 0), METRIC_POWER_USAGE, real_ns, NS_PER_S);
+}
+
+static void want_power(World *w, uint64_t real_ns)
+{
+    (void)power_at(w, real_ns);
+    end_wants(w);
 }
 
 static void assert_point(PlotPoint got, double min, double mean, double max)
@@ -133,23 +147,22 @@ static void put(Sum *sum, double value)
     sum->count++;
 }
 
-/* One second: the looks in it, or what the one before says where the next one comes soon enough. */
-static Sum model_second(const Model *m, uint64_t second)
+/* One second: the last snapshot in it, or what the one before says where the next one comes soon enough. NAN: none. */
+static double model_second(const Model *m, uint64_t second)
 {
-    Sum sum = {0};
     size_t next = 0;
+    double value = (double)NAN;
 
     while (next < m->count && m->looks[next].real_ns / NS_PER_S < second)
         next++;
-    for (size_t i = next; i < m->count && m->looks[i].real_ns / NS_PER_S == second; i++)
+    const bool seen = next < m->count && m->looks[next].real_ns / NS_PER_S == second;
+    for (size_t i = next; seen && i < m->count && m->looks[i].real_ns / NS_PER_S == second; i++)
         if (!isnan(m->looks[i].value))
-            put(&sum, m->looks[i].value);
-    if (sum.count > 0 || next == 0 || next == m->count || m->looks[next].real_ns / NS_PER_S == second)
-        return sum;
+            value = m->looks[i].value;
+    if (seen || next == 0 || next == m->count)
+        return value;
     const uint64_t most = (m->pace_ns > NS_PER_S ? m->pace_ns : NS_PER_S) / 2 * 5;
-    if (!isnan(m->looks[next - 1].value) && m->looks[next].real_ns - m->looks[next - 1].real_ns <= most)
-        put(&sum, m->looks[next - 1].value);
-    return sum;
+    return m->looks[next].real_ns - m->looks[next - 1].real_ns <= most ? m->looks[next - 1].value : (double)NAN;
 }
 
 /* Seconds that begin in the column, else the one that it lies in; the mean of their means. */
@@ -157,22 +170,19 @@ static PlotPoint model_column(const Model *m, uint64_t from_ns, uint64_t to_ns)
 {
     uint64_t first = (from_ns + NS_PER_S - 1) / NS_PER_S, last = (to_ns - 1) / NS_PER_S;
     const uint64_t newest = m->looks[m->count - 1].real_ns / NS_PER_S;
-    Sum all = {0}, means = {0};
+    Sum all = {0};
 
     if (first > last)
         first = last;
     for (uint64_t n = first; n <= last; n++) {
-        const Sum sum = n + TOP_HISTORY_SECONDS > newest ? model_second(m, n) : (Sum){0};
+        const double value = n + HISTORY_SECONDS > newest ? model_second(m, n) : (double)NAN;
 
-        if (sum.count == 0)
-            continue;
-        put(&means, sum.sum / (double)sum.count);
-        put(&all, sum.min);
-        put(&all, sum.max);
+        if (!isnan(value))
+            put(&all, value);
     }
-    if (means.count == 0)
+    if (all.count == 0)
         return (PlotPoint){NAN, NAN, NAN};
-    return (PlotPoint){(float)all.min, (float)(means.sum / (double)means.count), (float)all.max};
+    return (PlotPoint){(float)all.min, (float)(all.sum / (double)all.count), (float)all.max};
 }
 
 static void compare(World *w, const Model *m, uint64_t to_ns, uint64_t span_ns, size_t columns)
@@ -180,7 +190,7 @@ static void compare(World *w, const Model *m, uint64_t to_ns, uint64_t span_ns, 
     static PlotPoint points[COLUMNS_MAX];
     const uint64_t step = span_ns / columns, end = (to_ns / step + 1) * step;
 
-    top_history_points(w->history, gpu(w, 0), METRIC_POWER_USAGE, to_ns, span_ns, points, columns);
+    history_read_points(w->history, gpu(w, 0), METRIC_POWER_USAGE, to_ns, span_ns, points, columns);
     for (size_t i = 0; i < columns; i++) {
         const uint64_t from = end - (columns - i) * step;
         const PlotPoint wanted = model_column(m, from, from + step);
@@ -201,11 +211,11 @@ static void test_seconds_are_those_of_the_model(void **state)
         const uint64_t pace = (1 + random_below(&random, 40)) * 100 * NS_PER_MS;
         uint64_t now = START_NS + random_below(&random, NS_PER_DAY);
 
-        top_history_free(w->history);
-        w->history = top_history_new();
-        top_history_pace(w->history, pace);
+        history_free(w->history);
+        w->history = history_new();
+        history_set_pace(w->history, pace);
         m->pace_ns = pace;
-        power_at(w, now); /* it is wanted from here on */
+        want_power(w, now);
         for (size_t i = 0; i < 1500; i++) {
             const double value = random_once(&random, 9) ? (double)NAN : (double)random_below(&random, 1000);
 
@@ -233,9 +243,12 @@ static void test_a_series_is_empty_until_it_is_asked_for(void **state)
     World *w = *state;
 
     look(w, START_NS, 100);
-    assert_int_equal(top_history_series(w->history), 0);
+    assert_int_equal(history_count_series(w->history), 0);
     assert_true(isnan(power_at(w, START_NS).mean));
-    assert_int_equal(top_history_series(w->history), 1);
+    assert_int_equal(history_count_series(w->history), 1);
+    look(w, START_NS, 150); /* its past has not come yet */
+    assert_true(isnan(power_at(w, START_NS).mean));
+    end_wants(w);
     look(w, START_NS + NS_PER_S, 200);
     assert_point(power_at(w, START_NS + NS_PER_S), 200, 200, 200);
     assert_true(isnan(power_at(w, START_NS).mean));
@@ -245,7 +258,7 @@ static void test_absent_is_not_zero(void **state)
 {
     World *w = *state;
 
-    power_at(w, START_NS);
+    want_power(w, START_NS);
     look(w, START_NS, 50);
     look(w, START_NS + NS_PER_S, NAN);
     look(w, START_NS + 2 * NS_PER_S, 0);
@@ -260,16 +273,16 @@ static void test_minutes_stand_in_for_old_seconds(void **state)
     PlotPoint points[120];
     size_t known = 0;
 
-    power_at(w, START_NS);
+    want_power(w, START_NS);
     for (uint64_t s = 0; s < 3600; s++)
         look(w, START_NS + s * NS_PER_S, (double)(s / 60));
-    top_history_points(w->history, gpu(w, 0), METRIC_POWER_USAGE, START_NS + 3599 * NS_PER_S, 3600 * NS_PER_S, points,
-                       60);
+    history_read_points(w->history, gpu(w, 0), METRIC_POWER_USAGE, START_NS + 3599 * NS_PER_S, 3600 * NS_PER_S, points,
+                        60);
     for (size_t i = 0; i < 60; i++)
         assert_point(points[i], (double)i, (double)i, (double)i);
     /* half a minute a column: the older ones are drawn from minutes, twice each */
-    top_history_points(w->history, gpu(w, 0), METRIC_POWER_USAGE, START_NS + 3599 * NS_PER_S, 3600 * NS_PER_S, points,
-                       120);
+    history_read_points(w->history, gpu(w, 0), METRIC_POWER_USAGE, START_NS + 3599 * NS_PER_S, 3600 * NS_PER_S, points,
+                        120);
     for (size_t i = 0; i < 120; i++) {
         assert_point(points[i], (double)(i / 2), (double)(i / 2), (double)(i / 2));
         known += isnan(points[i].mean) ? 0 : 1;
@@ -280,37 +293,15 @@ static void test_minutes_stand_in_for_old_seconds(void **state)
 static void test_a_day_is_kept(void **state)
 {
     World *w = *state;
-    const uint64_t day = TOP_HISTORY_MINUTES * NS_PER_MIN, end = START_NS + 3 * day;
+    const uint64_t day = HISTORY_MINUTES * NS_PER_MIN, end = START_NS + 3 * day;
 
-    power_at(w, START_NS);
-    top_history_pace(w->history, NS_PER_MIN);
+    want_power(w, START_NS);
+    history_set_pace(w->history, NS_PER_MIN);
     for (uint64_t at = START_NS; at < end; at += NS_PER_MIN)
         look(w, at, (double)((at - START_NS) / NS_PER_MIN));
     const PlotPoint oldest = last_of(w, gpu(w, 0), METRIC_POWER_USAGE, end - day, NS_PER_MIN);
     assert_point(oldest, 2880, 2880, 2880);
     assert_true(isnan(last_of(w, gpu(w, 0), METRIC_POWER_USAGE, end - day - NS_PER_MIN, NS_PER_MIN).mean));
-}
-
-static void test_counters_are_told_as_growth(void **state)
-{
-    World *w = *state;
-    Sample *sample = &w->gpus[2].reading.sample[METRIC_TOTAL_ENERGY_CONSUMPTION];
-    static const int64_t reads[] = {1000, 3000, 3000, 500, 1500};
-    static const double grew[] = {(double)NAN, 1000, 0, (double)NAN, 500};
-
-    assert_int_equal(metric_get(METRIC_TOTAL_ENERGY_CONSUMPTION)->type, METRIC_COUNTER);
-    last_of(w, gpu(w, 2), METRIC_TOTAL_ENERGY_CONSUMPTION, START_NS, NS_PER_S);
-    for (uint64_t i = 0; i < 5; i++) {
-        sample_set_int64(sample, 1, reads[i]);
-        w->seen.real_ns = START_NS + i * 2 * NS_PER_S;
-        top_history_add(w->history, &w->seen);
-        top_history_add(w->history, &w->seen); /* the same look once more is nothing */
-        const PlotPoint p = last_of(w, gpu(w, 2), METRIC_TOTAL_ENERGY_CONSUMPTION, w->seen.real_ns, NS_PER_S);
-        assert_point(p, grew[i], grew[i], grew[i]);
-    }
-    /* two seconds were between them: the growth is that of both */
-    assert_point(last_of(w, gpu(w, 2), METRIC_TOTAL_ENERGY_CONSUMPTION, START_NS + NS_PER_S, NS_PER_S), 1000, 1000,
-                 1000);
 }
 
 static void test_devices_are_told_apart(void **state)
@@ -321,13 +312,14 @@ static void test_devices_are_told_apart(void **state)
         last_of(w, &w->instances[i].device, METRIC_FB_USED, START_NS, NS_PER_S);
     last_of(w, gpu(w, 1), METRIC_FB_USED, START_NS, NS_PER_S);
     last_of(w, gpu(w, 1), METRIC_FB_FREE, START_NS, NS_PER_S);
-    assert_int_equal(top_history_series(w->history), 4);
+    assert_int_equal(history_count_series(w->history), 4);
+    end_wants(w);
     sample_set_int64(&w->instances[0].sample[METRIC_FB_USED], 1, 11);
     sample_set_int64(&w->instances[1].sample[METRIC_FB_USED], 1, 12);
     sample_set_int64(&w->gpus[1].reading.sample[METRIC_FB_USED], 1, 13);
     sample_set_int64(&w->gpus[1].reading.sample[METRIC_FB_FREE], 1, 14);
-    w->seen.real_ns = START_NS;
-    top_history_add(w->history, &w->seen);
+    w->node.real_ns = START_NS;
+    history_add(w->history, &w->node, JUMP_NS);
     /* another order of GPUs and instances in the next look */
     NodeGpu moved = w->gpus[1];
     w->gpus[1] = w->gpus[0];
@@ -335,8 +327,8 @@ static void test_devices_are_told_apart(void **state)
     Reading first = w->instances[0];
     w->instances[0] = w->instances[1];
     w->instances[1] = first;
-    w->seen.real_ns = START_NS + NS_PER_S;
-    top_history_add(w->history, &w->seen);
+    w->node.real_ns = START_NS + NS_PER_S;
+    history_add(w->history, &w->node, JUMP_NS);
     for (uint64_t s = 0; s < 2; s++) {
         const uint64_t at = START_NS + s * NS_PER_S;
 
@@ -350,59 +342,78 @@ static void test_devices_are_told_apart(void **state)
 static void test_the_past_is_filled_in(void **state)
 {
     World *w = *state;
-    const Device *device;
-    MetricId metric;
+    HistoryWant want, again;
     PlotPoint points[60];
 
-    assert_false(top_history_missing(w->history, &device, &metric));
+    assert_false(history_next_wanted(w->history, &want));
     power_at(w, START_NS);
-    assert_true(top_history_missing(w->history, &device, &metric));
-    assert_int_equal(metric, METRIC_POWER_USAGE);
+    assert_true(history_next_wanted(w->history, &want));
+    assert_int_equal(want.metric, METRIC_POWER_USAGE);
+    assert_true(device_equal(&want.device, gpu(w, 0)));
+    assert_false(history_next_wanted(w->history, &again)); /* each is asked for once */
+    for (uint64_t m = 59; m > 0; m--) {
+        const uint64_t at = START_NS - m * NS_PER_MIN;
+        history_fill(w->history, want.ref, at, at + NS_PER_MIN, (PlotPoint){4, 5, 6});
+    }
+    for (uint64_t s = 30; s > 0; s--)
+        history_fill(w->history, want.ref, START_NS - s * NS_PER_S, START_NS - (s - 1) * NS_PER_S,
+                     (PlotPoint){2, 2, 2});
+    history_end_fill(w->history, want.ref);
     look(w, START_NS, 7);
-    for (uint64_t s = 0; s <= 30; s++)
-        top_history_fill(w->history, device, metric, START_NS - s * NS_PER_S, NS_PER_S, (PlotPoint){1, 2, 3});
-    for (uint64_t m = 0; m < 60; m++)
-        top_history_fill(w->history, device, metric, START_NS - m * NS_PER_MIN, NS_PER_MIN, (PlotPoint){4, 5, 6});
-    top_history_filled(w->history, device, metric);
-    assert_false(top_history_missing(w->history, &device, &metric));
-    assert_point(power_at(w, START_NS), 7, 7, 7); /* what was looked at stays */
-    assert_point(power_at(w, START_NS - 30 * NS_PER_S), 1, 2, 3);
+    assert_point(power_at(w, START_NS), 7, 7, 7);
+    assert_point(power_at(w, START_NS - 30 * NS_PER_S), 2, 2, 2);
     assert_true(isnan(power_at(w, START_NS - 31 * NS_PER_S).mean));
-    top_history_points(w->history, gpu(w, 0), METRIC_POWER_USAGE, START_NS - NS_PER_S, 3600 * NS_PER_S, points, 60);
+    history_read_points(w->history, gpu(w, 0), METRIC_POWER_USAGE, START_NS - NS_PER_MIN, 3600 * NS_PER_S, points, 60);
     assert_point(points[0], NAN, NAN, NAN);
     for (size_t i = 1; i < 59; i++)
         assert_point(points[i], 4, 5, 6);
-    top_history_unfilled(w->history);
-    assert_true(top_history_missing(w->history, &device, &metric));
-    /* of what is not wanted, and of what is too long ago, nothing is taken */
-    top_history_fill(w->history, gpu(w, 2), metric, START_NS, NS_PER_S, (PlotPoint){1, 2, 3});
-    assert_true(isnan(last_of(w, gpu(w, 2), metric, START_NS, NS_PER_S).mean));
-    top_history_fill(w->history, gpu(w, 0), metric, START_NS - 2 * NS_PER_DAY, NS_PER_MIN, (PlotPoint){1, 2, 3});
-    assert_true(isnan(last_of(w, gpu(w, 0), metric, START_NS - 2 * NS_PER_DAY, NS_PER_MIN).mean));
+    assert_point(points[59], 2, 2, 2); /* seconds where there are some */
 }
 
-static void test_a_replay_is_turned_back(void **state)
+/* A value that was read once stands for all seconds of its stretch, and a stretch of minutes for its minutes. */
+static void test_a_stretch_is_filled(void **state)
 {
     World *w = *state;
+    HistoryWant want;
 
     power_at(w, START_NS);
-    for (uint64_t s = 0; s < 3000; s++)
+    assert_true(history_next_wanted(w->history, &want));
+    history_fill(w->history, want.ref, START_NS - 15 * NS_PER_MIN, START_NS - 13 * NS_PER_MIN, (PlotPoint){1, 1, 1});
+    history_fill(w->history, want.ref, START_NS - 20 * NS_PER_S, START_NS - 15 * NS_PER_S, (PlotPoint){3, 3, 3});
+    history_end_fill(w->history, want.ref);
+    look(w, START_NS, 7);
+    for (uint64_t s = 16; s <= 20; s++)
+        assert_point(power_at(w, START_NS - s * NS_PER_S), 3, 3, 3);
+    assert_true(isnan(power_at(w, START_NS - 15 * NS_PER_S).mean));
+    assert_point(last_of(w, gpu(w, 0), METRIC_POWER_USAGE, START_NS - 14 * NS_PER_MIN, NS_PER_MIN), 1, 1, 1);
+    assert_true(isnan(last_of(w, gpu(w, 0), METRIC_POWER_USAGE, START_NS - 13 * NS_PER_MIN, NS_PER_MIN).mean));
+}
+
+/* Back, or too far on: the past is wanted again, and answers to the old wants are dropped. */
+static void test_a_jump_empties_it(void **state)
+{
+    World *w = *state;
+    HistoryWant before, after;
+
+    power_at(w, START_NS);
+    assert_true(history_next_wanted(w->history, &before));
+    history_end_fill(w->history, before.ref);
+    for (uint64_t s = 0; s < 100; s++)
         look(w, START_NS + s * NS_PER_S, 1);
-    /* a little: what was there is seen again */
-    for (uint64_t s = 2900; s < 2950; s++)
-        look(w, START_NS + s * NS_PER_S, 2);
-    assert_point(power_at(w, START_NS + 2899 * NS_PER_S), 1, 1, 1);
-    assert_point(power_at(w, START_NS + 2920 * NS_PER_S), 2, 2, 2);
-    assert_point(power_at(w, START_NS + 2960 * NS_PER_S), 1, 1, 1);
-    /* far: it begins anew */
-    look(w, START_NS + 100 * NS_PER_S, 3);
-    look(w, START_NS + 101 * NS_PER_S, 3);
-    assert_point(power_at(w, START_NS + 101 * NS_PER_S), 3, 3, 3);
-    assert_true(isnan(power_at(w, START_NS + 2960 * NS_PER_S).mean));
-    /* two days back: the minutes too */
-    look(w, START_NS - 2 * NS_PER_DAY, 4);
-    assert_point(power_at(w, START_NS - 2 * NS_PER_DAY), 4, 4, 4);
-    assert_true(isnan(last_of(w, gpu(w, 0), METRIC_POWER_USAGE, START_NS + 101 * NS_PER_S, NS_PER_MIN).mean));
+    assert_false(history_next_wanted(w->history, &after));
+    look(w, START_NS + 50 * NS_PER_S, 2);
+    assert_true(isnan(power_at(w, START_NS + 40 * NS_PER_S).mean));
+    assert_true(history_next_wanted(w->history, &after));
+    history_fill(w->history, before.ref, START_NS, START_NS + NS_PER_S, (PlotPoint){9, 9, 9});
+    history_end_fill(w->history, before.ref);
+    look(w, START_NS + 51 * NS_PER_S, 2);
+    assert_true(isnan(power_at(w, START_NS).mean));
+    assert_true(isnan(power_at(w, START_NS + 51 * NS_PER_S).mean)); /* its past has not come yet */
+    history_end_fill(w->history, after.ref);
+    look(w, START_NS + 52 * NS_PER_S, 2);
+    assert_point(power_at(w, START_NS + 52 * NS_PER_S), 2, 2, 2);
+    look(w, START_NS + 53 * NS_PER_S + JUMP_NS, 3);
+    assert_true(history_next_wanted(w->history, &after));
 }
 
 static void test_there_is_an_end(void **state)
@@ -410,17 +421,14 @@ static void test_there_is_an_end(void **state)
     World *w = *state;
     Device device = *gpu(w, 0);
 
-    for (uint32_t i = 0; i < TOP_HISTORY_SERIES_MAX + 10; i++) {
+    for (uint32_t i = 0; i < HISTORY_SERIES_MAX + 10; i++) {
         device.pci.domain = i;
         snprintf(device.uuid, sizeof device.uuid, "GPU-X%u", i);
         assert_true(isnan(last_of(w, &device, METRIC_GPU_TEMP, START_NS, NS_PER_S).mean));
     }
-    assert_int_equal(top_history_series(w->history), TOP_HISTORY_SERIES_MAX);
+    assert_int_equal(history_count_series(w->history), HISTORY_SERIES_MAX);
     device_init(&device, DEVICE_GPU); /* says nothing of itself */
     assert_true(isnan(last_of(w, &device, METRIC_GPU_TEMP, START_NS, NS_PER_S).mean));
-    w->seen.status.node = NULL; /* before the first look */
-    w->seen.real_ns = START_NS;
-    top_history_add(w->history, &w->seen);
 }
 
 static void test_columns_stand_still(void **state)
@@ -428,14 +436,16 @@ static void test_columns_stand_still(void **state)
     World *w = *state;
     PlotPoint before[40], after[40];
 
-    power_at(w, START_NS);
+    want_power(w, START_NS);
     for (uint64_t s = 0; s < 600; s++)
         look(w, START_NS + s * NS_PER_S, (double)(s * 37 % 101));
-    top_history_points(w->history, gpu(w, 0), METRIC_POWER_USAGE, START_NS + 590 * NS_PER_S, 400 * NS_PER_S, before,
-                       40);
-    top_history_points(w->history, gpu(w, 0), METRIC_POWER_USAGE, START_NS + 597 * NS_PER_S, 400 * NS_PER_S, after, 40);
+    history_read_points(w->history, gpu(w, 0), METRIC_POWER_USAGE, START_NS + 590 * NS_PER_S, 400 * NS_PER_S, before,
+                        40);
+    history_read_points(w->history, gpu(w, 0), METRIC_POWER_USAGE, START_NS + 597 * NS_PER_S, 400 * NS_PER_S, after,
+                        40);
     assert_memory_equal(before, after, sizeof before);
-    top_history_points(w->history, gpu(w, 0), METRIC_POWER_USAGE, START_NS + 600 * NS_PER_S, 400 * NS_PER_S, after, 40);
+    history_read_points(w->history, gpu(w, 0), METRIC_POWER_USAGE, START_NS + 600 * NS_PER_S, 400 * NS_PER_S, after,
+                        40);
     assert_memory_equal(before + 1, after, sizeof before - sizeof before[0]);
 }
 
@@ -447,10 +457,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_absent_is_not_zero, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_minutes_stand_in_for_old_seconds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_day_is_kept, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_counters_are_told_as_growth, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_devices_are_told_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_past_is_filled_in, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_replay_is_turned_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_stretch_is_filled, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_jump_empties_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_there_is_an_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_columns_stand_still, set_up, tear_down),
     };

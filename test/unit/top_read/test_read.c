@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service/api/node_read*.c, history_read.c, service/top/look.c: what is read back is what was written, and what is
- * wrong is told. */
+/* service/api/{snapshot_read,history_read}.c: what is read back is what was written; errors name what is wrong. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -15,8 +14,10 @@
 #include "base/duration.h"
 #include "base/owner.h"
 #include "random.h"
+#include "engine/health/maintenance.h"
 #include "service/api/history_read.h"
-#include "service/top/look.h"
+#include "service/api/snapshot_read.h"
+#include "service/status/status.h"
 
 #define NOW_NS (1767614400 * NS_PER_S + 250 * NS_PER_MS) /* 2026-01-05T12:00:00.250Z */
 
@@ -379,25 +380,22 @@ static void write_world(const World *w, Str *out)
 
 static void test_what_was_written_is_read(void **state)
 {
-    Look look;
+    SnapshotBuffer *read = snapshot_buffer_new();
 
     (void)state;
-    look_init(&look);
     for (uint64_t seed = 1; seed <= 400; seed++) {
         World *w = world_new(seed);
         CLEANUP(str_done) Str first = {0}, second = {0};
-        TopSeen seen = {0};
         Err err = {0};
 
         str_init(&first, 1 << 22);
         str_init(&second, 1 << 22);
         write_world(w, &first);
-        assert_null(memchr(first.text, '\n', first.len - 1)); /* a look is a line */
-        if (look_read(&look, first.text, first.len, &err) < 0)
+        assert_null(memchr(first.text, '\n', first.len - 1)); /* a snapshot is a line */
+        if (snapshot_read(read, first.text, first.len, &err) < 0)
             fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);
-        look_seen(&look, &seen);
-        assert_int_equal(seen.real_ns / NS_PER_MS, w->node.real_ns / NS_PER_MS);
-        status_json(&seen.status, &second);
+        assert_int_equal(read->node.real_ns / NS_PER_MS, w->node.real_ns / NS_PER_MS);
+        status_json(&read->snapshot, &second);
         if (first.len != second.len || memcmp(first.text, second.text, first.len) != 0) {
             size_t at = 0;
 
@@ -408,27 +406,23 @@ static void test_what_was_written_is_read(void **state)
         }
         world_free(w);
     }
-    look_done(&look);
+    snapshot_buffer_free(read);
 }
 
 static void test_a_gpu_is_known_again(void **state)
 {
     World *w = world_new(9);
     CLEANUP(str_done) Str text = {0};
-    TopSeen seen = {0};
-    Look look;
+    SnapshotBuffer *read = snapshot_buffer_new();
 
     (void)state;
     str_init(&text, 1 << 22);
-    look_init(&look);
-    look_seen(&look, &seen);
-    assert_null(seen.status.node); /* nothing yet */
+    assert_null(read->snapshot.node); /* nothing yet */
     write_world(w, &text);
-    assert_int_equal(look_read(&look, text.text, text.len, NULL), 0);
-    look_seen(&look, &seen);
+    assert_int_equal(snapshot_read(read, text.text, text.len, NULL), 0);
     assert_true(w->node.gpu_count > 2);
     for (size_t i = 0; i < w->node.gpu_count; i++) {
-        const NodeGpu *was = &w->gpus[i], *is = &seen.status.node->gpus[i];
+        const NodeGpu *was = &w->gpus[i], *is = &read->node.gpus[i];
 
         assert_true(device_equal(&was->reading.device, &is->reading.device));
         assert_int_equal(was->state, is->state);
@@ -437,12 +431,12 @@ static void test_a_gpu_is_known_again(void **state)
             assert_int_equal(is->instances[k].instance_head, k % 2 == 0);
         }
         for (size_t k = 0; k < is->process_count; k++) {
-            const ProcessOwner *who = process_list_find(&seen.processes, is->processes[k].pid);
+            const ProcessOwner *who = process_list_find(&read->snapshot.processes, is->processes[k].pid);
 
             assert_true(!who || who->pid == is->processes[k].pid);
         }
     }
-    look_done(&look);
+    snapshot_buffer_free(read);
     world_free(w);
 }
 
@@ -476,21 +470,18 @@ static const struct {
 
 static void test_what_is_wrong_is_said(void **state)
 {
-    TopSeen seen = {0};
-    Look look;
+    SnapshotBuffer *read = snapshot_buffer_new();
 
     (void)state;
-    look_init(&look);
-    assert_int_equal(look_read(&look, "{\"node\":", 8, NULL), -EINVAL);
+    assert_int_equal(snapshot_read(read, "{\"node\":", 8, NULL), -EINVAL);
     for (size_t i = 0; i < ARRAY_LEN(wrongs); i++) {
         Err err = {0};
 
-        assert_true(look_read(&look, wrongs[i].text, strlen(wrongs[i].text), &err) < 0);
+        assert_true(snapshot_read(read, wrongs[i].text, strlen(wrongs[i].text), &err) < 0);
         assert_string_equal(err.text, wrongs[i].wanted);
-        look_seen(&look, &seen);
-        assert_null(seen.status.node);
+        assert_null(read->snapshot.node);
     }
-    look_done(&look);
+    snapshot_buffer_free(read);
 }
 
 /* Of another version, or by hand: what is missing says nothing, what is not known is passed over. */
@@ -500,23 +491,20 @@ static void test_older_and_newer_ones_are_read(void **state)
         "{\"new\":[{}],\"incidents\":null,\"causes\":[{\"cause\":\"odd\",\"text\":\"x\"}],\"node\":{" HEAD
         ",\"gpus\":[{" GPU ",\"colour\":{},\"metrics\":{\"DCGM_FI_DEV_NEW\":{\"value\":1},\"DCGM_FI_DEV_POWER_USAGE\":"
         "{\"value\":7},\"DCGM_FI_DEV_GPU_TEMP\":{\"value\":null,\"absent\":\"odd\"}}}]}}";
-    TopSeen seen = {0};
     Err err = {0};
     double value;
-    Look look;
+    SnapshotBuffer *read = snapshot_buffer_new();
 
     (void)state;
-    look_init(&look);
-    if (look_read(&look, text, strlen(text), &err) < 0)
+    if (snapshot_read(read, text, strlen(text), &err) < 0)
         fail_msg("%s", err.text);
-    look_seen(&look, &seen);
-    const Node *node = seen.status.node;
+    const Node *node = read->snapshot.node;
     assert_int_equal(node->gpu_count, 1);
     assert_true(sample_double(&node->gpus[0].reading.sample[METRIC_POWER_USAGE], &value) && fabs(value - 7) < 1e-9);
     assert_int_equal(node->gpus[0].reading.sample[METRIC_GPU_TEMP].absence, ABSENCE_FAILED);
     assert_int_equal(node->gpus[0].process_list.absence, ABSENCE_NOT_YET);
-    assert_int_equal(seen.status.health->count, 0);
-    look_done(&look);
+    assert_int_equal(read->snapshot.health->count, 0);
+    snapshot_buffer_free(read);
 }
 
 /* --- history -------------------------------------------------------------------------------------------------------
@@ -533,25 +521,16 @@ static void test_a_history_is_read(void **state)
         "[120.000,null,null,null,0]]},{\"metric\":\"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION\",\"points\":[[60.000,99,120,"
         "60],[120.000,null,null,0],[180.000,99,120,60],[240.000,99,60,20]]}]}";
     HistoryPoints points = {0};
-    HistoryHead head;
 
     (void)state;
-    assert_int_equal(history_read(seconds, strlen(seconds), &points, &head, NULL), 0);
-    assert_int_equal(points.len, 6);
-    assert_false(head.minutes);
-    assert_int_equal(head.series, 2);
-    assert_true(fabsf(points.at[0].mean - 5.5F) < 1e-6F && isnan(points.at[1].mean) && isnan(points.at[2].mean));
-    assert_true(fabsf(points.at[4].mean - 10) < 1e-6F); /* twenty in two seconds */
-    assert_true(isnan(points.at[5].mean));              /* it began anew */
-    assert_int_equal(points.at[4].real_ns, 102 * NS_PER_S);
-    assert_int_equal(history_read(minutes, strlen(minutes), &points, &head, NULL), 0);
-    assert_int_equal(points.len, 12);
-    assert_true(head.minutes);
-    assert_true(fabsf(points.at[6].min - 1) < 1e-6F && fabsf(points.at[6].max - 3) < 1e-6F);
-    assert_true(fabsf(points.at[8].mean - 2) < 1e-6F); /* 120 in a minute */
-    assert_true(isnan(points.at[9].mean));
-    assert_true(fabsf(points.at[10].mean - 1) < 1e-6F); /* 120 in two, in one of which nobody looked */
-    assert_true(fabsf(points.at[11].mean - 3) < 1e-6F); /* 60 so far, in twenty seconds */
+    assert_int_equal(history_read(seconds, strlen(seconds), &points, NULL), 0);
+    assert_int_equal(points.len, 2); /* gauges alone, and no unknown metric */
+    assert_true(fabsf(points.at[0].mean - 5.5F) < 1e-6F && isnan(points.at[1].mean));
+    assert_int_equal(points.at[1].real_ns, 101 * NS_PER_S);
+    assert_int_equal(history_read(minutes, strlen(minutes), &points, NULL), 0);
+    assert_int_equal(points.len, 4);
+    assert_true(fabsf(points.at[2].min - 1) < 1e-6F && fabsf(points.at[2].mean - 2) < 1e-6F);
+    assert_true(fabsf(points.at[2].max - 3) < 1e-6F && isnan(points.at[3].mean));
     vec_done(&points);
 }
 
@@ -566,11 +545,10 @@ static void test_what_is_no_history(void **state)
         "{\"resolution\":\"second\",\"series\":[{\"metric\":\"DCGM_FI_DEV_POWER_USAGE\",\"points\":[[1,1],[-1,1]]}]}",
     };
     HistoryPoints points = {0};
-    HistoryHead head;
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        assert_true(history_read(texts[i], strlen(texts[i]), &points, &head, NULL) < 0);
+        assert_true(history_read(texts[i], strlen(texts[i]), &points, NULL) < 0);
         assert_int_equal(points.len, 0);
     }
     vec_done(&points);

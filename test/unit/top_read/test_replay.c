@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verb/top/{play,record,recording,keys,signal_send}.c: what `stoker top` does with time, files, keys and processes. */
+/* verb/top/{feed,recording,keys,processes}.c: what `stoker top` does with time, files, keys and processes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -22,11 +22,10 @@
 #include "random.h"
 #include "source/host/host.h"
 #include "source/proc/task.h"
+#include "verb/top/feed.h"
 #include "verb/top/keys.h"
-#include "verb/top/play.h"
-#include "verb/top/record.h"
+#include "verb/top/processes.h"
 #include "verb/top/recording.h"
-#include "verb/top/signal_send.h"
 
 #define FROM_NS (1767614400 * NS_PER_S)
 
@@ -39,22 +38,22 @@ static void test_play_moves_with_the_clock(void **state)
 
     (void)state;
     play_begin(&p, FROM_NS, FROM_NS + 100 * NS_PER_S, FROM_NS, 1000);
-    assert_int_equal(play_turn(&p, 1000 + 3 * NS_PER_S), FROM_NS + 3 * NS_PER_S);
-    play_speed(&p, 10, 1000 + 3 * NS_PER_S);
-    assert_int_equal(play_turn(&p, 1000 + 4 * NS_PER_S), FROM_NS + 13 * NS_PER_S);
+    assert_int_equal(play_advance(&p, 1000 + 3 * NS_PER_S), FROM_NS + 3 * NS_PER_S);
+    play_set_speed(&p, 10, 1000 + 3 * NS_PER_S);
+    assert_int_equal(play_advance(&p, 1000 + 4 * NS_PER_S), FROM_NS + 13 * NS_PER_S);
     assert_int_equal(play_due(&p, FROM_NS + 13 * NS_PER_S), 0);
     assert_int_equal(play_due(&p, FROM_NS + 23 * NS_PER_S), 1000 + 5 * NS_PER_S);
     play_pause(&p, true, 1000 + 4 * NS_PER_S);
-    assert_int_equal(play_turn(&p, 1000 + 50 * NS_PER_S), FROM_NS + 13 * NS_PER_S);
+    assert_int_equal(play_advance(&p, 1000 + 50 * NS_PER_S), FROM_NS + 13 * NS_PER_S);
     assert_true(play_due(&p, FROM_NS + 14 * NS_PER_S) == UINT64_MAX);
     play_seek(&p, -5, 1000 + 50 * NS_PER_S);
     assert_int_equal(p.at_ns, FROM_NS + 8 * NS_PER_S);
     play_seek(&p, -500, 1000 + 50 * NS_PER_S);
     assert_int_equal(p.at_ns, FROM_NS);
     play_pause(&p, false, 1000 + 50 * NS_PER_S);
-    assert_false(play_ended(&p));
-    play_turn(&p, 1000 + 5000 * NS_PER_S);
-    assert_true(play_ended(&p));
+    assert_true(p.at_ns < p.to_ns);
+    play_advance(&p, 1000 + 5000 * NS_PER_S);
+    assert_int_equal(p.at_ns, p.to_ns);
     play_seek(&p, -0.25, 1000 + 5000 * NS_PER_S);
     assert_int_equal(p.at_ns, FROM_NS + 99750 * NS_PER_MS);
 }
@@ -77,13 +76,13 @@ static void test_play_never_leaves_its_span(void **state)
                 play_seek(&p, (double)(int64_t)random_u64(&random) / 1e9, now);
                 break;
             case 1:
-                play_speed(&p, p.speed * (random_once(&random, 2) ? 2 : 0.5), now);
+                play_set_speed(&p, p.speed * (random_once(&random, 2) ? 2 : 0.5), now);
                 break;
             case 2:
                 play_pause(&p, !p.paused, now);
                 break;
             default:
-                assert_true(play_turn(&p, now) >= before);
+                assert_true(play_advance(&p, now) >= before);
             }
             assert_true(p.at_ns >= p.from_ns && p.at_ns <= p.to_ns && p.speed > 0 && p.speed <= PLAY_SPEED_MAX);
         }
@@ -120,7 +119,7 @@ static void record(const char *path, uint64_t from, uint64_t to)
         line_at(s, line, sizeof line);
         assert_int_equal(recorder_write(recorder, line, strlen(line), NULL), 0);
     }
-    assert_int_equal(recorder_looks(recorder), to - from);
+    assert_int_equal(recorder_snapshots(recorder), to - from);
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(recorder_bytes(recorder), (uint64_t)st.st_size);
@@ -212,7 +211,7 @@ static void test_strange_files(void **state)
     assert_int_equal(recording_count(r), 2);
     assert_int_equal(recording_line(r, 0, &out, NULL), 0);
     assert_string_equal(out.text, b);
-    assert_string_equal(recording_damage(r), "1 lines are no looks");
+    assert_string_equal(recording_damage(r), "1 lines are no snapshots");
     /* it is cut while it is shown */
     assert_int_equal(truncate(path, 20), 0);
     assert_int_equal(recording_line(r, 0, &out, &err), -EIO);
@@ -334,21 +333,21 @@ static void test_a_signal_reaches_the_one_that_was_seen(void **state)
     host_boot("", &here);
     assert_int_equal(strlen(here.id), 36);
     assert_int_equal(proc_task_read("", pid, &task, NULL), 0);
-    assert_int_equal(signal_send(&signal, here.id, &err), -EINVAL); /* nobody knows which one was seen */
+    assert_int_equal(process_signal(&signal, here.id, &err), -EINVAL); /* nobody knows which one was seen */
     signal.start_ns = task.start_ns + 20 * NS_PER_MS;
-    assert_int_equal(signal_send(&signal, here.id, &err), -ESRCH);
+    assert_int_equal(process_signal(&signal, here.id, &err), -ESRCH);
     assert_non_null(strstr(err.text, "is another one by now"));
     assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
     signal.start_ns = task.start_ns;
-    assert_int_equal(signal_send(&signal, here.id, &err), 0);
+    assert_int_equal(process_signal(&signal, here.id, &err), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
-    assert_int_equal(signal_send(&signal, here.id, &err), -ESRCH);
+    assert_int_equal(process_signal(&signal, here.id, &err), -ESRCH);
     assert_non_null(strstr(err.text, "has ended already"));
     signal.pid = 0; /* no group, not everybody */
-    assert_int_equal(signal_send(&signal, here.id, &err), -EINVAL);
+    assert_int_equal(process_signal(&signal, here.id, &err), -EINVAL);
     signal.pid = -1;
-    assert_int_equal(signal_send(&signal, here.id, &err), -EINVAL);
+    assert_int_equal(process_signal(&signal, here.id, &err), -EINVAL);
 }
 
 /* A simulated node has pids too, and so has every other machine: the same number, even the same start, is somebody else
@@ -367,14 +366,14 @@ static void test_no_signal_leaves_the_machine_that_was_seen(void **state)
     assert_int_equal(proc_task_read("", pid, &task, NULL), 0);
     signal.start_ns = task.start_ns;
     here.id[0] = here.id[0] == 'f' ? '0' : 'f';
-    assert_int_equal(signal_send(&signal, here.id, &err), -EXDEV);
+    assert_int_equal(process_signal(&signal, here.id, &err), -EXDEV);
     assert_non_null(strstr(err.text, "another machine's, or a simulated one"));
-    assert_int_equal(signal_send(&signal, "", &err), -EINVAL);
-    assert_int_equal(signal_send(&signal, NULL, &err), -EINVAL);
+    assert_int_equal(process_signal(&signal, "", &err), -EINVAL);
+    assert_int_equal(process_signal(&signal, NULL, &err), -EINVAL);
     assert_non_null(strstr(err.text, "no signal was sent"));
     assert_int_equal(waitpid(pid, &status, WNOHANG), 0); /* it lives */
     host_boot("", &here);
-    assert_int_equal(signal_send(&signal, here.id, &err), 0);
+    assert_int_equal(process_signal(&signal, here.id, &err), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }

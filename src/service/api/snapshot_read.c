@@ -1,21 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/api/node_read.h"
+#include "service/api/snapshot_read.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
+#include "base/owner.h"
+#include "engine/health/maintenance.h"
+
+OWNER_POINTER(json_t, json_decref);
 
 enum { SECONDS_MAX = 1000000000 };
 
-/* Members of a JSON object by name. The first that is wrong is told, at the end. Where a member is missing or null,
- * what it would be put into stays as it is. */
+/* Reads members of JSON objects by name and reports the first one that is wrong. A member that is missing or null
+ * leaves its field as it is. */
 typedef struct Reader {
-    NodeRead *read;
-    char place[64]; /* whose members are read: "GPU 3" */
+    SnapshotBuffer *to;
+    char place[64]; /* the object that is read: "gpus[3]" */
     int rc;         /* 0, or that of the first error */
     Err *err;
 } Reader;
@@ -157,7 +164,7 @@ static void read_link(Reader *r, const json_t *from, NodeLink *link)
 {
     const json_t *errors = get_object(r, from, "errors");
     const char *remote = get_text(r, from, "remote");
-    const uint64_t now = r->read->node.time_ns;
+    const uint64_t now = r->to->node.time_ns;
     PciAddress pci;
     uint64_t count;
     bool up;
@@ -185,9 +192,9 @@ static void read_links(Reader *r, const json_t *from, NodeGpu *gpu)
 
     if (!list)
         return;
-    links = arena_calloc(&r->read->arena, NODE_LINKS_MAX, sizeof *links);
+    links = arena_calloc(&r->to->arena, NODE_LINKS_MAX, sizeof *links);
     for (size_t i = 0; i < NODE_LINKS_MAX; i++)
-        sample_set_absent(&links[i].active, r->read->node.time_ns, ABSENCE_NOT_SUPPORTED);
+        sample_set_absent(&links[i].active, r->to->node.time_ns, ABSENCE_NOT_SUPPORTED);
     gpu->link_count = 1;
     gpu->links = links;
     for (size_t at = 0; at < json_array_size(list); at++) {
@@ -207,7 +214,7 @@ static void read_links(Reader *r, const json_t *from, NodeGpu *gpu)
 static void read_peer(Reader *r, const json_t *from, NodePeer *peer)
 {
     const char *key = get_text(r, from, "nvlink_status");
-    const uint64_t now = r->read->node.time_ns;
+    const uint64_t now = r->to->node.time_ns;
     uint64_t age = 0;
 
     if (!get_u32(r, from, "gpu", &peer->index))
@@ -226,7 +233,7 @@ static void read_peers(Reader *r, const json_t *from, NodeGpu *gpu)
 
     if (!list)
         return;
-    peers = arena_calloc(&r->read->arena, json_array_size(list), sizeof *peers);
+    peers = arena_calloc(&r->to->arena, json_array_size(list), sizeof *peers);
     gpu->peers = peers;
     for (size_t at = 0; at < json_array_size(list); at++)
         read_peer(r, json_array_get(list, at), &peers[gpu->peer_count++]);
@@ -276,13 +283,13 @@ static void read_process(Reader *r, const json_t *from, NodeProcess *process)
     process_owner_init(&who, process->pid);
     read_who(r, from, &who);
     if (who.start_ns || who.name[0])
-        vec_push(&r->read->processes, who);
+        vec_push(&r->to->processes, who);
 }
 
 static void read_processes(Reader *r, const json_t *from, NodeGpu *gpu)
 {
     const json_t *list = get_list(r, from, "processes", NODE_PROCESSES_MAX);
-    const uint64_t now = r->read->node.time_ns;
+    const uint64_t now = r->to->node.time_ns;
     NodeProcess *processes;
     uint64_t count;
 
@@ -291,7 +298,7 @@ static void read_processes(Reader *r, const json_t *from, NodeGpu *gpu)
             sample_set_absent(&gpu->process_list, now, get_absence(r, from, "processes_absent"));
         return;
     }
-    processes = arena_calloc(&r->read->arena, json_array_size(list), sizeof *processes);
+    processes = arena_calloc(&r->to->arena, json_array_size(list), sizeof *processes);
     gpu->processes = processes;
     for (size_t at = 0; at < json_array_size(list); at++)
         read_process(r, json_array_get(list, at), &processes[gpu->process_count++]);
@@ -316,7 +323,7 @@ static void read_owners(Reader *r, const json_t *from, const Device *device)
         owner.namespace = get_text(r, one, "namespace");
         owner.container = get_text(r, one, "container");
         owner.pod_uid = get_text(r, one, "pod_uid");
-        owner_table_add(&r->read->owners, &owner);
+        owner_table_add(&r->to->owners, &owner);
     }
 }
 
@@ -345,12 +352,12 @@ static void read_sampler(Reader *r, const json_t *from, NodeSampler *sampler)
 static void read_samplers(Reader *r, const json_t *root)
 {
     const json_t *list = get_list(r, root, "samplers", NODE_SAMPLERS_MAX);
-    NodeSampler *samplers = arena_calloc(&r->read->arena, json_array_size(list), sizeof *samplers);
+    NodeSampler *samplers = arena_calloc(&r->to->arena, json_array_size(list), sizeof *samplers);
 
     snprintf(r->place, sizeof r->place, "samplers");
-    r->read->node.samplers = samplers;
+    r->to->node.samplers = samplers;
     for (size_t at = 0; at < json_array_size(list); at++)
-        read_sampler(r, json_array_get(list, at), &samplers[r->read->node.sampler_count++]);
+        read_sampler(r, json_array_get(list, at), &samplers[r->to->node.sampler_count++]);
 }
 
 static void fill_place(Reader *r, const json_t *from, Place *place)
@@ -374,7 +381,7 @@ static void read_place(Reader *r, const json_t *from, const Device *gpu)
 
     fill_place(r, from, &place);
     if (gpu->has_pci && (place.path[0] || place.cpus[0] || place.numa_node >= 0))
-        vec_push(&r->read->places, place);
+        vec_push(&r->to->places, place);
 }
 
 static void read_adapters(Reader *r, const json_t *root)
@@ -391,15 +398,15 @@ static void read_adapters(Reader *r, const json_t *root)
         if (!place.adapter[0] || !pci || pci_parse(pci, &place.pci) < 0)
             fail_member(r, place.adapter[0] ? "pci" : "name", "name and PCI address of an adapter");
         fill_place(r, one, &place);
-        vec_push(&r->read->places, place);
+        vec_push(&r->to->places, place);
     }
 }
 
 /* --- a reading ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t before(const Reader *r, uint64_t age_ns)
+static uint64_t instant_before(const Reader *r, uint64_t age_ns)
 {
-    return r->read->node.time_ns > age_ns ? r->read->node.time_ns - age_ns : 0;
+    return r->to->node.time_ns > age_ns ? r->to->node.time_ns - age_ns : 0;
 }
 
 static void read_sample(Reader *r, const json_t *from, const char *name, const Metric *metric, Sample *sample)
@@ -413,11 +420,11 @@ static void read_sample(Reader *r, const json_t *from, const char *name, const M
     }
     get_seconds(r, from, "age_seconds", &age);
     if (!value)
-        sample_set_absent(sample, r->read->node.time_ns, get_absence(r, from, "absent"));
+        sample_set_absent(sample, r->to->node.time_ns, get_absence(r, from, "absent"));
     else if (json_is_integer(value) && metric->value == METRIC_INT64)
-        sample_set_int64(sample, before(r, age), json_integer_value(value));
+        sample_set_int64(sample, instant_before(r, age), json_integer_value(value));
     else
-        sample_set_double(sample, before(r, age), json_number_value(value));
+        sample_set_double(sample, instant_before(r, age), json_number_value(value));
 }
 
 static void read_metrics(Reader *r, const json_t *from, Reading *reading)
@@ -516,7 +523,7 @@ static void read_instances(Reader *r, const json_t *from, NodeGpu *gpu)
 {
     const json_t *list = get_list(r, from, "instances", NODE_INSTANCES_MAX);
 
-    gpu->instances = arena_calloc(&r->read->arena, json_array_size(list), sizeof *gpu->instances);
+    gpu->instances = arena_calloc(&r->to->arena, json_array_size(list), sizeof *gpu->instances);
     for (size_t at = 0; at < json_array_size(list); at++) {
         const json_t *one = json_array_get(list, at);
         const size_t i = gpu->instance_count++;
@@ -524,7 +531,7 @@ static void read_instances(Reader *r, const json_t *from, NodeGpu *gpu)
 
         read_instance(r, one, &gpu->reading.device, instance);
         if (json_object_get(one, "activity") && !gpu->instance_activity)
-            gpu->instance_activity = arena_calloc(&r->read->arena, json_array_size(list), sizeof *gpu->instance_activity);
+            gpu->instance_activity = arena_calloc(&r->to->arena, json_array_size(list), sizeof *gpu->instance_activity);
         if (gpu->instance_activity)
             read_activity(r, one, &gpu->instance_activity[i]);
         instance->instance_head = i == 0 || instance[-1].device.gpu_instance != instance->device.gpu_instance;
@@ -543,7 +550,7 @@ static void read_state(Reader *r, const json_t *from, NodeGpu *gpu)
     get_time(r, from, "since", &gpu->state_since_ns);
     COPY_TEXT(r, from, "why", gpu->why);
     if (get_seconds(r, from, "last_sample_age_seconds", &age))
-        gpu->last_sample_ns = before(r, age);
+        gpu->last_sample_ns = instant_before(r, age);
     get_bool(r, from, "mig", &gpu->reading.mig);
     get_bool(r, from, "own_sampler", &gpu->own_sampler);
     get_u64(r, from, "missed_calls", INT64_MAX, &gpu->missed_calls);
@@ -591,7 +598,7 @@ static void read_head(Reader *r, const json_t *root, Node *node)
         node->release_until_ns = node->time_ns + released;
 }
 
-static int by_pid(const void *a, const void *b)
+static int compare_pids(const void *a, const void *b)
 {
     const ProcessOwner *one = a, *other = b;
 
@@ -599,68 +606,195 @@ static int by_pid(const void *a, const void *b)
 }
 
 /* A process is told of by each GPU that it is on. */
-static void sort_processes(ProcessOwnerList *list)
+static void sort_processes(SnapshotBuffer *to)
 {
+    ProcessOwner *list = to->processes.at;
     size_t kept = 0;
 
-    if (list->len > 0)
-        qsort(list->at, list->len, sizeof *list->at, by_pid);
-    for (size_t i = 0; i < list->len; i++)
-        if (kept == 0 || list->at[kept - 1].pid != list->at[i].pid)
-            list->at[kept++] = list->at[i];
-    list->len = kept;
+    if (to->processes.len > 0)
+        qsort(list, to->processes.len, sizeof *list, compare_pids);
+    for (size_t i = 0; i < to->processes.len; i++)
+        if (kept == 0 || list[kept - 1].pid != list[i].pid)
+            list[kept++] = list[i];
+    to->processes.len = kept;
 }
 
-static void read_all(Reader *r, const json_t *root)
+static void read_node(Reader *r, const json_t *root)
 {
-    NodeRead *read = r->read;
+    Node *node = &r->to->node;
     const json_t *gpus;
 
     if (!json_is_object(root))
         fail_member(r, "this", "JSON of a node");
-    read_head(r, root, &read->node);
+    read_head(r, root, node);
     gpus = get_list(r, root, "gpus", NODE_GPUS_MAX);
     if (!gpus)
         fail_member(r, "gpus", "list");
-    read->node.gpus = arena_calloc(&read->arena, json_array_size(gpus), sizeof *read->node.gpus);
+    node->gpus = arena_calloc(&r->to->arena, json_array_size(gpus), sizeof *node->gpus);
     for (size_t i = 0; i < json_array_size(gpus) && r->rc == 0; i++)
-        read_gpu(r, json_array_get(gpus, i), i, &read->node.gpus[read->node.gpu_count++]);
+        read_gpu(r, json_array_get(gpus, i), i, &node->gpus[node->gpu_count++]);
     read_adapters(r, root);
     read_samplers(r, root);
-    sort_processes(&read->processes);
+    sort_processes(r->to);
 }
 
-void node_read_init(NodeRead *read)
+/* --- beside the node ---------------------------------------------------------------------------------------------- */
+
+static void read_incidents(Reader *r, const json_t *root)
 {
-    memset(read, 0, sizeof *read);
-    arena_init(&read->arena, 256 << 10);
-    owner_table_init(&read->owners);
+    if (r->rc == 0 && json_is_array(json_object_get(root, "incidents")))
+        r->rc = incidents_read_json(root, &r->to->incidents, NULL, r->err);
 }
 
-static void forget(NodeRead *read)
+static bool find_cause(const char *key, HealthCauseId *ret)
 {
-    arena_reset(&read->arena);
-    owner_table_clear(&read->owners);
-    vec_clear(&read->processes);
-    vec_clear(&read->places);
-    memset(&read->node, 0, sizeof read->node);
+    for (HealthCauseId id = 0; key && id < HEALTH_CAUSE_END; id++)
+        if (strcmp(health_cause_key(id), key) == 0) {
+            *ret = id;
+            return true;
+        }
+    return false;
 }
 
-void node_read_done(NodeRead *read)
+/* Unknown causes (of another version) are skipped: the findings name them too. */
+static void read_causes(Reader *r, const json_t *root)
 {
-    arena_done(&read->arena);
-    owner_table_done(&read->owners);
-    vec_done(&read->processes);
-    vec_done(&read->places);
+    const json_t *causes = json_object_get(root, "causes");
+    Health *health = &r->to->health;
+
+    for (size_t i = 0; i < json_array_size(causes) && health->count < HEALTH_CAUSES_MAX; i++) {
+        const json_t *from = json_array_get(causes, i);
+        HealthCause *cause = &health->causes[health->count];
+
+        if (!find_cause(get_text(r, from, "cause"), &cause->id))
+            continue;
+        COPY_TEXT(r, from, "text", cause->text);
+        health->count++;
+    }
 }
 
-int node_read(NodeRead *read, const json_t *root, Err *err)
+static void read_window(Reader *r, const json_t *from, MaintenanceWindow *window)
 {
-    Reader r = {.read = read, .place = "node", .err = err};
+    const json_t *gpus = json_object_get(from, "gpus"), *uuids = json_object_get(from, "uuids");
 
-    forget(read);
-    read_all(&r, root);
-    if (r.rc < 0)
-        forget(read);
+    for (size_t i = 0; i < json_array_size(gpus); i++) { /* "all" leaves it empty */
+        const json_int_t index = json_integer_value(json_array_get(gpus, i));
+
+        if (json_is_integer(json_array_get(gpus, i)) && index >= 0 && index < 64)
+            window->gpus |= UINT64_C(1) << index;
+    }
+    for (size_t i = 0; i < json_array_size(uuids) && i < MAINTENANCE_UUIDS; i++)
+        if (json_is_string(json_array_get(uuids, i)))
+            snprintf(window->uuids[i], sizeof window->uuids[i], "%s", json_string_value(json_array_get(uuids, i)));
+    get_time(r, from, "from", &window->from_real_ns);
+    get_time(r, from, "until", &window->until_real_ns);
+    get_bool(r, from, "recurring", &window->recurring);
+    get_bool(r, from, "active", &window->active);
+    COPY_TEXT(r, from, "id", window->id);
+    COPY_TEXT(r, from, "reason", window->reason);
+    COPY_TEXT(r, from, "who", window->who);
+}
+
+/* Windows that are over are skipped. */
+static void read_maintenance(Reader *r, const json_t *root)
+{
+    const json_t *list = json_object_get(root, "maintenance");
+
+    snprintf(r->place, sizeof r->place, "maintenance");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        MaintenanceWindow window = {.gpus = 0};
+
+        read_window(r, json_array_get(list, i), &window);
+        if (window.until_real_ns > r->to->node.real_ns)
+            (void)maintenance_add(r->to->maintenance, &window, NULL);
+    }
+}
+
+/* --- the buffer --------------------------------------------------------------------------------------------------- */
+
+SnapshotBuffer *snapshot_buffer_new(void)
+{
+    SnapshotBuffer *buffer = xcalloc(1, sizeof *buffer);
+
+    arena_init(&buffer->arena, 256 << 10);
+    owner_table_init(&buffer->owners);
+    str_init(&buffer->text, SNAPSHOT_TEXT_MAX);
+    return buffer;
+}
+
+static void clear_buffer(SnapshotBuffer *buffer)
+{
+    arena_reset(&buffer->arena);
+    owner_table_clear(&buffer->owners);
+    vec_clear(&buffer->processes);
+    vec_clear(&buffer->places);
+    vec_clear(&buffer->incidents);
+    vec_clear(&buffer->open);
+    maintenance_free(TAKE(buffer->maintenance));
+    buffer->health.count = 0;
+    buffer->boot_id[0] = '\0';
+    memset(&buffer->node, 0, sizeof buffer->node);
+    memset(&buffer->snapshot, 0, sizeof buffer->snapshot);
+}
+
+void snapshot_buffer_free(SnapshotBuffer *buffer)
+{
+    if (!buffer)
+        return;
+    clear_buffer(buffer);
+    arena_done(&buffer->arena);
+    owner_table_done(&buffer->owners);
+    vec_done(&buffer->processes);
+    vec_done(&buffer->places);
+    vec_done(&buffer->incidents);
+    vec_done(&buffer->open);
+    str_done(&buffer->text);
+    free(buffer);
+}
+
+void snapshot_list_open(SnapshotBuffer *buffer)
+{
+    vec_clear(&buffer->open);
+    for (size_t i = 0; i < buffer->incidents.len; i++)
+        if (buffer->incidents.at[i].state == INCIDENT_OPEN)
+            vec_push(&buffer->open, &buffer->incidents.at[i]);
+    buffer->snapshot.incidents = buffer->open.at;
+    buffer->snapshot.incident_count = buffer->open.len;
+}
+
+static void point_snapshot(SnapshotBuffer *buffer, uint64_t boot_real_ns)
+{
+    buffer->snapshot = (Snapshot){.node = &buffer->node,
+                                  .health = &buffer->health,
+                                  .owners = &buffer->owners,
+                                  .processes = {buffer->processes.at, buffer->processes.len},
+                                  .places = {buffer->places.at, buffer->places.len},
+                                  .boot_id = buffer->boot_id,
+                                  .boot_real_ns = boot_real_ns,
+                                  .maintenance = buffer->maintenance};
+    snapshot_list_open(buffer);
+}
+
+int snapshot_read(SnapshotBuffer *buffer, const char *text, size_t len, Err *err)
+{
+    Reader r = {.to = buffer, .place = "node", .err = err};
+    json_error_t error;
+    CLEANUP(json_decref_at) json_t *root = json_loadb(text, len, 0, &error);
+    uint64_t boot_real_ns = 0;
+
+    clear_buffer(buffer);
+    if (!root)
+        return err_set(err, -EINVAL, "byte %d of the JSON: %s", error.position, error.text);
+    buffer->maintenance = maintenance_new();
+    read_node(&r, json_is_array(json_object_get(root, "gpus")) ? root : json_object_get(root, "node"));
+    read_incidents(&r, root);
+    read_causes(&r, root);
+    read_maintenance(&r, root);
+    get_time(&r, root, "boot", &boot_real_ns);
+    COPY_TEXT(&r, root, "boot_id", buffer->boot_id);
+    if (r.rc == 0)
+        point_snapshot(buffer, boot_real_ns);
+    else
+        clear_buffer(buffer);
     return r.rc;
 }

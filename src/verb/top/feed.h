@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A feed of snapshots: from the agent, from a node without an agent, from a recording or from the agent's history. Each
+ * works in a thread of its own, because each may block; nothing here blocks the thread that draws. That thread alone
+ * calls the functions of the first part; the second part is for the files that implement a kind.
+ */
+
+#include <pthread.h>
+
+#include "base/str.h"
+#include "service/api/history_read.h"
+#include "service/api/snapshot_read.h"
+#include "service/top/history.h"
+#include "service/top/top.h"
+#include "verb/top/recording.h"
+
+typedef struct Feed Feed;
+
+/* The agent at this control socket, asked every interval_ns. */
+Feed *feed_agent_new(const char *control, uint64_t interval_ns);
+/* This node without an agent; `library` and `root` as in GlanceOptions. */
+Feed *feed_local_new(const char *library, const char *root, uint64_t interval_ns);
+
+typedef struct ReplayOptions {
+    uint64_t from_ns, to_ns; /* wall clock; 0: from its beginning, to its end */
+    double speed;
+    bool paused, at_end; /* at_end: begin at its end */
+} ReplayOptions;
+
+/* A recording, plain or gzip. feed_state tells what is wrong with the file. */
+Feed *feed_recording_new(const char *path, const ReplayOptions *options);
+/* The agent's minutes. Takes over `incidents` (of that time, in any state). */
+Feed *feed_history_new(const char *control, const ReplayOptions *options, IncidentList *incidents);
+
+/* Starts the thread. `recorder` (NULL: none) gets every snapshot; borrowed until feed_free. */
+void feed_start(Feed *feed, Recorder *recorder);
+/* Ends it. False: it hangs in a call and was left behind with all that it uses; the process is about to end. Accepts
+ * NULL. */
+bool feed_free(Feed *feed);
+
+/* Readable when there is something new: a snapshot, a state, the past of a series. */
+int feed_fd(const Feed *feed);
+/* Swaps the newest snapshot against the caller's buffer; false: none came since the last call. */
+bool feed_take(Feed *feed, SnapshotBuffer **buffer);
+void feed_state(Feed *feed, FeedState *ret);
+
+/* Asks for the past of a series. */
+void feed_want(Feed *feed, const HistoryWant *want);
+/* Moves what came of the past into the history; whether anything came. */
+bool feed_fill(Feed *feed, History *history);
+/* Whether all that was asked for has come. */
+bool feed_filled(Feed *feed);
+
+/* Of a replay. */
+void feed_pause(Feed *feed, bool paused);
+void feed_set_speed(Feed *feed, double speed);
+void feed_seek(Feed *feed, double seconds);
+
+/* --- the instant that a replay shows: pure, time is an argument --------------------------------------------------- */
+
+typedef struct Play {
+    uint64_t from_ns, to_ns; /* what can be shown, wall clock */
+    uint64_t at_ns;          /* what is shown as of last_ns */
+    uint64_t last_ns;        /* monotonic */
+    double speed;            /* above 0 */
+    bool paused;
+} Play;
+
+enum { PLAY_SPEED_MAX = 10000 };
+
+void play_begin(Play *play, uint64_t from_ns, uint64_t to_ns, uint64_t at_ns, uint64_t now_ns);
+/* Moves on to now_ns; returns what is shown then, within from..to. */
+uint64_t play_advance(Play *play, uint64_t now_ns);
+void play_pause(Play *play, bool paused, uint64_t now_ns);
+void play_set_speed(Play *play, double speed, uint64_t now_ns);
+void play_seek(Play *play, double seconds, uint64_t now_ns);
+/* When (monotonic) `real_ns` will be shown: 0 now, UINT64_MAX never as things are. */
+uint64_t play_due(const Play *play, uint64_t real_ns);
+
+/* --- for the kinds ------------------------------------------------------------------------------------------------ */
+
+enum { FEED_ASK_MS = 3000, FEED_ASK_METRICS_MAX = 12 };
+
+typedef VEC(HistoryWant) HistoryWants;
+
+/* A stretch of the past of a series. */
+typedef struct FeedPast {
+    HistoryRef ref;
+    bool done; /* no stretch: this series is complete */
+    uint64_t from_ns, until_ns;
+    PlotPoint point;
+} FeedPast;
+
+typedef struct FeedOps {
+    /* Does one thing; may block until its own deadline. Returns when (monotonic) to call it next: 0 at once, UINT64_MAX
+     * when woken. */
+    uint64_t (*work)(Feed *feed);
+    void (*end)(Feed *feed);  /* the last call in the thread; NULL: none */
+    void (*free)(Feed *feed); /* what the kind added, after the thread has ended */
+} FeedOps;
+
+/* No lock is held while something blocks. */
+struct Feed {
+    const FeedOps *ops;
+    Recorder *recorder;
+    pthread_t thread;
+    bool started;
+    int fd;
+    pthread_mutex_t lock;
+    pthread_cond_t woken;
+    /* under the lock */
+    bool stopping, wake;
+    FeedState state;
+    uint64_t last_ns; /* monotonic, of the last snapshot */
+    Play play;
+    SnapshotBuffer *fresh; /* not taken yet, where fresh_there */
+    bool fresh_there;
+    HistoryWants wants; /* not taken by the thread yet */
+    size_t pending;     /* not answered yet */
+    VEC(FeedPast) past; /* not taken by the drawing thread yet */
+    /* the thread's own */
+    SnapshotBuffer *mine;
+    Str line; /* room for an answer */
+};
+
+/* `size` bytes that begin with a Feed. */
+void *feed_new(size_t size, const FeedOps *ops, FeedKind kind);
+void feed_set_trouble(Feed *feed, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* The same, and there will never be a snapshot. */
+void feed_fail(Feed *feed, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void feed_set_where(Feed *feed, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Reads JSON into a snapshot and gives it out: 0, or -EINVAL, which becomes the trouble. */
+int feed_give_json(Feed *feed, const char *text, size_t len, bool record);
+/* Gives out feed->mine as it is. */
+void feed_give(Feed *feed);
+/* Appends what was asked for since the last call. */
+void feed_take_wants(Feed *feed, HistoryWants *ret);
+void feed_add_past(Feed *feed, HistoryRef ref, uint64_t from_ns, uint64_t until_ns, PlotPoint point);
+void feed_end_past(Feed *feed, HistoryRef ref);
+/* Begins a replay of from_ns..to_ns. */
+void feed_begin_play(Feed *feed, uint64_t from_ns, uint64_t to_ns, bool at_end, uint64_t pace_ns);
+/* The instant that a replay shows now. */
+uint64_t feed_play(Feed *feed, Play *ret_play);
+bool feed_is_stopping(Feed *feed);
+
+/* Asks the agent for what `stoker status --json` prints, into feed->line. -errno; -EPROTO where it answers otherwise.
+ */
+int feed_ask_status(Feed *feed, const char *control, Err *err);
+
+typedef struct FeedQuestion {
+    const char *control;
+    const Device *device;
+    const MetricId *metrics; /* at most FEED_ASK_METRICS_MAX */
+    size_t metric_count;
+    bool minutes;
+    const char *from, *to; /* as /api/v1/gpus/ID/history takes them */
+    int timeout_ms;
+} FeedQuestion;
+
+/* Asks the agent for the past of some metrics and adds what it has; nothing where no answer comes. */
+void feed_ask_history(Feed *feed, const FeedQuestion *question, HistoryPoints *points);
