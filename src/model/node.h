@@ -198,9 +198,7 @@ typedef struct Node {
     size_t sampler_count;
     const NodeSampler *samplers;
     uint64_t samplers_started, samplers_abandoned; /* since start */
-    size_t event_count;                            /* events since the tick before */
-    const XidEvent *events;
-    uint64_t events_lost;
+    uint64_t events_lost;                          /* XIDs that no reader of the board has seen */
 } Node;
 
 /* The pids of the processes that the driver lists on the GPUs, in no order, one on several GPUs as often; at most

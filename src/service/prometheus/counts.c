@@ -10,9 +10,6 @@
 #include "base/duration.h"
 #include "base/number.h"
 
-/* The kernel's line and the driver's event of one XID come within this time of each other. */
-#define SAME_XID_NS (5 * NS_PER_S)
-
 const char *const clock_event_names[CLOCK_EVENTS] = {
     "gpu_idle",   "clocks_setting", "power_cap",      "hw_slowdown",    "sync_boost",
     "sw_thermal", "hw_thermal",     "hw_power_brake", "display_clocks",
@@ -148,66 +145,19 @@ static XidCount *find_xid(GpuCounts *gpu, uint64_t xid)
     return added;
 }
 
-/* Whether the other source has told this one already; else it is ahead. */
-static bool told_twice(XidCount *xid, bool log, uint64_t time_ns)
+void counts_add_xid(Counts *counts, const Event *event)
 {
-    const bool other = !log;
-    const uint64_t at = xid->ahead_ns[other];
-    const uint64_t apart = at > time_ns ? at - time_ns : time_ns - at;
+    GpuCounts *gpu = event->has_pci && event->code > 0 ? find_or_add(counts, event->pci) : NULL;
+    XidCount *xid = gpu ? find_xid(gpu, (uint64_t)event->code) : NULL;
 
-    if (xid->ahead[other] && apart <= SAME_XID_NS) {
-        xid->ahead[other]--;
-        return true;
-    }
-    if (xid->ahead[log] && time_ns > xid->ahead_ns[log] + SAME_XID_NS)
-        xid->ahead[log] = 0;
-    xid->ahead[log]++;
-    xid->ahead_ns[log] = time_ns;
-    return false;
-}
-
-typedef struct SeenXid {
-    PciAddress gpu;
-    uint64_t number, time_ns, real_ns;
-    bool log;
-} SeenXid;
-
-static void count_xid(Counts *counts, const SeenXid *seen)
-{
-    GpuCounts *gpu = find_or_add(counts, seen->gpu);
-    XidCount *xid = gpu ? find_xid(gpu, seen->number) : NULL;
-
-    if (!xid || told_twice(xid, seen->log, seen->time_ns))
+    if (!xid)
         return;
     xid->total++;
-    if (seen->time_ns >= xid->last_ns) { /* by the clock that does not jump */
-        xid->last_ns = seen->time_ns;
-        xid->last_real_ns = seen->real_ns;
+    if (event->time_ns >= xid->last_ns) { /* by the clock that does not jump */
+        xid->last_ns = event->time_ns;
+        xid->last_real_ns = event->real_ns;
     }
-    window_add(&xid->window, counts->xid_width_ns, seen->time_ns, 1);
-}
-
-static void count_driver_xid(Counts *counts, const Node *node, const XidEvent *event)
-{
-    const uint64_t age = node->time_ns > event->time_ns ? node->time_ns - event->time_ns : 0;
-    const SeenXid seen = {.gpu = event->gpu,
-                          .number = event->xid,
-                          .time_ns = event->time_ns,
-                          .real_ns = node->real_ns > age ? node->real_ns - age : 0};
-
-    count_xid(counts, &seen);
-}
-
-void counts_log_xid(Counts *counts, const Event *event)
-{
-    const SeenXid seen = {.gpu = event->pci,
-                          .number = (uint64_t)event->code,
-                          .time_ns = event->time_ns,
-                          .real_ns = event->real_ns,
-                          .log = true};
-
-    if (event->has_pci && event->code > 0)
-        count_xid(counts, &seen);
+    window_add(&xid->window, counts->xid_width_ns, event->time_ns, 1);
 }
 
 /* Counts the second of time_ns once. */
@@ -274,8 +224,6 @@ void counts_tick(Counts *counts, const Node *node)
 {
     int fast = metric_fast_index(METRIC_CLOCKS_EVENT_REASONS);
 
-    for (size_t i = 0; i < node->event_count; i++)
-        count_driver_xid(counts, node, &node->events[i]);
     for (size_t i = 0; i < node->gpu_count; i++) {
         const NodeGpu *gpu = &node->gpus[i];
         GpuCounts *counted = gpu->reading.device.has_pci ? find_or_add(counts, gpu->reading.device.pci) : NULL;

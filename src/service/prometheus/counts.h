@@ -28,8 +28,6 @@ typedef struct XidCount {
     uint64_t total;
     uint64_t last_ns, last_real_ns; /* of the newest one: monotonic, and what the wall clock said then */
     CountWindow window;
-    uint64_t ahead[2], ahead_ns[2]; /* those that came from the driver's library and from the log, and that the other
-          has not told yet; when the last one came */
 } XidCount;
 
 typedef struct ClockCount {
@@ -76,12 +74,11 @@ typedef struct Counts {
 void counts_init(Counts *counts, uint64_t xid_window_ns, uint64_t clock_window_ns);
 void counts_done(Counts *counts);
 
-/* Counts what a tick brought. */
+/* Counts the clock events and error counters of a tick. */
 void counts_tick(Counts *counts, const Node *node);
 
-/* Counts an XID of the kernel's log, unless the driver's library told it within a few seconds; then the other way round
- * in counts_tick. */
-void counts_log_xid(Counts *counts, const Event *event);
+/* Counts an XID, once per occurrence (engine/health/xid_merge.h). */
+void counts_add_xid(Counts *counts, const Event *event);
 
 /* Takes over what another has counted, whose windows may be of other lengths. What was counted here before goes. */
 void counts_adopt(Counts *counts, const Counts *before);

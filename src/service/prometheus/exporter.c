@@ -90,8 +90,8 @@ void exporter_event(Exporter *exporter, const Event *event)
     if (event->before)
         return;
     incident_counts_event(&exporter->incident_counts, event);
-    if (event->kind == EVENT_XID && event->origin != EVENT_FROM_NVML) /* those come with the tick */
-        counts_log_xid(&exporter->counts, event);
+    if (event->kind == EVENT_XID)
+        counts_add_xid(&exporter->counts, event);
 }
 
 void exporter_incident(Exporter *exporter, const Incident *incident, IncidentChange change)

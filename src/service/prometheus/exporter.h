@@ -101,15 +101,14 @@ void exporter_free(Exporter *exporter);
  * included. */
 void exporter_wanted(const Exporter *exporter, uint64_t wanted[(METRIC_END + 63) / 64]);
 
-/* An event that was kept: counted, and an XID of the kernel's log that the driver's library did not deliver joins the
- * XIDs of its GPU. The same one from both counts once. Those from before the agent's start do not count. */
+/* Counts an event, and an XID among those of its GPU; not those from before the agent's start. */
 void exporter_event(Exporter *exporter, const Event *event);
 /* A change of an incident that was told. */
 void exporter_incident(Exporter *exporter, const Incident *incident, IncidentChange change);
 /* What the next pages show of incidents; NULL: nothing is judged here. What it points to is read by exporter_page. */
 void exporter_faults(Exporter *exporter, const ExporterFaults *faults);
 
-/* Once per tick: counts XIDs and clock events. Keeps counting over exporters: `before` (may be NULL) hands its counts
+/* Once per tick: counts clock events. Keeps counting over exporters: `before` (may be NULL) hands its counts
  * on when a configuration was reloaded. */
 void exporter_tick(Exporter *exporter, const Node *node);
 void exporter_adopt(Exporter *exporter, const Exporter *before);

@@ -50,7 +50,6 @@ void kit_node(Kit *kit, size_t count)
     node->gpu_count = count;
     node->gpus = kit->gpus;
     node->samplers = kit->samplers;
-    node->events = kit->events;
     kit->config = (ExporterConfig){
         .devices = {.flex = true},
         .xid_window_ns = 5 * NS_PER_MIN,
@@ -153,22 +152,30 @@ void kit_owner(Kit *kit, const char *device_id, const char *pod, const char *con
     owner_table_add(&kit->owners, &owner);
 }
 
-void kit_event(Kit *kit, size_t gpu, uint64_t xid, uint64_t time_ns)
+Event kit_xid(const Kit *kit, size_t gpu, uint64_t xid, uint64_t time_ns)
 {
-    kit->events[kit->node.event_count++] = (XidEvent){
-        .time_ns = time_ns,
-        .gpu = kit->gpus[gpu].reading.device.pci,
-        .xid = xid,
-        .gpu_instance = DEVICE_NO_NUMBER,
-        .compute_instance = DEVICE_NO_NUMBER,
-    };
+    Event event;
+
+    event_init(&event, EVENT_XID, EVENT_FROM_NVML);
+    event.has_pci = true;
+    event.pci = kit->gpus[gpu].reading.device.pci;
+    event.code = (int32_t)xid;
+    event.time_ns = time_ns;
+    event.real_ns = kit->node.real_ns - (kit->node.time_ns - time_ns);
+    return event;
+}
+
+void kit_event(const Kit *kit, Exporter *exporter, size_t gpu, uint64_t xid, uint64_t time_ns)
+{
+    const Event event = kit_xid(kit, gpu, xid, time_ns);
+
+    exporter_event(exporter, &event);
 }
 
 void kit_advance(Kit *kit, uint64_t ns)
 {
     kit->node.time_ns += ns;
     kit->node.real_ns += ns;
-    kit->node.event_count = 0;
     for (size_t i = 0; i < kit->node.gpu_count; i++)
         kit->gpus[i].fast_count = 0;
 }

@@ -20,7 +20,6 @@ typedef struct Kit {
     NodeGpu gpus[KIT_GPUS];
     Reading instances[KIT_GPUS][KIT_INSTANCES];
     FastReading fast[16];
-    XidEvent events[16];
     NodePeer peers[KIT_GPUS][KIT_GPUS];
     NodeSampler samplers[4];
     OwnerTable owners;
@@ -44,9 +43,11 @@ void kit_fill(Kit *kit, uint64_t seed);
 void kit_peers(Kit *kit, size_t of, PeerStatus status);
 
 void kit_owner(Kit *kit, const char *device_id, const char *pod, const char *container);
-void kit_event(Kit *kit, size_t gpu, uint64_t xid, uint64_t time_ns);
+Event kit_xid(const Kit *kit, size_t gpu, uint64_t xid, uint64_t time_ns);
+/* The exporter counts an XID. */
+void kit_event(const Kit *kit, Exporter *exporter, size_t gpu, uint64_t xid, uint64_t time_ns);
 
-/* Moves the node on by `ns` and forgets events and fast readings. */
+/* Moves the node on by `ns` and forgets fast readings. */
 void kit_advance(Kit *kit, uint64_t ns);
 
 /* An exporter of the kit's configuration; csv NULL: the default rows. */

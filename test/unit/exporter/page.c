@@ -37,7 +37,6 @@ static void make_node(Kit *kit)
     kit->config.mig_totals = true;
     kit_owner(kit, "GPU-0::0", "one \"x\"", "c");
     kit_owner(kit, "GPU-0::1", "two", "c");
-    kit_event(kit, 0, 45, kit->node.time_ns);
 }
 
 int main(int argc, char **argv)
@@ -56,6 +55,7 @@ int main(int argc, char **argv)
     counters_init(&counters);
     counters_default(&counters);
     exporter = exporter_new(&kit.config, &counters);
+    kit_event(&kit, exporter, 0, 45, kit.node.time_ns);
     exporter_tick(exporter, &kit.node);
     for (int i = 0; i < READING_FAST_CAP; i++)
         window.value[i] = (WindowValue){.min = 1, .max = 3, .sum = 4, .count = 2};

@@ -18,12 +18,11 @@ static uint64_t xids_at(const Counts *counts, uint64_t now_ns)
     return count_window_sum(&counts->gpus.at[0]->xids.at[0].window, counts->xid_width_ns, now_ns);
 }
 
-static void add_xid(Counts *counts, Kit *kit, uint64_t time_ns)
+static void add_xid(Counts *counts, const Kit *kit, uint64_t time_ns)
 {
-    kit->node.event_count = 0;
-    kit_event(kit, 0, XID, time_ns);
-    counts_tick(counts, &kit->node);
-    kit->node.event_count = 0;
+    const Event event = kit_xid(kit, 0, XID, time_ns);
+
+    counts_add_xid(counts, &event);
 }
 
 /* An XID that is told late counts where it belongs; one older than the window must not become a new one. */

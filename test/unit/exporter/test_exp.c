@@ -47,9 +47,9 @@ static void xids(void **state)
     expect(&kit, exporter, "DCGM_EXP_XID_ERRORS_COUNT",
            "DCGM_EXP_XID_ERRORS_COUNT{" ID REST ",window_size_in_ms=\"300000\"} 0\n");
     expect(&kit, exporter, "DCGM_EXP_XID_ERRORS_TOTAL", "");
-    kit_event(&kit, 0, 45, kit.node.time_ns);
-    kit_event(&kit, 0, 42, kit.node.time_ns - NS_PER_S);
-    kit_event(&kit, 0, 45, kit.node.time_ns);
+    kit_event(&kit, exporter, 0, 45, kit.node.time_ns);
+    kit_event(&kit, exporter, 0, 42, kit.node.time_ns - NS_PER_S);
+    kit_event(&kit, exporter, 0, 45, kit.node.time_ns);
     exporter_tick(exporter, &kit.node);
     kit_advance(&kit, 299 * NS_PER_S);
     exporter_tick(exporter, &kit.node);
@@ -203,9 +203,9 @@ static void adopted_counts(void **state)
     kit_node(&kit, 1);
     kit.config.xid_window_ns = NS_PER_H;
     before = kit_exporter(&kit, csv);
-    kit_event(&kit, 0, 13, kit.node.time_ns);
-    kit_event(&kit, 0, 48, kit.node.time_ns);
-    kit_event(&kit, 0, 13, kit.node.time_ns);
+    kit_event(&kit, before, 0, 13, kit.node.time_ns);
+    kit_event(&kit, before, 0, 48, kit.node.time_ns);
+    kit_event(&kit, before, 0, 13, kit.node.time_ns);
     exporter_tick(before, &kit.node);
     kit.config.xid_window_ns = NS_PER_MIN;
     after = kit_exporter(&kit, csv);
@@ -243,8 +243,9 @@ static void windows_against_a_list(void **state)
             seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
             kit_advance(&kit, (seed >> 33) % (i % 50 ? 3 * NS_PER_S : 2000 * NS_PER_S));
             times[i] = kit.node.time_ns;
-            kit_event(&kit, 0, 7, times[i]);
-            counts_tick(&counts, &kit.node);
+            const Event event = kit_xid(&kit, 0, 7, times[i]);
+
+            counts_add_xid(&counts, &event);
             bucket = times[i] / width;
             for (size_t k = 0; k <= i; k++)
                 expected += bucket - times[k] / width < COUNT_BUCKETS;
@@ -267,8 +268,7 @@ static void a_flood_of_xids(void **state)
     kit_node(&kit, 1);
     exporter = kit_exporter(&kit, csv);
     for (uint64_t i = 0; i < 5000; i++) {
-        kit.node.event_count = 0;
-        kit_event(&kit, 0, i, kit.node.time_ns);
+        kit_event(&kit, exporter, 0, i, kit.node.time_ns);
         exporter_tick(exporter, &kit.node);
     }
     page = kit_page_of(&kit, exporter, EXPORTER_TEXT);
@@ -332,8 +332,9 @@ static void health_rules(void **state)
         kit_node(&kit, 1);
         counts_init(&counts, 5 * NS_PER_MIN, 5 * NS_PER_MIN);
         kit_set(&kit, 0, c->metric, c->value);
-        if (c->xid)
-            kit_event(&kit, 0, c->xid, kit.node.time_ns);
+        const Event event = kit_xid(&kit, 0, c->xid, kit.node.time_ns);
+
+        counts_add_xid(&counts, &event);
         counts_tick(&counts, &kit.node);
         judge(&kit, &counts, health);
         assert_true(health[c->watch].known);

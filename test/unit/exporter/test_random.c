@@ -170,7 +170,7 @@ static void any_page(void **state)
             window.value[i] = (WindowValue){.min = 1, .max = 3, .sum = 4, .count = any(3)};
         for (int tick = 0; tick < 3; tick++) {
             if (kit.node.gpu_count)
-                kit_event(&kit, any(kit.node.gpu_count), any(100), kit.node.time_ns);
+                kit_event(&kit, exporter, any(kit.node.gpu_count), any(100), kit.node.time_ns);
             exporter_tick(exporter, &kit.node);
             for (ExporterFormat format = EXPORTER_TEXT; format <= EXPORTER_OPENMETRICS; format++) {
                 str_clear(&page);
