@@ -13,7 +13,7 @@ typedef struct Renumber {
     uint32_t collectives; /* added */
 } Renumber;
 
-static uint32_t renamed(const Renumber *to, uint32_t name)
+static uint32_t renumber_name(const Renumber *to, uint32_t name)
 {
     return name == PROFILE_NONE ? PROFILE_NONE : to->names[name];
 }
@@ -37,12 +37,12 @@ static void append_lanes(Profile *into, const Profile *part, Renumber *to)
     for (size_t i = 0; i < part->lanes.len; i++) {
         const ProfileLane *lane = &part->lanes.at[i];
         const uint32_t at = lane->gpu ? profile_stream(into, lane->device, lane->tid)
-                                      : profile_thread(into, lane->pid, renamed(to, lane->pid_name), lane->tid,
-                                                       renamed(to, lane->tid_name));
+                                      : profile_thread(into, lane->pid, renumber_name(to, lane->pid_name), lane->tid,
+                                                       renumber_name(to, lane->tid_name));
 
         to->lanes[i] = at;
         if (lane->label != PROFILE_NONE)
-            into->lanes.at[at].label = renamed(to, lane->label);
+            into->lanes.at[at].label = renumber_name(to, lane->label);
         if (lane->sort)
             into->lanes.at[at].sort = lane->sort;
     }
@@ -54,11 +54,11 @@ static void append_details(Profile *into, const Profile *part, Renumber *to)
     for (size_t i = 0; i < part->collectives.len; i++) {
         ProfileCollective collective = part->collectives.at[i];
 
-        collective.name = renamed(to, collective.name);
-        collective.dtype = renamed(to, collective.dtype);
-        collective.group = renamed(to, collective.group);
-        collective.group_label = renamed(to, collective.group_label);
-        collective.ranks = renamed(to, collective.ranks);
+        collective.name = renumber_name(to, collective.name);
+        collective.dtype = renumber_name(to, collective.dtype);
+        collective.group = renumber_name(to, collective.group);
+        collective.group_label = renumber_name(to, collective.group_label);
+        collective.ranks = renumber_name(to, collective.ranks);
         profile_collective(into, &collective);
     }
     to->launches = xcalloc(part->launches.len + 1, sizeof(*to->launches));
@@ -76,8 +76,8 @@ static void append_details(Profile *into, const Profile *part, Renumber *to)
     for (size_t i = 0; i < part->ops.len; i++) {
         ProfileOp op = part->ops.at[i];
 
-        op.dims = renamed(to, op.dims);
-        op.types = renamed(to, op.types);
+        op.dims = renumber_name(to, op.dims);
+        op.types = renumber_name(to, op.types);
         if (op.collective != PROFILE_NONE)
             op.collective += to->collectives;
         to->ops[i] = profile_op(into, &op);
@@ -126,7 +126,7 @@ static void move_column(void *into, size_t len, void **part, size_t part_len, si
 static void append_table(ProfileEvents *into, ProfileEvents *part, const Renumber *to)
 {
     for (size_t i = 0; i < part->len; i++) {
-        part->name[i] = renamed(to, part->name[i]);
+        part->name[i] = renumber_name(to, part->name[i]);
         part->lane[i] = to->lanes[part->lane[i]];
         part->extra[i] = detail_renumbered(to, part->kind[i], part->extra[i]);
     }
@@ -154,7 +154,7 @@ static void append_records(Profile *into, const Profile *part, const Renumber *t
 {
     for (size_t i = 0; i < part->syncs.len; i++) {
         vec_push(&into->syncs, part->syncs.at[i]);
-        into->syncs.at[into->syncs.len - 1].name = renamed(to, part->syncs.at[i].name);
+        into->syncs.at[into->syncs.len - 1].name = renumber_name(to, part->syncs.at[i].name);
     }
     for (size_t i = 0; i < part->memory.len; i++) {
         vec_push(&into->memory, part->memory.at[i]);
@@ -162,19 +162,19 @@ static void append_records(Profile *into, const Profile *part, const Renumber *t
     }
     for (size_t i = 0; i < part->devices.len; i++) {
         vec_push(&into->devices, part->devices.at[i]);
-        into->devices.at[into->devices.len - 1].name = renamed(to, part->devices.at[i].name);
+        into->devices.at[into->devices.len - 1].name = renumber_name(to, part->devices.at[i].name);
     }
     for (size_t i = 0; i < part->groups.len; i++) {
         const ProfileGroup *group = &part->groups.at[i];
 
-        vec_push(&into->groups, ((ProfileGroup){renamed(to, group->name), renamed(to, group->label),
-                                                renamed(to, group->ranks), group->size}));
+        vec_push(&into->groups, ((ProfileGroup){renumber_name(to, group->name), renumber_name(to, group->label),
+                                                renumber_name(to, group->ranks), group->size}));
     }
     for (size_t i = 0; i < part->losses.len && into->losses.len < PROFILE_LOSSES_KEPT; i++) {
         ProfileLoss loss = part->losses.at[i];
 
         loss.event += into->events;
-        loss.detail = renamed(to, loss.detail);
+        loss.detail = renumber_name(to, loss.detail);
         vec_push(&into->losses, loss);
     }
     for (size_t i = 0; i < PROFILE_LOSS_COUNT; i++)
@@ -188,7 +188,7 @@ static void append_words(Profile *into, const Profile *part, const Renumber *to)
 
     for (size_t i = 0; i < ARRAY_LEN(mine); i++)
         if (*mine[i] == PROFILE_NONE)
-            *mine[i] = renamed(to, theirs[i]);
+            *mine[i] = renumber_name(to, theirs[i]);
     into->rank = into->rank < 0 ? part->rank : into->rank;
     into->world_size = into->world_size < 0 ? part->world_size : into->world_size;
     into->base_ns = into->base_ns ? into->base_ns : part->base_ns;

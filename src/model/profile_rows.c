@@ -290,7 +290,7 @@ static size_t drop_duplicates(const ProfileEvents *t, uint32_t *rows, size_t len
     return kept;
 }
 
-static size_t imbalance(size_t part, size_t whole)
+static size_t measure_imbalance(size_t part, size_t whole)
 {
     return part > whole - part ? part - (whole - part) : whole - part - part;
 }
@@ -307,7 +307,7 @@ static size_t list_rows(const RowOrder *order, size_t groups, uint32_t *rows)
         next[order->group[t->lane[i]] + 1]++;
     for (size_t i = 0; i < groups; i++) {
         next[i + 1] += next[i];
-        half = imbalance(next[i + 1], t->len) < imbalance(half, t->len) ? next[i + 1] : half;
+        half = measure_imbalance(next[i + 1], t->len) < measure_imbalance(half, t->len) ? next[i + 1] : half;
     }
     for (size_t i = 0; i < t->len; i++)
         rows[next[order->group[t->lane[i]]]++] = (uint32_t)i;

@@ -186,7 +186,7 @@ static Uses uses_of(size_t count)
     return uses;
 }
 
-static void use(Uses *uses, uint32_t *index)
+static void use_detail(Uses *uses, uint32_t *index)
 {
     if (*index == PROFILE_NONE)
         return;
@@ -215,17 +215,17 @@ static void seal_details(Profile *profile)
     Uses ops = uses_of(profile->ops.len), collectives = uses_of(profile->collectives.len);
 
     for (size_t i = 0; i < profile->gpu.len; i++)
-        use(profile->gpu.kind[i] == PROFILE_KERNEL ? &launches : &copies, &profile->gpu.extra[i]);
+        use_detail(profile->gpu.kind[i] == PROFILE_KERNEL ? &launches : &copies, &profile->gpu.extra[i]);
     for (size_t i = 0; i < profile->host.len; i++)
         if (profile->host.kind[i] == PROFILE_OP)
-            use(&ops, &profile->host.extra[i]);
+            use_detail(&ops, &profile->host.extra[i]);
     TAKE_USES(&profile->launches, &launches);
     TAKE_USES(&profile->copies, &copies);
     TAKE_USES(&profile->ops, &ops);
     for (size_t i = 0; i < profile->launches.len; i++)
-        use(&collectives, &profile->launches.at[i].collective);
+        use_detail(&collectives, &profile->launches.at[i].collective);
     for (size_t i = 0; i < profile->ops.len; i++)
-        use(&collectives, &profile->ops.at[i].collective);
+        use_detail(&collectives, &profile->ops.at[i].collective);
     TAKE_USES(&profile->collectives, &collectives);
 }
 

@@ -24,7 +24,7 @@ static struct ProfileSlot *slot_of(const ProfileSet *set, uint32_t hash, const v
     }
 }
 
-static void grow(ProfileSet *set)
+static void grow_slots(ProfileSet *set)
 {
     const size_t old = set->slot_count;
     struct ProfileSlot *slots = set->slots;
@@ -50,7 +50,7 @@ uint32_t profile_set_put(ProfileSet *set, const void *bytes, size_t len, bool *r
         set->seed = (uint64_t)(uintptr_t)set ^ 0x9e3779b97f4a7c15U;
     }
     if ((set->texts.len + 1) * 2 > set->slot_count)
-        grow(set);
+        grow_slots(set);
     const uint32_t hash = (uint32_t)map_hash(bytes, len, set->seed);
     struct ProfileSlot *slot = slot_of(set, hash, bytes, len);
 

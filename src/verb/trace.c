@@ -161,7 +161,7 @@ static int list_tables(VerbCall *call, const TraceOptions *o)
     return verb_end(call, EXIT_FINE);
 }
 
-static int prepare(Traced *t, Err *err)
+static int prepare_run(Traced *t, Err *err)
 {
     const TraceOptions *o = t->o;
     char text[128];
@@ -355,7 +355,7 @@ static int run_prepared(Traced *t)
 
     if (t->o->csv && strcmp(t->o->csv, "list") == 0)
         return list_tables(t->call, t->o);
-    if (prepare(t, &t->call->err) < 0)
+    if (prepare_run(t, &t->call->err) < 0)
         return verb_fail(t->call, EXIT_USAGE);
     if (args->len == 0)
         return verb_failf(t->call, EXIT_USAGE, "needs a profile: a file, a folder of ranks, or - for standard input");

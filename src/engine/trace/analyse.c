@@ -32,7 +32,7 @@ static void copy_losses(const TraceJob *job, TraceRank *rank)
     }
 }
 
-static void copy_words(const TraceJob *job, const char *file, int64_t rank_if_unknown, TraceRank *rank)
+static void copy_file_words(const TraceJob *job, const char *file, int64_t rank_if_unknown, TraceRank *rank)
 {
     const Profile *profile = job->index->profile;
 
@@ -82,7 +82,7 @@ static void copy_device_words(const Profile *profile, TraceRank *rank)
 
 /* ---- the analyses ---- */
 
-static void timeline(const TraceJob *job, TraceRank *rank)
+static void draw_timeline(const TraceJob *job, TraceRank *rank)
 {
     if (job->config->timeline)
         trace_timeline(job, rank);
@@ -99,7 +99,7 @@ enum { AFTER_DEVICES = 1 << 0 };
 /* Those that take longest first, but for the one that another waits for. */
 static const Analysis analyses[] = {
     {.run = trace_devices},
-    {.run = timeline, .host_bytes = 16, .gpu_bytes = 16},
+    {.run = draw_timeline, .host_bytes = 16, .gpu_bytes = 16},
     {.run = trace_gaps, .after = AFTER_DEVICES, .gpu_bytes = 8},
     {.run = trace_operators, .host_bytes = 9},
     {.run = trace_paths, .host_bytes = 17, .gpu_bytes = 4},
@@ -147,7 +147,7 @@ static void run_analyses(const TraceJob *job, TraceRank *rank)
 void trace_analyse(const TraceJob *job, const char *file, int64_t rank_if_unknown, TraceRank *ret)
 {
     memset(ret, 0, sizeof *ret);
-    copy_words(job, file, rank_if_unknown, ret);
+    copy_file_words(job, file, rank_if_unknown, ret);
     copy_losses(job, ret);
     trace_steps_prepare(job, ret);
     run_analyses(job, ret);

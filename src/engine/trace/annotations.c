@@ -149,7 +149,7 @@ typedef struct Stream {
 } Stream;
 
 /* At the start of a part what came before it is taken away, at its end what came until then is added. */
-static void settle(Annotations *annotations, const Lane *lane, const Mark *mark, const Stream *stream)
+static void apply_mark(Annotations *annotations, const Lane *lane, const Mark *mark, const Stream *stream)
 {
     TraceAnnotation *row = &annotations->gpu_rows.at[lane->parts.at[mark->part].row];
     int64_t sign = mark->is_end ? 1 : -1;
@@ -176,7 +176,7 @@ static void add_lane(Annotations *annotations, const Lane *lane, const uint32_t 
     for (size_t i = 0; i < lane->marks.len; i++) {
         for (; next < count && gpu->start[rows[next]] < lane->marks.at[i].time; next++)
             add_operation(gpu, &stream, rows[next]);
-        settle(annotations, lane, &lane->marks.at[i], &stream);
+        apply_mark(annotations, lane, &lane->marks.at[i], &stream);
     }
 }
 

@@ -94,7 +94,7 @@ static void table_prepare(WordTable *table, const WordRow *rows, size_t len)
     }
 }
 
-static void prepare(void)
+static void prepare_tables(void)
 {
     for (int c = 0; c < 256; c++)
         lower[c] = (uint8_t)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
@@ -143,7 +143,7 @@ static int look_up(const WordTable *table, ProfileKind kind, const char *name, s
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     size_t best = table->len;
 
-    pthread_once(&once, prepare);
+    pthread_once(&once, prepare_tables);
     best = table->len;
     for (size_t at = 0; at + 1 < len; at++) {
         size_t row = table->first[bucket_of(lower[(uint8_t)name[at]], lower[(uint8_t)name[at + 1]])];

@@ -92,7 +92,7 @@ static const struct {
     {"short int", 2},
 };
 
-static char lower(char c)
+static char lower_letter(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
@@ -103,7 +103,7 @@ CollectiveKind collective_kind(const char *name, size_t len)
     size_t n = 0;
     for (size_t i = 0; i < len && n < NAME_MAX_LEN; i++) {
         if (name[i] != '_' && name[i] != '-' && name[i] != '\0')
-            plain[n++] = lower(name[i]);
+            plain[n++] = lower_letter(name[i]);
     }
     plain[n] = '\0';
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
@@ -147,7 +147,7 @@ int64_t collective_dtype_bytes(const char *dtype, size_t len)
     if (len == 0 || len > DTYPE_MAX_LEN)
         return 0;
     for (size_t i = 0; i < len; i++)
-        plain[i] = lower(dtype[i]);
+        plain[i] = lower_letter(dtype[i]);
     plain[len] = '\0';
     for (size_t i = 0; i < ARRAY_LEN(dtypes); i++) {
         if (strcmp(plain, dtypes[i].name) == 0)
@@ -156,7 +156,7 @@ int64_t collective_dtype_bytes(const char *dtype, size_t len)
     return 0;
 }
 
-static int64_t times(int64_t bytes, int64_t count)
+static int64_t multiply_bytes(int64_t bytes, int64_t count)
 {
     int64_t product;
     if (bytes < 0 || count <= 0 || __builtin_mul_overflow(bytes, count, &product))
@@ -168,13 +168,13 @@ int64_t collective_bytes(CollectiveKind kind, int64_t in_bytes, int64_t out_byte
 {
     switch (kind) {
     case COLLECTIVE_ALL_GATHER:
-        return out_bytes > 0 ? out_bytes : times(in_bytes, group_size);
+        return out_bytes > 0 ? out_bytes : multiply_bytes(in_bytes, group_size);
     case COLLECTIVE_REDUCE_SCATTER:
-        return in_bytes > 0 ? in_bytes : times(out_bytes, group_size);
+        return in_bytes > 0 ? in_bytes : multiply_bytes(out_bytes, group_size);
     case COLLECTIVE_GATHER:
-        return times(in_bytes, group_size);
+        return multiply_bytes(in_bytes, group_size);
     case COLLECTIVE_SCATTER:
-        return times(out_bytes, group_size);
+        return multiply_bytes(out_bytes, group_size);
     case COLLECTIVE_RECV:
         return out_bytes > 0 ? out_bytes : in_bytes;
     default:

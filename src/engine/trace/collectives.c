@@ -152,7 +152,7 @@ static int by_join(const void *a, const void *b, void *context)
     return (x->row > y->row) - (x->row < y->row);
 }
 
-static bool joins(const Part *last, const Part *next, int64_t end, const ProfileEvents *gpu)
+static bool belongs_to_operation(const Part *last, const Part *next, int64_t end, const ProfileEvents *gpu)
 {
     if (last->join[0] != next->join[0] || last->join[1] != next->join[1])
         return false;
@@ -230,16 +230,16 @@ static TraceCollective row_of(Reader *reader, const Part *part)
     return row;
 }
 
-static int64_t larger(int64_t a, int64_t b)
+static int64_t larger_of(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
 static void add_part(TraceCollective *row, const TraceCollective *part)
 {
-    row->end = larger(row->end, part->end);
-    row->in_bytes = larger(row->in_bytes, part->in_bytes);
-    row->out_bytes = larger(row->out_bytes, part->out_bytes);
+    row->end = larger_of(row->end, part->end);
+    row->in_bytes = larger_of(row->in_bytes, part->in_bytes);
+    row->out_bytes = larger_of(row->out_bytes, part->out_bytes);
     if (part->launch != INT64_MIN && (row->launch == INT64_MIN || part->launch < row->launch))
         row->launch = part->launch;
     row->parts++;
@@ -285,7 +285,7 @@ static void number_rows(TraceCollective *rows, size_t len, size_t first)
 
 typedef VEC(Part) PartVec;
 
-static void collect(Reader *reader, PartVec *parts)
+static void collect_parts(Reader *reader, PartVec *parts)
 {
     const ProfileEvents *gpu = &reader->profile->gpu;
     for (size_t i = 0; i < gpu->len; i++) {
@@ -303,7 +303,7 @@ void trace_collectives(const TraceJob *job, TraceRank *rank)
     PartVec parts = {0};
     reader.record = profile_name_find(reader.profile, "record_param_comms");
     map_u64_init(&reader.texts);
-    collect(&reader, &parts);
+    collect_parts(&reader, &parts);
     const ProfileEvents *gpu = &reader.profile->gpu;
     if (parts.len > 0)
         qsort_r(parts.at, parts.len, sizeof(*parts.at), by_join, (void *)(uintptr_t)gpu);
@@ -311,7 +311,7 @@ void trace_collectives(const TraceJob *job, TraceRank *rank)
     for (size_t i = 0; i < parts.len; i++) {
         TraceCollective row = row_of(&reader, &parts.at[i]);
         TraceCollective *last = rank->collectives.len > first ? &rank->collectives.at[rank->collectives.len - 1] : NULL;
-        if (last && joins(&parts.at[i - 1], &parts.at[i], last->end, gpu))
+        if (last && belongs_to_operation(&parts.at[i - 1], &parts.at[i], last->end, gpu))
             add_part(last, &row);
         else
             vec_push(&rank->collectives, row);

@@ -32,7 +32,7 @@ typedef struct Copies {
     VEC(Open) open;   /* a heap, the first to end on top */
 } Copies;
 
-static ProfileCopy detail(const Profile *profile, size_t gpu_row)
+static ProfileCopy copy_detail(const Profile *profile, size_t gpu_row)
 {
     uint32_t extra = profile->gpu.extra[gpu_row];
     ProfileCopy copy = {.bytes = -1};
@@ -144,7 +144,7 @@ static void add_row(Copies *copies, size_t gpu_row)
     if (trace_gpu_class(copies->job->index, gpu_row) != TRACE_COPY) {
         trace_cover_add(&copies->cover, start, end);
     } else if (kind == PROFILE_COPY || kind == PROFILE_SET) {
-        ProfileCopy copy = detail(profile, gpu_row);
+        ProfileCopy copy = copy_detail(profile, gpu_row);
         const uint32_t row = row_of(copies, &copy);
 
         add_copy(&copies->rows.at[row], &copy, end - start);
@@ -165,7 +165,7 @@ static int compare_copies(const void *left, const void *right)
     return order ? order : strcmp(a->target, b->target);
 }
 
-static void finish(TraceRank *rank)
+static void finish_copies(TraceRank *rank)
 {
     for (size_t i = 0; i < rank->copies.len; i++) {
         TraceCopy *row = &rank->copies.at[i];
@@ -189,7 +189,7 @@ void trace_copies(const TraceJob *job, TraceRank *rank)
     }
     for (size_t i = 0; i < copies.rows.len; i++)
         vec_push(&rank->copies, copies.rows.at[i]);
-    finish(rank);
+    finish_copies(rank);
     vec_done(&copies.rows);
     vec_done(&copies.open);
 }

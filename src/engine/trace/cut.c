@@ -144,16 +144,16 @@ static void halves_done(Halves *halves)
 
 /* ---- which events ---- */
 
-static void put(Copy *copy, const char *bytes, size_t len)
+static void write_bytes(Copy *copy, const char *bytes, size_t len)
 {
     if (copy->rc == 0)
         copy->rc = copy->file->write(copy->file->context, bytes, len, copy->err);
 }
 
-static void put_event(Copy *copy, const char *bytes, size_t len)
+static void write_event(Copy *copy, const char *bytes, size_t len)
 {
-    put(copy, copy->cut->copied ? ",\n  " : "\n  ", copy->cut->copied ? 4 : 3);
-    put(copy, bytes, len);
+    write_bytes(copy, copy->cut->copied ? ",\n  " : "\n  ", copy->cut->copied ? 4 : 3);
+    write_bytes(copy, bytes, len);
     copy->cut->copied++;
 }
 
@@ -210,7 +210,7 @@ static void on_raw(void *context, const TraceRaw *raw)
         wanted = raw->phase == 'X' ? wants_complete(copy, raw) : wants_moment(copy, raw);
     forget_rows(&copy->rows);
     if (wanted)
-        put_event(copy, raw->bytes, raw->len);
+        write_event(copy, raw->bytes, raw->len);
 }
 
 static bool wants_pair(const Copy *copy, const HalfEvent *begin, const HalfEvent *end)
@@ -262,7 +262,7 @@ static void copy_halves(Copy *copy)
     qsort(halves->events.at, halves->events.len, sizeof *halves->events.at, compare_order);
     for (size_t i = 0; i < halves->events.len; i++)
         if (halves->events.at[i].wanted)
-            put_event(copy, halves->events.at[i].text, halves->events.at[i].len);
+            write_event(copy, halves->events.at[i].text, halves->events.at[i].len);
 }
 
 /* ---- the passes ---- */
@@ -469,7 +469,7 @@ static int read_around(const Copy *copy, Str *head, Str *tail)
 }
 
 /* What the profile knows of itself, where its own words cannot be copied. */
-static void describe(const Profile *profile, Str *out)
+static void add_known_words(const Profile *profile, Str *out)
 {
     str_addf(out, "\"schemaVersion\": 1");
     if (profile->rank >= 0)
@@ -498,15 +498,15 @@ static void add_flags(const Profile *profile, const Str *before, Str *behind)
 
 static void write_end(Copy *copy, const Str *before, const Str *behind)
 {
-    put(copy, copy->cut->copied ? "\n  ]" : "]", copy->cut->copied ? 4 : 1);
+    write_bytes(copy, copy->cut->copied ? "\n  ]" : "]", copy->cut->copied ? 4 : 1);
     for (int i = 0; i < 2; i++) {
         const Str *members = i ? behind : before;
         if (members->len == 0)
             continue;
-        put(copy, ",\n  ", 4);
-        put(copy, members->text, members->len);
+        write_bytes(copy, ",\n  ", 4);
+        write_bytes(copy, members->text, members->len);
     }
-    put(copy, "\n}\n", 3);
+    write_bytes(copy, "\n}\n", 3);
 }
 
 /* The members follow the events: where the list stands in the object says nothing. */
@@ -520,7 +520,7 @@ static int copy_around(Copy *copy)
     str_init(&behind, AROUND_MAX);
     TRY(read_around(copy, &head, &tail));
     if (!add_head_members(head.text, head.len, &before)) {
-        describe(&copy->rows, &before);
+        add_known_words(&copy->rows, &before);
         copy->cut->metadata_lost = true;
     }
     if (!add_tail_members(tail.text, tail.len, &behind))
@@ -542,7 +542,7 @@ static int run_passes(Copy *copy)
             TRY(learn_names(copy));
         copy->pick = (TracePick){.ask = ask, .from = INT64_MIN, .to = INT64_MAX};
     }
-    put(copy, "{\n  \"traceEvents\": [", 20);
+    write_bytes(copy, "{\n  \"traceEvents\": [", 20);
     TRY(copy_events(copy));
     return copy_around(copy);
 }

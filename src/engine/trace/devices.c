@@ -113,12 +113,12 @@ static void count_device(Counting *counting, size_t nth, TraceDevice *device)
     }
 }
 
-static double share(double sum, int64_t time)
+static double weighted_mean(double sum, int64_t time)
 {
     return time > 0 ? sum / (double)time : NAN;
 }
 
-static void describe(const TraceJob *job, TraceDevice *device)
+static void describe_device(const TraceJob *job, TraceDevice *device)
 {
     const Profile *profile = job->index->profile;
 
@@ -162,10 +162,10 @@ void trace_devices(const TraceJob *job, TraceRank *rank)
         counting.sm = counting.occupancy = 0;
         counting.sm_ns = counting.occupancy_ns = 0;
         count_device(&counting, nth, &device);
-        describe(job, &device);
+        describe_device(job, &device);
         device.span_ns = device.last - device.first;
-        device.sm_efficiency = share(counting.sm, counting.sm_ns);
-        device.occupancy = share(counting.occupancy, counting.occupancy_ns);
+        device.sm_efficiency = weighted_mean(counting.sm, counting.sm_ns);
+        device.occupancy = weighted_mean(counting.occupancy, counting.occupancy_ns);
         sweep_device(job, nth, &device);
         vec_push(&rank->devices, device);
     }

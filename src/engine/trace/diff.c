@@ -26,7 +26,7 @@ typedef struct Table {
     VEC(Row) rows;
 } Table;
 
-static int64_t plus(int64_t a, int64_t b)
+static int64_t add_capped(int64_t a, int64_t b)
 {
     int64_t sum;
     return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
@@ -43,11 +43,11 @@ static Row *row_for(Table *table, const char *name)
     return &table->rows.at[number - 1];
 }
 
-static void add(Table *table, const char *name, int side, int64_t count, int64_t total_ns)
+static void add_side(Table *table, const char *name, int side, int64_t count, int64_t total_ns)
 {
     Side *sum = &row_for(table, name)->sides[side];
-    sum->count = plus(sum->count, count);
-    sum->total_ns = plus(sum->total_ns, total_ns);
+    sum->count = add_capped(sum->count, count);
+    sum->total_ns = add_capped(sum->total_ns, total_ns);
 }
 
 /* ---- names without what a new build changes ---- */
@@ -67,7 +67,7 @@ static const char *skip_brackets(const char *text)
     return text;
 }
 
-static char *shorten(const char *name, Arena *arena)
+static char *shorten_symbol(const char *name, Arena *arena)
 {
     static const char unnamed[] = "(anonymous namespace)";
     char *out = arena_strdup(arena, name);
@@ -91,7 +91,7 @@ static char *shorten(const char *name, Arena *arena)
     return out;
 }
 
-static bool has(const Row *row, int side)
+static bool has_side(const Row *row, int side)
 {
     return row->sides[side].count > 0;
 }
@@ -126,10 +126,10 @@ static void join_renamed(Table *table, Arena *arena)
     CLEANUP_FREE size_t *of = xcalloc(len + 1, sizeof(*of)); /* row -> 1 + index of its short */
     for (size_t i = 0; i < len; i++) {
         const Row *row = &table->rows.at[i];
-        if (has(row, 0) == has(row, 1))
+        if (has_side(row, 0) == has_side(row, 1))
             continue;
-        int side = has(row, 1);
-        const char *name = shorten(row->name, arena);
+        int side = has_side(row, 1);
+        const char *name = shorten_symbol(row->name, arena);
         if (*name == '\0')
             continue;
         Short *group = short_for(&numbers, &shorts, name);
@@ -149,8 +149,8 @@ static void join_renamed(Table *table, Arena *arena)
         }
         Row *row = &table->rows.at[i], *sum = &table->rows.at[joined[of[i] - 1] - 1];
         for (int side = 0; side < 2; side++) {
-            sum->sides[side].count = plus(sum->sides[side].count, row->sides[side].count);
-            sum->sides[side].total_ns = plus(sum->sides[side].total_ns, row->sides[side].total_ns);
+            sum->sides[side].count = add_capped(sum->sides[side].count, row->sides[side].count);
+            sum->sides[side].total_ns = add_capped(sum->sides[side].total_ns, row->sides[side].total_ns);
         }
         row->taken = true;
     }
@@ -167,7 +167,7 @@ static size_t step_count(const TraceReport *report)
     return steps;
 }
 
-static double loss(const TraceDiffRow *row)
+static double time_lost(const TraceDiffRow *row)
 {
     return isnan(row->per_step_after_ns) ? (double)row->total_after_ns - (double)row->total_before_ns
                                          : row->per_step_after_ns - row->per_step_before_ns;
@@ -176,7 +176,7 @@ static double loss(const TraceDiffRow *row)
 static int by_loss(const void *a, const void *b)
 {
     const TraceDiffRow *x = a, *y = b;
-    double x_loss = loss(x), y_loss = loss(y);
+    double x_loss = time_lost(x), y_loss = time_lost(y);
     if (x_loss != y_loss)
         return x_loss > y_loss ? -1 : 1;
     return strcmp(x->name, y->name);
@@ -203,7 +203,7 @@ static int64_t operators_on_gpu(const TraceReport *report)
     int64_t sum = 0;
     for (size_t i = 0; i < report->ranks.len; i++) {
         for (size_t k = 0; k < report->ranks.at[i].operators.len; k++)
-            sum = plus(sum, report->ranks.at[i].operators.at[k].device_self_ns);
+            sum = add_capped(sum, report->ranks.at[i].operators.at[k].device_self_ns);
     }
     return sum;
 }
@@ -212,8 +212,8 @@ static void sum_times(const TraceReport *report, int64_t *ret_busy, int64_t *ret
 {
     for (size_t i = 0; i < report->ranks.len; i++) {
         for (size_t k = 0; k < report->ranks.at[i].devices.len; k++) {
-            *ret_busy = plus(*ret_busy, report->ranks.at[i].devices.at[k].busy_ns);
-            *ret_idle = plus(*ret_idle, report->ranks.at[i].devices.at[k].idle_ns);
+            *ret_busy = add_capped(*ret_busy, report->ranks.at[i].devices.at[k].busy_ns);
+            *ret_idle = add_capped(*ret_idle, report->ranks.at[i].devices.at[k].idle_ns);
         }
     }
 }
@@ -222,16 +222,16 @@ static void add_rank(const TraceRank *rank, int side, bool on_gpu, Table *kernel
 {
     for (size_t i = 0; i < rank->kernels.len; i++) {
         const TraceKernel *kernel = &rank->kernels.at[i];
-        add(kernels, kernel->name, side, kernel->count, kernel->total_ns);
+        add_side(kernels, kernel->name, side, kernel->count, kernel->total_ns);
     }
     for (size_t i = 0; i < rank->operators.len; i++) {
         const TraceOperator *operator= & rank->operators.at[i];
-        add(operators, operator->name, side, operator->count,
+        add_side(operators, operator->name, side, operator->count,
             on_gpu ? operator->device_self_ns : operator->host_self_ns);
     }
 }
 
-static void finish(Table *table, const size_t *steps, bool per_step, Arena *arena, TraceDiff *ret, bool kernels)
+static void finish_table(Table *table, const size_t *steps, bool per_step, Arena *arena, TraceDiff *ret, bool kernels)
 {
     CLEANUP(arena_done) Arena names = {0};
     join_renamed(table, &names);
@@ -265,8 +265,8 @@ void trace_diff(const TraceReport *before, const TraceReport *after, Arena *aren
     }
     sum_times(before, &ret->busy_before_ns, &ret->idle_before_ns);
     sum_times(after, &ret->busy_after_ns, &ret->idle_after_ns);
-    finish(&kernels, steps, ret->per_step, arena, ret, true);
-    finish(&operators, steps, ret->per_step, arena, ret, false);
+    finish_table(&kernels, steps, ret->per_step, arena, ret, true);
+    finish_table(&operators, steps, ret->per_step, arena, ret, false);
     if (ret->kernels.len > 1)
         qsort(ret->kernels.at, ret->kernels.len, sizeof(*ret->kernels.at), by_loss);
     if (ret->operators.len > 1)

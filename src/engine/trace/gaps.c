@@ -67,7 +67,7 @@ static bool is_short(const Gathering *g, const TraceIdle *idle)
     return (uint64_t)(idle->end - idle->start) < g->job->config->gap_threshold_ns;
 }
 
-static void blame(Gathering *g, const TraceIdle *idle, bool name, TraceBlame *ret)
+static void find_blame(Gathering *g, const TraceIdle *idle, bool name, TraceBlame *ret)
 {
     if (!is_short(g, idle)) {
         trace_host_blame(g->host, idle, name, ret);
@@ -113,12 +113,12 @@ static bool is_gap(const Gathering *g, const TraceIdle *idle)
     return idle->start >= g->device->first && idle->end <= g->device->last;
 }
 
-static void take(Gathering *g, const TraceIdle *idle)
+static void take_idle(Gathering *g, const TraceIdle *idle)
 {
     const bool gap = is_gap(g, idle), kept = gap && is_kept(g, idle->end - idle->start);
     TraceBlame found;
 
-    blame(g, idle, kept, &found);
+    find_blame(g, idle, kept, &found);
     trace_steps_add_idle(g->rank, g->nth, &g->step, idle->start, idle->end, found.cause);
     if (gap)
         trace_cause_add(g->rank->idle_by_cause, found.cause, idle->end - idle->start);
@@ -173,7 +173,7 @@ static void take_head(Gathering *g)
         return;
     idle.start = index->steps.at[0].start;
     idle.after = with_launch(index, first, index->device_first.at[g->nth + 1]);
-    take(g, &idle);
+    take_idle(g, &idle);
 }
 
 /* The same behind the last one, where `idle` starts. */
@@ -186,7 +186,7 @@ static void take_tail(Gathering *g, TraceIdle idle)
         return;
     idle.end = step->to;
     idle.after = PROFILE_NONE;
-    take(g, &idle);
+    take_idle(g, &idle);
 }
 
 /* trace_devices has a row for each device of the index, in its order. */
@@ -264,7 +264,7 @@ void trace_gaps(const TraceJob *job, TraceRank *rank)
     for (size_t nth = 0; nth < job->index->devices.len; nth++) {
         begin_device(&g, nth);
         take_head(&g);
-        each_gap(&g, take, &last);
+        each_gap(&g, take_idle, &last);
         take_tail(&g, last);
     }
     if (rank->gaps.len)

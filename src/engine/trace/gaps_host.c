@@ -217,7 +217,7 @@ static Cursor *cursor_of(TraceHost *host, uint32_t lane)
 }
 
 /* Calls alone: an operator that synchronises also lies around what it does before. */
-static bool waits(const TraceIndex *index, size_t row)
+static bool waits_for_device(const TraceIndex *index, size_t row)
 {
     return (index->host_class[row] == TRACE_HOST_SYNC || index->host_class[row] == TRACE_HOST_COPY) &&
            index->profile->host.kind[row] == PROFILE_CALL;
@@ -230,7 +230,7 @@ static void cursor_to(const TraceIndex *index, Cursor *cursor, uint32_t lane, in
 
     for (; cursor->next < last && rows->start[cursor->next] <= time; cursor->next++) {
         cursor->now = (uint32_t)cursor->next;
-        if (waits(index, cursor->next))
+        if (waits_for_device(index, cursor->next))
             cursor->sync = cursor->now;
     }
     while (cursor->now != PROFILE_NONE && profile_end(rows, cursor->now) <= time)
@@ -289,7 +289,7 @@ static TraceCause cause_of(TraceHost *host, uint32_t lane, uint32_t row)
     return class == TRACE_HOST_MARK ? lane_note(host, lane)->marked : (TraceCause)causes[class];
 }
 
-static void count(Walk *walk, TraceCause cause, int64_t start, int64_t end)
+static void count_time(Walk *walk, TraceCause cause, int64_t start, int64_t end)
 {
     if (end > start)
         walk->blame->slice_ns[cause] += end - start;
@@ -297,7 +297,7 @@ static void count(Walk *walk, TraceCause cause, int64_t start, int64_t end)
 
 static void count_row(Walk *walk, uint32_t lane, uint32_t row, int64_t start, int64_t end, int other)
 {
-    count(walk, cause_of(walk->host, lane, row), start, end);
+    count_time(walk, cause_of(walk->host, lane, row), start, end);
     if (walk->name_host)
         shares_add(&walk->host->shares[other], owner_of(walk->host->job->index, row), end - start);
 }
@@ -308,12 +308,12 @@ static void count_silence(Walk *walk, uint32_t lane, int64_t start, int64_t end)
     int64_t from = start > note->first ? start : note->first, to = end < note->last ? end : note->last;
 
     if (to <= from || note->silent == TRACE_CAUSE_UNKNOWN) {
-        count(walk, TRACE_CAUSE_UNKNOWN, start, end);
+        count_time(walk, TRACE_CAUSE_UNKNOWN, start, end);
         return;
     }
-    count(walk, TRACE_CAUSE_UNKNOWN, start, from);
-    count(walk, note->silent, from, to);
-    count(walk, TRACE_CAUSE_UNKNOWN, to, end);
+    count_time(walk, TRACE_CAUSE_UNKNOWN, start, from);
+    count_time(walk, note->silent, from, to);
+    count_time(walk, TRACE_CAUSE_UNKNOWN, to, end);
 }
 
 /* Instants [start, end) by what runs on the lane; where nothing does, by `other` (PROFILE_NONE: no other). */
@@ -398,7 +398,7 @@ void trace_host_blame(TraceHost *host, const TraceIdle *idle, bool name, TraceBl
     *ret = (TraceBlame){.lane = lane_to_blame(host, idle), .host_row = PROFILE_NONE};
     if (ret->lane == PROFILE_NONE || host->device >= TRACE_GAP_DEVICES) {
         ret->cause = TRACE_CAUSE_UNKNOWN;
-        count(&walk, TRACE_CAUSE_UNKNOWN, idle->start, idle->end);
+        count_time(&walk, TRACE_CAUSE_UNKNOWN, idle->start, idle->end);
         return;
     }
     cursor = cursor_of(host, ret->lane);
@@ -409,7 +409,7 @@ void trace_host_blame(TraceHost *host, const TraceIdle *idle, bool name, TraceBl
     if (launch != PROFILE_NONE && profile_end(rows, launch) < late)
         late = profile_end(rows, launch) > idle->start ? profile_end(rows, launch) : idle->start;
     walk_lane(&walk, ret->lane, before == ret->lane ? PROFILE_NONE : before, false, idle->start, late);
-    count(&walk, TRACE_CAUSE_QUEUED, late, idle->end);
+    count_time(&walk, TRACE_CAUSE_QUEUED, late, idle->end);
     ret->cause = trace_gap_decide(ret->slice_ns, ret->synced);
     if (name)
         name_host(host, ret);

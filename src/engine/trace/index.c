@@ -124,7 +124,7 @@ typedef struct Open { /* an event that has begun */
 
 typedef VEC(Open) OpenStack;
 
-static bool holds(const Open *outer, int64_t start, int64_t end)
+static bool holds_range(const Open *outer, int64_t start, int64_t end)
 {
     if (start >= outer->end)
         return false;
@@ -136,7 +136,7 @@ static bool marks_what_is_inside(uint8_t class)
     return class == TRACE_HOST_DATA || class == TRACE_HOST_COLLECTIVE || class == TRACE_HOST_COMPILE;
 }
 
-static void push(OpenStack *open, Open now)
+static void push_open(OpenStack *open, Open now)
 {
     if (open->len == open->cap) /* rare: no call for each event */
         vec_reserve(open, open->len + 1);
@@ -155,7 +155,7 @@ static void nest_lane(TraceIndex *index, size_t first, size_t last, OpenStack *o
         Open now = {.end = end, .row = (uint32_t)row, .op = PROFILE_NONE, .inside = class};
         const Open *outer = NULL;
 
-        while (open->len && !holds(&open->at[open->len - 1], start, end))
+        while (open->len && !holds_range(&open->at[open->len - 1], start, end))
             open->len--;
         if (open->len) {
             outer = &open->at[open->len - 1];
@@ -170,7 +170,7 @@ static void nest_lane(TraceIndex *index, size_t first, size_t last, OpenStack *o
         index->parent[row] = outer ? outer->row : PROFILE_NONE;
         index->host_inside[row] = now.inside;
         index->op_at[row] = now.op;
-        push(open, now);
+        push_open(open, now);
     }
 }
 

@@ -24,7 +24,7 @@ static void ask_for(LinkFilter *filter, uint32_t number)
     filter->words[bit_of(number) / 64] |= UINT64_C(1) << bit_of(number) % 64;
 }
 
-static bool passes(const LinkFilter *filter, uint32_t number)
+static bool passes_filter(const LinkFilter *filter, uint32_t number)
 {
     return !filter || (filter->words[bit_of(number) / 64] >> bit_of(number) % 64 & 1);
 }
@@ -110,7 +110,7 @@ static void find_rows(const ProfileEvents *host, ProfileKind kind, const LinkFil
     vec_reserve(rows, host->len + 1);
     for (uint32_t row = 0; row < host->len; row++) {
         rows->at[rows->len] = row; /* kept or not: kinds come mixed, and a branch would be guessed wrong */
-        rows->len += (size_t)(host->kind[row] == kind && host->link[row] && passes(filter, host->link[row]));
+        rows->len += (size_t)(host->kind[row] == kind && host->link[row] && passes_filter(filter, host->link[row]));
     }
 }
 
@@ -185,7 +185,7 @@ static bool is_better(const TraceIndex *index, uint32_t a, uint32_t b, int64_t t
     return a > b; /* the inner one of two that start together */
 }
 
-static uint32_t choose(const TraceIndex *index, const LinkTable *table, uint32_t number, int64_t time)
+static uint32_t choose_call(const TraceIndex *index, const LinkTable *table, uint32_t number, int64_t time)
 {
     uint32_t slot = number ? slot_of(table, number) : PROFILE_NONE, best = PROFILE_NONE;
     const uint32_t *rows;
@@ -231,7 +231,7 @@ static void link_launches(TraceIndex *index, const LinkTable *calls)
     const ProfileEvents *gpu = &index->profile->gpu;
 
     for (size_t row = 0; row < gpu->len; row++) {
-        uint32_t call = choose(index, calls, gpu->link[row], gpu->start[row]);
+        uint32_t call = choose_call(index, calls, gpu->link[row], gpu->start[row]);
         uint32_t op = call == PROFILE_NONE ? PROFILE_NONE : index->op_at[call];
 
         index->launch[row] = call;
@@ -263,7 +263,7 @@ static void link_external(TraceIndex *index)
     trace_link_init(&ops, &index->profile->host, PROFILE_OP, filter);
     for (size_t row = 0; row < gpu->len; row++)
         if (index->op[row] == PROFILE_NONE && gpu->external[row])
-            index->op[row] = choose(index, &ops, gpu->external[row], gpu->start[row]);
+            index->op[row] = choose_call(index, &ops, gpu->external[row], gpu->start[row]);
 }
 
 void trace_index_link(TraceIndex *index, const LinkTable *calls)

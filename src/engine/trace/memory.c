@@ -22,7 +22,7 @@ typedef struct Memory {
     size_t count;
 } Memory;
 
-static int64_t capacity(const Profile *profile, int32_t device)
+static int64_t device_capacity(const Profile *profile, int32_t device)
 {
     for (size_t i = 0; i < profile->devices.len; i++)
         if (profile->devices.at[i].id == device && profile->devices.at[i].memory_bytes > 0 &&
@@ -134,7 +134,7 @@ static void add_device(const TraceJob *job, const uint32_t *events, size_t count
                              .peak_reserved = -1,
                              .peak_at = -1,
                              .peak_op = "",
-                             .capacity_bytes = device < 0 ? -1 : capacity(profile, device)}};
+                             .capacity_bytes = device < 0 ? -1 : device_capacity(profile, device)}};
 
     for (size_t i = 0; i < count; i++)
         memory.row.totals |= profile->memory.at[events[i]].allocated >= 0;

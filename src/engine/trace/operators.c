@@ -47,7 +47,7 @@ static inline uint32_t row_of(Operators *operators, uint32_t name)
 }
 
 /* TRACE_SHAPE_* of an operator's inputs; each detail is looked into once per rule. */
-static unsigned judge(Operators *operators, uint32_t row, uint32_t detail)
+static unsigned judge_shape(Operators *operators, uint32_t row, uint32_t detail)
 {
     const Profile *profile = operators->job->index->profile;
     unsigned shift = operators->rules.at[row] * (unsigned)JUDGED_BITS;
@@ -68,7 +68,7 @@ static unsigned judge(Operators *operators, uint32_t row, uint32_t detail)
 static void count_shape(Operators *operators, uint32_t number, uint32_t detail)
 {
     TraceOperator *row = &operators->rows.at[number];
-    unsigned shape = row->matrix ? judge(operators, number, detail) : 0;
+    unsigned shape = row->matrix ? judge_shape(operators, number, detail) : 0;
 
     row->shaped_count += (shape & TRACE_SHAPE_KNOWN) != 0;
     row->misaligned_count += (shape & TRACE_SHAPE_MISALIGNED) != 0;
@@ -136,7 +136,7 @@ static void add_self(Operators *operators, uint32_t number, size_t gpu_row, uint
         row->tensor_core_ns = trace_sum(row->tensor_core_ns, duration);
     if (!row->matrix || trace_gpu_class(operators->job->index, gpu_row) != TRACE_COMPUTE)
         return;
-    shape = judge(operators, number, detail);
+    shape = judge_shape(operators, number, detail);
     if (!(says & SAYS_TENSOR) && (shape & TRACE_SHAPE_TYPED ? shape & TRACE_SHAPE_FLOAT : says & SAYS_FLOAT))
         row->float_ns = trace_sum(row->float_ns, duration);
     if (shape & TRACE_SHAPE_MISALIGNED) {
@@ -213,7 +213,7 @@ static int compare_operators(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static void finish(TraceRank *rank)
+static void finish_operators(TraceRank *rank)
 {
     for (size_t i = 0; i < rank->operators.len; i++)
         if (rank->operators.at[i].shaped_count == 0)
@@ -239,7 +239,7 @@ void trace_operators(const TraceJob *job, TraceRank *rank)
     add_dims(&operators);
     for (size_t i = 0; i < operators.rows.len; i++)
         vec_push(&rank->operators, operators.rows.at[i]);
-    finish(rank);
+    finish_operators(rank);
     trace_nest_done(&operators.nest);
     trace_named_done(&operators.named);
     vec_done(&operators.rows);

@@ -30,7 +30,7 @@ typedef struct Sums {
     TracePath *path;
 } Sums;
 
-static void add(void *context, TracePathKind kind, uint32_t name, int64_t ns)
+static void add_path_time(void *context, TracePathKind kind, uint32_t name, int64_t ns)
 {
     Sums *sums = context;
     uint32_t key = (name == PROFILE_NONE ? sums->names : name) * (uint32_t)TRACE_PATH_KIND_COUNT + (uint32_t)kind;
@@ -53,7 +53,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /* Moves the rows to the path, and clears the sums. */
-static void finish(Sums *sums, const Profile *profile, Arena *arena)
+static void finish_path(Sums *sums, const Profile *profile, Arena *arena)
 {
     if (sums->rows.len > 1)
         qsort(sums->rows.at, sums->rows.len, sizeof(*sums->rows.at), by_time);
@@ -90,7 +90,7 @@ typedef struct Range {
 typedef VEC(Range) RangeVec;
 
 /* From the first to the last work of the GPU and of the threads that launch; empty (from > to) where there is none. */
-static Range whole(const PathOrder *order)
+static Range whole_range(const PathOrder *order)
 {
     const ProfileEvents *gpu = &order->profile->gpu;
     Range all = {.what = "all", .from = INT64_MAX, .to = INT64_MIN};
@@ -116,7 +116,7 @@ static void find_ranges(const TraceJob *job, const PathOrder *order, RangeVec *r
         vec_push(ranges, ((Range){.what = step->name, .from = step->start, .to = step->to}));
     }
     if (index->steps.len == 0) {
-        Range all = whole(order);
+        Range all = whole_range(order);
         vec_push(ranges, all);
     }
     size_t kept = 0;
@@ -147,8 +147,8 @@ void trace_paths(const TraceJob *job, TraceRank *rank)
     }
     for (size_t i = ranges.len; i-- > 0;) {
         sums.path = &rank->paths.at[first + i];
-        path_walk(&order, ranges.at[i].from, ranges.at[i].to, add, &sums);
-        finish(&sums, profile, job->arena);
+        path_walk(&order, ranges.at[i].from, ranges.at[i].to, add_path_time, &sums);
+        finish_path(&sums, profile, job->arena);
     }
     vec_done(&sums.rows);
     free(sums.slot);

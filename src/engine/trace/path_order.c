@@ -210,7 +210,7 @@ void path_order_done(PathOrder *order)
 
 /* ---- look-ups ---- */
 
-static void seek(PathOrder *order, uint32_t stream, int64_t time)
+static void seek_stream(PathOrder *order, uint32_t stream, int64_t time)
 {
     size_t first = order->stream_first[stream], next = order->stream_next[stream];
     while (next > first && profile_end(&order->profile->gpu, order->rows[next - 1]) > time)
@@ -220,7 +220,7 @@ static void seek(PathOrder *order, uint32_t stream, int64_t time)
 
 uint32_t path_order_last(PathOrder *order, uint32_t stream, int64_t time)
 {
-    seek(order, stream, time);
+    seek_stream(order, stream, time);
     size_t next = order->stream_next[stream];
     return next > order->stream_first[stream] ? order->rows[next - 1] : PROFILE_NONE;
 }

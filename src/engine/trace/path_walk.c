@@ -232,7 +232,7 @@ static void step_host(Walk *walk)
 
 /* The last to have been active: an operation that runs at the end of the window, else host or GPU, whoever worked
  * last. False: nothing was. */
-static bool begin(Walk *walk)
+static bool begin_walk(Walk *walk)
 {
     uint32_t row = path_order_running(walk->order, walk->time);
     if (row != PROFILE_NONE) {
@@ -268,7 +268,7 @@ void path_walk(PathOrder *order, int64_t from, int64_t to, PathTake take, void *
                  .time = to,
                  .from = from,
                  .jumped = INT64_MAX};
-    bool going = begin(&walk);
+    bool going = begin_walk(&walk);
     int jumps = 0;
     while (going && walk.time > from && jumps < JUMPS_MAX) {
         int64_t time = walk.time;

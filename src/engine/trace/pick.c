@@ -139,7 +139,7 @@ bool trace_pick_moment(const TracePick *pick, int64_t start)
     return start >= pick->from && start < pick->to;
 }
 
-static bool touches(const TracePick *pick, int64_t start, int64_t duration)
+static bool touches_window(const TracePick *pick, int64_t start, int64_t duration)
 {
     return start < pick->to && (start >= pick->from || start + duration > pick->from);
 }
@@ -155,12 +155,12 @@ bool trace_pick_event(const TracePick *pick, const TracePicked *event)
     if (event->kind <= PROFILE_SET)
         return trace_pick_moment(pick, event->start) && lane_meant(pick, event->device, event->stream);
     if (event->kind == PROFILE_GPU_ANNOTATION)
-        return touches(pick, event->start, event->duration) && lane_meant(pick, event->device, event->stream);
+        return touches_window(pick, event->start, event->duration) && lane_meant(pick, event->device, event->stream);
     if (pick->ask->no_host && event->kind != PROFILE_ANNOTATION)
         return false;
     if (pick->ask->no_python && event->kind == PROFILE_PYTHON)
         return false;
-    return touches(pick, event->start, event->duration) ||
+    return touches_window(pick, event->start, event->duration) ||
            (event->kind == PROFILE_CALL && trace_pick_link(pick, event->link));
 }
 
@@ -184,7 +184,7 @@ void trace_pick_apply(const TracePick *pick, Profile *profile)
     profile_filter(profile, keep_row, (void *)(uintptr_t)pick);
     for (size_t i = 0; i < profile->syncs.len; i++) {
         const ProfileSync *sync = &profile->syncs.at[i];
-        if (touches(pick, sync->start, sync->duration) && lane_meant(pick, sync->device, sync->stream))
+        if (touches_window(pick, sync->start, sync->duration) && lane_meant(pick, sync->device, sync->stream))
             profile->syncs.at[kept++] = *sync;
     }
     profile->syncs.len = kept;
@@ -251,7 +251,7 @@ enum { FRACTION_DIGITS = 9 };
 static const int64_t moment_max = INT64_C(1) << 61; /* as the scanner's */
 
 /* Reads digits into *ret; returns what follows, NULL where there are none or too many. Times since 1970 have 19. */
-static const char *digits(const char *at, int64_t *ret)
+static const char *read_digits(const char *at, int64_t *ret)
 {
     int64_t value = 0;
     size_t n = strspn(at, "0123456789");
@@ -273,10 +273,10 @@ int trace_numbers_parse(const char *text, const char *what, TraceNumbers *ret, E
 
     for (const char *at = text; at;) {
         int64_t first = 0, last;
-        const char *end = digits(at, &first);
+        const char *end = read_digits(at, &first);
         last = first;
         if (end && *end == '-')
-            end = digits(end + 1, &last);
+            end = read_digits(end + 1, &last);
         if (!end || (*end && *end != ',') || last < first)
             return err_set(err, -EINVAL, "%s: '%s' is no number, range (3-7) or list of these (0,4-6)", what, text);
         if (numbers.len == TRACE_RANGES_MAX)
@@ -298,14 +298,14 @@ bool trace_numbers_has(const TraceNumbers *numbers, int64_t number)
 }
 
 /* "1.5s": a decimal number and one unit. False where it is something else. */
-static bool decimal(const char *text, int64_t *ret)
+static bool read_decimal_time(const char *text, int64_t *ret)
 {
     static const struct {
         const char *name;
         int64_t ns;
     } units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {"m", 60000000000}, {"h", 3600000000000}};
     int64_t whole, scale = 0;
-    const char *at = digits(text, &whole), *fraction = NULL;
+    const char *at = read_digits(text, &whole), *fraction = NULL;
     size_t fraction_len = 0;
 
     if (at && *at == '.') {
@@ -336,10 +336,10 @@ int trace_moment_parse(const char *text, const char *what, TraceMoment *ret, Err
         *ret = (TraceMoment){0};
         return 0;
     }
-    const char *rest = digits(text + minus, &ns);
+    const char *rest = read_digits(text + minus, &ns);
     if (rest && !*rest && ns <= moment_max)
         *ret = (TraceMoment){.given = true, .ns = minus ? -ns : ns};
-    else if (decimal(text, &ns))
+    else if (read_decimal_time(text, &ns))
         *ret = (TraceMoment){.given = true, .relative = true, .ns = ns};
     else if (duration_parse(text, &span, NULL) == 0 && span < (uint64_t)moment_max)
         *ret = (TraceMoment){.given = true, .relative = true, .ns = (int64_t)span};

@@ -17,7 +17,7 @@ void queue_points_done(QueuePoints *points)
 }
 
 /* Makes parts twice as wide. */
-static void coarsen(QueueGrid *grid)
+static void coarsen_grid(QueueGrid *grid)
 {
     int64_t first = grid->first >> 1;
     size_t len = 0;
@@ -36,7 +36,7 @@ static void coarsen(QueueGrid *grid)
 }
 
 /* Makes the grid cover [from, to], with the finest parts that it has had. */
-static void cover(QueueGrid *grid, int64_t from, int64_t to)
+static void cover_range(QueueGrid *grid, int64_t from, int64_t to)
 {
     int64_t first, last;
 
@@ -50,7 +50,7 @@ static void cover(QueueGrid *grid, int64_t from, int64_t to)
         last = last > grid->first + (int64_t)grid->len - 1 ? last : grid->first + (int64_t)grid->len - 1;
         if (last - first < QUEUE_POINTS_MAX)
             break;
-        coarsen(grid);
+        coarsen_grid(grid);
     }
     memmove(grid->area + (grid->first - first), grid->area, grid->len * sizeof(*grid->area));
     memset(grid->area, 0, (size_t)(grid->first - first) * sizeof(*grid->area));
@@ -100,7 +100,7 @@ void queue_points_add(QueuePoints *points, int32_t device, const int64_t *launch
     if (first == INT64_MAX)
         return;
     grid = grid_of(points, device);
-    cover(grid, first, last);
+    cover_range(grid, first, last);
     for (size_t i = 0; i < len; i++)
         add_wait(grid, whole, launched[i], started[i]);
     for (size_t i = 0; i < grid->len; i++) {

@@ -31,7 +31,7 @@ static int by_time(const void *a_, const void *b_)
     return (a > b) - (a < b);
 }
 
-static void collect(const TraceIndex *index, StreamRows *stream)
+static void collect_launches(const TraceIndex *index, StreamRows *stream)
 {
     bool sorted = true;
 
@@ -178,7 +178,7 @@ void trace_queues(const TraceJob *job, TraceRank *rank)
 
         if (!stream.len)
             continue;
-        collect(job->index, &stream);
+        collect_launches(job->index, &stream);
         note_busy(&stream, &queue);
         walk_queue(&stream, &queue);
         queue.mean_length = mean_length(&stream);

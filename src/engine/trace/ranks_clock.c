@@ -32,17 +32,17 @@ typedef struct Edge {
 } Edge;
 typedef VEC(Edge) EdgeVec;
 
-static int64_t rounded(double ns)
+static int64_t round_ns(double ns)
 {
     return fabs(ns) < 9e18 ? llrint(ns) : 0;
 }
 
-static int64_t based(const RankMatch *match, const RankPart *part)
+static int64_t end_on_base_clock(const RankMatch *match, const RankPart *part)
 {
     return rank_plus(rank_row(match, part)->end, match->clocks[part->rank].base);
 }
 
-static void collect(const RankMatch *match, SampleVec *samples)
+static void collect_samples(const RankMatch *match, SampleVec *samples)
 {
     for (size_t i = 0; i < match->sets.len; i++) {
         const RankSet *set = &match->sets.at[i];
@@ -50,11 +50,11 @@ static void collect(const RankMatch *match, SampleVec *samples)
         if (!collective_joins_all(set->kind))
             continue;
         for (uint32_t k = 1; k < set->count; k++) {
-            int64_t time = based(match, &parts[k]);
+            int64_t time = end_on_base_clock(match, &parts[k]);
             vec_push(samples, ((Sample){.hub = parts[0].rank,
                                         .rank = parts[k].rank,
                                         .time = time,
-                                        .difference = rank_minus(based(match, &parts[0]), time)}));
+                                        .difference = rank_minus(end_on_base_clock(match, &parts[0]), time)}));
         }
     }
 }
@@ -84,12 +84,12 @@ static int64_t spread_of(const Sample *samples, size_t len, const Edge *edge, in
 {
     for (size_t i = 0; i < len; i++) {
         double expected = (double)edge->offset + edge->drift * (double)rank_minus(samples[i].time, edge->pivot);
-        room[i] = llabs(rank_minus(samples[i].difference, rounded(expected)));
+        room[i] = llabs(rank_minus(samples[i].difference, round_ns(expected)));
     }
     return rank_median(room, len);
 }
 
-static Edge straight(const Sample *samples, size_t len, int64_t *room)
+static Edge fit_line(const Sample *samples, size_t len, int64_t *room)
 {
     size_t third = len / 3;
     const Sample *late = samples + len - third;
@@ -99,7 +99,7 @@ static Edge straight(const Sample *samples, size_t len, int64_t *room)
     if (late_time > early_time)
         edge.drift = (double)rank_minus(later, early) / (double)rank_minus(late_time, early_time);
     int64_t pivot = samples[len / 2].time;
-    edge.offset = rank_plus(edge.offset, rounded(edge.drift * (double)rank_minus(pivot, edge.pivot)));
+    edge.offset = rank_plus(edge.offset, round_ns(edge.drift * (double)rank_minus(pivot, edge.pivot)));
     edge.pivot = pivot;
     return edge;
 }
@@ -110,7 +110,7 @@ static Edge edge_of(const Sample *samples, size_t len)
     Edge edge = {.pivot = samples[len / 2].time, .offset = median_of(samples, len, room)};
     edge.spread = spread_of(samples, len, &edge, room);
     if (len >= DRIFT_SAMPLES_MIN && rank_minus(samples[len - 1].time, samples[0].time) >= DRIFT_TIME_MIN_NS) {
-        Edge line = straight(samples, len, room);
+        Edge line = fit_line(samples, len, room);
         line.spread = spread_of(samples, len, &line, room);
         if (fabs(line.drift) < DRIFT_MAX && (double)line.spread < 0.8 * (double)edge.spread)
             edge = line;
@@ -135,7 +135,7 @@ static int by_weight(const void *a, const void *b)
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-static uint32_t root(uint32_t *up, uint32_t rank)
+static uint32_t find_root(uint32_t *up, uint32_t rank)
 {
     while (up[rank] != rank)
         rank = up[rank] = up[up[rank]];
@@ -152,7 +152,7 @@ static void keep_tree(EdgeVec *edges, size_t ranks)
     if (edges->len > 1)
         qsort(edges->at, edges->len, sizeof(*edges->at), by_weight);
     for (size_t i = 0; i < edges->len; i++) {
-        uint32_t hub = root(up, edges->at[i].hub), rank = root(up, edges->at[i].rank);
+        uint32_t hub = find_root(up, edges->at[i].hub), rank = find_root(up, edges->at[i].rank);
         if (hub == rank)
             continue;
         up[rank] = hub;
@@ -162,7 +162,7 @@ static void keep_tree(EdgeVec *edges, size_t ranks)
 }
 
 /* Sets the clock of the edge's side that is not known yet from the one that is. */
-static void align(RankClock *clocks, const Edge *edge)
+static void align_clock(RankClock *clocks, const Edge *edge)
 {
     bool forward = clocks[edge->hub].aligned;
     const RankClock *known = &clocks[forward ? edge->hub : edge->rank];
@@ -172,7 +172,7 @@ static void align(RankClock *clocks, const Edge *edge)
     double drift = forward ? edge->drift : -edge->drift;
     int64_t there = rank_plus(pivot, offset); /* the same moment on the known one's clock */
     fresh->offset =
-        rank_plus(rank_plus(offset, known->offset), rounded(known->drift * (double)rank_minus(there, known->pivot)));
+        rank_plus(rank_plus(offset, known->offset), round_ns(known->drift * (double)rank_minus(there, known->pivot)));
     fresh->pivot = pivot;
     fresh->drift = drift + known->drift;
     fresh->spread = edge->spread;
@@ -190,7 +190,7 @@ static void walk_tree(RankMatch *match, const EdgeVec *edges)
         for (size_t i = 0; i < edges->len; i++) {
             const Edge *edge = &edges->at[i];
             if (match->clocks[edge->hub].aligned != match->clocks[edge->rank].aligned) {
-                align(match->clocks, edge);
+                align_clock(match->clocks, edge);
                 changed = true;
             }
         }
@@ -201,7 +201,7 @@ void rank_clocks(RankMatch *match)
 {
     SampleVec samples = {0};
     EdgeVec edges = {0};
-    collect(match, &samples);
+    collect_samples(match, &samples);
     if (samples.len > 0)
         qsort(samples.at, samples.len, sizeof(*samples.at), by_pair);
     for (size_t i = 0; i < samples.len;) {
@@ -229,6 +229,6 @@ void rank_clocks(RankMatch *match)
 int64_t rank_common(const RankClock *clock, int64_t time)
 {
     int64_t based_time = rank_plus(time, clock->base);
-    int64_t drifted = rounded(clock->drift * (double)rank_minus(based_time, clock->pivot));
+    int64_t drifted = round_ns(clock->drift * (double)rank_minus(based_time, clock->pivot));
     return rank_plus(rank_plus(based_time, clock->offset), drifted);
 }

@@ -39,7 +39,7 @@ static CollectiveKind kind_of(const TraceCollective *row)
 /* ---- groups ---- */
 
 /* The n-th number of "[0, 4, 8]", or `n` itself where the list does not say. */
-static int64_t member(const char *ranks, int64_t n)
+static int64_t group_member(const char *ranks, int64_t n)
 {
     int64_t at = 0;
     for (const char *text = ranks; *text;) {
@@ -60,7 +60,7 @@ static uint32_t group_of(Groups *groups, uint32_t rank, const TraceCollective *r
 {
     CollectiveKind kind = kind_of(row);
     Group group = {.size = row->group_size};
-    int64_t own = groups->match->report->ranks.at[rank].rank, other = member(row->ranks, row->peer);
+    int64_t own = groups->match->report->ranks.at[rank].rank, other = group_member(row->ranks, row->peer);
     int64_t from = -1, to = -1;
     if ((kind == COLLECTIVE_SEND || kind == COLLECTIVE_RECV) && row->peer >= 0) {
         group.point_to_point = true;
@@ -90,7 +90,7 @@ static int by_group(const void *a, const void *b)
     return (x->row > y->row) - (x->row < y->row);
 }
 
-static void collect(Groups *groups)
+static void collect_groups(Groups *groups)
 {
     CLEANUP(arena_done) Arena arena = {0};
     const TraceReport *report = groups->match->report;
@@ -264,7 +264,7 @@ void rank_match(RankMatch *match)
 {
     Groups groups = {.match = match};
     map_init(&groups.numbers);
-    collect(&groups);
+    collect_groups(&groups);
     for (size_t i = 0; i < groups.entries.len;) {
         size_t from = i;
         while (i < groups.entries.len && groups.entries.at[i].group == groups.entries.at[from].group)

@@ -83,7 +83,7 @@ static Token *tokens_of(const RankTrack *track)
     return tokens;
 }
 
-static bool agree(const Token *a, const Token *b)
+static bool tokens_agree(const Token *a, const Token *b)
 {
     return a->kind == b->kind && (a->in < 0 || b->in < 0 || a->in == b->in) &&
            (a->out < 0 || b->out < 0 || a->out == b->out);
@@ -102,7 +102,7 @@ static Shift try_shift(const Pair *pair, int64_t by, int64_t samples)
     for (int64_t i = 0; i < count; i++) {
         int64_t at = from + (count == 1 ? 0 : i * (overlap - 1) / (count - 1));
         const Token *a = &pair->a[at + by], *b = &pair->b[at];
-        wrong += !agree(a, b);
+        wrong += !tokens_agree(a, b);
         if (wrong * 10 > count)
             return shift;
         steps += a->step >= 0 && b->step >= 0;
@@ -121,13 +121,13 @@ static Shift try_shift(const Pair *pair, int64_t by, int64_t samples)
     return shift;
 }
 
-static int64_t distance(const Shift *shift)
+static int64_t clock_distance(const Shift *shift)
 {
     return llabs(shift->offset);
 }
 
 /* Whether a is to be preferred to b, both valid. */
-static bool better(const Shift *a, const Shift *b)
+static bool is_better_shift(const Shift *a, const Shift *b)
 {
     int64_t a_spread = a->spread > SPREAD_FLOOR_NS ? a->spread : SPREAD_FLOOR_NS;
     int64_t b_spread = b->spread > SPREAD_FLOOR_NS ? b->spread : SPREAD_FLOOR_NS;
@@ -137,15 +137,15 @@ static bool better(const Shift *a, const Shift *b)
         return a->steps > b->steps;
     if (a_spread / 3 * 2 > b_spread || b_spread / 3 * 2 > a_spread)
         return a_spread < b_spread;
-    bool a_near = distance(a) < PLAUSIBLE_NS, b_near = distance(b) < PLAUSIBLE_NS;
+    bool a_near = clock_distance(a) < PLAUSIBLE_NS, b_near = clock_distance(b) < PLAUSIBLE_NS;
     if (a_near != b_near)
         return a_near;
     if (fabs(a->steps - b->steps) > STEPS_DIFFER)
         return a->steps > b->steps;
     if (a->whole != b->whole)
         return a->whole;
-    if (a_near && distance(a) != distance(b))
-        return distance(a) < distance(b);
+    if (a_near && clock_distance(a) != clock_distance(b))
+        return clock_distance(a) < clock_distance(b);
     return llabs(a->by) < llabs(b->by) || (llabs(a->by) == llabs(b->by) && a->by > b->by);
 }
 
@@ -162,7 +162,7 @@ static Shift find_shift(const Pair *pair)
         if (!rough.valid || (best.valid && rough.spread / 8 > best.spread + SPREAD_FLOOR_NS))
             continue;
         Shift shift = try_shift(pair, by, SAMPLES);
-        if (shift.valid && (!best.valid || better(&shift, &best)))
+        if (shift.valid && (!best.valid || is_better_shift(&shift, &best)))
             best = shift;
     }
     return best;
@@ -175,7 +175,7 @@ static size_t pair_by_shift(const Pair *pair, const Shift *shift, int64_t *pairs
     size_t count = 0;
     for (int64_t i = 0; i < pair->b_len; i++) {
         int64_t at = i + shift->by;
-        bool fits = at >= 0 && at < pair->a_len && agree(&pair->a[at], &pair->b[i]);
+        bool fits = at >= 0 && at < pair->a_len && tokens_agree(&pair->a[at], &pair->b[i]);
         pairs[i] = fits ? at : -1;
         count += fits;
     }
@@ -183,7 +183,7 @@ static size_t pair_by_shift(const Pair *pair, const Shift *shift, int64_t *pairs
 }
 
 /* Half the way to the nearest neighbour of row `at`, within limits: what is nearer is the row itself. */
-static int64_t tolerance(const Pair *pair, const Shift *shift, int64_t at)
+static int64_t pair_tolerance(const Pair *pair, const Shift *shift, int64_t at)
 {
     int64_t most = TOLERANCE_MAX_NS + 10 * (shift->spread < TOLERANCE_MAX_NS ? shift->spread : TOLERANCE_MAX_NS);
     int64_t before = at > 0 ? rank_minus(pair->a[at].end, pair->a[at - 1].end) / 2 : most;
@@ -200,10 +200,10 @@ static size_t pair_by_time(const Pair *pair, const Shift *shift, int64_t *pairs)
     for (int64_t i = 0; i < pair->b_len; i++) {
         pairs[i] = -1;
         int64_t end = rank_plus(pair->b[i].end, offset);
-        while (at < pair->a_len && pair->a[at].end < rank_minus(end, tolerance(pair, shift, at)))
+        while (at < pair->a_len && pair->a[at].end < rank_minus(end, pair_tolerance(pair, shift, at)))
             at++;
-        if (at >= pair->a_len || pair->a[at].end > rank_plus(end, tolerance(pair, shift, at)) ||
-            !agree(&pair->a[at], &pair->b[i]))
+        if (at >= pair->a_len || pair->a[at].end > rank_plus(end, pair_tolerance(pair, shift, at)) ||
+            !tokens_agree(&pair->a[at], &pair->b[i]))
             continue;
         offset += (pair->a[at].end - end) / 8; /* follows the drift */
         pairs[i] = at++;
@@ -249,7 +249,7 @@ static Shift find_offset(const Pair *pair)
         int64_t at = count == 1 ? 0 : i * (pair->b_len - 1) / (count - 1);
         int64_t low = at < SHIFTS_MAX ? 0 : at - SHIFTS_MAX, high = at + SHIFTS_MAX;
         for (int64_t k = low; k < high && k < pair->a_len; k++) {
-            if (agree(&pair->a[k], &pair->b[at]))
+            if (tokens_agree(&pair->a[k], &pair->b[at]))
                 vec_push(&differences, rank_minus(pair->a[k].end, pair->b[at].end));
         }
     }

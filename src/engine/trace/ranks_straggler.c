@@ -90,7 +90,7 @@ static int by_time(const void *a, const void *b)
     return (x->set->first > y->set->first) - (x->set->first < y->set->first);
 }
 
-static void collect(Judge *judge)
+static void collect_evidence(Judge *judge)
 {
     const RankMatch *match = judge->match;
     size_t ranks = judge->report->ranks.len;
@@ -113,7 +113,7 @@ static void collect(Judge *judge)
 }
 
 /* What a rank waited for others in one group excuses it in another. */
-static void excuse(Judge *judge)
+static void excuse_waits(Judge *judge)
 {
     for (size_t i = 0; i < judge->len; i++) {
         Evidence *evidence = &judge->evidence[i];
@@ -154,7 +154,7 @@ static void cut_freaks(Judge *judge)
         judge->evidence[i].late = judge->evidence[i].late < most ? judge->evidence[i].late : most;
 }
 
-static void score(Judge *judge)
+static void score_ranks(Judge *judge)
 {
     for (size_t i = 0; i < judge->len; i++) {
         const Evidence *evidence = &judge->evidence[i];
@@ -178,7 +178,7 @@ static void score(Judge *judge)
 /* ---- is it more than chance ---- */
 
 /* Mean over its own deviation, of the rank's lateness less its waiting from bin to bin; 0 where bins are too few. */
-static double steadiness(const Judge *judge, uint32_t rank, size_t *ret_bins)
+static double measure_steadiness(const Judge *judge, uint32_t rank, size_t *ret_bins)
 {
     CLEANUP_FREE double *bins = xcalloc(judge->len + 1, sizeof(*bins));
     bool stepped = true;
@@ -321,7 +321,7 @@ static bool judge_rank(const Judge *judge, uint32_t rank, TraceStraggler *ret)
     double cost = fmin(own->late / steps, median_of_peers(judge, rank, peers, exposed_of));
     double percent = 100 * cost / means.step_ns;
     size_t bins;
-    double t = steadiness(judge, rank, &bins);
+    double t = measure_steadiness(judge, rank, &bins);
     bool steady = bins >= BINS_MIN && t >= (bins < FEW_BINS ? STEADY_T_FEW : STEADY_T);
     if (share < chance + (1 - chance) / 2 || (z < CHANCE_Z && !steady) || percent < PERCENT_MIN ||
         own->late / (double)own->last < LATE_MIN_NS || own->confirmed * 2 < own->last)
@@ -344,10 +344,10 @@ void rank_straggler(const RankMatch *match)
         return;
     judge.scores = xcalloc(report->ranks.len, sizeof(*judge.scores));
     judge.debts = xcalloc(report->ranks.len, sizeof(*judge.debts));
-    collect(&judge);
-    excuse(&judge);
+    collect_evidence(&judge);
+    excuse_waits(&judge);
     cut_freaks(&judge);
-    score(&judge);
+    score_ranks(&judge);
     uint32_t best = 0, latest = 0;
     for (uint32_t i = 1; i < report->ranks.len; i++) {
         best = judge.scores[i].late > judge.scores[best].late ? i : best;

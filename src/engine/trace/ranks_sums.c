@@ -31,7 +31,7 @@ typedef struct Sums {
     Arena keys;
 } Sums;
 
-static int64_t add(int64_t a, int64_t b)
+static int64_t sum_capped(int64_t a, int64_t b)
 {
     int64_t sum;
     return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
@@ -65,7 +65,7 @@ static Sum *sum_for(Sums *sums, const TraceCollective *row, CollectiveKind kind,
     return sum;
 }
 
-static int64_t larger(int64_t a, int64_t b)
+static int64_t larger_ns(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
@@ -108,24 +108,24 @@ static void add_set(Sums *sums, const RankSet *set)
         const TraceCollective *part = rank_row(match, &parts[i]);
         int64_t duration = rank_duration(match, &parts[i]);
         int64_t start = clock ? rank_common(&match->clocks[parts[i].rank], part->start) : -duration;
-        operation.bytes = larger(operation.bytes, bytes_of(set->kind, part, size));
+        operation.bytes = larger_ns(operation.bytes, bytes_of(set->kind, part, size));
         operation.best = duration < operation.best ? duration : operation.best;
-        total = add(total, duration);
+        total = sum_capped(total, duration);
         first = start < first ? start : first;
-        last = larger(last, start);
+        last = larger_ns(last, start);
     }
     for (uint32_t i = 0; i < set->count && known; i++) {
         const TraceCollective *part = rank_row(match, &parts[i]);
         int64_t start =
             clock ? rank_common(&match->clocks[parts[i].rank], part->start) : -rank_duration(match, &parts[i]);
-        wait = add(wait, rank_minus(last, start));
+        wait = sum_capped(wait, rank_minus(last, start));
     }
     operation.skew = known ? rank_minus(last, first) : -1;
     Sum *sum = sum_for(sums, row, set->kind, size, operation.bytes);
     sum->row.count++;
     sum->row.matched += set->complete;
-    sum->row.total_ns = add(sum->row.total_ns, total);
-    sum->row.wait_ns = add(sum->row.wait_ns, wait);
+    sum->row.total_ns = sum_capped(sum->row.total_ns, total);
+    sum->row.wait_ns = sum_capped(sum->row.wait_ns, wait);
     vec_push(&sum->matched, operation);
 }
 
@@ -135,7 +135,7 @@ static void add_alone(Sums *sums, const TraceCollective *row)
     Operation operation = {.bytes = bytes_of(kind, row, row->group_size), .best = row->end - row->start, .skew = -1};
     Sum *sum = sum_for(sums, row, kind, row->group_size, operation.bytes);
     sum->row.count++;
-    sum->row.total_ns = add(sum->row.total_ns, operation.best);
+    sum->row.total_ns = sum_capped(sum->row.total_ns, operation.best);
     vec_push(&sum->alone, operation);
 }
 
@@ -148,7 +148,7 @@ static int64_t median_bytes(const OperationVec *operations, int64_t *room)
     return rank_median(room, operations->len);
 }
 
-static void finish(Sum *sum)
+static void finish_sum(Sum *sum)
 {
     const OperationVec *operations = sum->matched.len > 0 ? &sum->matched : &sum->alone;
     TraceCollectiveSum *row = &sum->row;
@@ -206,7 +206,7 @@ void rank_sums(const RankMatch *match)
         free(in_set[i]);
     }
     for (size_t i = 0; i < sums.sums.len; i++) {
-        finish(&sums.sums.at[i]);
+        finish_sum(&sums.sums.at[i]);
         vec_push(&report->collectives, sums.sums.at[i].row);
         vec_done(&sums.sums.at[i].matched);
         vec_done(&sums.sums.at[i].alone);

@@ -30,7 +30,7 @@ int64_t rank_asked(const TraceCollective *row)
 
 /* ---- means ---- */
 
-static void scale(RankMeans *means, double by)
+static void scale_means(RankMeans *means, double by)
 {
     means->compute_ns *= by;
     means->communication_ns *= by;
@@ -69,7 +69,7 @@ RankMeans rank_means(const TraceRank *rank)
     }
     size_t count = rank->steps.len > 0 ? rank->steps.len : rank->devices.len;
     if (count > 0) {
-        scale(&means, 1 / (double)count);
+        scale_means(&means, 1 / (double)count);
         means.step_ns /= (double)count;
     }
     return means;

@@ -84,7 +84,7 @@ static bool same_profile(const TraceRank *a, const TraceRank *b)
     return a->devices.len + a->operators.len + a->calls.len > 0;
 }
 
-static const TraceRank *earlier(const TraceReport *report, size_t len, const TraceRank *rank)
+static const TraceRank *find_earlier(const TraceReport *report, size_t len, const TraceRank *rank)
 {
     for (size_t i = 0; i < len; i++)
         if (same_profile(&report->ranks.at[i], rank))
@@ -98,7 +98,7 @@ void trace_report_drop_copies(TraceReport *report, Arena *arena)
 
     for (size_t i = 0; i < report->ranks.len; i++) {
         TraceRank *rank = &report->ranks.at[i];
-        const TraceRank *same = earlier(report, kept, rank);
+        const TraceRank *same = find_earlier(report, kept, rank);
 
         if (!same) {
             report->ranks.at[kept++] = *rank;

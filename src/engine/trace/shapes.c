@@ -77,7 +77,7 @@ static size_t first_input(TraceShapeRule rule)
 }
 
 /* The n-th element of a list in brackets: its first byte and behind its last. False where there are not as many. */
-static bool element(const char *list, size_t n, const char **ret_from, const char **ret_to)
+static bool find_element(const char *list, size_t n, const char **ret_from, const char **ret_to)
 {
     const char *from = list;
     int depth = 0;
@@ -109,7 +109,7 @@ static bool parse_matrix(const char *dims, size_t input, Matrix *ret)
     const char *from, *to;
 
     *ret = (Matrix){0};
-    if (!element(dims, input, &from, &to))
+    if (!find_element(dims, input, &from, &to))
         return false;
     while (from < to && isspace((unsigned char)*from))
         from++;
@@ -136,7 +136,7 @@ static bool type_is(const char *types, size_t input, const char *const *parts, s
 {
     const char *from, *to;
 
-    if (!element(types, input, &from, &to))
+    if (!find_element(types, input, &from, &to))
         return false;
     for (size_t i = 0; i < count; i++)
         if (memmem(from, (size_t)(to - from), parts[i], strlen(parts[i])))
@@ -148,7 +148,7 @@ static bool is_float(const char *types, size_t input)
 {
     const char *from, *to;
 
-    if (!element(types, input, &from, &to))
+    if (!find_element(types, input, &from, &to))
         return false;
     while (from < to && (isspace((unsigned char)*from) || *from == '"'))
         from++;
@@ -182,7 +182,7 @@ static int matrix_bytes(TraceShapeRule rule, const char *types)
 }
 
 /* The dimensions that tensor cores would like to be multiples: rows, depth and columns of the product. */
-static size_t judged(TraceShapeRule rule, const Matrix *a, const Matrix *b, int64_t out[3])
+static size_t judged_dimensions(TraceShapeRule rule, const Matrix *a, const Matrix *b, int64_t out[3])
 {
     int64_t rows = 1;
 
@@ -229,7 +229,7 @@ unsigned trace_shape_judge(TraceShapeRule rule, const char *dims, const char *ty
 
     if (rule == TRACE_SHAPE_NONE || bytes == 0 || !parse_matrix(dims, input, &a) || !parse_matrix(dims, input + 1, &b))
         return result;
-    count = judged(rule, &a, &b, out);
+    count = judged_dimensions(rule, &a, &b, out);
     if (count == 0)
         return result;
     multiple = bytes == 2 ? HALF_MULTIPLE : BYTE_MULTIPLE;

@@ -56,7 +56,7 @@ static void run_task(Pool *pool, size_t i, unsigned int thread)
     pthread_cond_broadcast(&pool->ended);
 }
 
-static void *work(void *context)
+static void *run_tasks(void *context)
 {
     const Worker *worker = context;
     Pool *pool = worker->pool;
@@ -94,11 +94,11 @@ void trace_tasks_run(const TraceTask *tasks, size_t count, void *context, unsign
     threads = threads < count ? threads : (unsigned int)count;
     for (; started < threads; started++) {
         workers[started] = (Worker){.pool = &pool, .thread = started};
-        if (pthread_create(&helpers[started], NULL, work, &workers[started]) != 0)
+        if (pthread_create(&helpers[started], NULL, run_tasks, &workers[started]) != 0)
             break;
     }
     workers[0] = (Worker){.pool = &pool};
-    work(&workers[0]);
+    run_tasks(&workers[0]);
     for (unsigned int i = 1; i < started; i++)
         pthread_join(helpers[i], NULL);
 }

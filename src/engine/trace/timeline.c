@@ -66,7 +66,7 @@ static void fill_add(Fill *fill, size_t class, int64_t start, int64_t end)
 }
 
 /* A share of 0 means nothing at all. */
-static uint8_t share(int64_t ns, int64_t bucket)
+static uint8_t bucket_share(int64_t ns, int64_t bucket)
 {
     double part = (double)ns / (double)bucket * 255;
     return ns == 0 ? 0 : part < 1 ? 1 : part > 255 ? 255 : (uint8_t)lrint(part);
@@ -79,7 +79,7 @@ static void fill_finish(Fill *fill, TraceTimelineLane *lane)
     vec_reserve(&lane->busy, fill->used * CLASSES);
     lane->busy.len = fill->used * CLASSES;
     for (size_t i = 0; i < lane->busy.len; i++)
-        lane->busy.at[i] = share(fill->ns[i], fill->bucket);
+        lane->busy.at[i] = bucket_share(fill->ns[i], fill->bucket);
     memset(fill->ns, 0, fill->used * CLASSES * sizeof(*fill->ns));
     fill->used = 0;
     for (size_t i = 0; i < CLASSES; i++)
@@ -297,7 +297,7 @@ typedef struct TimeRange {
     int64_t from, to;
 } TimeRange;
 
-static void widen(const ProfileEvents *table, TimeRange *range)
+static void widen_range(const ProfileEvents *table, TimeRange *range)
 {
     for (size_t i = 0; i < table->len; i++) {
         int64_t end = profile_end(table, i);
@@ -312,8 +312,8 @@ void trace_timeline(const TraceJob *job, TraceRank *rank)
     TimeRange range = {.from = INT64_MAX, .to = INT64_MIN};
     if (!job->config->timeline)
         return;
-    widen(&profile->gpu, &range);
-    widen(&profile->host, &range);
+    widen_range(&profile->gpu, &range);
+    widen_range(&profile->host, &range);
     if (range.from > range.to)
         return;
     Painter painter = {.job = job, .index = job->index, .profile = profile, .timeline = &rank->timeline};

@@ -37,12 +37,12 @@ typedef struct Found {
     int64_t rank;
 } Found;
 
-static double clamp(double value, double high)
+static double clamp_percent(double value, double high)
 {
     return value > 0 ? fmin(value, high) : 0;
 }
 
-static Found look(TraceReport *report, const VerdictRule *rule, const VerdictFacts *facts)
+static Found try_rule(TraceReport *report, const VerdictRule *rule, const VerdictFacts *facts)
 {
     VerdictFinding finding = {.gain = rule->gain, .rank = -1};
     Found found = {0};
@@ -52,9 +52,9 @@ static Found look(TraceReport *report, const VerdictRule *rule, const VerdictFac
     str_add(&finding.advice, rule->advice);
     found.found = rule->find(facts, &finding);
     if (found.found) {
-        found.cost_ns = clamp(finding.cost_ns, facts->step_ns);
+        found.cost_ns = clamp_percent(finding.cost_ns, facts->step_ns);
         found.percent = facts->step_ns > 0 ? 100 * found.cost_ns / facts->step_ns : 0;
-        found.gain_percent = found.percent * clamp(fmin(finding.gain, rule->gain), 1);
+        found.gain_percent = found.percent * clamp_percent(fmin(finding.gain, rule->gain), 1);
         found.evidence = arena_strdup(&report->arena, finding.evidence.text);
         found.advice = arena_strdup(&report->arena, finding.advice.text);
         found.rank = finding.rank;
@@ -64,7 +64,7 @@ static Found look(TraceReport *report, const VerdictRule *rule, const VerdictFac
     return found;
 }
 
-static void say(TraceReport *report, const VerdictRule *rule, const Found *found)
+static void add_verdict(TraceReport *report, const VerdictRule *rule, const Found *found)
 {
     vec_push(&report->verdicts, ((TraceVerdict){.id = rule->id,
                                                 .percent_of_step = found->percent,
@@ -83,10 +83,10 @@ static bool is_across(VerdictId id)
 
 static void judge_across(TraceReport *report, VerdictId id, const VerdictFacts *facts)
 {
-    Found found = look(report, &verdict_rules[id], &facts[0]);
+    Found found = try_rule(report, &verdict_rules[id], &facts[0]);
 
     if (found.found && found.percent >= verdict_rules[id].threshold_percent)
-        say(report, &verdict_rules[id], &found);
+        add_verdict(report, &verdict_rules[id], &found);
 }
 
 /* One rule on all ranks. */
@@ -101,7 +101,7 @@ static RankFinds look_at_ranks(TraceReport *report, const VerdictRule *rule, con
     RankFinds finds = {0};
 
     for (size_t i = 0; i < report->ranks.len; i++) {
-        Found found = look(report, rule, &facts[i]);
+        Found found = try_rule(report, rule, &facts[i]);
 
         if (!found.found)
             continue;
@@ -119,7 +119,7 @@ static RankFinds look_at_ranks(TraceReport *report, const VerdictRule *rule, con
 
 /* About all ranks, with the evidence of the worst, where their mean and most of them (or the worst no more than the
  * others) reach the threshold; about the worst alone where it stands out. */
-static void judge(TraceReport *report, VerdictId id, const VerdictFacts *facts)
+static void judge_rule(TraceReport *report, VerdictId id, const VerdictFacts *facts)
 {
     const VerdictRule *rule = &verdict_rules[id];
     RankFinds finds = look_at_ranks(report, rule, facts);
@@ -134,11 +134,11 @@ static void judge(TraceReport *report, VerdictId id, const VerdictFacts *facts)
         mean->evidence = report->ranks.len == 1
                              ? worst->evidence
                              : arena_printf(&report->arena, "rank %lld: %s", (long long)worst->rank, worst->evidence);
-        say(report, rule, mean);
+        add_verdict(report, rule, mean);
     } else if (alone) {
         if (finds.reach > 1)
             worst->evidence = arena_printf(&report->arena, "%s; %zu other ranks too", worst->evidence, finds.reach - 1);
-        say(report, rule, worst);
+        add_verdict(report, rule, worst);
     }
 }
 
@@ -208,12 +208,12 @@ void trace_verdicts(TraceReport *report)
         if (is_across((VerdictId)id))
             judge_across(report, (VerdictId)id, facts);
         else
-            judge(report, (VerdictId)id, facts);
+            judge_rule(report, (VerdictId)id, facts);
     }
     if (!idle_was_explained(report))
-        judge(report, VERDICT_IDLE_SPREAD, facts);
+        judge_rule(report, VERDICT_IDLE_SPREAD, facts);
     if (largest_cost(report) < verdict_limit(VERDICT_LIMIT_WELL_USED_COST))
-        judge(report, VERDICT_WELL_USED, facts);
+        judge_rule(report, VERDICT_WELL_USED, facts);
     if (report->verdicts.len > 1)
         qsort(report->verdicts.at, report->verdicts.len, sizeof *report->verdicts.at, compare_verdicts);
     free(facts);

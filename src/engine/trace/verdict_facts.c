@@ -5,7 +5,7 @@
 
 #include "engine/trace/verdict.h"
 
-static int64_t window(const TraceStepRow *step)
+static int64_t step_window(const TraceStepRow *step)
 {
     return step->to - step->start;
 }
@@ -26,11 +26,11 @@ static bool first_is_outlier(const TraceRank *rank)
     if (rank->steps.len < 2 || (double)rank->steps.len < verdict_limit(VERDICT_LIMIT_WARM_UP_STEPS))
         return false;
     for (size_t i = 1; i < rank->steps.len; i++)
-        vec_push(&others, window(&rank->steps.at[i]));
+        vec_push(&others, step_window(&rank->steps.at[i]));
     qsort(others.at, others.len, sizeof *others.at, compare_ns);
     median = others.at[others.len / 2];
     vec_done(&others);
-    return (double)window(&rank->steps.at[0]) > verdict_limit(VERDICT_LIMIT_WARM_UP_FACTOR) * (double)median;
+    return (double)step_window(&rank->steps.at[0]) > verdict_limit(VERDICT_LIMIT_WARM_UP_FACTOR) * (double)median;
 }
 
 static void add_step(VerdictFacts *facts, const TraceStepRow *step)

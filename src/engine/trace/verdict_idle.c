@@ -6,7 +6,7 @@
 #include "engine/trace/verdict.h"
 
 /* Says the cost of idle causes and where the host was. */
-static bool idle(const VerdictFacts *facts, VerdictFinding *finding, TraceCause cause, const char *what)
+static bool find_idle(const VerdictFacts *facts, VerdictFinding *finding, TraceCause cause, const char *what)
 {
     finding->cost_ns = facts->idle_by_cause[cause];
     if (finding->cost_ns <= 0)
@@ -73,7 +73,7 @@ static bool pageable_to_device(const TraceRank *rank)
 
 bool rule_data_loading(const VerdictFacts *facts, VerdictFinding *finding)
 {
-    if (!idle(facts, finding, TRACE_CAUSE_DATA_LOADING, "while input is loaded"))
+    if (!find_idle(facts, finding, TRACE_CAUSE_DATA_LOADING, "while input is loaded"))
         return false;
     if (verdict_has_name(facts->rank, "_SingleProcessDataLoaderIter"))
         verdict_hint(finding, VERDICT_HINT_LOADER_SINGLE);
@@ -139,7 +139,7 @@ bool rule_launch_bound(const VerdictFacts *facts, VerdictFinding *finding)
 {
     const TraceLaunch *launch = &facts->rank->launch;
 
-    if (!idle(facts, finding, TRACE_CAUSE_HOST_BOUND, "while the host prepares and launches work"))
+    if (!find_idle(facts, finding, TRACE_CAUSE_HOST_BOUND, "while the host prepares and launches work"))
         return false;
     str_addf(&finding->evidence, "; %.0f GPU operations %s", facts->operations,
              facts->steps > 0 ? "per step" : "in all");
@@ -211,7 +211,7 @@ bool rule_queued(const VerdictFacts *facts, VerdictFinding *finding)
 
 bool rule_synchronisation(const VerdictFacts *facts, VerdictFinding *finding)
 {
-    if (!idle(facts, finding, TRACE_CAUSE_SYNCHRONISATION, "after the host waited for it"))
+    if (!find_idle(facts, finding, TRACE_CAUSE_SYNCHRONISATION, "after the host waited for it"))
         return false;
     verdict_add_calls(&finding->evidence, facts, TRACE_HOST_SYNC);
     if (call_has(facts, TRACE_HOST_SYNC, "", "item") || call_has(facts, TRACE_HOST_SYNC, "", "_local_scalar_dense"))
@@ -228,7 +228,7 @@ bool rule_synchronisation(const VerdictFacts *facts, VerdictFinding *finding)
 
 bool rule_allocator(const VerdictFacts *facts, VerdictFinding *finding)
 {
-    if (!idle(facts, finding, TRACE_CAUSE_ALLOCATOR, "while memory is allocated or freed"))
+    if (!find_idle(facts, finding, TRACE_CAUSE_ALLOCATOR, "while memory is allocated or freed"))
         return false;
     verdict_add_calls(&finding->evidence, facts, TRACE_HOST_ALLOCATOR);
     if (call_has(facts, TRACE_HOST_ALLOCATOR, "Free", ""))
@@ -247,28 +247,28 @@ static bool goes_over_gloo(const TraceRank *rank)
 bool rule_collective_wait(const VerdictFacts *facts, VerdictFinding *finding)
 {
     return !goes_over_gloo(facts->rank) &&
-           idle(facts, finding, TRACE_CAUSE_COLLECTIVE_WAIT, "while the host waits for other ranks");
+           find_idle(facts, finding, TRACE_CAUSE_COLLECTIVE_WAIT, "while the host waits for other ranks");
 }
 
 bool rule_gloo(const VerdictFacts *facts, VerdictFinding *finding)
 {
     return goes_over_gloo(facts->rank) &&
-           idle(facts, finding, TRACE_CAUSE_COLLECTIVE_WAIT, "while gloo communicates on the host");
+           find_idle(facts, finding, TRACE_CAUSE_COLLECTIVE_WAIT, "while gloo communicates on the host");
 }
 
 bool rule_compile(const VerdictFacts *facts, VerdictFinding *finding)
 {
-    return idle(facts, finding, TRACE_CAUSE_COMPILE, "while code is compiled or loaded");
+    return find_idle(facts, finding, TRACE_CAUSE_COMPILE, "while code is compiled or loaded");
 }
 
 bool rule_python(const VerdictFacts *facts, VerdictFinding *finding)
 {
-    return idle(facts, finding, TRACE_CAUSE_PYTHON, "while Python runs");
+    return find_idle(facts, finding, TRACE_CAUSE_PYTHON, "while Python runs");
 }
 
 bool rule_idle_unknown(const VerdictFacts *facts, VerdictFinding *finding)
 {
-    if (!idle(facts, finding, TRACE_CAUSE_UNKNOWN, "for a reason that the profile does not hold"))
+    if (!find_idle(facts, finding, TRACE_CAUSE_UNKNOWN, "for a reason that the profile does not hold"))
         return false;
     if (facts->rank->with_stack || facts->rank->operators.len + facts->rank->calls.len == 0)
         verdict_hint(finding, VERDICT_HINT_RECORD_CPU);

@@ -79,7 +79,7 @@ static int compare_names(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static bool judged(const VerdictFacts *facts, int32_t step)
+static bool is_judged_step(const VerdictFacts *facts, int32_t step)
 {
     return facts->steps == 0 || (step >= 0 && (size_t)step >= facts->first_step);
 }
@@ -94,7 +94,7 @@ void verdict_add_gaps(Str *out, const VerdictFacts *facts, TraceCause cause)
         const TraceGap *gap = &facts->rank->gaps.at[i];
         size_t row;
 
-        if (gap->cause != cause || !*gap->host || !judged(facts, gap->step))
+        if (gap->cause != cause || !*gap->host || !is_judged_step(facts, gap->step))
             continue;
         row = (size_t)map_get(&rows, gap->host);
         if (row == 0) {

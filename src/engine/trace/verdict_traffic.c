@@ -74,17 +74,17 @@ static bool many_small(const VerdictFacts *facts, const CopyParts *parts)
 }
 
 /* Idle while the host was in a blocking copy belongs to the kind of copy that blocks. */
-static double blocked(const VerdictFacts *facts)
+static double blocked_ns(const VerdictFacts *facts)
 {
     return facts->idle_by_cause[TRACE_CAUSE_COPY];
 }
 
 static void add_idle_part(const VerdictFacts *facts, VerdictFinding *finding)
 {
-    if (blocked(facts) <= 0)
+    if (blocked_ns(facts) <= 0)
         return;
     str_add(&finding->evidence, ", of it idle while the host was in a copy ");
-    verdict_add_time(&finding->evidence, blocked(facts));
+    verdict_add_time(&finding->evidence, blocked_ns(facts));
     verdict_add_gaps(&finding->evidence, facts, TRACE_CAUSE_COPY);
 }
 
@@ -94,7 +94,7 @@ bool rule_pageable_copy(const VerdictFacts *facts, VerdictFinding *finding)
 
     if (!parts.has_pageable)
         return false;
-    finding->cost_ns = facts->exposed_copy_ns * parts.pageable + blocked(facts);
+    finding->cost_ns = facts->exposed_copy_ns * parts.pageable + blocked_ns(facts);
     str_add(&finding->evidence, "pageable copies keep the GPU from computing: ");
     verdict_add_cost(&finding->evidence, facts, finding->cost_ns);
     add_idle_part(facts, finding);
@@ -111,7 +111,7 @@ bool rule_small_copies(const VerdictFacts *facts, VerdictFinding *finding)
 
     if (!many_small(facts, &parts))
         return false;
-    finding->cost_ns = facts->exposed_copy_ns * parts.small + (parts.has_pageable ? 0 : blocked(facts));
+    finding->cost_ns = facts->exposed_copy_ns * parts.small + (parts.has_pageable ? 0 : blocked_ns(facts));
     str_add(&finding->evidence, "small copies between host and device: ");
     verdict_add_cost(&finding->evidence, facts, finding->cost_ns);
     if (!parts.has_pageable)
@@ -129,7 +129,7 @@ bool rule_exposed_copy(const VerdictFacts *facts, VerdictFinding *finding)
     CopyParts parts = copy_parts(facts);
     bool blocks = !parts.has_pageable && !many_small(facts, &parts);
 
-    finding->cost_ns = facts->exposed_copy_ns * parts.rest + (blocks ? blocked(facts) : 0);
+    finding->cost_ns = facts->exposed_copy_ns * parts.rest + (blocks ? blocked_ns(facts) : 0);
     if (!parts.largest || finding->cost_ns <= 0)
         return false;
     str_add(&finding->evidence, "copies while nothing computes: ");
@@ -276,7 +276,7 @@ bool rule_low_bus_bandwidth(const VerdictFacts *facts, VerdictFinding *finding)
 
 /* What waiting for others can cost on the GPUs' own time: communication that is exposed, and idle in host waits. Mean
  * over the ranks that wait; `facts` is the first of all ranks'. */
-static double waiting(const VerdictFacts *facts, int64_t late_rank)
+static double waiting_ns(const VerdictFacts *facts, int64_t late_rank)
 {
     const TraceReport *report = facts->report;
     double ns = 0, ranks = 0;
@@ -304,7 +304,7 @@ bool rule_straggler(const VerdictFacts *facts, VerdictFinding *finding)
     if (!is_late(facts->report))
         return false;
     finding->rank = straggler->rank;
-    finding->cost_ns = fmin(straggler->percent_of_step / 100 * facts->step_ns, waiting(facts, straggler->rank));
+    finding->cost_ns = fmin(straggler->percent_of_step / 100 * facts->step_ns, waiting_ns(facts, straggler->rank));
     str_addf(&finding->evidence, "rank %lld comes ", (long long)straggler->rank);
     verdict_add_time(&finding->evidence, straggler->late_ns);
     str_addf(&finding->evidence,

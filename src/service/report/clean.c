@@ -32,7 +32,7 @@ static const Range wide[] = {{0x1100, 0x115f},   {0x2e80, 0x303e},   {0x3041, 0x
                              {0x16fe0, 0x18cff}, {0x1b000, 0x1b2ff}, {0x1f300, 0x1f64f}, {0x1f680, 0x1f6ff},
                              {0x1f900, 0x1f9ff}, {0x1fa70, 0x1faff}, {0x20000, 0x3fffd}};
 
-static bool within(uint32_t c, const Range *ranges, size_t count)
+static bool is_within(uint32_t c, const Range *ranges, size_t count)
 {
     for (size_t i = 0; i < count && ranges[i].from <= c; i++)
         if (c <= ranges[i].to)
@@ -44,9 +44,9 @@ unsigned clean_columns(uint32_t c)
 {
     if (c < 0x300)
         return 1;
-    if (within(c, none, sizeof(none) / sizeof(none[0])))
+    if (is_within(c, none, sizeof(none) / sizeof(none[0])))
         return 0;
-    return within(c, wide, sizeof(wide) / sizeof(wide[0])) ? 2 : 1;
+    return is_within(c, wide, sizeof(wide) / sizeof(wide[0])) ? 2 : 1;
 }
 
 size_t clean_width(const char *text)

@@ -28,17 +28,17 @@ typedef struct Value {
     const uint32_t *triple;
 } Value;
 
-static Value known(int64_t value, bool is_known)
+static Value known_value(int64_t value, bool is_known)
 {
     return (Value){.is = is_known ? VALUE_I64 : VALUE_NONE, .i64 = value};
 }
 
-static Value word(const char *const *words, unsigned index, unsigned count)
+static Value word_value(const char *const *words, unsigned index, unsigned count)
 {
     return (Value){.is = index < count ? VALUE_TEXT : VALUE_NONE, .text = index < count ? words[index] : NULL};
 }
 
-static Value texted(const char *text, bool unknown_if_empty)
+static Value text_value(const char *text, bool unknown_if_empty)
 {
     bool none = !text || (unknown_if_empty && !text[0]);
 
@@ -52,33 +52,33 @@ static Value read_value(const Field *field, const void *row)
 
     switch (field->type) {
     case FIELD_I64:
-        return known(*(const int64_t *)at, true);
+        return known_value(*(const int64_t *)at, true);
     case FIELD_U64:
         return (Value){.is = VALUE_U64, .u64 = *(const uint64_t *)at};
     case FIELD_KNOWN:
-        return known(*(const int64_t *)at, *(const int64_t *)at >= 0);
+        return known_value(*(const int64_t *)at, *(const int64_t *)at >= 0);
     case FIELD_I32:
-        return known(*(const int32_t *)at, true);
+        return known_value(*(const int32_t *)at, true);
     case FIELD_KNOWN32:
-        return known(*(const int32_t *)at, *(const int32_t *)at >= 0);
+        return known_value(*(const int32_t *)at, *(const int32_t *)at >= 0);
     case FIELD_TIME:
-        return known(*(const int64_t *)at, *(const int64_t *)at != INT64_MIN);
+        return known_value(*(const int64_t *)at, *(const int64_t *)at != INT64_MIN);
     case FIELD_DOUBLE:
         return (Value){.is = isfinite(*(const double *)at) ? VALUE_DOUBLE : VALUE_NONE, .number = *(const double *)at};
     case FIELD_TEXT:
-        return texted(*(const char *const *)at, false);
+        return text_value(*(const char *const *)at, false);
     case FIELD_KNOWN_TEXT:
-        return texted(*(const char *const *)at, true);
+        return text_value(*(const char *const *)at, true);
     case FIELD_BOOL:
         return (Value){.is = VALUE_BOOL, .i64 = *(const bool *)at};
     case FIELD_CAUSE:
-        return word(trace_cause_words, *(const TraceCause *)at, TRACE_CAUSE_COUNT);
+        return word_value(trace_cause_words, *(const TraceCause *)at, TRACE_CAUSE_COUNT);
     case FIELD_CLASS:
-        return word(trace_class_words, *(const TraceClass *)at, TRACE_CLASS_COUNT);
+        return word_value(trace_class_words, *(const TraceClass *)at, TRACE_CLASS_COUNT);
     case FIELD_HOST:
-        return word(trace_host_words, *(const TraceHostClass *)at, TRACE_HOST_CLASS_COUNT);
+        return word_value(trace_host_words, *(const TraceHostClass *)at, TRACE_HOST_CLASS_COUNT);
     case FIELD_PATH:
-        return word(trace_path_words, *(const TracePathKind *)at, TRACE_PATH_KIND_COUNT);
+        return word_value(trace_path_words, *(const TracePathKind *)at, TRACE_PATH_KIND_COUNT);
     case FIELD_TRIPLE:
         return (Value){.is = triple[0] ? VALUE_TRIPLE : VALUE_NONE, .triple = triple};
     }

@@ -169,7 +169,7 @@ static void write_markup(Out *out, const char *text)
     str_done(&clean);
 }
 
-static void begin(Page *page, const char *title)
+static void begin_page(Page *page, const char *title)
 {
     out_addn(&page->out, (const char *)trace_page_head, sizeof(trace_page_head));
     write_markup(&page->out, title);
@@ -180,7 +180,7 @@ static void begin(Page *page, const char *title)
     page_json_text(page, "title", title);
 }
 
-static int end(Page *page)
+static int end_page(Page *page)
 {
     page_texts(page);
     out_close(&page->out, '}');
@@ -193,9 +193,9 @@ int trace_html(const TraceReport *report, const char *title, ReportSink sink, Er
     Page page;
 
     page_init(&page, report, sink, err);
-    begin(&page, title);
+    begin_page(&page, title);
     write_report(&page, report);
-    return end(&page);
+    return end_page(&page);
 }
 
 int trace_diff_html(const TraceDiff *diff, const char *title, ReportSink sink, Err *err)
@@ -203,11 +203,11 @@ int trace_diff_html(const TraceDiff *diff, const char *title, ReportSink sink, E
     Page page;
 
     page_init(&page, NULL, sink, err);
-    begin(&page, title);
+    begin_page(&page, title);
     out_open(&page.out, "diff", '{');
     field_json(&page.out, field_diff, diff);
     TABLE(&page, "kernels", field_diff_row, diff->kernels, PAGE_ROWS, NULL);
     TABLE(&page, "operators", field_diff_row, diff->operators, PAGE_ROWS, NULL);
     out_close(&page.out, '}');
-    return end(&page);
+    return end_page(&page);
 }

@@ -43,7 +43,7 @@ void out_init(Out *out, ReportSink sink, Err *err)
     str_init(&out->room, out_room_max);
 }
 
-static void send(Out *out)
+static void send_room(Out *out)
 {
     if (!out->rc && out->room.len)
         out->rc = out->sink.write(out->sink.context, out->room.text, out->room.len, out->err);
@@ -55,12 +55,12 @@ static void send(Out *out)
 void out_flow(Out *out)
 {
     if (out->room.len >= OUT_PIECE)
-        send(out);
+        send_room(out);
 }
 
 int out_done(Out *out)
 {
-    send(out);
+    send_room(out);
     str_done(&out->room);
     return out->rc;
 }

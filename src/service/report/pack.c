@@ -9,7 +9,7 @@ void pack_begin(Pack *pack, Out *out, const char *key)
 }
 
 /* Three bytes, or the last one or two, as four characters. */
-static void flush(Pack *pack)
+static void flush_triple(Pack *pack)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     uint32_t bits = (uint32_t)pack->bytes[0] << 16 | (uint32_t)pack->bytes[1] << 8 | pack->bytes[2];
@@ -28,7 +28,7 @@ void pack_byte(Pack *pack, uint8_t byte)
 {
     pack->bytes[pack->count++] = byte;
     if (pack->count == 3)
-        flush(pack);
+        flush_triple(pack);
 }
 
 void pack_u64(Pack *pack, uint64_t value)
@@ -40,6 +40,6 @@ void pack_u64(Pack *pack, uint64_t value)
 
 void pack_end(Pack *pack)
 {
-    flush(pack);
+    flush_triple(pack);
     out_addc(pack->out, '"');
 }

@@ -11,7 +11,7 @@
 enum { CLASSES = 3 };
 
 /* Slices of all lanes where each keeps at most `quota`. */
-static size_t kept(const TraceReport *report, size_t quota)
+static size_t count_kept(const TraceReport *report, size_t quota)
 {
     size_t sum = 0;
 
@@ -31,7 +31,7 @@ void page_budget(Page *page, const TraceReport *report)
     while (low < high) {
         size_t middle = (low + high + 1) / 2;
 
-        if (kept(report, middle) <= PAGE_SLICES)
+        if (count_kept(report, middle) <= PAGE_SLICES)
             low = middle;
         else
             high = middle - 1;
@@ -142,7 +142,7 @@ static int64_t slice_length(const TraceSlice *slice)
     return slice->end - slice->start;
 }
 
-static Choice choose(const TraceTimelineLane *lane, size_t quota)
+static Choice choose_slices(const TraceTimelineLane *lane, size_t quota)
 {
     size_t len = lane->slices.len, longer = 0;
     CLEANUP_FREE int64_t *lengths = NULL;
@@ -162,7 +162,7 @@ static Choice choose(const TraceTimelineLane *lane, size_t quota)
     return choice;
 }
 
-static bool keep(Choice *choice, const TraceSlice *slice)
+static bool keeps_slice(Choice *choice, const TraceSlice *slice)
 {
     int64_t length = slice_length(slice);
     size_t at = choice->ties_seen;
@@ -190,7 +190,7 @@ static uint64_t text_number(Page *page, const Texts *texts, uint32_t text)
 
 static void write_slices(Page *page, const TraceRank *rank, const TraceTimelineLane *lane, const Texts *texts)
 {
-    Choice choice = choose(lane, page->slices_per_lane);
+    Choice choice = choose_slices(lane, page->slices_per_lane);
     int64_t before = 0;
     size_t count = 0;
     bool first = true;
@@ -201,7 +201,7 @@ static void write_slices(Page *page, const TraceRank *rank, const TraceTimelineL
         const TraceSlice *slice = &lane->slices.at[i];
         int64_t start, end;
 
-        if (!keep(&choice, slice))
+        if (!keeps_slice(&choice, slice))
             continue;
         start = page_time(page, rank, slice->start);
         end = page_time(page, rank, slice->end);

@@ -73,7 +73,7 @@ static void new_line(Pen *pen, size_t indent)
 }
 
 /* Bytes of `word` (clean, `len` long) that fill at most `columns`, at least one character. */
-static size_t fill(const char *word, size_t len, size_t columns)
+static size_t fit_columns(const char *word, size_t len, size_t columns)
 {
     size_t at = 0, used = 0;
 
@@ -138,7 +138,7 @@ void pen_wrap(Pen *pen, Style style, size_t indent, const char *text)
             used = 0;
         }
         if (own > limit) {
-            len = fill(at, len, limit);
+            len = fit_columns(at, len, limit);
             own = width_of(at, len);
         }
         str_addf(&line, "%s%.*s", used ? " " : "", (int)len, at);
@@ -226,7 +226,7 @@ const char *pen_rate(Pen *pen, double gbs)
     CELL(pen, human_rate(text, gbs));
 }
 
-static void repeat(Pen *pen, const BarPart *part, size_t count)
+static void repeat_part(Pen *pen, const BarPart *part, size_t count)
 {
     Str text;
 
@@ -250,7 +250,7 @@ void pen_bar(Pen *pen, const BarPart *parts, size_t count, double whole, size_t 
 
         sum += whole > 0 && parts[i].share > 0 ? parts[i].share / whole : 0;
         to = (size_t)lround(fmin(fmax(sum, 0), 1) * (double)columns);
-        repeat(pen, &parts[i], to - at);
+        repeat_part(pen, &parts[i], to - at);
         at = to;
     }
 }
@@ -272,6 +272,6 @@ void pen_gauge(Pen *pen, Style style, double share, size_t columns)
         length = (length + 4) / 8 * 8;
     if (share > 0 && !length)
         length = pen->options.utf8 ? 1 : 0;
-    repeat(pen, &full, (size_t)length / 8);
+    repeat_part(pen, &full, (size_t)length / 8);
     pen_text(pen, style, eighths[length % 8]);
 }

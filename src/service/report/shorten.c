@@ -44,13 +44,13 @@ static size_t argument_list(const char *name, size_t len)
     return len;
 }
 
-static bool identifier(char c)
+static bool is_identifier(char c)
 {
     return isalnum((unsigned char)c) || c == '_';
 }
 
 /* Bytes of "name::" (or "(anonymous namespace)::") at `text`, 0 where there is none. */
-static size_t qualifier(const char *text)
+static size_t qualifier_length(const char *text)
 {
     static const char *const nameless[] = {"(anonymous namespace)::", "<unnamed>::"};
     size_t len = 0;
@@ -58,13 +58,13 @@ static size_t qualifier(const char *text)
     for (size_t i = 0; i < ARRAY_LEN(nameless); i++)
         if (!strncmp(text, nameless[i], strlen(nameless[i])))
             return strlen(nameless[i]);
-    while (identifier(text[len]))
+    while (is_identifier(text[len]))
         len++;
     return len && !isdigit((unsigned char)text[0]) && !strncmp(text + len, "::", 2) ? len + 2 : 0;
 }
 
 /* "void a::b<c::d, e>(f)" to "b<d, e>"; what is no C++ symbol stays: "aten::mm". */
-static const char *simplify(const char *name, Arena *arena)
+static const char *simplify_symbol(const char *name, Arena *arena)
 {
     size_t len = strlen(name), end;
     bool symbol = !strncmp(name, "void ", 5);
@@ -78,7 +78,7 @@ static const char *simplify(const char *name, Arena *arena)
         return name;
     text = arena_alloc(arena, end + 1);
     for (size_t at = 0; at < end;) {
-        size_t skip = at && identifier(name[at - 1]) ? 0 : qualifier(name + at);
+        size_t skip = at && is_identifier(name[at - 1]) ? 0 : qualifier_length(name + at);
 
         if (skip && at + skip < end)
             at += skip;
@@ -179,7 +179,7 @@ static size_t common_prefix(const char *a, const char *b)
 }
 
 /* Moves the cut of names[0..count-1] (all shown alike, at least two of them different) to where they differ first. */
-static void part(Name *names, size_t count, Cut *cut)
+static void part_names(Name *names, size_t count, Cut *cut)
 {
     bool plain = true;
     size_t from = SIZE_MAX;
@@ -198,7 +198,7 @@ static void part(Name *names, size_t count, Cut *cut)
 }
 
 /* Different names that still look alike get numbers, all of their own. */
-static void number(Name *names, size_t count, Cut *cut)
+static void number_names(Name *names, size_t count, Cut *cut)
 {
     Cut less = *cut;
     char tag[24] = "";
@@ -245,12 +245,12 @@ void shorten(const char **names, size_t count, size_t columns, bool utf8, Arena 
         list[i].index = i;
         list[i].full = list[i].plain = list[i].text = arena_strdup(arena, clean.text);
         if (clean_width(list[i].full) > columns) {
-            list[i].plain = simplify(list[i].full, arena);
+            list[i].plain = simplify_symbol(list[i].full, arena);
             list[i].text = cut_middle(list[i].plain, &cut);
         }
     }
-    each_group(list, count, &cut, part);
-    each_group(list, count, &cut, number);
+    each_group(list, count, &cut, part_names);
+    each_group(list, count, &cut, number_names);
     for (size_t i = 0; i < count; i++)
         names[list[i].index] = list[i].text;
 }

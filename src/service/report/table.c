@@ -41,7 +41,7 @@ TableCell *table_row(Table *table)
     return first;
 }
 
-static bool flexible(ColumnKind kind)
+static bool is_flexible(ColumnKind kind)
 {
     return kind == COLUMN_NAME || kind == COLUMN_BAR;
 }
@@ -62,14 +62,14 @@ static size_t natural_width(const Table *table, size_t column)
     return width ? width > title ? width : title : 0;
 }
 
-static size_t least(ColumnKind kind, size_t natural)
+static size_t least_width(ColumnKind kind, size_t natural)
 {
     size_t min = kind == COLUMN_NAME ? NAME_MIN : kind == COLUMN_BAR ? BAR_MIN : natural;
 
     return natural < min ? natural : min;
 }
 
-static size_t wanted(ColumnKind kind, size_t natural)
+static size_t wanted_width(ColumnKind kind, size_t natural)
 {
     size_t want = kind == COLUMN_NAME ? NAME_WANTED : kind == COLUMN_BAR ? BAR_WANTED : natural;
 
@@ -103,19 +103,19 @@ static bool drop_column(const Table *table, Layout *layout)
 /* Flexible columns share what is over their least, each up to what it needs. */
 static void share_rest(const Table *table, Layout *layout, size_t width)
 {
-    size_t total = total_width(table, layout, least), rest = width > total ? width - total : 0, takers = 0;
+    size_t total = total_width(table, layout, least_width), rest = width > total ? width - total : 0, takers = 0;
 
     for (size_t i = 0; i < layout->count; i++)
-        takers += flexible(table->columns[layout->shown[i].column].kind);
+        takers += is_flexible(table->columns[layout->shown[i].column].kind);
     for (size_t i = 0; i < layout->count; i++) {
         Shown *shown = &layout->shown[i];
         ColumnKind kind = table->columns[shown->column].kind;
-        size_t want = shown->width - least(kind, shown->width), get;
+        size_t want = shown->width - least_width(kind, shown->width), get;
 
-        if (!flexible(kind))
+        if (!is_flexible(kind))
             continue;
         get = rest / takers < want ? rest / takers : want;
-        shown->width = least(kind, shown->width) + get;
+        shown->width = least_width(kind, shown->width) + get;
         rest -= get;
         takers--;
     }
@@ -131,7 +131,7 @@ static Layout lay_out(const Table *table)
         if (width)
             layout.shown[layout.count++] = (Shown){.column = i, .width = width};
     }
-    while (total_width(table, &layout, wanted) > table->pen->options.width && drop_column(table, &layout))
+    while (total_width(table, &layout, wanted_width) > table->pen->options.width && drop_column(table, &layout))
         ;
     share_rest(table, &layout, table->pen->options.width);
     return layout;
@@ -153,7 +153,7 @@ static void fit_names(Table *table, const Shown *shown)
         table->cells.at[i * table->column_count + shown->column].text = names[i];
 }
 
-static void pad(Pen *pen, size_t columns)
+static void pad_columns(Pen *pen, size_t columns)
 {
     for (size_t i = 0; i < columns; i++)
         out_addc(&pen->out, ' ');
@@ -172,14 +172,14 @@ static void print_cell(const Table *table, const Layout *layout, size_t i, const
     }
     own = clean_width(text);
     if (kind == COLUMN_RIGHT && own < width)
-        pad(pen, width - own);
+        pad_columns(pen, width - own);
     pen_text(pen, cell->style, text);
     if (kind != COLUMN_RIGHT && own < width && !last)
-        pad(pen, width - own);
+        pad_columns(pen, width - own);
 }
 
 /* Whether a cell, or (without cells) a title, prints nothing. */
-static bool empty(const Table *table, size_t column, const TableCell *cells)
+static bool is_empty_cell(const Table *table, size_t column, const TableCell *cells)
 {
     if (!cells)
         return !table->columns[column].title[0];
@@ -190,21 +190,21 @@ static void print_row(const Table *table, const Layout *layout, const TableCell 
 {
     size_t last = layout->count;
 
-    while (last && empty(table, layout->shown[last - 1].column, cells))
+    while (last && is_empty_cell(table, layout->shown[last - 1].column, cells))
         last--;
-    pad(table->pen, INDENT);
+    pad_columns(table->pen, INDENT);
     for (size_t i = 0; i < last; i++) {
         const Column *column = &table->columns[layout->shown[i].column];
         TableCell title = {.text = column->title, .style = STYLE_DIM};
 
         if (i)
-            pad(table->pen, BETWEEN);
+            pad_columns(table->pen, BETWEEN);
         print_cell(table, layout, i, cells ? &cells[layout->shown[i].column] : &title, i + 1 == last);
     }
     out_add(&table->pen->out, "\n");
 }
 
-static bool titled(const Table *table)
+static bool has_titles(const Table *table)
 {
     for (size_t i = 0; i < table->column_count; i++)
         if (table->columns[i].title[0])
@@ -219,7 +219,7 @@ void table_print(Table *table)
     for (size_t i = 0; i < layout.count; i++)
         if (table->columns[layout.shown[i].column].kind == COLUMN_NAME)
             fit_names(table, &layout.shown[i]);
-    if (titled(table) && table->cells.len)
+    if (has_titles(table) && table->cells.len)
         print_row(table, &layout, NULL);
     for (size_t row = 0; row < table->cells.len; row += table->column_count)
         print_row(table, &layout, &table->cells.at[row]);

@@ -75,7 +75,7 @@ static const TraceRank *shown_rank(const TraceReport *report)
     return report->ranks.len ? &report->ranks.at[0] : NULL;
 }
 
-static void details(Pen *pen, const TraceRank *rank, bool one_of_many)
+static void write_details(Pen *pen, const TraceRank *rank, bool one_of_many)
 {
     const char *title;
 
@@ -100,7 +100,7 @@ static void details(Pen *pen, const TraceRank *rank, bool one_of_many)
         text_annotations(pen, rank);
 }
 
-static void notes(Pen *pen, const TraceReport *report)
+static void write_notes(Pen *pen, const TraceReport *report)
 {
     if (!report->notes.len)
         return;
@@ -126,8 +126,8 @@ int trace_text(const TraceReport *report, const ReportOptions *options, ReportSi
     text_ranks(&pen, report);
     for (size_t i = 0; i < report->ranks.len; i++)
         if (options->verbose || &report->ranks.at[i] == shown)
-            details(&pen, &report->ranks.at[i], report->ranks.len > 1);
+            write_details(&pen, &report->ranks.at[i], report->ranks.len > 1);
     text_collectives(&pen, report);
-    notes(&pen, report);
+    write_notes(&pen, report);
     return pen_done(&pen);
 }

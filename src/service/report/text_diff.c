@@ -12,7 +12,7 @@ static const char *signed_ns(Pen *pen, double ns)
     return ns > 0 ? arena_printf(&pen->arena, "+%s", text) : text;
 }
 
-static const char *change(Pen *pen, double before, double after)
+static const char *change_text(Pen *pen, double before, double after)
 {
     if (!(before > 0))
         return after > 0 ? "new" : NULL;
@@ -21,7 +21,7 @@ static const char *change(Pen *pen, double before, double after)
     return arena_printf(&pen->arena, "%+.1f %%", fmin(100 * (after - before) / before, 1e9));
 }
 
-static Style better(double before, double after)
+static Style change_style(double before, double after)
 {
     return after > before * 1.01 ? STYLE_IDLE : after < before * 0.99 ? STYLE_GOOD : STYLE_PLAIN;
 }
@@ -36,8 +36,8 @@ static void sum_row(Table *table, const char *what, double before, double after,
     cell[1].text = pen_ns(table->pen, before);
     cell[2].text = pen_ns(table->pen, after);
     cell[3].text = signed_ns(table->pen, after - before);
-    cell[4].text = change(table->pen, before, after);
-    cell[3].style = cell[4].style = less_is_better ? better(before, after) : STYLE_PLAIN;
+    cell[4].text = change_text(table->pen, before, after);
+    cell[3].style = cell[4].style = less_is_better ? change_style(before, after) : STYLE_PLAIN;
 }
 
 static void print_rows(Pen *pen, const char *title, const TraceDiffRow *rows, size_t len, bool per_step)
@@ -60,8 +60,8 @@ static void print_rows(Pen *pen, const char *title, const TraceDiffRow *rows, si
         TableCell *cell = table_row(&table);
 
         cell[0].text = signed_ns(pen, after - before);
-        cell[1].text = change(pen, before, after);
-        cell[0].style = cell[1].style = better(before, after);
+        cell[1].text = change_text(pen, before, after);
+        cell[0].style = cell[1].style = change_style(before, after);
         cell[2].text = pen_ns(pen, before);
         cell[3].text = pen_ns(pen, after);
         cell[4].text = pen_count(pen, rows[i].count_before);

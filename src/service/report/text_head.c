@@ -53,7 +53,7 @@ static void write_devices(Pen *pen, const TraceRank *rank)
     str_done(&line);
 }
 
-static void legend(Pen *pen, const RankSum *sum)
+static void write_legend(Pen *pen, const RankSum *sum)
 {
     const struct {
         const char *word, *utf8;
@@ -80,7 +80,7 @@ static void legend(Pen *pen, const RankSum *sum)
 }
 
 /* Facts of the rank as one paragraph. */
-static void facts(Pen *pen, const TraceRank *rank, const RankSum *sum)
+static void write_facts(Pen *pen, const TraceRank *rank, const RankSum *sum)
 {
     const char *dot = pen_dot(pen);
     double mean, sd;
@@ -123,9 +123,9 @@ void text_headline(Pen *pen, const TraceRank *rank)
         out_add(&pen->out, "  ");
         pen_split(pen, &sum, pen->options.width - 2);
         out_add(&pen->out, "\n");
-        legend(pen, &sum);
+        write_legend(pen, &sum);
     }
-    facts(pen, rank, &sum);
+    write_facts(pen, rank, &sum);
     arena_reset(&pen->arena);
 }
 
@@ -161,7 +161,7 @@ void text_losses(Pen *pen, const TraceRank *rank)
     arena_reset(&pen->arena);
 }
 
-static Style weight(double percent)
+static Style weight_style(double percent)
 {
     return percent >= 10 ? STYLE_BAD : percent >= 3 ? STYLE_COPY : STYLE_PLAIN;
 }
@@ -186,7 +186,7 @@ static void write_verdict(Pen *pen, const TraceVerdict *verdict, size_t number)
 
     pen_textf(pen, STYLE_DIM, "%3zu  ", number);
     if (verdict->percent_of_step > 0)
-        pen_textf(pen, weight(verdict->percent_of_step), "%7s", pen_percent(pen, verdict->percent_of_step));
+        pen_textf(pen, weight_style(verdict->percent_of_step), "%7s", pen_percent(pen, verdict->percent_of_step));
     else
         pen_text(pen, STYLE_DIM, "   note");
     out_add(&pen->out, "  ");

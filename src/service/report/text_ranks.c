@@ -17,7 +17,7 @@ static const TraceRank *rank_of(const TraceReport *report, int64_t number)
     return NULL;
 }
 
-static void straggler(Pen *pen, const TraceReport *report)
+static void write_straggler(Pen *pen, const TraceReport *report)
 {
     const TraceStraggler *found = &report->straggler;
     static const char *const causes[][2] = {{"computes_late", "it computes longer"},
@@ -88,7 +88,7 @@ static void print_times(Pen *pen, const TraceReport *report)
         return;
     pen_section(pen, "Across ranks",
                 pen_of(pen, shown, report->rank_times.len, "per step; late and last: start of matched collectives"));
-    straggler(pen, report);
+    write_straggler(pen, report);
     table_init(&table, pen, columns, ARRAY_LEN(columns));
     for (size_t i = 0; i < shown; i++) {
         const TraceRankTime *time = &report->rank_times.at[i];

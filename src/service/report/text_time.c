@@ -182,7 +182,7 @@ static const char *main_cause(Pen *pen, const TraceStepDevice *sum)
 
 /* Durations of all steps in eighths of a line, in at most `columns` characters (the longest of neighbours), where they
  * differ enough to be seen. */
-static void sparkline(Pen *pen, const TraceRank *rank, size_t columns)
+static void write_sparkline(Pen *pen, const TraceRank *rank, size_t columns)
 {
     static const char *const levels[] = {"\xe2\x96\x81", "\xe2\x96\x82", "\xe2\x96\x83", "\xe2\x96\x84",
                                          "\xe2\x96\x85", "\xe2\x96\x86", "\xe2\x96\x87", "\xe2\x96\x88"};
@@ -245,7 +245,7 @@ void text_steps(Pen *pen, const TraceRank *rank)
     pen_section(
         pen, "Steps",
         pen_of(pen, count, rank->steps.len, count < rank->steps.len && !pen->options.one_step ? "the slowest" : ""));
-    sparkline(pen, rank, pen->options.width - 40);
+    write_sparkline(pen, rank, pen->options.width - 40);
     table_init(&table, pen, columns, ARRAY_LEN(columns));
     for (size_t i = 0; i < count; i++)
         step_row(&table, &rank->steps.at[chosen[i]]);

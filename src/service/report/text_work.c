@@ -16,7 +16,7 @@ static Style class_style(TraceClass class)
     return class == TRACE_COMPUTE ? STYLE_GOOD : class == TRACE_COMMUNICATION ? STYLE_COMMUNICATION : STYLE_COPY;
 }
 
-static const char *shape(Pen *pen, const uint32_t triple[3])
+static const char *shape_text(Pen *pen, const uint32_t triple[3])
 {
     if (!triple[0])
         return NULL;
@@ -38,8 +38,8 @@ static void kernel_row(Table *table, const TraceKernel *kernel, int64_t whole_ns
     cell[3].text = pen_ns(pen, kernel->mean_ns);
     cell[4].text = pen_share(pen, kernel->sd_ns, kernel->mean_ns);
     cell[5].text = pen_ns(pen, (double)kernel->max_ns);
-    cell[6].text = shape(pen, kernel->grid);
-    cell[7].text = shape(pen, kernel->block);
+    cell[6].text = shape_text(pen, kernel->grid);
+    cell[7].text = shape_text(pen, kernel->block);
     cell[8].text = isfinite(kernel->occupancy_percent) ? pen_percent(pen, kernel->occupancy_percent) : NULL;
     cell[9].text = kernel->tensor_core ? "yes" : NULL;
     cell[9].style = STYLE_GOOD;

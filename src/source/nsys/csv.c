@@ -148,7 +148,7 @@ static void read_word(const Cell *cell, size_t place, Header *header)
         }
 }
 
-static bool has(const Header *header, Column column)
+static bool has_column(const Header *header, Column column)
 {
     return header->place[column] != CELLS_MAX;
 }
@@ -168,13 +168,13 @@ static bool read_header(const Line *line, Header *ret, NsysTable *ret_table)
         ret->place[i] = CELLS_MAX;
     for (size_t i = 0; i < line->count; i++)
         read_word(&line->cells[i], i, ret);
-    if (!has(ret, COLUMN_NAME))
+    if (!has_column(ret, COLUMN_NAME))
         return false;
-    if (has(ret, COLUMN_START) && has(ret, COLUMN_DURATION) && has(ret, COLUMN_STREAM)) {
+    if (has_column(ret, COLUMN_START) && has_column(ret, COLUMN_DURATION) && has_column(ret, COLUMN_STREAM)) {
         *ret_table = NSYS_TABLE_TRACE;
         return true;
     }
-    if (!has(ret, COLUMN_TOTAL) || !has(ret, COLUMN_COUNT))
+    if (!has_column(ret, COLUMN_TOTAL) || !has_column(ret, COLUMN_COUNT))
         return false;
     *ret_table = line_has(line, "Operation")                          ? NSYS_TABLE_COPIES
                  : line_has(line, "Style") || line_has(line, "Range") ? NSYS_TABLE_RANGES
@@ -183,7 +183,7 @@ static bool read_header(const Line *line, Header *ret, NsysTable *ret_table)
     return true;
 }
 
-static const Cell *cell(const Line *line, const Header *header, Column column)
+static const Cell *find_cell(const Line *line, const Header *header, Column column)
 {
     static const Cell none = {"", 0};
 
@@ -192,9 +192,9 @@ static const Cell *cell(const Line *line, const Header *header, Column column)
 
 /* A decimal number times the column's unit, rounded; digits and a fraction are read as an integer, so that nanoseconds
  * stay exact. */
-static bool value(const Line *line, const Header *header, Column column, int64_t *ret)
+static bool read_value(const Line *line, const Header *header, Column column, int64_t *ret)
 {
-    const Cell *text = cell(line, header, column);
+    const Cell *text = find_cell(line, header, column);
     uint64_t whole;
     double number;
 
@@ -216,12 +216,12 @@ static int64_t value_or(const Line *line, const Header *header, Column column, i
 {
     int64_t number;
 
-    return value(line, header, column, &number) ? number : otherwise;
+    return read_value(line, header, column, &number) ? number : otherwise;
 }
 
-static double real(const Line *line, const Header *header, Column column)
+static double read_real(const Line *line, const Header *header, Column column)
 {
-    const Cell *text = cell(line, header, column);
+    const Cell *text = find_cell(line, header, column);
     double number;
 
     if (number_parsen_double(text->text, text->len, -1e300, 1e300, &number, NULL) < 0)
@@ -242,7 +242,7 @@ static int32_t device_number(const Cell *text)
     return (int32_t)number;
 }
 
-static uint32_t side(const Line *line, const Header *header, Column column)
+static uint32_t read_side(const Line *line, const Header *header, Column column)
 {
     const int64_t number = value_or(line, header, column, 0);
 
@@ -251,7 +251,7 @@ static uint32_t side(const Line *line, const Header *header, Column column)
 
 static uint32_t copy_detail(Profile *into, const Line *line, const Header *header, const Cell *name)
 {
-    const Cell *source = cell(line, header, COLUMN_SOURCE), *target = cell(line, header, COLUMN_TARGET);
+    const Cell *source = find_cell(line, header, COLUMN_SOURCE), *target = find_cell(line, header, COLUMN_TARGET);
     char memories[128];
     ProfileCopy kinds, copy = {.bytes = value_or(line, header, COLUMN_BYTES, -1), .reported_gbs = (double)NAN};
 
@@ -266,11 +266,11 @@ static uint32_t copy_detail(Profile *into, const Line *line, const Header *heade
 static uint32_t launch_detail(Profile *into, const Line *line, const Header *header)
 {
     const ProfileLaunch launch = {
-        .grid = {side(line, header, COLUMN_GRID_X), side(line, header, COLUMN_GRID_Y),
-                 side(line, header, COLUMN_GRID_Z)},
-        .block = {side(line, header, COLUMN_BLOCK_X), side(line, header, COLUMN_BLOCK_Y),
-                  side(line, header, COLUMN_BLOCK_Z)},
-        .registers = side(line, header, COLUMN_REGISTERS),
+        .grid = {read_side(line, header, COLUMN_GRID_X), read_side(line, header, COLUMN_GRID_Y),
+                 read_side(line, header, COLUMN_GRID_Z)},
+        .block = {read_side(line, header, COLUMN_BLOCK_X), read_side(line, header, COLUMN_BLOCK_Y),
+                  read_side(line, header, COLUMN_BLOCK_Z)},
+        .registers = read_side(line, header, COLUMN_REGISTERS),
         .occupancy_percent = -1,
         .blocks_per_sm = -1,
         .warps_per_sm = -1,
@@ -282,18 +282,18 @@ static uint32_t launch_detail(Profile *into, const Line *line, const Header *hea
 
 static bool add_event(Profile *into, const Line *line, const Header *header)
 {
-    const Cell *name = cell(line, header, COLUMN_NAME);
+    const Cell *name = find_cell(line, header, COLUMN_NAME);
     ProfileEvent event = {.kind = PROFILE_KERNEL};
 
-    if (!name->len || !value(line, header, COLUMN_START, &event.start) ||
-        !value(line, header, COLUMN_DURATION, &event.duration) || event.duration < 0)
+    if (!name->len || !read_value(line, header, COLUMN_START, &event.start) ||
+        !read_value(line, header, COLUMN_DURATION, &event.duration) || event.duration < 0)
         return false;
     if (name->text[0] == '[')
         event.kind = strcasestr(name->text, "memset") ? PROFILE_SET : PROFILE_COPY;
     event.name = profile_name(into, name->text, name->len);
-    event.lane = profile_stream(into, device_number(cell(line, header, COLUMN_DEVICE)),
+    event.lane = profile_stream(into, device_number(find_cell(line, header, COLUMN_DEVICE)),
                                 value_or(line, header, COLUMN_STREAM, -1));
-    event.link = side(line, header, COLUMN_CORRELATION);
+    event.link = read_side(line, header, COLUMN_CORRELATION);
     event.extra =
         event.kind == PROFILE_KERNEL ? launch_detail(into, line, header) : copy_detail(into, line, header, name);
     profile_add(into, &event);
@@ -302,12 +302,12 @@ static bool add_event(Profile *into, const Line *line, const Header *header)
 
 static bool add_summary(NsysSummary *summary, const Line *line, const Header *header)
 {
-    const Cell *name = cell(line, header, COLUMN_NAME);
+    const Cell *name = find_cell(line, header, COLUMN_NAME);
     NsysSummaryRow row = {
-        .name = name->text, .mean_ns = real(line, header, COLUMN_MEAN), .sd_ns = real(line, header, COLUMN_SD)};
+        .name = name->text, .mean_ns = read_real(line, header, COLUMN_MEAN), .sd_ns = read_real(line, header, COLUMN_SD)};
 
-    if (!name->len || !value(line, header, COLUMN_TOTAL, &row.total_ns) ||
-        !value(line, header, COLUMN_COUNT, &row.count) || row.count < 0 || row.total_ns < 0)
+    if (!name->len || !read_value(line, header, COLUMN_TOTAL, &row.total_ns) ||
+        !read_value(line, header, COLUMN_COUNT, &row.count) || row.count < 0 || row.total_ns < 0)
         return false;
     row.min_ns = value_or(line, header, COLUMN_MIN, -1);
     row.max_ns = value_or(line, header, COLUMN_MAX, -1);

@@ -18,7 +18,7 @@ bool nsys_is_sqlite(const char *bytes, size_t len)
     return len >= 16 && memcmp(bytes, "SQLite format 3", 16) == 0;
 }
 
-static int failed(Reader *reader, const char *what, Err *err)
+static int query_failed(Reader *reader, const char *what, Err *err)
 {
     const int code = sqlite3_errcode(reader->db);
 
@@ -38,7 +38,7 @@ static int columns_of(Reader *reader, const char *table, Str *names, Err *err)
 
     snprintf(sql, sizeof(sql), "PRAGMA table_info(%s)", table);
     if (sqlite3_prepare_v2(reader->db, sql, -1, &query, NULL) != SQLITE_OK)
-        return failed(reader, table, err);
+        return query_failed(reader, table, err);
     while ((rc = sqlite3_step(query)) == SQLITE_ROW) {
         const char *name = (const char *)sqlite3_column_text(query, 1);
 
@@ -47,7 +47,7 @@ static int columns_of(Reader *reader, const char *table, Str *names, Err *err)
     if (names->len)
         str_addc(names, ',');
     sqlite3_finalize(query);
-    return rc == SQLITE_DONE ? 0 : failed(reader, table, err);
+    return rc == SQLITE_DONE ? 0 : query_failed(reader, table, err);
 }
 
 static void write_query(const Table *table, const Str *have, Str *sql)
@@ -78,7 +78,7 @@ static int read_rows(Reader *reader, const Table *table, sqlite3_stmt *query, Er
         if (reader->memory_max && profile_bytes(reader->into) > reader->memory_max)
             return err_set(err, -ENOSPC, "%s: over %zu bytes of memory", table->name, reader->memory_max);
     }
-    return rc == SQLITE_DONE ? 0 : failed(reader, table->name, err);
+    return rc == SQLITE_DONE ? 0 : query_failed(reader, table->name, err);
 }
 
 /* Outcome 1: there is no such table. */
@@ -94,7 +94,7 @@ static int read_table(Reader *reader, const Table *table, Err *err)
         return 1;
     write_query(table, &have, &sql);
     if (sqlite3_prepare_v2(reader->db, sql.text, -1, &query, NULL) != SQLITE_OK)
-        return failed(reader, table->name, err);
+        return query_failed(reader, table->name, err);
     const int rc = read_rows(reader, table, query, err);
 
     sqlite3_finalize(query);
@@ -119,7 +119,7 @@ static int read_all(Reader *reader, const char *path, Err *err)
     size_t known = 0;
 
     if (sqlite3_open_v2(path, &reader->db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
-        return failed(reader, "open", err);
+        return query_failed(reader, "open", err);
     count_processes(reader);
     for (const Table *table = nsys_tables; table->name; table++) {
         const int rc = read_table(reader, table, err);

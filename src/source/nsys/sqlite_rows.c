@@ -10,7 +10,7 @@
 
 #include "base/owner.h"
 
-static int64_t number(Row row, int column, int64_t if_null)
+static int64_t read_number(Row row, int column, int64_t if_null)
 {
     return sqlite3_column_type(row.query, column) == SQLITE_NULL ? if_null : sqlite3_column_int64(row.query, column);
 }
@@ -21,7 +21,7 @@ static bool is_null(Row row, int column)
 }
 
 /* A text column, or a number in StringIds. */
-static uint32_t text(Reader *reader, Row row, int column)
+static uint32_t read_text(Reader *reader, Row row, int column)
 {
     if (sqlite3_column_type(row.query, column) == SQLITE_INTEGER) {
         const uintptr_t known =
@@ -80,10 +80,10 @@ static int32_t gpu_of(Reader *reader, int64_t global, int64_t device)
     return gpu ? (int32_t)(gpu - 1) : (int32_t)device;
 }
 
-static bool times(Reader *reader, Row row, int64_t *ret_start, int64_t *ret_duration)
+static bool read_times(Reader *reader, Row row, int64_t *ret_start, int64_t *ret_duration)
 {
     const int64_t limit = INT64_C(1) << 60;
-    const int64_t start = number(row, 0, -1), end = number(row, 1, start);
+    const int64_t start = read_number(row, 0, -1), end = read_number(row, 1, start);
 
     reader->into->events++;
     if (is_null(row, 0) || start < -limit || start > limit || end > limit) {
@@ -106,7 +106,7 @@ static void add_host(Reader *reader, Row row, ProfileKind kind, int64_t global, 
 {
     ProfileEvent event = {.kind = kind, .name = name, .link = link, .extra = PROFILE_NONE};
 
-    if (!times(reader, row, &event.start, &event.duration))
+    if (!read_times(reader, row, &event.start, &event.duration))
         return;
     event.lane = thread_lane(reader, global);
     profile_add(reader->into, &event);
@@ -120,7 +120,7 @@ static int on_string(Reader *reader, Row row, Err *err)
     if (value) {
         const uint32_t name = profile_name(reader->into, value, (size_t)sqlite3_column_bytes(row.query, 1));
 
-        map_u64_put(&reader->strings, (uint64_t)number(row, 0, 0), (void *)((uintptr_t)name + 1));
+        map_u64_put(&reader->strings, (uint64_t)read_number(row, 0, 0), (void *)((uintptr_t)name + 1));
     }
     return 0;
 }
@@ -129,23 +129,23 @@ static int on_string(Reader *reader, Row row, Err *err)
 static int on_cuda_device(Reader *reader, Row row, Err *err)
 {
     (void)err;
-    map_u64_put(&reader->gpus, gpu_key(number(row, 2, 0), number(row, 1, 0)),
-                (void *)((uintptr_t)(number(row, 0, 0) & 0xffff) + 1));
+    map_u64_put(&reader->gpus, gpu_key(read_number(row, 2, 0), read_number(row, 1, 0)),
+                (void *)((uintptr_t)(read_number(row, 0, 0) & 0xffff) + 1));
     return 0;
 }
 
 /* id, name, totalMemory, smCount, computeMajor, computeMinor, threadsPerWarp, maxWarpsPerSm */
 static int on_gpu(Reader *reader, Row row, Err *err)
 {
-    const int64_t warp = number(row, 6, 32);
-    const ProfileDevice device = {.id = (int32_t)number(row, 0, 0),
-                                  .name = text(reader, row, 1),
-                                  .memory_bytes = (uint64_t)number(row, 2, 0),
-                                  .sm_count = (uint32_t)number(row, 3, 0),
-                                  .major = (int32_t)number(row, 4, 0),
-                                  .minor = (int32_t)number(row, 5, 0),
+    const int64_t warp = read_number(row, 6, 32);
+    const ProfileDevice device = {.id = (int32_t)read_number(row, 0, 0),
+                                  .name = read_text(reader, row, 1),
+                                  .memory_bytes = (uint64_t)read_number(row, 2, 0),
+                                  .sm_count = (uint32_t)read_number(row, 3, 0),
+                                  .major = (int32_t)read_number(row, 4, 0),
+                                  .minor = (int32_t)read_number(row, 5, 0),
                                   .warp_size = (uint32_t)warp,
-                                  .threads_per_sm = (uint32_t)(warp * number(row, 7, 0))};
+                                  .threads_per_sm = (uint32_t)(warp * read_number(row, 7, 0))};
 
     (void)err;
     vec_push(&reader->into->devices, device);
@@ -155,20 +155,20 @@ static int on_gpu(Reader *reader, Row row, Err *err)
 /* A row that begins with GPU_COLUMNS. */
 static int add_gpu(Reader *reader, Row row, ProfileKind kind, uint32_t name, uint32_t extra)
 {
-    const int64_t global = number(row, 5, 0);
+    const int64_t global = read_number(row, 5, 0);
     ProfileEvent event = {.kind = kind, .name = name, .extra = extra};
 
-    if (!times(reader, row, &event.start, &event.duration))
+    if (!read_times(reader, row, &event.start, &event.duration))
         return 0;
-    event.lane = profile_stream(reader->into, gpu_of(reader, global, number(row, 2, -1)), number(row, 3, -1));
-    event.link = link_of(reader, global, number(row, 4, 0));
+    event.lane = profile_stream(reader->into, gpu_of(reader, global, read_number(row, 2, -1)), read_number(row, 3, -1));
+    event.link = link_of(reader, global, read_number(row, 4, 0));
     profile_add(reader->into, &event);
     return 0;
 }
 
 static uint32_t grid_side(Row row, int column)
 {
-    const int64_t side = number(row, column, 0);
+    const int64_t side = read_number(row, column, 0);
 
     return side > 0 && side <= UINT32_MAX ? (uint32_t)side : 0;
 }
@@ -186,13 +186,13 @@ static int on_kernel(Reader *reader, Row row, Err *err)
         .blocks_per_sm = -1,
         .warps_per_sm = -1,
         .collective = PROFILE_NONE,
-        .in_graph = number(row, 17, 0) > 0,
+        .in_graph = read_number(row, 17, 0) > 0,
     };
-    const uint32_t full = text(reader, row, 6);
+    const uint32_t full = read_text(reader, row, 6);
 
     (void)err;
     return add_gpu(reader, row, PROFILE_KERNEL,
-                   text_or(reader, full != PROFILE_NONE ? full : text(reader, row, 7), "kernel"),
+                   text_or(reader, full != PROFILE_NONE ? full : read_text(reader, row, 7), "kernel"),
                    profile_launch(reader->into, &launch));
 }
 
@@ -219,7 +219,7 @@ static const struct {
 
 static size_t memory_kind(Row row, int column)
 {
-    const int64_t kind = number(row, column, -1);
+    const int64_t kind = read_number(row, column, -1);
 
     return kind >= 0 && kind < (int64_t)ARRAY_LEN(memory_kinds) ? (size_t)kind : ARRAY_LEN(memory_kinds);
 }
@@ -242,11 +242,11 @@ static int add_copy(Reader *reader, Row row, ProfileKind kind, const char *name,
 /* start, end, deviceId, streamId, correlationId, globalPid, bytes, copyKind, srcKind, dstKind */
 static int on_copy(Reader *reader, Row row, Err *err)
 {
-    const int64_t number_of_kind = number(row, 7, 0);
+    const int64_t number_of_kind = read_number(row, 7, 0);
     const size_t kind =
         number_of_kind > 0 && number_of_kind < (int64_t)ARRAY_LEN(copy_kinds) ? (size_t)number_of_kind : 0;
     const size_t source = memory_kind(row, 8), target = memory_kind(row, 9);
-    const ProfileCopy copy = {.bytes = number(row, 6, -1),
+    const ProfileCopy copy = {.bytes = read_number(row, 6, -1),
                               .reported_gbs = (double)NAN,
                               .kind = (uint8_t)copy_kinds[kind].kind,
                               .source = (uint8_t)memory_of(source),
@@ -263,7 +263,7 @@ static int on_copy(Reader *reader, Row row, Err *err)
 static int on_set(Reader *reader, Row row, Err *err)
 {
     const size_t target = memory_kind(row, 7);
-    const ProfileCopy copy = {.bytes = number(row, 6, -1),
+    const ProfileCopy copy = {.bytes = read_number(row, 6, -1),
                               .reported_gbs = (double)NAN,
                               .kind = PROFILE_COPY_SET,
                               .target = (uint8_t)memory_of(target)};
@@ -288,11 +288,11 @@ static int on_graph(Reader *reader, Row row, Err *err)
 /* start, end, globalTid, correlationId, nameId */
 static int on_call(Reader *reader, Row row, Err *err)
 {
-    const int64_t global = number(row, 2, 0);
+    const int64_t global = read_number(row, 2, 0);
 
     (void)err;
-    add_host(reader, row, PROFILE_CALL, global, text_or(reader, text(reader, row, 4), "CUDA call"),
-             link_of(reader, global, number(row, 3, 0)));
+    add_host(reader, row, PROFILE_CALL, global, text_or(reader, read_text(reader, row, 4), "CUDA call"),
+             link_of(reader, global, read_number(row, 3, 0)));
     return 0;
 }
 
@@ -300,14 +300,14 @@ static int on_call(Reader *reader, Row row, Err *err)
 static int on_os_call(Reader *reader, Row row, Err *err)
 {
     (void)err;
-    add_host(reader, row, PROFILE_OTHER, number(row, 2, 0), text_or(reader, text(reader, row, 3), "OS call"), 0);
+    add_host(reader, row, PROFILE_OTHER, read_number(row, 2, 0), text_or(reader, read_text(reader, row, 3), "OS call"), 0);
     return 0;
 }
 
 /* start, end, globalTid, eventType, text, textId; 59: push and pop, 60: start and end, of one thread or another */
 static int on_range(Reader *reader, Row row, Err *err)
 {
-    const int64_t type = number(row, 3, 59);
+    const int64_t type = read_number(row, 3, 59);
 
     (void)err;
     if ((type != 59 && type != 60) || is_null(row, 1)) {
@@ -315,10 +315,10 @@ static int on_range(Reader *reader, Row row, Err *err)
         reader->into->ignored++;
         return 0;
     }
-    const uint32_t own = text(reader, row, 4);
+    const uint32_t own = read_text(reader, row, 4);
 
-    add_host(reader, row, PROFILE_ANNOTATION, number(row, 2, 0),
-             text_or(reader, own != PROFILE_NONE ? own : text(reader, row, 5), "range"), 0);
+    add_host(reader, row, PROFILE_ANNOTATION, read_number(row, 2, 0),
+             text_or(reader, own != PROFILE_NONE ? own : read_text(reader, row, 5), "range"), 0);
     return 0;
 }
 
@@ -326,16 +326,16 @@ static int on_range(Reader *reader, Row row, Err *err)
 static int on_sync(Reader *reader, Row row, Err *err)
 {
     static const char *const names[] = {"Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
-    const int64_t type = number(row, 6, 0), stream = number(row, 3, -1), global = number(row, 5, 0);
+    const int64_t type = read_number(row, 6, 0), stream = read_number(row, 3, -1), global = read_number(row, 5, 0);
     const char *name = names[type > 0 && type < (int64_t)ARRAY_LEN(names) ? type : 0];
     ProfileSync sync = {.name = profile_name(reader->into, name, strlen(name)),
-                        .device = gpu_of(reader, global, number(row, 2, -1)),
+                        .device = gpu_of(reader, global, read_number(row, 2, -1)),
                         .stream = stream >= 0 && stream < UINT32_MAX ? stream : -1,
                         .wait_stream = -1,
-                        .link = link_of(reader, global, number(row, 4, 0))};
+                        .link = link_of(reader, global, read_number(row, 4, 0))};
 
     (void)err;
-    if (times(reader, row, &sync.start, &sync.duration))
+    if (read_times(reader, row, &sync.start, &sync.duration))
         vec_push(&reader->into->syncs, sync);
     return 0;
 }
@@ -343,23 +343,23 @@ static int on_sync(Reader *reader, Row row, Err *err)
 /* start, (none), globalPid, deviceId, address, bytes, memoryOperationType, memKind: 0 allocates, 1 releases */
 static int on_memory(Reader *reader, Row row, Err *err)
 {
-    const int64_t global = number(row, 2, 0), bytes = number(row, 5, 0);
-    ProfileMemory memory = {.bytes = number(row, 6, 0) == 0 ? bytes : -bytes,
+    const int64_t global = read_number(row, 2, 0), bytes = read_number(row, 5, 0);
+    ProfileMemory memory = {.bytes = read_number(row, 6, 0) == 0 ? bytes : -bytes,
                             .allocated = -1,
                             .reserved = -1,
-                            .address = (uint64_t)number(row, 4, 0),
+                            .address = (uint64_t)read_number(row, 4, 0),
                             .device_type = 1};
     int64_t none;
 
     (void)err;
-    if (number(row, 7, 2) != 2 && number(row, 7, 2) != 5) { /* not of the device */
+    if (read_number(row, 7, 2) != 2 && read_number(row, 7, 2) != 5) { /* not of the device */
         reader->into->events++;
         reader->into->ignored++;
         return 0;
     }
-    if (!times(reader, row, &memory.start, &none))
+    if (!read_times(reader, row, &memory.start, &none))
         return 0;
-    memory.device = (int16_t)gpu_of(reader, global, number(row, 3, 0));
+    memory.device = (int16_t)gpu_of(reader, global, read_number(row, 3, 0));
     memory.lane = thread_lane(reader, global);
     vec_push(&reader->into->memory, memory);
     reader->into->with_memory = true;
@@ -369,10 +369,10 @@ static int on_memory(Reader *reader, Row row, Err *err)
 /* nameId, globalTid */
 static int on_thread_name(Reader *reader, Row row, Err *err)
 {
-    const uint32_t lane = thread_lane(reader, number(row, 1, 0));
+    const uint32_t lane = thread_lane(reader, read_number(row, 1, 0));
 
     (void)err;
-    reader->into->lanes.at[lane].label = text(reader, row, 0);
+    reader->into->lanes.at[lane].label = read_text(reader, row, 0);
     return 0;
 }
 
@@ -380,7 +380,7 @@ static int on_thread_name(Reader *reader, Row row, Err *err)
 static int on_session_start(Reader *reader, Row row, Err *err)
 {
     (void)err;
-    reader->into->base_ns = number(row, 0, 0);
+    reader->into->base_ns = read_number(row, 0, 0);
     return 0;
 }
 
@@ -391,7 +391,7 @@ static int on_environment(Reader *reader, Row row, Err *err)
 
     (void)err;
     if (name && strcasecmp(name, "Hostname") == 0)
-        reader->into->host_name = text(reader, row, 1);
+        reader->into->host_name = read_text(reader, row, 1);
     return 0;
 }
 
@@ -401,7 +401,7 @@ static int on_diagnostic(Reader *reader, Row row, Err *err)
     const char *value = (const char *)sqlite3_column_text(row.query, 1);
 
     (void)err;
-    if (value && number(row, 0, 0) >= 2)
+    if (value && read_number(row, 0, 0) >= 2)
         profile_lose(reader->into, PROFILE_LOSS_PROFILER, 0, value, strlen(value));
     return 0;
 }

@@ -204,7 +204,7 @@ static int refuse_stranger(const ProfileInput *input, Err *err)
     return 0;
 }
 
-static bool stopped(const ProfileInput *input)
+static bool is_stopped(const ProfileInput *input)
 {
     return (input->stop && __atomic_load_n(input->stop, __ATOMIC_RELAXED)) || atomic_load(&input->cancelled);
 }
@@ -215,7 +215,7 @@ static ssize_t read_pipe_bytes(const ProfileInput *input, void *buffer, size_t l
     struct pollfd wait = {.fd = input->fd, .events = POLLIN};
 
     for (;;) {
-        if (stopped(input)) {
+        if (is_stopped(input)) {
             errno = EINTR;
             return -1;
         }
@@ -255,11 +255,11 @@ static ssize_t read_at(const ProfileInput *input, void *buffer, size_t len, uint
 
     do
         n = pread(input->fd, buffer, len, (off_t)at);
-    while (n < 0 && errno == EINTR && !stopped(input));
+    while (n < 0 && errno == EINTR && !is_stopped(input));
     return n;
 }
 
-static void count(const ProfileInput *input, uint64_t bytes)
+static void count_read(const ProfileInput *input, uint64_t bytes)
 {
     if (input->read_bytes)
         atomic_fetch_add_explicit(input->read_bytes, bytes, memory_order_relaxed);
@@ -280,11 +280,11 @@ static ssize_t next_bytes(ProfileInput *input, void *buffer, size_t len, Err *er
             return err_errno(err, "read '%s'", input->path);
     }
     input->at += (uint64_t)n;
-    count(input, (uint64_t)n);
+    count_read(input, (uint64_t)n);
     return n;
 }
 
-static ssize_t pull(void *context, void *buffer, size_t len, Err *err)
+static ssize_t pull_packed(void *context, void *buffer, size_t len, Err *err)
 {
     return next_bytes(context, buffer, len, err);
 }
@@ -314,7 +314,7 @@ ssize_t profile_input_read(void *context, void *buffer, size_t len, uint64_t off
 
     if (n < 0)
         return err_errno(err, "read '%s'", input->path);
-    count(input, (uint64_t)n);
+    count_read(input, (uint64_t)n);
     return n;
 }
 
@@ -359,7 +359,7 @@ int profile_input_rewind(ProfileInput *input, Err *err)
     input->damage = (Err){0};
     if (input->gzip) {
         inflate_free(input->inflate);
-        input->inflate = inflate_new(pull, input);
+        input->inflate = inflate_new(pull_packed, input);
     }
     return 0;
 }
@@ -379,7 +379,7 @@ static int write_all(int fd, const char *bytes, size_t len)
 }
 
 /* Puts a pipe's bytes into a file without a name, which takes its place. */
-static int spool(ProfileInput *input, Err *err)
+static int spool_pipe(ProfileInput *input, Err *err)
 {
     const char *dir = getenv("TMPDIR");
     CLEANUP_FREE char *buffer = xmalloc(SPOOL_BYTES);
@@ -436,14 +436,14 @@ static int open_input(const char *path, bool again, atomic_uint_fast64_t *read_b
     input->stop = stop;
     int rc = open_path(input, path, err);
     if (rc == 0 && again && !input->regular)
-        rc = spool(input, err);
+        rc = spool_pipe(input, err);
     if (rc < 0) {
         profile_input_close(input);
         return rc;
     }
     input->gzip = inflate_is_gzip(input->head, input->head_len);
     if (input->gzip)
-        input->inflate = inflate_new(pull, input);
+        input->inflate = inflate_new(pull_packed, input);
     *ret = input;
     return 0;
 }

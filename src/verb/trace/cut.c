@@ -44,7 +44,7 @@ static const OptSpec cut_opts[] = {
      .help = "for what must be known of the profile before it is cut. 0: half of the machine's"},
 };
 
-static int tell(VerbCall *call, const CutOptions *o, const TraceCut *cut)
+static int report_cut(VerbCall *call, const CutOptions *o, const TraceCut *cut)
 {
     if (strcmp(o->output, "-") != 0)
         printf("%" PRIu64 " of %" PRIu64 " events written to %s\n", cut->copied, cut->events, o->output);
@@ -127,7 +127,7 @@ static int cut_run(VerbCall *call, const void *options)
                     .memory = o->memory ? (size_t)o->memory : (size_t)trace_run_memory()};
     int rc = cut_file(call, o, &cut);
     stop_obey();
-    return rc < 0 ? verb_fail(call, EXIT_UNKNOWN) : tell(call, o, &cut);
+    return rc < 0 ? verb_fail(call, EXIT_UNKNOWN) : report_cut(call, o, &cut);
 }
 
 const Verb verb_trace_cut = {

@@ -132,7 +132,7 @@ TraceJob trace_one_job(const TraceOne *one, const TraceIndex *index)
                       .memory = held < one->memory ? one->memory - held : 0};
 }
 
-static int analyse(TraceOne *one, const Profile *profile, TraceRank *ret)
+static int analyse_profile(TraceOne *one, const Profile *profile, TraceRank *ret)
 {
     TraceIndex index;
 
@@ -154,7 +154,7 @@ static int choose_and_analyse(TraceOne *one, Profile *profile, TraceRank *ret, E
         TRY(trace_pick_init(&pick, one->ask, profile, err));
         trace_pick_apply(&pick, profile);
     }
-    return analyse(one, profile, ret);
+    return analyse_profile(one, profile, ret);
 }
 
 static bool is_json(const char *head, size_t len)
@@ -189,7 +189,7 @@ static int from_table(TraceOne *one, ProfileInput *input, TraceRank *ret, Err *e
     return 0;
 }
 
-static double mebibytes(double bytes)
+static double to_mebibytes(double bytes)
 {
     return bytes / (1 << 20);
 }
@@ -205,11 +205,11 @@ static int refuse_size(const TraceOne *one, const ProfileInput *input, const Pro
         return err_set(err, -ENOSPC,
                        "'%s' needs more memory than the %.0f MiB that --memory gives it; allow more, or take a part of "
                        "the file with 'stoker trace cut'",
-                       one->path, mebibytes((double)one->memory));
+                       one->path, to_mebibytes((double)one->memory));
     return err_set(err, -ENOSPC,
                    "'%s' needs about %.0f MiB of memory, and --memory gives it %.0f MiB; allow more, or take a part of "
                    "the file with 'stoker trace cut'",
-                   one->path, mebibytes(need), mebibytes((double)one->memory));
+                   one->path, to_mebibytes(need), to_mebibytes((double)one->memory));
 }
 
 /* "[TP03] 1234" in front of a process: the mark of a rank in a file that several ranks were merged into. */

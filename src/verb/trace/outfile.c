@@ -48,12 +48,12 @@ static int write_all(OutFile *out, const char *bytes, size_t len, Err *err)
     return 0;
 }
 
-static int push(void *context, const void *bytes, size_t len, Err *err)
+static int push_bytes(void *context, const void *bytes, size_t len, Err *err)
 {
     return write_all(context, bytes, len, err);
 }
 
-static int flush(OutFile *out, Err *err)
+static int flush_bytes(OutFile *out, Err *err)
 {
     size_t len = out->used;
 
@@ -120,7 +120,7 @@ int outfile_open(const char *path, bool gzip, OutFile **ret, Err *err)
         return rc;
     }
     if (gzip)
-        out->deflate = deflate_new(push, out);
+        out->deflate = deflate_new(push_bytes, out);
     *ret = out;
     return 0;
 }
@@ -137,7 +137,7 @@ int outfile_write(OutFile *out, const void *bytes, size_t len, Err *err)
         at += part;
         len -= part;
         if (out->used == sizeof out->buffer)
-            TRY(flush(out, err));
+            TRY(flush_bytes(out, err));
     }
     return 0;
 }
@@ -164,9 +164,9 @@ static int name_beside(OutFile *out, Err *err)
     return rc;
 }
 
-static int commit(OutFile *out, Err *err)
+static int commit_file(OutFile *out, Err *err)
 {
-    TRY(flush(out, err));
+    TRY(flush_bytes(out, err));
     if (out->deflate)
         TRY(deflate_end(out->deflate, err));
     if (out->direct)
@@ -181,7 +181,7 @@ static int commit(OutFile *out, Err *err)
 
 int outfile_commit(OutFile *out, Err *err)
 {
-    int rc = commit(out, err);
+    int rc = commit_file(out, err);
 
     if (rc == 0 && close(owner_take_fd(&out->fd)) < 0)
         rc = err_errno(err, "close '%s'", out->path);

@@ -63,7 +63,7 @@ uint64_t trace_run_memory(void)
 }
 
 /* Files that are still to do share the threads. */
-static unsigned int share(const Pool *pool)
+static unsigned int share_threads(const Pool *pool)
 {
     size_t open = pool->count - pool->next + pool->active;
 
@@ -77,7 +77,7 @@ static void run_job(Job *job)
     job->rc = trace_one(&job->one, &job->rank, &job->err);
 }
 
-static void *work(void *context)
+static void *run_jobs(void *context)
 {
     Pool *pool = context;
 
@@ -86,7 +86,7 @@ static void *work(void *context)
         Job *job = &pool->jobs[pool->next];
         pool->active++;
         pool->next++;
-        job->one.threads = share(pool);
+        job->one.threads = share_threads(pool);
         pthread_mutex_unlock(&pool->lock);
         run_job(job);
         pthread_mutex_lock(&pool->lock);
@@ -126,14 +126,14 @@ static void run_pool(Pool *pool, Progress *progress)
     unsigned int started = 0;
 
     pool->left = pool->workers;
-    while (started < pool->workers && pthread_create(&threads[started], NULL, work, pool) == 0)
+    while (started < pool->workers && pthread_create(&threads[started], NULL, run_jobs, pool) == 0)
         started++;
     pthread_mutex_lock(&pool->lock);
     pool->left -= pool->workers - started;
     pthread_mutex_unlock(&pool->lock);
     if (started == 0) { /* no thread to be had: here, then */
         pool->left = 1;
-        work(pool);
+        run_jobs(pool);
     }
     wait_for(pool, progress);
     for (unsigned int i = 0; i < started; i++)
@@ -153,7 +153,7 @@ static uint64_t total_bytes(const ProfilePaths *files)
     return total;
 }
 
-static void collect(const TraceRun *run, Pool *pool, TraceResult *ret)
+static void collect_ranks(const TraceRun *run, Pool *pool, TraceResult *ret)
 {
     TraceReport *report = &ret->report;
     bool other = false;
@@ -214,7 +214,7 @@ void trace_run(const TraceRun *run, TraceResult *ret)
     run_pool(&pool, &progress);
     progress_end(&progress);
     ret->stopped = *pool.stop;
-    collect(run, &pool, ret);
+    collect_ranks(run, &pool, ret);
     ret->report.seconds = (double)(clock_monotonic(clock_kernel()) - began) / 1e9;
     free(pool.jobs);
 }

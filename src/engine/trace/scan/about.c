@@ -22,7 +22,7 @@ static Members members_of(const Slice *slice)
         .p = slice->at + nest, .end = slice->at + (nest ? slice->len - 1 : 0), .object = *slice->at == '{'};
 }
 
-static bool blanks(Members *m)
+static bool skip_blanks(Members *m)
 {
     while (m->p < m->end && (walk_blank(*m->p) || *m->p == ','))
         m->p++;
@@ -43,10 +43,10 @@ static bool next_value(Members *m, Slice *value)
 
 static bool next_member(Members *m, Slice *key, Slice *value)
 {
-    if (!blanks(m))
+    if (!skip_blanks(m))
         return false;
     if (m->object) {
-        if (*m->p != '"' || !next_value(m, key) || !blanks(m) || *m->p++ != ':' || !blanks(m))
+        if (*m->p != '"' || !next_value(m, key) || !skip_blanks(m) || *m->p++ != ':' || !skip_blanks(m))
             return false;
     }
     return next_value(m, value);
@@ -196,7 +196,7 @@ static void take_lines(TraceScan *scan, const Slice *list, bool errors)
     }
 }
 
-static bool truth(const Slice *value)
+static bool is_true(const Slice *value)
 {
     return slice_is(value, "true") || slice_number(value, 0, INT64_MAX, 0) > 0;
 }
@@ -217,11 +217,11 @@ void about_take(TraceScan *scan, const Slice *key, const Slice *value)
     else if (slice_is(key, "baseTimeNanoseconds"))
         profile->base_ns = slice_number(value, 1, INT64_MAX, profile->base_ns);
     else if (slice_is(key, "with_stack"))
-        profile->with_stack |= truth(value);
+        profile->with_stack |= is_true(value);
     else if (slice_is(key, "record_shapes"))
-        profile->with_shapes |= truth(value);
+        profile->with_shapes |= is_true(value);
     else if (slice_is(key, "profile_memory"))
-        profile->with_memory |= truth(value);
+        profile->with_memory |= is_true(value);
     else if (slice_is(key, "roctracer_version") || slice_is(key, "hip_runtime_version") ||
              slice_is(key, "hip_driver_version"))
         profile->rocm = true;

@@ -18,7 +18,7 @@ static const uint8_t launch_slots[] = {SLOT_GRID,      SLOT_BLOCK,         SLOT_
      SLOT_BIT(SLOT_OCCUPANCY) | SLOT_BIT(SLOT_BLOCKS_PER_SM) | SLOT_BIT(SLOT_WARPS_PER_SM))
 #define GRAPH_SLOTS (SLOT_BIT(SLOT_GRAPH) | SLOT_BIT(SLOT_GRAPH_NODE))
 
-static uint32_t collective(TraceScan *scan)
+static uint32_t detail_collective(TraceScan *scan)
 {
     if (!has(scan, SLOT_COLLECTIVE))
         return PROFILE_NONE;
@@ -132,7 +132,7 @@ static uint32_t usual_launch(TraceScan *scan, ProfileLaunch *launch)
 
 uint32_t detail_launch(TraceScan *scan)
 {
-    ProfileLaunch launch = {.collective = collective(scan)};
+    ProfileLaunch launch = {.collective = detail_collective(scan)};
     const uint64_t present = scan->walk->present;
 
     if (!(present & (LAUNCH_SLOTS | GRAPH_SLOTS)) && launch.collective == PROFILE_NONE)
@@ -184,7 +184,7 @@ uint32_t detail_copy(TraceScan *scan, const ProfileEvent *event)
 
 uint32_t detail_op(TraceScan *scan)
 {
-    ProfileOp op = {.collective = collective(scan), .sequence = -1};
+    ProfileOp op = {.collective = detail_collective(scan), .sequence = -1};
 
     if (op.collective == PROFILE_NONE && !has(scan, SLOT_DIMS) && !has(scan, SLOT_TYPES))
         return PROFILE_NONE;

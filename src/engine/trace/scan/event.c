@@ -64,7 +64,7 @@ static unsigned int category_use(TraceScan *scan)
     return entry->use;
 }
 
-static void lose(TraceScan *scan, ProfileLossReason reason)
+static void lose_event(TraceScan *scan, ProfileLossReason reason)
 {
     const Slice *name = slice_of(scan, SLOT_NAME);
 
@@ -83,20 +83,20 @@ static bool event_start(TraceScan *scan, int64_t *ret)
 static bool event_times(TraceScan *scan, bool gpu, int64_t *start, int64_t *duration)
 {
     if (!event_start(scan, start)) {
-        lose(scan, PROFILE_LOSS_NO_TIME);
+        lose_event(scan, PROFILE_LOSS_NO_TIME);
         return false;
     }
     if (!has(scan, SLOT_DURATION) || !value_nanoseconds(slice_of(scan, SLOT_DURATION), duration, &scan->fraction) ||
         *duration > DURATION_MAX) {
-        lose(scan, PROFILE_LOSS_NO_TIME);
+        lose_event(scan, PROFILE_LOSS_NO_TIME);
         return false;
     }
     if (*duration < 0) {
-        lose(scan, PROFILE_LOSS_BAD_DURATION);
+        lose_event(scan, PROFILE_LOSS_BAD_DURATION);
         *duration = 0;
     }
     if (gpu && *start == 0 && *duration == 0) {
-        lose(scan, PROFILE_LOSS_NO_TIME);
+        lose_event(scan, PROFILE_LOSS_NO_TIME);
         return false;
     }
     return true;
@@ -266,7 +266,7 @@ static void take_half(TraceScan *scan, TraceRaw *raw, bool begin)
         return;
     }
     if (!event_start(scan, &half.time)) {
-        lose(scan, PROFILE_LOSS_NO_TIME);
+        lose_event(scan, PROFILE_LOSS_NO_TIME);
         return;
     }
     half.thread = thread_key(scan);
@@ -326,7 +326,7 @@ static void take_instant(TraceScan *scan, TraceRaw *raw)
         return;
     }
     if (!raw->has_time) {
-        lose(scan, PROFILE_LOSS_NO_TIME);
+        lose_event(scan, PROFILE_LOSS_NO_TIME);
         return;
     }
     if (scan->options.skip_host || !window_touches(&scan->options, raw->start, 0))

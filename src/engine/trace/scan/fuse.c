@@ -27,15 +27,15 @@ static void count_uses(Walk *walk, const Trail *trail, unsigned int i)
             edge->uses--;
 }
 
-static bool continues(const Edge *edge, const Edge *of)
+static bool edge_continues(const Edge *edge, const Edge *of)
 {
     return edge->len > of->len && memcmp(edge->text, of->text, of->len) == 0;
 }
 
 /* The edge that was taken goes one place to the front: those that are used most are tried first. */
-static void prefer(Node *node, unsigned int taken)
+static void prefer_edge(Node *node, unsigned int taken)
 {
-    if (taken == 0 || taken >= node->edges || continues(&node->edge[taken - 1], &node->edge[taken]))
+    if (taken == 0 || taken >= node->edges || edge_continues(&node->edge[taken - 1], &node->edge[taken]))
         return;
     const Edge before = node->edge[taken - 1];
 
@@ -140,7 +140,7 @@ void fuse(Walk *walk, const Trail *trail)
     for (unsigned int i = 0; i < trail->steps; i++) {
         Node *node = &walk->node[trail->step[i].node];
 
-        prefer(node, trail->step[i].edge);
+        prefer_edge(node, trail->step[i].edge);
         drop_unused(node);
     }
     walk->pause = fused ? FUSE_SOON : walk->pause < PAUSE_MAX ? walk->pause + walk->pause / 4 : PAUSE_MAX;

@@ -45,7 +45,7 @@ typedef struct Pairing {
     VEC(Lost) lost;
 } Pairing;
 
-static void lose(Pairing *pairing, const Half *half, ProfileLossReason reason)
+static void lose_half(Pairing *pairing, const Half *half, ProfileLossReason reason)
 {
     vec_push(&pairing->lost, ((Lost){half, reason}));
 }
@@ -95,7 +95,7 @@ static void add_pair(Pairing *pairing, const Half *begin, const Half *end)
     event.start = begin->time;
     event.duration = end->time - begin->time;
     if (event.duration > DURATION_MAX) {
-        lose(pairing, begin, PROFILE_LOSS_NO_TIME);
+        lose_half(pairing, begin, PROFILE_LOSS_NO_TIME);
         return;
     }
     if (!begin->wanted || !window_touches(&scan->options, event.start, event.duration))
@@ -108,7 +108,7 @@ static void add_pair(Pairing *pairing, const Half *begin, const Half *end)
 
 /* The begin that an end of this name belongs to: the last open one of that name, else (for an end without a name) the
  * last one. open.len: none. */
-static size_t matching(const Pairing *pairing, const Half *end)
+static size_t find_begin(const Pairing *pairing, const Half *end)
 {
     const size_t len = pairing->open.len;
 
@@ -126,20 +126,20 @@ static size_t matching(const Pairing *pairing, const Half *end)
 static void leave_open(Pairing *pairing, size_t first)
 {
     for (size_t i = first; i < pairing->open.len; i++)
-        lose(pairing, pairing->open.at[i], PROFILE_LOSS_UNPAIRED);
+        lose_half(pairing, pairing->open.at[i], PROFILE_LOSS_UNPAIRED);
     pairing->open.len = first;
 }
 
-static void pair(Pairing *pairing, const Half *half)
+static void pair_half(Pairing *pairing, const Half *half)
 {
     if (half->begin) {
         vec_push(&pairing->open, half);
         return;
     }
-    const size_t at = matching(pairing, half);
+    const size_t at = find_begin(pairing, half);
 
     if (at == pairing->open.len) {
-        lose(pairing, half, PROFILE_LOSS_UNPAIRED);
+        lose_half(pairing, half, PROFILE_LOSS_UNPAIRED);
         return;
     }
     leave_open(pairing, at + 1);
@@ -156,7 +156,7 @@ void halves_settle(TraceScan *scan)
         return;
     qsort(halves->at, halves->len, sizeof halves->at[0], by_thread);
     for (size_t i = 0; i < halves->len; i++) {
-        pair(&pairing, &halves->at[i]);
+        pair_half(&pairing, &halves->at[i]);
         if (i + 1 == halves->len || !same_thread(&halves->at[i], &halves->at[i + 1]))
             leave_open(&pairing, 0);
     }

@@ -182,7 +182,7 @@ Edge *learn_edge(Node *node, const char *text, size_t len, const Step *step)
     return edge;
 }
 
-static void learn(Walk *walk, Node *node, const char *text, size_t len, const Step *step)
+static void store_step(Walk *walk, Node *node, const char *text, size_t len, const Step *step)
 {
     if (len > LEARN_BYTES_MAX)
         return;
@@ -295,7 +295,7 @@ WalkResult learn_step(Walk *walk, Node *node, const char **p, const char *end, S
     }
     step.advance = (uint16_t)(r.p - *p);
     if (first || node->key)
-        learn(walk, node, *p, (size_t)(learned - *p), &step);
+        store_step(walk, node, *p, (size_t)(learned - *p), &step);
     *p = r.p;
     *ret = step;
     return WALK_DONE;

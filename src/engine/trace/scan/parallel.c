@@ -192,7 +192,7 @@ typedef struct Worker {
     Profile *into;
 } Worker;
 
-static void *work(void *context)
+static void *run_parts(void *context)
 {
     const Worker *worker = context;
     Crew *crew = worker->crew;
@@ -228,7 +228,7 @@ static uint64_t find_begin(const TraceSource *source, uint64_t from, char *room)
 }
 
 /* Parts of [0, size), none shorter than `least`. */
-static void cut(Crew *crew, uint64_t size, unsigned int threads, uint64_t least)
+static void cut_parts(Crew *crew, uint64_t size, unsigned int threads, uint64_t least)
 {
     CLEANUP_FREE char *room = xmalloc(LOOK_BYTES + SCAN_PAD);
     uint64_t at = 0, last = 0;
@@ -246,7 +246,7 @@ static void cut(Crew *crew, uint64_t size, unsigned int threads, uint64_t least)
     vec_push(&crew->stops, UINT64_MAX);
 }
 
-static int finish(Crew *crew, Err *err)
+static int finish_crew(Crew *crew, Err *err)
 {
     const Part *head = &crew->parts[0];
 
@@ -275,16 +275,16 @@ int scan_parallel(const TraceSource *source, const TraceScanOptions *options, un
         return scan_stream(source, &crew.options, threads, part_bytes, into, err);
     if (threads > 1 && source->size > 0 && !crew.options.raw)
         size = source->size;
-    cut(&crew, size, threads, part_bytes);
+    cut_parts(&crew, size, threads, part_bytes);
     crew.parts = xcalloc(crew.count, sizeof crew.parts[0]);
     while (started + 1 < threads && started + 1 < crew.count &&
-           pthread_create(&helpers[started], NULL, work, &worker) == 0)
+           pthread_create(&helpers[started], NULL, run_parts, &worker) == 0)
         started++;
-    work(&worker);
+    run_parts(&worker);
     for (size_t i = 0; i < started; i++)
         pthread_join(helpers[i], NULL);
     pthread_mutex_lock(&crew.lock);
-    const int rc = finish(&crew, err);
+    const int rc = finish_crew(&crew, err);
     pthread_mutex_unlock(&crew.lock);
 
     for (size_t i = 0; i < crew.count; i++)

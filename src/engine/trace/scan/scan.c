@@ -114,7 +114,7 @@ void trace_scan_free(TraceScan *scan)
     free(scan);
 }
 
-static inline const char *here(const TraceScan *scan)
+static inline const char *text_here(const TraceScan *scan)
 {
     return scan->buffer + scan->at;
 }
@@ -153,7 +153,7 @@ static void losses_settle(TraceScan *scan)
     vec_done(&scan->losses);
 }
 
-static void lose(TraceScan *scan, ProfileLossReason reason, const char *p, const char *end)
+static void lose_text(TraceScan *scan, ProfileLossReason reason, const char *p, const char *end)
 {
     scan_lose(scan, reason, scan_offset(scan, p), p, (size_t)(end - p));
 }
@@ -201,7 +201,7 @@ static Sure key_here(const char *p, const char *end)
 }
 
 /* The last byte before p that is no blank; 0: none near. */
-static char before(const char *p, const char *origin)
+static char byte_before(const char *p, const char *origin)
 {
     const char *from = p;
 
@@ -214,7 +214,7 @@ static Sure event_here(const char *p, const char *end, const char *origin)
 {
     const char *q = p + 1;
 
-    if (before(p, origin) == ':')
+    if (byte_before(p, origin) == ':')
         return NO;
     const Sure sure = over_blanks(&q, end);
 
@@ -226,7 +226,7 @@ static Sure end_here(const char *p, const char *end, const char *origin, bool fi
 {
     const char *q = p + 1;
 
-    if (before(p, origin) != '}')
+    if (byte_before(p, origin) != '}')
         return NO;
     Sure sure = over_blanks(&q, end);
 
@@ -303,14 +303,14 @@ static void count_progress(TraceScan *scan, const char *p)
 }
 
 /* The bytes behind p that may be looked at for one thing. */
-static ptrdiff_t reach(TraceScan *scan, const char *p)
+static ptrdiff_t credit_reach(TraceScan *scan, const char *p)
 {
     if (scan->credit < TRACE_EVENT_BYTES_MAX)
         count_progress(scan, p);
     return scan->credit < CREDIT_MIN ? CREDIT_MIN : (ptrdiff_t)scan->credit;
 }
 
-static void pay(TraceScan *scan, const char *p, const char *looked_at)
+static void pay_credit(TraceScan *scan, const char *p, const char *looked_at)
 {
     count_progress(scan, p);
     scan->credit -= looked_at > p ? looked_at - p : 0;
@@ -339,7 +339,7 @@ static void found_again(TraceScan *scan, const char *place)
 /* An event that cannot be walked over beyond `fault` is lost up to where the next thing begins. */
 static Went damaged_event(TraceScan *scan, const char *p, const char *fault)
 {
-    const ptrdiff_t most = reach(scan, p);
+    const ptrdiff_t most = credit_reach(scan, p);
     const bool whole = end_of(scan) - p >= most;
     const char *limit = whole ? p + most : end_of(scan);
     const char *place = find_place(p + 1, limit, p + 1, scan->final && !whole);
@@ -348,8 +348,8 @@ static Went damaged_event(TraceScan *scan, const char *p, const char *fault)
         return WENT_DRY;
     const char *stop = place ? place : limit;
 
-    pay(scan, p, stop > fault ? stop : fault);
-    lose(scan, PROFILE_LOSS_SYNTAX, p, stop);
+    pay_credit(scan, p, stop > fault ? stop : fault);
+    lose_text(scan, PROFILE_LOSS_SYNTAX, p, stop);
     scan->profile->events++;
     if (place)
         found_again(scan, place);
@@ -362,8 +362,8 @@ static Went damaged_event(TraceScan *scan, const char *p, const char *fault)
 static Went endless_event(TraceScan *scan, const char *p, const char *limit, ptrdiff_t most)
 {
     if (limit - p == most) {
-        pay(scan, p, limit);
-        lose(scan, most == TRACE_EVENT_BYTES_MAX ? PROFILE_LOSS_TOO_LONG : PROFILE_LOSS_SYNTAX, p, limit);
+        pay_credit(scan, p, limit);
+        lose_text(scan, most == TRACE_EVENT_BYTES_MAX ? PROFILE_LOSS_TOO_LONG : PROFILE_LOSS_SYNTAX, p, limit);
         scan->profile->events++;
         get_lost(scan, p + 1);
         return WENT_ON;
@@ -378,7 +378,7 @@ static Went endless_event(TraceScan *scan, const char *p, const char *limit, ptr
 static Went one_event(TraceScan *scan, const char *p)
 {
     const char *end = end_of(scan);
-    const ptrdiff_t most = reach(scan, p);
+    const ptrdiff_t most = credit_reach(scan, p);
     const char *limit = end - p > most ? p + most : end;
 
     switch (scan->walk_event(scan->walk, p, limit)) {
@@ -401,7 +401,7 @@ static bool at_stop(TraceScan *scan, const char *p)
 
     while (*scan->stops < offset)
         scan->stops++;
-    if (*scan->stops != offset || reach(scan, p) < TRACE_EVENT_BYTES_MAX)
+    if (*scan->stops != offset || credit_reach(scan, p) < TRACE_EVENT_BYTES_MAX)
         return false;
     scan->arrived = offset;
     return true;
@@ -427,9 +427,9 @@ static const char *skip_gap(TraceScan *scan, const char *p, const char *end)
     return p;
 }
 
-static Went in_list(TraceScan *scan)
+static Went step_list(TraceScan *scan)
 {
-    const char *p = skip_gap(scan, here(scan), end_of(scan)), *end = end_of(scan);
+    const char *p = skip_gap(scan, text_here(scan), end_of(scan)), *end = end_of(scan);
 
     go_to(scan, p);
     if (p == end)
@@ -446,14 +446,14 @@ static Went in_list(TraceScan *scan)
     }
     if (end - p < SCAN_EXCERPT && !scan->final)
         return WENT_DRY;
-    lose(scan, PROFILE_LOSS_SYNTAX, p, end);
+    lose_text(scan, PROFILE_LOSS_SYNTAX, p, end);
     get_lost(scan, p);
     return WENT_ON;
 }
 
-static Went lost(TraceScan *scan)
+static Went step_lost(TraceScan *scan)
 {
-    const char *p = here(scan), *end = end_of(scan);
+    const char *p = text_here(scan), *end = end_of(scan);
     const bool whole = end - p >= LOST_WINDOW;
     const char *limit = whole ? p + LOST_WINDOW : end;
 
@@ -479,8 +479,8 @@ static Went top_fault(TraceScan *scan, const char *p, const char *looked_at)
 {
     if (end_of(scan) - p < SCAN_EXCERPT && !scan->final)
         return WENT_DRY;
-    pay(scan, p, looked_at);
-    lose(scan, PROFILE_LOSS_SYNTAX, p, end_of(scan));
+    pay_credit(scan, p, looked_at);
+    lose_text(scan, PROFILE_LOSS_SYNTAX, p, end_of(scan));
     get_lost(scan, p + 1);
     return WENT_ON;
 }
@@ -488,7 +488,7 @@ static Went top_fault(TraceScan *scan, const char *p, const char *looked_at)
 static Went top_member(TraceScan *scan, const char *p)
 {
     const char *end = end_of(scan);
-    const ptrdiff_t most = reach(scan, p);
+    const ptrdiff_t most = credit_reach(scan, p);
     const char *limit = end - p > most ? p + most : end;
     const bool bounded = limit - p == most;
     Slice key, value;
@@ -522,9 +522,9 @@ static Went top_member(TraceScan *scan, const char *p)
     return top_fault(scan, p, fault ? fault : limit);
 }
 
-static Went in_top(TraceScan *scan)
+static Went step_top(TraceScan *scan)
 {
-    const char *p = here(scan), *end = end_of(scan);
+    const char *p = text_here(scan), *end = end_of(scan);
     const char *event;
 
     while (p < end && (walk_blank(*p) || *p == ','))
@@ -541,7 +541,7 @@ static Went in_top(TraceScan *scan)
             return WENT_DRY;
         event = end - p > 0 ? scan_find_event(p, end - p < LOST_OVERLAP ? end : p + LOST_OVERLAP, p) : NULL;
         if (scan->listed && event == p) {
-            lose(scan, PROFILE_LOSS_SYNTAX, p, end);
+            lose_text(scan, PROFILE_LOSS_SYNTAX, p, end);
             scan->state = SCAN_LIST;
             return WENT_ON;
         }
@@ -565,10 +565,10 @@ static Went in_top(TraceScan *scan)
 }
 
 /* The first byte decides whether it can be a trace at all. */
-static int begin(TraceScan *scan, Err *err)
+static int begin_text(TraceScan *scan, Err *err)
 {
     static const char mark[] = "\xef\xbb\xbf";
-    const char *p = here(scan), *end = end_of(scan);
+    const char *p = text_here(scan), *end = end_of(scan);
 
     if (scan->origin == 0 && scan->at == 0 && end - p >= 3 && memcmp(p, mark, 3) == 0)
         p += 3;
@@ -593,20 +593,20 @@ static int check_limits(TraceScan *scan, Err *err)
 
     if (max && profile_bytes(scan->profile) > max)
         return err_set(err, -ENOSPC, "the profile needs more than %zu bytes", max);
-    if (!scan->listed && scan_offset(scan, here(scan)) > SCAN_HEAD_MAX)
+    if (!scan->listed && scan_offset(scan, text_here(scan)) > SCAN_HEAD_MAX)
         return err_set(err, -EBADMSG, "not a trace: no event list within the first %d MiB", SCAN_HEAD_MAX >> 20);
     return 0;
 }
 
 int scan_run(TraceScan *scan, Err *err)
 {
-    static Went (*const ways[])(TraceScan *) = {[SCAN_TOP] = in_top, [SCAN_LIST] = in_list, [SCAN_LOST] = lost};
+    static Went (*const ways[])(TraceScan *) = {[SCAN_TOP] = step_top, [SCAN_LIST] = step_list, [SCAN_LOST] = step_lost};
 
     if (!scan->final && scan->len - scan->at < scan->wait)
         return 0;
     memset(scan->buffer + scan->len, 0, SCAN_PAD);
     if (!scan->began && scan->at < scan->len)
-        TRY(begin(scan, err));
+        TRY(begin_text(scan, err));
     while (scan->began && scan->at < scan->len && ways[scan->state](scan) == WENT_ON)
         ;
     /* An event in pieces is begun anew when there is twice as much of it: the work stays linear. */
@@ -668,13 +668,13 @@ int trace_scan_feed(TraceScan *scan, const char *bytes, size_t len, Err *err)
 
 static void note_end(TraceScan *scan, const char *damaged)
 {
-    const char *p = here(scan), *end = end_of(scan);
+    const char *p = text_here(scan), *end = end_of(scan);
     const bool open = scan->state == SCAN_LIST || scan->object || (scan->at < scan->len && scan->state == SCAN_TOP);
 
     if (damaged)
         scan_lose(scan, PROFILE_LOSS_COMPRESSION, scan_offset(scan, end), damaged, strlen(damaged));
     else if (open)
-        lose(scan, PROFILE_LOSS_TRUNCATED, p, end);
+        lose_text(scan, PROFILE_LOSS_TRUNCATED, p, end);
     if (scan->state == SCAN_LIST && scan->at < scan->len)
         scan->profile->events++;
 }

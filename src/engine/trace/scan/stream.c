@@ -64,7 +64,7 @@ typedef struct Stream {
 } Stream;
 
 /* With the lock held. */
-static void fail(Stream *stream, int rc, const Err *err)
+static void fail_stream(Stream *stream, int rc, const Err *err)
 {
     if (rc < 0 && stream->rc >= 0) {
         stream->rc = rc;
@@ -74,7 +74,7 @@ static void fail(Stream *stream, int rc, const Err *err)
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-static int fill(Stream *stream, Piece *piece, Err *err)
+static int fill_piece(Stream *stream, Piece *piece, Err *err)
 {
     const TraceSource *source = stream->source;
     const size_t most = piece->begin == 0 && stream->cap > SCAN_BLOCK ? SCAN_BLOCK : stream->cap; /* no trace: soon */
@@ -103,7 +103,7 @@ static const char *event_behind(const Piece *piece, size_t bytes)
 }
 
 /* Leaves to the next piece what comes behind the first event near the end. */
-static void cut(Stream *stream, Piece *piece)
+static void cut_piece(Stream *stream, Piece *piece)
 {
     const char *event = piece->last ? NULL : event_behind(piece, LOOK_FIRST);
 
@@ -126,8 +126,8 @@ static int read_piece(Stream *stream, Piece *piece, Err *err)
     piece->stops[0] = piece->stops[1] = UINT64_MAX;
     piece->len = stream->carried;
     memcpy(piece->text, stream->carry, stream->carried);
-    TRY(fill(stream, piece, err));
-    cut(stream, piece);
+    TRY(fill_piece(stream, piece, err));
+    cut_piece(stream, piece);
     piece->done = !piece->event;
     return 0;
 }
@@ -150,7 +150,7 @@ static Piece *read_next(Stream *stream)
     stream->ended |= piece->last;
     *stream->end = piece;
     stream->end = &piece->next;
-    fail(stream, rc, &err);
+    fail_stream(stream, rc, &err);
     return piece;
 }
 
@@ -174,7 +174,7 @@ static void scan_piece(Stream *stream, Piece *piece, ScanTools *tools)
         piece->profile.bytes--; /* the next piece's first one */
     pthread_mutex_lock(&stream->lock);
     piece->done = true;
-    fail(stream, rc, &err);
+    fail_stream(stream, rc, &err);
 }
 
 /* --- taking over -------------------------------------------------------------------------------------------------- */
@@ -266,7 +266,7 @@ static void take_over_due(Stream *stream)
         if (rc >= 0)
             rc = check_memory(stream, &err);
         pthread_mutex_lock(&stream->lock);
-        fail(stream, rc, &err);
+        fail_stream(stream, rc, &err);
         stream->first = piece->next;
         if (!stream->first)
             stream->end = &stream->first;
@@ -278,7 +278,7 @@ static void take_over_due(Stream *stream)
 
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
 
-static void *work(void *context)
+static void *run_pieces(void *context)
 {
     Stream *stream = context;
     ScanTools tools = {0};
@@ -338,9 +338,9 @@ int scan_stream(const TraceSource *source, const TraceScanOptions *options, unsi
     stream.end = &stream.first;
     stream.carry = xmalloc(stream.cap);
     while (started + 1 < threads && started < THREADS_MAX &&
-           pthread_create(&helpers[started], NULL, work, &stream) == 0)
+           pthread_create(&helpers[started], NULL, run_pieces, &stream) == 0)
         started++;
-    work(&stream);
+    run_pieces(&stream);
     for (size_t i = 0; i < started; i++)
         pthread_join(helpers[i], NULL);
     const int rc =

@@ -138,7 +138,7 @@ static bool read_decimal(const Slice *slice, Decimal *d)
 }
 
 /* digits * 10^power, rounded half away from zero or cut off, at most `max`. */
-static uint64_t scale(uint64_t digits, int64_t power, bool round, uint64_t max)
+static uint64_t scale_digits(uint64_t digits, int64_t power, bool round, uint64_t max)
 {
     unsigned int last = 0;
 
@@ -185,7 +185,7 @@ __attribute__((noinline)) static bool odd_integer(const Slice *slice, int64_t *r
     }
     if (!read_decimal(slice, &d))
         return false;
-    value = scale(d.digits, d.power, false, UINT64_MAX);
+    value = scale_digits(d.digits, d.power, false, UINT64_MAX);
     if (value == UINT64_MAX || (d.negative && value > (uint64_t)INT64_MAX))
         return false;
     *ret = d.negative ? -(int64_t)value : (int64_t)value;
@@ -205,7 +205,7 @@ __attribute__((noinline)) static bool odd_nanoseconds(const Slice *slice, int64_
     if (slice->kind == SLICE_NEST || slice->len > WORD_MAX || !read_decimal(slice, &d))
         return false;
     *ret_fraction |= d.fraction;
-    ns = scale(d.digits, d.power + 3, true, (uint64_t)TIME_MAX);
+    ns = scale_digits(d.digits, d.power + 3, true, (uint64_t)TIME_MAX);
     *ret_ns = d.negative ? -(int64_t)ns : (int64_t)ns;
     return true;
 }

@@ -6,20 +6,20 @@
 #include "engine/trace/scan/walk_body.h"
 #include "engine/trace/scan/walk.h"
 
-static inline __m256i load(const char *p)
+static inline __m256i load_block(const char *p)
 {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
-static inline uint32_t equal(__m256i v, char c)
+static inline uint32_t equal_bytes(__m256i v, char c)
 {
     return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(v, _mm256_set1_epi8(c)));
 }
 
 /* Bits of the bytes that are equal. */
-static inline uint32_t same(const char *a, const char *b)
+static inline uint32_t same_masked(const char *a, const char *b)
 {
-    return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(load(a), load(b)));
+    return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(load_block(a), load_block(b)));
 }
 
 static inline bool edge_matches(const Edge *edge, const char *p)
@@ -28,18 +28,18 @@ static inline bool edge_matches(const Edge *edge, const char *p)
     unsigned int left = edge->len;
 
     for (; left > 64; left -= 64, text += 64, p += 64)
-        if ((same(text, p) & same(text + 32, p + 32)) != UINT32_MAX)
+        if ((same_masked(text, p) & same_masked(text + 32, p + 32)) != UINT32_MAX)
             return false;
-    if (~same(text, p) & (uint32_t)edge->mask)
+    if (~same_masked(text, p) & (uint32_t)edge->mask)
         return false;
-    return left <= 32 || !(~same(text + 32, p + 32) & (uint32_t)(edge->mask >> 32));
+    return left <= 32 || !(~same_masked(text + 32, p + 32) & (uint32_t)(edge->mask >> 32));
 }
 
 static inline const char *text_stop(const char *p, const char *end)
 {
     for (; p < end; p += 32) {
-        const __m256i v = load(p);
-        const uint32_t hit = equal(v, '"') | equal(v, '\\');
+        const __m256i v = load_block(p);
+        const uint32_t hit = equal_bytes(v, '"') | equal_bytes(v, '\\');
 
         if (hit)
             return p + __builtin_ctz(hit);
@@ -65,7 +65,7 @@ static inline uint32_t word_bytes(__m256i v)
 static inline const char *word_stop(const char *p, const char *end)
 {
     for (; p < end; p += 32) {
-        const uint32_t other = ~word_bytes(load(p));
+        const uint32_t other = ~word_bytes(load_block(p));
 
         if (other)
             return p + __builtin_ctz(other);
@@ -77,20 +77,20 @@ static inline void half_masks(__m256i v, unsigned int shift, NestMasks *masks)
 {
     const __m256i folded = _mm256_or_si256(v, _mm256_set1_epi8(0x20));
     const __m256i blank = _mm256_cmpeq_epi8(_mm256_min_epu8(v, _mm256_set1_epi8(' ')), v);
-    const uint64_t close = equal(folded, '}');
+    const uint64_t close = equal_bytes(folded, '}');
 
-    masks->quote |= (uint64_t)equal(v, '"') << shift;
-    masks->escape |= (uint64_t)equal(v, '\\') << shift;
-    masks->open |= (uint64_t)equal(folded, '{') << shift;
+    masks->quote |= (uint64_t)equal_bytes(v, '"') << shift;
+    masks->escape |= (uint64_t)equal_bytes(v, '\\') << shift;
+    masks->open |= (uint64_t)equal_bytes(folded, '{') << shift;
     masks->close |= close << shift;
-    masks->behind |= (close | equal(v, ',') | equal(v, ':') | (uint32_t)_mm256_movemask_epi8(blank)) << shift;
+    masks->behind |= (close | equal_bytes(v, ',') | equal_bytes(v, ':') | (uint32_t)_mm256_movemask_epi8(blank)) << shift;
 }
 
 static inline void nest_masks(const char *p, NestMasks *masks)
 {
     *masks = (NestMasks){0};
-    half_masks(load(p), 0, masks);
-    half_masks(load(p + 32), 32, masks);
+    half_masks(load_block(p), 0, masks);
+    half_masks(load_block(p + 32), 32, masks);
 }
 
 WalkResult walk_event_avx2(Walk *walk, const char *p, const char *end)

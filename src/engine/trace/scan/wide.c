@@ -21,7 +21,7 @@ static uint32_t *field_at(Profile *profile, const Wide *wide)
     return &profile->syncs.at[wide->row].wait_link;
 }
 
-static uint32_t largest(const uint32_t *ids, size_t count, uint32_t max)
+static uint32_t largest_id(const uint32_t *ids, size_t count, uint32_t max)
 {
     for (size_t i = 0; i < count; i++)
         max = ids[i] > max ? ids[i] : max;
@@ -41,13 +41,13 @@ void wides_settle(Wides *wides, Profile *profile, TraceKnown *learn)
 
     if (wides->len == 0)
         return;
-    number = largest(profile->gpu.link, profile->gpu.len, 0);
-    number = largest(profile->gpu.external, profile->gpu.len, number);
-    number = largest(profile->host.link, profile->host.len, number);
+    number = largest_id(profile->gpu.link, profile->gpu.len, 0);
+    number = largest_id(profile->gpu.external, profile->gpu.len, number);
+    number = largest_id(profile->host.link, profile->host.len, number);
     for (size_t i = 0; i < profile->syncs.len; i++) {
         const uint32_t both[] = {profile->syncs.at[i].link, profile->syncs.at[i].wait_link};
 
-        number = largest(both, 2, number);
+        number = largest_id(both, 2, number);
     }
     qsort(wides->at, wides->len, sizeof wides->at[0], by_id);
     for (size_t i = 0; i < wides->len; i++) {
