@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
 /*
  * The tables of classify.def behind one matcher. A table is prepared once per process: rows hang on the hash of their
  * first two letters, so that a name is walked once however many rows there are, and only rows that could begin at a
  * byte are compared there. Prepared tables are read-only.
  */
-
 #include "engine/trace/classify.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
@@ -190,4 +189,240 @@ TraceHostClass trace_classify_host(ProfileKind kind, const char *name, size_t le
     int value = look_up(&host_table, kind, name, len);
 
     return (TraceHostClass)(value < 0 ? by_kind[kind] : value);
+}
+
+/* ---- shapes ---- */
+
+/* Multiples: 16 bytes per dimension, as NVIDIA's guide to matrix multiplication for deep learning asks of cuBLAS and
+ * cuDNN: 8 elements of 16-bit types, 16 of 8-bit types. 32-bit types are not judged. */
+
+enum { DIMS_MAX = 8, INPUTS_SEEN = 4, HALF_MULTIPLE = 8, BYTE_MULTIPLE = 16 };
+
+typedef struct Matrix {
+    int64_t at[DIMS_MAX];
+    size_t len;
+} Matrix;
+
+typedef struct RuleName {
+    const char *name;
+    TraceShapeRule rule;
+} RuleName;
+
+static const RuleName rule_names[] = {
+    {"aten::mm", TRACE_SHAPE_PRODUCT},
+    {"aten::bmm", TRACE_SHAPE_PRODUCT},
+    {"aten::matmul", TRACE_SHAPE_PRODUCT},
+    {"aten::_int_mm", TRACE_SHAPE_PRODUCT},
+    {"aten::_scaled_mm", TRACE_SHAPE_PRODUCT},
+    {"aten::addmm", TRACE_SHAPE_ADDED},
+    {"aten::addmm_", TRACE_SHAPE_ADDED},
+    {"aten::_addmm_activation", TRACE_SHAPE_ADDED},
+    {"aten::baddbmm", TRACE_SHAPE_ADDED},
+    {"aten::addbmm", TRACE_SHAPE_ADDED},
+    {"aten::linear", TRACE_SHAPE_LINEAR},
+    {"aten::conv1d", TRACE_SHAPE_CONVOLUTION},
+    {"aten::conv2d", TRACE_SHAPE_CONVOLUTION},
+    {"aten::conv3d", TRACE_SHAPE_CONVOLUTION},
+    {"aten::convolution", TRACE_SHAPE_CONVOLUTION},
+    {"aten::_convolution", TRACE_SHAPE_CONVOLUTION},
+    {"aten::cudnn_convolution", TRACE_SHAPE_CONVOLUTION},
+    {"aten::cudnn_convolution_transpose", TRACE_SHAPE_CONVOLUTION},
+    {"aten::miopen_convolution", TRACE_SHAPE_CONVOLUTION},
+    {"aten::conv_transpose2d", TRACE_SHAPE_CONVOLUTION},
+    {"aten::convolution_backward", TRACE_SHAPE_CONV_BACKWARD},
+    {"aten::cudnn_convolution_backward_input", TRACE_SHAPE_CONV_BACKWARD},
+    {"aten::cudnn_convolution_transpose_backward_input", TRACE_SHAPE_CONV_BACKWARD},
+};
+
+/* Parts of names of kernels that multiply matrices in 32-bit float on the ordinary cores: cuBLAS's and CUTLASS's
+ * sgemm, cuDNN's implicit sgemm and its scudnn. */
+static const char *const float_parts[] = {"sgemm", "scudnn"};
+
+static const char *const half_types[] = {"Half", "BFloat16"};
+static const char *const double_types[] = {"double", "Double"};
+static const char *const byte_types[] = {"Float8", "signed char", "unsigned char", "Char", "Byte", "int8"};
+
+bool trace_is_float_matrix(const char *name, size_t len)
+{
+    for (size_t i = 0; i < sizeof float_parts / sizeof float_parts[0]; i++)
+        if (memmem(name, len, float_parts[i], strlen(float_parts[i])))
+            return !trace_is_tensor_core(name, len);
+    return false;
+}
+
+TraceShapeRule trace_shape_rule(const char *op, size_t len)
+{
+    for (size_t i = 0; i < sizeof rule_names / sizeof rule_names[0]; i++)
+        if (strlen(rule_names[i].name) == len && memcmp(rule_names[i].name, op, len) == 0)
+            return rule_names[i].rule;
+    return TRACE_SHAPE_NONE;
+}
+
+/* Number of the first of the two matrices among the inputs. */
+static size_t first_input(TraceShapeRule rule)
+{
+    return rule == TRACE_SHAPE_ADDED || rule == TRACE_SHAPE_CONV_BACKWARD ? 1 : 0;
+}
+
+/* The n-th element of a list in brackets: its first byte and behind its last. False where there are not as many. */
+static bool find_element(const char *list, size_t n, const char **ret_from, const char **ret_to)
+{
+    const char *from = list;
+    int depth = 0;
+    bool quoted = false;
+
+    for (const char *c = list; *c; c++) {
+        if (*c == '"')
+            quoted = !quoted;
+        if (quoted || !strchr("[],", *c))
+            continue;
+        if (*c == '[' && ++depth == 1)
+            from = c + 1;
+        if (depth == 1 && (*c == ',' || *c == ']')) {
+            if (n-- == 0) {
+                *ret_from = from;
+                *ret_to = c;
+                return true;
+            }
+            from = c + 1;
+        }
+        if (*c == ']' && --depth <= 0)
+            return false;
+    }
+    return false;
+}
+
+static bool parse_matrix(const char *dims, size_t input, Matrix *ret)
+{
+    const char *from, *to;
+
+    *ret = (Matrix){0};
+    if (!find_element(dims, input, &from, &to))
+        return false;
+    while (from < to && isspace((unsigned char)*from))
+        from++;
+    if (from == to || *from++ != '[')
+        return false;
+    while (from < to && *from != ']') {
+        int64_t value = 0;
+
+        if (*from == '[' || ret->len == DIMS_MAX)
+            return false;
+        if (!isdigit((unsigned char)*from)) {
+            from++;
+            continue;
+        }
+        for (; from < to && isdigit((unsigned char)*from); from++)
+            if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *from - '0', &value))
+                return false;
+        ret->at[ret->len++] = value;
+    }
+    return ret->len > 0;
+}
+
+static bool type_is(const char *types, size_t input, const char *const *parts, size_t count)
+{
+    const char *from, *to;
+
+    if (!find_element(types, input, &from, &to))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (memmem(from, (size_t)(to - from), parts[i], strlen(parts[i])))
+            return true;
+    return false;
+}
+
+static bool is_float(const char *types, size_t input)
+{
+    const char *from, *to;
+
+    if (!find_element(types, input, &from, &to))
+        return false;
+    while (from < to && (isspace((unsigned char)*from) || *from == '"'))
+        from++;
+    while (to > from && (isspace((unsigned char)to[-1]) || to[-1] == '"'))
+        to--;
+    return (size_t)(to - from) == 5 && (memcmp(from, "float", 5) == 0 || memcmp(from, "Float", 5) == 0);
+}
+
+/* Bytes of an element of a floating-point or 8-bit tensor, 0 for anything else (lists, numbers, integers, nothing). */
+static int type_bytes(const char *types, size_t input)
+{
+    if (is_float(types, input))
+        return 4;
+    if (type_is(types, input, half_types, sizeof half_types / sizeof half_types[0]))
+        return 2;
+    if (type_is(types, input, byte_types, sizeof byte_types / sizeof byte_types[0]))
+        return 1;
+    return type_is(types, input, double_types, sizeof double_types / sizeof double_types[0]) ? 8 : 0;
+}
+
+/* The type of the operator's matrices; of operators of an unknown kind, of the first tensor among the inputs. */
+static int matrix_bytes(TraceShapeRule rule, const char *types)
+{
+    int bytes = 0;
+
+    if (rule != TRACE_SHAPE_NONE)
+        return type_bytes(types, first_input(rule));
+    for (size_t input = 0; input < INPUTS_SEEN && bytes == 0; input++)
+        bytes = type_bytes(types, input);
+    return bytes;
+}
+
+/* The dimensions that tensor cores would like to be multiples: rows, depth and columns of the product. */
+static size_t judged_dimensions(TraceShapeRule rule, const Matrix *a, const Matrix *b, int64_t out[3])
+{
+    int64_t rows = 1;
+
+    switch (rule) {
+    case TRACE_SHAPE_PRODUCT:
+    case TRACE_SHAPE_ADDED:
+        if (a->len < 2 || b->len < 2)
+            return 0;
+        out[0] = a->at[a->len - 2];
+        out[1] = a->at[a->len - 1];
+        out[2] = b->at[b->len - 1];
+        return 3;
+    case TRACE_SHAPE_LINEAR:
+        if (a->len < 1 || b->len != 2)
+            return 0;
+        for (size_t i = 0; i + 1 < a->len; i++)
+            if (__builtin_mul_overflow(rows, a->at[i], &rows))
+                return 0;
+        out[0] = rows;
+        out[1] = b->at[1];
+        out[2] = b->at[0];
+        return 3;
+    case TRACE_SHAPE_CONVOLUTION:
+    case TRACE_SHAPE_CONV_BACKWARD:
+        if (b->len < 3)
+            return 0;
+        out[0] = b->at[0];
+        out[1] = b->at[1];
+        return b->at[1] == 1 ? 0 : 2; /* one channel per group: no matrix product */
+    case TRACE_SHAPE_NONE:
+    case TRACE_SHAPE_RULE_COUNT:
+        break;
+    }
+    return 0;
+}
+
+unsigned trace_shape_judge(TraceShapeRule rule, const char *dims, const char *types)
+{
+    size_t input = first_input(rule), count;
+    int64_t out[3] = {0}, multiple;
+    int bytes = matrix_bytes(rule, types);
+    unsigned result = (bytes > 0 ? TRACE_SHAPE_TYPED : 0) | (bytes == 4 ? TRACE_SHAPE_FLOAT : 0);
+    Matrix a, b;
+
+    if (rule == TRACE_SHAPE_NONE || bytes == 0 || !parse_matrix(dims, input, &a) || !parse_matrix(dims, input + 1, &b))
+        return result;
+    count = judged_dimensions(rule, &a, &b, out);
+    if (count == 0)
+        return result;
+    multiple = bytes == 2 ? HALF_MULTIPLE : BYTE_MULTIPLE;
+    for (size_t i = 0; i < count && bytes <= 2; i++)
+        if (out[i] > 1 && out[i] % multiple != 0)
+            result |= TRACE_SHAPE_MISALIGNED;
+    return result | TRACE_SHAPE_KNOWN;
 }

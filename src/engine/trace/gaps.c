@@ -3,16 +3,14 @@
 /* Every idle time of every device: between operations (gaps), and before the first and after the last as far as steps
  * reach. */
 
-#include "engine/trace/gaps.h"
+#include "engine/trace/gaps_host.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/owner.h"
-#include "engine/trace/gaps_host.h"
 #include "engine/trace/select.h"
-#include "engine/trace/steps.h"
 #include "engine/trace/analyse.h"
 
 OWNER_POINTER(TraceHost, trace_host_free);

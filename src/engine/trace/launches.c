@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
 /*
  * Launch calls, and how long operations wait for their start. A launch call inside another (the driver's inside the
  * runtime's) is part of it and does not count.
  */
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/map.h"
 #include "base/owner.h"
-#include "engine/trace/histogram.h"
-#include "engine/trace/select.h"
 #include "engine/trace/analyse.h"
+#include "engine/trace/select.h"
 
 typedef struct Launching {
     const TraceJob *job;
@@ -115,4 +113,159 @@ void trace_launches(const TraceJob *job, TraceRank *rank)
     launch->p99_ns = trace_percentile(l.latencies, l.wait, 99);
     launch->call_median_ns = trace_median(l.calls, l.duration);
     launch->call_p99_ns = trace_percentile(l.calls, l.duration, 99);
+}
+
+/* ---- calls ---- */
+
+/* Calls of the runtime and driver by name and by the operators that they were made from. */
+
+enum { RECENT = 1024 };
+
+/* Names of the call and of both operators; the class, since that of a copy depends on its memory too. */
+typedef struct CallKey {
+    uint32_t name, inner, outer, class;
+} CallKey;
+
+typedef struct RecentCall {
+    CallKey key;
+    uint32_t number; /* + 1; 0: empty */
+} RecentCall;
+
+typedef struct Calls {
+    const TraceJob *job;
+    uint32_t *outermost;       /* operator -> the outermost one around it, or itself */
+    Map rows;                  /* CallKey -> number + 1 */
+    RecentCall recent[RECENT]; /* most calls need no look at the map */
+    VEC(TraceCall) found;
+} Calls;
+
+/* The name of an operator by number. */
+static uint32_t op_name(const Calls *calls, uint32_t op)
+{
+    const TraceIndex *index = calls->job->index;
+
+    return op == PROFILE_NONE ? PROFILE_NONE : index->profile->host.name[index->op_rows[op]];
+}
+
+static const char *copy_text(const Calls *calls, uint32_t name)
+{
+    size_t len;
+    const char *text = profile_text(calls->job->index->profile, name, &len);
+
+    return len > 0 ? arena_strndup(calls->job->arena, text, len) : "";
+}
+
+static size_t new_row(Calls *calls, const CallKey *key)
+{
+    vec_push(&calls->found, ((TraceCall){.name = copy_text(calls, key->name),
+                                         .inner = copy_text(calls, key->inner),
+                                         .outer = copy_text(calls, key->outer),
+                                         .class = (TraceHostClass)key->class,
+                                         .min_ns = INT64_MAX}));
+    map_putn(&calls->rows, (const char *)key, sizeof *key, (void *)calls->found.len);
+    return calls->found.len;
+}
+
+static size_t row_of(Calls *calls, const CallKey *key)
+{
+    uint32_t mixed = (key->name * 0x9e3779b1U) ^ (key->inner * 0x85ebca77U) ^ (key->outer * 0xc2b2ae3dU);
+    RecentCall *recent = &calls->recent[mixed >> 22];
+    size_t number;
+
+    if (recent->number > 0 && memcmp(&recent->key, key, sizeof *key) == 0)
+        return recent->number - 1;
+    number = (size_t)map_getn(&calls->rows, (const char *)key, sizeof *key);
+    if (number == 0)
+        number = new_row(calls, key);
+    *recent = (RecentCall){.key = *key, .number = (uint32_t)number};
+    return number - 1;
+}
+
+/* Whether a step's window holds this time. */
+static bool in_step(const TraceIndex *index, int64_t time)
+{
+    size_t low = 0, high = index->steps.len;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (index->steps.at[middle].start <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && time < index->steps.at[low - 1].to;
+}
+
+static void add_call(Calls *calls, size_t host_row)
+{
+    const ProfileEvents *host = &calls->job->index->profile->host;
+    uint32_t op = calls->job->index->op_at[host_row];
+    uint32_t outer = op == PROFILE_NONE ? PROFILE_NONE : calls->outermost[op];
+    CallKey key = {host->name[host_row], op_name(calls, op), op_name(calls, outer),
+                   calls->job->index->host_class[host_row]};
+    size_t number = row_of(calls, &key);
+    TraceCall *row = &calls->found.at[number];
+    int64_t duration = host->duration[host_row];
+
+    row->count++;
+    row->total_ns = trace_sum(row->total_ns, duration);
+    row->min_ns = duration < row->min_ns ? duration : row->min_ns;
+    row->max_ns = duration > row->max_ns ? duration : row->max_ns;
+    if (in_step(calls->job->index, host->start[host_row])) {
+        row->step_count++;
+        row->step_ns = trace_sum(row->step_ns, duration);
+    }
+}
+
+static int compare_calls(const void *left, const void *right)
+{
+    const TraceCall *a = left, *b = right;
+    int order;
+
+    if (a->total_ns != b->total_ns)
+        return a->total_ns > b->total_ns ? -1 : 1;
+    order = strcmp(a->name, b->name);
+    if (order == 0)
+        order = strcmp(a->inner, b->inner);
+    if (order == 0)
+        order = strcmp(a->outer, b->outer);
+    return order ? order : (int)a->class - (int)b->class;
+}
+
+static void sort_calls(TraceRank *rank)
+{
+    if (rank->calls.len > 1)
+        qsort(rank->calls.at, rank->calls.len, sizeof *rank->calls.at, compare_calls);
+}
+
+static void find_outermost(Calls *calls)
+{
+    const TraceIndex *index = calls->job->index;
+
+    calls->outermost = xmalloc((index->op_count + 1) * sizeof *calls->outermost);
+    for (uint32_t op = 0; op < index->op_count; op++) {
+        uint32_t parent = index->parent[index->op_rows[op]];
+        uint32_t around = parent == PROFILE_NONE ? PROFILE_NONE : index->op_at[parent];
+
+        calls->outermost[op] = around == PROFILE_NONE ? op : calls->outermost[around];
+    }
+}
+
+void trace_calls(const TraceJob *job, TraceRank *rank)
+{
+    const ProfileEvents *host = &job->index->profile->host;
+    Calls calls = {.job = job};
+
+    map_init(&calls.rows);
+    find_outermost(&calls);
+    for (size_t i = 0; i < host->len; i++)
+        if (host->kind[i] == PROFILE_CALL)
+            add_call(&calls, i);
+    for (size_t i = 0; i < calls.found.len; i++)
+        vec_push(&rank->calls, calls.found.at[i]);
+    sort_calls(rank);
+    map_done(&calls.rows);
+    free(calls.outermost);
+    vec_done(&calls.found);
 }

@@ -5,14 +5,57 @@
  * Where every row has a sequence number, equal numbers match. Otherwise the rank with most rows is compared with each
  * of the others (ranks_pair.c).
  */
-#include "engine/trace/ranks.h"
-
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/owner.h"
+#include "engine/trace/ranks.h"
+
+void rank_note(TraceReport *report, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    vec_push(&report->notes, (const char *)arena_strdup(&report->arena, text));
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+int64_t rank_median(int64_t *values, size_t len)
+{
+    if (len == 0)
+        return 0;
+    qsort(values, len, sizeof(*values), by_value);
+    return values[len / 2];
+}
+
+int64_t rank_step(const TraceRank *rank, int64_t time)
+{
+    size_t low = 0, high = rank->steps.len;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (rank->steps.at[middle].start <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0 || time >= rank->steps.at[low - 1].to)
+        return -1;
+    return rank->steps.at[low - 1].number;
+}
+
+/* ---- groups ---- */
 
 /* A row and the number of its group. */
 typedef struct Entry {
@@ -274,4 +317,516 @@ void rank_match(RankMatch *match)
     map_done(&groups.numbers);
     vec_done(&groups.groups);
     vec_done(&groups.entries);
+}
+
+/* ---- ranks_pair ---- */
+
+/*
+ * Two ranks' rows of one group, without sequence numbers. Both ran the same operations in the same order, but one may
+ * have begun to record later or lost some. First the shift is looked for: the ordinal of `b` that belongs to ordinal 0
+ * of `a`, such that what is known of the operations agrees (kind, size), steps agree where both have them, and the
+ * differences of ends are the same all along. Then, where counts differ or differences jump, rows are paired by time
+ * with that difference, which follows the clocks' drift.
+ */
+
+enum {
+    SHIFTS_MAX = 2048, /* to either side */
+    SAMPLES = 64,
+    ROUGH_SAMPLES = 16,
+};
+#define SPREAD_FLOOR_NS INT64_C(3000)    /* below it one shift is as good as another */
+#define STEPS_DIFFER 0.02                /* of shares of rows: more than one of all samples */
+#define VOTE_NS INT64_C(20000)           /* differences within this are one */
+#define PLAUSIBLE_NS INT64_C(5000000000) /* clocks that somebody keeps are not further apart */
+#define TOLERANCE_MIN_NS INT64_C(10000)
+#define TOLERANCE_MAX_NS INT64_C(300000)
+
+/* What the comparison needs of a row. */
+typedef struct Token {
+    int64_t end;           /* with the base */
+    int64_t in, out, step; /* -1 unknown or not comparable */
+    CollectiveKind kind;
+} Token;
+
+typedef struct Shift {
+    int64_t by;     /* row i of b is row i + by of a */
+    int64_t offset; /* median of end a - end b */
+    int64_t spread; /* median of what differs from it */
+    double steps;   /* share of rows of the same step; -1 not known */
+    bool whole;     /* both sides have as many rows, and each is compared with one */
+    bool valid;
+} Shift;
+
+typedef struct Pair {
+    Token *a, *b;
+    int64_t a_len, b_len;
+} Pair;
+
+/* ---- tokens ---- */
+
+static Token token_of(const RankTrack *track, size_t i)
+{
+    const TraceRank *rank = &track->report->ranks.at[track->rank];
+    const TraceCollective *row = &rank->collectives.at[track->rows[i]];
+    Token token = {.end = rank_plus(row->end, track->base), .in = row->in_bytes, .out = row->out_bytes};
+    token.kind = collective_kind(row->name, strlen(row->name));
+    token.step = rank_step(rank, rank_asked(row));
+    switch (token.kind) {
+    case COLLECTIVE_SEND: /* two sides of one thing */
+    case COLLECTIVE_RECV:
+        token.kind = COLLECTIVE_SEND_RECV;
+        token.in = token.out = -1;
+        break;
+    case COLLECTIVE_ALL_TO_ALL: /* sizes are each rank's own, or the root's */
+    case COLLECTIVE_GATHER:
+    case COLLECTIVE_SCATTER:
+    case COLLECTIVE_SEND_RECV:
+        token.in = token.out = -1;
+        break;
+    default:
+        break;
+    }
+    return token;
+}
+
+static Token *tokens_of(const RankTrack *track)
+{
+    Token *tokens = xcalloc(track->len, sizeof(*tokens));
+    for (size_t i = 0; i < track->len; i++)
+        tokens[i] = token_of(track, i);
+    return tokens;
+}
+
+static bool tokens_agree(const Token *a, const Token *b)
+{
+    return a->kind == b->kind && (a->in < 0 || b->in < 0 || a->in == b->in) &&
+           (a->out < 0 || b->out < 0 || a->out == b->out);
+}
+
+/* ---- the shift ---- */
+
+static Shift try_shift(const Pair *pair, int64_t by, int64_t samples)
+{
+    int64_t from = by < 0 ? -by : 0;
+    int64_t to = pair->a_len - by < pair->b_len ? pair->a_len - by : pair->b_len;
+    int64_t differences[SAMPLES];
+    Shift shift = {.by = by, .steps = -1};
+    int64_t overlap = to - from, wrong = 0, steps = 0, same_step = 0;
+    int64_t count = overlap < samples ? overlap : samples;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = from + (count == 1 ? 0 : i * (overlap - 1) / (count - 1));
+        const Token *a = &pair->a[at + by], *b = &pair->b[at];
+        wrong += !tokens_agree(a, b);
+        if (wrong * 10 > count)
+            return shift;
+        steps += a->step >= 0 && b->step >= 0;
+        same_step += a->step >= 0 && a->step == b->step;
+        differences[i] = rank_minus(a->end, b->end);
+    }
+    if (count == 0)
+        return shift;
+    shift.valid = true;
+    shift.whole = by == 0 && pair->a_len == pair->b_len;
+    shift.steps = steps > 0 ? (double)same_step / (double)steps : -1;
+    shift.offset = rank_median(differences, (size_t)count);
+    for (int64_t i = 0; i < count; i++)
+        differences[i] = llabs(rank_minus(differences[i], shift.offset));
+    shift.spread = rank_median(differences, (size_t)count);
+    return shift;
+}
+
+static int64_t clock_distance(const Shift *shift)
+{
+    return llabs(shift->offset);
+}
+
+/* Whether a is to be preferred to b, both valid. */
+static bool is_better_shift(const Shift *a, const Shift *b)
+{
+    int64_t a_spread = a->spread > SPREAD_FLOOR_NS ? a->spread : SPREAD_FLOOR_NS;
+    int64_t b_spread = b->spread > SPREAD_FLOOR_NS ? b->spread : SPREAD_FLOOR_NS;
+    if (a_spread / 4 > b_spread || b_spread / 4 > a_spread)
+        return a_spread < b_spread;
+    if (fabs(a->steps - b->steps) > 0.3)
+        return a->steps > b->steps;
+    if (a_spread / 3 * 2 > b_spread || b_spread / 3 * 2 > a_spread)
+        return a_spread < b_spread;
+    bool a_near = clock_distance(a) < PLAUSIBLE_NS, b_near = clock_distance(b) < PLAUSIBLE_NS;
+    if (a_near != b_near)
+        return a_near;
+    if (fabs(a->steps - b->steps) > STEPS_DIFFER)
+        return a->steps > b->steps;
+    if (a->whole != b->whole)
+        return a->whole;
+    if (a_near && clock_distance(a) != clock_distance(b))
+        return clock_distance(a) < clock_distance(b);
+    return llabs(a->by) < llabs(b->by) || (llabs(a->by) == llabs(b->by) && a->by > b->by);
+}
+
+static Shift find_shift(const Pair *pair)
+{
+    int64_t shorter = pair->a_len < pair->b_len ? pair->a_len : pair->b_len;
+    int64_t least = shorter < 12 ? (shorter + 2) / 3 : shorter / 4; /* overlap */
+    Shift best = {0};
+    int64_t low = least - pair->b_len, high = pair->a_len - least;
+    low = low < -SHIFTS_MAX ? -SHIFTS_MAX : low;
+    high = high > SHIFTS_MAX ? SHIFTS_MAX : high;
+    for (int64_t by = low; by <= high; by++) {
+        Shift rough = try_shift(pair, by, ROUGH_SAMPLES);
+        if (!rough.valid || (best.valid && rough.spread / 8 > best.spread + SPREAD_FLOOR_NS))
+            continue;
+        Shift shift = try_shift(pair, by, SAMPLES);
+        if (shift.valid && (!best.valid || is_better_shift(&shift, &best)))
+            best = shift;
+    }
+    return best;
+}
+
+/* ---- pairs ---- */
+
+static size_t pair_by_shift(const Pair *pair, const Shift *shift, int64_t *pairs)
+{
+    size_t count = 0;
+    for (int64_t i = 0; i < pair->b_len; i++) {
+        int64_t at = i + shift->by;
+        bool fits = at >= 0 && at < pair->a_len && tokens_agree(&pair->a[at], &pair->b[i]);
+        pairs[i] = fits ? at : -1;
+        count += fits;
+    }
+    return count;
+}
+
+/* Half the way to the nearest neighbour of row `at`, within limits: what is nearer is the row itself. */
+static int64_t pair_tolerance(const Pair *pair, const Shift *shift, int64_t at)
+{
+    int64_t most = TOLERANCE_MAX_NS + 10 * (shift->spread < TOLERANCE_MAX_NS ? shift->spread : TOLERANCE_MAX_NS);
+    int64_t before = at > 0 ? rank_minus(pair->a[at].end, pair->a[at - 1].end) / 2 : most;
+    int64_t behind = at + 1 < pair->a_len ? rank_minus(pair->a[at + 1].end, pair->a[at].end) / 2 : most;
+    most = before < most ? before : most;
+    most = behind < most ? behind : most;
+    return most < TOLERANCE_MIN_NS ? TOLERANCE_MIN_NS : most;
+}
+
+static size_t pair_by_time(const Pair *pair, const Shift *shift, int64_t *pairs)
+{
+    int64_t offset = shift->offset, at = 0;
+    size_t count = 0;
+    for (int64_t i = 0; i < pair->b_len; i++) {
+        pairs[i] = -1;
+        int64_t end = rank_plus(pair->b[i].end, offset);
+        while (at < pair->a_len && pair->a[at].end < rank_minus(end, pair_tolerance(pair, shift, at)))
+            at++;
+        if (at >= pair->a_len || pair->a[at].end > rank_plus(end, pair_tolerance(pair, shift, at)) ||
+            !tokens_agree(&pair->a[at], &pair->b[i]))
+            continue;
+        offset += (pair->a[at].end - end) / 8; /* follows the drift */
+        pairs[i] = at++;
+        count++;
+    }
+    return count;
+}
+
+/* Share of the rows whose ends differ as the shift says. */
+static bool is_steady(const Pair *pair, const Shift *shift, const int64_t *pairs, size_t count)
+{
+    size_t steady = 0;
+    int64_t offset = shift->offset;
+    bool first = true;
+    for (int64_t i = 0; i < pair->b_len; i++) {
+        if (pairs[i] < 0)
+            continue;
+        int64_t difference = rank_minus(pair->a[pairs[i]].end, pair->b[i].end);
+        if (first)
+            offset = difference;
+        first = false;
+        bool near = llabs(rank_minus(difference, offset)) <= TOLERANCE_MAX_NS;
+        steady += near;
+        if (near)
+            offset += (difference - offset) / 8;
+    }
+    return steady * 100 >= count * 97;
+}
+
+/* The difference of ends that most of the pairs of rows have, which any two rows may be: rows that one side lost do no
+ * harm. Of nearly as many votes the smaller difference counts. */
+static Shift find_offset(const Pair *pair)
+{
+    VEC(int64_t) differences = {0};
+    int64_t count = pair->b_len < SAMPLES ? pair->b_len : SAMPLES;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = count == 1 ? 0 : i * (pair->b_len - 1) / (count - 1);
+        int64_t low = at < SHIFTS_MAX ? 0 : at - SHIFTS_MAX, high = at + SHIFTS_MAX;
+        for (int64_t k = low; k < high && k < pair->a_len; k++) {
+            if (tokens_agree(&pair->a[k], &pair->b[at]))
+                vec_push(&differences, rank_minus(pair->a[k].end, pair->b[at].end));
+        }
+    }
+    Shift best = {.spread = VOTE_NS / 4};
+    size_t most = 0;
+    if (differences.len > 0)
+        qsort(differences.at, differences.len, sizeof(*differences.at), by_value);
+    for (size_t from = 0, to = 0; from < differences.len; from++) {
+        while (to < differences.len && rank_minus(differences.at[to], differences.at[from]) <= VOTE_NS)
+            to++;
+        int64_t middle = differences.at[from + (to - from) / 2];
+        size_t votes = to - from;
+        if (votes * 10 > most * 11 || (votes * 11 > most * 10 && llabs(middle) < llabs(best.offset))) {
+            most = votes > most ? votes : most;
+            best.offset = middle;
+            best.valid = votes >= 3;
+        }
+    }
+    vec_done(&differences);
+    return best;
+}
+
+size_t rank_pair(const RankTrack *a, const RankTrack *b, int64_t *pairs)
+{
+    CLEANUP_FREE Token *a_tokens = tokens_of(a);
+    CLEANUP_FREE Token *b_tokens = tokens_of(b);
+    Pair pair = {.a = a_tokens, .b = b_tokens, .a_len = (int64_t)a->len, .b_len = (int64_t)b->len};
+    for (size_t i = 0; i < b->len; i++)
+        pairs[i] = -1;
+    Shift shift = find_shift(&pair);
+    size_t count = shift.valid ? pair_by_shift(&pair, &shift, pairs) : 0;
+    bool steady = shift.valid && is_steady(&pair, &shift, pairs, count);
+    size_t shorter = a->len < b->len ? a->len : b->len;
+    if (b->len < 4 || (steady && count * 10 >= shorter * 9))
+        return count;
+    Shift offset = find_offset(&pair);
+    CLEANUP_FREE int64_t *timed = xcalloc(b->len, sizeof(*timed));
+    size_t timed_count = offset.valid ? pair_by_time(&pair, &offset, timed) : 0;
+    if (timed_count < (steady ? count : count / 2) || timed_count == 0) /* ends tell nothing here */
+        return count;
+    memcpy(pairs, timed, b->len * sizeof(*timed));
+    return timed_count;
+}
+
+/* ---- ranks_clock ---- */
+
+/*
+ * Clocks of ranks against each other. All parts of an all_reduce (and of the others that nobody can end before all have
+ * begun) end within microseconds of each other, so the difference of ends is the difference of clocks. Each set gives
+ * one difference per rank, against its first rank; per pair of ranks the median counts, with a straight line through
+ * the thirds of the time where that explains more (drift). Pairs are joined to a tree, those with most samples first.
+ */
+
+enum { SAMPLES_MIN = 3, DRIFT_SAMPLES_MIN = 9 };
+#define SPREAD_MAX_NS INT64_C(500000) /* ends that agree no better than this align nothing */
+#define DRIFT_TIME_MIN_NS INT64_C(200000000)
+#define DRIFT_MAX 1e-3
+
+typedef struct Sample {
+    uint32_t hub, rank;
+    int64_t time, difference; /* of the rank's end; hub's end - rank's end */
+} Sample;
+typedef VEC(Sample) SampleVec;
+
+typedef struct Edge {
+    uint32_t hub, rank;
+    int64_t offset, pivot, spread;
+    double drift;
+    size_t samples;
+} Edge;
+typedef VEC(Edge) EdgeVec;
+
+static int64_t round_ns(double ns)
+{
+    return fabs(ns) < 9e18 ? llrint(ns) : 0;
+}
+
+static int64_t end_on_base_clock(const RankMatch *match, const RankPart *part)
+{
+    return rank_plus(rank_row(match, part)->end, match->clocks[part->rank].base);
+}
+
+static void collect_samples(const RankMatch *match, SampleVec *samples)
+{
+    for (size_t i = 0; i < match->sets.len; i++) {
+        const RankSet *set = &match->sets.at[i];
+        const RankPart *parts = &match->parts.at[set->first];
+        if (!collective_joins_all(set->kind))
+            continue;
+        for (uint32_t k = 1; k < set->count; k++) {
+            int64_t time = end_on_base_clock(match, &parts[k]);
+            vec_push(samples, ((Sample){.hub = parts[0].rank,
+                                        .rank = parts[k].rank,
+                                        .time = time,
+                                        .difference = rank_minus(end_on_base_clock(match, &parts[0]), time)}));
+        }
+    }
+}
+
+static int by_pair(const void *a, const void *b)
+{
+    const Sample *x = a, *y = b;
+    if (x->hub != y->hub)
+        return x->hub < y->hub ? -1 : 1;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    if (x->time != y->time)
+        return x->time < y->time ? -1 : 1;
+    return (x->difference > y->difference) - (x->difference < y->difference);
+}
+
+/* ---- one pair of ranks ---- */
+
+static int64_t median_of(const Sample *samples, size_t len, int64_t *room)
+{
+    for (size_t i = 0; i < len; i++)
+        room[i] = samples[i].difference;
+    return rank_median(room, len);
+}
+
+static int64_t spread_of(const Sample *samples, size_t len, const Edge *edge, int64_t *room)
+{
+    for (size_t i = 0; i < len; i++) {
+        double expected = (double)edge->offset + edge->drift * (double)rank_minus(samples[i].time, edge->pivot);
+        room[i] = llabs(rank_minus(samples[i].difference, round_ns(expected)));
+    }
+    return rank_median(room, len);
+}
+
+static Edge fit_line(const Sample *samples, size_t len, int64_t *room)
+{
+    size_t third = len / 3;
+    const Sample *late = samples + len - third;
+    int64_t early_time = samples[third / 2].time, late_time = late[third / 2].time;
+    int64_t early = median_of(samples, third, room), later = median_of(late, third, room);
+    Edge edge = {.pivot = early_time, .offset = early};
+    if (late_time > early_time)
+        edge.drift = (double)rank_minus(later, early) / (double)rank_minus(late_time, early_time);
+    int64_t pivot = samples[len / 2].time;
+    edge.offset = rank_plus(edge.offset, round_ns(edge.drift * (double)rank_minus(pivot, edge.pivot)));
+    edge.pivot = pivot;
+    return edge;
+}
+
+static Edge edge_of(const Sample *samples, size_t len)
+{
+    CLEANUP_FREE int64_t *room = xcalloc(len, sizeof(*room));
+    Edge edge = {.pivot = samples[len / 2].time, .offset = median_of(samples, len, room)};
+    edge.spread = spread_of(samples, len, &edge, room);
+    if (len >= DRIFT_SAMPLES_MIN && rank_minus(samples[len - 1].time, samples[0].time) >= DRIFT_TIME_MIN_NS) {
+        Edge line = fit_line(samples, len, room);
+        line.spread = spread_of(samples, len, &line, room);
+        if (fabs(line.drift) < DRIFT_MAX && (double)line.spread < 0.8 * (double)edge.spread)
+            edge = line;
+    }
+    edge.hub = samples[0].hub;
+    edge.rank = samples[0].rank;
+    edge.samples = len;
+    return edge;
+}
+
+/* ---- the tree ---- */
+
+static int by_weight(const void *a, const void *b)
+{
+    const Edge *x = a, *y = b;
+    if (x->samples != y->samples)
+        return x->samples > y->samples ? -1 : 1;
+    if (x->spread != y->spread)
+        return x->spread < y->spread ? -1 : 1;
+    if (x->hub != y->hub)
+        return x->hub < y->hub ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static uint32_t find_root(uint32_t *up, uint32_t rank)
+{
+    while (up[rank] != rank)
+        rank = up[rank] = up[up[rank]];
+    return rank;
+}
+
+/* Keeps the edges that join what was not joined yet. */
+static void keep_tree(EdgeVec *edges, size_t ranks)
+{
+    CLEANUP_FREE uint32_t *up = xcalloc(ranks, sizeof(*up));
+    size_t kept = 0;
+    for (uint32_t i = 0; i < ranks; i++)
+        up[i] = i;
+    if (edges->len > 1)
+        qsort(edges->at, edges->len, sizeof(*edges->at), by_weight);
+    for (size_t i = 0; i < edges->len; i++) {
+        uint32_t hub = find_root(up, edges->at[i].hub), rank = find_root(up, edges->at[i].rank);
+        if (hub == rank)
+            continue;
+        up[rank] = hub;
+        edges->at[kept++] = edges->at[i];
+    }
+    edges->len = kept;
+}
+
+/* Sets the clock of the edge's side that is not known yet from the one that is. */
+static void align_clock(RankClock *clocks, const Edge *edge)
+{
+    bool forward = clocks[edge->hub].aligned;
+    const RankClock *known = &clocks[forward ? edge->hub : edge->rank];
+    RankClock *fresh = &clocks[forward ? edge->rank : edge->hub];
+    int64_t offset = forward ? edge->offset : -edge->offset;
+    int64_t pivot = forward ? edge->pivot : rank_plus(edge->pivot, edge->offset); /* on the fresh one's own clock */
+    double drift = forward ? edge->drift : -edge->drift;
+    int64_t there = rank_plus(pivot, offset); /* the same moment on the known one's clock */
+    fresh->offset =
+        rank_plus(rank_plus(offset, known->offset), round_ns(known->drift * (double)rank_minus(there, known->pivot)));
+    fresh->pivot = pivot;
+    fresh->drift = drift + known->drift;
+    fresh->spread = edge->spread;
+    fresh->samples = edge->samples;
+    fresh->aligned = true;
+}
+
+static void walk_tree(RankMatch *match, const EdgeVec *edges)
+{
+    bool changed = edges->len > 0;
+    if (changed)
+        match->clocks[0].aligned = true;
+    while (changed) { /* as often as the tree is deep; ranks are few */
+        changed = false;
+        for (size_t i = 0; i < edges->len; i++) {
+            const Edge *edge = &edges->at[i];
+            if (match->clocks[edge->hub].aligned != match->clocks[edge->rank].aligned) {
+                align_clock(match->clocks, edge);
+                changed = true;
+            }
+        }
+    }
+}
+
+void rank_clocks(RankMatch *match)
+{
+    SampleVec samples = {0};
+    EdgeVec edges = {0};
+    collect_samples(match, &samples);
+    if (samples.len > 0)
+        qsort(samples.at, samples.len, sizeof(*samples.at), by_pair);
+    for (size_t i = 0; i < samples.len;) {
+        size_t from = i;
+        while (i < samples.len && samples.at[i].hub == samples.at[from].hub &&
+               samples.at[i].rank == samples.at[from].rank)
+            i++;
+        if (i - from < SAMPLES_MIN)
+            continue;
+        Edge edge = edge_of(samples.at + from, i - from);
+        if (edge.spread <= SPREAD_MAX_NS)
+            vec_push(&edges, edge);
+    }
+    keep_tree(&edges, match->report->ranks.len);
+    walk_tree(match, &edges);
+    size_t aligned = 0;
+    for (size_t i = 0; i < match->report->ranks.len; i++)
+        aligned += match->clocks[i].aligned;
+    if (aligned < 2)
+        match->clocks[0].aligned = false;
+    vec_done(&samples);
+    vec_done(&edges);
+}
+
+int64_t rank_common(const RankClock *clock, int64_t time)
+{
+    int64_t based_time = rank_plus(time, clock->base);
+    int64_t drifted = round_ns(clock->drift * (double)rank_minus(based_time, clock->pivot));
+    return rank_plus(rank_plus(based_time, clock->offset), drifted);
 }

@@ -1,27 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where each rank's time goes, per step in the mean, and how late it comes to what all do together. */
-#include "engine/trace/ranks.h"
-
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/owner.h"
-
-int64_t rank_step(const TraceRank *rank, int64_t time)
-{
-    size_t low = 0, high = rank->steps.len;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (rank->steps.at[middle].start <= time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0 || time >= rank->steps.at[low - 1].to)
-        return -1;
-    return rank->steps.at[low - 1].number;
-}
+#include "engine/trace/ranks.h"
 
 int64_t rank_asked(const TraceCollective *row)
 {
@@ -201,4 +186,359 @@ void rank_times(const RankMatch *match)
         rank_note(report, "%zu of %zu ranks recorded steps: percentages are of these", stepping, report->ranks.len);
     find_slowest(report);
     find_late(match);
+}
+
+/* ---- ranks_straggler ---- */
+
+/*
+ * The rank that the others wait for. In an operation that nobody ends before all have begun, the one that came last has
+ * the shortest part: that needs no clock. What counts of a set is how much longer the median rank's part is. A rank
+ * that came late because it had itself waited in another group is excused by as much. One freak operation does not
+ * make a straggler: what exceeds all but the few largest is cut. Then: is the share of one rank more than chance, or
+ * the same in every step? Where clocks are aligned, the latest start must agree.
+ */
+
+#define NOISE_NS INT64_C(5000) /* sets whose ranks come closer than this say nothing */
+#define LATE_MIN_NS 10000.0    /* where it comes last: by this much in the mean */
+#define PERCENT_MIN 0.05       /* of the step */
+#define CUT_SHARE 0.03         /* of the sets are cut to the next largest */
+#define CHANCE_Z 3.0           /* deviations from a share by chance */
+#define STEADY_T 4.0           /* mean over deviation of the mean, from step to step */
+#define STEADY_T_FEW 8.0       /* the same with less than FEW_BINS */
+#define CAUSE_SHARE 0.5        /* of the lateness that a cause must explain */
+enum { SETS_MIN = 3, BINS_MIN = 3, FEW_BINS = 5, BINS_MAX = 16, CUT_SETS_MIN = 12 };
+
+/* A set as evidence. */
+typedef struct Evidence {
+    const RankSet *set;
+    int64_t time;    /* of its end */
+    int64_t late;    /* median part - shortest part, excuses taken off */
+    uint32_t last;   /* the rank of the shortest */
+    bool same_start; /* it also has the latest start, or clocks do not tell */
+    uint64_t group;  /* which ranks */
+    int64_t bin;
+} Evidence;
+
+typedef struct Score {
+    size_t sets, decisive, last, confirmed;
+    double late;
+} Score;
+
+typedef struct Debt {
+    uint64_t group;
+    int64_t waited;
+} Debt;
+
+typedef struct Judge {
+    const RankMatch *match;
+    TraceReport *report;
+    Evidence *evidence;
+    size_t len;
+    Score *scores;
+    Debt *debts;
+    double total, squares; /* of late over all sets */
+} Judge;
+
+/* ---- evidence ---- */
+
+static void find_last(const RankMatch *match, const RankSet *set, Evidence *evidence, int64_t *room)
+{
+    const RankPart *parts = &match->parts.at[set->first];
+    int64_t shortest = INT64_MAX, latest = INT64_MIN;
+    uint32_t latest_rank = 0;
+    bool clock = true;
+    for (uint32_t i = 0; i < set->count; i++) {
+        int64_t start = rank_common(&match->clocks[parts[i].rank], rank_row(match, &parts[i])->start);
+        room[i] = rank_duration(match, &parts[i]);
+        evidence->group = evidence->group * 1000003 + parts[i].rank + 1;
+        clock = clock && match->clocks[parts[i].rank].aligned;
+        if (room[i] < shortest) {
+            shortest = room[i];
+            evidence->last = parts[i].rank;
+        }
+        if (start > latest) {
+            latest = start;
+            latest_rank = parts[i].rank;
+        }
+    }
+    evidence->late = rank_median(room, set->count) - shortest;
+    evidence->same_start = !clock || latest_rank == evidence->last;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const Evidence *x = a, *y = b;
+    if (x->time != y->time)
+        return x->time < y->time ? -1 : 1;
+    return (x->set->first > y->set->first) - (x->set->first < y->set->first);
+}
+
+static void collect_evidence(Judge *judge)
+{
+    const RankMatch *match = judge->match;
+    size_t ranks = judge->report->ranks.len;
+    CLEANUP_FREE int64_t *room = xcalloc(ranks, sizeof(*room));
+    judge->evidence = xcalloc(match->sets.len, sizeof(*judge->evidence));
+    for (size_t i = 0; i < match->sets.len; i++) {
+        const RankSet *set = &match->sets.at[i];
+        Evidence *evidence = &judge->evidence[judge->len];
+        if (!collective_joins_all(set->kind) || !set->complete)
+            continue;
+        const RankPart *first = &match->parts.at[set->first];
+        const TraceCollective *row = rank_row(match, first);
+        *evidence = (Evidence){.set = set, .time = rank_common(&match->clocks[first->rank], row->end)};
+        evidence->bin = rank_step(&judge->report->ranks.at[first->rank], rank_asked(row));
+        find_last(match, set, evidence, room);
+        judge->len++;
+    }
+    if (judge->len > 1)
+        qsort(judge->evidence, judge->len, sizeof(*judge->evidence), by_time);
+}
+
+/* What a rank waited for others in one group excuses it in another. */
+static void excuse_waits(Judge *judge)
+{
+    for (size_t i = 0; i < judge->len; i++) {
+        Evidence *evidence = &judge->evidence[i];
+        const RankPart *parts = &judge->match->parts.at[evidence->set->first];
+        int64_t shortest = INT64_MAX;
+        for (uint32_t k = 0; k < evidence->set->count; k++) {
+            int64_t duration = rank_duration(judge->match, &parts[k]);
+            shortest = duration < shortest ? duration : shortest;
+        }
+        Debt *debt = &judge->debts[evidence->last];
+        if (debt->group != evidence->group && evidence->late >= NOISE_NS) {
+            int64_t excused = debt->waited < evidence->late ? debt->waited : evidence->late;
+            evidence->late -= excused;
+            debt->waited -= excused;
+        }
+        for (uint32_t k = 0; k < evidence->set->count; k++) {
+            int64_t waited = rank_duration(judge->match, &parts[k]) - shortest;
+            debt = &judge->debts[parts[k].rank];
+            if (waited < NOISE_NS)
+                continue;
+            if (debt->group != evidence->group)
+                *debt = (Debt){.group = evidence->group};
+            debt->waited = rank_plus(debt->waited, waited);
+        }
+    }
+}
+
+static void cut_freaks(Judge *judge)
+{
+    if (judge->len < CUT_SETS_MIN)
+        return;
+    CLEANUP_FREE int64_t *room = xcalloc(judge->len, sizeof(*room));
+    for (size_t i = 0; i < judge->len; i++)
+        room[i] = judge->evidence[i].late;
+    rank_median(room, judge->len); /* sorts */
+    int64_t most = room[judge->len - 1 - (size_t)ceil(CUT_SHARE * (double)judge->len)];
+    for (size_t i = 0; i < judge->len; i++)
+        judge->evidence[i].late = judge->evidence[i].late < most ? judge->evidence[i].late : most;
+}
+
+static void score_ranks(Judge *judge)
+{
+    for (size_t i = 0; i < judge->len; i++) {
+        const Evidence *evidence = &judge->evidence[i];
+        bool decisive = evidence->late >= NOISE_NS;
+        for (uint32_t k = 0; k < evidence->set->count; k++) {
+            Score *member = &judge->scores[judge->match->parts.at[evidence->set->first + k].rank];
+            member->sets++;
+            member->decisive += decisive;
+        }
+        if (!decisive)
+            continue;
+        Score *last = &judge->scores[evidence->last];
+        last->last++;
+        last->confirmed += evidence->same_start;
+        last->late += (double)evidence->late;
+        judge->total += (double)evidence->late;
+        judge->squares += (double)evidence->late * (double)evidence->late;
+    }
+}
+
+/* ---- is it more than chance ---- */
+
+/* Mean over its own deviation, of the rank's lateness less its waiting from bin to bin; 0 where bins are too few. */
+static double measure_steadiness(const Judge *judge, uint32_t rank, size_t *ret_bins)
+{
+    CLEANUP_FREE double *bins = xcalloc(judge->len + 1, sizeof(*bins));
+    bool stepped = true;
+    size_t count = 0;
+    for (size_t i = 0; i < judge->len; i++)
+        stepped = stepped && judge->evidence[i].bin >= 0;
+    stepped = stepped && judge->len > 0 && judge->evidence[0].bin != judge->evidence[judge->len - 1].bin;
+    int64_t current = -1;
+    for (size_t i = 0; i < judge->len; i++) {
+        const Evidence *evidence = &judge->evidence[i];
+        int64_t bin = stepped ? evidence->bin : (int64_t)(i * BINS_MAX / judge->len);
+        if (count == 0 || bin != current)
+            bins[count++] = 0;
+        current = bin;
+        if (evidence->last == rank)
+            bins[count - 1] += (double)evidence->late;
+        for (uint32_t k = 0; k < evidence->set->count; k++) {
+            if (judge->match->parts.at[evidence->set->first + k].rank == rank && evidence->last != rank)
+                bins[count - 1] -= (double)evidence->late;
+        }
+    }
+    *ret_bins = count;
+    if (count < BINS_MIN)
+        return 0;
+    double mean = 0, squares = 0;
+    for (size_t i = 0; i < count; i++)
+        mean += bins[i] / (double)count;
+    for (size_t i = 0; i < count; i++)
+        squares += (bins[i] - mean) * (bins[i] - mean);
+    double deviation = sqrt(squares / (double)(count - 1) / (double)count);
+    return mean <= 0 ? 0 : deviation > 0 ? mean / deviation : HUGE_VAL;
+}
+
+/* How many ranks the rank is compared with, itself included. */
+static size_t peers_of(const Judge *judge, uint32_t rank, bool *peers)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < judge->len; i++) {
+        const RankSet *set = judge->evidence[i].set;
+        bool takes_part = false;
+        for (size_t k = set->first; k < set->first + set->count; k++)
+            takes_part = takes_part || judge->match->parts.at[k].rank == rank;
+        for (size_t k = set->first; k < set->first + set->count && takes_part; k++)
+            peers[judge->match->parts.at[k].rank] = true;
+    }
+    for (size_t i = 0; i < judge->report->ranks.len; i++)
+        count += peers[i];
+    return count;
+}
+
+/* ---- why ---- */
+
+static int by_double(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of_peers(const Judge *judge, uint32_t rank, const bool *peers, double (*of)(const RankMeans *))
+{
+    size_t count = 0;
+    CLEANUP_FREE double *values = xcalloc(judge->report->ranks.len, sizeof(*values));
+    for (size_t i = 0; i < judge->report->ranks.len; i++) {
+        RankMeans means = rank_means(&judge->report->ranks.at[i]);
+        if (peers[i] && i != rank)
+            values[count++] = of(&means);
+    }
+    if (count == 0)
+        return 0;
+    qsort(values, count, sizeof(*values), by_double);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+static double compute_of(const RankMeans *means)
+{
+    return means->compute_ns;
+}
+
+static double idle_of(const RankMeans *means)
+{
+    return means->idle_ns;
+}
+
+static double copy_of(const RankMeans *means)
+{
+    return means->exposed_copy_ns;
+}
+
+/* What waiting costs a rank at most: communication beside which nothing computes, and idle time. Waiting beside other
+ * work costs nothing. */
+static double exposed_of(const RankMeans *means)
+{
+    return means->exposed_communication_ns + means->idle_ns;
+}
+
+static const char *find_cause(const Judge *judge, uint32_t rank, const bool *peers, double cost)
+{
+    static const struct {
+        double (*of)(const RankMeans *);
+        const char *word;
+    } causes[] = {{compute_of, "computes_late"}, {idle_of, "host_late"}, {copy_of, "copies_late"}};
+    RankMeans means = rank_means(&judge->report->ranks.at[rank]);
+    const char *cause = "unknown";
+    double most = CAUSE_SHARE * cost;
+    for (size_t i = 0; i < ARRAY_LEN(causes); i++) {
+        double more = causes[i].of(&means) - median_of_peers(judge, rank, peers, causes[i].of);
+        if (more > most) {
+            most = more;
+            cause = causes[i].word;
+        }
+    }
+    return cause;
+}
+
+/* ---- the judgement ---- */
+
+static void note_none(const Judge *judge, const TraceRankTime *latest)
+{
+    rank_note(
+        judge->report,
+        "no straggler: what ranks wait for each other looks like chance (rank %lld is last most often, in %.0f %% "
+        "of %zu collectives); one must be last by %.0f us in the mean, cost %.2f %% of the step and exceed chance "
+        "by %.0f deviations",
+        (long long)latest->rank, 100 * latest->last_share, judge->len, LATE_MIN_NS / 1e3, PERCENT_MIN, CHANCE_Z);
+}
+
+static bool judge_rank(const Judge *judge, uint32_t rank, TraceStraggler *ret)
+{
+    const Score *own = &judge->scores[rank];
+    const TraceRank *file = &judge->report->ranks.at[rank];
+    CLEANUP_FREE bool *peers = xcalloc(judge->report->ranks.len, sizeof(*peers));
+    double n = (double)peers_of(judge, rank, peers);
+    RankMeans means = rank_means(file);
+    double steps = means.steps > 0 ? (double)means.steps : 1;
+    if (n < 2 || own->sets < SETS_MIN || own->last == 0 || means.step_ns <= 0)
+        return false;
+    double share = own->late / judge->total, chance = 1 / n;
+    double effective = judge->total * judge->total / judge->squares;
+    double z = (share - chance) / sqrt(chance * (1 - chance) / effective);
+    double cost = fmin(own->late / steps, median_of_peers(judge, rank, peers, exposed_of));
+    double percent = 100 * cost / means.step_ns;
+    size_t bins;
+    double t = measure_steadiness(judge, rank, &bins);
+    bool steady = bins >= BINS_MIN && t >= (bins < FEW_BINS ? STEADY_T_FEW : STEADY_T);
+    if (share < chance + (1 - chance) / 2 || (z < CHANCE_Z && !steady) || percent < PERCENT_MIN ||
+        own->late / (double)own->last < LATE_MIN_NS || own->confirmed * 2 < own->last)
+        return false;
+    *ret = (TraceStraggler){.rank = file->rank,
+                            .cause = find_cause(judge, rank, peers, cost),
+                            .late_ns = own->late / (double)own->sets,
+                            .share = (double)own->last / (double)own->decisive,
+                            .matched = (int64_t)own->sets,
+                            .confidence = (share - chance) / (1 - chance) * (1 - exp2(-effective / 2)),
+                            .percent_of_step = percent < 100 ? percent : 100};
+    return true;
+}
+
+void rank_straggler(const RankMatch *match)
+{
+    TraceReport *report = match->report;
+    Judge judge = {.match = match, .report = report};
+    if (report->ranks.len < 2 || match->sets.len == 0)
+        return;
+    judge.scores = xcalloc(report->ranks.len, sizeof(*judge.scores));
+    judge.debts = xcalloc(report->ranks.len, sizeof(*judge.debts));
+    collect_evidence(&judge);
+    excuse_waits(&judge);
+    cut_freaks(&judge);
+    score_ranks(&judge);
+    uint32_t best = 0, latest = 0;
+    for (uint32_t i = 1; i < report->ranks.len; i++) {
+        best = judge.scores[i].late > judge.scores[best].late ? i : best;
+        latest = report->rank_times.at[i].last_share > report->rank_times.at[latest].last_share ? i : latest;
+    }
+    if (judge.len > 0 && (judge.total <= 0 || !judge_rank(&judge, best, &report->straggler)))
+        note_none(&judge, &report->rank_times.at[latest]);
+    free(judge.evidence);
+    free(judge.scores);
+    free(judge.debts);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
 /* Selection by digits: the values that share the wanted one's leading bits are kept, digit after digit, from the first
  * bit in which any two differ. */
-
 #include "engine/trace/select.h"
 
 #include <assert.h>
@@ -10,6 +8,58 @@
 
 #include "base/alloc.h"
 #include "base/owner.h"
+
+/* A class of a histogram: its least and its highest value, how many values it has and how many classes below have. */
+typedef struct HistogramClass {
+    int64_t low, high;
+    uint64_t count, below;
+} HistogramClass;
+
+/* Values below 64 have a class each; above, each power of two is cut into 64. */
+
+enum { PARTS = 1 << TRACE_HISTOGRAM_BITS };
+
+static size_t class_of(uint64_t value)
+{
+    unsigned int shift;
+
+    if (value < PARTS)
+        return (size_t)value;
+    shift = 63 - (unsigned int)__builtin_clzll(value) - TRACE_HISTOGRAM_BITS;
+    return ((size_t)(shift + 1) << TRACE_HISTOGRAM_BITS) + (size_t)(value >> shift) - PARTS;
+}
+
+/* How wide a class is: 1 << shift. */
+static unsigned int shift_of(size_t class)
+{
+    return class < PARTS ? 0 : (unsigned int)(class >> TRACE_HISTOGRAM_BITS) - 1;
+}
+
+static uint64_t low_of(size_t class)
+{
+    return class < PARTS ? class : ((uint64_t)PARTS + (class & (PARTS - 1))) << shift_of(class);
+}
+
+void trace_histogram_add(TraceHistogram *histogram, int64_t value)
+{
+    histogram->counts[class_of((uint64_t)value)]++;
+    histogram->total++;
+}
+
+static HistogramClass find_class(const TraceHistogram *histogram, uint64_t nth)
+{
+    uint64_t below = 0;
+    size_t class = 0;
+
+    for (; class + 1 < TRACE_HISTOGRAM_CLASSES && below + histogram->counts[class] <= nth; class ++)
+        below += histogram->counts[class];
+    return (HistogramClass){.low = (int64_t)low_of(class),
+                            .high = (int64_t)(low_of(class) + (((uint64_t)1 << shift_of(class)) - 1)),
+                            .count = histogram->counts[class],
+                            .below = below};
+}
+
+/* ---- selection ---- */
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
@@ -29,7 +79,7 @@ static unsigned int bits_that_differ(const int64_t *at, size_t len)
     return differ ? 64 - (unsigned int)__builtin_clzll(differ) : 0;
 }
 
-int64_t trace_select(int64_t *at, size_t len, size_t nth)
+static int64_t select_nth(int64_t *at, size_t len, size_t nth)
 {
     unsigned int bits;
 
@@ -55,7 +105,7 @@ int64_t trace_select(int64_t *at, size_t len, size_t nth)
 
 int64_t trace_select_of(const TraceHistogram *histogram, const int64_t *at, size_t nth)
 {
-    const TraceHistogramClass class = trace_histogram_class_of(histogram, nth);
+    const HistogramClass class = find_class(histogram, nth);
     CLEANUP_FREE int64_t *inside = xmalloc((class.count + 1) * sizeof(*inside));
     size_t kept = 0;
 
@@ -64,7 +114,7 @@ int64_t trace_select_of(const TraceHistogram *histogram, const int64_t *at, size
         kept += (size_t)(at[i] >= class.low && at[i] <= class.high);
     }
     assert(kept == class.count && nth - class.below < kept);
-    return trace_select(inside, kept, nth - class.below);
+    return select_nth(inside, kept, nth - class.below);
 }
 
 int64_t trace_median(const TraceHistogram *histogram, const int64_t *at)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "engine/trace/tasks.h"
+#include "engine/trace/analyse.h"
 #include "random.h"
 
 enum { ROUNDS = 300, BYTES = 100 };

@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "build.h"
-#include "engine/trace/histogram.h"
 #include "engine/trace/select.h"
 #include "random.h"
 

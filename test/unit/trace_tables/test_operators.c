@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "engine/trace/shapes.h"
+#include "engine/trace/classify.h"
 
 /*  thread 100:  outer [0,100)   inner [10,60)   outer [20,40) with a launch inside, one launch in inner, one in outer
  */

@@ -3,9 +3,10 @@
 
 /* The parts of one scan, shared between the files of this folder. */
 
+#include <stdint.h>
+
 #include "base/arena.h"
 #include "base/vec.h"
-#include "engine/trace/scan/known.h"
 #include "engine/trace/scan/scan.h"
 #include "engine/trace/scan/value.h"
 #include "engine/trace/scan/walk.h"
@@ -293,16 +294,9 @@ void scan_filled(TraceScan *scan, size_t len);
 /* Gives a scan that has read nothing yet its text, and the room of cap + SCAN_PAD bytes that it lies in. */
 void scan_give(TraceScan *scan, char *text, size_t len, size_t cap);
 
-/* Takes over what `part`, which began where `scan` arrived, has found; `part`'s profile is empty afterwards. */
-void scan_join(TraceScan *scan, TraceScan *part);
-
 /* As trace_scan_parallel, in parts of at least `part_bytes`. */
 int scan_parallel(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, uint64_t part_bytes,
                   Profile *into, Err *err);
-
-/* The same for a text that comes as a stream, in pieces of `piece_bytes` (stream.c). `options` is not NULL. */
-int scan_stream(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, uint64_t piece_bytes,
-                Profile *into, Err *err);
 
 /* --- damaged text (scan.c) ---------------------------------------------------------------------------------------- */
 
@@ -314,3 +308,125 @@ const char *scan_find_event(const char *from, const char *end, const char *origi
 
 /* A member of the object around the list. */
 void about_take(TraceScan *scan, const Slice *key, const Slice *value);
+
+/* TraceKnown within this folder: filled at the end of one scan, asked by another one. Texts are its own. */
+
+/* What the rows of a thread are. */
+typedef enum LaneUse { LANE_HOST, LANE_OPERATIONS, LANE_STEPS, LANE_REPEATS } LaneUse;
+
+typedef struct KnownPlace {
+    LaneUse use;
+    int32_t device;
+    int64_t stream; /* -1 unknown */
+    const char *label;
+} KnownPlace;
+
+/* A thread by numbers, or by texts where it has none (NULL: the number). */
+typedef struct KnownThread {
+    int64_t pid, tid;
+    const char *pid_text, *tid_text;
+} KnownThread;
+
+/* A process that is a GPU; `streams`: some of its threads are called streams. */
+typedef struct KnownDevice {
+    KnownThread process;
+    int32_t device;
+    bool streams;
+} KnownDevice;
+
+/* A named thread of such a process. */
+typedef struct KnownLane {
+    KnownThread thread;
+    const char *label;
+} KnownLane;
+
+typedef struct KnownId {
+    uint64_t id;
+    uint32_t number;
+} KnownId;
+
+struct TraceKnown {
+    Arena arena;
+    VEC(KnownDevice) devices; /* by process */
+    VEC(KnownLane) lanes;     /* by process and thread */
+    VEC(KnownId) ids;         /* by id */
+};
+
+/* Takes over what a scan has found out, behind labels_settle. */
+void known_learn(TraceKnown *known, const TraceScan *scan);
+
+/* In ascending order. */
+void known_add_id(TraceKnown *known, uint64_t id, uint32_t number);
+uint32_t known_number(const TraceKnown *known, uint64_t id); /* 0: not known */
+
+/* What a thread is, HOST where its process is no GPU. */
+KnownPlace known_place(const TraceKnown *known, const KnownThread *thread);
+
+/* Which thread or stream an event belongs to, and in whose ids others speak of it. */
+
+/* The thread that pid and tid of the event at hand name; what is missing is 0. */
+ThreadKey thread_key(TraceScan *scan);
+uint32_t thread_lane(TraceScan *scan, const ThreadKey *key);
+uint32_t event_thread(TraceScan *scan); /* of the event at hand */
+
+/* The event's device and stream: its args, else pid and tid; -1 where neither is a number. */
+int32_t gpu_device(TraceScan *scan);
+int64_t gpu_stream(TraceScan *scan);
+uint32_t gpu_lane(TraceScan *scan, int32_t device, int64_t stream);
+uint32_t event_stream(TraceScan *scan);
+
+/* The number at the end of a text ("stream 7"): false where there is none. */
+bool number_behind(const char *text, size_t len, int64_t *ret);
+
+/* The id in a slot as the text has it: 0 where there is none. */
+int64_t id_in(const TraceScan *scan, Slot slot);
+
+/* An id for `row` of a field's table: a placeholder (0) where it gets its number at the end. */
+uint32_t id_put(TraceScan *scan, int64_t id, WideField field, size_t row);
+uint32_t id_of(TraceScan *scan, Slot slot, WideField field, size_t row);
+
+/* The number that an earlier reading gave to an id, 0 none. */
+uint32_t id_known(const TraceScan *scan, int64_t id);
+
+static inline bool has(const TraceScan *scan, Slot slot)
+{
+    return scan->walk->present & SLOT_BIT(slot);
+}
+
+static inline const Slice *slice_of(const TraceScan *scan, Slot slot)
+{
+    return &scan->walk->slot[slot];
+}
+
+/* A number in a slot, `none` where there is no number. */
+static inline int64_t number_of(const TraceScan *scan, Slot slot, int64_t none)
+{
+    int64_t value;
+
+    return has(scan, slot) && value_integer(slice_of(scan, slot), &value) ? value : none;
+}
+
+/* The name of a slot's text, PROFILE_NONE where there is none; what stands there as a word counts but for null. */
+uint32_t name_of(TraceScan *scan, Slot slot);
+
+/* What an event's args say beyond its time: launches, copies, operators, collectives, synchronisation, memory. */
+
+/* Indices of the profile's details, PROFILE_NONE where args say nothing of the kind. */
+uint32_t detail_launch(TraceScan *scan);
+uint32_t detail_copy(TraceScan *scan, const ProfileEvent *event);
+uint32_t detail_op(TraceScan *scan);
+
+void detail_sync(TraceScan *scan, int64_t start, int64_t duration);
+void detail_memory(TraceScan *scan, int64_t start);
+
+/* Which times are kept. */
+
+#define DURATION_MAX (INT64_C(86400) * 1000000000 * SCAN_DURATION_DAYS)
+
+/* [start, start + duration) touches the window; an instant lies in it. */
+static inline bool window_touches(const TraceScanOptions *options, int64_t start, int64_t duration)
+{
+    if (options->from == 0 && options->to == 0)
+        return true;
+    return start < options->to && (start >= options->from || start + duration > options->from);
+}

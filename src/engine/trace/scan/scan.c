@@ -40,6 +40,15 @@ static void caches_forget(Caches *caches)
     caches->copy_name = PROFILE_NONE;
 }
 
+static const Walker *find_walker(void)
+{
+    size_t i = 0;
+
+    while (!walkers[i].usable())
+        i++;
+    return &walkers[i];
+}
+
 static TraceScan *scan_new(Profile *into, const TraceScanOptions *options)
 {
     TraceScan *scan = xcalloc(1, sizeof *scan);
@@ -47,7 +56,7 @@ static TraceScan *scan_new(Profile *into, const TraceScanOptions *options)
     scan->profile = into;
     if (options)
         scan->options = *options;
-    scan->walk_event = walker_best()->event;
+    scan->walk_event = find_walker()->event;
     scan->arrived = UINT64_MAX;
     scan->credit = TRACE_EVENT_BYTES_MAX;
     return scan;
@@ -127,19 +136,6 @@ static inline const char *end_of(const TraceScan *scan)
 static inline void go_to(TraceScan *scan, const char *p)
 {
     scan->at = (size_t)(p - scan->buffer);
-}
-
-void scan_lose(TraceScan *scan, ProfileLossReason reason, uint64_t byte, const char *excerpt, size_t len)
-{
-    Loss loss = {.reason = reason, .byte = byte, .event = scan->profile->events};
-
-    scan->profile->lost_by_reason[reason]++;
-    if (scan->losses.len == PROFILE_LOSSES_KEPT)
-        return;
-    loss.len = (uint8_t)(len < SCAN_EXCERPT ? len : SCAN_EXCERPT);
-    if (loss.len)
-        memcpy(loss.excerpt, excerpt, loss.len);
-    vec_push(&scan->losses, loss);
 }
 
 static void losses_settle(TraceScan *scan)
@@ -600,7 +596,8 @@ static int check_limits(TraceScan *scan, Err *err)
 
 int scan_run(TraceScan *scan, Err *err)
 {
-    static Went (*const ways[])(TraceScan *) = {[SCAN_TOP] = step_top, [SCAN_LIST] = step_list, [SCAN_LOST] = step_lost};
+    static Went (*const ways[])(TraceScan *) = {
+        [SCAN_TOP] = step_top, [SCAN_LIST] = step_list, [SCAN_LOST] = step_lost};
 
     if (!scan->final && scan->len - scan->at < scan->wait)
         return 0;

@@ -1,11 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads, streams and ids of the event at hand. */
-#include "engine/trace/scan/thread.h"
+#include "base/alloc.h"
+#include "engine/trace/scan/inside.h"
 
 #include <endian.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { FORMS_ANY = 1 << 16, FORMS_STREAM = 1 << 17 };
+
+void scan_lose(TraceScan *scan, ProfileLossReason reason, uint64_t byte, const char *excerpt, size_t len)
+{
+    Loss loss = {.reason = reason, .byte = byte, .event = scan->profile->events};
+
+    scan->profile->lost_by_reason[reason]++;
+    if (scan->losses.len == PROFILE_LOSSES_KEPT)
+        return;
+    loss.len = (uint8_t)(len < SCAN_EXCERPT ? len : SCAN_EXCERPT);
+    if (loss.len)
+        memcpy(loss.excerpt, excerpt, loss.len);
+    vec_push(&scan->losses, loss);
+}
 
 __attribute__((noinline)) static uint32_t new_name(TraceScan *scan, const Slice *slice)
 {
@@ -230,4 +245,378 @@ uint32_t id_known(const TraceScan *scan, int64_t id)
     if (is_plain(id))
         return (uint32_t)id;
     return scan->options.known ? known_number(scan->options.known, (uint64_t)id) : 0;
+}
+
+/* ---- labels of lanes ---- */
+
+/* Names and orders of threads and streams, from metadata events, which may stand anywhere: the last one counts. Lanes
+ * that nothing happened on get none. */
+
+static int by_label(const void *a, const void *b)
+{
+    const Label *x = a, *y = b;
+
+#define ORDER(field)                                                                                                   \
+    if (x->thread.field != y->thread.field)                                                                            \
+        return x->thread.field < y->thread.field ? -1 : 1;
+    ORDER(pid)
+    ORDER(tid)
+    ORDER(pid_name)
+    ORDER(tid_name)
+#undef ORDER
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+/* The first label of a thread, or the place where it would be. */
+static size_t first_of(const Labels *labels, const Label *key)
+{
+    size_t low = 0, high = labels->len;
+
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+
+        if (by_label(&labels->at[middle], key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool same_thread(const ThreadKey *x, const ThreadKey *y)
+{
+    return x->pid == y->pid && x->tid == y->tid && x->pid_name == y->pid_name && x->tid_name == y->tid_name;
+}
+
+static void put_labels(const Labels *labels, ThreadKey thread, ProfileLane *lane)
+{
+    const Label key = {.thread = thread, .order = 0};
+
+    for (size_t i = first_of(labels, &key); i < labels->len; i++) {
+        const Label *label = &labels->at[i];
+
+        if (!same_thread(&label->thread, &thread))
+            break;
+        if (label->kind == LABEL_SORT)
+            lane->sort = label->sort;
+        else if (label->kind == LABEL_THREAD)
+            lane->label = label->text;
+    }
+}
+
+/* Streams by their number alone: "stream 7" of the first traces is 7 of the later ones. */
+static void put_streams(const Labels *labels, Profile *profile)
+{
+    Labels streams = {0};
+
+    for (size_t i = 0; i < labels->len; i++) {
+        Label label = labels->at[i];
+
+        if (label.thread.pid_name != PROFILE_NONE || label.kind == LABEL_PROCESS)
+            continue;
+        if (label.thread.tid_name != PROFILE_NONE) {
+            size_t len;
+            const char *text = profile_text(profile, label.thread.tid_name, &len);
+
+            if (!number_behind(text, len, &label.thread.tid))
+                continue;
+            label.thread.tid_name = PROFILE_NONE;
+        }
+        vec_push(&streams, label);
+    }
+    if (streams.len)
+        qsort(streams.at, streams.len, sizeof streams.at[0], by_label);
+    for (size_t i = 0; i < profile->lanes.len; i++) {
+        ProfileLane *lane = &profile->lanes.at[i];
+
+        if (lane->gpu)
+            put_labels(&streams, (ThreadKey){lane->device, lane->tid, PROFILE_NONE, PROFILE_NONE}, lane);
+    }
+    vec_done(&streams);
+}
+
+bool label_counts(const Labels *labels, const Label *label, LabelKind kind)
+{
+    const Label *end = labels->at + labels->len;
+
+    if (label->kind != kind)
+        return false;
+    for (const Label *next = label + 1; next < end && same_thread(&next->thread, &label->thread); next++)
+        if (next->kind == kind)
+            return false;
+    return true;
+}
+
+void labels_settle(Labels *labels, Profile *profile)
+{
+    if (labels->len == 0)
+        return;
+    for (size_t i = 0; i < labels->len; i++)
+        labels->at[i].order = i + 1;
+    put_streams(labels, profile);
+    qsort(labels->at, labels->len, sizeof labels->at[0], by_label);
+    for (size_t i = 0; i < profile->lanes.len; i++) {
+        ProfileLane *lane = &profile->lanes.at[i];
+
+        if (!lane->gpu)
+            put_labels(labels, (ThreadKey){lane->pid, lane->tid, lane->pid_name, lane->tid_name}, lane);
+    }
+}
+
+/* ---- begin and end ---- */
+
+/* Begins and ends of ranges ("B", "E"), paired when all of them are known: they may stand in any order, and those of
+ * one time count in the order of the file. */
+
+enum { MATCH_DEPTH = 64 }; /* how far an end looks for a begin of its name */
+
+static int by_half(const void *a, const void *b)
+{
+    const Half *x = a, *y = b;
+
+#define ORDER(left, right)                                                                                             \
+    if ((left) != (right))                                                                                             \
+        return (left) < (right) ? -1 : 1;
+    ORDER(x->thread.pid, y->thread.pid)
+    ORDER(x->thread.tid, y->thread.tid)
+    ORDER(x->thread.pid_name, y->thread.pid_name)
+    ORDER(x->thread.tid_name, y->thread.tid_name)
+    ORDER(x->time, y->time)
+    ORDER(x->byte, y->byte)
+#undef ORDER
+    return 0;
+}
+
+/* What cannot be used. Threads come in the order of their names' numbers, which is nobody's: losses are said in the
+ * order of the file. */
+typedef struct Lost {
+    const Half *half;
+    ProfileLossReason reason;
+} Lost;
+
+typedef struct Pairing {
+    TraceScan *scan;
+    VEC(const Half *) open;
+    VEC(Lost) lost;
+} Pairing;
+
+static void lose_half(Pairing *pairing, const Half *half, ProfileLossReason reason)
+{
+    vec_push(&pairing->lost, ((Lost){half, reason}));
+}
+
+static int by_byte(const void *a, const void *b)
+{
+    const Lost *x = a, *y = b;
+
+    return (x->half->byte > y->half->byte) - (x->half->byte < y->half->byte);
+}
+
+static void tell_lost(Pairing *pairing)
+{
+    if (pairing->lost.len)
+        qsort(pairing->lost.at, pairing->lost.len, sizeof pairing->lost.at[0], by_byte);
+    for (size_t i = 0; i < pairing->lost.len; i++) {
+        const Half *half = pairing->lost.at[i].half;
+        size_t len = 0;
+        const char *text = profile_text(pairing->scan->profile, half->event.name, &len);
+
+        scan_lose(pairing->scan, pairing->lost.at[i].reason, half->byte, text, len);
+    }
+}
+
+/* The ids of the begin, or of the end where that one has none. */
+static void put_ids(TraceScan *scan, ProfileEvent *event, const Half *begin, const Half *end)
+{
+    const int64_t link = begin->link ? begin->link : end->link;
+    const int64_t external = begin->external ? begin->external : end->external;
+
+    if (event->kind <= PROFILE_SET) {
+        event->link = id_put(scan, link, WIDE_GPU_LINK, scan->profile->gpu.len);
+        event->external = id_put(scan, external, WIDE_GPU_EXTERNAL, scan->profile->gpu.len);
+    } else if (event->kind == PROFILE_CALL || event->kind == PROFILE_OTHER) {
+        event->link = id_put(scan, link, WIDE_HOST_LINK, scan->profile->host.len);
+        scan->bare_links |= event->kind == PROFILE_OTHER && link != 0;
+    } else if (event->kind == PROFILE_OP) {
+        event->link = id_put(scan, external, WIDE_HOST_LINK, scan->profile->host.len);
+    }
+}
+
+static void add_pair(Pairing *pairing, const Half *begin, const Half *end)
+{
+    TraceScan *scan = pairing->scan;
+    ProfileEvent event = begin->event;
+
+    event.start = begin->time;
+    event.duration = end->time - begin->time;
+    if (event.duration > DURATION_MAX) {
+        lose_half(pairing, begin, PROFILE_LOSS_NO_TIME);
+        return;
+    }
+    if (!begin->wanted || !window_touches(&scan->options, event.start, event.duration))
+        return;
+    if (!begin->on_gpu)
+        event.lane = thread_lane(scan, &begin->thread);
+    put_ids(scan, &event, begin, end);
+    profile_add(scan->profile, &event);
+}
+
+/* The begin that an end of this name belongs to: the last open one of that name, else (for an end without a name) the
+ * last one. open.len: none. */
+static size_t find_begin(const Pairing *pairing, const Half *end)
+{
+    const size_t len = pairing->open.len;
+
+    if (len == 0)
+        return len;
+    if (end->event.name == PROFILE_NONE)
+        return len - 1;
+    for (size_t i = 0; i < len && i < MATCH_DEPTH; i++)
+        if (pairing->open.at[len - 1 - i]->event.name == end->event.name)
+            return len - 1 - i;
+    return len;
+}
+
+/* All that are open from `first` on stay alone. */
+static void leave_open(Pairing *pairing, size_t first)
+{
+    for (size_t i = first; i < pairing->open.len; i++)
+        lose_half(pairing, pairing->open.at[i], PROFILE_LOSS_UNPAIRED);
+    pairing->open.len = first;
+}
+
+static void pair_half(Pairing *pairing, const Half *half)
+{
+    if (half->begin) {
+        vec_push(&pairing->open, half);
+        return;
+    }
+    const size_t at = find_begin(pairing, half);
+
+    if (at == pairing->open.len) {
+        lose_half(pairing, half, PROFILE_LOSS_UNPAIRED);
+        return;
+    }
+    leave_open(pairing, at + 1);
+    add_pair(pairing, pairing->open.at[at], half);
+    pairing->open.len = at;
+}
+
+void halves_settle(TraceScan *scan)
+{
+    Halves *halves = &scan->halves;
+    Pairing pairing = {.scan = scan};
+
+    if (halves->len == 0)
+        return;
+    qsort(halves->at, halves->len, sizeof halves->at[0], by_half);
+    for (size_t i = 0; i < halves->len; i++) {
+        pair_half(&pairing, &halves->at[i]);
+        if (i + 1 == halves->len || !same_thread(&halves->at[i].thread, &halves->at[i + 1].thread))
+            leave_open(&pairing, 0);
+    }
+    tell_lost(&pairing);
+    vec_done(&pairing.open);
+    vec_done(&pairing.lost);
+    vec_done(halves);
+}
+
+/* ---- ids over 32 bits ---- */
+
+/* Ids over 32 bits (other vendors' correlations): numbered in their own order, above all others. */
+
+static uint32_t *field_at(Profile *profile, const Wide *wide)
+{
+    switch (wide->field) {
+    case WIDE_GPU_LINK:
+        return &profile->gpu.link[wide->row];
+    case WIDE_GPU_EXTERNAL:
+        return &profile->gpu.external[wide->row];
+    case WIDE_HOST_LINK:
+        return &profile->host.link[wide->row];
+    case WIDE_SYNC_LINK:
+        return &profile->syncs.at[wide->row].link;
+    case WIDE_SYNC_WAIT:
+        break;
+    }
+    return &profile->syncs.at[wide->row].wait_link;
+}
+
+static uint32_t largest_id(const uint32_t *ids, size_t count, uint32_t max)
+{
+    for (size_t i = 0; i < count; i++)
+        max = ids[i] > max ? ids[i] : max;
+    return max;
+}
+
+static int by_wide_id(const void *a, const void *b)
+{
+    const Wide *x = a, *y = b;
+
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+void wides_settle(Wides *wides, Profile *profile, TraceKnown *learn)
+{
+    uint32_t number;
+
+    if (wides->len == 0)
+        return;
+    number = largest_id(profile->gpu.link, profile->gpu.len, 0);
+    number = largest_id(profile->gpu.external, profile->gpu.len, number);
+    number = largest_id(profile->host.link, profile->host.len, number);
+    for (size_t i = 0; i < profile->syncs.len; i++) {
+        const uint32_t both[] = {profile->syncs.at[i].link, profile->syncs.at[i].wait_link};
+
+        number = largest_id(both, 2, number);
+    }
+    qsort(wides->at, wides->len, sizeof wides->at[0], by_wide_id);
+    for (size_t i = 0; i < wides->len; i++) {
+        const bool another = i == 0 || by_wide_id(&wides->at[i], &wides->at[i - 1]) != 0;
+
+        if (another && ++number == 0)
+            number = 1; /* only where ids go up to 2^32 already: it wraps */
+        if (another && learn)
+            known_add_id(learn, wides->at[i].id, number);
+        *field_at(profile, &wides->at[i]) = number;
+    }
+    vec_clear(wides);
+}
+
+/* ---- what one reading tells the next ---- */
+
+TraceKnown *trace_known_new(void)
+{
+    return xcalloc(1, sizeof(TraceKnown));
+}
+
+void trace_known_free(TraceKnown *known)
+{
+    if (!known)
+        return;
+    vec_done(&known->devices);
+    vec_done(&known->lanes);
+    vec_done(&known->ids);
+    arena_done(&known->arena);
+    free(known);
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const KnownId *x = a, *y = b;
+
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+void known_add_id(TraceKnown *known, uint64_t id, uint32_t number)
+{
+    vec_push(&known->ids, ((KnownId){.id = id, .number = number}));
+}
+
+uint32_t known_number(const TraceKnown *known, uint64_t id)
+{
+    const KnownId key = {.id = id};
+    const KnownId *found = known->ids.len ? bsearch(&key, known->ids.at, known->ids.len, sizeof key, by_id) : NULL;
+
+    return found ? found->number : 0;
 }

@@ -196,8 +196,6 @@ WalkEvent walk_event_avx2, walk_event_neon, walk_event_plain;
 extern const Walker walkers[];
 extern const size_t walkers_count;
 
-const Walker *walker_best(void);
-
 Walk *walk_new(void);
 void walk_free(Walk *walk);
 

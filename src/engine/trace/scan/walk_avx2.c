@@ -83,7 +83,8 @@ static inline void half_masks(__m256i v, unsigned int shift, NestMasks *masks)
     masks->escape |= (uint64_t)equal_bytes(v, '\\') << shift;
     masks->open |= (uint64_t)equal_bytes(folded, '{') << shift;
     masks->close |= close << shift;
-    masks->behind |= (close | equal_bytes(v, ',') | equal_bytes(v, ':') | (uint32_t)_mm256_movemask_epi8(blank)) << shift;
+    masks->behind |= (close | equal_bytes(v, ',') | equal_bytes(v, ':') | (uint32_t)_mm256_movemask_epi8(blank))
+                     << shift;
 }
 
 static inline void nest_masks(const char *p, NestMasks *masks)
