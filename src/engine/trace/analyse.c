@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/owner.h"
-#include "engine/trace/gaps_host.h"
+#include "engine/trace/gaps.h"
 
 static const char *copy_text(const TraceJob *job, uint32_t name)
 {

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/owner.h"
 #include "engine/trace/analyse.h"
-#include "engine/trace/gaps_host.h"
+#include "engine/trace/gaps.h"
 
 /*
  * A device's time as a row of segments in which the same classes run. Operations come by start, and a class runs as

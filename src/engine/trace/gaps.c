@@ -1,17 +1,482 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-
-/* Every idle time of every device: between operations (gaps), and before the first and after the last as far as steps
- * reach. */
-
-#include "engine/trace/gaps_host.h"
-
+/*
+ * The walk over the host's lanes. A cursor stands at an instant of its lane: the rows that have begun, and the
+ * innermost of them that still runs, found through the parents. It only goes forward.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/owner.h"
-#include "engine/trace/select.h"
 #include "engine/trace/analyse.h"
+#include "engine/trace/gaps.h"
+#include "engine/trace/select.h"
+
+enum { OWNER_CLIMB_MAX = 64 };
+
+/* What a lane's silence, and an annotation alone, mean. */
+typedef struct LaneNote {
+    bool known;
+    uint8_t silent;      /* TraceCause between its first and last event */
+    uint8_t marked;      /* TraceCause inside annotations */
+    int64_t first, last; /* first start, last end */
+} LaneNote;
+
+typedef struct Cursor {
+    uint32_t device; /* + 1: for which it was set up */
+    size_t next;     /* first row that has not begun */
+    uint32_t now;    /* innermost that runs, PROFILE_NONE */
+    uint32_t sync;   /* last begun that waited for the device, PROFILE_NONE */
+} Cursor;
+
+typedef struct Share {
+    uint32_t row;
+    int64_t time;
+} Share;
+
+/* The event that took most of a gap. Rows come nested, so the open ones lie on a stack by row. */
+typedef struct Shares {
+    VEC(Share) open;
+    Share best;
+} Shares;
+
+struct TraceHost {
+    const TraceJob *job;
+    size_t device;
+    Cursor *cursors;   /* by lane */
+    LaneNote *notes;   /* by lane */
+    bool *engine_name; /* name -> begins as the autograd engine's operators do */
+    uint32_t busiest;  /* lane that launched most on this device; PROFILE_NONE none */
+    bool busiest_known;
+    uint32_t caller; /* lane with most launch calls */
+    bool caller_known;
+    Shares shares[2]; /* of the gap's thread, and of the other */
+};
+
+/* The blame being worked out. */
+typedef struct Walk {
+    TraceHost *host;
+    TraceBlame *blame;
+    bool name_host;
+} Walk;
+
+TraceHost *trace_host_new(const TraceJob *job)
+{
+    const Profile *profile = job->index->profile;
+    static const char engine[] = "autograd::engine::";
+    TraceHost *host = xcalloc(1, sizeof(*host));
+    size_t len;
+
+    host->job = job;
+    host->cursors = xcalloc(profile->lanes.len + 1, sizeof(*host->cursors));
+    host->notes = xcalloc(profile->lanes.len + 1, sizeof(*host->notes));
+    host->engine_name = xcalloc(profile_name_count(profile) + 1, sizeof(*host->engine_name));
+    for (size_t name = 0; name < profile_name_count(profile); name++) {
+        const char *text = profile_text(profile, (uint32_t)name, &len);
+
+        host->engine_name[name] = len >= sizeof(engine) - 1 && memcmp(text, engine, sizeof(engine) - 1) == 0;
+    }
+    return host;
+}
+
+void trace_host_free(TraceHost *host)
+{
+    if (!host)
+        return;
+    free(host->cursors);
+    free(host->notes);
+    free(host->engine_name);
+    vec_done(&host->shares[0].open);
+    vec_done(&host->shares[1].open);
+    free(host);
+}
+
+void trace_host_device(TraceHost *host, size_t device)
+{
+    host->device = device;
+    host->busiest_known = false;
+}
+
+/* ---- lanes ---- */
+
+/* Operators on a thread say that a framework runs there and that Python drives it, unless it is a thread of the
+ * autograd engine, whose own code lies between them. Where no more than calls and ranges are recorded, silence says
+ * nothing and a range that the host was at work. */
+static void note_lane(const TraceHost *host, uint32_t lane, LaneNote *note)
+{
+    const ProfileEvents *rows = &host->job->index->profile->host;
+    size_t first = host->job->index->lane_first[lane], last = host->job->index->lane_first[lane + 1];
+    bool ops = false, python = false, engine = false;
+    uint32_t outer = (uint32_t)last - 1;
+
+    *note = (LaneNote){.known = true};
+    for (size_t row = first; row < last && !python && !engine; row++) {
+        python = rows->kind[row] == PROFILE_PYTHON;
+        if (rows->kind[row] != PROFILE_OP)
+            continue;
+        ops = true;
+        engine = host->engine_name[rows->name[row]];
+    }
+    note->silent = python || (ops && !engine) ? TRACE_CAUSE_PYTHON
+                   : engine                   ? TRACE_CAUSE_HOST_BOUND
+                                              : TRACE_CAUSE_UNKNOWN;
+    note->marked = ops || python ? TRACE_CAUSE_PYTHON : TRACE_CAUSE_HOST_BOUND;
+    if (first == last)
+        return;
+    while (host->job->index->parent[outer] != PROFILE_NONE)
+        outer = host->job->index->parent[outer];
+    note->first = rows->start[first];
+    note->last = profile_end(rows, outer);
+}
+
+static const LaneNote *lane_note(TraceHost *host, uint32_t lane)
+{
+    if (!host->notes[lane].known)
+        note_lane(host, lane, &host->notes[lane]);
+    return &host->notes[lane];
+}
+
+static uint32_t most_of(const size_t *counts, size_t len)
+{
+    uint32_t best = PROFILE_NONE;
+
+    for (size_t i = 0; i < len; i++)
+        if (counts[i] && (best == PROFILE_NONE || counts[i] > counts[best]))
+            best = (uint32_t)i;
+    return best;
+}
+
+static uint32_t busiest_lane(TraceHost *host)
+{
+    const TraceIndex *index = host->job->index;
+    size_t *counts;
+
+    if (host->busiest_known)
+        return host->busiest;
+    counts = xcalloc(index->profile->lanes.len + 1, sizeof(*counts));
+    for (size_t row = index->device_first.at[host->device]; row < index->device_first.at[host->device + 1]; row++)
+        if (index->launch[row] != PROFILE_NONE)
+            counts[index->profile->host.lane[index->launch[row]]]++;
+    host->busiest = most_of(counts, index->profile->lanes.len);
+    host->busiest_known = true;
+    free(counts);
+    return host->busiest;
+}
+
+static uint32_t calling_lane(TraceHost *host)
+{
+    const TraceIndex *index = host->job->index;
+    size_t *counts;
+
+    if (host->caller_known)
+        return host->caller;
+    counts = xcalloc(index->profile->lanes.len + 1, sizeof(*counts));
+    for (size_t row = 0; row < index->profile->host.len; row++)
+        counts[index->profile->host.lane[row]] += index->host_class[row] == TRACE_HOST_LAUNCH;
+    host->caller = most_of(counts, index->profile->lanes.len);
+    host->caller_known = true;
+    free(counts);
+    return host->caller;
+}
+
+static uint32_t launch_of(const TraceHost *host, uint32_t row)
+{
+    return row == PROFILE_NONE ? PROFILE_NONE : host->job->index->launch[row];
+}
+
+static uint32_t launching_lane(const TraceHost *host, uint32_t row)
+{
+    uint32_t call = launch_of(host, row);
+
+    return call == PROFILE_NONE ? PROFILE_NONE : host->job->index->profile->host.lane[call];
+}
+
+static uint32_t lane_to_blame(TraceHost *host, const TraceIdle *idle)
+{
+    uint32_t lane = launching_lane(host, idle->after);
+
+    if (lane == PROFILE_NONE)
+        lane = launching_lane(host, idle->before);
+    if (lane == PROFILE_NONE)
+        lane = busiest_lane(host);
+    return lane == PROFILE_NONE ? calling_lane(host) : lane;
+}
+
+/* ---- cursors ---- */
+
+static Cursor *cursor_of(TraceHost *host, uint32_t lane)
+{
+    Cursor *cursor = &host->cursors[lane];
+
+    if (cursor->device != host->device + 1)
+        *cursor = (Cursor){.device = (uint32_t)host->device + 1,
+                           .next = host->job->index->lane_first[lane],
+                           .now = PROFILE_NONE,
+                           .sync = PROFILE_NONE};
+    return cursor;
+}
+
+/* Calls alone: an operator that synchronises also lies around what it does before. */
+static bool waits_for_device(const TraceIndex *index, size_t row)
+{
+    return (index->host_class[row] == TRACE_HOST_SYNC || index->host_class[row] == TRACE_HOST_COPY) &&
+           index->profile->host.kind[row] == PROFILE_CALL;
+}
+
+static void cursor_to(const TraceIndex *index, Cursor *cursor, uint32_t lane, int64_t time)
+{
+    const ProfileEvents *rows = &index->profile->host;
+    size_t last = index->lane_first[lane + 1];
+
+    for (; cursor->next < last && rows->start[cursor->next] <= time; cursor->next++) {
+        cursor->now = (uint32_t)cursor->next;
+        if (waits_for_device(index, cursor->next))
+            cursor->sync = cursor->now;
+    }
+    while (cursor->now != PROFILE_NONE && profile_end(rows, cursor->now) <= time)
+        cursor->now = index->parent[cursor->now];
+}
+
+/* ---- who took most ---- */
+
+static void shares_close(Shares *shares, size_t len)
+{
+    while (shares->open.len > len) {
+        Share share = shares->open.at[--shares->open.len];
+
+        if (share.time > shares->best.time || (share.time == shares->best.time && share.row < shares->best.row))
+            shares->best = share;
+    }
+}
+
+static void shares_add(Shares *shares, uint32_t row, int64_t time)
+{
+    size_t len = shares->open.len;
+
+    while (len && shares->open.at[len - 1].row > row)
+        len--;
+    shares_close(shares, len);
+    if (!len || shares->open.at[len - 1].row != row)
+        vec_push(&shares->open, ((Share){.row = row}));
+    shares->open.at[shares->open.len - 1].time += time;
+}
+
+/* The row itself, or the range around it that makes it data loading, compilation or a wait for other ranks. */
+static uint32_t owner_of(const TraceIndex *index, uint32_t row)
+{
+    uint32_t owner = row;
+
+    for (int i = 0; i < OWNER_CLIMB_MAX && owner != PROFILE_NONE; i++, owner = index->parent[owner])
+        if (index->host_class[owner] == index->host_inside[row])
+            return owner;
+    return row;
+}
+
+/* ---- the walk ---- */
+
+static TraceCause cause_of(TraceHost *host, uint32_t lane, uint32_t row)
+{
+    static const uint8_t causes[TRACE_HOST_CLASS_COUNT] = {
+        [TRACE_HOST_OTHER] = TRACE_CAUSE_HOST_BOUND,  [TRACE_HOST_OP] = TRACE_CAUSE_HOST_BOUND,
+        [TRACE_HOST_LAUNCH] = TRACE_CAUSE_HOST_BOUND, [TRACE_HOST_SYNC] = TRACE_CAUSE_SYNCHRONISATION,
+        [TRACE_HOST_COPY] = TRACE_CAUSE_COPY,         [TRACE_HOST_ALLOCATOR] = TRACE_CAUSE_ALLOCATOR,
+        [TRACE_HOST_DATA] = TRACE_CAUSE_DATA_LOADING, [TRACE_HOST_COLLECTIVE] = TRACE_CAUSE_COLLECTIVE_WAIT,
+        [TRACE_HOST_COMPILE] = TRACE_CAUSE_COMPILE,   [TRACE_HOST_RUNTIME] = TRACE_CAUSE_HOST_BOUND,
+        [TRACE_HOST_PYTHON] = TRACE_CAUSE_PYTHON,     [TRACE_HOST_MARK] = TRACE_CAUSE_PYTHON,
+    };
+    TraceHostClass class = host->job->index->host_inside[row];
+
+    return class == TRACE_HOST_MARK ? lane_note(host, lane)->marked : (TraceCause)causes[class];
+}
+
+static void count_time(Walk *walk, TraceCause cause, int64_t start, int64_t end)
+{
+    if (end > start)
+        walk->blame->slice_ns[cause] += end - start;
+}
+
+static void count_row(Walk *walk, uint32_t lane, uint32_t row, int64_t start, int64_t end, int other)
+{
+    count_time(walk, cause_of(walk->host, lane, row), start, end);
+    if (walk->name_host)
+        shares_add(&walk->host->shares[other], owner_of(walk->host->job->index, row), end - start);
+}
+
+static void count_silence(Walk *walk, uint32_t lane, int64_t start, int64_t end)
+{
+    const LaneNote *note = lane_note(walk->host, lane);
+    int64_t from = start > note->first ? start : note->first, to = end < note->last ? end : note->last;
+
+    if (to <= from || note->silent == TRACE_CAUSE_UNKNOWN) {
+        count_time(walk, TRACE_CAUSE_UNKNOWN, start, end);
+        return;
+    }
+    count_time(walk, TRACE_CAUSE_UNKNOWN, start, from);
+    count_time(walk, note->silent, from, to);
+    count_time(walk, TRACE_CAUSE_UNKNOWN, to, end);
+}
+
+/* Instants [start, end) by what runs on the lane; where nothing does, by `other` (PROFILE_NONE: no other). */
+static void walk_lane(Walk *walk, uint32_t lane, uint32_t other, bool is_other, int64_t start, int64_t end)
+{
+    const TraceIndex *index = walk->host->job->index;
+    const ProfileEvents *rows = &index->profile->host;
+    Cursor *cursor = cursor_of(walk->host, lane);
+
+    while (start < end) {
+        int64_t until = end;
+
+        cursor_to(index, cursor, lane, start);
+        if (cursor->next < index->lane_first[lane + 1] && rows->start[cursor->next] < until)
+            until = rows->start[cursor->next];
+        if (cursor->now != PROFILE_NONE && profile_end(rows, cursor->now) < until)
+            until = profile_end(rows, cursor->now);
+        if (cursor->now != PROFILE_NONE)
+            count_row(walk, lane, cursor->now, start, until, is_other);
+        else if (other != PROFILE_NONE)
+            walk_lane(walk, other, PROFILE_NONE, true, start, until);
+        else
+            count_silence(walk, lane, start, until);
+        start = until;
+    }
+}
+
+/* Whether the thread was waiting for the device as the gap began. */
+static bool was_synced(const TraceHost *host, const Cursor *cursor, const TraceIdle *idle)
+{
+    const ProfileEvents *rows = &host->job->index->profile->host;
+    uint32_t launch = launch_of(host, idle->before);
+    int64_t start, end;
+
+    if (idle->before == PROFILE_NONE || cursor->sync == PROFILE_NONE || cursor->sync == launch_of(host, idle->after))
+        return false;
+    start = rows->start[cursor->sync];
+    end = profile_end(rows, cursor->sync);
+    if (start >= idle->start)
+        return false;
+    if (end >= idle->start)
+        return true;
+    return idle->start - end <= TRACE_SYNC_SLACK_NS && launch != PROFILE_NONE && rows->start[launch] <= start;
+}
+
+static void name_host(TraceHost *host, TraceBlame *blame)
+{
+    Share best = {.row = PROFILE_NONE};
+
+    for (int i = 0; i < 2; i++) {
+        shares_close(&host->shares[i], 0);
+        if (host->shares[i].best.time > best.time)
+            best = host->shares[i].best;
+        host->shares[i].best = (Share){.row = PROFILE_NONE};
+    }
+    blame->host_row = best.row;
+    blame->host_ns = best.time;
+}
+
+/* What the user wrote that waited: the operator around the call, else the call itself. */
+static uint32_t place_of_sync(const TraceIndex *index, uint32_t call)
+{
+    const uint32_t op = index->op_at[call];
+
+    return op == PROFILE_NONE ? call : index->op_rows[op];
+}
+
+/* The host was in no event, or in no more than a range such as the step. */
+static bool says_nothing(const TraceIndex *index, const TraceBlame *blame)
+{
+    return blame->host_row == PROFILE_NONE || index->host_class[blame->host_row] == TRACE_HOST_MARK;
+}
+
+void trace_host_blame(TraceHost *host, const TraceIdle *idle, bool name, TraceBlame *ret)
+{
+    const ProfileEvents *rows = &host->job->index->profile->host;
+    uint32_t launch = launch_of(host, idle->after), before = launching_lane(host, idle->before);
+    Walk walk = {.host = host, .blame = ret, .name_host = name};
+    Cursor *cursor;
+    int64_t late = idle->end; /* until here the host is to blame */
+
+    *ret = (TraceBlame){.lane = lane_to_blame(host, idle), .host_row = PROFILE_NONE};
+    if (ret->lane == PROFILE_NONE || host->device >= TRACE_GAP_DEVICES) {
+        ret->cause = TRACE_CAUSE_UNKNOWN;
+        count_time(&walk, TRACE_CAUSE_UNKNOWN, idle->start, idle->end);
+        return;
+    }
+    cursor = cursor_of(host, ret->lane);
+    cursor_to(host->job->index, cursor, ret->lane, idle->start);
+    ret->synced = was_synced(host, cursor, idle);
+    const uint32_t sync = cursor->sync;
+
+    if (launch != PROFILE_NONE && profile_end(rows, launch) < late)
+        late = profile_end(rows, launch) > idle->start ? profile_end(rows, launch) : idle->start;
+    walk_lane(&walk, ret->lane, before == ret->lane ? PROFILE_NONE : before, false, idle->start, late);
+    count_time(&walk, TRACE_CAUSE_QUEUED, late, idle->end);
+    ret->cause = trace_gap_decide(ret->slice_ns, ret->synced);
+    if (name)
+        name_host(host, ret);
+    if (name && ret->cause == TRACE_CAUSE_SYNCHRONISATION && ret->synced && says_nothing(host->job->index, ret)) {
+        ret->host_row = place_of_sync(host->job->index, sync);
+        ret->host_ns = idle->end - idle->start;
+    }
+}
+
+/* ---- gaps_decide ---- */
+
+/* From what the host did during a gap to the gap's one cause. */
+
+const char *const trace_cause_words[TRACE_CAUSE_COUNT] = {
+    [TRACE_CAUSE_DATA_LOADING] = "data_loading",
+    [TRACE_CAUSE_HOST_BOUND] = "host_bound",
+    [TRACE_CAUSE_SYNCHRONISATION] = "synchronisation",
+    [TRACE_CAUSE_COPY] = "copy",
+    [TRACE_CAUSE_ALLOCATOR] = "allocator",
+    [TRACE_CAUSE_COLLECTIVE_WAIT] = "collective_wait",
+    [TRACE_CAUSE_PYTHON] = "python",
+    [TRACE_CAUSE_COMPILE] = "compile",
+    [TRACE_CAUSE_QUEUED] = "queued",
+    [TRACE_CAUSE_UNKNOWN] = "unknown",
+    [TRACE_CAUSE_SHORT] = "short",
+};
+
+/* Causes that say what to change, and so come before a synchronisation that led into them. */
+static bool is_telling(TraceCause cause)
+{
+    return cause == TRACE_CAUSE_DATA_LOADING || cause == TRACE_CAUSE_ALLOCATOR || cause == TRACE_CAUSE_COMPILE ||
+           cause == TRACE_CAUSE_COPY || cause == TRACE_CAUSE_COLLECTIVE_WAIT;
+}
+
+TraceCause trace_gap_decide(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool synced)
+{
+    TraceCause telling = TRACE_CAUSE_COUNT, best = TRACE_CAUSE_COUNT;
+    int64_t total = 0, most = 0, queued = slice_ns[TRACE_CAUSE_QUEUED];
+
+    for (TraceCause cause = 0; cause < TRACE_CAUSE_COUNT; cause++) {
+        total += slice_ns[cause];
+        if (is_telling(cause) && slice_ns[cause] > (telling == TRACE_CAUSE_COUNT ? 0 : slice_ns[telling]))
+            telling = cause;
+    }
+    if (queued == total)
+        return TRACE_CAUSE_QUEUED;
+    if (telling != TRACE_CAUSE_COUNT && slice_ns[telling] >= total - slice_ns[telling])
+        return telling;
+    if (synced)
+        return TRACE_CAUSE_SYNCHRONISATION;
+    for (TraceCause cause = 0; cause < TRACE_CAUSE_SHORT; cause++) {
+        int64_t time = slice_ns[cause];
+
+        if (cause == TRACE_CAUSE_QUEUED) /* the launch came after the gap began */
+            time = queued > TRACE_LAUNCH_LATENCY_NS ? queued - TRACE_LAUNCH_LATENCY_NS : 0;
+        if (time > most) {
+            most = time;
+            best = cause;
+        }
+    }
+    return best == TRACE_CAUSE_COUNT ? TRACE_CAUSE_SHORT : best;
+}
+
+/* ---- gaps ---- */
+
+/* Every idle time of every device: between operations (gaps), and before the first and after the last as far as steps
+ * reach. */
 
 OWNER_POINTER(TraceHost, trace_host_free);
 

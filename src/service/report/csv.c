@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "service/report/cell.h"
+#include "service/report/out.h"
 #include "service/report/field.h"
 
 typedef struct CsvTable CsvTable;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "service/report/cell.h"
+#include "service/report/out.h"
 
 #define F(type, member, name)                                                                                          \
     {                                                                                                                  \

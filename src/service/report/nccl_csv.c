@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/number.h"
-#include "service/report/cell.h"
+#include "service/report/out.h"
 #include "service/report/nccl.h"
 
 static void next_text(Out *out, const char *text)

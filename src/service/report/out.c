@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/utf8.h"
 
 enum { OUT_PIECE = 64 * 1024 };
 /* Over any text that a profile can hold; a sink sees pieces of about OUT_PIECE. */
@@ -193,4 +194,29 @@ void out_json_bool(Out *out, const char *key, bool value)
 {
     out_key(out, key);
     out_add(out, value ? "true" : "false");
+}
+
+/* ---- cell ---- */
+
+void cell_text(Out *out, const char *text)
+{
+    size_t len = strlen(text);
+    bool quote = strpbrk(text, ",\"\r\n") || (len && (text[0] == ' ' || text[len - 1] == ' '));
+
+    if (quote)
+        out_addc(out, '"');
+    for (size_t at = 0, step; at < len; at += step) {
+        uint32_t c = 0;
+
+        step = utf8_read(text + at, len - at, &c);
+        if (step)
+            out_addn(out, text + at, step);
+        else
+            out_add(out, UTF8_REPLACEMENT);
+        if (c == '"')
+            out_addc(out, '"');
+        step += step == 0;
+    }
+    if (quote)
+        out_addc(out, '"');
 }

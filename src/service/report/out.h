@@ -1,12 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+/* Where an output goes, piece by piece. */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+/* Takes the next `len` bytes; 0 or a negative errno, after which it is not called again. */
+typedef int (*ReportWrite)(void *context, const char *text, size_t len, Err *err);
+
+typedef struct ReportSink {
+    ReportWrite write;
+    void *context;
+} ReportSink;
+
+/* Into a stream (the caller opens, flushes and closes it), and into a Str (-EFBIG over its ceiling). */
+ReportSink report_sink_file(FILE *file);
+ReportSink report_sink_str(Str *str);
+
 /* Buffered writing into a sink, and the JSON that the files of this folder share; not for others. The first error of
  * the sink ends all writing; out_done reports it. */
-
-#include <stdint.h>
-
-#include "service/report/sink.h"
 
 typedef struct Out {
     ReportSink sink;
@@ -38,3 +55,8 @@ void out_json_u64(Out *out, const char *key, uint64_t value);
 void out_json_double(Out *out, const char *key, double value); /* null where it is not finite */
 void out_json_bool(Out *out, const char *key, bool value);
 void out_json_null(Out *out, const char *key);
+
+/* Cells of CSV (RFC 4180), for the files of this folder. */
+
+/* A text as a CSV cell, quoted where it must be; what is not UTF-8 becomes U+FFFD. */
+void cell_text(Out *out, const char *text);

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "engine/trace/report.h"
-#include "service/report/sink.h"
+#include "service/report/out.h"
 
 enum { REPORT_WIDTH_MIN = 60, REPORT_WIDTH_MAX = 300, REPORT_TOP_DEFAULT = 10 };
 

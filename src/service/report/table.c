@@ -2,12 +2,261 @@
 #include "service/report/table.h"
 
 #include <assert.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/owner.h"
 #include "service/report/clean.h"
 #include "service/report/shorten.h"
+
+typedef struct Name {
+    const char *full;  /* cleaned */
+    const char *plain; /* without argument list and name spaces */
+    const char *text;  /* what is shown */
+    size_t index;
+} Name;
+
+typedef struct Cut {
+    size_t columns;
+    const char *dots;
+    size_t dots_columns;
+    Arena *arena;
+    size_t numbered;
+} Cut;
+
+/* ---- C++ symbols ---- */
+
+/* Where the argument list that ends the name begins; `len` where there is none. */
+static size_t argument_list(const char *name, size_t len)
+{
+    size_t depth = 0;
+
+    if (!len || name[len - 1] != ')')
+        return len;
+    for (size_t at = len; at-- > 1;) {
+        depth += name[at] == ')';
+        depth -= name[at] == '(';
+        if (!depth)
+            return name[at - 1] == ' ' || name[at - 1] == ':' ? len : at;
+    }
+    return len;
+}
+
+static bool is_identifier(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Bytes of "name::" (or "(anonymous namespace)::") at `text`, 0 where there is none. */
+static size_t qualifier_length(const char *text)
+{
+    static const char *const nameless[] = {"(anonymous namespace)::", "<unnamed>::"};
+    size_t len = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(nameless); i++)
+        if (!strncmp(text, nameless[i], strlen(nameless[i])))
+            return strlen(nameless[i]);
+    while (is_identifier(text[len]))
+        len++;
+    return len && !isdigit((unsigned char)text[0]) && !strncmp(text + len, "::", 2) ? len + 2 : 0;
+}
+
+/* "void a::b<c::d, e>(f)" to "b<d, e>"; what is no C++ symbol stays: "aten::mm". */
+static const char *simplify_symbol(const char *name, Arena *arena)
+{
+    size_t len = strlen(name), end;
+    bool symbol = !strncmp(name, "void ", 5);
+    char *text;
+    size_t to = 0;
+
+    name += symbol ? 5 : 0;
+    len -= symbol ? 5 : 0;
+    end = argument_list(name, len);
+    if (!symbol && end == len && !memchr(name, '<', len))
+        return name;
+    text = arena_alloc(arena, end + 1);
+    for (size_t at = 0; at < end;) {
+        size_t skip = at && is_identifier(name[at - 1]) ? 0 : qualifier_length(name + at);
+
+        if (skip && at + skip < end)
+            at += skip;
+        else if (name[at] == ' ' && at + 1 < end && name[at + 1] == '>' && to && text[to - 1] == '>')
+            at++;
+        else
+            text[to++] = name[at++];
+    }
+    text[to] = '\0';
+    return to ? text : name;
+}
+
+/* ---- cutting ---- */
+
+/* Bytes of the longest beginning of `text` in at most `columns`. */
+static size_t head_bytes(const char *text, size_t columns)
+{
+    size_t len = strlen(text), at = 0;
+
+    while (at < len) {
+        uint32_t c;
+        size_t step = clean_next(text + at, len - at, &c), more = clean_columns(c);
+
+        if (more > columns)
+            break;
+        columns -= more;
+        at += step;
+    }
+    return at;
+}
+
+/* Where the longest end of `text` in at most `columns` begins. */
+static size_t tail_start(const char *text, size_t columns)
+{
+    size_t all = clean_width(text), len = strlen(text), at = 0, skip = all > columns ? all - columns : 0;
+
+    while (at < len && skip) {
+        uint32_t c;
+
+        at += clean_next(text + at, len - at, &c);
+        skip -= clean_columns(c) < skip ? clean_columns(c) : skip;
+    }
+    return at;
+}
+
+/* Three fifths of the beginning, the rest from the end. */
+static const char *cut_middle(const char *text, const Cut *cut)
+{
+    size_t room = cut->columns - cut->dots_columns, head = room * 3 / 5;
+
+    if (clean_width(text) <= cut->columns)
+        return text;
+    return arena_printf(cut->arena, "%.*s%s%s", (int)head_bytes(text, head), text, cut->dots,
+                        text + tail_start(text, room - head));
+}
+
+static size_t back_to_character(const char *text, size_t at)
+{
+    while (at && ((unsigned char)text[at] & 0xc0) == 0x80)
+        at--;
+    return at;
+}
+
+/* The beginning, then what follows from byte `from` on. */
+static const char *cut_to(const char *text, size_t from, const Cut *cut)
+{
+    size_t head = cut->columns / 3, rest = cut->columns - head - cut->dots_columns;
+    const char *tail = text + back_to_character(text, from);
+    bool whole = clean_width(tail) <= rest;
+
+    if (head_bytes(text, head) >= (size_t)(tail - text))
+        return cut_middle(text, cut);
+    if (whole)
+        tail = text + tail_start(text, rest);
+    else
+        rest -= cut->dots_columns;
+    return arena_printf(cut->arena, "%.*s%s%.*s%s", (int)head_bytes(text, head), text, cut->dots,
+                        (int)head_bytes(tail, rest), tail, whole ? "" : cut->dots);
+}
+
+/* ---- names that a cut made equal ---- */
+
+static int by_text(const void *a, const void *b)
+{
+    const Name *left = a, *right = b;
+    int order = strcmp(left->text, right->text);
+
+    return order ? order : strcmp(left->full, right->full);
+}
+
+static size_t common_prefix(const char *a, const char *b)
+{
+    size_t len = 0;
+
+    while (a[len] && a[len] == b[len])
+        len++;
+    return len;
+}
+
+/* Moves the cut of names[0..count-1] (all shown alike, at least two of them different) to where they differ first. */
+static void part_names(Name *names, size_t count, Cut *cut)
+{
+    bool plain = true;
+    size_t from = SIZE_MAX;
+
+    for (size_t i = 1; i < count; i++)
+        plain = plain && (strcmp(names[i].plain, names[i - 1].plain) || !strcmp(names[i].full, names[i - 1].full));
+    for (size_t i = 1; i < count; i++) {
+        size_t same =
+            plain ? common_prefix(names[0].plain, names[i].plain) : common_prefix(names[0].full, names[i].full);
+
+        if (strcmp(names[0].full, names[i].full) && same < from)
+            from = same;
+    }
+    for (size_t i = 0; i < count; i++)
+        names[i].text = cut_to(plain ? names[i].plain : names[i].full, from > 2 ? from - 2 : 0, cut);
+}
+
+/* Different names that still look alike get numbers, all of their own. */
+static void number_names(Name *names, size_t count, Cut *cut)
+{
+    Cut less = *cut;
+    char tag[24] = "";
+
+    for (size_t i = 1; i < count; i++) {
+        if (strcmp(names[i].full, names[i - 1].full)) {
+            int len = snprintf(tag, sizeof(tag), " ~%zu", ++cut->numbered + 1);
+
+            if ((size_t)len + cut->dots_columns + 2 > cut->columns)
+                return;
+            less.columns = cut->columns - (size_t)len;
+        }
+        if (tag[0])
+            names[i].text = arena_printf(cut->arena, "%s%s", cut_middle(names[i].text, &less), tag);
+    }
+}
+
+static void each_group(Name *names, size_t count, Cut *cut, void (*what)(Name *, size_t, Cut *))
+{
+    size_t from = 0;
+
+    if (count)
+        qsort(names, count, sizeof(*names), by_text);
+    for (size_t i = 1; i <= count; i++) {
+        if (i < count && !strcmp(names[i].text, names[from].text))
+            continue;
+        if (strcmp(names[from].full, names[i - 1].full))
+            what(names + from, i - from, cut);
+        from = i;
+    }
+}
+
+void shorten(const char **names, size_t count, size_t columns, bool utf8, Arena *arena)
+{
+    Cut cut = {.columns = columns, .dots = utf8 ? "\xe2\x80\xa6" : "..", .dots_columns = utf8 ? 1 : 2, .arena = arena};
+    CLEANUP_FREE Name *list = xcalloc(count, sizeof(*list));
+    CLEANUP(str_done) Str clean;
+
+    assert(columns >= 8);
+    str_init(&clean, (size_t)1 << 30);
+    for (size_t i = 0; i < count; i++) {
+        str_clear(&clean);
+        clean_add(&clean, names[i], utf8);
+        list[i].index = i;
+        list[i].full = list[i].plain = list[i].text = arena_strdup(arena, clean.text);
+        if (clean_width(list[i].full) > columns) {
+            list[i].plain = simplify_symbol(list[i].full, arena);
+            list[i].text = cut_middle(list[i].plain, &cut);
+        }
+    }
+    each_group(list, count, &cut, part_names);
+    each_group(list, count, &cut, number_names);
+    for (size_t i = 0; i < count; i++)
+        names[list[i].index] = list[i].text;
+}
+
+/* ---- table ---- */
 
 /* Columns are left out for names and bars until they have what is wanted; what is least they always get. */
 enum { INDENT = 2, BETWEEN = 2, NAME_MIN = 14, NAME_WANTED = 38, BAR_MIN = 8, BAR_WANTED = 16, BAR_MAX = 40 };

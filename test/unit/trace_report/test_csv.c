@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "sample.h"
-#include "service/report/cell.h"
+#include "service/report/out.h"
 #include "service/report/field.h"
 
 static const char *table(const TraceReport *report, const char *name)
