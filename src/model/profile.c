@@ -1,15 +1,106 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A profile as its readers fill it. */
+/* Sets of byte strings: open addressing over a power of two, at most half full. */
 #include "model/profile.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
+#include "base/map.h"
 #include "base/owner.h"
 #include "model/profile_inside.h"
+
+enum { SLOTS_MIN = 256, TEXT_BLOCK = 64 * 1024 };
+
+static struct ProfileSlot *slot_of(const ProfileSet *set, uint32_t hash, const void *bytes, size_t len)
+{
+    const size_t mask = set->slot_count - 1;
+
+    for (size_t i = hash & mask;; i = (i + 1) & mask) {
+        struct ProfileSlot *slot = &set->slots[i];
+
+        if (!slot->id)
+            return slot;
+        if (slot->hash == hash && set->lens.at[slot->id - 1] == len &&
+            memcmp(set->texts.at[slot->id - 1], bytes, len) == 0)
+            return slot;
+    }
+}
+
+static void grow_slots(ProfileSet *set)
+{
+    const size_t old = set->slot_count;
+    struct ProfileSlot *slots = set->slots;
+
+    set->slot_count = old ? old * 2 : SLOTS_MIN;
+    set->slots = xcalloc(set->slot_count, sizeof(*set->slots));
+    for (size_t i = 0; i < old; i++) {
+        if (!slots[i].id)
+            continue;
+        size_t at = slots[i].hash & (set->slot_count - 1);
+
+        while (set->slots[at].id)
+            at = (at + 1) & (set->slot_count - 1);
+        set->slots[at] = slots[i];
+    }
+    free(slots);
+}
+
+uint32_t profile_set_put(ProfileSet *set, const void *bytes, size_t len, bool *ret_new)
+{
+    if (!set->arena.block_bytes) {
+        arena_init(&set->arena, TEXT_BLOCK);
+        set->seed = (uint64_t)(uintptr_t)set ^ 0x9e3779b97f4a7c15U;
+    }
+    if ((set->texts.len + 1) * 2 > set->slot_count)
+        grow_slots(set);
+    const uint32_t hash = (uint32_t)map_hash(bytes, len, set->seed);
+    struct ProfileSlot *slot = slot_of(set, hash, bytes, len);
+
+    *ret_new = !slot->id;
+    if (!slot->id) {
+        char *copy = arena_alloc(&set->arena, len + 1);
+
+        memcpy(copy, bytes, len);
+        vec_push(&set->texts, copy);
+        vec_push(&set->lens, (uint32_t)len);
+        set->bytes += len + 1;
+        *slot = (struct ProfileSlot){.hash = hash, .id = (uint32_t)set->texts.len};
+    }
+    return slot->id - 1;
+}
+
+uint32_t profile_set_find(const ProfileSet *set, const void *bytes, size_t len)
+{
+    if (!set->slot_count)
+        return PROFILE_NONE;
+    const struct ProfileSlot *slot = slot_of(set, (uint32_t)map_hash(bytes, len, set->seed), bytes, len);
+
+    return slot->id ? slot->id - 1 : PROFILE_NONE;
+}
+
+void profile_set_done(ProfileSet *set)
+{
+    arena_done(&set->arena);
+    vec_done(&set->texts);
+    vec_done(&set->lens);
+    free(set->slots);
+    *set = (ProfileSet){0};
+}
+
+size_t profile_set_bytes(const ProfileSet *set)
+{
+    const size_t per_text = sizeof(const char *) + sizeof(uint32_t) + ARENA_ALIGN;
+
+    return set->bytes + set->texts.len * per_text + set->slot_count * sizeof(*set->slots);
+}
+
+/* ---- profile ---- */
+
+/* A profile as its readers fill it. */
 
 enum { ROWS_MIN = 1024, ROWS_GROW = 4, EXCERPT_MAX = 80 };
 
@@ -350,4 +441,291 @@ size_t profile_bytes(const Profile *profile)
            profile->ops.cap * sizeof(*profile->ops.at) + profile->syncs.cap * sizeof(*profile->syncs.at) +
            profile->collectives.cap * sizeof(*profile->collectives.at) +
            profile->memory.cap * sizeof(*profile->memory.at);
+}
+
+/* ---- profile_words ---- */
+
+/* What the names of copies say, in the words of CUPTI, roctracer and Nsight Systems. */
+
+typedef struct Word {
+    const char *text;
+    uint8_t value;
+} Word;
+
+static const Word directions[] = {
+    {"memset", PROFILE_COPY_SET},
+    {"fill", PROFILE_COPY_SET},
+    {"htod", PROFILE_COPY_HTOD},
+    {"hosttodevice", PROFILE_COPY_HTOD},
+    {"host-to-device", PROFILE_COPY_HTOD},
+    {"dtoh", PROFILE_COPY_DTOH},
+    {"devicetohost", PROFILE_COPY_DTOH},
+    {"device-to-host", PROFILE_COPY_DTOH},
+    {"dtod", PROFILE_COPY_DTOD},
+    {"devicetodevice", PROFILE_COPY_DTOD},
+    {"device-to-device", PROFILE_COPY_DTOD},
+    {"ptop", PROFILE_COPY_PTOP},
+    {"peertopeer", PROFILE_COPY_PTOP},
+    {"peer-to-peer", PROFILE_COPY_PTOP},
+    {"htoh", PROFILE_COPY_HTOH},
+    {"hosttohost", PROFILE_COPY_HTOH},
+    {"host-to-host", PROFILE_COPY_HTOH},
+};
+
+static const Word memories[] = {
+    {"pageable", PROFILE_MEMORY_PAGEABLE}, {"pinned", PROFILE_MEMORY_PINNED},   {"device", PROFILE_MEMORY_DEVICE},
+    {"array", PROFILE_MEMORY_ARRAY},       {"managed", PROFILE_MEMORY_MANAGED}, {"unified", PROFILE_MEMORY_MANAGED},
+};
+
+static uint8_t word_in(const Word *words, size_t count, const char *text, size_t len)
+{
+    for (size_t w = 0; w < count; w++) {
+        const size_t size = strlen(words[w].text);
+
+        for (size_t i = 0; i + size <= len; i++)
+            if (strncasecmp(text + i, words[w].text, size) == 0)
+                return words[w].value;
+    }
+    return 0;
+}
+
+void profile_copy_words(const char *name, size_t len, ProfileCopy *copy)
+{
+    const char *open = memchr(name, '(', len);
+    const size_t head = open ? (size_t)(open - name) : len;
+
+    copy->kind = word_in(directions, ARRAY_LEN(directions), name, head);
+    copy->source = copy->target = PROFILE_MEMORY_UNKNOWN;
+    if (!open)
+        return;
+    const char *arrow = memmem(open, len - head, "->", 2);
+    const size_t left = arrow ? (size_t)(arrow - open) : len - head;
+
+    copy->source = word_in(memories, ARRAY_LEN(memories), open, left);
+    if (arrow)
+        copy->target = word_in(memories, ARRAY_LEN(memories), arrow, len - head - left);
+    else if (copy->kind == PROFILE_COPY_SET) {
+        copy->target = copy->source;
+        copy->source = PROFILE_MEMORY_UNKNOWN;
+    }
+}
+
+/* ---- profile_append ---- */
+
+/* Joining the parts of a profile that several threads read. */
+
+/* What the numbers of the part are called in the whole. */
+typedef struct Renumber {
+    uint32_t *names, *lanes, *launches, *copies, *ops;
+    uint32_t collectives; /* added */
+} Renumber;
+
+static uint32_t renumber_name(const Renumber *to, uint32_t name)
+{
+    return name == PROFILE_NONE ? PROFILE_NONE : to->names[name];
+}
+
+static void append_names(Profile *into, const Profile *part, Renumber *to)
+{
+    const size_t count = profile_name_count(part);
+
+    to->names = xcalloc(count + 1, sizeof(*to->names));
+    for (size_t i = 0; i < count; i++) {
+        size_t len;
+        const char *text = profile_text(part, (uint32_t)i, &len);
+
+        to->names[i] = profile_name(into, text, len);
+    }
+}
+
+static void append_lanes(Profile *into, const Profile *part, Renumber *to)
+{
+    to->lanes = xcalloc(part->lanes.len + 1, sizeof(*to->lanes));
+    for (size_t i = 0; i < part->lanes.len; i++) {
+        const ProfileLane *lane = &part->lanes.at[i];
+        const uint32_t at = lane->gpu ? profile_stream(into, lane->device, lane->tid)
+                                      : profile_thread(into, lane->pid, renumber_name(to, lane->pid_name), lane->tid,
+                                                       renumber_name(to, lane->tid_name));
+
+        to->lanes[i] = at;
+        if (lane->label != PROFILE_NONE)
+            into->lanes.at[at].label = renumber_name(to, lane->label);
+        if (lane->sort)
+            into->lanes.at[at].sort = lane->sort;
+    }
+}
+
+static void append_details(Profile *into, const Profile *part, Renumber *to)
+{
+    to->collectives = (uint32_t)into->collectives.len;
+    for (size_t i = 0; i < part->collectives.len; i++) {
+        ProfileCollective collective = part->collectives.at[i];
+
+        collective.name = renumber_name(to, collective.name);
+        collective.dtype = renumber_name(to, collective.dtype);
+        collective.group = renumber_name(to, collective.group);
+        collective.group_label = renumber_name(to, collective.group_label);
+        collective.ranks = renumber_name(to, collective.ranks);
+        profile_collective(into, &collective);
+    }
+    to->launches = xcalloc(part->launches.len + 1, sizeof(*to->launches));
+    for (size_t i = 0; i < part->launches.len; i++) {
+        ProfileLaunch launch = part->launches.at[i];
+
+        if (launch.collective != PROFILE_NONE)
+            launch.collective += to->collectives;
+        to->launches[i] = profile_launch(into, &launch);
+    }
+    to->copies = xcalloc(part->copies.len + 1, sizeof(*to->copies));
+    for (size_t i = 0; i < part->copies.len; i++)
+        to->copies[i] = profile_copy(into, &part->copies.at[i]);
+    to->ops = xcalloc(part->ops.len + 1, sizeof(*to->ops));
+    for (size_t i = 0; i < part->ops.len; i++) {
+        ProfileOp op = part->ops.at[i];
+
+        op.dims = renumber_name(to, op.dims);
+        op.types = renumber_name(to, op.types);
+        if (op.collective != PROFILE_NONE)
+            op.collective += to->collectives;
+        to->ops[i] = profile_op(into, &op);
+    }
+}
+
+static uint32_t detail_renumbered(const Renumber *to, uint8_t kind, uint32_t extra)
+{
+    if (extra == PROFILE_NONE)
+        return PROFILE_NONE;
+    switch ((ProfileKind)kind) {
+    case PROFILE_KERNEL:
+        return to->launches[extra];
+    case PROFILE_COPY:
+    case PROFILE_SET:
+        return to->copies[extra];
+    case PROFILE_OP:
+        return to->ops[extra];
+    case PROFILE_CALL:
+    case PROFILE_ANNOTATION:
+    case PROFILE_PYTHON:
+    case PROFILE_OVERHEAD:
+    case PROFILE_OTHER:
+    case PROFILE_GPU_ANNOTATION:
+    case PROFILE_KIND_COUNT:
+        break;
+    }
+    return PROFILE_NONE;
+}
+
+/* Moves one column over and frees the part's, so that no two whole copies exist at a time. */
+static void move_column(void *into, size_t len, void **part, size_t part_len, size_t size)
+{
+    if (part_len)
+        memcpy((char *)into + len * size, *part, part_len * size);
+    free(*part);
+    *part = NULL;
+}
+#define MOVE(column)                                                                                                   \
+    do {                                                                                                               \
+        void *from_ = part->column;                                                                                    \
+        part->column = NULL;                                                                                           \
+        move_column(into->column, into->len, &from_, part->len, sizeof(*into->column));                                \
+    } while (0)
+
+static void append_table(ProfileEvents *into, ProfileEvents *part, const Renumber *to)
+{
+    for (size_t i = 0; i < part->len; i++) {
+        part->name[i] = renumber_name(to, part->name[i]);
+        part->lane[i] = to->lanes[part->lane[i]];
+        part->extra[i] = detail_renumbered(to, part->kind[i], part->extra[i]);
+    }
+    if (!into->len) {
+        profile_events_done(into);
+        *into = *part;
+        *part = (ProfileEvents){0};
+        return;
+    }
+    profile_events_reserve(into, into->len + part->len, into->external != NULL);
+    MOVE(start);
+    MOVE(duration);
+    MOVE(name);
+    MOVE(lane);
+    MOVE(link);
+    MOVE(extra);
+    if (into->external)
+        MOVE(external);
+    MOVE(kind);
+    into->len += part->len;
+    profile_events_done(part);
+}
+
+static void append_records(Profile *into, const Profile *part, const Renumber *to)
+{
+    for (size_t i = 0; i < part->syncs.len; i++) {
+        vec_push(&into->syncs, part->syncs.at[i]);
+        into->syncs.at[into->syncs.len - 1].name = renumber_name(to, part->syncs.at[i].name);
+    }
+    for (size_t i = 0; i < part->memory.len; i++) {
+        vec_push(&into->memory, part->memory.at[i]);
+        into->memory.at[into->memory.len - 1].lane = to->lanes[part->memory.at[i].lane];
+    }
+    for (size_t i = 0; i < part->devices.len; i++) {
+        vec_push(&into->devices, part->devices.at[i]);
+        into->devices.at[into->devices.len - 1].name = renumber_name(to, part->devices.at[i].name);
+    }
+    for (size_t i = 0; i < part->groups.len; i++) {
+        const ProfileGroup *group = &part->groups.at[i];
+
+        vec_push(&into->groups, ((ProfileGroup){renumber_name(to, group->name), renumber_name(to, group->label),
+                                                renumber_name(to, group->ranks), group->size}));
+    }
+    for (size_t i = 0; i < part->losses.len && into->losses.len < PROFILE_LOSSES_KEPT; i++) {
+        ProfileLoss loss = part->losses.at[i];
+
+        loss.event += into->events;
+        loss.detail = renumber_name(to, loss.detail);
+        vec_push(&into->losses, loss);
+    }
+    for (size_t i = 0; i < PROFILE_LOSS_COUNT; i++)
+        into->lost_by_reason[i] += part->lost_by_reason[i];
+}
+
+static void append_words(Profile *into, const Profile *part, const Renumber *to)
+{
+    uint32_t *const mine[] = {&into->backend, &into->nccl_version, &into->host_name, &into->trace_id, &into->framework};
+    const uint32_t theirs[] = {part->backend, part->nccl_version, part->host_name, part->trace_id, part->framework};
+
+    for (size_t i = 0; i < ARRAY_LEN(mine); i++)
+        if (*mine[i] == PROFILE_NONE)
+            *mine[i] = renumber_name(to, theirs[i]);
+    into->rank = into->rank < 0 ? part->rank : into->rank;
+    into->world_size = into->world_size < 0 ? part->world_size : into->world_size;
+    into->base_ns = into->base_ns ? into->base_ns : part->base_ns;
+    into->rocm |= part->rocm;
+    into->with_stack |= part->with_stack;
+    into->with_shapes |= part->with_shapes;
+    into->with_memory |= part->with_memory;
+    into->microseconds &= part->microseconds;
+    into->bytes += part->bytes;
+    into->events += part->events;
+    into->ignored += part->ignored;
+}
+
+void profile_append(Profile *into, Profile *part)
+{
+    Renumber to = {0};
+
+    append_names(into, part, &to);
+    append_lanes(into, part, &to);
+    append_details(into, part, &to);
+    append_table(&into->gpu, &part->gpu, &to);
+    append_table(&into->host, &part->host, &to);
+    append_table(&into->mark, &part->mark, &to);
+    append_records(into, part, &to);
+    append_words(into, part, &to);
+    free(to.names);
+    free(to.lanes);
+    free(to.launches);
+    free(to.copies);
+    free(to.ops);
+    profile_done(part);
+    profile_init(part);
 }

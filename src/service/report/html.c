@@ -6,8 +6,36 @@
 #include "base/owner.h"
 #include "service/report/clean.h"
 #include "service/report/pack.h"
-#include "service/report/page.h"
 #include "trace_page.h"
+#include "base/map.h"
+#include "service/report/field.h"
+
+/* What goes into the page besides the report's plain fields. Texts are written once and named by their number; times
+ * are counted from the first one, since a browser's numbers are exact below 2^53 alone; and what is drawn is cut down
+ * so that a page stays near PAGE_BYTES however long the profile is. Not for others. */
+
+enum {
+    PAGE_BYTES = 12 << 20,     /* what the limits below come to, in the mean */
+    PAGE_SLICES = 400000,      /* of all lanes, about 12 bytes each */
+    PAGE_BUSY_BYTES = 2 << 20, /* of all lanes, before base64 */
+    PAGE_GAPS = 60000,         /* about 24 bytes each */
+    PAGE_ROWS = 12000,         /* of each table, over all ranks */
+    PAGE_STEPS = 20000,        /* over all ranks */
+    PAGE_POINTS = 40000,       /* memory and queues, over all ranks */
+    PAGE_TEXT = 600,           /* bytes of a text: longer ones lose their middle */
+    PAGE_TEXT_BYTES = 6 << 20, /* of all texts together; what comes later is "..." */
+};
+
+typedef struct Page {
+    Out out;
+    Map numbers; /* text -> its number + 1 */
+    VEC(char *) texts;
+    size_t text_bytes;
+    int64_t origin; /* of the first rank's clock; what time 0 is in the page */
+    size_t ranks;
+    size_t slices_per_lane;
+    unsigned fold; /* buckets of lanes are joined by 2^fold */
+} Page;
 
 static const int64_t time_max = INT64_C(1) << 53;
 
@@ -41,19 +69,7 @@ static int64_t find_origin(const TraceReport *report)
     return first;
 }
 
-void page_init(Page *page, const TraceReport *report, ReportSink sink, Err *err)
-{
-    *page = (Page){.ranks = 1};
-    out_init(&page->out, sink, err);
-    map_init(&page->numbers);
-    if (!report)
-        return;
-    page->ranks = report->ranks.len ? report->ranks.len : 1;
-    page->origin = find_origin(report);
-    page_budget(page, report);
-}
-
-int page_done(Page *page)
+static int page_done(Page *page)
 {
     for (size_t i = 0; i < page->texts.len; i++)
         free(page->texts.at[i]);
@@ -81,14 +97,14 @@ static char *copy_text(const char *text)
     return str_take(&clean);
 }
 
-void page_json_text(Page *page, const char *key, const char *text)
+static void page_json_text(Page *page, const char *key, const char *text)
 {
     CLEANUP_FREE char *clean = copy_text(text);
 
     out_json_text(&page->out, key, clean);
 }
 
-uint64_t page_text(Page *page, const char *text)
+static uint64_t page_text(Page *page, const char *text)
 {
     uintptr_t number;
 
@@ -103,7 +119,7 @@ uint64_t page_text(Page *page, const char *text)
     return number - 1;
 }
 
-int64_t page_time(const Page *page, const TraceRank *rank, int64_t time)
+static int64_t page_time(const Page *page, const TraceRank *rank, int64_t time)
 {
     __extension__ __int128 here = time;
 
@@ -138,8 +154,8 @@ static void write_columns(Page *page, const Field *fields)
     out_close(&page->out, ']');
 }
 
-void page_table(Page *page, const char *key, const Field *fields, const void *rows, size_t len, size_t size,
-                size_t limit, const TraceRank *rank)
+static void page_table(Page *page, const char *key, const Field *fields, const void *rows, size_t len, size_t size,
+                       size_t limit, const TraceRank *rank)
 {
     size_t shown = len < limit ? len : limit;
 
@@ -157,7 +173,7 @@ void page_table(Page *page, const char *key, const Field *fields, const void *ro
     out_close(&page->out, '}');
 }
 
-void page_texts(Page *page)
+static void page_texts(Page *page)
 {
     out_open(&page->out, "texts", '[');
     for (size_t i = 0; i < page->texts.len; i++)
@@ -185,7 +201,7 @@ static size_t count_kept(const TraceReport *report, size_t quota)
     return sum;
 }
 
-void page_budget(Page *page, const TraceReport *report)
+static void page_budget(Page *page, const TraceReport *report)
 {
     size_t low = 0, high = PAGE_SLICES, busy = 0;
 
@@ -228,7 +244,7 @@ static void pack_start(Pack *pack, int64_t start, int64_t *before)
     *before = start;
 }
 
-void page_gaps(Page *page, const TraceRank *rank)
+static void page_gaps(Page *page, const TraceRank *rank)
 {
     size_t limit = PAGE_GAPS / page->ranks + 20, count = rank->gaps.len < limit ? rank->gaps.len : limit;
     CLEANUP_FREE GapOrder *order = xcalloc(count + 1, sizeof(*order));
@@ -406,7 +422,7 @@ static void write_busy(Page *page, const TraceRank *rank, const TraceTimelineLan
     pack_end(&pack);
 }
 
-void page_lanes(Page *page, const TraceRank *rank)
+static void page_lanes(Page *page, const TraceRank *rank)
 {
     CLEANUP_FREE uint64_t *numbers = xcalloc(rank->timeline.texts.len + 1, sizeof(*numbers));
     Texts texts = {.numbers = numbers, .timeline = &rank->timeline};
@@ -424,6 +440,18 @@ void page_lanes(Page *page, const TraceRank *rank)
         out_close(&page->out, '}');
     }
     out_close(&page->out, ']');
+}
+
+static void page_init(Page *page, const TraceReport *report, ReportSink sink, Err *err)
+{
+    *page = (Page){.ranks = 1};
+    out_init(&page->out, sink, err);
+    map_init(&page->numbers);
+    if (!report)
+        return;
+    page->ranks = report->ranks.len ? report->ranks.len : 1;
+    page->origin = find_origin(report);
+    page_budget(page, report);
 }
 
 /* ---- html ---- */

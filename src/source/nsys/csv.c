@@ -303,8 +303,9 @@ static bool add_event(Profile *into, const Line *line, const Header *header)
 static bool add_summary(NsysSummary *summary, const Line *line, const Header *header)
 {
     const Cell *name = find_cell(line, header, COLUMN_NAME);
-    NsysSummaryRow row = {
-        .name = name->text, .mean_ns = read_real(line, header, COLUMN_MEAN), .sd_ns = read_real(line, header, COLUMN_SD)};
+    NsysSummaryRow row = {.name = name->text,
+                          .mean_ns = read_real(line, header, COLUMN_MEAN),
+                          .sd_ns = read_real(line, header, COLUMN_SD)};
 
     if (!name->len || !read_value(line, header, COLUMN_TOTAL, &row.total_ns) ||
         !read_value(line, header, COLUMN_COUNT, &row.count) || row.count < 0 || row.total_ns < 0)

@@ -1,15 +1,474 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The SQLite export. A table is a row of a const list: its columns by name, and what is done with a row of it
- * (sqlite_rows.c). Columns that are missing read as NULL. */
+/* Rows of an export's tables: values, and what each becomes in the profile. */
 #include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <sqlite3.h>
+#include <strings.h>
 
 #include "base/owner.h"
 #include "base/str.h"
-#include "source/nsys/sqlite_rows.h"
+#include "base/map.h"
+#include "source/nsys/nsys.h"
+
+enum { COLUMNS_MAX = 24 };
+
+typedef struct Reader {
+    sqlite3 *db;
+    Profile *into;
+    Map strings;  /* id -> name + 1 */
+    Map links;    /* process and correlation -> link + 1, where there are several processes */
+    Map gpus;     /* process and CUDA device -> GPU + 1 */
+    bool several; /* processes */
+    size_t memory_max;
+    const bool *stop;
+} Reader;
+
+typedef struct Row {
+    sqlite3_stmt *query;
+} Row;
+
+typedef struct Table {
+    const char *name;
+    const char *columns[COLUMNS_MAX]; /* NULL-ended; row callbacks take them by their place */
+    int (*row)(Reader *reader, Row row, Err *err);
+} Table;
+
+/* In the order of reading: names first. The last one has no name. */
+
+static int64_t read_number(Row row, int column, int64_t if_null)
+{
+    return sqlite3_column_type(row.query, column) == SQLITE_NULL ? if_null : sqlite3_column_int64(row.query, column);
+}
+
+static bool is_null(Row row, int column)
+{
+    return sqlite3_column_type(row.query, column) == SQLITE_NULL;
+}
+
+/* A text column, or a number in StringIds. */
+static uint32_t read_text(Reader *reader, Row row, int column)
+{
+    if (sqlite3_column_type(row.query, column) == SQLITE_INTEGER) {
+        const uintptr_t known =
+            (uintptr_t)map_u64_get(&reader->strings, (uint64_t)sqlite3_column_int64(row.query, column));
+
+        return known ? (uint32_t)(known - 1) : PROFILE_NONE;
+    }
+    const char *value = (const char *)sqlite3_column_text(row.query, column);
+
+    return value ? profile_name(reader->into, value, (size_t)sqlite3_column_bytes(row.query, column)) : PROFILE_NONE;
+}
+
+static uint32_t text_or(Reader *reader, uint32_t name, const char *otherwise)
+{
+    return name != PROFILE_NONE ? name : profile_name(reader->into, otherwise, strlen(otherwise));
+}
+
+/* Nsight's global numbers: eight bits of hardware and virtual machine each, 24 bits of process, 24 of thread. */
+static int64_t process_of(int64_t global)
+{
+    return (int64_t)((uint64_t)global >> 24 & 0xffffff);
+}
+
+static int64_t thread_of(int64_t global)
+{
+    return (int64_t)((uint64_t)global & 0xffffff);
+}
+
+/* Correlations are unique within a process alone. */
+static uint32_t link_of(Reader *reader, int64_t global, int64_t correlation)
+{
+    if (correlation <= 0)
+        return 0;
+    if (!reader->several && correlation <= INT32_MAX)
+        return (uint32_t)correlation;
+    const uint64_t key = (uint64_t)process_of(global) << 40 ^ (uint64_t)correlation;
+    uintptr_t link = (uintptr_t)map_u64_get(&reader->links, key);
+
+    if (!link) {
+        link = reader->links.len + 1;
+        map_u64_put(&reader->links, key, (void *)link);
+    }
+    return (uint32_t)link;
+}
+
+static uint64_t gpu_key(int64_t process, int64_t device)
+{
+    return (uint64_t)process << 16 ^ ((uint64_t)device & 0xffff);
+}
+
+/* A process's device numbers follow its CUDA_VISIBLE_DEVICES. */
+static int32_t gpu_of(Reader *reader, int64_t global, int64_t device)
+{
+    const uintptr_t gpu = (uintptr_t)map_u64_get(&reader->gpus, gpu_key(process_of(global), device));
+
+    return gpu ? (int32_t)(gpu - 1) : (int32_t)device;
+}
+
+static bool read_times(Reader *reader, Row row, int64_t *ret_start, int64_t *ret_duration)
+{
+    const int64_t limit = INT64_C(1) << 60;
+    const int64_t start = read_number(row, 0, -1), end = read_number(row, 1, start);
+
+    reader->into->events++;
+    if (is_null(row, 0) || start < -limit || start > limit || end > limit) {
+        profile_lose(reader->into, PROFILE_LOSS_NO_TIME, 0, NULL, 0);
+        return false;
+    }
+    if (end < start)
+        profile_lose(reader->into, PROFILE_LOSS_BAD_DURATION, 0, NULL, 0);
+    *ret_start = start;
+    *ret_duration = end > start ? end - start : 0;
+    return true;
+}
+
+static uint32_t thread_lane(Reader *reader, int64_t global)
+{
+    return profile_thread(reader->into, process_of(global), PROFILE_NONE, thread_of(global), PROFILE_NONE);
+}
+
+static void add_host(Reader *reader, Row row, ProfileKind kind, int64_t global, uint32_t name, uint32_t link)
+{
+    ProfileEvent event = {.kind = kind, .name = name, .link = link, .extra = PROFILE_NONE};
+
+    if (!read_times(reader, row, &event.start, &event.duration))
+        return;
+    event.lane = thread_lane(reader, global);
+    profile_add(reader->into, &event);
+}
+
+static int on_string(Reader *reader, Row row, Err *err)
+{
+    const char *value = (const char *)sqlite3_column_text(row.query, 1);
+
+    (void)err;
+    if (value) {
+        const uint32_t name = profile_name(reader->into, value, (size_t)sqlite3_column_bytes(row.query, 1));
+
+        map_u64_put(&reader->strings, (uint64_t)read_number(row, 0, 0), (void *)((uintptr_t)name + 1));
+    }
+    return 0;
+}
+
+/* gpuId, cudaId, pid */
+static int on_cuda_device(Reader *reader, Row row, Err *err)
+{
+    (void)err;
+    map_u64_put(&reader->gpus, gpu_key(read_number(row, 2, 0), read_number(row, 1, 0)),
+                (void *)((uintptr_t)(read_number(row, 0, 0) & 0xffff) + 1));
+    return 0;
+}
+
+/* id, name, totalMemory, smCount, computeMajor, computeMinor, threadsPerWarp, maxWarpsPerSm */
+static int on_gpu(Reader *reader, Row row, Err *err)
+{
+    const int64_t warp = read_number(row, 6, 32);
+    const ProfileDevice device = {.id = (int32_t)read_number(row, 0, 0),
+                                  .name = read_text(reader, row, 1),
+                                  .memory_bytes = (uint64_t)read_number(row, 2, 0),
+                                  .sm_count = (uint32_t)read_number(row, 3, 0),
+                                  .major = (int32_t)read_number(row, 4, 0),
+                                  .minor = (int32_t)read_number(row, 5, 0),
+                                  .warp_size = (uint32_t)warp,
+                                  .threads_per_sm = (uint32_t)(warp * read_number(row, 7, 0))};
+
+    (void)err;
+    vec_push(&reader->into->devices, device);
+    return 0;
+}
+
+/* A row that begins with GPU_COLUMNS. */
+static int add_gpu(Reader *reader, Row row, ProfileKind kind, uint32_t name, uint32_t extra)
+{
+    const int64_t global = read_number(row, 5, 0);
+    ProfileEvent event = {.kind = kind, .name = name, .extra = extra};
+
+    if (!read_times(reader, row, &event.start, &event.duration))
+        return 0;
+    event.lane = profile_stream(reader->into, gpu_of(reader, global, read_number(row, 2, -1)), read_number(row, 3, -1));
+    event.link = link_of(reader, global, read_number(row, 4, 0));
+    profile_add(reader->into, &event);
+    return 0;
+}
+
+static uint32_t grid_side(Row row, int column)
+{
+    const int64_t side = read_number(row, column, 0);
+
+    return side > 0 && side <= UINT32_MAX ? (uint32_t)side : 0;
+}
+
+/* start, end, deviceId, streamId, correlationId, globalPid, demangledName, shortName, gridX, gridY, gridZ, blockX,
+ * blockY, blockZ, registersPerThread, staticSharedMemory, dynamicSharedMemory, graphNodeId */
+static int on_kernel(Reader *reader, Row row, Err *err)
+{
+    const ProfileLaunch launch = {
+        .grid = {grid_side(row, 8), grid_side(row, 9), grid_side(row, 10)},
+        .block = {grid_side(row, 11), grid_side(row, 12), grid_side(row, 13)},
+        .registers = grid_side(row, 14),
+        .shared_bytes = grid_side(row, 15) + grid_side(row, 16),
+        .occupancy_percent = -1,
+        .blocks_per_sm = -1,
+        .warps_per_sm = -1,
+        .collective = PROFILE_NONE,
+        .in_graph = read_number(row, 17, 0) > 0,
+    };
+    const uint32_t full = read_text(reader, row, 6);
+
+    (void)err;
+    return add_gpu(reader, row, PROFILE_KERNEL,
+                   text_or(reader, full != PROFILE_NONE ? full : read_text(reader, row, 7), "kernel"),
+                   profile_launch(reader->into, &launch));
+}
+
+/* CUPTI's numbers of copies; the arrays are a kind of device memory. */
+static const struct {
+    const char *word;
+    ProfileCopyKind kind;
+} copy_kinds[] = {
+    [1] = {"HtoD", PROFILE_COPY_HTOD},  [2] = {"DtoH", PROFILE_COPY_DTOH}, [3] = {"HtoD", PROFILE_COPY_HTOD},
+    [4] = {"DtoH", PROFILE_COPY_DTOH},  [5] = {"DtoD", PROFILE_COPY_DTOD}, [6] = {"DtoD", PROFILE_COPY_DTOD},
+    [7] = {"DtoD", PROFILE_COPY_DTOD},  [8] = {"DtoD", PROFILE_COPY_DTOD}, [9] = {"HtoH", PROFILE_COPY_HTOH},
+    [10] = {"PtoP", PROFILE_COPY_PTOP},
+};
+
+/* nsys's numbers of memory kinds (its table ENUM_CUDA_MEM_KIND). */
+static const struct {
+    const char *word;
+    ProfileMemoryKind kind;
+} memory_kinds[] = {
+    {"Pageable", PROFILE_MEMORY_PAGEABLE}, {"Pinned", PROFILE_MEMORY_PINNED},   {"Device", PROFILE_MEMORY_DEVICE},
+    {"Array", PROFILE_MEMORY_ARRAY},       {"Managed", PROFILE_MEMORY_MANAGED}, {"Device", PROFILE_MEMORY_DEVICE},
+    {"Managed", PROFILE_MEMORY_MANAGED},
+};
+
+static size_t memory_kind(Row row, int column)
+{
+    const int64_t kind = read_number(row, column, -1);
+
+    return kind >= 0 && kind < (int64_t)ARRAY_LEN(memory_kinds) ? (size_t)kind : ARRAY_LEN(memory_kinds);
+}
+
+static const char *memory_word(size_t kind)
+{
+    return kind < ARRAY_LEN(memory_kinds) ? memory_kinds[kind].word : "Unknown";
+}
+
+static ProfileMemoryKind memory_of(size_t kind)
+{
+    return kind < ARRAY_LEN(memory_kinds) ? memory_kinds[kind].kind : PROFILE_MEMORY_UNKNOWN;
+}
+
+static int add_copy(Reader *reader, Row row, ProfileKind kind, const char *name, const ProfileCopy *copy)
+{
+    return add_gpu(reader, row, kind, profile_name(reader->into, name, strlen(name)), profile_copy(reader->into, copy));
+}
+
+/* start, end, deviceId, streamId, correlationId, globalPid, bytes, copyKind, srcKind, dstKind */
+static int on_copy(Reader *reader, Row row, Err *err)
+{
+    const int64_t number_of_kind = read_number(row, 7, 0);
+    const size_t kind =
+        number_of_kind > 0 && number_of_kind < (int64_t)ARRAY_LEN(copy_kinds) ? (size_t)number_of_kind : 0;
+    const size_t source = memory_kind(row, 8), target = memory_kind(row, 9);
+    const ProfileCopy copy = {.bytes = read_number(row, 6, -1),
+                              .reported_gbs = (double)NAN,
+                              .kind = (uint8_t)copy_kinds[kind].kind,
+                              .source = (uint8_t)memory_of(source),
+                              .target = (uint8_t)memory_of(target)};
+    char name[64];
+
+    (void)err;
+    snprintf(name, sizeof(name), "Memcpy %s (%s -> %s)", copy_kinds[kind].word ? copy_kinds[kind].word : "Unknown",
+             memory_word(source), memory_word(target));
+    return add_copy(reader, row, PROFILE_COPY, name, &copy);
+}
+
+/* start, end, deviceId, streamId, correlationId, globalPid, bytes, memKind */
+static int on_set(Reader *reader, Row row, Err *err)
+{
+    const size_t target = memory_kind(row, 7);
+    const ProfileCopy copy = {.bytes = read_number(row, 6, -1),
+                              .reported_gbs = (double)NAN,
+                              .kind = PROFILE_COPY_SET,
+                              .target = (uint8_t)memory_of(target)};
+    char name[64];
+
+    (void)err;
+    snprintf(name, sizeof(name), "Memset (%s)", memory_word(target));
+    return add_copy(reader, row, PROFILE_SET, name, &copy);
+}
+
+/* start, end, deviceId, streamId, correlationId, globalPid: a graph that was recorded as one */
+static int on_graph(Reader *reader, Row row, Err *err)
+{
+    const ProfileLaunch launch = {
+        .occupancy_percent = -1, .blocks_per_sm = -1, .warps_per_sm = -1, .collective = PROFILE_NONE, .in_graph = true};
+
+    (void)err;
+    return add_gpu(reader, row, PROFILE_KERNEL, text_or(reader, PROFILE_NONE, "CUDA graph (recorded whole)"),
+                   profile_launch(reader->into, &launch));
+}
+
+/* start, end, globalTid, correlationId, nameId */
+static int on_call(Reader *reader, Row row, Err *err)
+{
+    const int64_t global = read_number(row, 2, 0);
+
+    (void)err;
+    add_host(reader, row, PROFILE_CALL, global, text_or(reader, read_text(reader, row, 4), "CUDA call"),
+             link_of(reader, global, read_number(row, 3, 0)));
+    return 0;
+}
+
+/* start, end, globalTid, nameId */
+static int on_os_call(Reader *reader, Row row, Err *err)
+{
+    (void)err;
+    add_host(reader, row, PROFILE_OTHER, read_number(row, 2, 0), text_or(reader, read_text(reader, row, 3), "OS call"),
+             0);
+    return 0;
+}
+
+/* start, end, globalTid, eventType, text, textId; 59: push and pop, 60: start and end, of one thread or another */
+static int on_range(Reader *reader, Row row, Err *err)
+{
+    const int64_t type = read_number(row, 3, 59);
+
+    (void)err;
+    if ((type != 59 && type != 60) || is_null(row, 1)) {
+        reader->into->events++;
+        reader->into->ignored++;
+        return 0;
+    }
+    const uint32_t own = read_text(reader, row, 4);
+
+    add_host(reader, row, PROFILE_ANNOTATION, read_number(row, 2, 0),
+             text_or(reader, own != PROFILE_NONE ? own : read_text(reader, row, 5), "range"), 0);
+    return 0;
+}
+
+/* start, end, deviceId, streamId, correlationId, globalPid, syncType */
+static int on_sync(Reader *reader, Row row, Err *err)
+{
+    static const char *const names[] = {"Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
+    const int64_t type = read_number(row, 6, 0), stream = read_number(row, 3, -1), global = read_number(row, 5, 0);
+    const char *name = names[type > 0 && type < (int64_t)ARRAY_LEN(names) ? type : 0];
+    ProfileSync sync = {.name = profile_name(reader->into, name, strlen(name)),
+                        .device = gpu_of(reader, global, read_number(row, 2, -1)),
+                        .stream = stream >= 0 && stream < UINT32_MAX ? stream : -1,
+                        .wait_stream = -1,
+                        .link = link_of(reader, global, read_number(row, 4, 0))};
+
+    (void)err;
+    if (read_times(reader, row, &sync.start, &sync.duration))
+        vec_push(&reader->into->syncs, sync);
+    return 0;
+}
+
+/* start, (none), globalPid, deviceId, address, bytes, memoryOperationType, memKind: 0 allocates, 1 releases */
+static int on_memory(Reader *reader, Row row, Err *err)
+{
+    const int64_t global = read_number(row, 2, 0), bytes = read_number(row, 5, 0);
+    ProfileMemory memory = {.bytes = read_number(row, 6, 0) == 0 ? bytes : -bytes,
+                            .allocated = -1,
+                            .reserved = -1,
+                            .address = (uint64_t)read_number(row, 4, 0),
+                            .device_type = 1};
+    int64_t none;
+
+    (void)err;
+    if (read_number(row, 7, 2) != 2 && read_number(row, 7, 2) != 5) { /* not of the device */
+        reader->into->events++;
+        reader->into->ignored++;
+        return 0;
+    }
+    if (!read_times(reader, row, &memory.start, &none))
+        return 0;
+    memory.device = (int16_t)gpu_of(reader, global, read_number(row, 3, 0));
+    memory.lane = thread_lane(reader, global);
+    vec_push(&reader->into->memory, memory);
+    reader->into->with_memory = true;
+    return 0;
+}
+
+/* nameId, globalTid */
+static int on_thread_name(Reader *reader, Row row, Err *err)
+{
+    const uint32_t lane = thread_lane(reader, read_number(row, 1, 0));
+
+    (void)err;
+    reader->into->lanes.at[lane].label = read_text(reader, row, 0);
+    return 0;
+}
+
+/* utcEpochNs */
+static int on_session_start(Reader *reader, Row row, Err *err)
+{
+    (void)err;
+    reader->into->base_ns = read_number(row, 0, 0);
+    return 0;
+}
+
+/* name, value */
+static int on_environment(Reader *reader, Row row, Err *err)
+{
+    const char *name = (const char *)sqlite3_column_text(row.query, 0);
+
+    (void)err;
+    if (name && strcasecmp(name, "Hostname") == 0)
+        reader->into->host_name = read_text(reader, row, 1);
+    return 0;
+}
+
+/* severity, text: 2 and above are warnings and errors */
+static int on_diagnostic(Reader *reader, Row row, Err *err)
+{
+    const char *value = (const char *)sqlite3_column_text(row.query, 1);
+
+    (void)err;
+    if (value && read_number(row, 0, 0) >= 2)
+        profile_lose(reader->into, PROFILE_LOSS_PROFILER, 0, value, strlen(value));
+    return 0;
+}
+
+#define GPU_COLUMNS "start", "end", "deviceId", "streamId", "correlationId", "globalPid"
+
+const Table nsys_tables[] = {
+    {"StringIds", {"id", "value"}, on_string},
+    {"TARGET_INFO_CUDA_DEVICE", {"gpuId", "cudaId", "pid"}, on_cuda_device},
+    {"TARGET_INFO_GPU",
+     {"id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor", "threadsPerWarp", "maxWarpsPerSm"},
+     on_gpu},
+    {"TARGET_INFO_SESSION_START_TIME", {"utcEpochNs"}, on_session_start},
+    {"TARGET_INFO_SYSTEM_ENV", {"name", "value"}, on_environment},
+    {"ThreadNames", {"nameId", "globalTid"}, on_thread_name},
+    {"CUPTI_ACTIVITY_KIND_KERNEL",
+     {GPU_COLUMNS, "demangledName", "shortName", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ",
+      "registersPerThread", "staticSharedMemory", "dynamicSharedMemory", "graphNodeId"},
+     on_kernel},
+    {"CUPTI_ACTIVITY_KIND_MEMCPY", {GPU_COLUMNS, "bytes", "copyKind", "srcKind", "dstKind"}, on_copy},
+    {"CUPTI_ACTIVITY_KIND_MEMSET", {GPU_COLUMNS, "bytes", "memKind"}, on_set},
+    {"CUPTI_ACTIVITY_KIND_GRAPH_TRACE", {GPU_COLUMNS}, on_graph},
+    {"CUPTI_ACTIVITY_KIND_RUNTIME", {"start", "end", "globalTid", "correlationId", "nameId"}, on_call},
+    {"CUPTI_ACTIVITY_KIND_DRIVER", {"start", "end", "globalTid", "correlationId", "nameId"}, on_call},
+    {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", {GPU_COLUMNS, "syncType"}, on_sync},
+    {"NVTX_EVENTS", {"start", "end", "globalTid", "eventType", "text", "textId"}, on_range},
+    {"OSRT_API", {"start", "end", "globalTid", "nameId"}, on_os_call},
+    {"CUDA_GPU_MEMORY_USAGE_EVENTS",
+     {"start", "none", "globalPid", "deviceId", "address", "bytes", "memoryOperationType", "memKind"},
+     on_memory},
+    {"DIAGNOSTIC_EVENT", {"severity", "text"}, on_diagnostic},
+    {NULL, {NULL}, NULL},
+};
+
+/* ---- sqlite ---- */
+
+/* The SQLite export. A table is a row of a const list: its columns by name, and what is done with a row of it
+ * (sqlite_rows.c). Columns that are missing read as NULL. */
 
 enum { SQL_MAX = 4096, CHECK_EVERY = 4096 };
 

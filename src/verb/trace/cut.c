@@ -122,9 +122,8 @@ static int cut_run(VerbCall *call, const void *options)
         return verb_fail(call, EXIT_USAGE);
     if (strcmp(o->output, "-") == 0 && isatty(STDOUT_FILENO))
         return verb_failf(call, EXIT_USAGE, "a profile is not written to a terminal; name a file with -o");
-    TraceCut cut = {.ask = &ask,
-                    .path = call->args.items[0],
-                    .memory = o->memory ? (size_t)o->memory : (size_t)trace_run_memory()};
+    TraceCut cut = {
+        .ask = &ask, .path = call->args.items[0], .memory = o->memory ? (size_t)o->memory : (size_t)trace_run_memory()};
     int rc = cut_file(call, o, &cut);
     stop_obey();
     return rc < 0 ? verb_fail(call, EXIT_UNKNOWN) : report_cut(call, o, &cut);

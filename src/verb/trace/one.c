@@ -4,13 +4,139 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/owner.h"
-#include "verb/trace/nsys.h"
+#include "base/str.h"
+#include "engine/trace/classify.h"
+#include "source/nsys/nsys.h"
 
 OWNER_POINTER(ProfileInput, profile_input_close);
+
+/* ---- Nsight Systems ---- */
+
+enum { CSV_MAX = 1 << 30, BLOCK = 256 * 1024 };
+
+static int read_nsys_sqlite(ProfileInput *input, size_t memory_max, const bool *stop, Profile *into, Err *err)
+{
+    const char *path = profile_input_path(input);
+
+    if (strcmp(path, "-") == 0)
+        return err_set(err, -ESPIPE, "a database of Nsight Systems cannot be read from standard input; give its file");
+    const int rc = nsys_read_sqlite(path, memory_max, stop, into, err);
+
+    return rc < 0 && rc != -EINTR ? err_add(err, "'%s'", path) : rc;
+}
+
+static int read_nsys_csv(ProfileInput *input, const bool *stop, Profile *into, NsysSummary *ret, Arena *arena, Err *err)
+{
+    CLEANUP(str_done) Str text = {0};
+    CLEANUP_FREE char *block = xmalloc(BLOCK);
+    ssize_t n;
+
+    str_init(&text, CSV_MAX);
+    while ((n = profile_input_read(input, block, BLOCK, text.len, err)) > 0) {
+        str_addn(&text, block, (size_t)n);
+        if (stop && *stop)
+            return err_set(err, -EINTR, "interrupted");
+    }
+    profile_input_settle(input);
+    TRY((int)n);
+    TRY(str_check(&text, profile_input_path(input), err));
+    const int rc = nsys_read_csv(text.text, text.len, into, ret, arena, err);
+
+    return rc < 0 ? err_add(err, "'%s'", profile_input_path(input)) : rc;
+}
+
+static void add_kernel(TraceRank *rank, const NsysSummaryRow *row)
+{
+    const size_t len = strlen(row->name);
+    const TraceKernel kernel = {.name = row->name,
+                                .class = trace_classify(PROFILE_KERNEL, row->name, len),
+                                .count = row->count,
+                                .total_ns = row->total_ns,
+                                .min_ns = row->min_ns,
+                                .max_ns = row->max_ns,
+                                .mean_ns = row->count ? (double)row->total_ns / (double)row->count : 0,
+                                .sd_ns = isnan(row->sd_ns) ? 0 : row->sd_ns,
+                                .tensor_core = trace_is_tensor_core(row->name, len),
+                                .occupancy_percent = (double)NAN,
+                                .blocks_per_sm = (double)NAN,
+                                .sm_efficiency = (double)NAN,
+                                .registers = -1,
+                                .shared_bytes = -1};
+
+    vec_push(&rank->kernels, kernel);
+}
+
+static void add_copy(TraceRank *rank, const NsysSummaryRow *row)
+{
+    static const char *const kinds[PROFILE_COPY_KIND_COUNT] = {"unknown", "HtoD", "DtoH", "DtoD",
+                                                               "PtoP",    "HtoH", "set"};
+    ProfileCopy words;
+
+    profile_copy_words(row->name, strlen(row->name), &words);
+    const TraceCopy copy = {.kind = kinds[words.kind],
+                            .source = "",
+                            .target = "",
+                            .count = row->count,
+                            .total_ns = row->total_ns,
+                            .min_ns = row->min_ns,
+                            .max_ns = row->max_ns,
+                            .bandwidth_gbs = (double)NAN};
+
+    vec_push(&rank->copies, copy);
+}
+
+static void add_call(TraceRank *rank, const NsysSummaryRow *row)
+{
+    const TraceCall call = {.name = row->name,
+                            .inner = "",
+                            .outer = "",
+                            .class = trace_classify_host(PROFILE_CALL, row->name, strlen(row->name)),
+                            .count = row->count,
+                            .total_ns = row->total_ns,
+                            .min_ns = row->min_ns,
+                            .max_ns = row->max_ns};
+
+    vec_push(&rank->calls, call);
+}
+
+static void add_range(TraceRank *rank, const NsysSummaryRow *row)
+{
+    const TraceAnnotation range = {.name = row->name,
+                                   .count = row->count,
+                                   .total_ns = row->total_ns,
+                                   .min_ns = row->min_ns,
+                                   .max_ns = row->max_ns,
+                                   .busy_ns = -1};
+
+    vec_push(&rank->annotations, range);
+}
+
+static void (*const adders[])(TraceRank *rank, const NsysSummaryRow *row) = {[NSYS_TABLE_KERNELS] = add_kernel,
+                                                                             [NSYS_TABLE_COPIES] = add_copy,
+                                                                             [NSYS_TABLE_CALLS] = add_call,
+                                                                             [NSYS_TABLE_RANGES] = add_range};
+
+static void rank_of_summary(TraceOne *one, const Profile *profile, const NsysSummary *summary, TraceRank *ret)
+{
+    TraceIndex index;
+
+    trace_index_init(&index, profile, 1); /* no events: what the file says of itself, and its losses */
+    const TraceJob job = trace_one_job(one, &index);
+    trace_analyse(&job, one->path, one->number, ret);
+    trace_index_done(&index);
+    for (size_t i = 0; i < summary->rows.len; i++)
+        adders[summary->table](ret, &summary->rows.at[i]);
+    one->note = arena_printf(one->arena,
+                             "%s is a summary: it has names, counts and times, and no single events to analyse; "
+                             "for more give the SQLite export or cuda_gpu_trace",
+                             one->path);
+}
 
 /* ---- reading ---- */
 
@@ -25,7 +151,8 @@ TraceSource trace_input_source(ProfileInput *input, const bool *stop)
 
 typedef struct Reader {
     bool (*fits)(const char *magic, size_t len);
-    int (*read)(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads, Profile *into, Err *err);
+    int (*read)(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads,
+                Profile *into, Err *err);
 } Reader;
 
 static bool fits_any(const char *magic, size_t len)
@@ -34,7 +161,8 @@ static bool fits_any(const char *magic, size_t len)
     return len > 0;
 }
 
-static int read_json(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads, Profile *into, Err *err)
+static int read_json(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads,
+                     Profile *into, Err *err)
 {
     const TraceSource source = trace_input_source(input, stop);
     uint64_t at;
@@ -61,14 +189,14 @@ static bool is_no_cpu_work(void *context, const Profile *profile, const ProfileE
            table->kind[row] == PROFILE_GPU_ANNOTATION;
 }
 
-static int read_sqlite(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads, Profile *into,
-                       Err *err)
+static int read_sqlite(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads,
+                       Profile *into, Err *err)
 {
     (void)threads;
     if (options->raw || options->from || options->to)
         return err_set(err, -EOPNOTSUPP, "'%s' is a database of Nsight Systems: it can be analysed, but not cut",
                        profile_input_path(input));
-    TRY(trace_nsys_sqlite(input, options->memory_max, stop, into, err));
+    TRY(read_nsys_sqlite(input, options->memory_max, stop, into, err));
     if (options->skip_host)
         profile_filter(into, is_no_cpu_work, NULL);
     return 0;
@@ -80,7 +208,8 @@ static const Reader readers[] = {
     {.fits = fits_any, .read = read_json},
 };
 
-int trace_load(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads, Profile *into, Err *err)
+int trace_load(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads,
+               Profile *into, Err *err)
 {
     size_t len;
     const char *magic = profile_input_magic(input, &len);
@@ -181,11 +310,11 @@ static int from_table(TraceOne *one, ProfileInput *input, TraceRank *ret, Err *e
     CLEANUP(nsys_summary_done) NsysSummary summary = {0};
 
     profile_init(&profile);
-    TRY(trace_nsys_csv(input, one->stop, &profile, &summary, one->arena, err));
+    TRY(read_nsys_csv(input, one->stop, &profile, &summary, one->arena, err));
     if (summary.table == NSYS_TABLE_TRACE)
         return choose_and_analyse(one, &profile, ret, err);
     profile_seal(&profile);
-    trace_nsys_rank(one, &profile, &summary, ret);
+    rank_of_summary(one, &profile, &summary, ret);
     return 0;
 }
 
@@ -236,8 +365,8 @@ static int refuse_several_ranks(const TraceOne *one, const Profile *profile, Err
         if (!mark)
             continue;
         if (first && (len != first_len || memcmp(mark, first, len) != 0))
-            return err_set(err, -EOPNOTSUPP, "'%s' holds several ranks (%.*s, %.*s); give the file of each rank", one->path,
-                           (int)(first_len < 40 ? first_len : 40), first, (int)(len < 40 ? len : 40), mark);
+            return err_set(err, -EOPNOTSUPP, "'%s' holds several ranks (%.*s, %.*s); give the file of each rank",
+                           one->path, (int)(first_len < 40 ? first_len : 40), first, (int)(len < 40 ? len : 40), mark);
         first = mark;
         first_len = len;
     }
@@ -247,9 +376,8 @@ static int refuse_several_ranks(const TraceOne *one, const Profile *profile, Err
 static int from_json(TraceOne *one, ProfileInput *input, TraceRank *ret, Err *err)
 {
     CLEANUP(profile_done) Profile profile = {0};
-    const TraceScanOptions options = {.memory_max = scan_memory(one),
-                                      .skip_host = one->ask->no_host,
-                                      .skip_python = one->ask->no_python};
+    const TraceScanOptions options = {
+        .memory_max = scan_memory(one), .skip_host = one->ask->no_host, .skip_python = one->ask->no_python};
 
     profile_init(&profile);
     const int rc = trace_load(input, one->stop, &options, one->threads, &profile, err);

@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/owner.h"
 #include "verb/trace/one.h"
+#include "verb/trace/options.h"
 #include "verb/trace/progress.h"
 
 enum { WORKERS_MAX = 256, DRAW_NS = 100000000, STOP_DRAWS = 10, LIMIT_TEXT_MAX = 64 };
@@ -229,4 +230,23 @@ void trace_result_done(TraceResult *result)
     }
     free(result->arenas);
     *result = (TraceResult){0};
+}
+
+/* ---- options ---- */
+
+/* Texts of the command line to what they ask for. */
+
+int trace_ask_parse(const TraceAskOptions *options, TraceAsk *ret, Err *err)
+{
+    TraceAsk ask = {.step = options->step, .no_host = !options->cpu, .no_python = !options->python};
+
+    TRY(trace_moment_parse(options->from, "--from", &ask.from, err));
+    TRY(trace_moment_parse(options->to, "--to", &ask.to, err));
+    TRY(trace_numbers_parse(options->rank, "--rank", &ask.ranks, err));
+    TRY(trace_numbers_parse(options->stream, "--stream", &ask.streams, err));
+    TRY(trace_numbers_parse(options->device, "--device", &ask.devices, err));
+    if (ask.from.given && ask.to.given && ask.from.relative == ask.to.relative && ask.from.ns >= ask.to.ns)
+        return err_set(err, -EINVAL, "--from %s is not before --to %s", options->from, options->to);
+    *ret = ask;
+    return 0;
 }
