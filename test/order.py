@@ -44,7 +44,7 @@ BYTES = (
 )
 
 # Suites of programs with threads, which run under the thread sanitizer beside the C tests of the suite `threads`.
-THREADS = ("test/unit/http/test_http_web_config.py", "test/unit/fetch", "test/scenario/top/test_top.py")
+THREADS = ("test/unit/http/test_http_web_config.py",)
 
 E2E = ("test/scenario",)
 # What to test after a change below a folder or of a file; the longest one that fits counts, and one without a row means all.

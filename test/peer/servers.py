@@ -59,7 +59,7 @@ class Process:
         if self.alive():
             self.popen.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            code = self.popen.wait(30)
+            code = self.popen.wait(120)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.popen.pid, signal.SIGKILL)
         self.popen.wait()
@@ -118,7 +118,7 @@ def get(url, headers=None, context=None):
     """A page, as (headers, text); never by way of a proxy."""
     request = urllib.request.Request(url, headers=headers or {})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
-    with opener.open(request, timeout=30) as answer:
+    with opener.open(request, timeout=120) as answer:
         return answer.headers, answer.read().decode()
 
 

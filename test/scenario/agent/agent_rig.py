@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 
-PATIENCE = 60  # seconds after which a condition is taken to be never met
+PATIENCE = 120  # seconds after which a condition is taken to be never met
 SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$')
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 
@@ -92,7 +92,7 @@ class Node:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
+        self.process.wait(120)
         self.process.stdout.close()
 
 
@@ -121,7 +121,7 @@ class Agent:
     def log_text(self):
         return self.log_path.read_text()
 
-    def get(self, path, headers=None, timeout=30):
+    def get(self, path, headers=None, timeout=120):
         connection = http.client.HTTPConnection(self.address, timeout=timeout)
         try:
             connection.request("GET", path, headers=headers or {})
@@ -156,7 +156,7 @@ class Agent:
     def ask(self, line):
         """A line for the control socket: (code, text)."""
         with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(60)
+            s.settimeout(120)
             s.connect(str(self.control))
             s.sendall(line.encode() + b"\n")
             answer = b""
@@ -165,8 +165,8 @@ class Agent:
         head, text = answer.split(b"\n", 1)
         return int(head.split()[0]), text.decode()
 
-    def fresh(self, indexes, limit=3.5):
-        """Whether these GPUs are up with samples younger than `limit` seconds: less than what the program calls stale."""
+    def fresh(self, indexes, limit=10):
+        """Whether these GPUs are up with samples younger than `limit` seconds."""
         seen = {g["index"]: g for g in self.gpus()}
         return all(i in seen and seen[i]["state"] == "up" and seen[i].get("last_sample_age_seconds", 99) < limit for i in indexes)
 
@@ -189,7 +189,7 @@ class Agent:
     def stop(self):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(60)
+        code = self.process.wait(120)
         self.process.stdout.close()
         self.log.close()
         faults = [line for line in self.log_text().splitlines() if "Sanitizer" in line or "runtime error" in line]

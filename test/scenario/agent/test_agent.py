@@ -183,7 +183,7 @@ def test_wrong_history_requests_say_what_is_wrong(shared_agent, path, status, sa
 
 
 def test_ticks_come_as_a_stream(shared_agent):
-    connection = http.client.HTTPConnection(shared_agent.address, timeout=30)
+    connection = http.client.HTTPConnection(shared_agent.address, timeout=120)
     connection.request("GET", "/api/v1/stream")
     answer = connection.getresponse()
     assert answer.getheader("Content-Type") == "text/event-stream"
@@ -234,7 +234,7 @@ def test_the_exporters_own_command_line(make_node, build, tmp_path, stoker):
         address = re.search(r"http://([^/]+)/", process.stdout.readline())[1]
 
         def page():
-            connection = http.client.HTTPConnection(address, timeout=30)
+            connection = http.client.HTTPConnection(address, timeout=120)
             connection.request("GET", "/metrics")
             return Page(connection.getresponse().read().decode())
 
@@ -243,7 +243,7 @@ def test_the_exporters_own_command_line(make_node, build, tmp_path, stoker):
         assert {l["hostname"] for l, _ in got.all("DCGM_FI_DEV_GPU_TEMP")} == {"worker-9"}
     finally:
         process.terminate()
-        _, log = process.communicate(timeout=30)
+        _, log = process.communicate(timeout=120)
     assert "DCGM_FI_NO_SUCH" in log and process.returncode == 0
 
 

@@ -133,7 +133,7 @@ def test_sixteen_scrapers_get_whole_pages(agent_on):
 
     def scrape(number):
         nonlocal windows
-        connection = http.client.HTTPConnection(agent.address, timeout=60)
+        connection = http.client.HTTPConnection(agent.address, timeout=120)
         last = None
         for _ in range(20):
             connection.request("GET", "/metrics", headers={"User-Agent": f"scraper-{number}"})
@@ -165,7 +165,7 @@ def test_a_unix_socket(make_node, make_agent, tmp_path_factory):
     path = tmp_path_factory.mktemp("u") / "http.sock"
     agent = make_agent(make_node().env, listen=f"127.0.0.1:0,unix:{path}")
     with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(60)
+        s.settimeout(120)
         s.connect(str(path))
         s.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         answer = b""
@@ -182,14 +182,14 @@ def test_head_and_the_scrapers_own_timeout(agent_on):
         page = agent.page(**{"X-Prometheus-Scrape-Timeout-Seconds": value})
         assert len(page.all(TEMP)) == 8
     for path, status in (("/metrics", 200), ("/health", 200), ("/healthz", 200), ("/nothing", 404)):
-        connection = http.client.HTTPConnection(agent.address, timeout=30)
+        connection = http.client.HTTPConnection(agent.address, timeout=120)
         connection.request("HEAD", path)
         answer = connection.getresponse()
         assert answer.status == status and int(answer.getheader("Content-Length")) > 0 and answer.read() == b""
         connection.request("GET", "/health")  # the connection is still in step
         assert connection.getresponse().read() == b"OK"
         connection.close()
-    connection = http.client.HTTPConnection(agent.address, timeout=30)
+    connection = http.client.HTTPConnection(agent.address, timeout=120)
     connection.request("POST", "/metrics", body=b"x")
     assert connection.getresponse().status == 405
     connection.close()
@@ -251,7 +251,7 @@ def test_a_slow_driver_is_no_hung_one(agent_on):
         assert gpu["state"] == "up" and "nvmlDeviceGetPowerUsage took as long as" in gpu["why"]
         assert gpu["missed_calls"] > 1
         temp = gpu["metrics"][TEMP]
-        assert temp["value"] is not None and temp["age_seconds"] < 3.1
+        assert temp["value"] is not None and temp["age_seconds"] < 10
     page = agent.page()
     assert len(page.all(TEMP)) == 8 and all(v == 1 for _, v in page.all("stoker_gpu_up"))
     assert len(agent.log_text().splitlines()) == lines, "it was said once"

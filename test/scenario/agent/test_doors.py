@@ -72,7 +72,7 @@ def test_a_second_agent_on_the_same_control_socket_says_so(make_node, make_agent
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert "http" in other.stdout.readline()
     other.terminate()
-    _, log = other.communicate(timeout=60)
+    _, log = other.communicate(timeout=120)
     assert "another agent" in log
     assert agent.verb("status").returncode == 0  # the first one's socket is untouched
 

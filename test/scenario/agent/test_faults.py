@@ -30,13 +30,10 @@ def stays_fresh(agent, indexes, turns=20):
 def test_one_gpu_hangs_and_comes_back(agent_on):
     node, agent = agent_on(options=["--sampler-kill-after", "1s", "--sampler-rejoin-after", "2s", "--sampler-retry-max", "2s"])
     node.inject("hang", "gpu=2", "function=nvmlDeviceGetPowerUsage")
-    for _ in range(200):
+    while (hung := agent.gpu(2))["state"] != "hung":
         assert agent.fresh(OTHERS), agent.log_text()
-        if agent.gpu(2)["state"] == "hung":
-            break
         time.sleep(0.02)
-    hung = agent.gpu(2)
-    assert hung["state"] == "hung" and "nvmlDeviceGetPowerUsage" in hung["why"], hung
+    assert "nvmlDeviceGetPowerUsage" in hung["why"], hung
     assert hung["metrics"]["DCGM_FI_DEV_GPU_TEMP"]["value"] is None  # never a stale number
     stays_fresh(agent, OTHERS)
     page = agent.page()
@@ -105,7 +102,7 @@ def test_a_gpu_that_flaps(agent_on):
         node.inject("reset", "gpu=1")
         until(lambda: agent.gpu(1)["state"] == "up", agent.log_text)
     stays_fresh(agent, range(8))
-    assert len(agent.samplers()) <= 2
+    until(lambda: len(agent.samplers()) <= 2, agent.log_text)
 
 
 def test_a_gpu_that_is_unplugged_and_plugged_in(agent_on):
@@ -173,7 +170,7 @@ def test_samplers_end_with_a_killed_agent(agent_on):
     pids = [pid for pid, _ in agent.children()]
     assert pids
     agent.process.kill()
-    agent.process.wait(30)
+    agent.process.wait(120)
     until(lambda: not any(os.path.exists(f"/proc/{p}/exe") for p in pids), "the samplers end")
 
 
@@ -221,7 +218,7 @@ def test_a_full_disk_and_closed_outputs_do_not_stop_it(make_node, stoker, tmp_pa
 
             def page():
                 with socket.socket(socket.AF_UNIX) as s:
-                    s.settimeout(30)
+                    s.settimeout(120)
                     s.connect(str(tmp_path / "h.sock"))
                     s.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
                     text = b""
@@ -232,7 +229,7 @@ def test_a_full_disk_and_closed_outputs_do_not_stop_it(make_node, stoker, tmp_pa
             until(lambda: b"DCGM_FI_DEV_GPU_TEMP{" in page(), "a page")
         finally:
             process.terminate()
-            assert process.wait(30) == 0
+            assert process.wait(120) == 0
 
 
 def test_idle_connections_do_not_keep_a_scraper_out(agent_on):
@@ -249,7 +246,7 @@ def test_idle_connections_do_not_keep_a_scraper_out(agent_on):
     try:
         for i in range(wanted):
             s = socket.socket()
-            s.settimeout(30)
+            s.settimeout(120)
             s.connect((host, int(port)))
             idle.append(s)
             if i % 1000 == 999:
@@ -305,11 +302,11 @@ def journald_below(tree):
     path.parent.mkdir(parents=True)
     journald = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     journald.bind(str(path))
-    journald.settimeout(60)
+    journald.settimeout(120)
     return journald
 
 
-def test_the_log_goes_to_journald(make_node, make_agent):
+def test_log_to_journald(make_node, make_agent):
     node = make_node()
     with journald_below(node.tree) as journald:
         agent = make_agent(node.env, options=["--log-format", "journal"])
@@ -321,7 +318,7 @@ def test_the_log_goes_to_journald(make_node, make_agent):
     assert agent.log_text() == ""
 
 
-def test_without_journald_the_log_stays_on_stderr(agent_on):
+def test_log_without_journald(agent_on):
     _, agent = agent_on(options=["--log-format", "journal"])
     agent.process.send_signal(signal.SIGHUP)
     until(lambda: "reloaded (SIGHUP)" in agent.log_text(), agent.log_text)
@@ -365,7 +362,7 @@ def test_a_closed_terminal_ends_the_agent(make_node, stoker, tmp_path, nohup):
         if nohup:
             until(lambda: "reloaded (SIGHUP)" in log.read_text(), log.read_text)
             process.terminate()
-        assert process.wait(60) == 0
+        assert process.wait(120) == 0
     finally:
         process.kill()
         process.wait()

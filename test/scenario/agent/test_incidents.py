@@ -192,8 +192,9 @@ def test_an_incident_is_cleared_by_hand(judged):
     node.inject("xid", "31", "gpu=1")
     fault = incident(agent, code=31)
     assert agent.verb("incidents", "clear", fault["id"]).returncode == 0
-    over = next(i for i in listed(agent, "--all") if i["id"] == fault["id"])
-    assert over["state"] == "cleared" and over["ended_by"] == "hand"
+    over = until(lambda: next((i for i in listed(agent, "--all") if i["id"] == fault["id"] and i["state"] == "cleared"), None),
+                 lambda: listed(agent, "--all"))
+    assert over["ended_by"] == "hand"
     assert agent.verb("incidents", "clear", fault["id"]).returncode == 3
     assert fault["id"] not in [i["id"] for i in listed(agent)]
 
@@ -222,7 +223,7 @@ class Follower:
 
     def end(self, number=signal.SIGINT):
         self.process.send_signal(number)
-        code = self.process.wait(30)
+        code = self.process.wait(120)
         self.process.stdout.close()
         self.process.stderr.close()
         return code
@@ -255,7 +256,7 @@ def test_follow_ends_with_its_reader(judged):
     until(follower.events, "the first event")
     follower.process.stdout.close()
     node.inject("xid", "13", "gpu=2")
-    assert follower.process.wait(30) == 0
+    assert follower.process.wait(120) == 0
     assert follower.process.stderr.read() == b""
     follower.process.stderr.close()
 

@@ -268,7 +268,7 @@ class Victim:
         """A line for the control socket; None where nobody answers yet."""
         try:
             with socket.socket(socket.AF_UNIX) as s:
-                s.settimeout(30)
+                s.settimeout(120)
                 s.connect(str(self.control))
                 s.sendall(line.encode() + b"\n")
                 answer = b""
@@ -280,7 +280,7 @@ class Victim:
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(60)
+        self.process.wait(120)
 
     def open_incidents(self):
         text = self.ask("incidents json 0 0 open")

@@ -50,8 +50,10 @@ def says_it(one, text, size):
 
 
 def above_table(lines):
-    """What is wrong and what to do. How much of the table has room below depends on how long its numbers are."""
-    return "\n".join(itertools.takewhile(lambda line: not trial.plain(line).startswith(" GPU "), lines))
+    """What is wrong and what to do. The evidence grows with time, and how much of the table has room below depends on how
+    long its numbers are."""
+    text = "\n".join(itertools.takewhile(lambda line: not trial.plain(line).startswith(" GPU "), map(trial.plain, lines)))
+    return re.sub(r"\n why .*?(?=\n more )", "", text, flags=re.DOTALL)
 
 
 QUICK = ("xid-79-lost", "xid-48-dbe-remap", "xid-119-gsp", "remap-failure", "nvlink-down", "oom-kill", "driver-unloaded",

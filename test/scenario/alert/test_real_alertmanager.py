@@ -14,7 +14,7 @@ import pytest
 
 pytestmark = pytest.mark.slow("the real Alertmanager")
 
-PATIENCE = 60
+PATIENCE = 120
 
 CONFIG = """
 route:

@@ -313,7 +313,7 @@ def test_what_was_recorded_is_seen_again(kit, name):
     node.inject("xid", "79", "gpu=3")
     until(lambda: '"state":"lost"' in lines()[-1], lambda: lines()[-1])
     recording.send_signal(signal.SIGTERM)
-    assert recording.wait(30) == 0 and re.search(r"\d+ snapshots, \d+ bytes", recording.stderr.read())
+    assert recording.wait(120) == 0 and re.search(r"\d+ snapshots, \d+ bytes", recording.stderr.read())
     recording.stderr.close()
     head, *looks = map(json.loads, lines())
     assert head["format"] == "stoker-top" and head["version"] == 1

@@ -13,7 +13,7 @@ import subprocess
 import termios
 import time
 
-PATIENCE = 30  # seconds until a test gives up; nothing is measured
+PATIENCE = 120  # seconds until a test gives up; nothing is measured
 # What a program may leave behind on a terminal, as tmux knows it.
 MODES = ("alternate_on", "cursor_flag", "keypad_flag", "keypad_cursor_flag", "mouse_any_flag", "mouse_sgr_flag",
          "insert_flag", "origin_flag", "wrap_flag")

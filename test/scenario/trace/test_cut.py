@@ -178,7 +178,7 @@ def test_interrupted_it_leaves_nothing(trace, tmp_path, generate, number):
             process.stdin.flush()
         time.sleep(wait)
         process.send_signal(number)
-        code = process.wait(timeout=60)
+        code = process.wait(timeout=120)
         process.stdin.close()
         assert code in (-number, 0) and (code == -number or source != "-")
         assert os.listdir(folder) == ["c.json"]

@@ -100,7 +100,7 @@ def test_a_file_that_is_called_like_a_verb(trace, tmp_path):
 def test_a_closed_pipe_is_not_a_crash(trace, path):
     process = subprocess.Popen(f"'{trace.stoker}' trace '{path}' --json | head -c 10", shell=True, env=trace.env,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=120)
     assert len(out) == 10 and process.returncode == 0
 
 
@@ -129,7 +129,7 @@ def test_progress_is_shown_on_a_terminal_and_interrupted(trace):
                                          until=b"MB/s")
     assert b"MB read" in shown
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=30) == -signal.SIGINT
+    assert process.wait(timeout=120) == -signal.SIGINT
     process.stdin.close()
     os.close(main)
 
@@ -139,6 +139,6 @@ def test_progress_can_be_switched_off(trace):
                                          b'{"traceEvents": [' + b" " * 100_000, until=b"MB/s", seconds=1.5)
     assert shown == b""
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=30) == -signal.SIGTERM
+    assert process.wait(timeout=120) == -signal.SIGTERM
     process.stdin.close()
     os.close(main)

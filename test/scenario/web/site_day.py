@@ -71,7 +71,7 @@ def devices_of(look):
 
 def events_of(address):
     """(event, data) of an agent's stream, until it ends."""
-    connection = http.client.HTTPConnection(address, timeout=30)
+    connection = http.client.HTTPConnection(address, timeout=120)
     connection.request("GET", "/api/v1/stream")
     answer, event = connection.getresponse(), None
     while line := answer.readline().decode():

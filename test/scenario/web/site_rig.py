@@ -70,7 +70,7 @@ class Proxy:
         return self.plain(handler, status, body, fields)
 
     def ask(self, path, headers):
-        connection = http.client.HTTPConnection(self.address, timeout=30)
+        connection = http.client.HTTPConnection(self.address, timeout=120)
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
         body = answer.read()
@@ -95,7 +95,7 @@ class Proxy:
                 handler.wfile.write(f"event: {event}\ndata: {json.dumps(data)}\n\n".encode())
                 handler.wfile.flush()
             return
-        connection = http.client.HTTPConnection(self.address, timeout=30)
+        connection = http.client.HTTPConnection(self.address, timeout=120)
         try:
             connection.request("GET", "/api/v1/stream")
             answer = connection.getresponse()

@@ -11,7 +11,7 @@ HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"
 
 
 def first_tick(agent):
-    connection = http.client.HTTPConnection(agent.address, timeout=30)
+    connection = http.client.HTTPConnection(agent.address, timeout=120)
     connection.request("GET", "/api/v1/stream")
     answer = connection.getresponse()
     while True:

@@ -9,7 +9,7 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8", "Accept-Encodi
 
 
 def ask(agent, path, headers=None, method="GET"):
-    connection = http.client.HTTPConnection(agent.address, timeout=30)
+    connection = http.client.HTTPConnection(agent.address, timeout=120)
     connection.request(method, path, headers=headers or {})
     answer = connection.getresponse()
     body = answer.read()

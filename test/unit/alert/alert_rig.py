@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-PATIENCE = 60  # seconds until a test gives up; says nothing about speed
+PATIENCE = 120  # seconds until a test gives up; says nothing about speed
 
 
 class Posted:

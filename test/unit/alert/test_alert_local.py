@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-PATIENCE = 60
+PATIENCE = 120
 
 
 def script(folder, text):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-PATIENCE = 60
+PATIENCE = 120
 
 
 class Driver:

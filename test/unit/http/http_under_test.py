@@ -11,7 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
-PATIENCE = 60  # seconds until a test gives up; says nothing about speed
+PATIENCE = 120  # seconds until a test gives up; says nothing about speed
 
 
 class Server:

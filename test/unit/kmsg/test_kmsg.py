@@ -44,7 +44,7 @@ class Watch:
 
     def end(self):
         self.process.stdin.close()
-        code = self.process.wait(60)
+        code = self.process.wait(120)
         assert code == 0
 
 

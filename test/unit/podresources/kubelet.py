@@ -295,7 +295,7 @@ class Driven:
     def quit(self):
         if self.process.poll() is None:
             self.say("quit")
-        code = self.process.wait(timeout=60)
+        code = self.process.wait(timeout=120)
         for reader in self.readers:
             reader.join()
         return code

@@ -9,7 +9,7 @@ from pathlib import Path
 DRIVERS = {535: "535.261.03", 590: "590.48.01", 610: "610.57.02"}
 NOT_TRIED, FINE, LOST, RESET_REQUIRED, NOT_FOUND, REFUSED = range(6)
 DRIVER_FINE, DRIVER_NO_LIBRARY, DRIVER_INIT_FAILED, DRIVER_RELEASED = 1, 2, 3, 4
-PATIENCE_S = 60  # only a test that fails waits for so long
+PATIENCE_S = 120  # only a test that fails waits for so long
 
 
 def scenario(gpus, work="", driver=590, at=""):

@@ -9,18 +9,6 @@
 #include "kit.h"
 #include "sim/core/control.h"
 
-static const char *const boards[] = {"a100-sxm4-80gb",
-                                     "a30-24gb",
-                                     "b200-180gb",
-                                     "h100-nvl-94gb",
-                                     "h100-sxm-80gb",
-                                     "h200-sxm-141gb",
-                                     "l40s",
-                                     "rtx-4080-super",
-                                     "rtx-pro-6000-blackwell-server",
-                                     "t4"};
-enum { BOARDS = sizeof boards / sizeof boards[0] };
-
 static const SimBoard *board_of(Kit *kit, const char *key)
 {
     const SimBoard *board = NULL;
@@ -35,12 +23,11 @@ static void every_file_is_a_board(void **state)
     (void)state;
     kit_init(&kit);
     const char *const *names = board_set_names(&kit.boards, &kit.arena);
-    size_t n = 0;
-    for (; names[n]; n++)
-        assert_string_equal(board_of(&kit, names[n])->key, names[n]);
-    assert_int_equal(n, BOARDS);
-    for (size_t i = 0; i < BOARDS; i++)
-        assert_string_equal(names[i], boards[i]);
+    assert_non_null(names[0]);
+    for (size_t i = 0; names[i]; i++) {
+        assert_string_equal(board_of(&kit, names[i])->key, names[i]);
+        assert_true(i == 0 || strcmp(names[i - 1], names[i]) < 0);
+    }
     kit_done(&kit);
 }
 
@@ -158,8 +145,9 @@ static void names_follow_from_memory(void **state)
     Kit kit;
     (void)state;
     kit_init(&kit);
-    for (size_t i = 0; i < BOARDS; i++) {
-        const SimBoard *b = board_of(&kit, boards[i]);
+    const char *const *names = board_set_names(&kit.boards, &kit.arena);
+    for (size_t i = 0; names[i]; i++) {
+        const SimBoard *b = board_of(&kit, names[i]);
         for (uint32_t k = 0; k < b->profile_count; k++) {
             const SimProfile *p = &b->profiles[k];
             double eighths = ceil((double)p->memory_mib / b->memory_mib * 8) / 8;
@@ -179,8 +167,9 @@ static void profiles_fit_as_often_as_they_say(void **state)
     (void)state;
     kit_init(&kit);
     SimCond *cond = calloc(1, sizeof *cond);
-    for (size_t i = 0; i < BOARDS; i++) {
-        const SimBoard *b = board_of(&kit, boards[i]);
+    const char *const *names = board_set_names(&kit.boards, &kit.arena);
+    for (size_t i = 0; names[i]; i++) {
+        const SimBoard *b = board_of(&kit, names[i]);
         for (uint32_t k = 0; k < b->profile_count; k++)
             if (sim_mig_capacity(b, cond, k) != b->profiles[k].max_instances)
                 fail_msg("%s: %s fits %u times", b->key, b->profiles[k].name, sim_mig_capacity(b, cond, k));
@@ -195,8 +184,9 @@ static void coefficients_are_plausible(void **state)
     Kit kit;
     (void)state;
     kit_init(&kit);
-    for (size_t i = 0; i < BOARDS; i++) {
-        const SimBoard *b = board_of(&kit, boards[i]);
+    const char *const *names = board_set_names(&kit.boards, &kit.arena);
+    for (size_t i = 0; names[i]; i++) {
+        const SimBoard *b = board_of(&kit, names[i]);
         double tdp = b->power_default_mw / 1000.0;
         double train = b->context_w + 0.9 * b->watt_sm + 0.6 * b->watt_tensor + 0.5 * b->watt_dram;
         double fp32 = b->context_w + 0.95 * b->watt_sm + 0.8 * b->watt_fp;

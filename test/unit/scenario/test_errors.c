@@ -21,8 +21,12 @@ static void messages(void **state)
     Kit kit;
     (void)state;
     kit_init(&kit);
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_string_equal(kit_error(&kit, bad[i].text), bad[i].error);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const char *error = kit_error(&kit, bad[i].text);
+        size_t same = strcspn(bad[i].error, "*"); /* a list of what may be added to is written as "*" */
+        if (strncmp(error, bad[i].error, same) != 0 || (!bad[i].error[same] && error[same]))
+            fail_msg("'%s', not '%s'", error, bad[i].error);
+    }
     kit_done(&kit);
 }
 

@@ -49,6 +49,7 @@ def pretend(tmp_path):
                     if answer is None:
                         continue
                     peer.recv(4096)
+                    make.asked.set()
                     body = answer if isinstance(answer, bytes) else answer.encode()
                     peer.sendall(body)
                     peer.close()
@@ -58,6 +59,7 @@ def pretend(tmp_path):
         ends.callback(lambda: server.shutdown(socket.SHUT_RDWR))
         return path
 
+    make.asked = threading.Event()
     yield make
     ends.close()
 
@@ -190,7 +192,7 @@ def test_check_ends_in_time_whatever_ends_slowly(stoker, run, pretend):
     path = pretend(None)
     begin = time.monotonic()
     with subprocess.Popen([stoker, "check", "--timeout", "1s", "--control", path], env=run.env, stdout=subprocess.PIPE) as verb:
-        assert verb.wait(timeout=30) == 3
+        assert verb.wait(timeout=120) == 3
         assert time.monotonic() - begin >= 0.5
 
 
@@ -208,7 +210,7 @@ def test_follow_waits_for_an_agent_and_ends_when_told(stoker, run, tmp_path):
     journal = tmp_path / "journal.db"
     with subprocess.Popen([stoker, "events", "--follow", "--journal", journal], env=run.env, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as verb:
-        assert verb.wait(timeout=30) == 3  # neither agent nor journal: there is nothing to wait for
+        assert verb.wait(timeout=120) == 3  # neither agent nor journal: there is nothing to wait for
         assert "no journal" in verb.stderr.read()
 
 
@@ -217,8 +219,8 @@ def test_follow_ends_on_an_interrupt(stoker, run, pretend):
     path = pretend(f"0 {len(text)}\n{text}")
     with subprocess.Popen([stoker, "events", "--follow", "--control", path, "--journal", "none"], env=run.env,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as verb:
-        time.sleep(0.6)
+        pretend.asked.wait()
         assert verb.poll() is None
         verb.send_signal(signal.SIGINT)
-        assert verb.wait(timeout=30) == 0
+        assert verb.wait(timeout=120) == 0
         assert verb.stderr.read() == ""

@@ -206,8 +206,10 @@ def test_run_lends_living_processes(run):
     rows = [line.split() for line in done.stdout.splitlines()]
     assert len(rows) >= 5 and all(name == comm for _, name, comm in rows)
     pids = [int(row[0]) for row in rows]
-    time.sleep(0.2)
-    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+    end = time.monotonic() + 120
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+        assert time.monotonic() < end, pids
+        time.sleep(0.02)
 
 
 def test_run_leaves_nothing_behind(run, stoker):
@@ -217,7 +219,7 @@ def test_run_leaves_nothing_behind(run, stoker):
         assert there == {".img", ".img.tree"} or running.kill()
         assert run("sim", "show").returncode == 0  # finds the only one
         running.send_signal(signal.SIGINT)
-        assert running.wait(timeout=20) == 0
+        assert running.wait(timeout=120) == 0
     assert list(run.runtime.iterdir()) == []
 
 
@@ -248,7 +250,7 @@ def test_a_killed_run_is_forgotten(run, stoker):
     with subprocess.Popen([stoker, "sim", "run", "default"], env=run.env, stdout=subprocess.PIPE, text=True) as running:
         running.stdout.readline()
         running.kill()
-        running.wait(timeout=20)
+        running.wait(timeout=120)
     assert len(list(run.runtime.iterdir())) == 2
     assert run("sim", "show").returncode == 3
     assert list(run.runtime.iterdir()) == []
@@ -296,4 +298,4 @@ def test_a_hung_driver_hangs_the_client_alone(run, node):
             client.wait(timeout=1)
         assert run("sim", "show", env=env).returncode == 0
         assert run("sim", "inject", "hang", "clear=on", env=env).returncode == 0
-        assert client.wait(timeout=20) == 0
+        assert client.wait(timeout=120) == 0
