@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "engine/health/catalogue.h"
 #include "engine/health/maintenance.h"
 #include "engine/store/window.h"
 #include "model/event.h"
@@ -84,6 +85,7 @@ typedef struct ExporterSelf {
 typedef struct ExporterFaults {
     const Incident *const *incidents; /* others than open ones may be among them */
     size_t incident_count;
+    const Catalogue *catalogue;           /* names XIDs; NULL: none */
     const Maintenance *maintenance;       /* NULL: none */
     const JournalState *journal;          /* NULL: none is kept */
     const AlertsReceiverState *receivers; /* as alerts_receivers gives them */

@@ -8,7 +8,6 @@
 #include "base/duration.h"
 #include "service/prometheus/health.h"
 #include "service/prometheus/series.h"
-#include "service/prometheus/xid_text.h"
 
 enum { NUMBER_TEXT_MAX = 24 };
 
@@ -241,6 +240,19 @@ static void write_metric(Page *page, const Family *family)
     }
 }
 
+/* What the catalogue calls an XID. */
+static const char *xid_name(const Page *page, int64_t xid)
+{
+    enum { RULES_MAX = 8 };
+    const FaultRule *rules[RULES_MAX] = {NULL};
+
+    if (xid == 0)
+        return "No Error";
+    if (page->faults && page->faults->catalogue && xid > 0 && xid <= INT32_MAX)
+        catalogue_find_code(page->faults->catalogue, EVENT_XID, (int32_t)xid, 0, rules, RULES_MAX);
+    return rules[0] ? rules[0]->name : "Unknown Error";
+}
+
 static void write_xid(Page *page, const Family *family)
 {
     for (size_t i = 0; i < page->targets->series_count; i++) {
@@ -254,7 +266,7 @@ static void write_xid(Page *page, const Family *family)
         snprintf(number, sizeof number, "%lld", (long long)xid);
         page_extra(page, family, target,
                    (Label[]){{.name = "err_code", .value = number, .group = LABEL_ATTRIBUTE},
-                             {.name = "err_msg", .value = xid_text(xid), .group = LABEL_ATTRIBUTE}},
+                             {.name = "err_msg", .value = xid_name(page, xid), .group = LABEL_ATTRIBUTE}},
                    2, (double)xid);
     }
 }

@@ -13,12 +13,12 @@ typedef struct Json {
     Out out;
 } Json;
 
-static void open(Json *j, const char *name, char bracket)
+static void open_json(Json *j, const char *name, char bracket)
 {
     out_open(&j->out, name, bracket);
 }
 
-static void shut(Json *j, char bracket)
+static void close_json(Json *j, char bracket)
 {
     out_close(&j->out, bracket);
 }
@@ -66,10 +66,10 @@ static const char *scope_text(NcclScope scope)
 
 static void put_findings(Json *j)
 {
-    open(j, "findings", '[');
+    open_json(j, "findings", '[');
     for (size_t i = 0; i < j->r->findings.len; i++) {
         const NcclFinding *f = &j->r->findings.at[i];
-        open(j, NULL, '{');
+        open_json(j, NULL, '{');
         put_text(j, "id", f->id);
         put_text(j, "severity", nccl_severity_name(f->severity));
         put_text(j, "title", f->title);
@@ -77,25 +77,25 @@ static void put_findings(Json *j)
         put_text(j, "setting", f->setting);
         put_text(j, "advice", f->advice);
         put_u64(j, "count", f->total);
-        open(j, "evidence", '[');
+        open_json(j, "evidence", '[');
         for (unsigned k = 0; k < f->evidence_count; k++) {
-            open(j, NULL, '{');
+            open_json(j, NULL, '{');
             put_place(j, f->evidence[k].place);
             put_text(j, "text", f->evidence[k].text);
-            shut(j, '}');
+            close_json(j, '}');
         }
-        shut(j, ']');
-        shut(j, '}');
+        close_json(j, ']');
+        close_json(j, '}');
     }
-    shut(j, ']');
+    close_json(j, ']');
 }
 
 static void put_inputs(Json *j)
 {
-    open(j, "inputs", '[');
+    open_json(j, "inputs", '[');
     for (size_t i = 0; i < j->r->inputs.len; i++) {
         const NcclInput *in = &j->r->inputs.at[i];
-        open(j, NULL, '{');
+        open_json(j, NULL, '{');
         put_text(j, "file", in->name);
         put_text(j, "kind", nccl_kind_name(in->kind));
         put_u64(j, "bytes", in->bytes);
@@ -103,18 +103,18 @@ static void put_inputs(Json *j)
         put_u64(j, "used", in->used);
         put_u64(j, "torn", in->torn);
         put_text(j, "trouble", in->trouble);
-        shut(j, '}');
+        close_json(j, '}');
     }
-    shut(j, ']');
+    close_json(j, ']');
     put_u64(j, "left_out", j->r->left_out);
 }
 
 static void put_processes(Json *j)
 {
-    open(j, "processes", '[');
+    open_json(j, "processes", '[');
     for (size_t i = 0; i < j->r->processes.len; i++) {
         const NcclProcess *p = &j->r->processes.at[i];
-        open(j, NULL, '{');
+        open_json(j, NULL, '{');
         put_text(j, "host", p->host);
         put_u64(j, "pid", p->pid);
         put_text(j, "version", p->version);
@@ -124,17 +124,17 @@ static void put_processes(Json *j)
         put_text(j, "sockets", p->sockets);
         put_text(j, "rdma", p->ib);
         put_u64(j, "rdma_devices", p->ib_devices);
-        shut(j, '}');
+        close_json(j, '}');
     }
-    shut(j, ']');
+    close_json(j, ']');
 }
 
 static void put_comms(Json *j)
 {
-    open(j, "communicators", '[');
+    open_json(j, "communicators", '[');
     for (size_t i = 0; i < j->r->comms.len; i++) {
         const NcclComm *c = &j->r->comms.at[i];
-        open(j, NULL, '{');
+        open_json(j, NULL, '{');
         put_text(j, "id", c->id);
         put_bool(j, "world", i == j->r->world);
         put_int(j, "ranks", c->nranks);
@@ -147,48 +147,48 @@ static void put_comms(Json *j)
         put_bool(j, "mnnvl", c->mnnvl);
         put_u64(j, "ring_channels", c->ring_channels);
         put_u64(j, "tree_channels", c->trees);
-        open(j, "rings", '[');
+        open_json(j, "rings", '[');
         for (size_t k = 0; k < c->rings.len; k++) {
-            open(j, NULL, '{');
+            open_json(j, NULL, '{');
             put_u64(j, "channel", c->rings.at[k].channel);
             put_text(j, "order", c->rings.at[k].order);
-            shut(j, '}');
+            close_json(j, '}');
         }
-        shut(j, ']');
-        open(j, "patterns", '[');
+        close_json(j, ']');
+        open_json(j, "patterns", '[');
         for (unsigned k = 0; k < c->pattern_count; k++)
             put_text(j, NULL, c->patterns[k]);
-        shut(j, ']');
-        shut(j, '}');
+        close_json(j, ']');
+        close_json(j, '}');
     }
-    shut(j, ']');
+    close_json(j, ']');
 }
 
 static void put_trees(Json *j, const NcclMember *m)
 {
-    open(j, "trees", '[');
+    open_json(j, "trees", '[');
     for (unsigned i = 0; i < m->tree_count; i++) {
-        open(j, NULL, '{');
+        open_json(j, NULL, '{');
         put_u64(j, "channel", m->trees[i].channel);
         put_int(j, "parent", m->trees[i].parent);
-        open(j, "children", '[');
+        open_json(j, "children", '[');
         for (size_t k = 0; k < sizeof m->trees[i].children / sizeof m->trees[i].children[0]; k++)
             if (m->trees[i].children[k] >= 0)
                 put_int(j, NULL, m->trees[i].children[k]);
-        shut(j, ']');
-        shut(j, '}');
+        close_json(j, ']');
+        close_json(j, '}');
     }
-    shut(j, ']');
+    close_json(j, ']');
 }
 
 static void put_ranks(Json *j)
 {
-    open(j, "ranks", '[');
+    open_json(j, "ranks", '[');
     for (size_t i = 0; i < j->r->members.len; i++) {
         const NcclMember *m = &j->r->members.at[i];
         if (m->comm == NCCL_NO_INDEX)
             continue;
-        open(j, NULL, '{');
+        open_json(j, NULL, '{');
         put_text(j, "communicator", j->r->comms.at[m->comm].id);
         put_int(j, "rank", m->rank);
         put_text(j, "host", j->r->processes.at[m->process].host);
@@ -206,32 +206,32 @@ static void put_ranks(Json *j)
         put_int(j, "last_op_count", m->op_count);
         put_text(j, "last_op", m->op);
         put_trees(j, m);
-        shut(j, '}');
+        close_json(j, '}');
     }
-    shut(j, ']');
+    close_json(j, ']');
 }
 
 static void put_ways(Json *j)
 {
-    open(j, "ways", '[');
+    open_json(j, "ways", '[');
     for (size_t i = 0; i < j->r->classes.len; i++) {
         const NcclClass *c = &j->r->classes.at[i];
-        open(j, NULL, '{');
+        open_json(j, NULL, '{');
         put_text(j, "transport", c->name);
         put_bool(j, "gpudirect", c->gdr);
         put_text(j, "scope", scope_text(c->scope));
         put_u64(j, "pairs", c->pairs);
         put_u64(j, "channels_min", c->channels_min);
         put_u64(j, "channels_max", c->channels_max);
-        shut(j, '}');
+        close_json(j, '}');
     }
-    shut(j, ']');
-    open(j, "connections", '[');
+    close_json(j, ']');
+    open_json(j, "connections", '[');
     for (size_t i = 0; i < j->r->edges.len; i++) {
         const NcclEdge *e = &j->r->edges.at[i];
         const NcclWay *way = &j->r->ways.at[e->way];
         uint32_t comm = j->r->members.at[e->member].comm;
-        open(j, NULL, '{');
+        open_json(j, NULL, '{');
         put_text(j, "communicator", comm == NCCL_NO_INDEX ? "" : j->r->comms.at[comm].id);
         put_int(j, "from", e->from);
         put_int(j, "to", e->to);
@@ -241,42 +241,42 @@ static void put_ways(Json *j)
         put_bool(j, "gpudirect", way->gdr);
         put_text(j, "scope", scope_text(e->scope));
         put_u64(j, "channels", (uint64_t)__builtin_popcountll(e->channels));
-        shut(j, '}');
+        close_json(j, '}');
     }
-    shut(j, ']');
+    close_json(j, ']');
 }
 
 static void put_settings(Json *j)
 {
-    open(j, "settings", '[');
+    open_json(j, "settings", '[');
     for (size_t i = 0; i < j->r->settings.len; i++) {
         const NcclSetting *e = &j->r->settings.at[i];
-        open(j, NULL, '{');
+        open_json(j, NULL, '{');
         put_text(j, "name", e->name);
         put_text(j, "value", e->value);
         put_u64(j, "processes", e->processes);
         put_place(j, e->place);
-        shut(j, '}');
+        close_json(j, '}');
     }
-    shut(j, ']');
+    close_json(j, ']');
 }
 
 static void put_figure(Json *j, const char *name, const NcclFigure *f)
 {
-    open(j, name, '{');
+    open_json(j, name, '{');
     put_double(j, "time_us", f->time_us);
     put_double(j, "algbw_gbs", f->alg_gbs);
     put_double(j, "busbw_gbs", f->bus_gbs);
     put_int(j, "wrong", f->wrong);
-    shut(j, '}');
+    close_json(j, '}');
 }
 
 static void put_benches(Json *j)
 {
-    open(j, "tests", '[');
+    open_json(j, "tests", '[');
     for (size_t i = 0; i < j->r->benches.len; i++) {
         const NcclBench *b = &j->r->benches.at[i];
-        open(j, NULL, '{');
+        open_json(j, NULL, '{');
         put_text(j, "name", b->name);
         put_text(j, "file", j->r->inputs.at[b->input].name);
         put_int(j, "ranks", b->ranks);
@@ -287,10 +287,10 @@ static void put_benches(Json *j)
         put_u64(j, "half_peak_size", b->half_size);
         put_int(j, "out_of_bounds", b->out_of_bounds);
         put_bool(j, "concluded", b->concluded);
-        open(j, "rows", '[');
+        open_json(j, "rows", '[');
         for (size_t k = 0; k < b->rows.len; k++) {
             const NcclRow *row = &b->rows.at[k];
-            open(j, NULL, '{');
+            open_json(j, NULL, '{');
             put_u64(j, "size", row->size);
             put_u64(j, "count", row->count);
             put_text(j, "type", row->type);
@@ -298,16 +298,16 @@ static void put_benches(Json *j)
             put_int(j, "root", row->root);
             put_figure(j, "out_of_place", &row->out);
             put_figure(j, "in_place", &row->in);
-            shut(j, '}');
+            close_json(j, '}');
         }
-        shut(j, ']');
-        shut(j, '}');
+        close_json(j, ']');
+        close_json(j, '}');
     }
-    shut(j, ']');
-    open(j, "scaling", '[');
+    close_json(j, ']');
+    open_json(j, "scaling", '[');
     for (size_t i = 0; i < j->r->scalings.len; i++) {
         const NcclScaling *e = &j->r->scalings.at[i];
-        open(j, NULL, '{');
+        open_json(j, NULL, '{');
         const NcclBench *from = &j->r->benches.at[e->base], *to = &j->r->benches.at[e->bench];
         put_text(j, "name", to->name);
         put_text(j, "from_file", j->r->inputs.at[from->input].name);
@@ -316,19 +316,19 @@ static void put_benches(Json *j)
         put_int(j, "to_ranks", to->ranks);
         put_u64(j, "size", e->size);
         put_double(j, "efficiency", e->efficiency);
-        shut(j, '}');
+        close_json(j, '}');
     }
-    shut(j, ']');
+    close_json(j, ']');
 }
 
 static void put_nodes(Json *j, const NcclTopology *t)
 {
     static const char *const parts[] = {"system", "cpu", "pci", "gpu", "nic", "net", "nvlink", "c2c", "xgmi", "other"};
 
-    open(j, "nodes", '[');
+    open_json(j, "nodes", '[');
     for (size_t i = 0; i < t->nodes.len; i++) {
         const NcclNode *n = &t->nodes.at[i];
-        open(j, NULL, '{');
+        open_json(j, NULL, '{');
         put_text(j, "part", parts[n->part]);
         put_int(j, "parent", n->parent == NCCL_NO_INDEX ? NCCL_UNKNOWN : (int64_t)n->parent);
         put_text(j, "bus_id", n->bus_id);
@@ -342,30 +342,30 @@ static void put_nodes(Json *j, const NcclTopology *t)
         put_int(j, "gdr", n->gdr);
         put_int(j, "count", n->count);
         put_int(j, "speed", n->net_mbps);
-        shut(j, '}');
+        close_json(j, '}');
     }
-    shut(j, ']');
+    close_json(j, ']');
 }
 
 static void put_topologies(Json *j)
 {
-    open(j, "topologies", '[');
+    open_json(j, "topologies", '[');
     for (size_t i = 0; i < j->r->topologies.len; i++) {
         const NcclTopology *t = &j->r->topologies.at[i];
-        open(j, NULL, '{');
+        open_json(j, NULL, '{');
         put_text(j, "file", j->r->inputs.at[t->input].name);
         put_u64(j, "gpus", t->gpus);
         put_u64(j, "rdma_adapters", t->nics);
         put_u64(j, "numa_nodes", t->numa_nodes);
         put_u64(j, "links", t->links);
         put_nodes(j, t);
-        shut(j, '}');
+        close_json(j, '}');
     }
-    shut(j, ']');
-    open(j, "graphs", '[');
+    close_json(j, ']');
+    open_json(j, "graphs", '[');
     for (size_t i = 0; i < j->r->graphs.len; i++) {
         const NcclGraph *g = &j->r->graphs.at[i];
-        open(j, NULL, '{');
+        open_json(j, NULL, '{');
         put_text(j, "file", j->r->inputs.at[g->input].name);
         put_int(j, "id", g->id);
         put_int(j, "pattern", g->pattern);
@@ -374,18 +374,18 @@ static void put_topologies(Json *j)
         put_double(j, "inter_gbs", g->inter_gbs);
         put_text(j, "type_intra", g->type_intra);
         put_text(j, "type_inter", g->type_inter);
-        shut(j, '}');
+        close_json(j, '}');
     }
-    shut(j, ']');
+    close_json(j, ']');
 }
 
 static void put_flight(Json *j)
 {
-    open(j, "flight_recorder", '{');
-    open(j, "dumps", '[');
+    open_json(j, "flight_recorder", '{');
+    open_json(j, "dumps", '[');
     for (size_t i = 0; i < j->r->dumps.len; i++) {
         const NcclDump *d = &j->r->dumps.at[i];
-        open(j, NULL, '{');
+        open_json(j, NULL, '{');
         put_text(j, "file", j->r->inputs.at[d->input].name);
         put_int(j, "rank", d->rank);
         put_bool(j, "rank_known", d->rank_known);
@@ -393,13 +393,13 @@ static void put_flight(Json *j)
         put_text(j, "version", d->version);
         put_text(j, "nccl_version", d->nccl_version);
         put_u64(j, "calls", d->calls);
-        shut(j, '}');
+        close_json(j, '}');
     }
-    shut(j, ']');
-    open(j, "groups", '[');
+    close_json(j, ']');
+    open_json(j, "groups", '[');
     for (size_t i = 0; i < j->r->groups.len; i++) {
         const NcclGroup *g = &j->r->groups.at[i];
-        open(j, NULL, '{');
+        open_json(j, NULL, '{');
         put_text(j, "name", g->name);
         put_text(j, "description", g->desc);
         put_text(j, "ranks", g->members);
@@ -414,10 +414,10 @@ static void put_flight(Json *j)
         put_text(j, "completed", g->completed);
         put_text(j, "without_dump", g->missing);
         put_text(j, "waits_for", g->waits_for);
-        shut(j, '}');
+        close_json(j, '}');
     }
-    shut(j, ']');
-    shut(j, '}');
+    close_json(j, ']');
+    close_json(j, '}');
 }
 
 void nccl_report_json(const NcclReport *report, Str *out)
@@ -426,7 +426,7 @@ void nccl_report_json(const NcclReport *report, Str *out)
     Json j = {.r = report};
 
     out_init(&j.out, report_sink_str(out), NULL);
-    open(&j, NULL, '{');
+    open_json(&j, NULL, '{');
     put_u64(&j, "version", 1);
     put_text(&j, "result", results[nccl_exit_code(report)]);
     put_findings(&j);
@@ -439,7 +439,7 @@ void nccl_report_json(const NcclReport *report, Str *out)
     put_benches(&j);
     put_topologies(&j);
     put_flight(&j);
-    shut(&j, '}');
+    close_json(&j, '}');
     out_addc(&j.out, '\n');
     out_done(&j.out); /* what did not fit is marked in `out` */
 }

@@ -156,6 +156,7 @@ static void fill_judged(const Agent *agent, Judged *ret)
     journal_state(judge->journal, &ret->journal);
     ret->faults = (ExporterFaults){.incidents = ret->incidents,
                                    .incident_count = count,
+                                   .catalogue = judge->catalogue,
                                    .maintenance = judge->maintenance,
                                    .journal = ret->journal.health == JOURNAL_OFF ? NULL : &ret->journal,
                                    .receivers = ret->receivers,

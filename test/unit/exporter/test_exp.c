@@ -15,6 +15,8 @@
 #include "kit.h"
 #include "service/prometheus/health.h"
 
+OWNER_POINTER(Catalogue, catalogue_free);
+
 static const char csv[] = "DCGM_EXP_XID_ERRORS_COUNT,gauge,a\nDCGM_EXP_XID_ERRORS_TOTAL,counter,b\n"
                           "DCGM_EXP_CLOCK_EVENTS_COUNT,gauge,c\nDCGM_EXP_CLOCK_EVENTS_TOTAL,counter,d\n"
                           "DCGM_EXP_GPU_HEALTH_STATUS,gauge,e\nDCGM_EXP_P2P_STATUS,gauge,f\n"
@@ -110,23 +112,27 @@ static void links_to_peers(void **state)
 
 static void the_last_xid(void **state)
 {
+    CLEANUP(catalogue_free_at) Catalogue *catalogue = NULL;
+    Err err = {0};
     Kit kit;
     Exporter *exporter;
 
     (void)state;
     kit_node(&kit, 1);
+    assert_int_equal(catalogue_new(NULL, 0, NULL, 0, &catalogue, &err), 0);
     exporter = kit_exporter(&kit, csv);
+    exporter_faults(exporter, &(ExporterFaults){.catalogue = catalogue});
     expect(&kit, exporter, "DCGM_FI_DEV_XID_ERRORS", "");
     kit_set(&kit, 0, METRIC_XID_ERRORS, 79);
     kit_advance(&kit, 30 * NS_PER_H); /* it stays */
     expect(&kit, exporter, "DCGM_FI_DEV_XID_ERRORS",
            "DCGM_FI_DEV_XID_ERRORS{" ID
-           "device=\"nvidia0\",err_code=\"79\",err_msg=\"GPU has fallen off the bus\",gpu=\"0\",hostname=\"node-1\","
+           "device=\"nvidia0\",err_code=\"79\",err_msg=\"the GPU has fallen off the bus\",gpu=\"0\",hostname=\"node-1\","
            "modelName=\"NVIDIA H100 80GB HBM3\",pci_bus_id=\"00000000:1A:00.0\"} 79\n");
     kit_set(&kit, 0, METRIC_XID_ERRORS, 999);
     expect(&kit, exporter, "DCGM_FI_DEV_XID_ERRORS",
            "DCGM_FI_DEV_XID_ERRORS{" ID
-           "device=\"nvidia0\",err_code=\"999\",err_msg=\"Unknown Error\",gpu=\"0\",hostname=\"node-1\","
+           "device=\"nvidia0\",err_code=\"999\",err_msg=\"unknown XID\",gpu=\"0\",hostname=\"node-1\","
            "modelName=\"NVIDIA H100 80GB HBM3\",pci_bus_id=\"00000000:1A:00.0\"} 999\n");
     exporter_free(exporter);
     kit_done(&kit);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers, escapes, device selectors and XID texts (values.c, escape.c, devices.c, xid_text.c). */
+/* Numbers, escapes and device selectors (text.c, labels.c). */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,6 @@
 #include "base/owner.h"
 #include "service/prometheus/labels.h"
 #include "service/prometheus/text.h"
-#include "service/prometheus/xid_text.h"
 
 static const struct {
     double value;
@@ -160,24 +159,11 @@ static void selectors(void **state)
     }
 }
 
-static void xid_texts(void **state)
-{
-    (void)state;
-    for (int64_t xid = 0; xid <= 176; xid++) {
-        assert_string_not_equal(xid_text(xid), "Unknown Error");
-        assert_true(strlen(xid_text(xid)) < 80);
-    }
-    assert_string_equal(xid_text(79), "GPU has fallen off the bus");
-    assert_string_equal(xid_text(177), "Unknown Error");
-    assert_string_equal(xid_text(-1), "Unknown Error");
-    assert_string_equal(xid_text(INT64_MAX), "Unknown Error");
-}
-
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_as_upstream), cmocka_unit_test(any_number), cmocka_unit_test(escapes),
-        cmocka_unit_test(selectors),           cmocka_unit_test(xid_texts),
+        cmocka_unit_test(selectors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
