@@ -10,4 +10,5 @@ fi
 echo "no NVIDIA driver here: a simulated node with eight GPUs"
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
+trap 'exit 1' HUP INT TERM # without it a signal skips the line above
 "$build/stoker" sim run --tree "$tree/node" default -- "$build/stoker" agent "$@"

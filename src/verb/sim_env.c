@@ -4,7 +4,7 @@
 
 #include "base/owner.h"
 #include "sim/core/control.h"
-#include "verb/sim_start.h"
+#include "verb/sim_place.h"
 
 typedef struct EnvOptions {
     StartOptions start;

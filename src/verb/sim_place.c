@@ -10,15 +10,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/owner.h"
 #include "sim/core/control.h"
+#include "sim/scenario/scenario.h"
 #include "verb/verb.h"
 #include "version.h"
 
 OWNER_POINTER(DIR, closedir);
 
-static int is_dir(const char *path)
+static int is_folder(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
@@ -30,7 +32,7 @@ int sim_place_find(Arena *arena, SimPlace *ret, Err *err)
     const char *data = arena_printf(arena, "%s/sim/data", dir); /* a build tree */
     SimPlace place = {.programs = dir};
     size_t n = 0;
-    if (is_dir(data)) {
+    if (is_folder(data)) {
         place.libraries = arena_printf(arena, "%s/sim/nvml", dir);
         place.tools = arena_printf(arena, "%s/sim/smi", dir);
     } else {
@@ -38,7 +40,7 @@ int sim_place_find(Arena *arena, SimPlace *ret, Err *err)
         place.libraries = arena_printf(arena, "%s/../" STOKER_LIBDIR "/stoker/sim", dir);
         place.tools = arena_printf(arena, "%s/../" STOKER_LIBEXECDIR "/stoker/sim", dir);
     }
-    if (!is_dir(data))
+    if (!is_folder(data))
         return err_set(err, -ENOENT, "the simulator's boards and scenarios are not in '%s'; install Stoker whole",
                        data);
     if (own) {
@@ -54,9 +56,9 @@ int sim_place_find(Arena *arena, SimPlace *ret, Err *err)
 int sim_place_images(Arena *arena, const char **ret, Err *err)
 {
     const char *runtime = getenv("STOKER_SIM_RUNTIME");
-    const char *dir =
-        runtime ? runtime
-                : arena_printf(arena, "%s/stoker-sim-%u", is_dir("/dev/shm") ? "/dev/shm" : "/tmp", (unsigned)getuid());
+    const char *dir = runtime ? runtime
+                              : arena_printf(arena, "%s/stoker-sim-%u", is_folder("/dev/shm") ? "/dev/shm" : "/tmp",
+                                             (unsigned)getuid());
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
         return err_errno(err, "make '%s'", dir);
     struct stat st;
@@ -75,7 +77,7 @@ static int ends_with(const char *text, const char *end)
 }
 
 /* Removes the image NAME.PID.img of a `sim run` that was killed, and its tree; 1 when it did. */
-static int forget_dead(const char *dir, const char *file)
+static int remove_dead(const char *dir, const char *file)
 {
     const char *dot = strchr(file, '.');
     long pid = dot ? strtol(dot + 1, NULL, 10) : 0;
@@ -89,7 +91,7 @@ static int forget_dead(const char *dir, const char *file)
 }
 
 /* The only image of the folder; *ret NULL when there is none. */
-static int only_image(Arena *arena, const char **ret, Err *err)
+static int find_only_image(Arena *arena, const char **ret, Err *err)
 {
     const char *dir = "", *found = NULL, *all = "";
     int rc = sim_place_images(arena, &dir, err), count = 0;
@@ -97,7 +99,7 @@ static int only_image(Arena *arena, const char **ret, Err *err)
         return rc;
     CLEANUP(closedir_at) DIR *d = opendir(dir);
     for (struct dirent *e; d && (e = readdir(d));) {
-        if (!ends_with(e->d_name, ".img") || forget_dead(dir, e->d_name))
+        if (!ends_with(e->d_name, ".img") || remove_dead(dir, e->d_name))
             continue;
         found = arena_printf(arena, "%s/%s", dir, e->d_name);
         all = arena_printf(arena, "%s\n  %s", all, found);
@@ -114,7 +116,7 @@ int sim_place_open(Arena *arena, const char *path, SimImage **ret, const char **
     if (!path)
         path = getenv("STOKER_SIM");
     if (!path || !*path) {
-        int rc = only_image(arena, &path, err);
+        int rc = find_only_image(arena, &path, err);
         if (rc < 0)
             return rc;
         if (!path)
@@ -129,7 +131,7 @@ int sim_place_open(Arena *arena, const char *path, SimImage **ret, const char **
     return 0;
 }
 
-static const char *absolute(Arena *arena, const char *path)
+static const char *make_absolute(Arena *arena, const char *path)
 {
     CLEANUP_FREE char *real = realpath(path, NULL);
     return real ? arena_strdup(arena, real) : path;
@@ -142,15 +144,15 @@ typedef struct Setting {
 } Setting;
 enum { SETTINGS = 5 };
 
-static void settings_fill(Arena *arena, const SimPlace *place, const SimImage *image, const SimClient *client,
+static void fill_settings(Arena *arena, const SimPlace *place, const SimImage *image, const SimClient *client,
                           Setting out[SETTINGS])
 {
     const char *libraries = arena_printf(arena, "%s/r%u", place->libraries, image->generation);
-    const char *programs = arena_printf(arena, "%s:%s", absolute(arena, place->tools), place->programs);
-    out[0] = (Setting){"STOKER_SIM", absolute(arena, client->image), false};
-    out[1] = (Setting){"LD_LIBRARY_PATH", absolute(arena, libraries), true};
+    const char *programs = arena_printf(arena, "%s:%s", make_absolute(arena, place->tools), place->programs);
+    out[0] = (Setting){"STOKER_SIM", make_absolute(arena, client->image), false};
+    out[1] = (Setting){"LD_LIBRARY_PATH", make_absolute(arena, libraries), true};
     out[2] = (Setting){"PATH", programs, true};
-    out[3] = (Setting){"STOKER_ROOT", client->root ? absolute(arena, client->root) : NULL, false};
+    out[3] = (Setting){"STOKER_ROOT", client->root ? make_absolute(arena, client->root) : NULL, false};
     out[4] = (Setting){"STOKER_SIM_STRICT", client->strict, false};
 }
 
@@ -158,7 +160,7 @@ const char *const *sim_place_env(Arena *arena, const SimPlace *place, const SimI
 {
     Setting all[SETTINGS];
     const char **env = arena_calloc(arena, SETTINGS + 1, sizeof *env);
-    settings_fill(arena, place, image, client, all);
+    fill_settings(arena, place, image, client, all);
     for (size_t i = 0, n = 0; i < SETTINGS; i++) {
         const char *old = all[i].keeps ? getenv(all[i].name) : NULL;
         if (all[i].value)
@@ -185,7 +187,7 @@ void sim_place_exports(Arena *arena, const SimPlace *place, const SimImage *imag
                        const char *indent)
 {
     Setting all[SETTINGS];
-    settings_fill(arena, place, image, client, all);
+    fill_settings(arena, place, image, client, all);
     for (size_t i = 0; i < SETTINGS; i++) {
         if (!all[i].value)
             continue;
@@ -195,4 +197,59 @@ void sim_place_exports(Arena *arena, const SimPlace *place, const SimImage *imag
             printf("\"${%s:+:$%s}\"", all[i].name, all[i].name);
         putchar('\n');
     }
+}
+
+/* --- starting a node -----------------------------------------------------------------------------------------------
+ */
+
+/* Where the image goes: as asked, or NAME[.PID].img among this user's. */
+static int choose_image_path(VerbCall *call, const StartOptions *o, const char *name, bool running, const char **ret)
+{
+    const char *dir;
+    if (o->image) {
+        *ret = o->image;
+        return 0;
+    }
+    int rc = sim_place_images(call->arena, &dir, &call->err);
+    if (rc < 0)
+        return rc;
+    *ret = running ? arena_printf(call->arena, "%s/%s.%d.img", dir, name, (int)getpid())
+                   : arena_printf(call->arena, "%s/%s.img", dir, name);
+    return 0;
+}
+
+static int parse_start(VerbCall *call, const char *text, uint64_t *ret)
+{
+    uint64_t ns;
+    *ret = 0;
+    if (!text)
+        return 0;
+    if (strcmp(text, "now") == 0) {
+        *ret = clock_real(clock_kernel()) / 1000;
+        return 0;
+    }
+    int rc = clock_parse(text, &ns, &call->err);
+    if (rc < 0)
+        return err_add(&call->err, "--start '%s'", text);
+    *ret = ns / 1000;
+    return 0;
+}
+
+int sim_start(VerbCall *call, const StartOptions *o, const char *scenario, bool running, const SimPlace *place,
+              SimImage **ret, const char **ret_path)
+{
+    CLEANUP(board_set_done) BoardSet boards;
+    board_set_init(&boards, place->board_dirs);
+    const Scenario *s;
+    uint64_t epoch_us;
+    if (scenario_load(place->scenario_dirs, scenario, &boards, call->arena, &s, &call->err) < 0 ||
+        parse_start(call, o->start, &epoch_us) < 0)
+        return verb_fail(call, EXIT_USAGE);
+    ScenarioBuild how = {.seed = o->seed, .driver = o->driver};
+    if (choose_image_path(call, o, s->name, running, ret_path) < 0 ||
+        scenario_build(s, &how, *ret_path, ret, &call->err) < 0)
+        return verb_fail(call, EXIT_UNKNOWN);
+    if (epoch_us)
+        (*ret)->epoch_us = epoch_us;
+    return 0;
 }

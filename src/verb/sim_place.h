@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Where the simulator's parts lie (beside the program: in the build tree or where it was installed) and which simulated
- * nodes run. Texts lie in the caller's arena.
+ * Where the simulator's parts lie (beside the program: in the build tree or where it was installed), which simulated
+ * nodes run, and starting one. Texts lie in the caller's arena.
  */
 #include "base/arena.h"
 #include "base/err.h"
 #include "sim/core/image.h"
+#include "verb/verb.h"
 
 typedef struct SimPlace {
     const char *scenario_dirs[4], *board_dirs[4]; /* NULL-ended; own files (STOKER_SIM_DATA) first */
@@ -21,10 +22,10 @@ int sim_place_find(Arena *arena, SimPlace *ret, Err *err);
 /* The folder of images of running nodes, made if missing: private to this user. */
 int sim_place_images(Arena *arena, const char **ret, Err *err);
 
-/* Opens the node that is meant: `path` if given, else $STOKER_SIM, else the only one that runs. */
+/* Opens `path` if given, else $STOKER_SIM, else the only one that runs. */
 int sim_place_open(Arena *arena, const char *path, SimImage **ret, const char **ret_path, Err *err);
 
-/* What a client is told: the image, the folder of the node's files (NULL: none), strict mode (NULL: off). */
+/* What a client needs: the image, the folder of the node's files (NULL: none), strict mode (NULL: off). */
 typedef struct SimClient {
     const char *image, *root, *strict;
 } SimClient;
@@ -35,3 +36,54 @@ const char *const *sim_place_env(Arena *arena, const SimPlace *place, const SimI
 /* Prints the same as lines that a POSIX shell evaluates, with `indent` before each. */
 void sim_place_exports(Arena *arena, const SimPlace *place, const SimImage *image, const SimClient *client,
                        const char *indent);
+
+typedef struct StartOptions {
+    const char *image, *start, *driver, *strict;
+    uint64_t seed;
+    double speed;
+} StartOptions;
+
+/* Rows of `sim run` and `sim env`; struct `owner` embeds a StartOptions as `member`. */
+#define START_OPTS(owner, member)                                                                                      \
+    {.key = "speed",                                                                                                   \
+     .type = OPT_DOUBLE,                                                                                               \
+     .flags = OPT_CLI_ONLY,                                                                                            \
+     .off = offsetof(owner, member.speed),                                                                             \
+     .def = "1",                                                                                                       \
+     .min = 0,                                                                                                         \
+     .max = 1e6,                                                                                                       \
+     .metavar = "N",                                                                                                   \
+     .help = "virtual seconds per real second; 0: paused"},                                                            \
+        {.key = "start",                                                                                               \
+         .type = OPT_STRING,                                                                                           \
+         .flags = OPT_CLI_ONLY,                                                                                        \
+         .off = offsetof(owner, member.start),                                                                         \
+         .metavar = "TIME",                                                                                            \
+         .help = "wall time at which the scenario starts (RFC 3339), or 'now'; default: as it says"},                  \
+        {.key = "seed",                                                                                                \
+         .type = OPT_UINT,                                                                                             \
+         .flags = OPT_CLI_ONLY,                                                                                        \
+         .off = offsetof(owner, member.seed),                                                                          \
+         .metavar = "N",                                                                                               \
+         .help = "other serial numbers, noise and spread; default: the scenario's"},                                   \
+        {.key = "driver",                                                                                              \
+         .type = OPT_STRING,                                                                                           \
+         .flags = OPT_CLI_ONLY,                                                                                        \
+         .off = offsetof(owner, member.driver),                                                                        \
+         .metavar = "VERSION",                                                                                         \
+         .help = "driver version, e.g. 535.261.03; default: the scenario's"},                                          \
+        {.key = "image",                                                                                               \
+         .type = OPT_STRING,                                                                                           \
+         .flags = OPT_CLI_ONLY,                                                                                        \
+         .off = offsetof(owner, member.image),                                                                         \
+         .metavar = "FILE",                                                                                            \
+         .help = "where the node's image is made; default: a folder of this user in memory"},                          \
+    {                                                                                                                  \
+        .key = "strict", .flags = OPT_CLI_ONLY, .type = OPT_STRING, .off = offsetof(owner, member.strict),             \
+        .metavar = "FILE", .help = "report what clients do wrong to FILE, or to 'stderr'"                              \
+    }
+
+/* Compiles a scenario; its clock stands at 0 until the caller sets o->speed. 0, or an exit code after an error was
+ * printed. `running` names the image after this process, so that it goes with it. */
+int sim_start(VerbCall *call, const StartOptions *o, const char *scenario, bool running, const SimPlace *place,
+              SimImage **ret, const char **ret_path);

@@ -4,6 +4,7 @@
  * node has beside its driver library: living processes, the trees of /proc and /sys, the kernel's log.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -15,12 +16,33 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/owner.h"
 #include "sim/core/control.h"
-#include "verb/sim_beside.h"
-#include "verb/sim_start.h"
+#include "sim/node/node.h"
+#include "verb/sim_place.h"
+#include "verb/verb.h"
 
-enum { TEND_MS = 50 };
+enum { UPDATE_MS = 50 };
+
+typedef struct BesideOptions {
+    const char *tree, *kernel_log;
+    int kernel_log_format; /* KernelLogFormat */
+    bool enter, processes;
+    bool boot_now; /* no start of the node was asked for: its processes are as old as they seem */
+    bool no_tree;  /* but where one is named or entered */
+} BesideOptions;
+
+typedef struct Beside {
+    SimImage *image;
+    const char *tree_root; /* NULL: no tree */
+    const char *tree_own;  /* the same when it is ours to remove, else NULL */
+    const char *tree_dir;  /* folder that holds it then */
+    NodeTree tree;
+    KernelLog log;
+    bool logs, lends;
+    Lend lend;
+} Beside;
 
 typedef struct RunOptions {
     StartOptions start;
@@ -63,9 +85,95 @@ static const OptSpec run_opts[] = {
      .help = "living processes under the names of the scenario's; without: made-up pids"},
 };
 
+/* --- beside the image ----------------------------------------------------------------------------------------------
+ */
+
+enum { BOOT_US = 100 * 1000 * 1000 }; /* the machine had been up for so long when the scenario began */
+
+static int start_tree(Beside *b, const BesideOptions *o, const char *image_path, Arena *arena, Err *err)
+{
+    const char *slash = strrchr(image_path, '/');
+    b->tree_root = o->tree;
+    if (!b->tree_root) {
+        b->tree_dir = slash ? arena_strndup(arena, image_path, (size_t)(slash - image_path)) : ".";
+        b->tree_own = arena_printf(arena, "%s.tree", slash ? slash + 1 : image_path);
+        b->tree_root = arena_printf(arena, "%s/%s", b->tree_dir, b->tree_own);
+    }
+    return node_tree_write(b->image, b->tree_root, sim_clock_now(b->image),
+                           NODE_TREE_DEVICES | (o->boot_now ? NODE_TREE_BOOT_NOW : 0), &b->tree, err);
+}
+
+/* The log lies at the device's place in the tree and starts empty. */
+static int place_log_in_tree(const Beside *b, Arena *arena, const char **ret, Err *err)
+{
+    *ret = arena_printf(arena, "%s/dev/kmsg", b->tree_root);
+    TRY(file_make_dirs(arena_printf(arena, "%s/dev", b->tree_root), 0755, err));
+    if (unlink(*ret) < 0 && errno != ENOENT)
+        return err_errno(err, "remove '%s'", *ret);
+    return 0;
+}
+
+static int start_log(Beside *b, const BesideOptions *o, Arena *arena, Err *err)
+{
+    KernelLogSpec spec = {.path = o->kernel_log, .format = (KernelLogFormat)o->kernel_log_format, .boot_us = BOOT_US};
+    if (!spec.path) {
+        spec.format = KERNEL_LOG_KMSG;
+        TRY(place_log_in_tree(b, arena, &spec.path, err));
+    } else if (strcmp(o->kernel_log, "kmsg") == 0) {
+        spec.path = "/dev/kmsg";
+        spec.format = KERNEL_LOG_DEVICE;
+    }
+    b->logs = true;
+    return kernel_log_open(&b->log, b->image, &spec, err);
+}
+
+/* Brings all of it up to now. The first error; the others are updated all the same. */
+static int update_beside(Beside *b, Err *err)
+{
+    uint64_t now = sim_clock_now(b->image);
+    int rc = 0, first = 0;
+    if (b->lends && (rc = lend_update(&b->lend, now, err)) < 0)
+        first = rc;
+    if (b->tree_root && (rc = node_tree_update(&b->tree, now, first ? NULL : err)) < 0 && !first)
+        first = rc;
+    if (b->logs && (rc = kernel_log_write(&b->log, now, NULL, first ? NULL : err)) < 0 && !first)
+        first = rc;
+    return first;
+}
+
+/* Makes what the options ask for, at the node's present time. Call stop_beside in any case. */
+static int start_beside(Beside *b, const BesideOptions *o, SimImage *image, const char *image_path, Arena *arena,
+                        Err *err)
+{
+    memset(b, 0, sizeof *b);
+    b->image = image;
+    if (o->tree || o->enter || !o->no_tree)
+        TRY(start_tree(b, o, image_path, arena, err));
+    if (o->kernel_log || (b->tree_root && !o->enter))
+        TRY(start_log(b, o, arena, err));
+    if (o->processes) {
+        lend_start(&b->lend, image);
+        b->lends = true;
+    }
+    return update_beside(b, err);
+}
+
+static void stop_beside(Beside *b)
+{
+    if (b->lends)
+        lend_stop(&b->lend);
+    if (b->logs)
+        kernel_log_done(&b->log);
+    if (b->tree_own)
+        file_remove_tree(b->tree_dir, b->tree_own, NULL);
+}
+
+/* --- the command and signals ---------------------------------------------------------------------------------------
+ */
+
 static const int watched[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
 
-static int signals_catch(sigset_t *ret_old)
+static int catch_signals(sigset_t *ret_old)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -76,7 +184,7 @@ static int signals_catch(sigset_t *ret_old)
 }
 
 /* `root`: where `stoker agent` finds the node's /proc and /sys, or NULL. */
-static pid_t command_fork(VerbCall *call, char *const *argv, const char *const *env, const char *root,
+static pid_t fork_command(VerbCall *call, char *const *argv, const char *const *env, const char *root,
                           const sigset_t *mask)
 {
     pid_t pid = fork();
@@ -93,7 +201,7 @@ static pid_t command_fork(VerbCall *call, char *const *argv, const char *const *
 }
 
 /* The words after the scenario, for exec. */
-static char **command_words(VerbCall *call)
+static char **copy_words(VerbCall *call)
 {
     char **argv = arena_calloc(call->arena, call->args.len, sizeof *argv);
     for (size_t i = 0; i + 1 < call->args.len; i++)
@@ -102,47 +210,67 @@ static char **command_words(VerbCall *call)
 }
 
 /* Starts the command, inside the node's tree if asked. 0 or -errno. */
-static int command_start(VerbCall *call, const Beside *beside, bool enter, const char *const *env, const sigset_t *mask,
+static int start_command(VerbCall *call, const Beside *beside, bool enter, const char *const *env, const sigset_t *mask,
                          pid_t *ret)
 {
-    char **argv = command_words(call);
+    char **argv = copy_words(call);
     if (enter) {
         NodeCommand command = {.root = beside->tree_root, .argv = (const char *const *)argv, .env = env};
         return node_spawn(&command, ret, &call->err);
     }
-    *ret = command_fork(call, argv, env, beside->tree_root, mask);
+    *ret = fork_command(call, argv, env, beside->tree_root, mask);
     return *ret < 0 ? err_errno(&call->err, "start '%s'", argv[0]) : 0;
 }
 
 /* What the shell would report for an ended command. */
-static int code_of(int status)
+static int exit_code_of(int status)
 {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* 1 when the run is over; *code is what to return then. */
-static int signal_seen(int fd, pid_t child, int *code)
+/* Signals and the end of the terminal. The kernel tells the latter to the session's leader only, which may be a shell
+ * that waits for us; a hung-up terminal is seen by poll. */
+typedef struct Watch {
+    int signals;  /* of signalfd */
+    int terminal; /* the controlling one, -1: none, or its end was handled */
+} Watch;
+
+/* Ends the command. Not by SIGHUP, which `stoker agent` and other daemons take for a reload. Returns 1 without one. */
+static int end_with_terminal(Watch *watch, pid_t child)
+{
+    watch->terminal = -1;
+    if (child > 0)
+        kill(child, SIGTERM);
+    return child <= 0;
+}
+
+/* 1 when the run is over; *code is its exit code. */
+static int read_signals(Watch *watch, pid_t child, int *code)
 {
     struct signalfd_siginfo si;
-    while (read(fd, &si, sizeof si) == sizeof si) {
+    while (read(watch->signals, &si, sizeof si) == sizeof si) {
         if (si.ssi_signo != SIGCHLD && child <= 0)
             return 1;
+        if (si.ssi_signo == SIGHUP && watch->terminal >= 0) {
+            end_with_terminal(watch, child);
+            continue;
+        }
         if (si.ssi_signo != SIGCHLD) {
-            if (si.ssi_code <= 0) /* sent to us alone: a terminal has told the command too */
+            if (si.ssi_code <= 0) /* sent to this process only: the terminal's signals reach the command too */
                 kill(child, (int)si.ssi_signo);
             continue;
         }
         int status;
         if (child > 0 && waitpid(child, &status, WNOHANG) == child) {
-            *code = code_of(status);
+            *code = exit_code_of(status);
             return 1;
         }
     }
     return 0;
 }
 
-static void say_how(VerbCall *call, const RunOptions *o, const SimPlace *place, const SimImage *image, const char *path,
-                    const char *root)
+static void print_how(VerbCall *call, const RunOptions *o, const SimPlace *place, const SimImage *image,
+                      const char *path, const char *root)
 {
     printf("%s: %u GPUs, driver %s, scenario %s.\nIn another shell:\n\n", image->hostname, image->gpu_count,
            image->driver, image->scenario);
@@ -153,18 +281,21 @@ static void say_how(VerbCall *call, const RunOptions *o, const SimPlace *place, 
 }
 
 /* Keeps what lies beside the image up to date until the command ends or a signal comes. */
-static int tend(VerbCall *call, Beside *beside, int sig_fd, pid_t child)
+static int watch_node(VerbCall *call, Beside *beside, Watch *watch, pid_t child)
 {
     int code = EXIT_FINE;
-    bool said = false;
+    bool failed = false;
     for (;;) {
-        struct pollfd p = {.fd = sig_fd, .events = POLLIN};
-        if (poll(&p, 1, TEND_MS) > 0 && signal_seen(sig_fd, child, &code))
+        struct pollfd p[] = {{.fd = watch->signals, .events = POLLIN}, {.fd = watch->terminal}};
+        const int ready = poll(p, ARRAY_LEN(p), UPDATE_MS);
+        if (ready > 0 && p[0].revents && read_signals(watch, child, &code))
             return code;
-        int rc = beside_tend(beside, &call->err);
-        if (rc < 0 && !said)
-            verb_fail(call, code); /* e.g. a full disk: said once, tried again */
-        said = rc < 0;
+        if (ready > 0 && p[1].revents && end_with_terminal(watch, child))
+            return code;
+        int rc = update_beside(beside, &call->err);
+        if (rc < 0 && !failed)
+            verb_fail(call, code); /* e.g. a full disk: reported once, tried again */
+        failed = rc < 0;
     }
 }
 
@@ -173,25 +304,27 @@ static int run_node(VerbCall *call, const RunOptions *o, const SimPlace *place, 
     static Beside beside;
     const char *const *env = sim_place_env(call->arena, place, image, &(SimClient){path, NULL, o->start.strict});
     sigset_t old;
-    CLEANUP_FD int sig_fd = signals_catch(&old);
+    CLEANUP_FD int sig_fd = catch_signals(&old);
+    CLEANUP_FD int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    Watch watch = {sig_fd, terminal};
     pid_t child = 0;
     BesideOptions options = o->beside;
     options.boot_now = !o->start.start;
     options.no_tree = getenv("STOKER_ROOT") != NULL; /* the caller's own choice */
-    int code, rc = beside_start(&beside, &options, image, path, call->arena, &call->err);
+    int code, rc = start_beside(&beside, &options, image, path, call->arena, &call->err);
     sim_clock_set_speed(image, o->start.speed);
     if (rc == 0 && call->args.len > 1)
-        rc = command_start(call, &beside, o->beside.enter, env, &old, &child);
+        rc = start_command(call, &beside, o->beside.enter, env, &old, &child);
     else if (rc == 0)
-        say_how(call, o, place, image, path, beside.tree_root);
-    code = rc < 0 ? verb_fail(call, EXIT_UNKNOWN) : tend(call, &beside, sig_fd, child);
+        print_how(call, o, place, image, path, beside.tree_root);
+    code = rc < 0 ? verb_fail(call, EXIT_UNKNOWN) : watch_node(call, &beside, &watch, child);
     if (rc == 0) /* what happened until the very end */
-        (void)beside_tend(&beside, NULL);
-    beside_stop(&beside);
+        (void)update_beside(&beside, NULL);
+    stop_beside(&beside);
     return code;
 }
 
-static int run_run(VerbCall *call, const void *options)
+static int run_sim(VerbCall *call, const void *options)
 {
     const RunOptions *o = options;
     SimPlace place;
@@ -228,5 +361,5 @@ const Verb verb_sim_run = {
     .opts = run_opts,
     .opt_count = ARRAY_LEN(run_opts),
     .opt_size = sizeof(RunOptions),
-    .run = run_run,
+    .run = run_sim,
 };
