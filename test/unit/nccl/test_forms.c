@@ -37,6 +37,27 @@ static void test_a_communicator_that_is_named_last(void **state)
     assert_int_equal(r->members.at[1].trees[0].parent, 0);
 }
 
+/* What a rank says of the number of nodes counts. Hosts are counted only where none says it and all ranks were seen. */
+static void test_number_of_nodes(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t nodes;
+    } cases[] = {
+        {START("a", 11, 0, 0, 2, 77) NODES("a", 11, 0, 0, 2, 2, 1), 2},
+        {START("a", 11, 0, 0, 2, 77) START("b", 12, 0, 1, 2, 77) NODES("a", 11, 0, 0, 2, 1, 2), 1}, /* containers */
+        {START("a", 11, 0, 0, 4, 77) START("a", 12, 1, 1, 4, 77) NODES("a", 11, 0, 0, 4, 2, 2), 2},
+        {START("a", 11, 0, 0, 2, 77) START("b", 12, 0, 1, 2, 77), 2},
+        {START("a", 11, 0, 0, 3, 77) START("b", 12, 0, 1, 3, 77), NCCL_UNKNOWN},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        CLEANUP(nccl_free_at) NcclJob *job = kit_read(cases[i].text);
+        assert_int_equal(nccl_finish(job)->comms.at[0].nodes, cases[i].nodes);
+    }
+}
+
 /* Without a prefix: the version is that of rank 0, or of the only process of an input. */
 static void test_whose_version(void **state)
 {
@@ -275,6 +296,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_communicator_that_is_named_last),
+        cmocka_unit_test(test_number_of_nodes),
         cmocka_unit_test(test_whose_version),
         cmocka_unit_test(test_versions_of_two_jobs),
         cmocka_unit_test(test_completion_by_name),
