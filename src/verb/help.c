@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/owner.h"
 #include "verb/verb.h"
 #include "version.h"
 
 typedef struct HelpOptions {
     bool man;
+    const char *man_pages;
     bool completion;
 } HelpOptions;
 
@@ -19,6 +21,12 @@ static const OptSpec help_opts[] = {
      .type = OPT_BOOL,
      .off = offsetof(HelpOptions, man),
      .help = "as a man page (roff)"},
+    {.key = "man-pages",
+     .flags = OPT_CLI_ONLY,
+     .type = OPT_STRING,
+     .off = offsetof(HelpOptions, man_pages),
+     .metavar = "FOLDER",
+     .help = "write the man pages of all verbs there"},
     {.key = "completion",
      .flags = OPT_CLI_ONLY,
      .type = OPT_BOOL,
@@ -50,14 +58,40 @@ static void pages_collect(Pages *pages, const Verb *const *list, const char *pat
     }
 }
 
+/* Writes FOLDER/stoker-sim-run.1 and the like, one for each page. */
+static int write_man_pages(const Pages *pages, const char *folder, Err *err)
+{
+    CLEANUP(str_done) Str text;
+    CLEANUP(str_done) Str path;
+
+    str_init(&text, 4 << 20);
+    str_init(&path, 4096);
+    TRY(file_make_dirs(folder, 0755, err));
+    for (size_t i = 0; i < pages->count; i++) {
+        const OptPage *page = &pages->pages[i];
+
+        str_clear(&text);
+        opt_man(page, STOKER_VERSION, STOKER_DATE, &text);
+        str_clear(&path);
+        str_addf(&path, "%s/", folder);
+        for (const char *c = page->program; *c; c++)
+            str_addf(&path, "%c", *c == ' ' ? '-' : *c);
+        str_addf(&path, "-%s.1", page->verb);
+        TRY(file_write(path.text, text.text, text.len, 0644, err));
+    }
+    return 0;
+}
+
 static int help_run(VerbCall *call, const void *options)
 {
     const HelpOptions *o = options;
     CLEANUP(str_done) Str text;
     str_init(&text, 4 << 20);
-    if (o->completion) {
+    if (o->completion || o->man_pages) {
         static Pages pages;
         pages_collect(&pages, verbs, "stoker");
+        if (o->man_pages)
+            return write_man_pages(&pages, o->man_pages, &call->err) < 0 ? verb_fail(call, EXIT_UNKNOWN) : EXIT_FINE;
         opt_bash(pages.pages, pages.count, &text);
         fputs(text.text, stdout);
         return EXIT_FINE;
