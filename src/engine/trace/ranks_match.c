@@ -40,6 +40,11 @@ int64_t rank_median(int64_t *values, size_t len)
     return values[len / 2];
 }
 
+int64_t rank_asked(const TraceCollective *row)
+{
+    return row->launch == INT64_MIN ? row->start : row->launch;
+}
+
 int64_t rank_step(const TraceRank *rank, int64_t time)
 {
     size_t low = 0, high = rank->steps.len;

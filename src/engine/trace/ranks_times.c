@@ -8,11 +8,6 @@
 #include "base/owner.h"
 #include "engine/trace/ranks.h"
 
-int64_t rank_asked(const TraceCollective *row)
-{
-    return row->launch == INT64_MIN ? row->start : row->launch;
-}
-
 /* ---- means ---- */
 
 static void scale_means(RankMeans *means, double by)

@@ -24,11 +24,6 @@ const VerdictRule verdict_rules[VERDICT_COUNT] = {
 #include "engine/trace/verdict.def"
 };
 
-const double verdict_limits[VERDICT_LIMIT_COUNT] = {
-#define LIMIT(NAME, value, reason) [VERDICT_LIMIT_##NAME] = (value),
-#include "engine/trace/verdict.def"
-};
-
 /* One rule on one rank. */
 typedef struct Found {
     bool found;

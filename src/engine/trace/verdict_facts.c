@@ -8,6 +8,11 @@
 #include "engine/trace/analyse.h"
 #include "engine/trace/verdict.h"
 
+const double verdict_limits[VERDICT_LIMIT_COUNT] = {
+#define LIMIT(NAME, value, reason) [VERDICT_LIMIT_##NAME] = (value),
+#include "engine/trace/verdict.def"
+};
+
 static int64_t step_window(const TraceStepRow *step)
 {
     return step->to - step->start;

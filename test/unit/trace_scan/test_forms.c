@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -826,6 +827,83 @@ static void options_leave_out(void **state)
     assert_int_equal(scan_with("[" SOME "]", &(TraceScanOptions){.memory_max = 100}), -28); /* ENOSPC */
 }
 
+/* However a text is read: a profile over the limit is refused, also where no part of it is over the limit alone. */
+static void memory_is_limited(void **state)
+{
+    const KitWay ways[] = {{.piece = 0},
+                           {.piece = 1 << 12},
+                           {.threads = 1, .part_bytes = 1 << 17},
+                           {.threads = 2, .part_bytes = 1 << 17},
+                           {.threads = 1, .part_bytes = 1 << 17, .streamed = true},
+                           {.threads = 2, .part_bytes = 1 << 17, .streamed = true}};
+    Err err = {0};
+    Str text;
+
+    (void)state;
+    str_init(&text, 64 << 20);
+    str_addc(&text, '[');
+    for (int i = 0; i < 20000; i++)
+        str_addf(&text, "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"op\",\"pid\":1,\"tid\":1,\"ts\":%d,\"dur\":1},",
+                 i);
+    str_addc(&text, ']');
+    assert_int_equal(kit_scan(text.text, text.len, NULL, &ways[0], &profile, &err), 0);
+    const size_t all = profile_bytes(&profile);
+
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        const TraceScanOptions enough = {.memory_max = 4 * all}, half = {.memory_max = all / 2};
+
+        profile_done(&profile);
+        assert_int_equal(kit_scan(text.text, text.len, &enough, &ways[i], &profile, &err), 0);
+        assert_int_equal(profile.host.len, 20000);
+        profile_done(&profile);
+        assert_int_equal(kit_scan(text.text, text.len, &half, &ways[i], &profile, &err), -28); /* ENOSPC */
+    }
+    str_done(&text);
+}
+
+typedef struct Watched {
+    const Str *text;
+    atomic_uint_fast64_t read; /* bytes in all */
+} Watched;
+
+static ssize_t read_watched(void *context, void *buffer, size_t len, uint64_t offset, Err *err)
+{
+    Watched *watched = context;
+    const size_t n = watched->text->len - offset < len ? watched->text->len - offset : len;
+
+    (void)err;
+    memcpy(buffer, watched->text->text + offset, n);
+    atomic_fetch_add(&watched->read, n);
+    return (ssize_t)n;
+}
+
+/* A text is not read to its end where a fraction of it is too much already. */
+static void what_is_too_much_is_not_read_on(void **state)
+{
+    Str text;
+
+    (void)state;
+    str_init(&text, 64 << 20);
+    str_addc(&text, '[');
+    while (text.len < 16 << 20)
+        str_addf(&text, X("cpu_op", "op", "1", "1", "%zu", "1", "") ",", text.len);
+    for (unsigned int i = 0; i < 4; i++) {
+        Watched watched = {.text = &text};
+        const bool streamed = i / 2;
+        const TraceSource source = {
+            .read = read_watched, .context = &watched, .streamed = streamed, .size = streamed ? 0 : text.len};
+        /* more than one part or piece of the text needs */
+        const TraceScanOptions options = {.memory_max = 2000000};
+        Err err = {0};
+
+        profile_done(&profile);
+        profile_init(&profile);
+        assert_int_equal(trace_scan_parallel(&source, &options, 1 + i % 2, &profile, &err), -28);
+        assert_true(watched.read < text.len / 4 * 3);
+    }
+    str_done(&text);
+}
+
 typedef struct Seen {
     size_t count, kept, bytes;
     char phases[16];
@@ -1024,6 +1102,8 @@ int main(void)
         cmocka_unit_test(any_layout_is_the_same),
         cmocka_unit_test(what_is_no_trace_is_refused),
         cmocka_unit_test(options_leave_out),
+        cmocka_unit_test_teardown(memory_is_limited, done),
+        cmocka_unit_test_teardown(what_is_too_much_is_not_read_on, done),
         cmocka_unit_test(raw_events_are_shown),
     };
 

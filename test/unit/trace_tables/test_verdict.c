@@ -669,29 +669,318 @@ static void idle_verdicts_cost_no_more_than_the_idle(void **state)
     }
 }
 
-static void loaders_are_told_apart(void **state)
+/* ---- hints ---- */
+
+#define HINT(NAME, text) [VERDICT_HINT_##NAME] = text,
+static const char *const hints[VERDICT_HINT_COUNT] = {
+#include "engine/trace/verdict.def"
+};
+
+static void host_in(TraceReport *report, const char *name)
 {
-    static const struct {
-        const char *name, *says, *does_not_say;
-    } loaders[] = {{"enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "num_workers=4", "Workers exist"},
-                   {"enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "Workers exist", "num_workers=4"}};
+    data_loading(report, 20);
+    only(report)->gaps.at[0].host = name;
+}
+
+static void one_process(TraceReport *report, double x)
+{
+    (void)x;
+    host_in(report, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__");
+}
+
+static void workers(TraceReport *report, double x)
+{
+    (void)x;
+    host_in(report, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__");
+}
+
+static void loading_pageable(TraceReport *report, double x)
+{
+    data_loading(report, 20);
+    copy(report, "HtoD", x > 0 ? "pageable" : "pinned", 4);
+}
+
+/* x: GPU operations of four optimizer steps. */
+static void optimizer(TraceReport *report, double x)
+{
+    host_bound(report, 20);
+    vec_push(&only(report)->annotations,
+             ((TraceAnnotation){.name = "Optimizer.step#AdamW.step", .count = 4, .operation_count = (int64_t)x}));
+}
+
+/* The same as the GPU saw it, and of another range: neither is an optimizer's step. */
+static void no_optimizer(TraceReport *report, double x)
+{
+    optimizer(report, x);
+    only(report)->annotations.at[0].on_gpu = true;
+    vec_push(&only(report)->annotations,
+             ((TraceAnnotation){.name = "my Optimizer.step", .count = 4, .operation_count = (int64_t)x}));
+}
+
+static void graphs(TraceReport *report, double x)
+{
+    host_bound(report, 20);
+    only(report)->launch.graph_launches = (int64_t)x;
+}
+
+/* x: percent of memory. */
+static void room(TraceReport *report, double x)
+{
+    host_bound(report, 20);
+    memory(report, x);
+}
+
+static void unknown_room(TraceReport *report, double x)
+{
+    room(report, x);
+    only(report)->memory.at[0].totals = false;
+}
+
+static void compiled(TraceReport *report, double x)
+{
+    host_bound(report, 20);
+    only(report)->kernels.at[0].short_count = x > 0 ? 300 : 100;
+}
+
+static void compiled_already(TraceReport *report, double x)
+{
+    compiled(report, x);
+    vec_push(&only(report)->annotations, ((TraceAnnotation){.name = "Torch-Compiled Region: 0/0", .count = 4}));
+}
+
+static void call_in(TraceReport *report, TraceHostClass class, const char *name, const char *operator)
+{
+    vec_push(&only(report)->calls, ((TraceCall){.name = name,
+                                                .inner = operator,
+                                                .outer = operator,
+                                                .class = class,
+                                                .count = 8,
+                                                .total_ns = 3 * MS,
+                                                .step_count = 8,
+                                                .step_ns = 3 * MS}));
+}
+
+static void sync_in(TraceReport *report, const char *operator)
+{
+    idle(report, TRACE_CAUSE_SYNCHRONISATION, 20);
+    call_in(report, TRACE_HOST_SYNC, "cudaDeviceSynchronize", operator);
+}
+
+static void sync_item(TraceReport *report, double x)
+{
+    (void)x;
+    sync_in(report, "aten::item");
+}
+
+static void sync_nonzero(TraceReport *report, double x)
+{
+    (void)x;
+    sync_in(report, "aten::nonzero");
+}
+
+static void sync_copy(TraceReport *report, double x)
+{
+    (void)x;
+    sync_in(report, "aten::copy_");
+}
+
+static void sync_explicit(TraceReport *report, double x)
+{
+    (void)x;
+    sync_in(report, "");
+}
+
+static void frees(TraceReport *report, double x)
+{
+    allocator(report, 20);
+    call_in(report, TRACE_HOST_ALLOCATOR, x > 0 ? "cudaFree" : "cudaMalloc", "");
+}
+
+static void host_allocates(TraceReport *report, double x)
+{
+    allocator(report, 20);
+    call_in(report, TRACE_HOST_ALLOCATOR, x > 0 ? "cudaHostAlloc" : "cudaMalloc", "");
+}
+
+static void exposed(TraceReport *report, const char *kind)
+{
+    exposed_copy(report, 20);
+    copy(report, kind, "pinned", 40);
+}
+
+static void copies_in(TraceReport *report, double x)
+{
+    (void)x;
+    exposed(report, "HtoD");
+}
+
+static void copies_out(TraceReport *report, double x)
+{
+    (void)x;
+    exposed(report, "DtoH");
+}
+
+static void copies_within(TraceReport *report, double x)
+{
+    (void)x;
+    exposed(report, "DtoD");
+}
+
+static void sets(TraceReport *report, double x)
+{
+    (void)x;
+    exposed(report, "set");
+}
+
+/* Half of it while something computes. */
+static void overlapped(TraceReport *report, double x)
+{
+    communication(report, x);
+    for (size_t i = 0; i < STEPS; i++)
+        only(report)->steps.at[i].devices.at[0].communication_ns *= 2;
+}
+
+static void two_ranks(TraceReport *report, double x)
+{
+    add_rank(report, 1);
+    communication(report, x);
+}
+
+static void late(TraceReport *report, const char *cause)
+{
+    straggler(report, 20);
+    communication(report, 20);
+    report->straggler.cause = cause;
+}
+
+static void late_compute(TraceReport *report, double x)
+{
+    (void)x;
+    late(report, "computes_late");
+}
+
+static void late_host(TraceReport *report, double x)
+{
+    (void)x;
+    late(report, "host_late");
+}
+
+static void late_copies(TraceReport *report, double x)
+{
+    (void)x;
+    late(report, "copies_late");
+}
+
+static void late_somehow(TraceReport *report, double x)
+{
+    (void)x;
+    late(report, "unknown");
+}
+
+static const struct HintCase {
+    VerdictHint hint;
+    const char *id;
+    void (*spoil)(TraceReport *report, double x);
+    double x;
+    bool given;
+} hint_cases[] = {
+    {VERDICT_HINT_LOADER_SINGLE, "data-loading", one_process, 0, true},
+    {VERDICT_HINT_LOADER_SINGLE, "data-loading", workers, 0, false},
+    {VERDICT_HINT_LOADER_WORKERS, "data-loading", workers, 0, true},
+    {VERDICT_HINT_LOADER_WORKERS, "data-loading", one_process, 0, false},
+    {VERDICT_HINT_LOADER_ANY, "data-loading", data_loading, 20, true},
+    {VERDICT_HINT_LOADER_ANY, "data-loading", workers, 0, false},
+    {VERDICT_HINT_LOADER_PIN, "data-loading", loading_pageable, 1, true},
+    {VERDICT_HINT_LOADER_PIN, "data-loading", loading_pageable, 0, false},
+    {VERDICT_HINT_FOREACH, "launch-bound", optimizer, 804, true},
+    {VERDICT_HINT_FOREACH, "launch-bound", optimizer, 800, false}, /* 200 each: a fused one with many parameters */
+    {VERDICT_HINT_FOREACH, "launch-bound", no_optimizer, 8000, false},
+    {VERDICT_HINT_FOREACH, "launch-bound", host_bound, 20, false},
+    {VERDICT_HINT_GRAPHS, "launch-bound", graphs, 0, true},
+    {VERDICT_HINT_GRAPHS, "launch-bound", graphs, 1, false},
+    {VERDICT_HINT_GRAPHS_MORE, "launch-bound", graphs, 1, true},
+    {VERDICT_HINT_GRAPHS_MORE, "launch-bound", graphs, 0, false},
+    {VERDICT_HINT_BATCH_ROOM, "launch-bound", room, 49, true},
+    {VERDICT_HINT_BATCH_ROOM, "launch-bound", room, 51, false},
+    {VERDICT_HINT_BATCH_ROOM, "launch-bound", unknown_room, 10, false},
+    {VERDICT_HINT_COMPILE, "launch-bound", compiled, 1, true},
+    {VERDICT_HINT_COMPILE, "launch-bound", compiled, 0, false},
+    {VERDICT_HINT_COMPILE, "launch-bound", compiled_already, 1, false},
+    {VERDICT_HINT_QUEUED_STREAMS, "stream-wait", queued_streams, 20, true},
+    {VERDICT_HINT_QUEUED_STREAMS, "stream-wait", queued, 20, false},
+    {VERDICT_HINT_QUEUED_ALONE, "stream-wait", queued, 20, true},
+    {VERDICT_HINT_QUEUED_ALONE, "stream-wait", queued_streams, 20, false},
+    {VERDICT_HINT_SYNC_ITEM, "synchronisation", sync_item, 0, true},
+    {VERDICT_HINT_SYNC_ITEM, "synchronisation", sync_copy, 0, false},
+    {VERDICT_HINT_SYNC_NONZERO, "synchronisation", sync_nonzero, 0, true},
+    {VERDICT_HINT_SYNC_NONZERO, "synchronisation", sync_item, 0, false},
+    {VERDICT_HINT_SYNC_COPY, "synchronisation", sync_copy, 0, true},
+    {VERDICT_HINT_SYNC_COPY, "synchronisation", sync_nonzero, 0, false},
+    {VERDICT_HINT_SYNC_EXPLICIT, "synchronisation", sync_explicit, 0, true},
+    {VERDICT_HINT_SYNC_EXPLICIT, "synchronisation", sync_item, 0, false},
+    {VERDICT_HINT_ALLOC_FREE, "allocator", frees, 1, true},
+    {VERDICT_HINT_ALLOC_FREE, "allocator", frees, 0, false},
+    {VERDICT_HINT_ALLOC_HOST, "allocator", host_allocates, 1, true},
+    {VERDICT_HINT_ALLOC_HOST, "allocator", host_allocates, 0, false},
+    {VERDICT_HINT_COPY_HTOD, "exposed-copy", copies_in, 0, true},
+    {VERDICT_HINT_COPY_HTOD, "exposed-copy", copies_out, 0, false},
+    {VERDICT_HINT_COPY_DTOH, "exposed-copy", copies_out, 0, true},
+    {VERDICT_HINT_COPY_DTOH, "exposed-copy", copies_in, 0, false},
+    {VERDICT_HINT_COPY_DTOD, "exposed-copy", copies_within, 0, true},
+    {VERDICT_HINT_COPY_DTOD, "exposed-copy", sets, 0, false},
+    {VERDICT_HINT_COPY_SET, "exposed-copy", sets, 0, true},
+    {VERDICT_HINT_COPY_SET, "exposed-copy", copies_within, 0, false},
+    {VERDICT_HINT_BFLOAT16, "mixed-precision", float_work, 20, true},
+    {VERDICT_HINT_BFLOAT16, "mixed-precision", float_on_volta, 20, false},
+    {VERDICT_HINT_FLOAT16, "mixed-precision", float_on_volta, 20, true},
+    {VERDICT_HINT_FLOAT16, "mixed-precision", float_work, 20, false},
+    {VERDICT_HINT_TF32, "mixed-precision", float_work, 20, true},
+    {VERDICT_HINT_TF32, "mixed-precision", float_on_volta, 20, false},
+    {VERDICT_HINT_COMM_BUCKETS, "exposed-communication", collectives, 101, true},
+    {VERDICT_HINT_COMM_BUCKETS, "exposed-communication", collectives, 100, false},
+    {VERDICT_HINT_COMM_NO_OVERLAP, "exposed-communication", communication, 20, true},
+    {VERDICT_HINT_COMM_NO_OVERLAP, "exposed-communication", overlapped, 20, false},
+    {VERDICT_HINT_COMM_RANKS, "exposed-communication", communication, 20, true},
+    {VERDICT_HINT_COMM_RANKS, "exposed-communication", two_ranks, 20, false},
+    {VERDICT_HINT_COMM_STRAGGLER, "exposed-communication", late_host, 0, true},
+    {VERDICT_HINT_COMM_STRAGGLER, "exposed-communication", two_ranks, 20, false},
+    {VERDICT_HINT_COMM_LESS, "exposed-communication", communication, 20, true},
+    {VERDICT_HINT_COMM_LESS, "launch-bound", host_bound, 20, false},
+    {VERDICT_HINT_LATE_COMPUTE, "straggler", late_compute, 0, true},
+    {VERDICT_HINT_LATE_COMPUTE, "straggler", late_host, 0, false},
+    {VERDICT_HINT_LATE_HOST, "straggler", late_host, 0, true},
+    {VERDICT_HINT_LATE_HOST, "straggler", late_compute, 0, false},
+    {VERDICT_HINT_LATE_COPY, "straggler", late_copies, 0, true},
+    {VERDICT_HINT_LATE_COPY, "straggler", late_somehow, 0, false},
+    {VERDICT_HINT_LATE_UNKNOWN, "straggler", late_somehow, 0, true},
+    {VERDICT_HINT_LATE_UNKNOWN, "straggler", late_copies, 0, false},
+    {VERDICT_HINT_RECORD_CPU, "idle-unknown", unknown, 20, true},
+    {VERDICT_HINT_RECORD_CPU, "idle-unknown", unknown_with_operators, 20, false},
+    {VERDICT_HINT_RECORD_STACK, "idle-unknown", unknown_with_operators, 20, true},
+    {VERDICT_HINT_RECORD_STACK, "idle-unknown", unknown, 20, false},
+};
+
+static void hints_are_given_where_they_fit_and_nowhere_else(void **state)
+{
+    bool given[VERDICT_HINT_COUNT] = {false}, kept_back[VERDICT_HINT_COUNT] = {false};
 
     (void)state;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof hint_cases / sizeof hint_cases[0]; i++) {
+        const struct HintCase *c = &hint_cases[i];
         TraceReport report;
 
         trace_report_init(&report);
         add_rank(&report, 0);
-        data_loading(&report, 20);
-        only(&report)->gaps.at[0].host = loaders[i].name;
-        if (i == 0)
-            copy(&report, "HtoD", "pageable", 4);
+        c->spoil(&report, c->x);
         trace_verdicts(&report);
-        assert_non_null(strstr(said(&report, "data-loading")->advice, loaders[i].says));
-        assert_null(strstr(said(&report, "data-loading")->advice, loaders[i].does_not_say));
-        assert_int_equal(strstr(said(&report, "data-loading")->advice, "pin_memory") != NULL, i == 0);
+        if ((strstr(said(&report, c->id)->advice, hints[c->hint]) != NULL) != c->given)
+            fail_msg("%s, case %zu: %s '%s'", c->id, i, c->given ? "lacks" : "has", hints[c->hint]);
+        *(c->given ? &given[c->hint] : &kept_back[c->hint]) = true;
         trace_report_done(&report);
     }
+    for (size_t hint = 0; hint < VERDICT_HINT_COUNT; hint++)
+        if (!given[hint] || !kept_back[hint])
+            fail_msg("'%s' is not tested", hints[hint]);
 }
 
 static void a_slow_first_step_is_not_judged(void **state)
@@ -845,7 +1134,7 @@ int main(void)
         cmocka_unit_test(rules_say_what_the_data_shows_and_no_more),
         cmocka_unit_test(each_rule_has_a_case_and_a_near_miss),
         cmocka_unit_test(idle_verdicts_cost_no_more_than_the_idle),
-        cmocka_unit_test(loaders_are_told_apart),
+        cmocka_unit_test(hints_are_given_where_they_fit_and_nowhere_else),
         cmocka_unit_test(a_slow_first_step_is_not_judged),
         cmocka_unit_test(without_steps_the_span_is_judged),
         cmocka_unit_test(ranks_are_judged_together_or_one_alone),

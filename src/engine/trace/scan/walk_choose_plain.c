@@ -3,10 +3,10 @@
 #include "base/owner.h"
 #include "engine/trace/scan/walk.h"
 
-static bool always(void)
+static bool always_usable(void)
 {
     return true;
 }
 
-const Walker walkers[] = {{.name = "plain", .event = walk_event_plain, .usable = always}};
+const Walker walkers[] = {{.name = "plain", .event = walk_event_plain, .usable = always_usable}};
 const size_t walkers_count = ARRAY_LEN(walkers);

@@ -3,16 +3,15 @@
 #include <arm_neon.h>
 
 #include "engine/trace/scan/walk.h"
-#include "engine/trace/scan/walk.h"
 #include "engine/trace/scan/walk_body.h"
 
-static inline uint8x16_t load(const char *p)
+static inline uint8x16_t load_16(const char *p)
 {
     return vld1q_u8((const uint8_t *)p);
 }
 
 /* Four bits for each byte of a comparison's result. */
-static inline uint64_t nibbles(uint8x16_t v)
+static inline uint64_t nibble_mask(uint8x16_t v)
 {
     return vget_lane_u64(vreinterpret_u64_u8(vshrn_n_u16(vreinterpretq_u16_u8(v), 4)), 0);
 }
@@ -20,7 +19,7 @@ static inline uint64_t nibbles(uint8x16_t v)
 static inline bool edge_matches(const Edge *edge, const char *p)
 {
     for (unsigned int at = 0; at < edge->len; at += 16) {
-        const uint64_t other = ~nibbles(vceqq_u8(load(edge->text + at), load(p + at)));
+        const uint64_t other = ~nibble_mask(vceqq_u8(load_16(edge->text + at), load_16(p + at)));
 
         if (!other)
             continue;
@@ -33,8 +32,8 @@ static inline bool edge_matches(const Edge *edge, const char *p)
 static inline const char *text_stop(const char *p, const char *end)
 {
     for (; p < end; p += 16) {
-        const uint8x16_t v = load(p);
-        const uint64_t hit = nibbles(vorrq_u8(vceqq_u8(v, vdupq_n_u8('"')), vceqq_u8(v, vdupq_n_u8('\\'))));
+        const uint8x16_t v = load_16(p);
+        const uint64_t hit = nibble_mask(vorrq_u8(vceqq_u8(v, vdupq_n_u8('"')), vceqq_u8(v, vdupq_n_u8('\\'))));
 
         if (hit)
             return p + __builtin_ctzll(hit) / 4;
@@ -42,15 +41,15 @@ static inline const char *text_stop(const char *p, const char *end)
     return p;
 }
 
-static inline uint8x16_t between(uint8x16_t v, uint8_t low, uint8_t high)
+static inline uint8x16_t is_between(uint8x16_t v, uint8_t low, uint8_t high)
 {
     return vcleq_u8(vsubq_u8(v, vdupq_n_u8(low)), vdupq_n_u8((uint8_t)(high - low)));
 }
 
 static inline uint8x16_t word_bytes(uint8x16_t v)
 {
-    const uint8x16_t letter = between(vorrq_u8(v, vdupq_n_u8(0x20)), 'a', 'z');
-    const uint8x16_t number = vbicq_u8(between(v, '+', '9'), vceqq_u8(v, vdupq_n_u8(',')));
+    const uint8x16_t letter = is_between(vorrq_u8(v, vdupq_n_u8(0x20)), 'a', 'z');
+    const uint8x16_t number = vbicq_u8(is_between(v, '+', '9'), vceqq_u8(v, vdupq_n_u8(',')));
 
     return vorrq_u8(vorrq_u8(letter, number), vceqq_u8(v, vdupq_n_u8('_')));
 }
@@ -58,7 +57,7 @@ static inline uint8x16_t word_bytes(uint8x16_t v)
 static inline const char *word_stop(const char *p, const char *end)
 {
     for (; p < end; p += 16) {
-        const uint64_t other = ~nibbles(word_bytes(load(p)));
+        const uint64_t other = ~nibble_mask(word_bytes(load_16(p)));
 
         if (other)
             return p + __builtin_ctzll(other) / 4;
@@ -67,7 +66,7 @@ static inline const char *word_stop(const char *p, const char *end)
 }
 
 /* One bit for each of 64 bytes that are 0 or 255. */
-static inline uint64_t bits(const uint8x16_t v[4])
+static inline uint64_t bit_mask(const uint8x16_t v[4])
 {
     static const uint8_t weights[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     const uint8x16_t weight = vld1q_u8(weights);
@@ -83,7 +82,7 @@ static inline void nest_masks(const char *p, NestMasks *masks)
     uint8x16_t quote[4], escape[4], open[4], close[4], behind[4];
 
     for (unsigned int i = 0; i < 4; i++) {
-        const uint8x16_t v = load(p + 16 * i);
+        const uint8x16_t v = load_16(p + 16 * i);
         const uint8x16_t folded = vorrq_u8(v, vdupq_n_u8(0x20));
 
         quote[i] = vceqq_u8(v, vdupq_n_u8('"'));
@@ -93,7 +92,7 @@ static inline void nest_masks(const char *p, NestMasks *masks)
         behind[i] = vorrq_u8(vorrq_u8(close[i], vceqq_u8(v, vdupq_n_u8(','))),
                              vorrq_u8(vceqq_u8(v, vdupq_n_u8(':')), vcleq_u8(v, vdupq_n_u8(' '))));
     }
-    *masks = (NestMasks){bits(quote), bits(escape), bits(open), bits(close), bits(behind)};
+    *masks = (NestMasks){bit_mask(quote), bit_mask(escape), bit_mask(open), bit_mask(close), bit_mask(behind)};
 }
 
 WalkResult walk_event_neon(Walk *walk, const char *p, const char *end)
