@@ -94,7 +94,7 @@ static void window_take(size_t n)
     uint64_t span;
     for (size_t i = 0; i < n; i++) {
         window_now += NS_PER_S;
-        windows_take(windows, "3", window_now, taken, GPUS, &span);
+        windows_read(windows, "3", window_now, taken, GPUS, &span);
         bench_use(taken);
     }
 }
@@ -159,7 +159,7 @@ static void open_windows(void)
     for (int i = 0; i < WINDOW_SCRAPERS; i++) {
         char name[8];
         snprintf(name, sizeof name, "%d", i);
-        windows_take(windows, name, window_now, taken, GPUS, &span);
+        windows_read(windows, name, window_now, taken, GPUS, &span);
     }
 }
 

@@ -25,7 +25,7 @@ static void check(char *name, size_t key_len, const char *uid)
     must(strlen(uid) == 36 || strlen(uid) == 32);
     must(pod && pod < name + key_len);
     name[key_len] = *pod = '\0';
-    must(poddir_key(name, pod + 1, key));
+    must(poddir_make_key(name, pod + 1, key));
     *pod = '_';
     must(strcmp(key, name) == 0);
 }

@@ -130,7 +130,7 @@ static void check_files(const uint8_t *data, size_t size)
         size -= end ? len + 1 : size;
         data += end ? len + 1 : len;
     }
-    if (process_who(root, PID, true, &owner, &err) == 0) {
+    if (process_identify(root, PID, true, &owner, &err) == 0) {
         check(&owner);
         must(owner.start_ns > 0);
     } else {

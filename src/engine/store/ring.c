@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-uint32_t slab_take(Slab *slab)
+uint32_t slab_alloc(Slab *slab)
 {
     uint32_t unit = slab->free;
 
@@ -21,7 +21,7 @@ uint32_t slab_take(Slab *slab)
     return unit;
 }
 
-void slab_give(Slab *slab, uint32_t unit, size_t count)
+void slab_release(Slab *slab, uint32_t unit, size_t count)
 {
     for (; count > 0; count--) {
         uint32_t after = slab->next[unit];
@@ -193,7 +193,7 @@ static void widen_block(Block *block, Slab *slab, uint64_t data_varies, uint16_t
     load_rows(&walk, block->data_varies, data);
     load_rows(&walk, block->bits_varies, bits);
     for (; more > 0; more--) {
-        uint32_t unit = slab_take(slab);
+        uint32_t unit = slab_alloc(slab);
 
         slab->next[unit] = block->unit;
         block->unit = unit;
@@ -240,7 +240,7 @@ void block_begin(Block *block, Slab *slab, CellMinute cell)
 
 void block_clear(Block *block, Slab *slab)
 {
-    slab_give(slab, block->unit, units_of(block->data_varies, block->bits_varies));
+    slab_release(slab, block->unit, units_of(block->data_varies, block->bits_varies));
     *block = (Block){.data = 0};
 }
 

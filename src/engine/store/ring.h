@@ -38,9 +38,9 @@ typedef struct Slab {
 } Slab;
 
 /* What is in the unit is what was left there. */
-uint32_t slab_take(Slab *slab);
+uint32_t slab_alloc(Slab *slab);
 /* Gives `count` units back, chained by `next` from `unit` on. */
-void slab_give(Slab *slab, uint32_t unit, size_t count);
+void slab_release(Slab *slab, uint32_t unit, size_t count);
 
 /*
  * Cells. A second is the double itself, so integers up to 2^53 keep every digit (an energy counter of 5e10 mJ among

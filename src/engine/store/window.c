@@ -280,7 +280,7 @@ static void close_window(Windows *windows, Scraper *scraper, uint64_t now_ns)
     clear_set(windows, set_of(windows, scraper, true));
 }
 
-size_t windows_take(Windows *windows, const char *scraper_name, uint64_t now_ns, WindowGpu *out, size_t cap,
+size_t windows_read(Windows *windows, const char *scraper_name, uint64_t now_ns, WindowGpu *out, size_t cap,
                     uint64_t *ret_span_ns)
 {
     Scraper *scraper = scraper_for(windows, scraper_name, now_ns);

@@ -41,5 +41,5 @@ void windows_add(Windows *windows, const Node *node);
  * scraper 55 s to 60 s or all the time since the first windows_add. A reading is in the window in which it was added,
  * so that each is in exactly one. Scrapes within WINDOW_AGAIN_NS of the one that closed a window get that window again,
  * with its span. What was read of a GPU that is no longer in the node is left out and gone with the window. */
-size_t windows_take(Windows *windows, const char *scraper, uint64_t now_ns, WindowGpu *out, size_t cap,
+size_t windows_read(Windows *windows, const char *scraper, uint64_t now_ns, WindowGpu *out, size_t cap,
                     uint64_t *ret_span_ns);

@@ -68,7 +68,7 @@ static bool is_torn(const _Atomic uint32_t *sequence)
     return atomic_load_explicit(sequence, memory_order_acquire) & 1;
 }
 
-static void tame_bool(bool *value)
+static void sanitize_bool(bool *value)
 {
     unsigned char byte;
 
@@ -76,9 +76,9 @@ static void tame_bool(bool *value)
     *value = byte != 0;
 }
 
-static void tame_sample(Sample *sample)
+static void sanitize_sample(Sample *sample)
 {
-    tame_bool(&sample->valid);
+    sanitize_bool(&sample->valid);
     if (sample->valid && sample->kind != SAMPLE_INT64 && sample->kind != SAMPLE_DOUBLE)
         sample_set_absent(sample, sample->time_ns, ABSENCE_FAILED);
     if (sample->absence >= ABSENCE_END)
@@ -173,38 +173,38 @@ void board_commit(BoardRow *row)
     end_write(&row->sequence);
 }
 
-static void tame_text(char *text, size_t cap)
+static void sanitize_text(char *text, size_t cap)
 {
     text[cap - 1] = '\0';
 }
 
-static void tame_device(Device *device)
+static void sanitize_device(Device *device)
 {
     if (device->kind != DEVICE_GPU && device->kind != DEVICE_COMPUTE_INSTANCE)
         device->kind = DEVICE_GPU;
     if (device->vendor >= DEVICE_VENDOR_END)
         device->vendor = DEVICE_VENDOR_UNKNOWN;
-    tame_bool(&device->has_pci);
+    sanitize_bool(&device->has_pci);
     if (device->pci.device > 31 || device->pci.function > 7)
         device->has_pci = false;
-    tame_text(device->uuid, sizeof(device->uuid));
-    tame_text(device->parent_uuid, sizeof(device->parent_uuid));
-    tame_text(device->name, sizeof(device->name));
-    tame_text(device->board, sizeof(device->board));
-    tame_text(device->serial, sizeof(device->serial));
+    sanitize_text(device->uuid, sizeof(device->uuid));
+    sanitize_text(device->parent_uuid, sizeof(device->parent_uuid));
+    sanitize_text(device->name, sizeof(device->name));
+    sanitize_text(device->board, sizeof(device->board));
+    sanitize_text(device->serial, sizeof(device->serial));
 }
 
 /* Any bytes become a Reading that every function can take. */
-static void tame_reading(Reading *reading)
+static void sanitize_reading(Reading *reading)
 {
-    tame_device(&reading->device);
-    tame_text(reading->profile, sizeof(reading->profile));
-    tame_bool(&reading->mig);
-    tame_bool(&reading->instance_head);
+    sanitize_device(&reading->device);
+    sanitize_text(reading->profile, sizeof(reading->profile));
+    sanitize_bool(&reading->mig);
+    sanitize_bool(&reading->instance_head);
     for (size_t i = 0; i < READING_TEXT_END; i++)
-        tame_text(reading->text[i], sizeof(reading->text[i]));
+        sanitize_text(reading->text[i], sizeof(reading->text[i]));
     for (size_t i = 0; i < METRIC_END; i++)
-        tame_sample(&reading->sample[i]);
+        sanitize_sample(&reading->sample[i]);
 }
 
 bool board_copy(const BoardRow *row, Reading *ret)
@@ -214,7 +214,7 @@ bool board_copy(const BoardRow *row, Reading *ret)
     for (int i = 0; i < BOARD_TRIES; i++) {
         if (!try_copy(&row->sequence, &copy, &row->reading, sizeof(copy)))
             continue;
-        tame_reading(&copy);
+        sanitize_reading(&copy);
         *ret = copy;
         return true;
     }
@@ -325,8 +325,8 @@ bool board_copy_found(const BoardSampler *sampler, BoardFound *ret)
             continue;
         if (copy.len > NODE_GPUS_MAX)
             copy.len = NODE_GPUS_MAX;
-        tame_text(copy.driver_version, sizeof(copy.driver_version));
-        tame_text(copy.nvml_version, sizeof(copy.nvml_version));
+        sanitize_text(copy.driver_version, sizeof(copy.driver_version));
+        sanitize_text(copy.nvml_version, sizeof(copy.nvml_version));
         *ret = copy;
         return true;
     }
@@ -344,7 +344,7 @@ void board_set_why(BoardSampler *sampler, const char *why)
 void board_copy_why(const BoardSampler *sampler, char why[NODE_WHY_CAP])
 {
     words_load(why, sampler->why, NODE_WHY_CAP);
-    tame_text(why, NODE_WHY_CAP);
+    sanitize_text(why, NODE_WHY_CAP);
 }
 
 void board_set_driver(BoardSampler *sampler, BoardDriver driver, NodeDriver trouble, int32_t code, const char *why)
@@ -355,7 +355,7 @@ void board_set_driver(BoardSampler *sampler, BoardDriver driver, NodeDriver trou
     atomic_store_explicit(&sampler->driver, (uint32_t)driver, memory_order_release);
 }
 
-NodeDriver board_trouble(const BoardSampler *sampler)
+NodeDriver board_driver_trouble(const BoardSampler *sampler)
 {
     const uint32_t trouble = atomic_load_explicit(&sampler->trouble, memory_order_relaxed);
 
@@ -371,11 +371,11 @@ void board_set_peers(BoardPeers *peers, const Sample status[NODE_GPUS_MAX])
     end_write(&peers->sequence);
 }
 
-static void tame_peer(Sample *sample)
+static void sanitize_peer(Sample *sample)
 {
     int64_t status;
 
-    tame_sample(sample);
+    sanitize_sample(sample);
     if (sample->valid && (!sample_int64(sample, &status) || status < 0 || status >= PEER_STATUS_END))
         sample_set_absent(sample, sample->time_ns, ABSENCE_FAILED);
 }
@@ -388,7 +388,7 @@ bool board_copy_peers(const BoardPeers *peers, Sample ret[NODE_GPUS_MAX])
         if (!try_copy(&peers->sequence, copy, peers->status, sizeof(copy)))
             continue;
         for (size_t k = 0; k < NODE_GPUS_MAX; k++)
-            tame_peer(&copy[k]);
+            sanitize_peer(&copy[k]);
         memcpy(ret, copy, sizeof(copy));
         return true;
     }
@@ -413,21 +413,21 @@ void board_set_links(BoardLinks *links, const BoardLinkList *list)
 }
 
 /* A whole number from 0 to `max`, or none. */
-static void tame_number(Sample *sample, int64_t max)
+static void sanitize_number(Sample *sample, int64_t max)
 {
     int64_t value;
 
-    tame_sample(sample);
+    sanitize_sample(sample);
     if (sample->valid && (!sample_int64(sample, &value) || value < 0 || value > max))
         sample_set_absent(sample, sample->time_ns, ABSENCE_FAILED);
 }
 
-static void tame_link(NodeLink *link)
+static void sanitize_link(NodeLink *link)
 {
-    tame_number(&link->active, 1);
+    sanitize_number(&link->active, 1);
     for (size_t i = 0; i < NODE_LINK_ERROR_END; i++)
-        tame_number(&link->errors[i], INT64_MAX);
-    tame_number(&link->remote, INT64_MAX >> 15); /* a domain is 32 bits wide */
+        sanitize_number(&link->errors[i], INT64_MAX);
+    sanitize_number(&link->remote, INT64_MAX >> 15); /* a domain is 32 bits wide */
 }
 
 bool board_copy_links(const BoardLinks *links, BoardLinkList *ret)
@@ -440,7 +440,7 @@ bool board_copy_links(const BoardLinks *links, BoardLinkList *ret)
         if (copy.count > NODE_LINKS_MAX)
             copy.count = NODE_LINKS_MAX;
         for (size_t k = 0; k < NODE_LINKS_MAX; k++)
-            tame_link(&copy.links[k]);
+            sanitize_link(&copy.links[k]);
         *ret = copy;
         return true;
     }
@@ -464,17 +464,17 @@ void board_set_processes(BoardProcesses *processes, const BoardProcessList *list
     end_write(&processes->sequence);
 }
 
-static void tame_share(uint8_t *percent)
+static void sanitize_share(uint8_t *percent)
 {
     if (*percent > 100)
         *percent = UINT8_MAX;
 }
 
-static void tame_process(NodeProcess *process)
+static void sanitize_process(NodeProcess *process)
 {
-    tame_bool(&process->graphics);
-    tame_share(&process->sm_percent);
-    tame_share(&process->memory_percent);
+    sanitize_bool(&process->graphics);
+    sanitize_share(&process->sm_percent);
+    sanitize_share(&process->memory_percent);
 }
 
 bool board_copy_processes(const BoardProcesses *processes, BoardProcessList *ret)
@@ -484,11 +484,11 @@ bool board_copy_processes(const BoardProcesses *processes, BoardProcessList *ret
     for (int i = 0; i < BOARD_TRIES; i++) {
         if (!try_copy(&processes->sequence, &copy, &processes->list, sizeof(copy)))
             continue;
-        tame_number(&copy.count, UINT32_MAX);
+        sanitize_number(&copy.count, UINT32_MAX);
         if (copy.len > NODE_PROCESSES_MAX)
             copy.len = NODE_PROCESSES_MAX;
         for (size_t k = 0; k < copy.len; k++)
-            tame_process(&copy.processes[k]);
+            sanitize_process(&copy.processes[k]);
         *ret = copy;
         return true;
     }
@@ -599,7 +599,7 @@ static Tail tail_of(const void *entries, size_t size, uint32_t len)
     return (Tail){at.out, size, len};
 }
 
-size_t board_take_fast(const BoardRow *row, uint32_t *head, FastReading out[BOARD_FAST_LEN], uint64_t *ret_lost)
+size_t board_read_fast(const BoardRow *row, uint32_t *head, FastReading out[BOARD_FAST_LEN], uint64_t *ret_lost)
 {
     Tail tail = tail_of(row->fast, sizeof(*out), BOARD_FAST_LEN);
     size_t count = take_entries(&tail, &row->fast_head, head, out, ret_lost);
@@ -609,7 +609,7 @@ size_t board_take_fast(const BoardRow *row, uint32_t *head, FastReading out[BOAR
     return count;
 }
 
-size_t board_take_events(const BoardSampler *sampler, uint32_t *head, XidEvent out[BOARD_EVENTS_LEN],
+size_t board_read_events(const BoardSampler *sampler, uint32_t *head, XidEvent out[BOARD_EVENTS_LEN],
                          uint64_t *ret_lost)
 {
     Tail tail = tail_of(sampler->events, sizeof(*out), BOARD_EVENTS_LEN);

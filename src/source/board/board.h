@@ -209,11 +209,11 @@ void board_copy_why(const BoardSampler *sampler, char why[NODE_WHY_CAP]);
 /* Sampler: the driver's condition with all that stands behind it. */
 void board_set_driver(BoardSampler *sampler, BoardDriver driver, NodeDriver trouble, int32_t code, const char *why);
 /* Agent: what a driver that is not fine is; REFUSES where the sampler says nothing that makes sense. */
-NodeDriver board_trouble(const BoardSampler *sampler);
+NodeDriver board_driver_trouble(const BoardSampler *sampler);
 /* Agent: the fast readings written since *head, oldest first, at most BOARD_FAST_LEN, into out; *head moves on;
  * *ret_lost is how many were overwritten before they were read. A *head ahead of the row's (a new row) starts anew. */
-size_t board_take_fast(const BoardRow *row, uint32_t *head, FastReading out[BOARD_FAST_LEN], uint64_t *ret_lost);
-size_t board_take_events(const BoardSampler *sampler, uint32_t *head, XidEvent out[BOARD_EVENTS_LEN],
+size_t board_read_fast(const BoardRow *row, uint32_t *head, FastReading out[BOARD_FAST_LEN], uint64_t *ret_lost);
+size_t board_read_events(const BoardSampler *sampler, uint32_t *head, XidEvent out[BOARD_EVENTS_LEN],
                          uint64_t *ret_lost);
 
 /* Agent: publish a plan. Sampler: copy it; false if it is being changed just now (keep the old one). */

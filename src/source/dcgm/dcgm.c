@@ -711,7 +711,7 @@ int dcgm_watch_new(Dcgm *dcgm, const DcgmTarget *target, const MetricId *metrics
     return rc;
 }
 
-int dcgm_watch_again(DcgmWatch *watch, Err *err)
+int dcgm_watch_restart(DcgmWatch *watch, Err *err)
 {
     int rc;
 

@@ -84,7 +84,7 @@ int dcgm_watch_new(Dcgm *dcgm, const DcgmTarget *target, const MetricId *metrics
 
 /* The same watch from the start: for counters that were in use, or that stay blank after a fault of the GPU. As above;
  * after an error it measures nothing. */
-int dcgm_watch_again(DcgmWatch *watch, Err *err);
+int dcgm_watch_restart(DcgmWatch *watch, Err *err);
 
 /* What the library said when it refused something; "" where it did not. */
 const char *dcgm_watch_words(const DcgmWatch *watch);

@@ -221,7 +221,7 @@ static bool asks_for_others(const Host *host)
     return false;
 }
 
-void host_want(Host *host, const uint32_t *pids, size_t count)
+void host_set_processes(Host *host, const uint32_t *pids, size_t count)
 {
     vec_clear(&host->wanted);
     for (size_t i = 0; i < count && i < HOST_PROCESSES_MAX; i++)
@@ -239,7 +239,7 @@ PlaceList host_places(const Host *host)
     return (PlaceList){host->known.places.at, host->known.places.len};
 }
 
-void host_turn(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sampler_count)
+void host_tick(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sampler_count)
 {
     if (host->waiting)
         host->waiting = !take_facts(host);

@@ -29,14 +29,14 @@ void host_close(Host *host);
 
 /* Call at every tick: takes what a look has found and starts one where it is due. Pids of our own samplers are marked
  * in what is found. */
-void host_turn(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sampler_count);
+void host_tick(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sampler_count);
 /* The last look, time_ns 0 before the first. Its members about logs are the caller's to fill, and stay. */
 Facts *host_facts(Host *host);
 
 /* The processes on GPUs that the next looks shall find out about, by the driver's pids, in any order and each as often
  * as it likes; at most HOST_PROCESSES_MAX. New ones bring the next look forward. */
 enum { HOST_PROCESSES_MAX = 1024 };
-void host_want(Host *host, const uint32_t *pids, size_t count);
+void host_set_processes(Host *host, const uint32_t *pids, size_t count);
 /* Those of the last look, until the next turn. */
 ProcessList host_processes(const Host *host);
 /* Where GPUs and network adapters are, by the last look that could read the PCI bus; until the next turn. */

@@ -293,7 +293,7 @@ static void fill_gpu(const char *root, const PciGpu *from, FactsGpu *gpu)
                       .max = link_of(from->max)};
     memcpy(gpu->driver, from->driver, sizeof(gpu->driver));
     static_assert(sizeof(gpu->driver) == sizeof(from->driver), "both have the same room");
-    if (!pci_detail(root, from->address, &detail))
+    if (!pci_read_detail(root, from->address, &detail))
         return;
     gpu->slot = link_of(detail.slot);
     gpu->has_aer = detail.has_aer;

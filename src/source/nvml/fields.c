@@ -193,7 +193,7 @@ static void set_use(NvmlGpu *gpu, const Answers *answers, const NvmlFieldUse *us
     else if (metric->unit == UNIT_BYTE && (metric->source.id == FIELD_LINK_TX || metric->source.id == FIELD_LINK_RX))
         number = bytes_of(number);
     if (!number.valid)
-        number.absence = nvml_reason(gpu, metric->id, number.absence);
+        number.absence = nvml_absence_of(gpu, metric->id, number.absence);
     nvml_sample_set(metric, number, now, &gpu->reading.sample[metric->id]);
 }
 
@@ -216,8 +216,8 @@ void nvml_fields_read(NvmlGpu *gpu, MetricPace pace)
         return;
     fill_fields(gpu, batch, values, &asked);
     if (asked.count > 0) {
-        answer = NVML_ASK(gpu, nvmlDeviceGetFieldValues, (gpu->handle, asked.count, values));
-        why = nvml_gpu_note(gpu, answer);
+        answer = NVML_GPU_CALL(gpu, nvmlDeviceGetFieldValues, (gpu->handle, asked.count, values));
+        why = nvml_gpu_count_answer(gpu, answer);
     }
     if (answer != NVML_SUCCESS) {
         lose_uses(gpu, batch, why, nvml_gpu_now(gpu));
@@ -232,7 +232,7 @@ uint32_t nvml_fields_links(NvmlGpu *gpu)
     nvmlFieldValue_t value = {.fieldId = FIELD_LINK_COUNT};
     NvmlNumber number;
 
-    if (NVML_ASK(gpu, nvmlDeviceGetFieldValues, (gpu->handle, 1, &value)) != NVML_SUCCESS)
+    if (NVML_GPU_CALL(gpu, nvmlDeviceGetFieldValues, (gpu->handle, 1, &value)) != NVML_SUCCESS)
         return 0;
     number = nvml_field_number(&value);
     if (!number.valid || number.i < 0)

@@ -76,7 +76,7 @@ static void announce_call(void *self, const char *function)
 
 static void end_call(void *self)
 {
-    nvml_call_over(&((NvmlCounters *)self)->reader->library);
+    nvml_call_finish(&((NvmlCounters *)self)->reader->library);
 }
 
 /* ---- life ---- */
@@ -227,7 +227,7 @@ static void start_counter(NvmlCounter *counter)
     int rc;
 
     if (counter->watch && counter->plan_number == plan->number) {
-        rc = dcgm_watch_again(counter->watch, NULL);
+        rc = dcgm_watch_restart(counter->watch, NULL);
     } else {
         dcgm_watch_free(TAKE(counter->watch));
         rc = dcgm_watch_new(counters->dcgm, &counter->target, metrics, pick_metrics(counter->list, metrics),
@@ -238,7 +238,7 @@ static void start_counter(NvmlCounter *counter)
     counter->again_ns = rc == 0 ? 0 : now_of(counters) + AGAIN_NS;
 }
 
-void nvml_counters_turn(NvmlCounters *counters)
+void nvml_counters_step(NvmlCounters *counters)
 {
     bool wanted, ready;
     Absence why;
@@ -334,7 +334,7 @@ typedef struct Subject {
 static void find_gpm_support(NvmlGpu *gpu)
 {
     nvmlGpmSupport_t support = {.version = NVML_GPM_SUPPORT_VERSION};
-    const nvmlReturn_t r = NVML_ASK(gpu, nvmlGpmQueryDeviceSupport, (gpu->handle, &support));
+    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlGpmQueryDeviceSupport, (gpu->handle, &support));
 
     if (gpu->target.trouble)
         return;
@@ -353,11 +353,11 @@ void nvml_gpm_free(NvmlGpu *gpu, NvmlGpm *gpm)
 
 static nvmlReturn_t allocate_samples(NvmlGpu *gpu, NvmlGpm *gpm)
 {
-    nvmlReturn_t r = NVML_ASK(gpu, nvmlGpmSampleAlloc, (&gpm->sample[0]));
+    nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlGpmSampleAlloc, (&gpm->sample[0]));
 
     if (r != NVML_SUCCESS)
         return r;
-    r = NVML_ASK(gpu, nvmlGpmSampleAlloc, (&gpm->sample[1]));
+    r = NVML_GPU_CALL(gpu, nvmlGpmSampleAlloc, (&gpm->sample[1]));
     if (r == NVML_SUCCESS)
         gpm->allocated = true;
     else
@@ -368,8 +368,8 @@ static nvmlReturn_t allocate_samples(NvmlGpu *gpu, NvmlGpm *gpm)
 static nvmlReturn_t take_sample(NvmlGpu *gpu, const NvmlGpm *gpm, nvmlGpmSample_t sample)
 {
     if (gpm->instance == DEVICE_NO_NUMBER)
-        return NVML_ASK(gpu, nvmlGpmSampleGet, (gpu->handle, sample));
-    return NVML_ASK(gpu, nvmlGpmMigSampleGet, (gpu->handle, gpm->instance, sample));
+        return NVML_GPU_CALL(gpu, nvmlGpmSampleGet, (gpu->handle, sample));
+    return NVML_GPU_CALL(gpu, nvmlGpmMigSampleGet, (gpu->handle, gpm->instance, sample));
 }
 
 static void lose_metrics(NvmlGpu *gpu, const Subject *subject, Absence why)
@@ -407,7 +407,7 @@ static void compute_metrics(NvmlGpu *gpu, const Subject *subject, uint64_t newer
     get->sample2 = gpm->sample[!gpm->older];
     for (uint16_t i = 0; i < subject->list->count; i++)
         get->metrics[i] = (nvmlGpmMetric_t){.metricId = metric_get(subject->list->metrics[i])->source.id};
-    answer = NVML_ASK(gpu, nvmlGpmMetricsGet, (get));
+    answer = NVML_GPU_CALL(gpu, nvmlGpmMetricsGet, (get));
     if (answer == NVML_SUCCESS) {
         set_all(gpu, subject);
         gpm->good_ns = newer_ns;
@@ -417,7 +417,7 @@ static void compute_metrics(NvmlGpu *gpu, const Subject *subject, uint64_t newer
     }
     /* no pair: the driver's time stood still between them. The older one stays for the next try. */
     if (newer_ns - gpm->good_ns > GOOD_MAX_NS)
-        lose_metrics(gpu, subject, nvml_gpu_note(gpu, answer));
+        lose_metrics(gpu, subject, nvml_gpu_count_answer(gpu, answer));
 }
 
 static void read_subject(NvmlGpu *gpu, const Subject *subject)
@@ -438,7 +438,7 @@ static void read_subject(NvmlGpu *gpu, const Subject *subject)
         answer = take_sample(gpu, gpm, gpm->sample[gpm->seeded ? !gpm->older : gpm->older]);
     if (answer != NVML_SUCCESS) {
         gpm->seeded = false;
-        lose_metrics(gpu, subject, nvml_gpu_note(gpu, answer));
+        lose_metrics(gpu, subject, nvml_gpu_count_answer(gpu, answer));
         return;
     }
     /* A sample lies between these two instants: taken this late as the older one and this early as the newer, a pair is

@@ -24,11 +24,11 @@ static void read_numbers(NvmlGpu *gpu)
     unsigned int number = 0;
     nvmlDeviceArchitecture_t arch = 0;
 
-    if (NVML_ASK(gpu, nvmlDeviceGetIndex, (gpu->handle, &number)) == NVML_SUCCESS)
+    if (NVML_GPU_CALL(gpu, nvmlDeviceGetIndex, (gpu->handle, &number)) == NVML_SUCCESS)
         device->index = number;
-    if (NVML_ASK(gpu, nvmlDeviceGetMinorNumber, (gpu->handle, &number)) == NVML_SUCCESS)
+    if (NVML_GPU_CALL(gpu, nvmlDeviceGetMinorNumber, (gpu->handle, &number)) == NVML_SUCCESS)
         device->minor = number;
-    if (NVML_ASK(gpu, nvmlDeviceGetArchitecture, (gpu->handle, &arch)) == NVML_SUCCESS)
+    if (NVML_GPU_CALL(gpu, nvmlDeviceGetArchitecture, (gpu->handle, &arch)) == NVML_SUCCESS)
         device->arch = arch == UINT32_MAX ? DEVICE_ARCH_UNKNOWN : arch;
 }
 
@@ -42,11 +42,13 @@ static void read_identity(NvmlGpu *gpu)
     device->vendor = DEVICE_NVIDIA;
     device->has_pci = true;
     device->pci = gpu->row->pci;
-    copy_answer(NVML_ASK(gpu, nvmlDeviceGetUUID, (gpu->handle, text, room)), text, device->uuid, sizeof device->uuid);
-    copy_answer(NVML_ASK(gpu, nvmlDeviceGetName, (gpu->handle, text, room)), text, device->name, sizeof device->name);
-    copy_answer(NVML_ASK(gpu, nvmlDeviceGetSerial, (gpu->handle, text, room)), text, device->serial,
+    copy_answer(NVML_GPU_CALL(gpu, nvmlDeviceGetUUID, (gpu->handle, text, room)), text, device->uuid,
+                sizeof device->uuid);
+    copy_answer(NVML_GPU_CALL(gpu, nvmlDeviceGetName, (gpu->handle, text, room)), text, device->name,
+                sizeof device->name);
+    copy_answer(NVML_GPU_CALL(gpu, nvmlDeviceGetSerial, (gpu->handle, text, room)), text, device->serial,
                 sizeof device->serial);
-    copy_answer(NVML_ASK(gpu, nvmlDeviceGetBoardPartNumber, (gpu->handle, text, room)), text, device->board,
+    copy_answer(NVML_GPU_CALL(gpu, nvmlDeviceGetBoardPartNumber, (gpu->handle, text, room)), text, device->board,
                 sizeof device->board);
     read_numbers(gpu);
 }
@@ -62,7 +64,7 @@ static void read_brand(NvmlGpu *gpu)
 {
     nvmlBrandType_t brand = NVML_BRAND_UNKNOWN;
 
-    if (NVML_ASK(gpu, nvmlDeviceGetBrand, (gpu->handle, &brand)) == NVML_SUCCESS)
+    if (NVML_GPU_CALL(gpu, nvmlDeviceGetBrand, (gpu->handle, &brand)) == NVML_SUCCESS)
         set_text(gpu, READING_BRAND, nvml_brand_text(brand));
 }
 
@@ -72,7 +74,7 @@ static void read_inforom(NvmlGpu *gpu, MetricId id, nvmlInforomObject_t object)
     char got[READING_TEXT_CAP];
 
     if (nvml_gpu_wants(gpu, id))
-        copy_answer(NVML_ASK(gpu, nvmlDeviceGetInforomVersion, (gpu->handle, object, got, sizeof got)), got, text,
+        copy_answer(NVML_GPU_CALL(gpu, nvmlDeviceGetInforomVersion, (gpu->handle, object, got, sizeof got)), got, text,
                     READING_TEXT_CAP);
 }
 
@@ -91,10 +93,10 @@ static void read_texts(NvmlGpu *gpu)
     read_inforom(gpu, METRIC_ECC_INFOROM_VER, NVML_INFOROM_ECC);
     read_inforom(gpu, METRIC_POWER_INFOROM_VER, NVML_INFOROM_POWER);
     if (nvml_gpu_wants(gpu, METRIC_INFOROM_IMAGE_VER))
-        copy_answer(NVML_ASK(gpu, nvmlDeviceGetInforomImageVersion, (gpu->handle, got, sizeof got)), got,
+        copy_answer(NVML_GPU_CALL(gpu, nvmlDeviceGetInforomImageVersion, (gpu->handle, got, sizeof got)), got,
                     reading->text[READING_INFOROM_IMAGE_VER], READING_TEXT_CAP);
     if (nvml_gpu_wants(gpu, METRIC_VBIOS_VERSION))
-        copy_answer(NVML_ASK(gpu, nvmlDeviceGetVbiosVersion, (gpu->handle, got, sizeof got)), got,
+        copy_answer(NVML_GPU_CALL(gpu, nvmlDeviceGetVbiosVersion, (gpu->handle, got, sizeof got)), got,
                     reading->text[READING_VBIOS_VERSION], READING_TEXT_CAP);
 }
 
@@ -142,30 +144,30 @@ static void open_events(NvmlGpu *gpu)
 
     if (gpu->events || !nvml_gpu_wants(gpu, METRIC_XID_ERRORS) || gpu->target.trouble)
         return;
-    r = NVML_ASK(gpu, nvmlDeviceGetSupportedEventTypes, (gpu->handle, &types));
+    r = NVML_GPU_CALL(gpu, nvmlDeviceGetSupportedEventTypes, (gpu->handle, &types));
     if (r == NVML_ERROR_FUNCTION_NOT_FOUND)
         r = NVML_SUCCESS; /* registering will tell */
     if (r == NVML_SUCCESS && !(types & nvmlEventTypeXidCriticalError))
         r = NVML_ERROR_NOT_SUPPORTED;
     if (r == NVML_SUCCESS)
-        r = NVML_ASK(gpu, nvmlEventSetCreate, (&gpu->events));
+        r = NVML_GPU_CALL(gpu, nvmlEventSetCreate, (&gpu->events));
     if (r == NVML_SUCCESS) {
-        r = NVML_ASK(gpu, nvmlDeviceRegisterEvents, (gpu->handle, nvmlEventTypeXidCriticalError, gpu->events));
+        r = NVML_GPU_CALL(gpu, nvmlDeviceRegisterEvents, (gpu->handle, nvmlEventTypeXidCriticalError, gpu->events));
         if (r != NVML_SUCCESS)
             close_events(gpu);
     }
-    set_none(gpu, nvml_gpu_note(gpu, r));
+    set_none(gpu, nvml_gpu_count_answer(gpu, r));
 }
 
 /* The older form does not say which instance. */
 static nvmlReturn_t next_event(NvmlGpu *gpu, nvmlEventData_t *ret)
 {
     nvmlEventData_v1_t older = {0};
-    nvmlReturn_t r = NVML_ASK(gpu, nvmlEventSetWait_v2, (gpu->events, ret, 0));
+    nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlEventSetWait_v2, (gpu->events, ret, 0));
 
     if (r != NVML_ERROR_FUNCTION_NOT_FOUND)
         return r;
-    r = NVML_ASK(gpu, nvmlEventSetWait, (gpu->events, &older, 0));
+    r = NVML_GPU_CALL(gpu, nvmlEventSetWait, (gpu->events, &older, 0));
     *ret = (nvmlEventData_t){.device = older.device,
                              .eventType = older.eventType,
                              .eventData = older.eventData,
@@ -218,7 +220,7 @@ static void read_events(NvmlGpu *gpu)
 enum { ALL_PACES = 1 << METRIC_PACE_FAST | 1 << METRIC_PACE_NORMAL | 1 << METRIC_PACE_SLOW | 1 << METRIC_PACE_ONCE };
 
 /* Who the GPU is, and its last XID, outlive a sampler: they are taken over from the board. All else is read anew. */
-static void take_over(NvmlGpu *gpu)
+static void copy_from_board(NvmlGpu *gpu)
 {
     const Sample *xid = &gpu->reading.sample[METRIC_XID_ERRORS];
     Sample kept;
@@ -244,7 +246,7 @@ NvmlGpu *nvml_gpu_new(NvmlReader *reader, uint32_t index)
     gpu->target = (NvmlTarget){.index = index, .owner = &gpu->row->owner};
     gpu->gpm.instance = DEVICE_NO_NUMBER;
     gpu->peers.changed = gpu->nvlinks.changed = gpu->processes.changed = true; /* what the sampler before saw goes */
-    take_over(gpu);
+    copy_from_board(gpu);
     device->kind = DEVICE_GPU;
     device->vendor = DEVICE_NVIDIA;
     device->has_pci = true;
@@ -334,12 +336,12 @@ static void lose_readings(NvmlGpu *gpu, Absence why)
         gpu->reading.sample[METRIC_XID_ERRORS] = xid;
     for (uint32_t i = 0; i < gpu->mig.count; i++)
         reading_lose(&pool[i].reading, now, why);
-    nvml_peers_lose(gpu, why);
-    nvml_links_lose(gpu, why);
-    nvml_processes_lose(gpu, why);
+    nvml_peers_set_absent(gpu, why);
+    nvml_links_set_absent(gpu, why);
+    nvml_processes_set_absent(gpu, why);
 }
 
-void nvml_gpu_lose(NvmlGpu *gpu, Absence why)
+void nvml_gpu_set_absent(NvmlGpu *gpu, Absence why)
 {
     lose_readings(gpu, why);
     if (nvml_gpu_is_ours(gpu))
@@ -491,7 +493,7 @@ bool nvml_gpu_pass(NvmlGpu *gpu, uint32_t paces)
     return true;
 }
 
-void nvml_gpu_events(NvmlGpu *gpu)
+void nvml_gpu_read_events(NvmlGpu *gpu)
 {
     if (gpu->handle && !gpu->target.trouble)
         read_events(gpu);
@@ -502,7 +504,7 @@ bool nvml_gpu_is_new(const NvmlGpu *gpu)
     return gpu->handle ? gpu->plan_number != gpu->reader->plan.number : board_kernel_now() >= gpu->retry_ns;
 }
 
-bool nvml_gpu_block(NvmlGpu *gpu, uint32_t which)
+bool nvml_gpu_read_blocking(NvmlGpu *gpu, uint32_t which)
 {
     const NvmlRow *row = nvml_blocking_row(which);
 

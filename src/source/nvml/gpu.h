@@ -114,11 +114,11 @@ void nvml_gpu_detach(NvmlGpu *gpu);
  * besides; what was read is published if the GPU is still ours. False where the driver went away. */
 bool nvml_gpu_pass(NvmlGpu *gpu, uint32_t paces);
 /* Between two passes: hands on the events that have come. */
-void nvml_gpu_events(NvmlGpu *gpu);
+void nvml_gpu_read_events(NvmlGpu *gpu);
 /* Whether it waits for its first pass, or for one after a change of plan. */
 bool nvml_gpu_is_new(const NvmlGpu *gpu);
 /* The calls of pace BLOCKING: how many there are, and one of them. False where it is not wanted or cannot be made. */
 uint32_t nvml_blocking_rows(void);
-bool nvml_gpu_block(NvmlGpu *gpu, uint32_t which);
+bool nvml_gpu_read_blocking(NvmlGpu *gpu, uint32_t which);
 /* Makes all values absent because of the driver as a whole, and publishes that. */
-void nvml_gpu_lose(NvmlGpu *gpu, Absence why);
+void nvml_gpu_set_absent(NvmlGpu *gpu, Absence why);

@@ -161,7 +161,7 @@ void nvml_call_announce(NvmlLibrary *library, const NvmlTarget *target, NvmlFunc
     atomic_store_explicit(&self->call_start_ns, board_kernel_now(), memory_order_release);
 }
 
-void nvml_call_over(NvmlLibrary *library)
+void nvml_call_finish(NvmlLibrary *library)
 {
     atomic_store_explicit(&library->self->call_start_ns, 0, memory_order_release);
 }
@@ -182,7 +182,7 @@ nvmlReturn_t nvml_call_begin(NvmlLibrary *library, NvmlTarget *target, NvmlFunct
 
 nvmlReturn_t nvml_call_end(NvmlLibrary *library, NvmlTarget *target, nvmlReturn_t answer)
 {
-    nvml_call_over(library);
+    nvml_call_finish(library);
     switch ((int)answer) {
     case NVML_ERROR_UNINITIALIZED:
     case NVML_ERROR_DRIVER_NOT_LOADED:
@@ -223,7 +223,7 @@ int nvml_library_open(NvmlLibrary *library, const char *path, Err *err)
 
     nvml_call_announce(library, &nobody, NVML_CALLED_dlopen, NVML_ATTACH_LIMIT_MS);
     library->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    nvml_call_over(library);
+    nvml_call_finish(library);
     if (!library->handle) {
         const char *why = dlerror();
         return err_set(err, -ENOENT, "the driver's library cannot be loaded: %s", why ? why : name);
@@ -266,7 +266,7 @@ void nvml_library_close(NvmlLibrary *library)
     if (library->handle) {
         nvml_call_announce(library, &nobody, NVML_CALLED_dlclose, NVML_ATTACH_LIMIT_MS);
         dlclose(library->handle);
-        nvml_call_over(library);
+        nvml_call_finish(library);
     }
     library->handle = NULL;
     library->gone = NVML_SUCCESS;
@@ -283,6 +283,6 @@ const char *nvml_library_words(NvmlLibrary *library, nvmlReturn_t answer)
         return NULL;
     nvml_call_announce(library, &nobody, NVML_CALLED_nvmlErrorString, NVML_COMMON_LIMIT);
     words = library->table_.nvmlErrorString(answer);
-    nvml_call_over(library);
+    nvml_call_finish(library);
     return words;
 }

@@ -75,7 +75,7 @@ void nvml_library_close(NvmlLibrary *library);
 nvmlReturn_t nvml_call_begin(NvmlLibrary *library, NvmlTarget *target, NvmlFunction function, uint32_t limit_ms);
 nvmlReturn_t nvml_call_end(NvmlLibrary *library, NvmlTarget *target, nvmlReturn_t answer);
 void nvml_call_announce(NvmlLibrary *library, const NvmlTarget *target, NvmlFunction function, uint32_t limit_ms);
-void nvml_call_over(NvmlLibrary *library);
+void nvml_call_finish(NvmlLibrary *library);
 
 /* Calls fn about `target` and gives its nvmlReturn_t. `args` is the list of arguments in its parentheses. */
 #define NVML_CALL_WITHIN(library, target, limit_ms, fn, args)                                                          \
@@ -96,7 +96,7 @@ void nvml_call_over(NvmlLibrary *library);
         if ((library)->table_.fn && (library)->up) {                                                                   \
             nvml_call_announce((library), (target), NVML_CALLED_##fn, NVML_COMMON_LIMIT);                              \
             (void)(library)->table_.fn args;                                                                           \
-            nvml_call_over(library);                                                                                   \
+            nvml_call_finish(library);                                                                                 \
         }                                                                                                              \
     } while (0)
 

@@ -53,8 +53,8 @@ static void read_states_by_function(NvmlGpu *gpu)
 
     for (uint32_t i = 0; i < list->count && !gpu->target.trouble; i++) {
         nvmlEnableState_t active = NVML_FEATURE_DISABLED;
-        const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetNvLinkState, (gpu->handle, i, &active));
-        const Absence why = nvml_gpu_note(gpu, r);
+        const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetNvLinkState, (gpu->handle, i, &active));
+        const Absence why = nvml_gpu_count_answer(gpu, r);
 
         set_link_sample(&list->links[i].active, r == NVML_SUCCESS ? nvml_whole(active != 0) : nvml_lacking(why),
                         nvml_gpu_now(gpu));
@@ -71,8 +71,8 @@ static bool read_states_by_field(NvmlGpu *gpu)
 
     for (uint32_t i = 0; i < list->count; i++)
         values[i] = (nvmlFieldValue_t){.fieldId = NVML_FI_DEV_NVLINK_GET_STATE, .scopeId = i};
-    r = NVML_ASK(gpu, nvmlDeviceGetFieldValues, (gpu->handle, (int)list->count, values));
-    why = nvml_gpu_note(gpu, r);
+    r = NVML_GPU_CALL(gpu, nvmlDeviceGetFieldValues, (gpu->handle, (int)list->count, values));
+    why = nvml_gpu_count_answer(gpu, r);
     for (uint32_t i = 0; i < list->count; i++) {
         const NvmlNumber state = r == NVML_SUCCESS ? state_number(nvml_field_number(&values[i])) : nvml_lacking(why);
         if (i == 0 && !state.valid && state.absence == ABSENCE_NOT_SUPPORTED)
@@ -151,8 +151,8 @@ static void read_errors(NvmlGpu *gpu)
     int at = 0;
 
     if (asked > 0) {
-        r = NVML_ASK(gpu, nvmlDeviceGetFieldValues, (gpu->handle, asked, values));
-        why = nvml_gpu_note(gpu, r);
+        r = NVML_GPU_CALL(gpu, nvmlDeviceGetFieldValues, (gpu->handle, asked, values));
+        why = nvml_gpu_count_answer(gpu, r);
     }
     for (uint32_t i = 0; i < list->count; i++)
         for (NodeLinkError k = 0; k < NODE_LINK_ERROR_END; k++) {
@@ -177,8 +177,8 @@ static void read_remotes(NvmlGpu *gpu)
 
         if (link->remote.valid || link->remote.absence != ABSENCE_NOT_YET || !sample_int64(&link->active, &up) || !up)
             continue;
-        const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetNvLinkRemotePciInfo_v2, (gpu->handle, i, &pci));
-        const Absence why = nvml_gpu_note(gpu, r);
+        const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetNvLinkRemotePciInfo_v2, (gpu->handle, i, &pci));
+        const Absence why = nvml_gpu_count_answer(gpu, r);
         const PciAddress at = {.domain = pci.domain, .bus = (uint8_t)pci.bus, .device = (uint8_t)pci.device};
         set_link_sample(&link->remote, r == NVML_SUCCESS ? nvml_whole(pci_pack(at)) : nvml_lacking(why),
                         nvml_gpu_now(gpu));
@@ -230,7 +230,7 @@ void nvml_links_follow_plan(NvmlGpu *gpu)
     gpu->nvlinks.changed = true;
 }
 
-void nvml_links_lose(NvmlGpu *gpu, Absence why)
+void nvml_links_set_absent(NvmlGpu *gpu, Absence why)
 {
     lose_links(gpu, why);
 }
@@ -331,7 +331,7 @@ static void begin_all_peers(NvmlReader *reader, NvmlGpu *const gpus[NODE_GPUS_MA
 }
 
 /* Each GPU in its turn, so that those with large numbers come too where the driver is slow. */
-void nvml_peers_turn(NvmlReader *reader, NvmlGpu *const gpus[NODE_GPUS_MAX])
+void nvml_peers_step(NvmlReader *reader, NvmlGpu *const gpus[NODE_GPUS_MAX])
 {
     const uint64_t end_ns = board_kernel_now() + ROOM_NS;
 
@@ -356,7 +356,7 @@ void nvml_peers_follow_plan(NvmlGpu *gpu)
     gpu->peers.changed = true;
 }
 
-void nvml_peers_lose(NvmlGpu *gpu, Absence why)
+void nvml_peers_set_absent(NvmlGpu *gpu, Absence why)
 {
     const uint64_t now = nvml_gpu_now(gpu);
 

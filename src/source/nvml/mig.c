@@ -45,8 +45,8 @@ static bool mode_is_on(NvmlGpu *gpu)
     NvmlNumber number;
 
     if (!gpu->no_mig) {
-        r = NVML_ASK(gpu, nvmlDeviceGetMigMode, (gpu->handle, &current, &pending));
-        why = nvml_gpu_note(gpu, r);
+        r = NVML_GPU_CALL(gpu, nvmlDeviceGetMigMode, (gpu->handle, &current, &pending));
+        why = nvml_gpu_count_answer(gpu, r);
     }
     if (r == NVML_ERROR_NOT_SUPPORTED || r == NVML_ERROR_FUNCTION_NOT_FOUND)
         gpu->no_mig = true;
@@ -65,9 +65,9 @@ static void find_one(NvmlGpu *gpu, uint32_t index, FoundList *list)
     if (list->count == NODE_INSTANCES_MAX)
         return;
     *found = (Found){.index = index};
-    if (NVML_ASK(gpu, nvmlDeviceGetMigDeviceHandleByIndex, (gpu->handle, index, &found->handle)) != NVML_SUCCESS)
+    if (NVML_GPU_CALL(gpu, nvmlDeviceGetMigDeviceHandleByIndex, (gpu->handle, index, &found->handle)) != NVML_SUCCESS)
         return;
-    if (NVML_ASK(gpu, nvmlDeviceGetUUID, (found->handle, found->uuid, sizeof found->uuid)) == NVML_SUCCESS)
+    if (NVML_GPU_CALL(gpu, nvmlDeviceGetUUID, (found->handle, found->uuid, sizeof found->uuid)) == NVML_SUCCESS)
         list->count++;
 }
 
@@ -76,7 +76,7 @@ static void find_all(NvmlGpu *gpu, FoundList *list)
     unsigned int places = 0;
 
     list->count = 0;
-    if (NVML_ASK(gpu, nvmlDeviceGetMaxMigDeviceCount, (gpu->handle, &places)) != NVML_SUCCESS)
+    if (NVML_GPU_CALL(gpu, nvmlDeviceGetMaxMigDeviceCount, (gpu->handle, &places)) != NVML_SUCCESS)
         return;
     for (unsigned int i = 0; i < places && i < NODE_INSTANCES_MAX && !gpu->target.trouble; i++)
         find_one(gpu, i, list);
@@ -109,8 +109,9 @@ static void ask_numbers(NvmlGpu *gpu, FoundList *list)
 
     for (uint32_t i = 0; i < list->count; i++) {
         Found *found = &list->items[i];
-        if (NVML_ASK(gpu, nvmlDeviceGetGpuInstanceId, (found->handle, &found->gpu_instance)) != NVML_SUCCESS ||
-            NVML_ASK(gpu, nvmlDeviceGetComputeInstanceId, (found->handle, &found->compute_instance)) != NVML_SUCCESS)
+        if (NVML_GPU_CALL(gpu, nvmlDeviceGetGpuInstanceId, (found->handle, &found->gpu_instance)) != NVML_SUCCESS ||
+            NVML_GPU_CALL(gpu, nvmlDeviceGetComputeInstanceId, (found->handle, &found->compute_instance)) !=
+                NVML_SUCCESS)
             continue;
         list->items[kept++] = *found;
     }
@@ -140,11 +141,11 @@ static void read_profile(NvmlGpu *gpu, NvmlInstance *instance)
     nvmlDeviceAttributes_t attributes = {0};
     char name[DEVICE_NAME_CAP] = "";
 
-    if (NVML_ASK(gpu, nvmlDeviceGetName, (instance->handle, name, sizeof name)) == NVML_SUCCESS)
+    if (NVML_GPU_CALL(gpu, nvmlDeviceGetName, (instance->handle, name, sizeof name)) == NVML_SUCCESS)
         nvml_profile_from_name(name, reading->profile, sizeof reading->profile);
     if (reading->profile[0])
         return;
-    if (NVML_ASK(gpu, nvmlDeviceGetAttributes_v2, (instance->handle, &attributes)) == NVML_SUCCESS)
+    if (NVML_GPU_CALL(gpu, nvmlDeviceGetAttributes_v2, (instance->handle, &attributes)) == NVML_SUCCESS)
         nvml_profile_from_attributes(&attributes, reading->profile, sizeof reading->profile);
 }
 
@@ -254,7 +255,7 @@ void nvml_mig_read(NvmlGpu *gpu)
     for (uint32_t i = 0; wanted && i < gpu->mig.count && !gpu->target.trouble; i++) {
         NvmlNumber numbers[ARRAY_LEN(ids)] = {{0}};
         const nvmlReturn_t answer = nvml_read_memory(gpu, pool[i].handle, numbers);
-        const Absence why = nvml_gpu_note(gpu, answer);
+        const Absence why = nvml_gpu_count_answer(gpu, answer);
         for (size_t k = 0; k < ARRAY_LEN(ids); k++)
             if (nvml_gpu_wants(gpu, ids[k]))
                 nvml_sample_set(metric_get(ids[k]), answer == NVML_SUCCESS ? numbers[k] : nvml_lacking(why),

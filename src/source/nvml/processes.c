@@ -35,14 +35,14 @@ static nvmlReturn_t call_list(NvmlGpu *gpu, Kind kind, unsigned int *count, nvml
 
     switch (kind) {
     case KIND_COMPUTE:
-        return older ? NVML_ASK(gpu, nvmlDeviceGetComputeRunningProcesses_v2, (gpu->handle, count, infos))
-                     : NVML_ASK(gpu, nvmlDeviceGetComputeRunningProcesses_v3, (gpu->handle, count, infos));
+        return older ? NVML_GPU_CALL(gpu, nvmlDeviceGetComputeRunningProcesses_v2, (gpu->handle, count, infos))
+                     : NVML_GPU_CALL(gpu, nvmlDeviceGetComputeRunningProcesses_v3, (gpu->handle, count, infos));
     case KIND_GRAPHICS:
-        return older ? NVML_ASK(gpu, nvmlDeviceGetGraphicsRunningProcesses_v2, (gpu->handle, count, infos))
-                     : NVML_ASK(gpu, nvmlDeviceGetGraphicsRunningProcesses_v3, (gpu->handle, count, infos));
+        return older ? NVML_GPU_CALL(gpu, nvmlDeviceGetGraphicsRunningProcesses_v2, (gpu->handle, count, infos))
+                     : NVML_GPU_CALL(gpu, nvmlDeviceGetGraphicsRunningProcesses_v3, (gpu->handle, count, infos));
     default:
-        return older ? NVML_ASK(gpu, nvmlDeviceGetMPSComputeRunningProcesses_v2, (gpu->handle, count, infos))
-                     : NVML_ASK(gpu, nvmlDeviceGetMPSComputeRunningProcesses_v3, (gpu->handle, count, infos));
+        return older ? NVML_GPU_CALL(gpu, nvmlDeviceGetMPSComputeRunningProcesses_v2, (gpu->handle, count, infos))
+                     : NVML_GPU_CALL(gpu, nvmlDeviceGetMPSComputeRunningProcesses_v3, (gpu->handle, count, infos));
     }
 }
 
@@ -181,8 +181,8 @@ static nvmlReturn_t read_samples(NvmlGpu *gpu, Shares *ret)
         free(ret->samples);
         ret->samples = xcalloc(room, sizeof *ret->samples);
         ret->count = room;
-        r = NVML_ASK(gpu, nvmlDeviceGetProcessUtilization,
-                     (gpu->handle, ret->samples, &ret->count, gpu->processes.seen_us));
+        r = NVML_GPU_CALL(gpu, nvmlDeviceGetProcessUtilization,
+                          (gpu->handle, ret->samples, &ret->count, gpu->processes.seen_us));
         if (r == NVML_SUCCESS && ret->count > room)
             ret->count = room;
         if (r == NVML_ERROR_INSUFFICIENT_SIZE)
@@ -243,7 +243,7 @@ void nvml_processes_read(NvmlGpu *gpu)
     if (!gpu->reader->plan.board.want_processes || gpu->target.trouble)
         return;
     r = read_lists(gpu, &found);
-    why = nvml_gpu_note(gpu, r);
+    why = nvml_gpu_count_answer(gpu, r);
     if (r != NVML_SUCCESS) {
         set_absent(gpu, why);
     } else {
@@ -264,7 +264,7 @@ void nvml_processes_follow_plan(NvmlGpu *gpu)
     gpu->processes.changed = true;
 }
 
-void nvml_processes_lose(NvmlGpu *gpu, Absence why)
+void nvml_processes_set_absent(NvmlGpu *gpu, Absence why)
 {
     if (gpu->processes.list.count.valid || gpu->processes.list.count.absence != ABSENCE_NOT_YET)
         set_absent(gpu, why);

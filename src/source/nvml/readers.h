@@ -10,10 +10,10 @@
 #include "source/nvml/gpu.h"
 
 /* NVML_CALL about a GPU. */
-#define NVML_ASK(gpu, fn, args) NVML_CALL(&(gpu)->reader->library, &(gpu)->target, fn, args)
+#define NVML_GPU_CALL(gpu, fn, args) NVML_CALL(&(gpu)->reader->library, &(gpu)->target, fn, args)
 
 /* Counts an answer for the outcome of the pass. Returns the reason it stands for. */
-static inline Absence nvml_gpu_note(NvmlGpu *gpu, nvmlReturn_t answer)
+static inline Absence nvml_gpu_count_answer(NvmlGpu *gpu, nvmlReturn_t answer)
 {
     if (nvml_answer_is_failure(answer)) {
         gpu->pass.failed++;
@@ -54,7 +54,7 @@ typedef struct NvmlRow {
 } NvmlRow;
 
 /* The row number i; NULL past the end. */
-const NvmlRow *nvml_row(size_t i);
+const NvmlRow *nvml_row_at(size_t i);
 
 /* Makes all wanted calls of a pace and sets their samples in gpu->reading. */
 void nvml_rows_read(NvmlGpu *gpu, MetricPace pace);
@@ -67,7 +67,7 @@ const NvmlRow *nvml_blocking_row(uint32_t which);
 nvmlReturn_t nvml_read_memory(NvmlGpu *gpu, nvmlDevice_t handle, NvmlNumber numbers[4]);
 
 /* The reason for a sample of this GPU: NOT_SUPPORTED becomes MIG_MODE where MIG is why. */
-Absence nvml_reason(const NvmlGpu *gpu, MetricId id, Absence why);
+Absence nvml_absence_of(const NvmlGpu *gpu, MetricId id, Absence why);
 
 /* Field values (fields.c): one call for all fields of a pace; each entry has its own answer, type and time. */
 
@@ -92,7 +92,7 @@ void nvml_links_read(NvmlGpu *gpu, uint32_t paces);
 /* Forgets all where nobody wants to know any more. */
 void nvml_links_follow_plan(NvmlGpu *gpu);
 /* Makes all that was asked for absent. */
-void nvml_links_lose(NvmlGpu *gpu, Absence why);
+void nvml_links_set_absent(NvmlGpu *gpu, Absence why);
 /* Puts what has changed on the board; the GPU is ours. */
 void nvml_links_publish(NvmlGpu *gpu);
 
@@ -101,11 +101,11 @@ void nvml_links_publish(NvmlGpu *gpu);
 /* Asks about all others anew, unless it is still about it or nobody wants to know. */
 void nvml_peers_begin(NvmlGpu *gpu);
 /* Goes on for a short time, and publishes what came of it. Entry i is Board.gpus[i], NULL where it is not ours. */
-void nvml_peers_turn(NvmlReader *reader, NvmlGpu *const gpus[NODE_GPUS_MAX]);
+void nvml_peers_step(NvmlReader *reader, NvmlGpu *const gpus[NODE_GPUS_MAX]);
 /* Forgets all where nobody wants to know any more. */
 void nvml_peers_follow_plan(NvmlGpu *gpu);
 /* Makes all that was asked for absent. */
-void nvml_peers_lose(NvmlGpu *gpu, Absence why);
+void nvml_peers_set_absent(NvmlGpu *gpu, Absence why);
 /* Puts what has changed on the board; the GPU is ours. */
 void nvml_peers_publish(NvmlGpu *gpu);
 
@@ -132,7 +132,7 @@ void nvml_counters_free(NvmlCounters *counters);
 /* Ends the engine and lets go of the library; to be called before nvmlShutdown. NULL is fine. */
 void nvml_counters_close(NvmlCounters *counters);
 /* Opens, closes or starts to measure what is due. NULL is fine. */
-void nvml_counters_turn(NvmlCounters *counters);
+void nvml_counters_step(NvmlCounters *counters);
 
 /* Processes of a GPU (processes.c). Does nothing where the plan does not want them. */
 
@@ -140,6 +140,6 @@ void nvml_processes_read(NvmlGpu *gpu);
 /* Forgets all where nobody wants to know any more. */
 void nvml_processes_follow_plan(NvmlGpu *gpu);
 /* Makes the list absent. */
-void nvml_processes_lose(NvmlGpu *gpu, Absence why);
+void nvml_processes_set_absent(NvmlGpu *gpu, Absence why);
 /* Puts what has changed on the board; the GPU is ours. */
 void nvml_processes_publish(NvmlGpu *gpu);

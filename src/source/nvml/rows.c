@@ -13,7 +13,7 @@ enum { FANS_MAX = 16 };
     static nvmlReturn_t read_##fn(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])                                \
     {                                                                                                                  \
         Type value = (Type)0;                                                                                          \
-        const nvmlReturn_t r = NVML_ASK(gpu, fn, (gpu->handle, &value));                                               \
+        const nvmlReturn_t r = NVML_GPU_CALL(gpu, fn, (gpu->handle, &value));                                          \
         (void)arg;                                                                                                     \
         numbers[0] = nvml_whole_unsigned(value);                                                                       \
         return r;                                                                                                      \
@@ -23,7 +23,7 @@ enum { FANS_MAX = 16 };
     static nvmlReturn_t read_##fn(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])                                \
     {                                                                                                                  \
         unsigned int value = 0;                                                                                        \
-        const nvmlReturn_t r = NVML_ASK(gpu, fn, (gpu->handle, (ArgType)arg, &value));                                 \
+        const nvmlReturn_t r = NVML_GPU_CALL(gpu, fn, (gpu->handle, (ArgType)arg, &value));                            \
         numbers[0] = nvml_whole(value);                                                                                \
         return r;                                                                                                      \
     }
@@ -32,7 +32,7 @@ enum { FANS_MAX = 16 };
     static nvmlReturn_t read_##fn(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])                                \
     {                                                                                                                  \
         unsigned int first = 0, second = 0;                                                                            \
-        const nvmlReturn_t r = NVML_ASK(gpu, fn, (gpu->handle, &first, &second));                                      \
+        const nvmlReturn_t r = NVML_GPU_CALL(gpu, fn, (gpu->handle, &first, &second));                                 \
         (void)arg;                                                                                                     \
         numbers[0] = nvml_whole(first);                                                                                \
         numbers[1] = nvml_whole(second);                                                                               \
@@ -79,13 +79,13 @@ static nvmlReturn_t read_temperature(NvmlGpu *gpu, unsigned int arg, NvmlNumber 
 {
     unsigned int celsius = 0;
     nvmlTemperature_t newer = {.version = nvmlTemperature_v1, .sensorType = NVML_TEMPERATURE_GPU};
-    nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetTemperature, (gpu->handle, NVML_TEMPERATURE_GPU, &celsius));
+    nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetTemperature, (gpu->handle, NVML_TEMPERATURE_GPU, &celsius));
 
     (void)arg;
     numbers[0] = nvml_whole(celsius);
     if (r != NVML_ERROR_FUNCTION_NOT_FOUND && r != NVML_ERROR_DEPRECATED)
         return r;
-    r = NVML_ASK(gpu, nvmlDeviceGetTemperatureV, (gpu->handle, &newer));
+    r = NVML_GPU_CALL(gpu, nvmlDeviceGetTemperatureV, (gpu->handle, &newer));
     numbers[0] = nvml_whole(newer.temperature);
     return r;
 }
@@ -93,7 +93,7 @@ static nvmlReturn_t read_temperature(NvmlGpu *gpu, unsigned int arg, NvmlNumber 
 static nvmlReturn_t read_margin(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
 {
     nvmlMarginTemperature_t margin = {.version = nvmlMarginTemperature_v1};
-    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetMarginTemperature, (gpu->handle, &margin));
+    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetMarginTemperature, (gpu->handle, &margin));
 
     (void)arg;
     numbers[0] = nvml_whole(margin.marginTemperature);
@@ -103,7 +103,7 @@ static nvmlReturn_t read_margin(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbe
 static nvmlReturn_t read_utilization(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
 {
     nvmlUtilization_t use = {0};
-    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetUtilizationRates, (gpu->handle, &use));
+    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetUtilizationRates, (gpu->handle, &use));
 
     (void)arg;
     numbers[0] = nvml_whole(use.gpu);
@@ -114,7 +114,7 @@ static nvmlReturn_t read_utilization(NvmlGpu *gpu, unsigned int arg, NvmlNumber 
 static nvmlReturn_t read_pstate(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
 {
     nvmlPstates_t state = NVML_PSTATE_UNKNOWN;
-    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetPerformanceState, (gpu->handle, &state));
+    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetPerformanceState, (gpu->handle, &state));
 
     (void)arg;
     numbers[0] = state <= NVML_PSTATE_15 ? nvml_whole(state) : nvml_lacking(ABSENCE_NO_DATA);
@@ -125,7 +125,7 @@ static nvmlReturn_t read_pstate(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbe
 static nvmlReturn_t read_memory_v1(NvmlGpu *gpu, nvmlDevice_t handle, NvmlNumber numbers[])
 {
     nvmlMemory_t memory = {0};
-    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetMemoryInfo, (handle, &memory));
+    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetMemoryInfo, (handle, &memory));
 
     numbers[0] = nvml_whole_unsigned(memory.total);
     numbers[1] = nvml_whole_unsigned(memory.free);
@@ -137,7 +137,7 @@ static nvmlReturn_t read_memory_v1(NvmlGpu *gpu, nvmlDevice_t handle, NvmlNumber
 nvmlReturn_t nvml_read_memory(NvmlGpu *gpu, nvmlDevice_t handle, NvmlNumber numbers[4])
 {
     nvmlMemory_v2_t memory = {.version = nvmlMemory_v2};
-    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetMemoryInfo_v2, (handle, &memory));
+    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetMemoryInfo_v2, (handle, &memory));
 
     if (r == NVML_ERROR_FUNCTION_NOT_FOUND || r == NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
         return read_memory_v1(gpu, handle, numbers);
@@ -158,7 +158,7 @@ static nvmlReturn_t read_memory(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbe
 static nvmlReturn_t read_bar1(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
 {
     nvmlBAR1Memory_t memory = {0};
-    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetBAR1MemoryInfo, (gpu->handle, &memory));
+    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetBAR1MemoryInfo, (gpu->handle, &memory));
 
     numbers[0] = nvml_whole_unsigned(arg ? memory.bar1Total : memory.bar1Used);
     numbers[1] = nvml_whole_unsigned(memory.bar1Free);
@@ -170,7 +170,7 @@ static nvmlReturn_t read_retired(NvmlGpu *gpu, unsigned int arg, NvmlNumber numb
 {
     unsigned int count = 0;
     const nvmlReturn_t r =
-        NVML_ASK(gpu, nvmlDeviceGetRetiredPages, (gpu->handle, (nvmlPageRetirementCause_t)arg, &count, NULL));
+        NVML_GPU_CALL(gpu, nvmlDeviceGetRetiredPages, (gpu->handle, (nvmlPageRetirementCause_t)arg, &count, NULL));
 
     numbers[0] = nvml_whole(count);
     return r == NVML_ERROR_INSUFFICIENT_SIZE ? NVML_SUCCESS : r;
@@ -179,7 +179,7 @@ static nvmlReturn_t read_retired(NvmlGpu *gpu, unsigned int arg, NvmlNumber numb
 static nvmlReturn_t read_banks(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
 {
     nvmlRowRemapperHistogramValues_t banks = {0};
-    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetRowRemapperHistogram, (gpu->handle, &banks));
+    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetRowRemapperHistogram, (gpu->handle, &banks));
 
     (void)arg;
     numbers[0] = nvml_whole(banks.max);
@@ -194,7 +194,7 @@ static nvmlReturn_t read_banks(NvmlGpu *gpu, unsigned int arg, NvmlNumber number
 static nvmlReturn_t read_licence(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
 {
     nvmlGridLicensableFeatures_t licences = {0};
-    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetGridLicensableFeatures_v4, (gpu->handle, &licences));
+    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetGridLicensableFeatures_v4, (gpu->handle, &licences));
     const unsigned int room = ARRAY_LEN(licences.gridLicensableFeatures);
 
     (void)arg;
@@ -220,7 +220,7 @@ static NvmlNumber fabric_status(unsigned int state, nvmlReturn_t status)
 static nvmlReturn_t read_fabric_v1(NvmlGpu *gpu, NvmlNumber numbers[])
 {
     nvmlGpuFabricInfo_t fabric = {0};
-    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetGpuFabricInfo, (gpu->handle, &fabric));
+    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetGpuFabricInfo, (gpu->handle, &fabric));
 
     numbers[0] = fabric_status(fabric.state, fabric.status);
     numbers[1] = numbers[2] = numbers[0].valid ? nvml_lacking(ABSENCE_DRIVER_LACKS) : numbers[0];
@@ -231,13 +231,13 @@ static nvmlReturn_t read_fabric_v1(NvmlGpu *gpu, NvmlNumber numbers[])
 static nvmlReturn_t read_fabric(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
 {
     nvmlGpuFabricInfoV_t fabric = {.version = nvmlGpuFabricInfo_v3};
-    nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetGpuFabricInfoV, (gpu->handle, &fabric));
+    nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetGpuFabricInfoV, (gpu->handle, &fabric));
     bool summary = true;
 
     (void)arg;
     if (r == NVML_ERROR_ARGUMENT_VERSION_MISMATCH) {
         fabric = (nvmlGpuFabricInfoV_t){.version = nvmlGpuFabricInfo_v2};
-        r = NVML_ASK(gpu, nvmlDeviceGetGpuFabricInfoV, (gpu->handle, &fabric));
+        r = NVML_GPU_CALL(gpu, nvmlDeviceGetGpuFabricInfoV, (gpu->handle, &fabric));
         summary = false;
     }
     if (r == NVML_ERROR_FUNCTION_NOT_FOUND)
@@ -256,7 +256,7 @@ static nvmlReturn_t read_fabric(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbe
 static nvmlReturn_t read_sram(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
 {
     nvmlEccSramErrorStatus_t sram = {.version = nvmlEccSramErrorStatus_v1};
-    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetSramEccErrorStatus, (gpu->handle, &sram));
+    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetSramEccErrorStatus, (gpu->handle, &sram));
 
     (void)arg;
     numbers[0] = nvml_whole(sram.bThresholdExceeded != 0);
@@ -270,7 +270,7 @@ static nvmlReturn_t read_sram(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers
 static nvmlReturn_t read_unrepairable(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
 {
     nvmlUnrepairableMemoryStatus_v1_t memory = {0};
-    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetUnrepairableMemoryFlag_v1, (gpu->handle, &memory));
+    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetUnrepairableMemoryFlag_v1, (gpu->handle, &memory));
 
     (void)arg;
     numbers[0] = nvml_whole(memory.bUnrepairableMemory != 0);
@@ -280,7 +280,7 @@ static nvmlReturn_t read_unrepairable(NvmlGpu *gpu, unsigned int arg, NvmlNumber
 static nvmlReturn_t read_repair(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
 {
     nvmlRepairStatus_t repair = {.version = nvmlRepairStatus_v1};
-    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetRepairStatus, (gpu->handle, &repair));
+    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetRepairStatus, (gpu->handle, &repair));
 
     (void)arg;
     numbers[0] = nvml_whole(repair.bChannelRepairPending != 0);
@@ -307,11 +307,12 @@ static nvmlReturn_t read_inforom(NvmlGpu *gpu, unsigned int arg, NvmlNumber numb
 static nvmlReturn_t read_fan(NvmlGpu *gpu, unsigned int fan, int64_t *ret_speed, int64_t *ret_target)
 {
     unsigned int speed = 0, target = 0;
-    const nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetFanSpeed_v2, (gpu->handle, fan, &speed));
+    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetFanSpeed_v2, (gpu->handle, fan, &speed));
 
     *ret_speed = speed;
     *ret_target = -1;
-    if (r == NVML_SUCCESS && NVML_ASK(gpu, nvmlDeviceGetTargetFanSpeed, (gpu->handle, fan, &target)) == NVML_SUCCESS)
+    if (r == NVML_SUCCESS &&
+        NVML_GPU_CALL(gpu, nvmlDeviceGetTargetFanSpeed, (gpu->handle, fan, &target)) == NVML_SUCCESS)
         *ret_target = target;
     return r;
 }
@@ -321,7 +322,7 @@ static nvmlReturn_t read_fans(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers
 {
     unsigned int fans = 0;
     int64_t most = 0;
-    nvmlReturn_t r = NVML_ASK(gpu, nvmlDeviceGetNumFans, (gpu->handle, &fans));
+    nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetNumFans, (gpu->handle, &fans));
 
     (void)arg;
     numbers[0] = numbers[1] = nvml_lacking(ABSENCE_NOT_SUPPORTED);
@@ -406,7 +407,7 @@ static const NvmlRow rows[] = {
 /* The last rows are the blocking ones. */
 enum { BLOCKING_ROWS = 2 };
 
-const NvmlRow *nvml_row(size_t i)
+const NvmlRow *nvml_row_at(size_t i)
 {
     return i < ARRAY_LEN(rows) ? &rows[i] : NULL;
 }
@@ -453,7 +454,7 @@ static bool is_hidden_by_mig(MetricId id)
     }
 }
 
-Absence nvml_reason(const NvmlGpu *gpu, MetricId id, Absence why)
+Absence nvml_absence_of(const NvmlGpu *gpu, MetricId id, Absence why)
 {
     if (why != ABSENCE_NOT_SUPPORTED || !gpu->reading.mig || !is_hidden_by_mig(id))
         return why;
@@ -477,7 +478,7 @@ static void set_sample(NvmlGpu *gpu, MetricId id, NvmlNumber number, uint64_t no
     if (!nvml_gpu_wants(gpu, id))
         return;
     if (!number.valid)
-        number.absence = nvml_reason(gpu, id, number.absence);
+        number.absence = nvml_absence_of(gpu, id, number.absence);
     nvml_sample_set(metric_get(id), number, now, sample);
 }
 
@@ -485,7 +486,7 @@ void nvml_row_read(NvmlGpu *gpu, const NvmlRow *row)
 {
     NvmlNumber numbers[NVML_ROW_METRICS] = {{0}};
     const nvmlReturn_t answer = row->read(gpu, row->arg, numbers);
-    const Absence why = nvml_gpu_note(gpu, answer);
+    const Absence why = nvml_gpu_count_answer(gpu, answer);
     const uint64_t now = nvml_gpu_now(gpu);
 
     for (uint32_t i = 0; i < row->count; i++)

@@ -88,7 +88,7 @@ static bool read_aer(int dir, uint64_t aer[PCI_AER_END])
     return any;
 }
 
-bool pci_detail(const char *root, PciAddress address, PciDetail *ret)
+bool pci_read_detail(const char *root, PciAddress address, PciDetail *ret)
 {
     char path[PATH_CAP], name[PCI_TEXT_CAP];
     CLEANUP_FD int dir = -1;

@@ -53,7 +53,7 @@ typedef struct PciDetail {
 } PciDetail;
 
 /* False, with *ret zeroed, where there is no such function. */
-bool pci_detail(const char *root, PciAddress address, PciDetail *ret);
+bool pci_read_detail(const char *root, PciAddress address, PciDetail *ret);
 
 /* ---- files of a function's folder in sysfs, whose descriptor is `dir` ---- */
 

@@ -280,7 +280,7 @@ void pod_uids_want(PodUids *uids, const OwnerTable *table)
 
     map_init(&uids->known);
     for (size_t i = 0; i < table->len; i++) {
-        if (poddir_key(table->at[i].namespace, table->at[i].pod, key))
+        if (poddir_make_key(table->at[i].namespace, table->at[i].pod, key))
             pods_add(&uids->known, key, map_get(&before, key));
     }
     pods_done(&before);
@@ -307,7 +307,7 @@ void pod_uids_tick(PodUids *uids)
 const char *pod_uids_get(const PodUids *uids, const char *namespace, const char *pod)
 {
     char key[PODDIR_KEY_ROOM];
-    const PodDir *known = poddir_key(namespace, pod, key) ? map_get(&uids->known, key) : NULL;
+    const PodDir *known = poddir_make_key(namespace, pod, key) ? map_get(&uids->known, key) : NULL;
 
     return known ? known->uid : "";
 }

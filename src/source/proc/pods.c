@@ -58,7 +58,7 @@ bool poddir_parse(const char *name, size_t *ret_key_len, char uid[POD_UID_CAP])
     return true;
 }
 
-bool poddir_key(const char *namespace, const char *pod, char key[PODDIR_KEY_ROOM])
+bool poddir_make_key(const char *namespace, const char *pod, char key[PODDIR_KEY_ROOM])
 {
     size_t namespace_len = name_len(namespace, false), pod_len = name_len(pod, true);
 
@@ -212,7 +212,7 @@ void pod_names_fill(PodNames *names, const char *root, ProcessOwner *owners, siz
 void process_owners_fill(const char *root, const UserNames *users, PodNames *pods, ProcessOwner *owners, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        (void)process_who(root, owners[i].pid, false, &owners[i], NULL);
+        (void)process_identify(root, owners[i].pid, false, &owners[i], NULL);
         user_name(users, owners[i].uid, owners[i].user);
     }
     pod_names_fill(pods, root, owners, count);

@@ -36,7 +36,7 @@ typedef struct PodDir {
 bool poddir_parse(const char *name, size_t *ret_key_len, char uid[POD_UID_CAP]);
 
 /* Writes the key of a pod. False where no folder can be its own. */
-bool poddir_key(const char *namespace, const char *pod, char key[PODDIR_KEY_ROOM]);
+bool poddir_make_key(const char *namespace, const char *pod, char key[PODDIR_KEY_ROOM]);
 
 /* Looks for folders of `pods`, a map from keys to PodDir, and fills these in; of several that differ in the UID alone
  * the one that was made last counts (when it was born, as far as the file system tells, else its ctime). Blocks, for
@@ -54,5 +54,6 @@ void pod_names_free(PodNames *names); /* accepts NULL */
 /* Fills pod and namespace of those in a pod whose folder ROOT/var/log/pods has. */
 void pod_names_fill(PodNames *names, const char *root, ProcessOwner *owners, size_t count);
 
-/* All that there is to know of each of these pids but the command line: process_who, user_name and pod_names_fill. */
+/* All that there is to know of each of these pids but the command line: process_identify, user_name and pod_names_fill.
+ */
 void process_owners_fill(const char *root, const UserNames *users, PodNames *pods, ProcessOwner *owners, size_t count);

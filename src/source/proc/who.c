@@ -308,7 +308,7 @@ static void take_command(const char *root, const char *pid, ProcessOwner *owner)
     hide_controls(owner->command, len);
 }
 
-int process_who(const char *root, uint32_t pid, bool with_command, ProcessOwner *ret, Err *err)
+int process_identify(const char *root, uint32_t pid, bool with_command, ProcessOwner *ret, Err *err)
 {
     char name[PID_CAP], text[CGROUP_CAP];
     ProcStat stat;

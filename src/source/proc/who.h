@@ -15,7 +15,7 @@
 /* Fills all but pod and namespace (source/proc/pods.h). `root` stands before "/proc", "" for the real one. A process
  * that is not there any more, or not in our pid namespace, stays as process_owner_init leaves it: -ENOENT or -ESRCH.
  * What of the rest cannot be read stays unknown. */
-int process_who(const char *root, uint32_t pid, bool with_command, ProcessOwner *ret, Err *err);
+int process_identify(const char *root, uint32_t pid, bool with_command, ProcessOwner *ret, Err *err);
 
 /* The container, its runtime, the pod's UID and the job, from the text of a cgroup file; "" where it names none. Forms:
  * cgroup v1 and v2; docker, containerd, CRI-O, podman, lxc by cgroupfs and systemd drivers; Kubernetes'

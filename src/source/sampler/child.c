@@ -78,7 +78,7 @@ struct Child {
     NvmlReader reader;
     DcgmPlace dcgm;
     NvmlGpu *gpus[NODE_GPUS_MAX]; /* those that are ours */
-    uint32_t plan_sequence;           /* of the plan in use */
+    uint32_t plan_sequence;       /* of the plan in use */
     uint64_t due_ns[METRIC_PACE_END], found_due_ns;
     uint64_t events_ns;   /* when to ask for events next, of the kernel's clock as people wait for them */
     uint32_t events_told; /* of the board's, those that the agent was told of */
@@ -153,7 +153,7 @@ static BoardSampler *take_slot(Board *board, uint32_t slot)
     return self;
 }
 
-int child_greet(int fd, Child **ret_child, Err *err)
+int child_connect(int fd, Child **ret_child, Err *err)
 {
     const SamplerReply reply = {.protocol = SAMPLER_PROTOCOL, .pid = getpid()};
     CLEANUP_FREE SamplerHello *hello = xcalloc(1, sizeof *hello);
@@ -234,7 +234,7 @@ static void lose_all(Child *child, Absence why)
 {
     for (size_t i = 0; i < ARRAY_LEN(child->gpus); i++)
         if (child->gpus[i])
-            nvml_gpu_lose(child->gpus[i], why);
+            nvml_gpu_set_absent(child->gpus[i], why);
 }
 
 static void detach_all(Child *child)
@@ -429,7 +429,7 @@ static void block_once(Child *child)
         const uint32_t next = child->blocking_next++ % (NODE_GPUS_MAX * rows);
         NvmlGpu *gpu = child->gpus[next / rows];
         child->blocking_left--;
-        if (gpu && nvml_gpu_block(gpu, next % rows))
+        if (gpu && nvml_gpu_read_blocking(gpu, next % rows))
             return;
     }
 }
@@ -446,7 +446,7 @@ static void read_events(Child *child, bool passed)
     child->events_ns = now + EVENTS_PERIOD_NS + EVENTS_SLACK_NS;
     for (size_t i = 0; i < ARRAY_LEN(child->gpus) && !child->reader.library.gone; i++)
         if (child->gpus[i])
-            nvml_gpu_events(child->gpus[i]);
+            nvml_gpu_read_events(child->gpus[i]);
 }
 
 /* There are events on the board: the agent need not wait for its next look. It looks then anyway, so that one who does
@@ -483,9 +483,9 @@ static void sample_due(Child *child)
     if (due)
         atomic_fetch_add_explicit(&child->self->passes, 1, memory_order_relaxed);
     if (!child->reader.library.gone) {
-        nvml_peers_turn(&child->reader, child->gpus);
+        nvml_peers_step(&child->reader, child->gpus);
         block_once(child);
-        nvml_counters_turn(child->reader.counters);
+        nvml_counters_step(child->reader.counters);
     }
     if (child->reader.library.gone)
         restart_driver(child);

@@ -13,7 +13,7 @@
 typedef struct Child Child;
 
 /* Receives the hello on `fd`, maps the board, answers. -errno; -EPROTO where the agent speaks another version. */
-int child_greet(int fd, Child **ret_child, Err *err);
+int child_connect(int fd, Child **ret_child, Err *err);
 /* Samples until the other end of the socket is closed, then lets go of the driver; of a probe: asks once. */
 void child_run(Child *child);
 /* One turn of that loop, without the wait. */

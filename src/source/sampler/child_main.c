@@ -52,7 +52,7 @@ static int run_child(Err *err)
 {
     CLEANUP(child_free_at) Child *child = NULL;
 
-    TRY(child_greet(SAMPLER_FD, &child, err));
+    TRY(child_connect(SAMPLER_FD, &child, err));
     child_run(child);
     return 0;
 }

@@ -66,7 +66,7 @@ int process_connect(Process *process, const char *path, int *ret_fd, Err *err)
     return 0;
 }
 
-int process_greet(int fd, const SamplerHello *hello, int board_fd, Err *err)
+int process_send_hello(int fd, const SamplerHello *hello, int board_fd, Err *err)
 {
     Control control = {.fd = {0}};
     struct iovec part = {.iov_base = (void *)(uintptr_t)hello, .iov_len = sizeof(*hello)};
@@ -95,7 +95,7 @@ static void set_sender(Process *process, const struct ucred *who)
     process->may_kill = who->uid == geteuid();
 }
 
-int process_hear(Process *process, int fd, Err *err)
+int process_read_reply(Process *process, int fd, Err *err)
 {
     SamplerReply reply = {0};
     Control control = {.who = {0}};

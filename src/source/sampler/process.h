@@ -33,11 +33,11 @@ int process_start(Process *process, const char *program, int *ret_fd, Err *err);
 int process_connect(Process *process, const char *path, int *ret_fd, Err *err);
 
 /* Sends the hello and the board. -errno. */
-int process_greet(int fd, const SamplerHello *hello, int board_fd, Err *err);
+int process_send_hello(int fd, const SamplerHello *hello, int board_fd, Err *err);
 
 /* Reads a reply, the first or a later one that says that there is news, if there is one: 0, -EAGAIN, -EPIPE where it is
  * gone, -EPROTO where it makes no sense. A foreign process is known by its pid from then on. */
-int process_hear(Process *process, int fd, Err *err);
+int process_read_reply(Process *process, int fd, Err *err);
 
 void process_kill(Process *process);
 /* Whether it has ended; a child is reaped. `open`: its socket is, the only sign of life of one without a pid. */

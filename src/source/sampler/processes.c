@@ -79,7 +79,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     uint32_t slot = link->slot;
     Place *place = &p->places[slot];
     Err err = {0};
-    int rc = status < 0 ? -EPIPE : process_hear(&place->process, link->fd, &err);
+    int rc = status < 0 ? -EPIPE : process_read_reply(&place->process, link->fd, &err);
 
     (void)events;
     if (rc == -EAGAIN)
@@ -88,12 +88,12 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         if (rc == -EPROTO)
             log_write(p->log, LOG_LEVEL_ERROR, "Sampler %d: %s.", (int)place->process.pid, err.text);
         close_link(place);
-        supervisor_closed(p->supervisor, slot);
+        supervisor_note_close(p->supervisor, slot);
         supervisor_pass(p->supervisor);
         return;
     }
     if (place->process.foreign && place->process.pid)
-        supervisor_told_pid(p->supervisor, slot, place->process.pid);
+        supervisor_set_pid(p->supervisor, slot, place->process.pid);
     if (p->news)
         p->news(p->news_self);
 }
@@ -133,7 +133,7 @@ static int ops_start(void *self, const SamplerHello *hello, pid_t *ret_pid, Err 
     assert(!place->process.used && !place->link);
     TRY(p->socket ? process_connect(&place->process, p->socket, &fd, err)
                   : process_start(&place->process, p->program, &fd, err));
-    rc = process_greet(fd, hello, p->board_fd, err);
+    rc = process_send_hello(fd, hello, p->board_fd, err);
     if (rc >= 0)
         rc = open_link(p, hello->slot, fd, err);
     place->usage = (Usage){.pid = 0};
@@ -250,7 +250,7 @@ Supervisor *processes_supervisor(Processes *p)
     return p->supervisor;
 }
 
-void processes_on_news(Processes *p, void (*news)(void *self), void *self)
+void processes_on_events(Processes *p, void (*news)(void *self), void *self)
 {
     p->news = news;
     p->news_self = self;

@@ -37,7 +37,7 @@ int processes_new(uv_loop_t *loop, Board *board, int board_fd, const ProcessesSp
 Supervisor *processes_supervisor(Processes *processes);
 
 /* From now on `news` is called from the loop when a sampler has put events on the board; NULL: nothing is. */
-void processes_on_news(Processes *processes, void (*news)(void *self), void *self);
+void processes_on_events(Processes *processes, void (*news)(void *self), void *self);
 
 /* Takes a turn now and then every 50 ms. */
 void processes_run(Processes *processes);

@@ -66,16 +66,16 @@ static void place_shared(Supervisor *s)
 {
     if (s->shared != NO_SLOT || s->now_ns < s->shared_ns || !supervisor_gpus_need_shared(s))
         return;
-    if (supervisor_slots_stuck(s, NO_GPU) >= STUCK_MAX) {
+    if (supervisor_count_abandoned(s, NO_GPU) >= STUCK_MAX) {
         snprintf(s->start_why, sizeof(s->start_why), "%d samplers hang and do not end", STUCK_MAX);
         s->shared_ns = s->now_ns + FIRST_DELAY_NS;
         return;
     }
     s->shared = supervisor_slot_start(s, NO_GPU);
     if (s->shared == NO_SLOT) {
-        supervisor_say(s, LOG_LEVEL_ERROR, "%s.", s->start_why);
+        supervisor_log(s, LOG_LEVEL_ERROR, "%s.", s->start_why);
         s->fails += s->fails == 0;
-        supervisor_shared_failed(s, 0);
+        supervisor_delay_shared(s, 0);
     }
 }
 
@@ -84,13 +84,13 @@ static void place_alone(Supervisor *s, uint32_t gpu)
     Gpu *g = &s->gpus[gpu];
     uint32_t slot;
 
-    if (s->now_ns < g->retry_ns || supervisor_slots_stuck(s, gpu) >= STUCK_MAX)
+    if (s->now_ns < g->retry_ns || supervisor_count_abandoned(s, gpu) >= STUCK_MAX)
         return;
     slot = supervisor_slot_start(s, gpu);
     if (slot == NO_SLOT)
-        supervisor_gpu_retry_later(s, gpu);
+        supervisor_gpu_delay_retry(s, gpu);
     else
-        supervisor_gpu_give(s, gpu, slot);
+        supervisor_gpu_assign(s, gpu, slot);
 }
 
 /* An isolated GPU that has been fine for long goes back to the others. */
@@ -105,13 +105,13 @@ static void rejoin_gpu(Supervisor *s, uint32_t gpu)
         return; /* there is none just now */
     g->isolated = false;
     g->good_ns = 0;
-    supervisor_slots_forgive(s, gpu);
+    supervisor_forgive_abandoned(s, gpu);
     if (s->shared == NO_SLOT) { /* all others are isolated */
         s->slots[alone].solo = NO_GPU;
         s->shared = alone;
         return;
     }
-    supervisor_gpu_give(s, gpu, s->shared);
+    supervisor_gpu_assign(s, gpu, s->shared);
     supervisor_slot_end(s, alone);
 }
 
@@ -128,7 +128,7 @@ static void place_gpus(Supervisor *s)
         else if (g->isolated)
             rejoin_gpu(s, i);
         else if (g->slot == NO_SLOT && s->shared != NO_SLOT && slot_alive(&s->slots[s->shared]))
-            supervisor_gpu_give(s, i, s->shared);
+            supervisor_gpu_assign(s, i, s->shared);
     }
 }
 
@@ -149,7 +149,7 @@ static void check_release(Supervisor *s)
     if (s->released && !released)
         supervisor_gpus_forget_passes(s);
     if (s->released != released)
-        supervisor_say(s, LOG_LEVEL_INFO, released ? "The driver is let go." : "The driver is taken up again.");
+        supervisor_log(s, LOG_LEVEL_INFO, released ? "The driver is let go." : "The driver is taken up again.");
     s->released = released;
 }
 
@@ -184,7 +184,7 @@ static void __attribute__((format(printf, 2, 3))) add(char why[NODE_WHY_CAP], co
 }
 
 /* The sampler that is in this call still, or NULL. */
-static const Slot *still_in(const Supervisor *s, const Miss *miss)
+static const Slot *find_stuck_slot(const Supervisor *s, const Miss *miss)
 {
     const Slot *slot = &s->slots[miss->slot];
     bool in = slot->state == SAMPLER_STUCK || slot->state == SAMPLER_KILLED || slot->state == SAMPLER_ABANDONED;
@@ -194,7 +194,7 @@ static const Slot *still_in(const Supervisor *s, const Miss *miss)
 
 static void add_miss(const Supervisor *s, const Miss *miss, char why[NODE_WHY_CAP])
 {
-    const Slot *slot = still_in(s, miss);
+    const Slot *slot = find_stuck_slot(s, miss);
     char time[SPAN_CAP];
 
     if (!slot) {
@@ -214,7 +214,7 @@ static void add_next(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
     const Gpu *g = &s->gpus[gpu];
     char time[SPAN_CAP];
 
-    if (g->isolated && supervisor_slots_stuck(s, gpu) >= STUCK_MAX)
+    if (g->isolated && supervisor_count_abandoned(s, gpu) >= STUCK_MAX)
         add(why, "; not tried again until one of its %d stuck samplers ends", STUCK_MAX);
     else if (s->released)
         add(why, "; not tried again before the driver is taken up again");
@@ -222,10 +222,10 @@ static void add_next(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
         add(why, "; next try in %s", format_span(time_until(s, g->isolated ? g->retry_ns : s->shared_ns), time));
 }
 
-static void hung_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
+static void write_hung_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
 {
     const Gpu *g = &s->gpus[gpu];
-    const Slot *slot = still_in(s, &g->miss);
+    const Slot *slot = find_stuck_slot(s, &g->miss);
 
     add_miss(s, &g->miss, why);
     if (g->slot == NO_SLOT)
@@ -234,7 +234,7 @@ static void hung_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
         add(why, "; it is being tried again");
 }
 
-static void failed_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
+static void write_failed_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
 {
     const Gpu *g = &s->gpus[gpu];
 
@@ -251,7 +251,7 @@ static void failed_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP]
     add_next(s, gpu, why);
 }
 
-static void released_why(const Supervisor *s, const Gpu *g, char why[NODE_WHY_CAP])
+static void write_released_why(const Supervisor *s, const Gpu *g, char why[NODE_WHY_CAP])
 {
     uint64_t now_ns = board_at(s->board, s->now_ns);
     bool held = g->slot != NO_SLOT && atomic_load(&s->board->samplers[g->slot].driver) == BOARD_DRIVER_FINE;
@@ -264,7 +264,7 @@ static void released_why(const Supervisor *s, const Gpu *g, char why[NODE_WHY_CA
             format_span(s->release_until_ns > now_ns ? s->release_until_ns - now_ns : 0, time));
 }
 
-static void gpu_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
+static void write_gpu_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
 {
     const Gpu *g = &s->gpus[gpu];
     char time[SPAN_CAP];
@@ -277,7 +277,7 @@ static void gpu_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
                 format_span(g->slow_ns, time));
         break;
     case GPU_HUNG:
-        hung_why(s, gpu, why);
+        write_hung_why(s, gpu, why);
         break;
     case GPU_LOST:
         add(why, "%s",
@@ -285,13 +285,13 @@ static void gpu_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
                          : "the driver says that it is lost, it fell off the bus");
         break;
     case GPU_RELEASED:
-        released_why(s, g, why);
+        write_released_why(s, g, why);
         break;
     case GPU_NO_DRIVER:
         add(why, "%s", s->driver_why[0] ? s->driver_why : gpu_state_text(g->state));
         break;
     case GPU_FAILED:
-        failed_why(s, gpu, why);
+        write_failed_why(s, gpu, why);
         break;
     default:
         add(why, "%s", gpu_state_text(g->state));
@@ -327,8 +327,8 @@ static void write_driver_why(Supervisor *s)
         s->driver = NODE_DRIVER_HANGS;
         add_miss(s, &s->driver_miss, s->driver_why);
     } else if (driver == BOARD_DRIVER_NO_LIBRARY || driver == BOARD_DRIVER_INIT_FAILED) {
-        s->driver =
-            driver == BOARD_DRIVER_NO_LIBRARY ? NODE_DRIVER_NO_LIBRARY : board_trouble(&s->board->samplers[slot]);
+        s->driver = driver == BOARD_DRIVER_NO_LIBRARY ? NODE_DRIVER_NO_LIBRARY
+                                                      : board_driver_trouble(&s->board->samplers[slot]);
         s->driver_code = atomic_load(&s->board->samplers[slot].code);
         board_copy_why(&s->board->samplers[slot], s->driver_why);
         if (!s->driver_why[0])
@@ -379,7 +379,7 @@ void supervisor_view_gpus(const Supervisor *s, NodeGpu *gpus, size_t count)
         gpus[i].code = gpus[i].trouble == GPU_TROUBLE_NONE || gpus[i].trouble == GPU_TROUBLE_NO_SAMPLER
                            ? 0
                            : atomic_load(&s->board->gpus[i].code);
-        gpu_why(s, i, gpus[i].why);
+        write_gpu_why(s, i, gpus[i].why);
     }
 }
 
@@ -414,7 +414,7 @@ void supervisor_counts(const Supervisor *s, uint64_t *ret_started, uint64_t *ret
     *ret_abandoned = s->abandoned;
 }
 
-uint32_t supervisor_found(const Supervisor *s)
+uint32_t supervisor_driver_gpu_count(const Supervisor *s)
 {
     return s->found;
 }
@@ -432,7 +432,7 @@ static void observe(Supervisor *s)
         supervisor_slot_check(s, i);
     for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++)
         if (s->slots[i].state == SAMPLER_RUNNING && slot_alive(&s->slots[i]) && !s->slots[i].probe)
-            supervisor_gpus_find(s, i);
+            supervisor_gpus_add_found(s, i);
 }
 
 void supervisor_pass(Supervisor *s)
@@ -465,14 +465,14 @@ bool supervisor_stop(Supervisor *s)
     return !any;
 }
 
-void supervisor_told_pid(Supervisor *s, uint32_t slot, pid_t pid)
+void supervisor_set_pid(Supervisor *s, uint32_t slot, pid_t pid)
 {
     assert(slot < NODE_SAMPLERS_MAX);
     if (s->slots[slot].state != SAMPLER_FREE && pid > 0)
         s->slots[slot].pid = pid;
 }
 
-void supervisor_closed(Supervisor *s, uint32_t slot)
+void supervisor_note_close(Supervisor *s, uint32_t slot)
 {
     assert(slot < NODE_SAMPLERS_MAX);
     s->slots[slot].closed = true;

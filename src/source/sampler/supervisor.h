@@ -71,7 +71,7 @@ typedef struct SupervisorDcgm {
 typedef struct SupervisorOps {
     uint64_t (*now_ns)(void *self);
     /* Starts a sampler with this hello (slot and no_attach are set); it runs when its end of the socket is open.
-     * *ret_pid may be 0 where it is told later (supervisor_told_pid). -errno. */
+     * *ret_pid may be 0 where it is told later (supervisor_set_pid). -errno. */
     int (*start)(void *self, const SamplerHello *hello, pid_t *ret_pid, Err *err);
     void (*kill)(void *self, uint32_t slot, pid_t pid);              /* SIGKILL; must not wait */
     bool (*gone)(void *self, uint32_t slot, pid_t pid);              /* whether the process has ended (and reap it) */
@@ -93,8 +93,8 @@ void supervisor_use_dcgm(Supervisor *supervisor, const SupervisorDcgm *dcgm);
 void supervisor_pass(Supervisor *supervisor);
 
 /* A sampler in `slot` told its pid (SamplerReply), or its socket was closed. */
-void supervisor_told_pid(Supervisor *supervisor, uint32_t slot, pid_t pid);
-void supervisor_closed(Supervisor *supervisor, uint32_t slot);
+void supervisor_set_pid(Supervisor *supervisor, uint32_t slot, pid_t pid);
+void supervisor_note_close(Supervisor *supervisor, uint32_t slot);
 
 /* The GPUs on the PCI bus, as of now: makes entries of the board for new ones and marks the others GONE. Called at
  * start (before the first turn) and at every scan. Addresses that only the driver knows are added from what samplers
@@ -104,11 +104,11 @@ void supervisor_set_bus(Supervisor *supervisor, const PciAddress *gpus, size_t c
 /* A GPU that was here before and is not now: it gets an entry, GONE until it is on the bus again. `drained`: an
  * operator had taken it out. Returns the entry's index in Board.gpus, UINT32_MAX where something is at the address or
  * there is no room. */
-uint32_t supervisor_remember(Supervisor *supervisor, PciAddress gpu, bool drained);
+uint32_t supervisor_add_gone_gpu(Supervisor *supervisor, PciAddress gpu, bool drained);
 /* Nobody misses it any more: where it is GONE its entry is hidden until it is something else. */
-void supervisor_forget(Supervisor *supervisor, PciAddress gpu);
+void supervisor_hide_gone_gpu(Supervisor *supervisor, PciAddress gpu);
 /* Whether entry `gpu` is hidden: to be shown nowhere. */
-bool supervisor_hidden(const Supervisor *supervisor, uint32_t gpu);
+bool supervisor_gpu_is_hidden(const Supervisor *supervisor, uint32_t gpu);
 
 /* Let go of the driver until the agent's monotonic instant `until_ns`; 0 takes it up again at once. */
 void supervisor_release(Supervisor *supervisor, uint64_t until_ns);
@@ -128,4 +128,4 @@ NodeDriver supervisor_driver(const Supervisor *supervisor, int32_t *ret_code);
 /* What the last probes were told. */
 const NodeProbe *supervisor_probe(const Supervisor *supervisor);
 /* GPUs the driver counts, as the newest sampler found; 0 before. */
-uint32_t supervisor_found(const Supervisor *supervisor);
+uint32_t supervisor_driver_gpu_count(const Supervisor *supervisor);

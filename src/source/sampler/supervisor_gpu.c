@@ -18,7 +18,7 @@ enum { SAY_CAP = 384 };
 
 /* ---- shared ---- */
 
-void supervisor_say(Supervisor *s, LogLevel level, const char *fmt, ...)
+void supervisor_log(Supervisor *s, LogLevel level, const char *fmt, ...)
 {
     char text[SAY_CAP];
     va_list args;
@@ -50,7 +50,7 @@ bool supervisor_function_is_pair(uint32_t function)
     return name && strcmp(name, "nvmlDeviceGetP2PStatus") == 0;
 }
 
-uint32_t supervisor_slots_stuck(const Supervisor *s, uint32_t solo)
+uint32_t supervisor_count_abandoned(const Supervisor *s, uint32_t solo)
 {
     uint32_t count = 0;
 
@@ -62,7 +62,7 @@ uint32_t supervisor_slots_stuck(const Supervisor *s, uint32_t solo)
     return count;
 }
 
-void supervisor_slots_forgive(Supervisor *s, uint32_t solo)
+void supervisor_forgive_abandoned(Supervisor *s, uint32_t solo)
 {
     for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++)
         if (s->slots[i].solo == solo && s->slots[i].state == SAMPLER_ABANDONED)
@@ -70,13 +70,13 @@ void supervisor_slots_forgive(Supervisor *s, uint32_t solo)
 }
 
 /* The shared sampler is lost after `ran_ns`: the next one starts at once, the ones after it later and later. */
-void supervisor_shared_failed(Supervisor *s, uint64_t ran_ns)
+void supervisor_delay_shared(Supervisor *s, uint64_t ran_ns)
 {
     uint64_t delay = 0;
 
     if (ran_ns >= s->limits.rejoin_ns) {
         s->fails = 0;
-        supervisor_slots_forgive(s, NO_GPU);
+        supervisor_forgive_abandoned(s, NO_GPU);
     }
     if (s->fails > 0)
         delay = FIRST_DELAY_NS << (s->fails < 20 ? s->fails - 1 : 19);
@@ -93,7 +93,7 @@ static void name_of(const Supervisor *s, uint32_t gpu, char text[PCI_TEXT_CAP])
 
 /* ---- owners ---- */
 
-void supervisor_gpu_give(Supervisor *s, uint32_t gpu, uint32_t slot)
+void supervisor_gpu_assign(Supervisor *s, uint32_t gpu, uint32_t slot)
 {
     BoardGpu *board = &s->board->gpus[gpu];
 
@@ -105,11 +105,11 @@ void supervisor_gpu_give(Supervisor *s, uint32_t gpu, uint32_t slot)
     atomic_store(&board->owner, slot == NO_SLOT ? (uint16_t)BOARD_NOBODY : (uint16_t)slot);
 }
 
-void supervisor_gpus_take(Supervisor *s, uint32_t slot, uint32_t but)
+void supervisor_gpus_unassign(Supervisor *s, uint32_t slot, uint32_t but)
 {
     for (uint32_t i = 0; i < s->gpu_count; i++)
         if (s->gpus[i].slot == slot && i != but)
-            supervisor_gpu_give(s, i, NO_SLOT);
+            supervisor_gpu_assign(s, i, NO_SLOT);
 }
 
 /* ---- trouble ---- */
@@ -126,7 +126,7 @@ void supervisor_gpu_isolate(Supervisor *s, uint32_t gpu)
     g->good_ns = 0;
 }
 
-void supervisor_gpu_retry_later(Supervisor *s, uint32_t gpu)
+void supervisor_gpu_delay_retry(Supervisor *s, uint32_t gpu)
 {
     Gpu *g = &s->gpus[gpu];
     uint64_t delay = g->delay_ns < s->limits.retry_max_ns ? g->delay_ns : s->limits.retry_max_ns;
@@ -136,7 +136,7 @@ void supervisor_gpu_retry_later(Supervisor *s, uint32_t gpu)
     g->good_ns = 0;
 }
 
-void supervisor_gpu_late(Supervisor *s, uint32_t gpu, uint32_t function)
+void supervisor_gpu_note_late_call(Supervisor *s, uint32_t gpu, uint32_t function)
 {
     Gpu *g = &s->gpus[gpu];
 
@@ -144,14 +144,14 @@ void supervisor_gpu_late(Supervisor *s, uint32_t gpu, uint32_t function)
     g->slow_function = function;
 }
 
-void supervisor_gpu_slow(Supervisor *s, uint32_t gpu, uint32_t function, uint64_t took_ns)
+void supervisor_gpu_note_slow_call(Supervisor *s, uint32_t gpu, uint32_t function, uint64_t took_ns)
 {
     Gpu *g = &s->gpus[gpu];
     char name[PCI_TEXT_CAP];
 
     if (g->slow_ns == 0) {
         name_of(s, gpu, name);
-        supervisor_say(s, LOG_LEVEL_INFO, "GPU %s is slow: %s returned late. It keeps a sampler of its own.", name,
+        supervisor_log(s, LOG_LEVEL_INFO, "GPU %s is slow: %s returned late. It keeps a sampler of its own.", name,
                        supervisor_function_text(function));
     }
     g->slow_function = function;
@@ -159,7 +159,7 @@ void supervisor_gpu_slow(Supervisor *s, uint32_t gpu, uint32_t function, uint64_
         g->slow_ns = took_ns;
 }
 
-void supervisor_gpu_miss(Supervisor *s, uint32_t gpu, const Miss *miss)
+void supervisor_gpu_note_hang(Supervisor *s, uint32_t gpu, const Miss *miss)
 {
     Gpu *g = &s->gpus[gpu];
     bool about_it = s->slots[miss->slot].miss_gpu == gpu;
@@ -168,7 +168,7 @@ void supervisor_gpu_miss(Supervisor *s, uint32_t gpu, const Miss *miss)
     if (about_it) {
         g->missed_calls++;
         name_of(s, gpu, name);
-        supervisor_say(s, g->isolated ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN, "GPU %s hangs: %s does not return.", name,
+        supervisor_log(s, g->isolated ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN, "GPU %s hangs: %s does not return.", name,
                        supervisor_function_text(miss->function));
         supervisor_gpu_isolate(s, gpu);
     }
@@ -200,7 +200,7 @@ bool supervisor_gpus_need_shared(const Supervisor *s)
 
 void supervisor_slot_end(Supervisor *s, uint32_t at)
 {
-    supervisor_gpus_take(s, at, NO_GPU);
+    supervisor_gpus_unassign(s, at, NO_GPU);
     if (s->shared == at)
         s->shared = NO_SLOT;
     if (s->slots[at].ending_ns || (s->slots[at].state != SAMPLER_STUCK && !slot_alive(&s->slots[at])))
@@ -225,7 +225,7 @@ static uint32_t add_gpu(Supervisor *s, PciAddress pci)
 
     if (at == NODE_GPUS_MAX) {
         if (!s->gpus_full)
-            supervisor_say(s, LOG_LEVEL_WARN, "There are more than %d GPUs; the others are not sampled.",
+            supervisor_log(s, LOG_LEVEL_WARN, "There are more than %d GPUs; the others are not sampled.",
                            NODE_GPUS_MAX);
         s->gpus_full = true;
         return NO_GPU;
@@ -256,7 +256,7 @@ static void set_state(Supervisor *s, uint32_t gpu, GpuState state)
     if (g->state == state)
         return;
     name_of(s, gpu, name);
-    supervisor_say(s, level_of(s, g, state), "GPU %s: %s.", name, gpu_state_text(state));
+    supervisor_log(s, level_of(s, g, state), "GPU %s: %s.", name, gpu_state_text(state));
     g->state = state;
     g->since_ns = s->now_ns;
     g->hidden = false;
@@ -270,17 +270,17 @@ static void remove_gpu(Supervisor *s, uint32_t gpu)
     g->gone = true;
     g->isolated = g->hung = false;
     g->good_ns = 0;
-    supervisor_gpu_give(s, gpu, NO_SLOT);
+    supervisor_gpu_assign(s, gpu, NO_SLOT);
     atomic_store(&s->board->gpus[gpu].outcome, BOARD_NOT_FOUND);
     if (slot != NO_SLOT && s->slots[slot].solo == gpu)
         supervisor_slot_end(s, slot);
     set_state(s, gpu, GPU_GONE);
 }
 
-static void come_back(Supervisor *s, uint32_t gpu)
+static void bring_gpu_back(Supervisor *s, uint32_t gpu)
 {
     s->gpus[gpu].gone = false;
-    supervisor_slots_forgive(s, gpu);
+    supervisor_forgive_abandoned(s, gpu);
     set_state(s, gpu, GPU_STARTING);
 }
 
@@ -299,7 +299,7 @@ void supervisor_set_bus(Supervisor *s, const PciAddress *gpus, size_t count)
         bool is_there = is_listed(s->gpus[i].pci, gpus, count);
 
         if (s->gpus[i].gone && is_there)
-            come_back(s, i);
+            bring_gpu_back(s, i);
         else if (!s->gpus[i].gone && s->gpus[i].on_bus && !is_there)
             remove_gpu(s, i);
     }
@@ -313,7 +313,7 @@ void supervisor_set_bus(Supervisor *s, const PciAddress *gpus, size_t count)
     }
 }
 
-uint32_t supervisor_remember(Supervisor *s, PciAddress pci, bool drained)
+uint32_t supervisor_add_gone_gpu(Supervisor *s, PciAddress pci, bool drained)
 {
     s->now_ns = s->ops->now_ns(s->self);
     const uint32_t known = find_gpu(s, pci), at = known == NO_GPU ? add_gpu(s, pci) : known;
@@ -327,7 +327,7 @@ uint32_t supervisor_remember(Supervisor *s, PciAddress pci, bool drained)
     return at;
 }
 
-void supervisor_forget(Supervisor *s, PciAddress pci)
+void supervisor_hide_gone_gpu(Supervisor *s, PciAddress pci)
 {
     const uint32_t at = find_gpu(s, pci);
 
@@ -335,19 +335,20 @@ void supervisor_forget(Supervisor *s, PciAddress pci)
         s->gpus[at].hidden = s->gpus[at].state == GPU_GONE;
 }
 
-bool supervisor_hidden(const Supervisor *s, uint32_t gpu)
+bool supervisor_gpu_is_hidden(const Supervisor *s, uint32_t gpu)
 {
     return gpu < s->gpu_count && s->gpus[gpu].hidden;
 }
 
 /* What the sampler in this slot found. Its order says whether it is news. */
-void supervisor_gpus_find(Supervisor *s, uint32_t slot)
+void supervisor_gpus_add_found(Supervisor *s, uint32_t slot)
 {
     const BoardSampler *board = &s->board->samplers[slot];
     uint32_t turn = atomic_load(&board->found_sequence);
     BoardFound found;
 
-    if (turn == s->slots[slot].found_sequence || s->slots[slot].order < s->found_order || !board_copy_found(board, &found))
+    if (turn == s->slots[slot].found_sequence || s->slots[slot].order < s->found_order ||
+        !board_copy_found(board, &found))
         return;
     s->slots[slot].found_sequence = turn;
     s->found_order = s->slots[slot].order;

@@ -35,18 +35,18 @@ typedef struct Slot {
     pid_t pid;
     uint64_t order; /* which start this was, from 1 */
     uint64_t started_ns;
-    uint64_t ending_ns;  /* when it was asked to end; 0: it was not */
-    bool closed;         /* its socket is */
-    bool attaches;       /* its init wakes every GPU up */
-    uint32_t solo;       /* the GPU whose own sampler it is, or NO_GPU */
-    bool probe;          /* it asks for itself alone, and ends */
-    bool forgiven;       /* an abandoned one that no longer counts against its GPU */
-    uint64_t beat_ns;    /* as last seen */
-    uint64_t life_ns;    /* last sign of life */
-    uint64_t call_ns;    /* BoardSampler.call_start_ns of the call that it is stuck in */
-    uint64_t late_ns;    /* the same of the last call of a slow GPU that was late */
-    Miss miss;           /* that call */
-    uint32_t miss_gpu;   /* whose, or NO_GPU */
+    uint64_t ending_ns;      /* when it was asked to end; 0: it was not */
+    bool closed;             /* its socket is */
+    bool attaches;           /* its init wakes every GPU up */
+    uint32_t solo;           /* the GPU whose own sampler it is, or NO_GPU */
+    bool probe;              /* it asks for itself alone, and ends */
+    bool forgiven;           /* an abandoned one that no longer counts against its GPU */
+    uint64_t beat_ns;        /* as last seen */
+    uint64_t life_ns;        /* last sign of life */
+    uint64_t call_ns;        /* BoardSampler.call_start_ns of the call that it is stuck in */
+    uint64_t late_ns;        /* the same of the last call of a slow GPU that was late */
+    Miss miss;               /* that call */
+    uint32_t miss_gpu;       /* whose, or NO_GPU */
     uint32_t found_sequence; /* BoardSampler.found_sequence of what was taken */
     char wchan[NODE_WCHAN_CAP];
 } Slot;
@@ -122,22 +122,24 @@ static inline bool slot_alive(const Slot *slot) /* may sample */
 }
 
 /* supervisor_gpu.c: GPUs, and what the other files share. Calls neither of them. */
-void supervisor_say(Supervisor *s, LogLevel level, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void supervisor_log(Supervisor *s, LogLevel level, const char *fmt, ...) PRINTF_LIKE(3, 4);
 const char *supervisor_function_text(uint32_t function);
 bool supervisor_function_is_dcgm(uint32_t function);
-bool supervisor_function_is_pair(uint32_t function);                 /* about two GPUs, announced as about none */
-uint32_t supervisor_slots_stuck(const Supervisor *s, uint32_t solo); /* abandoned samplers of a GPU that count */
-void supervisor_slots_forgive(Supervisor *s, uint32_t solo);         /* they no longer count */
-void supervisor_slot_end(Supervisor *s, uint32_t at);                /* asks the sampler to end */
-void supervisor_shared_failed(Supervisor *s, uint64_t ran_ns);
-void supervisor_gpu_give(Supervisor *s, uint32_t gpu, uint32_t slot); /* NO_SLOT takes it away */
-void supervisor_gpus_take(Supervisor *s, uint32_t slot, uint32_t but);
-void supervisor_gpu_miss(Supervisor *s, uint32_t gpu, const Miss *miss);
+bool supervisor_function_is_pair(uint32_t function);                     /* about two GPUs, announced as about none */
+uint32_t supervisor_count_abandoned(const Supervisor *s, uint32_t solo); /* abandoned samplers of a GPU that count */
+void supervisor_forgive_abandoned(Supervisor *s, uint32_t solo);         /* they no longer count */
+void supervisor_slot_end(Supervisor *s, uint32_t at);                    /* asks the sampler to end */
+void supervisor_delay_shared(Supervisor *s, uint64_t ran_ns);
+void supervisor_gpu_assign(Supervisor *s, uint32_t gpu, uint32_t slot); /* NO_SLOT takes it away */
+void supervisor_gpus_unassign(Supervisor *s, uint32_t slot, uint32_t but);
+void supervisor_gpu_note_hang(Supervisor *s, uint32_t gpu, const Miss *miss);
 void supervisor_gpu_isolate(Supervisor *s, uint32_t gpu);
-void supervisor_gpu_late(Supervisor *s, uint32_t gpu, uint32_t function); /* a call of a slow GPU is late again */
-void supervisor_gpu_slow(Supervisor *s, uint32_t gpu, uint32_t function, uint64_t took_ns); /* a late call returned */
-void supervisor_gpu_retry_later(Supervisor *s, uint32_t gpu);
-void supervisor_gpus_find(Supervisor *s, uint32_t slot);
+void supervisor_gpu_note_late_call(Supervisor *s, uint32_t gpu,
+                                   uint32_t function); /* a call of a slow GPU is late again */
+void supervisor_gpu_note_slow_call(Supervisor *s, uint32_t gpu, uint32_t function,
+                                   uint64_t took_ns); /* a late call returned */
+void supervisor_gpu_delay_retry(Supervisor *s, uint32_t gpu);
+void supervisor_gpus_add_found(Supervisor *s, uint32_t slot);
 void supervisor_gpus_update_states(Supervisor *s);
 void supervisor_gpus_forget_passes(Supervisor *s);
 bool supervisor_gpus_need_shared(const Supervisor *s);

@@ -46,7 +46,7 @@ static uint32_t count_reserved(const Supervisor *s)
     return count;
 }
 
-static uint32_t find_free(const Supervisor *s, uint32_t reserve)
+static uint32_t find_free_slot(const Supervisor *s, uint32_t reserve)
 {
     uint32_t found = NO_SLOT, count = 0;
 
@@ -74,7 +74,7 @@ static void clear_board(BoardSampler *sampler)
     board_set_why(sampler, "");
 }
 
-static void tell_dcgm(const Supervisor *s, SamplerHello *hello)
+static void set_hello_dcgm(const Supervisor *s, SamplerHello *hello)
 {
     if (!s->dcgm.library)
         return;
@@ -108,7 +108,7 @@ static int begin_process(Supervisor *s, SamplerHello *hello, uint32_t solo, Err 
 
 uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo)
 {
-    uint32_t at = find_free(s, solo == NO_GPU ? 0 : count_reserved(s));
+    uint32_t at = find_free_slot(s, solo == NO_GPU ? 0 : count_reserved(s));
     SamplerHello hello = {.slot = at};
     Err err = {0};
 
@@ -118,7 +118,7 @@ uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo)
     }
     hello.no_attach =
         solo != NO_GPU || s->attach_hung || s->now_ns < s->pairs_after_ns || supervisor_gpus_in_trouble(s);
-    tell_dcgm(s, &hello);
+    set_hello_dcgm(s, &hello);
     if (begin_process(s, &hello, solo, &err) < 0) {
         snprintf(s->start_why, sizeof(s->start_why), "a sampler could not be started: %.*s", 100, err.text);
         return NO_SLOT;
@@ -130,14 +130,14 @@ uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo)
 
 static uint32_t start_probe(Supervisor *s)
 {
-    uint32_t at = find_free(s, count_reserved(s));
+    uint32_t at = find_free_slot(s, count_reserved(s));
     SamplerHello hello = {.slot = at, .probe = 1};
     Err err = {0};
 
     if (at == NO_SLOT)
         return NO_SLOT;
     if (begin_process(s, &hello, NO_GPU, &err) < 0) {
-        supervisor_say(s, LOG_LEVEL_DEBUG, "A probe of the driver could not be started: %s.", err.text);
+        supervisor_log(s, LOG_LEVEL_DEBUG, "A probe of the driver could not be started: %s.", err.text);
         return NO_SLOT;
     }
     s->slots[at].probe = s->slots[at].forgiven = true; /* that it may never end does not count */
@@ -174,7 +174,7 @@ static void note_refusal(Supervisor *s, NodeDriver driver, int32_t code)
     p->said.count++;
     pause_ns = p->said.count < 2 ? PROBE_AGAIN_NS : PROBE_REFUSED_NS;
     p->due_ns = agent_now(s) + (pause_ns < s->limits.probe_ns ? pause_ns : s->limits.probe_ns);
-    supervisor_say(s, p->said.count == 2 ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "Probe of the driver: %s.", p->said.why);
+    supervisor_log(s, p->said.count == 2 ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "Probe of the driver: %s.", p->said.why);
 }
 
 static void note_late_probe(Supervisor *s, uint32_t at)
@@ -182,7 +182,7 @@ static void note_late_probe(Supervisor *s, uint32_t at)
     const Miss *miss = &s->slots[at].miss;
 
     if (miss->start_ns == 0) { /* it was not the driver that kept it */
-        supervisor_say(s, LOG_LEVEL_DEBUG, "A probe of the driver did not get along; it is killed.");
+        supervisor_log(s, LOG_LEVEL_DEBUG, "A probe of the driver did not get along; it is killed.");
         return;
     }
     snprintf(s->probing.said.why, sizeof(s->probing.said.why), "a new client gets no answer: %s did not return in time",
@@ -190,23 +190,23 @@ static void note_late_probe(Supervisor *s, uint32_t at)
     note_refusal(s, NODE_DRIVER_HANGS, 0);
 }
 
-static void take_answer(Supervisor *s, const BoardSampler *board)
+static void note_probe_answer(Supervisor *s, const BoardSampler *board)
 {
     char why[NODE_WHY_CAP];
 
     switch (atomic_load(&board->driver)) {
     case BOARD_DRIVER_RELEASED:
         if (s->probing.said.count >= 2)
-            supervisor_say(s, LOG_LEVEL_INFO, "The driver serves new clients again.");
+            supervisor_log(s, LOG_LEVEL_INFO, "The driver serves new clients again.");
         forget_answer(s);
         break;
     case BOARD_DRIVER_INIT_FAILED:
         board_copy_why(board, why);
         snprintf(s->probing.said.why, sizeof(s->probing.said.why), "new clients are refused: %.130s", why);
-        note_refusal(s, board_trouble(board), atomic_load(&board->code));
+        note_refusal(s, board_driver_trouble(board), atomic_load(&board->code));
         break;
     default: /* the library is being replaced, or it crashed: that says nothing of the driver */
-        supervisor_say(s, LOG_LEVEL_DEBUG, "A probe of the driver ended without an answer.");
+        supervisor_log(s, LOG_LEVEL_DEBUG, "A probe of the driver ended without an answer.");
     }
 }
 
@@ -215,7 +215,7 @@ static void note_ended_probe(Supervisor *s, uint32_t at)
     const Slot *slot = &s->slots[at];
 
     if (slot->state == SAMPLER_STARTING && slot->ending_ns == 0)
-        take_answer(s, &s->board->samplers[at]);
+        note_probe_answer(s, &s->board->samplers[at]);
     atomic_store(&s->board->samplers[at].driver, BOARD_DRIVER_UNKNOWN); /* it holds nothing any more */
     s->probing.slot = NO_SLOT;
 }
@@ -243,20 +243,20 @@ static void lose_gpus(Supervisor *s, uint32_t at, uint32_t gpu)
     Slot *slot = &s->slots[at];
     uint32_t solo = slot->solo;
 
-    supervisor_gpus_take(s, at, NO_GPU);
+    supervisor_gpus_unassign(s, at, NO_GPU);
     if (solo != NO_GPU && s->gpus[solo].isolated && s->gpus[solo].slot == NO_SLOT)
-        supervisor_gpu_retry_later(s, solo);
+        supervisor_gpu_delay_retry(s, solo);
     if (s->shared != at)
         return;
     s->shared = NO_SLOT;
     if (gpu != NO_GPU && s->crash_gpu == gpu) { /* twice in a row in calls about the same one */
         s->crash_gpu = NO_GPU;
         supervisor_gpu_isolate(s, gpu);
-        supervisor_gpu_retry_later(s, gpu);
+        supervisor_gpu_delay_retry(s, gpu);
         return;
     }
     s->crash_gpu = gpu;
-    supervisor_shared_failed(s, s->now_ns - slot->started_ns);
+    supervisor_delay_shared(s, s->now_ns - slot->started_ns);
 }
 
 static bool is_in_dcgm(const BoardSampler *board)
@@ -267,7 +267,7 @@ static bool is_in_dcgm(const BoardSampler *board)
 static void pause_dcgm(Supervisor *s, const char *what)
 {
     s->dcgm_after_ns = s->now_ns + DCGM_PAUSE_NS;
-    supervisor_say(s, LOG_LEVEL_WARN, "%s; DCGM is left alone for %u minutes.", what,
+    supervisor_log(s, LOG_LEVEL_WARN, "%s; DCGM is left alone for %u minutes.", what,
                    (unsigned)(DCGM_PAUSE_NS / NS_PER_MIN));
 }
 
@@ -289,7 +289,7 @@ static void lose_unexpectedly(Supervisor *s, uint32_t at)
     uint32_t gpu = atomic_load(&board->call_start_ns) ? atomic_load(&board->call_gpu) : NO_GPU;
     bool ours = gpu < s->gpu_count && s->gpus[gpu].slot == at;
 
-    supervisor_say(s, s->stopping ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN, "Sampler %d ended unexpectedly%s%s.",
+    supervisor_log(s, s->stopping ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN, "Sampler %d ended unexpectedly%s%s.",
                    (int)s->slots[at].pid, ours ? ", in " : "",
                    ours ? supervisor_function_text(atomic_load(&board->call_function)) : "");
     if (s->dcgm.library && !s->stopping && (s->fails > 0 || is_in_dcgm(board)))
@@ -304,7 +304,7 @@ static void slot_gone(Supervisor *s, uint32_t at)
     Slot *slot = &s->slots[at];
 
     if (slot->state == SAMPLER_ABANDONED)
-        supervisor_say(s, LOG_LEVEL_INFO, "The abandoned sampler %d has ended at last.", (int)slot->pid);
+        supervisor_log(s, LOG_LEVEL_INFO, "The abandoned sampler %d has ended at last.", (int)slot->pid);
     else if (!slot->ending_ns && slot->state != SAMPLER_KILLED && !slot->probe)
         lose_unexpectedly(s, at);
     if (slot->state == SAMPLER_ABANDONED && supervisor_function_is_pair(slot->miss.function))
@@ -312,7 +312,7 @@ static void slot_gone(Supervisor *s, uint32_t at)
     if (slot->probe)
         note_ended_probe(s, at);
     repair_rows(s, at);
-    supervisor_gpus_take(s, at, NO_GPU);
+    supervisor_gpus_unassign(s, at, NO_GPU);
     s->ops->forget(s->self, at);
     *slot = (Slot){.state = SAMPLER_FREE, .since_ns = s->now_ns, .solo = NO_GPU, .miss_gpu = NO_GPU};
 }
@@ -327,7 +327,7 @@ static void abandon_process(Supervisor *s, uint32_t at)
     set_state(s, slot, SAMPLER_ABANDONED);
     if (supervisor_function_is_pair(slot->miss.function))
         pause_pairs(s, UINT64_MAX); /* until it ends: there shall be no second one */
-    supervisor_say(s, LOG_LEVEL_WARN,
+    supervisor_log(s, LOG_LEVEL_WARN,
                    "Sampler %d does not end on SIGKILL and is abandoned; it waits in %s of the kernel.", (int)slot->pid,
                    slot->wchan[0] ? slot->wchan : "an unknown place");
 }
@@ -375,7 +375,7 @@ static bool is_slow(Supervisor *s, uint32_t at, const Call *call)
     if (!own || g->slow_ns == 0)
         return false;
     if (slot->late_ns != call->start_ns)
-        supervisor_gpu_late(s, slot->solo, call->function);
+        supervisor_gpu_note_late_call(s, slot->solo, call->function);
     slot->late_ns = call->start_ns;
     g->good_ns = 0;
     if (2 * g->slow_ns < limit)
@@ -385,15 +385,15 @@ static bool is_slow(Supervisor *s, uint32_t at, const Call *call)
 
 /* None of its GPUs is to blame for the call it is stuck in: others take them. That this one may never end does not
  * count. */
-static void miss_nobody(Supervisor *s, uint32_t at)
+static void reassign_gpus(Supervisor *s, uint32_t at)
 {
     s->slots[at].forgiven = true;
     s->shared = s->shared == at ? NO_SLOT : s->shared;
-    supervisor_gpus_take(s, at, NO_GPU);
+    supervisor_gpus_unassign(s, at, NO_GPU);
 }
 
 /* One of libdcgm's, which are about no one GPU. */
-static void miss_dcgm(Supervisor *s, uint32_t at)
+static void note_dcgm_hang(Supervisor *s, uint32_t at)
 {
     Slot *slot = &s->slots[at];
     char what[NODE_WHY_CAP];
@@ -401,20 +401,20 @@ static void miss_dcgm(Supervisor *s, uint32_t at)
     snprintf(what, sizeof(what), "%s of sampler %d does not return", supervisor_function_text(slot->miss.function),
              (int)slot->pid);
     pause_dcgm(s, what);
-    miss_nobody(s, at);
+    reassign_gpus(s, at);
 }
 
 /* One about two GPUs. To blame the first would isolate it for a peer that hangs, to blame the peer the other way
  * round; the one that does hang misses a call of its own soon enough. */
-static void miss_pair(Supervisor *s, uint32_t at)
+static void note_pair_hang(Supervisor *s, uint32_t at)
 {
-    supervisor_say(s, LOG_LEVEL_WARN,
+    supervisor_log(s, LOG_LEVEL_WARN,
                    "%s of sampler %d does not return; it is about two GPUs, neither is blamed, and no pair is asked "
                    "about for %u minutes.",
                    supervisor_function_text(s->slots[at].miss.function), (int)s->slots[at].pid,
                    (unsigned)(PAIRS_PAUSE_NS / NS_PER_MIN));
     pause_pairs(s, s->now_ns + PAIRS_PAUSE_NS);
-    miss_nobody(s, at);
+    reassign_gpus(s, at);
 }
 
 /* The call of slot `at` missed its deadline. */
@@ -430,31 +430,31 @@ static void miss_deadline(Supervisor *s, uint32_t at, const Call *call)
     s->ops->wchan(s->self, slot->pid, slot->wchan);
     slot->wchan[sizeof(slot->wchan) - 1] = '\0';
     if (supervisor_function_is_dcgm(call->function)) {
-        miss_dcgm(s, at);
+        note_dcgm_hang(s, at);
     } else if (supervisor_function_is_pair(call->function)) {
-        miss_pair(s, at);
+        note_pair_hang(s, at);
     } else if (ours) {
-        supervisor_gpu_miss(s, call->gpu, &slot->miss);
-        supervisor_gpus_take(s, at, call->gpu);
+        supervisor_gpu_note_hang(s, call->gpu, &slot->miss);
+        supervisor_gpus_unassign(s, at, call->gpu);
         slot->solo = call->gpu;
         s->shared = s->shared == at ? NO_SLOT : s->shared;
     } else if (call->gpu == UINT32_MAX && slot->attaches && s->shared == at && !s->attach_hung) {
         /* one bad GPU is enough for that: the others are tried without it, at once */
         s->attach_hung = true;
         s->shared = NO_SLOT;
-        supervisor_gpus_take(s, at, NO_GPU);
-        supervisor_say(s, LOG_LEVEL_WARN, "%s of sampler %d does not return; another is started that wakes no GPU.",
+        supervisor_gpus_unassign(s, at, NO_GPU);
+        supervisor_log(s, LOG_LEVEL_WARN, "%s of sampler %d does not return; another is started that wakes no GPU.",
                        supervisor_function_text(call->function), (int)slot->pid);
     } else if (call->gpu == UINT32_MAX) {
         if (slot->solo == NO_GPU) {
             s->driver_hung = true;
             s->driver_miss = slot->miss;
-            supervisor_say(s, LOG_LEVEL_WARN, "The driver as a whole hangs: %s does not return.",
+            supervisor_log(s, LOG_LEVEL_WARN, "The driver as a whole hangs: %s does not return.",
                            supervisor_function_text(call->function));
         }
         for (uint32_t i = 0; i < s->gpu_count; i++)
             if (s->gpus[i].slot == at)
-                supervisor_gpu_miss(s, i, &slot->miss);
+                supervisor_gpu_note_hang(s, i, &slot->miss);
     } else {
         lose_gpus(s, at, NO_GPU);
     }
@@ -464,22 +464,22 @@ static void note_return(Supervisor *s, uint32_t at)
 {
     Slot *slot = &s->slots[at];
 
-    supervisor_say(s, LOG_LEVEL_DEBUG, "%s of sampler %d has returned.", supervisor_function_text(slot->miss.function),
+    supervisor_log(s, LOG_LEVEL_DEBUG, "%s of sampler %d has returned.", supervisor_function_text(slot->miss.function),
                    (int)slot->pid);
     set_state(s, slot, SAMPLER_RUNNING);
     slot->life_ns = s->now_ns;
     slot->wchan[0] = '\0';
     if (slot->miss_gpu != NO_GPU && slot->miss_gpu == slot->solo)
-        supervisor_gpu_slow(s, slot->solo, slot->miss.function, s->now_ns - slot->miss.start_ns);
+        supervisor_gpu_note_slow_call(s, slot->solo, slot->miss.function, s->now_ns - slot->miss.start_ns);
     slot->miss_gpu = NO_GPU;
     if (s->shared != at && (slot->solo == NO_GPU || s->gpus[slot->solo].slot != at))
         supervisor_slot_end(s, at);
 }
 
 /* A stuck one is given up: its GPUs are tried again by others. */
-static void give_up(Supervisor *s, uint32_t at)
+static void kill_stuck_sampler(Supervisor *s, uint32_t at)
 {
-    supervisor_say(s, LOG_LEVEL_INFO, "Sampler %d is killed: %s does not return.", (int)s->slots[at].pid,
+    supervisor_log(s, LOG_LEVEL_INFO, "Sampler %d is killed: %s does not return.", (int)s->slots[at].pid,
                    supervisor_function_text(s->slots[at].miss.function));
     if (s->slots[at].miss_gpu != NO_GPU)
         s->gpus[s->slots[at].miss_gpu].slow_ns = 0; /* it was no slow one */
@@ -519,7 +519,7 @@ static void check_beat(Supervisor *s, uint32_t at)
     }
     if (!has_passed(s, no_earlier(s, slot->life_ns), limit))
         return;
-    supervisor_say(s, LOG_LEVEL_WARN, "Sampler %d gives no sign of life; it is killed and replaced.", (int)slot->pid);
+    supervisor_log(s, LOG_LEVEL_WARN, "Sampler %d gives no sign of life; it is killed and replaced.", (int)slot->pid);
     s->ops->wchan(s->self, slot->pid, slot->wchan);
     slot->wchan[sizeof(slot->wchan) - 1] = '\0';
     kill_process(s, at);
@@ -552,7 +552,7 @@ static void check_stuck(Supervisor *s, uint32_t at)
     if (atomic_load(&s->board->samplers[at].call_start_ns) != slot->call_ns)
         note_return(s, at);
     else if (has_passed(s, no_earlier(s, slot->since_ns), s->limits.kill_ns))
-        give_up(s, at);
+        kill_stuck_sampler(s, at);
 }
 
 void supervisor_slot_check(Supervisor *s, uint32_t at)
@@ -601,7 +601,7 @@ static bool another_is_served(const Supervisor *s)
 }
 
 /* Only beside a sampler that holds every GPU there is, so that a probe wakes none up. */
-static bool may_ask(const Supervisor *s)
+static bool may_send_probe(const Supervisor *s)
 {
     bool any = false;
 
@@ -630,7 +630,7 @@ void supervisor_probe_send(Supervisor *s)
         forget_answer(s); /* told by the samplers themselves, or no longer true */
     if (p->slot != NO_SLOT && s->slots[p->slot].state == SAMPLER_ABANDONED && p->said.count == 1)
         p->said.count = 2; /* none is sent while it is there: it is sure enough */
-    if (!may_ask(s)) {
+    if (!may_send_probe(s)) {
         if (p->slot != NO_SLOT && slot_alive(&s->slots[p->slot]))
             kill_process(s, p->slot);
         return;

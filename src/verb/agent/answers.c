@@ -197,7 +197,7 @@ static void answer_metrics(Agent *agent, HttpRequest *request)
 
     snprintf(scraper, sizeof scraper, "%s %s", http_remote(request), client ? client : "");
     size_t count =
-        windows_take(agent->windows, scraper, board_now(agent->eyes.board), windows, NODE_GPUS_MAX, &span_ns);
+        windows_read(agent->windows, scraper, board_now(agent->eyes.board), windows, NODE_GPUS_MAX, &span_ns);
     str_init(&text, ANSWER_MAX);
     str_reserve(&text, page->len + 16384);
     str_addn(&text, page->text, page->len);

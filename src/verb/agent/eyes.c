@@ -68,7 +68,9 @@ void eyes_scan(Eyes *eyes)
     supervisor_set_bus(eyes->supervisor, addresses, ours);
     for (size_t i = 0; i < eyes->bus_count; i++)
         if (is_given_away(&found[i]))
-            supervisor_forget(eyes->supervisor, found[i].address); /* not ours any more is not gone */
+            supervisor_hide_gone_gpu(
+                eyes->supervisor,
+                found[i].address); /* bound to vfio-pci now: stop tracking, do not report it missing */
     view_set_bus(eyes->view, (uint32_t)ours, eyes->expected);
 }
 

@@ -300,7 +300,7 @@ static bool read_library_xids(Judge *judge)
     for (size_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
         XidEvent some[BOARD_EVENTS_LEN];
         uint64_t lost;
-        const size_t n = board_take_events(&judge->eyes->board->samplers[i], &judge->event_heads[i], some, &lost);
+        const size_t n = board_read_events(&judge->eyes->board->samplers[i], &judge->event_heads[i], some, &lost);
 
         for (size_t k = 0; k < n; k++)
             add_library_xid(judge, &some[k]);
@@ -396,7 +396,7 @@ static void request_processes(Judge *judge, const Node *node)
 {
     uint32_t pids[HOST_PROCESSES_MAX];
 
-    host_want(judge->host, pids, node_pids(node, pids, HOST_PROCESSES_MAX));
+    host_set_processes(judge->host, pids, node_pids(node, pids, HOST_PROCESSES_MAX));
 }
 
 static void update_host(Judge *judge, const Node *node)
@@ -408,7 +408,7 @@ static void update_host(Judge *judge, const Node *node)
         if (node->samplers[i].pid > 0)
             samplers[count++] = node->samplers[i].pid;
     request_processes(judge, node);
-    host_turn(judge->host, node->time_ns, samplers, count);
+    host_tick(judge->host, node->time_ns, samplers, count);
     fill_log_facts(judge, host_facts(judge->host));
 }
 
@@ -521,8 +521,7 @@ static void restore_from_journal(Judge *judge, JournalKept *kept)
         if (maintenance_start(judge->maintenance, &kept->windows.at[i], get_real_ns(judge), id, &err) < 0)
             log_write(judge->log, LOG_LEVEL_WARN, "a maintenance window of the journal is left out: %s", err.text);
     }
-    incidents_restore(judge->incidents, kept->incidents.at, kept->incidents.len, get_now_ns(judge),
-                                   get_real_ns(judge));
+    incidents_restore(judge->incidents, kept->incidents.at, kept->incidents.len, get_now_ns(judge), get_real_ns(judge));
 }
 
 static int open_journal(Judge *judge, uv_loop_t *loop, Err *err)
@@ -642,7 +641,7 @@ int judge_open(Judge *judge, uv_loop_t *loop, AgentConfig *config, Eyes *eyes, S
     uv_timer_init(loop, &judge->xid_timer);
     uv_unref((uv_handle_t *)&judge->xid_timer);
     judge->idle.data = judge->xid_timer.data = judge;
-    processes_on_news(eyes->processes, handle_news, judge);
+    processes_on_events(eyes->processes, handle_news, judge);
     judge->opened_ns = get_now_ns(judge);
     TRY(load_catalogue(config, &judge->catalogue, err));
     judge->maintenance = maintenance_new();
@@ -717,7 +716,7 @@ void judge_close(Judge *judge, void (*closed)(void *self), void *self)
     judge->happened = NULL;
     uv_close((uv_handle_t *)&judge->idle, NULL);
     uv_close((uv_handle_t *)&judge->xid_timer, NULL);
-    processes_on_news(judge->eyes->processes, NULL, NULL);
+    processes_on_events(judge->eyes->processes, NULL, NULL);
     kmsg_close(TAKE(judge->kmsg));
     host_close(TAKE(judge->host));
     if (judge->alerts)

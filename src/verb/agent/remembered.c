@@ -75,7 +75,7 @@ static void forget_at(Remembered *r, size_t i)
 
     journal_put_gpu(r->journal, &gpu->row, true);
     if (gpu->missed)
-        supervisor_forget(r->eyes->supervisor, gpu->row.device.pci);
+        supervisor_hide_gone_gpu(r->eyes->supervisor, gpu->row.device.pci);
     r->kept_count -= gpu->kept;
     vec_remove(&r->gpus, i);
 }
@@ -149,7 +149,7 @@ static void hide_moved(const Remembered *r, const Node *node)
         const Device *device = &node->gpus[i].reading.device;
 
         if (node->gpus[i].state == GPU_GONE && device->uuid[0] && named_as(node, device->uuid))
-            supervisor_forget(r->eyes->supervisor, device->pci);
+            supervisor_hide_gone_gpu(r->eyes->supervisor, device->pci);
     }
 }
 
@@ -205,7 +205,7 @@ static void miss(Remembered *r, RememberedGpu *gpu)
 
     gpu->missed = true;
     say(r, gpu, "is not on the PCI bus");
-    const uint32_t entry = supervisor_remember(r->eyes->supervisor, gpu->row.device.pci, gpu->row.drained);
+    const uint32_t entry = supervisor_add_gone_gpu(r->eyes->supervisor, gpu->row.device.pci, gpu->row.drained);
     if (entry == UINT32_MAX)
         return;
     clock_format(when, gpu->row.last_real_ns);
@@ -340,7 +340,7 @@ size_t remembered_forget(Remembered *r, const Node *node, const Device *device, 
             continue;
         log_write(r->log, LOG_LEVEL_INFO, "GPU %s of %s is not missed any more, says %s",
                   gone->uuid[0] ? gone->uuid : "without a UUID", pci_format(gone->pci, PCI_FORM_SYSFS, name), who);
-        supervisor_forget(r->eyes->supervisor, gone->pci);
+        supervisor_hide_gone_gpu(r->eyes->supervisor, gone->pci);
         forget_row(r, gone->pci);
         count++;
     }

@@ -253,7 +253,7 @@ static void take_gpu(View *view, size_t i)
     uint32_t gpm = atomic_load_explicit(&from->gpm, memory_order_relaxed);
     kept->gpu.gpm_known = gpm != 0;
     kept->gpu.gpm = gpm == 2;
-    kept->gpu.fast_count = board_take_fast(&from->gpu, &kept->fast_head, kept->fast, &lost);
+    kept->gpu.fast_count = board_read_fast(&from->gpu, &kept->fast_head, kept->fast, &lost);
     kept->gpu.fast = kept->fast;
     kept->gpu.fast_lost += lost;
     judge_values(view, kept);
@@ -292,7 +292,7 @@ static bool is_named(const View *view, size_t i)
     const NodeGpu *gpu = &view->kept[i]->gpu;
 
     for (size_t k = 0; k < view->entries; k++) {
-        if (supervisor_hidden(view->supervisor, (uint32_t)k))
+        if (supervisor_gpu_is_hidden(view->supervisor, (uint32_t)k))
             continue;
         const NodeGpu *other = &view->kept[k]->gpu;
         bool better = (other->state == GPU_UP) != (gpu->state == GPU_UP) ? other->state == GPU_UP : k < i;
@@ -336,7 +336,7 @@ static void count_lost_events(View *view)
         XidEvent some[BOARD_EVENTS_LEN];
         uint64_t lost;
 
-        board_take_events(&view->board->samplers[i], &view->event_heads[i], some, &lost);
+        board_read_events(&view->board->samplers[i], &view->event_heads[i], some, &lost);
         view->node.events_lost += lost;
     }
 }
@@ -370,12 +370,12 @@ const Node *view_turn(View *view, uint64_t time_ns, uint64_t real_ns)
     for (size_t i = 0; i < view->entries; i++)
         take_gpu(view, i);
     for (size_t i = 0; i < view->entries; i++)
-        named[i] = !supervisor_hidden(view->supervisor, (uint32_t)i) && is_named(view, i);
+        named[i] = !supervisor_gpu_is_hidden(view->supervisor, (uint32_t)i) && is_named(view, i);
     for (size_t i = 0; i < view->entries; i++)
         take_peers(view, named, i);
     node->gpu_count = 0;
     for (size_t i = 0; i < view->entries; i++)
-        if (!supervisor_hidden(view->supervisor, (uint32_t)i))
+        if (!supervisor_gpu_is_hidden(view->supervisor, (uint32_t)i))
             view->gpus[node->gpu_count++] = view->kept[i]->gpu;
     qsort(view->gpus, node->gpu_count, sizeof view->gpus[0], by_index);
     take_versions(view);
@@ -384,7 +384,7 @@ const Node *view_turn(View *view, uint64_t time_ns, uint64_t real_ns)
     node->probe = *supervisor_probe(view->supervisor);
     node->sampler_count = supervisor_view_samplers(view->supervisor, view->samplers);
     supervisor_counts(view->supervisor, &node->samplers_started, &node->samplers_abandoned);
-    node->gpus_found = supervisor_found(view->supervisor);
+    node->gpus_found = supervisor_driver_gpu_count(view->supervisor);
     node->gpus_expected = view->expected < 0 ? node->gpus_on_bus : (uint32_t)view->expected;
     if (view->expected < 0 && node->gpus_expected < node->gpus_found)
         node->gpus_expected = node->gpus_found; /* no PCI bus to be seen */

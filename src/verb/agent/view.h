@@ -4,8 +4,8 @@
 /*
  * From the board to the node's view, once per tick: rows are copied out and checked, states come from the supervisor,
  * and what is not fresh or belongs to a GPU that is not up becomes absent with its reason. A GPU's identity and texts
- * outlive its readings, so that a lost one is still named; one that nobody misses (supervisor_hidden) is not in it. One
- * thread; memory grows with the number of GPUs alone.
+ * outlive its readings, so that a lost one is still named; one that nobody misses (supervisor_gpu_is_hidden) is not in
+ * it. One thread; memory grows with the number of GPUs alone.
  */
 
 #include "model/node.h"

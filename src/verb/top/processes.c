@@ -88,7 +88,7 @@ static void *read_commands(void *self)
             continue;
         }
         pthread_mutex_unlock(&commands->lock);
-        (void)process_who(commands->root, next.pid, true, &owner, NULL);
+        (void)process_identify(commands->root, next.pid, true, &owner, NULL);
         pthread_mutex_lock(&commands->lock);
         keep_command(commands, &next, &owner);
     }

@@ -13,7 +13,7 @@
 
 typedef struct CommandLines CommandLines;
 
-CommandLines *command_lines_new(const char *root); /* as process_who takes it */
+CommandLines *command_lines_new(const char *root); /* as process_identify takes it */
 /* Leaves a thread that hangs behind, with what it uses. Accepts NULL. */
 void command_lines_free(CommandLines *commands);
 

@@ -39,7 +39,7 @@ void host_close(Host *host)
     free(host);
 }
 
-void host_turn(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sampler_count)
+void host_tick(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sampler_count)
 {
     (void)samplers;
     (void)sampler_count;
@@ -63,7 +63,7 @@ Facts *host_facts(Host *host)
     return &host->known.facts;
 }
 
-void host_want(Host *host, const uint32_t *pids, size_t count)
+void host_set_processes(Host *host, const uint32_t *pids, size_t count)
 {
     vec_clear(&host->wanted);
     for (size_t i = 0; i < count && i < HOST_PROCESSES_MAX; i++)

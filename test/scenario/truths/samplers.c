@@ -54,7 +54,7 @@ static int run_probe(const Processes *p, const SamplerHello *hello, Err *err)
 
     process_init(&process);
     TRY(process_start(&process, p->program, &fd, err));
-    TRY(process_greet(fd, hello, p->board_fd, err));
+    TRY(process_send_hello(fd, hello, p->board_fd, err));
     while (recv(fd, &reply, sizeof reply, 0) > 0)
         continue;
     while (!process_gone(&process, false))
@@ -77,8 +77,8 @@ static int start_child(void *self, const SamplerHello *hello, pid_t *ret_pid, Er
         return err_errno(err, "make a socket pair");
     slot->ours = pair[0];
     slot->its = pair[1];
-    TRY(process_greet(slot->ours, hello, p->board_fd, err));
-    TRY(child_greet(slot->its, &slot->child, err));
+    TRY(process_send_hello(slot->ours, hello, p->board_fd, err));
+    TRY(child_connect(slot->its, &slot->child, err));
     if (recv(slot->ours, &reply, sizeof reply, 0) != sizeof reply)
         return err_errno(err, "read the sampler's reply");
     return 0;
@@ -170,7 +170,7 @@ Supervisor *processes_supervisor(Processes *p)
     return p->supervisor;
 }
 
-void processes_on_news(Processes *p, void (*news)(void *self), void *self)
+void processes_on_events(Processes *p, void (*news)(void *self), void *self)
 {
     p->news = news;
     p->news_self = self;

@@ -312,7 +312,7 @@ static void one_that_was_here_is_named_until_nobody_misses_it(void **state)
     device_init(&device, DEVICE_GPU);
     snprintf(device.uuid, sizeof device.uuid, "GPU-old");
     snprintf(device.serial, sizeof device.serial, "1650");
-    const uint32_t at = supervisor_remember(w.supervisor, world_pci(9), true);
+    const uint32_t at = supervisor_add_gone_gpu(w.supervisor, world_pci(9), true);
     view_know(view, at, &device, "last seen yesterday");
     world_run(&w, NS_PER_S);
     const Node *node = view_turn(view, now(), 0);
@@ -324,7 +324,7 @@ static void one_that_was_here_is_named_until_nobody_misses_it(void **state)
     assert_int_equal(pci_compare(gone->reading.device.pci, world_pci(9)), 0);
     assert_string_equal(gone->why, "last seen yesterday");
     assert_true(gone->drained);
-    supervisor_forget(w.supervisor, world_pci(9));
+    supervisor_hide_gone_gpu(w.supervisor, world_pci(9));
     node = view_turn(view, now(), 0);
     assert_int_equal(node->gpu_count, GPUS);
     for (uint32_t i = 0; i < GPUS; i++) {

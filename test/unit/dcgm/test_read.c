@@ -120,7 +120,7 @@ static void test_not_yet(void **state)
     assert_int_equal(read_as("fine"), COUNT);
     assert_int_equal(read_as("none"), 0);
     assert_absent(ABSENCE_NO_DATA);
-    assert_int_equal(dcgm_watch_again(scene.watch, NULL), 0);
+    assert_int_equal(dcgm_watch_restart(scene.watch, NULL), 0);
     assert_int_equal(read_as("none"), 0);
     assert_absent(ABSENCE_NOT_YET);
 }

@@ -46,7 +46,7 @@ static Host *open_host(const Tree *tree, uint64_t period_ns)
 static const Facts *wait_for(Host *host, uint64_t now_ns, uint64_t since_ns)
 {
     for (;;) {
-        host_turn(host, now_ns, NULL, 0);
+        host_tick(host, now_ns, NULL, 0);
         if (host_facts(host)->time_ns >= since_ns)
             return host_facts(host);
         usleep(1000);
@@ -61,7 +61,7 @@ static void looks_come_when_they_are_due(void **state)
     assert_int_equal(wait_for(host, NS_PER_S, 1)->time_ns, NS_PER_S);
     tree_task(*state, 20, "nvidia-smi", 'D', "0");
     for (uint64_t s = 2; s < 11; s++)
-        host_turn(host, s * NS_PER_S, NULL, 0);
+        host_tick(host, s * NS_PER_S, NULL, 0);
     assert_int_equal(host_facts(host)->stuck_len, 0);
     assert_int_equal(wait_for(host, 11 * NS_PER_S, 2 * NS_PER_S)->time_ns, 11 * NS_PER_S);
     assert_int_equal(host_facts(host)->stuck_len, 1);
@@ -76,12 +76,12 @@ static void samplers_are_marked(void **state)
     tree_task(*state, 20, "stoker-sampler", 'D', "nv_wait");
     tree_task(*state, 21, "other", 'D', "nv_wait");
     wait_for(host, NS_PER_S, 1);
-    host_turn(host, NS_PER_S, samplers, 2);
+    host_tick(host, NS_PER_S, samplers, 2);
     const Facts *facts = host_facts(host);
     assert_int_equal(facts->stuck_len, 2);
     for (size_t i = 0; i < 2; i++)
         assert_true(facts->stuck[i].ours == (facts->stuck[i].pid == 20));
-    host_turn(host, NS_PER_S, NULL, 0);
+    host_tick(host, NS_PER_S, NULL, 0);
     assert_false(facts->stuck[0].ours || facts->stuck[1].ours);
     host_close(host);
 }
@@ -97,7 +97,7 @@ static void one_that_hangs_is_told_and_ends_with_itself(void **state)
     tree_pipe(tree, CLASS);
     now = 5 * NS_PER_S;
     do {
-        host_turn(host, now, NULL, 0);
+        host_tick(host, now, NULL, 0);
         usleep(1000);
     } while (host_late_ns(host, now + NS_PER_S) == 0);
     assert_int_equal(host_late_ns(host, now + 9 * NS_PER_S), 9 * NS_PER_S);
@@ -117,7 +117,7 @@ static void it_can_be_closed_in_the_middle(void **state)
     Host *host = open_host(tree, NS_PER_S);
 
     tree_pipe(tree, CLASS);
-    host_turn(host, NS_PER_S, NULL, 0);
+    host_tick(host, NS_PER_S, NULL, 0);
     usleep(20000);
     host_close(host);
     tree_unblock(tree, CLASS); /* scan */

@@ -97,14 +97,14 @@ static void all_of_one_process(void **state)
     ProcessOwner who;
     Err err = {0};
 
-    assert_int_equal(process_who(tree->root, 20, false, &who, &err), 0);
+    assert_int_equal(process_identify(tree->root, 20, false, &who, &err), 0);
     assert_int_equal(who.pid, 20);
     assert_true(who.start_ns > 0 && who.rss_bytes > 0 && who.state == 'R');
     assert_int_equal(who.uid, 1000);
     assert_string_equal(who.job, "4711.0");
     assert_string_equal(who.name, "tra?in");
     assert_string_equal(who.command, "");
-    assert_int_equal(process_who(tree->root, 20, true, &who, &err), 0);
+    assert_int_equal(process_identify(tree->root, 20, true, &who, &err), 0);
     assert_string_equal(who.command, "python train.py --name a?b");
 }
 
@@ -114,7 +114,7 @@ static void the_command_of_a_real_one(void **state)
     Err err = {0};
 
     (void)state;
-    assert_int_equal(process_who("", (uint32_t)getpid(), true, &who, &err), 0);
+    assert_int_equal(process_identify("", (uint32_t)getpid(), true, &who, &err), 0);
     assert_non_null(strstr(who.command, "test_host_who"));
     assert_int_equal(who.uid, getuid());
     assert_true(who.start_ns > 1 && who.cpu_ns < NS_PER_H);
@@ -126,7 +126,7 @@ static void one_that_is_gone(void **state)
     ProcessOwner who;
     Err err = {0};
 
-    assert_int_equal(process_who(tree->root, 21, true, &who, &err), -ENOENT);
+    assert_int_equal(process_identify(tree->root, 21, true, &who, &err), -ENOENT);
     assert_true(who.pid == 21 && who.start_ns == 0 && who.uid == UINT32_MAX && !who.name[0]);
 }
 
@@ -155,7 +155,7 @@ static void names_of_users(void **state)
 static ProcessList wait_for(Host *host, uint64_t now_ns, size_t count)
 {
     while (host_processes(host).len != count) {
-        host_turn(host, now_ns, NULL, 0);
+        host_tick(host, now_ns, NULL, 0);
         usleep(1000);
     }
     return host_processes(host);
@@ -170,7 +170,7 @@ static void looks_find_out_who_is_wanted(void **state)
     Host *host;
 
     assert_int_equal(host_open(&config, &host, &err), 0);
-    host_want(host, first, ARRAY_LEN(first));
+    host_set_processes(host, first, ARRAY_LEN(first));
     ProcessList list = wait_for(host, NS_PER_S, 2);
     assert_string_equal(process_list_find(&list, 20)->user, "alice");
     assert_int_equal(process_list_find(&list, 21)->start_ns, 0);
@@ -179,14 +179,14 @@ static void looks_find_out_who_is_wanted(void **state)
     const uint64_t look_ns = host_facts(host)->time_ns;
     tree_task(tree, 22, "late", 'S', "0");
     tree_file(tree, "proc/22/comm", "late\n");
-    host_want(host, first, 1);
-    host_turn(host, 3 * NS_PER_S, NULL, 0);
-    host_want(host, second, ARRAY_LEN(second));
-    host_turn(host, NS_PER_S + NS_PER_S / 2, NULL, 0);
+    host_set_processes(host, first, 1);
+    host_tick(host, 3 * NS_PER_S, NULL, 0);
+    host_set_processes(host, second, ARRAY_LEN(second));
+    host_tick(host, NS_PER_S + NS_PER_S / 2, NULL, 0);
     assert_int_equal(host_facts(host)->time_ns, look_ns);
     list = wait_for(host, 3 * NS_PER_S, 3);
     assert_string_equal(process_list_find(&list, 22)->name, "late");
-    host_want(host, NULL, 0);
+    host_set_processes(host, NULL, 0);
     (void)wait_for(host, 20 * NS_PER_S, 0);
     host_close(host);
 }
@@ -243,7 +243,7 @@ static void a_look_knows_the_pod(void **state)
     tree_file(tree, "proc/20/cgroup", "0::/kubepods/burstable/pod" UID "/" ID "\n");
     tree_file(tree, "var/log/pods/lab_web-0_" UID "/x", "x");
     assert_int_equal(host_open(&config, &host, &err), 0);
-    host_want(host, &pid, 1);
+    host_set_processes(host, &pid, 1);
     const ProcessList list = wait_for(host, NS_PER_S, 1);
     assert_string_equal(list.at[0].pod, "web-0");
     assert_string_equal(list.at[0].namespace, "lab");

@@ -193,7 +193,7 @@ static void test_keys(void **state)
         char key[PODDIR_KEY_ROOM] = "", name[PODDIR_KEY_ROOM + POD_UID_CAP], uid[POD_UID_CAP];
         size_t len = 0;
 
-        assert_int_equal(poddir_key(rows[i].namespace, rows[i].pod, key), rows[i].fine);
+        assert_int_equal(poddir_make_key(rows[i].namespace, rows[i].pod, key), rows[i].fine);
         if (!rows[i].fine)
             continue;
         (void)snprintf(name, sizeof(name), "%s_%s", key, UUID_A);

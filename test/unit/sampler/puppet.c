@@ -256,7 +256,7 @@ static void print_fast(Puppet *puppet, uint32_t i)
 {
     FastReading fast[BOARD_FAST_LEN];
     uint64_t lost = 0;
-    const size_t count = board_take_fast(&puppet->board->gpus[i].gpu, &puppet->fast_heads[i], fast, &lost);
+    const size_t count = board_read_fast(&puppet->board->gpus[i].gpu, &puppet->fast_heads[i], fast, &lost);
 
     printf("\"fast_lost\": %" PRIu64 ", \"fast\": [", lost);
     for (size_t k = 0; k < count; k++) {
@@ -356,7 +356,7 @@ static void print_events(Puppet *puppet, uint32_t slot)
 {
     XidEvent events[BOARD_EVENTS_LEN];
     uint64_t lost = 0;
-    const size_t count = board_take_events(&puppet->board->samplers[slot], &puppet->event_heads[slot], events, &lost);
+    const size_t count = board_read_events(&puppet->board->samplers[slot], &puppet->event_heads[slot], events, &lost);
     char pci[PCI_TEXT_CAP];
 
     printf("\"events\": [");

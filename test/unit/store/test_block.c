@@ -120,16 +120,16 @@ static void units_are_used_again(void **state)
 
     (void)state;
     for (size_t i = 0; i < 3; i++)
-        units[i] = slab_take(slab);
+        units[i] = slab_alloc(slab);
     assert_int_equal(slab->touched, 3);
     slab->next[units[2]] = units[0];
-    slab_give(slab, units[2], 2);
-    slab_give(slab, units[1], 0);
+    slab_release(slab, units[2], 2);
+    slab_release(slab, units[1], 0);
     assert_int_equal(slab->used, 1);
-    assert_int_equal(slab_take(slab), units[0]);
-    assert_int_equal(slab_take(slab), units[2]);
+    assert_int_equal(slab_alloc(slab), units[0]);
+    assert_int_equal(slab_alloc(slab), units[2]);
     assert_int_equal(slab->touched, 3);
-    assert_int_equal(slab_take(slab), 3);
+    assert_int_equal(slab_alloc(slab), 3);
     assert_int_equal(slab->used, 4);
 }
 

@@ -137,7 +137,7 @@ static void check_value(const WindowValue *got, unsigned gpu, int metric, const 
 static void take_and_check(Rig *rig, Scraper *scraper)
 {
     uint64_t span = 1, since = 0;
-    size_t count = windows_take(rig->windows, scraper->name, rig->now_ns, out, GPUS, &span), at = 0;
+    size_t count = windows_read(rig->windows, scraper->name, rig->now_ns, out, GPUS, &span), at = 0;
     size_t range[2] = {scraper->known ? scraper->from : 0, rig->count};
 
     if (scraper->known) {
@@ -201,7 +201,7 @@ static void a_sawtooth_shows(void **state)
         gpu.fast = tick;
         windows_add(windows, &node);
         if (s == 30 || s == 60)
-            assert_int_equal(windows_take(windows, "prometheus", node.time_ns, out, GPUS, &span), 1);
+            assert_int_equal(windows_read(windows, "prometheus", node.time_ns, out, GPUS, &span), 1);
     }
     assert_int_equal(span, 30 * NS_PER_S);
     assert_int_equal(out[0].value[metric].count, 300);
@@ -228,7 +228,7 @@ static void a_new_scraper_gets_the_last_minute(void **state)
         snprintf(name, sizeof name, "new %u", s);
         take_and_check(&rig, &scraper);
         snprintf(name, sizeof name, "another %u", s);
-        assert_int_equal(windows_take(rig.windows, name, rig.now_ns, out, GPUS, &span), 3);
+        assert_int_equal(windows_read(rig.windows, name, rig.now_ns, out, GPUS, &span), 3);
         if (s > 61)
             assert_in_range(span, 55 * NS_PER_S, 60 * NS_PER_S);
         else
@@ -265,9 +265,9 @@ static void before_the_first_tick(void **state)
     uint64_t span = 77;
 
     (void)state;
-    assert_int_equal(windows_take(windows, "early", START, out, GPUS, &span), 0);
+    assert_int_equal(windows_read(windows, "early", START, out, GPUS, &span), 0);
     assert_int_equal(span, 0);
-    assert_int_equal(windows_take(windows, "early", START + NS_PER_S, out, GPUS, &span), 0);
+    assert_int_equal(windows_read(windows, "early", START + NS_PER_S, out, GPUS, &span), 0);
     assert_int_equal(span, NS_PER_S);
     windows_free(windows);
     windows_free(NULL);
@@ -296,7 +296,7 @@ static void again_at_once_is_the_same_window(void **state)
         uint64_t before = span;
 
         rig.now_ns = first + ms * NS_PER_MS;
-        assert_int_equal(windows_take(rig.windows, "one", rig.now_ns, out, GPUS, &span), 2);
+        assert_int_equal(windows_read(rig.windows, "one", rig.now_ns, out, GPUS, &span), 2);
         assert_true(before == 0 || before == span);
         assert_memory_equal(out, again, 2 * sizeof out[0]);
     }
@@ -312,9 +312,9 @@ static void a_clock_at_zero_is_a_clock(void **state)
     uint64_t span = 7;
 
     (void)state;
-    assert_int_equal(windows_take(windows, "a", 0, out, GPUS, &span), 0);
+    assert_int_equal(windows_read(windows, "a", 0, out, GPUS, &span), 0);
     assert_int_equal(span, 0);
-    assert_int_equal(windows_take(windows, "a", NS_PER_S, out, GPUS, &span), 0);
+    assert_int_equal(windows_read(windows, "a", NS_PER_S, out, GPUS, &span), 0);
     assert_int_equal(span, NS_PER_S);
     windows_free(windows);
 }
@@ -434,10 +434,10 @@ static void what_cannot_be_held_is_left_out(void **state)
         many[i].reading.device.pci = address(i);
     }
     windows_add(windows, &node);
-    assert_int_equal(windows_take(windows, "a", START, out, GPUS, &span), NODE_GPUS_MAX);
+    assert_int_equal(windows_read(windows, "a", START, out, GPUS, &span), NODE_GPUS_MAX);
     assert_int_equal(pci_compare(out[3].gpu, address(4)), 0);
-    assert_int_equal(windows_take(windows, "a", START, out, 2, &span), 2);
-    assert_int_equal(windows_take(windows, "a", START, out, 0, &span), 0);
+    assert_int_equal(windows_read(windows, "a", START, out, 2, &span), 2);
+    assert_int_equal(windows_read(windows, "a", START, out, 0, &span), 0);
     windows_free(windows);
 }
 

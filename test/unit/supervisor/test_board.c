@@ -329,12 +329,12 @@ static void counts_are_not_believed(void **state)
     assert_false(board_copy_found(&f->agent->samplers[0], &copy));
 
     board_set_driver(sampler, BOARD_DRIVER_INIT_FAILED, NODE_DRIVER_DENIED, 4, "no permission");
-    assert_int_equal(board_trouble(&f->agent->samplers[0]), NODE_DRIVER_DENIED);
+    assert_int_equal(board_driver_trouble(&f->agent->samplers[0]), NODE_DRIVER_DENIED);
     assert_int_equal(atomic_load(&f->agent->samplers[0].code), 4);
     assert_int_equal(atomic_load(&f->agent->samplers[0].driver), BOARD_DRIVER_INIT_FAILED);
     for (uint32_t i = 0; i < 3; i++) {
         atomic_store(&sampler->trouble, i == 0 ? NODE_DRIVER_FINE : i == 1 ? NODE_DRIVER_END : UINT32_MAX);
-        assert_int_equal(board_trouble(&f->agent->samplers[0]), NODE_DRIVER_REFUSES);
+        assert_int_equal(board_driver_trouble(&f->agent->samplers[0]), NODE_DRIVER_REFUSES);
     }
 }
 
@@ -405,7 +405,7 @@ static void assert_fast(const BoardRow *row, uint32_t *head, uint64_t from, size
     static FastReading out[BOARD_FAST_LEN];
     uint64_t got_lost = 99;
 
-    assert_int_equal(board_take_fast(row, head, out, &got_lost), count);
+    assert_int_equal(board_read_fast(row, head, out, &got_lost), count);
     assert_int_equal(got_lost, lost);
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(out[i].time_ns, from + i);
@@ -482,7 +482,7 @@ static void unknown_fast_values_are_masked(void **state)
     uint64_t lost;
 
     board_push_fast(&f->sampler->gpus[0].gpu, &(FastReading){.time_ns = 1, .valid = UINT32_MAX});
-    assert_int_equal(board_take_fast(&f->agent->gpus[0].gpu, &head, out, &lost), 1);
+    assert_int_equal(board_read_fast(&f->agent->gpus[0].gpu, &head, out, &lost), 1);
     assert_int_equal(out[0].valid, (1U << READING_FAST_CAP) - 1);
 }
 
@@ -511,7 +511,7 @@ static void every_event_is_taken_or_counted(void **state)
         size_t count;
 
         end = atomic_load(&f->stop);
-        count = board_take_events(&f->agent->samplers[2], &head, out, &missed);
+        count = board_read_events(&f->agent->samplers[2], &head, out, &missed);
         for (size_t i = 0; i < count; i++) {
             assert_true(out[i].xid > last);
             assert_int_equal(out[i].time_ns, out[i].xid);

@@ -204,12 +204,12 @@ static void a_sampler_with_news_is_heard(void **state)
 
     (void)state;
     begin("news", NULL, NULL);
-    processes_on_news(f.processes, count_news, &news);
+    processes_on_events(f.processes, count_news, &news);
     while (news < 2) /* its first words, and then */
         uv_run(&f.loop, UV_RUN_ONCE);
     run_until_state(GPU_UP);
     assert_int_equal(started(), 1);
-    processes_on_news(f.processes, NULL, NULL);
+    processes_on_events(f.processes, NULL, NULL);
 }
 
 static void a_killed_child_is_reaped_and_replaced(void **state)

@@ -92,7 +92,7 @@ static void a_dead_one_is_replaced_at_once(void **state)
     (void)state;
     world_run(&w, 2 * NS_PER_MIN);
     w.processes[world_owner(&w, 0)].running = false;
-    supervisor_closed(w.supervisor, world_owner(&w, 0));
+    supervisor_note_close(w.supervisor, world_owner(&w, 0));
     supervisor_pass(w.supervisor);
     assert_int_equal(w.starts, 2);
     world_run(&w, NS_PER_S);
@@ -110,7 +110,7 @@ static void one_that_closes_its_socket_is_as_good_as_dead(void **state)
 {
     (void)state;
     world_run(&w, 2 * NS_PER_MIN);
-    supervisor_closed(w.supervisor, world_owner(&w, 0));
+    supervisor_note_close(w.supervisor, world_owner(&w, 0));
     supervisor_pass(w.supervisor);
     assert_int_equal(w.starts, 2);
     assert_int_equal(w.kills, 1);
@@ -693,7 +693,7 @@ static void the_driver_may_know_more_than_the_bus(void **state)
     w.found[1] = world_pci(2);
     w.found_len = 2;
     world_run(&w, NS_PER_S);
-    assert_int_equal(supervisor_found(w.supervisor), 2);
+    assert_int_equal(supervisor_driver_gpu_count(w.supervisor), 2);
     assert_int_equal(atomic_load(&w.board->gpu_count), 5);
     assert_int_equal(world_gpu(&w, 4)->state, GPU_UP);
     assert_int_equal(world_gpu(&w, 2)->state, GPU_GONE); /* it was on the bus and is not any more */
@@ -709,24 +709,24 @@ static void a_remembered_gpu_is_gone_until_it_comes(void **state)
 {
     (void)state;
     world_run(&w, NS_PER_S);
-    assert_int_equal(supervisor_remember(w.supervisor, world_pci(2), false), UINT32_MAX); /* it is there */
-    const uint32_t at = supervisor_remember(w.supervisor, world_pci(20), true);
+    assert_int_equal(supervisor_add_gone_gpu(w.supervisor, world_pci(2), false), UINT32_MAX); /* it is there */
+    const uint32_t at = supervisor_add_gone_gpu(w.supervisor, world_pci(20), true);
     assert_int_equal(at, atomic_load(&w.board->gpu_count) - 1);
     world_run(&w, 3 * NS_PER_S);
     assert_int_equal(world_gpu(&w, at)->state, GPU_GONE);
     assert_int_equal(world_owner(&w, at), BOARD_NOBODY);
     assert_int_equal(atomic_load(&w.board->gpus[at].drained), 2);
-    assert_false(supervisor_hidden(w.supervisor, at));
-    assert_int_equal(supervisor_remember(w.supervisor, world_pci(20), false), at); /* as it was */
+    assert_false(supervisor_gpu_is_hidden(w.supervisor, at));
+    assert_int_equal(supervisor_add_gone_gpu(w.supervisor, world_pci(20), false), at); /* as it was */
     assert_int_equal(atomic_load(&w.board->gpus[at].drained), 2);
 
-    supervisor_forget(w.supervisor, world_pci(20));
+    supervisor_hide_gone_gpu(w.supervisor, world_pci(20));
     world_run(&w, 3 * NS_PER_S);
-    assert_true(supervisor_hidden(w.supervisor, at));
+    assert_true(supervisor_gpu_is_hidden(w.supervisor, at));
     const PciAddress late = world_pci(20);
     supervisor_set_bus(w.supervisor, &late, 1); /* the others leave */
     world_run(&w, 3 * NS_PER_S);
-    assert_false(supervisor_hidden(w.supervisor, at));
+    assert_false(supervisor_gpu_is_hidden(w.supervisor, at));
     assert_int_not_equal(world_gpu(&w, at)->state, GPU_GONE);
     assert_int_not_equal(world_owner(&w, at), BOARD_NOBODY);
 }
@@ -735,15 +735,15 @@ static void only_what_is_gone_is_forgotten(void **state)
 {
     (void)state;
     world_run(&w, NS_PER_S);
-    supervisor_forget(w.supervisor, world_pci(1));
-    supervisor_forget(w.supervisor, world_pci(50));
-    assert_false(supervisor_hidden(w.supervisor, 1));
+    supervisor_hide_gone_gpu(w.supervisor, world_pci(1));
+    supervisor_hide_gone_gpu(w.supervisor, world_pci(50));
+    assert_false(supervisor_gpu_is_hidden(w.supervisor, 1));
     world_bus(&w, ~UINT64_C(2));
-    assert_false(supervisor_hidden(w.supervisor, 1)); /* it went after that was said */
-    supervisor_forget(w.supervisor, world_pci(1));
-    assert_true(supervisor_hidden(w.supervisor, 1));
+    assert_false(supervisor_gpu_is_hidden(w.supervisor, 1)); /* it went after that was said */
+    supervisor_hide_gone_gpu(w.supervisor, world_pci(1));
+    assert_true(supervisor_gpu_is_hidden(w.supervisor, 1));
     world_bus(&w, UINT64_MAX);
-    assert_false(supervisor_hidden(w.supervisor, 1));
+    assert_false(supervisor_gpu_is_hidden(w.supervisor, 1));
 }
 
 static void there_is_an_end_to_gpus(void **state)

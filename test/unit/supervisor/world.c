@@ -127,7 +127,7 @@ static void die(World *world, uint32_t slot)
 {
     world->processes[slot].running = false;
     if (!world->processes[slot].closed && !world->mute)
-        supervisor_closed(world->supervisor, slot);
+        supervisor_note_close(world->supervisor, slot);
 }
 
 /* Begins a call; false where it does not return now. */
