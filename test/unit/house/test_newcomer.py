@@ -17,7 +17,7 @@ C_TESTS = ("model metric", "exporter counters", "exporter profiles", "health cat
 SUITES = ("test/unit/verb/test_verbs.py", "test/unit/verb/test_xid.py", "test/unit/verb/test_runbook.py", "test/unit/exporter",
           "test/unit/dashboard", "test/unit/runbook", "test/unit/health", "test/unit/deploy", "test/unit/house")
 
-METRIC = """METRIC(NEWCOMER_HEAT, 0, "stoker_newcomer_heat", GAUGE, COUNT, UINT64, GPU,
+METRIC = """METRIC(NEWCOMER_HEAT, 0, "stoker_newcomer_heat", GAUGE, COUNT, INT64, GPU,
        FIELD(173), NORMAL, ON, KEEP, UNCHANGED,
        "What a newcomer measures")
 """
