@@ -12,7 +12,7 @@
 
 enum { FORMAT_MAX = 4 * GRID_WIDTH_MAX, FAR = 1 << 20 };
 
-static int clamp(int64_t value, int64_t low, int64_t high)
+static int clamp_int(int64_t value, int64_t low, int64_t high)
 {
     return (int)(value < low ? low : value > high ? high : value);
 }
@@ -34,8 +34,8 @@ void grid_done(Grid *grid)
 
 void grid_resize(Grid *grid, int width, int height)
 {
-    grid->width = clamp(width, 1, GRID_WIDTH_MAX);
-    grid->height = clamp(height, 1, GRID_HEIGHT_MAX);
+    grid->width = clamp_int(width, 1, GRID_WIDTH_MAX);
+    grid->height = clamp_int(height, 1, GRID_HEIGHT_MAX);
     grid->cells = xrealloc(grid->cells, (size_t)grid->width * (size_t)grid->height, sizeof *grid->cells);
     grid_clear(grid);
 }
@@ -68,9 +68,9 @@ const Cell *grid_at(const Grid *grid, int x, int y)
 
 Area cell_visible(const Grid *grid, Area area)
 {
-    int left = clamp(area.x, 0, grid->width), top = clamp(area.y, 0, grid->height);
-    int right = clamp((int64_t)area.x + area.width, left, grid->width);
-    int bottom = clamp((int64_t)area.y + area.height, top, grid->height);
+    int left = clamp_int(area.x, 0, grid->width), top = clamp_int(area.y, 0, grid->height);
+    int right = clamp_int((int64_t)area.x + area.width, left, grid->width);
+    int bottom = clamp_int((int64_t)area.y + area.height, top, grid->height);
     return (Area){.x = left, .y = top, .width = right - left, .height = bottom - top};
 }
 
@@ -135,7 +135,7 @@ static int64_t put_text(Grid *grid, Area area, int64_t x, int y, Ink ink, const 
 int grid_text(Grid *grid, Area area, int x, int y, Ink ink, const char *text)
 {
     int64_t after = put_text(grid, area, x, y, ink, text);
-    return after > area.width ? clamp(area.width, x, INT32_MAX) : (int)after;
+    return after > area.width ? clamp_int(area.width, x, INT32_MAX) : (int)after;
 }
 
 int grid_textf(Grid *grid, Area area, int x, int y, Ink ink, const char *format, ...)
@@ -158,7 +158,7 @@ int grid_text_width(const char *text)
     int width = 0;
     Glyph glyph;
     while (glyph_next(&text, true, &glyph))
-        width = clamp((int64_t)width + glyph.width, 0, INT32_MAX);
+        width = clamp_int((int64_t)width + glyph.width, 0, INT32_MAX);
     return width;
 }
 
@@ -184,10 +184,10 @@ void grid_reverse(Grid *grid, Area area)
 }
 
 /* The same place with edges that can be counted with; what is moved is far from any grid. */
-static Area near(Area area)
+static Area clamp_far(Area area)
 {
-    int left = clamp(area.x, -FAR, FAR), top = clamp(area.y, -FAR, FAR);
-    int right = clamp((int64_t)area.x + area.width, left, FAR), bottom = clamp((int64_t)area.y + area.height, top, FAR);
+    int left = clamp_int(area.x, -FAR, FAR), top = clamp_int(area.y, -FAR, FAR);
+    int right = clamp_int((int64_t)area.x + area.width, left, FAR), bottom = clamp_int((int64_t)area.y + area.height, top, FAR);
     return (Area){.x = left, .y = top, .width = right - left, .height = bottom - top};
 }
 
@@ -204,7 +204,7 @@ static void draw_edge(Grid *grid, Area area, int y, Ink ink, const char *const e
 Area grid_box(Grid *grid, Area area, Ink ink, const char *title)
 {
     static const char *const TOP[] = {"┌", "┐"}, *const BOTTOM[] = {"└", "┘"};
-    area = near(area);
+    area = clamp_far(area);
     Area inside = {.x = area.x + (area.width > 0), .y = area.y + (area.height > 0)};
     inside.width = area.width > 2 ? area.width - 2 : 0;
     inside.height = area.height > 2 ? area.height - 2 : 0;

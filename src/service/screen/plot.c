@@ -37,7 +37,7 @@ size_t plot_columns(const Grid *grid, Area area, PlotStyle style)
 }
 
 /* Where a value lies between the edges, 0..1; what lies beyond them is at them. */
-static float share(float value, float low, float high)
+static float share_of(float value, float low, float high)
 {
     if (!(high > low))
         return 0;
@@ -47,7 +47,7 @@ static float share(float value, float low, float high)
 
 static int64_t row_of(const Plot *plot, float value)
 {
-    return llroundf(share(value, plot->low, plot->high) * (float)(plot->rows - 1));
+    return llroundf(share_of(value, plot->low, plot->high) * (float)(plot->rows - 1));
 }
 
 /* --- lines ---------------------------------------------------------------------------------------------------------
@@ -75,12 +75,12 @@ static Span band_at(const Plot *plot, const PlotSeries *series, size_t column)
     return band.high > band.low ? band : NOTHING;
 }
 
-static bool holds(Span span, int64_t row)
+static bool holds_value(Span span, int64_t row)
 {
     return row >= span.low && row <= span.high;
 }
 
-static void put(const Plot *plot, int x, int y, Ink ink, const char *text)
+static void put_dot(const Plot *plot, int x, int y, Ink ink, const char *text)
 {
     cell_put(plot->grid, plot->clip, x, y, ink, text, 1);
 }
@@ -89,7 +89,7 @@ static unsigned line_dots(Span span, int64_t lowest, int side)
 {
     unsigned dots = 0;
     for (int i = 0; i < DOTS_DOWN; i++)
-        if (holds(span, lowest + i))
+        if (holds_value(span, lowest + i))
             dots |= DOT[side][i];
     return dots;
 }
@@ -99,7 +99,7 @@ static unsigned band_dots(Span span, int64_t lowest, int side)
 {
     unsigned dots = 0;
     for (int i = 0; i < DOTS_DOWN; i++)
-        if (holds(span, lowest + i) && (i + side) % 2 == 0)
+        if (holds_value(span, lowest + i) && (i + side) % 2 == 0)
             dots |= DOT[side][i];
     return dots;
 }
@@ -110,7 +110,7 @@ static void put_dots(const Plot *plot, int x, int y, Ink ink, unsigned dots)
     if (!dots)
         return;
     utf8_write(text, 0x2800 + dots);
-    put(plot, x, y, ink, text);
+    put_dot(plot, x, y, ink, text);
 }
 
 /* The dots that are there already, where lines cross. */
@@ -152,9 +152,9 @@ static void draw_plain(const Plot *plot, const PlotSeries *series, bool band, in
     for (int y = plot->clip.y; y < plot->clip.y + plot->clip.height; y++) {
         int64_t lowest = ((int64_t)plot->area.y + plot->area.height - 1 - y) * THIRDS;
         if (row >= lowest && row < lowest + THIRDS)
-            put(plot, x, y, series->ink, HEIGHT[row - lowest]);
+            put_dot(plot, x, y, series->ink, HEIGHT[row - lowest]);
         else if (span.low <= span.high && span.low < lowest + THIRDS && span.high >= lowest)
-            put(plot, x, y, band ? INK_BAND : series->ink, band ? ":" : "|");
+            put_dot(plot, x, y, band ? INK_BAND : series->ink, band ? ":" : "|");
     }
 }
 
@@ -168,7 +168,7 @@ static void draw_lines(const Plot *plot, const PlotSeries *series, bool band)
  */
 
 /* A cell that is filled up to so many eighths. */
-static const char *rising(const Grid *grid, int64_t eighths)
+static const char *rising_levels(const Grid *grid, int64_t eighths)
 {
     if (grid->utf8)
         return RISING[eighths];
@@ -181,12 +181,12 @@ static void draw_blocks(const Plot *plot, const PlotSeries *series)
         float mean = series->points[(int64_t)x - plot->area.x].mean;
         if (isnan(mean))
             continue;
-        int64_t filled = llroundf(share(mean, plot->low, plot->high) * (float)plot->area.height * EIGHTHS);
+        int64_t filled = llroundf(share_of(mean, plot->low, plot->high) * (float)plot->area.height * EIGHTHS);
         filled = filled ? filled : 1; /* a zero is seen, other than what is absent */
         for (int y = plot->clip.y; y < plot->clip.y + plot->clip.height; y++) {
             int64_t here = filled - ((int64_t)plot->area.y + plot->area.height - 1 - y) * EIGHTHS;
             if (here > 0)
-                put(plot, x, y, series->ink, rising(plot->grid, here < EIGHTHS ? here : EIGHTHS));
+                put_dot(plot, x, y, series->ink, rising_levels(plot->grid, here < EIGHTHS ? here : EIGHTHS));
         }
     }
 }
@@ -210,7 +210,7 @@ void plot_draw(Grid *grid, Area area, PlotStyle style, const PlotSeries *series,
 /* Eighths of a bar that are filled: something where it is not nothing, and not all where it is not all. */
 static int64_t bar_eighths(float part, int width)
 {
-    int64_t all = (int64_t)width * EIGHTHS, filled = llroundf(share(part, 0, 1) * (float)all);
+    int64_t all = (int64_t)width * EIGHTHS, filled = llroundf(share_of(part, 0, 1) * (float)all);
     if (part > 0 && filled == 0)
         return 1;
     return part < 1 && filled == all ? all - 1 : filled;
@@ -221,13 +221,13 @@ static void bar_cell(const Plot *plot, int x, Ink ink, int64_t filled)
     bool utf8 = plot->grid->utf8;
     int64_t here = filled - ((int64_t)x - plot->area.x) * EIGHTHS;
     if (utf8 && here > 0)
-        put(plot, x, plot->area.y, ink, GROWING[here < EIGHTHS ? here : EIGHTHS]);
+        put_dot(plot, x, plot->area.y, ink, GROWING[here < EIGHTHS ? here : EIGHTHS]);
     else if (here >= EIGHTHS / 2)
-        put(plot, x, plot->area.y, ink, "#");
+        put_dot(plot, x, plot->area.y, ink, "#");
     else if (here > 0 && here == filled)
-        put(plot, x, plot->area.y, ink, "|"); /* little, yet not nothing */
+        put_dot(plot, x, plot->area.y, ink, "|"); /* little, yet not nothing */
     else
-        put(plot, x, plot->area.y, INK_DIM, utf8 ? "─" : "-");
+        put_dot(plot, x, plot->area.y, INK_DIM, utf8 ? "─" : "-");
 }
 
 void plot_bar(Grid *grid, Area area, Ink ink, float part, float second)
@@ -236,13 +236,13 @@ void plot_bar(Grid *grid, Area area, Ink ink, float part, float second)
     plot.area.height = area.height > 0;
     plot.clip = cell_visible(grid, plot.area);
     int64_t filled = isnan(part) ? 0 : bar_eighths(part, area.width);
-    int64_t mark = isnan(second) ? -1 : (int64_t)(share(second, 0, 1) * (float)area.width);
+    int64_t mark = isnan(second) ? -1 : (int64_t)(share_of(second, 0, 1) * (float)area.width);
     mark -= mark == area.width; /* the last cell is full at its right edge */
     for (int x = plot.clip.x; x < plot.clip.x + plot.clip.width; x++) {
         if (mark == (int64_t)x - area.x)
-            put(&plot, x, area.y, INK_STRONG, grid->utf8 ? "│" : "|");
+            put_dot(&plot, x, area.y, INK_STRONG, grid->utf8 ? "│" : "|");
         else if (isnan(part))
-            put(&plot, x, area.y, INK_DIM, grid->utf8 ? "·" : ".");
+            put_dot(&plot, x, area.y, INK_DIM, grid->utf8 ? "·" : ".");
         else
             bar_cell(&plot, x, ink, filled);
     }
@@ -258,8 +258,8 @@ void plot_spark(Grid *grid, Area area, Ink ink, const PlotPoint *points, size_t 
         int64_t i = (int64_t)x - area.x - area.width + (int64_t)count; /* the newest is at the right edge */
         if (i < 0 || isnan(points[i].mean))
             continue;
-        float part = share(points[i].mean, low, high);
+        float part = share_of(points[i].mean, low, high);
         char plain[2] = {PLAIN[(size_t)(part * (sizeof PLAIN - 2) + 0.5F)]};
-        put(&plot, x, area.y, ink, grid->utf8 ? RISING[1 + lroundf(part * (EIGHTHS - 1))] : plain);
+        put_dot(&plot, x, area.y, ink, grid->utf8 ? RISING[1 + lroundf(part * (EIGHTHS - 1))] : plain);
     }
 }

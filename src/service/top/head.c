@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first lines of every view: which node at what time, whether it can be believed. */
+/* The first lines of every view: which node at what time, whether it is current, whether all is healthy. */
+#include "service/top/inside.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "service/top/view.h"
+#include "base/human.h"
+#include "base/owner.h"
+#include "service/top/value.h"
 
 enum { WIDE = 96 };
 
@@ -95,7 +99,7 @@ static void draw_stale(const Top *top, Grid *grid, Area *area)
         grid_textf(grid, row, 1, 0, INK_BAD, "STALE: all values are %s old. %s", text_age(feed->age_ns, age),
                    feed->trouble);
     else
-        grid_textf(grid, row, 1, 0, INK_BAD, "NOTHING SEEN YET. %s", feed->trouble);
+        grid_textf(grid, row, 1, 0, INK_BAD, "No data yet. %s", feed->trouble);
     grid_reverse(grid, row);
 }
 
@@ -124,6 +128,206 @@ static void draw_replay(const Top *top, Grid *grid, Area *area)
             (float)NAN);
 }
 
+/* --- health --------------------------------------------------------------------------------------------------------
+ */
+
+enum { TROUBLES_MAX = 4, THINGS_MAX = 6 };
+
+typedef struct Sums {
+    size_t by_word[ACTIVITY_END];
+    double power, limit, used, total, margin;
+    const NodeGpu *hottest;
+} Sums;
+
+static void add_finite(double *sum, double value)
+{
+    if (isfinite(value))
+        *sum += value;
+}
+
+static Sums sum_up(const Node *node)
+{
+    Sums sums = {.margin = (double)INFINITY};
+
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const NodeGpu *gpu = &node->gpus[i];
+        const double margin = value_margin(&gpu->reading);
+
+        sums.by_word[gpu->activity.word]++;
+        add_finite(&sums.power, value_raw(&gpu->reading, METRIC_POWER_USAGE));
+        add_finite(&sums.limit, value_raw(&gpu->reading, METRIC_ENFORCED_POWER_LIMIT));
+        add_finite(&sums.used, value_base(&gpu->reading, METRIC_FB_USED));
+        add_finite(&sums.total, value_base(&gpu->reading, METRIC_FB_TOTAL));
+        if (margin < sums.margin) {
+            sums.margin = margin;
+            sums.hottest = gpu;
+        }
+    }
+    return sums;
+}
+
+/* "5 working, 1 idle held, 2 free · 4.9 of 5.6 kW · 412 of 640 GiB · ..." */
+static void draw_sums(const Sums *sums, Grid *grid, Area row, int x)
+{
+    static const ActivityWord order[] = {ACTIVITY_WORKING, ACTIVITY_WAITING,  ACTIVITY_IDLE_HELD,
+                                         ACTIVITY_FREE,    ACTIVITY_UNUSABLE, ACTIVITY_UNKNOWN};
+    const char *dot = text_dot(grid), *between = "";
+    char used[HUMAN_MAX], total[HUMAN_MAX], hottest[TOP_TEXT_CAP];
+
+    for (size_t i = 0; i < ARRAY_LEN(order); i++)
+        if (sums->by_word[order[i]] > 0) {
+            x = grid_textf(grid, row, x, 0, activity_ink(order[i]), "%s%zu %s", between, sums->by_word[order[i]],
+                           activity_key(order[i]));
+            between = ", ";
+        }
+    if (sums->limit > 0)
+        x = grid_textf(grid, row, x, 0, INK_PLAIN, "%s%.2f of %.2f kW", dot, sums->power / 1000, sums->limit / 1000);
+    if (sums->total > 0)
+        x = grid_textf(grid, row, x, 0, INK_PLAIN, "%s%s of %s", dot, human_bytes(used, sums->used),
+                       human_bytes(total, sums->total));
+    if (!sums->hottest || sums->margin <= 0)
+        return;
+    snprintf(hottest, sizeof hottest, "%sGPU %" PRIu32 " is the hottest, %.0f %s below slowdown", dot,
+             sums->hottest->reading.device.index, sums->margin,
+             grid->utf8 ? "\xc2\xb0"
+                          "C"
+                        : "C");
+    if (x + grid_text_width(hottest) <= row.width)
+        grid_text(grid, row, x, 0, INK_PLAIN, hottest);
+}
+
+/* What a program did wrong is no fault of its GPU. */
+static void thing_name(const TroubleRow *row, char out[TOP_TEXT_CAP])
+{
+    char where[TOP_TEXT_CAP];
+
+    trouble_where(row, where);
+    if (!row->incident || row->incident->cause != CAUSE_APPLICATION)
+        memcpy(out, where, sizeof where);
+    else if (strcmp(where, "node") == 0)
+        snprintf(out, TOP_TEXT_CAP, "a program");
+    else
+        snprintf(out, TOP_TEXT_CAP, "a program on %.60s", where);
+}
+
+/* Things that are wrong, each once. */
+static void draw_things(const Top *top, Grid *grid, Area row, int x)
+{
+    char names[THINGS_MAX][TOP_TEXT_CAP], name[TOP_TEXT_CAP];
+    size_t named = 0, more = 0;
+
+    for (size_t i = 0; i < top->troubles.len && top->troubles.at[i].wrong; i++) {
+        bool known = false;
+
+        thing_name(&top->troubles.at[i], name);
+        for (size_t k = 0; k < named; k++)
+            known |= strcmp(names[k], name) == 0;
+        if (known)
+            continue;
+        if (named == THINGS_MAX || x + (int)strlen(name) + 12 > row.width) {
+            more++;
+            continue;
+        }
+        x = grid_textf(grid, row, x, 0, INK_STRONG, "%s%s", named ? ", " : "", name);
+        memcpy(names[named++], name, sizeof name);
+    }
+    if (more > 0)
+        grid_textf(grid, row, x, 0, INK_STRONG, " and more");
+}
+
+static size_t wrong_count(const Top *top)
+{
+    size_t count = 0;
+
+    while (count < top->troubles.len && top->troubles.at[count].wrong)
+        count++;
+    return count;
+}
+
+/* How many of the troubles the view itself tells. */
+static size_t told_below(const Top *top, size_t wrong)
+{
+    const GpuRow *row = top->view == VIEW_GPU ? top_followed(top) : NULL;
+    size_t told = top->view == VIEW_INCIDENTS ? wrong : 0;
+
+    for (size_t i = 0; row && i < wrong; i++)
+        told += trouble_about(&top->troubles.at[i], row->gpu);
+    return told;
+}
+
+/* Small screens show the worst alone. */
+static size_t shown_troubles(const Area *area, size_t wrong)
+{
+    const size_t room = area->height < 20 ? 1 : area->height < 40 ? 2 : TROUBLES_MAX;
+
+    return wrong < room ? wrong : room;
+}
+
+static void draw_problems(Top *top, Grid *grid, Area *area)
+{
+    const size_t wrong = wrong_count(top), told = told_below(top, wrong);
+    const size_t shown = told > 0 ? 0 : shown_troubles(area, wrong);
+    const bool bad = top->troubles.at[0].severity > SEVERITY_WARNING;
+    const Area row = area_top(area, 1);
+    char more[64];
+
+    const int x = grid_text(grid, row, 0, 0, bad ? INK_BAD : INK_WARN, " Problem: ");
+    grid_reverse(grid, (Area){.x = row.x, .y = row.y, .width = x < row.width ? x : row.width, .height = row.height});
+    draw_things(top, grid, row, x);
+    if (wrong > shown + told) {
+        snprintf(more, sizeof more, "%zu in all: 4", wrong);
+        grid_right(grid, row, row.width, 0, INK_KEY, more);
+    }
+    top_zone(top, row, ZONE_KEY, '4');
+    for (size_t i = 0; i < shown; i++)
+        trouble_draw(top, grid, area, &top->troubles.at[i]);
+}
+
+static void draw_maintenance(const Top *top, Grid *grid, Area *area)
+{
+    const Maintenance *maintenance = top->snapshot->maintenance;
+
+    for (size_t i = 0; maintenance && i < maintenance_count(maintenance); i++) {
+        const MaintenanceWindow *window = maintenance_at(maintenance, i);
+        char until[CLOCK_TEXT_MAX];
+
+        if (!window->active)
+            continue;
+        const Area row = area_top(area, 1);
+        clock_format(until, window->until_real_ns);
+        int x = grid_text(grid, row, 0, 0, INK_WARN, "maintenance");
+        x = grid_text(grid, row, x + 1, 0, INK_PLAIN, window->gpus || window->uuids[0][0] ? "of GPU" : "of the node");
+        const char *between = " ";
+        for (int gpu = 0; gpu < 64; gpu++)
+            if (window->gpus >> gpu & 1) {
+                x = grid_textf(grid, row, x, 0, INK_PLAIN, "%s%d", between, gpu);
+                between = ",";
+            }
+        for (size_t k = 0; !window->gpus && k < MAINTENANCE_UUIDS && window->uuids[k][0]; k++)
+            x = grid_textf(grid, row, x, 0, INK_PLAIN, "%s%s", k ? "," : " ", window->uuids[k]);
+        grid_textf(grid, row, x, 0, INK_PLAIN, " until %.10s %.5sZ: %s (%s)", until, until + 11, window->reason,
+                   window->who);
+    }
+}
+
+static void draw_health(Top *top, Grid *grid, Area *area)
+{
+    if (wrong_count(top) > 0) {
+        draw_problems(top, grid, area);
+        draw_maintenance(top, grid, area);
+        return;
+    }
+    const Area row = area_top(area, 1);
+    const bool known = status_code(top->snapshot) == 0, old = top->feed->trouble[0];
+    const Sums sums = sum_up(top->snapshot->node);
+    const char *word = !known ? " Nothing sampled yet " : old ? " Was healthy " : " All healthy ";
+    const int x = grid_text(grid, row, 0, 0, known && !old ? INK_GOOD : INK_WARN, word);
+
+    grid_reverse(grid, (Area){.x = row.x, .y = row.y, .width = x < row.width ? x : row.width, .height = row.height});
+    draw_sums(&sums, grid, row, x + 1);
+    draw_maintenance(top, grid, area);
+}
+
 void head_draw(Top *top, Grid *grid, Area *area)
 {
     const Area row = area_top(area, 1);
@@ -132,5 +336,5 @@ void head_draw(Top *top, Grid *grid, Area *area)
     draw_stale(top, grid, area);
     draw_replay(top, grid, area);
     if (top->snapshot->node)
-        verdict_draw(top, grid, area);
+        draw_health(top, grid, area);
 }

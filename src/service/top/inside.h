@@ -68,6 +68,7 @@ bool thing_equal(const Thing *a, const Thing *b);
 typedef struct GpuRow {
     const NodeGpu *gpu;
     const Reading *reading;   /* the GPU's or the instance's */
+    const Activity *activity; /* the same */
     bool instance, last;      /* last: of its GPU's instances */
     const Incident *incident; /* the worst open one of this GPU, NULL none */
     const char *wrong;        /* the worst thing that is wrong with it, NULL nothing */
@@ -216,6 +217,7 @@ const char *text_dot(const Grid *grid);
 const char *text_arrow(const Grid *grid);
 const char *text_branch(const Grid *grid, bool last);
 Ink severity_ink(FaultSeverity severity);
+Ink activity_ink(ActivityWord word);
 
 /* rows.c, processes.c: rows from the look; the cursor is put on what was selected. */
 void rows_see(Top *top);
@@ -245,7 +247,6 @@ const char *trouble_action(const TroubleRow *row); /* what to do, a phrase */
 
 /* head.c: host, time and tabs; stale, paused, replayed; the verdict (verdict.c). They cut off what they used. */
 void head_draw(Top *top, Grid *grid, Area *area);
-void verdict_draw(Top *top, Grid *grid, Area *area);
 /* What is wrong and what to do, in one line where there is room, else in two; cut off the area. */
 void trouble_draw(Top *top, Grid *grid, Area *area, const TroubleRow *trouble);
 /* foot.c */
@@ -273,3 +274,99 @@ void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row);
 void plot_spark_of(Top *top, Grid *grid, Area area, const Reading *reading);
 /* gpu_numbers.c: all numbers in groups; returns the lines that there are. */
 void numbers_draw(Top *top, Grid *grid, Area area, const GpuRow *row);
+
+/* --- columns --- */
+
+enum { COLUMNS_MAX = 32 };
+
+typedef struct Column {
+    const char *key, *title;
+    int width, most;  /* least width, and the most it takes of what is left; most 0: not wider */
+    uint8_t priority; /* 0 always; the higher the sooner it goes */
+    bool right;       /* text and title end at its right edge */
+} Column;
+
+typedef struct Layout {
+    int x[COLUMNS_MAX], width[COLUMNS_MAX]; /* width 0: not shown */
+} Layout;
+
+/* `columns` are `count` structs of `stride` bytes, each beginning with a Column; one blank lies between two. */
+void layout_fit(const void *columns, size_t stride, size_t count, int width, Layout *ret);
+const Column *column_at(const void *columns, size_t stride, size_t i);
+Area layout_cell(const Layout *layout, Area row, size_t i);
+/* Text within a cell: to the left, or to the right edge. */
+void column_text(Grid *grid, Area cell, bool right, Ink ink, const char *text);
+
+/* --- views and overlays as tables --- */
+
+typedef struct View {
+    const char *name, *title, *brief; /* for options; of its tab; the same where there is little room */
+    const char *about;                /* for the help */
+    List *(*list)(Top *top);          /* what the arrows move, NULL nothing */
+    void (*moved)(Top *top);          /* the cursor has another place: remember what it is on; NULL nothing to do */
+    bool (*row_has)(const Top *top, size_t row, const char *word); /* search; NULL cannot be searched */
+    void (*enter)(Top *top);                                       /* drills down; NULL nothing to open */
+    void (*draw)(Top *top, Grid *grid, Area area);
+} View;
+
+extern const View top_views[VIEW_END];
+/* To another view, which Escape leaves again. */
+void top_go(Top *top, ViewId view);
+void top_follow(Top *top, const Device *device);
+
+typedef struct Overlay {
+    void (*draw)(Top *top, Grid *grid, Area area); /* within a frame that is drawn already */
+    TopWish (*key)(Top *top, uint32_t key);        /* every key but Escape, which closes it */
+    const char *title;
+    int width, height; /* wanted inside; 0: all there is */
+} Overlay;
+
+extern const Overlay top_overlays[OVERLAY_END];
+void top_open(Top *top, OverlayId overlay);
+
+void view_gpus_draw(Top *top, Grid *grid, Area area);
+void view_gpu_draw(Top *top, Grid *grid, Area area);
+void view_processes_draw(Top *top, Grid *grid, Area area);
+void view_incidents_draw(Top *top, Grid *grid, Area area);
+void view_topology_draw(Top *top, Grid *grid, Area area);
+
+void overlay_help_draw(Top *top, Grid *grid, Area area);
+void overlay_setup_draw(Top *top, Grid *grid, Area area);
+TopWish overlay_setup_key(Top *top, uint32_t key);
+void overlay_sort_draw(Top *top, Grid *grid, Area area);
+TopWish overlay_sort_key(Top *top, uint32_t key);
+void overlay_signal_draw(Top *top, Grid *grid, Area area);
+TopWish overlay_signal_key(Top *top, uint32_t key);
+/* Opens the dialog for the process under the cursor, or says why not. */
+void overlay_signal_open(Top *top);
+void overlay_process_draw(Top *top, Grid *grid, Area area);
+void overlay_incident_draw(Top *top, Grid *grid, Area area);
+TopWish overlay_scroll_key(Top *top, uint32_t key);
+
+/* Keys as a table: dispatch, the foot and the help come from the same rows. */
+typedef struct KeyRow {
+    uint32_t keys[4];  /* 0 ends */
+    const char *label; /* as the help names them */
+    const char *foot;  /* its word in the foot, NULL: not there */
+    unsigned views;    /* bit per ViewId */
+    TopWish (*run)(Top *top, uint32_t key);
+    const char *help;
+} KeyRow;
+
+extern const KeyRow top_keys[];
+extern const size_t top_key_count;
+TopWish keys_run(Top *top, uint32_t key);
+/* Of an open prompt. */
+TopWish prompt_key(Top *top, uint32_t key);
+
+/* " 3" or ">3" where something is wrong, with its ink. */
+void gpu_number(Grid *grid, Area cell, const GpuRow *row);
+/* What a person should know of it first, in a few words: what is wrong and what to do, why it is slow, whether it is
+ * only held; "" nothing. */
+const char *gpu_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP * 2], Ink *ret_ink);
+/* "LOST for 12 min": of a GPU that is not up. */
+const char *gpu_down(const Top *top, const NodeGpu *gpu, char out[TOP_TEXT_CAP * 2]);
+/* The pods that a device was given to, "" none known. */
+const char *gpu_owner(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP]);
+/* "1g.10gb 7/0" */
+const char *instance_name(const Reading *reading, char out[TOP_TEXT_CAP]);

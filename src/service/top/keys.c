@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys as a table, which the foot and the help are made from too. They are those of htop, nvtop and nvitop where these
- * agree; where a letter means two things there, the help says which one it is here. */
+/* Keys as a table, from which dispatch, the foot and the help are made; prompts. Keys are those of htop, nvtop and
+ * nvitop where these agree; where a letter means two things there, the help says which one it is here. */
+#include "service/top/inside.h"
+
+#include <stdio.h>
 #include <string.h>
 
 #include "base/owner.h"
-#include "service/top/view.h"
+#include "base/utf8.h"
 
 enum {
     IN_GPUS = 1 << VIEW_GPUS,
@@ -80,6 +83,27 @@ static TopWish run_reverse(Top *top, uint32_t key UNUSED)
     top->reverse = !top->reverse;
     order_anew(top);
     return TOP_WISH_NONE;
+}
+
+void overlay_signal_open(Top *top)
+{
+    const ProcessRow *row = top_process(top);
+    const FeedKind source = top->feed->kind;
+
+    if (top->read_only)
+        top_say(top, INK_WARN, "read only: no signals are sent");
+    else if (source == FEED_RECORDING || source == FEED_HISTORY)
+        top_say(top, INK_WARN, "this is the past: its processes cannot be signalled");
+    else if (!row)
+        top_say(top, INK_WARN, "choose a process first: arrows, or 3 for all processes");
+    else if (!row->owner || row->owner->start_ns == 0)
+        top_say(top, INK_WARN, "this process is not seen here (another pid namespace, or it has ended)");
+    else {
+        top->target = process_row_thing(row);
+        top->target_owner = *row->owner;
+        top->confirming = false;
+        top_open(top, OVERLAY_SIGNAL);
+    }
 }
 
 static TopWish run_signal(Top *top, uint32_t key UNUSED)
@@ -191,7 +215,7 @@ const KeyRow top_keys[] = {
     {{TOP_KEY_F1 + 4, 't'}, "F5 t", "Tree", IN_GPUS | IN_PROCESSES, run_tree, "processes by owner, by GPU, plain"},
     {{TOP_KEY_F1 + 5, '<', '>'}, "F6 < >", "Sort", IN_GPUS | IN_PROCESSES, run_sort, "chooses the column to sort by"},
     {{TOP_KEY_F1 + 8, 'k'}, "F9 k", "Kill", IN_GPUS | IN_PROCESSES, run_signal, "sends a signal, after a question"},
-    {{TOP_KEY_F1 + 9, 'q', CONTROL_C}, "F10 q", "Quit", EVERYWHERE, run_quit, "ends it"},
+    {{TOP_KEY_F1 + 9, 'q', CONTROL_C}, "F10 q", "Quit", EVERYWHERE, run_quit, "quits"},
     {{TOP_KEY_RIGHT, TOP_KEY_LEFT}, "Left Right", NULL, IN_GPU, run_other, "the GPU or instance before or after"},
     {{'-', '+', '='}, "+/-", "Span", IN_GPU | IN_GPUS, run_span, "plots 1 min, 10 min, 1 h or 24 h"},
     {{'b'}, "b", "Dots", IN_GPU, run_style, "plots of dots or of blocks"},
@@ -208,7 +232,7 @@ const KeyRow top_keys[] = {
      run_sort_by,
      "sort by pid, SM share, GPU memory, age, user, CPU"},
     {{'U', 'C'}, "", NULL, IN_GPUS | IN_PROCESSES, run_sort_by, NULL},
-    {{'I'}, "I", NULL, IN_GPUS | IN_PROCESSES, run_reverse, "the other way round"},
+    {{'I'}, "I", NULL, IN_GPUS | IN_PROCESSES, run_reverse, "reverse order"},
     {{'c'}, "c", NULL, IN_GPUS, run_compact, "one line for a GPU"},
     {{' '}, "Space", NULL, EVERYWHERE, run_pause, "holds the picture, goes on"},
     {{',', '.', '{', '}'}, ", . { }", NULL, EVERYWHERE, run_seek, "of a replay: 10 s or a minute back or on"},
@@ -224,4 +248,149 @@ TopWish keys_run(Top *top, uint32_t key)
             if (top_keys[i].keys[k] == key && (top_keys[i].views >> top->view & 1))
                 return top_keys[i].run(top, key);
     return TOP_WISH_NONE;
+}
+
+/* --- prompts -------------------------------------------------------------------------------------------------------
+ */
+
+static void append_key(char *text, uint32_t key)
+{
+    const size_t len = strlen(text);
+    char bytes[UTF8_MAX];
+
+    if (key < ' ' || key == 0x7f || (key >= 0xd800 && key < 0xe000) || key >= TOP_KEY_UP)
+        return;
+    const size_t count = utf8_write(bytes, key);
+    if (len + count < TOP_TEXT_CAP) {
+        memcpy(text + len, bytes, count);
+        text[len + count] = '\0';
+    }
+}
+
+static void drop_last(char *text)
+{
+    size_t len = strlen(text);
+
+    while (len > 0 && ((unsigned char)text[len - 1] & 0xc0) == 0x80)
+        len--;
+    text[len > 0 ? len - 1 : 0] = '\0';
+}
+
+/* The first row from `from` on, all the way round, that holds the text. */
+static void find_text(Top *top, size_t from)
+{
+    const View *view = &top_views[top->view];
+    List *list = view->list ? view->list(top) : NULL;
+
+    for (size_t i = 0; list && view->row_has && top->search[0] && i < list->count; i++) {
+        const size_t row = (from + i) % list->count;
+
+        if (!view->row_has(top, row, top->search))
+            continue;
+        list->selected = row;
+        if (view->moved)
+            view->moved(top);
+        return;
+    }
+}
+
+static size_t cursor_row(Top *top)
+{
+    const View *view = &top_views[top->view];
+
+    return view->list ? view->list(top)->selected : 0;
+}
+
+static void search_key(Top *top, uint32_t key)
+{
+    if (key == TOP_KEY_ENTER || key == TOP_KEY_ESCAPE) {
+        top->prompt = PROMPT_NONE;
+    } else if (key == TOP_KEY_F1 + 2) {
+        find_text(top, cursor_row(top) + 1);
+    } else {
+        if (key == TOP_KEY_BACKSPACE)
+            drop_last(top->search);
+        else
+            append_key(top->search, key);
+        find_text(top, cursor_row(top));
+    }
+}
+
+static void filter_key(Top *top, uint32_t key)
+{
+    if (key == TOP_KEY_ENTER)
+        top->prompt = PROMPT_NONE;
+    else if (key == TOP_KEY_BACKSPACE)
+        drop_last(top->filter);
+    else if (key != TOP_KEY_ESCAPE)
+        append_key(top->filter, key);
+    if (key == TOP_KEY_ESCAPE) {
+        top->prompt = PROMPT_NONE;
+        top->filter[0] = '\0';
+    }
+    processes_see(top);
+}
+
+TopWish prompt_key(Top *top, uint32_t key)
+{
+    if (top->prompt == PROMPT_SEARCH)
+        search_key(top, key);
+    else
+        filter_key(top, key);
+    return TOP_WISH_NONE;
+}
+
+/* --- the foot ------------------------------------------------------------------------------------------------------
+ */
+
+static void draw_prompt(const Top *top, Grid *grid, Area area)
+{
+    const bool search = top->prompt == PROMPT_SEARCH;
+    int x = grid_text(grid, area, 0, 0, INK_KEY, search ? "Search: " : "Filter: ");
+
+    x = grid_text(grid, area, x, 0, INK_STRONG, search ? top->search : top->filter);
+    if (x < area.width)
+        grid_reverse(grid, (Area){.x = area.x + x, .y = area.y, .width = 1, .height = area.height});
+    grid_right(grid, area, area.width, 0, INK_DIM, search ? "F3: next, Enter: stay" : "Enter: keep, Escape: none");
+}
+
+/* "F1" of "F1 ? h" */
+static size_t first_word(const char *label)
+{
+    return strcspn(label, " ");
+}
+
+static int draw_key(Top *top, Grid *grid, Area area, int x, const KeyRow *row)
+{
+    const int width = (int)first_word(row->label) + (int)strlen(row->foot);
+    char key[16];
+
+    if (x + width > area.width)
+        return x;
+    snprintf(key, sizeof key, "%.*s", (int)first_word(row->label), row->label);
+    const int after = grid_text(grid, area, x, 0, INK_KEY, key);
+    grid_text(grid, area, after, 0, INK_PLAIN, row->foot);
+    const Area place = {.x = area.x + x, .y = area.y, .width = width, .height = area.height};
+    grid_reverse(grid, (Area){.x = area.x + after, .y = area.y, .width = x + width - after, .height = area.height});
+    top_zone(top, place, ZONE_KEY, row->keys[0]);
+    return x + width + 1;
+}
+
+void foot_draw(Top *top, Grid *grid, Area area)
+{
+    int x = 0;
+
+    if (area.height == 0)
+        return;
+    if (top->prompt != PROMPT_NONE) {
+        draw_prompt(top, grid, area);
+        return;
+    }
+    if (top->said_left > 0) {
+        grid_text(grid, area, 0, 0, top->said_ink, top->said);
+        return;
+    }
+    for (size_t i = 0; i < top_key_count; i++)
+        if (top_keys[i].foot && (top_keys[i].views >> top->view & 1))
+            x = draw_key(top, grid, area, x, &top_keys[i]);
 }

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processes on all GPUs as rows: filtered, sorted, as a tree. */
+/* The processes on all GPUs: rows (filtered, sorted, as a tree), their table, the view and the sheet of one. */
+#include "service/top/inside.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "service/top/inside.h"
+#include "base/duration.h"
+#include "base/human.h"
+#include "base/owner.h"
+#include "service/top/value.h"
 
 const char *owner_label(const ProcessOwner *owner, char out[TOP_TEXT_CAP])
 {
@@ -86,7 +91,7 @@ static void group_of(const Top *top, const NodeGpu *gpu, const ProcessOwner *own
     else if (!owner_label(owner, out)[0] && owner && owner->user[0])
         snprintf(out, TOP_TEXT_CAP, "user %s", owner->user);
     else if (!out[0])
-        snprintf(out, TOP_TEXT_CAP, "nobody known");
+        snprintf(out, TOP_TEXT_CAP, "no owner known");
 }
 
 static void add_process(Top *top, const NodeGpu *gpu, const NodeProcess *process)
@@ -111,7 +116,7 @@ static void add_process(Top *top, const NodeGpu *gpu, const NodeProcess *process
         vec_push(&top->spare, row);
 }
 
-static int compare(const Top *top, uint32_t left, uint32_t right)
+static int compare_rows(const Top *top, uint32_t left, uint32_t right)
 {
     const ProcessRow *a = &top->spare.at[left], *b = &top->spare.at[right];
     int order = strcmp(a->label, b->label);
@@ -129,18 +134,19 @@ static int compare(const Top *top, uint32_t left, uint32_t right)
 }
 
 /* Merges the two sorted runs from..middle and middle..end by way of the spare. */
-static void merge(Top *top, size_t from, size_t middle, size_t end)
+static void merge_runs(Top *top, size_t from, size_t middle, size_t end)
 {
     uint32_t *at = top->order.at, *spare = top->order_spare.at;
     size_t left = from, right = middle;
 
     for (size_t i = from; i < end; i++)
-        spare[i] = left < middle && (right >= end || compare(top, at[left], at[right]) <= 0) ? at[left++] : at[right++];
+        spare[i] =
+            left < middle && (right >= end || compare_rows(top, at[left], at[right]) <= 0) ? at[left++] : at[right++];
     memcpy(at + from, spare + from, (end - from) * sizeof *at);
 }
 
 /* A merge sort of our own: qsort may allocate. */
-static void sort(Top *top)
+static void sort_rows(Top *top)
 {
     const size_t count = top->spare.len;
 
@@ -150,10 +156,10 @@ static void sort(Top *top)
         top->order.at[i] = (uint32_t)i;
     for (size_t width = 1; width < count; width *= 2)
         for (size_t from = 0; from + width < count; from += 2 * width)
-            merge(top, from, from + width, from + 2 * width < count ? from + 2 * width : count);
+            merge_runs(top, from, from + width, from + 2 * width < count ? from + 2 * width : count);
 }
 
-static double sum(double a, double b)
+static double add_known(double a, double b)
 {
     return isnan(a) ? b : isnan(b) ? a : a + b;
 }
@@ -181,8 +187,8 @@ static void add_sorted(Top *top)
         if (group != SIZE_MAX) {
             ProcessRow *head = &top->processes.at[group];
             head->members++;
-            head->used_bytes = sum(head->used_bytes, row.used_bytes);
-            head->sm_percent = sum(head->sm_percent, row.sm_percent);
+            head->used_bytes = add_known(head->used_bytes, row.used_bytes);
+            head->sm_percent = add_known(head->sm_percent, row.sm_percent);
         }
         vec_push(&top->processes, row);
     }
@@ -215,7 +221,7 @@ void processes_see(Top *top)
     for (size_t i = 0; node && i < node->gpu_count; i++)
         for (size_t k = 0; k < node->gpus[i].process_count; k++)
             add_process(top, &node->gpus[i], &node->gpus[i].processes[k]);
-    sort(top);
+    sort_rows(top);
     add_sorted(top);
     find_cursor(top);
 }
@@ -254,4 +260,449 @@ bool process_row_has(const ProcessRow *row, const char *word)
     return owner && (text_has(owner->name, word) || text_has(owner->user, word) || text_has(owner->command, word) ||
                      text_has(owner_label(owner, text), word) || text_has(owner->container, word) ||
                      text_has(owner->namespace, word));
+}
+
+const ProcessRow *top_process(const Top *top)
+{
+    const ProcessRow *row = NULL;
+
+    if (top->view == VIEW_PROCESSES && top->process_list.selected < top->processes.len)
+        row = &top->processes.at[top->process_list.selected];
+    else if (top->view == VIEW_GPUS && top->gpu_list.selected >= top->gpus.len &&
+             top->gpu_list.selected - top->gpus.len < top->processes.len)
+        row = &top->processes.at[top->gpu_list.selected - top->gpus.len];
+    return row && !row->group ? row : NULL;
+}
+
+/* --- table ---------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct Pen {
+    const Top *top;
+    const ProcessRow *row;
+    char text[PROCESS_COMMAND_CAP + TOP_TEXT_CAP];
+    Ink ink;
+} Pen;
+
+typedef struct ProcessColumn {
+    Column column;
+    bool down; /* from large to small */
+    void (*write)(Pen *pen);
+    int (*compare)(const ProcessRow *a, const ProcessRow *b);
+} ProcessColumn;
+
+static void write_dash(Pen *pen)
+{
+    snprintf(pen->text, sizeof pen->text, "-");
+    pen->ink = INK_DIM;
+}
+
+static int compare_double(double a, double b)
+{
+    if (isnan(a) || isnan(b))
+        return isnan(b) - isnan(a);
+    return (a > b) - (a < b);
+}
+
+static void write_pid(Pen *pen)
+{
+    snprintf(pen->text, sizeof pen->text, "%" PRIu32, pen->row->process->pid);
+}
+
+static int by_pid(const ProcessRow *a, const ProcessRow *b)
+{
+    return (a->process->pid > b->process->pid) - (a->process->pid < b->process->pid);
+}
+
+static const char *user_of(const ProcessRow *row)
+{
+    return row->owner ? row->owner->user : "";
+}
+
+static void write_user(Pen *pen)
+{
+    snprintf(pen->text, sizeof pen->text, "%s", user_of(pen->row));
+    if (!pen->text[0])
+        write_dash(pen);
+}
+
+static int by_user(const ProcessRow *a, const ProcessRow *b)
+{
+    return strcmp(user_of(a), user_of(b));
+}
+
+static void write_gpu(Pen *pen)
+{
+    const NodeProcess *p = pen->row->process;
+    const uint32_t index = pen->row->gpu->reading.device.index;
+
+    if (index == DEVICE_NO_NUMBER)
+        snprintf(pen->text, sizeof pen->text, "?");
+    else if (p->gpu_instance != DEVICE_NO_NUMBER && p->compute_instance != DEVICE_NO_NUMBER)
+        snprintf(pen->text, sizeof pen->text, "%" PRIu32 ":%" PRIu32 "/%" PRIu32, index, p->gpu_instance,
+                 p->compute_instance);
+    else
+        snprintf(pen->text, sizeof pen->text, "%" PRIu32, index);
+}
+
+static int by_gpu(const ProcessRow *a, const ProcessRow *b)
+{
+    if (a->gpu != b->gpu)
+        return a->gpu < b->gpu ? -1 : 1;
+    return (a->process->gpu_instance > b->process->gpu_instance) -
+           (a->process->gpu_instance < b->process->gpu_instance);
+}
+
+static void write_kind(Pen *pen)
+{
+    snprintf(pen->text, sizeof pen->text, "%s", pen->row->process->graphics ? "G" : "C");
+    pen->ink = INK_DIM;
+}
+
+static int by_kind(const ProcessRow *a, const ProcessRow *b)
+{
+    return a->process->graphics - b->process->graphics;
+}
+
+static void write_sm(Pen *pen)
+{
+    if (isnan(pen->row->sm_percent))
+        write_dash(pen);
+    else
+        snprintf(pen->text, sizeof pen->text, "%.0f%%", pen->row->sm_percent);
+}
+
+static int by_sm(const ProcessRow *a, const ProcessRow *b)
+{
+    return compare_double(a->sm_percent, b->sm_percent);
+}
+
+static void write_memory(Pen *pen)
+{
+    if (isnan(pen->row->used_bytes))
+        write_dash(pen);
+    else
+        human_bytes(pen->text, pen->row->used_bytes);
+}
+
+static int by_memory(const ProcessRow *a, const ProcessRow *b)
+{
+    return compare_double(a->used_bytes, b->used_bytes);
+}
+
+static void write_cpu(Pen *pen)
+{
+    if (isnan(pen->row->cpu_percent))
+        write_dash(pen);
+    else
+        snprintf(pen->text, sizeof pen->text, "%.0f%%", pen->row->cpu_percent);
+}
+
+static int by_cpu(const ProcessRow *a, const ProcessRow *b)
+{
+    return compare_double(a->cpu_percent, b->cpu_percent);
+}
+
+static double rss_of(const ProcessRow *row)
+{
+    return row->owner && row->owner->rss_bytes ? (double)row->owner->rss_bytes : (double)NAN;
+}
+
+static void write_rss(Pen *pen)
+{
+    if (isnan(rss_of(pen->row)))
+        write_dash(pen);
+    else
+        human_bytes(pen->text, rss_of(pen->row));
+}
+
+static int by_rss(const ProcessRow *a, const ProcessRow *b)
+{
+    return compare_double(rss_of(a), rss_of(b));
+}
+
+static uint64_t start_of(const ProcessRow *row)
+{
+    return row->owner ? row->owner->start_ns : 0;
+}
+
+static void write_age(Pen *pen)
+{
+    uint64_t age_ns;
+    char age[32];
+
+    if (top_age(pen->top, pen->row->owner, &age_ns))
+        snprintf(pen->text, sizeof pen->text, "%s", text_age(age_ns, age));
+    else
+        write_dash(pen);
+}
+
+static int by_age(const ProcessRow *a, const ProcessRow *b)
+{
+    return (start_of(a) < start_of(b)) - (start_of(a) > start_of(b));
+}
+
+static void write_owner(Pen *pen)
+{
+    char label[TOP_TEXT_CAP];
+
+    snprintf(pen->text, sizeof pen->text, "%s", owner_label(pen->row->owner, label));
+    if (!pen->text[0])
+        write_dash(pen);
+}
+
+static int by_owner(const ProcessRow *a, const ProcessRow *b)
+{
+    char left[TOP_TEXT_CAP], right[TOP_TEXT_CAP];
+
+    return strcmp(owner_label(a->owner, left), owner_label(b->owner, right));
+}
+
+static const char *command_of(const ProcessRow *row)
+{
+    return !row->owner ? "" : row->owner->command[0] ? row->owner->command : row->owner->name;
+}
+
+static void write_command(Pen *pen)
+{
+    if (command_of(pen->row)[0]) {
+        snprintf(pen->text, sizeof pen->text, "%s", command_of(pen->row));
+    } else {
+        snprintf(pen->text, sizeof pen->text, "not seen here");
+        pen->ink = INK_DIM;
+    }
+}
+
+static int by_command(const ProcessRow *a, const ProcessRow *b)
+{
+    return strcmp(command_of(a), command_of(b));
+}
+
+static const ProcessColumn columns[] = {
+    {{"pid", "PID", 7, 0, 0, true}, false, write_pid, by_pid},
+    {{"user", "USER", 8, 12, 2, false}, false, write_user, by_user},
+    {{"gpu", "GPU", 6, 0, 0, true}, false, write_gpu, by_gpu},
+    {{"type", "T", 1, 0, 8, false}, false, write_kind, by_kind},
+    {{"sm", "SM", 4, 0, 1, true}, true, write_sm, by_sm},
+    {{"memory", "GPU MEM", 8, 0, 1, true}, true, write_memory, by_memory},
+    {{"cpu", "CPU", 5, 0, 5, true}, true, write_cpu, by_cpu},
+    {{"rss", "HOST MEM", 8, 0, 6, true}, true, write_rss, by_rss},
+    {{"age", "AGE", 7, 0, 4, true}, true, write_age, by_age},
+    {{"owner", "JOB, POD, CONTAINER", 19, 44, 3, false}, false, write_owner, by_owner},
+    {{"command", "COMMAND", 20, 400, 0, false}, false, write_command, by_command},
+};
+
+size_t process_column_count(void)
+{
+    return ARRAY_LEN(columns);
+}
+
+const char *process_column_key(size_t i)
+{
+    return columns[i].column.key;
+}
+
+const char *process_column_title(size_t i)
+{
+    return columns[i].column.title;
+}
+
+bool process_column_down(size_t i)
+{
+    return columns[i].down;
+}
+
+int process_column_compare(size_t i, const ProcessRow *a, const ProcessRow *b)
+{
+    return columns[i].compare(a, b);
+}
+
+/* --- drawing ------------------------------------------------------------------------------------------------------ */
+
+static void draw_head(Top *top, Grid *grid, Area area, const Layout *layout)
+{
+    for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
+        const Area cell = layout_cell(layout, area, i);
+        char text[40];
+
+        if (cell.width == 0)
+            continue;
+        const bool down = columns[i].down != top->reverse, sorted = i == top->sort;
+        const char *mark = !sorted ? "" : grid->utf8 ? (down ? "\xe2\x96\xbe" : "\xe2\x96\xb4") : (down ? "v" : "^");
+        snprintf(text, sizeof text, "%s%s", columns[i].column.title, mark);
+        column_text(grid, cell, columns[i].column.right, sorted ? INK_STRONG : INK_TITLE, text);
+        top_zone(top, cell, ZONE_SORT, (uint32_t)i);
+    }
+}
+
+static void draw_group(Grid *grid, Area area, const ProcessRow *row)
+{
+    char memory[HUMAN_MAX];
+    int x = grid_text(grid, area, 0, 0, INK_STRONG, row->label);
+
+    x = grid_textf(grid, area, x, 0, INK_DIM, "  %zu process%s", row->members, row->members == 1 ? "" : "es");
+    if (!isnan(row->used_bytes))
+        x = grid_textf(grid, area, x, 0, INK_PLAIN, "  %s", human_bytes(memory, row->used_bytes));
+    if (!isnan(row->sm_percent))
+        grid_textf(grid, area, x, 0, INK_PLAIN, "  SM %.0f%%", row->sm_percent);
+}
+
+static void draw_row(const Top *top, Grid *grid, Area area, const Layout *layout, const ProcessRow *row)
+{
+    for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
+        const Area cell = layout_cell(layout, area, i);
+        Pen pen = {.top = top, .row = row, .ink = INK_PLAIN};
+
+        if (cell.width == 0)
+            continue;
+        columns[i].write(&pen);
+        if (i == ARRAY_LEN(columns) - 1 && row->depth > 0) {
+            const int x = grid_text(grid, cell, 0, 0, INK_DIM, text_branch(grid, row->last));
+            grid_text(grid, cell, x + 1, 0, pen.ink, pen.text);
+        } else {
+            column_text(grid, cell, columns[i].column.right, pen.ink, pen.text);
+        }
+    }
+}
+
+/* Why there is no row: nobody, the filter, or lists that could not be had. */
+static const char *why_empty(const Top *top, char out[TOP_TEXT_CAP * 2])
+{
+    const Node *node = top->snapshot->node;
+    const char *absent = NULL;
+
+    for (size_t i = 0; node && i < node->gpu_count && !absent; i++)
+        if (!node->gpus[i].process_list.valid)
+            absent = absence_text(node->gpus[i].process_list.absence);
+    if (top->filter[0])
+        snprintf(out, TOP_TEXT_CAP * 2, "no process on a GPU matches '%s'", top->filter);
+    else if (absent)
+        snprintf(out, TOP_TEXT_CAP * 2, "processes are not known: %s", absent);
+    else
+        snprintf(out, TOP_TEXT_CAP * 2, "no process on any GPU");
+    return out;
+}
+
+void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset)
+{
+    const Area head = area_top(&area, 1);
+    char why[TOP_TEXT_CAP * 2];
+    Layout layout;
+
+    if (head.height == 0)
+        return;
+    layout_fit(columns, sizeof columns[0], ARRAY_LEN(columns), area.width, &layout);
+    draw_head(top, grid, head, &layout);
+    if (top->processes.len == 0)
+        grid_text(grid, area, 1, 0, INK_DIM, why_empty(top, why));
+    for (size_t i = list->first; i < top->processes.len && (int)(i - list->first) < area.height; i++) {
+        const Area line = area_row(area, (int)(i - list->first));
+        const ProcessRow *row = &top->processes.at[i];
+
+        if (row->group)
+            draw_group(grid, line, row);
+        else
+            draw_row(top, grid, line, &layout, row);
+        top_zone(top, line, ZONE_ROW, (uint32_t)(offset + i));
+        if (offset + i == (offset ? top->gpu_list.selected : list->selected))
+            grid_reverse(grid, line);
+    }
+    list_mark(list, grid, head, 0);
+}
+
+/* What restricts or orders the rows, so that nobody takes a part for the whole. */
+static void draw_state(const Top *top, Grid *grid, Area *area)
+{
+    static const char *const trees[TREE_END] = {"", "by job, pod, container and user", "by GPU"};
+
+    if (!top->filter[0] && top->tree == TREE_NONE)
+        return;
+    const Area line = area_top(area, 1);
+    int x = 0;
+    if (top->filter[0])
+        x = grid_textf(grid, line, x, 0, INK_WARN, "only those with '%s' (Escape shows all)  ", top->filter);
+    if (top->tree != TREE_NONE)
+        grid_textf(grid, line, x, 0, INK_DIM, "tree %s", trees[top->tree]);
+}
+
+void view_processes_draw(Top *top, Grid *grid, Area area)
+{
+    draw_state(top, grid, &area);
+    list_settle(&top->process_list, area.height > 1 ? (size_t)area.height - 1 : 1);
+    process_table_draw(top, grid, area, &top->process_list, 0);
+}
+
+/* --- one ---------------------------------------------------------------------------------------------------------- */
+
+static int draw_field(Grid *grid, Area area, int y, const char *name, const char *text)
+{
+    Area rest = area;
+
+    if (y >= area.height)
+        return y;
+    grid_text(grid, area, 0, y, INK_DIM, name);
+    area_left(&rest, 14);
+    const int next = text_wrap(grid, rest, y, 0, text[0] ? INK_PLAIN : INK_DIM, text[0] ? text : "-");
+    return next;
+}
+
+/* Where it runs on each GPU now. */
+static int draw_places(const Top *top, Grid *grid, Area area, int y)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < top->gpus.len; i++) {
+        const GpuRow *row = &top->gpus.at[i];
+
+        for (size_t k = 0; !row->instance && k < row->gpu->process_count; k++) {
+            const NodeProcess *p = &row->gpu->processes[k];
+            char memory[HUMAN_MAX] = "memory not reported", text[TOP_TEXT_CAP];
+
+            if (p->pid != top->target.pid)
+                continue;
+            if (p->used_bytes != UINT64_MAX)
+                human_bytes(memory, (double)p->used_bytes);
+            int len = snprintf(text, sizeof text, "%s, %s", memory, p->graphics ? "graphics" : "compute");
+            if (p->sm_percent != UINT8_MAX)
+                len += snprintf(text + len, sizeof text - (size_t)len, ", SM %u %%", p->sm_percent);
+            if (p->gpu_instance != DEVICE_NO_NUMBER)
+                snprintf(text + len, sizeof text - (size_t)len, ", MIG %" PRIu32 "/%" PRIu32, p->gpu_instance,
+                         p->compute_instance);
+            char name[32];
+            snprintf(name, sizeof name, "on GPU %" PRIu32, row->gpu->reading.device.index);
+            y = draw_field(grid, area, y, name, text);
+            found++;
+        }
+    }
+    if (found == 0 && y < area.height)
+        grid_text(grid, area, 0, y++, INK_WARN, "it is on no GPU any more; what follows is what was last seen");
+    return y;
+}
+
+void overlay_process_draw(Top *top, Grid *grid, Area area)
+{
+    const ProcessOwner *now = process_list_find(&top->snapshot->processes, top->target.pid);
+    const ProcessOwner *owner;
+    uint64_t age_ns;
+    char text[TOP_TEXT_CAP * 2], label[TOP_TEXT_CAP], rss[HUMAN_MAX], age[32];
+
+    if (now && now->start_ns == top->target.start_ns)
+        top->target_owner = *now;
+    owner = &top->target_owner;
+    snprintf(text, sizeof text, "%" PRIu32 " %s", top->target.pid, owner->name);
+    int y = draw_field(grid, area, 0, "process", text);
+    y = draw_places(top, grid, area, y);
+    y = draw_field(grid, area, y, "user", owner->user);
+    y = draw_field(grid, area, y, "owner", owner_label(owner, label));
+    if (owner->pod_uid[0])
+        y = draw_field(grid, area, y, "pod UID", owner->pod_uid);
+    if (owner->container[0])
+        y = draw_field(grid, area, y, "container", owner->container);
+    if (top_age(top, owner, &age_ns))
+        y = draw_field(grid, area, y, "runs for", text_age(age_ns, age));
+    if (owner->rss_bytes > 0)
+        y = draw_field(grid, area, y, "host memory", human_bytes(rss, (double)owner->rss_bytes));
+    y = draw_field(grid, area, y, "command", owner->command[0] ? owner->command : owner->name);
+    if (y + 1 < area.height)
+        grid_text(grid, area, 0, y + 1, INK_DIM, "Escape goes back");
 }

@@ -44,13 +44,17 @@ static void judge_gpu(const Top *top, GpuRow *row)
 
 static void add_gpu(Top *top, const NodeGpu *gpu)
 {
-    GpuRow row = {.gpu = gpu, .reading = &gpu->reading};
+    static const Activity unknown;
+    GpuRow row = {.gpu = gpu, .reading = &gpu->reading, .activity = &gpu->activity};
 
     judge_gpu(top, &row);
     vec_push(&top->gpus, row);
     for (size_t i = 0; i < gpu->instance_count; i++) {
-        row =
-            (GpuRow){.gpu = gpu, .reading = &gpu->instances[i], .instance = true, .last = i + 1 == gpu->instance_count};
+        row = (GpuRow){.gpu = gpu,
+                       .reading = &gpu->instances[i],
+                       .activity = gpu->instance_activity ? &gpu->instance_activity[i] : &unknown,
+                       .instance = true,
+                       .last = i + 1 == gpu->instance_count};
         vec_push(&top->gpus, row);
     }
 }

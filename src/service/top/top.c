@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "service/top/view.h"
+#include "service/top/inside.h"
 
 /* Before the first snapshot. */
 static const Snapshot no_snapshot;
@@ -217,7 +217,7 @@ static TopWish click_head(Top *top, size_t column)
     return TOP_WISH_NONE;
 }
 
-static TopWish click(Top *top, const Zone *zone, bool twice)
+static TopWish handle_click(Top *top, const Zone *zone, bool twice)
 {
     const View *view = &top_views[top->view];
 
@@ -250,7 +250,7 @@ TopWish top_mouse(Top *top, TopMouse what, int x, int y)
             view->moved(top);
         return TOP_WISH_NONE;
     }
-    return zone ? click(top, zone, what == TOP_MOUSE_DOUBLE) : TOP_WISH_NONE;
+    return zone ? handle_click(top, zone, what == TOP_MOUSE_DOUBLE) : TOP_WISH_NONE;
 }
 
 /* --- the screen --------------------------------------------------------------------------------------------------- */
@@ -274,7 +274,7 @@ static void draw_overlay(Top *top, Grid *grid)
 }
 
 /* Old values look old. */
-static void fade(Grid *grid, Area area)
+static void fade_area(Grid *grid, Area area)
 {
     for (int y = area.y; y < area.y + area.height; y++)
         for (int x = area.x; x < area.x + area.width; x++)
@@ -293,9 +293,9 @@ void top_draw(Top *top, Grid *grid)
     if (seen)
         top_views[top->view].draw(top, grid, area);
     else
-        grid_text(grid, area, 1, 1, INK_DIM, "waiting for the first look at the GPUs");
+        grid_text(grid, area, 1, 1, INK_DIM, "waiting for the first sample");
     if (seen && top->feed->trouble[0])
-        fade(grid, area);
+        fade_area(grid, area);
     foot_draw(top, grid, foot);
     if (top->overlay != OVERLAY_NONE && (seen || top->overlay == OVERLAY_HELP))
         draw_overlay(top, grid);
@@ -316,11 +316,4 @@ double top_seek(const Top *top)
 double top_speed(const Top *top)
 {
     return top->speed;
-}
-
-void top_say(Top *top, Ink ink, const char *text)
-{
-    snprintf(top->said, sizeof top->said, "%s", text);
-    top->said_ink = ink;
-    top->said_left = TOP_SAY_LOOKS;
 }

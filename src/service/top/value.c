@@ -9,11 +9,6 @@
 #include "base/human.h"
 #include "base/owner.h"
 
-/* A GPU whose SMs are busy for less than this share of the time is not at work: what the fleet's studies call idle. */
-static const double busy_least = 0.05;
-/* MiB that a GPU nobody holds may show: contexts of the driver itself. */
-static const double held_least = 1024;
-
 double value_raw(const Reading *reading, MetricId id)
 {
     double value = NAN;
@@ -37,7 +32,7 @@ char *value_percent(char out[VALUE_CAP], double share)
 }
 
 /* "value/limit unit" without a fraction. */
-static char *pair(char out[VALUE_CAP], double value, double limit, const char *unit)
+static char *format_pair(char out[VALUE_CAP], double value, double limit, const char *unit)
 {
     if (!isfinite(value))
         snprintf(out, VALUE_CAP, "-");
@@ -59,17 +54,18 @@ char *value_memory(char out[VALUE_CAP], const Reading *reading)
             snprintf(out, VALUE_CAP, "%.1f GiB", used);
         return out;
     }
-    return pair(out, used, total, "GiB");
+    return format_pair(out, used, total, "GiB");
 }
 
 char *value_power(char out[VALUE_CAP], const Reading *reading)
 {
-    return pair(out, value_raw(reading, METRIC_POWER_USAGE), value_raw(reading, METRIC_ENFORCED_POWER_LIMIT), "W");
+    return format_pair(out, value_raw(reading, METRIC_POWER_USAGE), value_raw(reading, METRIC_ENFORCED_POWER_LIMIT),
+                       "W");
 }
 
 char *value_temp(char out[VALUE_CAP], const Reading *reading)
 {
-    return pair(out, value_raw(reading, METRIC_GPU_TEMP), value_raw(reading, METRIC_SLOWDOWN_TEMP), "C");
+    return format_pair(out, value_raw(reading, METRIC_GPU_TEMP), value_raw(reading, METRIC_SLOWDOWN_TEMP), "C");
 }
 
 char *value_gbs(char out[VALUE_CAP], double bytes_per_second)
@@ -122,7 +118,7 @@ double value_util(const Reading *reading)
 }
 
 /* The first of two that is known. */
-static double either(const Reading *reading, MetricId first, MetricId second)
+static double either_of(const Reading *reading, MetricId first, MetricId second)
 {
     const double value = value_base(reading, first);
 
@@ -131,14 +127,14 @@ static double either(const Reading *reading, MetricId first, MetricId second)
 
 double value_pcie(const Reading *reading, bool sent)
 {
-    return sent ? either(reading, METRIC_PROF_PCIE_TX_BYTES, METRIC_PCIE_TX_THROUGHPUT)
-                : either(reading, METRIC_PROF_PCIE_RX_BYTES, METRIC_PCIE_RX_THROUGHPUT);
+    return sent ? either_of(reading, METRIC_PROF_PCIE_TX_BYTES, METRIC_PCIE_TX_THROUGHPUT)
+                : either_of(reading, METRIC_PROF_PCIE_RX_BYTES, METRIC_PCIE_RX_THROUGHPUT);
 }
 
 double value_nvlink(const Reading *reading, bool sent)
 {
-    return sent ? either(reading, METRIC_PROF_NVLINK_TX_BYTES, METRIC_NVLINK_TX_BANDWIDTH_TOTAL)
-                : either(reading, METRIC_PROF_NVLINK_RX_BYTES, METRIC_NVLINK_RX_BANDWIDTH_TOTAL);
+    return sent ? either_of(reading, METRIC_PROF_NVLINK_TX_BYTES, METRIC_NVLINK_TX_BANDWIDTH_TOTAL)
+                : either_of(reading, METRIC_PROF_NVLINK_RX_BYTES, METRIC_NVLINK_RX_BANDWIDTH_TOTAL);
 }
 
 double value_nvlink_all(const Reading *reading)
@@ -201,22 +197,6 @@ Ink value_temp_ink(const Reading *reading)
     return margin <= 5 ? INK_WARN : INK_PLAIN;
 }
 
-bool value_spins(const Reading *reading)
-{
-    const double busy = value_busy(reading), util = value_util(reading);
-
-    return util > 0.5 && busy < util / 4;
-}
-
-Ink value_busy_ink(const Reading *reading)
-{
-    const double busy = value_busy(reading);
-
-    if (value_spins(reading))
-        return INK_WARN;
-    return busy >= busy_least ? INK_STRONG : INK_PLAIN;
-}
-
 typedef struct EccWord {
     MetricId id;
     Ink ink;
@@ -271,28 +251,9 @@ const char *value_model(const Device *device)
     return name;
 }
 
-GpuUse value_use(const NodeGpu *gpu)
-{
-    double busy = value_busy(&gpu->reading), held = value_raw(&gpu->reading, METRIC_FB_USED);
-
-    if (gpu->state != GPU_UP)
-        return USE_UNKNOWN;
-    for (size_t i = 0; i < gpu->instance_count; i++)
-        busy = fmax(isfinite(busy) ? busy : 0, value_busy(&gpu->instances[i]));
-    if (!isfinite(busy))
-        busy = value_util(&gpu->reading);
-    if (value_spins(&gpu->reading))
-        return USE_WAITING;
-    if (busy >= busy_least)
-        return USE_BUSY;
-    if (gpu->process_count > 0 || held > held_least + value_raw(&gpu->reading, METRIC_FB_RESERVED))
-        return USE_HELD;
-    return isfinite(busy) || isfinite(held) ? USE_FREE : USE_UNKNOWN;
-}
-
 /* --- with their units --------------------------------------------------------------------------------------------- */
 
-static char *other(char out[VALUE_CAP], const Metric *metric, double value)
+static char *format_other(char out[VALUE_CAP], const Metric *metric, double value)
 {
     if (metric->value == METRIC_INT64)
         snprintf(out, VALUE_CAP, "%.0f", value);
@@ -352,6 +313,6 @@ char *value_text(char out[VALUE_CAP], MetricId id, const Sample *sample)
     case UNIT_BANKS:
         return human_count(out, (int64_t)value);
     default:
-        return other(out, metric, value);
+        return format_other(out, metric, value);
     }
 }

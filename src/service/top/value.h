@@ -32,14 +32,11 @@ double value_temp_share(const Reading *reading); /* of the temperature at which 
 double value_margin(const Reading *reading);
 double value_busy(const Reading *reading); /* SM active, 0..1 */
 double value_util(const Reading *reading); /* any kernel ran, 0..1 */
-/* Utilisation says busy and the SMs do little: it waits for something, and that is what one has to see. */
-bool value_spins(const Reading *reading);
 double value_pcie(const Reading *reading, bool sent);
 double value_nvlink(const Reading *reading, bool sent);
 double value_nvlink_all(const Reading *reading);
 
 Ink value_temp_ink(const Reading *reading);
-Ink value_busy_ink(const Reading *reading);
 /* Why the clocks are not higher, the worst reason, a word or two; "" none or not known. */
 const char *value_throttle(const Reading *reading, Ink *ret_ink);
 /* All reasons, joined by commas; "none"; "-". */
@@ -48,6 +45,3 @@ char *value_reasons(char out[VALUE_CAP], double bits);
 char *value_ecc(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink);
 /* "H100 80GB HBM3" without the maker. */
 const char *value_model(const Device *device);
-/* Whether a GPU is really at work, occupied by kernels that do little (they wait), only held, or free. */
-typedef enum GpuUse { USE_UNKNOWN, USE_FREE, USE_HELD, USE_WAITING, USE_BUSY } GpuUse;
-GpuUse value_use(const NodeGpu *gpu);

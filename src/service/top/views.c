@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The views as a table: what the arrows move, what Enter opens, what can be searched. */
+#include <stdio.h>
 #include <string.h>
 
-#include "service/top/view.h"
+#include "service/top/inside.h"
 
 /* --- lists -------------------------------------------------------------------------------------------------------- */
 
@@ -156,14 +157,18 @@ void top_go(Top *top, ViewId view)
     top->view = view;
 }
 
-const ProcessRow *top_process(const Top *top)
+void top_open(Top *top, OverlayId overlay)
 {
-    const ProcessRow *row = NULL;
+    top->overlay = overlay;
+    top->confirming = false;
+    top->overlay_list = (List){.page = 1};
+    if (overlay == OVERLAY_SORT)
+        top->overlay_list.selected = top->sort;
+}
 
-    if (top->view == VIEW_PROCESSES && top->process_list.selected < top->processes.len)
-        row = &top->processes.at[top->process_list.selected];
-    else if (top->view == VIEW_GPUS && top->gpu_list.selected >= top->gpus.len &&
-             top->gpu_list.selected - top->gpus.len < top->processes.len)
-        row = &top->processes.at[top->gpu_list.selected - top->gpus.len];
-    return row && !row->group ? row : NULL;
+void top_say(Top *top, Ink ink, const char *text)
+{
+    snprintf(top->said, sizeof top->said, "%s", text);
+    top->said_ink = ink;
+    top->said_left = TOP_SAY_LOOKS;
 }

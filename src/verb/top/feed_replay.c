@@ -360,6 +360,8 @@ static void clear_state(NodeGpu *gpu, uint64_t at_ns)
     gpu->state = GPU_STARTING;
     gpu->state_since_ns = gpu->last_sample_ns = 0;
     snprintf(gpu->why, sizeof gpu->why, "the agent knows nothing of this minute");
+    gpu->activity = (Activity){.text = "the agent keeps no history of it"};
+    gpu->instance_activity = NULL;
     gpu->link_count = 0;
     gpu->process_count = 0;
     sample_set_absent(&gpu->process_list, at_ns, ABSENCE_NO_DATA);

@@ -112,7 +112,7 @@ static void send_signal(Session *s)
     Err err;
 
     if (!is_live(s)) {
-        top_say(s->top, INK_BAD, "this is not of now: no signal was sent");
+        top_say(s->top, INK_BAD, "this is a replay: no signal was sent");
         return;
     }
     if (process_signal(&signal, s->shown->snapshot.boot_id, &err) < 0) {

@@ -87,7 +87,7 @@ static void set_colours(Terminal *terminal, const TerminalOptions *options)
     }
 }
 
-static void send(const char *bytes)
+static void send_text(const char *bytes)
 {
     ssize_t n = write(STDOUT_FILENO, bytes, strlen(bytes));
     (void)n; /* a terminal that is gone is seen by poll */
@@ -128,13 +128,13 @@ static void take_size(Terminal *terminal)
 static void take_over(const Terminal *terminal)
 {
     if (terminal->mouse)
-        send(MOUSE_ON);
+        send_text(MOUSE_ON);
 }
 
 static void let_go(const Terminal *terminal)
 {
     if (terminal->mouse)
-        send(MOUSE_OFF);
+        send_text(MOUSE_OFF);
     flushinp();
     endwin();
 }
@@ -213,7 +213,7 @@ int terminal_colours(const Terminal *terminal)
 /* --- waiting -------------------------------------------------------------------------------------------------------
  */
 
-static void resized(Terminal *terminal, TerminalNews *ret)
+static void handle_resize(Terminal *terminal, TerminalNews *ret)
 {
     take_size(terminal);
     *ret = (TerminalNews){.what = TERMINAL_RESIZE, .width = terminal->width, .height = terminal->height};
@@ -242,7 +242,7 @@ static bool take_signals(Terminal *terminal, TerminalNews *ret)
         draw_anew();
     }
     if (seen.stop || seen.resume || seen.resize)
-        resized(terminal, ret);
+        handle_resize(terminal, ret);
     return seen.stop || seen.resume || seen.resize;
 }
 

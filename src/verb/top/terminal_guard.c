@@ -108,7 +108,7 @@ static void on_crash(int number)
 /* --- what is only noted --------------------------------------------------------------------------------------------
  */
 
-static void wake(void)
+static void wake_loop(void)
 {
     int before = errno;
     ssize_t n = write(guard.event, &(uint64_t){1}, sizeof(uint64_t));
@@ -125,7 +125,7 @@ static void on_end(int number)
         return;
     }
     guard.end = number;
-    wake();
+    wake_loop();
 }
 
 static void on_note(int number)
@@ -136,7 +136,7 @@ static void on_note(int number)
         guard.resume = 1;
     else
         guard.resize = 1;
-    wake();
+    wake_loop();
 }
 
 int guard_fd(void)
@@ -144,7 +144,7 @@ int guard_fd(void)
     return guard.event;
 }
 
-static bool taken(volatile sig_atomic_t *flag)
+static bool take_signal(volatile sig_atomic_t *flag)
 {
     bool was = *flag;
     *flag = 0;
@@ -157,7 +157,7 @@ GuardSeen guard_take(void)
     ssize_t n = read(guard.event, &count, sizeof count);
     (void)n; /* nothing there is fine: the flags tell */
     return (GuardSeen){
-        .end = guard.end, .stop = taken(&guard.stop), .resume = taken(&guard.resume), .resize = taken(&guard.resize)};
+        .end = guard.end, .stop = take_signal(&guard.stop), .resume = take_signal(&guard.resume), .resize = take_signal(&guard.resize)};
 }
 
 /* --- start, stop, pause --------------------------------------------------------------------------------------------

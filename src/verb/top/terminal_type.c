@@ -22,7 +22,7 @@ int type_find(int fd, const char **ret, Err *err)
     size_t i = 0;
     while (i < ARRAY_LEN(names) && setupterm(names[i], fd, &known) != OK)
         if (++i == 1 && !is_set("TERM"))
-            return err_set(err, -ENOTSUP, "TERM is not set, so nobody knows how to draw here: try TERM=xterm-256color");
+            return err_set(err, -ENOTSUP, "TERM is not set: try TERM=xterm-256color");
     if (i == ARRAY_LEN(names))
         return err_set(err, -ENOTSUP, "terminal '%s' is not in terminfo: install ncurses-base, or set TERM", names[0]);
     bool places = cursor_address != NULL;
@@ -43,7 +43,7 @@ static int keep_byte(int c)
     return c;
 }
 
-static void keep(const char *capability)
+static void keep_sequence(const char *capability)
 {
     if (capability)
         tputs(capability, 1, keep_byte);
@@ -54,12 +54,12 @@ void type_prepare_restore(bool mouse)
 {
     restore_len = 0;
     if (mouse)
-        keep(MOUSE_OFF);
-    keep(exit_attribute_mode);
-    keep(orig_pair);
-    keep(cursor_normal);
-    keep(keypad_local);
-    keep(exit_ca_mode ? exit_ca_mode : "\r\n");
+        keep_sequence(MOUSE_OFF);
+    keep_sequence(exit_attribute_mode);
+    keep_sequence(orig_pair);
+    keep_sequence(cursor_normal);
+    keep_sequence(keypad_local);
+    keep_sequence(exit_ca_mode ? exit_ca_mode : "\r\n");
     guard_restore_with(restore_bytes, restore_len);
 }
 

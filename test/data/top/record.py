@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes the recordings beside it: plays scenarios of the library, each on a simulated node with an agent beside it, and keeps what
-`stoker status --json` prints, a few looks each, a line a look, gzipped.
+`stoker status --json` prints, a few snapshots each, one a line, gzipped.
 
     test/data/top/record.py --build build [NAME...]
 

@@ -478,7 +478,7 @@ def test_top_in_every_size(top):
         if width < 60:
             top.wait("is too small: 60x15")
         else:
-            until(lambda: "ALL WELL" in top.screen() and "Help" in top.screen().split("\n")[height - 1], top.screen)
+            until(lambda: "All healthy" in top.screen() and "Help" in top.screen().split("\n")[height - 1], top.screen)
     top.type("C-l")
     top.wait("8 of 8 GPUs up")
     top.type("q")

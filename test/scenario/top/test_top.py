@@ -80,9 +80,9 @@ def test_a_fault_is_found_by_keys(kit):
     screen.line("clear")
     screen.line("echo this stays")
     screen.top("--control", agent.control)
-    screen.wait("ALL WELL")
+    screen.wait("All healthy")
     node.inject("xid", "79", "gpu=3")
-    first = screen.wait("WRONG")
+    first = screen.wait("Problem:")
     assert "fallen off the bus" in first or "gpu-lost" in first or "GPU 3" in first
     screen.wait("LOST")
     screen.type("4")  # incidents
@@ -137,7 +137,7 @@ def test_an_agent_goes_and_comes_back(kit):
     agent = kit.agent(node, folder)
     screen = kit.screen(node)
     screen.top("--control", agent.control)
-    screen.wait("ALL WELL")
+    screen.wait("All healthy")
     agent.process.kill()
     agent.process.wait()
     screen.wait("STALE")
@@ -145,7 +145,7 @@ def test_an_agent_goes_and_comes_back(kit):
     screen.wait("PID USER")
     screen.type("1")
     kit.agent(node, folder)
-    until(lambda: "STALE" not in screen.screen() and "ALL WELL" in screen.screen(), screen.screen)
+    until(lambda: "STALE" not in screen.screen() and "All healthy" in screen.screen(), screen.screen)
     screen.type("q")
     assert screen.ended() == 0
 
@@ -155,7 +155,7 @@ def test_an_agent_that_does_not_answer_stops_nothing(kit):
     agent = kit.agent(node)
     screen = kit.screen(node)
     screen.top("--control", agent.control)
-    screen.wait("ALL WELL")
+    screen.wait("All healthy")
     agent.process.send_signal(signal.SIGSTOP)
     try:
         screen.wait("STALE")
@@ -204,7 +204,7 @@ def test_killed_it_leaves_the_terminal_as_it_was(kit):
     for number in (signal.SIGTERM, signal.SIGHUP):
         screen.line("clear")
         screen.top("--control", agent.control)
-        screen.wait("ALL WELL")
+        screen.wait("All healthy")
         os.kill(screen.foreground(), number)
         screen.wait("ready>")
         assert screen.ended() == 128 + number
@@ -217,15 +217,15 @@ def test_live_looks_can_be_held(kit):
     agent = kit.agent(node)
     screen = kit.screen(node)
     screen.top("--control", agent.control)
-    screen.wait("ALL WELL")
+    screen.wait("All healthy")
     screen.type("Space")
     screen.wait("PAUSED")
     node.inject("xid", "79", "gpu=3")
     until(lambda: agent.gpu(3)["state"] == "lost", lambda: agent.gpu(3))
     time.sleep(1.5)  # a look has come, which is not shown
-    assert "ALL WELL" in screen.screen()
+    assert "All healthy" in screen.screen()
     screen.type("Space")
-    screen.wait("WRONG")
+    screen.wait("Problem:")
     screen.type("q")
     assert screen.ended() == 0
 
@@ -286,14 +286,14 @@ def test_who_only_looks_sends_nothing(kit):
 def play(kit, node, screen, path):
     screen.top("--replay", path, "--speed", "20")
     screen.wait("REPLAY")
-    screen.wait("WRONG")
+    screen.wait("Problem:")
     screen.type("Space")
     screen.wait("PAUSED")
     screen.type("{")  # a minute back: its beginning, where a slow machine does not know everything yet
     screen.wait("8 of 8 GPUs up")
-    screen.wait_gone("WRONG")
+    screen.wait_gone("Problem:")
     screen.type("Space")
-    screen.wait("WRONG")
+    screen.wait("Problem:")
     screen.type("q")
     assert screen.ended() == 0
 
@@ -303,7 +303,7 @@ def test_what_was_recorded_is_seen_again(kit, name):
     node = kit.node()
     agent = kit.agent(node)
     once = lambda: kit.run(node, "--once", "--control", agent.control).stdout
-    until(lambda: "ALL WELL" in once(), once)  # not the agent's first moments, in which it knows of no work yet
+    until(lambda: "All healthy" in once(), once)  # not the agent's first moments, in which it knows of no work yet
     path = kit.tmp / name
     recording = subprocess.Popen([kit.stoker, "top", "--record", path, "--control", agent.control, "-i", "200ms"], env=node.env,
                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -364,7 +364,7 @@ def test_what_the_agent_saw_is_shown(kit):
 def test_one_screen(quiet):
     shown = once(quiet, "--size", "100x30")
     lines = shown.stdout.split("\n")
-    assert shown.returncode == 0 and "ALL WELL" in shown.stdout and "\033" not in shown.stdout
+    assert shown.returncode == 0 and "All healthy" in shown.stdout and "\033" not in shown.stdout
     assert len(lines) <= 31 and max(map(len, lines)) <= 100
     assert "\033[" in once(quiet, "--colour", "always").stdout
     assert once(quiet, "--ascii").stdout.isascii()

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/attribute.h"
-#include "service/top/joined.h"
+#include "service/top/topology.h"
 
 enum { GPUS = 3, LINKS = 4 };
 

@@ -14,7 +14,7 @@
 #include "base/attribute.h"
 #include "base/duration.h"
 #include "kit.h"
-#include "service/top/view.h"
+#include "service/top/inside.h"
 
 enum { STEPS = 400, RECORDINGS_MAX = 64, PATH_CAP = 512 };
 

@@ -92,7 +92,7 @@ FAULTS = {
 def test_fault_and_action_come_first(play, name, size):
     thing, what, action = FAULTS[name]
     lines = play(name, "last", size, "print").split("\n")[1:]
-    assert re.match(r" WRONG  .*" + thing, lines[1])
+    assert re.match(r" Problem: .*" + thing, lines[1])
     head = " ".join(" ".join(lines[2:10]).split())
     assert what in head and "DO " in head and action in head
     if thing.startswith("GPU"):
@@ -100,15 +100,15 @@ def test_fault_and_action_come_first(play, name, size):
 
 
 @pytest.mark.parametrize("name", [n for n in RECORDINGS if n in ("default", "healthy-training", "many", "mig-balanced", "pods")])
-def test_all_well_says_so(play, name):
+def test_healthy_says_so(play, name):
     for size in SIZES:
-        assert play(name, "last", size, "print").split("\n")[2].startswith(" ALL WELL  ")
+        assert play(name, "last", size, "print").split("\n")[2].startswith(" All healthy  ")
 
 
-def test_no_fault_and_yet_not_well(play):
-    """Nothing is broken, but GPUs are held or spin: that is not called well."""
-    for name, words in (("hung-collective", "7 occupied with little work"), ("idle-holding-memory", "2 only held")):
-        assert re.match(" NO FAULT  .*" + words, play(name, "last", "60x15", "print").split("\n")[2])
+def test_healthy_and_yet_not_working(play):
+    """Nothing is broken, but GPUs are held or wait: the line says so."""
+    for name, words in (("hung-collective", "7 waiting"), ("idle-holding-memory", "2 idle held")):
+        assert re.match(" All healthy  .*" + words, play(name, "last", "60x15", "print").split("\n")[2])
 
 
 @pytest.mark.parametrize("name", RECORDINGS)

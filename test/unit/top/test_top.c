@@ -14,7 +14,7 @@
 #include "base/duration.h"
 #include "base/owner.h"
 #include "kit.h"
-#include "service/top/view.h"
+#include "service/top/inside.h"
 
 #define RECORDING(name) TOP_DATA "/" name ".ndjson.gz"
 
@@ -126,11 +126,11 @@ static void before_the_first_look_there_is_a_screen(void **state UNUSED)
 
     kit_open(&rig.kit, RECORDING("default"), NULL);
     str_init(&rig.screen, 1 << 20);
-    assert_shows("waiting for the first look");
+    assert_shows("waiting for the first sample");
     top_see(rig.kit.top, &empty, &nothing);
-    assert_shows("NOTHING SEEN YET. no agent answers");
+    assert_shows("No data yet. no agent answers");
     assert_int_equal(press("3 Down Enter 4 Enter 5 Enter k F5 F6 Escape Tab"), TOP_WISH_NONE);
-    assert_shows("waiting for the first look");
+    assert_shows("waiting for the first sample");
     assert_int_equal(press("q"), TOP_WISH_QUIT);
 }
 
@@ -414,7 +414,7 @@ static void old_values_say_so_and_fade(void **state UNUSED)
     for (ViewId view = 0; view < VIEW_END; view++) {
         press((const char *[]){"1", "2", "3", "4", "5"}[view]);
         kit_show(&rig.kit);
-        assert_hides("ALL WELL");
+        assert_hides("All healthy");
         assert_shows("STALE: all values are 42 s old. the agent does not answer");
         assert_true(grid_at(&rig.kit.grid, 60, 1)->reverse);
         for (int x = 0; x < 100; x++)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Histories of one device as plots: which there are, how high their axis is, how they share an area. */
+#include "service/top/inside.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/duration.h"
 #include "base/owner.h"
-#include "service/top/table.h"
 #include "service/top/value.h"
-#include "service/top/inside.h"
 
 enum { SERIES_MAX = 2, GUTTER = 9, HEIGHT_LEAST = 4, HEIGHT_WISHED = 6, WIDTH_LEAST = 48, REASON_LEAST = 12 };
 
@@ -69,7 +69,7 @@ static bool is_point(const PlotPoint *point)
 }
 
 /* Points in the metric's base unit, so that two of a plot have one axis; returns the highest. */
-static double load(Top *top, const Device *device, MetricId id, PlotPoint *points, size_t count)
+static double load_points(Top *top, const Device *device, MetricId id, PlotPoint *points, size_t count)
 {
     const float factor = (float)unit_factor(metric_get(id)->unit);
     double highest = (double)NAN;
@@ -171,7 +171,7 @@ static void draw_plot(Top *top, Grid *grid, Area area, const Plot *plot, const R
     for (size_t i = SERIES_MAX; i-- > 0;) { /* the first one over the others */
         if (plot->ids[i] == METRIC_END || body.width <= 0 || body.height <= 0)
             continue;
-        const double most = load(top, &reading->device, plot->ids[i], top->points[count], columns);
+        const double most = load_points(top, &reading->device, plot->ids[i], top->points[count], columns);
         highest = isnan(highest) ? most : isnan(most) ? highest : fmax(highest, most);
         series[count] = (PlotSeries){.points = top->points[count], .ink = inks[i]};
         count++;

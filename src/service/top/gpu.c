@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All numbers of one device by groups, with units, and the reason where there is none. */
+/* The view of one GPU or MIG instance: what is wrong with it, its history, all its numbers, who uses it. */
+#include "service/top/inside.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/human.h"
 #include "base/owner.h"
-#include "service/top/table.h"
 #include "service/top/value.h"
-#include "service/top/inside.h"
+
+/* --- numbers -------------------------------------------------------------------------------------------------------
+ */
 
 enum { LINES_MAX = 192, LABEL_WIDTH = 20, COLUMN_WIDTH = 48 };
 
@@ -46,7 +50,7 @@ static const Number numbers[] = {
     {"limit as delivered", METRIC_POWER_MGMT_LIMIT_DEF, false},
     {"limit, highest", METRIC_POWER_MGMT_LIMIT_MAX, false},
     {"energy", METRIC_TOTAL_ENERGY_CONSUMPTION, false},
-    {"Heat", METRIC_END, false},
+    {"Temperature", METRIC_END, false},
     {"GPU", METRIC_GPU_TEMP, true},
     {"memory", METRIC_MEMORY_TEMP, true},
     {"left before slowdown", METRIC_GPU_TEMP_LIMIT, false},
@@ -120,7 +124,7 @@ typedef struct Page {
     size_t len;
 } Page;
 
-static Line *add(Page *page, const char *label)
+static Line *add_line(Page *page, const char *label)
 {
     Line *line = &page->at[page->len < LINES_MAX - 1 ? page->len++ : LINES_MAX - 1];
 
@@ -131,8 +135,8 @@ static Line *add(Page *page, const char *label)
 static void add_title(Page *page, const char *title)
 {
     if (page->len > 0)
-        add(page, NULL);
-    add(page, title)->title = true;
+        add_line(page, NULL);
+    add_line(page, title)->title = true;
 }
 
 static void add_text(Page *page, const char *label, const char *text)
@@ -141,11 +145,11 @@ static void add_text(Page *page, const char *label, const char *text)
 
     if (!text[0])
         return;
-    line = add(page, label);
+    line = add_line(page, label);
     snprintf(line->value, sizeof line->value, "%s", text);
 }
 
-static void identity(const Top *top, Page *page, const GpuRow *row)
+static void add_identity(const Top *top, Page *page, const GpuRow *row)
 {
     const Reading *gpu = &row->gpu->reading, *own = row->reading;
     char text[64], age[32];
@@ -198,7 +202,7 @@ static void add_number(Page *page, const Reading *reading, const Number *number)
 
     if (!worth_telling(sample) && !number->always)
         return;
-    Line *line = add(page, number->label);
+    Line *line = add_line(page, number->label);
     if (sample->valid) {
         snprintf(line->value, sizeof line->value, "%s", value_text(text, number->id, sample));
     } else {
@@ -210,7 +214,7 @@ static void add_number(Page *page, const Reading *reading, const Number *number)
         line->ink = value_temp_ink(reading);
 }
 
-static void collect(const Top *top, Page *page, const GpuRow *row)
+static void collect_lines(const Top *top, Page *page, const GpuRow *row)
 {
     bool shown = false;
 
@@ -223,7 +227,7 @@ static void collect(const Top *top, Page *page, const GpuRow *row)
             add_number(page, row->reading, &numbers[i]);
         }
     }
-    identity(top, page, row);
+    add_identity(top, page, row);
 }
 
 static void draw_line(Grid *grid, Area row, const Line *line)
@@ -254,7 +258,7 @@ void numbers_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
 
     if (area.height <= 0)
         return;
-    collect(top, &page, row);
+    collect_lines(top, &page, row);
     list->count = page.len;
     list->page = (size_t)(across * area.height);
     const size_t last = list->count > list->page ? list->count - list->page : 0;
@@ -271,4 +275,179 @@ void numbers_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
             draw_line(grid, place, &page.at[at]);
         }
     list_mark(list, grid, area, 0);
+}
+
+/* --- the view ------------------------------------------------------------------------------------------------------
+ */
+
+enum { SIDE_BY_SIDE = 130, USERS_MAX = 8 };
+
+static void draw_title(Top *top, Grid *grid, Area line, const GpuRow *row)
+{
+    const Reading *gpu = &row->gpu->reading;
+    char pci[PCI_TEXT_CAP], text[TOP_TEXT_CAP * 2];
+    int x = gpu->device.index == DEVICE_NO_NUMBER
+                ? grid_text(grid, line, 0, 0, INK_STRONG, "GPU ?")
+                : grid_textf(grid, line, 0, 0, INK_STRONG, "GPU %" PRIu32, gpu->device.index);
+
+    if (row->instance)
+        x = grid_textf(grid, line, x, 0, INK_STRONG, " %s %s", text_arrow(grid), instance_name(row->reading, text));
+    x = grid_textf(grid, line, x, 0, INK_PLAIN, "  %s  %s", value_model(&gpu->device),
+                   pci_format(gpu->device.pci, PCI_FORM_SYSFS, pci));
+    if (row->gpu->state != GPU_UP)
+        x = grid_textf(grid, line, x, 0, INK_BAD, "  %s", gpu_down(top, row->gpu, text));
+    if (gpu_owner(top, row, text)[0])
+        x = grid_textf(grid, line, x, 0, INK_PLAIN, "  %s", text);
+    if (line.width - x > 24)
+        grid_right(grid, line, line.width, 0, INK_DIM,
+                   grid->utf8 ? "\xe2\x86\x90 \xe2\x86\x92 other GPUs" : "Left Right: other GPUs");
+}
+
+/* Its open troubles, at most a third of the height. */
+static void draw_troubles(Top *top, Grid *grid, Area *area, const GpuRow *row)
+{
+    const int least = area->height * 2 / 3;
+
+    for (size_t i = 0; i < top->troubles.len && area->height > least; i++)
+        if (top->troubles.at[i].wrong && trouble_about(&top->troubles.at[i], row->gpu))
+            trouble_draw(top, grid, area, &top->troubles.at[i]);
+}
+
+/* What it does and why, or why it has no values. */
+static void draw_why(Grid *grid, Area *area, const GpuRow *row)
+{
+    Area lines = *area;
+
+    if (row->gpu->state == GPU_UP) {
+        const Activity *a = row->activity;
+        const Area line = area_top(area, a->text[0] ? 1 : 0);
+        const int after = grid_text(grid, line, 0, 0, activity_ink(a->word), activity_key(a->word));
+
+        grid_textf(grid, line, after, 0, INK_PLAIN, ": %s", a->text);
+        return;
+    }
+    lines.height = lines.height < 3 ? lines.height : 3;
+    const int x = grid_text(grid, lines, 0, 0, INK_DIM, "no values: ");
+    Area rest = lines;
+    area_left(&rest, x);
+    area_top(area, text_wrap(grid, rest, 0, 0, INK_PLAIN,
+                             row->gpu->why[0] ? row->gpu->why : gpu_state_text(row->gpu->state)));
+}
+
+static bool on_instance(const NodeProcess *process, const GpuRow *row)
+{
+    return !row->instance || (process->gpu_instance == row->reading->device.gpu_instance &&
+                              process->compute_instance == row->reading->device.compute_instance);
+}
+
+static void draw_user(const Top *top, Grid *grid, Area line, const NodeProcess *p)
+{
+    const ProcessOwner *owner = process_list_find(&top->snapshot->processes, p->pid);
+    char memory[HUMAN_MAX] = "-", label[TOP_TEXT_CAP];
+
+    if (p->used_bytes != UINT64_MAX)
+        human_bytes(memory, (double)p->used_bytes);
+    int x =
+        grid_textf(grid, line, 0, 0, INK_PLAIN, "%7" PRIu32 " %-8.8s %8s ", p->pid, owner ? owner->user : "-", memory);
+    if (p->sm_percent != UINT8_MAX)
+        x = grid_textf(grid, line, x, 0, INK_PLAIN, "%3u%% ", p->sm_percent);
+    else
+        x = grid_text(grid, line, x, 0, INK_DIM, "   - ");
+    if (owner_label(owner, label)[0])
+        x = grid_textf(grid, line, x, 0, INK_PLAIN, "%s  ", label);
+    grid_text(grid, line, x, 0, owner ? INK_PLAIN : INK_DIM,
+              !owner              ? "not seen here"
+              : owner->command[0] ? owner->command
+                                  : owner->name);
+}
+
+static int users_height(const GpuRow *row, int most)
+{
+    const int count = (int)row->gpu->process_count;
+
+    return 1 + (count == 0 ? 0 : count < most ? count : most);
+}
+
+static void draw_users(Top *top, Grid *grid, Area area, const GpuRow *row)
+{
+    const Area head = area_top(&area, 1);
+    int y = 0;
+
+    int x = grid_text(grid, head, 0, 0, INK_TITLE, "Processes");
+    for (size_t i = 0; i < row->gpu->process_count && y < area.height; i++)
+        if (on_instance(&row->gpu->processes[i], row))
+            draw_user(top, grid, area_row(area, y++), &row->gpu->processes[i]);
+    if (!row->gpu->process_list.valid && row->gpu->process_count == 0)
+        grid_textf(grid, head, x, 0, INK_DIM, "  not known: %s", absence_text(row->gpu->process_list.absence));
+    else if (row->gpu->process_count == 0)
+        grid_text(grid, head, x, 0, INK_DIM, "  none");
+    top_zone(top, head, ZONE_KEY, '3');
+}
+
+static void draw_instances(Top *top, Grid *grid, Area *area, const GpuRow *row)
+{
+    int room = area->height / 3;
+
+    if (row->instance)
+        return;
+    for (size_t i = 0; i < top->gpus.len && room > 0; i++) {
+        const GpuRow *other = &top->gpus.at[i];
+        const Area line = other->instance && other->gpu == row->gpu ? area_top(area, 1) : (Area){0};
+
+        if (line.height == 0)
+            continue;
+        gpu_block(top, grid, line, other);
+        room--;
+    }
+}
+
+static bool has_plots(const Top *top, const GpuRow *row)
+{
+    return top->history && row->gpu->last_sample_ns > 0;
+}
+
+static void draw_left(Top *top, Grid *grid, Area area, const GpuRow *row)
+{
+    const int plots = has_plots(top, row) ? area.height * 2 / 3 : 0;
+
+    plots_draw(top, grid, area_top(&area, plots), row);
+    draw_instances(top, grid, &area, row);
+    draw_users(top, grid, area, row);
+}
+
+static void draw_stacked(Top *top, Grid *grid, Area area, const GpuRow *row)
+{
+    const bool large = area.height >= 20;
+    const int plots = !has_plots(top, row) ? 0 : large ? area.height * 2 / 5 : area.height * 2 / 5 + 1;
+
+    plots_draw(top, grid, area_top(&area, plots), row);
+    if (large) {
+        draw_instances(top, grid, &area, row);
+        draw_users(top, grid, area_top(&area, users_height(row, USERS_MAX / 2)), row);
+    }
+    numbers_draw(top, grid, area, row);
+}
+
+void view_gpu_draw(Top *top, Grid *grid, Area area)
+{
+    const GpuRow *row = top_followed(top);
+
+    if (!row) {
+        grid_text(grid, area, 1, 0, INK_WARN,
+                  top->gpus.len ? "the GPU or instance that was followed is not there now; Escape goes back"
+                                : "no GPU is known on this node");
+        return;
+    }
+    draw_title(top, grid, area_top(&area, 1), row);
+    draw_troubles(top, grid, &area, row);
+    draw_why(grid, &area, row);
+    if (area.width < SIDE_BY_SIDE) {
+        draw_stacked(top, grid, area, row);
+        return;
+    }
+    Area left = area_left(&area, area.width * 3 / 5);
+    area_left(&area, 1);
+    left.width--;
+    draw_left(top, grid, left, row);
+    numbers_draw(top, grid, area, row);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong and what was: a list, and below it the one under the cursor with its evidence. */
+/* What is wrong and what was: the view of incidents, the sheet of one, and the lines above every view. */
+#include "service/top/inside.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/owner.h"
 #include "service/incident/incident.h"
 #include "service/runbook/runbook.h"
-#include "service/top/table.h"
-#include "service/top/view.h"
 
 enum { COLUMN_SEVERITY, COLUMN_WHERE, COLUMN_SINCE, COLUMN_SEEN, COLUMN_CLASS, COLUMN_TITLE, COLUMN_DO };
 
@@ -175,12 +175,50 @@ static void draw_open(Top *top, Grid *grid, Area area, const TroubleRow *row, Li
     scroll->first = scroll->selected;
 }
 
+/* "GPU 3 (0000:61:00.0) has ..." without the address, which small screens have no room for. */
+static const char *without_address(const char *title, char out[INCIDENT_TEXT_CAP])
+{
+    const char *open = strstr(title, " ("), *close = open ? strchr(open, ')') : NULL;
+
+    if (!close || !strchr(open, ':') || strchr(open, ':') > close)
+        return title;
+    snprintf(out, INCIDENT_TEXT_CAP, "%.*s%s", (int)(open - title), title, close + 1);
+    return out;
+}
+
+/* The title in at most two lines; returns how many. */
+static int draw_title(Grid *grid, Area place, const char *title)
+{
+    char brief[INCIDENT_TEXT_CAP];
+
+    if (grid_text_width(title) > place.width)
+        title = without_address(title, brief);
+    place.height = place.height > 2 ? 2 : place.height;
+    return text_wrap(grid, place, 0, 0, INK_PLAIN, title);
+}
+
+void trouble_draw(Top *top, Grid *grid, Area *area, const TroubleRow *trouble)
+{
+    const char *title = trouble_title(trouble), *action = trouble_action(trouble);
+    const bool one = area->width > 16 + grid_text_width(title) + grid_text_width(action);
+    Area place = *area;
+
+    grid_text(grid, area_left(&place, 8), 0, 0, severity_ink(trouble->severity),
+              fault_severities[trouble->severity].key);
+    const int lines = draw_title(grid, place, title);
+    Area row = area_row(place, one ? 0 : lines);
+    int x = one ? grid_text_width(title) + 1 : 0;
+    x = grid_text(grid, row, x, 0, INK_KEY, grid->utf8 ? "\xe2\x86\x92 DO " : "-> DO ");
+    grid_text(grid, row, x, 0, INK_STRONG, action);
+    top_zone(top, area_top(area, one ? 1 : lines + 1), ZONE_KEY, '4');
+}
+
 void view_incidents_draw(Top *top, Grid *grid, Area area)
 {
     const int wish = 1 + (int)top->troubles.len, half = area.height / 2;
 
     if (top->troubles.len == 0) {
-        grid_text(grid, area, 1, 1, INK_GOOD, "no incident, and nothing wrong in the readings");
+        grid_text(grid, area, 1, 1, INK_GOOD, "no open incident");
         return;
     }
     draw_list(top, grid, area_top(&area, wish < half ? wish : half));
