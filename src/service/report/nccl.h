@@ -16,6 +16,3 @@ void nccl_report_text(const NcclReport *report, const NcclStyle *style, Str *out
 void nccl_report_json(const NcclReport *report, Str *out); /* ended by a newline */
 /* One line per row and kind of figure (out-of-place, in-place). */
 void nccl_report_csv(const NcclReport *report, Str *out);
-
-/* The lines of one topology as a tree, of at most `width` columns. */
-void nccl_report_tree(const NcclTopology *topology, const NcclStyle *style, size_t width, Str *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The screen of `stoker nccl`: what is wrong first, then what was found out. */
+/* The screen of `stoker nccl`: what is wrong first, then what was found. A column is a character of UTF-8. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +7,301 @@
 
 #include "base/owner.h"
 #include "service/report/nccl.h"
-#include "service/report/nccl_wrap.h"
+
+enum { ROOM_MIN = 20, INDENT_MAX = 40 };
+
+static bool begins_character(char c)
+{
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+static size_t columns_of(const char *text, size_t len)
+{
+    size_t columns = 0;
+
+    for (size_t i = 0; i < len; i++)
+        columns += begins_character(text[i]);
+    return columns;
+}
+
+/* Bytes of the first `columns` columns. */
+static size_t bytes_of(const char *text, size_t len, size_t columns)
+{
+    size_t i = 0;
+
+    for (; i < len; i++)
+        if (begins_character(text[i]) && columns-- == 0)
+            break;
+    return i;
+}
+
+/* Where the writing stands. */
+typedef struct Wrap {
+    Str *out;
+    const char *indent;
+    size_t begin, width, column; /* begin: columns of the indent */
+    bool fresh;                  /* nothing is on the line yet */
+} Wrap;
+
+static void next_line(Wrap *w)
+{
+    str_addc(w->out, '\n');
+    str_add(w->out, w->indent);
+    w->column = w->begin;
+    w->fresh = true;
+}
+
+static void add_word(Wrap *w, const char *word, size_t len)
+{
+    size_t columns = columns_of(word, len);
+
+    if (!w->fresh && w->column + 1 + columns > w->width)
+        next_line(w);
+    if (!w->fresh)
+        str_addc(w->out, ' ');
+    w->column += !w->fresh;
+    while (w->column + columns > w->width) {
+        size_t part = w->width > w->column ? w->width - w->column : 0, bytes = bytes_of(word, len, part);
+        str_addn(w->out, word, bytes);
+        word += bytes;
+        len -= bytes;
+        columns -= part;
+        next_line(w);
+    }
+    str_addn(w->out, word, len);
+    w->column += columns;
+    w->fresh = false;
+}
+
+/* The words of `text`, with one blank between them, and a line end. `used` columns of the first line are taken; at 0,
+ * and at each further line, `indent` comes first. What is longer than a line is broken; at least 20 columns are used.
+ */
+static void add_wrapped_text(Str *out, size_t width, const char *text, const char *indent, size_t used)
+{
+    Wrap w = {.out = out, .indent = indent, .begin = columns_of(indent, strlen(indent)), .column = used};
+
+    w.width = width < w.begin + ROOM_MIN ? w.begin + ROOM_MIN : width;
+    w.fresh = used <= w.begin;
+    if (used == 0) {
+        str_add(out, indent);
+        w.column = w.begin;
+    }
+    for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
+        size_t len = strcspn(text, " ");
+        add_word(&w, text, len);
+        text += len;
+    }
+    str_addc(out, '\n');
+}
+
+/* The rest of a line of which `used` columns are written: as it is where it fits, else wrapped. */
+static void add_rest(Str *out, size_t width, const char *text, const char *indent, size_t used)
+{
+    if (used + columns_of(text, strlen(text)) > width) {
+        add_wrapped_text(out, width, text, indent, used);
+        return;
+    }
+    str_add(out, text);
+    str_addc(out, '\n');
+}
+
+/* One line that begins with `indent` blanks: as it is where it fits, else wrapped, the rest two columns further in. */
+static void add_fitting_line(Str *out, size_t width, size_t indent, const char *text)
+{
+    char blanks[INDENT_MAX + 1];
+
+    snprintf(blanks, sizeof blanks, "%*s",
+             (int)(indent == 0               ? 0
+                   : indent < INDENT_MAX - 2 ? indent + 2
+                                             : INDENT_MAX),
+             "");
+    str_addf(out, "%*s", (int)indent, "");
+    add_rest(out, width, text, blanks, indent);
+}
+
+enum { DEPTH_MAX = 64, LABEL_MAX = 8192 };
+
+typedef struct Tree {
+    const NcclTopology *t;
+    const NcclStyle *style;
+    Str *label;           /* what a line says */
+    bool more[DEPTH_MAX]; /* per depth: a sibling follows */
+} Tree;
+
+static const NcclNode *node_at(const Tree *tree, uint32_t node)
+{
+    return &tree->t->nodes.at[node];
+}
+
+static bool is_drawn(NcclPart part)
+{
+    return part != NCCL_PART_NVLINK && part != NCCL_PART_XGMI && part != NCCL_PART_C2C && part != NCCL_PART_OTHER;
+}
+
+static uint32_t next_drawn(const Tree *tree, uint32_t node)
+{
+    while (node != NCCL_NO_INDEX && !is_drawn(node_at(tree, node)->part))
+        node = node_at(tree, node)->sibling;
+    return node;
+}
+
+static void add_link(const Tree *tree, const NcclNode *n)
+{
+    if (n->gts > 0)
+        str_addf(tree->label, "  PCIe %g GT/s", n->gts);
+    if (n->width > 0)
+        str_addf(tree->label, " x%d", n->width);
+}
+
+/* "12 NVLinks to NVSwitch, 2 to 0000:1b:00.0" */
+static void add_links(const Tree *tree, uint32_t gpu)
+{
+    int told = 0, left = 0;
+
+    for (uint32_t c = node_at(tree, gpu)->child; c != NCCL_NO_INDEX; c = node_at(tree, c)->sibling) {
+        const NcclNode *n = node_at(tree, c);
+        bool nvswitch = strncmp(n->target, "fffffff", 7) == 0;
+        if (n->part == NCCL_PART_C2C)
+            str_addf(tree->label, ", C2C to the CPU");
+        if ((n->part != NCCL_PART_NVLINK && n->part != NCCL_PART_XGMI) || n->count <= 0)
+            continue;
+        if (told++ >= 2 && !nvswitch) {
+            left++;
+            continue;
+        }
+        str_addf(tree->label, ", %d %s%s to %s", n->count, n->part == NCCL_PART_NVLINK ? "NVLink" : "xGMI",
+                 n->count > 1 ? "s" : "", nvswitch ? "NVSwitch" : n->target);
+    }
+    if (left)
+        str_addf(tree->label, " and %d more", left);
+}
+
+static void add_gpu(const Tree *tree, uint32_t pci)
+{
+    uint32_t gpu = nccl_node_gpu(tree->t, pci);
+
+    if (gpu == NCCL_NO_INDEX) {
+        str_addf(tree->label, "GPU %s", node_at(tree, pci)->bus_id);
+        add_link(tree, node_at(tree, pci));
+        return;
+    }
+    const NcclNode *g = node_at(tree, gpu);
+    str_addf(tree->label, "GPU %d", g->dev);
+    if (g->rank >= 0)
+        str_addf(tree->label, " rank %d", g->rank);
+    str_addf(tree->label, "  %s", node_at(tree, pci)->bus_id);
+    add_link(tree, node_at(tree, pci));
+    if (g->gdr == 0)
+        str_add(tree->label, "  no GPUDirect");
+    add_links(tree, gpu);
+}
+
+static void add_net(const Tree *tree, const NcclNode *net)
+{
+    str_add(tree->label, net->name);
+    if (net->net_mbps > 0)
+        str_addf(tree->label, "  %g Gb/s", (double)net->net_mbps / 1000);
+    str_add(tree->label, net->gdr == 0 ? "  no GPUDirect" : net->gdr > 0 ? "  GPUDirect" : "");
+}
+
+/* What a line says of a node; *ret_last is the node whose children follow (further down a chain), or none. */
+static void add_label(const Tree *tree, uint32_t node, uint32_t *ret_last)
+{
+    const NcclNode *n = node_at(tree, node);
+    uint32_t net = nccl_node_net(tree->t, node);
+
+    *ret_last = NCCL_NO_INDEX;
+    if (n->part == NCCL_PART_NET)
+        add_net(tree, n);
+    else if (nccl_node_is_gpu(tree->t, node))
+        add_gpu(tree, node);
+    else if (nccl_node_is_nic(tree->t, node) || n->part == NCCL_PART_NIC) {
+        str_add(tree->label, "NIC");
+        if (net != NCCL_NO_INDEX) {
+            str_addc(tree->label, ' ');
+            add_net(tree, node_at(tree, net));
+        }
+        if (n->bus_id[0])
+            str_addf(tree->label, "  %s", n->bus_id);
+        add_link(tree, n);
+    } else if (n->part == NCCL_PART_CPU) {
+        str_addf(tree->label, "CPU, NUMA node %d  %s %s", n->numa, n->arch, n->vendor);
+        *ret_last = node;
+    } else {
+        str_addf(tree->label, "switch %s", n->bus_id);
+        add_link(tree, n);
+        *ret_last = node;
+    }
+}
+
+/* What stands before a line, and before those that it goes on in. */
+static void add_branch(const Tree *tree, unsigned depth, bool more, bool first, Str *out)
+{
+    const bool utf8 = tree->style->utf8;
+    const char *down = utf8 ? "\u2502  " : "|  ";
+
+    str_add(out, "  ");
+    for (unsigned i = 0; i < depth; i++)
+        str_add(out, tree->more[i] ? down : "   ");
+    if (!first)
+        str_addf(out, "%s  ", more ? down : "   ");
+    else
+        str_add(out, more ? (utf8 ? "\u251c\u2500 " : "|- ") : (utf8 ? "\u2514\u2500 " : "`- "));
+}
+
+/* A switch with one thing below that is a switch too: the lower one stands for both. */
+static uint32_t skip_chain(const Tree *tree, uint32_t node)
+{
+    for (int i = 0; i < DEPTH_MAX; i++) {
+        uint32_t child = next_drawn(tree, node_at(tree, node)->child);
+        if (node_at(tree, node)->part != NCCL_PART_PCI || nccl_node_is_gpu(tree->t, node) ||
+            nccl_node_is_nic(tree->t, node) || child == NCCL_NO_INDEX ||
+            next_drawn(tree, node_at(tree, child)->sibling) != NCCL_NO_INDEX ||
+            node_at(tree, child)->part != NCCL_PART_PCI)
+            break;
+        node = child;
+    }
+    return node;
+}
+
+static void add_tree_line(const Tree *tree, unsigned depth, bool more, size_t width, Str *out)
+{
+    enum { BRANCH_MAX = DEPTH_MAX * 5 + 16 };
+    char room[BRANCH_MAX];
+    Str indent;
+
+    str_init_room(&indent, room, sizeof room);
+    add_branch(tree, depth, more, false, &indent);
+    add_branch(tree, depth, more, true, out);
+    size_t used = 2 + 3 * ((size_t)depth + 1);
+    add_rest(out, width, tree->label->text, room, used);
+}
+
+static void draw_nodes(Tree *tree, uint32_t first, unsigned depth, size_t width, Str *out)
+{
+    for (uint32_t node = next_drawn(tree, first); node != NCCL_NO_INDEX && depth < DEPTH_MAX;) {
+        uint32_t next = next_drawn(tree, node_at(tree, node)->sibling), last;
+        bool more = next != NCCL_NO_INDEX;
+        str_clear(tree->label);
+        add_label(tree, skip_chain(tree, node), &last);
+        add_tree_line(tree, depth, more, width, out);
+        tree->more[depth] = more;
+        if (last != NCCL_NO_INDEX)
+            draw_nodes(tree, node_at(tree, last)->child, depth + 1, width, out);
+        node = next;
+    }
+}
+
+/* The lines of one topology as a tree, of at most `width` columns. */
+static void add_tree(const NcclTopology *topology, const NcclStyle *style, size_t width, Str *out)
+{
+    CLEANUP(str_done) Str label = {0};
+    Tree tree = {.t = topology, .style = style, .label = &label};
+
+    str_init(&label, LABEL_MAX);
+    if (topology->nodes.len)
+        draw_nodes(&tree, topology->nodes.at[0].child, 0, width, out);
+}
 
 enum {
     WIDTH_MIN = 60,
@@ -37,7 +331,7 @@ static void add_heading(const Screen *s, const char *text)
 {
     str_addc(s->out, '\n');
     set_colour(s, "1");
-    nccl_wrap(s->out, s->width, text, "", 0);
+    add_wrapped_text(s->out, s->width, text, "", 0);
     str_cut(s->out, s->out->len ? s->out->len - 1 : 0);
     set_colour(s, "0");
     str_addc(s->out, '\n');
@@ -49,7 +343,7 @@ static void add_wrapped(const Screen *s, const char *text, size_t indent, size_t
     char blanks[32];
 
     snprintf(blanks, sizeof blanks, "%*s", (int)indent, "");
-    nccl_wrap(s->out, s->width, text, blanks, used);
+    add_wrapped_text(s->out, s->width, text, blanks, used);
 }
 
 /* A line of columns, which keeps its blanks where it fits. */
@@ -64,7 +358,7 @@ static void add_line(const Screen *s, size_t indent, const char *fmt, ...)
     va_start(args, fmt);
     str_addv(&text, fmt, args);
     va_end(args);
-    nccl_line_fit(s->out, s->width, indent, text.len ? text.text : "");
+    add_fitting_line(s->out, s->width, indent, text.len ? text.text : "");
 }
 
 static const char *place_text(const Screen *s, NcclPlace place, char out[TEXT_CAP])
@@ -149,7 +443,7 @@ static void add_headline(const Screen *s)
         str_addf(&text, ", %zu communicator%s", s->r->comms.len, s->r->comms.len == 1 ? "" : "s");
     }
     set_colour(s, "1");
-    nccl_wrap(s->out, s->width, room, "", 0);
+    add_wrapped_text(s->out, s->width, room, "", 0);
     set_colour(s, "0");
 }
 
@@ -171,7 +465,7 @@ static void add_ways(const Screen *s)
         snprintf(channels, sizeof channels, c->channels_min == c->channels_max ? "%u" : "%u-%u", c->channels_min,
                  c->channels_max);
         add_line(s, 2, "%-14s %-28s %6u pair%s  %s channels", scope_text(c->scope), name, c->pairs,
-             c->pairs == 1 ? " " : "s", channels);
+                 c->pairs == 1 ? " " : "s", channels);
     }
 }
 
@@ -322,14 +616,14 @@ static void add_topologies(const Screen *s)
                  place_text(s, (NcclPlace){t->input, 0}, room), t->gpus, t->nics, t->numa_nodes);
         add_heading(s, text);
         if (i == 0 || s->style->verbose)
-            nccl_report_tree(t, s->style, s->width, s->out);
+            add_tree(t, s->style, s->width, s->out);
     }
     if (s->r->graphs.len)
         add_heading(s, "Graphs");
     for (size_t i = 0; i < s->r->graphs.len; i++) {
         const NcclGraph *g = &s->r->graphs.at[i];
         add_line(s, 2, "graph %d: pattern %d, %d channels, %g GB/s within (%s), %g GB/s to the network (%s)", g->id,
-             g->pattern, g->channels, g->intra_gbs, g->type_intra, g->inter_gbs, g->type_inter);
+                 g->pattern, g->channels, g->intra_gbs, g->type_intra, g->inter_gbs, g->type_inter);
     }
 }
 
@@ -357,7 +651,7 @@ static void add_bench(const Screen *s, const NcclBench *b)
     if (!isnan(b->average_gbs))
         str_addf(&text, ", average %.4g", b->average_gbs);
     add_line(s, 2, "%-22s %4" PRId64 " ranks %3" PRId64 " node%s%s", b->name[0] ? b->name : "?", b->ranks, b->nodes,
-         b->nodes == 1 ? " " : "s", room);
+             b->nodes == 1 ? " " : "s", room);
 }
 
 static void add_benches(const Screen *s)
@@ -372,8 +666,8 @@ static void add_benches(const Screen *s)
     for (size_t i = 0; i < r->scalings.len; i++) {
         const NcclScaling *e = &r->scalings.at[i];
         add_line(s, 2, "%s from %" PRId64 " to %" PRId64 " ranks at %s: %.0f %% of the bus bandwidth",
-             r->benches.at[e->bench].name, r->benches.at[e->base].ranks, r->benches.at[e->bench].ranks,
-             size_text(e->size, size), e->efficiency * 100);
+                 r->benches.at[e->bench].name, r->benches.at[e->base].ranks, r->benches.at[e->bench].ranks,
+                 size_text(e->size, size), e->efficiency * 100);
     }
 }
 
@@ -390,7 +684,7 @@ static void add_group(const Screen *s, const NcclGroup *g)
     else if (g->last_completed >= 0)
         str_addf(&text, ": complete up to number %" PRId64, g->last_completed);
     add_line(s, 2, "group %s%s%s%s%s%s%s", g->name[0] ? g->name : "?", g->desc[0] ? " (" : "", g->desc,
-         g->desc[0] ? ")" : "", g->members[0] ? " of ranks " : "", g->members, room);
+             g->desc[0] ? ")" : "", g->members[0] ? " of ranks " : "", g->members, room);
     for (size_t k = 0; k < sizeof lists / sizeof lists[0] && g->stuck; k++)
         if (lists[k][1][0])
             add_line(s, 4, "%-8s rank %s", lists[k][0], lists[k][1]);
