@@ -10,7 +10,7 @@
 #include "base/owner.h"
 #include "engine/trace/gaps.h"
 
-static const char *copy_text(const TraceJob *job, uint32_t name)
+const char *trace_copy_text(const TraceJob *job, uint32_t name)
 {
     size_t len;
     const char *text = profile_text(job->index->profile, name, &len);
@@ -28,7 +28,7 @@ static void copy_losses(const TraceJob *job, TraceRank *rank)
         const ProfileLoss *loss = &profile->losses.at[i];
 
         vec_push(&rank->losses, ((TraceLossRow){.reason = profile_loss_word(loss->reason),
-                                                .excerpt = copy_text(job, loss->detail),
+                                                .excerpt = trace_copy_text(job, loss->detail),
                                                 .byte = loss->byte,
                                                 .event = loss->event}));
     }
@@ -42,9 +42,9 @@ static void copy_file_words(const TraceJob *job, const char *file, int64_t rank_
     rank->rank = rank->rank_known ? profile->rank : rank_if_unknown;
     rank->file = arena_strdup(job->arena, file ? file : "");
     rank->world_size = profile->world_size > 0 ? profile->world_size : -1;
-    rank->framework = copy_text(job, profile->framework);
-    rank->backend = copy_text(job, profile->backend);
-    rank->host = copy_text(job, profile->host_name);
+    rank->framework = trace_copy_text(job, profile->framework);
+    rank->backend = trace_copy_text(job, profile->backend);
+    rank->host = trace_copy_text(job, profile->host_name);
     rank->bytes = profile->bytes;
     rank->events = profile->events;
     rank->ignored = profile->ignored;

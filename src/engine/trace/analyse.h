@@ -41,14 +41,27 @@ static inline int64_t trace_sum(int64_t a, int64_t b)
     return a < 0 ? INT64_MIN : INT64_MAX;
 }
 
-/* devices.c, gaps.c, steps.c */
+static inline int64_t trace_larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline int64_t trace_smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A name of the job's profile, copied into its arena; "" for PROFILE_NONE. */
+const char *trace_copy_text(const TraceJob *job, uint32_t name);
+
+/* devices.c, gaps.c */
 void trace_devices(const TraceJob *job, TraceRank *rank);
 void trace_gaps(const TraceJob *job, TraceRank *rank); /* gaps, idle_by_cause; after trace_devices */
 void trace_steps(const TraceJob *job, TraceRank *rank);
 /* launches.c, queues.c */
 void trace_launches(const TraceJob *job, TraceRank *rank);
 void trace_queues(const TraceJob *job, TraceRank *rank);
-/* kernels.c, copies.c, operators.c, calls.c, annotations.c, memory.c */
+/* kernels.c, operators.c, launches.c, memory.c */
 void trace_kernels(const TraceJob *job, TraceRank *rank);
 void trace_copies(const TraceJob *job, TraceRank *rank);
 void trace_operators(const TraceJob *job, TraceRank *rank);

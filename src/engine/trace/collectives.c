@@ -432,16 +432,11 @@ static TraceCollective row_of(Reader *reader, const Part *part)
     return row;
 }
 
-static int64_t larger_of(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 static void add_part(TraceCollective *row, const TraceCollective *part)
 {
-    row->end = larger_of(row->end, part->end);
-    row->in_bytes = larger_of(row->in_bytes, part->in_bytes);
-    row->out_bytes = larger_of(row->out_bytes, part->out_bytes);
+    row->end = trace_larger(row->end, part->end);
+    row->in_bytes = trace_larger(row->in_bytes, part->in_bytes);
+    row->out_bytes = trace_larger(row->out_bytes, part->out_bytes);
     if (part->launch != INT64_MIN && (row->launch == INT64_MIN || part->launch < row->launch))
         row->launch = part->launch;
     row->parts++;

@@ -26,12 +26,6 @@ typedef struct Table {
     VEC(Row) rows;
 } Table;
 
-static int64_t add_capped(int64_t a, int64_t b)
-{
-    int64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
-}
-
 static Row *row_for(Table *table, const char *name)
 {
     uintptr_t number = (uintptr_t)map_get(&table->numbers, name);
@@ -46,8 +40,8 @@ static Row *row_for(Table *table, const char *name)
 static void add_side(Table *table, const char *name, int side, int64_t count, int64_t total_ns)
 {
     Side *sum = &row_for(table, name)->sides[side];
-    sum->count = add_capped(sum->count, count);
-    sum->total_ns = add_capped(sum->total_ns, total_ns);
+    sum->count = trace_sum(sum->count, count);
+    sum->total_ns = trace_sum(sum->total_ns, total_ns);
 }
 
 /* ---- names without what a new build changes ---- */
@@ -149,8 +143,8 @@ static void join_renamed(Table *table, Arena *arena)
         }
         Row *row = &table->rows.at[i], *sum = &table->rows.at[joined[of[i] - 1] - 1];
         for (int side = 0; side < 2; side++) {
-            sum->sides[side].count = add_capped(sum->sides[side].count, row->sides[side].count);
-            sum->sides[side].total_ns = add_capped(sum->sides[side].total_ns, row->sides[side].total_ns);
+            sum->sides[side].count = trace_sum(sum->sides[side].count, row->sides[side].count);
+            sum->sides[side].total_ns = trace_sum(sum->sides[side].total_ns, row->sides[side].total_ns);
         }
         row->taken = true;
     }
@@ -203,7 +197,7 @@ static int64_t operators_on_gpu(const TraceReport *report)
     int64_t sum = 0;
     for (size_t i = 0; i < report->ranks.len; i++) {
         for (size_t k = 0; k < report->ranks.at[i].operators.len; k++)
-            sum = add_capped(sum, report->ranks.at[i].operators.at[k].device_self_ns);
+            sum = trace_sum(sum, report->ranks.at[i].operators.at[k].device_self_ns);
     }
     return sum;
 }
@@ -212,8 +206,8 @@ static void sum_times(const TraceReport *report, int64_t *ret_busy, int64_t *ret
 {
     for (size_t i = 0; i < report->ranks.len; i++) {
         for (size_t k = 0; k < report->ranks.at[i].devices.len; k++) {
-            *ret_busy = add_capped(*ret_busy, report->ranks.at[i].devices.at[k].busy_ns);
-            *ret_idle = add_capped(*ret_idle, report->ranks.at[i].devices.at[k].idle_ns);
+            *ret_busy = trace_sum(*ret_busy, report->ranks.at[i].devices.at[k].busy_ns);
+            *ret_idle = trace_sum(*ret_idle, report->ranks.at[i].devices.at[k].idle_ns);
         }
     }
 }

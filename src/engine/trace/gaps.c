@@ -484,9 +484,8 @@ typedef struct Gathering {
     const TraceJob *job;
     TraceRank *rank;
     TraceHost *host;
-    const char **texts; /* name -> its copy, NULL not yet */
-    int64_t cut;        /* gaps over this length are kept, */
-    size_t ties;        /* and so many of this length */
+    const char **texts;   /* name -> its copy, NULL not yet */
+    TraceLongest longest; /* which are kept */
     /* of the device at hand */
     size_t nth;
     const TraceDevice *device;
@@ -560,17 +559,6 @@ static TraceGap gap_of(Gathering *g, const TraceIdle *idle, const TraceBlame *fo
     return gap;
 }
 
-/* Whether the gap is among the longest; of equals the first ones. */
-static bool is_kept(Gathering *g, int64_t length)
-{
-    if (length != g->cut)
-        return length > g->cut;
-    if (!g->ties)
-        return false;
-    g->ties--;
-    return true;
-}
-
 static bool is_gap(const Gathering *g, const TraceIdle *idle)
 {
     return idle->start >= g->device->first && idle->end <= g->device->last;
@@ -578,7 +566,7 @@ static bool is_gap(const Gathering *g, const TraceIdle *idle)
 
 static void take_idle(Gathering *g, const TraceIdle *idle)
 {
-    const bool gap = is_gap(g, idle), kept = gap && is_kept(g, idle->end - idle->start);
+    const bool gap = is_gap(g, idle), kept = gap && trace_is_longest(&g->longest, idle->end - idle->start);
     TraceBlame found;
 
     find_blame(g, idle, kept, &found);
@@ -665,28 +653,23 @@ static void begin_device(Gathering *g, size_t nth)
 
 typedef struct Lengths {
     Gathering base; /* first: what IdleTaker gets */
-    int64_t *at;    /* all that `histogram` is of; one for each operation at most */
-    TraceHistogram *histogram;
+    int64_t *at;    /* room for one of each operation */
+    size_t len;
 } Lengths;
 
 static void note_length(Gathering *g, const TraceIdle *idle)
 {
     Lengths *lengths = (Lengths *)g;
 
-    if (!is_gap(g, idle))
-        return;
-    lengths->at[lengths->histogram->total] = idle->end - idle->start;
-    trace_histogram_add(lengths->histogram, idle->end - idle->start);
+    if (is_gap(g, idle))
+        lengths->at[lengths->len++] = idle->end - idle->start;
 }
 
-/* The length over which gaps are kept, so that there are not more than asked for. */
-static void find_cut(Gathering *g)
+static void find_longest(Gathering *g)
 {
     const TraceIndex *index = g->job->index;
     CLEANUP_FREE int64_t *at = xmalloc((index->profile->gpu.len + 1) * sizeof(*at));
-    CLEANUP_FREE TraceHistogram *histogram = xcalloc(1, sizeof(*histogram));
-    size_t kept = g->job->config->gaps_kept, over = 0;
-    Lengths lengths = {.base = *g, .at = at, .histogram = histogram};
+    Lengths lengths = {.base = *g, .at = at};
     TraceIdle last;
 
     for (size_t nth = 0; nth < index->devices.len; nth++) {
@@ -694,13 +677,7 @@ static void find_cut(Gathering *g)
         lengths.base.device = &g->rank->devices.at[nth];
         each_gap(&lengths.base, note_length, &last);
     }
-    g->cut = kept ? 0 : INT64_MAX;
-    if (kept && histogram->total > kept) {
-        g->cut = trace_select_of(histogram, at, histogram->total - kept);
-        for (size_t i = 0; i < histogram->total; i++)
-            over += at[i] > g->cut;
-        g->ties = kept - over;
-    }
+    g->longest = trace_find_longest(at, lengths.len, g->job->config->gaps_kept);
 }
 
 static int by_length(const void *a_, const void *b_)
@@ -723,7 +700,7 @@ void trace_gaps(const TraceJob *job, TraceRank *rank)
     TraceIdle last;
 
     trace_steps_prepare(job, rank);
-    find_cut(&g);
+    find_longest(&g);
     for (size_t nth = 0; nth < job->index->devices.len; nth++) {
         begin_device(&g, nth);
         take_head(&g);

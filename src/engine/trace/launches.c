@@ -15,9 +15,8 @@
 typedef struct Launching {
     const TraceJob *job;
     TraceLaunch *launch;
-    TraceHistogram *latencies, *calls;
-    uint8_t *graph_name;      /* name of a call -> 0 not asked, 1 no, 2 launches a graph */
-    int64_t *wait, *duration; /* all values of `latencies` and `calls` */
+    uint8_t *graph_name;        /* name of a call -> 0 not asked, 1 no, 2 launches a graph */
+    int64_t *waits, *durations; /* of linked operations, and of calls */
 } Launching;
 
 static bool launches_graph(Launching *l, uint32_t call)
@@ -57,12 +56,10 @@ static void take_operation(Launching *l, size_t row)
     }
     wait = start - profile_end(&profile->host, call);
     wait = wait > 0 ? wait : 0;
-    l->launch->linked++;
     l->launch->negative += start < profile->host.start[call];
     l->launch->graph_operations += launches_graph(l, call);
     l->launch->max_ns = wait > l->launch->max_ns ? wait : l->launch->max_ns;
-    l->wait[l->latencies->total] = wait;
-    trace_histogram_add(l->latencies, wait);
+    l->waits[l->launch->linked++] = wait;
 }
 
 static void take_call(Launching *l, size_t row)
@@ -73,21 +70,17 @@ static void take_call(Launching *l, size_t row)
 
     if (parent != PROFILE_NONE && index->host_class[parent] == TRACE_HOST_LAUNCH)
         return;
-    l->launch->call_count++;
     l->launch->call_ns = trace_sum(l->launch->call_ns, duration);
     l->launch->call_max_ns = duration > l->launch->call_max_ns ? duration : l->launch->call_max_ns;
     l->launch->graph_launches += launches_graph(l, (uint32_t)row);
-    l->duration[l->calls->total] = duration;
-    trace_histogram_add(l->calls, duration);
+    l->durations[l->launch->call_count++] = duration;
 }
 
 static void launching_done(Launching *l)
 {
     free(l->graph_name);
-    free(l->latencies);
-    free(l->calls);
-    free(l->wait);
-    free(l->duration);
+    free(l->waits);
+    free(l->durations);
 }
 
 void trace_launches(const TraceJob *job, TraceRank *rank)
@@ -99,20 +92,18 @@ void trace_launches(const TraceJob *job, TraceRank *rank)
 
     *launch = (TraceLaunch){.median_ns = -1, .p99_ns = -1, .max_ns = -1};
     launch->call_median_ns = launch->call_p99_ns = launch->call_max_ns = -1;
-    l.latencies = xcalloc(1, sizeof(*l.latencies));
-    l.calls = xcalloc(1, sizeof(*l.calls));
     l.graph_name = xcalloc(profile_name_count(index->profile) + 1, sizeof(*l.graph_name));
-    l.wait = xmalloc((gpu->len + 1) * sizeof(*l.wait));
-    l.duration = xmalloc((host->len + 1) * sizeof(*l.duration));
+    l.waits = xmalloc((gpu->len + 1) * sizeof(*l.waits));
+    l.durations = xmalloc((host->len + 1) * sizeof(*l.durations));
     for (size_t row = 0; row < gpu->len; row++)
         take_operation(&l, row);
     for (size_t row = 0; row < host->len; row++)
         if (index->host_class[row] == TRACE_HOST_LAUNCH)
             take_call(&l, row);
-    launch->median_ns = trace_median(l.latencies, l.wait);
-    launch->p99_ns = trace_percentile(l.latencies, l.wait, 99);
-    launch->call_median_ns = trace_median(l.calls, l.duration);
-    launch->call_p99_ns = trace_percentile(l.calls, l.duration, 99);
+    launch->median_ns = trace_median(l.waits, (size_t)launch->linked);
+    launch->p99_ns = trace_percentile(l.waits, (size_t)launch->linked, 99);
+    launch->call_median_ns = trace_median(l.durations, (size_t)launch->call_count);
+    launch->call_p99_ns = trace_percentile(l.durations, (size_t)launch->call_count, 99);
 }
 
 /* ---- calls ---- */
@@ -147,19 +138,11 @@ static uint32_t op_name(const Calls *calls, uint32_t op)
     return op == PROFILE_NONE ? PROFILE_NONE : index->profile->host.name[index->op_rows[op]];
 }
 
-static const char *copy_text(const Calls *calls, uint32_t name)
-{
-    size_t len;
-    const char *text = profile_text(calls->job->index->profile, name, &len);
-
-    return len > 0 ? arena_strndup(calls->job->arena, text, len) : "";
-}
-
 static size_t new_row(Calls *calls, const CallKey *key)
 {
-    vec_push(&calls->found, ((TraceCall){.name = copy_text(calls, key->name),
-                                         .inner = copy_text(calls, key->inner),
-                                         .outer = copy_text(calls, key->outer),
+    vec_push(&calls->found, ((TraceCall){.name = trace_copy_text(calls->job, key->name),
+                                         .inner = trace_copy_text(calls->job, key->inner),
+                                         .outer = trace_copy_text(calls->job, key->outer),
                                          .class = (TraceHostClass)key->class,
                                          .min_ns = INT64_MAX}));
     map_putn(&calls->rows, (const char *)key, sizeof *key, (void *)calls->found.len);

@@ -92,8 +92,7 @@ static void add_event(Memory *memory, size_t number)
 static const char *op_at(const TraceJob *job, uint32_t lane, int64_t time)
 {
     const ProfileEvents *host = &job->index->profile->host;
-    size_t low, high, len;
-    const char *name;
+    size_t low, high;
     uint32_t row;
 
     if (lane >= job->index->profile->lanes.len)
@@ -115,8 +114,7 @@ static const char *op_at(const TraceJob *job, uint32_t lane, int64_t time)
         row = job->index->parent[row];
     if (row == PROFILE_NONE)
         return "";
-    name = profile_text(job->index->profile, host->name[row], &len);
-    return arena_strndup(job->arena, name, len);
+    return trace_copy_text(job, host->name[row]);
 }
 
 static void add_device(const TraceJob *job, const uint32_t *events, size_t count, TraceRank *rank)

@@ -287,14 +287,9 @@ static void add_dims(Operators *operators)
     const Profile *profile = operators->job->index->profile;
 
     for (size_t i = 0; i < profile->ops.len; i++) {
-        size_t len;
-        const char *dims;
-
-        if (operators->dims_row[i] == 0)
-            continue;
-        dims = profile_text(profile, profile->ops.at[i].dims, &len);
-        take_dims(&operators->rows.at[operators->dims_row[i] - 1], arena_strndup(operators->job->arena, dims, len),
-                  operators->dims_ns[i]);
+        if (operators->dims_row[i])
+            take_dims(&operators->rows.at[operators->dims_row[i] - 1],
+                      trace_copy_text(operators->job, profile->ops.at[i].dims), operators->dims_ns[i]);
     }
 }
 
@@ -362,13 +357,8 @@ typedef struct Annotations {
 
 static TraceAnnotation new_annotation(const TraceJob *job, uint32_t name, bool on_gpu)
 {
-    size_t len;
-    const char *text = profile_text(job->index->profile, name, &len);
-
-    return (TraceAnnotation){.name = arena_strndup(job->arena, text, len),
-                             .on_gpu = on_gpu,
-                             .min_ns = INT64_MAX,
-                             .busy_ns = on_gpu ? 0 : -1};
+    return (TraceAnnotation){
+        .name = trace_copy_text(job, name), .on_gpu = on_gpu, .min_ns = INT64_MAX, .busy_ns = on_gpu ? 0 : -1};
 }
 
 static void add_range(TraceAnnotation *row, int64_t duration)

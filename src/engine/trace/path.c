@@ -732,16 +732,6 @@ static void finish_path(Sums *sums, const Profile *profile, Arena *arena)
     vec_clear(&sums->rows);
 }
 
-static int64_t at_least(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t at_most(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 typedef struct Range {
     const char *what;
     int64_t from, to;
@@ -754,15 +744,15 @@ static Range whole_range(const PathOrder *order)
     const ProfileEvents *gpu = &order->profile->gpu;
     Range all = {.what = "all", .from = INT64_MAX, .to = INT64_MIN};
     for (size_t i = 0; i < gpu->len; i++) {
-        all.from = at_most(all.from, gpu->start[i]);
-        all.to = at_least(all.to, profile_end(gpu, i));
+        all.from = trace_smaller(all.from, gpu->start[i]);
+        all.to = trace_larger(all.to, profile_end(gpu, i));
     }
     for (size_t i = 0; i < order->threads.len; i++) {
         const PathThread *thread = &order->threads.at[i];
         if (thread->busy.len == 0)
             continue;
-        all.from = at_most(all.from, thread->busy.at[0].start);
-        all.to = at_least(all.to, thread->busy.at[thread->busy.len - 1].end);
+        all.from = trace_smaller(all.from, thread->busy.at[0].start);
+        all.to = trace_larger(all.to, thread->busy.at[thread->busy.len - 1].end);
     }
     return all;
 }
@@ -782,7 +772,7 @@ static void find_ranges(const TraceJob *job, const PathOrder *order, RangeVec *r
     for (size_t i = 0; i < ranges->len; i++) {
         Range range = ranges->at[i];
         if (i + 1 < ranges->len)
-            range.to = at_most(range.to, ranges->at[i + 1].from);
+            range.to = trace_smaller(range.to, ranges->at[i + 1].from);
         if (range.from < range.to)
             ranges->at[kept++] = range;
     }

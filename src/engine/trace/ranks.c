@@ -31,12 +31,6 @@ typedef struct Sums {
     Arena keys;
 } Sums;
 
-static int64_t sum_capped(int64_t a, int64_t b)
-{
-    int64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
-}
-
 /* 0 unknown or nothing, else 1 + floor of the logarithm. */
 static int size_class(int64_t bytes)
 {
@@ -63,11 +57,6 @@ static Sum *sum_for(Sums *sums, const TraceCollective *row, CollectiveKind kind,
     if (strcmp(sum->row.group, row->group) != 0)
         sum->row.group = ""; /* several */
     return sum;
-}
-
-static int64_t larger_ns(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 /* The group's size; where nobody says, the job's, if all of it took part. */
@@ -108,24 +97,24 @@ static void add_set(Sums *sums, const RankSet *set)
         const TraceCollective *part = rank_row(match, &parts[i]);
         int64_t duration = rank_duration(match, &parts[i]);
         int64_t start = clock ? rank_common(&match->clocks[parts[i].rank], part->start) : -duration;
-        operation.bytes = larger_ns(operation.bytes, bytes_of(set->kind, part, size));
+        operation.bytes = trace_larger(operation.bytes, bytes_of(set->kind, part, size));
         operation.best = duration < operation.best ? duration : operation.best;
-        total = sum_capped(total, duration);
+        total = trace_sum(total, duration);
         first = start < first ? start : first;
-        last = larger_ns(last, start);
+        last = trace_larger(last, start);
     }
     for (uint32_t i = 0; i < set->count && known; i++) {
         const TraceCollective *part = rank_row(match, &parts[i]);
         int64_t start =
             clock ? rank_common(&match->clocks[parts[i].rank], part->start) : -rank_duration(match, &parts[i]);
-        wait = sum_capped(wait, rank_minus(last, start));
+        wait = trace_sum(wait, rank_minus(last, start));
     }
     operation.skew = known ? rank_minus(last, first) : -1;
     Sum *sum = sum_for(sums, row, set->kind, size, operation.bytes);
     sum->row.count++;
     sum->row.matched += set->complete;
-    sum->row.total_ns = sum_capped(sum->row.total_ns, total);
-    sum->row.wait_ns = sum_capped(sum->row.wait_ns, wait);
+    sum->row.total_ns = trace_sum(sum->row.total_ns, total);
+    sum->row.wait_ns = trace_sum(sum->row.wait_ns, wait);
     vec_push(&sum->matched, operation);
 }
 
@@ -135,7 +124,7 @@ static void add_alone(Sums *sums, const TraceCollective *row)
     Operation operation = {.bytes = bytes_of(kind, row, row->group_size), .best = row->end - row->start, .skew = -1};
     Sum *sum = sum_for(sums, row, kind, row->group_size, operation.bytes);
     sum->row.count++;
-    sum->row.total_ns = sum_capped(sum->row.total_ns, operation.best);
+    sum->row.total_ns = trace_sum(sum->row.total_ns, operation.best);
     vec_push(&sum->alone, operation);
 }
 

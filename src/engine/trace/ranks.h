@@ -10,6 +10,7 @@
 #include "base/attribute.h"
 #include "engine/trace/analyse.h"
 #include "engine/trace/collective_kind.h"
+#include "engine/trace/select.h"
 
 /* One rank's part of an operation. */
 typedef struct RankPart {

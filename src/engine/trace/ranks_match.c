@@ -26,18 +26,9 @@ void rank_note(TraceReport *report, const char *fmt, ...)
     vec_push(&report->notes, (const char *)arena_strdup(&report->arena, text));
 }
 
-static int by_value(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 int64_t rank_median(int64_t *values, size_t len)
 {
-    if (len == 0)
-        return 0;
-    qsort(values, len, sizeof(*values), by_value);
-    return values[len / 2];
+    return len ? trace_select(values, len, len / 2) : 0;
 }
 
 int64_t rank_asked(const TraceCollective *row)
@@ -554,6 +545,12 @@ static bool is_steady(const Pair *pair, const Shift *shift, const int64_t *pairs
 
 /* The difference of ends that most of the pairs of rows have, which any two rows may be: rows that one side lost do no
  * harm. Of nearly as many votes the smaller difference counts. */
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
 static Shift find_offset(const Pair *pair)
 {
     VEC(int64_t) differences = {0};

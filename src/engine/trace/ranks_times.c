@@ -326,8 +326,7 @@ static void cut_freaks(Judge *judge)
     CLEANUP_FREE int64_t *room = xcalloc(judge->len, sizeof(*room));
     for (size_t i = 0; i < judge->len; i++)
         room[i] = judge->evidence[i].late;
-    rank_median(room, judge->len); /* sorts */
-    int64_t most = room[judge->len - 1 - (size_t)ceil(CUT_SHARE * (double)judge->len)];
+    int64_t most = trace_select(room, judge->len, judge->len - 1 - (size_t)ceil(CUT_SHARE * (double)judge->len));
     for (size_t i = 0; i < judge->len; i++)
         judge->evidence[i].late = judge->evidence[i].late < most ? judge->evidence[i].late : most;
 }

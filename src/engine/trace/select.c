@@ -3,64 +3,6 @@
  * bit in which any two differ. */
 #include "engine/trace/select.h"
 
-#include <assert.h>
-#include <stdlib.h>
-
-#include "base/alloc.h"
-#include "base/owner.h"
-
-/* A class of a histogram: its least and its highest value, how many values it has and how many classes below have. */
-typedef struct HistogramClass {
-    int64_t low, high;
-    uint64_t count, below;
-} HistogramClass;
-
-/* Values below 64 have a class each; above, each power of two is cut into 64. */
-
-enum { PARTS = 1 << TRACE_HISTOGRAM_BITS };
-
-static size_t class_of(uint64_t value)
-{
-    unsigned int shift;
-
-    if (value < PARTS)
-        return (size_t)value;
-    shift = 63 - (unsigned int)__builtin_clzll(value) - TRACE_HISTOGRAM_BITS;
-    return ((size_t)(shift + 1) << TRACE_HISTOGRAM_BITS) + (size_t)(value >> shift) - PARTS;
-}
-
-/* How wide a class is: 1 << shift. */
-static unsigned int shift_of(size_t class)
-{
-    return class < PARTS ? 0 : (unsigned int)(class >> TRACE_HISTOGRAM_BITS) - 1;
-}
-
-static uint64_t low_of(size_t class)
-{
-    return class < PARTS ? class : ((uint64_t)PARTS + (class & (PARTS - 1))) << shift_of(class);
-}
-
-void trace_histogram_add(TraceHistogram *histogram, int64_t value)
-{
-    histogram->counts[class_of((uint64_t)value)]++;
-    histogram->total++;
-}
-
-static HistogramClass find_class(const TraceHistogram *histogram, uint64_t nth)
-{
-    uint64_t below = 0;
-    size_t class = 0;
-
-    for (; class + 1 < TRACE_HISTOGRAM_CLASSES && below + histogram->counts[class] <= nth; class ++)
-        below += histogram->counts[class];
-    return (HistogramClass){.low = (int64_t)low_of(class),
-                            .high = (int64_t)(low_of(class) + (((uint64_t)1 << shift_of(class)) - 1)),
-                            .count = histogram->counts[class],
-                            .below = below};
-}
-
-/* ---- selection ---- */
-
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
 /* Order of int64 as that of uint64. */
@@ -79,7 +21,7 @@ static unsigned int bits_that_differ(const int64_t *at, size_t len)
     return differ ? 64 - (unsigned int)__builtin_clzll(differ) : 0;
 }
 
-static int64_t select_nth(int64_t *at, size_t len, size_t nth)
+int64_t trace_select(int64_t *at, size_t len, size_t nth)
 {
     unsigned int bits;
 
@@ -103,39 +45,46 @@ static int64_t select_nth(int64_t *at, size_t len, size_t nth)
     return at[nth];
 }
 
-int64_t trace_select_of(const TraceHistogram *histogram, const int64_t *at, size_t nth)
+int64_t trace_median(int64_t *at, size_t len)
 {
-    const HistogramClass class = find_class(histogram, nth);
-    CLEANUP_FREE int64_t *inside = xmalloc((class.count + 1) * sizeof(*inside));
-    size_t kept = 0;
-
-    for (size_t i = 0; i < histogram->total && kept < class.count; i++) {
-        inside[kept] = at[i];
-        kept += (size_t)(at[i] >= class.low && at[i] <= class.high);
-    }
-    assert(kept == class.count && nth - class.below < kept);
-    return select_nth(inside, kept, nth - class.below);
-}
-
-int64_t trace_median(const TraceHistogram *histogram, const int64_t *at)
-{
-    const size_t len = histogram->total;
     int64_t low, high;
 
     if (!len)
         return -1;
-    low = trace_select_of(histogram, at, (len - 1) / 2);
+    low = trace_select(at, len, (len - 1) / 2);
     if (len % 2)
         return low;
-    high = trace_select_of(histogram, at, len / 2);
+    high = trace_select(at, len, len / 2);
     return low + (high - low) / 2;
 }
 
-int64_t trace_percentile(const TraceHistogram *histogram, const int64_t *at, unsigned int percent)
+int64_t trace_percentile(int64_t *at, size_t len, unsigned int percent)
 {
-    const size_t len = histogram->total, rank = (len * percent + 99) / 100;
+    const size_t rank = (len * percent + 99) / 100;
 
-    if (!len)
-        return -1;
-    return trace_select_of(histogram, at, rank ? rank - 1 : 0);
+    return len ? trace_select(at, len, rank ? rank - 1 : 0) : -1;
+}
+
+TraceLongest trace_find_longest(int64_t *at, size_t len, size_t keep)
+{
+    TraceLongest longest = {.over = keep ? -1 : INT64_MAX, .ties = 0};
+    size_t over = 0;
+
+    if (!keep || len <= keep)
+        return longest;
+    longest.over = trace_select(at, len, len - keep);
+    for (size_t i = 0; i < len; i++)
+        over += at[i] > longest.over;
+    longest.ties = keep - over;
+    return longest;
+}
+
+bool trace_is_longest(TraceLongest *longest, int64_t length)
+{
+    if (length != longest->over)
+        return length > longest->over;
+    if (longest->ties == 0)
+        return false;
+    longest->ties--;
+    return true;
 }

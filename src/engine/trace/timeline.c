@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/owner.h"
 #include "engine/trace/analyse.h"
+#include "engine/trace/select.h"
 
 enum {
     BUCKETS_MAX = 8192,
@@ -86,54 +87,6 @@ static void fill_finish(Fill *fill, TraceTimelineLane *lane)
         fill->end[i] = fill->first;
 }
 
-/* ---- the longest ---- */
-
-/* The smallest duration of the `keep` longest of `rows` (more than keep), and how many of exactly that length may be
- * kept: found digit by digit, from the highest. */
-typedef struct Cut {
-    int64_t duration;
-    size_t ties;
-} Cut;
-
-enum { DIGIT_BITS = 12, DIGITS = 1 << DIGIT_BITS };
-
-static Cut find_cut(const int64_t *durations, size_t len, size_t keep)
-{
-    CLEANUP_FREE uint32_t *count = xcalloc(DIGITS, sizeof(*count));
-    uint64_t all = 0, prefix = 0;
-    for (size_t i = 0; i < len; i++)
-        all |= (uint64_t)durations[i];
-    int shift = 0;
-    while (shift + DIGIT_BITS < 64 && all >> (shift + DIGIT_BITS))
-        shift += DIGIT_BITS;
-    for (;;) {
-        int above = shift + DIGIT_BITS;
-        memset(count, 0, DIGITS * sizeof(*count));
-        for (size_t i = 0; i < len; i++) {
-            uint64_t value = (uint64_t)durations[i];
-            if (above >= 64 || value >> above == prefix >> above)
-                count[value >> shift & (DIGITS - 1)]++;
-        }
-        uint32_t digit = DIGITS - 1;
-        while (digit > 0 && count[digit] < keep)
-            keep -= count[digit--];
-        prefix |= (uint64_t)digit << shift;
-        if (shift == 0)
-            return (Cut){.duration = (int64_t)prefix, .ties = keep};
-        shift -= DIGIT_BITS;
-    }
-}
-
-static bool cut_keeps(Cut *cut, int64_t duration)
-{
-    if (duration != cut->duration)
-        return duration > cut->duration;
-    if (cut->ties == 0)
-        return false;
-    cut->ties--;
-    return true;
-}
-
 /* ---- one lane ---- */
 
 typedef struct Painter {
@@ -190,14 +143,11 @@ static void paint_lane(Painter *painter, TraceTimelineLane *lane, const uint32_t
         painter->durations[count++] = table->duration[row];
     }
     fill_finish(&painter->fill, lane);
-    Cut cut = {.duration = -1};
-    if (count > keep) {
-        cut = keep > 0 ? find_cut(painter->durations, count, keep) : (Cut){.duration = INT64_MAX};
-        lane->slices_left_out = count - keep;
-    }
+    TraceLongest longest = trace_find_longest(painter->durations, count, keep);
+    lane->slices_left_out = count > keep ? count - keep : 0;
     for (size_t i = 0; i < len; i++) {
         uint32_t row = rows ? rows[i] : (uint32_t)(first + i);
-        if (!cut_keeps(&cut, table->duration[row]))
+        if (!trace_is_longest(&longest, table->duration[row]))
             continue;
         TraceSlice slice = {.start = table->start[row],
                             .end = profile_end(table, row),

@@ -6,6 +6,7 @@
 #include "base/human.h"
 #include "base/map.h"
 #include "engine/trace/analyse.h"
+#include "engine/trace/select.h"
 #include "engine/trace/verdict.h"
 
 const double verdict_limits[VERDICT_LIMIT_COUNT] = {
@@ -18,13 +19,6 @@ static int64_t step_window(const TraceStepRow *step)
     return step->to - step->start;
 }
 
-static int compare_ns(const void *left, const void *right)
-{
-    const int64_t *a = left, *b = right;
-
-    return *a < *b ? -1 : *a > *b;
-}
-
 /* Whether the first step is so much longer than the others that it must be a warm-up. */
 static bool first_is_outlier(const TraceRank *rank)
 {
@@ -35,8 +29,7 @@ static bool first_is_outlier(const TraceRank *rank)
         return false;
     for (size_t i = 1; i < rank->steps.len; i++)
         vec_push(&others, step_window(&rank->steps.at[i]));
-    qsort(others.at, others.len, sizeof *others.at, compare_ns);
-    median = others.at[others.len / 2];
+    median = trace_select(others.at, others.len, others.len / 2);
     vec_done(&others);
     return (double)step_window(&rank->steps.at[0]) > verdict_limit(VERDICT_LIMIT_WARM_UP_FACTOR) * (double)median;
 }

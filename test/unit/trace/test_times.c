@@ -260,23 +260,25 @@ static void selection(void **state)
     (void)state;
     for (int round = 0; round < 200; round++) {
         int64_t values[64], sorted[64];
-        size_t len = 1 + random_below(&r, 64), nth = random_below(&r, len);
-        TraceHistogram *histogram = calloc(1, sizeof(*histogram));
+        size_t len = 1 + random_below(&r, 64), nth = random_below(&r, len), keep = random_below(&r, len + 2), kept = 0;
 
         for (size_t i = 0; i < len; i++)
             sorted[i] = values[i] = (int64_t)random_below(&r, 1 + (UINT64_C(1) << random_below(&r, 48)));
         qsort(sorted, len, sizeof(*sorted), by_value);
-        for (size_t i = 0; i < len; i++)
-            trace_histogram_add(histogram, values[i]);
-        assert_int_equal(trace_select_of(histogram, values, nth), sorted[nth]);
-        assert_int_equal(trace_median(histogram, values), (sorted[(len - 1) / 2] + sorted[len / 2]) / 2);
-        assert_int_equal(trace_percentile(histogram, values, 99), sorted[(len * 99 + 99) / 100 - 1]);
-        free(histogram);
+        assert_int_equal(trace_select(values, len, nth), sorted[nth]);
+        assert_int_equal(trace_median(values, len), (sorted[(len - 1) / 2] + sorted[len / 2]) / 2);
+        assert_int_equal(trace_percentile(values, len, 99), sorted[(len * 99 + 99) / 100 - 1]);
+        TraceLongest longest = trace_find_longest(values, len, keep);
+        for (size_t i = 0; i < len; i++) {
+            bool is = trace_is_longest(&longest, values[i]);
+
+            kept += is;
+            assert_true(!is || values[i] >= sorted[keep < len ? len - keep : 0]);
+        }
+        assert_int_equal(kept, keep < len ? keep : len);
     }
-    TraceHistogram *none = calloc(1, sizeof(*none));
-    assert_int_equal(trace_median(none, NULL), -1);
-    assert_int_equal(trace_percentile(none, NULL, 99), -1);
-    free(none);
+    assert_int_equal(trace_median(NULL, 0), -1);
+    assert_int_equal(trace_percentile(NULL, 0, 99), -1);
 }
 
 int main(void)
