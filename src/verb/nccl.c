@@ -279,10 +279,10 @@ const Verb verb_nccl = {
                 "stoker nccl /tmp/nccl_trace_rank_*       # who is behind in a deadlock\n"
                 "stoker nccl --csv 8gpus.txt 16gpus.txt   # tables of nccl-tests\n"
                 "kubectl logs job/train | stoker nccl - --json | jq '.findings[].id'",
-    .exit_codes = "0  nothing wrong was found\n"
-                  "1  something is wrong; the text says what\n"
+    .exit_codes = "0  no problem found\n"
+                  "1  a problem was found\n"
                   "2  the command line is wrong\n"
-                  "3  could not tell: a file cannot be read, or nothing in it is of NCCL",
+                  "3  could not tell: a file cannot be read, or there is no NCCL data in it",
     .opts = nccl_opts,
     .opt_count = ARRAY_LEN(nccl_opts),
     .opt_size = sizeof(NcclOptions),

@@ -411,7 +411,7 @@ static void add_findings(const Screen *s)
     if (s->r->findings.len == 0) {
         str_add(s->out, "\n");
         set_colour(s, "32");
-        str_add(s->out, nccl_exit_code(s->r) == 0 ? "Nothing wrong was found." : "Nothing that this reads was found.");
+        str_add(s->out, nccl_exit_code(s->r) == 0 ? "No problem found." : "No NCCL data found.");
         set_colour(s, "0");
         str_addc(s->out, '\n');
     }
@@ -449,14 +449,14 @@ static void add_headline(const Screen *s)
 
 static const char *scope_text(NcclScope scope)
 {
-    return scope == NCCL_SCOPE_NET ? "between nodes" : scope == NCCL_SCOPE_NODE ? "within a node" : "unknown where";
+    return scope == NCCL_SCOPE_NET ? "between nodes" : scope == NCCL_SCOPE_NODE ? "within a node" : "unknown scope";
 }
 
 static void add_ways(const Screen *s)
 {
     if (s->r->classes.len == 0)
         return;
-    add_heading(s, "Ways");
+    add_heading(s, "Transports");
     for (size_t i = 0; i < s->r->classes.len; i++) {
         const NcclClass *c = &s->r->classes.at[i];
         char name[TEXT_CAP];
@@ -712,7 +712,7 @@ static void add_unread_inputs(const Screen *s)
         const NcclInput *in = &s->r->inputs.at[i];
         torn += in->torn;
         if (in->kind == NCCL_KIND_OTHER && !in->trouble[0])
-            str_addc(s->out, '\n'), add_line(s, 0, "nothing of NCCL in it: %s", in->name);
+            str_addc(s->out, '\n'), add_line(s, 0, "no NCCL data in %s", in->name);
     }
     if (torn)
         str_addc(s->out, '\n'), add_line(s, 0, "%" PRIu64 " lines were torn and could not be read whole", torn);
