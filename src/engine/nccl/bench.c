@@ -330,8 +330,7 @@ static bool torn_row(NcclJob *job, const Span *words, size_t count, bool labelle
     return true;
 }
 
-/* What a launcher puts before each line, "[1,0]<stdout>:", "0:", "worker-0 |", a time, is a few words that a row does
- * not begin with. */
+/* Launchers prefix each line, "[1,0]<stdout>:", "0:", "worker-0 |", a time: a few words that no row begins with. */
 static bool row_line(NcclJob *job, Span s)
 {
     enum { LABELS_MAX = 5 };
@@ -372,7 +371,7 @@ bool nccl_read_bench_line(NcclJob *job, Span line)
     return s.at[0] != '#' && row_line(job, s);
 }
 
-/* A name for a run whose output does not say it, from the input's. */
+/* Names a run after its input where the output has no name. */
 void nccl_end_bench(NcclJob *job)
 {
     Span name = span_of(nccl_input(job)->name);
@@ -388,8 +387,8 @@ void nccl_end_bench(NcclJob *job)
     job->bench.open = false;
 }
 
-/* Bus bandwidth against the smaller run: below these it is told. From one node to several the network takes over from
- * NVLink, so more may be lost. */
+/* Bus bandwidth relative to the smaller run: reported below these. From one node to several, network replaces NVLink,
+ * so more may be lost. */
 static const double scaling_low = 0.8, scaling_low_to_net = 0.5;
 /* A dip: this part of the lower neighbour; on curves that have reached 1 GB/s. */
 static const double dip_low = 0.6, dip_from_gbs = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conclusions from communicators: did they come up, how long did it take, are their ranks alike, did they stop at one
- * call. */
+/* Conclusions from communicators: whether they came up, how long that took, whether their ranks agree, whether they
+ * stopped at one call; and from environment variables. */
 /* Conclusions from what should be the same on all processes. */
 #include <inttypes.h>
 #include <math.h>
@@ -20,7 +20,7 @@ static void ranks_done(Ranks *ranks)
     vec_done(ranks);
 }
 
-/* Members without an id of their own join by what their comm line said; counts and the world. */
+/* Members without an id join by their comm line; counts and the world. */
 static void count_members(NcclJob *job)
 {
     NcclReport *r = &job->report;
@@ -80,7 +80,7 @@ static void tell_member(NcclJob *job, NcclFinding *f, const NcclMember *m)
                       p->host, p->pid, m->rank);
 }
 
-/* Two processes that say they are one rank. The later one is used. */
+/* Two processes with the same rank. The later one is used. */
 static void check_seats(NcclJob *job, uint32_t comm)
 {
     for (size_t i = 0; i < job->report.comms.at[comm].seen; i++) {
@@ -120,7 +120,7 @@ static void check_runs(NcclJob *job)
     }
 }
 
-/* Versions that do not say on how many nodes they run: the hosts, where all ranks were seen. */
+/* Versions that do not log the number of nodes: count the hosts, where all ranks were seen. */
 static void count_nodes(NcclJob *job, uint32_t comm)
 {
     NcclComm *c = &job->report.comms.at[comm];
@@ -134,7 +134,7 @@ static void count_nodes(NcclJob *job, uint32_t comm)
     c->nodes = (int64_t)hosts.len;
 }
 
-/* The rest of its log is missing: what it did not say, it may have said there. */
+/* Its log is incomplete: a missing line proves nothing. */
 static bool is_cut(const NcclJob *job, const NcclMember *m)
 {
     return job->report.processes.at[m->process].cut;
@@ -391,7 +391,7 @@ void nccl_check_timeouts(NcclJob *job)
         check_silent(job);
 }
 
-/* Variables that differ for good reasons, or that only one rank tells. */
+/* Variables that may differ, or that only one rank logs. */
 static bool may_differ(const char *name)
 {
     static const char *const fronts[] = {"NCCL_DEBUG",   "NCCL_TOPO_DUMP", "NCCL_GRAPH_DUMP",
@@ -445,7 +445,7 @@ static void check_setting_values(NcclJob *job)
     }
 }
 
-/* Hosts that have a process that came up; of `ret_with` those where the variable env[from..to) was told. */
+/* Hosts with a process that came up; *ret_with: those of them with the variable env[from..to). */
 static size_t count_hosts(const NcclJob *job, size_t from, size_t to, size_t *ret_with, const char **ret_without)
 {
     CLEANUP(map_done) Map with, all;

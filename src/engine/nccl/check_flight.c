@@ -17,11 +17,11 @@ static void ranks_done(Ranks *ranks)
     vec_done(ranks);
 }
 
-/* What one dump has of the group at hand. */
+/* What one dump has of the current group. */
 typedef struct Part {
     bool in, any;
     int64_t first, last, completed; /* completed: by the dump's status */
-    uint32_t here;                  /* its call of the number at hand, NCCL_NO_INDEX */
+    uint32_t here;                  /* its call of the current number, NCCL_NO_INDEX */
 } Part;
 
 typedef struct FlightCheck {
@@ -30,8 +30,8 @@ typedef struct FlightCheck {
     Part *parts;            /* by dump */
     uint32_t *last, *stuck; /* by dump: its newest call; its oldest that is not complete */
     Map dump_by_rank;
-    VEC(uint32_t) members; /* dumps of the group at hand */
-    bool timed;            /* PyTorch was told to record when calls begin: else none is ever "started" */
+    VEC(uint32_t) members; /* dumps of the current group */
+    bool timed;            /* PyTorch records when calls begin; else no call is ever "started" */
     bool explained;        /* a finding says why something does not end */
     uint32_t paired;       /* a send or receive whose other half is open too, NCCL_NO_INDEX */
 } FlightCheck;
@@ -88,7 +88,7 @@ static void choose_newest(FlightCheck *j, const Age *ages)
             report_two_dumps(j, nccl_unbox(map_u64_get(&j->dump_by_rank, (uint64_t)j->r->dumps.at[i].rank)), i);
 }
 
-/* Dumps whose name tells no rank get the numbers that are left. */
+/* Dumps without a rank in their name get the unused numbers. */
 static void number_unnamed(FlightCheck *j)
 {
     int64_t next = 0;
@@ -229,7 +229,7 @@ static bool misfits_group(const NcclGroup *g, const NcclCall *c)
     return __builtin_mul_overflow(part, (int64_t)g->nranks, &whole) || whole != (gathers ? c->numel_out : c->numel_in);
 }
 
-/* Calls [from, to) of one number: the first difference of each kind is told once per group. True: they differ. */
+/* Calls [from, to) of one number: reports the first difference of each kind once per group. True: they differ. */
 static bool check_same_call(FlightCheck *j, const NcclGroup *g, size_t from, size_t to, unsigned *told)
 {
     static const NcclRule rules[] = {NCCL_RULE_FLIGHT_TYPE, NCCL_RULE_FLIGHT_SIZE, NCCL_RULE_FLIGHT_DTYPE};
@@ -335,7 +335,7 @@ static void report_missing_dumps(FlightCheck *j, NcclGroup *g, int64_t seq)
                           (NcclPlace){j->r->dumps.at[0].input, 0}, "no dump of rank %s", g->missing);
 }
 
-/* Where it is known when calls begin: some have not. */
+/* PyTorch records when calls begin, and some have not begun. */
 static void report_waiting(FlightCheck *j, const NcclGroup *g, size_t from, size_t to)
 {
     NcclFinding *f = nccl_add_findingf(
@@ -421,7 +421,7 @@ static void check_collectives(FlightCheck *j, NcclGroup *g, size_t from, size_t 
     }
 }
 
-/* A group whose late ranks stand in another group follows from that one, unless that waits for somebody too. */
+/* A group whose late ranks wait in another group is a consequence of that one, unless that one waits too. */
 static void soften_followers(FlightCheck *j)
 {
     for (size_t i = 0; i < j->r->groups.len; i++) {
@@ -496,7 +496,7 @@ static uint32_t dump_of_local(const FlightCheck *j, const NcclGroup *g, int64_t 
     return nccl_unbox(map_u64_get(&j->dump_by_rank, (uint64_t)(g->nranks ? g->ranks[local] : local)));
 }
 
-/* Who stands where in a group's open sends and receives. */
+/* The state of each rank in a group's open sends and receives. */
 typedef struct Halves {
     Ranks scheduled, started, partners, missing;
 } Halves;
@@ -543,7 +543,7 @@ static void report_alone(FlightCheck *j, const NcclGroup *g, const NcclCall *c, 
         add_call_evidence(j, f, &j->r->calls.at[j->last[partner]], "last call was ");
 }
 
-/* The first half that waits gives the group its verdict, unless a collective has. */
+/* The first waiting send or receive is the group's verdict, unless a collective is. */
 static void conclude_p2p(FlightCheck *j, NcclGroup *g, const NcclCall *c, Halves *h)
 {
     if (g->stuck)

@@ -317,7 +317,7 @@ static void check_host_net(NcclJob *job, const Ways *w)
     add_edge_evidence(job, f, w->host_net);
 }
 
-/* NCCL says nothing of NVLS where it is switched off, so it is another process or the topology that shows it. */
+/* NCCL logs nothing about NVLS where it is off, so another process or the topology has to show it. */
 static void check_nvls(NcclJob *job)
 {
     const NcclProcess *p = process_with(job, has_nvls);

@@ -249,7 +249,7 @@ static void read_group_name(NcclJob *job, const json_t *entry, const char **ret_
     *ret_name = nccl_intern_text(job, room);
 }
 
-/* What the dump says of a group: under its name, or under another key with the name within. */
+/* The dump's entry of a group: under its name, or under another key with the name inside. */
 static const json_t *config_of(json_t *config, const char *name)
 {
     const json_t *found = json_object_get(config, name);
@@ -301,7 +301,7 @@ static void read_entry(NcclJob *job, uint32_t dump, json_t *config, const json_t
     nccl_input(job)->used++;
 }
 
-/* Groups without calls in the buffer: what their status says they have done. */
+/* Groups without calls in the buffer: their status. */
 static void read_status(NcclJob *job, uint32_t dump, json_t *config, json_t *status)
 {
     json_t *names = config ? config : status;

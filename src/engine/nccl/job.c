@@ -14,7 +14,7 @@ NcclInput *nccl_input(NcclJob *job)
     return &job->report.inputs.at[job->input];
 }
 
-/* Bytes of the UTF-8 character at `s`, 0 where there is none that may be shown. */
+/* Bytes of the UTF-8 character at `s`, 0 for a byte that must not be shown. */
 static size_t count_visible_bytes(Span s)
 {
     uint32_t c = 0;

@@ -67,7 +67,7 @@ typedef struct NcclTimeout {
     NcclPlace place;
 } NcclTimeout;
 
-/* What one dump says a process group has done. */
+/* The progress of a process group by one dump. */
 typedef struct NcclStatus {
     uint32_t dump, group;
     int64_t enqueued, completed;
@@ -83,7 +83,7 @@ typedef struct NcclSignature {
     bool used;
 } NcclSignature;
 
-/* A line of a communicator's shape from before it is known which one: until 2.13 a rank says that last. */
+/* A line about rings or trees from before its communicator is known: until 2.13 a rank logs that last. */
 typedef struct NcclEarly {
     uint32_t member;
     Span text;
@@ -211,7 +211,7 @@ bool nccl_read_fault_line(NcclJob *job, uint32_t process, int dev, bool warn, Sp
 bool nccl_read_watchdog_line(NcclJob *job, Span line);
 void nccl_end_bench(NcclJob *job);
 
-/* Log: who and what. */
+/* Log: processes, ranks, and lines. */
 uint32_t nccl_add_process(NcclJob *job, Span host, uint64_t pid); /* NCCL_NO_INDEX over the cap */
 uint32_t nccl_find_process(const NcclJob *job, Span host, uint64_t pid);
 /* The rank that a thread, or else a device, of a process has begun: made where missing; NCCL_NO_INDEX; begun. */

@@ -108,7 +108,7 @@ static void drop_escapes(Str *text)
     str_cut(text, out);
 }
 
-/* Ray says a line once for all workers: "... [repeated 3x across cluster]". */
+/* Ray prints a line once for all workers: "... [repeated 3x across cluster]". */
 static Span without_repeats(Span line)
 {
     static const char tail[] = "x across cluster]";
@@ -138,7 +138,7 @@ static Span strip_wrapping(NcclJob *job, Span line)
 
 enum { SOURCE_MAX = 200, PIECES_MAX = 256 };
 
-/* A piece of a line and who wrote it. */
+/* A piece of a line and its process. */
 typedef struct Piece {
     size_t begin, message; /* where its prefix and its message begin */
     uint64_t pid, tid;

@@ -20,7 +20,7 @@ static uint64_t make_address_key(uint32_t process, uint64_t address)
     return map_hash(&address, sizeof address, process);
 }
 
-/* What such a line can say. */
+/* The members of such a line. */
 typedef struct CommLine {
     uint64_t address, id;
     int64_t rank, nranks, nodes, local_ranks, mnnvl;
@@ -180,8 +180,8 @@ static void join_comm(NcclJob *job, NcclMember *m, const CommLine *c)
         job->report.comms.at[m->comm].parent = nccl_intern(job, c->parent);
 }
 
-/* What a rank says once in its life stands in two inputs: the same lines were given twice. Where one log continues in
- * another, each line is in one of them. */
+/* A line that a rank logs once is in two inputs: the same lines were given twice. Where one log continues in another,
+ * each line is in one of them. */
 static void check_copy(NcclJob *job, const NcclMember *m, const CommLine *c)
 {
     const NcclPlace *before = c->start && m->started       ? &m->start_place

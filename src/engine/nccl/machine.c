@@ -22,7 +22,7 @@ enum { TOPOLOGIES_MAX = 64 };
 /* A node by the log. */
 typedef struct SeenHost {
     const char *name;
-    uint32_t gpus, known;        /* that ranks use; of them in the topology at hand */
+    uint32_t gpus, known;        /* GPUs that ranks use; those of them in the current topology */
     uint32_t world;              /* ranks of the world that were seen here */
     int64_t local_ranks, lowest; /* ranks of the world that are here; the lowest that was seen */
     bool taken;                  /* a topology is compared with it */
@@ -155,8 +155,8 @@ static void count_gpus(const NcclJob *job, uint32_t topology, SeenHosts *hosts, 
     }
 }
 
-/* The node with most of its GPUs; of nodes alike the one that the file's name tells, one that no other topology has,
- * the one of the lowest rank, which writes the topology. */
+/* The host with most of the topology's GPUs. Of equal hosts: the one named in the file's name, one without a topology,
+ * the one of the lowest rank (which writes the topology). */
 static SeenHost *choose_host(SeenHosts *hosts, const char *file)
 {
     SeenHost *best = NULL;
@@ -175,7 +175,7 @@ static SeenHost *choose_host(SeenHosts *hosts, const char *file)
 
 /* ---- what is there ---- */
 
-/* Whether the topology is that of one communicator, of whose GPUs alone NCCL writes it. */
+/* Whether the topology is of one communicator: NCCL writes the GPUs of that communicator only. */
 static bool is_of_comm(const Machine *machine)
 {
     const NcclReport *r = &machine->job->report;
@@ -344,8 +344,8 @@ static const NcclNode *pci_of(const NcclTopology *t, const NcclNode *net)
     return n == NCCL_NO_INDEX ? NULL : &t->nodes.at[n];
 }
 
-/* Speed and place of each adapter as NCCL's NET lines describe it. Of the place the function does not count: NCCL takes
- * the ports of one adapter for one device. */
+/* Speed and PCI address of each adapter by NCCL's NET lines. The PCI function is ignored: NCCL treats the ports of one
+ * adapter as one device. */
 static void check_described(const Machine *machine)
 {
     enum { FUNCTION_BITS = 4 };

@@ -26,7 +26,7 @@ typedef struct NcclJob NcclJob;
 NcclJob *nccl_new(void);
 void nccl_free(NcclJob *job); /* accepts NULL */
 
-/* An input begins; `name` is what findings call it, and its digits tell the rank of a flight recorder's dump. */
+/* Begins an input. Findings refer to it by `name`; digits in it are the rank of a flight recorder's dump. */
 void nccl_begin(NcclJob *job, const char *name);
 /* Its next bytes, in pieces of any size. What the pieces are makes no difference. */
 void nccl_feed(NcclJob *job, const void *bytes, size_t len);
@@ -36,7 +36,7 @@ void nccl_end(NcclJob *job, const char *trouble);
 /* Draws the conclusions; once, after the last input. The report lives as long as the job. */
 const NcclReport *nccl_finish(NcclJob *job);
 
-/* 0 nothing is wrong, 1 something is (an error or a warning), 3 nothing was read that says anything. */
+/* 0 no problem, 1 an error or a warning, 3 no NCCL data was read. */
 int nccl_exit_code(const NcclReport *report);
 
 const char *nccl_kind_name(NcclKind kind);

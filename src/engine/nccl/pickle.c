@@ -258,7 +258,7 @@ static bool put_memo(Unpickler *m, uint64_t at)
     return true;
 }
 
-/* A copy, counted; NULL where it is too much. Values are at most HEIGHT_MAX high. */
+/* A counted copy; NULL where that is too much. Values are at most HEIGHT_MAX high. */
 static json_t *copy_value(Unpickler *m, json_t *value, unsigned *height)
 {
     unsigned below = 0;

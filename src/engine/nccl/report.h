@@ -36,7 +36,7 @@ typedef struct NcclInput {
     const char *name;
     NcclKind kind;
     uint64_t bytes, lines;
-    uint64_t used;       /* lines, rows or entries that said something */
+    uint64_t used;       /* lines, rows or entries with data */
     uint64_t torn;       /* lines of NCCL that could not be read to their end */
     const char *trouble; /* why not all of it was read, "" */
 } NcclInput;
@@ -67,7 +67,7 @@ typedef struct NcclTree {
     int parent, children[3]; /* ranks, -1: none */
 } NcclTree;
 
-/* What one rank of one communicator said of itself. */
+/* What one rank of one communicator logged. */
 typedef struct NcclMember {
     uint32_t comm; /* NCCL_NO_INDEX before it is known */
     uint32_t process;
@@ -121,7 +121,7 @@ typedef enum NcclVia {
 
 typedef enum NcclScope { NCCL_SCOPE_UNKNOWN, NCCL_SCOPE_NODE, NCCL_SCOPE_NET } NcclScope;
 
-/* A way that data takes, as "via ..." names it, without what differs from channel to channel. */
+/* A transport, as "via ..." names it, without what differs from channel to channel. */
 typedef struct NcclWay {
     const char *name; /* "P2P/CUMEM", "SHM", "NET/IB", "NET/AWS Libfabric" */
     NcclVia via;
@@ -129,11 +129,11 @@ typedef struct NcclWay {
     int device; /* of NET */
 } NcclWay;
 
-/* One direction between two ranks of a communicator over one way, as one of the two said it. */
+/* One direction between two ranks of a communicator over one transport, as one of the two logged it. */
 typedef struct NcclEdge {
     uint32_t member, way;
     int64_t from, to; /* ranks of the member's communicator */
-    bool receive;     /* the receiving side said it */
+    bool receive;     /* the receiver logged it */
     uint64_t channels;
     NcclScope scope;
     NcclPlace place;
@@ -256,7 +256,7 @@ typedef struct NcclCall {
     uint32_t dump, group;
     int64_t record, seq; /* seq: of the group's collectives, or of its sends and receives */
     bool p2p;
-    bool timed; /* something tells when it began */
+    bool timed; /* the dump has the time when it began */
     NcclState state;
     const char *op, *sizes, *dtypes, *frames;
     int64_t numel_in, numel_out;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A piece of text that somebody else owns, and reading it from the left. Functions that take a Span * consume what
- * they match and nothing else. Pure. */
+/* A piece of borrowed text, read from the left. Functions that take a Span * consume what they match and nothing else.
+ * Pure. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -278,7 +278,7 @@ static void begin_graph(NcclTopoReader *reader, const char **a)
     nccl_input(job)->used++;
 }
 
-/* The root says what it is. */
+/* The root element decides: topology or graph. */
 static void begin_root(NcclTopoReader *reader, const char *name, const char **attributes)
 {
     NcclJob *job = reader->job;

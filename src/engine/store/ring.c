@@ -84,7 +84,7 @@ static float float_of(double value)
     return (float)value;
 }
 
-/* Where the mean lies between low and high, in steps. Where one of them is infinite, only the ends can be told. */
+/* The place of the mean between low and high, in steps. With an infinite end it is one of the ends. */
 static unsigned place_of(double mean, double low, double high)
 {
     double span = high - low;

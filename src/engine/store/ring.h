@@ -37,9 +37,9 @@ typedef struct Slab {
     uint32_t free;    /* first of those given back; SLAB_NONE */
 } Slab;
 
-/* What is in the unit is what was left there. */
+/* The unit's content is undefined. */
 uint32_t slab_alloc(Slab *slab);
-/* Gives `count` units back, chained by `next` from `unit` on. */
+/* Returns `count` units, chained by `next` from `unit` on. */
 void slab_release(Slab *slab, uint32_t unit, size_t count);
 
 /*
@@ -117,7 +117,7 @@ typedef struct Cells {
     Slab *slab;
 } Cells;
 
-/* Put cell `number`: the one after the newest, the newest again, or after cells_clear any, which is `first` then. */
+/* Sets cell `number`: the one after the newest, the newest again, or after cells_clear any, which is `first` then. */
 void cells_put(const Cells *ring, uint64_t first, uint64_t number, CellMinute cell);
 void cells_clear(const Cells *ring);
 

@@ -48,7 +48,7 @@ static void advance_seconds(Series *series, const SeriesRoom *room, uint64_t sec
     series->last_second = second;
 }
 
-/* Minute `next` begins: the one two before it takes no more readings. */
+/* Minute `next` begins: the one two before it is closed. */
 static void turn_gauge(Series *series, const SeriesRoom *room, uint64_t next)
 {
     SeriesFold *fold = &series->open.fold[next & 1];
@@ -58,8 +58,8 @@ static void turn_gauge(Series *series, const SeriesRoom *room, uint64_t next)
     *fold = (SeriesFold){.count = 0};
 }
 
-/* Minute `next` begins: the one before it is packed, and the one a day before that is none of the ring's any more: its
- * value becomes the base. */
+/* Minute `next` begins: the one before it is packed, and the one a day before that leaves the ring: its value becomes
+ * the base. */
 static void turn_counter(Series *series, const SeriesRoom *room, uint64_t next)
 {
     SeriesCounter *count = &series->open.count;
@@ -119,7 +119,7 @@ static void advance_minutes(Series *series, const SeriesRoom *room, uint64_t min
     }
 }
 
-/* A fast reading in a minute takes the place of the slow ones, whose values it repeats. */
+/* Fast readings of a minute replace the slow ones, whose values they repeat. */
 static void fold_in(SeriesFold *fold, uint64_t time_ns, double value, bool fast)
 {
     fold->seconds |= UINT64_C(1) << time_ns / NS_PER_S % 60;

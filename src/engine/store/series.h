@@ -71,7 +71,7 @@ void series_add(Series *series, const SeriesRoom *room, uint64_t now_ns, const S
 void series_add_minute(Series *series, const SeriesRoom *room, const StoreMinute *minute);
 void series_add_fast(Series *series, const SeriesRoom *room, uint64_t time_ns, double value);
 
-/* Gives back what the rings took; nothing may be added or read after that. */
+/* Frees what the rings hold; nothing may be added or read after that. */
 void series_done(const SeriesRoom *room);
 
 /* As store_seconds and store_minutes. */

@@ -150,7 +150,7 @@ static StoreSeries handle_of(const Store *store, size_t index)
     return (StoreSeries)((size_t)store->heads[index].generation << INDEX_BITS | index);
 }
 
-/* NULL where the handle is none, or that of a series that gave its room away. */
+/* NULL for an invalid handle, or one of a series that was evicted. */
 static Head *head_at(const Store *store, StoreSeries series)
 {
     size_t index = (size_t)(series & (STORE_SERIES_MAX - 1));

@@ -55,7 +55,7 @@ size_t store_bytes(size_t series_max);
 
 typedef struct StoreMemory {
     size_t taken; /* from the system so far, but for the rest of a page here and there; at most store_bytes */
-    size_t cells; /* of that what values take now that are not the same as those around them */
+    size_t cells; /* of that: values that differ from their neighbours */
 } StoreMemory;
 
 StoreMemory store_memory(const Store *store);
@@ -67,7 +67,7 @@ uint64_t store_refused(const Store *store); /* how often store_open had no room 
  * room to a new one; its handle is then that of no series: adding to it does nothing and reading it finds nothing. The
  * key is under DEVICE_KEY_CAP bytes. */
 StoreSeries store_open(Store *store, const char *device_key, MetricId metric, uint64_t now_ns);
-/* The same without making it: STORE_NOT_KEPT where it is missing. Any text may be asked for. */
+/* Like store_open, but makes none: STORE_NOT_KEPT where it is missing. Any text may be looked up. */
 StoreSeries store_find(const Store *store, const char *device_key, MetricId metric);
 
 /* Add a sample as of instant now_ns (not before the one added last; an earlier one is dropped). A second in which

@@ -196,7 +196,7 @@ static size_t usable_gpus(const Node *node, const NodeGpu *ret_gpus[NODE_GPUS_MA
     return count;
 }
 
-/* The oldest instant that a tick tells of. */
+/* The oldest instant of a tick's readings. */
 static uint64_t oldest_of(const Node *node, const NodeGpu *const *gpus, size_t count)
 {
     uint64_t oldest = node->time_ns;

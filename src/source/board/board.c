@@ -194,7 +194,7 @@ static void sanitize_device(Device *device)
     sanitize_text(device->serial, sizeof(device->serial));
 }
 
-/* Any bytes become a Reading that every function can take. */
+/* Makes any bytes a valid Reading. */
 static void sanitize_reading(Reading *reading)
 {
     sanitize_device(&reading->device);
@@ -543,7 +543,7 @@ static Got copy_entry(const Tail *tail, const _Atomic uint32_t *head, uint32_t a
     return age == 1 ? GOT_UNFINISHED : GOT_NOTHING;
 }
 
-/* Where to go on: *head, or where that is no place in this ring, the oldest entry there is. */
+/* The position to read from: *head, or the oldest entry where *head is not in the ring. */
 static uint32_t first_entry(uint32_t len, uint32_t now, uint32_t head, uint64_t *ret_lost)
 {
     uint32_t from = (int32_t)(now - head) >= 0 ? head : 0;

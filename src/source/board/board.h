@@ -45,7 +45,7 @@ typedef struct BoardPeers {
     Sample status[NODE_GPUS_MAX]; /* a PeerStatus for each entry of Board.gpus; its own stays absent */
 } BoardPeers;
 
-/* What is known of a GPU's own NVLinks, by number. */
+/* A GPU's own NVLinks, by number. */
 typedef struct BoardLinkList {
     uint32_t count;
     NodeLink links[NODE_LINKS_MAX];
@@ -81,15 +81,15 @@ typedef enum BoardOutcome {
 
 typedef struct BoardGpu {
     _Atomic uint16_t owner; /* slot of the sampler that shall sample it, or BOARD_NOBODY */
-    PciAddress pci;         /* by the agent, before it gives the GPU an owner */
+    PciAddress pci;         /* by the agent, before it assigns the GPU to a sampler */
     /* by the owning sampler */
     _Atomic uint32_t outcome;        /* BoardOutcome of the last pass */
     _Atomic int32_t code;            /* nvmlReturn_t behind it */
     _Atomic uint64_t last_sample_ns; /* end of the last pass that was FINE */
-    _Atomic uint64_t pass_ns;        /* how long it took, kernel time */
+    _Atomic uint64_t pass_ns;        /* its duration, kernel time */
     _Atomic uint64_t failed_passes;
-    _Atomic uint32_t gpm;            /* 0 not asked yet, 1 no, 2 yes */
-    _Atomic uint32_t drained;        /* by an operator, when last told: 0 never told, 1 no, 2 yes */
+    _Atomic uint32_t gpm;            /* 0 not known, 1 no, 2 yes */
+    _Atomic uint32_t drained;        /* by an operator, last known: 0 never known, 1 no, 2 yes */
     _Atomic uint32_t instance_count; /* rows in use after the GPU's own; at most NODE_INSTANCES_MAX */
     BoardPeers peers;
     BoardLinks links;
@@ -104,21 +104,21 @@ typedef enum BoardDriver {
     BOARD_DRIVER_FINE,
     BOARD_DRIVER_NO_LIBRARY, /* dlopen failed */
     BOARD_DRIVER_INIT_FAILED,
-    BOARD_DRIVER_RELEASED, /* let go as asked */
+    BOARD_DRIVER_RELEASED, /* released as requested */
 } BoardDriver;
 
-/* What one sampler tells of itself. */
+/* What one sampler reports of itself. */
 typedef struct BoardSampler {
-    _Atomic uint64_t beat_ns;        /* kernel monotonic time of its last turn of the loop */
+    _Atomic uint64_t beat_ns;        /* kernel monotonic time of its last pass of the loop */
     _Atomic uint64_t call_start_ns;  /* kernel monotonic time at which the driver call in progress began; 0: none */
-    _Atomic uint32_t call_gpu;       /* index into Board.gpus, or UINT32_MAX for a call about no one GPU */
+    _Atomic uint32_t call_gpu;       /* index into Board.gpus, or UINT32_MAX for a call that is not about one GPU */
     _Atomic uint32_t call_function;  /* index into sampler_functions (source/sampler/protocol.h) */
-    _Atomic uint32_t call_limit_ms;  /* this call's own deadline where it is longer than the common one; 0: common */
+    _Atomic uint32_t call_limit_ms;  /* this call's deadline where it is longer than the common one; 0: common */
     _Atomic uint32_t driver;         /* BoardDriver */
     _Atomic uint32_t passes;         /* complete passes */
     _Atomic uint32_t found_sequence; /* odd while `found` is being written; 0 before the first enumeration */
     uint32_t found_count;            /* GPUs that the driver counts (nvmlDeviceGetCount_v2) */
-    uint32_t found_len;              /* entries of `found`: GPUs it could name without being told their address */
+    uint32_t found_len;              /* entries of `found`: GPUs that it can name without their address */
     PciAddress found[NODE_GPUS_MAX];
     char driver_version[READING_TEXT_CAP], nvml_version[READING_TEXT_CAP];
     _Atomic uint32_t trouble;    /* NodeDriver: what a driver that is not fine is */
@@ -138,7 +138,7 @@ typedef struct BoardPlan {
     uint64_t wanted[BOARD_PLAN_WORDS];   /* bit per MetricId that is worth a call */
     uint64_t period_ns[METRIC_PACE_END]; /* of FAST, NORMAL, SLOW, BLOCKING; others 0 */
     bool want_links;                     /* each link's state at pace NORMAL, its errors at SLOW */
-    bool want_processes;                 /* who runs on the GPUs, at pace SLOW */
+    bool want_processes;                 /* processes on the GPUs, at pace SLOW */
 } BoardPlan;
 
 typedef struct Board {
@@ -147,7 +147,7 @@ typedef struct Board {
     BoardClock clock;
     _Atomic uint32_t plan_sequence; /* as BoardRow.sequence; a sampler rereads the plan when it changes */
     BoardPlan plan;
-    _Atomic uint64_t release_until_ns; /* let go of the driver until then; 0: no */
+    _Atomic uint64_t release_until_ns; /* release the driver until then; 0: no */
     _Atomic uint64_t pairs_after_ns;   /* kernel time before which no call about two GPUs is made, as one hung */
     _Atomic uint32_t gpu_count;        /* used entries of gpus; entries are never reused for another address */
     BoardSampler samplers[NODE_SAMPLERS_MAX];
@@ -162,8 +162,8 @@ int board_new(Board **ret_board, int *ret_fd, Err *err);
 int board_map(int fd, Board **ret_board, Err *err);
 void board_unmap(Board *board);
 
-/* Sampler: take a row for writing and give it back. Between them the row may be torn for readers, so no driver call is
- * made there. A row that another writer left torn is taken over. */
+/* Sampler: begin and end writing a row. Between them readers see a torn row, so no driver call is made there. A row
+ * that another writer left torn is continued. */
 Reading *board_begin(BoardRow *row);
 void board_commit(BoardRow *row);
 /* Sampler: append a fast reading, an event. */
@@ -173,15 +173,15 @@ void board_push_event(BoardSampler *sampler, const XidEvent *event);
 /* Agent: copy a row out. False, with *ret untouched, where no whole copy could be had in a few tries (a writer that
  * is busy, or was killed in the middle: then board_repair once it is gone). Texts come back with their end. */
 bool board_copy(const BoardRow *row, Reading *ret);
-/* Makes a torn row an empty reading of its kind (identity and texts too: they may be half of one and half of another);
- * a whole one stays. Only when nobody writes it. */
+/* Makes a torn row an empty reading of its kind (identity and texts too, which may be a mix of two); leaves a whole one
+ * alone. Only while nothing writes it. */
 void board_repair(BoardRow *row);
-/* The same three for what a GPU says of the others. A status that is none becomes absent. */
+/* The same three for a GPU's reachability of the others. An invalid status becomes absent. */
 void board_set_peers(BoardPeers *peers, const Sample status[NODE_GPUS_MAX]);
 bool board_copy_peers(const BoardPeers *peers, Sample ret[NODE_GPUS_MAX]);
 void board_repair_peers(BoardPeers *peers);
-/* The same three for a GPU's links and processes. Counts come back within their bounds; what makes no sense is absent
- * (a link's sample) or not told (a share). */
+/* The same three for a GPU's links and processes. Counts are within their bounds; an invalid value is absent (sample of
+ * a link) or unknown (share). */
 void board_set_links(BoardLinks *links, const BoardLinkList *list);
 bool board_copy_links(const BoardLinks *links, BoardLinkList *ret);
 void board_repair_links(BoardLinks *links);
@@ -191,7 +191,7 @@ void board_repair_processes(BoardProcesses *processes);
 /* Rows of `instances` in use, never more than there are. */
 uint32_t board_instances(const BoardGpu *gpu);
 
-/* What a sampler tells of the driver as a whole. */
+/* What a sampler reports of the driver as a whole. */
 typedef struct BoardFound {
     uint32_t count; /* GPUs that the driver counts */
     uint32_t len;
@@ -208,10 +208,11 @@ void board_set_why(BoardSampler *sampler, const char *why);
 void board_copy_why(const BoardSampler *sampler, char why[NODE_WHY_CAP]);
 /* Sampler: the driver's condition with all that stands behind it. */
 void board_set_driver(BoardSampler *sampler, BoardDriver driver, NodeDriver trouble, int32_t code, const char *why);
-/* Agent: what a driver that is not fine is; REFUSES where the sampler says nothing that makes sense. */
+/* Agent: what is wrong with the driver; REFUSES where the sampler's value is invalid. */
 NodeDriver board_driver_trouble(const BoardSampler *sampler);
-/* Agent: the fast readings written since *head, oldest first, at most BOARD_FAST_LEN, into out; *head moves on;
- * *ret_lost is how many were overwritten before they were read. A *head ahead of the row's (a new row) starts anew. */
+/* Agent: copies the fast readings written since *head, oldest first, at most BOARD_FAST_LEN, into out, and advances
+ * *head; *ret_lost is how many were overwritten before they were read. A *head ahead of the row's (a new row) starts at
+ * the oldest. */
 size_t board_read_fast(const BoardRow *row, uint32_t *head, FastReading out[BOARD_FAST_LEN], uint64_t *ret_lost);
 size_t board_read_events(const BoardSampler *sampler, uint32_t *head, XidEvent out[BOARD_EVENTS_LEN],
                          uint64_t *ret_lost);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers of libdcgm as reasons. Before Hopper, counters that another tool holds are answered with
- * PROFILING_LIBRARY_ERROR, and so is a driver that refuses them to who has no CAP_SYS_ADMIN: the caller tells which.
+ * Answers of libdcgm as reasons. Before Hopper, PROFILING_LIBRARY_ERROR means either that another tool holds the
+ * counters or that the driver refuses them to a process without CAP_SYS_ADMIN: the caller knows which.
  */
 
 #include "source/dcgm/answer.h"

@@ -9,8 +9,8 @@
 #include "model/sample.h"
 #include "source/dcgm/abi.h"
 
-/* The reason that an answer other than DCGM_OK stands for. `permitted`: whether the counters may be had at all by who
- * asks; the library has one answer for "in use by another tool" and for that. */
+/* The reason of an answer other than DCGM_OK. `permitted`: whether this process may read the counters at all; the
+ * library has one answer for that and for "in use by another tool". */
 Absence dcgm_answer_absence(int answer, bool permitted);
 
 /* Our words for it. Constant text, never NULL. */
@@ -22,6 +22,6 @@ int dcgm_answer_errno(int answer);
 /* Whether such a refusal may be due to one field among several. */
 bool dcgm_answer_is_about_fields(int answer);
 
-/* Whether a number stands for "no value", and then why. ret_why is untouched where it is a value. */
+/* Whether a number means "no value", and why. ret_why is untouched for a value. */
 bool dcgm_blank_int64(int64_t value, Absence *ret_why);
 bool dcgm_blank_double(double value, Absence *ret_why);

@@ -38,7 +38,7 @@ typedef struct DcgmFields {
     uint16_t ids[DCGM_FIELDS_MAX];
 } DcgmFields;
 
-/* The address of a GPU that the engine was asked for. */
+/* The PCI address of a GPU of the engine. */
 typedef struct DcgmKnown {
     uint32_t id;
     PciAddress pci;
@@ -52,9 +52,9 @@ struct Dcgm {
     bool running;   /* `engine` is one */
     bool remote;    /* and is another process */
     bool lost;      /* it went away */
-    bool permitted; /* profiling is open to us, as far as we can tell */
+    bool permitted; /* this process may use profiling, as far as is known */
     DcgmHandle engine;
-    unsigned int names_used; /* groups have names that no one else has */
+    unsigned int names_used; /* group names are unique */
     uint64_t birth_ns;
     DcgmFields fields[DCGM_FIELD_GROUPS_MAX];
     uint32_t known_count;
@@ -125,7 +125,7 @@ static const Symbol symbols[] = {
 
 OWNER_POINTER(Dcgm, dcgm_close);
 
-/* Remembers that the engine is gone, if the answer says so. */
+/* Marks the engine as lost, if the answer says so. */
 static void note_answer(Dcgm *dcgm, int answer)
 {
     if (dcgm->running && (answer == DCGM_CONNECTION_NOT_VALID || answer == DCGM_UNINITIALIZED))
@@ -142,7 +142,7 @@ static const char *make_group_name(Dcgm *dcgm, char text[DCGM_NAME_CAP])
     return text;
 }
 
-/* The driver gives the counters to administrators alone, unless its module was told otherwise. */
+/* The driver allows the counters to administrators only, unless its module is configured otherwise. */
 static bool is_administrator(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -153,7 +153,7 @@ static bool is_administrator(void)
     return data[0].effective & (UINT32_C(1) << CAP_SYS_ADMIN);
 }
 
-/* Tells this process' groups from those of one with the same number in another container. */
+/* Distinguishes this process's groups from those of a process with the same pid in another container. */
 static uint64_t read_birth_ns(void)
 {
     struct timespec now = {0};
@@ -277,7 +277,7 @@ int dcgm_open(const DcgmPlace *place, const DcgmHooks *hooks, Dcgm **ret_dcgm, E
     return 0;
 }
 
-/* An engine that went away is still let go of: the library keeps things of its own for it. */
+/* A lost engine is closed too: the library holds resources for it. */
 static void stop_engine(Dcgm *dcgm)
 {
     dcgm->lost = false;
@@ -343,7 +343,7 @@ static const DcgmKnown *find_known_gpu(const Dcgm *dcgm, uint32_t id)
     return NULL;
 }
 
-/* False where the engine cannot tell: a GPU that is lost, say. */
+/* False where the engine does not know, for a lost GPU say. */
 static bool ask_address(Dcgm *dcgm, uint32_t id, PciAddress *ret_pci)
 {
     DcgmEntity gpu = {.group = DCGM_ENTITY_GPU, .id = id};
@@ -591,7 +591,7 @@ static void start_part(DcgmWatch *watch, DcgmPart *part)
     list_asked(watch, part);
 }
 
-/* The field group of a field is let go of once, after the last field that was watched with it in this part. */
+/* A field group is released once, after the last field of this part that uses it. */
 static void stop_part(DcgmWatch *watch, DcgmPart *part)
 {
     Dcgm *dcgm = watch->dcgm;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that looks. What it shares with us is the Worker, under its lock; while `busy` the look is the thread's.
- * Whoever of both is the last to need the Worker frees it: we, unless the thread is in a look when we close.
+ * The scanning thread. The Worker is shared, under its lock; while `busy` the scan belongs to the thread. The last user
+ * of the Worker frees it: host_close, unless the thread is scanning then.
  */
 
 #include "source/host/host.h"
@@ -19,16 +19,16 @@
 #include "source/host/scan.h"
 
 #define IN_TIME_NS (3 * NS_PER_S) /* kernel time */
-#define SOON_NS NS_PER_S          /* between looks that processes bring forward */
+#define SOON_NS NS_PER_S          /* between scans that new processes bring forward */
 
 enum { STACK_BYTES = 512 * 1024 };
 
 typedef struct Worker {
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool busy;     /* asked for a look, which is not over */
+    bool busy;     /* a scan was requested and is not done */
     bool quit;     /* the thread is to end */
-    bool orphaned; /* nobody waits for its end: it frees this */
+    bool orphaned; /* closed: the thread frees this */
     HostScan look;
     char *root;
 } Worker;
@@ -37,10 +37,10 @@ struct Host {
     HostConfig config;
     Worker *worker;
     pthread_t thread;
-    bool waiting; /* for a look */
+    bool waiting; /* for a scan */
     uint64_t begun_ns, begun_kernel_ns, due_ns;
     HostScan known;
-    VEC(uint32_t) wanted, asked; /* pids in order: for the next look, and those of the last one */
+    VEC(uint32_t) wanted, asked; /* sorted pids: for the next scan, and of the last one */
 };
 
 static uint64_t kernel_now(void)
@@ -161,7 +161,7 @@ static void mark_ours(Facts *facts, const pid_t *samplers, size_t count)
     }
 }
 
-/* True where the look under way is over and was taken. */
+/* True where the running scan was finished and merged. */
 static bool take_facts(Host *host)
 {
     bool over;
@@ -207,7 +207,7 @@ static void start_look(Host *host, uint64_t now_ns)
     pthread_mutex_unlock(&host->worker->lock);
 }
 
-/* Somebody is wanted who was not asked about: the others may be gone. */
+/* A new pid was requested: the others may be gone. */
 static bool asks_for_others(const Host *host)
 {
     size_t at = 0;

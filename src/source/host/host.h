@@ -3,12 +3,12 @@
 
 /*
  * Facts of the node that need no driver: the PCI functions of its GPUs with their links and AER counts, the kernel
- * module's version, tasks that hang in it, services. Files of /proc and /sys can be slow, so the looks are made by a
- * thread of our own: one that does not come back holds up nothing (not the loop, nor its worker pool, nor the end of
- * the program), it is told, and no second one is started. All functions are called by one thread.
+ * module's version, tasks that hang in it, services. Files of /proc and /sys can be slow, so a thread of this module
+ * scans them: a scan that does not return blocks nothing (not the loop, nor its worker pool, nor the end of the
+ * program), and no second one is started. All functions are called by one thread.
  *
- * No file of the driver's devices is opened, since that can wait for ever in the driver. Whether a device cgroup keeps
- * us out is asked with access(2), for which the kernel asks the cgroup and not the driver.
+ * No file of the driver's devices is opened, since that can wait forever in the driver. Whether a device cgroup denies
+ * access is tested with access(2), for which the kernel asks the cgroup and not the driver.
  */
 
 #include "base/err.h"
@@ -20,28 +20,28 @@ typedef struct Host Host;
 
 typedef struct HostConfig {
     const char *root;   /* before /proc, /sys and /dev, ""; copied */
-    uint64_t period_ns; /* between looks, agent's clock */
+    uint64_t period_ns; /* between scans, agent's clock */
 } HostConfig;
 
 int host_open(const HostConfig *config, Host **ret, Err *err);
-/* Frees at once, or leaves a look under way to itself: it frees what it uses when it comes back. Accepts NULL. */
+/* Frees at once, or leaves a running scan to its thread, which frees its memory when it returns. Accepts NULL. */
 void host_close(Host *host);
 
-/* Call at every tick: takes what a look has found and starts one where it is due. Pids of our own samplers are marked
- * in what is found. */
+/* Call at every tick: merges a finished scan and starts one where it is due. Pids of our own samplers are marked in the
+ * result. */
 void host_tick(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sampler_count);
-/* The last look, time_ns 0 before the first. Its members about logs are the caller's to fill, and stay. */
+/* The last scan, time_ns 0 before the first. The caller fills the members about logs, which stay. */
 Facts *host_facts(Host *host);
 
-/* The processes on GPUs that the next looks shall find out about, by the driver's pids, in any order and each as often
- * as it likes; at most HOST_PROCESSES_MAX. New ones bring the next look forward. */
+/* The processes on GPUs to identify in the next scans, by the driver's pids, in any order and with repetitions; at most
+ * HOST_PROCESSES_MAX. New ones bring the next scan forward. */
 enum { HOST_PROCESSES_MAX = 1024 };
 void host_set_processes(Host *host, const uint32_t *pids, size_t count);
-/* Those of the last look, until the next turn. */
+/* Those of the last scan, valid until the next tick. */
 ProcessList host_processes(const Host *host);
-/* Where GPUs and network adapters are, by the last look that could read the PCI bus; until the next turn. */
+/* Where GPUs and network adapters are, by the last scan that could read the PCI bus; valid until the next tick. */
 PlaceList host_places(const Host *host);
-/* How long the look under way has been at it; 0: none is, or it is in time. */
+/* How long the running scan is late; 0: none runs, or it is in time. */
 uint64_t host_late_ns(const Host *host, uint64_t now_ns);
 
 /* Version of the kernel module by /proc/driver/nvidia/version, "" where it is not loaded. Returns whether it is. */
@@ -54,6 +54,6 @@ typedef struct HostBoot {
 } HostBoot;
 void host_boot(const char *root, HostBoot *ret);
 
-/* One look now, in the calling thread: for verbs without an agent. Fills what can be read; -errno for the PCI bus, of
- * which nothing is told then. */
+/* Scans now, in the calling thread: for verbs without an agent. Fills what can be read; -errno where the PCI bus cannot
+ * be read. */
 int host_scan(const char *root, Facts *ret, Err *err);

@@ -21,7 +21,7 @@ enum { STAT_CAP = 1024, FIELD_STATE = 3, FIELD_START = 22 };
 
 OWNER_POINTER(DIR, closedir);
 
-/* What proc(5) says of a process. */
+/* Fields of /proc/PID/stat, see proc(5). */
 typedef struct Line {
     char name[EVENT_NAME_CAP];
     char state;
@@ -52,7 +52,7 @@ static bool read_line(const char *root, const char *pid, Line *ret)
     return ret->state != '\0';
 }
 
-/* ---- who has to do with the driver ---- */
+/* ---- processes of the driver ---- */
 
 static bool begins_with_any(const char *text, const char *const *with, size_t count)
 {
@@ -79,7 +79,7 @@ static bool is_its_function(const char *wchan)
     return begins_with_any(wchan, functions, ARRAY_LEN(functions));
 }
 
-/* Reading where a descriptor leads asks the kernel for a name, not the device. */
+/* readlink of a descriptor asks the kernel for a name, not the device. */
 static bool holds_device(const char *root, const char *pid)
 {
     char path[PROC_PATH_CAP], target[64];
@@ -245,7 +245,7 @@ void host_places_read(const char *root, const PciAddress *gpus, size_t count, Ho
     look_adapters(root, places);
 }
 
-/* A GPU that was there at an earlier look. */
+/* A GPU of an earlier scan. */
 static bool is_gone(const Facts *facts, const Place *place)
 {
     for (size_t i = 0; !place->adapter[0] && i < facts->gpu_count; i++)
@@ -405,7 +405,7 @@ static void look_processes(const char *root, HostScan *look)
     user_names_free(users);
 }
 
-/* ---- one look ---- */
+/* ---- one scan ---- */
 
 void host_scan_read(const char *root, HostScan *ret)
 {
@@ -440,7 +440,7 @@ int host_scan(const char *root, Facts *ret, Err *err)
     return look.rc;
 }
 
-/* ---- from one look to the next ---- */
+/* ---- from one scan to the next ---- */
 
 static bool has_gpu(const Facts *facts, PciAddress pci)
 {

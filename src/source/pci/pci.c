@@ -147,7 +147,7 @@ static bool is_gpu(int dir)
     return pci_read_number(dir, "vendor", 16) == PCI_VENDOR_NVIDIA && (class == CLASS_VGA || class == CLASS_3D);
 }
 
-/* False where it is no GPU of ours, or went away while it was looked at. */
+/* False for another device, or one that was removed meanwhile. */
 static bool read_gpu(int devices, const char *name, PciGpu *ret)
 {
     CLEANUP_FD int dir = -1;

@@ -47,7 +47,7 @@ enum { PCI_CLASS_NVSWITCH = 0x0680 };
 typedef enum PciAer { PCI_AER_CORRECTABLE, PCI_AER_NONFATAL, PCI_AER_FATAL, PCI_AER_END } PciAer;
 
 typedef struct PciDetail {
-    PciLink slot; /* most that the port can do; 0 where there is none, as in a virtual machine */
+    PciLink slot; /* the port's maximum; 0 without a port, as in a virtual machine */
     bool has_aer;
     uint64_t aer[PCI_AER_END], port_aer[PCI_AER_END]; /* totals since boot */
 } PciDetail;

@@ -135,7 +135,7 @@ typedef struct PodName {
 } PodName;
 
 struct PodNames {
-    VEC(PodName) known; /* of those who were asked for last */
+    VEC(PodName) known; /* of the last request */
 };
 
 PodNames *pod_names_new(void)

@@ -25,14 +25,14 @@ enum {
     PODDIR_KEY_ROOM = POD_KEY_MAX + 1,
 };
 
-/* What is known of one pod. */
+/* The UID of one pod. */
 typedef struct PodDir {
     char uid[POD_UID_CAP]; /* "" where unknown */
     uint64_t made_ns;      /* when its folder was, real time */
 } PodDir;
 
-/* Takes a folder's name apart: its first *ret_key_len bytes are "<namespace>_<pod>", `uid` is what follows the second
- * underscore. False, and both untouched, where it is no such name. */
+/* Splits a folder's name: its first *ret_key_len bytes are "<namespace>_<pod>", `uid` is what follows the second
+ * underscore. False, and both untouched, for any other name. */
 bool poddir_parse(const char *name, size_t *ret_key_len, char uid[POD_UID_CAP]);
 
 /* Writes the key of a pod. False where no folder can be its own. */

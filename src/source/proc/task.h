@@ -46,7 +46,7 @@ int proc_self_read(const char *root, ProcSelf *ret, Err *err);
 typedef struct ProcTask {
     char state; /* R, S, D, T, Z, ... */
     uint64_t rss_bytes, cpu_ns;
-    uint64_t start_ns; /* after boot: with the pid it names one process for ever */
+    uint64_t start_ns; /* after boot; with the pid it identifies a process */
 } ProcTask;
 
 /* -errno, *ret untouched. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the name of a cgroup tells of who runs in it. Names come from whoever made the cgroup: matched, never trusted.
- */
+/* The container, pod or job that a cgroup is named after. Names come from whoever made the cgroup: matched, never
+ * trusted. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static bool all_hex(const char *text, size_t len)
     return true;
 }
 
-/* What systemd puts before the id of a container, and whose that is. */
+/* Prefixes of container ids in systemd units, and their runtimes. */
 static const struct {
     const char *prefix, *runtime;
 } scopes[] = {{"docker-", "docker"}, {"cri-containerd-", "containerd"}, {"nerdctl-", "containerd"}, {"crio-", "cri-o"},

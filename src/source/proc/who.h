@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Who a process is: /proc/PID/{stat,comm,status,cgroup}, and the container, pod or Slurm job that its cgroup is named
- * after. Reading a cgroup can wait for the kernel's cgroup lock, reading the command for the process's own memory lock
- * (which a process that hangs in a driver may hold): not for a loop. Any thread.
+ * The identity of a process: /proc/PID/{stat,comm,status,cgroup}, and the container, pod or Slurm job that its cgroup
+ * is named after. Reading a cgroup can wait for the kernel's cgroup lock, reading the command line for the process's
+ * memory lock (which a process that hangs in a driver may hold): not for a loop. Any thread.
  */
 
 #include <stdbool.h>
