@@ -153,7 +153,7 @@ static void finish_sum(Sum *sum)
     }
     if (skews > 0) {
         row->skew_median_ns = rank_median(room, skews);
-        row->skew_max_ns = room[skews - 1];
+        row->skew_max_ns = trace_select(room, skews, skews - 1);
     }
     bool timed = row->bytes > 0 && row->best_ns > 0;
     row->algorithm_gbs = timed ? (double)row->bytes / (double)row->best_ns : NAN;
