@@ -101,11 +101,6 @@ static void anchor_put(SimImage *image, Anchor a)
     atomic_store_explicit(&image->clock_turn, turn, memory_order_release);
 }
 
-void clock_mend(SimImage *image)
-{
-    atomic_fetch_and(&image->clock_turn, ~1u);
-}
-
 uint64_t sim_clock_now(SimImage *image)
 {
     uint64_t mono = 0;

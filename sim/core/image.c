@@ -124,6 +124,22 @@ const char *sim_text(const SimImage *image, uint32_t offset)
     return offset < SIM_TEXT_MAX ? image->texts + offset : "";
 }
 
+/* --- the lock ---------------------------------------------------------------------------------------------------- */
+
+void plan_lock(SimImage *image)
+{
+    if (pthread_mutex_lock(&image->lock) != EOWNERDEAD)
+        return;
+    pthread_mutex_consistent(&image->lock);
+    atomic_fetch_and(&image->clock_turn, ~1u); /* a change of the clock that was not finished */
+    plan_from(image, 0, image->op_count);      /* the ops are whole; whether they have been planned is not known */
+}
+
+void plan_unlock(SimImage *image)
+{
+    pthread_mutex_unlock(&image->lock);
+}
+
 uint32_t seq_begin(SimImage *image)
 {
     for (uint32_t spins = 0;; spins++) {
@@ -137,16 +153,4 @@ uint32_t seq_begin(SimImage *image)
         plan_unlock(image);
         spins = 0;
     }
-}
-
-void seq_write_begin(SimImage *image)
-{
-    uint32_t seq = atomic_load_explicit(&image->plan_seq, memory_order_relaxed);
-    atomic_store_explicit(&image->plan_seq, seq | 1, memory_order_relaxed); /* every store of the plan releases it */
-}
-
-void seq_write_end(SimImage *image)
-{
-    uint32_t seq = atomic_load_explicit(&image->plan_seq, memory_order_relaxed);
-    atomic_store_explicit(&image->plan_seq, (seq | 1) + 1, memory_order_release);
 }

@@ -39,7 +39,3 @@ static inline int seq_retry(SimImage *image, uint32_t seq)
 {
     return atomic_load_explicit(&image->plan_seq, memory_order_relaxed) != seq;
 }
-
-/* Writers, with the lock held. */
-void seq_write_begin(SimImage *image);
-void seq_write_end(SimImage *image);

@@ -222,3 +222,162 @@ void sim_state_at(SimImage *image, uint32_t gpu, uint64_t t_ns, SimNow *ret)
     } while (seq_retry(image, seq));
     ret->plan_seq = seq;
 }
+
+/* --- integrals --------------------------------------------------------------------------------------------------- */
+
+void sim_cum_at(SimImage *image, uint32_t gpu, uint64_t t_ns, double ret[SIM_CH_COUNT])
+{
+    SimSeg seg;
+    uint32_t seq;
+    do {
+        seq = seq_begin(image);
+        seg_load(image, gpu, t_ns, &seg);
+        seg_cum(image, &seg, t_ns, ret);
+    } while (seq_retry(image, seq));
+}
+
+static void gi_cum_once(const SimImage *image, const SimSeg *seg, uint32_t gi_id, uint64_t t_ns,
+                        double ret[SIM_CH_COUNT])
+{
+    SlotAt at;
+    uint32_t place = SIM_GI_MAX;
+    for (uint32_t i = 0; i < SIM_GI_MAX; i++)
+        /* seg_load has filled it. NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Branch) */
+        if (seg->cond.gi[i].used && seg->cond.gi[i].id == gi_id)
+            place = i;
+    memset(ret, 0, sizeof(double) * SIM_CH_COUNT);
+    if (place == SIM_GI_MAX)
+        return;
+    memcpy(ret, seg->gi_gone[place], sizeof(double) * SIM_CH_COUNT);
+    for (uint32_t i = 0; i < seg->slot_count; i++) {
+        const SimSlot *slot = &seg->slots[i];
+        if (slot->gi != (int32_t)gi_id)
+            continue;
+        slot_at(seg_pattern(image, slot), slot, t_ns, SLOT_CUM, &at);
+        for (int c = 0; c < SIM_CH_COUNT; c++)
+            ret[c] += at.cum[c] * (c < SIM_CH_DRAM ? slot->gi_part : 1);
+    }
+    ret[SIM_CH_CLOCK] += seg->gone[SIM_CH_CLOCK] + seg->sm_cap_mhz * seg_seconds(seg, t_ns);
+}
+
+void sim_gi_cum_at(SimImage *image, uint32_t gpu, uint32_t gi_id, uint64_t t_ns, double ret[SIM_CH_COUNT])
+{
+    SimSeg seg;
+    uint32_t seq;
+    do {
+        seq = seq_begin(image);
+        seg_load(image, gpu, t_ns, &seg);
+        gi_cum_once(image, &seg, gi_id, t_ns, ret);
+    } while (seq_retry(image, seq));
+}
+
+/* --- the node, its events, the pids of works --------------------------------------------------------------------- */
+
+void sim_node_at(SimImage *image, uint64_t t_ns, SimNodeSeg *ret)
+{
+    uint32_t seq;
+    do {
+        seq = seq_begin(image);
+        uint32_t n = seq_get(image->node_seg_count), i = 0;
+        if (n > SIM_NODE_SEG_MAX)
+            n = SIM_NODE_SEG_MAX;
+        while (i + 1 < n && seq_get(image->node_segs[i + 1].t_ns) <= t_ns)
+            i++;
+        seq_load(ret, &image->node_segs[i], sizeof *ret);
+    } while (seq_retry(image, seq));
+}
+
+static uint32_t event_count(const SimImage *image)
+{
+    uint32_t n = seq_get(image->event_count);
+    return n < SIM_EVENT_MAX ? n : SIM_EVENT_MAX;
+}
+
+static uint32_t event_upper(const SimImage *image, uint64_t t_ns)
+{
+    uint32_t lo = 0, hi = event_count(image);
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (seq_get(image->events[mid].t_ns) <= t_ns)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+uint32_t sim_event_index_after(SimImage *image, uint64_t t_ns)
+{
+    uint32_t seq, at;
+    do {
+        seq = seq_begin(image);
+        at = event_upper(image, t_ns);
+    } while (seq_retry(image, seq));
+    return at;
+}
+
+uint32_t sim_event_next(SimImage *image, uint32_t from, uint64_t until_ns, SimEvent *ret, uint64_t *ret_next_ns)
+{
+    uint32_t seq, found;
+    uint64_t next;
+    do {
+        seq = seq_begin(image);
+        uint32_t end = event_upper(image, until_ns);
+        found = from < end ? from + 1 : 0;
+        next = end < event_count(image) ? seq_get(image->events[end].t_ns) : SIM_FOREVER;
+        if (found)
+            seq_load(ret, &image->events[from], sizeof *ret);
+    } while (seq_retry(image, seq));
+    if (ret_next_ns)
+        *ret_next_ns = next;
+    return found;
+}
+
+uint32_t sim_work_pid(SimImage *image, int32_t work)
+{
+    if (work < 0 || work >= SIM_WORK_MAX)
+        return 0;
+    uint32_t live = atomic_load_explicit(&image->works[work].live_pid, memory_order_relaxed);
+    return live ? live : image->works[work].fixed_pid;
+}
+
+/* --- this thread's last snapshot of each GPU, until the tick or the plan changes: it makes getters cheap --------- */
+
+typedef struct Snapshots {
+    SimImage *image;
+    SimNow now[];
+} Snapshots;
+
+static __thread Snapshots *snapshots;
+static pthread_key_t snapshots_key;
+static pthread_once_t snapshots_once = PTHREAD_ONCE_INIT;
+
+static void snapshots_key_make(void)
+{
+    pthread_key_create(&snapshots_key, free);
+}
+
+static Snapshots *snapshots_of(SimImage *image)
+{
+    pthread_once(&snapshots_once, snapshots_key_make);
+    free(snapshots);
+    snapshots = calloc(1, sizeof(Snapshots) + image->gpu_count * sizeof(SimNow));
+    if (!snapshots)
+        abort();
+    snapshots->image = image;
+    for (uint32_t i = 0; i < image->gpu_count; i++)
+        snapshots->now[i].plan_seq = 1; /* never a published plan */
+    pthread_setspecific(snapshots_key, snapshots);
+    return snapshots;
+}
+
+const SimNow *sim_state_now(SimImage *image, uint32_t gpu)
+{
+    Snapshots *s = snapshots && snapshots->image == image ? snapshots : snapshots_of(image);
+    SimNow *now = &s->now[gpu];
+    uint64_t t = sim_clock_now(image);
+    if (now->plan_seq != atomic_load_explicit(&image->plan_seq, memory_order_acquire) || t < now->from_ns ||
+        t >= now->until_ns)
+        sim_state_at(image, gpu, t, now);
+    return now;
+}

@@ -23,8 +23,6 @@ int parse_gpus(Parse *parse, const YamlNode *node, Err *err);
 int parse_works(Parse *parse, const YamlNode *list, Err *err);
 /* One work from words, for a running node; appends to works. */
 int parse_work_words(Parse *parse, int argc, const char *const *argv, Err *err);
-/* timeline.c: adds the ops of `at`. */
-int parse_timeline(Parse *parse, const YamlNode *list, Err *err);
 
 /* 535, 590 or 610 for a driver version. */
 uint32_t scenario_generation(const char *driver);

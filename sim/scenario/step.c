@@ -150,45 +150,6 @@ int step_read_words(int argc, const char *const *argv, const StepNode *node, Are
 
 /* ---- making -------------------------------------------------------------------------------------------------------
  */
-SimOp *step_op(StepRun *run, SimOpType type)
-{
-    ScenarioOp *added = vec_add(run->ops);
-    added->op = (SimOp){.t_ns = run->t_ns, .type = type, .gpu = run->gpu, .a = {0, 0, 0, SIM_NONE}};
-    return &added->op;
-}
-
-void step_set(StepRun *run, SimKey key, uint32_t value)
-{
-    if (run->undo) {
-        SimCond fresh;
-        cond_init(&fresh, run->node->boards[run->gpu]);
-        value = fresh.set[key];
-    }
-    SimOp *op = step_op(run, SIM_OP_SET);
-    op->a[0] = (int32_t)key;
-    op->u = value;
-}
-
-int step_fail(const StepRun *run, Err *err, const char *fmt, ...)
-{
-    char text[256];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    if (run->gpu >= 0)
-        return field_fail(run->args->node, err, "%s: gpu %d: %s", run->step->name, run->gpu, text);
-    return field_fail(run->args->node, err, "%s: %s", run->step->name, text);
-}
-
-int step_given(const StepRun *run, const char *key)
-{
-    for (size_t i = 0; i < run->step->count; i++)
-        if (strcmp(run->step->fields[i].key, key) == 0)
-            return run->args->given[i];
-    return 0;
-}
-
 /* The GPU's condition goes along, from op `from` on. */
 static void conds_follow(StepNode *node, const StepOps *ops, size_t from)
 {

@@ -95,16 +95,4 @@ int step_read_words(int argc, const char *const *argv, const StepNode *node, Are
 int step_make(const Step *step, const StepArgs *args, StepNode *node, uint64_t t_ns, int undo, Arena *arena,
               StepOps *ops, Err *err);
 
-/* For the rows: appends an op of this run; returns it for its arguments to be filled, valid until the next. */
-SimOp *step_op(StepRun *run, SimOpType type);
-/* Sets a key of the GPU, or on undo what it has as it comes up. */
-void step_set(StepRun *run, SimKey key, uint32_t value);
-/* Fails at the step, with its name before the text. */
-int step_fail(const StepRun *run, Err *err, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* Whether the row's field of this key was given. */
-int step_given(const StepRun *run, const char *key);
-/* Compute instances of one slice count each, and the GPU instance around them: ops from the start of a GPU instance on
- * board->profiles[profile]. compute: bit per slice count, 0 = one over all. */
-int step_mig_create(StepRun *run, uint32_t profile, int start, const uint32_t *compute, size_t compute_count, Err *err);
-
 void step_page(Str *out);

@@ -5,7 +5,7 @@
 
 #include "kit.h"
 #include "sim/scenario/field.h"
-#include "sim/scenario/value.h"
+#include "sim/scenario/field.h"
 
 #define HEAD "about: x\ngpus: {board: h100-sxm-80gb, count: 2}\n"
 #define TAIL "truth: []\n"

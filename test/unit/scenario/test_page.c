@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Covers page.c: docs/scenarios.md ends in what the tables say now. With STOKER_UPDATE=1 in the environment the
+/* docs/scenarios.md ends in what the tables say now. With STOKER_UPDATE=1 in the environment the
  * document is written instead. Every example of the hand-written part must compile. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,28 @@
 
 #include "base/file.h"
 #include "kit.h"
-#include "sim/scenario/page.h"
+#include "sim/scenario/parse.h"
+
+/* The marks between which the generated part of the document stands. */
+#define PAGE_BEGIN "<!-- generated from the tables of sim/scenario: do not edit below -->\n"
+
+/* The order of the reference; every table comes from its owner. */
+static void scenario_page(Str *out)
+{
+    str_add(out, PAGE_BEGIN);
+    str_add(out, "\n## Reference\n\n### The file\n\n");
+    scenario_node_page(out);
+    str_add(out, "\n### `gpus`\n\n");
+    gpus_page(out);
+    str_add(out, "\n### `work`\n\n");
+    works_page(out);
+    str_add(out, "\n### `at`: the steps\n\n");
+    step_page(out);
+    str_add(out, "\n### `truth`\n\n");
+    truth_page(out);
+    str_add(out, "\n### Board files\n\n");
+    board_page(out);
+}
 
 static void document(Str *text)
 {

@@ -147,7 +147,7 @@ static void last_an_op(SimImage *image)
 static void last_nothing_but_odd(SimImage *image)
 {
     last_an_op(image);
-    seq_write_begin(image);
+    atomic_fetch_or(&image->plan_seq, 1);
 }
 
 static void last_half_a_clock(SimImage *image)
