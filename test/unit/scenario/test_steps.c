@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Covers step.c, step_rows.c, step_fault.c, step_link.c, step_node.c, inject.c, timeline.c. */
+/* Covers step.c, step_rows.c, step_make.c, step_node.c, inject.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
