@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alerts: what is told to us, when something is due, starting, reloading and ending. */
+/* Alerts: which receivers an incident goes to, when something is due; starting, reloading and ending. */
 #include "service/alert/alert.h"
 
 #include <errno.h>
@@ -10,50 +10,178 @@
 #include "base/alloc.h"
 #include "base/number.h"
 #include "base/owner.h"
-#include "service/alert/inside.h"
+#include "service/alert/delivery.h"
 
-enum { SLEEP_MAX_MS = 3600 * 1000 };
-
-uint64_t alert_now(const Alerts *alerts)
-{
-    return alerts->config.now_ns(alerts->config.clock);
-}
-
-uint64_t alert_real(const Alerts *alerts)
-{
-    return alerts->config.real_ns(alerts->config.clock);
-}
-
-const char *alert_url(const Alerts *alerts)
-{
-    return alerts->tree->external_url ? alerts->tree->external_url : alerts->external_url;
-}
+enum { SLEEP_MAX_MS = 3600 * 1000, LABELS_BYTES_MAX = 64 * 1024 };
 
 void alerts_place(Alerts *alerts, const char *url)
 {
-    if (alerts->placed)
+    if (alerts->has_external_url)
         return;
     free(alerts->external_url);
     alerts->external_url = xstrdup(url);
 }
 
-void alert_handle_closed(Alerts *alerts)
-{
-    void (*on_closed)(void *self) = alerts->on_closed;
-    void *self = alerts->self;
+/* --- items -------------------------------------------------------------------------------------------------------- */
 
-    if (--alerts->handles > 0)
-        return;
-    free(alerts->hostname);
-    free(alerts->external_url);
-    free(alerts);
-    if (on_closed)
-        on_closed(self);
+static void free_item(AlertItem *item, bool forget)
+{
+    for (size_t i = 0; i < item->deliveries.len; i++)
+        delivery_free(item->deliveries.at[i], forget);
+    vec_done(&item->deliveries);
+    free(item);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+/* Evicts the oldest cleared item when there are too many; false: all are open. */
+static bool make_room(Alerts *alerts)
 {
-    alert_handle_closed(handle->data);
+    const MapEntry *entry;
+    AlertItem *oldest = NULL;
+    size_t cursor = 0;
+
+    if (alerts->items.len < ALERT_ITEMS_MAX)
+        return true;
+    while ((entry = map_next(&alerts->items, &cursor))) {
+        AlertItem *item = entry->value;
+
+        if (item->incident.state == INCIDENT_CLEARED && (!oldest || item->order < oldest->order))
+            oldest = item;
+    }
+    if (!oldest)
+        return false;
+    for (size_t i = 0; i < oldest->deliveries.len; i++)
+        if (oldest->deliveries.at[i]->change != DELIVERY_NONE)
+            receiver_note_dropped(oldest->deliveries.at[i]->receiver, 1, "too many wait");
+    map_del(&alerts->items, oldest->incident.id);
+    free_item(oldest, true);
+    return true;
+}
+
+static AlertItem *add_item(Alerts *alerts, const Incident *incident)
+{
+    AlertItem *item;
+
+    if (!make_room(alerts)) {
+        log_write(alerts->config.log, LOG_LEVEL_ERROR, "alerts: %d incidents are open, '%s' is not sent",
+                  ALERT_ITEMS_MAX, incident->id);
+        return NULL;
+    }
+    item = xcalloc(1, sizeof(*item));
+    item->incident = *incident;
+    item->order = ++alerts->order;
+    map_put(&alerts->items, incident->id, item);
+    return item;
+}
+
+/* An Alertmanager ignores the end of an alert that it never had: such an incident is missed. */
+static void note_missed(const Delivery *delivery)
+{
+    if (delivery->receiver->kind != RECEIVER_ALERTMANAGER || !delivery->route)
+        return;
+    if (delivery->heard.state == HEARD_OPEN)
+        receiver_note_dropped(delivery->receiver, 1,
+                              "it was over for 15 minutes and the Alertmanager could not be reached");
+    else if (delivery->heard.state == HEARD_NOTHING && !delivery->item->incident.silenced)
+        receiver_note_dropped(delivery->receiver, 1, "it was over before the Alertmanager could be reached");
+}
+
+/* Removes deliveries that are over, and a cleared item with its last one. */
+static void sweep_item(Alerts *alerts, AlertItem *item)
+{
+    for (size_t i = 0; i < item->deliveries.len;) {
+        Delivery *delivery = item->deliveries.at[i];
+
+        if (!delivery_is_over(delivery)) {
+            i++;
+            continue;
+        }
+        note_missed(delivery);
+        vec_remove(&item->deliveries, i);
+        delivery_free(delivery, true);
+    }
+    if (!item->deliveries.len && item->incident.state == INCIDENT_CLEARED && !item->restored) {
+        map_del(&alerts->items, item->incident.id);
+        free_item(item, true);
+    }
+}
+
+/* --- routes ------------------------------------------------------------------------------------------------------- */
+
+static Delivery *find_delivery(const AlertItem *item, const Receiver *receiver)
+{
+    for (size_t i = 0; i < item->deliveries.len; i++)
+        if (item->deliveries.at[i]->receiver == receiver)
+            return item->deliveries.at[i];
+    return NULL;
+}
+
+static char *make_json(const AlertLabels *labels)
+{
+    Str text;
+
+    str_init(&text, LABELS_BYTES_MAX);
+    alert_labels_json(labels, &text);
+    return str_take(&text);
+}
+
+static void set_labels(Delivery *delivery, const AlertLabels *labels)
+{
+    CLEANUP_FREE char *json = make_json(labels);
+
+    if (!strcmp(json, delivery->labels))
+        return;
+    if (delivery->receiver->kind == RECEIVER_ALERTMANAGER && delivery->heard.state == HEARD_OPEN)
+        alertmanager_end_old_labels(delivery);
+    free(delivery->labels);
+    delivery->labels = TAKE(json);
+}
+
+static void add_to_receiver(AlertItem *item, Receiver *receiver, const RouteConfig *route, const AlertLabels *labels)
+{
+    Delivery *delivery = find_delivery(item, receiver);
+    AlertLabels all = *labels;
+
+    if (!delivery)
+        delivery = delivery_new(item, receiver);
+    if (delivery->route)
+        return; /* an earlier route leads here */
+    delivery->route = route;
+    for (size_t i = 0; i < route->labels.len; i++)
+        alert_labels_set(&all, route->labels.at[i].name, route->labels.at[i].value);
+    set_labels(delivery, &all);
+}
+
+/* Gives the item to the receivers of its routes, with its labels. */
+static void route_item(Alerts *alerts, AlertItem *item)
+{
+    const AlertTree *tree = alerts->tree;
+    AlertLabels labels;
+
+    arena_reset(&alerts->scratch);
+    alert_labels_of(&item->incident, alerts->hostname, &alerts->scratch, &labels);
+    for (size_t i = 0; i < tree->labels.len; i++)
+        alert_labels_set(&labels, tree->labels.at[i].name, tree->labels.at[i].value);
+    for (size_t i = 0; i < item->deliveries.len; i++)
+        item->deliveries.at[i]->route = NULL;
+    for (size_t r = 0; r < tree->route_count; r++) {
+        const RouteConfig *route = &tree->routes[r];
+
+        if (!alert_route_matches(route, &item->incident, &labels))
+            continue;
+        for (size_t i = 0; i < route->receiver_count; i++)
+            add_to_receiver(item, alerts->receivers.at[route->receivers[i]], route, &labels);
+        if (!route->go_on)
+            break;
+    }
+    for (size_t i = 0; i < item->deliveries.len; i++)
+        delivery_update(item->deliveries.at[i], true);
+}
+
+/* --- time --------------------------------------------------------------------------------------------------------- */
+
+static void handle_closed(uv_handle_t *handle)
+{
+    alerts_release(handle->data);
 }
 
 static void drop_items(Alerts *alerts)
@@ -62,18 +190,18 @@ static void drop_items(Alerts *alerts)
     size_t cursor = 0;
 
     while ((entry = map_next(&alerts->items, &cursor)))
-        item_free(entry->value, false);
+        free_item(entry->value, false);
     map_done(&alerts->items);
 }
 
-/* The outbox keeps what is not delivered. */
-static void end(Alerts *alerts)
+/* Undelivered news stay in the outbox. */
+static void end_alerts(Alerts *alerts)
 {
     if (alerts->closed)
         return;
     alerts->closed = true;
     for (size_t i = 0; i < alerts->receivers.len; i++) {
-        notify_cancel(alerts->receivers.at[i]);
+        delivery_cancel_all(alerts->receivers.at[i]);
         alertmanager_cancel(alerts->receivers.at[i]);
     }
     drop_items(alerts);
@@ -83,8 +211,8 @@ static void end(Alerts *alerts)
     alert_tree_free(alerts->tree);
     arena_done(&alerts->scratch);
     fetch_close(alerts->fetch);
-    uv_close((uv_handle_t *)&alerts->timer, on_handle_closed);
-    uv_close((uv_handle_t *)&alerts->grace, on_handle_closed);
+    uv_close((uv_handle_t *)&alerts->timer, handle_closed);
+    uv_close((uv_handle_t *)&alerts->grace, handle_closed);
 }
 
 static bool is_idle(const Alerts *alerts, uint64_t next, uint64_t now_ns)
@@ -101,8 +229,6 @@ static bool is_idle(const Alerts *alerts, uint64_t next, uint64_t now_ns)
     return next > now_ns;
 }
 
-static void on_timer(uv_timer_t *timer);
-
 static void set_timer(Alerts *alerts, uint64_t next, uint64_t now_ns)
 {
     double ms;
@@ -113,12 +239,12 @@ static void set_timer(Alerts *alerts, uint64_t next, uint64_t now_ns)
     }
     ms = next > now_ns ? (double)(next - now_ns) / alerts->config.clock_speed / 1e6 : 0;
     uv_update_time(alerts->loop);
-    uv_timer_start(&alerts->timer, on_timer, ms > SLEEP_MAX_MS ? SLEEP_MAX_MS : (uint64_t)ms + 1, 0);
+    uv_timer_start(&alerts->timer, alerts->on_timer, ms > SLEEP_MAX_MS ? SLEEP_MAX_MS : (uint64_t)ms + 1, 0);
 }
 
-static void turn(Alerts *alerts)
+static void send_due(Alerts *alerts)
 {
-    uint64_t next = ALERT_NEVER, now_ns = alert_now(alerts);
+    uint64_t next = ALERT_NEVER, now_ns = alerts_now(alerts);
     const MapEntry *entry;
     size_t cursor = 0;
 
@@ -127,27 +253,23 @@ static void turn(Alerts *alerts)
     for (size_t i = 0; i < alerts->receivers.len; i++) {
         Receiver *receiver = alerts->receivers.at[i];
 
-        next = number_min_u64(next, receiver->kind == RECEIVER_ALERTMANAGER ? alertmanager_turn(receiver, now_ns)
-                                                                            : notify_turn(receiver, now_ns));
+        next = number_min_u64(next, receiver->kind == RECEIVER_ALERTMANAGER ? alertmanager_send_due(receiver, now_ns)
+                                                                            : delivery_send_due(receiver, now_ns));
     }
     while ((entry = map_next(&alerts->items, &cursor)))
-        item_sweep(alerts, entry->value);
+        sweep_item(alerts, entry->value);
     if (alerts->closing && is_idle(alerts, next, now_ns))
-        end(alerts);
-    else if (!uv_is_active((uv_handle_t *)&alerts->timer)) /* else something ended meanwhile and wants a turn */
+        end_alerts(alerts);
+    else if (!uv_is_active((uv_handle_t *)&alerts->timer)) /* else it was woken meanwhile */
         set_timer(alerts, next, now_ns);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void handle_timer(uv_timer_t *timer)
 {
-    turn(timer->data);
+    send_due(timer->data);
 }
 
-void alert_kick(Alerts *alerts)
-{
-    if (!alerts->closed)
-        uv_timer_start(&alerts->timer, on_timer, 0, 0);
-}
+/* --- configuration ------------------------------------------------------------------------------------------------ */
 
 int alerts_check(const YamlNode *node, Err *err)
 {
@@ -181,7 +303,7 @@ static Receiver *find_receiver(const Alerts *alerts, const char *name)
     return NULL;
 }
 
-static bool goes_on(const Alerts *alerts, const Receiver *receiver)
+static bool is_kept(const Alerts *alerts, const Receiver *receiver)
 {
     for (size_t i = 0; i < alerts->receivers.len; i++)
         if (alerts->receivers.at[i] == receiver)
@@ -189,16 +311,16 @@ static bool goes_on(const Alerts *alerts, const Receiver *receiver)
     return false;
 }
 
-static void undo(const Alerts *alerts, Changing *changing)
+static void undo_change(const Alerts *alerts, Changing *changing)
 {
     for (size_t i = 0; i < changing->count; i++) {
-        if (!goes_on(alerts, changing->receivers[i]))
+        if (!is_kept(alerts, changing->receivers[i]))
             receiver_free(changing->receivers[i]);
         secrets_done(&changing->secrets[i]);
     }
 }
 
-static int prepare(Alerts *alerts, const AlertTree *tree, Changing *ret, Err *err)
+static int prepare_change(Alerts *alerts, const AlertTree *tree, Changing *ret, Err *err)
 {
     bool http = false;
 
@@ -227,26 +349,27 @@ static void remove_receiver(Alerts *alerts, Receiver *receiver)
     size_t cursor = 0, unheard = 0;
 
     while ((entry = map_next(&alerts->items, &cursor))) {
-        Item *item = entry->value;
+        AlertItem *item = entry->value;
 
-        for (size_t i = 0; i < item->tells.len; i++) {
-            Tell *tell = item->tells.at[i];
+        for (size_t i = 0; i < item->deliveries.len; i++) {
+            Delivery *delivery = item->deliveries.at[i];
 
-            if (tell->receiver != receiver)
+            if (delivery->receiver != receiver)
                 continue;
-            unheard += tell->change != TELL_NONE;
-            vec_remove(&item->tells, i);
-            tell_free(tell, true);
+            unheard += delivery->change != DELIVERY_NONE;
+            vec_remove(&item->deliveries, i);
+            delivery_free(delivery, true);
             break;
         }
     }
     if (unheard)
-        receiver_dropped(receiver, unheard, "it is no longer in the configuration");
+        receiver_note_dropped(receiver, unheard, "it is no longer in the configuration");
+    alertmanager_cancel(receiver);
     receiver_free(receiver);
 }
 
-/* Endpoints begin anew: the URLs may be others. */
-static void go_on(Receiver *receiver, const ReceiverConfig *config, Secrets *secrets)
+/* Endpoints begin anew: the URLs may have changed. */
+static void update_receiver(Receiver *receiver, const ReceiverConfig *config, Secrets *secrets)
 {
     receiver->config = config;
     secrets_done(&receiver->secrets);
@@ -255,10 +378,12 @@ static void go_on(Receiver *receiver, const ReceiverConfig *config, Secrets *sec
     alertmanager_cancel(receiver);
     for (size_t i = 0; i < ALERT_URLS_MAX; i++)
         receiver->endpoints[i] = (Endpoint){.receiver = receiver, .index = i};
-    for (size_t i = 0; i < receiver->tells.len; i++)
-        memset(receiver->tells.at[i]->stamp, 0, sizeof(receiver->tells.at[i]->stamp));
-    for (size_t i = 0; i < receiver->groups.len; i++)
-        receiver->groups.at[i]->retry_ns = 0;
+    for (size_t i = 0; i < receiver->deliveries.len; i++) {
+        Delivery *delivery = receiver->deliveries.at[i];
+
+        memset(delivery->stamp, 0, sizeof(delivery->stamp));
+        delivery->retry_ns = 0;
+    }
 }
 
 static void route_all(Alerts *alerts)
@@ -267,12 +392,12 @@ static void route_all(Alerts *alerts)
     size_t cursor = 0;
 
     while ((entry = map_next(&alerts->items, &cursor)))
-        if (!((Item *)entry->value)->restored)
-            alert_route(alerts, entry->value);
+        if (!((AlertItem *)entry->value)->restored)
+            route_item(alerts, entry->value);
 }
 
-/* From here on nothing fails. */
-static void change(Alerts *alerts, AlertTree *tree, Changing *changing)
+/* Cannot fail. */
+static void apply_change(Alerts *alerts, AlertTree *tree, Changing *changing)
 {
     AlertTree *old_tree = alerts->tree;
 
@@ -290,13 +415,13 @@ static void change(Alerts *alerts, AlertTree *tree, Changing *changing)
         Receiver *receiver = changing->receivers[i];
 
         if (receiver->config != &tree->receivers[i])
-            go_on(receiver, &tree->receivers[i], &changing->secrets[i]);
+            update_receiver(receiver, &tree->receivers[i], &changing->secrets[i]);
         vec_push(&alerts->receivers, receiver);
     }
     alerts->tree = tree;
     route_all(alerts);
     alert_tree_free(old_tree);
-    alert_kick(alerts);
+    alerts_wake(alerts);
 }
 
 int alerts_reconfigure(Alerts *alerts, const YamlNode *node, Err *err)
@@ -306,56 +431,17 @@ int alerts_reconfigure(Alerts *alerts, const YamlNode *node, Err *err)
     int rc;
 
     TRY(alert_tree_new(node, &tree, err));
-    rc = prepare(alerts, tree, &changing, err);
+    rc = prepare_change(alerts, tree, &changing, err);
     if (rc < 0) {
-        undo(alerts, &changing);
+        undo_change(alerts, &changing);
         alert_tree_free(tree);
         return rc;
     }
-    change(alerts, tree, &changing);
+    apply_change(alerts, tree, &changing);
     return 0;
 }
 
-/* Room for one more: an incident that is over gives its place. */
-static bool make_room(Alerts *alerts)
-{
-    const MapEntry *entry;
-    Item *oldest = NULL;
-    size_t cursor = 0;
-
-    if (alerts->items.len < ALERT_ITEMS_MAX)
-        return true;
-    while ((entry = map_next(&alerts->items, &cursor))) {
-        Item *item = entry->value;
-
-        if (item->incident.state == INCIDENT_CLEARED && (!oldest || item->order < oldest->order))
-            oldest = item;
-    }
-    if (!oldest)
-        return false;
-    for (size_t i = 0; i < oldest->tells.len; i++)
-        if (oldest->tells.at[i]->change != TELL_NONE)
-            receiver_dropped(oldest->tells.at[i]->receiver, 1, "too many wait");
-    map_del(&alerts->items, oldest->incident.id);
-    item_free(oldest, true);
-    return true;
-}
-
-static Item *add_item(Alerts *alerts, const Incident *incident)
-{
-    Item *item;
-
-    if (!make_room(alerts)) {
-        log_write(alerts->config.log, LOG_LEVEL_ERROR, "alerts: %d incidents are open, nobody is told of '%s'",
-                  ALERT_ITEMS_MAX, incident->id);
-        return NULL;
-    }
-    item = xcalloc(1, sizeof(*item));
-    item->incident = *incident;
-    item->order = ++alerts->order;
-    map_put(&alerts->items, incident->id, item);
-    return item;
-}
+/* --- starting and ending ------------------------------------------------------------------------------------------ */
 
 typedef struct Unknown {
     char *receiver, *key;
@@ -363,44 +449,39 @@ typedef struct Unknown {
 
 typedef struct Restoring {
     Alerts *alerts;
-    VEC(Unknown) unknown; /* what nobody waits for any more, or cannot be read */
+    VEC(Unknown) unknown; /* of receivers that are gone, or unreadable */
     size_t damaged;
 } Restoring;
 
-static void restore_one(void *self, const char *name, const char *key, const char *text, size_t len)
+static void restore_delivery(void *self, const char *name, const char *key, const char *text, size_t len)
 {
     Restoring *restoring = self;
     Alerts *alerts = restoring->alerts;
     Receiver *receiver = find_receiver(alerts, name);
-    Incident incident;
-    Told told;
-    uint64_t since_ns;
-    char *labels = NULL;
-    Item *item;
+    DeliveryKept kept = {0};
+    AlertItem *item;
 
-    if (!receiver ||
-        kept_read(text, len, alert_now(alerts), alert_real(alerts), &incident, &told, &since_ns, &labels) < 0) {
+    if (!receiver || delivery_read_kept(text, len, alerts_now(alerts), alerts_real(alerts), &kept) < 0) {
         restoring->damaged += receiver != NULL;
         vec_push(&restoring->unknown, ((Unknown){xstrdup(name), xstrdup(key)}));
         return;
     }
-    item = map_get(&alerts->items, incident.id);
+    item = map_get(&alerts->items, kept.incident.id);
     if (!item)
-        item = add_item(alerts, &incident);
-    if (!item) {
-        free(labels);
-        return;
+        item = add_item(alerts, &kept.incident);
+    if (item) {
+        item->restored = true;
+        if (kept.incident.revision > item->incident.revision)
+            item->incident = kept.incident;
+        delivery_restore(delivery_new(item, receiver), &kept);
     }
-    item->restored = true;
-    if (incident.revision > item->incident.revision)
-        item->incident = incident;
-    tell_restore(tell_new(item, receiver), &told, since_ns, labels);
+    free(kept.labels);
 }
 
-static int restore(Alerts *alerts, Err *err)
+static int restore_outbox(Alerts *alerts, Err *err)
 {
     Restoring restoring = {.alerts = alerts};
-    int rc = journal_each_outbox(alerts->config.journal, restore_one, &restoring, err);
+    int rc = journal_each_outbox(alerts->config.journal, restore_delivery, &restoring, err);
 
     for (size_t i = 0; i < restoring.unknown.len; i++) {
         journal_put_outbox(alerts->config.journal, restoring.unknown.at[i].receiver, restoring.unknown.at[i].key, "",
@@ -431,70 +512,70 @@ int alerts_new(uv_loop_t *loop, const AlertsConfig *config, Alerts **ret, Err *e
     if (!(alerts->config.clock_speed > 0))
         alerts->config.clock_speed = 1;
     alerts->hostname = xstrdup(config->hostname);
-    alerts->placed = config->external_url && *config->external_url;
-    alerts->external_url = alerts->placed ? xstrdup(config->external_url) : NULL;
-    if (!alerts->placed && asprintf(&alerts->external_url, "http://%s/", config->hostname) < 0)
+    alerts->has_external_url = config->external_url && *config->external_url;
+    alerts->external_url = alerts->has_external_url ? xstrdup(config->external_url) : NULL;
+    if (!alerts->has_external_url && asprintf(&alerts->external_url, "http://%s/", config->hostname) < 0)
         abort();
     alerts->tree = empty;
     map_init(&alerts->items);
     uv_timer_init(loop, &alerts->timer);
     uv_timer_init(loop, &alerts->grace);
+    alerts->on_timer = handle_timer;
     alerts->timer.data = alerts->grace.data = alerts;
     alerts->handles = 2;
     rc = alerts_reconfigure(alerts, config->tree, err);
     if (rc < 0) {
-        end(alerts);
+        end_alerts(alerts);
         return rc;
     }
-    if (restore(alerts, &why) < 0)
+    if (restore_outbox(alerts, &why) < 0)
         log_write(config->log, LOG_LEVEL_ERROR, "alerts: what is on its way cannot be read: %s", why.text);
     *ret = alerts;
     return 0;
 }
 
-/* A group that told something before the restart goes on waiting. */
-static void resume_groups(Item *item)
+/* The time to the next repetition goes on over a restart. */
+static void resume_repeats(AlertItem *item)
 {
-    for (size_t i = 0; i < item->tells.len; i++) {
-        const Tell *tell = item->tells.at[i];
-        const Alerts *alerts = tell->receiver->alerts;
-        uint64_t now_ns = alert_now(alerts), real_ns = alert_real(alerts), age;
+    for (size_t i = 0; i < item->deliveries.len; i++) {
+        Delivery *delivery = item->deliveries.at[i];
+        const Alerts *alerts = delivery->receiver->alerts;
+        uint64_t now_ns = alerts_now(alerts), real_ns = alerts_real(alerts), heard_ns = delivery->heard.real_ns;
+        uint64_t age = heard_ns < real_ns ? real_ns - heard_ns : 0;
 
-        if (!tell->group || !tell->told.real_ns)
-            continue;
-        age = tell->told.real_ns < real_ns ? real_ns - tell->told.real_ns : 0;
-        tell->group->last_sent_ns = number_max_u64(tell->group->last_sent_ns, age < now_ns ? now_ns - age : 1);
+        if (heard_ns)
+            delivery->last_sent_ns = age < now_ns ? now_ns - age : 1;
     }
 }
 
-/* It ended after it was kept as open. Who was told of the beginning may have been told of the end too, by a process
- * that was killed before it could keep that. */
-static void doubt(const Item *item)
+/* It ended after it was kept as open. Receivers that heard of the beginning may have heard of the end too, from a
+ * process that was killed before it could keep that. */
+static void mark_unsure(const AlertItem *item)
 {
-    for (size_t i = 0; i < item->tells.len; i++)
-        if (item->tells.at[i]->told.state == TOLD_OPEN)
-            item->tells.at[i]->told.unsure = true;
+    for (size_t i = 0; i < item->deliveries.len; i++)
+        if (item->deliveries.at[i]->heard.state == HEARD_OPEN)
+            item->deliveries.at[i]->heard.unsure = true;
 }
 
-/* What was open when it was kept and is no longer: its end fell into our absence. */
-static void end_restored(Alerts *alerts, Item *item)
+/* It was open when it was kept and is no longer: it ended while we were not running. */
+static void clear_restored(Alerts *alerts, AlertItem *item)
 {
     Incident *incident = &item->incident;
 
     if (incident->state == INCIDENT_OPEN) {
-        doubt(item);
+        mark_unsure(item);
         incident->state = INCIDENT_CLEARED;
         incident->revision++;
-        incident->cleared_real_ns = incident->updated_real_ns = alert_real(alerts);
+        incident->cleared_real_ns = incident->updated_real_ns = alerts_real(alerts);
     }
     item->restored = false;
-    alert_route(alerts, item);
-    resume_groups(item);
+    route_item(alerts, item);
+    resume_repeats(item);
 }
 
-static Item *take(Alerts *alerts, const Incident *incident)
+static AlertItem *update_item(Alerts *alerts, const Incident *incident)
 {
-    Item *item = map_get(&alerts->items, incident->id);
+    AlertItem *item = map_get(&alerts->items, incident->id);
 
     if (!item)
         return incident->state == INCIDENT_OPEN ? add_item(alerts, incident) : NULL;
@@ -511,41 +592,41 @@ void alerts_resume(Alerts *alerts, const Incident *open, size_t count)
     size_t cursor = 0;
 
     for (size_t i = 0; i < count; i++) {
-        Item *item = map_get(&alerts->items, open[i].id);
+        AlertItem *item = map_get(&alerts->items, open[i].id);
 
         if (item && open[i].reopened > item->incident.reopened)
-            doubt(item);
-        item = open[i].state == INCIDENT_OPEN ? take(alerts, &open[i]) : NULL;
+            mark_unsure(item);
+        item = open[i].state == INCIDENT_OPEN ? update_item(alerts, &open[i]) : NULL;
         if (!item)
             continue;
-        alert_route(alerts, item);
-        resume_groups(item);
+        route_item(alerts, item);
+        resume_repeats(item);
     }
     while ((entry = map_next(&alerts->items, &cursor)))
-        if (((Item *)entry->value)->restored)
-            end_restored(alerts, entry->value);
+        if (((AlertItem *)entry->value)->restored)
+            clear_restored(alerts, entry->value);
     alerts->resumed = true;
-    alert_kick(alerts);
+    alerts_wake(alerts);
 }
 
-void alerts_tell(Alerts *alerts, const Incident *incident, IncidentChange what UNUSED)
+void alerts_update(Alerts *alerts, const Incident *incident)
 {
-    Item *item;
+    AlertItem *item;
 
     if (alerts->closing || incident->state == INCIDENT_PENDING)
         return;
-    item = take(alerts, incident); /* what is to be told follows from the states before and after */
+    item = update_item(alerts, incident); /* what is to be sent follows from the states before and after */
     if (!item)
         return;
-    alert_route(alerts, item);
+    route_item(alerts, item);
     if (alerts->resumed)
-        item_sweep(alerts, item);
-    alert_kick(alerts);
+        sweep_item(alerts, item);
+    alerts_wake(alerts);
 }
 
-static void on_grace(uv_timer_t *timer)
+static void handle_grace(uv_timer_t *timer)
 {
-    end(timer->data);
+    end_alerts(timer->data);
 }
 
 void alerts_close(Alerts *alerts, uint64_t grace_ms, void (*closed)(void *self), void *self)
@@ -559,25 +640,25 @@ void alerts_close(Alerts *alerts, uint64_t grace_ms, void (*closed)(void *self),
     alerts->self = self;
     alerts->closing = true;
     if (!alerts->resumed || !grace_ms) {
-        end(alerts);
+        end_alerts(alerts);
         return;
     }
     uv_update_time(alerts->loop);
-    uv_timer_start(&alerts->grace, on_grace, grace_ms, 0);
-    alert_kick(alerts);
+    uv_timer_start(&alerts->grace, handle_grace, grace_ms, 0);
+    alerts_wake(alerts);
 }
 
 static uint64_t count_queued(const Receiver *receiver)
 {
     uint64_t queued = 0;
 
-    for (size_t i = 0; i < receiver->tells.len; i++) {
-        const Tell *tell = receiver->tells.at[i];
+    for (size_t i = 0; i < receiver->deliveries.len; i++) {
+        const Delivery *delivery = receiver->deliveries.at[i];
 
         if (receiver->kind == RECEIVER_ALERTMANAGER)
-            queued += alertmanager_waits(tell);
+            queued += alertmanager_is_waiting(delivery);
         else
-            queued += tell->change != TELL_NONE;
+            queued += delivery->change != DELIVERY_NONE;
     }
     return queued;
 }

@@ -3,15 +3,15 @@
 
 /*
  * Alerts: incidents on their way to people. Receivers are Alertmanagers (API v2), webhooks (signed JSON), commands and
- * journald; routes say which incident goes to which, with labels and a runbook, how they are grouped, how often one
- * is repeated. What is on its way is kept in the journal's outbox, so that an outage or a restart loses nothing and
- * sends nothing twice: each notification has a key (incident and what is told of it), which receivers get as an
- * Idempotency-Key.
+ * journald; routes say which incident goes to which, with labels and a runbook, and how often it is repeated. One
+ * notification is about one incident: grouping, throttling and inhibition are left to Alertmanager. What is on its way
+ * is kept in the journal's outbox, so that an outage or a restart loses nothing and sends nothing twice: each
+ * notification has a key (incident and state), which receivers get as an Idempotency-Key.
  *
- * An Alertmanager gets every alert again and again while it lasts and once it is over, as it expects of Prometheus;
- * the others get each change of state once. A silenced incident is told to nobody; when its window ends and it is
- * still open, it is. Who was told before the window is told of the end, and an Alertmanager is not let to believe that
- * it has ended. One thread.
+ * An Alertmanager gets every alert again and again while it is open and after its end, as it expects of Prometheus; the
+ * others get each change of state once. A silenced incident is not sent; if it is still open when its window ends, it
+ * is. A receiver that heard of the beginning before the window hears of the end, and an Alertmanager keeps the alert
+ * during the window. One thread.
  */
 
 #include <uv.h>
@@ -28,7 +28,7 @@
 typedef struct Alerts Alerts;
 
 typedef struct AlertsConfig {
-    const YamlNode *tree;            /* the configuration's `alerts`; NULL: nobody is told. Borrowed for the call */
+    const YamlNode *tree;            /* the configuration's `alerts`; NULL: no receivers. Borrowed for the call */
     const char *hostname;            /* label `hostname`, and of the generator URL where no external one is given */
     const char *external_url;        /* "http://node:9400/", "" none: see alerts_place */
     uint64_t (*now_ns)(void *clock); /* agent's clock */
@@ -41,24 +41,24 @@ typedef struct AlertsConfig {
 
 /* Reads and checks the configuration alone: -EINVAL with file, line, column. Files of secrets are read too. */
 int alerts_check(const YamlNode *tree, Err *err);
-/* Takes up what the outbox still holds. */
+/* Restores what the outbox still holds. */
 int alerts_new(uv_loop_t *loop, const AlertsConfig *config, Alerts **ret, Err *err);
 /* Where this node's pages are found ("http://node:9400/"), where no external URL is given: known once the doors are
  * open. */
 void alerts_place(Alerts *alerts, const char *url);
-/* After a reload: open groups and what is on its way go over; the old one stays in force on an error. */
+/* After a reload: what is on its way is kept; on an error the old configuration stays in force. */
 int alerts_reconfigure(Alerts *alerts, const YamlNode *tree, Err *err);
-/* Tries to deliver what is due for at most `grace_ms`, keeps the rest, and frees when the loop has closed its handles;
- * accepts NULL. */
+/* Tries to deliver what is due for at most `grace_ms`, keeps the rest, and frees when the loop has closed its handles.
+ * Accepts NULL. */
 void alerts_close(Alerts *alerts, uint64_t grace_ms, void (*closed)(void *self), void *self);
 
-/* Incidents that are open at a start, from the journal, before anything ends them. To be called once, with none too:
- * nothing is sent before. What was told is not told as new; what was not (the end came between journal and alert, or a
- * receiver is new) is; what was told as open and is not among these is told as over. */
+/* The incidents that are open at the start, from the journal, before anything ends them. Call it once, with none too:
+ * nothing is sent before. What a receiver has heard is not sent again; what it has not (the end came between journal
+ * and alert, or the receiver is new) is; what it heard as open and is not among these is sent as cleared. */
 void alerts_resume(Alerts *alerts, const Incident *open, size_t count);
-/* A change that may be told: called once the journal has acknowledged it. What is sent follows from the incident's
- * state and from what each receiver was told, so that changes may be left out between two calls. */
-void alerts_tell(Alerts *alerts, const Incident *incident, IncidentChange change);
+/* A change, once the journal has acknowledged it. What is sent follows from the incident's state and from what each
+ * receiver has heard, so that changes may be left out between two calls. */
+void alerts_update(Alerts *alerts, const Incident *incident);
 
 typedef struct AlertsReceiverState {
     const char *name, *kind; /* "alertmanager", "webhook", "command", "journald" */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alertmanagers, told as Prometheus tells them: what is open is sent again each `resend` with an end four times as far
- * ahead, so that it ends by itself when we do; what is over is sent for a quarter of an hour. Each URL is told on its
- * own: one that is down delays no other. */
+/* Alertmanagers, as Prometheus feeds them: an open alert is sent again each `resend` with an end four times as far
+ * ahead, so that it ends by itself when we do; a cleared one is sent for a quarter of an hour. Each URL is served on
+ * its own: one that is down delays no other. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,46 +10,47 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "base/owner.h"
-#include "service/alert/inside.h"
+#include "service/alert/delivery.h"
 
 enum { ENDS_AFTER_RESENDS = 4, EVIDENCE_MAX = 1500, URL_MAX = 1024 };
 
-/* What the Alertmanager should hold of this alert; TOLD_NOTHING: it is not sent. */
-static ToldState target(const Tell *tell)
+/* What the Alertmanager should hold of this alert; HEARD_NOTHING: it is not sent. */
+static HeardState find_target(const Delivery *delivery)
 {
-    const Incident *incident = &tell->item->incident;
+    const Incident *incident = &delivery->item->incident;
 
-    if (tell->item->restored)
-        return TOLD_NOTHING;
-    if (incident->state == INCIDENT_OPEN && tell->route)
-        /* One that it has goes on in silence too: to stop would let it tell people that all is well. */
-        return incident->silenced && tell->told.state != TOLD_OPEN ? TOLD_NOTHING : TOLD_OPEN;
-    return tell->told.state == TOLD_NOTHING ? TOLD_NOTHING : TOLD_CLEARED;
+    if (delivery->item->restored)
+        return HEARD_NOTHING;
+    if (incident->state == INCIDENT_OPEN && delivery->route)
+        /* One that it has goes on in silence too: to stop would let it delivery people that all is well. */
+        return incident->silenced && delivery->heard.state != HEARD_OPEN ? HEARD_NOTHING : HEARD_OPEN;
+    return delivery->heard.state == HEARD_NOTHING ? HEARD_NOTHING : HEARD_CLEARED;
 }
 
-static uint64_t stamp_of(const Tell *tell, ToldState state)
+static uint64_t make_stamp(const Delivery *delivery, HeardState state)
 {
-    return map_hash(tell->labels, strlen(tell->labels), state) | 1;
+    return map_hash(delivery->labels, strlen(delivery->labels), state) | 1;
 }
 
-/* Two incidents may look the same to it; then one that is over must not end the other. */
-static bool another_is_open(const Receiver *receiver, const char *labels)
+/* Two incidents may have the same labels; then the end of one must not end the other. */
+static bool is_open_elsewhere(const Receiver *receiver, const char *labels)
 {
-    for (size_t i = 0; i < receiver->tells.len; i++)
-        if (target(receiver->tells.at[i]) == TOLD_OPEN && !strcmp(receiver->tells.at[i]->labels, labels))
+    for (size_t i = 0; i < receiver->deliveries.len; i++)
+        if (find_target(receiver->deliveries.at[i]) == HEARD_OPEN &&
+            !strcmp(receiver->deliveries.at[i]->labels, labels))
             return true;
     return false;
 }
 
-static uint64_t tell_due(const Tell *tell, size_t e, ToldState state, uint64_t now_ns)
+static uint64_t find_due_ns(const Delivery *delivery, size_t e, HeardState state, uint64_t now_ns)
 {
-    if (state == TOLD_NOTHING)
+    if (state == HEARD_NOTHING)
         return ALERT_NEVER;
-    if (tell->stamp[e] != stamp_of(tell, state))
+    if (delivery->stamp[e] != make_stamp(delivery, state))
         return now_ns;
-    if (state == TOLD_CLEARED && now_ns - tell->ended_ns >= ALERT_RESOLVED_NS)
+    if (state == HEARD_CLEARED && now_ns - delivery->ended_ns >= ALERT_RESOLVED_NS)
         return ALERT_NEVER;
-    return tell->sent_ns[e] + tell->receiver->config->resend_ns;
+    return delivery->sent_ns[e] + delivery->receiver->config->resend_ns;
 }
 
 static void add_instant(Str *out, const char *name, uint64_t real_ns)
@@ -71,19 +72,19 @@ static void add_annotation(Str *out, const char *name, const char *value)
     str_add_json(out, value);
 }
 
-static void add_annotations(const Tell *tell, Str *out)
+static void add_annotations(const Delivery *delivery, Str *out)
 {
-    const Incident *incident = &tell->item->incident;
+    const Incident *incident = &delivery->item->incident;
     CLEANUP(str_done) Str evidence = {0};
     char text[512];
 
     str_init(&evidence, EVIDENCE_MAX);
-    payload_evidence(incident, EVIDENCE_MAX, &evidence);
+    delivery_write_evidence(incident, EVIDENCE_MAX, &evidence);
     str_add(out, ",\"annotations\":{");
     add_annotation(out, "summary", incident->title);
     add_annotation(out, "description", incident->verdict);
     add_annotation(out, "action", fault_actions[incident->action].text);
-    payload_runbook(tell->receiver->alerts, tell->route, incident, text, sizeof(text));
+    delivery_write_runbook(delivery, text, sizeof(text));
     add_annotation(out, "runbook_url", text);
     add_annotation(out, "incident", incident->id);
     snprintf(text, sizeof(text), "%llu", (unsigned long long)incident->count);
@@ -94,45 +95,45 @@ static void add_annotations(const Tell *tell, Str *out)
     str_addc(out, '}');
 }
 
-static void add_alert(const Tell *tell, ToldState state, Str *out)
+static void add_alert(const Delivery *delivery, HeardState state, Str *out)
 {
-    const Alerts *alerts = tell->receiver->alerts;
-    const Incident *incident = &tell->item->incident;
-    uint64_t now = alert_real(alerts), begin = incident->opened_real_ns ? incident->opened_real_ns : now, end;
+    const Alerts *alerts = delivery->receiver->alerts;
+    const Incident *incident = &delivery->item->incident;
+    uint64_t now = alerts_real(alerts), begin = incident->opened_real_ns ? incident->opened_real_ns : now, end;
     char url[URL_MAX];
 
-    end = state == TOLD_OPEN                 ? now + ENDS_AFTER_RESENDS * tell->receiver->config->resend_ns
+    end = state == HEARD_OPEN                ? now + ENDS_AFTER_RESENDS * delivery->receiver->config->resend_ns
           : incident->state == INCIDENT_OPEN ? now /* no route leads here any more */
                                              : incident->cleared_real_ns;
-    str_addf(out, "%s{\"labels\":%s", out->len > 1 ? "," : "", tell->labels);
-    add_annotations(tell, out);
+    str_addf(out, "%s{\"labels\":%s", out->len > 1 ? "," : "", delivery->labels);
+    add_annotations(delivery, out);
     add_instant(out, "startsAt", begin);
     add_instant(out, "endsAt", number_max_u64(begin, end));
-    payload_link(alerts, incident, url, sizeof(url));
+    delivery_write_link(alerts, incident, url, sizeof(url));
     str_add(out, ",\"generatorURL\":");
     str_add_json(out, url);
     str_addc(out, '}');
 }
 
-static void add_tells(Endpoint *endpoint, uint64_t now_ns, uint64_t *next, Str *out)
+static void add_deliveries(Endpoint *endpoint, uint64_t now_ns, uint64_t *next, Str *out)
 {
     const Receiver *receiver = endpoint->receiver;
 
-    for (size_t i = 0; i < receiver->tells.len; i++) {
-        Tell *tell = receiver->tells.at[i];
-        ToldState state = target(tell);
-        uint64_t due = tell_due(tell, endpoint->index, state, now_ns);
+    for (size_t i = 0; i < receiver->deliveries.len; i++) {
+        Delivery *delivery = receiver->deliveries.at[i];
+        HeardState state = find_target(delivery);
+        uint64_t due = find_due_ns(delivery, endpoint->index, state, now_ns);
 
         if (due > now_ns) {
             *next = number_min_u64(*next, due);
             continue;
         }
-        if (endpoint->sent_len == ALERT_MESSAGE_MAX)
+        if (endpoint->sent_len == ALERT_BATCH_MAX)
             return;
-        if (state == TOLD_OPEN || !another_is_open(receiver, tell->labels))
-            add_alert(tell, state, out);
+        if (state == HEARD_OPEN || !is_open_elsewhere(receiver, delivery->labels))
+            add_alert(delivery, state, out);
         endpoint->sent[endpoint->sent_len++] =
-            (struct EndpointSent){.tell = tell, .stamp = stamp_of(tell, state), .state = state};
+            (struct EndpointSent){.delivery = delivery, .stamp = make_stamp(delivery, state), .state = state};
     }
 }
 
@@ -149,9 +150,9 @@ static void add_ghosts(Endpoint *endpoint, uint64_t now_ns, uint64_t *next, Str 
             *next = number_min_u64(*next, due);
             continue;
         }
-        if (endpoint->sent_len == ALERT_MESSAGE_MAX)
+        if (endpoint->sent_len == ALERT_BATCH_MAX)
             return;
-        if (!another_is_open(receiver, ghost->labels)) {
+        if (!is_open_elsewhere(receiver, ghost->labels)) {
             str_addf(out, "%s{\"labels\":%s", out->len > 1 ? "," : "", ghost->labels);
             add_instant(out, "startsAt", ghost->opened_real_ns);
             add_instant(out, "endsAt", number_max_u64(ghost->opened_real_ns, ghost->ended_real_ns));
@@ -161,10 +162,10 @@ static void add_ghosts(Endpoint *endpoint, uint64_t now_ns, uint64_t *next, Str 
     }
 }
 
-static void heard(Endpoint *endpoint, const struct EndpointSent *sent, uint64_t now_ns)
+static void note_sent(Endpoint *endpoint, const struct EndpointSent *sent, uint64_t now_ns)
 {
     Receiver *receiver = endpoint->receiver;
-    Tell *tell = sent->tell;
+    Delivery *delivery = sent->delivery;
 
     for (size_t i = 0; i < receiver->ghosts.len && sent->ghost; i++) {
         if (receiver->ghosts.at[i].number == sent->ghost) {
@@ -172,54 +173,55 @@ static void heard(Endpoint *endpoint, const struct EndpointSent *sent, uint64_t 
             receiver->ghosts.at[i].sent_ns[endpoint->index] = now_ns;
         }
     }
-    if (!tell)
+    if (!delivery)
         return;
-    tell->sent_ns[endpoint->index] = now_ns;
-    tell->stamp[endpoint->index] = sent->stamp;
-    if (tell->told.state == sent->state)
+    delivery->sent_ns[endpoint->index] = now_ns;
+    delivery->stamp[endpoint->index] = sent->stamp;
+    if (delivery->heard.state == sent->state)
         return;
-    tell->told = (Told){
-        .state = sent->state, .revision = tell->item->incident.revision, .real_ns = alert_real(receiver->alerts)};
-    tell_save(tell);
+    delivery->heard = (Heard){
+        .state = sent->state, .revision = delivery->item->incident.revision, .real_ns = alerts_real(receiver->alerts)};
+    delivery_save(delivery);
 }
 
-static void settle(Endpoint *endpoint, Outcome outcome, uint64_t retry_after_ms, const char *why)
+static void finish_post(Endpoint *endpoint, Outcome outcome, uint64_t retry_after_ms, const char *why)
 {
     Receiver *receiver = endpoint->receiver;
-    uint64_t now_ns = alert_now(receiver->alerts);
+    uint64_t now_ns = alerts_now(receiver->alerts);
     size_t count = endpoint->sent_len;
 
     endpoint->sent_len = 0;
     if (outcome == OUTCOME_FAILED) {
-        receiver_trouble(receiver, why);
-        endpoint->retry_ns = now_ns + alert_backoff(++endpoint->tries, ALERT_ENDPOINT_BACKOFF_MAX_NS, retry_after_ms);
+        receiver_note_failed(receiver, why);
+        endpoint->retry_ns =
+            now_ns + alert_backoff_ns(++endpoint->tries, ALERT_ENDPOINT_BACKOFF_MAX_NS, retry_after_ms);
         return;
     }
     endpoint->tries = 0;
     endpoint->retry_ns = 0;
     if (outcome == OUTCOME_DELIVERED)
-        receiver_fine(receiver, 1);
+        receiver_note_sent(receiver);
     else
-        receiver_rejected(receiver, count, why);
-    /* What was refused comes again with the next round, not at once. */
+        receiver_note_rejected(receiver, count, why);
+    /* What was refused is sent again with the next round, not at once. */
     for (size_t i = 0; i < count; i++)
-        heard(endpoint, &endpoint->sent[i], now_ns);
+        note_sent(endpoint, &endpoint->sent[i], now_ns);
 }
 
 static void on_answer(void *self, const FetchAnswer *answer)
 {
     Endpoint *endpoint = self;
     Receiver *receiver = endpoint->receiver;
-    char why[160], where[160];
-    Outcome outcome = receiver_outcome(receiver, answer, why);
+    char why[ALERT_WHY_CAP], where[ALERT_WHY_CAP];
+    Outcome outcome = receiver_read_answer(receiver, answer, why);
 
     endpoint->call = NULL;
     snprintf(where, sizeof(where), "%.60s: %.90s", receiver->config->urls.items[endpoint->index], why);
-    settle(endpoint, outcome, answer->retry_after_ms, where);
-    alert_kick(receiver->alerts);
+    finish_post(endpoint, outcome, answer->retry_after_ms, where);
+    alerts_wake(receiver->alerts);
 }
 
-static void post(Endpoint *endpoint, const Str *body)
+static void start_post(Endpoint *endpoint, const Str *body)
 {
     Receiver *receiver = endpoint->receiver;
     const char *headers[ALERT_HEADERS_MAX + 8], *base = receiver->config->urls.items[endpoint->index];
@@ -231,16 +233,16 @@ static void post(Endpoint *endpoint, const Str *body)
     while (len && base[len - 1] == '/')
         len--;
     snprintf(url, sizeof(url), "%.*s/api/v2/alerts", (int)len, base);
-    receiver_request(receiver, url, headers, &request);
+    receiver_make_request(receiver, url, headers, &request);
     request.body = body->text;
     request.body_len = body->len;
     if (fetch_send(receiver->alerts->fetch, &request, on_answer, endpoint, &endpoint->call, &err) < 0) {
         endpoint->call = NULL;
-        settle(endpoint, OUTCOME_FAILED, 0, err.text);
+        finish_post(endpoint, OUTCOME_FAILED, 0, err.text);
     }
 }
 
-static uint64_t endpoint_turn(Endpoint *endpoint, uint64_t now_ns)
+static uint64_t send_endpoint(Endpoint *endpoint, uint64_t now_ns)
 {
     uint64_t next = ALERT_NEVER;
     CLEANUP(str_done) Str body = {0};
@@ -252,20 +254,20 @@ static uint64_t endpoint_turn(Endpoint *endpoint, uint64_t now_ns)
     str_init(&body, ALERT_BODY_MAX);
     str_addc(&body, '[');
     endpoint->sent_len = 0;
-    add_tells(endpoint, now_ns, &next, &body);
+    add_deliveries(endpoint, now_ns, &next, &body);
     add_ghosts(endpoint, now_ns, &next, &body);
     str_addc(&body, ']');
     if (!endpoint->sent_len)
         return next;
-    if (body.len == 2) { /* all of it is said by others that are open */
-        settle(endpoint, OUTCOME_DELIVERED, 0, "");
+    if (body.len == 2) { /* all are ends of alerts that another incident keeps open */
+        finish_post(endpoint, OUTCOME_DELIVERED, 0, "");
         return now_ns;
     }
-    post(endpoint, &body);
+    start_post(endpoint, &body);
     return endpoint->call ? ALERT_NEVER : endpoint->retry_ns;
 }
 
-static void forget_ghosts(Receiver *receiver, uint64_t now_ns)
+static void drop_old_ghosts(Receiver *receiver, uint64_t now_ns)
 {
     for (size_t i = 0; i < receiver->ghosts.len;) {
         if (now_ns - receiver->ghosts.at[i].ended_ns < ALERT_RESOLVED_NS) {
@@ -277,18 +279,18 @@ static void forget_ghosts(Receiver *receiver, uint64_t now_ns)
     }
 }
 
-uint64_t alertmanager_turn(Receiver *receiver, uint64_t now_ns)
+uint64_t alertmanager_send_due(Receiver *receiver, uint64_t now_ns)
 {
     uint64_t next = ALERT_NEVER;
 
-    forget_ghosts(receiver, now_ns);
+    drop_old_ghosts(receiver, now_ns);
     for (size_t i = 0; i < receiver->config->urls.len; i++)
-        next = number_min_u64(next, endpoint_turn(&receiver->endpoints[i], now_ns));
-    /* What is over is forgotten in time. */
-    for (size_t i = 0; i < receiver->tells.len; i++)
-        if (receiver->tells.at[i]->ended_ns)
-            next =
-                number_min_u64(next, number_max_u64(receiver->tells.at[i]->ended_ns + ALERT_RESOLVED_NS, now_ns + 1));
+        next = number_min_u64(next, send_endpoint(&receiver->endpoints[i], now_ns));
+    /* Cleared ones are dropped in time. */
+    for (size_t i = 0; i < receiver->deliveries.len; i++)
+        if (receiver->deliveries.at[i]->ended_ns)
+            next = number_min_u64(next,
+                                  number_max_u64(receiver->deliveries.at[i]->ended_ns + ALERT_RESOLVED_NS, now_ns + 1));
     return next;
 }
 
@@ -301,29 +303,29 @@ void alertmanager_cancel(Receiver *receiver)
     }
 }
 
-void alertmanager_renamed(Tell *tell)
+void alertmanager_end_old_labels(Delivery *delivery)
 {
-    Receiver *receiver = tell->receiver;
+    Receiver *receiver = delivery->receiver;
     const Alerts *alerts = receiver->alerts;
-    const Incident *incident = &tell->item->incident;
+    const Incident *incident = &delivery->item->incident;
 
-    if (receiver->ghosts.len == ALERT_GHOSTS_MAX) { /* it ends by itself in a few minutes */
+    if (receiver->ghosts.len == ALERT_GHOSTS_MAX) { /* that one ends by itself in a few minutes */
         free(receiver->ghosts.at[0].labels);
         vec_remove(&receiver->ghosts, 0);
     }
     vec_push(&receiver->ghosts, ((Ghost){.number = ++receiver->ghost_count,
-                                         .labels = xstrdup(tell->labels),
+                                         .labels = xstrdup(delivery->labels),
                                          .opened_real_ns = incident->opened_real_ns,
-                                         .ended_real_ns = alert_real(alerts),
-                                         .ended_ns = alert_now(alerts)}));
+                                         .ended_real_ns = alerts_real(alerts),
+                                         .ended_ns = alerts_now(alerts)}));
 }
 
-bool alertmanager_waits(const Tell *tell)
+bool alertmanager_is_waiting(const Delivery *delivery)
 {
-    ToldState state = target(tell);
+    HeardState state = find_target(delivery);
 
-    for (size_t e = 0; e < tell->receiver->config->urls.len && state != TOLD_NOTHING; e++)
-        if (tell->stamp[e] != stamp_of(tell, state))
+    for (size_t e = 0; e < delivery->receiver->config->urls.len && state != HEARD_NOTHING; e++)
+        if (delivery->stamp[e] != make_stamp(delivery, state))
             return true;
     return false;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Section `alerts`: the top, the receivers, labels. Routes are read by config_route.c. */
 #include "service/alert/config.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,9 @@
 #include "base/number.h"
 #include "base/owner.h"
 
-enum { NAME_MAX_BYTES = 64, RATE_MAX = 1000000 };
+enum { NAME_MAX_BYTES = 64 };
+
+#define REPEAT_INTERVAL "4h" /* as Alertmanager */
 
 static const char *const kinds[] = {"alertmanager", "webhook", "command", "journald"};
 
@@ -23,16 +25,15 @@ const char *receiver_kind_key(ReceiverKind kind)
 
 /* What stands beside the kind. */
 typedef struct Common {
-    const char *name, *rate;
+    const char *name;
     uint64_t keep_ns;
     const YamlNode *kinds[RECEIVER_KIND_END];
 } Common;
 
 #define AT(field) .off = offsetof(Common, field)
 static const OptSpec common_opts[] = {
-    {.key = "name", .type = OPT_STRING, AT(name), .help = "how routes call it"},
-    {.key = "rate", .type = OPT_STRING, AT(rate), .help = "notifications per time, 0: no limit"},
-    {.key = "keep", .type = OPT_DURATION, AT(keep_ns), .def = "1d", .help = "how long what is over is tried"},
+    {.key = "name", .type = OPT_STRING, AT(name), .help = "its name in routes"},
+    {.key = "keep", .type = OPT_DURATION, AT(keep_ns), .def = "1d", .help = "how long a cleared incident is retried"},
     {.key = "alertmanager", .type = OPT_NODE, AT(kinds[RECEIVER_ALERTMANAGER]), .help = "an Alertmanager"},
     {.key = "webhook", .type = OPT_NODE, AT(kinds[RECEIVER_WEBHOOK]), .help = "an HTTP server"},
     {.key = "command", .type = OPT_NODE, AT(kinds[RECEIVER_COMMAND]), .help = "a program"},
@@ -63,7 +64,7 @@ typedef struct Section {
         {.key = "tls.cert_file", .type = OPT_STRING, OF(cert_file), .help = "our certificate, as PEM"},                \
         {.key = "tls.key_file", .type = OPT_STRING, OF(key_file), .help = "its key"},                                  \
         {.key = "tls.server_name", .type = OPT_STRING, OF(server_name), .help = "name in the server's certificate"},   \
-        {.key = "tls.insecure_skip_verify", .type = OPT_BOOL, OF(insecure), .help = "any certificate will do"},        \
+        {.key = "tls.insecure_skip_verify", .type = OPT_BOOL, OF(insecure), .help = "accept any certificate"},         \
         {.key = "basic_auth.username", .type = OPT_STRING, OF(user), .help = "user"},                                  \
         {.key = "basic_auth.password_file", .type = OPT_STRING, OF(password_file), .help = "file of the password"},    \
         {.key = "bearer_file", .type = OPT_STRING, OF(bearer_file), .help = "file of a bearer token"},                 \
@@ -79,7 +80,7 @@ static const OptSpec alertmanager_opts[] = {
      .def = "1m",
      .min = 1e9,
      .max = 3.6e12,
-     .help = "how often one that lasts is sent"},
+     .help = "how often an open alert is sent again"},
     HTTP_OPTS,
 };
 static const OptSpec webhook_opts[] = {
@@ -118,25 +119,8 @@ static const struct KindRow {
     {journald_opts, ARRAY_LEN(journald_opts)},
 };
 
-/* "30/m", "100/h", "5/10s", "0" */
-static int read_rate(const YamlNode *node, const char *text, ReceiverConfig *ret, Err *err)
-{
-    const char *slash = strchr(text, '/');
-    char per[DURATION_TEXT_MAX];
-    size_t count_len = slash ? (size_t)(slash - text) : 0;
-
-    if (!strcmp(text, "0"))
-        return 0;
-    if (!slash || strlen(slash + 1) + 2 > sizeof(per) ||
-        number_parsen_u64(text, count_len, 1, RATE_MAX, &ret->rate_count, NULL) < 0)
-        return yaml_fail(node, err, "'rate': '%.40s' is not a number per time such as 30/m, or 0", text);
-    stpcpy(stpcpy(per, slash[1] >= '0' && slash[1] <= '9' ? "" : "1"), slash + 1);
-    if (duration_parse(per, &ret->rate_ns, NULL) < 0 || !ret->rate_ns)
-        return yaml_fail(node, err, "'rate': '%.40s' is not a number per time such as 30/m, or 0", text);
-    return 0;
-}
-
-int alert_labels_read(const YamlNode *map, const char *what, Arena *arena, AlertLabels *ret, Err *err)
+/* Reads a mapping of labels; values are texts. */
+static int read_labels(const YamlNode *map, const char *what, Arena *arena, AlertLabels *ret, Err *err)
 {
     if (yaml_is_null(map))
         return 0;
@@ -183,8 +167,8 @@ static int check_url(const YamlNode *node, const char *url, Err *err)
     return 0;
 }
 
-/* A file is named relative to the configuration's. */
-static void place(const YamlNode *node, Arena *arena, const char **path)
+/* Paths are relative to the configuration file. */
+static void make_absolute(const YamlNode *node, Arena *arena, const char **path)
 {
     const char *slash = strrchr(node->file, '/');
 
@@ -198,7 +182,7 @@ static int check_http(const YamlNode *node, const Section *in, Arena *arena, Rec
                                   &ret->password_file, &ret->bearer_file, &ret->secret_file};
 
     for (size_t i = 0; i < ARRAY_LEN(files); i++)
-        place(node, arena, files[i]);
+        make_absolute(node, arena, files[i]);
     if (!ret->urls.len)
         return yaml_fail(node, err, "'%s' needs '%s'", receiver_kind_key(ret->kind),
                          ret->kind == RECEIVER_WEBHOOK ? "url" : "urls");
@@ -305,7 +289,6 @@ static int add_receiver(const YamlNode *node, const char *name, AlertTree *tree,
         return yaml_fail(node, err, "receiver '%s' needs one of alertmanager, webhook, command, journald", name);
     *receiver = (ReceiverConfig){
         .name = arena_strdup(&tree->arena, name), .kind = (ReceiverKind)kind, .keep_ns = common.keep_ns};
-    TRY(read_rate(node, common.rate ? common.rate : kind == RECEIVER_JOURNALD ? "0" : "30/m", receiver, err));
     TRY(read_kind(common.kinds[kind], &tree->arena, receiver, err));
     tree->receiver_count++;
     return 0;
@@ -326,16 +309,200 @@ static int read_receivers(const YamlNode *node, AlertTree *tree, Err *err)
     return 0;
 }
 
+/* --- routes ------------------------------------------------------------------------------------------------------- */
+
+static const char *const severity_names[] = {
+#define SEVERITY(id, key, text) key,
+    FAULT_SEVERITY_TABLE(SEVERITY)
+#undef SEVERITY
+        NULL,
+};
+
+typedef struct RouteSection {
+    OptList routes, causes, classes, gpus, receivers;
+    int severity;
+    const YamlNode *match, *labels;
+    const char *receiver, *runbook;
+    bool go_on;
+    uint64_t repeat_ns;
+} RouteSection;
+
+#define AT(field) .off = offsetof(RouteSection, field)
+static const OptSpec route_opts[] = {
+    {.key = "match.route", .type = OPT_LIST, AT(routes), .help = "page, ticket, user, none"},
+    {.key = "match.class", .type = OPT_LIST, AT(classes), .help = "classes, with * and ?"},
+    {.key = "match.cause", .type = OPT_LIST, AT(causes), .help = "causes"},
+    {.key = "match.severity",
+     .type = OPT_ENUM,
+     AT(severity),
+     .names = severity_names,
+     .def = "info",
+     .help = "at least"},
+    {.key = "match.gpu", .type = OPT_LIST, AT(gpus), .help = "indices or UUIDs"},
+    {.key = "match.labels", .type = OPT_NODE, AT(match), .help = "labels and their values, with * and ?"},
+    {.key = "receiver", .type = OPT_STRING, AT(receiver), .help = "receivers by name"},
+    {.key = "receivers", .type = OPT_LIST, AT(receivers), .help = "receivers by name"},
+    {.key = "labels", .type = OPT_NODE, AT(labels), .help = "labels to add"},
+    {.key = "runbook", .type = OPT_STRING, AT(runbook), .help = "URL instead of the catalogue's"},
+    {.key = "continue", .type = OPT_BOOL, AT(go_on), .help = "try the next routes too"},
+    {.key = "repeat_interval", .type = OPT_DURATION, AT(repeat_ns), .def = REPEAT_INTERVAL, .help = "0: never"},
+};
+#undef AT
+
+static int read_words(const YamlNode *node, const OptList *words, const FaultWord *table, int count, const char *what,
+                      unsigned int *ret, Err *err)
+{
+    for (size_t i = 0; i < words->len; i++) {
+        int found = fault_word_find(table, count, words->items[i]);
+
+        if (found < 0)
+            return yaml_fail(node, err, "'%.40s' is no %s", words->items[i], what);
+        *ret |= 1U << found;
+    }
+    return 0;
+}
+
+static int add_route_receiver(const YamlNode *node, const AlertTree *tree, const char *name, RouteConfig *route,
+                              Err *err)
+{
+    for (size_t i = 0; i < tree->receiver_count; i++) {
+        if (strcmp(tree->receivers[i].name, name) != 0)
+            continue;
+        for (size_t k = 0; k < route->receiver_count; k++)
+            if (route->receivers[k] == i)
+                return 0;
+        route->receivers[route->receiver_count++] = i;
+        return 0;
+    }
+    return yaml_fail(node, err, "there is no receiver '%.60s'", name);
+}
+
+static int read_route_receivers(const YamlNode *node, const AlertTree *tree, const RouteSection *in, RouteConfig *route,
+                                Err *err)
+{
+    const YamlNode *list = yaml_get(node, "receivers");
+
+    if (in->receiver)
+        TRY(add_route_receiver(yaml_get(node, "receiver"), tree, in->receiver, route, err));
+    for (size_t i = 0; i < in->receivers.len; i++)
+        TRY(add_route_receiver(list, tree, in->receivers.items[i], route, err));
+    if (!in->receiver && !list)
+        return yaml_fail(node, err, "a route needs 'receiver' or 'receivers' ([] for nobody)");
+    return 0;
+}
+
+static int read_gpus(const YamlNode *node, const RouteSection *in, RouteConfig *route, Err *err)
+{
+    for (size_t i = 0; i < in->gpus.len; i++) {
+        const char *text = in->gpus.items[i];
+
+        if (number_parse_u64(text, 0, 4096, &(uint64_t){0}, NULL) < 0 && strncmp(text, "GPU-", 4) != 0)
+            return yaml_fail(node, err, "'%.60s' is neither a GPU's index nor its UUID", text);
+    }
+    route->gpus = in->gpus;
+    return 0;
+}
+
+static int read_route(const YamlNode *node, AlertTree *tree, RouteConfig *route, Err *err)
+{
+    RouteSection in = {0};
+    OptSet set = {.opts = route_opts, .count = ARRAY_LEN(route_opts), .into = &in, .arena = &tree->arena};
+    const YamlNode *match = yaml_get(node, "match");
+
+    TRY(yaml_want(node, YAML_MAP, "routes", err));
+    TRY(opt_defaults(&set, err));
+    TRY(opt_yaml(&set, node, err));
+    TRY(read_words(yaml_get(match, "route"), &in.routes, fault_routes, ROUTE_END, "route (page, ticket, user, none)",
+                   &route->routes, err));
+    TRY(read_words(yaml_get(match, "cause"), &in.causes, fault_causes, CAUSE_END, "cause", &route->causes, err));
+    if (!in.routes.len)
+        route->routes = ~(1U << ROUTE_NONE);
+    if (!in.causes.len)
+        route->causes = ~0U;
+    route->severity = (FaultSeverity)in.severity;
+    route->classes = in.classes;
+    route->go_on = in.go_on;
+    route->runbook = in.runbook;
+    route->repeat_ns = in.repeat_ns;
+    TRY(read_gpus(yaml_get(match, "gpu"), &in, route, err));
+    TRY(read_labels(in.match, "match.labels", &tree->arena, &route->match, err));
+    TRY(read_labels(in.labels, "labels", &tree->arena, &route->labels, err));
+    return read_route_receivers(node, tree, &in, route, err);
+}
+
+/* Without routes every receiver gets everything but route `none`. */
+static int add_default_route(AlertTree *tree, Err *err)
+{
+    RouteConfig *route = arena_calloc(&tree->arena, 1, sizeof(*route));
+    RouteSection in = {0};
+    OptSet set = {.opts = route_opts, .count = ARRAY_LEN(route_opts), .into = &in, .arena = &tree->arena};
+
+    TRY(opt_defaults(&set, err));
+    *route = (RouteConfig){.routes = ~(1U << ROUTE_NONE), .causes = ~0U, .repeat_ns = in.repeat_ns};
+    for (; route->receiver_count < tree->receiver_count; route->receiver_count++)
+        route->receivers[route->receiver_count] = route->receiver_count;
+    tree->routes = route;
+    tree->route_count = 1;
+    return 0;
+}
+
+static int read_routes(const YamlNode *list, AlertTree *tree, Err *err)
+{
+    if (yaml_is_null(list))
+        return tree->receiver_count ? add_default_route(tree, err) : 0;
+    TRY(yaml_want(list, YAML_SEQ, "routes", err));
+    if (list->len > ALERT_ROUTES_MAX)
+        return yaml_fail(list, err, "more than %d routes", ALERT_ROUTES_MAX);
+    tree->routes = arena_calloc(&tree->arena, list->len + 1, sizeof(*tree->routes));
+    for (; tree->route_count < list->len; tree->route_count++)
+        TRY(read_route(list->items[tree->route_count], tree, &tree->routes[tree->route_count], err));
+    return 0;
+}
+
+static bool matches_any(const OptList *globs, const char *text)
+{
+    for (size_t i = 0; i < globs->len; i++)
+        if (fnmatch(globs->items[i], text, 0) == 0)
+            return true;
+    return !globs->len;
+}
+
+static bool matches_gpu(const OptList *gpus, const AlertLabels *labels)
+{
+    const char *index = alert_labels_get(labels, "gpu"), *uuid = alert_labels_get(labels, "UUID");
+
+    for (size_t i = 0; i < gpus->len; i++)
+        if ((*index && !strcmp(gpus->items[i], index)) || (*uuid && !strcmp(gpus->items[i], uuid)))
+            return true;
+    return !gpus->len;
+}
+
+bool alert_route_matches(const RouteConfig *route, const Incident *incident, const AlertLabels *labels)
+{
+    if (!(route->routes & 1U << incident->route) || !(route->causes & 1U << incident->cause) ||
+        incident->severity < route->severity)
+        return false;
+    for (size_t i = 0; i < route->match.len; i++)
+        if (fnmatch(route->match.at[i].value, alert_labels_get(labels, route->match.at[i].name), 0) != 0)
+            return false;
+    return matches_any(&route->classes, incident->class) && matches_gpu(&route->gpus, labels);
+}
+
+/* --- the tree ----------------------------------------------------------------------------------------------------- */
+
 typedef struct Top {
     const YamlNode *receivers, *routes, *labels;
     const char *external_url;
 } Top;
 
 static const OptSpec top_opts[] = {
-    {.key = "receivers", .type = OPT_NODE, .off = offsetof(Top, receivers), .help = "who can be told"},
-    {.key = "routes", .type = OPT_NODE, .off = offsetof(Top, routes), .help = "who is told of what"},
+    {.key = "receivers", .type = OPT_NODE, .off = offsetof(Top, receivers), .help = "receivers by name"},
+    {.key = "routes", .type = OPT_NODE, .off = offsetof(Top, routes), .help = "which incidents go to which receiver"},
     {.key = "labels", .type = OPT_NODE, .off = offsetof(Top, labels), .help = "labels of every alert"},
-    {.key = "external_url", .type = OPT_STRING, .off = offsetof(Top, external_url), .help = "where people find us"},
+    {.key = "external_url",
+     .type = OPT_STRING,
+     .off = offsetof(Top, external_url),
+     .help = "URL of this agent in links"},
 };
 
 static int read_tree(const YamlNode *node, AlertTree *tree, Err *err)
@@ -348,9 +515,9 @@ static int read_tree(const YamlNode *node, AlertTree *tree, Err *err)
     if (top.external_url)
         TRY(check_url(yaml_get(node, "external_url"), top.external_url, err));
     tree->external_url = top.external_url;
-    TRY(alert_labels_read(top.labels, "labels", &tree->arena, &tree->labels, err));
+    TRY(read_labels(top.labels, "labels", &tree->arena, &tree->labels, err));
     TRY(read_receivers(top.receivers, tree, err));
-    return alert_routes_read(top.routes, tree, err);
+    return read_routes(top.routes, tree, err);
 }
 
 OWNER_POINTER(AlertTree, alert_tree_free);

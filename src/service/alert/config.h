@@ -29,8 +29,7 @@ typedef enum ReceiverKind {
 typedef struct ReceiverConfig {
     const char *name;
     ReceiverKind kind;
-    uint64_t rate_count, rate_ns; /* notifications per time; 0: no limit */
-    uint64_t keep_ns;             /* how long one about something that is over is tried */
+    uint64_t keep_ns; /* how long a cleared incident is retried */
     uint64_t timeout_ns;
     /* Alertmanager and webhook */
     OptList urls;
@@ -48,20 +47,18 @@ typedef struct ReceiverConfig {
 } ReceiverConfig;
 
 typedef struct RouteConfig {
-    /* what it takes */
+    /* what it matches */
     unsigned int routes, causes; /* bits by FaultRoute and FaultCause */
     FaultSeverity severity;      /* at least */
     OptList classes, gpus;       /* globs of classes; indices and UUIDs; none: any */
     AlertLabels match;           /* values are globs */
-    bool go_on;                  /* routes after it are looked at too */
+    bool go_on;                  /* the next routes are tried too */
     /* what it does */
     size_t receivers[ALERT_RECEIVERS_MAX];
     size_t receiver_count;
     AlertLabels labels;  /* added */
     const char *runbook; /* instead of the catalogue's, "{class}" stands for the class; NULL */
-    OptList group_by;
-    bool group_each, has_wait, has_repeat; /* group_by: ['...'] */
-    uint64_t group_wait_ns, group_interval_ns, repeat_ns;
+    uint64_t repeat_ns;  /* how often an open incident is sent again; 0 never */
 } RouteConfig;
 
 typedef struct AlertTree {
@@ -74,18 +71,11 @@ typedef struct AlertTree {
     size_t route_count;
 } AlertTree;
 
-/* NULL gives an empty one: nobody is told. -EINVAL with file, line and column. */
+/* NULL gives an empty one: no receivers. -EINVAL with file, line and column. */
 int alert_tree_new(const YamlNode *node, AlertTree **ret, Err *err);
 void alert_tree_free(AlertTree *tree);
 
-/* Part of alert_tree_new (config_route.c): the list `routes`; the receivers are known. */
-int alert_routes_read(const YamlNode *list, AlertTree *tree, Err *err);
-/* A mapping of labels into `ret`, sorted; values are texts. */
-int alert_labels_read(const YamlNode *map, const char *what, Arena *arena, AlertLabels *ret, Err *err);
-
 const char *receiver_kind_key(ReceiverKind kind);
 
-/* Whether this route takes an incident whose labels, the general ones among them, are `labels`. */
-bool alert_route_takes(const RouteConfig *route, const Incident *incident, const AlertLabels *labels);
-/* How long the first notification of a group waits: 0 for a page where the route says nothing else. */
-uint64_t alert_route_wait(const RouteConfig *route, const Incident *incident);
+/* Whether the route matches an incident whose labels, the general ones among them, are `labels`. */
+bool alert_route_matches(const RouteConfig *route, const Incident *incident, const AlertLabels *labels);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A receiver: its secrets, its requests, what an answer means, and what is said of it. */
+/* Clocks; a receiver: its secrets, its requests, what an answer means, its state. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +10,46 @@
 #include "base/file.h"
 #include "base/number.h"
 #include "base/owner.h"
-#include "service/alert/inside.h"
+#include "service/alert/delivery.h"
 
-/* The text of a file without the end of its last line. */
+uint64_t alerts_now(const Alerts *alerts)
+{
+    return alerts->config.now_ns(alerts->config.clock);
+}
+
+uint64_t alerts_real(const Alerts *alerts)
+{
+    return alerts->config.real_ns(alerts->config.clock);
+}
+
+const char *alerts_url(const Alerts *alerts)
+{
+    return alerts->tree->external_url ? alerts->tree->external_url : alerts->external_url;
+}
+
+void alerts_wake(Alerts *alerts)
+{
+    if (!alerts->closed)
+        uv_timer_start(&alerts->timer, alerts->on_timer, 0, 0);
+}
+
+void alerts_release(Alerts *alerts)
+{
+    void (*on_closed)(void *self) = alerts->on_closed;
+    void *self = alerts->self;
+
+    if (--alerts->handles > 0)
+        return;
+    free(alerts->hostname);
+    free(alerts->external_url);
+    free(alerts);
+    if (on_closed)
+        on_closed(self);
+}
+
+/* --- secrets ------------------------------------------------------------------------------------------------------ */
+
+/* Reads one line of text. */
 static int read_secret(const char *path, const char *what, char **ret, Err *err)
 {
     CLEANUP(str_done) Str text = {0};
@@ -42,7 +79,7 @@ int secrets_read(const ReceiverConfig *config, Secrets *ret, Err *err)
     return 0;
 }
 
-static void wipe(char **secret)
+static void wipe_secret(char **secret)
 {
     if (*secret)
         explicit_bzero(*secret, strlen(*secret));
@@ -52,23 +89,25 @@ static void wipe(char **secret)
 
 void secrets_done(Secrets *secrets)
 {
-    wipe(&secrets->password);
-    wipe(&secrets->bearer);
-    wipe(&secrets->secret);
+    wipe_secret(&secrets->password);
+    wipe_secret(&secrets->bearer);
+    wipe_secret(&secrets->secret);
 }
 
-static bool same(const char *a, const char *b)
+static bool is_same_text(const char *a, const char *b)
 {
     return a && b ? !strcmp(a, b) : a == b;
 }
 
-bool receiver_reread(Receiver *receiver)
+/* Reads the secrets anew; false: they cannot be read or are the same. */
+static bool reread_secrets(Receiver *receiver)
 {
     CLEANUP(secrets_done) Secrets fresh = {0};
     Secrets old = receiver->secrets;
 
     if (secrets_read(receiver->config, &fresh, NULL) < 0 ||
-        (same(fresh.password, old.password) && same(fresh.bearer, old.bearer) && same(fresh.secret, old.secret)))
+        (is_same_text(fresh.password, old.password) && is_same_text(fresh.bearer, old.bearer) &&
+         is_same_text(fresh.secret, old.secret)))
         return false;
     receiver->secrets = fresh;
     fresh = old;
@@ -87,7 +126,6 @@ Receiver *receiver_new(Alerts *alerts, const ReceiverConfig *config, Err *err)
     receiver->name = xstrdup(config->name);
     receiver->kind = config->kind;
     receiver->config = config;
-    receiver->tokens = (double)config->rate_count;
     for (size_t i = 0; i < ALERT_URLS_MAX; i++)
         receiver->endpoints[i] = (Endpoint){.receiver = receiver, .index = i};
     return receiver;
@@ -95,59 +133,54 @@ Receiver *receiver_new(Alerts *alerts, const ReceiverConfig *config, Err *err)
 
 void receiver_free(Receiver *receiver)
 {
-    notify_cancel(receiver);
-    alertmanager_cancel(receiver);
-    for (size_t i = 0; i < receiver->groups.len; i++) {
-        free(receiver->groups.at[i]->key);
-        free(receiver->groups.at[i]->labels);
-        free(receiver->groups.at[i]);
-    }
     for (size_t i = 0; i < receiver->ghosts.len; i++)
         free(receiver->ghosts.at[i].labels);
-    vec_done(&receiver->groups);
     vec_done(&receiver->ghosts);
-    vec_done(&receiver->tells);
+    vec_done(&receiver->deliveries);
     secrets_done(&receiver->secrets);
     free(receiver->name);
     free(receiver);
 }
 
-void receiver_fine(Receiver *receiver, size_t count)
+/* --- state -------------------------------------------------------------------------------------------------------- */
+
+void receiver_note_sent(Receiver *receiver)
 {
-    receiver->sent += count;
-    receiver->last_ok_real_ns = alert_real(receiver->alerts);
+    receiver->sent++;
+    receiver->last_ok_real_ns = alerts_real(receiver->alerts);
     if (receiver->troubled)
-        log_write(receiver->alerts->config.log, LOG_LEVEL_INFO, "alerts: receiver '%s' can be told again",
-                  receiver->name);
+        log_write(receiver->alerts->config.log, LOG_LEVEL_INFO, "alerts: receiver '%s' works again", receiver->name);
     receiver->troubled = false;
     receiver->why[0] = '\0';
 }
 
-void receiver_trouble(Receiver *receiver, const char *why)
+void receiver_note_failed(Receiver *receiver, const char *why)
 {
     if (!receiver->troubled || strcmp(receiver->why, why) != 0)
-        log_write(receiver->alerts->config.log, LOG_LEVEL_WARN, "alerts: receiver '%s': %s; it is tried again",
+        log_write(receiver->alerts->config.log, LOG_LEVEL_WARN, "alerts: receiver '%s': %s; will try again",
                   receiver->name, why);
     receiver->troubled = true;
     receiver->failed++;
     snprintf(receiver->why, sizeof(receiver->why), "%s", why);
 }
 
-void receiver_dropped(Receiver *receiver, size_t count, const char *why)
+void receiver_note_dropped(Receiver *receiver, size_t count, const char *why)
 {
     receiver->dropped += count;
-    log_write(receiver->alerts->config.log, LOG_LEVEL_ERROR, "alerts: receiver '%s' was not told of %zu incident%s: %s",
+    log_write(receiver->alerts->config.log, LOG_LEVEL_ERROR, "alerts: receiver '%s' missed %zu incident%s: %s",
               receiver->name, count, count == 1 ? "" : "s", why);
 }
 
-void receiver_rejected(Receiver *receiver, size_t count, const char *why)
+void receiver_note_rejected(Receiver *receiver, size_t count, const char *why)
 {
     receiver->failed++;
     snprintf(receiver->why, sizeof(receiver->why), "%s", why);
-    receiver_dropped(receiver, count, why);
+    receiver_note_dropped(receiver, count, why);
 }
 
-void receiver_request(const Receiver *receiver, const char *url, const char **headers, FetchRequest *ret)
+/* --- requests ----------------------------------------------------------------------------------------------------- */
+
+void receiver_make_request(const Receiver *receiver, const char *url, const char **headers, FetchRequest *ret)
 {
     const ReceiverConfig *config = receiver->config;
 
@@ -173,41 +206,41 @@ void receiver_request(const Receiver *receiver, const char *url, const char **he
     };
 }
 
-/* The beginning of an answer, on one line. */
-static void add_body(const FetchAnswer *answer, char why[160])
+/* Adds the beginning of an answer, on one line. */
+static void add_body(const FetchAnswer *answer, char why[ALERT_WHY_CAP])
 {
     size_t len = strlen(why);
 
-    if (!answer->body_len || len + 4 > 160)
+    if (!answer->body_len || len + 4 > ALERT_WHY_CAP)
         return;
     why[len++] = ':';
     why[len++] = ' ';
-    for (size_t i = 0; i < answer->body_len && i < 80 && len < 159; i++)
+    for (size_t i = 0; i < answer->body_len && i < 80 && len < ALERT_WHY_CAP - 1; i++)
         why[len++] = (char)(answer->body[i] >= ' ' && answer->body[i] < 0x7f ? answer->body[i] : ' ');
     why[len] = '\0';
 }
 
-Outcome receiver_outcome(Receiver *receiver, const FetchAnswer *answer, char why[160])
+Outcome receiver_read_answer(Receiver *receiver, const FetchAnswer *answer, char why[ALERT_WHY_CAP])
 {
     unsigned int status = answer->status;
 
     why[0] = '\0';
     if (answer->rc < 0) {
-        snprintf(why, 160, "%.150s", answer->text);
+        snprintf(why, ALERT_WHY_CAP, "%.150s", answer->text);
         return OUTCOME_FAILED;
     }
     if (status >= 200 && status < 300)
         return OUTCOME_DELIVERED;
-    snprintf(why, 160, "HTTP status %u", status);
+    snprintf(why, ALERT_WHY_CAP, "HTTP status %u", status);
     add_body(answer, why);
-    if (status == 401 || status == 403) { /* somebody will put the credentials right */
-        receiver_reread(receiver);
+    if (status == 401 || status == 403) { /* the credentials may have been replaced */
+        reread_secrets(receiver);
         return OUTCOME_FAILED;
     }
     return status >= 400 && status < 500 && status != 408 && status != 429 ? OUTCOME_REJECTED : OUTCOME_FAILED;
 }
 
-uint64_t alert_backoff(unsigned int tries, uint64_t most_ns, uint64_t retry_after_ms)
+uint64_t alert_backoff_ns(unsigned int tries, uint64_t most_ns, uint64_t retry_after_ms)
 {
     uint64_t wait = ALERT_BACKOFF_NS << (tries < 20 ? tries - (tries > 0) : 20);
     uint32_t chance = 0;
@@ -216,6 +249,6 @@ uint64_t alert_backoff(unsigned int tries, uint64_t most_ns, uint64_t retry_afte
         chance = 0;
     if (wait > most_ns)
         wait = most_ns;
-    wait = wait - wait / 5 + wait / 5 * (chance % 1000) / 1000; /* so that many nodes do not come at once */
+    wait = wait - wait / 5 + wait / 5 * (chance % 1000) / 1000; /* spreads the retries of many nodes */
     return number_max_u64(wait, number_min_u64(retry_after_ms * NS_PER_MS, ALERT_RETRY_AFTER_MAX_NS));
 }

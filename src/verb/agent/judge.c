@@ -107,7 +107,7 @@ static void handle_ack(void *self, uint64_t ticket, bool on_disk)
         const JudgeChange *waits = &judge->changes.at[due++];
 
         if (judge->alerts)
-            alerts_tell(judge->alerts, &waits->incident, waits->change);
+            alerts_update(judge->alerts, &waits->incident);
         if (judge->changed)
             judge->changed(judge->self, &waits->incident, waits->change);
     }

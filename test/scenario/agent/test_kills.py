@@ -39,22 +39,16 @@ ALERTS = """
 journal: {{patience: 1m}}
 alerts:
   receivers:
-    hook: {{webhook: {{url: "{hook}/", timeout: 2s}}, rate: 0}}
-    groups: {{webhook: {{url: "{groups}/", timeout: 2s}}, rate: 0}}
+    hook: {{webhook: {{url: "{hook}/", timeout: 2s}}}}
+    second: {{webhook: {{url: "{second}/", timeout: 2s}}}}
     am: {{alertmanager: {{urls: [{managers}], timeout: 2s, resend: 10s}}}}
   routes:
     - match: {{route: [page, ticket, user]}}
       receivers: [hook, am]
-      group_by: ['...']
-      group_wait: 0s
-      group_interval: 0s
       repeat_interval: 4h
       continue: yes
     - match: {{route: [page, ticket, user]}}
-      receiver: groups
-      group_by: [class]
-      group_wait: 100ms
-      group_interval: 300ms
+      receiver: second
       repeat_interval: 4h
 """
 
@@ -119,11 +113,10 @@ class Webhook(Sink):
     def take(self, post):
         if post.json["key"] != post.headers["Idempotency-Key"]:
             self.wrong.append(f"header {post.headers['Idempotency-Key']}, body {post.json['key']}")
-        for told in [post.json, *post.json["more"]]:
-            incident = told["incident"]
-            self.hear(incident["id"], incident["revision"], (incident["class"], incident["device"]["uuid"]))
-            if post.status == 200:
-                self.follow(told["key"].split("+")[0], told["change"], incident)
+        incident = post.json["incident"]
+        self.hear(incident["id"], incident["revision"], (incident["class"], incident["device"]["uuid"]))
+        if post.status == 200:
+            self.follow(post.json["key"], post.json["change"], incident)
 
     def follow(self, key, change, incident):
         """The state machine of one incident's news: no beginning of what is known to have begun, no end of what has ended.
@@ -182,9 +175,9 @@ class Doors:
     STATES = (200, 200, 200, 200, 503, 500, "cut", "hang", "down")
 
     def __init__(self, random_):
-        self.random, self.hook, self.groups, self.manager = random_, Hook(), Hook(), Hook()
+        self.random, self.hook, self.second, self.manager = random_, Hook(), Hook(), Hook()
         self.sinks = Webhook(), Webhook(), Manager()
-        self.all = self.hook, self.groups, self.manager
+        self.all = self.hook, self.second, self.manager
         for door, sink in zip(self.all, self.sinks):
             door.posts = sink
 
@@ -335,7 +328,7 @@ class Day:
         self.doors = Doors(self.random)
         self.config = self.folder / "stoker.yaml"
         self.config.write_text(ALERTS.format(
-            hook=self.doors.hook.url, groups=self.doors.groups.url,
+            hook=self.doors.hook.url, second=self.doors.second.url,
             managers=", ".join(f'"{url}"' for url in (self.doors.manager.url, *managers))))
         gpus = [row[0].lower()[4:14] for row in node.smi("pci.bus_id")]
         self.storm = Storm(self.folder / "kmsg", gpus, seed)
@@ -413,7 +406,7 @@ class Day:
         self.doors.calm()
         victim = self.start()
         try:
-            hook, groups, manager = self.doors.sinks
+            hook, second, manager = self.doors.sinks
 
             def settled():
                 still = victim.open_incidents()
@@ -421,7 +414,7 @@ class Day:
                     return None
                 told = {i["id"] for i in still if i["route"] in TOLD_ROUTES}
                 # What was told to an Alertmanager just before a kill and is over since ends by itself: four times `resend`.
-                known = [{i for i, s in list(sink.state.items()) if not s["over"]} for sink in (hook, groups)]
+                known = [{i for i, s in list(sink.state.items()) if not s["over"]} for sink in (hook, second)]
                 firing = manager.firing()
                 owned = set().union(*(manager.owners[l] for l in firing)) if firing else set()
                 idle = known[0] == known[1] == told and told <= owned and all(manager.owners[l] & told for l in firing)
@@ -443,7 +436,7 @@ class Day:
         journal.whole()
         self.last_rows = journal.rows("SELECT id, reopened FROM incidents")
         states = {row[0]: row[1:] for row in journal.rows("SELECT id, state, reopened, route FROM incidents")}
-        hook, groups, manager = self.doors.sinks
+        hook, second, manager = self.doors.sinks
         for labels, times in manager.fired.items():
             most = sum(1 + states[name][1] for name in manager.owners[labels])
             assert times <= most, f"an Alertmanager was told {times} times instead of {most}: {labels}"
@@ -453,8 +446,8 @@ class Day:
                              "HAVING count(*) > 1)")
         seen = journal.rows("SELECT count(DISTINCT sequence), max(sequence) FROM events WHERE origin = 'kmsg'")[0]
         print(f"\n{self.kills} kills ({dict(self.moments)}): {self.storm.sequence} lines, {len(states)} incidents, "
-              f"{sum(s[1] for s in states.values())} returns; webhooks took {hook.delivered} and {groups.delivered} of "
-              f"{hook.posts} and {groups.posts} POSTs, {hook.again} and {groups.again} news again under their keys, "
+              f"{sum(s[1] for s in states.values())} returns; webhooks took {hook.delivered} and {second.delivered} of "
+              f"{hook.posts} and {second.posts} POSTs, {hook.again} and {second.again} news again under their keys, "
               f"{dict(hook.changes)}; Alertmanager took {manager.delivered} of {manager.posts}, {sum(manager.fired.values())} alerts "
               f"began; {self.checks} whole checks of the file; {len(unheard)} were over before anybody was "
               f"told; {len(hook.named | manager.named)} were told before the agent knew their GPU; of "

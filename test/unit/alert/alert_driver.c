@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/owner.h"
-#include "service/alert/inside.h"
+#include "service/alert/delivery.h"
 
 enum { LINE_MAX_BYTES = 4 * 1024 * 1024, RESUMED_MAX = 1024, RECEIVERS_SHOWN = 16 };
 
@@ -279,12 +279,12 @@ static void command(const char *line)
 
     if (!strcmp(verb, "tell")) {
         make_incident(json_object_get(what, "incident"), &incident);
-        alerts_tell(alerts, &incident, INCIDENT_CHANGE_UPDATED);
+        alerts_update(alerts, &incident);
     } else if (!strcmp(verb, "resume")) {
         resume(json_object_get(what, "incidents"));
     } else if (!strcmp(verb, "advance")) {
         offset_ns += number_of(what, "s", 0) * NS_PER_S;
-        alert_kick(alerts);
+        alerts_wake(alerts);
     } else if (!strcmp(verb, "receivers")) {
         show_receivers();
     } else if (!strcmp(verb, "outbox")) {

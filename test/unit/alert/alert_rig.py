@@ -113,7 +113,7 @@ class Hook:
 
     def incidents(self):
         """(incident, change) of what was delivered, in order; for webhooks."""
-        return [(told["incident"]["id"], told["change"]) for p in self.delivered() for told in [p.json, *p.json["more"]]]
+        return [(p.json["incident"]["id"], p.json["change"]) for p in self.delivered()]
 
     def alerts(self):
         """What was delivered, in order; for Alertmanagers."""

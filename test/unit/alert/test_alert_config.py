@@ -20,14 +20,12 @@ receivers:
       basic_auth: {username: stoker, password_file: password}
       headers: {X-Scope-OrgID: gpu}
   - name: hook
-    rate: 5/10s
     keep: 2d
     webhook: {url: "http://hooks/x?y=1", secret_file: secret}
   - {name: short, webhook: "http://hooks/"}
   - name: page
     command: [/usr/bin/page, --now, "a, b"]
   - name: script
-    rate: 0
     command: {argv: [/bin/true], timeout: 5s, env: {TEAM: gpu}}
   - name: log
     journald: {}
@@ -36,9 +34,6 @@ routes:
     receivers: [am, hook]
     labels: {team: memory}
     runbook: https://wiki/{class}
-    group_by: [class, gpu]
-    group_wait: 10s
-    group_interval: 1m
     repeat_interval: 1h
     continue: yes
   - match: {route: none}
@@ -70,9 +65,6 @@ BAD = [
     ("receivers: {a: {command: }}", "needs 'argv'"),
     ("receivers: {a: {command: []}}", "needs 'argv'"),
     ("receivers: {a: {command: {argv: [x], env: {a-b: c}}}}", "no name of a variable"),
-    ("receivers: {a: {rate: fast, journald: }}", "'rate': 'fast'"),
-    ("receivers: {a: {rate: 0/m, journald: }}", "'rate': '0/m'"),
-    ("receivers: {a: {rate: 3/0s, journald: }}", "'rate'"),
     ("receivers: {a: {keep: never, journald: }}", "'keep'"),
     ("routes: [{receiver: a}]", "there is no receiver 'a'"),
     ("routes: [{match: {}}]", "needs 'receiver'"),
@@ -81,8 +73,8 @@ BAD = [
     ("receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {severity: bad}}]", "severity"),
     ("receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {gpu: [first]}}]", "neither a GPU's index"),
     ("receivers: {a: {journald: }}\nroutes: [{receiver: a, match: {labels: {a-b: c}}}]", "no name of a label"),
-    ("receivers: {a: {journald: }}\nroutes: [{receiver: a, group_by: ['...', class]}]", "no name of a label"),
-    ("receivers: {a: {journald: }}\nroutes: [{receiver: a, group_wait: soon}]", "group_wait"),
+    ("receivers: {a: {journald: }}\nroutes: [{receiver: a, repeat_interval: soon}]", "repeat_interval"),
+    ("receivers: {a: {journald: }}\nroutes: [{receiver: a, group_by: [class]}]", "unknown key 'group_by'"),
     ("receivers: {a: {journald: }}\nroutes: {receiver: a}", "must be a list"),
     ("labels: {1a: b}", "no name of a label"),
     ("labels: [a]", "must be a mapping"),

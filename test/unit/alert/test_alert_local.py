@@ -17,10 +17,10 @@ def script(folder, text):
     return path
 
 
-def command(argv, more="", route="group_by: ['...']"):
+def command(argv, more=""):
     return f"""
-receivers: {{c: {{command: {{argv: {argv}{more}}}, rate: 0}}}}
-routes: [{{receiver: c, {route}}}]
+receivers: {{c: {{command: {{argv: {argv}{more}}}}}}}
+routes: [{{receiver: c}}]
 """
 
 
@@ -42,7 +42,7 @@ def test_command_gets_json_and_environment_without_a_shell(start, tmp_path):
     env = dict(line.split("=", 1) for line in (tmp_path / "out.env").read_text().splitlines() if "=" in line)
     assert (tmp_path / "out.arg").read_text() == "$(id); *\n"
     assert env["TEAM"] == "a b"
-    ours = {"RECEIVER": "c", "KEY": "a-0.0", "CHANGE": "opened", "HOSTNAME": "node7", "INCIDENTS": "1", "INCIDENT": "a",
+    ours = {"RECEIVER": "c", "KEY": "a-0.0", "CHANGE": "opened", "HOSTNAME": "node7", "INCIDENT": "a",
             "CLASS": "gpu-lost", "CODE": "79", "CAUSE": "bus", "SEVERITY": "fatal", "ACTION": "drain-and-reboot",
             "ROUTE": "page", "STATE": "open", "TITLE": 'say "hi"', "VERDICT": "It fell off the bus.", "COUNT": "1",
             "UUID": "GPU-3", "GPU": "3", "PCI_BUS_ID": "00000000:13:00.0",

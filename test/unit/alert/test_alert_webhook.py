@@ -11,17 +11,15 @@ import pytest
 from alert_rig import PATIENCE
 
 DOCS = (Path(__file__).resolve().parents[3] / "docs" / "alerts.md").read_text()
-EACH = "group_by: ['...']"  # every incident on its own
 
-
-def config(hook, receiver="", route=EACH, more=""):
+def config(hook, receiver="", route="", more=""):
     return f"""
 receivers:
   h:
     webhook: {{url: "{hook.url}/in"{', ' + receiver if receiver else ''}}}
     {more}
 routes:
-  - {{receiver: h, {route}}}
+  - {{receiver: h{', ' + route if route else ''}}}
 """
 
 
@@ -29,14 +27,14 @@ def test_page_is_sent_with_everything_in_it(start, hook, tmp_path):
     hook = hook()
     (tmp_path / "secret").write_text("s3cret\n")
     driver = start(config(hook, receiver="secret_file: secret, headers: {X-Team: gpu}",
-                          route=EACH + ", labels: {team: sre}, runbook: 'https://wiki/{class}?x'"))
+                          route="labels: {team: sre}, runbook: 'https://wiki/{class}?x'"))
     driver.tell(id="a", revision=4, gpu=3, code=79)
     post, = hook.wait()
     assert post.path == "/in" and post.headers["Content-Type"] == "application/json"
     assert post.headers["Idempotency-Key"] == "a-0.0" and post.headers["X-Team"] == "gpu"
     told = post.json
     assert (told["version"], told["receiver"], told["key"], told["change"], told["hostname"]) == \
-        (1, "h", "a-0.0", "opened", "node7")
+        (2, "h", "a-0.0", "opened", "node7")
     assert told["url"] == "http://node7:9400/#/incidents/a" and told["runbook_url"] == "https://wiki/gpu-lost?x"
     assert told["labels"] == {"alertname": "GpuLost", "class": "gpu-lost", "severity": "fatal", "cause": "bus",
                               "action": "drain-and-reboot", "route": "page", "hostname": "node7", "gpu": "3",
@@ -48,7 +46,6 @@ def test_page_is_sent_with_everything_in_it(start, hook, tmp_path):
     assert (incident["id"], incident["device"]["key"], incident["code"], incident["cleared"]) == ("a", "gpu/GPU-3", 79, None)
     assert incident["evidence"][1]["text"] == 'NVRM: Xid 45, "quoted"' and incident["evidence"][1]["echo"]
     assert incident["counters"] == [{"name": "pcie_replay_counter", "before": 3, "after": 7.5}]
-    assert told["more"] == []
     # as the documentation says that it is checked
     documented = {}
     exec(re.search(r"^```python\n(.*?)^```", DOCS, re.M | re.S)[1], documented)  # pylint: disable=exec-used
@@ -61,7 +58,7 @@ def test_page_is_sent_with_everything_in_it(start, hook, tmp_path):
 
 def test_each_change_of_state_is_told_once(start, hook):
     hook = hook()
-    driver = start(config(hook, route=EACH + ", group_interval: 0s"))
+    driver = start(config(hook))
     driver.tell(id="a", revision=1)
     hook.wait(1)
     for revision in range(2, 20):
@@ -84,7 +81,7 @@ def test_each_change_of_state_is_told_once(start, hook):
 @pytest.mark.parametrize("route, sent", [("page", True), ("ticket", True), ("user", True), ("none", False)])
 def test_what_nobody_shall_hear_is_sent_on_demand_only(start, hook, route, sent):
     hook = hook()
-    driver = start(config(hook, route=EACH + ", group_wait: 0s"))
+    driver = start(config(hook))
     driver.tell(id="a", route=route)
     driver.tell(id="z")
     hook.wait(1, lambda p: p.json["incident"]["id"] == "z")
@@ -92,7 +89,7 @@ def test_what_nobody_shall_hear_is_sent_on_demand_only(start, hook, route, sent)
         hook.wait(2)
     assert [i for i, _ in hook.incidents() if i == "a"] == ["a"] * sent
     driver.end()
-    driver = start(config(hook, route=EACH + ", group_wait: 0s, match: {route: [none]}"))
+    driver = start(config(hook, route="match: {route: [none]}"))
     driver.tell(id="b", route="none")
     hook.wait(1, lambda p: p.json["incident"]["id"] == "b")
 
@@ -101,7 +98,7 @@ def test_without_routes_everybody_is_told(start, hook):
     one, two = hook(), hook()
     driver = start(f"receivers: {{a: {{webhook: '{one.url}'}}, b: {{webhook: '{two.url}'}}}}")
     driver.tell(id="x")
-    assert one.wait()[0].json["group"]["labels"] == {"class": "gpu-lost"}
+    assert one.wait()[0].json["labels"]["class"] == "gpu-lost"
     two.wait()
 
 
@@ -134,7 +131,7 @@ routes:
 
 def test_severity_of_match_is_at_least(start, hook):
     hook = hook()
-    driver = start(config(hook, route=EACH + ", group_wait: 0s, match: {severity: error}"))
+    driver = start(config(hook, route="match: {severity: error}"))
     for severity in ("info", "warning", "error", "fatal"):
         driver.tell(id=severity, severity=severity)
     hook.wait(2)
@@ -157,76 +154,27 @@ routes:
     assert len(one.posts) == len(two.posts) == 1
 
 
-# --- grouping ---
-
-def test_what_comes_together_is_one_notification(start, hook):
-    hook = hook()
-    driver = start(config(hook, route="group_wait: 30s"))
-    for gpu in range(8):
-        driver.tell(id=f"g{gpu}", gpu=gpu, route="ticket")
-    driver.tell(id="other", **{"class": "ecc-storm"}, route="ticket")
-    driver.receiver("h")
-    assert hook.posts == [], "the group waits"
-    driver.advance(31)
-    hook.wait(2)
-    sizes = {p.json["incident"]["class"]: 1 + len(p.json["more"]) for p in hook.posts}
-    assert sizes == {"gpu-lost": 8, "ecc-storm": 1}
-    big, = [p for p in hook.posts if p.json["more"]]
-    assert big.json["group"] == {"key": '0{"class":"gpu-lost"}', "labels": {"class": "gpu-lost"}, "members": 8}
-    assert len(big.json["key"]) < 64 and "+" in big.json["key"]
-    own = [big.json["key"].split("+")[0], *(told["key"] for told in big.json["more"])]
-    assert own == [f"{told['incident']['id']}-0.0" for told in [big.json, *big.json["more"]]]
-
-
-def test_later_ones_wait_for_the_interval_but_escalations_do_not(start, hook):
-    hook = hook()
-    driver = start(config(hook, route="group_interval: 5m"))
-    driver.tell(id="a", gpu=0)
-    driver.heard("h a")
-    driver.tell(id="b", gpu=1)
-    driver.advance(200)
-    driver.receiver("h")
-    assert len(hook.posts) == 1
-    driver.tell(id="a", gpu=0, revision=2, escalations=1)
-    told = hook.wait(2)[1].json
-    assert {told["incident"]["id"], *(m["incident"]["id"] for m in told["more"])} == {"a", "b"}
-    driver.heard("h a", "h b")
-    driver.tell(id="a", gpu=0, revision=3, escalations=1, state="cleared")
-    driver.advance(301)
-    assert hook.wait(3)[2].json["change"] == "cleared"
-
-
-def test_worst_of_a_notification_stands_first(start, hook):
-    hook = hook()
-    driver = start(config(hook, route="group_by: [], group_wait: 30s"))
-    driver.tell(id="a", route="ticket", severity="warning")
-    driver.tell(id="b", route="ticket", severity="fatal")
-    driver.tell(id="c", route="ticket", severity="error")
-    driver.advance(31)
-    assert hook.wait()[0].json["incident"]["id"] == "b"
-
+# --- repeating ---
 
 def test_what_lasts_is_repeated_as_configured(start, hook):
     hook = hook()
-    driver = start(config(hook, route="group_by: [], repeat_interval: 1h, group_interval: 0s"))
+    driver = start(config(hook, route="repeat_interval: 1h"))
     driver.tell(id="a")
     hook.wait(1)
     driver.heard("h a")
-    driver.tell(id="b")
-    driver.heard("h b")
     driver.advance(3500)
     driver.receiver("h")
+    assert len(hook.posts) == 1
     driver.advance(200)
-    repeated = hook.wait(3)[2]
-    driver.wait_receiver("h", lambda r: r["sent"] == 3)
-    assert repeated.json["change"] == "repeated" and len(repeated.json["more"]) == 1
+    repeated = hook.wait(2)[1]
+    driver.wait_receiver("h", lambda r: r["sent"] == 2)
+    assert repeated.json["change"] == "repeated" and repeated.json["incident"]["id"] == "a"
     driver.advance(3700)
-    again = hook.wait(4)[3]
-    driver.wait_receiver("h", lambda r: r["sent"] == 4)
+    again = hook.wait(3)[2]
+    driver.wait_receiver("h", lambda r: r["sent"] == 3)
     assert again.json["change"] == "repeated" and again.json["key"] != repeated.json["key"]
     driver.tell(id="a", revision=2, state="cleared")
-    driver.tell(id="b", revision=2, state="cleared")
-    hook.wait(5, lambda p: True)
+    hook.wait(4)
     driver.wait_outbox(lambda kept: not kept)
     driver.advance(7200)
     driver.tell(id="z")
@@ -243,20 +191,6 @@ def test_repeat_interval_of_nothing_is_never(start, hook):
     driver.tell(id="b")
     driver.heard("h b")
     assert hook.incidents() == [("a", "opened"), ("b", "opened")]
-
-
-def test_rate_delays_and_puts_together_but_loses_nothing(start, hook):
-    hook = hook()
-    driver = start(config(hook, more="rate: 3/m"))
-    for i in range(40):
-        driver.tell(id=f"i{i}", gpu=i % 8)
-    hook.wait(3)
-    assert driver.receiver("h")["queued"] >= 1
-    driver.advance(61)
-    hook.wait(4)
-    driver.wait_receiver("h", lambda r: r["queued"] == 0)
-    assert sorted(i for i, _ in hook.incidents()) == sorted(f"i{i}" for i in range(40))
-    assert len(hook.posts) <= 6
 
 
 # --- outages ---
@@ -370,7 +304,7 @@ def test_hanging_receiver_delays_no_other(start, hook):
     slow.say("hang")
     driver = start(f"""
 receivers: {{slow: {{webhook: {{url: "{slow.url}", timeout: 60s}}}}, quick: {{webhook: "{quick.url}"}}}}
-routes: [{{receivers: [slow, quick], {EACH}}}]
+routes: [{{receivers: [slow, quick]}}]
 """)
     for i in range(12):
         driver.tell(id=f"i{i}")
@@ -384,7 +318,7 @@ routes: [{{receivers: [slow, quick], {EACH}}}]
 def test_page_does_not_wait_behind_what_a_receiver_refuses(start, hook):
     hook = hook()
     hook.say(lambda path, body: 500 if json.loads(body)["incident"]["route"] == "ticket" else 200)
-    driver = start(config(hook, route=EACH + ", group_wait: 0s"))
+    driver = start(config(hook))
     for i in range(20):
         driver.tell(id=f"t{i}", route="ticket")
     driver.wait_receiver("h", lambda r: r["failed"] == 20)
@@ -404,7 +338,7 @@ def test_a_page_overtakes_what_waits_for_a_busy_receiver(start, hook):
         return 200
 
     hook.status = status
-    driver = start(config(hook, route=EACH + ", group_wait: 0s, group_interval: 0s"))
+    driver = start(config(hook))
     for incident in "abcd":  # as many as are sent at a time
         driver.tell(id=incident, route="user")
     end = time.monotonic() + PATIENCE
@@ -423,7 +357,7 @@ def test_a_page_overtakes_what_waits_for_a_busy_receiver(start, hook):
 def test_flood_into_a_dead_receiver_is_bounded_and_said(start, hook):
     hook = hook()
     hook.down()
-    driver = start(config(hook, more="rate: 0"))
+    driver = start(config(hook))
     for i in range(1200):
         driver.tell(id=f"i{i}")
         driver.tell(id=f"i{i}", revision=2, state="cleared")
@@ -449,7 +383,7 @@ def test_silenced_is_told_to_nobody_until_the_window_ends(start, hook):
 
 def test_silence_stops_repeats_and_the_end_is_told(start, hook):
     hook = hook()
-    driver = start(config(hook, route=EACH + ", repeat_interval: 1h, group_interval: 0s"))
+    driver = start(config(hook, route="repeat_interval: 1h"))
     driver.tell(id="a")
     hook.wait(1)
     driver.tell(id="a", revision=2, silenced=True)
@@ -483,7 +417,7 @@ def test_silence_holds_what_waits_to_be_sent(start, hook):
 
 def test_restart_tells_nothing_twice(start, hook):
     hook = hook()
-    text = config(hook, route=EACH + ", repeat_interval: 1h")
+    text = config(hook, route="repeat_interval: 1h")
     driver = start(text)
     driver.tell(id="a", revision=3)
     hook.wait(1)
@@ -513,7 +447,7 @@ def test_kill_while_a_notification_is_under_way(start, hook):
 
 def test_a_return_after_an_end_that_may_have_been_heard_is_told(start, hook):
     hook = hook()
-    driver = start(config(hook, route=EACH + ", group_interval: 0s"))
+    driver = start(config(hook))
     driver.tell(id="a")
     driver.heard("h a")
     hook.say("cut")
@@ -581,12 +515,12 @@ def test_kill_before_the_outbox_knew_of_it(start, hook):
 
 def test_end_that_fell_into_the_absence_is_told(start, hook):
     hook = hook()
-    driver = start(config(hook, route=EACH + ", group_interval: 0s"))
+    driver = start(config(hook))
     driver.tell(id="a", revision=3)
     hook.wait(1)
     driver.heard("h a")
     driver.kill()
-    driver = start(config(hook, route=EACH + ", group_interval: 0s"), resume=[])
+    driver = start(config(hook), resume=[])
     told = hook.wait(2)[1].json
     assert (told["change"], told["key"], told["incident"]["state"]) == ("cleared", "a-0.end", "cleared")
     assert told["incident"]["device"]["key"] == "node" and told["incident"]["evidence"][0]["text"].startswith("NVRM: Xid")
@@ -597,14 +531,14 @@ def test_outage_over_several_restarts_loses_nothing(start, hook):
     hook = hook()
     hook.down()
     for i in range(4):
-        driver = start(config(hook, more="rate: 0"), resume=[{"id": f"i{k}"} for k in range(i)])
+        driver = start(config(hook), resume=[{"id": f"i{k}"} for k in range(i)])
         driver.tell(id=f"i{i}")
         driver.tell(id=f"c{i}")
         driver.tell(id=f"c{i}", revision=2, state="cleared")
         driver.wait_receiver("h", lambda r: r["failed"] >= 2)
         driver.kill() if i % 2 else driver.end()
     hook.up()
-    driver = start(config(hook, more="rate: 0"), resume=[{"id": f"i{k}"} for k in range(4)])
+    driver = start(config(hook), resume=[{"id": f"i{k}"} for k in range(4)])
     driver.wait_receiver("h", lambda r: r["queued"] == 0)
     assert sorted(hook.incidents()) == sorted([(f"i{k}", "opened") for k in range(4)] +
                                               [(f"c{k}", "opened-and-cleared") for k in range(4)])
@@ -651,13 +585,13 @@ def reload(driver, tmp_path, text):
 def test_reload_takes_along_what_is_under_way_and_told(start, hook, tmp_path):
     old, new = hook(), hook()
     old.say(500)
-    driver = start(config(old, route=EACH + ", group_interval: 0s"))
+    driver = start(config(old))
     driver.tell(id="a")
     old.wait(1)
     driver.wait_receiver("h", lambda r: r["failed"] == 1)
-    assert reload(driver, tmp_path, config(new, route=EACH + ", group_interval: 0s"))["reloaded"] == 0
+    assert reload(driver, tmp_path, config(new))["reloaded"] == 0
     assert new.wait(1)[0].json["key"] == "a-0.0"
-    assert reload(driver, tmp_path, config(new, route=EACH + ", group_interval: 0s, labels: {x: y}"))["reloaded"] == 0
+    assert reload(driver, tmp_path, config(new, route="labels: {x: y}"))["reloaded"] == 0
     driver.tell(id="a", revision=2, state="cleared")
     assert new.wait(2)[1].json["labels"]["x"] == "y"
     assert new.incidents() == [("a", "opened"), ("a", "cleared")]
@@ -690,7 +624,7 @@ def test_new_receiver_hears_of_what_is_open_and_a_removed_one_nothing_more(start
 
 def test_route_that_ends_is_followed_to_the_end_of_what_was_told(start, hook, tmp_path):
     hook = hook()
-    driver = start(config(hook, route=EACH + ", group_interval: 0s"))
+    driver = start(config(hook))
     driver.tell(id="a")
     hook.wait(1)
     driver.heard("h a")

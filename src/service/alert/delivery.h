@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The parts of the alerts among themselves; not for others.
+ *
+ *   AlertItem  an incident as it was last given to us, and its deliveries
+ *   Delivery   one incident at one receiver: what that one has heard and what it should hear. What is to be sent is not
+ *              queued but follows from the two, so that newer states replace older ones. It is kept in the journal's
+ *              outbox until there is nothing left to tell
+ *   Endpoint   one URL of an Alertmanager, with its POST under way
+ *
+ * Each file calls only those above it in this list; a finished notification comes back through SenderOps:
+ *   receiver.c      clocks, secrets, requests, what an answer means, the state of a receiver
+ *   delivery.c      what is to be told, the outbox, what is sent next and what became of it; the notification as JSON
+ *   senders.c       webhooks, commands, systemd's journal
+ *   alertmanager.c  Alertmanagers
+ *   alert.c         routes, start, reload, end
+ * Everything happens when the timer of alert.c runs. One thread.
+ */
+
+#include <uv.h>
+
+#include "base/map.h"
+#include "base/vec.h"
+#include "service/alert/alert.h"
+#include "service/alert/config.h"
+
+enum {
+    ALERT_ITEMS_MAX = 1024,
+    ALERT_BATCH_MAX = 64,     /* alerts in one POST to an Alertmanager */
+    ALERT_IN_FLIGHT_MAX = 4,  /* notifications under way to one receiver */
+    ALERT_GHOSTS_MAX = 128,   /* alerts under labels that they no longer have */
+    ALERT_BODY_MAX = 4 << 20, /* bytes of a body */
+    ALERT_SECRET_MAX = 4096,
+    ALERT_KEY_CAP = 64,
+    ALERT_WHY_CAP = 160,
+    ALERT_ANSWER_MAX = 512, /* bytes of an answer that are read, for the log */
+};
+#define ALERT_NEVER UINT64_MAX
+#define ALERT_BACKOFF_NS UINT64_C(1000000000)
+#define ALERT_BACKOFF_MAX_NS (300 * UINT64_C(1000000000))
+#define ALERT_ENDPOINT_BACKOFF_MAX_NS (15 * UINT64_C(1000000000))
+#define ALERT_RETRY_AFTER_MAX_NS (3600 * UINT64_C(1000000000))
+#define ALERT_RESOLVED_NS (900 * UINT64_C(1000000000)) /* a cleared alert is sent so long, as by Prometheus */
+
+typedef struct AlertItem AlertItem;
+typedef struct Delivery Delivery;
+typedef struct Receiver Receiver;
+
+typedef enum HeardState { HEARD_NOTHING, HEARD_OPEN, HEARD_CLEARED, HEARD_END } HeardState;
+
+/* What a receiver has heard of an incident. */
+typedef struct Heard {
+    HeardState state;
+    bool unsure; /* it may have heard the contrary since: that was sent, and no answer came */
+    uint64_t revision;
+    uint32_t escalations;
+    uint64_t real_ns; /* when */
+} Heard;
+
+typedef enum DeliveryChange {
+    DELIVERY_NONE,
+    DELIVERY_OPENED,
+    DELIVERY_ESCALATED,
+    DELIVERY_CLEARED,
+    DELIVERY_REOPENED,
+    DELIVERY_MISSED,   /* opened and cleared before it could be sent */
+    DELIVERY_REPEATED, /* nothing new, but still open */
+    DELIVERY_CHANGE_END,
+} DeliveryChange;
+
+/* A notification under way. */
+typedef struct Sending {
+    bool active;
+    DeliveryChange change;
+    Heard heard; /* once it is delivered */
+    char key[ALERT_KEY_CAP];
+    Str body;
+    FetchCall *call;          /* webhook */
+    struct AlertChild *child; /* command */
+} Sending;
+
+struct Delivery {
+    AlertItem *item;
+    Receiver *receiver;
+    const RouteConfig *route; /* NULL: no route leads here any more; only the end is sent */
+    char *labels;             /* JSON */
+    Heard heard;
+    DeliveryChange change; /* what is to be sent */
+    uint64_t since_ns;     /* since when, agent's clock */
+    uint64_t last_sent_ns; /* 0 never */
+    uint64_t retry_ns;     /* not before */
+    unsigned int tries;    /* failures in a row */
+    bool saved;            /* in the outbox */
+    Sending sending;
+    /* Alertmanager, by URL */
+    uint64_t sent_ns[ALERT_URLS_MAX], stamp[ALERT_URLS_MAX];
+    uint64_t ended_ns; /* since when it is over, agent's clock */
+};
+
+struct AlertItem {
+    Incident incident;
+    VEC(Delivery *) deliveries;
+    bool restored; /* from the outbox; alerts_resume tells whether it is still open */
+    uint64_t order;
+};
+
+typedef enum Outcome { OUTCOME_DELIVERED, OUTCOME_REJECTED, OUTCOME_FAILED } Outcome;
+
+/* How notifications of a kind are sent. `start` ends in delivery_finish, now or later; `cancel` prevents that. */
+typedef struct SenderOps {
+    void (*start)(Delivery *delivery);
+    void (*cancel)(Delivery *delivery);
+} SenderOps;
+extern const SenderOps webhook_ops, command_ops, journald_ops;
+
+typedef struct Endpoint {
+    Receiver *receiver;
+    size_t index;
+    FetchCall *call;
+    unsigned int tries;
+    uint64_t retry_ns;
+    struct EndpointSent {
+        Delivery *delivery; /* NULL: it is gone meanwhile, or a ghost */
+        uint64_t ghost;     /* number */
+        uint64_t stamp;
+        HeardState state;
+    } sent[ALERT_BATCH_MAX];
+    size_t sent_len;
+} Endpoint;
+
+/* An alert whose labels changed: the Alertmanager is told that the old one is over. */
+typedef struct Ghost {
+    uint64_t number;
+    char *labels;
+    uint64_t opened_real_ns, ended_real_ns, ended_ns;
+    uint64_t sent_ns[ALERT_URLS_MAX];
+    bool sent[ALERT_URLS_MAX];
+} Ghost;
+
+typedef struct Secrets {
+    char *password, *bearer, *secret;
+} Secrets;
+
+struct Receiver {
+    Alerts *alerts;
+    char *name;
+    ReceiverKind kind;
+    const ReceiverConfig *config; /* in the tree in force */
+    Secrets secrets;
+    VEC(Delivery *) deliveries;
+    size_t in_flight;
+    Endpoint endpoints[ALERT_URLS_MAX]; /* Alertmanager */
+    VEC(Ghost) ghosts;
+    uint64_t ghost_count;
+    /* its state */
+    uint64_t sent, failed, dropped, last_ok_real_ns;
+    bool troubled;
+    char why[ALERT_WHY_CAP];
+};
+
+struct Alerts {
+    uv_loop_t *loop;
+    AlertsConfig config; /* without the tree; texts are our own */
+    char *hostname, *external_url;
+    AlertTree *tree;
+    Fetch *fetch; /* NULL: no receiver needs it */
+    uv_timer_t timer, grace;
+    uv_timer_cb on_timer;
+    VEC(Receiver *) receivers;
+    Map items;
+    uint64_t order;
+    Arena scratch;
+    bool has_external_url; /* it was configured */
+    bool resumed, closing, closed;
+    unsigned int handles;
+    void (*on_closed)(void *self);
+    void *self;
+};
+
+/* --- receiver.c --- */
+
+uint64_t alerts_now(const Alerts *alerts);
+uint64_t alerts_real(const Alerts *alerts);
+const char *alerts_url(const Alerts *alerts);
+/* Runs the timer at the loop's next round. */
+void alerts_wake(Alerts *alerts);
+/* One of the loop's handles is closed; frees with the last. */
+void alerts_release(Alerts *alerts);
+
+int secrets_read(const ReceiverConfig *config, Secrets *ret, Err *err);
+void secrets_done(Secrets *secrets);
+/* NULL: the files of its secrets cannot be read. */
+Receiver *receiver_new(Alerts *alerts, const ReceiverConfig *config, Err *err);
+void receiver_free(Receiver *receiver); /* its deliveries are gone, nothing is under way */
+void receiver_note_sent(Receiver *receiver);
+void receiver_note_failed(Receiver *receiver, const char *why);
+void receiver_note_rejected(Receiver *receiver, size_t count, const char *why);
+void receiver_note_dropped(Receiver *receiver, size_t count, const char *why);
+/* A request as configured. `headers` has room for ALERT_HEADERS_MAX + 8. */
+void receiver_make_request(const Receiver *receiver, const char *url, const char **headers, FetchRequest *ret);
+/* What an answer means; the reason of a failure in `why`. */
+Outcome receiver_read_answer(Receiver *receiver, const FetchAnswer *answer, char why[ALERT_WHY_CAP]);
+/* The pause after `tries` failures: doubled up to `most_ns`, a fifth of it random. */
+uint64_t alert_backoff_ns(unsigned int tries, uint64_t most_ns, uint64_t retry_after_ms);
+
+/* --- delivery.c --- */
+
+Delivery *delivery_new(AlertItem *item, Receiver *receiver);
+/* Cancels what is under way and takes it off the receiver; `forget`: off the outbox too. The item's list is the
+ * caller's. */
+void delivery_free(Delivery *delivery, bool forget);
+/* Sets what is to be sent; saves it if that changed or `anew`. */
+void delivery_update(Delivery *delivery, bool anew);
+void delivery_save(Delivery *delivery);
+/* One from the outbox: its text, and what is to be sent now. -EINVAL. */
+typedef struct DeliveryKept {
+    Incident incident;
+    Heard heard;
+    uint64_t since_ns;
+    char *labels; /* to be freed or given to delivery_restore */
+} DeliveryKept;
+int delivery_read_kept(const char *text, size_t len, uint64_t now_ns, uint64_t real_ns, DeliveryKept *ret);
+void delivery_restore(Delivery *delivery, DeliveryKept *kept);
+bool delivery_is_over(const Delivery *delivery);
+const char *delivery_change_key(DeliveryChange change);
+/* Sends what is due of a webhook, command or journald; returns when the next will be, agent's clock. */
+uint64_t delivery_send_due(Receiver *receiver, uint64_t now_ns);
+/* The outcome of a notification. */
+void delivery_finish(Delivery *delivery, Outcome outcome, uint64_t retry_after_ms, const char *why);
+void delivery_cancel_all(Receiver *receiver);
+/* Texts that go out with an incident. The runbook is the route's URL, else the catalogue's, else the agent's own page
+ * of the class, else "". */
+void delivery_write_evidence(const Incident *incident, size_t max, Str *out);
+void delivery_write_link(const Alerts *alerts, const Incident *incident, char *out, size_t size);
+void delivery_write_runbook(const Delivery *delivery, char *out, size_t size);
+
+/* --- alertmanager.c --- */
+
+/* Sends what is due; returns when the next will be, agent's clock. */
+uint64_t alertmanager_send_due(Receiver *receiver, uint64_t now_ns);
+void alertmanager_cancel(Receiver *receiver);
+/* The labels of a delivery change: the alert under its old ones is over. */
+void alertmanager_end_old_labels(Delivery *delivery);
+/* Whether one of its URLs has not heard the newest state. */
+bool alertmanager_is_waiting(const Delivery *delivery);

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How notifications are sent:
+ *   webhooks   a POST of the JSON, signed where there is a secret
+ *   commands   run without a shell, with the JSON in descriptor 3 and its main facts in the environment. The loop
+ * watches the child; one that takes too long is terminated, then killed, then left behind journald   one datagram in
+ * the journal's native protocol
+ */
+#include <errno.h>
+#include <gnutls/crypto.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/owner.h"
+#include "base/subproc.h"
+#include "service/alert/delivery.h"
+
+/* --- webhooks ----------------------------------------------------------------------------------------------------- */
+
+enum { SIGNATURE_BYTES = 32, HEADER_MAX = 160 };
+
+/* "t=<seconds>,v1=<HMAC-SHA256 of "<seconds>.<body>" in hex>" */
+static void sign_body(const char *secret, uint64_t second, const Str *body, char out[HEADER_MAX])
+{
+    unsigned char mac[SIGNATURE_BYTES] = {0};
+    gnutls_hmac_hd_t hmac;
+    char t[32];
+    int len = snprintf(t, sizeof(t), "%llu.", (unsigned long long)second), at;
+
+    at = snprintf(out, HEADER_MAX, "X-Stoker-Signature: t=%llu,v1=", (unsigned long long)second);
+    if (gnutls_hmac_init(&hmac, GNUTLS_MAC_SHA256, secret, strlen(secret)) < 0)
+        return;
+    gnutls_hmac(hmac, t, (size_t)len);
+    gnutls_hmac(hmac, body->text, body->len);
+    gnutls_hmac_deinit(hmac, mac);
+    for (size_t i = 0; i < sizeof(mac); i++, at += 2)
+        snprintf(out + at, HEADER_MAX - (size_t)at, "%02x", mac[i]);
+}
+
+static void handle_answer(void *self, const FetchAnswer *answer)
+{
+    Delivery *delivery = self;
+    char why[ALERT_WHY_CAP];
+    const Outcome outcome = receiver_read_answer(delivery->receiver, answer, why);
+
+    delivery->sending.call = NULL;
+    delivery_finish(delivery, outcome, answer->retry_after_ms, why);
+}
+
+static void start_webhook(Delivery *delivery)
+{
+    const Receiver *receiver = delivery->receiver;
+    const char *headers[ALERT_HEADERS_MAX + 8];
+    char key[HEADER_MAX], signature[HEADER_MAX];
+    Sending *sending = &delivery->sending;
+    FetchRequest request;
+    Err err = {0};
+
+    receiver_make_request(receiver, receiver->config->urls.items[0], headers, &request);
+    snprintf(key, sizeof(key), "Idempotency-Key: %s", sending->key);
+    headers[request.header_count++] = key;
+    if (receiver->secrets.secret) {
+        sign_body(receiver->secrets.secret, alerts_real(receiver->alerts) / NS_PER_S, &sending->body, signature);
+        headers[request.header_count++] = signature;
+    }
+    request.body = sending->body.text;
+    request.body_len = sending->body.len;
+    if (fetch_send(receiver->alerts->fetch, &request, handle_answer, delivery, &sending->call, &err) < 0)
+        delivery_finish(delivery, OUTCOME_FAILED, 0, err.text);
+}
+
+static void cancel_webhook(Delivery *delivery)
+{
+    fetch_cancel(delivery->sending.call);
+}
+
+const SenderOps webhook_ops = {start_webhook, cancel_webhook};
+
+/* --- commands ----------------------------------------------------------------------------------------------------- */
+
+enum { CHECK_MS = 100, KILL_AFTER_MS = 1000, LEAVE_AFTER_MS = 6000 };
+
+typedef struct AlertChild {
+    Alerts *alerts;
+    Delivery *delivery; /* NULL: it was cancelled */
+    Subproc process;
+    uv_poll_t poll;
+    uv_timer_t timer;
+    uint64_t started_ms, timeout_ms;
+    int handles;
+    bool ended, termed;
+} AlertChild;
+
+static void handle_child_closed(uv_handle_t *handle)
+{
+    AlertChild *child = handle->data;
+    Alerts *alerts = child->alerts;
+
+    if (--child->handles == 0) {
+        subproc_done(&child->process);
+        free(child);
+    }
+    alerts_release(alerts);
+}
+
+static void close_child(AlertChild *child)
+{
+    if (child->ended)
+        return;
+    child->ended = true;
+    if (child->process.pid_fd >= 0)
+        uv_close((uv_handle_t *)&child->poll, handle_child_closed);
+    uv_close((uv_handle_t *)&child->timer, handle_child_closed);
+}
+
+static void finish_child(AlertChild *child, Outcome outcome, const char *why)
+{
+    Delivery *delivery = TAKE(child->delivery);
+
+    close_child(child);
+    if (delivery)
+        delivery_finish(delivery, outcome, 0, why);
+}
+
+/* Finishes a child that has ended; false: it runs. */
+static bool check_child(AlertChild *child)
+{
+    SubprocEnd end = {0};
+    char how[SUBPROC_TEXT_MAX], why[ALERT_WHY_CAP];
+
+    if (child->ended || subproc_wait(&child->process, 0, &end, NULL) != 0)
+        return child->ended;
+    end.timed_out = child->termed;
+    subproc_describe(&end, how);
+    snprintf(why, sizeof(why), "command: %s", how);
+    finish_child(child, end.exited && end.exit_code == 0 && !child->termed ? OUTCOME_DELIVERED : OUTCOME_FAILED, why);
+    return true;
+}
+
+static void handle_child_end(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+{
+    check_child(poll->data);
+}
+
+static void handle_child_timer(uv_timer_t *timer)
+{
+    AlertChild *child = timer->data;
+    uint64_t ran_ms = uv_now(child->alerts->loop) - child->started_ms;
+
+    if (check_child(child) || ran_ms < child->timeout_ms)
+        return;
+    if (ran_ms >= child->timeout_ms + LEAVE_AFTER_MS) {
+        finish_child(child, OUTCOME_FAILED, "command: cannot be killed, left behind");
+        return;
+    }
+    kill(-child->process.pid, ran_ms >= child->timeout_ms + KILL_AFTER_MS ? SIGKILL : SIGTERM);
+    child->termed = true;
+}
+
+static void watch_child(AlertChild *child)
+{
+    uv_timer_init(child->alerts->loop, &child->timer);
+    child->timer.data = child;
+    child->handles = 1;
+    child->alerts->handles++;
+    child->started_ms = uv_now(child->alerts->loop);
+    uv_timer_start(&child->timer, handle_child_timer, CHECK_MS, CHECK_MS);
+    if (child->process.pid_fd < 0)
+        return;
+    uv_poll_init(child->alerts->loop, &child->poll, child->process.pid_fd);
+    child->poll.data = child;
+    child->handles++;
+    child->alerts->handles++;
+    uv_poll_start(&child->poll, UV_READABLE, handle_child_end);
+}
+
+typedef VEC(const char *) Texts;
+
+static void add_variable(Arena *arena, Texts *env, const char *name, const char *value)
+{
+    vec_push(env, arena_printf(arena, "STOKER_%s=%s", name, value));
+}
+
+static void add_facts(const Delivery *delivery, Arena *arena, Texts *env)
+{
+    const Alerts *alerts = delivery->receiver->alerts;
+    const Incident *incident = &delivery->item->incident;
+    const Device *device = &incident->device;
+    char text[512];
+
+    add_variable(arena, env, "RECEIVER", delivery->receiver->name);
+    add_variable(arena, env, "KEY", delivery->sending.key);
+    add_variable(arena, env, "CHANGE", delivery_change_key(delivery->sending.change));
+    add_variable(arena, env, "HOSTNAME", alerts->hostname);
+    add_variable(arena, env, "INCIDENT", incident->id);
+    add_variable(arena, env, "CLASS", incident->class);
+    add_variable(arena, env, "CODE", arena_printf(arena, "%d", incident->code));
+    add_variable(arena, env, "CAUSE", fault_causes[incident->cause].key);
+    add_variable(arena, env, "SEVERITY", fault_severities[incident->severity].key);
+    add_variable(arena, env, "ACTION", fault_actions[incident->action].key);
+    add_variable(arena, env, "ROUTE", fault_routes[incident->route].key);
+    add_variable(arena, env, "STATE", incident_state_key(incident->state));
+    add_variable(arena, env, "TITLE", incident->title);
+    add_variable(arena, env, "VERDICT", incident->verdict);
+    add_variable(arena, env, "COUNT", arena_printf(arena, "%llu", (unsigned long long)incident->count));
+    add_variable(arena, env, "UUID", *device->parent_uuid ? device->parent_uuid : device->uuid);
+    add_variable(arena, env, "GPU", device->index == DEVICE_NO_NUMBER ? "" : arena_printf(arena, "%u", device->index));
+    add_variable(arena, env, "PCI_BUS_ID", device->has_pci ? pci_format(device->pci, PCI_FORM_NVML, text) : "");
+    delivery_write_runbook(delivery, text, sizeof(text));
+    add_variable(arena, env, "RUNBOOK", text);
+    delivery_write_link(alerts, incident, text, sizeof(text));
+    add_variable(arena, env, "URL", text);
+}
+
+static int make_body_fd(const Str *body, Err *err)
+{
+    CLEANUP_FD int fd = memfd_create("stoker-alert", MFD_CLOEXEC);
+
+    if (fd < 0 || write(fd, body->text, body->len) != (ssize_t)body->len || lseek(fd, 0, SEEK_SET) != 0)
+        return err_errno(err, "make a file in memory");
+    return owner_take_fd(&fd);
+}
+
+static int run_command(const Delivery *delivery, Subproc *ret, Err *err)
+{
+    const ReceiverConfig *config = delivery->receiver->config;
+    CLEANUP(arena_done) Arena arena = {0};
+    CLEANUP_FD int fd = make_body_fd(&delivery->sending.body, err);
+    Texts env = {0};
+    int rc;
+
+    if (fd < 0)
+        return fd;
+    for (size_t i = 0; config->env[i]; i++)
+        vec_push(&env, config->env[i]);
+    add_facts(delivery, &arena, &env);
+    vec_push(&env, NULL);
+    rc = subproc_start(
+        &(SubprocSpec){.argv = config->argv, .env = env.at, .pass_fds = &fd, .pass_count = 1, .die_with_us = true}, ret,
+        err);
+    vec_done(&env);
+    return rc;
+}
+
+static void start_command(Delivery *delivery)
+{
+    AlertChild *child = xcalloc(1, sizeof(*child));
+    Err err = {0};
+
+    if (run_command(delivery, &child->process, &err) < 0) {
+        free(child);
+        delivery_finish(delivery, OUTCOME_FAILED, 0, err.text);
+        return;
+    }
+    child->alerts = delivery->receiver->alerts;
+    child->timeout_ms = delivery->receiver->config->timeout_ns / NS_PER_MS;
+    child->delivery = delivery;
+    delivery->sending.child = child;
+    watch_child(child);
+}
+
+static void cancel_command(Delivery *delivery)
+{
+    AlertChild *child = delivery->sending.child;
+
+    child->delivery = NULL;
+    subproc_stop(&child->process, 0, &(SubprocEnd){0}, NULL);
+    close_child(child);
+}
+
+const SenderOps command_ops = {start_command, cancel_command};
+
+/* --- journald ----------------------------------------------------------------------------------------------------- */
+
+enum { RECORD_MAX = 64 * 1024, EVIDENCE_MAX = 4000 };
+
+static void add_field(Str *out, const char *name, const char *value)
+{
+    size_t len = strlen(value);
+
+    if (!len)
+        return;
+    if (!strchr(value, '\n')) {
+        str_addf(out, "%s=%s\n", name, value);
+        return;
+    }
+    str_addf(out, "%s\n", name);
+    for (int i = 0; i < 8; i++) /* its length, little-endian */
+        str_addc(out, (char)(unsigned char)((uint64_t)len >> 8 * i));
+    str_addf(out, "%s\n", value);
+}
+
+static const char *find_priority(const Incident *incident, DeliveryChange change)
+{
+    static const char *const of_severity[SEVERITY_END] = {
+        [SEVERITY_INFO] = "5", [SEVERITY_WARNING] = "4", [SEVERITY_ERROR] = "3", [SEVERITY_FATAL] = "2"};
+
+    return change == DELIVERY_CLEARED || change == DELIVERY_MISSED ? "5" : of_severity[incident->severity];
+}
+
+static void add_device_fields(const Device *device, Str *out)
+{
+    char text[PCI_TEXT_CAP];
+
+    if (device->index != DEVICE_NO_NUMBER) {
+        snprintf(text, sizeof(text), "%u", device->index);
+        add_field(out, "STOKER_GPU", text);
+    }
+    add_field(out, "STOKER_UUID", *device->parent_uuid ? device->parent_uuid : device->uuid);
+    if (device->has_pci)
+        add_field(out, "STOKER_PCI_BUS_ID", pci_format(device->pci, PCI_FORM_NVML, text));
+}
+
+static void write_record(const Delivery *delivery, Str *out)
+{
+    const Incident *incident = &delivery->item->incident;
+    const DeliveryChange change = delivery->sending.change;
+    CLEANUP(str_done) Str message = {0};
+    char text[512];
+
+    str_init(&message, EVIDENCE_MAX);
+    str_addf(&message, "%s: %s", delivery_change_key(change), incident->title);
+    if (change != DELIVERY_CLEARED && *incident->verdict)
+        str_addf(&message, " %s", incident->verdict);
+    add_field(out, "MESSAGE", message.text);
+    add_field(out, "PRIORITY", find_priority(incident, change));
+    add_field(out, "SYSLOG_IDENTIFIER", "stoker");
+    add_field(out, "STOKER_INCIDENT", incident->id);
+    add_field(out, "STOKER_CHANGE", delivery_change_key(change));
+    add_field(out, "STOKER_CLASS", incident->class);
+    add_field(out, "STOKER_SEVERITY", fault_severities[incident->severity].key);
+    add_field(out, "STOKER_CAUSE", fault_causes[incident->cause].key);
+    add_field(out, "STOKER_ACTION", fault_actions[incident->action].key);
+    add_field(out, "STOKER_ROUTE", fault_routes[incident->route].key);
+    add_field(out, "STOKER_STATE", incident_state_key(incident->state));
+    add_field(out, "STOKER_LABELS", delivery->labels);
+    add_device_fields(&incident->device, out);
+    delivery_write_runbook(delivery, text, sizeof(text));
+    add_field(out, "STOKER_RUNBOOK", text);
+    str_clear(&message);
+    delivery_write_evidence(incident, EVIDENCE_MAX, &message);
+    add_field(out, "STOKER_EVIDENCE", message.text);
+}
+
+static int send_record(const char *path, const Str *record)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    CLEANUP_FD int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return -errno;
+    if (strlen(path) >= sizeof(address.sun_path))
+        return -ENAMETOOLONG;
+    strcpy(address.sun_path, path);
+    if (sendto(fd, record->text, record->len, MSG_NOSIGNAL, (struct sockaddr *)&address, sizeof(address)) < 0)
+        return -errno;
+    return 0;
+}
+
+static void start_journald(Delivery *delivery)
+{
+    const char *path = delivery->receiver->config->socket;
+    CLEANUP(str_done) Str record = {0};
+    char why[ALERT_WHY_CAP] = "";
+    int rc;
+
+    str_init(&record, RECORD_MAX);
+    write_record(delivery, &record);
+    rc = send_record(path, &record);
+    if (rc < 0)
+        snprintf(why, sizeof(why), "send to '%.80s': %s", path, strerror(-rc));
+    delivery_finish(delivery, rc == 0 ? OUTCOME_DELIVERED : OUTCOME_FAILED, 0, why);
+}
+
+static void cancel_journald(Delivery *delivery UNUSED) {}
+
+const SenderOps journald_ops = {start_journald, cancel_journald};
