@@ -93,7 +93,7 @@ def python_tests(build, paths, slow, tally):
 def build_programs(build, paths):
     """Builds the program and what the tests in these folders and files start."""
     folders = {path if not path.endswith(".py") else os.path.dirname(path) for path in paths}
-    wanted = ["stoker"]
+    wanted = ["stoker", "test/bench/gen_trace"]
     for line in output("ninja", "-C", build, "-t", "targets", "all").splitlines():
         target, _, rule = line.partition(": ")
         if rule.startswith("c_LINKER") and target.startswith(("sim/", "src/", *(f"{f}/" for f in folders))):
