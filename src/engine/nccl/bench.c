@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output of nccl-tests and rccl-tests as text. The table's own header says which columns it has, so that old and new
- * versions, tests without redop or root, and per-iteration columns are all the same. */
-/* Conclusions from nccl-tests: damage, zeros, the curve over sizes, and runs against each other. */
+/*
+ * Text output of nccl-tests and rccl-tests. The table's header defines its columns, so old and new versions, tests
+ * without redop or root, and per-iteration columns are read alike. And conclusions: wrong values, zeros, the curve
+ * over sizes, and runs compared with each other.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

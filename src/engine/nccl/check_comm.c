@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conclusions from communicators: whether they came up, how long that took, whether their ranks agree, whether they
- * stopped at one call; and from environment variables. */
-/* Conclusions from what should be the same on all processes. */
+/* Conclusions from communicators (whether they came up, how long that took, whether their ranks agree, whether they
+ * stopped at one call), from PyTorch's watchdog, and from settings that should be the same on all processes. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A dump of PyTorch's flight recorder: its process groups and their calls, kept in few bytes each. */
-/* JSON: results of nccl-tests (-J), or a dump of PyTorch's flight recorder. */
+/* JSON inputs: results of nccl-tests (-J), or a dump of PyTorch's flight recorder with its process groups and calls,
+ * kept in few bytes each. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line as NCCL wrote it: out of the JSON that container engines and journals put each line into, without the escape
- * sequences of a terminal. What launchers put before it stays; see log.c. */
-/* Lines of a log: whose they are. Launchers put anything before NCCL's own prefix, and several processes that write
- * into one file put one line into the middle of another, so a line is a row of pieces, each with a prefix:
- *     host:pid:tid [device] NCCL INFO message        host:pid:tid [device] file:line (function) NCCL WARN message */
+/*
+ * Lines of a log. Container engines and journald wrap lines in JSON, terminals add escape sequences: both are
+ * removed. Launchers put anything before NCCL's own prefix, and processes that write into one file put a line into
+ * the middle of another, so a line is a row of pieces, each with a prefix:
+ *
+ *     host:pid:tid [device] NCCL INFO message
+ *     host:pid:tid [device] file:line (function) NCCL WARN message
+ */
 #include <string.h>
 
 #include "base/owner.h"

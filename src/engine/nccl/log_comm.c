@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log: communicators and the ranks in them. */
-/* Log: how a communicator's initialisation went, and what came of it: channels, rings, trees, patterns. */
-/* Log: which way data takes from rank to rank.
+/*
+ * Log: communicators, their ranks, rings and trees, transports, and calls (NCCL_DEBUG_SUBSYS=COLL). Calls with the
+ * same count on one communicator must be the same; the last NCCL_WINDOW of them are compared.
+ *
  *     Channel 03/0 : 1[1] -> 2[2] via P2P/CUMEM/read
  *     Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/2(6)/GDRDMA/Shared        Ring 00 : 3 -> 4 [receive] via
- * NET/Socket/0 */
-/* Log with NCCL_DEBUG_SUBSYS=COLL: each rank's calls.
- *     AllReduce: opCount 1f sendbuff 0x.. recvbuff 0x.. count 1024 datatype 7 op 0 root 0 comm 0x.. [nranks=8] stream
- * 0x.. Calls with the same count on one communicator must be the same; the last NCCL_WINDOW of them are compared. */
+ * NET/Socket/0 AllReduce: opCount 1f sendbuff 0x.. recvbuff 0x.. count 1024 datatype 7 op 0 root 0 comm 0x.. [nranks=8]
+ * stream 0x..
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

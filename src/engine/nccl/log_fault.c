@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log: variables that are set, networks and adapters that were found. */
-/* Log: errors. Lines that differ in numbers only are one finding. */
+/* Log: environment variables, networks and adapters, and errors. Errors that differ in numbers only are one finding. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A strict reader of pickles (protocols 2 to 5) that hold plain values only. The machine has a stack and a memo;
- * there is nothing in it that could import or call. A memo's container is given out as a copy, so that no value is
- * its own part; heights and the number of values are bounded. */
+/*
+ * A strict reader of pickles (protocols 2 to 5) that hold plain values only. The machine has a stack and a memo;
+ * nothing in it imports or calls. A memo's container is copied out, so that no value is part of itself; depth and
+ * number of values are bounded.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What was read about a job's collective communication, and what is wrong with it: plain data that outputs print.
- * Everything lies in the job (nccl.h) and lives as long as it. Every text is valid UTF-8 without control characters.
- * Numbers that are unknown are NCCL_UNKNOWN; texts that are unknown are "".
+ * What was read about a job's collective communication, and the findings: plain data that outputs print. It lies in the
+ * job (nccl.h) and lives as long as it. Every text is valid UTF-8 without control characters. Unknown numbers are
+ * NCCL_UNKNOWN; unknown texts are "".
  */
 
 #include <stdbool.h>

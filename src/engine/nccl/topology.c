@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Topology and graph XML as NCCL and RCCL write them (NCCL_TOPO_DUMP_FILE, NCCL_GRAPH_DUMP_FILE). Documents that define
- * entities are refused; depth and number of elements are bounded. */
-/* Conclusions from a topology: devices that are not like their like, and ways through the CPU. */
+/*
+ * Topology and graph XML as NCCL and RCCL write them (NCCL_TOPO_DUMP_FILE, NCCL_GRAPH_DUMP_FILE), and conclusions:
+ * devices that differ from others of their kind, and paths through the CPU. Documents that define entities are
+ * refused; depth and number of elements are bounded.
+ */
 #include <expat.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
  *
  * A gauge has two open minutes, the running one and the one before, since fast readings arrive up to a second late. A
  * counter's increase is the difference of the last values of two minutes, with `base` before the oldest; only a minute
- * with a reset ("jumped") needs a number of its own, kept for the last SERIES_JUMPS of them. An older one is given as
- * grown by its last value alone.
+ * with a reset ("jumped") stores its increase, for the last SERIES_JUMPS of them. The increase of an older one is taken
+ * to be its last value.
  */
 
 #include <stdbool.h>

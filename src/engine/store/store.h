@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * The history: for each series (a device and a metric) ten minutes of seconds and a day of minutes, in rings of fixed
- * length that cost what their values need (block.h). A second holds a value or the reason why there is none; a minute
- * holds minimum, mean and maximum over the valid readings in it (of fast metrics: over all fast readings) and how many
- * seconds were valid; of a counter: its last value and its increase, in which a reset does not count backwards. The
- * axis is the agent's monotonic clock, so a step of the wall clock moves no point; callers translate with the offset of
- * now. Pure: time is an argument, no I/O, nothing is allocated after store_new. One thread.
+ * The history: for each series (a device and a metric) ten minutes of seconds and a day of minutes, in packed rings of
+ * fixed length (ring.h). A second holds a value or the reason why there is none; a minute holds minimum, mean and
+ * maximum over the valid readings in it (of fast metrics: over all fast readings) and how many seconds were valid; of a
+ * counter: its last value and its increase, in which a reset does not count backwards. The axis is the agent's
+ * monotonic clock, so a step of the wall clock moves no point; callers add the current offset. Pure: time is an
+ * argument, no I/O, nothing is allocated after store_new. One thread.
  *
  * Seconds are doubles: integers are exact up to 2^53. In a minute of a gauge minimum and maximum are floats (7 digits,
  * integers exact up to 16,777,216) and the mean is off by at most 0.05 % of maximum - minimum; values and increases of
- * counters are doubles. cell.h says why.
+ * counters are doubles (ring.h).
  */
 
 #include <stdbool.h>

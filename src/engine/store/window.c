@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accumulators per scraper and GPU, and those of the last minute in twelve parts of five seconds for scrapers that are
- * new. A GPU keeps its row (by PCI address) while it comes and goes. Rows of values are as long as there are fast
- * metrics. What was closed last is kept beside what runs, for the one who asks again at once.
+ * Accumulators per scraper and GPU, and those of the last minute in twelve parts of five seconds for new scrapers. A
+ * GPU keeps its row (by PCI address) while it is gone. Rows have a value per fast metric. The accumulators closed last
+ * are kept beside the running ones, for a scraper that repeats its request at once.
  */
 
 #include "engine/store/window.h"

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What happened between scrapes: minimum, mean and maximum of each fast metric since the last scrape of the one who
- * asks. Each scraper (told apart by a text: address and user agent) has accumulators of its own; the one that was not
- * seen for longest gives its place to a new one. A scraper that is seen for the first time gets what the last minute
- * holds. Fixed memory (GPUs without a PCI address and those beyond NODE_GPUS_MAX are left out). Pure, one thread.
+ * Minimum, mean and maximum of each fast metric since the last scrape of the same scraper. A scraper is identified by a
+ * text (address and user agent) and has accumulators of its own; when all are in use, the one that was not seen for
+ * longest is reused. A new scraper gets the last minute. Fixed memory (GPUs without a PCI address and those beyond
+ * NODE_GPUS_MAX are left out). Pure, one thread.
  */
 
 #include <stdbool.h>

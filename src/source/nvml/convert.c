@@ -216,7 +216,7 @@ typedef struct Known {
 
 /* NVML_FI_MAX of the headers that came with these drivers. */
 static const Known known_fields[] = {{450, 146}, {520, 167}, {550, 200}, {570, 269}, {590, 289}, {610, 303}};
-/* NVML_GPM_METRIC_MAX of them, until the first with all that is asked for. */
+/* NVML_GPM_METRIC_MAX of these headers, up to the first with all metrics of the catalogue. */
 static const Known known_gpm[] = {{570, 98}, {575, 210}};
 
 static unsigned int count_known(const Known *rows, size_t count, unsigned int driver_major)

@@ -14,7 +14,7 @@
 #include "model/sample.h"
 #include "nvml_abi.h"
 
-/* A number of the driver, or why there is none. */
+/* A number of the driver, or the reason why it is absent. */
 typedef struct NvmlNumber {
     bool valid;
     bool is_double;
@@ -40,12 +40,12 @@ NvmlNumber nvml_field_number(const nvmlFieldValue_t *entry);
 /* Both, or the reason of the first that is absent. */
 NvmlNumber nvml_add(NvmlNumber a, NvmlNumber b);
 
-/* Sets the sample of a metric from the driver's number for it: power is read in mW and shown in W, memory in bytes and
- * shown in MiB (cut, not rounded), a temperature over 200 is none, all else stays as it is. */
+/* Sets a metric's sample from the driver's number: power from mW to W, memory from bytes to MiB (truncated), a
+ * temperature over 200 is absent, all else is unchanged. */
 void nvml_sample_set(const Metric *metric, NvmlNumber number, uint64_t time_ns, Sample *sample);
 
-/* A GPM metric's sample: percent become a ratio, at most 1, MiB/s bytes a second, counters stay. What is
- * not a number, or below 0, is no data. */
+/* Sets a GPM metric's sample: percent to a ratio of at most 1, MiB/s to bytes per second, counters unchanged. NaN and
+ * numbers below 0 are no data. */
 void nvml_sample_set_gpm(const Metric *metric, double value, uint64_t time_ns, Sample *sample);
 
 /* A rate made of a counter in KiB. All zero: nothing read yet. */
@@ -57,9 +57,9 @@ typedef struct NvmlRate {
     int64_t value;
 } NvmlRate;
 
-/* The counter at one reading gives thousands of KiB a second since the one before. No data at the first reading, after
- * a counter that went back, and when the driver has not renewed its counter for 10 s; when it has merely not renewed it
- * since the last reading, the rate of then. */
+/* From a counter in KiB to thousands of KiB per second since the reading before. No data at the first reading, after a
+ * counter that decreased, and when the driver has not updated its counter for 10 s; when it has only not updated it
+ * since the last reading, the last rate. */
 NvmlNumber nvml_rate_next(NvmlRate *rate, NvmlNumber kib, int64_t stamp_us, uint64_t now_ns);
 
 /* The brand in words, as nvidia-smi writes it; "" for a number that is not known. */

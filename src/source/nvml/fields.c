@@ -104,7 +104,7 @@ uint64_t nvml_plan_period(const NvmlPlan *plan, MetricPace pace)
 enum { FIELD_LINK_COUNT = 91, FIELD_ECC_FIRST = 3, FIELD_ECC_LAST = 28, FIELD_LINK_TX = 138, FIELD_LINK_RX = 139 };
 enum { BYTES_PER_KIB = 1024 };
 
-/* Where the entries of a batch lie in the call; links that the GPU does not have are not asked for. */
+/* Positions of a batch's entries in the call; links that the GPU does not have are left out. */
 typedef struct Asked {
     uint16_t count;
     uint16_t at[NVML_FIELDS_MAX];

@@ -10,7 +10,7 @@
 #include "base/owner.h"
 #include "source/nvml/readers.h"
 
-#define AGAIN_NS NS_PER_MIN /* what is not to be had is started anew after so long */
+#define AGAIN_NS NS_PER_MIN /* a watch that failed is restarted after this time */
 #define OPEN_DELAY_MIN_NS (10 * NS_PER_S)
 #define OPEN_DELAY_MAX_NS (10 * NS_PER_MIN)
 
@@ -25,8 +25,8 @@ struct NvmlCounter {
     DcgmTarget target;
     DcgmWatch *watch;     /* NULL: none */
     uint32_t plan_number; /* of the plan that it follows */
-    Absence why;          /* where there is none though the engine is up */
-    uint64_t again_ns;    /* when it is started anew; 0: without a watch at once, with one not at all */
+    Absence why;          /* where there is no watch though the engine is up */
+    uint64_t again_ns;    /* when to restart; 0: at once without a watch, never with one */
 };
 
 struct NvmlCounters {
@@ -161,7 +161,7 @@ static void free_counter(NvmlCounter *counter)
 
 /* ---- may there be an engine ---- */
 
-/* Another's GPU is one that hung, and so is nobody's, but for one that is no longer there. */
+/* A GPU of another sampler is one that hung, and so is one without a sampler, unless it was removed. */
 static bool all_are_ours(const NvmlCounters *counters, bool *ret_all_read)
 {
     Board *board = counters->reader->board;
@@ -178,7 +178,7 @@ static bool all_are_ours(const NvmlCounters *counters, bool *ret_all_read)
     return true;
 }
 
-/* ABSENCE_END: it may; *ret_ready tells whether one may be opened just now. */
+/* ABSENCE_END: nothing forbids an engine; *ret_ready: whether one may be opened now. */
 static Absence find_obstacle(const NvmlCounters *counters, bool *ret_ready)
 {
     *ret_ready = true;
@@ -189,7 +189,7 @@ static Absence find_obstacle(const NvmlCounters *counters, bool *ret_ready)
     return ABSENCE_END;
 }
 
-/* ---- a turn ---- */
+/* ---- a step ---- */
 
 static void open_engine(NvmlCounters *counters)
 {
@@ -200,7 +200,7 @@ static void open_engine(NvmlCounters *counters)
         close_after_failure(counters, dcgm_absence(rc));
 }
 
-/* Those that have a number in DCGM, as many as one watch takes. */
+/* The metrics with a DCGM number, as many as one watch takes. */
 static size_t pick_metrics(const NvmlGpmList *list, MetricId metrics[DCGM_FIELDS_MAX])
 {
     size_t count = 0;
@@ -330,7 +330,7 @@ typedef struct Subject {
     Reading *reading;
 } Subject;
 
-/* Asks once whether the GPU has it and tells the board. */
+/* Reads once whether the GPU has GPM and puts it on the board. */
 static void find_gpm_support(NvmlGpu *gpu)
 {
     nvmlGpmSupport_t support = {.version = NVML_GPM_SUPPORT_VERSION};
@@ -488,7 +488,7 @@ void nvml_gpm_read(NvmlGpu *gpu)
     for (uint32_t i = 0; i < gpu->mig.count; i++) {
         Subject one = {.list = &plan->gpm_instance, .gpm = &pool[i].gpm, .reading = &pool[i].reading};
         if (gpu->gpm_support != GPM_YES) {
-            read_otherwise(gpu, &one); /* which tells compute instances apart */
+            read_otherwise(gpu, &one); /* libdcgm reads compute instances apart */
         } else if (pool[i].reading.instance_head) {
             read_subject(gpu, &one);
             copy_to_siblings(gpu, i, one.list);

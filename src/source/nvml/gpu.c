@@ -11,7 +11,7 @@
 #include "source/board/words.h"
 #include "source/nvml/readers.h"
 
-/* Takes over what the driver wrote, if it wrote it. */
+/* Copies the driver's text after a successful call. */
 static void copy_answer(nvmlReturn_t answer, const char *text, char *out, size_t cap)
 {
     if (answer == NVML_SUCCESS)
@@ -146,7 +146,7 @@ static void open_events(NvmlGpu *gpu)
         return;
     r = NVML_GPU_CALL(gpu, nvmlDeviceGetSupportedEventTypes, (gpu->handle, &types));
     if (r == NVML_ERROR_FUNCTION_NOT_FOUND)
-        r = NVML_SUCCESS; /* registering will tell */
+        r = NVML_SUCCESS; /* the result of registering decides */
     if (r == NVML_SUCCESS && !(types & nvmlEventTypeXidCriticalError))
         r = NVML_ERROR_NOT_SUPPORTED;
     if (r == NVML_SUCCESS)
@@ -219,7 +219,7 @@ static void read_events(NvmlGpu *gpu)
 
 enum { ALL_PACES = 1 << METRIC_PACE_FAST | 1 << METRIC_PACE_NORMAL | 1 << METRIC_PACE_SLOW | 1 << METRIC_PACE_ONCE };
 
-/* Who the GPU is, and its last XID, outlive a sampler: they are taken over from the board. All else is read anew. */
+/* Identity and last XID outlive a sampler: copied from the board. All else is read again. */
 static void copy_from_board(NvmlGpu *gpu)
 {
     const Sample *xid = &gpu->reading.sample[METRIC_XID_ERRORS];
@@ -324,7 +324,7 @@ static void set_outcome(NvmlGpu *gpu, BoardOutcome outcome, nvmlReturn_t code)
     atomic_store_explicit(&gpu->row->outcome, outcome, memory_order_release);
 }
 
-/* All but the last XID, which says what became of the GPU. */
+/* All but the last XID, which explains what happened to the GPU. */
 static void lose_readings(NvmlGpu *gpu, Absence why)
 {
     const Sample xid = gpu->reading.sample[METRIC_XID_ERRORS];
@@ -379,7 +379,7 @@ static nvmlReturn_t attach_gpu(NvmlGpu *gpu)
     return NVML_SUCCESS;
 }
 
-/* What is not read has its reason; what is read starts anew. */
+/* Unwanted metrics get their reason; wanted ones start again. */
 static void follow_plan(NvmlGpu *gpu)
 {
     const NvmlPlan *plan = &gpu->reader->plan;
@@ -432,8 +432,7 @@ static void read_paces(NvmlGpu *gpu, uint32_t paces)
     }
 }
 
-/* Only failures, and not a single call that worked: the driver refuses the GPU. The few calls of a fast pass do not say
- * enough for that. */
+/* The driver refuses the GPU if calls failed and none succeeded. The few calls of a fast pass do not prove that. */
 static nvmlReturn_t find_gpu_trouble(const NvmlGpu *gpu, uint32_t paces)
 {
     const bool whole = paces & 1 << METRIC_PACE_NORMAL;

@@ -23,9 +23,9 @@ typedef struct NvmlReader {
     Board *board;
     NvmlLibrary library;
     NvmlPlan plan;
-    NvmlCounters *counters; /* for GPUs without GPM; NULL: not asked for */
-    bool peers_anew;        /* a GPU was attached: what the others say of it is out of date */
-    uint32_t peers_next;    /* whose peers are asked about next */
+    NvmlCounters *counters; /* for GPUs without GPM; NULL: not wanted */
+    bool peers_anew;        /* a GPU was attached: the others' status of it is outdated */
+    uint32_t peers_next;    /* the GPU whose peers are read next */
     char driver_version[READING_TEXT_CAP], nvml_version[READING_TEXT_CAP];
     nvmlGpmMetricsGet_t gpm; /* for one call at a time */
     nvmlFieldValue_t fields[NVML_FIELDS_MAX];
@@ -58,15 +58,15 @@ typedef struct NvmlInstances {
 /* The GPU's NVLinks to the others, as Board.gpus has them. */
 typedef struct NvmlPeers {
     Sample status[NODE_GPUS_MAX];
-    uint32_t left; /* entries, from the last on, that are still to be asked about in this round */
-    bool changed;  /* since it was put on the board */
+    uint32_t left; /* entries still to be read in this round, from the last on */
+    bool changed;  /* since the last publication */
 } NvmlPeers;
 
 /* Its own NVLinks. */
 typedef struct NvmlLinks {
     BoardLinkList list;
-    bool by_function; /* a field does not tell their state */
-    bool changed;     /* since it was put on the board */
+    bool by_function; /* their state is not in a field */
+    bool changed;     /* since the last publication */
 } NvmlLinks;
 
 /* What runs on it. */
@@ -84,7 +84,7 @@ typedef struct NvmlGpu {
     Reading reading;
     uint32_t plan_number; /* of the plan that the reading follows; 0: none */
     uint32_t links;       /* NVLinks */
-    bool no_mig;          /* asked, it has no MIG */
+    bool no_mig;          /* known to have no MIG */
     uint32_t gpm_support; /* as BoardGpu.gpm */
     nvmlEventSet_t events;
     NvmlGpm gpm;
@@ -105,19 +105,19 @@ typedef struct NvmlGpu {
 } NvmlGpu;
 
 NvmlGpu *nvml_gpu_new(NvmlReader *reader, uint32_t index);
-/* Lets go of everything of the driver's, where it is up, and forgets the GPU. */
+/* Releases all of the driver's objects, if the driver is up, and frees the GPU. */
 void nvml_gpu_free(NvmlGpu *gpu);
-/* Lets go of the handle and what hangs on it; the readings stay. */
+/* Releases the handle and what depends on it; the readings stay. */
 void nvml_gpu_detach(NvmlGpu *gpu);
 
-/* One pass over the paces whose bits (1 << METRIC_PACE_...) are set, with all that a new plan or a new handle asks for
- * besides; what was read is published if the GPU is still ours. False where the driver went away. */
+/* One pass over the paces whose bits (1 << METRIC_PACE_...) are set, plus what a new plan or a new handle needs;
+ * publishes the result if the GPU is still ours. False where the driver went away. */
 bool nvml_gpu_pass(NvmlGpu *gpu, uint32_t paces);
 /* Between two passes: hands on the events that have come. */
 void nvml_gpu_read_events(NvmlGpu *gpu);
 /* Whether it waits for its first pass, or for one after a change of plan. */
 bool nvml_gpu_is_new(const NvmlGpu *gpu);
-/* The calls of pace BLOCKING: how many there are, and one of them. False where it is not wanted or cannot be made. */
+/* The calls of pace BLOCKING: their number, and one of them. False where it is not wanted or not possible. */
 uint32_t nvml_blocking_rows(void);
 bool nvml_gpu_read_blocking(NvmlGpu *gpu, uint32_t which);
 /* Makes all values absent because of the driver as a whole, and publishes that. */

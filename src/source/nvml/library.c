@@ -92,7 +92,7 @@ NodeDriver nvml_answer_driver(nvmlReturn_t answer)
     case NVML_ERROR_LIB_RM_VERSION_MISMATCH:
         return NODE_DRIVER_MISMATCH;
     case NVML_ERROR_NOT_READY:
-    case NVML_ERROR_UNINITIALIZED: /* it was let go under our feet, and is taken up again at once */
+    case NVML_ERROR_UNINITIALIZED: /* the driver was shut down under us; it is started again at once */
         return NODE_DRIVER_NOT_READY;
     default:
         return NODE_DRIVER_REFUSES;

@@ -55,8 +55,8 @@ typedef struct NvmlLibrary {
     NvmlTable table_;
 } NvmlLibrary;
 
-/* What a call is about. `trouble` is why no more calls are to be made about it: GPU_IS_LOST, RESET_REQUIRED, NOT_OURS
- * or what the library was lost for; 0: none. Every call looks at it first. */
+/* The GPU that a call is about. `trouble` is why no more calls about it are made: GPU_IS_LOST, RESET_REQUIRED, NOT_OURS
+ * or why the library is lost; 0: none. Every call checks it first. */
 typedef struct NvmlTarget {
     uint32_t index;          /* into Board.gpus; UINT32_MAX: no one GPU */
     _Atomic uint16_t *owner; /* NULL: no one GPU */
@@ -66,12 +66,12 @@ typedef struct NvmlTarget {
 void nvml_library_init(NvmlLibrary *library, BoardSampler *self, uint16_t slot);
 /* Loads the library ("" or a path) and the functions it has. -ENOENT with a sentence. */
 int nvml_library_open(NvmlLibrary *library, const char *path, Err *err);
-/* nvmlInit; without attaching GPUs where told so. The driver's answer. */
+/* nvmlInit; with no_attach without attaching GPUs. The driver's answer. */
 nvmlReturn_t nvml_library_start(NvmlLibrary *library, bool no_attach);
-/* nvmlShutdown where it is up, dlclose where it is loaded. Handles must have been forgotten before. */
+/* nvmlShutdown where it is up, dlclose where it is loaded. The caller has dropped all handles before. */
 void nvml_library_close(NvmlLibrary *library);
 
-/* For the macros: announce a call, or say why it is not to be made; take the announcement back. */
+/* For the macros: announce a call, or return why it must not be made; withdraw the announcement. */
 nvmlReturn_t nvml_call_begin(NvmlLibrary *library, NvmlTarget *target, NvmlFunction function, uint32_t limit_ms);
 nvmlReturn_t nvml_call_end(NvmlLibrary *library, NvmlTarget *target, nvmlReturn_t answer);
 void nvml_call_announce(NvmlLibrary *library, const NvmlTarget *target, NvmlFunction function, uint32_t limit_ms);
@@ -90,7 +90,7 @@ void nvml_call_finish(NvmlLibrary *library);
     })
 #define NVML_CALL(library, target, fn, args) NVML_CALL_WITHIN((library), (target), NVML_COMMON_LIMIT, fn, args)
 
-/* Gives something back that was taken earlier: also of a GPU that is in trouble or no longer ours. */
+/* Releases an object of the driver: also of a GPU that is in trouble or no longer ours. */
 #define NVML_LET_GO(library, target, fn, args)                                                                         \
     do {                                                                                                               \
         if ((library)->table_.fn && (library)->up) {                                                                   \
@@ -105,14 +105,14 @@ const char *nvml_library_words(NvmlLibrary *library, nvmlReturn_t answer);
 
 /* ---- what answers mean; pure ---- */
 
-/* Why there is no value; for SUCCESS ABSENCE_NO_DATA, as somebody asked. */
+/* Why there is no value; ABSENCE_NO_DATA for SUCCESS. */
 Absence nvml_answer_absence(nvmlReturn_t answer);
 /* What an answer about a GPU as a whole makes of it. */
 BoardOutcome nvml_answer_outcome(nvmlReturn_t answer);
-/* Whether it says that something is wrong, not merely that a value is not to be had. */
+/* Whether it means a failure, not only a value that does not exist. */
 bool nvml_answer_is_failure(nvmlReturn_t answer);
-/* What it says of a driver that is asked to start. */
+/* The driver's condition by the answer of nvmlInit. */
 NodeDriver nvml_answer_driver(nvmlReturn_t answer);
-/* A sentence for a person on a driver that does not start: what to do where that is known, else the driver's own words
- * (NULL: it has none). Fills why, cut where it does not fit. */
+/* A sentence for people about a driver that does not start: what to do where that is known, else the driver's own words
+ * (NULL: none). Fills why, truncated where it does not fit. */
 void nvml_answer_why(nvmlReturn_t answer, const char *words, char *why, size_t cap);

@@ -61,7 +61,7 @@ static void read_states_by_function(NvmlGpu *gpu)
     }
 }
 
-/* False where the driver does not tell so. */
+/* False where the driver has no such field. */
 static bool read_states_by_field(NvmlGpu *gpu)
 {
     BoardLinkList *list = &gpu->nvlinks.list;
@@ -165,7 +165,7 @@ static void read_errors(NvmlGpu *gpu)
 
 /* ---- where they lead ---- */
 
-/* Asked once of each link that is up: boards are not wired anew while they run. */
+/* Read once for each link that is up: boards are not rewired while they run. */
 static void read_remotes(NvmlGpu *gpu)
 {
     BoardLinkList *list = &gpu->nvlinks.list;
@@ -243,7 +243,7 @@ void nvml_links_publish(NvmlGpu *gpu)
     gpu->nvlinks.changed = false;
 }
 
-#define ROOM_NS (10 * NS_PER_MS) /* of a turn; a fast pass comes every 100 ms */
+#define ROOM_NS (10 * NS_PER_MS) /* of a step; a fast pass comes every 100 ms */
 
 /* ---- one pair ---- */
 
@@ -263,7 +263,7 @@ static void set_peer_sample(NvmlGpu *gpu, uint32_t at, nvmlReturn_t answer, nvml
     const uint64_t now = nvml_gpu_now(gpu);
 
     if (answer == NVML_ERROR_GPU_IS_LOST || answer == NVML_ERROR_RESET_REQUIRED)
-        sample_set_int64(sample, now, PEER_UNKNOWN); /* one of both is: its own calls tell which */
+        sample_set_int64(sample, now, PEER_UNKNOWN); /* one of the two is; its own calls show which */
     else if (answer != NVML_SUCCESS)
         sample_set_absent(sample, now, nvml_answer_absence(answer));
     else
@@ -330,7 +330,7 @@ static void begin_all_peers(NvmlReader *reader, NvmlGpu *const gpus[NODE_GPUS_MA
     reader->peers_anew = false;
 }
 
-/* Each GPU in its turn, so that those with large numbers come too where the driver is slow. */
+/* Round robin, so that GPUs with large numbers are reached too where the driver is slow. */
 void nvml_peers_step(NvmlReader *reader, NvmlGpu *const gpus[NODE_GPUS_MAX])
 {
     const uint64_t end_ns = board_kernel_now() + ROOM_NS;

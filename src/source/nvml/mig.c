@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MIG devices. They are counted and named every time, since the driver tells nobody when they change: a handle per
- * place and a UUID per handle. Only where these differ from before is more asked.
+ * MIG devices. They are counted and named every time, since the driver does not report changes: a handle per place and
+ * a UUID per handle. More is read only where these changed.
  */
 
 #include "source/nvml/readers.h"
@@ -242,7 +242,7 @@ void nvml_mig_find(NvmlGpu *gpu)
     refresh_instances(gpu);
 }
 
-/* ---- what is read of a device ---- */
+/* ---- memory of a device ---- */
 
 void nvml_mig_read(NvmlGpu *gpu)
 {

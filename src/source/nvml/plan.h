@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The agent's plan, made ready for reading: which calls are worth making at which pace, which fields go into the one
- * nvmlDeviceGetFieldValues of a pace, which GPM metrics are asked for. Made anew when the plan or the driver changes;
- * the same for all GPUs. One thread.
+ * The agent's plan, made ready for reading: which calls are made at which pace, which fields go into the one
+ * nvmlDeviceGetFieldValues of a pace, which GPM metrics are read. Made again when the plan or the driver changes; the
+ * same for all GPUs. One thread.
  */
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ enum {
 
 typedef struct NvmlField {
     uint16_t id;
-    bool per_link; /* scope is a link: asked only of GPUs that have it */
+    bool per_link; /* scope is a link: read only of GPUs that have it */
     uint32_t scope;
 } NvmlField;
 

@@ -59,7 +59,7 @@ static void add_process(Found *found, Kind kind, const nvmlProcessInfo_t *info)
                                    .memory_percent = UINT8_MAX}));
 }
 
-/* Asks with more and more room until the list fits. */
+/* Repeats the call with more room until the list fits. */
 static nvmlReturn_t read_list(NvmlGpu *gpu, Kind kind, Found *found)
 {
     unsigned int room = ROOM_FIRST;
@@ -117,7 +117,7 @@ static int by_pid(const void *a, const void *b)
     return c ? c : x->graphics - y->graphics;
 }
 
-/* The most first; who does not tell comes last. */
+/* By memory, largest first; unknown last. */
 static int by_memory(const void *a, const void *b)
 {
     const NodeProcess *x = a, *y = b;
@@ -131,7 +131,7 @@ static bool is_same(const NodeProcess *a, const NodeProcess *b)
     return a->pid == b->pid && a->gpu_instance == b->gpu_instance && a->compute_instance == b->compute_instance;
 }
 
-/* Sorted, and each once: both lists tell of the same memory. */
+/* Sorts and removes duplicates: both lists count the same memory. */
 static void join_lists(Found *found)
 {
     size_t kept = 0;
@@ -191,7 +191,7 @@ static nvmlReturn_t read_samples(NvmlGpu *gpu, Shares *ret)
     return r;
 }
 
-/* The newest sample of a process, NULL: it did nothing. Drivers are known to give shares above 100: no samples. */
+/* The newest sample of a process, NULL: it was idle. Drivers are known to report shares above 100: ignored. */
 static const nvmlProcessUtilizationSample_t *newest_of(const Shares *shares, uint32_t pid)
 {
     const nvmlProcessUtilizationSample_t *newest = NULL;

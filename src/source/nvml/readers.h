@@ -73,47 +73,49 @@ Absence nvml_absence_of(const NvmlGpu *gpu, MetricId id, Absence why);
 
 /* Reads the fields of a pace into gpu->reading. */
 void nvml_fields_read(NvmlGpu *gpu, MetricPace pace);
-/* The number of NVLinks; 0 where there are none or the driver does not say. */
+/* The number of NVLinks; 0 where there are none or it is unknown. */
 uint32_t nvml_fields_links(NvmlGpu *gpu);
 
 /* The MIG mode of a GPU, its MIG devices, and the memory of each (mig.c). None of it needs root. */
 
-/* Asks for the mode and the devices. A device that is still there keeps what was read of it. */
+/* Reads the mode and the devices. A device that is still there keeps its readings. */
 void nvml_mig_find(NvmlGpu *gpu);
 /* Reads the memory of each MIG device. */
 void nvml_mig_read(NvmlGpu *gpu);
-/* Forgets the devices and gives their buffers back. */
+/* Drops the devices and frees their buffers. */
 void nvml_mig_forget(NvmlGpu *gpu);
 
 /* NVLinks of a GPU (links.c). Does nothing where the plan does not want them. */
 
-/* What is due of the paces whose bits are set. */
+/* Reads what is due for the paces whose bits are set. */
 void nvml_links_read(NvmlGpu *gpu, uint32_t paces);
-/* Forgets all where nobody wants to know any more. */
+/* Drops everything where the plan does not want it any more. */
 void nvml_links_follow_plan(NvmlGpu *gpu);
-/* Makes all that was asked for absent. */
+/* Makes all samples absent. */
 void nvml_links_set_absent(NvmlGpu *gpu, Absence why);
-/* Puts what has changed on the board; the GPU is ours. */
+/* Publishes changes on the board. The GPU must be ours. */
 void nvml_links_publish(NvmlGpu *gpu);
 
 /* NVLink reachability between pairs of GPUs (links.c): nvmlDeviceGetP2PStatus, at pace SLOW, a few calls per pass. */
 
-/* Asks about all others anew, unless it is still about it or nobody wants to know. */
+/* Starts a new round over all other GPUs, unless one runs or the plan does not want it. */
 void nvml_peers_begin(NvmlGpu *gpu);
-/* Goes on for a short time, and publishes what came of it. Entry i is Board.gpus[i], NULL where it is not ours. */
+/* Continues the round for a short time and publishes the result. Entry i is Board.gpus[i], NULL where it is not ours.
+ * */
 void nvml_peers_step(NvmlReader *reader, NvmlGpu *const gpus[NODE_GPUS_MAX]);
-/* Forgets all where nobody wants to know any more. */
+/* Drops everything where the plan does not want it any more. */
 void nvml_peers_follow_plan(NvmlGpu *gpu);
-/* Makes all that was asked for absent. */
+/* Makes all samples absent. */
 void nvml_peers_set_absent(NvmlGpu *gpu, Absence why);
-/* Puts what has changed on the board; the GPU is ours. */
+/* Publishes changes on the board. The GPU must be ours. */
 void nvml_peers_publish(NvmlGpu *gpu);
 
 /* GPU performance monitoring (gpm.c): two samples at least 100 ms apart give the metrics of the time between them. */
 
-/* Takes a sample of the whole GPU, and of each GPU instance where MIG is on, and sets what follows from it. */
+/* Reads a sample of the whole GPU, and of each GPU instance where MIG is on, and sets the metrics between two samples.
+ * */
 void nvml_gpm_read(NvmlGpu *gpu);
-/* Gives a pair of buffers back. */
+/* Frees a pair of buffers. */
 void nvml_gpm_free(NvmlGpu *gpu, NvmlGpm *gpm);
 
 /*
@@ -129,17 +131,17 @@ void nvml_gpm_free(NvmlGpu *gpu, NvmlGpm *gpm);
 NvmlCounters *nvml_counters_new(NvmlReader *reader, const DcgmPlace *place, uint64_t after_ns);
 /* Closes. All GPUs must have been freed. NULL is fine. */
 void nvml_counters_free(NvmlCounters *counters);
-/* Ends the engine and lets go of the library; to be called before nvmlShutdown. NULL is fine. */
+/* Ends the engine and unloads the library; call before nvmlShutdown. Accepts NULL. */
 void nvml_counters_close(NvmlCounters *counters);
-/* Opens, closes or starts to measure what is due. NULL is fine. */
+/* Opens or closes the engine, or starts one watch that is due. Accepts NULL. */
 void nvml_counters_step(NvmlCounters *counters);
 
 /* Processes of a GPU (processes.c). Does nothing where the plan does not want them. */
 
 void nvml_processes_read(NvmlGpu *gpu);
-/* Forgets all where nobody wants to know any more. */
+/* Drops everything where the plan does not want it any more. */
 void nvml_processes_follow_plan(NvmlGpu *gpu);
 /* Makes the list absent. */
 void nvml_processes_set_absent(NvmlGpu *gpu, Absence why);
-/* Puts what has changed on the board; the GPU is ours. */
+/* Publishes changes on the board. The GPU must be ours. */
 void nvml_processes_publish(NvmlGpu *gpu);

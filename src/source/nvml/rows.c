@@ -27,7 +27,7 @@ enum { FANS_MAX = 16 };
         numbers[0] = nvml_whole(value);                                                                                \
         return r;                                                                                                      \
     }
-/* fn(device, unsigned int *, unsigned int *): two numbers, or one and a period that nobody wants */
+/* fn(device, unsigned int *, unsigned int *): two numbers, or one and an unused period */
 #define READ_TWO(fn)                                                                                                   \
     static nvmlReturn_t read_##fn(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])                                \
     {                                                                                                                  \
@@ -121,7 +121,7 @@ static nvmlReturn_t read_pstate(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbe
     return r;
 }
 
-/* The older form counts what is reserved as used and does not tell it apart. */
+/* The older form counts reserved memory as used. */
 static nvmlReturn_t read_memory_v1(NvmlGpu *gpu, nvmlDevice_t handle, NvmlNumber numbers[])
 {
     nvmlMemory_t memory = {0};
@@ -165,7 +165,7 @@ static nvmlReturn_t read_bar1(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers
     return r;
 }
 
-/* Without room for addresses the driver tells how many there are. */
+/* Without room for addresses the driver returns their number. */
 static nvmlReturn_t read_retired(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
 {
     unsigned int count = 0;
@@ -227,7 +227,7 @@ static nvmlReturn_t read_fabric_v1(NvmlGpu *gpu, NvmlNumber numbers[])
     return r;
 }
 
-/* The newest struct that the driver takes. */
+/* The newest version of the struct that the driver accepts. */
 static nvmlReturn_t read_fabric(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
 {
     nvmlGpuFabricInfoV_t fabric = {.version = nvmlGpuFabricInfo_v3};
@@ -288,7 +288,7 @@ static nvmlReturn_t read_repair(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbe
     return r;
 }
 
-/* The driver reads the whole flash for this, so it is asked once an hour; between, its answer holds. */
+/* The driver reads the whole flash for this, so it is read once an hour and cached. */
 static nvmlReturn_t read_inforom(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
 {
     const uint64_t now = nvml_gpu_now(gpu);
@@ -303,7 +303,7 @@ static nvmlReturn_t read_inforom(NvmlGpu *gpu, unsigned int arg, NvmlNumber numb
     return gpu->inforom.answer == NVML_ERROR_CORRUPTED_INFOROM ? NVML_SUCCESS : gpu->inforom.answer;
 }
 
-/* One fan: its speed, and the one it should have; -1 for that where nobody says. */
+/* One fan: its speed, and its target speed; -1 where that is unknown. */
 static nvmlReturn_t read_fan(NvmlGpu *gpu, unsigned int fan, int64_t *ret_speed, int64_t *ret_target)
 {
     unsigned int speed = 0, target = 0;

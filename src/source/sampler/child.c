@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampler's loop. Three things follow what the board says: the plan, who owns which GPU, and whether the driver is
- * to be let go. Due times are of the agent's clock, which tests may let run faster; waits are capped, so that a change
- * on the board is seen soon although nobody rings a bell.
+ * The sampler's loop. It follows the board: the plan, which GPUs are assigned to this sampler, and whether to release
+ * the driver. Due times are of the agent's clock, which tests may run faster; waits are capped, so that a change on the
+ * board is seen soon without a signal.
  */
 #include <errno.h>
 #include <poll.h>
@@ -60,7 +60,7 @@ static void run_probe(NvmlLibrary *library, const char *path)
 }
 
 #define WAIT_MAX_NS (50 * NS_PER_MS)
-/* Between two looks for events: one with each fast pass and one in the middle of them, so that it costs few wakes. */
+/* Between two reads of events: one with each fast pass and one halfway, so that it costs few wakeups. */
 #define EVENTS_PERIOD_NS (50 * NS_PER_MS)
 #define EVENTS_SLACK_NS (10 * NS_PER_MS)
 #define FOUND_PERIOD_NS (10 * NS_PER_S)
@@ -81,8 +81,8 @@ struct Child {
     uint32_t plan_sequence;       /* of the plan in use */
     uint64_t due_ns[METRIC_PACE_END], found_due_ns;
     uint64_t events_ns;   /* when to ask for events next, of the kernel's clock as people wait for them */
-    uint32_t events_told; /* of the board's, those that the agent was told of */
-    uint32_t blocking_next, blocking_left; /* calls of the round of pace BLOCKING that goes on */
+    uint32_t events_told; /* events on the board that the agent was notified of */
+    uint32_t blocking_next, blocking_left; /* calls of the current round of pace BLOCKING */
     uint64_t start_ns, start_delay_ns;     /* kernel time at which the driver is tried again */
     Absence down;                          /* why there is no driver */
 };
@@ -131,7 +131,7 @@ static int check_hello(const SamplerHello *hello, int board_fd, Err *err)
     return 0;
 }
 
-/* Memory is taken only where they are asked for. */
+/* Allocated only where wanted. */
 static void make_counters(Child *child)
 {
     if (!child->hello->dcgm)
@@ -246,7 +246,7 @@ static void detach_all(Child *child)
 
 /* ---- the driver ---- */
 
-/* Without a driver: what is known is lost, and it is tried again later and later. */
+/* Without a driver: values become absent, and the driver is tried again with growing delays. */
 static void stay_down(Child *child, Absence why)
 {
     child->down = why;
@@ -376,7 +376,7 @@ static void find_gpus(Child *child)
     board_set_found(child->self, &found);
 }
 
-/* ---- a turn ---- */
+/* ---- a pass ---- */
 
 static void follow_plan(Child *child)
 {
@@ -390,7 +390,7 @@ static void follow_plan(Child *child)
     memset(child->due_ns, 0, sizeof child->due_ns);
 }
 
-/* The paces that are due; each goes on in its own grid, without catching up on what was missed. */
+/* The paces that are due; each keeps its own grid and does not catch up. */
 static uint32_t take_due(Child *child, uint64_t now)
 {
     uint32_t due = 0;
@@ -449,8 +449,7 @@ static void read_events(Child *child, bool passed)
             nvml_gpu_read_events(child->gpus[i]);
 }
 
-/* There are events on the board: the agent need not wait for its next look. It looks then anyway, so that one who does
- * not take our word is not waited for. */
+/* Notifies the agent of events on the board. The agent reads them at its next pass anyway, if this is lost. */
 static void tell_events(Child *child)
 {
     const SamplerReply knock = {.protocol = SAMPLER_PROTOCOL, .pid = getpid()};

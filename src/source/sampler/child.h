@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What a sampler does: keeps the driver up (or lets go of it, as asked), samples the GPUs that the board says are its
- * own, at the plan's paces, until its agent is gone. One thread; nothing is allocated in a pass.
+ * What a sampler does: keeps the driver up (or releases it on request), samples the GPUs that the board assigns to it,
+ * at the plan's paces, until its agent is gone. One thread; nothing is allocated in a pass.
  */
 
 #include "base/err.h"
@@ -14,8 +14,8 @@ typedef struct Child Child;
 
 /* Receives the hello on `fd`, maps the board, answers. -errno; -EPROTO where the agent speaks another version. */
 int child_connect(int fd, Child **ret_child, Err *err);
-/* Samples until the other end of the socket is closed, then lets go of the driver; of a probe: asks once. */
+/* Samples until the other end of the socket is closed, then releases the driver; a probe: asks the driver once. */
 void child_run(Child *child);
-/* One turn of that loop, without the wait. */
+/* One pass of that loop, without the wait. */
 void child_pass(Child *child);
 void child_free(Child *child);

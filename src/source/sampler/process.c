@@ -12,7 +12,7 @@
 
 #include "base/owner.h"
 
-/* Room for one file descriptor, and for who sent a message. */
+/* Room for one file descriptor and the sender's credentials. */
 typedef union Control {
     struct cmsghdr head;
     char fd[CMSG_SPACE(sizeof(int))];
@@ -83,7 +83,7 @@ int process_send_hello(int fd, const SamplerHello *hello, int board_fd, Err *err
     return 0;
 }
 
-/* The kernel says who sent it; what the message says of itself counts for nothing. 0 means another pid namespace. */
+/* The sender's pid comes from the kernel; what the message itself claims is ignored. 0: another pid namespace. */
 static void set_sender(Process *process, const struct ucred *who)
 {
     if (!process->foreign || process->pid || who->pid <= 0)

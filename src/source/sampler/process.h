@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * One sampler's process, ours or one that systemd made for us: its birth, its pid and its end. Signals go only to a
- * child of ours that was not reaped yet, or to one whose pid the kernel told us, through its pidfd, and whose user is
- * ours. For processes.c alone; no loop in here.
+ * One sampler's process, ours or one that systemd made for us: start, pid and end. Signals go only to a child of ours
+ * that was not reaped yet, or to one whose pid the kernel reported, through its pidfd, and whose user is ours. For
+ * processes.c alone; no loop in here.
  */
 
 #include <stdbool.h>
@@ -35,8 +35,8 @@ int process_connect(Process *process, const char *path, int *ret_fd, Err *err);
 /* Sends the hello and the board. -errno. */
 int process_send_hello(int fd, const SamplerHello *hello, int board_fd, Err *err);
 
-/* Reads a reply, the first or a later one that says that there is news, if there is one: 0, -EAGAIN, -EPIPE where it is
- * gone, -EPROTO where it makes no sense. A foreign process is known by its pid from then on. */
+/* Reads a reply (the first, or a later one that announces events), if there is one: 0, -EAGAIN, -EPIPE where the
+ * process is gone, -EPROTO where it is invalid. The first one gives a foreign process its pid. */
 int process_read_reply(Process *process, int fd, Err *err);
 
 void process_kill(Process *process);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SupervisorOps on a libuv loop. A Link is the open socket of a sampler; it lives until libuv has let go of its handle,
- * which may be after the sampler's place was given to another. Everything else is in the Place of its slot.
+ * SupervisorOps on a libuv loop. A Link is the open socket of a sampler; it lives until libuv has closed its handle,
+ * which may be after the sampler's slot was reused. Everything else is in the Place of its slot.
  */
 
 #include "source/sampler/processes.h"
@@ -42,7 +42,7 @@ typedef struct Place {
 
 struct Processes {
     uv_loop_t *loop;
-    uv_timer_t *timer; /* of its own, as it outlives us in the loop */
+    uv_timer_t *timer; /* allocated, since it outlives Processes in the loop */
     Supervisor *supervisor;
     const char *program, *socket;
     const Log *log;

@@ -36,17 +36,17 @@ int processes_new(uv_loop_t *loop, Board *board, int board_fd, const ProcessesSp
 /* For the bus, release and views. Not for supervisor_stop. */
 Supervisor *processes_supervisor(Processes *processes);
 
-/* From now on `news` is called from the loop when a sampler has put events on the board; NULL: nothing is. */
+/* Calls `news` from the loop whenever a sampler has put events on the board; NULL: never. */
 void processes_on_events(Processes *processes, void (*news)(void *self), void *self);
 
-/* Takes a turn now and then every 50 ms. */
+/* Runs supervisor_pass now and every 50 ms. */
 void processes_run(Processes *processes);
 
 /* Ends all samplers: sockets are closed, those that are left get SIGKILL after 500 ms, those that do not end then stay
  * behind. `done` is called from the loop, once. */
 void processes_stop(Processes *processes, void (*done)(void *self), void *self);
 
-/* Frees; what is still open is closed when the loop runs next. Accepts NULL. */
+/* Frees; open handles are closed when the loop runs next. Accepts NULL. */
 void processes_free(Processes *processes);
 
 /* Fills rss_bytes and cpu_ns of a view's samplers; each process is looked at once in 5 s at most. */

@@ -102,7 +102,7 @@ static void rejoin_gpu(Supervisor *s, uint32_t gpu)
     if (g->good_ns == 0 || s->now_ns - g->good_ns < s->limits.rejoin_ns || !slot_alive(&s->slots[alone]))
         return;
     if (s->shared == NO_SLOT ? supervisor_gpus_need_shared(s) : s->slots[s->shared].state != SAMPLER_RUNNING)
-        return; /* there is none just now */
+        return; /* no shared sampler runs now */
     g->isolated = false;
     g->good_ns = 0;
     supervisor_forgive_abandoned(s, gpu);
@@ -208,7 +208,7 @@ static void add_miss(const Supervisor *s, const Miss *miss, char why[NODE_WHY_CA
             slot->wchan);
 }
 
-/* What happens next to a GPU that nobody samples. */
+/* The next step for a GPU without a sampler. */
 static void add_next(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_CAP])
 {
     const Gpu *g = &s->gpus[gpu];
@@ -354,7 +354,7 @@ NodeDriver supervisor_driver(const Supervisor *s, int32_t *ret_code)
 
 /* ---- views ---- */
 
-/* What stands behind the state of a GPU that the driver does not serve, or nobody. */
+/* The cause behind the state of a GPU that is not served. */
 static GpuTrouble trouble_of(const Supervisor *s, uint32_t gpu)
 {
     const Gpu *g = &s->gpus[gpu];
@@ -419,7 +419,7 @@ uint32_t supervisor_driver_gpu_count(const Supervisor *s)
     return s->found;
 }
 
-/* ---- turns ---- */
+/* ---- passes ---- */
 
 static void observe(Supervisor *s)
 {

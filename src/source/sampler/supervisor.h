@@ -9,7 +9,7 @@
  * The rules:
  * - All healthy GPUs share one sampler. It is started at once and again whenever it dies, with exponential delays.
  * - A call in progress for longer than its deadline makes its GPU HUNG. That sampler keeps this GPU alone (it may come
- *   back: then it is the GPU's own sampler); all its other GPUs go to a fresh sampler in the same turn.
+ *   back: then it is the GPU's own sampler); all its other GPUs go to a fresh sampler in the same pass.
  * - A call of a GPU's own sampler that returned late makes it SLOW: it stays UP there with the ages its values have.
  * Only a call of twice the longest time seen so far (at most `call` + `kill_after`) makes it HUNG then.
  * - After `kill_after` the stuck sampler gets SIGKILL; if it has not ended `abandon_after` later it is ABANDONED: named
@@ -22,17 +22,17 @@
  * - The init of a sampler that attaches to all GPUs hangs: the next one does not attach, and is started at once.
  * - Any other call about no one GPU (init, enumeration) that misses its deadline hangs the driver as a whole: all GPUs
  * of that sampler are HUNG.
- * - A call of libdcgm that misses its deadline says nothing of a GPU or the driver: all GPUs of that sampler go to
- * fresh ones in the same turn, and libdcgm is left alone for ten minutes. So it is where a sampler ends in such a call,
+ * - A call of libdcgm that misses its deadline says nothing about a GPU or the driver: all GPUs of that sampler go to
+ * fresh ones in the same pass, and libdcgm is not used for ten minutes. The same where a sampler ends in such a call,
  * or twice in a row.
  * - A call about two GPUs that misses its deadline blames neither: all GPUs of that sampler go to a fresh one in the
- *   same turn, whose own calls about each show which one hangs, and no pair is asked about for ten minutes, nor while
+ *   same turn, whose own calls about each show which one hangs, and pairs are not read for ten minutes, nor while
  *   a sampler that was abandoned in such a call is there. So it is where a sampler ends in such a call.
- * - Released: every sampler lets go of the driver (it sees Board.release_until_ns) and the GPUs are RELEASED until the
+ * - Released: every sampler releases the driver (it reads Board.release_until_ns) and the GPUs are RELEASED until the
  *   time is over. Hung ones stay HUNG and are not tried meanwhile.
  * - Now and then (`probe`) a process asks the driver as a new client does, and ends: a driver may refuse those while it
  * still serves our samplers. Never more than one at a time; only while the shared sampler holds the driver and no
- * GPU that it has is in trouble, never when the driver is to be let go. One that is not done after 10 s is killed.
+ * GPU that it has is in trouble, never while the driver is to be released. One that is not done after 10 s is killed.
  * After a refusal it is tried again 10 s later, and every minute for as long as it is refused. A sampler that starts
  * and is served since is as good an answer.
  * - Deadlines do not count while the agent itself was not running for more than `beat_ns` (a stopped container).
@@ -71,7 +71,7 @@ typedef struct SupervisorDcgm {
 typedef struct SupervisorOps {
     uint64_t (*now_ns)(void *self);
     /* Starts a sampler with this hello (slot and no_attach are set); it runs when its end of the socket is open.
-     * *ret_pid may be 0 where it is told later (supervisor_set_pid). -errno. */
+     * *ret_pid may be 0 and follow later (supervisor_set_pid). -errno. */
     int (*start)(void *self, const SamplerHello *hello, pid_t *ret_pid, Err *err);
     void (*kill)(void *self, uint32_t slot, pid_t pid);              /* SIGKILL; must not wait */
     bool (*gone)(void *self, uint32_t slot, pid_t pid);              /* whether the process has ended (and reap it) */
@@ -82,35 +82,34 @@ typedef struct SupervisorOps {
 
 typedef struct Supervisor Supervisor;
 
-/* `board` is borrowed. No process is started before the first turn. */
+/* `board` is borrowed. No process is started before the first pass. */
 Supervisor *supervisor_new(Board *board, const SupervisorLimits *limits, const SupervisorOps *ops, void *self,
                            const char *library);
 void supervisor_free(Supervisor *supervisor);
-/* Lets samplers use it from the next start on; the texts are borrowed. Before the first turn. */
+/* Samplers use libdcgm from the next start on; the texts are borrowed. Call before the first pass. */
 void supervisor_use_dcgm(Supervisor *supervisor, const SupervisorDcgm *dcgm);
 
-/* Look and act. To be called every 50 ms or so, and at once when a sampler's socket closed. */
+/* Checks the samplers and acts. Call it every 50 ms or so, and at once when a sampler's socket closed. */
 void supervisor_pass(Supervisor *supervisor);
 
-/* A sampler in `slot` told its pid (SamplerReply), or its socket was closed. */
+/* The pid of the sampler in `slot` is known (SamplerReply), or its socket was closed. */
 void supervisor_set_pid(Supervisor *supervisor, uint32_t slot, pid_t pid);
 void supervisor_note_close(Supervisor *supervisor, uint32_t slot);
 
-/* The GPUs on the PCI bus, as of now: makes entries of the board for new ones and marks the others GONE. Called at
- * start (before the first turn) and at every scan. Addresses that only the driver knows are added from what samplers
- * found. */
+/* The GPUs on the PCI bus now: makes board entries for new ones and marks the others GONE. Call before the first pass
+ * and at every scan. Addresses that only the driver knows are added from what samplers found. */
 void supervisor_set_bus(Supervisor *supervisor, const PciAddress *gpus, size_t count);
 
 /* A GPU that was here before and is not now: it gets an entry, GONE until it is on the bus again. `drained`: an
  * operator had taken it out. Returns the entry's index in Board.gpus, UINT32_MAX where something is at the address or
  * there is no room. */
 uint32_t supervisor_add_gone_gpu(Supervisor *supervisor, PciAddress gpu, bool drained);
-/* Nobody misses it any more: where it is GONE its entry is hidden until it is something else. */
+/* Stops reporting a GPU that is GONE: its entry is hidden until its state changes. */
 void supervisor_hide_gone_gpu(Supervisor *supervisor, PciAddress gpu);
 /* Whether entry `gpu` is hidden: to be shown nowhere. */
 bool supervisor_gpu_is_hidden(const Supervisor *supervisor, uint32_t gpu);
 
-/* Let go of the driver until the agent's monotonic instant `until_ns`; 0 takes it up again at once. */
+/* Releases the driver until the agent's monotonic instant `until_ns`; 0 ends that at once. */
 void supervisor_release(Supervisor *supervisor, uint64_t until_ns);
 
 /* Ask all samplers to end (close of the socket, then SIGKILL after 500 ms); to be called every 50 ms or so until true:
@@ -125,7 +124,7 @@ void supervisor_counts(const Supervisor *supervisor, uint64_t *ret_started, uint
 /* Why the driver as a whole cannot be used, "" where it can; and the same for programs, with the driver's number. */
 const char *supervisor_driver_why(const Supervisor *supervisor);
 NodeDriver supervisor_driver(const Supervisor *supervisor, int32_t *ret_code);
-/* What the last probes were told. */
+/* The result of the last probes. */
 const NodeProbe *supervisor_probe(const Supervisor *supervisor);
 /* GPUs the driver counts, as the newest sampler found; 0 before. */
 uint32_t supervisor_driver_gpu_count(const Supervisor *supervisor);

@@ -238,7 +238,7 @@ static uint32_t add_gpu(Supervisor *s, PciAddress pci)
     return at;
 }
 
-/* How loud a change is: what is as expected, what flaps and what was said before is for those who look closely. */
+/* The log level of a change: debug for expected, flapping and repeated ones. */
 static LogLevel level_of(const Supervisor *s, const Gpu *g, GpuState state)
 {
     if (state == GPU_STARTING || state == GPU_RELEASED || (state == GPU_HUNG && g->isolated))
@@ -340,7 +340,7 @@ bool supervisor_gpu_is_hidden(const Supervisor *s, uint32_t gpu)
     return gpu < s->gpu_count && s->gpus[gpu].hidden;
 }
 
-/* What the sampler in this slot found. Its order says whether it is news. */
+/* Adds the GPUs that the sampler in this slot found, if it is the newest sampler. */
 void supervisor_gpus_add_found(Supervisor *s, uint32_t slot)
 {
     const BoardSampler *board = &s->board->samplers[slot];
@@ -363,7 +363,7 @@ void supervisor_gpus_add_found(Supervisor *s, uint32_t slot)
 static GpuState state_of_outcome(const Gpu *g, uint32_t outcome)
 {
     switch (outcome) {
-    case BOARD_NOT_TRIED: /* by this sampler: what was before goes on, except that it is no longer hung */
+    case BOARD_NOT_TRIED: /* by this sampler: the state stays, but it is no longer hung */
         return g->state == GPU_HUNG || g->state == GPU_RELEASED || g->state == GPU_NO_DRIVER || g->state == GPU_FAILED
                    ? GPU_STARTING
                    : g->state;

@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * The supervisor's inside, for the supervisor_*.c files alone: what it knows of each sampler and each GPU, and the
- * steps that these files take from each other. It keeps its own copy of everything it ever wrote on the board; what
- * samplers write there is looked at, never believed.
+ * For the supervisor*.c files alone: state of each sampler and GPU, and the functions that these files share. The
+ * supervisor keeps its own copy of all it ever wrote on the board; what samplers write there is read, never trusted.
  */
 
 #include "base/attribute.h"
@@ -39,7 +38,7 @@ typedef struct Slot {
     bool closed;             /* its socket is */
     bool attaches;           /* its init wakes every GPU up */
     uint32_t solo;           /* the GPU whose own sampler it is, or NO_GPU */
-    bool probe;              /* it asks for itself alone, and ends */
+    bool probe;              /* a probe, which owns no GPU and ends */
     bool forgiven;           /* an abandoned one that no longer counts against its GPU */
     uint64_t beat_ns;        /* as last seen */
     uint64_t life_ns;        /* last sign of life */
@@ -62,7 +61,7 @@ typedef struct Gpu {
     bool hidden;    /* gone, and forgotten */
     bool isolated;  /* has or gets a sampler of its own */
     bool hung;      /* a call about it missed its deadline, and no pass was completed since */
-    bool for_reset; /* the last that was said of it while it was lost: it needs a reset */
+    bool for_reset; /* the driver's last answer while it was lost: it needs a reset */
     Miss miss;
     uint64_t retry_ns; /* isolated, without a sampler: when to try */
     uint64_t delay_ns; /* the next delay */
@@ -91,12 +90,12 @@ struct Supervisor {
 
     uint64_t pairs_after_ns; /* calls about two GPUs are not made until then */
 
-    uint64_t now_ns, checked_ns; /* of this turn, of the last look at the samplers */
+    uint64_t now_ns, checked_ns; /* of this pass; of the last check of the samplers */
     uint64_t resumed_ns;         /* when we last went on after a long stop of our own */
     Slot slots[NODE_SAMPLERS_MAX];
     Gpu gpus[NODE_GPUS_MAX];
     uint32_t gpu_count;
-    bool gpus_full; /* said so */
+    bool gpus_full; /* logged */
 
     uint32_t shared;    /* slot of the shared sampler, or NO_SLOT */
     uint64_t shared_ns; /* when it may be started again */

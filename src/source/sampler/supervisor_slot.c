@@ -20,7 +20,7 @@
 #define PROBE_AGAIN_NS (10 * NS_PER_S) /* after the first refusal */
 #define PROBE_REFUSED_NS NS_PER_MIN    /* after any later one */
 
-/* What a sampler says of its call right now. */
+/* The current call of a sampler. */
 typedef struct Call {
     uint64_t start_ns; /* 0: none */
     uint64_t limit_ns;
@@ -58,7 +58,7 @@ static uint32_t find_free_slot(const Supervisor *s, uint32_t reserve)
     return count > reserve ? found : NO_SLOT;
 }
 
-/* Its part of the board as it was before anybody wrote there; only the count of events goes on. */
+/* Resets its part of the board; the count of events continues. */
 static void clear_board(BoardSampler *sampler)
 {
     atomic_store(&sampler->beat_ns, 0);
@@ -205,7 +205,7 @@ static void note_probe_answer(Supervisor *s, const BoardSampler *board)
         snprintf(s->probing.said.why, sizeof(s->probing.said.why), "new clients are refused: %.130s", why);
         note_refusal(s, board_driver_trouble(board), atomic_load(&board->code));
         break;
-    default: /* the library is being replaced, or it crashed: that says nothing of the driver */
+    default: /* the library is being replaced, or it crashed: no information about the driver */
         supervisor_log(s, LOG_LEVEL_DEBUG, "A probe of the driver ended without an answer.");
     }
 }
@@ -220,7 +220,8 @@ static void note_ended_probe(Supervisor *s, uint32_t at)
     s->probing.slot = NO_SLOT;
 }
 
-/* It may have been killed while it wrote a row. Others that own the GPU by now take such a row over themselves. */
+/* It may have been killed while it wrote a row. Rows of GPUs that have another sampler by now are repaired by that one.
+ * */
 static void repair_rows(Supervisor *s, uint32_t at)
 {
     for (uint32_t i = 0; i < s->gpu_count; i++) {
@@ -237,7 +238,7 @@ static void repair_rows(Supervisor *s, uint32_t at)
     }
 }
 
-/* What becomes of the GPUs of a sampler that is lost before its time. `gpu` is whose call it was in, or NO_GPU. */
+/* Unassigns the GPUs of a sampler that is lost. `gpu` is the GPU of its last call, or NO_GPU. */
 static void lose_gpus(Supervisor *s, uint32_t at, uint32_t gpu)
 {
     Slot *slot = &s->slots[at];
@@ -334,8 +335,8 @@ static void abandon_process(Supervisor *s, uint32_t at)
 
 /* ---- calls ---- */
 
-/* The later of an instant and the last time at which we ourselves did not look for long: a machine or container that
- * was stopped as a whole has hung nobody. */
+/* The later of an instant and the last time at which the agent itself resumed after a long stop: a stopped machine or
+ * container is no hang. */
 static uint64_t no_earlier(const Supervisor *s, uint64_t instant_ns)
 {
     return instant_ns > s->resumed_ns ? instant_ns : s->resumed_ns;
@@ -346,7 +347,7 @@ static bool has_passed(const Supervisor *s, uint64_t since_ns, uint64_t limit_ns
     return s->now_ns >= since_ns && s->now_ns - since_ns >= limit_ns;
 }
 
-/* False where it is between two calls just now, so that nothing of it can be said. */
+/* False where it is between two calls, so that nothing is known. */
 static bool read_call(Supervisor *s, uint32_t at, Call *ret)
 {
     const BoardSampler *board = &s->board->samplers[at];
@@ -363,8 +364,8 @@ static bool read_call(Supervisor *s, uint32_t at, Call *ret)
     return atomic_load(&board->call_start_ns) == start;
 }
 
-/* Whether this is a late call of a slow GPU in its own sampler, which is waited for. Its time among the others begins
- * anew. */
+/* Whether this is a late call of a slow GPU in its own sampler, which is waited for. Its waiting time before it rejoins
+ * the others starts again. */
 static bool is_slow(Supervisor *s, uint32_t at, const Call *call)
 {
     Slot *slot = &s->slots[at];
@@ -383,8 +384,8 @@ static bool is_slow(Supervisor *s, uint32_t at, const Call *call)
     return !has_passed(s, no_earlier(s, call->start_ns), limit > call->limit_ns ? limit : call->limit_ns);
 }
 
-/* None of its GPUs is to blame for the call it is stuck in: others take them. That this one may never end does not
- * count. */
+/* No GPU of this sampler is blamed for the call: they go to others, and this sampler does not count if it never ends.
+ * */
 static void reassign_gpus(Supervisor *s, uint32_t at)
 {
     s->slots[at].forgiven = true;
@@ -392,7 +393,7 @@ static void reassign_gpus(Supervisor *s, uint32_t at)
     supervisor_gpus_unassign(s, at, NO_GPU);
 }
 
-/* One of libdcgm's, which are about no one GPU. */
+/* A call of libdcgm, which is not about one GPU. */
 static void note_dcgm_hang(Supervisor *s, uint32_t at)
 {
     Slot *slot = &s->slots[at];
@@ -404,8 +405,8 @@ static void note_dcgm_hang(Supervisor *s, uint32_t at)
     reassign_gpus(s, at);
 }
 
-/* One about two GPUs. To blame the first would isolate it for a peer that hangs, to blame the peer the other way
- * round; the one that does hang misses a call of its own soon enough. */
+/* A call about two GPUs. Blaming either one could isolate it for the other's hang; the one that hangs soon misses a
+ * call of its own. */
 static void note_pair_hang(Supervisor *s, uint32_t at)
 {
     supervisor_log(s, LOG_LEVEL_WARN,
@@ -627,7 +628,7 @@ void supervisor_probe_send(Supervisor *s)
         return;
     if (s->released || driver == BOARD_DRIVER_INIT_FAILED || driver == BOARD_DRIVER_NO_LIBRARY ||
         (p->said.count && another_is_served(s)))
-        forget_answer(s); /* told by the samplers themselves, or no longer true */
+        forget_answer(s); /* reported by the samplers themselves, or no longer true */
     if (p->slot != NO_SLOT && s->slots[p->slot].state == SAMPLER_ABANDONED && p->said.count == 1)
         p->said.count = 2; /* none is sent while it is there: it is sure enough */
     if (!may_send_probe(s)) {
