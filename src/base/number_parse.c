@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strict parsers. Doubles of up to 2^53 and powers of ten up to 22 are computed exactly; the others go to strtod as
- * an integer with an exponent, a shape that no locale changes. */
+/* Strict parsers: the shape is checked here, strtod in the locale "C" converts. */
 #include "base/number.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <locale.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    DIGITS_MAX = 780,      /* significant digits that can decide a rounding: 767, and the rest as one */
-    EXPONENT_MAX = 100000, /* beyond it every double is 0 or infinite; keeps sums in an int */
-};
+#include "base/alloc.h"
 
 /* Text quoted in a message, short enough for any Err. */
 static int shown(size_t len)
@@ -121,100 +118,60 @@ int number_parse_hex(const char *text, uint64_t max, uint64_t *ret, Err *err)
     return number_parsen_hex(text, strlen(text), max, ret, err);
 }
 
-/* A decimal text taken apart: digits * 10^exponent. */
-typedef struct Parts {
-    char digits[DIGITS_MAX + 1];
-    size_t count; /* significant digits kept, without leading zeros */
-    size_t seen;  /* digits in all */
-    int exponent;
-    bool negative;
-} Parts;
-
-static void take_digit(Parts *parts, char digit, bool fraction)
+static size_t count_digits(const char *at, const char *end)
 {
-    parts->seen++;
-    if (parts->count < DIGITS_MAX) {
-        if (parts->count || digit != '0')
-            parts->digits[parts->count++] = digit;
-        parts->exponent -= fraction;
-        return;
-    }
-    /* What was dropped only says that the number is a little larger than the kept digits. */
-    if (digit != '0')
-        parts->digits[DIGITS_MAX - 1] = '1';
-    if (!fraction && parts->exponent < EXPONENT_MAX)
-        parts->exponent++;
+    size_t count = 0;
+
+    while (at + count < end && at[count] >= '0' && at[count] <= '9')
+        count++;
+    return count;
 }
 
-static bool take_exponent(Parts *parts, const char *at, const char *end)
+/* True for "-1.5e+3" and its shorter forms, all that strtod then takes. */
+static bool is_decimal(const char *at, const char *end)
 {
-    bool negative = at < end && *at == '-';
-    int value = 0;
+    size_t whole, fraction = 0;
 
-    if (at < end && (*at == '-' || *at == '+'))
-        at++;
+    at += at < end && *at == '-';
+    whole = count_digits(at, end);
+    at += whole;
+    if (at < end && *at == '.') {
+        fraction = count_digits(at + 1, end);
+        at += 1 + fraction;
+    }
+    if (!whole && !fraction)
+        return false;
     if (at == end)
-        return false;
-    for (; at < end; at++) {
-        if (*at < '0' || *at > '9')
-            return false;
-        if (value < EXPONENT_MAX)
-            value = value * 10 + (*at - '0');
-    }
-    parts->exponent += negative ? -value : value;
-    return true;
-}
-
-static bool take_apart(const char *text, size_t len, Parts *parts)
-{
-    const char *at = text, *end = text + len;
-    bool fraction = false;
-
-    if (at < end && *at == '-') {
-        parts->negative = true;
-        at++;
-    }
-    for (; at < end && *at != 'e' && *at != 'E'; at++) {
-        if (*at == '.' && !fraction)
-            fraction = true;
-        else if (*at >= '0' && *at <= '9')
-            take_digit(parts, *at, fraction);
-        else
-            return false;
-    }
-    if (!parts->seen)
-        return false;
-    return at == end || take_exponent(parts, at + 1, end);
-}
-
-/* Both factors are exact doubles, so that the one rounding of * or / is the right one. */
-static bool join_exactly(const Parts *parts, double *ret)
-{
-    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    uint64_t digits = 0;
-
-    if (!parts->count) {
-        *ret = 0;
         return true;
-    }
-    if (parts->count > 15 || parts->exponent < -22 || parts->exponent > 22)
+    if (*at != 'e' && *at != 'E')
         return false;
-    read_digits(parts->digits, parts->count, &digits);
-    *ret = parts->exponent < 0 ? (double)digits / powers[-parts->exponent] : (double)digits * powers[parts->exponent];
-    return true;
+    at++;
+    at += at < end && (*at == '-' || *at == '+');
+    return at < end && count_digits(at, end) == (size_t)(end - at);
 }
 
-static double join(const Parts *parts)
+static locale_t c_locale;
+
+static void make_c_locale(void)
 {
-    char text[DIGITS_MAX + 24];
+    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+/* strtod wants a NUL behind the text. */
+static double read_decimal(const char *text, size_t len)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    char room[64];
+    char *copy = len < sizeof(room) ? room : xmalloc(len + 1);
     double value;
 
-    if (!join_exactly(parts, &value)) {
-        snprintf(text, sizeof(text), "%.*se%d", (int)parts->count, parts->digits, parts->exponent);
-        value = strtod(text, NULL);
-    }
-    return parts->negative ? -value : value;
+    pthread_once(&once, make_c_locale);
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    value = strtod_l(copy, NULL, c_locale);
+    if (copy != room)
+        free(copy);
+    return value;
 }
 
 static bool read_infinity(const char *text, size_t len, double *ret)
@@ -232,15 +189,13 @@ static bool read_infinity(const char *text, size_t len, double *ret)
 
 int number_parsen_double(const char *text, size_t len, double min, double max, double *ret, Err *err)
 {
-    Parts parts = {.count = 0};
-    bool infinite;
     double value;
+    bool infinite = read_infinity(text, len, &value);
 
-    infinite = read_infinity(text, len, &value);
     if (!infinite) {
-        if (!take_apart(text, len, &parts))
+        if (!is_decimal(text, text + len))
             return not_a("a number", text, len, err);
-        value = join(&parts);
+        value = read_decimal(text, len);
     }
     if (value < min || value > max || (isinf(value) && !infinite))
         return err_set(err, -ERANGE, "%.*s is not in %g..%g", shown(len), text, min, max);
