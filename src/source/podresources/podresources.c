@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Asking the kubelet. A tick each second or period looks at the socket's file (one stat): a file that is another one
- * than before means a new kubelet, which is asked at once on a new connection, whatever becomes of the old one. Two
- * tables: the one in force and the one that an answer is read into; they change places only where they differ.
+ * than before means a new kubelet, which is asked at once; a call to the old one is cancelled. Two tables: the one in
+ * force and the one that an answer is read into; they change places only where they differ.
  */
 #include "source/podresources/podresources.h"
 
@@ -17,13 +17,12 @@
 #include "base/number.h"
 #include "base/owner.h"
 #include "source/podresources/poduid.h"
-#include "wire/grpc/client.h"
+#include "wire/grpc/call.h"
 
 static const char method_list[] = "/v1.PodResourcesLister/List";
 
 enum {
     REPLY_BYTES_MAX = 64 * 1024 * 1024,
-    CALLS_MAX = 2,
     ROWS_KEPT = 4096, /* the memory of a larger table is given back with it */
     LOG_BURST = 6,
 };
@@ -44,7 +43,6 @@ struct PodResources {
     char *socket;
     char **names;
     uv_timer_t tick;
-    GrpcClient *client;
     GrpcCall *call; /* under way, or NULL */
     SocketFile file;
     PodResourcesState state;
@@ -55,7 +53,7 @@ struct PodResources {
     uint64_t ask_ns;    /* the next call is due */
     uint64_t answer_ns; /* of the last good answer, 0 for none */
     LogLimit limit;
-    unsigned open; /* client, timer and UIDs: freed when all have closed */
+    unsigned open; /* timer and UIDs: freed when both have closed */
 };
 
 static const char *const state_keys[] = {
@@ -252,11 +250,10 @@ static void on_reply(void *self, const GrpcReply *reply)
 
 static void ask(PodResources *pods)
 {
-    Err err = {0};
+    const GrpcRequest request = {
+        .method = method_list, .timeout_ns = pods->config.timeout_ns, .reply_max = pods->config.reply_bytes};
 
-    if (grpc_client_call(pods->client, method_list, NULL, 0, pods->config.timeout_ns, on_reply, pods, &pods->call,
-                         &err) < 0)
-        fail(pods, PODRESOURCES_UNREACHABLE, err.text);
+    pods->call = grpc_call_new(pods->tick.loop, pods->socket, &request, on_reply, pods);
 }
 
 /* Looks at the socket's file. True where it is there and another one than before. */
@@ -285,7 +282,6 @@ static void on_tick(uv_timer_t *tick)
     if (replaced(pods)) {
         if (pods->call)
             grpc_call_cancel(TAKE(pods->call));
-        grpc_client_reset(pods->client);
         pods->ask_ns = now;
     }
     if (!pods->call && now >= pods->ask_ns) {
@@ -340,24 +336,16 @@ int podresources_new(uv_loop_t *loop, const PodResourcesConfig *config, PodResou
 {
     CLEANUP(pods_free_at) PodResources *pods = xcalloc(1, sizeof(*pods));
     uint64_t tick_ns = number_min_u64(config->period_ns, TICK_NS_MAX), tick_ms = number_max_u64(tick_ns / NS_PER_MS, 1);
-    GrpcClientConfig client = {.socket = config->socket,
-                               .reply_bytes = number_min_u64(config->reply_bytes, REPLY_BYTES_MAX),
-                               .calls_max = CALLS_MAX,
-                               .repeatable = true,
-                               .backoff_min_ns = tick_ns / 2,
-                               .backoff_max_ns = tick_ns / 2};
-    int rc;
 
+    if (grpc_check_socket(config->socket, err) < 0)
+        return err_add(err, "pod-resources");
     owner_table_init(&pods->table);
     owner_table_init(&pods->spare);
     copy_config(pods, config);
     pods->limit = (LogLimit){.window_ns = LOG_WINDOW_NS, .burst = LOG_BURST};
-    rc = grpc_client_new(loop, &client, &pods->client, err);
-    if (rc < 0)
-        return err_add(err, "pod-resources");
     uv_timer_init(loop, &pods->tick); /* cannot fail */
     pods->tick.data = pods;
-    pods->open = 2;
+    pods->open = 1;
     if (config->pod_logs) {
         pods->uids = new_uids(pods, loop, config->pod_logs);
         pods->open++;
@@ -382,7 +370,8 @@ static void on_tick_closed(uv_handle_t *handle)
 
 void podresources_close(PodResources *pods)
 {
-    grpc_client_close(pods->client, on_part_closed, pods);
+    if (pods->call)
+        grpc_call_cancel(TAKE(pods->call));
     uv_close((uv_handle_t *)&pods->tick, on_tick_closed);
     if (pods->uids)
         pod_uids_close(TAKE(pods->uids), on_part_closed, pods);

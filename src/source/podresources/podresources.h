@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Which pod has which device, from the kubelet's pod-resources socket (v1, gRPC over one kept connection). Asked every
+ * Which pod has which device, from the kubelet's pod-resources socket (v1, gRPC). Asked every
  * `period`; a failed or slow answer leaves the last table in force until it is `keep` old, and is counted. A socket
  * that was made anew (a kubelet that restarted) is asked within a second, whatever becomes of a call to the old one. On
  * the loop's thread; nothing blocks.

@@ -2,60 +2,84 @@
 #pragma once
 
 /*
- * One unary call on a connection: the request as it lies on the wire, and the reply as it comes in - header fields,
- * message, trailers - until there is a verdict. The caller owns it; the session it was given to (session.h) writes it
- * until `finished`. One thread.
+ * One unary gRPC call over one HTTP/2 connection, without its socket: bytes in, bytes out, and a reply at the end
+ * (grpc/doc/PROTOCOL-HTTP2.md). Knows neither time nor descriptors. One thread.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire/grpc/message.h"
-#include "wire/grpc/reply.h"
+/* The numbers of grpc-status (gRPC "Status codes and their use"). */
+typedef enum GrpcStatus {
+    GRPC_OK,
+    GRPC_CANCELLED,
+    GRPC_UNKNOWN,
+    GRPC_INVALID_ARGUMENT,
+    GRPC_DEADLINE_EXCEEDED,
+    GRPC_NOT_FOUND,
+    GRPC_ALREADY_EXISTS,
+    GRPC_PERMISSION_DENIED,
+    GRPC_RESOURCE_EXHAUSTED,
+    GRPC_FAILED_PRECONDITION,
+    GRPC_ABORTED,
+    GRPC_OUT_OF_RANGE,
+    GRPC_UNIMPLEMENTED,
+    GRPC_INTERNAL,
+    GRPC_UNAVAILABLE,
+    GRPC_DATA_LOSS,
+    GRPC_UNAUTHENTICATED,
+    GRPC_STATUS_END,
+} GrpcStatus;
 
-enum { GRPC_TEXT_CAP = 256 };
+typedef enum GrpcOutcome {
+    GRPC_ANSWERED,    /* by the server: GRPC_OK with a message, or its error */
+    GRPC_NO_SOCKET,   /* there is no such socket */
+    GRPC_UNREACHABLE, /* refused, closed before the answer was whole, or the call was rejected unprocessed */
+    GRPC_TIMED_OUT,   /* the call's own deadline */
+    GRPC_BAD_REPLY,   /* not HTTP/2, not gRPC, compressed, cut short or too large */
+    GRPC_OUTCOME_END,
+} GrpcOutcome;
 
-/* Sets a text to both, one behind the other, cut where they do not fit. */
-void grpc_text_join(char out[GRPC_TEXT_CAP], const char *head, const char *tail);
-
-typedef struct GrpcExchange {
-    char *method;     /* "/package.Service/Method" */
-    uint8_t *request; /* prefix and message */
-    size_t request_len, request_sent;
-    int32_t stream; /* its HTTP/2 stream, 0 before it has one */
-
-    unsigned http_status;
-    bool is_grpc;    /* content-type says so */
-    bool has_status; /* grpc-status came */
-    GrpcStatus trailer_status;
-    char trailer_text[GRPC_TEXT_CAP];
-    GrpcMessage message;
-
-    bool finished;
-    bool unprocessed; /* finished, and the server has certainly not begun with it */
+typedef struct GrpcReply {
     GrpcOutcome outcome;
-    GrpcStatus status;
-    char text[GRPC_TEXT_CAP];
-} GrpcExchange;
+    GrpcStatus status;    /* of the server if it answered, else the one that gRPC assigns to the outcome */
+    const char *text;     /* why it failed, one line of printable text; "" if it did not */
+    const uint8_t *bytes; /* the message, if status is GRPC_OK */
+    size_t len;
+} GrpcReply;
 
-/* A call of `method` with a copy of the message; replies over `reply_max` bytes are refused. */
-void grpc_exchange_init(GrpcExchange *exchange, const char *method, const uint8_t *bytes, uint32_t len,
-                        size_t reply_max);
-/* Accepts a zeroed one. */
-void grpc_exchange_done(GrpcExchange *exchange);
-/* As it was before it was given to a session: to be sent once more. */
-void grpc_exchange_rewind(GrpcExchange *exchange);
+/* All borrowed until grpc_exchange_free. */
+typedef struct GrpcRequest {
+    const char *method; /* "/package.Service/Method" */
+    const uint8_t *bytes;
+    uint32_t len;
+    uint64_t timeout_ns; /* told to the server; the caller keeps it */
+    size_t reply_max;    /* a larger message is GRPC_BAD_REPLY */
+} GrpcRequest;
 
-/* What comes in: a header field or trailer, bytes of DATA (-errno as grpc_message_add; it is finished then), the end
- * of the stream with its HTTP/2 error code. */
-void grpc_exchange_field(GrpcExchange *exchange, const char *name, size_t name_len, const char *value,
-                         size_t value_len);
-int grpc_exchange_data(GrpcExchange *exchange, const uint8_t *bytes, size_t len);
-void grpc_exchange_end(GrpcExchange *exchange, uint32_t http2_error);
+typedef struct GrpcExchange GrpcExchange;
 
-/* Ends it for a reason of ours; does nothing where it is finished. */
+/* The request is copied, but for its method and bytes. */
+GrpcExchange *grpc_exchange_new(const GrpcRequest *request);
+void grpc_exchange_free(GrpcExchange *exchange); /* accepts NULL */
+
+/* Takes what the server sent, or that it closed the connection. */
+void grpc_exchange_receive(GrpcExchange *exchange, const uint8_t *bytes, size_t len);
+void grpc_exchange_closed(GrpcExchange *exchange, const char *why);
+
+/* The next bytes for the server, valid until the next call; 0: none. */
+size_t grpc_exchange_send(GrpcExchange *exchange, const uint8_t **ret_bytes);
+
+/* Ends it; does nothing if it has ended. */
 void grpc_exchange_finish(GrpcExchange *exchange, GrpcOutcome outcome, GrpcStatus status, const char *text);
 
-/* The reply of a finished one; it points into the exchange. */
-GrpcReply grpc_exchange_reply(const GrpcExchange *exchange);
+/* False until it has ended. The reply points into the exchange. */
+bool grpc_exchange_reply(const GrpcExchange *exchange, GrpcReply *ret);
+
+/* "DEADLINE_EXCEEDED" */
+const char *grpc_status_name(GrpcStatus status);
+
+/* Writes the value of grpc-timeout, rounded up to 8 digits; no NUL. Returns the length. */
+enum { GRPC_TIMEOUT_MAX = 9 };
+size_t grpc_format_timeout(char out[GRPC_TIMEOUT_MAX], uint64_t timeout_ns);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes gRPC calls as it is told, for test_grpc_client.py:  grpc_calls SOCKET CALLS_MAX
- * Commands: call ID METHOD TIMEOUT_MS BYTES, cancel ID, reset, again ID (the reply to ID makes it call once more),
- * close_in ID (the reply to ID closes the client), stat, quit. Prints "reply ID OUTCOME STATUS LEN SUM TEXT". */
+/* Makes gRPC calls as it is told, for test_grpc_client.py:  grpc_calls SOCKET
+ * Commands: call ID METHOD TIMEOUT_MS BYTES, cancel ID, again ID (the reply to ID makes it call once more), close_in ID
+ * (the reply to ID cancels all others and ends the program), stat, quit. Prints "reply ID OUTCOME STATUS LEN SUM TEXT".
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "base/duration.h"
 #include "base/err.h"
 #include "commands.h"
-#include "wire/grpc/client.h"
+#include "wire/grpc/call.h"
 
 enum { SLOTS = 256 };
 
@@ -25,24 +26,25 @@ typedef struct Slot {
 typedef struct Calls {
     uv_loop_t loop;
     Commands commands;
-    GrpcClient *client;
+    const char *socket;
+    bool closed;
     Slot slots[SLOTS];
     int again, close_in;
 } Calls;
 
-static void on_closed(void *self)
-{
-    Calls *calls = self;
+static const char *const outcomes[GRPC_OUTCOME_END] = {"answered", "no_socket", "unreachable", "timed_out",
+                                                       "bad_reply"};
 
+static void close_calls(Calls *calls)
+{
+    if (calls->closed)
+        return;
+    calls->closed = true;
+    for (size_t i = 0; i < SLOTS; i++)
+        if (calls->slots[i].call)
+            grpc_call_cancel(calls->slots[i].call);
     printf("closed\n");
     commands_stop(&calls->commands);
-}
-
-static void close_client(Calls *calls)
-{
-    if (calls->client)
-        grpc_client_close(calls->client, on_closed, calls);
-    calls->client = NULL;
 }
 
 static void on_reply(void *self, const GrpcReply *reply);
@@ -50,15 +52,18 @@ static void on_reply(void *self, const GrpcReply *reply);
 static void call(Slot *slot)
 {
     uint8_t *bytes = malloc(slot->bytes + 1);
-    Err err = {0};
 
     if (!bytes)
         abort();
     for (unsigned i = 0; i < slot->bytes; i++)
         bytes[i] = (uint8_t)(i * 7 + (unsigned)slot->id);
-    if (grpc_client_call(slot->calls->client, slot->method, bytes, slot->bytes, slot->timeout_ms * NS_PER_MS, on_reply,
-                         slot, &slot->call, &err) < 0)
-        printf("refused %d %s\n", slot->id, err.text);
+    slot->call = grpc_call_new(&slot->calls->loop, slot->calls->socket,
+                               &(GrpcRequest){.method = slot->method,
+                                              .bytes = bytes,
+                                              .len = slot->bytes,
+                                              .timeout_ns = slot->timeout_ms * NS_PER_MS,
+                                              .reply_max = 8 << 20},
+                               on_reply, slot);
     free(bytes);
 }
 
@@ -70,7 +75,7 @@ static void on_reply(void *self, const GrpcReply *reply)
 
     for (size_t i = 0; i < reply->len; i++)
         sum = sum * 31 + reply->bytes[i];
-    printf("reply %d %s %s %zu %u %s\n", slot->id, grpc_outcome_key(reply->outcome), grpc_status_name(reply->status),
+    printf("reply %d %s %s %zu %u %s\n", slot->id, outcomes[reply->outcome], grpc_status_name(reply->status),
            reply->len, sum, reply->text);
     slot->call = NULL;
     if (calls->again == slot->id) {
@@ -78,7 +83,7 @@ static void on_reply(void *self, const GrpcReply *reply)
         call(slot);
     }
     if (calls->close_in == slot->id)
-        close_client(calls);
+        close_calls(calls);
 }
 
 static void on_line(void *self, char *line)
@@ -87,8 +92,8 @@ static void on_line(void *self, char *line)
     Slot slot = {.calls = calls};
 
     if (strcmp(line, "quit") == 0) {
-        close_client(calls);
-    } else if (!calls->client) {
+        close_calls(calls);
+    } else if (calls->closed) {
         return;
     } else if (sscanf(line, "call %d %63s %lu %u", &slot.id, slot.method, &slot.timeout_ms, &slot.bytes) == 4) {
         calls->slots[slot.id % SLOTS] = slot;
@@ -98,8 +103,6 @@ static void on_line(void *self, char *line)
             grpc_call_cancel(calls->slots[slot.id % SLOTS].call);
         calls->slots[slot.id % SLOTS].call = NULL;
         printf("cancelled %d\n", slot.id);
-    } else if (strcmp(line, "reset") == 0) {
-        grpc_client_reset(calls->client);
     } else if (strcmp(line, "stat") == 0) {
         printf("stat");
         commands_print_cost();
@@ -112,20 +115,12 @@ static void on_line(void *self, char *line)
 int main(int argc, char **argv)
 {
     static Calls calls = {.again = -1, .close_in = -1};
-    GrpcClientConfig config = {
-        .reply_bytes = 8 << 20, .backoff_min_ns = 50 * NS_PER_MS, .backoff_max_ns = 200 * NS_PER_MS};
-    Err err = {0};
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (argc != 3)
+    if (argc != 2)
         return 2;
-    config.socket = argv[1];
-    config.calls_max = (size_t)atoi(argv[2]);
+    calls.socket = argv[1];
     uv_loop_init(&calls.loop);
-    if (grpc_client_new(&calls.loop, &config, &calls.client, &err) < 0) {
-        fprintf(stderr, "%s\n", err.text);
-        return 1;
-    }
     commands_start(&calls.commands, &calls.loop, on_line, &calls);
     uv_run(&calls.loop, UV_RUN_DEFAULT);
     return uv_loop_close(&calls.loop) == 0 ? 0 : 3;

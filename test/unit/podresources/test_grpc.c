@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/wire/grpc: field.c, message.c, exchange.c, reply.c, session.c without a socket. */
-#include <errno.h>
+/* Covers src/wire/grpc/exchange.c, without a socket. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,10 +9,10 @@
 
 #include "base/duration.h"
 #include "base/owner.h"
+#include "base/str.h"
 #include "wire/grpc/exchange.h"
-#include "wire/grpc/field.h"
-#include "wire/grpc/message.h"
-#include "wire/grpc/session.h"
+
+enum { REPLY_MAX = 10, END_STREAM = 1, END_HEADERS = 4 };
 
 static void test_timeout(void **state)
 {
@@ -38,7 +37,7 @@ static void test_timeout(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char text[GRPC_TIMEOUT_MAX + 1] = "";
 
-        text[grpc_field_timeout(text, rows[i].ns)] = '\0';
+        text[grpc_format_timeout(text, rows[i].ns)] = '\0';
         assert_string_equal(text, rows[i].text);
     }
 }
@@ -52,7 +51,7 @@ static void test_timeout_rounds_up(void **state)
     (void)state;
     for (uint64_t ns = 3; ns < UINT64_MAX / 7; ns = ns * 7 + 1) {
         char text[GRPC_TIMEOUT_MAX];
-        size_t len = grpc_field_timeout(text, ns);
+        size_t len = grpc_format_timeout(text, ns);
         uint64_t value = 0, unit = unit_ns[strchr(units, text[len - 1]) - units];
 
         for (size_t i = 0; i + 1 < len; i++)
@@ -63,256 +62,240 @@ static void test_timeout_rounds_up(void **state)
     }
 }
 
-static void test_status(void **state)
+static void test_status_names(void **state)
 {
-    GrpcStatus status = GRPC_ABORTED;
-
     (void)state;
-    assert_true(grpc_field_status("0", 1, &status));
-    assert_int_equal(status, GRPC_OK);
-    assert_true(grpc_field_status("14junk", 2, &status));
-    assert_int_equal(status, GRPC_UNAVAILABLE);
-    assert_true(grpc_field_status("17", 2, &status));
-    assert_int_equal(status, GRPC_UNKNOWN);
-    assert_false(grpc_field_status("", 0, &status));
-    assert_false(grpc_field_status("-1", 2, &status));
-    assert_false(grpc_field_status("99999999999", 11, &status));
     for (int i = 0; i < GRPC_STATUS_END; i++)
         assert_non_null(grpc_status_name((GrpcStatus)i));
     assert_string_equal(grpc_status_name(GRPC_DEADLINE_EXCEEDED), "DEADLINE_EXCEEDED");
     assert_string_equal(grpc_status_name((GrpcStatus)99), "UNKNOWN");
-    for (int i = 0; i < GRPC_OUTCOME_END; i++)
-        assert_non_null(grpc_outcome_key((GrpcOutcome)i));
 }
 
-static void message(const char *in, const char *wanted, size_t cap)
-{
-    char out[64];
+/* -- what a server sends --------------------------------------------------------------------------------------------
+ */
 
-    grpc_field_message(in, strlen(in), out, cap);
-    assert_string_equal(out, wanted);
+static void add_frame(Str *wire, char kind, char flags, const char *payload, size_t len)
+{
+    const char head[] = {0, (char)(len >> 8), (char)len, kind, flags, 0, 0, 0, kind == 4 || kind == 7 ? 0 : 1};
+
+    str_addn(wire, head, sizeof(head));
+    str_addn(wire, payload, len);
 }
 
-static void test_message_text(void **state)
+/* HPACK: literals without indexing. */
+static void add_field(Str *block, const char *name, const char *value)
 {
-    (void)state;
-    message("", "", 64);
-    message("plain", "plain", 64);
-    message("a%20b%2Fc%2fd", "a b/c/d", 64);
-    message("100%", "100%", 64);
-    message("100%2", "100%2", 64);
-    message("%zz%4", "%zz%4", 64);
-    message("%00%0a%7f%ff", "????", 64);
-    message("cut here", "cut", 4);
-    message("x%41", "x", 2);
-    message("anything", "", 1);
+    str_addc(block, 0);
+    str_addc(block, (char)strlen(name));
+    str_add(block, name);
+    str_addc(block, (char)strlen(value));
+    str_add(block, value);
 }
 
-static void test_content_type(void **state)
+static void add_head(Str *wire, const char *status, const char *type)
 {
-    (void)state;
-    assert_true(grpc_field_is_grpc("application/grpc", 16));
-    assert_true(grpc_field_is_grpc("Application/GRPC+proto", 22));
-    assert_true(grpc_field_is_grpc("application/grpc;x=1", 20));
-    assert_false(grpc_field_is_grpc("application/grpc-web", 20));
-    assert_false(grpc_field_is_grpc("application/grp", 15));
-    assert_false(grpc_field_is_grpc("", 0));
+    char room[200];
+    Str block;
+
+    str_init_room(&block, room, sizeof(room));
+    add_field(&block, ":status", status);
+    add_field(&block, "content-type", type);
+    add_frame(wire, 1, END_HEADERS, block.text, block.len);
 }
 
-/* Any cut into two gives the same message, and byte by byte too. */
-static void test_framing_in_pieces(void **state)
+static void add_trailers(Str *wire, const char *status, const char *message)
 {
-    static const uint8_t wire[] = "\0\0\0\0\6abcdef";
-    enum { LEN = sizeof(wire) - 1 };
+    char room[200];
+    Str block;
 
-    (void)state;
-    for (size_t cut = 0; cut <= LEN; cut++) {
-        GrpcMessage all;
-
-        grpc_message_init(&all, 6);
-        assert_int_equal(grpc_message_add(&all, wire, cut, NULL), 0);
-        assert_int_equal(grpc_message_is_empty(&all), cut == 0);
-        assert_int_equal(grpc_message_is_whole(&all), cut == LEN);
-        assert_int_equal(grpc_message_add(&all, wire + cut, LEN - cut, NULL), 0);
-        assert_true(grpc_message_is_whole(&all));
-        assert_int_equal(all.len, 6);
-        assert_memory_equal(all.bytes, "abcdef", 6);
-        assert_int_equal(grpc_message_add(&all, wire, 1, NULL), -EBADMSG);
-        grpc_message_done(&all);
-    }
+    str_init_room(&block, room, sizeof(room));
+    if (status)
+        add_field(&block, "grpc-status", status);
+    if (message)
+        add_field(&block, "grpc-message", message);
+    add_field(&block, "x", "y");
+    add_frame(wire, 1, END_HEADERS | END_STREAM, block.text, block.len);
 }
 
-static void refused(const char *wire, size_t len, size_t max, int rc)
+#define BYTES(text) (text), sizeof(text) - 1
+
+/* Plays the wire into a call in pieces of this size; the reply must be this one. */
+static void play(const Str *wire, size_t piece, GrpcOutcome outcome, GrpcStatus status, const char *text)
 {
-    GrpcMessage all;
-    Err err = {0};
-
-    grpc_message_init(&all, max);
-    assert_int_equal(grpc_message_add(&all, (const uint8_t *)wire, len, &err), rc);
-    assert_int_equal(err.code, rc);
-    assert_int_equal(all.cap, 0); /* nothing is allocated for what is only announced */
-    grpc_message_done(&all);
-}
-
-static void test_framing_refuses(void **state)
-{
-    (void)state;
-    refused("\1\0\0\0\1a", 6, 10, -ENOTSUP);
-    refused("\2\0\0\0\1a", 6, 10, -EBADMSG);
-    refused("\0\0\0\0\2ab", 7, 1, -EMSGSIZE);
-    refused("\0\377\377\377\377a", 6, 1 << 20, -EMSGSIZE);
-    refused("\0\0\0\0\0a", 6, 10, -EBADMSG);
-}
-
-static void test_prefix(void **state)
-{
-    uint8_t prefix[GRPC_PREFIX_BYTES];
-
-    (void)state;
-    grpc_message_prefix(prefix, 0x01020304);
-    assert_memory_equal(prefix, "\0\1\2\3\4", 5);
-}
-
-static void field(GrpcExchange *exchange, const char *name, const char *value)
-{
-    grpc_exchange_field(exchange, name, strlen(name), value, strlen(value));
-}
-
-static void start(GrpcExchange *exchange)
-{
-    grpc_exchange_init(exchange, "/a/B", (const uint8_t *)"hi", 2, 100);
-    assert_int_equal(exchange->request_len, 7);
-    assert_memory_equal(exchange->request, "\0\0\0\0\2hi", 7);
-    field(exchange, ":status", "200");
-    field(exchange, "content-type", "application/grpc");
-}
-
-static void test_exchange_answered(void **state)
-{
-    GrpcExchange exchange;
+    const GrpcRequest request = {
+        .method = "/a/B", .bytes = (const uint8_t *)"hi", .len = 2, .timeout_ns = NS_PER_S, .reply_max = REPLY_MAX};
+    GrpcExchange *exchange = grpc_exchange_new(&request);
+    const uint8_t *out;
     GrpcReply reply;
+    size_t sent = 0, len;
 
-    (void)state;
-    start(&exchange);
-    assert_int_equal(grpc_exchange_data(&exchange, (const uint8_t *)"\0\0\0\0\3yes", 8), 0);
-    field(&exchange, "grpc-status", "0");
-    grpc_exchange_end(&exchange, 0);
-    reply = grpc_exchange_reply(&exchange);
-    assert_int_equal(reply.outcome, GRPC_ANSWERED);
-    assert_int_equal(reply.len, 3);
-    assert_memory_equal(reply.bytes, "yes", 3);
-    assert_string_equal(reply.text, "");
-    grpc_exchange_finish(&exchange, GRPC_TIMED_OUT, GRPC_DEADLINE_EXCEEDED, "late"); /* the first verdict stays */
-    assert_int_equal(exchange.outcome, GRPC_ANSWERED);
-    grpc_exchange_done(&exchange);
-    grpc_exchange_done(&exchange);
-}
-
-static void test_exchange_rewound(void **state)
-{
-    GrpcExchange exchange;
-
-    (void)state;
-    start(&exchange);
-    assert_int_equal(grpc_exchange_data(&exchange, (const uint8_t *)"\0\0\0\0\3y", 6), 0);
-    exchange.request_sent = 7;
-    exchange.stream = 3;
-    grpc_exchange_end(&exchange, 7); /* REFUSED_STREAM */
-    assert_true(exchange.finished && exchange.unprocessed);
-    assert_int_equal(exchange.outcome, GRPC_UNREACHABLE);
-    grpc_exchange_rewind(&exchange);
-    assert_false(exchange.finished || exchange.unprocessed);
-    assert_int_equal(exchange.request_sent, 0);
-    assert_int_equal(exchange.stream, 0);
-    assert_true(grpc_message_is_empty(&exchange.message));
-    assert_int_equal(exchange.message.max, 100);
-    assert_string_equal(exchange.method, "/a/B");
-    grpc_exchange_done(&exchange);
-}
-
-static void test_text_join(void **state)
-{
-    char text[GRPC_TEXT_CAP], longer[2 * GRPC_TEXT_CAP];
-
-    (void)state;
-    memset(longer, 'x', sizeof(longer) - 1);
-    longer[sizeof(longer) - 1] = '\0';
-    grpc_text_join(text, "ab", "cd");
-    assert_string_equal(text, "abcd");
-    grpc_text_join(text, text, "ef");
-    assert_string_equal(text, "abcdef");
-    grpc_text_join(text, text, longer);
-    assert_int_equal(strlen(text), GRPC_TEXT_CAP - 1);
-    grpc_text_join(text, longer, "z");
-    assert_int_equal(strlen(text), GRPC_TEXT_CAP - 1);
-}
-
-static size_t drain(GrpcSession *session)
-{
-    const uint8_t *bytes;
-    size_t len = 1, all = 0;
-
-    while (len) {
-        assert_int_equal(grpc_session_send(session, &bytes, &len, NULL), 0);
-        all += len;
+    while ((len = grpc_exchange_send(exchange, &out)) > 0)
+        sent += len;
+    assert_true(sent > 24 + 7);
+    assert_false(grpc_exchange_reply(exchange, &reply));
+    for (size_t at = 0; at < wire->len; at += piece) {
+        grpc_exchange_receive(exchange, (const uint8_t *)wire->text + at,
+                              wire->len - at < piece ? wire->len - at : piece);
+        while (grpc_exchange_send(exchange, &out) > 0) {
+        }
     }
-    return all;
+    grpc_exchange_closed(exchange, "the server closed the connection");
+    assert_true(grpc_exchange_reply(exchange, &reply));
+    assert_string_equal(reply.text, text);
+    assert_int_equal(reply.outcome, outcome);
+    assert_int_equal(reply.status, status);
+    if (status == GRPC_OK) {
+        assert_int_equal(reply.len, 3);
+        assert_memory_equal(reply.bytes, "yes", 3);
+    }
+    grpc_exchange_finish(exchange, GRPC_TIMED_OUT, GRPC_DEADLINE_EXCEEDED, "late"); /* the first verdict stays */
+    assert_true(grpc_exchange_reply(exchange, &reply));
+    assert_int_equal(reply.outcome, outcome);
+    grpc_exchange_free(exchange);
+    grpc_exchange_free(NULL);
 }
 
-static void test_session_goaway_and_cancel(void **state)
+static void start(Str *wire)
 {
-    static const GrpcSessionConfig config = {"localhost", "test"};
-    static const uint8_t settings[] = "\0\0\0\4\0\0\0\0\0", goaway[] = "\0\0\x0b\7\0\0\0\0\0\0\0\0\1\0\0\0\0bye";
-    GrpcSession *session = grpc_session_new(&config);
-    GrpcExchange calls[4];
-
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(calls); i++)
-        grpc_exchange_init(&calls[i], "/a/B", NULL, 0, 100);
-    for (size_t i = 0; i < 3; i++)
-        grpc_session_submit(session, &calls[i], NS_PER_S);
-    assert_true(drain(session) > 24);
-    assert_int_equal(drain(session), 0);
-    assert_int_equal(grpc_session_calls(session), 3);
-    grpc_session_cancel(session, &calls[2]);
-    grpc_session_cancel(session, &calls[2]);
-    assert_false(calls[2].finished);
-    assert_int_equal(grpc_session_receive(session, settings, sizeof(settings) - 1, NULL), 0);
-    assert_true(grpc_session_is_open(session));
-    /* the server has begun with stream 1 alone */
-    assert_int_equal(grpc_session_receive(session, goaway, sizeof(goaway) - 1, NULL), 0);
-    assert_false(grpc_session_is_open(session));
-    assert_string_equal(grpc_session_farewell(session), "NO_ERROR, bye");
-    assert_true(calls[1].finished && calls[1].unprocessed);
-    assert_false(calls[0].finished);
-    grpc_session_submit(session, &calls[3], NS_PER_S);
-    assert_true(calls[3].finished && calls[3].unprocessed);
-    grpc_session_end(session, GRPC_UNREACHABLE, "gone");
-    assert_true(calls[0].finished);
-    assert_string_equal(calls[0].text, "gone");
-    assert_int_equal(grpc_session_calls(session), 0);
-    grpc_session_free(session);
-    grpc_session_free(NULL);
-    for (size_t i = 0; i < ARRAY_LEN(calls); i++)
-        grpc_exchange_done(&calls[i]);
+    str_clear(wire);
+    add_frame(wire, 4, 0, "", 0);
 }
 
-static void test_session_of_no_http2(void **state)
+static int set_up(void **state)
 {
-    static const GrpcSessionConfig config = {"localhost", "test"};
-    static const uint8_t http1[] = "HTTP/1.1 400 Bad Request\r\n\r\n";
-    GrpcSession *session = grpc_session_new(&config);
-    const uint8_t *bytes;
-    size_t len = 1;
-    Err err = {0};
-    int rc = grpc_session_receive(session, http1, sizeof(http1) - 1, &err);
+    static Str wire;
 
-    (void)state;
-    while (!rc && len)
-        rc = grpc_session_send(session, &bytes, &len, &err);
-    assert_int_equal(rc, -EPROTO);
-    assert_non_null(strstr(err.text, "no sound HTTP/2"));
-    grpc_session_free(session);
+    str_init(&wire, 1 << 16);
+    start(&wire);
+    *state = &wire;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    str_done(*state);
+    return 0;
+}
+
+static void test_answer_in_pieces_of_any_size(void **state)
+{
+    Str *wire = *state;
+
+    add_head(wire, "200", "Application/GRPC+proto");
+    add_frame(wire, 0, 0, BYTES("\0\0\0\0\3ye"));
+    add_frame(wire, 0, 0, BYTES("s"));
+    add_trailers(wire, "0", NULL);
+    for (size_t piece = 1; piece <= wire->len; piece++)
+        play(wire, piece, GRPC_ANSWERED, GRPC_OK, "");
+}
+
+static void test_interim_answer(void **state)
+{
+    Str *wire = *state;
+
+    add_head(wire, "100", "text/plain");
+    add_head(wire, "200", "application/grpc;x=1");
+    add_frame(wire, 0, 0, BYTES("\0\0\0\0\3yes"));
+    add_trailers(wire, "0", NULL);
+    play(wire, wire->len, GRPC_ANSWERED, GRPC_OK, "");
+}
+
+static void test_errors_of_the_server(void **state)
+{
+    static const struct {
+        const char *status, *message, *text;
+        GrpcOutcome outcome;
+        GrpcStatus wanted;
+    } rows[] = {
+        {"14", "a%20b%2Fc%2fd", "UNAVAILABLE: a b/c/d", GRPC_ANSWERED, GRPC_UNAVAILABLE},
+        {"9", "100%2", "FAILED_PRECONDITION: 100%2", GRPC_ANSWERED, GRPC_FAILED_PRECONDITION},
+        {"9", "%zz%4%0x", "FAILED_PRECONDITION: %zz%4%0x", GRPC_ANSWERED, GRPC_FAILED_PRECONDITION},
+        {"5", "%00%0a%7f%ff", "NOT_FOUND: ????", GRPC_ANSWERED, GRPC_NOT_FOUND},
+        {"17", NULL, "UNKNOWN: ", GRPC_ANSWERED, GRPC_UNKNOWN},
+        {"-1", NULL, "the reply ends without a grpc-status", GRPC_BAD_REPLY, GRPC_UNKNOWN},
+        {"99999999999", NULL, "the reply ends without a grpc-status", GRPC_BAD_REPLY, GRPC_UNKNOWN},
+        {NULL, NULL, "the reply ends without a grpc-status", GRPC_BAD_REPLY, GRPC_UNKNOWN},
+        {"0", NULL, "status OK, but no message", GRPC_BAD_REPLY, GRPC_INTERNAL},
+    };
+    Str *wire = *state;
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        start(wire);
+        add_head(wire, "200", "application/grpc");
+        add_trailers(wire, rows[i].status, rows[i].message);
+        play(wire, wire->len, rows[i].outcome, rows[i].wanted, rows[i].text);
+    }
+}
+
+static void test_bad_messages(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+        const char *text;
+        GrpcStatus status;
+    } rows[] = {
+        {BYTES("\1\0\0\0\1a"), "the message is compressed", GRPC_INTERNAL},
+        {BYTES("\2\0\0\0\1a"), "a message begins with flag 2", GRPC_INTERNAL},
+        {BYTES("\0\0\0\0\x0b"), "a message of 11 bytes, and 10 are the most", GRPC_RESOURCE_EXHAUSTED},
+        {BYTES("\0\377\377\377\377a"), "a message of 4294967295 bytes, and 10 are the most", GRPC_RESOURCE_EXHAUSTED},
+        {BYTES("\0\0\0\0\0a"), "more than one message", GRPC_INTERNAL},
+        {BYTES("\0\0\0\0\3yes\0"), "more than one message", GRPC_INTERNAL},
+        {BYTES("\0\0\0\0\12abcdefghij\0\0\0\0\12abcdefghij"), "more than one message", GRPC_INTERNAL},
+        {BYTES("\0\0\0\0\3ye"), "the message is cut short", GRPC_INTERNAL},
+        {BYTES("\0\0"), "the message is cut short", GRPC_INTERNAL},
+    };
+    Str *wire = *state;
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        start(wire);
+        add_head(wire, "200", "application/grpc");
+        add_frame(wire, 0, 0, rows[i].bytes, rows[i].len);
+        add_trailers(wire, "0", NULL);
+        play(wire, wire->len, GRPC_BAD_REPLY, rows[i].status, rows[i].text);
+        play(wire, 1, GRPC_BAD_REPLY, rows[i].status, rows[i].text);
+    }
+}
+
+static void test_no_grpc(void **state)
+{
+    static const struct {
+        const char *status, *type, *text;
+    } rows[] = {
+        {"404", "application/grpc", "no gRPC: HTTP status 404"},
+        {"200", "application/grpc-web", "no gRPC: HTTP status 200, another content-type than application/grpc"},
+        {"200", "application/grp", "no gRPC: HTTP status 200, another content-type than application/grpc"},
+    };
+    Str *wire = *state;
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        start(wire);
+        add_head(wire, rows[i].status, rows[i].type);
+        add_frame(wire, 0, 0, BYTES("\0\0\0\0\3yes"));
+        add_trailers(wire, "0", NULL);
+        play(wire, wire->len, GRPC_BAD_REPLY, GRPC_UNKNOWN, rows[i].text);
+    }
+}
+
+static void test_the_end_of_a_stream_and_of_a_connection(void **state)
+{
+    Str *wire = *state;
+
+    add_head(wire, "200", "application/grpc");
+    play(wire, wire->len, GRPC_UNREACHABLE, GRPC_UNAVAILABLE, "the server closed the connection");
+    add_frame(wire, 7, 0, BYTES("\0\0\0\1\0\0\0\0bye"));
+    play(wire, wire->len, GRPC_UNREACHABLE, GRPC_UNAVAILABLE, "the server closed the connection: NO_ERROR, bye");
+    add_frame(wire, 3, 0, BYTES("\0\0\0\x08"));
+    play(wire, wire->len, GRPC_UNREACHABLE, GRPC_CANCELLED, "the server dropped the call: CANCEL");
+    start(wire);
+    add_frame(wire, 3, 0, BYTES("\0\0\0\x07"));
+    play(wire, wire->len, GRPC_UNREACHABLE, GRPC_UNAVAILABLE, "the server turned the call away: REFUSED_STREAM");
+    start(wire);
+    add_frame(wire, 7, 0, BYTES("\0\0\0\0\0\0\0\0")); /* it has not begun with the call */
+    play(wire, wire->len, GRPC_UNREACHABLE, GRPC_UNAVAILABLE, "the server turned the call away: REFUSED_STREAM");
+    str_clear(wire);
+    str_add(wire, "HTTP/1.1 400 Bad Request\r\n\r\n");
+    play(wire, wire->len, GRPC_BAD_REPLY, GRPC_INTERNAL, "no sound HTTP/2: PROTOCOL_ERROR");
 }
 
 int main(void)
@@ -320,17 +303,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_timeout),
         cmocka_unit_test(test_timeout_rounds_up),
-        cmocka_unit_test(test_status),
-        cmocka_unit_test(test_message_text),
-        cmocka_unit_test(test_content_type),
-        cmocka_unit_test(test_framing_in_pieces),
-        cmocka_unit_test(test_framing_refuses),
-        cmocka_unit_test(test_prefix),
-        cmocka_unit_test(test_exchange_answered),
-        cmocka_unit_test(test_exchange_rewound),
-        cmocka_unit_test(test_text_join),
-        cmocka_unit_test(test_session_goaway_and_cancel),
-        cmocka_unit_test(test_session_of_no_http2),
+        cmocka_unit_test(test_status_names),
+        cmocka_unit_test_setup_teardown(test_answer_in_pieces_of_any_size, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_interim_answer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_errors_of_the_server, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_bad_messages, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_grpc, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_end_of_a_stream_and_of_a_connection, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

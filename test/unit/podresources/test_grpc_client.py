@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""src/wire/grpc/client.c against the real gRPC library: many calls, cancelled, late, large, and a client that goes."""
+"""src/wire/grpc/call.c against the real gRPC library: many calls, cancelled, late, large."""
 import threading
 
 import pytest
@@ -14,9 +14,7 @@ def path(tmp_path_factory):
 
 @pytest.fixture
 def client(build, path):
-    def start(calls_max=64):
-        return Driven(build / "test/unit/podresources/grpc_calls", path, calls_max)
-    return start
+    return lambda: Driven(build / "test/unit/podresources/grpc_calls", path)
 
 
 def body(number, size):
@@ -47,13 +45,13 @@ def test_a_message_goes_there_and_back(path, client, size):
 
 
 def test_many_calls_at_once(path, client):
-    """All are on their way before the first is answered, over a server that allows four at a time."""
+    """All are on their way before the first is answered, each over a connection of its own."""
     gate = threading.Semaphore(0)
 
     def slow(request, context):
         gate.acquire(timeout=60)
         return request
-    with Kubelet(path, b"", {"/t.T/Slow": slow, "/t.T/Echo": echo}, [("grpc.max_concurrent_streams", 4)]), \
+    with Kubelet(path, b"", {"/t.T/Slow": slow, "/t.T/Echo": echo}), \
             client() as c:
         for n in range(40):
             c.say(f"call {n} /t.T/Slow 60000 {n * 100}")
@@ -62,13 +60,6 @@ def test_many_calls_at_once(path, client):
             gate.release()
         got = {c.wait("reply") for _ in range(40)}
         assert got == {answered(n, body(n, n * 100)) for n in range(40)}
-
-
-def test_more_calls_than_allowed(path, client):
-    with Bare(path, lambda connection, stream: None), client(2) as c:
-        for n in range(3):
-            c.say(f"call {n} /t.T/Never 60000 1")
-        assert c.wait("refused").startswith("refused 2 2 calls")
 
 
 def test_errors_of_the_server(path, client):
@@ -90,18 +81,15 @@ def test_a_deadline_ends_one_call_only(path, client):
     late = threading.Event()
 
     def script(connection, stream):
-        if connection.number == 1 and connection.streams == 1:
-            late.clear()
-        elif connection.number == 1:
+        if connection.number == 2:
             late.wait(60)
             connection.send(whole(stream, b"second"))
-    with Bare(path, script) as bare, client() as c:
+    with Bare(path, script), client() as c:
         c.say("call 1 /t.T/A 1000 1")
         c.say("call 2 /t.T/B 60000 1")
         assert c.wait("reply") == "reply 1 timed_out DEADLINE_EXCEEDED 0 0 no answer within 1s"
-        late.set()  # the other one is still on the old connection
+        late.set()
         assert c.wait("reply") == answered(2, b"second")
-        assert bare.connections == 1
 
 
 def test_a_timeout_of_nothing(path, client):
@@ -117,7 +105,7 @@ def test_cancel(path, client):
     def slow(request, context):
         gate.wait(60)
         return request
-    with Kubelet(path, b"", {"/t.T/Slow": slow}, [("grpc.max_concurrent_streams", 1)]), client() as c:
+    with Kubelet(path, b"", {"/t.T/Slow": slow}), client() as c:
         for n in range(6):
             c.say(f"call {n} /t.T/Slow 60000 {n}")
         for n in (0, 2, 4):
@@ -152,35 +140,6 @@ def test_a_client_that_goes_with_calls_under_way(path, client):
         c.say("quit")
         c.wait("closed")
     assert not [line for line in c.lines if line.startswith("reply")]
-
-
-def test_reset(path, client):
-    with Bare(path, lambda connection, stream: connection.number > 1 and connection.send(whole(stream, b"x"))) as bare, \
-            client() as c:
-        c.say("call 1 /t.T/A 60000 1")
-        while not bare.connections:
-            c.stat()
-        c.stat()
-        c.say("reset")
-        assert c.wait("reply").startswith("reply 1 unreachable UNAVAILABLE")
-        c.say("call 2 /t.T/A 60000 1")
-        assert c.wait("reply") == answered(2, b"x")
-
-
-def test_failures_are_not_asked_again_at_once(path, client):
-    """While it waits, a call ends with the failure that is waited after; then it connects again."""
-    with client() as c:
-        c.say("call 1 /t.T/Echo 60000 1")
-        first = c.wait("reply 1 no_socket UNAVAILABLE")
-        with Kubelet(path, b"", {"/t.T/Echo": echo}):
-            n = 1
-            while True:
-                n += 1
-                c.say(f"call {n} /t.T/Echo 60000 1")
-                line = c.wait("reply")
-                if "answered" in line:
-                    break
-                assert line.split(" ", 2)[2] == first.split(" ", 2)[2]
 
 
 def test_a_server_that_answers_before_the_request_is_there(path, client):
