@@ -5,9 +5,9 @@
 
 #include "service/screen/grid.h"
 
-/* What of the area lies within the grid; may be empty, never outside. */
+/* Clips the area to the grid; the result may be empty. */
 Area cell_visible(const Grid *grid, Area area);
 
-/* One character of `width` columns at x, y of the grid, where it lies within `clip` (of cell_visible) as a whole; of a
- * wide one that does not, a blank is left where it would be seen. Half of a wide one below it becomes a blank. */
+/* Writes one character of `width` columns at x, y, if all of it lies within `clip` (from cell_visible). A wide
+ * character that is cut by `clip` leaves a blank there. Overwriting half of a wide character blanks its other half. */
 void cell_put(Grid *grid, Area clip, int64_t x, int64_t y, Ink ink, const char *text, int width);

@@ -98,7 +98,7 @@ static const Range WIDE[] = {
     {0x1f93c, 0x1f945}, {0x1f947, 0x1f9ff}, {0x1fa70, 0x1faf6}, {0x20000, 0x3fffd},
 };
 
-/* General categories Cc, Cf, Zl, Zp, Cs: what acts on the text around it instead of being seen. */
+/* General categories Cc, Cf, Zl, Zp, Cs: control characters, which print nothing. */
 static const Range UNSEEN[] = {
     {0x0080, 0x009f},   {0x00ad, 0x00ad},   {0x0600, 0x0605},   {0x061c, 0x061c},   {0x06dd, 0x06dd},
     {0x070f, 0x070f},   {0x0890, 0x0891},   {0x08e2, 0x08e2},   {0x180e, 0x180e},   {0x200b, 0x200f},
@@ -107,7 +107,7 @@ static const Range UNSEEN[] = {
     {0x1d173, 0x1d17a}, {0xe0001, 0xe0001}, {0xe0020, 0xe007f},
 };
 
-/* What stands for a character where only ASCII is drawn. */
+/* ASCII replacements. */
 static const struct {
     uint32_t first, last;
     char stand_in;
@@ -166,7 +166,7 @@ static char stand_in(uint32_t c)
     return '?';
 }
 
-/* The next character, its bytes and its width; what is none is one byte, which must not be shown. */
+/* The next character, its bytes and its width; an invalid byte counts as one unprintable character. */
 static size_t next_character(const char *text, uint32_t *ret_c, int *ret_width)
 {
     size_t len = utf8_read(text, strnlen(text, UTF8_MAX), ret_c);

@@ -183,15 +183,16 @@ void grid_reverse(Grid *grid, Area area)
             cell_at(grid, x, y)->reverse = true;
 }
 
-/* The same place with edges that can be counted with; what is moved is far from any grid. */
+/* Limits the edges, so that arithmetic on them cannot overflow; the limits are far outside any grid. */
 static Area clamp_far(Area area)
 {
     int left = clamp_int(area.x, -FAR, FAR), top = clamp_int(area.y, -FAR, FAR);
-    int right = clamp_int((int64_t)area.x + area.width, left, FAR), bottom = clamp_int((int64_t)area.y + area.height, top, FAR);
+    int right = clamp_int((int64_t)area.x + area.width, left, FAR),
+        bottom = clamp_int((int64_t)area.y + area.height, top, FAR);
     return (Area){.x = left, .y = top, .width = right - left, .height = bottom - top};
 }
 
-/* The frame's two lines that lie, with what stands at their ends. */
+/* The frame's horizontal lines with their corners. */
 static void draw_edge(Grid *grid, Area area, int y, Ink ink, const char *const ends[2])
 {
     Area clip = cell_visible(grid, area);

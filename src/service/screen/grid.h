@@ -3,7 +3,7 @@
 
 /*
  * A screen as a grid of character cells, drawn by pure code and shown by a terminal (verb/top/terminal.h) or printed as
- * text. A cell knows what its text means (an ink), not its colour: what a terminal makes of that is its own matter.
+ * text. A cell has an ink (the meaning of its text), not a colour: the terminal chooses the colour.
  * What is drawn outside of the grid or of the area is cut off. Knows no GPU. One thread.
  */
 
@@ -16,11 +16,11 @@
 
 enum { GRID_WIDTH_MAX = 512, GRID_HEIGHT_MAX = 256, CELL_TEXT_CAP = 12 };
 
-/* INK(id, letter): what a text is; the letter stands for it where the inks of a screen are printed. */
+/* INK(id, letter): the meaning of a text; the letter represents it when the inks of a screen are printed. */
 #define INK_TABLE(INK)                                                                                                 \
     INK(PLAIN, '.')                                                                                                    \
     INK(DIM, 'd')    /* labels, units, what is unavailable */                                                          \
-    INK(STRONG, 's') /* what to read first */                                                                          \
+    INK(STRONG, 's') /* important */                                                                                   \
     INK(TITLE, 't')  /* frames and headings */                                                                         \
     INK(GOOD, 'g')                                                                                                     \
     INK(WARN, 'w')                                                                                                     \

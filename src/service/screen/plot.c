@@ -36,7 +36,7 @@ size_t plot_columns(const Grid *grid, Area area, PlotStyle style)
     return style == PLOT_BRAILLE && grid->utf8 ? width * DOTS_ACROSS : width;
 }
 
-/* Where a value lies between the edges, 0..1; what lies beyond them is at them. */
+/* Position of a value between the edges, limited to 0..1. */
 static float share_of(float value, float low, float high)
 {
     if (!(high > low))
@@ -53,7 +53,7 @@ static int64_t row_of(const Plot *plot, float value)
 /* --- lines ---------------------------------------------------------------------------------------------------------
  */
 
-/* The line at a column: its value, and what joins it to the one before. */
+/* The line at a column, with its connection to the column before. */
 static Span line_at(const Plot *plot, const PlotSeries *series, size_t column)
 {
     const PlotPoint *point = &series->points[column];
@@ -94,7 +94,7 @@ static unsigned line_dots(Span span, int64_t lowest, int side)
     return dots;
 }
 
-/* Every other dot, so that it looks lighter than a line where there are no colours. */
+/* Every other dot, lighter than a line even without colours. */
 static unsigned band_dots(Span span, int64_t lowest, int side)
 {
     unsigned dots = 0;
@@ -113,7 +113,7 @@ static void put_dots(const Plot *plot, int x, int y, Ink ink, unsigned dots)
     put_dot(plot, x, y, ink, text);
 }
 
-/* The dots that are there already, where lines cross. */
+/* Dots drawn before, where lines cross. */
 static unsigned dots_there(const Plot *plot, int x, int y)
 {
     const Cell *cell = grid_at(plot->grid, x, y);
@@ -167,7 +167,7 @@ static void draw_lines(const Plot *plot, const PlotSeries *series, bool band)
 /* --- blocks --------------------------------------------------------------------------------------------------------
  */
 
-/* A cell that is filled up to so many eighths. */
+/* A cell filled from below by this many eighths. */
 static const char *rising_levels(const Grid *grid, int64_t eighths)
 {
     if (grid->utf8)
@@ -182,7 +182,7 @@ static void draw_blocks(const Plot *plot, const PlotSeries *series)
         if (isnan(mean))
             continue;
         int64_t filled = llroundf(share_of(mean, plot->low, plot->high) * (float)plot->area.height * EIGHTHS);
-        filled = filled ? filled : 1; /* a zero is seen, other than what is absent */
+        filled = filled ? filled : 1; /* zero is visible, absent is not */
         for (int y = plot->clip.y; y < plot->clip.y + plot->clip.height; y++) {
             int64_t here = filled - ((int64_t)plot->area.y + plot->area.height - 1 - y) * EIGHTHS;
             if (here > 0)
@@ -207,7 +207,7 @@ void plot_draw(Grid *grid, Area area, PlotStyle style, const PlotSeries *series,
 /* --- one line ------------------------------------------------------------------------------------------------------
  */
 
-/* Eighths of a bar that are filled: something where it is not nothing, and not all where it is not all. */
+/* Filled eighths of a bar: at least one above 0, not all below 1. */
 static int64_t bar_eighths(float part, int width)
 {
     int64_t all = (int64_t)width * EIGHTHS, filled = llroundf(share_of(part, 0, 1) * (float)all);
@@ -225,7 +225,7 @@ static void bar_cell(const Plot *plot, int x, Ink ink, int64_t filled)
     else if (here >= EIGHTHS / 2)
         put_dot(plot, x, plot->area.y, ink, "#");
     else if (here > 0 && here == filled)
-        put_dot(plot, x, plot->area.y, ink, "|"); /* little, yet not nothing */
+        put_dot(plot, x, plot->area.y, ink, "|"); /* small, but not 0 */
     else
         put_dot(plot, x, plot->area.y, INK_DIM, utf8 ? "─" : "-");
 }

@@ -3,12 +3,12 @@
 
 /*
  * Bars and history plots in cells: braille (2 x 4 dots a cell) or block characters with UTF-8, plain ASCII without. A
- * point has minimum, mean and maximum; where it is absent nothing is drawn, which is not the same as zero. Pure.
+ * point has minimum, mean and maximum; an absent one draws nothing, other than zero. Pure.
  */
 
 #include "service/screen/grid.h"
 
-/* One column of dots; NAN: nothing is known of that time. */
+/* One column of dots; NAN: no value. */
 typedef struct PlotPoint {
     float min, mean, max;
 } PlotPoint;

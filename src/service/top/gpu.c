@@ -15,7 +15,7 @@
 
 enum { LINES_MAX = 192, LABEL_WIDTH = 20, COLUMN_WIDTH = 48 };
 
-/* A row with METRIC_END is the title of what follows. `always`: shown even where nobody ever asked for it. */
+/* A row with METRIC_END is the title of a group. `always`: shown even when it was never sampled. */
 typedef struct Number {
     const char *label;
     MetricId id;
@@ -113,7 +113,7 @@ static const Number numbers[] = {
 
 typedef struct Line {
     const char *label; /* NULL: a blank line */
-    const char *brief; /* instead of the value where that has no room; NULL none */
+    const char *brief; /* shown if the value does not fit; NULL none */
     bool title;
     Ink ink;
     char value[NODE_WHY_CAP + 8];
@@ -177,13 +177,13 @@ static void add_identity(const Top *top, Page *page, const GpuRow *row)
         add_text(page, "GPU performance mon.", row->gpu->gpm ? "yes" : "this GPU does not have it");
 }
 
-/* What was never asked for says nothing about the device. */
+/* A value that was never sampled says nothing about the device. */
 static bool worth_telling(const Sample *sample)
 {
     return sample->valid || (sample->absence != ABSENCE_NOT_YET && sample->absence != ABSENCE_TURNED_OFF);
 }
 
-/* A group whose numbers were never asked for is left out as a whole. */
+/* Skips a group that was never sampled. */
 static bool group_known(const Reading *reading, size_t title)
 {
     for (size_t i = title + 1; i < ARRAY_LEN(numbers) && numbers[i].id != METRIC_END; i++) {
@@ -248,7 +248,7 @@ static void draw_line(Grid *grid, Area row, const Line *line)
         grid_text(grid, row, after, 0, line->ink, line->value);
 }
 
-/* Column by column, as a newspaper; what does not fit is scrolled by columns' lines. */
+/* Fills column by column, as a newspaper; scrolls if it does not fit. */
 void numbers_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
 {
     const int across = area.width / COLUMN_WIDTH > 0 ? area.width / COLUMN_WIDTH : 1;
@@ -313,7 +313,7 @@ static void draw_troubles(Top *top, Grid *grid, Area *area, const GpuRow *row)
             trouble_draw(top, grid, area, &top->troubles.at[i]);
 }
 
-/* What it does and why, or why it has no values. */
+/* Its activity, or why it has no values. */
 static void draw_why(Grid *grid, Area *area, const GpuRow *row)
 {
     Area lines = *area;

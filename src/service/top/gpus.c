@@ -48,7 +48,7 @@ static bool in_maintenance(const Top *top, const GpuRow *row)
     return maintenance && maintenance_covers(maintenance, &row->gpu->reading.device);
 }
 
-/* Nothing is wrong: what it does. */
+/* The note of a GPU without a problem. */
 static const char *quiet_note(const Top *top, const GpuRow *row, Ink *ret_ink)
 {
     const char *throttle = value_throttle(row->reading, ret_ink);
@@ -321,7 +321,7 @@ void gpu_lines_head(Top *top UNUSED, Grid *grid, Area area)
         column_text(grid, layout_cell(&layout, area, i), columns[i].column.right, INK_TITLE, columns[i].column.title);
 }
 
-/* A GPU that is not up has no values: what it is and since when, what to do, and why it is thought so. */
+/* A GPU that is not up has no values: draws its state, since when, the action and the reason. */
 static void draw_down(Top *top, Grid *grid, Area area, const Layout *layout, const GpuRow *row)
 {
     const bool bad = row->gpu->state != GPU_STARTING && row->gpu->state != GPU_RELEASED;
@@ -355,7 +355,8 @@ void gpu_line(Top *top, Grid *grid, Area area, const GpuRow *row)
         if (cell.width > 0 && cell.height > 0)
             columns[i].draw(top, grid, cell, row);
     }
-    if (row->instance && layout.width[COLUMN_MODEL] == 0) { /* no room for its name: over what it has no values of */
+    if (row->instance &&
+        layout.width[COLUMN_MODEL] == 0) { /* no room for its name: draw it over columns without values */
         char text[TOP_TEXT_CAP];
         const Area cell = layout_cell(&layout, area, 10);
         grid_text(grid, (Area){cell.x, cell.y, cell.width + 8, cell.height}, 0, 0, INK_DIM,
@@ -530,7 +531,7 @@ void gpu_block(Top *top, Grid *grid, Area area, const GpuRow *row)
 
 enum { BLOCK_WIDTH = 120, PROCESSES_LEAST = 4, PLOTS_LEAST = 7, PLOTS_MOST = 30 };
 
-/* Lines that all devices take. */
+/* Lines of all devices together. */
 static int height_of(const Top *top, bool blocks)
 {
     int height = blocks ? 0 : 1;
@@ -550,7 +551,7 @@ static int min_lines(int a, int b)
     return a < b ? a : b;
 }
 
-/* The GPU under the cursor: its plots fill what would be empty. */
+/* The GPU under the cursor, whose plots fill empty lines. */
 static const GpuRow *find_plotted(const Top *top)
 {
     const size_t selected = top->gpu_list.selected;
@@ -564,7 +565,7 @@ static const GpuRow *find_plotted(const Top *top)
     return &top->gpus.at[0];
 }
 
-/* Blocks where they leave room for some processes; plots where even more is left. */
+/* Uses blocks if some processes still fit, and plots if more lines are left. */
 static Plan plan_of(const Top *top, Area area)
 {
     const int rows = (int)top->processes.len;
@@ -580,7 +581,7 @@ static Plan plan_of(const Top *top, Area area)
     return plan;
 }
 
-/* The cursor must be within the lines: `first` is a row, rows may be higher than a line. */
+/* The first row to draw, so that the cursor is visible; rows may have several lines. */
 static size_t settle_rows(Top *top, bool blocks, int height)
 {
     const size_t selected = top->gpu_list.selected < top->gpus.len ? top->gpu_list.selected : top->gpus.len - 1;

@@ -83,7 +83,7 @@ static void draw_first(Top *top, Grid *grid, Area row)
 
 /* --- can it be believed ------------------------------------------------------------------------------------------- */
 
-/* A whole line in reverse, as nobody may take old values for new ones. */
+/* A whole line in reverse, so that old values are not taken for new ones. */
 static void draw_stale(const Top *top, Grid *grid, Area *area)
 {
     const FeedState *feed = top->feed;
@@ -196,7 +196,7 @@ static void draw_sums(const Sums *sums, Grid *grid, Area row, int x)
         grid_text(grid, row, x, 0, INK_PLAIN, hottest);
 }
 
-/* What a program did wrong is no fault of its GPU. */
+/* Names the program, not the GPU, where a program caused the incident. */
 static void thing_name(const TroubleRow *row, char out[TOP_TEXT_CAP])
 {
     char where[TOP_TEXT_CAP];
@@ -210,7 +210,7 @@ static void thing_name(const TroubleRow *row, char out[TOP_TEXT_CAP])
         snprintf(out, TOP_TEXT_CAP, "a program on %.60s", where);
 }
 
-/* Things that are wrong, each once. */
+/* The things with problems, each once. */
 static void draw_things(const Top *top, Grid *grid, Area row, int x)
 {
     char names[THINGS_MAX][TOP_TEXT_CAP], name[TOP_TEXT_CAP];
@@ -244,7 +244,7 @@ static size_t wrong_count(const Top *top)
     return count;
 }
 
-/* How many of the troubles the view itself tells. */
+/* How many of the problems the view below shows itself. */
 static size_t told_below(const Top *top, size_t wrong)
 {
     const GpuRow *row = top->view == VIEW_GPU ? top_followed(top) : NULL;
@@ -255,7 +255,7 @@ static size_t told_below(const Top *top, size_t wrong)
     return told;
 }
 
-/* Small screens show the worst alone. */
+/* Small screens show only the worst. */
 static size_t shown_troubles(const Area *area, size_t wrong)
 {
     const size_t room = area->height < 20 ? 1 : area->height < 40 ? 2 : TROUBLES_MAX;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Among the files of `stoker top` alone: its state, and what the views share. Rows are made anew from every look
- * (top_see) and point into it; what is selected is kept as a Thing, which says what it is and not where. Vectors keep
- * their memory, so that a frame allocates nothing. One thread.
+ * Internal to service/top: its state and what the views share. Rows are rebuilt from every snapshot (top_see) and point
+ * into it; a selection is kept as a Thing, which identifies an object independent of its row. Vectors keep their
+ * memory, so that a frame allocates nothing. One thread.
  */
 
 #include "base/str.h"
@@ -19,13 +19,13 @@ enum {
     TOP_FINDINGS_MAX = 64,
     TOP_PLOTS_MAX = 8,     /* metrics that are plotted at once */
     TOP_POINTS_MAX = 1024, /* columns of a plot: two per cell */
-    TOP_SAY_LOOKS = 8,     /* looks for which a message stays */
+    TOP_SAY_LOOKS = 8,     /* snapshots for which a message stays */
     TOP_SHEET_MAX = 65536,
 };
 
 /* --- lists ------------------------------------------------------------------------------------------------------ */
 
-/* Rows of which some are seen: where the cursor is, and which one is on top. */
+/* A scrolled list: the cursor and the first visible row. */
 typedef struct List {
     size_t count, selected, first;
     size_t page; /* rows that were drawn last, at least 1 */
@@ -34,9 +34,9 @@ typedef struct List {
 /* Arrows, pages, home and end; false for any other key. */
 bool list_key(List *list, uint32_t key);
 void list_move(List *list, long by);
-/* Settles `first` so that the cursor is among `page` rows of one line each. */
+/* Sets `first` so that the cursor is among `page` rows of one line each. */
 void list_settle(List *list, size_t page);
-/* "12-20 of 72" at the right of row y where not all are seen. */
+/* "12-20 of 72" at the right of row y if not all are visible. */
 void list_mark(const List *list, Grid *grid, Area area, int y);
 
 /* --- things ----------------------------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ typedef enum ThingKind {
     THING_FINDING
 } ThingKind;
 
-/* What a row is about, whatever its place. */
+/* Identifies the object of a row. */
 typedef struct Thing {
     ThingKind kind;
     Device device;                           /* of a device; the GPU of a process */
@@ -99,7 +99,7 @@ typedef struct TroubleRow {
 typedef struct CpuSeen {
     uint32_t pid;
     uint64_t start_ns, cpu_ns;
-    double percent; /* NAN before the second look */
+    double percent; /* NAN before the second snapshot */
 } CpuSeen;
 
 typedef VEC(GpuRow) GpuRows;
@@ -127,7 +127,7 @@ typedef enum PromptKind { PROMPT_NONE, PROMPT_SEARCH, PROMPT_FILTER } PromptKind
 typedef enum TreeKind { TREE_NONE, TREE_OWNER, TREE_GPU, TREE_END } TreeKind;
 typedef enum TopSpan { SPAN_MINUTE, SPAN_TEN, SPAN_HOUR, SPAN_DAY, SPAN_END } TopSpan;
 
-/* What a click at a place means. */
+/* A clickable place. */
 typedef enum ZoneKind { ZONE_KEY, ZONE_VIEW, ZONE_ROW, ZONE_SORT, ZONE_OVERLAY } ZoneKind;
 typedef struct Zone {
     Area area;
@@ -137,13 +137,13 @@ typedef struct Zone {
 
 typedef struct Top {
     bool read_only;
-    char wanted[DEVICE_UUID_CAP]; /* a device to follow, until the first look tells which it is */
+    char wanted[DEVICE_UUID_CAP]; /* --gpu, until the first snapshot resolves it */
     History *history;             /* NULL none */
     const Snapshot *snapshot;     /* without a node before the first one */
     const FeedState *feed;
     uint64_t real_ns; /* of the snapshot, wall clock */
 
-    /* what is known of the look */
+    /* from the snapshot */
     StatusFinding findings[TOP_FINDINGS_MAX];
     size_t finding_count;
     VEC(const Incident *) urgent;
@@ -154,14 +154,14 @@ typedef struct Top {
     CpuSeens cpu, cpu_before;
     uint64_t cpu_real_ns;
 
-    /* where the person is */
+    /* the user's place */
     ViewId view;
     ViewId back[8]; /* views that Escape leads back to */
     size_t back_count;
     List gpu_list, process_list, trouble_list;     /* gpu_list: the devices, behind them the processes */
-    Thing gpu_thing, process_thing, trouble_thing; /* what the cursors are on; none: on the first row, whatever it is */
+    Thing gpu_thing, process_thing, trouble_thing; /* the selected objects; none: the first row */
     Thing followed;                                /* the GPU or instance of the view `gpu` */
-    bool touched;                                  /* the person has pressed or clicked something */
+    bool touched;                                  /* the user has pressed or clicked something */
     List numbers;                                  /* its lines, and those of the topology */
     List matrix;
 
@@ -174,7 +174,7 @@ typedef struct Top {
     bool plotted[TOP_TEXT_CAP]; /* by number in the table of plots */
     bool compact, hide_processes;
 
-    /* what lies over it */
+    /* overlays */
     OverlayId overlay;
     List overlay_list;
     bool confirming; /* the signal is chosen */
@@ -186,7 +186,7 @@ typedef struct Top {
     double seek_s, speed;
     char said[256];
     Ink said_ink;
-    unsigned said_left; /* looks for which it stays */
+    unsigned said_left; /* snapshots for which it stays */
     Str sheet;
 
     Zone zones[TOP_ZONES_MAX];
@@ -219,7 +219,7 @@ const char *text_branch(const Grid *grid, bool last);
 Ink severity_ink(FaultSeverity severity);
 Ink activity_ink(ActivityWord word);
 
-/* rows.c, processes.c: rows from the look; the cursor is put on what was selected. */
+/* rows.c, processes.c: build rows from the snapshot; put the cursor on the selected object. */
 void rows_see(Top *top);
 void processes_see(Top *top);
 void processes_cpu(Top *top);
@@ -227,13 +227,13 @@ void processes_cpu(Top *top);
 bool gpu_row_has(const GpuRow *row, const char *word);
 bool process_row_has(const ProcessRow *row, const char *word);
 bool trouble_row_has(const TroubleRow *row, const char *word);
-/* What a row is about. */
+/* The object of a row. */
 Thing gpu_row_thing(const GpuRow *row);
 Thing process_row_thing(const ProcessRow *row);
 Thing trouble_row_thing(const TroubleRow *row);
-/* "pod ns/name", "job 4711", "docker 3f2a1b9c0d1e"; "" where nobody is known. */
+/* "pod ns/name", "job 4711", "docker 3f2a1b9c0d1e"; "" if unknown. */
 const char *owner_label(const ProcessOwner *owner, char out[TOP_TEXT_CAP]);
-/* How long it runs; false where that cannot be told. */
+/* How long it has been running; false if unknown. */
 bool top_age(const Top *top, const ProcessOwner *owner, uint64_t *ret_ns);
 /* The process under the cursor of this view, NULL none. */
 const ProcessRow *top_process(const Top *top);
@@ -245,20 +245,20 @@ bool trouble_about(const TroubleRow *row, const NodeGpu *gpu);
 const char *trouble_title(const TroubleRow *row);
 const char *trouble_action(const TroubleRow *row); /* what to do, a phrase */
 
-/* head.c: host, time and tabs; stale, paused, replayed; the verdict (verdict.c). They cut off what they used. */
+/* head.c: host, time and tabs; stale, paused, replayed; health. Removes the used rows from the area. */
 void head_draw(Top *top, Grid *grid, Area *area);
-/* What is wrong and what to do, in one line where there is room, else in two; cut off the area. */
+/* troubles.c: a problem and what to do, in one line or in two, removed from the area. */
 void trouble_draw(Top *top, Grid *grid, Area *area, const TroubleRow *trouble);
-/* foot.c */
+/* keys.c */
 void foot_draw(Top *top, Grid *grid, Area area);
 
-/* gpus_row.c: GPUs in lines or in blocks; how many lines a row takes in blocks. */
+/* gpus.c: GPUs in lines or in blocks; the height of a block. */
 void gpu_lines_head(Top *top, Grid *grid, Area area);
 void gpu_line(Top *top, Grid *grid, Area area, const GpuRow *row);
 void gpu_block(Top *top, Grid *grid, Area area, const GpuRow *row);
 int gpu_block_height(const GpuRow *row);
 
-/* process_table.c: the table in an area, `list` its rows from `offset` on. */
+/* processes.c: the table in an area, `list` its rows from `offset` on. */
 void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset);
 size_t process_column_count(void);
 const char *process_column_key(size_t i);
@@ -266,13 +266,13 @@ const char *process_column_title(size_t i);
 bool process_column_down(size_t i); /* sorted from large to small */
 int process_column_compare(size_t i, const ProcessRow *a, const ProcessRow *b);
 
-/* gpu_plots.c: the table of what can be plotted. */
+/* plots.c: the table of what can be plotted. */
 size_t plot_count(void);
 const char *plot_title(size_t i);
 bool plot_usual(size_t i);
 void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row);
 void plot_spark_of(Top *top, Grid *grid, Area area, const Reading *reading);
-/* gpu_numbers.c: all numbers in groups; returns the lines that there are. */
+/* gpu.c: all numbers in groups. */
 void numbers_draw(Top *top, Grid *grid, Area area, const GpuRow *row);
 
 /* --- columns --- */
@@ -302,8 +302,8 @@ void column_text(Grid *grid, Area cell, bool right, Ink ink, const char *text);
 typedef struct View {
     const char *name, *title, *brief; /* for options; of its tab; the same where there is little room */
     const char *about;                /* for the help */
-    List *(*list)(Top *top);          /* what the arrows move, NULL nothing */
-    void (*moved)(Top *top);          /* the cursor has another place: remember what it is on; NULL nothing to do */
+    List *(*list)(Top *top);          /* the list that the arrows move, NULL none */
+    void (*moved)(Top *top); /* called when the cursor has moved: remembers the selected object; NULL nothing to do */
     bool (*row_has)(const Top *top, size_t row, const char *word); /* search; NULL cannot be searched */
     void (*enter)(Top *top);                                       /* drills down; NULL nothing to open */
     void (*draw)(Top *top, Grid *grid, Area area);
@@ -361,12 +361,11 @@ TopWish prompt_key(Top *top, uint32_t key);
 
 /* " 3" or ">3" where something is wrong, with its ink. */
 void gpu_number(Grid *grid, Area cell, const GpuRow *row);
-/* What a person should know of it first, in a few words: what is wrong and what to do, why it is slow, whether it is
- * only held; "" nothing. */
+/* A short note: the problem and its action, the reason of low clocks, or the activity; "" none. */
 const char *gpu_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP * 2], Ink *ret_ink);
 /* "LOST for 12 min": of a GPU that is not up. */
 const char *gpu_down(const Top *top, const NodeGpu *gpu, char out[TOP_TEXT_CAP * 2]);
-/* The pods that a device was given to, "" none known. */
+/* The pods or jobs that have the device, "" unknown. */
 const char *gpu_owner(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP]);
 /* "1g.10gb 7/0" */
 const char *instance_name(const Reading *reading, char out[TOP_TEXT_CAP]);

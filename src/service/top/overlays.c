@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies over a view: help, setup, sorting, signals. */
+/* Overlays: help, setup, sorting, signals. */
 #include "service/top/inside.h"
 
 #include <inttypes.h>
@@ -104,7 +104,7 @@ void overlay_help_draw(Top *top, Grid *grid, Area area)
     }
     help_title(&pen, "Keys");
     for (size_t i = 0; i < top_key_count; i++)
-        if (top_keys[i].help) /* else told by the row before */
+        if (top_keys[i].help) /* else described by the row before */
             help_row(&pen, top_keys[i].label, top_keys[i].help);
     help_row(&pen, "mouse", "a row selects, again opens; heads sort; the foot's keys and the views' names work");
     help_title(&pen, "To know");

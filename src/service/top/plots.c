@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Histories of one device as plots: which there are, how high their axis is, how they share an area. */
+/* Plots of one device: the table of plots, their axes and their layout. */
 #include "service/top/inside.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 enum { SERIES_MAX = 2, GUTTER = 9, HEIGHT_LEAST = 4, HEIGHT_WISHED = 6, WIDTH_LEAST = 48, REASON_LEAST = 12 };
 
-/* What a plot's upper edge is. */
+/* The value at a plot's upper edge. */
 typedef enum Edge { EDGE_WHOLE, EDGE_LIMIT, EDGE_HIGHEST } Edge;
 
 typedef struct Plot {
@@ -20,7 +20,7 @@ typedef struct Plot {
     MetricId ids[SERIES_MAX];              /* METRIC_END: one series */
     Edge edge;
     MetricId limit; /* of EDGE_LIMIT */
-    bool usual;     /* plotted unless the person chooses otherwise */
+    bool usual;     /* plotted by default */
 } Plot;
 
 static const Plot plots[] = {
@@ -94,7 +94,7 @@ static double edge_of(const Plot *plot, const Reading *reading, double highest)
     return highest > 0 ? highest * 1.1 : 1;
 }
 
-/* Of what has no value and no limit there is no scale either. */
+/* Without a value or a limit there is no scale. */
 static bool has_scale(const Plot *plot, const Reading *reading, double highest)
 {
     return !isnan(highest) || plot->edge == EDGE_WHOLE ||
@@ -134,8 +134,8 @@ static int legend_width(const Plot *plot, const Reading *reading, size_t i)
     return width;
 }
 
-/* "power  board 643 W", each in the ink of its line; why there is nothing, as far as there is room. A number that is
- * cut would be another one: what has no room is left out. */
+/* "power board 643 W", each in the ink of its line, or the reason of an absent value. Numbers are never cut: what does
+ * not fit is left out. */
 static void draw_legend(Grid *grid, Area line, const Plot *plot, const Reading *reading)
 {
     int x = grid_text(grid, line, 0, 0, INK_TITLE, plot->title);
@@ -191,7 +191,7 @@ static void draw_plot(Top *top, Grid *grid, Area area, const Plot *plot, const R
     }
 }
 
-/* Chosen, and not of what the device does not have at all. */
+/* Chosen by the user and supported by the device. */
 static bool is_wanted(const Top *top, size_t i, const Reading *reading)
 {
     bool there = false;
@@ -203,7 +203,7 @@ static bool is_wanted(const Top *top, size_t i, const Reading *reading)
     return top->plotted[i] && there;
 }
 
-/* As many of the chosen ones as are legible, side by side where it is wide. */
+/* Draws as many of the chosen plots as are legible, side by side if wide. */
 void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
 {
     size_t chosen = 0, at = 0;

@@ -57,7 +57,7 @@ static const CpuSeen *cpu_find(const CpuSeens *list, uint32_t pid)
     return NULL;
 }
 
-/* Share of one CPU between the last two looks: owners come ordered by pid. */
+/* Share of one CPU between the last two snapshots; owners are sorted by pid. */
 void processes_cpu(Top *top)
 {
     const CpuSeens before = top->cpu;
@@ -133,7 +133,7 @@ static int compare_rows(const Top *top, uint32_t left, uint32_t right)
     return order ? order : (a->gpu > b->gpu) - (a->gpu < b->gpu);
 }
 
-/* Merges the two sorted runs from..middle and middle..end by way of the spare. */
+/* Merges the sorted runs from..middle and middle..end. */
 static void merge_runs(Top *top, size_t from, size_t middle, size_t end)
 {
     uint32_t *at = top->order.at, *spare = top->order_spare.at;
@@ -565,7 +565,7 @@ static void draw_row(const Top *top, Grid *grid, Area area, const Layout *layout
     }
 }
 
-/* Why there is no row: nobody, the filter, or lists that could not be had. */
+/* Why the table is empty: no process, the filter, or no process list. */
 static const char *why_empty(const Top *top, char out[TOP_TEXT_CAP * 2])
 {
     const Node *node = top->snapshot->node;
@@ -610,7 +610,7 @@ void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offs
     list_mark(list, grid, head, 0);
 }
 
-/* What restricts or orders the rows, so that nobody takes a part for the whole. */
+/* Shows the filter and the tree, so that a part is not taken for the whole. */
 static void draw_state(const Top *top, Grid *grid, Area *area)
 {
     static const char *const trees[TREE_END] = {"", "by job, pod, container and user", "by GPU"};
@@ -646,7 +646,7 @@ static int draw_field(Grid *grid, Area area, int y, const char *name, const char
     return next;
 }
 
-/* Where it runs on each GPU now. */
+/* The GPUs that it runs on. */
 static int draw_places(const Top *top, Grid *grid, Area area, int y)
 {
     size_t found = 0;

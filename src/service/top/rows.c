@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The devices and the troubles of a look as rows, and the cursor on what was selected before. */
+/* Rows of devices and problems from a snapshot, and the cursor on the selected object. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,8 +24,8 @@ static bool is_wrong(const Incident *incident)
     return incident->state == INCIDENT_OPEN && incident->severity >= SEVERITY_WARNING;
 }
 
-/* What is wrong with the GPU itself; the incidents come the most urgent first. A program's own fault is shown, and does
- * not make its GPU a faulty one. */
+/* The problem of a GPU; incidents are sorted by urgency. A program's fault is shown, but does not mark its GPU as
+ * faulty. */
 static void judge_gpu(const Top *top, GpuRow *row)
 {
     for (size_t i = 0; i < top->urgent.len && !row->incident; i++)

@@ -84,7 +84,7 @@ void top_free(Top *top)
     free(top);
 }
 
-/* The option --gpu names a device of the first node that is seen. */
+/* Resolves --gpu with the first snapshot. */
 static void resolve_wanted(Top *top)
 {
     const Node *node = top->snapshot->node;
@@ -103,7 +103,7 @@ static void resolve_wanted(Top *top)
     top->wanted[0] = '\0';
 }
 
-/* Before the person has chosen anything the cursor is on the GPU that is worst off. */
+/* Puts the cursor on the GPU with the worst problem, until the user has chosen another. */
 static void choose_worst(Top *top)
 {
     FaultSeverity worst = SEVERITY_INFO;
@@ -128,7 +128,7 @@ void top_see(Top *top, const Snapshot *snapshot, const FeedState *feed)
     resolve_wanted(top);
     if (top->said_left > 0)
         top->said_left--;
-    if (top->gpu_thing.kind != THING_NONE) /* what the cursor is on where its thing went */
+    if (top->gpu_thing.kind != THING_NONE) /* the selected object is gone: select what is under the cursor */
         top_views[VIEW_GPUS].moved(top);
     if (top->process_thing.kind != THING_NONE)
         top_views[VIEW_PROCESSES].moved(top);
@@ -164,7 +164,7 @@ TopWish top_key(Top *top, uint32_t key)
 
     top->said_left = 0;
     top->touched = true;
-    if (key == 3) /* Control-C ends it from everywhere */
+    if (key == 3) /* Control-C always quits */
         return TOP_WISH_QUIT;
     if (top->overlay != OVERLAY_NONE)
         return overlay_key(top, key);
@@ -173,7 +173,7 @@ TopWish top_key(Top *top, uint32_t key)
     if (view->list && list_key(view->list(top), key)) {
         if (view->moved)
             view->moved(top);
-        if (key == TOP_KEY_HOME) /* at the top, whatever comes there */
+        if (key == TOP_KEY_HOME) /* stay at the top */
             top->process_thing.kind = top->trouble_thing.kind = THING_NONE;
         return TOP_WISH_NONE;
     }
@@ -263,7 +263,7 @@ static void draw_overlay(Top *top, Grid *grid)
     const int height = overlay->height && overlay->height + 2 < all.height ? overlay->height + 2 : all.height;
     const Area place = {.x = (all.width - width) / 2, .y = (all.height - height) / 2, .width = width, .height = height};
 
-    top->zone_count = 0; /* what lies below does not react */
+    top->zone_count = 0; /* the view below does not react */
     grid_fill(grid, place, INK_PLAIN, " ");
     Area inside = grid_box(grid, place, INK_TITLE, overlay->title);
     if (inside.width > 4) {
@@ -273,7 +273,7 @@ static void draw_overlay(Top *top, Grid *grid)
     overlay->draw(top, grid, inside);
 }
 
-/* Old values look old. */
+/* Dims old values. */
 static void fade_area(Grid *grid, Area area)
 {
     for (int y = area.y; y < area.y + area.height; y++)

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * `stoker top` without its terminal: what is looked at, how it is sorted and filtered, what keys and the mouse do, and
- * how it is drawn into a grid. Pure: looks, keys and time in; a screen and wishes (end, signal a process, pause) out.
- * Views are rows of a table (view.h): adding one is one file and one row. One thread.
+ * `stoker top` without its terminal: views, sorting, filters, keys and mouse, drawn into a grid. Pure: snapshots, keys
+ * and time in; a screen and wishes (quit, signal a process, pause) out. Views are rows of a table (view.h): adding one
+ * is one file and one row. One thread.
  */
 
 #include <stdbool.h>
@@ -63,21 +63,21 @@ typedef enum TopWish {
     TOP_WISH_NONE,
     TOP_WISH_QUIT,
     TOP_WISH_SIGNAL, /* top_signal() says what to whom; confirmed by the person */
-    TOP_WISH_PAUSE,  /* or go on: of a replay, and of live looks */
+    TOP_WISH_PAUSE,  /* or continue: a replay or live snapshots */
     TOP_WISH_SEEK,   /* top_seek() says by how many seconds, of a replay */
     TOP_WISH_SPEED,  /* top_speed(): factor */
-    TOP_WISH_REDRAW, /* the terminal is to be drawn anew from nothing */
+    TOP_WISH_REDRAW, /* redraw the terminal completely */
 } TopWish;
 
 typedef struct TopOptions {
-    const char *view;   /* a view's name, NULL the first */
+    const char *view;   /* a view's name, NULL: the first */
     const char *gpu;    /* follow this one: index, UUID or PCI address; NULL none */
-    const char *sort;   /* of the processes: a column's name, NULL as usual */
+    const char *sort;   /* a column of the processes, NULL: memory */
     const char *filter; /* NULL none */
     bool read_only;     /* no signals to processes */
 } TopOptions;
 
-/* -EINVAL with what there is where an option names nothing. `history` is borrowed, NULL where there is none. */
+/* -EINVAL lists the choices if an option names an unknown one. `history` is borrowed, NULL where there is none. */
 int top_new(const TopOptions *options, History *history, Top **ret, Err *err);
 void top_free(Top *top); /* accepts NULL */
 
@@ -97,7 +97,7 @@ typedef struct TopSignal {
 TopSignal top_signal(const Top *top);
 double top_seek(const Top *top);
 double top_speed(const Top *top);
-/* A line at the foot for a while: how a signal went. */
+/* Shows a line at the foot for a while. */
 void top_say(Top *top, Ink ink, const char *text);
 
 /* The names of the views, for --help: NULL after the last. */

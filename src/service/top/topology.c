@@ -107,7 +107,7 @@ static bool is_gpu(const Node *node, PciAddress pci)
     return false;
 }
 
-/* Links of `a` that are up and lead to `b`, or to what is no GPU: a switch. False where of one it is not known. */
+/* Counts links of `a` that are up and lead to `b` or to a switch. False if the end of one is unknown. */
 static bool links_towards(const Node *node, const NodeGpu *a, const NodeGpu *b, uint32_t *ret)
 {
     *ret = 0;
@@ -164,7 +164,7 @@ const char *joined_pair(const Node *node, const Joined *a, const Joined *b, char
     }
     if (a->gpu && b->gpu && (!peer_status(a->gpu, b->gpu, &status) || status == PEER_UNKNOWN) &&
         joined_on_fabric(a->gpu) && joined_on_fabric(b->gpu))
-        status = PEER_OK; /* nobody asked about the pair; the fabric joins them */
+        status = PEER_OK; /* the pair's status is unknown; the fabric joins them */
     if (status == PEER_OK)
         return nvlink_text(node, a->gpu, b->gpu, out, ink);
     if (status == PEER_DISABLED_BY_REGKEY) {
@@ -203,7 +203,7 @@ const Joined *joined_nearest(const JoinedList *list, const Joined *gpu, size_t *
 
 enum { CELL_WIDTH = 5, NAME_WIDTH = 6, PCI_WIDTH = 14, NUMA_WIDTH = 6, CPUS_WIDTH = 18, LINKS_WIDTH = 15 };
 
-/* What stands right of the matrix: the PCI address and the NVLinks always, more where there is room. */
+/* Columns right of the matrix: PCI address and NVLinks always, more if there is room. */
 typedef struct Columns {
     size_t first, shown; /* of the matrix */
     bool numa, cpus;
@@ -211,7 +211,7 @@ typedef struct Columns {
 
 /* ---- the matrix ---- */
 
-/* ", down: 4 7": which ones, where not all are up. */
+/* ", down: 4 7" */
 static int draw_down_links(Grid *grid, Area line, int x, const NodeGpu *gpu)
 {
     const char *between = ", down:";
@@ -279,8 +279,7 @@ static int place_x(const Columns *columns)
     return NAME_WIDTH + (int)columns->shown * (CELL_WIDTH + 1) + 1;
 }
 
-/* As many columns of the matrix as there is room for, so that the selected one is among them; what is left over is for
- * the rest. */
+/* Fits columns of the matrix, the selected one among them; the rest of the width is for the other columns. */
 static Columns choose_columns(int width, const JoinedList *joined, size_t selected)
 {
     const int least = NAME_WIDTH + 1 + PCI_WIDTH + LINKS_WIDTH, room = (width - least) / (CELL_WIDTH + 1);
@@ -372,7 +371,7 @@ static Ink box_ink(const Top *top, const NodeGpu *gpu)
     return gpu->state == GPU_UP ? INK_TITLE : INK_BAD;
 }
 
-/* Its links, hanging down to the switches. */
+/* The links down to the switches. */
 static void draw_box_links(Grid *grid, Area below, const NodeGpu *gpu)
 {
     const JoinedLinks links = joined_links(gpu);

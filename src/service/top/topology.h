@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Among the files of the topology view: the GPUs and network adapters of a look, and how two of them are joined. Pure.
+/* The GPUs and network adapters of a snapshot, and how two of them are joined. Pure.
  */
 
 #include "service/screen/grid.h"
@@ -9,7 +9,7 @@
 
 enum { JOINED_MAX = NODE_GPUS_MAX + PLACE_ADAPTERS_MAX, JOINED_TEXT_CAP = 16 };
 
-/* A GPU, an adapter, or a GPU of which nobody knows where it is. */
+/* A GPU or a network adapter. */
 typedef struct Joined {
     const NodeGpu *gpu; /* NULL: an adapter */
     const Place *place; /* NULL: not known */
@@ -21,7 +21,7 @@ typedef struct JoinedList {
     Joined at[JOINED_MAX];
 } JoinedList;
 
-/* GPUs in the node's order, then adapters. Borrows from the look. */
+/* GPUs in the node's order, then adapters. Borrows from the snapshot. */
 void joined_find(const Snapshot *snapshot, JoinedList *ret);
 
 /* NVLinks of one GPU. */
@@ -39,12 +39,12 @@ bool joined_on_fabric(const NodeGpu *gpu);
 const char *joined_name(const Joined *one, char out[JOINED_TEXT_CAP]);
 
 /*
- * How they are joined: "NV18"; "NV" by NVLink, of how many links nobody tells; "off" where NVLink is switched off; else
+ * How they are joined: "NV18"; "NV" by NVLink with an unknown number of links; "off" if NVLink is switched off; else
  * the path over PCIe ("PIX" ... "SYS"), "no" where only the lack of NVLink is known, "?" where nothing is; "down" with
  * a GPU that is not up. Returns out.
  */
 const char *joined_pair(const Node *node, const Joined *a, const Joined *b, char out[JOINED_TEXT_CAP], Ink *ink);
 
-/* The adapter that is nearest to a GPU, no further than its own host bridge; NULL where there is none or nobody knows.
+/* The adapter that is nearest to a GPU, no further than its own host bridge; NULL if there is none or it is unknown.
  * *ret_more is how many others are as near. */
 const Joined *joined_nearest(const JoinedList *list, const Joined *gpu, size_t *ret_more);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong and what was: the view of incidents, the sheet of one, and the lines above every view. */
+/* Problems: the view of incidents, the sheet of one, and the line of one above every view. */
 #include "service/top/inside.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static const Column columns[] = {
     [COLUMN_DO] = {"do", "DO", 17, 60, 3, false},
 };
 
-/* The sentence, or where it has no room its short name. */
+/* The action's text, or its key if that does not fit. */
 static const char *action_in(const TroubleRow *row, int width)
 {
     const char *text = trouble_action(row);
@@ -175,7 +175,7 @@ static void draw_open(Top *top, Grid *grid, Area area, const TroubleRow *row, Li
     scroll->first = scroll->selected;
 }
 
-/* "GPU 3 (0000:61:00.0) has ..." without the address, which small screens have no room for. */
+/* "GPU 3 (0000:61:00.0) has ..." without the address, for small screens. */
 static const char *without_address(const char *title, char out[INCIDENT_TEXT_CAP])
 {
     const char *open = strstr(title, " ("), *close = open ? strchr(open, ')') : NULL;
@@ -186,7 +186,7 @@ static const char *without_address(const char *title, char out[INCIDENT_TEXT_CAP
     return out;
 }
 
-/* The title in at most two lines; returns how many. */
+/* Draws the title in at most two lines; returns how many. */
 static int draw_title(Grid *grid, Area place, const char *title)
 {
     char brief[INCIDENT_TEXT_CAP];

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Readings as people read them: units, shares and words. Limits are the device's own. Absent is "-" and NAN, never 0.
+ * Readings formatted for people: units, shares and words. Limits are the device's own. Absent is "-" and NAN, never 0.
  * Pure.
  */
 
@@ -19,7 +19,7 @@ double value_raw(const Reading *reading, MetricId id);
 char *value_text(char out[VALUE_CAP], MetricId id, const Sample *sample);
 /* "97%", "-" */
 char *value_percent(char out[VALUE_CAP], double share);
-/* "71/80 GiB", "643/700 W", "63/87 C": of what there can be; the limit is left out where it is not known. */
+/* "71/80 GiB", "643/700 W", "63/87 C": value and limit; without an unknown limit. */
 char *value_memory(char out[VALUE_CAP], const Reading *reading);
 char *value_power(char out[VALUE_CAP], const Reading *reading);
 char *value_temp(char out[VALUE_CAP], const Reading *reading);
@@ -37,7 +37,7 @@ double value_nvlink(const Reading *reading, bool sent);
 double value_nvlink_all(const Reading *reading);
 
 Ink value_temp_ink(const Reading *reading);
-/* Why the clocks are not higher, the worst reason, a word or two; "" none or not known. */
+/* The worst reason of low clocks, a word or two; "" none or unknown. */
 const char *value_throttle(const Reading *reading, Ink *ret_ink);
 /* All reasons, joined by commas; "none"; "-". */
 char *value_reasons(char out[VALUE_CAP], double bits);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The views as a table: what the arrows move, what Enter opens, what can be searched. */
+/* The table of views: the list that the arrows move, the action of Enter, search. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pieces that all views share: areas, texts, lists with a cursor, columns that adapt to the width. */
+/* Shared by the views: areas, texts, lists with a cursor, columns that adapt to the width. */
 #include "service/top/inside.h"
 
 #include <stdio.h>
@@ -243,7 +243,7 @@ const Column *column_at(const void *columns, size_t stride, size_t i)
     return (const Column *)(const void *)((const char *)columns + i * stride);
 }
 
-/* What is left over goes to those that can take it, the first ones first. */
+/* Gives remaining width to columns that can grow, from the left. */
 static void widen_columns(const void *columns, size_t stride, size_t count, int left, Layout *layout)
 {
     for (size_t i = 0; i < count && left > 0; i++) {

@@ -19,11 +19,23 @@
 #include "base/owner.h"
 #include "base/utf8.h"
 #include "verb/top/terminal_guard.h"
-#include "verb/top/terminal_inside.h"
+#include "verb/top/terminal_keys.h"
 #include "verb/top/terminal_palette.h"
 #include "verb/top/terminal_type.h"
 
 enum { OTHERS_MAX = 16, OWN_FDS = 3, EMPTY_READS_MAX = 3 };
+
+struct Terminal {
+    SCREEN *screen;
+    FILE *in; /* stdin, or /dev/tty, which is closed at the end */
+    int width, height, colours;
+    bool utf8, own_in, mouse, gone;
+    unsigned empty_reads; /* of the input, one after another */
+    bool small;           /* what is shown is that it is too small */
+    KeyReader keys;
+    Cell *shown; /* the cells as ncurses has them; all zero: unknown */
+    attr_t attributes[INK_END];
+};
 
 static bool is_set(const char *name)
 {
@@ -31,11 +43,19 @@ static bool is_set(const char *name)
     return value && *value;
 }
 
+/* All cells are drawn by the next terminal_show. */
+static void forget_shown(Terminal *terminal)
+{
+    size_t count = (size_t)terminal->width * (size_t)terminal->height;
+    terminal->shown = xrealloc(terminal->shown, count, sizeof *terminal->shown);
+    memset(terminal->shown, 0, count * sizeof *terminal->shown);
+}
+
 /* --- opening -------------------------------------------------------------------------------------------------------
  */
 
-/* True where the locale's characters are UTF-8. A locale that was brought along by ssh and is not installed here says
- * what the terminal does all the same. */
+/* Whether the locale is UTF-8. A locale that came with ssh and is not installed here still tells the terminal's
+ * encoding. */
 static bool take_locale(void)
 {
     if (setlocale(LC_CTYPE, ""))
@@ -108,7 +128,7 @@ static void set_modes(void)
         set_escdelay(KEY_ESCAPE_MS);
 }
 
-/* The size that the terminal says it has; a serial line says none, and ncurses knows better. */
+/* The terminal's size; a serial line reports none, then ncurses' guess. */
 static void take_size(Terminal *terminal)
 {
     struct winsize size = {0};
@@ -119,12 +139,12 @@ static void take_size(Terminal *terminal)
     terminal->width = size.ws_col < GRID_WIDTH_MAX ? size.ws_col : GRID_WIDTH_MAX;
     terminal->height = size.ws_row < GRID_HEIGHT_MAX ? size.ws_row : GRID_HEIGHT_MAX;
     resize_term(size.ws_row, size.ws_col);
-    clearok(curscr, TRUE); /* what terminals make of their picture then differs */
+    clearok(curscr, TRUE); /* terminals rearrange their content differently */
     erase();
-    terminal_forget_shown(terminal);
+    forget_shown(terminal);
 }
 
-/* From here on, and after the program was stopped; ncurses does its part with the next refresh. */
+/* At the start and after the program was stopped; ncurses does its part with the next refresh. */
 static void take_over(const Terminal *terminal)
 {
     if (terminal->mouse)
@@ -210,6 +230,100 @@ int terminal_colours(const Terminal *terminal)
     return terminal->colours;
 }
 
+/* --- showing ------------------------------------------------------------------------------------------------------ */
+
+/* The characters of a cell for ncurses; '?' where the C library has another width for it, which would misplace the
+ * rest. */
+static void to_wide(const Terminal *terminal, const char *text, int width, wchar_t out[CCHARW_MAX + 1])
+{
+    size_t len = strnlen(text, CELL_TEXT_CAP), count = 0, n;
+    uint32_t c = 0;
+    while (count < CCHARW_MAX && (n = utf8_read(text, len, &c)) > 0) {
+        int columns = terminal->utf8 || c < 0x80 ? wcwidth((wchar_t)c) : -1;
+        if (columns == (count ? 0 : width))
+            out[count++] = (wchar_t)c;
+        else if (count == 0)
+            break;
+        text += n;
+        len -= n;
+    }
+    if (count == 0)
+        out[count++] = L'?';
+    out[count] = L'\0';
+}
+
+static void put_cell(const Terminal *terminal, int x, int y, const Cell *cell, int width)
+{
+    wchar_t wide[CCHARW_MAX + 1];
+    cchar_t shown;
+    short ink = cell->ink < INK_END ? cell->ink : INK_PLAIN;
+    to_wide(terminal, cell->text, width, wide);
+    attr_t attributes = terminal->attributes[ink] | (cell->reverse ? A_REVERSE : 0);
+    setcchar(&shown, wide, attributes, terminal->colours ? (short)(ink + 1) : (short)0, NULL);
+    mvadd_wch(y, x, &shown); /* of the last cell it says ERR, as the cursor cannot go on; the cell is set */
+    if (width == 2 && wcwidth(wide[0]) == 1)
+        mvadd_wch(y, x + 1, &shown);
+}
+
+static bool is_same(const Cell *a, const Cell *b)
+{
+    return a->ink == b->ink && a->reverse == b->reverse && memcmp(a->text, b->text, sizeof a->text) == 0;
+}
+
+static void show_row(Terminal *terminal, const Grid *grid, int y)
+{
+    int width = grid->width < terminal->width ? grid->width : terminal->width;
+    const Cell *row = grid_at(grid, 0, y);
+    Cell *shown = &terminal->shown[(size_t)y * (size_t)terminal->width];
+    for (int x = 0; x < width; x++) {
+        bool wide = x + 1 < width && !row[x + 1].text[0];
+        bool changed = !is_same(&row[x], &shown[x]) || (wide && !is_same(&row[x + 1], &shown[x + 1]));
+        if (changed && row[x].text[0])
+            put_cell(terminal, x, y, &row[x], wide ? 2 : 1);
+    }
+    memcpy(shown, row, (size_t)width * sizeof *shown);
+}
+
+static void show_small(Terminal *terminal)
+{
+    static const Cell WORD = {.text = " "};
+    char text[96];
+    erase();
+    snprintf(text, sizeof text, "%dx%d is too small: %dx%d", terminal->width, terminal->height, TERMINAL_WIDTH_MIN,
+             TERMINAL_HEIGHT_MIN);
+    for (int x = 0; text[x] && x < terminal->width; x++) {
+        Cell cell = WORD;
+        cell.text[0] = text[x];
+        put_cell(terminal, x, terminal->height / 2, &cell, 1);
+    }
+    refresh();
+}
+
+void terminal_show(Terminal *terminal, const Grid *grid)
+{
+    if (terminal->gone)
+        return;
+    bool small = terminal->width < TERMINAL_WIDTH_MIN || terminal->height < TERMINAL_HEIGHT_MIN;
+    if (small != terminal->small || small) {
+        erase();
+        forget_shown(terminal);
+    }
+    terminal->small = small;
+    if (small) {
+        show_small(terminal);
+        return;
+    }
+    for (int y = 0; y < grid->height && y < terminal->height; y++)
+        show_row(terminal, grid, y);
+    refresh();
+}
+
+void terminal_redraw(Terminal *terminal)
+{
+    (void)terminal;
+    clearok(curscr, TRUE);
+}
+
 /* --- waiting -------------------------------------------------------------------------------------------------------
  */
 
@@ -219,7 +333,7 @@ static void handle_resize(Terminal *terminal, TerminalNews *ret)
     *ret = (TerminalNews){.what = TERMINAL_RESIZE, .width = terminal->width, .height = terminal->height};
 }
 
-/* Drawn at once, so that the terminal is ours again before the next look. */
+/* Draws at once, not with the next snapshot. */
 static void draw_anew(void)
 {
     clearok(curscr, TRUE);
@@ -233,7 +347,7 @@ static bool take_signals(Terminal *terminal, TerminalNews *ret)
         *ret = (TerminalNews){.what = TERMINAL_END, .signal = seen.end};
         return true;
     }
-    if (seen.stop || seen.resume) /* the second: after a SIGSTOP that nobody could see coming */
+    if (seen.stop || seen.resume) /* resume alone: after a SIGSTOP, which cannot be caught */
         let_go(terminal);
     if (seen.stop)
         guard_pause();
@@ -271,7 +385,8 @@ static int ms_until(uint64_t deadline_ns)
     return ms < 60 * 1000 ? (int)ms : 60 * 1000;
 }
 
-/* Readable again and again with nothing to read is an end; once, it may be what a shell took while we were stopped. */
+/* The input has ended if it is readable several times without data; once may happen when a shell took the data while we
+ * were stopped. */
 static bool at_end(Terminal *terminal, int revents)
 {
     int bytes = 0;
@@ -280,7 +395,7 @@ static bool at_end(Terminal *terminal, int revents)
     return terminal->empty_reads > EMPTY_READS_MAX;
 }
 
-/* The terminal's own descriptors, then the caller's; false where nothing came until the deadline. */
+/* Polls the terminal's descriptors and the caller's; false after the deadline. */
 static bool poll_all(Terminal *terminal, uint64_t deadline_ns, struct pollfd *others, size_t count, bool *ret_ready)
 {
     struct pollfd fds[OWN_FDS + OTHERS_MAX] = {

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A grid of cells on a real terminal, and what a person does there. One at a time in a process, one thread. Only cells
+ * A grid of cells on a terminal, and the user's input. One at a time in a process, one thread. Only cells
  * that changed are sent (ncurses finds the shortest way); the screen is erased at the start and when it is drawn anew.
  *
  * The terminal is as it was before terminal_open again after terminal_close, while the program is stopped (Ctrl-Z,
@@ -21,7 +21,7 @@
 #include "service/screen/grid.h"
 #include "service/top/top.h"
 
-/* Smaller ones say that they are too small, instead of the grid. */
+/* Smaller terminals show that they are too small. */
 enum { TERMINAL_WIDTH_MIN = 60, TERMINAL_HEIGHT_MIN = 15 };
 
 typedef struct Terminal Terminal;
@@ -49,7 +49,7 @@ typedef enum TerminalWhat {
 
 typedef struct TerminalNews {
     TerminalWhat what;
-    uint32_t key; /* TopKey or a character. Alt and a key, and sequences nobody knows, are nothing */
+    uint32_t key; /* TopKey or a character. Alt with a key and unknown sequences are dropped */
     TopMouse mouse;
     int x, y;
     int width, height;
@@ -67,9 +67,9 @@ int terminal_height(const Terminal *terminal);
 bool terminal_utf8(const Terminal *terminal);   /* for grid_init */
 int terminal_colours(const Terminal *terminal); /* 256, 16, 8; 0 none */
 
-/* Brings the screen to what the grid says; costs nothing for cells that are as they were. */
+/* Shows the grid; sends only changed cells. */
 void terminal_show(Terminal *terminal, const Grid *grid);
-/* The next terminal_show draws everything from nothing (TOP_WISH_REDRAW). Ctrl-L does so by itself, at once. */
+/* The next terminal_show redraws everything (TOP_WISH_REDRAW). Ctrl-L does so at once. */
 void terminal_redraw(Terminal *terminal);
 
 /* Waits for one thing until deadline_ns of clock_monotonic(clock_kernel()), 0: does not wait. Keys that are already

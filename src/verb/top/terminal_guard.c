@@ -22,7 +22,7 @@ static void on_end(int number);
 static void on_note(int number);
 static void on_crash(int number);
 
-/* SIGQUIT too: its core is wanted, not its mess. */
+/* SIGQUIT too: dump core, but restore the terminal. */
 static const struct {
     int number;
     void (*handler)(int);
@@ -33,11 +33,11 @@ static const struct {
 };
 
 static struct Guard {
-    volatile sig_atomic_t armed; /* the terminal is not as it was */
+    volatile sig_atomic_t armed; /* the terminal has to be restored */
     volatile sig_atomic_t end, stop, resume, resize;
-    pid_t owner; /* a forked child leaves the terminal alone */
+    pid_t owner; /* a forked child does not restore the terminal */
     int in, out, event;
-    int kept, stderr_before; /* what comes on stderr, and where it goes at the end; -1 where it is left alone */
+    int kept, stderr_before; /* the kept stderr and the real one; -1: stderr is left alone */
     struct termios modes;
     char restore[GUARD_RESTORE_MAX];
     size_t restore_len;
@@ -60,7 +60,7 @@ static void write_all(int fd, const char *bytes, size_t len)
     }
 }
 
-/* The last of what was said on stderr, and stderr as it was. */
+/* Restores stderr and writes out the end of what was kept. */
 static void give_stderr_back(void)
 {
     if (guard.kept < 0)
@@ -75,7 +75,7 @@ static void give_stderr_back(void)
     guard.kept = guard.stderr_before = -1;
 }
 
-/* A terminal that takes nothing (Ctrl-S, a dead connection) must not keep the program from ending. */
+/* A blocked terminal (Ctrl-S, a dead connection) must not keep the program from ending. */
 static bool takes_bytes(void)
 {
     struct pollfd out = {.fd = guard.out, .events = POLLOUT};
@@ -105,7 +105,8 @@ static void on_crash(int number)
     errno = before;
 }
 
-/* --- what is only noted --------------------------------------------------------------------------------------------
+/* --- signals that are noted
+ * --------------------------------------------------------------------------------------------
  */
 
 static void wake_loop(void)
@@ -156,8 +157,10 @@ GuardSeen guard_take(void)
     uint64_t count = 0;
     ssize_t n = read(guard.event, &count, sizeof count);
     (void)n; /* nothing there is fine: the flags tell */
-    return (GuardSeen){
-        .end = guard.end, .stop = take_signal(&guard.stop), .resume = take_signal(&guard.resume), .resize = take_signal(&guard.resize)};
+    return (GuardSeen){.end = guard.end,
+                       .stop = take_signal(&guard.stop),
+                       .resume = take_signal(&guard.resume),
+                       .resize = take_signal(&guard.resize)};
 }
 
 /* --- start, stop, pause --------------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Leaves the terminal as it was, whatever ends the program, and turns signals into something that can be polled. What
- * is here is state of the process, as signals are: one at a time. Knows no ncurses.
+ * Restores the terminal however the program ends, and makes signals pollable. State of the process, as signals are: one
+ * at a time. Does not use ncurses.
  */
 
 #include <stdbool.h>
@@ -23,14 +23,14 @@ typedef struct GuardSeen {
 /* Remembers the terminal's modes, sets stderr aside where it is a terminal, takes the signals. `in` and `out`: its
  * descriptors. */
 int guard_start(int in, int out, Err *err);
-/* The bytes that make the screen as it was: written where the program ends without guard_stop. */
+/* The bytes that restore the screen, written if the program ends without guard_stop. */
 void guard_restore_with(const char *bytes, size_t len);
-/* Gives everything back and writes out what came on stderr. */
+/* Restores everything and writes out the kept stderr. */
 void guard_stop(void);
 
-/* Readable where guard_take has something. */
+/* Readable if guard_take has something. */
 int guard_fd(void);
-/* What came since the last time; an end stays. */
+/* What came since the last call; an end stays. */
 GuardSeen guard_take(void);
 /* Stops the program as Ctrl-Z does, with the terminal's modes given back; returns when it goes on. */
 void guard_pause(void);

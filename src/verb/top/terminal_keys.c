@@ -77,7 +77,7 @@ static bool read_on(wint_t *ret)
     return get_wch(ret) == OK;
 }
 
-/* A click, or a turn of the wheel; false for what is neither. Bits of the button: ctlseqs of xterm, "Mouse Tracking".
+/* A click or a turn of the wheel; false for anything else. Bits of the button: ctlseqs of xterm, "Mouse Tracking".
  */
 static bool take_button(KeyReader *reader, unsigned button, int x, int y, uint64_t now_ns, KeyPress *ret)
 {
@@ -114,7 +114,7 @@ static bool read_mouse(KeyReader *reader, uint64_t now_ns, KeyPress *ret)
     return pressed && take_button(reader, numbers[0], (int)numbers[1] - 1, (int)numbers[2] - 1, now_ns, ret);
 }
 
-/* After ESC [ M, of terminals that know no better: three characters. */
+/* After ESC [ M, of terminals without SGR mode: three characters. */
 static bool read_old_mouse(KeyReader *reader, uint64_t now_ns, KeyPress *ret)
 {
     wint_t button = 0, x = 0, y = 0;
@@ -122,8 +122,7 @@ static bool read_old_mouse(KeyReader *reader, uint64_t now_ns, KeyPress *ret)
     return all && button >= 32 && take_button(reader, button - 32, (int)x - 33, (int)y - 33, now_ns, ret);
 }
 
-/* After ESC [: the mouse; what else comes there is a sequence that no key of this terminal has, up to its letter
- * (ECMA-48 section 5.4). */
+/* After ESC [: the mouse, or an unknown sequence up to its final letter (ECMA-48 section 5.4), which is skipped. */
 static bool read_control(KeyReader *reader, uint64_t now_ns, KeyPress *ret)
 {
     wint_t c = 0;
@@ -138,7 +137,7 @@ static bool read_control(KeyReader *reader, uint64_t now_ns, KeyPress *ret)
     return false;
 }
 
-/* What a terminal answers or reports: ESC ] ... BELL or ESC \, and its likes (ECMA-48 section 5.6). */
+/* Skips a terminal's report: ESC ] ... BELL or ESC \ and similar (ECMA-48 section 5.6). */
 static void skip_text(void)
 {
     wint_t c = 0, before = 0;
@@ -149,8 +148,8 @@ static void skip_text(void)
     }
 }
 
-/* After ESC: alone it is the key, twice too; with another one behind it at once, it is Alt and that key, the mouse, or
- * unknown. */
+/* After ESC: alone or twice it is the Escape key; with a character at once it is Alt and a key, the mouse, or unknown.
+ */
 static bool read_escape(KeyReader *reader, uint64_t now_ns, KeyPress *ret)
 {
     wint_t c = 0;

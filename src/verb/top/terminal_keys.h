@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What ncurses reads as TopKey and mouse. One thread. */
+/* Keys and the mouse from ncurses. One thread. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,12 +19,12 @@ typedef struct KeyPress {
 typedef struct KeyReader {
     uint64_t click_ns; /* the last click, for a double one */
     int click_x, click_y;
-    bool ascii; /* characters beyond are nothing */
+    bool ascii; /* drop characters beyond ASCII */
 } KeyReader;
 
-/* After newterm: adds what terminals send that are other than their TERM says, where that is nothing else there. The
- * mouse is read here and not by ncurses, which puts clicks that come close after one another together. */
+/* After newterm: adds common key sequences that the terminal's TERM does not define. The mouse is read here, because
+ * ncurses merges quick clicks. */
 void keys_define(void);
 
-/* The next key or mouse event that is there already; false: none. now_ns: monotonic. */
+/* The next key or mouse event that is available; false: none. now_ns: monotonic. */
 bool keys_read(KeyReader *reader, uint64_t now_ns, KeyPress *ret);

@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * What inks look like on a terminal. With 256 colours they are of middling brightness, so that they read on black and
- * on white alike (a test computes the contrast); with fewer, what the background is is taken from COLORFGBG, else it is
- * dark. Needs no ncurses.
+ * Colours of inks on a terminal. With 256 colours they have medium brightness and are legible on black and on white (a
+ * test computes the contrast); with fewer, the background is that of COLORFGBG, else dark. Needs no ncurses.
  */
 
 #include <stdbool.h>

@@ -49,7 +49,7 @@ static void keep_sequence(const char *capability)
         tputs(capability, 1, keep_byte);
 }
 
-/* What to write where nobody can call endwin any more. */
+/* The bytes to write if endwin cannot be called. */
 void type_prepare_restore(bool mouse)
 {
     restore_len = 0;
