@@ -98,7 +98,7 @@ size_t profile_set_bytes(const ProfileSet *set)
     return set->bytes + set->texts.len * per_text + set->slot_count * sizeof(*set->slots);
 }
 
-/* ---- profile ---- */
+/* ---- texts, lanes ---- */
 
 /* A profile as its readers fill it. */
 
@@ -443,9 +443,9 @@ size_t profile_bytes(const Profile *profile)
            profile->memory.cap * sizeof(*profile->memory.at);
 }
 
-/* ---- profile_words ---- */
+/* ---- words of copies ---- */
 
-/* What the names of copies say, in the words of CUPTI, roctracer and Nsight Systems. */
+/* The words in names of copies, as CUPTI, roctracer and Nsight Systems write them. */
 
 typedef struct Word {
     const char *text;
@@ -510,7 +510,7 @@ void profile_copy_words(const char *name, size_t len, ProfileCopy *copy)
     }
 }
 
-/* ---- profile_append ---- */
+/* ---- appending a part ---- */
 
 /* Joining the parts of a profile that several threads read. */
 

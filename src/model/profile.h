@@ -227,7 +227,7 @@ void profile_done(Profile *profile); /* accepts a zeroed one */
  * NUL-terminated text ("" for PROFILE_NONE), valid as long as the profile; its length in *ret_len (may be NULL). */
 uint32_t profile_name(Profile *profile, const char *text, size_t len);
 const char *profile_text(const Profile *profile, uint32_t name, size_t *ret_len);
-uint32_t profile_name_find(const Profile *profile, const char *text); /* PROFILE_NONE where nobody has it */
+uint32_t profile_name_find(const Profile *profile, const char *text); /* PROFILE_NONE for none */
 size_t profile_name_count(const Profile *profile);
 
 /* The lane with these numbers (and texts, where a number is missing); made where it is new. profile_thread with
@@ -261,7 +261,7 @@ void profile_append(Profile *into, Profile *part);
 void profile_seal(Profile *profile);
 void profile_seal_by(Profile *profile, unsigned int threads); /* the same with up to two threads */
 
-/* Keeps the rows for which keep(context, profile, table, row) says so; sealed or not. */
+/* Keeps the rows for which keep(context, profile, table, row) returns true; sealed or not. */
 typedef bool (*ProfileKeep)(void *context, const Profile *profile, const ProfileEvents *table, size_t row);
 void profile_filter(Profile *profile, ProfileKeep keep, void *context);
 

@@ -35,7 +35,7 @@ struct ProfileNames {
     ProfileDetailSet launches, copies, ops, lanes;
 };
 
-/* profile_rows.c: brings the rows of all tables into order and drops those that are there twice, counted as lost. Names
+/* profile_seal.c: brings the rows of all tables into order and drops those that are there twice, counted as lost. Names
  * and lanes are sealed before. Up to two threads. */
 void profile_seal_tables(Profile *profile, unsigned int threads);
 

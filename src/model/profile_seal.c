@@ -137,7 +137,7 @@ static void radix_pass(const ProfileEvents *t, const uint32_t *group, int64_t ba
 #undef DIGIT
 }
 
-/* Many runs: by start, then by group; what is equal in both is put right by the merging that follows. */
+/* Many runs: by start, then by group; the merge that follows orders what is equal in both. */
 static uint32_t *radix_sort(const RowOrder *order, uint32_t *rows, uint32_t *room, size_t len)
 {
     const ProfileEvents *t = order->table;
@@ -256,7 +256,7 @@ static void *order_numbers(void *context)
     return NULL;
 }
 
-/* Both, the first one in a thread of its own where there may be one. */
+/* Both, the first one in a thread of its own if possible. */
 static void side_by_side(bool threads, void *(*first)(void *), void *(*second)(void *), void *context)
 {
     pthread_t helper;
@@ -275,7 +275,7 @@ static bool same_row(const ProfileEvents *t, uint32_t a, uint32_t b)
            t->kind[a] == t->kind[b] && t->name[a] == t->name[b] && t->link[a] == t->link[b];
 }
 
-/* The same operation or call, with its correlation, is one that was written twice. */
+/* The same operation or call with the same correlation was written twice. */
 static size_t drop_duplicates(const ProfileEvents *t, uint32_t *rows, size_t len)
 {
     size_t kept = 0;
@@ -447,9 +447,9 @@ void profile_seal_tables(Profile *profile, unsigned int threads)
     profile->lost_by_reason[PROFILE_LOSS_DUPLICATE] += sealing.duplicates[0] + sealing.duplicates[1];
 }
 
-/* ---- profile_seal ---- */
+/* ---- sealing ---- */
 
-/* The order of a sealed profile: names by their bytes, lanes by their numbers, rows by time (profile_rows.c), details
+/* The order of a sealed profile: names by their bytes, lanes by their numbers, rows by time, details
  * by first use. */
 
 /* ---- names ---- */
@@ -718,7 +718,7 @@ static int by_device(const void *a_, const void *b_)
 }
 #undef BY
 
-/* qsort of glibc merges, with memory of its own; a list that is in order already is left alone. */
+/* glibc's qsort allocates memory for merging; a list already in order is left alone. */
 static void sort_unless_sorted(void *at, size_t len, size_t size, int (*compare)(const void *, const void *))
 {
     for (size_t i = 1; i < len; i++)

@@ -105,8 +105,7 @@ static const OptSpec trace_opts[] = {
      .type = OPT_SIZE,
      .off = offsetof(TraceOptions, memory),
      .max = -1,
-     .help =
-         "for all files; a profile that needs more is refused. 0: half of the machine's"},
+     .help = "for all files; a profile that needs more is refused. 0: half of the machine's"},
     {.key = "width",
      .flags = OPT_CLI_ONLY,
      .type = OPT_UINT,
@@ -210,7 +209,7 @@ static int into_file(void *context, const char *text, size_t len, Err *err)
     return outfile_write(context, text, len, err);
 }
 
-/* What is written, whichever it is. */
+/* What is written: a report or a difference. */
 typedef struct Written {
     const TraceReport *report;
     const TraceDiff *diff; /* NULL: the report */

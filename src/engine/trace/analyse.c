@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All analyses of one rank, several at a time, and what its file says about itself. */
+/* Runs all analyses of one rank, several at a time, and copies what its file says about itself. */
 #include "engine/trace/analyse.h"
 
 #include <assert.h>
@@ -57,7 +57,7 @@ static void copy_file_words(const TraceJob *job, const char *file, int64_t rank_
     rank->memory_bytes = profile_bytes(profile);
 }
 
-/* What the file says of the devices that were found at work. */
+/* Copies the file's description of each device that did work. */
 static void copy_device_words(const Profile *profile, TraceRank *rank)
 {
     for (size_t i = 0; i < rank->devices.len; i++) {
@@ -98,7 +98,7 @@ typedef struct Analysis {
 
 enum { AFTER_DEVICES = 1 << 0 };
 
-/* Those that take longest first, but for the one that another waits for. */
+/* The longest first, except the one that another depends on. */
 static const Analysis analyses[] = {
     {.run = trace_devices},
     {.run = draw_timeline, .host_bytes = 16, .gpu_bytes = 16},
@@ -156,7 +156,7 @@ void trace_analyse(const TraceJob *job, const char *file, int64_t rank_if_unknow
     copy_device_words(job->index->profile, ret);
 }
 
-/* ---- tasks ---- */
+/* ---- tasks on several threads ---- */
 
 /* Threads take tasks under one lock, and wait on one condition for tasks that others have to end first. */
 
@@ -165,7 +165,7 @@ typedef struct Pool {
     size_t count;
     void *context;
     size_t memory, held; /* bytes: of all that may run at a time, of those that run */
-    uint32_t open, done; /* bits of those that nobody has begun, and that have ended */
+    uint32_t open, done; /* bits of the tasks not yet begun, and of those that ended */
     pthread_mutex_t lock;
     pthread_cond_t ended;
 } Pool;
@@ -257,9 +257,9 @@ void trace_tasks_run(const TraceTask *tasks, size_t count, void *context, unsign
         pthread_join(helpers[i], NULL);
 }
 
-/* ---- config ---- */
+/* ---- defaults ---- */
 
-/* What an analysis does where nobody asks for more. */
+/* The defaults of an analysis. */
 
 const TraceConfig trace_config_default = {
     .gap_threshold_ns = 1000,

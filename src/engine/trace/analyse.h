@@ -88,11 +88,9 @@ void trace_verdicts(TraceReport *report);
 void trace_diff(const TraceReport *before, const TraceReport *after, Arena *arena, TraceDiff *ret);
 void trace_diff_done(TraceDiff *diff);
 
-/*
- * Pieces of one piece of work, on several threads: each is run once, after those that it needs, by whichever thread is
- * free. What they make may not depend on which thread that was nor on what ran beside them. The threads live for one
- * call; the caller's is one of them.
- */
+/* Tasks on several threads. Each runs once, after those that it depends on, on any free thread. Its result must not
+ * depend on the thread nor on what runs beside it. The threads live for one call; the caller's thread is one of
+ * them. */
 
 enum { TRACE_TASKS_MAX = 32, TRACE_TASK_THREADS_MAX = TRACE_TASKS_MAX };
 
@@ -103,8 +101,7 @@ typedef struct TraceTask {
     size_t bytes;   /* memory that it takes while it runs */
 } TraceTask;
 
-/* Runs all `count` (TRACE_TASKS_MAX at most) tasks, beginning with the first ones: the longest should come first. On
- * one thread (or 0) they run in the order of the table. A task is put off while the running ones' memory and its own
- * come to more than `memory` bytes together; one always runs. Fewer threads are started where there are no more to be
- * had. */
+/* Runs all `count` (TRACE_TASKS_MAX at most) tasks, beginning with the first ones: put the longest first. With one
+ * thread (or 0) they run in the order of the table. A task is delayed while the running tasks' memory and its own
+ * exceed `memory` bytes together, except when none runs. Starts fewer threads if no more can be created. */
 void trace_tasks_run(const TraceTask *tasks, size_t count, void *context, unsigned int threads, size_t memory);

@@ -115,8 +115,8 @@ static bool stands_at(const char *plain, const char *name, size_t len, size_t at
     return true;
 }
 
-/* Whether the pattern, whose first letters are at name[at], goes on from there to its end. What follows a '*' is taken
- * where it comes first, which is enough as no part but the last is tied to a place. */
+/* Whether the pattern, whose first letters are at name[at], matches from there to its end. What follows a '*' is
+ * matched at its first occurrence; that is enough because only the last part is anchored. */
 static bool goes_on(const char *pattern, const char *name, size_t len, size_t at)
 {
     size_t part;
@@ -191,7 +191,7 @@ TraceHostClass trace_classify_host(ProfileKind kind, const char *name, size_t le
     return (TraceHostClass)(value < 0 ? by_kind[kind] : value);
 }
 
-/* ---- shapes ---- */
+/* ---- shapes of matrix products ---- */
 
 /* Multiples: 16 bytes per dimension, as NVIDIA's guide to matrix multiplication for deep learning asks of cuBLAS and
  * cuDNN: 8 elements of 16-bit types, 16 of 8-bit types. 32-bit types are not judged. */
@@ -264,7 +264,7 @@ static size_t first_input(TraceShapeRule rule)
     return rule == TRACE_SHAPE_ADDED || rule == TRACE_SHAPE_CONV_BACKWARD ? 1 : 0;
 }
 
-/* The n-th element of a list in brackets: its first byte and behind its last. False where there are not as many. */
+/* Finds the n-th element of a list in brackets: its first byte and one past its last. False if the list is shorter. */
 static bool find_element(const char *list, size_t n, const char **ret_from, const char **ret_to)
 {
     const char *from = list;

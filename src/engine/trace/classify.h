@@ -38,7 +38,7 @@ typedef enum TraceHostClass {
     TRACE_HOST_COMPILE,    /* torch.compile, Inductor, Triton, module loading */
     TRACE_HOST_RUNTIME,    /* any other call of the runtime or driver */
     TRACE_HOST_PYTHON,     /* a Python function */
-    TRACE_HOST_MARK,       /* annotations that say nothing of the kind of work (ProfilerStep, NVTX) */
+    TRACE_HOST_MARK,       /* annotations without a kind of work (ProfilerStep, NVTX) */
     TRACE_HOST_CLASS_COUNT
 } TraceHostClass;
 

@@ -216,7 +216,7 @@ double collective_bus_factor(CollectiveKind kind, int64_t group_size)
 enum { CLIMB_MAX = 16, RECORD_ABOVE_MAX = 3 };
 #define SAME_SEQUENCE_GAP_NS INT64_C(100000) /* parts of one operation follow each other within this */
 
-/* A kernel and what is known of its operation. */
+/* A kernel and its operation, as far as known. */
 typedef struct Part {
     uint32_t row;        /* of the gpu table */
     uint32_t owner;      /* host row of the operator, PROFILE_NONE */
@@ -254,7 +254,7 @@ static uint32_t op_collective(const Profile *profile, uint32_t row)
     return profile->ops.at[extra].collective;
 }
 
-/* Climbs from the launch to the operator that asked for it. */
+/* Climbs from the launch to the operator that caused it. */
 static void find_owner(const Reader *reader, uint32_t call, Part *part)
 {
     const Profile *profile = reader->profile;

@@ -142,7 +142,7 @@ static void halves_done(Halves *halves)
     arena_done(&halves->arena);
 }
 
-/* ---- which events ---- */
+/* ---- choice of events ---- */
 
 static void write_bytes(Copy *copy, const char *bytes, size_t len)
 {
@@ -442,7 +442,7 @@ static bool add_tail_members(const char *bytes, size_t len, Str *out)
     return !object.overflow && add_members(object.text, object.len, out);
 }
 
-/* Reads what stands before the first and behind the last event. */
+/* Reads the text before the first and after the last event. */
 static int read_around(const Copy *copy, Str *head, Str *tail)
 {
     CLEANUP_FREE char *buffer = xmalloc(READ_BYTES);
@@ -479,7 +479,7 @@ static void add_known_words(const Profile *profile, Str *out)
         str_addf(out, ",\n  \"baseTimeNanoseconds\": %" PRId64, profile->base_ns);
 }
 
-/* What the profile was recorded with, where events said so that may be gone now and no member does. */
+/* Adds what the profile was recorded with, if only events said so that may be gone now. */
 static void add_flags(const Profile *profile, const Str *before, Str *behind)
 {
     const struct {
@@ -509,7 +509,7 @@ static void write_end(Copy *copy, const Str *before, const Str *behind)
     write_bytes(copy, "\n}\n", 3);
 }
 
-/* The members follow the events: where the list stands in the object says nothing. */
+/* Members follow the events: their position in the object has no meaning. */
 static int copy_around(Copy *copy)
 {
     CLEANUP(str_done) Str head = {0}, tail = {0}, before = {0}, behind = {0};

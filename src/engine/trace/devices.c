@@ -19,7 +19,7 @@ enum { TRACE_SWEEP_MASKS = 1 << TRACE_CLASS_COUNT };
 typedef struct TraceSweep {
     const TraceIndex *index;
     size_t row, last;
-    int64_t at;             /* all before is told */
+    int64_t at;             /* everything before it was handed out */
     int64_t next, next_end; /* of the operation at `row`; INT64_MAX behind the last */
     int64_t end[TRACE_CLASS_COUNT];
 } TraceSweep;

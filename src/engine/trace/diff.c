@@ -109,8 +109,8 @@ static Short *short_for(Map *numbers, ShortVec *shorts, const char *name)
     return &shorts->at[number - 1];
 }
 
-/* Rows of one side alone whose shortened names the other side has become one row: under the new name where that is the
- * only one, else under the shortened. */
+/* Rows of one side whose shortened names are one row on the other side: under the new name if there is only one,
+ * else under the shortened name. */
 static void join_renamed(Table *table, Arena *arena)
 {
     CLEANUP(map_done) Map numbers;

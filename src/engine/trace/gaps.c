@@ -99,9 +99,9 @@ void trace_host_device(TraceHost *host, size_t device)
 
 /* ---- lanes ---- */
 
-/* Operators on a thread say that a framework runs there and that Python drives it, unless it is a thread of the
- * autograd engine, whose own code lies between them. Where no more than calls and ranges are recorded, silence says
- * nothing and a range that the host was at work. */
+/* Operators on a thread mean that a framework runs there, driven by Python, unless it is a thread of the autograd
+ * engine, whose own code lies between them. If only calls and ranges are recorded, silence has no meaning, and a
+ * range means that the host was working. */
 static void note_lane(const TraceHost *host, uint32_t lane, LaneNote *note)
 {
     const ProfileEvents *rows = &host->job->index->profile->host;
@@ -216,7 +216,7 @@ static Cursor *cursor_of(TraceHost *host, uint32_t lane)
     return cursor;
 }
 
-/* Calls alone: an operator that synchronises also lies around what it does before. */
+/* Calls only: an operator that synchronises also spans the work before. */
 static bool waits_for_device(const TraceIndex *index, size_t row)
 {
     return (index->host_class[row] == TRACE_HOST_SYNC || index->host_class[row] == TRACE_HOST_COPY) &&
@@ -237,7 +237,7 @@ static void cursor_to(const TraceIndex *index, Cursor *cursor, uint32_t lane, in
         cursor->now = index->parent[cursor->now];
 }
 
-/* ---- who took most ---- */
+/* ---- the event with the largest share ---- */
 
 static void shares_close(Shares *shares, size_t len)
 {
@@ -381,7 +381,7 @@ static uint32_t place_of_sync(const TraceIndex *index, uint32_t call)
     return op == PROFILE_NONE ? call : index->op_rows[op];
 }
 
-/* The host was in no event, or in no more than a range such as the step. */
+/* The host was in no event, or only in a range such as the step. */
 static bool says_nothing(const TraceIndex *index, const TraceBlame *blame)
 {
     return blame->host_row == PROFILE_NONE || index->host_class[blame->host_row] == TRACE_HOST_MARK;
@@ -419,7 +419,7 @@ void trace_host_blame(TraceHost *host, const TraceIdle *idle, bool name, TraceBl
     }
 }
 
-/* ---- gaps_decide ---- */
+/* ---- the cause of a gap ---- */
 
 /* From what the host did during a gap to the gap's one cause. */
 
@@ -437,7 +437,7 @@ const char *const trace_cause_words[TRACE_CAUSE_COUNT] = {
     [TRACE_CAUSE_SHORT] = "short",
 };
 
-/* Causes that say what to change, and so come before a synchronisation that led into them. */
+/* Causes that name what to change; they outrank a synchronisation that led into them. */
 static bool is_telling(TraceCause cause)
 {
     return cause == TRACE_CAUSE_DATA_LOADING || cause == TRACE_CAUSE_ALLOCATOR || cause == TRACE_CAUSE_COMPILE ||
@@ -473,7 +473,7 @@ TraceCause trace_gap_decide(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool sync
     return best == TRACE_CAUSE_COUNT ? TRACE_CAUSE_SHORT : best;
 }
 
-/* ---- gaps ---- */
+/* ---- idle times of a device ---- */
 
 /* Every idle time of every device: between operations (gaps), and before the first and after the last as far as steps
  * reach. */
@@ -484,9 +484,9 @@ typedef struct Gathering {
     const TraceJob *job;
     TraceRank *rank;
     TraceHost *host;
-    const char **texts;   /* name -> its copy, NULL not yet */
+    const char **texts;   /* name -> its copy, NULL: not copied */
     TraceLongest longest; /* which are kept */
-    /* of the device at hand */
+    /* of the current device */
     size_t nth;
     const TraceDevice *device;
     size_t step; /* cursor */
@@ -577,11 +577,11 @@ static void take_idle(Gathering *g, const TraceIdle *idle)
         vec_push(&g->rank->gaps, gap_of(g, idle, &found));
 }
 
-/* ---- all of a device ---- */
+/* ---- every idle time of a device ---- */
 
 typedef void (*IdleTaker)(Gathering *g, const TraceIdle *idle);
 
-/* The first of those that start with `row` whose launch is known, else `row`. */
+/* The first of those that start with `row` and have a known launch, else `row`. */
 static uint32_t with_launch(const TraceIndex *index, size_t row, size_t last)
 {
     const int64_t *start = index->profile->gpu.start;
@@ -649,7 +649,7 @@ static void begin_device(Gathering *g, size_t nth)
     trace_host_device(g->host, nth);
 }
 
-/* ---- which to keep ---- */
+/* ---- the longest gaps ---- */
 
 typedef struct Lengths {
     Gathering base; /* first: what IdleTaker gets */

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * What the host did while a device was idle. Gaps of a device are asked for in order of time; each lane of the host is
- * then walked once per device, with a cursor. For gaps*.c alone.
+/* What the host did while a device was idle. Gaps of a device come in order of time; each lane of the host is walked
+ * once per device, with a cursor.
  *
- * The thread that counts is the one that launched the operation that ended the gap (where that is unknown the one that
- * launched the operation before, else the one that launched most on this device, else the one with most launch calls).
- * Each instant of the gap until that launch call returned belongs to the innermost event of that thread; instants
- * without any, to the thread of the operation before where that is another. The rest of the gap is launch latency.
- */
+ * The thread that counts is the one that launched the operation that ended the gap (if unknown: the one that
+ * launched the operation before, else the one with most launches on this device, else the one with most launch
+ * calls). Each instant of the gap until that launch call returned belongs to the innermost event of that thread;
+ * instants without an event belong to the thread of the operation before, if that is another. The rest of the gap is
+ * launch latency. */
 
 #include "engine/trace/analyse.h"
 
@@ -24,7 +23,7 @@ enum {
     TRACE_LAUNCH_LATENCY_NS = 10000
 };
 
-/* What is idle: rows of the operations around it, PROFILE_NONE where there is none. */
+/* An idle time: rows of the operations around it, PROFILE_NONE for none. */
 typedef struct TraceIdle {
     int64_t start, end;
     uint32_t before, after;
@@ -35,7 +34,7 @@ typedef struct TraceBlame {
     int64_t slice_ns[TRACE_CAUSE_COUNT];
     bool synced;
     uint32_t lane;     /* of the host, PROFILE_NONE */
-    uint32_t host_row; /* PROFILE_NONE; only where asked for */
+    uint32_t host_row; /* PROFILE_NONE; set on request */
     int64_t host_ns;
 } TraceBlame;
 
@@ -50,7 +49,7 @@ void trace_host_device(TraceHost *host, size_t device);
 /* `idle` starts at or behind the end of the one before. */
 void trace_host_blame(TraceHost *host, const TraceIdle *idle, bool name_host, TraceBlame *ret);
 
-/* What the slices of a gap say of it. */
+/* The cause of a gap, from its slices. */
 TraceCause trace_gap_decide(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool synced);
 
 /* Sums of idle times by cause. */
@@ -65,13 +64,13 @@ static inline void trace_cause_add(TraceCauseSum sums[TRACE_CAUSE_COUNT], TraceC
 /* The rows of the steps, which trace_gaps and trace_steps fill together: once they are made, either may be first, and
  * both may run at a time. For gaps*.c, steps*.c and analyse.c alone. */
 
-/* Makes rank->steps where there are none yet: with a row for each device of the index
- * (the first TRACE_GAP_DEVICES of them), in its order. */
+/* Makes rank->steps unless made already, with a row for each device of the index (the first TRACE_GAP_DEVICES of
+ * them), in its order. */
 void trace_steps_prepare(const TraceJob *job, TraceRank *rank);
 
 /* Adds idle time [start, end) of the device's n-th row to the steps it lies in. *cursor is 0 at first and goes on with
  * rising times. */
 void trace_steps_add_idle(TraceRank *rank, size_t nth, size_t *cursor, int64_t start, int64_t end, TraceCause cause);
 
-/* The step whose window has the time, -1 where none has. */
+/* The step whose window contains the time, -1 for none. */
 int32_t trace_step_at(const TraceRank *rank, int64_t time);

@@ -27,7 +27,7 @@ typedef struct LinkFilter {
     uint64_t words[(1 << LINK_FILTER_BITS) / 64];
 } LinkFilter;
 
-/* ---- index_link ---- */
+/* ---- host rows by number ---- */
 
 /*
  * Which call launched which GPU operation, and in which operator. Host rows are put behind their number (correlation or
@@ -81,7 +81,7 @@ static void rank_numbers(LinkTable *table, const uint32_t *link, const TraceRows
     table->slots = (uint32_t)kept;
 }
 
-/* The slot of a number, PROFILE_NONE where nobody has it. */
+/* The slot of a number, PROFILE_NONE for none. */
 static uint32_t slot_of(const LinkTable *table, uint32_t number)
 {
     uint32_t from = 0, to = table->slots;
@@ -169,7 +169,7 @@ static void link_init(LinkTable *table, const ProfileEvents *host, ProfileKind k
     vec_done(&rows);
 }
 
-/* ---- choosing among the rows of a number ---- */
+/* ---- one of several rows with a number ---- */
 
 /* Many rows, by start: the last that starts at or before `time`, else the first. */
 static uint32_t choose_sorted(const int64_t *start, const uint32_t *rows, size_t len, int64_t time)
@@ -225,7 +225,7 @@ static uint32_t choose_call(const TraceIndex *index, const LinkTable *table, uin
     return best;
 }
 
-/* ---- what is filled ---- */
+/* ---- links of GPU operations ---- */
 
 /* A copy from or to pageable memory holds its caller up, however asynchronous its name (CUDA runtime API, "API
  * synchronization behavior"). */
@@ -266,7 +266,7 @@ static void link_launches(TraceIndex *index, const LinkTable *calls)
             mark_blocking_copy(index, row, index->launch[row]);
 }
 
-/* Those that no call says the operator of, by the external id. They are few as a rule, so a table of their numbers. */
+/* Operations whose call is unknown, by external id. They are few as a rule: a table of their numbers is small. */
 static void link_external(TraceIndex *index)
 {
     const ProfileEvents *gpu = &index->profile->gpu;
@@ -294,7 +294,7 @@ static void link_operations(TraceIndex *index, const LinkTable *calls)
     link_external(index);
 }
 
-/* ---- making the index ---- */
+/* ---- classes ---- */
 
 /* The index while it is made. */
 typedef struct Making {
@@ -303,7 +303,7 @@ typedef struct Making {
     LinkTable calls;
 } Making;
 
-/* What is known of a name; kinds but the first that came with it are classified anew each time (rare). */
+/* What is known of a name; other kinds than the first are classified anew each time (rare). */
 typedef struct NameNote {
     uint8_t kind; /* + 1; 0: not seen */
     uint8_t class;
@@ -468,7 +468,7 @@ static void nest_rows(TraceIndex *index)
     vec_done(&open);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole index ---- */
 
 static void make_host(void *making_, UNUSED size_t place, UNUSED unsigned int thread)
 {

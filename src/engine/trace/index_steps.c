@@ -318,7 +318,7 @@ void trace_index_steps(TraceIndex *index, const TraceRows *step_rows)
     index->steps.cap = steps.cap;
 }
 
-/* ---- step_name ---- */
+/* ---- names of steps ---- */
 
 /* What steps are called. */
 

@@ -191,7 +191,7 @@ static void set_means(TraceKernel *row, const Making *making)
     }
 }
 
-/* The means are known: now what lies around them. */
+/* Second pass, with the means known: deviations. */
 static void add_spread(Kernels *kernels)
 {
     const ProfileEvents *gpu = &kernels->job->index->profile->gpu;
@@ -268,7 +268,7 @@ typedef struct Copies {
     const TraceJob *job;
     uint32_t row[PROFILE_COPY_KIND_COUNT][PROFILE_MEMORY_KIND_COUNT][PROFILE_MEMORY_KIND_COUNT]; /* number + 1 */
     VEC(TraceCopy) rows;
-    TraceCover cover; /* of what is no copy, on one device */
+    TraceCover cover; /* of everything but copies, on one device */
     VEC(Open) open;   /* a heap, the first to end on top */
 } Copies;
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Memory by device. Where the file gives totals, they are taken as they are; where it does not, sizes are summed from
- * the first event on, so peaks are then above an unknown beginning.
- */
+/* Memory by device. Totals from the file are used as they are; without them sizes are summed from the first event
+ * on, so peaks are relative to an unknown beginning. */
 #include <stdlib.h>
 #include <string.h>
 

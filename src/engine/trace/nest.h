@@ -43,7 +43,7 @@ static inline bool trace_nest_is_outer(const TraceNest *nest, uint32_t member)
 /* Adds to each member's value those of all members inside it. */
 void trace_nest_gather(const TraceNest *nest, int64_t *values);
 
-/* Rows of a table by the id of a profile's name: each name has its row from the first time it is asked for. */
+/* Rows of a table by the id of a profile's name: each name gets its row at first use. */
 
 typedef struct TraceNamed {
     uint32_t *row; /* by name; the last one for PROFILE_NONE; 0 none yet, else number + 1 */

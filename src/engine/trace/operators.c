@@ -30,7 +30,7 @@ static void find_members(TraceNest *nest, ProfileKind kind)
     }
 }
 
-/* ---- which are within none of their name ---- */
+/* ---- members within none of their own name ---- */
 
 typedef struct Open {
     uint32_t member, name;
@@ -215,7 +215,7 @@ static unsigned kernel_says(Operators *operators, uint32_t name)
     return *says;
 }
 
-/* What a GPU operation says of the operator that launched it and of nobody inside that. */
+/* Adds a GPU operation to the operator that launched it directly. */
 static void add_self(Operators *operators, uint32_t number, size_t gpu_row, uint32_t detail)
 {
     const ProfileEvents *gpu = &operators->job->index->profile->gpu;
@@ -344,10 +344,8 @@ void trace_operators(const TraceJob *job, TraceRank *rank)
 
 /* ---- annotations ---- */
 
-/*
- * Annotations by name: of the host, with what was launched from inside them on their thread; of the GPU, with what ran
- * on their stream while they lasted. What lies in two ranges of one name counts once.
- */
+/* Annotations by name: of the host, with what was launched from inside them on their thread; of the GPU, with what
+ * ran on their stream meanwhile. What lies in two ranges of one name counts once. */
 
 typedef struct Annotations {
     const TraceJob *job;
@@ -479,7 +477,7 @@ typedef struct Stream {
     int64_t total, count; /* of the operations that have come */
 } Stream;
 
-/* At the start of a part what came before it is taken away, at its end what came until then is added. */
+/* At the start of a part subtracts what came before it, at its end adds what came until then. */
 static void apply_mark(Annotations *annotations, const Lane *lane, const Mark *mark, const Stream *stream)
 {
     TraceAnnotation *row = &annotations->gpu_rows.at[lane->parts.at[mark->part].row];

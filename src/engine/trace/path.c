@@ -23,7 +23,7 @@ typedef struct PathThread {
     uint32_t lane;
     uint64_t launches;
     VEC(PathSpan) busy; /* disjoint, by time */
-    size_t cursor;      /* spans that start before the last moment asked for */
+    size_t cursor;      /* spans that start before the last time looked up */
 } PathThread;
 
 /* "Stream Wait Event": what `lane` starts after it waits for `other`. */
@@ -38,8 +38,8 @@ typedef struct PathOrder {
     const uint32_t *rows;       /* of the gpu table, by stream, by end */
     uint32_t *own_rows;         /* the same, where the index's are in another order; else NULL */
     const size_t *stream_first; /* lane -> first of its rows; one more at the end */
-    size_t *stream_next;        /* lane -> one behind the last that may still be asked for */
-    size_t *host_next;          /* lane -> one behind the last host row that may still be asked for */
+    size_t *stream_next;        /* lane -> one past the last row that may still be looked up */
+    size_t *host_next;          /* lane -> one past the last host row that may still be looked up */
     VEC(uint32_t) streams;      /* lanes with operations, at most PATH_STREAMS_MAX: those with most */
     VEC(PathThread) threads;
     VEC(PathWait) waits; /* by lane, start */
@@ -373,14 +373,13 @@ static uint32_t path_order_wait(const PathOrder *order, uint32_t stream, int64_t
     return order->waits.at[low - 1].other;
 }
 
-/* ---- path_walk ---- */
+/* ---- the walk back in time ---- */
 
-/*
- * A GPU operation waited for the last of: the operation before it on its stream; its launch call; the stream it was
- * told to wait for, or, where no waits were recorded and nothing else explains the delay, whatever the device finished
+/* A GPU operation waited for the last of: the operation before it on its stream; its launch call; the stream of a
+ * recorded wait, or, without recorded waits and with an unexplained delay, the operation of the device that ended
  * last. A host thread's time belongs to its innermost event; a synchronisation or blocking copy waited for the
- * operation that ended last within it; a thread without work of its own waited for the launching thread that was busy.
- */
+ * operation that ended last within it; a thread without work of its own waited for the launching thread that was
+ * busy. */
 
 /* A launch takes about this long; a longer delay has another reason. */
 #define LAUNCH_LATENCY_NS INT64_C(10000)
@@ -519,8 +518,8 @@ static bool does_no_work(const Walk *walk, uint32_t row)
            walk->index->host_class[row] == TRACE_HOST_MARK;
 }
 
-/* A call that waits returned because an operation had ended: one that runs on for no longer than clocks are apart, else
- * the last that ended within the call. */
+/* A call that waits returned because an operation had ended: one that runs on for at most the clocks' difference,
+ * else the last that ended within the call. */
 static bool leave_for_gpu(Walk *walk, uint32_t row)
 {
     int64_t called = walk->profile->host.start[row];
@@ -604,7 +603,7 @@ static void step_host(Walk *walk)
         path_order_host_use(walk->order, walk->lane, last);
 }
 
-/* ---- where it begins ---- */
+/* ---- the start of the walk ---- */
 
 /* The last to have been active: an operation that runs at the end of the window, else host or GPU, whoever worked
  * last. False: nothing was. */
@@ -663,10 +662,10 @@ static void path_walk(PathOrder *order, int64_t from, int64_t to, PathTake take,
     vec_done(&walk.inside);
 }
 
-/* ---- path ---- */
+/* ---- paths of steps ---- */
 
-/* Critical paths of the steps, or of everything where there are none: ranges, and what the walk hands out summed by
- * kind and name. */
+/* Critical paths of the steps, or of everything without steps: the ranges, and the walk's times summed by kind and
+ * name. */
 
 enum { NAMES_KEPT = 100 /* per path */ };
 
@@ -684,7 +683,7 @@ typedef struct PathSum {
 
 typedef struct Sums {
     uint32_t *slot; /* key -> 1 + index in rows, 0 none */
-    uint32_t names; /* how many the profile has: the name of what has none */
+    uint32_t names; /* number of names in the profile: the name of events without one */
     VEC(PathSum) rows;
     TracePath *path;
 } Sums;
@@ -738,7 +737,7 @@ typedef struct Range {
 } Range;
 typedef VEC(Range) RangeVec;
 
-/* From the first to the last work of the GPU and of the threads that launch; empty (from > to) where there is none. */
+/* From the first to the last work of the GPU and of the launching threads; empty (from > to) without any. */
 static Range whole_range(const PathOrder *order)
 {
     const ProfileEvents *gpu = &order->profile->gpu;

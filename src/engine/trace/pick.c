@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The window of time that is meant, and what lies in it. */
+/* The chosen window of time, and the events in it. */
 #include "engine/trace/pick.h"
 
 #include <errno.h>
@@ -242,7 +242,7 @@ void trace_ask_words(const TraceAsk *ask, char *out, size_t size)
     }
 }
 
-/* ---- span ---- */
+/* ---- numbers and times from text ---- */
 
 /* Sets of numbers and moments from text. */
 

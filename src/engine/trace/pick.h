@@ -20,7 +20,7 @@
 
 enum { TRACE_RANGES_MAX = 64 };
 
-/* A set of numbers: "3", "0-3,8". Empty: nothing was asked for. */
+/* A set of numbers: "3", "0-3,8". Empty: not given. */
 typedef struct TraceNumbers {
     int64_t first[TRACE_RANGES_MAX], last[TRACE_RANGES_MAX];
     size_t len;
@@ -52,11 +52,11 @@ typedef struct TracePick {
     VEC(uint32_t) links; /* of the GPU operations meant, ascending; only where there is a window */
 } TracePick;
 
-/* Whether anything but ranks is asked for: otherwise every event is meant. */
+/* Whether anything but ranks was chosen: otherwise every event is wanted. */
 bool trace_ask_some(const TraceAsk *ask);
 
-/* Finds the window in a sealed profile, and the links of its GPU operations. -ENOENT where there is no such step: the
- * text says which there are. */
+/* Finds the window in a sealed profile, and the links of its GPU operations. -ENOENT for an unknown step: the text
+ * lists the known ones. */
 int trace_pick_init(TracePick *pick, const TraceAsk *ask, const Profile *profile, Err *err);
 void trace_pick_done(TracePick *pick); /* accepts a zeroed one */
 
@@ -70,7 +70,7 @@ typedef struct TracePicked {
 } TracePicked;
 
 bool trace_pick_event(const TracePick *pick, const TracePicked *event);
-/* Whether a GPU operation that is meant has this link; without a window nothing is known of links: false. */
+/* Whether a wanted GPU operation has this link; false without a window. */
 bool trace_pick_link(const TracePick *pick, uint32_t link);
 /* Something that has a time alone (an instant, a counter, a flow's end). */
 bool trace_pick_moment(const TracePick *pick, int64_t start);
@@ -78,5 +78,5 @@ bool trace_pick_moment(const TracePick *pick, int64_t start);
 /* Drops all other events of a sealed profile. */
 void trace_pick_apply(const TracePick *pick, Profile *profile);
 
-/* What is asked for in words ("steps 3-7, stream 7"), "" for all. */
+/* The choice in words ("steps 3-7, stream 7"), "" for everything. */
 void trace_ask_words(const TraceAsk *ask, char *out, size_t size);

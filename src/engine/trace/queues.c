@@ -146,12 +146,10 @@ static void queue_points_take(const QueuePoints *points, TraceRank *rank)
     }
 }
 
-/* ---- queues ---- */
+/* ---- one stream ---- */
 
-/*
- * How many operations wait on each stream: launched, that is their call has begun, and not started. An operation that
- * starts before its call does waits 0. Operations without a known launch have no place in a queue.
- */
+/* How many operations wait on each stream: their call has begun and they have not started. An operation that starts
+ * before its call waits 0. Operations without a known launch are not counted. */
 
 enum { QUEUE_FULL = 1024 }; /* launches that a stream takes before a call blocks, as CUDA has it */
 
@@ -290,7 +288,7 @@ static double mean_length(const StreamRows *stream)
 /* ---- all streams ---- */
 
 typedef struct Queues {
-    int64_t *launched, *started; /* of the stream at hand */
+    int64_t *launched, *started; /* of the current stream */
 } Queues;
 
 static void queues_done(Queues *queues)

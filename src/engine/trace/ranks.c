@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives by name, group size and size: how long they take once everybody is there, what that is in bandwidth, and
- * how long ranks waited for each other. */
+/* Collectives by name, group size and size: how long they take once all ranks have arrived, the bandwidth of that,
+ * and how long ranks waited for each other. */
 #include "engine/trace/ranks.h"
 
 #include <math.h>
@@ -59,7 +59,7 @@ static Sum *sum_for(Sums *sums, const TraceCollective *row, CollectiveKind kind,
     return sum;
 }
 
-/* The group's size; where nobody says, the job's, if all of it took part. */
+/* The group's size; if unknown, the job's, if all of it took part. */
 static int64_t group_size_of(const RankMatch *match, const TraceCollective *row, size_t parts)
 {
     const TraceReport *report = match->report;
@@ -207,9 +207,9 @@ void rank_sums(const RankMatch *match)
     arena_done(&sums.keys);
 }
 
-/* ---- ranks ---- */
+/* ---- all ranks ---- */
 
-/* What is known from all ranks together, in order: who is who, clocks, matches, sums, times, the straggler. */
+/* Results over all ranks, in order: identity, clocks, matches, sums, times, the straggler. */
 
 #define BASE_MAX (INT64_C(1) << 61)
 

@@ -27,8 +27,8 @@ typedef struct RankSet {
 
 /* How a rank's clock lies to the first rank's: common = time + base + offset + drift * (time + base - pivot). */
 typedef struct RankClock {
-    int64_t base;   /* of the file, as far as it says, against the first rank */
-    int64_t offset; /* what is left, at the pivot */
+    int64_t base;   /* of the file, if given, relative to the first rank */
+    int64_t offset; /* the remaining offset, at the pivot */
     int64_t pivot;
     double drift;
     bool aligned;
@@ -72,7 +72,7 @@ static inline int64_t rank_duration(const RankMatch *match, const RankPart *part
 
 /* ranks_match.c: sets from the rows. Uses clocks[].base; needs no aligned clocks. */
 void rank_match(RankMatch *match);
-/* ranks_pair.c: pairs[i] := row of `a` that is the same operation as row i of `b`, -1 none. Rows are of one group in
+/* ranks_match.c: pairs[i] := row of `a` that is the same operation as row i of `b`, -1 none. Rows are of one group in
  * order; ends are on one clock but for an unknown offset. Returns how many pairs there are. */
 typedef struct RankTrack {
     const TraceReport *report;
@@ -83,11 +83,11 @@ typedef struct RankTrack {
 } RankTrack;
 size_t rank_pair(const RankTrack *a, const RankTrack *b, int64_t *pairs);
 
-/* ranks_clock.c: offsets and drift from sets of operations that end together. */
+/* ranks_match.c: offsets and drift from sets of operations that end together. */
 void rank_clocks(RankMatch *match);
 int64_t rank_common(const RankClock *clock, int64_t time);
 
-/* ranks_sums.c: report->collectives. */
+/* ranks.c: report->collectives. */
 void rank_sums(const RankMatch *match);
 
 /* ranks_times.c: report->rank_times, report->step_ns; and a rank's means, per step, or over everything where it has no
@@ -101,10 +101,10 @@ void rank_times(const RankMatch *match);
 
 /* Number of the step that holds a time of the rank's own clock, -1. */
 int64_t rank_step(const TraceRank *rank, int64_t time);
-/* When the operation was asked for, as far as that is known. */
+/* When the host issued the operation, as far as known. */
 int64_t rank_asked(const TraceCollective *row);
 
-/* ranks_straggler.c: report->straggler; after rank_times. */
+/* ranks_times.c: report->straggler; after rank_times. */
 void rank_straggler(const RankMatch *match);
 
 void rank_note(TraceReport *report, const char *fmt, ...) PRINTF_LIKE(2, 3);

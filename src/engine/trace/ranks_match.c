@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which rows of the ranks are one operation. Rows are taken apart by group (name, members, size; sends and receives by
- * the two ranks as well), in the order in which the ranks ran them, which for one group is the same on all of them.
- * Where every row has a sequence number, equal numbers match. Otherwise the rank with most rows is compared with each
- * of the others (ranks_pair.c).
- */
+/* Which rows of the ranks are one operation. Rows are split by group (name, members, size; sends and receives by the
+ * two ranks as well), in the order in which the ranks ran them, which for one group is the same on all of them. If
+ * every row has a sequence number, equal numbers match. Otherwise the rank with most rows is compared with each of
+ * the others. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -77,7 +75,7 @@ static CollectiveKind kind_of(const TraceCollective *row)
 
 /* ---- groups ---- */
 
-/* The n-th number of "[0, 4, 8]", or `n` itself where the list does not say. */
+/* The n-th number of "[0, 4, 8]", or `n` itself if the list has none. */
 static int64_t group_member(const char *ranks, int64_t n)
 {
     int64_t at = 0;
@@ -292,7 +290,7 @@ static void match_group(RankMatch *match, const Group *group, const Entry *entri
 {
     size_t ranks = rank_count(match, entries, len);
     if (ranks < 2 || (group->size > 0 && (int64_t)ranks > group->size))
-        return; /* alone; or several groups of one name, whose members nobody knows */
+        return; /* alone; or several groups of one name with unknown members */
     for (size_t i = 0; i < len; i++)
         match->recorded[entries[i].rank]++;
     if (group->point_to_point || !match_by_sequence(match, entries, len))
@@ -315,15 +313,13 @@ void rank_match(RankMatch *match)
     vec_done(&groups.entries);
 }
 
-/* ---- ranks_pair ---- */
+/* ---- pairs without sequence numbers ---- */
 
-/*
- * Two ranks' rows of one group, without sequence numbers. Both ran the same operations in the same order, but one may
- * have begun to record later or lost some. First the shift is looked for: the ordinal of `b` that belongs to ordinal 0
- * of `a`, such that what is known of the operations agrees (kind, size), steps agree where both have them, and the
- * differences of ends are the same all along. Then, where counts differ or differences jump, rows are paired by time
- * with that difference, which follows the clocks' drift.
- */
+/* Two ranks' rows of one group, without sequence numbers. Both ran the same operations in the same order, but one
+ * may have begun to record later or lost some. First finds the shift: the ordinal of `b` that belongs to ordinal 0
+ * of `a`, such that kinds, sizes and (if both have them) steps agree and the differences of ends stay the same.
+ * Then, if counts differ or differences jump, pairs rows by time with that difference, which follows the clocks'
+ * drift. */
 
 enum {
     SHIFTS_MAX = 2048, /* to either side */
@@ -492,7 +488,7 @@ static size_t pair_by_shift(const Pair *pair, const Shift *shift, int64_t *pairs
     return count;
 }
 
-/* Half the way to the nearest neighbour of row `at`, within limits: what is nearer is the row itself. */
+/* Half the distance to the nearest neighbour of row `at`, within limits: anything nearer is the row itself. */
 static int64_t pair_tolerance(const Pair *pair, const Shift *shift, int64_t at)
 {
     int64_t most = TOLERANCE_MAX_NS + 10 * (shift->spread < TOLERANCE_MAX_NS ? shift->spread : TOLERANCE_MAX_NS);
@@ -522,7 +518,7 @@ static size_t pair_by_time(const Pair *pair, const Shift *shift, int64_t *pairs)
     return count;
 }
 
-/* Share of the rows whose ends differ as the shift says. */
+/* Share of the rows whose ends differ by the shift's offset. */
 static bool is_steady(const Pair *pair, const Shift *shift, const int64_t *pairs, size_t count)
 {
     size_t steady = 0;
@@ -598,20 +594,19 @@ size_t rank_pair(const RankTrack *a, const RankTrack *b, int64_t *pairs)
     Shift offset = find_offset(&pair);
     CLEANUP_FREE int64_t *timed = xcalloc(b->len, sizeof(*timed));
     size_t timed_count = offset.valid ? pair_by_time(&pair, &offset, timed) : 0;
-    if (timed_count < (steady ? count : count / 2) || timed_count == 0) /* ends tell nothing here */
+    if (timed_count < (steady ? count : count / 2) || timed_count == 0) /* ends have no meaning here */
         return count;
     memcpy(pairs, timed, b->len * sizeof(*timed));
     return timed_count;
 }
 
-/* ---- ranks_clock ---- */
+/* ---- clocks ---- */
 
-/*
- * Clocks of ranks against each other. All parts of an all_reduce (and of the others that nobody can end before all have
- * begun) end within microseconds of each other, so the difference of ends is the difference of clocks. Each set gives
- * one difference per rank, against its first rank; per pair of ranks the median counts, with a straight line through
- * the thirds of the time where that explains more (drift). Pairs are joined to a tree, those with most samples first.
- */
+/* Clocks of ranks against each other. All parts of an all_reduce (and of other operations that no rank can end
+ * before all have begun) end within microseconds of each other, so the difference of ends is the difference of
+ * clocks. Each set gives one difference per rank, against its first rank; per pair of ranks the median counts, with
+ * a straight line through the thirds of the time if that explains more (drift). Pairs are joined to a tree, those
+ * with most samples first. */
 
 enum { SAMPLES_MIN = 3, DRIFT_SAMPLES_MIN = 9 };
 #define SPREAD_MAX_NS INT64_C(500000) /* ends that agree no better than this align nothing */
@@ -742,7 +737,7 @@ static uint32_t find_root(uint32_t *up, uint32_t rank)
     return rank;
 }
 
-/* Keeps the edges that join what was not joined yet. */
+/* Keeps the edges that connect separate trees. */
 static void keep_tree(EdgeVec *edges, size_t ranks)
 {
     CLEANUP_FREE uint32_t *up = xcalloc(ranks, sizeof(*up));
@@ -761,7 +756,7 @@ static void keep_tree(EdgeVec *edges, size_t ranks)
     edges->len = kept;
 }
 
-/* Sets the clock of the edge's side that is not known yet from the one that is. */
+/* Sets the unknown clock of an edge from the known one. */
 static void align_clock(RankClock *clocks, const Edge *edge)
 {
     bool forward = clocks[edge->hub].aligned;

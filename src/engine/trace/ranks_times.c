@@ -55,7 +55,7 @@ RankMeans rank_means(const TraceRank *rank)
     return means;
 }
 
-/* ---- who computed longest ---- */
+/* ---- the rank that computed longest ---- */
 
 typedef struct StepTime {
     int64_t number, compute_ns;
@@ -108,7 +108,7 @@ static void find_slowest(TraceReport *report)
     vec_done(&times);
 }
 
-/* ---- who came late ---- */
+/* ---- lateness in collectives ---- */
 
 /* Time that the part came behind the first: on the common clock, or by how much shorter it is than the longest. */
 static void find_late(const RankMatch *match)
@@ -183,17 +183,15 @@ void rank_times(const RankMatch *match)
     find_late(match);
 }
 
-/* ---- ranks_straggler ---- */
+/* ---- the straggler ---- */
 
-/*
- * The rank that the others wait for. In an operation that nobody ends before all have begun, the one that came last has
- * the shortest part: that needs no clock. What counts of a set is how much longer the median rank's part is. A rank
- * that came late because it had itself waited in another group is excused by as much. One freak operation does not
- * make a straggler: what exceeds all but the few largest is cut. Then: is the share of one rank more than chance, or
- * the same in every step? Where clocks are aligned, the latest start must agree.
- */
+/* The rank that the others wait for. In an operation that no rank ends before all have begun, the rank that came
+ * last has the shortest part: that needs no clock. The evidence of a set is how much longer the median rank's part
+ * is. A rank that came late because it had waited in another group is excused by as much. One outlier does not make
+ * a straggler: the largest few are capped. Then: is the share of one rank more than chance, or the same in every
+ * step? If clocks are aligned, the latest start must agree. */
 
-#define NOISE_NS INT64_C(5000) /* sets whose ranks come closer than this say nothing */
+#define NOISE_NS INT64_C(5000) /* sets whose ranks come closer than this are no evidence */
 #define LATE_MIN_NS 10000.0    /* where it comes last: by this much in the mean */
 #define PERCENT_MIN 0.05       /* of the step */
 #define CUT_SHARE 0.03         /* of the sets are cut to the next largest */
@@ -209,7 +207,7 @@ typedef struct Evidence {
     int64_t time;    /* of its end */
     int64_t late;    /* median part - shortest part, excuses taken off */
     uint32_t last;   /* the rank of the shortest */
-    bool same_start; /* it also has the latest start, or clocks do not tell */
+    bool same_start; /* it also has the latest start, or clocks are not aligned */
     uint64_t group;  /* which ranks */
     int64_t bin;
 } Evidence;
@@ -352,7 +350,7 @@ static void score_ranks(Judge *judge)
     }
 }
 
-/* ---- is it more than chance ---- */
+/* ---- more than chance ---- */
 
 /* Mean over its own deviation, of the rank's lateness less its waiting from bin to bin; 0 where bins are too few. */
 static double measure_steadiness(const Judge *judge, uint32_t rank, size_t *ret_bins)
@@ -406,7 +404,7 @@ static size_t peers_of(const Judge *judge, uint32_t rank, bool *peers)
     return count;
 }
 
-/* ---- why ---- */
+/* ---- the cause ---- */
 
 static int by_double(const void *a, const void *b)
 {
@@ -470,7 +468,7 @@ static const char *find_cause(const Judge *judge, uint32_t rank, const bool *pee
     return cause;
 }
 
-/* ---- the judgement ---- */
+/* ---- the decision ---- */
 
 static void note_none(const Judge *judge, const TraceRankTime *latest)
 {

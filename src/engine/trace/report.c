@@ -63,7 +63,7 @@ static bool same_device(const TraceDevice *a, const TraceDevice *b)
            a->stream_count == b->stream_count;
 }
 
-/* Equal to the nanosecond in all that tells recordings apart. */
+/* Equal to the nanosecond in everything that distinguishes recordings. */
 static bool same_profile(const TraceRank *a, const TraceRank *b)
 {
     if (a->rank != b->rank || a->base_ns != b->base_ns || a->events != b->events || a->ignored != b->ignored ||
@@ -80,7 +80,7 @@ static bool same_profile(const TraceRank *a, const TraceRank *b)
     for (size_t i = 0; i < a->calls.len; i++)
         if (strcmp(a->calls.at[i].name, b->calls.at[i].name) != 0 || a->calls.at[i].total_ns != b->calls.at[i].total_ns)
             return false;
-    /* without any of these there is nothing to tell by */
+    /* without any of these nothing distinguishes them */
     return a->devices.len + a->operators.len + a->calls.len > 0;
 }
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * What the analyses of profiles find, as plain data that every output (text, JSON, CSV, HTML) prints. docs/trace.md
- * defines each number. All texts lie in the report's arena; times are nanoseconds of the rank's own clock, numbers that
- * nobody knows are -1 (integers) or NaN.
- */
+/* The results of the analyses of profiles, as plain data that every output (text, JSON, CSV, HTML) prints.
+ * docs/trace.md defines each number. All texts lie in the report's arena; times are nanoseconds of the rank's own
+ * clock, unknown numbers are -1 (integers) or NaN. */
 
 #include <regex.h>
 #include <stdbool.h>
@@ -381,8 +379,8 @@ void trace_report_init(TraceReport *report);
 void trace_report_done(TraceReport *report);
 void trace_rank_done(TraceRank *rank); /* its vectors; texts are the arena's */
 
-/* Drops each rank that says the same as an earlier one (a profile given packed and not, or a copy), and notes it. Other
- * files of the same rank stay. Texts go to `arena`. */
+/* Drops each rank that equals an earlier one (a profile given packed and not, or a copy), and notes it. Other files
+ * of the same rank stay. Texts go to `arena`. */
 void trace_report_drop_copies(TraceReport *report, Arena *arena);
 
 /* Leaves in the tables of names (kernels, operators, runtime calls, annotations, collectives) the rows whose name fits.

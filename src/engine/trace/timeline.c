@@ -158,7 +158,7 @@ static void paint_lane(Painter *painter, TraceTimelineLane *lane, const uint32_t
     }
 }
 
-/* ---- which lanes ---- */
+/* ---- choice of lanes ---- */
 
 static const char *lane_name(const Painter *painter, const ProfileLane *lane)
 {
@@ -241,7 +241,7 @@ static void paint_threads(Painter *painter, LaneSizes *sizes)
     paint_lanes(painter, sizes, NULL, false);
 }
 
-/* ---- the whole ---- */
+/* ---- all lanes ---- */
 
 typedef struct TimeRange {
     int64_t from, to;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The ranked list. Each rule looks at each rank; what the ranks have in the mean is one verdict about all of them, what
- * one rank alone has is a verdict about that rank. Gains are never over costs, costs never over the step.
- */
+/* The ranked list of verdicts. Each rule looks at each rank; a finding of the ranks' mean is one verdict about all
+ * of them, a finding of one rank alone a verdict about that rank. Gains never exceed costs, costs never exceed the
+ * step. */
 #include "engine/trace/verdict.h"
 
 #include <math.h>
@@ -70,7 +69,7 @@ static void add_verdict(TraceReport *report, const VerdictRule *rule, const Foun
                                                 .cost_ns = (int64_t)fmin(found->cost_ns, 9e18)}));
 }
 
-/* A rule whose finding is about all ranks together: said once. */
+/* A rule about all ranks together: reported once. */
 static bool is_across(VerdictId id)
 {
     return id == VERDICT_STRAGGLER || id == VERDICT_LOW_BUS_BANDWIDTH;
@@ -146,7 +145,7 @@ static double largest_cost(const TraceReport *report)
     return largest;
 }
 
-/* Idle time that nobody has spoken of, in percent of the step: the verdicts about it take theirs away. */
+/* Idle time without a verdict, in percent of the step: verdicts about idle time are subtracted. */
 static bool idle_was_explained(const TraceReport *report)
 {
     for (size_t i = 0; i < report->verdicts.len; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* How verdicts are found: what is measured of a rank in its judged steps, and the rules of verdict.def over it. Inside
+/* How verdicts are found: facts measured in a rank's judged steps, and the rules of verdict.def over them. Inside
  * the engine; others call trace_verdicts. */
 
 #include "base/str.h"
@@ -42,7 +42,7 @@ typedef struct VerdictFacts {
 typedef struct VerdictFinding {
     double cost_ns; /* per step */
     double gain;    /* share of the cost, at most the rule's own */
-    int64_t rank;   /* -1, or whom a rule over all ranks is about */
+    int64_t rank;   /* -1, or the rank that a rule over all ranks names */
     Str evidence, advice;
 } VerdictFinding;
 
@@ -64,7 +64,7 @@ static inline double verdict_limit(VerdictLimit number)
     return verdict_limits[number];
 }
 
-/* Facts of a rank; `outlier` tells whether its first step was left out as a warm-up. */
+/* Facts of a rank; `outlier`: its first step was left out as a warm-up. */
 void verdict_facts(const TraceReport *report, const TraceRank *rank, VerdictFacts *ret, bool *ret_outlier);
 
 /* Link speed of the rank's first device by name, GB/s; 0 unknown. */

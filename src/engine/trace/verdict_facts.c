@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is measured of a rank: the mean of its judged steps and of its devices. */
+/* Facts of a rank: means over its judged steps and devices. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,7 +135,7 @@ bool verdict_has_name(const TraceRank *rank, const char *part)
     return false;
 }
 
-/* ---- verdict_text ---- */
+/* ---- evidence as text ---- */
 
 /* Evidence as text: numbers in units that people read, names that fit. */
 

@@ -5,7 +5,7 @@
 
 #include "engine/trace/verdict.h"
 
-/* Says the cost of idle causes and where the host was. */
+/* Writes the cost of idle causes and where the host was. */
 static bool find_idle(const VerdictFacts *facts, VerdictFinding *finding, TraceCause cause, const char *what)
 {
     finding->cost_ns = facts->idle_by_cause[cause];
@@ -295,7 +295,7 @@ bool rule_idle_spread(const VerdictFacts *facts, VerdictFinding *finding)
     return facts->idle_ns > 0;
 }
 
-/* ---- verdict_other ---- */
+/* ---- verdicts without a cost ---- */
 
 /* Rules without a cost of their own: what to know, and what to do about it. */
 

@@ -5,7 +5,7 @@
 
 #include "engine/trace/verdict.h"
 
-/* The time in a step of what takes `ns` of all compute time. */
+/* The share of a step of work that takes `ns` of all compute time. */
 static double of_compute(const VerdictFacts *facts, double ns)
 {
     return facts->whole_compute_ns > 0 ? facts->compute_ns * fmin(1, ns / facts->whole_compute_ns) : 0;
@@ -213,7 +213,7 @@ bool rule_low_occupancy(const VerdictFacts *facts, VerdictFinding *finding)
     return true;
 }
 
-/* ---- verdict_traffic ---- */
+/* ---- copies and communication ---- */
 
 /* Rules about what moves data: copies and communication. */
 
@@ -486,8 +486,8 @@ bool rule_low_bus_bandwidth(const VerdictFacts *facts, VerdictFinding *finding)
     return finding->cost_ns > 0;
 }
 
-/* What waiting for others can cost on the GPUs' own time: communication that is exposed, and idle in host waits. Mean
- * over the ranks that wait; `facts` is the first of all ranks'. */
+/* What waiting for others can cost on the GPUs' own time: exposed communication, and idle in host waits. Mean over
+ * the ranks that wait; `facts` is the first of all ranks'. */
 static double waiting_ns(const VerdictFacts *facts, int64_t late_rank)
 {
     const TraceReport *report = facts->report;

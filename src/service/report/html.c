@@ -10,9 +10,9 @@
 #include "base/map.h"
 #include "service/report/field.h"
 
-/* What goes into the page besides the report's plain fields. Texts are written once and named by their number; times
- * are counted from the first one, since a browser's numbers are exact below 2^53 alone; and what is drawn is cut down
- * so that a page stays near PAGE_BYTES however long the profile is. Not for others. */
+/* The page's state. Texts are written once and referenced by number; times count from the first one, since a
+ * browser's numbers are exact below 2^53 only; the timeline is cut down so that a page stays near PAGE_BYTES for any
+ * profile. */
 
 enum {
     PAGE_BYTES = 12 << 20,     /* what the limits below come to, in the mean */
@@ -181,7 +181,7 @@ static void page_texts(Page *page)
     out_close(&page->out, ']');
 }
 
-/* ---- page_timeline ---- */
+/* ---- budget of the timeline ---- */
 
 /* Timelines for the page: busy shares and the longest slices of each lane, and the gaps of each device, packed. */
 
@@ -454,10 +454,10 @@ static void page_init(Page *page, const TraceReport *report, ReportSink sink, Er
     page_budget(page, report);
 }
 
-/* ---- html ---- */
+/* ---- the page ---- */
 
-/* The page: web/trace with the report as data in it. Nothing is asked for from anywhere when it is opened; what it may
- * run and how it may look is fixed by hashes in its Content-Security-Policy, so that no name can become code. */
+/* The page: web/trace with the report as data in it. Loads nothing when opened; its Content-Security-Policy fixes
+ * scripts and styles by hash, so that no name can become code. */
 
 enum { HTML_VERSION = 1 };
 

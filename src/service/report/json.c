@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report as JSON, as docs/trace.schema.json says. Plain fields come from field.c. */
+/* The report as JSON, per docs/trace.schema.json. Plain fields come from field.c. */
 #include "service/report/field.h"
 
 enum { JSON_VERSION = 1 };
 
-/* A list whose rows have plain fields alone. */
+/* A list whose rows have plain fields only. */
 #define LIST(out, key, fields, vec) write_list((out), (key), (fields), (vec).at, (vec).len, sizeof(*(vec).at))
 
 static void write_list(Out *out, const char *key, const Field *fields, const void *rows, size_t len, size_t size)

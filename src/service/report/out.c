@@ -196,7 +196,7 @@ void out_json_bool(Out *out, const char *key, bool value)
     out_add(out, value ? "true" : "false");
 }
 
-/* ---- cell ---- */
+/* ---- CSV ---- */
 
 void cell_text(Out *out, const char *text)
 {

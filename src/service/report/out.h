@@ -29,7 +29,7 @@ typedef struct Out {
     ReportSink sink;
     Err *err;
     int rc;
-    Str room;    /* what the sink has not had yet */
+    Str room;    /* not yet given to the sink */
     bool comma;  /* the next JSON key or element needs a comma before it */
     bool script; /* the JSON stands in an HTML page: no '<' leaves */
 } Out;
@@ -42,7 +42,7 @@ void out_addn(Out *out, const char *text, size_t len);
 void out_addc(Out *out, char c);
 void out_addf(Out *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void out_i64(Out *out, int64_t value);
-/* What others write into `room` may be sent off: at any time between two pieces. */
+/* Sends off what others wrote into `room`; call between two pieces. */
 void out_flow(Out *out);
 
 /* JSON. Keys are C identifiers; a NULL key makes an element of an array. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Names of kernels in few columns: template arguments are what they mostly differ in, and are what is longest. Pure. */
+/* Names of kernels in few columns: they differ mostly in their template arguments, which are also the longest part.
+ * Pure. */
 
 #include <stdbool.h>
 #include <stddef.h>

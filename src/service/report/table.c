@@ -258,7 +258,7 @@ void shorten(const char **names, size_t count, size_t columns, bool utf8, Arena 
 
 /* ---- table ---- */
 
-/* Columns are left out for names and bars until they have what is wanted; what is least they always get. */
+/* Columns are dropped until names and bars have their wanted width; the least width is guaranteed. */
 enum { INDENT = 2, BETWEEN = 2, NAME_MIN = 14, NAME_WANTED = 38, BAR_MIN = 8, BAR_WANTED = 16, BAR_MAX = 40 };
 
 /* One column as it is printed. */
@@ -334,7 +334,7 @@ static size_t total_width(const Table *table, const Layout *layout, size_t (*wid
     return total;
 }
 
-/* Leaves out the column that is missed least; false where none may go. */
+/* Drops the least important column; false if none may go. */
 static bool drop_column(const Table *table, Layout *layout)
 {
     size_t which = 0;
@@ -349,7 +349,7 @@ static bool drop_column(const Table *table, Layout *layout)
     return true;
 }
 
-/* Flexible columns share what is over their least, each up to what it needs. */
+/* Flexible columns share the width above their least, each up to its need. */
 static void share_rest(const Table *table, Layout *layout, size_t width)
 {
     size_t total = total_width(table, layout, least_width), rest = width > total ? width - total : 0, takers = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is read first: headline, losses, verdicts. */
+/* The report as text: headline, losses, verdicts, then the tables of a rank. What a person acts on comes first. */
 #include "service/report/text.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include "base/owner.h"
 #include "service/report/clean.h"
 
-void text_title(Pen *pen, const TraceReport *report)
+static void text_title(Pen *pen, const TraceReport *report)
 {
     uint64_t events = 0, bytes = 0;
 
@@ -107,7 +107,7 @@ static void write_facts(Pen *pen, const TraceRank *rank, const RankSum *sum)
     str_done(&line);
 }
 
-void text_headline(Pen *pen, const TraceRank *rank)
+static void text_headline(Pen *pen, const TraceRank *rank)
 {
     RankSum sum = rank_sum(rank);
 
@@ -130,7 +130,7 @@ void text_headline(Pen *pen, const TraceRank *rank)
     arena_reset(&pen->arena);
 }
 
-void text_losses(Pen *pen, const TraceRank *rank)
+static void text_losses(Pen *pen, const TraceRank *rank)
 {
     size_t shown = pen->options.verbose ? rank->losses.len : rank->losses.len < 2 ? rank->losses.len : 2;
     uint64_t all = 0;
@@ -203,7 +203,7 @@ static void write_verdict(Pen *pen, const TraceVerdict *verdict, size_t number)
     pen_wrap(pen, STYLE_PLAIN, INDENT, verdict->advice);
 }
 
-void text_verdicts(Pen *pen, const TraceReport *report)
+static void text_verdicts(Pen *pen, const TraceReport *report)
 {
     bool steps = report->ranks.len && report->ranks.at[0].steps.len;
     const char *of = report->step_ns > 0 ? arena_printf(&pen->arena, "percent of the %s (%s)",
@@ -220,11 +220,11 @@ void text_verdicts(Pen *pen, const TraceReport *report)
     arena_reset(&pen->arena);
 }
 
-/* ---- text ---- */
+/* ---- the report ---- */
 
 /* The report as text: which sections, of which ranks, in which order. What a person acts on comes first. */
 
-/* Whose tables are shown where not all ranks' are: the straggler's, else the first's. */
+/* The rank whose tables are shown if not all are: the straggler, else the first. */
 static const TraceRank *shown_rank(const TraceReport *report)
 {
     for (size_t i = 0; i < report->ranks.len; i++)
@@ -290,7 +290,7 @@ int trace_text(const TraceReport *report, const ReportOptions *options, ReportSi
     return pen_done(&pen);
 }
 
-/* ---- text_diff ---- */
+/* ---- a difference ---- */
 
 /* The difference of two profiles as text. */
 

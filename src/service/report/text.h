@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The sections of the text, by file. Each prints nothing where there is nothing to say. Not for others. */
+/* The tables of the text (text_tables.c), for text.c alone. Each prints nothing where there is nothing to say. */
 
 #include "service/report/table.h"
 
@@ -20,20 +20,12 @@ const char *pen_of(Pen *pen, size_t shown, size_t all, const char *what);
 /* The time split into compute, exposed communication, exposed copy and idle, as a bar. */
 void pen_split(Pen *pen, const RankSum *sum, size_t columns);
 
-/* text_head.c */
-void text_title(Pen *pen, const TraceReport *report);
-void text_headline(Pen *pen, const TraceRank *rank);
-void text_losses(Pen *pen, const TraceRank *rank);
-void text_verdicts(Pen *pen, const TraceReport *report);
-/* text_ranks.c */
 void text_ranks(Pen *pen, const TraceReport *report);
 void text_collectives(Pen *pen, const TraceReport *report);
-/* text_time.c */
 void text_time(Pen *pen, const TraceRank *rank);
 void text_steps(Pen *pen, const TraceRank *rank);
 void text_gaps(Pen *pen, const TraceRank *rank);
 void text_path(Pen *pen, const TraceRank *rank);
-/* text_work.c */
 void text_kernels(Pen *pen, const TraceRank *rank);
 void text_operators(Pen *pen, const TraceRank *rank);
 void text_calls(Pen *pen, const TraceRank *rank);

@@ -69,7 +69,7 @@ void pen_split(Pen *pen, const RankSum *sum, size_t columns)
     pen_bar(pen, parts, 4, (double)sum->span_ns, columns);
 }
 
-/* ---- text_time ---- */
+/* ---- time and gaps ---- */
 
 /* Where a rank's time went: parts, gaps, steps, critical path. */
 
@@ -319,7 +319,7 @@ void text_steps(Pen *pen, const TraceRank *rank)
 
 /* ---- critical path ---- */
 
-/* The path to show: of the step asked for, else of the longest step. */
+/* The path to show: of the chosen step, else of the longest step. */
 static const TracePath *longest_path(const Pen *pen, const TraceRank *rank)
 {
     const TracePath *found = NULL;
@@ -378,7 +378,7 @@ void text_path(Pen *pen, const TraceRank *rank)
     table_print(&table);
 }
 
-/* ---- text_work ---- */
+/* ---- kernels, operators, calls, copies, launches, memory ---- */
 
 /* What ran on a rank: kernels, operators, copies, launches, memory, annotations. */
 
@@ -666,9 +666,9 @@ void text_memory(Pen *pen, const TraceRank *rank)
     table_print(&table);
 }
 
-/* ---- text_ranks ---- */
+/* ---- ranks and collectives ---- */
 
-/* Ranks against each other, and what they do together. */
+/* Ranks side by side, and their collectives. */
 
 enum { BEFORE_SPLIT = 27 };
 

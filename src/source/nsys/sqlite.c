@@ -465,10 +465,10 @@ const Table nsys_tables[] = {
     {NULL, {NULL}, NULL},
 };
 
-/* ---- sqlite ---- */
+/* ---- reading an export ---- */
 
-/* The SQLite export. A table is a row of a const list: its columns by name, and what is done with a row of it
- * (sqlite_rows.c). Columns that are missing read as NULL. */
+/* The SQLite export. A table is a row of a const list: its columns by name, and what is done with a row of it.
+ * Columns that are missing read as NULL. */
 
 enum { SQL_MAX = 4096, CHECK_EVERY = 4096 };
 

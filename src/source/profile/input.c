@@ -153,11 +153,11 @@ struct ProfileInput {
     uint64_t at;   /* next packed byte, or next byte of a pipe */
     atomic_uint_fast64_t *read_bytes;
     const bool *stop;
-    atomic_bool cancelled; /* nobody waits for the stream any more */
+    atomic_bool cancelled; /* the stream is no longer read */
     Pump *pump;
     Inflate *inflate;
     Err damage;      /* of the compression */
-    char *text_head; /* of a gzip file, made when it is asked for */
+    char *text_head; /* of a gzip file, made on request */
     size_t text_len;
     size_t head_len;
     char head[PROFILE_INPUT_HEAD]; /* of the file */
@@ -299,7 +299,7 @@ static ssize_t next_text(void *context, void *buffer, size_t len, Err *err)
     if (input->damage.code)
         return 0;
     ssize_t n = inflate_read(input->inflate, buffer, len, &input->damage);
-    if (n == -EBADMSG) /* what came before is analysed; the reader of the profile says what was lost */
+    if (n == -EBADMSG) /* what came before is analysed; the caller reports the loss */
         return 0;
     return n < 0 ? err_set(err, (int)n, "%s", input->damage.text) : n;
 }
@@ -378,7 +378,7 @@ static int write_all(int fd, const char *bytes, size_t len)
     return 0;
 }
 
-/* Puts a pipe's bytes into a file without a name, which takes its place. */
+/* Copies a pipe into a file without a name, which replaces it. */
 static int spool_pipe(ProfileInput *input, Err *err)
 {
     const char *dir = getenv("TMPDIR");
@@ -560,7 +560,7 @@ int profile_paths_add(ProfilePaths *paths, const char *path, Arena *arena, Err *
     struct stat st;
 
     if (strcmp(path, "-") == 0 || stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) {
-        vec_push(paths, arena_strdup(arena, path)); /* one that is not there is told of when it is opened */
+        vec_push(paths, arena_strdup(arena, path)); /* a missing file is reported when it is opened */
         return 0;
     }
     CLEANUP(closedir_at) DIR *dir = opendir(path);

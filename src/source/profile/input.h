@@ -20,10 +20,12 @@ typedef struct ProfileInput ProfileInput;
 
 /* Opens `path` ("-": standard input). -errno; -EBADMSG where the first bytes belong to something that is surely no
  * profile (an image, another compression): the text says what to do. `read_bytes` counts what is read of the file (its
- * packed size where it is gzip); borrowed, may be NULL. Reading ends with -EINTR when *stop becomes true; may be NULL. */
+ * packed size where it is gzip); borrowed, may be NULL. Reading ends with -EINTR when *stop becomes true; may be NULL.
+ */
 int profile_input_open(const char *path, atomic_uint_fast64_t *read_bytes, const bool *stop, ProfileInput **ret,
                        Err *err);
-/* The same, but a pipe is first copied into a file without a name (in $TMPDIR or /tmp), so that it can be read again. */
+/* The same, but a pipe is first copied into a file without a name (in $TMPDIR or /tmp), so that it can be read again.
+ */
 int profile_input_open_again(const char *path, atomic_uint_fast64_t *read_bytes, const bool *stop, ProfileInput **ret,
                              Err *err);
 void profile_input_close(ProfileInput *input); /* accepts NULL */
@@ -51,7 +53,7 @@ const char *profile_input_damage(const ProfileInput *input, uint64_t *ret_at);
 /* Bytes behind a gzip file's end that are no gzip. */
 uint64_t profile_input_garbage(const ProfileInput *input);
 
-/* How large the whole text is, as the part of the file that was read tells; 0 unknown (a pipe). */
+/* Size of the whole text, estimated from the part that was read; 0 unknown (a pipe). */
 uint64_t profile_input_text_size(const ProfileInput *input);
 
 typedef VEC(const char *) ProfilePaths;

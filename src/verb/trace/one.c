@@ -126,7 +126,7 @@ static void rank_of_summary(TraceOne *one, const Profile *profile, const NsysSum
 {
     TraceIndex index;
 
-    trace_index_init(&index, profile, 1); /* no events: what the file says of itself, and its losses */
+    trace_index_init(&index, profile, 1); /* no events: only the file's description, and its losses */
     const TraceJob job = trace_one_job(one, &index);
     trace_analyse(&job, one->path, one->number, ret);
     trace_index_done(&index);
@@ -323,7 +323,7 @@ static double to_mebibytes(double bytes)
     return bytes / (1 << 20);
 }
 
-/* How much the whole file needs, as what was read of it tells, and a quarter more: parts of a file differ. */
+/* Estimates the memory for the whole file from the part that was read, and adds a quarter: parts of a file differ. */
 static int refuse_size(const TraceOne *one, const ProfileInput *input, const Profile *profile, Err *err)
 {
     const uint64_t text = profile_input_text_size(input);
@@ -352,7 +352,7 @@ static const char *mark_of(const Profile *profile, const ProfileLane *lane, size
     return end ? text : NULL;
 }
 
-/* Ranks that were merged into one file have the same correlations for different work: nothing could be said of them. */
+/* Ranks that were merged into one file have the same correlations for different work: refuse them. */
 static int refuse_several_ranks(const TraceOne *one, const Profile *profile, Err *err)
 {
     const char *first = NULL;

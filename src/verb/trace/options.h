@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Options that the verbs about profiles share: rows for their tables, and what they become. */
+/* Options shared by the verbs about profiles: rows for their tables, and their parsed form. */
 
 #include <stdbool.h>
 #include <stddef.h>

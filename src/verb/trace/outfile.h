@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A file that appears under its name only when it is whole: it is written without a name (or beside, where the file
- * system cannot do that) and takes the name at the end. Whoever stops before that leaves nothing behind. What is no
+/* A file that appears under its name only when it is complete: it is written without a name (or beside, if the file
+ * system cannot do that) and gets the name at the end. An interrupted run leaves nothing behind. Anything but a
  * regular file (/dev/null, a pipe) is written directly, "-" is standard output. One thread. */
 
 #include <stdbool.h>
@@ -20,5 +20,5 @@ int outfile_write(OutFile *out, const void *bytes, size_t len, Err *err);
 int outfile_commit(OutFile *out, Err *err);
 void outfile_drop(OutFile *out); /* accepts NULL */
 
-/* Whether a path's name says that it wants to be packed: ends in ".gz". */
+/* Whether the name of a path asks for gzip: it ends in ".gz". */
 bool outfile_wants_gzip(const char *path);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What long work shows on a terminal, and how it is told to stop. The main thread draws while others work. */
+/* Progress of long work on a terminal, and the flag that stops it. The main thread draws while others work. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 typedef struct Progress {
-    bool shown;     /* stderr is a terminal and nobody said no */
+    bool shown;     /* stderr is a terminal and progress is enabled */
     uint64_t total; /* bytes to be read, 0 unknown */
     atomic_uint_fast64_t bytes;
     uint64_t began_ns;

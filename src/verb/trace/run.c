@@ -114,7 +114,7 @@ static void wait_for(Pool *pool, Progress *progress)
             continue;
         progress_draw(progress);
         if (__atomic_load_n(pool->stop, __ATOMIC_RELAXED) && waited++ == STOP_DRAWS) {
-            progress_end(progress); /* an analysis looks at no flag, and no file has been begun yet */
+            progress_end(progress); /* an analysis checks no flag, and no file has been begun yet */
             stop_obey();
         }
     }
@@ -234,7 +234,7 @@ void trace_result_done(TraceResult *result)
 
 /* ---- options ---- */
 
-/* Texts of the command line to what they ask for. */
+/* Parses the options that choose events. */
 
 int trace_ask_parse(const TraceAskOptions *options, TraceAsk *ret, Err *err)
 {

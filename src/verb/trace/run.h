@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Many files to one TraceReport: several at a time, each on threads of its own, and then what concerns all ranks. The
- * report does not depend on the number of threads nor on which file was done first. */
+/* Many files to one TraceReport: several at a time, each with threads of its own, and then the results over all
+ * ranks. The report does not depend on the number of threads nor on which file finished first. */
 
 #include "engine/trace/analyse.h"
 #include "engine/trace/pick.h"
@@ -35,6 +35,6 @@ typedef struct TraceResult {
 /* Half of what this machine or container has: bytes that --memory 0 stands for. */
 uint64_t trace_run_memory(void);
 
-/* Says on stderr what is wrong with each file that could not be read. */
+/* Prints to stderr why a file could not be read. */
 void trace_run(const TraceRun *run, TraceResult *ret);
 void trace_result_done(TraceResult *result);

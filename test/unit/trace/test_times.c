@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices, steps, launches and queues on traces that can be checked by hand (engine/trace/devices.c, steps.c,
- * launches.c, queues.c, queue_points.c, histogram.c, select.c). */
+/* Devices, steps, launches and queues on traces that can be checked by hand (engine/trace/devices.c, launches.c,
+ * queues.c, select.c). */
 
 #include <math.h>
 #include <setjmp.h>

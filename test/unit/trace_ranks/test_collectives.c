@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communication operations of one rank: collectives.c, collective_kind.c. */
+/* Communication operations of one rank: engine/trace/collectives.c. */
 #include <math.h>
 #include <string.h>
 

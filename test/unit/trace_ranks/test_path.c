@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Critical path: path.c, path_walk.c, path_order.c. Times in the comments are microseconds. */
+/* Critical path: engine/trace/path.c. Times in the comments are microseconds. */
 #include <stdlib.h>
 #include <string.h>
 

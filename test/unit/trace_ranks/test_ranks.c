@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Across ranks: ranks.c, ranks_match.c, ranks_pair.c, ranks_clock.c, ranks_sums.c, ranks_times.c, ranks_straggler.c. */
+/* Across ranks: engine/trace/ranks.c, ranks_match.c, ranks_times.c. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The picture of streams and threads: timeline.c, timeline_merge.c. */
+/* The picture of streams and threads: engine/trace/timeline.c. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of profiles as characters and as columns (service/report/clean.c). */
+/* Bytes of profiles as characters and as columns (service/report/pen.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

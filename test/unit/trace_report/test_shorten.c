@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of kernels in few columns (service/report/shorten.c). */
+/* Names of kernels in few columns (service/report/table.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Longer edges (fuse.c) change nothing but the time: a walk that has seen thousands of events says of the next one what
- * a new walk says, whole, cut or damaged, in every way of walking. */
+/* Longer edges (learn.c) change nothing but the time: a walk that has seen thousands of events says of the next one
+ * what a new walk says, whole, cut or damaged, in every way of walking. */
 
 #include <setjmp.h>
 #include <stdarg.h>

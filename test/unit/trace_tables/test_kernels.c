@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels and copies by name (engine/trace/kernels.c, copies.c, cover.h). */
+/* Kernels and copies by name (engine/trace/kernels.c, nest.h). */
 #include "kit.h"
 
 #include <math.h>
 #include <string.h>
-
 
 static void near(double value, double want)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators, calls, annotations and shapes (engine/trace/operators.c, calls.c, annotations.c, nest.c, shapes.c). */
+/* Operators, calls, annotations and shapes (engine/trace/operators.c, launches.c, classify.c). */
 #include "kit.h"
 
 #include <string.h>

@@ -159,8 +159,8 @@ static void take_distributed(Profile *profile, const Slice *slice)
     }
 }
 
-/* "Record counts: Out-of-range = 4181, Blocklisted runtime = 37458, ...": says that records were dropped where a count
- * is not 0. What lay outside of the time asked for, or on the profiler's own block list, is no loss. */
+/* "Record counts: Out-of-range = 4181, Blocklisted runtime = 37458, ...": records were dropped if a count is not 0.
+ * Records outside of the recorded time, or on the profiler's own block list, are no loss. */
 static bool counts_lost(const char *p, const char *end)
 {
     while ((p = memchr(p, '=', (size_t)(end - p)))) {

@@ -77,7 +77,7 @@ static bool event_start(TraceScan *scan, int64_t *ret)
     return true;
 }
 
-/* False: the event is lost, and that is said. */
+/* False: the event is lost, and noted as such. */
 static bool event_times(TraceScan *scan, bool gpu, int64_t *start, int64_t *duration)
 {
     if (!event_start(scan, start)) {
@@ -100,8 +100,8 @@ static bool event_times(TraceScan *scan, bool gpu, int64_t *start, int64_t *dura
     return true;
 }
 
-/* Of an event without a category its name or a step's number may say what it is ("$train.py:12 step" of XLA's
- * profiler); the rest is known at the end. */
+/* Events without a category: the name or a step's number may tell the kind ("$train.py:12 step" of XLA's profiler);
+ * the rest is known at the end. */
 static unsigned int bare_use(const TraceScan *scan)
 {
     const Slice *name = slice_of(scan, SLOT_NAME);
@@ -111,7 +111,7 @@ static unsigned int bare_use(const TraceScan *scan)
     return has(scan, SLOT_NAME) && name->len > 1 && *name->at == '$' ? PROFILE_PYTHON : PROFILE_OTHER;
 }
 
-/* The kind that the event at hand comes to; USE_SYNC and USE_NOTHING stay. */
+/* The kind of the current event; USE_SYNC and USE_NOTHING stay. */
 static unsigned int event_use(TraceScan *scan)
 {
     if (!has(scan, SLOT_CATEGORY))
@@ -123,7 +123,7 @@ static unsigned int event_use(TraceScan *scan)
     return has(scan, SLOT_STREAM) || has(scan, SLOT_DEVICE) ? PROFILE_KERNEL : PROFILE_OTHER;
 }
 
-/* What is of no kind may turn out to be the GPU's. */
+/* An event of no kind may turn out to be the GPU's. */
 static bool kind_wanted(const TraceScanOptions *options, unsigned int use)
 {
     if (options->skip_python && use == PROFILE_PYTHON)
@@ -186,7 +186,7 @@ static uint32_t event_name(TraceScan *scan)
     return profile_name(scan->profile, text, len);
 }
 
-/* For who copies events: what the row will be once all is known. */
+/* For a raw callback: what the row will be at the end of the scan. */
 static void raw_place(TraceScan *scan, TraceRaw *raw)
 {
     const TraceKnown *known = scan->options.known;
@@ -380,7 +380,7 @@ void event_take(TraceScan *scan, const char *text, size_t len, uint64_t byte)
     scan->options.raw(scan->options.context, &raw);
 }
 
-/* ---- detail ---- */
+/* ---- details from args ---- */
 
 /* Details from args. Kernels are launched in the same few ways and operators called with the same few shapes: both
  * are recognised by their texts before any number is read. */
@@ -443,8 +443,8 @@ static void read_launch(const TraceScan *scan, ProfileLaunch *launch)
     launch->warps_per_sm = float_of(scan, SLOT_WARPS_PER_SM);
 }
 
-/* From the first value of the launch to the end of the last one: these bytes say it all, beside which values are
- * there and of which kind. */
+/* From the first value of the launch to the end of the last one: these bytes identify it, together with which values
+ * are present and their kinds. */
 typedef struct LaunchText {
     const char *at;
     size_t len;
@@ -578,7 +578,7 @@ uint32_t detail_op(TraceScan *scan)
     return entry->op;
 }
 
-/* A stream where there is one: CUPTI writes 2^32-1 for none. */
+/* A stream, -1 for none: CUPTI writes 2^32-1 for none. */
 static int64_t stream_of(const TraceScan *scan, Slot slot)
 {
     const int64_t stream = number_of(scan, slot, -1);

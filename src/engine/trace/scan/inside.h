@@ -98,7 +98,7 @@ void halves_settle(TraceScan *scan);
 
 typedef enum LabelKind { LABEL_THREAD, LABEL_SORT, LABEL_PROCESS } LabelKind;
 
-/* What a metadata event says about a thread or a process. Texts are the profile's names until the scan ends. */
+/* A metadata event of a thread or a process. Texts are the profile's names until the scan ends. */
 typedef struct Label {
     ThreadKey thread; /* of a process: tid 0 */
     LabelKind kind;
@@ -112,12 +112,12 @@ typedef VEC(Label) Labels;
 /* Gives lanes their names and orders. Labels are in order afterwards. */
 void labels_settle(Labels *labels, Profile *profile);
 
-/* Whether an ordered label is of that kind, and the last one of it that is said of its thread or process. */
+/* Whether an ordered label is of that kind, and the last one of that kind of its thread or process. */
 bool label_counts(const Labels *labels, const Label *label, LabelKind kind);
 
 /* --- events that only their process's name makes GPU work -------------------------------------------------------- */
 
-/* What such an event says of its work, as texts until it is known whether it is any. */
+/* The details of such an event, as texts until the end of the scan shows whether it is GPU work. */
 typedef struct Bare {
     size_t row; /* of the host table */
     uint32_t kernel, copy;
@@ -127,11 +127,11 @@ typedef struct Bare {
 
 typedef VEC(Bare) Bares;
 
-/* Notes what the event at hand, which becomes the next row of the host table, says. */
+/* Notes the details of the current event, which becomes the next row of the host table. */
 void bare_note(TraceScan *scan);
 
-/* Moves the rows of threads that `known` tells to be a GPU's streams to the GPU's tables, makes calls of rows that
- * launched, and leaves out what only repeats the streams. Behind labels_settle. */
+/* Moves the rows of threads that are a GPU's streams according to `known` to the GPU's tables, turns rows that
+ * launched into calls, and drops lines that repeat the streams. After labels_settle. */
 void bares_settle(TraceScan *scan, const TraceKnown *known);
 
 /* --- losses ----------------------------------------------------------------------------------------------------- */
@@ -162,18 +162,17 @@ typedef struct LaneEntry {
 
 enum { LANE_THREAD = 1, LANE_STREAM };
 
-/* What stands in the file for a process and a thread, or for a device and a stream, where both are short. */
+/* Key of a cache: the bytes of a process and a thread, or of a device and a stream, if both are short. */
 typedef struct PlaceEntry {
     uint64_t text[2];
     uint32_t forms; /* lengths and kinds; 0: no entry */
     uint32_t lane;
 } PlaceEntry;
 
-/* What a launch says: the part of the event that holds all of it, as it stands in the file. A longer one is read each
- * time. */
+/* A launch: the part of the event that holds all its values, as bytes of the file. Longer ones are not cached. */
 typedef struct LaunchEntry {
     uint32_t launch;
-    uint32_t forms; /* kinds of the values, with a bit on top of each that is there */
+    uint32_t forms; /* kinds of the values, with a bit on top of each one present */
     uint32_t turn;  /* as in NameEntry */
     uint16_t len;
     bool in_graph;
@@ -201,7 +200,7 @@ typedef struct Caches {
     LaunchEntry launch[LAUNCH_CACHE];
     uint32_t turn;
     uint32_t copy_name; /* PROFILE_NONE: none yet */
-    ProfileCopy copy;   /* what it says */
+    ProfileCopy copy;   /* its parsed words */
     CategoryEntry category[CATEGORY_CACHE];
 } Caches;
 
@@ -219,24 +218,24 @@ struct TraceScan {
     bool bare_links; /* rows of no kind may have a correlation */
     Losses losses;   /* the first PROFILE_LOSSES_KEPT */
 
-    /* the text: buffer[0] is byte `origin`; what is before `at` is done with */
+    /* the text: buffer[0] is byte `origin`; bytes before `at` are consumed */
     char *buffer;
     size_t len, cap, at;
     uint64_t origin;
     size_t wait; /* goes on only when there are so many bytes behind `at` */
     bool final;
 
-    /* What stands between two events, with the '{' of the second one: up to eight bytes. */
+    /* The bytes between two events, with the '{' of the second one: up to eight. */
     uint64_t gap, gap_mask;
     unsigned int gap_len; /* 0: not known */
 
-    /* How far a damaged event may be followed: it costs what was looked at in vain, and comes back with progress. So
-     * no text makes more than a fixed multiple of its own length in work. */
+    /* How far a damaged event may be followed: bytes looked at in vain are paid from it, progress earns it back. So
+     * the work is bounded by a fixed multiple of the text's length. */
     int64_t credit;
     uint64_t credit_at; /* the byte up to which progress was counted */
 
     ScanState state;
-    size_t lost_skip; /* SCAN_LOST: bytes behind `at` that were looked at already */
+    size_t lost_skip; /* SCAN_LOST: bytes behind `at` already looked at */
     bool began;       /* the first byte was looked at */
     bool listed;      /* an event list was found */
     bool bare;        /* ... an array that is all of the text */
@@ -249,7 +248,7 @@ struct TraceScan {
     const uint64_t *stops; /* ascending beginnings of other parts, UINT64_MAX behind the last */
     uint64_t arrived;      /* at which of them, UINT64_MAX: none */
 
-    uint64_t raw_byte; /* of the event at hand */
+    uint64_t raw_byte; /* of the current event */
 };
 
 /* Bytes of the text done with. */
@@ -264,16 +263,16 @@ static inline uint64_t scan_offset_next(const TraceScan *scan)
     return scan->origin + scan->at;
 }
 
-/* Counts a loss at a byte of the text and keeps the beginning of what was there. */
+/* Counts a loss at a byte of the text and keeps the beginning of the text there. */
 void scan_lose(TraceScan *scan, ProfileLossReason reason, uint64_t byte, const char *excerpt, size_t len);
 
-/* Takes the event whose values are in scan->walk; `text` is what stands in the file. */
+/* Adds the event whose values are in scan->walk; `text` is its bytes in the file. */
 void event_take(TraceScan *scan, const char *text, size_t len, uint64_t byte);
 
 /* Walks on as far as the bytes reach; 0 or what trace_scan_feed gives. */
 int scan_run(TraceScan *scan, Err *err);
 
-/* What a scan that is done with leaves to the next one of its thread: what was learned, and memory. */
+/* What a finished scan leaves to the next one of its thread: learned edges, and memory. */
 typedef struct ScanTools {
     Walk *walk;
     NameCache *names;
@@ -282,16 +281,16 @@ typedef struct ScanTools {
 
 void scan_tools_done(ScanTools *tools); /* accepts a zeroed one */
 
-/* A scan that begins within the event list, at byte `origin` of the text. It takes the tools (zeroed: there are none
- * yet) until scan_tools_back. */
+/* A scan that begins within the event list, at byte `origin` of the text. It holds the tools (zeroed at first) until
+ * scan_tools_back. */
 TraceScan *scan_new_part(Profile *into, const TraceScanOptions *options, uint64_t origin, ScanTools *tools);
 void scan_tools_back(TraceScan *scan, ScanTools *tools);
 
-/* The room behind the bytes at hand, at least one block's; scan_filled says how much of it was used. */
+/* The room behind the buffered bytes, at least one block; scan_filled sets how much of it was used. */
 char *scan_room(TraceScan *scan, size_t *ret_len);
 void scan_filled(TraceScan *scan, size_t len);
 
-/* Gives a scan that has read nothing yet its text, and the room of cap + SCAN_PAD bytes that it lies in. */
+/* Gives a new scan its text, and the allocation of cap + SCAN_PAD bytes that holds it. */
 void scan_give(TraceScan *scan, char *text, size_t len, size_t cap);
 
 /* As trace_scan_parallel, in parts of at least `part_bytes`. */
@@ -352,7 +351,7 @@ struct TraceKnown {
     VEC(KnownId) ids;         /* by id */
 };
 
-/* Takes over what a scan has found out, behind labels_settle. */
+/* Copies what a scan has learned, after labels_settle. */
 void known_learn(TraceKnown *known, const TraceScan *scan);
 
 /* In ascending order. */
@@ -362,12 +361,12 @@ uint32_t known_number(const TraceKnown *known, uint64_t id); /* 0: not known */
 /* What a thread is, HOST where its process is no GPU. */
 KnownPlace known_place(const TraceKnown *known, const KnownThread *thread);
 
-/* Which thread or stream an event belongs to, and in whose ids others speak of it. */
+/* The thread or stream of an event, and its ids. */
 
-/* The thread that pid and tid of the event at hand name; what is missing is 0. */
+/* The thread of the current event by pid and tid; 0 for a missing one. */
 ThreadKey thread_key(TraceScan *scan);
 uint32_t thread_lane(TraceScan *scan, const ThreadKey *key);
-uint32_t event_thread(TraceScan *scan); /* of the event at hand */
+uint32_t event_thread(TraceScan *scan); /* of the current event */
 
 /* The event's device and stream: its args, else pid and tid; -1 where neither is a number. */
 int32_t gpu_device(TraceScan *scan);
@@ -398,7 +397,7 @@ static inline const Slice *slice_of(const TraceScan *scan, Slot slot)
     return &scan->walk->slot[slot];
 }
 
-/* A number in a slot, `none` where there is no number. */
+/* A number in a slot, `none` if there is none. */
 static inline int64_t number_of(const TraceScan *scan, Slot slot, int64_t none)
 {
     int64_t value;
@@ -406,12 +405,12 @@ static inline int64_t number_of(const TraceScan *scan, Slot slot, int64_t none)
     return has(scan, slot) && value_integer(slice_of(scan, slot), &value) ? value : none;
 }
 
-/* The name of a slot's text, PROFILE_NONE where there is none; what stands there as a word counts but for null. */
+/* The name of a slot's text, PROFILE_NONE if missing; a bare word counts as text, except null. */
 uint32_t name_of(TraceScan *scan, Slot slot);
 
-/* What an event's args say beyond its time: launches, copies, operators, collectives, synchronisation, memory. */
+/* An event's args beyond its time: launches, copies, operators, collectives, synchronisation, memory. */
 
-/* Indices of the profile's details, PROFILE_NONE where args say nothing of the kind. */
+/* Indices of the profile's details, PROFILE_NONE without such args. */
 uint32_t detail_launch(TraceScan *scan);
 uint32_t detail_copy(TraceScan *scan, const ProfileEvent *event);
 uint32_t detail_op(TraceScan *scan);

@@ -99,7 +99,7 @@ static uint8_t key_slot(const char *key, size_t len, bool args)
     return SLOT_SKIP;
 }
 
-/* The node of a key; where there is no room for more, the one that all such keys share (it learns nothing). */
+/* The node of a key; if the table is full, the one shared by all other keys (it learns nothing). */
 static Node *node_of(Walk *walk, const char *key, size_t len, bool args)
 {
     Node *shared = &walk->node[args ? NODE_ARGS : NODE_EVENT];
@@ -292,12 +292,12 @@ WalkResult learn_step(Walk *walk, Node *node, const char **p, const char *end, S
     return WALK_DONE;
 }
 
-/* ---- fuse ---- */
+/* ---- longer edges ---- */
 
-/* Longer edges. Now and then an event is looked at: where the same value stood behind an edge several times, with the
- * same edge behind it, all three become one. An edge is used as often as it matches and less where it is tried in vain;
- * a long one that is hardly used goes. What is the same changes within a text (first the operators, then the kernels),
- * so the pauses between two looks grow only up to a bound. */
+/* Longer edges. Now and then an event is sampled: if the same value stood behind an edge several times, with the
+ * same edge behind it, all three become one. An edge gains uses when it matches and loses them when it is tried in
+ * vain; a long edge that is hardly used is dropped. Frequent values change within a text (first operators, then
+ * kernels), so the pauses between samples grow only up to a bound. */
 
 enum {
     FUSE_AT = 4,     /* times that the same was met */
@@ -306,7 +306,7 @@ enum {
     TOUCHED_WORDS = NODES / 64
 };
 
-/* The edge that was taken, and those that were tried before it. */
+/* The matched edge, and those tried before it. */
 static void count_uses(Walk *walk, const Trail *trail, unsigned int i)
 {
     Node *node = &walk->node[trail->step[i].node];
@@ -323,7 +323,7 @@ static bool edge_continues(const Edge *edge, const Edge *of)
     return edge->len > of->len && memcmp(edge->text, of->text, of->len) == 0;
 }
 
-/* The edge that was taken goes one place to the front: those that are used most are tried first. */
+/* Moves the matched edge one place to the front: frequent edges are tried first. */
 static void prefer_edge(Node *node, unsigned int taken)
 {
     if (taken == 0 || taken >= node->edges || edge_continues(&node->edge[taken - 1], &node->edge[taken]))
@@ -349,7 +349,7 @@ static void drop_unused(Node *node)
         learn_cut(node, kept);
 }
 
-/* Whether it is often so; what comes seldom makes room for others. */
+/* Whether the value is frequent; rare ones are evicted. */
 static bool is_often(Edge *edge, uint32_t hash)
 {
     Often *empty = NULL;
@@ -377,7 +377,8 @@ static void add_constants(Edge *fused, const Edge *edge, size_t at)
     }
 }
 
-/* Step i, the value behind it and step i + 1 as one edge. Returns false where that is not often so, or too long. */
+/* Joins step i, the value behind it and step i + 1 into one edge. Returns false if the value is not frequent or too
+ * long. */
 static bool fuse_step(Walk *walk, const Trail *trail, unsigned int i)
 {
     Node *node = &walk->node[trail->step[i].node];

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One text read by several threads. It is cut where events seem to begin; each part is scanned as if the list went on
- * there. Whether it does is known when the scan before it comes along: between two events, exactly at that byte, it is
- * in the very state that the part began in, so the part's result is what it would have found itself, and is taken
- * over. A part that nobody arrives at is thrown away, and the text is scanned on. So the result is that of one thread,
- * whatever the text is.
+/* One text read by several threads. It is split where events seem to begin; each part is scanned as if the list
+ * continued there. The scan before it verifies that: if it arrives between two events exactly at that byte, its
+ * state is the one that the part began in, so the part's result is taken over. A part that no scan arrives at is
+ * dropped, and the text is scanned on. So the result equals that of one thread for any text.
  *
- * The first part's scan fills the caller's profile; whoever has finished a part joins those that are due. */
+ * The first part's scan fills the caller's profile; the thread that finishes a part joins all parts that are due. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -113,7 +112,7 @@ static void join_losses(TraceScan *scan, const TraceScan *part)
     }
 }
 
-/* Of what is said twice the last one counts, as it does within one scan; profile_append would keep the first. */
+/* Of repeated metadata the last one counts, as within one scan; profile_append would keep the first. */
 static void forget_older(Profile *into, const Profile *part)
 {
     uint32_t *const mine[] = {&into->backend, &into->nccl_version, &into->host_name, &into->trace_id, &into->framework};
@@ -215,10 +214,10 @@ static int check_crew(Crew *crew, Part *part)
         return err_set(&part->err, -ENOSPC, "the profile needs more than %zu bytes", crew->options.memory_max);
     if (source->stop && __atomic_load_n(source->stop, __ATOMIC_RELAXED))
         return err_set(&part->err, -EINTR, "interrupted");
-    return atomic_load(&crew->broken) ? -ECANCELED : 0; /* the one who failed says why */
+    return atomic_load(&crew->broken) ? -ECANCELED : 0; /* the failed one has the error */
 }
 
-/* Reads up to the next part's first byte at most, while that is still ahead. */
+/* Reads at most up to the next part's first byte, if that is still ahead. */
 static int read_some(Crew *crew, Part *part)
 {
     size_t len;
@@ -251,7 +250,7 @@ static void run_part(Crew *crew, Part *part, uint64_t short_of)
     }
     if (part->rc < 0)
         atomic_store(&crew->broken, true);
-    if (part->scan->arrived != UINT64_MAX) { /* what was read of the next part is that part's */
+    if (part->scan->arrived != UINT64_MAX) { /* bytes read of the next part belong to it */
         part->scan->profile->bytes -= part->position - part->scan->arrived;
         part->position = part->scan->arrived;
         part->ended = part->scan->final = false;
@@ -311,8 +310,8 @@ static void join_part(Crew *crew, Part *part)
     drop_part(part);
 }
 
-/* Takes over all parts that are due and done, and scans on where a part was passed by. Called with the lock held,
- * which is let go while it works. */
+/* Joins all parts that are due and done, and scans on where a part was skipped. Called with the lock held; releases
+ * it while working. */
 static void join_due(Crew *crew)
 {
     Part *head = &crew->parts[0];
@@ -398,7 +397,7 @@ static int finish_crew(Crew *crew, Err *err)
 {
     const Part *head = &crew->parts[0];
 
-    join_due(crew); /* nobody else is left: whatever is due is done */
+    join_due(crew); /* all other threads have ended: everything due is done */
     if (head->rc >= 0 && head->ended)
         return trace_scan_finish(head->scan, NULL, err);
     for (size_t i = 0; i < crew->count; i++)
@@ -409,17 +408,17 @@ static int finish_crew(Crew *crew, Err *err)
 
 /* ---- pieces of a stream ---- */
 
-/* A text that comes as a stream, read by several threads. Whoever finds room reads the next piece, up to where an event
- * seems to begin near its end, and scans it, while it is in his cache, as if the list went on where it begins; others
- * read on in the meantime. Pieces are then taken over in their order: where the scan of all that came before arrives
- * exactly at a piece's beginning, the piece's result is what it would have found itself. Where it does not, it gets the
- * piece's text. So the result is that of one thread, whatever the text is. */
+/* A streamed text (gzip, a pipe) read by several threads. A free thread reads the next piece, up to where an event
+ * seems to begin near its end, and scans it while it is in the cache, as if the list continued where it begins;
+ * others read on meanwhile. Pieces are joined in order: if the scan of everything before arrives exactly at a
+ * piece's beginning, the piece's result is valid. Otherwise that scan gets the piece's text. So the result equals
+ * that of one thread for any text. */
 
 enum {
     LOOK_FIRST = 4 << 10, /* at the end of a piece, where the next one's beginning is looked for */
     PIECE_MIN = 32,       /* bytes */
-    PIECES_MAX = 8,       /* in memory: threads beyond these wait for who unpacks */
-    PIECES_WAITING = 3,   /* to be taken over, beside those that are being scanned */
+    PIECES_MAX = 8,       /* in memory: more threads than these wait for the unpacking */
+    PIECES_WAITING = 3,   /* waiting to be joined, besides those being scanned */
 };
 
 typedef struct Piece {
@@ -501,7 +500,7 @@ static const char *event_behind(const Piece *piece, size_t bytes)
     return scan_find_event(from, end, from);
 }
 
-/* Leaves to the next piece what comes behind the first event near the end. */
+/* Leaves the text behind the first event near the end to the next piece. */
 static void cut_piece(Stream *stream, Piece *piece)
 {
     const char *event = piece->last ? NULL : event_behind(piece, LOOK_FIRST);
@@ -639,8 +638,8 @@ static int take_over(Stream *stream, Piece *piece, Err *err)
     return 0;
 }
 
-/* What has been taken over counts, and pieces under way do not: they take no more than their texts, and how many there
- * are is up to the threads, of which no result depends. */
+/* Counts only what was joined: pieces under way take no more than their texts, and their number depends on the
+ * threads, on which no result may depend. */
 static int check_memory(const Stream *stream, Err *err)
 {
     const size_t max = stream->options->memory_max;
@@ -650,7 +649,7 @@ static int check_memory(const Stream *stream, Err *err)
     return 0;
 }
 
-/* Takes over all pieces that are due and done. With the lock held, which is let go while it works. */
+/* Joins all pieces that are due and done. Called with the lock held; releases it while working. */
 static void take_over_due(Stream *stream)
 {
     if (stream->joining)
@@ -749,7 +748,7 @@ static int scan_stream(const TraceSource *source, const TraceScanOptions *option
     return rc;
 }
 
-/* ---- either ---- */
+/* ---- files and streams ---- */
 
 int scan_parallel(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, uint64_t part_bytes,
                   Profile *into, Err *err)
@@ -758,7 +757,7 @@ int scan_parallel(const TraceSource *source, const TraceScanOptions *options, un
     Worker worker = {.crew = &crew, .into = into};
     pthread_t helpers[THREADS_MAX];
     size_t started = 0;
-    uint64_t size = 0; /* of what is cut */
+    uint64_t size = 0; /* bytes of the text to split */
 
     if (options)
         crew.options = *options;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way through a text: around the list, from event to event, and over what is no JSON. All that is decided depends
- * on bytes that lie before a fixed distance; where they are not there yet, it waits. So pieces do not matter. */
+/* The state machine of a scan: around the list, from event to event, and over damaged text. Every decision depends
+ * on bytes within a fixed distance; if they are not buffered yet, it returns and resumes later. So results do not
+ * depend on how the text is split into pieces. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,8 @@
 
 enum {
     BUFFER_ROOM = 4 << 10, /* a read is never smaller */
-    LOST_WINDOW = 2 << 10, /* what is looked through at once behind a fault */
-    LOST_OVERLAP = 256,    /* longer than any place that is looked for, with what is looked at before it */
+    LOST_WINDOW = 2 << 10, /* bytes searched at once behind a fault */
+    LOST_OVERLAP = 256,    /* longer than any place searched for, with its context */
     LOST_LOOKBACK = 64,
     CREDIT_MIN = 8 << 10, /* an event of this length is followed in any case */
     CREDIT_BACK = 16,     /* for each byte of progress */
@@ -159,9 +160,9 @@ static void lose_text(TraceScan *scan, ProfileLossReason reason, const char *p, 
 
 static const char *const event_keys[] = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args"};
 
-typedef enum Sure { NO, YES, CUT } Sure; /* CUT: the text ends before it can be told */
+typedef enum Sure { NO, YES, CUT } Sure; /* CUT: the text ends before it is decided */
 
-/* Over blanks: CUT at the end, NO where there are too many. */
+/* Skips blanks: CUT if the text ends first, NO if there are too many. */
 static Sure over_blanks(const char **p, const char *end)
 {
     const char *from = *p;
@@ -298,7 +299,7 @@ static void count_progress(TraceScan *scan, const char *p)
         scan->credit = TRACE_EVENT_BYTES_MAX;
 }
 
-/* The bytes behind p that may be looked at for one thing. */
+/* How many bytes behind p may be looked at for one event. */
 static ptrdiff_t credit_reach(TraceScan *scan, const char *p)
 {
     if (scan->credit < TRACE_EVENT_BYTES_MAX)
@@ -403,7 +404,7 @@ static bool at_stop(TraceScan *scan, const char *p)
     return true;
 }
 
-/* To what comes behind blanks and commas. */
+/* Skips blanks and commas. */
 static const char *skip_gap(TraceScan *scan, const char *p, const char *end)
 {
     const char *from = p;

@@ -22,7 +22,7 @@ enum {
     TRACE_NAME_BYTES_MAX = 64 << 10,  /* longer names are cut */
 };
 
-/* An event as it stands in the text, for those who copy it. Lives during the callback. */
+/* An event as it stands in the text, for copying. Valid during the callback. */
 typedef struct TraceRaw {
     const char *bytes; /* from '{' to '}' */
     size_t len;
@@ -38,11 +38,9 @@ typedef struct TraceRaw {
     bool metadata;           /* phase M */
 } TraceRaw;
 
-/*
- * What is known of a text only at its end: which threads are a GPU's streams where only names say so, and which numbers
- * ids over 32 bits have. One reading fills it, another one uses it from the first event on. Read-only while it is used,
- * so several threads may.
- */
+/* What is known of a text only at its end: which threads are a GPU's streams (by names alone), and the numbers of
+ * ids over 32 bits. One reading fills it, another one uses it from the first event on. Read-only while it is used,
+ * so several threads may. */
 typedef struct TraceKnown TraceKnown;
 
 TraceKnown *trace_known_new(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads, streams and ids of the event at hand. */
+/* Threads, streams, labels, pairs of begin and end, and ids of events. */
 #include "base/alloc.h"
 #include "engine/trace/scan/inside.h"
 
@@ -152,7 +152,8 @@ static inline uint64_t short_text(const Slice *slice)
     return le64toh(v) << (64 - 8 * slice->len);
 }
 
-/* The texts of two slots; forms tells what they are beside that. False: not there, or longer than eight bytes. */
+/* The short texts of two slots as a key; `forms` holds lengths and kinds. False: missing, or longer than eight
+ * bytes. */
 static inline bool short_texts(const TraceScan *scan, Slot first, Slot second, PlaceEntry *ret)
 {
     const Slice *a = slice_of(scan, first), *b = slice_of(scan, second);
@@ -387,8 +388,8 @@ static int by_half(const void *a, const void *b)
     return 0;
 }
 
-/* What cannot be used. Threads come in the order of their names' numbers, which is nobody's: losses are said in the
- * order of the file. */
+/* Losses. Threads come in the order of their names' numbers, which is arbitrary: losses are reported in the order of
+ * the file. */
 typedef struct Lost {
     const Half *half;
     ProfileLossReason reason;
@@ -583,7 +584,7 @@ void wides_settle(Wides *wides, Profile *profile, TraceKnown *learn)
     vec_clear(wides);
 }
 
-/* ---- what one reading tells the next ---- */
+/* ---- numbers of ids for the next reading ---- */
 
 TraceKnown *trace_known_new(void)
 {

@@ -171,7 +171,7 @@ static bool read_hex(const Slice *slice, int64_t *ret)
     return true;
 }
 
-/* All that is no row of a few digits. Apart, so that these need no room on the stack. */
+/* All other integers. Not inlined, to save stack in the common case. */
 __attribute__((noinline)) static bool odd_integer(const Slice *slice, int64_t *ret)
 {
     uint64_t value;
@@ -361,9 +361,9 @@ size_t value_unescape(const Slice *slice, char *room, size_t max)
 
 /* ---- names ---- */
 
-/* A small table in front of the profile's names: a trace says the same few thousand texts millions of times. It looks
- * at a few words of a text to find its place and at all of it to be sure. A place has a neighbour, so that two texts
- * of one place do not drive each other out by turns. */
+/* A small cache in front of the profile's names: a trace repeats a few thousand texts millions of times. Hashes a
+ * few words of a text and compares all of it. Each slot has a neighbour, so that two texts of one slot do not evict
+ * each other in turns. */
 
 NameCache *names_new(void)
 {
@@ -415,7 +415,7 @@ static inline uint32_t place_of(const char *p, uint32_t len)
     return (uint32_t)(h * odd >> 52) % NAME_CACHE;
 }
 
-/* What was in the text's place goes to the neighbour. */
+/* The evicted text moves to the neighbour. */
 static void put_entry(NameCache *names, const Slice *slice, const char *raw, uint32_t name)
 {
     const uint32_t place = place_of(slice->at, slice->len);

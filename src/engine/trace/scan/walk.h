@@ -6,7 +6,7 @@
  * values ('", "name": "'), so the walk learns them: a node is a key, an edge the bytes from the end of its value to
  * the beginning of the next one. Where an edge matches, no byte of it is looked at again; where none does,
  * learn_step reads the bytes by the grammar, and both give the same result. Values that are often the same ("ph": "X",
- * a process, a block of threads) become part of longer edges, in which their places are known (fuse.c). The only thing
+ * a process, a block of threads) become part of longer edges, in which their places are known (learn.c). The only thing
  * that an edge can change is the time taken.
  *
  * The grammar is JSON, where a value may also be any bare word (NaN, N/A), a text may hold any byte and any escape,
@@ -23,7 +23,7 @@ enum { SCAN_PAD = 320 };
 
 typedef enum SliceKind { SLICE_TEXT, SLICE_ESCAPED, SLICE_WORD, SLICE_NEST } SliceKind;
 
-/* What comes behind an edge, where it is no value: nothing more of the event; something that no edge knows. */
+/* What follows an edge other than a value: the event's end; a key that no edge knows. */
 enum { BEHIND_END = SLICE_NEST + 1, BEHIND_UNKNOWN };
 
 /* A value as it stands in the text: what is between the quotes (ESCAPED: there is a backslash in it), a bare word
@@ -98,17 +98,17 @@ typedef enum Slot {
 enum {
     EDGE_BYTES = 256,
     EDGE_BLOCK = 64, /* EDGE_BYTES are whole ones */
-    EDGES = 10,      /* of one node; the one that is used least makes room */
+    EDGES = 10,      /* of one node; the least used one is evicted */
     CONSTANTS = 12,  /* values within an edge */
     OFTEN = 4,
     NODES = 256,
     NODE_NONE = 0,  /* in the table */
     NODE_START = 1, /* before an event's '{' */
-    NODE_EVENT = 2, /* behind a value of a key that is not learned, in the event or in its args */
+    NODE_EVENT = 2, /* behind a value of a key that was not learned, in the event or in its args */
     NODE_ARGS = 3,
     NODE_TABLE = 1024,
     TRAIL_STEPS = 48,
-    FUSE_SOON = 4, /* events between two that are looked at, where the text is new */
+    FUSE_SOON = 4, /* events between two samples, while the text is new */
     USES_FIRST = 16,
     USES_MAX = 64
 };
@@ -209,10 +209,10 @@ WalkResult learn_step(Walk *walk, Node *node, const char **p, const char *end, S
 /* A new edge of a node, which makes room for it. len <= EDGE_BYTES. */
 Edge *learn_edge(Node *node, const char *text, size_t len, const Step *step);
 
-/* Looks at an event that was walked over: makes longer edges of what is often the same. */
+/* Samples a walked event: makes longer edges of frequent values. */
 void fuse(Walk *walk, const Trail *trail);
 
-/* Plain readings for what is rare. Each gives the place behind the value, NULL where `end` came first or on a fault,
+/* Readers for the rare cases. Each returns the position behind the value, NULL if `end` came first or at a fault,
  * which *ret_fault is near (otherwise NULL). walk_text begins behind the quote, walk_nest at the bracket. */
 const char *walk_text(const char *p, const char *end, SliceKind *ret_kind);
 const char *walk_nest(const char *p, const char *end, const char **ret_fault);

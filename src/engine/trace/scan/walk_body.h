@@ -26,7 +26,7 @@ static inline uint64_t prefix_xor(uint64_t bits)
     return bits;
 }
 
-/* Bytes that a backslash takes its meaning from; *carry: the first byte of the next block is one. */
+/* Bytes escaped by a backslash; *carry: the first byte of the next block is escaped. */
 static inline uint64_t escaped_bytes(uint64_t escapes, bool *carry)
 {
     uint64_t escaped = *carry;
@@ -193,7 +193,7 @@ __attribute__((always_inline)) static inline WalkResult walk_over(Walk *walk, co
             p = q;
         } else if (step->kind == BEHIND_END) {
             break;
-        } else { /* nobody knows what is here, or it was learned before a word and here is something else */
+        } else { /* unknown bytes, or an edge learned before a word and something else here */
             const WalkResult result = by_the_grammar(walk, node, before, end);
 
             if (result != WALK_DONE)

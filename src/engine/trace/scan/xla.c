@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traces of XLA's profiler (JAX, TensorFlow): events have no category, and only the name of their process, which may
- * stand behind them, says that they ran on a GPU. They are kept as ranges of a thread until all names are known. */
+/* Traces of XLA's profiler (JAX, TensorFlow): events have no category; only the name of their process, which may
+ * stand behind them, tells that they ran on a GPU. They are kept as ranges of a thread until all names are known. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +106,7 @@ static uint8_t memory_behind(const char *text, const char *key)
     return PROFILE_MEMORY_UNKNOWN;
 }
 
-/* "MemcpyD2H" is said as the others say it. */
+/* "MemcpyD2H" to the words of other profilers. */
 static uint8_t direction_of(const char *name)
 {
     static const struct {
@@ -253,7 +253,7 @@ static void keep_row(ProfileEvents *host, size_t to, size_t from)
     host->kind[to] = host->kind[from];
 }
 
-/* A row of no kind that names a correlation called the GPU, where there is one. */
+/* A row of no kind with a correlation is a call of the GPU, if there is a GPU. */
 static void settle_host(TraceScan *scan, size_t row, bool devices)
 {
     ProfileEvents *host = &scan->profile->host;
@@ -318,9 +318,9 @@ void bares_settle(TraceScan *scan, const TraceKnown *known)
     free(places);
 }
 
-/* ---- known ---- */
+/* ---- processes that are GPUs ---- */
 
-/* What a text says of all of it, from one reading to the next. */
+/* What names say of processes and threads, from one reading to the next. */
 
 /* --- threads ------------------------------------------------------------------------------------------------------ */
 
@@ -424,7 +424,7 @@ KnownPlace known_place(const TraceKnown *known, const KnownThread *thread)
     place.use = lane ? use_of_line(lane->label) : LANE_OPERATIONS;
     if (place.use != LANE_OPERATIONS || (lane && is_stream(lane->label, &place.stream)))
         return place;
-    /* Beside named streams another name is another line that is made of them. */
+    /* Beside named streams, another named line repeats them. */
     if (lane && device->streams)
         place.use = LANE_REPEATS;
     place.stream = thread->tid_text ? -1 : thread->tid;
