@@ -50,7 +50,6 @@ E2E = ("test/scenario",)
 # What to test after a change below a folder or of a file; the longest one that fits counts, and one without a row means all.
 SUITES = {
     "src/service/alert": ("test/unit/alert", "test/scenario/alert", "test/scenario/agent/test_kills.py"),
-    "src/service/dashboard": ("test/unit/dashboard", "test/peer/test_dashboard.py"),
     "src/service/report": ("test/unit/trace_report", "test/scenario/trace"),
     "src/service/runbook": ("test/unit/runbook", "test/scenario/agent/test_runbooks.py", "test/unit/alert/test_alert_runbook.py"),
     "src/service/screen": ("test/unit/top", "test/scenario/top"),
@@ -72,8 +71,6 @@ SUITES = {
     "src/wire/fetch": ("test/unit/fetch", "test/unit/alert"),
     "src/wire/grpc": ("test/unit/podresources", "test/scenario/agent/test_kubelet.py"),
     "src/wire/http": ("test/unit/http", "test/scenario/agent/test_doors.py", "test/scenario/agent/test_clients.py"),
-    "src/verb/nccl": ("test/scenario/trace/test_nccl.py", "test/unit/verb"),
-    "src/verb/rules": ("test/unit/verb",),
     "src/verb/top": ("test/unit/top", "test/scenario/top", "test/unit/verb"),
     "src/verb/trace": ("test/unit/trace_report", "test/scenario/trace", "test/unit/verb"),
     "src/verb/xid": ("test/unit/verb", "test/unit/health"),
@@ -83,8 +80,9 @@ SUITES = {
     "sim/smi": ("test/unit/smi", "test/peer"),
     "web/node": ("test/unit/web", "test/scenario/web"),
     "web/trace": ("test/unit/trace_report",),
-    "deploy/grafana": ("test/unit/dashboard", "test/peer/test_dashboard.py"),
     "deploy": ("test/unit/deploy", "test/unit/verb"),
+    "data/dashboards": ("test/unit/dashboard", "test/peer/test_dashboard.py", "test/unit/verb"),
+    "data/rules": ("test/unit/verb/test_rules.py",),
     "data/faults": ("test/unit/health", "test/unit/runbook", "test/unit/verb", *E2E),
     "docs/runbooks": ("test/unit/runbook", "test/unit/alert/test_alert_runbook.py"),
     "docs": ("test/unit/runbook", "test/unit/health", "test/unit/verb", "test/unit/alert", "test/unit/trace_report",

@@ -24,10 +24,10 @@ SPEC = importlib.util.spec_from_file_location("order", ROOT / "test/order.py")
 order = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(order)
 
-# Most of the Python tests wait for something rather than compute, so that a core serves two of them.
+# Most of the Python tests wait for something rather than compute, so that a core serves three of them.
 # Options of sanitizers beside the file for their reports.
 SANITIZERS = {"ASAN": "", "UBSAN": "halt_on_error=1:print_stacktrace=1", "TSAN": ""}
-WORKERS = 2 * len(os.sched_getaffinity(0))
+WORKERS = 3 * len(os.sched_getaffinity(0))
 
 
 class Tally:

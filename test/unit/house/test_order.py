@@ -16,6 +16,8 @@ class Item:
 
 def test_what_is_named_is_there():
     assert not [path for path in order.RANK if not (ROOT / path).is_file()]
+    suites = {path for suite in order.SUITES.values() for path in suite}
+    assert not [path for path in {*order.SUITES, *suites, *order.BYTES, *order.THREADS} if not (ROOT / path).exists()]
     assert len(order.RANK) == len(order.TOGETHER) + len(order.SPREAD), "a file is named once"
 
 
@@ -29,6 +31,14 @@ def test_the_longest_come_first_and_the_rest_stays_in_order():
     items = [Item("test/unit/b.py::test_1"), Item(last), Item("test/unit/a.py::test_2"), Item(first)]
     order.longest_first(items)
     assert [item.nodeid for item in items] == [first, last, "test/unit/b.py::test_1", "test/unit/a.py::test_2"]
+
+
+def test_what_a_change_can_break():
+    assert order.suites_of("src/service/alert/route.c") == order.SUITES["src/service/alert"]
+    assert order.suites_of("src/service/new/x.c") == order.SUITES["src/service"]
+    assert order.suites_of("test/unit/http/test_http_stream.py") == ("test/unit/http/test_http_stream.py",)
+    assert order.suites_of("test/unit/http/conftest.py") == ("test/unit/http",)
+    assert order.suites_of("test/conftest.py") is None and order.suites_of("src/base/str.c") is None
 
 
 def test_who_goes_with_whom():
