@@ -71,7 +71,7 @@ static void index_members(NcclJob *job)
     }
 }
 
-static void tell_member(NcclJob *job, NcclFinding *f, const NcclMember *m)
+static void add_member_evidence(NcclJob *job, NcclFinding *f, const NcclMember *m)
 {
     const NcclProcess *p = &job->report.processes.at[m->process];
 
@@ -89,8 +89,8 @@ static void check_seats(NcclJob *job, uint32_t comm)
             continue;
         NcclFinding *f = nccl_add_findingf(job, NCCL_RULE_RANK_TWICE, "communicator %s, rank %" PRId64,
                                            job->report.comms.at[comm].id, m->rank);
-        tell_member(job, f, m);
-        tell_member(job, f, &job->report.members.at[last]);
+        add_member_evidence(job, f, m);
+        add_member_evidence(job, f, &job->report.members.at[last]);
     }
 }
 
@@ -114,8 +114,8 @@ static void check_runs(NcclJob *job)
             job->report.members.at[before].comm == m->comm)
             continue;
         NcclFinding *f = nccl_add_finding(job, NCCL_RULE_TWO_RUNS, NULL);
-        tell_member(job, f, &job->report.members.at[before]);
-        tell_member(job, f, m);
+        add_member_evidence(job, f, &job->report.members.at[before]);
+        add_member_evidence(job, f, m);
     }
 }
 

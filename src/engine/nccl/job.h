@@ -31,8 +31,8 @@ enum {
     NCCL_TIMEOUTS_MAX = 4096,
     NCCL_ADAPTERS_MAX = 65536,
     NCCL_RINGS_MAX = NCCL_CHANNELS_MAX,
-    NCCL_WINDOW = 1024, /* calls of a communicator that are compared */
-    NCCL_WINDOWS_MAX = 1024,
+    NCCL_CALLS_KEPT = 1024, /* calls of a communicator that are compared */
+    NCCL_COMMS_COMPARED_MAX = 1024,
     NCCL_FINDINGS_MAX = 2048,
 };
 
@@ -73,7 +73,7 @@ typedef struct NcclStatus {
     int64_t enqueued, completed;
 } NcclStatus;
 
-/* Calls of one communicator, by count modulo NCCL_WINDOW. */
+/* Calls of one communicator, by count modulo NCCL_CALLS_KEPT. */
 typedef struct NcclSignature {
     const char *op;
     uint64_t count, number;
@@ -133,7 +133,7 @@ struct NcclJob {
     Map process_by_key; /* "host:pid" -> process + 1 */
     Map member_by_address, member_by_thread, edge_by_key;
     Map setting_by_key; /* process, name -> setting + 1 */
-    Map signatures;     /* comm -> NcclSignature[NCCL_WINDOW] */
+    Map signatures;     /* comm -> NcclSignature[NCCL_CALLS_KEPT] */
     Map group_by_key;
     Map way_by_key;
     Map host_known;

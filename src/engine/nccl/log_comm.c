@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Log: communicators, their ranks, rings and trees, transports, and calls (NCCL_DEBUG_SUBSYS=COLL). Calls with the
- * same count on one communicator must be the same; the last NCCL_WINDOW of them are compared.
+ * same count on one communicator must be the same; the last NCCL_CALLS_KEPT of them are compared.
  *
  *     Channel 03/0 : 1[1] -> 2[2] via P2P/CUMEM/read
  *     Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/2(6)/GDRDMA/Shared        Ring 00 : 3 -> 4 [receive] via
@@ -639,13 +639,13 @@ static void check_signature(NcclJob *job, uint32_t comm, const NcclSignature *ca
 {
     NcclSignature *window = map_u64_get(&job->signatures, comm);
 
-    if (!window && job->signatures.len >= NCCL_WINDOWS_MAX)
+    if (!window && job->signatures.len >= NCCL_COMMS_COMPARED_MAX)
         return;
     if (!window) {
-        window = arena_calloc(&job->arena, NCCL_WINDOW, sizeof *window);
+        window = arena_calloc(&job->arena, NCCL_CALLS_KEPT, sizeof *window);
         map_u64_put(&job->signatures, comm, window);
     }
-    NcclSignature *slot = &window[call->number % NCCL_WINDOW];
+    NcclSignature *slot = &window[call->number % NCCL_CALLS_KEPT];
     if (!slot->used || slot->number < call->number)
         *slot = *call;
     else if (slot->number == call->number && !same_call(slot, call)) {

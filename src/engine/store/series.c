@@ -49,7 +49,7 @@ static void advance_seconds(Series *series, const SeriesRoom *room, uint64_t sec
 }
 
 /* Minute `next` begins: the one two before it is closed. */
-static void turn_gauge(Series *series, const SeriesRoom *room, uint64_t next)
+static void close_gauge_minute(Series *series, const SeriesRoom *room, uint64_t next)
 {
     SeriesFold *fold = &series->open.fold[next & 1];
 
@@ -60,7 +60,7 @@ static void turn_gauge(Series *series, const SeriesRoom *room, uint64_t next)
 
 /* Minute `next` begins: the one before it is packed, and the one a day before that leaves the ring: its value becomes
  * the base. */
-static void turn_counter(Series *series, const SeriesRoom *room, uint64_t next)
+static void close_counter_minute(Series *series, const SeriesRoom *room, uint64_t next)
 {
     SeriesCounter *count = &series->open.count;
     uint64_t done = next - 1;
@@ -112,9 +112,9 @@ static void advance_minutes(Series *series, const SeriesRoom *room, uint64_t min
         uint64_t next = series->last_minute + 1;
 
         if (series->counter)
-            turn_counter(series, room, next);
+            close_counter_minute(series, room, next);
         else
-            turn_gauge(series, room, next);
+            close_gauge_minute(series, room, next);
         series->last_minute = next;
     }
 }

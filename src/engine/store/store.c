@@ -269,7 +269,7 @@ static bool drop_dead(Store *store, uint64_t now_ns)
     return true;
 }
 
-static size_t take_head(Store *store)
+static size_t allocate_series_head(Store *store)
 {
     size_t index;
 
@@ -306,7 +306,7 @@ StoreSeries store_open(Store *store, const char *device_key, MetricId metric, ui
     device = find_device(store, device_key);
     if (!device)
         device = add_device(store, device_key);
-    index = take_head(store);
+    index = allocate_series_head(store);
     head = &store->heads[index];
     *head = (Head){.series.counter = metric_get(metric)->type == METRIC_COUNTER,
                    .alive_ns = now_ns,

@@ -143,7 +143,7 @@ static unsigned new_row(Windows *windows, PciAddress gpu)
     return oldest;
 }
 
-static void take_in(const Windows *windows, WindowValue *values, const FastReading *reading)
+static void add_reading(const Windows *windows, WindowValue *values, const FastReading *reading)
 {
     for (size_t m = 0; m < windows->metric_count; m++) {
         double value = reading->value[m];
@@ -176,9 +176,9 @@ static void add_gpu(Windows *windows, const NodeGpu *gpu, unsigned row)
     for (size_t i = 0; i < gpu->fast_count; i++) {
         WindowValue *part = part_row(windows, gpu->fast[i].time_ns, row);
 
-        take_in(windows, tick, &gpu->fast[i]);
+        add_reading(windows, tick, &gpu->fast[i]);
         if (part)
-            take_in(windows, part, &gpu->fast[i]);
+            add_reading(windows, part, &gpu->fast[i]);
     }
     for (size_t i = 0; i < WINDOW_SCRAPERS; i++)
         if (windows->scrapers[i].used)

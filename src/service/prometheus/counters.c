@@ -326,7 +326,7 @@ static int use_record(Reader *reader, unsigned line, const char *const field[COL
 }
 
 /* The first record fixes the number of fields, upstream; as it must be three, all must have three. */
-static int take_record(Reader *reader, const Csv *csv)
+static int read_row(Reader *reader, const Csv *csv)
 {
     if (csv->count != COLUMNS)
         return refuse(reader, csv->line,
@@ -346,7 +346,7 @@ static int read_all(Reader *reader, Csv *csv)
         reader->records++;
         switch (result) {
         case CSV_RECORD:
-            TRY(take_record(reader, csv));
+            TRY(read_row(reader, csv));
             break;
         case CSV_BARE_QUOTE:
             TRY(refuse(reader, csv->line, "a quote within a field that does not start with one"));

@@ -64,7 +64,7 @@ void family_head(Family *family, Arena *arena)
 
 /* ---- rows ---- */
 
-static bool take_name(Maker *maker, const char *name)
+static bool claim_name(Maker *maker, const char *name)
 {
     return !map_put(&maker->names, name, &maker->names);
 }
@@ -97,7 +97,7 @@ static void add_metric(Maker *maker, MetricName name, FamilyType type, const cha
 {
     Family *family;
 
-    if (!take_name(maker, name.text))
+    if (!claim_name(maker, name.text))
         return;
     family = add_family(maker, name.text, type, help);
     family->metric = name;
@@ -169,7 +169,7 @@ static void add_own(Maker *maker, const OwnFamily *list, size_t count)
     for (size_t i = 0; i < count; i++) {
         Family *family;
 
-        if (!take_name(maker, list[i].name))
+        if (!claim_name(maker, list[i].name))
             continue;
         family = add_family(maker, list[i].name, list[i].type, list[i].help);
         family->own = &list[i];

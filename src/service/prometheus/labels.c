@@ -22,7 +22,7 @@ static int refuse_selector(const char *text, Err *err)
 }
 
 /* Reads digits from *at; false where there are none or too many. */
-static bool take_number(const char **at, uint64_t max, uint32_t *ret)
+static bool parse_number(const char **at, uint64_t max, uint32_t *ret)
 {
     size_t len = strspn(*at, "0123456789");
     uint64_t value;
@@ -35,22 +35,22 @@ static bool take_number(const char **at, uint64_t max, uint32_t *ret)
 }
 
 /* N, N-M and, of instances, G.N and G.N-M. */
-static bool take_range(const char **at, ExporterDevices *devices, bool instances)
+static bool parse_range(const char **at, ExporterDevices *devices, bool instances)
 {
     uint32_t gpu = DEVICE_NO_NUMBER, first, last;
 
-    if (!take_number(at, instances ? INSTANCE_ID_MAX : GPU_ID_MAX, &first))
+    if (!parse_number(at, instances ? INSTANCE_ID_MAX : GPU_ID_MAX, &first))
         return false;
     if (instances && **at == '.') {
         (*at)++;
         gpu = first;
-        if (gpu > GPU_ID_MAX || !take_number(at, INSTANCE_ID_MAX, &first))
+        if (gpu > GPU_ID_MAX || !parse_number(at, INSTANCE_ID_MAX, &first))
             return false;
     }
     last = first;
     if (**at == '-') {
         (*at)++;
-        if (!take_number(at, instances ? INSTANCE_ID_MAX : GPU_ID_MAX, &last) || last < first)
+        if (!parse_number(at, instances ? INSTANCE_ID_MAX : GPU_ID_MAX, &last) || last < first)
             return false;
     }
     for (uint32_t id = first; id <= last; id++) {
@@ -67,7 +67,7 @@ static bool take_range(const char **at, ExporterDevices *devices, bool instances
 }
 
 /* One of the parts between '+'. */
-static bool take_part(const char **at, ExporterDevices *devices)
+static bool parse_part(const char **at, ExporterDevices *devices)
 {
     bool instances = **at == 'i';
     bool *kind = instances ? &devices->instances : &devices->gpus;
@@ -79,7 +79,7 @@ static bool take_part(const char **at, ExporterDevices *devices)
         return true;
     do {
         (*at)++;
-        if (!take_range(at, devices, instances))
+        if (!parse_range(at, devices, instances))
             return false;
     } while (**at == ',');
     return true;
@@ -95,11 +95,11 @@ int exporter_devices_parse(const char *text, ExporterDevices *ret, Err *err)
         *ret = devices;
         return 0;
     }
-    if (!take_part(&at, &devices))
+    if (!parse_part(&at, &devices))
         return refuse_selector(text, err);
     if (*at == '+') {
         at++;
-        if (!take_part(&at, &devices))
+        if (!parse_part(&at, &devices))
             return refuse_selector(text, err);
     }
     if (*at)

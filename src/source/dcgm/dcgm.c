@@ -475,7 +475,7 @@ static DcgmFields *free_place(Dcgm *dcgm)
 }
 
 /* The group of this list, made where there is none. Answer of the library; DCGM_MAX_LIMIT where there is no place. */
-static int take_fields(Dcgm *dcgm, const uint16_t *ids, uint32_t count, DcgmFields **ret_fields)
+static int share_fields(Dcgm *dcgm, const uint16_t *ids, uint32_t count, DcgmFields **ret_fields)
 {
     DcgmFields *fields = find_fields(dcgm, ids, count);
     char name[DCGM_NAME_CAP];
@@ -515,7 +515,7 @@ static int watch_list(DcgmWatch *watch, DcgmPart *part, uint32_t first, uint32_t
 
     for (uint32_t i = 0; i < count; i++)
         ids[i] = watch->fields[first + i].id;
-    answer = take_fields(dcgm, ids, count, &fields);
+    answer = share_fields(dcgm, ids, count, &fields);
     if (answer != DCGM_OK)
         return answer;
     answer = DCGM_CALL(dcgm, dcgmWatchFields,

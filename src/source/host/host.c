@@ -162,7 +162,7 @@ static void mark_ours(Facts *facts, const pid_t *samplers, size_t count)
 }
 
 /* True where the running scan was finished and merged. */
-static bool take_facts(Host *host)
+static bool merge_scan(Host *host)
 {
     bool over;
 
@@ -194,7 +194,7 @@ static void ask_for_processes(Host *host)
     }
 }
 
-static void start_look(Host *host, uint64_t now_ns)
+static void start_scan(Host *host, uint64_t now_ns)
 {
     ask_for_processes(host);
     host->begun_ns = now_ns;
@@ -242,9 +242,9 @@ PlaceList host_places(const Host *host)
 void host_tick(Host *host, uint64_t now_ns, const pid_t *samplers, size_t sampler_count)
 {
     if (host->waiting)
-        host->waiting = !take_facts(host);
+        host->waiting = !merge_scan(host);
     if (!host->waiting && (now_ns >= host->due_ns || (asks_for_others(host) && now_ns >= host->begun_ns + SOON_NS)))
-        start_look(host, now_ns);
+        start_scan(host, now_ns);
     mark_ours(&host->known.facts, samplers, sampler_count);
 }
 

@@ -88,7 +88,7 @@ static int stat_folder(int dir_fd, const char *name, uint64_t *ret_made_ns, Err 
     return 0;
 }
 
-static int take_name(int dir_fd, const char *name, const Map *pods, Err *err)
+static int read_pod_folder(int dir_fd, const char *name, const Map *pods, Err *err)
 {
     char uid[POD_UID_CAP];
     uint64_t made_ns = 0;
@@ -124,7 +124,7 @@ int poddir_read(const char *path, const Map *pods, Err *err)
             return errno ? err_errno(err, "read '%s'", path) : 0;
         if (++names > PODDIR_NAMES_MAX)
             return err_set(err, -E2BIG, "'%s' holds more than %d names", path, PODDIR_NAMES_MAX);
-        if (take_name(dirfd(dir), entry->d_name, pods, err) < 0)
+        if (read_pod_folder(dirfd(dir), entry->d_name, pods, err) < 0)
             return err_add(err, "'%s'", path);
     }
 }
@@ -151,7 +151,7 @@ void pod_names_free(PodNames *names)
     free(names);
 }
 
-static bool put_name(const PodNames *names, ProcessOwner *owner)
+static bool set_pod_name(const PodNames *names, ProcessOwner *owner)
 {
     for (size_t i = 0; i < names->known.len; i++) {
         const PodName *name = &names->known.at[i];
@@ -200,13 +200,13 @@ void pod_names_fill(PodNames *names, const char *root, ProcessOwner *owners, siz
 
     for (size_t i = 0; i < count; i++)
         if (owners[i].pod_uid[0])
-            all = put_name(names, &owners[i]) && all;
+            all = set_pod_name(names, &owners[i]) && all;
     if (all)
         return;
     read_names(names, root, owners, count);
     for (size_t i = 0; i < count; i++)
         if (owners[i].pod_uid[0])
-            (void)put_name(names, &owners[i]);
+            (void)set_pod_name(names, &owners[i]);
 }
 
 void process_owners_fill(const char *root, const UserNames *users, PodNames *pods, ProcessOwner *owners, size_t count)

@@ -45,7 +45,7 @@ static const struct {
               {"libpod-", "podman"}, {"containerd-", "containerd"},     {"libpod_pod_", "podman"},  {"", ""}};
 
 /* "docker-<64 hex>.scope", "cri-containerd-<64 hex>.scope", "<64 hex>" below /docker or a pod. */
-static void take_container(const char *part, size_t len, const char *above, size_t above_len, ProcessOwner *owner)
+static void parse_container(const char *part, size_t len, const char *above, size_t above_len, ProcessOwner *owner)
 {
     for (size_t i = 0; i < ARRAY_LEN(scopes); i++) {
         const size_t prefix = strlen(scopes[i].prefix);
@@ -71,7 +71,7 @@ static bool all_plain(const char *text, size_t len)
 }
 
 /* "/lxc/NAME" and "/lxc.payload.NAME", the monitor's own left out. */
-static void take_lxc(const char *part, size_t len, const char *above, size_t above_len, ProcessOwner *owner)
+static void parse_lxc(const char *part, size_t len, const char *above, size_t above_len, ProcessOwner *owner)
 {
     static const char payload[] = "lxc.payload.";
     const size_t before = starts_with(part, len, payload) ? sizeof(payload) - 1 : 0;
@@ -86,7 +86,7 @@ static void take_lxc(const char *part, size_t len, const char *above, size_t abo
 
 /* "pod<uid>" (cgroupfs), "kubepods-burstable-pod<uid>.slice" with '_' for '-' (systemd). A UID is a UUID, or a static
  * pod's 32 hexadecimal digits. */
-static void take_pod(const char *part, size_t len, ProcessOwner *owner)
+static void parse_pod(const char *part, size_t len, ProcessOwner *owner)
 {
     const char *at = starts_with(part, len, "pod") ? part + 3 : NULL;
     char uid[UUID_LEN + 1] = "";
@@ -118,7 +118,7 @@ static size_t number_len(const char *text, size_t len)
 }
 
 /* ".../job_4711/step_0/...": of the steps the numbered ones; "step_batch" is the job's script. */
-static void take_job(const char *part, size_t len, bool slurm, ProcessOwner *owner)
+static void parse_job(const char *part, size_t len, bool slurm, ProcessOwner *owner)
 {
     const size_t used = strlen(owner->job);
 
@@ -129,7 +129,7 @@ static void take_job(const char *part, size_t len, bool slurm, ProcessOwner *own
         snprintf(owner->job + used, sizeof(owner->job) - used, ".%.*s", (int)(len - 5), part + 5);
 }
 
-static void take_path(const char *path, size_t len, ProcessOwner *owner)
+static void parse_path(const char *path, size_t len, ProcessOwner *owner)
 {
     const char *above = "";
     size_t above_len = 0;
@@ -141,10 +141,10 @@ static void take_path(const char *path, size_t len, ProcessOwner *owner)
         const size_t part_len = slash ? (size_t)(slash - part) : len - at;
 
         slurm |= contains_text(part, part_len, "slurm");
-        take_pod(part, part_len, owner);
-        take_container(part, part_len, above, above_len, owner);
-        take_lxc(part, part_len, above, above_len, owner);
-        take_job(part, part_len, slurm, owner);
+        parse_pod(part, part_len, owner);
+        parse_container(part, part_len, above, above_len, owner);
+        parse_lxc(part, part_len, above, above_len, owner);
+        parse_job(part, part_len, slurm, owner);
         above = part;
         above_len = part_len;
         at += part_len + 1;
@@ -160,7 +160,7 @@ void process_cgroup(const char *text, ProcessOwner *owner)
         const char *second = first ? memchr(first + 1, ':', len - (size_t)(first + 1 - line)) : NULL;
 
         if (second && !owner->container[0] && !owner->pod_uid[0] && !owner->job[0])
-            take_path(second + 1, len - (size_t)(second + 1 - line), owner);
+            parse_path(second + 1, len - (size_t)(second + 1 - line), owner);
         line += len + (line[len] == '\n');
     }
 }
@@ -184,7 +184,7 @@ static int by_uid(const void *a, const void *b)
 }
 
 /* "name:x:1000:1000:..." */
-static void take_line(UserNames *names, const char *line, size_t len)
+static void parse_passwd_line(UserNames *names, const char *line, size_t len)
 {
     const char *colon = memchr(line, ':', len), *again;
     char *end;
@@ -230,7 +230,7 @@ UserNames *user_names_read(const char *root)
     for (const char *line = text.text; line && *line;) {
         const size_t len = strcspn(line, "\n");
 
-        take_line(names, line, len);
+        parse_passwd_line(names, line, len);
         line += len + (line[len] == '\n');
     }
     if (names->users.len)
@@ -270,7 +270,7 @@ static void hide_controls(char *text, size_t len)
             text[i] = '?';
 }
 
-static void take_name(const char *root, const char *pid, ProcessOwner *owner)
+static void read_name(const char *root, const char *pid, ProcessOwner *owner)
 {
     if (proc_text(root, pid, "comm", owner->name, sizeof(owner->name), NULL) < 0)
         owner->name[0] = '\0';
@@ -279,7 +279,7 @@ static void take_name(const char *root, const char *pid, ProcessOwner *owner)
 }
 
 /* "Uid:\t1000\t1000\t1000\t1000": the real one first. */
-static void take_user(const char *root, const char *pid, ProcessOwner *owner)
+static void read_user(const char *root, const char *pid, ProcessOwner *owner)
 {
     char text[STATUS_CAP];
     const char *line;
@@ -292,7 +292,7 @@ static void take_user(const char *root, const char *pid, ProcessOwner *owner)
 }
 
 /* Arguments end with a zero byte each. */
-static void take_command(const char *root, const char *pid, ProcessOwner *owner)
+static void read_command(const char *root, const char *pid, ProcessOwner *owner)
 {
     size_t len = 0;
 
@@ -320,11 +320,11 @@ int process_identify(const char *root, uint32_t pid, bool with_command, ProcessO
     ret->rss_bytes = stat.rss_bytes;
     ret->cpu_ns = stat.cpu_ns;
     ret->state = stat.state;
-    take_name(root, name, ret);
-    take_user(root, name, ret);
+    read_name(root, name, ret);
+    read_user(root, name, ret);
     if (proc_text(root, name, "cgroup", text, sizeof(text), NULL) == 0)
         process_cgroup(text, ret);
     if (with_command)
-        take_command(root, name, ret);
+        read_command(root, name, ret);
     return 0;
 }

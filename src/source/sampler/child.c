@@ -142,7 +142,7 @@ static void make_counters(Child *child)
 }
 
 /* Whoever had the slot before may have been killed in the middle of a call. */
-static BoardSampler *take_slot(Board *board, uint32_t slot)
+static BoardSampler *claim_slot(Board *board, uint32_t slot)
 {
     BoardSampler *self = &board->samplers[slot];
 
@@ -165,7 +165,7 @@ int child_connect(int fd, Child **ret_child, Err *err)
     TRY(receive_hello(fd, hello, &board_fd, err));
     TRY(check_hello(hello, board_fd, err));
     TRY(board_map(board_fd, &board, err));
-    self = take_slot(board, hello->slot);
+    self = claim_slot(board, hello->slot);
     if (send(fd, &reply, sizeof reply, MSG_NOSIGNAL) != sizeof reply) {
         board_unmap(board);
         return err_errno(err, "answer the agent's hello");
@@ -247,7 +247,7 @@ static void detach_all(Child *child)
 /* ---- the driver ---- */
 
 /* Without a driver: values become absent, and the driver is tried again with growing delays. */
-static void stay_down(Child *child, Absence why)
+static void delay_start(Child *child, Absence why)
 {
     child->down = why;
     child->start_delay_ns = child->start_delay_ns ? 2 * child->start_delay_ns : START_DELAY_MIN_NS;
@@ -285,7 +285,7 @@ static void start_driver(Child *child)
     nvmlReturn_t r;
 
     if (nvml_library_open(library, child->hello->library, &err) < 0) {
-        stay_down(child, ABSENCE_NO_LIBRARY);
+        delay_start(child, ABSENCE_NO_LIBRARY);
         board_set_driver(child->self, BOARD_DRIVER_NO_LIBRARY, NODE_DRIVER_NO_LIBRARY, 0, err.text);
         return;
     }
@@ -293,7 +293,7 @@ static void start_driver(Child *child)
     if (r != NVML_SUCCESS) {
         nvml_answer_why(r, nvml_library_words(library, r), why, sizeof why);
         close_driver(child);
-        stay_down(child, nvml_answer_absence(r));
+        delay_start(child, nvml_answer_absence(r));
         board_set_driver(child->self, BOARD_DRIVER_INIT_FAILED, nvml_answer_driver(r), (int32_t)r, why);
         return;
     }
@@ -391,7 +391,7 @@ static void follow_plan(Child *child)
 }
 
 /* The paces that are due; each keeps its own grid and does not catch up. */
-static uint32_t take_due(Child *child, uint64_t now)
+static uint32_t find_due_paces(Child *child, uint64_t now)
 {
     uint32_t due = 0;
 
@@ -450,7 +450,7 @@ static void read_events(Child *child, bool passed)
 }
 
 /* Notifies the agent of events on the board. The agent reads them at its next pass anyway, if this is lost. */
-static void tell_events(Child *child)
+static void notify_events(Child *child)
 {
     const SamplerReply knock = {.protocol = SAMPLER_PROTOCOL, .pid = getpid()};
     const uint32_t head = atomic_load_explicit(&child->self->event_head, memory_order_relaxed);
@@ -471,12 +471,12 @@ static void sample_due(Child *child)
         find_gpus(child);
         child->found_due_ns = now + FOUND_PERIOD_NS;
     }
-    due = take_due(child, now);
+    due = find_due_paces(child, now);
     for (size_t i = 0; i < ARRAY_LEN(child->gpus) && !child->reader.library.gone; i++)
         if (child->gpus[i] && (due || nvml_gpu_is_new(child->gpus[i])))
             nvml_gpu_pass(child->gpus[i], due);
     read_events(child, due & 1U << METRIC_PACE_FAST);
-    tell_events(child);
+    notify_events(child);
     if (due & 1U << METRIC_PACE_BLOCKING && child->blocking_left == 0)
         child->blocking_left = NODE_GPUS_MAX * nvml_blocking_rows();
     if (due)

@@ -28,7 +28,7 @@ static void close_inherited(void)
         close(fd);
 }
 
-static void settle_signals(void)
+static void reset_signals(void)
 {
     sigset_t none;
 
@@ -62,7 +62,7 @@ int main(void)
     Err err = {0};
 
     close_inherited();
-    settle_signals();
+    reset_signals();
     end_with_parent();
     prctl(PR_SET_NAME, "stoker-sampler");
     if (run_child(&err) < 0) {

@@ -284,7 +284,7 @@ static void pause_pairs(Supervisor *s, uint64_t until_ns)
 }
 
 /* It ended, or closed its socket, without being asked to. */
-static void lose_unexpectedly(Supervisor *s, uint32_t at)
+static void note_unexpected_end(Supervisor *s, uint32_t at)
 {
     const BoardSampler *board = &s->board->samplers[at];
     uint32_t gpu = atomic_load(&board->call_start_ns) ? atomic_load(&board->call_gpu) : NO_GPU;
@@ -307,7 +307,7 @@ static void slot_gone(Supervisor *s, uint32_t at)
     if (slot->state == SAMPLER_ABANDONED)
         supervisor_log(s, LOG_LEVEL_INFO, "The abandoned sampler %d has ended at last.", (int)slot->pid);
     else if (!slot->ending_ns && slot->state != SAMPLER_KILLED && !slot->probe)
-        lose_unexpectedly(s, at);
+        note_unexpected_end(s, at);
     if (slot->state == SAMPLER_ABANDONED && supervisor_function_is_pair(slot->miss.function))
         pause_pairs(s, s->now_ns + PAIRS_PAUSE_NS);
     if (slot->probe)
@@ -575,7 +575,7 @@ void supervisor_slot_check(Supervisor *s, uint32_t at)
     } else if (slot->probe) {
         check_probe(s, at);
     } else if (slot->closed) { /* as good as ended; no more can be had of it */
-        lose_unexpectedly(s, at);
+        note_unexpected_end(s, at);
         kill_process(s, at);
     } else if (slot->state == SAMPLER_STUCK) {
         check_stuck(s, at);
