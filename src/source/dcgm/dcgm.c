@@ -90,7 +90,6 @@ struct DcgmWatch {
     DcgmWatch *next;
     DcgmTarget target;
     uint64_t period_ns;
-    char words[160]; /* what refused; "": nothing did */
     uint32_t count, parts_count;
     DcgmPart parts[2];
     DcgmField fields[DCGM_FIELDS_MAX];
@@ -444,13 +443,6 @@ enum { KEEP_SAMPLES = 2, KEEP_PERIODS = 3, KEEP_SECONDS_MIN = 5 };
 
 OWNER_POINTER(DcgmWatch, dcgm_watch_free);
 
-/* Keeps what the library said, for people. */
-static Absence keep_refusal(DcgmWatch *watch, const char *function, int answer)
-{
-    (void)snprintf(watch->words, sizeof watch->words, "%s: %s (%d)", function, dcgm_answer_words(answer), answer);
-    return dcgm_answer_absence(answer, watch->dcgm->permitted);
-}
-
 /* ---- groups of fields ---- */
 
 static bool is_list(const DcgmFields *fields, const uint16_t *ids, uint32_t count)
@@ -556,7 +548,7 @@ static void watch_each(DcgmWatch *watch, DcgmPart *part)
         int answer = watch_list(watch, part, i, 1);
 
         if (answer != DCGM_OK)
-            watch->fields[i].refused = (uint8_t)keep_refusal(watch, "dcgmWatchFields", answer);
+            watch->fields[i].refused = (uint8_t)dcgm_answer_absence(answer, watch->dcgm->permitted);
     }
 }
 
@@ -576,12 +568,12 @@ static void start_part(DcgmWatch *watch, DcgmPart *part)
     int answer = make_group(watch, part);
 
     if (answer != DCGM_OK) {
-        refuse_all(watch, part, keep_refusal(watch, "a group of entities", answer));
+        refuse_all(watch, part, dcgm_answer_absence(answer, watch->dcgm->permitted));
         return;
     }
     answer = watch_list(watch, part, part->first, part->count);
     if (answer != DCGM_OK) {
-        Absence why = keep_refusal(watch, "dcgmWatchFields", answer);
+        Absence why = dcgm_answer_absence(answer, watch->dcgm->permitted);
 
         if (part->count > 1 && dcgm_answer_is_about_fields(answer))
             watch_each(watch, part);
@@ -681,7 +673,6 @@ static int start_watch(DcgmWatch *watch, Err *err)
 
     if (watch->dcgm->lost)
         return err_set(err, -EPIPE, "DCGM's engine went away");
-    watch->words[0] = '\0';
     TRY(find_entities(watch, err));
     for (uint32_t i = 0; i < watch->parts_count; i++) {
         start_part(watch, &watch->parts[i]);
@@ -727,11 +718,6 @@ int dcgm_watch_restart(DcgmWatch *watch, Err *err)
             refuse_all(watch, &watch->parts[i], dcgm_absence(rc));
     }
     return rc;
-}
-
-const char *dcgm_watch_words(const DcgmWatch *watch)
-{
-    return watch->words;
 }
 
 void dcgm_watch_free(DcgmWatch *watch)

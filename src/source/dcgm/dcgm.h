@@ -76,7 +76,7 @@ bool dcgm_lost(const Dcgm *dcgm);
 /*
  * Starts measuring `count` metrics (at most DCGM_FIELDS_MAX, each with a DCGM id) of a target every period_ns. Of a MIG
  * device, metrics of compute instances and of GPU instances are measured, others are not supported.
- * 0: some are; DCGM_REFUSED: none is, dcgm_watch_words tells why. Both give a watch, and a GPU's other fields go on if
+ * 0: some are; DCGM_REFUSED: none is. Both give a watch, and a GPU's other fields go on if
  * one is refused. -ENODEV: the engine does not know the target; -EPIPE: engine lost; -EPROTO, -EIO as above; no watch.
  */
 int dcgm_watch_new(Dcgm *dcgm, const DcgmTarget *target, const MetricId *metrics, size_t count, uint64_t period_ns,
@@ -85,9 +85,6 @@ int dcgm_watch_new(Dcgm *dcgm, const DcgmTarget *target, const MetricId *metrics
 /* The same watch from the start: for counters that were in use, or that stay blank after a fault of the GPU. As above;
  * after an error it measures nothing. */
 int dcgm_watch_restart(DcgmWatch *watch, Err *err);
-
-/* What the library said when it refused something; "" where it did not. */
-const char *dcgm_watch_words(const DcgmWatch *watch);
 
 /* Stops measuring. NULL is fine. */
 void dcgm_watch_free(DcgmWatch *watch);
