@@ -564,7 +564,7 @@ static bool is_gap(const Gathering *g, const TraceIdle *idle)
     return idle->start >= g->device->first && idle->end <= g->device->last;
 }
 
-static void take_idle(Gathering *g, const TraceIdle *idle)
+static void add_idle(Gathering *g, const TraceIdle *idle)
 {
     const bool gap = is_gap(g, idle), kept = gap && trace_is_longest(&g->longest, idle->end - idle->start);
     TraceBlame found;
@@ -614,7 +614,7 @@ static void each_gap(Gathering *g, IdleTaker taker, TraceIdle *ret_last)
 }
 
 /* Idle time in front of the first operation, as far as steps reach. */
-static void take_head(Gathering *g)
+static void add_head(Gathering *g)
 {
     const TraceIndex *index = g->job->index;
     size_t first = index->device_first.at[g->nth];
@@ -624,11 +624,11 @@ static void take_head(Gathering *g)
         return;
     idle.start = index->steps.at[0].start;
     idle.after = with_launch(index, first, index->device_first.at[g->nth + 1]);
-    take_idle(g, &idle);
+    add_idle(g, &idle);
 }
 
 /* The same behind the last one, where `idle` starts. */
-static void take_tail(Gathering *g, TraceIdle idle)
+static void add_tail(Gathering *g, TraceIdle idle)
 {
     const TraceIndex *index = g->job->index;
     const TraceStep *step = index->steps.len ? &index->steps.at[index->steps.len - 1] : NULL;
@@ -637,7 +637,7 @@ static void take_tail(Gathering *g, TraceIdle idle)
         return;
     idle.end = step->to;
     idle.after = PROFILE_NONE;
-    take_idle(g, &idle);
+    add_idle(g, &idle);
 }
 
 /* trace_devices has a row for each device of the index, in its order. */
@@ -703,9 +703,9 @@ void trace_gaps(const TraceJob *job, TraceRank *rank)
     find_longest(&g);
     for (size_t nth = 0; nth < job->index->devices.len; nth++) {
         begin_device(&g, nth);
-        take_head(&g);
-        each_gap(&g, take_idle, &last);
-        take_tail(&g, last);
+        add_head(&g);
+        each_gap(&g, add_idle, &last);
+        add_tail(&g, last);
     }
     if (rank->gaps.len)
         qsort(rank->gaps.at, rank->gaps.len, sizeof(*rank->gaps.at), by_length);

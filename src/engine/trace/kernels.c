@@ -91,7 +91,7 @@ static int compare_shapes(const TraceKernel *a, const TraceKernel *b)
 }
 
 /* Takes the launch shape of `from`, which lasted `ns`, where it was longer; of equally long ones the smaller shape. */
-static void take_shape(TraceKernel *into, const TraceKernel *from, Making *making, int64_t ns)
+static void keep_shape(TraceKernel *into, const TraceKernel *from, Making *making, int64_t ns)
 {
     if (ns < making->shape_ns || (ns == making->shape_ns && compare_shapes(into, from) <= 0))
         return;
@@ -115,7 +115,7 @@ static void add_shape(Kernels *kernels, uint32_t number, uint32_t detail, int64_
 
         memcpy(seen.grid, launch->grid, sizeof seen.grid);
         memcpy(seen.block, launch->block, sizeof seen.block);
-        take_shape(row, &seen, making, duration);
+        keep_shape(row, &seen, making, duration);
     }
     if (kernels->launch_row[detail] == number + 1)
         return;

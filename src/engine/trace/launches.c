@@ -29,7 +29,7 @@ static bool launches_graph(Launching *l, uint32_t call)
     return l->graph_name[name] == 2;
 }
 
-static void take_kernel(Launching *l, size_t row, uint32_t call)
+static void count_kernel(Launching *l, size_t row, uint32_t call)
 {
     const Profile *profile = l->job->index->profile;
     int64_t duration = profile->gpu.duration[row];
@@ -42,14 +42,14 @@ static void take_kernel(Launching *l, size_t row, uint32_t call)
         l->launch->launch_bound_kernels++;
 }
 
-static void take_operation(Launching *l, size_t row)
+static void count_operation(Launching *l, size_t row)
 {
     const Profile *profile = l->job->index->profile;
     uint32_t call = l->job->index->launch[row];
     int64_t start = profile->gpu.start[row], wait;
 
     if (profile->gpu.kind[row] == PROFILE_KERNEL)
-        take_kernel(l, row, call);
+        count_kernel(l, row, call);
     if (call == PROFILE_NONE) {
         l->launch->unlinked++;
         return;
@@ -62,7 +62,7 @@ static void take_operation(Launching *l, size_t row)
     l->waits[l->launch->linked++] = wait;
 }
 
-static void take_call(Launching *l, size_t row)
+static void count_call(Launching *l, size_t row)
 {
     const TraceIndex *index = l->job->index;
     uint32_t parent = index->parent[row];
@@ -96,10 +96,10 @@ void trace_launches(const TraceJob *job, TraceRank *rank)
     l.waits = xmalloc((gpu->len + 1) * sizeof(*l.waits));
     l.durations = xmalloc((host->len + 1) * sizeof(*l.durations));
     for (size_t row = 0; row < gpu->len; row++)
-        take_operation(&l, row);
+        count_operation(&l, row);
     for (size_t row = 0; row < host->len; row++)
         if (index->host_class[row] == TRACE_HOST_LAUNCH)
-            take_call(&l, row);
+            count_call(&l, row);
     launch->median_ns = trace_median(l.waits, (size_t)launch->linked);
     launch->p99_ns = trace_percentile(l.waits, (size_t)launch->linked, 99);
     launch->call_median_ns = trace_median(l.durations, (size_t)launch->call_count);

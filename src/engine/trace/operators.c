@@ -143,7 +143,7 @@ static inline uint32_t row_of(Operators *operators, uint32_t name)
 }
 
 /* TRACE_SHAPE_* of an operator's inputs; each detail is looked into once per rule. */
-static unsigned judge_shape(Operators *operators, uint32_t row, uint32_t detail)
+static unsigned find_shape(Operators *operators, uint32_t row, uint32_t detail)
 {
     const Profile *profile = operators->job->index->profile;
     unsigned shift = operators->rules.at[row] * (unsigned)JUDGED_BITS;
@@ -164,7 +164,7 @@ static unsigned judge_shape(Operators *operators, uint32_t row, uint32_t detail)
 static void count_shape(Operators *operators, uint32_t number, uint32_t detail)
 {
     TraceOperator *row = &operators->rows.at[number];
-    unsigned shape = row->matrix ? judge_shape(operators, number, detail) : 0;
+    unsigned shape = row->matrix ? find_shape(operators, number, detail) : 0;
 
     row->shaped_count += (shape & TRACE_SHAPE_KNOWN) != 0;
     row->misaligned_count += (shape & TRACE_SHAPE_MISALIGNED) != 0;
@@ -232,7 +232,7 @@ static void add_self(Operators *operators, uint32_t number, size_t gpu_row, uint
         row->tensor_core_ns = trace_sum(row->tensor_core_ns, duration);
     if (!row->matrix || trace_gpu_class(operators->job->index, gpu_row) != TRACE_COMPUTE)
         return;
-    shape = judge_shape(operators, number, detail);
+    shape = find_shape(operators, number, detail);
     if (!(says & SAYS_TENSOR) && (shape & TRACE_SHAPE_TYPED ? shape & TRACE_SHAPE_FLOAT : says & SAYS_FLOAT))
         row->float_ns = trace_sum(row->float_ns, duration);
     if (shape & TRACE_SHAPE_MISALIGNED) {
@@ -273,7 +273,7 @@ static void add_device_times(Operators *operators)
 }
 
 /* Takes the shapes with more GPU time; of equal ones the first by text. */
-static void take_dims(TraceOperator *row, const char *dims, int64_t ns)
+static void keep_dims(TraceOperator *row, const char *dims, int64_t ns)
 {
     if (ns < row->misaligned_dims_ns || !*dims ||
         (ns == row->misaligned_dims_ns && *row->misaligned_dims && strcmp(row->misaligned_dims, dims) <= 0))
@@ -288,7 +288,7 @@ static void add_dims(Operators *operators)
 
     for (size_t i = 0; i < profile->ops.len; i++) {
         if (operators->dims_row[i])
-            take_dims(&operators->rows.at[operators->dims_row[i] - 1],
+            keep_dims(&operators->rows.at[operators->dims_row[i] - 1],
                       trace_copy_text(operators->job, profile->ops.at[i].dims), operators->dims_ns[i]);
     }
 }

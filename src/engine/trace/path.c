@@ -404,7 +404,7 @@ typedef struct Walk {
     VEC(uint32_t) inside; /* host events that ended before `time`, the outermost last: still to be entered */
 } Walk;
 
-static void take_to(Walk *walk, int64_t start, TracePathKind kind, uint32_t name)
+static void add_time_to(Walk *walk, int64_t start, TracePathKind kind, uint32_t name)
 {
     start = start < walk->from ? walk->from : start;
     if (start >= walk->time)
@@ -473,7 +473,7 @@ static void step_gpu(Walk *walk)
 {
     const ProfileEvents *host = &walk->profile->host;
     uint32_t row = walk->row, name = walk->profile->gpu.name[row];
-    take_to(walk, walk->profile->gpu.start[row], gpu_kind(walk, row), name);
+    add_time_to(walk, walk->profile->gpu.start[row], gpu_kind(walk, row), name);
     if (walk->time <= walk->from)
         return;
     uint32_t call = walk->index->launch[row];
@@ -482,15 +482,15 @@ static void step_gpu(Walk *walk)
         ready = profile_end(host, call) < walk->time ? profile_end(host, call) : walk->time;
     uint32_t before = waited_for(walk, row, ready);
     if (before != PROFILE_NONE) {
-        take_to(walk, gpu_end(walk, before), TRACE_PATH_QUEUE, name);
+        add_time_to(walk, gpu_end(walk, before), TRACE_PATH_QUEUE, name);
         go_to_gpu(walk, before);
     } else if (call != PROFILE_NONE) {
-        take_to(walk, ready, TRACE_PATH_LAUNCH, name);
+        add_time_to(walk, ready, TRACE_PATH_LAUNCH, name);
         go_to_host(walk, host->lane[call]);
     } else if (walk->order->threads.len > 0 && walk->order->threads.at[0].launches > 0) {
         go_to_host(walk, walk->order->threads.at[0].lane);
     } else {
-        take_to(walk, walk->from, TRACE_PATH_QUEUE, name);
+        add_time_to(walk, walk->from, TRACE_PATH_QUEUE, name);
     }
 }
 
@@ -531,7 +531,7 @@ static bool leave_for_gpu(Walk *walk, uint32_t row)
     }
     if (done == PROFILE_NONE || end <= called || end >= walk->jumped)
         return false;
-    take_to(walk, end, TRACE_PATH_HOST, host_name(walk, row));
+    add_time_to(walk, end, TRACE_PATH_HOST, host_name(walk, row));
     walk->jumped = end;
     go_to_gpu(walk, done);
     return true;
@@ -555,13 +555,13 @@ static bool leave_for_thread(Walk *walk, uint32_t row, int64_t start)
     }
     if (!best)
         return false;
-    take_to(walk, until, host_kind(walk, row), host_name(walk, row));
+    add_time_to(walk, until, host_kind(walk, row), host_name(walk, row));
     go_to_host(walk, best->lane);
     return true;
 }
 
 /* [start, time) of the thread belongs to `row`. False: the walk has gone elsewhere. */
-static bool take_host(Walk *walk, uint32_t row, int64_t start)
+static bool add_host_time(Walk *walk, uint32_t row, int64_t start)
 {
     if (start >= walk->time)
         return true;
@@ -569,7 +569,7 @@ static bool take_host(Walk *walk, uint32_t row, int64_t start)
         return false;
     if (does_no_work(walk, row) && leave_for_thread(walk, row, start > walk->from ? start : walk->from))
         return false;
-    take_to(walk, start, host_kind(walk, row), host_name(walk, row));
+    add_time_to(walk, start, host_kind(walk, row), host_name(walk, row));
     return true;
 }
 
@@ -584,13 +584,13 @@ static void step_host(Walk *walk)
         for (; row != PROFILE_NONE && profile_end(host, row) < walk->time; row = parent[row])
             vec_push(&walk->inside, row);
         if (last == PROFILE_NONE) {
-            take_host(walk, PROFILE_NONE, walk->from);
+            add_host_time(walk, PROFILE_NONE, walk->from);
             return;
         }
     }
     if (walk->inside.len > 0) {
         uint32_t row = walk->inside.at[walk->inside.len - 1];
-        if (take_host(walk, parent[row], profile_end(host, row))) {
+        if (add_host_time(walk, parent[row], profile_end(host, row))) {
             walk->inside.len--;
             if (walk->inside.len > 0)
                 return;
@@ -599,7 +599,7 @@ static void step_host(Walk *walk)
             return;
         }
     }
-    if (take_host(walk, last, host->start[last]))
+    if (add_host_time(walk, last, host->start[last]))
         path_order_host_use(walk->order, walk->lane, last);
 }
 
@@ -625,7 +625,7 @@ static bool begin_walk(Walk *walk)
     }
     row = path_order_last_of_device(walk->order, -1, walk->time);
     if (row != PROFILE_NONE && gpu_end(walk, row) > until) {
-        take_to(walk, gpu_end(walk, row), best ? TRACE_PATH_HOST : TRACE_PATH_QUEUE, PROFILE_NONE);
+        add_time_to(walk, gpu_end(walk, row), best ? TRACE_PATH_HOST : TRACE_PATH_QUEUE, PROFILE_NONE);
         go_to_gpu(walk, row);
     } else if (best) {
         go_to_host(walk, best->lane);
@@ -658,7 +658,7 @@ static void path_walk(PathOrder *order, int64_t from, int64_t to, PathTake take,
         else if (walk.on_gpu != on_gpu || walk.lane != lane)
             jumps++;
     }
-    take_to(&walk, from, TRACE_PATH_HOST, PROFILE_NONE);
+    add_time_to(&walk, from, TRACE_PATH_HOST, PROFILE_NONE);
     vec_done(&walk.inside);
 }
 

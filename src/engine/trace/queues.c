@@ -131,7 +131,7 @@ static void queue_points_add(QueuePoints *points, int32_t device, const int64_t 
     }
 }
 
-static void queue_points_take(const QueuePoints *points, TraceRank *rank)
+static void queue_points_write(const QueuePoints *points, TraceRank *rank)
 {
     for (size_t g = 0; g < points->grids.len; g++) {
         const QueueGrid *grid = &points->grids.at[g];
@@ -323,5 +323,5 @@ void trace_queues(const TraceJob *job, TraceRank *rank)
         vec_push(&rank->queues, queue);
         queue_points_add(&points, queue.device, stream.launched, stream.started, stream.linked);
     }
-    queue_points_take(&points, rank);
+    queue_points_write(&points, rank);
 }

@@ -75,7 +75,7 @@ static bool is_across(VerdictId id)
     return id == VERDICT_STRAGGLER || id == VERDICT_LOW_BUS_BANDWIDTH;
 }
 
-static void judge_across(TraceReport *report, VerdictId id, const VerdictFacts *facts)
+static void apply_rule_across(TraceReport *report, VerdictId id, const VerdictFacts *facts)
 {
     Found found = try_rule(report, &verdict_rules[id], &facts[0]);
 
@@ -89,7 +89,7 @@ typedef struct RankFinds {
     size_t reach; /* ranks over the threshold */
 } RankFinds;
 
-static RankFinds look_at_ranks(TraceReport *report, const VerdictRule *rule, const VerdictFacts *facts)
+static RankFinds try_on_ranks(TraceReport *report, const VerdictRule *rule, const VerdictFacts *facts)
 {
     double ranks = (double)report->ranks.len;
     RankFinds finds = {0};
@@ -113,10 +113,10 @@ static RankFinds look_at_ranks(TraceReport *report, const VerdictRule *rule, con
 
 /* About all ranks, with the evidence of the worst, where their mean and most of them (or the worst no more than the
  * others) reach the threshold; about the worst alone where it stands out. */
-static void judge_rule(TraceReport *report, VerdictId id, const VerdictFacts *facts)
+static void apply_rule(TraceReport *report, VerdictId id, const VerdictFacts *facts)
 {
     const VerdictRule *rule = &verdict_rules[id];
-    RankFinds finds = look_at_ranks(report, rule, facts);
+    RankFinds finds = try_on_ranks(report, rule, facts);
     Found *mean = &finds.mean, *worst = &finds.worst;
     bool alone = worst->percent >= verdict_limit(VERDICT_LIMIT_RANK_ALONE) * mean->percent;
 
@@ -200,14 +200,14 @@ void trace_verdicts(TraceReport *report)
     }
     for (int id = 0; id < VERDICT_IDLE_SPREAD && report->ranks.len > 0; id++) {
         if (is_across((VerdictId)id))
-            judge_across(report, (VerdictId)id, facts);
+            apply_rule_across(report, (VerdictId)id, facts);
         else
-            judge_rule(report, (VerdictId)id, facts);
+            apply_rule(report, (VerdictId)id, facts);
     }
     if (!idle_was_explained(report))
-        judge_rule(report, VERDICT_IDLE_SPREAD, facts);
+        apply_rule(report, VERDICT_IDLE_SPREAD, facts);
     if (largest_cost(report) < verdict_limit(VERDICT_LIMIT_WELL_USED_COST))
-        judge_rule(report, VERDICT_WELL_USED, facts);
+        apply_rule(report, VERDICT_WELL_USED, facts);
     if (report->verdicts.len > 1)
         qsort(report->verdicts.at, report->verdicts.len, sizeof *report->verdicts.at, compare_verdicts);
     free(facts);

@@ -39,7 +39,7 @@ typedef struct Page {
 
 static const int64_t time_max = INT64_C(1) << 53;
 
-static void take_earlier(int64_t *first, int64_t time, const TraceRank *rank, bool *any)
+static void keep_earlier(int64_t *first, int64_t time, const TraceRank *rank, bool *any)
 {
     __extension__ __int128 here = time;
 
@@ -60,11 +60,11 @@ static int64_t find_origin(const TraceReport *report)
         const TraceRank *rank = &report->ranks.at[i];
 
         for (size_t j = 0; j < rank->devices.len; j++)
-            take_earlier(&first, rank->devices.at[j].first, rank, &any);
+            keep_earlier(&first, rank->devices.at[j].first, rank, &any);
         for (size_t j = 0; j < rank->steps.len; j++)
-            take_earlier(&first, rank->steps.at[j].start, rank, &any);
+            keep_earlier(&first, rank->steps.at[j].start, rank, &any);
         for (size_t j = 0; j < rank->timeline.lanes.len; j++)
-            take_earlier(&first, rank->timeline.lanes.at[j].first, rank, &any);
+            keep_earlier(&first, rank->timeline.lanes.at[j].first, rank, &any);
     }
     return first;
 }

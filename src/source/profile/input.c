@@ -343,7 +343,7 @@ void profile_input_read_ahead(ProfileInput *input)
         input->pump = pump_start(next_text, input);
 }
 
-void profile_input_settle(ProfileInput *input)
+void profile_input_end_read_ahead(ProfileInput *input)
 {
     atomic_store(&input->cancelled, true);
     pump_stop(TAKE(input->pump));
@@ -464,7 +464,7 @@ void profile_input_close(ProfileInput *input)
 {
     if (!input)
         return;
-    profile_input_settle(input);
+    profile_input_end_read_ahead(input);
     owner_close(&input->fd);
     inflate_free(input->inflate);
     free(input->text_head);

@@ -36,9 +36,10 @@ ssize_t profile_input_read(void *input, void *buffer, size_t len, uint64_t offse
 bool profile_input_is_streamed(const ProfileInput *input);
 uint64_t profile_input_size(const ProfileInput *input); /* of a plain file's text, else 0 */
 
-/* Reads a streamed input ahead in a thread, until profile_input_settle; only then may it be asked or rewound. */
+/* Reads a streamed input ahead in a thread, until profile_input_end_read_ahead; only then may it be asked or rewound.
+ */
 void profile_input_read_ahead(ProfileInput *input);
-void profile_input_settle(ProfileInput *input);
+void profile_input_end_read_ahead(ProfileInput *input);
 int profile_input_rewind(ProfileInput *input, Err *err); /* -ESPIPE for a pipe */
 
 /* The first bytes of the file as it lies on the disk, and of the text in it (up to PROFILE_INPUT_HEAD bytes). Valid as

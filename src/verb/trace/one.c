@@ -43,7 +43,7 @@ static int read_nsys_csv(ProfileInput *input, const bool *stop, Profile *into, N
         if (stop && *stop)
             return err_set(err, -EINTR, "interrupted");
     }
-    profile_input_settle(input);
+    profile_input_end_read_ahead(input);
     TRY((int)n);
     TRY(str_check(&text, profile_input_path(input), err));
     const int rc = nsys_read_csv(text.text, text.len, into, ret, arena, err);
@@ -170,7 +170,7 @@ static int read_json(ProfileInput *input, const bool *stop, const TraceScanOptio
     if (threads > 1 && options->raw)
         profile_input_read_ahead(input);
     const int rc = trace_scan_parallel(&source, options, threads, into, err);
-    profile_input_settle(input);
+    profile_input_end_read_ahead(input);
     const char *damage = profile_input_damage(input, &at);
 
     if (damage[0] && rc == 0)

@@ -84,7 +84,7 @@ static void set_name(Profile *profile, uint32_t *name, const Slice *slice)
         *name = given;
 }
 
-static void take_device(Profile *profile, const Slice *slice)
+static void read_device(Profile *profile, const Slice *slice)
 {
     ProfileDevice device = {.id = -1, .name = PROFILE_NONE};
     Members m = members_of(slice);
@@ -111,7 +111,7 @@ static void take_device(Profile *profile, const Slice *slice)
     vec_push(&profile->devices, device);
 }
 
-static void take_group(Profile *profile, const Slice *slice)
+static void read_group(Profile *profile, const Slice *slice)
 {
     ProfileGroup group = {.name = PROFILE_NONE, .label = PROFILE_NONE, .ranks = PROFILE_NONE, .size = -1};
     Members m = members_of(slice);
@@ -130,7 +130,7 @@ static void take_group(Profile *profile, const Slice *slice)
     vec_push(&profile->groups, group);
 }
 
-static void take_objects(Profile *profile, const Slice *list, void (*take)(Profile *profile, const Slice *slice))
+static void read_objects(Profile *profile, const Slice *list, void (*take)(Profile *profile, const Slice *slice))
 {
     Members m = members_of(list);
     Slice key, value;
@@ -140,7 +140,7 @@ static void take_objects(Profile *profile, const Slice *list, void (*take)(Profi
             take(profile, &value);
 }
 
-static void take_distributed(Profile *profile, const Slice *slice)
+static void read_distributed(Profile *profile, const Slice *slice)
 {
     Members m = members_of(slice);
     Slice key, value;
@@ -155,7 +155,7 @@ static void take_distributed(Profile *profile, const Slice *slice)
         else if (slice_is(&key, "nccl_version"))
             set_name(profile, &profile->nccl_version, &value);
         else if (slice_is(&key, "pg_config"))
-            take_objects(profile, &value, take_group);
+            read_objects(profile, &value, read_group);
     }
 }
 
@@ -178,7 +178,7 @@ static bool counts_lost(const char *p, const char *end)
     return false;
 }
 
-static void take_lines(TraceScan *scan, const Slice *list, bool errors)
+static void read_log_lines(TraceScan *scan, const Slice *list, bool errors)
 {
     static const char counts[] = "Record counts:";
     Members m = members_of(list);
@@ -201,7 +201,7 @@ static bool is_true(const Slice *value)
     return slice_is(value, "true") || slice_number(value, 0, INT64_MAX, 0) > 0;
 }
 
-void about_take(TraceScan *scan, const Slice *key, const Slice *value)
+void about_read(TraceScan *scan, const Slice *key, const Slice *value)
 {
     Profile *profile = scan->profile;
     static const char *const of_pytorch[] = {"schemaVersion", "deviceProperties", "distributedInfo",
@@ -211,9 +211,9 @@ void about_take(TraceScan *scan, const Slice *key, const Slice *value)
         if (slice_is(key, of_pytorch[i]))
             profile->framework = profile_name(profile, "pytorch", strlen("pytorch"));
     if (slice_is(key, "deviceProperties"))
-        take_objects(profile, value, take_device);
+        read_objects(profile, value, read_device);
     else if (slice_is(key, "distributedInfo"))
-        take_distributed(profile, value);
+        read_distributed(profile, value);
     else if (slice_is(key, "baseTimeNanoseconds"))
         profile->base_ns = slice_number(value, 1, INT64_MAX, profile->base_ns);
     else if (slice_is(key, "with_stack"))
@@ -230,7 +230,7 @@ void about_take(TraceScan *scan, const Slice *key, const Slice *value)
     else if (slice_is(key, "host_name"))
         set_name(profile, &profile->host_name, value);
     else if (slice_is(key, "INFO") || slice_is(key, "WARNING") || slice_is(key, "ERROR"))
-        take_lines(scan, value, !slice_is(key, "INFO"));
+        read_log_lines(scan, value, !slice_is(key, "INFO"));
 }
 
 bool trace_is_object(const char *bytes, size_t len)

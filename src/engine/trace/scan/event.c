@@ -214,7 +214,7 @@ static void raw_place(TraceScan *scan, TraceRaw *raw)
     }
 }
 
-static void take_complete(TraceScan *scan, TraceRaw *raw)
+static void add_complete(TraceScan *scan, TraceRaw *raw)
 {
     const unsigned int use = event_use(scan);
     ProfileEvent event = {.extra = PROFILE_NONE};
@@ -254,7 +254,7 @@ static void take_complete(TraceScan *scan, TraceRaw *raw)
     profile_add(scan->profile, &event);
 }
 
-static void take_half(TraceScan *scan, TraceRaw *raw, bool begin)
+static void add_half(TraceScan *scan, TraceRaw *raw, bool begin)
 {
     const unsigned int use = event_use(scan);
     Half half = {.begin = begin, .byte = scan->raw_byte, .event = {.extra = PROFILE_NONE}};
@@ -292,7 +292,7 @@ static bool name_is(const TraceScan *scan, const char *text)
     return has(scan, SLOT_NAME) && slice->len == strlen(text) && memcmp(slice->at, text, slice->len) == 0;
 }
 
-static void take_metadata(TraceScan *scan)
+static void add_metadata(TraceScan *scan)
 {
     Label label = {.kind = name_is(scan, "thread_sort_index") ? LABEL_SORT
                            : name_is(scan, "process_name")    ? LABEL_PROCESS
@@ -316,7 +316,7 @@ static void take_metadata(TraceScan *scan)
 }
 
 /* "[memory]" instants; all others are of no use. */
-static void take_instant(TraceScan *scan, TraceRaw *raw)
+static void add_instant(TraceScan *scan, TraceRaw *raw)
 {
     raw->has_time = event_start(scan, &raw->start);
     if (!name_is(scan, "[memory]") || !has(scan, SLOT_MEMORY_BYTES)) {
@@ -342,7 +342,7 @@ static char phase_of(const TraceScan *scan)
     return has(scan, SLOT_START) && has(scan, SLOT_DURATION) ? 'X' : '?';
 }
 
-void event_take(TraceScan *scan, const char *text, size_t len, uint64_t byte)
+void event_add(TraceScan *scan, const char *text, size_t len, uint64_t byte)
 {
     const char phase = phase_of(scan);
     TraceRaw raw = {.device = -1, .stream = -1};
@@ -350,18 +350,18 @@ void event_take(TraceScan *scan, const char *text, size_t len, uint64_t byte)
     scan->raw_byte = byte;
     switch (phase) {
     case 'X':
-        take_complete(scan, &raw);
+        add_complete(scan, &raw);
         break;
     case 'B':
     case 'E':
-        take_half(scan, &raw, phase == 'B');
+        add_half(scan, &raw, phase == 'B');
         break;
     case 'M':
-        take_metadata(scan);
+        add_metadata(scan);
         break;
     case 'i':
     case 'I':
-        take_instant(scan, &raw);
+        add_instant(scan, &raw);
         break;
     default:
         scan->profile->ignored++;

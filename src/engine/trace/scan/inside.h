@@ -68,7 +68,7 @@ typedef VEC(Wide) Wides;
 
 /* Gives each wide id a number that no other id has, in the order of ids, and writes it into the rows.
  * `learn` (may be NULL) hears of the numbers. */
-void wides_settle(Wides *wides, Profile *profile, TraceKnown *learn);
+void wides_number(Wides *wides, Profile *profile, TraceKnown *learn);
 
 /* --- begin and end ---------------------------------------------------------------------------------------------- */
 
@@ -92,7 +92,7 @@ typedef struct Half {
 typedef VEC(Half) Halves;
 
 /* Pairs begins with ends and adds them. */
-void halves_settle(TraceScan *scan);
+void halves_pair(TraceScan *scan);
 
 /* --- labels ----------------------------------------------------------------------------------------------------- */
 
@@ -110,7 +110,7 @@ typedef struct Label {
 typedef VEC(Label) Labels;
 
 /* Gives lanes their names and orders. Labels are in order afterwards. */
-void labels_settle(Labels *labels, Profile *profile);
+void labels_apply(Labels *labels, Profile *profile);
 
 /* Whether an ordered label is of that kind, and the last one of that kind of its thread or process. */
 bool label_counts(const Labels *labels, const Label *label, LabelKind kind);
@@ -131,8 +131,8 @@ typedef VEC(Bare) Bares;
 void bare_note(TraceScan *scan);
 
 /* Moves the rows of threads that are a GPU's streams according to `known` to the GPU's tables, turns rows that
- * launched into calls, and drops lines that repeat the streams. After labels_settle. */
-void bares_settle(TraceScan *scan, const TraceKnown *known);
+ * launched into calls, and drops lines that repeat the streams. After labels_apply. */
+void bares_resolve(TraceScan *scan, const TraceKnown *known);
 
 /* --- losses ----------------------------------------------------------------------------------------------------- */
 
@@ -267,7 +267,7 @@ static inline uint64_t scan_offset_next(const TraceScan *scan)
 void scan_lose(TraceScan *scan, ProfileLossReason reason, uint64_t byte, const char *excerpt, size_t len);
 
 /* Adds the event whose values are in scan->walk; `text` is its bytes in the file. */
-void event_take(TraceScan *scan, const char *text, size_t len, uint64_t byte);
+void event_add(TraceScan *scan, const char *text, size_t len, uint64_t byte);
 
 /* Walks on as far as the bytes reach; 0 or what trace_scan_feed gives. */
 int scan_run(TraceScan *scan, Err *err);
@@ -306,7 +306,7 @@ const char *scan_find_event(const char *from, const char *end, const char *origi
 /* --- around the list (about.c) ------------------------------------------------------------------------------------ */
 
 /* A member of the object around the list. */
-void about_take(TraceScan *scan, const Slice *key, const Slice *value);
+void about_read(TraceScan *scan, const Slice *key, const Slice *value);
 
 /* TraceKnown within this folder: filled at the end of one scan, asked by another one. Texts are its own. */
 
@@ -351,7 +351,7 @@ struct TraceKnown {
     VEC(KnownId) ids;         /* by id */
 };
 
-/* Copies what a scan has learned, after labels_settle. */
+/* Copies what a scan has learned, after labels_apply. */
 void known_learn(TraceKnown *known, const TraceScan *scan);
 
 /* In ascending order. */
@@ -381,7 +381,7 @@ bool number_behind(const char *text, size_t len, int64_t *ret);
 int64_t id_in(const TraceScan *scan, Slot slot);
 
 /* An id for `row` of a field's table: a placeholder (0) where it gets its number at the end. */
-uint32_t id_put(TraceScan *scan, int64_t id, WideField field, size_t row);
+uint32_t id_store(TraceScan *scan, int64_t id, WideField field, size_t row);
 uint32_t id_of(TraceScan *scan, Slot slot, WideField field, size_t row);
 
 /* The number that an earlier reading gave to an id, 0 none. */

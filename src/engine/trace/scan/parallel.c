@@ -134,7 +134,7 @@ static void forget_older(Profile *into, const Profile *part)
     } while (0)
 
 /* The text goes on where the part stands. */
-static void take_place(TraceScan *scan, TraceScan *part)
+static void adopt_place(TraceScan *scan, TraceScan *part)
 {
     SWAP(scan->buffer, part->buffer);
     SWAP(scan->len, part->len);
@@ -160,7 +160,7 @@ static void scan_join(TraceScan *scan, TraceScan *part)
     join_wides(scan, part);
     join_bares(scan, part);
     join_losses(scan, part);
-    take_place(scan, part);
+    adopt_place(scan, part);
     if (part->object_told)
         scan->object = part->object;
     scan->fraction |= part->fraction;
@@ -624,7 +624,7 @@ static void join_piece(Stream *stream, Piece *piece)
     stream->position = stream->head->arrived != UINT64_MAX ? stream->head->arrived : piece->begin + piece->len;
 }
 
-static int take_over(Stream *stream, Piece *piece, Err *err)
+static int join_or_feed(Stream *stream, Piece *piece, Err *err)
 {
     const TraceSource *source = stream->source;
 
@@ -650,7 +650,7 @@ static int check_memory(const Stream *stream, Err *err)
 }
 
 /* Joins all pieces that are due and done. Called with the lock held; releases it while working. */
-static void take_over_due(Stream *stream)
+static void join_due_pieces(Stream *stream)
 {
     if (stream->joining)
         return;
@@ -660,7 +660,7 @@ static void take_over_due(Stream *stream)
         Err err = {0};
 
         pthread_mutex_unlock(&stream->lock);
-        int rc = take_over(stream, piece, &err);
+        int rc = join_or_feed(stream, piece, &err);
         if (rc >= 0)
             rc = check_memory(stream, &err);
         pthread_mutex_lock(&stream->lock);
@@ -689,7 +689,7 @@ static void *run_pieces(void *context)
             pthread_cond_broadcast(&stream->changed);
             if (!piece->done && stream->rc >= 0)
                 scan_piece(stream, piece, &tools);
-            take_over_due(stream);
+            join_due_pieces(stream);
             pthread_cond_broadcast(&stream->changed);
         } else if (stream->ended) {
             break;

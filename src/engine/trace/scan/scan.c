@@ -139,7 +139,7 @@ static inline void go_to(TraceScan *scan, const char *p)
     scan->at = (size_t)(p - scan->buffer);
 }
 
-static void losses_settle(TraceScan *scan)
+static void store_losses(TraceScan *scan)
 {
     for (size_t i = 0; i < scan->losses.len; i++) {
         const Loss *loss = &scan->losses.at[i];
@@ -380,7 +380,7 @@ static Went one_event(TraceScan *scan, const char *p)
 
     switch (scan->walk_event(scan->walk, p, limit)) {
     case WALK_DONE:
-        event_take(scan, p, (size_t)(scan->walk->after - p), scan_offset(scan, p));
+        event_add(scan, p, (size_t)(scan->walk->after - p), scan_offset(scan, p));
         go_to(scan, scan->walk->after);
         return WENT_ON;
     case WALK_MORE:
@@ -508,7 +508,7 @@ static Went top_member(TraceScan *scan, const char *p)
             q = walk_value(q, limit, &value, &fault);
         if (q && !fault) {
             scan->raw_byte = scan_offset(scan, p);
-            about_take(scan, &key, &value);
+            about_read(scan, &key, &value);
             go_to(scan, q);
             return WENT_ON;
         }
@@ -677,12 +677,12 @@ static void note_end(TraceScan *scan, const char *damaged)
         scan->profile->events++;
 }
 
-static void devices_settle(TraceScan *scan)
+static void resolve_devices(TraceScan *scan)
 {
     TraceKnown *known = scan->options.learn ? scan->options.learn : trace_known_new();
 
     known_learn(known, scan);
-    bares_settle(scan, known);
+    bares_resolve(scan, known);
     if (!scan->options.learn)
         trace_known_free(known);
 }
@@ -696,11 +696,11 @@ int trace_scan_finish(TraceScan *scan, const char *damaged, Err *err)
     if (!scan->listed || (scan->bare && profile->events == 0 && profile->lost_by_reason[PROFILE_LOSS_SYNTAX] > 0))
         return err_set(err, -EBADMSG, "not a trace: no list of events");
     note_end(scan, damaged);
-    halves_settle(scan);
-    wides_settle(&scan->wides, profile, scan->options.learn);
-    labels_settle(&scan->labels, profile);
-    devices_settle(scan);
-    losses_settle(scan);
+    halves_pair(scan);
+    wides_number(&scan->wides, profile, scan->options.learn);
+    labels_apply(&scan->labels, profile);
+    resolve_devices(scan);
+    store_losses(scan);
     profile->microseconds = scan->timed && !scan->fraction;
     return 0;
 }

@@ -223,7 +223,7 @@ static bool is_plain(int64_t id)
     return id >= 0 && id < UINT32_MAX;
 }
 
-uint32_t id_put(TraceScan *scan, int64_t id, WideField field, size_t row)
+uint32_t id_store(TraceScan *scan, int64_t id, WideField field, size_t row)
 {
     if (is_plain(id))
         return (uint32_t)id;
@@ -238,7 +238,7 @@ uint32_t id_of(TraceScan *scan, Slot slot, WideField field, size_t row)
 
     if ((uint64_t)id < UINT32_MAX)
         return (uint32_t)id;
-    return id_in(scan, slot) ? id_put(scan, id, field, row) : 0;
+    return id_in(scan, slot) ? id_store(scan, id, field, row) : 0;
 }
 
 uint32_t id_known(const TraceScan *scan, int64_t id)
@@ -289,7 +289,7 @@ static bool same_thread(const ThreadKey *x, const ThreadKey *y)
     return x->pid == y->pid && x->tid == y->tid && x->pid_name == y->pid_name && x->tid_name == y->tid_name;
 }
 
-static void put_labels(const Labels *labels, ThreadKey thread, ProfileLane *lane)
+static void label_lane(const Labels *labels, ThreadKey thread, ProfileLane *lane)
 {
     const Label key = {.thread = thread, .order = 0};
 
@@ -306,7 +306,7 @@ static void put_labels(const Labels *labels, ThreadKey thread, ProfileLane *lane
 }
 
 /* Streams by their number alone: "stream 7" of the first traces is 7 of the later ones. */
-static void put_streams(const Labels *labels, Profile *profile)
+static void label_streams(const Labels *labels, Profile *profile)
 {
     Labels streams = {0};
 
@@ -331,7 +331,7 @@ static void put_streams(const Labels *labels, Profile *profile)
         ProfileLane *lane = &profile->lanes.at[i];
 
         if (lane->gpu)
-            put_labels(&streams, (ThreadKey){lane->device, lane->tid, PROFILE_NONE, PROFILE_NONE}, lane);
+            label_lane(&streams, (ThreadKey){lane->device, lane->tid, PROFILE_NONE, PROFILE_NONE}, lane);
     }
     vec_done(&streams);
 }
@@ -348,19 +348,19 @@ bool label_counts(const Labels *labels, const Label *label, LabelKind kind)
     return true;
 }
 
-void labels_settle(Labels *labels, Profile *profile)
+void labels_apply(Labels *labels, Profile *profile)
 {
     if (labels->len == 0)
         return;
     for (size_t i = 0; i < labels->len; i++)
         labels->at[i].order = i + 1;
-    put_streams(labels, profile);
+    label_streams(labels, profile);
     qsort(labels->at, labels->len, sizeof labels->at[0], by_label);
     for (size_t i = 0; i < profile->lanes.len; i++) {
         ProfileLane *lane = &profile->lanes.at[i];
 
         if (!lane->gpu)
-            put_labels(labels, (ThreadKey){lane->pid, lane->tid, lane->pid_name, lane->tid_name}, lane);
+            label_lane(labels, (ThreadKey){lane->pid, lane->tid, lane->pid_name, lane->tid_name}, lane);
     }
 }
 
@@ -413,7 +413,7 @@ static int by_byte(const void *a, const void *b)
     return (x->half->byte > y->half->byte) - (x->half->byte < y->half->byte);
 }
 
-static void tell_lost(Pairing *pairing)
+static void report_lost(Pairing *pairing)
 {
     if (pairing->lost.len)
         qsort(pairing->lost.at, pairing->lost.len, sizeof pairing->lost.at[0], by_byte);
@@ -427,19 +427,19 @@ static void tell_lost(Pairing *pairing)
 }
 
 /* The ids of the begin, or of the end where that one has none. */
-static void put_ids(TraceScan *scan, ProfileEvent *event, const Half *begin, const Half *end)
+static void set_pair_ids(TraceScan *scan, ProfileEvent *event, const Half *begin, const Half *end)
 {
     const int64_t link = begin->link ? begin->link : end->link;
     const int64_t external = begin->external ? begin->external : end->external;
 
     if (event->kind <= PROFILE_SET) {
-        event->link = id_put(scan, link, WIDE_GPU_LINK, scan->profile->gpu.len);
-        event->external = id_put(scan, external, WIDE_GPU_EXTERNAL, scan->profile->gpu.len);
+        event->link = id_store(scan, link, WIDE_GPU_LINK, scan->profile->gpu.len);
+        event->external = id_store(scan, external, WIDE_GPU_EXTERNAL, scan->profile->gpu.len);
     } else if (event->kind == PROFILE_CALL || event->kind == PROFILE_OTHER) {
-        event->link = id_put(scan, link, WIDE_HOST_LINK, scan->profile->host.len);
+        event->link = id_store(scan, link, WIDE_HOST_LINK, scan->profile->host.len);
         scan->bare_links |= event->kind == PROFILE_OTHER && link != 0;
     } else if (event->kind == PROFILE_OP) {
-        event->link = id_put(scan, external, WIDE_HOST_LINK, scan->profile->host.len);
+        event->link = id_store(scan, external, WIDE_HOST_LINK, scan->profile->host.len);
     }
 }
 
@@ -458,7 +458,7 @@ static void add_pair(Pairing *pairing, const Half *begin, const Half *end)
         return;
     if (!begin->on_gpu)
         event.lane = thread_lane(scan, &begin->thread);
-    put_ids(scan, &event, begin, end);
+    set_pair_ids(scan, &event, begin, end);
     profile_add(scan->profile, &event);
 }
 
@@ -503,7 +503,7 @@ static void pair_half(Pairing *pairing, const Half *half)
     pairing->open.len = at;
 }
 
-void halves_settle(TraceScan *scan)
+void halves_pair(TraceScan *scan)
 {
     Halves *halves = &scan->halves;
     Pairing pairing = {.scan = scan};
@@ -516,7 +516,7 @@ void halves_settle(TraceScan *scan)
         if (i + 1 == halves->len || !same_thread(&halves->at[i].thread, &halves->at[i + 1].thread))
             leave_open(&pairing, 0);
     }
-    tell_lost(&pairing);
+    report_lost(&pairing);
     vec_done(&pairing.open);
     vec_done(&pairing.lost);
     vec_done(halves);
@@ -557,7 +557,7 @@ static int by_wide_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-void wides_settle(Wides *wides, Profile *profile, TraceKnown *learn)
+void wides_number(Wides *wides, Profile *profile, TraceKnown *learn)
 {
     uint32_t number;
 

@@ -254,7 +254,7 @@ static void keep_row(ProfileEvents *host, size_t to, size_t from)
 }
 
 /* A row of no kind with a correlation is a call of the GPU, if there is a GPU. */
-static void settle_host(TraceScan *scan, size_t row, bool devices)
+static void resolve_host(TraceScan *scan, size_t row, bool devices)
 {
     ProfileEvents *host = &scan->profile->host;
 
@@ -269,7 +269,7 @@ static void settle_host(TraceScan *scan, size_t row, bool devices)
 }
 
 /* Returns whether the row stays. */
-static bool settle_row(TraceScan *scan, size_t row, const Place *place, const Bare *bare, bool devices)
+static bool resolve_row(TraceScan *scan, size_t row, const Place *place, const Bare *bare, bool devices)
 {
     Profile *profile = scan->profile;
 
@@ -277,7 +277,7 @@ static bool settle_row(TraceScan *scan, size_t row, const Place *place, const Ba
         return true;
     switch (place->use) {
     case LANE_HOST:
-        settle_host(scan, row, devices);
+        resolve_host(scan, row, devices);
         return !scan->options.skip_host;
     case LANE_OPERATIONS:
         add_operation(profile, event_of(&profile->host, row), place->lane, bare);
@@ -292,7 +292,7 @@ static bool settle_row(TraceScan *scan, size_t row, const Place *place, const Ba
     return false;
 }
 
-void bares_settle(TraceScan *scan, const TraceKnown *known)
+void bares_resolve(TraceScan *scan, const TraceKnown *known)
 {
     static const char framework[] = "xla";
     Profile *profile = scan->profile;
@@ -308,7 +308,7 @@ void bares_settle(TraceScan *scan, const TraceKnown *known)
     for (size_t row = 0; row < profile->host.len; row++) {
         const Bare *bare = next < scan->bares.len && scan->bares.at[next].row == row ? &scan->bares.at[next++] : NULL;
 
-        if (!settle_row(scan, row, &places[profile->host.lane[row]], bare, devices))
+        if (!resolve_row(scan, row, &places[profile->host.lane[row]], bare, devices))
             continue;
         if (kept != row)
             keep_row(&profile->host, kept, row);
