@@ -67,3 +67,9 @@ uint32_t nvml_visible_gpu(uint32_t index);
 
 /* Microseconds since 1970 for a virtual time of the image. */
 unsigned long long nvml_stamp(SimImage *image, uint64_t t_ns);
+
+/*
+ * What the function `name` (its exported name, static storage) answers: NVML_ERROR_UNINITIALIZED before init, then what
+ * a rule of the scenario orders (a hang, a lost device), else `refusal`. Counts and traces the call.
+ */
+nvmlReturn_t nvml_stub_enter(const char *name, nvmlReturn_t refusal);

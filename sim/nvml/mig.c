@@ -3,12 +3,10 @@
  * MIG on a GPU: its mode, its MIG devices, GPU instance profiles and GPU instances. Compute instances are in
  * mig_compute.c. Every call looks at the condition of its own instant; nothing is kept but the tables of handles.
  */
-#include "sim/nvml/instance.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "sim/nvml/change.h"
 #include "sim/nvml/process.h"
 
 struct nvmlGpuInstance_st {

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim/nvml/change.h"
-#include "sim/nvml/instance.h"
 #include "sim/nvml/process.h"
 
 struct nvmlComputeInstance_st {

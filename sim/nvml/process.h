@@ -54,3 +54,47 @@ static inline uint64_t nvml_made_up(uint64_t seed, uint64_t n)
     z = (z ^ z >> 27) * 0x94d049bb133111ebull;
     return z ^ z >> 31;
 }
+
+/* --- changes of the node: one op at the present virtual time, by root only -----------------------------------------
+ */
+
+/* Applies `op` to the call's GPU. NO_PERMISSION without root, else the op's outcome; ret_id (may be NULL) gets a new
+ * id. */
+static inline nvmlReturn_t nvml_change(const NvmlCall *call, SimOp op, uint32_t *ret_id)
+{
+    nvmlReturn_t rc = nvml_need_root();
+    if (rc != NVML_SUCCESS)
+        return rc;
+    op.gpu = (int32_t)call->gpu;
+    op.origin = SIM_FROM_CLIENT;
+    return (nvmlReturn_t)sim_op_apply(call->image, &op, NULL, 0, ret_id);
+}
+
+/* Sets one setting of the call's GPU. */
+static inline nvmlReturn_t nvml_change_key(const NvmlCall *call, SimKey key, uint64_t value)
+{
+    return nvml_change(call, (SimOp){.type = SIM_OP_SET, .a = {(int32_t)key}, .u = value}, NULL);
+}
+
+/* --- mig.c: GPU instances behind their handles ---------------------------------------------------------------------
+ */
+
+/* A handle is an address in a table by GPU and id: the same as long as the instance lives, and never read, so that
+ * whatever a client passes is refused and not followed. */
+
+/* A call on a GPU instance: its GPU, the instance and its profile (in the board's list). */
+typedef struct InstanceCall {
+    NvmlCall on;
+    SimGi gi;
+    const SimProfile *profile;
+} InstanceCall;
+
+/* Like nvml_enter_device, for a GPU instance: INVALID_ARGUMENT for what is no handle and for one whose instance is
+ * gone. */
+nvmlReturn_t instance_enter(NvmlFn fn, nvmlGpuInstance_t handle, InstanceCall *ret);
+
+/* The handle of an instance, NULL when the id is out of range. */
+nvmlGpuInstance_t instance_handle(uint32_t gpu, uint32_t gi_id);
+
+/* The live instance with that id, NULL when there is none. */
+const SimGi *instance_find(const SimCond *cond, uint32_t gi_id);

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sim/nvml/change.h"
 #include "sim/nvml/getter.h"
 
 #define ENTER(fn, takes)                                                                                               \

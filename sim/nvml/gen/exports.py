@@ -63,7 +63,7 @@ STUBS_HEAD = (
  * Functions without a body of their own: each answers its refusal. They take no arguments in C: the callers' arguments sit in
  * registers or on the callers' stack and are not looked at. Generated.
  */
-#include "sim/nvml/stub.h"
+#include "sim/nvml/lib.h"
 
 """
 )

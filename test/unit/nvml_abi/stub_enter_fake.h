@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "sim/nvml/stub.h"
+#include "sim/nvml/lib.h"
 
 typedef struct StubEnterFake {
     const char *name; /* NULL before the first call */

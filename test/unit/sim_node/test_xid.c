@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of the kernel log, event by event: the whole text for each XID and driver version. Covers kernel_line.c and
- * xid_text.c. */
+/* Lines of the kernel log, event by event: the whole text for each XID and driver version. Covers
+ * kernel_log.c. */
 #include "node_kit.h"
 
 #include <stdio.h>
