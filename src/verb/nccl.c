@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `stoker nccl`: logs, topologies, benchmarks and flight recorders of a job, and what is wrong with it. */
+/* `stoker nccl`: reads logs, topologies, benchmarks and flight recorder dumps of a job and prints findings. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ enum { CHUNK = 256 * 1024, MAGIC = 2, PATH_CAP = 4096 };
 OWNER_POINTER(Inflate, inflate_free);
 OWNER_POINTER(DIR, closedir);
 
-/* A file whose first bytes were read to see what it is. */
+/* A file whose first bytes were read to detect gzip. */
 typedef struct Source {
     int fd;
     char front[MAGIC];
@@ -67,7 +67,7 @@ static int source_begin(Source *source, Err *err)
     return 0;
 }
 
-/* An error behind the beginning ends the input and is said in the report. */
+/* An error after the first bytes ends the input and is a finding. */
 static int read_fd(NcclJob *job, int fd, const char *name, Progress *progress, Err *err)
 {
     CLEANUP_FREE char *chunk = xmalloc(CHUNK);

@@ -234,7 +234,7 @@ void counters_default(Counters *counters)
     }
 }
 
-/* A row that cannot be used: ends the reading where it is strict, else is noted. */
+/* An unusable row: an error where strict, else a warning. */
 static PRINTF_LIKE(3, 4) int refuse(Reader *reader, unsigned line, const char *fmt, ...)
 {
     Counters *counters = reader->counters;
@@ -306,7 +306,7 @@ static int use_record(Reader *reader, unsigned line, const char *const field[COL
     found = metric_find(name);
     if (!found)
         return refuse(reader, line, "no metric is called '%.*s'", TEXT_SHOWN, name);
-    /* dcgm-exporter does not look at the type of its derived rows; such a row is a gauge at heart */
+    /* dcgm-exporter ignores the type of its derived rows, which are gauges */
     if (!find_type(type, &row.type)) {
         if (strncmp(name, "DCGM_EXP_", 9) != 0)
             return refuse(reader, line, "'%.*s' is not a type: gauge, counter, histogram, summary, label", TEXT_SHOWN,

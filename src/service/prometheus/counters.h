@@ -34,7 +34,7 @@ typedef struct CounterRow {
 
 typedef struct CounterWarning {
     unsigned line;
-    const char *text; /* what is wrong and what was done */
+    const char *text; /* the problem and its consequence */
 } CounterWarning;
 
 typedef struct Counters {

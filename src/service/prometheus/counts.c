@@ -204,7 +204,7 @@ static void count_clocks(Counts *counts, GpuCounts *counted, const NodeGpu *gpu,
         count_bits(counted, counts->clock_width_ns, sample->time_ns, (uint64_t)bits);
 }
 
-/* A minute after the last look: how much was added. A counter that fell was reset. */
+/* A minute after the last one: how much was added. A counter that decreased was reset. */
 static void count_rate(RateCount *rate, const Sample *sample)
 {
     double value;

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What is counted from tick to tick per GPU: XIDs and clock events, since the start and within a window, and how fast
- * error counters rise. A window is a ring of COUNT_BUCKETS buckets of whole seconds: exact to the second for up to five
- * minutes, to a COUNT_BUCKETS-th of the window beyond. GPUs are known by PCI address, so that counts outlive
- * everything but the agent. Pure but for memory (a GPU or XID seen for the first time). One thread.
+ * Counts per GPU from tick to tick: XIDs and clock events, since the start and within a window, and how fast error
+ * counters rise. A window is a ring of COUNT_BUCKETS buckets of whole seconds: exact to the second for up to five
+ * minutes, to a COUNT_BUCKETS-th of the window beyond. GPUs are identified by PCI address, so counts last as long as
+ * the agent. Pure but for memory (a GPU or XID seen for the first time). One thread.
  */
 
 #include <stdbool.h>
@@ -80,7 +80,7 @@ void counts_tick(Counts *counts, const Node *node);
 /* Counts an XID, once per occurrence (engine/health/xid_merge.h). */
 void counts_add_xid(Counts *counts, const Event *event);
 
-/* Takes over what another has counted, whose windows may be of other lengths. What was counted here before goes. */
+/* Replaces these counts by another's, whose windows may differ in length. */
 void counts_adopt(Counts *counts, const Counts *before);
 
 /* NULL where nothing was ever seen of this GPU. */

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/owner.h"
 #include "service/prometheus/own.h"
-#include "service/prometheus/series.h"
+#include "service/prometheus/page.h"
 
 const char *const exporter_profile_names[] = {
     [EXPORTER_4_8_3] = "4.8.3", [EXPORTER_4_8_2] = "4.8.2", [EXPORTER_4_9] = "4.9", [EXPORTER_BOTH] = "both", NULL,

@@ -7,15 +7,11 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "base/vec.h"
 #include "base/str.h"
-#include "service/prometheus/page.h"
-#include "service/prometheus/text.h"
+#include "base/vec.h"
 #include "service/prometheus/incidents.h"
 #include "service/prometheus/own.h"
-#include "service/prometheus/series.h"
-
-enum { HEAD_MAX = 256 * 1024 };
+#include "service/prometheus/page.h"
 
 /* One making of the list. */
 typedef struct Maker {
@@ -24,43 +20,6 @@ typedef struct Maker {
     Map names; /* of families and label rows; every value is the map itself */
     size_t cap;
 } Maker;
-
-/* ---- HELP and TYPE ---- */
-
-static const char *type_text(const Family *family, ExporterFormat format, bool total)
-{
-    switch (family->type) {
-    case FAMILY_COUNTER:
-        /* OpenMetrics knows no counter without _total; rather an unknown than another name */
-        return format == EXPORTER_OPENMETRICS && !total ? "unknown" : "counter";
-    case FAMILY_GAUGE:
-        return "gauge";
-    default:
-        return format == EXPORTER_OPENMETRICS ? "unknown" : "untyped";
-    }
-}
-
-void family_head(Family *family, Arena *arena)
-{
-    static const char suffix[] = "_total";
-    size_t cut = sizeof suffix - 1;
-    bool total = family->name_len > cut && strcmp(family->name + family->name_len - cut, suffix) == 0;
-    Str text;
-
-    str_init(&text, HEAD_MAX);
-    for (ExporterFormat format = EXPORTER_TEXT; format <= EXPORTER_OPENMETRICS; format++) {
-        bool shorter = format == EXPORTER_OPENMETRICS && total && family->type == FAMILY_COUNTER;
-        int len = (int)(family->name_len - (shorter ? cut : 0));
-
-        str_clear(&text);
-        str_addf(&text, "# HELP %.*s ", len, family->name);
-        escape_add(&text, family->help, format == EXPORTER_TEXT ? ESCAPE_HELP : ESCAPE_OPEN_HELP);
-        str_addf(&text, "\n# TYPE %.*s %s\n", len, family->name, type_text(family, format, total));
-        family->head[format].text = arena_strndup(arena, text.text, text.len);
-        family->head[format].len = text.len;
-    }
-    str_done(&text);
-}
 
 /* ---- rows ---- */
 
@@ -77,7 +36,7 @@ static Family *add_family(Maker *maker, const char *name, FamilyType type, const
     families->at = vec_grow(families->at, &maker->cap, families->len + 1, sizeof *families->at);
     family = &families->at[families->len++];
     *family = (Family){.name = name, .name_len = strlen(name), .type = type, .help = help};
-    family_head(family, &families->arena);
+    page_make_head(family, &families->arena);
     return family;
 }
 
@@ -134,7 +93,7 @@ static void add_row(Maker *maker, const CounterRow *row)
         add_label(maker, row);
         return;
     }
-    /* 4.8.3 put the types of its own rows right */
+    /* 4.8.3 corrected the types of its own rows */
     if (!row->line && profile != EXPORTER_4_8_2)
         type = metric->type == METRIC_COUNTER ? FAMILY_COUNTER : FAMILY_GAUGE;
     if (profile != EXPORTER_4_9)

@@ -37,7 +37,7 @@ struct Family {
     FamilyWrite *write;
     LabelView view;
     bool fixed;       /* numbers as 4.8.2 prints them */
-    bool from_metric; /* `metric` says what is shown */
+    bool from_metric; /* `metric` defines the values */
     MetricName metric;
     const OwnFamily *own; /* else this does */
     struct {
@@ -57,6 +57,3 @@ typedef struct Families {
 /* `counters` must outlive them. */
 void families_make(Families *families, const ExporterConfig *config, const Counters *counters);
 void families_done(Families *families);
-
-/* Fills the heads of a family whose name, type and help are set; the texts lie in `arena`. */
-void family_head(Family *family, Arena *arena);

@@ -129,7 +129,7 @@ static bool wants_instance(const ExporterDevices *devices, uint32_t gpu, uint32_
     return false;
 }
 
-/* Whether this GPU (instance NULL) or GPU instance has series of its own. */
+/* Whether this GPU (instance NULL) or GPU instance has series. */
 static bool devices_show(const ExporterDevices *devices, const NodeGpu *gpu, const Reading *instance)
 {
     uint32_t index = gpu->reading.device.index;
@@ -428,7 +428,7 @@ static void render_labels(Maker *maker, Target *target)
     }
 }
 
-/* Labels of `target`, which knows its device, with an owner and a job, each NULL where there is none. */
+/* Makes the labels of `target` for an owner and a job, each NULL for none. */
 static void make_labels(Maker *maker, Target *target, const Owner *owner, bool shared, const char *job)
 {
     const NodeGpu *gpu = &maker->node->gpus[target->gpu];
@@ -535,8 +535,8 @@ static int series_order(const void *a, const void *b)
     return order;
 }
 
-/* Two series with the same labels make a page that nobody can read: the later one goes. Our own labels are part of all
- * others, so that it is enough to compare these. */
+/* Two series with the same labels make the page invalid: drops the later one. Our own labels are part of all others, so
+ * comparing these is enough. */
 static size_t drop_equal(Target *targets, size_t count)
 {
     Map seen;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Whose series there are, and under which labels: a Target for each GPU or MIG instance shown, times its owners, times
- * its jobs. Their labels are rendered once, as the `{labels} ` that stands between a name and a value, and again only
- * when something they depend on has changed. Texts lie in the arena of the set. One thread.
+ * The series and their labels: a Target for each GPU or MIG instance shown, times its owners, times its jobs. Labels
+ * are rendered once, as the `{labels} ` between a name and a value, and again only when something they depend on has
+ * changed. Texts lie in the arena of the set. One thread.
  */
 
 #include <stdbool.h>
@@ -52,7 +52,7 @@ enum {
 typedef struct Target {
     size_t gpu;         /* in node->gpus */
     ptrdiff_t instance; /* in its instances: the head of a GPU instance; or TARGET_WHOLE_GPU */
-    bool shown;         /* has series of its own */
+    bool shown;         /* has series */
     bool derives;       /* a GPU for which DCGM_EXP_ series are shown */
     const Label *labels;
     size_t label_count;
@@ -68,7 +68,7 @@ typedef struct Targets {
     bool made;      /* ever */
     Target *series; /* sorted by labels (4.8.2: by device) */
     size_t series_count;
-    Target *gpus; /* every GPU of the node that can be told apart, in its order, without owners and jobs */
+    Target *gpus; /* every GPU of the node with an identity, in its order, without owners and jobs */
     size_t gpu_count;
     size_t node_gpus; /* GPUs of the node they were made for */
 } Targets;
@@ -92,7 +92,7 @@ typedef struct LabelInput {
 void targets_init(Targets *targets);
 void targets_done(Targets *targets);
 
-/* Makes them anew where the node's devices, owners or jobs are others than last time. True where it did. */
+/* Makes them again where the node's devices, owners or jobs have changed. True where it did. */
 bool targets_update(Targets *targets, const Node *node, const LabelInput *input);
 
 /* Whether the profile sorts labels by name; 4.8.2 has an order of its own. */

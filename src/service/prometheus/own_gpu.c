@@ -9,7 +9,7 @@
 
 #include "base/duration.h"
 #include "base/owner.h"
-#include "service/prometheus/series.h"
+#include "service/prometheus/page.h"
 
 enum { NUMBER_TEXT_MAX = 24 };
 

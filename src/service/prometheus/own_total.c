@@ -4,7 +4,7 @@
 
 #include "base/owner.h"
 #include "service/prometheus/own.h"
-#include "service/prometheus/series.h"
+#include "service/prometheus/page.h"
 
 /* The sum over the GPU instances; false where one of them is unknown, as a part is not a sum. */
 static bool sum(const Page *page, const NodeGpu *gpu, const Metric *metric, double *ret)

@@ -8,9 +8,50 @@
 #include "service/prometheus/page.h"
 #include "service/prometheus/text.h"
 
+enum { HEAD_MAX = 256 * 1024 };
+
+/* ---- HELP and TYPE ---- */
+
+static const char *type_text(const Family *family, ExporterFormat format, bool total)
+{
+    switch (family->type) {
+    case FAMILY_COUNTER:
+        /* OpenMetrics knows no counter without _total; rather an unknown than another name */
+        return format == EXPORTER_OPENMETRICS && !total ? "unknown" : "counter";
+    case FAMILY_GAUGE:
+        return "gauge";
+    default:
+        return format == EXPORTER_OPENMETRICS ? "unknown" : "untyped";
+    }
+}
+
+void page_make_head(Family *family, Arena *arena)
+{
+    static const char suffix[] = "_total";
+    size_t cut = sizeof suffix - 1;
+    bool total = family->name_len > cut && strcmp(family->name + family->name_len - cut, suffix) == 0;
+    Str text;
+
+    str_init(&text, HEAD_MAX);
+    for (ExporterFormat format = EXPORTER_TEXT; format <= EXPORTER_OPENMETRICS; format++) {
+        bool shorter = format == EXPORTER_OPENMETRICS && total && family->type == FAMILY_COUNTER;
+        int len = (int)(family->name_len - (shorter ? cut : 0));
+
+        str_clear(&text);
+        str_addf(&text, "# HELP %.*s ", len, family->name);
+        escape_add(&text, family->help, format == EXPORTER_TEXT ? ESCAPE_HELP : ESCAPE_OPEN_HELP);
+        str_addf(&text, "\n# TYPE %.*s %s\n", len, family->name, type_text(family, format, total));
+        family->head[format].text = arena_strndup(arena, text.text, text.len);
+        family->head[format].len = text.len;
+    }
+    str_done(&text);
+}
+
+/* ---- lines ---- */
+
 enum { LINE_BESIDE = VALUE_TEXT_MAX + 2 };
 
-/* Room for a line, the head before it where it is the family's first; false where the page is full. */
+/* Makes room for a line, and writes the head before the family's first line. False where the page is full. */
 static bool begin_line(Page *page, const Family *family, size_t len)
 {
     size_t head = page->open == family ? 0 : family->head[page->format].len;
@@ -67,7 +108,7 @@ void page_plain(Page *page, const Family *family, double value)
     write_double(page, family, " ", 1, value);
 }
 
-/* A line whose labels are rendered in place; taken back whole where it does not fit. */
+/* A line whose labels are rendered in place; removed where it does not fit. */
 static void write_rendered(Page *page, const Family *family, const Target *target, const Label *extra, size_t count,
                            double value)
 {

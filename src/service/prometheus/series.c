@@ -7,7 +7,7 @@
 
 #include "base/duration.h"
 #include "service/prometheus/health.h"
-#include "service/prometheus/series.h"
+#include "service/prometheus/page.h"
 
 enum { NUMBER_TEXT_MAX = 24 };
 
@@ -54,7 +54,7 @@ static void write_xids(Page *page, const Family *family, const Target *target, c
         else
             page_extra(page, family, target, (Label[]){make_label("xid", number)}, 1, (double)count);
     }
-    /* none is a zero only where the driver would have told */
+    /* 0 only where the driver would have reported events */
     if (!any && window && page_gpu(page, target)->state == GPU_UP)
         page_extra(page, family, target, &size, 1, 0);
 }
@@ -209,7 +209,7 @@ const Sample *series_sample(const Reading *reading, MetricId id, Sample *room)
     return sample;
 }
 
-/* The pace that says how long a value lasts: a derived one as long as what it comes from. */
+/* The pace that defines how long a value is fresh: that of its source for a derived one. */
 static MetricPace pace_of(MetricId id)
 {
     return id == METRIC_FB_USED_PERCENT ? metric_get(METRIC_FB_USED)->pace : metric_get(id)->pace;
@@ -351,7 +351,7 @@ static Family make_family(Arena *arena, const char *name, const char *help)
 {
     Family family = {.name = name, .name_len = strlen(name), .type = FAMILY_GAUGE, .help = help, .view = LABELS_OWN};
 
-    family_head(&family, arena);
+    page_make_head(&family, arena);
     return family;
 }
 

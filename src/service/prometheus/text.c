@@ -58,7 +58,7 @@ void escape_add(Str *out, const char *text, EscapeKind kind)
 /* Go's limit for plain notation of a shortest number (strconv, %e is used from exponent 6 on). */
 static const double PLAIN_LIMIT = 1e6;
 
-/* Gives `len` bytes of plain notation, at least 1e6 in size, an exponent. */
+/* Rewrites `len` bytes of plain notation, at least 1e6 in size, with an exponent. */
 static size_t with_exponent(char *out, const char *text, size_t len)
 {
     const char *point = memchr(text, '.', len);

@@ -124,7 +124,7 @@ enum { DEPTH_MAX = 64, LABEL_MAX = 8192 };
 typedef struct Tree {
     const NcclTopology *t;
     const NcclStyle *style;
-    Str *label;           /* what a line says */
+    Str *label;           /* the text of a line */
     bool more[DEPTH_MAX]; /* per depth: a sibling follows */
 } Tree;
 
@@ -204,7 +204,7 @@ static void add_net(const Tree *tree, const NcclNode *net)
     str_add(tree->label, net->gdr == 0 ? "  no GPUDirect" : net->gdr > 0 ? "  GPUDirect" : "");
 }
 
-/* What a line says of a node; *ret_last is the node whose children follow (further down a chain), or none. */
+/* The text of a node's line; *ret_last is the node whose children follow (further down a chain), or none. */
 static void add_label(const Tree *tree, uint32_t node, uint32_t *ret_last)
 {
     const NcclNode *n = node_at(tree, node);
@@ -234,7 +234,7 @@ static void add_label(const Tree *tree, uint32_t node, uint32_t *ret_last)
     }
 }
 
-/* What stands before a line, and before those that it goes on in. */
+/* The prefix of a line and of its continuation lines. */
 static void add_branch(const Tree *tree, unsigned depth, bool more, bool first, Str *out)
 {
     const bool utf8 = tree->style->utf8;
