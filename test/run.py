@@ -25,9 +25,9 @@ order = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(order)
 
 # Most of the Python tests wait for something rather than compute, so that a core serves three of them.
+WORKERS = 3 * len(os.sched_getaffinity(0))
 # Options of sanitizers beside the file for their reports.
 SANITIZERS = {"ASAN": "", "UBSAN": "halt_on_error=1:print_stacktrace=1", "TSAN": ""}
-WORKERS = 3 * len(os.sched_getaffinity(0))
 
 
 class Tally:
