@@ -98,7 +98,7 @@ void counts_done(Counts *counts)
     vec_done(&counts->gpus);
 }
 
-static GpuCounts *find(const Counts *counts, PciAddress pci)
+static GpuCounts *find_gpu_counts(const Counts *counts, PciAddress pci)
 {
     for (size_t i = 0; i < counts->gpus.len; i++)
         if (pci_compare(counts->gpus.at[i]->pci, pci) == 0)
@@ -108,12 +108,12 @@ static GpuCounts *find(const Counts *counts, PciAddress pci)
 
 const GpuCounts *counts_of(const Counts *counts, const Reading *gpu)
 {
-    return gpu->device.has_pci ? find(counts, gpu->device.pci) : NULL;
+    return gpu->device.has_pci ? find_gpu_counts(counts, gpu->device.pci) : NULL;
 }
 
 static GpuCounts *find_or_add(Counts *counts, PciAddress pci)
 {
-    GpuCounts *gpu = find(counts, pci);
+    GpuCounts *gpu = find_gpu_counts(counts, pci);
 
     if (gpu)
         return gpu;

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/owner.h"
-#include "service/prometheus/own.h"
+#include "service/prometheus/families.h"
 #include "service/prometheus/page.h"
 
 const char *const exporter_profile_names[] = {

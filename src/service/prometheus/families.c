@@ -10,7 +10,6 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "service/prometheus/incidents.h"
-#include "service/prometheus/own.h"
 #include "service/prometheus/page.h"
 
 /* One making of the list. */

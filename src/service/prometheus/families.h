@@ -57,3 +57,11 @@ typedef struct Families {
 /* `counters` must outlive them. */
 void families_make(Families *families, const ExporterConfig *config, const Counters *counters);
 void families_done(Families *families);
+
+/* Our own families (own.c): of the node and this program, of each GPU, and sums that count nothing twice. */
+extern const OwnFamily own_node_families[];
+extern const size_t own_node_family_count;
+extern const OwnFamily own_gpu_families[];
+extern const size_t own_gpu_family_count;
+extern const OwnFamily own_total_families[]; /* with mig_totals */
+extern const size_t own_total_family_count;

@@ -81,7 +81,7 @@ typedef struct Labels {
     char room[4][NUMBER_TEXT_MAX + PCI_TEXT_CAP];
 } Labels;
 
-static void put(Labels *labels, const char *name, const char *value, LabelGroup group)
+static void put_label(Labels *labels, const char *name, const char *value, LabelGroup group)
 {
     if (value[0] && labels->len < OPEN_LABELS)
         labels->at[labels->len++] =
@@ -93,7 +93,7 @@ static void put_number(Labels *labels, size_t room, const char *name, uint32_t n
     if (number == DEVICE_NO_NUMBER)
         return;
     snprintf(labels->room[room], sizeof labels->room[room], "%" PRIu32, number);
-    put(labels, name, labels->room[room], group);
+    put_label(labels, name, labels->room[room], group);
 }
 
 static int by_name(const void *a, const void *b)
@@ -104,8 +104,8 @@ static int by_name(const void *a, const void *b)
 static void put_hostname(const Page *page, Labels *labels)
 {
     if (!page->config->no_hostname)
-        put(labels, page->config->profile == EXPORTER_4_8_2 ? "Hostname" : "hostname", page->node->hostname,
-            LABEL_HOSTNAME);
+        put_label(labels, page->config->profile == EXPORTER_4_8_2 ? "Hostname" : "hostname", page->node->hostname,
+                  LABEL_HOSTNAME);
 }
 
 static const Target *target_of(const Page *page, const Incident *incident)
@@ -125,19 +125,19 @@ static void put_device(const Page *page, const Incident *incident, Labels *label
     if (device->kind == DEVICE_NODE)
         return;
     put_number(labels, 2, "gpu", device->index, LABEL_GPU);
-    put(labels, page->config->old_namespace ? "uuid" : "UUID", device->uuid[0] ? device->uuid : device->parent_uuid,
-        LABEL_UUID);
+    put_label(labels, page->config->old_namespace ? "uuid" : "UUID",
+              device->uuid[0] ? device->uuid : device->parent_uuid, LABEL_UUID);
     if (device->has_pci)
-        put(labels, "pci_bus_id", pci_format(device->pci, PCI_FORM_NVML, labels->room[3]), LABEL_BUS_ID);
+        put_label(labels, "pci_bus_id", pci_format(device->pci, PCI_FORM_NVML, labels->room[3]), LABEL_BUS_ID);
 }
 
 static void put_verdict(const Incident *incident, Labels *labels)
 {
-    put(labels, "action", fault_actions[incident->action].key, LABEL_ATTRIBUTE);
-    put(labels, "cause", fault_causes[incident->cause].key, LABEL_ATTRIBUTE);
-    put(labels, "class", incident->class, LABEL_ATTRIBUTE);
-    put(labels, "route", fault_routes[incident->route].key, LABEL_ATTRIBUTE);
-    put(labels, "severity", fault_severities[incident->severity].key, LABEL_ATTRIBUTE);
+    put_label(labels, "action", fault_actions[incident->action].key, LABEL_ATTRIBUTE);
+    put_label(labels, "cause", fault_causes[incident->cause].key, LABEL_ATTRIBUTE);
+    put_label(labels, "class", incident->class, LABEL_ATTRIBUTE);
+    put_label(labels, "route", fault_routes[incident->route].key, LABEL_ATTRIBUTE);
+    put_label(labels, "severity", fault_severities[incident->severity].key, LABEL_ATTRIBUTE);
     put_number(labels, 0, "GPU_I_ID", incident->device.gpu_instance, LABEL_INSTANCE);
     put_number(labels, 1, "link", incident->device.link, LABEL_ATTRIBUTE);
 }
@@ -301,9 +301,9 @@ static void write_window(Page *page, const Family *family, const MaintenanceWind
 {
     Labels labels = {.len = 0};
 
-    put(&labels, "gpu", gpu, LABEL_GPU);
+    put_label(&labels, "gpu", gpu, LABEL_GPU);
     put_hostname(page, &labels);
-    put(&labels, "id", window->id, LABEL_ATTRIBUTE);
+    put_label(&labels, "id", window->id, LABEL_ATTRIBUTE);
     qsort(labels.at, labels.len, sizeof labels.at[0], by_name);
     page_labelled(page, family, labels.at, labels.len, 1);
 }

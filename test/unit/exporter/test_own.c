@@ -14,7 +14,7 @@
 #include "base/owner.h"
 #include "check.h"
 #include "kit.h"
-#include "service/prometheus/own.h"
+#include "service/prometheus/families.h"
 #include "service/prometheus/page.h"
 
 #define ID "{UUID=\"GPU-0\",device=\"nvidia0\",gpu=\"0\",hostname=\"node-1\",pci_bus_id=\"00000000:1A:00.0\""
