@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections: their list, limits and ends. */
+/* Connections: accepting them, their list, limits and ends. */
 #include "wire/http/conn.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/owner.h"
 #include "wire/http/tls.h"
+
+/* -- the list and its ends -------------------------------------------------------------------------------------------
+ */
 
 static void unlink_conn(Conn *conn)
 {
@@ -165,6 +175,17 @@ static void conn_free(Conn *conn)
         server_tick_at(server, 0);
 }
 
+/* The connection of a socket that was handed to libmicrohttpd, which may say so now or later. */
+static Conn *find_added(const HttpServer *server, struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+    for (Conn *conn = info ? server->last : NULL; conn; conn = conn->before)
+        if (!conn->mhd && conn->fd == info->connect_fd)
+            return conn;
+    return NULL;
+}
+
 void conn_notify(void *self, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode code)
 {
     HttpServer *server = self;
@@ -176,7 +197,9 @@ void conn_notify(void *self, struct MHD_Connection *mhd, void **context, enum MH
         *context = NULL;
         return;
     }
-    conn = TAKE(server->adding);
+    conn = find_added(server, mhd);
+    if (!conn)
+        return;
     conn->mhd = mhd;
     *context = conn;
     watch_start(conn);
@@ -184,10 +207,19 @@ void conn_notify(void *self, struct MHD_Connection *mhd, void **context, enum MH
         conn_drop(conn);
 }
 
-void conn_add(HttpServer *server, int fd, const char *peer, bool local, const struct sockaddr *address, socklen_t len)
+/* True if `conn`, which may be freed already, is listed and not known to libmicrohttpd. */
+static bool is_waiting(const HttpServer *server, const Conn *conn)
+{
+    for (const Conn *at = server->last; at; at = at->before)
+        if (at == conn)
+            return !at->mhd;
+    return false;
+}
+
+static void conn_add(HttpServer *server, int fd, const char *peer, bool local, const struct sockaddr *address,
+                     socklen_t len)
 {
     Conn *conn = xcalloc(1, sizeof(*conn));
-    bool added;
 
     conn->server = server;
     conn->engine = server->web->tls ? &server->tls : &server->plain;
@@ -197,16 +229,14 @@ void conn_add(HttpServer *server, int fd, const char *peer, bool local, const st
     stpcpy(conn->peer, peer);
     link_last(conn);
     server->counts.connections++;
-    server->adding = conn;
-    added = MHD_add_connection(conn->engine->mhd, fd, address, len) == MHD_YES; /* closes fd where it fails */
-    if (!added && server->adding) {
+    conn_deadline(conn, server->limits.head_timeout_ns);
+    if (MHD_add_connection(conn->engine->mhd, fd, address, len) == MHD_YES)
+        return;
+    server->counts.refused_connections++; /* the descriptor is closed */
+    if (is_waiting(server, conn)) {
         conn->shaken = true;
         conn_free(conn);
-        server->counts.refused_connections++;
-    } else if (added) {
-        conn_deadline(conn, server->limits.head_timeout_ns);
     }
-    server->adding = NULL;
 }
 
 void conn_begin(Conn *conn)
@@ -270,7 +300,7 @@ static bool may_go(const Conn *conn)
     return !conn->dying && (!conn->busy || conn->job);
 }
 
-bool conn_make_room(HttpServer *server, const char *peer, bool local)
+static bool conn_make_room(HttpServer *server, const char *peer, bool local)
 {
     Conn *oldest = NULL, *oldest_of_peer = NULL;
     size_t of_peer = 0, all = server->counts.connections - server->dying;
@@ -295,4 +325,157 @@ bool conn_make_room(HttpServer *server, const char *peer, bool local)
     conn_drop(oldest);
     server->counts.evicted_connections++;
     return true;
+}
+
+/* -- accepting -------------------------------------------------------------------------------------------------------
+ */
+
+enum { BATCH = 16, RETRY_MS = 100 }; /* a batch at a time, then those taken are served */
+
+typedef union PeerAddress {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    struct sockaddr_un un;
+} PeerAddress;
+
+static void on_listener(uv_poll_t *poll, int status, int events);
+static void accept_retry(uv_timer_t *timer);
+
+static void format_peer(const PeerAddress *address, char out[PEER_TEXT_MAX])
+{
+    const struct in6_addr *v6 = &address->v6.sin6_addr;
+
+    if (address->any.sa_family == AF_INET)
+        inet_ntop(AF_INET, &address->v4.sin_addr, out, PEER_TEXT_MAX);
+    else if (address->any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(v6))
+        inet_ntop(AF_INET, &v6->s6_addr[12], out, PEER_TEXT_MAX);
+    else if (address->any.sa_family == AF_INET6)
+        inet_ntop(AF_INET6, v6, out, PEER_TEXT_MAX);
+    else
+        stpcpy(out, "unix");
+}
+
+static void count_refused(HttpServer *server, const char *peer, const char *why)
+{
+    uint64_t held = 0;
+
+    server->counts.refused_connections++;
+    if (log_limit(&server->refused_limit, uv_hrtime(), &held))
+        log_write(server->log, LOG_LEVEL_WARN, "connection from %s refused: %s (%llu more were, unsaid)", peer, why,
+                  (unsigned long long)held);
+}
+
+static void take_connection(Listener *listener, int fd, const PeerAddress *address, socklen_t len)
+{
+    HttpServer *server = listener->server;
+    char peer[PEER_TEXT_MAX];
+
+    format_peer(address, peer);
+    if (conn_make_room(server, peer, listener->socket.local)) {
+        conn_add(server, fd, peer, listener->socket.local, &address->any, len);
+        return;
+    }
+    close(fd);
+    count_refused(server, peer, "all connections are in use");
+}
+
+/* Stops looking at the listeners for a while: nothing else would keep the loop from spinning. False. */
+static bool pause_listeners(HttpServer *server)
+{
+    for (size_t i = 0; i < server->listener_count; i++)
+        uv_poll_stop(&server->listeners[i].poll);
+    uv_timer_start(&server->retry, accept_retry, RETRY_MS, 0);
+    return false;
+}
+
+static void accept_retry(uv_timer_t *timer)
+{
+    HttpServer *server = timer->data;
+
+    if (server->reserve_fd < 0)
+        server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    for (size_t i = 0; i < server->listener_count; i++)
+        uv_poll_start(&server->listeners[i].poll, UV_READABLE, on_listener);
+}
+
+/* Frees the descriptor of the longest idle connection; where there is none, refuses the one that waits, by the
+ * reserve. True where accept is worth another try. */
+static bool on_exhausted(Listener *listener)
+{
+    HttpServer *server = listener->server;
+    PeerAddress address;
+    socklen_t len = sizeof(address);
+    char peer[PEER_TEXT_MAX];
+    struct pollfd waiting = {.fd = listener->socket.fd, .events = POLLIN};
+    int fd;
+
+    if (poll(&waiting, 1, 0) == 0)
+        return false;    /* accept(2) asks for a descriptor before it looks whether anybody waits */
+    engines_run(server); /* those just taken may have sent their requests */
+    for (Conn *conn = server->first; conn; conn = conn->after) {
+        if (conn->busy || conn->dying)
+            continue;
+        conn_drop(conn);
+        server->counts.evicted_connections++;
+        engines_run(server);
+        return true;
+    }
+    owner_close(&server->reserve_fd);
+    memset(&address, 0, sizeof(address));
+    fd = accept4(listener->socket.fd, &address.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+        close(fd);
+        format_peer(&address, peer);
+        count_refused(server, peer, "no file descriptors left");
+    }
+    server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && server->reserve_fd >= 0 ? true : pause_listeners(server);
+}
+
+/* One connection. False where there are no more for now. */
+static bool accept_one(Listener *listener)
+{
+    PeerAddress address;
+    socklen_t len = sizeof(address);
+    int fd;
+
+    if (listener->server->closing)
+        return false;
+    memset(&address, 0, sizeof(address));
+    fd = accept4(listener->socket.fd, &address.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+        take_connection(listener, fd, &address, len);
+        return true;
+    }
+    if (errno == EAGAIN)
+        return false;
+    if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO || errno == EPERM)
+        return true;
+    if (errno != EMFILE && errno != ENFILE)
+        return pause_listeners(listener->server);
+    return on_exhausted(listener);
+}
+
+static void on_listener(uv_poll_t *poll, int status, int events)
+{
+    Listener *listener = poll->data;
+
+    (void)status;
+    (void)events;
+    for (int i = 0; i < BATCH && accept_one(listener); i++)
+        ;
+    engines_run(listener->server);
+}
+
+int accept_start(Listener *listener, Err *err)
+{
+    int rc = uv_poll_init(listener->server->loop, &listener->poll, listener->socket.fd);
+
+    if (rc < 0)
+        return err_set(err, rc, "watching '%s': %s", listener->socket.place, uv_strerror(rc));
+    listener->poll.data = listener;
+    listener->server->handles++;
+    uv_poll_start(&listener->poll, UV_READABLE, on_listener);
+    return 0;
 }

@@ -19,12 +19,19 @@
 
 #include "base/log.h"
 #include "wire/http/auth.h"
-#include "wire/http/body.h"
 #include "wire/http/listen.h"
 #include "wire/http/server.h"
 #include "wire/http/web_config.h"
 
 enum { PEER_TEXT_MAX = 46 }; /* INET6_ADDRSTRLEN */
+
+/* The count is not atomic. */
+struct HttpBody {
+    const char *bytes;
+    char *owned; /* to free; NULL for static bytes */
+    size_t len;
+    unsigned refs;
+};
 
 typedef struct Conn Conn;
 typedef struct AuthJob AuthJob;
@@ -86,15 +93,13 @@ struct HttpServer {
     size_t listener_count;
     Engine plain, tls;
     Conn *first, *last; /* all connections, longest idle first */
-    Conn *adding;       /* handed to libmicrohttpd just now */
     size_t dying;
     uv_timer_t tick; /* deadlines, and the steps of closing */
     uint64_t tick_ns;
     uv_timer_t retry; /* listens again after descriptors ran out */
     int reserve_fd;
-    AuthJob *job_first, *job_last; /* waiting for a worker */
-    unsigned jobs_running;
-    size_t handles; /* uv handles that are not closed yet */
+    unsigned jobs_running; /* password checks in libuv's workers, begun or not */
+    size_t handles;        /* uv handles that are not closed yet */
     HttpCounts counts;
     LogLimit refused_limit, tls_limit, auth_limit;
     bool closing, stopped;
@@ -110,19 +115,15 @@ struct HttpRequest {
     enum MHD_Result result; /* of handing the answer over */
 };
 
-/* engine.c */
-int engine_need(HttpServer *server, bool tls, Err *err); /* makes it where it is not there */
-void engine_run(Engine *engine);                         /* lets libmicrohttpd work; accepts one not made */
-void engine_kick(Engine *engine);                        /* runs it in the loop's next turn */
-void engine_stop(Engine *engine);                        /* closes all its connections */
-
-/* accept.c */
-int accept_start(Listener *listener, Err *err);
-void accept_retry(uv_timer_t *timer); /* callback of server->retry */
+/* server.c */
+void engine_kick(Engine *engine);     /* runs it in the loop's next turn */
+void engines_run(HttpServer *server); /* lets libmicrohttpd work */
+void server_tick_at(HttpServer *server, uint64_t deadline_ns);
+void server_handle_closed(uv_handle_t *handle); /* for uv_close of handles whose data is the server */
 
 /* conn.c */
 Conn *conn_of(struct MHD_Connection *mhd);
-void conn_add(HttpServer *server, int fd, const char *peer, bool local, const struct sockaddr *address, socklen_t len);
+int accept_start(Listener *listener, Err *err);
 void conn_notify(void *server, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode code);
 void conn_begin(Conn *conn);         /* a request's head is there */
 void conn_idle(Conn *conn);          /* its answer is sent */
@@ -131,8 +132,6 @@ void conn_drop(Conn *conn);          /* ends it */
 void conn_suspend(Conn *conn);
 void conn_resume(Conn *conn);
 void conn_deadline(Conn *conn, uint64_t ns_from_now); /* UINT64_MAX: none */
-/* Makes room for one more from `peer`. False where everybody is busy. */
-bool conn_make_room(HttpServer *server, const char *peer, bool local);
 
 /* request.c */
 enum MHD_Result request_handle(void *server, struct MHD_Connection *mhd, const char *url, const char *method,
@@ -140,16 +139,8 @@ enum MHD_Result request_handle(void *server, struct MHD_Connection *mhd, const c
 void request_completed(void *server, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code);
 void *request_uri(void *server, const char *uri, struct MHD_Connection *mhd);
 size_t request_unescape(void *server, struct MHD_Connection *mhd, char *text);
-/* Queues `response` with the headers of every answer and drops it. */
-enum MHD_Result request_send(Conn *conn, unsigned status, struct MHD_Response *response);
 
-/* auth_job.c */
-AuthVerdict auth_job_check(Conn *conn, const char *header); /* AUTH_UNKNOWN: suspended, called again later */
-void auth_job_cancel(Conn *conn);                           /* its connection goes */
+/* Cancels a password check: its connection goes. */
+void auth_job_cancel(Conn *conn);
 
-/* stream.c */
 void stream_end(HttpStream *stream); /* its request is over */
-
-/* server.c */
-void server_tick_at(HttpServer *server, uint64_t deadline_ns);
-void server_handle_closed(uv_handle_t *handle); /* for uv_close of handles whose data is the server */

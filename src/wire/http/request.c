@@ -1,13 +1,167 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests: what is refused before the handler sees it, what the handler may ask, and answers. */
+/* Requests and answers: password checks, what is refused before the handler sees it, what the handler may ask, bodies
+ * and streams. A connection is suspended while its password is checked, and while its stream has nothing to send:
+ * libmicrohttpd then does not look at its socket, but conn.c does. */
 #include <assert.h>
+#include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
+#include "base/alloc.h"
 #include "base/number.h"
 #include "base/owner.h"
+#include "base/vec.h"
 #include "wire/http/conn.h"
+
+/* -- bodies ----------------------------------------------------------------------------------------------------------
+ */
+
+static HttpBody *body_new(const char *bytes, char *owned, size_t len)
+{
+    HttpBody *body = xmalloc(sizeof(*body));
+
+    *body = (HttpBody){.bytes = bytes, .owned = owned, .len = len, .refs = 1};
+    return body;
+}
+
+HttpBody *http_body_new(char *bytes, size_t len)
+{
+    return body_new(bytes, bytes, len);
+}
+
+HttpBody *http_body_static(const char *bytes, size_t len)
+{
+    return body_new(bytes, NULL, len);
+}
+
+HttpBody *http_body_ref(HttpBody *body)
+{
+    assert(body->refs > 0);
+    body->refs++;
+    return body;
+}
+
+void http_body_unref(HttpBody *body)
+{
+    if (!body || --body->refs > 0)
+        return;
+    free(body->owned);
+    free(body);
+}
+
+/* -- password checks -------------------------------------------------------------------------------------------------
+ */
+
+struct AuthJob {
+    uv_work_t work;
+    HttpServer *server;
+    Conn *conn; /* NULL: gone meanwhile */
+    WebConfig *web;
+    AuthClaim claim;
+    const char *hash; /* of web */
+    bool known;       /* the user is one */
+    bool matches;     /* by the worker */
+};
+
+static void job_free(AuthJob *job)
+{
+    auth_claim_done(&job->claim);
+    web_config_unref(job->web);
+    free(job);
+}
+
+static void check_password(uv_work_t *work)
+{
+    AuthJob *job = work->data;
+
+    job->matches = auth_matches(job->hash, job->claim.password);
+}
+
+static void on_checked(uv_work_t *work, int status)
+{
+    AuthJob *job = work->data;
+    HttpServer *server = job->server;
+    bool right = status == 0 && job->known && job->matches;
+    Conn *conn = job->conn;
+
+    server->jobs_running--;
+    if (status == 0)
+        auth_remember(job->web->auth, &job->claim, right);
+    if (conn) {
+        conn->job = NULL;
+        conn->verdict = right ? AUTH_RIGHT : AUTH_WRONG;
+        conn->verdict_web = job->web;
+        conn_resume(conn);
+    }
+    job_free(job);
+    if (server->closing)
+        server_tick_at(server, 0);
+}
+
+static void count_failure(Conn *conn)
+{
+    HttpServer *server = conn->server;
+    uint64_t held = 0;
+
+    server->counts.auth_failures++;
+    if (log_limit(&server->auth_limit, uv_hrtime(), &held))
+        log_write(server->log, LOG_LEVEL_WARN, "%s: wrong user or password (%llu more were, unsaid)", conn->peer,
+                  (unsigned long long)held);
+}
+
+static void begin_job(Conn *conn, AuthClaim *claim)
+{
+    HttpServer *server = conn->server;
+    AuthJob *job = xcalloc(1, sizeof(*job));
+
+    job->work.data = job;
+    job->server = server;
+    job->conn = conn;
+    job->web = web_config_ref(server->web);
+    job->claim = *claim;
+    *claim = (AuthClaim){0};
+    job->hash = auth_hash_of(job->web->auth, &job->claim, &job->known);
+    conn->job = job;
+    conn_deadline(conn, UINT64_MAX);
+    conn_suspend(conn);
+    server->jobs_running++;
+    uv_queue_work(server->loop, &job->work, check_password, on_checked);
+}
+
+static AuthVerdict auth_job_check(Conn *conn, const char *header)
+{
+    CLEANUP(auth_claim_done) AuthClaim claim = {0};
+    const WebConfig *web = conn->server->web;
+    AuthVerdict verdict = AUTH_WRONG;
+
+    if (!header)
+        return AUTH_WRONG; /* browsers ask first without; no failure */
+    if (conn->verdict != AUTH_UNKNOWN && conn->verdict_web == web)
+        verdict = conn->verdict;
+    else if (auth_claim(web->auth, header, &claim))
+        verdict = auth_recall(web->auth, &claim);
+    if (verdict == AUTH_UNKNOWN)
+        begin_job(conn, &claim);
+    else if (verdict == AUTH_WRONG)
+        count_failure(conn);
+    return verdict;
+}
+
+void auth_job_cancel(Conn *conn)
+{
+    AuthJob *job = TAKE(conn->job);
+
+    job->conn = NULL;
+    (void)uv_cancel((uv_req_t *)&job->work); /* on_checked frees it, cancelled or done */
+}
+
+/* -- requests --------------------------------------------------------------------------------------------------------
+ */
 
 enum { SLOWEST_BYTES_PER_S = 8 * 1024 }; /* a client that takes its answer more slowly is closed */
 
@@ -58,7 +212,7 @@ size_t request_unescape(void *self, struct MHD_Connection *mhd, char *text)
     return (size_t)(out - text);
 }
 
-enum MHD_Result request_send(Conn *conn, unsigned status, struct MHD_Response *response)
+static enum MHD_Result request_send(Conn *conn, unsigned status, struct MHD_Response *response)
 {
     const HttpServer *server = conn->server;
     const WebFile *file = &server->web->file;
@@ -115,7 +269,7 @@ static enum MHD_Result send_body(Conn *conn, unsigned status, const char *type, 
     return request_send(conn, status, response);
 }
 
-static enum MHD_Result refuse(Conn *conn, unsigned status, const char *text, const HttpField *field)
+static enum MHD_Result refuse_request(Conn *conn, unsigned status, const char *text, const HttpField *field)
 {
     return send_body(conn, status, "text/plain; charset=utf-8", http_body_static(text, strlen(text)), field,
                      field ? 1 : 0, false);
@@ -130,7 +284,7 @@ void http_answer(HttpRequest *request, unsigned status, const char *content_type
         send_body(request->conn, status, content_type, body, fields, field_count, !strcmp(request->method, "HEAD"));
 }
 
-static const char *header_of(Conn *conn, const char *name)
+static const char *find_header(Conn *conn, const char *name)
 {
     return MHD_lookup_connection_value(conn->mhd, MHD_HEADER_KIND, name);
 }
@@ -158,7 +312,7 @@ const char *http_query(const HttpRequest *request, const char *name)
 
 const char *http_header(const HttpRequest *request, const char *name)
 {
-    return header_of(request->conn, name);
+    return find_header(request->conn, name);
 }
 
 const char *http_remote(const HttpRequest *request)
@@ -184,10 +338,10 @@ static const char *path_of(const char *target)
 }
 
 /* What the head alone decides. 0 where nothing is wrong with it. */
-static unsigned judge_head(Conn *conn, const char *url, const char *method, const char **ret_text)
+static unsigned check_head(Conn *conn, const char *url, const char *method, const char **ret_text)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(conn->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    const char *length = header_of(conn, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const char *length = find_header(conn, MHD_HTTP_HEADER_CONTENT_LENGTH);
     uint64_t body = 0;
 
     *ret_text = "this server answers GET and HEAD alone\n";
@@ -197,7 +351,7 @@ static unsigned judge_head(Conn *conn, const char *url, const char *method, cons
     if (info && info->header_size > conn->server->limits.head_bytes)
         return MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE;
     *ret_text = "a request body without a length is not accepted\n";
-    if (header_of(conn, MHD_HTTP_HEADER_TRANSFER_ENCODING))
+    if (find_header(conn, MHD_HTTP_HEADER_TRANSFER_ENCODING))
         return MHD_HTTP_LENGTH_REQUIRED;
     *ret_text = "the body of the request is too large\n";
     if (length && (number_parse_u64(length, 0, UINT64_MAX, &body, NULL) < 0 || body > conn->server->limits.body_bytes))
@@ -208,17 +362,17 @@ static unsigned judge_head(Conn *conn, const char *url, const char *method, cons
     return 0;
 }
 
-static enum MHD_Result begin(Conn *conn, const char *url, const char *method)
+static enum MHD_Result begin_request(Conn *conn, const char *url, const char *method)
 {
     static const HttpField allow = {"Allow", "GET, HEAD"};
     const char *text;
     unsigned status;
 
     conn_begin(conn);
-    status = judge_head(conn, url, method, &text);
+    status = check_head(conn, url, method, &text);
     if (!status)
         return MHD_YES;
-    return refuse(conn, status, text, status == MHD_HTTP_METHOD_NOT_ALLOWED ? &allow : NULL);
+    return refuse_request(conn, status, text, status == MHD_HTTP_METHOD_NOT_ALLOWED ? &allow : NULL);
 }
 
 static enum MHD_Result call_handler(Conn *conn, const char *path, const char *method)
@@ -228,28 +382,29 @@ static enum MHD_Result call_handler(Conn *conn, const char *path, const char *me
 
     server->handler(server->self, &request);
     if (!request.answered)
-        return refuse(conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "nothing answered this request\n", NULL);
+        return refuse_request(conn, MHD_HTTP_INTERNAL_SERVER_ERROR, "nothing answered this request\n", NULL);
     return request.result;
 }
 
 /* The request is whole. Called again where it was suspended for the check of a password. */
-static enum MHD_Result serve(Conn *conn, const char *path, const char *method)
+static enum MHD_Result serve_request(Conn *conn, const char *path, const char *method)
 {
     static const HttpField challenge = {"WWW-Authenticate", "Basic realm=\"stoker\", charset=\"UTF-8\""};
     WebConfig *web = conn->server->web;
 
     if (!conn->cert_fine && conn->web)
-        return refuse(conn, MHD_HTTP_FORBIDDEN, "a client certificate is needed\n", NULL);
+        return refuse_request(conn, MHD_HTTP_FORBIDDEN, "a client certificate is needed\n", NULL);
     if (!conn->counted && !web_config_admit(web, uv_hrtime()))
-        return refuse(conn, MHD_HTTP_TOO_MANY_REQUESTS, "too many requests (rate_limit of the web-config)\n", NULL);
+        return refuse_request(conn, MHD_HTTP_TOO_MANY_REQUESTS, "too many requests (rate_limit of the web-config)\n",
+                              NULL);
     conn->counted = true;
     if (web->auth && !web_config_excludes(web, path)) {
-        AuthVerdict verdict = auth_job_check(conn, header_of(conn, MHD_HTTP_HEADER_AUTHORIZATION));
+        AuthVerdict verdict = auth_job_check(conn, find_header(conn, MHD_HTTP_HEADER_AUTHORIZATION));
 
         if (verdict == AUTH_UNKNOWN)
             return MHD_YES; /* suspended */
         if (verdict == AUTH_WRONG)
-            return refuse(conn, MHD_HTTP_UNAUTHORIZED, "user and password are needed\n", &challenge);
+            return refuse_request(conn, MHD_HTTP_UNAUTHORIZED, "user and password are needed\n", &challenge);
     }
     return call_handler(conn, path, method);
 }
@@ -266,14 +421,14 @@ enum MHD_Result request_handle(void *self, struct MHD_Connection *mhd, const cha
         return MHD_NO;
     if (!*context) {
         *context = conn;
-        return begin(conn, url, method);
+        return begin_request(conn, url, method);
     }
     if (*upload_size) {
         conn->body_bytes += *upload_size;
         *upload_size = 0;
         return conn->body_bytes <= conn->server->limits.body_bytes ? MHD_YES : MHD_NO;
     }
-    return serve(conn, path_of(url), method);
+    return serve_request(conn, path_of(url), method);
 }
 
 void request_completed(void *self, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code)
@@ -289,4 +444,144 @@ void request_completed(void *self, struct MHD_Connection *mhd, void **context, e
     if (conn->stream)
         stream_end(TAKE(conn->stream));
     conn_idle(conn);
+}
+
+/* -- streams ---------------------------------------------------------------------------------------------------------
+ */
+
+enum { BLOCK_BYTES = 16 * 1024 };
+
+typedef VEC(HttpBody *) BodyQueue;
+
+struct HttpStream {
+    Conn *conn;
+    BodyQueue queue; /* the first queue_at are sent */
+    size_t queue_at;
+    size_t offset; /* bytes of the present one that are sent */
+    size_t queue_max;
+    bool ending;
+    void (*on_close)(void *self, HttpStream *stream);
+    void *self;
+};
+
+static void stream_wait(HttpStream *stream)
+{
+    int one = 1;
+
+    /* What libmicrohttpd held back to send with more goes out now. Fails on a unix socket, which holds nothing back. */
+    (void)setsockopt(stream->conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    conn_suspend(stream->conn);
+}
+
+static void stream_wake(HttpStream *stream)
+{
+    conn_resume(stream->conn);
+}
+
+static size_t count_queued(const HttpStream *stream)
+{
+    return stream->queue.len - stream->queue_at;
+}
+
+/* Drops the body that was sent; the array never grows over queue_max and what was sent of it. */
+static void pop_body(HttpStream *stream)
+{
+    http_body_unref(stream->queue.at[stream->queue_at++]);
+    stream->offset = 0;
+    if (!count_queued(stream)) {
+        vec_clear(&stream->queue);
+        stream->queue_at = 0;
+    }
+}
+
+static ssize_t stream_read(void *self, uint64_t position, char *out, size_t max)
+{
+    HttpStream *stream = self;
+    const HttpBody *body;
+    size_t len;
+
+    (void)position;
+    if (stream->conn->dying)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (!count_queued(stream)) {
+        if (stream->ending)
+            return MHD_CONTENT_READER_END_OF_STREAM;
+        stream_wait(stream);
+        return 0;
+    }
+    body = stream->queue.at[stream->queue_at];
+    len = body->len - stream->offset;
+    len = len < max ? len : max;
+    memcpy(out, body->bytes + stream->offset, len);
+    stream->offset += len;
+    stream->conn->answer_bytes += len;
+    if (stream->offset == body->len)
+        pop_body(stream);
+    return (ssize_t)len;
+}
+
+/* HEAD gets an empty answer: to one of unknown length libmicrohttpd would send a last chunk nonetheless. */
+static struct MHD_Response *make_response(const HttpRequest *request, HttpStream *stream)
+{
+    if (!strcmp(request->method, "HEAD"))
+        return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, stream_read, stream, NULL);
+}
+
+HttpStream *http_stream(HttpRequest *request, const char *content_type, size_t queue_max,
+                        void (*on_close)(void *self, HttpStream *stream), void *self)
+{
+    HttpStream *stream = xcalloc(1, sizeof(*stream));
+    struct MHD_Response *response = make_response(request, stream);
+
+    assert(!request->answered);
+    stream->conn = request->conn;
+    stream->queue_max = queue_max;
+    stream->on_close = on_close;
+    stream->self = self;
+    request->conn->stream = stream;
+    request->answered = true;
+    conn_deadline(request->conn, UINT64_MAX);
+    if (!response)
+        return stream; /* the connection is closed for it, and on_close called */
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    request->result = request_send(request->conn, MHD_HTTP_OK, response);
+    return stream;
+}
+
+void http_stream_send(HttpStream *stream, HttpBody *body)
+{
+    if (stream->ending || stream->conn->dying || !body->len)
+        return;
+    if (count_queued(stream) >= stream->queue_max) {
+        stream->conn->server->counts.evicted_connections++;
+        conn_drop(stream->conn);
+        return;
+    }
+    if (stream->queue_at > stream->queue_max) { /* close the gap that sent ones left */
+        memmove(stream->queue.at, stream->queue.at + stream->queue_at,
+                count_queued(stream) * sizeof(*stream->queue.at));
+        stream->queue.len -= stream->queue_at;
+        stream->queue_at = 0;
+    }
+    vec_push(&stream->queue, http_body_ref(body));
+    stream_wake(stream);
+}
+
+void http_stream_close(HttpStream *stream)
+{
+    stream->ending = true;
+    stream_wake(stream);
+}
+
+void stream_end(HttpStream *stream)
+{
+    while (count_queued(stream))
+        pop_body(stream);
+    vec_done(&stream->queue);
+    stream->ending = true;
+    if (stream->on_close)
+        stream->on_close(stream->self, stream);
+    free(stream);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Credentials, sessions and client certificates, over GnuTLS. */
+/* Credentials, sessions and client certificates, over GnuTLS; Go's names of suites and curves as its priority string.
+ */
 #include "wire/http/tls.h"
 
 #include <arpa/inet.h>
@@ -12,6 +13,121 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/owner.h"
+#include "base/str.h"
+
+/* -- priorities ------------------------------------------------------------------------------------------------------
+ */
+
+enum { PRIORITY_MAX = 4096, VERSION_TLS13 = 3 };
+
+/* crypto/tls's CipherSuites(), and those it counted among them before Go 1.22, in GnuTLS's words. */
+static const struct {
+    const char *name, *words;
+    bool old, new; /* in TLS 1.2 and before, in TLS 1.3 */
+} suites[] = {
+    {"TLS_AES_128_GCM_SHA256", ":+ECDHE-RSA:+AES-128-GCM:+AEAD", false, true},
+    {"TLS_AES_256_GCM_SHA384", ":+ECDHE-RSA:+AES-256-GCM:+AEAD", false, true},
+    {"TLS_CHACHA20_POLY1305_SHA256", ":+ECDHE-RSA:+CHACHA20-POLY1305:+AEAD", false, true},
+    {"TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA", ":+ECDHE-ECDSA:+AES-128-CBC:+SHA1", true, false},
+    {"TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA", ":+ECDHE-ECDSA:+AES-256-CBC:+SHA1", true, false},
+    {"TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA", ":+ECDHE-RSA:+AES-128-CBC:+SHA1", true, false},
+    {"TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA", ":+ECDHE-RSA:+AES-256-CBC:+SHA1", true, false},
+    {"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", ":+ECDHE-ECDSA:+AES-128-GCM:+AEAD", true, true},
+    {"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", ":+ECDHE-ECDSA:+AES-256-GCM:+AEAD", true, true},
+    {"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", ":+ECDHE-RSA:+AES-128-GCM:+AEAD", true, true},
+    {"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", ":+ECDHE-RSA:+AES-256-GCM:+AEAD", true, true},
+    {"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", ":+ECDHE-RSA:+CHACHA20-POLY1305:+AEAD", true, true},
+    {"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", ":+ECDHE-ECDSA:+CHACHA20-POLY1305:+AEAD", true, true},
+    {"TLS_RSA_WITH_AES_128_CBC_SHA", ":+RSA:+AES-128-CBC:+SHA1", true, false},
+    {"TLS_RSA_WITH_AES_256_CBC_SHA", ":+RSA:+AES-256-CBC:+SHA1", true, false},
+    {"TLS_RSA_WITH_AES_128_GCM_SHA256", ":+RSA:+AES-128-GCM:+AEAD", true, true},
+    {"TLS_RSA_WITH_AES_256_GCM_SHA384", ":+RSA:+AES-256-GCM:+AEAD", true, true},
+};
+
+static const struct {
+    const char *name, *words;
+} curves[] = {
+    {"CurveP256", ":+GROUP-SECP256R1"},
+    {"CurveP384", ":+GROUP-SECP384R1"},
+    {"CurveP521", ":+GROUP-SECP521R1"},
+    {"X25519", ":+GROUP-X25519"},
+};
+
+static int fail_name(const YamlNode *tls, const char *key, size_t i, Err *err)
+{
+    const YamlNode *list = yaml_get(tls, key);
+    const YamlNode *at = list && list->kind == YAML_SEQ && i < list->len ? list->items[i] : list;
+
+    return yaml_fail(at, err, "unknown name in '%s' (they are Go's, as TLS_AES_128_GCM_SHA256 or CurveP256)%s%.60s",
+                     key, at && at->kind == YAML_SCALAR ? ": " : "", at && at->kind == YAML_SCALAR ? at->text : "");
+}
+
+static int add_suites(const WebFile *file, const YamlNode *tls, Str *out, bool *ret_old, bool *ret_new, Err *err)
+{
+    *ret_old = *ret_new = !file->cipher_suites.len;
+    if (file->cipher_suites.len)
+        str_add(out, ":-CIPHER-ALL:-MAC-ALL:-KX-ALL");
+    for (size_t i = 0; i < file->cipher_suites.len; i++) {
+        size_t s = 0;
+
+        while (s < ARRAY_LEN(suites) && strcmp(suites[s].name, file->cipher_suites.items[i]) != 0)
+            s++;
+        if (s == ARRAY_LEN(suites))
+            return fail_name(tls, "cipher_suites", i, err);
+        str_add(out, suites[s].words);
+        *ret_old |= suites[s].old;
+        *ret_new |= suites[s].new;
+    }
+    return 0;
+}
+
+static int add_curves(const WebFile *file, const YamlNode *tls, Str *out, Err *err)
+{
+    if (file->curves.len)
+        str_add(out, ":-GROUP-ALL");
+    for (size_t i = 0; i < file->curves.len; i++) {
+        size_t c = 0;
+
+        while (c < ARRAY_LEN(curves) && strcmp(curves[c].name, file->curves.items[i]) != 0)
+            c++;
+        if (c == ARRAY_LEN(curves))
+            return fail_name(tls, "curve_preferences", i, err);
+        str_add(out, curves[c].words);
+    }
+    return 0;
+}
+
+/* A version for which no suite is listed is left out: offering it would only make handshakes fail. */
+static int add_versions(const WebFile *file, const YamlNode *tls, bool old, bool new, Str *out, Err *err)
+{
+    const size_t before = out->len;
+
+    for (int v = file->max_version; v >= file->min_version; v--)
+        if (v == VERSION_TLS13 ? new : old)
+            str_addf(out, ":+VERS-TLS1.%d", v);
+    return out->len > before ? 0 : yaml_fail(tls, err, "no TLS version is left for these 'cipher_suites'");
+}
+
+int tls_priority(const WebFile *file, const YamlNode *tls_node, Arena *arena, const char **ret, Err *err)
+{
+    char room[PRIORITY_MAX];
+    bool old, new;
+    Str out;
+
+    str_init_room(&out, room, sizeof(room));
+    str_add(&out, "NORMAL:-VERS-ALL");
+    TRY(add_suites(file, tls_node, &out, &old, &new, err));
+    TRY(add_versions(file, tls_node, old, new, &out, err));
+    TRY(add_curves(file, tls_node, &out, err));
+    if (file->prefer_server_ciphers)
+        str_add(&out, ":%SERVER_PRECEDENCE");
+    TRY(str_check(&out, "the list of cipher suites", err));
+    *ret = arena_strdup(arena, out.text);
+    return 0;
+}
+
+/* -- credentials and sessions ----------------------------------------------------------------------------------------
+ */
 
 enum { PEM_MAX = 1024 * 1024, SAN_MAX = 1024, SANS_MAX = 256 };
 
