@@ -222,7 +222,6 @@ static void conn_add(HttpServer *server, int fd, const char *peer, bool local, c
     Conn *conn = xcalloc(1, sizeof(*conn));
 
     conn->server = server;
-    conn->engine = server->web->tls ? &server->tls : &server->plain;
     conn->web = server->web->tls ? web_config_ref(server->web) : NULL;
     conn->fd = fd;
     conn->local = local;
@@ -230,7 +229,7 @@ static void conn_add(HttpServer *server, int fd, const char *peer, bool local, c
     link_last(conn);
     server->counts.connections++;
     conn_deadline(conn, server->limits.head_timeout_ns);
-    if (MHD_add_connection(conn->engine->mhd, fd, address, len) == MHD_YES)
+    if (MHD_add_connection(server->mhd, fd, address, len) == MHD_YES)
         return;
     server->counts.refused_connections++; /* the descriptor is closed */
     if (is_waiting(server, conn)) {
@@ -291,7 +290,7 @@ void conn_resume(Conn *conn)
         return;
     conn->suspended = false;
     MHD_resume_connection(conn->mhd); /* with a loop from outside it wakes nobody */
-    engine_kick(conn->engine);
+    server_kick(conn->server);
 }
 
 /* A connection that only waits for its password to be checked is worth no more than an idle one. */
@@ -411,14 +410,14 @@ static bool on_exhausted(Listener *listener)
     int fd;
 
     if (poll(&waiting, 1, 0) == 0)
-        return false;    /* accept(2) asks for a descriptor before it looks whether anybody waits */
-    engines_run(server); /* those just taken may have sent their requests */
+        return false;   /* accept(2) asks for a descriptor before it looks whether anybody waits */
+    server_run(server); /* those just taken may have sent their requests */
     for (Conn *conn = server->first; conn; conn = conn->after) {
         if (conn->busy || conn->dying)
             continue;
         conn_drop(conn);
         server->counts.evicted_connections++;
-        engines_run(server);
+        server_run(server);
         return true;
     }
     owner_close(&server->reserve_fd);
@@ -465,7 +464,7 @@ static void on_listener(uv_poll_t *poll, int status, int events)
     (void)events;
     for (int i = 0; i < BATCH && accept_one(listener); i++)
         ;
-    engines_run(listener->server);
+    server_run(listener->server);
 }
 
 int accept_start(Listener *listener, Err *err)

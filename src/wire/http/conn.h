@@ -3,10 +3,9 @@
 
 /* The inside of the HTTP server, shared by its files. Loop's thread only.
  *
- * libmicrohttpd speaks HTTP on sockets that we accept: an ENGINE is one of its daemons, driven by a uv_poll on its
- * epoll descriptor, and a uv_timer or uv_idle for when it asks to run again. There are two at most, for plain and for
- * TLS; each is made when first needed and lives to the end. A web-config that was read anew therefore needs no new
- * daemon: a TLS session gets its credentials from us, before its handshake.
+ * libmicrohttpd speaks HTTP on sockets that we accept: one daemon, driven by a uv_poll on its epoll descriptor, and a
+ * uv_timer or uv_idle for when it asks to run again. Whether it speaks TLS is decided at the start. A web-config that
+ * was read anew needs no new daemon: a TLS session gets its credentials from us, before its handshake.
  *
  * A CONN is a connection. The list holds them in the order in which they last became idle, so the first idle one has
  * been idle for longest. To end a connection its socket is shut down; libmicrohttpd then closes it and calls back. */
@@ -36,16 +35,6 @@ struct HttpBody {
 typedef struct Conn Conn;
 typedef struct AuthJob AuthJob;
 
-typedef struct Engine {
-    HttpServer *server;
-    struct MHD_Daemon *mhd; /* NULL: not made yet */
-    bool tls;
-    uv_poll_t poll;
-    uv_timer_t timer;
-    uv_idle_t idle;
-    unsigned spins; /* runs in a row after which it wanted to run again at once */
-} Engine;
-
 typedef struct Listener {
     HttpServer *server;
     ListenSocket socket;
@@ -55,7 +44,6 @@ typedef struct Listener {
 
 struct Conn {
     HttpServer *server;
-    Engine *engine;
     Conn *before, *after;
     struct MHD_Connection *mhd; /* NULL until libmicrohttpd took the socket */
     int fd;
@@ -91,7 +79,11 @@ struct HttpServer {
     WebConfig *web;
     Listener *listeners;
     size_t listener_count;
-    Engine plain, tls;
+    struct MHD_Daemon *mhd; /* libmicrohttpd, on sockets that we accept */
+    uv_poll_t mhd_poll;     /* on its epoll descriptor */
+    uv_timer_t mhd_timer;   /* when it asks to run again: later, or at once */
+    uv_idle_t mhd_idle;
+    unsigned spins;     /* runs in a row after which it wanted to run again at once */
     Conn *first, *last; /* all connections, longest idle first */
     size_t dying;
     uv_timer_t tick; /* deadlines, and the steps of closing */
@@ -116,8 +108,8 @@ struct HttpRequest {
 };
 
 /* server.c */
-void engine_kick(Engine *engine);     /* runs it in the loop's next turn */
-void engines_run(HttpServer *server); /* lets libmicrohttpd work */
+void server_kick(HttpServer *server); /* runs it in the loop's next turn */
+void server_run(HttpServer *server);  /* lets libmicrohttpd work */
 void server_tick_at(HttpServer *server, uint64_t deadline_ns);
 void server_handle_closed(uv_handle_t *handle); /* for uv_close of handles whose data is the server */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server: libmicrohttpd's daemons inside libuv; opening, deadlines, reading the web-config anew, closing. */
+/* The server: libmicrohttpd inside libuv; opening, deadlines, reading the web-config anew, closing. */
 #include "wire/http/server.h"
 
 #include <errno.h>
@@ -14,28 +14,26 @@
 #include "base/owner.h"
 #include "wire/http/conn.h"
 
-/* -- libmicrohttpd's daemons -----------------------------------------------------------------------------------------
+/* -- libmicrohttpd ------------------------------------------------------------------------------------------------
  */
 
 enum { HEAD_EXTRA = 2048, CONN_SLACK = 256, SPINS_MAX = 16, SPIN_WAIT_MS = 10 };
-
-static void engine_run(Engine *engine);
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
-    engine_run(poll->data);
+    server_run(poll->data);
 }
 
 static void on_timer(uv_timer_t *timer)
 {
-    engine_run(timer->data);
+    server_run(timer->data);
 }
 
 static void on_idle(uv_idle_t *idle)
 {
-    engine_run(idle->data);
+    server_run(idle->data);
 }
 
 static bool anybody_works(const HttpServer *server)
@@ -49,42 +47,35 @@ static bool anybody_works(const HttpServer *server)
 /* When libmicrohttpd wants to run again though no socket stirs. "At once" is by a uv_idle: a timer of 0 that is started
  * anew by its own callback never lets libuv look at sockets. And 0.9.75 says "at once" without end while a TLS client
  * stops within a record of its handshake; where nobody is being answered, that is looked at only now and then. */
-static void engine_arm(Engine *engine)
+static void arm_daemon(HttpServer *server)
 {
     MHD_UNSIGNED_LONG_LONG wait_ms = 0;
-    bool wait = MHD_get_timeout(engine->mhd, &wait_ms) == MHD_YES;
+    bool wait = MHD_get_timeout(server->mhd, &wait_ms) == MHD_YES;
 
-    engine->spins = wait && !wait_ms ? engine->spins + 1 : 0;
-    if (engine->spins > SPINS_MAX && !anybody_works(engine->server))
+    server->spins = wait && !wait_ms ? server->spins + 1 : 0;
+    if (server->spins > SPINS_MAX && !anybody_works(server))
         wait_ms = SPIN_WAIT_MS;
     if (wait && !wait_ms)
-        uv_idle_start(&engine->idle, on_idle);
+        uv_idle_start(&server->mhd_idle, on_idle);
     else
-        uv_idle_stop(&engine->idle);
+        uv_idle_stop(&server->mhd_idle);
     if (wait && wait_ms)
-        uv_timer_start(&engine->timer, on_timer, wait_ms, 0);
+        uv_timer_start(&server->mhd_timer, on_timer, wait_ms, 0);
     else
-        uv_timer_stop(&engine->timer);
+        uv_timer_stop(&server->mhd_timer);
 }
 
-void engine_kick(Engine *engine)
+void server_kick(HttpServer *server)
 {
-    if (engine->mhd)
-        uv_idle_start(&engine->idle, on_idle);
+    uv_idle_start(&server->mhd_idle, on_idle);
 }
 
-static void engine_run(Engine *engine)
+void server_run(HttpServer *server)
 {
-    if (!engine->mhd)
+    if (!server->mhd)
         return;
-    MHD_run(engine->mhd);
-    engine_arm(engine);
-}
-
-void engines_run(HttpServer *server)
-{
-    engine_run(&server->plain);
-    engine_run(&server->tls);
+    MHD_run(server->mhd);
+    arm_daemon(server);
 }
 
 /* Credentials come from us, per session (tls.c): this one is never asked, but without it there is no TLS daemon. */
@@ -132,47 +123,39 @@ static struct MHD_Daemon *start_daemon(HttpServer *server, bool tls)
                             MHD_OPTION_ARRAY, options, MHD_OPTION_END);
 }
 
-static int engine_need(HttpServer *server, bool tls, Err *err)
+/* Starts the daemon and watches it. */
+static int open_daemon(HttpServer *server, Err *err)
 {
-    Engine *engine = tls ? &server->tls : &server->plain;
+    const bool tls = server->web->tls != NULL;
     const union MHD_DaemonInfo *info;
     int rc;
 
-    if (engine->mhd)
-        return 0;
-    engine->server = server;
-    engine->tls = tls;
-    engine->mhd = start_daemon(server, tls);
-    if (!engine->mhd)
+    server->mhd = start_daemon(server, tls);
+    if (!server->mhd)
         return err_set(err, -EIO, "the HTTP library does not start%s", tls ? " with TLS" : "");
-    info = MHD_get_daemon_info(engine->mhd, MHD_DAEMON_INFO_EPOLL_FD);
-    rc = info ? uv_poll_init(server->loop, &engine->poll, info->epoll_fd) : UV_EIO;
+    info = MHD_get_daemon_info(server->mhd, MHD_DAEMON_INFO_EPOLL_FD);
+    rc = info ? uv_poll_init(server->loop, &server->mhd_poll, info->epoll_fd) : UV_EIO;
     if (rc < 0) {
-        MHD_stop_daemon(TAKE(engine->mhd));
+        MHD_stop_daemon(TAKE(server->mhd));
         return err_set(err, rc, "watching the HTTP library's descriptor: %s", uv_strerror(rc));
     }
-    uv_timer_init(server->loop, &engine->timer);
-    engine->poll.data = engine;
-    uv_idle_init(server->loop, &engine->idle);
-    engine->timer.data = engine;
-    engine->idle.data = engine;
+    uv_timer_init(server->loop, &server->mhd_timer);
+    uv_idle_init(server->loop, &server->mhd_idle);
+    server->mhd_poll.data = server->mhd_timer.data = server->mhd_idle.data = server;
     server->handles += 3;
-    uv_poll_start(&engine->poll, UV_READABLE, on_poll);
-    engine_arm(engine);
+    uv_poll_start(&server->mhd_poll, UV_READABLE, on_poll);
+    arm_daemon(server);
     return 0;
 }
 
-static void engine_stop(Engine *engine)
+static void close_daemon(HttpServer *server)
 {
-    if (!engine->mhd)
+    if (!server->mhd)
         return;
-    engine->poll.data = engine->server;
-    engine->timer.data = engine->server;
-    engine->idle.data = engine->server;
-    uv_close((uv_handle_t *)&engine->poll, server_handle_closed);
-    uv_close((uv_handle_t *)&engine->timer, server_handle_closed);
-    uv_close((uv_handle_t *)&engine->idle, server_handle_closed);
-    MHD_stop_daemon(TAKE(engine->mhd));
+    uv_close((uv_handle_t *)&server->mhd_poll, server_handle_closed);
+    uv_close((uv_handle_t *)&server->mhd_timer, server_handle_closed);
+    uv_close((uv_handle_t *)&server->mhd_idle, server_handle_closed);
+    MHD_stop_daemon(TAKE(server->mhd));
 }
 
 /* -- the server's life -----------------------------------------------------------------------------------------------
@@ -229,8 +212,7 @@ void server_handle_closed(uv_handle_t *handle)
 static void server_stop(HttpServer *server)
 {
     server->stopped = true;
-    engine_stop(&server->plain);
-    engine_stop(&server->tls);
+    close_daemon(server);
     uv_close((uv_handle_t *)&server->tick, server_handle_closed);
     uv_close((uv_handle_t *)&server->retry, server_handle_closed);
 }
@@ -253,7 +235,7 @@ static void on_tick(uv_timer_t *timer)
     HttpServer *server = timer->data;
     uint64_t now = uv_hrtime(), next = UINT64_MAX;
 
-    engines_run(server); /* what has come in is read before anybody is judged by it */
+    server_run(server); /* what has come in is read before anybody is judged by it */
     for (Conn *conn = server->first; conn; conn = conn->after) {
         uint64_t deadline_ns = conn->deadline_ns;
 
@@ -266,7 +248,7 @@ static void on_tick(uv_timer_t *timer)
         else if (deadline_ns < next)
             next = deadline_ns;
     }
-    engines_run(server);
+    server_run(server);
     if (next != UINT64_MAX)
         server_tick_at(server, next);
     if (server->closing)
@@ -346,7 +328,7 @@ int http_server_new(uv_loop_t *loop, const HttpConfig *config, HttpServer **ret,
     TRY(web_config_load(config->web_config, &web, err));
     TRY(open_sockets(config, &sockets, err));
     server = make_server(loop, config, TAKE(web));
-    rc = engine_need(server, server->web->tls != NULL, err);
+    rc = open_daemon(server, err);
     if (rc == 0)
         rc = start_listeners(server, &sockets, err);
     if (rc < 0) {
@@ -363,7 +345,8 @@ int http_server_reload(HttpServer *server, Err *err)
     CLEANUP(web_config_unref_at) WebConfig *web = NULL;
 
     TRY(web_config_load(server->web_path, &web, err));
-    TRY(engine_need(server, web->tls != NULL, err));
+    if (!web->tls != !server->web->tls)
+        return err_set(err, -EINVAL, "%s: only a restart turns TLS on or off", server->web_path);
     web_config_unref(server->web);
     server->web = TAKE(web);
     set_urls(server);

@@ -83,7 +83,8 @@ typedef struct HttpServer HttpServer;
 /* Opens every listener (all or none); texts of `config` are borrowed for the call, `log` for longer. Ignores no
  * signals and needs none ignored. Errors name the address, or file, line and key of the web-config. */
 int http_server_new(uv_loop_t *loop, const HttpConfig *config, HttpServer **ret, Err *err);
-/* Reads the web-config file again. On an error the old one stays in force. Open connections stay as they are. */
+/* Reads the web-config file again. On an error the old one stays in force: TLS cannot be turned on or off. Open
+ * connections stay as they are. */
 int http_server_reload(HttpServer *server, Err *err);
 /* The n-th file that a reload reads: the web-config and what it names; NULL past the last. Until the next reload. */
 const char *http_server_file(const HttpServer *server, size_t n);

@@ -193,7 +193,8 @@ def test_reading_anew(exe, folder):
             assert second != first
             for text, words in (("tls_server_config: {cert_file: none.crt, key_file: server.key}", "none.crt"),
                                 ("nonsense: 1", "nonsense"), ("a: [", "web.yml:"),
-                                (TLS.replace("server.key", "second.key"), "does not belong")):
+                                (TLS.replace("server.key", "second.key"), "does not belong"),
+                                ("# nothing\n", "only a restart turns TLS on or off")):
                 config.write_text(text)
                 said = server.reload()
                 assert said.startswith("reload failed") and words in said
@@ -201,9 +202,6 @@ def test_reading_anew(exe, folder):
             config.unlink()
             assert "web.yml" in server.reload()
             assert serial() == second
-            config.write_text("# nothing\n")
-            assert server.reload() == f"reloaded http://127.0.0.1:{server.port}/"
-            assert server.get("/ok").status == 200
             config.write_text(TLS)
             assert server.reload().startswith("reloaded https://")
             assert serial() == first
@@ -216,7 +214,7 @@ def test_reading_anew_often(exe, folder):
     with serving(exe, "--listen", "127.0.0.1:0", "--web-config", str(config)) as server:
         for i in range(30):
             config.write_text((TLS, "", TLS.replace("server.", "second."))[i % 3])
-            assert server.reload().startswith("reloaded")
+            assert server.reload().startswith("reload failed" if i % 3 == 1 else "reloaded")
         config.write_text(TLS)
         server.reload()
         assert tls_get(server, tls_context(folder)).status == 200
