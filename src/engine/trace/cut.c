@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/human.h"
 #include "base/owner.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -314,10 +315,13 @@ static int find_large_window(Copy *copy)
     profile_init(&profile);
     const int rc = load_profile(copy, &options, &profile);
 
-    if (rc == -ENOSPC)
+    if (rc == -ENOSPC) {
+        char given[HUMAN_MAX];
+
         return err_set(copy->err, rc,
-                       "the window of '%s' needs more than --memory %zu MiB; allow more, or ask for less time",
-                       copy->cut->path, copy->cut->memory >> 20);
+                       "the window of '%s' needs more than the %s of --memory; allow more, or ask for less time",
+                       copy->cut->path, human_bytes(given, (double)copy->cut->memory));
+    }
     TRY(rc);
     profile_seal(&profile);
     TRY(trace_pick_init(&copy->pick, &ask, &profile, copy->err));

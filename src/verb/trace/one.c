@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/human.h"
 #include "base/owner.h"
 #include "base/str.h"
 #include "engine/trace/classify.h"
@@ -318,27 +319,24 @@ static int from_table(TraceOne *one, ProfileInput *input, TraceRank *ret, Err *e
     return 0;
 }
 
-static double to_mebibytes(double bytes)
-{
-    return bytes / (1 << 20);
-}
-
 /* Estimates the memory for the whole file from the part that was read, and adds a quarter: parts of a file differ. */
 static int refuse_size(const TraceOne *one, const ProfileInput *input, const Profile *profile, Err *err)
 {
     const uint64_t text = profile_input_text_size(input);
     const double part = profile->bytes ? 1.25 * (double)text / (double)profile->bytes : 0;
     const double need = part * (double)profile_bytes(profile) * (double)one->memory / (double)scan_memory(one);
+    char needed[HUMAN_MAX], given[HUMAN_MAX];
 
+    human_bytes(given, (double)one->memory);
     if (need <= (double)one->memory)
         return err_set(err, -ENOSPC,
-                       "'%s' needs more memory than the %.0f MiB that --memory gives it; allow more, or take a part of "
-                       "the file with 'stoker trace cut'",
-                       one->path, to_mebibytes((double)one->memory));
+                       "'%s' needs more memory than the %s that --memory gives it; allow more, or take a part of the "
+                       "file with 'stoker trace cut'",
+                       one->path, given);
     return err_set(err, -ENOSPC,
-                   "'%s' needs about %.0f MiB of memory, and --memory gives it %.0f MiB; allow more, or take a part of "
-                   "the file with 'stoker trace cut'",
-                   one->path, to_mebibytes(need), to_mebibytes((double)one->memory));
+                   "'%s' needs about %s of memory, and --memory gives it %s; allow more, or take a part of the file "
+                   "with 'stoker trace cut'",
+                   one->path, human_bytes(needed, need), given);
 }
 
 /* "[TP03] 1234" in front of a process: the mark of a rank in a file that several ranks were merged into. */
