@@ -71,7 +71,7 @@ typedef struct Tail {
     int fits;
 } Tail;
 
-static void follow(Tail *tail, SimOp op, uint32_t after_steps)
+static void add_consequence(Tail *tail, SimOp op, uint32_t after_steps)
 {
     const SimOp *xid = tail->xid;
     op.t_ns = xid->t_ns + (uint64_t)after_steps * STEP_NS;
@@ -88,33 +88,33 @@ static void follow_kills(Tail *tail, const XidRow *row)
     const SimOp *xid = tail->xid;
     int once = xid->times <= 1; /* a storm kills nobody twice */
     if (row->kill == KILL_NAMED && xid->a[3] >= 0 && once)
-        follow(tail, (SimOp){.type = SIM_OP_WORK_STOP, .a = {xid->a[3]}}, 1);
+        add_consequence(tail, (SimOp){.type = SIM_OP_WORK_STOP, .a = {xid->a[3]}}, 1);
     for (uint32_t w = 0; row->kill == KILL_ALL && once && w < image->work_count; w++)
         if (image->works[w].gpu == xid->gpu)
-            follow(tail, (SimOp){.type = SIM_OP_WORK_STOP, .a = {(int32_t)w}}, 1);
+            add_consequence(tail, (SimOp){.type = SIM_OP_WORK_STOP, .a = {(int32_t)w}}, 1);
 }
 
 static void follow_memory(Tail *tail, const XidRow *row)
 {
     const SimBoard *board = &tail->image->boards[tail->image->gpus[tail->xid->gpu].board];
     if (row->ecc)
-        follow(tail, (SimOp){.type = SIM_OP_ECC, .a = {row->ecc - 1, 1, 1}}, 0);
+        add_consequence(tail, (SimOp){.type = SIM_OP_ECC, .a = {row->ecc - 1, 1, 1}}, 0);
     if (row->remap && board->has_remap)
-        follow(tail, (SimOp){.type = SIM_OP_REMAP, .a = {1, 1, row->remap == 2}}, 1);
+        add_consequence(tail, (SimOp){.type = SIM_OP_REMAP, .a = {1, 1, row->remap == 2}}, 1);
     else if (row->remap && board->has_retired_pages)
-        follow(tail, (SimOp){.type = SIM_OP_RETIRE, .a = {1, 1}}, 1);
+        add_consequence(tail, (SimOp){.type = SIM_OP_RETIRE, .a = {1, 1}}, 1);
 }
 
 static void follow_state(Tail *tail, const XidRow *row)
 {
     if (row->link_down)
-        follow(tail, (SimOp){.type = SIM_OP_LINK, .a = {(int32_t)(tail->xid->u & 0xff), SIM_LINK_DOWN}}, 0);
+        add_consequence(tail, (SimOp){.type = SIM_OP_LINK, .a = {(int32_t)(tail->xid->u & 0xff), SIM_LINK_DOWN}}, 0);
     if (row->action)
-        follow(tail, (SimOp){.type = SIM_OP_SET, .a = {SIM_KEY_RECOVERY_ACTION}, .u = row->action}, 1);
+        add_consequence(tail, (SimOp){.type = SIM_OP_SET, .a = {SIM_KEY_RECOVERY_ACTION}, .u = row->action}, 1);
     if (row->reset)
-        follow(tail, (SimOp){.type = SIM_OP_SET, .a = {SIM_KEY_RESET_REQUIRED}, .u = 1}, 1);
+        add_consequence(tail, (SimOp){.type = SIM_OP_SET, .a = {SIM_KEY_RESET_REQUIRED}, .u = 1}, 1);
     if (row->lost)
-        follow(tail, (SimOp){.type = SIM_OP_LOST}, 0);
+        add_consequence(tail, (SimOp){.type = SIM_OP_LOST}, 0);
 }
 
 static void follow_lines(Tail *tail, const XidRow *row)
@@ -125,10 +125,12 @@ static void follow_lines(Tail *tail, const XidRow *row)
     for (uint32_t i = 0; i < 3 && row->then[i]; i++) {
         if (row->then[i] == 63 && !image->boards[image->gpus[xid->gpu].board].has_remap)
             continue;
-        follow(tail, (SimOp){.type = SIM_OP_XID, .a = {row->then[i], xid->a[1], xid->a[2], xid->a[3]}}, ++step);
+        add_consequence(tail, (SimOp){.type = SIM_OP_XID, .a = {row->then[i], xid->a[1], xid->a[2], xid->a[3]}},
+                        ++step);
     }
     if (row->action && image->generation >= RECOVERY_KEY_SINCE)
-        follow(tail, (SimOp){.type = SIM_OP_XID, .a = {154, SIM_NONE, SIM_NONE, SIM_NONE}, .u = row->action}, ++step);
+        add_consequence(tail, (SimOp){.type = SIM_OP_XID, .a = {154, SIM_NONE, SIM_NONE, SIM_NONE}, .u = row->action},
+                        ++step);
 }
 
 static int xid_consequences(SimImage *image, const SimOp *xid, uint32_t *n)
@@ -224,7 +226,7 @@ static SimOutcome check_gi_destroy(const SimNow *now, const SimOp *op)
 }
 
 /* What the driver refuses a client; injected faults are not asked. */
-static SimOutcome check(SimImage *image, const SimOp *op, uint32_t *ret_id)
+static SimOutcome check_op(SimImage *image, const SimOp *op, uint32_t *ret_id)
 {
     if (op->gpu != SIM_NONE && (op->gpu < 0 || (uint32_t)op->gpu >= image->gpu_count))
         return SIM_BAD_ARGUMENT;
@@ -257,7 +259,7 @@ SimOutcome sim_op_apply(SimImage *image, SimOp *op, const char *text, int later,
     uint32_t id = 0;
     plan_lock(image);
     uint64_t now = sim_clock_now(image);
-    SimOutcome out = check(image, op, &id);
+    SimOutcome out = check_op(image, op, &id);
     uint32_t first_new = image->op_count;
     if (out == SIM_OK) {
         if (!later || op->t_ns < now)

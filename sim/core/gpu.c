@@ -399,7 +399,7 @@ static double ratio_for(const SimImage *image, Closing *c, double most, double t
 }
 
 /* Virtual time at which the GPU, now at temp_now and on its way to `steady`, reaches `temp`. */
-static uint64_t reaches(const Closing *c, double steady, double temp)
+static uint64_t find_time_of_temp(const Closing *c, double steady, double temp)
 {
     double x = c->seg->tau_s * sim_log((steady - c->temp_now) / (steady - temp));
     return x > 0 ? c->seg->t_ns + (uint64_t)(x * 1e9) + 1 : c->seg->t_ns + 1;
@@ -456,7 +456,7 @@ static void heat_foresee(Closing *c)
         return;
     if (c->hot > seg->level) /* that step has just been looked at and did not change a thing */
         return;
-    uint64_t when = c->temp_now < next ? reaches(c, steady, next) : c->seg->t_ns + SIM_TICK_NS;
+    uint64_t when = c->temp_now < next ? find_time_of_temp(c, steady, next) : c->seg->t_ns + SIM_TICK_NS;
     dyn_set(seg, when, seg->level == 2 ? SIM_DYN_SHUTDOWN : SIM_DYN_HEAT);
 }
 
@@ -584,7 +584,7 @@ static void slot_close(SimImage *image, PlanGpu *g, Closing *c, uint32_t i)
     slot->heat = g->heat[i] - at.heat;
 }
 
-static void publish(SimImage *image, uint32_t gpu, const SimSeg *seg)
+static void publish_segment(SimImage *image, uint32_t gpu, const SimSeg *seg)
 {
     SimSeg *table = &image->segs[(size_t)gpu * SIM_SEG_MAX];
     uint32_t n = image->seg_count[gpu];
@@ -628,7 +628,7 @@ static void closing_begin(const SimImage *image, uint32_t gpu, PlanGpu *g, Closi
 
 typedef void (*EachClosing)(const SimImage *image, Closing *c);
 
-static void each(const SimImage *image, Closing *all, const PlanGpu *gpus, EachClosing fn)
+static void for_each_open(const SimImage *image, Closing *all, const PlanGpu *gpus, EachClosing fn)
 {
     for (uint32_t g = 0; g < image->gpu_count; g++)
         if (gpus[g].open)
@@ -651,11 +651,11 @@ void gpus_close(SimImage *image, PlanGpu *gpus, int driver_up)
     for (uint32_t g = 0; g < image->gpu_count; g++)
         if (gpus[g].open)
             closing_begin(image, g, &gpus[g], &all[g], driver_up);
-    each(image, all, gpus, closing_free_run);
+    for_each_open(image, all, gpus, closing_free_run);
     jobs_settle(image, all, gpus); /* who waits for whom, before heat */
-    each(image, all, gpus, heat_decide);
+    for_each_open(image, all, gpus, heat_decide);
     jobs_settle(image, all, gpus);
-    each(image, all, gpus, closing_end);
+    for_each_open(image, all, gpus, closing_end);
     for (uint32_t g = 0; g < image->gpu_count; g++) {
         if (!gpus[g].open)
             continue;
@@ -664,6 +664,6 @@ void gpus_close(SimImage *image, PlanGpu *gpus, int driver_up)
         gpus[g].seg.energy_j = gpus[g].energy_j;
         gpus[g].open = 0;
         gpus[g].hot = 0;
-        publish(image, g, &gpus[g].seg);
+        publish_segment(image, g, &gpus[g].seg);
     }
 }

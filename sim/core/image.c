@@ -33,7 +33,7 @@ static void lock_init(pthread_mutex_t *lock)
     pthread_mutexattr_destroy(&attr);
 }
 
-static SimImage *map(int fd, size_t bytes)
+static SimImage *map_file(int fd, size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return p == MAP_FAILED ? NULL : p;
@@ -60,7 +60,7 @@ SimImage *sim_image_create(const char *path, uint32_t gpu_count)
         return NULL;
     SimImage *image = NULL;
     if (has_room(fd) && ftruncate(fd, (off_t)image_bytes(gpu_count)) == 0)
-        image = map(fd, image_bytes(gpu_count));
+        image = map_file(fd, image_bytes(gpu_count));
     int saved = errno;
     if (!image)
         unlink(path);
@@ -86,7 +86,7 @@ SimImage *sim_image_open(const char *path)
     SimImage *image = NULL;
     int fail = EPROTO;
     if (fstat(fd, &st) == 0 && (size_t)st.st_size >= sizeof(SimImage)) {
-        image = map(fd, (size_t)st.st_size);
+        image = map_file(fd, (size_t)st.st_size);
         fail = errno;
     }
     close(fd);

@@ -20,7 +20,7 @@ static uint32_t used_mask(const SimCond *cond)
     return mask;
 }
 
-static uint32_t span(const SimProfile *p, uint32_t start)
+static uint32_t span_mask(const SimProfile *p, uint32_t start)
 {
     return ((1u << p->place_size) - 1) << start;
 }
@@ -29,7 +29,7 @@ typedef struct Spent {
     uint32_t slices, dec, jpg, ofa, enc, same;
 } Spent;
 
-static Spent spent(const SimBoard *board, const SimCond *cond, uint32_t profile)
+static Spent sum_spent(const SimBoard *board, const SimCond *cond, uint32_t profile)
 {
     Spent s = {0};
     for (uint32_t i = 0; i < SIM_GI_MAX; i++) {
@@ -47,25 +47,25 @@ static Spent spent(const SimBoard *board, const SimCond *cond, uint32_t profile)
 }
 
 /* Slices, engines and the profile's own count allow one more. */
-static int affordable(const SimBoard *board, const SimCond *cond, uint32_t profile)
+static int is_affordable(const SimBoard *board, const SimCond *cond, uint32_t profile)
 {
     const SimProfile *p = &board->profiles[profile];
-    Spent s = spent(board, cond, profile);
+    Spent s = sum_spent(board, cond, profile);
     return s.same < p->max_instances && s.slices + p->slices <= board->mig_slices &&
            s.dec + p->dec <= board->dec_engines && s.enc + p->enc <= board->enc_engines &&
            s.jpg + p->jpg <= board->jpg_engines && s.ofa + p->ofa <= board->ofa_engines;
 }
 
 /* Starts of all larger profiles that a placement would take from what is still free. */
-static uint32_t spoils(const SimBoard *board, uint32_t used, const SimProfile *p, uint32_t start)
+static uint32_t count_spoiled(const SimBoard *board, uint32_t used, const SimProfile *p, uint32_t start)
 {
-    uint32_t count = 0, taken = used | span(p, start);
+    uint32_t count = 0, taken = used | span_mask(p, start);
     for (uint32_t i = 0; i < board->profile_count; i++) {
         const SimProfile *big = &board->profiles[i];
         if (big->place_size < p->place_size || (big->place_size == p->place_size && big->slices <= p->slices))
             continue;
         for (uint32_t k = 0; k < big->place_count; k++) {
-            uint32_t want = span(big, big->place_start[k]);
+            uint32_t want = span_mask(big, big->place_start[k]);
             count += !(want & used) && (want & taken);
         }
     }
@@ -74,16 +74,16 @@ static uint32_t spoils(const SimBoard *board, uint32_t used, const SimProfile *p
 
 int sim_mig_place(const SimBoard *board, const SimCond *cond, uint32_t profile, int start)
 {
-    if (profile >= board->profile_count || !affordable(board, cond, profile))
+    if (profile >= board->profile_count || !is_affordable(board, cond, profile))
         return SIM_NONE;
     const SimProfile *p = &board->profiles[profile];
     uint32_t used = used_mask(cond), best_cost = UINT32_MAX;
     int best = SIM_NONE;
     for (uint32_t k = 0; k < p->place_count; k++) {
         uint32_t at = p->place_start[k];
-        if ((start >= 0 && at != (uint32_t)start) || (span(p, at) & used))
+        if ((start >= 0 && at != (uint32_t)start) || (span_mask(p, at) & used))
             continue;
-        uint32_t cost = spoils(board, used, p, at);
+        uint32_t cost = count_spoiled(board, used, p, at);
         if (cost < best_cost) { /* among equals the lowest start */
             best_cost = cost;
             best = (int)at;

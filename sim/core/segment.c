@@ -203,7 +203,7 @@ static double slower_by(const SimPhase *phase, const SimWork *work, const Patter
 }
 
 /* Traffic and steps thin out when the same work takes longer; time slicing thins everything. */
-static void thin(double *act, uint32_t bound, double slower, double stretch)
+static void thin_activity(double *act, uint32_t bound, double slower, double stretch)
 {
     if (bound != SIM_BOUND_FIXED && bound != SIM_BOUND_DRAM) /* of a slower DRAM, the same fraction is in use */
         act[SIM_CH_DRAM] /= slower;
@@ -227,7 +227,7 @@ static Made made_at(const SimWork *work, const SimPhase *phase, const PatternUse
     memcpy(m.act, phase->act, sizeof phase->act);
     double busy = phase->act[SIM_CH_KERNEL] > 0 ? use->stretch : 1;
     double slower = slower_by(phase, work, use, ratio);
-    thin(m.act, phase->bound, slower, busy);
+    thin_activity(m.act, phase->bound, slower, busy);
     Burn burn = burn_of(use->board, use, m.act);
     m.act[SIM_CH_WATT] = burn.core_w * sim_pow(ratio, CLOCK_EXPONENT) + burn.other_w;
     m.seconds = phase->seconds * slower * busy;
@@ -274,7 +274,7 @@ static Made spin_make(const PatternUse *use, double seconds)
 }
 
 /* Heat a constant power gives within `s` seconds, in kelvin. */
-static double warm(const PatternUse *use, double watt, double s)
+static double warm_after(const PatternUse *use, double watt, double s)
 {
     return use->kelvin_per_watt * watt * (1 - sim_exp(-s / use->tau_s));
 }
@@ -298,7 +298,7 @@ static void phase_append(SimPattern *p, const PatternUse *use, const Made *m)
     ph->video_mhz = (double)use->board->video_clock_max * (busy ? m->ratio : use->clock_ratio);
     for (int c = 0; c < SIM_CH_COUNT; c++)
         p->total[c] += m->act[c] * s;
-    p->heat = p->heat * sim_exp(-s / use->tau_s) + warm(use, m->act[SIM_CH_WATT], s);
+    p->heat = p->heat * sim_exp(-s / use->tau_s) + warm_after(use, m->act[SIM_CH_WATT], s);
     p->period_ns += ns;
 }
 

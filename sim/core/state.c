@@ -119,7 +119,7 @@ static void power_fill(const SimImage *image, const SimSeg *seg, uint32_t gpu, u
     now->energy_mj = energy_j * 1000;
 }
 
-static double temperature(const SimSeg *seg, uint64_t t_ns, double pattern_heat)
+static double temperature_at(const SimSeg *seg, uint64_t t_ns, double pattern_heat)
 {
     double steady = seg->kelvin_per_watt * seg->base_w, own = seg->base_heat - steady;
     for (uint32_t i = 0; i < seg->slot_count; i++)
@@ -201,7 +201,7 @@ static void state_once(SimImage *image, uint32_t gpu, uint64_t exact_ns, SimNow 
         }
     }
     const SimBoard *board = &image->boards[image->gpus[gpu].board];
-    now->temp_c = temperature(&seg, t_ns, heat) + 0.3 * sim_noise(image->seed + gpu, t_ns / SIM_TICK_NS, 3);
+    now->temp_c = temperature_at(&seg, t_ns, heat) + 0.3 * sim_noise(image->seed + gpu, t_ns / SIM_TICK_NS, 3);
     window_fill(image, &seg, gpu, t_ns, now);
     now->mem_temp_c = now->temp_c + board->mem_temp_offset_c * (0.4 + 0.6 * now->win[SIM_CH_DRAM]);
     power_fill(image, &seg, gpu, t_ns, energy_j, now);

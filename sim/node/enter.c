@@ -48,7 +48,7 @@ static int path_join(char out[PATH_MAX], const char *a, const char *b, Err *err)
     return 0;
 }
 
-static bool exists(const char *path)
+static bool path_exists(const char *path)
 {
     struct stat st;
     return lstat(path, &st) == 0;
@@ -177,7 +177,7 @@ static int link_kernel(void *arg, const char *dir, const char *name, Err *err)
 static uint8_t linked[PIDS_MAX / 8], seen[PIDS_MAX / 8];
 static uint32_t highest;
 
-static void follow(int proc, uint32_t pid)
+static void link_process(int proc, uint32_t pid)
 {
     char name[16], to[32];
     uint8_t bit = (uint8_t)(1u << pid % 8);
@@ -191,7 +191,7 @@ static void follow(int proc, uint32_t pid)
         linked[pid / 8] |= bit;
 }
 
-static void forget(int proc)
+static void unlink_ended(int proc)
 {
     for (uint32_t i = 0; i <= highest / 8; i++) {
         for (uint32_t bit = 0, gone = linked[i] & ~seen[i]; gone >> bit; bit++) {
@@ -228,7 +228,7 @@ static void follow_ahead(int proc)
         max = PIDS_MAX;
     for (uint32_t i = 0; i < PIDS_AHEAD; i++) {
         pid = pid + 1 < max ? pid + 1 : PIDS_RESERVED;
-        follow(proc, pid);
+        link_process(proc, pid);
     }
 }
 
@@ -240,13 +240,13 @@ static void follow_all(int proc)
     for (struct dirent *e; (e = readdir(kernel));) {
         unsigned long pid = is_pid(e->d_name) ? strtoul(e->d_name, NULL, 10) : 0;
         if (pid > 0 && pid < PIDS_MAX)
-            follow(proc, (uint32_t)pid);
+            link_process(proc, (uint32_t)pid);
     }
     follow_ahead(proc);
-    forget(proc);
+    unlink_ended(proc);
 }
 
-static _Noreturn void help(pid_t command, int proc)
+static _Noreturn void run_helper(pid_t command, int proc)
 {
     int watch = (int)syscall(SYS_pidfd_open, command, 0);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -274,7 +274,7 @@ static int helper_start(Err *err)
         follow_all(proc); /* before the command begins */
         pid_t second = fork();
         if (second == 0)
-            help(command, proc);
+            run_helper(command, proc);
         _exit(second < 0);
     }
     int status = 0;
@@ -324,7 +324,7 @@ static int graft_real(void *arg, const char *dir, const char *name, Err *err)
     const Graft *g = arg;
     char mine[PATH_MAX];
     TRY(path_join(mine, g->ours, name, err));
-    return exists(mine) ? 0 : stage_copy(&g->stage, dir, name, err);
+    return path_exists(mine) ? 0 : stage_copy(&g->stage, dir, name, err);
 }
 
 static int graft_mine(void *arg, const char *dir, const char *name, Err *err)
@@ -336,7 +336,7 @@ static int graft_mine(void *arg, const char *dir, const char *name, Err *err)
 }
 
 /* Shows the entries of the tree's folder of that path among the real ones. */
-static int graft(const char *root, const char *target, bool links, Err *err)
+static int add_entries(const char *root, const char *target, bool links, Err *err)
 {
     Graft g = {.stage = {.root = root}, .links = links};
     TRY(path_join(g.ours, root, target + 1, err));
@@ -347,11 +347,11 @@ static int graft(const char *root, const char *target, bool links, Err *err)
 }
 
 /* One folder of the tree in place of the real one, or added to the folder above where there is none. */
-static int replace(const char *root, const char *target, const char *above, Err *err)
+static int replace_folder(const char *root, const char *target, const char *above, Err *err)
 {
     char ours[PATH_MAX];
     TRY(path_join(ours, root, target + 1, err));
-    return exists(target) ? bind_at(ours, target, err) : graft(root, above, false, err);
+    return path_exists(target) ? bind_at(ours, target, err) : add_entries(root, above, false, err);
 }
 
 /* Names that come and go are linked even before they are there. */
@@ -388,7 +388,7 @@ static int proc_keep(const char *root, Err *err)
         char ours[PATH_MAX], real[PATH_MAX];
         TRY(path_join(ours, root, names[i], err));
         TRY(path_join(real, "", names[i], err));
-        if (exists(real))
+        if (path_exists(real))
             TRY(bind_at(ours, real, err));
     }
     return 0;
@@ -430,19 +430,19 @@ int node_enter(const char *root_arg, NodeProc proc, Err *err)
     char root[PATH_MAX];
     TRY(root_check(root_arg, root, err));
     TRY(namespace_begin(err));
-    TRY(graft(root, "/sys/devices", false, err));
-    TRY(replace(root, "/sys/bus/pci", "/sys/bus", err));
-    TRY(replace(root, "/sys/class/infiniband", "/sys/class", err));
+    TRY(add_entries(root, "/sys/devices", false, err));
+    TRY(replace_folder(root, "/sys/bus/pci", "/sys/bus", err));
+    TRY(replace_folder(root, "/sys/class/infiniband", "/sys/class", err));
     TRY(graft_modules(root, err));
     TRY(graft_devices(root, err));
-    if (proc == NODE_PROC_REBUILD || (proc == NODE_PROC_AUTO && !exists("/proc/modules")))
+    if (proc == NODE_PROC_REBUILD || (proc == NODE_PROC_AUTO && !path_exists("/proc/modules")))
         return proc_rebuild(root, err);
     return proc_keep(root, err);
 }
 
 /* ---- the command ---- */
 
-static _Noreturn void child(const NodeCommand *command, int report)
+static _Noreturn void run_child(const NodeCommand *command, int report)
 {
     Err err = {0};
     if (node_enter(command->root, command->proc, &err) == 0) {
@@ -463,7 +463,7 @@ int node_spawn(const NodeCommand *command, pid_t *ret_pid, Err *err)
         return err_errno(err, "pipe");
     pid_t pid = fork();
     if (pid == 0)
-        child(command, ends[1]);
+        run_child(command, ends[1]);
     int fork_errno = errno;
     CLEANUP_FD int report = ends[0];
     close(ends[1]);

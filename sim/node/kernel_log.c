@@ -45,7 +45,7 @@ typedef struct XidRow {
 } XidRow;
 
 /* Bits of the event's hash: small numbers for a line. */
-static uint32_t pick(const XidLine *l, uint32_t shift, uint32_t count)
+static uint32_t pick_number(const XidLine *l, uint32_t shift, uint32_t count)
 {
     return (uint32_t)(l->random >> shift) % count;
 }
@@ -69,11 +69,11 @@ static bool add_channel(const XidLine *l, Str *out)
 
 static bool add_exception(const XidLine *l, Str *out)
 {
-    uint32_t gpc = pick(l, 8, 7), tpc = pick(l, 12, 8), sm = pick(l, 16, 2);
+    uint32_t gpc = pick_number(l, 8, 7), tpc = pick_number(l, 12, 8), sm = pick_number(l, 16, 2);
     uint32_t base = 0x500000 + gpc * 0x8000 + tpc * 0x800 + sm * 0x80;
     str_addf(out, "Graphics SM Warp Exception on (GPC %u, TPC %u, SM %u): Out Of Range Address\n", gpc, tpc, sm);
     str_addf(out, "Graphics Exception: ESR 0x%x=0x%x 0x%x=0x0 0x%x=0xf81eb60 0x%x=0x1174\n", base + 0x730,
-             0xeu | pick(l, 20, 16) << 16, base + 0x734, base + 0x728, base + 0x72c);
+             0xeu | pick_number(l, 20, 16) << 16, base + 0x734, base + 0x728, base + 0x72c);
     str_addf(out, "Graphics Exception: ChID %04x, Class 0000%s, Offset 00000000, Data 00000000", l->channel,
              l->board->arch >= 9   ? "cbc0"
              : l->board->arch >= 7 ? "c6c0"
@@ -86,7 +86,8 @@ static bool add_mmu_fault(const XidLine *l, Str *out)
     str_addf(out,
              "Ch %08x, intr 00000000. MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_%u faulted @ 0x%x_%08x. "
              "Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ",
-             l->channel, pick(l, 8, 16), 0x7f00 + pick(l, 16, 256), (uint32_t)(l->random >> 24) & 0xfffff000u);
+             l->channel, pick_number(l, 8, 16), 0x7f00 + pick_number(l, 16, 256),
+             (uint32_t)(l->random >> 24) & 0xfffff000u);
     return true;
 }
 
@@ -101,7 +102,7 @@ static bool add_dbe(const XidLine *l, Str *out)
     str_addf(out,
              "An uncorrectable double bit error (DBE) has been detected on GPU in the framebuffer at physAddr 0x%llx "
              "partition %u, subpartition %u.",
-             (unsigned long long)l->address, pick(l, 8, 20), pick(l, 16, 4));
+             (unsigned long long)l->address, pick_number(l, 8, 20), pick_number(l, 16, 4));
     return true;
 }
 
@@ -110,13 +111,13 @@ static bool add_dbe_old(const XidLine *l, Str *out)
     str_addf(out,
              "An uncorrectable double bit error (DBE) has been detected on GPU in the framebuffer at partition %u, "
              "subpartition %u.",
-             pick(l, 8, 8), pick(l, 16, 2));
+             pick_number(l, 8, 8), pick_number(l, 16, 2));
     return true;
 }
 
 static bool add_microcontroller(const XidLine *l, Str *out)
 {
-    str_addf(out, "%04x(%04x) %08x %08x", 0x0c00 + pick(l, 0, 0x400), 0x2000 + pick(l, 10, 0x1000),
+    str_addf(out, "%04x(%04x) %08x %08x", 0x0c00 + pick_number(l, 0, 0x400), 0x2000 + pick_number(l, 10, 0x1000),
              (uint32_t)(l->random >> 22), 0u);
     return true;
 }
@@ -156,7 +157,7 @@ static bool add_link(const XidLine *l, Str *out)
 
 static bool add_switch_timeout(const XidLine *l, Str *out)
 {
-    str_addf(out, "Ch %08x, errorString CTX SWITCH TIMEOUT, Info 0x%x", l->channel, 0x58005 + pick(l, 8, 4));
+    str_addf(out, "Ch %08x, errorString CTX SWITCH TIMEOUT, Info 0x%x", l->channel, 0x58005 + pick_number(l, 8, 4));
     return true;
 }
 
@@ -165,14 +166,14 @@ static bool add_switch_timeout(const XidLine *l, Str *out)
 static bool add_rpc_first(const XidLine *l, Str *out)
 {
     str_addf(out, "Timeout waiting for RPC from GSP! Expected function 76 (GSP_RM_CONTROL) (0x20803032 0x%x).",
-             0x580 + pick(l, 4, 16));
+             0x580 + pick_number(l, 4, 16));
     return true;
 }
 
 static bool add_rpc_numbered(const XidLine *l, Str *out)
 {
     str_addf(out, "Timeout waiting for RPC from GSP%d! Expected function 76 (GSP_RM_CONTROL) (0x20803032 0x%x).",
-             l->event->gpu, 0x580 + pick(l, 4, 16));
+             l->event->gpu, 0x580 + pick_number(l, 4, 16));
     return true;
 }
 
@@ -181,7 +182,7 @@ static bool add_rpc_timed(const XidLine *l, Str *out)
     str_addf(out,
              "Timeout after 6s of waiting for RPC response from GPU%d GSP! Expected function 76 (GSP_RM_CONTROL) "
              "(0x20803032 0x%x).",
-             l->event->gpu, 0x580 + pick(l, 4, 16));
+             l->event->gpu, 0x580 + pick_number(l, 4, 16));
     return true;
 }
 
@@ -190,15 +191,15 @@ static bool add_rpc_sequence(const XidLine *l, Str *out)
     str_addf(out,
              "Timeout after 6s of waiting for RPC response from GPU%d GSP! Expected function 76 (GSP_RM_CONTROL) "
              "sequence %u (0x20803032 0x%x).",
-             l->event->gpu, 100 + pick(l, 8, 4000), 0x580 + pick(l, 4, 16));
+             l->event->gpu, 100 + pick_number(l, 8, 4000), 0x580 + pick_number(l, 4, 16));
     return true;
 }
 
 static bool add_task(const XidLine *l, Str *out)
 {
     str_addf(out, "GSP Error: Task %u raised error code 0x%x for reason 0x%x at 0x%x (%u more errors skipped)%s",
-             1 + pick(l, 0, 4), 0x8 + pick(l, 4, 8), 0x0u, 0x4b0000u + pick(l, 8, 0xffff), pick(l, 28, 4),
-             l->branch >= 545 ? " The GPU likely needs to be reset." : "");
+             1 + pick_number(l, 0, 4), 0x8 + pick_number(l, 4, 8), 0x0u, 0x4b0000u + pick_number(l, 8, 0xffff),
+             pick_number(l, 28, 4), l->branch >= 545 ? " The GPU likely needs to be reset." : "");
     return true;
 }
 
@@ -207,14 +208,14 @@ static bool add_ecc_unhandled(const XidLine *l, Str *out)
     str_addf(out,
              "An uncorrectable ECC error detected (possible firmware handling failure) DRAM:%u, LTC:%u, MMU:%u, "
              "PCIE:%u",
-             0u, 1u, pick(l, 4, 2), 0u);
+             0u, 1u, pick_number(l, 4, 2), 0u);
     return true;
 }
 
 static bool add_boot(const XidLine *l, Str *out)
 {
     str_addf(out, "Error status 0x%x while polling for FSP boot complete, 0x%x, 0x%x, 0x%x, 0x%x, 0x%x", 0x65u,
-             pick(l, 0, 256), 0u, 0u, 0u, 0u);
+             pick_number(l, 0, 256), 0u, 0u, 0u, 0u);
     return true;
 }
 
@@ -345,12 +346,12 @@ static bool cause_of(const SimEvent *e)
     return e->type == EVENT_XID && e->data != 45 && e->data != 154;
 }
 
-static bool dbe(const SimEvent *e)
+static bool is_double_bit(const SimEvent *e)
 {
     return e->type == EVENT_XID && e->data == 48;
 }
 
-static bool recovery(const SimEvent *e)
+static bool is_recovery(const SimEvent *e)
 {
     return e->type == EVENT_RECOVERY;
 }
@@ -373,7 +374,7 @@ static bool find_before(SimImage *image, const SimEvent *event, bool (*fits)(con
 static uint64_t address_of(SimImage *image, const SimEvent *event, const SimBoard *board)
 {
     SimEvent first = *event, found;
-    if (event->data != 48 && event->extra == 0 && find_before(image, event, dbe, &found))
+    if (event->data != 48 && event->extra == 0 && find_before(image, event, is_double_bit, &found))
         first = found;
     if (first.extra)
         return first.extra;
@@ -387,7 +388,7 @@ static uint32_t action_before(SimImage *image, const SimEvent *event)
 {
     SimEvent change;
     SimNow now;
-    if (!find_before(image, event, recovery, &change) || change.t_ns == 0)
+    if (!find_before(image, event, is_recovery, &change) || change.t_ns == 0)
         return 0;
     sim_state_at(image, (uint32_t)event->gpu, change.t_ns - 1, &now);
     return now.cond.set[SIM_KEY_RECOVERY_ACTION];
@@ -475,7 +476,7 @@ static void add_xid(SimImage *image, const SimEvent *event, Str *out)
     }
 }
 
-static int finish(const Str *text, char *buf, size_t n)
+static int copy_lines(const Str *text, char *buf, size_t n)
 {
     size_t len = text->len < n ? text->len : n - 1;
     memcpy(buf, text->text, len);
@@ -493,7 +494,7 @@ int kernel_log_line(SimImage *image, const SimEvent *event, char *buf, size_t n)
         add_xid(image, event, &out);
     else if (event->type == 0 && event->text)
         add_flat(sim_text(image, event->text), &out);
-    return finish(&out, buf, n);
+    return copy_lines(&out, buf, n);
 }
 
 int kernel_log_first_seen(const SimImage *image, uint32_t gpu, char *buf, size_t n)
@@ -507,7 +508,7 @@ int kernel_log_first_seen(const SimImage *image, uint32_t gpu, char *buf, size_t
     str_addf(&out, "NVRM: GPU at PCI:%04x:%02x:%02x: %s", id->domain, id->bus, id->device, id->uuid);
     if (id->serial[0])
         str_addf(&out, "\nNVRM: GPU Board Serial Number: %s", id->serial);
-    return finish(&out, buf, n);
+    return copy_lines(&out, buf, n);
 }
 
 /* --- the writer -------------------------------------------------------------------------------------------------- */
@@ -556,7 +557,7 @@ static void add_lines(KernelLog *log, const char *text, uint64_t us)
 }
 
 /* Puts what an event prints into log->text. */
-static void render(KernelLog *log, const SimEvent *event)
+static void write_event(KernelLog *log, const SimEvent *event)
 {
     char lines[KERNEL_LINES_MAX];
     uint64_t us = log->boot_us + event->t_ns / 1000;
@@ -581,7 +582,7 @@ int kernel_log_open(KernelLog *log, SimImage *image, const KernelLogSpec *spec, 
     *log = (KernelLog){.image = image, .fd = -1, .format = spec->format, .boot_us = spec->boot_us};
     str_init(&log->text, 16 * KERNEL_LINES_MAX);
     while (log->next < spec->from && sim_event_next(image, log->next, SIM_FOREVER, &event, NULL)) {
-        render(log, &event);
+        write_event(log, &event);
         log->next++;
     }
     int flags = spec->format == KERNEL_LOG_DEVICE ? O_WRONLY : O_WRONLY | O_CREAT | O_APPEND;
@@ -637,7 +638,7 @@ static int file_append(KernelLog *log, Err *err)
 }
 
 /* A log that cannot be opened has another name for that time; what is written meanwhile is in it. */
-static int hide(KernelLog *log, uint64_t t_ns, Err *err)
+static int hide_device(KernelLog *log, uint64_t t_ns, Err *err)
 {
     char aside[KERNEL_PATH_MAX + sizeof AWAY];
     SimNodeSeg node;
@@ -657,12 +658,12 @@ int kernel_log_write(KernelLog *log, uint64_t until_ns, uint64_t *ret_next_ns, E
     SimEvent event;
     uint64_t next_ns = SIM_FOREVER;
     int written = 0;
-    TRY(hide(log, until_ns, err));
+    TRY(hide_device(log, until_ns, err));
     while (sim_event_next(log->image, log->next, until_ns, &event, &next_ns)) {
         uint64_t lines = log->lines;
         uint32_t seen = log->seen;
         const uint64_t lost = event.type == 0 ? event.extra : 0;
-        render(log, &event);
+        write_event(log, &event);
         int rc = log->text.len == 0                 ? 0
                  : log->format == KERNEL_LOG_DEVICE ? device_write(log, err)
                                                     : file_append(log, err);

@@ -72,7 +72,7 @@ static void close_all_but(int fd)
         dup2(null, i);
 }
 
-static _Noreturn void live(const Lend *lend, const SimWork *work, int ready, pid_t parent)
+static _Noreturn void live_as_work(const Lend *lend, const SimWork *work, int ready, pid_t parent)
 {
     sigset_t none;
     static const int ended_by[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -111,14 +111,14 @@ static int wait_ready(int fd)
     return n == 1 && read(fd, &byte, 1) == 1 ? 0 : -1;
 }
 
-static void reap(pid_t pid)
+static void reap_child(pid_t pid)
 {
     kill(pid, SIGKILL);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
 }
 
-static int begin(Lend *lend, uint32_t at, uint64_t started_ns, Err *err)
+static int start_process(Lend *lend, uint32_t at, uint64_t started_ns, Err *err)
 {
     const SimWork *work = &lend->image->works[at];
     int ends[2];
@@ -126,7 +126,7 @@ static int begin(Lend *lend, uint32_t at, uint64_t started_ns, Err *err)
         return err_errno(err, "pipe for process '%s'", work->name);
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
-        live(lend, work, ends[1], parent);
+        live_as_work(lend, work, ends[1], parent);
     int fork_errno = errno;
     CLEANUP_FD int ready = ends[0];
     close(ends[1]);
@@ -135,7 +135,7 @@ static int begin(Lend *lend, uint32_t at, uint64_t started_ns, Err *err)
         return err_errno(err, "start process '%s'", work->name);
     }
     if (wait_ready(ready) < 0) {
-        reap(pid);
+        reap_child(pid);
         return err_set(err, -ECHILD, "process '%s' did not start", work->name);
     }
     lend->works[at] = (LendProc){.pid = pid, .started_ns = started_ns};
@@ -143,10 +143,10 @@ static int begin(Lend *lend, uint32_t at, uint64_t started_ns, Err *err)
     return 0;
 }
 
-static void end(Lend *lend, uint32_t at)
+static void end_process(Lend *lend, uint32_t at)
 {
     sim_work_lend_pid(lend->image, (int32_t)at, 0);
-    reap(lend->works[at].pid);
+    reap_child(lend->works[at].pid);
     lend->works[at].pid = 0;
 }
 
@@ -169,7 +169,7 @@ static int look_after(Lend *lend)
 }
 
 /* Which works run, and since when: SIM_FOREVER for those that do not. */
-static void look(SimImage *image, uint64_t t_ns, uint64_t started_ns[SIM_WORK_MAX])
+static void find_running(SimImage *image, uint64_t t_ns, uint64_t started_ns[SIM_WORK_MAX])
 {
     SimNow now;
     for (uint32_t w = 0; w < SIM_WORK_MAX; w++)
@@ -201,18 +201,18 @@ int lend_update(Lend *lend, uint64_t t_ns, Err *err)
 {
     uint64_t started_ns[SIM_WORK_MAX];
     int changed = look_after(lend), rc = 0;
-    look(lend->image, t_ns, started_ns);
+    find_running(lend->image, t_ns, started_ns);
     pass_on(lend, started_ns);
     for (uint32_t w = 0; w < SIM_WORK_MAX; w++) {
         LendProc *proc = &lend->works[w];
         bool runs = started_ns[w] != SIM_FOREVER, same = proc->started_ns == started_ns[w];
         if (proc->pid && (!runs || !same)) {
-            end(lend, w);
+            end_process(lend, w);
             changed++;
         }
         if (!runs || proc->pid || (proc->killed && same))
             continue;
-        int one = begin(lend, w, started_ns[w], err);
+        int one = start_process(lend, w, started_ns[w], err);
         changed += one == 0;
         rc = one < 0 ? one : rc;
     }
@@ -223,6 +223,6 @@ void lend_stop(Lend *lend)
 {
     for (uint32_t w = 0; lend->image && w < SIM_WORK_MAX; w++)
         if (lend->works[w].pid)
-            end(lend, w);
+            end_process(lend, w);
     lend->image = NULL;
 }

@@ -32,19 +32,19 @@ typedef struct Region {
     uint32_t wide, prefetch;
 } Region;
 
-static void put16(uint8_t *c, uint32_t at, uint32_t v)
+static void write_u16(uint8_t *c, uint32_t at, uint32_t v)
 {
     c[at] = (uint8_t)v;
     c[at + 1] = (uint8_t)(v >> 8);
 }
 
-static void put32(uint8_t *c, uint32_t at, uint32_t v)
+static void write_u32(uint8_t *c, uint32_t at, uint32_t v)
 {
-    put16(c, at, v & 0xffff);
-    put16(c, at + 2, v >> 16);
+    write_u16(c, at, v & 0xffff);
+    write_u16(c, at + 2, v >> 16);
 }
 
-static uint64_t place(uint64_t *next, uint64_t size)
+static uint64_t place_region(uint64_t *next, uint64_t size)
 {
     uint64_t at = (*next + size - 1) / size * size;
     *next = at + size;
@@ -57,7 +57,7 @@ static uint32_t regions_of(const SimImage *image, const PciFn *fn, Region out[3]
     uint64_t high = (32ull + 8ull * (fn->kind == PCI_GPU ? fn->which : 32 + fn->which)) << 40;
     uint32_t low = 0x90000000u + fn->bus * 0x02000000u % 0x60000000u;
     if (fn->kind == PCI_NIC || fn->kind == PCI_NVSWITCH) {
-        out[0] = (Region){0, place(&high, 32 * MIB), 32 * MIB, 1, fn->kind == PCI_NIC};
+        out[0] = (Region){0, place_region(&high, 32 * MIB), 32 * MIB, 1, fn->kind == PCI_NIC};
         return 1;
     }
     const SimBoard *board = &image->boards[image->gpus[fn->which].board];
@@ -65,8 +65,8 @@ static uint32_t regions_of(const SimImage *image, const PciFn *fn, Region out[3]
     while (bar1 < board->bar1_mib * MIB)
         bar1 *= 2;
     uint32_t newer = board->arch >= ARCH_HOPPER;
-    uint64_t frame = place(&high, bar1), rest = place(&high, 32 * MIB);
-    out[0] = (Region){0, newer ? place(&high, 16 * MIB) : low, 16 * MIB, newer, newer};
+    uint64_t frame = place_region(&high, bar1), rest = place_region(&high, 32 * MIB);
+    out[0] = (Region){0, newer ? place_region(&high, 16 * MIB) : low, 16 * MIB, newer, newer};
     out[1] = (Region){newer ? 2 : 1, frame, bar1, 1, 1};
     out[2] = (Region){newer ? 4 : 3, rest, 32 * MIB, 1, 1};
     return 3;
@@ -89,15 +89,15 @@ void pci_resources(const SimImage *image, const PciFn *fn, Str *out)
                  (unsigned long long)line[i][2]);
 }
 
-static void header(const SimImage *image, const PciFn *fn, uint8_t *c)
+static void write_header(const SimImage *image, const PciFn *fn, uint8_t *c)
 {
     PciIds ids = pci_ids(image, fn);
     int bridge = fn->kind <= PCI_DOWNSTREAM;
-    put16(c, 0x00, ids.vendor);
-    put16(c, 0x02, ids.device);
-    put16(c, 0x04, 0x0406 | (bridge ? 0x0100 : 0)); /* memory, bus master, no INTx */
-    put16(c, 0x06, 0x0010);                         /* there are capabilities */
-    put32(c, 0x08, ids.class_code << 8 | ids.revision);
+    write_u16(c, 0x00, ids.vendor);
+    write_u16(c, 0x02, ids.device);
+    write_u16(c, 0x04, 0x0406 | (bridge ? 0x0100 : 0)); /* memory, bus master, no INTx */
+    write_u16(c, 0x06, 0x0010);                         /* there are capabilities */
+    write_u32(c, 0x08, ids.class_code << 8 | ids.revision);
     c[0x0c] = 0x10;
     c[0x0e] = bridge ? 1 : 0;
     c[0x34] = CAP_PM;
@@ -107,50 +107,50 @@ static void header(const SimImage *image, const PciFn *fn, uint8_t *c)
         c[0x1a] = (uint8_t)fn->last;
         return;
     }
-    put16(c, 0x2c, ids.subsystem_vendor);
-    put16(c, 0x2e, ids.subsystem_device);
+    write_u16(c, 0x2c, ids.subsystem_vendor);
+    write_u16(c, 0x2e, ids.subsystem_device);
     Region regions[3];
     uint32_t n = regions_of(image, fn, regions);
     for (uint32_t i = 0; i < n; i++) {
         const Region *r = &regions[i];
-        put32(c, 0x10 + 4 * r->bar, (uint32_t)r->start | (r->wide ? 4 : 0) | (r->prefetch ? 8 : 0));
+        write_u32(c, 0x10 + 4 * r->bar, (uint32_t)r->start | (r->wide ? 4 : 0) | (r->prefetch ? 8 : 0));
         if (r->wide)
-            put32(c, 0x14 + 4 * r->bar, (uint32_t)(r->start >> 32));
+            write_u32(c, 0x14 + 4 * r->bar, (uint32_t)(r->start >> 32));
     }
 }
 
-static void express(const PciFn *fn, const PciLink *link, uint8_t *c)
+static void write_express(const PciFn *fn, const PciLink *link, uint8_t *c)
 {
     static const uint8_t port_type[] = {[PCI_ROOT_PORT] = 4, [PCI_UPSTREAM] = 5, [PCI_DOWNSTREAM] = 6};
     uint32_t type = fn->kind <= PCI_DOWNSTREAM ? port_type[fn->kind] : 0;
     uint8_t *e = c + CAP_EXP;
     e[0] = 0x10;
-    put16(e, 0x02, 2 | type << 4);
-    put32(e, 0x04, 0x112c8de1); /* 256-byte payload, extended tags, function-level reset */
-    put16(e, 0x08, 0x2930);
-    put32(e, 0x0c, link->max_gen | link->max_width << 4 | 0x00455000);
-    put16(e, 0x10, 0x0140); /* common clock, clock power management */
-    put16(e, 0x12, link->gen | link->width << 4 | 0x1000);
-    put32(e, 0x2c, ((1u << link->max_gen) - 1) << 1);
-    put16(e, 0x30, link->max_gen);
+    write_u16(e, 0x02, 2 | type << 4);
+    write_u32(e, 0x04, 0x112c8de1); /* 256-byte payload, extended tags, function-level reset */
+    write_u16(e, 0x08, 0x2930);
+    write_u32(e, 0x0c, link->max_gen | link->max_width << 4 | 0x00455000);
+    write_u16(e, 0x10, 0x0140); /* common clock, clock power management */
+    write_u16(e, 0x12, link->gen | link->width << 4 | 0x1000);
+    write_u32(e, 0x2c, ((1u << link->max_gen) - 1) << 1);
+    write_u16(e, 0x30, link->max_gen);
 }
 
 uint32_t pci_config(const SimImage *image, const PciFn *fn, const PciLink *link, uint8_t out[PCI_CONFIG_MAX])
 {
     memset(out, 0, PCI_CONFIG_MAX);
-    header(image, fn, out);
-    put32(out, CAP_PM, 0x48030001 | CAP_MSI << 8);
-    put16(out, CAP_PM + 4, 0x0008); /* D0 */
-    put32(out, CAP_MSI, 0x00810005 | CAP_EXP << 8);
-    express(fn, link, out);
+    write_header(image, fn, out);
+    write_u32(out, CAP_PM, 0x48030001 | CAP_MSI << 8);
+    write_u16(out, CAP_PM + 4, 0x0008); /* D0 */
+    write_u32(out, CAP_MSI, 0x00810005 | CAP_EXP << 8);
+    write_express(fn, link, out);
     if (fn->kind <= PCI_DOWNSTREAM)
         return BRIDGE_CONFIG;
-    put32(out, EXT_VC, 0x00010002 | (uint32_t)EXT_AER << 20);
-    put32(out, EXT_AER, 0x00020001 | (uint32_t)EXT_SECONDARY << 20);
-    put32(out, EXT_AER + 0x08, 0x00100000); /* masked: unsupported request */
-    put32(out, EXT_AER + 0x0c, 0x00462030);
-    put32(out, EXT_AER + 0x14, 0x0000a000);
-    put32(out, EXT_SECONDARY, 0x00010019);
+    write_u32(out, EXT_VC, 0x00010002 | (uint32_t)EXT_AER << 20);
+    write_u32(out, EXT_AER, 0x00020001 | (uint32_t)EXT_SECONDARY << 20);
+    write_u32(out, EXT_AER + 0x08, 0x00100000); /* masked: unsupported request */
+    write_u32(out, EXT_AER + 0x0c, 0x00462030);
+    write_u32(out, EXT_AER + 0x14, 0x0000a000);
+    write_u32(out, EXT_SECONDARY, 0x00010019);
     return PCI_CONFIG_MAX;
 }
 
@@ -363,7 +363,7 @@ static void switches_add(Build *b)
 }
 
 /* Every bridge passes on the highest bus below it. */
-static void spans(PciLayout *out)
+static void set_spans(PciLayout *out)
 {
     for (uint32_t i = out->count; i-- > 0;) {
         const PciFn *fn = &out->fn[i];
@@ -393,7 +393,7 @@ void pci_layout(const SimImage *image, PciLayout *ret)
     for (uint32_t g = 0; g < image->gpu_count; g++)
         if (image->gpus[g].bus && first_where(image, g, same_root))
             root_add(&b, g);
-    spans(ret);
+    set_spans(ret);
 }
 
 PciIds pci_ids(const SimImage *image, const PciFn *fn)

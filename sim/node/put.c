@@ -16,7 +16,7 @@
 
 #define FRESH ".new~"
 
-static void fail(Put *put, const char *what, const char *name)
+static void fail_put(Put *put, const char *what, const char *name)
 {
     if (put->rc == 0)
         put->rc = err_errno(put->err, "%s '%s/%s%s%s'", what, put->root, put->dir, put->dir[0] ? "/" : "", name);
@@ -67,7 +67,7 @@ void put_in(Put *put, const char *fmt, ...)
     if (n > 0 && n < PUT_PATH_MAX)
         put->dir_fd = open_dir(put->root_fd, put->dir);
     if (put->dir_fd < 0)
-        fail(put, "make", "");
+        fail_put(put, "make", "");
 }
 
 static int write_all(int fd, const void *data, size_t len)
@@ -89,7 +89,7 @@ static bool fresh_name(Put *put, const char *name, char out[NAME_MAX + 1])
     if (snprintf(out, NAME_MAX + 1, "%s" FRESH, name) <= NAME_MAX)
         return true;
     errno = ENAMETOOLONG;
-    fail(put, "write", name);
+    fail_put(put, "write", name);
     return false;
 }
 
@@ -100,7 +100,7 @@ static bool write_fresh(Put *put, const char *name, const void *data, size_t len
     if (fd < 0)
         return false;
     if (write_all(fd, data, len) < 0 || fchmod(fd, mode) < 0)
-        fail(put, "write", name);
+        fail_put(put, "write", name);
     return true;
 }
 
@@ -113,7 +113,7 @@ void put_bytes(Put *put, const char *name, const void *data, size_t len, mode_t 
     CLEANUP_FD int fd = openat(put->dir_fd, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0 || write_all(fd, data, len) < 0 || fchmod(fd, mode) < 0 ||
         renameat(put->dir_fd, fresh, put->dir_fd, name) < 0) {
-        fail(put, "write", name);
+        fail_put(put, "write", name);
         if (fd >= 0)
             unlinkat(put->dir_fd, fresh, 0);
     }
@@ -152,7 +152,7 @@ void put_over(Put *put, const char *name, const void *data, size_t len)
         return;
     CLEANUP_FD int fd = openat(put->dir_fd, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0 || write_all(fd, data, len) < 0 || ftruncate(fd, (off_t)len) < 0)
-        fail(put, "write", name);
+        fail_put(put, "write", name);
 }
 
 void put_link(Put *put, const char *name, const char *target)
@@ -162,7 +162,7 @@ void put_link(Put *put, const char *name, const char *target)
         return;
     unlinkat(put->dir_fd, fresh, 0);
     if (symlinkat(target, put->dir_fd, fresh) < 0 || renameat(put->dir_fd, fresh, put->dir_fd, name) < 0)
-        fail(put, "link", name);
+        fail_put(put, "link", name);
 }
 
 void put_device(Put *put, const char *name, unsigned int major_number, unsigned int minor_number)

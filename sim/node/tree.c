@@ -35,7 +35,7 @@ static void look_mig(const SimCond *cond, NodeTreeGpu *out)
         }
 }
 
-static void look(NodeTree *tree, uint32_t gpu, uint64_t t_ns)
+static void read_gpu(NodeTree *tree, uint32_t gpu, uint64_t t_ns)
 {
     NodeTreeGpu *out = &tree->gpus[gpu];
     SimNow now;
@@ -60,7 +60,7 @@ static void look_gpus(NodeTree *tree, uint64_t t_ns)
 {
     tree->processes.count = 0;
     for (uint32_t g = 0; g < tree->image->gpu_count; g++)
-        look(tree, g, t_ns);
+        read_gpu(tree, g, t_ns);
 }
 
 /* What is the node's own. */
@@ -109,7 +109,7 @@ static int folder_make(const char *root, Err *err)
 
 /* ---- writing ---- */
 
-static void devices(const NodeTree *tree, Put *put)
+static void put_devices(const NodeTree *tree, Put *put)
 {
     uint32_t real = tree->flags & NODE_TREE_DEVICES;
     put_in(put, "dev");
@@ -204,7 +204,7 @@ int node_tree_write(SimImage *image, const char *root, uint64_t t_ns, uint32_t f
     tree_boot(&tree, &put, t_ns);
     tree_tasks(&tree, &put, 0);
     tree_processes(&tree, &put, NULL, t_ns);
-    devices(&tree, &put);
+    put_devices(&tree, &put);
     for (uint32_t g = 0; g < image->gpu_count; g++)
         gpu_anew(&tree, &put, g, NULL);
     TRY(put_end(&put));

@@ -219,14 +219,14 @@ uint32_t node_mig_minor(uint32_t gpu_minor, uint32_t gi, int32_t ci)
 }
 
 /* The pen stands in the folder of the capability, or above a capability named like its folder. */
-static void capability(Put *put, const char *name, uint32_t minor_number, uint32_t mode)
+static void put_capability(Put *put, const char *name, uint32_t minor_number, uint32_t mode)
 {
     put_line(put, name, "DeviceFileMinor: %u\nDeviceFileMode: %u\nDeviceFileModify: 1", minor_number, mode);
 }
 
 void tree_capability(Put *put, uint32_t minor_number, uint32_t mode)
 {
-    capability(put, "fabric-mgmt", minor_number, mode);
+    put_capability(put, "fabric-mgmt", minor_number, mode);
 }
 
 void tree_mig_minors(Put *put)
@@ -242,8 +242,8 @@ void tree_mig_minors(Put *put)
         }
     put_bytes(put, "mig-minors", text.text, text.len, 0444);
     put_in(put, "proc/driver/nvidia/capabilities/mig");
-    capability(put, "config", MINOR_CONFIG, MODE_ROOT);
-    capability(put, "monitor", MINOR_MONITOR, MODE_ROOT);
+    put_capability(put, "config", MINOR_CONFIG, MODE_ROOT);
+    put_capability(put, "monitor", MINOR_MONITOR, MODE_ROOT);
 }
 
 static int keeps_gi(const NodeTreeGpu *now, uint32_t gi)
@@ -262,7 +262,7 @@ static int keeps_ci(const NodeTreeGpu *now, uint32_t gi, uint32_t ci)
     return 0;
 }
 
-static void gone(Put *put, uint32_t gpu, const NodeTreeGpu *old, const NodeTreeGpu *now)
+static void remove_gone(Put *put, uint32_t gpu, const NodeTreeGpu *old, const NodeTreeGpu *now)
 {
     for (uint32_t i = 0; i < old->ci_count; i++) {
         uint32_t gi = old->ci[i][0], ci = old->ci[i][1];
@@ -279,7 +279,7 @@ static void gone(Put *put, uint32_t gpu, const NodeTreeGpu *old, const NodeTreeG
     }
 }
 
-static void device(const NodeTree *tree, Put *put, uint32_t minor_number)
+static void put_mig_device(const NodeTree *tree, Put *put, uint32_t minor_number)
 {
     char name[32];
     snprintf(name, sizeof name, "nvidia-cap%u", minor_number);
@@ -292,7 +292,7 @@ void tree_mig_gpu(const NodeTree *tree, Put *put, uint32_t gpu, const NodeTreeGp
     const NodeTreeGpu *now = &tree->gpus[gpu];
     uint32_t number = tree->image->gpus[gpu].minor;
     if (old)
-        gone(put, number, old, now);
+        remove_gone(put, number, old, now);
     if (!now->driver) {
         put_gone(put, "proc/driver/nvidia/capabilities/gpu%u", number);
         return;
@@ -305,15 +305,15 @@ void tree_mig_gpu(const NodeTree *tree, Put *put, uint32_t gpu, const NodeTreeGp
         if (!at)
             continue;
         put_in(put, "proc/driver/nvidia/capabilities/gpu%u/mig/gi%u", number, now->gi[i]);
-        capability(put, "access", at, MODE_ALL);
-        device(tree, put, at);
+        put_capability(put, "access", at, MODE_ALL);
+        put_mig_device(tree, put, at);
     }
     for (uint32_t i = 0; i < now->ci_count; i++) {
         uint32_t at = node_mig_minor(number, now->ci[i][0], (int32_t)now->ci[i][1]);
         if (!at)
             continue;
         put_in(put, "proc/driver/nvidia/capabilities/gpu%u/mig/gi%u/ci%u", number, now->ci[i][0], now->ci[i][1]);
-        capability(put, "access", at, MODE_ALL);
-        device(tree, put, at);
+        put_capability(put, "access", at, MODE_ALL);
+        put_mig_device(tree, put, at);
     }
 }

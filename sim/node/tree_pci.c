@@ -126,7 +126,7 @@ static void aer_files(const NodeTree *tree, Put *put, const PciFn *fn)
 /* ---- what does not change ---- */
 
 /* CPUs and memory near the function: those of a GPU, for NVSwitches those of the first. */
-static const SimGpuId *near(const NodeTree *tree, const PciFn *fn)
+static const SimGpuId *nearest_gpu(const NodeTree *tree, const PciFn *fn)
 {
     if (fn->kind == PCI_NIC)
         fn = &tree->layout.fn[fn->parent];
@@ -146,8 +146,8 @@ static void identity_files(const NodeTree *tree, Put *put, const PciFn *fn)
     put_line(put, "modalias", "pci:v%08Xd%08Xsv%08Xsd%08Xbc%02Xsc%02Xi%02X", ids.vendor, ids.device,
              ids.subsystem_vendor, ids.subsystem_device, ids.class_code >> 16, (ids.class_code >> 8) & 0xff,
              ids.class_code & 0xff);
-    put_line(put, "numa_node", "%u", near(tree, fn)->numa_node);
-    put_line(put, "local_cpulist", "%s", near(tree, fn)->cpulist);
+    put_line(put, "numa_node", "%u", nearest_gpu(tree, fn)->numa_node);
+    put_line(put, "local_cpulist", "%s", nearest_gpu(tree, fn)->cpulist);
     put_line(put, "irq", "%u", 64 + (fn->bus & 0xff));
     put_line(put, "power_state", "D0");
     CLEANUP(str_done) Str regions;
@@ -317,7 +317,7 @@ static const char *const hw_counters[] = {
     "rx_write_requests",
 };
 
-static void guid(Put *put, const char *name, uint64_t value)
+static void put_guid(Put *put, const char *name, uint64_t value)
 {
     put_line(put, name, "%04x:%04x:%04x:%04x", (unsigned)(value >> 48), (unsigned)(value >> 32) & 0xffff,
              (unsigned)(value >> 16) & 0xffff, (unsigned)value & 0xffff);
@@ -344,7 +344,7 @@ static void port_files(Put *put, const char *dir, uint32_t which, uint64_t port_
         put_line(put, hw_counters[i], i == 2 ? "10" : "0"); /* lifespan: milliseconds that readings are kept */
 }
 
-static void adapter(const NodeTree *tree, Put *put, uint32_t which)
+static void put_adapter(const NodeTree *tree, Put *put, uint32_t which)
 {
     const PciFn *fn = &tree->layout.fn[tree->layout.nic[which]];
     char path[PCI_PATH_MAX], bdf[PCI_BDF_MAX], dir[PCI_PATH_MAX + 64], to[PCI_PATH_MAX + 64], name[16];
@@ -357,8 +357,8 @@ static void adapter(const NodeTree *tree, Put *put, uint32_t which)
     put_in(put, "%s", dir);
     snprintf(to, sizeof to, "../../../%s", bdf);
     put_link(put, "device", to);
-    guid(put, "node_guid", id);
-    guid(put, "sys_image_guid", id);
+    put_guid(put, "node_guid", id);
+    put_guid(put, "sys_image_guid", id);
     put_line(put, "node_type", "1: CA");
     put_line(put, "node_desc", "%s %s", tree->image->hostname, name);
     put_line(put, "fw_ver", "28.39.1002");
@@ -374,5 +374,5 @@ void tree_infiniband(const NodeTree *tree, Put *put)
 {
     put_in(put, "sys/class/infiniband");
     for (uint32_t i = 0; i < tree->layout.nic_count; i++)
-        adapter(tree, put, i);
+        put_adapter(tree, put, i);
 }

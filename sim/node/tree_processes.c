@@ -108,7 +108,7 @@ static void put_process(const NodeTree *tree, Put *put, const NodeTreeProcess *p
 
 /* ---- all ---- */
 
-static const NodeTreeProcess *find(const NodeTreeProcesses *in, uint32_t pid)
+static const NodeTreeProcess *find_process(const NodeTreeProcesses *in, uint32_t pid)
 {
     for (uint32_t i = 0; i < in->count; i++)
         if (in->at[i].pid == pid)
@@ -129,7 +129,7 @@ static void remove_gone(const NodeTree *tree, Put *put, const NodeTreeProcesses 
     for (uint32_t i = 0; i < old->count; i++) {
         const char *pod = tree->image->works[old->at[i].work].owner.pod;
 
-        if (!find(&tree->processes, old->at[i].pid))
+        if (!find_process(&tree->processes, old->at[i].pid))
             put_gone(put, "proc/%u", old->at[i].pid);
         if (pod[0] && !has_pod(tree->image, &tree->processes, pod))
             put_gone(put, "var/log/pods/%s", pod);
@@ -184,7 +184,7 @@ void tree_processes(NodeTree *tree, Put *put, const NodeTreeProcesses *old, uint
         put_passwd(tree, put);
     remove_gone(tree, put, old ? old : &none);
     for (uint32_t i = 0; i < tree->processes.count; i++) {
-        const NodeTreeProcess *process = &tree->processes.at[i], *before = old ? find(old, process->pid) : NULL;
+        const NodeTreeProcess *process = &tree->processes.at[i], *before = old ? find_process(old, process->pid) : NULL;
 
         if (!before || before->work != process->work || before->started_ns != process->started_ns) {
             put_process(tree, put, process, t_ns);
@@ -217,7 +217,7 @@ static void task_files(Put *put, uint32_t pid, const char *name, char state)
     put_line(put, "status", "Name:\t%s\nState:\t%c\nPid:\t%u", name, state, pid);
 }
 
-static void service(Put *put, uint32_t pid, const char *name, bool runs)
+static void put_service(Put *put, uint32_t pid, const char *name, bool runs)
 {
     if (!runs) {
         put_gone(put, "proc/%u", pid);
@@ -228,7 +228,7 @@ static void service(Put *put, uint32_t pid, const char *name, bool runs)
 }
 
 /* Some are known by their name, some by where they wait, some by what they hold open. */
-static void stuck(Put *put, uint32_t i)
+static void put_stuck(Put *put, uint32_t i)
 {
     static const struct {
         const char *name, *wchan, *holds;
@@ -249,12 +249,12 @@ void tree_tasks(const NodeTree *tree, Put *put, uint32_t old_stuck)
 {
     const bool up = tree->driver != SIM_DRIVER_UNLOADED;
 
-    service(put, PID_FIRST + 1, "nvidia-persiste", tree->persistenced && up); /* 15 characters are kept */
-    service(put, PID_FIRST + 2, "nv-fabricmanage", tree->fabric_manager && tree->layout.switch_count && up);
+    put_service(put, PID_FIRST + 1, "nvidia-persiste", tree->persistenced && up); /* 15 characters are kept */
+    put_service(put, PID_FIRST + 2, "nv-fabricmanage", tree->fabric_manager && tree->layout.switch_count && up);
     for (uint32_t i = tree->stuck; i < old_stuck; i++)
         put_gone(put, "proc/%u", PID_STUCK + i);
     for (uint32_t i = 0; i < tree->stuck; i++)
-        stuck(put, i);
+        put_stuck(put, i);
 }
 
 void tree_boot(const NodeTree *tree, Put *put, uint64_t t_ns)

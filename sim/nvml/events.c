@@ -148,7 +148,7 @@ nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long
 }
 
 /* Types registered before keep the place from which they count. */
-static void want(struct nvmlEventSet_st *s, uint32_t gpu, unsigned int types, uint32_t from)
+static void want_types(struct nvmlEventSet_st *s, uint32_t gpu, unsigned int types, uint32_t from)
 {
     for (uint32_t b = 0; b < TYPE_BITS; b++)
         if ((types & ~(unsigned)s->mask[gpu]) >> b & 1)
@@ -168,7 +168,7 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long ev
     pthread_mutex_lock(&lock);
     struct nvmlEventSet_st *s = set_of(c.image, set);
     if (s && known)
-        want(s, c.gpu, (unsigned)event_types, from);
+        want_types(s, c.gpu, (unsigned)event_types, from);
     pthread_mutex_unlock(&lock);
     if (!s) {
         nvml_strict(fn, "not an event set, or freed before");
@@ -177,7 +177,7 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long ev
     return known ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
-static int wanted(const struct nvmlEventSet_st *s, const SimEvent *ev, uint32_t index)
+static int is_wanted(const struct nvmlEventSet_st *s, const SimEvent *ev, uint32_t index)
 {
     if (ev->gpu < 0 || ev->gpu >= SIM_GPU_MAX || !nvml_handle_gpu((uint32_t)ev->gpu))
         return 0;
@@ -188,7 +188,7 @@ static int wanted(const struct nvmlEventSet_st *s, const SimEvent *ev, uint32_t 
 }
 
 /* Whether a GPU that the set watches has fallen off the bus. */
-static int lost(SimImage *image, const struct nvmlEventSet_st *s)
+static int has_lost_gpu(SimImage *image, const struct nvmlEventSet_st *s)
 {
     for (uint32_t g = 0; g < image->gpu_count && g < SIM_GPU_MAX; g++)
         if (s->mask[g] && sim_state_now(image, g)->cond.lost)
@@ -197,7 +197,7 @@ static int lost(SimImage *image, const struct nvmlEventSet_st *s)
 }
 
 /* The set's next event until now. TIMEOUT when there is none; *ret_next_ns is then when to look again. */
-static nvmlReturn_t take(SimImage *image, struct nvmlEventSet_st *s, SimEvent *ret, uint64_t *ret_next_ns)
+static nvmlReturn_t take_event(SimImage *image, struct nvmlEventSet_st *s, SimEvent *ret, uint64_t *ret_next_ns)
 {
     nvmlReturn_t rc = NVML_ERROR_TIMEOUT;
     uint64_t now_ns = sim_clock_now(image);
@@ -207,10 +207,10 @@ static nvmlReturn_t take(SimImage *image, struct nvmlEventSet_st *s, SimEvent *r
         if (next == 0)
             break;
         s->cursor = next;
-        if (wanted(s, ret, next - 1))
+        if (is_wanted(s, ret, next - 1))
             rc = NVML_SUCCESS;
     }
-    if (rc == NVML_ERROR_TIMEOUT && lost(image, s)) /* after what it had to say about that */
+    if (rc == NVML_ERROR_TIMEOUT && has_lost_gpu(image, s)) /* after what it had to say about that */
         rc = NVML_ERROR_GPU_IS_LOST;
     if (s->closed)
         rc = NVML_ERROR_INVALID_ARGUMENT;
@@ -235,7 +235,7 @@ static nvmlReturn_t wait_for(NvmlFn fn, nvmlEventSet_t handle, int have_out, uns
     int64_t end = real_ms() + timeout_ms;
     while (rc == NVML_SUCCESS) {
         uint64_t next_ns = SIM_FOREVER;
-        rc = take(image, s, ret, &next_ns);
+        rc = take_event(image, s, ret, &next_ns);
         int64_t left = end - real_ms();
         if (rc != NVML_ERROR_TIMEOUT || left <= 0)
             break;
@@ -338,8 +338,8 @@ static uint64_t change_after(SimImage *image, uint64_t t_ns, uint64_t now_ns)
 }
 
 /* Tells what differs between what the set knows and `bound`, up to `room` events; 0 when there was no room for all. */
-static int tell(const SimImage *image, struct nvmlSystemEventSet_st *s, uint32_t bound, nvmlSystemEventData_v1_t *out,
-                unsigned int room, unsigned int *n)
+static int fill_events(const SimImage *image, struct nvmlSystemEventSet_st *s, uint32_t bound,
+                       nvmlSystemEventData_v1_t *out, unsigned int room, unsigned int *n)
 {
     for (uint32_t news = s->bound ^ bound; news; news &= news - 1) {
         uint32_t gpu = (uint32_t)__builtin_ctz(news);
@@ -361,7 +361,7 @@ static unsigned int system_take(SimImage *image, struct nvmlSystemEventSet_st *s
 {
     uint64_t now_ns = sim_clock_now(image);
     unsigned int n = 0;
-    while (tell(image, s, bound_gpus(image, s->seen_ns), out, room, &n)) {
+    while (fill_events(image, s, bound_gpus(image, s->seen_ns), out, room, &n)) {
         uint64_t next = change_after(image, s->seen_ns, now_ns);
         if (next == SIM_FOREVER)
             break;

@@ -32,7 +32,7 @@ typedef struct FieldRow {
     int32_t a, b, d;
 } FieldRow;
 
-static nvmlReturn_t give(uint64_t value, uint64_t *ret)
+static nvmlReturn_t give_value(uint64_t value, uint64_t *ret)
 {
     *ret = value;
     return NVML_SUCCESS;
@@ -44,7 +44,7 @@ static nvmlReturn_t ecc_mode(const Field *f, uint64_t *ret)
     const SimCond *cond = &f->c->now->cond;
     if (!f->c->board->has_ecc)
         return NVML_ERROR_NOT_SUPPORTED;
-    return give((f->a ? cond->set[SIM_KEY_ECC_PENDING] : cond->ecc_mode) != 0, ret);
+    return give_value((f->a ? cond->set[SIM_KEY_ECC_PENDING] : cond->ecc_mode) != 0, ret);
 }
 
 /* a: corrected or not, b: volatile or aggregate, c: location, SIM_ECC_LOCS = all. From Ampere on of the locations only
@@ -58,18 +58,18 @@ static nvmlReturn_t ecc_count(const Field *f, uint64_t *ret)
         return NVML_ERROR_NOT_SUPPORTED;
     const uint64_t *count = f->b ? cond->ecc_aggregate[f->a] : cond->ecc_volatile[f->a];
     if (f->d != SIM_ECC_LOCS)
-        return give(count[f->d], ret);
+        return give_value(count[f->d], ret);
     uint64_t sum = 0;
     for (int i = 0; i < SIM_ECC_LOCS; i++)
         sum += count[i];
-    return give(sum, ret);
+    return give_value(sum, ret);
 }
 
-static nvmlReturn_t retired(const Field *f, uint64_t *ret)
+static nvmlReturn_t read_retired(const Field *f, uint64_t *ret)
 {
     if (!f->c->board->has_retired_pages)
         return NVML_ERROR_NOT_SUPPORTED;
-    return give(f->c->now->cond.retired[f->a], ret);
+    return give_value(f->c->now->cond.retired[f->a], ret);
 }
 
 /* a: 0 single bit, 1 double bit, 2 either. What is pending is not told apart: it belongs to causes that have pages. */
@@ -78,17 +78,17 @@ static nvmlReturn_t retired_pending(const Field *f, uint64_t *ret)
     const SimCond *cond = &f->c->now->cond;
     if (!f->c->board->has_retired_pages)
         return NVML_ERROR_NOT_SUPPORTED;
-    return give(cond->retired_pending && (f->a == 2 || cond->retired[f->a] > 0), ret);
+    return give_value(cond->retired_pending && (f->a == 2 || cond->retired[f->a] > 0), ret);
 }
 
-static nvmlReturn_t remapped(const Field *f, uint64_t *ret)
+static nvmlReturn_t read_remapped(const Field *f, uint64_t *ret)
 {
     const SimCond *cond = &f->c->now->cond;
     const uint32_t values[] = {
         cond->remap_cor, cond->remap_unc, cond->remap_pending != 0, cond->remap_failed != 0, 0, 0};
     if (!f->c->board->has_remap || cond->mig_mode)
         return NVML_ERROR_NOT_SUPPORTED;
-    return give(values[f->a], ret);
+    return give_value(values[f->a], ret);
 }
 
 /* ---- NVLink ---- */
@@ -119,11 +119,11 @@ static nvmlReturn_t link_errors(const Field *f, uint64_t *ret)
         uint64_t sum = 0;
         for (uint32_t i = 0; i < c->board->link_count && i < SIM_LINK_MAX; i++)
             sum += (uint64_t)c->now->cond.link[i].count[f->a];
-        return give(sum, ret);
+        return give_value(sum, ret);
     }
     unsigned int link;
     nvmlReturn_t rc = link_of(f, f->b, &link);
-    return rc == NVML_SUCCESS ? give((uint64_t)c->now->cond.link[link].count[f->a], ret) : rc;
+    return rc == NVML_SUCCESS ? give_value((uint64_t)c->now->cond.link[link].count[f->a], ret) : rc;
 }
 
 static nvmlReturn_t link_crc(const Field *f, uint64_t *ret)
@@ -133,7 +133,8 @@ static nvmlReturn_t link_crc(const Field *f, uint64_t *ret)
     if (rc != NVML_SUCCESS)
         return rc;
     const double *count = f->c->now->cond.link[link].count;
-    return give((uint64_t)count[NVML_NVLINK_ERROR_DL_CRC_FLIT] + (uint64_t)count[NVML_NVLINK_ERROR_DL_CRC_DATA], ret);
+    return give_value((uint64_t)count[NVML_NVLINK_ERROR_DL_CRC_FLIT] + (uint64_t)count[NVML_NVLINK_ERROR_DL_CRC_DATA],
+                      ret);
 }
 
 /* a: least link version, b: link. */
@@ -145,7 +146,7 @@ static nvmlReturn_t link_speed(const Field *f, uint64_t *ret)
     if (rc != NVML_SUCCESS || board->link_version < (uint32_t)f->a)
         return rc != NVML_SUCCESS ? rc : NVML_ERROR_NOT_SUPPORTED;
     int down = f->b != ALL_LINKS && f->c->now->cond.link[link].state == NVML_NVLINK_STATE_INACTIVE;
-    return give(down ? 0 : board->link_mbytes_per_s, ret);
+    return give_value(down ? 0 : board->link_mbytes_per_s, ret);
 }
 
 /* a: only those that lead to a switch and are up. */
@@ -155,11 +156,11 @@ static nvmlReturn_t link_count(const Field *f, uint64_t *ret)
     if (board->link_count == 0)
         return NVML_ERROR_NOT_SUPPORTED;
     if (!f->a)
-        return give(board->link_count, ret);
+        return give_value(board->link_count, ret);
     uint64_t up = 0;
     for (uint32_t i = 0; i < board->link_count && i < SIM_LINK_MAX; i++)
         up += f->c->now->cond.link[i].state != NVML_NVLINK_STATE_INACTIVE;
-    return give(board->link_to_switch ? up : 0, ret);
+    return give_value(board->link_to_switch ? up : 0, ret);
 }
 
 /* a: channel, b: with headers. A scope of all ones is the sum; links share the traffic evenly. */
@@ -170,10 +171,10 @@ static nvmlReturn_t link_kib(const Field *f, uint64_t *ret)
         return NVML_ERROR_NOT_SUPPORTED;
     double kib = f->c->now->cum[f->a] / 1024 * (f->b ? RAW_OVERHEAD : 1);
     if (f->scope == ~0u)
-        return give(nvml_round(kib), ret);
+        return give_value(nvml_round(kib), ret);
     unsigned int link;
     nvmlReturn_t rc = link_of(f, ANY_LINK, &link);
-    return rc == NVML_SUCCESS ? give(nvml_round(kib / board->link_count), ret) : rc;
+    return rc == NVML_SUCCESS ? give_value(nvml_round(kib / board->link_count), ret) : rc;
 }
 
 enum { LINK_REMOTE_ID, LINK_STATE, LINK_VERSION, LINK_POWER_STATE };
@@ -183,19 +184,19 @@ static nvmlReturn_t link_fact(const Field *f, uint64_t *ret)
     unsigned int link;
     nvmlReturn_t rc = link_of(f, ANY_LINK, &link);
     if (f->a == LINK_STATE && f->c->now->cond.mig_mode && f->scope < f->c->board->link_count)
-        return give(NVML_NVLINK_STATE_INACTIVE, ret); /* with MIG on links read as down */
+        return give_value(NVML_NVLINK_STATE_INACTIVE, ret); /* with MIG on links read as down */
     if (rc != NVML_SUCCESS)
         return rc;
     uint32_t state = f->c->now->cond.link[link].state;
     switch (f->a) {
     case LINK_REMOTE_ID:
-        return state == NVML_NVLINK_STATE_INACTIVE ? NVML_ERROR_NOT_SUPPORTED : give(link, ret);
+        return state == NVML_NVLINK_STATE_INACTIVE ? NVML_ERROR_NOT_SUPPORTED : give_value(link, ret);
     case LINK_STATE:
-        return give(state, ret);
+        return give_value(state, ret);
     case LINK_VERSION:
-        return give(f->c->board->link_version, ret);
+        return give_value(f->c->board->link_version, ret);
     default:
-        return give(state == NVML_NVLINK_STATE_SLEEP, ret);
+        return give_value(state == NVML_NVLINK_STATE_SLEEP, ret);
     }
 }
 
@@ -204,7 +205,7 @@ static nvmlReturn_t link_threshold(const Field *f, uint64_t *ret)
 {
     if (f->c->board->link_count == 0 || f->c->board->link_version < NVML_NVLINK_VERSION_4_0)
         return NVML_ERROR_NOT_SUPPORTED;
-    return give((uint64_t)f->a, ret);
+    return give_value((uint64_t)f->a, ret);
 }
 
 enum {
@@ -222,7 +223,7 @@ enum {
 
 /* Counters of the fifth generation: a says which. The bins of the error correction hold blocks by errors corrected (b):
  * none in nearly all. */
-static nvmlReturn_t link5(const Field *f, uint64_t *ret)
+static nvmlReturn_t read_link5(const Field *f, uint64_t *ret)
 {
     unsigned int link;
     nvmlReturn_t rc = is_nvl5(f) ? link_of(f, ANY_LINK, &link) : NVML_ERROR_NOT_SUPPORTED;
@@ -234,39 +235,39 @@ static nvmlReturn_t link5(const Field *f, uint64_t *ret)
     double crc = count[NVML_NVLINK_ERROR_DL_CRC_FLIT] + count[NVML_NVLINK_ERROR_DL_CRC_DATA];
     switch (f->a) {
     case NVL5_TX_PACKETS:
-        return give((uint64_t)(tx / PACKET_BYTES), ret);
+        return give_value((uint64_t)(tx / PACKET_BYTES), ret);
     case NVL5_TX_BYTES:
-        return give(nvml_round(tx), ret);
+        return give_value(nvml_round(tx), ret);
     case NVL5_RX_PACKETS:
-        return give((uint64_t)(rx / PACKET_BYTES), ret);
+        return give_value((uint64_t)(rx / PACKET_BYTES), ret);
     case NVL5_RX_BYTES:
-        return give(nvml_round(rx), ret);
+        return give_value(nvml_round(rx), ret);
     case NVL5_ERRORS:
-        return give((uint64_t)crc, ret);
+        return give_value((uint64_t)crc, ret);
     case NVL5_SYMBOLS:
-        return give((uint64_t)count[NVML_NVLINK_ERROR_DL_CRC_FLIT], ret);
+        return give_value((uint64_t)count[NVML_NVLINK_ERROR_DL_CRC_FLIT], ret);
     case NVL5_REPLAYS:
-        return give((uint64_t)count[NVML_NVLINK_ERROR_DL_REPLAY], ret);
+        return give_value((uint64_t)count[NVML_NVLINK_ERROR_DL_REPLAY], ret);
     case NVL5_RECOVERIES:
-        return give((uint64_t)count[NVML_NVLINK_ERROR_DL_RECOVERY], ret);
+        return give_value((uint64_t)count[NVML_NVLINK_ERROR_DL_RECOVERY], ret);
     case NVL5_FEC:
-        return give(f->b == 0 ? (uint64_t)(rx / PACKET_BYTES) : f->b == 1 ? (uint64_t)crc : 0, ret);
+        return give_value(f->b == 0 ? (uint64_t)(rx / PACKET_BYTES) : f->b == 1 ? (uint64_t)crc : 0, ret);
     default:
-        return give(0, ret);
+        return give_value(0, ret);
     }
 }
 
 /* ---- heat, power, what holds clocks down ---- */
 static nvmlReturn_t memory_temp(const Field *f, uint64_t *ret)
 {
-    return f->c->board->has_mem_temp ? give(nvml_round(f->c->now->mem_temp_c), ret) : NVML_ERROR_NOT_SUPPORTED;
+    return f->c->board->has_mem_temp ? give_value(nvml_round(f->c->now->mem_temp_c), ret) : NVML_ERROR_NOT_SUPPORTED;
 }
 
-static nvmlReturn_t tlimit(const Field *f, uint64_t *ret)
+static nvmlReturn_t read_tlimit(const Field *f, uint64_t *ret)
 {
     const SimBoard *b = f->c->board;
     const int32_t margin[] = {b->tlimit_shutdown, b->tlimit_slowdown, b->tlimit_mem_max, b->tlimit_gpu_max};
-    return b->has_tlimit ? give((uint64_t)(int64_t)margin[f->a], ret) : NVML_ERROR_NOT_SUPPORTED;
+    return b->has_tlimit ? give_value((uint64_t)(int64_t)margin[f->a], ret) : NVML_ERROR_NOT_SUPPORTED;
 }
 
 /* Power of the GPU or of its module; what memory takes alone is not measured. */
@@ -279,17 +280,17 @@ static nvmlReturn_t check_scope(const Field *f, int has_module)
 }
 
 /* a: the scope counts. */
-static nvmlReturn_t energy(const Field *f, uint64_t *ret)
+static nvmlReturn_t read_energy(const Field *f, uint64_t *ret)
 {
     nvmlReturn_t rc = f->a ? check_scope(f, 0) : NVML_SUCCESS;
     if (rc == NVML_SUCCESS && f->c->board->arch < NVML_DEVICE_ARCH_VOLTA)
         rc = NVML_ERROR_NOT_SUPPORTED;
-    return rc == NVML_SUCCESS ? give(nvml_round(f->c->now->energy_mj), ret) : rc;
+    return rc == NVML_SUCCESS ? give_value(nvml_round(f->c->now->energy_mj), ret) : rc;
 }
 
 enum { POWER_MEAN, POWER_NOW, POWER_MIN, POWER_MAX, POWER_DEFAULT, POWER_ENFORCED, POWER_ASKED };
 
-static nvmlReturn_t power(const Field *f, uint64_t *ret)
+static nvmlReturn_t read_power(const Field *f, uint64_t *ret)
 {
     const SimBoard *b = f->c->board;
     const SimNow *now = f->c->now;
@@ -302,19 +303,19 @@ static nvmlReturn_t power(const Field *f, uint64_t *ret)
         return rc;
     switch (f->a) {
     case POWER_MEAN:
-        return give(nvml_round(now->watt_mean * 1000), ret);
+        return give_value(nvml_round(now->watt_mean * 1000), ret);
     case POWER_NOW:
-        return give(nvml_round(now->watt * 1000), ret);
+        return give_value(nvml_round(now->watt * 1000), ret);
     case POWER_MIN:
-        return give(b->power_min_mw, ret);
+        return give_value(b->power_min_mw, ret);
     case POWER_MAX:
-        return give(b->power_max_mw, ret);
+        return give_value(b->power_max_mw, ret);
     case POWER_DEFAULT:
-        return give(b->power_default_mw, ret);
+        return give_value(b->power_default_mw, ret);
     case POWER_ENFORCED:
-        return give(nvml_round(now->limit_w * 1000), ret);
+        return give_value(nvml_round(now->limit_w * 1000), ret);
     default:
-        return give(asked ? asked : b->power_default_mw, ret);
+        return give_value(asked ? asked : b->power_default_mw, ret);
     }
 }
 
@@ -324,7 +325,7 @@ static nvmlReturn_t held_ns(const Field *f, uint64_t *ret)
     double ns = 0;
     for (int i = f->a; i <= f->b; i++)
         ns += f->c->now->throttle_ns[i];
-    return give(nvml_round(ns), ret);
+    return give_value(nvml_round(ns), ret);
 }
 
 /* ---- PCIe, C2C, the rest ---- */
@@ -357,51 +358,51 @@ static nvmlReturn_t pcie_count(const Field *f, uint64_t *ret)
     const uint64_t *cor = cond->aer[0];
     switch (f->a) {
     case PCIE_REPLAYS:
-        return give((uint64_t)cond->replays, ret);
+        return give_value((uint64_t)cond->replays, ret);
     case PCIE_ROLLOVERS:
-        return give(cor[SIM_AER_ROLLOVER], ret);
+        return give_value(cor[SIM_AER_ROLLOVER], ret);
     case PCIE_RECOVERIES: /* the link trains anew when replays do not get through */
-        return give(cor[SIM_AER_ROLLOVER] + cor[SIM_AER_RX_ERR], ret);
+        return give_value(cor[SIM_AER_ROLLOVER] + cor[SIM_AER_RX_ERR], ret);
     case PCIE_CORRECTABLE:
-        return give(aer_sum(cor), ret);
+        return give_value(aer_sum(cor), ret);
     case PCIE_RECEIVER:
-        return give(cor[SIM_AER_RX_ERR], ret);
+        return give_value(cor[SIM_AER_RX_ERR], ret);
     case PCIE_BAD_TLP:
-        return give(cor[SIM_AER_BAD_TLP], ret);
+        return give_value(cor[SIM_AER_BAD_TLP], ret);
     case PCIE_BAD_DLLP:
-        return give(cor[SIM_AER_BAD_DLLP], ret);
+        return give_value(cor[SIM_AER_BAD_DLLP], ret);
     case PCIE_NAKS_SENT: /* one for each bad packet */
-        return give(cor[SIM_AER_BAD_TLP], ret);
+        return give_value(cor[SIM_AER_BAD_TLP], ret);
     case PCIE_NON_FATAL:
-        return give(aer_sum(cond->aer[1]), ret);
+        return give_value(aer_sum(cond->aer[1]), ret);
     case PCIE_FATAL:
-        return give(aer_sum(cond->aer[2]), ret);
+        return give_value(aer_sum(cond->aer[2]), ret);
     case PCIE_UNSUPPORTED:
-        return give(cond->aer[1][SIM_AER_UNSUPPORTED] + cond->aer[2][SIM_AER_UNSUPPORTED], ret);
+        return give_value(cond->aer[1][SIM_AER_UNSUPPORTED] + cond->aer[2][SIM_AER_UNSUPPORTED], ret);
     default:
-        return give(0, ret);
+        return give_value(0, ret);
     }
 }
 
 static nvmlReturn_t pcie_bytes(const Field *f, uint64_t *ret)
 {
-    return give(nvml_round(f->c->now->cum[f->a]), ret);
+    return give_value(nvml_round(f->c->now->cum[f->a]), ret);
 }
 
-static nvmlReturn_t c2c(const Field *f, uint64_t *ret)
+static nvmlReturn_t read_c2c(const Field *f, uint64_t *ret)
 {
-    return f->c->board->has_c2c ? give((uint64_t)f->a, ret) : NVML_ERROR_NOT_SUPPORTED;
+    return f->c->board->has_c2c ? give_value((uint64_t)f->a, ret) : NVML_ERROR_NOT_SUPPORTED;
 }
 
 static nvmlReturn_t mig_fact(const Field *f, uint64_t *ret)
 {
     const SimBoard *b = f->c->board;
-    return give(b->has_mig && (f->a || !b->mig_needs_reset), ret);
+    return give_value(b->has_mig && (f->a || !b->mig_needs_reset), ret);
 }
 
-static nvmlReturn_t condition(const Field *f, uint64_t *ret)
+static nvmlReturn_t read_condition(const Field *f, uint64_t *ret)
 {
-    return give(f->c->now->cond.set[f->a], ret);
+    return give_value(f->c->now->cond.set[f->a], ret);
 }
 
 /* ---- the table ---- */

@@ -82,7 +82,7 @@ nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample)
 }
 
 /* What was measured at this very instant; gi NULL is the whole GPU. */
-static void fill(const NvmlCall *c, const SimGi *gi, struct nvmlGpmSample_st *s)
+static void fill_sample(const NvmlCall *c, const SimGi *gi, struct nvmlGpmSample_st *s)
 {
     const SimCond *cond = &c->now->cond;
     s->image = c->image;
@@ -114,7 +114,7 @@ nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t device, nvmlGpmSample_t sample)
         return NVML_ERROR_INVALID_ARGUMENT;
     if (!c.board->has_gpm)
         return NVML_ERROR_NOT_SUPPORTED;
-    fill(&c, NULL, s);
+    fill_sample(&c, NULL, s);
     return NVML_SUCCESS;
 }
 
@@ -133,7 +133,7 @@ nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned int gpu_instance_
         const SimGi *gi = &c.now->cond.gi[i];
         if (!gi->used || gi->id != gpu_instance_id)
             continue;
-        fill(&c, gi, s);
+        fill_sample(&c, gi, s);
         return NVML_SUCCESS;
     }
     return NVML_ERROR_INVALID_ARGUMENT;
@@ -203,7 +203,7 @@ typedef struct GpmPair {
 } GpmPair;
 
 /* Engines of that kind in what was measured. */
-static uint32_t engines(const GpmPair *p, SimChannel channel)
+static uint32_t count_engines(const GpmPair *p, SimChannel channel)
 {
     const SimProfile *gi = p->first->gi_profile == SIM_NONE ? NULL : &p->board->profiles[p->first->gi_profile];
     switch (channel) {
@@ -220,14 +220,14 @@ static uint32_t engines(const GpmPair *p, SimChannel channel)
     }
 }
 
-static int offered(const GpmPair *p, const GpmRow *row)
+static int is_offered(const GpmPair *p, const GpmRow *row)
 {
     int whole = p->first->gi_id == SIM_NONE;
     switch ((GpmHow)row->how) {
     case GPM_NONE:
         return 0;
     case GPM_ENGINE:
-        return row->number < engines(p, (SimChannel)row->channel);
+        return row->number < count_engines(p, (SimChannel)row->channel);
     case GPM_PCIE_RATE:
     case GPM_PCIE_BYTES:
         return whole;
@@ -289,7 +289,7 @@ static void metric_get(const GpmPair *p, nvmlGpmMetric_t *m)
         m->metricInfo.longName = row->long_name;
         m->metricInfo.unit = row->unit;
     }
-    m->nvmlReturn = offered(p, row) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+    m->nvmlReturn = is_offered(p, row) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
     if (m->nvmlReturn == NVML_SUCCESS)
         m->value = value_of(p, row);
 }

@@ -102,7 +102,7 @@ static nvmlReturn_t driver_answer(SimImage *image)
 }
 
 /* Attaching touches every GPU, so it hangs with any of them. */
-static void attach(SimImage *image, NvmlFn fn)
+static void attach_image(SimImage *image, NvmlFn fn)
 {
     for (uint32_t i = 0; i < nvml_process.visible_count; i++)
         nvml_hang(image, fn, (int32_t)nvml_process.visible[i]);
@@ -127,7 +127,7 @@ static nvmlReturn_t first_init(NvmlFn fn, unsigned int flags)
     if (nvml_process.visible_count == 0 && !(flags & NVML_INIT_FLAG_NO_GPUS))
         return NVML_ERROR_DRIVER_NOT_LOADED;
     if (!(flags & NVML_INIT_FLAG_NO_ATTACH) && atomic_load_explicit(&image->hang_any, memory_order_relaxed))
-        attach(image, fn);
+        attach_image(image, fn);
     atomic_store_explicit(&live, image, memory_order_release);
     return NVML_SUCCESS;
 }
@@ -484,7 +484,7 @@ static int rule_stands(SimImage *image, unsigned int slot, const SimHang *rule)
     return now->used && now->gpu == rule->gpu && now->fn == rule->fn && now->delay_ns == rule->delay_ns;
 }
 
-static void bite(SimImage *image, unsigned int slot, const SimHang *rule)
+static void sleep_in_hang(SimImage *image, unsigned int slot, const SimHang *rule)
 {
     const uint64_t start = real_now();
 
@@ -514,7 +514,7 @@ void nvml_hang(SimImage *image, NvmlFn fn, int32_t gpu)
         if (!rule->used || rule->gpu != gpu || (rule->fn != SIM_NONE && rule->fn != (int32_t)fn))
             continue;
         if (atomic_fetch_add_explicit(&image->hang_calls[slot], 1, memory_order_relaxed) >= rule->after)
-            bite(image, slot, rule);
+            sleep_in_hang(image, slot, rule);
     }
 }
 
@@ -580,7 +580,7 @@ static void write_line(int fd, const char *line, size_t size)
 }
 
 /* Length that snprintf wrote into `room` bytes. */
-static size_t written(int n, size_t room)
+static size_t clip_length(int n, size_t room)
 {
     if (n < 0)
         return 0;
@@ -595,9 +595,9 @@ void nvml_strict(NvmlFn fn, const char *fmt, ...)
     if (!nvml_strict_on() || !first_time(fn, fmt))
         return;
     const char *name = nvml_fn_name((unsigned int)fn);
-    size_t used = written(snprintf(line, sizeof line, "stoker-sim: strict: %s: ", name ? name : "?"), sizeof line);
+    size_t used = clip_length(snprintf(line, sizeof line, "stoker-sim: strict: %s: ", name ? name : "?"), sizeof line);
     va_start(args, fmt);
-    used += written(vsnprintf(line + used, sizeof line - 1 - used, fmt, args), sizeof line - 1 - used);
+    used += clip_length(vsnprintf(line + used, sizeof line - 1 - used, fmt, args), sizeof line - 1 - used);
     va_end(args);
     line[used++] = '\n';
     write_line(strict_fd, line, used);
@@ -608,12 +608,12 @@ static size_t device_text(const void *address, char *buf, size_t size)
     const nvmlDevice_t device = (nvmlDevice_t)(uintptr_t)address;
 
     if (!address)
-        return written(snprintf(buf, size, "-"), size);
+        return clip_length(snprintf(buf, size, "-"), size);
     if (!nvml_handle_valid(device))
-        return written(snprintf(buf, size, "%p", address), size);
+        return clip_length(snprintf(buf, size, "%p", address), size);
     if (device->gi_id == SIM_NONE)
-        return written(snprintf(buf, size, "gpu%u", device->gpu), size);
-    return written(snprintf(buf, size, "gpu%u/%d/%d", device->gpu, device->gi_id, device->ci_id), size);
+        return clip_length(snprintf(buf, size, "gpu%u", device->gpu), size);
+    return clip_length(snprintf(buf, size, "gpu%u/%d/%d", device->gpu, device->gi_id, device->ci_id), size);
 }
 
 void nvml_trace(NvmlFn fn, const void *device, nvmlReturn_t result)
@@ -625,8 +625,8 @@ void nvml_trace(NvmlFn fn, const void *device, nvmlReturn_t result)
     if (fd < 0)
         return;
     const char *name = nvml_fn_name((unsigned int)fn);
-    size_t used = written(snprintf(line, sizeof line, "%s ", name ? name : "?"), sizeof line);
+    size_t used = clip_length(snprintf(line, sizeof line, "%s ", name ? name : "?"), sizeof line);
     used += device_text(device, line + used, sizeof line - used);
-    used += written(snprintf(line + used, sizeof line - used, " %d\n", (int)result), sizeof line - used);
+    used += clip_length(snprintf(line + used, sizeof line - used, " %d\n", (int)result), sizeof line - used);
     write_line(fd, line, used);
 }

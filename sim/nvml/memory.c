@@ -148,7 +148,7 @@ typedef struct Counters {
     const uint64_t *loc; /* by SimEccLoc */
 } Counters;
 
-static int coarse(const SimBoard *board)
+static int has_coarse_ecc(const SimBoard *board)
 {
     return board->arch >= NVML_DEVICE_ARCH_AMPERE;
 }
@@ -228,8 +228,8 @@ static int has_location(const SimBoard *board, nvmlMemoryErrorType_t error, nvml
 {
     if (location == NVML_MEMORY_LOCATION_DRAM)
         return 1;
-    if (coarse(board) || location == NVML_MEMORY_LOCATION_SRAM)
-        return coarse(board) && location == NVML_MEMORY_LOCATION_SRAM;
+    if (has_coarse_ecc(board) || location == NVML_MEMORY_LOCATION_SRAM)
+        return has_coarse_ecc(board) && location == NVML_MEMORY_LOCATION_SRAM;
     return location != NVML_MEMORY_LOCATION_CBU || error == NVML_MEMORY_ERROR_TYPE_UNCORRECTED;
 }
 
@@ -275,7 +275,7 @@ nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device, nvmlEccSramErr
         return NVML_ERROR_INVALID_ARGUMENT;
     if ((r = nvml_check_tag(fn, status->version, nvmlEccSramErrorStatus_v1)) != NVML_SUCCESS)
         return r;
-    if (!c.board->has_ecc || !c.now->cond.ecc_mode || !coarse(c.board))
+    if (!c.board->has_ecc || !c.now->cond.ecc_mode || !has_coarse_ecc(c.board))
         return NVML_ERROR_NOT_SUPPORTED;
     const Counters agg = counters_of(&c, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_AGGREGATE_ECC);
     const Counters vol = counters_of(&c, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC);

@@ -171,7 +171,7 @@ nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned int *i
 }
 
 /* Writes as much of the attributes as the caller's struct holds. */
-static nvmlReturn_t attributes(NvmlFn fn, nvmlDevice_t device, void *out, size_t size)
+static nvmlReturn_t read_attributes(NvmlFn fn, nvmlDevice_t device, void *out, size_t size)
 {
     NvmlCall c;
     nvmlReturn_t rc = nvml_enter_device(fn, device, NVML_TAKES_ANY, &c);
@@ -199,12 +199,12 @@ static nvmlReturn_t attributes(NvmlFn fn, nvmlDevice_t device, void *out, size_t
 
 nvmlReturn_t nvmlDeviceGetAttributes(nvmlDevice_t device, nvmlDeviceAttributes_v1_t *attr)
 {
-    return attributes(NVML_FN_nvmlDeviceGetAttributes, device, attr, sizeof *attr);
+    return read_attributes(NVML_FN_nvmlDeviceGetAttributes, device, attr, sizeof *attr);
 }
 
 nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t *attr)
 {
-    return attributes(NVML_FN_nvmlDeviceGetAttributes_v2, device, attr, sizeof *attr);
+    return read_attributes(NVML_FN_nvmlDeviceGetAttributes_v2, device, attr, sizeof *attr);
 }
 
 /* ---- GPU instance profiles ---- */
@@ -394,8 +394,8 @@ static int may_start_at(const SimProfile *p, const nvmlGpuInstancePlacement_t *w
 }
 
 /* Creates where the driver would, or at `want`. */
-static nvmlReturn_t create(const NvmlCall *c, unsigned int profile_id, const nvmlGpuInstancePlacement_t *want,
-                           nvmlGpuInstance_t *instance)
+static nvmlReturn_t create_gi(const NvmlCall *c, unsigned int profile_id, const nvmlGpuInstancePlacement_t *want,
+                              nvmlGpuInstance_t *instance)
 {
     if (!c->board->has_mig || !c->now->cond.mig_mode)
         return NVML_ERROR_NOT_SUPPORTED;
@@ -417,7 +417,7 @@ nvmlReturn_t nvmlDeviceCreateGpuInstance(nvmlDevice_t device, unsigned int profi
     nvmlReturn_t rc = nvml_enter_device(NVML_FN_nvmlDeviceCreateGpuInstance, device, NVML_TAKES_GPU, &c);
     if (rc != NVML_SUCCESS)
         return rc;
-    return instance ? create(&c, profile_id, NULL, instance) : NVML_ERROR_INVALID_ARGUMENT;
+    return instance ? create_gi(&c, profile_id, NULL, instance) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t device, unsigned int profile_id,
@@ -428,7 +428,7 @@ nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t device, unsig
     nvmlReturn_t rc = nvml_enter_device(NVML_FN_nvmlDeviceCreateGpuInstanceWithPlacement, device, NVML_TAKES_GPU, &c);
     if (rc != NVML_SUCCESS)
         return rc;
-    return instance && placement ? create(&c, profile_id, placement, instance) : NVML_ERROR_INVALID_ARGUMENT;
+    return instance && placement ? create_gi(&c, profile_id, placement, instance) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 /* `count` is output only: the caller's array holds as many as the profile's instanceCount. */

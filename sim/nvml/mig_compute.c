@@ -22,7 +22,7 @@ static nvmlComputeInstance_t compute_handle(uint32_t gpu, uint32_t gi_id, uint32
     return gpu < SIM_GPU_MAX && gi_id < NVML_GI_IDS && ci_id < NVML_CI_IDS ? &handles[gpu][gi_id][ci_id] : NULL;
 }
 
-static const SimCi *find(const SimCond *cond, uint32_t gi_id, uint32_t ci_id)
+static const SimCi *find_ci(const SimCond *cond, uint32_t gi_id, uint32_t ci_id)
 {
     for (uint32_t i = 0; i < SIM_CI_MAX; i++)
         if (cond->ci[i].used && cond->ci[i].gi_id == gi_id && cond->ci[i].id == ci_id)
@@ -39,7 +39,7 @@ static nvmlReturn_t compute_enter(NvmlFn fn, nvmlComputeInstance_t handle, Compu
     nvmlReturn_t rc = instance_enter(fn, known ? instance_handle(gpu, gi) : NULL, &ret->in);
     if (rc != NVML_SUCCESS)
         return rc;
-    const SimCi *ci = find(&ret->in.on.now->cond, gi, (uint32_t)(at % NVML_CI_IDS));
+    const SimCi *ci = find_ci(&ret->in.on.now->cond, gi, (uint32_t)(at % NVML_CI_IDS));
     if (!ci) {
         nvml_strict(fn, "handle of a destroyed compute instance %u of GPU instance %u", (unsigned)(at % NVML_CI_IDS),
                     gi);
@@ -195,8 +195,8 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstancePossiblePlacements(nvmlGpuInstance
 }
 
 /* ---- instances ---- */
-static nvmlReturn_t create(const InstanceCall *c, unsigned int profile_id, const nvmlComputeInstancePlacement_t *want,
-                           nvmlComputeInstance_t *compute)
+static nvmlReturn_t create_ci(const InstanceCall *c, unsigned int profile_id,
+                              const nvmlComputeInstancePlacement_t *want, nvmlComputeInstance_t *compute)
 {
     uint32_t slices = slices_of(c, profile_id);
     if (slices == 0 || (want && (want->size != slices || want->start >= c->profile->slices)))
@@ -218,7 +218,7 @@ nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t instance, un
     nvmlReturn_t rc = instance_enter(NVML_FN_nvmlGpuInstanceCreateComputeInstance, instance, &c);
     if (rc != NVML_SUCCESS)
         return rc;
-    return compute ? create(&c, profile_id, NULL, compute) : NVML_ERROR_INVALID_ARGUMENT;
+    return compute ? create_ci(&c, profile_id, NULL, compute) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 nvmlReturn_t nvmlGpuInstanceCreateComputeInstanceWithPlacement(nvmlGpuInstance_t instance, unsigned int profile_id,
@@ -229,7 +229,7 @@ nvmlReturn_t nvmlGpuInstanceCreateComputeInstanceWithPlacement(nvmlGpuInstance_t
     nvmlReturn_t rc = instance_enter(NVML_FN_nvmlGpuInstanceCreateComputeInstanceWithPlacement, instance, &c);
     if (rc != NVML_SUCCESS)
         return rc;
-    return compute && placement ? create(&c, profile_id, placement, compute) : NVML_ERROR_INVALID_ARGUMENT;
+    return compute && placement ? create_ci(&c, profile_id, placement, compute) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 /* `count` is output only, as for GPU instances. */
@@ -261,7 +261,7 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstanceById(nvmlGpuInstance_t instance, u
         return rc;
     if (!compute)
         return NVML_ERROR_INVALID_ARGUMENT;
-    if (!find(&c.on.now->cond, c.gi.id, id))
+    if (!find_ci(&c.on.now->cond, c.gi.id, id))
         return NVML_ERROR_NOT_FOUND;
     *compute = compute_handle(c.on.gpu, c.gi.id, id);
     return NVML_SUCCESS;

@@ -255,7 +255,7 @@ NVML_GETTER(nvmlDeviceGetNumaNodeId, NVML_TAKES_GPU, unsigned int,
 
 /* ---- distance ---- */
 
-static nvmlGpuTopologyLevel_t ancestor(const SimGpuId *a, const SimGpuId *b)
+static nvmlGpuTopologyLevel_t common_ancestor(const SimGpuId *a, const SimGpuId *b)
 {
     if (a == b)
         return NVML_TOPOLOGY_INTERNAL;
@@ -294,7 +294,7 @@ nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t first, nvmlDevice_
         return r;
     if (!level)
         return NVML_ERROR_INVALID_ARGUMENT;
-    *level = ancestor(a.id, b.id);
+    *level = common_ancestor(a.id, b.id);
     return NVML_SUCCESS;
 }
 
@@ -337,7 +337,7 @@ nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, nvmlGpuTopolo
         return NVML_ERROR_INVALID_ARGUMENT;
     for (uint32_t i = 0; i < nvml_visible_count(); i++) {
         const uint32_t gpu = nvml_visible_gpu(i);
-        if (gpu != c.gpu && ancestor(c.id, &c.image->gpus[gpu]) == level)
+        if (gpu != c.gpu && common_ancestor(c.id, &c.image->gpus[gpu]) == level)
             list.devices[list.count++] = nvml_handle_gpu(gpu);
     }
     return give_list(&list, count, devices);
@@ -372,7 +372,7 @@ static int any_link_up(const NvmlCall *c)
 }
 
 /* Switches join all GPUs of a kind, bridges two of them. */
-static int linked(const NvmlCall *a, const NvmlCall *b)
+static int are_linked(const NvmlCall *a, const NvmlCall *b)
 {
     if (a->id->board != b->id->board || !any_link_up(a) || !any_link_up(b))
         return 0;
@@ -383,11 +383,12 @@ static nvmlGpuP2PStatus_t p2p_status(const NvmlCall *a, const NvmlCall *b, nvmlG
 {
     if (!a->board->has_ecc || !b->board->has_ecc || a->now->cond.mig_mode || b->now->cond.mig_mode)
         return NVML_P2P_STATUS_GPU_NOT_SUPPORTED; /* boards for the desk, and parts of a GPU */
-    if (linked(a, b) && index != NVML_P2P_CAPS_INDEX_PCI)
+    if (are_linked(a, b) && index != NVML_P2P_CAPS_INDEX_PCI)
         return NVML_P2P_STATUS_OK;
     if (index == NVML_P2P_CAPS_INDEX_NVLINK || index == NVML_P2P_CAPS_INDEX_ATOMICS)
         return NVML_P2P_STATUS_NOT_SUPPORTED;
-    return ancestor(a->id, b->id) == NVML_TOPOLOGY_SYSTEM ? NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED : NVML_P2P_STATUS_OK;
+    return common_ancestor(a->id, b->id) == NVML_TOPOLOGY_SYSTEM ? NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED
+                                                                 : NVML_P2P_STATUS_OK;
 }
 
 nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t first, nvmlDevice_t second, nvmlGpuP2PCapsIndex_t index,

@@ -60,13 +60,13 @@ static const Profile profiles[PROFILES] = {
     [NVML_POWER_PROFILE_LLM_TRAINING] = {80, BIT(LLM_INFERENCE)},
 };
 
-static int offered(const NvmlCall *c)
+static int has_profiles(const NvmlCall *c)
 {
     return c->board->arch >= NVML_DEVICE_ARCH_BLACKWELL;
 }
 
 /* Of those asked for, the ones that no stronger enforced one excludes. The table is in order of strength. */
-static uint32_t enforced(uint32_t requested)
+static uint32_t enforced_mask(uint32_t requested)
 {
     uint32_t result = 0, excluded = 0;
     for (uint32_t i = 0; i < PROFILES; i++) {
@@ -101,7 +101,7 @@ nvmlReturn_t nvmlDeviceWorkloadPowerProfileGetProfilesInfo(nvmlDevice_t device,
     rc = nvml_check_tag(fn, info->version, nvmlWorkloadPowerProfileProfilesInfo_v1);
     if (rc != NVML_SUCCESS)
         return rc;
-    if (!offered(&c))
+    if (!has_profiles(&c))
         return NVML_ERROR_NOT_SUPPORTED;
     memset(info, 0, sizeof *info);
     info->version = nvmlWorkloadPowerProfileProfilesInfo_v1;
@@ -128,24 +128,24 @@ nvmlReturn_t nvmlDeviceWorkloadPowerProfileGetCurrentProfiles(nvmlDevice_t devic
     rc = nvml_check_tag(fn, current->version, nvmlWorkloadPowerProfileCurrentProfiles_v1);
     if (rc != NVML_SUCCESS)
         return rc;
-    if (!offered(&c))
+    if (!has_profiles(&c))
         return NVML_ERROR_NOT_SUPPORTED;
     uint32_t requested = c.now->cond.set[SIM_KEY_WORKLOAD_PROFILES];
     memset(current, 0, sizeof *current);
     current->version = nvmlWorkloadPowerProfileCurrentProfiles_v1;
     current->perfProfilesMask.mask[0] = (1u << PROFILES) - 1;
     current->requestedProfilesMask.mask[0] = requested;
-    current->enforcedProfilesMask.mask[0] = enforced(requested);
+    current->enforcedProfilesMask.mask[0] = enforced_mask(requested);
     return NVML_SUCCESS;
 }
 
 /* Adds to, takes from or replaces what is asked for. */
-static nvmlReturn_t update(const NvmlCall *c, nvmlPowerProfileOperation_t operation, const nvmlMask255_t *mask)
+static nvmlReturn_t update_profiles(const NvmlCall *c, nvmlPowerProfileOperation_t operation, const nvmlMask255_t *mask)
 {
     uint32_t bits, old = c->now->cond.set[SIM_KEY_WORKLOAD_PROFILES];
     if ((unsigned)operation >= NVML_POWER_PROFILE_OPERATION_MAX)
         return NVML_ERROR_INVALID_ARGUMENT;
-    if (!offered(c))
+    if (!has_profiles(c))
         return NVML_ERROR_NOT_SUPPORTED;
     if (!mask_read(mask, &bits))
         return NVML_ERROR_INVALID_ARGUMENT;
@@ -155,8 +155,8 @@ static nvmlReturn_t update(const NvmlCall *c, nvmlPowerProfileOperation_t operat
     return nvml_change_key(c, SIM_KEY_WORKLOAD_PROFILES, all);
 }
 
-static nvmlReturn_t request(NvmlFn fn, nvmlDevice_t device, nvmlPowerProfileOperation_t operation,
-                            const nvmlWorkloadPowerProfileRequestedProfiles_t *requested)
+static nvmlReturn_t request_profiles(NvmlFn fn, nvmlDevice_t device, nvmlPowerProfileOperation_t operation,
+                                     const nvmlWorkloadPowerProfileRequestedProfiles_t *requested)
 {
     NvmlCall c;
     nvmlReturn_t rc = nvml_enter_device(fn, device, NVML_TAKES_GPU, &c);
@@ -165,22 +165,22 @@ static nvmlReturn_t request(NvmlFn fn, nvmlDevice_t device, nvmlPowerProfileOper
     if (!requested)
         return NVML_ERROR_INVALID_ARGUMENT;
     rc = nvml_check_tag(fn, requested->version, nvmlWorkloadPowerProfileRequestedProfiles_v1);
-    return rc == NVML_SUCCESS ? update(&c, operation, &requested->requestedProfilesMask) : rc;
+    return rc == NVML_SUCCESS ? update_profiles(&c, operation, &requested->requestedProfilesMask) : rc;
 }
 
 nvmlReturn_t nvmlDeviceWorkloadPowerProfileSetRequestedProfiles(nvmlDevice_t device,
                                                                 nvmlWorkloadPowerProfileRequestedProfiles_t *requested)
 {
-    return request(NVML_FN_nvmlDeviceWorkloadPowerProfileSetRequestedProfiles, device, NVML_POWER_PROFILE_OPERATION_SET,
-                   requested);
+    return request_profiles(NVML_FN_nvmlDeviceWorkloadPowerProfileSetRequestedProfiles, device,
+                            NVML_POWER_PROFILE_OPERATION_SET, requested);
 }
 
 nvmlReturn_t
 nvmlDeviceWorkloadPowerProfileClearRequestedProfiles(nvmlDevice_t device,
                                                      nvmlWorkloadPowerProfileRequestedProfiles_t *requested)
 {
-    return request(NVML_FN_nvmlDeviceWorkloadPowerProfileClearRequestedProfiles, device,
-                   NVML_POWER_PROFILE_OPERATION_CLEAR, requested);
+    return request_profiles(NVML_FN_nvmlDeviceWorkloadPowerProfileClearRequestedProfiles, device,
+                            NVML_POWER_PROFILE_OPERATION_CLEAR, requested);
 }
 
 nvmlReturn_t nvmlDeviceWorkloadPowerProfileUpdateProfiles_v1(nvmlDevice_t device,
@@ -193,7 +193,7 @@ nvmlReturn_t nvmlDeviceWorkloadPowerProfileUpdateProfiles_v1(nvmlDevice_t device
         return rc;
     if (!request_v1)
         return NVML_ERROR_INVALID_ARGUMENT;
-    return update(&c, request_v1->operation, &request_v1->updateProfilesMask);
+    return update_profiles(&c, request_v1->operation, &request_v1->updateProfilesMask);
 }
 
 /* --- temperatures and fans --------------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@
 enum { ALL_TYPES = -1, CMDLINE_MAX = 4096 };
 
 /* On a MIG device only its own processes, on a GPU all. */
-static int belongs(const NvmlCall *c, const SimProc *p)
+static int belongs_to_call(const NvmlCall *c, const SimProc *p)
 {
     return !c->mig || (p->gi == (int32_t)c->gi.id && p->ci == (int32_t)c->ci.id);
 }
@@ -25,12 +25,12 @@ static unsigned long long used_bytes(const SimProc *p)
 }
 
 /* ---- lists ---- */
-static unsigned int gather(const NvmlCall *c, int type, nvmlProcessDetail_v1_t ret[SIM_SLOT_MAX])
+static unsigned int gather_processes(const NvmlCall *c, int type, nvmlProcessDetail_v1_t ret[SIM_SLOT_MAX])
 {
     unsigned int n = 0;
     for (uint32_t i = 0; i < c->now->proc_count; i++) {
         const SimProc *p = &c->now->proc[i];
-        if (!belongs(c, p) || (type != ALL_TYPES && p->type != (uint32_t)type))
+        if (!belongs_to_call(c, p) || (type != ALL_TYPES && p->type != (uint32_t)type))
             continue;
         ret[n++] = (nvmlProcessDetail_v1_t){
             .pid = p->pid,
@@ -43,7 +43,8 @@ static unsigned int gather(const NvmlCall *c, int type, nvmlProcessDetail_v1_t r
 }
 
 /* How a list function writes its entries: v1 has no instance ids. */
-static nvmlReturn_t list(NvmlFn fn, nvmlDevice_t device, SimProcType type, unsigned int *count, void *out, int v1)
+static nvmlReturn_t list_processes(NvmlFn fn, nvmlDevice_t device, SimProcType type, unsigned int *count, void *out,
+                                   int v1)
 {
     NvmlCall c;
     nvmlReturn_t rc = nvml_enter_device(fn, device, NVML_TAKES_ANY, &c);
@@ -52,7 +53,7 @@ static nvmlReturn_t list(NvmlFn fn, nvmlDevice_t device, SimProcType type, unsig
     if (!count)
         return NVML_ERROR_INVALID_ARGUMENT;
     nvmlProcessDetail_v1_t all[SIM_SLOT_MAX];
-    unsigned int n = gather(&c, (int)type, all);
+    unsigned int n = gather_processes(&c, (int)type, all);
     unsigned int room = *count;
     if (room >= n && n > 0 && !out)
         return NVML_ERROR_INVALID_ARGUMENT;
@@ -76,7 +77,7 @@ static nvmlReturn_t list(NvmlFn fn, nvmlDevice_t device, SimProcType type, unsig
 #define LIST(name, info, type, v1)                                                                                     \
     nvmlReturn_t name(nvmlDevice_t device, unsigned int *count, info *infos)                                           \
     {                                                                                                                  \
-        return list(NVML_FN_##name, device, type, count, infos, v1);                                                   \
+        return list_processes(NVML_FN_##name, device, type, count, infos, v1);                                         \
     }
 LIST(nvmlDeviceGetComputeRunningProcesses, nvmlProcessInfo_v1_t, SIM_PROC_COMPUTE, 1)
 LIST(nvmlDeviceGetComputeRunningProcesses_v2, nvmlProcessInfo_v2_t, SIM_PROC_COMPUTE, 0)
@@ -103,7 +104,8 @@ nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProc
     if (list_out->mode > NVML_PROCESS_MODE_ALL)
         return NVML_ERROR_INVALID_ARGUMENT;
     nvmlProcessDetail_v1_t all[SIM_SLOT_MAX];
-    unsigned int n = gather(&c, list_out->mode == NVML_PROCESS_MODE_ALL ? ALL_TYPES : (int)list_out->mode, all);
+    unsigned int n =
+        gather_processes(&c, list_out->mode == NVML_PROCESS_MODE_ALL ? ALL_TYPES : (int)list_out->mode, all);
     unsigned int room = list_out->numProcArrayEntries;
     if (room >= n && n > 0 && !list_out->procArray)
         return NVML_ERROR_INVALID_ARGUMENT;
@@ -117,8 +119,8 @@ nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProc
 
 /* ---- utilisation ---- */
 /* One sample per process that did something in the last window, if that window is newer than since_us. */
-static unsigned int active(const NvmlCall *c, unsigned long long since_us,
-                           nvmlProcessUtilizationInfo_v1_t ret[SIM_SLOT_MAX])
+static unsigned int list_active(const NvmlCall *c, unsigned long long since_us,
+                                nvmlProcessUtilizationInfo_v1_t ret[SIM_SLOT_MAX])
 {
     unsigned long long stamp = nvml_stamp(c->image, c->now->t_ns);
     unsigned int n = 0;
@@ -151,7 +153,7 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
     if (!count)
         return NVML_ERROR_INVALID_ARGUMENT;
     nvmlProcessUtilizationInfo_v1_t all[SIM_SLOT_MAX] = {0};
-    unsigned int n = active(&c, since_us, all);
+    unsigned int n = list_active(&c, since_us, all);
     if (!samples) {
         *count = n > 0 ? n : 1;
         return NVML_ERROR_INSUFFICIENT_SIZE;
@@ -187,7 +189,7 @@ nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, nvmlProc
     if (rc != NVML_SUCCESS)
         return rc;
     nvmlProcessUtilizationInfo_v1_t all[SIM_SLOT_MAX];
-    unsigned int n = active(&c, info->lastSeenTimeStamp, all);
+    unsigned int n = list_active(&c, info->lastSeenTimeStamp, all);
     unsigned int room = info->procUtilArray ? info->processSamplesCount : 0;
     info->processSamplesCount = n;
     if (n == 0)
@@ -275,7 +277,7 @@ typedef struct Runs {
 } Runs;
 
 /* ---- who ran when ---- */
-static void note(Runs *runs, int32_t work, uint64_t start_ns, uint64_t until_ns)
+static void note_run(Runs *runs, int32_t work, uint64_t start_ns, uint64_t until_ns)
 {
     for (uint32_t i = runs->count; i-- > 0;) {
         if (runs->run[i].work == work && runs->run[i].start_ns == start_ns) {
@@ -301,7 +303,7 @@ static void runs_once(SimImage *image, uint32_t gpu, uint64_t now_ns, Runs *ret)
         uint64_t until = next <= now_ns ? next : SIM_FOREVER;
         uint32_t slots = seq_get(table[i].slot_count);
         for (uint32_t k = 0; k < slots && k < SIM_SLOT_MAX; k++)
-            note(ret, seq_get(table[i].slots[k].work), seq_get(table[i].slots[k].started_ns), until);
+            note_run(ret, seq_get(table[i].slots[k].work), seq_get(table[i].slots[k].started_ns), until);
     }
 }
 

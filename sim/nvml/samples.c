@@ -26,7 +26,7 @@ static const SampleKind kinds[NVML_SAMPLINGTYPE_COUNT] = {
     [NVML_OFA_UTILIZATION_SAMPLES] = {SIM_CH_OFA, SIM_WINDOW_NS},
 };
 
-static int offered(const NvmlCall *c, nvmlSamplingType_t type)
+static int is_offered(const NvmlCall *c, nvmlSamplingType_t type)
 {
     const SimBoard *b = c->board;
     if (kinds[type].channel != SIM_NONE && c->now->cond.mig_mode)
@@ -47,7 +47,7 @@ static int offered(const NvmlCall *c, nvmlSamplingType_t type)
     }
 }
 
-static unsigned int reading(const NvmlCall *c, nvmlSamplingType_t type, uint64_t t_ns)
+static unsigned int read_at(const NvmlCall *c, nvmlSamplingType_t type, uint64_t t_ns)
 {
     SimNow at;
     sim_state_at(c->image, c->gpu, t_ns, &at);
@@ -69,7 +69,8 @@ static unsigned int mean_percent(const NvmlCall *c, const SampleKind *kind, uint
 
 /* Sample k was taken at k periods after the scenario's start; k = 0 is none. Returns how many of the buffer's samples
  * are newer than since_us and the number of the first. */
-static unsigned int newer(const NvmlCall *c, const SampleKind *kind, unsigned long long since_us, uint64_t *ret_first)
+static unsigned int count_newer(const NvmlCall *c, const SampleKind *kind, unsigned long long since_us,
+                                uint64_t *ret_first)
 {
     uint64_t last = c->now->t_ns / kind->period_ns;
     uint64_t first = last > SAMPLE_COUNT ? last - SAMPLE_COUNT + 1 : 1;
@@ -88,7 +89,7 @@ nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t type, 
         return rc;
     if (!value_type || !count || (unsigned)type >= NVML_SAMPLINGTYPE_COUNT)
         return NVML_ERROR_INVALID_ARGUMENT;
-    if (!offered(&c, type))
+    if (!is_offered(&c, type))
         return NVML_ERROR_NOT_SUPPORTED;
     *value_type = NVML_VALUE_TYPE_UNSIGNED_INT;
     if (!samples) {
@@ -97,7 +98,7 @@ nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t type, 
     }
     const SampleKind *kind = &kinds[type];
     uint64_t first;
-    unsigned int n = newer(&c, kind, since_us, &first);
+    unsigned int n = count_newer(&c, kind, since_us, &first);
     if (n == 0) {
         *count = 0;
         return NVML_ERROR_NOT_FOUND;
@@ -110,7 +111,7 @@ nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t type, 
         uint64_t t_ns = (first + i) * kind->period_ns;
         samples[i] = (nvmlSample_t){.timeStamp = nvml_stamp(c.image, t_ns)};
         samples[i].sampleValue.uiVal =
-            kind->channel == SIM_NONE ? reading(&c, type, t_ns) : mean_percent(&c, kind, t_ns);
+            kind->channel == SIM_NONE ? read_at(&c, type, t_ns) : mean_percent(&c, kind, t_ns);
     }
     *count = n;
     return NVML_SUCCESS;

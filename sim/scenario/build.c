@@ -30,7 +30,7 @@ static const uint8_t module_of[] = {2, 4, 3, 1, 7, 5, 8, 6};
 
 enum { ARCH_AMPERE = 7, SOCKET_CPUS_BASEBOARD = 56, SOCKET_CPUS_SERVER = 32 };
 
-static void place(const SimBoard *board, uint32_t i, uint32_t count, SimGpuId *id)
+static void place_gpu(const SimBoard *board, uint32_t i, uint32_t count, SimGpuId *id)
 {
     int baseboard = board->link_count > 0 && board->link_to_switch;
     int pairs = !baseboard || board->arch <= ARCH_AMPERE;
@@ -47,7 +47,7 @@ static void place(const SimBoard *board, uint32_t i, uint32_t count, SimGpuId *i
     snprintf(id->cpulist, sizeof id->cpulist, "%u-%u,%u-%u", first, first + n - 1, first + 2 * n, first + 3 * n - 1);
 }
 
-static void identify(uint64_t seed, uint32_t i, const SimBoard *board, SimGpuId *id)
+static void identify_gpu(uint64_t seed, uint32_t i, const SimBoard *board, SimGpuId *id)
 {
     uint64_t a = sim_hash(seed, i, 0x75756964), b = sim_hash(a, board->pci_device_id, i);
     snprintf(id->uuid, sizeof id->uuid, "GPU-%08x-%04x-%04x-%04x-%012llx", (uint32_t)(a >> 32),
@@ -63,8 +63,8 @@ static void fill_identities(const Scenario *scenario, uint64_t seed, SimGpuId *g
     for (uint32_t i = 0; i < scenario->gpu_count; i++) {
         const ScenarioGpu *gpu = &scenario->gpus[i];
         SimGpuId *id = &gpus[i];
-        place(gpu->board, i, scenario->gpu_count, id);
-        identify(seed, i, gpu->board, id);
+        place_gpu(gpu->board, i, scenario->gpu_count, id);
+        identify_gpu(seed, i, gpu->board, id);
         id->leak = gpu->leak > 0 ? gpu->leak : 1 + 0.03 * sim_noise(seed, i, 1);
         id->cool = gpu->cooling > 0 ? gpu->cooling : 1 + 0.04 * sim_noise(seed, i, 2);
         id->ambient_offset_c = gpu->ambient_k + 1.5 * sim_unit(seed, i, 3);
@@ -115,7 +115,7 @@ static void boards_fill(SimImage *image, const Scenario *s)
     }
 }
 
-static int barrier(const SimWork *work)
+static int has_barrier(const SimWork *work)
 {
     for (uint32_t i = 0; i < work->phase_count; i++)
         if (work->phases[i].flags & SIM_PHASE_BARRIER)
@@ -159,7 +159,7 @@ int scenario_work_fill(SimWork *out, const ScenarioWork *w, const SimBoard *boar
     int rc = sim_kind_fill(out, board, &param);
     if (rc < 0)
         return err_set(err, rc, "work '%s': kind '%s' cannot run on %s", w->name, w->kind, board->name);
-    out->job = barrier(out) ? w->job : SIM_NONE;
+    out->job = has_barrier(out) ? w->job : SIM_NONE;
     return 0;
 }
 

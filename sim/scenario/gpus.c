@@ -91,7 +91,7 @@ static int mig_one(StepRun *run, const YamlNode *item, Err *err)
     return step_mig_create(run, (uint32_t)profile, args.start, compute, compute_count, err);
 }
 
-static void follow(StepRun *run, size_t from)
+static void apply_to_conds(StepRun *run, size_t from)
 {
     for (size_t i = from; i < run->ops->len; i++)
         cond_apply(&run->node->conds[run->gpu], run->node->boards[run->gpu], &run->ops->at[i].op, 0);
@@ -107,11 +107,11 @@ static int mig_layout(StepRun *run, const YamlNode *list, Err *err)
     size_t from = run->ops->len;
     step_op(run, SIM_OP_MIG_MODE)->a[0] = 1;
     run->ops->at[from].op.origin = SIM_FROM_SCENARIO;
-    follow(run, from);
+    apply_to_conds(run, from);
     for (size_t i = 0; i < list->len; i++) {
         from = run->ops->len;
         TRY(mig_one(run, list->items[i], err));
-        follow(run, from);
+        apply_to_conds(run, from);
     }
     return 0;
 }
@@ -142,7 +142,7 @@ static int gpu_start(Parse *parse, uint32_t gpu, const GpuArgs *args, const bool
         at.power_mw = args->power_mw;
         TRY(make_power_limit(&run, err));
     }
-    follow(&run, from);
+    apply_to_conds(&run, from);
     return seen[AT_MIG] ? mig_layout(&run, args->mig, err) : 0;
 }
 

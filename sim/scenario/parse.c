@@ -170,7 +170,7 @@ static int compare_occurrences(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-static int occur(Occurrences *list, const Entry *entry, uint32_t index, Err *err)
+static int add_occurrences(Occurrences *list, const Entry *entry, uint32_t index, Err *err)
 {
     const StepArgs *a = &entry->args;
     int train = a->times > 1 && !a->for_ns && !(entry->step->flags & STEP_STATE);
@@ -217,7 +217,7 @@ static int read_all(Parse *parse, const YamlNode *list, Entry *entries, Occurren
 {
     for (size_t i = 0; i < list->len; i++) {
         TRY(step_read_map(list->items[i], &parse->node, parse->arena, &entries[i].step, &entries[i].args, err));
-        TRY(occur(occurrences, &entries[i], (uint32_t)i, err));
+        TRY(add_occurrences(occurrences, &entries[i], (uint32_t)i, err));
     }
     if (occurrences->len)
         qsort(occurrences->at, occurrences->len, sizeof *occurrences->at, compare_occurrences);

@@ -90,7 +90,7 @@ static void add_styled(const char *text, Str *out)
 }
 
 /* `url`: what the catalogue says of the class, "" nothing. */
-static int show(VerbCall *call, const RunbookOptions *o, const char *class, const char *url)
+static int print_page(VerbCall *call, const RunbookOptions *o, const char *class, const char *url)
 {
     const Runbook *runbook = runbook_find(class);
     CLEANUP(str_done) Str text = {0}, out = {0};
@@ -128,7 +128,7 @@ static int show_code(VerbCall *call, const RunbookOptions *o, const Catalogue *c
     if (!catalogue_judge(catalogue, event, driver, 0, &verdict) || !verdict.rule->fault)
         return verb_failf(call, EXIT_FINDING, "%d is no fault: there is no runbook; 'stoker xid %d' explains it",
                           event->code, event->code);
-    return show(call, o, verdict.rule->fault->id, verdict.rule->fault->runbook);
+    return print_page(call, o, verdict.rule->fault->id, verdict.rule->fault->runbook);
 }
 
 static int show_incident(VerbCall *call, const RunbookOptions *o, const char *id)
@@ -140,7 +140,7 @@ static int show_incident(VerbCall *call, const RunbookOptions *o, const char *id
     if (past_open(call, &o->past, &past) < 0 || past_incident(&past, id, &list) < 0)
         code = verb_fail(call, EXIT_UNKNOWN);
     else
-        code = show(call, o, list.at[0].class, list.at[0].runbook);
+        code = print_page(call, o, list.at[0].class, list.at[0].runbook);
     vec_done(&list);
     return code;
 }
@@ -178,7 +178,7 @@ static int find_and_show(VerbCall *call, const RunbookOptions *o, const char *wh
         return verb_fail(call, rc == -EINVAL ? EXIT_USAGE : EXIT_UNKNOWN);
     const FaultClass *class = catalogue_class(catalogue, what);
     if (class)
-        return show(call, o, class->id, class->runbook);
+        return print_page(call, o, class->id, class->runbook);
     if (xid_code_read(what, &event))
         return show_code(call, o, catalogue, &event);
     if (incident_id_number(what))

@@ -26,7 +26,7 @@ static const OptSpec clock_opts[] = {
     {.key = "json", .flags = OPT_CLI_ONLY, .type = OPT_BOOL, .off = offsetof(ClockOptions, json), .help = "as JSON"},
 };
 
-static void show(SimImage *image, bool json)
+static void print_clock(SimImage *image, bool json)
 {
     uint64_t now = sim_clock_now(image);
     double speed = sim_clock_speed(image);
@@ -40,7 +40,7 @@ static void show(SimImage *image, bool json)
 }
 
 /* step DURATION: forward only, as virtual time never goes back. */
-static int step(VerbCall *call, SimImage *image, const char *text)
+static int step_clock(VerbCall *call, SimImage *image, const char *text)
 {
     uint64_t by;
     if (duration_parse(text, &by, &call->err) < 0)
@@ -50,7 +50,7 @@ static int step(VerbCall *call, SimImage *image, const char *text)
     return EXIT_FINE;
 }
 
-static int speed(VerbCall *call, SimImage *image, const char *text)
+static int set_speed(VerbCall *call, SimImage *image, const char *text)
 {
     double n;
     if (number_parse_double(text, 0, 1e6, &n, &call->err) < 0)
@@ -59,17 +59,17 @@ static int speed(VerbCall *call, SimImage *image, const char *text)
     return EXIT_FINE;
 }
 
-static int change(VerbCall *call, SimImage *image)
+static int change_clock(VerbCall *call, SimImage *image)
 {
     const char *what = call->args.items[0];
     if (call->args.len == 1 && strcmp(what, "pause") == 0)
-        return speed(call, image, "0");
+        return set_speed(call, image, "0");
     if (call->args.len == 1 && strcmp(what, "resume") == 0)
-        return speed(call, image, "1");
+        return set_speed(call, image, "1");
     if (call->args.len == 2 && strcmp(what, "speed") == 0)
-        return speed(call, image, call->args.items[1]);
+        return set_speed(call, image, call->args.items[1]);
     if (call->args.len == 2 && strcmp(what, "step") == 0)
-        return step(call, image, call->args.items[1]);
+        return step_clock(call, image, call->args.items[1]);
     return verb_failf(call, EXIT_USAGE,
                       "cannot do '%s' with %zu argument(s); allowed: pause, resume, speed N, step DURATION", what,
                       call->args.len - 1);
@@ -82,9 +82,9 @@ static int clock_run(VerbCall *call, const void *options)
     const char *path;
     if (sim_place_open(call->arena, o->image, &image, &path, &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
-    int code = call->args.len > 0 ? change(call, image) : EXIT_FINE;
+    int code = call->args.len > 0 ? change_clock(call, image) : EXIT_FINE;
     if (code == EXIT_FINE)
-        show(image, o->json);
+        print_clock(image, o->json);
     sim_image_close(image);
     return code;
 }

@@ -32,7 +32,7 @@ static const OptSpec inject_opts[] = {
      .help = "list what can be injected"},
 };
 
-static int refused(VerbCall *call, SimOutcome out)
+static int report_refusal(VerbCall *call, SimOutcome out)
 {
     const char *why = out == SIM_NO_ROOM         ? "there is no room for it on this GPU"
                       : out == SIM_NOT_FOUND     ? "there is no such instance"
@@ -42,7 +42,7 @@ static int refused(VerbCall *call, SimOutcome out)
     return verb_failf(call, EXIT_FINDING, "%s (code %d)", why, (int)out);
 }
 
-static int apply(VerbCall *call, SimImage *image, ScenarioOp *ops, size_t count)
+static int apply_ops(VerbCall *call, SimImage *image, ScenarioOp *ops, size_t count)
 {
     uint64_t now = sim_clock_now(image);
     for (size_t i = 0; i < count; i++) {
@@ -51,7 +51,7 @@ static int apply(VerbCall *call, SimImage *image, ScenarioOp *ops, size_t count)
         ops[i].op.origin = SIM_FROM_INJECT;
         SimOutcome out = sim_op_apply(image, &ops[i].op, ops[i].text, later, NULL);
         if (out != SIM_OK)
-            return refused(call, out);
+            return report_refusal(call, out);
     }
     return EXIT_FINE;
 }
@@ -67,17 +67,17 @@ static int inject_work(VerbCall *call, SimImage *image)
     for (size_t i = 0; i < count; i++) {
         int32_t at = sim_work_add(image, &works[i]);
         if (at == SIM_NONE)
-            return refused(call, SIM_FULL);
+            return report_refusal(call, SIM_FULL);
         ScenarioOp ops[2] = {{.op = {.type = SIM_OP_WORK_START, .gpu = SIM_NONE, .a = {at}}},
                              {.op = {.type = SIM_OP_WORK_STOP, .gpu = SIM_NONE, .a = {at}, .t_ns = runs_ns}}};
-        int code = apply(call, image, ops, runs_ns == SIM_FOREVER ? 1 : 2);
+        int code = apply_ops(call, image, ops, runs_ns == SIM_FOREVER ? 1 : 2);
         if (code != EXIT_FINE)
             return code;
     }
     return EXIT_FINE;
 }
 
-static int inject(VerbCall *call, SimImage *image)
+static int inject_words(VerbCall *call, SimImage *image)
 {
     static ScenarioOp ops[INJECT_OPS_MAX];
     size_t count;
@@ -86,7 +86,7 @@ static int inject(VerbCall *call, SimImage *image)
     if (scenario_step_parse(image, (int)call->args.len, call->args.items, ops, INJECT_OPS_MAX, &count, call->arena,
                             &call->err) < 0)
         return verb_fail(call, EXIT_USAGE);
-    return apply(call, image, ops, count);
+    return apply_ops(call, image, ops, count);
 }
 
 static void list_steps(void)
@@ -111,7 +111,7 @@ static int inject_run(VerbCall *call, const void *options)
     const char *path;
     if (sim_place_open(call->arena, o->image, &image, &path, &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
-    int code = inject(call, image);
+    int code = inject_words(call, image);
     sim_image_close(image);
     return code;
 }

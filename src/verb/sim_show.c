@@ -68,7 +68,7 @@ static const Reason reasons[] = {{0x4, "power limit"},
                                  {0x2, "application clocks"}};
 
 /* What is wrong or noteworthy with a GPU, most important first. */
-static void condition(const SimNow *now, Str *out)
+static void write_condition(const SimNow *now, Str *out)
 {
     if (!now->cond.present)
         str_add(out, "not on the bus");
@@ -94,7 +94,7 @@ static void write_gpu(SimImage *image, uint32_t gpu, uint64_t at, Str *out)
     str_init(&state, 256);
     const SimBoard *b = &image->boards[image->gpus[gpu].board];
     sim_state_at(image, gpu, at, &now);
-    condition(&now, &state);
+    write_condition(&now, &state);
     str_addf(out, "%3u %-26.26s %4.0f%% %5.1f%% %5.1f%% %5.1f%% %6.1f/%-6.1f %4.0f/%-4.0f %3.0f %5u  %-19s ", gpu,
              b->name + (strncmp(b->name, "NVIDIA ", 7) == 0 ? 7 : 0), now.win[SIM_CH_KERNEL] * 100,
              now.win[SIM_CH_SM] * 100, now.win[SIM_CH_TENSOR] * 100, now.win[SIM_CH_DRAM] * 100, now.used_mib / 1024,
