@@ -125,14 +125,41 @@ const char *instance_name(const Reading *reading, char out[TOP_TEXT_CAP])
 /* --- lines ---------------------------------------------------------------------------------------------------------
  */
 
+/* A column draws itself, or shows a text, or a share. */
 typedef struct GpuColumn {
     Column column;
     void (*draw)(Top *top, Grid *grid, Area cell, const GpuRow *row);
+    char *(*text)(char out[VALUE_CAP], const Reading *reading); /* of a GPU, not of an instance */
+    MetricId share;
 } GpuColumn;
 
 static void draw_right(Grid *grid, Area cell, Ink ink, const char *text)
 {
     column_text(grid, cell, true, text[0] == '-' && !text[1] ? INK_DIM : ink, text);
+}
+
+static char *clock_text(char out[VALUE_CAP], const Reading *reading)
+{
+    const double mhz = value_raw(reading, METRIC_SM_CLOCK);
+
+    snprintf(out, VALUE_CAP, isfinite(mhz) ? "%.0f" : "-", mhz);
+    return out;
+}
+
+static char *pcie_text(char out[VALUE_CAP], const Reading *reading)
+{
+    const double received = value_pcie(reading, false), sent = value_pcie(reading, true);
+    char in[VALUE_CAP], other[VALUE_CAP];
+
+    value_gbs(in, received);
+    value_gbs(other, sent);
+    snprintf(out, VALUE_CAP, isfinite(received) || isfinite(sent) ? "%.30s/%.30s" : "-", in, other);
+    return out;
+}
+
+static char *nvlink_text(char out[VALUE_CAP], const Reading *reading)
+{
+    return value_gbs(out, value_nvlink_all(reading));
 }
 
 static void draw_number(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
@@ -168,35 +195,6 @@ static void draw_busy_bar(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *
     plot_bar(grid, cell, INK_BAR, (float)value_busy(row->reading), (float)value_util(row->reading));
 }
 
-static void draw_util(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    char text[VALUE_CAP];
-
-    draw_right(grid, cell, INK_PLAIN, value_percent(text, value_util(row->reading)));
-}
-
-static void draw_ratio(Grid *grid, Area cell, const GpuRow *row, MetricId id)
-{
-    char text[VALUE_CAP];
-
-    draw_right(grid, cell, INK_PLAIN, value_percent(text, value_base(row->reading, id)));
-}
-
-static void draw_tensor(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    draw_ratio(grid, cell, row, METRIC_PROF_PIPE_TENSOR_ACTIVE);
-}
-
-static void draw_dram(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    draw_ratio(grid, cell, row, METRIC_PROF_DRAM_ACTIVE);
-}
-
-static void draw_occupancy(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    draw_ratio(grid, cell, row, METRIC_PROF_SM_OCCUPANCY);
-}
-
 static void draw_memory(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
 {
     char text[VALUE_CAP];
@@ -209,53 +207,12 @@ static void draw_memory_bar(Top *top UNUSED, Grid *grid, Area cell, const GpuRow
     plot_bar(grid, cell, INK_SERIES_B, (float)value_memory_share(row->reading), (float)NAN);
 }
 
-static void draw_power(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    char text[VALUE_CAP];
-
-    if (!row->instance)
-        draw_right(grid, cell, INK_PLAIN, value_power(text, row->reading));
-}
-
 static void draw_temp(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
 {
     char text[VALUE_CAP];
 
     if (!row->instance)
         draw_right(grid, cell, value_temp_ink(row->reading), value_temp(text, row->reading));
-}
-
-static void draw_clock(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    const double mhz = value_raw(row->reading, METRIC_SM_CLOCK);
-    char text[VALUE_CAP] = "-";
-
-    if (isfinite(mhz))
-        snprintf(text, sizeof text, "%.0f", mhz);
-    if (!row->instance)
-        draw_right(grid, cell, INK_PLAIN, text);
-}
-
-static void draw_traffic(Grid *grid, Area cell, double received, double sent)
-{
-    char in[VALUE_CAP], out[VALUE_CAP], text[VALUE_CAP * 2 + 2];
-
-    snprintf(text, sizeof text, "%s/%s", value_gbs(in, received), value_gbs(out, sent));
-    draw_right(grid, cell, INK_PLAIN, isfinite(received) || isfinite(sent) ? text : "-");
-}
-
-static void draw_pcie(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    if (!row->instance)
-        draw_traffic(grid, cell, value_pcie(row->reading, false), value_pcie(row->reading, true));
-}
-
-static void draw_nvlink(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    char text[VALUE_CAP];
-
-    if (!row->instance)
-        draw_right(grid, cell, INK_PLAIN, value_gbs(text, value_nvlink_all(row->reading)));
 }
 
 static void draw_ecc(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
@@ -287,25 +244,37 @@ static void draw_note(Top *top, Grid *grid, Area cell, const GpuRow *row)
 enum { COLUMN_NUMBER, COLUMN_MODEL, COLUMN_BUSY };
 
 static const GpuColumn columns[] = {
-    {{"gpu", "GPU", 3, 0, 0, true}, draw_number},
-    {{"model", "MODEL", 12, 22, 6, false}, draw_model},
-    {{"sm", "SM", 4, 0, 0, true}, draw_busy},
-    {{"sm-bar", "", 6, 16, 3, false}, draw_busy_bar},
-    {{"util", "UTIL", 4, 0, 0, true}, draw_util},
-    {{"tensor", "TENS", 4, 0, 4, true}, draw_tensor},
-    {{"dram", "DRAM", 4, 0, 4, true}, draw_dram},
-    {{"occupancy", "OCC", 4, 0, 8, true}, draw_occupancy},
-    {{"memory", "MEMORY", 11, 0, 0, true}, draw_memory},
-    {{"memory-bar", "", 6, 14, 3, false}, draw_memory_bar},
-    {{"power", "POWER", 9, 0, 1, true}, draw_power},
-    {{"temp", "TEMP", 7, 0, 1, true}, draw_temp},
-    {{"clock", "MHz", 4, 0, 5, true}, draw_clock},
-    {{"pcie", "PCIe GB/s", 9, 0, 7, true}, draw_pcie},
-    {{"nvlink", "NVLink", 6, 0, 7, true}, draw_nvlink},
-    {{"ecc", "ECC", 12, 14, 9, false}, draw_ecc},
-    {{"spark", "SM, 10 MIN", 12, 24, 10, false}, draw_spark},
-    {{"note", "STATE", 11, 200, 2, false}, draw_note},
+    {{"gpu", "GPU", 3, 0, 0, true}, draw_number, NULL, METRIC_END},
+    {{"model", "MODEL", 12, 22, 6, false}, draw_model, NULL, METRIC_END},
+    {{"sm", "SM", 4, 0, 0, true}, draw_busy, NULL, METRIC_END},
+    {{"sm-bar", "", 6, 16, 3, false}, draw_busy_bar, NULL, METRIC_END},
+    {{"util", "UTIL", 4, 0, 0, true}, NULL, NULL, METRIC_GPU_UTIL},
+    {{"tensor", "TENS", 4, 0, 4, true}, NULL, NULL, METRIC_PROF_PIPE_TENSOR_ACTIVE},
+    {{"dram", "DRAM", 4, 0, 4, true}, NULL, NULL, METRIC_PROF_DRAM_ACTIVE},
+    {{"occupancy", "OCC", 4, 0, 8, true}, NULL, NULL, METRIC_PROF_SM_OCCUPANCY},
+    {{"memory", "MEMORY", 11, 0, 0, true}, draw_memory, NULL, METRIC_END},
+    {{"memory-bar", "", 6, 14, 3, false}, draw_memory_bar, NULL, METRIC_END},
+    {{"power", "POWER", 9, 0, 1, true}, NULL, value_power, METRIC_END},
+    {{"temp", "TEMP", 7, 0, 1, true}, draw_temp, NULL, METRIC_END},
+    {{"clock", "MHz", 4, 0, 5, true}, NULL, clock_text, METRIC_END},
+    {{"pcie", "PCIe GB/s", 9, 0, 7, true}, NULL, pcie_text, METRIC_END},
+    {{"nvlink", "NVLink", 6, 0, 7, true}, NULL, nvlink_text, METRIC_END},
+    {{"ecc", "ECC", 12, 14, 9, false}, draw_ecc, NULL, METRIC_END},
+    {{"spark", "SM, 10 MIN", 12, 24, 10, false}, draw_spark, NULL, METRIC_END},
+    {{"note", "STATE", 11, 200, 2, false}, draw_note, NULL, METRIC_END},
 };
+
+static void draw_cell(Top *top, Grid *grid, Area cell, const GpuColumn *column, const GpuRow *row)
+{
+    char text[VALUE_CAP];
+
+    if (column->draw)
+        column->draw(top, grid, cell, row);
+    else if (column->share != METRIC_END)
+        draw_right(grid, cell, INK_PLAIN, value_percent(text, value_base(row->reading, column->share)));
+    else if (!row->instance)
+        draw_right(grid, cell, INK_PLAIN, column->text(text, row->reading));
+}
 
 static void fit_columns(int width, Layout *layout)
 {
@@ -353,7 +322,7 @@ void gpu_line(Top *top, Grid *grid, Area area, const GpuRow *row)
         const Area cell = layout_cell(&layout, area, i);
 
         if (cell.width > 0 && cell.height > 0)
-            columns[i].draw(top, grid, cell, row);
+            draw_cell(top, grid, cell, &columns[i], row);
     }
     if (row->instance &&
         layout.width[COLUMN_MODEL] == 0) { /* no room for its name: draw it over columns without values */

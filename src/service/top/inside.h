@@ -262,7 +262,6 @@ int gpu_block_height(const GpuRow *row);
 void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset);
 size_t process_column_count(void);
 const char *process_column_key(size_t i);
-const char *process_column_title(size_t i);
 bool process_column_down(size_t i); /* sorted from large to small */
 int process_column_compare(size_t i, const ProcessRow *a, const ProcessRow *b);
 
@@ -302,7 +301,7 @@ void column_text(Grid *grid, Area cell, bool right, Ink ink, const char *text);
 typedef struct View {
     const char *name, *title, *brief; /* for options; of its tab; the same where there is little room */
     const char *about;                /* for the help */
-    List *(*list)(Top *top);          /* the list that the arrows move, NULL none */
+    size_t list;                      /* offset of the List in Top that the arrows move */
     void (*moved)(Top *top); /* called when the cursor has moved: remembers the selected object; NULL nothing to do */
     bool (*row_has)(const Top *top, size_t row, const char *word); /* search; NULL cannot be searched */
     void (*enter)(Top *top);                                       /* drills down; NULL nothing to open */
@@ -310,6 +309,8 @@ typedef struct View {
 } View;
 
 extern const View top_views[VIEW_END];
+/* The list that the arrows move now. */
+List *top_list(Top *top);
 /* To another view, which Escape leaves again. */
 void top_go(Top *top, ViewId view);
 void top_follow(Top *top, const Device *device);

@@ -280,9 +280,9 @@ static void drop_last(char *text)
 static void find_text(Top *top, size_t from)
 {
     const View *view = &top_views[top->view];
-    List *list = view->list ? view->list(top) : NULL;
+    List *list = top_list(top);
 
-    for (size_t i = 0; list && view->row_has && top->search[0] && i < list->count; i++) {
+    for (size_t i = 0; view->row_has && top->search[0] && i < list->count; i++) {
         const size_t row = (from + i) % list->count;
 
         if (!view->row_has(top, row, top->search))
@@ -294,25 +294,18 @@ static void find_text(Top *top, size_t from)
     }
 }
 
-static size_t cursor_row(Top *top)
-{
-    const View *view = &top_views[top->view];
-
-    return view->list ? view->list(top)->selected : 0;
-}
-
 static void search_key(Top *top, uint32_t key)
 {
     if (key == TOP_KEY_ENTER || key == TOP_KEY_ESCAPE) {
         top->prompt = PROMPT_NONE;
     } else if (key == TOP_KEY_F1 + 2) {
-        find_text(top, cursor_row(top) + 1);
+        find_text(top, top_list(top)->selected + 1);
     } else {
         if (key == TOP_KEY_BACKSPACE)
             drop_last(top->search);
         else
             append_key(top->search, key);
-        find_text(top, cursor_row(top));
+        find_text(top, top_list(top)->selected);
     }
 }
 

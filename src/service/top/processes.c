@@ -277,24 +277,125 @@ const ProcessRow *top_process(const Top *top)
 /* --- table ---------------------------------------------------------------------------------------------------------
  */
 
-typedef struct Pen {
-    const Top *top;
-    const ProcessRow *row;
-    char text[PROCESS_COMMAND_CAP + TOP_TEXT_CAP];
-    Ink ink;
-} Pen;
+enum { CELL_CAP = PROCESS_COMMAND_CAP + TOP_TEXT_CAP };
 
+typedef enum CellFormat { CELL_WHOLE, CELL_PERCENT, CELL_BYTES } CellFormat;
+
+/* A column has a number, a text or both: it is sorted by the number if there is one, and shows the text if there is
+ * one. */
 typedef struct ProcessColumn {
     Column column;
     bool down; /* from large to small */
-    void (*write)(Pen *pen);
-    int (*compare)(const ProcessRow *a, const ProcessRow *b);
+    double (*number)(const ProcessRow *row);
+    CellFormat format; /* of the number */
+    const char *(*text)(const Top *top, const ProcessRow *row, char out[CELL_CAP]);
+    const char *empty; /* instead of "" */
 } ProcessColumn;
 
-static void write_dash(Pen *pen)
+static double pid_of(const ProcessRow *row)
 {
-    snprintf(pen->text, sizeof pen->text, "-");
-    pen->ink = INK_DIM;
+    return row->process->pid;
+}
+
+static double sm_of(const ProcessRow *row)
+{
+    return row->sm_percent;
+}
+
+static double memory_of(const ProcessRow *row)
+{
+    return row->used_bytes;
+}
+
+static double cpu_of(const ProcessRow *row)
+{
+    return row->cpu_percent;
+}
+
+static double rss_of(const ProcessRow *row)
+{
+    return row->owner && row->owner->rss_bytes ? (double)row->owner->rss_bytes : (double)NAN;
+}
+
+/* Orders by age: the start counts from the boot, unknown ones are the oldest. */
+static double age_of(const ProcessRow *row)
+{
+    return row->owner ? -(double)row->owner->start_ns : 0;
+}
+
+/* Orders by GPU, then by GPU instance. */
+static double gpu_of(const ProcessRow *row)
+{
+    return (double)row->gpu->reading.device.index * 1e10 + row->process->gpu_instance;
+}
+
+static const char *user_text(const Top *top UNUSED, const ProcessRow *row, char out[CELL_CAP] UNUSED)
+{
+    return row->owner ? row->owner->user : "";
+}
+
+static const char *gpu_text(const Top *top UNUSED, const ProcessRow *row, char out[CELL_CAP])
+{
+    const NodeProcess *p = row->process;
+    const uint32_t index = row->gpu->reading.device.index;
+
+    if (index == DEVICE_NO_NUMBER)
+        return "?";
+    if (p->gpu_instance != DEVICE_NO_NUMBER && p->compute_instance != DEVICE_NO_NUMBER)
+        snprintf(out, CELL_CAP, "%" PRIu32 ":%" PRIu32 "/%" PRIu32, index, p->gpu_instance, p->compute_instance);
+    else
+        snprintf(out, CELL_CAP, "%" PRIu32, index);
+    return out;
+}
+
+static const char *kind_text(const Top *top UNUSED, const ProcessRow *row, char out[CELL_CAP] UNUSED)
+{
+    return row->process->graphics ? "G" : "C";
+}
+
+static const char *age_text(const Top *top, const ProcessRow *row, char out[CELL_CAP])
+{
+    uint64_t age_ns;
+
+    return top_age(top, row->owner, &age_ns) ? text_age(age_ns, out) : "";
+}
+
+static const char *owner_text(const Top *top UNUSED, const ProcessRow *row, char out[CELL_CAP])
+{
+    return owner_label(row->owner, out);
+}
+
+static const char *command_text(const Top *top UNUSED, const ProcessRow *row, char out[CELL_CAP] UNUSED)
+{
+    return !row->owner ? "" : row->owner->command[0] ? row->owner->command : row->owner->name;
+}
+
+static const ProcessColumn columns[] = {
+    {{"pid", "PID", 7, 0, 0, true}, false, pid_of, CELL_WHOLE, NULL, "-"},
+    {{"user", "USER", 8, 12, 2, false}, false, NULL, CELL_WHOLE, user_text, "-"},
+    {{"gpu", "GPU", 6, 0, 0, true}, false, gpu_of, CELL_WHOLE, gpu_text, "-"},
+    {{"type", "T", 1, 0, 8, false}, false, NULL, CELL_WHOLE, kind_text, "-"},
+    {{"sm", "SM", 4, 0, 1, true}, true, sm_of, CELL_PERCENT, NULL, "-"},
+    {{"memory", "GPU MEM", 8, 0, 1, true}, true, memory_of, CELL_BYTES, NULL, "-"},
+    {{"cpu", "CPU", 5, 0, 5, true}, true, cpu_of, CELL_PERCENT, NULL, "-"},
+    {{"rss", "HOST MEM", 8, 0, 6, true}, true, rss_of, CELL_BYTES, NULL, "-"},
+    {{"age", "AGE", 7, 0, 4, true}, true, age_of, CELL_WHOLE, age_text, "-"},
+    {{"owner", "JOB, POD, CONTAINER", 19, 44, 3, false}, false, NULL, CELL_WHOLE, owner_text, "-"},
+    {{"command", "COMMAND", 20, 400, 0, false}, false, NULL, CELL_WHOLE, command_text, "not visible here"},
+};
+
+static const char *write_cell(const Top *top, const ProcessColumn *column, const ProcessRow *row, char out[CELL_CAP])
+{
+    const double number = column->number && !column->text ? column->number(row) : (double)NAN;
+
+    if (column->text)
+        return column->text(top, row, out);
+    if (isnan(number))
+        return "";
+    if (column->format == CELL_BYTES)
+        return human_bytes(out, number);
+    snprintf(out, CELL_CAP, column->format == CELL_PERCENT ? "%.0f%%" : "%.0f", number);
+    return out;
 }
 
 static int compare_double(double a, double b)
@@ -303,194 +404,6 @@ static int compare_double(double a, double b)
         return isnan(b) - isnan(a);
     return (a > b) - (a < b);
 }
-
-static void write_pid(Pen *pen)
-{
-    snprintf(pen->text, sizeof pen->text, "%" PRIu32, pen->row->process->pid);
-}
-
-static int by_pid(const ProcessRow *a, const ProcessRow *b)
-{
-    return (a->process->pid > b->process->pid) - (a->process->pid < b->process->pid);
-}
-
-static const char *user_of(const ProcessRow *row)
-{
-    return row->owner ? row->owner->user : "";
-}
-
-static void write_user(Pen *pen)
-{
-    snprintf(pen->text, sizeof pen->text, "%s", user_of(pen->row));
-    if (!pen->text[0])
-        write_dash(pen);
-}
-
-static int by_user(const ProcessRow *a, const ProcessRow *b)
-{
-    return strcmp(user_of(a), user_of(b));
-}
-
-static void write_gpu(Pen *pen)
-{
-    const NodeProcess *p = pen->row->process;
-    const uint32_t index = pen->row->gpu->reading.device.index;
-
-    if (index == DEVICE_NO_NUMBER)
-        snprintf(pen->text, sizeof pen->text, "?");
-    else if (p->gpu_instance != DEVICE_NO_NUMBER && p->compute_instance != DEVICE_NO_NUMBER)
-        snprintf(pen->text, sizeof pen->text, "%" PRIu32 ":%" PRIu32 "/%" PRIu32, index, p->gpu_instance,
-                 p->compute_instance);
-    else
-        snprintf(pen->text, sizeof pen->text, "%" PRIu32, index);
-}
-
-static int by_gpu(const ProcessRow *a, const ProcessRow *b)
-{
-    if (a->gpu != b->gpu)
-        return a->gpu < b->gpu ? -1 : 1;
-    return (a->process->gpu_instance > b->process->gpu_instance) -
-           (a->process->gpu_instance < b->process->gpu_instance);
-}
-
-static void write_kind(Pen *pen)
-{
-    snprintf(pen->text, sizeof pen->text, "%s", pen->row->process->graphics ? "G" : "C");
-    pen->ink = INK_DIM;
-}
-
-static int by_kind(const ProcessRow *a, const ProcessRow *b)
-{
-    return a->process->graphics - b->process->graphics;
-}
-
-static void write_sm(Pen *pen)
-{
-    if (isnan(pen->row->sm_percent))
-        write_dash(pen);
-    else
-        snprintf(pen->text, sizeof pen->text, "%.0f%%", pen->row->sm_percent);
-}
-
-static int by_sm(const ProcessRow *a, const ProcessRow *b)
-{
-    return compare_double(a->sm_percent, b->sm_percent);
-}
-
-static void write_memory(Pen *pen)
-{
-    if (isnan(pen->row->used_bytes))
-        write_dash(pen);
-    else
-        human_bytes(pen->text, pen->row->used_bytes);
-}
-
-static int by_memory(const ProcessRow *a, const ProcessRow *b)
-{
-    return compare_double(a->used_bytes, b->used_bytes);
-}
-
-static void write_cpu(Pen *pen)
-{
-    if (isnan(pen->row->cpu_percent))
-        write_dash(pen);
-    else
-        snprintf(pen->text, sizeof pen->text, "%.0f%%", pen->row->cpu_percent);
-}
-
-static int by_cpu(const ProcessRow *a, const ProcessRow *b)
-{
-    return compare_double(a->cpu_percent, b->cpu_percent);
-}
-
-static double rss_of(const ProcessRow *row)
-{
-    return row->owner && row->owner->rss_bytes ? (double)row->owner->rss_bytes : (double)NAN;
-}
-
-static void write_rss(Pen *pen)
-{
-    if (isnan(rss_of(pen->row)))
-        write_dash(pen);
-    else
-        human_bytes(pen->text, rss_of(pen->row));
-}
-
-static int by_rss(const ProcessRow *a, const ProcessRow *b)
-{
-    return compare_double(rss_of(a), rss_of(b));
-}
-
-static uint64_t start_of(const ProcessRow *row)
-{
-    return row->owner ? row->owner->start_ns : 0;
-}
-
-static void write_age(Pen *pen)
-{
-    uint64_t age_ns;
-    char age[32];
-
-    if (top_age(pen->top, pen->row->owner, &age_ns))
-        snprintf(pen->text, sizeof pen->text, "%s", text_age(age_ns, age));
-    else
-        write_dash(pen);
-}
-
-static int by_age(const ProcessRow *a, const ProcessRow *b)
-{
-    return (start_of(a) < start_of(b)) - (start_of(a) > start_of(b));
-}
-
-static void write_owner(Pen *pen)
-{
-    char label[TOP_TEXT_CAP];
-
-    snprintf(pen->text, sizeof pen->text, "%s", owner_label(pen->row->owner, label));
-    if (!pen->text[0])
-        write_dash(pen);
-}
-
-static int by_owner(const ProcessRow *a, const ProcessRow *b)
-{
-    char left[TOP_TEXT_CAP], right[TOP_TEXT_CAP];
-
-    return strcmp(owner_label(a->owner, left), owner_label(b->owner, right));
-}
-
-static const char *command_of(const ProcessRow *row)
-{
-    return !row->owner ? "" : row->owner->command[0] ? row->owner->command : row->owner->name;
-}
-
-static void write_command(Pen *pen)
-{
-    if (command_of(pen->row)[0]) {
-        snprintf(pen->text, sizeof pen->text, "%s", command_of(pen->row));
-    } else {
-        snprintf(pen->text, sizeof pen->text, "not seen here");
-        pen->ink = INK_DIM;
-    }
-}
-
-static int by_command(const ProcessRow *a, const ProcessRow *b)
-{
-    return strcmp(command_of(a), command_of(b));
-}
-
-static const ProcessColumn columns[] = {
-    {{"pid", "PID", 7, 0, 0, true}, false, write_pid, by_pid},
-    {{"user", "USER", 8, 12, 2, false}, false, write_user, by_user},
-    {{"gpu", "GPU", 6, 0, 0, true}, false, write_gpu, by_gpu},
-    {{"type", "T", 1, 0, 8, false}, false, write_kind, by_kind},
-    {{"sm", "SM", 4, 0, 1, true}, true, write_sm, by_sm},
-    {{"memory", "GPU MEM", 8, 0, 1, true}, true, write_memory, by_memory},
-    {{"cpu", "CPU", 5, 0, 5, true}, true, write_cpu, by_cpu},
-    {{"rss", "HOST MEM", 8, 0, 6, true}, true, write_rss, by_rss},
-    {{"age", "AGE", 7, 0, 4, true}, true, write_age, by_age},
-    {{"owner", "JOB, POD, CONTAINER", 19, 44, 3, false}, false, write_owner, by_owner},
-    {{"command", "COMMAND", 20, 400, 0, false}, false, write_command, by_command},
-};
 
 size_t process_column_count(void)
 {
@@ -502,11 +415,6 @@ const char *process_column_key(size_t i)
     return columns[i].column.key;
 }
 
-const char *process_column_title(size_t i)
-{
-    return columns[i].column.title;
-}
-
 bool process_column_down(size_t i)
 {
     return columns[i].down;
@@ -514,7 +422,12 @@ bool process_column_down(size_t i)
 
 int process_column_compare(size_t i, const ProcessRow *a, const ProcessRow *b)
 {
-    return columns[i].compare(a, b);
+    const ProcessColumn *column = &columns[i];
+    char left[CELL_CAP], right[CELL_CAP];
+
+    if (column->number)
+        return compare_double(column->number(a), column->number(b));
+    return strcmp(column->text(NULL, a, left), column->text(NULL, b, right));
 }
 
 /* --- drawing ------------------------------------------------------------------------------------------------------ */
@@ -551,16 +464,18 @@ static void draw_row(const Top *top, Grid *grid, Area area, const Layout *layout
 {
     for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
         const Area cell = layout_cell(layout, area, i);
-        Pen pen = {.top = top, .row = row, .ink = INK_PLAIN};
+        char room[CELL_CAP];
 
         if (cell.width == 0)
             continue;
-        columns[i].write(&pen);
+        const char *text = write_cell(top, &columns[i], row, room);
+        const Ink ink = text[0] && columns[i].text != kind_text ? INK_PLAIN : INK_DIM;
+        text = text[0] ? text : columns[i].empty;
         if (i == ARRAY_LEN(columns) - 1 && row->depth > 0) {
             const int x = grid_text(grid, cell, 0, 0, INK_DIM, text_branch(grid, row->last));
-            grid_text(grid, cell, x + 1, 0, pen.ink, pen.text);
+            grid_text(grid, cell, x + 1, 0, ink, text);
         } else {
-            column_text(grid, cell, columns[i].column.right, pen.ink, pen.text);
+            column_text(grid, cell, columns[i].column.right, ink, text);
         }
     }
 }

@@ -170,7 +170,7 @@ TopWish top_key(Top *top, uint32_t key)
         return overlay_key(top, key);
     if (top->prompt != PROMPT_NONE)
         return prompt_key(top, key);
-    if (view->list && list_key(view->list(top), key)) {
+    if (list_key(top_list(top), key)) {
         if (view->moved)
             view->moved(top);
         if (key == TOP_KEY_HOME) /* stay at the top */
@@ -219,8 +219,6 @@ static TopWish click_head(Top *top, size_t column)
 
 static TopWish handle_click(Top *top, const Zone *zone, bool twice)
 {
-    const View *view = &top_views[top->view];
-
     switch (zone->kind) {
     case ZONE_KEY:
         return top_key(top, zone->value);
@@ -228,7 +226,7 @@ static TopWish handle_click(Top *top, const Zone *zone, bool twice)
         top_go(top, (ViewId)zone->value);
         return TOP_WISH_NONE;
     case ZONE_ROW:
-        return view->list ? click_row(top, view->list(top), zone->value, twice) : TOP_WISH_NONE;
+        return click_row(top, top_list(top), zone->value, twice);
     case ZONE_SORT:
         return click_head(top, zone->value);
     default:
@@ -243,8 +241,8 @@ TopWish top_mouse(Top *top, TopMouse what, int x, int y)
 
     top->touched = true;
     if (what == TOP_MOUSE_UP || what == TOP_MOUSE_DOWN) {
-        List *list = top->overlay != OVERLAY_NONE ? &top->overlay_list : view->list ? view->list(top) : NULL;
-        if (list && !top->confirming)
+        List *list = top->overlay != OVERLAY_NONE ? &top->overlay_list : top_list(top);
+        if (!top->confirming)
             list_move(list, what == TOP_MOUSE_UP ? -3 : 3);
         if (top->overlay == OVERLAY_NONE && view->moved)
             view->moved(top);

@@ -99,6 +99,3 @@ double top_seek(const Top *top);
 double top_speed(const Top *top);
 /* Shows a line at the foot for a while. */
 void top_say(Top *top, Ink ink, const char *text);
-
-/* The names of the views, for --help: NULL after the last. */
-const char *top_view_name(size_t i);

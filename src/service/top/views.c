@@ -1,36 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of views: the list that the arrows move, the action of Enter, search. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "service/top/inside.h"
-
-/* --- lists -------------------------------------------------------------------------------------------------------- */
-
-static List *gpus_list(Top *top)
-{
-    return &top->gpu_list;
-}
-
-static List *gpu_list(Top *top)
-{
-    return &top->numbers;
-}
-
-static List *processes_list(Top *top)
-{
-    return &top->process_list;
-}
-
-static List *incidents_list(Top *top)
-{
-    return &top->trouble_list;
-}
-
-static List *topology_list(Top *top)
-{
-    return &top->matrix;
-}
 
 /* --- the cursor --------------------------------------------------------------------------------------------------- */
 
@@ -118,20 +92,21 @@ static void topology_enter(Top *top)
 
 const View top_views[VIEW_END] = {
     [VIEW_GPUS] = {"gpus", "GPUs", "GPUs", "all GPUs: what is wrong, what they really do; below, who uses them",
-                   gpus_list, gpus_moved, gpus_has, gpus_enter, view_gpus_draw},
-    [VIEW_GPU] = {"gpu", "GPU", "GPU", "one GPU or MIG instance: its history and all its numbers", gpu_list, NULL, NULL,
-                  NULL, view_gpu_draw},
+                   offsetof(Top, gpu_list), gpus_moved, gpus_has, gpus_enter, view_gpus_draw},
+    [VIEW_GPU] = {"gpu", "GPU", "GPU", "one GPU or MIG instance: its history and all its numbers",
+                  offsetof(Top, numbers), NULL, NULL, NULL, view_gpu_draw},
     [VIEW_PROCESSES] = {"processes", "Processes", "Procs", "who uses the GPUs: job, pod, container, user, command",
-                        processes_list, processes_moved, processes_has, open_process, view_processes_draw},
+                        offsetof(Top, process_list), processes_moved, processes_has, open_process, view_processes_draw},
     [VIEW_INCIDENTS] = {"incidents", "Incidents", "Faults", "what is wrong and was, why, and what to do",
-                        incidents_list, incidents_moved, incidents_has, incidents_enter, view_incidents_draw},
-    [VIEW_TOPOLOGY] = {"topology", "Topology", "Topo", "how the GPUs are joined", topology_list, NULL, NULL,
+                        offsetof(Top, trouble_list), incidents_moved, incidents_has, incidents_enter,
+                        view_incidents_draw},
+    [VIEW_TOPOLOGY] = {"topology", "Topology", "Topo", "how the GPUs are joined", offsetof(Top, matrix), NULL, NULL,
                        topology_enter, view_topology_draw},
 };
 
-const char *top_view_name(size_t i)
+List *top_list(Top *top)
 {
-    return i < VIEW_END ? top_views[i].name : NULL;
+    return (List *)(void *)((char *)top + top_views[top->view].list);
 }
 
 void top_follow(Top *top, const Device *device)

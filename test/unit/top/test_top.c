@@ -103,8 +103,8 @@ static void options_that_name_nothing_say_what_there_is(void **state UNUSED)
     assert_int_equal(top_new(&(TopOptions){.sort = "colour"}, NULL, &top, &err), -EINVAL);
     assert_non_null(strstr(err.text, "memory"));
     assert_null(top);
-    for (size_t i = 0; top_view_name(i); i++) {
-        assert_int_equal(top_new(&(TopOptions){.view = top_view_name(i)}, NULL, &top, &err), 0);
+    for (size_t i = 0; i < VIEW_END; i++) {
+        assert_int_equal(top_new(&(TopOptions){.view = top_views[i].name}, NULL, &top, &err), 0);
         top_free(top);
     }
 }
