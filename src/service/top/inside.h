@@ -350,7 +350,8 @@ typedef struct KeyRow {
     const char *label; /* as the help names them */
     const char *foot;  /* its word in the foot, NULL: not there */
     unsigned views;    /* bit per ViewId */
-    TopWish (*run)(Top *top, uint32_t key);
+    TopWish (*run)(Top *top, uint32_t key, int value);
+    int value; /* for run */
     const char *help;
 } KeyRow;
 
