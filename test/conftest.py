@@ -31,6 +31,7 @@ def load(path):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow(why): left to 'make test-all'")
+    config.option.markexpr = config.option.markexpr or "not slow"
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker

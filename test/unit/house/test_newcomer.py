@@ -109,5 +109,5 @@ def test_one_more_of_each(tmp_path):
     run("meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "--timeout-multiplier", "10", *C_TESTS, cwd=tree)
     assert run(build / "stoker", "newcomer", cwd=tree) == "hello\n" and (build / "man1/stoker-newcomer.1").exists()
     assert "newcomer-fault" in run(build / "stoker", "xid", "177", cwd=tree)
-    run("/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-m", "not slow", *SUITES,
+    run("/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", *SUITES,
         cwd=tree, env={**os.environ, "STOKER_BUILD": str(build)})
