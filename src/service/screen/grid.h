@@ -86,3 +86,12 @@ int grid_text_width(const char *text);
 void grid_print(const Grid *grid, bool inks, Str *out);
 /* The screen with ANSI colours (`coloured`) for a pipe: `stoker top --once`. */
 void grid_print_ansi(const Grid *grid, bool coloured, Str *out);
+
+/* --- single cells, for the other files of this folder ------------------------------------------------------------- */
+
+/* Clips the area to the grid; the result may be empty. */
+Area cell_visible(const Grid *grid, Area area);
+
+/* Writes one character of `width` columns at x, y, if all of it lies within `clip` (from cell_visible). A wide
+ * character that is cut by `clip` leaves a blank there. Overwriting half of a wide character blanks its other half. */
+void cell_put(Grid *grid, Area clip, int64_t x, int64_t y, Ink ink, const char *text, int width);

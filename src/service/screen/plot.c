@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "service/screen/cell.h"
+#include "service/screen/grid.h"
 
 enum { DOTS_ACROSS = 2, DOTS_DOWN = 4, EIGHTHS = 8, THIRDS = 3 };
 
