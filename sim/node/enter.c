@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 /* A file system under construction. */
 typedef struct Stage {
@@ -34,8 +34,6 @@ typedef int (*EntryFn)(void *arg, const char *dir, const char *name, Err *err);
 /* --- the stage --------------------------------------------------------------------------------------------------- */
 
 /* The stage is a tmpfs on a folder of the tree, moved over the real folder once it is complete. */
-
-OWNER_POINTER(DIR, closedir);
 
 static int path_join(char out[PATH_MAX], const char *a, const char *b, Err *err)
 {

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/core/control.h"
 #include "sim/core/num.h"
 #include "sim/core/state.h"
@@ -597,7 +597,7 @@ void kernel_log_done(KernelLog *log)
 {
     if (!log->image)
         return;
-    owner_close(&log->fd);
+    fd_close(&log->fd);
     str_done(&log->text);
     log->image = NULL;
 }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 #define FRESH ".new~"
 
@@ -34,8 +34,8 @@ int put_begin(Put *put, const char *root, Err *err)
 
 int put_end(Put *put)
 {
-    owner_close(&put->dir_fd);
-    owner_close(&put->root_fd);
+    fd_close(&put->dir_fd);
+    fd_close(&put->root_fd);
     str_done(&put->line);
     return put->rc;
 }
@@ -62,7 +62,7 @@ void put_in(Put *put, const char *fmt, ...)
     va_end(args);
     if (put->rc < 0)
         return;
-    owner_close(&put->dir_fd);
+    fd_close(&put->dir_fd);
     errno = ENAMETOOLONG;
     if (n > 0 && n < PUT_PATH_MAX)
         put->dir_fd = open_dir(put->root_fd, put->dir);

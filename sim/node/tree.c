@@ -10,11 +10,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/core/state.h"
 #include "sim/node/tree_part.h"
-
-OWNER_POINTER(DIR, closedir);
 
 #define MARK ".stoker-node" /* in folders that we may empty */
 

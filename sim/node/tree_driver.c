@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/node/tree_part.h"
 
 enum { ARCH_AMPERE = 7, ARCH_HOPPER = 9, ARCH_BLACKWELL = 10, OPEN_SINCE = 560, SYS_MINOR = 4323, MODE_ROOT = 0400 };

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/scenario/field.h"
 #include "sim/scenario/library.h"
 

@@ -6,14 +6,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/core/control.h"
 #include "sim/core/kinds.h"
 #include "sim/core/num.h"
 #include "sim/scenario/owner.h"
 #include "sim/scenario/parse.h"
 
-OWNER_POINTER(SimImage, sim_image_close);
+CLEANUP_POINTER(SimImage, sim_image_close);
 
 /* --- identity of the GPUs: derived from the boards, their positions and the seed alone --------------------------- */
 

@@ -2,7 +2,7 @@
 /* The GPUs of a scenario: which boards, how they are set at the start, and their MIG layout. */
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/core/control.h"
 #include "sim/core/plan.h" /* cond_apply */
 #include "sim/scenario/parse.h"

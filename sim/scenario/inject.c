@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/core/control.h"
 #include "sim/core/kinds.h"
 #include "sim/core/num.h"

@@ -9,11 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/vec.h"
 #include "sim/scenario/field.h"
 
-OWNER_POINTER(DIR, closedir);
 typedef VEC(const char *) Names;
 
 bool library_name_ok(const char *name)

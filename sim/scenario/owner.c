@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/core/num.h"
 
 enum { RUNTIME_NONE, RUNTIME_DOCKER, RUNTIME_CONTAINERD, RUNTIME_CRIO, RUNTIME_PODMAN };

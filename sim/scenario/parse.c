@@ -8,7 +8,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 typedef struct NodeArgs {
     const char *hostname, *driver, *cuda, *start;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/core/plan.h" /* cond_init, cond_apply: the condition a planner would see */
 
 #define AT(member) offsetof(StepArgs, member)

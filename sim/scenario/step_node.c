@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "base/opt.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "nvml_names.h"
 #include "sim/core/control.h"
 #include "sim/scenario/step_make.h"

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/scenario/step_make.h"
 
 #define AT(member) offsetof(StepArgs, member)

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/core/image.h"
 #include "sim/scenario/field.h"
 

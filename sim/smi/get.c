@@ -5,7 +5,7 @@
 #include <sys/time.h>
 #include <time.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 /* The member of `nvml` at offset `arg`; GET_CALL has checked its type. */
 #define CALL_AT(type, arg) (*(type *const *)(const void *)((const char *)&nvml + (arg)))

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 nvmlReturn_t gpu_memory_of(nvmlDevice_t handle, nvmlMemory_v2_t *ret)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/smi/smi.h"
 
 typedef struct Options {

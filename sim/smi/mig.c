@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { MIG_PROFILES_MAX = 32, MIG_INSTANCES_MAX = 64, MIG_CI_PROFILES = 9 };
 

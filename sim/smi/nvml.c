@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 static const struct {
     const char *symbol;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { LINK_MAX = 36, MASK_WORDS = 16 };
 

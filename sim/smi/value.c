@@ -4,7 +4,7 @@
 
 #include <stdarg.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 void value_text(Value *value, const char *fmt, ...)
 {

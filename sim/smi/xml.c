@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 /* A leaf has a getter, a group none. Depth 0 is below the GPU. */
 typedef struct Node {

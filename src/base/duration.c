@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 typedef struct Unit {
     const char *name;

@@ -13,11 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { READ_STEP = 16 * 1024 };
-
-OWNER_POINTER(DIR, closedir);
 
 /* Appends what is left in fd. One byte more than `max` is asked for, to see that there is more. */
 static int read_all(int fd, const char *path, size_t max, Str *out, Err *err)
@@ -179,7 +177,7 @@ static int remove_content(int fd, const char *path, dev_t device, int depth, Err
     dir = own >= 0 ? fdopendir(own) : NULL;
     if (!dir)
         return err_errno(err, "read directory '%s'", path);
-    (void)owner_take_fd(&own);
+    (void)fd_take(&own);
     for (;;) {
         struct dirent *entry;
 
@@ -257,7 +255,7 @@ int file_remove_tree(const char *root, const char *path, Err *err)
         next = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (next < 0)
             return errno == ENOENT ? 0 : err_errno(err, "open directory '%s' under '%s'", name, root);
-        owner_close(&fd);
+        fd_close(&fd);
         fd = next;
         part += len + 1;
     }

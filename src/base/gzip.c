@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/inflate.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum {
     GZIP_LEVEL = 1, /* of isa-l's 0..3: see the benchmark */
@@ -27,8 +27,6 @@ typedef struct Gzip {
     uint8_t piece[GZIP_PIECE];
     uint8_t level[ISAL_DEF_LVL1_MEDIUM];
 } Gzip;
-
-OWNER_POINTER(Inflate, inflate_free);
 
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;

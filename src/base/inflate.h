@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/cleanup.h"
 #include "base/err.h"
 
 enum {
@@ -53,3 +54,6 @@ void deflate_free(Deflate *deflate); /* accepts NULL */
 /* Packs more of the text; deflate_end closes the member. 0 or the receiver's error. */
 int deflate_write(Deflate *deflate, const void *bytes, size_t len, Err *err);
 int deflate_end(Deflate *deflate, Err *err);
+
+CLEANUP_POINTER(Inflate, inflate_free);
+CLEANUP_POINTER(Deflate, deflate_free);

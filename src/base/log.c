@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 
 _Static_assert(LOG_TEXT_MAX * 6 + 1024 < LOG_LINE_MAX, "a text of escapes still fits");
@@ -49,7 +49,7 @@ int log_open_journal(Log *log, const char *path, Err *err)
     if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
         return err_errno(err, "connect to journald at '%s'", path);
     log_done(log);
-    log->fd = owner_take_fd(&fd);
+    log->fd = fd_take(&fd);
     log->own_fd = true;
     log->format = LOG_FORMAT_JOURNAL;
     return 0;
@@ -58,7 +58,7 @@ int log_open_journal(Log *log, const char *path, Err *err)
 void log_done(Log *log)
 {
     if (log->own_fd)
-        owner_close(&log->fd);
+        fd_close(&log->fd);
     log->own_fd = false;
     log->fd = STDERR_FILENO;
     if (log->format == LOG_FORMAT_JOURNAL)

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/opt_row.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/vec.h"
 
 typedef struct Walk {

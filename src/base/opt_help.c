@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/opt_row.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum {
     WIDTH_DEFAULT = 80,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/opt_row.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 /* Text as roff shows it unchanged: backslashes, hyphens that are minus signs, and no macro at a line's begin. */
 static void add_roff(Str *out, const char *text, size_t len)

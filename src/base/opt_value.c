@@ -7,7 +7,7 @@
 
 #include "base/number.h"
 #include "base/opt_row.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/vec.h"
 
 enum { RANGE_TEXT_MAX = 128 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/opt_row.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/vec.h"
 
 enum { KEY_MAX = 128 };

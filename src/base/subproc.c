@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/vec.h"
 
 enum { POLL_STEP_MS = 10, FDS_FIRST = 3, FDS_PARK = 64 };
@@ -228,7 +228,7 @@ static int launch(Plan *plan, int report_read, int *report_write, Subproc *child
     if (child->pid < 0)
         return err_errno(err, "fork for '%s'", plan->spec->argv[0]);
     setpgid(child->pid, child->pid); /* here too: a stop right after the start must reach the group */
-    owner_close(report_write);
+    fd_close(report_write);
     rc = read_report(report_read, plan->spec->argv[0], err);
     if (rc < 0) {
         while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR) {
@@ -280,8 +280,8 @@ int subproc_start(const SubprocSpec *spec, Subproc *ret_child, Err *err)
                  .report_fd = report_write,
                  .parent = getpid()};
     TRY(launch(&plan, report_read, &report_write, &child, err));
-    child.out_fd = owner_take_fd(&out_read);
-    child.err_fd = owner_take_fd(&err_read);
+    child.out_fd = fd_take(&out_read);
+    child.err_fd = fd_take(&err_read);
     *ret_child = child;
     return 0;
 }
@@ -348,9 +348,9 @@ int subproc_stop(Subproc *child, uint64_t grace_ms, SubprocEnd *ret_end, Err *er
 void subproc_done(Subproc *child)
 {
     if (child->pid_fd || child->out_fd || child->err_fd) { /* a zeroed one owns no descriptor 0 */
-        owner_close(&child->pid_fd);
-        owner_close(&child->out_fd);
-        owner_close(&child->err_fd);
+        fd_close(&child->pid_fd);
+        fd_close(&child->out_fd);
+        fd_close(&child->err_fd);
     }
     *child = (Subproc){.pid_fd = -1, .out_fd = -1, .err_fd = -1};
 }

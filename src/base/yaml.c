@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/map.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "base/vec.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "model/profile_inside.h"
 
 enum { SLOTS_MIN = 256, TEXT_BLOCK = 64 * 1024 };

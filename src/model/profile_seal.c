@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "model/profile_inside.h"
 
 enum { THREAD_ROWS_MIN = 1 << 16 }; /* fewer are not worth a thread */

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "verb/agent/agent.h"
 #include "verb/verb.h"
 #include "version.h"

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "verb/agent/control.h"
 #include "verb/agent/glance.h"
 #include "verb/check/judge.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "verb/verb.h"
 
 enum { FILE_BYTES_MAX = 16 << 20, FILE_MODE = 0644, FOLDER_MODE = 0755, UID_LEN_MAX = 40, BOARDS_MAX = 32 };

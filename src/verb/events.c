@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/journal/journal.h"
 #include "verb/agent/control.h"
 #include "verb/incident/past.h"

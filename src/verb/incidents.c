@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/journal/journal.h"
 #include "verb/agent/control.h"
 #include "verb/incident/past.h"

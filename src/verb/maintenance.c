@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/health/maintenance.h"
 #include "verb/agent/control.h"
 #include "verb/incident/past.h"

@@ -12,16 +12,13 @@
 
 #include "base/alloc.h"
 #include "base/inflate.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/vec.h"
 #include "service/report/nccl.h"
 #include "verb/trace/progress.h"
 #include "verb/verb.h"
 
 enum { CHUNK = 256 * 1024, MAGIC = 2, PATH_CAP = 4096 };
-
-OWNER_POINTER(Inflate, inflate_free);
-OWNER_POINTER(DIR, closedir);
 
 /* A file whose first bytes were read to detect gzip. */
 typedef struct Source {
@@ -208,7 +205,7 @@ static const OptSpec nccl_opts[] = {
      .help = "colours in the text"},
 };
 
-OWNER_POINTER(NcclJob, nccl_free);
+CLEANUP_POINTER(NcclJob, nccl_free);
 
 static void write_report(const NcclOptions *o, const NcclReport *report, Str *out)
 {

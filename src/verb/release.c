@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "verb/agent/control.h"
 #include "verb/verb.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/runbook/runbook.h"
 #include "verb/verb.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/health/incident_text.h"
 #include "service/runbook/runbook.h"
 #include "verb/agent/faults.h"
@@ -38,7 +38,7 @@ static const OptSpec runbook_opts[] = {
     PAST_OPTS(RunbookOptions),
 };
 
-OWNER_POINTER(Catalogue, catalogue_free);
+CLEANUP_POINTER(Catalogue, catalogue_free);
 
 /* --- the list ----------------------------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 
 #include "base/duration.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/core/control.h"
 #include "verb/sim_place.h"
 #include "verb/verb.h"

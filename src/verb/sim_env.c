@@ -2,7 +2,7 @@
 /* `stoker sim env`: makes a node that lives without a process of ours and prints what a shell exports to use it. */
 #include <stddef.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/core/control.h"
 #include "verb/sim_place.h"
 

@@ -12,13 +12,11 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/core/control.h"
 #include "sim/scenario/scenario.h"
 #include "verb/verb.h"
 #include "version.h"
-
-OWNER_POINTER(DIR, closedir);
 
 static int is_folder(const char *path)
 {

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "verb/agent/control.h"
 #include "verb/agent/glance.h"
 #include "verb/look.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/report/report.h"
 #include "verb/trace/options.h"
 #include "verb/trace/outfile.h"

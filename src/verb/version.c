@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "verb/verb.h"
 #include "version.h"
 

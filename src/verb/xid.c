@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/runbook/runbook.h"
 #include "verb/agent/faults.h"
 #include "verb/verb.h"
@@ -61,7 +61,7 @@ static const OptSpec xid_opts[] = {
      .help = "read /proc/driver/nvidia/version below DIR"},
 };
 
-OWNER_POINTER(Catalogue, catalogue_free);
+CLEANUP_POINTER(Catalogue, catalogue_free);
 
 /* What is asked, and by whom. */
 typedef struct Question {

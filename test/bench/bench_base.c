@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "base/yaml.h"
 

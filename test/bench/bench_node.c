@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/yaml.h"
 #include "sim/core/control.h"
 #include "sim/core/state.h"

@@ -14,9 +14,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/inflate.h"
-#include "base/owner.h"
-
-OWNER_POINTER(Inflate, inflate_free);
+#include "base/cleanup.h"
 
 enum { BLOCK = 256 * 1024 };
 

@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 #include "base/inflate.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { RANKS_MAX = 64, BUFFER = 1 << 20, EVENT_MAX = 4096, BUCKET_LAYERS = 4, OPS_OF_LAYER = 6 };
 enum { QUEUE_MAX = 1024 }; /* launches that a stream takes before the next one waits */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/report/nccl.h"
 #include "test/fuzz/share.h"
 
@@ -13,7 +13,7 @@ enum { OUT_MAX = 1 << 24, RANKS_MAX = 8 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-OWNER_POINTER(NcclJob, nccl_free);
+CLEANUP_POINTER(NcclJob, nccl_free);
 
 static void read_dump(NcclJob *job, int rank, const uint8_t *data, size_t size)
 {

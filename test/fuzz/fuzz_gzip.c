@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/gzip.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "test/fuzz/share.h"
 
 enum { UNIT_BYTES = 1024, PACKED_MAX = 1 << 22 };

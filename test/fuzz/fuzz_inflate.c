@@ -10,13 +10,10 @@
 
 #include "base/gzip.h"
 #include "base/inflate.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "test/fuzz/share.h"
 
 enum { TEXT_MAX = 1 << 20, STEP_MAX = 5000, MEMBER_MAX = 4096 };
-
-OWNER_POINTER(Inflate, inflate_free);
-OWNER_POINTER(Deflate, deflate_free);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/utf8.h"
 #include "source/kmsg/line.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-OWNER_POINTER(LineReader, line_reader_free);
+CLEANUP_POINTER(LineReader, line_reader_free);
 
 static void check_text(const char *text, size_t cap)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/report/nccl.h"
 #include "test/fuzz/share.h"
 
@@ -14,7 +14,7 @@ enum { OUT_MAX = 1 << 24, INPUTS_MAX = 8 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-OWNER_POINTER(NcclJob, nccl_free);
+CLEANUP_POINTER(NcclJob, nccl_free);
 
 /* A log, or whatever else its beginning makes of it. */
 static void read_input(NcclJob *job, const char *name, const uint8_t *data, size_t size, size_t piece)

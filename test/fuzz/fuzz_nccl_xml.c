@@ -2,7 +2,7 @@
 /* Fuzz target: topology and graph XML, for a share of the inputs beside a log of the node, drawn or written as JSON. */
 #include <stdint.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/report/nccl.h"
 #include "test/fuzz/share.h"
 
@@ -10,7 +10,7 @@ enum { OUT_MAX = 1 << 24 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-OWNER_POINTER(NcclJob, nccl_free);
+CLEANUP_POINTER(NcclJob, nccl_free);
 
 #define HEAD(rank) "a:1" rank ":1 [" rank "] NCCL INFO "
 #define RANK(rank)                                                                                                     \

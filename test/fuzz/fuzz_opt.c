@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "../unit/base/opt_sample.h"
 
 enum { WORDS_MAX = 32 };

@@ -11,13 +11,13 @@
 
 #include "base/gzip.h"
 #include "base/inflate.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "test/fuzz/share.h"
 #include "verb/top/recording.h"
 
 enum { LINE_MAX_BYTES = 1 << 20, PACKED_MAX = 1 << 22 };
 
-OWNER_POINTER(Recording, recording_close);
+CLEANUP_POINTER(Recording, recording_close);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/trace/scan/inside.h"
 #include "test/fuzz/share.h"
 #include "test/unit/trace_scan/kit.h"

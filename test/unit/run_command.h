@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/subproc.h"
 
 static inline uint64_t run_now_ms(void)
@@ -29,7 +29,7 @@ static inline void drain(int *fd, Str *into)
         if (got < 0 && errno == EAGAIN)
             return;
         if (got <= 0) {
-            owner_close(fd);
+            fd_close(fd);
             return;
         }
         room = into->max - into->len;

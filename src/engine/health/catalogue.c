@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/health/catalogue_inside.h"
 
 /* The trees are large and short-lived: blocks of this size come from the kernel and go back to it. */
 enum { SCRATCH_BLOCK = 512 * 1024, KEEP_BLOCK = 32 * 1024 };
 
-OWNER_POINTER(Catalogue, catalogue_free);
+CLEANUP_POINTER(Catalogue, catalogue_free);
 
 static void reader_done(CatalogueReader *reader)
 {

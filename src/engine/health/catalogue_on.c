@@ -8,7 +8,7 @@
 #include "base/duration.h"
 #include "base/number.h"
 #include "base/opt.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/health/catalogue_inside.h"
 #include "model/metric.h"
 

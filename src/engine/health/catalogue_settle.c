@@ -7,7 +7,7 @@
 
 #include "base/duration.h"
 #include "base/opt.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/health/catalogue_inside.h"
 
 typedef VEC(const char *) Names;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/nccl/job.h"
 
 typedef VEC(int64_t) Ranks;

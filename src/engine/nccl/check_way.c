@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/nccl/job.h"
 
 /* What the edges between nodes and within them add up to. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/nccl/job.h"
 
 enum { GROUP_RANKS_MAX = 1 << 20, TEXT_MAX = 480, FRAMES_MAX = 3, KEY_MAX = 1100 };

@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "base/map.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "engine/nccl/nccl.h"
 #include "engine/nccl/span.h"
@@ -36,7 +36,7 @@ enum {
     NCCL_FINDINGS_MAX = 2048,
 };
 
-OWNER_POINTER(json_t, json_decref);
+CLEANUP_POINTER(json_t, json_decref);
 
 typedef enum NcclRule {
 #define NCCL_RULE(name, severity, id, title, setting, advice) NCCL_RULE_##name,

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/utf8.h"
 #include "engine/nccl/job.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/nccl/job.h"
 
 /* A topology and the node of the log that it describes. */

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/nccl/job.h"
 
 enum { CLASS_3D = 0x0302, CLASS_DISPLAY = 0x0380, CLASS_ACCELERATOR = 0x1200, CLASS_NET = 0x02, LINKS_MAX = 4096 };

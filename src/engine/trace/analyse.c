@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/trace/gaps.h"
 
 const char *trace_copy_text(const TraceJob *job, uint32_t name)

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { BUCKETS = 1024, ROWS_MAX = 512, NO_ROW = UINT16_MAX };
 

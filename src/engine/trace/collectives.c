@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/trace/analyse.h"
 #include "engine/trace/collective_kind.h"
 

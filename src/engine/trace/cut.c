@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/human.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "base/vec.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/trace/analyse.h"
 #include "engine/trace/gaps.h"
 

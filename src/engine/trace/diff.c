@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/trace/analyse.h"
 
 typedef struct Side {

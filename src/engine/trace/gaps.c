@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/trace/analyse.h"
 #include "engine/trace/gaps.h"
 #include "engine/trace/select.h"
@@ -478,7 +478,7 @@ TraceCause trace_gap_decide(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool sync
 /* Every idle time of every device: between operations (gaps), and before the first and after the last as far as steps
  * reach. */
 
-OWNER_POINTER(TraceHost, trace_host_free);
+CLEANUP_POINTER(TraceHost, trace_host_free);
 
 typedef struct Gathering {
     const TraceJob *job;

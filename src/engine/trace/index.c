@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/attribute.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/trace/analyse.h"
 
 /* Host rows behind their number (correlation or external id). */

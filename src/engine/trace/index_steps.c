@@ -10,7 +10,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/trace/index.h"
 
 typedef VEC(TraceStep) Steps;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/trace/index.h"
 
 bool trace_ask_some(const TraceAsk *ask)

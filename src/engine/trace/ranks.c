@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 /* One operation: a set, or a row that no other rank has. */
 typedef struct Operation {

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/trace/ranks.h"
 
 void rank_note(TraceReport *report, const char *fmt, ...)

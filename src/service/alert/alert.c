@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/alert/delivery.h"
 
 enum { SLEEP_MAX_MS = 3600 * 1000, LABELS_BYTES_MAX = 64 * 1024 };

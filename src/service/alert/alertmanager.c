@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/alert/delivery.h"
 
 enum { ENDS_AFTER_RESENDS = 4, EVIDENCE_MAX = 1500, URL_MAX = 1024 };

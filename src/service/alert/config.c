@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { NAME_MAX_BYTES = 64 };
 
@@ -520,7 +520,7 @@ static int read_tree(const YamlNode *node, AlertTree *tree, Err *err)
     return read_routes(top.routes, tree, err);
 }
 
-OWNER_POINTER(AlertTree, alert_tree_free);
+CLEANUP_POINTER(AlertTree, alert_tree_free);
 
 int alert_tree_new(const YamlNode *node, AlertTree **ret, Err *err)
 {

@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/subproc.h"
 #include "service/alert/delivery.h"
 
@@ -227,7 +227,7 @@ static int make_body_fd(const Str *body, Err *err)
 
     if (fd < 0 || write(fd, body->text, body->len) != (ssize_t)body->len || lseek(fd, 0, SEEK_SET) != 0)
         return err_errno(err, "make a file in memory");
-    return owner_take_fd(&fd);
+    return fd_take(&fd);
 }
 
 static int run_command(const Delivery *delivery, Subproc *ret, Err *err)

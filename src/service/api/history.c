@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/api/api.h"
 #include "service/api/write.h"
 

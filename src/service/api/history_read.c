@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
-OWNER_POINTER(json_t, json_decref);
+CLEANUP_POINTER(json_t, json_decref);
 
 enum { POINTS_MAX = 1 << 22 };
 

@@ -11,10 +11,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/health/maintenance.h"
 
-OWNER_POINTER(json_t, json_decref);
+CLEANUP_POINTER(json_t, json_decref);
 
 enum { SECONDS_MAX = 1000000000 };
 

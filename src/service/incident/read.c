@@ -8,12 +8,12 @@
 
 #include "base/clock.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/incident/incident.h"
 
 enum { JSON_DEPTH_FLAGS = JSON_REJECT_DUPLICATES };
 
-OWNER_POINTER(json_t, json_decref);
+CLEANUP_POINTER(json_t, json_decref);
 
 static void get_text(const json_t *object, const char *name, char *out, size_t cap)
 {

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/utf8.h"
 #include "service/incident/incident.h"
 #include "service/runbook/runbook.h"

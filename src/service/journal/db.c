@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/gzip.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/journal/tables.h"
 
 typedef enum DbStatement {
@@ -33,7 +33,7 @@ struct Db {
     sqlite3 *sql;
     sqlite3_stmt *statements[DB_STATEMENTS]; /* prepared on first use */
 };
-OWNER_POINTER(Db, db_close);
+CLEANUP_POINTER(Db, db_close);
 
 static void finalize_statement(sqlite3_stmt **statement)
 {

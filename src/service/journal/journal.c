@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/gzip.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/journal/writer.h"
 
 enum { CHECK_MS = 100, OUTBOX_MAX = 1 << 20, BUNDLE_MAX = 16 << 20 };

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum {
     PATH_CAP = 4096,

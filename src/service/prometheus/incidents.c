@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/prometheus/page.h"
 
 enum { NUMBER_TEXT_MAX = 24, OPEN_LABELS = 12 };

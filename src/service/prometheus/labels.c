@@ -8,7 +8,7 @@
 
 #include "base/map.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/vec.h"
 #include "service/prometheus/labels.h"
 #include "service/prometheus/text.h"

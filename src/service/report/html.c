@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/report/clean.h"
 #include "service/report/pack.h"
 #include "trace_page.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/report/nccl.h"
 
 enum { ROOM_MIN = 20, INDENT_MAX = 40 };

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/report/clean.h"
 
 static void text_title(Pen *pen, const TraceReport *report)

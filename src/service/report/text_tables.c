@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/report/text.h"
 
 RankSum rank_sum(const TraceRank *rank)

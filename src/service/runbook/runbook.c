@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/gzip.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/runbook/runbook_inside.h"
 
 enum { PACK_MAX = 1 << 20 };

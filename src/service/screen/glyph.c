@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/utf8.h"
 
 typedef struct Range {

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/incident/incident.h"
 #include "service/status/inside.h"
 

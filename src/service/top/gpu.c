@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/human.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/top/value.h"
 
 /* --- numbers -------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/top/value.h"
 
 void gpu_number(Grid *grid, Area cell, const GpuRow *row)

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/human.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/top/value.h"
 
 enum { WIDE = 96 };

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 const Overlay top_overlays[OVERLAY_END] = {
     [OVERLAY_HELP] = {overlay_help_draw, overlay_scroll_key, "help", 0, 0},

@@ -9,7 +9,7 @@
 
 #include "base/duration.h"
 #include "base/human.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/top/value.h"
 
 const char *owner_label(const ProcessOwner *owner, char out[TOP_TEXT_CAP])

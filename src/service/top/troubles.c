@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/incident/incident.h"
 #include "service/runbook/runbook.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/human.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 double value_raw(const Reading *reading, MetricId id)
 {

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/board/board.h"
 #include "source/board/words.h"
 
@@ -125,7 +125,7 @@ int board_new(Board **ret_board, int *ret_fd, Err *err)
     board->clock.start_ns = clock_monotonic(clock_kernel());
     board->clock.kernel_start_ns = board_kernel_now();
     *ret_board = board;
-    *ret_fd = owner_take_fd(&fd);
+    *ret_fd = fd_take(&fd);
     return 0;
 }
 

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 typedef struct Answer {
     int code;

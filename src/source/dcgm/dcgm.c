@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/dcgm/abi.h"
 #include "source/dcgm/answer.h"
 #include "source/dcgm/dcgm.h"
@@ -122,7 +122,7 @@ static const Symbol symbols[] = {
 #undef FN
 };
 
-OWNER_POINTER(Dcgm, dcgm_close);
+CLEANUP_POINTER(Dcgm, dcgm_close);
 
 /* Marks the engine as lost, if the answer says so. */
 static void note_answer(Dcgm *dcgm, int answer)
@@ -441,7 +441,7 @@ static int find_instances(Dcgm *dcgm, uint32_t gpu, const DcgmTarget *target, ui
 /* Of what the engine keeps only the latest is read. */
 enum { KEEP_SAMPLES = 2, KEEP_PERIODS = 3, KEEP_SECONDS_MIN = 5 };
 
-OWNER_POINTER(DcgmWatch, dcgm_watch_free);
+CLEANUP_POINTER(DcgmWatch, dcgm_watch_free);
 
 /* ---- groups of fields ---- */
 

@@ -15,7 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/host/scan.h"
 
 #define IN_TIME_NS (3 * NS_PER_S) /* kernel time */

@@ -12,14 +12,12 @@
 #include <unistd.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/host/host.h"
 #include "source/pci/pci.h"
 #include "source/proc/task.h"
 
 enum { STAT_CAP = 1024, FIELD_STATE = 3, FIELD_START = 22 };
-
-OWNER_POINTER(DIR, closedir);
 
 /* Fields of /proc/PID/stat, see proc(5). */
 typedef struct Line {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { LOOK_MS = 1000, READ_BYTES = 64 << 10, READS_AT_ONCE = 64, HANDLES = 2 };
 

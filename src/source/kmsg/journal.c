@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "base/subproc.h"
 

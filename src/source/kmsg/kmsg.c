@@ -15,7 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/kmsg/follow.h"
 #include "source/kmsg/journal.h"
 #include "source/kmsg/line.h"

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/kmsg/line_inside.h"
 
 LineReader *line_reader_new(const char *const *patterns, size_t count)

@@ -3,7 +3,7 @@
  * take several records; the reader remembers the first. */
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/kmsg/line_inside.h"
 
 static bool say(Event *event, EventKind kind, Cursor c)

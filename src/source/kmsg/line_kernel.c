@@ -2,7 +2,7 @@
 /* Lines of the kernel itself: PCIe errors, machine checks, kills for memory, tasks that hang. */
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/kmsg/line_inside.h"
 
 static bool say(Event *event, EventKind kind, Cursor c)

@@ -3,7 +3,7 @@
  * is understood; the number alone is enough. */
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/kmsg/line_inside.h"
 
 enum { RECOVERY_XID = 154, NVLINK_XID = 74, LINK_FIRST_XID = 144, LINK_LAST_XID = 150, SM_XID = 13 };

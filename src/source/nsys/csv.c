@@ -8,7 +8,7 @@
 #include <strings.h>
 
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/nsys/nsys.h"
 
 enum { CELLS_MAX = 40, PREAMBLE_MAX = 64 * 1024 };

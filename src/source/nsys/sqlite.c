@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "base/map.h"
 #include "source/nsys/nsys.h"

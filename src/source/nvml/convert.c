@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/nvml/library.h"
 
 enum { MIB = 1048576, CELSIUS_MAX = 200, KIB_PER_MB = 1000, US_PER_S = 1000000 };

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/nvml/readers.h"
 
 #define AGAIN_NS NS_PER_MIN /* a watch that failed is restarted after this time */

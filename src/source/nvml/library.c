@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/nvml/library.h"
 #include "source/sampler/protocol.h"
 

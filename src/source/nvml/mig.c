@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 typedef struct Found {
     nvmlDevice_t handle;

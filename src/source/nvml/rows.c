@@ -4,7 +4,7 @@
 #include "source/nvml/readers.h"
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { FANS_MAX = 16 };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 ssize_t pci_read_some(int dir, const char *name, void *data, size_t size)
 {
@@ -113,8 +113,6 @@ bool pci_read_detail(const char *root, PciAddress address, PciDetail *ret)
 
 enum { CONFIG_LEN = 4 };
 enum { CLASS_VGA = 0x0300, CLASS_3D = 0x0302 };
-
-OWNER_POINTER(DIR, closedir);
 
 static void read_driver(int dir, char driver[PCI_DRIVER_CAP])
 {

@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/vec.h"
 #include "model/device.h"
 
@@ -31,8 +31,6 @@ typedef struct Listing {
     HpcFiles files;
     size_t left_out;
 } Listing;
-
-OWNER_POINTER(DIR, closedir);
 
 static void files_done(Hpc *hpc)
 {
@@ -130,7 +128,7 @@ static int list(const Hpc *hpc, int dir_fd, Listing *ret, Err *err)
     if (!dir) {
         int rc = err_errno(err, "read directory '%s'", hpc->dir);
 
-        owner_close(&fd);
+        fd_close(&fd);
         return rc;
     }
     while ((entry = readdir(dir))) {

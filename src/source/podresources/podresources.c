@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/podresources/poduid.h"
 #include "wire/grpc/call.h"
 
@@ -318,7 +318,7 @@ static void pods_free(PodResources *pods)
     free(pods->socket);
     free(pods);
 }
-OWNER_POINTER(PodResources, pods_free);
+CLEANUP_POINTER(PodResources, pods_free);
 
 static PodUids *new_uids(PodResources *pods, uv_loop_t *loop, const char *dir)
 {

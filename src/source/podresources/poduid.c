@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { STACK_BYTES = 256 * 1024, PODS_MAX = 65536, LOG_BURST = 6 };
 #define LOG_WINDOW_NS (10 * NS_PER_MIN)

@@ -10,14 +10,12 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/vec.h"
 #include "source/proc/pods.h"
 #include "source/proc/task.h"
 
 enum { UUID_LEN = 36, HASH_LEN = 32, NAMESPACE_MAX = 63, POD_MAX = 253 };
-
-OWNER_POINTER(DIR, closedir);
 
 static bool is_uid(const char *text)
 {

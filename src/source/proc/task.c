@@ -13,7 +13,7 @@
 
 #include "base/duration.h"
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { STAT_CAP = 1024, FIELDS = 24 };
 
@@ -78,8 +78,6 @@ int proc_stat(const char *root, const char *name, ProcStat *ret, Err *err)
 }
 
 enum { STAT_MAX = 4 * 1024 * 1024 }; /* /proc/stat has a line per CPU and a number per interrupt */
-
-OWNER_POINTER(DIR, closedir);
 
 /* The directory itself is open while it is read: one less. */
 static int count_fds(const char *root, uint64_t *ret, Err *err)

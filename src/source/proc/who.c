@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/vec.h"
 #include "source/proc/task.h"
 #include "source/proc/who.h"

@@ -15,7 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/inflate.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum {
     POLL_MS = 200,
@@ -23,8 +23,6 @@ enum {
     PUMP_BLOCK = 256 * 1024,
     PUMP_BLOCKS = 4,
 };
-
-OWNER_POINTER(DIR, closedir);
 
 /* ---- reading ahead ---- */
 
@@ -396,8 +394,8 @@ static int spool_pipe(ProfileInput *input, Err *err)
     }
     if (n < 0)
         return err_errno(err, "read '%s'", input->path);
-    owner_close(&input->fd);
-    input->fd = owner_take_fd(&fd);
+    fd_close(&input->fd);
+    input->fd = fd_take(&fd);
     input->regular = true;
     return 0;
 }
@@ -465,7 +463,7 @@ void profile_input_close(ProfileInput *input)
     if (!input)
         return;
     profile_input_end_read_ahead(input);
-    owner_close(&input->fd);
+    fd_close(&input->fd);
     inflate_free(input->inflate);
     free(input->text_head);
     free(input->path);

@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/nvml/gpu.h"
 #include "source/nvml/library.h"
 #include "source/nvml/readers.h"

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/sampler/child.h"
 
-OWNER_POINTER(Child, child_free);
+CLEANUP_POINTER(Child, child_free);
 
 /* Whatever the agent had open when it started us, beside the standard streams and the socket. */
 static void close_inherited(void)

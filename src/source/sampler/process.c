@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 /* Room for one file descriptor and the sender's credentials. */
 typedef union Control {
@@ -42,7 +42,7 @@ int process_start(Process *process, const char *program, int *ret_fd, Err *err)
     process->used = process->may_kill = true;
     process->child = child;
     process->pid = child.pid;
-    *ret_fd = owner_take_fd(&ours);
+    *ret_fd = fd_take(&ours);
     return 0;
 }
 
@@ -62,7 +62,7 @@ int process_connect(Process *process, const char *path, int *ret_fd, Err *err)
         return err_errno(err, "connect to the sampler's socket '%s'", path);
     process_init(process);
     process->used = process->foreign = true;
-    *ret_fd = owner_take_fd(&fd);
+    *ret_fd = fd_take(&fd);
     return 0;
 }
 
@@ -151,6 +151,6 @@ bool process_gone(Process *process, bool open)
 void process_done(Process *process)
 {
     subproc_done(&process->child);
-    owner_close(&process->pid_fd);
+    fd_close(&process->pid_fd);
     process_init(process);
 }

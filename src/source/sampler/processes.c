@@ -15,7 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/proc/task.h"
 #include "source/sampler/process.h"
 
@@ -69,7 +69,7 @@ static void close_link(Place *place)
     if (!link)
         return;
     uv_close((uv_handle_t *)&link->poll, free_link);
-    owner_close(&link->fd);
+    fd_close(&link->fd);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
@@ -141,7 +141,7 @@ static int ops_start(void *self, const SamplerHello *hello, pid_t *ret_pid, Err 
     if (rc < 0) {
         /* It is there all the same: the supervisor sees that its socket is closed, and waits for its end. */
         log_write(p->log, LOG_LEVEL_WARN, "Sampler %d: %s.", (int)place->process.pid, err->text);
-        owner_close(&fd);
+        fd_close(&fd);
         process_kill(&place->process);
     }
     return 0;

@@ -6,7 +6,7 @@
 
 #include "base/gzip.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/incident/incident.h"
 #include "service/runbook/runbook.h"
 #include "source/proc/task.h"

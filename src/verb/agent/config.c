@@ -12,7 +12,7 @@
 #include "base/duration.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/yaml.h"
 #include "wire/http/server.h"
 
@@ -212,7 +212,7 @@ const char *agent_journal_path(AgentConfig *config)
     return agent_journal_file(&config->arena, config->o.journal, config->o.root);
 }
 
-OWNER_POINTER(AgentConfig, agent_config_free);
+CLEANUP_POINTER(AgentConfig, agent_config_free);
 
 int agent_config_load(int argc, char **argv, AgentConfig **ret, Err *err)
 {

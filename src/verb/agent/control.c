@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { CLIENTS_MAX = 16, CLIENT_MS = 5000, BACKLOG = 16 };
 

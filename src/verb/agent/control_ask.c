@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "verb/agent/control.h"
 
 #define SYSTEM_PATH "/run/stoker/control.sock"

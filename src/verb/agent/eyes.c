@@ -9,13 +9,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/pci/pci.h"
 #include "version.h"
 
 enum { SCAN_MS = 5000, HOSTNAME_CAP = 256 };
-
-OWNER_POINTER(DIR, closedir);
 
 int64_t eyes_expected(const AgentOptions *options, const char *visible)
 {
@@ -177,6 +175,6 @@ void eyes_close(Eyes *eyes)
     view_free(TAKE(eyes->view));
     processes_free(TAKE(eyes->processes));
     board_unmap(TAKE(eyes->board));
-    owner_close(&eyes->board_fd);
+    fd_close(&eyes->board_fd);
     eyes->started = false;
 }

@@ -9,7 +9,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 
 typedef struct Files {

@@ -4,7 +4,7 @@
 /* A look at the node without an agent: its own eyes, opened for as long as the glance lives. Blocks, with deadlines. */
 
 #include "base/err.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "service/status/status.h"
 
@@ -18,7 +18,7 @@ typedef struct Glance Glance;
 
 int glance_new(const GlanceOptions *options, Glance **ret, Err *err);
 void glance_free(Glance *glance); /* ends the samplers; accepts NULL */
-OWNER_POINTER(Glance, glance_free);
+CLEANUP_POINTER(Glance, glance_free);
 
 /* Lets the samplers work until every GPU was tried and rates are known, at most a few seconds, and appends what is
  * seen. Returns an exit code. */

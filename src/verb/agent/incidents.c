@@ -17,7 +17,7 @@
 
 #include "base/duration.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/incident/incident.h"
 #include "service/status/status.h"
 #include "verb/agent/agent.h"

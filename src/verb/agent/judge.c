@@ -10,13 +10,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/incident/incident.h"
 #include "source/proc/task.h"
 #include "verb/agent/faults.h"
 
-OWNER_POINTER(Catalogue, catalogue_free);
-OWNER_POINTER(Maintenance, maintenance_free);
+CLEANUP_POINTER(Catalogue, catalogue_free);
+CLEANUP_POINTER(Maintenance, maintenance_free);
 
 enum { EARLY_MAX = 4096, BUNDLE_MAX = 8 << 20, BUNDLE_EVENTS = 64, GRACE_MS = 500 };
 

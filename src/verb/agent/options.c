@@ -4,7 +4,7 @@
 
 #include "base/duration.h"
 #include "base/log.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "verb/agent/config.h"
 
 static const char *const gpu_id_types[] = {"uid", "device-name", NULL};

@@ -2,7 +2,7 @@
 /* The agent's page and its files. */
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/web/web.h"
 #include "verb/agent/agent.h"
 

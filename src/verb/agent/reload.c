@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "verb/agent/agent.h"
 
 enum { LOOK_MS = 1000, PODS_KEPT = 12 /* periods without an answer; a minute by default */ };

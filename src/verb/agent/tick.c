@@ -2,7 +2,7 @@
 /* One second of the agent: the view is made, judged, kept and shown. */
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "verb/agent/agent.h"
 
 /* What the agent itself wants, whatever is exported: for the history, `stoker status` and the JSON. */

@@ -10,7 +10,7 @@
 
 #include "base/duration.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/status/status.h"
 #include "verb/verb.h"
 

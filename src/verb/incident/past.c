@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/journal/journal.h"
 #include "verb/agent/config.h"
 #include "verb/agent/control.h"

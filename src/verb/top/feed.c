@@ -16,7 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/api/history_read.h"
 #include "verb/agent/control.h"
 #include "verb/verb.h"
@@ -403,7 +403,7 @@ bool feed_free(Feed *feed)
     vec_done(&feed->past);
     pthread_cond_destroy(&feed->woken);
     pthread_mutex_destroy(&feed->lock);
-    owner_close(&feed->fd);
+    fd_close(&feed->fd);
     free(feed);
     return true;
 }

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "verb/agent/glance.h"
 #include "verb/top/feed.h"
 

@@ -6,7 +6,7 @@
 #include <strings.h>
 
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/utf8.h"
 #include "service/top/top.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/vec.h"
 #include "source/host/host.h"
 #include "source/proc/task.h"

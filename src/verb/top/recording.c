@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/gzip.h"
 #include "base/inflate.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/vec.h"
 #include "version.h"
 
@@ -32,8 +32,7 @@ struct Recording {
     char damage[256];
 };
 
-OWNER_POINTER(Inflate, inflate_free);
-OWNER_POINTER(Recording, recording_close);
+CLEANUP_POINTER(Recording, recording_close);
 
 /* --- the file ----------------------------------------------------------------------------------------------------- */
 
@@ -118,10 +117,10 @@ static int make_readable(Recording *r, int *fd, const Stop *stop, Err *err)
     if (!S_ISREG(st.st_mode))
         TRY(unpack_file(r, *fd, NULL, stop, err));
     else
-        r->fd = owner_take_fd(fd);
+        r->fd = fd_take(fd);
     if (pread(r->fd, head, sizeof head, 0) != sizeof head || !inflate_is_gzip(head, sizeof head))
         return 0;
-    CLEANUP_FD int packed = owner_take_fd(&r->fd);
+    CLEANUP_FD int packed = fd_take(&r->fd);
     if (lseek(packed, 0, SEEK_SET) < 0)
         return err_errno(err, "read the recording");
     CLEANUP(inflate_free_at) Inflate *inflate = inflate_new(read_input, &packed);
@@ -250,7 +249,7 @@ void recording_close(Recording *r)
 {
     if (!r)
         return;
-    owner_close(&r->fd);
+    fd_close(&r->fd);
     vec_done(&r->lines);
     free(r);
 }
@@ -438,7 +437,7 @@ int recorder_close(Recorder *r, Err *err)
 
     if (!r)
         return 0;
-    if (r->fd >= 0 && close(owner_take_fd(&r->fd)) < 0)
+    if (r->fd >= 0 && close(fd_take(&r->fd)) < 0)
         rc = err_errno(err, "close the recording '%s'", r->path);
     str_done(&r->packed);
     free(r->path);

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { SILENT_MS = 5000, FRAME_MS = 100, JUMP = 20, REFRESH_MS = 1000, POLL_MS = 500 };
 enum { FIRST_SNAPSHOT_MS = 20000, PAST_MS = 3000 };

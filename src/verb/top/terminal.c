@@ -16,7 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/utf8.h"
 #include "verb/top/terminal_guard.h"
 #include "verb/top/terminal_keys.h"

@@ -14,7 +14,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { KEPT_MAX = 16 * 1024, COPY_SIZE = 1024 };
 
@@ -185,8 +185,8 @@ static void keep_stderr(void)
     int kept = memfd_create("stderr", MFD_CLOEXEC);
     int before = kept < 0 ? -1 : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
     if (before < 0 || dup2(kept, STDERR_FILENO) < 0) {
-        owner_close(&kept);
-        owner_close(&before);
+        fd_close(&kept);
+        fd_close(&before);
         return;
     }
     guard.kept = kept;
@@ -230,7 +230,7 @@ void guard_stop(void)
     for (size_t i = 0; i < ARRAY_LEN(SIGNALS); i++)
         sigaction(SIGNALS[i].number, &guard.before[i], NULL);
     give_stderr_back();
-    owner_close(&guard.event);
+    fd_close(&guard.event);
 }
 
 void guard_pause(void)

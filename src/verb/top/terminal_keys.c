@@ -4,7 +4,7 @@
 #include <ncurses.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { ESCAPE = 0x1b, BELL = 0x07, SEQUENCE_MAX = 4096 };
 

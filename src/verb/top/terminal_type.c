@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <term.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "verb/top/terminal_guard.h"
 
 static bool is_set(const char *name)

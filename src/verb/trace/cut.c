@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/trace/cut.h"
 #include "verb/trace/one.h"
 #include "verb/trace/options.h"
@@ -18,8 +18,8 @@
 
 enum { CUT_THREADS = 2 };
 
-OWNER_POINTER(ProfileInput, profile_input_close);
-OWNER_POINTER(OutFile, outfile_drop);
+CLEANUP_POINTER(ProfileInput, profile_input_close);
+CLEANUP_POINTER(OutFile, outfile_drop);
 
 typedef struct CutOptions {
     TraceAskOptions ask;

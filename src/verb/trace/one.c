@@ -10,12 +10,12 @@
 
 #include "base/alloc.h"
 #include "base/human.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "engine/trace/classify.h"
 #include "source/nsys/nsys.h"
 
-OWNER_POINTER(ProfileInput, profile_input_close);
+CLEANUP_POINTER(ProfileInput, profile_input_close);
 
 /* ---- Nsight Systems ---- */
 

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/inflate.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { BUFFER = 256 * 1024, FILE_MODE = 0666, NAME_TRIES = 100 };
 
@@ -183,7 +183,7 @@ int outfile_commit(OutFile *out, Err *err)
 {
     int rc = commit_file(out, err);
 
-    if (rc == 0 && close(owner_take_fd(&out->fd)) < 0)
+    if (rc == 0 && close(fd_take(&out->fd)) < 0)
         rc = err_errno(err, "close '%s'", out->path);
     outfile_drop(out);
     return rc;
@@ -193,7 +193,7 @@ void outfile_drop(OutFile *out)
 {
     if (!out)
         return;
-    owner_close(&out->fd);
+    fd_close(&out->fd);
     if (out->beside[0])
         unlink(out->beside);
     deflate_free(out->deflate);

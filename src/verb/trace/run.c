@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "verb/trace/one.h"
 #include "verb/trace/options.h"
 #include "verb/trace/progress.h"

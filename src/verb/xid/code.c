@@ -6,14 +6,14 @@
 #include <strings.h>
 
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "source/host/host.h"
 #include "source/kmsg/line.h"
 
 enum { SXID_FROM = 10000, CODE_MAX = 99999, WORDS_MAX = 64 * 1024, LINE_MAX_BYTES = 128 * 1024 };
 
-OWNER_POINTER(LineReader, line_reader_free);
+CLEANUP_POINTER(LineReader, line_reader_free);
 
 const char *xid_code_words(Arena *arena, const OptArgs *words)
 {

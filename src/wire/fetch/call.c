@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "wire/fetch/inside.h"
 
 enum { ANSWER_MAX = 16 * 1024 * 1024 };
@@ -191,7 +191,7 @@ static void set_manners(FetchCall *call, const FetchRequest *request)
     }
 }
 
-OWNER_POINTER(FetchCall, fetch_call_free);
+CLEANUP_POINTER(FetchCall, fetch_call_free);
 
 int fetch_call_new(const FetchLibrary *lib, const FetchRequest *request, FetchCall **ret, Err *err)
 {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "wire/fetch/inside.h"
 
 /* Connections that are kept for the next request; more would only hold memory. */

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 /* The build with GnuTLS first, which the HTTP server has loaded already. */
 static const char *const names[] = {"libcurl-gnutls.so.4", "libcurl.so.4"};

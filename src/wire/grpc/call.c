@@ -17,7 +17,7 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 /* A server that sends without end lets the rest of the loop run after each READS buffers. */
 enum { READ_BYTES = 16 * 1024, READS = 16 };
@@ -68,7 +68,7 @@ static void close_call(GrpcCall *call)
     uv_close((uv_handle_t *)&call->timer, on_handle_closed);
     if (call->fd >= 0)
         uv_close((uv_handle_t *)&call->poll, on_handle_closed);
-    owner_close(&call->fd);
+    fd_close(&call->fd);
     grpc_exchange_free(TAKE(call->exchange));
 }
 
@@ -178,7 +178,7 @@ static int open_socket(GrpcCall *call, Err *err)
         return err_set(err, rc, "poll '%s': %s", call->address.sun_path, uv_strerror(rc));
     call->poll.data = call;
     call->handles++;
-    call->fd = owner_take_fd(&fd);
+    call->fd = fd_take(&fd);
     return 0;
 }
 

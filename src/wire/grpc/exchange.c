@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 
 enum {

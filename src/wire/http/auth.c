@@ -10,7 +10,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { KEY_BYTES = 32, WRONG_KEPT = 64, HASH_LEN = 60, HASH_HEAD = 7, CLAIM_MAX = 8 * 1024 };
 
@@ -110,8 +110,8 @@ void auth_claim_done(AuthClaim *claim)
 {
     if (claim->password)
         gnutls_memset(claim->password, 0, strlen(claim->password));
-    owner_free(&claim->password);
-    owner_free(&claim->user);
+    cleanup_free(&claim->password);
+    cleanup_free(&claim->user);
 }
 
 /* Index of the user, count where there is none. Every name is looked at, so that the time tells nothing of which. */

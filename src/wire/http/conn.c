@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "wire/http/tls.h"
 
 /* -- the list and its ends -------------------------------------------------------------------------------------------
@@ -420,7 +420,7 @@ static bool on_exhausted(Listener *listener)
         server_run(server);
         return true;
     }
-    owner_close(&server->reserve_fd);
+    fd_close(&server->reserve_fd);
     memset(&address, 0, sizeof(address));
     fd = accept4(listener->socket.fd, &address.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { BACKLOG = 1024, HOST_MAX = 64, SYSTEMD_FIRST_FD = 3, SYSTEMD_FDS_MAX = 64, UNIX_MODE = 0660 };
 
@@ -118,7 +118,7 @@ static int open_tcp(const Address *address)
     }
     if (bind(fd, &address->any, address_len(address)) < 0 || listen(fd, BACKLOG) < 0)
         return -errno;
-    return owner_take_fd(&fd);
+    return fd_take(&fd);
 }
 
 static char *tcp_place(const Address *address)
@@ -202,7 +202,7 @@ static int open_unix(const Address *address, mode_t mode)
         unlink(address->un.sun_path);
         return rc;
     }
-    return owner_take_fd(&fd);
+    return fd_take(&fd);
 }
 
 /* "PATH" or "PATH,mode=0666". */
@@ -313,11 +313,11 @@ void listen_close(ListenSocket *listen)
 {
     struct stat st;
 
-    owner_close(&listen->fd);
+    fd_close(&listen->fd);
     if (listen->file && lstat(listen->file, &st) == 0 && st.st_dev == listen->dev && st.st_ino == listen->ino)
         unlink(listen->file);
-    owner_free(&listen->file);
-    owner_free(&listen->place);
+    cleanup_free(&listen->file);
+    cleanup_free(&listen->place);
 }
 
 void listen_done(ListenSockets *sockets)

@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/vec.h"
 #include "wire/http/conn.h"
 

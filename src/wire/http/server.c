@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "wire/http/conn.h"
 
 /* -- libmicrohttpd ------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ static void server_free(HttpServer *server)
     for (size_t i = 0; i < server->listener_count; i++)
         free(server->listeners[i].url);
     free(server->listeners);
-    owner_close(&server->reserve_fd);
+    fd_close(&server->reserve_fd);
     web_config_unref(server->web);
     free(server->web_path);
     if (server->on_closed)
@@ -316,7 +316,7 @@ static int start_listeners(HttpServer *server, ListenSockets *sockets, Err *err)
     return 0;
 }
 
-OWNER_POINTER(WebConfig, web_config_unref);
+CLEANUP_POINTER(WebConfig, web_config_unref);
 
 int http_server_new(uv_loop_t *loop, const HttpConfig *config, HttpServer **ret, Err *err)
 {

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 
 /* -- priorities ------------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ struct Tls {
     OptList sans; /* borrowed from the WebFile */
 };
 
-OWNER_POINTER(Tls, tls_free);
+CLEANUP_POINTER(Tls, tls_free);
 
 /* The text itself, or the content of the file, which may lie beside `base`. What it is called goes into `called`. */
 static int read_pem(const char *text, const char *file, const char *base, Str *ret, const char *key, Str *called,

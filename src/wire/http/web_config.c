@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "wire/http/tls.h"
 
 enum { WEB_CONFIG_MAX = 1024 * 1024, HEADER_VALUE_MAX = 4096 };
@@ -247,7 +247,7 @@ static int load(const char *path, WebConfig *web, Err *err)
     return 0;
 }
 
-OWNER_POINTER(WebConfig, web_config_unref);
+CLEANUP_POINTER(WebConfig, web_config_unref);
 
 int web_config_load(const char *path, WebConfig **ret, Err *err)
 {

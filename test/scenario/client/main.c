@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/scenario/scenario.h"
 
 SimImage *node_build(const char *scenario, const char *boards_dir, const char *path)

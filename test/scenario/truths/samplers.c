@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/sampler/child.h"
 #include "source/sampler/process.h"
 

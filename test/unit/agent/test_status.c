@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/status/status.h"
 
 enum { NOW_S = 1000 };

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/alert/delivery.h"
 
 enum { LINE_MAX_BYTES = 4 * 1024 * 1024, RESUMED_MAX = 1024, RECEIVERS_SHOWN = 16 };

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "base/opt.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 typedef struct Sample {
     uint64_t interval_ns;

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "../fake_clock.h"
 
 static void test_fake_stands_still(void **state)

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 static void test_parse(void **state)
 {

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 /* Each test has an empty directory of its own, which is also the current one. */
 static char root[] = "/tmp/stoker-file-XXXXXX";

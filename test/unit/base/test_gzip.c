@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 /* Members as zlib writes them, but for the head of every_header_field: extra field, name, comment and checksum. */
 static const unsigned char stored[] = {

@@ -16,10 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/gzip.h"
-#include "base/owner.h"
-
-OWNER_POINTER(Inflate, inflate_free);
-OWNER_POINTER(Deflate, deflate_free);
+#include "base/cleanup.h"
 
 enum { TEXT_BYTES = 1 << 20, ROOM = 4 << 20 };
 

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "../fake_clock.h"
 
 typedef struct Fixture {
@@ -45,8 +45,8 @@ static int tear_down(void **state)
 {
     Fixture *f = *state;
 
-    owner_close(&f->pipe[0]);
-    owner_close(&f->pipe[1]);
+    fd_close(&f->pipe[0]);
+    fd_close(&f->pipe[1]);
     free(f);
     return 0;
 }

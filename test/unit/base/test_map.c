@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { KEYS = 500, STEPS = 50000 };
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { DOUBLES = 1000 * 1000 };
 

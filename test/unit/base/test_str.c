@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 static void test_grows(void **state)
 {

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "../run_command.h"
 
 enum { LONG_MS = 60 * 1000 }; /* a deadline that no test reaches */

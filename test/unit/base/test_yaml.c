@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 
 static Arena arena;

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/dcgm/answer.h"
 #include "source/dcgm/dcgm.h"
 

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "place.h"
 
 /* Shared with the child: the call in progress, as a board would have it. */

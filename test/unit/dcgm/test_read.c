@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "place.h"
 
 static const MetricId metrics[] = {METRIC_PROF_SM_ACTIVE, METRIC_PROF_PCIE_RX_BYTES};

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "place.h"
 
 static const MetricId metrics[] = {METRIC_PROF_GR_ENGINE_ACTIVE, METRIC_PROF_DRAM_ACTIVE, METRIC_PROF_PIPE_FP64_ACTIVE,

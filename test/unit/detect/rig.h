@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/health/detect.h"
 
 enum { RIG_SIGNS_MAX = 2048, RIG_NODE = -1, RIG_LINKS = 18, RIG_PROCESSES = 20 };

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/prometheus/counters.h"
 
 static int read_text(Counters *counters, const char *text, bool strict, Err *err)

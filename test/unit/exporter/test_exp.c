@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "kit.h"
 #include "service/prometheus/health.h"
 
-OWNER_POINTER(Catalogue, catalogue_free);
+CLEANUP_POINTER(Catalogue, catalogue_free);
 
 static const char csv[] = "DCGM_EXP_XID_ERRORS_COUNT,gauge,a\nDCGM_EXP_XID_ERRORS_TOTAL,counter,b\n"
                           "DCGM_EXP_CLOCK_EVENTS_COUNT,gauge,c\nDCGM_EXP_CLOCK_EVENTS_TOTAL,counter,d\n"

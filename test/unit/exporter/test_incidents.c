@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "check.h"
 #include "kit.h"
 #include "service/prometheus/incidents.h"

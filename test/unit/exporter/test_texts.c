@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/prometheus/labels.h"
 #include "service/prometheus/text.h"
 

@@ -14,7 +14,7 @@
 
 #include "base/arena.h"
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/health/catalogue.h"
 #include "model/metric.h"
 

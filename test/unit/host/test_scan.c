@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "kit.h"
 #include "source/host/host.h"
 #include "source/host/scan.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "kit.h"
 #include "source/host/host.h"
 #include "source/proc/pods.h"

@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "base/number.h"
 #include "base/opt.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "wire/http/server.h"
 

@@ -22,7 +22,7 @@
 
 #include "base/duration.h"
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/journal/journal.h"
 #include "service/journal/writer.h"
 

@@ -8,10 +8,10 @@
 
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/kmsg/line.h"
 
-OWNER_POINTER(LineReader, line_reader_free);
+CLEANUP_POINTER(LineReader, line_reader_free);
 
 static bool read_one(const char *line, Event *event)
 {

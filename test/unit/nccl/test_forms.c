@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "kit.h"
 
-OWNER_POINTER(NcclJob, nccl_free);
+CLEANUP_POINTER(NcclJob, nccl_free);
 
 #define OLD_COMPLETE(host, pid, dev, rank)                                                                             \
     INFO(host, pid, dev, "comm 0x" #pid " rank " #rank " nranks 2 cudaDev " #dev " busId 1000 - Init COMPLETE")

@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "kit.h"
 
-OWNER_POINTER(NcclJob, nccl_free);
+CLEANUP_POINTER(NcclJob, nccl_free);
 
 #define SEAT(host, pid, dev, rank, bus, id)                                                                            \
     INFO(host, pid, dev,                                                                                               \

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/nccl/job.h"
 
 #define PICKLE(bytes) ((Span){"\x80\x02" bytes, sizeof("\x80\x02" bytes) - 1})

@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "kit.h"
 
-OWNER_POINTER(NcclJob, nccl_free);
+CLEANUP_POINTER(NcclJob, nccl_free);
 
 #define ENV(host, pid, text) INFO(host, pid, 0, text)
 #define IB(host, pid) ENV(host, pid, "NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>")

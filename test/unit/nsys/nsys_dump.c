@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/nsys/nsys.h"
 
 static const char *const kinds[PROFILE_KIND_COUNT] = {"kernel",     "copy",   "set",      "call",  "op",

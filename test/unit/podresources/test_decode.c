@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "source/podresources/podresources.h"
 

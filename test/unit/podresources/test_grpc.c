@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "wire/grpc/exchange.h"
 

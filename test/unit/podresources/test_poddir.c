@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/proc/pods.h"
 
 #define UUID_A "0d9f3c1e-5b6a-4c7d-8e9f-a0b1c2d3e4f5"

@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/board/board.h"
 #include "source/sampler/protocol.h"
 

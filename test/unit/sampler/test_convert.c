@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "source/nvml/library.h"
 #include "source/nvml/convert.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <wchar.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/screen/glyph.h"
 
 static void widths_are_those_of_the_c_library(void **state)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/screen/plot.h"
 
 enum { COLUMNS_MAX = 200 };

@@ -16,7 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "sim/core/control.h"
 
 #define NODE                                                                                                           \

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 static const char *const boards[] = {"a100-sxm4-80gb",
                                      "a30-24gb",

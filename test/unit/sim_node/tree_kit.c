@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 enum { TEXT_MAX = 64 << 20, CONTENT_MAX = 1 << 20 };
 

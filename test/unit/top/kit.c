@@ -8,7 +8,7 @@
 #include "base/duration.h"
 #include "base/file.h"
 #include "base/gzip.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/utf8.h"
 
 enum { LOOK_MAX = 64 << 20, BOOTED_BEFORE_S = 3 * 86400 };

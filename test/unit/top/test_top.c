@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "kit.h"
 #include "service/top/inside.h"
 

@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/str.h"
 #include "verb/top/feed.h"
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "random.h"
 #include "engine/health/maintenance.h"
 #include "service/api/history_read.h"

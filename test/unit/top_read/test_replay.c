@@ -18,7 +18,7 @@
 
 #include "base/duration.h"
 #include "base/file.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "random.h"
 #include "source/host/host.h"
 #include "source/proc/task.h"

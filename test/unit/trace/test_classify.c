@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/trace/classify.h"
 
 typedef struct Named {

@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "kit.h"
-
-OWNER_POINTER(FILE, fclose);
 
 static char *read_all(const char *path, size_t *ret_len)
 {

@@ -11,7 +11,7 @@
 #include <jansson.h>
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "verb/check/judge.h"
 #include "verb/verb.h"
 

@@ -13,7 +13,7 @@
  */
 
 #include "base/duration.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/alloc.h"
 #include "engine/health/detect.h"
 #include "engine/health/detect/trail.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/trace/scan/inside.h"
 
 /* A category's use: a ProfileKind, or one of these. */

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/trace/scan/walk.h"
 
 enum { KEY_BYTES_MAX = 256, LEARN_BYTES_MAX = 128 };

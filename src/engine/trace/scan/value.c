@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/number.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "base/utf8.h"
 #include "engine/trace/scan/inside.h"
 

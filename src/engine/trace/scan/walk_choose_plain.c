@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one walk of processors that have none of their own. */
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/trace/scan/walk.h"
 
 static bool always_usable(void)

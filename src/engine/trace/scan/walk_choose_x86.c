@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which walks there are on x86-64. One with AVX-512 was no faster than AVX2: values are short. */
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "engine/trace/scan/walk.h"
 
 static bool has_avx2(void)

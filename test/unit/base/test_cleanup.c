@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Covers src/base/owner.c and src/base/alloc.c. */
-#include "base/owner.h"
+/* Covers src/base/cleanup.c and src/base/alloc.c. */
+#include "base/cleanup.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +26,6 @@ static void note_end(const char **text)
     if (*text)
         closed_texts++;
 }
-
-OWNER_POINTER(FILE, fclose);
 
 static const char *take_or_keep(int take)
 {
@@ -63,13 +61,13 @@ static void test_fd_closes_and_keeps_errno(void **state)
     {
         CLEANUP_FD int fd = kept;
 
-        assert_int_equal(owner_take_fd(&fd), kept);
+        assert_int_equal(fd_take(&fd), kept);
         assert_int_equal(fd, -1);
     }
     assert_true(fcntl(kept, F_GETFD) >= 0);
-    owner_close(&kept);
+    fd_close(&kept);
     assert_int_equal(kept, -1);
-    owner_close(&kept);
+    fd_close(&kept);
 }
 
 static void test_free_and_pointer(void **state)
@@ -78,9 +76,9 @@ static void test_free_and_pointer(void **state)
     FILE *file = fopen("/dev/null", "re");
 
     (void)state;
-    owner_free(&text);
+    cleanup_free(&text);
     assert_null(text);
-    owner_free(&text);
+    cleanup_free(&text);
     fclose_at(&file);
     assert_null(file);
     fclose_at(&file);

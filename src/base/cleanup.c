@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions behind CLEANUP_FREE and CLEANUP_FD. */
-#include "base/owner.h"
+#include "base/cleanup.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-int owner_take_fd(int *fd)
+int fd_take(int *fd)
 {
     int taken = *fd;
 
@@ -15,7 +15,7 @@ int owner_take_fd(int *fd)
     return taken;
 }
 
-void owner_free(void *pointer_at)
+void cleanup_free(void *pointer_at)
 {
     void *pointer;
 
@@ -25,7 +25,7 @@ void owner_free(void *pointer_at)
     memset(pointer_at, 0, sizeof(pointer));
 }
 
-void owner_close(int *fd)
+void fd_close(int *fd)
 {
     int saved = errno;
 
