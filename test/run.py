@@ -35,6 +35,11 @@ class Tally:
         self.passed = self.failed = self.skipped = 0
         self.reasons = []
 
+    @staticmethod
+    def reason(case, skipped):
+        """pytest writes it as an attribute, meson as output."""
+        return skipped.get("message") or (skipped.text or "").strip() or (case.findtext("system-out") or "").strip() or "no reason given"
+
     def add_junit(self, path):
         for case in ET.parse(path).iter("testcase"):
             name = f'{case.get("classname", "")}: {case.get("name", "")}'
@@ -44,7 +49,7 @@ class Tally:
                 print(f"FAILED {name}")
             elif skipped is not None:
                 self.skipped += 1
-                self.reasons.append(f'skipped {name}: {skipped.get("message") or (skipped.text or "").strip() or "no reason given"}')
+                self.reasons.append(f'skipped {name}: {self.reason(case, skipped)}')
             else:
                 self.passed += 1
 

@@ -281,12 +281,11 @@ def test_maintenance(judged):
 
 def test_the_page(judged):
     node, agent = judged()
-    if "stoker_gpu_health" not in agent.page().names():
-        pytest.skip("the agent does not give its incidents to the page yet")
     assert not agent.page().all("stoker_incident_open")
     node.inject("xid", "79", "gpu=3")
     incident(agent, **{"class": "gpu-lost"})
-    page = until(lambda: (lambda p: p if p.all("stoker_incident_open") and p.all("stoker_xid_errors_total", gpu="3") else None)(agent.page()),
+    wanted = {"stoker_incident_open", "stoker_incidents_opened_total", "stoker_xid_errors_total"}
+    page = until(lambda: (p := agent.page()) and wanted <= p.names() and p,
                  "series of the incident and of the XID, which the driver may tell later than the log")
     assert page.one("stoker_incident_open", **{"class": "gpu-lost", "gpu": "3", "severity": "fatal"}) == 1
     assert page.one("stoker_gpu_health", gpu="3") == 3 and page.one("stoker_gpu_health", gpu="1") == 0
