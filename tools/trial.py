@@ -122,7 +122,7 @@ def words(text):
     text = re.sub(r"\b(stoker (?:runbook|incidents show)) \S+?(?=;|\s|$)", r"\1 ID", re.sub(r"\s+", " ", plain(text)))
     text = re.sub(r"\bnvml\w+", "nvml", re.sub(r"(\d+ of \d+ GPUs; GPU) \d+", r"\1", text))
     text = re.sub(r"(?<!GPU )(?<!XID )(?<![\w:.>])\d[\w.:/%-]*", "#", text)
-    text = re.sub(r"(in the kernel log|reported by the driver) at # UTC( \(# signs?\))?", "told at # UTC", text)
+    text = re.sub(r"(in the kernel log|reported by the driver) at # UTC( \(# times?\))?", "told at # UTC", text)
     return re.sub(r"( (#|-))+", " #", re.sub(r"# (s|min)\b|\bseen # times?\b", "#", text)).strip()
 
 

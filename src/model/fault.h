@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The words of faults: who can put it right, how bad it is, what to do, who is told. Each is a table, and everything
- * that reads or writes a word (catalogue, JSON, labels, help) goes by it. Plain data, any thread.
+ * The words of faults: cause, severity, action, route. Each is a table, and everything that reads or writes a word
+ * (catalogue, JSON, labels, help) uses it. Plain data, any thread.
  */
 
 #include <stdbool.h>
@@ -27,42 +27,42 @@
 
 /* SEVERITY(id, key, text), the mildest first. */
 #define FAULT_SEVERITY_TABLE(SEVERITY)                                                                                 \
-    SEVERITY(INFO, "info", "worth knowing")                                                                            \
+    SEVERITY(INFO, "info", "for information")                                                                          \
     SEVERITY(WARNING, "warning", "work goes on, something is not as it should be")                                     \
     SEVERITY(ERROR, "error", "work was lost or is slow; the device goes on")                                           \
     SEVERITY(FATAL, "fatal", "the device cannot be used until somebody acts")
 
 /* ACTION(id, key, text): what to do, in the words of a person who does it. */
 #define FAULT_ACTION_TABLE(ACTION)                                                                                     \
-    ACTION(NONE, "none", "nothing to do")                                                                              \
-    ACTION(WATCH, "watch", "keep an eye on it")                                                                        \
-    ACTION(CHECK_APP, "check-app", "look at the program and its input")                                                \
-    ACTION(RESTART_APP, "restart-app", "start the program again")                                                      \
-    ACTION(RESET_GPU, "reset-gpu", "reset the GPU when it is idle")                                                    \
-    ACTION(DRAIN_AND_RESET, "drain-and-reset", "let no new work in, then reset the GPU")                               \
-    ACTION(REBOOT_NODE, "reboot-node", "reboot the node")                                                              \
-    ACTION(DRAIN_AND_REBOOT, "drain-and-reboot", "let no new work in, then reboot the node")                           \
-    ACTION(DRAIN_AND_RMA, "drain-and-rma", "let no new work in and have the GPU replaced")                             \
-    ACTION(RESET_FABRIC, "reset-fabric", "reset all GPUs and switches of the fabric together")                         \
-    ACTION(RESTART_FABRIC, "restart-fabric", "restart the fabric manager")                                             \
-    ACTION(UPDATE_DRIVER, "update-driver", "update the driver")                                                        \
-    ACTION(FIX_DRIVER, "fix-driver", "put the driver right: its module has to be loaded and fit the library")          \
-    ACTION(INSPECT_LINK, "inspect-link", "look at the link's ends, cable or bridge")                                   \
-    ACTION(RESEAT, "reseat", "reseat card, riser or cable")                                                            \
-    ACTION(CHECK_COOLING, "check-cooling", "look at fans and air")                                                     \
-    ACTION(CHECK_POWER, "check-power", "look at power supplies and cables")                                            \
-    ACTION(FIX_SETTING, "fix-setting", "put the setting right")                                                        \
-    ACTION(RESTART_CONTAINER, "restart-container", "start the container again")                                        \
-    ACTION(RESTART_VM, "restart-vm", "restart the virtual machine")                                                    \
-    ACTION(CHECK_MONITOR, "check-monitor", "look at the agent: it cannot see")                                         \
-    ACTION(REPORT_VENDOR, "report-vendor", "report it to the vendor with its bundle")
+    ACTION(NONE, "none", "Nothing to do")                                                                              \
+    ACTION(WATCH, "watch", "Keep watching it")                                                                         \
+    ACTION(CHECK_APP, "check-app", "Check the program and its input")                                                  \
+    ACTION(RESTART_APP, "restart-app", "Restart the program")                                                          \
+    ACTION(RESET_GPU, "reset-gpu", "Reset the GPU when it is idle")                                                    \
+    ACTION(DRAIN_AND_RESET, "drain-and-reset", "Drain and reset this GPU")                                             \
+    ACTION(REBOOT_NODE, "reboot-node", "Reboot this node")                                                             \
+    ACTION(DRAIN_AND_REBOOT, "drain-and-reboot", "Drain and reboot this node")                                         \
+    ACTION(DRAIN_AND_RMA, "drain-and-rma", "Drain and replace this GPU")                                               \
+    ACTION(RESET_FABRIC, "reset-fabric", "Reset all GPUs and switches of the fabric together")                         \
+    ACTION(RESTART_FABRIC, "restart-fabric", "Restart the fabric manager")                                             \
+    ACTION(UPDATE_DRIVER, "update-driver", "Update the driver")                                                        \
+    ACTION(FIX_DRIVER, "fix-driver", "Load the NVIDIA kernel module (its version must match libnvidia-ml)")            \
+    ACTION(INSPECT_LINK, "inspect-link", "Check both ends of the link, its cable or bridge")                           \
+    ACTION(RESEAT, "reseat", "Reseat card, riser or cable")                                                            \
+    ACTION(CHECK_COOLING, "check-cooling", "Check fans and airflow")                                                   \
+    ACTION(CHECK_POWER, "check-power", "Check power supplies and cables")                                              \
+    ACTION(FIX_SETTING, "fix-setting", "Correct the setting")                                                          \
+    ACTION(RESTART_CONTAINER, "restart-container", "Restart the container")                                            \
+    ACTION(RESTART_VM, "restart-vm", "Restart the virtual machine")                                                    \
+    ACTION(CHECK_MONITOR, "check-monitor", "Check the agent: it gets no data")                                         \
+    ACTION(REPORT_VENDOR, "report-vendor", "Report it to the vendor with its bundle")
 
 /* ROUTE(id, key, text), the quietest first. */
 #define FAULT_ROUTE_TABLE(ROUTE)                                                                                       \
-    ROUTE(NONE, "none", "kept, nobody is told")                                                                        \
+    ROUTE(NONE, "none", "recorded only")                                                                               \
     ROUTE(USER, "user", "the owner of the work")                                                                       \
-    ROUTE(TICKET, "ticket", "the queue of operations")                                                                 \
-    ROUTE(PAGE, "page", "somebody at once")
+    ROUTE(TICKET, "ticket", "the operations queue")                                                                    \
+    ROUTE(PAGE, "page", "on call, now")
 
 /* SCOPE(id, key): what an incident of the class is about. */
 #define FAULT_SCOPE_TABLE(SCOPE)                                                                                       \
@@ -76,7 +76,7 @@
 /* CLEAR(id, key, text): when an incident of the class is over. */
 #define FAULT_CLEAR_TABLE(CLEAR)                                                                                       \
     CLEAR(GONE, "gone", "when its condition no longer holds, and keep_firing_for has passed")                          \
-    CLEAR(QUIET, "quiet", "when no further sign came for `quiet`")                                                     \
+    CLEAR(QUIET, "quiet", "when no further evidence came for `quiet`")                                                 \
     CLEAR(RESET, "reset", "by a reset of the GPU, or anything stronger")                                               \
     CLEAR(DRIVER, "driver-reload", "by a reload of the driver, or anything stronger")                                  \
     CLEAR(REBOOT, "reboot", "by a reboot, or a replacement")                                                           \

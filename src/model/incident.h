@@ -29,7 +29,7 @@ enum {
 
 /* STATE(id, key) */
 #define INCIDENT_STATE_TABLE(STATE)                                                                                    \
-    STATE(PENDING, "pending") /* its `for` has not passed: nobody is told, no output shows it but on request */        \
+    STATE(PENDING, "pending") /* its `for` has not passed: not reported, not shown */                                  \
     STATE(OPEN, "open")                                                                                                \
     STATE(CLEARED, "cleared")
 
@@ -43,8 +43,8 @@ typedef enum IncidentState {
 /* WHY(id, key, text): what ended it. */
 #define INCIDENT_END_TABLE(WHY)                                                                                        \
     WHY(NOT_ENDED, "", "")                                                                                             \
-    WHY(GONE, "gone", "what was wrong no longer is")                                                                   \
-    WHY(QUIET, "quiet", "no further sign came")                                                                        \
+    WHY(GONE, "gone", "the condition is over")                                                                         \
+    WHY(QUIET, "quiet", "no further evidence came")                                                                    \
     WHY(RESET, "reset", "the GPU was reset")                                                                           \
     WHY(DRIVER_RELOAD, "driver-reload", "the driver was reloaded")                                                     \
     WHY(REBOOT, "reboot", "the node was rebooted")                                                                     \

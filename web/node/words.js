@@ -43,11 +43,11 @@ export const SEVERITY_MEANS = {
 };
 const ROUTES = ["none", "user", "ticket", "page"];
 export const ROUTE_WANTS = {
-  none: "Nobody is told", user: "It is for the owner of the work", ticket: "It can wait for working hours (ticket)",
-  page: "It wants somebody at once (page)",
+  none: "Recorded only, no alert", user: "For the owner of the work", ticket: "Ticket: can wait for working hours",
+  page: "Critical: act now",
 };
 export const END_MEANS = {
-  gone: "what was wrong no longer is", quiet: "no further sign came", reset: "the GPU was reset",
+  gone: "the condition is over", quiet: "no further evidence came", reset: "the GPU was reset",
   "driver-reload": "the driver was reloaded", reboot: "the node was rebooted", replaced: "another board is in its place",
   hand: "cleared by hand", merged: "it turned out to be a consequence of another incident",
 };

@@ -206,7 +206,7 @@ static void write_reason(const Incident *incident, uint32_t most, int room, Str 
         add_sign(incident, &incident->first[i], room, out);
     }
     if (told > 0 && incident->count > 1)
-        str_addf(out, " (%llu signs)", (unsigned long long)incident->count);
+        str_addf(out, " (%llu times)", (unsigned long long)incident->count);
     for (uint32_t i = 0; i < incident->code_count; i++)
         if (incident->codes[i] != incident->code)
             str_addf(out, "%s%d", others++ > 0 ? ", " : told > 0 ? "; with XID " : "XID ", incident->codes[i]);

@@ -21,12 +21,12 @@ typedef struct Page {
     Str *out;
 } Page;
 
-static Page page_of(const IncidentStyle *style, Str *out)
+static Page make_page(const IncidentStyle *style, Str *out)
 {
     return (Page){.style = style, .width = style->width < WIDTH_MIN ? WIDTH_MIN : style->width, .out = out};
 }
 
-static void colour(const Page *page, const char *code)
+static void set_colour(const Page *page, const char *code)
 {
     if (page->style->colour)
         str_addf(page->out, "\033[%sm", code);
@@ -35,7 +35,7 @@ static void colour(const Page *page, const char *code)
 static const char *const severity_colours[SEVERITY_END] = {"2", "33", "31", "1;31"};
 
 /* "12 s", "4 min", "3 h", "5 d". */
-static const char *age(const Page *page, uint64_t real_ns, char out[AGE_CAP])
+static const char *write_age(const Page *page, uint64_t real_ns, char out[AGE_CAP])
 {
     const uint64_t seconds = page->style->real_ns > real_ns ? (page->style->real_ns - real_ns) / NS_PER_S : 0;
 
@@ -50,8 +50,8 @@ static const char *age(const Page *page, uint64_t real_ns, char out[AGE_CAP])
     return out;
 }
 
-/* Characters of a word of clean text. */
-static size_t columns_of(const char *text, size_t len)
+/* Characters of a word without control characters. */
+static size_t count_columns(const char *text, size_t len)
 {
     size_t columns = 0;
 
@@ -69,13 +69,13 @@ static void add_word(const Page *page, const char *word, size_t len)
             str_addc(page->out, '?');
 }
 
-/* Words into the width; `column` is where the line is, `indent` where the next ones begin. Ends the line. */
-static void wrap(const Page *page, size_t column, size_t indent, const char *text)
+/* Wraps words into the width; `column` is the place in the line, `indent` that of the next lines. Ends the line. */
+static void add_wrapped(const Page *page, size_t column, size_t indent, const char *text)
 {
     bool first = true;
 
     while (*text) {
-        const size_t len = strcspn(text, " "), columns = columns_of(text, len);
+        const size_t len = strcspn(text, " "), columns = count_columns(text, len);
 
         if (!first && column + 1 + columns > page->width) {
             str_addf(page->out, "\n%*s", (int)indent, "");
@@ -95,8 +95,8 @@ static void wrap(const Page *page, size_t column, size_t indent, const char *tex
     str_addc(page->out, '\n');
 }
 
-__attribute__((format(printf, 4, 5))) static void wrapf(const Page *page, size_t column, size_t indent, const char *fmt,
-                                                        ...)
+__attribute__((format(printf, 4, 5))) static void addf_wrapped(const Page *page, size_t column, size_t indent,
+                                                               const char *fmt, ...)
 {
     char text[LINE_MAX_BYTES];
     va_list args;
@@ -104,13 +104,13 @@ __attribute__((format(printf, 4, 5))) static void wrapf(const Page *page, size_t
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    wrap(page, column, indent, text);
+    add_wrapped(page, column, indent, text);
 }
 
 /* --- a list ------------------------------------------------------------------------------------------------------- */
 
-/* Open before cleared, the worse before the milder, the newer before the older. */
-static int more_urgent(const void *a, const void *b)
+/* Order: open before cleared, then the worst, then the newest first. */
+static int compare_urgency(const void *a, const void *b)
 {
     const Incident *x = *(const Incident *const *)a, *y = *(const Incident *const *)b;
 
@@ -128,24 +128,26 @@ static void add_item(const Page *page, const Incident *incident)
     const bool over = incident->state == INCIDENT_CLEARED;
     char since[AGE_CAP], ended[AGE_CAP];
 
-    colour(page, over ? "2" : severity_colours[incident->severity]);
+    set_colour(page, over ? "2" : severity_colours[incident->severity]);
     str_addf(page->out, "%-*s", INDENT, over ? "cleared" : fault_severities[incident->severity].key);
-    wrap(page, INDENT, INDENT, incident->title);
-    colour(page, "0");
+    add_wrapped(page, INDENT, INDENT, incident->title);
+    set_colour(page, "0");
     str_addf(page->out, "%*s", INDENT, "");
     if (over) {
-        wrapf(page, INDENT, INDENT, "%s; it lasted from %s ago until %s ago; %s", incident_end_text(incident->end),
-              age(page, incident->opened_real_ns, since), age(page, incident->cleared_real_ns, ended), incident->id);
+        addf_wrapped(page, INDENT, INDENT, "%s; it lasted from %s ago until %s ago; %s",
+                     incident_end_text(incident->end), write_age(page, incident->opened_real_ns, since),
+                     write_age(page, incident->cleared_real_ns, ended), incident->id);
         return;
     }
-    wrapf(page, INDENT, INDENT, "do: %s", fault_actions[incident->action].text);
+    addf_wrapped(page, INDENT, INDENT, "do: %s", fault_actions[incident->action].text);
     str_addf(page->out, "%*s", INDENT, "");
-    colour(page, "2");
-    wrapf(page, INDENT, INDENT, "for %s, seen %llu time%s, %s, %s%s%s", age(page, incident->opened_real_ns, since),
-          (unsigned long long)incident->count, incident->count == 1 ? "" : "s",
-          incident->route == ROUTE_NONE ? "nobody is told" : fault_routes[incident->route].key, incident->id,
-          incident->silenced ? ", in maintenance " : "", incident->silenced ? incident->window : "");
-    colour(page, "0");
+    set_colour(page, "2");
+    addf_wrapped(page, INDENT, INDENT, "for %s, seen %llu time%s, %s, %s%s%s",
+                 write_age(page, incident->opened_real_ns, since), (unsigned long long)incident->count,
+                 incident->count == 1 ? "" : "s",
+                 incident->route == ROUTE_NONE ? "no alert" : fault_routes[incident->route].key, incident->id,
+                 incident->silenced ? ", in maintenance " : "", incident->silenced ? incident->window : "");
+    set_colour(page, "0");
 }
 
 size_t incidents_urgent(const Incident *const *incidents, size_t count, const Incident **out, size_t cap)
@@ -155,7 +157,7 @@ size_t incidents_urgent(const Incident *const *incidents, size_t count, const In
     if (count == 0)
         return 0;
     memcpy(sorted, incidents, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, more_urgent);
+    qsort(sorted, count, sizeof *sorted, compare_urgency);
     if (count > cap)
         count = cap;
     memcpy(out, sorted, count * sizeof *sorted);
@@ -164,7 +166,7 @@ size_t incidents_urgent(const Incident *const *incidents, size_t count, const In
 
 void incidents_text(const Incident *const *incidents, size_t count, const IncidentStyle *style, Str *out)
 {
-    const Page page = page_of(style, out);
+    const Page page = make_page(style, out);
     CLEANUP_FREE const Incident **sorted = xcalloc(count + 1, sizeof *sorted);
 
     if (count == 0) {
@@ -179,15 +181,15 @@ void incidents_text(const Incident *const *incidents, size_t count, const Incide
 /* --- a card ------------------------------------------------------------------------------------------------------- */
 
 static const char *const wants[ROUTE_END] = {
-    [ROUTE_NONE] = "Nobody is told",
-    [ROUTE_USER] = "It is for the owner of the work",
-    [ROUTE_TICKET] = "It can wait for working hours (ticket)",
-    [ROUTE_PAGE] = "It wants somebody at once (page)",
+    [ROUTE_NONE] = "Recorded only, no alert",
+    [ROUTE_USER] = "For the owner of the work",
+    [ROUTE_TICKET] = "Ticket: can wait for working hours",
+    [ROUTE_PAGE] = "Critical: act now",
 };
 
-/* How much of a verdict is what was seen, each with its time, before the advice begins; see
- * engine/health/incident_text.c. 0: nothing. */
-static size_t seen_len(const Incident *incident)
+/* The length of the evidence in a verdict, each with its time, before the advice begins; see
+ * engine/health/incident_text.c. 0: none. */
+static size_t find_evidence_len(const Incident *incident)
 {
     static const char clock[] = " UTC";
     const char *last = NULL;
@@ -198,10 +200,10 @@ static size_t seen_len(const Incident *incident)
     return last ? (size_t)((end ? end : last + strlen(last)) - incident->verdict) : 0;
 }
 
-/* What to do, without the action, which has a line of its own. */
-static const char *advice_of(const Incident *incident)
+/* The advice, without the action, which has a line of its own. */
+static const char *find_advice(const Incident *incident)
 {
-    const size_t seen = seen_len(incident);
+    const size_t seen = find_evidence_len(incident);
     const char *advice = incident->verdict + seen;
     char again[LINE_MAX_BYTES];
 
@@ -211,36 +213,36 @@ static const char *advice_of(const Incident *incident)
     return strncmp(advice, again, strlen(again)) == 0 ? advice + strlen(again) : advice;
 }
 
-static void card_row(const Page *page, const char *name, const char *code, const char *text)
+static void add_card_row(const Page *page, const char *name, const char *code, const char *text)
 {
-    colour(page, "2");
+    set_colour(page, "2");
     str_addf(page->out, " %-*s", INDENT - 1, name);
-    colour(page, "0");
+    set_colour(page, "0");
     if (code[0])
-        colour(page, code);
-    wrap(page, INDENT, INDENT, text);
+        set_colour(page, code);
+    add_wrapped(page, INDENT, INDENT, text);
     if (code[0])
-        colour(page, "0");
+        set_colour(page, "0");
 }
 
-static void maintenance_row(const Page *page, const Incident *incident)
+static void add_maintenance_row(const Page *page, const Incident *incident)
 {
     char text[LINE_MAX_BYTES];
 
     if (!incident->silenced)
         return;
-    snprintf(text, sizeof text, "in maintenance, window %s: nobody is called", incident->window);
-    card_row(page, "silent", "", text);
+    snprintf(text, sizeof text, "in maintenance window %s: no alerts", incident->window);
+    add_card_row(page, "silent", "", text);
 }
 
-/* What was seen and since when: from the verdict, or where it had no room for it, the first sign. */
-static void why_row(const Page *page, const Incident *incident)
+/* The evidence and since when: from the verdict or, if that had no room for it, the first sign. */
+static void add_why_row(const Page *page, const Incident *incident)
 {
-    const int len = (int)seen_len(incident);
+    const int len = (int)find_evidence_len(incident);
     const IncidentSign *sign = incident->first;
     char text[LINE_MAX_BYTES], since[AGE_CAP], at[CLOCK_TEXT_MAX];
 
-    age(page, incident->opened_real_ns, since);
+    write_age(page, incident->opened_real_ns, since);
     if (len > 0) {
         snprintf(text, sizeof text, "%.*s; for %s", len, incident->verdict, since);
     } else if (incident->first_len > 0) {
@@ -250,10 +252,10 @@ static void why_row(const Page *page, const Incident *incident)
         snprintf(text, sizeof text, "for %s, seen %llu time%s", since, (unsigned long long)incident->count,
                  incident->count == 1 ? "" : "s");
     }
-    card_row(page, "why", "", text);
+    add_card_row(page, "why", "", text);
 }
 
-static void more_row(const Page *page, const Incident *incident)
+static void add_more_row(const Page *page, const Incident *incident)
 {
     char text[LINE_MAX_BYTES], steps[64] = "";
 
@@ -261,32 +263,32 @@ static void more_row(const Page *page, const Incident *incident)
         snprintf(steps, sizeof steps, "stoker runbook %s; ", incident->id);
     snprintf(text, sizeof text, "%sstoker incidents show %s%s%s", steps, incident->id, incident->runbook[0] ? "; " : "",
              incident->runbook);
-    card_row(page, "more", "", text);
+    add_card_row(page, "more", "", text);
 }
 
 void incident_card(const Incident *incident, const IncidentStyle *style, Str *out)
 {
-    const Page page = page_of(style, out);
-    const char *advice = advice_of(incident);
+    const Page page = make_page(style, out);
+    const char *advice = find_advice(incident);
     char text[LINE_MAX_BYTES];
 
-    colour(&page, severity_colours[incident->severity]);
+    set_colour(&page, severity_colours[incident->severity]);
     str_addf(out, "%-*s", INDENT, fault_severities[incident->severity].key);
-    wrap(&page, INDENT, INDENT, incident->title);
-    colour(&page, "0");
-    card_row(&page, "DO", "1", fault_actions[incident->action].text);
+    add_wrapped(&page, INDENT, INDENT, incident->title);
+    set_colour(&page, "0");
+    add_card_row(&page, "DO", "1", fault_actions[incident->action].text);
     if (advice[0])
-        card_row(&page, "", "", advice);
+        add_card_row(&page, "", "", advice);
     snprintf(text, sizeof text, "%s. %s.", fault_severities[incident->severity].text, wants[incident->route]);
-    card_row(&page, "means", "", text);
-    maintenance_row(&page, incident);
-    why_row(&page, incident);
-    more_row(&page, incident);
+    add_card_row(&page, "means", "", text);
+    add_maintenance_row(&page, incident);
+    add_why_row(&page, incident);
+    add_more_row(&page, incident);
 }
 
 /* --- one ---------------------------------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 3, 4))) static void row(const Page *page, const char *name, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void add_row(const Page *page, const char *name, const char *fmt, ...)
 {
     char text[LINE_MAX_BYTES];
     va_list args;
@@ -296,23 +298,23 @@ __attribute__((format(printf, 3, 4))) static void row(const Page *page, const ch
     va_end(args);
     if (!text[0])
         return;
-    colour(page, "2");
+    set_colour(page, "2");
     str_addf(page->out, "%-*s", INDENT + 3, name);
-    colour(page, "0");
-    wrap(page, INDENT + 3, INDENT + 3, text);
+    set_colour(page, "0");
+    add_wrapped(page, INDENT + 3, INDENT + 3, text);
 }
 
-static void time_row(const Page *page, const char *name, uint64_t real_ns)
+static void add_time_row(const Page *page, const char *name, uint64_t real_ns)
 {
     char at[CLOCK_TEXT_MAX], ago[AGE_CAP];
 
     if (real_ns == 0)
         return;
     clock_format(at, real_ns);
-    row(page, name, "%s, %s ago", at, age(page, real_ns, ago));
+    add_row(page, name, "%s, %s ago", at, write_age(page, real_ns, ago));
 }
 
-static void device_rows(const Page *page, const Incident *incident)
+static void add_device_rows(const Page *page, const Incident *incident)
 {
     const Device *device = &incident->device;
     char pci[PCI_TEXT_CAP] = "";
@@ -321,38 +323,38 @@ static void device_rows(const Page *page, const Incident *incident)
         return;
     if (device->has_pci)
         pci_format(device->pci, PCI_FORM_SYSFS, pci);
-    row(page, "device", "%s %s %s%s%s", device->name, pci, device->uuid[0] ? device->uuid : device->parent_uuid,
-        device->serial[0] ? ", serial number " : "", device->serial);
+    add_row(page, "device", "%s %s %s%s%s", device->name, pci, device->uuid[0] ? device->uuid : device->parent_uuid,
+            device->serial[0] ? ", serial number " : "", device->serial);
     if (device->gpu_instance != DEVICE_NO_NUMBER)
-        row(page, "instance", "GPU instance %u", device->gpu_instance);
+        add_row(page, "instance", "GPU instance %u", device->gpu_instance);
 }
 
-static void signs(const Page *page, const IncidentSign *list, uint32_t count)
+static void add_signs(const Page *page, const IncidentSign *list, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         char at[CLOCK_TEXT_MAX];
 
         clock_format(at, list[i].real_ns);
         str_addf(page->out, "  %s  %-10s ", at, event_origin_key(list[i].origin));
-        wrap(page, 2 + 24 + 2 + 11, 6, list[i].text);
+        add_wrapped(page, 2 + 24 + 2 + 11, 6, list[i].text);
     }
 }
 
-static void evidence(const Page *page, const Incident *incident)
+static void add_evidence(const Page *page, const Incident *incident)
 {
     const uint64_t shown = incident->first_len + incident->last_len;
     const uint64_t all = incident->count + incident->echo_count;
 
     if (shown == 0)
         return;
-    str_add(page->out, "\nwhat was seen\n");
-    signs(page, incident->first, incident->first_len);
+    str_add(page->out, "\nevidence\n");
+    add_signs(page, incident->first, incident->first_len);
     if (all > shown)
         str_addf(page->out, "  ... and %llu more\n", (unsigned long long)(all - shown));
-    signs(page, incident->last, incident->last_len);
+    add_signs(page, incident->last, incident->last_len);
 }
 
-static void value(const Page *page, double number)
+static void add_value(const Page *page, double number)
 {
     if (isfinite(number))
         str_addf(page->out, " %14.6g", number);
@@ -360,56 +362,57 @@ static void value(const Page *page, double number)
         str_addf(page->out, " %14s", "-");
 }
 
-static void counters(const Page *page, const Incident *incident)
+static void add_counters(const Page *page, const Incident *incident)
 {
     if (incident->counter_len)
         str_add(page->out, "\nbefore and after\n");
     for (uint32_t i = 0; i < incident->counter_len; i++) {
         str_addf(page->out, "  %-48s", incident->counters[i].name);
-        value(page, incident->counters[i].before);
-        value(page, incident->counters[i].after);
+        add_value(page, incident->counters[i].before);
+        add_value(page, incident->counters[i].after);
         str_addc(page->out, '\n');
     }
 }
 
 void incident_sheet(const Incident *incident, const IncidentStyle *style, Str *out)
 {
-    const Page page = page_of(style, out);
+    const Page page = make_page(style, out);
 
-    colour(&page, incident->state == INCIDENT_CLEARED ? "2" : severity_colours[incident->severity]);
-    wrap(&page, 0, 0, incident->title);
-    colour(&page, "0");
-    wrap(&page, 0, 0, incident->verdict);
+    set_colour(&page, incident->state == INCIDENT_CLEARED ? "2" : severity_colours[incident->severity]);
+    add_wrapped(&page, 0, 0, incident->title);
+    set_colour(&page, "0");
+    add_wrapped(&page, 0, 0, incident->verdict);
     str_addc(out, '\n');
-    row(&page, "do", "%s", fault_actions[incident->action].text);
+    add_row(&page, "do", "%s", fault_actions[incident->action].text);
     if (incident->runbook[0] || runbook_find(incident->class))
-        row(&page, "runbook", "%s%s", incident->runbook[0] ? incident->runbook : "stoker runbook ",
-            incident->runbook[0] ? "" : incident->class);
-    row(&page, "state", "%s%s%s%s", incident_state_key(incident->state),
-        incident->state == INCIDENT_CLEARED ? ": " : "", incident_end_text(incident->end),
-        incident->silenced ? ", in maintenance" : "");
-    row(&page, "class", "%s, %s; cause: %s", incident->class, fault_severities[incident->severity].key,
-        fault_causes[incident->cause].text);
-    row(&page, "told to", "%s", fault_routes[incident->route].text);
-    device_rows(&page, incident);
+        add_row(&page, "runbook", "%s%s", incident->runbook[0] ? incident->runbook : "stoker runbook ",
+                incident->runbook[0] ? "" : incident->class);
+    add_row(&page, "state", "%s%s%s%s", incident_state_key(incident->state),
+            incident->state == INCIDENT_CLEARED ? ": " : "", incident_end_text(incident->end),
+            incident->silenced ? ", in maintenance" : "");
+    add_row(&page, "class", "%s, %s; cause: %s", incident->class, fault_severities[incident->severity].key,
+            fault_causes[incident->cause].text);
+    add_row(&page, "goes to", "%s", fault_routes[incident->route].text);
+    add_device_rows(&page, incident);
     if (incident->pid >= 0)
-        row(&page, "process", "%s (%d)", incident->process, incident->pid);
-    row(&page, "job", "%s", incident->job);
-    row(&page, "driver", "%s", incident->driver_version);
-    time_row(&page, "first", incident->first_real_ns);
-    time_row(&page, "opened", incident->opened_real_ns);
-    time_row(&page, "updated", incident->updated_real_ns);
-    time_row(&page, "cleared", incident->cleared_real_ns);
-    row(&page, "seen", "%llu, and %llu consequences; escalated %u, came back %u", (unsigned long long)incident->count,
-        (unsigned long long)incident->echo_count, incident->escalations, incident->reopened);
-    row(&page, "id", "%s", incident->id);
-    evidence(&page, incident);
-    counters(&page, incident);
+        add_row(&page, "process", "%s (%d)", incident->process, incident->pid);
+    add_row(&page, "job", "%s", incident->job);
+    add_row(&page, "driver", "%s", incident->driver_version);
+    add_time_row(&page, "first", incident->first_real_ns);
+    add_time_row(&page, "opened", incident->opened_real_ns);
+    add_time_row(&page, "updated", incident->updated_real_ns);
+    add_time_row(&page, "cleared", incident->cleared_real_ns);
+    add_row(&page, "seen", "%llu, and %llu consequences; escalated %u, came back %u",
+            (unsigned long long)incident->count, (unsigned long long)incident->echo_count, incident->escalations,
+            incident->reopened);
+    add_row(&page, "id", "%s", incident->id);
+    add_evidence(&page, incident);
+    add_counters(&page, incident);
 }
 
 void event_seen_text(const EventSeen *seen, const IncidentStyle *style, Str *out)
 {
-    const Page page = page_of(style, out);
+    const Page page = make_page(style, out);
     const Event *event = &seen->event;
     char at[CLOCK_TEXT_MAX], where[PCI_TEXT_CAP] = "node", what[48];
 

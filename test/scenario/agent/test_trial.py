@@ -17,8 +17,8 @@ import trial  # noqa: E402
 
 CLASSES = yaml.safe_load((ROOT / "data/faults/classes.yaml").read_text())["classes"]
 ACTIONS = dict(re.findall(r'ACTION\(\w+, "([^"]+)", "([^"]+)"\)', (ROOT / "src/model/fault.h").read_text()))
-ROUTES = {"page": "It wants somebody at once (page).", "ticket": "It can wait for working hours (ticket).",
-          "user": "It is for the owner of the work."}
+ROUTES = {"page": "Critical: act now.", "ticket": "Ticket: can wait for working hours.",
+          "user": "For the owner of the work."}
 
 
 def flat(text):
@@ -94,6 +94,6 @@ def test_a_picture_reads_back():
     svg = picture.draw([("title", text)], columns=80)
     assert picture.read(svg) == trial.plain(text).rstrip("\n").split("\n")
     assert trial.words("GPU 3 at 12:00:01 UTC, XID 79, 84C") == trial.words("GPU 3 at 13:59:59 UTC, XID 79, 9C")
-    assert trial.words("XID 79 in the kernel log at 12:00:01 UTC (2 signs)") == trial.words("XID 79 reported by the driver at 12:00:02 UTC")
+    assert trial.words("XID 79 in the kernel log at 12:00:01 UTC (2 times)") == trial.words("XID 79 reported by the driver at 12:00:02 UTC")
     assert trial.words("above 54; for 40 s") == trial.words("above 54; for 2 min") != trial.words("above 54; for 2 GPUs")
     assert trial.words("GPU 3") != trial.words("GPU 4") and trial.words("XID 79") != trial.words("XID 48")

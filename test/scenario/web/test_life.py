@@ -132,7 +132,7 @@ def a_day(tick, incident, clock):
 def test_a_day_of_events_does_not_make_it_grow(visit, training, proxied):
     proxy, tick, clock, sizes = proxied(training.address), first_tick(training), {}, []
     tick["gpus"] = tick["gpus"][:2]
-    incident = {"class": "app-fault", "severity": "warning", "action": "check-app", "action_text": "look at the program and its input", "route": "user", "title": "XID 31 on GPU 0", "verdict": "", "cause": "application", "scope": "gpu",
+    incident = {"class": "app-fault", "severity": "warning", "action": "check-app", "action_text": "Check the program and its input", "route": "user", "title": "XID 31 on GPU 0", "verdict": "", "cause": "application", "scope": "gpu",
                 "codes": [31], "device": {"kind": "gpu", "index": 0, "key": "k"}, "count": 1, "echo_count": 0, "evidence": [{"origin": "kernel", "at": tick["time"], "code": 31, "echo": False, "text": "a line"}], "counters": []}
     passed = []
 

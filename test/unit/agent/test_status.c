@@ -90,10 +90,10 @@ static Snapshot seen_of(Rig *rig)
 {
     api_judge(&rig->node, NS_PER_S, &rig->health);
     return (Snapshot){.node = &rig->node,
-                        .health = &rig->health,
-                        .incidents = rig->list,
-                        .incident_count = rig->incident_count,
-                        .maintenance = rig->maintenance};
+                      .health = &rig->health,
+                      .incidents = rig->list,
+                      .incident_count = rig->incident_count,
+                      .maintenance = rig->maintenance};
 }
 
 static const char *screen(Rig *rig, size_t width, bool colour)
@@ -319,13 +319,13 @@ static void incidents_come_first(void **state)
                         "WRONG: GPU 1, GPU 0\n"
                         "\n"
                         "fatal    gpu-lost has happened\n"
-                        " DO      let no new work in, then reboot the node\n"
-                        " means   the device cannot be used until somebody acts. It wants somebody at once (page).\n"
+                        " DO      Drain and reboot this node\n"
+                        " means   the device cannot be used until somebody acts. Critical: act now.\n"
                         " why     for 4 min, seen 1 time\n"
                         " more    stoker runbook id1; stoker incidents show id1\n"
                         "warning  row-remap-pending has happened\n"
-                        " DO      reset the GPU when it is idle\n"
-                        " means   work goes on, something is not as it should be. It wants somebody at once (page).\n"
+                        " DO      Reset the GPU when it is idle\n"
+                        " means   work goes on, something is not as it should be. Critical: act now.\n"
                         " why     for 4 min, seen 1 time\n"
                         " more    stoker runbook id0; stoker incidents show id0\n"
                         "\n"
@@ -418,7 +418,7 @@ static void a_low_terminal_does_not_scroll(void **state)
         const char *text = screen(rig, 80, false);
         assert_true(lines_of(text) < height);
         assert_non_null(
-            strstr(text, "\nWRONG: GPU 5, GPU 1\n\nfatal    gpu-lost has happened\n DO      let no new work"));
+            strstr(text, "\nWRONG: GPU 5, GPU 1\n\nfatal    gpu-lost has happened\n DO      Drain and reboot"));
     }
     rig->height = 24;
     assert_non_null(strstr(screen(rig, 80, false), "\n>  5  H100 80GB HBM3       up "));
@@ -507,7 +507,7 @@ static void maintenance_is_shown(void **state)
     Incident *incident = add_incident(rig, "fan", SEVERITY_WARNING, 0);
     incident->silenced = true;
     memcpy(incident->window, id, sizeof id);
-    snprintf(line, sizeof line, "\n silent  in maintenance, window %s: nobody is called\n", id);
+    snprintf(line, sizeof line, "\n silent  in maintenance window %s: no alerts\n", id);
     assert_non_null(strstr(screen(rig, 100, false), line));
 
     const Snapshot seen = seen_of(rig);

@@ -41,7 +41,7 @@ def test_alert_has_what_people_route_and_read(start, hook):
     notes = alert["annotations"]
     assert notes["summary"] == "GPU 3 is lost" and notes["description"] == "It fell off the bus."
     assert notes["incident"] == "a" and notes["runbook_url"] == "https://example/runbooks/gpu-lost"
-    assert notes["action"] == "let no new work in, then reboot the node" and "Xid 45" in notes["evidence"]
+    assert notes["action"] == "Drain and reboot this node" and "Xid 45" in notes["evidence"]
     assert alert["generatorURL"] == "http://node7:9400/#/incidents/a"
     assert 235 < (instant(alert["endsAt"]) - instant(alert["startsAt"])).total_seconds() < 250
 

@@ -189,7 +189,7 @@ static void a_worse_echo_escalates_its_parent(void **state)
     assert_int_equal(it->route, ROUTE_PAGE);
     assert_int_equal(it->escalations, 1);
     assert_int_equal(kit_told(kit, INCIDENT_CHANGE_ESCALATED, NULL), 1);
-    assert_non_null(strstr(it->verdict, "Do: let no new work in and have the GPU replaced."));
+    assert_non_null(strstr(it->verdict, "Do: Drain and replace this GPU."));
     kit_say(kit, 5, 94); /* a milder one does not lower it */
     assert_int_equal(kit_open_one(kit, "ecc-uncorrectable", 5)->action, ACTION_DRAIN_AND_RMA);
     assert_int_equal(kit_told(kit, INCIDENT_CHANGE_ESCALATED, NULL), 1);

@@ -34,7 +34,7 @@ static void one_as_it_is_documented(void **state)
         "{\"id\":\"1jf8v3k2m0\",\"revision\":2,\"state\":\"open\",\"class\":\"gpu-lost\",\"rule\":\"xid-79\",\"code\":"
         "79,"
         "\"codes\":[79,154],\"cause\":\"bus\",\"severity\":\"fatal\",\"scope\":\"gpu\",\"action\":\"drain-and-reboot\","
-        "\"action_text\":\"let no new work in, then reboot the node\",\"route\":\"page\",\"title\":\"GPU 3 "
+        "\"action_text\":\"Drain and reboot this node\",\"route\":\"page\",\"title\":\"GPU 3 "
         "(0000:1e:00.0)"
         " has fallen off the bus\",\"verdict\":\"XID 79 in the kernel log. Reboot the node.\",\"runbook\":"
         "\"https://example.org/gpu-lost\",\"device\":{\"key\":\"gpu/GPU-3\",\"kind\":\"gpu\",\"index\":3,\"uuid\":"

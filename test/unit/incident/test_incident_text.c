@@ -38,13 +38,13 @@ static void the_most_urgent_first(void **state)
     incidents_text(list, 3, &plain, *state);
     assert_string_equal(((Str *)*state)->text,
                         "fatal    GPU 3 (0000:1e:00.0) has fallen off the bus\n"
-                        "         do: let no new work in, then reboot the node\n"
+                        "         do: Drain and reboot this node\n"
                         "         for 4 min, seen 20 times, page, 1jf8v3k2m0\n"
                         "warning  GPU 1: fan\n"
-                        "         do: nothing to do\n"
+                        "         do: Nothing to do\n"
                         "         for 4 min, seen 1 time, ticket, id-fan\n"
                         "cleared  GPU 2: thermal\n"
-                        "         what was wrong no longer is; it lasted from 4 min ago until 3 min ago;\n"
+                        "         the condition is over; it lasted from 4 min ago until 3 min ago;\n"
                         "         id-thermal\n");
     assert_int_equal(incidents_urgent(list, 3, first, 2), 2);
     assert_ptr_equal(first[0], &lost);
@@ -67,12 +67,12 @@ static void one_with_everything(void **state)
                         "GPU 3 (0000:1e:00.0) has fallen off the bus\n"
                         "XID 79 in the kernel log. Reboot the node.\n"
                         "\n"
-                        "do          let no new work in, then reboot the node\n"
+                        "do          Drain and reboot this node\n"
                         "runbook     https://example.org/gpu-lost\n"
                         "state       open, in maintenance\n"
                         "class       gpu-lost, fatal; cause: PCIe: slot, riser, switch or the GPU's end\n"
                         "            of it\n"
-                        "told to     somebody at once\n"
+                        "goes to     on call, now\n"
                         "device      NVIDIA H100 80GB HBM3 0000:1e:00.0 GPU-3, serial number 16503\n"
                         "driver      590.48.01\n"
                         "first       2026-01-05T08:00:03.000Z, 4 min ago\n"
@@ -81,7 +81,7 @@ static void one_with_everything(void **state)
                         "seen        20, and 1 consequences; escalated 0, came back 0\n"
                         "id          1jf8v3k2m0\n"
                         "\n"
-                        "what was seen\n"
+                        "evidence\n"
                         "  2026-01-05T08:00:03.000Z  kmsg       Xid (PCI:0000:1e:00): 79, GPU has fallen\n"
                         "      off the bus.\n"
                         "  ... and 19 more\n"
@@ -168,17 +168,15 @@ static void a_card(void **state)
     Incident incident = kit_incident();
     Str *out = *state;
 
-    snprintf(
-        incident.verdict, sizeof incident.verdict,
-        "XID 79 in the kernel log at 08:00:03 UTC (2 signs); with XID 154. Do: let no new work in, then reboot the "
-        "node. A reset cannot reach the GPU.");
+    snprintf(incident.verdict, sizeof incident.verdict,
+             "XID 79 in the kernel log at 08:00:03 UTC (2 times); with XID 154. Do: Drain and reboot this "
+             "node. A reset cannot reach the GPU.");
     incident_card(&incident, &plain, out);
     assert_string_equal(out->text, "fatal    GPU 3 (0000:1e:00.0) has fallen off the bus\n"
-                                   " DO      let no new work in, then reboot the node\n"
+                                   " DO      Drain and reboot this node\n"
                                    "         A reset cannot reach the GPU.\n"
-                                   " means   the device cannot be used until somebody acts. It wants somebody at\n"
-                                   "         once (page).\n"
-                                   " why     XID 79 in the kernel log at 08:00:03 UTC (2 signs); with XID 154; for 4\n"
+                                   " means   the device cannot be used until somebody acts. Critical: act now.\n"
+                                   " why     XID 79 in the kernel log at 08:00:03 UTC (2 times); with XID 154; for 4\n"
                                    "         min\n"
                                    " more    stoker runbook 1jf8v3k2m0; stoker incidents show 1jf8v3k2m0;\n"
                                    "         https://example.org/gpu-lost\n");
@@ -198,7 +196,7 @@ static void a_card(void **state)
     snprintf(incident.window, sizeof incident.window, "1jf8");
     incident_card(&incident, &plain, out);
     assert_non_null(strstr(out->text, "\n more    stoker incidents show 1jf8v3k2m0\n"));
-    assert_non_null(strstr(out->text, " Nobody is told.\n silent  in maintenance, window 1jf8: nobody is called\n"));
+    assert_non_null(strstr(out->text, " Recorded only, no alert.\n silent  in maintenance window 1jf8: no alerts\n"));
 }
 
 static void colours_only_when_asked(void **state)

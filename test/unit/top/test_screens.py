@@ -71,19 +71,19 @@ def test_what_is_kept_is_what_is_tested():
 
 # The recording, what a person must find, and what to do, on the first screen at every size.
 FAULTS = {
-    "xid-79-lost": ("GPU 3", "has fallen off the bus", "reboot the node"),
-    "xid-48-dbe-remap": ("GPU 2", "ECC", "reset the GPU"),
-    "remap-failure": ("GPU 4", "replaced", "have the GPU replaced"),
-    "thermal-throttle-fan": ("GPU 5", "heat", "look at fans and air"),
-    "power-brake": ("node", "holds its GPUs down", "look at power supplies"),
+    "xid-79-lost": ("GPU 3", "has fallen off the bus", "Drain and reboot this node"),
+    "xid-48-dbe-remap": ("GPU 2", "ECC", "Drain and reset this GPU"),
+    "remap-failure": ("GPU 4", "replaced", "Drain and replace this GPU"),
+    "thermal-throttle-fan": ("GPU 5", "heat", "Check fans and airflow"),
+    "power-brake": ("node", "holds its GPUs down", "Check power supplies"),
     "nvlink-down": ("GPU 1", "NVLink", "GPU"),
-    "pcie-downgrade": ("GPU 2", "PCIe", "reseat"),
-    "xid-119-gsp": ("GPU 6", "firmware", "reset the GPU"),
-    "hung-driver-call": ("GPU 2", "", "reboot the node"),
-    "driver-unloaded": ("node", "driver", "driver"),
-    "fabric-not-ready": ("fabric", "fabric", "fabric manager"),
-    "xid-31-app-fault": ("a program on GPU 4", "XID 31", "look at the program"),
-    "mig-56-devices": ("GPU 3", "has fallen off the bus", "reboot the node"),
+    "pcie-downgrade": ("GPU 2", "PCIe", "Reseat"),
+    "xid-119-gsp": ("GPU 6", "firmware", "reset this GPU"),
+    "hung-driver-call": ("GPU 2", "", "reboot this node"),
+    "driver-unloaded": ("node", "driver", "Load the NVIDIA kernel module"),
+    "fabric-not-ready": ("fabric", "fabric", "Restart the fabric manager"),
+    "xid-31-app-fault": ("a program on GPU 4", "XID 31", "Check the program"),
+    "mig-56-devices": ("GPU 3", "has fallen off the bus", "Drain and reboot this node"),
 }
 
 

@@ -159,7 +159,7 @@ static void a_line_and_a_reason(void **state)
     add("gsp-failure", SEVERITY_ERROR, 2);
     add("gpu-lost", SEVERITY_FATAL, 3);
     assert_int_equal(ask("slurm line 0 0"), 1);
-    assert_string_equal(rig->out.text, "gpu-lost on 3; let no new work in, then reboot the node; and 1 more\n");
+    assert_string_equal(rig->out.text, "gpu-lost on 3; Drain and reboot this node; and 1 more\n");
     assert_int_equal(ask("slurm reason 0 0"), 1);
     assert_string_equal(rig->out.text, "stoker: gpu3 gpu-lost drain-and-reboot i1 +1\n");
     snprintf(rig->incidents[0].title, sizeof rig->incidents[0].title, "it says \"stop\"\n");

@@ -85,7 +85,7 @@ static void margin_each(DetectWatch *watch, const DetectTurn *turn, const Detect
     }
     detect_value(turn, seen, METRIC_GPU_TEMP, &celsius);
     if (left <= detect_param(watch, THERMAL_MARGIN_KELVIN) + back)
-        detect_holds(turn, &mem->verdict, "%.0f K left before it slows down, at %.0f C", left, celsius);
+        detect_holds(turn, &mem->verdict, "%.0f °C below slowdown, at %.0f °C", left, celsius);
     else
         detect_fine(turn, &mem->verdict);
 }
