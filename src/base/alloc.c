@@ -11,7 +11,7 @@
 enum {
     LARGE_PAGE = 2 << 20,
     LARGE_LEAST = 4 * LARGE_PAGE, /* smaller blocks would grow by too much of themselves */
-    HEAP_WORDS = 64, /* what malloc may put in front of and behind a block of whole pages */
+    HEAP_WORDS = 64,              /* what malloc may put in front of and behind a block of whole pages */
 };
 
 static _Noreturn void die(void)

@@ -3,6 +3,14 @@
 #pragma once
 
 #include "base/opt.h"
+#include "base/vec.h"
+
+typedef VEC(const char *) OptTexts;
+
+static inline void opt_texts_done(OptTexts *texts)
+{
+    vec_done(texts);
+}
 
 /* A row's flag, key or page entry exists and is shown. */
 bool opt_row_has_flag(const OptSpec *spec);

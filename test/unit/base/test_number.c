@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Covers src/base/number_parse.c, src/base/number_write.c and src/base/pow10.py. */
+/* Covers src/base/number.c and src/base/pow10.py. */
 #include "base/number.h"
 
 #include <errno.h>

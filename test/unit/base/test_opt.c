@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Covers src/base/opt.c, src/base/opt_value.c, src/base/opt_args.c and src/base/opt_yaml.c. */
+/* Covers src/base/opt.c and src/base/opt_read.c. */
 #include "base/opt.h"
 
 #include <errno.h>

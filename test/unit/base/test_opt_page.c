@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Covers src/base/opt_help.c, src/base/opt_man.c and src/base/opt_bash.c. */
+/* Covers src/base/opt_page.c. */
 #include "base/opt.h"
 
 #include <stdio.h>
