@@ -14,7 +14,7 @@ enum {
     HEAP_WORDS = 64,              /* what malloc may put in front of and behind a block of whole pages */
 };
 
-static _Noreturn void die(void)
+static _Noreturn void die_out_of_memory(void)
 {
     static const char text[] = "out of memory\n";
     ssize_t written = write(STDERR_FILENO, text, sizeof(text) - 1);
@@ -28,7 +28,7 @@ void *xmalloc(size_t size)
     void *memory = malloc(size ? size : 1);
 
     if (!memory)
-        die();
+        die_out_of_memory();
     return memory;
 }
 
@@ -37,7 +37,7 @@ void *xcalloc(size_t count, size_t size)
     void *memory = calloc(count ? count : 1, size ? size : 1);
 
     if (!memory)
-        die();
+        die_out_of_memory();
     return memory;
 }
 
@@ -47,10 +47,10 @@ void *xrealloc(void *old, size_t count, size_t size)
     void *memory;
 
     if (__builtin_mul_overflow(count, size, &bytes))
-        die();
+        die_out_of_memory();
     memory = realloc(old, bytes ? bytes : 1);
     if (!memory)
-        die();
+        die_out_of_memory();
     return memory;
 }
 
@@ -85,7 +85,7 @@ void *xrealloc_large(void *old, size_t count, size_t size)
     size_t bytes;
 
     if (__builtin_mul_overflow(count, size, &bytes))
-        die();
+        die_out_of_memory();
     bytes = large_size(bytes);
     return advise_large(xrealloc(old, bytes, 1), bytes);
 }
@@ -100,7 +100,7 @@ char *xmemdup0(const char *text, size_t len)
     char *copy;
 
     if (len == SIZE_MAX)
-        die();
+        die_out_of_memory();
     copy = xmalloc(len + 1);
     if (len)
         memcpy(copy, text, len);

@@ -22,7 +22,7 @@ static const Unit units[] = {
     {"ms", NS_PER_MS, false}, {"us", NS_PER_US, false}, {"ns", 1, false},
 };
 
-static size_t span(const char *text, size_t len, bool digits)
+static size_t count_span(const char *text, size_t len, bool digits)
 {
     size_t n = 0;
 
@@ -59,8 +59,8 @@ int duration_parse(const char *text, uint64_t *ret_ns, Err *err)
     if (!len)
         return no_duration(text, len, err);
     while (at < len) {
-        size_t digits = span(text + at, len - at, true);
-        size_t letters = span(text + at + digits, len - at - digits, false);
+        size_t digits = count_span(text + at, len - at, true);
+        size_t letters = count_span(text + at + digits, len - at - digits, false);
         size_t unit = find_unit(text + at + digits, letters);
         uint64_t number = 0, part;
 

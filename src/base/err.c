@@ -18,7 +18,7 @@ static void set_text(Err *err, const char *fmt, va_list args)
     memcpy(err->text, text, strlen(text) + 1);
 }
 
-static void append(Err *err, const char *text)
+static void append_text(Err *err, const char *text)
 {
     size_t len = strlen(err->text);
     size_t more = strnlen(text, sizeof(err->text) - 1 - len);
@@ -51,8 +51,8 @@ int err_errno(Err *err, const char *fmt, ...)
     va_start(args, fmt);
     set_text(err, fmt, args);
     va_end(args);
-    append(err, ": ");
-    append(err, strerror_r(number, text, sizeof(text)));
+    append_text(err, ": ");
+    append_text(err, strerror_r(number, text, sizeof(text)));
     err->code = -number;
     return -number;
 }
@@ -69,8 +69,8 @@ int err_add(Err *err, const char *fmt, ...)
     set_text(err, fmt, args);
     va_end(args);
     if (old[0]) {
-        append(err, ": ");
-        append(err, old);
+        append_text(err, ": ");
+        append_text(err, old);
     }
     if (!err->code)
         err->code = -EIO;

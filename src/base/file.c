@@ -102,7 +102,7 @@ static int sync_directory(const char *path, Err *err)
     return 0;
 }
 
-static int fill(int fd, const char *path, const void *data, size_t len, mode_t mode, Err *err)
+static int fill_file(int fd, const char *path, const void *data, size_t len, mode_t mode, Err *err)
 {
     if (write_all(fd, data, len) < 0)
         return err_errno(err, "write '%s'", path);
@@ -124,7 +124,7 @@ int file_write(const char *path, const void *data, size_t len, mode_t mode, Err 
     fd = mkostemp(beside, O_CLOEXEC);
     if (fd < 0)
         return err_errno(err, "create a file beside '%s'", path);
-    rc = fill(fd, beside, data, len, mode, err);
+    rc = fill_file(fd, beside, data, len, mode, err);
     if (!rc && rename(beside, path) < 0)
         rc = err_errno(err, "rename '%s' to '%s'", beside, path);
     if (rc < 0) {

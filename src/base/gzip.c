@@ -23,7 +23,7 @@ enum {
 };
 
 typedef struct Gzip {
-    struct isal_zstream pack;
+    struct isal_zstream pack_bytes;
     uint8_t piece[GZIP_PIECE];
     uint8_t level[ISAL_DEF_LVL1_MEDIUM];
 } Gzip;
@@ -73,9 +73,9 @@ static int flush_piece(Str *out, const Gzip *gzip, uint32_t left, const char *wh
     return str_check(out, what, err);
 }
 
-static int pack(Gzip *gzip, const char *bytes, size_t len, Str *out, Err *err)
+static int pack_bytes(Gzip *gzip, const char *bytes, size_t len, Str *out, Err *err)
 {
-    struct isal_zstream *stream = &gzip->pack;
+    struct isal_zstream *stream = &gzip->pack_bytes;
 
     isal_deflate_init(stream);
     stream->level = GZIP_LEVEL;
@@ -103,7 +103,7 @@ int gzip_pack(const char *bytes, size_t len, Str *out, Err *err)
 {
     size_t start = out->len;
     bool overflow = out->overflow;
-    int rc = pack(gzip_of_thread(), bytes, len, out, err);
+    int rc = pack_bytes(gzip_of_thread(), bytes, len, out, err);
 
     if (rc < 0) {
         str_cut(out, start);
@@ -117,7 +117,7 @@ typedef struct Source {
     size_t left;
 } Source;
 
-static ssize_t pull(void *context, void *buffer, size_t len, Err *err)
+static ssize_t pull_bytes(void *context, void *buffer, size_t len, Err *err)
 {
     Source *source = context;
     const size_t n = len < source->left ? len : source->left;
@@ -129,11 +129,11 @@ static ssize_t pull(void *context, void *buffer, size_t len, Err *err)
     return (ssize_t)n;
 }
 
-static int unpack(const char *bytes, size_t len, Str *out, Err *err)
+static int unpack_bytes(const char *bytes, size_t len, Str *out, Err *err)
 {
     Source source = {bytes, len};
     const size_t room = len < INFLATE_INPUT ? len : INFLATE_INPUT;
-    CLEANUP(inflate_free_at) Inflate *inflate = inflate_new_sized(pull, &source, room);
+    CLEANUP(inflate_free_at) Inflate *inflate = inflate_new_sized(pull_bytes, &source, room);
     char piece[GZIP_PIECE];
     ssize_t n;
 
@@ -151,7 +151,7 @@ int gzip_unpack(const char *bytes, size_t len, Str *out, Err *err)
 {
     size_t start = out->len;
     bool overflow = out->overflow;
-    int rc = unpack(bytes, len, out, err);
+    int rc = unpack_bytes(bytes, len, out, err);
 
     if (rc < 0) {
         str_cut(out, start);

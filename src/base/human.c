@@ -11,28 +11,28 @@ typedef struct Scale {
     double size;
 } Scale;
 
-static char *dash(char out[HUMAN_MAX])
+static char *write_dash(char out[HUMAN_MAX])
 {
     return strcpy(out, "-");
 }
 
 /* Digits after the point so that three are shown. */
-static int places(double value)
+static int count_digits(double value)
 {
     return value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
 }
 
 /* `scales` from small to large; the first has no fraction. */
-static char *scaled(char out[HUMAN_MAX], double value, const Scale *scales, size_t count, double step)
+static char *write_scaled(char out[HUMAN_MAX], double value, const Scale *scales, size_t count, double step)
 {
     double size = fabs(value);
     size_t i = 0;
 
     if (!isfinite(value))
-        return dash(out);
+        return write_dash(out);
     while (i + 1 < count && size / scales[i].size >= step - 0.5)
         i++;
-    snprintf(out, HUMAN_MAX, "%s%.*f %s", value < 0 ? "-" : "", i ? places(size / scales[i].size) : 0,
+    snprintf(out, HUMAN_MAX, "%s%.*f %s", value < 0 ? "-" : "", i ? count_digits(size / scales[i].size) : 0,
              size / scales[i].size, scales[i].unit);
     return out;
 }
@@ -41,7 +41,7 @@ char *human_ns(char out[HUMAN_MAX], double ns, bool utf8)
 {
     const Scale scales[] = {{"ns", 1}, {utf8 ? "\xc2\xb5s" : "us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
 
-    return scaled(out, ns, scales, 4, 1000);
+    return write_scaled(out, ns, scales, 4, 1000);
 }
 
 char *human_bytes(char out[HUMAN_MAX], double bytes)
@@ -53,7 +53,7 @@ char *human_bytes(char out[HUMAN_MAX], double bytes)
                                    {"TiB", 1099511627776.0},
                                    {"PiB", 1125899906842624.0}};
 
-    return scaled(out, bytes, scales, 6, 1024);
+    return write_scaled(out, bytes, scales, 6, 1024);
 }
 
 char *human_count(char out[HUMAN_MAX], int64_t count)
@@ -62,7 +62,7 @@ char *human_count(char out[HUMAN_MAX], int64_t count)
     int len, at = 0;
 
     if (count < 0)
-        return dash(out);
+        return write_dash(out);
     len = snprintf(digits, sizeof(digits), "%" PRId64, count);
     for (int i = 0; i < len; i++) {
         if (i && (len - i) % 3 == 0)
@@ -76,15 +76,15 @@ char *human_count(char out[HUMAN_MAX], int64_t count)
 char *human_rate(char out[HUMAN_MAX], double gbs)
 {
     if (!isfinite(gbs))
-        return dash(out);
-    snprintf(out, HUMAN_MAX, "%.*f GB/s", places(fabs(gbs)), fmin(gbs, 1e12));
+        return write_dash(out);
+    snprintf(out, HUMAN_MAX, "%.*f GB/s", count_digits(fabs(gbs)), fmin(gbs, 1e12));
     return out;
 }
 
 char *human_percent(char out[HUMAN_MAX], double percent)
 {
     if (!isfinite(percent))
-        return dash(out);
+        return write_dash(out);
     snprintf(out, HUMAN_MAX, "%.1f %%", fmax(fmin(percent, 1e12), -1e12));
     return out;
 }

@@ -77,7 +77,7 @@ bool inflate_is_gzip(const void *bytes, size_t len)
     return len >= MAGIC_BYTES && memcmp(bytes, magic, MAGIC_BYTES) == 0;
 }
 
-static int damaged(Inflate *inflate, const char *why)
+static int fail_damaged(Inflate *inflate, const char *why)
 {
     inflate->fault = err_set(&inflate->why, -EBADMSG, "the gzip data is damaged at byte %" PRIu64 ": %s",
                              inflate->pulled - inflate->state.avail_in, why);
@@ -149,7 +149,7 @@ static int pull_header(Inflate *inflate)
 
     while (!inflate->ended && header_length(state->next_in, state->avail_in) > state->avail_in) {
         if (state->avail_in == inflate->cap)
-            return damaged(inflate, "its header has no end");
+            return fail_damaged(inflate, "its header has no end");
         TRY(pull_until(inflate, state->avail_in + 1));
     }
     return 0;
@@ -163,13 +163,13 @@ static int begin_member(Inflate *inflate)
     TRY(pull_until(inflate, HEAD_BYTES));
     if (!inflate_is_gzip(state->next_in, state->avail_in)) {
         if (!inflate->any_member)
-            return damaged(inflate, state->avail_in ? "it does not begin as gzip does" : "it is empty");
+            return fail_damaged(inflate, state->avail_in ? "it does not begin as gzip does" : "it is empty");
         inflate->garbage = state->avail_in;
         inflate->done = true;
         return 0;
     }
     if (state->avail_in > FLAGS_AT && state->next_in[FLAGS_AT] & FLAGS_RESERVED) /* isa-l lets them pass */
-        return damaged(inflate, "it has flags that nobody knows");
+        return fail_damaged(inflate, "it has flags that nobody knows");
     TRY(pull_header(inflate));
     isal_inflate_reset(state);
     state->crc_flag = ISAL_GZIP;
@@ -178,7 +178,7 @@ static int begin_member(Inflate *inflate)
 }
 
 /* Unpacks up to `len` bytes of the member. */
-static int unpack(Inflate *inflate, uint8_t *out, size_t len, size_t *ret_got)
+static int unpack_member(Inflate *inflate, uint8_t *out, size_t len, size_t *ret_got)
 {
     struct inflate_state *state = &inflate->state;
     uint32_t room = len < INFLATE_OUTPUT ? (uint32_t)len : INFLATE_OUTPUT;
@@ -197,11 +197,11 @@ static int unpack(Inflate *inflate, uint8_t *out, size_t len, size_t *ret_got)
         rc = rc < 0 ? rc : ISAL_INVALID_BLOCK;
     }
     if (rc < 0)
-        return damaged(inflate, fault_text(rc));
+        return fail_damaged(inflate, fault_text(rc));
     if (state->block_state == ISAL_BLOCK_FINISH)
         inflate->in_member = false;
     else if (inflate->ended && *ret_got == 0 && before == state->avail_in)
-        return damaged(inflate, "its end is missing");
+        return fail_damaged(inflate, "its end is missing");
     return 0;
 }
 
@@ -216,7 +216,7 @@ ssize_t inflate_read(Inflate *inflate, void *buffer, size_t len, Err *err)
             continue;
         }
         size_t part;
-        unpack(inflate, out + got, len - got, &part);
+        unpack_member(inflate, out + got, len - got, &part);
         got += part;
     }
     if (got == 0 && inflate->fault && len > 0)
@@ -251,7 +251,7 @@ void deflate_free(Deflate *deflate)
     free(deflate);
 }
 
-static int pack(Deflate *deflate, const void *bytes, uint32_t len, bool end, Err *err)
+static int pack_part(Deflate *deflate, const void *bytes, uint32_t len, bool end, Err *err)
 {
     struct isal_zstream *stream = &deflate->stream;
 
@@ -275,7 +275,7 @@ int deflate_write(Deflate *deflate, const void *bytes, size_t len, Err *err)
 
     while (len > 0) {
         uint32_t part = len < INFLATE_INPUT ? (uint32_t)len : INFLATE_INPUT;
-        TRY(pack(deflate, at, part, false, err));
+        TRY(pack_part(deflate, at, part, false, err));
         at += part;
         len -= part;
     }
@@ -284,5 +284,5 @@ int deflate_write(Deflate *deflate, const void *bytes, size_t len, Err *err)
 
 int deflate_end(Deflate *deflate, Err *err)
 {
-    return pack(deflate, "", 0, true, err);
+    return pack_part(deflate, "", 0, true, err);
 }

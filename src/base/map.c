@@ -17,14 +17,14 @@ __extension__ typedef unsigned __int128 Wide;
 /* Odd constants with well-spread bits: the fractions of the square roots of 2 and 3. */
 static const uint64_t mix_a = 0x6a09e667f3bcc909, mix_b = 0xbb67ae8584caa73b;
 
-static uint64_t fold(uint64_t a, uint64_t b)
+static uint64_t fold_product(uint64_t a, uint64_t b)
 {
     Wide product = (Wide)a * b;
 
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static uint64_t load(const unsigned char *bytes, size_t len)
+static uint64_t load_bytes(const unsigned char *bytes, size_t len)
 {
     uint64_t value = 0;
 
@@ -39,12 +39,12 @@ uint64_t map_hash(const void *data, size_t len, uint64_t seed)
     size_t left = len;
 
     for (; left > 16; left -= 16, bytes += 16)
-        hash = fold(load(bytes, 8) ^ mix_b, load(bytes + 8, 8) ^ hash);
+        hash = fold_product(load_bytes(bytes, 8) ^ mix_b, load_bytes(bytes + 8, 8) ^ hash);
     if (left > 8)
-        hash = fold(load(bytes, 8) ^ mix_b, load(bytes + 8, left - 8) ^ hash);
+        hash = fold_product(load_bytes(bytes, 8) ^ mix_b, load_bytes(bytes + 8, left - 8) ^ hash);
     else if (left)
-        hash = fold(load(bytes, left) ^ mix_b, hash);
-    return fold(hash ^ mix_a, len ^ mix_b);
+        hash = fold_product(load_bytes(bytes, left) ^ mix_b, hash);
+    return fold_product(hash ^ mix_a, len ^ mix_b);
 }
 
 static uint64_t random_seed(void)
@@ -78,7 +78,7 @@ void map_done(Map *map)
 
 static size_t slot_of(const Map *map, uint64_t id)
 {
-    return (size_t)(map->numbers ? fold(id ^ map->seed, mix_a) : id) & (map->slots - 1);
+    return (size_t)(map->numbers ? fold_product(id ^ map->seed, mix_a) : id) & (map->slots - 1);
 }
 
 static uint32_t room_of(size_t slots)
@@ -87,7 +87,7 @@ static uint32_t room_of(size_t slots)
 }
 
 /* The live entry with this identity and text, or NULL. */
-static MapEntry *find(const Map *map, uint64_t id, const char *key, size_t len)
+static MapEntry *find_entry(const Map *map, uint64_t id, const char *key, size_t len)
 {
     if (!map->len)
         return NULL;
@@ -137,9 +137,9 @@ static void make_room(Map *map)
         index_add(map, (uint32_t)i);
 }
 
-static void *put(Map *map, MapEntry new, const char *key)
+static void *put_entry(Map *map, MapEntry new, const char *key)
 {
-    MapEntry *entry = find(map, new.id, key, new.len);
+    MapEntry *entry = find_entry(map, new.id, key, new.len);
 
     assert(new.value);
     if (entry) {
@@ -159,7 +159,7 @@ static void *put(Map *map, MapEntry new, const char *key)
     return NULL;
 }
 
-static void *del(Map *map, MapEntry *entry)
+static void *delete_entry(Map *map, MapEntry *entry)
 {
     void *old;
 
@@ -177,7 +177,7 @@ static void *del(Map *map, MapEntry *entry)
 static MapEntry *find_text(const Map *map, const char *key, size_t len)
 {
     assert(!map->numbers);
-    return find(map, map_hash(key, len, map->seed), key, len);
+    return find_entry(map, map_hash(key, len, map->seed), key, len);
 }
 
 void *map_getn(const Map *map, const char *key, size_t len)
@@ -197,14 +197,14 @@ void *map_u64_get(const Map *map, uint64_t key)
     const MapEntry *entry;
 
     assert(map->numbers);
-    entry = find(map, key, "", 0);
+    entry = find_entry(map, key, "", 0);
     return entry ? entry->value : NULL;
 }
 
 void *map_putn(Map *map, const char *key, size_t len, void *value)
 {
     assert(!map->numbers && len < UINT32_MAX);
-    return put(map, (MapEntry){.id = map_hash(key, len, map->seed), .len = (uint32_t)len, .value = value}, key);
+    return put_entry(map, (MapEntry){.id = map_hash(key, len, map->seed), .len = (uint32_t)len, .value = value}, key);
 }
 
 void *map_put(Map *map, const char *key, void *value)
@@ -215,12 +215,12 @@ void *map_put(Map *map, const char *key, void *value)
 void *map_u64_put(Map *map, uint64_t key, void *value)
 {
     assert(map->numbers);
-    return put(map, (MapEntry){.id = key, .value = value}, "");
+    return put_entry(map, (MapEntry){.id = key, .value = value}, "");
 }
 
 void *map_del(Map *map, const char *key)
 {
-    return del(map, find_text(map, key, strlen(key)));
+    return delete_entry(map, find_text(map, key, strlen(key)));
 }
 
 const MapEntry *map_next(const Map *map, size_t *cursor)

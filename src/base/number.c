@@ -21,7 +21,7 @@
  */
 
 /* Text quoted in a message, short enough for any Err. */
-static int shown(size_t len)
+static int limit_shown(size_t len)
 {
     return len > 60 ? 60 : (int)len;
 }
@@ -30,7 +30,7 @@ static int not_a(const char *what, const char *text, size_t len, Err *err)
 {
     if (!len)
         return err_set(err, -EINVAL, "empty, %s is expected", what);
-    return err_set(err, -EINVAL, "'%.*s' is not %s", shown(len), text, what);
+    return err_set(err, -EINVAL, "'%.*s' is not %s", limit_shown(len), text, what);
 }
 
 /* The digits as a number. 0, -EINVAL or -ERANGE. */
@@ -63,7 +63,7 @@ int number_parsen_u64(const char *text, size_t len, uint64_t min, uint64_t max, 
     if (rc == -EINVAL)
         return not_a("a whole number without sign", text, len, err);
     if (rc < 0 || value < min || value > max)
-        return err_set(err, -ERANGE, "%.*s is not in %" PRIu64 "..%" PRIu64, shown(len), text, min, max);
+        return err_set(err, -ERANGE, "%.*s is not in %" PRIu64 "..%" PRIu64, limit_shown(len), text, min, max);
     *ret = value;
     return 0;
 }
@@ -115,7 +115,7 @@ int number_parsen_hex(const char *text, size_t len, uint64_t max, uint64_t *ret,
         value = value << 4 | (unsigned)digit;
     }
     if (over || value > max)
-        return err_set(err, -ERANGE, "%.*s is over 0x%" PRIx64, shown(len), text, max);
+        return err_set(err, -ERANGE, "%.*s is over 0x%" PRIx64, limit_shown(len), text, max);
     *ret = value;
     return 0;
 }
@@ -205,7 +205,7 @@ int number_parsen_double(const char *text, size_t len, double min, double max, d
         value = read_decimal(text, len);
     }
     if (value < min || value > max || (isinf(value) && !infinite))
-        return err_set(err, -ERANGE, "%.*s is not in %g..%g", shown(len), text, min, max);
+        return err_set(err, -ERANGE, "%.*s is not in %g..%g", limit_shown(len), text, min, max);
     *ret = value;
     return 0;
 }
@@ -290,7 +290,7 @@ static uint64_t round_to_odd(const uint64_t power[2], uint64_t factor)
 
 /* The shortest decimal in the rounding interval of significand * 2^exponent. `closer`: the lower neighbour lies at
  * half the distance of the upper one. */
-static Decimal shortest(uint64_t significand, int exponent, bool closer)
+static Decimal find_shortest(uint64_t significand, int exponent, bool closer)
 {
     int k = closer ? floor_log10_three_quarters_pow2(exponent) : floor_log10_pow2(exponent);
     int shift = exponent + floor_log2_pow10(-k) + 1;
@@ -415,7 +415,7 @@ size_t number_write_double(char out[NUMBER_DOUBLE_MAX], double value)
     if (value < 1e15 && value == (double)(uint64_t)value)
         return sign + write_u64(out + sign, (uint64_t)value);
     if (!find_thousandths(value, &decimal))
-        decimal = exponent ? shortest(fraction | hidden, exponent - 1075, !fraction && exponent > 1)
-                           : shortest(fraction, 1 - 1075, false);
+        decimal = exponent ? find_shortest(fraction | hidden, exponent - 1075, !fraction && exponent > 1)
+                           : find_shortest(fraction, 1 - 1075, false);
     return sign + write_decimal(out + sign, decimal);
 }

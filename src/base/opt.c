@@ -327,7 +327,7 @@ int opt_env(const OptSet *set, char *const *envp, Err *err)
     return 0;
 }
 
-static size_t smallest(size_t a, size_t b, size_t c)
+static size_t least_of(size_t a, size_t b, size_t c)
 {
     size_t least = a < b ? a : b;
 
@@ -335,7 +335,7 @@ static size_t smallest(size_t a, size_t b, size_t c)
 }
 
 /* Edits (insert, drop, replace one byte) from `a` to `b`; too large where a text is too long to be meant. */
-static size_t distance(const char *a, const char *b)
+static size_t edit_distance(const char *a, const char *b)
 {
     size_t row[NEAREST_LEN_MAX + 1], a_len = strlen(a), b_len = strlen(b);
 
@@ -350,7 +350,7 @@ static size_t distance(const char *a, const char *b)
         for (size_t j = 1; j <= b_len; j++) {
             size_t above = row[j];
 
-            row[j] = smallest(above + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1]));
+            row[j] = least_of(above + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1]));
             corner = above;
         }
     }
@@ -363,7 +363,7 @@ const char *opt_nearest(const char *text, const char *const *names, size_t count
     const char *nearest = NULL;
 
     for (size_t i = 0; i < count; i++) {
-        size_t edits = distance(text, names[i]);
+        size_t edits = edit_distance(text, names[i]);
 
         if (edits < best || (edits == best && !nearest && edits < strlen(names[i]))) {
             best = edits;

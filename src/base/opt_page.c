@@ -21,7 +21,7 @@ enum {
 };
 
 /* Columns of a UTF-8 text without wide characters. */
-static size_t columns(const char *text, size_t len)
+static size_t count_columns(const char *text, size_t len)
 {
     size_t n = 0;
 
@@ -42,7 +42,7 @@ static void add_wrapped(Str *out, const char *text, size_t at, size_t indent, si
     bool first = true;
 
     while (*text) {
-        size_t len = strcspn(text, " \n"), wide = columns(text, len);
+        size_t len = strcspn(text, " \n"), wide = count_columns(text, len);
 
         if (!first && at + 1 + wide > width) {
             str_addc(out, '\n');
@@ -63,7 +63,7 @@ static void add_wrapped(Str *out, const char *text, size_t at, size_t indent, si
 
 static void add_row(Str *out, const char *left, const char *right, size_t width)
 {
-    size_t at = columns(left, strlen(left)), column = width < WIDTH_NARROW ? HELP_COLUMN_NARROW : HELP_COLUMN;
+    size_t at = count_columns(left, strlen(left)), column = width < WIDTH_NARROW ? HELP_COLUMN_NARROW : HELP_COLUMN;
 
     str_add(out, left);
     if (at + 2 > column) {

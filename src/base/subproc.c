@@ -220,7 +220,7 @@ static pid_t fork_child(Plan *plan)
     return pid;
 }
 
-static int launch(Plan *plan, int report_read, int *report_write, Subproc *child, Err *err)
+static int launch_child(Plan *plan, int report_read, int *report_write, Subproc *child, Err *err)
 {
     int rc;
 
@@ -279,7 +279,7 @@ int subproc_start(const SubprocSpec *spec, Subproc *ret_child, Err *err)
                  .null_fd = null_fd,
                  .report_fd = report_write,
                  .parent = getpid()};
-    TRY(launch(&plan, report_read, &report_write, &child, err));
+    TRY(launch_child(&plan, report_read, &report_write, &child, err));
     child.out_fd = fd_take(&out_read);
     child.err_fd = fd_take(&err_read);
     *ret_child = child;
@@ -292,7 +292,7 @@ static uint64_t now_ms(void)
 }
 
 /* Sleeps until the child may have ended, for `ms` at most; without a pidfd in short steps. */
-static void await(const Subproc *child, uint64_t ms)
+static void await_end(const Subproc *child, uint64_t ms)
 {
     struct pollfd poll_fd = {.fd = child->pid_fd, .events = POLLIN};
     int most = child->pid_fd >= 0 ? 1000 * 1000 : POLL_STEP_MS;
@@ -323,7 +323,7 @@ int subproc_wait(Subproc *child, uint64_t timeout_ms, SubprocEnd *ret_end, Err *
         }
         if (passed >= timeout_ms)
             return SUBPROC_RUNNING;
-        await(child, timeout_ms - passed);
+        await_end(child, timeout_ms - passed);
     }
 }
 

@@ -80,7 +80,7 @@ static void event_done(yaml_event_t *event)
 }
 
 /* What is not plain data in an event, as a message; NULL where all is well. */
-static const char *objection(const yaml_event_t *event)
+static const char *describe_objection(const yaml_event_t *event)
 {
     const yaml_char_t *anchor = NULL, *tag = NULL;
 
@@ -179,7 +179,7 @@ static int load_pair(Loader *loader, const yaml_event_t *key_event, PairVec *pai
     const YamlNode *twin;
     YamlPair pair;
 
-    if (key_event->type != YAML_SCALAR_EVENT && !objection(key_event))
+    if (key_event->type != YAML_SCALAR_EVENT && !describe_objection(key_event))
         return fail_at(loader, &key_event->start_mark, -EINVAL, "a key must be a text");
     TRY(load_node(loader, key_event, &pair.key));
     twin = find_twin(pairs, seen, pair.key);
@@ -224,7 +224,7 @@ static int load_map(Loader *loader, YamlNode *node)
 
 static int load_node(Loader *loader, const yaml_event_t *event, const YamlNode **ret)
 {
-    const char *why = objection(event);
+    const char *why = describe_objection(event);
     YamlNode *node;
     int rc;
 

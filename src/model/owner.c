@@ -147,7 +147,7 @@ void owner_table_clear(OwnerTable *table)
     table->len = 0;
 }
 
-static const char *kept(OwnerTable *table, const char *text)
+static const char *keep_text(OwnerTable *table, const char *text)
 {
     return text && text[0] ? arena_strdup(&table->arena, text) : "";
 }
@@ -156,8 +156,8 @@ void owner_table_add(OwnerTable *table, const Owner *owner)
 {
     table->at = vec_grow(table->at, &table->cap, table->len + 1, sizeof *table->at);
     table->at[table->len++] = (Owner){.device = owner->device,
-                                      .pod = kept(table, owner->pod),
-                                      .namespace = kept(table, owner->namespace),
-                                      .container = kept(table, owner->container),
-                                      .pod_uid = kept(table, owner->pod_uid)};
+                                      .pod = keep_text(table, owner->pod),
+                                      .namespace = keep_text(table, owner->namespace),
+                                      .container = keep_text(table, owner->container),
+                                      .pod_uid = keep_text(table, owner->pod_uid)};
 }

@@ -48,7 +48,7 @@ static const OptSpec release_opts[] = {
      .help = "the agent's control socket"},
 };
 
-static int ask(VerbCall *call, const char *path, const char *line, Str *out)
+static int ask_agent(VerbCall *call, const char *path, const char *line, Str *out)
 {
     int code;
 
@@ -66,7 +66,7 @@ static int wait_released(VerbCall *call, const char *path, uint64_t wait_ns, Str
     uint64_t until = clock_monotonic(clock) + wait_ns;
 
     for (;;) {
-        int code = ask(call, path, "released", out);
+        int code = ask_agent(call, path, "released", out);
         if (code != EXIT_FINE)
             return code;
         if (strcmp(out->text, "0\n") == 0)
@@ -88,7 +88,7 @@ static int release_run(VerbCall *call, const void *options)
         return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
     str_init(&out, CONTROL_REPLY_MAX);
     snprintf(line, sizeof line, "release %" PRIu64, o->end ? 0 : o->for_ns / NS_PER_S);
-    int code = ask(call, path, line, &out);
+    int code = ask_agent(call, path, line, &out);
     if (code == EXIT_FINE && !o->end)
         code = wait_released(call, path, o->wait_ns, &out);
     if (code != EXIT_FINE)

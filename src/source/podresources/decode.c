@@ -53,7 +53,7 @@ static void memory_done(Memory *memory)
     arena_done(&memory->arena);
 }
 
-static bool counts(const PodResourcesConfig *config, const char *resource)
+static bool resource_counts(const PodResourcesConfig *config, const char *resource)
 {
     static const char mig[] = "nvidia.com/mig-";
 
@@ -96,7 +96,7 @@ static int add_container(Decoding *decoding, const Podresources__Container *cont
     for (size_t i = 0; i < container->n_devices; i++) {
         const Podresources__Devices *devices = container->devices[i];
 
-        if (!counts(decoding->config, devices->resource_name))
+        if (!resource_counts(decoding->config, devices->resource_name))
             continue;
         TRY(check_name("pod", decoding->row.pod, err));
         TRY(check_name("namespace", decoding->row.namespace, err));
@@ -137,7 +137,7 @@ static int compare_device(const OwnerDevice *a, const OwnerDevice *b)
     return order ? order : strcmp(a->replica, b->replica);
 }
 
-static int compare(const void *left, const void *right)
+static int compare_rows(const void *left, const void *right)
 {
     const Owner *a = left, *b = right;
     int order = compare_device(&a->device, &b->device);
@@ -150,20 +150,20 @@ static int compare(const void *left, const void *right)
 }
 
 /* Sorts, and leaves out rows that say the same. */
-static void tidy(OwnerTable *table)
+static void sort_rows(OwnerTable *table)
 {
     size_t len = 0;
 
     if (table->len)
-        qsort(table->at, table->len, sizeof(table->at[0]), compare);
+        qsort(table->at, table->len, sizeof(table->at[0]), compare_rows);
     for (size_t i = 0; i < table->len; i++) {
-        if (!len || compare(&table->at[len - 1], &table->at[i]) != 0)
+        if (!len || compare_rows(&table->at[len - 1], &table->at[i]) != 0)
             table->at[len++] = table->at[i];
     }
     table->len = len;
 }
 
-static int unpack(const uint8_t *bytes, size_t len, Decoding *decoding, Err *err)
+static int unpack_reply(const uint8_t *bytes, size_t len, Decoding *decoding, Err *err)
 {
     CLEANUP(memory_done) Memory memory = {0};
     ProtobufCAllocator allocator = {.alloc = memory_take, .free = memory_return, .allocator_data = &memory};
@@ -187,12 +187,12 @@ int podresources_decode(const uint8_t *bytes, size_t len, const PodResourcesConf
     int rc;
 
     owner_table_clear(table);
-    rc = unpack(bytes, len, &decoding, err);
+    rc = unpack_reply(bytes, len, &decoding, err);
     if (rc < 0) {
         owner_table_clear(table);
         return rc;
     }
-    tidy(table);
+    sort_rows(table);
     *ret_pods = decoding.pods;
     *ret_odd_ids = decoding.odd_ids;
     return 0;

@@ -79,7 +79,7 @@ static HpcStamp stamp_of(const struct stat *stat, uint64_t looked_ns)
 }
 
 /* Whether what was read under `old` still holds. */
-static bool holds(const HpcStamp *old, const HpcStamp *now)
+static bool is_current(const HpcStamp *old, const HpcStamp *now)
 {
     return old->looked_ns && old->looked_ns >= number_max_u64(old->changed_ns, old->modified_ns) + SETTLE_NS &&
            old->dev == now->dev && old->ino == now->ino && old->size == now->size &&
@@ -119,7 +119,7 @@ static int compare_files(const void *a, const void *b)
     return strcmp(((const HpcFile *)a)->name, ((const HpcFile *)b)->name);
 }
 
-static int list(const Hpc *hpc, int dir_fd, Listing *ret, Err *err)
+static int list_files(const Hpc *hpc, int dir_fd, Listing *ret, Err *err)
 {
     int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     CLEANUP(closedir_at) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -179,10 +179,10 @@ static int update_files(Hpc *hpc, int dir_fd, bool *changed, Err *err)
     if (fstat(dir_fd, &stat) < 0)
         return err_errno(err, "stat '%s'", hpc->dir);
     stamp = stamp_of(&stat, looked);
-    if (holds(&hpc->stamp, &stamp))
+    if (is_current(&hpc->stamp, &stamp))
         return 0;
     hpc->reads++;
-    TRY(list(hpc, dir_fd, &listing, err));
+    TRY(list_files(hpc, dir_fd, &listing, err));
     hpc->stamp = stamp;
     hpc->names_left_out = listing.left_out;
     *changed |= replace_files(hpc, &listing);
@@ -206,7 +206,7 @@ static int compare_texts(const void *a, const void *b)
 }
 
 /* Cuts `text` into lines, with blanks at either end gone. Returns their number. */
-static size_t split(char *text, const char *jobs[HPC_JOBS_MAX], size_t *left_out)
+static size_t split_jobs(char *text, const char *jobs[HPC_JOBS_MAX], size_t *left_out)
 {
     size_t count = 0;
 
@@ -233,7 +233,7 @@ static size_t split(char *text, const char *jobs[HPC_JOBS_MAX], size_t *left_out
 static bool set_jobs(HpcFile *file, char *text)
 {
     const char *jobs[HPC_JOBS_MAX];
-    size_t count = split(text, jobs, &file->left_out), len = 0, size = strlen(text) + 1;
+    size_t count = split_jobs(text, jobs, &file->left_out), len = 0, size = strlen(text) + 1;
     CLEANUP_FREE char *packed = NULL;
 
     for (size_t i = 0; i < count; i++)
@@ -289,7 +289,7 @@ static bool update_file(Hpc *hpc, int dir_fd, HpcFile *file, char *text)
 
     if (there)
         stamp = stamp_of(&stat, looked);
-    if (there && holds(&file->stamp, &stamp))
+    if (there && is_current(&file->stamp, &stamp))
         return false;
     file->stamp = stamp;
     file->left_out = 0;
@@ -316,7 +316,7 @@ static int compare_jobs(const void *left, const void *right)
     return strcmp(a->job, b->job);
 }
 
-static void rebuild(Hpc *hpc)
+static void rebuild_rows(Hpc *hpc)
 {
     size_t len = 0;
 
@@ -340,12 +340,12 @@ static void rebuild(Hpc *hpc)
     hpc->table.len = len;
 }
 
-static void empty(Hpc *hpc)
+static void clear_rows(Hpc *hpc)
 {
     files_done(hpc);
     hpc->stamp = (HpcStamp){0};
     hpc->left_out = hpc->names_left_out = 0;
-    rebuild(hpc);
+    rebuild_rows(hpc);
 }
 
 int hpc_update(Hpc *hpc, Err *err)
@@ -356,7 +356,7 @@ int hpc_update(Hpc *hpc, Err *err)
     int rc = dir_fd < 0 ? err_errno(err, "open directory '%s'", hpc->dir) : update_files(hpc, dir_fd, &changed, err);
 
     if (rc < 0) {
-        empty(hpc);
+        clear_rows(hpc);
         return rc;
     }
     text = xmalloc(HPC_FILE_BYTES_MAX + 2);
@@ -366,6 +366,6 @@ int hpc_update(Hpc *hpc, Err *err)
         hpc->left_out += hpc->files.at[i].left_out;
     }
     if (changed)
-        rebuild(hpc);
+        rebuild_rows(hpc);
     return changed;
 }

@@ -85,7 +85,7 @@ static bool same_table(const OwnerTable *a, const OwnerTable *b)
     return true;
 }
 
-static void empty(OwnerTable *table)
+static void empty_table(OwnerTable *table)
 {
     if (table->cap <= ROWS_KEPT) {
         owner_table_clear(table);
@@ -95,24 +95,24 @@ static void empty(OwnerTable *table)
     owner_table_init(table);
 }
 
-static void tell(const PodResources *pods)
+static void notify_table(const PodResources *pods)
 {
     if (pods->config.on_table)
         pods->config.on_table(pods->config.self);
 }
 
 /* The table that was filled comes into force, the other one is emptied. */
-static void change_places(PodResources *pods)
+static void swap_tables(PodResources *pods)
 {
     OwnerTable old = pods->table;
 
     pods->table = pods->spare;
     pods->spare = old;
-    empty(&pods->spare);
+    empty_table(&pods->spare);
 }
 
 /* The same rows with the UIDs that are known now. */
-static void take_uids(PodResources *pods)
+static void apply_uids(PodResources *pods)
 {
     for (size_t i = 0; i < pods->table.len; i++) {
         Owner row = pods->table.at[i];
@@ -120,44 +120,44 @@ static void take_uids(PodResources *pods)
         row.pod_uid = pod_uids_get(pods->uids, row.namespace, row.pod);
         owner_table_add(&pods->spare, &row);
     }
-    change_places(pods);
+    swap_tables(pods);
 }
 
 static void on_uids(void *self)
 {
     PodResources *pods = self;
 
-    take_uids(pods);
-    tell(pods);
+    apply_uids(pods);
+    notify_table(pods);
 }
 
 /* Puts the table that was read into force. True where it says something else than the last one. */
-static bool put_in_force(PodResources *pods)
+static bool replace_table(PodResources *pods)
 {
     if (same_table(&pods->table, &pods->spare)) {
-        empty(&pods->spare);
+        empty_table(&pods->spare);
         return false;
     }
-    change_places(pods);
+    swap_tables(pods);
     if (pods->uids) {
         pod_uids_want(pods->uids, &pods->table);
-        take_uids(pods);
+        apply_uids(pods);
     }
     return true;
 }
 
-static void expire(PodResources *pods, uint64_t now)
+static void expire_table(PodResources *pods, uint64_t now)
 {
     if (!pods->table.len || pods->state == PODRESOURCES_OK || now - pods->answer_ns <= pods->config.keep_ns)
         return;
     log_write(pods->config.log, LOG_LEVEL_WARN,
               "pods of the GPUs are unknown: no good answer from '%s' for too long, the last one is dropped",
               pods->socket);
-    empty(&pods->table);
+    empty_table(&pods->table);
     pods->pods = pods->odd_ids = 0;
     if (pods->uids)
         pod_uids_want(pods->uids, &pods->table);
-    tell(pods);
+    notify_table(pods);
 }
 
 /* -- answers ------------------------------------------------------------------------------------------------------- */
@@ -175,7 +175,7 @@ static void log_change(PodResources *pods, LogLevel level, const char *text)
         log_write(pods->config.log, level, "pod-resources: %s", text);
 }
 
-static void fail(PodResources *pods, PodResourcesState state, const char *text)
+static void record_failure(PodResources *pods, PodResourcesState state, const char *text)
 {
     bool changed = pods->state != state;
 
@@ -185,7 +185,7 @@ static void fail(PodResources *pods, PodResourcesState state, const char *text)
         log_change(pods, state == PODRESOURCES_NO_SOCKET ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, text);
 }
 
-static void succeed(PodResources *pods, size_t pod_count, size_t odd_ids)
+static void record_answer(PodResources *pods, size_t pod_count, size_t odd_ids)
 {
     bool changed = pods->state != PODRESOURCES_OK;
     char text[128];
@@ -233,22 +233,22 @@ static void on_reply(void *self, const GrpcReply *reply)
 
     pods->call = NULL;
     if (reply->outcome != GRPC_ANSWERED || reply->status != GRPC_OK) {
-        fail(pods, state_of(reply), reply->text);
+        record_failure(pods, state_of(reply), reply->text);
         return;
     }
     if (podresources_decode(reply->bytes, reply->len, &pods->config, &pods->spare, &pod_count, &odd_ids, &err) < 0) {
-        empty(&pods->spare);
-        fail(pods, PODRESOURCES_BAD_REPLY, err.text);
+        empty_table(&pods->spare);
+        record_failure(pods, PODRESOURCES_BAD_REPLY, err.text);
         return;
     }
-    succeed(pods, pod_count, odd_ids);
-    if (put_in_force(pods))
-        tell(pods);
+    record_answer(pods, pod_count, odd_ids);
+    if (replace_table(pods))
+        notify_table(pods);
 }
 
 /* -- asking -------------------------------------------------------------------------------------------------------- */
 
-static void ask(PodResources *pods)
+static void ask_kubelet(PodResources *pods)
 {
     const GrpcRequest request = {
         .method = method_list, .timeout_ns = pods->config.timeout_ns, .reply_max = pods->config.reply_bytes};
@@ -257,7 +257,7 @@ static void ask(PodResources *pods)
 }
 
 /* Looks at the socket's file. True where it is there and another one than before. */
-static bool replaced(PodResources *pods)
+static bool socket_was_replaced(PodResources *pods)
 {
     struct stat stat_now;
     SocketFile file = {0};
@@ -279,16 +279,16 @@ static void on_tick(uv_timer_t *tick)
     PodResources *pods = tick->data;
     uint64_t now = uv_hrtime();
 
-    if (replaced(pods)) {
+    if (socket_was_replaced(pods)) {
         if (pods->call)
             grpc_call_cancel(TAKE(pods->call));
         pods->ask_ns = now;
     }
     if (!pods->call && now >= pods->ask_ns) {
         pods->ask_ns = now + pods->config.period_ns;
-        ask(pods);
+        ask_kubelet(pods);
     }
-    expire(pods, now);
+    expire_table(pods, now);
     if (pods->uids)
         pod_uids_tick(pods->uids);
 }

@@ -139,7 +139,7 @@ static bool may_say(PodUids *uids)
     return log_limit(&uids->limit, uv_hrtime(), &held);
 }
 
-static void say(PodUids *uids, int rc, const char *why)
+static void log_state(PodUids *uids, int rc, const char *why)
 {
     bool changed = rc != uids->rc;
 
@@ -156,7 +156,7 @@ static void say(PodUids *uids, int rc, const char *why)
 }
 
 /* What the folder said of pods that are still of interest. True where that is something else than before. */
-static bool take(PodUids *uids, const Map *found)
+static bool take_result(PodUids *uids, const Map *found)
 {
     const MapEntry *entry;
     bool changed = false;
@@ -177,11 +177,11 @@ static void fail_to_start(PodUids *uids, int code)
     Err err = {0};
 
     (void)err_set(&err, -code, "no thread can be started: %s", strerror(code));
-    say(uids, -code, err.text);
+    log_state(uids, -code, err.text);
     job_free(TAKE(uids->job));
 }
 
-static void start(PodUids *uids)
+static void start_read(PodUids *uids)
 {
     int code;
 
@@ -214,12 +214,12 @@ static void on_wake(uv_async_t *wake)
     uids->job = NULL;
     if (uids->late && may_say(uids))
         log_write(uids->config.log, LOG_LEVEL_INFO, "label pod_uid: '%s' answers again", uids->dir);
-    say(uids, job->rc, job->err.text);
+    log_state(uids, job->rc, job->err.text);
     if (job->rc == 0)
-        changed = take(uids, &job->pods);
+        changed = take_result(uids, &job->pods);
     job_free(job);
     if (uids->due)
-        start(uids);
+        start_read(uids);
     if (changed)
         uids->config.on_change(uids->config.self);
 }
@@ -286,7 +286,7 @@ void pod_uids_want(PodUids *uids, const OwnerTable *table)
     pods_done(&before);
     uids->due = uids->known.len > 0;
     if (uids->due && !uids->job)
-        start(uids);
+        start_read(uids);
 }
 
 void pod_uids_tick(PodUids *uids)
@@ -294,7 +294,7 @@ void pod_uids_tick(PodUids *uids)
     uint64_t passed = uv_hrtime() - uids->start_ns;
 
     if (!uids->job && uids->known.len > 0 && passed >= uids->config.again_ns)
-        start(uids);
+        start_read(uids);
     if (!uids->job || uids->late || passed < uids->config.late_ns)
         return;
     uids->late = true;

@@ -27,7 +27,7 @@ static const OptSpec *row_of(const char *name, size_t len)
     return NULL;
 }
 
-static const char *unalias(const char *name, size_t *len)
+static const char *resolve_alias(const char *name, size_t *len)
 {
     for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++)
         if (strlen(aliases[i].alias) == *len && memcmp(aliases[i].alias, name, *len) == 0) {
@@ -38,7 +38,7 @@ static const char *unalias(const char *name, size_t *len)
 }
 
 /* The word as "--flag" or "--flag=value" of its row; itself where no row has this name. */
-static char *rewrite(Arena *arena, char *word, const OptSpec **ret_row)
+static char *rewrite_word(Arena *arena, char *word, const OptSpec **ret_row)
 {
     const char *name = word + strspn(word, "-"), *value = strchr(word, '=');
     size_t dashes = (size_t)(name - word), len = value ? (size_t)(value - name) : strlen(name);
@@ -47,7 +47,7 @@ static char *rewrite(Arena *arena, char *word, const OptSpec **ret_row)
     *ret_row = NULL;
     if (dashes < 1 || dashes > 2 || len == 0 || (value && value < name))
         return word;
-    name = unalias(name, &len);
+    name = resolve_alias(name, &len);
     *ret_row = row_of(name, len);
     if (!*ret_row)
         return word;
@@ -71,7 +71,7 @@ char **agent_rewrite_args(Arena *arena, int argc, char **argv)
         if (is_value || i == 0)
             row = NULL;
         else
-            out[i] = rewrite(arena, argv[i], &row);
+            out[i] = rewrite_word(arena, argv[i], &row);
     }
     return out;
 }

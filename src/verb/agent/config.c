@@ -21,7 +21,7 @@
 
 enum { COUNTERS_BYTES_MAX = 4 << 20, CONFIG_BLOCK = 32 << 10 };
 
-static void note(AgentConfig *config, const char *text)
+static void add_note(AgentConfig *config, const char *text)
 {
     if (config->note_count < ARRAY_LEN(config->notes))
         config->notes[config->note_count++] = arena_strdup(&config->arena, text);
@@ -31,7 +31,7 @@ static void note(AgentConfig *config, const char *text)
 static void note_given(AgentConfig *config, bool given, const char *what)
 {
     if (given)
-        note(config, arena_printf(&config->arena, "%s has no effect here", what));
+        add_note(config, arena_printf(&config->arena, "%s has no effect here", what));
 }
 
 static void note_without_effect(AgentConfig *config)
@@ -96,7 +96,7 @@ static int load_counters(AgentConfig *config, Err *err)
         config->counters_file = file;
     }
     for (size_t i = 0; i < config->counters.warning_count; i++)
-        note(config, config->counters.warnings[i].text);
+        add_note(config, config->counters.warnings[i].text);
     config->counter_rows = config->counters.len;
     config->counters_left_out = config->counters.warning_count;
     return 0;
@@ -128,7 +128,7 @@ static int fill_exporter(AgentConfig *config, Err *err)
     return 0;
 }
 
-static int check(AgentConfig *config, Err *err)
+static int check_options(AgentConfig *config, Err *err)
 {
     AgentOptions *o = &config->o;
 
@@ -220,7 +220,7 @@ int agent_config_load(int argc, char **argv, AgentConfig **ret, Err *err)
 
     arena_init(&config->arena, CONFIG_BLOCK);
     TRY(load_options(config, argc, argv, err));
-    TRY(check(config, err));
+    TRY(check_options(config, err));
     TRY(load_counters(config, err));
     TRY(fill_exporter(config, err));
     note_without_effect(config);
@@ -236,7 +236,7 @@ int agent_config_defaults(AgentConfig **ret, Err *err)
     arena_init(&config->arena, CONFIG_BLOCK);
     counters_init(&config->counters);
     TRY(opt_defaults(&set, err));
-    TRY(check(config, err));
+    TRY(check_options(config, err));
     TRY(fill_exporter(config, err));
     *ret = TAKE(config);
     return 0;

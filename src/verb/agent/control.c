@@ -37,7 +37,7 @@ typedef struct Client {
     char *reply;
 } Client;
 
-static void unref(Control *control)
+static void unref_control(Control *control)
 {
     if (--control->refs == 0)
         free(control);
@@ -50,7 +50,7 @@ static void client_closed(uv_handle_t *handle)
     if (--client->open_handles > 0)
         return;
     client->control->clients--;
-    unref(client->control);
+    unref_control(client->control);
     free(client->reply);
     free(client);
 }
@@ -68,7 +68,7 @@ static void timed_out(uv_timer_t *timer)
     client_close(timer->data);
 }
 
-static void written(uv_write_t *write, int status)
+static void on_written(uv_write_t *write, int status)
 {
     (void)status;
     client_close(write->data);
@@ -86,7 +86,7 @@ static bool is_owner(const Client *client)
     return peer.uid == 0 || peer.uid == geteuid();
 }
 
-static void answer(Client *client)
+static void send_answer(Client *client)
 {
     const char *words[CONTROL_WORDS_MAX];
     size_t count = 0;
@@ -103,7 +103,7 @@ static void answer(Client *client)
     client->reply = str_take(&out);
     uv_buf_t bufs[2] = {uv_buf_init(client->head, (unsigned)head), uv_buf_init(client->reply, (unsigned)len)};
     client->write.data = client;
-    if (uv_write(&client->write, (uv_stream_t *)&client->pipe, bufs, 2, written) < 0)
+    if (uv_write(&client->write, (uv_stream_t *)&client->pipe, bufs, 2, on_written) < 0)
         client_close(client);
 }
 
@@ -132,7 +132,7 @@ static void bytes_came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     if (end) {
         uv_read_stop(stream);
         *end = '\0';
-        answer(client);
+        send_answer(client);
     } else if (client->len == sizeof client->line - 1) {
         client_close(client);
     }
@@ -222,7 +222,7 @@ int control_listen(uv_loop_t *loop, const char *path, ControlHandler handler, vo
 
 static void listener_closed(uv_handle_t *handle)
 {
-    unref(handle->data);
+    unref_control(handle->data);
 }
 
 void control_close(Control *control)

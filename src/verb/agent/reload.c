@@ -134,7 +134,7 @@ void agent_reload(Agent *agent, const char *why)
 
 /* FNV-1a over what tells one state of a file from another; ConfigMaps and certificate tools replace files by renaming.
  */
-static uint64_t fold(uint64_t sum, uint64_t value)
+static uint64_t fold_value(uint64_t sum, uint64_t value)
 {
     for (int i = 0; i < 8; i++)
         sum = (sum ^ (value >> (8 * i) & 0xff)) * UINT64_C(0x100000001b3);
@@ -146,11 +146,11 @@ static uint64_t fold_file(uint64_t sum, const char *path)
     struct stat st;
 
     if (!path || !path[0] || stat(path, &st) < 0)
-        return fold(sum, 0);
-    sum = fold(sum, st.st_ino);
-    sum = fold(sum, (uint64_t)st.st_size);
-    sum = fold(sum, (uint64_t)st.st_ctim.tv_sec);
-    return fold(sum, (uint64_t)st.st_ctim.tv_nsec);
+        return fold_value(sum, 0);
+    sum = fold_value(sum, st.st_ino);
+    sum = fold_value(sum, (uint64_t)st.st_size);
+    sum = fold_value(sum, (uint64_t)st.st_ctim.tv_sec);
+    return fold_value(sum, (uint64_t)st.st_ctim.tv_nsec);
 }
 
 /* A number that changes when one of the files does that are read at a reload. */
@@ -168,7 +168,7 @@ static uint64_t files_sum(const Agent *agent)
     return sum;
 }
 
-static void look_at_files(uv_timer_t *timer)
+static void check_files(uv_timer_t *timer)
 {
     Agent *agent = timer->data;
     uint64_t sum = files_sum(agent);
@@ -183,5 +183,5 @@ static void look_at_files(uv_timer_t *timer)
 void agent_watch_files(Agent *agent)
 {
     agent->files_sum = files_sum(agent);
-    uv_timer_start(&agent->reload_timer, look_at_files, LOOK_MS, LOOK_MS);
+    uv_timer_start(&agent->reload_timer, check_files, LOOK_MS, LOOK_MS);
 }

@@ -60,13 +60,13 @@ static FetchCall *take_call(FetchCall *call)
     return call;
 }
 
-static void finish(FetchCall *call, const FetchAnswer *answer)
+static void finish_call(FetchCall *call, const FetchAnswer *answer)
 {
     call->done(call->self, answer);
     fetch_call_free(call);
 }
 
-static void collect(Fetch *fetch)
+static void collect_finished(Fetch *fetch)
 {
     while (!fetch->closing) {
         int left;
@@ -84,7 +84,7 @@ static void collect(Fetch *fetch)
         fetch->lib->easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
         call = (FetchCall *)(void *)private;
         fetch_call_answer(call, code, &answer);
-        finish(take_call(call), &answer);
+        finish_call(take_call(call), &answer);
     }
 }
 
@@ -107,18 +107,18 @@ static void set_timer(Fetch *fetch)
     uv_timer_start(&fetch->timer, on_timer, (uint64_t)ms, 0);
 }
 
-static void step(Fetch *fetch, curl_socket_t fd, int events)
+static void advance_multi(Fetch *fetch, curl_socket_t fd, int events)
 {
     int running;
 
     fetch->lib->multi_socket_action(fetch->multi, fd, events, &running);
-    collect(fetch);
+    collect_finished(fetch);
     set_timer(fetch);
 }
 
 static void on_timer(uv_timer_t *timer)
 {
-    step(timer->data, CURL_SOCKET_TIMEOUT, 0);
+    advance_multi(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
 static void on_ready(uv_poll_t *poll, int status, int events)
@@ -126,7 +126,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
     Socket *sock = poll->data;
     int what = (events & UV_READABLE ? CURL_CSELECT_IN : 0) | (events & UV_WRITABLE ? CURL_CSELECT_OUT : 0);
 
-    step(sock->fetch, sock->fd, status < 0 ? CURL_CSELECT_ERR : what);
+    advance_multi(sock->fetch, sock->fd, status < 0 ? CURL_CSELECT_ERR : what);
 }
 
 static Socket *socket_new(Fetch *fetch, curl_socket_t fd)
@@ -146,7 +146,7 @@ static Socket *socket_new(Fetch *fetch, curl_socket_t fd)
 }
 
 /* CURLMOPT_SOCKETFUNCTION */
-static int watch(CURL *easy UNUSED, curl_socket_t fd, int what, void *self, void *assigned)
+static int watch_socket(CURL *easy UNUSED, curl_socket_t fd, int what, void *self, void *assigned)
 {
     Fetch *fetch = self;
     Socket *sock = assigned;
@@ -176,7 +176,7 @@ int fetch_new(uv_loop_t *loop, Fetch **ret, Err *err)
     if (!fetch->multi)
         return err_set(err, -ENOMEM, "libcurl gives no handle");
     fetch->loop = loop;
-    fetch->lib->multi_setopt(fetch->multi, CURLMOPT_SOCKETFUNCTION, watch);
+    fetch->lib->multi_setopt(fetch->multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
     fetch->lib->multi_setopt(fetch->multi, CURLMOPT_SOCKETDATA, fetch);
     fetch->lib->multi_setopt(fetch->multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_KEPT);
     uv_timer_init(loop, &fetch->timer);
@@ -194,8 +194,8 @@ void fetch_close(Fetch *fetch)
         return;
     fetch->closing = true;
     while (fetch->calls)
-        finish(take_call(fetch->calls), &answer);
-    fetch->lib->multi_cleanup(fetch->multi); /* closes what connections it kept, and says so to watch() */
+        finish_call(take_call(fetch->calls), &answer);
+    fetch->lib->multi_cleanup(fetch->multi); /* closes what connections it kept, and says so to watch_socket() */
     uv_close((uv_handle_t *)&fetch->timer, on_timer_closed);
 }
 

@@ -163,12 +163,12 @@ static int fail_tls(int code, const char *what, Err *err)
     return err_set(err, -EINVAL, "%s: %s", what, gnutls_strerror(code));
 }
 
-static gnutls_datum_t datum(const Str *text)
+static gnutls_datum_t make_datum(const Str *text)
 {
     return (gnutls_datum_t){.data = (unsigned char *)text->text, .size = (unsigned)text->len};
 }
 
-static void wipe(Str *text)
+static void wipe_text(Str *text)
 {
     if (text->cap)
         gnutls_memset(text->text, 0, text->len);
@@ -178,7 +178,7 @@ static void wipe(Str *text)
 static int load_cert(Tls *tls, const WebFile *file, const char *base, Err *err)
 {
     CLEANUP(str_done) Str cert = {0}, cert_name = {0}, key_name = {0};
-    CLEANUP(wipe) Str key = {0};
+    CLEANUP(wipe_text) Str key = {0};
     gnutls_datum_t cert_data, key_data;
     int rc;
 
@@ -188,8 +188,8 @@ static int load_cert(Tls *tls, const WebFile *file, const char *base, Err *err)
     str_init(&key_name, ERR_TEXT_MAX);
     TRY(read_pem(file->cert, file->cert_file, base, &cert, "cert", &cert_name, err));
     TRY(read_pem(file->key, file->key_file, base, &key, "key", &key_name, err));
-    cert_data = datum(&cert);
-    key_data = datum(&key);
+    cert_data = make_datum(&cert);
+    key_data = make_datum(&key);
     rc = gnutls_certificate_set_x509_key_mem2(tls->credentials, &cert_data, &key_data, GNUTLS_X509_FMT_PEM, NULL, 0);
     if (rc == GNUTLS_E_CERTIFICATE_KEY_MISMATCH)
         return err_set(err, -EINVAL, "the key in %.180s does not belong to the certificate in %.180s", key_name.text,
@@ -211,7 +211,7 @@ static int load_ca(Tls *tls, const WebFile *file, const char *base, Err *err)
     str_init(&ca, PEM_MAX);
     str_init(&name, ERR_TEXT_MAX);
     TRY(read_pem(file->client_ca, file->client_ca_file, base, &ca, "client_ca", &name, err));
-    data = datum(&ca);
+    data = make_datum(&ca);
     rc = gnutls_certificate_set_x509_trust_mem(tls->credentials, &data, GNUTLS_X509_FMT_PEM);
     if (rc < 0)
         return fail_tls(rc, name.text, err);

@@ -232,7 +232,7 @@ static void list_files(const char *path, WebConfig *web)
                 &web->arena, "%.*s%s", named[i][0] != '/' && slash ? (int)(slash - path) + 1 : 0, path, named[i]);
 }
 
-static int load(const char *path, WebConfig *web, Err *err)
+static int load_config(const char *path, WebConfig *web, Err *err)
 {
     CLEANUP(str_done) Str text = {0};
 
@@ -256,7 +256,7 @@ int web_config_load(const char *path, WebConfig **ret, Err *err)
     web->refs = 1;
     arena_init(&web->arena, 0);
     if (path)
-        TRY(load(path, web, err));
+        TRY(load_config(path, web, err));
     web->tokens = (double)web->file.rate_burst;
     web->tokens_at_ns = uv_hrtime();
     *ret = TAKE(web);
