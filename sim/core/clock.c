@@ -57,7 +57,7 @@ static uint32_t turn_even(SimImage *image)
             return turn;
         if (spins < 1000)
             continue;
-        plan_lock(image); /* mends what a dead writer left */
+        plan_lock(image); /* repairs the state of a dead writer */
         plan_unlock(image);
         spins = 0;
     }

@@ -86,7 +86,7 @@ static void follow_kills(Tail *tail, const XidRow *row)
 {
     const SimImage *image = tail->image;
     const SimOp *xid = tail->xid;
-    int once = xid->times <= 1; /* a storm kills nobody twice */
+    int once = xid->times <= 1; /* a repeated XID kills once */
     if (row->kill == KILL_NAMED && xid->a[3] >= 0 && once)
         add_consequence(tail, (SimOp){.type = SIM_OP_WORK_STOP, .a = {xid->a[3]}}, 1);
     for (uint32_t w = 0; row->kill == KILL_ALL && once && w < image->work_count; w++)

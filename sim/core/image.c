@@ -54,7 +54,7 @@ SimImage *sim_image_create(const char *path, uint32_t gpu_count)
         errno = EINVAL;
         return NULL;
     }
-    unlink(path); /* those who still map an older image keep it */
+    unlink(path); /* processes that map an older image keep it */
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0)
         return NULL;

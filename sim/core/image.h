@@ -106,7 +106,7 @@ typedef struct SimBoard {
     uint32_t has_module_power, has_c2c, has_display, addressing_mode; /* 0 none 1 HMM 2 ATS */
     uint32_t remap_banks;
     uint32_t pcie_gen, pcie_width, gpu_max_pcie_gen, fans;
-    uint32_t idle_pstate, idle_pcie_gen; /* what it rests at when nothing is open */
+    uint32_t idle_pstate, idle_pcie_gen; /* at rest, without clients */
     uint32_t link_count, link_version;   /* NVLink: 0 links = none; NVML_NVLINK_VERSION_* */
     uint32_t link_mbytes_per_s;          /* per link and direction */
     uint32_t link_to_switch;             /* 1 NVSwitch, 0 peer GPU */
@@ -117,7 +117,7 @@ typedef struct SimBoard {
     SimProfile profiles[SIM_PROFILE_MAX];
 } SimBoard;
 
-/* ---- what is fixed for a GPU of the node ---- */
+/* ---- fixed properties of a GPU of the node ---- */
 typedef struct SimGpuId {
     uint32_t board; /* index in SimImage.boards */
     uint32_t domain, bus, device, minor, module_id;
@@ -164,7 +164,7 @@ typedef struct SimWork {
     SimOwner owner;
     int32_t before;            /* the same process until from_ns, which did something else then; SIM_NONE */
     uint64_t from_ns;          /* when it begins by the scenario */
-    uint32_t fixed_pid;        /* deterministic pid, shown when nobody lends a live one: from SIM_PID_FIRST on */
+    uint32_t fixed_pid;        /* deterministic pid, shown without a lent live one: from SIM_PID_FIRST on */
     _Atomic uint32_t live_pid; /* lent by `sim run`; 0 = none */
     double memory_mib, leak_mib_per_s;
     double slow;     /* > 1: this rank computes slower (straggler) */
@@ -186,7 +186,7 @@ typedef enum SimOpType {
     SIM_OP_REMAP,  /* a0 0 corrected 1 uncorrected, a1 rows, a2 1 = failed (bank exhausted) */
     SIM_OP_RETIRE, /* a0 0 multiple single bit, 1 double bit; a1 pages */
     SIM_OP_LOST,   /* fallen off the bus */
-    SIM_OP_RESET,  /* GPU reset: clears what a reset clears */
+    SIM_OP_RESET,  /* GPU reset */
     SIM_OP_LINK,   /* a0 link or SIM_NONE for all, a1 SimLinkOp, a2 error counter (NVML_NVLINK_ERROR_*), u count, x per
                       second */
     SIM_OP_PCIE,   /* a0 current gen or 0 = as is, a1 width or 0, a2 replays now, x replays per second */
@@ -240,7 +240,7 @@ typedef enum SimKey { /* per-GPU settings, SIM_OP_SET */
                       SIM_KEY_PAGE_PENDING,
                       SIM_KEY_REMAP_PENDING,
                       SIM_KEY_SRAM_THRESHOLD,
-                      SIM_KEY_SLOT_GEN,    /* what the port above can do; 0: as much as the board */
+                      SIM_KEY_SLOT_GEN,    /* capability of the port above; 0: the board's */
                       SIM_KEY_SLOT_WIDTH,  /* the same */
                       SIM_KEY_ORPHAN_MIB,  /* memory that no process holds */
                       SIM_KEY_NOT_STARTED, /* on the bus, but not among the GPUs that new clients find */
@@ -380,7 +380,7 @@ typedef struct SimSlot {
     double mem_mib;           /* at the segment's start */
     double mem_rate;          /* MiB per second */
     double cum[SIM_CH_COUNT]; /* integral since the process' start, extrapolated back to origin_ns */
-    double heat;              /* kelvin at the segment's start beyond what the pattern has given since origin_ns */
+    double heat;              /* kelvin at the segment's start, without the pattern's since origin_ns */
     double peak_mib;
 } SimSlot;
 
@@ -390,7 +390,7 @@ typedef struct SimSeg {
     double base_w;    /* power without any work: idle, or context open */
     double base_heat; /* kelvin above ambient at t_ns that belong to no slot */
     double ambient_c, kelvin_per_watt, tau_s;
-    double energy_j;                          /* at t_ns, without what the slots have burnt since their start */
+    double energy_j;                          /* at t_ns, without the energy of the slots since their start */
     double gone[SIM_CH_COUNT];                /* integrals of works that ended, GPU-relative */
     double gi_gone[SIM_GI_MAX][SIM_CH_COUNT]; /* the same per GPU instance, instance-relative */
     double throttle_ns[8];    /* counters at t_ns: power, thermal, sync boost, board limit, low util, reliability, hw

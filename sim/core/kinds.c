@@ -10,7 +10,7 @@
 
 #include "sim/core/num.h"
 
-/* One phase of a kind: seconds at full speed, what stretches it, what it uses (fractions of the board's peak). */
+/* One phase of a kind: seconds at full speed, its bound, its use (fractions of the board's peak). */
 typedef struct PhaseRow {
     double seconds;
     uint8_t bound, flags;

@@ -56,7 +56,7 @@ static int is_affordable(const SimBoard *board, const SimCond *cond, uint32_t pr
            s.jpg + p->jpg <= board->jpg_engines && s.ofa + p->ofa <= board->ofa_engines;
 }
 
-/* Starts of all larger profiles that a placement would take from what is still free. */
+/* Number of free starts of larger profiles that a placement would block. */
 static uint32_t count_spoiled(const SimBoard *board, uint32_t used, const SimProfile *p, uint32_t start)
 {
     uint32_t count = 0, taken = used | span_mask(p, start);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner: plays the ops in order of time, with what follows by itself (too hot, out of memory) in between, and
+ * The planner: plays the ops in order of time, with their consequences (too hot, out of memory) in between, and
  * writes segments and events. It runs when the image is built and again, from the present on, after each later op; what
  * lies in the past is never touched. The image's lock is held throughout.
  */
@@ -187,7 +187,7 @@ static void work_op(Plan *p, const SimOp *op, uint64_t t_ns)
     gpus_open_jobs(image, p->gpu, t_ns);
 }
 
-/* Works do not outlive what they run on. */
+/* Works end with their device. */
 static void works_of_op(Plan *p, const SimOp *op)
 {
     PlanGpu *g = &p->gpu[op->gpu];
@@ -233,7 +233,7 @@ static void op_play(Plan *p, const SimOp *op, uint64_t t_ns)
         if (op->type == SIM_OP_RESET)
             p->gpu[op->gpu].energy_j = 0;
         if (op->type == SIM_OP_ECC && !seg->cond.ecc_mode)
-            return; /* nobody looks */
+            return; /* ECC is off */
     }
     event_of_op(p->image, op, t_ns);
 }
@@ -284,9 +284,7 @@ static const SimOp *op_at(const Plan *p, uint32_t i)
     return &p->image->ops[i];
 }
 
-/* The next op: one not begun yet or the next of a train; of one time, in the order in which they came. UINT32_MAX:
- * none.
- */
+/* The next op by time, then by arrival: a new one or the next of a train. UINT32_MAX: none. */
 static uint32_t op_next(const Plan *p, uint64_t *ret_t, uint32_t *ret_train)
 {
     uint32_t op = UINT32_MAX;

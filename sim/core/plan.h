@@ -11,7 +11,7 @@ void plan_unlock(SimImage *image);
 /* Lets sleepers look again. */
 void clock_wake(SimImage *image);
 
-/* Plans anew from t_ns on, keeping what was before; ops from index first_new on have not been played. All ops of t_ns
+/* Plans anew from t_ns on, keeping the past; ops from index first_new on have not been played. All ops of t_ns
  * itself are played again, so that the outcome is that of planning everything at once. The lock is held. */
 void plan_from(SimImage *image, uint64_t t_ns, uint32_t first_new);
 
@@ -31,7 +31,7 @@ double seg_cum(const SimImage *image, const SimSeg *seg, uint64_t t_ns, double o
 typedef struct SlotAt {
     double cum[SIM_CH_COUNT];
     double rate[SIM_CH_COUNT];
-    double heat; /* what the pattern has given since origin_ns, in kelvin */
+    double heat; /* from the pattern since origin_ns, in kelvin */
     double sm_mhz, mem_mhz, video_mhz;
     uint32_t phase;
     double phase_part; /* fraction of the phase that is over */
@@ -74,7 +74,7 @@ double pattern_peak_w(const SimPattern *pattern);
 /* ---- conditions ---- */
 /* A GPU as it comes up: settings and counters at driver load. */
 void cond_init(SimCond *cond, const SimBoard *board);
-/* Applies what an op does to the condition of its GPU; works and events are the planner's. `t_ns` is the op's time. */
+/* Applies an op to the condition of its GPU; works and events are the planner's. `t_ns` is the op's time. */
 void cond_apply(SimCond *cond, const SimBoard *board, const SimOp *op, uint64_t t_ns);
 /* What a GPU reset puts right. */
 void cond_reset(SimCond *cond, const SimBoard *board, uint64_t t_ns);
@@ -105,8 +105,8 @@ int gpu_work_start(SimImage *image, uint32_t gpu, PlanGpu *g, int32_t work);
 /* Ends a work (or all for SIM_NONE, or those of one GPU instance); returns how many ended. */
 int gpu_work_stop(PlanGpu *g, int32_t work, int32_t gi_id);
 int gpu_find(const PlanGpu *g, int32_t work);
-/* Seconds until what a slot shares with others (the GPU's memory, or its instance's) is full at the present rate; none
- * leaks: SIM_NEVER_S. */
+/* Seconds until the memory that a slot shares with others (the GPU's or its instance's) is full at the present rate;
+ * SIM_NEVER_S without a leak. */
 #define SIM_NEVER_S 1e18
 double slot_full_s(const SimBoard *board, const SimSeg *seg, uint32_t slot);
 

@@ -34,7 +34,7 @@ static inline void seq_store(void *to, const void *from, size_t n)
 
 /* Waits for an even counter and returns it; takes over from a writer that died. */
 uint32_t seq_begin(SimImage *image);
-/* 1 when what was read since seq_begin must be read again. */
+/* 1 if everything read since seq_begin must be read again. */
 static inline int seq_retry(SimImage *image, uint32_t seq)
 {
     return atomic_load_explicit(&image->plan_seq, memory_order_relaxed) != seq;

@@ -24,7 +24,7 @@ typedef struct SimProc {
 
 /* Everything about one GPU at one instant. */
 typedef struct SimNow {
-    uint64_t t_ns;              /* what the readings belong to: the tick, or the change of condition within it */
+    uint64_t t_ns;              /* time of the readings: the tick, or the change of condition within it */
     uint64_t from_ns, until_ns; /* virtual times for which they hold: [from, until) */
     uint32_t plan_seq;          /* of the plan they were read from */
     SimCond cond;               /* settings, with all counters brought forward to t_ns */

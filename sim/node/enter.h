@@ -20,7 +20,7 @@ enum { NODE_PROC_LAG_MS = 50 };
 
 typedef enum NodeProc {
     NODE_PROC_AUTO, /* as it is where the kernel has /proc/modules, else rebuilt */
-    NODE_PROC_KEEP, /* as it is: what it has no file for is not shown */
+    NODE_PROC_KEEP, /* as it is: entries without a file there are not shown */
     NODE_PROC_REBUILD,
 } NodeProc;
 

@@ -519,7 +519,7 @@ int kernel_log_first_seen(const SimImage *image, uint32_t gpu, char *buf, size_t
  */
 
 enum {
-    PRIORITY = 4,      /* kernel, warning: what the driver's lines carry */
+    PRIORITY = 4,      /* facility kernel, level warning, as the driver's lines */
     DEVICE_LINE = 900, /* /dev/kmsg refuses longer lines */
 };
 #define MARK " (stoker-sim)"
@@ -556,7 +556,7 @@ static void add_lines(KernelLog *log, const char *text, uint64_t us)
     }
 }
 
-/* Puts what an event prints into log->text. */
+/* Writes the lines of an event into log->text. */
 static void write_event(KernelLog *log, const SimEvent *event)
 {
     char lines[KERNEL_LINES_MAX];
@@ -637,7 +637,7 @@ static int file_append(KernelLog *log, Err *err)
     return rc;
 }
 
-/* A log that cannot be opened has another name for that time; what is written meanwhile is in it. */
+/* Renames a log that shall not be opened for a while; lines of that time are in it. */
 static int hide_device(KernelLog *log, uint64_t t_ns, Err *err)
 {
     char aside[KERNEL_PATH_MAX + sizeof AWAY];

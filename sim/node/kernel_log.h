@@ -44,7 +44,7 @@ typedef struct KernelLog {
     int fd;
     KernelLogFormat format;
     char path[KERNEL_PATH_MAX]; /* "": of a device */
-    bool away;                  /* nobody finds it by its name */
+    bool away;                  /* not found under its name */
     uint64_t boot_us, lines;    /* lines so far: the next record's number */
     uint32_t next, seen;        /* index of the next event; GPUs that have been introduced, as bits */
     Str text;
@@ -56,7 +56,7 @@ void kernel_log_done(KernelLog *log);
 
 /* Writes the lines of all events from the last call's end up to virtual time until_ns, each event in one write. Returns
  * the number of lines written. *ret_next_ns (may be NULL) gets the time of the next event known, SIM_FOREVER for none.
- * -errno: what is written is whole events, the next call goes on after them. */
+ * -errno: only whole events were written; the next call continues after them. */
 int kernel_log_write(KernelLog *log, uint64_t until_ns, uint64_t *ret_next_ns, Err *err);
 
 /* Index of the first event not yet written: for KernelLogSpec.from. */

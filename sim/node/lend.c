@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A child says over a pipe when it has its name, so that nobody who looks up a lent pid sees ours. */
+/* A child reports over a pipe when it has its name, so that a lent pid never shows ours. */
 #include "sim/node/lend.h"
 
 #include <errno.h>
@@ -150,7 +150,7 @@ static void end_process(Lend *lend, uint32_t at)
     lend->works[at].pid = 0;
 }
 
-/* A process that is gone without us: whoever killed it meant the work. */
+/* A process that somebody else killed: end its work too. */
 static int look_after(Lend *lend)
 {
     int gone = 0;

@@ -93,7 +93,7 @@ static bool fresh_name(Put *put, const char *name, char out[NAME_MAX + 1])
     return false;
 }
 
-/* In a tree that nobody reads yet; false where the file is there already. */
+/* For a new tree without readers; false if the file exists. */
 static bool write_fresh(Put *put, const char *name, const void *data, size_t len, mode_t mode)
 {
     CLEANUP_FD int fd = openat(put->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);

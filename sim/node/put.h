@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Inside sim/node: writing small files below one folder. A Put is a pen with a folder it stands in; the first failure
- * sticks, what follows does nothing, and put_end tells. A file that exists is replaced in one step. One thread.
+ * sticks: later calls do nothing, and put_end reports it. A file that exists is replaced in one step. One thread.
  */
 #include <limits.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@ typedef struct Put {
     int root_fd;      /* owned */
     int dir_fd;       /* the folder the pen stands in; owned, -1: none yet */
     char dir[PUT_PATH_MAX];
-    bool fresh; /* nobody reads yet: files that are not there are written in place */
+    bool fresh; /* no readers yet: new files are written in place */
     Str line;   /* scratch */
     int rc;
     Err *err;
@@ -38,7 +38,7 @@ void put_text(Put *put, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4
 void put_line(Put *put, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void put_bytes(Put *put, const char *name, const void *data, size_t len, mode_t mode);
 
-/* Rewrites a file without replacing it, for what is mounted as a file elsewhere: a reader in that moment may see the
+/* Rewrites a file in place, for files that are mounted elsewhere: a reader in that moment may see the
  * new beginning with the old end. */
 void put_over(Put *put, const char *name, const void *data, size_t len);
 

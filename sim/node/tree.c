@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tree as a whole: what it follows from, writing it anew, and writing again what a change of conditions touches. */
+/* The tree as a whole: reading the node's state, writing it, and rewriting the files that a change affects. */
 #include "sim/node/tree.h"
 
 #include <dirent.h>
@@ -140,7 +140,7 @@ static void device_of_gpu(const NodeTree *tree, Put *put, uint32_t gpu)
     put_device(put, name, tree->flags & NODE_TREE_DEVICES ? DEV_MAJOR : 0, minor_number);
 }
 
-/* Everything of one GPU, after what was there before has gone. */
+/* Writes all files of one GPU after the old ones were removed. */
 static void gpu_anew(const NodeTree *tree, Put *put, uint32_t gpu, const NodeTreeGpu *old)
 {
     const NodeTreeGpu *now = &tree->gpus[gpu];

@@ -20,10 +20,9 @@
 #include "sim/node/pci.h"
 
 enum {
-    NODE_TREE_DEVICES = 1, /* character devices in dev/, where we may make them; otherwise plain empty files */
-    NODE_TREE_BOOT_NOW =
-        2,                /* the machine's start is told by the real clock, so that processes are as old as they seem */
-    NODE_TREE_CI_MAX = 8, /* compute instances of a GPU instance that have a device */
+    NODE_TREE_DEVICES = 1,  /* character devices in dev/, where we may make them; otherwise plain empty files */
+    NODE_TREE_BOOT_NOW = 2, /* boot time by the real clock, so that process ages are right */
+    NODE_TREE_CI_MAX = 8,   /* compute instances of a GPU instance that have a device */
     NODE_TREE_ROOT_MAX = 256,
 };
 

@@ -32,7 +32,7 @@ void tree_driver(const NodeTree *tree, Put *put);
 /* proc/driver/nvidia/gpus/<bdf> */
 void tree_driver_gpu(const NodeTree *tree, Put *put, uint32_t gpu);
 
-/* capabilities/gpuN and nvidia-caps devices of one GPU; `old` names what was there before, NULL: nothing. */
+/* capabilities/gpuN and nvidia-caps devices of one GPU; `old` names the previous entries, NULL: none. */
 void tree_mig_gpu(const NodeTree *tree, Put *put, uint32_t gpu, const NodeTreeGpu *old);
 void tree_mig_minors(Put *put);
 void tree_capability(Put *put, uint32_t minor_number, uint32_t mode);
@@ -48,5 +48,5 @@ void tree_tasks(const NodeTree *tree, Put *put, uint32_t old_stuck);
 void tree_processes_look(const SimNow *now, NodeTreeProcesses *into);
 /* Whether there are others than before, or their counters are old. */
 bool tree_processes_due(const NodeTree *tree, const NodeTreeProcesses *old, uint64_t t_ns);
-/* Writes tree->processes; `old` is what was there before, NULL: nothing. */
+/* Writes tree->processes; `old` has the previous ones, NULL: none. */
 void tree_processes(NodeTree *tree, Put *put, const NodeTreeProcesses *old, uint64_t t_ns);

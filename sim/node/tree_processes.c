@@ -25,7 +25,7 @@ void tree_processes_look(const SimNow *now, NodeTreeProcesses *into)
                 .pid = now->proc[i].pid, .work = now->proc[i].work, .started_ns = now->proc[i].started_ns};
 }
 
-/* Since when the process lives, and how long it has computed: what it did before in other ways is counted too. */
+/* Start time of the process and its compute time, including earlier stages of the work. */
 typedef struct Life {
     uint64_t start_ns;
     double cpu_s;
@@ -50,7 +50,7 @@ static Life life_of(const SimImage *image, const NodeTreeProcess *process, uint6
 
 /* ---- one process ---- */
 
-/* Fields as in proc(5); nobody looks at those that are 0. */
+/* Fields as in proc(5); unused ones are 0. */
 static void put_stat(const NodeTree *tree, Put *put, const NodeTreeProcess *process, uint64_t t_ns)
 {
     const SimWork *work = &tree->image->works[process->work];
@@ -205,7 +205,7 @@ enum {
     PID_STUCK = PID_FIRST + 16,
 };
 
-/* Fields as in proc(5); nobody looks at those that are 0. */
+/* Fields as in proc(5); unused ones are 0. */
 static void task_files(Put *put, uint32_t pid, const char *name, char state)
 {
     put_in(put, "proc/%u", pid);
@@ -227,7 +227,7 @@ static void put_service(Put *put, uint32_t pid, const char *name, bool runs)
     put_text(put, "wchan", "do_poll.constprop.0");
 }
 
-/* Some are known by their name, some by where they wait, some by what they hold open. */
+/* Identified by name, by wait channel, or by open files. */
 static void put_stuck(Put *put, uint32_t i)
 {
     static const struct {

@@ -302,7 +302,7 @@ NVML_GETTER_PAIR(nvmlDeviceGetJpgUtilization, NVML_TAKES_NO_MIG, unsigned int, c
 NVML_GETTER_PAIR(nvmlDeviceGetOfaUtilization, NVML_TAKES_NO_MIG, unsigned int, c.board->arch >= NVML_DEVICE_ARCH_TURING,
                  nvml_percent(c.now->win[SIM_CH_OFA]), PERIOD_US)
 
-/* Share of what the host link can carry, in the busier direction. */
+/* Share of the host link's capacity, in the busier direction. */
 static unsigned int bus_percent(const NvmlCall *c)
 {
     static const double lane_bytes_per_s[] = {0, 250e6, 500e6, 985e6, 1969e6, 3938e6, 7877e6};

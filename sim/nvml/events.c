@@ -17,7 +17,7 @@
 enum {
     SETS_MAX = 1024,
     TYPE_BITS = 16,
-    LOOK_AGAIN_MS = 50, /* the longest a waiter sleeps: a freed set wakes nobody */
+    LOOK_AGAIN_MS = 50, /* longest sleep of a waiter: freeing a set wakes no one */
 };
 
 struct nvmlEventSet_st {
@@ -210,7 +210,7 @@ static nvmlReturn_t take_event(SimImage *image, struct nvmlEventSet_st *s, SimEv
         if (is_wanted(s, ret, next - 1))
             rc = NVML_SUCCESS;
     }
-    if (rc == NVML_ERROR_TIMEOUT && has_lost_gpu(image, s)) /* after what it had to say about that */
+    if (rc == NVML_ERROR_TIMEOUT && has_lost_gpu(image, s)) /* after its pending events */
         rc = NVML_ERROR_GPU_IS_LOST;
     if (s->closed)
         rc = NVML_ERROR_INVALID_ARGUMENT;
@@ -337,7 +337,7 @@ static uint64_t change_after(SimImage *image, uint64_t t_ns, uint64_t now_ns)
     return first <= now_ns ? first : SIM_FOREVER;
 }
 
-/* Tells what differs between what the set knows and `bound`, up to `room` events; 0 when there was no room for all. */
+/* Writes the differences between the set's GPUs and `bound` as events, at most `room`; 0 if there are more. */
 static int fill_events(const SimImage *image, struct nvmlSystemEventSet_st *s, uint32_t bound,
                        nvmlSystemEventData_v1_t *out, unsigned int room, unsigned int *n)
 {

@@ -48,7 +48,7 @@ static nvmlReturn_t ecc_mode(const Field *f, uint64_t *ret)
 }
 
 /* a: corrected or not, b: volatile or aggregate, c: location, SIM_ECC_LOCS = all. From Ampere on of the locations only
- * the device memory is told apart. */
+ * the device memory is separate. */
 static nvmlReturn_t ecc_count(const Field *f, uint64_t *ret)
 {
     const SimCond *cond = &f->c->now->cond;

@@ -202,7 +202,7 @@ typedef struct GpmPair {
     double seconds;
 } GpmPair;
 
-/* Engines of that kind in what was measured. */
+/* Number of engines of that kind in the measured device. */
 static uint32_t count_engines(const GpmPair *p, SimChannel channel)
 {
     const SimProfile *gi = p->first->gi_profile == SIM_NONE ? NULL : &p->board->profiles[p->first->gi_profile];

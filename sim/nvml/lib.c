@@ -442,7 +442,7 @@ unsigned long long nvml_stamp(SimImage *image, uint64_t t_ns)
 /* --- hang rules -------------------------------------------------------------------------------------------------- */
 
 /*
- * Hang rules: a call that matches sleeps inside the library, as one that waits for a stuck GPU does. Delays are real
+ * Hang rules: a matching call sleeps inside the library, like one that waits for a stuck GPU. Delays are real
  * time. The sleep ends when the delay is over or the rule is gone, whether a client took it away or the scenario's
  * time moved past it.
  */

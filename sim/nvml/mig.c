@@ -364,7 +364,7 @@ static nvmlReturn_t placements_of(NvmlFn fn, nvmlDevice_t device, unsigned int p
     if (at == SIM_NONE)
         return NVML_ERROR_NOT_SUPPORTED;
     const SimProfile *p = &c.board->profiles[at];
-    *count = p->place_count; /* an output alone: whoever gives an array has asked for the number before */
+    *count = p->place_count; /* output only: a caller with an array has read the number before */
     for (uint32_t i = 0; placements && i < p->place_count && i < SIM_PLACE_MAX; i++)
         placements[i] = (nvmlGpuInstancePlacement_t){.start = p->place_start[i], .size = p->place_size};
     return NVML_SUCCESS;

@@ -92,7 +92,7 @@ NVML_GETTER_STRUCT(nvmlDeviceGetBridgeChipInfo, NVML_TAKES_GPU, nvmlBridgeChipHi
 
 /* ---- link ---- */
 
-/* Megatransfers per second and lane of a PCIe generation; what is beyond the table is as fast as its end. */
+/* Megatransfers per second and lane of a PCIe generation; later generations count as the last of the table. */
 static unsigned int link_speed(uint32_t gen)
 {
     static const unsigned int speeds[] = {0, 2500, 5000, 8000, 16000, 32000, 64000};

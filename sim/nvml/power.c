@@ -14,7 +14,7 @@ static double power_w(const NvmlCall *c)
     return is_mean ? c->now->watt_mean : c->now->watt;
 }
 
-/* What was asked for; the board's default when nobody asked. */
+/* The requested profiles, or the board's default. */
 static unsigned int limit_mw(const NvmlCall *c)
 {
     const unsigned int asked = c->now->cond.set[SIM_KEY_POWER_LIMIT_MW];
@@ -139,7 +139,7 @@ nvmlReturn_t nvmlDeviceWorkloadPowerProfileGetCurrentProfiles(nvmlDevice_t devic
     return NVML_SUCCESS;
 }
 
-/* Adds to, takes from or replaces what is asked for. */
+/* Adds to, removes from or replaces the requested profiles. */
 static nvmlReturn_t update_profiles(const NvmlCall *c, nvmlPowerProfileOperation_t operation, const nvmlMask255_t *mask)
 {
     uint32_t bits, old = c->now->cond.set[SIM_KEY_WORKLOAD_PROFILES];
@@ -240,7 +240,7 @@ nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperature_t *t
     return NVML_SUCCESS;
 }
 
-/* The temperature the fans aim at; only what has fans has one. */
+/* Target temperature of the fans, for boards with fans. */
 static int acoustic_c(const NvmlCall *c)
 {
     const int asked = (int)c->now->cond.set[SIM_KEY_TEMP_ACOUSTIC];

@@ -89,8 +89,8 @@ typedef struct InstanceCall {
     const SimProfile *profile;
 } InstanceCall;
 
-/* Like nvml_enter_device, for a GPU instance: INVALID_ARGUMENT for what is no handle and for one whose instance is
- * gone. */
+/* Like nvml_enter_device, for a GPU instance: INVALID_ARGUMENT for an invalid handle or a destroyed
+ * instance. */
 nvmlReturn_t instance_enter(NvmlFn fn, nvmlGpuInstance_t handle, InstanceCall *ret);
 
 /* The handle of an instance, NULL when the id is out of range. */

@@ -228,7 +228,7 @@ static int live_name(unsigned int pid, char *buf, size_t size)
     return n > 0;
 }
 
-/* A work's process: the live one that was lent to it, else what the scenario calls it. Its fixed pid may be the pid of
+/* A work's process: the lent live one, else the name in the scenario. Its fixed pid may be the pid of
  * some stranger on this machine, so it is never looked up. */
 nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int length)
 {
@@ -258,13 +258,13 @@ nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int
 
 /*
  * Accounting: what each process did with a GPU, also after its end. Nothing is recorded: the plan's segments say who
- * ran when, and the state at a process' last instant says what it had done by then.
+ * ran when, and the state at a process' last instant has its totals.
  *
  * The setting ACCOUNTING_EPOCH holds when accounting was enabled (milliseconds); the time of its last change is when
  * terminated processes were last forgotten.
  */
 
-enum { RUNS_MAX = 1024, BUFFER_SIZE = 4000 /* what the driver reports */ };
+enum { RUNS_MAX = 1024, BUFFER_SIZE = 4000 /* as the driver reports */ };
 
 /* One process, from its start to its end. */
 typedef struct Run {

@@ -187,7 +187,7 @@ nvmlReturn_t nvmlDeviceGetEncoderSessions(nvmlDevice_t device, unsigned int *cou
     return NVML_SUCCESS;
 }
 
-/* ---- frame buffer capture: nobody captures on a simulated node ---- */
+/* ---- frame buffer capture: none on a simulated node ---- */
 nvmlReturn_t nvmlDeviceGetFBCStats(nvmlDevice_t device, nvmlFBCStats_t *stats)
 {
     NvmlCall c;

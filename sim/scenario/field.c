@@ -16,7 +16,7 @@
 
 /* --- texts of single values -------------------------------------------------------------------------------------- */
 
-/* Copies text without a '+' before and a unit behind; 0 when what is left is empty or too long. */
+/* Copies text without a leading '+' and a trailing unit; 0 if the rest is empty or too long. */
 static size_t bare_number(const char *text, const char *unit, char *out, size_t size)
 {
     if (text[0] == '+' && text[1] != '-')

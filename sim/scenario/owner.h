@@ -23,7 +23,7 @@ typedef struct Owner {
     uint32_t container;
 } Owner;
 
-/* `work` gives name, kind and process. -EINVAL says what is wrong with which key. */
+/* `work` gives name, kind and process. -EINVAL names the key and the error. */
 int owner_read(const OwnerArgs *args, const ScenarioWork *work, const YamlNode *node, Arena *arena, Owner *ret,
                Err *err);
 

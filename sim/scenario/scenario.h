@@ -48,7 +48,7 @@ typedef struct ScenarioWork {
     const char *user, *command, *cgroup, *pod; /* as in SimOwner */
     int32_t gpu, mig, job, before;
     uint32_t rank, ranks, uid, pid, graphics;
-    uint32_t draw; /* what its course is drawn from */
+    uint32_t draw; /* seed of its course */
     double memory_mib, leak_mib_per_s, slow, step_s, intensity, load, offset_s;
     uint64_t start_ns, stop_ns; /* SIM_FOREVER: runs on */
 } ScenarioWork;
@@ -60,7 +60,7 @@ typedef struct Scenario {
     ScenarioGpu gpus[SIM_GPU_MAX];
     const ScenarioWork *works;
     size_t work_count;
-    const ScenarioOp *ops; /* in time order; those of one time in the order in which they apply */
+    const ScenarioOp *ops; /* in time order, then in the order of application */
     size_t op_count;
     const ScenarioTruth *truths;
     size_t truth_count;
@@ -85,7 +85,7 @@ typedef struct ScenarioBuild {
     const char *root;       /* folder of /proc and /sys look-alikes; NULL: none */
 } ScenarioBuild;
 
-/* Creates the image at `path` (replacing what was there), fills it and plans it. The clock stands at 0, paused. Close
+/* Creates the image at `path` (replacing an older one), fills it and plans it. The clock stands at 0, paused. Close
  * it with sim_image_close. The same scenario and options give the same bytes apart from lock and clock. */
 int scenario_build(const Scenario *scenario, const ScenarioBuild *how, const char *path, SimImage **ret, Err *err);
 

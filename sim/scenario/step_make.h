@@ -8,7 +8,7 @@
 
 /* Appends an op of this run; returns it for its arguments to be filled, valid until the next. */
 SimOp *step_op(StepRun *run, SimOpType type);
-/* Sets a key of the GPU, or on undo what it has as it comes up. */
+/* Sets a key of the GPU, or on undo its value after driver load. */
 void step_set(StepRun *run, SimKey key, uint32_t value);
 /* Fails at the step, with its name before the text. */
 int step_fail(const StepRun *run, Err *err, const char *fmt, ...) PRINTF_LIKE(3, 4);

@@ -103,7 +103,7 @@ static int function_find(const StepRun *run, int32_t *ret, Err *err)
     return 0;
 }
 
-/* A rule is found again by what it says: undo and clear name its function and GPU, not a slot. */
+/* Finds a rule by its function and GPU: undo and clear know no slot. */
 static uint32_t hang_slot(const StepRun *run, int32_t fn, int remove)
 {
     uint64_t key = ((uint64_t)(uint32_t)fn << 32) | (uint32_t)run->gpu;

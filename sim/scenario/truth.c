@@ -15,7 +15,7 @@ typedef struct Word {
     const char *name, *about;
 } Word;
 
-/* Classes of the fault catalogue (data/faults/classes.yaml), and what is wrong with a job beside them. */
+/* Classes of the fault catalogue (data/faults/classes.yaml), and causes of slow jobs. */
 static const Word class_words[] = {
     {"gpu-lost", "the GPU has fallen off the bus"},
     {"gpu-missing", "the bus and the driver do not have the same GPUs"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The readings of a GPU as text: what the columns of --query-gpu, the table and the XML are made from. */
+/* The readings of a GPU as text: the columns of --query-gpu, the table and the XML are made from them. */
 #include "sim/smi/smi.h"
 
 #include <sys/time.h>

@@ -172,7 +172,7 @@ static nvmlReturn_t apply_changes(const Options *o)
     return NVML_SUCCESS;
 }
 
-/* --- what is asked for -------------------------------------------------------------------------------------------- */
+/* --- running -------------------------------------------------------------------------------------------- */
 
 static int run_options(const Options *o)
 {

@@ -16,7 +16,7 @@ typedef struct Cell {
     char text[VALUE_MAX + 8];
 } Cell;
 
-/* A value with its unit, "N/A" for what the board lacks, "ERR!" for what failed. */
+/* A value with its unit, "N/A" if the board lacks it, "ERR!" after an error. */
 static const char *fill_value(Cell *cell, const Value *value, const char *unit)
 {
     value_show(value, unit, cell->text, sizeof(cell->text));

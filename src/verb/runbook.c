@@ -89,7 +89,7 @@ static void add_styled(const char *text, Str *out)
     }
 }
 
-/* `url`: what the catalogue says of the class, "" nothing. */
+/* `url`: the class's runbook in the catalogue, "": none. */
 static int print_page(VerbCall *call, const RunbookOptions *o, const char *class, const char *url)
 {
     const Runbook *runbook = runbook_find(class);

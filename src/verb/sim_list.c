@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `stoker sim list`: the scenarios, what each is about and what the right verdict is. */
+/* `stoker sim list`: the scenarios, their descriptions and their right verdicts. */
 #include <stddef.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `stoker sim run`: a simulated node for as long as a command runs, or until interrupted. Around the image stand what a
- * node has beside its driver library: living processes, the trees of /proc and /sys, the kernel's log.
+ * `stoker sim run`: a simulated node for as long as a command runs, or until interrupted. Beside the image it
+ * maintains the rest of a node: living processes, the trees of /proc and /sys, the kernel's log.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -141,7 +141,7 @@ static int update_beside(Beside *b, Err *err)
     return first;
 }
 
-/* Makes what the options ask for, at the node's present time. Call stop_beside in any case. */
+/* Starts the parts that the options name, at the node's present time. Call stop_beside in any case. */
 static int start_beside(Beside *b, const BesideOptions *o, SimImage *image, const char *image_path, Arena *arena,
                         Err *err)
 {

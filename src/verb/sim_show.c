@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `stoker sim show`: what a simulated node is doing, as the simulator knows it (no driver library between). */
+/* `stoker sim show`: the state of a simulated node, read from its image without the driver library. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
