@@ -3,12 +3,12 @@
 
 /*
  * The board: shared memory between the agent and its samplers (a sealed memfd, made by the agent, passed over the
- * sampler's socket). The agent writes what is wanted (plan, ownership, release); samplers write what was read. A row
- * per GPU and per MIG device, each under a sequence counter of its own, so that a sampler may be killed in the middle
- * of a write and the agent never waits for it.
+ * sampler's socket). The agent writes what is wanted (plan, assignment of GPUs, release); samplers write what was read.
+ * A row per GPU and per MIG device, each under a sequence counter of its own, so that a sampler may be killed in the
+ * middle of a write and the agent never waits for it.
  *
- * Who writes what: everything in Board and BoardGpu.owner by the agent; BoardSampler[slot], and the rows of the GPUs
- * whose `owner` is slot, by the sampler in that slot. A sampler looks at `owner` before each pass and again before it
+ * Who writes what: everything in Board and BoardGpu.slot by the agent; BoardSampler[slot], and the rows of the GPUs
+ * whose `slot` is theirs, by the sampler in that slot. A sampler checks `slot` before each pass and again before it
  * publishes: a call that comes back late must not write into a row that was given to another.
  * The agent trusts no count and no text in it: it copies a row out, then checks it.
  * Times are nanoseconds of the agent's monotonic clock (BoardClock) unless they are called kernel times.
@@ -25,9 +25,9 @@
 
 enum {
     BOARD_VERSION = 5,
-    BOARD_NOBODY = UINT16_MAX, /* owner of a GPU that no sampler shall touch */
-    BOARD_FAST_LEN = 32,       /* fast readings kept per row: 3.2 s at 10 Hz */
-    BOARD_EVENTS_LEN = 64,     /* XID events kept per sampler */
+    BOARD_NO_SLOT = UINT16_MAX, /* slot of a GPU that no sampler may touch */
+    BOARD_FAST_LEN = 32,        /* fast readings kept per row: 3.2 s at 10 Hz */
+    BOARD_EVENTS_LEN = 64,      /* XID events kept per sampler */
     BOARD_PLAN_WORDS = (METRIC_END + 63) / 64,
 };
 
@@ -80,8 +80,8 @@ typedef enum BoardOutcome {
 } BoardOutcome;
 
 typedef struct BoardGpu {
-    _Atomic uint16_t owner; /* slot of the sampler that shall sample it, or BOARD_NOBODY */
-    PciAddress pci;         /* by the agent, before it assigns the GPU to a sampler */
+    _Atomic uint16_t slot; /* slot of the sampler that shall sample it, or BOARD_NO_SLOT */
+    PciAddress pci;        /* by the agent, before it assigns the GPU to a sampler */
     /* by the owning sampler */
     _Atomic uint32_t outcome;        /* BoardOutcome of the last pass */
     _Atomic int32_t code;            /* nvmlReturn_t behind it */

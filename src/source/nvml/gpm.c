@@ -169,9 +169,9 @@ static bool all_are_ours(const NvmlCounters *counters, bool *ret_all_read)
 
     *ret_all_read = true;
     for (uint32_t i = 0; i < count && i < NODE_GPUS_MAX; i++) {
-        const uint16_t owner = atomic_load_explicit(&board->gpus[i].owner, memory_order_acquire);
+        const uint16_t slot = atomic_load_explicit(&board->gpus[i].slot, memory_order_acquire);
         const uint32_t outcome = atomic_load_explicit(&board->gpus[i].outcome, memory_order_acquire);
-        if (owner != counters->reader->library.slot && (owner != BOARD_NOBODY || outcome != BOARD_NOT_FOUND))
+        if (slot != counters->reader->library.slot && (slot != BOARD_NO_SLOT || outcome != BOARD_NOT_FOUND))
             return false;
         *ret_all_read &= outcome != BOARD_NOT_TRIED;
     }

@@ -106,7 +106,7 @@ static void read_texts(NvmlGpu *gpu)
 static void read_drain_state(NvmlGpu *gpu)
 {
     const PciAddress pci = gpu->row->pci;
-    NvmlTarget target = {.index = gpu->target.index, .owner = gpu->target.owner}; /* whatever trouble there is */
+    NvmlTarget target = {.index = gpu->target.index, .slot = gpu->target.slot}; /* whatever trouble there is */
     nvmlPciInfo_t info = {.domain = pci.domain, .bus = pci.bus, .device = pci.device};
     nvmlEnableState_t state = NVML_FEATURE_DISABLED;
     char name[PCI_TEXT_CAP];
@@ -243,7 +243,7 @@ NvmlGpu *nvml_gpu_new(NvmlReader *reader, uint32_t index)
 
     gpu->reader = reader;
     gpu->row = &reader->board->gpus[index];
-    gpu->target = (NvmlTarget){.index = index, .owner = &gpu->row->owner};
+    gpu->target = (NvmlTarget){.index = index, .slot = &gpu->row->slot};
     gpu->gpm.instance = DEVICE_NO_NUMBER;
     gpu->peers.changed = gpu->nvlinks.changed = gpu->processes.changed = true; /* what the sampler before saw goes */
     copy_from_board(gpu);

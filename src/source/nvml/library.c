@@ -172,7 +172,7 @@ nvmlReturn_t nvml_call_begin(NvmlLibrary *library, NvmlTarget *target, NvmlFunct
         return library->gone;
     if (target->trouble)
         return target->trouble;
-    if (target->owner && atomic_load_explicit(target->owner, memory_order_acquire) != library->slot) {
+    if (target->slot && atomic_load_explicit(target->slot, memory_order_acquire) != library->slot) {
         target->trouble = NVML_NOT_OURS;
         return NVML_NOT_OURS;
     }

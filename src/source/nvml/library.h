@@ -58,8 +58,8 @@ typedef struct NvmlLibrary {
 /* The GPU that a call is about. `trouble` is why no more calls about it are made: GPU_IS_LOST, RESET_REQUIRED, NOT_OURS
  * or why the library is lost; 0: none. Every call checks it first. */
 typedef struct NvmlTarget {
-    uint32_t index;          /* into Board.gpus; UINT32_MAX: no one GPU */
-    _Atomic uint16_t *owner; /* NULL: no one GPU */
+    uint32_t index;         /* into Board.gpus; UINT32_MAX: no one GPU */
+    _Atomic uint16_t *slot; /* NULL: no one GPU */
     nvmlReturn_t trouble;
 } NvmlTarget;
 

@@ -275,7 +275,7 @@ static void set_peer_sample(NvmlGpu *gpu, uint32_t at, nvmlReturn_t answer, nvml
 static bool ask_pair(NvmlGpu *gpu, uint32_t at, const NvmlGpu *peer)
 {
     NvmlLibrary *library = &gpu->reader->library;
-    NvmlTarget pair = {.index = UINT32_MAX, .owner = gpu->target.owner};
+    NvmlTarget pair = {.index = UINT32_MAX, .slot = gpu->target.slot};
     nvmlGpuP2PStatus_t status = NVML_P2P_STATUS_UNKNOWN;
     nvmlReturn_t answer = NVML_SUCCESS;
 

@@ -30,7 +30,7 @@ static inline uint64_t nvml_gpu_now(const NvmlGpu *gpu)
 }
 static inline bool nvml_gpu_is_ours(const NvmlGpu *gpu)
 {
-    return atomic_load_explicit(gpu->target.owner, memory_order_acquire) == gpu->reader->library.slot;
+    return atomic_load_explicit(gpu->target.slot, memory_order_acquire) == gpu->reader->library.slot;
 }
 static inline bool nvml_gpu_wants(const NvmlGpu *gpu, MetricId id)
 {

@@ -214,12 +214,12 @@ static uint32_t gpus_on_board(const Child *child)
     return count < NODE_GPUS_MAX ? count : NODE_GPUS_MAX;
 }
 
-static void follow_owners(Child *child)
+static void follow_assignment(Child *child)
 {
     const uint32_t count = gpus_on_board(child);
 
     for (uint32_t i = 0; i < NODE_GPUS_MAX; i++) {
-        const bool ours = i < count && atomic_load_explicit(&child->board->gpus[i].owner, memory_order_acquire) ==
+        const bool ours = i < count && atomic_load_explicit(&child->board->gpus[i].slot, memory_order_acquire) ==
                                            child->reader.library.slot;
         if (ours && !child->gpus[i]) {
             child->gpus[i] = nvml_gpu_new(&child->reader, i);
@@ -493,7 +493,7 @@ static void sample_due(Child *child)
 void child_pass(Child *child)
 {
     atomic_store_explicit(&child->self->beat_ns, board_kernel_now(), memory_order_relaxed);
-    follow_owners(child);
+    follow_assignment(child);
     if (is_released(child)) {
         let_go(child);
         return;

@@ -91,7 +91,7 @@ static void name_of(const Supervisor *s, uint32_t gpu, char text[PCI_TEXT_CAP])
     pci_format(s->gpus[gpu].pci, PCI_FORM_NVML, text);
 }
 
-/* ---- owners ---- */
+/* ---- assignment ---- */
 
 void supervisor_gpu_assign(Supervisor *s, uint32_t gpu, uint32_t slot)
 {
@@ -102,7 +102,7 @@ void supervisor_gpu_assign(Supervisor *s, uint32_t gpu, uint32_t slot)
     s->gpus[gpu].slot = slot;
     if (slot != NO_SLOT)
         s->gpus[gpu].last = slot;
-    atomic_store(&board->owner, slot == NO_SLOT ? (uint16_t)BOARD_NOBODY : (uint16_t)slot);
+    atomic_store(&board->slot, slot == NO_SLOT ? (uint16_t)BOARD_NO_SLOT : (uint16_t)slot);
 }
 
 void supervisor_gpus_unassign(Supervisor *s, uint32_t slot, uint32_t but)
@@ -232,7 +232,7 @@ static uint32_t add_gpu(Supervisor *s, PciAddress pci)
     }
     s->gpus[at] = (Gpu){.pci = pci, .slot = NO_SLOT, .last = NO_SLOT, .state = GPU_STARTING, .since_ns = s->now_ns};
     s->board->gpus[at].pci = pci;
-    atomic_store(&s->board->gpus[at].owner, (uint16_t)BOARD_NOBODY);
+    atomic_store(&s->board->gpus[at].slot, (uint16_t)BOARD_NO_SLOT);
     s->gpu_count = at + 1;
     atomic_store_explicit(&s->board->gpu_count, at + 1, memory_order_release);
     return at;

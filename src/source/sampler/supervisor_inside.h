@@ -52,8 +52,8 @@ typedef struct Slot {
 
 typedef struct Gpu {
     PciAddress pci;
-    uint32_t slot; /* owner, or NO_SLOT */
-    uint32_t last; /* the last one that owned it */
+    uint32_t slot; /* of its sampler, or NO_SLOT */
+    uint32_t last; /* its last one */
     GpuState state;
     uint64_t since_ns;
     bool on_bus;    /* a scan has seen it at least once; others are known from the driver alone */

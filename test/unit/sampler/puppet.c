@@ -135,7 +135,7 @@ static void add_gpu(Puppet *puppet, const char *address)
 
     if (pci_parse(address, &gpu->pci) < 0)
         die(address);
-    atomic_store(&gpu->owner, BOARD_NOBODY);
+    atomic_store(&gpu->slot, BOARD_NO_SLOT);
     atomic_store(&puppet->board->gpu_count, count + 1);
     printf("{\"gpu\": %u}\n", count);
 }
@@ -335,7 +335,7 @@ static void print_gpu(Puppet *puppet, uint32_t i)
 
     printf("%s{\"owner\": %d, \"outcome\": %u, \"code\": %d, \"last\": %" PRIu64 ", \"pass_ns\": %" PRIu64
            ", \"failed\": %" PRIu64 ", \"gpm\": %u, \"drained\": %u, ",
-           i ? ", " : "", atomic_load(&gpu->owner), atomic_load(&gpu->outcome), atomic_load(&gpu->code),
+           i ? ", " : "", atomic_load(&gpu->slot), atomic_load(&gpu->outcome), atomic_load(&gpu->code),
            atomic_load(&gpu->last_sample_ns), atomic_load(&gpu->pass_ns), atomic_load(&gpu->failed_passes),
            atomic_load(&gpu->gpm), atomic_load(&gpu->drained));
     print_fast(puppet, i);
@@ -433,8 +433,8 @@ static unsigned int number(const char *text)
 
 static void own(Puppet *puppet, const char *gpu, const char *slot)
 {
-    atomic_store(&puppet->board->gpus[number(gpu) % NODE_GPUS_MAX].owner,
-                 (uint16_t)(slot[0] == '-' ? BOARD_NOBODY : number(slot)));
+    atomic_store(&puppet->board->gpus[number(gpu) % NODE_GPUS_MAX].slot,
+                 (uint16_t)(slot[0] == '-' ? BOARD_NO_SLOT : number(slot)));
     printf("{}\n");
 }
 

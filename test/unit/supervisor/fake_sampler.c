@@ -75,7 +75,7 @@ static void sample(Board *board, BoardSampler *self)
     uint32_t count = atomic_load(&board->gpu_count);
 
     for (uint32_t i = 0; i < count; i++)
-        if (atomic_load(&board->gpus[i].owner) == hello.slot)
+        if (atomic_load(&board->gpus[i].slot) == hello.slot)
             atomic_store(&board->gpus[i].outcome, BOARD_FINE);
     atomic_store(&self->driver, BOARD_DRIVER_FINE);
     atomic_fetch_add(&self->passes, 1);
@@ -95,7 +95,7 @@ int main(void)
         if (deaf)
             usleep(5000);
         atomic_store(&self->beat_ns, board_kernel_now());
-        if (strcmp(hello.library, "hang") == 0 && atomic_load(&board->gpus[0].owner) == hello.slot) {
+        if (strcmp(hello.library, "hang") == 0 && atomic_load(&board->gpus[0].slot) == hello.slot) {
             atomic_store(&self->call_gpu, 0);
             atomic_store(&self->call_function, 3);
             atomic_store(&self->call_start_ns, board_kernel_now());

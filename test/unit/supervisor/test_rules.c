@@ -394,7 +394,7 @@ static void a_stuck_one_is_killed_and_the_gpu_tried_again(void **state)
     assert_int_equal(w.kills, 0);
     world_run(&w, 200 * NS_PER_MS);
     assert_int_equal(w.kills, 1);
-    assert_int_equal(world_owner(&w, 2), BOARD_NOBODY);
+    assert_int_equal(world_owner(&w, 2), BOARD_NO_SLOT);
     assert_int_equal(world_gpu(&w, 2)->state, GPU_HUNG);
     assert_why(2, "; next try in ");
     assert_int_equal(w.starts, 2);
@@ -643,7 +643,7 @@ static void gpus_come_and_go_on_the_bus(void **state)
     world_bus(&w, 0x1d); /* without 1, with 4 */
     world_run(&w, NS_PER_S);
     assert_int_equal(world_gpu(&w, 1)->state, GPU_GONE);
-    assert_int_equal(world_owner(&w, 1), BOARD_NOBODY);
+    assert_int_equal(world_owner(&w, 1), BOARD_NO_SLOT);
     assert_int_equal(world_gpu(&w, 4)->state, GPU_UP);
     assert_int_equal(atomic_load(&w.board->gpu_count), 5);
     world_bus(&w, 0x1f);
@@ -714,7 +714,7 @@ static void a_remembered_gpu_is_gone_until_it_comes(void **state)
     assert_int_equal(at, atomic_load(&w.board->gpu_count) - 1);
     world_run(&w, 3 * NS_PER_S);
     assert_int_equal(world_gpu(&w, at)->state, GPU_GONE);
-    assert_int_equal(world_owner(&w, at), BOARD_NOBODY);
+    assert_int_equal(world_owner(&w, at), BOARD_NO_SLOT);
     assert_int_equal(atomic_load(&w.board->gpus[at].drained), 2);
     assert_false(supervisor_gpu_is_hidden(w.supervisor, at));
     assert_int_equal(supervisor_add_gone_gpu(w.supervisor, world_pci(20), false), at); /* as it was */
@@ -728,7 +728,7 @@ static void a_remembered_gpu_is_gone_until_it_comes(void **state)
     world_run(&w, 3 * NS_PER_S);
     assert_false(supervisor_gpu_is_hidden(w.supervisor, at));
     assert_int_not_equal(world_gpu(&w, at)->state, GPU_GONE);
-    assert_int_not_equal(world_owner(&w, at), BOARD_NOBODY);
+    assert_int_not_equal(world_owner(&w, at), BOARD_NO_SLOT);
 }
 
 static void only_what_is_gone_is_forgotten(void **state)
@@ -840,7 +840,7 @@ static void stop(void **state)
     world_run(&w, 9 * NS_PER_S);
     assert_false(supervisor_stop(w.supervisor));
     for (uint32_t i = 0; i < 4; i++)
-        assert_int_equal(world_owner(&w, i), BOARD_NOBODY);
+        assert_int_equal(world_owner(&w, i), BOARD_NO_SLOT);
     world_run(&w, NS_PER_S);
     assert_int_equal(world_in_state(&w, SAMPLER_RUNNING), 0);
     w.starts = 0;

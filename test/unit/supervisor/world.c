@@ -169,7 +169,7 @@ static void publish(World *world, uint32_t slot, uint32_t gpu)
 {
     BoardGpu *board = &world->board->gpus[gpu];
 
-    if (atomic_load(&board->owner) != slot) {
+    if (atomic_load(&board->slot) != slot) {
         world->late++;
         return;
     }
@@ -207,7 +207,7 @@ static void pass(World *world, uint32_t slot)
     uint32_t count = atomic_load(&world->board->gpu_count), owned = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        if (atomic_load(&world->board->gpus[i].owner) != slot)
+        if (atomic_load(&world->board->gpus[i].slot) != slot)
             continue;
         if (i == world->crash_gpu) {
             atomic_store(&world->board->samplers[slot].call_gpu, i);
@@ -291,7 +291,7 @@ static void assert_rules(const World *world)
         uint32_t owner = world_owner(world, i);
         uint32_t holders = 0;
 
-        if (owner != BOARD_NOBODY) {
+        if (owner != BOARD_NO_SLOT) {
             assert_true(owner < NODE_SAMPLERS_MAX);
             assert_false(world->processes[owner].killed);
             assert_false(world->processes[owner].closed);
@@ -396,7 +396,7 @@ const NodeGpu *world_gpu(World *world, uint32_t gpu)
 
 uint32_t world_owner(const World *world, uint32_t gpu)
 {
-    return atomic_load(&world->board->gpus[gpu].owner);
+    return atomic_load(&world->board->gpus[gpu].slot);
 }
 
 uint32_t world_running(const World *world)
