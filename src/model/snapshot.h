@@ -15,7 +15,6 @@
 
 typedef struct Snapshot {
     const Node *node; /* NULL: nothing is known yet */
-    const struct Health *health;
     const OwnerTable *owners;         /* devices by pod, from the kubelet; NULL: not known */
     ProcessList processes;            /* processes on the GPUs, by pid */
     PlaceList places;                 /* where GPUs and network adapters are attached */

@@ -254,14 +254,13 @@ static int look(VerbCall *call, const CheckOptions *o, const Question *q, uint64
     CLEANUP(glance_free_at) Glance *glance = NULL;
     CLEANUP_FREE CheckResult *result = calloc(1, sizeof *result);
     CLEANUP(str_done) Str out = {0};
-    CheckSeen seen = {0};
 
     if (!result || glance_new(&options, &glance, &call->err) < 0)
         return say_unknown(o, call->err.text);
-    seen.node = glance_see(glance, &seen.health);
-    check_judge(&seen, &ask, result);
+    const Snapshot *seen = glance_see(glance);
+    check_judge(seen, &ask, result);
     str_init(&out, CONTROL_REPLY_MAX);
-    check_write(&seen, &ask, result, format_of(o), &out);
+    check_write(&ask, result, format_of(o), &out);
     return say(out.text, out.len, result->code); /* what ends the look may take until the deadline, and no longer */
 }
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/cleanup.h"
+#include "service/status/status.h"
 #include "verb/agent/control.h"
 #include "verb/agent/glance.h"
 #include "verb/look.h"
@@ -45,13 +46,13 @@ static const OptSpec status_opts[] = {
      .def = "1s",
      .min = 100e6,
      .max = 3600e9,
-     .help = "time between two looks with --watch"},
+     .help = "time between two samples with --watch"},
     {.key = "all",
      .short_flag = 'a',
      .flags = OPT_CLI_ONLY,
      .type = OPT_BOOL,
      .off = offsetof(StatusOptions, all),
-     .help = "every GPU, MIG device and finding, even where the terminal is too low for them"},
+     .help = "every GPU, MIG device and incident, even where the terminal is too low for them"},
     LOOK_OPTS(StatusOptions),
 };
 
@@ -91,7 +92,13 @@ static int look(VerbCall *call, const StatusOptions *o, Glance **glance, Str *ou
     GlanceOptions options = {.library = o->look.library ? o->look.library : "", .root = o->look.root};
     if (!*glance)
         TRY(glance_new(&options, glance, &call->err));
-    return glance_look(*glance, o->json, &style, out);
+    const Snapshot *snapshot = glance_see(*glance);
+
+    if (o->json)
+        status_json(snapshot, out);
+    else
+        status_text(snapshot, &style, out);
+    return status_code(snapshot);
 }
 
 static int status_run(VerbCall *call, const void *options)
@@ -130,7 +137,7 @@ const Verb verb_status = {
         "driver that hangs does not hang it.",
     .examples = "stoker status\n"
                 "stoker status --watch -i 5s\n"
-                "stoker status --json | jq '.findings'",
+                "stoker status --json | jq '.incidents'",
     .exit_codes = "0  nothing is wrong\n"
                   "1  something is wrong; the screen says what\n"
                   "2  the command line is wrong\n"

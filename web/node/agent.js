@@ -9,7 +9,7 @@ const RETRY_MS = [500, 1000, 2000, 4000, 5000];
 
 export const seen = {
   status: null, // "ok", "failing", "unknown"; null: nothing is known yet
-  node: {}, gpus: [], samplers: [], incidents: [], findings: [], maintenance: [], causes: [],
+  node: {}, gpus: [], samplers: [], incidents: [], maintenance: [], causes: [],
   boot: null, // when the node was started
   past: [], // incidents that are over, the newest first
   events: [], // the newest first, each with its number `n`
@@ -84,7 +84,7 @@ function takeLook(look) {
       merge(inner.get(keyOf(one)), one, node.tick);
   }
   Object.assign(seen, {
-    status: look.status, incidents: look.incidents ?? [], findings: look.findings ?? [], maintenance: look.maintenance ?? [], boot: look.boot ?? null,
+    status: look.status, incidents: look.incidents ?? [], maintenance: look.maintenance ?? [], boot: look.boot ?? null,
     causes: look.causes ?? [], node: node.node ?? {}, gpus: node.gpus, samplers: node.samplers ?? [], lookAt: performance.now(), problem: "",
   });
   seen.timeMs = Math.max(seen.timeMs, Date.parse(node.time));
@@ -155,7 +155,7 @@ function takeIncident({ incident }) {
   else
     seen.incidents.push(incident);
   if (seen.status === "ok" && incident.state === "open" && incident.severity !== "info" && !incident.maintenance)
-    seen.status = "failing"; // what to do must not stand beside "nothing wrong"
+    seen.status = "failing"; // what to do must not stand beside "All healthy"
   lookSoon(); // the verdict is the agent's to make
 }
 
@@ -187,6 +187,11 @@ function takeValues(device, values, tick, at) {
   }
 }
 
+function takeInstance(to, one, tick, at) {
+  to.activity = one.activity;
+  takeValues(to, one.metrics, tick, at);
+}
+
 function takeTick(tick) {
   const timeMs = Date.parse(tick.time), at = timeMs / 1000;
   const known = new Map(seen.gpus.map((gpu) => [keyOf(gpu), gpu]));
@@ -201,12 +206,13 @@ function takeTick(tick) {
     other ||= gpu.state !== told.state || told.instances.length !== gpu.instances.length;
     gpu.state = told.state;
     gpu.why = told.why;
+    gpu.activity = told.activity;
     takeValues(gpu, told.metrics, tick.tick, at);
     gpu.fast = told.fast;
     const inner = new Map(gpu.instances.map((one) => [keyOf(one), one]));
     for (const one of told.instances)
       if (inner.has(keyOf(one)))
-        takeValues(inner.get(keyOf(one)), one.metrics, tick.tick, at);
+        takeInstance(inner.get(keyOf(one)), one, tick.tick, at);
       else
         other = true;
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // For who has to find out: everything by failure mode. Rows are GPUs, columns are readings; a reading that is not there
-// says why. What is out of order is marked by the same limits that the agent's findings have.
+// says why. Values out of range are marked.
 import { linkState, number, seen, unitOf } from "./agent.js";
 import { Chart, toolbar } from "./charts.js";
 import { absent, fill, h, put, say, table } from "./element.js";
-import { busOf, eventList, gpuLink, gpuName, linksOf, reasonsOf, sinceOf, smActive, trafficText, workOf } from "./parts.js";
+import { busOf, eventList, gpuLink, gpuName, linksOf, reasonsOf, sinceOf, smActive, trafficText, activityOf } from "./parts.js";
 import { chartGroup, everyGpu, keyHelp, noLine, wantsAll } from "./oncall.js";
 import { marks, timeline } from "./timeline.js";
 import { M, RECOVERY, gibibytes, grouped, lasting, percent, rate, reading, short, whole, whyAbsent } from "./words.js";
@@ -22,26 +22,24 @@ const LANE = { 1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563
 
 /* What holds a GPU back now, in numbers that were read; empty: nothing of what is measured. */
 export function limitsOf(gpu) {
-  const found = [], work = workOf(gpu).kind, sm = smActive(gpu), [tensor, dram, occupancy] = [M.tensor, M.dram, M.occupancy].map((n) => number(gpu, n));
-  if (work === "down" || work === "free")
+  const found = [], activity = activityOf(gpu), work = activity.word, sm = smActive(gpu), [tensor, dram, occupancy] = [M.tensor, M.dram, M.occupancy].map((n) => number(gpu, n));
+  if (work === "unusable" || work === "free")
     return found;
   for (const [name, text] of [[M.capNs, "power limit"], [M.softHeatNs, "heat (driver)"], [M.hardHeatNs, "heat (hardware)"], [M.brakeNs, "power brake"]]) {
     const share = (gpu.rates?.[name] ?? 0) / 1e9;
     if (share >= 0.02)
       found.push(`${text} holds clocks down ${percent(Math.min(1, share))} of the time`);
   }
-  if (work === "occupied")
-    found.push(`a kernel always runs, but SM active is ${percent(sm)}: too few blocks, or it waits (collective, host)`);
-  if (work === "held")
-    found.push("memory is held and nothing runs");
+  if (work === "waiting" || work === "idle held")
+    found.push(activity.text);
   if (dram !== null && dram >= 0.6)
     found.push(`memory bandwidth: DRAM active ${percent(dram)}`);
   const lanes = number(gpu, M.width), gen = number(gpu, M.gen), most = Math.max(gpu.rates?.[M.pcieTx] ?? 0, gpu.rates?.[M.pcieRx] ?? 0);
   if (lanes && LANE[gen] && most > 0.6 * lanes * LANE[gen])
     found.push(`PCIe: ${rate(most)} of about ${rate(lanes * LANE[gen])}`);
-  if (work === "busy" && tensor !== null && sm !== null && sm >= 0.5 && tensor < 0.02)
+  if (work === "working" && tensor !== null && sm !== null && sm >= 0.5 && tensor < 0.02)
     found.push(`tensor cores rest (${percent(tensor)})`);
-  if (work === "busy" && occupancy !== null && sm >= 0.5 && occupancy < 0.15)
+  if (work === "working" && occupancy !== null && sm >= 0.5 && occupancy < 0.15)
     found.push(`few warps: occupancy ${percent(occupancy)}`);
   return found;
 }
@@ -58,7 +56,7 @@ const MODES = [
     ["ECC uncorrected", cell(M.dbe, some)], ["ECC corrected", cell(M.sbe)],
     ["Rows remapped, uncorrectable", cell(M.remapBad)], ["Rows remapped, correctable", cell(M.remapGood)], ["Remap pending", cell(M.remapPending, some)], ["Remap failed", cell(M.remapFailed, some)],
     ["PCIe replays", cell(M.replays)], ["PCIe link", (gpu) => { const bus = busOf(gpu); return bad(bus.text, bus.bad); }],
-    ["NVLinks", (gpu) => { const links = linksOf(gpu); return links ? bad(links.text, links.bad) : absent("not told"); }],
+    ["NVLinks", (gpu) => { const links = linksOf(gpu); return links ? bad(links.text, links.bad) : absent("not reported"); }],
     ["Temperature", cell(M.temp, heat)], ["Memory temp.", cell(M.memTemp)], ["Slows down at", cell(M.slowdown)], ["Last XID", (gpu) => (gpu.metrics?.[M.xid]?.absent === "no_data" ? h("span", { class: "quiet" }, "none") : cell(M.xid)(gpu))],
   ]],
   ["throughput", "Throughput", [
@@ -67,7 +65,7 @@ const MODES = [
     ["Memory used", cell(M.used)], ["Power", cell(M.power)], ["PCIe", (gpu) => trafficText(gpu, M.pcieTx, M.pcieRx)], ["NVLink", (gpu) => trafficText(gpu, M.nvTx, M.nvRx)],
   ]],
   ["limits", "Bottlenecks", [
-    ["It is", (gpu) => workOf(gpu).text], ["What holds it back, as far as measured", (gpu) => { const found = limitsOf(gpu); return found.length ? h("ul", { class: "plain" }, found.map((f) => h("li", {}, f))) : h("span", { class: "quiet" }, "nothing that is measured"); }],
+    ["Activity", (gpu) => `${activityOf(gpu).word}: ${activityOf(gpu).text ?? ""}`], ["What holds it back, as far as measured", (gpu) => { const found = limitsOf(gpu); return found.length ? h("ul", { class: "plain" }, found.map((f) => h("li", {}, f))) : h("span", { class: "quiet" }, "nothing that is measured"); }],
     ["Held down by", (gpu) => { const r = reasonsOf(gpu); return r === null ? absent(whyAbsent(gpu.metrics?.[M.reasons])) : bad(r.map((x) => x.text).join(", ") || "nothing", r.some((x) => x.trouble)); }],
     ["SM clock", cell(M.clock)], ["of at most", cell(M.maxClock)], ["Memory clock", cell(M.memClock)], ["Power limit", cell(M.limit)],
   ]],
@@ -107,7 +105,7 @@ function peers() {
   const indexes = seen.gpus.map((gpu) => gpu.index);
   return table("Which GPUs reach each other over NVLink", ["GPU", ...indexes.map((i) => `${i}`)], rows.map((gpu) => [gpuName(gpu), ...indexes.map((i) => {
     const peer = gpu.peers.find((p) => p.gpu === i);
-    return i === gpu.index ? "·" : !peer ? absent("not told") : peer.nvlink_status === "ok" ? "yes" : bad(peer.nvlink_status ?? whyAbsent(peer), peer.nvlink_status && peer.nvlink_status !== "not_supported");
+    return i === gpu.index ? "·" : !peer ? absent("not reported") : peer.nvlink_status === "ok" ? "yes" : bad(peer.nvlink_status ?? whyAbsent(peer), peer.nvlink_status && peer.nvlink_status !== "not_supported");
   })]));
 }
 
@@ -144,13 +142,13 @@ export function debug({ speak }) {
   const charts = [make("SM active", M.sm, percent, { max: 1 }), make("Utilisation", M.util, percent, { max: 1, scale: 0.01 }), make("Tensor active", M.tensor, percent, { max: 1 }), make("DRAM active", M.dram, percent, { max: 1 }),
     make("Memory used", M.used, gibibytes, { scale: 1 / 1024 }), make("Power", M.power, (v) => reading(v, "W"), {}), make("Temperature", M.temp, (v) => reading(v, "C"), { loose: true }), make("SM clock", M.clock, (v) => reading(v, "MHz"), {}),
     make("PCIe received", M.pcieRx, rate, {}), make("NVLink sent", M.nvTx, rate, {})];
-  const parts = [...MODES.map(([id, title]) => [id, title]), ["fabric", "Links and peers"], ["curves", "Over time"], ["monitor", "The monitoring itself"], ["noticed", "What was noticed"]];
+  const parts = [...MODES.map(([id, title]) => [id, title]), ["fabric", "Links and peers"], ["curves", "Over time"], ["monitor", "The monitoring itself"], ["noticed", "Recent events"]];
   const element = h("div", {}, h("nav", { class: "parts", "aria-label": "Parts of this view" }, parts.map(([id, title]) => h("button", { type: "button", onclick: () => goTo(`${id}-h`) }, title))),
     bodies.map(({ id, title, body }) => h("section", { "aria-labelledby": `${id}-h` }, h("h2", { id: `${id}-h` }, title), body.element)),
     h("section", { "aria-labelledby": "fabric-h" }, h("h2", { id: "fabric-h" }, "Links and peers"), fabric),
     h("section", { "aria-labelledby": "curves-h" }, h("h2", { id: "curves-h" }, "Over time"), tools.element, chartGroup(charts, speak, [strip.element]), keyHelp()),
     h("section", { "aria-labelledby": "monitor-h" }, h("h2", { id: "monitor-h" }, "The monitoring itself"), rest),
-    h("section", { "aria-labelledby": "noticed-h" }, h("h2", { id: "noticed-h" }, "What was noticed"), events.element));
+    h("section", { "aria-labelledby": "noticed-h" }, h("h2", { id: "noticed-h" }, "Recent events"), events.element));
   function update(what) {
     tools.update();
     if (what === "tick" && seen.tick % 2)

@@ -6,8 +6,8 @@ import { Chart, lineOf, toolbar } from "./charts.js";
 import { absent, each, fill, h, mark, say, table } from "./element.js";
 import { ever, inMinutes } from "./history.js";
 import { keepScroll, limitsOf } from "./debug.js";
-import { busyBars, eventList, findingList, gpuCard, gpuLink, gpuName, incidentList, instanceLink, instanceName, isAbout, openIncidents, processHome, processName, processesOf, sinceOf, usersOf,
-  workOf } from "./parts.js";
+import { busyBars, eventList, gpuCard, gpuLink, gpuName, incidentList, instanceLink, instanceName, isAbout, openIncidents, processHome, processName, processesOf, sinceOf, usersOf,
+  activityOf, tellActivity } from "./parts.js";
 import { chartGroup, keyHelp } from "./oncall.js";
 import { marks, timeline } from "./timeline.js";
 import { ABSENCES, M, bytes, celsius, gibibytes, grouped, lasting, megahertz, modelOf, percent, rate, reading, short, watts, whyAbsent } from "./words.js";
@@ -71,7 +71,7 @@ function processTable(processes, gpu) {
     { text: "Runs for", number: true }].filter(Boolean),
   processes.slice(0, 100).map((p) => [h("a", { href: `#/process/${p.pid}` }, processName(p)), String(p.pid), p.user ?? (p.uid === undefined ? absent("not known") : String(p.uid)), processHome(p) || h("span", { class: "quiet" }, "none that is known"),
     ...(gpu.instances?.length ? [p.gpu_instance === undefined ? "–" : `${p.gpu_instance}/${p.compute_instance ?? 0}`] : []),
-    p.used_bytes === undefined || p.used_bytes === null ? absent("not told") : bytes(p.used_bytes), p.sm_percent === undefined || p.sm_percent === null ? absent("not told") : `${p.sm_percent} %`,
+    p.used_bytes === undefined || p.used_bytes === null ? absent("not reported") : bytes(p.used_bytes), p.sm_percent === undefined || p.sm_percent === null ? absent("not reported") : `${p.sm_percent} %`,
     p.rss_bytes ? bytes(p.rss_bytes) : absent("not known"), runsFor(p)]),
   "No process that the driver tells of.");
 }
@@ -114,16 +114,16 @@ export function gpuView({ speak, id }) {
   const find = () => findGpu(id), first = find();
   if (!first)
     return notThere(seen.status === null ? "Nothing is known yet." : "There is no such GPU on this node.");
-  const card = gpuCard(first, { small: false }), incidents = h("ol", { class: "incidents" }), findings = h("ol", { class: "incidents" }), fine = h("p", { class: "fine" }, "Nothing is wrong with this GPU.");
+  const card = gpuCard(first, { small: false }), incidents = h("ol", { class: "incidents" }), fine = h("p", { class: "fine" }, "All healthy.");
   const only = (i) => isAbout(i, find() ?? {}) || i.device?.kind === "node", charts = chartsOf(find, only), tools = toolbar({ tenths: true }), strip = timeline(only, (e) => e.gpu === first.index);
   const processes = h("div"), owners = h("p"), limits = h("ul", { class: "plain" }), none = h("p", { class: "quiet" }), all = everything(find), facts = h("dl", { class: "facts wide" });
   const events = eventList((e) => e.gpu === first.index && e.gpu !== null, 10), undrawn = h("p", { class: "quiet" });
   const element = h("div", {}, h("nav", { class: "crumbs", "aria-label": "Where this is" }, h("a", { href: "#/" }, "Node"), h("span", {}, gpuName(first))),
     h("div", { class: "two" }, h("section", { "aria-labelledby": "gpu-h", class: "bare" }, h("h2", { id: "gpu-h", class: "spoken" }, gpuName(first)), card.element),
-      h("section", { "aria-labelledby": "wrong-h" }, h("h2", { id: "wrong-h" }, "What is wrong with it"), incidents, findings, fine, h("h3", {}, "What holds it back now"), limits, none)),
+      h("section", { "aria-labelledby": "wrong-h" }, h("h2", { id: "wrong-h" }, "Problems"), incidents, fine, h("h3", {}, "What holds it back now"), limits, none)),
     h("section", { "aria-labelledby": "curves-h" }, h("h2", { id: "curves-h" }, "Over time"), tools.element, chartGroup(charts, speak, [strip.element]), undrawn, keyHelp()),
     h("section", { "aria-labelledby": "who-h" }, h("h2", { id: "who-h" }, "Who uses it"), owners, processes),
-    h("section", { "aria-labelledby": "noticed-h" }, h("h2", { id: "noticed-h" }, "What was noticed of it"), events.element),
+    h("section", { "aria-labelledby": "noticed-h" }, h("h2", { id: "noticed-h" }, "Recent events"), events.element),
     h("section", { "aria-labelledby": "facts-h" }, h("h2", { id: "facts-h" }, "What it is"), facts, all.element));
   let lastProcesses = "";
 
@@ -133,19 +133,18 @@ export function gpuView({ speak, id }) {
     if (!gpu)
       return;
     card.update(gpu);
-    const open = openIncidents().filter((i) => isAbout(i, gpu)), found = seen.findings.filter((f) => f.gpu === gpu.index), held = limitsOf(gpu);
+    const open = openIncidents().filter((i) => isAbout(i, gpu)), held = limitsOf(gpu);
     incidentList(incidents, open);
-    findingList(findings, found);
-    fine.hidden = open.length + found.length > 0 || gpu.state !== "up";
+    fine.hidden = open.length > 0 || gpu.state !== "up";
     each(limits, held, (text) => text, (text) => h("li", {}, text));
-    say(none, gpu.state !== "up" ? "It cannot be asked." : held.length ? "" : "Nothing of what is measured.");
+    say(none, gpu.state !== "up" ? "No data from this GPU." : held.length ? "" : "Nothing that is measured.");
     if (what !== "tick")
       strip.update();
     hideEmpty(charts, undrawn);
     say(owners, ownersLine(gpu));
     const list = processesOf(gpu), text = JSON.stringify(list);
     if (text !== lastProcesses || !processes.firstChild)
-      keepScroll(processes, () => fill(processes, gpu.processes ? processTable(list, gpu) : h("p", { class: "quiet" }, gpu.processes_absent ? `Not known: ${ABSENCES[gpu.processes_absent] ?? gpu.processes_absent}.` : "The agent tells nothing of processes.")));
+      keepScroll(processes, () => fill(processes, gpu.processes ? processTable(list, gpu) : h("p", { class: "quiet" }, gpu.processes_absent ? `Not known: ${ABSENCES[gpu.processes_absent] ?? gpu.processes_absent}.` : "Processes are not reported.")));
     lastProcesses = text;
     events.update();
     if (what !== "tick" || seen.tick % 5 === 0) {
@@ -179,9 +178,7 @@ export function migView({ speak, id, instance }) {
     if (!one)
       return;
     busy.update(one);
-    const work = workOf(one);
-    say(chip, work.text);
-    mark(chip, "data-work", work.kind);
+    tellActivity(chip, activityOf(one));
     hideEmpty(charts, undrawn);
     say(owners, ownersLine(one));
     each(siblings, whole_.instances, keyOf, (other) => h("li", {}, h("a", { href: instanceLink(whole_, other), "aria-current": keyOf(other) === keyOf(first) ? "page" : null }, `${instanceName(other)} ${other.profile ?? ""}`)));

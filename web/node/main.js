@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frame of the page: the answers that stand on top of every view, the way between views (the address' hash), and the
 // turn of the loop that draws what has changed.
-import { linkState, number, on, seen, start } from "./agent.js";
+import { linkState, on, seen, start } from "./agent.js";
 import { axis, redraw } from "./charts.js";
 import { debug } from "./debug.js";
 import { fill, h, mark, say } from "./element.js";
@@ -9,10 +9,10 @@ import { executive } from "./executive.js";
 import { gpuView, migView } from "./gpu.js";
 import { incidentView } from "./incident.js";
 import { oncall } from "./oncall.js";
-import { capacity, gpuLink, gpuName, openIncidents, smActive, workOf } from "./parts.js";
+import { ACTIVITIES, activityOf, capacity, countText, gpuLink, gpuName, openIncidents } from "./parts.js";
 import { processView } from "./process.js";
 import { switchTheme } from "./theme.js";
-import { M, SEVERITIES, clock, lasting, percent, short, splitVerdict, thingOf } from "./words.js";
+import { SEVERITIES, clock, lasting, percent, splitVerdict, thingOf } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const ROUTES = [
@@ -34,10 +34,8 @@ function things() {
   for (const incident of openIncidents())
     if (SEVERITIES.indexOf(incident.severity) > 0) {
       const thing = thingOf(incident);
-      names.push(incident.cause === "application" ? (thing === "the node" ? "a program" : `a program on ${thing}`) : thing);
+      names.push(incident.cause === "application" ? (thing === "node" ? "a program" : `a program on ${thing}`) : thing);
     }
-  for (const finding of seen.findings)
-    names.push(finding.gpu === undefined ? "the node" : `GPU ${finding.gpu}`);
   const once = [...new Set(names)];
   return once.slice(0, THINGS).join(", ") + (once.length > THINGS ? ` and ${once.length - THINGS} more` : "");
 }
@@ -46,24 +44,25 @@ function verdict() {
   if (seen.status === null)
     return { tone: "unknown", text: seen.problem ? "not known" : "looking …", more: seen.problem ? `The agent does not answer (${seen.problem}).` : "" };
   if (seen.status === "ok")
-    return { tone: "ok", text: "nothing wrong", more: `${seen.gpus.filter((g) => g.state === "up").length} of ${seen.node.gpus_expected ?? seen.gpus.length} GPUs up` };
+    return { tone: "ok", text: "All healthy", more: `${seen.gpus.length} GPUs, no open problem` };
+  if (seen.status === "unknown" && !seen.gpus.length && seen.node.driver_why)
+    return { tone: "unknown", text: "No NVIDIA driver here", more: "Install it, or try: stoker sim run default -- stoker agent" };
   if (seen.status === "unknown")
-    return { tone: "unknown", text: "nothing has been sampled yet", more: "" };
+    return { tone: "unknown", text: "Unknown", more: seen.causes[0]?.text ?? "Nothing has been sampled yet." };
   const open = openIncidents(), worst = open[0];
-  const severe = open.some((i) => SEVERITIES.indexOf(i.severity) > 1) || seen.findings.some((f) => SEVERITIES.indexOf(f.severity) > 1);
-  return { tone: severe ? "wrong" : "warning", text: `WRONG ${things()}`, more: worst?.title ?? seen.findings[0]?.text ?? seen.causes[0]?.text ?? "" };
+  const severe = open.some((i) => SEVERITIES.indexOf(i.severity) > 1);
+  return { tone: severe ? "wrong" : "warning", text: `Problem: ${things()}`, more: worst?.title ?? seen.causes[0]?.text ?? "" };
 }
 
 function working() {
   if (!seen.gpus.length)
-    return { text: seen.status === null ? "…" : "no GPU is known", more: "" };
-  const kinds = seen.gpus.map((gpu) => workOf(gpu).kind), count = (kind) => kinds.filter((k) => k === kind).length, sum = capacity();
-  const parts = [["occupied", "only occupied"], ["held", "held but idle"], ["free", "free"], ["down", "down"], ["unknown", "not known"]].filter(([kind]) => count(kind)).map(([kind, text]) => `${count(kind)} ${text}`);
-  const up = seen.gpus.filter((gpu) => gpu.state === "up"), mean = (list) => (list.length ? list.reduce((a, b) => a + b, 0) / list.length : null);
-  const sm = mean(up.map(smActive).filter((v) => v !== null)), util = mean(up.map((gpu) => number(gpu, M.util)).filter((v) => v !== null));
-  const measured = [sm === null ? "SM active is not told" : `SM active ${percent(sm)}`, util === null ? (up.some((g) => g.mig) ? "no utilisation while MIG is on" : "") : `utilisation ${percent(util / 100)}`].filter(Boolean).join(" · ");
-  return { tone: count("occupied") + count("held") > 0 ? "warning" : count("down") ? "wrong" : "ok", text: `${count("busy")} of ${sum.total} busy${parts.length ? `, ${parts.join(", ")}` : ""}`,
-    more: `${measured}${sum.wasted >= 0.1 ? ` · wasted: ${short(sum.wasted)} GPU${short(sum.wasted) === "1" ? "" : "s"}` : ""}` };
+    return { text: seen.status === null ? "…" : "No GPU", more: "" };
+  const sum = capacity(), others = countText(sum, ACTIVITIES.slice(1)), known = seen.gpus.map(activityOf);
+  const mean = (name) => { const list = known.map((a) => a[name]).filter((v) => v !== undefined); return list.length ? list.reduce((x, y) => x + y, 0) / list.length : null; };
+  const sm = mean("sm_active"), util = mean("utilization"), waits = known.find((a) => a.word === "waiting" || a.word === "idle held");
+  const measured = [sm === null ? "SM activity not reported by these GPUs" : `SM active ${percent(sm)}`, util === null ? "" : `utilisation ${percent(util)}`].filter(Boolean).join(" · ");
+  return { tone: sum.unusable ? "wrong" : waits ? "warning" : sum.unknown ? "unknown" : "ok", text: `${sum.working} of ${sum.total} working${others ? `, ${others}` : ""}`,
+    more: `${measured}${waits ? ` · ${waits.text}` : ""}` };
 }
 
 function whatToDo() {
@@ -71,17 +70,15 @@ function whatToDo() {
   const others = open.filter((i) => i !== first && SEVERITIES.indexOf(i.severity) > 0).length;
   if (first)
     return { text: `${thingOf(first)}: ${first.action_text}`, more: splitVerdict(first).advice, href: `#/incident/${first.id}`, others };
-  if (seen.findings.length)
-    return { text: "look at what is listed below", more: seen.findings[0].text, others: seen.findings.length - 1 };
   if (seen.status === null || seen.status === "unknown")
     return { text: "…", more: "" };
-  return { text: "nothing", more: openIncidents().some((i) => i.maintenance) ? "What is open is in a maintenance window." : "No open incident asks for anything.", others: 0 };
+  return { text: "Nothing to do", more: openIncidents().some((i) => i.maintenance) ? "What is open is in a maintenance window." : "No open incident asks for anything.", others: 0 };
 }
 
 function answers() {
   const state = linkState(), known = seen.status !== null, fresh = state.fresh || (!state.ever && seen.link !== "lost");
-  const well = verdict(), works = working(), todo = whatToDo();
-  const stale = known && !fresh;
+  const stale = known && !fresh, well = verdict(), works = working();
+  const todo = stale && !whatToDo().href ? { text: "Unknown", more: "No contact with the agent." } : whatToDo();
   document.documentElement.dataset.stale = stale ? "yes" : "no";
   mark($("verdict"), "data-tone", stale ? "unknown" : well.tone);
   say($("verdict-text"), stale ? "not known: no contact with the agent" : well.text);

@@ -4,7 +4,7 @@ import { keyOf, seen } from "./agent.js";
 import { Chart, keys, toolbar } from "./charts.js";
 import { each, h, say } from "./element.js";
 import { ever, values } from "./history.js";
-import { cardGrid, eventList, findingList, gpuName, incidentList, openIncidents, severityOf } from "./parts.js";
+import { cardGrid, eventList, gpuName, incidentList, openIncidents, severityOf } from "./parts.js";
 import { marks, timeline } from "./timeline.js";
 import { M, celsius, clock, percent, watts, whyAbsent } from "./words.js";
 
@@ -50,8 +50,8 @@ export const fleetNames = [M.sm, M.util, M.power, M.temp];
 export function fleetCharts() {
   const make = (title, note, name, format, more) => new Chart({ title, note, format, fleet: true, lines: everyGpu(name, more.scale), why: noLine(name), wants: wantsAll(fleetNames), marks: () => marks(), ...more });
   return [
-    make("SM active", "really busy", M.sm, percent, { max: 1 }),
-    make("Utilisation", "busy or only occupied", M.util, percent, { max: 1, scale: 0.01 }),
+    make("SM active", null, M.sm, percent, { max: 1 }),
+    make("Utilisation", null, M.util, percent, { max: 1, scale: 0.01 }),
     make("Power", null, M.power, watts, {}),
     make("Temperature", null, M.temp, celsius, { loose: true }),
   ];
@@ -76,23 +76,22 @@ function ofWindow({ gpus, uuids }) {
 }
 
 export function oncall({ speak }) {
-  const incidents = h("ol", { class: "incidents" }), findings = h("ol", { class: "incidents" }), fine = h("p", { class: "fine" });
+  const incidents = h("ol", { class: "incidents" }), fine = h("p", { class: "fine" });
   const windows = h("ul", { class: "windows" }), more = h("p", { class: "quiet" }), grid = cardGrid(), charts = fleetCharts(), bar = toolbar({ tenths: false });
   const strip = timeline(), events = eventList();
   const element = h("div", {},
-    h("section", { "aria-labelledby": "wrong-h", id: "wrong" }, h("h2", { id: "wrong-h" }, "What is wrong now"), windows, incidents, findings, more, fine),
+    h("section", { "aria-labelledby": "wrong-h", id: "wrong" }, h("h2", { id: "wrong-h" }, "Problems"), windows, incidents, more, fine),
     h("section", { "aria-labelledby": "gpus-h", class: "bare" }, h("h2", { id: "gpus-h" }, "GPUs"), grid.element),
-    h("section", { "aria-labelledby": "time-h" }, h("h2", { id: "time-h" }, "How it came to this"), bar.element, chartGroup(charts, speak, [strip.element]), keyHelp()),
-    h("section", { "aria-labelledby": "events-h" }, h("h2", { id: "events-h" }, "What was noticed"), events.element));
+    h("section", { "aria-labelledby": "time-h" }, h("h2", { id: "time-h" }, "Timeline"), bar.element, chartGroup(charts, speak, [strip.element]), keyHelp()),
+    h("section", { "aria-labelledby": "events-h" }, h("h2", { id: "events-h" }, "Recent events"), events.element));
 
   function update(what) {
     const open = openIncidents();
     incidentList(incidents, open.slice(0, SHOWN));
-    findingList(findings, seen.findings);
     more.hidden = open.length <= SHOWN;
     say(more, `and ${open.length - SHOWN} more: stoker incidents lists all of them`);
-    fine.hidden = open.length + seen.findings.length > 0 || seen.status === null;
-    say(fine, seen.status === "unknown" ? "Nothing has been sampled yet." : "No open incident, nothing out of order.");
+    fine.hidden = open.length > 0 || seen.status === null;
+    say(fine, seen.status === "unknown" ? "Nothing has been sampled yet." : "All healthy: no open incident.");
     each(windows, seen.maintenance.filter((w) => w.active), (w) => w.id, (w) => h("li", {}, h("b", {}, "Maintenance"), ` of ${ofWindow(w)} until ${clock(Date.parse(w.until))} UTC: ${w.reason} (${w.who})`));
     grid.update();
     bar.update();

@@ -1,35 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pieces that several views are made of: incidents, GPU cards, bars, who uses what, and the judgement whether a GPU is
-// busy or only occupied.
+// Pieces that several views are made of: incidents, GPU cards, bars, who uses what, and what each
+// GPU does.
 import { idOf, keyOf, number, seen, when } from "./agent.js";
 import { Chart } from "./charts.js";
 import { absent, each, h, mark, put, say } from "./element.js";
 import { M, ROUTE_WANTS, SEVERITIES, SEVERITY_MEANS, STATES, byUrgency, bytes, celsius, clockReasons, lasting, megahertz, modelOf, percent, rate, rates,
   splitVerdict, watts, whole, whyAbsent } from "./words.js";
 
-/* --- busy or only occupied --- */
+/* --- what a GPU does: the agent decides it --- */
 
-const BUSY_FROM = 0.05, OCCUPIED_GAP = 0.5, HELD_SHARE = 0.02;
+export const ACTIVITIES = ["working", "waiting", "idle held", "free", "unusable", "unknown"];
 
-/* How much of the GPU a MIG device is: "1c.3g.40gb" computes on one slice of seven. */
-function slices(instance) {
-  const found = /^(?:(\d+)c\.)?(\d+)g/.exec(instance.profile ?? "");
-  return found ? Number(found[1] ?? found[2]) : 1;
-}
+export const activityOf = (device) => device.activity ?? { word: "unknown", text: "" };
 
-/* SM active of a device, of a split GPU over its instances; null where nothing tells. */
-export function smActive(device) {
-  const own = number(device, M.sm);
-  if (own !== null || !device.instances?.length)
-    return own;
-  let sum = 0, known = false;
-  for (const instance of device.instances) {
-    const sm = number(instance, M.sm);
-    known ||= sm !== null;
-    sum += (sm ?? 0) * slices(instance) / 7;
-  }
-  return known ? Math.min(1, sum) : null;
-}
+/* SM active of a device, of a split GPU over its instances; null where it is not reported. */
+export const smActive = (device) => number(device, M.sm) ?? (device.instances?.length ? device.activity?.sm_active ?? null : null);
 
 export function memoryShare(device) {
   const used = number(device, M.used), total = number(device, M.total);
@@ -39,41 +24,18 @@ export function memoryShare(device) {
 export const usersOf = (device) => [...(device.owners ?? []), ...(device.instances ?? []).flatMap((one) => one.owners ?? [])];
 export const processesOf = (device) => device.processes ?? [];
 
-/* What a GPU does: {kind, text}. busy: its multiprocessors work. occupied: utilisation says busy and they do not.
- * held: somebody has it and nothing runs. free: nobody has it. down: it cannot be used. unknown: nothing tells. */
-export function workOf(device) {
-  if (device.state && device.state !== "up")
-    return { kind: device.state === "starting" ? "unknown" : "down", text: device.state === "no_driver" ? "no driver" : device.state };
-  const util = number(device, M.util), sm = smActive(device), share = memoryShare(device);
-  const taken = usersOf(device).length > 0 || processesOf(device).length > 0 || (share ?? 0) > HELD_SHARE;
-  if (sm === null && util === null)
-    return { kind: "unknown", text: "not known" };
-  if (sm === null)
-    return util >= 100 * BUSY_FROM ? { kind: "unknown", text: "busy or occupied: SM active is not told" } : taken ? { kind: "held", text: "held, idle" } : { kind: "free", text: "free" };
-  if (util !== null && util >= 100 * BUSY_FROM && 100 * sm < OCCUPIED_GAP * util)
-    return { kind: "occupied", text: "only occupied" };
-  if (sm >= BUSY_FROM || (util ?? 0) >= 100 * BUSY_FROM)
-    return { kind: "busy", text: "busy" };
-  return taken ? { kind: "held", text: "held, idle" } : { kind: "free", text: "free" };
-}
-
-/* In GPUs: what is busy, wasted (somebody has it and its multiprocessors rest), free, down, not known. Their sum is
- * how many there should be. */
+/* How many GPUs do what; those that should be there and are not are unusable. */
 export function capacity() {
-  const sum = { busy: 0, wasted: 0, free: 0, down: 0, unknown: 0 };
-  for (const gpu of seen.gpus) {
-    const { kind } = workOf(gpu), sm = smActive(gpu);
-    if (kind === "down" || kind === "unknown" || kind === "free") {
-      sum[kind] += 1;
-    } else {
-      sum.busy += sm ?? 0;
-      sum.wasted += 1 - (sm ?? 0);
-    }
-  }
+  const sum = Object.fromEntries(ACTIVITIES.map((word) => [word, 0]));
+  for (const gpu of seen.gpus)
+    sum[activityOf(gpu).word] += 1;
   sum.total = Math.max(seen.gpus.length, seen.node.gpus_expected ?? 0);
-  sum.down += sum.total - seen.gpus.length;
+  sum.unusable += sum.total - seen.gpus.length;
   return sum;
 }
+
+/* "2 waiting, 1 free": without those of which there are none. */
+export const countText = (sum, words = ACTIVITIES) => words.filter((word) => sum[word]).map((word) => `${sum[word]} ${word}`).join(", ");
 
 /* --- incidents --- */
 
@@ -87,9 +49,6 @@ export function severityOf(gpu) {
   for (const incident of seen.incidents)
     if (incident.state === "open" && incident.cause !== "application" && isAbout(incident, gpu))
       worst = Math.max(worst, SEVERITIES.indexOf(incident.severity));
-  for (const finding of seen.findings)
-    if (finding.gpu === gpu.index && gpu.index !== null)
-      worst = Math.max(worst, SEVERITIES.indexOf(finding.severity));
   return worst ? SEVERITIES[worst] : null;
 }
 
@@ -111,7 +70,7 @@ export function incidentItem(incident) {
       h("a", { class: "incident-title", href: `#/incident/${incident.id}` }, incident.title ?? incident.class)),
     h("p", { class: "do" }, h("b", {}, "Do"), h("span", {}, h("strong", {}, incident.action_text), advice && h("span", { class: "advice" }, ` ${advice}`))),
     h("p", { class: "quiet" }, `${SEVERITY_MEANS[incident.severity] ?? ""}. ${about}.`),
-    why && h("details", {}, h("summary", {}, "Why Stoker thinks so"), h("p", {}, why), signs(incident)),
+    why && h("details", {}, h("summary", {}, "Why"), h("p", {}, why), signs(incident)),
     h("p", { class: "links" }, li.parts.age, h("a", { href: `#/incident/${incident.id}` }, "Evidence"),
       h("a", { href: runbookOf(incident) }, "Runbook, step by step"))].filter(Boolean));
   return li;
@@ -136,11 +95,6 @@ export function incidentList(element, list) {
   }, (item, incident) => tellAge(item, incident));
 }
 
-export function findingList(element, list) {
-  each(element, list, (f) => `${f.severity} ${f.text}`, (f) => h("li", { class: "incident finding", "data-severity": f.severity },
-    h("div", { class: "incident-head" }, h("span", { class: "severity", "data-severity": f.severity }, f.severity), h("span", { class: "incident-title" }, f.text))));
-}
-
 /* --- readings --- */
 
 /* A text of a device's reading, or why there is none. */
@@ -160,14 +114,14 @@ function row(name, title) {
   } };
 }
 
-/* Both words for "busy" side by side. */
+/* SM activity and utilisation side by side. */
 export function busyBars() {
   const make = (label, title, kind) => {
     const bar = h("i"), text = h("span", { class: "bar-value" });
     return { bar, text, element: h("div", { class: "busy-row", "data-kind": kind }, h("span", { class: "bar-label", title }, label), h("span", { class: "bar-track", "aria-hidden": "true" }, bar), text) };
   };
-  const sm = make("SM active", "share of the time in which a multiprocessor had work, over all of them: really busy", "sm");
-  const util = make("Utilisation", "share of the time in which any kernel ran, however small: occupied", "util");
+  const sm = make("SM active", "share of the time in which a multiprocessor had work, over all of them", "sm");
+  const util = make("Utilisation", "share of the time in which any kernel ran, however small", "util");
   return { element: h("div", { class: "busy" }, sm.element, util.element), update(device) {
     for (const [row_, value, name, format] of [[sm, smActive(device), M.sm, percent], [util, number(device, M.util), M.util, (v) => percent(v / 100)]]) {
       const share = value === null ? 0 : name === M.util ? value / 100 : value;
@@ -268,7 +222,7 @@ export function processHome(p) {
     .filter(Boolean).join(", ");
 }
 
-/* Who has a device, in a few words; null: nobody that is known. */
+/* Who has a device, in a few words; null: no process. */
 export function whoText(device) {
   const owners = usersOf(device), processes = processesOf(device);
   const names = [...new Set([...owners.map(ownerName), ...processes.map((p) => (p.pod || p.job ? processHome(p) : `${processName(p)}${p.user ? ` (${p.user})` : ""}`))])];
@@ -288,7 +242,7 @@ export const instanceLink = (gpu, one) => `${gpuLink(gpu)}/mig/${one.gpu_instanc
 
 function sparkline(gpu) {
   const device = keyOf(gpu);
-  return new Chart({ title: `${gpuName(gpu)}, busy`, bare: true, height: 40, max: 1, format: percent, lines: () => [
+  return new Chart({ title: `${gpuName(gpu)}, activity`, bare: true, height: 40, max: 1, format: percent, lines: () => [
     { device, name: M.util, colour: "--util", scale: 0.01, width: 1, fill: 0.18, label: "utilisation" },
     { device, name: M.sm, colour: "--sm", width: 1.5, fill: 0.45, label: "SM active" }], wants: () => [[gpu, [M.sm, M.util]]] });
 }
@@ -307,24 +261,30 @@ function instanceRow(gpu, one) {
   return element;
 }
 
+/* The word on a chip, the reason in its title. */
+export function tellActivity(chip, activity) {
+  say(chip, activity.cause ? `${activity.word}: ${activity.cause}` : activity.word);
+  mark(chip, "data-work", activity.word);
+  mark(chip, "title", activity.text || null);
+}
+
 /* One of very many: what it does, what is wrong with it, and its numbers in one line. */
 function gpuTile(first) {
   const flag = h("span", { class: "severity" }), chip = h("span", { class: "chip" }), busy = busyBars(), line = h("p", { class: "quiet" });
   const element = h("article", { class: "card gpu", "aria-label": gpuName(first) }, h("header", {}, h("h3", {}, h("a", { href: gpuLink(first) }, gpuName(first))), flag, chip), busy.element, line);
   function update(gpu) {
-    const work = workOf(gpu), severity = severityOf(gpu), up = gpu.state === "up";
+    const activity = activityOf(gpu), severity = severityOf(gpu), up = gpu.state === "up";
     mark(element, "data-severity", severity);
     flag.hidden = !severity;
     say(flag, severity ?? "");
     mark(flag, "data-severity", severity);
-    chip.hidden = work.kind === "busy"; // as most are; the bars say so
-    say(chip, work.text);
-    mark(chip, "data-work", work.kind);
+    chip.hidden = activity.word === "working"; // as most are; the bars say so
+    tellActivity(chip, activity);
     busy.element.hidden = !up;
     if (up)
       busy.update(gpu);
     const told = (what, name, format) => { const value = number(gpu, name); return value === null ? `${what}: ${whyAbsent(gpu.metrics?.[name])}` : format(value); };
-    say(line, up ? [told("memory", M.used, (v) => bytes(v * 1048576)), told("power", M.power, watts), told("heat", M.temp, celsius)].join(" · ") : [STATES[gpu.state] ?? gpu.state, gpu.why].filter(Boolean).join(": "));
+    say(line, up ? [told("memory", M.used, (v) => bytes(v * 1048576)), told("power", M.power, watts), told("temperature", M.temp, celsius)].join(" · ") : [STATES[gpu.state] ?? gpu.state, gpu.why].filter(Boolean).join(": "));
   }
   return { element, update, end() {} };
 }
@@ -333,7 +293,7 @@ function gpuTile(first) {
 export function gpuCard(first, { small }) {
   const chip = h("span", { class: "chip" }), model = h("span", { class: "quiet model" }), flag = h("span", { class: "severity" });
   const down = h("p", { class: "down" }), busy = busyBars(), facts = h("dl", { class: "facts" }), instances = h("ul", { class: "instances" });
-  const rows = { memory: row("Memory"), power: row("Power"), heat: row("Heat"), clock: row("Clock"), held: row("Throttled", "what keeps the clocks from their highest"), errors: row("ECC", "errors of the memory"),
+  const rows = { memory: row("Memory"), power: row("Power"), heat: row("Temperature"), clock: row("Clock"), held: row("Throttled", "what keeps the clocks from their highest"), errors: row("ECC", "errors of the memory"),
     bus: row("PCIe"), link: row("NVLink"), who: row("Used by") };
   const spark = small || first.instances?.length ? null : sparkline(first);
   facts.append(...(small ? [rows.memory, rows.power, rows.heat, rows.who] : Object.values(rows)).map((r) => r.element));
@@ -341,11 +301,10 @@ export function gpuCard(first, { small }) {
     h("header", {}, h("h3", {}, h("a", { href: gpuLink(first) }, gpuName(first))), flag, chip, model), down, busy.element, spark?.element, facts, instances);
 
   function update(gpu) {
-    const work = workOf(gpu), severity = severityOf(gpu), up = gpu.state === "up";
+    const activity = activityOf(gpu), severity = severityOf(gpu), up = gpu.state === "up";
     mark(element, "data-severity", severity);
-    mark(element, "data-work", work.kind);
-    say(chip, work.text);
-    mark(chip, "data-work", work.kind);
+    mark(element, "data-work", activity.word);
+    tellActivity(chip, activity);
     flag.hidden = !severity;
     say(flag, severity ?? "");
     mark(flag, "data-severity", severity);
@@ -364,7 +323,7 @@ export function gpuCard(first, { small }) {
     rows.memory.update(memoryText(gpu), memoryShare(gpu));
     rows.power.update(powerText(gpu), power !== null && limit ? power / limit : null);
     rows.heat.update(heatText(gpu), temp !== null && slow ? temp / slow : null, temp !== null && slow !== null && temp >= slow - 3 ? "bad" : null);
-    rows.who.update(whoText(gpu) ?? "nobody that is known");
+    rows.who.update(whoText(gpu) ?? "no process");
     if (small)
       return each(instances, gpu.instances ?? [], keyOf, (one) => instanceRow(gpu, one), (item, one) => item.update(one));
     const reasons = reasonsOf(gpu), errors = errorsOf(gpu), bus = busOf(gpu), links = linksOf(gpu);
@@ -427,7 +386,7 @@ export function eventItem(event) {
 
 /* The newest events; `more` shows up to all that are kept. */
 export function eventList(only = () => true, few = 15) {
-  const list = h("ol", { class: "events" }), none = h("p", { class: "quiet" }, "Nothing was noticed since the agent started.");
+  const list = h("ol", { class: "events" }), none = h("p", { class: "quiet" }, "No event since the agent started.");
   const more = h("button", { type: "button", onclick: () => { all = !all; update(); } });
   let all = false;
   function update() {

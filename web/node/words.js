@@ -194,7 +194,7 @@ export function modelOf(name) {
 export function thingOf(incident) {
   const d = incident.device ?? {};
   if (d.kind === "node" || !d.kind)
-    return incident.scope === "fabric" ? "the fabric" : "the node";
+    return incident.scope === "fabric" ? "fabric" : "node";
   if (d.kind.includes("switch"))
     return `switch ${d.pci ?? ""}`;
   const gpu = d.index === null || d.index === undefined ? `GPU ${d.pci ?? ""}` : `GPU ${d.index}`;

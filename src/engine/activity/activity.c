@@ -13,16 +13,24 @@
 #include "engine/activity/decide.h"
 #include "engine/health/incidents.h"
 
-enum { JOB_CAP = 80, SLICES = 7, YOUNG_S = 10 };
+enum { JOB_CAP = 80, SLICES = 7, YOUNG_S = 10, SOON_S = 5, HOURS = 24, GAP_S = 90 };
 
 /* A word replaces another one when it was right for so long. */
 #define DWELL_NS (10 * NS_PER_S)
 /* MiB of a device that nobody holds: contexts of the driver itself; of a small instance a twentieth of its memory. */
 static const double unheld_mib = 1024, unheld_share = 0.05;
 
+/* Seconds of each word in an hour of the clock. */
+typedef struct Hour {
+    uint64_t number;
+    uint16_t seconds[ACTIVITY_END];
+} Hour;
+
 typedef struct Slot {
     Activity shown;
     Activity next; /* another word that was right since next.since_ns */
+    uint64_t counted_s;
+    Hour day[HOURS];
 } Slot;
 
 typedef struct GpuSlot {
@@ -260,6 +268,12 @@ static Activity explain_absence(const Subject *s, bool held)
     return make_unknown(held, "SM activity not reported by this %s", s->instance ? "instance" : "GPU");
 }
 
+/* SM activity is a difference of two readings: the first has none. */
+static bool comes_soon(const Sample *sm)
+{
+    return !sm->valid && (sm->absence == ABSENCE_NOT_YET || sm->absence == ABSENCE_NO_DATA);
+}
+
 /* By the readings; a device on which nothing is measured and that nobody holds is free. */
 static Activity decide_by_readings(const Subject *s, const Activity *before)
 {
@@ -270,6 +284,9 @@ static Activity decide_by_readings(const Subject *s, const Activity *before)
         return explain_absence(s, false);
     read_minute(s, &seconds);
     activity_decide(&seconds, before, &a);
+    if (a.basis == ACTIVITY_BASIS_UTILIZATION && a.window_s < SOON_S &&
+        comes_soon(&s->reading->sample[METRIC_PROF_SM_ACTIVE]))
+        return make_unknown(seconds.held, "just started");
     if (a.basis != ACTIVITY_BASIS_NONE)
         return a;
     a = explain_absence(s, seconds.held);
@@ -354,6 +371,24 @@ static void show(Slot *slot, const Activity *found, uint64_t now_ns)
     shown->since_ns = since;
 }
 
+/* Adds the time since the last call to the word in force; a longer gap belongs to none. */
+static void count_day(Slot *slot, uint64_t now_ns)
+{
+    const uint64_t now_s = now_ns / NS_PER_S, number = now_s / 3600;
+    const uint64_t passed = now_s - slot->counted_s;
+    Hour *hour = &slot->day[number % HOURS];
+
+    if (hour->number != number)
+        *hour = (Hour){.number = number};
+    if (slot->counted_s && passed <= GAP_S)
+        hour->seconds[slot->shown.word] = (uint16_t)(hour->seconds[slot->shown.word] + passed);
+    slot->counted_s = now_s;
+    memset(slot->shown.day_s, 0, sizeof slot->shown.day_s);
+    for (size_t i = 0; i < HOURS; i++)
+        for (ActivityWord word = 0; word < ACTIVITY_END && number - slot->day[i].number < HOURS; word++)
+            slot->shown.day_s[word] += slot->day[i].seconds[word];
+}
+
 static void decide_device(const Subject *s, Slot *slot, const Activity *summed)
 {
     IncidentUse use;
@@ -364,6 +399,7 @@ static void decide_device(const Subject *s, Slot *slot, const Activity *summed)
         (use == INCIDENT_USE_NO_NEW_WORK && found.word != ACTIVITY_WORKING && found.word != ACTIVITY_WAITING))
         block(&found, incident);
     show(slot, &found, s->snapshot->node->time_ns);
+    count_day(slot, s->snapshot->node->time_ns);
 }
 
 /* --- the node ----------------------------------------------------------------------------------------------------- */

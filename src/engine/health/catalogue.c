@@ -66,6 +66,14 @@ void catalogue_free(Catalogue *catalogue)
     free(catalogue);
 }
 
+void catalogue_open_at_once(Catalogue *catalogue)
+{
+    for (size_t i = 0; i < catalogue->class_count; i++)
+        catalogue->classes[i].for_ns = 0;
+    for (size_t i = 0; i < catalogue->rule_count; i++)
+        catalogue->rules[i].for_ns = 0;
+}
+
 size_t catalogue_class_count(const Catalogue *catalogue)
 {
     return catalogue->class_count;

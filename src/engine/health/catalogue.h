@@ -124,6 +124,8 @@ typedef struct DetectorSpec {
 int catalogue_new(const YamlNode *const *site, size_t count, const DetectorSpec *detectors, size_t detector_count,
                   Catalogue **ret, Err *err);
 void catalogue_free(Catalogue *catalogue);
+/* Drops the `for` of every class and rule: for a single sample, which cannot wait. */
+void catalogue_open_at_once(Catalogue *catalogue);
 
 size_t catalogue_class_count(const Catalogue *catalogue);
 const FaultClass *catalogue_class_at(const Catalogue *catalogue, size_t i);

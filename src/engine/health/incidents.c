@@ -709,24 +709,16 @@ int incidents_clear(Incidents *incidents, const char *id, const char *who, uint6
     return 0;
 }
 
-static bool takes_out_of_use(FaultAction action)
+/* What a person does about a program, or about nothing. */
+static bool is_about_program(FaultAction action)
 {
-    switch (action) {
-    case ACTION_RESET_GPU:
-    case ACTION_DRAIN_AND_RESET:
-    case ACTION_REBOOT_NODE:
-    case ACTION_DRAIN_AND_REBOOT:
-    case ACTION_DRAIN_AND_RMA:
-    case ACTION_RESET_FABRIC:
-    case ACTION_RESTART_FABRIC:
-    case ACTION_FIX_DRIVER:
-    case ACTION_UPDATE_DRIVER:
-    case ACTION_RESTART_CONTAINER:
-    case ACTION_RESTART_VM:
-        return true;
-    default:
-        return false;
-    }
+    return action == ACTION_NONE || action == ACTION_WATCH || action == ACTION_CHECK_APP ||
+           action == ACTION_RESTART_APP || action == ACTION_CHECK_MONITOR;
+}
+
+bool incident_is_problem(const Incident *incident)
+{
+    return incident->state == INCIDENT_OPEN && incident->severity >= SEVERITY_WARNING;
 }
 
 IncidentUse incident_use(const Incident *incident)
@@ -735,8 +727,8 @@ IncidentUse incident_use(const Incident *incident)
         return INCIDENT_USE_GOES_ON;
     if (incident->severity == SEVERITY_FATAL)
         return INCIDENT_USE_NONE;
-    return incident->severity == SEVERITY_ERROR && takes_out_of_use(incident->action) ? INCIDENT_USE_NO_NEW_WORK
-                                                                                      : INCIDENT_USE_GOES_ON;
+    return incident->severity == SEVERITY_ERROR && !is_about_program(incident->action) ? INCIDENT_USE_NO_NEW_WORK
+                                                                                       : INCIDENT_USE_GOES_ON;
 }
 
 bool incident_hits(const Incident *incident, const Device *gpu)

@@ -79,9 +79,11 @@ typedef enum IncidentUse {
     INCIDENT_USE_NO_NEW_WORK, /* what runs may end; then somebody has to act */
     INCIDENT_USE_NONE,        /* it cannot be used until somebody acts */
 } IncidentUse;
-/* By severity and action: a fatal one takes it out of use, an error whose action is to drain, reset, reboot or repair
- * the driver lets no new work in. Of an incident that is not open, and of a program's own fault: GOES_ON. */
+/* By severity and action: a fatal one takes it out of use; an error lets no new work in, unless what is to be done is
+ * about a program, or nothing. Of an incident that is not open, and of a program's own fault: GOES_ON. */
 IncidentUse incident_use(const Incident *incident);
+/* Open and WARNING or worse: what every output calls a problem. */
+bool incident_is_problem(const Incident *incident);
 /* Whether this GPU is the one, or part of the thing, that the incident is about: the node, the fabric, itself, its links
  * and instances. */
 bool incident_hits(const Incident *incident, const Device *gpu);

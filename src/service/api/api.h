@@ -17,46 +17,25 @@
 #include "model/owner.h"
 #include "model/place.h"
 #include "model/process.h"
+#include "model/snapshot.h"
 
-/* HEALTH_CAUSE(id, key, also fails readiness): why /healthz answers 503. */
-#define HEALTH_CAUSE_TABLE(HEALTH_CAUSE)                                                                               \
-    HEALTH_CAUSE(STARTING, "starting", true)                   /* not every GPU has been tried yet */                  \
-    HEALTH_CAUSE(DRIVER, "driver", true)                       /* the driver or its library cannot be used */          \
-    HEALTH_CAUSE(GPUS_MISSING, "gpus_missing", true)           /* found < expected */                                  \
-    HEALTH_CAUSE(GPU_DOWN, "gpu_down", true)                   /* a GPU is hung, lost, missing or failing */           \
-    HEALTH_CAUSE(SAMPLES_STALE, "samples_stale", true)         /* a GPU that is up has no fresh sample */              \
-    HEALTH_CAUSE(SAMPLER_ABANDONED, "sampler_abandoned", true) /* a process that cannot be killed holds the driver */  \
-    HEALTH_CAUSE(RELEASED, "released", true)                   /* let go for maintenance: not well, but meant so */
+enum { API_CAUSES_MAX = 320 };
 
-typedef enum HealthCauseId {
-#define HEALTH_CAUSE(id, key, ready) HEALTH_##id,
-    HEALTH_CAUSE_TABLE(HEALTH_CAUSE)
-#undef HEALTH_CAUSE
-        HEALTH_CAUSE_END,
-} HealthCauseId;
+/* Why the node is not fit to be relied on. */
+typedef struct NodeCause {
+    char key[INCIDENT_CLASS_CAP]; /* class of an incident; state of a GPU that no incident explains yet: "starting",
+                                     "hung"; "released" */
+    char text[INCIDENT_TEXT_CAP + 64];
+    const Incident *incident; /* NULL: none */
+    const NodeGpu *gpu;       /* NULL: the node, or a thing that is not in its list of GPUs */
+} NodeCause;
 
-enum { HEALTH_CAUSES_MAX = NODE_GPUS_MAX + NODE_SAMPLERS_MAX + 8, HEALTH_TEXT_CAP = 224 };
-
-typedef struct HealthCause {
-    HealthCauseId id;
-    char text[HEALTH_TEXT_CAP]; /* a sentence: what is wrong with what, since when */
-} HealthCause;
-
-typedef struct Health {
-    size_t count;
-    HealthCause causes[HEALTH_CAUSES_MAX];
-} Health;
-
-/* What is wrong with the node as a monitored thing. `normal_ns` is the sampling period; a sample older than three of
- * them (at least 3 s) is stale. */
-void api_judge(const Node *node, uint64_t normal_ns, Health *ret);
-/* Whether these causes make the node not well (every cause but RELEASED) and not ready (every cause). */
-bool health_is_well(const Health *health);
-bool health_is_ready(const Health *health);
-const char *health_cause_key(HealthCauseId id);
-
-/* {"status":"ok"|"failing","causes":[...]} for /healthz and /readyz. */
-void api_health(const Health *health, bool fine, const Node *node, Str *out);
+/* Open incidents that take something out of use or blind the agent, then GPUs that give no data and that no such
+ * incident explains; with `ready` the driver let go for maintenance too. Returns how many, at most `cap`. */
+size_t api_causes(const Snapshot *snapshot, bool ready, NodeCause *out, size_t cap);
+/* {"status":"ok"|"failing","gpus":{...},"causes":[{"cause":...,"text":...,"incident":...}]} for /healthz, and with `ready`
+ * for /readyz. Returns whether it is ok. */
+bool api_health_json(const Snapshot *snapshot, bool ready, Str *out);
 
 /* What is known of the node beside what its driver tells: who has its devices by the kubelet, who the processes on its
  * GPUs are, where the GPUs are. */

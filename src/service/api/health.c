@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The judgement behind /healthz and /readyz: what a monitor must not hide about itself and its GPUs. */
+/* Why the node is not fit to be relied on, for /healthz, /readyz, status and check: open incidents and GPUs without
+ * data. Decides nothing itself. */
 #include "service/api/api.h"
 
 #include <assert.h>
@@ -7,42 +8,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/alloc.h"
 #include "base/duration.h"
-
-static const struct {
-    const char *key;
-    bool ready;
-} causes[HEALTH_CAUSE_END] = {
-#define HEALTH_CAUSE(id, key, ready) [HEALTH_##id] = {key, ready},
-    HEALTH_CAUSE_TABLE(HEALTH_CAUSE)
-#undef HEALTH_CAUSE
-};
-
-const char *health_cause_key(HealthCauseId id)
-{
-    assert((size_t)id < HEALTH_CAUSE_END);
-    return causes[id].key;
-}
-
-__attribute__((format(printf, 3, 4))) static void add(Health *health, HealthCauseId id, const char *fmt, ...)
-{
-    va_list args;
-
-    if (health->count == HEALTH_CAUSES_MAX)
-        return;
-    health->causes[health->count].id = id;
-    va_start(args, fmt);
-    vsnprintf(health->causes[health->count++].text, HEALTH_TEXT_CAP, fmt, args);
-    va_end(args);
-}
-
-static const char *age_text(const Node *node, uint64_t since_ns, char out[DURATION_TEXT_MAX])
-{
-    uint64_t age = node->time_ns > since_ns ? node->time_ns - since_ns : 0;
-
-    duration_format(out, age - age % NS_PER_S);
-    return out;
-}
+#include "base/cleanup.h"
+#include "engine/health/incidents.h"
 
 /* "GPU 3 (0000:4e:00.0)" */
 static const char *gpu_text(const NodeGpu *gpu, char out[64])
@@ -58,119 +27,116 @@ static const char *gpu_text(const NodeGpu *gpu, char out[64])
     return out;
 }
 
-static void add_down(const Node *node, const NodeGpu *gpu, const char *name, Health *ret)
-{
-    char age[DURATION_TEXT_MAX];
-
-    add(ret, HEALTH_GPU_DOWN, "%s is %s for %s%s%s", name, gpu_state_key(gpu->state),
-        age_text(node, gpu->state_since_ns, age), gpu->why[0] ? ": " : "", gpu->why);
-}
-
 /* An operator has drained it, and it went: that is no fault of the node's. */
 static bool is_taken_out(const NodeGpu *gpu)
 {
     return gpu->drained && (gpu->state == GPU_GONE || gpu->state == GPU_MISSING || gpu->state == GPU_LOST);
 }
 
-static void judge_gpu(const Node *node, const NodeGpu *gpu, uint64_t normal_ns, Health *ret)
-{
-    char name[64], age[DURATION_TEXT_MAX];
+typedef struct CauseList {
+    NodeCause *at;
+    size_t len, cap;
+} CauseList;
 
-    if (is_taken_out(gpu))
-        return;
-    gpu_text(gpu, name);
-    switch (gpu->state) {
-    case GPU_STARTING:
-        add(ret, HEALTH_STARTING, "%s has not been sampled yet", name);
-        return;
-    case GPU_HUNG:
-    case GPU_LOST:
-    case GPU_MISSING:
-    case GPU_FAILED:
-    case GPU_GONE:
-        add_down(node, gpu, name, ret);
-        return;
-    case GPU_UP:
-        if (node->time_ns > gpu->last_sample_ns &&
-            node->time_ns - gpu->last_sample_ns > reading_fresh_ns(METRIC_PACE_NORMAL, normal_ns))
-            add(ret, HEALTH_SAMPLES_STALE, "the newest sample of %s is %s old", name,
-                age_text(node, gpu->last_sample_ns, age));
-        return;
-    case GPU_NO_DRIVER: /* said once, for the node, unless only the sampler of this GPU has none */
-        if (!node->driver_why[0] && node->release_until_ns <= node->time_ns)
-            add_down(node, gpu, name, ret);
-        return;
-    case GPU_RELEASED:
-    case GPU_STATE_END:
-        return;
+__attribute__((format(printf, 3, 4))) static NodeCause *add_cause(CauseList *list, const char *key, const char *fmt,
+                                                                  ...)
+{
+    NodeCause *cause = list->len < list->cap ? &list->at[list->len++] : NULL;
+    va_list args;
+
+    if (!cause)
+        return NULL;
+    *cause = (NodeCause){0};
+    snprintf(cause->key, sizeof cause->key, "%s", key);
+    va_start(args, fmt);
+    vsnprintf(cause->text, sizeof cause->text, fmt, args);
+    va_end(args);
+    return cause;
+}
+
+static const NodeGpu *find_gpu(const Node *node, const Incident *incident)
+{
+    for (size_t i = 0; incident->device.kind != DEVICE_NODE && i < node->gpu_count; i++)
+        if (incident_hits(incident, &node->gpus[i].reading.device))
+            return &node->gpus[i];
+    return NULL;
+}
+
+static void add_incidents(const Snapshot *s, CauseList *list)
+{
+    for (size_t i = 0; i < s->incident_count; i++) {
+        const Incident *incident = s->incidents[i];
+        NodeCause *cause;
+
+        if (incident_use(incident) == INCIDENT_USE_GOES_ON &&
+            !(incident_is_problem(incident) && incident->action == ACTION_CHECK_MONITOR))
+            continue;
+        cause = add_cause(list, incident->class, "%s", incident->title);
+        if (cause) {
+            cause->incident = incident;
+            cause->gpu = find_gpu(s->node, incident);
+        }
     }
 }
 
-static void judge_node(const Node *node, Health *ret)
+static bool is_explained(const Snapshot *s, const NodeGpu *gpu)
 {
-    char left[DURATION_TEXT_MAX];
-    uint32_t taken = 0;
+    for (size_t i = 0; i < s->incident_count; i++)
+        if (incident_use(s->incidents[i]) != INCIDENT_USE_GOES_ON &&
+            incident_hits(s->incidents[i], &gpu->reading.device))
+            return true;
+    return false;
+}
 
-    for (size_t i = 0; i < node->gpu_count; i++)
-        taken += is_taken_out(&node->gpus[i]);
+size_t api_causes(const Snapshot *s, bool ready, NodeCause *out, size_t cap)
+{
+    const Node *node = s->node;
+    const bool released = node->release_until_ns > node->time_ns;
+    CauseList list = {.at = out, .cap = cap};
+    char left[DURATION_TEXT_MAX], name[64];
+
+    add_incidents(s, &list);
     if (node->tick == 0)
-        add(ret, HEALTH_STARTING, "the agent has just started");
-    if (node->release_until_ns > node->time_ns) {
-        uint64_t rest = node->release_until_ns - node->time_ns;
+        add_cause(&list, "starting", "the agent has just started");
+    if (released && ready) {
+        const uint64_t rest = node->release_until_ns - node->time_ns;
 
         duration_format(left, rest - rest % NS_PER_S);
-        add(ret, HEALTH_RELEASED, "the driver is let go for maintenance, for %s more", left);
-        return; /* GPUs that are not looked at are not missed */
+        add_cause(&list, "released", "the driver is released for maintenance, for %s more", left);
     }
-    if (node->driver_why[0])
-        add(ret, HEALTH_DRIVER, "%s", node->driver_why);
-    else if (node->tick > 0 && node->gpus_found + taken < node->gpus_expected)
-        add(ret, HEALTH_GPUS_MISSING, "the driver has %" PRIu32 " of %" PRIu32 " GPUs", node->gpus_found,
-            node->gpus_expected);
-}
+    if (node->gpu_count == 0 && node->driver_why[0] && list.len == 0 && !released)
+        add_cause(&list, gpu_state_key(GPU_NO_DRIVER), "%s", node->driver_why);
+    for (size_t i = 0; i < node->gpu_count && !released; i++) {
+        const NodeGpu *gpu = &node->gpus[i];
+        NodeCause *cause;
 
-void api_judge(const Node *node, uint64_t normal_ns, Health *ret)
-{
-    ret->count = 0;
-    judge_node(node, ret);
-    for (size_t i = 0; i < node->gpu_count; i++)
-        judge_gpu(node, &node->gpus[i], normal_ns, ret);
-    for (size_t i = 0; i < node->sampler_count; i++) {
-        const NodeSampler *s = &node->samplers[i];
-        char age[DURATION_TEXT_MAX];
-
-        if (s->state == SAMPLER_ABANDONED)
-            add(ret, HEALTH_SAMPLER_ABANDONED, "sampler %d does not end on SIGKILL for %s%s%s%s%s%s%s", (int)s->pid,
-                age_text(node, s->since_ns, age), s->gpu[0] ? ", GPU " : "", s->gpu, s->function[0] ? ", in " : "",
-                s->function, s->wchan[0] ? ", waiting in " : "", s->wchan);
+        if (gpu->state == GPU_UP || gpu->state == GPU_RELEASED || is_taken_out(gpu) || is_explained(s, gpu))
+            continue;
+        cause = add_cause(&list, gpu_state_key(gpu->state), "%s: %s", gpu_text(gpu, name),
+                          gpu->why[0] ? gpu->why : gpu_state_text(gpu->state));
+        if (cause)
+            cause->gpu = gpu;
     }
+    return list.len;
 }
 
-bool health_is_well(const Health *health)
+bool api_health_json(const Snapshot *s, bool ready, Str *out)
 {
-    for (size_t i = 0; i < health->count; i++)
-        if (health->causes[i].id != HEALTH_RELEASED)
-            return false;
-    return true;
-}
+    CLEANUP_FREE NodeCause *list = xcalloc(API_CAUSES_MAX, sizeof *list);
+    const size_t count = api_causes(s, ready, list, API_CAUSES_MAX);
 
-bool health_is_ready(const Health *health)
-{
-    for (size_t i = 0; i < health->count; i++)
-        if (causes[health->causes[i].id].ready)
-            return false;
-    return true;
-}
-
-void api_health(const Health *health, bool fine, const Node *node, Str *out)
-{
     str_addf(out, "{\"status\":\"%s\",\"gpus\":{\"expected\":%" PRIu32 ",\"found\":%" PRIu32 ",\"on_bus\":%" PRIu32 "}",
-             fine ? "ok" : "failing", node->gpus_expected, node->gpus_found, node->gpus_on_bus);
+             count ? "failing" : "ok", s->node->gpus_expected, s->node->gpus_found, s->node->gpus_on_bus);
     str_add(out, ",\"causes\":[");
-    for (size_t i = 0; i < health->count; i++) {
-        str_addf(out, "%s{\"cause\":\"%s\",\"text\":", i ? "," : "", health_cause_key(health->causes[i].id));
-        str_add_json(out, health->causes[i].text);
+    for (size_t i = 0; i < count; i++) {
+        str_addf(out, "%s{\"cause\":", i ? "," : "");
+        str_add_json(out, list[i].key);
+        str_add(out, ",\"text\":");
+        str_add_json(out, list[i].text);
+        if (list[i].incident)
+            str_addf(out, ",\"incident\":\"%s\"", list[i].incident->id);
         str_addc(out, '}');
     }
     str_add(out, "]}\n");
+    return count == 0;
 }

@@ -502,6 +502,9 @@ static void read_activity(Reader *r, const json_t *device, Activity *ret)
     read_share(r, from, "clock_share", &ret->clock_share);
     read_share(r, from, "tensor", &ret->tensor);
     read_share(r, from, "dram", &ret->dram);
+    const json_t *day = get_object(r, from, "day_seconds");
+    for (ActivityWord known = 0; known < ACTIVITY_END; known++)
+        get_u32(r, day, activity_key(known), &ret->day_s[known]);
 }
 
 static void read_instance(Reader *r, const json_t *from, const Device *gpu, Reading *instance)
@@ -645,33 +648,6 @@ static void read_incidents(Reader *r, const json_t *root)
         r->rc = incidents_read_json(root, &r->to->incidents, NULL, r->err);
 }
 
-static bool find_cause(const char *key, HealthCauseId *ret)
-{
-    for (HealthCauseId id = 0; key && id < HEALTH_CAUSE_END; id++)
-        if (strcmp(health_cause_key(id), key) == 0) {
-            *ret = id;
-            return true;
-        }
-    return false;
-}
-
-/* Unknown causes (of another version) are skipped: the findings name them too. */
-static void read_causes(Reader *r, const json_t *root)
-{
-    const json_t *causes = json_object_get(root, "causes");
-    Health *health = &r->to->health;
-
-    for (size_t i = 0; i < json_array_size(causes) && health->count < HEALTH_CAUSES_MAX; i++) {
-        const json_t *from = json_array_get(causes, i);
-        HealthCause *cause = &health->causes[health->count];
-
-        if (!find_cause(get_text(r, from, "cause"), &cause->id))
-            continue;
-        COPY_TEXT(r, from, "text", cause->text);
-        health->count++;
-    }
-}
-
 static void read_window(Reader *r, const json_t *from, MaintenanceWindow *window)
 {
     const json_t *gpus = json_object_get(from, "gpus"), *uuids = json_object_get(from, "uuids");
@@ -753,7 +729,6 @@ static void clear_buffer(SnapshotBuffer *buffer)
     vec_clear(&buffer->incidents);
     vec_clear(&buffer->open);
     maintenance_free(TAKE(buffer->maintenance));
-    buffer->health.count = 0;
     buffer->boot_id[0] = '\0';
     memset(&buffer->node, 0, sizeof buffer->node);
     memset(&buffer->snapshot, 0, sizeof buffer->snapshot);
@@ -787,7 +762,6 @@ void snapshot_list_open(SnapshotBuffer *buffer)
 static void point_snapshot(SnapshotBuffer *buffer, uint64_t boot_real_ns)
 {
     buffer->snapshot = (Snapshot){.node = &buffer->node,
-                                  .health = &buffer->health,
                                   .owners = &buffer->owners,
                                   .processes = {buffer->processes.at, buffer->processes.len},
                                   .places = {buffer->places.at, buffer->places.len},
@@ -809,7 +783,6 @@ static int read_tree(SnapshotBuffer *buffer, const char *text, size_t len, Err *
     buffer->maintenance = maintenance_new();
     read_node(&r, json_is_array(json_object_get(root, "gpus")) ? root : json_object_get(root, "node"));
     read_incidents(&r, root);
-    read_causes(&r, root);
     read_maintenance(&r, root);
     get_time(&r, root, "boot", &boot_real_ns);
     COPY_TEXT(&r, root, "boot_id", buffer->boot_id);

@@ -28,7 +28,6 @@ typedef struct SnapshotBuffer {
     OwnerTable owners;
     VEC(ProcessOwner) processes; /* each pid once */
     VEC(Place) places;
-    Health health;
     IncidentList incidents;
     VEC(const Incident *) open; /* of the incidents */
     Maintenance *maintenance;

@@ -66,7 +66,10 @@ void write_activity(Str *out, const Node *node, const Activity *activity)
         write_share(out, "tensor", activity->tensor);
         write_share(out, "dram", activity->dram);
     }
-    str_addc(out, '}');
+    str_add(out, ",\"day_seconds\":{");
+    for (ActivityWord word = 0; word < ACTIVITY_END; word++)
+        str_addf(out, "%s\"%s\":%" PRIu32, word ? "," : "", activity_key(word), activity->day_s[word]);
+    str_add(out, "}}");
 }
 
 void write_sample(Str *out, const Sample *sample)

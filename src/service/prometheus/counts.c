@@ -15,19 +15,6 @@ const char *const clock_event_names[CLOCK_EVENTS] = {
     "sw_thermal", "hw_thermal",     "hw_power_brake", "display_clocks",
 };
 
-MetricId counted_rate_metric(CountedRate rate)
-{
-    static const MetricId metrics[RATE_END] = {
-        [RATE_PCIE_REPLAY] = METRIC_PCIE_REPLAY_COUNTER,
-        [RATE_NVLINK_CRC_FLIT] = METRIC_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
-        [RATE_NVLINK_CRC_DATA] = METRIC_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL,
-        [RATE_NVLINK_REPLAY] = METRIC_NVLINK_REPLAY_ERROR_COUNT_TOTAL,
-        [RATE_NVLINK_RECOVERY] = METRIC_NVLINK_RECOVERY_ERROR_COUNT_TOTAL,
-    };
-
-    return metrics[rate];
-}
-
 /* ---- windows ---- */
 
 static uint64_t bucket_width(uint64_t window_ns)
@@ -183,7 +170,6 @@ static void count_bits(GpuCounts *gpu, uint64_t width_ns, uint64_t time_ns, uint
         gpu->clock[bit].edges += gpu->bits_known && !(gpu->bits >> bit & 1);
     }
     gpu->bits = bits;
-    gpu->bits_now |= bits;
     gpu->bits_known = true;
     gpu->read_ns = time_ns;
 }
@@ -193,7 +179,6 @@ static void count_clocks(Counts *counts, GpuCounts *counted, const NodeGpu *gpu,
     const Sample *sample = &gpu->reading.sample[METRIC_CLOCKS_EVENT_REASONS];
     int64_t bits;
 
-    counted->bits_now = 0;
     for (size_t i = 0; i < gpu->fast_count; i++) {
         const FastReading *reading = &gpu->fast[i];
 
@@ -204,22 +189,6 @@ static void count_clocks(Counts *counts, GpuCounts *counted, const NodeGpu *gpu,
         count_bits(counted, counts->clock_width_ns, sample->time_ns, (uint64_t)bits);
 }
 
-/* A minute after the last one: how much was added. A counter that decreased was reset. */
-static void count_rate(RateCount *rate, const Sample *sample)
-{
-    double value;
-
-    if (!sample_double(sample, &value))
-        return;
-    if (rate->based && value >= rate->base && sample->time_ns < rate->base_ns + NS_PER_MIN)
-        return;
-    if (rate->based && value >= rate->base) {
-        rate->per_minute = (value - rate->base) * (double)NS_PER_MIN / (double)(sample->time_ns - rate->base_ns);
-        rate->known = true;
-    }
-    *rate = (RateCount){true, rate->known, sample->time_ns, value, rate->per_minute};
-}
-
 void counts_tick(Counts *counts, const Node *node)
 {
     int fast = metric_fast_index(METRIC_CLOCKS_EVENT_REASONS);
@@ -228,11 +197,8 @@ void counts_tick(Counts *counts, const Node *node)
         const NodeGpu *gpu = &node->gpus[i];
         GpuCounts *counted = gpu->reading.device.has_pci ? find_or_add(counts, gpu->reading.device.pci) : NULL;
 
-        if (!counted)
-            continue;
-        count_clocks(counts, counted, gpu, fast);
-        for (CountedRate r = 0; r < RATE_END; r++)
-            count_rate(&counted->rate[r], &gpu->reading.sample[counted_rate_metric(r)]);
+        if (counted)
+            count_clocks(counts, counted, gpu, fast);
     }
 }
 

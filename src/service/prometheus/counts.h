@@ -36,34 +36,14 @@ typedef struct ClockCount {
     CountWindow window;   /* seconds in which it was seen */
 } ClockCount;
 
-/* A counter whose rise is watched. */
-typedef enum CountedRate {
-    RATE_PCIE_REPLAY,
-    RATE_NVLINK_CRC_FLIT,
-    RATE_NVLINK_CRC_DATA,
-    RATE_NVLINK_REPLAY,
-    RATE_NVLINK_RECOVERY,
-    RATE_END,
-} CountedRate;
-MetricId counted_rate_metric(CountedRate rate);
-
-typedef struct RateCount {
-    bool based, known;
-    uint64_t base_ns;
-    double base;
-    double per_minute; /* over the last whole minute, where known */
-} RateCount;
-
 typedef struct GpuCounts {
     PciAddress pci;
     VEC(XidCount) xids; /* by number */
     bool bits_known;
-    uint64_t bits;     /* of the clock events, as last read */
-    uint64_t bits_now; /* any that was active during the last tick */
-    uint64_t read_ns;  /* instant of the last reading of the bits */
+    uint64_t bits;    /* of the clock events, as last read */
+    uint64_t read_ns; /* instant of the last reading of the bits */
     ClockCount clock[CLOCK_EVENTS];
     ClockCount readings; /* seconds in which the bits were read at all */
-    RateCount rate[RATE_END];
 } GpuCounts;
 
 typedef struct Counts {

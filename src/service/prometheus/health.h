@@ -2,16 +2,14 @@
 #pragma once
 
 /*
- * DCGM_EXP_GPU_HEALTH_STATUS: health by subsystem, from a table of rules over what is read anyway (health.def) and
- * from the open incidents of the GPU (health_class.def), which stand for its XIDs. A watch
- * of which nothing can be said - no rule, or no value for any of its rules - is unknown, not healthy. Every rule lets
- * go of its verdict when its cause is gone; XIDs count for as long as the XID window. Pure, any thread.
+ * DCGM_EXP_GPU_HEALTH_STATUS: the open incidents of a GPU in DCGM's words, by subsystem (health.def). A subsystem of
+ * which nothing is read is unknown, not healthy. Pure, any thread.
  */
 
 #include <stdbool.h>
 
 #include "model/incident.h"
-#include "service/prometheus/counts.h"
+#include "model/node.h"
 
 /* HEALTH_WATCH(id), in DCGM's order */
 #define HEALTH_WATCH_TABLE(HEALTH_WATCH)                                                                               \
@@ -44,18 +42,8 @@ typedef struct Health {
 
 extern const char *const health_watch_names[HEALTH_END];
 
-/* What is judged from. */
-typedef struct HealthInput {
-    const NodeGpu *gpu;
-    const GpuCounts *counted; /* NULL: nothing */
-    uint64_t xid_width_ns, now_ns;
-    bool judged; /* incidents are known; where they are not, XIDs count themselves */
-    const Incident *const *incidents;
-    size_t incident_count;
-} HealthInput;
+/* Of a GPU. ALL is the worst of the known ones. */
+void health_of_gpu(const NodeGpu *gpu, const Incident *const *incidents, size_t count, Health health[HEALTH_END]);
 
-/* Judges a GPU. ALL is the worst of the known ones. */
-void health_judge(const HealthInput *of, Health health[HEALTH_END]);
-
-/* Whether a rule reads this metric. */
+/* Whether this metric has to be read for it. */
 bool health_needs(MetricId id);

@@ -102,15 +102,10 @@ static void write_health(Page *page, const Family *family, const Target *target,
 {
     Health found[HEALTH_END];
 
-    const HealthInput of = {.gpu = page_gpu(page, target),
-                            .counted = counted,
-                            .xid_width_ns = page->counts->xid_width_ns,
-                            .now_ns = page->node->time_ns,
-                            .judged = page->faults != NULL,
-                            .incidents = page->faults ? page->faults->incidents : NULL,
-                            .incident_count = page->faults ? page->faults->incident_count : 0};
-
-    health_judge(&of, found);
+    (void)counted;
+    if (!page->faults)
+        return;
+    health_of_gpu(page_gpu(page, target), page->faults->incidents, page->faults->incident_count, found);
     for (HealthWatch w = 0; w < HEALTH_END; w++) {
         const Label labels[] = {make_label("health_error_code", found[w].code),
                                 make_label("health_watch", health_watch_names[w])};

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/owner.h"
+#include "base/cleanup.h"
 #include "service/screen/glyph.h"
 
 enum { FORMAT_MAX = 4 * GRID_WIDTH_MAX, FAR = 1 << 20 };

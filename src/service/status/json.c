@@ -2,30 +2,25 @@
 /* What `stoker status --json` prints. */
 #include <inttypes.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
+#include "base/cleanup.h"
 #include "service/incident/incident.h"
 #include "service/status/inside.h"
 
-static void findings_json(const Snapshot *seen, Str *out)
+static void causes_json(const Snapshot *seen, Str *out)
 {
-    StatusFinding findings[STATUS_FINDINGS_MAX];
-    size_t count = status_findings(seen, findings, STATUS_FINDINGS_MAX);
+    CLEANUP_FREE NodeCause *causes = xcalloc(API_CAUSES_MAX, sizeof *causes);
+    const size_t count = api_causes(seen, false, causes, API_CAUSES_MAX);
 
     for (size_t i = 0; i < count; i++) {
         str_add(out, i ? ",{" : "{");
-        if (findings[i].gpu && findings[i].gpu->reading.device.index != DEVICE_NO_NUMBER)
-            str_addf(out, "\"gpu\":%" PRIu32 ",", findings[i].gpu->reading.device.index);
-        str_addf(out, "\"severity\":\"%s\",\"text\":", fault_severities[findings[i].severity].key);
-        str_add_json(out, findings[i].text);
-        str_addc(out, '}');
-    }
-}
-
-static void causes_json(const Health *health, Str *out)
-{
-    for (size_t i = 0; i < health->count; i++) {
-        str_addf(out, "%s{\"cause\":\"%s\",\"text\":", i ? "," : "", health_cause_key(health->causes[i].id));
-        str_add_json(out, health->causes[i].text);
+        if (causes[i].gpu && causes[i].gpu->reading.device.index != DEVICE_NO_NUMBER)
+            str_addf(out, "\"gpu\":%" PRIu32 ",", causes[i].gpu->reading.device.index);
+        str_add(out, "\"cause\":");
+        str_add_json(out, causes[i].key);
+        str_add(out, ",\"text\":");
+        str_add_json(out, causes[i].text);
         str_addc(out, '}');
     }
 }
@@ -41,10 +36,8 @@ void status_json(const Snapshot *seen, Str *out)
             str_addc(out, ',');
         incident_json(seen->incidents[i], out);
     }
-    str_add(out, "],\"findings\":[");
-    findings_json(seen, out);
     str_add(out, "],\"causes\":[");
-    causes_json(seen->health, out);
+    causes_json(seen, out);
     str_add(out, "],\"maintenance\":[");
     for (size_t i = 0; maintenance && i < maintenance_count(maintenance); i++) {
         if (i)

@@ -7,27 +7,22 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cleanup.h"
+#include "engine/health/incidents.h"
 #include "service/incident/incident.h"
 #include "service/status/inside.h"
 
-enum { WIDTH_MIN = 40, THINGS_NAMED = 6, THING_CAP = 32, NAME_CAP = 48 };
+enum { WIDTH_MIN = 40, THINGS_NAMED = 6, THING_CAP = 32, NAME_CAP = 48, VERDICT_CAP = 256 };
 
 /* What is shown, the richest first; the first that the screen holds is taken, or the last. */
 typedef struct Plan {
-    size_t full, incidents, findings; /* incidents with everything, and in all */
+    size_t full, incidents; /* with everything, and in all */
     StatusTable table;
 } Plan;
 
 static const Plan plans[] = {
-    {6, 6, STATUS_FINDINGS_MAX, STATUS_TABLE_ALL},
-    {1, 6, STATUS_FINDINGS_MAX, STATUS_TABLE_ALL},
-    {1, 6, 8, STATUS_TABLE_GPUS},
-    {1, 6, 8, STATUS_TABLE_FAULTY},
-    {1, 3, 4, STATUS_TABLE_FAULTY},
-    {1, 2, 2, STATUS_TABLE_FAULTY},
-    {1, 3, 3, STATUS_TABLE_NONE},
-    {1, 2, 1, STATUS_TABLE_NONE},
-    {0, 2, 1, STATUS_TABLE_NONE},
+    {6, 6, STATUS_TABLE_ALL},    {1, 6, STATUS_TABLE_ALL},    {1, 6, STATUS_TABLE_GPUS},
+    {1, 6, STATUS_TABLE_FAULTY}, {1, 3, STATUS_TABLE_FAULTY}, {1, 2, STATUS_TABLE_FAULTY},
+    {1, 3, STATUS_TABLE_NONE},   {1, 2, STATUS_TABLE_NONE},   {0, 2, STATUS_TABLE_NONE},
 };
 
 const char *const status_severity_colours[SEVERITY_END] = {"2", "33", "31", "1;31"};
@@ -85,22 +80,14 @@ bool status_on_gpu(const Incident *incident, const NodeGpu *gpu)
            pci_compare(incident->device.pci, gpu->reading.device.pci) == 0;
 }
 
-static bool is_wrong(const Incident *incident)
-{
-    return incident->state == INCIDENT_OPEN && incident->severity >= SEVERITY_WARNING;
-}
-
 bool status_faulty(const StatusScreen *s, const NodeGpu *gpu, FaultSeverity *ret_severity)
 {
     FaultSeverity worst = SEVERITY_INFO;
 
     for (size_t i = 0; i < s->seen->incident_count; i++)
-        if (is_wrong(s->seen->incidents[i]) && s->seen->incidents[i]->cause != CAUSE_APPLICATION &&
+        if (incident_is_problem(s->seen->incidents[i]) && s->seen->incidents[i]->cause != CAUSE_APPLICATION &&
             status_on_gpu(s->seen->incidents[i], gpu) && s->seen->incidents[i]->severity > worst)
             worst = s->seen->incidents[i]->severity;
-    for (size_t i = 0; i < s->finding_count; i++)
-        if (s->findings[i].gpu == gpu && s->findings[i].severity > worst)
-            worst = s->findings[i].severity;
     *ret_severity = worst;
     return worst > SEVERITY_INFO;
 }
@@ -114,7 +101,7 @@ static void name_thing(const Incident *incident, char out[THING_CAP])
     if (d->has_pci)
         pci_format(d->pci, PCI_FORM_SYSFS, pci);
     if (d->kind == DEVICE_NODE)
-        snprintf(out, THING_CAP, "%s", incident->scope == SCOPE_FABRIC ? "the fabric" : "the node");
+        snprintf(out, THING_CAP, "%s", incident->scope == SCOPE_FABRIC ? "fabric" : "node");
     else if (d->kind == DEVICE_SWITCH || d->kind == DEVICE_SWITCH_LINK)
         snprintf(out, THING_CAP, "switch %.16s", pci);
     else if (d->index != DEVICE_NO_NUMBER)
@@ -141,35 +128,26 @@ static void add_thing(Things *things, const char *name, FaultSeverity severity)
     things->all++;
 }
 
-static void find_things(const StatusScreen *s, const Incident *const *urgent, size_t count, Things *things)
+static void find_things(const Incident *const *urgent, size_t count, Things *things)
 {
     char name[NAME_CAP], thing[THING_CAP];
 
     for (size_t i = 0; i < count; i++)
-        if (is_wrong(urgent[i])) {
+        if (incident_is_problem(urgent[i])) {
             name_thing(urgent[i], thing);
-            if (urgent[i]->cause == CAUSE_APPLICATION && strcmp(thing, "the node") == 0)
+            if (urgent[i]->cause == CAUSE_APPLICATION && strcmp(thing, "node") == 0)
                 snprintf(name, sizeof name, "a program");
             else
                 snprintf(name, sizeof name, "%s%s", urgent[i]->cause == CAUSE_APPLICATION ? "a program on " : "",
                          thing);
             add_thing(things, name, urgent[i]->severity);
         }
-    for (size_t i = 0; i < s->finding_count; i++) {
-        const StatusFinding *finding = &s->findings[i];
-        Incident as_incident = {.device = {.kind = DEVICE_NODE}};
-
-        if (finding->gpu)
-            as_incident.device = finding->gpu->reading.device;
-        name_thing(&as_incident, thing);
-        add_thing(things, thing, finding->severity);
-    }
 }
 
 /* As many as the line has room for. */
 static void name_things(const StatusScreen *s, const Things *things)
 {
-    size_t columns = sizeof " WRONG and 1000 more", i;
+    size_t columns = sizeof " Problem and 1000 more", i;
 
     for (i = 0; i < things->named; i++) {
         columns += 2 + strlen(things->names[i]);
@@ -181,23 +159,42 @@ static void name_things(const StatusScreen *s, const Things *things)
         str_addf(s->out, " and %zu more", things->all - i);
 }
 
+/* What keeps us from telling: a node without a driver, nothing read yet, a GPU that gives no data and that no incident
+ * explains yet. */
+static const char *explain_unknown(const Node *node, char out[VERDICT_CAP])
+{
+    const NodeGpu *gpu = status_unknown_gpu(node);
+
+    if (node->gpu_count == 0 && node->driver_why[0])
+        return "No NVIDIA driver here. Install it, or try: stoker sim run default -- stoker agent";
+    if (!gpu || (gpu->state == GPU_STARTING && gpu->last_sample_ns == 0))
+        return "Unknown: nothing has been sampled yet";
+    snprintf(out, VERDICT_CAP, "Unknown: GPU %" PRIu32 ": %s", gpu->reading.device.index,
+             gpu->why[0] ? gpu->why : gpu_state_text(gpu->state));
+    return out;
+}
+
 /* One line that says whether anything is wrong, and with what. */
 static void verdict_line(const StatusScreen *s, const Incident *const *urgent, size_t count)
 {
     const int code = status_code(s->seen);
     const size_t start = s->out->len;
+    char why[VERDICT_CAP];
     Things things = {0};
 
     if (code != 1) {
         status_colour(s, code == 0 ? "1;32" : "1;33");
-        str_add(s->out, code == 0 ? "nothing wrong" : "nothing has been sampled yet");
+        str_add(s->out, code == 0 ? "All healthy" : explain_unknown(s->node, why));
         status_colour(s, "0");
-        status_end_line(s, start);
+        if (s->node->gpu_count == 0)
+            str_addc(s->out, '\n'); /* it holds a command that must not be cut */
+        else
+            status_end_line(s, start);
         return;
     }
-    find_things(s, urgent, count, &things);
+    find_things(urgent, count, &things);
     status_colour(s, things.worst > SEVERITY_WARNING ? "1;37;41" : "1;30;43");
-    str_add(s->out, s->style->colour ? " WRONG " : "WRONG:");
+    str_add(s->out, s->style->colour ? " Problem " : "Problem:");
     status_colour(s, "0");
     status_colour(s, "1");
     name_things(s, &things);
@@ -215,50 +212,12 @@ static void incident_lines(const StatusScreen *s, const Plan *plan, const Incide
     if (count == 0)
         return;
     str_addc(s->out, '\n');
-    for (; full < plan->full && full < shown && is_wrong(urgent[full]); full++)
+    for (; full < plan->full && full < shown && incident_is_problem(urgent[full]); full++)
         incident_card(urgent[full], &style, s->out);
     if (shown > full)
         incidents_text(urgent + full, shown - full, &style, s->out);
     if (count > shown)
         str_addf(s->out, "and %zu more: stoker incidents\n", count - shown);
-}
-
-/* Breaks `text` into lines of the screen's width, the first after "  - ", the others indented. */
-static void wrapped(const StatusScreen *s, const char *text)
-{
-    size_t room = status_width(s) - 4;
-
-    for (const char *front = "  - "; *text; front = "    ") {
-        size_t len = strlen(text);
-
-        if (len > room) {
-            for (len = room; len > room / 2 && text[len] != ' '; len--)
-                ;
-        }
-        str_add(s->out, front);
-        str_addn(s->out, text, len);
-        str_addc(s->out, '\n');
-        text += len;
-        while (*text == ' ')
-            text++;
-    }
-}
-
-static void finding_lines(const StatusScreen *s, const Plan *plan)
-{
-    const size_t count = s->finding_count, shown = count < plan->findings ? count : plan->findings;
-
-    if (count == 0)
-        return;
-    str_addc(s->out, '\n');
-    status_colour(s, "1;31");
-    str_addf(s->out, "%zu%s thing%s wrong", count, s->seen->incident_count ? " more" : "", count == 1 ? "" : "s");
-    status_colour(s, "0");
-    str_addc(s->out, '\n');
-    for (size_t i = 0; i < shown; i++)
-        wrapped(s, s->findings[i].text);
-    if (count > shown)
-        str_addf(s->out, "  - and %zu more: stoker status --all\n", count - shown);
 }
 
 /* --- the screen --------------------------------------------------------------------------------------------------- */
@@ -289,19 +248,68 @@ static void window_lines(const StatusScreen *s)
     }
 }
 
+/* "5 working, 1 waiting, 2 free" */
+static void count_activities(const StatusScreen *s)
+{
+    static const ActivityWord order[] = {ACTIVITY_UNUSABLE,  ACTIVITY_WORKING, ACTIVITY_WAITING,
+                                         ACTIVITY_IDLE_HELD, ACTIVITY_FREE,    ACTIVITY_UNKNOWN};
+    const char *between = ": ";
+
+    for (size_t k = 0; k < sizeof order / sizeof order[0]; k++) {
+        size_t count = 0;
+
+        for (size_t i = 0; i < s->node->gpu_count; i++)
+            count += s->node->gpus[i].activity.word == order[k];
+        if (count == 0)
+            continue;
+        str_addf(s->out, "%s%zu %s", between, count, activity_key(order[k]));
+        between = ", ";
+    }
+}
+
 static void head_lines(const StatusScreen *s)
 {
-    size_t start = s->out->len, up = 0;
+    const size_t start = s->out->len, count = s->node->gpu_count;
     char now[CLOCK_TEXT_MAX];
 
-    for (size_t i = 0; i < s->node->gpu_count; i++)
-        up += s->node->gpus[i].state == GPU_UP;
     clock_format(now, s->node->real_ns);
     str_addf(s->out, "%s  %.10s %.8sZ  ", s->node->hostname, now, now + 11);
     if (s->node->driver_version[0])
         str_addf(s->out, "driver %s  ", s->node->driver_version);
-    str_addf(s->out, "%zu of %" PRIu32 " GPUs up", up, s->node->gpus_expected);
+    if (s->node->gpus_expected > count)
+        str_addf(s->out, "%zu of %" PRIu32 " GPUs", count, s->node->gpus_expected);
+    else
+        str_addf(s->out, "%zu GPU%s", count, count == 1 ? "" : "s");
+    count_activities(s);
     status_end_line(s, start);
+}
+
+static bool is_same_activity(const Activity *a, const Activity *b)
+{
+    return a->word == b->word && a->cause == b->cause;
+}
+
+/* GPUs that somebody has and that do not work, those of one cause in one line. */
+static void notice_lines(const StatusScreen *s)
+{
+    for (size_t i = 0; i < s->node->gpu_count; i++) {
+        const Activity *activity = &s->node->gpus[i].activity;
+        const size_t start = s->out->len;
+        bool told = false;
+
+        if (activity->word != ACTIVITY_WAITING && activity->word != ACTIVITY_IDLE_HELD)
+            continue;
+        for (size_t k = 0; k < i; k++)
+            told |= is_same_activity(&s->node->gpus[k].activity, activity);
+        if (told)
+            continue;
+        str_addf(s->out, "%s: GPU", activity_key(activity->word));
+        for (size_t k = i; k < s->node->gpu_count; k++)
+            if (is_same_activity(&s->node->gpus[k].activity, activity))
+                str_addf(s->out, "%s%" PRIu32, k == i ? " " : ",", s->node->gpus[k].reading.device.index);
+        str_addf(s->out, ": %s", activity->text);
+        status_end_line(s, start);
+    }
 }
 
 static void draw(const StatusScreen *s, const Plan *plan, const Incident *const *urgent, size_t count)
@@ -309,9 +317,9 @@ static void draw(const StatusScreen *s, const Plan *plan, const Incident *const 
     head_lines(s);
     verdict_line(s, urgent, count);
     window_lines(s);
+    notice_lines(s);
     incident_lines(s, plan, urgent, count);
-    finding_lines(s, plan);
-    if (count > 0 || s->finding_count > 0)
+    if (count > 0)
         str_addc(s->out, '\n');
     status_table(s, plan->table);
 }
@@ -325,15 +333,33 @@ static bool fits(const StatusScreen *s, size_t start)
     return s->style->height == 0 || lines < s->style->height; /* the prompt has the last one */
 }
 
+const NodeGpu *status_unknown_gpu(const Node *node)
+{
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const NodeGpu *gpu = &node->gpus[i];
+        const bool away = gpu->state == GPU_GONE || gpu->state == GPU_MISSING || gpu->state == GPU_LOST;
+
+        if (gpu->state != GPU_UP && !(gpu->drained && away))
+            return gpu;
+    }
+    return NULL;
+}
+
+int status_code(const Snapshot *snapshot)
+{
+    bool sampled = false;
+
+    for (size_t i = 0; i < snapshot->incident_count; i++)
+        if (incident_is_problem(snapshot->incidents[i]))
+            return 1;
+    for (size_t i = 0; i < snapshot->node->gpu_count; i++)
+        sampled |= snapshot->node->gpus[i].last_sample_ns != 0;
+    return sampled && !status_unknown_gpu(snapshot->node) ? 0 : 3;
+}
+
 void status_text(const Snapshot *seen, const StatusStyle *style, Str *out)
 {
-    StatusFinding findings[STATUS_FINDINGS_MAX];
-    const StatusScreen s = {.seen = seen,
-                            .node = seen->node,
-                            .style = style,
-                            .findings = findings,
-                            .finding_count = status_findings(seen, findings, STATUS_FINDINGS_MAX),
-                            .out = out};
+    const StatusScreen s = {.seen = seen, .node = seen->node, .style = style, .out = out};
     CLEANUP_FREE const Incident **urgent = xcalloc(seen->incident_count + 1, sizeof *urgent);
     const size_t count = incidents_urgent(seen->incidents, seen->incident_count, urgent, seen->incident_count);
     const size_t start = out->len;

@@ -7,7 +7,7 @@
 #include "base/duration.h"
 #include "service/status/inside.h"
 
-enum { CELL_CAP = 64, NAME_WIDTH = 20 };
+enum { CELL_CAP = 64, NAME_WIDTH = 20, ACTIVITY_WIDTH = 9 };
 
 /* "NVIDIA H100 80GB HBM3" without what every line would repeat. */
 static const char *short_name(const char *name)
@@ -49,11 +49,11 @@ static void pair(const StatusScreen *s, const Reading *r, MetricId of, MetricId 
 
 static void work_cells(const StatusScreen *s, const Reading *r)
 {
-    cell(s, r, METRIC_GPU_UTIL, 1, 5, "%");
-    cell(s, r, METRIC_PROF_SM_ACTIVE, 100, 5, "%");
-    pair(s, r, METRIC_FB_USED, METRIC_FB_TOTAL, 1. / 1024, 11, "G");
-    pair(s, r, METRIC_POWER_USAGE, METRIC_ENFORCED_POWER_LIMIT, 1, 10, "W");
-    cell(s, r, METRIC_GPU_TEMP, 1, 4, "C");
+    cell(s, r, METRIC_GPU_UTIL, 1, 4, "%");
+    cell(s, r, METRIC_PROF_SM_ACTIVE, 100, 4, "%");
+    pair(s, r, METRIC_FB_USED, METRIC_FB_TOTAL, 1. / 1024, 9, "G");
+    pair(s, r, METRIC_POWER_USAGE, METRIC_ENFORCED_POWER_LIMIT, 1, 9, "W");
+    cell(s, r, METRIC_GPU_TEMP, 1, 3, "C");
 }
 
 static const char *owner_of(const OwnerTable *owners, const Reading *gpu, const Reading *instance, size_t *ret_more)
@@ -107,7 +107,8 @@ static void instance_lines(const StatusScreen *s, const NodeGpu *gpu)
         char number[24];
 
         snprintf(number, sizeof number, "%" PRIu32 "/%" PRIu32, r->device.gpu_instance, r->device.compute_instance);
-        str_addf(s->out, "      %-4s %-*s    ", number, NAME_WIDTH - 4, r->profile);
+        str_addf(s->out, "      %-4s %-*s%-*s", number, NAME_WIDTH - 4, r->profile, ACTIVITY_WIDTH,
+                 gpu->instance_activity ? activity_key(gpu->instance_activity[i].word) : "");
         work_cells(s, r);
         owner_cell(s, s->seen->owners, &gpu->reading, r);
         status_end_line(s, start);
@@ -123,10 +124,10 @@ static void gpu_line(const StatusScreen *s, const NodeGpu *gpu, StatusTable how)
     const bool faulty = index_cell(s, gpu);
     str_addf(s->out, "  %-*.*s", NAME_WIDTH, NAME_WIDTH,
              d->name[0] ? short_name(d->name) : pci_format(d->pci, PCI_FORM_SYSFS, pci));
+    str_addf(s->out, " %-*s", ACTIVITY_WIDTH, activity_key(gpu->activity.word));
     if (gpu->state == GPU_UP) {
         if (faulty)
             status_colour(s, "0");
-        str_add(s->out, " up  ");
         work_cells(s, &gpu->reading);
         if (how != STATUS_TABLE_ALL && gpu->instance_count > 0)
             str_addf(s->out, " %zu MIG", gpu->instance_count);
@@ -150,8 +151,8 @@ static void head(const StatusScreen *s)
     const size_t start = s->out->len;
 
     status_colour(s, "2");
-    str_addf(s->out, "%4s  %-*s %s %6s %6s %11s %10s %5s", "GPU", NAME_WIDTH, "", "    ", "busy", "SM", "memory",
-             "power", "temp");
+    str_addf(s->out, "%4s  %-*s %-*s %5s %5s %9s %9s %4s", "GPU", NAME_WIDTH, "", ACTIVITY_WIDTH, "activity", "util",
+             "SM", "memory", "power", "temp");
     status_colour(s, "0");
     status_end_line(s, start);
 }
@@ -165,10 +166,9 @@ static void left_out(const StatusScreen *s, size_t gpus, size_t instances)
         return;
     status_colour(s, "2");
     if (gpus > 0)
-        str_addf(s->out, "%zu GPU%s %s up without a fault of %s own; ", gpus, gpus == 1 ? "" : "s",
-                 gpus == 1 ? "is" : "are", gpus == 1 ? "its" : "their");
+        str_addf(s->out, "%zu GPU%s without a problem not listed; ", gpus, gpus == 1 ? "" : "s");
     else
-        str_addf(s->out, "%zu MIG devices are not listed; ", instances);
+        str_addf(s->out, "%zu MIG devices not listed; ", instances);
     str_add(s->out, "all: stoker status --all");
     status_colour(s, "0");
     status_end_line(s, start);
@@ -182,7 +182,7 @@ void status_table(const StatusScreen *s, StatusTable how)
         return;
     if (how == STATUS_TABLE_NONE) {
         status_colour(s, "2");
-        str_addf(s->out, "%zu GPUs are not listed; all: stoker status --all", s->node->gpu_count);
+        str_addf(s->out, "%zu GPUs not listed; all: stoker status --all", s->node->gpu_count);
         status_colour(s, "0");
         str_addc(s->out, '\n');
         return;

@@ -202,7 +202,7 @@ static void thing_name(const TroubleRow *row, char out[TOP_TEXT_CAP])
     char where[TOP_TEXT_CAP];
 
     trouble_where(row, where);
-    if (!row->incident || row->incident->cause != CAUSE_APPLICATION)
+    if (row->incident->cause != CAUSE_APPLICATION)
         memcpy(out, where, sizeof where);
     else if (strcmp(where, "node") == 0)
         snprintf(out, TOP_TEXT_CAP, "a program");

@@ -16,7 +16,6 @@
 enum {
     TOP_TEXT_CAP = 96,
     TOP_ZONES_MAX = 512,
-    TOP_FINDINGS_MAX = 64,
     TOP_PLOTS_MAX = 8,     /* metrics that are plotted at once */
     TOP_POINTS_MAX = 1024, /* columns of a plot: two per cell */
     TOP_SAY_LOOKS = 8,     /* snapshots for which a message stays */
@@ -47,7 +46,6 @@ typedef enum ThingKind {
     THING_PROCESS,
     THING_GROUP,
     THING_INCIDENT,
-    THING_FINDING
 } ThingKind;
 
 /* Identifies the object of a row. */
@@ -57,7 +55,7 @@ typedef struct Thing {
     uint32_t pid;                            /* of a process */
     uint64_t start_ns;                       /* the same */
     uint32_t gpu_instance, compute_instance; /* the same */
-    char text[TOP_TEXT_CAP];                 /* an incident's id, a finding's text, a group's label */
+    char text[TOP_TEXT_CAP];                 /* an incident's id, a group's label */
 } Thing;
 
 bool thing_equal(const Thing *a, const Thing *b);
@@ -88,10 +86,9 @@ typedef struct ProcessRow {
     char label[TOP_TEXT_CAP];   /* of a group; of a process the group that it is in, "" none */
 } ProcessRow;
 
-/* Something that is wrong or was: an incident, or a finding that no incident tells. */
+/* Something that is wrong or was: an incident. */
 typedef struct TroubleRow {
-    const Incident *incident;     /* or */
-    const StatusFinding *finding; /* one of both is NULL */
+    const Incident *incident;
     FaultSeverity severity;
     bool wrong; /* open and WARNING or worse */
 } TroubleRow;
@@ -144,8 +141,6 @@ typedef struct Top {
     uint64_t real_ns; /* of the snapshot, wall clock */
 
     /* from the snapshot */
-    StatusFinding findings[TOP_FINDINGS_MAX];
-    size_t finding_count;
     VEC(const Incident *) urgent;
     GpuRows gpus;
     ProcessRows processes, spare;
@@ -239,7 +234,7 @@ bool top_age(const Top *top, const ProcessOwner *owner, uint64_t *ret_ns);
 const ProcessRow *top_process(const Top *top);
 /* The row of the GPU or instance that is followed, else the first; NULL where there is none. */
 const GpuRow *top_followed(const Top *top);
-/* What an incident or finding is about: "GPU 3", "the node". */
+/* What an incident is about: "GPU 3", "the node". */
 const char *trouble_where(const TroubleRow *row, char out[TOP_TEXT_CAP]);
 bool trouble_about(const TroubleRow *row, const NodeGpu *gpu);
 const char *trouble_title(const TroubleRow *row);

@@ -16,7 +16,7 @@ static bool on_gpu(const Incident *incident, const NodeGpu *gpu)
 
 bool trouble_about(const TroubleRow *row, const NodeGpu *gpu)
 {
-    return row->incident ? on_gpu(row->incident, gpu) : row->finding->gpu == gpu;
+    return on_gpu(row->incident, gpu);
 }
 
 static bool is_wrong(const Incident *incident)
@@ -35,11 +35,6 @@ static void judge_gpu(const Top *top, GpuRow *row)
         row->wrong = row->incident->title;
         row->severity = row->incident->cause == CAUSE_APPLICATION ? SEVERITY_INFO : row->incident->severity;
     }
-    for (size_t i = 0; i < top->finding_count; i++)
-        if (top->findings[i].gpu == row->gpu && (!row->wrong || top->findings[i].severity > row->severity)) {
-            row->wrong = top->findings[i].text;
-            row->severity = top->findings[i].severity;
-        }
 }
 
 static void add_gpu(Top *top, const NodeGpu *gpu)
@@ -62,16 +57,7 @@ static void add_gpu(Top *top, const NodeGpu *gpu)
 static void add_troubles(Top *top)
 {
     vec_clear(&top->troubles);
-    for (size_t i = 0; i < top->urgent.len && is_wrong(top->urgent.at[i]); i++) {
-        TroubleRow row = {.incident = top->urgent.at[i], .severity = top->urgent.at[i]->severity, .wrong = true};
-        vec_push(&top->troubles, row);
-    }
-    const size_t wrong = top->troubles.len;
-    for (size_t i = 0; i < top->finding_count; i++) {
-        TroubleRow row = {.finding = &top->findings[i], .severity = top->findings[i].severity, .wrong = true};
-        vec_push(&top->troubles, row);
-    }
-    for (size_t i = wrong; i < top->urgent.len; i++) {
+    for (size_t i = 0; i < top->urgent.len; i++) {
         TroubleRow row = {.incident = top->urgent.at[i],
                           .severity = top->urgent.at[i]->severity,
                           .wrong = is_wrong(top->urgent.at[i])};
@@ -115,9 +101,6 @@ void rows_see(Top *top)
 
     vec_clear(&top->gpus);
     vec_clear(&top->urgent);
-    top->finding_count = 0;
-    if (status->node && status->health)
-        top->finding_count = status_findings(status, top->findings, TOP_FINDINGS_MAX);
     vec_reserve(&top->urgent, status->incident_count);
     if (status->incident_count > 0)
         top->urgent.len =
@@ -138,12 +121,9 @@ Thing gpu_row_thing(const GpuRow *row)
 
 Thing trouble_row_thing(const TroubleRow *row)
 {
-    Thing thing = {.kind = row->incident ? THING_INCIDENT : THING_FINDING};
+    Thing thing = {.kind = THING_INCIDENT};
 
-    if (row->incident)
-        snprintf(thing.text, sizeof thing.text, "%s", row->incident->id);
-    else
-        snprintf(thing.text, sizeof thing.text, "%.*s", TOP_TEXT_CAP - 1, row->finding->text);
+    snprintf(thing.text, sizeof thing.text, "%s", row->incident->id);
     return thing;
 }
 
@@ -162,32 +142,29 @@ bool trouble_row_has(const TroubleRow *row, const char *word)
     char where[TOP_TEXT_CAP];
 
     return text_has(trouble_title(row), word) || text_has(trouble_where(row, where), word) ||
-           (row->incident && (text_has(row->incident->class, word) || text_has(row->incident->id, word)));
+           text_has(row->incident->class, word) || text_has(row->incident->id, word);
 }
 
 const char *trouble_title(const TroubleRow *row)
 {
-    return row->incident ? row->incident->title : row->finding->text;
+    return row->incident->title;
 }
 
-/* A finding that no incident tells has no action of its own yet. */
 const char *trouble_action(const TroubleRow *row)
 {
-    return row->incident ? fault_actions[row->incident->action].text : "see `stoker status`";
+    return fault_actions[row->incident->action].text;
 }
 
 const char *trouble_where(const TroubleRow *row, char out[TOP_TEXT_CAP])
 {
-    const Device *d = row->incident       ? &row->incident->device
-                      : row->finding->gpu ? &row->finding->gpu->reading.device
-                                          : NULL;
+    const Device *d = &row->incident->device;
     char pci[PCI_TEXT_CAP] = "?";
 
-    if (d && d->has_pci)
+    if (d->has_pci)
         pci_format(d->pci, PCI_FORM_SYSFS, pci);
-    if (row->incident && row->incident->scope == SCOPE_FABRIC)
+    if (row->incident->scope == SCOPE_FABRIC)
         snprintf(out, TOP_TEXT_CAP, "fabric");
-    else if (!d || d->kind == DEVICE_NODE)
+    else if (d->kind == DEVICE_NODE)
         snprintf(out, TOP_TEXT_CAP, "node");
     else if (d->kind == DEVICE_SWITCH || d->kind == DEVICE_SWITCH_LINK)
         snprintf(out, TOP_TEXT_CAP, "switch %s", pci);

@@ -23,7 +23,7 @@ static const char *action_in(const TroubleRow *row, int width)
 {
     const char *text = trouble_action(row);
 
-    return row->incident && (int)strlen(text) > width ? fault_actions[row->incident->action].key : text;
+    return (int)strlen(text) > width ? fault_actions[row->incident->action].key : text;
 }
 
 static void write_cell(const Top *top, size_t column, int width, const TroubleRow *row, char out[TOP_TEXT_CAP * 3],
@@ -118,10 +118,7 @@ static void make_sheet(Top *top, const Grid *grid, int width, const TroubleRow *
     const IncidentStyle style = {.width = (size_t)(width > 1 ? width : 1), .utf8 = grid->utf8, .real_ns = top->real_ns};
 
     str_clear(&top->sheet);
-    if (row->incident)
-        incident_sheet(row->incident, &style, &top->sheet);
-    else
-        str_addf(&top->sheet, "%s\nThis is seen in the readings; no incident tells of it (yet).\n", row->finding->text);
+    incident_sheet(row->incident, &style, &top->sheet);
 }
 
 /* Lines from `first` on; returns how many there are. */
@@ -144,9 +141,7 @@ static size_t draw_sheet(Top *top, Grid *grid, Area area, const TroubleRow *row,
 
 static const char *steps_of(const TroubleRow *row, char out[TOP_TEXT_CAP * 2])
 {
-    if (!row->incident)
-        snprintf(out, TOP_TEXT_CAP * 2, "stoker status");
-    else if (runbook_find(row->incident->class))
+    if (runbook_find(row->incident->class))
         snprintf(out, TOP_TEXT_CAP * 2, "stoker runbook %s", row->incident->class);
     else
         snprintf(out, TOP_TEXT_CAP * 2, "stoker incidents show %s", row->incident->id);

@@ -56,7 +56,6 @@ typedef struct Agent {
     Windows *windows;
     Activities *activities;
     uint64_t ticks, late_ticks, last_tick_ns, start_ns, start_real_ns;
-    Health health;
     Judge judge;
 
     /* doors */

@@ -214,23 +214,25 @@ static void answer_alive(Agent *agent, HttpRequest *request)
     http_answer(request, 200, TYPE_PLAIN, http_body_static("OK", 2), fields, 2);
 }
 
-static void answer_judgement(Agent *agent, HttpRequest *request, bool fine)
+static void answer_health(const Agent *agent, HttpRequest *request, bool ready)
 {
+    const Incident *incidents[INCIDENTS_MAX];
+    const Snapshot snapshot = agent_snapshot(agent, incidents);
     CLEANUP(str_done) Str text;
 
     str_init(&text, ANSWER_MAX);
-    api_health(&agent->health, fine, view_node(agent->eyes.view), &text);
+    const bool fine = api_health_json(&snapshot, ready, &text);
     send_text(request, fine ? 200 : 503, TYPE_JSON, &text);
 }
 
 static void answer_healthz(Agent *agent, HttpRequest *request)
 {
-    answer_judgement(agent, request, health_is_well(&agent->health));
+    answer_health(agent, request, false);
 }
 
 static void answer_readyz(Agent *agent, HttpRequest *request)
 {
-    answer_judgement(agent, request, health_is_ready(&agent->health));
+    answer_health(agent, request, true);
 }
 
 static void answer_gpus(Agent *agent, HttpRequest *request)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A look at the node without an agent: its own eyes, opened for as long as the glance lives. Blocks, with deadlines. */
+/*
+ * A snapshot of the node without an agent: samplers, host facts, detectors, incidents and activities of its own, as in
+ * the agent. They live as long as the glance. Blocks, with deadlines. One thread.
+ */
 
 #include "base/err.h"
 #include "base/cleanup.h"
-#include "base/str.h"
-#include "service/status/status.h"
+#include "model/snapshot.h"
 
 typedef struct GlanceOptions {
     const char *library; /* "" : as the linker finds it */
@@ -20,13 +22,10 @@ int glance_new(const GlanceOptions *options, Glance **ret, Err *err);
 void glance_free(Glance *glance); /* ends the samplers; accepts NULL */
 CLEANUP_POINTER(Glance, glance_free);
 
-/* Lets the samplers work until every GPU was tried and rates are known, at most a few seconds, and appends what is
- * seen. Returns an exit code. */
-int glance_look(Glance *glance, bool json, const StatusStyle *style, Str *out);
-/* The same for who wants to judge for himself; what comes back is valid until the next look. */
-const Node *glance_see(Glance *glance, const Health **ret_health);
+/* Lets the samplers work until every GPU was tried and rates are known, a few seconds at most. The snapshot is valid
+ * until the next call. */
+const Snapshot *glance_see(Glance *glance);
 
-/* For who looks again and again: lets the samplers work for so long, and tells what is known now, without waiting. The
- * JSON of these, and of glance_look, has who the processes on the GPUs are. */
+/* For repeated use: lets the samplers work for so long; what is known now, without waiting. */
 void glance_turn(Glance *glance, uint64_t for_ns);
-int glance_tell(Glance *glance, bool json, const StatusStyle *style, Str *out);
+const Snapshot *glance_now(Glance *glance);

@@ -37,7 +37,6 @@ static size_t open_incidents(const Agent *agent, const Incident *out[INCIDENTS_M
 Snapshot agent_snapshot(const Agent *agent, const Incident *incidents[INCIDENTS_MAX])
 {
     return (Snapshot){.node = view_node(agent->eyes.view),
-                      .health = &agent->health,
                       .owners = agent->pods ? podresources_table(agent->pods) : NULL,
                       .processes = judge_processes(&agent->judge),
                       .places = judge_places(&agent->judge),
@@ -103,11 +102,7 @@ static int answer_history(const Agent *agent, const char *const *words, size_t c
 static int answer_check(const Agent *agent, const char *const *words, size_t count, Str *out)
 {
     const Incident *incidents[INCIDENTS_MAX];
-    const CheckSeen seen = {.node = view_node(agent->eyes.view),
-                            .health = &agent->health,
-                            .incidents = incidents,
-                            .incident_count = open_incidents(agent, incidents),
-                            .agent = true};
+    const Snapshot seen = agent_snapshot(agent, incidents);
 
     return check_answer(&seen, words, count, out);
 }

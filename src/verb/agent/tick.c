@@ -108,7 +108,6 @@ void agent_tick(Agent *agent)
     if (agent->last_tick_ns && now - agent->last_tick_ns > 2 * NS_PER_S)
         agent->late_ticks++;
     agent->last_tick_ns = now;
-    api_judge(node, agent->config->o.normal_ns, &agent->health);
     if (agent->jobs_on)
         read_jobs(agent);
     store_add_node(agent->store, node);

@@ -8,13 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/duration.h"
 #include "base/number.h"
 #include "base/cleanup.h"
-#include "service/status/status.h"
+#include "engine/health/incidents.h"
 #include "verb/verb.h"
 
-enum { FINDINGS_ALL = 256, LEFT_MIB = 512, PIDS_SHOWN = 4, NEVER = SEVERITY_END };
+enum { FINDINGS_ALL = 256, LEFT_MIB = 512, PIDS_SHOWN = 4 };
 
 const char *const check_profile_names[] = {
 #define PROFILE(id, key, text) key,
@@ -23,41 +24,10 @@ const char *const check_profile_names[] = {
         NULL,
 };
 
-typedef struct Row {
-    const char *class;
-    int from[CHECK_PROFILE_END];
-    bool stays;
-} Row;
-
-#define AT_NEVER NEVER
-#define AT_WARNING SEVERITY_WARNING
-#define AT_ERROR SEVERITY_ERROR
-#define AT_FATAL SEVERITY_FATAL
-static const Row rows[] = {
-#define ROW(name, slurm, prolog, epilog, always)                                                                       \
-    {.class = name,                                                                                                    \
-     .from = {[CHECK_SLURM] = AT_##slurm,                                                                              \
-              [CHECK_LIVENESS] = NEVER,                                                                                \
-              [CHECK_READINESS] = NEVER,                                                                               \
-              [CHECK_PROLOG] = AT_##prolog,                                                                            \
-              [CHECK_EPILOG] = AT_##epilog},                                                                           \
-     .stays = always},
-#include "verb/check/rows.def"
-#undef ROW
-};
-
-static const Row *row_of(const char *class)
-{
-    for (size_t i = 1; i < ARRAY_LEN(rows); i++)
-        if (strcmp(rows[i].class, class) == 0)
-            return &rows[i];
-    return &rows[0];
-}
-
 /* --- which GPUs --------------------------------------------------------------------------------------------------- */
 
 typedef struct Case {
-    const CheckSeen *seen;
+    const Snapshot *seen;
     const CheckAsk *ask;
     CheckResult *result;
     bool all;
@@ -83,7 +53,10 @@ __attribute__((format(printf, 3, 4))) static CheckFinding *add(Case *c, CheckFin
 
 static CheckFinding about(uint32_t gpu, const char *class, FaultSeverity severity)
 {
-    return (CheckFinding){.gpu = gpu, .class = class, .incident = "", .action = "", .severity = severity};
+    CheckFinding finding = {.gpu = gpu, .incident = "", .action = "", .severity = severity};
+
+    snprintf(finding.class, sizeof finding.class, "%s", class);
+    return finding;
 }
 
 static void choose_gpus(Case *c)
@@ -133,46 +106,55 @@ static bool concerns(const Case *c, const Incident *incident, const NodeGpu *gpu
            incident->scope == SCOPE_FABRIC;
 }
 
-static void look_at_incident(Case *c, const Incident *incident)
+/* Between two jobs a reset costs nothing: after a job what wants one is a finding, however mild and old. */
+static bool wants_reset(const Incident *incident)
 {
-    const Row *row = row_of(incident->class);
-    const NodeGpu *gpu = gpu_of(c->seen->node, incident);
+    return incident_is_problem(incident) && incident->cause != CAUSE_APPLICATION &&
+           incident->action == ACTION_RESET_GPU;
+}
+
+static bool is_against(const Case *c, const Incident *incident)
+{
     const bool older = c->ask->since_real_ns && incident->first_real_ns < c->ask->since_real_ns;
+
+    if (c->ask->profile == CHECK_EPILOG)
+        return wants_reset(incident) || (incident_use(incident) != INCIDENT_USE_GOES_ON && !older);
+    if (c->ask->profile == CHECK_SLURM && incident->silenced) /* in maintenance */
+        return false;
+    return incident_use(incident) != INCIDENT_USE_GOES_ON;
+}
+
+static void check_incident(Case *c, const Incident *incident)
+{
+    const NodeGpu *gpu = gpu_of(c->seen->node, incident);
     CheckFinding finding =
         about(gpu ? gpu->reading.device.index : DEVICE_NO_NUMBER, incident->class, incident->severity);
 
-    if (incident->state != INCIDENT_OPEN || (int)incident->severity < row->from[c->ask->profile] ||
-        !concerns(c, incident, gpu))
-        return;
-    if (c->ask->profile == CHECK_EPILOG && older && !row->stays)
-        return;
-    if (c->ask->profile == CHECK_SLURM && incident->silenced) /* who works on it knows */
+    if (!is_against(c, incident) || !concerns(c, incident, gpu))
         return;
     finding.incident = incident->id;
     finding.action = fault_actions[incident->action].key;
     add(c, finding, "%s; %s", incident->title, fault_actions[incident->action].text);
 }
 
-/* What no incident covers yet. */
-static void look_at_findings(Case *c)
+/* GPUs that give no data and that no incident explains yet; at the readiness probe also those that are starting. */
+static void check_causes(Case *c, bool ready)
 {
-    const Snapshot status = {.node = c->seen->node,
-                               .health = c->seen->health,
-                               .incidents = c->seen->incidents,
-                               .incident_count = c->seen->incident_count};
-    CLEANUP_FREE StatusFinding *list = calloc(FINDINGS_ALL, sizeof *list);
-    const size_t count = list ? status_findings(&status, list, FINDINGS_ALL) : 0;
+    CLEANUP_FREE NodeCause *causes = xcalloc(API_CAUSES_MAX, sizeof *causes);
+    const size_t count = api_causes(c->seen, ready, causes, API_CAUSES_MAX);
 
     for (size_t i = 0; i < count; i++) {
-        const char *class = list[i].classes[0] ? list[i].classes[0] : "";
-        const uint32_t index = list[i].gpu ? list[i].gpu->reading.device.index : DEVICE_NO_NUMBER;
+        const NodeGpu *gpu = causes[i].gpu;
 
-        if ((int)list[i].severity >= row_of(class)->from[c->ask->profile] && is_asked(c, list[i].gpu))
-            add(c, about(index, class, list[i].severity), "%s", list[i].text);
+        if (!ready && (causes[i].incident ||
+                       (gpu ? gpu->state == GPU_STARTING || !is_asked(c, gpu) : c->seen->node->gpu_count > 0)))
+            continue;
+        add(c, about(gpu ? gpu->reading.device.index : DEVICE_NO_NUMBER, causes[i].key, SEVERITY_ERROR), "%s",
+            causes[i].text);
     }
 }
 
-static void look_at_processes(Case *c, const NodeGpu *gpu)
+static void check_processes(Case *c, const NodeGpu *gpu)
 {
     char pids[64] = "";
     size_t count = 0;
@@ -190,7 +172,7 @@ static void look_at_processes(Case *c, const NodeGpu *gpu)
             count == 1 ? " is still" : "es are still", pids, count > PIDS_SHOWN ? ", ..." : "");
 }
 
-static void look_at_memory(Case *c, const NodeGpu *gpu)
+static void check_memory(Case *c, const NodeGpu *gpu)
 {
     double used;
 
@@ -200,15 +182,15 @@ static void look_at_memory(Case *c, const NodeGpu *gpu)
             "GPU %" PRIu32 ": %.0f MiB are in use, by no process that is listed", gpu->reading.device.index, used);
 }
 
-static void look_at_rest(Case *c)
+static void check_left_over(Case *c)
 {
     const Node *node = c->seen->node;
 
     for (size_t i = 0; i < node->gpu_count; i++) {
         if (!c->asked[i] || c->ask->shared || node->gpus[i].state != GPU_UP)
             continue;
-        look_at_processes(c, &node->gpus[i]);
-        look_at_memory(c, &node->gpus[i]);
+        check_processes(c, &node->gpus[i]);
+        check_memory(c, &node->gpus[i]);
     }
 }
 
@@ -229,25 +211,19 @@ static bool any_sampled(const Node *node)
     return false;
 }
 
-static void judge_readiness(Case *c)
-{
-    for (size_t i = 0; i < c->seen->health->count; i++)
-        add(c, about(DEVICE_NO_NUMBER, "", SEVERITY_ERROR), "%s", c->seen->health->causes[i].text);
-}
-
-static void judge_work(Case *c)
+static void check_work(Case *c)
 {
     const bool of_a_job = c->ask->profile == CHECK_PROLOG || c->ask->profile == CHECK_EPILOG;
 
     choose_gpus(c);
     for (size_t i = 0; i < c->seen->incident_count; i++)
-        look_at_incident(c, c->seen->incidents[i]);
-    look_at_findings(c);
+        check_incident(c, c->seen->incidents[i]);
+    check_causes(c, false);
     if (of_a_job)
-        look_at_rest(c);
+        check_left_over(c);
 }
 
-void check_judge(const CheckSeen *seen, const CheckAsk *ask, CheckResult *ret)
+void check_judge(const Snapshot *seen, const CheckAsk *ask, CheckResult *ret)
 {
     CLEANUP_FREE CheckFinding *found = calloc(FINDINGS_ALL, sizeof *found);
     Case c = {.seen = seen, .ask = ask, .result = ret, .found = found};
@@ -256,9 +232,9 @@ void check_judge(const CheckSeen *seen, const CheckAsk *ask, CheckResult *ret)
     if (!found)
         return;
     if (ask->profile == CHECK_READINESS)
-        judge_readiness(&c);
+        check_causes(&c, true);
     else if (ask->profile != CHECK_LIVENESS)
-        judge_work(&c);
+        check_work(&c);
     if (c.found_len)
         qsort(found, c.found_len, sizeof *found, worst_first);
     ret->listed = c.found_len < CHECK_FINDINGS_MAX ? c.found_len : CHECK_FINDINGS_MAX;
@@ -271,7 +247,7 @@ void check_judge(const CheckSeen *seen, const CheckAsk *ask, CheckResult *ret)
 
 /* --- in words ----------------------------------------------------------------------------------------------------- */
 
-static void write_line(const CheckSeen *seen, const CheckAsk *ask, const CheckResult *result, Str *out)
+static void write_line(const CheckAsk *ask, const CheckResult *result, Str *out)
 {
     if (result->code == EXIT_UNKNOWN)
         str_add(out, "unknown: no GPU has been sampled yet");
@@ -281,7 +257,7 @@ static void write_line(const CheckSeen *seen, const CheckAsk *ask, const CheckRe
         str_add(out, "ok: the agent is ready");
     else if (result->code == EXIT_FINE)
         str_addf(out, "ok: nothing against %" PRIu32 " GPU%s%s", result->asked, result->asked == 1 ? "" : "s",
-                 seen->agent ? "" : " (by a look alone, no agent runs)");
+                 ask->agent ? "" : " (no agent runs; one sample taken)");
     else
         str_add(out, result->findings[0].text);
     if (result->count > 1)
@@ -298,7 +274,7 @@ static void write_reason(const CheckResult *result, Str *out)
     str_add(out, "stoker:");
     if (first->gpu != DEVICE_NO_NUMBER)
         str_addf(out, " gpu%" PRIu32, first->gpu);
-    str_addf(out, " %s", first->class[0] ? first->class : "not-ready");
+    str_addf(out, " %s", first->class);
     if (first->action[0])
         str_addf(out, " %s", first->action);
     if (first->incident[0])
@@ -328,14 +304,14 @@ static void add_text(Str *out, const char *key, const char *text)
         str_add(out, "null");
 }
 
-static void write_json(const CheckSeen *seen, const CheckAsk *ask, const CheckResult *result, Str *out)
+static void write_json(const CheckAsk *ask, const CheckResult *result, Str *out)
 {
     CLEANUP(str_done) Str line = {0};
 
     str_init(&line, 2 * CHECK_TEXT_CAP);
-    write_line(seen, ask, result, &line);
+    write_line(ask, result, &line);
     begin_json(ask->profile, result->code, line.text, out);
-    str_addf(out, ",\"agent\":%s,\"gpus\":%" PRIu32 ",\"count\":%zu,\"findings\":[", seen->agent ? "true" : "false",
+    str_addf(out, ",\"agent\":%s,\"gpus\":%" PRIu32 ",\"count\":%zu,\"findings\":[", ask->agent ? "true" : "false",
              result->asked, result->count);
     for (size_t i = 0; i < result->listed; i++) {
         const CheckFinding *finding = &result->findings[i];
@@ -354,14 +330,14 @@ static void write_json(const CheckSeen *seen, const CheckAsk *ask, const CheckRe
     str_add(out, "]}");
 }
 
-void check_write(const CheckSeen *seen, const CheckAsk *ask, const CheckResult *result, CheckFormat format, Str *out)
+void check_write(const CheckAsk *ask, const CheckResult *result, CheckFormat format, Str *out)
 {
     if (format == CHECK_JSON)
-        write_json(seen, ask, result, out);
+        write_json(ask, result, out);
     else if (format == CHECK_REASON)
         write_reason(result, out);
     else
-        write_line(seen, ask, result, out);
+        write_line(ask, result, out);
     str_addc(out, '\n');
 }
 
@@ -387,7 +363,7 @@ static int word_of(const char *const *names, const char *word)
     return -1;
 }
 
-int check_answer(const CheckSeen *seen, const char *const *words, size_t count, Str *out)
+int check_answer(const Snapshot *seen, const char *const *words, size_t count, Str *out)
 {
     static const char *const formats[] = {"line", "json", "reason", NULL};
     const int profile = count > 1 ? word_of(check_profile_names, words[1]) : -1;
@@ -405,9 +381,10 @@ int check_answer(const CheckSeen *seen, const char *const *words, size_t count, 
     ask = (CheckAsk){.profile = (CheckProfile)profile,
                      .since_real_ns = since_ms * NS_PER_MS,
                      .shared = shared,
+                     .agent = true,
                      .gpus = words + 5,
                      .gpu_count = count - 5};
     check_judge(seen, &ask, result);
-    check_write(seen, &ask, result, (CheckFormat)format, out);
+    check_write(&ask, result, (CheckFormat)format, out);
     return result->code;
 }

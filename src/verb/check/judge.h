@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * `stoker check`: whether work may run here, by profile. Which class of incident fails which profile from which
- * severity on is the table in rows.def. Pure: what was seen in, a line out; the agent and a look without one use the
- * same.
+ * `stoker check`: may work run here, by profile. Decides nothing about health: an open incident counts by what it says
+ * of use (incident_use), an epilog also takes what wants a reset, prolog and epilog look for left-over processes and
+ * memory. Pure: a snapshot in, a line out; agent and verb use the same.
  */
 
 #include "base/str.h"
@@ -30,18 +30,11 @@ extern const char *const check_profile_names[]; /* NULL-ended, in the order of t
 
 typedef enum CheckFormat { CHECK_LINE, CHECK_JSON, CHECK_REASON } CheckFormat;
 
-typedef struct CheckSeen {
-    const Node *node;
-    const Health *health;
-    const Incident *const *incidents; /* open ones */
-    size_t incident_count;
-    bool agent; /* an agent judges, who has seen more than this moment */
-} CheckSeen;
-
 typedef struct CheckAsk {
     CheckProfile profile;
     uint64_t since_real_ns;  /* epilog: when the job began; 0: not known */
     bool shared;             /* processes on the GPUs are no finding */
+    bool agent;              /* an agent answers, who has seen more than this moment */
     const char *const *gpus; /* indexes, UUIDs, PCI addresses, UUIDs of MIG devices */
     size_t gpu_count;        /* 0: all */
 } CheckAsk;
@@ -49,8 +42,8 @@ typedef struct CheckAsk {
 enum { CHECK_TEXT_CAP = 320, CHECK_FINDINGS_MAX = 64, CHECK_GPUS_MAX = 64 };
 
 typedef struct CheckFinding {
-    uint32_t gpu;      /* DEVICE_NO_NUMBER: the node */
-    const char *class; /* "" none */
+    uint32_t gpu;                   /* DEVICE_NO_NUMBER: the node */
+    char class[INCIDENT_CLASS_CAP]; /* of the incident, else a key of api_causes */
     const char *incident, *action;
     FaultSeverity severity;
     char text[CHECK_TEXT_CAP];
@@ -64,13 +57,13 @@ typedef struct CheckResult {
     CheckFinding findings[CHECK_FINDINGS_MAX];
 } CheckResult;
 
-void check_judge(const CheckSeen *seen, const CheckAsk *ask, CheckResult *ret);
+void check_judge(const Snapshot *seen, const CheckAsk *ask, CheckResult *ret);
 /* A line; a JSON object on one line; or the reason for `scontrol update ... reason=`, empty where there is none. Each
  * ends with a newline. */
-void check_write(const CheckSeen *seen, const CheckAsk *ask, const CheckResult *result, CheckFormat format, Str *out);
+void check_write(const CheckAsk *ask, const CheckResult *result, CheckFormat format, Str *out);
 /* The same for what could not be told. */
 void check_write_unknown(CheckProfile profile, int code, const char *why, CheckFormat format, Str *out);
 
 /* The control socket's words: check PROFILE FORMAT SINCE_MS SHARED GPU... Returns an exit code; EXIT_USAGE with a
  * sentence for words that are none. */
-int check_answer(const CheckSeen *seen, const char *const *words, size_t count, Str *out);
+int check_answer(const Snapshot *seen, const char *const *words, size_t count, Str *out);

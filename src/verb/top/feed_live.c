@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cleanup.h"
+#include "service/status/status.h"
 #include "verb/agent/glance.h"
 #include "verb/top/feed.h"
 
@@ -145,14 +146,13 @@ typedef struct LocalFeed {
 static int open_glance(LocalFeed *l)
 {
     const GlanceOptions options = {.library = l->library, .root = l->root};
-    const Health *health;
     Err err;
     const int rc = glance_new(&options, &l->glance, &err);
 
     if (rc < 0)
         feed_set_trouble(&l->feed, "%s", err.text);
     else
-        (void)glance_see(l->glance, &health);
+        (void)glance_see(l->glance);
     return rc;
 }
 
@@ -182,7 +182,7 @@ static uint64_t work_local(Feed *feed)
     }
     l->due_ns = now + l->interval_ns;
     str_clear(&feed->line);
-    (void)glance_tell(l->glance, true, NULL, &feed->line);
+    status_json(glance_now(l->glance), &feed->line);
     (void)feed_give_json(feed, feed->line.text, feed->line.len, true);
     return 0;
 }

@@ -441,7 +441,6 @@ static void show_minute(HistoryFeed *h, size_t minute)
     node->tick = minute + 1;
     node->release_until_ns = 0;
     node->sampler_count = 0;
-    buffer->health.count = 0;
     for (size_t g = 0; g < node->gpu_count; g++) {
         clear_state(&node->gpus[g], node->time_ns);
         clear_values(&node->gpus[g].reading, node->time_ns);

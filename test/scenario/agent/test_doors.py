@@ -59,7 +59,7 @@ def test_others_may_look_but_not_release(make_node, make_agent, tmp_path, stoker
                                agent.control], capture_output=True, text=True, timeout=60, env={"PATH": "/usr/bin:/bin"})
 
     look = as_nobody("status")
-    assert look.returncode == 0 and "8 of 8 GPUs up" in look.stdout, look.stderr
+    assert look.returncode == 0 and "8 GPUs: " in look.stdout, look.stderr
     release = as_nobody("release")
     assert release.returncode == 3 and "only root" in release.stderr
     assert {g["state"] for g in agent.gpus()} == {"up"}

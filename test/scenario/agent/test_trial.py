@@ -33,9 +33,9 @@ def says_it(one, text, size):
     """The screen of a node with a fault, as one reads it from the top."""
     fault, lines = CLASSES[one.fault], trial.plain(text).rstrip("\n").split("\n")
     assert len(lines) < size[1] and max(map(len, lines)) <= size[0], "it scrolls, or its lines are broken"
-    assert "\033[1;37;41m WRONG \033[0m" in text or "\033[1;30;43m WRONG \033[0m" in text
+    assert "\033[1;37;41m Problem \033[0m" in text or "\033[1;30;43m Problem \033[0m" in text
     blamed = one.thing if fault["cause"] != "application" else "a program on " + one.thing
-    assert lines[1] == " WRONG  " + blamed.replace(" on the node", "")
+    assert lines[1] == " Problem  " + blamed.replace(" on the node", "").removeprefix("the ")
     table = next((i for i, line in enumerate(lines) if line.startswith(" GPU ")), len(lines))
     first = flat("\n".join(lines[2:table]))
     # the first words of the incident: how bad it is, which thing, and that in the catalogue's words
@@ -71,8 +71,8 @@ def test_first_screen(stoker, one):
             assert code == 1
             says_it(one, text, size)
         else:
-            assert code == 0 and trial.plain(text).split("\n")[1] == "nothing wrong"
-            assert "\033[1;32mnothing wrong" in text
+            assert code == 0 and trial.plain(text).split("\n")[1] == "All healthy"
+            assert "\033[1;32mAll healthy" in text
     now = trial.words(above_table(trial.same_everywhere(screens[trial.SMALL][0]).split("\n")))
     drawn = trial.words(above_table(picture.read(picture_of(one))))
     assert drawn == now, "the picture is stale: tools/trial.py draws it anew"

@@ -42,7 +42,7 @@ def test_a_restart_of_the_agent_is_survived(visit, played, proxied, stoker, tmp_
     try:
         proxy.address = again.address
         page.until("document.documentElement.dataset.stale === 'no' && document.getElementById('lost').hidden")
-        page.until("document.getElementById('verdict-text').innerText === 'nothing wrong'")
+        page.until("document.getElementById('verdict-text').innerText === 'All healthy'")
         assert page.text("#view .crumbs").endswith("GPU 1")  # where the visitor was
     finally:
         again.stop()
@@ -51,7 +51,7 @@ def test_a_restart_of_the_agent_is_survived(visit, played, proxied, stoker, tmp_
 def test_a_proxy_with_a_prefix_that_fails_for_a_while(visit, training, proxied):
     proxy = proxied(training.address, prefix="/gpu/nodes/7/")
     page = visit(proxy.url, may_be_cut=True)
-    page.until("document.getElementById('verdict-text').innerText === 'nothing wrong'")
+    page.until("document.getElementById('verdict-text').innerText === 'All healthy'")
     for way in ("#/executive", "#/debug", "#/gpu/0"):
         page.go(way)
         page.until("document.querySelector('#view canvas, #view table') !== null")
@@ -87,11 +87,10 @@ def test_hostile_names_are_text(visit, training, proxied):
     def poison(look):
         look["node"]["node"]["hostname"] = HOSTILE
         for gpu in look["node"]["gpus"]:
-            gpu["name"] = gpu["why"] = HOSTILE
+            gpu["name"] = gpu["why"] = gpu["activity"]["text"] = HOSTILE
             gpu["owners"] = [{"kind": "pod", "pod": HOSTILE, "namespace": HOSTILE, "container": HOSTILE}]
             gpu["processes"] = [{"pid": 4711, "kind": "compute", "used_bytes": 1 << 30, "name": HOSTILE, "user": HOSTILE, "job": HOSTILE, "container": HOSTILE}]
         look["status"] = "failing"
-        look["findings"] = [{"gpu": 0, "severity": "error", "text": HOSTILE}]
         look["incidents"] = [{"id": "1hostile", "revision": 1, "state": "open", "class": HOSTILE, "severity": "fatal", "action": "reset-gpu", "action_text": HOSTILE,
                               "route": "page", "title": HOSTILE, "verdict": HOSTILE, "runbook": "javascript:alert(1)", "cause": "memory", "scope": "gpu", "codes": [],
                               "device": {"kind": "gpu", "index": 0, "key": HOSTILE}, "process": {"pid": 1, "name": HOSTILE}, "opened": look["node"]["time"], "first": look["node"]["time"],
@@ -101,7 +100,7 @@ def test_hostile_names_are_text(visit, training, proxied):
 
     proxy.change["/api/v1/status"] = poison
     page = visit(proxy.url)
-    page.until("document.getElementById('verdict-text').innerText.startsWith('WRONG GPU 0')")
+    page.until("document.getElementById('verdict-text').innerText.startsWith('Problem: GPU 0')")
     for way in ("#/", "#/executive", "#/debug", "#/gpu/0", "#/process/4711", "#/incident/1hostile"):
         page.go(way)
         page.until("document.querySelector('#view').innerText.includes('<script>')")

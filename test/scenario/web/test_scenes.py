@@ -32,7 +32,7 @@ def test_what_is_planted_stands_first(visit, played, tmp_path, stoker, one):
     page = visit(f"http://{agent.address}/", may_be_cut=True)  # twenty ticks a second may be more than it takes
     fault = CLASSES[one.fault]
     title = one.thing if fault["cause"] != "application" else "a program on " + one.thing
-    page.until(f"document.getElementById('verdict-text').innerText.startsWith('WRONG {title.replace(' on the node', '')}')")
+    page.until(f"document.getElementById('verdict-text').innerText.startsWith('Problem: {title.replace(' on the node', '').removeprefix('the ')}')")
     page.until(f"document.querySelector('.incident .links a[href*=\"runbooks/\"]')?.getAttribute('href') === 'runbooks/{one.fault}'")
     first = page.js("document.querySelector('.incident').innerText")
     assert first.startswith(fault["severity"]) and fault["advice"][:40] in " ".join(first.split())
@@ -71,11 +71,11 @@ def test_what_is_not_there_says_why(visit, played):
     assert "MIG" in page.text(".busy-row[data-kind=util]")
 
 
-def test_only_occupied_is_told_from_busy(visit, played):
+def test_small_kernels_are_no_work(visit, played):
     _, agent = played("tiny-kernels")
     page = visit(f"http://{agent.address}/")
-    page.until("[...document.querySelectorAll('.card .chip')].some((e) => e.innerText === 'only occupied')")
-    assert "only occupied" in page.text("#working-text")
+    page.until("[...document.querySelectorAll('.card .chip')].some((e) => e.innerText === 'waiting: launches')")
+    assert "2 waiting" in page.text("#working-text")
 
 
 def test_the_way_down_to_an_instance_and_a_process(visit, played):

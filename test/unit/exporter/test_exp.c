@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "kit.h"
+#include "service/prometheus/counts.h"
 #include "service/prometheus/health.h"
 
 CLEANUP_POINTER(Catalogue, catalogue_free);
@@ -125,10 +126,11 @@ static void the_last_xid(void **state)
     expect(&kit, exporter, "DCGM_FI_DEV_XID_ERRORS", "");
     kit_set(&kit, 0, METRIC_XID_ERRORS, 79);
     kit_advance(&kit, 30 * NS_PER_H); /* it stays */
-    expect(&kit, exporter, "DCGM_FI_DEV_XID_ERRORS",
-           "DCGM_FI_DEV_XID_ERRORS{" ID
-           "device=\"nvidia0\",err_code=\"79\",err_msg=\"the GPU has fallen off the bus\",gpu=\"0\",hostname=\"node-1\","
-           "modelName=\"NVIDIA H100 80GB HBM3\",pci_bus_id=\"00000000:1A:00.0\"} 79\n");
+    expect(
+        &kit, exporter, "DCGM_FI_DEV_XID_ERRORS",
+        "DCGM_FI_DEV_XID_ERRORS{" ID
+        "device=\"nvidia0\",err_code=\"79\",err_msg=\"the GPU has fallen off the bus\",gpu=\"0\",hostname=\"node-1\","
+        "modelName=\"NVIDIA H100 80GB HBM3\",pci_bus_id=\"00000000:1A:00.0\"} 79\n");
     kit_set(&kit, 0, METRIC_XID_ERRORS, 999);
     expect(&kit, exporter, "DCGM_FI_DEV_XID_ERRORS",
            "DCGM_FI_DEV_XID_ERRORS{" ID
@@ -290,133 +292,77 @@ static void a_flood_of_xids(void **state)
 
 /* ---- health ---- */
 
-typedef struct HealthCase {
-    const char *what;
-    MetricId metric;
-    double value;
-    uint64_t xid; /* 0: none */
-    HealthWatch watch;
-    HealthResult result;
-    const char *code;
-} HealthCase;
-
-static const HealthCase health_cases[] = {
-    {"sound", METRIC_ECC_DBE_VOL_TOTAL, 0, 0, HEALTH_MEM, HEALTH_PASS, ""},
-    {"double bit errors", METRIC_ECC_DBE_VOL_TOTAL, 1, 0, HEALTH_MEM, HEALTH_FAIL, "DCGM_FR_VOLATILE_DBE_DETECTED"},
-    {"remap failed", METRIC_ROW_REMAP_FAILURE, 1, 0, HEALTH_MEM, HEALTH_FAIL, "DCGM_FR_ROW_REMAP_FAILURE"},
-    {"remap pending", METRIC_ROW_REMAP_PENDING, 1, 0, HEALTH_MEM, HEALTH_WARN, "DCGM_FR_PENDING_ROW_REMAP"},
-    {"hot", METRIC_CLOCKS_EVENT_REASONS, 0x40, 0, HEALTH_THERMAL, HEALTH_WARN, "DCGM_FR_CLOCKS_EVENT_THERMAL"},
-    {"braked", METRIC_CLOCKS_EVENT_REASONS, 0x80, 0, HEALTH_POWER, HEALTH_WARN, "DCGM_FR_CLOCKS_EVENT_POWER"},
-    {"power cap is no fault", METRIC_CLOCKS_EVENT_REASONS, 0x4, 0, HEALTH_POWER, HEALTH_PASS, ""},
-    {"reset wanted", METRIC_GPU_RECOVERY_ACTION, 1, 0, HEALTH_DRIVER, HEALTH_FAIL, "DCGM_FR_GPU_RECOVERY_RESET"},
-    {"drain", METRIC_GPU_RECOVERY_ACTION, 3, 0, HEALTH_DRIVER, HEALTH_WARN, "DCGM_FR_GPU_RECOVERY_DRAIN_P2P"},
-    {"off the bus", METRIC_ECC_DBE_VOL_TOTAL, 0, 79, HEALTH_PCIE, HEALTH_FAIL, "DCGM_FR_FALLEN_OFF_BUS"},
-    {"GSP", METRIC_ECC_DBE_VOL_TOTAL, 0, 119, HEALTH_DRIVER, HEALTH_FAIL, "DCGM_FR_XID_ERROR"},
-    {"a fault of a program", METRIC_ECC_DBE_VOL_TOTAL, 0, 31, HEALTH_MEM, HEALTH_PASS, ""},
-};
-
-static void judge(Kit *kit, const Counts *counts, Health health[HEALTH_END])
-{
-    const HealthInput of = {.gpu = &kit->gpus[0],
-                            .counted = counts_of(counts, &kit->gpus[0].reading),
-                            .xid_width_ns = counts->xid_width_ns,
-                            .now_ns = kit->node.time_ns};
-
-    health_judge(&of, health);
-}
-
-static void health_rules(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(health_cases); i++) {
-        const HealthCase *c = &health_cases[i];
-        Health health[HEALTH_END];
-        Counts counts;
-        Kit kit;
-
-        print_message("# %s\n", c->what);
-        kit_node(&kit, 1);
-        counts_init(&counts, 5 * NS_PER_MIN, 5 * NS_PER_MIN);
-        kit_set(&kit, 0, c->metric, c->value);
-        const Event event = kit_xid(&kit, 0, c->xid, kit.node.time_ns);
-
-        counts_add_xid(&counts, &event);
-        counts_tick(&counts, &kit.node);
-        judge(&kit, &counts, health);
-        assert_true(health[c->watch].known);
-        assert_int_equal(health[c->watch].result, c->result);
-        assert_string_equal(health[c->watch].code, c->code);
-        assert_int_equal(health[HEALTH_ALL].result, c->result);
-        assert_false(health[HEALTH_SM].known || health[HEALTH_MCU].known);
-        /* it lets go */
-        kit_set(&kit, 0, c->metric, 0);
-        kit_advance(&kit, 301 * NS_PER_S);
-        kit.gpus[0].reading.sample[c->metric].time_ns = kit.node.time_ns;
-        counts_tick(&counts, &kit.node);
-        judge(&kit, &counts, health);
-        kit_advance(&kit, NS_PER_S);
-        counts_tick(&counts, &kit.node);
-        judge(&kit, &counts, health);
-        assert_int_equal(health[HEALTH_ALL].result, HEALTH_PASS);
-        counts_done(&counts);
-        kit_done(&kit);
-    }
-}
-
-static HealthResult rise(MetricId metric, double by, HealthWatch watch)
-{
-    Health health[HEALTH_END];
-    Counts counts;
-    Kit kit;
-
-    kit_node(&kit, 1);
-    kit_set(&kit, 0, METRIC_PCIE_LINK_GEN, 4);
-    kit_set(&kit, 0, METRIC_PCIE_LINK_WIDTH, 16);
-    counts_init(&counts, 5 * NS_PER_MIN, 5 * NS_PER_MIN);
-    kit_set(&kit, 0, metric, 1000);
-    counts_tick(&counts, &kit.node);
-    kit_advance(&kit, NS_PER_MIN);
-    kit_set(&kit, 0, metric, 1000 + by);
-    counts_tick(&counts, &kit.node);
-    judge(&kit, &counts, health);
-    counts_done(&counts);
-    kit_done(&kit);
-    return health[watch].result;
-}
-
-static void rates(void **state)
-{
-    (void)state;
-    assert_int_equal(rise(METRIC_PCIE_REPLAY_COUNTER, 0, HEALTH_PCIE), HEALTH_PASS);
-    assert_int_equal(rise(METRIC_PCIE_REPLAY_COUNTER, 16, HEALTH_PCIE), HEALTH_PASS);
-    assert_int_equal(rise(METRIC_PCIE_REPLAY_COUNTER, 17, HEALTH_PCIE), HEALTH_WARN);
-    assert_int_equal(rise(METRIC_PCIE_REPLAY_COUNTER, -1000, HEALTH_PCIE), HEALTH_PASS); /* the driver was reloaded */
-    assert_int_equal(rise(METRIC_NVLINK_REPLAY_ERROR_COUNT_TOTAL, 1, HEALTH_NVLINK), HEALTH_FAIL);
-    assert_int_equal(rise(METRIC_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL, 5999, HEALTH_NVLINK), HEALTH_WARN);
-    assert_int_equal(rise(METRIC_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL, 6000, HEALTH_NVLINK), HEALTH_FAIL);
-    assert_int_equal(rise(METRIC_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL, 0, HEALTH_NVLINK), HEALTH_PASS);
-}
-
-static void health_of_a_gpu_that_does_not_answer(void **state)
+static void health_of_a_gpu_without_a_judge(void **state)
 {
     Kit kit;
     Exporter *exporter;
 
     (void)state;
     kit_node(&kit, 1);
-    kit.gpus[0].state = GPU_HUNG;
     exporter = kit_exporter(&kit, csv);
     exporter_tick(exporter, &kit.node);
-    expect(&kit, exporter, "DCGM_EXP_GPU_HEALTH_STATUS",
-           "DCGM_EXP_GPU_HEALTH_STATUS{" ID
-           "device=\"nvidia0\",gpu=\"0\",health_error_code=\"DCGM_FR_NVML_API\",health_watch=\"DRIVER\","
-           "hostname=\"node-1\",modelName=\"NVIDIA H100 80GB HBM3\",pci_bus_id=\"00000000:1A:00.0\"} 20\n"
-           "DCGM_EXP_GPU_HEALTH_STATUS{" ID
-           "device=\"nvidia0\",gpu=\"0\",health_error_code=\"DCGM_FR_NVML_API\",health_watch=\"ALL\","
-           "hostname=\"node-1\",modelName=\"NVIDIA H100 80GB HBM3\",pci_bus_id=\"00000000:1A:00.0\"} 20\n");
-    kit.gpus[0].state = GPU_RELEASED; /* nothing is known, nothing is wrong */
-    expect(&kit, exporter, "DCGM_EXP_GPU_HEALTH_STATUS", "");
+    expect(&kit, exporter, "DCGM_EXP_GPU_HEALTH_STATUS", ""); /* nobody has looked for faults */
     exporter_free(exporter);
+    kit_done(&kit);
+}
+
+typedef struct HealthCase {
+    const char *class;
+    FaultCause cause;
+    FaultSeverity severity;
+    int32_t code;
+    HealthWatch watch;
+    HealthResult result;
+    const char *word;
+} HealthCase;
+
+static const HealthCase health_cases[] = {
+    {"ecc-uncorrectable", CAUSE_MEMORY, SEVERITY_ERROR, 48, HEALTH_MEM, HEALTH_FAIL, "DCGM_FR_VOLATILE_DBE_DETECTED"},
+    {"row-remap-pending", CAUSE_MEMORY, SEVERITY_WARNING, 0, HEALTH_MEM, HEALTH_WARN, "DCGM_FR_PENDING_ROW_REMAP"},
+    {"inforom-corrupt", CAUSE_FIRMWARE, SEVERITY_WARNING, 0, HEALTH_INFOROM, HEALTH_WARN, "DCGM_FR_CORRUPT_INFOROM"},
+    {"thermal-margin", CAUSE_THERMAL, SEVERITY_INFO, 0, HEALTH_THERMAL, HEALTH_PASS, ""},
+    {"a-sites-own", CAUSE_POWER, SEVERITY_ERROR, 0, HEALTH_POWER, HEALTH_FAIL, "DCGM_FR_UNKNOWN"},
+    {"a-sites-own", CAUSE_BUS, SEVERITY_WARNING, 79, HEALTH_PCIE, HEALTH_WARN, "DCGM_FR_XID_ERROR"},
+    {"app-fault", CAUSE_APPLICATION, SEVERITY_ERROR, 31, HEALTH_SM, HEALTH_PASS, ""},
+};
+
+static void health_by_incident(void **state)
+{
+    Health health[HEALTH_END];
+    Kit kit;
+
+    (void)state;
+    kit_node(&kit, 1);
+    for (size_t i = 0; i < ARRAY_LEN(health_cases); i++) {
+        const HealthCase *c = &health_cases[i];
+        Incident incident = {.state = INCIDENT_OPEN,
+                             .cause = c->cause,
+                             .severity = c->severity,
+                             .code = c->code,
+                             .device = kit.gpus[0].reading.device};
+        const Incident *list = &incident;
+
+        kit_set(&kit, 0, METRIC_CLOCKS_EVENT_REASONS, 0x40);
+        snprintf(incident.class, sizeof incident.class, "%s", c->class);
+        health_of_gpu(&kit.gpus[0], &list, 1, health);
+        assert_true(health[c->watch].known);
+        assert_int_equal(health[c->watch].result, c->result);
+        assert_string_equal(health[c->watch].code, c->word);
+        assert_int_equal(health[HEALTH_ALL].result, c->result);
+        assert_string_equal(health[HEALTH_ALL].code, c->word);
+        assert_false(health[HEALTH_MCU].known);
+        incident.state = INCIDENT_CLEARED; /* it lets go */
+        health_of_gpu(&kit.gpus[0], &list, 1, health);
+        assert_int_equal(health[HEALTH_ALL].result, HEALTH_PASS);
+    }
+    health_of_gpu(&kit.gpus[0], NULL, 0, health);
+    assert_false(health[HEALTH_MEM].known); /* no ECC is read */
+    kit_set(&kit, 0, METRIC_ECC_DBE_VOL_TOTAL, 1);
+    health_of_gpu(&kit.gpus[0], NULL, 0, health);
+    assert_true(health[HEALTH_MEM].known && health[HEALTH_MEM].result == HEALTH_PASS); /* incidents alone decide */
+    kit.gpus[0].state = GPU_HUNG;
+    health_of_gpu(&kit.gpus[0], NULL, 0, health);
+    assert_false(health[HEALTH_ALL].known);
     kit_done(&kit);
 }
 
@@ -430,9 +376,8 @@ int main(void)
         cmocka_unit_test(adopted_counts),
         cmocka_unit_test(windows_against_a_list),
         cmocka_unit_test(a_flood_of_xids),
-        cmocka_unit_test(health_rules),
-        cmocka_unit_test(rates),
-        cmocka_unit_test(health_of_a_gpu_that_does_not_answer),
+        cmocka_unit_test(health_by_incident),
+        cmocka_unit_test(health_of_a_gpu_without_a_judge),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

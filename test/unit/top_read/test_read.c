@@ -41,7 +41,6 @@ typedef struct World {
     Place places[GPUS + 3];
     size_t place_count;
     OwnerTable owners;
-    Health health;
     Maintenance *maintenance;
     Incident incident;
     const Incident *incidents[1];
@@ -197,6 +196,8 @@ static void any_activity(World *w, Activity *a)
                     .tensor = any_share(w),
                     .dram = any_share(w),
                     .incident = "1jf8v3k2m0"};
+    for (size_t i = 0; i < ACTIVITY_END; i++)
+        a->day_s[i] = (uint32_t)below(w, 86400);
     TEXT(w, a->text, "SM active \"%u\" %%", a->window_s);
 }
 
@@ -298,12 +299,6 @@ static void any_samplers(World *w)
 
 static void any_trouble(World *w)
 {
-    for (size_t i = below(w, 4); i > 0; i--) {
-        HealthCause *cause = &w->health.causes[w->health.count++];
-
-        cause->id = (HealthCauseId)below(w, HEALTH_CAUSE_END);
-        snprintf(cause->text, sizeof cause->text, "GPU %zu: a \"cause\"", i);
-    }
     w->maintenance = maintenance_new();
     for (size_t i = below(w, 3); i > 0; i--) {
         MaintenanceWindow window = {.gpus = once(w, 2) ? 0 : 1 + below(w, 250),
@@ -364,7 +359,6 @@ static void world_free(World *w)
 static void write_world(const World *w, Str *out)
 {
     const Snapshot seen = {.node = &w->node,
-                           .health = &w->health,
                            .owners = &w->owners,
                            .processes = {w->who, w->who_count},
                            .places = {w->places, w->place_count},
@@ -503,7 +497,6 @@ static void test_older_and_newer_ones_are_read(void **state)
     assert_true(sample_double(&node->gpus[0].reading.sample[METRIC_POWER_USAGE], &value) && fabs(value - 7) < 1e-9);
     assert_int_equal(node->gpus[0].reading.sample[METRIC_GPU_TEMP].absence, ABSENCE_FAILED);
     assert_int_equal(node->gpus[0].process_list.absence, ABSENCE_NOT_YET);
-    assert_int_equal(read->snapshot.health->count, 0);
     snapshot_buffer_free(read);
 }
 

@@ -22,10 +22,9 @@ typedef struct Rig {
     Node node;
     NodeGpu gpus[4];
     NodeProcess processes[6];
-    Health health;
     Incident incidents[8];
     const Incident *list[8];
-    CheckSeen seen;
+    Snapshot seen;
     CheckResult result;
     Str out;
 } Rig;
@@ -36,7 +35,8 @@ static int set_up(void **state)
 {
     (void)state;
     rig = calloc(1, sizeof *rig);
-    rig->node = (Node){.time_ns = NOW_NS,
+    rig->node = (Node){.tick = 1,
+                       .time_ns = NOW_NS,
                        .real_ns = REAL_NS,
                        .gpus = rig->gpus,
                        .gpu_count = 4,
@@ -56,7 +56,7 @@ static int set_up(void **state)
         sample_set_int64(&gpu->process_list, NOW_NS, 0);
         gpu->processes = rig->processes;
     }
-    rig->seen = (CheckSeen){.node = &rig->node, .health = &rig->health, .incidents = rig->list, .agent = true};
+    rig->seen = (Snapshot){.node = &rig->node, .incidents = rig->list};
     str_init(&rig->out, 1 << 20);
     return 0;
 }
@@ -76,6 +76,7 @@ static Incident *add(const char *class, FaultSeverity severity, int gpu)
     *incident = (Incident){.state = INCIDENT_OPEN,
                            .severity = severity,
                            .action = ACTION_DRAIN_AND_REBOOT,
+                           .cause = CAUSE_BUS,
                            .scope = gpu < 0 ? SCOPE_NODE : SCOPE_GPU,
                            .first_real_ns = REAL_NS};
     snprintf(incident->id, sizeof incident->id, "i%zu", rig->seen.incident_count);
@@ -121,24 +122,33 @@ static void a_node_that_is_well(void **state)
     assert_string_equal(rig->out.text, "ok: nothing against 4 GPUs\n");
     assert_int_equal(ask("slurm reason 0 0"), 0);
     assert_string_equal(rig->out.text, "\n");
-    rig->seen.agent = false;
-    assert_int_equal(ask("prolog line 0 0 2"), 0);
-    assert_string_equal(rig->out.text, "ok: nothing against 1 GPU (by a look alone, no agent runs)\n");
+    const CheckAsk alone = {.profile = CHECK_PROLOG, .gpus = (const char *const[]){"2"}, .gpu_count = 1};
+    check_judge(&rig->seen, &alone, &rig->result);
+    str_clear(&rig->out);
+    check_write(&alone, &rig->result, CHECK_LINE, &rig->out);
+    assert_string_equal(rig->out.text, "ok: nothing against 1 GPU (no agent runs; one sample taken)\n");
 }
 
-/* class, severity, and the codes of slurm, liveness, readiness, prolog, epilog */
+/* severity, action and cause, and the codes of slurm, liveness, readiness, prolog, epilog. The class does not matter.
+ */
 static const struct {
-    const char *class;
     FaultSeverity severity;
+    FaultAction action;
+    FaultCause cause;
     int codes[CHECK_PROFILE_END];
 } cases[] = {
-    {"gpu-lost", SEVERITY_FATAL, {1, 0, 0, 1, 1}},         {"gsp-failure", SEVERITY_ERROR, {1, 0, 0, 1, 1}},
-    {"thermal", SEVERITY_WARNING, {0, 0, 0, 0, 0}},        {"something-of-the-site", SEVERITY_ERROR, {1, 0, 0, 1, 1}},
-    {"app-fault", SEVERITY_FATAL, {0, 0, 0, 0, 0}},     /* XID 13, 31, 43 */
-    {"ecc-contained", SEVERITY_ERROR, {0, 0, 0, 0, 0}}, /* XID 94 */
-    {"host-oom", SEVERITY_ERROR, {0, 0, 0, 0, 0}},         {"row-remap-pending", SEVERITY_WARNING, {0, 0, 0, 0, 1}},
-    {"row-remap-failed", SEVERITY_FATAL, {1, 0, 0, 1, 1}}, {"memory-orphaned", SEVERITY_WARNING, {0, 0, 0, 1, 1}},
-    {"reset-required", SEVERITY_ERROR, {1, 0, 0, 1, 1}},   {"monitor-blind", SEVERITY_ERROR, {0, 0, 0, 0, 0}},
+    {SEVERITY_FATAL, ACTION_DRAIN_AND_REBOOT, CAUSE_BUS, {1, 0, 1, 1, 1}},
+    {SEVERITY_FATAL, ACTION_WATCH, CAUSE_UNKNOWN, {1, 0, 1, 1, 1}},
+    {SEVERITY_ERROR, ACTION_DRAIN_AND_RESET, CAUSE_FIRMWARE, {1, 0, 1, 1, 1}},
+    {SEVERITY_ERROR, ACTION_CHECK_COOLING, CAUSE_THERMAL, {1, 0, 1, 1, 1}},
+    {SEVERITY_WARNING, ACTION_CHECK_COOLING, CAUSE_THERMAL, {0, 0, 0, 0, 0}},
+    {SEVERITY_INFO, ACTION_RESET_GPU, CAUSE_MEMORY, {0, 0, 0, 0, 0}},
+    {SEVERITY_FATAL, ACTION_CHECK_APP, CAUSE_APPLICATION, {0, 0, 0, 0, 0}}, /* XID 13, 31, 43 */
+    {SEVERITY_ERROR, ACTION_RESTART_APP, CAUSE_MEMORY, {0, 0, 0, 0, 0}},    /* XID 94 */
+    {SEVERITY_WARNING, ACTION_RESET_GPU, CAUSE_MEMORY, {0, 0, 0, 0, 1}},    /* between two jobs a reset is free */
+    {SEVERITY_WARNING, ACTION_RESET_GPU, CAUSE_APPLICATION, {0, 0, 0, 0, 0}},
+    {SEVERITY_WARNING, ACTION_CHECK_MONITOR, CAUSE_HOST, {0, 0, 1, 0, 0}},
+    {SEVERITY_INFO, ACTION_CHECK_MONITOR, CAUSE_HOST, {0, 0, 0, 0, 0}},
 };
 
 static void what_fails_what(void **state)
@@ -146,10 +156,13 @@ static void what_fails_what(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         rig->seen.incident_count = 0;
-        add(cases[i].class, cases[i].severity, 1);
+        Incident *incident = add("something-of-the-site", cases[i].severity, 1);
+
+        incident->action = cases[i].action;
+        incident->cause = cases[i].cause;
         for (size_t p = 0; p < CHECK_PROFILE_END; p++)
             if (code_of(check_profile_names[p]) != cases[i].codes[p])
-                fail_msg("%s with %s: %s", check_profile_names[p], cases[i].class, rig->out.text);
+                fail_msg("%s with case %zu: %s", check_profile_names[p], i, rig->out.text);
     }
 }
 
@@ -224,7 +237,7 @@ static void what_happened_during_the_job(void **state)
     assert_int_equal(ask("epilog line 1767596400000 0 1"), 0); /* an hour ago */
     old->first_real_ns = REAL_NS - 1800 * NS_PER_S;
     assert_int_equal(ask("epilog line 1767596400000 0 1"), 1);
-    snprintf(old->class, sizeof old->class, "row-remap-pending"); /* whenever it came: now is the time for a reset */
+    old->action = ACTION_RESET_GPU; /* whenever it came: now is the time for a reset */
     old->severity = SEVERITY_WARNING;
     old->first_real_ns = REAL_NS - 7200 * NS_PER_S;
     assert_int_equal(ask("epilog line 1767596400000 0 1"), 1);
@@ -246,11 +259,10 @@ static void by_a_look_alone(void **state)
     (void)state;
     rig->gpus[2].state = GPU_LOST;
     rig->gpus[2].state_since_ns = NOW_NS - 5 * NS_PER_S;
-    api_judge(&rig->node, NS_PER_S, &rig->health);
     assert_int_equal(code_of("slurm"), 1);
-    assert_non_null(strstr(rig->out.text, "GPU 2 (0000:1d:00.0) is lost"));
+    assert_non_null(strstr(rig->out.text, "GPU 2 (0000:1d:00.0): the driver has lost it"));
     assert_int_equal(ask("slurm reason 0 0"), 1);
-    assert_string_equal(rig->out.text, "stoker: gpu2 gpu-lost\n");
+    assert_string_equal(rig->out.text, "stoker: gpu2 lost\n");
     assert_int_equal(code_of("liveness"), 0);
     assert_int_equal(code_of("readiness"), 1);
     assert_int_equal(ask("prolog line 0 0 0 1"), 0);
@@ -266,7 +278,6 @@ static void nothing_is_known_yet(void **state)
         rig->gpus[i].state = GPU_STARTING;
         rig->gpus[i].last_sample_ns = 0;
     }
-    api_judge(&rig->node, NS_PER_S, &rig->health);
     assert_int_equal(code_of("slurm"), EXIT_UNKNOWN);
     assert_string_equal(rig->out.text, "unknown: no GPU has been sampled yet\n");
     assert_int_equal(code_of("readiness"), 1);

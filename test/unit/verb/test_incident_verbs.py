@@ -183,7 +183,7 @@ def test_what_a_job_asks(run, pretend, tmp_path):
 def test_check_without_agent_and_driver(run):
     done = run("check")
     assert done.returncode == 1 and "no-library.so" in done.stdout and done.stdout.count("\n") == 1
-    assert run("check", "--slurm").stdout.startswith("stoker: driver-error")
+    assert run("check", "--slurm").stdout.startswith("stoker: no_driver")
     assert run("check", "--profile", "liveness").returncode == 1
 
 
