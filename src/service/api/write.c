@@ -5,40 +5,31 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/duration.h"
+#include "base/json.h"
 #include "base/number.h"
 
 void write_number(Str *out, double value)
 {
-    char text[NUMBER_DOUBLE_MAX];
-
-    if (!isfinite(value))
-        str_add(out, "null");
-    else
-        str_addn(out, text, number_write_double(text, value));
+    json_add_double(out, NULL, value);
 }
 
 void write_seconds(Str *out, uint64_t ns)
 {
-    str_addf(out, "%" PRIu64 ".%03u", ns / NS_PER_S, (unsigned)(ns % NS_PER_S / NS_PER_MS));
+    json_add_seconds(out, NULL, ns);
 }
 
 void write_text(Str *out, const char *key, const char *text)
 {
-    if (!text[0])
-        return;
-    str_addf(out, ",\"%s\":", key);
-    str_add_json(out, text);
+    if (text[0])
+        json_add_text(out, key, text);
 }
 
 void write_time(Str *out, const Node *node, const char *key, uint64_t monotonic_ns)
 {
-    char text[CLOCK_TEXT_MAX];
     uint64_t age = node->time_ns > monotonic_ns ? node->time_ns - monotonic_ns : 0;
 
-    clock_format(text, node->real_ns > age ? node->real_ns - age : 0);
-    str_addf(out, ",\"%s\":\"%s\"", key, text);
+    json_add_time(out, key, node->real_ns > age ? node->real_ns - age : 0);
 }
 
 /* A share with four digits. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The black box of an incident. */
+#include <math.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/duration.h"
-#include "base/number.h"
+#include "base/json.h"
 #include "service/incident/incident.h"
 
 typedef struct Series {
@@ -12,7 +12,6 @@ typedef struct Series {
     const char *device; /* of which; its instances too */
     uint64_t now_ns, real_ns;
     Str *out;
-    bool comma;
 } Series;
 
 static void add_seconds(Series *s, StoreSeries series)
@@ -21,22 +20,13 @@ static void add_seconds(Series *s, StoreSeries series)
     const uint64_t span = (BUNDLE_SECONDS - 1) * NS_PER_S;
     const size_t count =
         store_seconds(s->store, series, s->now_ns > span ? s->now_ns - span : 0, s->now_ns, seconds, BUNDLE_SECONDS);
-    char text[CLOCK_TEXT_MAX], digits[NUMBER_DOUBLE_MAX];
 
-    if (count) {
-        clock_format(text, s->real_ns - (s->now_ns - seconds[0].time_ns));
-        str_addf(s->out, ",\"from\":\"%s\"", text);
-    }
-    str_add(s->out, ",\"seconds\":[");
-    for (size_t i = 0; i < count; i++) {
-        if (i)
-            str_addc(s->out, ',');
-        if (seconds[i].valid)
-            str_addn(s->out, digits, number_write_double(digits, seconds[i].value));
-        else
-            str_add(s->out, "null");
-    }
-    str_addc(s->out, ']');
+    if (count)
+        json_add_time(s->out, "from", s->real_ns - (s->now_ns - seconds[0].time_ns));
+    json_open(s->out, "seconds", '[');
+    for (size_t i = 0; i < count; i++)
+        json_add_double(s->out, NULL, seconds[i].valid ? seconds[i].value : (double)NAN);
+    json_close(s->out, ']');
 }
 
 static void add_series(void *self, StoreSeries series, const char *device_key, MetricId metric)
@@ -46,13 +36,12 @@ static void add_series(void *self, StoreSeries series, const char *device_key, M
 
     if (strncmp(device_key, s->device, len) != 0 || (device_key[len] && device_key[len] != '/'))
         return;
-    str_addf(s->out, "%s{\"device\":", s->comma ? "," : "");
-    str_add_json(s->out, device_key);
-    str_addf(s->out, ",\"metric\":\"%s\",\"unit\":\"%s\"", metric_get(metric)->name,
-             unit_symbol(metric_get(metric)->unit));
+    json_open(s->out, NULL, '{');
+    json_add_text(s->out, "device", device_key);
+    json_add_text(s->out, "metric", metric_get(metric)->name);
+    json_add_text(s->out, "unit", unit_symbol(metric_get(metric)->unit));
     add_seconds(s, series);
-    str_addc(s->out, '}');
-    s->comma = true;
+    json_close(s->out, '}');
 }
 
 static const NodeGpu *gpu_of(const Incident *incident, const Node *node)
@@ -69,13 +58,13 @@ static void add_gpus(const Node *node, Str *out)
         const NodeGpu *gpu = &node->gpus[i];
         char pci[PCI_TEXT_CAP];
 
-        str_addf(out, "%s{\"index\":%u,\"pci\":\"%s\",\"state\":\"%s\",\"uuid\":", i ? "," : "",
-                 gpu->reading.device.index, pci_format(gpu->reading.device.pci, PCI_FORM_SYSFS, pci),
-                 gpu_state_key(gpu->state));
-        str_add_json(out, gpu->reading.device.uuid);
-        str_add(out, ",\"why\":");
-        str_add_json(out, gpu->why);
-        str_addc(out, '}');
+        json_open(out, NULL, '{');
+        json_add_u64(out, "index", gpu->reading.device.index);
+        json_add_text(out, "pci", pci_format(gpu->reading.device.pci, PCI_FORM_SYSFS, pci));
+        json_add_text(out, "state", gpu_state_key(gpu->state));
+        json_add_text(out, "uuid", gpu->reading.device.uuid);
+        json_add_text(out, "why", gpu->why);
+        json_close(out, '}');
     }
 }
 
@@ -83,25 +72,24 @@ void incident_bundle(const Incident *incident, const Node *node, const Store *st
                      size_t event_count, Str *out)
 {
     const NodeGpu *gpu = gpu_of(incident, node);
-    char device[DEVICE_KEY_CAP] = "", at[CLOCK_TEXT_MAX];
+    char device[DEVICE_KEY_CAP] = "";
     Series series = {.store = store, .device = device, .now_ns = node->time_ns, .real_ns = node->real_ns, .out = out};
 
-    clock_format(at, node->real_ns);
-    str_addf(out, "{\"version\":1,\"taken\":\"%s\",\"node\":", at);
-    str_add_json(out, node->hostname);
-    str_add(out, ",\"driver\":");
-    str_add_json(out, node->driver_version);
-    str_add(out, ",\"incident\":");
+    json_open(out, NULL, '{');
+    json_add_u64(out, "version", 1);
+    json_add_time(out, "taken", node->real_ns);
+    json_add_text(out, "node", node->hostname);
+    json_add_text(out, "driver", node->driver_version);
+    json_add_key(out, "incident");
     incident_json(incident, out);
-    str_add(out, ",\"gpus\":[");
+    json_open(out, "gpus", '[');
     add_gpus(node, out);
-    str_add(out, "],\"events\":[");
-    for (size_t i = 0; i < event_count; i++) {
-        if (i)
-            str_addc(out, ',');
+    json_close(out, ']');
+    json_open(out, "events", '[');
+    for (size_t i = 0; i < event_count; i++)
         event_json(events[i].event, events[i].incident, node, out);
-    }
-    str_add(out, "],\"series\":[");
+    json_close(out, ']');
+    json_open(out, "series", '[');
     if (gpu && device_key(&gpu->reading.device, device) >= 0)
         store_each(store, add_series, &series);
     str_add(out, "]}\n");

@@ -1,60 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/number.h"
+#include "base/json.h"
 #include "service/incident/incident.h"
 
-static void key(Str *out, const char *name)
-{
-    str_addf(out, ",\"%s\":", name);
-}
-
 /* Empty: null. */
-static void text(Str *out, const char *name, const char *value)
+static void add_text(Str *out, const char *name, const char *value)
 {
-    key(out, name);
-    if (value[0])
-        str_add_json(out, value);
-    else
-        str_add(out, "null");
+    json_add_text(out, name, value[0] ? value : NULL);
 }
 
-/* 0: null. */
-static void time_of(Str *out, const char *name, uint64_t real_ns)
+static void add_number(Str *out, const char *name, uint32_t value)
 {
-    char at[CLOCK_TEXT_MAX];
-
-    key(out, name);
-    if (real_ns == 0) {
-        str_add(out, "null");
-        return;
-    }
-    clock_format(at, real_ns);
-    str_addf(out, "\"%s\"", at);
-}
-
-static void number_or_null(Str *out, const char *name, uint32_t value)
-{
-    key(out, name);
     if (value == DEVICE_NO_NUMBER)
-        str_add(out, "null");
+        json_add_null(out, name);
     else
-        str_addf(out, "%u", value);
-}
-
-static void real(Str *out, const char *name, double value)
-{
-    char digits[NUMBER_DOUBLE_MAX];
-
-    key(out, name);
-    if (isfinite(value))
-        str_addn(out, digits, number_write_double(digits, value));
-    else
-        str_add(out, "null");
+        json_add_u64(out, name, value);
 }
 
 static void add_device(const Device *device, Str *out)
@@ -65,129 +28,123 @@ static void add_device(const Device *device, Str *out)
         name[0] = '\0';
     if (device->has_pci)
         pci_format(device->pci, PCI_FORM_SYSFS, pci);
-    str_add(out, ",\"device\":{\"key\":");
-    str_add_json(out, name);
-    text(out, "kind", device_kind_text(device->kind));
-    number_or_null(out, "index", device->index);
-    text(out, "uuid", device->uuid[0] ? device->uuid : device->parent_uuid);
-    text(out, "serial", device->serial);
-    text(out, "pci", pci);
-    text(out, "model", device->name);
-    number_or_null(out, "link", device->link);
-    str_addc(out, '}');
-    key(out, "instance");
+    json_open(out, "device", '{');
+    json_add_text(out, "key", name);
+    add_text(out, "kind", device_kind_text(device->kind));
+    add_number(out, "index", device->index);
+    add_text(out, "uuid", device->uuid[0] ? device->uuid : device->parent_uuid);
+    add_text(out, "serial", device->serial);
+    add_text(out, "pci", pci);
+    add_text(out, "model", device->name);
+    add_number(out, "link", device->link);
+    json_close(out, '}');
     if (device->gpu_instance == DEVICE_NO_NUMBER) {
-        str_add(out, "null");
+        json_add_null(out, "instance");
         return;
     }
-    str_addf(out, "{\"gpu_instance\":%u", device->gpu_instance);
-    number_or_null(out, "compute_instance", device->compute_instance);
-    str_addc(out, '}');
+    json_open(out, "instance", '{');
+    json_add_u64(out, "gpu_instance", device->gpu_instance);
+    add_number(out, "compute_instance", device->compute_instance);
+    json_close(out, '}');
 }
 
 static void add_verdict(const Incident *incident, Str *out)
 {
-    text(out, "class", incident->class);
-    text(out, "rule", incident->rule);
-    number_or_null(out, "code", incident->code ? (uint32_t)incident->code : DEVICE_NO_NUMBER);
-    str_add(out, ",\"codes\":[");
+    add_text(out, "class", incident->class);
+    add_text(out, "rule", incident->rule);
+    add_number(out, "code", incident->code ? (uint32_t)incident->code : DEVICE_NO_NUMBER);
+    json_open(out, "codes", '[');
     for (uint32_t i = 0; i < incident->code_count; i++)
-        str_addf(out, "%s%d", i ? "," : "", incident->codes[i]);
-    str_addc(out, ']');
-    text(out, "cause", fault_causes[incident->cause].key);
-    text(out, "severity", fault_severities[incident->severity].key);
-    text(out, "scope", fault_scopes[incident->scope].key);
-    text(out, "action", fault_actions[incident->action].key);
-    text(out, "action_text", fault_actions[incident->action].text);
-    text(out, "route", fault_routes[incident->route].key);
-    text(out, "title", incident->title);
-    text(out, "verdict", incident->verdict);
-    text(out, "runbook", incident->runbook);
+        json_add_i64(out, NULL, incident->codes[i]);
+    json_close(out, ']');
+    add_text(out, "cause", fault_causes[incident->cause].key);
+    add_text(out, "severity", fault_severities[incident->severity].key);
+    add_text(out, "scope", fault_scopes[incident->scope].key);
+    add_text(out, "action", fault_actions[incident->action].key);
+    add_text(out, "action_text", fault_actions[incident->action].text);
+    add_text(out, "route", fault_routes[incident->route].key);
+    add_text(out, "title", incident->title);
+    add_text(out, "verdict", incident->verdict);
+    add_text(out, "runbook", incident->runbook);
 }
 
 static void add_process(const Incident *incident, Str *out)
 {
-    key(out, "process");
     if (incident->pid < 0 && !incident->process[0]) {
-        str_add(out, "null");
+        json_add_null(out, "process");
         return;
     }
-    str_add(out, "{\"pid\":");
-    if (incident->pid < 0)
-        str_add(out, "null");
-    else
-        str_addf(out, "%d", incident->pid);
-    text(out, "name", incident->process);
-    str_addc(out, '}');
+    json_open(out, "process", '{');
+    add_number(out, "pid", incident->pid < 0 ? DEVICE_NO_NUMBER : (uint32_t)incident->pid);
+    add_text(out, "name", incident->process);
+    json_close(out, '}');
 }
 
-static void add_signs(const IncidentSign *signs, uint32_t count, bool *comma, Str *out)
+static void add_signs(const IncidentSign *signs, uint32_t count, Str *out)
 {
     for (uint32_t i = 0; i < count; i++) {
-        str_addf(out, "%s{\"origin\":\"%s\"", *comma ? "," : "", event_origin_key(signs[i].origin));
-        time_of(out, "at", signs[i].real_ns);
-        number_or_null(out, "code", signs[i].code ? (uint32_t)signs[i].code : DEVICE_NO_NUMBER);
-        str_addf(out, ",\"echo\":%s", signs[i].echo ? "true" : "false");
-        text(out, "text", signs[i].text);
-        str_addc(out, '}');
-        *comma = true;
+        json_open(out, NULL, '{');
+        json_add_text(out, "origin", event_origin_key(signs[i].origin));
+        json_add_time(out, "at", signs[i].real_ns);
+        add_number(out, "code", signs[i].code ? (uint32_t)signs[i].code : DEVICE_NO_NUMBER);
+        json_add_bool(out, "echo", signs[i].echo);
+        add_text(out, "text", signs[i].text);
+        json_close(out, '}');
     }
 }
 
 static void add_evidence(const Incident *incident, Str *out)
 {
-    bool comma = false;
-
-    str_add(out, ",\"evidence\":[");
-    add_signs(incident->first, incident->first_len, &comma, out);
-    add_signs(incident->last, incident->last_len, &comma, out);
-    str_add(out, "],\"counters\":[");
+    json_open(out, "evidence", '[');
+    add_signs(incident->first, incident->first_len, out);
+    add_signs(incident->last, incident->last_len, out);
+    json_close(out, ']');
+    json_open(out, "counters", '[');
     for (uint32_t i = 0; i < incident->counter_len; i++) {
-        str_addf(out, "%s{\"name\":", i ? "," : "");
-        str_add_json(out, incident->counters[i].name);
-        real(out, "before", incident->counters[i].before);
-        real(out, "after", incident->counters[i].after);
-        str_addc(out, '}');
+        json_open(out, NULL, '{');
+        json_add_text(out, "name", incident->counters[i].name);
+        json_add_double(out, "before", incident->counters[i].before);
+        json_add_double(out, "after", incident->counters[i].after);
+        json_close(out, '}');
     }
-    str_addc(out, ']');
+    json_close(out, ']');
 }
 
 void incident_json(const Incident *incident, Str *out)
 {
-    str_add(out, "{\"id\":");
-    str_add_json(out, incident->id);
-    str_addf(out, ",\"revision\":%llu", (unsigned long long)incident->revision);
-    text(out, "state", incident_state_key(incident->state));
+    json_open(out, NULL, '{');
+    json_add_text(out, "id", incident->id);
+    json_add_u64(out, "revision", incident->revision);
+    add_text(out, "state", incident_state_key(incident->state));
     add_verdict(incident, out);
     add_device(&incident->device, out);
     add_process(incident, out);
-    text(out, "job", incident->job);
-    text(out, "driver", incident->driver_version);
-    str_addf(out, ",\"count\":%llu,\"echo_count\":%llu", (unsigned long long)incident->count,
-             (unsigned long long)incident->echo_count);
-    time_of(out, "first", incident->first_real_ns);
-    time_of(out, "opened", incident->opened_real_ns);
-    time_of(out, "updated", incident->updated_real_ns);
-    time_of(out, "cleared", incident->cleared_real_ns);
-    text(out, "ended_by", incident_end_key(incident->end));
-    str_addf(out, ",\"escalations\":%u,\"reopened\":%u,\"before_start\":%s", incident->escalations, incident->reopened,
-             incident->before ? "true" : "false");
-    text(out, "maintenance", incident->silenced ? incident->window : "");
+    add_text(out, "job", incident->job);
+    add_text(out, "driver", incident->driver_version);
+    json_add_u64(out, "count", incident->count);
+    json_add_u64(out, "echo_count", incident->echo_count);
+    json_add_time(out, "first", incident->first_real_ns);
+    json_add_time(out, "opened", incident->opened_real_ns);
+    json_add_time(out, "updated", incident->updated_real_ns);
+    json_add_time(out, "cleared", incident->cleared_real_ns);
+    add_text(out, "ended_by", incident_end_key(incident->end));
+    json_add_u64(out, "escalations", incident->escalations);
+    json_add_u64(out, "reopened", incident->reopened);
+    json_add_bool(out, "before_start", incident->before);
+    add_text(out, "maintenance", incident->silenced ? incident->window : "");
     add_evidence(incident, out);
-    str_addc(out, '}');
+    json_close(out, '}');
 }
 
 void incidents_json(const Incident *const *incidents, size_t count, const char *hostname, uint64_t real_ns, Str *out)
 {
-    str_add(out, "{\"incidents\":[");
-    for (size_t i = 0; i < count; i++) {
-        if (i)
-            str_addc(out, ',');
+    json_open(out, NULL, '{');
+    json_open(out, "incidents", '[');
+    for (size_t i = 0; i < count; i++)
         incident_json(incidents[i], out);
-    }
-    str_addc(out, ']');
-    text(out, "node", hostname);
-    time_of(out, "time", real_ns);
+    json_close(out, ']');
+    add_text(out, "node", hostname);
+    json_add_time(out, "time", real_ns);
     str_add(out, "}\n");
 }
 
@@ -213,22 +170,24 @@ void event_seen_json(const EventSeen *seen, Str *out)
 
     if (event->has_pci)
         pci_format(event->pci, PCI_FORM_SYSFS, pci);
-    str_addf(out, "{\"kind\":\"%s\"", event_kind_key(event->kind));
-    time_of(out, "time", event->real_ns);
-    text(out, "origin", event_origin_key(event->origin));
-    number_or_null(out, "code", event->code ? (uint32_t)event->code : DEVICE_NO_NUMBER);
-    text(out, "pci", pci);
-    number_or_null(out, "gpu", seen->gpu);
-    text(out, "uuid", event->uuid);
-    number_or_null(out, "gpu_instance", event->gpu_instance);
-    number_or_null(out, "compute_instance", event->compute_instance);
-    number_or_null(out, "link", event->link);
-    number_or_null(out, "pid", event->pid < 0 ? DEVICE_NO_NUMBER : (uint32_t)event->pid);
-    text(out, "process", event->process);
-    text(out, "word", event_word_key(event->word));
-    text(out, "text", event->text);
-    text(out, "incident", seen->incident);
-    str_addf(out, ",\"before_start\":%s}", event->before ? "true" : "false");
+    json_open(out, NULL, '{');
+    json_add_text(out, "kind", event_kind_key(event->kind));
+    json_add_time(out, "time", event->real_ns);
+    add_text(out, "origin", event_origin_key(event->origin));
+    add_number(out, "code", event->code ? (uint32_t)event->code : DEVICE_NO_NUMBER);
+    add_text(out, "pci", pci);
+    add_number(out, "gpu", seen->gpu);
+    add_text(out, "uuid", event->uuid);
+    add_number(out, "gpu_instance", event->gpu_instance);
+    add_number(out, "compute_instance", event->compute_instance);
+    add_number(out, "link", event->link);
+    add_number(out, "pid", event->pid < 0 ? DEVICE_NO_NUMBER : (uint32_t)event->pid);
+    add_text(out, "process", event->process);
+    add_text(out, "word", event_word_key(event->word));
+    add_text(out, "text", event->text);
+    add_text(out, "incident", seen->incident);
+    json_add_bool(out, "before_start", event->before);
+    json_close(out, '}');
 }
 
 void event_json(const Event *event, const char *incident_id, const Node *node, Str *out)
