@@ -421,7 +421,7 @@ uint32_t supervisor_driver_gpu_count(const Supervisor *s)
 
 /* ---- passes ---- */
 
-static void observe(Supervisor *s)
+static void check_samplers(Supervisor *s)
 {
     uint64_t now = s->ops->now_ns(s->self);
 
@@ -437,7 +437,7 @@ static void observe(Supervisor *s)
 
 void supervisor_pass(Supervisor *s)
 {
-    observe(s);
+    check_samplers(s);
     if (s->stopping)
         return;
     if (s->shared != NO_SLOT && s->slots[s->shared].state == SAMPLER_RUNNING)
@@ -454,7 +454,7 @@ bool supervisor_stop(Supervisor *s)
 {
     bool any = false;
 
-    observe(s);
+    check_samplers(s);
     if (!s->stopping)
         for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++)
             if (s->slots[i].state == SAMPLER_STUCK || slot_alive(&s->slots[i]))
