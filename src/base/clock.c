@@ -125,7 +125,7 @@ static bool take_offset(const char *at, int64_t *ret_s)
     return true;
 }
 
-/* Fields of the date and time of day; true where they make a day of the calendar. */
+/* Fields of the date and time of day; true if they make a day of the calendar. */
 static bool take_date(const char **at, struct tm *ret)
 {
     unsigned year, month, day, hour, minute, second;

@@ -217,7 +217,7 @@ static int remove_entry(int dir_fd, const char *name, dev_t device, int depth, E
     return 0;
 }
 
-/* True where each part of a relative path is a plain name. */
+/* True if each part of a relative path is a plain name. */
 static bool is_inside(const char *path)
 {
     if (!*path)

@@ -18,10 +18,10 @@ int file_read(const char *path, size_t max, Str *out, Err *err);
  * directory synced. On an error the old content stays and nothing is left beside it. -errno. */
 int file_write(const char *path, const void *data, size_t len, mode_t mode, Err *err);
 
-/* Creates a directory and those above it that are missing. Fine where it exists. -ENOTDIR where a part is a file. */
+/* Creates a directory and those above it that are missing. Fine if it exists. -ENOTDIR where a part is a file. */
 int file_make_dirs(const char *path, mode_t mode, Err *err);
 
-/* Removes the tree `path`, relative to directory `root`; fine where it is not there. Refuses (-EINVAL) an absolute,
+/* Removes the tree `path`, relative to directory `root`; fine if it is not there. Refuses (-EINVAL) an absolute,
  * empty or "." path and any ".."; symbolic links are removed, never followed, and a link on the way to `path` is
  * refused (-ELOOP or -ENOTDIR). Does not cross into another file system (-EXDEV). Trees deeper than
  * FILE_DEPTH_MAX are refused (-E2BIG). */

@@ -2,7 +2,7 @@
 #pragma once
 
 /* Numbers as people read them: three digits and a unit. Pure; each writes a NUL-terminated text into `out` and returns
- * it. Unknown numbers (below 0 where that cannot be, NaN) are "-". */
+ * it. Unknown numbers (below 0 if that cannot be, NaN) are "-". */
 
 #include <stdbool.h>
 #include <stdint.h>

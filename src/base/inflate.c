@@ -31,7 +31,7 @@ struct Inflate {
     uint64_t pulled, given, garbage;
     bool in_member, any_member, ended; /* ended: no more input will come from the source */
     bool done;                         /* the text is complete */
-    int fault;                         /* what is told from now on, with its text */
+    int fault;                         /* every later read reports it */
     Err why;
     struct inflate_state state;
     size_t cap;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gzip as a stream (RFC 1952), by isa-l: bytes are pulled from a source and come out in pieces of any size, so that a
  * file of any size passes through a few hundred kilobytes. Several members one behind the other are one text; their
- * checksums are checked. What was unpacked before a fault is given out before the fault is told. The other way round,
+ * checksums are checked. What was unpacked before a fault is returned before the fault. The other way round,
  * Deflate packs a stream into one member. One thread at a time. */
 #pragma once
 

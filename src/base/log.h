@@ -52,6 +52,6 @@ void log_done(Log *log);
 /* Writes one message. A failing write is not reported. NULL log writes nothing. */
 void log_write(const Log *log, LogLevel level, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* True where a message may pass at monotonic instant now_ns. *ret_held is then the number held back since the last
+/* True if a message may pass at monotonic instant now_ns. *ret_held is then the number held back since the last
  * one that passed, 0 usually; say it in the message. */
 bool log_limit(LogLimit *limit, uint64_t now_ns, uint64_t *ret_held);

@@ -34,17 +34,17 @@ void map_u64_init(Map *map);
 /* Frees entries, keys and index, not the values. Accepts a zeroed one; the map must be initialised again. */
 void map_done(Map *map);
 
-/* The value at a key, NULL where there is none. map_getn takes `len` bytes that need no NUL. */
+/* The value at a key, NULL if there is none. map_getn takes `len` bytes that need no NUL. */
 void *map_get(const Map *map, const char *key);
 void *map_getn(const Map *map, const char *key, size_t len);
 void *map_u64_get(const Map *map, uint64_t key);
 
-/* Sets the value (not NULL) at a key and returns the one it replaces, NULL where the key is new. */
+/* Sets the value (not NULL) at a key and returns the one it replaces, NULL if the key is new. */
 void *map_put(Map *map, const char *key, void *value);
 void *map_putn(Map *map, const char *key, size_t len, void *value);
 void *map_u64_put(Map *map, uint64_t key, void *value);
 
-/* Removes a key and returns its value, NULL where there was none. */
+/* Removes a key and returns its value, NULL if there was none. */
 void *map_del(Map *map, const char *key);
 
 /* Walks the live entries in the order of putting: start with *cursor = 0, NULL at the end. Deleting any entry during

@@ -109,14 +109,14 @@ int opt_yaml(const OptSet *set, const YamlNode *map, Err *err);
  * same. */
 bool opt_same(const OptSpec *spec, const void *a, const void *b);
 
-/* The row with this key, NULL where there is none. */
+/* The row with this key, NULL if there is none. */
 const OptSpec *opt_find(const OptSpec *opts, size_t count, const char *key);
 
 /* Parses a size in bytes: a decimal number and one of none, B, K/KiB, M/MiB, G/GiB, T/TiB (1024) or kB, MB, GB, TB
  * (1000). -EINVAL, -ERANGE. */
 int opt_parse_size(const char *text, uint64_t *ret_bytes, Err *err);
 
-/* Of `count` texts the one nearest to `text` by edit distance, NULL where none is near enough to be meant. */
+/* Of `count` texts the one nearest to `text` by edit distance, NULL if none is near enough to be meant. */
 const char *opt_nearest(const char *text, const char *const *names, size_t count);
 
 /* Writers. They append to `out`; the caller looks at its overflow flag. */

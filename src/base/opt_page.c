@@ -376,7 +376,7 @@ static const char *key_of(const OptPage *page, char out[KEY_MAX])
     return out;
 }
 
-/* The word of `key` that follows `prefix`: its length and *ret, or 0 where the key does not go on from there. */
+/* The word of `key` that follows `prefix`: its length and *ret, or 0 if the key does not go on from there. */
 static size_t word_after(const char *key, const char *prefix, const char **ret)
 {
     size_t n = strlen(prefix);

@@ -168,7 +168,7 @@ int opt_args(const OptSet *set, int argc, char *const *argv, OptArgs *ret_args, 
 
 enum { KEY_MAX = 128 };
 
-/* True where `key` is a level with keys of its own below it. */
+/* True if `key` is a level with keys of its own below it. */
 static bool is_section(const OptSet *set, const char *key)
 {
     size_t len = strlen(key);

@@ -26,13 +26,6 @@ void opt_row_set_items(const OptSet *set, const OptSpec *spec, const char *const
 /* The field of a row. */
 void *opt_row_field(const OptSet *set, const OptSpec *spec);
 
-/* True where the row has bounds at all: min or max is not 0; and an upper one: max is not under min. */
-bool opt_row_has_range(const OptSpec *spec);
-bool opt_row_has_max(const OptSpec *spec);
-
-/* The bounds in the row's unit, "100ms to 1m" or "at least 4KiB". */
-void opt_row_add_range(const OptSpec *spec, Str *out);
-
 /* What follows the help phrase: "one of a, b; 100ms to 1m; default 1s; env STOKER_X". With `key`, the key too. */
 void opt_row_add_notes(const OptSpec *spec, bool key, Str *out);
 

@@ -79,7 +79,7 @@ static void event_done(yaml_event_t *event)
     yaml_event_delete(event);
 }
 
-/* What is not plain data in an event, as a message; NULL where all is well. */
+/* A message if an event is not plain data, else NULL. */
 static const char *describe_objection(const yaml_event_t *event)
 {
     const yaml_char_t *anchor = NULL, *tag = NULL;

@@ -45,7 +45,7 @@ int yaml_load(const char *name, const char *text, size_t len, Arena *arena, cons
 /* Reads and parses a file. Errors of reading as in file_read. */
 int yaml_load_file(const char *path, Arena *arena, const YamlNode **ret_root, Err *err);
 
-/* The value at a key of a mapping, NULL where there is none or `map` is NULL or no mapping. */
+/* The value at a key of a mapping, NULL if there is none or `map` is NULL or no mapping. */
 const YamlNode *yaml_get(const YamlNode *map, const char *key);
 
 /* The text of a scalar, NULL for NULL and for other kinds. */

@@ -76,7 +76,7 @@ typedef struct IncidentCounter {
 
 typedef struct Incident {
     char id[INCIDENT_ID_CAP]; /* unique on this node for ever, sorts by time of opening: "1jf8v3k2m0" */
-    uint64_t revision;        /* counts every change that is told */
+    uint64_t revision;        /* counts every change that is reported */
     IncidentState state;
     /* what it is about */
     Device device; /* kind by its scope; identity as known when it was opened */
@@ -97,7 +97,7 @@ typedef struct Incident {
     char verdict[INCIDENT_TEXT_CAP]; /* one or two more: why we think so, what to do */
     char runbook[128];               /* a URL, "" none */
     /* its life; wall clock, and the agent's clock where durations matter */
-    uint64_t first_ns, opened_ns, updated_ns; /* first sign; when `for` had passed; last change that is told */
+    uint64_t first_ns, opened_ns, updated_ns; /* first sign; when `for` had passed; last reported change */
     uint64_t last_sign_ns;
     uint64_t first_real_ns, opened_real_ns, updated_real_ns, cleared_real_ns; /* 0: not yet */
     IncidentEnd end;

@@ -79,7 +79,7 @@ typedef struct MetricName {
     MetricId metric;
     MetricNaming naming;
     const char *text;
-    uint16_t dcgm_id; /* 0 where none is known */
+    uint16_t dcgm_id; /* 0 if none is known */
     Unit unit;
     double factor;
 } MetricName;
@@ -87,7 +87,7 @@ typedef struct MetricName {
 typedef struct Metric {
     MetricId id;
     const char *name; /* classic */
-    uint16_t dcgm_id; /* 0 where none is known */
+    uint16_t dcgm_id; /* 0 if none is known */
     MetricType type;
     MetricType csv_type; /* as the exporter's own rows put it, which is wrong in places */
     Unit unit;
@@ -123,5 +123,5 @@ const char *metric_type_text(MetricType type);
 
 /* Where the metrics of pace FAST lie in a FastReading (model/reading.h): 0.. in the order of the catalogue, or -1. */
 int metric_fast_index(MetricId id);
-/* The other way; METRIC_END where there is none. */
+/* The other way; METRIC_END if there is none. */
 MetricId metric_fast_at(int index);

@@ -31,7 +31,7 @@ typedef struct PlaceList {
  * is a path of PCI functions. False, with path "" and pci untouched, where none is in it or it does not fit. */
 bool place_set_path(Place *place, const char *target);
 
-/* The GPU at an address; NULL where it is not known. */
+/* The GPU at an address; NULL if it is not known. */
 const Place *place_list_gpu(const PlaceList *list, PciAddress pci);
 
 /*

@@ -47,5 +47,5 @@ void process_owner_init(ProcessOwner *owner, uint32_t pid);
 /* Brings pids into order, each once; returns how many are left. */
 size_t process_pids_settle(uint32_t *pids, size_t count);
 
-/* The one with this pid; NULL where there is none. */
+/* The one with this pid; NULL if there is none. */
 const ProcessOwner *process_list_find(const ProcessList *list, uint32_t pid);

@@ -77,8 +77,7 @@ static uint64_t tick_ms(const Agent *agent)
     return ms < 1 ? 1 : (uint64_t)ms;
 }
 
-/* Whether some GPU was not tried yet: then the next look comes soon, so that the first numbers do not wait for a tick.
- */
+/* True while a GPU was not sampled yet: the next tick then comes early. */
 static bool is_starting(const Agent *agent)
 {
     const Node *node = view_node(agent->eyes.view);
@@ -126,7 +125,7 @@ static void init_handles(Agent *agent)
     }
 }
 
-/* Where others reach what listens on every address of this machine: at its name. */
+/* Alerts link to a listener on all addresses by the host name. */
 static void place_alerts(Agent *agent)
 {
     const char *url, *name = view_node(agent->eyes.view)->hostname;
@@ -163,7 +162,7 @@ static int open_doors(Agent *agent, Err *err)
     place_alerts(agent);
     const char *path = o->control && o->control[0] ? o->control : control_default_path(&agent->config->arena);
     if (control_listen(&agent->loop, path, agent_control, agent, &agent->control, err) < 0)
-        /* served all the same: who asks on the node sees it by themselves */
+        /* without the control socket the agent still serves HTTP */
         log_write(&agent->log, LOG_LEVEL_WARN, "%s; 'stoker status' and 'stoker release' cannot reach this agent",
                   err->text);
     return 0;
@@ -235,7 +234,7 @@ static void say_where(const Agent *agent)
     for (size_t i = 0; (url = http_server_url(agent->http, i)); i++) {
         const char *any = strstr(url, "//[::]:") ? "//[::]:" : strstr(url, "//0.0.0.0:") ? "//0.0.0.0:" : NULL;
 
-        if (any) /* every address of this machine: one that can be opened is said */
+        if (any) /* on all addresses: print one that can be opened */
             printf("stoker agent %s: %.*s//localhost:%s\n", STOKER_VERSION, (int)(strstr(url, any) - url), url,
                    strstr(url, any) + strlen(any));
         else

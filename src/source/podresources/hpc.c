@@ -99,7 +99,7 @@ static bool has_form(const char *name)
     return instance && !name[gpu + 1 + instance];
 }
 
-/* The numbers of a name of this form. False where they are too large. */
+/* The numbers of a name of this form. False if they are too large. */
 static bool parse_name(const char *name, HpcFile *file)
 {
     const char *dot = strchr(name, '.');
@@ -146,7 +146,7 @@ static int list_files(const Hpc *hpc, int dir_fd, Listing *ret, Err *err)
     return 0;
 }
 
-/* Takes over what is known of the files that are still there. True where a file with jobs went. */
+/* Takes over what is known of the files that are still there. True if a file with jobs went. */
 static bool replace_files(Hpc *hpc, Listing *listing)
 {
     bool changed = false;
@@ -229,7 +229,7 @@ static size_t split_jobs(char *text, const char *jobs[HPC_JOBS_MAX], size_t *lef
     return count;
 }
 
-/* The file's jobs from its text; false where they are the same as before. */
+/* The file's jobs from its text; false if they are the same as before. */
 static bool set_jobs(HpcFile *file, char *text)
 {
     const char *jobs[HPC_JOBS_MAX];
@@ -279,7 +279,7 @@ static int read_text(int dir_fd, HpcFile *file, char *text)
     return 0;
 }
 
-/* True where the file's jobs changed. */
+/* True if the file's jobs changed. */
 static bool update_file(Hpc *hpc, int dir_fd, HpcFile *file, char *text)
 {
     uint64_t looked = now_ns();

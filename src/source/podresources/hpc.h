@@ -63,7 +63,7 @@ typedef struct Hpc {
 void hpc_init(Hpc *hpc, const char *dir);
 void hpc_done(Hpc *hpc);
 
-/* Brings the table up to date. 1 where it changed (texts of the old one are gone then), 0 where it did not. Where the
+/* Brings the table up to date. 1 where it changed (texts of the old one are gone then), 0 if it did not. Where the
  * directory cannot be read: -errno, and the table is empty (so it did change where it had rows). A file that cannot be
  * read counts as empty and left out. */
 int hpc_update(Hpc *hpc, Err *err);

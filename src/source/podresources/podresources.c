@@ -131,7 +131,7 @@ static void on_uids(void *self)
     notify_table(pods);
 }
 
-/* Puts the table that was read into force. True where it says something else than the last one. */
+/* Puts the table that was read into force. True if it says something else than the last one. */
 static bool replace_table(PodResources *pods)
 {
     if (same_table(&pods->table, &pods->spare)) {
@@ -256,7 +256,7 @@ static void ask_kubelet(PodResources *pods)
     pods->call = grpc_call_new(pods->tick.loop, pods->socket, &request, on_reply, pods);
 }
 
-/* Looks at the socket's file. True where it is there and another one than before. */
+/* Looks at the socket's file. True if it is there and another one than before. */
 static bool socket_was_replaced(PodResources *pods)
 {
     struct stat stat_now;

@@ -155,7 +155,7 @@ static void log_state(PodUids *uids, int rc, const char *why)
                   why);
 }
 
-/* What the folder said of pods that are still of interest. True where that is something else than before. */
+/* What the folder said of pods that are still of interest. True if that is something else than before. */
 static bool take_result(PodUids *uids, const Map *found)
 {
     const MapEntry *entry;

@@ -3,7 +3,7 @@
 
 /*
  * The agent's control socket: how `stoker status` and `stoker release` reach it. A unix socket; the request is one line
- * of words, the answer a line "CODE LENGTH" and LENGTH bytes. Who may connect may ask; what changes something is for
+ * of words, the answer a line "CODE LENGTH" and LENGTH bytes. Everybody who can connect may read; changes are for
  * root and the agent's own user (SO_PEERCRED). The agent's side runs on its loop; control_ask is for other processes
  * and blocks.
  */

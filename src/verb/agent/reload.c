@@ -27,7 +27,7 @@ static bool are_same(const AgentOptions *a, const AgentOptions *b, const char *c
     return same;
 }
 
-/* NULL where no label asks for it. The text lies in the configuration's arena. */
+/* NULL if no label needs it. The text lies in the configuration's arena. */
 static const char *pod_logs(Agent *agent)
 {
     const char *root = agent->started->o.root, *dir = agent->config->o.pod_logs;
@@ -37,7 +37,7 @@ static const char *pod_logs(Agent *agent)
     return root ? arena_printf(&agent->config->arena, "%s%s%s", root, dir[0] == '/' ? "" : "/", dir) : dir;
 }
 
-/* Who has which GPU is learned anew only where something about that has changed: no scrape goes without. */
+/* Asks the kubelet anew only if its options changed, so that no scrape lacks the pods. */
 static int apply_pods(Agent *agent, const AgentOptions *before, Err *err)
 {
     const AgentOptions *o = &agent->config->o;

@@ -38,7 +38,7 @@ typedef struct FetchRequest {
 
 typedef struct FetchAnswer {
     int rc;              /* 0 answered, else -errno: -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH, -EPROTO, -ECANCELED */
-    unsigned int status; /* HTTP status, 0 where there is none */
+    unsigned int status; /* HTTP status, 0 if there is none */
     uint64_t retry_after_ms; /* of a Retry-After header, 0 none */
     const char *body;        /* valid for the call */
     size_t body_len;

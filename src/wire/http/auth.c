@@ -61,7 +61,7 @@ void auth_free(Auth *auth)
     free(auth);
 }
 
-/* The decoded text after "Basic ", NUL-terminated; NULL where it is none. */
+/* The decoded text after "Basic ", NUL-terminated; NULL if it is none. */
 static char *decode_basic(const char *header, size_t *ret_len)
 {
     gnutls_datum_t coded, plain = {0};

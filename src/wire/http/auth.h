@@ -36,7 +36,7 @@ bool auth_is_hash(const char *hash);
 Auth *auth_new(const AuthUser *users, size_t count); /* users are borrowed; count is not 0 */
 void auth_free(Auth *auth);                          /* accepts NULL */
 
-/* Reads the value of an Authorization header (NULL: none). False where it is no basic auth or malformed. */
+/* Reads the value of an Authorization header (NULL: none). False if it is no basic auth or malformed. */
 bool auth_claim(const Auth *auth, const char *header, AuthClaim *ret);
 void auth_claim_done(AuthClaim *claim);
 

@@ -88,7 +88,7 @@ static int on_verify(gnutls_session_t session)
     return GNUTLS_E_CERTIFICATE_ERROR;
 }
 
-/* False where the session cannot be set up. */
+/* False if the session cannot be set up. */
 static bool begin_tls(Conn *conn)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(conn->mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
@@ -432,7 +432,7 @@ static bool on_exhausted(Listener *listener)
     return fd >= 0 && server->reserve_fd >= 0 ? true : pause_listeners(server);
 }
 
-/* One connection. False where there are no more for now. */
+/* One connection. False if there are no more for now. */
 static bool accept_one(Listener *listener)
 {
     PeerAddress address;

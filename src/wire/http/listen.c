@@ -161,7 +161,7 @@ static int listen_tcp(const char *text, ListenSockets *sockets, Err *err)
     return 0;
 }
 
-/* True where somebody answers on the socket file, or might. */
+/* True if somebody answers on the socket file, or might. */
 static bool is_taken(const Address *address)
 {
     CLEANUP_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests and answers: password checks, what is refused before the handler sees it, what the handler may ask, bodies
+/* Requests and answers: password checks, refusals before the handler, the functions for the handler, bodies
  * and streams. A connection is suspended while its password is checked, and while its stream has nothing to send:
  * libmicrohttpd then does not look at its socket, but conn.c does. */
 #include <assert.h>
@@ -337,7 +337,7 @@ static const char *path_of(const char *target)
     return *target == '/' ? target : NULL;
 }
 
-/* What the head alone decides. 0 where nothing is wrong with it. */
+/* What the head alone decides. 0 if nothing is wrong with it. */
 static unsigned check_head(Conn *conn, const char *url, const char *method, const char **ret_text)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(conn->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);

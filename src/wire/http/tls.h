@@ -22,9 +22,9 @@ void tls_free(Tls *tls); /* accepts NULL */
 /* Prepares a session of a server before its handshake. */
 int tls_session_begin(const Tls *tls, gnutls_session_t session);
 
-/* 0 where the session's client certificate satisfies the policy, or none is asked for; otherwise -EACCES with the
+/* 0 if the session's client certificate satisfies the policy, or none is asked for; otherwise -EACCES with the
  * reason. To be called in the handshake, as the session's verify function. */
 int tls_session_verify(const Tls *tls, gnutls_session_t session, Err *err);
 
-/* True where a client must show a certificate. */
+/* True if a client must show a certificate. */
 bool tls_wants_cert(const Tls *tls);

@@ -69,8 +69,8 @@ int web_config_load(const char *path, WebConfig **ret, Err *err);
 WebConfig *web_config_ref(WebConfig *web);
 void web_config_unref(WebConfig *web); /* accepts NULL */
 
-/* True where the rate limit lets one more request through at this instant. */
+/* True if the rate limit lets one more request through at this instant. */
 bool web_config_admit(WebConfig *web, uint64_t now_ns);
 
-/* True where `path` needs no password. */
+/* True if `path` needs no password. */
 bool web_config_excludes(const WebConfig *web, const char *path);
