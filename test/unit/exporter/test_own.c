@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our own families: what is up, what is missing and why, this program, the window of a scraper (own.c, own_gpu.c,
- * scrape.c). */
+/* Our own families: what is up, what is missing and why, this program, the window of a scraper (own.c,
+ * series.c). */
 
 #include <setjmp.h>
 #include <stdarg.h>

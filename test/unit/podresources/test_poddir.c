@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/source/proc/poddir.c: names of folders, honest and hostile, and a folder of them. */
+/* src/source/proc/pods.c: names of folders, honest and hostile, and a folder of them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

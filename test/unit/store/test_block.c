@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of cells, and the units that they take and give back (engine/store/block.c, slab.c, ring.c). */
+/* Blocks of cells, and the units that they take and give back (engine/store/ring.c). */
 
 #include <setjmp.h>
 #include <stdarg.h>
