@@ -436,59 +436,63 @@ void agent_stream_tick(Agent *agent)
     http_body_unref(body);
 }
 
+/* A '*' stands for the part that the second function gets. */
 static const struct {
     const char *path;
     void (*answer)(Agent *agent, HttpRequest *request);
+    void (*answer_part)(Agent *agent, HttpRequest *request, const char *part);
 } routes[] = {
-    {"/", answer_front},
-    {"/api/", answer_links},
-    {"/metrics", answer_metrics},
-    {"/health", answer_alive},
-    {"/healthz", answer_healthz},
-    {"/readyz", answer_readyz},
-    {"/api/v1/gpus", answer_gpus},
-    {"/api/v1/status", answer_status},
-    {"/api/v1/stream", answer_stream},
-    {"/api/v1/incidents", answer_incidents},
-    {"/api/v1/events", answer_events},
-    {"/api/v1/maintenance", answer_maintenance},
-    {"/" RUNBOOK_PLACE, answer_runbooks_place},
+    {"/", .answer = answer_front},
+    {"/api/", .answer = answer_links},
+    {"/metrics", .answer = answer_metrics},
+    {"/health", .answer = answer_alive},
+    {"/healthz", .answer = answer_healthz},
+    {"/readyz", .answer = answer_readyz},
+    {"/api/v1/gpus", .answer = answer_gpus},
+    {"/api/v1/status", .answer = answer_status},
+    {"/api/v1/stream", .answer = answer_stream},
+    {"/api/v1/incidents", .answer = answer_incidents},
+    {"/api/v1/events", .answer = answer_events},
+    {"/api/v1/maintenance", .answer = answer_maintenance},
+    {"/" RUNBOOK_PLACE, .answer = answer_runbooks_place},
+    {"/api/v1/gpus/*/history", .answer_part = answer_history},
+    {"/api/v1/incidents/*", .answer_part = answer_incident},
+    {"/" RUNBOOK_PLACE "/*", .answer_part = answer_runbook},
 };
+
+static bool matches_route(const char *route, const char *path, char *part, size_t cap)
+{
+    const size_t before = strcspn(route, "*"), len = strlen(path);
+    const char *behind = route + before + (route[before] == '*');
+    const size_t after = strlen(behind);
+
+    part[0] = '\0';
+    if (!route[before])
+        return strcmp(route, path) == 0;
+    if (len < before + after || len - before - after >= cap || strncmp(route, path, before) != 0 ||
+        strcmp(path + len - after, behind) != 0)
+        return false;
+    memcpy(part, path + before, len - before - after);
+    part[len - before - after] = '\0';
+    return true;
+}
 
 void agent_handle(void *self, HttpRequest *request)
 {
-    static const char gpus[] = "/api/v1/gpus/", history[] = "/history", incidents[] = "/api/v1/incidents/";
-    static const char runbooks[] = "/" RUNBOOK_PLACE "/";
     const char *path = http_path(request);
-    size_t len = strlen(path);
+    char part[256];
 
     if (((Agent *)self)->stopping) {
         send_problem(request, 503, "the agent is being stopped");
         return;
     }
-    for (size_t i = 0; i < ARRAY_LEN(routes); i++)
-        if (strcmp(routes[i].path, path) == 0) {
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+        if (!matches_route(routes[i].path, path, part, sizeof part))
+            continue;
+        if (routes[i].answer_part)
+            routes[i].answer_part(self, request, part);
+        else
             routes[i].answer(self, request);
-            return;
-        }
-    if (strncmp(path, gpus, sizeof gpus - 1) == 0 && len > sizeof gpus + sizeof history - 2 &&
-        strcmp(path + len - (sizeof history - 1), history) == 0) {
-        char id[256];
-        size_t id_len = len - (sizeof gpus - 1) - (sizeof history - 1);
-
-        if (id_len < sizeof id) {
-            memcpy(id, path + sizeof gpus - 1, id_len);
-            id[id_len] = '\0';
-            answer_history(self, request, id);
-            return;
-        }
-    }
-    if (strncmp(path, incidents, sizeof incidents - 1) == 0 && len >= sizeof incidents) {
-        answer_incident(self, request, path + sizeof incidents - 1);
-        return;
-    }
-    if (strncmp(path, runbooks, sizeof runbooks - 1) == 0) {
-        answer_runbook(self, request, path + sizeof runbooks - 1);
         return;
     }
     if (path[0] == '/' && path[1] && agent_answer_file(request, path + 1, takes_gzip(request)))

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/duration.h"
 #include "base/number.h"
 #include "service/status/status.h"
@@ -55,8 +56,9 @@ void agent_status_json(const Agent *agent, Str *out)
     status_json(&seen, out);
 }
 
-static int answer_status(const Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_status(Agent *agent, const char *const *words, size_t count, bool owner, Str *out)
 {
+    (void)owner;
     const Incident *incidents[INCIDENTS_MAX];
     const Snapshot seen = agent_snapshot(agent, incidents);
     uint64_t width = 80, height = 0, bits = 0;
@@ -77,8 +79,9 @@ static int answer_status(const Agent *agent, const char *const *words, size_t co
     return status_code(&seen);
 }
 
-static int answer_history(const Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_history(Agent *agent, const char *const *words, size_t count, bool owner, Str *out)
 {
+    (void)owner;
     const Node *node = view_node(agent->eyes.view);
     const NodeGpu *gpu;
     HistoryQuery query;
@@ -99,8 +102,9 @@ static int answer_history(const Agent *agent, const char *const *words, size_t c
 }
 
 /* What Slurm, a probe, a prolog or an epilog asks; the words are those that `stoker check` makes. */
-static int answer_check(const Agent *agent, const char *const *words, size_t count, Str *out)
+static int answer_check(Agent *agent, const char *const *words, size_t count, bool owner, Str *out)
 {
+    (void)owner;
     const Incident *incidents[INCIDENTS_MAX];
     const Snapshot seen = agent_snapshot(agent, incidents);
 
@@ -131,8 +135,9 @@ static int answer_release(Agent *agent, const char *const *words, size_t count, 
 
 /* How many samplers still have the driver: what `stoker release` waits for. One that died left its last word behind;
  * one that lives shows it. */
-static int answer_released(const Agent *agent, Str *out)
+static int answer_released(Agent *agent, const char *const *words, size_t count, bool owner, Str *out)
 {
+    (void)words, (void)count, (void)owner;
     const Node *node = view_node(agent->eyes.view);
     size_t holding = 0;
 
@@ -154,17 +159,36 @@ static int answer_released(const Agent *agent, Str *out)
     return EXIT_FINE;
 }
 
-static int step_clock(Agent *agent, const char *word, Str *out)
+static int answer_clock(Agent *agent, const char *const *words, size_t count, bool owner, Str *out)
 {
+    (void)count, (void)owner;
     int64_t seconds;
 
-    if (agent->started->o.clock_speed == 1 || number_parse_i64(word, -1000000, 1000000, &seconds, NULL) < 0) {
+    if (agent->started->o.clock_speed == 1 || number_parse_i64(words[1], -1000000, 1000000, &seconds, NULL) < 0) {
         str_add(out, "clock: only an agent with --clock-speed has one to step\n");
         return EXIT_USAGE;
     }
     agent->eyes.real_step_ns += seconds * (int64_t)NS_PER_S;
     return EXIT_FINE;
 }
+
+static int answer_reload(Agent *agent, const char *const *words, size_t count, bool owner, Str *out)
+{
+    (void)words, (void)count, (void)owner, (void)out;
+    agent_reload(agent, "asked to");
+    return agent->config_fine ? EXIT_FINE : EXIT_FINDING;
+}
+
+static const struct {
+    const char *word;
+    size_t count; /* of words; 0: any, the function checks */
+    bool owner;   /* for root and the agent's own user alone */
+    int (*answer)(Agent *agent, const char *const *words, size_t count, bool owner, Str *out);
+} requests[] = {
+    {"status", 0, false, answer_status},   {"history", 0, false, answer_history},   {"check", 0, false, answer_check},
+    {"release", 0, false, answer_release}, {"released", 1, false, answer_released}, {"reload", 1, true, answer_reload},
+    {"clock", 2, true, answer_clock},
+};
 
 int agent_control(void *self, const char *const *words, size_t count, bool owner, Str *out)
 {
@@ -177,22 +201,10 @@ int agent_control(void *self, const char *const *words, size_t count, bool owner
     }
     if (agent_control_incidents(agent, words, count, owner, out, &code))
         return code;
-    if (count > 0 && strcmp(words[0], "status") == 0)
-        return answer_status(agent, words, count, out);
-    if (count > 0 && strcmp(words[0], "history") == 0)
-        return answer_history(agent, words, count, out);
-    if (count > 0 && strcmp(words[0], "check") == 0)
-        return answer_check(agent, words, count, out);
-    if (count > 0 && strcmp(words[0], "release") == 0)
-        return answer_release(agent, words, count, owner, out);
-    if (count == 1 && strcmp(words[0], "released") == 0)
-        return answer_released(agent, out);
-    if (count == 1 && strcmp(words[0], "reload") == 0 && owner) {
-        agent_reload(agent, "asked to");
-        return agent->config_fine ? EXIT_FINE : EXIT_FINDING;
-    }
-    if (count == 2 && strcmp(words[0], "clock") == 0 && owner)
-        return step_clock(agent, words[1], out);
+    for (size_t i = 0; count > 0 && i < ARRAY_LEN(requests); i++)
+        if (strcmp(requests[i].word, words[0]) == 0 && (requests[i].count == 0 || requests[i].count == count) &&
+            (owner || !requests[i].owner))
+            return requests[i].answer(agent, words, count, owner, out);
     str_add(out, "this agent does not know that word; is it of another version?\n");
     return EXIT_USAGE;
 }
