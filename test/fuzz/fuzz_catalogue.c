@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "engine/health/catalogue_inside.h"
+#include "engine/health/catalogue_draft.h"
 
 /* In place of the built-in documents, whose reading would take nearly all of the time. */
 static const char small[] =

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the catalogue's own files share: the entries while they are read. A draft is what all documents so far say of
- * one class or rule; a word that none has said is its END, a time UINT64_MAX. Not for others.
+ * The catalogue's own structs, and entries while they are read. A draft is what all documents so far say of one class
+ * or rule; an unset word is its END, an unset time UINT64_MAX. For catalogue.c and catalogue_read.c.
  */
 
 #include "base/arena.h"
@@ -63,18 +63,7 @@ typedef struct CatalogueText {
 extern const CatalogueText catalogue_texts[];
 extern const size_t catalogue_text_count;
 
-/* A text that stays, once however often it is asked for: for the few that many entries share. */
-const char *catalogue_keep(CatalogueReader *reader, const char *text);
-/* "unknown <what> 'x', did you mean 'y'?" and, where they are few, all names; at the node. -EINVAL. */
-int catalogue_unknown(const YamlNode *node, const char *what, const char *const *names, size_t count, Err *err);
-/* A text among words: its number in *ret. */
-int catalogue_word(const YamlNode *node, const char *what, const FaultWord *words, int count, unsigned *ret, Err *err);
-
 /* One document into the drafts. */
 int catalogue_read(CatalogueReader *reader, const YamlNode *root, Err *err);
-/* `on` of a rule. */
-int catalogue_read_on(CatalogueReader *reader, const YamlNode *on, RuleDraft *draft, Err *err);
 /* All `with` of a rule, once its detector is known. */
 int catalogue_read_with(CatalogueReader *reader, RuleDraft *draft, Err *err);
-/* Drafts into the catalogue: what is missing, what is meant, what goes in circles. */
-int catalogue_settle(CatalogueReader *reader, Catalogue *catalogue, Err *err);
