@@ -55,7 +55,7 @@ static const OptSpec events_opts[] = {
 
 static volatile sig_atomic_t stopped;
 
-static void stop(int number)
+static void handle_signal(int number)
 {
     (void)number;
     stopped = 1;
@@ -93,7 +93,7 @@ static bool was_told(const Reader *reader, uint64_t mark)
     return false;
 }
 
-static void tell(Reader *reader, const EventSeen *seen)
+static void print_event(Reader *reader, const EventSeen *seen)
 {
     CLEANUP(str_done) Str line = {0};
 
@@ -231,7 +231,7 @@ static void tell_past(Reader *reader, const EventSeenList *list, uint64_t since)
     for (size_t i = 0; i < list->len; i++) {
         reader->told[reader->told_len++ % TOLD_MAX] = mark_of(&list->at[i]);
         if (i >= first)
-            tell(reader, &list->at[i]);
+            print_event(reader, &list->at[i]);
     }
 }
 
@@ -245,7 +245,7 @@ static void tell_new(Reader *reader, const EventSeenList *list, bool again)
         if (again && was_told(reader, mark))
             continue;
         reader->told[reader->told_len++ % TOLD_MAX] = mark;
-        tell(reader, &list->at[i]);
+        print_event(reader, &list->at[i]);
     }
 }
 
@@ -274,7 +274,7 @@ static void look_again(Reader *reader, bool *away)
     vec_done(&list);
 }
 
-static void follow(Reader *reader)
+static void follow_events(Reader *reader)
 {
     const struct timespec pause = {.tv_nsec = POLL_MS * (long)NS_PER_MS};
     bool away = !reader->past.agent;
@@ -289,7 +289,7 @@ static void follow(Reader *reader)
 
 static void catch_signals(void)
 {
-    struct sigaction action = {.sa_handler = stop};
+    struct sigaction action = {.sa_handler = handle_signal};
 
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -315,7 +315,7 @@ static int read_all(VerbCall *call, Reader *reader)
     if (rc < 0)
         return verb_fail(call, EXIT_UNKNOWN);
     if (reader->o->follow)
-        follow(reader);
+        follow_events(reader);
     return EXIT_FINE;
 }
 

@@ -64,7 +64,7 @@ static const OptSpec list_opts[] = {
     CONTROL_OPT,
 };
 
-static int ask(VerbCall *call, const MaintenanceOptions *o, const char *line, Str *out)
+static int ask_agent(VerbCall *call, const MaintenanceOptions *o, const char *line, Str *out)
 {
     const Past past = {.call = call, .control = o->control ? o->control : control_default_path(call->arena)};
     int code;
@@ -125,7 +125,7 @@ static int start_run(VerbCall *call, const void *options)
              reason.text);
     if (line.overflow)
         return verb_failf(call, EXIT_USAGE, "reason and GPUs together are too long");
-    const int code = ask(call, o, line.text, &out);
+    const int code = ask_agent(call, o, line.text, &out);
     if (code != EXIT_FINE)
         return code;
     duration_format(span, o->for_ns);
@@ -146,7 +146,7 @@ static int stop_run(VerbCall *call, const void *options)
     if (!id[0] || strlen(id) >= INCIDENT_ID_CAP || strpbrk(id, " \t\r\n"))
         return verb_failf(call, EXIT_USAGE, "'%.40s' is no id of a window", id);
     snprintf(line, sizeof line, "maintenance stop %s %s", id, past_who(call->arena));
-    return ask(call, options, line, &out);
+    return ask_agent(call, options, line, &out);
 }
 
 /* "all", "0,3" */
@@ -193,7 +193,7 @@ static int list_run(VerbCall *call, const void *options)
 
     if (call->args.len > 0)
         return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
-    const int code = ask(call, o, "maintenance list json", &out);
+    const int code = ask_agent(call, o, "maintenance list json", &out);
     if (code != EXIT_FINE)
         return code;
     if (o->json) {

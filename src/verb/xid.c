@@ -276,7 +276,7 @@ static void add_json(Str *out, const Question *q, const FaultVerdict *v)
     str_add(out, "\n}\n");
 }
 
-static int explain(VerbCall *call, const XidOptions *o, Question *q)
+static int explain_code(VerbCall *call, const XidOptions *o, Question *q)
 {
     const FaultRule *rules[MEANINGS_MAX];
     FaultVerdict verdict;
@@ -374,7 +374,7 @@ static int xid_run(VerbCall *call, const void *options)
     if (rc < 0)
         return verb_fail(call, rc == -EINVAL ? EXIT_USAGE : EXIT_UNKNOWN);
     question.catalogue = catalogue;
-    return o->list ? list_all(call, o, catalogue) : explain(call, o, &question);
+    return o->list ? list_all(call, o, catalogue) : explain_code(call, o, &question);
 }
 
 const Verb verb_xid = {

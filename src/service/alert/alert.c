@@ -335,7 +335,7 @@ static int prepare_change(Alerts *alerts, const AlertTree *tree, Changing *ret, 
         if (old && old->kind == config->kind)
             TRY(secrets_read(config, &ret->secrets[ret->count], err));
         else
-            old = receiver_new(alerts, config, err);
+            old = receiver_new(alerts, config, senders_find(config->kind), err);
         if (!old)
             return err_add(err, "alerts: receiver '%s'", config->name);
         ret->receivers[ret->count] = old;

@@ -25,14 +25,6 @@ const char *delivery_change_key(DeliveryChange change)
     return change_keys[change];
 }
 
-static const SenderOps *find_ops(const Receiver *receiver)
-{
-    static const SenderOps *const ops[] = {
-        [RECEIVER_WEBHOOK] = &webhook_ops, [RECEIVER_COMMAND] = &command_ops, [RECEIVER_JOURNALD] = &journald_ops};
-
-    return ops[receiver->kind];
-}
-
 /* --- texts -------------------------------------------------------------------------------------------------------- */
 
 void delivery_write_evidence(const Incident *incident, size_t max, Str *out)
@@ -316,7 +308,7 @@ static void cancel_sending(Delivery *delivery)
 {
     if (!delivery->sending.active)
         return;
-    find_ops(delivery->receiver)->cancel(delivery);
+    delivery->receiver->ops->cancel(delivery);
     end_sending(delivery);
 }
 
@@ -452,7 +444,7 @@ static void start_sending(Delivery *delivery)
     set_key(delivery);
     if (delivery->receiver->kind != RECEIVER_JOURNALD)
         set_body(delivery);
-    find_ops(delivery->receiver)->start(delivery);
+    delivery->receiver->ops->start(delivery);
 }
 
 uint64_t delivery_send_due(Receiver *receiver, uint64_t now_ns)

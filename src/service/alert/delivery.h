@@ -113,7 +113,8 @@ typedef struct SenderOps {
     void (*start)(Delivery *delivery);
     void (*cancel)(Delivery *delivery);
 } SenderOps;
-extern const SenderOps webhook_ops, command_ops, journald_ops;
+/* senders.c; NULL: an Alertmanager. */
+const SenderOps *senders_find(ReceiverKind kind);
 
 typedef struct Endpoint {
     Receiver *receiver;
@@ -148,6 +149,7 @@ struct Receiver {
     char *name;
     ReceiverKind kind;
     const ReceiverConfig *config; /* in the tree in force */
+    const SenderOps *ops;         /* NULL: an Alertmanager */
     Secrets secrets;
     VEC(Delivery *) deliveries;
     size_t in_flight;
@@ -192,7 +194,7 @@ void alerts_release(Alerts *alerts);
 int secrets_read(const ReceiverConfig *config, Secrets *ret, Err *err);
 void secrets_done(Secrets *secrets);
 /* NULL: the files of its secrets cannot be read. */
-Receiver *receiver_new(Alerts *alerts, const ReceiverConfig *config, Err *err);
+Receiver *receiver_new(Alerts *alerts, const ReceiverConfig *config, const SenderOps *ops, Err *err);
 void receiver_free(Receiver *receiver); /* its deliveries are gone, nothing is under way */
 void receiver_note_sent(Receiver *receiver);
 void receiver_note_failed(Receiver *receiver, const char *why);

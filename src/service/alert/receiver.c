@@ -114,7 +114,7 @@ static bool reread_secrets(Receiver *receiver)
     return true;
 }
 
-Receiver *receiver_new(Alerts *alerts, const ReceiverConfig *config, Err *err)
+Receiver *receiver_new(Alerts *alerts, const ReceiverConfig *config, const SenderOps *ops, Err *err)
 {
     Receiver *receiver = xcalloc(1, sizeof(*receiver));
 
@@ -126,6 +126,7 @@ Receiver *receiver_new(Alerts *alerts, const ReceiverConfig *config, Err *err)
     receiver->name = xstrdup(config->name);
     receiver->kind = config->kind;
     receiver->config = config;
+    receiver->ops = ops;
     for (size_t i = 0; i < ALERT_URLS_MAX; i++)
         receiver->endpoints[i] = (Endpoint){.receiver = receiver, .index = i};
     return receiver;

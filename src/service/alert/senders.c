@@ -83,7 +83,7 @@ static void cancel_webhook(Delivery *delivery)
     fetch_cancel(delivery->sending.call);
 }
 
-const SenderOps webhook_ops = {start_webhook, cancel_webhook};
+static const SenderOps webhook_ops = {start_webhook, cancel_webhook};
 
 /* --- commands ----------------------------------------------------------------------------------------------------- */
 
@@ -277,7 +277,7 @@ static void cancel_command(Delivery *delivery)
     close_child(child);
 }
 
-const SenderOps command_ops = {start_command, cancel_command};
+static const SenderOps command_ops = {start_command, cancel_command};
 
 /* --- journald ----------------------------------------------------------------------------------------------------- */
 
@@ -383,4 +383,12 @@ static void start_journald(Delivery *delivery)
 
 static void cancel_journald(Delivery *delivery UNUSED) {}
 
-const SenderOps journald_ops = {start_journald, cancel_journald};
+static const SenderOps journald_ops = {start_journald, cancel_journald};
+
+const SenderOps *senders_find(ReceiverKind kind)
+{
+    static const SenderOps *const ops[RECEIVER_KIND_END] = {
+        [RECEIVER_WEBHOOK] = &webhook_ops, [RECEIVER_COMMAND] = &command_ops, [RECEIVER_JOURNALD] = &journald_ops};
+
+    return ops[kind];
+}

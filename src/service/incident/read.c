@@ -280,7 +280,7 @@ int event_read(const char *text, size_t len, EventSeen *ret, Err *err)
 
 /* --- which -------------------------------------------------------------------------------------------------------- */
 
-static bool named(const char *device, uint32_t index, const char *uuid, const PciAddress *pci)
+static bool find_by_key(const char *device, uint32_t index, const char *uuid, const PciAddress *pci)
 {
     PciAddress asked;
     uint64_t number;
@@ -301,7 +301,7 @@ bool incident_is_about(const Incident *incident, const char *device)
     if (device_key(of, key) >= 0 && strncmp(key, device, strlen(device)) == 0 &&
         (key[strlen(device)] == '\0' || key[strlen(device)] == '/'))
         return true;
-    return of->kind != DEVICE_NODE && (named(device, of->index, uuid, of->has_pci ? &of->pci : NULL) ||
+    return of->kind != DEVICE_NODE && (find_by_key(device, of->index, uuid, of->has_pci ? &of->pci : NULL) ||
                                        (of->parent_uuid[0] && strcmp(of->parent_uuid, device) == 0));
 }
 
@@ -311,5 +311,5 @@ bool event_is_about(const EventSeen *seen, const char *device)
 
     if (strcmp(device, "node") == 0)
         return !event->has_pci && seen->gpu == DEVICE_NO_NUMBER;
-    return named(device, seen->gpu, event->uuid, event->has_pci ? &event->pci : NULL);
+    return find_by_key(device, seen->gpu, event->uuid, event->has_pci ? &event->pci : NULL);
 }

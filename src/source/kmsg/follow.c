@@ -28,7 +28,7 @@ struct Follow {
 };
 
 /* The next `len` bytes of the file. */
-static void take(Follow *f, const char *bytes, size_t len)
+static void take_bytes(Follow *f, const char *bytes, size_t len)
 {
     const char *newline;
 
@@ -63,12 +63,12 @@ static bool read_on(Follow *f)
 
         if (n <= 0)
             break;
-        take(f, buffer, (size_t)n);
+        take_bytes(f, buffer, (size_t)n);
     }
     return stat(f->path, &named) == 0 && named.st_ino == open_one.st_ino;
 }
 
-static void shut(Follow *f)
+static void close_file(Follow *f)
 {
     if (f->fd >= 0)
         close(f->fd);
@@ -80,24 +80,24 @@ static void shut(Follow *f)
     f->watching = false;
 }
 
-static void look(Follow *f);
+static void check_file(Follow *f);
 
-static void changed(uv_fs_event_t *handle, const char *name, int events, int status)
+static void handle_change(uv_fs_event_t *handle, const char *name, int events, int status)
 {
     (void)name;
     (void)events;
     (void)status;
-    look(handle->data);
+    check_file(handle->data);
 }
 
-static bool open_it(Follow *f)
+static bool open_file(Follow *f)
 {
     struct stat st;
 
     f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->fd < 0 || fstat(f->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
         f->state.error = f->fd < 0 ? -errno : -EINVAL;
-        shut(f);
+        close_file(f);
         return false;
     }
     if (st.st_ino != f->state.inode || (uint64_t)st.st_size < f->state.offset)
@@ -106,22 +106,22 @@ static bool open_it(Follow *f)
     f->state.inode = st.st_ino;
     f->state.there = true;
     f->state.error = 0;
-    f->watching = uv_fs_event_start(&f->watch, changed, f->path, 0) == 0;
+    f->watching = uv_fs_event_start(&f->watch, handle_change, f->path, 0) == 0;
     return true;
 }
 
-static void look(Follow *f)
+static void check_file(Follow *f)
 {
     if (f->fd >= 0 && !read_on(f))
-        shut(f);
-    if (f->fd < 0 && open_it(f) && !read_on(f))
-        shut(f);
+        close_file(f);
+    if (f->fd < 0 && open_file(f) && !read_on(f))
+        close_file(f);
     f->state.looked = true;
 }
 
-static void look_again(uv_timer_t *timer)
+static void handle_timer(uv_timer_t *timer)
 {
-    look(timer->data);
+    check_file(timer->data);
 }
 
 Follow *follow_open(uv_loop_t *loop, const char *path, uint64_t inode, uint64_t offset, FollowLine give, void *self)
@@ -139,11 +139,11 @@ Follow *follow_open(uv_loop_t *loop, const char *path, uint64_t inode, uint64_t 
     uv_timer_init(loop, &f->timer);
     f->watch.data = f->timer.data = f;
     f->open_handles = HANDLES;
-    uv_timer_start(&f->timer, look_again, 0, LOOK_MS);
+    uv_timer_start(&f->timer, handle_timer, 0, LOOK_MS);
     return f;
 }
 
-static void closed(uv_handle_t *handle)
+static void handle_closed(uv_handle_t *handle)
 {
     Follow *f = handle->data;
 
@@ -158,9 +158,9 @@ void follow_close(Follow *f)
 {
     if (!f)
         return;
-    shut(f);
-    uv_close((uv_handle_t *)&f->watch, closed);
-    uv_close((uv_handle_t *)&f->timer, closed);
+    close_file(f);
+    uv_close((uv_handle_t *)&f->watch, handle_closed);
+    uv_close((uv_handle_t *)&f->timer, handle_closed);
 }
 
 void follow_state(const Follow *f, FollowState *ret)

@@ -78,14 +78,14 @@ static void take_line(KmsgJournal *j, const char *bytes, size_t len)
     json_decref(object);
 }
 
-static void ended(KmsgJournal *j, const char *why)
+static void report_end(KmsgJournal *j, const char *why)
 {
     uv_poll_stop(&j->poll);
     uv_timer_stop(&j->timer);
     j->state(j->self, false, true, why); /* may close us */
 }
 
-static void take(KmsgJournal *j, const char *bytes, size_t len)
+static void take_bytes(KmsgJournal *j, const char *bytes, size_t len)
 {
     const char *newline;
 
@@ -100,14 +100,14 @@ static void take(KmsgJournal *j, const char *bytes, size_t len)
     str_addn(&j->rest, bytes, len);
 }
 
-static void quiet(uv_timer_t *timer)
+static void handle_quiet(uv_timer_t *timer)
 {
     KmsgJournal *j = timer->data;
 
     j->state(j->self, true, true, "");
 }
 
-static void readable(uv_poll_t *poll, int status, int events)
+static void handle_readable(uv_poll_t *poll, int status, int events)
 {
     KmsgJournal *j = poll->data;
     char buffer[READ_BYTES];
@@ -116,22 +116,22 @@ static void readable(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     if (n > 0) {
-        take(j, buffer, (size_t)n);
+        take_bytes(j, buffer, (size_t)n);
         j->state(j->self, true, false, "");
-        uv_timer_start(&j->timer, quiet, QUIET_MS, 0);
+        uv_timer_start(&j->timer, handle_quiet, QUIET_MS, 0);
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-        ended(j, "journalctl has ended");
+        report_end(j, "journalctl has ended");
     }
 }
 
-static void failed(uv_timer_t *timer)
+static void handle_failed_start(uv_timer_t *timer)
 {
     KmsgJournal *j = timer->data;
 
     j->state(j->self, false, true, j->why);
 }
 
-static void start(KmsgJournal *j, uv_loop_t *loop, const char *program)
+static void start_child(KmsgJournal *j, uv_loop_t *loop, const char *program)
 {
     const char *const argv[] = {program,         "--dmesg", "--boot",     "--follow", "--lines=all",
                                 "--output=json", "--quiet", "--no-pager", NULL};
@@ -143,16 +143,16 @@ static void start(KmsgJournal *j, uv_loop_t *loop, const char *program)
     j->started_real_ns = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
     if (subproc_start(&spec, &j->child, &err) < 0) {
         snprintf(j->why, sizeof j->why, "%.150s", err.text);
-        uv_timer_start(&j->timer, failed, 0, 0);
+        uv_timer_start(&j->timer, handle_failed_start, 0, 0);
         return;
     }
     if (uv_poll_init(loop, &j->poll, j->child.out_fd) == 0) {
         j->poll.data = j;
         j->polling = true;
         j->open_handles++;
-        uv_poll_start(&j->poll, UV_READABLE, readable);
+        uv_poll_start(&j->poll, UV_READABLE, handle_readable);
     }
-    uv_timer_start(&j->timer, quiet, 10 * QUIET_MS, 0);
+    uv_timer_start(&j->timer, handle_quiet, 10 * QUIET_MS, 0);
 }
 
 KmsgJournal *kmsg_journal_open(uv_loop_t *loop, const char *program, KmsgJournalLine line, KmsgJournalState state,
@@ -168,11 +168,11 @@ KmsgJournal *kmsg_journal_open(uv_loop_t *loop, const char *program, KmsgJournal
     uv_timer_init(loop, &j->timer);
     j->timer.data = j;
     j->open_handles = 1;
-    start(j, loop, program);
+    start_child(j, loop, program);
     return j;
 }
 
-static void closed(uv_handle_t *handle)
+static void handle_closed(uv_handle_t *handle)
 {
     KmsgJournal *j = handle->data;
 
@@ -192,6 +192,6 @@ void kmsg_journal_close(KmsgJournal *j)
     if (!j)
         return;
     if (j->polling)
-        uv_close((uv_handle_t *)&j->poll, closed);
-    uv_close((uv_handle_t *)&j->timer, closed);
+        uv_close((uv_handle_t *)&j->poll, handle_closed);
+    uv_close((uv_handle_t *)&j->timer, handle_closed);
 }

@@ -48,7 +48,7 @@ struct Kmsg {
     bool sequenced; /* a sequence was seen, so that gaps can be told */
 };
 
-static void say(Kmsg *k, FactsLog log, const char *why)
+static void set_log_state(Kmsg *k, FactsLog log, const char *why)
 {
     k->state.log = log;
     snprintf(k->state.why, sizeof k->state.why, "%s", why);
@@ -56,7 +56,7 @@ static void say(Kmsg *k, FactsLog log, const char *why)
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
-static void tell(Kmsg *k, Event *event, uint64_t age_ns)
+static void give_event(Kmsg *k, Event *event, uint64_t age_ns)
 {
     const uint64_t now = k->config.now_ns(k->config.clock), real = k->config.real_ns(k->config.clock);
 
@@ -72,7 +72,7 @@ static void tell(Kmsg *k, Event *event, uint64_t age_ns)
 }
 
 /* Escapes of the device ("\x0a") as the bytes that they stand for. */
-static size_t unescape(const char *text, size_t len, char *out)
+static size_t unescape_text(const char *text, size_t len, char *out)
 {
     size_t n = 0;
 
@@ -92,7 +92,7 @@ static size_t unescape(const char *text, size_t len, char *out)
 static void take_text(Kmsg *k, const KmsgRecord *record, EventOrigin origin, bool before, uint64_t age_ns)
 {
     char text[RECORD_MAX + 1];
-    const size_t len = unescape(record->text, record->len < RECORD_MAX ? record->len : RECORD_MAX, text);
+    const size_t len = unescape_text(record->text, record->len < RECORD_MAX ? record->len : RECORD_MAX, text);
 
     for (size_t at = 0; at < len;) {
         const char *newline = memchr(text + at, '\n', len - at);
@@ -103,7 +103,7 @@ static void take_text(Kmsg *k, const KmsgRecord *record, EventOrigin origin, boo
             event.origin = origin;
             event.sequence = record->sequence;
             event.before = before;
-            tell(k, &event, age_ns);
+            give_event(k, &event, age_ns);
         }
         at += part + 1;
     }
@@ -118,7 +118,7 @@ static void tell_lost(Kmsg *k, uint64_t count)
     snprintf(event.text, sizeof event.text, "%llu records of the kernel log were overwritten before they were read",
              (unsigned long long)count);
     k->state.lost += count;
-    tell(k, &event, 0);
+    give_event(k, &event, 0);
 }
 
 static uint64_t age_of(uint64_t usec)
@@ -145,17 +145,17 @@ static void take_record(Kmsg *k, const KmsgRecord *record, EventOrigin origin, b
 
 /* --- the device --------------------------------------------------------------------------------------------------- */
 
-static void drain(Kmsg *k);
-static void try_again(uv_timer_t *timer);
+static void read_records(Kmsg *k);
+static void handle_retry(uv_timer_t *timer);
 
-static void readable(uv_poll_t *poll, int status, int events)
+static void handle_readable(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
-    drain(poll->data);
+    read_records(poll->data);
 }
 
-static void done(Kmsg *k)
+static void end_reading(Kmsg *k)
 {
     line_reader_free(k->reader);
     free(k->path);
@@ -164,19 +164,19 @@ static void done(Kmsg *k)
     free(k);
 }
 
-static void closed(uv_handle_t *handle)
+static void handle_closed(uv_handle_t *handle)
 {
     Kmsg *k = handle->data;
 
     k->polling &= handle != (uv_handle_t *)&k->poll;
     if (--k->handles == 0)
-        done(k);
+        end_reading(k);
 }
 
 static void close_device(Kmsg *k)
 {
     k->handles++;
-    uv_close((uv_handle_t *)&k->poll, closed);
+    uv_close((uv_handle_t *)&k->poll, handle_closed);
     close(k->fd);
     k->fd = -1;
 }
@@ -186,9 +186,9 @@ static void device_gone(Kmsg *k, int error)
     char why[FACTS_WHY_CAP];
 
     snprintf(why, sizeof why, "read '%s': %s", k->path, strerror(error));
-    say(k, FACTS_LOG_DENIED, why);
+    set_log_state(k, FACTS_LOG_DENIED, why);
     close_device(k);
-    uv_timer_start(&k->retry, try_again, RETRY_MS, RETRY_MS);
+    uv_timer_start(&k->retry, handle_retry, RETRY_MS, RETRY_MS);
 }
 
 static void caught_up(Kmsg *k)
@@ -198,7 +198,7 @@ static void caught_up(Kmsg *k)
 }
 
 /* All that is there, but no more at once than leaves the loop time for others. */
-static void drain(Kmsg *k)
+static void read_records(Kmsg *k)
 {
     char bytes[RECORD_MAX + 1];
     KmsgRecord record;
@@ -224,9 +224,9 @@ static void drain(Kmsg *k)
     }
 }
 
-static void drain_more(uv_idle_t *idle)
+static void handle_idle(uv_idle_t *idle)
 {
-    drain(idle->data);
+    read_records(idle->data);
 }
 
 static int open_device(Kmsg *k)
@@ -241,10 +241,10 @@ static int open_device(Kmsg *k)
     }
     k->poll.data = k;
     k->polling = true;
-    say(k, FACTS_LOG_KMSG, "");
-    uv_poll_start(&k->poll, UV_READABLE, readable);
+    set_log_state(k, FACTS_LOG_KMSG, "");
+    uv_poll_start(&k->poll, UV_READABLE, handle_readable);
     if (!k->state.caught_up)
-        uv_idle_start(&k->busy, drain_more);
+        uv_idle_start(&k->busy, handle_idle);
     return 0;
 }
 
@@ -275,7 +275,7 @@ static void fabric_line(void *self, const char *line, size_t len, bool old)
     const uint64_t real = k->config.real_ns(k->config.clock);
 
     event.before = old;
-    tell(k, &event, old && at && at < real ? real - at : 0);
+    give_event(k, &event, old && at && at < real ? real - at : 0);
 }
 
 /* --- the journal -------------------------------------------------------------------------------------------------- */
@@ -298,31 +298,31 @@ static void journal_state(void *self, bool works, bool caught, const char *why)
     Kmsg *k = self;
 
     if (works) {
-        say(k, FACTS_LOG_JOURNAL, "");
+        set_log_state(k, FACTS_LOG_JOURNAL, "");
         k->state.caught_up |= caught;
         return;
     }
     char both[FACTS_WHY_CAP];
     snprintf(both, sizeof both, "'%s' is denied, and %s", k->path, why);
-    say(k, FACTS_LOG_DENIED, both);
+    set_log_state(k, FACTS_LOG_DENIED, both);
     k->state.caught_up = true;
     kmsg_journal_close(TAKE(k->journal));
-    uv_timer_start(&k->retry, try_again, RETRY_MS, RETRY_MS);
+    uv_timer_start(&k->retry, handle_retry, RETRY_MS, RETRY_MS);
 }
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
-static void denied(Kmsg *k, int error)
+static void report_denied(Kmsg *k, int error)
 {
     char why[FACTS_WHY_CAP];
 
     snprintf(why, sizeof why, "open '%s': %s", k->path, strerror(error));
-    say(k, FACTS_LOG_DENIED, why);
+    set_log_state(k, FACTS_LOG_DENIED, why);
     if (k->journalctl[0] && !k->journal)
         k->journal = kmsg_journal_open(k->loop, k->journalctl, journal_line, journal_state, k);
     if (!k->journal) {
         k->state.caught_up = true;
-        uv_timer_start(&k->retry, try_again, RETRY_MS, RETRY_MS);
+        uv_timer_start(&k->retry, handle_retry, RETRY_MS, RETRY_MS);
     }
 }
 
@@ -333,18 +333,18 @@ static void open_log(Kmsg *k)
 
     if (there && S_ISREG(st.st_mode)) {
         uv_timer_stop(&k->retry);
-        say(k, FACTS_LOG_KMSG, "");
+        set_log_state(k, FACTS_LOG_KMSG, "");
         k->file = follow_open(k->loop, k->path, 0, 0, file_line, k);
         return;
     }
     const int rc = there ? open_device(k) : -errno;
     if (rc < 0)
-        denied(k, -rc);
+        report_denied(k, -rc);
     else
         uv_timer_stop(&k->retry);
 }
 
-static void try_again(uv_timer_t *timer)
+static void handle_retry(uv_timer_t *timer)
 {
     Kmsg *k = timer->data;
 
@@ -407,8 +407,8 @@ void kmsg_close(Kmsg *k)
     kmsg_journal_close(TAKE(k->journal));
     if (k->fd >= 0)
         close_device(k);
-    uv_close((uv_handle_t *)&k->retry, closed);
-    uv_close((uv_handle_t *)&k->busy, closed);
+    uv_close((uv_handle_t *)&k->retry, handle_closed);
+    uv_close((uv_handle_t *)&k->busy, handle_closed);
 }
 
 void kmsg_state(const Kmsg *k, KmsgState *ret)

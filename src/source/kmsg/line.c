@@ -328,7 +328,7 @@ static bool set_event(Event *event, EventKind kind, Cursor c)
     return true;
 }
 
-static bool say_of(Event *event, EventKind kind, Cursor c, PciAddress pci)
+static bool set_gpu_event(Event *event, EventKind kind, Cursor c, PciAddress pci)
 {
     set_event(event, kind, c);
     event->has_pci = true;
@@ -379,7 +379,7 @@ static void find_version(Cursor c, char out[EVENT_NAME_CAP])
 }
 
 /* "GPU 0000:18:00.0: <what>" */
-static bool of_gpu(LineReader *reader, Cursor all, Cursor c, Event *event)
+static bool read_gpu_line(LineReader *reader, Cursor all, Cursor c, Event *event)
 {
     const bool init = reader->init;
     PciAddress pci;
@@ -388,19 +388,19 @@ static bool of_gpu(LineReader *reader, Cursor all, Cursor c, Event *event)
     if (!cursor_pci(&c, &pci) || !cursor_skip(&c, ": "))
         return false;
     if (cursor_has(c, "fallen off the bus"))
-        return say_of(event, EVENT_OFF_BUS, all, pci);
+        return set_gpu_event(event, EVENT_OFF_BUS, all, pci);
     if (cursor_has(c, "RmInitAdapter failed")) {
         reader->init = true;
         reader->pci = pci;
-        return say_of(event, EVENT_INIT_FAILED, all, pci);
+        return set_gpu_event(event, EVENT_INIT_FAILED, all, pci);
     }
     if (cursor_has(c, "rm_init_adapter failed")) /* says the same once more */
-        return !(init && pci_compare(reader->pci, pci) == 0) && say_of(event, EVENT_INIT_FAILED, all, pci);
+        return !(init && pci_compare(reader->pci, pci) == 0) && set_gpu_event(event, EVENT_INIT_FAILED, all, pci);
     return false;
 }
 
 /* "The NVIDIA GPU 0000:41:00.0 / (PCI ID: 10de:2330) installed in this system has / fallen off the bus ..." */
-static bool off_bus(LineReader *reader, Cursor c, Event *event)
+static bool read_off_bus(LineReader *reader, Cursor c, Event *event)
 {
     Cursor in = c;
 
@@ -414,11 +414,11 @@ static bool off_bus(LineReader *reader, Cursor c, Event *event)
     if (!reader->off_bus || !cursor_has(c, "fallen off the bus"))
         return false;
     reader->off_bus = false;
-    return say_of(event, EVENT_OFF_BUS, c, reader->pci);
+    return set_gpu_event(event, EVENT_OFF_BUS, c, reader->pci);
 }
 
 /* "API mismatch: the client 'x' (pid 12) / has the version A, but this kernel module has / the version B. ..." */
-static bool mismatch(LineReader *reader, Cursor c, Event *event)
+static bool read_mismatch(LineReader *reader, Cursor c, Event *event)
 {
     Event *half = &reader->half;
     uint32_t pid;
@@ -464,8 +464,8 @@ static bool read_driver_line(LineReader *reader, Cursor c, Event *event)
         return false;
     }
     if (cursor_skip(&in, "GPU "))
-        return of_gpu(reader, c, in, event);
-    if (off_bus(reader, c, event) || mismatch(reader, c, event))
+        return read_gpu_line(reader, c, in, event);
+    if (read_off_bus(reader, c, event) || read_mismatch(reader, c, event))
         return true;
     if (is_load(c)) {
         set_event(event, EVENT_MODULE_LOADED, c);
@@ -618,7 +618,7 @@ void line_reader_free(LineReader *reader)
 }
 
 /* A number up to `stop`, stepping over it. */
-static int field(Cursor *c, const char *stops, uint64_t *ret)
+static int read_field(Cursor *c, const char *stops, uint64_t *ret)
 {
     uint64_t value = 0;
     const char *from = c->at;
@@ -642,8 +642,8 @@ int kmsg_record(const char *bytes, size_t len, KmsgRecord *ret)
     uint64_t priority, sequence, usec;
     const char *end, *newline;
 
-    if (field(&c, ",", &priority) < 0 || c.at++ == c.end || field(&c, ",", &sequence) < 0 || c.at++ == c.end ||
-        field(&c, ",;", &usec) < 0)
+    if (read_field(&c, ",", &priority) < 0 || c.at++ == c.end || read_field(&c, ",", &sequence) < 0 ||
+        c.at++ == c.end || read_field(&c, ",;", &usec) < 0)
         return -EBADMSG;
     c.at = memchr(c.at, ';', (size_t)(c.end - c.at));
     if (!c.at)
@@ -660,7 +660,7 @@ int kmsg_record(const char *bytes, size_t len, KmsgRecord *ret)
     return 0;
 }
 
-static bool matches(const LineReader *reader, Cursor c, Event *event)
+static bool match_patterns(const LineReader *reader, Cursor c, Event *event)
 {
     for (size_t i = 0; i < reader->pattern_count; i++) {
         if (!cursor_has(c, reader->patterns[i]))
@@ -687,7 +687,7 @@ bool line_read(LineReader *reader, const char *text, size_t len, Event *ret_even
         found = read_driver_line(reader, in, &event);
     else
         found = read_kernel_line(c, &event);
-    if (!found && !matches(reader, c, &event))
+    if (!found && !match_patterns(reader, c, &event))
         return false;
     *ret_event = event;
     return true;

@@ -27,7 +27,7 @@ enum { WIDTH_MAX = 10000, WINDOW_MAX_S = 366 * 24 * 3600, BODY_MAX = 1 << 20 };
 
 /* --- which ones --------------------------------------------------------------------------------------------------- */
 
-static bool about(const Agent *agent, const Incident *incident, const char *device)
+static bool is_about(const Agent *agent, const Incident *incident, const char *device)
 {
     char key[DEVICE_KEY_CAP];
     const NodeGpu *gpu;
@@ -38,7 +38,7 @@ static bool about(const Agent *agent, const Incident *incident, const char *devi
            pci_compare(incident->device.pci, gpu->reading.device.pci) == 0;
 }
 
-static size_t pick(const Agent *agent, const AgentQuery *query, const Incident *out[INCIDENTS_MAX])
+static size_t pick_incidents(const Agent *agent, const AgentQuery *query, const Incident *out[INCIDENTS_MAX])
 {
     const Incidents *all = agent->judge.incidents;
     size_t count = 0;
@@ -48,7 +48,7 @@ static size_t pick(const Agent *agent, const AgentQuery *query, const Incident *
 
         if (incident->state == INCIDENT_PENDING || (query->open_only && incident->state != INCIDENT_OPEN))
             continue;
-        if (query->device && !about(agent, incident, query->device))
+        if (query->device && !is_about(agent, incident, query->device))
             continue;
         out[count++] = incident;
     }
@@ -60,7 +60,7 @@ void agent_incidents_json(const Agent *agent, const AgentQuery *query, Str *out)
     const Node *node = view_node(agent->eyes.view);
     const Incident *list[INCIDENTS_MAX];
 
-    incidents_json(list, pick(agent, query, list), node->hostname, node->real_ns, out);
+    incidents_json(list, pick_incidents(agent, query, list), node->hostname, node->real_ns, out);
 }
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
@@ -145,13 +145,13 @@ typedef struct Words {
     bool owner;
 } Words;
 
-static int usage(Str *out, const char *what)
+static int answer_usage(Str *out, const char *what)
 {
     str_addf(out, "%s\n", what);
     return EXIT_USAGE;
 }
 
-static int refused(Str *out)
+static int answer_refused(Str *out)
 {
     str_add(out, "only root and the agent's own user may do this\n");
     return EXIT_UNKNOWN;
@@ -180,10 +180,10 @@ static int answer_incidents(Agent *agent, const Words *words, Str *out)
     bool json, open = false;
 
     if (words->count < 5 || words->count > 6 || !read_style(agent, words, &json, &style))
-        return usage(out, "incidents: json|text WIDTH STYLE open|all [DEVICE]");
+        return answer_usage(out, "incidents: json|text WIDTH STYLE open|all [DEVICE]");
     query.open_only = strcmp(words->at[4], "all") != 0;
     query.device = words->count == 6 ? words->at[5] : NULL;
-    const size_t count = pick(agent, &query, list);
+    const size_t count = pick_incidents(agent, &query, list);
     if (json)
         agent_incidents_json(agent, &query, out);
     else
@@ -199,7 +199,7 @@ static int answer_incident(Agent *agent, const Words *words, Str *out)
     bool json;
 
     if (words->count != 5 || !read_style(agent, words, &json, &style))
-        return usage(out, "incident: json|text WIDTH STYLE ID");
+        return answer_usage(out, "incident: json|text WIDTH STYLE ID");
     const Incident *incident = incidents_find(agent->judge.incidents, words->at[4]);
     if (!incident)
         return EXIT_UNKNOWN; /* the journal may know it */
@@ -221,7 +221,7 @@ static int answer_events(Agent *agent, const Words *words, Str *out)
 
     if (words->count != 5 || !read_style(agent, words, &json, &style) ||
         number_parse_u64(words->at[4], 0, UINT64_MAX, &from, NULL) < 0)
-        return usage(out, "events: json|text WIDTH STYLE FROM");
+        return answer_usage(out, "events: json|text WIDTH STYLE FROM");
     list.style = json ? NULL : &style;
     str_addf(out, "%llu %llu\n", (unsigned long long)agent->judge.event_count,
              (unsigned long long)agent->start_real_ns);
@@ -237,9 +237,9 @@ static int answer_clear(Agent *agent, const Words *words, Str *out)
     Err err;
 
     if (words->count != 3)
-        return usage(out, "clear: ID WHO");
+        return answer_usage(out, "clear: ID WHO");
     if (!words->owner)
-        return refused(out);
+        return answer_refused(out);
     if (incidents_clear(agent->judge.incidents, id, words->at[2], board_now(agent->eyes.board), eyes_real(&agent->eyes),
                         &err) < 0) {
         str_addf(out, "%s\n", err.text);
@@ -284,7 +284,7 @@ static int start_window(Agent *agent, const Words *words, Str *out)
     Err err;
 
     if (words->count < 5 || number_parse_u64(words->at[2], 1, WINDOW_MAX_S, &seconds, NULL) < 0)
-        return usage(out, "maintenance start: SECONDS GPUS WHO REASON...");
+        return answer_usage(out, "maintenance start: SECONDS GPUS WHO REASON...");
     if (!read_gpus(node, words->at[3], &window)) {
         str_addf(out, "there is no GPU '%s'; an index, a UUID or a PCI address names one\n", words->at[3]);
         return EXIT_USAGE;
@@ -314,7 +314,7 @@ static int stop_window(Agent *agent, const Words *words, Str *out)
     Err err;
 
     if (words->count != 4)
-        return usage(out, "maintenance stop: ID|all WHO");
+        return answer_usage(out, "maintenance stop: ID|all WHO");
     for (size_t i = 0; i < maintenance_count(maintenance); i++) {
         const MaintenanceWindow *window = maintenance_at(maintenance, i);
 
@@ -355,14 +355,14 @@ static int answer_maintenance(Agent *agent, const Words *words, Str *out)
     if (strcmp(what, "list") == 0)
         return list_windows(agent, out);
     if (!words->owner)
-        return refused(out);
+        return answer_refused(out);
     if (strcmp(what, "start") == 0 || strcmp(what, "stop") == 0) {
         const int code = what[2] == 'a' ? start_window(agent, words, out) : stop_window(agent, words, out);
 
         judge_advance(&agent->judge); /* what it covers is marked at once */
         return code;
     }
-    return usage(out, "maintenance: start, stop or list");
+    return answer_usage(out, "maintenance: start, stop or list");
 }
 
 static int answer_journal(Agent *agent, const Words *words, Str *out)

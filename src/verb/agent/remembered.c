@@ -58,7 +58,7 @@ static bool on_bus(const Remembered *r, PciAddress pci)
 
 /* --- the journal -------------------------------------------------------------------------------------------------- */
 
-static void say(const Remembered *r, const RememberedGpu *gpu, const char *what)
+static void log_gpus(const Remembered *r, const RememberedGpu *gpu, const char *what)
 {
     const Device *device = &gpu->row.device;
     char pci[PCI_TEXT_CAP], when[CLOCK_TEXT_MAX];
@@ -80,7 +80,7 @@ static void forget_at(Remembered *r, size_t i)
     vec_remove(&r->gpus, i);
 }
 
-static RememberedGpu *find(Remembered *r, const char *uuid)
+static RememberedGpu *find_gpu(Remembered *r, const char *uuid)
 {
     for (size_t i = 0; i < r->gpus.len; i++)
         if (strcmp(r->gpus.at[i].row.device.uuid, uuid) == 0)
@@ -90,7 +90,7 @@ static RememberedGpu *find(Remembered *r, const char *uuid)
 
 static RememberedGpu *find_or_add(Remembered *r, const Device *device, uint64_t real_ns)
 {
-    RememberedGpu *gpu = find(r, device->uuid);
+    RememberedGpu *gpu = find_gpu(r, device->uuid);
 
     if (gpu)
         return gpu;
@@ -101,7 +101,7 @@ static RememberedGpu *find_or_add(Remembered *r, const Device *device, uint64_t 
     return gpu;
 }
 
-static bool take(JournalGpu *row, const NodeGpu *from)
+static bool take_gpu(JournalGpu *row, const NodeGpu *from)
 {
     const Device *device = &from->reading.device;
     const char *serial = device->serial[0] ? device->serial : from->reading.text[READING_SERIAL];
@@ -119,17 +119,17 @@ static bool take(JournalGpu *row, const NodeGpu *from)
     return changed;
 }
 
-static void note(Remembered *r, const Node *node)
+static void note_gpu(Remembered *r, const Node *node)
 {
     const bool due = node->real_ns < r->put_real_ns || node->real_ns - r->put_real_ns >= PUT_NS;
 
     for (size_t i = 0; i < node->gpu_count; i++) {
         const NodeGpu *from = &node->gpus[i];
 
-        if (!is_named(from) || (from->state != GPU_UP && !find(r, from->reading.device.uuid)))
+        if (!is_named(from) || (from->state != GPU_UP && !find_gpu(r, from->reading.device.uuid)))
             continue;
         RememberedGpu *gpu = find_or_add(r, &from->reading.device, node->real_ns);
-        const bool changed = take(&gpu->row, from);
+        const bool changed = take_gpu(&gpu->row, from);
 
         gpu->here = true;
         gpu->missed = false;
@@ -177,7 +177,7 @@ static void forget_replaced(Remembered *r, const Node *node)
         if (!there || there->state != GPU_UP || strcmp(there->reading.device.uuid, gpu->row.device.uuid) == 0 ||
             named_as(node, gpu->row.device.uuid))
             continue;
-        say(r, gpu, "was replaced by another");
+        log_gpus(r, gpu, "was replaced by another");
         forget_at(r, i);
     }
 }
@@ -199,12 +199,12 @@ static void forget_all(Remembered *r)
         count);
 }
 
-static void miss(Remembered *r, RememberedGpu *gpu)
+static void report_missing(Remembered *r, RememberedGpu *gpu)
 {
     char why[NODE_WHY_CAP], when[CLOCK_TEXT_MAX];
 
     gpu->missed = true;
-    say(r, gpu, "is not on the PCI bus");
+    log_gpus(r, gpu, "is not on the PCI bus");
     const uint32_t entry = supervisor_add_gone_gpu(r->eyes->supervisor, gpu->row.device.pci, gpu->row.drained);
     if (entry == UINT32_MAX)
         return;
@@ -231,13 +231,13 @@ static void settle_each(Remembered *r, const Node *node)
         const Fate fate = is_open(gpu) ? fate_of(r, node, gpu) : FATE_UNKNOWN;
 
         if (fate == FATE_REPLACED) {
-            say(r, gpu, "was replaced by another");
+            log_gpus(r, gpu, "was replaced by another");
             forget_at(r, i);
         } else if (fate == FATE_ABSENT && complete && !gpu->missed) {
-            say(r, gpu, "is not here, but as many are as there should be; it is forgotten");
+            log_gpus(r, gpu, "is not here, but as many are as there should be; it is forgotten");
             forget_at(r, i);
         } else if (fate == FATE_ABSENT && !gpu->missed) {
-            miss(r, gpu);
+            report_missing(r, gpu);
         }
     }
 }
@@ -261,7 +261,7 @@ static size_t count_named(const Node *node)
     return count;
 }
 
-static void settle(Remembered *r, const Node *node)
+static void settle_missing(Remembered *r, const Node *node)
 {
     const size_t unnamed = count_unnamed(node);
     size_t fates[FATE_END] = {0}, open = 0, here = 0;
@@ -303,10 +303,10 @@ void remembered_done(Remembered *r)
 
 void remembered_turn(Remembered *r, const Node *node)
 {
-    note(r, node);
+    note_gpu(r, node);
     hide_moved(r, node);
     forget_replaced(r, node);
-    settle(r, node);
+    settle_missing(r, node);
 }
 
 void remembered_refill(Remembered *r)

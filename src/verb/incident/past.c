@@ -44,7 +44,7 @@ int past_open(VerbCall *call, const PastOptions *o, Past *ret)
 
 /* --- incidents ---------------------------------------------------------------------------------------------------- */
 
-static bool holds(const IncidentList *list, const char *id)
+static bool contains_text(const IncidentList *list, const char *id)
 {
     for (size_t i = 0; i < list->len; i++)
         if (strcmp(list->at[i].id, id) == 0)
@@ -71,7 +71,7 @@ static void take_kept(void *self, const Incident *incidents, size_t count)
     IncidentList *list = self;
 
     for (size_t i = 0; i < count; i++)
-        if (!holds(list, incidents[i].id))
+        if (!contains_text(list, incidents[i].id))
             vec_push(list, incidents[i]);
 }
 
@@ -86,7 +86,7 @@ static int from_journal(const Past *past, int state, uint64_t since_real_ns, Inc
 }
 
 /* What it is where there is neither. */
-static int nothing(const Past *past)
+static int report_nothing(const Past *past)
 {
     return err_set(&past->call->err, -ENOENT,
                    "no agent answers at '%s', and there is no journal%s%s%s; --journal names one", past->control,
@@ -112,7 +112,7 @@ int past_incidents(const Past *past, bool all, uint64_t since_real_ns, IncidentL
         return 0;
     int rc = past->journal[0] ? from_journal(past, all ? -1 : INCIDENT_OPEN, since_real_ns, ret) : -ENOENT;
     if (rc == -ENOENT)
-        rc = past->agent ? 0 : nothing(past);
+        rc = past->agent ? 0 : report_nothing(past);
     else if (rc < 0 && past->agent) {
         fprintf(stderr, "%s: %s; older ones are not shown\n", past->call->path, past->call->err.text);
         rc = 0;
@@ -137,9 +137,9 @@ int past_incident(const Past *past, const char *id, IncidentList *ret)
         rc = from_agent(past, line, ret, NULL);
     if (rc != -ENOENT)
         return rc;
-    rc = past->journal[0] ? from_journal(past, -1, 0, ret) : past->agent ? 0 : nothing(past);
+    rc = past->journal[0] ? from_journal(past, -1, 0, ret) : past->agent ? 0 : report_nothing(past);
     if (rc == -ENOENT && !past->agent)
-        return nothing(past);
+        return report_nothing(past);
     if (rc < 0 && rc != -ENOENT)
         return rc;
     for (size_t i = ret->len; i-- > 0;)

@@ -86,7 +86,7 @@ def test_a_lost_gpu_from_the_log_to_every_door(judged):
 
     assert agent.json(f"/api/v1/incidents/{lost['id']}")[1]["id"] == lost["id"]
     shown = agent.verb("incidents", "show", lost["id"])
-    assert shown.returncode == 0 and "what was seen" in shown.stdout and "Xid (PCI:0000:61:00): 79" in shown.stdout
+    assert shown.returncode == 0 and "\nevidence\n" in shown.stdout and "Xid (PCI:0000:61:00): 79" in shown.stdout
     assert listed(agent, "--device", "3") and not listed(agent, "--device", "4")
     assert agent.verb("incidents", "show", "nonsuch").returncode == 3
 

@@ -206,7 +206,7 @@ void detectors_free(Detectors *detectors)
 
 /* ---- what they need ---- */
 
-static void want(uint64_t wanted[], MetricId id)
+static void want_metric(uint64_t wanted[], MetricId id)
 {
     if (id < METRIC_END)
         wanted[id / 64] |= UINT64_C(1) << (id % 64);
@@ -219,10 +219,10 @@ void detectors_wanted(const Detectors *detectors, uint64_t wanted[(METRIC_END + 
         const DetectorSpec *spec = &specs[watch->row];
 
         for (const MetricId *id = watch->impl->metrics; id && *id != METRIC_END; id++)
-            want(wanted, *id);
+            want_metric(wanted, *id);
         for (size_t k = 0; k < spec->param_count; k++)
             if (spec->params[k].type == DETECTOR_METRIC)
-                want(wanted, (MetricId)watch->params[k]);
+                want_metric(wanted, (MetricId)watch->params[k]);
     }
 }
 
@@ -236,7 +236,7 @@ bool detectors_want_links(const Detectors *detectors)
 
 /* ---- a tick ---- */
 
-static void forget(Detectors *detectors, size_t slot)
+static void drop_watch(Detectors *detectors, size_t slot)
 {
     for (size_t i = 0; i < detectors->count; i++) {
         DetectWatch *watch = &detectors->watches[i];
@@ -259,7 +259,7 @@ static size_t slot_of(Detectors *detectors, const Device *device)
         if (detectors->slots[at].used && (!slot->used || slot->seen_ns < detectors->slots[at].seen_ns))
             at = i;
     }
-    forget(detectors, at);
+    drop_watch(detectors, at);
     detectors->slots[at] = (Slot){.used = true, .pci = device->pci};
     return at;
 }
@@ -283,13 +283,13 @@ static void look_for_reset(Detectors *detectors, const NodeGpu *gpu, size_t at)
     if (!sample_double(sample, &energy_mj))
         return;
     if (energy_mj < slot->energy_mj) {
-        forget(detectors, at);
+        drop_watch(detectors, at);
         slot->reset_ns = sample->time_ns;
     }
     slot->energy_mj = energy_mj;
 }
 
-static void see(Detectors *detectors, const NodeGpu *gpu)
+static void see_gpu(Detectors *detectors, const NodeGpu *gpu)
 {
     const Device *device = &gpu->reading.device;
     DetectTurn *turn = &detectors->turn;
@@ -298,7 +298,7 @@ static void see(Detectors *detectors, const NodeGpu *gpu)
 
     slot->seen_ns = turn->now_ns;
     if (slot->uuid[0] && device->uuid[0] && strcmp(slot->uuid, device->uuid) != 0) { /* another board in its place */
-        forget(detectors, at);
+        drop_watch(detectors, at);
         *slot = (Slot){.used = true, .pci = device->pci, .seen_ns = turn->now_ns};
     }
     if (device->uuid[0])
@@ -315,7 +315,7 @@ static void see(Detectors *detectors, const NodeGpu *gpu)
                                            .reset_ns = slot->reset_ns};
 }
 
-static void begin(Detectors *detectors, const Node *node, const Facts *facts)
+static void begin_watch(Detectors *detectors, const Node *node, const Facts *facts)
 {
     static const Facts nothing;
     DetectTurn *turn = &detectors->turn;
@@ -328,14 +328,14 @@ static void begin(Detectors *detectors, const Node *node, const Facts *facts)
     turn->facts = turn->facts_known ? facts : &nothing;
     turn->count = 0;
     for (size_t i = 0; i < node->gpu_count && i < NODE_GPUS_MAX; i++)
-        see(detectors, &node->gpus[i]);
+        see_gpu(detectors, &node->gpus[i]);
 }
 
 void detectors_turn(Detectors *detectors, const Node *node, const Facts *facts, DetectorSign give, void *self)
 {
     DetectTurn *turn = &detectors->turn;
 
-    begin(detectors, node, facts);
+    begin_watch(detectors, node, facts);
     turn->give = give;
     turn->self = self;
     for (size_t i = 0; i < detectors->count; i++) {

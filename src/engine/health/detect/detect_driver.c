@@ -22,7 +22,7 @@ typedef struct DriverWord {
 enum { PROBES_SURE = 2 }; /* one that is refused may have come at a bad moment */
 
 /* What the samplers say, and where they are content, what new clients are told. */
-static DriverWord said(const Node *node)
+static DriverWord was_reported(const Node *node)
 {
     if (node->driver != NODE_DRIVER_FINE)
         return (DriverWord){node->driver, node->driver_why};
@@ -35,7 +35,7 @@ static DriverWord said(const Node *node)
 static DriverWord word_of(const DetectTurn *turn)
 {
     const Facts *facts = turn->facts;
-    DriverWord word = said(turn->node);
+    DriverWord word = was_reported(turn->node);
 
     if (word.driver == NODE_DRIVER_FINE || word.driver == NODE_DRIVER_HANGS || word.driver == NODE_DRIVER_MISMATCH)
         return word;
@@ -162,7 +162,7 @@ typedef struct MismatchMem {
 
 /* The driver that the samplers speak to is not the module that is loaded. For half a minute: who reads which first
  * after a reload is chance. */
-static bool differ(const DetectTurn *turn, MismatchMem *mem)
+static bool is_different(const DetectTurn *turn, MismatchMem *mem)
 {
     const char *module = turn->facts->module_version, *spoken = "";
 
@@ -181,7 +181,7 @@ static void mismatch_look(DetectWatch *watch, const DetectTurn *turn)
     MismatchMem *mem = detect_memory(watch, DETECT_NODE);
     const char *module = turn->facts->module_version;
     const DriverWord word = word_of(turn);
-    const bool two = differ(turn, mem);
+    const bool two = is_different(turn, mem);
 
     if (turn->released)
         detect_silent(turn, &watch->node, NULL);

@@ -111,7 +111,7 @@ static bool free_bytes(const DetectTurn *turn, const DetectSeen *seen, const Lea
     return true;
 }
 
-static void judge(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen, LeakProcess *process)
+static void judge_growth(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen, LeakProcess *process)
 {
     const uint64_t window_ns = detect_time(watch, MEMORY_LEAK_WINDOW);
     const double less = process->verdict.holds ? 0.5 : 1;
@@ -162,7 +162,7 @@ static void take_list(DetectWatch *watch, const DetectTurn *turn, const DetectSe
         process->not_told = of->sm_percent == UINT8_MAX;
         process->busy |= of->sm_percent > 0 && !process->not_told;
         if (add_point(process, list_ns, (double)of->used_bytes, detect_time(watch, MEMORY_LEAK_WINDOW) / LEAK_PARTS))
-            judge(watch, turn, seen, process);
+            judge_growth(watch, turn, seen, process);
     }
     for (size_t i = 0; i < LEAK_PROCESSES; i++)
         if (mem->processes[i].seen_ns != list_ns) /* it has ended */
@@ -170,7 +170,7 @@ static void take_list(DetectWatch *watch, const DetectTurn *turn, const DetectSe
     mem->list_ns = list_ns;
 }
 
-static void say(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen, const LeakProcess *process)
+static void report_leak(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen, const LeakProcess *process)
 {
     Device device = seen->gpu->reading.device;
 
@@ -196,7 +196,7 @@ static void leak_each(DetectWatch *watch, const DetectTurn *turn, const DetectSe
         take_list(watch, turn, seen, mem);
     for (size_t i = 0; i < LEAK_PROCESSES; i++) {
         detect_silent(turn, &mem->processes[i].verdict, seen);
-        say(watch, turn, seen, &mem->processes[i]);
+        report_leak(watch, turn, seen, &mem->processes[i]);
     }
 }
 

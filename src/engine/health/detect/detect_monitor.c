@@ -28,7 +28,7 @@ static bool is_old(const DetectTurn *turn, const DetectSeen *seen, uint64_t limi
     return age_of(turn, seen) >= limit_ns * (seen->gpu->state == GPU_STARTING ? STARTING_SLOWER : 1);
 }
 
-static const DetectSeen *oldest(const DetectTurn *turn, uint64_t limit_ns, size_t *count)
+static const DetectSeen *find_oldest(const DetectTurn *turn, uint64_t limit_ns, size_t *count)
 {
     const DetectSeen *found = NULL;
 
@@ -67,7 +67,7 @@ static void data_look(DetectWatch *watch, const DetectTurn *turn)
 
     if (turn->facts_known)
         mem->looked_ns = turn->facts->time_ns;
-    worst = oldest(turn, limit_ns, &count);
+    worst = find_oldest(turn, limit_ns, &count);
     if (turn->released)
         detect_silent(turn, &watch->node, NULL);
     else if (is_ours(turn))

@@ -80,7 +80,7 @@ static bool came_after(const Neighbour *later, const Neighbour *earlier, uint64_
 }
 
 /* When somebody comes, what there was so far is what it has by itself; then it begins anew. */
-static void learn(const DetectWatch *watch, NeighbourMem *mem)
+static void learn_share(const DetectWatch *watch, NeighbourMem *mem)
 {
     const uint64_t window_ns = detect_time(watch, NOISY_WINDOW);
 
@@ -155,7 +155,7 @@ static void neighbour_each(DetectWatch *watch, const DetectTurn *turn, const Det
     if (gpu->process_list.time_ns == mem->list_ns)
         return;
     take_list(watch, gpu, mem);
-    learn(watch, mem);
+    learn_share(watch, mem);
     noisy = noisy_one(watch, mem, &loser, &left);
     if (!noisy) {
         detect_fine(turn, &mem->verdict);

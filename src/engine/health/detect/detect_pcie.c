@@ -19,7 +19,7 @@ static double generation_of(uint32_t speed_mts)
     return NAN;
 }
 
-static double known(uint32_t number)
+static double is_known(uint32_t number)
 {
     return number ? (double)number : NAN;
 }
@@ -44,8 +44,8 @@ static Link link_of(const DetectTurn *turn, const DetectSeen *seen, bool width)
     if (!facts)
         return link;
     if (width) {
-        link.now = fmax(link.now, known(facts->current.width));
-        link.can = fmin(link.can, fmin(known(facts->max.width), known(facts->slot.width)));
+        link.now = fmax(link.now, is_known(facts->current.width));
+        link.can = fmin(link.can, fmin(is_known(facts->max.width), is_known(facts->slot.width)));
     } else {
         link.now = fmax(link.now, generation_of(facts->current.speed_mts));
         link.can = fmin(link.can, fmin(generation_of(facts->max.speed_mts), generation_of(facts->slot.speed_mts)));

@@ -115,7 +115,7 @@ static bool is_on(const NodeProcess *process, const Device *device)
            (process->compute_instance == device->compute_instance || process->compute_instance == DEVICE_NO_NUMBER);
 }
 
-static void remember(const DetectTurn *turn, const NodeGpu *gpu, MigMem *mem)
+static void remember_process(const DetectTurn *turn, const NodeGpu *gpu, MigMem *mem)
 {
     const bool listed = detect_fresh(turn, &gpu->process_list, METRIC_PACE_NORMAL);
 
@@ -165,7 +165,7 @@ static void mig_each(DetectWatch *watch, const DetectTurn *turn, const DetectSee
                      mem->at[i].device.compute_instance, mem->at[i].processes, mem->at[i].processes == 1 ? "" : "es");
         detect_say_once(turn, watch, &moment, &mem->at[i].device, (int32_t)mem->at[i].pid);
     }
-    remember(turn, seen->gpu, mem);
+    remember_process(turn, seen->gpu, mem);
 }
 
 const DetectImpl detect_mig_changed = {.size = sizeof(MigMem), .each = mig_each};

@@ -146,8 +146,8 @@ double detect_median(double *numbers, size_t count)
 
 /* ---- told ---- */
 
-static void give(const DetectTurn *turn, const DetectWatch *watch, const DetectVerdict *verdict, const Device *device,
-                 int32_t pid, bool holds)
+static void give_sign(const DetectTurn *turn, const DetectWatch *watch, const DetectVerdict *verdict,
+                      const Device *device, int32_t pid, bool holds)
 {
     const FaultRule *rule = watch->rule;
     const FaultAction action = verdict->action == ACTION_NONE ? rule->action : verdict->action;
@@ -172,13 +172,13 @@ void detect_say(const DetectTurn *turn, const DetectWatch *watch, const DetectVe
                 int32_t pid)
 {
     if (verdict->holds)
-        give(turn, watch, verdict, device, pid, true);
+        give_sign(turn, watch, verdict, device, pid, true);
 }
 
 void detect_say_once(const DetectTurn *turn, const DetectWatch *watch, const DetectVerdict *verdict,
                      const Device *device, int32_t pid)
 {
-    give(turn, watch, verdict, device, pid, false);
+    give_sign(turn, watch, verdict, device, pid, false);
 }
 
 typedef struct Hits {

@@ -50,7 +50,7 @@ bool held_step(const DetectTurn *turn, const DetectSeen *seen, HeldReason reason
     return any;
 }
 
-static void larger(const Trail *trail, uint64_t window_ns, bool *any, double *share)
+static void take_larger(const Trail *trail, uint64_t window_ns, bool *any, double *share)
 {
     double one;
 
@@ -67,8 +67,8 @@ bool held_share(const Held *held, uint64_t window_ns, double *ret)
     double share = 0;
 
     for (size_t i = 0; i < ARRAY_LEN(held->counted); i++)
-        larger(&held->counted[i], window_ns, &any, &share);
-    larger(&held->sampled, window_ns, &any, &share);
+        take_larger(&held->counted[i], window_ns, &any, &share);
+    take_larger(&held->sampled, window_ns, &any, &share);
     if (any)
         *ret = share;
     return any;

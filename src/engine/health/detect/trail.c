@@ -10,17 +10,17 @@ void trail_forget(Trail *trail)
     memset(trail, 0, sizeof *trail);
 }
 
-static size_t place(const Trail *trail, size_t i)
+static size_t find_place(const Trail *trail, size_t i)
 {
     return (trail->first + i) % TRAIL_POINTS;
 }
 
-static void push(Trail *trail, uint64_t time_ns)
+static void push_point(Trail *trail, uint64_t time_ns)
 {
-    size_t at = place(trail, trail->len);
+    size_t at = find_place(trail, trail->len);
 
     if (trail->len == TRAIL_POINTS)
-        trail->first = (uint8_t)place(trail, 1);
+        trail->first = (uint8_t)find_place(trail, 1);
     else
         trail->len++;
     trail->at[at].time_ns = time_ns;
@@ -28,7 +28,7 @@ static void push(Trail *trail, uint64_t time_ns)
 }
 
 /* Seconds since the value before; below 0 where this one is no news. */
-static double step(Trail *trail, uint64_t time_ns, uint64_t window_ns)
+static double step_bucket(Trail *trail, uint64_t time_ns, uint64_t window_ns)
 {
     if (trail->last_ns != 0 && time_ns <= trail->last_ns)
         return -1;
@@ -37,35 +37,35 @@ static double step(Trail *trail, uint64_t time_ns, uint64_t window_ns)
     return trail->last_ns == 0 ? 0 : (double)(time_ns - trail->last_ns) / NS_PER_S;
 }
 
-static void keep(Trail *trail, uint64_t time_ns, double value, uint64_t window_ns)
+static void keep_point(Trail *trail, uint64_t time_ns, double value, uint64_t window_ns)
 {
     const uint64_t apart_ns = window_ns / (TRAIL_POINTS - 2);
 
     trail->last_ns = time_ns;
     trail->last = value;
-    if (trail->len == 0 || time_ns - trail->at[place(trail, trail->len - 1U)].time_ns >= apart_ns)
-        push(trail, time_ns);
+    if (trail->len == 0 || time_ns - trail->at[find_place(trail, trail->len - 1U)].time_ns >= apart_ns)
+        push_point(trail, time_ns);
 }
 
 void trail_count(Trail *trail, uint64_t time_ns, double value, uint64_t window_ns)
 {
-    const double seconds = step(trail, time_ns, window_ns);
+    const double seconds = step_bucket(trail, time_ns, window_ns);
 
     if (seconds < 0)
         return;
     if (seconds > 0 && value > trail->last)
         trail->total += value - trail->last;
-    keep(trail, time_ns, value, window_ns);
+    keep_point(trail, time_ns, value, window_ns);
 }
 
 void trail_gauge(Trail *trail, uint64_t time_ns, double value, uint64_t window_ns)
 {
-    const double seconds = step(trail, time_ns, window_ns);
+    const double seconds = step_bucket(trail, time_ns, window_ns);
 
     if (seconds < 0)
         return;
     trail->total += value * seconds;
-    keep(trail, time_ns, value, window_ns);
+    keep_point(trail, time_ns, value, window_ns);
 }
 
 bool trail_span(const Trail *trail, uint64_t window_ns, double part, TrailSpan *ret)
@@ -76,7 +76,7 @@ bool trail_span(const Trail *trail, uint64_t window_ns, double part, TrailSpan *
     double before = 0;
 
     for (size_t i = 0; i < trail->len; i++) {
-        const size_t at = place(trail, i);
+        const size_t at = find_place(trail, i);
 
         if (trail->last_ns - trail->at[at].time_ns > back_ns)
             continue;
