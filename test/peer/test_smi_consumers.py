@@ -21,7 +21,7 @@ def netdata(client, tmp_path):
         env = node.env(root, NETDATA_PLUGINS_DIR=lib / "plugins.d", NETDATA_STOCK_CONFIG_DIR=lib / "conf.d",
                        NETDATA_USER_CONFIG_DIR=tmp_path, NETDATA_LIB_DIR=tmp_path, NETDATA_LOCK_DIR=tmp_path,
                        NETDATA_UPDATE_EVERY="1")
-        command = ["timeout", "60", "/usr/bin/python3", lib / "plugins.d/python.d.plugin", "nvidia_smi", "1"]
+        command = ["timeout", "240", "/usr/bin/python3", lib / "plugins.d/python.d.plugin", "nvidia_smi", "1"]
         values, lines = {}, []
         with subprocess.Popen(command, env=env, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               start_new_session=True) as collector:

@@ -76,7 +76,7 @@ static void test_numbers(void **state)
 static void test_order_of_putting(void **state)
 {
     CLEANUP(map_done) Map map;
-    char key[8], value;
+    char key[12], value;
     size_t cursor = 0;
     const MapEntry *entry;
     int expected = 0;
