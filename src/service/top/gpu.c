@@ -303,14 +303,14 @@ static void draw_title(Top *top, Grid *grid, Area line, const GpuRow *row)
                    grid->utf8 ? "\xe2\x86\x90 \xe2\x86\x92 other GPUs" : "Left Right: other GPUs");
 }
 
-/* Its open troubles, at most a third of the height. */
-static void draw_troubles(Top *top, Grid *grid, Area *area, const GpuRow *row)
+/* Its open incidents, at most a third of the height. */
+static void draw_problems(Top *top, Grid *grid, Area *area, const GpuRow *row)
 {
     const int least = area->height * 2 / 3;
 
-    for (size_t i = 0; i < top->troubles.len && area->height > least; i++)
-        if (top->troubles.at[i].wrong && trouble_about(&top->troubles.at[i], row->gpu))
-            trouble_draw(top, grid, area, &top->troubles.at[i]);
+    for (size_t i = 0; i < top->incidents.len && area->height > least; i++)
+        if (incident_is_problem(top->incidents.at[i]) && incident_is_on(top->incidents.at[i], row->gpu))
+            incident_draw(top, grid, area, top->incidents.at[i]);
 }
 
 /* Its activity, or why it has no values. */
@@ -439,7 +439,7 @@ void view_gpu_draw(Top *top, Grid *grid, Area area)
         return;
     }
     draw_title(top, grid, area_top(&area, 1), row);
-    draw_troubles(top, grid, &area, row);
+    draw_problems(top, grid, &area, row);
     draw_why(grid, &area, row);
     if (area.width < SIDE_BY_SIDE) {
         draw_stacked(top, grid, area, row);

@@ -445,7 +445,7 @@ static void draw_limits_line(Grid *grid, Area line, const Reading *reading)
     grid_text(grid, last, x, 0, INK_DIM, " GB/s");
 }
 
-static void draw_trouble_line(Grid *grid, Area line, const GpuRow *row)
+static void draw_problem_line(Grid *grid, Area line, const GpuRow *row)
 {
     int x = grid_text(grid, line, 0, 0, severity_ink(row->severity), row->wrong);
 
@@ -492,7 +492,7 @@ void gpu_block(Top *top, Grid *grid, Area area, const GpuRow *row)
                   row->gpu->why[0] ? row->gpu->why : gpu_state_text(row->gpu->state));
     }
     if (row->wrong)
-        draw_trouble_line(grid, area_row(area, y), row);
+        draw_problem_line(grid, area_row(area, y), row);
 }
 
 /* --- the view ------------------------------------------------------------------------------------------------------

@@ -41,9 +41,10 @@ static void draw_tabs(Top *top, Grid *grid, Area row)
         const Area tab = {.x = row.x + x, .y = row.y, .width = width, .height = 1};
 
         if (x >= 0) {
-            const bool wrong = i == VIEW_INCIDENTS && top->troubles.len > 0 && top->troubles.at[0].wrong;
+            const bool wrong =
+                i == VIEW_INCIDENTS && top->incidents.len > 0 && incident_is_problem(top->incidents.at[0]);
             grid_textf(grid, row, x, 0, INK_KEY, "%zu", i + 1);
-            grid_text(grid, row, x + 1, 0, wrong ? severity_ink(top->troubles.at[0].severity) : INK_PLAIN, title);
+            grid_text(grid, row, x + 1, 0, wrong ? severity_ink(top->incidents.at[0]->severity) : INK_PLAIN, title);
             if (i == top->view)
                 grid_reverse(grid, tab);
             top_zone(top, tab, ZONE_VIEW, (uint32_t)i);
@@ -197,12 +198,12 @@ static void draw_sums(const Sums *sums, Grid *grid, Area row, int x)
 }
 
 /* Names the program, not the GPU, where a program caused the incident. */
-static void thing_name(const TroubleRow *row, char out[TOP_TEXT_CAP])
+static void name_thing(const Incident *incident, char out[TOP_TEXT_CAP])
 {
     char where[TOP_TEXT_CAP];
 
-    trouble_where(row, where);
-    if (row->incident->cause != CAUSE_APPLICATION)
+    incident_where(incident, where);
+    if (incident->cause != CAUSE_APPLICATION)
         memcpy(out, where, sizeof where);
     else if (strcmp(where, "node") == 0)
         snprintf(out, TOP_TEXT_CAP, "a program");
@@ -216,10 +217,10 @@ static void draw_things(const Top *top, Grid *grid, Area row, int x)
     char names[THINGS_MAX][TOP_TEXT_CAP], name[TOP_TEXT_CAP];
     size_t named = 0, more = 0;
 
-    for (size_t i = 0; i < top->troubles.len && top->troubles.at[i].wrong; i++) {
+    for (size_t i = 0; i < top->incidents.len && incident_is_problem(top->incidents.at[i]); i++) {
         bool known = false;
 
-        thing_name(&top->troubles.at[i], name);
+        name_thing(top->incidents.at[i], name);
         for (size_t k = 0; k < named; k++)
             known |= strcmp(names[k], name) == 0;
         if (known)
@@ -239,7 +240,7 @@ static size_t wrong_count(const Top *top)
 {
     size_t count = 0;
 
-    while (count < top->troubles.len && top->troubles.at[count].wrong)
+    while (count < top->incidents.len && incident_is_problem(top->incidents.at[count]))
         count++;
     return count;
 }
@@ -251,12 +252,12 @@ static size_t told_below(const Top *top, size_t wrong)
     size_t told = top->view == VIEW_INCIDENTS ? wrong : 0;
 
     for (size_t i = 0; row && i < wrong; i++)
-        told += trouble_about(&top->troubles.at[i], row->gpu);
+        told += incident_is_on(top->incidents.at[i], row->gpu);
     return told;
 }
 
 /* Small screens show only the worst. */
-static size_t shown_troubles(const Area *area, size_t wrong)
+static size_t shown_problems(const Area *area, size_t wrong)
 {
     const size_t room = area->height < 20 ? 1 : area->height < 40 ? 2 : TROUBLES_MAX;
 
@@ -266,8 +267,8 @@ static size_t shown_troubles(const Area *area, size_t wrong)
 static void draw_problems(Top *top, Grid *grid, Area *area)
 {
     const size_t wrong = wrong_count(top), told = told_below(top, wrong);
-    const size_t shown = told > 0 ? 0 : shown_troubles(area, wrong);
-    const bool bad = top->troubles.at[0].severity > SEVERITY_WARNING;
+    const size_t shown = told > 0 ? 0 : shown_problems(area, wrong);
+    const bool bad = top->incidents.at[0]->severity > SEVERITY_WARNING;
     const Area row = area_top(area, 1);
     char more[64];
 
@@ -280,7 +281,7 @@ static void draw_problems(Top *top, Grid *grid, Area *area)
     }
     top_zone(top, row, ZONE_KEY, '4');
     for (size_t i = 0; i < shown; i++)
-        trouble_draw(top, grid, area, &top->troubles.at[i]);
+        incident_draw(top, grid, area, top->incidents.at[i]);
 }
 
 static void draw_maintenance(const Top *top, Grid *grid, Area *area)

@@ -9,6 +9,7 @@
 
 #include "base/str.h"
 #include "base/vec.h"
+#include "engine/health/incidents.h"
 #include "service/screen/grid.h"
 #include "service/screen/plot.h"
 #include "service/top/top.h"
@@ -86,13 +87,6 @@ typedef struct ProcessRow {
     char label[TOP_TEXT_CAP];   /* of a group; of a process the group that it is in, "" none */
 } ProcessRow;
 
-/* Something that is wrong or was: an incident. */
-typedef struct TroubleRow {
-    const Incident *incident;
-    FaultSeverity severity;
-    bool wrong; /* open and WARNING or worse */
-} TroubleRow;
-
 typedef struct CpuSeen {
     uint32_t pid;
     uint64_t start_ns, cpu_ns;
@@ -101,7 +95,6 @@ typedef struct CpuSeen {
 
 typedef VEC(GpuRow) GpuRows;
 typedef VEC(ProcessRow) ProcessRows;
-typedef VEC(TroubleRow) TroubleRows;
 typedef VEC(CpuSeen) CpuSeens;
 typedef VEC(uint32_t) Order;
 
@@ -141,11 +134,10 @@ typedef struct Top {
     uint64_t real_ns; /* of the snapshot, wall clock */
 
     /* from the snapshot */
-    VEC(const Incident *) urgent;
+    VEC(const Incident *) incidents; /* the most urgent first */
     GpuRows gpus;
     ProcessRows processes, spare;
     Order order, order_spare;
-    TroubleRows troubles;
     CpuSeens cpu, cpu_before;
     uint64_t cpu_real_ns;
 
@@ -153,11 +145,11 @@ typedef struct Top {
     ViewId view;
     ViewId back[8]; /* views that Escape leads back to */
     size_t back_count;
-    List gpu_list, process_list, trouble_list;     /* gpu_list: the devices, behind them the processes */
-    Thing gpu_thing, process_thing, trouble_thing; /* the selected objects; none: the first row */
-    Thing followed;                                /* the GPU or instance of the view `gpu` */
-    bool touched;                                  /* the user has pressed or clicked something */
-    List numbers;                                  /* its lines, and those of the topology */
+    List gpu_list, process_list, incident_list;        /* gpu_list: the devices, behind them the processes */
+    Thing gpu_thing, process_thing, incident_selected; /* the selected objects; none: the first row */
+    Thing followed;                                    /* the GPU or instance of the view `gpu` */
+    bool touched;                                      /* the user has pressed or clicked something */
+    List numbers;                                      /* its lines, and those of the topology */
     List matrix;
 
     /* how it is shown */
@@ -221,11 +213,11 @@ void processes_cpu(Top *top);
 /* Whether a row holds this text (search and filter). */
 bool gpu_row_has(const GpuRow *row, const char *word);
 bool process_row_has(const ProcessRow *row, const char *word);
-bool trouble_row_has(const TroubleRow *row, const char *word);
+bool incident_has(const Incident *incident, const char *word);
 /* The object of a row. */
 Thing gpu_row_thing(const GpuRow *row);
 Thing process_row_thing(const ProcessRow *row);
-Thing trouble_row_thing(const TroubleRow *row);
+Thing incident_thing(const Incident *incident);
 /* "pod ns/name", "job 4711", "docker 3f2a1b9c0d1e"; "" if unknown. */
 const char *owner_label(const ProcessOwner *owner, char out[TOP_TEXT_CAP]);
 /* How long it has been running; false if unknown. */
@@ -235,15 +227,13 @@ const ProcessRow *top_process(const Top *top);
 /* The row of the GPU or instance that is followed, else the first; NULL where there is none. */
 const GpuRow *top_followed(const Top *top);
 /* What an incident is about: "GPU 3", "the node". */
-const char *trouble_where(const TroubleRow *row, char out[TOP_TEXT_CAP]);
-bool trouble_about(const TroubleRow *row, const NodeGpu *gpu);
-const char *trouble_title(const TroubleRow *row);
-const char *trouble_action(const TroubleRow *row); /* what to do, a phrase */
+const char *incident_where(const Incident *incident, char out[TOP_TEXT_CAP]);
+bool incident_is_on(const Incident *incident, const NodeGpu *gpu);
 
 /* head.c: host, time and tabs; stale, paused, replayed; health. Removes the used rows from the area. */
 void head_draw(Top *top, Grid *grid, Area *area);
-/* troubles.c: a problem and what to do, in one line or in two, removed from the area. */
-void trouble_draw(Top *top, Grid *grid, Area *area, const TroubleRow *trouble);
+/* incidents.c: an incident and what to do, in one line or in two, removed from the area. */
+void incident_draw(Top *top, Grid *grid, Area *area, const Incident *incident);
 /* keys.c */
 void foot_draw(Top *top, Grid *grid, Area area);
 

@@ -8,29 +8,19 @@
 #include "service/top/inside.h"
 #include "service/top/value.h"
 
-static bool on_gpu(const Incident *incident, const NodeGpu *gpu)
+bool incident_is_on(const Incident *incident, const NodeGpu *gpu)
 {
     return incident->device.kind != DEVICE_NODE && incident->scope != SCOPE_FABRIC && incident->device.has_pci &&
            pci_compare(incident->device.pci, gpu->reading.device.pci) == 0;
 }
 
-bool trouble_about(const TroubleRow *row, const NodeGpu *gpu)
-{
-    return on_gpu(row->incident, gpu);
-}
-
-static bool is_wrong(const Incident *incident)
-{
-    return incident->state == INCIDENT_OPEN && incident->severity >= SEVERITY_WARNING;
-}
-
 /* The problem of a GPU; incidents are sorted by urgency. A program's fault is shown, but does not mark its GPU as
  * faulty. */
-static void judge_gpu(const Top *top, GpuRow *row)
+static void find_problem(const Top *top, GpuRow *row)
 {
-    for (size_t i = 0; i < top->urgent.len && !row->incident; i++)
-        if (is_wrong(top->urgent.at[i]) && on_gpu(top->urgent.at[i], row->gpu))
-            row->incident = top->urgent.at[i];
+    for (size_t i = 0; i < top->incidents.len && !row->incident; i++)
+        if (incident_is_problem(top->incidents.at[i]) && incident_is_on(top->incidents.at[i], row->gpu))
+            row->incident = top->incidents.at[i];
     if (row->incident) {
         row->wrong = row->incident->title;
         row->severity = row->incident->cause == CAUSE_APPLICATION ? SEVERITY_INFO : row->incident->severity;
@@ -42,7 +32,7 @@ static void add_gpu(Top *top, const NodeGpu *gpu)
     static const Activity unknown;
     GpuRow row = {.gpu = gpu, .reading = &gpu->reading, .activity = &gpu->activity};
 
-    judge_gpu(top, &row);
+    find_problem(top, &row);
     vec_push(&top->gpus, row);
     for (size_t i = 0; i < gpu->instance_count; i++) {
         row = (GpuRow){.gpu = gpu,
@@ -51,17 +41,6 @@ static void add_gpu(Top *top, const NodeGpu *gpu)
                        .instance = true,
                        .last = i + 1 == gpu->instance_count};
         vec_push(&top->gpus, row);
-    }
-}
-
-static void add_troubles(Top *top)
-{
-    vec_clear(&top->troubles);
-    for (size_t i = 0; i < top->urgent.len; i++) {
-        TroubleRow row = {.incident = top->urgent.at[i],
-                          .severity = top->urgent.at[i]->severity,
-                          .wrong = is_wrong(top->urgent.at[i])};
-        vec_push(&top->troubles, row);
     }
 }
 
@@ -79,20 +58,20 @@ static void find_cursor(const Top *top, List *list, Thing *selected)
     list_move(list, 0);
 }
 
-static void find_trouble(Top *top)
+static void find_incident(Top *top)
 {
-    top->trouble_list.count = top->troubles.len;
-    if (top->trouble_thing.kind == THING_NONE)
-        top->trouble_list.selected = 0;
-    for (size_t i = 0; i < top->troubles.len; i++) {
-        const Thing thing = trouble_row_thing(&top->troubles.at[i]);
+    top->incident_list.count = top->incidents.len;
+    if (top->incident_selected.kind == THING_NONE)
+        top->incident_list.selected = 0;
+    for (size_t i = 0; i < top->incidents.len; i++) {
+        const Thing thing = incident_thing(top->incidents.at[i]);
 
-        if (thing_equal(&thing, &top->trouble_thing)) {
-            top->trouble_list.selected = i;
+        if (thing_equal(&thing, &top->incident_selected)) {
+            top->incident_list.selected = i;
             return;
         }
     }
-    list_move(&top->trouble_list, 0);
+    list_move(&top->incident_list, 0);
 }
 
 void rows_see(Top *top)
@@ -100,16 +79,15 @@ void rows_see(Top *top)
     const Snapshot *status = top->snapshot;
 
     vec_clear(&top->gpus);
-    vec_clear(&top->urgent);
-    vec_reserve(&top->urgent, status->incident_count);
+    vec_clear(&top->incidents);
+    vec_reserve(&top->incidents, status->incident_count);
     if (status->incident_count > 0)
-        top->urgent.len =
-            incidents_urgent(status->incidents, status->incident_count, top->urgent.at, status->incident_count);
+        top->incidents.len =
+            incidents_urgent(status->incidents, status->incident_count, top->incidents.at, status->incident_count);
     for (size_t i = 0; status->node && i < status->node->gpu_count; i++)
         add_gpu(top, &status->node->gpus[i]);
-    add_troubles(top);
     find_cursor(top, &top->gpu_list, &top->gpu_thing);
-    find_trouble(top);
+    find_incident(top);
 }
 
 /* --- what a row is ------------------------------------------------------------------------------------------------ */
@@ -119,11 +97,11 @@ Thing gpu_row_thing(const GpuRow *row)
     return (Thing){.kind = THING_DEVICE, .device = row->reading->device};
 }
 
-Thing trouble_row_thing(const TroubleRow *row)
+Thing incident_thing(const Incident *incident)
 {
     Thing thing = {.kind = THING_INCIDENT};
 
-    snprintf(thing.text, sizeof thing.text, "%s", row->incident->id);
+    snprintf(thing.text, sizeof thing.text, "%s", incident->id);
     return thing;
 }
 
@@ -137,32 +115,22 @@ bool gpu_row_has(const GpuRow *row, const char *word)
            text_has(row->reading->profile, word) || text_has(pci_format(device->pci, PCI_FORM_SYSFS, pci), word);
 }
 
-bool trouble_row_has(const TroubleRow *row, const char *word)
+bool incident_has(const Incident *incident, const char *word)
 {
     char where[TOP_TEXT_CAP];
 
-    return text_has(trouble_title(row), word) || text_has(trouble_where(row, where), word) ||
-           text_has(row->incident->class, word) || text_has(row->incident->id, word);
+    return text_has(incident->title, word) || text_has(incident_where(incident, where), word) ||
+           text_has(incident->class, word) || text_has(incident->id, word);
 }
 
-const char *trouble_title(const TroubleRow *row)
+const char *incident_where(const Incident *incident, char out[TOP_TEXT_CAP])
 {
-    return row->incident->title;
-}
-
-const char *trouble_action(const TroubleRow *row)
-{
-    return fault_actions[row->incident->action].text;
-}
-
-const char *trouble_where(const TroubleRow *row, char out[TOP_TEXT_CAP])
-{
-    const Device *d = &row->incident->device;
+    const Device *d = &incident->device;
     char pci[PCI_TEXT_CAP] = "?";
 
     if (d->has_pci)
         pci_format(d->pci, PCI_FORM_SYSFS, pci);
-    if (row->incident->scope == SCOPE_FABRIC)
+    if (incident->scope == SCOPE_FABRIC)
         snprintf(out, TOP_TEXT_CAP, "fabric");
     else if (d->kind == DEVICE_NODE)
         snprintf(out, TOP_TEXT_CAP, "node");

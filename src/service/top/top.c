@@ -71,13 +71,12 @@ void top_free(Top *top)
 {
     if (!top)
         return;
-    vec_done(&top->urgent);
+    vec_done(&top->incidents);
     vec_done(&top->gpus);
     vec_done(&top->processes);
     vec_done(&top->spare);
     vec_done(&top->order);
     vec_done(&top->order_spare);
-    vec_done(&top->troubles);
     vec_done(&top->cpu);
     vec_done(&top->cpu_before);
     str_done(&top->sheet);
@@ -132,7 +131,7 @@ void top_see(Top *top, const Snapshot *snapshot, const FeedState *feed)
         top_views[VIEW_GPUS].moved(top);
     if (top->process_thing.kind != THING_NONE)
         top_views[VIEW_PROCESSES].moved(top);
-    if (top->trouble_thing.kind != THING_NONE)
+    if (top->incident_selected.kind != THING_NONE)
         top_views[VIEW_INCIDENTS].moved(top);
 }
 
@@ -174,7 +173,7 @@ TopWish top_key(Top *top, uint32_t key)
         if (view->moved)
             view->moved(top);
         if (key == TOP_KEY_HOME) /* stay at the top */
-            top->process_thing.kind = top->trouble_thing.kind = THING_NONE;
+            top->process_thing.kind = top->incident_selected.kind = THING_NONE;
         return TOP_WISH_NONE;
     }
     return keys_run(top, key);

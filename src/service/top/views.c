@@ -26,8 +26,8 @@ static void processes_moved(Top *top)
 
 static void incidents_moved(Top *top)
 {
-    if (top->trouble_list.selected < top->troubles.len)
-        top->trouble_thing = trouble_row_thing(&top->troubles.at[top->trouble_list.selected]);
+    if (top->incident_list.selected < top->incidents.len)
+        top->incident_selected = incident_thing(top->incidents.at[top->incident_list.selected]);
 }
 
 /* --- search ------------------------------------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ static bool processes_has(const Top *top, size_t row, const char *word)
 
 static bool incidents_has(const Top *top, size_t row, const char *word)
 {
-    return row < top->troubles.len && trouble_row_has(&top->troubles.at[row], word);
+    return row < top->incidents.len && incident_has(top->incidents.at[row], word);
 }
 
 /* --- Enter -------------------------------------------------------------------------------------------------------- */
@@ -74,9 +74,9 @@ static void gpus_enter(Top *top)
 
 static void incidents_enter(Top *top)
 {
-    if (top->trouble_list.selected >= top->troubles.len)
+    if (top->incident_list.selected >= top->incidents.len)
         return;
-    top->target = trouble_row_thing(&top->troubles.at[top->trouble_list.selected]);
+    top->target = incident_thing(top->incidents.at[top->incident_list.selected]);
     top_open(top, OVERLAY_INCIDENT);
 }
 
@@ -98,7 +98,7 @@ const View top_views[VIEW_END] = {
     [VIEW_PROCESSES] = {"processes", "Processes", "Procs", "who uses the GPUs: job, pod, container, user, command",
                         offsetof(Top, process_list), processes_moved, processes_has, open_process, view_processes_draw},
     [VIEW_INCIDENTS] = {"incidents", "Incidents", "Faults", "what is wrong and was, why, and what to do",
-                        offsetof(Top, trouble_list), incidents_moved, incidents_has, incidents_enter,
+                        offsetof(Top, incident_list), incidents_moved, incidents_has, incidents_enter,
                         view_incidents_draw},
     [VIEW_TOPOLOGY] = {"topology", "Topology", "Topo", "how the GPUs are joined", offsetof(Top, matrix), NULL, NULL,
                        topology_enter, view_topology_draw},
