@@ -29,10 +29,10 @@ static void close_handles(Agent *agent)
         uv_close((uv_handle_t *)&agent->signals[i], NULL);
     uv_close((uv_handle_t *)&agent->tick_timer, NULL);
     uv_close((uv_handle_t *)&agent->reload_timer, NULL);
-    eyes_close(&agent->eyes);
+    sampling_close(&agent->sampling);
 }
 
-static void eyes_stopped(void *self)
+static void sampling_stopped(void *self)
 {
     close_handles(self);
 }
@@ -41,7 +41,7 @@ static void judge_closed(void *self)
 {
     Agent *agent = self;
 
-    eyes_stop(&agent->eyes, eyes_stopped, agent);
+    sampling_stop(&agent->sampling, sampling_stopped, agent);
 }
 
 static void stop(Agent *agent)
@@ -80,7 +80,7 @@ static uint64_t tick_ms(const Agent *agent)
 /* True while a GPU was not sampled yet: the next tick then comes early. */
 static bool is_starting(const Agent *agent)
 {
-    const Node *node = view_node(agent->eyes.view);
+    const Node *node = board_reader_node(agent->sampling.reader);
 
     if (node->time_ns - agent->start_ns > START_NS)
         return false;
@@ -128,7 +128,7 @@ static void init_handles(Agent *agent)
 /* Alerts link to a listener on all addresses by the host name. */
 static void place_alerts(Agent *agent)
 {
-    const char *url, *name = view_node(agent->eyes.view)->hostname;
+    const char *url, *name = board_reader_node(agent->sampling.reader)->hostname;
 
     for (size_t i = 0; (url = http_server_url(agent->http, i)); i++) {
         const char *any = strstr(url, "//[::]:") ? "//[::]:" : strstr(url, "//0.0.0.0:") ? "//0.0.0.0:" : NULL;
@@ -194,8 +194,8 @@ static int start(Agent *agent, Err *err)
         str_init(&agent->pages[i].text, 64 << 20);
     if (runbook_pages_open(&agent->runbooks, verb_data_path(&agent->started->arena, RUNBOOK_FILE), err) < 0)
         log_write(&agent->log, LOG_LEVEL_WARN, "%s; no runbooks under /" RUNBOOK_PLACE "/", err->text);
-    TRY(eyes_open(&agent->eyes, &agent->loop, agent->config, &agent->log, err));
-    TRY(judge_open(&agent->judge, &agent->loop, agent->config, &agent->eyes, agent->store, &agent->log, err));
+    TRY(sampling_open(&agent->sampling, &agent->loop, agent->config, &agent->log, err));
+    TRY(judge_open(&agent->judge, &agent->loop, agent->config, &agent->sampling, agent->store, &agent->log, err));
     agent->judge.changed = agent_incident_changed;
     agent->judge.happened = agent_event_happened;
     agent->judge.self = agent;
@@ -203,7 +203,7 @@ static int start(Agent *agent, Err *err)
     TRY(open_doors(agent, err));
     agent_watch_files(agent);
     agent->config_fine = true;
-    agent->start_ns = board_now(agent->eyes.board);
+    agent->start_ns = board_now(agent->sampling.board);
     agent_tick(agent);
     uv_timer_start(&agent->tick_timer, tick_due, 1, START_TICK_MS);
     return 0;

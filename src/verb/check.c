@@ -15,7 +15,7 @@
 #include "base/number.h"
 #include "base/cleanup.h"
 #include "verb/agent/control.h"
-#include "verb/agent/glance.h"
+#include "verb/agent/local_node.h"
 #include "verb/check/judge.h"
 #include "verb/incident/past.h"
 #include "verb/look.h"
@@ -242,7 +242,7 @@ static int look(VerbCall *call, const CheckOptions *o, const Question *q, uint64
 {
     const uint64_t now = clock_monotonic(clock_kernel());
     const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
-    const GlanceOptions options = {.library = o->look.library ? o->look.library : "",
+    const LocalNodeOptions options = {.library = o->look.library ? o->look.library : "",
                                    .root = o->look.root,
                                    .limit_ns = left > (LOOK_LEAST_MS + 1000) * NS_PER_MS ? left - NS_PER_S
                                                                                          : LOOK_LEAST_MS * NS_PER_MS};
@@ -251,13 +251,13 @@ static int look(VerbCall *call, const CheckOptions *o, const Question *q, uint64
                           .shared = o->shared,
                           .gpus = q->gpus,
                           .gpu_count = q->gpu_count};
-    CLEANUP(glance_free_at) Glance *glance = NULL;
+    CLEANUP(local_node_free_at) LocalNode *local = NULL;
     CLEANUP_FREE CheckResult *result = calloc(1, sizeof *result);
     CLEANUP(str_done) Str out = {0};
 
-    if (!result || glance_new(&options, &glance, &call->err) < 0)
+    if (!result || local_node_new(&options, &local, &call->err) < 0)
         return say_unknown(o, call->err.text);
-    const Snapshot *seen = glance_see(glance);
+    const Snapshot *seen = local_node_wait(local);
     check_judge(seen, &ask, result);
     str_init(&out, CONTROL_REPLY_MAX);
     check_write(&ask, result, format_of(o), &out);

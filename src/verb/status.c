@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `stoker status`: the node on one screen, from the running agent or, where none runs, by a look of its own. */
+/* `stoker status`: the node on one screen, from the running agent or, without one, from samplers of its own. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "service/status/status.h"
 #include "verb/agent/control.h"
-#include "verb/agent/glance.h"
+#include "verb/agent/local_node.h"
 #include "verb/look.h"
 #include "verb/verb.h"
 
@@ -70,7 +70,7 @@ static size_t height_of(const StatusOptions *o)
 }
 
 /* One look, into `out`. Returns an exit code; below 0 -errno with call->err set. */
-static int look(VerbCall *call, const StatusOptions *o, Glance **glance, Str *out)
+static int look(VerbCall *call, const StatusOptions *o, LocalNode **local, Str *out)
 {
     const char *path = o->look.control ? o->look.control : control_default_path(call->arena);
     StatusStyle style = {.width = verb_width(),
@@ -80,7 +80,7 @@ static int look(VerbCall *call, const StatusOptions *o, Glance **glance, Str *ou
     char line[64];
     int code;
 
-    if (!o->look.alone && !*glance) {
+    if (!o->look.alone && !*local) {
         snprintf(line, sizeof line, o->json ? "status json" : "status text %zu %d %zu", style.width,
                  style.colour + 2 * style.utf8, style.height);
         int rc = control_ask(path, line, ASK_MS, out, &code, &call->err);
@@ -89,10 +89,10 @@ static int look(VerbCall *call, const StatusOptions *o, Glance **glance, Str *ou
         if (o->look.control || (rc != -ENOENT && rc != -ECONNREFUSED))
             return rc;
     }
-    GlanceOptions options = {.library = o->look.library ? o->look.library : "", .root = o->look.root};
-    if (!*glance)
-        TRY(glance_new(&options, glance, &call->err));
-    const Snapshot *snapshot = glance_see(*glance);
+    LocalNodeOptions options = {.library = o->look.library ? o->look.library : "", .root = o->look.root};
+    if (!*local)
+        TRY(local_node_new(&options, local, &call->err));
+    const Snapshot *snapshot = local_node_wait(*local);
 
     if (o->json)
         status_json(snapshot, out);
@@ -105,14 +105,14 @@ static int status_run(VerbCall *call, const void *options)
 {
     const StatusOptions *o = options;
     CLEANUP(str_done) Str out = {0};
-    CLEANUP(glance_free_at) Glance *glance = NULL;
+    CLEANUP(local_node_free_at) LocalNode *local = NULL;
 
     if (call->args.len > 0)
         return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
     str_init(&out, CONTROL_REPLY_MAX);
     for (;;) {
         str_clear(&out);
-        int code = look(call, o, &glance, &out);
+        int code = look(call, o, &local, &out);
         if (code < 0)
             return verb_fail(call, EXIT_UNKNOWN);
         if (o->watch && !o->json && isatty(STDOUT_FILENO))

@@ -22,7 +22,7 @@
 #include "source/podresources/podresources.h"
 #include "verb/agent/config.h"
 #include "verb/agent/control.h"
-#include "verb/agent/eyes.h"
+#include "verb/agent/sampling.h"
 #include "verb/agent/judge.h"
 #include "wire/http/server.h"
 
@@ -40,11 +40,11 @@ typedef struct Agent {
     int argc; /* for reloads */
     char **argv;
     AgentConfig *config;  /* in force */
-    AgentConfig *started; /* what it was started with; the eyes hold on to it */
+    AgentConfig *started; /* what it was started with; the sampling hold on to it */
     AgentConfig *applied; /* what agent_apply did last; NULL at first */
 
     /* sources */
-    Eyes eyes;
+    Sampling sampling;
     PodResources *pods; /* NULL: off */
     Hpc jobs;
     bool jobs_on;
@@ -71,7 +71,7 @@ typedef struct Agent {
     uv_timer_t tick_timer, reload_timer;
     uv_signal_t signals[3];
     uint64_t files_sum; /* of the files that are read again when they change */
-    bool has_terminal; /* SIGHUP ends the agent */
+    bool has_terminal;  /* SIGHUP ends the agent */
     bool stopping, handles_closed;
     uint64_t reloads, reload_failures;
     bool config_fine;

@@ -168,7 +168,7 @@ static void fill_judged(const Agent *agent, Judged *ret)
 static const Str *shared_page(Agent *agent, ExporterFormat format)
 {
     AgentPage *page = &agent->pages[format];
-    const Node *node = view_node(agent->eyes.view);
+    const Node *node = board_reader_node(agent->sampling.reader);
     ExporterSelf self;
     Judged judged;
 
@@ -197,11 +197,11 @@ static void answer_metrics(Agent *agent, HttpRequest *request)
 
     snprintf(scraper, sizeof scraper, "%s %s", http_remote(request), client ? client : "");
     size_t count =
-        windows_read(agent->windows, scraper, board_now(agent->eyes.board), windows, NODE_GPUS_MAX, &span_ns);
+        windows_read(agent->windows, scraper, board_now(agent->sampling.board), windows, NODE_GPUS_MAX, &span_ns);
     str_init(&text, ANSWER_MAX);
     str_reserve(&text, page->len + 16384);
     str_addn(&text, page->text, page->len);
-    exporter_window(agent->exporter, view_node(agent->eyes.view), windows, count, span_ns, format, &text);
+    exporter_window(agent->exporter, board_reader_node(agent->sampling.reader), windows, count, span_ns, format, &text);
     send_text(request, 200, format == EXPORTER_OPENMETRICS ? TYPE_OPENMETRICS : TYPE_TEXT, &text);
 }
 
@@ -240,7 +240,7 @@ static void answer_gpus(Agent *agent, HttpRequest *request)
     CLEANUP(str_done) Str text;
 
     str_init(&text, ANSWER_MAX);
-    api_gpus(view_node(agent->eyes.view),
+    api_gpus(board_reader_node(agent->sampling.reader),
              &(ApiBeside){.owners = agent->pods ? podresources_table(agent->pods) : NULL,
                           .processes = judge_processes(&agent->judge),
                           .places = judge_places(&agent->judge)},
@@ -320,7 +320,7 @@ static void send_list(Agent *agent, HttpRequest *request, const char *base)
     CLEANUP(str_done) Str text;
 
     str_init(&text, ANSWER_MAX);
-    api_index(view_node(agent->eyes.view), STOKER_VERSION, base, &text);
+    api_index(board_reader_node(agent->sampling.reader), STOKER_VERSION, base, &text);
     send_text(request, 200, TYPE_HTML, &text);
 }
 
@@ -365,7 +365,7 @@ static void answer_runbook(Agent *agent, HttpRequest *request, const char *class
 
 static void answer_history(Agent *agent, HttpRequest *request, const char *id)
 {
-    const Node *node = view_node(agent->eyes.view);
+    const Node *node = board_reader_node(agent->sampling.reader);
     const NodeGpu *gpu;
     HistoryQuery query;
     Err err;
@@ -405,7 +405,7 @@ static HttpBody *tick_body(Agent *agent)
 
     str_init(&text, ANSWER_MAX);
     str_add(&text, "event: tick\ndata: ");
-    api_tick(view_node(agent->eyes.view), &text);
+    api_tick(board_reader_node(agent->sampling.reader), &text);
     str_add(&text, "\n\n");
     size_t len = text.len;
     return http_body_new(str_take(&text), len);

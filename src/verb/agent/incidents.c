@@ -34,7 +34,7 @@ static bool is_about(const Agent *agent, const Incident *incident, const char *d
 
     if (device_key(&incident->device, key) >= 0 && strcmp(key, device) == 0)
         return true;
-    return api_find(view_node(agent->eyes.view), device, &gpu) && incident->device.has_pci &&
+    return api_find(board_reader_node(agent->sampling.reader), device, &gpu) && incident->device.has_pci &&
            pci_compare(incident->device.pci, gpu->reading.device.pci) == 0;
 }
 
@@ -57,7 +57,7 @@ static size_t pick_incidents(const Agent *agent, const AgentQuery *query, const 
 
 void agent_incidents_json(const Agent *agent, const AgentQuery *query, Str *out)
 {
-    const Node *node = view_node(agent->eyes.view);
+    const Node *node = board_reader_node(agent->sampling.reader);
     const Incident *list[INCIDENTS_MAX];
 
     incidents_json(list, pick_incidents(agent, query, list), node->hostname, node->real_ns, out);
@@ -76,7 +76,7 @@ typedef struct EventsOut {
 static void add_event(void *self, const JudgeEvent *event)
 {
     EventsOut *list = self;
-    const Node *node = view_node(list->agent->eyes.view);
+    const Node *node = board_reader_node(list->agent->sampling.reader);
 
     if (list->count++)
         str_add(list->out, list->between);
@@ -132,7 +132,7 @@ void agent_event_happened(void *self, const JudgeEvent *event)
         return;
     str_init(&text, BODY_MAX);
     str_add(&text, "event: event\ndata: ");
-    event_json(&event->event, event->incident, view_node(agent->eyes.view), &text);
+    event_json(&event->event, event->incident, board_reader_node(agent->sampling.reader), &text);
     str_add(&text, "\n\n");
     send_all(agent, &text);
 }
@@ -167,8 +167,10 @@ static bool read_style(const Agent *agent, const Words *words, bool *json, Incid
         number_parse_u64(words->at[2], 0, WIDTH_MAX, &width, NULL) < 0 ||
         number_parse_u64(words->at[3], 0, 3, &bits, NULL) < 0)
         return false;
-    *style = (IncidentStyle){
-        .width = width, .colour = bits & 1, .utf8 = bits & 2, .real_ns = view_node(agent->eyes.view)->real_ns};
+    *style = (IncidentStyle){.width = width,
+                             .colour = bits & 1,
+                             .utf8 = bits & 2,
+                             .real_ns = board_reader_node(agent->sampling.reader)->real_ns};
     return true;
 }
 
@@ -240,8 +242,8 @@ static int answer_clear(Agent *agent, const Words *words, Str *out)
         return answer_usage(out, "clear: ID WHO");
     if (!words->owner)
         return answer_refused(out);
-    if (incidents_clear(agent->judge.incidents, id, words->at[2], board_now(agent->eyes.board), eyes_real(&agent->eyes),
-                        &err) < 0) {
+    if (incidents_clear(agent->judge.incidents, id, words->at[2], board_now(agent->sampling.board),
+                        sampling_real_ns(&agent->sampling), &err) < 0) {
         str_addf(out, "%s\n", err.text);
         return EXIT_UNKNOWN;
     }
@@ -277,7 +279,7 @@ static bool read_gpus(const Node *node, const char *text, MaintenanceWindow *win
 
 static int start_window(Agent *agent, const Words *words, Str *out)
 {
-    const Node *node = view_node(agent->eyes.view);
+    const Node *node = board_reader_node(agent->sampling.reader);
     MaintenanceWindow window = {0};
     char id[INCIDENT_ID_CAP];
     uint64_t seconds;
@@ -309,7 +311,7 @@ static int start_window(Agent *agent, const Words *words, Str *out)
 
 static int stop_window(Agent *agent, const Words *words, Str *out)
 {
-    const Node *node = view_node(agent->eyes.view);
+    const Node *node = board_reader_node(agent->sampling.reader);
     Maintenance *maintenance = agent->judge.maintenance;
     Err err;
 

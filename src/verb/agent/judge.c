@@ -28,14 +28,14 @@ static uint64_t get_now_ns(void *self)
 {
     const Judge *judge = self;
 
-    return board_now(judge->eyes->board);
+    return board_now(judge->sampling->board);
 }
 
 static uint64_t get_real_ns(void *self)
 {
     const Judge *judge = self;
 
-    return eyes_real(judge->eyes);
+    return sampling_real_ns(judge->sampling);
 }
 
 /* The machine's own clock: how long an XID waits for its line, whatever the board's clock does. */
@@ -62,7 +62,7 @@ static void log_change(const Judge *judge, const Incident *incident, IncidentCha
 static void put_bundle(Judge *judge, const Incident *incident)
 {
     BundleEvent events[BUNDLE_EVENTS];
-    const Node *node = view_node(judge->eyes->view);
+    const Node *node = board_reader_node(judge->sampling->reader);
     const uint64_t from = judge->event_count > BUNDLE_EVENTS ? judge->event_count - BUNDLE_EVENTS : 0;
     size_t count = 0;
     CLEANUP(str_done) Str text = {0};
@@ -300,7 +300,7 @@ static bool read_library_xids(Judge *judge)
     for (size_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
         XidEvent some[BOARD_EVENTS_LEN];
         uint64_t lost;
-        const size_t n = board_read_events(&judge->eyes->board->samplers[i], &judge->event_heads[i], some, &lost);
+        const size_t n = board_read_events(&judge->sampling->board->samplers[i], &judge->event_heads[i], some, &lost);
 
         for (size_t k = 0; k < n; k++)
             add_library_xid(judge, &some[k]);
@@ -432,7 +432,7 @@ size_t judge_forget_missing(Judge *judge, const Incident *incident, const char *
 {
     if (strcmp(incident->class, "gpu-missing") != 0)
         return 0;
-    return remembered_forget(&judge->remembered, view_node(judge->eyes->view), &incident->device, who);
+    return remembered_forget(&judge->remembered, board_reader_node(judge->sampling->reader), &incident->device, who);
 }
 
 void judge_tick(Judge *judge, const Node *node)
@@ -584,7 +584,7 @@ static int open_log(Judge *judge, uv_loop_t *loop, const JournalKept *kept, Err 
 static int open_alerts(Judge *judge, uv_loop_t *loop, Err *err)
 {
     const AlertsConfig config = {.tree = judge->config->o.alerts,
-                                 .hostname = view_node(judge->eyes->view)->hostname,
+                                 .hostname = board_reader_node(judge->sampling->reader)->hostname,
                                  .external_url = judge->config->o.external_url ? judge->config->o.external_url : "",
                                  .now_ns = get_now_ns,
                                  .real_ns = get_real_ns,
@@ -631,17 +631,18 @@ static void note_start(Judge *judge)
     add_event(judge, &event);
 }
 
-int judge_open(Judge *judge, uv_loop_t *loop, AgentConfig *config, Eyes *eyes, Store *store, const Log *log, Err *err)
+int judge_open(Judge *judge, uv_loop_t *loop, AgentConfig *config, Sampling *sampling, Store *store, const Log *log,
+               Err *err)
 {
     JournalKept kept = {0};
 
-    *judge = (Judge){.log = log, .eyes = eyes, .store = store, .config = config};
+    *judge = (Judge){.log = log, .sampling = sampling, .store = store, .config = config};
     judge->events = xcalloc(JUDGE_EVENTS, sizeof *judge->events);
     uv_idle_init(loop, &judge->idle);
     uv_timer_init(loop, &judge->xid_timer);
     uv_unref((uv_handle_t *)&judge->xid_timer);
     judge->idle.data = judge->xid_timer.data = judge;
-    processes_on_events(eyes->processes, handle_news, judge);
+    processes_on_events(sampling->processes, handle_news, judge);
     judge->opened_ns = get_now_ns(judge);
     TRY(load_catalogue(config, &judge->catalogue, err));
     judge->maintenance = maintenance_new();
@@ -651,7 +652,7 @@ int judge_open(Judge *judge, uv_loop_t *loop, AgentConfig *config, Eyes *eyes, S
     TRY(open_journal(judge, loop, err));
     log_journal(judge);
     restore_from_journal(judge, &kept);
-    remembered_open(&judge->remembered, &kept, judge->journal, eyes, log);
+    remembered_open(&judge->remembered, &kept, judge->journal, sampling, log);
     const HostConfig host = {.root = config->o.root ? config->o.root : "", .period_ns = config->o.slow_ns};
     int rc = host_open(&host, &judge->host, err);
     if (rc == 0)
@@ -716,7 +717,7 @@ void judge_close(Judge *judge, void (*closed)(void *self), void *self)
     judge->happened = NULL;
     uv_close((uv_handle_t *)&judge->idle, NULL);
     uv_close((uv_handle_t *)&judge->xid_timer, NULL);
-    processes_on_events(judge->eyes->processes, NULL, NULL);
+    processes_on_events(judge->sampling->processes, NULL, NULL);
     kmsg_close(TAKE(judge->kmsg));
     host_close(TAKE(judge->host));
     if (judge->alerts)

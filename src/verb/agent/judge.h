@@ -23,7 +23,7 @@
 #include "source/host/host.h"
 #include "source/kmsg/kmsg.h"
 #include "verb/agent/config.h"
-#include "verb/agent/eyes.h"
+#include "verb/agent/sampling.h"
 #include "verb/agent/remembered.h"
 
 enum { JUDGE_EVENTS = 1024 };
@@ -56,7 +56,7 @@ typedef struct JudgeGpu {
 
 typedef struct Judge {
     const Log *log;
-    Eyes *eyes; /* borrowed, as the next */
+    Sampling *sampling; /* borrowed, as the next */
     Store *store;
     AgentConfig *config;
     Catalogue *catalogue;
@@ -95,17 +95,18 @@ typedef struct Judge {
 /* Reads the catalogue and the other parts of the configuration that the judge needs; for --check-config too. */
 int judge_check(const AgentConfig *config, Err *err);
 
-int judge_open(Judge *judge, uv_loop_t *loop, AgentConfig *config, Eyes *eyes, Store *store, const Log *log, Err *err);
+int judge_open(Judge *judge, uv_loop_t *loop, AgentConfig *config, Sampling *sampling, Store *store, const Log *log,
+               Err *err);
 /* After a reload of the configuration; on errors the old one stays. */
 int judge_reload(Judge *judge, AgentConfig *config, Err *err);
 /* Adds the metrics, links and processes that are needed to the plan. */
 void judge_add_wanted(const Judge *judge, BoardPlan *plan);
-/* One tick, after the eyes have looked. */
+/* One tick, after the sampling have looked. */
 void judge_tick(Judge *judge, const Node *node);
 /* Opens and ends incidents and applies maintenance as of now, between two ticks. */
 void judge_advance(Judge *judge);
 /* Tries to deliver due alerts, writes the queue of the journal and ends; then calls `closed`, from within or from the
- * loop. The eyes and the store must last until then. Accepts a zeroed one. */
+ * loop. The sampling and the store must last until then. Accepts a zeroed one. */
 void judge_close(Judge *judge, void (*closed)(void *self), void *self);
 
 /* A "GPU missing" incident was cleared by hand: forgets its GPUs. Returns how many. */

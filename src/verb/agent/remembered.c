@@ -50,8 +50,8 @@ static const NodeGpu *named_as(const Node *node, const char *uuid)
 
 static bool on_bus(const Remembered *r, PciAddress pci)
 {
-    for (size_t i = 0; i < r->eyes->bus_count; i++)
-        if (pci_compare(r->eyes->bus[i], pci) == 0)
+    for (size_t i = 0; i < r->sampling->bus_count; i++)
+        if (pci_compare(r->sampling->bus[i], pci) == 0)
             return true;
     return false;
 }
@@ -75,7 +75,7 @@ static void forget_at(Remembered *r, size_t i)
 
     journal_put_gpu(r->journal, &gpu->row, true);
     if (gpu->missed)
-        supervisor_hide_gone_gpu(r->eyes->supervisor, gpu->row.device.pci);
+        supervisor_hide_gone_gpu(r->sampling->supervisor, gpu->row.device.pci);
     r->kept_count -= gpu->kept;
     vec_remove(&r->gpus, i);
 }
@@ -149,7 +149,7 @@ static void hide_moved(const Remembered *r, const Node *node)
         const Device *device = &node->gpus[i].reading.device;
 
         if (node->gpus[i].state == GPU_GONE && device->uuid[0] && named_as(node, device->uuid))
-            supervisor_hide_gone_gpu(r->eyes->supervisor, device->pci);
+            supervisor_hide_gone_gpu(r->sampling->supervisor, device->pci);
     }
 }
 
@@ -205,19 +205,19 @@ static void report_missing(Remembered *r, RememberedGpu *gpu)
 
     gpu->missed = true;
     log_gpus(r, gpu, "is not on the PCI bus");
-    const uint32_t entry = supervisor_add_gone_gpu(r->eyes->supervisor, gpu->row.device.pci, gpu->row.drained);
+    const uint32_t entry = supervisor_add_gone_gpu(r->sampling->supervisor, gpu->row.device.pci, gpu->row.drained);
     if (entry == UINT32_MAX)
         return;
     clock_format(when, gpu->row.last_real_ns);
     snprintf(why, sizeof why, "last seen at %s, before the agent was started", when);
-    view_know(r->eyes->view, entry, &gpu->row.device, why);
+    board_reader_know(r->sampling->reader, entry, &gpu->row.device, why);
 }
 
 /* As many are here as there should be, or as there were: what is not here was exchanged, or taken out on purpose. */
 static bool is_complete(const Remembered *r, const Node *node)
 {
-    const int64_t expected = r->eyes->expected >= 0 ? r->eyes->expected : (int64_t)r->kept_count;
-    const size_t found = node->gpus_found, present = r->eyes->bus_count > found ? r->eyes->bus_count : found;
+    const int64_t expected = r->sampling->expected >= 0 ? r->sampling->expected : (int64_t)r->kept_count;
+    const size_t found = node->gpus_found, present = r->sampling->bus_count > found ? r->sampling->bus_count : found;
 
     return (int64_t)present >= expected;
 }
@@ -277,7 +277,7 @@ static void settle_missing(Remembered *r, const Node *node)
     const size_t named = count_named(node);
     const bool early = node->time_ns - r->began_ns < NAMED_NS;
     /* A driver may know GPUs of which this machine shows no bus. */
-    if (open == 0 || !r->eyes->bus_seen || (early && (unnamed > 0 || named == 0)))
+    if (open == 0 || !r->sampling->bus_seen || (early && (unnamed > 0 || named == 0)))
         return;
     if (here > 0 || fates[FATE_UNKNOWN] > 0 || (unnamed == 0 && named == 0))
         settle_each(r, node);
@@ -288,9 +288,9 @@ static void settle_missing(Remembered *r, const Node *node)
 
 /* --- for the judge ------------------------------------------------------------------------------------------------ */
 
-void remembered_open(Remembered *r, const JournalKept *kept, Journal *journal, Eyes *eyes, const Log *log)
+void remembered_open(Remembered *r, const JournalKept *kept, Journal *journal, Sampling *sampling, const Log *log)
 {
-    *r = (Remembered){.log = log, .eyes = eyes, .journal = journal, .began_ns = board_now(eyes->board)};
+    *r = (Remembered){.log = log, .sampling = sampling, .journal = journal, .began_ns = board_now(sampling->board)};
     for (size_t i = 0; i < kept->gpus.len; i++)
         vec_push(&r->gpus, ((RememberedGpu){.row = kept->gpus.at[i], .kept = true}));
     r->kept_count = (uint32_t)r->gpus.len;
@@ -317,7 +317,8 @@ void remembered_refill(Remembered *r)
 
 static bool is_off_bus(const Remembered *r, const NodeGpu *gpu)
 {
-    return gpu->state == GPU_GONE || (r->eyes->bus_seen && gpu->state != GPU_UP && !on_bus(r, gpu->reading.device.pci));
+    return gpu->state == GPU_GONE ||
+           (r->sampling->bus_seen && gpu->state != GPU_UP && !on_bus(r, gpu->reading.device.pci));
 }
 
 static void forget_row(Remembered *r, PciAddress pci)
@@ -332,7 +333,7 @@ size_t remembered_forget(Remembered *r, const Node *node, const Device *device, 
     char name[PCI_TEXT_CAP];
     size_t count = 0;
 
-    eyes_scan(r->eyes);
+    sampling_scan_bus(r->sampling);
     for (size_t i = 0; i < node->gpu_count; i++) {
         const Device *gone = &node->gpus[i].reading.device;
 
@@ -340,7 +341,7 @@ size_t remembered_forget(Remembered *r, const Node *node, const Device *device, 
             continue;
         log_write(r->log, LOG_LEVEL_INFO, "GPU %s of %s is not missed any more, says %s",
                   gone->uuid[0] ? gone->uuid : "without a UUID", pci_format(gone->pci, PCI_FORM_SYSFS, name), who);
-        supervisor_hide_gone_gpu(r->eyes->supervisor, gone->pci);
+        supervisor_hide_gone_gpu(r->sampling->supervisor, gone->pci);
         forget_row(r, gone->pci);
         count++;
     }

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "service/journal/journal.h"
-#include "verb/agent/eyes.h"
+#include "verb/agent/sampling.h"
 
 typedef struct RememberedGpu {
     JournalGpu row;
@@ -22,7 +22,7 @@ typedef struct RememberedGpu {
 
 typedef struct Remembered {
     const Log *log; /* borrowed, as the next */
-    Eyes *eyes;
+    Sampling *sampling;
     Journal *journal;
     VEC(RememberedGpu) gpus;
     uint32_t kept_count;  /* GPUs that the journal had */
@@ -30,10 +30,11 @@ typedef struct Remembered {
     uint64_t put_real_ns; /* when all were put last */
 } Remembered;
 
-void remembered_open(Remembered *remembered, const JournalKept *kept, Journal *journal, Eyes *eyes, const Log *log);
+void remembered_open(Remembered *remembered, const JournalKept *kept, Journal *journal, Sampling *sampling,
+                     const Log *log);
 void remembered_done(Remembered *remembered); /* accepts a zeroed one */
 
-/* One tick: notes who is up, and who is not here. What is decided is seen at the next look of the eyes. */
+/* One tick: notes who is up, and who is not here. What is decided is seen at the next look of the sampling. */
 void remembered_turn(Remembered *remembered, const Node *node);
 /* The file was begun anew: all go into it. */
 void remembered_refill(Remembered *remembered);

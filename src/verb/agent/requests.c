@@ -37,7 +37,7 @@ static size_t open_incidents(const Agent *agent, const Incident *out[INCIDENTS_M
 
 Snapshot agent_snapshot(const Agent *agent, const Incident *incidents[INCIDENTS_MAX])
 {
-    return (Snapshot){.node = view_node(agent->eyes.view),
+    return (Snapshot){.node = board_reader_node(agent->sampling.reader),
                       .owners = agent->pods ? podresources_table(agent->pods) : NULL,
                       .processes = judge_processes(&agent->judge),
                       .places = judge_places(&agent->judge),
@@ -82,7 +82,7 @@ static int answer_status(Agent *agent, const char *const *words, size_t count, b
 static int answer_history(Agent *agent, const char *const *words, size_t count, bool owner, Str *out)
 {
     (void)owner;
-    const Node *node = view_node(agent->eyes.view);
+    const Node *node = board_reader_node(agent->sampling.reader);
     const NodeGpu *gpu;
     HistoryQuery query;
     Err err;
@@ -123,8 +123,8 @@ static int answer_release(Agent *agent, const char *const *words, size_t count, 
         str_add(out, "only root and the agent's own user may do this\n");
         return EXIT_UNKNOWN;
     }
-    uint64_t now = board_now(agent->eyes.board);
-    supervisor_release(agent->eyes.supervisor, seconds ? now + seconds * NS_PER_S : 0);
+    uint64_t now = board_now(agent->sampling.board);
+    supervisor_release(agent->sampling.supervisor, seconds ? now + seconds * NS_PER_S : 0);
     if (seconds)
         log_write(&agent->log, LOG_LEVEL_INFO, "the driver is let go for %llu s, as asked",
                   (unsigned long long)seconds);
@@ -138,7 +138,7 @@ static int answer_release(Agent *agent, const char *const *words, size_t count, 
 static int answer_released(Agent *agent, const char *const *words, size_t count, bool owner, Str *out)
 {
     (void)words, (void)count, (void)owner;
-    const Node *node = view_node(agent->eyes.view);
+    const Node *node = board_reader_node(agent->sampling.reader);
     size_t holding = 0;
 
     for (size_t i = 0; i < node->sampler_count; i++) {
@@ -150,7 +150,7 @@ static int answer_released(Agent *agent, const char *const *words, size_t count,
         }
     }
     for (size_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
-        const BoardSampler *s = &agent->eyes.board->samplers[i];
+        const BoardSampler *s = &agent->sampling.board->samplers[i];
 
         holding += atomic_load(&s->driver) == BOARD_DRIVER_FINE &&
                    atomic_load(&s->beat_ns) + agent->config->limits.beat_ns > board_kernel_now();
@@ -168,7 +168,7 @@ static int answer_clock(Agent *agent, const char *const *words, size_t count, bo
         str_add(out, "clock: only an agent with --clock-speed has one to step\n");
         return EXIT_USAGE;
     }
-    agent->eyes.real_step_ns += seconds * (int64_t)NS_PER_S;
+    agent->sampling.real_step_ns += seconds * (int64_t)NS_PER_S;
     return EXIT_FINE;
 }
 

@@ -70,7 +70,7 @@ void agent_plan(Agent *agent)
         plan.wanted[wanted[i] / 64] |= UINT64_C(1) << (wanted[i] % 64);
     judge_add_wanted(&agent->judge, &plan);
     memcpy(plan.period_ns, e->period_ns, sizeof plan.period_ns);
-    board_set_plan(agent->eyes.board, &plan);
+    board_set_plan(agent->sampling.board, &plan);
 }
 
 /* The HPC job files: a stat each where nothing changed. */
@@ -101,7 +101,7 @@ static void decide_activities(Agent *agent)
 
 void agent_tick(Agent *agent)
 {
-    const Node *node = eyes_look(&agent->eyes);
+    const Node *node = sampling_read(&agent->sampling);
     uint64_t now = node->time_ns;
 
     agent->ticks++;

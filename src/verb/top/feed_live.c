@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/cleanup.h"
 #include "service/status/status.h"
-#include "verb/agent/glance.h"
+#include "verb/agent/local_node.h"
 #include "verb/top/feed.h"
 
 enum { SLICE_MS = 100, AGAIN_MS = 5000 };
@@ -139,20 +139,20 @@ Feed *feed_agent_new(const char *control, uint64_t interval_ns)
 typedef struct LocalFeed {
     Feed feed;
     char *library, *root;
-    Glance *glance;
+    LocalNode *local;
     uint64_t interval_ns, due_ns;
 } LocalFeed;
 
-static int open_glance(LocalFeed *l)
+static int open_local_node(LocalFeed *l)
 {
-    const GlanceOptions options = {.library = l->library, .root = l->root};
+    const LocalNodeOptions options = {.library = l->library, .root = l->root};
     Err err;
-    const int rc = glance_new(&options, &l->glance, &err);
+    const int rc = local_node_new(&options, &l->local, &err);
 
     if (rc < 0)
         feed_set_trouble(&l->feed, "%s", err.text);
     else
-        (void)glance_see(l->glance);
+        (void)local_node_wait(l->local);
     return rc;
 }
 
@@ -171,18 +171,18 @@ static uint64_t work_local(Feed *feed)
     LocalFeed *l = (LocalFeed *)feed;
 
     end_wants(feed);
-    if (!l->glance && open_glance(l) < 0)
+    if (!l->local && open_local_node(l) < 0)
         return clock_monotonic(clock_kernel()) + AGAIN_MS * NS_PER_MS;
     const uint64_t now = clock_monotonic(clock_kernel());
     if (now < l->due_ns) {
         const uint64_t left = l->due_ns - now;
 
-        glance_turn(l->glance, left < SLICE_MS * NS_PER_MS ? left : SLICE_MS * NS_PER_MS);
+        local_node_run(l->local, left < SLICE_MS * NS_PER_MS ? left : SLICE_MS * NS_PER_MS);
         return 0;
     }
     l->due_ns = now + l->interval_ns;
     str_clear(&feed->line);
-    status_json(glance_now(l->glance), &feed->line);
+    status_json(local_node_read(l->local), &feed->line);
     (void)feed_give_json(feed, feed->line.text, feed->line.len, true);
     return 0;
 }
@@ -191,7 +191,7 @@ static void end_local(Feed *feed)
 {
     LocalFeed *l = (LocalFeed *)feed;
 
-    glance_free(TAKE(l->glance));
+    local_node_free(TAKE(l->local));
 }
 
 static void free_local(Feed *feed)

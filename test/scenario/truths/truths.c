@@ -63,7 +63,7 @@ typedef struct Play {
     Log agent_log;
     uv_loop_t loop;
     AgentConfig *config;
-    Eyes eyes;
+    Sampling sampling;
     Store *store;
     Judge judge;
     Incident seen[SEEN_MAX]; /* each as it was last */
@@ -143,12 +143,12 @@ static void open_agent(Play *play, const Paths *paths, const char *name)
     if (agent_config_load(argc, argv, &play->config, &err) < 0)
         fail("%s", err.text);
     play->store = store_new(play->config->o.history_series);
-    if (eyes_open(&play->eyes, &play->loop, play->config, &play->agent_log, &err) < 0 ||
-        judge_open(&play->judge, &play->loop, play->config, &play->eyes, play->store, &play->agent_log, &err) < 0)
+    if (sampling_open(&play->sampling, &play->loop, play->config, &play->agent_log, &err) < 0 ||
+        judge_open(&play->judge, &play->loop, play->config, &play->sampling, play->store, &play->agent_log, &err) < 0)
         fail("%s", err.text);
     judge_add_wanted(&play->judge, &plan);
     memcpy(plan.period_ns, play->config->exporter.period_ns, sizeof plan.period_ns);
-    board_set_plan(play->eyes.board, &plan);
+    board_set_plan(play->sampling.board, &plan);
 }
 
 /* --- its truth --- */
@@ -245,7 +245,7 @@ static void play_second(Play *play)
     samplers_turn();
     for (int i = 0; i < 3; i++)
         uv_run(&play->loop, UV_RUN_NOWAIT);
-    judge_tick(&play->judge, eyes_look(&play->eyes));
+    judge_tick(&play->judge, sampling_read(&play->sampling));
     keep_seen(play);
     note_met(play);
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The agent's eyes: board, samplers, supervisor and view on a loop, with the timers that drive them. Also what `stoker
- * status` opens for a moment where no agent runs. One thread.
+ * Sampling of the node: board, sampler processes, supervisor and board reader on a loop, with their timers. Used by the
+ * agent and by a local node. One thread.
  */
 
 #include <uv.h>
@@ -13,9 +13,9 @@
 #include "source/sampler/processes.h"
 #include "source/sampler/supervisor.h"
 #include "verb/agent/config.h"
-#include "verb/agent/view.h"
+#include "verb/agent/board_reader.h"
 
-typedef struct Eyes {
+typedef struct Sampling {
     uv_loop_t *loop;
     const Log *log;
     const AgentConfig *config; /* of the start */
@@ -23,34 +23,34 @@ typedef struct Eyes {
     int board_fd;
     Processes *processes;
     Supervisor *supervisor; /* of the processes */
-    View *view;
+    BoardReader *reader;
     uv_timer_t scan_timer;
     int64_t expected;
     PciAddress bus[NODE_GPUS_MAX]; /* GPUs of the last scan, those given to virtual machines too */
     size_t bus_count;
-    bool bus_seen;          /* there is a PCI bus to be seen */
+    bool bus_seen;          /* the PCI bus is visible */
     uint64_t start_real_ns; /* wall clock at the start, for a clock that runs faster */
     int64_t real_step_ns;   /* a test's step of the wall clock */
     bool started;
-} Eyes;
+} Sampling;
 
 /* Opens them: the PCI bus is scanned and the first sampler is started. `config` and `log` are borrowed for good. */
-int eyes_open(Eyes *eyes, uv_loop_t *loop, AgentConfig *config, const Log *log, Err *err);
+int sampling_open(Sampling *sampling, uv_loop_t *loop, AgentConfig *config, const Log *log, Err *err);
 
-/* Looks at the PCI bus at once; it is looked at every five seconds anyway. */
-void eyes_scan(Eyes *eyes);
+/* Scans the PCI bus now; it is also scanned every five seconds. */
+void sampling_scan_bus(Sampling *sampling);
 
-/* Makes the view of this instant; see view_turn. */
-const Node *eyes_look(Eyes *eyes);
+/* The node now; see board_reader_read. */
+const Node *sampling_read(Sampling *sampling);
 
-/* The wall clock of the node's view, now. */
-uint64_t eyes_real(const Eyes *eyes);
+/* The node's wall clock now. */
+uint64_t sampling_real_ns(const Sampling *sampling);
 
 /* Ends the samplers; `done` is called from the loop when that is over, whether or not all could be ended. */
-void eyes_stop(Eyes *eyes, void (*done)(void *self), void *self);
+void sampling_stop(Sampling *sampling, void (*done)(void *self), void *self);
 /* Frees; then the loop is run to its end. Accepts zeroed ones. */
-void eyes_close(Eyes *eyes);
+void sampling_close(Sampling *sampling);
 
 /* How many GPUs this node should have, from the configuration or from what the container runtime was told
  * (NVIDIA_VISIBLE_DEVICES); below 0: as many as are on the bus. */
-int64_t eyes_expected(const AgentOptions *options, const char *visible_devices);
+int64_t sampling_expected(const AgentOptions *options, const char *visible_devices);

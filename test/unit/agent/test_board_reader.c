@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the view (verb/agent/view.c) makes of what GPUs say of each other, of their links and processes: on a board
- * that the test writes. */
+/* What the reader (verb/agent/board_reader.c) makes of what GPUs say of each other, of their links and processes: on a
+ * board that the test writes. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,13 +10,13 @@
 
 #include <stdio.h>
 
-#include "verb/agent/view.h"
+#include "verb/agent/board_reader.h"
 #include "world.h"
 
 enum { GPUS = 3 };
 
 static World w;
-static View *view;
+static BoardReader *reader;
 
 static uint64_t now(void)
 {
@@ -51,7 +51,7 @@ static int set_up(void **state)
     (void)state;
     world_init(&w, GPUS);
     board_set_plan(w.board, &plan);
-    view = view_new(w.board, w.supervisor, "node-1");
+    reader = board_reader_new(w.board, w.supervisor, "node-1");
     world_run(&w, NS_PER_S);
     for (uint32_t i = 0; i < GPUS; i++) {
         write_index(i, GPUS - 1 - i); /* the last on the bus is the driver's first */
@@ -63,14 +63,14 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    view_free(view);
+    board_reader_free(reader);
     world_done(&w);
     return 0;
 }
 
 static const NodeGpu *look(uint32_t index)
 {
-    return &view_turn(view, now(), 0)->gpus[index];
+    return &board_reader_read(reader, now(), 0)->gpus[index];
 }
 
 static void assert_peer(const NodeGpu *gpu, size_t at, uint32_t index, PeerStatus expected)
@@ -163,7 +163,7 @@ static void an_index_names_one_gpu(void **state)
     w.gpus[0].outcome = BOARD_LOST;
     world_run(&w, NS_PER_S);
     write_index(0, 1);
-    node = view_turn(view, now(), 0);
+    node = board_reader_read(reader, now(), 0);
     for (size_t i = 0; i < node->gpu_count; i++) {
         const NodeGpu *gpu = &node->gpus[i];
 
@@ -283,7 +283,7 @@ static void drained_is_the_last_word(void **state)
 
 static void numbers_come_with_the_texts(void **state)
 {
-    const Node *node = view_node(view);
+    const Node *node = board_reader_node(reader);
 
     (void)state;
     w.gpus[0].outcome = BOARD_REFUSED;
@@ -313,9 +313,9 @@ static void one_that_was_here_is_named_until_nobody_misses_it(void **state)
     snprintf(device.uuid, sizeof device.uuid, "GPU-old");
     snprintf(device.serial, sizeof device.serial, "1650");
     const uint32_t at = supervisor_add_gone_gpu(w.supervisor, world_pci(9), true);
-    view_know(view, at, &device, "last seen yesterday");
+    board_reader_know(reader, at, &device, "last seen yesterday");
     world_run(&w, NS_PER_S);
-    const Node *node = view_turn(view, now(), 0);
+    const Node *node = board_reader_read(reader, now(), 0);
     assert_int_equal(node->gpu_count, GPUS + 1);
     const NodeGpu *gone = &node->gpus[GPUS]; /* without an index: the last */
     assert_int_equal(gone->state, GPU_GONE);
@@ -325,7 +325,7 @@ static void one_that_was_here_is_named_until_nobody_misses_it(void **state)
     assert_string_equal(gone->why, "last seen yesterday");
     assert_true(gone->drained);
     supervisor_hide_gone_gpu(w.supervisor, world_pci(9));
-    node = view_turn(view, now(), 0);
+    node = board_reader_read(reader, now(), 0);
     assert_int_equal(node->gpu_count, GPUS);
     for (uint32_t i = 0; i < GPUS; i++) {
         assert_int_equal(node->gpus[i].state, GPU_UP);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See view.h. Entry i of `kept` belongs to Board.gpus[i]; the node's GPUs point into it, in the order of their index.
+/* Entry i of `kept` belongs to Board.gpus[i]; the node's GPUs point into it, in the order of their index.
  */
-#include "verb/agent/view.h"
+#include "verb/agent/board_reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ typedef struct Kept {
     bool torn;                   /* no whole copy could be had in the last turn */
 } Kept;
 
-struct View {
+struct BoardReader {
     const Board *board;
     Supervisor *supervisor;
     Node node;
@@ -38,42 +38,42 @@ struct View {
     int64_t expected;
 };
 
-View *view_new(const Board *board, Supervisor *supervisor, const char *hostname)
+BoardReader *board_reader_new(const Board *board, Supervisor *supervisor, const char *hostname)
 {
-    View *view = xcalloc(1, sizeof *view);
+    BoardReader *reader = xcalloc(1, sizeof *reader);
 
-    view->board = board;
-    view->supervisor = supervisor;
-    view->expected = -1;
-    snprintf(view->node.hostname, sizeof view->node.hostname, "%s", hostname);
-    view->node.gpus = view->gpus;
-    view->node.samplers = view->samplers;
-    return view;
+    reader->board = board;
+    reader->supervisor = supervisor;
+    reader->expected = -1;
+    snprintf(reader->node.hostname, sizeof reader->node.hostname, "%s", hostname);
+    reader->node.gpus = reader->gpus;
+    reader->node.samplers = reader->samplers;
+    return reader;
 }
 
-void view_free(View *view)
+void board_reader_free(BoardReader *reader)
 {
-    if (!view)
+    if (!reader)
         return;
     for (size_t i = 0; i < NODE_GPUS_MAX; i++)
-        free(view->kept[i]);
-    free(view);
+        free(reader->kept[i]);
+    free(reader);
 }
 
-void view_set_bus(View *view, uint32_t on_bus, int64_t expected)
+void board_reader_set_bus(BoardReader *reader, uint32_t on_bus, int64_t expected)
 {
-    view->node.gpus_on_bus = on_bus;
-    view->expected = expected;
+    reader->node.gpus_on_bus = on_bus;
+    reader->expected = expected;
 }
 
-const Node *view_node(const View *view)
+const Node *board_reader_node(const BoardReader *reader)
 {
-    return &view->node;
+    return &reader->node;
 }
 
-NodeSampler *view_samplers(View *view)
+NodeSampler *board_reader_samplers(BoardReader *reader)
 {
-    return view->samplers;
+    return reader->samplers;
 }
 
 /* Why the values of a GPU in this state are absent; ABSENCE_END where they are not. */
@@ -103,20 +103,21 @@ static Absence absence_of(GpuState state)
 }
 
 /* Values that were not read again in time are no values. */
-static void drop_stale(const View *view, Reading *reading)
+static void drop_stale(const BoardReader *reader, Reading *reading)
 {
     for (MetricId id = 0; id < METRIC_END; id++) {
         Sample *sample = &reading->sample[id];
         MetricPace pace = metric_get(id)->pace;
         uint64_t age;
 
-        if (sample_age(sample, view->node.time_ns, &age) && age > reading_fresh_ns(pace, view->plan.period_ns[pace]))
+        if (sample_age(sample, reader->node.time_ns, &age) &&
+            age > reading_fresh_ns(pace, reader->plan.period_ns[pace]))
             sample_set_absent(sample, sample->time_ns, ABSENCE_TIMED_OUT);
     }
 }
 
 /* FB_USED_PERCENT is used / (total - reserved), as DCGM has it. */
-static void derive(const View *view, Reading *reading)
+static void derive(const BoardReader *reader, Reading *reading)
 {
     int64_t used, total, reserved = 0;
     Sample *out = &reading->sample[METRIC_FB_USED_PERCENT];
@@ -126,31 +127,31 @@ static void derive(const View *view, Reading *reading)
     if (sample_int64(from, &used) && sample_int64(&reading->sample[METRIC_FB_TOTAL], &total) && total > reserved)
         sample_set_double(out, from->time_ns, (double)used / (double)(total - reserved));
     else
-        sample_set_absent(out, view->node.time_ns, from->valid ? ABSENCE_NO_DATA : (Absence)from->absence);
+        sample_set_absent(out, reader->node.time_ns, from->valid ? ABSENCE_NO_DATA : (Absence)from->absence);
 }
 
-static void copy_row(View *view, const BoardRow *row, Reading *to, bool *torn)
+static void copy_row(BoardReader *reader, const BoardRow *row, Reading *to, bool *torn)
 {
-    if (!board_copy(row, &view->scratch)) {
+    if (!board_copy(row, &reader->scratch)) {
         *torn = true; /* the copy of before stays, until it is stale */
         return;
     }
-    if (view->scratch.device.uuid[0])
-        *to = view->scratch;
+    if (reader->scratch.device.uuid[0])
+        *to = reader->scratch;
     else /* not written yet, or mended: what is known of the device stays */
-        memcpy(to->sample, view->scratch.sample, sizeof to->sample);
+        memcpy(to->sample, reader->scratch.sample, sizeof to->sample);
 }
 
-static void take_rows(View *view, const BoardGpu *from, Kept *kept)
+static void take_rows(BoardReader *reader, const BoardGpu *from, Kept *kept)
 {
     kept->torn = false;
-    copy_row(view, &from->gpu, &kept->gpu.reading, &kept->torn);
+    copy_row(reader, &from->gpu, &kept->gpu.reading, &kept->torn);
     kept->gpu.reading.device.kind = DEVICE_GPU;
     kept->gpu.reading.device.has_pci = true;
     kept->gpu.reading.device.pci = from->pci;
     kept->gpu.instance_count = board_instances(from);
     for (size_t i = 0; i < kept->gpu.instance_count; i++)
-        copy_row(view, &from->instances[i], &kept->instances[i], &kept->torn);
+        copy_row(reader, &from->instances[i], &kept->instances[i], &kept->torn);
     if (!board_copy_peers(&from->peers, kept->status))
         kept->torn = true;
     if (!board_copy_links(&from->links, &kept->links))
@@ -160,19 +161,19 @@ static void take_rows(View *view, const BoardGpu *from, Kept *kept)
 }
 
 /* Absent where the GPU is not up, or too old. */
-static void judge_sample(const View *view, Sample *sample, Absence why)
+static void judge_sample(const BoardReader *reader, Sample *sample, Absence why)
 {
-    uint64_t age, fresh_ns = reading_fresh_ns(METRIC_PACE_SLOW, view->plan.period_ns[METRIC_PACE_SLOW]);
+    uint64_t age, fresh_ns = reading_fresh_ns(METRIC_PACE_SLOW, reader->plan.period_ns[METRIC_PACE_SLOW]);
 
     if (!sample->valid && sample->absence == ABSENCE_NOT_YET)
         return;
     if (why != ABSENCE_END)
-        sample_set_absent(sample, view->node.time_ns, why);
-    else if (sample_age(sample, view->node.time_ns, &age) && age > fresh_ns)
+        sample_set_absent(sample, reader->node.time_ns, why);
+    else if (sample_age(sample, reader->node.time_ns, &age) && age > fresh_ns)
         sample_set_absent(sample, sample->time_ns, ABSENCE_TIMED_OUT);
 }
 
-static void judge_lists(View *view, Kept *kept)
+static void judge_lists(BoardReader *reader, Kept *kept)
 {
     const Absence why = absence_of(kept->gpu.state);
     NodeGpu *gpu = &kept->gpu;
@@ -180,59 +181,59 @@ static void judge_lists(View *view, Kept *kept)
     gpu->link_count = kept->links.count;
     gpu->links = kept->links.links;
     for (uint32_t i = 0; i < kept->links.count; i++) {
-        judge_sample(view, &kept->links.links[i].active, why);
+        judge_sample(reader, &kept->links.links[i].active, why);
         for (size_t k = 0; k < NODE_LINK_ERROR_END; k++)
-            judge_sample(view, &kept->links.links[i].errors[k], why);
+            judge_sample(reader, &kept->links.links[i].errors[k], why);
     }
-    judge_sample(view, &kept->processes.count, why);
+    judge_sample(reader, &kept->processes.count, why);
     gpu->process_list = kept->processes.count;
     gpu->processes = kept->processes.processes;
     gpu->process_count = kept->processes.count.valid ? kept->processes.len : 0;
 }
 
-static void judge_values(View *view, Kept *kept)
+static void judge_values(BoardReader *reader, Kept *kept)
 {
     Absence why = absence_of(kept->gpu.state);
 
     if (why != ABSENCE_END) {
-        reading_lose(&kept->gpu.reading, view->node.time_ns, why);
+        reading_lose(&kept->gpu.reading, reader->node.time_ns, why);
         for (size_t i = 0; i < kept->gpu.instance_count; i++)
-            reading_lose(&kept->instances[i], view->node.time_ns, why);
+            reading_lose(&kept->instances[i], reader->node.time_ns, why);
         return;
     }
-    drop_stale(view, &kept->gpu.reading);
-    derive(view, &kept->gpu.reading);
+    drop_stale(reader, &kept->gpu.reading);
+    derive(reader, &kept->gpu.reading);
     for (size_t i = 0; i < kept->gpu.instance_count; i++) {
-        drop_stale(view, &kept->instances[i]);
-        derive(view, &kept->instances[i]);
+        drop_stale(reader, &kept->instances[i]);
+        derive(reader, &kept->instances[i]);
     }
 }
 
-static Kept *kept_of(View *view, size_t i)
+static Kept *kept_of(BoardReader *reader, size_t i)
 {
-    if (!view->kept[i]) {
-        view->kept[i] = xcalloc(1, sizeof *view->kept[i]);
-        reading_init(&view->kept[i]->gpu.reading, DEVICE_GPU);
+    if (!reader->kept[i]) {
+        reader->kept[i] = xcalloc(1, sizeof *reader->kept[i]);
+        reading_init(&reader->kept[i]->gpu.reading, DEVICE_GPU);
     }
-    return view->kept[i];
+    return reader->kept[i];
 }
 
-void view_know(View *view, uint32_t entry, const Device *device, const char *gone_why)
+void board_reader_know(BoardReader *reader, uint32_t entry, const Device *device, const char *gone_why)
 {
     if (entry >= NODE_GPUS_MAX)
         return;
-    Kept *kept = kept_of(view, entry);
+    Kept *kept = kept_of(reader, entry);
 
     if (!kept->gpu.reading.device.uuid[0])
         kept->gpu.reading.device = *device;
     snprintf(kept->gone_why, sizeof kept->gone_why, "%s", gone_why);
 }
 
-static void take_gpu(View *view, size_t i)
+static void take_gpu(BoardReader *reader, size_t i)
 {
-    const BoardGpu *from = &view->board->gpus[i];
-    const NodeGpu *state = &view->states[i];
-    Kept *kept = kept_of(view, i);
+    const BoardGpu *from = &reader->board->gpus[i];
+    const NodeGpu *state = &reader->states[i];
+    Kept *kept = kept_of(reader, i);
     uint64_t lost;
 
     kept->gpu.state = state->state;
@@ -245,7 +246,7 @@ static void take_gpu(View *view, size_t i)
     kept->gpu.drained = atomic_load_explicit(&from->drained, memory_order_relaxed) == 2;
     kept->gpu.own_sampler = state->own_sampler;
     kept->gpu.missed_calls = state->missed_calls;
-    take_rows(view, from, kept);
+    take_rows(reader, from, kept);
     kept->gpu.instances = kept->instances;
     kept->gpu.last_sample_ns = atomic_load_explicit(&from->last_sample_ns, memory_order_relaxed);
     kept->gpu.pass_ns = atomic_load_explicit(&from->pass_ns, memory_order_relaxed);
@@ -256,23 +257,23 @@ static void take_gpu(View *view, size_t i)
     kept->gpu.fast_count = board_read_fast(&from->gpu, &kept->fast_head, kept->fast, &lost);
     kept->gpu.fast = kept->fast;
     kept->gpu.fast_lost += lost;
-    judge_values(view, kept);
-    judge_lists(view, kept);
+    judge_values(reader, kept);
+    judge_lists(reader, kept);
 }
 
 /* Of GPUs that both are up, and as long as it is fresh. What was asked before one of them fell is no status. */
-static Sample judge_peer(const View *view, const Kept *kept, const Sample *said, const NodeGpu *peer)
+static Sample judge_peer(const BoardReader *reader, const Kept *kept, const Sample *said, const NodeGpu *peer)
 {
     const Absence why = absence_of(kept->gpu.state);
-    const uint64_t fresh_ns = reading_fresh_ns(METRIC_PACE_SLOW, view->plan.period_ns[METRIC_PACE_SLOW]);
+    const uint64_t fresh_ns = reading_fresh_ns(METRIC_PACE_SLOW, reader->plan.period_ns[METRIC_PACE_SLOW]);
     Sample status = *said;
     uint64_t age;
 
     if (!said->valid && said->absence == ABSENCE_NOT_YET)
         return status;
     if (why != ABSENCE_END)
-        sample_set_absent(&status, view->node.time_ns, why);
-    else if (sample_age(said, view->node.time_ns, &age) && age > fresh_ns)
+        sample_set_absent(&status, reader->node.time_ns, why);
+    else if (sample_age(said, reader->node.time_ns, &age) && age > fresh_ns)
         sample_set_absent(&status, said->time_ns, ABSENCE_TIMED_OUT);
     else if (said->valid && peer->state != GPU_UP)
         sample_set_int64(&status, said->time_ns, PEER_UNKNOWN);
@@ -287,14 +288,14 @@ static int by_peer(const void *a, const void *b)
 }
 
 /* Whether an index means this GPU: one that left may have had the index that another has now. */
-static bool is_named(const View *view, size_t i)
+static bool is_named(const BoardReader *reader, size_t i)
 {
-    const NodeGpu *gpu = &view->kept[i]->gpu;
+    const NodeGpu *gpu = &reader->kept[i]->gpu;
 
-    for (size_t k = 0; k < view->entries; k++) {
-        if (supervisor_gpu_is_hidden(view->supervisor, (uint32_t)k))
+    for (size_t k = 0; k < reader->entries; k++) {
+        if (supervisor_gpu_is_hidden(reader->supervisor, (uint32_t)k))
             continue;
-        const NodeGpu *other = &view->kept[k]->gpu;
+        const NodeGpu *other = &reader->kept[k]->gpu;
         bool better = (other->state == GPU_UP) != (gpu->state == GPU_UP) ? other->state == GPU_UP : k < i;
 
         if (other->reading.device.index == gpu->reading.device.index && better)
@@ -304,18 +305,18 @@ static bool is_named(const View *view, size_t i)
 }
 
 /* Once all GPUs were taken. A peer is known by its index alone, so each index comes once, and never the GPU's own. */
-static void take_peers(View *view, const bool named[NODE_GPUS_MAX], size_t of)
+static void take_peers(BoardReader *reader, const bool named[NODE_GPUS_MAX], size_t of)
 {
-    Kept *kept = view->kept[of];
+    Kept *kept = reader->kept[of];
 
     kept->gpu.peers = kept->peers;
     kept->gpu.peer_count = 0;
-    for (size_t i = 0; i < view->entries; i++) {
-        const NodeGpu *peer = &view->kept[i]->gpu;
+    for (size_t i = 0; i < reader->entries; i++) {
+        const NodeGpu *peer = &reader->kept[i]->gpu;
 
         if (i != of && named[i] && peer->reading.device.index != kept->gpu.reading.device.index)
             kept->peers[kept->gpu.peer_count++] =
-                (NodePeer){peer->reading.device.index, judge_peer(view, kept, &kept->status[i], peer)};
+                (NodePeer){peer->reading.device.index, judge_peer(reader, kept, &kept->status[i], peer)};
     }
     qsort(kept->peers, kept->gpu.peer_count, sizeof kept->peers[0], by_peer);
 }
@@ -330,23 +331,23 @@ static int by_index(const void *a, const void *b)
 }
 
 /* XIDs that were overwritten before they could be read; the judge reads the others. */
-static void count_lost_events(View *view)
+static void count_lost_events(BoardReader *reader)
 {
     for (size_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
         XidEvent some[BOARD_EVENTS_LEN];
         uint64_t lost;
 
-        board_read_events(&view->board->samplers[i], &view->event_heads[i], some, &lost);
-        view->node.events_lost += lost;
+        board_read_events(&reader->board->samplers[i], &reader->event_heads[i], some, &lost);
+        reader->node.events_lost += lost;
     }
 }
 
-static void take_versions(View *view)
+static void take_versions(BoardReader *reader)
 {
-    Node *node = &view->node;
+    Node *node = &reader->node;
 
     for (size_t i = 0; i < node->gpu_count; i++) {
-        const Reading *r = &view->gpus[i].reading;
+        const Reading *r = &reader->gpus[i].reading;
 
         if (r->text[READING_DRIVER_VERSION][0])
             memcpy(node->driver_version, r->text[READING_DRIVER_VERSION], sizeof node->driver_version);
@@ -355,40 +356,40 @@ static void take_versions(View *view)
     }
 }
 
-const Node *view_turn(View *view, uint64_t time_ns, uint64_t real_ns)
+const Node *board_reader_read(BoardReader *reader, uint64_t time_ns, uint64_t real_ns)
 {
-    Node *node = &view->node;
-    uint32_t count = atomic_load_explicit(&view->board->gpu_count, memory_order_acquire);
+    Node *node = &reader->node;
+    uint32_t count = atomic_load_explicit(&reader->board->gpu_count, memory_order_acquire);
     bool named[NODE_GPUS_MAX];
 
     node->tick++;
     node->time_ns = time_ns;
     node->real_ns = real_ns;
-    view->entries = count > NODE_GPUS_MAX ? NODE_GPUS_MAX : count;
-    (void)board_get_plan(view->board, &view->plan);
-    supervisor_view_gpus(view->supervisor, view->states, view->entries);
-    for (size_t i = 0; i < view->entries; i++)
-        take_gpu(view, i);
-    for (size_t i = 0; i < view->entries; i++)
-        named[i] = !supervisor_gpu_is_hidden(view->supervisor, (uint32_t)i) && is_named(view, i);
-    for (size_t i = 0; i < view->entries; i++)
-        take_peers(view, named, i);
+    reader->entries = count > NODE_GPUS_MAX ? NODE_GPUS_MAX : count;
+    (void)board_get_plan(reader->board, &reader->plan);
+    supervisor_view_gpus(reader->supervisor, reader->states, reader->entries);
+    for (size_t i = 0; i < reader->entries; i++)
+        take_gpu(reader, i);
+    for (size_t i = 0; i < reader->entries; i++)
+        named[i] = !supervisor_gpu_is_hidden(reader->supervisor, (uint32_t)i) && is_named(reader, i);
+    for (size_t i = 0; i < reader->entries; i++)
+        take_peers(reader, named, i);
     node->gpu_count = 0;
-    for (size_t i = 0; i < view->entries; i++)
-        if (!supervisor_gpu_is_hidden(view->supervisor, (uint32_t)i))
-            view->gpus[node->gpu_count++] = view->kept[i]->gpu;
-    qsort(view->gpus, node->gpu_count, sizeof view->gpus[0], by_index);
-    take_versions(view);
-    snprintf(node->driver_why, sizeof node->driver_why, "%s", supervisor_driver_why(view->supervisor));
-    node->driver = supervisor_driver(view->supervisor, &node->driver_code);
-    node->probe = *supervisor_probe(view->supervisor);
-    node->sampler_count = supervisor_view_samplers(view->supervisor, view->samplers);
-    supervisor_counts(view->supervisor, &node->samplers_started, &node->samplers_abandoned);
-    node->gpus_found = supervisor_driver_gpu_count(view->supervisor);
-    node->gpus_expected = view->expected < 0 ? node->gpus_on_bus : (uint32_t)view->expected;
-    if (view->expected < 0 && node->gpus_expected < node->gpus_found)
+    for (size_t i = 0; i < reader->entries; i++)
+        if (!supervisor_gpu_is_hidden(reader->supervisor, (uint32_t)i))
+            reader->gpus[node->gpu_count++] = reader->kept[i]->gpu;
+    qsort(reader->gpus, node->gpu_count, sizeof reader->gpus[0], by_index);
+    take_versions(reader);
+    snprintf(node->driver_why, sizeof node->driver_why, "%s", supervisor_driver_why(reader->supervisor));
+    node->driver = supervisor_driver(reader->supervisor, &node->driver_code);
+    node->probe = *supervisor_probe(reader->supervisor);
+    node->sampler_count = supervisor_view_samplers(reader->supervisor, reader->samplers);
+    supervisor_counts(reader->supervisor, &node->samplers_started, &node->samplers_abandoned);
+    node->gpus_found = supervisor_driver_gpu_count(reader->supervisor);
+    node->gpus_expected = reader->expected < 0 ? node->gpus_on_bus : (uint32_t)reader->expected;
+    if (reader->expected < 0 && node->gpus_expected < node->gpus_found)
         node->gpus_expected = node->gpus_found; /* no PCI bus to be seen */
-    node->release_until_ns = atomic_load_explicit(&view->board->release_until_ns, memory_order_relaxed);
-    count_lost_events(view);
+    node->release_until_ns = atomic_load_explicit(&reader->board->release_until_ns, memory_order_relaxed);
+    count_lost_events(reader);
     return node;
 }

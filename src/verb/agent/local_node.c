@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loop runs until every GPU was sampled and rates are known, or until the limit. */
+#include "verb/agent/local_node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/duration.h"
+#include "base/vec.h"
+#include "engine/activity/activity.h"
+#include "engine/health/detect.h"
+#include "engine/health/incidents.h"
+#include "source/host/host.h"
+#include "source/host/scan.h"
+#include "source/proc/pods.h"
+#include "verb/agent/sampling.h"
+#include "verb/agent/faults.h"
+
+enum { WAIT_MS = 1500, LATE_MS = 6000, TURN_MS = 20, PROCESSES_MAX = 1024, SERIES_MAX = 16384 };
+
+struct LocalNode {
+    uv_loop_t loop;
+    uv_timer_t pace; /* so that the loop turns */
+    Log log;
+    AgentConfig *config;
+    Sampling sampling;
+    Store *store; /* the samples so far, for the activities */
+    uint64_t stored_s;
+    Activities *activities;
+    Catalogue *catalogue;
+    Maintenance *maintenance; /* none is kept */
+    Incidents *incidents;
+    Detectors *detectors;
+    Host *host;
+    VEC(const Incident *) open;
+    Snapshot snapshot;
+    uint64_t limit_ns;
+    bool stopped;
+    UserNames *users; /* NULL: nobody was asked for yet */
+    PodNames *pods;
+    HostBoot boot;
+    VEC(ProcessOwner) processes; /* of the last JSON */
+    HostPlaces places;           /* looked for when there are other GPUs than before */
+    size_t places_of;
+};
+
+static void ignore_timer(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+static int make_config(const LocalNodeOptions *options, AgentConfig **ret, Err *err)
+{
+    TRY(agent_config_defaults(ret, err));
+    (*ret)->o.library = arena_strdup(&(*ret)->arena, options->library);
+    (*ret)->o.root = options->root ? arena_strdup(&(*ret)->arena, options->root) : NULL;
+    return 0;
+}
+
+static void plan_everything(Board *board, const AgentConfig *config)
+{
+    BoardPlan plan = {.want_processes = true, .want_links = true};
+
+    memset(&plan.wanted, 0xff, sizeof plan.wanted);
+    memcpy(plan.period_ns, config->exporter.period_ns, sizeof plan.period_ns);
+    for (MetricId id = 0; id < METRIC_END; id++)
+        if (metric_get(id)->pace == METRIC_PACE_BLOCKING)
+            plan.wanted[id / 64] &= ~(UINT64_C(1) << (id % 64));
+    board_set_plan(board, &plan);
+}
+
+static void ignore_change(void *self, const Incident *incident, IncidentChange change)
+{
+    (void)self;
+    (void)incident;
+    (void)change;
+}
+
+/* One sample has to do: what is wrong is told at once. */
+static int open_judge(LocalNode *local, const LocalNodeOptions *options, Err *err)
+{
+    const HostConfig host = {.root = options->root ? options->root : "", .period_ns = local->config->o.slow_ns};
+    size_t count = 0;
+    const DetectorSpec *specs = detector_specs(&count);
+
+    TRY(faults_load(NULL, 0, specs, count, &local->catalogue, err));
+    catalogue_open_at_once(local->catalogue);
+    local->incidents = incidents_new(local->catalogue, local->maintenance, ignore_change, local);
+    local->detectors = detectors_new(local->catalogue, NULL);
+    return host_open(&host, &local->host, err);
+}
+
+int local_node_new(const LocalNodeOptions *options, LocalNode **ret, Err *err)
+{
+    LocalNode *local = xcalloc(1, sizeof *local);
+
+    host_boot(options->root ? options->root : "", &local->boot);
+    local->pods = pod_names_new();
+    local->store = store_new(SERIES_MAX);
+    local->activities = activities_new();
+    local->maintenance = maintenance_new();
+    local->limit_ns = options->limit_ns ? options->limit_ns : LATE_MS * NS_PER_MS;
+    uv_loop_init(&local->loop);
+    uv_timer_init(&local->loop, &local->pace);
+    log_init(&local->log, LOG_LEVEL_ERROR, LOG_FORMAT_TEXT, "stoker", clock_kernel());
+    int rc = make_config(options, &local->config, err);
+    if (rc == 0)
+        rc = open_judge(local, options, err);
+    if (rc == 0)
+        rc = sampling_open(&local->sampling, &local->loop, local->config, &local->log, err);
+    if (rc < 0) {
+        local_node_free(local);
+        return rc;
+    }
+    plan_everything(local->sampling.board, local->config);
+    uv_timer_start(&local->pace, ignore_timer, TURN_MS, TURN_MS);
+    *ret = local;
+    return 0;
+}
+
+static void note_stopped(void *self)
+{
+    ((LocalNode *)self)->stopped = true;
+}
+
+void local_node_free(LocalNode *local)
+{
+    if (!local)
+        return;
+    if (local->sampling.started) {
+        sampling_stop(&local->sampling, note_stopped, local);
+        while (!local->stopped)
+            uv_run(&local->loop, UV_RUN_ONCE);
+    }
+    sampling_close(&local->sampling);
+    uv_close((uv_handle_t *)&local->pace, NULL);
+    uv_run(&local->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&local->loop);
+    agent_config_free(local->config);
+    user_names_free(local->users);
+    pod_names_free(local->pods);
+    host_close(local->host);
+    detectors_free(local->detectors);
+    incidents_free(local->incidents);
+    maintenance_free(local->maintenance);
+    catalogue_free(local->catalogue);
+    vec_done(&local->open);
+    activities_free(local->activities);
+    store_free(local->store);
+    vec_done(&local->processes);
+    vec_done(&local->places);
+    free(local);
+}
+
+static void add_sign(void *self, const Sign *sign)
+{
+    incidents_add_sign(((LocalNode *)self)->incidents, sign);
+}
+
+/* Detectors, catalogue and incidents, as in the agent. */
+static void judge_node(LocalNode *local, const Node *node)
+{
+    const Incidents *all = local->incidents;
+
+    incidents_set_node(local->incidents, node);
+    host_tick(local->host, node->time_ns, NULL, 0);
+    detectors_turn(local->detectors, node, host_facts(local->host), add_sign, local);
+    incidents_advance(local->incidents, node->time_ns, node->real_ns);
+    vec_clear(&local->open);
+    for (size_t i = 0; i < incidents_count(all); i++)
+        if (incidents_at(all, i)->state == INCIDENT_OPEN)
+            vec_push(&local->open, incidents_at(all, i));
+}
+
+/* The node now; its readings are stored and judged once a second. */
+static const Node *sample_node(LocalNode *local)
+{
+    const Node *node = sampling_read(&local->sampling);
+
+    if (node->time_ns / NS_PER_S != local->stored_s) {
+        store_add_node(local->store, node);
+        judge_node(local, node);
+    }
+    local->stored_s = node->time_ns / NS_PER_S;
+    return node;
+}
+
+/* The processes on the GPUs, by pid. */
+static void find_processes(LocalNode *local, const Node *node)
+{
+    const char *root = local->config->o.root ? local->config->o.root : "";
+    uint32_t pids[PROCESSES_MAX];
+    const size_t count = process_pids_settle(pids, node_pids(node, pids, PROCESSES_MAX));
+
+    vec_clear(&local->processes);
+    if (count == 0)
+        return;
+    if (!local->users)
+        local->users = user_names_read(root);
+    for (size_t i = 0; i < count; i++)
+        process_owner_init(vec_add(&local->processes), pids[i]);
+    process_owners_fill(root, local->users, local->pods, local->processes.at, count);
+}
+
+static void find_places(LocalNode *local, const Node *node)
+{
+    const char *root = local->config->o.root ? local->config->o.root : "";
+    PciAddress gpus[NODE_GPUS_MAX];
+    size_t count = 0;
+
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].reading.device.has_pci)
+            gpus[count++] = node->gpus[i].reading.device.pci;
+    if (local->places_of != count)
+        host_places_read(root, gpus, count, &local->places);
+    local->places_of = count;
+}
+
+static const Snapshot *make_snapshot(LocalNode *local, const Node *node)
+{
+    store_add_node(local->store, node);
+    judge_node(local, node);
+    find_processes(local, node);
+    find_places(local, node);
+    local->snapshot = (Snapshot){.node = node,
+                                 .processes = {local->processes.at, local->processes.len},
+                                 .places = {local->places.at, local->places.len},
+                                 .boot_id = local->boot.id,
+                                 .boot_real_ns = local->boot.real_ns,
+                                 .incidents = local->open.at,
+                                 .incident_count = local->open.len};
+    activities_update(local->activities, &local->snapshot, local->store);
+    return &local->snapshot;
+}
+
+/* Whether every GPU was sampled. */
+static bool has_all_samples(const Node *node)
+{
+    if (node->driver_why[0])
+        return true;
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].state == GPU_STARTING)
+            return false;
+    return node->gpu_count > 0;
+}
+
+const Snapshot *local_node_wait(LocalNode *local)
+{
+    Clock *clock = clock_kernel();
+    uint64_t start = clock_monotonic(clock);
+    const Node *node;
+
+    /* a second and a half for rates, which need two readings; longer while a GPU has not answered */
+    for (;;) {
+        uint64_t passed = clock_monotonic(clock) - start;
+
+        uv_run(&local->loop, UV_RUN_ONCE);
+        node = sample_node(local);
+        if (passed > local->limit_ns || (passed > WAIT_MS * NS_PER_MS && has_all_samples(node)))
+            break;
+    }
+    return make_snapshot(local, node);
+}
+
+const Snapshot *local_node_read(LocalNode *local)
+{
+    return make_snapshot(local, sample_node(local));
+}
+
+void local_node_run(LocalNode *local, uint64_t for_ns)
+{
+    Clock *clock = clock_kernel();
+    const uint64_t start = clock_monotonic(clock);
+
+    do
+        uv_run(&local->loop, UV_RUN_ONCE);
+    while (clock_monotonic(clock) - start < for_ns);
+}
