@@ -30,9 +30,9 @@ static bool skip_to_text(Span *s)
 
 bool nccl_is_wrapped(Span text)
 {
-    Span line = span_until(&text, '\n'), look = line;
+    Span line = span_until(&text, '\n'), inside = line;
 
-    if (!skip_to_text(&look))
+    if (!skip_to_text(&inside))
         return false;
     line = span_trim(line);
     span_blanks(&text);

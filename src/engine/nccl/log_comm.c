@@ -307,12 +307,12 @@ static const char *order_of(NcclJob *job, Span s)
 static bool ring_line(NcclJob *job, NcclComm *comm, Span s)
 {
     uint64_t channel, of;
-    Span look = s;
+    Span rest = s;
 
-    if (!span_skip(&look, "Channel ") || !span_u64(&look, &channel) || !span_skip(&look, "/") ||
-        !span_u64(&look, &of) || !span_next(&look, ":"))
+    if (!span_skip(&rest, "Channel ") || !span_u64(&rest, &channel) || !span_skip(&rest, "/") ||
+        !span_u64(&rest, &of) || !span_next(&rest, ":"))
         return false;
-    Span order = span_trim(look);
+    Span order = span_trim(rest);
     if (channel >= NCCL_CHANNELS_MAX || of > NCCL_CHANNELS_MAX || !order.len || span_has(order, "->"))
         return false;
     if (!comm)

@@ -386,192 +386,192 @@ typedef struct TopoCheck {
     Indices gpus, nics; /* PCI devices; nics: with an RDMA net, or without a net but of the class */
 } TopoCheck;
 
-static void topo_check_done(TopoCheck *look)
+static void topo_check_done(TopoCheck *topo)
 {
-    vec_done(&look->gpus);
-    vec_done(&look->nics);
+    vec_done(&topo->gpus);
+    vec_done(&topo->nics);
 }
 
-static const NcclNode *node_at(const TopoCheck *look, uint32_t node)
+static const NcclNode *node_at(const TopoCheck *topo, uint32_t node)
 {
-    return &look->t->nodes.at[node];
+    return &topo->t->nodes.at[node];
 }
 
 /* The PCI nodes above each adapter. */
-static const bool *marks_of(const TopoCheck *look)
+static const bool *marks_of(const TopoCheck *topo)
 {
-    bool *mark = arena_calloc(&look->job->arena, look->t->nodes.len + 1, sizeof *mark);
+    bool *mark = arena_calloc(&topo->job->arena, topo->t->nodes.len + 1, sizeof *mark);
 
-    for (size_t i = 0; i < look->nics.len; i++)
-        for (uint32_t n = node_at(look, look->nics.at[i])->parent;
-             n != NCCL_NO_INDEX && node_at(look, n)->part == NCCL_PART_PCI; n = node_at(look, n)->parent)
+    for (size_t i = 0; i < topo->nics.len; i++)
+        for (uint32_t n = node_at(topo, topo->nics.at[i])->parent;
+             n != NCCL_NO_INDEX && node_at(topo, n)->part == NCCL_PART_PCI; n = node_at(topo, n)->parent)
             mark[n] = true;
     return mark;
 }
 
 /* Whether one adapter hangs below a switch that `gpu` hangs below too. `mark` has the PCI nodes above each adapter. */
-static bool shares_switch(const TopoCheck *look, const bool *mark, uint32_t gpu)
+static bool shares_switch(const TopoCheck *topo, const bool *mark, uint32_t gpu)
 {
-    for (uint32_t n = node_at(look, gpu)->parent; n != NCCL_NO_INDEX && node_at(look, n)->part == NCCL_PART_PCI;
-         n = node_at(look, n)->parent)
+    for (uint32_t n = node_at(topo, gpu)->parent; n != NCCL_NO_INDEX && node_at(topo, n)->part == NCCL_PART_PCI;
+         n = node_at(topo, n)->parent)
         if (mark[n])
             return true;
     return false;
 }
 
-static void count_devices(NcclTopology *t, TopoCheck *look)
+static void count_devices(NcclTopology *t, TopoCheck *topo)
 {
     for (uint32_t i = 0; i < t->nodes.len; i++) {
         t->numa_nodes += t->nodes.at[i].part == NCCL_PART_CPU;
         if (nccl_node_is_gpu(t, i)) {
             uint32_t gpu = nccl_node_gpu(t, i);
-            vec_push(&look->gpus, i);
+            vec_push(&topo->gpus, i);
             t->links += nccl_node_links(t, i);
             t->nvls_able |= gpu != NCCL_NO_INDEX && t->nodes.at[gpu].sm >= SM_NVLS && nccl_node_at_switch(t, i);
         } else if (nccl_node_is_nic(t, i)) {
             uint32_t net = nccl_node_net(t, i);
             if (net == NCCL_NO_INDEX || nccl_net_is_rdma(&t->nodes.at[net]))
-                vec_push(&look->nics, i);
+                vec_push(&topo->nics, i);
         }
     }
-    t->gpus = (uint32_t)look->gpus.len;
-    t->nics = (uint32_t)look->nics.len;
-    const bool *mark = marks_of(look);
-    for (size_t i = 0; i < look->gpus.len; i++)
-        t->near_gpus += shares_switch(look, mark, look->gpus.at[i]);
+    t->gpus = (uint32_t)topo->gpus.len;
+    t->nics = (uint32_t)topo->nics.len;
+    const bool *mark = marks_of(topo);
+    for (size_t i = 0; i < topo->gpus.len; i++)
+        t->near_gpus += shares_switch(topo, mark, topo->gpus.at[i]);
 }
 
 /* "GPU 3 (0000:1b:00.0)", "mlx5_0 (0000:1c:00.0)" */
-static const char *device_title(const TopoCheck *look, uint32_t node, char out[160])
+static const char *device_title(const TopoCheck *topo, uint32_t node, char out[160])
 {
-    uint32_t gpu = nccl_node_gpu(look->t, node), net = nccl_node_net(look->t, node);
+    uint32_t gpu = nccl_node_gpu(topo->t, node), net = nccl_node_net(topo->t, node);
 
     if (gpu != NCCL_NO_INDEX)
-        snprintf(out, 160, "GPU %d (%.40s)", node_at(look, gpu)->dev, node_at(look, node)->bus_id);
+        snprintf(out, 160, "GPU %d (%.40s)", node_at(topo, gpu)->dev, node_at(topo, node)->bus_id);
     else
-        snprintf(out, 160, "%.60s (%.40s)", net != NCCL_NO_INDEX ? node_at(look, net)->name : "device",
-                 node_at(look, node)->bus_id);
+        snprintf(out, 160, "%.60s (%.40s)", net != NCCL_NO_INDEX ? node_at(topo, net)->name : "device",
+                 node_at(topo, node)->bus_id);
     return out;
 }
 
-static void check_links(const TopoCheck *look)
+static void check_links(const TopoCheck *topo)
 {
     uint32_t most = 0;
     char room[160];
 
-    for (size_t i = 0; i < look->gpus.len; i++) {
-        uint32_t links = nccl_node_links(look->t, look->gpus.at[i]);
+    for (size_t i = 0; i < topo->gpus.len; i++) {
+        uint32_t links = nccl_node_links(topo->t, topo->gpus.at[i]);
         most = links > most ? links : most;
     }
-    for (size_t i = 0; i < look->gpus.len && most; i++) {
-        uint32_t gpu = look->gpus.at[i], links = nccl_node_links(look->t, gpu);
-        if (links == most || nccl_node_gpu(look->t, gpu) == NCCL_NO_INDEX)
+    for (size_t i = 0; i < topo->gpus.len && most; i++) {
+        uint32_t gpu = topo->gpus.at[i], links = nccl_node_links(topo->t, gpu);
+        if (links == most || nccl_node_gpu(topo->t, gpu) == NCCL_NO_INDEX)
             continue;
         NcclFinding *f =
-            nccl_add_finding(look->job, links ? NCCL_RULE_TOPO_FEWER_LINKS : NCCL_RULE_TOPO_NO_NVLINK, NULL);
-        nccl_add_evidence(look->job, f, node_at(look, gpu)->place, "%s has %u links, others have %u",
-                          device_title(look, gpu, room), links, most);
+            nccl_add_finding(topo->job, links ? NCCL_RULE_TOPO_FEWER_LINKS : NCCL_RULE_TOPO_NO_NVLINK, NULL);
+        nccl_add_evidence(topo->job, f, node_at(topo, gpu)->place, "%s has %u links, others have %u",
+                          device_title(topo, gpu, room), links, most);
     }
 }
 
-static void check_pci(const TopoCheck *look, const Indices *devices, int lanes, const char *what)
+static void check_pci(const TopoCheck *topo, const Indices *devices, int lanes, const char *what)
 {
     double fastest = 0;
     int widest = lanes;
     char room[160];
 
     for (size_t i = 0; i < devices->len; i++) {
-        const NcclNode *n = node_at(look, devices->at[i]);
+        const NcclNode *n = node_at(topo, devices->at[i]);
         fastest = n->gts > fastest ? n->gts : fastest;
         widest = n->width > widest ? n->width : widest;
     }
     for (size_t i = 0; i < devices->len; i++) {
-        const NcclNode *n = node_at(look, devices->at[i]);
+        const NcclNode *n = node_at(topo, devices->at[i]);
         if (n->width > 0 && n->width < widest)
-            nccl_add_evidence(look->job, nccl_add_finding(look->job, NCCL_RULE_TOPO_WIDTH, NULL), n->place,
-                              "%s has x%d, %s x%d", device_title(look, devices->at[i], room), n->width, what, widest);
+            nccl_add_evidence(topo->job, nccl_add_finding(topo->job, NCCL_RULE_TOPO_WIDTH, NULL), n->place,
+                              "%s has x%d, %s x%d", device_title(topo, devices->at[i], room), n->width, what, widest);
         if (n->gts > 0 && n->gts < fastest)
-            nccl_add_evidence(look->job, nccl_add_finding(look->job, NCCL_RULE_TOPO_SPEED, NULL), n->place,
-                              "%s has %g GT/s, %s up to %g", device_title(look, devices->at[i], room), n->gts, what,
+            nccl_add_evidence(topo->job, nccl_add_finding(topo->job, NCCL_RULE_TOPO_SPEED, NULL), n->place,
+                              "%s has %g GT/s, %s up to %g", device_title(topo, devices->at[i], room), n->gts, what,
                               fastest);
     }
 }
 
-static void check_nets(const TopoCheck *look)
+static void check_nets(const TopoCheck *topo)
 {
     const NcclNode *fast = NULL;
     char room[160];
 
-    for (size_t i = 0; i < look->nics.len; i++) {
-        uint32_t net = nccl_node_net(look->t, look->nics.at[i]);
-        if (net != NCCL_NO_INDEX && (!fast || node_at(look, net)->net_mbps > fast->net_mbps))
-            fast = node_at(look, net);
+    for (size_t i = 0; i < topo->nics.len; i++) {
+        uint32_t net = nccl_node_net(topo->t, topo->nics.at[i]);
+        if (net != NCCL_NO_INDEX && (!fast || node_at(topo, net)->net_mbps > fast->net_mbps))
+            fast = node_at(topo, net);
     }
-    for (size_t i = 0; i < look->nics.len && fast; i++) {
-        uint32_t index = nccl_node_net(look->t, look->nics.at[i]);
+    for (size_t i = 0; i < topo->nics.len && fast; i++) {
+        uint32_t index = nccl_node_net(topo->t, topo->nics.at[i]);
         if (index == NCCL_NO_INDEX)
             continue;
-        const NcclNode *net = node_at(look, index);
+        const NcclNode *net = node_at(topo, index);
         if (net->net_mbps > 0 && net->net_mbps < fast->net_mbps)
-            nccl_add_evidence(look->job, nccl_add_finding(look->job, NCCL_RULE_TOPO_NIC_SPEED, NULL), net->place,
+            nccl_add_evidence(topo->job, nccl_add_finding(topo->job, NCCL_RULE_TOPO_NIC_SPEED, NULL), net->place,
                               "%s has %" PRId64 " Mb/s, %s has %" PRId64, net->name, net->net_mbps, fast->name,
                               fast->net_mbps);
         if (net->gdr == 0)
-            nccl_add_evidence(look->job, nccl_add_finding(look->job, NCCL_RULE_TOPO_NO_GDR, NULL), net->place,
-                              "%s: gdr=0", device_title(look, look->nics.at[i], room));
+            nccl_add_evidence(topo->job, nccl_add_finding(topo->job, NCCL_RULE_TOPO_NO_GDR, NULL), net->place,
+                              "%s: gdr=0", device_title(topo, topo->nics.at[i], room));
     }
-    for (size_t i = 0; i < look->gpus.len && look->nics.len; i++) {
-        uint32_t gpu = nccl_node_gpu(look->t, look->gpus.at[i]);
-        if (gpu != NCCL_NO_INDEX && node_at(look, gpu)->gdr == 0)
-            nccl_add_evidence(look->job, nccl_add_finding(look->job, NCCL_RULE_TOPO_NO_GDR, NULL),
-                              node_at(look, gpu)->place, "%s: gdr=0", device_title(look, look->gpus.at[i], room));
+    for (size_t i = 0; i < topo->gpus.len && topo->nics.len; i++) {
+        uint32_t gpu = nccl_node_gpu(topo->t, topo->gpus.at[i]);
+        if (gpu != NCCL_NO_INDEX && node_at(topo, gpu)->gdr == 0)
+            nccl_add_evidence(topo->job, nccl_add_finding(topo->job, NCCL_RULE_TOPO_NO_GDR, NULL),
+                              node_at(topo, gpu)->place, "%s: gdr=0", device_title(topo, topo->gpus.at[i], room));
     }
 }
 
-static void check_paths(const TopoCheck *look)
+static void check_paths(const TopoCheck *topo)
 {
-    const bool *mark = marks_of(look);
-    size_t far = look->gpus.len - look->t->near_gpus;
+    const bool *mark = marks_of(topo);
+    size_t far = topo->gpus.len - topo->t->near_gpus;
     char room[160];
 
-    if (look->nics.len == 0 || look->gpus.len == 0 || far == 0)
+    if (topo->nics.len == 0 || topo->gpus.len == 0 || far == 0)
         return;
-    bool all = far == look->gpus.len;
-    NcclFinding *f = nccl_add_findingf(look->job, all ? NCCL_RULE_TOPO_CPU_PATH_ALL : NCCL_RULE_TOPO_CPU_PATH,
-                                       "%zu of %zu GPUs", far, look->gpus.len);
-    for (size_t i = 0; i < look->gpus.len; i++)
-        if (!shares_switch(look, mark, look->gpus.at[i]))
-            nccl_add_evidence(look->job, f, node_at(look, look->gpus.at[i])->place,
-                              "%s shares no PCI switch with an adapter", device_title(look, look->gpus.at[i], room));
+    bool all = far == topo->gpus.len;
+    NcclFinding *f = nccl_add_findingf(topo->job, all ? NCCL_RULE_TOPO_CPU_PATH_ALL : NCCL_RULE_TOPO_CPU_PATH,
+                                       "%zu of %zu GPUs", far, topo->gpus.len);
+    for (size_t i = 0; i < topo->gpus.len; i++)
+        if (!shares_switch(topo, mark, topo->gpus.at[i]))
+            nccl_add_evidence(topo->job, f, node_at(topo, topo->gpus.at[i])->place,
+                              "%s shares no PCI switch with an adapter", device_title(topo, topo->gpus.at[i], room));
 }
 
-static void check_numa(const TopoCheck *look)
+static void check_numa(const TopoCheck *topo)
 {
     size_t low = SIZE_MAX, high = 0;
-    NcclPlace place = {look->t->input, 0};
+    NcclPlace place = {topo->t->input, 0};
     Str text;
     char room[256];
 
-    if (look->t->numa_nodes < 2 || look->gpus.len < 2)
+    if (topo->t->numa_nodes < 2 || topo->gpus.len < 2)
         return;
     str_init_room(&text, room, sizeof room);
-    size_t *gpus = arena_calloc(&look->job->arena, look->t->nodes.len, sizeof *gpus);
-    for (size_t i = 0; i < look->gpus.len; i++) {
-        uint32_t cpu = find_cpu_above(look->t, look->gpus.at[i]);
+    size_t *gpus = arena_calloc(&topo->job->arena, topo->t->nodes.len, sizeof *gpus);
+    for (size_t i = 0; i < topo->gpus.len; i++) {
+        uint32_t cpu = find_cpu_above(topo->t, topo->gpus.at[i]);
         if (cpu != NCCL_NO_INDEX)
             gpus[cpu]++;
     }
-    for (uint32_t i = 0; i < look->t->nodes.len; i++) {
+    for (uint32_t i = 0; i < topo->t->nodes.len; i++) {
         size_t here = gpus[i];
-        if (node_at(look, i)->part != NCCL_PART_CPU)
+        if (node_at(topo, i)->part != NCCL_PART_CPU)
             continue;
         low = here < low ? here : low;
         high = here > high ? here : high;
-        str_addf(&text, "%s%zu on NUMA node %d", text.len ? ", " : "", here, node_at(look, i)->numa);
+        str_addf(&text, "%s%zu on NUMA node %d", text.len ? ", " : "", here, node_at(topo, i)->numa);
     }
     /* Sub-NUMA clustering leaves nodes without GPUs: only unevenness beyond one GPU counts. */
     if (high > low + 1)
-        nccl_add_evidence(look->job, nccl_add_finding(look->job, NCCL_RULE_TOPO_NUMA, NULL), place, "GPUs: %s",
+        nccl_add_evidence(topo->job, nccl_add_finding(topo->job, NCCL_RULE_TOPO_NUMA, NULL), place, "GPUs: %s",
                           text.text);
 }
 
@@ -591,18 +591,18 @@ static void visit_topologies(NcclJob *job, bool check)
 {
     for (size_t i = 0; i < job->report.topologies.len; i++) {
         NcclTopology *t = &job->report.topologies.at[i];
-        CLEANUP(topo_check_done) TopoCheck look = {.job = job, .t = t};
+        CLEANUP(topo_check_done) TopoCheck topo = {.job = job, .t = t};
         if (check)
             t->numa_nodes = t->links = t->near_gpus = 0;
-        count_devices(t, &look);
+        count_devices(t, &topo);
         if (!check)
             continue;
-        check_links(&look);
-        check_pci(&look, &look.gpus, GPU_LANES, "GPUs have");
-        check_pci(&look, &look.nics, 0, "adapters have");
-        check_nets(&look);
-        check_paths(&look);
-        check_numa(&look);
+        check_links(&topo);
+        check_pci(&topo, &topo.gpus, GPU_LANES, "GPUs have");
+        check_pci(&topo, &topo.nics, 0, "adapters have");
+        check_nets(&topo);
+        check_paths(&topo);
+        check_numa(&topo);
     }
 }
 

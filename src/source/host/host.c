@@ -29,7 +29,7 @@ typedef struct Worker {
     bool busy;     /* a scan was requested and is not done */
     bool quit;     /* the thread is to end */
     bool orphaned; /* closed: the thread frees this */
-    HostScan look;
+    HostScan scan;
     char *root;
 } Worker;
 
@@ -58,9 +58,9 @@ static void worker_free(Worker *worker)
     pthread_cond_destroy(&worker->wake);
     pthread_mutex_destroy(&worker->lock);
     free(worker->root);
-    vec_done(&worker->look.processes);
-    vec_done(&worker->look.places);
-    pod_names_free(worker->look.pods);
+    vec_done(&worker->scan.processes);
+    vec_done(&worker->scan.places);
+    pod_names_free(worker->scan.pods);
     free(worker);
 }
 
@@ -76,7 +76,7 @@ static void *run_worker(void *arg)
         if (worker->quit)
             break;
         pthread_mutex_unlock(&worker->lock);
-        host_scan_read(worker->root, &worker->look);
+        host_scan_read(worker->root, &worker->scan);
         pthread_mutex_lock(&worker->lock);
         worker->busy = false;
     }
@@ -172,11 +172,11 @@ static bool merge_scan(Host *host)
     if (over) {
         const HostProcesses before = host->known.processes;
 
-        host_scan_merge(&host->known, &host->worker->look, host->begun_ns);
-        host->known.processes = host->worker->look.processes;
-        host->worker->look.processes = before; /* its room is used again */
-        if (host->worker->look.rc == 0)
-            host_places_merge(&host->known.places, &host->worker->look.places, &host->known.facts);
+        host_scan_merge(&host->known, &host->worker->scan, host->begun_ns);
+        host->known.processes = host->worker->scan.processes;
+        host->worker->scan.processes = before; /* its room is used again */
+        if (host->worker->scan.rc == 0)
+            host_places_merge(&host->known.places, &host->worker->scan.places, &host->known.facts);
     }
     return over;
 }
@@ -184,7 +184,7 @@ static bool merge_scan(Host *host)
 /* The worker is not at it. */
 static void ask_for_processes(Host *host)
 {
-    HostProcesses *processes = &host->worker->look.processes;
+    HostProcesses *processes = &host->worker->scan.processes;
 
     vec_clear(processes);
     vec_clear(&host->asked);

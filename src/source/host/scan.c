@@ -389,17 +389,17 @@ static bool is_denied(const char *root)
     return access(path, R_OK | W_OK) < 0 && errno == EPERM;
 }
 
-static void look_processes(const char *root, HostScan *look)
+static void scan_processes(const char *root, HostScan *scan)
 {
-    HostProcesses *processes = &look->processes;
+    HostProcesses *processes = &scan->processes;
     UserNames *users;
 
     if (processes->len == 0)
         return;
-    if (!look->pods)
-        look->pods = pod_names_new();
+    if (!scan->pods)
+        scan->pods = pod_names_new();
     users = user_names_read(root);
-    process_owners_fill(root, users, look->pods, processes->at, processes->len);
+    process_owners_fill(root, users, scan->pods, processes->at, processes->len);
     user_names_free(users);
 }
 
@@ -423,19 +423,19 @@ void host_scan_read(const char *root, HostScan *ret)
     ret->facts.module_loaded = host_module(root, ret->facts.module_version);
     look_boot(root, &ret->facts);
     ret->facts.device_denied = is_denied(root);
-    look_processes(root, ret);
+    scan_processes(root, ret);
 }
 
 int host_scan(const char *root, Facts *ret, Err *err)
 {
-    HostScan look = {0};
+    HostScan scan = {0};
 
-    host_scan_read(root, &look);
-    vec_done(&look.places);
-    *ret = look.facts;
-    if (look.rc < 0 && err)
-        *err = look.err;
-    return look.rc;
+    host_scan_read(root, &scan);
+    vec_done(&scan.places);
+    *ret = scan.facts;
+    if (scan.rc < 0 && err)
+        *err = scan.err;
+    return scan.rc;
 }
 
 /* ---- from one scan to the next ---- */

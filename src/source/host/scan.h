@@ -55,6 +55,6 @@ typedef struct HostScan {
  * used again. */
 void host_scan_read(const char *root, HostScan *ret);
 
-/* Makes the facts those of `fresh`, of a look begun at time_ns: GPUs that were there before stay as absent ones (all of
+/* Makes the facts those of `fresh`, of a scan begun at time_ns: GPUs that were there before stay as absent ones (all of
  * them as they were, where the bus could not be read), tasks keep since when they hang, the members about logs stay. */
 void host_scan_merge(HostScan *known, const HostScan *fresh, uint64_t time_ns);

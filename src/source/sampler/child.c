@@ -380,12 +380,12 @@ static void find_gpus(Child *child)
 
 static void follow_plan(Child *child)
 {
-    const uint32_t turn = atomic_load_explicit(&child->board->plan_sequence, memory_order_acquire);
+    const uint32_t sequence = atomic_load_explicit(&child->board->plan_sequence, memory_order_acquire);
     BoardPlan plan;
 
-    if (turn == child->plan_sequence || !board_get_plan(child->board, &plan))
+    if (sequence == child->plan_sequence || !board_get_plan(child->board, &plan))
         return;
-    child->plan_sequence = turn;
+    child->plan_sequence = sequence;
     nvml_plan_make(&child->reader.plan, &plan, child->reader.library.driver_major);
     memset(child->due_ns, 0, sizeof child->due_ns);
 }

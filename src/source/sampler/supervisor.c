@@ -305,10 +305,10 @@ static uint32_t newest_slot(const Supervisor *s)
     uint32_t newest = NO_SLOT;
 
     for (uint32_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
-        bool told = slot_alive(&s->slots[i]) && !s->slots[i].probe &&
-                    atomic_load(&s->board->samplers[i].driver) != BOARD_DRIVER_UNKNOWN;
+        bool known = slot_alive(&s->slots[i]) && !s->slots[i].probe &&
+                     atomic_load(&s->board->samplers[i].driver) != BOARD_DRIVER_UNKNOWN;
 
-        if (told && (newest == NO_SLOT || s->slots[i].order > s->slots[newest].order))
+        if (known && (newest == NO_SLOT || s->slots[i].order > s->slots[newest].order))
             newest = i;
     }
     return newest;

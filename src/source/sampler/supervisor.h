@@ -26,7 +26,7 @@
  * fresh ones in the same pass, and libdcgm is not used for ten minutes. The same where a sampler ends in such a call,
  * or twice in a row.
  * - A call about two GPUs that misses its deadline blames neither: all GPUs of that sampler go to a fresh one in the
- *   same turn, whose own calls about each show which one hangs, and pairs are not read for ten minutes, nor while
+ *   same pass, whose own calls about each show which one hangs, and pairs are not read for ten minutes, nor while
  *   a sampler that was abandoned in such a call is there. So it is where a sampler ends in such a call.
  * - Released: every sampler releases the driver (it reads Board.release_until_ns) and the GPUs are RELEASED until the
  *   time is over. Hung ones stay HUNG and are not tried meanwhile.

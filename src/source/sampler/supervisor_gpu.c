@@ -344,13 +344,13 @@ bool supervisor_gpu_is_hidden(const Supervisor *s, uint32_t gpu)
 void supervisor_gpus_add_found(Supervisor *s, uint32_t slot)
 {
     const BoardSampler *board = &s->board->samplers[slot];
-    uint32_t turn = atomic_load(&board->found_sequence);
+    uint32_t sequence = atomic_load(&board->found_sequence);
     BoardFound found;
 
-    if (turn == s->slots[slot].found_sequence || s->slots[slot].order < s->found_order ||
+    if (sequence == s->slots[slot].found_sequence || s->slots[slot].order < s->found_order ||
         !board_copy_found(board, &found))
         return;
-    s->slots[slot].found_sequence = turn;
+    s->slots[slot].found_sequence = sequence;
     s->found_order = s->slots[slot].order;
     s->found = found.count;
     for (uint32_t i = 0; i < found.len; i++)
