@@ -11,16 +11,16 @@
 #include "base/duration.h"
 
 typedef struct Kept {
-    NodeGpu gpu; /* as the supervisor and the board last told; its reading is the last whole copy of the row */
+    NodeGpu gpu; /* the latest state; its reading is the last whole copy of the row */
     Reading instances[NODE_INSTANCES_MAX];
     uint32_t fast_head;
     FastReading fast[BOARD_FAST_LEN];
-    Sample status[NODE_GPUS_MAX]; /* what it says of the others, by entry; the last whole copy */
+    Sample status[NODE_GPUS_MAX]; /* status of its peers, by entry; the last whole copy */
     NodePeer peers[NODE_GPUS_MAX];
     BoardLinkList links;         /* the last whole copy */
     BoardProcessList processes;  /* the same */
-    char gone_why[NODE_WHY_CAP]; /* said of one that nobody has seen since the start while it is GONE, "" none */
-    bool torn;                   /* no whole copy could be had in the last turn */
+    char gone_why[NODE_WHY_CAP]; /* reason while GONE and not seen since the start, "" none */
+    bool torn;                   /* no whole copy in the last read */
 } Kept;
 
 struct BoardReader {
@@ -102,7 +102,7 @@ static Absence absence_of(GpuState state)
     return ABSENCE_FAILED;
 }
 
-/* Values that were not read again in time are no values. */
+/* Makes stale values absent. */
 static void drop_stale(const BoardReader *reader, Reading *reading)
 {
     for (MetricId id = 0; id < METRIC_END; id++) {
@@ -117,7 +117,7 @@ static void drop_stale(const BoardReader *reader, Reading *reading)
 }
 
 /* FB_USED_PERCENT is used / (total - reserved), as DCGM has it. */
-static void derive(const BoardReader *reader, Reading *reading)
+static void derive_used_percent(const BoardReader *reader, Reading *reading)
 {
     int64_t used, total, reserved = 0;
     Sample *out = &reading->sample[METRIC_FB_USED_PERCENT];
@@ -133,12 +133,12 @@ static void derive(const BoardReader *reader, Reading *reading)
 static void copy_row(BoardReader *reader, const BoardRow *row, Reading *to, bool *torn)
 {
     if (!board_copy(row, &reader->scratch)) {
-        *torn = true; /* the copy of before stays, until it is stale */
+        *torn = true; /* keep the copy before, until it is stale */
         return;
     }
     if (reader->scratch.device.uuid[0])
         *to = reader->scratch;
-    else /* not written yet, or mended: what is known of the device stays */
+    else /* not written yet or repaired: keep the identity */
         memcpy(to->sample, reader->scratch.sample, sizeof to->sample);
 }
 
@@ -160,7 +160,7 @@ static void take_rows(BoardReader *reader, const BoardGpu *from, Kept *kept)
         kept->torn = true;
 }
 
-/* Absent where the GPU is not up, or too old. */
+/* Makes a sample absent that is stale or of a GPU that is not up. */
 static void judge_sample(const BoardReader *reader, Sample *sample, Absence why)
 {
     uint64_t age, fresh_ns = reading_fresh_ns(METRIC_PACE_SLOW, reader->plan.period_ns[METRIC_PACE_SLOW]);
@@ -202,10 +202,10 @@ static void judge_values(BoardReader *reader, Kept *kept)
         return;
     }
     drop_stale(reader, &kept->gpu.reading);
-    derive(reader, &kept->gpu.reading);
+    derive_used_percent(reader, &kept->gpu.reading);
     for (size_t i = 0; i < kept->gpu.instance_count; i++) {
         drop_stale(reader, &kept->instances[i]);
-        derive(reader, &kept->instances[i]);
+        derive_used_percent(reader, &kept->instances[i]);
     }
 }
 
@@ -261,7 +261,7 @@ static void take_gpu(BoardReader *reader, size_t i)
     judge_lists(reader, kept);
 }
 
-/* Of GPUs that both are up, and as long as it is fresh. What was asked before one of them fell is no status. */
+/* A status counts if both GPUs are up and it is fresh. */
 static Sample judge_peer(const BoardReader *reader, const Kept *kept, const Sample *said, const NodeGpu *peer)
 {
     const Absence why = absence_of(kept->gpu.state);
@@ -287,7 +287,7 @@ static int by_peer(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Whether an index means this GPU: one that left may have had the index that another has now. */
+/* Whether the index means this GPU: one that is gone may have had the index that another has now. */
 static bool is_named(const BoardReader *reader, size_t i)
 {
     const NodeGpu *gpu = &reader->kept[i]->gpu;
@@ -388,7 +388,7 @@ const Node *board_reader_read(BoardReader *reader, uint64_t time_ns, uint64_t re
     node->gpus_found = supervisor_driver_gpu_count(reader->supervisor);
     node->gpus_expected = reader->expected < 0 ? node->gpus_on_bus : (uint32_t)reader->expected;
     if (reader->expected < 0 && node->gpus_expected < node->gpus_found)
-        node->gpus_expected = node->gpus_found; /* no PCI bus to be seen */
+        node->gpus_expected = node->gpus_found; /* no PCI bus is visible */
     node->release_until_ns = atomic_load_explicit(&reader->board->release_until_ns, memory_order_relaxed);
     count_lost_events(reader);
     return node;

@@ -21,7 +21,7 @@ enum { WAIT_MS = 1500, LATE_MS = 6000, TURN_MS = 20, PROCESSES_MAX = 1024, SERIE
 
 struct LocalNode {
     uv_loop_t loop;
-    uv_timer_t pace; /* so that the loop turns */
+    uv_timer_t pace; /* keeps the loop running */
     Log log;
     AgentConfig *config;
     Sampling sampling;
@@ -37,11 +37,11 @@ struct LocalNode {
     Snapshot snapshot;
     uint64_t limit_ns;
     bool stopped;
-    UserNames *users; /* NULL: nobody was asked for yet */
+    UserNames *users; /* NULL: not read yet */
     PodNames *pods;
     HostBoot boot;
-    VEC(ProcessOwner) processes; /* of the last JSON */
-    HostPlaces places;           /* looked for when there are other GPUs than before */
+    VEC(ProcessOwner) processes; /* of the last snapshot */
+    HostPlaces places;           /* read again when the number of GPUs changes */
     size_t places_of;
 };
 
@@ -77,7 +77,7 @@ static void ignore_change(void *self, const Incident *incident, IncidentChange c
     (void)change;
 }
 
-/* One sample has to do: what is wrong is told at once. */
+/* One sample must suffice: evidence counts at once. */
 static int open_judge(LocalNode *local, const LocalNodeOptions *options, Err *err)
 {
     const HostConfig host = {.root = options->root ? options->root : "", .period_ns = local->config->o.slow_ns};

@@ -26,7 +26,7 @@ int64_t sampling_expected(const AgentOptions *options, const char *visible)
     return count;
 }
 
-/* Whether the kernel shows PCI devices of any kind: a sandbox may show none, whatever there is. */
+/* Whether any PCI device is visible: a sandbox may hide all. */
 static bool has_bus(const Sampling *sampling)
 {
     char path[4096];
@@ -39,7 +39,7 @@ static bool has_bus(const Sampling *sampling)
     return any;
 }
 
-/* To a virtual machine. */
+/* Passed through to a virtual machine. */
 static bool is_given_away(const PciGpu *gpu)
 {
     return strcmp(gpu->driver, "vfio-pci") == 0;
@@ -53,7 +53,7 @@ void sampling_scan_bus(Sampling *sampling)
     Err err;
 
     if (pci_scan(sampling->config->o.root ? sampling->config->o.root : "", found, NODE_GPUS_MAX, &count, &err) < 0)
-        return; /* no PCI bus to be seen: the driver says what there is */
+        return; /* no PCI bus is visible: rely on the driver */
     size_t ours = 0;
     sampling->bus_count = count < NODE_GPUS_MAX ? count : NODE_GPUS_MAX;
     sampling->bus_seen = count > 0 || has_bus(sampling);
