@@ -49,7 +49,8 @@ static void grow_slots(ProfileSet *set)
     free(slots);
 }
 
-uint32_t profile_set_put(ProfileSet *set, const void *bytes, size_t len, bool *ret_new)
+/* Number of the string, added (ret_new true) where it is new. */
+static uint32_t profile_set_put(ProfileSet *set, const void *bytes, size_t len, bool *ret_new)
 {
     if (!set->arena.block_bytes) {
         arena_init(&set->arena, TEXT_BLOCK);
@@ -73,7 +74,8 @@ uint32_t profile_set_put(ProfileSet *set, const void *bytes, size_t len, bool *r
     return slot->id - 1;
 }
 
-uint32_t profile_set_find(const ProfileSet *set, const void *bytes, size_t len)
+/* PROFILE_NONE */
+static uint32_t profile_set_find(const ProfileSet *set, const void *bytes, size_t len)
 {
     if (!set->slot_count)
         return PROFILE_NONE;
@@ -82,7 +84,7 @@ uint32_t profile_set_find(const ProfileSet *set, const void *bytes, size_t len)
     return slot->id ? slot->id - 1 : PROFILE_NONE;
 }
 
-void profile_set_done(ProfileSet *set)
+static void profile_set_done(ProfileSet *set)
 {
     arena_done(&set->arena);
     vec_done(&set->texts);
@@ -91,7 +93,7 @@ void profile_set_done(ProfileSet *set)
     *set = (ProfileSet){0};
 }
 
-size_t profile_set_bytes(const ProfileSet *set)
+static size_t profile_set_bytes(const ProfileSet *set)
 {
     const size_t per_text = sizeof(const char *) + sizeof(uint32_t) + ARENA_ALIGN;
 
@@ -99,6 +101,19 @@ size_t profile_set_bytes(const ProfileSet *set)
 }
 
 /* ---- texts, lanes ---- */
+
+static void profile_events_done(ProfileEvents *table)
+{
+    free(table->start);
+    free(table->duration);
+    free(table->name);
+    free(table->lane);
+    free(table->link);
+    free(table->extra);
+    free(table->external);
+    free(table->kind);
+    *table = (ProfileEvents){0};
+}
 
 /* A profile as its readers fill it. */
 
@@ -290,22 +305,9 @@ uint32_t profile_collective(Profile *profile, const ProfileCollective *collectiv
 
 /* ---- rows ---- */
 
-void profile_events_done(ProfileEvents *table)
-{
-    free(table->start);
-    free(table->duration);
-    free(table->name);
-    free(table->lane);
-    free(table->link);
-    free(table->extra);
-    free(table->external);
-    free(table->kind);
-    *table = (ProfileEvents){0};
-}
-
 /* Columns of this size are mappings of their own: growing moves pages and copies nothing, and what is not filled takes
  * no memory. */
-void profile_events_reserve(ProfileEvents *table, size_t rows, bool external)
+static void profile_events_reserve(ProfileEvents *table, size_t rows, bool external)
 {
     if (rows <= table->cap)
         return;

@@ -17,12 +17,6 @@ typedef struct ProfileSet {
     size_t bytes; /* of strings */
 } ProfileSet;
 
-/* Number of the string, added (ret_new true) where it is new. */
-uint32_t profile_set_put(ProfileSet *set, const void *bytes, size_t len, bool *ret_new);
-uint32_t profile_set_find(const ProfileSet *set, const void *bytes, size_t len); /* PROFILE_NONE */
-void profile_set_done(ProfileSet *set);
-size_t profile_set_bytes(const ProfileSet *set);
-
 /* The details that are stored once, by their bytes. The number in a set is the index in the profile's vector only where
  * `index` says so: it maps one to the other. */
 typedef struct ProfileDetailSet {
@@ -34,10 +28,3 @@ struct ProfileNames {
     ProfileSet names;
     ProfileDetailSet launches, copies, ops, lanes;
 };
-
-/* profile_seal.c: brings the rows of all tables into order and drops those that are there twice, counted as lost. Names
- * and lanes are sealed before. Up to two threads. */
-void profile_seal_tables(Profile *profile, unsigned int threads);
-
-void profile_events_reserve(ProfileEvents *table, size_t rows, bool external);
-void profile_events_done(ProfileEvents *table);

@@ -434,7 +434,9 @@ static void *seal_others(void *context)
     return NULL;
 }
 
-void profile_seal_tables(Profile *profile, unsigned int threads)
+/* profile_seal.c: brings the rows of all tables into order and drops those that are there twice, counted as lost. Names
+ * and lanes are sealed before. Up to two threads. */
+static void profile_seal_tables(Profile *profile, unsigned int threads)
 {
     CLEANUP_FREE uint32_t *devices = device_groups(profile);
     CLEANUP_FREE uint32_t *lanes = lane_groups(profile);

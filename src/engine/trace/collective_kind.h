@@ -27,14 +27,10 @@ typedef enum CollectiveKind {
 } CollectiveKind;
 
 CollectiveKind collective_kind(const char *name, size_t len);
-const char *collective_word(CollectiveKind kind); /* "all_reduce"; "collective" for the unknown */
 
 /* Whether no rank can end it before all ranks have begun: then ends coincide, and the rank that came last has the
  * shortest part. */
 bool collective_joins_all(CollectiveKind kind);
-
-/* Bytes of an element of a framework's type ("Float", "c10::BFloat16", "torch.int64"), 0 unknown. */
-int64_t collective_dtype_bytes(const char *dtype, size_t len);
 
 /* The size that bandwidths are defined on, as in nccl-tests: one rank's contribution for all_reduce, broadcast,
  * reduce and point-to-point, the sum over all ranks for the others. -1 unknown. */
@@ -42,3 +38,6 @@ int64_t collective_bytes(CollectiveKind kind, int64_t in_bytes, int64_t out_byte
 
 /* Bus bandwidth = algorithm bandwidth * factor; NaN where there is none. */
 double collective_bus_factor(CollectiveKind kind, int64_t group_size);
+
+/* Bytes of an element of a framework's type ("Float", "c10::BFloat16", "torch.int64"), 0 unknown. */
+int64_t collective_dtype_bytes(const char *dtype, size_t len);

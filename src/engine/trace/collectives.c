@@ -115,7 +115,8 @@ CollectiveKind collective_kind(const char *name, size_t len)
     return COLLECTIVE_UNKNOWN;
 }
 
-const char *collective_word(CollectiveKind kind)
+/* "all_reduce"; "collective" for the unknown */
+static const char *collective_word(CollectiveKind kind)
 {
     return words[kind];
 }

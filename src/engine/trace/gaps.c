@@ -12,6 +12,86 @@
 #include "engine/trace/gaps.h"
 #include "engine/trace/select.h"
 
+/* ---- the cause of a gap ---- */
+
+/* From what the host did during a gap to the gap's one cause. */
+
+const char *const trace_cause_words[TRACE_CAUSE_COUNT] = {
+    [TRACE_CAUSE_DATA_LOADING] = "data_loading",
+    [TRACE_CAUSE_HOST_BOUND] = "host_bound",
+    [TRACE_CAUSE_SYNCHRONISATION] = "synchronisation",
+    [TRACE_CAUSE_COPY] = "copy",
+    [TRACE_CAUSE_ALLOCATOR] = "allocator",
+    [TRACE_CAUSE_COLLECTIVE_WAIT] = "collective_wait",
+    [TRACE_CAUSE_PYTHON] = "python",
+    [TRACE_CAUSE_COMPILE] = "compile",
+    [TRACE_CAUSE_QUEUED] = "queued",
+    [TRACE_CAUSE_UNKNOWN] = "unknown",
+    [TRACE_CAUSE_SHORT] = "short",
+};
+
+/* Causes that name what to change; they outrank a synchronisation that led into them. */
+static bool is_telling(TraceCause cause)
+{
+    return cause == TRACE_CAUSE_DATA_LOADING || cause == TRACE_CAUSE_ALLOCATOR || cause == TRACE_CAUSE_COMPILE ||
+           cause == TRACE_CAUSE_COPY || cause == TRACE_CAUSE_COLLECTIVE_WAIT;
+}
+
+static TraceCause decide_cause(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool synced)
+{
+    TraceCause telling = TRACE_CAUSE_COUNT, best = TRACE_CAUSE_COUNT;
+    int64_t total = 0, most = 0, queued = slice_ns[TRACE_CAUSE_QUEUED];
+
+    for (TraceCause cause = 0; cause < TRACE_CAUSE_COUNT; cause++) {
+        total += slice_ns[cause];
+        if (is_telling(cause) && slice_ns[cause] > (telling == TRACE_CAUSE_COUNT ? 0 : slice_ns[telling]))
+            telling = cause;
+    }
+    if (queued == total)
+        return TRACE_CAUSE_QUEUED;
+    if (telling != TRACE_CAUSE_COUNT && slice_ns[telling] >= total - slice_ns[telling])
+        return telling;
+    if (synced)
+        return TRACE_CAUSE_SYNCHRONISATION;
+    for (TraceCause cause = 0; cause < TRACE_CAUSE_SHORT; cause++) {
+        int64_t time = slice_ns[cause];
+
+        if (cause == TRACE_CAUSE_QUEUED) /* the launch came after the gap began */
+            time = queued > TRACE_LAUNCH_LATENCY_NS ? queued - TRACE_LAUNCH_LATENCY_NS : 0;
+        if (time > most) {
+            most = time;
+            best = cause;
+        }
+    }
+    return best == TRACE_CAUSE_COUNT ? TRACE_CAUSE_SHORT : best;
+}
+
+/* ---- what the host did ---- */
+
+/* What the host did while a device was idle. Gaps of a device come in order of time; each lane of the host is walked
+ * once per device, with a cursor.
+ *
+ * The thread that counts is the one that launched the operation that ended the gap (if unknown: the one that
+ * launched the operation before, else the one with most launches on this device, else the one with most launch
+ * calls). Each instant of the gap until that launch call returned belongs to the innermost event of that thread;
+ * instants without an event belong to the thread of the operation before, if that is another. The rest of the gap is
+ * launch latency. */
+
+/* An idle time: rows of the operations around it, PROFILE_NONE for none. */
+typedef struct Idle {
+    int64_t start, end;
+    uint32_t before, after;
+} Idle;
+
+typedef struct Blame {
+    TraceCause cause;
+    int64_t slice_ns[TRACE_CAUSE_COUNT];
+    bool synced;
+    uint32_t lane;     /* of the host, PROFILE_NONE */
+    uint32_t host_row; /* PROFILE_NONE; set on request */
+    int64_t host_ns;
+} Blame;
+
 enum { OWNER_CLIMB_MAX = 64 };
 
 /* What a lane's silence, and an annotation alone, mean. */
@@ -40,7 +120,7 @@ typedef struct Shares {
     Share best;
 } Shares;
 
-struct TraceHost {
+typedef struct Host {
     const TraceJob *job;
     size_t device;
     Cursor *cursors;   /* by lane */
@@ -51,20 +131,20 @@ struct TraceHost {
     uint32_t caller; /* lane with most launch calls */
     bool caller_known;
     Shares shares[2]; /* of the gap's thread, and of the other */
-};
+} Host;
 
 /* The blame being worked out. */
 typedef struct Walk {
-    TraceHost *host;
-    TraceBlame *blame;
+    Host *host;
+    Blame *blame;
     bool name_host;
 } Walk;
 
-TraceHost *trace_host_new(const TraceJob *job)
+static Host *host_new(const TraceJob *job)
 {
     const Profile *profile = job->index->profile;
     static const char engine[] = "autograd::engine::";
-    TraceHost *host = xcalloc(1, sizeof(*host));
+    Host *host = xcalloc(1, sizeof(*host));
     size_t len;
 
     host->job = job;
@@ -79,7 +159,7 @@ TraceHost *trace_host_new(const TraceJob *job)
     return host;
 }
 
-void trace_host_free(TraceHost *host)
+static void host_free(Host *host)
 {
     if (!host)
         return;
@@ -91,7 +171,7 @@ void trace_host_free(TraceHost *host)
     free(host);
 }
 
-void trace_host_device(TraceHost *host, size_t device)
+static void host_begin_device(Host *host, size_t device)
 {
     host->device = device;
     host->busiest_known = false;
@@ -102,7 +182,7 @@ void trace_host_device(TraceHost *host, size_t device)
 /* Operators on a thread mean that a framework runs there, driven by Python, unless it is a thread of the autograd
  * engine, whose own code lies between them. If only calls and ranges are recorded, silence has no meaning, and a
  * range means that the host was working. */
-static void note_lane(const TraceHost *host, uint32_t lane, LaneNote *note)
+static void note_lane(const Host *host, uint32_t lane, LaneNote *note)
 {
     const ProfileEvents *rows = &host->job->index->profile->host;
     size_t first = host->job->index->lane_first[lane], last = host->job->index->lane_first[lane + 1];
@@ -129,7 +209,7 @@ static void note_lane(const TraceHost *host, uint32_t lane, LaneNote *note)
     note->last = profile_end(rows, outer);
 }
 
-static const LaneNote *lane_note(TraceHost *host, uint32_t lane)
+static const LaneNote *lane_note(Host *host, uint32_t lane)
 {
     if (!host->notes[lane].known)
         note_lane(host, lane, &host->notes[lane]);
@@ -146,7 +226,7 @@ static uint32_t most_of(const size_t *counts, size_t len)
     return best;
 }
 
-static uint32_t busiest_lane(TraceHost *host)
+static uint32_t busiest_lane(Host *host)
 {
     const TraceIndex *index = host->job->index;
     size_t *counts;
@@ -163,7 +243,7 @@ static uint32_t busiest_lane(TraceHost *host)
     return host->busiest;
 }
 
-static uint32_t calling_lane(TraceHost *host)
+static uint32_t calling_lane(Host *host)
 {
     const TraceIndex *index = host->job->index;
     size_t *counts;
@@ -179,19 +259,19 @@ static uint32_t calling_lane(TraceHost *host)
     return host->caller;
 }
 
-static uint32_t launch_of(const TraceHost *host, uint32_t row)
+static uint32_t launch_of(const Host *host, uint32_t row)
 {
     return row == PROFILE_NONE ? PROFILE_NONE : host->job->index->launch[row];
 }
 
-static uint32_t launching_lane(const TraceHost *host, uint32_t row)
+static uint32_t launching_lane(const Host *host, uint32_t row)
 {
     uint32_t call = launch_of(host, row);
 
     return call == PROFILE_NONE ? PROFILE_NONE : host->job->index->profile->host.lane[call];
 }
 
-static uint32_t lane_to_blame(TraceHost *host, const TraceIdle *idle)
+static uint32_t lane_to_blame(Host *host, const Idle *idle)
 {
     uint32_t lane = launching_lane(host, idle->after);
 
@@ -204,7 +284,7 @@ static uint32_t lane_to_blame(TraceHost *host, const TraceIdle *idle)
 
 /* ---- cursors ---- */
 
-static Cursor *cursor_of(TraceHost *host, uint32_t lane)
+static Cursor *cursor_of(Host *host, uint32_t lane)
 {
     Cursor *cursor = &host->cursors[lane];
 
@@ -274,7 +354,7 @@ static uint32_t owner_of(const TraceIndex *index, uint32_t row)
 
 /* ---- the walk ---- */
 
-static TraceCause cause_of(TraceHost *host, uint32_t lane, uint32_t row)
+static TraceCause cause_of(Host *host, uint32_t lane, uint32_t row)
 {
     static const uint8_t causes[TRACE_HOST_CLASS_COUNT] = {
         [TRACE_HOST_OTHER] = TRACE_CAUSE_HOST_BOUND,  [TRACE_HOST_OP] = TRACE_CAUSE_HOST_BOUND,
@@ -342,7 +422,7 @@ static void walk_lane(Walk *walk, uint32_t lane, uint32_t other, bool is_other, 
 }
 
 /* Whether the thread was waiting for the device as the gap began. */
-static bool was_synced(const TraceHost *host, const Cursor *cursor, const TraceIdle *idle)
+static bool was_synced(const Host *host, const Cursor *cursor, const Idle *idle)
 {
     const ProfileEvents *rows = &host->job->index->profile->host;
     uint32_t launch = launch_of(host, idle->before);
@@ -359,7 +439,7 @@ static bool was_synced(const TraceHost *host, const Cursor *cursor, const TraceI
     return idle->start - end <= TRACE_SYNC_SLACK_NS && launch != PROFILE_NONE && rows->start[launch] <= start;
 }
 
-static void name_host(TraceHost *host, TraceBlame *blame)
+static void name_host(Host *host, Blame *blame)
 {
     Share best = {.row = PROFILE_NONE};
 
@@ -382,12 +462,12 @@ static uint32_t place_of_sync(const TraceIndex *index, uint32_t call)
 }
 
 /* The host was in no event, or only in a range such as the step. */
-static bool says_nothing(const TraceIndex *index, const TraceBlame *blame)
+static bool says_nothing(const TraceIndex *index, const Blame *blame)
 {
     return blame->host_row == PROFILE_NONE || index->host_class[blame->host_row] == TRACE_HOST_MARK;
 }
 
-void trace_host_blame(TraceHost *host, const TraceIdle *idle, bool name, TraceBlame *ret)
+static void host_blame(Host *host, const Idle *idle, bool name, Blame *ret)
 {
     const ProfileEvents *rows = &host->job->index->profile->host;
     uint32_t launch = launch_of(host, idle->after), before = launching_lane(host, idle->before);
@@ -395,7 +475,7 @@ void trace_host_blame(TraceHost *host, const TraceIdle *idle, bool name, TraceBl
     Cursor *cursor;
     int64_t late = idle->end; /* until here the host is to blame */
 
-    *ret = (TraceBlame){.lane = lane_to_blame(host, idle), .host_row = PROFILE_NONE};
+    *ret = (Blame){.lane = lane_to_blame(host, idle), .host_row = PROFILE_NONE};
     if (ret->lane == PROFILE_NONE || host->device >= TRACE_GAP_DEVICES) {
         ret->cause = TRACE_CAUSE_UNKNOWN;
         count_time(&walk, TRACE_CAUSE_UNKNOWN, idle->start, idle->end);
@@ -410,7 +490,7 @@ void trace_host_blame(TraceHost *host, const TraceIdle *idle, bool name, TraceBl
         late = profile_end(rows, launch) > idle->start ? profile_end(rows, launch) : idle->start;
     walk_lane(&walk, ret->lane, before == ret->lane ? PROFILE_NONE : before, false, idle->start, late);
     count_time(&walk, TRACE_CAUSE_QUEUED, late, idle->end);
-    ret->cause = trace_gap_decide(ret->slice_ns, ret->synced);
+    ret->cause = decide_cause(ret->slice_ns, ret->synced);
     if (name)
         name_host(host, ret);
     if (name && ret->cause == TRACE_CAUSE_SYNCHRONISATION && ret->synced && says_nothing(host->job->index, ret)) {
@@ -419,71 +499,17 @@ void trace_host_blame(TraceHost *host, const TraceIdle *idle, bool name, TraceBl
     }
 }
 
-/* ---- the cause of a gap ---- */
-
-/* From what the host did during a gap to the gap's one cause. */
-
-const char *const trace_cause_words[TRACE_CAUSE_COUNT] = {
-    [TRACE_CAUSE_DATA_LOADING] = "data_loading",
-    [TRACE_CAUSE_HOST_BOUND] = "host_bound",
-    [TRACE_CAUSE_SYNCHRONISATION] = "synchronisation",
-    [TRACE_CAUSE_COPY] = "copy",
-    [TRACE_CAUSE_ALLOCATOR] = "allocator",
-    [TRACE_CAUSE_COLLECTIVE_WAIT] = "collective_wait",
-    [TRACE_CAUSE_PYTHON] = "python",
-    [TRACE_CAUSE_COMPILE] = "compile",
-    [TRACE_CAUSE_QUEUED] = "queued",
-    [TRACE_CAUSE_UNKNOWN] = "unknown",
-    [TRACE_CAUSE_SHORT] = "short",
-};
-
-/* Causes that name what to change; they outrank a synchronisation that led into them. */
-static bool is_telling(TraceCause cause)
-{
-    return cause == TRACE_CAUSE_DATA_LOADING || cause == TRACE_CAUSE_ALLOCATOR || cause == TRACE_CAUSE_COMPILE ||
-           cause == TRACE_CAUSE_COPY || cause == TRACE_CAUSE_COLLECTIVE_WAIT;
-}
-
-TraceCause trace_gap_decide(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool synced)
-{
-    TraceCause telling = TRACE_CAUSE_COUNT, best = TRACE_CAUSE_COUNT;
-    int64_t total = 0, most = 0, queued = slice_ns[TRACE_CAUSE_QUEUED];
-
-    for (TraceCause cause = 0; cause < TRACE_CAUSE_COUNT; cause++) {
-        total += slice_ns[cause];
-        if (is_telling(cause) && slice_ns[cause] > (telling == TRACE_CAUSE_COUNT ? 0 : slice_ns[telling]))
-            telling = cause;
-    }
-    if (queued == total)
-        return TRACE_CAUSE_QUEUED;
-    if (telling != TRACE_CAUSE_COUNT && slice_ns[telling] >= total - slice_ns[telling])
-        return telling;
-    if (synced)
-        return TRACE_CAUSE_SYNCHRONISATION;
-    for (TraceCause cause = 0; cause < TRACE_CAUSE_SHORT; cause++) {
-        int64_t time = slice_ns[cause];
-
-        if (cause == TRACE_CAUSE_QUEUED) /* the launch came after the gap began */
-            time = queued > TRACE_LAUNCH_LATENCY_NS ? queued - TRACE_LAUNCH_LATENCY_NS : 0;
-        if (time > most) {
-            most = time;
-            best = cause;
-        }
-    }
-    return best == TRACE_CAUSE_COUNT ? TRACE_CAUSE_SHORT : best;
-}
-
 /* ---- idle times of a device ---- */
 
 /* Every idle time of every device: between operations (gaps), and before the first and after the last as far as steps
  * reach. */
 
-CLEANUP_POINTER(TraceHost, trace_host_free);
+CLEANUP_POINTER(Host, host_free);
 
 typedef struct Gathering {
     const TraceJob *job;
     TraceRank *rank;
-    TraceHost *host;
+    Host *host;
     const char **texts;   /* name -> its copy, NULL: not copied */
     TraceLongest longest; /* which are kept */
     /* of the current device */
@@ -524,22 +550,22 @@ static const char *thread_text(Gathering *g, uint32_t lane)
 
 /* ---- one idle time ---- */
 
-static bool is_short(const Gathering *g, const TraceIdle *idle)
+static bool is_short(const Gathering *g, const Idle *idle)
 {
     return (uint64_t)(idle->end - idle->start) < g->job->config->gap_threshold_ns;
 }
 
-static void find_blame(Gathering *g, const TraceIdle *idle, bool name, TraceBlame *ret)
+static void find_blame(Gathering *g, const Idle *idle, bool name, Blame *ret)
 {
     if (!is_short(g, idle)) {
-        trace_host_blame(g->host, idle, name, ret);
+        host_blame(g->host, idle, name, ret);
         return;
     }
-    *ret = (TraceBlame){.cause = TRACE_CAUSE_SHORT, .lane = PROFILE_NONE, .host_row = PROFILE_NONE};
+    *ret = (Blame){.cause = TRACE_CAUSE_SHORT, .lane = PROFILE_NONE, .host_row = PROFILE_NONE};
     ret->slice_ns[TRACE_CAUSE_SHORT] = idle->end - idle->start;
 }
 
-static TraceGap gap_of(Gathering *g, const TraceIdle *idle, const TraceBlame *found)
+static TraceGap gap_of(Gathering *g, const Idle *idle, const Blame *found)
 {
     TraceGap gap = {.device = g->job->index->devices.at[g->nth],
                     .start = idle->start,
@@ -559,15 +585,15 @@ static TraceGap gap_of(Gathering *g, const TraceIdle *idle, const TraceBlame *fo
     return gap;
 }
 
-static bool is_gap(const Gathering *g, const TraceIdle *idle)
+static bool is_gap(const Gathering *g, const Idle *idle)
 {
     return idle->start >= g->device->first && idle->end <= g->device->last;
 }
 
-static void add_idle(Gathering *g, const TraceIdle *idle)
+static void add_idle(Gathering *g, const Idle *idle)
 {
     const bool gap = is_gap(g, idle), kept = gap && trace_is_longest(&g->longest, idle->end - idle->start);
-    TraceBlame found;
+    Blame found;
 
     find_blame(g, idle, kept, &found);
     trace_steps_add_idle(g->rank, g->nth, &g->step, idle->start, idle->end, found.cause);
@@ -579,7 +605,7 @@ static void add_idle(Gathering *g, const TraceIdle *idle)
 
 /* ---- every idle time of a device ---- */
 
-typedef void (*IdleTaker)(Gathering *g, const TraceIdle *idle);
+typedef void (*IdleTaker)(Gathering *g, const Idle *idle);
 
 /* The first of those that start with `row` and have a known launch, else `row`. */
 static uint32_t with_launch(const TraceIndex *index, size_t row, size_t last)
@@ -592,12 +618,12 @@ static uint32_t with_launch(const TraceIndex *index, size_t row, size_t last)
     return (uint32_t)row;
 }
 
-static void each_gap(Gathering *g, IdleTaker taker, TraceIdle *ret_last)
+static void each_gap(Gathering *g, IdleTaker taker, Idle *ret_last)
 {
     const TraceIndex *index = g->job->index;
     const ProfileEvents *gpu = &index->profile->gpu;
     size_t first = index->device_first.at[g->nth], last = index->device_first.at[g->nth + 1];
-    TraceIdle idle = {.start = profile_end(gpu, first), .before = (uint32_t)first};
+    Idle idle = {.start = profile_end(gpu, first), .before = (uint32_t)first};
 
     for (size_t row = first + 1; row < last; row++) {
         if (gpu->start[row] > idle.start) {
@@ -618,7 +644,7 @@ static void add_head(Gathering *g)
 {
     const TraceIndex *index = g->job->index;
     size_t first = index->device_first.at[g->nth];
-    TraceIdle idle = {.end = index->profile->gpu.start[first], .before = PROFILE_NONE};
+    Idle idle = {.end = index->profile->gpu.start[first], .before = PROFILE_NONE};
 
     if (!index->steps.len || index->steps.at[0].start >= idle.end)
         return;
@@ -628,7 +654,7 @@ static void add_head(Gathering *g)
 }
 
 /* The same behind the last one, where `idle` starts. */
-static void add_tail(Gathering *g, TraceIdle idle)
+static void add_tail(Gathering *g, Idle idle)
 {
     const TraceIndex *index = g->job->index;
     const TraceStep *step = index->steps.len ? &index->steps.at[index->steps.len - 1] : NULL;
@@ -646,7 +672,7 @@ static void begin_device(Gathering *g, size_t nth)
     g->nth = nth;
     g->device = &g->rank->devices.at[nth];
     g->step = 0;
-    trace_host_device(g->host, nth);
+    host_begin_device(g->host, nth);
 }
 
 /* ---- the longest gaps ---- */
@@ -657,7 +683,7 @@ typedef struct Lengths {
     size_t len;
 } Lengths;
 
-static void note_length(Gathering *g, const TraceIdle *idle)
+static void note_length(Gathering *g, const Idle *idle)
 {
     Lengths *lengths = (Lengths *)g;
 
@@ -670,7 +696,7 @@ static void find_longest(Gathering *g)
     const TraceIndex *index = g->job->index;
     CLEANUP_FREE int64_t *at = xmalloc((index->profile->gpu.len + 1) * sizeof(*at));
     Lengths lengths = {.base = *g, .at = at};
-    TraceIdle last;
+    Idle last;
 
     for (size_t nth = 0; nth < index->devices.len; nth++) {
         lengths.base.nth = nth;
@@ -694,10 +720,10 @@ static int by_length(const void *a_, const void *b_)
 
 void trace_gaps(const TraceJob *job, TraceRank *rank)
 {
-    CLEANUP(trace_host_free_at) TraceHost *host = trace_host_new(job);
+    CLEANUP(host_free_at) Host *host = host_new(job);
     CLEANUP_FREE const char **texts = xcalloc(profile_name_count(job->index->profile) + 1, sizeof(*texts));
     Gathering g = {.job = job, .rank = rank, .host = host, .texts = texts};
-    TraceIdle last;
+    Idle last;
 
     trace_steps_prepare(job, rank);
     find_longest(&g);

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the host did while a device was idle. Gaps of a device come in order of time; each lane of the host is walked
- * once per device, with a cursor.
- *
- * The thread that counts is the one that launched the operation that ended the gap (if unknown: the one that
- * launched the operation before, else the one with most launches on this device, else the one with most launch
- * calls). Each instant of the gap until that launch call returned belongs to the innermost event of that thread;
- * instants without an event belong to the thread of the operation before, if that is another. The rest of the gap is
- * launch latency. */
+/* What gaps and steps share. */
 
 #include "engine/trace/analyse.h"
 
@@ -22,35 +15,6 @@ enum {
     /* A launch that came late is to blame for the latency that every launch has, up to this. */
     TRACE_LAUNCH_LATENCY_NS = 10000
 };
-
-/* An idle time: rows of the operations around it, PROFILE_NONE for none. */
-typedef struct TraceIdle {
-    int64_t start, end;
-    uint32_t before, after;
-} TraceIdle;
-
-typedef struct TraceBlame {
-    TraceCause cause;
-    int64_t slice_ns[TRACE_CAUSE_COUNT];
-    bool synced;
-    uint32_t lane;     /* of the host, PROFILE_NONE */
-    uint32_t host_row; /* PROFILE_NONE; set on request */
-    int64_t host_ns;
-} TraceBlame;
-
-typedef struct TraceHost TraceHost;
-
-TraceHost *trace_host_new(const TraceJob *job);
-void trace_host_free(TraceHost *host);
-
-/* Gaps of this device (place in index->devices) follow. */
-void trace_host_device(TraceHost *host, size_t device);
-
-/* `idle` starts at or behind the end of the one before. */
-void trace_host_blame(TraceHost *host, const TraceIdle *idle, bool name_host, TraceBlame *ret);
-
-/* The cause of a gap, from its slices. */
-TraceCause trace_gap_decide(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool synced);
 
 /* Sums of idle times by cause. */
 

@@ -79,9 +79,5 @@ typedef VEC(uint32_t) TraceRows;
 /* "ProfilerStep#5": what PyTorch's profiler writes. */
 bool trace_is_step_name(const char *name, size_t len);
 
-/* "step 5", "Iteration #5", "train_step_5", "iter5", "train 5": a word for a step and a number, and nothing behind it.
- * *ret_family: length of what stands before the number. */
-bool trace_is_step_like(const char *name, size_t len, int64_t *ret_number, size_t *ret_family);
-
 /* Fills steps from the host rows named as steps, else from GPU annotations. Needs launch. */
 void trace_index_steps(TraceIndex *index, const TraceRows *step_rows);

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "engine/trace/analyse.h"
-#include "engine/trace/nest.h"
+#include "engine/trace/tables.h"
 #include "engine/trace/classify.h"
 
 enum { SHAPE_SEED = 1, DISTINCT_RECENT = 1024 };

@@ -5,12 +5,40 @@
 
 #include "base/alloc.h"
 #include "engine/trace/analyse.h"
-#include "engine/trace/nest.h"
+#include "engine/trace/tables.h"
 #include "engine/trace/classify.h"
+
+/*
+ * The host events of one kind (operators, annotations) as the forest they make on their lanes. Members are numbered in
+ * the order of the host table, so a member's number is above that of the member around it. Linear in host events. That
+ * of operators is the index's own; another's takes 4 bytes per host event and 4 per member.
+ */
+
+typedef struct Nest {
+    const TraceIndex *index;
+    const uint32_t *at;   /* host row -> the member that the row is, or the innermost around it; PROFILE_NONE */
+    const uint32_t *rows; /* member -> host row */
+    uint64_t *outer;      /* bits by member: none of its name is around it */
+    size_t len;
+    uint32_t *own[2]; /* at and rows, where they are not the index's */
+} Nest;
+
+/* The member around a member, PROFILE_NONE. */
+static inline uint32_t nest_around(const Nest *nest, uint32_t member)
+{
+    uint32_t parent = nest->index->parent[nest->rows[member]];
+
+    return parent == PROFILE_NONE ? PROFILE_NONE : nest->at[parent];
+}
+
+static inline bool nest_is_outer(const Nest *nest, uint32_t member)
+{
+    return nest->outer[member / 64] >> (member % 64) & 1;
+}
 
 /* ---- members ---- */
 
-static void find_members(TraceNest *nest, ProfileKind kind)
+static void find_members(Nest *nest, ProfileKind kind)
 {
     const ProfileEvents *host = &nest->index->profile->host;
     const uint32_t *parent = nest->index->parent;
@@ -48,7 +76,7 @@ static void close_until(Walk *walk, uint32_t around)
         walk->count[walk->open.at[--walk->open.len].name]--;
 }
 
-static void find_outer(TraceNest *nest)
+static void find_outer(Nest *nest)
 {
     const uint32_t *names = nest->index->profile->host.name;
     const uint32_t none = (uint32_t)profile_name_count(nest->index->profile);
@@ -59,7 +87,7 @@ static void find_outer(TraceNest *nest)
         const uint32_t name = names[nest->rows[member]];
         const Open open = {.member = member, .name = name < none ? name : none};
 
-        close_until(&walk, trace_nest_around(nest, member));
+        close_until(&walk, nest_around(nest, member));
         if (walk.count[open.name]++ == 0)
             nest->outer[member / 64] |= UINT64_C(1) << (member % 64);
         if (walk.open.len == walk.open.cap) /* rare: no call for each member */
@@ -70,9 +98,9 @@ static void find_outer(TraceNest *nest)
     vec_done(&walk.open);
 }
 
-void trace_nest_init(TraceNest *nest, const TraceIndex *index, ProfileKind kind)
+static void nest_init(Nest *nest, const TraceIndex *index, ProfileKind kind)
 {
-    *nest = (TraceNest){.index = index};
+    *nest = (Nest){.index = index};
     if (kind == PROFILE_OP) {
         nest->at = index->op_at;
         nest->rows = index->op_rows;
@@ -83,18 +111,18 @@ void trace_nest_init(TraceNest *nest, const TraceIndex *index, ProfileKind kind)
     find_outer(nest);
 }
 
-void trace_nest_done(TraceNest *nest)
+static void nest_done(Nest *nest)
 {
     free(nest->own[0]);
     free(nest->own[1]);
     free(nest->outer);
-    *nest = (TraceNest){0};
+    *nest = (Nest){0};
 }
 
-void trace_nest_gather(const TraceNest *nest, int64_t *values)
+static void nest_gather(const Nest *nest, int64_t *values)
 {
     for (size_t i = nest->len; i-- > 0;) {
-        uint32_t around = trace_nest_around(nest, (uint32_t)i);
+        uint32_t around = nest_around(nest, (uint32_t)i);
 
         if (around != PROFILE_NONE)
             values[around] = trace_sum(values[around], values[i]);
@@ -107,7 +135,7 @@ void trace_nest_gather(const TraceNest *nest, int64_t *values)
 
 typedef struct Operators {
     const TraceJob *job;
-    TraceNest nest;
+    Nest nest;
     TraceNamed named;
     VEC(TraceOperator) rows;
     VEC(uint8_t) rules;   /* row -> TraceShapeRule */
@@ -172,11 +200,11 @@ static void count_shape(Operators *operators, uint32_t number, uint32_t detail)
 
 static void add_host_times(Operators *operators)
 {
-    const TraceNest *nest = &operators->nest;
+    const Nest *nest = &operators->nest;
     const ProfileEvents *host = &operators->job->index->profile->host;
 
     for (uint32_t member = 0; member < nest->len; member++) {
-        uint32_t row = nest->rows[member], around = trace_nest_around(nest, member), number;
+        uint32_t row = nest->rows[member], around = nest_around(nest, member), number;
         int64_t duration = host->duration[row];
         TraceOperator *op;
 
@@ -184,7 +212,7 @@ static void add_host_times(Operators *operators)
         op = &operators->rows.at[number];
         op->count++;
         op->host_self_ns = trace_sum(op->host_self_ns, duration);
-        if (trace_nest_is_outer(nest, member))
+        if (nest_is_outer(nest, member))
             op->host_ns = trace_sum(op->host_ns, duration);
         count_shape(operators, number, host->extra[row]);
         if (around != PROFILE_NONE) {
@@ -248,7 +276,7 @@ static void add_device_times(Operators *operators)
 {
     const TraceIndex *index = operators->job->index;
     const ProfileEvents *host = &index->profile->host, *gpu = &index->profile->gpu;
-    TraceNest *nest = &operators->nest;
+    Nest *nest = &operators->nest;
 
     for (size_t i = 0; i < gpu->len; i++) {
         uint32_t member = index->op[i] == PROFILE_NONE ? PROFILE_NONE : nest->at[index->op[i]], row;
@@ -259,12 +287,12 @@ static void add_device_times(Operators *operators)
         operators->device_ns[member] = trace_sum(operators->device_ns[member], gpu->duration[i]);
         add_self(operators, row_of(operators, host->name[row]), i, host->extra[row]);
     }
-    trace_nest_gather(nest, operators->device_ns);
+    nest_gather(nest, operators->device_ns);
     for (uint32_t member = 0; member < nest->len; member++) {
         TraceOperator *row;
         uint32_t number;
 
-        if (operators->device_ns[member] == 0 || !trace_nest_is_outer(nest, member))
+        if (operators->device_ns[member] == 0 || !nest_is_outer(nest, member))
             continue;
         number = row_of(operators, host->name[nest->rows[member]]);
         row = &operators->rows.at[number];
@@ -323,7 +351,7 @@ void trace_operators(const TraceJob *job, TraceRank *rank)
 
     trace_named_init(&operators.named, profile);
     operators.kernel_says = xcalloc(operators.named.names + 1, 1);
-    trace_nest_init(&operators.nest, job->index, PROFILE_OP);
+    nest_init(&operators.nest, job->index, PROFILE_OP);
     operators.device_ns = xcalloc(operators.nest.len + 1, sizeof(int64_t));
     add_host_times(&operators);
     add_device_times(&operators);
@@ -331,7 +359,7 @@ void trace_operators(const TraceJob *job, TraceRank *rank)
     for (size_t i = 0; i < operators.rows.len; i++)
         vec_push(&rank->operators, operators.rows.at[i]);
     finish_operators(rank);
-    trace_nest_done(&operators.nest);
+    nest_done(&operators.nest);
     trace_named_done(&operators.named);
     vec_done(&operators.rows);
     vec_done(&operators.rules);
@@ -382,9 +410,9 @@ static void add_host(Annotations *annotations)
     const TraceIndex *index = annotations->job->index;
     const ProfileEvents *host = &index->profile->host, *gpu = &index->profile->gpu;
     int64_t *device_ns, *operations;
-    TraceNest nest;
+    Nest nest;
 
-    trace_nest_init(&nest, index, PROFILE_ANNOTATION);
+    nest_init(&nest, index, PROFILE_ANNOTATION);
     device_ns = xcalloc(nest.len + 1, sizeof *device_ns);
     operations = xcalloc(nest.len + 1, sizeof *operations);
     for (size_t i = 0; i < gpu->len; i++) {
@@ -396,19 +424,19 @@ static void add_host(Annotations *annotations)
         device_ns[member] = trace_sum(device_ns[member], gpu->duration[i]);
         operations[member]++;
     }
-    trace_nest_gather(&nest, device_ns);
-    trace_nest_gather(&nest, operations);
+    nest_gather(&nest, device_ns);
+    nest_gather(&nest, operations);
     for (uint32_t member = 0; member < nest.len; member++) {
         size_t at = nest.rows[member];
         TraceAnnotation *row = host_row(annotations, host->name[at]);
 
         add_range(row, host->duration[at]);
-        if (trace_nest_is_outer(&nest, member)) {
+        if (nest_is_outer(&nest, member)) {
             row->device_ns = trace_sum(row->device_ns, device_ns[member]);
             row->operation_count += operations[member];
         }
     }
-    trace_nest_done(&nest);
+    nest_done(&nest);
     free(device_ns);
     free(operations);
 }

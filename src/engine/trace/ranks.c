@@ -173,7 +173,8 @@ static int by_total(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-void rank_sums(const RankMatch *match)
+/* ranks.c: report->collectives. */
+static void rank_sums(const RankMatch *match)
 {
     TraceReport *report = match->report;
     Sums sums = {.match = match};

@@ -81,14 +81,10 @@ typedef struct RankTrack {
     const uint32_t *rows;
     size_t len;
 } RankTrack;
-size_t rank_pair(const RankTrack *a, const RankTrack *b, int64_t *pairs);
 
 /* ranks_match.c: offsets and drift from sets of operations that end together. */
 void rank_clocks(RankMatch *match);
 int64_t rank_common(const RankClock *clock, int64_t time);
-
-/* ranks.c: report->collectives. */
-void rank_sums(const RankMatch *match);
 
 /* ranks_times.c: report->rank_times, report->step_ns; and a rank's means, per step, or over everything where it has no
  * step, per device. */
@@ -96,7 +92,6 @@ typedef struct RankMeans {
     double step_ns, compute_ns, communication_ns, exposed_communication_ns, exposed_copy_ns, idle_ns;
     size_t steps; /* 0: none, the means are of everything */
 } RankMeans;
-RankMeans rank_means(const TraceRank *rank);
 void rank_times(const RankMatch *match);
 
 /* Number of the step that holds a time of the rank's own clock, -1. */

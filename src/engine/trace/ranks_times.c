@@ -33,7 +33,7 @@ static void add_step(RankMeans *means, const TraceStepRow *step)
     }
 }
 
-RankMeans rank_means(const TraceRank *rank)
+static RankMeans rank_means(const TraceRank *rank)
 {
     RankMeans means = {.steps = rank->steps.len};
     for (size_t i = 0; i < rank->steps.len; i++)

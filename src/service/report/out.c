@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Buffered writing, JSON and CSV cells. */
 #include "service/report/out.h"
 
 #include <errno.h>
@@ -12,18 +13,6 @@
 enum { OUT_PIECE = 64 * 1024 };
 /* Over any text that a profile can hold; a sink sees pieces of about OUT_PIECE. */
 static const size_t out_room_max = (size_t)1 << 31;
-
-static int write_file(void *context, const char *text, size_t len, Err *err)
-{
-    if (fwrite(text, 1, len, context) == len)
-        return 0;
-    return err_errno(err, "write");
-}
-
-ReportSink report_sink_file(FILE *file)
-{
-    return (ReportSink){.write = write_file, .context = file};
-}
 
 static int write_str(void *context, const char *text, size_t len, Err *err)
 {

@@ -5,7 +5,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "base/err.h"
 #include "base/str.h"
@@ -18,8 +17,7 @@ typedef struct ReportSink {
     void *context;
 } ReportSink;
 
-/* Into a stream (the caller opens, flushes and closes it), and into a Str (-EFBIG over its ceiling). */
-ReportSink report_sink_file(FILE *file);
+/* Into a Str; -EFBIG over its ceiling. */
 ReportSink report_sink_str(Str *str);
 
 /* Buffered writing into a sink, and the JSON that the files of this folder share; not for others. The first error of

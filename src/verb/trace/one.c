@@ -17,6 +17,18 @@
 
 CLEANUP_POINTER(ProfileInput, profile_input_close);
 
+/* How the index of the file's profile is analysed: with the file's threads and its remaining memory. */
+static TraceJob job_of_index(const TraceOne *one, const TraceIndex *index)
+{
+    const size_t held = profile_bytes(index->profile) + trace_index_bytes(index);
+
+    return (TraceJob){.index = index,
+                      .config = one->config,
+                      .arena = one->arena,
+                      .threads = one->threads,
+                      .memory = held < one->memory ? one->memory - held : 0};
+}
+
 /* ---- Nsight Systems ---- */
 
 enum { CSV_MAX = 1 << 30, BLOCK = 256 * 1024 };
@@ -128,7 +140,7 @@ static void rank_of_summary(TraceOne *one, const Profile *profile, const NsysSum
     TraceIndex index;
 
     trace_index_init(&index, profile, 1); /* no events: only the file's description, and its losses */
-    const TraceJob job = trace_one_job(one, &index);
+    const TraceJob job = job_of_index(one, &index);
     trace_analyse(&job, one->path, one->number, ret);
     trace_index_done(&index);
     for (size_t i = 0; i < summary->rows.len; i++)
@@ -251,23 +263,12 @@ static size_t scan_memory(const TraceOne *one)
     return one->memory / 8 * 5;
 }
 
-TraceJob trace_one_job(const TraceOne *one, const TraceIndex *index)
-{
-    const size_t held = profile_bytes(index->profile) + trace_index_bytes(index);
-
-    return (TraceJob){.index = index,
-                      .config = one->config,
-                      .arena = one->arena,
-                      .threads = one->threads,
-                      .memory = held < one->memory ? one->memory - held : 0};
-}
-
 static int analyse_profile(TraceOne *one, const Profile *profile, TraceRank *ret)
 {
     TraceIndex index;
 
     trace_index_init(&index, profile, one->threads);
-    TraceJob job = trace_one_job(one, &index);
+    TraceJob job = job_of_index(one, &index);
     trace_analyse(&job, arena_strdup(one->arena, one->path), one->number, ret);
     trace_index_done(&index);
     return 0;

@@ -29,9 +29,6 @@ enum { TRACE_ONE_OTHER_RANK = 1 }; /* the file's rank was not chosen */
 /* 0, TRACE_ONE_OTHER_RANK, -errno; -ENOSPC where the profile needs more than one->memory. */
 int trace_one(TraceOne *one, TraceRank *ret, Err *err);
 
-/* How the index of the file's profile is analysed: with the file's threads and its remaining memory. */
-TraceJob trace_one_job(const TraceOne *one, const TraceIndex *index);
-
 /* The input as the scanner reads it. */
 TraceSource trace_input_source(ProfileInput *input, const bool *stop);
 

@@ -3,6 +3,7 @@
  *     print SAMPLE OUTPUT [WIDTH] [colour] [utf8] [verbose]
  * SAMPLE: small, one, many, big, empty, hostile, diff. OUTPUT: text, json, html, csv:TABLE. */
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "sample.h"
@@ -82,9 +83,16 @@ static int print_report(const TraceReport *report, const char *what, const Repor
     return trace_csv(report, what + 4, sink, err);
 }
 
+static int write_file(void *context, const char *text, size_t len, Err *err)
+{
+    if (fwrite(text, 1, len, context) == len)
+        return 0;
+    return err_errno(err, "write");
+}
+
 int main(int argc, char **argv)
 {
-    ReportSink sink = report_sink_file(stdout);
+    ReportSink sink = {.write = write_file, .context = stdout};
     ReportOptions options;
     TraceReport report;
     Err err = {0};

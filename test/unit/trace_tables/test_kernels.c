@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels and copies by name (engine/trace/kernels.c, nest.h). */
+/* Kernels and copies by name (engine/trace/kernels.c, tables.h). */
 #include "kit.h"
 
 #include <math.h>

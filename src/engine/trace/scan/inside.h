@@ -354,10 +354,6 @@ struct TraceKnown {
 /* Copies what a scan has learned, after labels_apply. */
 void known_learn(TraceKnown *known, const TraceScan *scan);
 
-/* In ascending order. */
-void known_add_id(TraceKnown *known, uint64_t id, uint32_t number);
-uint32_t known_number(const TraceKnown *known, uint64_t id); /* 0: not known */
-
 /* What a thread is, HOST where its process is no GPU. */
 KnownPlace known_place(const TraceKnown *known, const KnownThread *thread);
 
@@ -374,14 +370,9 @@ int64_t gpu_stream(TraceScan *scan);
 uint32_t gpu_lane(TraceScan *scan, int32_t device, int64_t stream);
 uint32_t event_stream(TraceScan *scan);
 
-/* The number at the end of a text ("stream 7"): false where there is none. */
-bool number_behind(const char *text, size_t len, int64_t *ret);
-
 /* The id in a slot as the text has it: 0 where there is none. */
 int64_t id_in(const TraceScan *scan, Slot slot);
 
-/* An id for `row` of a field's table: a placeholder (0) where it gets its number at the end. */
-uint32_t id_store(TraceScan *scan, int64_t id, WideField field, size_t row);
 uint32_t id_of(TraceScan *scan, Slot slot, WideField field, size_t row);
 
 /* The number that an earlier reading gave to an id, 0 none. */
@@ -409,14 +400,6 @@ static inline int64_t number_of(const TraceScan *scan, Slot slot, int64_t none)
 uint32_t name_of(TraceScan *scan, Slot slot);
 
 /* An event's args beyond its time: launches, copies, operators, collectives, synchronisation, memory. */
-
-/* Indices of the profile's details, PROFILE_NONE without such args. */
-uint32_t detail_launch(TraceScan *scan);
-uint32_t detail_copy(TraceScan *scan, const ProfileEvent *event);
-uint32_t detail_op(TraceScan *scan);
-
-void detail_sync(TraceScan *scan, int64_t start, int64_t duration);
-void detail_memory(TraceScan *scan, int64_t start);
 
 /* Which times are kept. */
 

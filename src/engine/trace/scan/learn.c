@@ -129,7 +129,8 @@ static Node *node_of(Walk *walk, const char *key, size_t len, bool args)
     }
 }
 
-void learn_cut(Node *node, unsigned int edges)
+/* Forgets all edges of a node but the first ones. */
+static void learn_cut(Node *node, unsigned int edges)
 {
     node->edges = (uint8_t)edges;
     node->edge[edges] = unknown;
@@ -147,7 +148,8 @@ static void make_room(Node *node)
     node->edges--;
 }
 
-Edge *learn_edge(Node *node, const char *text, size_t len, const Step *step)
+/* A new edge of a node, which makes room for it. len <= EDGE_BYTES. */
+static Edge *learn_edge(Node *node, const char *text, size_t len, const Step *step)
 {
     unsigned int at = 0;
 

@@ -7,6 +7,48 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- numbers of ids for the next reading ---- */
+
+TraceKnown *trace_known_new(void)
+{
+    return xcalloc(1, sizeof(TraceKnown));
+}
+
+void trace_known_free(TraceKnown *known)
+{
+    if (!known)
+        return;
+    vec_done(&known->devices);
+    vec_done(&known->lanes);
+    vec_done(&known->ids);
+    arena_done(&known->arena);
+    free(known);
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const KnownId *x = a, *y = b;
+
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* In ascending order. */
+static void known_add_id(TraceKnown *known, uint64_t id, uint32_t number)
+{
+    vec_push(&known->ids, ((KnownId){.id = id, .number = number}));
+}
+
+/* 0: not known */
+static uint32_t known_number(const TraceKnown *known, uint64_t id)
+{
+    const KnownId key = {.id = id};
+    const KnownId *found = known->ids.len ? bsearch(&key, known->ids.at, known->ids.len, sizeof key, by_id) : NULL;
+
+    return found ? found->number : 0;
+}
+
+/* ---- threads and streams ---- */
+
 enum { FORMS_ANY = 1 << 16, FORMS_STREAM = 1 << 17 };
 
 void scan_lose(TraceScan *scan, ProfileLossReason reason, uint64_t byte, const char *excerpt, size_t len)
@@ -84,7 +126,8 @@ uint32_t thread_lane(TraceScan *scan, const ThreadKey *key)
     return entry->lane;
 }
 
-bool number_behind(const char *text, size_t len, int64_t *ret)
+/* The number at the end of a text ("stream 7"): false where there is none. */
+static bool number_behind(const char *text, size_t len, int64_t *ret)
 {
     int64_t value = 0;
     size_t from;
@@ -223,7 +266,8 @@ static bool is_plain(int64_t id)
     return id >= 0 && id < UINT32_MAX;
 }
 
-uint32_t id_store(TraceScan *scan, int64_t id, WideField field, size_t row)
+/* An id for `row` of a field's table: a placeholder (0) where it gets its number at the end. */
+static uint32_t id_store(TraceScan *scan, int64_t id, WideField field, size_t row)
 {
     if (is_plain(id))
         return (uint32_t)id;
@@ -582,42 +626,4 @@ void wides_number(Wides *wides, Profile *profile, TraceKnown *learn)
         *field_at(profile, &wides->at[i]) = number;
     }
     vec_clear(wides);
-}
-
-/* ---- numbers of ids for the next reading ---- */
-
-TraceKnown *trace_known_new(void)
-{
-    return xcalloc(1, sizeof(TraceKnown));
-}
-
-void trace_known_free(TraceKnown *known)
-{
-    if (!known)
-        return;
-    vec_done(&known->devices);
-    vec_done(&known->lanes);
-    vec_done(&known->ids);
-    arena_done(&known->arena);
-    free(known);
-}
-
-static int by_id(const void *a, const void *b)
-{
-    const KnownId *x = a, *y = b;
-
-    return (x->id > y->id) - (x->id < y->id);
-}
-
-void known_add_id(TraceKnown *known, uint64_t id, uint32_t number)
-{
-    vec_push(&known->ids, ((KnownId){.id = id, .number = number}));
-}
-
-uint32_t known_number(const TraceKnown *known, uint64_t id)
-{
-    const KnownId key = {.id = id};
-    const KnownId *found = known->ids.len ? bsearch(&key, known->ids.at, known->ids.len, sizeof key, by_id) : NULL;
-
-    return found ? found->number : 0;
 }

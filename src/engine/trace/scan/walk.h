@@ -199,15 +199,9 @@ extern const size_t walkers_count;
 Walk *walk_new(void);
 void walk_free(Walk *walk);
 
-/* Forgets all edges of a node but the first ones. */
-void learn_cut(Node *node, unsigned int edges);
-
 /* One step by the grammar: from the end of a value of `node` (for NODE_START: from '{') to the beginning of the next
  * value, behind the quote of a text. Learns it. After a WALK_FAULT *p is near it, after WALK_MORE where it was. */
 WalkResult learn_step(Walk *walk, Node *node, const char **p, const char *end, Step *ret);
-
-/* A new edge of a node, which makes room for it. len <= EDGE_BYTES. */
-Edge *learn_edge(Node *node, const char *text, size_t len, const Step *step);
 
 /* Samples a walked event: makes longer edges of frequent values. */
 void fuse(Walk *walk, const Trail *trail);
