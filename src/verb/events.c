@@ -71,7 +71,7 @@ typedef struct Reader {
     bool broken; /* nobody reads on */
 } Reader;
 
-/* What makes an event the same one when it comes again, from the journal or after a restart. */
+/* A mark by which an event is recognised when it comes again, from the journal or after a restart. */
 static uint64_t mark_of(const EventSeen *seen)
 {
     const Event *e = &seen->event;
@@ -249,7 +249,7 @@ static void tell_new(Reader *reader, const EventSeenList *list, bool again)
     }
 }
 
-/* A look: what is new. An agent that does not answer is waited for; another agent counts from 1 again. */
+/* Prints new events. Waits for an agent that does not answer; a restarted agent counts from 1 again. */
 static void look_again(Reader *reader, bool *away)
 {
     EventSeenList list = {0};

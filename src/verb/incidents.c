@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `stoker incidents`: what is wrong, what was, and the evidence. */
+/* `stoker incidents`: open and cleared incidents and their evidence. */
 #include <ctype.h>
 #include <errno.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `stoker maintenance`: windows in which incidents are marked and nobody is told. */
+/* `stoker maintenance`: windows in which incidents are marked and not sent. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -213,9 +213,8 @@ static const Verb verb_start = {
     .name = "start",
     .summary = "begin a window",
     .usage = "--for 2h --reason TEXT [--gpu GPU]...",
-    .description =
-        "Incidents of the node, or of these GPUs, are marked from now on and nobody is told of them. What is "
-        "still open when the window ends is told then. For root and the agent's own user.",
+    .description = "Incidents of the node, or of these GPUs, are marked from now on and not sent. What is "
+                   "still open when the window ends is told then. For root and the agent's own user.",
     .examples = "stoker maintenance start --for 2h --reason 'new power supply'\n"
                 "stoker maintenance start --for 30m --gpu 3 --gpu 4 --reason 'reset after row remapping'",
     .exit_codes = "0  it has begun; its id is printed\n"

@@ -58,8 +58,8 @@ static int check_class(CatalogueReader *reader, const ClassDraft *draft, Err *er
     return 0;
 }
 
-/* Follows the parents of `at`; `path` marks the way. A class among its own parents is meant (a wider thing's). */
-static int walk(CatalogueReader *reader, const ClassDraft *at, uint8_t *marks, Err *err)
+/* Refuses circles among the parents of `at`. A class may be its own parent (that of a wider device). */
+static int check_parents(CatalogueReader *reader, const ClassDraft *at, uint8_t *marks, Err *err)
 {
     enum { NEW, ON_THE_WAY, DONE };
     size_t number = at->number;
@@ -71,7 +71,7 @@ static int walk(CatalogueReader *reader, const ClassDraft *at, uint8_t *marks, E
     marks[number] = ON_THE_WAY;
     for (size_t i = 0; i < at->fault.parent_count; i++)
         if (strcmp(at->fault.parents[i], at->fault.id) != 0)
-            TRY(walk(reader, map_get(&reader->class_by_id, at->fault.parents[i]), marks, err));
+            TRY(check_parents(reader, map_get(&reader->class_by_id, at->fault.parents[i]), marks, err));
     marks[number] = DONE;
     return 0;
 }
@@ -86,14 +86,14 @@ static int settle_classes(CatalogueReader *reader, Catalogue *catalogue, Err *er
     for (size_t i = 0; i < count; i++)
         TRY(check_class(reader, reader->classes.at[i], err));
     for (size_t i = 0; i < count; i++)
-        TRY(walk(reader, reader->classes.at[i], marks, err));
+        TRY(check_parents(reader, reader->classes.at[i], marks, err));
     for (size_t i = 0; i < count; i++)
         catalogue->classes[i] = reader->classes.at[i]->fault;
     return 0;
 }
 
-/* What the rule leaves to its class. */
-static void inherit(FaultRule *rule)
+/* Fields that the rule does not set come from its class. */
+static void inherit_from_class(FaultRule *rule)
 {
     static const FaultClass nothing = {.cause = CAUSE_UNKNOWN, .scope = SCOPE_GPU};
     const FaultClass *c = rule->fault ? rule->fault : &nothing;
@@ -135,12 +135,12 @@ static int settle_rule(CatalogueReader *reader, Catalogue *catalogue, RuleDraft 
     TRY(catalogue_read_with(reader, draft, err));
     if (!draft->enabled)
         rule->route = ROUTE_NONE;
-    inherit(rule);
+    inherit_from_class(rule);
     return 0;
 }
 
 /* Rules over several codes first, then those of events by kind and code, then those of detectors; else as read. */
-static int order(const void *left, const void *right)
+static int compare_rules(const void *left, const void *right)
 {
     const RuleDraft *const *a = left, *const *b = right;
     const FaultRule *x = &(*a)->rule, *y = &(*b)->rule;
@@ -192,7 +192,7 @@ static int finish_drafts(CatalogueReader *reader, Catalogue *catalogue, Err *err
     for (size_t i = 0; i < reader->rules.len; i++)
         TRY(settle_rule(reader, catalogue, reader->rules.at[i], err));
     if (reader->rules.len)
-        qsort(reader->rules.at, reader->rules.len, sizeof reader->rules.at[0], order);
+        qsort(reader->rules.at, reader->rules.len, sizeof reader->rules.at[0], compare_rules);
     index_rules(reader, catalogue);
     return 0;
 }
@@ -309,11 +309,10 @@ const FaultRule *catalogue_rule(const Catalogue *catalogue, const char *id)
     return NULL;
 }
 
-/* --- events ---------------------------------------------------------------------------------------------------------
- */
+/* --- events ------------------------------------------------------------------------------------------------------- */
 
-/* What a condition is worth that holds. What is not known of driver or GPU lets every range pass, but behind rules that
- * have none. Since R575 XIDs 144-150 lay out intrInfo anew (the decode sheet of NVIDIA's XID catalogue). */
+/* The weight of a condition that matches. An unknown driver or GPU matches every range, behind rules without one. Since
+ * R575 XIDs 144-150 lay out intrInfo anew (the decode sheet of NVIDIA's XID catalogue). */
 enum {
     NO_MATCH = -1,
     WORTH_BASE = 16,
@@ -425,7 +424,7 @@ static bool has_code(const FaultRule *rule, EventKind kind, int32_t code)
     return code >= rule->code_from && code <= rule->code_to;
 }
 
-static int worth(const FaultRule *rule, const Event *event, uint32_t driver, uint32_t arch)
+static int rate_match(const FaultRule *rule, const Event *event, uint32_t driver, uint32_t arch)
 {
     int place = has_code(rule, event->kind, event->code) ? worth_place(rule, driver, arch) : NO_MATCH;
     int line = place == NO_MATCH ? NO_MATCH : worth_line(rule, event, driver);
@@ -475,14 +474,14 @@ static void try_rules(const Catalogue *catalogue, size_t from, size_t below, con
         bool words_rule = rule->word != EVENT_NO_WORD;
         if (best->by_word ? !words_rule : words_rule && i < catalogue->wide_count)
             continue;
-        int value = worth(rule, event, driver, arch);
+        int value = rate_match(rule, event, driver, arch);
         if (value != NO_MATCH && is_better(rule, value, best->rule, best->value))
             *best = (Best){rule, value, best->by_word};
     }
 }
 
-static const FaultRule *find(const Catalogue *catalogue, const Event *event, uint32_t driver, uint32_t arch,
-                             bool by_word)
+static const FaultRule *find_by_code(const Catalogue *catalogue, const Event *event, uint32_t driver, uint32_t arch,
+                                     bool by_word)
 {
     bool numbered = event->kind == EVENT_XID || event->kind == EVENT_SXID;
     Best best = {NULL, NO_MATCH, by_word};
@@ -493,7 +492,7 @@ static const FaultRule *find(const Catalogue *catalogue, const Event *event, uin
     return best.rule;
 }
 
-/* Whether the line's own word is another verdict than the table's. */
+/* Whether the line's own word differs from the table. */
 static bool word_differs(const FaultRule *rule, EventWord word)
 {
     if (!rule->fault)
@@ -505,21 +504,21 @@ static bool word_differs(const FaultRule *rule, EventWord word)
 /* A rule for just this word is better than the table's with its severity bent. */
 static const FaultRule *rule_of(const Catalogue *catalogue, const Event *event, uint32_t driver, uint32_t arch)
 {
-    const FaultRule *rule = find(catalogue, event, driver, arch, false);
+    const FaultRule *rule = find_by_code(catalogue, event, driver, arch, false);
 
     if (!rule)
         rule = event->kind == EVENT_XID    ? catalogue->unknown_xid
                : event->kind == EVENT_SXID ? catalogue->unknown_sxid
                                            : NULL;
     if (rule && word_differs(rule, event->word)) {
-        const FaultRule *other = find(catalogue, event, driver, arch, true);
+        const FaultRule *other = find_by_code(catalogue, event, driver, arch, true);
         return other ? other : rule;
     }
     return rule;
 }
 
 /* The driver says it is worse than the table knows: the class's own words, at the least. */
-static void raise(const FaultClass *fault, FaultVerdict *verdict)
+static void raise_verdict(const FaultClass *fault, FaultVerdict *verdict)
 {
     if (verdict->severity >= SEVERITY_ERROR)
         return;
@@ -530,8 +529,8 @@ static void raise(const FaultClass *fault, FaultVerdict *verdict)
         verdict->action = fault->action;
 }
 
-/* It says that the device goes on: nothing that takes it out of work. */
-static void calm(FaultSeverity most, FaultVerdict *verdict)
+/* The line says that the device still works: an action that drains it is lowered. */
+static void lower_verdict(FaultSeverity most, FaultVerdict *verdict)
 {
     if (verdict->severity <= most)
         return;
@@ -553,11 +552,11 @@ bool catalogue_judge(const Catalogue *catalogue, const Event *event, uint32_t dr
     *ret_verdict = (FaultVerdict){
         .rule = rule, .cause = rule->cause, .severity = rule->severity, .action = rule->action, .route = rule->route};
     if (rule->fault && event->word == EVENT_FATAL)
-        raise(rule->fault, ret_verdict);
+        raise_verdict(rule->fault, ret_verdict);
     else if (rule->fault && event->word == EVENT_NONFATAL)
-        calm(SEVERITY_ERROR, ret_verdict);
+        lower_verdict(SEVERITY_ERROR, ret_verdict);
     else if (rule->fault && event->word == EVENT_CORRECTABLE)
-        calm(SEVERITY_WARNING, ret_verdict);
+        lower_verdict(SEVERITY_WARNING, ret_verdict);
     return true;
 }
 

@@ -103,7 +103,7 @@ typedef struct FaultRule {
 
 typedef struct Catalogue Catalogue;
 
-/* What a detector is, for checking the `with` of a rule: its name, its parameters with unit and default. The table is
+/* A detector, for checking the `with` of a rule: its name, its parameters with unit and default. The table is
  * engine/health/detect.h's; given here so that the catalogue does not know it. */
 typedef struct DetectorParam {
     const char *name;

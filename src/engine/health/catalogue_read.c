@@ -435,7 +435,7 @@ static const DetectorSpec *spec_of(const CatalogueReader *reader, const char *na
     return NULL;
 }
 
-/* Nothing is known of the detector: what is said, as it is said. */
+/* The detector is unknown: parameters are kept as given. */
 static int read_loose(CatalogueReader *reader, RuleDraft *draft, FaultParam *params, Err *err)
 {
     size_t count = 0;

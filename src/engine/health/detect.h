@@ -23,8 +23,7 @@ typedef void (*DetectorSign)(void *self, const Sign *sign);
 /* All detectors, for the catalogue's check and for docs. */
 const DetectorSpec *detector_specs(size_t *ret_count);
 
-/* With the detector rules of this catalogue (borrowed). What was learned goes over from `before` (may be NULL), which
- * is freed. */
+/* With the detector rules of this catalogue (borrowed). Takes over the state of `before` (may be NULL) and frees it. */
 Detectors *detectors_new(const Catalogue *catalogue, Detectors *before);
 void detectors_free(Detectors *detectors);
 
@@ -34,4 +33,4 @@ void detectors_wanted(const Detectors *detectors, uint64_t wanted[(METRIC_END + 
 bool detectors_want_links(const Detectors *detectors);
 
 /* One tick. `facts` may be older than the node. */
-void detectors_turn(Detectors *detectors, const Node *node, const Facts *facts, DetectorSign give, void *self);
+void detectors_tick(Detectors *detectors, const Node *node, const Facts *facts, DetectorSign give, void *self);

@@ -47,8 +47,7 @@ size_t incidents_urgent(const Incident *const *incidents, size_t count, const In
 
 /* A table, the most urgent open one first: severity, thing, what, since when, how often, what to do. */
 void incidents_text(const Incident *const *incidents, size_t count, const IncidentStyle *style, Str *out);
-/* One that is open, for who has never seen this program: what is wrong, what to do, why it is thought so, whether it
- * matters and to whom, and where to read on. */
+/* An open incident for first-time readers: fault, action, urgency, evidence, and where to read on. */
 void incident_card(const Incident *incident, const IncidentStyle *style, Str *out);
 /* One with everything: verdict, action, evidence, counters, codes, history. */
 void incident_sheet(const Incident *incident, const IncidentStyle *style, Str *out);
@@ -57,7 +56,7 @@ void event_text(const Event *event, const Node *node, const IncidentStyle *style
 
 /* --- and back: what the above wrote, read by another process ------------------------------------------------------ */
 
-/* An event as event_json tells it. */
+/* An event as event_json writes it. */
 typedef struct EventSeen {
     Event event;
     char incident[INCIDENT_ID_CAP]; /* "" none */
@@ -67,7 +66,7 @@ typedef struct EventSeen {
 typedef VEC(Incident) IncidentList;
 typedef VEC(EventSeen) EventSeenList;
 
-/* Who wrote it and when: "" and 0 of a single incident. */
+/* The node and time of the list; "" and 0 for a single incident. */
 typedef struct IncidentsHead {
     char node[256];
     uint64_t real_ns;

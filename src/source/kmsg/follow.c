@@ -48,7 +48,7 @@ static void take_bytes(Follow *f, const char *bytes, size_t len)
     f->position += len;
 }
 
-/* What is there now. False: to be opened anew. */
+/* Reads what is there now. False: the file has to be opened again. */
 static bool read_on(Follow *f)
 {
     char buffer[READ_BYTES];

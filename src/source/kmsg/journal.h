@@ -15,7 +15,7 @@ typedef void (*KmsgJournalLine)(void *self, const char *text, size_t len, uint64
 /* It works (and has given what was there: `caught`), or has ended and why. */
 typedef void (*KmsgJournalState)(void *self, bool works, bool caught, const char *why);
 
-/* Never NULL: what goes wrong is told by `state`, from the loop. */
+/* Never NULL: errors are reported through `state`, from the loop. */
 KmsgJournal *kmsg_journal_open(uv_loop_t *loop, const char *program, KmsgJournalLine line, KmsgJournalState state,
                                void *self);
 void kmsg_journal_close(KmsgJournal *journal); /* accepts NULL */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lines of the kernel log and of the fabric manager say. */
+/* Reads lines of the kernel log and of the fabric manager. */
 #include "source/kmsg/line.h"
 
 #include <ctype.h>
@@ -156,7 +156,7 @@ static void cursor_show(const char *text, size_t len, char *out, size_t cap)
     out[n] = '\0';
 }
 
-/* What stands before `stop` (or before the end, where `open`), copied and made fit to show; steps behind `stop`. */
+/* Copies the text before `stop` (or, if `open`, before the end), cleaned for display; steps behind `stop`. */
 static bool cursor_until(Cursor *c, const char *stop, bool open, char *out, size_t cap)
 {
     const char *at = memmem(c->at, (size_t)(c->end - c->at), stop, strlen(stop));

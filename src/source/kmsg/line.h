@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What a line of the kernel log or of the fabric manager says. All forms that drivers since R450 print are read, with
+ * Reads lines of the kernel log and of the fabric manager. All forms that drivers since R450 print are read, with
  * MIG devices, pids that are not known and texts of any length; nothing in it is trusted. Pure, any thread; a
  * LineReader belongs to one, since some messages span several records.
  */

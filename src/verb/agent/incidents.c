@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the agent says of incidents, events and maintenance: over HTTP, in the event stream, and on its control socket:
+/* Incidents, events and maintenance over HTTP, in the event stream, and on the control socket:
  *   incidents json|text WIDTH STYLE open|all [DEVICE]    STYLE: 1 colour, 2 UTF-8, 3 both, 0 neither
  *   incident json|text WIDTH STYLE ID
  *   events json|text WIDTH STYLE FROM                    those with numbers over FROM; the first line is the next FROM

@@ -443,10 +443,10 @@ void judge_tick(Judge *judge, const Node *node)
     if (judge->ready)
         read_library_xids(judge);
     detect_resets(judge, node);
-    detectors_turn(judge->detectors, node, host_facts(judge->host), handle_sign, judge);
+    detectors_tick(judge->detectors, node, host_facts(judge->host), handle_sign, judge);
     advance_to(judge, node->time_ns, node->real_ns);
     save_position(judge);
-    remembered_turn(&judge->remembered, node);
+    remembered_tick(&judge->remembered, node);
     put_late_bundles(judge, node->time_ns);
     refill_journal(judge);
 }

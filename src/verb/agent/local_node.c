@@ -165,7 +165,7 @@ static void judge_node(LocalNode *local, const Node *node)
 
     incidents_set_node(local->incidents, node);
     host_tick(local->host, node->time_ns, NULL, 0);
-    detectors_turn(local->detectors, node, host_facts(local->host), add_sign, local);
+    detectors_tick(local->detectors, node, host_facts(local->host), add_sign, local);
     incidents_advance(local->incidents, node->time_ns, node->real_ns);
     vec_clear(&local->open);
     for (size_t i = 0; i < incidents_count(all); i++)

@@ -12,7 +12,7 @@
 #define NAMED_NS (10 * NS_PER_S) /* how long those that are here have to say who they are */
 #define PUT_NS NS_PER_H
 
-/* What became of one that has not been up since the start. */
+/* The state of a GPU that has not been up since the start. */
 typedef enum Fate {
     FATE_UNKNOWN,  /* something sits at its address and has not said what, or is given to a virtual machine */
     FATE_REPLACED, /* another has its address */
@@ -213,7 +213,7 @@ static void report_missing(Remembered *r, RememberedGpu *gpu)
     board_reader_know(r->sampling->reader, entry, &gpu->row.device, why);
 }
 
-/* As many are here as there should be, or as there were: what is not here was exchanged, or taken out on purpose. */
+/* As many GPUs are present as expected, or as before: absent ones were replaced or removed on purpose. */
 static bool is_complete(const Remembered *r, const Node *node)
 {
     const int64_t expected = r->sampling->expected >= 0 ? r->sampling->expected : (int64_t)r->kept_count;
@@ -301,7 +301,7 @@ void remembered_done(Remembered *r)
     vec_done(&r->gpus);
 }
 
-void remembered_turn(Remembered *r, const Node *node)
+void remembered_tick(Remembered *r, const Node *node)
 {
     note_gpu(r, node);
     hide_moved(r, node);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The GPUs that were here: noted in the journal while they are up, so that one that is gone after a restart of the
- * agent or the node is missed, though nobody said how many there should be. What is no loss is forgotten: a GPU that
- * another has replaced, GPUs of another machine (none of them is here), fewer than before where that many are expected.
- * One that sits in another slot is not missed. Belongs to the judge; the loop's thread.
+ * GPUs seen before: noted in the journal while they are up, so that one that is gone after a restart of the agent or
+ * the node is reported missing, even without a configured number. Drop a GPU from the list when it was replaced, when
+ * no listed GPU is present (another machine), or when as many GPUs are present as expected. A GPU in another slot is
+ * not missing. Belongs to the judge; the loop's thread.
  */
 
 #include "base/log.h"
@@ -17,7 +17,7 @@ typedef struct RememberedGpu {
     JournalGpu row;
     bool kept;   /* the journal had it at the start */
     bool here;   /* it was up since */
-    bool missed; /* it is not here, and that was said */
+    bool missed; /* it was reported missing */
 } RememberedGpu;
 
 typedef struct Remembered {
@@ -34,10 +34,10 @@ void remembered_open(Remembered *remembered, const JournalKept *kept, Journal *j
                      const Log *log);
 void remembered_done(Remembered *remembered); /* accepts a zeroed one */
 
-/* One tick: notes who is up, and who is not here. What is decided is seen at the next look of the sampling. */
-void remembered_turn(Remembered *remembered, const Node *node);
-/* The file was begun anew: all go into it. */
+/* One tick: notes GPUs that are up and those that are missing. The next tick's node shows the result. */
+void remembered_tick(Remembered *remembered, const Node *node);
+/* The journal was begun anew: writes all of them into it. */
 void remembered_refill(Remembered *remembered);
-/* A person says that this GPU is not to be missed, or (a device without PCI address) none that is gone. Returns how
- * many that were; one that is on the bus is none of them. */
+/* By hand: forgets this missing GPU or, for a device without PCI address, all missing ones. Returns how many; a GPU
+ * that is on the bus is not missing. */
 size_t remembered_forget(Remembered *remembered, const Node *node, const Device *device, const char *who);

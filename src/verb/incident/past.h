@@ -47,14 +47,14 @@ int past_open(VerbCall *call, const PastOptions *options, Past *ret);
 /* Asks the agent. 0 and its code, or -errno. */
 int past_ask(const Past *past, const char *line, Str *out, int *ret_code);
 
-/* Open ones, or with `all` those that changed since `since_real_ns` and are over too. What the agent has goes before
- * what the journal has. -ENOENT where there is neither agent nor journal. */
+/* Open incidents, or with `all` cleared ones too that changed since `since_real_ns`. From the agent, else from the
+ * journal; -ENOENT if there is neither. */
 int past_incidents(const Past *past, bool all, uint64_t since_real_ns, IncidentList *ret, IncidentsHead *ret_head);
 /* One by its id. -ENOENT. */
 int past_incident(const Past *past, const char *id, IncidentList *ret);
 
 /* An instant: RFC 3339, or a duration before `now`. */
 int past_since(const char *text, uint64_t now_real_ns, uint64_t *ret_real_ns, Err *err);
-/* Who asks, in one word: the user's name, or the number. */
+/* The calling user in one word: name or number. */
 const char *past_who(Arena *arena);
 IncidentStyle past_style(uint64_t real_ns);

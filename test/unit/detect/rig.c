@@ -345,7 +345,7 @@ void rig_tick(Rig *rig, double seconds)
     for (int i = 0; i < rig->count; i++)
         rig->shown[i] = rig->gpus[rig->order[i]];
     rig->sign_count = 0;
-    detectors_turn(rig->detectors, &rig->node, &rig->facts, note, rig);
+    detectors_tick(rig->detectors, &rig->node, &rig->facts, note, rig);
 }
 
 void rig_run(Rig *rig, unsigned seconds)

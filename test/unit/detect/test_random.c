@@ -155,7 +155,7 @@ static void nothing(void **state)
     rig->facts_stale = true;
     rig_run_quiet(rig, 600, NULL);
     rig->node.tick++;
-    detectors_turn(rig->detectors, &rig->node, NULL, NULL, NULL);
+    detectors_tick(rig->detectors, &rig->node, NULL, NULL, NULL);
     rig->node.driver = NODE_DRIVER_NO_LIBRARY;
     snprintf(rig->node.driver_why, sizeof rig->node.driver_why, "the driver's library cannot be loaded: no such file");
     rig_run_quiet(rig, 600, NULL); /* a node without GPUs needs no driver */
@@ -185,7 +185,7 @@ static void cost(void **state)
         rig_tick(rig, 1);
         rig->node.time_ns += 1;
         clock_gettime(CLOCK_MONOTONIC, &from);
-        detectors_turn(rig->detectors, &rig->node, &rig->facts, NULL, NULL);
+        detectors_tick(rig->detectors, &rig->node, &rig->facts, NULL, NULL);
         clock_gettime(CLOCK_MONOTONIC, &to);
         spent_ns += (uint64_t)(to.tv_sec - from.tv_sec) * NS_PER_S + (uint64_t)to.tv_nsec - (uint64_t)from.tv_nsec;
     }

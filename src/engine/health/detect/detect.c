@@ -272,8 +272,8 @@ static const FactsGpu *facts_of(const Facts *facts, PciAddress pci)
     return NULL;
 }
 
-/* A reset leaves no line in any log; the energy counts from 0 again. What was held against the GPU until then ends, and
- * readings that are taken less often still are those of before. */
+/* Resets are not logged: detect them by the energy counter going backwards. Verdicts on the GPU end then; readings that
+ * are taken less often are still from before. */
 static void look_for_reset(Detectors *detectors, const NodeGpu *gpu, size_t at)
 {
     const Sample *sample = &gpu->reading.sample[METRIC_TOTAL_ENERGY_CONSUMPTION];
@@ -331,7 +331,7 @@ static void begin_watch(Detectors *detectors, const Node *node, const Facts *fac
         see_gpu(detectors, &node->gpus[i]);
 }
 
-void detectors_turn(Detectors *detectors, const Node *node, const Facts *facts, DetectorSign give, void *self)
+void detectors_tick(Detectors *detectors, const Node *node, const Facts *facts, DetectorSign give, void *self)
 {
     DetectTurn *turn = &detectors->turn;
 
@@ -345,6 +345,6 @@ void detectors_turn(Detectors *detectors, const Node *node, const Facts *facts, 
             watch->impl->look(watch, turn);
         for (size_t k = 0; watch->impl->each && k < turn->count; k++)
             watch->impl->each(watch, turn, &turn->at[k]);
-        detect_tell(watch, turn);
+        detect_give_signs(watch, turn);
     }
 }

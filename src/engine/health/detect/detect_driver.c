@@ -21,7 +21,7 @@ typedef struct DriverWord {
 
 enum { PROBES_SURE = 2 }; /* one that is refused may have come at a bad moment */
 
-/* What the samplers say, and where they are content, what new clients are told. */
+/* What samplers report, and otherwise what new clients of the driver get. */
 static DriverWord was_reported(const Node *node)
 {
     if (node->driver != NODE_DRIVER_FINE)
@@ -84,7 +84,7 @@ const DetectImpl detect_driver_hang = {.size = sizeof(DriverMem), .look = hang_l
 /* A call that comes back too late makes a GPU look hung for a moment, again and again. */
 #define HUNG_BRIEFLY_NS (10 * NS_PER_S)
 
-/* Whether the driver's pace can be told now; a GPU that hangs for longer is another's affair. */
+/* Whether the driver's pace can be measured now; a GPU that hangs for longer is another detector's. */
 static bool has_pace(const DetectTurn *turn, const NodeGpu *gpu)
 {
     if (gpu->state == GPU_HUNG)
@@ -229,7 +229,7 @@ static void reload_look(DetectWatch *watch, const DetectTurn *turn)
     if (mem->known && facts->module_loaded && (!mem->loaded || other)) {
         detect_holds(turn, &moment, "the driver was loaded: version %.30s%s%.30s", facts->module_version,
                      other ? ", before it was " : "", other ? mem->version : "");
-        detect_say_once(turn, watch, &moment, NULL, -1);
+        detect_give_event(turn, watch, &moment, NULL, -1);
     }
     mem->known = true;
     mem->looked_ns = facts->time_ns;
@@ -242,7 +242,7 @@ const DetectImpl detect_driver_reload = {.size = sizeof(ReloadMem), .look = relo
 
 /* ---- stuck-task ---- */
 
-/* A GPU that hangs is told by itself, and such tasks come with it. */
+/* A hung GPU has a sign of its own, and such tasks come with it. */
 static bool any_hung(const DetectTurn *turn)
 {
     for (size_t i = 0; i < turn->count; i++)

@@ -107,7 +107,7 @@ static void judge_ones(const DetectTurn *turn, const DetectSeen *seen, DetectVer
         detect_fine(turn, verdict);
 }
 
-/* A GPU that was given to a virtual machine or to nobody else's driver is not missing. */
+/* A GPU that is bound to a virtual machine or to no driver is not missing. */
 static bool is_drivers(const DetectSeen *seen)
 {
     return !seen->facts || seen->facts->driver[0] == '\0' || strcmp(seen->facts->driver, "nvidia") == 0;
@@ -185,7 +185,7 @@ static void bus_each(DetectWatch *watch, const DetectTurn *turn, const DetectSee
     }
 }
 
-/* Those that nobody has seen since the agent began: known by their number alone. */
+/* GPUs that were not seen since the agent began: only their number is known. */
 static void bus_look(DetectWatch *watch, const DetectTurn *turn)
 {
     const Node *node = turn->node;

@@ -131,21 +131,21 @@ void detect_holds(const DetectTurn *turn, DetectVerdict *verdict, const char *fm
     __attribute__((format(printf, 3, 4)));
 /* After detect_holds. `before` NaN: not known. */
 void detect_counter(DetectVerdict *verdict, const char *name, double before, double after);
-/* It does not hold now, and that is known. */
+/* The condition does not hold now. */
 void detect_fine(const DetectTurn *turn, DetectVerdict *verdict);
-/* There is no data of this GPU (NULL: of the node) to tell. */
+/* There is no data of this GPU (NULL: of the node) to decide by. */
 void detect_silent(const DetectTurn *turn, DetectVerdict *verdict, const DetectSeen *seen);
-/* The same, where this value is what is missing. */
+/* The same; this value is missing. */
 void detect_absent(const DetectTurn *turn, DetectVerdict *verdict, const DetectSeen *seen, const Sample *sample);
 
 /* Gives the sign of a verdict that holds. `device` NULL: the node. */
-void detect_say(const DetectTurn *turn, const DetectWatch *watch, const DetectVerdict *verdict, const Device *device,
-                int32_t pid);
-/* Gives one that was a moment. */
-void detect_say_once(const DetectTurn *turn, const DetectWatch *watch, const DetectVerdict *verdict,
-                     const Device *device, int32_t pid);
-/* What all GPUs' verdicts come to: signs of each, or one of the node. */
-void detect_tell(DetectWatch *watch, const DetectTurn *turn);
+void detect_give_sign(const DetectTurn *turn, const DetectWatch *watch, const DetectVerdict *verdict,
+                      const Device *device, int32_t pid);
+/* Gives a sign of a moment. */
+void detect_give_event(const DetectTurn *turn, const DetectWatch *watch, const DetectVerdict *verdict,
+                       const Device *device, int32_t pid);
+/* Gives the signs of all GPUs' verdicts: one each, or one of the node. */
+void detect_give_signs(DetectWatch *watch, const DetectTurn *turn);
 
 /* The value of a metric, if it is there and not too old. */
 bool detect_value(const DetectTurn *turn, const DetectSeen *seen, MetricId id, double *ret);

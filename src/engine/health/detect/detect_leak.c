@@ -183,7 +183,7 @@ static void report_leak(DetectWatch *watch, const DetectTurn *turn, const Detect
         memcpy(device.parent_uuid, device.uuid, sizeof device.parent_uuid);
         device.uuid[0] = '\0';
     }
-    detect_say(turn, watch, &process->verdict, &device, (int32_t)process->pid);
+    detect_give_sign(turn, watch, &process->verdict, &device, (int32_t)process->pid);
 }
 
 static void leak_each(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen)

@@ -26,7 +26,7 @@ static void tell_uncorrectable(DetectWatch *watch, const DetectTurn *turn, const
     else
         detect_holds(turn, &moment, "%.0f uncorrectable memory errors since the driver was loaded", now);
     detect_counter(&moment, metric_get(METRIC_ECC_DBE_VOL_TOTAL)->name, mem->known ? mem->told : NAN, now);
-    detect_say_once(turn, watch, &moment, &seen->gpu->reading.device, -1);
+    detect_give_event(turn, watch, &moment, &seen->gpu->reading.device, -1);
 }
 
 /* A count that is not zero when it is first seen is news too: the GPU was not reset since. The log, which knows how far

@@ -12,8 +12,8 @@ typedef struct DataMem {
 
 enum { STARTING_SLOWER = 4 }; /* a driver that is not kept loaded takes its time for the first call */
 
-/* How old what is known of a GPU is, where that is nobody else's fault: states other than these two have a cause that
- * is told by itself. */
+/* The age of a GPU's data, in the states in which monitoring itself is to blame; other states have a sign of their
+ * own. */
 static uint64_t age_of(const DetectTurn *turn, const DetectSeen *seen)
 {
     const NodeGpu *gpu = seen->gpu;
@@ -47,7 +47,7 @@ static const DetectSeen *find_oldest(const DetectTurn *turn, uint64_t limit_ns, 
     return found;
 }
 
-/* What is wrong neither with the driver nor with a GPU: no library, no sampler. */
+/* Faults of neither driver nor GPU: no library, no sampler. */
 static bool is_ours(const DetectTurn *turn)
 {
     const NodeDriver driver = turn->node->driver;

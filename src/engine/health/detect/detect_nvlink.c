@@ -231,7 +231,7 @@ static void errors_each(DetectWatch *watch, const DetectTurn *turn, const Detect
         link.link = at;
         memcpy(link.parent_uuid, link.uuid, sizeof link.parent_uuid);
         link.uuid[0] = '\0';
-        detect_say(turn, watch, verdict, &link, -1);
+        detect_give_sign(turn, watch, verdict, &link, -1);
     }
 }
 

@@ -28,8 +28,7 @@ typedef struct Link {
     double now, can; /* NaN: not known */
 } Link;
 
-/* fmin is the other one where one is NaN. The driver's word and the bus's must not disagree about what is now: the
- * better one counts, as a link that is being looked at may be waking up. */
+/* fmin ignores NaN. If driver and bus disagree, the better value counts, since reading a link may wake it up. */
 static Link link_of(const DetectTurn *turn, const DetectSeen *seen, bool width)
 {
     const FactsGpu *facts =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the list of processes says: memory that belongs to none of them, MIG devices that went away under them. */
+/* By the list of processes: memory that belongs to none of them, MIG devices that went away under them. */
 #include "engine/health/detect/detect_inside.h"
 
 #include <inttypes.h>
@@ -163,7 +163,7 @@ static void mig_each(DetectWatch *watch, const DetectTurn *turn, const DetectSee
         detect_holds(turn, &moment, "MIG device %s (GI %" PRIu32 ", CI %" PRIu32 ") went away with %zu process%s on it",
                      mem->at[i].profile[0] ? mem->at[i].profile : "of this GPU", mem->at[i].device.gpu_instance,
                      mem->at[i].device.compute_instance, mem->at[i].processes, mem->at[i].processes == 1 ? "" : "es");
-        detect_say_once(turn, watch, &moment, &mem->at[i].device, (int32_t)mem->at[i].pid);
+        detect_give_event(turn, watch, &moment, &mem->at[i].device, (int32_t)mem->at[i].pid);
     }
     remember_process(turn, seen->gpu, mem);
 }

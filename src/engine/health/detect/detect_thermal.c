@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heat: clocks held down by it, what is left before that, fans. The power brake is told the same way. */
+/* Heat: throttled clocks, the margin before that, fans. The power brake is detected the same way. */
 #include "engine/health/detect/detect_inside.h"
 #include "engine/health/detect/held.h"
 
@@ -117,7 +117,7 @@ static bool fan_now(const DetectTurn *turn, const DetectSeen *seen, FanNow *ret)
     return !isnan(ret->speed);
 }
 
-/* Cards stop their fans while they are cool; comparisons with what is not known are false. */
+/* Cards stop their fans while they are cool; comparisons with NaN are false. */
 static bool is_fan_bad(const DetectWatch *watch, const FanNow *now)
 {
     const bool stands = now->speed <= 0 && (now->celsius >= detect_param(watch, FAN_CELSIUS) || now->target > 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verdicts: made, kept without data, and told as signs - of each GPU, or of the node where most of them are hit. */
+/* Verdicts: made, kept without data, and given as signs: of each GPU, or of the node if most GPUs are affected. */
 #include "engine/health/detect/detect_inside.h"
 
 #include <math.h>
@@ -144,7 +144,7 @@ double detect_median(double *numbers, size_t count)
     return count % 2 ? numbers[count / 2] : (numbers[count / 2 - 1] + numbers[count / 2]) / 2;
 }
 
-/* ---- told ---- */
+/* ---- signs ---- */
 
 static void give_sign(const DetectTurn *turn, const DetectWatch *watch, const DetectVerdict *verdict,
                       const Device *device, int32_t pid, bool holds)
@@ -168,15 +168,15 @@ static void give_sign(const DetectTurn *turn, const DetectWatch *watch, const De
     turn->give(turn->self, &sign);
 }
 
-void detect_say(const DetectTurn *turn, const DetectWatch *watch, const DetectVerdict *verdict, const Device *device,
-                int32_t pid)
+void detect_give_sign(const DetectTurn *turn, const DetectWatch *watch, const DetectVerdict *verdict,
+                      const Device *device, int32_t pid)
 {
     if (verdict->holds)
         give_sign(turn, watch, verdict, device, pid, true);
 }
 
-void detect_say_once(const DetectTurn *turn, const DetectWatch *watch, const DetectVerdict *verdict,
-                     const Device *device, int32_t pid)
+void detect_give_event(const DetectTurn *turn, const DetectWatch *watch, const DetectVerdict *verdict,
+                       const Device *device, int32_t pid)
 {
     give_sign(turn, watch, verdict, device, pid, false);
 }
@@ -230,12 +230,12 @@ static void tell_whole(DetectWatch *watch, const DetectTurn *turn, const Hits *h
     for (size_t i = 0; i < hits->verdict->counter_count; i++)
         detect_counter(&watch->whole, hits->verdict->counters[i].name, hits->verdict->counters[i].before,
                        hits->verdict->counters[i].after);
-    detect_say(turn, watch, &watch->whole, NULL, -1);
+    detect_give_sign(turn, watch, &watch->whole, NULL, -1);
 }
 
-void detect_tell(DetectWatch *watch, const DetectTurn *turn)
+void detect_give_signs(DetectWatch *watch, const DetectTurn *turn)
 {
-    detect_say(turn, watch, &watch->node, NULL, -1);
+    detect_give_sign(turn, watch, &watch->node, NULL, -1);
     if (!watch->impl->each || (watch->impl->alone && watch->node.holds))
         return;
     const Hits hits = count_hits(watch, turn);
@@ -247,5 +247,5 @@ void detect_tell(DetectWatch *watch, const DetectTurn *turn)
     if (detect_is_of_node(watch->rule) || (watch->wide && watch->wide->whole.holds))
         return; /* too few for the node; or told there */
     for (size_t i = 0; i < turn->count; i++)
-        detect_say(turn, watch, detect_memory(watch, turn->at[i].slot), &turn->at[i].gpu->reading.device, -1);
+        detect_give_sign(turn, watch, detect_memory(watch, turn->at[i].slot), &turn->at[i].gpu->reading.device, -1);
 }

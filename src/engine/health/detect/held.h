@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What share of the time the clocks were held down for a reason: by the driver's counters of nanoseconds, and where
- * those are missing or stand still, by the bits as they were sampled. For the detectors.
+ * The share of time in which clocks were held down for a reason: by the driver's counters of nanoseconds or, if those
+ * are missing or stand still, by sampled bits. For the detectors.
  */
 
 #include "engine/health/detect/detect_inside.h"
@@ -15,7 +15,7 @@ typedef struct Held {
     Trail sampled;
 } Held;
 
-/* What is new. False where there is neither counter nor bits. HELD_ANY has bits alone. */
+/* Adds the newest values. False: neither counter nor bits. HELD_ANY has bits alone. */
 bool held_step(const DetectTurn *turn, const DetectSeen *seen, HeldReason reason, uint64_t window_ns, Held *held);
 /* Over the window, 0 to 1; false while less than half of it is known. */
 bool held_share(const Held *held, uint64_t window_ns, double *ret);

@@ -39,8 +39,7 @@ typedef struct TrailSpan {
     uint64_t from_ns; /* where it begins */
 } TrailSpan;
 
-/* What lies within the window before the newest value. False, with *ret untouched, where less than `part` of the window
- * is covered yet. */
+/* Sums up the window before the newest value. False, with *ret untouched, if less than `part` of it is covered. */
 bool trail_span(const Trail *trail, uint64_t window_ns, double part, TrailSpan *ret);
 /* Per second: the rate of a counter, the mean of a gauge. */
 bool trail_rate(const Trail *trail, uint64_t window_ns, double part, double *ret);
