@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/number.h"
@@ -53,23 +54,10 @@ static uint64_t find_due_ns(const Delivery *delivery, size_t e, HeardState state
     return delivery->sent_ns[e] + delivery->receiver->config->resend_ns;
 }
 
-static void add_instant(Str *out, const char *name, uint64_t real_ns)
-{
-    char at[CLOCK_TEXT_MAX];
-
-    clock_format(at, real_ns);
-    str_addf(out, ",\"%s\":\"%s\"", name, at);
-}
-
 static void add_annotation(Str *out, const char *name, const char *value)
 {
-    if (!*value)
-        return;
-    if (out->text[out->len - 1] != '{')
-        str_addc(out, ',');
-    str_add_json(out, name);
-    str_addc(out, ':');
-    str_add_json(out, value);
+    if (*value)
+        json_add_text(out, name, value);
 }
 
 static void add_annotations(const Delivery *delivery, Str *out)
@@ -80,7 +68,7 @@ static void add_annotations(const Delivery *delivery, Str *out)
 
     str_init(&evidence, EVIDENCE_MAX);
     delivery_write_evidence(incident, EVIDENCE_MAX, &evidence);
-    str_add(out, ",\"annotations\":{");
+    json_open(out, "annotations", '{');
     add_annotation(out, "summary", incident->title);
     add_annotation(out, "description", incident->verdict);
     add_annotation(out, "action", fault_actions[incident->action].text);
@@ -105,14 +93,15 @@ static void add_alert(const Delivery *delivery, HeardState state, Str *out)
     end = state == HEARD_OPEN                ? now + ENDS_AFTER_RESENDS * delivery->receiver->config->resend_ns
           : incident->state == INCIDENT_OPEN ? now /* no route leads here any more */
                                              : incident->cleared_real_ns;
-    str_addf(out, "%s{\"labels\":%s", out->len > 1 ? "," : "", delivery->labels);
+    json_open(out, NULL, '{');
+    json_add_key(out, "labels");
+    str_add(out, delivery->labels);
     add_annotations(delivery, out);
-    add_instant(out, "startsAt", begin);
-    add_instant(out, "endsAt", number_max_u64(begin, end));
+    json_add_time(out, "startsAt", begin);
+    json_add_time(out, "endsAt", number_max_u64(begin, end));
     delivery_write_link(alerts, incident, url, sizeof(url));
-    str_add(out, ",\"generatorURL\":");
-    str_add_json(out, url);
-    str_addc(out, '}');
+    json_add_text(out, "generatorURL", url);
+    json_close(out, '}');
 }
 
 static void add_deliveries(Endpoint *endpoint, uint64_t now_ns, uint64_t *next, Str *out)
@@ -153,10 +142,12 @@ static void add_ghosts(Endpoint *endpoint, uint64_t now_ns, uint64_t *next, Str 
         if (endpoint->sent_len == ALERT_BATCH_MAX)
             return;
         if (!is_open_elsewhere(receiver, ghost->labels)) {
-            str_addf(out, "%s{\"labels\":%s", out->len > 1 ? "," : "", ghost->labels);
-            add_instant(out, "startsAt", ghost->opened_real_ns);
-            add_instant(out, "endsAt", number_max_u64(ghost->opened_real_ns, ghost->ended_real_ns));
-            str_addc(out, '}');
+            json_open(out, NULL, '{');
+            json_add_key(out, "labels");
+            str_add(out, ghost->labels);
+            json_add_time(out, "startsAt", ghost->opened_real_ns);
+            json_add_time(out, "endsAt", number_max_u64(ghost->opened_real_ns, ghost->ended_real_ns));
+            json_close(out, '}');
         }
         endpoint->sent[endpoint->sent_len++] = (struct EndpointSent){.ghost = ghost->number};
     }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/number.h"
@@ -86,11 +87,7 @@ static void set_key(Delivery *delivery)
 
 static void add_text(Str *out, const char *name, const char *value)
 {
-    str_addf(out, ",\"%s\":", name);
-    if (*value)
-        str_add_json(out, value);
-    else
-        str_add(out, "null");
+    json_add_text(out, name, *value ? value : NULL);
 }
 
 /* The notification as JSON, for webhooks and commands. */
@@ -100,7 +97,8 @@ static void set_body(Delivery *delivery)
     Str *out = &delivery->sending.body;
     char url[512];
 
-    str_addf(out, "{\"version\":%d", PAYLOAD_VERSION);
+    json_open(out, NULL, '{');
+    json_add_i64(out, "version", PAYLOAD_VERSION);
     add_text(out, "receiver", receiver->name);
     add_text(out, "key", delivery->sending.key);
     add_text(out, "hostname", receiver->alerts->hostname);
@@ -109,9 +107,11 @@ static void set_body(Delivery *delivery)
     add_text(out, "url", url);
     delivery_write_runbook(delivery, url, sizeof url);
     add_text(out, "runbook_url", url);
-    str_addf(out, ",\"labels\":%s,\"incident\":", delivery->labels);
+    json_add_key(out, "labels");
+    str_add(out, delivery->labels);
+    json_add_key(out, "incident");
     incident_json(&delivery->item->incident, out);
-    str_addc(out, '}');
+    json_close(out, '}');
 }
 
 /* --- the outbox --------------------------------------------------------------------------------------------------- */
@@ -122,13 +122,19 @@ static void write_kept(const Delivery *delivery, Str *out)
     const Heard *heard = &delivery->heard;
     uint64_t age = alerts_now(alerts) - delivery->since_ns;
 
-    str_addf(out, "{\"v\":%d,\"told\":\"%s\",\"unsure\":%s,\"told_revision\":%llu,\"told_escalations\":%u,",
-             KEPT_VERSION, heard_keys[heard->state], heard->unsure ? "true" : "false",
-             (unsigned long long)heard->revision, heard->escalations);
-    str_addf(out, "\"told_at\":%llu,\"since\":%llu,\"labels\":%s,\"incident\":", (unsigned long long)heard->real_ns,
-             (unsigned long long)(alerts_real(alerts) - (delivery->since_ns ? age : 0)), delivery->labels);
+    json_open(out, NULL, '{');
+    json_add_i64(out, "v", KEPT_VERSION);
+    json_add_text(out, "told", heard_keys[heard->state]);
+    json_add_bool(out, "unsure", heard->unsure);
+    json_add_u64(out, "told_revision", heard->revision);
+    json_add_u64(out, "told_escalations", heard->escalations);
+    json_add_u64(out, "told_at", heard->real_ns);
+    json_add_u64(out, "since", alerts_real(alerts) - (delivery->since_ns ? age : 0));
+    json_add_key(out, "labels");
+    str_add(out, delivery->labels);
+    json_add_key(out, "incident");
     incident_json(&delivery->item->incident, out);
-    str_addc(out, '}');
+    json_close(out, '}');
 }
 
 void delivery_save(Delivery *delivery)

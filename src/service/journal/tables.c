@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/number.h"
 #include "base/cleanup.h"
 
@@ -321,46 +322,38 @@ void table_incident_init(Incident *incident)
 
 static void write_signs(const char *name, const IncidentSign *signs, uint32_t count, Str *out)
 {
-    str_addf(out, "\"%s\":[", name);
+    json_open(out, name, '[');
     for (uint32_t i = 0; i < count; i++) {
-        str_addf(out, "%s{\"at\":%llu,\"origin\":\"%s\",\"echo\":%s,\"code\":%d,\"text\":", i ? "," : "",
-                 (unsigned long long)signs[i].real_ns, event_origin_key(signs[i].origin),
-                 signs[i].echo ? "true" : "false", signs[i].code);
-        str_add_json(out, signs[i].text);
-        str_addc(out, '}');
+        json_open(out, NULL, '{');
+        json_add_u64(out, "at", signs[i].real_ns);
+        json_add_text(out, "origin", event_origin_key(signs[i].origin));
+        json_add_bool(out, "echo", signs[i].echo);
+        json_add_i64(out, "code", signs[i].code);
+        json_add_text(out, "text", signs[i].text);
+        json_close(out, '}');
     }
-    str_add(out, "],");
-}
-
-static void write_number(double value, Str *out)
-{
-    char text[NUMBER_DOUBLE_MAX];
-
-    if (isfinite(value))
-        str_addn(out, text, number_write_double(text, value));
-    else
-        str_add(out, "null");
+    json_close(out, ']');
 }
 
 void table_evidence_write(const Incident *incident, Str *out)
 {
-    str_addc(out, '{');
+    json_open(out, NULL, '{');
     write_signs("first", incident->first, incident->first_len, out);
     write_signs("last", incident->last, incident->last_len, out);
-    str_add(out, "\"counters\":[");
+    json_open(out, "counters", '[');
     for (uint32_t i = 0; i < incident->counter_len; i++) {
-        str_addf(out, "%s{\"name\":", i ? "," : "");
-        str_add_json(out, incident->counters[i].name);
-        str_add(out, ",\"before\":");
-        write_number(incident->counters[i].before, out);
-        str_add(out, ",\"after\":");
-        write_number(incident->counters[i].after, out);
-        str_addc(out, '}');
+        json_open(out, NULL, '{');
+        json_add_text(out, "name", incident->counters[i].name);
+        json_add_double(out, "before", incident->counters[i].before);
+        json_add_double(out, "after", incident->counters[i].after);
+        json_close(out, '}');
     }
-    str_add(out, "],\"codes\":[");
+    json_close(out, ']');
+    json_open(out, "codes", '[');
     for (uint32_t i = 0; i < incident->code_count; i++)
-        str_addf(out, "%s%d", i ? "," : "", incident->codes[i]);
-    str_add(out, "]}");
+        json_add_i64(out, NULL, incident->codes[i]);
+    json_close(out, ']');
+    json_close(out, '}');
 }
 
 static const char *text_at(const json_t *object, const char *key)

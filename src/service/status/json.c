@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `stoker status --json` prints. */
-#include <inttypes.h>
-
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "service/incident/incident.h"
 #include "service/status/inside.h"
 
@@ -14,14 +12,12 @@ static void causes_json(const Snapshot *seen, Str *out)
     const size_t count = api_causes(seen, false, causes, API_CAUSES_MAX);
 
     for (size_t i = 0; i < count; i++) {
-        str_add(out, i ? ",{" : "{");
+        json_open(out, NULL, '{');
         if (causes[i].gpu && causes[i].gpu->reading.device.index != DEVICE_NO_NUMBER)
-            str_addf(out, "\"gpu\":%" PRIu32 ",", causes[i].gpu->reading.device.index);
-        str_add(out, "\"cause\":");
-        str_add_json(out, causes[i].key);
-        str_add(out, ",\"text\":");
-        str_add_json(out, causes[i].text);
-        str_addc(out, '}');
+            json_add_u64(out, "gpu", causes[i].gpu->reading.device.index);
+        json_add_text(out, "cause", causes[i].key);
+        json_add_text(out, "text", causes[i].text);
+        json_close(out, '}');
     }
 }
 
@@ -30,33 +26,24 @@ void status_json(const Snapshot *seen, Str *out)
     static const char *const words[] = {"ok", "failing", "", "unknown"};
     const Maintenance *maintenance = seen->maintenance;
 
-    str_addf(out, "{\"status\":\"%s\",\"incidents\":[", words[status_code(seen)]);
-    for (size_t i = 0; i < seen->incident_count; i++) {
-        if (i)
-            str_addc(out, ',');
+    json_open(out, NULL, '{');
+    json_add_text(out, "status", words[status_code(seen)]);
+    json_open(out, "incidents", '[');
+    for (size_t i = 0; i < seen->incident_count; i++)
         incident_json(seen->incidents[i], out);
-    }
-    str_add(out, "],\"causes\":[");
+    json_close(out, ']');
+    json_open(out, "causes", '[');
     causes_json(seen, out);
-    str_add(out, "],\"maintenance\":[");
-    for (size_t i = 0; maintenance && i < maintenance_count(maintenance); i++) {
-        if (i)
-            str_addc(out, ',');
+    json_close(out, ']');
+    json_open(out, "maintenance", '[');
+    for (size_t i = 0; maintenance && i < maintenance_count(maintenance); i++)
         maintenance_window_json(maintenance_at(maintenance, i), out);
-    }
-    str_add(out, "],");
-    if (seen->boot_id && seen->boot_id[0]) {
-        str_add(out, "\"boot_id\":");
-        str_add_json(out, seen->boot_id);
-        str_addc(out, ',');
-    }
-    if (seen->boot_real_ns) {
-        char boot[CLOCK_TEXT_MAX];
-
-        clock_format(boot, seen->boot_real_ns);
-        str_addf(out, "\"boot\":\"%s\",", boot);
-    }
-    str_add(out, "\"node\":");
+    json_close(out, ']');
+    if (seen->boot_id && seen->boot_id[0])
+        json_add_text(out, "boot_id", seen->boot_id);
+    if (seen->boot_real_ns)
+        json_add_time(out, "boot", seen->boot_real_ns);
+    json_add_key(out, "node");
     api_gpus(seen->node, &(ApiBeside){.owners = seen->owners, .processes = seen->processes, .places = seen->places},
              out);
     while (out->len > 0 && out->text[out->len - 1] == '\n')
