@@ -75,7 +75,7 @@ FAULTS = {
     "xid-48-dbe-remap": ("GPU 2", "ECC", "Drain and reset this GPU"),
     "remap-failure": ("GPU 4", "replaced", "Drain and replace this GPU"),
     "thermal-throttle-fan": ("GPU 5", "heat", "Check fans and airflow"),
-    "power-brake": ("node", "holds its GPUs down", "Check power supplies"),
+    "power-brake": ("node", "slows its GPUs down", "Check power supplies"),
     "nvlink-down": ("GPU 1", "NVLink", "GPU"),
     "pcie-downgrade": ("GPU 2", "PCIe", "Reseat"),
     "xid-119-gsp": ("GPU 6", "firmware", "reset this GPU"),
