@@ -44,7 +44,7 @@ static void judge_closed(void *self)
     sampling_stop(&agent->sampling, sampling_stopped, agent);
 }
 
-static void stop(Agent *agent)
+static void stop_agent(Agent *agent)
 {
     if (agent->stopping)
         return;
@@ -66,7 +66,7 @@ static void signal_came(uv_signal_t *handle, int signum)
     if (signum == SIGHUP && !agent->has_terminal)
         agent_reload(agent, "SIGHUP");
     else
-        stop(agent);
+        stop_agent(agent);
 }
 
 /* Real milliseconds of a second of the agent's clock. */
@@ -180,7 +180,7 @@ static void open_log(Agent *agent)
         log_write(&agent->log, LOG_LEVEL_WARN, "%s; the log goes to stderr", err.text);
 }
 
-static int start(Agent *agent, Err *err)
+static int start_agent(Agent *agent, Err *err)
 {
     const AgentOptions *o = &agent->config->o;
 
@@ -209,7 +209,7 @@ static int start(Agent *agent, Err *err)
     return 0;
 }
 
-static void done(Agent *agent)
+static void free_agent(Agent *agent)
 {
     exporter_free(agent->exporter);
     if (agent->jobs_on)
@@ -227,7 +227,7 @@ static void done(Agent *agent)
     log_done(&agent->log);
 }
 
-static void say_where(const Agent *agent)
+static void print_addresses(const Agent *agent)
 {
     const char *url;
 
@@ -287,15 +287,15 @@ int agent_run(VerbCall *call, const void *options)
     raise_limit();
     signal(SIGPIPE, SIG_IGN);
     init_handles(&agent);
-    int rc = start(&agent, &call->err), code = EXIT_FINE;
+    int rc = start_agent(&agent, &call->err), code = EXIT_FINE;
     if (rc < 0) {
         code = verb_fail(call, EXIT_UNKNOWN);
-        stop(&agent);
+        stop_agent(&agent);
     } else {
-        say_where(&agent);
+        print_addresses(&agent);
     }
     uv_run(&agent.loop, UV_RUN_DEFAULT);
     uv_loop_close(&agent.loop);
-    done(&agent);
+    free_agent(&agent);
     return code;
 }

@@ -79,8 +79,6 @@ typedef struct Agent {
 
 /* tick.c: one second. */
 void agent_tick(Agent *agent);
-/* Sets the board's plan from the exporter and what the agent itself wants. */
-void agent_plan(Agent *agent);
 
 /* answers.c: HTTP requests; `self` is the Agent. */
 void agent_handle(void *self, HttpRequest *request);

@@ -76,6 +76,75 @@ static void apply_jobs(Agent *agent, const AgentOptions *before)
     vec_clear(&agent->job_list);
 }
 
+/* What the agent itself wants, whatever is exported: for the history, `stoker status` and the JSON. */
+static const MetricId wanted[] = {
+    METRIC_SM_CLOCK,
+    METRIC_MEM_CLOCK,
+    METRIC_MAX_SM_CLOCK,
+    METRIC_GPU_TEMP,
+    METRIC_MEMORY_TEMP,
+    METRIC_SLOWDOWN_TEMP,
+    METRIC_POWER_USAGE,
+    METRIC_ENFORCED_POWER_LIMIT,
+    METRIC_TOTAL_ENERGY_CONSUMPTION,
+    METRIC_GPU_UTIL,
+    METRIC_MEM_COPY_UTIL,
+    METRIC_ENC_UTIL,
+    METRIC_DEC_UTIL,
+    METRIC_FB_TOTAL,
+    METRIC_FB_USED,
+    METRIC_FB_FREE,
+    METRIC_FB_RESERVED,
+    METRIC_CLOCKS_EVENT_REASONS,
+    METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS,
+    METRIC_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS,
+    METRIC_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS,
+    METRIC_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS,
+    METRIC_XID_ERRORS,
+    METRIC_ECC_SBE_VOL_TOTAL,
+    METRIC_ECC_DBE_VOL_TOTAL,
+    METRIC_UNCORRECTABLE_REMAPPED_ROWS,
+    METRIC_CORRECTABLE_REMAPPED_ROWS,
+    METRIC_ROW_REMAP_FAILURE,
+    METRIC_ROW_REMAP_PENDING,
+    METRIC_GPU_RECOVERY_ACTION,
+    METRIC_PCIE_REPLAY_COUNTER,
+    METRIC_PCIE_LINK_GEN,
+    METRIC_PCIE_LINK_WIDTH,
+    METRIC_PCIE_MAX_LINK_GEN,
+    METRIC_PCIE_MAX_LINK_WIDTH,
+    METRIC_PROF_GR_ENGINE_ACTIVE,
+    METRIC_PROF_SM_ACTIVE,
+    METRIC_PROF_SM_OCCUPANCY,
+    METRIC_PROF_PIPE_TENSOR_ACTIVE,
+    METRIC_PROF_DRAM_ACTIVE,
+    METRIC_PCIE_TX_BYTES_COUNT,
+    METRIC_PCIE_RX_BYTES_COUNT,
+    METRIC_NVLINK_TX_BYTES_COUNT,
+    METRIC_NVLINK_RX_BYTES_COUNT,
+    METRIC_DRIVER_VERSION,
+    METRIC_NVML_VERSION,
+    METRIC_VBIOS_VERSION,
+    METRIC_SERIAL,
+    METRIC_BRAND,
+    METRIC_MIG_MODE,
+    METRIC_PERSISTENCE_MODE,
+};
+
+/* Sets the board's plan from the exporter and what the agent itself wants. */
+static void set_plan(Agent *agent)
+{
+    BoardPlan plan = {0};
+    const ExporterConfig *e = &agent->config->exporter;
+
+    exporter_wanted(agent->exporter, plan.wanted);
+    for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+        plan.wanted[wanted[i] / 64] |= UINT64_C(1) << (wanted[i] % 64);
+    judge_add_wanted(&agent->judge, &plan);
+    memcpy(plan.period_ns, e->period_ns, sizeof plan.period_ns);
+    board_set_plan(agent->sampling.board, &plan);
+}
+
 int agent_apply(Agent *agent, Err *err)
 {
     const AgentOptions *o = &agent->config->o;
@@ -88,7 +157,7 @@ int agent_apply(Agent *agent, Err *err)
         exporter_adopt(agent->exporter, before);
     exporter_free(before);
     agent->pages[0].tick = agent->pages[1].tick = 0;
-    agent_plan(agent);
+    set_plan(agent);
     const AgentOptions *options_before = agent->applied ? &agent->applied->o : NULL;
     agent->applied = NULL;
     apply_jobs(agent, options_before);
@@ -119,7 +188,7 @@ void agent_reload(Agent *agent, const char *why)
         agent_config_free(before);
     if (rc == 0)
         rc = judge_reload(&agent->judge, now, &err);
-    agent_plan(agent);
+    set_plan(agent);
     if (rc == 0)
         rc = http_server_reload(agent->http, &err);
     if (rc < 0) {
