@@ -846,6 +846,7 @@ static void memory_is_limited(void **state)
         str_addf(&text, "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"op\",\"pid\":1,\"tid\":1,\"ts\":%d,\"dur\":1},",
                  i);
     str_addc(&text, ']');
+    profile_done(&profile);
     assert_int_equal(kit_scan(text.text, text.len, NULL, &ways[0], &profile, &err), 0);
     const size_t all = profile_bytes(&profile);
 
