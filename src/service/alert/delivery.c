@@ -19,7 +19,7 @@ enum { PAYLOAD_VERSION = 2, KEPT_VERSION = 1, KEPT_BYTES_MAX = 1 << 20 };
 
 static const char *const change_keys[] = {"",        "opened", "escalated", "cleared", "reopened", "opened-and-cleared",
                                           "repeated"};
-static const char *const heard_keys[] = {"nothing", "open", "cleared"};
+static const char *const heard_keys[HEARD_END + 1] = {"nothing", "open", "cleared", ""};
 
 const char *delivery_change_key(DeliveryChange change)
 {

@@ -74,8 +74,7 @@ int secrets_read(const ReceiverConfig *config, Secrets *ret, Err *err)
     TRY(read_secret(config->password_file, "password_file", &secrets.password, err));
     TRY(read_secret(config->bearer_file, "bearer_file", &secrets.bearer, err));
     TRY(read_secret(config->secret_file, "secret_file", &secrets.secret, err));
-    *ret = secrets;
-    secrets = (Secrets){0};
+    *ret = (Secrets){TAKE(secrets.password), TAKE(secrets.bearer), TAKE(secrets.secret)};
     return 0;
 }
 
