@@ -261,7 +261,7 @@ static Activity explain_absence(const Subject *s, bool held)
 {
     const Sample *util = &s->reading->sample[METRIC_GPU_UTIL];
 
-    if (s->gpu->state == GPU_STARTING || (!util->valid && util->absence == ABSENCE_NOT_YET))
+    if (s->gpu->state == GPU_STARTING || (s->gpu->state == GPU_UP && !util->valid && util->absence == ABSENCE_NOT_YET))
         return make_unknown(held, "just started");
     if (s->gpu->state != GPU_UP)
         return make_unknown(held, "%s", s->gpu->why[0] ? s->gpu->why : gpu_state_text(s->gpu->state));
