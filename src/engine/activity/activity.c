@@ -69,6 +69,29 @@ void activities_free(Activities *activities)
     free(activities);
 }
 
+void activities_add_wanted(uint64_t wanted[(METRIC_END + 63) / 64])
+{
+    static const MetricId metrics[] = {
+        METRIC_PROF_SM_ACTIVE,
+        METRIC_GPU_UTIL,
+        METRIC_PROF_PIPE_TENSOR_ACTIVE,
+        METRIC_PROF_DRAM_ACTIVE,
+        METRIC_POWER_USAGE,
+        METRIC_ENFORCED_POWER_LIMIT,
+        METRIC_SM_CLOCK,
+        METRIC_MAX_SM_CLOCK,
+        METRIC_ENC_UTIL,
+        METRIC_DEC_UTIL,
+        METRIC_NVLINK_TX_BYTES_COUNT,
+        METRIC_NVLINK_RX_BYTES_COUNT,
+        METRIC_FB_USED,
+        METRIC_FB_TOTAL,
+    };
+
+    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++)
+        wanted[metrics[i] / 64] |= UINT64_C(1) << (metrics[i] % 64);
+}
+
 static bool is_same_gpu(const GpuSlot *slot, const Device *device)
 {
     return slot->uuid[0] && device->uuid[0] ? strcmp(slot->uuid, device->uuid) == 0

@@ -15,6 +15,9 @@ typedef struct Activities Activities;
 Activities *activities_new(void);
 void activities_free(Activities *activities); /* accepts NULL */
 
+/* The metrics that this needs: a bit per MetricId, added to `wanted`. */
+void activities_add_wanted(uint64_t wanted[(METRIC_END + 63) / 64]);
+
 /* Decides for every GPU and instance of the snapshot's node, and writes it there; once per tick, after the readings
  * were added to the store and the incidents are known. The instances' activities stay valid until the next call. */
 void activities_update(Activities *activities, const Snapshot *snapshot, const Store *store);

@@ -31,7 +31,7 @@ static const struct {
 } limits = {
     .working = {0.40, 0.35},
     .working_util = {0.40, 0.35},
-    .spin_power = {0.30, 0.33},
+    .spin_power = {0.35, 0.38},
     .spin_clock = 0.5,
     .spin_util = 0.95,
     .spin_sm_low = 0.03,

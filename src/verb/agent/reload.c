@@ -141,6 +141,7 @@ static void set_plan(Agent *agent)
     for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
         plan.wanted[wanted[i] / 64] |= UINT64_C(1) << (wanted[i] % 64);
     judge_add_wanted(&agent->judge, &plan);
+    activities_add_wanted(plan.wanted);
     memcpy(plan.period_ns, e->period_ns, sizeof plan.period_ns);
     board_set_plan(agent->sampling.board, &plan);
 }

@@ -293,3 +293,48 @@ def test_the_page(judged):
     assert page.one("stoker_journal_up") == 1
     node.inject("xid", "119", "gpu=1")
     until(lambda: agent.page().all("stoker_xid_errors_total", gpu="1", xid="119"), "XID 119 of the log")
+
+
+SITE = """
+classes:
+  site-warm:
+    text: the GPU is warmer than this site likes
+    advice: Open a window.
+    cause: thermal
+    severity: error
+    scope: gpu
+    action: check-cooling
+    route: ticket
+    clear: gone
+    for: 0s
+    source: this test
+rules:
+  site-warm:
+    on: {detector: metric}
+    with: {metric: DCGM_FI_DEV_GPU_TEMP, above: 1}
+    class: site-warm
+    name: any temperature at all
+    source: this test
+"""
+
+
+def test_a_class_of_the_site_reaches_every_output_and_none_contradicts(judged, tmp_path):
+    (tmp_path / "site.yaml").write_text(SITE.replace("above: 1", "above: 200"))
+    node, agent = judged(("--faults", tmp_path / "site.yaml"))
+    (tmp_path / "site.yaml").write_text(SITE)
+    agent.process.send_signal(signal.SIGHUP)
+    incident(agent, **{"class": "site-warm"})
+    until(lambda: {g["activity"]["word"] for g in agent.gpus()} == {"unusable"}, "free GPUs that let no new work in")
+    body = json.loads(agent.verb("status", "--json").stdout)  # what the page is drawn from
+    assert body["status"] == "failing" and {i["class"] for i in body["incidents"]} >= {"site-warm"}
+    assert {c["cause"] for c in body["causes"]} >= {"site-warm"}
+    status, health = agent.json("/healthz")
+    assert status == 503 and {c["cause"] for c in health["causes"]} >= {"site-warm"}
+    assert "warmer than this site likes" in agent.verb("status").stdout and agent.verb("status").returncode == 1
+    checked = json.loads(agent.verb("check", "--json").stdout)
+    assert checked["code"] == 1 and {f["class"] for f in checked["findings"]} >= {"site-warm"}
+    page = agent.page()
+    assert any(l["class"] == "site-warm" for l, _ in page.all("stoker_incident_open"))
+    words = {l["gpu"]: l["activity"] for l, v in page.all("stoker_gpu_activity") if v == 1}
+    assert words == {str(g["index"]): g["activity"]["word"] for g in body["node"]["gpus"]}
+    assert {v for _, v in page.all("stoker_gpu_health")} == {2}

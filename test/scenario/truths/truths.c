@@ -23,13 +23,30 @@
 #include "sim/scenario/scenario.h"
 #include "test/scenario/truths/clock.h"
 #include "test/scenario/truths/samplers.h"
+#include "engine/activity/activity.h"
 #include "verb/agent/judge.h"
 
 #define STEP_NS NS_PER_S
 #define LATE_NS (15 * NS_PER_MIN) /* longest `for` of a class, and the time that detectors look back */
 #define MOST_NS (40 * NS_PER_MIN) /* of a scenario without faults, so much is played at most */
+#define SETTLE_NS NS_PER_MIN      /* then the word stands, and never changes */
 #define BOOT_US UINT64_C(100000000)
 #define LIMIT_S 240 /* real seconds for one scenario, after which it hangs */
+
+/* What a job's truth means for the activity of its GPUs: a minute after the truth's time it is this word each second.
+ */
+static const struct {
+    const char *class;
+    ActivityWord word;
+    ActivityCause cause, or_cause;
+} job_activities[] = {
+    {"starved", ACTIVITY_WAITING, ACTIVITY_CAUSE_INPUT, ACTIVITY_CAUSE_INPUT},
+    {"tiny-kernels", ACTIVITY_WAITING, ACTIVITY_CAUSE_LAUNCHES, ACTIVITY_CAUSE_LAUNCHES},
+    {"hung-collective", ACTIVITY_WAITING, ACTIVITY_CAUSE_COLLECTIVE, ACTIVITY_CAUSE_OTHER_RANK},
+    {"idle-memory", ACTIVITY_IDLE_HELD, ACTIVITY_CAUSE_NONE, ACTIVITY_CAUSE_NONE},
+    {"memory-bound", ACTIVITY_WORKING, ACTIVITY_CAUSE_NONE, ACTIVITY_CAUSE_NONE},
+    {"no-tensor-cores", ACTIVITY_WORKING, ACTIVITY_CAUSE_NONE, ACTIVITY_CAUSE_NONE},
+};
 
 enum { SEEN_MAX = 512, WHY_CAP = 4096, JOBS_MAX = 64 };
 
@@ -66,6 +83,9 @@ typedef struct Play {
     Sampling sampling;
     Store *store;
     Judge judge;
+    Activities *activities;
+    uint64_t time_ns; /* since the start */
+    int wrong_activities;
     Incident seen[SEEN_MAX]; /* each as it was last */
     size_t seen_count;
     bool met[SCENARIO_TRUTHS_MAX]; /* truths for which an incident stood with their verdict, at some time */
@@ -147,6 +167,8 @@ static void open_agent(Play *play, const Paths *paths, const char *name)
         judge_open(&play->judge, &play->loop, play->config, &play->sampling, play->store, &play->agent_log, &err) < 0)
         fail("%s", err.text);
     judge_add_wanted(&play->judge, &plan);
+    activities_add_wanted(plan.wanted);
+    play->activities = activities_new();
     memcpy(plan.period_ns, play->config->exporter.period_ns, sizeof plan.period_ns);
     board_set_plan(play->sampling.board, &plan);
 }
@@ -237,15 +259,73 @@ static void tend_node(Play *play)
         fail("%s", err.text);
 }
 
+static void check_job(Play *play, const NodeGpu *gpu, const ScenarioTruth *truth)
+{
+    const Activity *a = &gpu->activity;
+    const uint32_t index = gpu->reading.device.index;
+    size_t i = 0;
+
+    while (i < ARRAY_LEN(job_activities) && strcmp(truth_class_name(truth->fault), job_activities[i].class) != 0)
+        i++;
+    if (i == ARRAY_LEN(job_activities) || play->time_ns <= truth->from_ns + SETTLE_NS || !(truth->gpus >> index & 1))
+        return;
+    if (a->word == job_activities[i].word &&
+        (a->cause == job_activities[i].cause || a->cause == job_activities[i].or_cause ||
+         a->basis == ACTIVITY_BASIS_UTILIZATION)) /* utilisation tells no cause */
+        return;
+    if (job_activities[i].cause == ACTIVITY_CAUSE_COLLECTIVE &&
+        (a->word == ACTIVITY_FREE || a->word == ACTIVITY_UNUSABLE)) /* the rank that the others wait for */
+        return;
+    if (play->wrong_activities++ == 0)
+        printf("  GPU %u, %s, is %s (%s) after %llu s: %s\n", index, job_activities[i].class, activity_key(a->word),
+               activity_cause_key(a->cause), (unsigned long long)(play->time_ns / NS_PER_S), a->text);
+}
+
+/* A GPU that a fatal incident takes out of use is unusable, and no other is; a job's truth is its GPUs' word. */
+static void check_activity(Play *play, const NodeGpu *gpu, const Snapshot *snapshot)
+{
+    const Activity *a = &gpu->activity;
+    bool fatal = false;
+
+    for (size_t i = 0; i < snapshot->incident_count; i++)
+        fatal |= incident_use(snapshot->incidents[i]) == INCIDENT_USE_NONE &&
+                 incident_hits(snapshot->incidents[i], &gpu->reading.device);
+    if ((fatal && a->word != ACTIVITY_UNUSABLE) || (a->word == ACTIVITY_UNUSABLE && !a->incident[0])) {
+        if (play->wrong_activities++ == 0)
+            printf("  GPU %u is %s\n", gpu->reading.device.index, activity_key(a->word));
+    }
+    for (size_t k = 0; k < play->scenario->truth_count; k++)
+        check_job(play, gpu, &play->scenario->truths[k]);
+}
+
+static void decide_activities(Play *play, const Node *node)
+{
+    const Incident *open[INCIDENTS_MAX];
+    Snapshot snapshot = {.node = node, .incidents = open, .processes = judge_processes(&play->judge)};
+
+    for (size_t i = 0; i < incidents_count(play->judge.incidents); i++)
+        if (incidents_at(play->judge.incidents, i)->state == INCIDENT_OPEN)
+            open[snapshot.incident_count++] = incidents_at(play->judge.incidents, i);
+    store_add_node(play->store, node);
+    activities_update(play->activities, &snapshot, play->store);
+    for (size_t i = 0; i < node->gpu_count; i++)
+        check_activity(play, &node->gpus[i], &snapshot);
+}
+
 static void play_second(Play *play)
 {
+    const Node *node;
+
+    play->time_ns += STEP_NS;
     advance_clocks(STEP_NS);
     sim_clock_advance(play->image, STEP_NS);
     tend_node(play);
     samplers_turn();
     for (int i = 0; i < 3; i++)
         uv_run(&play->loop, UV_RUN_NOWAIT);
-    judge_tick(&play->judge, sampling_read(&play->sampling));
+    node = sampling_read(&play->sampling);
+    judge_tick(&play->judge, node);
+    decide_activities(play, node);
     keep_seen(play);
     note_met(play);
 }
@@ -305,6 +385,9 @@ static uint64_t length_ns(const Play *play, const char *name)
             if (play->scenario->truths[i].from_ns > last)
                 last = play->scenario->truths[i].from_ns;
         }
+    for (size_t i = 0; !any && i < play->scenario->truth_count; i++)
+        if (play->scenario->truths[i].from_ns > last)
+            last = play->scenario->truths[i].from_ns;
     for (size_t i = 0; !any && i < play->scenario->op_count; i++)
         if (play->scenario->ops[i].op.t_ns > last)
             last = play->scenario->ops[i].op.t_ns;
@@ -341,7 +424,7 @@ static void play_scenario(const Paths *paths, const char *name, const char *fold
     open_agent(&play, paths, name);
     for (uint64_t t = 0, end = length_ns(&play, name); t < end; t += STEP_NS)
         play_second(&play);
-    wrong = check_truths(&play) + check_incidents(&play);
+    wrong = check_truths(&play) + check_incidents(&play) + play.wrong_activities;
     if (wrong)
         list_seen(&play);
     if (paths->save)
