@@ -105,7 +105,7 @@ static int unknown_code(const CheckOptions *o)
     return o->profile == CHECK_LIVENESS || o->profile == CHECK_READINESS ? EXIT_FINDING : EXIT_UNKNOWN;
 }
 
-static void arm(const CheckOptions *o)
+static void arm_timer(const CheckOptions *o)
 {
     const uint64_t us = o->timeout_ns / NS_PER_US;
     const struct itimerval timer = {
@@ -124,7 +124,7 @@ static void arm(const CheckOptions *o)
     setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-static int say(const char *text, size_t len, int code)
+static int print_answer(const char *text, size_t len, int code)
 {
     last_code = code;
     last_len = 0;
@@ -141,7 +141,7 @@ static int say_unknown(const CheckOptions *o, const char *why)
 
     str_init_room(&words, room, sizeof room);
     check_write_unknown((CheckProfile)o->profile, code, why, format_of(o), &words);
-    return say(words.text, words.len, code);
+    return print_answer(words.text, words.len, code);
 }
 
 /* --- the question ------------------------------------------------------------------------------------------------- */
@@ -238,14 +238,14 @@ static int ask_agent(VerbCall *call, const CheckOptions *o, const Question *q, c
                        ret_code, &call->err);
 }
 
-static int look(VerbCall *call, const CheckOptions *o, const Question *q, uint64_t deadline_ns)
+static int look_alone(VerbCall *call, const CheckOptions *o, const Question *q, uint64_t deadline_ns)
 {
     const uint64_t now = clock_monotonic(clock_kernel());
     const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
-    const LocalNodeOptions options = {.library = o->look.library ? o->look.library : "",
-                                   .root = o->look.root,
-                                   .limit_ns = left > (LOOK_LEAST_MS + 1000) * NS_PER_MS ? left - NS_PER_S
-                                                                                         : LOOK_LEAST_MS * NS_PER_MS};
+    const LocalNodeOptions options = {
+        .library = o->look.library ? o->look.library : "",
+        .root = o->look.root,
+        .limit_ns = left > (LOOK_LEAST_MS + 1000) * NS_PER_MS ? left - NS_PER_S : LOOK_LEAST_MS * NS_PER_MS};
     const CheckAsk ask = {.profile = (CheckProfile)o->profile,
                           .since_real_ns = q->since_ms * NS_PER_MS,
                           .shared = o->shared,
@@ -261,10 +261,11 @@ static int look(VerbCall *call, const CheckOptions *o, const Question *q, uint64
     check_judge(seen, &ask, result);
     str_init(&out, CONTROL_REPLY_MAX);
     check_write(&ask, result, format_of(o), &out);
-    return say(out.text, out.len, result->code); /* what ends the look may take until the deadline, and no longer */
+    /* what ends the look may take until the deadline, and no longer */
+    return print_answer(out.text, out.len, result->code);
 }
 
-static int answer(VerbCall *call, const CheckOptions *o, const Question *q)
+static int answer_question(VerbCall *call, const CheckOptions *o, const Question *q)
 {
     const uint64_t deadline_ns = clock_monotonic(clock_kernel()) + o->timeout_ns;
     const char *path = o->look.control ? o->look.control : control_default_path(call->arena);
@@ -273,15 +274,15 @@ static int answer(VerbCall *call, const CheckOptions *o, const Question *q)
 
     str_init(&out, CONTROL_REPLY_MAX);
     if (o->look.alone && unknown_code(o) == EXIT_UNKNOWN)
-        return look(call, o, q, deadline_ns);
+        return look_alone(call, o, q, deadline_ns);
     const int rc = ask_agent(call, o, q, path, &out, &code);
     if (rc == 0 && code == EXIT_USAGE)
         return say_unknown(o, "the agent does not understand; is it of another version?");
     if (rc == 0)
-        return say(out.text, out.len, code);
+        return print_answer(out.text, out.len, code);
     if (o->look.control || unknown_code(o) == EXIT_FINDING || (rc != -ENOENT && rc != -ECONNREFUSED))
         return say_unknown(o, call->err.text);
-    return look(call, o, q, deadline_ns);
+    return look_alone(call, o, q, deadline_ns);
 }
 
 static int check_run(VerbCall *call, const void *options)
@@ -305,8 +306,8 @@ static int check_run(VerbCall *call, const void *options)
             puts(o->slurm ? "" : "ok: the job has no GPU");
         return EXIT_FINE;
     }
-    arm(o);
-    return answer(call, o, &question);
+    arm_timer(o);
+    return answer_question(call, o, &question);
 }
 
 const Verb verb_check = {

@@ -70,7 +70,7 @@ static size_t height_of(const StatusOptions *o)
 }
 
 /* One look, into `out`. Returns an exit code; below 0 -errno with call->err set. */
-static int look(VerbCall *call, const StatusOptions *o, LocalNode **local, Str *out)
+static int read_status(VerbCall *call, const StatusOptions *o, LocalNode **local, Str *out)
 {
     const char *path = o->look.control ? o->look.control : control_default_path(call->arena);
     StatusStyle style = {.width = verb_width(),
@@ -112,7 +112,7 @@ static int status_run(VerbCall *call, const void *options)
     str_init(&out, CONTROL_REPLY_MAX);
     for (;;) {
         str_clear(&out);
-        int code = look(call, o, &local, &out);
+        int code = read_status(call, o, &local, &out);
         if (code < 0)
             return verb_fail(call, EXIT_UNKNOWN);
         if (o->watch && !o->json && isatty(STDOUT_FILENO))

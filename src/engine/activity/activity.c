@@ -270,7 +270,7 @@ static const Incident *find_block(const Subject *s, IncidentUse *ret_use)
     return found;
 }
 
-static void block(Activity *a, const Incident *incident)
+static void block_by_incident(Activity *a, const Incident *incident)
 {
     a->word = ACTIVITY_UNUSABLE;
     a->cause = ACTIVITY_CAUSE_NONE;
@@ -377,7 +377,7 @@ static bool is_noise(const Activity *from, const Activity *to)
 }
 
 /* Takes over what was found; another word or cause than the shown one waits until it was right for DWELL_NS. */
-static void show(Slot *slot, const Activity *found, uint64_t now_ns)
+static void show_settled(Slot *slot, const Activity *found, uint64_t now_ns)
 {
     Activity *shown = &slot->shown;
     const bool same = found->word == shown->word && found->cause == shown->cause && shown->since_ns;
@@ -420,8 +420,8 @@ static void decide_device(const Subject *s, Slot *slot, const Activity *summed)
 
     if (use == INCIDENT_USE_NONE ||
         (use == INCIDENT_USE_NO_NEW_WORK && found.word != ACTIVITY_WORKING && found.word != ACTIVITY_WAITING))
-        block(&found, incident);
-    show(slot, &found, s->snapshot->node->time_ns);
+        block_by_incident(&found, incident);
+    show_settled(slot, &found, s->snapshot->node->time_ns);
     count_day(slot, s->snapshot->node->time_ns);
 }
 

@@ -353,7 +353,7 @@ static int read_on_key(CatalogueReader *reader, const YamlPair *pair, RuleDraft 
     return fail_unknown(pair->key, "key of 'on'", on_names, ARRAY_LEN(on_names), err);
 }
 
-static void forget(FaultRule *rule)
+static void clear_conditions(FaultRule *rule)
 {
     rule->match = FAULT_MATCH_END;
     rule->event = EVENT_LINE;
@@ -391,7 +391,7 @@ static int settle_subject(const YamlNode *on, FaultRule *rule, Err *err)
 static int read_on(CatalogueReader *reader, const YamlNode *on, RuleDraft *draft, Err *err)
 {
     TRY(yaml_want(on, YAML_MAP, "on", err));
-    forget(&draft->rule);
+    clear_conditions(&draft->rule);
     draft->on = on;
     for (size_t i = 0; i < on->len; i++)
         TRY(read_on_key(reader, &on->pairs[i], draft, err));

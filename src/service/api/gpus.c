@@ -79,7 +79,7 @@ static void write_owners(Str *out, const OwnerTable *owners, const Reading *gpu,
         str_addc(out, ']');
 }
 
-static bool asked(const Sample *sample)
+static bool was_asked(const Sample *sample)
 {
     return sample->valid || sample->absence != ABSENCE_NOT_YET;
 }
@@ -105,7 +105,7 @@ static void write_peers(Str *out, const Node *node, const NodeGpu *gpu)
     bool first = true;
 
     for (size_t i = 0; i < gpu->peer_count; i++) {
-        if (!asked(&gpu->peers[i].status))
+        if (!was_asked(&gpu->peers[i].status))
             continue;
         str_add(out, first ? ",\"peers\":[" : ",");
         write_peer(out, node, &gpu->peers[i]);
@@ -240,7 +240,7 @@ void api_gpus(const Node *node, const ApiBeside *beside, Str *out)
     str_add(out, "]}\n");
 }
 
-static bool matches(const Device *device, const char *id, const PciAddress *pci, bool is_pci)
+static bool is_device(const Device *device, const char *id, const PciAddress *pci, bool is_pci)
 {
     if (device->uuid[0] && strcmp(device->uuid, id) == 0)
         return true;
@@ -258,10 +258,10 @@ const Reading *api_find(const Node *node, const char *id, const NodeGpu **ret_gp
         const NodeGpu *gpu = &node->gpus[i];
 
         *ret_gpu = gpu;
-        if (matches(&gpu->reading.device, id, &pci, is_pci) || (is_index && gpu->reading.device.index == index))
+        if (is_device(&gpu->reading.device, id, &pci, is_pci) || (is_index && gpu->reading.device.index == index))
             return &gpu->reading;
         for (size_t k = 0; k < gpu->instance_count; k++)
-            if (matches(&gpu->instances[k].device, id, &pci, is_pci))
+            if (is_device(&gpu->instances[k].device, id, &pci, is_pci))
                 return &gpu->instances[k];
     }
     *ret_gpu = NULL;

@@ -312,7 +312,7 @@ static void notice_lines(const StatusScreen *s)
     }
 }
 
-static void draw(const StatusScreen *s, const Plan *plan, const Incident *const *urgent, size_t count)
+static void draw_screen(const StatusScreen *s, const Plan *plan, const Incident *const *urgent, size_t count)
 {
     head_lines(s);
     verdict_line(s, urgent, count);
@@ -324,7 +324,7 @@ static void draw(const StatusScreen *s, const Plan *plan, const Incident *const 
     status_table(s, plan->table);
 }
 
-static bool fits(const StatusScreen *s, size_t start)
+static bool fits_height(const StatusScreen *s, size_t start)
 {
     size_t lines = 0;
 
@@ -366,8 +366,8 @@ void status_text(const Snapshot *seen, const StatusStyle *style, Str *out)
 
     for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
         str_cut(out, start);
-        draw(&s, &plans[i], urgent, count);
-        if (fits(&s, start))
+        draw_screen(&s, &plans[i], urgent, count);
+        if (fits_height(&s, start))
             return;
     }
 }

@@ -21,7 +21,7 @@ static const char *short_name(const char *name)
 }
 
 /* A cell: the value right-aligned with its unit, or dashes where it is absent. */
-static void cell(const StatusScreen *s, const Reading *r, MetricId id, double scale, int width, const char *unit)
+static void write_cell(const StatusScreen *s, const Reading *r, MetricId id, double scale, int width, const char *unit)
 {
     double value;
 
@@ -32,8 +32,8 @@ static void cell(const StatusScreen *s, const Reading *r, MetricId id, double sc
 }
 
 /* "643/700W" */
-static void pair(const StatusScreen *s, const Reading *r, MetricId of, MetricId limit, double scale, int width,
-                 const char *unit)
+static void write_pair(const StatusScreen *s, const Reading *r, MetricId of, MetricId limit, double scale, int width,
+                       const char *unit)
 {
     double value, most;
     char text[CELL_CAP];
@@ -49,11 +49,11 @@ static void pair(const StatusScreen *s, const Reading *r, MetricId of, MetricId 
 
 static void work_cells(const StatusScreen *s, const Reading *r)
 {
-    cell(s, r, METRIC_GPU_UTIL, 1, 4, "%");
-    cell(s, r, METRIC_PROF_SM_ACTIVE, 100, 4, "%");
-    pair(s, r, METRIC_FB_USED, METRIC_FB_TOTAL, 1. / 1024, 9, "G");
-    pair(s, r, METRIC_POWER_USAGE, METRIC_ENFORCED_POWER_LIMIT, 1, 9, "W");
-    cell(s, r, METRIC_GPU_TEMP, 1, 3, "C");
+    write_cell(s, r, METRIC_GPU_UTIL, 1, 4, "%");
+    write_cell(s, r, METRIC_PROF_SM_ACTIVE, 100, 4, "%");
+    write_pair(s, r, METRIC_FB_USED, METRIC_FB_TOTAL, 1. / 1024, 9, "G");
+    write_pair(s, r, METRIC_POWER_USAGE, METRIC_ENFORCED_POWER_LIMIT, 1, 9, "W");
+    write_cell(s, r, METRIC_GPU_TEMP, 1, 3, "C");
 }
 
 static const char *owner_of(const OwnerTable *owners, const Reading *gpu, const Reading *instance, size_t *ret_more)
@@ -146,7 +146,7 @@ static void gpu_line(const StatusScreen *s, const NodeGpu *gpu, StatusTable how)
         instance_lines(s, gpu);
 }
 
-static void head(const StatusScreen *s)
+static void write_head(const StatusScreen *s)
 {
     const size_t start = s->out->len;
 
@@ -196,7 +196,7 @@ void status_table(const StatusScreen *s, StatusTable how)
             continue;
         }
         if (i == gpus) /* the first that is listed */
-            head(s);
+            write_head(s);
         instances += how != STATUS_TABLE_ALL && gpu->state == GPU_UP ? gpu->instance_count : 0;
         gpu_line(s, gpu, how);
     }

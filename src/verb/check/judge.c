@@ -51,7 +51,7 @@ __attribute__((format(printf, 3, 4))) static CheckFinding *add(Case *c, CheckFin
     return to;
 }
 
-static CheckFinding about(uint32_t gpu, const char *class, FaultSeverity severity)
+static CheckFinding make_finding(uint32_t gpu, const char *class, FaultSeverity severity)
 {
     CheckFinding finding = {.gpu = gpu, .incident = "", .action = "", .severity = severity};
 
@@ -72,7 +72,7 @@ static void choose_gpus(Case *c)
         if (api_find(node, c->ask->gpus[i], &gpu))
             c->asked[gpu - node->gpus] = true;
         else
-            add(c, about(DEVICE_NO_NUMBER, "gpu-missing", SEVERITY_FATAL), "there is no GPU %.64s here",
+            add(c, make_finding(DEVICE_NO_NUMBER, "gpu-missing", SEVERITY_FATAL), "there is no GPU %.64s here",
                 c->ask->gpus[i]);
     }
     for (size_t i = 0; i < node->gpu_count; i++)
@@ -96,7 +96,7 @@ static const NodeGpu *gpu_of(const Node *node, const Incident *incident)
 /* --- what is against it ------------------------------------------------------------------------------------------- */
 
 /* An incident of a GPU that is not in the list any more is one of the node, unless others were asked for. */
-static bool concerns(const Case *c, const Incident *incident, const NodeGpu *gpu)
+static bool concerns_case(const Case *c, const Incident *incident, const NodeGpu *gpu)
 {
     const DeviceKind kind = incident->device.kind;
 
@@ -128,9 +128,9 @@ static void check_incident(Case *c, const Incident *incident)
 {
     const NodeGpu *gpu = gpu_of(c->seen->node, incident);
     CheckFinding finding =
-        about(gpu ? gpu->reading.device.index : DEVICE_NO_NUMBER, incident->class, incident->severity);
+        make_finding(gpu ? gpu->reading.device.index : DEVICE_NO_NUMBER, incident->class, incident->severity);
 
-    if (!is_against(c, incident) || !concerns(c, incident, gpu))
+    if (!is_against(c, incident) || !concerns_case(c, incident, gpu))
         return;
     finding.incident = incident->id;
     finding.action = fault_actions[incident->action].key;
@@ -149,7 +149,7 @@ static void check_causes(Case *c, bool ready)
         if (!ready && (causes[i].incident ||
                        (gpu ? gpu->state == GPU_STARTING || !is_asked(c, gpu) : c->seen->node->gpu_count > 0)))
             continue;
-        add(c, about(gpu ? gpu->reading.device.index : DEVICE_NO_NUMBER, causes[i].key, SEVERITY_ERROR), "%s",
+        add(c, make_finding(gpu ? gpu->reading.device.index : DEVICE_NO_NUMBER, causes[i].key, SEVERITY_ERROR), "%s",
             causes[i].text);
     }
 }
@@ -167,7 +167,7 @@ static void check_processes(Case *c, const NodeGpu *gpu)
                      gpu->processes[i].pid);
     }
     if (count)
-        add(c, about(gpu->reading.device.index, "left-over-process", SEVERITY_ERROR),
+        add(c, make_finding(gpu->reading.device.index, "left-over-process", SEVERITY_ERROR),
             "GPU %" PRIu32 ": %zu process%s on it: %s%s", gpu->reading.device.index, count,
             count == 1 ? " is still" : "es are still", pids, count > PIDS_SHOWN ? ", ..." : "");
 }
@@ -178,7 +178,7 @@ static void check_memory(Case *c, const NodeGpu *gpu)
 
     if (gpu->process_count == 0 && gpu->process_list.valid && !gpu->reading.mig &&
         sample_double(&gpu->reading.sample[METRIC_FB_USED], &used) && used >= LEFT_MIB)
-        add(c, about(gpu->reading.device.index, "memory-orphaned", SEVERITY_ERROR),
+        add(c, make_finding(gpu->reading.device.index, "memory-orphaned", SEVERITY_ERROR),
             "GPU %" PRIu32 ": %.0f MiB are in use, by no process that is listed", gpu->reading.device.index, used);
 }
 

@@ -24,7 +24,7 @@ static const uint8_t launch_slots[] = {SLOT_GRID,      SLOT_BLOCK,         SLOT_
 
 static uint32_t detail_collective(TraceScan *scan)
 {
-    if (!has(scan, SLOT_COLLECTIVE))
+    if (!has_slot(scan, SLOT_COLLECTIVE))
         return PROFILE_NONE;
     const ProfileCollective c = {
         .name = name_of(scan, SLOT_COLLECTIVE),
@@ -53,16 +53,16 @@ static uint32_t u32_of(const TraceScan *scan, Slot slot)
 /* Not below 0; -1 where there is no such number. */
 static float float_of(const TraceScan *scan, Slot slot)
 {
-    const double value = has(scan, slot) ? value_double(slice_of(scan, slot)) : NAN;
+    const double value = has_slot(scan, slot) ? value_double(slice_of(scan, slot)) : NAN;
 
     return value >= 0 && value < 1e30 ? (float)value : -1;
 }
 
 static void read_launch(const TraceScan *scan, ProfileLaunch *launch)
 {
-    if (has(scan, SLOT_GRID))
+    if (has_slot(scan, SLOT_GRID))
         value_triple(slice_of(scan, SLOT_GRID), launch->grid);
-    if (has(scan, SLOT_BLOCK))
+    if (has_slot(scan, SLOT_BLOCK))
         value_triple(slice_of(scan, SLOT_BLOCK), launch->block);
     launch->registers = u32_of(scan, SLOT_REGISTERS);
     launch->shared_bytes = u32_of(scan, SLOT_SHARED);
@@ -90,7 +90,7 @@ static LaunchText launch_text(const TraceScan *scan)
         uint64_t eight;
 
         text.forms <<= 3;
-        if (!has(scan, launch_slots[i]))
+        if (!has_slot(scan, launch_slots[i]))
             continue;
         memcpy(&eight, slice->at, sizeof eight);
         text.hash = (text.hash ^ eight) * UINT64_C(0x9e3779b97f4a7c15);
@@ -174,11 +174,11 @@ static uint32_t detail_copy(TraceScan *scan, const ProfileEvent *event)
     const Slice *kind = slice_of(scan, SLOT_COPY_KIND);
     ProfileCopy copy = {
         .bytes = number_of(scan, SLOT_BYTES, -1),
-        .reported_gbs = has(scan, SLOT_BANDWIDTH) ? value_double(slice_of(scan, SLOT_BANDWIDTH)) : NAN,
+        .reported_gbs = has_slot(scan, SLOT_BANDWIDTH) ? value_double(slice_of(scan, SLOT_BANDWIDTH)) : NAN,
     };
 
     copy_words(scan, event, &copy);
-    if (copy.kind == PROFILE_COPY_UNKNOWN && has(scan, SLOT_COPY_KIND) && kind->kind <= SLICE_ESCAPED)
+    if (copy.kind == PROFILE_COPY_UNKNOWN && has_slot(scan, SLOT_COPY_KIND) && kind->kind <= SLICE_ESCAPED)
         profile_copy_words(kind->at, kind->len, &copy);
     if (event->kind == PROFILE_SET)
         copy.kind = PROFILE_COPY_SET;
@@ -191,7 +191,7 @@ static uint32_t detail_op(TraceScan *scan)
 {
     ProfileOp op = {.collective = detail_collective(scan), .sequence = -1};
 
-    if (op.collective == PROFILE_NONE && !has(scan, SLOT_DIMS) && !has(scan, SLOT_TYPES))
+    if (op.collective == PROFILE_NONE && !has_slot(scan, SLOT_DIMS) && !has_slot(scan, SLOT_TYPES))
         return PROFILE_NONE;
     op.dims = name_of(scan, SLOT_DIMS);
     op.types = name_of(scan, SLOT_TYPES);
@@ -221,7 +221,7 @@ static void detail_sync(TraceScan *scan, int64_t start, int64_t duration)
     ProfileSync sync = {
         .start = start,
         .duration = duration,
-        .name = name_of(scan, has(scan, SLOT_NAME) ? SLOT_NAME : SLOT_SYNC_KIND),
+        .name = name_of(scan, has_slot(scan, SLOT_NAME) ? SLOT_NAME : SLOT_SYNC_KIND),
         .device = gpu_device(scan),
         .stream = stream_of(scan, SLOT_STREAM),
         .wait_stream = stream_of(scan, SLOT_WAIT_STREAM),
@@ -317,12 +317,12 @@ static void lose_event(TraceScan *scan, ProfileLossReason reason)
 {
     const Slice *name = slice_of(scan, SLOT_NAME);
 
-    scan_lose(scan, reason, scan->raw_byte, name->at, has(scan, SLOT_NAME) ? name->len : 0);
+    scan_lose(scan, reason, scan->raw_byte, name->at, has_slot(scan, SLOT_NAME) ? name->len : 0);
 }
 
 static bool event_start(TraceScan *scan, int64_t *ret)
 {
-    if (!has(scan, SLOT_START) || !value_nanoseconds(slice_of(scan, SLOT_START), ret, &scan->fraction))
+    if (!has_slot(scan, SLOT_START) || !value_nanoseconds(slice_of(scan, SLOT_START), ret, &scan->fraction))
         return false;
     scan->timed = true;
     return true;
@@ -335,8 +335,8 @@ static bool event_times(TraceScan *scan, bool gpu, int64_t *start, int64_t *dura
         lose_event(scan, PROFILE_LOSS_NO_TIME);
         return false;
     }
-    if (!has(scan, SLOT_DURATION) || !value_nanoseconds(slice_of(scan, SLOT_DURATION), duration, &scan->fraction) ||
-        *duration > DURATION_MAX) {
+    if (!has_slot(scan, SLOT_DURATION) ||
+        !value_nanoseconds(slice_of(scan, SLOT_DURATION), duration, &scan->fraction) || *duration > DURATION_MAX) {
         lose_event(scan, PROFILE_LOSS_NO_TIME);
         return false;
     }
@@ -357,21 +357,21 @@ static unsigned int bare_use(const TraceScan *scan)
 {
     const Slice *name = slice_of(scan, SLOT_NAME);
 
-    if (has(scan, SLOT_STEP) && has(scan, SLOT_NAME))
+    if (has_slot(scan, SLOT_STEP) && has_slot(scan, SLOT_NAME))
         return PROFILE_ANNOTATION;
-    return has(scan, SLOT_NAME) && name->len > 1 && *name->at == '$' ? PROFILE_PYTHON : PROFILE_OTHER;
+    return has_slot(scan, SLOT_NAME) && name->len > 1 && *name->at == '$' ? PROFILE_PYTHON : PROFILE_OTHER;
 }
 
 /* The kind of the current event; USE_SYNC and USE_NOTHING stay. */
 static unsigned int event_use(TraceScan *scan)
 {
-    if (!has(scan, SLOT_CATEGORY))
+    if (!has_slot(scan, SLOT_CATEGORY))
         return bare_use(scan);
     const unsigned int use = category_use(scan);
 
     if (use != USE_GPU_IF)
         return use;
-    return has(scan, SLOT_STREAM) || has(scan, SLOT_DEVICE) ? PROFILE_KERNEL : PROFILE_OTHER;
+    return has_slot(scan, SLOT_STREAM) || has_slot(scan, SLOT_DEVICE) ? PROFILE_KERNEL : PROFILE_OTHER;
 }
 
 /* An event of no kind may turn out to be the GPU's. */
@@ -405,13 +405,13 @@ static void add_host(TraceScan *scan, ProfileEvent *event)
     if (event->kind == PROFILE_CALL) {
         event->link = id_of(scan, SLOT_CORRELATION, WIDE_HOST_LINK, row);
         scan->profile->rocm |=
-            has(scan, SLOT_NAME) && name->len > 3 && *name->at == 'h' && memcmp(name->at, "hip", 3) == 0;
+            has_slot(scan, SLOT_NAME) && name->len > 3 && *name->at == 'h' && memcmp(name->at, "hip", 3) == 0;
     } else if (event->kind == PROFILE_OP) {
         event->link = id_of(scan, SLOT_EXTERNAL, WIDE_HOST_LINK, row);
         event->extra = detail_op(scan);
-    } else if (event->kind == PROFILE_OTHER && !has(scan, SLOT_CATEGORY)) {
+    } else if (event->kind == PROFILE_OTHER && !has_slot(scan, SLOT_CATEGORY)) {
         event->link = id_of(scan, SLOT_CORRELATION, WIDE_HOST_LINK, row);
-        scan->bare_links |= has(scan, SLOT_CORRELATION);
+        scan->bare_links |= has_slot(scan, SLOT_CORRELATION);
         if (!scan->options.raw)
             bare_note(scan);
     }
@@ -421,12 +421,13 @@ static void add_host(TraceScan *scan, ProfileEvent *event)
 static uint32_t event_name(TraceScan *scan)
 {
     enum { NUMBER_MAX = 24, TEXT_MAX = 256 };
-    const uint32_t name = has(scan, SLOT_NAME) ? name_of(scan, SLOT_NAME) : PROFILE_NONE;
+    const uint32_t name = has_slot(scan, SLOT_NAME) ? name_of(scan, SLOT_NAME) : PROFILE_NONE;
     char text[TEXT_MAX + NUMBER_MAX];
     int64_t number;
     size_t len;
 
-    if (has(scan, SLOT_CATEGORY) || !has(scan, SLOT_STEP) || !value_integer(slice_of(scan, SLOT_STEP), &number))
+    if (has_slot(scan, SLOT_CATEGORY) || !has_slot(scan, SLOT_STEP) ||
+        !value_integer(slice_of(scan, SLOT_STEP), &number))
         return name;
     const char *word = profile_text(scan->profile, name, &len);
 
@@ -460,7 +461,7 @@ static void raw_place(TraceScan *scan, TraceRaw *raw)
         raw->kind = place.use == LANE_STEPS ? PROFILE_GPU_ANNOTATION : PROFILE_KERNEL;
         raw->device = place.device;
         raw->stream = place.stream;
-    } else if (place.use == LANE_HOST && !has(scan, SLOT_CATEGORY) && id_in(scan, SLOT_CORRELATION)) {
+    } else if (place.use == LANE_HOST && !has_slot(scan, SLOT_CATEGORY) && id_in(scan, SLOT_CORRELATION)) {
         raw->kind = PROFILE_CALL;
     }
 }
@@ -527,7 +528,7 @@ static void add_half(TraceScan *scan, TraceRaw *raw, bool begin)
         half.event.lane = gpu_lane(scan, gpu_device(scan), gpu_stream(scan));
     half.link = id_in(scan, SLOT_CORRELATION);
     half.external = id_in(scan, SLOT_EXTERNAL);
-    if (half.event.kind == PROFILE_OTHER && has(scan, SLOT_CATEGORY))
+    if (half.event.kind == PROFILE_OTHER && has_slot(scan, SLOT_CATEGORY))
         half.link = 0;
     vec_push(&scan->halves, half);
     *raw = (TraceRaw){
@@ -540,7 +541,7 @@ static bool name_is(const TraceScan *scan, const char *text)
 {
     const Slice *slice = slice_of(scan, SLOT_NAME);
 
-    return has(scan, SLOT_NAME) && slice->len == strlen(text) && memcmp(slice->at, text, slice->len) == 0;
+    return has_slot(scan, SLOT_NAME) && slice->len == strlen(text) && memcmp(slice->at, text, slice->len) == 0;
 }
 
 static void add_metadata(TraceScan *scan)
@@ -551,7 +552,7 @@ static void add_metadata(TraceScan *scan)
                    .text = PROFILE_NONE};
 
     scan->profile->ignored++;
-    if (label.kind == LABEL_SORT ? !has(scan, SLOT_SORT) : !has(scan, SLOT_LABEL))
+    if (label.kind == LABEL_SORT ? !has_slot(scan, SLOT_SORT) : !has_slot(scan, SLOT_LABEL))
         return;
     if (label.kind == LABEL_THREAD && !name_is(scan, "thread_name"))
         return;
@@ -570,7 +571,7 @@ static void add_metadata(TraceScan *scan)
 static void add_instant(TraceScan *scan, TraceRaw *raw)
 {
     raw->has_time = event_start(scan, &raw->start);
-    if (!name_is(scan, "[memory]") || !has(scan, SLOT_MEMORY_BYTES)) {
+    if (!name_is(scan, "[memory]") || !has_slot(scan, SLOT_MEMORY_BYTES)) {
         scan->profile->ignored++;
         return;
     }
@@ -588,9 +589,9 @@ static char phase_of(const TraceScan *scan)
 {
     const Slice *slice = slice_of(scan, SLOT_PHASE);
 
-    if (has(scan, SLOT_PHASE))
+    if (has_slot(scan, SLOT_PHASE))
         return slice->len == 1 ? *slice->at : '?';
-    return has(scan, SLOT_START) && has(scan, SLOT_DURATION) ? 'X' : '?';
+    return has_slot(scan, SLOT_START) && has_slot(scan, SLOT_DURATION) ? 'X' : '?';
 }
 
 void event_add(TraceScan *scan, const char *text, size_t len, uint64_t byte)

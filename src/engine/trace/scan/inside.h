@@ -378,7 +378,7 @@ uint32_t id_of(TraceScan *scan, Slot slot, WideField field, size_t row);
 /* The number that an earlier reading gave to an id, 0 none. */
 uint32_t id_known(const TraceScan *scan, int64_t id);
 
-static inline bool has(const TraceScan *scan, Slot slot)
+static inline bool has_slot(const TraceScan *scan, Slot slot)
 {
     return scan->walk->present & SLOT_BIT(slot);
 }
@@ -393,7 +393,7 @@ static inline int64_t number_of(const TraceScan *scan, Slot slot, int64_t none)
 {
     int64_t value;
 
-    return has(scan, slot) && value_integer(slice_of(scan, slot), &value) ? value : none;
+    return has_slot(scan, slot) && value_integer(slice_of(scan, slot), &value) ? value : none;
 }
 
 /* The name of a slot's text, PROFILE_NONE if missing; a bare word counts as text, except null. */

@@ -78,7 +78,7 @@ uint32_t name_of(TraceScan *scan, Slot slot)
 {
     const Slice *slice = slice_of(scan, slot);
 
-    if (!has(scan, slot) || (slice->kind == SLICE_WORD && slice->len == 4 && memcmp(slice->at, "null", 4) == 0))
+    if (!has_slot(scan, slot) || (slice->kind == SLICE_WORD && slice->len == 4 && memcmp(slice->at, "null", 4) == 0))
         return PROFILE_NONE;
     const uint32_t name = names_seen(scan->names, slice);
 
@@ -89,7 +89,7 @@ static void key_part(TraceScan *scan, Slot slot, int64_t *number, uint32_t *name
 {
     *number = 0;
     *name = PROFILE_NONE;
-    if (!has(scan, slot) || value_integer(slice_of(scan, slot), number))
+    if (!has_slot(scan, slot) || value_integer(slice_of(scan, slot), number))
         return;
     *number = 0;
     if (slice_of(scan, slot)->kind <= SLICE_ESCAPED)
@@ -151,7 +151,7 @@ static int64_t number_or_behind(TraceScan *scan, Slot slot)
     const Slice *slice = slice_of(scan, slot);
     int64_t value;
 
-    if (!has(scan, slot))
+    if (!has_slot(scan, slot))
         return -1;
     if (value_integer(slice, &value) || (slice->kind <= SLICE_ESCAPED && number_behind(slice->at, slice->len, &value)))
         return value;
@@ -171,7 +171,7 @@ int64_t gpu_stream(TraceScan *scan)
 {
     int64_t stream;
 
-    if (has(scan, SLOT_STREAM) && value_integer(slice_of(scan, SLOT_STREAM), &stream))
+    if (has_slot(scan, SLOT_STREAM) && value_integer(slice_of(scan, SLOT_STREAM), &stream))
         return stream;
     return number_or_behind(scan, SLOT_TID);
 }

@@ -17,10 +17,10 @@ void bare_note(TraceScan *scan)
 
     if (!(scan->walk->present & slots))
         return;
-    const double occupancy = has(scan, SLOT_OCCUPANCY) ? value_double(slice_of(scan, SLOT_OCCUPANCY)) : NAN;
+    const double occupancy = has_slot(scan, SLOT_OCCUPANCY) ? value_double(slice_of(scan, SLOT_OCCUPANCY)) : NAN;
     const int64_t registers = number_of(scan, SLOT_REGISTERS, 0);
 
-    bare.kernel = name_of(scan, has(scan, SLOT_KERNEL_DETAILS) ? SLOT_KERNEL_DETAILS : SLOT_GRID);
+    bare.kernel = name_of(scan, has_slot(scan, SLOT_KERNEL_DETAILS) ? SLOT_KERNEL_DETAILS : SLOT_GRID);
     bare.copy = name_of(scan, SLOT_COPY_DETAILS);
     bare.occupancy = occupancy >= 0 && occupancy <= 100 ? (float)occupancy : -1;
     bare.registers = registers > 0 && registers < UINT32_MAX ? (uint32_t)registers : 0;
