@@ -186,12 +186,12 @@ static void part_names(Name *names, size_t count, Cut *cut)
     size_t from = SIZE_MAX;
 
     for (size_t i = 1; i < count; i++)
-        plain = plain && (strcmp(names[i].plain, names[i - 1].plain) || !strcmp(names[i].full, names[i - 1].full));
+        plain = plain && (strcmp(names[i].plain, names[i - 1].plain) != 0 || strcmp(names[i].full, names[i - 1].full) == 0);
     for (size_t i = 1; i < count; i++) {
         size_t same =
             plain ? common_prefix(names[0].plain, names[i].plain) : common_prefix(names[0].full, names[i].full);
 
-        if (strcmp(names[0].full, names[i].full) && same < from)
+        if (strcmp(names[0].full, names[i].full) != 0 && same < from)
             from = same;
     }
     for (size_t i = 0; i < count; i++)
@@ -205,7 +205,7 @@ static void number_names(Name *names, size_t count, Cut *cut)
     char tag[24] = "";
 
     for (size_t i = 1; i < count; i++) {
-        if (strcmp(names[i].full, names[i - 1].full)) {
+        if (strcmp(names[i].full, names[i - 1].full) != 0) {
             int len = snprintf(tag, sizeof(tag), " ~%zu", ++cut->numbered + 1);
 
             if ((size_t)len + cut->dots_columns + 2 > cut->columns)
@@ -226,7 +226,7 @@ static void each_group(Name *names, size_t count, Cut *cut, void (*what)(Name *,
     for (size_t i = 1; i <= count; i++) {
         if (i < count && !strcmp(names[i].text, names[from].text))
             continue;
-        if (strcmp(names[from].full, names[i - 1].full))
+        if (strcmp(names[from].full, names[i - 1].full) != 0)
             what(names + from, i - from, cut);
         from = i;
     }

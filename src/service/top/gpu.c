@@ -260,7 +260,7 @@ void numbers_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
         return;
     collect_lines(top, &page, row);
     list->count = page.len;
-    list->page = (size_t)(across * area.height);
+    list->page = (size_t)across * (size_t)area.height;
     const size_t last = list->count > list->page ? list->count - list->page : 0;
     if (list->selected > last)
         list->selected = last;

@@ -98,7 +98,7 @@ static void set_colours(Terminal *terminal, const TerminalOptions *options)
         terminal->colours = palette_colours(COLORS);
     if (terminal->colours && use_default_colors() == OK)
         background = foreground = -1;
-    for (short ink = 0; ink < INK_END; ink++) {
+    for (int ink = 0; ink < INK_END; ink++) {
         InkStyle style = palette_style((Ink)ink, terminal->colours, light);
         attr_t emphasis = (style.bold ? A_BOLD : 0) | (style.dim ? A_DIM : 0) | (style.underline ? A_UNDERLINE : 0);
         terminal->attributes[ink] = emphasis;
