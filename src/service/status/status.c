@@ -7,11 +7,36 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cleanup.h"
+#include "base/duration.h"
 #include "engine/health/incidents.h"
 #include "service/incident/incident.h"
-#include "service/status/inside.h"
+#include "service/status/status.h"
 
-enum { WIDTH_MIN = 40, THINGS_NAMED = 6, THING_CAP = 32, NAME_CAP = 48, VERDICT_CAP = 256 };
+enum {
+    WIDTH_MIN = 40,
+    THINGS_NAMED = 6,
+    THING_CAP = 32,
+    NAME_CAP = 48,
+    VERDICT_CAP = 256,
+    CELL_CAP = 64,
+    NAME_WIDTH = 20,
+    ACTIVITY_WIDTH = 9
+};
+
+/* How much of the node's table is shown. */
+typedef enum StatusTable {
+    STATUS_TABLE_ALL,
+    STATUS_TABLE_GPUS,   /* MIG devices are counted behind their GPU */
+    STATUS_TABLE_FAULTY, /* GPUs that something is wrong with; the others are one line */
+    STATUS_TABLE_NONE,   /* one line */
+} StatusTable;
+
+typedef struct StatusScreen {
+    const Snapshot *seen;
+    const Node *node;
+    const StatusStyle *style;
+    Str *out;
+} StatusScreen;
 
 /* What is shown, the richest first; the first that the screen holds is taken, or the last. */
 typedef struct Plan {
@@ -25,15 +50,16 @@ static const Plan plans[] = {
     {1, 3, STATUS_TABLE_NONE},   {1, 2, STATUS_TABLE_NONE},   {0, 2, STATUS_TABLE_NONE},
 };
 
-const char *const status_severity_colours[SEVERITY_END] = {"2", "33", "31", "1;31"};
+static const char *const severity_colours[SEVERITY_END] = {"2", "33", "31", "1;31"};
 
-void status_colour(const StatusScreen *s, const char *code)
+/* An SGR code, where colours are wanted. */
+static void set_colour(const StatusScreen *s, const char *code)
 {
     if (s->style->colour)
         str_addf(s->out, "\033[%sm", code);
 }
 
-size_t status_width(const StatusScreen *s)
+static size_t screen_width(const StatusScreen *s)
 {
     return s->style->width < WIDTH_MIN ? WIDTH_MIN : s->style->width;
 }
@@ -50,7 +76,8 @@ static size_t escape_len(const char *text)
     return len + (text[len] == 'm');
 }
 
-void status_end_line(const StatusScreen *s, size_t start)
+/* Ends the line that began at byte `start`: cut to the screen, no blanks at its end. */
+static void end_line(const StatusScreen *s, size_t start)
 {
     size_t at = start, columns = 0;
     bool coloured = false;
@@ -59,7 +86,7 @@ void status_end_line(const StatusScreen *s, size_t start)
         const size_t escape = escape_len(s->out->text + at);
 
         coloured |= escape > 0;
-        if (escape == 0 && ((unsigned char)s->out->text[at] & 0xc0) != 0x80 && columns++ == status_width(s))
+        if (escape == 0 && ((unsigned char)s->out->text[at] & 0xc0) != 0x80 && columns++ == screen_width(s))
             break;
         at += escape ? escape : 1;
     }
@@ -68,25 +95,28 @@ void status_end_line(const StatusScreen *s, size_t start)
     while (s->out->len > start && s->out->text[s->out->len - 1] == ' ')
         str_cut(s->out, s->out->len - 1);
     if (cut && coloured)
-        status_colour(s, "0");
+        set_colour(s, "0");
     str_addc(s->out, '\n');
 }
 
 /* --- what is wrong ------------------------------------------------------------------------------------------------ */
 
-bool status_on_gpu(const Incident *incident, const NodeGpu *gpu)
+/* Of an incident about a GPU, its link or its instance: whether it is this one. */
+static bool is_on_gpu(const Incident *incident, const NodeGpu *gpu)
 {
     return incident->device.kind != DEVICE_NODE && incident->scope != SCOPE_FABRIC && incident->device.has_pci &&
            pci_compare(incident->device.pci, gpu->reading.device.pci) == 0;
 }
 
-bool status_faulty(const StatusScreen *s, const NodeGpu *gpu, FaultSeverity *ret_severity)
+/* Whether an open incident is about the GPU itself, and the worst severity of these. What a program did wrong is no
+ * fault of its GPU. */
+static bool is_faulty(const StatusScreen *s, const NodeGpu *gpu, FaultSeverity *ret_severity)
 {
     FaultSeverity worst = SEVERITY_INFO;
 
     for (size_t i = 0; i < s->seen->incident_count; i++)
         if (incident_is_problem(s->seen->incidents[i]) && s->seen->incidents[i]->cause != CAUSE_APPLICATION &&
-            status_on_gpu(s->seen->incidents[i], gpu) && s->seen->incidents[i]->severity > worst)
+            is_on_gpu(s->seen->incidents[i], gpu) && s->seen->incidents[i]->severity > worst)
             worst = s->seen->incidents[i]->severity;
     *ret_severity = worst;
     return worst > SEVERITY_INFO;
@@ -151,7 +181,7 @@ static void name_things(const StatusScreen *s, const Things *things)
 
     for (i = 0; i < things->named; i++) {
         columns += 2 + strlen(things->names[i]);
-        if (i > 0 && columns > status_width(s))
+        if (i > 0 && columns > screen_width(s))
             break;
         str_addf(s->out, "%s%s", i ? ", " : " ", things->names[i]);
     }
@@ -159,11 +189,24 @@ static void name_things(const StatusScreen *s, const Things *things)
         str_addf(s->out, " and %zu more", things->all - i);
 }
 
+/* A GPU that gives no data and was not taken out by an operator; NULL: none. */
+static const NodeGpu *find_unknown_gpu(const Node *node)
+{
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const NodeGpu *gpu = &node->gpus[i];
+        const bool away = gpu->state == GPU_GONE || gpu->state == GPU_MISSING || gpu->state == GPU_LOST;
+
+        if (gpu->state != GPU_UP && !(gpu->drained && away))
+            return gpu;
+    }
+    return NULL;
+}
+
 /* What keeps us from telling: a node without a driver, nothing read yet, a GPU that gives no data and that no incident
  * explains yet. */
 static const char *explain_unknown(const Node *node, char out[VERDICT_CAP])
 {
-    const NodeGpu *gpu = status_unknown_gpu(node);
+    const NodeGpu *gpu = find_unknown_gpu(node);
 
     if (node->gpu_count == 0 && node->driver_why[0])
         return "No NVIDIA driver here. Install it, or try: stoker sim run default -- stoker agent";
@@ -183,29 +226,29 @@ static void verdict_line(const StatusScreen *s, const Incident *const *urgent, s
     Things things = {0};
 
     if (code != 1) {
-        status_colour(s, code == 0 ? "1;32" : "1;33");
+        set_colour(s, code == 0 ? "1;32" : "1;33");
         str_add(s->out, code == 0 ? "All healthy" : explain_unknown(s->node, why));
-        status_colour(s, "0");
+        set_colour(s, "0");
         if (s->node->gpu_count == 0)
             str_addc(s->out, '\n'); /* it holds a command that must not be cut */
         else
-            status_end_line(s, start);
+            end_line(s, start);
         return;
     }
     find_things(urgent, count, &things);
-    status_colour(s, things.worst > SEVERITY_WARNING ? "1;37;41" : "1;30;43");
+    set_colour(s, things.worst > SEVERITY_WARNING ? "1;37;41" : "1;30;43");
     str_add(s->out, s->style->colour ? " Problem " : "Problem:");
-    status_colour(s, "0");
-    status_colour(s, "1");
+    set_colour(s, "0");
+    set_colour(s, "1");
     name_things(s, &things);
-    status_colour(s, "0");
-    status_end_line(s, start);
+    set_colour(s, "0");
+    end_line(s, start);
 }
 
 static void incident_lines(const StatusScreen *s, const Plan *plan, const Incident *const *urgent, size_t count)
 {
     const IncidentStyle style = {
-        .width = status_width(s), .colour = s->style->colour, .utf8 = s->style->utf8, .real_ns = s->node->real_ns};
+        .width = screen_width(s), .colour = s->style->colour, .utf8 = s->style->utf8, .real_ns = s->node->real_ns};
     const size_t shown = count < plan->incidents ? count : plan->incidents;
     size_t full = 0;
 
@@ -218,6 +261,203 @@ static void incident_lines(const StatusScreen *s, const Plan *plan, const Incide
         incidents_text(urgent + full, shown - full, &style, s->out);
     if (count > shown)
         str_addf(s->out, "and %zu more: stoker incidents\n", count - shown);
+}
+
+/* --- the table ------------------------------------------------------------------------------------------------------
+ */
+
+/* "NVIDIA H100 80GB HBM3" without what every line would repeat. */
+static const char *short_name(const char *name)
+{
+    static const char *const fronts[] = {"NVIDIA ", "Tesla "};
+
+    for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++)
+        if (strncmp(name, fronts[i], strlen(fronts[i])) == 0)
+            return name + strlen(fronts[i]);
+    return name;
+}
+
+/* A cell: the value right-aligned with its unit, or dashes where it is absent. */
+static void write_cell(const StatusScreen *s, const Reading *r, MetricId id, double scale, int width, const char *unit)
+{
+    double value;
+
+    if (sample_double(&r->sample[id], &value))
+        str_addf(s->out, " %*.0f%s", width, value * scale, unit);
+    else
+        str_addf(s->out, " %*s%*s", width, "-", (int)strlen(unit), "");
+}
+
+/* "643/700W" */
+static void write_pair(const StatusScreen *s, const Reading *r, MetricId of, MetricId limit, double scale, int width,
+                       const char *unit)
+{
+    double value, most;
+    char text[CELL_CAP];
+
+    if (!sample_double(&r->sample[of], &value))
+        snprintf(text, sizeof text, "-");
+    else if (!sample_double(&r->sample[limit], &most))
+        snprintf(text, sizeof text, "%.0f%s", value * scale, unit);
+    else
+        snprintf(text, sizeof text, "%.0f/%.0f%s", value * scale, most * scale, unit);
+    str_addf(s->out, " %*s", width, text);
+}
+
+static void work_cells(const StatusScreen *s, const Reading *r)
+{
+    write_cell(s, r, METRIC_GPU_UTIL, 1, 4, "%");
+    write_cell(s, r, METRIC_PROF_SM_ACTIVE, 100, 4, "%");
+    write_pair(s, r, METRIC_FB_USED, METRIC_FB_TOTAL, 1. / 1024, 9, "G");
+    write_pair(s, r, METRIC_POWER_USAGE, METRIC_ENFORCED_POWER_LIMIT, 1, 9, "W");
+    write_cell(s, r, METRIC_GPU_TEMP, 1, 3, "C");
+}
+
+static const char *owner_of(const OwnerTable *owners, const Reading *gpu, const Reading *instance, size_t *ret_more)
+{
+    const char *first = NULL;
+
+    *ret_more = 0;
+    for (size_t i = 0; owners && i < owners->len; i++)
+        if (owner_device_is(&owners->at[i].device, gpu, instance)) {
+            if (first)
+                ++*ret_more;
+            else
+                first = owners->at[i].pod;
+        }
+    return first;
+}
+
+static void owner_cell(const StatusScreen *s, const OwnerTable *owners, const Reading *gpu, const Reading *instance)
+{
+    size_t more;
+    const char *pod = owner_of(owners, gpu, instance, &more);
+
+    if (pod && more)
+        str_addf(s->out, "  %s +%zu", pod, more);
+    else if (pod)
+        str_addf(s->out, "  %s", pod);
+}
+
+/* Its number; where something is wrong with it, returns true, with a mark and the colour of that switched on. */
+static bool index_cell(const StatusScreen *s, const NodeGpu *gpu)
+{
+    const Device *device = &gpu->reading.device;
+    FaultSeverity severity = SEVERITY_INFO;
+    const bool faulty = is_faulty(s, gpu, &severity);
+
+    if (faulty)
+        set_colour(s, severity_colours[severity]);
+    str_addc(s->out, faulty ? '>' : ' ');
+    if (device->index == DEVICE_NO_NUMBER)
+        str_add(s->out, "  ?");
+    else
+        str_addf(s->out, "%3" PRIu32, device->index);
+    return faulty;
+}
+
+static void instance_lines(const StatusScreen *s, const NodeGpu *gpu)
+{
+    for (size_t i = 0; i < gpu->instance_count; i++) {
+        const Reading *r = &gpu->instances[i];
+        const size_t start = s->out->len;
+        char number[24];
+
+        snprintf(number, sizeof number, "%" PRIu32 "/%" PRIu32, r->device.gpu_instance, r->device.compute_instance);
+        str_addf(s->out, "      %-4s %-*s%-*s", number, NAME_WIDTH - 4, r->profile, ACTIVITY_WIDTH,
+                 gpu->instance_activity ? activity_key(gpu->instance_activity[i].word) : "");
+        work_cells(s, r);
+        owner_cell(s, s->seen->owners, &gpu->reading, r);
+        end_line(s, start);
+    }
+}
+
+static void gpu_line(const StatusScreen *s, const NodeGpu *gpu, StatusTable how)
+{
+    const size_t start = s->out->len;
+    char age[DURATION_TEXT_MAX], pci[PCI_TEXT_CAP];
+    const Device *d = &gpu->reading.device;
+
+    const bool faulty = index_cell(s, gpu);
+    str_addf(s->out, "  %-*.*s", NAME_WIDTH, NAME_WIDTH,
+             d->name[0] ? short_name(d->name) : pci_format(d->pci, PCI_FORM_SYSFS, pci));
+    str_addf(s->out, " %-*s", ACTIVITY_WIDTH, activity_key(gpu->activity.word));
+    if (gpu->state == GPU_UP) {
+        if (faulty)
+            set_colour(s, "0");
+        work_cells(s, &gpu->reading);
+        if (how != STATUS_TABLE_ALL && gpu->instance_count > 0)
+            str_addf(s->out, " %zu MIG", gpu->instance_count);
+        else
+            owner_cell(s, s->seen->owners, &gpu->reading, NULL);
+    } else {
+        uint64_t since = s->node->time_ns > gpu->state_since_ns ? s->node->time_ns - gpu->state_since_ns : 0;
+
+        duration_format(age, since - since % NS_PER_S);
+        set_colour(s, gpu->state == GPU_STARTING || gpu->state == GPU_RELEASED ? "33" : "1;31");
+        str_addf(s->out, " %s for %s", gpu->state == GPU_NO_DRIVER ? "no driver" : gpu_state_key(gpu->state), age);
+        set_colour(s, "0");
+    }
+    end_line(s, start);
+    if (how == STATUS_TABLE_ALL && gpu->state == GPU_UP)
+        instance_lines(s, gpu);
+}
+
+static void write_head(const StatusScreen *s)
+{
+    const size_t start = s->out->len;
+
+    set_colour(s, "2");
+    str_addf(s->out, "%4s  %-*s %-*s %5s %5s %9s %9s %4s", "GPU", NAME_WIDTH, "", ACTIVITY_WIDTH, "activity", "util",
+             "SM", "memory", "power", "temp");
+    set_colour(s, "0");
+    end_line(s, start);
+}
+
+/* What is left out, in one line. */
+static void left_out(const StatusScreen *s, size_t gpus, size_t instances)
+{
+    const size_t start = s->out->len;
+
+    if (gpus == 0 && instances == 0)
+        return;
+    set_colour(s, "2");
+    if (gpus > 0)
+        str_addf(s->out, "%zu GPU%s without a problem not listed; ", gpus, gpus == 1 ? "" : "s");
+    else
+        str_addf(s->out, "%zu MIG devices not listed; ", instances);
+    str_add(s->out, "all: stoker status --all");
+    set_colour(s, "0");
+    end_line(s, start);
+}
+
+static void write_table(const StatusScreen *s, StatusTable how)
+{
+    size_t gpus = 0, instances = 0;
+
+    if (s->node->gpu_count == 0)
+        return;
+    if (how == STATUS_TABLE_NONE) {
+        set_colour(s, "2");
+        str_addf(s->out, "%zu GPUs not listed; all: stoker status --all", s->node->gpu_count);
+        set_colour(s, "0");
+        str_addc(s->out, '\n');
+        return;
+    }
+    for (size_t i = 0; i < s->node->gpu_count; i++) {
+        const NodeGpu *gpu = &s->node->gpus[i];
+        FaultSeverity severity;
+
+        if (how == STATUS_TABLE_FAULTY && gpu->state == GPU_UP && !is_faulty(s, gpu, &severity)) {
+            gpus++;
+            continue;
+        }
+        if (i == gpus) /* the first that is listed */
+            write_head(s);
+        instances += how != STATUS_TABLE_ALL && gpu->state == GPU_UP ? gpu->instance_count : 0;
+        gpu_line(s, gpu, how);
+    }
+    left_out(s, gpus, instances);
 }
 
 /* --- the screen --------------------------------------------------------------------------------------------------- */
@@ -244,7 +484,7 @@ static void window_lines(const StatusScreen *s)
         for (size_t k = 0; !window->gpus && k < MAINTENANCE_UUIDS && window->uuids[k][0]; k++)
             str_addf(s->out, "%s%s", k ? "," : between, window->uuids[k]);
         str_addf(s->out, " until %.10s %.8sZ: %s (%s, %s)", until, until + 11, window->reason, window->who, window->id);
-        status_end_line(s, start);
+        end_line(s, start);
     }
 }
 
@@ -281,7 +521,7 @@ static void head_lines(const StatusScreen *s)
     else
         str_addf(s->out, "%zu GPU%s", count, count == 1 ? "" : "s");
     count_activities(s);
-    status_end_line(s, start);
+    end_line(s, start);
 }
 
 static bool is_same_activity(const Activity *a, const Activity *b)
@@ -308,7 +548,7 @@ static void notice_lines(const StatusScreen *s)
             if (is_same_activity(&s->node->gpus[k].activity, activity))
                 str_addf(s->out, "%s%" PRIu32, k == i ? " " : ",", s->node->gpus[k].reading.device.index);
         str_addf(s->out, ": %s", activity->text);
-        status_end_line(s, start);
+        end_line(s, start);
     }
 }
 
@@ -321,7 +561,7 @@ static void draw_screen(const StatusScreen *s, const Plan *plan, const Incident 
     incident_lines(s, plan, urgent, count);
     if (count > 0)
         str_addc(s->out, '\n');
-    status_table(s, plan->table);
+    write_table(s, plan->table);
 }
 
 static bool fits_height(const StatusScreen *s, size_t start)
@@ -333,18 +573,6 @@ static bool fits_height(const StatusScreen *s, size_t start)
     return s->style->height == 0 || lines < s->style->height; /* the prompt has the last one */
 }
 
-const NodeGpu *status_unknown_gpu(const Node *node)
-{
-    for (size_t i = 0; i < node->gpu_count; i++) {
-        const NodeGpu *gpu = &node->gpus[i];
-        const bool away = gpu->state == GPU_GONE || gpu->state == GPU_MISSING || gpu->state == GPU_LOST;
-
-        if (gpu->state != GPU_UP && !(gpu->drained && away))
-            return gpu;
-    }
-    return NULL;
-}
-
 int status_code(const Snapshot *snapshot)
 {
     bool sampled = false;
@@ -354,7 +582,7 @@ int status_code(const Snapshot *snapshot)
             return 1;
     for (size_t i = 0; i < snapshot->node->gpu_count; i++)
         sampled |= snapshot->node->gpus[i].last_sample_ns != 0;
-    return sampled && !status_unknown_gpu(snapshot->node) ? 0 : 3;
+    return sampled && !find_unknown_gpu(snapshot->node) ? 0 : 3;
 }
 
 void status_text(const Snapshot *seen, const StatusStyle *style, Str *out)
