@@ -10,14 +10,6 @@
 #include "base/cleanup.h"
 #include "engine/trace/gaps.h"
 
-const char *trace_copy_text(const TraceJob *job, uint32_t name)
-{
-    size_t len;
-    const char *text = profile_text(job->index->profile, name, &len);
-
-    return len > 0 ? arena_strndup(job->arena, text, len) : "";
-}
-
 static void copy_losses(const TraceJob *job, TraceRank *rank)
 {
     const Profile *profile = job->index->profile;

@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making a report empty, freeing it, and leaving rows out. */
+/* Making a report empty, freeing it, copying texts into it, and leaving rows out. */
 #include "engine/trace/report.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+#include "engine/trace/analyse.h"
 
 void trace_report_init(TraceReport *report)
 {
     memset(report, 0, sizeof *report);
     arena_init(&report->arena, 0);
     report->straggler = (TraceStraggler){.rank = -1, .cause = ""};
+}
+
+const char *trace_copy_text(const TraceJob *job, uint32_t name)
+{
+    size_t len;
+    const char *text = profile_text(job->index->profile, name, &len);
+
+    return len > 0 ? arena_strndup(job->arena, text, len) : "";
 }
 
 void trace_rank_done(TraceRank *rank)
