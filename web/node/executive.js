@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // For those who pay: how much there is, how much of it works, waits or idles, and whether it is healthy. Everything in
 // GPUs, so that the parts sum to the whole; now, and over the last day.
-import { number, seen } from "./agent.js";
+import { keyOf, nowMs, number, seen } from "./agent.js";
 import { absent, each, fill, h, say, table } from "./element.js";
+import { MINUTES, values, want } from "./history.js";
 import { ACTIVITIES, activityOf, capacity, gpuLink, gpuName, isAbout, openIncidents, processHome, processName, processesOf, usersOf } from "./parts.js";
 import { timeline } from "./timeline.js";
 import { M, SEVERITIES, bytes, lasting, percent, short, watts, whole } from "./words.js";
@@ -17,6 +18,20 @@ function dayOf(gpus) {
     for (const word of ACTIVITIES)
       sum[word] += activityOf(gpu).day_seconds?.[word] ?? 0;
   return { sum, seen: ACTIVITIES.reduce((all, word) => all + sum[word], 0) };
+}
+
+/* Joules of the last day, by the minutes that the agent kept; null: none is known. */
+function energyOfDay() {
+  const first = Math.floor(nowMs() / 60000) - MINUTES;
+  let joules = null;
+  for (const gpu of seen.gpus) {
+    want(gpu, [M.energy], "minute", () => {});
+    const mw = values(keyOf(gpu), M.energy, "minute"); // of a counter: its growth a second, mJ/s
+    for (let i = first; i < first + MINUTES; i++)
+      if (typeof mw(i) === "number")
+        joules = (joules ?? 0) + mw(i) / 1000 * 60;
+  }
+  return joules;
 }
 
 /* Who has what now, the most idle first. A device that several have counts for each. */
@@ -82,7 +97,7 @@ export function executive() {
   const nowBar = bar(), dayBar = bar(), who = h("div"), health = h("div"), dayNote = h("p", { class: "quiet" });
   const tiles = { capacity: tile("Capacity"), working: tile("Working"), idle: tile("Waiting or idle"), health: tile("Health"), power: tile("Power"), memory: tile("Memory in use") };
   const strip = timeline();
-  let lastText = "";
+  let lastText = "", joules = null;
   const element = h("div", {},
     h("section", { "aria-labelledby": "now-h" }, h("h2", { id: "now-h" }, "Now"), h("dl", { class: "tiles" }, Object.values(tiles).map((t) => t.element)), nowBar.element),
     h("section", { "aria-labelledby": "day-h" }, h("h2", { id: "day-h" }, "The last day"), dayNote, dayBar.element, strip.element),
@@ -90,7 +105,7 @@ export function executive() {
     h("section", { "aria-labelledby": "health-h" }, h("h2", { id: "health-h" }, "Health"), health));
   function daily() {
     const day = dayOf(seen.gpus);
-    say(dayNote, day.seen ? `Seen: ${lasting(day.seen / Math.max(1, seen.gpus.length))} of each GPU. Shares are GPU hours.` : "Nothing is known of it yet.");
+    say(dayNote, day.seen ? `Seen: ${lasting(day.seen / Math.max(1, seen.gpus.length))} of each GPU${joules === null ? "" : `; energy ${short(joules / 3.6e6, 2)} kWh`}. Shares are GPU hours.` : "Nothing is known of it yet.");
     dayBar.element.hidden = !day.seen;
     dayBar.update(Object.fromEntries(Object.entries(day.sum).map(([word, seconds]) => [word, seconds / 3600])), day.seen / 3600, " h");
   }
@@ -121,6 +136,7 @@ export function executive() {
     if (what === "tick" && seen.tick % 5)
       return;
     strip.update();
+    joules = energyOfDay();
     const rows = users(), text = JSON.stringify(rows);
     if (text !== lastText)
       fill(who, table("Who has what", ["Who", { text: "GPUs", number: true }, { text: "SM active", number: true }, { text: "Waiting or idle, in GPUs", number: true }, { text: "Memory", number: true }],
