@@ -52,7 +52,7 @@ def says_it(one, text, size):
 def above_table(lines):
     """What is wrong and what to do. The evidence grows with time, and how much of the table has room below depends on how
     long its numbers are."""
-    text = "\n".join(itertools.takewhile(lambda line: not trial.plain(line).startswith(" GPU "), map(trial.plain, lines)))
+    text = "\n".join(itertools.takewhile(lambda line: not re.match(r" GPU |.*all: stoker status", line), map(trial.plain, lines))).rstrip("\n")
     return re.sub(r"\n why .*?(?=\n more )", "", text, flags=re.DOTALL)
 
 
