@@ -38,12 +38,6 @@ const char *activity_key(ActivityWord word)
     return words[word].key;
 }
 
-const char *activity_text(ActivityWord word)
-{
-    assert((size_t)word < ACTIVITY_END);
-    return words[word].text;
-}
-
 bool activity_find(const char *key, ActivityWord *ret_word)
 {
     for (int i = 0; i < ACTIVITY_END; i++)

@@ -72,7 +72,6 @@ typedef struct Activity {
 } Activity;
 
 const char *activity_key(ActivityWord word);
-const char *activity_text(ActivityWord word);
 bool activity_find(const char *key, ActivityWord *ret_word);
 const char *activity_cause_key(ActivityCause cause);
 bool activity_cause_find(const char *key, ActivityCause *ret_cause);

@@ -51,7 +51,8 @@ int sim_place_find(Arena *arena, SimPlace *ret, Err *err)
     return 0;
 }
 
-int sim_place_images(Arena *arena, const char **ret, Err *err)
+/* The folder of images of running nodes, made if missing: private to this user. */
+static int sim_place_images(Arena *arena, const char **ret, Err *err)
 {
     const char *runtime = getenv("STOKER_SIM_RUNTIME");
     const char *dir = runtime ? runtime

@@ -19,9 +19,6 @@ typedef struct SimPlace {
 /* -ENOENT when the simulator is not beside the program. */
 int sim_place_find(Arena *arena, SimPlace *ret, Err *err);
 
-/* The folder of images of running nodes, made if missing: private to this user. */
-int sim_place_images(Arena *arena, const char **ret, Err *err);
-
 /* Opens `path` if given, else $STOKER_SIM, else the only one that runs. */
 int sim_place_open(Arena *arena, const char *path, SimImage **ret, const char **ret_path, Err *err);
 

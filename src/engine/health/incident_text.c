@@ -83,14 +83,6 @@ static void add_thing(const Incident *incident, Str *out)
     add_whole_device(device, out);
 }
 
-void incident_text_thing(const Incident *incident, char *out, size_t size)
-{
-    Str str;
-
-    str_init_room(&str, out, size);
-    add_thing(incident, &str);
-}
-
 /* The rest of a class's text behind its words for the thing; NULL if it begins otherwise. */
 static const char *find_rest_after_thing(const Incident *incident, const char *text)
 {

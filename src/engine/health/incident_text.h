@@ -17,5 +17,3 @@ uint64_t incident_id_number(const char *id);
 
 /* Writes title and verdict from the class (NULL: it is gone from the catalogue, the texts stay). */
 void incident_text(Incident *incident, const FaultClass *class);
-/* "GPU 3 (0000:4e:00.0)", "link 4 of GPU 3 (0000:4e:00.0)", "the node". */
-void incident_text_thing(const Incident *incident, char *out, size_t size);

@@ -62,7 +62,8 @@ void alert_labels_json(const AlertLabels *labels, Str *out)
     str_addc(out, '}');
 }
 
-void alert_name(const char *class, char out[ALERT_NAME_CAP])
+/* "gpu-lost" -> "GpuLost" */
+static void alert_name(const char *class, char out[ALERT_NAME_CAP])
 {
     size_t len = 0;
     bool start = true;

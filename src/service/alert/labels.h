@@ -36,6 +36,3 @@ void alert_labels_json(const AlertLabels *labels, Str *out);
 /* Those of an incident itself: alertname, class, severity, cause, action, route, hostname, gpu, UUID, pci_bus_id, ...
  */
 void alert_labels_of(const Incident *incident, const char *hostname, Arena *arena, AlertLabels *ret);
-
-/* "gpu-lost" -> "GpuLost" */
-void alert_name(const char *class, char out[ALERT_NAME_CAP]);

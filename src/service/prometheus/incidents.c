@@ -67,7 +67,8 @@ void incident_counts_adopt(IncidentCounts *counts, const IncidentCounts *before)
     memcpy(counts->changes, before->changes, sizeof counts->changes);
 }
 
-bool incident_on_gpu(const Incident *incident, const Reading *gpu)
+/* Whether an incident is on this GPU, on an instance or a link of it. */
+static bool incident_on_gpu(const Incident *incident, const Reading *gpu)
 {
     return incident->device.kind != DEVICE_NODE && incident->device.has_pci && gpu->device.has_pci &&
            pci_compare(incident->device.pci, gpu->device.pci) == 0;

@@ -33,8 +33,5 @@ void incident_counts_change(IncidentCounts *counts, const Incident *incident, In
 void incident_counts_event(IncidentCounts *counts, const Event *event);
 void incident_counts_adopt(IncidentCounts *counts, const IncidentCounts *before);
 
-/* Whether an incident is on this GPU, on an instance or a link of it. */
-bool incident_on_gpu(const Incident *incident, const Reading *gpu);
-
 extern const OwnFamily own_incident_families[];
 extern const size_t own_incident_family_count;

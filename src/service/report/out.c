@@ -42,7 +42,8 @@ static void send_room(Out *out)
     str_clear(&out->room);
 }
 
-void out_flow(Out *out)
+/* Sends off what others wrote into `room`; call between two pieces. */
+static void out_flow(Out *out)
 {
     if (out->room.len >= OUT_PIECE)
         send_room(out);

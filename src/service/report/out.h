@@ -40,8 +40,6 @@ void out_addn(Out *out, const char *text, size_t len);
 void out_addc(Out *out, char c);
 void out_addf(Out *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void out_i64(Out *out, int64_t value);
-/* Sends off what others wrote into `room`; call between two pieces. */
-void out_flow(Out *out);
 
 /* JSON. Keys are C identifiers; a NULL key makes an element of an array. */
 void out_key(Out *out, const char *key);

@@ -249,7 +249,7 @@ static void draw_line(Grid *grid, Area row, const Line *line)
 }
 
 /* Fills column by column, as a newspaper; scrolls if it does not fit. */
-void numbers_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
+static void numbers_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
 {
     const int across = area.width / COLUMN_WIDTH > 0 ? area.width / COLUMN_WIDTH : 1;
     const int width = area.width / across;

@@ -11,7 +11,8 @@
 #include "base/cleanup.h"
 #include "service/top/value.h"
 
-void gpu_number(Grid *grid, Area cell, const GpuRow *row)
+/* " 3" or ">3" where something is wrong, with its ink. */
+static void gpu_number(Grid *grid, Area cell, const GpuRow *row)
 {
     const uint32_t index = row->gpu->reading.device.index;
     const bool wrong = row->wrong && row->severity > SEVERITY_INFO;
@@ -67,7 +68,8 @@ static const char *quiet_note(const Top *top, const GpuRow *row, Ink *ret_ink)
     return activity_key(row->activity->word);
 }
 
-const char *gpu_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP * 2], Ink *ret_ink)
+/* A short note: the problem and its action, the reason of low clocks, or the activity; "" none. */
+static const char *gpu_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP * 2], Ink *ret_ink)
 {
     out[0] = '\0';
     *ret_ink = INK_DIM;
@@ -281,7 +283,7 @@ static void fit_columns(int width, Layout *layout)
     layout_fit(columns, sizeof columns[0], ARRAY_LEN(columns), width, layout);
 }
 
-void gpu_lines_head(Top *top UNUSED, Grid *grid, Area area)
+static void gpu_lines_head(Top *top UNUSED, Grid *grid, Area area)
 {
     Layout layout;
 
@@ -309,7 +311,7 @@ static void draw_down(Top *top, Grid *grid, Area area, const Layout *layout, con
     grid_text(grid, rest, x + 2, 0, INK_DIM, row->gpu->why[0] ? row->gpu->why : gpu_state_text(row->gpu->state));
 }
 
-void gpu_line(Top *top, Grid *grid, Area area, const GpuRow *row)
+static void gpu_line(Top *top, Grid *grid, Area area, const GpuRow *row)
 {
     Layout layout;
 
@@ -338,7 +340,7 @@ void gpu_line(Top *top, Grid *grid, Area area, const GpuRow *row)
 
 enum { QUARTERS = 4, LABEL_WIDTH = 7, VALUE_WIDTH = 10 };
 
-int gpu_block_height(const GpuRow *row)
+static int gpu_block_height(const GpuRow *row)
 {
     if (row->instance)
         return 1;

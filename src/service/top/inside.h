@@ -220,8 +220,6 @@ Thing process_row_thing(const ProcessRow *row);
 Thing incident_thing(const Incident *incident);
 /* "pod ns/name", "job 4711", "docker 3f2a1b9c0d1e"; "" if unknown. */
 const char *owner_label(const ProcessOwner *owner, char out[TOP_TEXT_CAP]);
-/* How long it has been running; false if unknown. */
-bool top_age(const Top *top, const ProcessOwner *owner, uint64_t *ret_ns);
 /* The process under the cursor of this view, NULL none. */
 const ProcessRow *top_process(const Top *top);
 /* The row of the GPU or instance that is followed, else the first; NULL where there is none. */
@@ -237,11 +235,8 @@ void incident_draw(Top *top, Grid *grid, Area *area, const Incident *incident);
 /* keys.c */
 void foot_draw(Top *top, Grid *grid, Area area);
 
-/* gpus.c: GPUs in lines or in blocks; the height of a block. */
-void gpu_lines_head(Top *top, Grid *grid, Area area);
-void gpu_line(Top *top, Grid *grid, Area area, const GpuRow *row);
+/* gpus.c: a GPU as a block of lines. */
 void gpu_block(Top *top, Grid *grid, Area area, const GpuRow *row);
-int gpu_block_height(const GpuRow *row);
 
 /* processes.c: the table in an area, `list` its rows from `offset` on. */
 void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset);
@@ -256,8 +251,6 @@ const char *plot_title(size_t i);
 bool plot_usual(size_t i);
 void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row);
 void plot_spark_of(Top *top, Grid *grid, Area area, const Reading *reading);
-/* gpu.c: all numbers in groups. */
-void numbers_draw(Top *top, Grid *grid, Area area, const GpuRow *row);
 
 /* --- columns --- */
 
@@ -276,7 +269,6 @@ typedef struct Layout {
 
 /* `columns` are `count` structs of `stride` bytes, each beginning with a Column; one blank lies between two. */
 void layout_fit(const void *columns, size_t stride, size_t count, int width, Layout *ret);
-const Column *column_at(const void *columns, size_t stride, size_t i);
 Area layout_cell(const Layout *layout, Area row, size_t i);
 /* Text within a cell: to the left, or to the right edge. */
 void column_text(Grid *grid, Area cell, bool right, Ink ink, const char *text);
@@ -346,10 +338,6 @@ TopWish keys_run(Top *top, uint32_t key);
 /* Of an open prompt. */
 TopWish prompt_key(Top *top, uint32_t key);
 
-/* " 3" or ">3" where something is wrong, with its ink. */
-void gpu_number(Grid *grid, Area cell, const GpuRow *row);
-/* A short note: the problem and its action, the reason of low clocks, or the activity; "" none. */
-const char *gpu_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP * 2], Ink *ret_ink);
 /* "LOST for 12 min": of a GPU that is not up. */
 const char *gpu_down(const Top *top, const NodeGpu *gpu, char out[TOP_TEXT_CAP * 2]);
 /* The pods or jobs that have the device, "" unknown. */

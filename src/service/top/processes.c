@@ -28,7 +28,8 @@ const char *owner_label(const ProcessOwner *owner, char out[TOP_TEXT_CAP])
     return out;
 }
 
-bool top_age(const Top *top, const ProcessOwner *owner, uint64_t *ret_ns)
+/* How long it has been running; false if unknown. */
+static bool top_age(const Top *top, const ProcessOwner *owner, uint64_t *ret_ns)
 {
     const uint64_t boot = top->snapshot->boot_real_ns, now = top->real_ns;
 

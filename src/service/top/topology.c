@@ -16,7 +16,7 @@
 
 #include "service/top/value.h"
 
-JoinedLinks joined_links(const NodeGpu *gpu)
+static JoinedLinks joined_links(const NodeGpu *gpu)
 {
     JoinedLinks links = {0};
 
@@ -40,13 +40,13 @@ JoinedLinks joined_links(const NodeGpu *gpu)
     return links;
 }
 
-bool joined_links_missing(const JoinedLinks *links)
+static bool joined_links_missing(const JoinedLinks *links)
 {
     return links->up + links->unknown < links->all;
 }
 
 /* 3 is complete (nvmlGpuFabricState_t, nvml.h). */
-bool joined_on_fabric(const NodeGpu *gpu)
+static bool joined_on_fabric(const NodeGpu *gpu)
 {
     return value_raw(&gpu->reading, METRIC_FABRIC_MANAGER_STATUS) == 3;
 }

@@ -30,11 +30,6 @@ typedef struct JoinedLinks {
     double errors;
 } JoinedLinks;
 
-JoinedLinks joined_links(const NodeGpu *gpu);
-bool joined_links_missing(const JoinedLinks *links);
-/* Whether all its links lead to NVSwitches, as it is registered with a fabric manager. */
-bool joined_on_fabric(const NodeGpu *gpu);
-
 /* "GPU3", "NIC0", "GPU?". Returns out. */
 const char *joined_name(const Joined *one, char out[JOINED_TEXT_CAP]);
 

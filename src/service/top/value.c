@@ -131,7 +131,7 @@ double value_pcie(const Reading *reading, bool sent)
                 : either_of(reading, METRIC_PROF_PCIE_RX_BYTES, METRIC_PCIE_RX_THROUGHPUT);
 }
 
-double value_nvlink(const Reading *reading, bool sent)
+static double value_nvlink(const Reading *reading, bool sent)
 {
     return sent ? either_of(reading, METRIC_PROF_NVLINK_TX_BYTES, METRIC_NVLINK_TX_BANDWIDTH_TOTAL)
                 : either_of(reading, METRIC_PROF_NVLINK_RX_BYTES, METRIC_NVLINK_RX_BANDWIDTH_TOTAL);
@@ -176,7 +176,8 @@ const char *value_throttle(const Reading *reading, Ink *ret_ink)
     return "";
 }
 
-char *value_reasons(char out[VALUE_CAP], double bits)
+/* All reasons, joined by commas; "none"; "-". */
+static char *value_reasons(char out[VALUE_CAP], double bits)
 {
     size_t len = 0;
 

@@ -33,14 +33,11 @@ double value_margin(const Reading *reading);
 double value_busy(const Reading *reading); /* SM active, 0..1 */
 double value_util(const Reading *reading); /* any kernel ran, 0..1 */
 double value_pcie(const Reading *reading, bool sent);
-double value_nvlink(const Reading *reading, bool sent);
 double value_nvlink_all(const Reading *reading);
 
 Ink value_temp_ink(const Reading *reading);
 /* The worst reason of low clocks, a word or two; "" none or unknown. */
 const char *value_throttle(const Reading *reading, Ink *ret_ink);
-/* All reasons, joined by commas; "none"; "-". */
-char *value_reasons(char out[VALUE_CAP], double bits);
 /* "ok", "2 uncorrected", "remap failed", "off"; "-" where nothing is known. */
 char *value_ecc(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink);
 /* "H100 80GB HBM3" without the maker. */

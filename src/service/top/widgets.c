@@ -238,7 +238,7 @@ Ink activity_ink(ActivityWord word)
 /* --- columns -------------------------------------------------------------------------------------------------------
  */
 
-const Column *column_at(const void *columns, size_t stride, size_t i)
+static const Column *column_at(const void *columns, size_t stride, size_t i)
 {
     return (const Column *)(const void *)((const char *)columns + i * stride);
 }

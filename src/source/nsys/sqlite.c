@@ -437,7 +437,7 @@ static int on_diagnostic(Reader *reader, Row row, Err *err)
 
 #define GPU_COLUMNS "start", "end", "deviceId", "streamId", "correlationId", "globalPid"
 
-const Table nsys_tables[] = {
+static const Table nsys_tables[] = {
     {"StringIds", {"id", "value"}, on_string},
     {"TARGET_INFO_CUDA_DEVICE", {"gpuId", "cudaId", "pid"}, on_cuda_device},
     {"TARGET_INFO_GPU",

@@ -14,7 +14,9 @@
 
 enum { SCAN_MS = 5000, HOSTNAME_CAP = 256 };
 
-int64_t sampling_expected(const AgentOptions *options, const char *visible)
+/* How many GPUs this node should have, from the configuration or from what the container runtime was told
+ * (NVIDIA_VISIBLE_DEVICES); below 0: as many as are on the bus. */
+static int64_t sampling_expected(const AgentOptions *options, const char *visible)
 {
     int64_t count = 0;
 

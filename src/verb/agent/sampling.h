@@ -50,7 +50,3 @@ uint64_t sampling_real_ns(const Sampling *sampling);
 void sampling_stop(Sampling *sampling, void (*done)(void *self), void *self);
 /* Frees; then the loop is run to its end. Accepts zeroed ones. */
 void sampling_close(Sampling *sampling);
-
-/* How many GPUs this node should have, from the configuration or from what the container runtime was told
- * (NVIDIA_VISIBLE_DEVICES); below 0: as many as are on the bus. */
-int64_t sampling_expected(const AgentOptions *options, const char *visible_devices);
