@@ -4,10 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
-static const struct {
-    const char *key, *text;
-} words[ACTIVITY_END] = {
-#define ACTIVITY(id, key, text) [ACTIVITY_##id] = {key, text},
+static const char *const words[ACTIVITY_END] = {
+#define ACTIVITY(id, key) [ACTIVITY_##id] = key,
     ACTIVITY_TABLE(ACTIVITY)
 #undef ACTIVITY
 };
@@ -35,17 +33,16 @@ static int find_key(const char *const *keys, int count, const char *key)
 const char *activity_key(ActivityWord word)
 {
     assert((size_t)word < ACTIVITY_END);
-    return words[word].key;
+    return words[word];
 }
 
 bool activity_find(const char *key, ActivityWord *ret_word)
 {
-    for (int i = 0; i < ACTIVITY_END; i++)
-        if (strcmp(words[i].key, key) == 0) {
-            *ret_word = (ActivityWord)i;
-            return true;
-        }
-    return false;
+    const int at = find_key(words, ACTIVITY_END, key);
+
+    if (at >= 0)
+        *ret_word = (ActivityWord)at;
+    return at >= 0;
 }
 
 const char *activity_cause_key(ActivityCause cause)

@@ -9,17 +9,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ACTIVITY(id, key, text) */
+/* ACTIVITY(id, key) */
 #define ACTIVITY_TABLE(ACTIVITY)                                                                                       \
-    ACTIVITY(UNKNOWN, "unknown", "not known what it does")                                                             \
-    ACTIVITY(WORKING, "working", "its multiprocessors work")                                                           \
-    ACTIVITY(WAITING, "waiting", "a program runs on it, and the GPU mostly waits")                                     \
-    ACTIVITY(IDLE_HELD, "idle held", "a program holds it and nothing runs")                                            \
-    ACTIVITY(FREE, "free", "no program holds it")                                                                      \
-    ACTIVITY(UNUSABLE, "unusable", "an open incident says that it cannot be used")
+    ACTIVITY(UNKNOWN, "unknown")     /* not known what it does */                                                      \
+    ACTIVITY(WORKING, "working")     /* its multiprocessors work */                                                    \
+    ACTIVITY(WAITING, "waiting")     /* a program runs on it, and the GPU mostly waits */                              \
+    ACTIVITY(IDLE_HELD, "idle held") /* a program holds it and nothing runs */                                         \
+    ACTIVITY(FREE, "free")           /* no program holds it */                                                         \
+    ACTIVITY(UNUSABLE, "unusable")   /* an open incident says that it cannot be used */
 
 typedef enum ActivityWord {
-#define ACTIVITY(id, key, text) ACTIVITY_##id,
+#define ACTIVITY(id, key) ACTIVITY_##id,
     ACTIVITY_TABLE(ACTIVITY)
 #undef ACTIVITY
         ACTIVITY_END,
