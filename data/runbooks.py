@@ -95,7 +95,7 @@ def main():
     pathlib.Path(pack).write_bytes(packed)
     pathlib.Path(table).write_text(
         "/* SPDX-License-Identifier: Apache-2.0 */\n/* Made of docs/runbooks by data/runbooks.py. */\n"
-        '#include "service/runbook/runbook_inside.h"\n'
+        '#include "service/runbook/runbook.h"\n'
         f"const RunbookPack runbook_pack = {{{len(packed)}, {len(blob)}, {zlib.crc32(blob)}u}};\n"
         f"const Runbook runbook_rows[] = {{\n{''.join(rows)}}};\n"
         "const size_t runbook_row_count = sizeof runbook_rows / sizeof runbook_rows[0];\n"

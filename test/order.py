@@ -73,7 +73,7 @@ SUITES = {
     "src/wire/http": ("test/unit/http", "test/scenario/agent/test_doors.py", "test/scenario/agent/test_clients.py"),
     "src/verb/top": ("test/unit/top", "test/scenario/top", "test/unit/verb"),
     "src/verb/trace": ("test/unit/trace_report", "test/scenario/trace", "test/unit/verb"),
-    "src/verb/xid": ("test/unit/verb", "test/unit/health"),
+    "src/verb/xid.c": ("test/unit/verb", "test/unit/health"),
     "src/verb": ("test/unit/verb", "test/unit/deploy", "test/unit/health", *E2E),
     "sim/data": ("test/unit/dashboard", *E2E),
     "sim/nvml": ("test/unit/nvml_abi", "test/unit/nvml_lib", "test/unit/smi", "test/unit/sampler", "test/peer"),

@@ -13,7 +13,7 @@ for what in "${@:-build}"; do
         command -v npm >/dev/null || packages="$packages npm" # the page's chart library; any npm will do
         ;;
     test) packages="$packages binutils python3-pytest python3-pytest-xdist python3-grpcio python3-protobuf python3-jsonschema openssl curl tmux" ;;
-    peer) packages="$packages python3-prometheus-client" ;;
+    peer) packages="$packages python3-prometheus-client debootstrap" ;;
     clang) packages="$packages clang libclang-rt-14-dev" ;;
     deb) packages="$packages debhelper dpkg-dev fakeroot lintian" ;;
     lint) packages="$packages clang-tidy clang-format" ;;

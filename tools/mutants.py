@@ -25,7 +25,8 @@ sys.path.insert(0, str(ROOT / "test"))
 import order  # noqa: E402  which Python tests belong to which folder
 WORK = ROOT / "build-mutants"
 FLOORS = ("src/engine", "src/service")
-TEST_LIMIT_S = 120
+# A mutant may loop: what a test may compute, and how long it may wait. Generous, so that a busy machine is not taken for a catch.
+TEST_CPU_S, TEST_WALL_S, PYTEST_WALL_S = 120, 900, 1800
 BATCH = 4  # tests that are linked at once
 # Code, without what stands in comments, strings and directives.
 SKIPPED = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|^[ \t]*#(?:[^\n\\]|\\.|\\\n)*', re.S | re.M)
@@ -102,6 +103,9 @@ class Copy:
             if exe.is_relative_to(self.build):
                 found = self.run(["ninja", "-C", str(self.build), "-t", "inputs", str(exe.relative_to(self.build))]).stdout.split("\n")
                 self.inputs[test["name"]] = {line for line in found if line.endswith(".c.o")}
+        broken = [test["name"] for test in self.tests if self.inputs.get(test["name"]) and not self.passes(test)]
+        if broken:
+            sys.exit(f"without any change these tests fail: {', '.join(broken)}")
 
     def run(self, command, limit=None, check=False, env=None):
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=env, stdin=subprocess.DEVNULL)
@@ -127,43 +131,51 @@ class Copy:
         for i in range(0, len(tests), BATCH):
             batch = tests[i:i + BATCH]
             exes = [str(pathlib.Path(t["cmd"][0]).relative_to(self.build)) for t in batch]
-            if self.run(["ninja", "-C", str(self.build), *exes]).returncode:
-                return "link"
-            for test in batch:
-                env = dict(os.environ, **test["env"])
-                try:
-                    done = self.run(test["cmd"], limit=TEST_LIMIT_S, env=env)
-                except subprocess.TimeoutExpired:
-                    return test["name"]
-                if done.returncode or "\nnot ok" in "\n" + done.stdout:
-                    return test["name"]
+            self.run(["ninja", "-C", str(self.build), *exes], check=True)
+            failed = next((test["name"] for test in batch if not self.passes(test)), None)
+            if failed:
+                return failed
         return None
 
-    def python_notices(self, path):
-        folders = [f for f in order.suites_of(path) or () if (self.source / f).exists()]
-        if not folders:
-            return None
-        self.run(["ninja", "-C", str(self.build)], check=False)
-        env = dict(os.environ, STOKER_BUILD=str(self.build), PYTHONDONTWRITEBYTECODE="1")
-        command = ["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--import-mode=importlib", "-n", "4",
-                   *(str(self.source / f) for f in folders)]
+    def passes(self, test):
+        """As meson runs it: in the build folder."""
         try:
-            done = subprocess.run(command, env=env, cwd=self.source, capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL)
+            done = subprocess.run(["prlimit", f"--cpu={TEST_CPU_S}", *test["cmd"]], env=dict(os.environ, **test["env"]), cwd=self.build,
+                                  capture_output=True, text=True, timeout=TEST_WALL_S, stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:
+            return False
+        return done.returncode == 0 and "\nnot ok" not in "\n" + done.stdout
+
+    def pytest(self, *what):
+        """None: nothing failed. Else the first test that did."""
+        self.run(["ninja", "-C", str(self.build)])
+        env = dict(os.environ, STOKER_BUILD=str(self.build), PYTHONDONTWRITEBYTECODE="1")
+        command = ["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--import-mode=importlib", *what]
+        try:
+            done = subprocess.run(command, env=env, cwd=self.source, capture_output=True, text=True, timeout=PYTEST_WALL_S, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
             return "pytest (time)"
-        failed = re.search(r"^FAILED (\S+)", done.stdout, re.M)
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
         return failed[1] if failed else "pytest" if done.returncode not in (0, 5) else None
 
     def judge(self, path, changed):
         """None: it does not compile. Else what noticed it, '' nothing."""
         to = self.source / path
+        whole = to.read_text()
         to.write_text(changed)
+        by_pytest = None
         try:
             if not self.compiles(path):
                 return None
-            return self.c_notices(self.tests_of(path)) or self.python_notices(path) or ""
+            by = self.c_notices(self.tests_of(path))
+            folders = [] if by else [f for f in order.suites_of(path) or () if (self.source / f).exists()]
+            if folders:
+                by_pytest = self.pytest("-n", "4", *folders)
         finally:
-            shutil.copyfile(ROOT / path, to)
+            to.write_text(whole)
+        if by_pytest and "::" in by_pytest and self.pytest(by_pytest):
+            return ""  # it fails without the change too
+        return by or by_pytest or ""
 
 
 def main():

@@ -97,8 +97,6 @@ static void follow_kills(Tail *tail, const XidRow *row)
 static void follow_memory(Tail *tail, const XidRow *row)
 {
     const SimBoard *board = &tail->image->boards[tail->image->gpus[tail->xid->gpu].board];
-    if (row->ecc)
-        add_consequence(tail, (SimOp){.type = SIM_OP_ECC, .a = {row->ecc - 1, 1, 1}}, 0);
     if (row->remap && board->has_remap)
         add_consequence(tail, (SimOp){.type = SIM_OP_REMAP, .a = {1, 1, row->remap == 2}}, 1);
     else if (row->remap && board->has_retired_pages)
@@ -133,20 +131,15 @@ static void follow_lines(Tail *tail, const XidRow *row)
                         ++step);
 }
 
-static int xid_consequences(SimImage *image, const SimOp *xid, uint32_t *n)
+/* The row of an XID that brings something with it; NULL for none. */
+static const XidRow *find_row(const SimImage *image, const SimOp *op)
 {
-    Tail tail = {.image = image, .xid = xid, .n = n, .fits = 1};
-    if (xid->gpu < 0 || (uint32_t)xid->gpu >= image->gpu_count)
-        return 1;
-    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (rows[i].xid != (uint32_t)xid->a[0])
-            continue;
-        follow_kills(&tail, &rows[i]);
-        follow_memory(&tail, &rows[i]);
-        follow_state(&tail, &rows[i]);
-        follow_lines(&tail, &rows[i]);
-    }
-    return tail.fits;
+    if (op->type != SIM_OP_XID || op->origin == SIM_FROM_PLAN || op->gpu < 0 || (uint32_t)op->gpu >= image->gpu_count)
+        return NULL;
+    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].xid == (uint32_t)op->a[0])
+            return &rows[i];
+    return NULL;
 }
 
 /* --- adding ------------------------------------------------------------------------------------------------------ */
@@ -154,8 +147,18 @@ static int xid_consequences(SimImage *image, const SimOp *xid, uint32_t *n)
 int sim_op_add(SimImage *image, const SimOp *op)
 {
     uint32_t n = image->op_count;
-    if (!op_put(image, &n, op) ||
-        (op->type == SIM_OP_XID && op->origin != SIM_FROM_PLAN && !xid_consequences(image, op, &n)))
+    const XidRow *row = find_row(image, op);
+    Tail tail = {.image = image, .xid = op, .n = &n, .fits = 1};
+    if (row && row->ecc) /* a log in public has the ECC event before the XID: k8s-device-plugin, issue 1014 */
+        add_consequence(&tail, (SimOp){.type = SIM_OP_ECC, .a = {row->ecc - 1, 1, 1}}, 0);
+    tail.fits &= op_put(image, &n, op);
+    if (row) {
+        follow_kills(&tail, row);
+        follow_memory(&tail, row);
+        follow_state(&tail, row);
+        follow_lines(&tail, row);
+    }
+    if (!tail.fits)
         return -ENOSPC;
     __atomic_store_n(&image->op_count, n, __ATOMIC_RELEASE); /* all of it at once: a writer that dies leaves no half */
     return 0;

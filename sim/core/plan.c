@@ -79,8 +79,7 @@ static void event_of_op(SimImage *image, const SimOp *op, uint64_t t_ns)
     case SIM_OP_ECC:
         if (op->a[2] <= 0)
             return;
-        e.type = op->a[1] ? EVENT_DBE : EVENT_SBE;
-        e.data = (uint64_t)op->a[2];
+        e.type = op->a[1] ? EVENT_DBE : EVENT_SBE; /* nvml.h: only XIDs have data */
         break;
     case SIM_OP_LOST:
         e.type = EVENT_UNAVAILABLE;

@@ -6,7 +6,10 @@
 
 /* --- clocks ------------------------------------------------------------------------------------------------------ */
 
-enum { POLICIES = 6, ALL_REASONS = 0xff };
+enum {
+    POLICIES = 6,
+    ALL_REASONS = 0x1ff
+}; /* captures of H100 and H200 at 590.48.01, which drive no display, have its bit too */
 
 /* ---- current and greatest ---- */
 
@@ -199,16 +202,10 @@ NVML_GETTER(nvmlDeviceGetAdaptiveClockInfoStatus, NVML_TAKES_GPU, unsigned int,
 
 /* ---- what holds the clocks down ---- */
 
-static unsigned long long supported_reasons(const SimBoard *board)
-{
-    return ALL_REASONS | (board->has_display ? nvmlClocksEventReasonDisplayClockSetting : 0);
-}
-
 NVML_GETTER(nvmlDeviceGetCurrentClocksEventReasons, NVML_TAKES_GPU, unsigned long long, 1, c.now->reasons)
 NVML_GETTER(nvmlDeviceGetCurrentClocksThrottleReasons, NVML_TAKES_GPU, unsigned long long, 1, c.now->reasons)
-NVML_GETTER(nvmlDeviceGetSupportedClocksEventReasons, NVML_TAKES_GPU, unsigned long long, 1, supported_reasons(c.board))
-NVML_GETTER(nvmlDeviceGetSupportedClocksThrottleReasons, NVML_TAKES_GPU, unsigned long long, 1,
-            supported_reasons(c.board))
+NVML_GETTER(nvmlDeviceGetSupportedClocksEventReasons, NVML_TAKES_GPU, unsigned long long, 1, ALL_REASONS)
+NVML_GETTER(nvmlDeviceGetSupportedClocksThrottleReasons, NVML_TAKES_GPU, unsigned long long, 1, ALL_REASONS)
 
 nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t device, nvmlPerfPolicyType_t policy, nvmlViolationTime_t *time)
 {

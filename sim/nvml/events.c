@@ -187,17 +187,24 @@ static int is_wanted(const struct nvmlEventSet_st *s, const SimEvent *ev, uint32
     return 0;
 }
 
-/* Whether a GPU that the set watches has fallen off the bus. */
-static int has_lost_gpu(SimImage *image, const struct nvmlEventSet_st *s)
+/* Whether all GPUs that the set watches have fallen off the bus. One lost GPU does not end the wait for the others:
+ * device plugins take each error of a wait for all of their devices, and public reports show the lost one alone marked.
+ */
+static int has_lost_all(SimImage *image, const struct nvmlEventSet_st *s)
 {
-    for (uint32_t g = 0; g < image->gpu_count && g < SIM_GPU_MAX; g++)
-        if (s->mask[g] && sim_state_now(image, g)->cond.lost)
-            return 1;
-    return 0;
+    int watched = 0;
+    for (uint32_t g = 0; g < image->gpu_count && g < SIM_GPU_MAX; g++) {
+        if (s->mask[g] && !sim_state_now(image, g)->cond.lost)
+            return 0;
+        watched |= s->mask[g] != 0;
+    }
+    return watched;
 }
 
-/* The set's next event until now. TIMEOUT when there is none; *ret_next_ns is then when to look again. */
-static nvmlReturn_t take_event(SimImage *image, struct nvmlEventSet_st *s, SimEvent *ret, uint64_t *ret_next_ns)
+/* The set's next event until now. TIMEOUT when there is none, GPU_IS_LOST when there can be none and the wait is at its
+ * end; *ret_next_ns is then when to look again. */
+static nvmlReturn_t take_event(SimImage *image, struct nvmlEventSet_st *s, int at_end, SimEvent *ret,
+                               uint64_t *ret_next_ns)
 {
     nvmlReturn_t rc = NVML_ERROR_TIMEOUT;
     uint64_t now_ns = sim_clock_now(image);
@@ -210,7 +217,7 @@ static nvmlReturn_t take_event(SimImage *image, struct nvmlEventSet_st *s, SimEv
         if (is_wanted(s, ret, next - 1))
             rc = NVML_SUCCESS;
     }
-    if (rc == NVML_ERROR_TIMEOUT && has_lost_gpu(image, s)) /* after its pending events */
+    if (rc == NVML_ERROR_TIMEOUT && at_end && has_lost_all(image, s))
         rc = NVML_ERROR_GPU_IS_LOST;
     if (s->closed)
         rc = NVML_ERROR_INVALID_ARGUMENT;
@@ -235,8 +242,8 @@ static nvmlReturn_t wait_for(NvmlFn fn, nvmlEventSet_t handle, int have_out, uns
     int64_t end = real_ms() + timeout_ms;
     while (rc == NVML_SUCCESS) {
         uint64_t next_ns = SIM_FOREVER;
-        rc = take_event(image, s, ret, &next_ns);
         int64_t left = end - real_ms();
+        rc = take_event(image, s, left <= 0, ret, &next_ns);
         if (rc != NVML_ERROR_TIMEOUT || left <= 0)
             break;
         sim_clock_wait(image, next_ns, left < LOOK_AGAIN_MS ? (int)left : LOOK_AGAIN_MS);

@@ -153,9 +153,27 @@ NVML_GETTER(nvmlDeviceGetPersistenceMode, NVML_TAKES_GPU, nvmlEnableState_t, 1,
 NVML_GETTER(nvmlDeviceGetComputeMode, NVML_TAKES_GPU, nvmlComputeMode_t, 1, c.now->cond.set[SIM_KEY_COMPUTE_MODE])
 NVML_GETTER(nvmlDeviceGetDisplayMode, NVML_TAKES_GPU, nvmlEnableState_t, 1, NVML_FEATURE_DISABLED)
 NVML_GETTER(nvmlDeviceGetDisplayActive, NVML_TAKES_GPU, nvmlEnableState_t, 1, NVML_FEATURE_DISABLED)
-/* Driver models are Windows'. */
-NVML_GETTER_PAIR(nvmlDeviceGetDriverModel, NVML_TAKES_GPU, nvmlDriverModel_t, 0, 0, 0)
-NVML_GETTER_PAIR(nvmlDeviceGetDriverModel_v2, NVML_TAKES_GPU, nvmlDriverModel_t, 0, 0, 0)
+/* Driver models are Windows'. Either pointer may be NULL. */
+static nvmlReturn_t no_driver_model(NvmlFn fn, nvmlDevice_t device, const void *current, const void *pending)
+{
+    NvmlCall c;
+    const nvmlReturn_t r = nvml_enter_device(fn, device, NVML_TAKES_GPU, &c);
+
+    if (r != NVML_SUCCESS)
+        return r;
+    return current || pending ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t nvmlDeviceGetDriverModel(nvmlDevice_t device, nvmlDriverModel_t *current, nvmlDriverModel_t *pending)
+{
+    return no_driver_model(NVML_FN_nvmlDeviceGetDriverModel, device, current, pending);
+}
+
+nvmlReturn_t nvmlDeviceGetDriverModel_v2(nvmlDevice_t device, nvmlDriverModel_t *current, nvmlDriverModel_t *pending)
+{
+    return no_driver_model(NVML_FN_nvmlDeviceGetDriverModel_v2, device, current, pending);
+}
+
 /* Only Kepler could switch parts of itself off. */
 NVML_GETTER_PAIR(nvmlDeviceGetGpuOperationMode, NVML_TAKES_GPU, nvmlGpuOperationMode_t,
                  c.board->arch <= NVML_DEVICE_ARCH_KEPLER, c.now->cond.set[SIM_KEY_GOM_PENDING],

@@ -406,7 +406,7 @@ NVML_GETTER_STRUCT(nvmlDeviceGetRemappedRows_v2, NVML_TAKES_NO_MIG, nvmlRemapped
                                                 .bPending = c.now->cond.remap_pending != 0,
                                                 .bFailureOccurred = c.now->cond.remap_failed != 0}))
 
-NVML_GETTER_STRUCT(nvmlDeviceGetRowRemapperHistogram, NVML_TAKES_NO_MIG, nvmlRowRemapperHistogramValues_t,
+NVML_GETTER_STRUCT(nvmlDeviceGetRowRemapperHistogram, NVML_TAKES_GPU_NS, nvmlRowRemapperHistogramValues_t,
                    c.board->has_remap,
                    ((nvmlRowRemapperHistogramValues_t){.max = c.now->cond.bank_spent[0],
                                                        .high = c.now->cond.bank_spent[1],
@@ -426,7 +426,7 @@ nvmlReturn_t nvmlDeviceGetRepairStatus(nvmlDevice_t device, nvmlRepairStatus_t *
         return NVML_ERROR_INVALID_ARGUMENT;
     if ((r = nvml_check_tag(fn, status->version, nvmlRepairStatus_v1)) != NVML_SUCCESS)
         return r;
-    if (c.board->arch < NVML_DEVICE_ARCH_BLACKWELL)
+    if (c.board->arch < NVML_DEVICE_ARCH_HOPPER)
         return NVML_ERROR_NOT_SUPPORTED;
     status->bChannelRepairPending = 0;
     status->bTpcRepairPending = 0;

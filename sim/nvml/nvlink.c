@@ -191,7 +191,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsigned int 
  * The NVLink fabric a GPU registered with, and the place of its module in the rack.
  */
 
-enum { CLIQUES = 32766, HEALTH_FIELD = 3, CONFIGURATION_FIELD = 15 };
+enum { HEALTH_FIELD = 3, CONFIGURATION_FIELD = 15 };
 
 typedef struct Fabric {
     unsigned char cluster[16];
@@ -208,7 +208,8 @@ static void made_up_bytes(uint64_t seed, unsigned char out[16])
     }
 }
 
-/* Cluster and clique are known once registration is over; all GPUs of the node are in the same. */
+/* Cluster and clique stay 0: on a baseboard that stands alone no NVLink leaves the node. Captures of H100 and H200 at
+ * 590.48.01 (nvidia_gpu_exporter) show clique 0. */
 static Fabric fabric_of(const NvmlCall *c)
 {
     const uint32_t *set = c->now->cond.set;
@@ -219,10 +220,6 @@ static Fabric fabric_of(const NvmlCall *c)
     f.state = (nvmlGpuFabricState_t)set[SIM_KEY_FABRIC_STATE];
     f.status = (nvmlReturn_t)set[SIM_KEY_FABRIC_STATUS];
     f.health = set[SIM_KEY_FABRIC_HEALTH];
-    if (f.state == NVML_GPU_FABRIC_STATE_COMPLETED) {
-        made_up_bytes(c->image->seed, f.cluster);
-        f.clique = (unsigned int)(nvml_made_up(c->image->seed, 2) % CLIQUES) + 1;
-    }
     return f;
 }
 
@@ -314,7 +311,7 @@ nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, nvmlPlatformInfo_t *
         return NVML_ERROR_INVALID_ARGUMENT;
     if (info->version != nvmlPlatformInfo_v1 && info->version != nvmlPlatformInfo_v2)
         return nvml_check_tag(fn, info->version, nvmlPlatformInfo_v2);
-    if (!c.board->has_fabric || c.board->arch < NVML_DEVICE_ARCH_BLACKWELL)
+    if (!c.board->has_fabric || c.board->arch < NVML_DEVICE_ARCH_HOPPER)
         return NVML_ERROR_NOT_SUPPORTED;
     /* Both versions have the same members in the same places; the first calls the serial a GUID. */
     *info = (nvmlPlatformInfo_t){.version = info->version,

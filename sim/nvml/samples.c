@@ -152,7 +152,8 @@ nvmlReturn_t nvmlDeviceGetEncoderStats(nvmlDevice_t device, unsigned int *sessio
         return rc;
     if (!sessions || !average_fps || !average_latency)
         return NVML_ERROR_INVALID_ARGUMENT;
-    if (c.board->enc_engines == 0)
+    /* captures of H100 and H200 at 590.48.01, which have no encoder, show three zeros */
+    if (c.board->enc_engines == 0 && c.board->arch < NVML_DEVICE_ARCH_HOPPER)
         return NVML_ERROR_NOT_SUPPORTED;
     nvmlEncoderSessionInfo_t all[SIM_SLOT_MAX];
     unsigned int n = sessions_of(&c, all), fps = 0;
@@ -172,7 +173,8 @@ nvmlReturn_t nvmlDeviceGetEncoderSessions(nvmlDevice_t device, unsigned int *cou
         return rc;
     if (!count)
         return NVML_ERROR_INVALID_ARGUMENT;
-    if (c.board->enc_engines == 0)
+    /* captures of H100 and H200 at 590.48.01, which have no encoder, show three zeros */
+    if (c.board->enc_engines == 0 && c.board->arch < NVML_DEVICE_ARCH_HOPPER)
         return NVML_ERROR_NOT_SUPPORTED;
     nvmlEncoderSessionInfo_t all[SIM_SLOT_MAX];
     unsigned int n = sessions_of(&c, all);

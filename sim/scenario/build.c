@@ -93,11 +93,11 @@ static void node_fill(SimImage *image, const Scenario *s, const ScenarioBuild *h
                                         : s->node.generation;
     text_put(image->scenario, sizeof image->scenario, s->name);
     text_put(image->driver, sizeof image->driver, driver);
-    snprintf(image->nvml, sizeof image->nvml, "%u.%s", s->node.cuda_version / 1000, driver);
+    image->cuda_version = how->driver ? scenario_cuda(driver) : s->node.cuda_version;
+    snprintf(image->nvml, sizeof image->nvml, "%u.%s", image->cuda_version / 1000, driver);
     text_put(image->hostname, sizeof image->hostname, s->node.hostname);
     text_put(image->kernel_log, sizeof image->kernel_log, how->kernel_log);
     text_put(image->root, sizeof image->root, how->root);
-    image->cuda_version = s->node.cuda_version;
     image->cgroups = s->node.cgroups;
     image->seed = seed;
     image->epoch_us = s->node.start_us ? s->node.start_us : how->now_us ? how->now_us : now_us();

@@ -31,7 +31,7 @@ static const char *const cgroups_names[] = {"systemd", "cgroupfs", "v1", NULL}; 
 static const Field node_fields[] = {
     NODE("hostname", FIELD_TEXT, hostname, 0, NULL, "gpu-node-01", "name of the node"),
     NODE("driver", FIELD_TEXT, driver, 0, NULL, "590.48.01", "driver version"),
-    NODE("cuda", FIELD_TEXT, cuda, 0, NULL, "13.1", "CUDA version of the driver"),
+    NODE("cuda", FIELD_TEXT, cuda, 0, NULL, "by-driver", "CUDA version of the driver"),
     NODE("generation", FIELD_ENUM, generation, 0, generation_names, "by-driver", "which functions the library exports"),
     NODE("seed", FIELD_U64, seed, 9e15, NULL, "1", "identities, spread of silicon and cooling, pids"),
     NODE("cgroups", FIELD_ENUM, cgroups, 0, cgroups_names, "systemd",
@@ -70,6 +70,22 @@ uint32_t scenario_generation(const char *driver)
     return major < 560 ? 535 : major < 600 ? 590 : 610;
 }
 
+uint32_t scenario_cuda(const char *driver)
+{
+    /* First branch of the driver that brought each CUDA version: CUDA's release notes, table of driver versions. */
+    static const struct {
+        long branch;
+        uint32_t cuda;
+    } rows[] = {{590, 13010}, {580, 13000}, {575, 12090}, {570, 12080}, {565, 12070}, {560, 12060}, {555, 12050},
+                {550, 12040}, {545, 12030}, {535, 12020}, {530, 12010}, {525, 12000}, {520, 11080}, {515, 11070},
+                {510, 11060}, {495, 11050}, {470, 11040}, {465, 11030}, {460, 11020}, {455, 11010}};
+    long branch = strtol(driver, NULL, 10);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (branch >= rows[i].branch)
+            return rows[i].cuda;
+    return 11000;
+}
+
 static int parse_node(Parse *parse, const YamlNode *node, Err *err)
 {
     NodeArgs args = {0};
@@ -83,9 +99,9 @@ static int parse_node(Parse *parse, const YamlNode *node, Err *err)
     len = strlen(args.driver);
     if (len < 5 || len > 20 || strspn(args.driver, "0123456789.") != len || strtol(args.driver, NULL, 10) < 450)
         return field_fail(yaml_get(node, "driver"), err, "'driver' must be a version from 450 on like 590.48.01");
-    out->cuda_version = cuda_number(args.cuda);
+    out->cuda_version = strcmp(args.cuda, "by-driver") != 0 ? cuda_number(args.cuda) : scenario_cuda(args.driver);
     if (!out->cuda_version)
-        return field_fail(yaml_get(node, "cuda"), err, "'cuda' must be a version like \"13.1\"");
+        return field_fail(yaml_get(node, "cuda"), err, "'cuda' must be a version like \"13.1\", or by-driver");
     if (strcmp(args.start, "now") != 0 && value_time(args.start, &out->start_us) < 0)
         return field_fail(yaml_get(node, "start"), err, "'start' must be now or a time like 2026-01-05T08:00:00Z");
     out->hostname = args.hostname;

@@ -27,6 +27,9 @@ int parse_work_words(Parse *parse, int argc, const char *const *argv, Err *err);
 /* 535, 590 or 610 for a driver version. */
 uint32_t scenario_generation(const char *driver);
 
+/* The CUDA version of a driver, 12020 for 535.274.02. */
+uint32_t scenario_cuda(const char *driver);
+
 /* Fills one work of the image. -EINVAL for a kind that cannot run there. */
 int scenario_work_fill(SimWork *out, const ScenarioWork *work, const SimBoard *board, uint64_t seed, Err *err);
 

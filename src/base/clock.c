@@ -6,11 +6,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/number.h"
 
-static uint64_t read_clock(clockid_t id)
+uint64_t clock_read(clockid_t id)
 {
     struct timespec now;
 
@@ -22,13 +21,13 @@ static uint64_t read_clock(clockid_t id)
 static uint64_t kernel_monotonic(const Clock *clock)
 {
     (void)clock;
-    return read_clock(CLOCK_BOOTTIME);
+    return clock_read(CLOCK_BOOTTIME);
 }
 
 static uint64_t kernel_real(const Clock *clock)
 {
     (void)clock;
-    return read_clock(CLOCK_REALTIME);
+    return clock_read(CLOCK_REALTIME);
 }
 
 static void kernel_sleep(Clock *clock, uint64_t ns)

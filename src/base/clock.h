@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stdint.h>
+#include <time.h>
 
 #include "base/duration.h"
 
@@ -21,6 +22,9 @@ struct Clock {
 };
 
 enum { CLOCK_TEXT_MAX = 32 }; /* bytes of an RFC 3339 text with the NUL */
+
+/* A clock of the kernel by its id, in nanoseconds: CLOCK_MONOTONIC, CLOCK_PROCESS_CPUTIME_ID, ... */
+uint64_t clock_read(clockid_t id);
 
 /* The kernel's clocks: CLOCK_BOOTTIME and CLOCK_REALTIME. */
 Clock *clock_kernel(void);

@@ -44,6 +44,21 @@ char *human_ns(char out[HUMAN_MAX], double ns, bool utf8)
     return write_scaled(out, ns, scales, 4, 1000);
 }
 
+char *human_age(char out[HUMAN_MAX], uint64_t ns)
+{
+    const unsigned long long s = ns / 1000000000;
+
+    if (s < 120)
+        snprintf(out, HUMAN_MAX, "%llu s", s);
+    else if (s < 120 * 60)
+        snprintf(out, HUMAN_MAX, "%llu min", s / 60);
+    else if (s < 48 * 3600)
+        snprintf(out, HUMAN_MAX, "%llu h", s / 3600);
+    else
+        snprintf(out, HUMAN_MAX, "%llu d", s / 86400);
+    return out;
+}
+
 char *human_bytes(char out[HUMAN_MAX], double bytes)
 {
     static const Scale scales[] = {{"B", 1},

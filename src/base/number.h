@@ -43,6 +43,12 @@ size_t number_write_i64(char out[NUMBER_I64_MAX], int64_t value);
  * No NUL; returns the length, at most NUMBER_DOUBLE_MAX. */
 size_t number_write_double(char out[NUMBER_DOUBLE_MAX], double value);
 
+/* Below 0, 0 or above 0. */
+static inline int number_compare_u64(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
 static inline uint64_t number_min_u64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows: their names, notes, defaults, environment and values; and the text nearest to one. */
+/* Rows: their names, their values from text, and what fills them: defaults, environment, command line (GNU style) and
+ * a YAML mapping. */
 #include "base/opt.h"
 
 #include <errno.h>
@@ -8,9 +9,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/number.h"
-#include "base/opt_row.h"
 #include "base/vec.h"
 
 /* -- rows ------------------------------------------------------------------------------------------------------------
@@ -18,33 +19,35 @@
 
 enum { NEAREST_LEN_MAX = 63 };
 
+typedef VEC(const char *) Texts;
+
+static void texts_done(Texts *texts)
+{
+    vec_done(texts);
+}
+
 static const char *const metavars[] = {
     [OPT_BOOL] = NULL,           [OPT_INT] = "NUMBER", [OPT_UINT] = "NUMBER", [OPT_DOUBLE] = "NUMBER",
     [OPT_DURATION] = "DURATION", [OPT_SIZE] = "SIZE",  [OPT_STRING] = "TEXT", [OPT_ENUM] = "NAME",
     [OPT_LIST] = "LIST",         [OPT_NODE] = NULL,
 };
 
-bool opt_row_has_flag(const OptSpec *spec)
+static bool has_flag(const OptSpec *spec)
 {
     return !(spec->flags & OPT_CONFIG_ONLY) && spec->type != OPT_NODE;
 }
 
-bool opt_row_has_key(const OptSpec *spec)
+static bool has_key(const OptSpec *spec)
 {
     return !(spec->flags & OPT_CLI_ONLY);
 }
 
-bool opt_row_is_shown(const OptSpec *spec)
-{
-    return !(spec->flags & OPT_HIDDEN);
-}
-
-void *opt_row_field(const OptSet *set, const OptSpec *spec)
+static void *field_of(const OptSet *set, const OptSpec *spec)
 {
     return (char *)set->into + spec->off;
 }
 
-static bool has_range(const OptSpec *spec)
+bool opt_has_range(const OptSpec *spec)
 {
     return spec->min < 0 || spec->min > 0 || spec->max < 0 || spec->max > 0;
 }
@@ -65,7 +68,7 @@ const char *opt_flag(const OptSpec *spec, char out[OPT_FLAG_MAX])
 {
     size_t len = 0;
 
-    if (!opt_row_has_flag(spec))
+    if (!has_flag(spec))
         return NULL;
     if (spec->flag)
         return spec->flag;
@@ -113,44 +116,6 @@ bool opt_same(const OptSpec *spec, const void *a, const void *b)
     left_text = *(const char *const *)left;
     right_text = *(const char *const *)right;
     return !strcmp(left_text ? left_text : "", right_text ? right_text : "");
-}
-
-static int set_default(const OptSet *set, const OptSpec *spec, Err *err)
-{
-    if (spec->def)
-        return opt_row_set(set, spec, spec->def, false, err);
-    memset(opt_row_field(set, spec), 0, field_sizes[spec->type]);
-    return 0;
-}
-
-int opt_defaults(const OptSet *set, Err *err)
-{
-    for (size_t i = 0; i < set->count; i++)
-        if (!(set->opts[i].flags & OPT_ALIAS) && set_default(set, &set->opts[i], err) < 0)
-            return err_add(err, "default of '%s'", set->opts[i].key);
-    return 0;
-}
-
-static const char *find_env(char *const *envp, const char *name)
-{
-    size_t len = strlen(name);
-
-    for (; *envp; envp++)
-        if (!strncmp(*envp, name, len) && (*envp)[len] == '=')
-            return *envp + len + 1;
-    return NULL;
-}
-
-int opt_env(const OptSet *set, char *const *envp, Err *err)
-{
-    for (size_t i = 0; i < set->count; i++) {
-        const OptSpec *spec = &set->opts[i];
-        const char *value = spec->env ? find_env(envp, spec->env) : NULL;
-
-        if (value && *value && opt_row_set(set, spec, value, false, err) < 0)
-            return err_add(err, "environment variable %s", spec->env);
-    }
-    return 0;
 }
 
 static size_t least_of(size_t a, size_t b, size_t c)
@@ -216,7 +181,7 @@ static void add_bound(const OptSpec *spec, double bound, Str *out)
     str_add(out, units[unit]);
 }
 
-static void add_range(const OptSpec *spec, Str *out)
+void opt_add_range(const OptSpec *spec, Str *out)
 {
     if (!has_max(spec))
         str_add(out, "at least ");
@@ -225,67 +190,6 @@ static void add_range(const OptSpec *spec, Str *out)
         return;
     str_add(out, " to ");
     add_bound(spec, spec->max, out);
-}
-
-static void add_note(Str *out, size_t start, const char *text)
-{
-    if (out->len > start)
-        str_add(out, "; ");
-    str_add(out, text);
-}
-
-void opt_row_add_notes(const OptSpec *spec, bool key, Str *out)
-{
-    size_t start = out->len;
-
-    if (spec->type == OPT_ENUM) {
-        add_note(out, start, "one of ");
-        for (size_t i = 0; spec->names[i]; i++)
-            str_addf(out, "%s%s", i ? ", " : "", spec->names[i]);
-    }
-    if (has_range(spec)) {
-        add_note(out, start, "");
-        add_range(spec, out);
-    }
-    if (spec->def && *spec->def && !(spec->type == OPT_BOOL && !strcmp(spec->def, "false"))) {
-        add_note(out, start, "default ");
-        str_add(out, spec->def);
-    }
-    if (spec->env) {
-        add_note(out, start, "env ");
-        str_add(out, spec->env);
-    }
-    if (key && opt_row_has_key(spec)) {
-        add_note(out, start, "config ");
-        str_add(out, spec->key);
-    }
-}
-
-void opt_row_add_flags(const OptSpec *spec, Str *out)
-{
-    char room[OPT_FLAG_MAX];
-    const char *metavar = opt_metavar(spec);
-    bool negated = spec->type == OPT_BOOL && spec->def && !strcmp(spec->def, "true");
-
-    if (spec->short_flag)
-        str_addf(out, "-%c, ", spec->short_flag);
-    str_addf(out, "--%s%s", negated ? "[no-]" : "", opt_flag(spec, room));
-    if (metavar)
-        str_addf(out, " %s", metavar);
-}
-
-void opt_row_add_name(const OptPage *page, const char *between, Str *out)
-{
-    str_add(out, page->program);
-    if (page->verb)
-        str_addf(out, "%s%s", between, page->verb);
-}
-
-const char *opt_row_usage(const OptPage *page)
-{
-    if (page->usage)
-        return page->usage;
-    return page->count ? "[OPTION...]" : "";
 }
 
 /* -- values from text, by type, in the range of the row --------------------------------------------------------------
@@ -332,10 +236,10 @@ static int check_range(const OptSpec *spec, double value, const char *text, Err 
     char room[RANGE_TEXT_MAX];
     Str range;
 
-    if (!has_range(spec) || (value >= spec->min && (value <= spec->max || !has_max(spec))))
+    if (!opt_has_range(spec) || (value >= spec->min && (value <= spec->max || !has_max(spec))))
         return 0;
     str_init_room(&range, room, sizeof(room));
-    add_range(spec, &range);
+    opt_add_range(spec, &range);
     return err_set(err, -ERANGE, "'%.60s' is out of range, %s is allowed", text, range.text);
 }
 
@@ -345,7 +249,7 @@ static int set_bool(const OptSet *set, const OptSpec *spec, const char *text, Er
 
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
         if (!strcasecmp(words[i], text)) {
-            *(bool *)opt_row_field(set, spec) = i % 2;
+            *(bool *)field_of(set, spec) = i % 2;
             return 0;
         }
     }
@@ -358,7 +262,7 @@ static int set_int(const OptSet *set, const OptSpec *spec, const char *text, Err
 
     TRY(number_parse_i64(text, INT64_MIN, INT64_MAX, &value, err));
     TRY(check_range(spec, (double)value, text, err));
-    *(int64_t *)opt_row_field(set, spec) = value;
+    *(int64_t *)field_of(set, spec) = value;
     return 0;
 }
 
@@ -374,7 +278,7 @@ static int set_uint(const OptSet *set, const OptSpec *spec, const char *text, Er
     else
         TRY(number_parse_u64(text, 0, UINT64_MAX, &value, err));
     TRY(check_range(spec, (double)value, text, err));
-    *(uint64_t *)opt_row_field(set, spec) = value;
+    *(uint64_t *)field_of(set, spec) = value;
     return 0;
 }
 
@@ -384,7 +288,7 @@ static int set_double(const OptSet *set, const OptSpec *spec, const char *text, 
 
     TRY(number_parse_double(text, -INFINITY, INFINITY, &value, err));
     TRY(check_range(spec, value, text, err));
-    *(double *)opt_row_field(set, spec) = value;
+    *(double *)field_of(set, spec) = value;
     return 0;
 }
 
@@ -396,7 +300,7 @@ static int set_enum(const OptSet *set, const OptSpec *spec, const char *text, Er
     str_init_room(&all, room, sizeof(room));
     for (int i = 0; spec->names[i]; i++) {
         if (!strcmp(spec->names[i], text)) {
-            *(int *)opt_row_field(set, spec) = i;
+            *(int *)field_of(set, spec) = i;
             return 0;
         }
         str_addf(&all, "%s%s", i ? ", " : "", spec->names[i]);
@@ -404,9 +308,9 @@ static int set_enum(const OptSet *set, const OptSpec *spec, const char *text, Er
     return err_set(err, -EINVAL, "'%.60s' is none of %s", text, all.text);
 }
 
-void opt_row_set_items(const OptSet *set, const OptSpec *spec, const char *const *items, size_t count, bool append)
+static void set_items(const OptSet *set, const OptSpec *spec, const char *const *items, size_t count, bool append)
 {
-    OptList *list = opt_row_field(set, spec);
+    OptList *list = field_of(set, spec);
     size_t kept = append ? list->len : 0;
     const char **all = arena_calloc(set->arena, kept + count, sizeof(*all));
 
@@ -419,10 +323,10 @@ void opt_row_set_items(const OptSet *set, const OptSpec *spec, const char *const
 
 static void set_list(const OptSet *set, const OptSpec *spec, const char *text, bool append)
 {
-    CLEANUP(opt_texts_done) OptTexts items = {0};
+    CLEANUP(texts_done) Texts items = {0};
 
     if (spec->flags & OPT_WHOLE) {
-        opt_row_set_items(set, spec, &text, 1, append);
+        set_items(set, spec, &text, 1, append);
         return;
     }
     while (*text) {
@@ -432,10 +336,10 @@ static void set_list(const OptSet *set, const OptSpec *spec, const char *text, b
             vec_push(&items, arena_strndup(set->arena, text, len));
         text += len + (text[len] == ',');
     }
-    opt_row_set_items(set, spec, items.at, items.len, append);
+    set_items(set, spec, items.at, items.len, append);
 }
 
-int opt_row_set(const OptSet *set, const OptSpec *spec, const char *text, bool append, Err *err)
+static int set_field(const OptSet *set, const OptSpec *spec, const char *text, bool append, Err *err)
 {
     switch (spec->type) {
     case OPT_BOOL:
@@ -451,7 +355,7 @@ int opt_row_set(const OptSet *set, const OptSpec *spec, const char *text, bool a
     case OPT_ENUM:
         return set_enum(set, spec, text, err);
     case OPT_STRING:
-        *(const char **)opt_row_field(set, spec) = arena_strdup(set->arena, text);
+        *(const char **)field_of(set, spec) = arena_strdup(set->arena, text);
         return 0;
     case OPT_LIST:
         set_list(set, spec, text, append);
@@ -460,4 +364,323 @@ int opt_row_set(const OptSet *set, const OptSpec *spec, const char *text, bool a
         break;
     }
     return err_set(err, -EINVAL, "only a config file can hold this");
+}
+
+/* -- defaults and the environment ----------------------------------------------------------------------------------
+ */
+
+static int set_default(const OptSet *set, const OptSpec *spec, Err *err)
+{
+    if (spec->def)
+        return set_field(set, spec, spec->def, false, err);
+    memset(field_of(set, spec), 0, field_sizes[spec->type]);
+    return 0;
+}
+
+int opt_defaults(const OptSet *set, Err *err)
+{
+    for (size_t i = 0; i < set->count; i++)
+        if (!(set->opts[i].flags & OPT_ALIAS) && set_default(set, &set->opts[i], err) < 0)
+            return err_add(err, "default of '%s'", set->opts[i].key);
+    return 0;
+}
+
+static const char *find_env(char *const *envp, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (; *envp; envp++)
+        if (!strncmp(*envp, name, len) && (*envp)[len] == '=')
+            return *envp + len + 1;
+    return NULL;
+}
+
+int opt_env(const OptSet *set, char *const *envp, Err *err)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        const OptSpec *spec = &set->opts[i];
+        const char *value = spec->env ? find_env(envp, spec->env) : NULL;
+
+        if (value && *value && set_field(set, spec, value, false, err) < 0)
+            return err_add(err, "environment variable %s", spec->env);
+    }
+    return 0;
+}
+
+/* -- the command line ------------------------------------------------------------------------------------------------
+ */
+
+typedef struct Walk {
+    const OptSet *set;
+    char *const *argv;
+    int argc;
+    int at;     /* next argument */
+    bool *seen; /* per row: a list that was given before is appended to */
+    Err *err;
+} Walk;
+
+static int set_value(Walk *walk, const OptSpec *spec, const char *text)
+{
+    bool *seen = &walk->seen[spec - walk->set->opts];
+    char room[OPT_FLAG_MAX];
+
+    if (set_field(walk->set, spec, text, *seen, walk->err) < 0)
+        return err_add(walk->err, "option --%s", opt_flag(spec, room));
+    *seen = true;
+    return 0;
+}
+
+/* The value in the next argument, which there must be. */
+static int set_from_next(Walk *walk, const OptSpec *spec)
+{
+    char room[OPT_FLAG_MAX];
+
+    if (walk->at == walk->argc)
+        return err_set(walk->err, -EINVAL, "option --%s needs a value (%s)", opt_flag(spec, room), opt_metavar(spec));
+    return set_value(walk, spec, walk->argv[walk->at++]);
+}
+
+static const OptSpec *find_long(const OptSet *set, const char *name, size_t len)
+{
+    char room[OPT_FLAG_MAX];
+
+    for (size_t i = 0; i < set->count; i++) {
+        const char *flag = opt_flag(&set->opts[i], room);
+
+        if (flag && strlen(flag) == len && !memcmp(flag, name, len))
+            return &set->opts[i];
+    }
+    return NULL;
+}
+
+static const OptSpec *find_short(const OptSet *set, char name)
+{
+    for (size_t i = 0; i < set->count; i++)
+        if (set->opts[i].short_flag == name && has_flag(&set->opts[i]))
+            return &set->opts[i];
+    return NULL;
+}
+
+static int fail_unknown(const Walk *walk, const char *name, size_t len)
+{
+    CLEANUP(texts_done) Texts flags = {0};
+    const char *wanted = arena_strndup(walk->set->arena, name, len), *nearest;
+    char room[OPT_FLAG_MAX];
+
+    for (size_t i = 0; i < walk->set->count; i++) {
+        const char *flag = opt_flag(&walk->set->opts[i], room);
+
+        if (flag && !(walk->set->opts[i].flags & OPT_HIDDEN))
+            vec_push(&flags, arena_strdup(walk->set->arena, flag));
+    }
+    vec_push(&flags, "help");
+    nearest = opt_nearest(wanted, flags.at, flags.len);
+    if (nearest)
+        return err_set(walk->err, -EINVAL, "unknown option --%.60s, did you mean --%s?", wanted, nearest);
+    return err_set(walk->err, -EINVAL, "unknown option --%.60s", wanted);
+}
+
+/* "--no-key": the row of a bool, or NULL. */
+static const OptSpec *find_negated(const OptSet *set, const char *name, size_t len)
+{
+    const OptSpec *spec = len > 3 && !memcmp(name, "no-", 3) ? find_long(set, name + 3, len - 3) : NULL;
+
+    return spec && spec->type == OPT_BOOL ? spec : NULL;
+}
+
+static int take_long(Walk *walk, const char *arg)
+{
+    size_t len = strcspn(arg, "=");
+    const char *value = arg[len] ? arg + len + 1 : NULL;
+    const OptSpec *spec = find_long(walk->set, arg, len);
+    const OptSpec *negated = spec ? NULL : find_negated(walk->set, arg, len);
+
+    if (negated && value)
+        return err_set(walk->err, -EINVAL, "option --%.*s takes no value", (int)len, arg);
+    if (negated)
+        return set_value(walk, negated, "false");
+    if (!spec && !value && !strcmp(arg, "help"))
+        return OPT_HELP;
+    if (!spec)
+        return fail_unknown(walk, arg, len);
+    if (value)
+        return set_value(walk, spec, value);
+    return spec->type == OPT_BOOL ? set_value(walk, spec, "true") : set_from_next(walk, spec);
+}
+
+/* "-ab", "-n5", "-n 5"; `arg` is what follows the dash. */
+static int take_short(Walk *walk, const char *arg)
+{
+    for (; *arg; arg++) {
+        const OptSpec *spec = find_short(walk->set, *arg);
+
+        if (!spec && *arg == 'h')
+            return OPT_HELP;
+        if (!spec)
+            return err_set(walk->err, -EINVAL, "unknown option -%c", *arg);
+        if (spec->type == OPT_BOOL) {
+            TRY(set_value(walk, spec, "true"));
+            continue;
+        }
+        return arg[1] ? set_value(walk, spec, arg + 1) : set_from_next(walk, spec);
+    }
+    return 0;
+}
+
+static int walk_args(Walk *walk, Texts *ret_rest)
+{
+    while (walk->at < walk->argc) {
+        const char *arg = walk->argv[walk->at++];
+        int rc = 0;
+
+        if (!strcmp(arg, "--"))
+            break;
+        if (arg[0] == '-' && arg[1] == '-')
+            rc = take_long(walk, arg + 2);
+        else if (arg[0] == '-' && arg[1])
+            rc = take_short(walk, arg + 1);
+        else
+            vec_push(ret_rest, arg);
+        if (rc)
+            return rc;
+    }
+    while (walk->at < walk->argc)
+        vec_push(ret_rest, walk->argv[walk->at++]);
+    return 0;
+}
+
+int opt_args(const OptSet *set, int argc, char *const *argv, OptArgs *ret_args, Err *err)
+{
+    CLEANUP(texts_done) Texts rest = {0};
+    CLEANUP_FREE bool *seen = xcalloc(set->count, sizeof(*seen));
+    Walk walk = {.set = set, .argv = argv, .argc = argc, .at = 1, .seen = seen, .err = err};
+    int rc = walk_args(&walk, &rest);
+
+    if (rc)
+        return rc;
+    *ret_args = (OptArgs){.items = arena_memdup(set->arena, rest.at, rest.len * sizeof(*rest.at)), .len = rest.len};
+    return 0;
+}
+
+/* -- YAML ------------------------------------------------------------------------------------------------------------
+ */
+
+enum { KEY_MAX = 128 };
+
+/* True if `key` is a level with keys of its own below it. */
+static bool is_section(const OptSet *set, const char *key)
+{
+    size_t len = strlen(key);
+
+    for (size_t i = 0; i < set->count; i++)
+        if (has_key(&set->opts[i]) && !strncmp(set->opts[i].key, key, len) && set->opts[i].key[len] == '.')
+            return true;
+    return false;
+}
+
+/* The keys that may stand in the section whose keys begin with `prefix` ("" or "sample."). */
+static void collect_keys(const OptSet *set, const char *prefix, Texts *ret)
+{
+    size_t prefix_len = strlen(prefix);
+
+    for (size_t i = 0; i < set->count; i++) {
+        const OptSpec *spec = &set->opts[i];
+        const char *name;
+        size_t known = 0;
+
+        if (!has_key(spec) || (spec->flags & OPT_HIDDEN) || strncmp(spec->key, prefix, prefix_len) != 0)
+            continue;
+        name = arena_strndup(set->arena, spec->key + prefix_len, strcspn(spec->key + prefix_len, "."));
+        while (known < ret->len && strcmp(ret->at[known], name) != 0)
+            known++;
+        if (known == ret->len)
+            vec_push(ret, name);
+    }
+}
+
+static int fail_unknown_key(const OptSet *set, const YamlNode *key, const char *prefix, Err *err)
+{
+    CLEANUP(texts_done) Texts names = {0};
+    CLEANUP(str_done) Str text;
+    const char *nearest;
+
+    collect_keys(set, prefix, &names);
+    nearest = opt_nearest(key->text, names.at, names.len);
+    str_init(&text, ERR_TEXT_MAX);
+    str_addf(&text, "unknown key '%.60s'", key->text);
+    if (*prefix)
+        str_addf(&text, " in '%.*s'", (int)strlen(prefix) - 1, prefix);
+    if (nearest)
+        str_addf(&text, ", did you mean '%s'?", nearest);
+    str_add(&text, nearest ? " Allowed: " : "; allowed: ");
+    for (size_t i = 0; i < names.len; i++)
+        str_addf(&text, "%s%s", i ? ", " : "", names.at[i]);
+    return yaml_fail(key, err, "%s", text.text);
+}
+
+static int set_list_from_node(const OptSet *set, const OptSpec *spec, const YamlNode *value, Err *err)
+{
+    CLEANUP(texts_done) Texts items = {0};
+
+    for (size_t i = 0; i < value->len; i++) {
+        TRY(yaml_want(value->items[i], YAML_SCALAR, spec->key, err));
+        vec_push(&items, value->items[i]->text);
+    }
+    set_items(set, spec, items.at, items.len, false);
+    return 0;
+}
+
+static int set_from_node(const OptSet *set, const OptSpec *spec, const YamlNode *value, Err *err)
+{
+    Err why = {0};
+
+    if (spec->type == OPT_NODE) {
+        *(const YamlNode **)field_of(set, spec) = value;
+        return 0;
+    }
+    if (yaml_is_null(value))
+        return yaml_fail(value, err, "'%s' has no value", spec->key);
+    if (spec->type == OPT_LIST && value->kind == YAML_SEQ)
+        return set_list_from_node(set, spec, value, err);
+    TRY(yaml_want(value, YAML_SCALAR, spec->key, err));
+    if (set_field(set, spec, value->text, false, &why) < 0)
+        return yaml_fail(value, err, "'%s': %s", spec->key, why.text);
+    return 0;
+}
+
+/* `prefix` is "" at the top and "sample." in section sample. Recursion ends where the table's keys have no more dots.
+ */
+static int set_section(const OptSet *set, const YamlNode *map, const char *prefix, Err *err)
+{
+    for (size_t i = 0; i < map->len; i++) {
+        const YamlPair *pair = &map->pairs[i];
+        char key[KEY_MAX], below[KEY_MAX];
+        const OptSpec *spec;
+
+        if (strlen(prefix) + pair->key->len + 2 > sizeof(key) || strchr(pair->key->text, '.'))
+            return fail_unknown_key(set, pair->key, prefix, err);
+        stpcpy(stpcpy(key, prefix), pair->key->text);
+        spec = opt_find(set->opts, set->count, key);
+        if (spec && has_key(spec)) {
+            TRY(set_from_node(set, spec, pair->value, err));
+            continue;
+        }
+        if (!is_section(set, key))
+            return fail_unknown_key(set, pair->key, prefix, err);
+        if (yaml_is_null(pair->value))
+            continue;
+        TRY(yaml_want(pair->value, YAML_MAP, key, err));
+        stpcpy(stpcpy(below, key), ".");
+        TRY(set_section(set, pair->value, below, err));
+    }
+    return 0;
+}
+
+int opt_yaml(const OptSet *set, const YamlNode *map, Err *err)
+{
+    if (yaml_is_null(map))
+        return 0;
+    if (map->kind != YAML_MAP)
+        return yaml_fail(map, err, "a mapping of options is expected here, not %s", yaml_kind_name(map->kind));
+    return set_section(set, map, "", err);
 }

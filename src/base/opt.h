@@ -37,7 +37,7 @@ typedef struct OptList {
 
 enum {                           /* OptSpec.flags */
        OPT_HIDDEN = 1 << 0,      /* works, but is in no help, man page, completion or schema */
-       OPT_CLI_ONLY = 1 << 1,    /* no key of the config file */
+       OPT_CLI_ONLY = 1 << 1,    /* no key of the config file, where there is one */
        OPT_CONFIG_ONLY = 1 << 2, /* no command-line flag */
        OPT_WHOLE = 1 << 3,       /* OPT_LIST: do not split a text at commas */
        OPT_ALIAS = 1 << 4,       /* another flag for the field of another row: it has no default of its own */
@@ -59,6 +59,12 @@ typedef struct OptSpec {
     const char *metavar;      /* what help calls the value; NULL: by type */
     const char *help;         /* a phrase, lower case, no full stop */
 } OptSpec;
+
+/* A row by its key, type and field `member` of struct `owner`; the other members follow as `.help = "..."`. */
+#define OPT_ROW(name, kind, owner, member, ...)                                                                        \
+    {                                                                                                                  \
+        .key = name, .type = kind, .off = offsetof(owner, member), __VA_ARGS__                                         \
+    }
 
 /* A table, the struct it fills and the arena for texts. All borrowed. */
 typedef struct OptSet {
@@ -85,6 +91,7 @@ typedef struct OptPage {
     const char *exit_codes;  /* lines "0  fine", as they shall stand */
     const OptSpec *opts;
     size_t count;
+    bool config; /* the rows' keys are those of a configuration file */
 } OptPage;
 
 enum { OPT_HELP = 1 }; /* outcome of opt_args */
@@ -122,7 +129,14 @@ const char *opt_nearest(const char *text, const char *const *names, size_t count
 /* Writers. They append to `out`; the caller looks at its overflow flag. */
 void opt_help(const OptPage *page, size_t width, Str *out);                         /* width: columns, 0 for 80 */
 void opt_man(const OptPage *page, const char *version, const char *date, Str *out); /* man(7) roff, section 1 */
-void opt_bash(const OptPage *pages, size_t count, Str *out);                        /* all verbs of one program */
+
+/* What may follow the word `before` ("" for none) on a command line, a line each: the names of a flag's value, nothing
+ * where its value may be anything, else the flags. */
+void opt_complete(const OptPage *page, const char *before, Str *out);
+
+/* Whether the value of a row is bounded, and its bounds: "100ms to 1m", "at least 1". */
+bool opt_has_range(const OptSpec *spec);
+void opt_add_range(const OptSpec *spec, Str *out);
 
 /* The long flag of a row, without dashes, into `out`; NULL for a row without one. */
 enum { OPT_FLAG_MAX = 64 };

@@ -1,11 +1,86 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options as pages: --help, the man page, completion for bash. */
+/* Options as pages: --help, the man page, the words that a shell may complete. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/opt_row.h"
+#include "base/opt.h"
+
+/* -- a row ----------------------------------------------------------------------------------------------------------
+ */
+
+static bool has_shown_flag(const OptSpec *spec)
+{
+    char room[OPT_FLAG_MAX];
+
+    return !(spec->flags & OPT_HIDDEN) && opt_flag(spec, room);
+}
+
+static bool is_on_by_default(const OptSpec *spec)
+{
+    return spec->type == OPT_BOOL && spec->def && !strcmp(spec->def, "true");
+}
+
+static void add_note(Str *out, size_t start, const char *text)
+{
+    if (out->len > start)
+        str_add(out, "; ");
+    str_add(out, text);
+}
+
+static void add_notes(const OptSpec *spec, bool key, Str *out)
+{
+    size_t start = out->len;
+
+    if (spec->type == OPT_ENUM) {
+        add_note(out, start, "one of ");
+        for (size_t i = 0; spec->names[i]; i++)
+            str_addf(out, "%s%s", i ? ", " : "", spec->names[i]);
+    }
+    if (opt_has_range(spec)) {
+        add_note(out, start, "");
+        opt_add_range(spec, out);
+    }
+    if (spec->def && *spec->def && !(spec->type == OPT_BOOL && !strcmp(spec->def, "false"))) {
+        add_note(out, start, "default ");
+        str_add(out, spec->def);
+    }
+    if (spec->env) {
+        add_note(out, start, "env ");
+        str_add(out, spec->env);
+    }
+    if (key && !(spec->flags & OPT_CLI_ONLY)) {
+        add_note(out, start, "config ");
+        str_add(out, spec->key);
+    }
+}
+
+static void add_flags(const OptSpec *spec, Str *out)
+{
+    char room[OPT_FLAG_MAX];
+    const char *metavar = opt_metavar(spec);
+
+    if (spec->short_flag)
+        str_addf(out, "-%c, ", spec->short_flag);
+    str_addf(out, "--%s%s", is_on_by_default(spec) ? "[no-]" : "", opt_flag(spec, room));
+    if (metavar)
+        str_addf(out, " %s", metavar);
+}
+
+static void add_name(const OptPage *page, const char *between, Str *out)
+{
+    str_add(out, page->program);
+    if (page->verb)
+        str_addf(out, "%s%s", between, page->verb);
+}
+
+static const char *usage_of(const OptPage *page)
+{
+    if (page->usage)
+        return page->usage;
+    return page->count ? "[OPTION...]" : "";
+}
 
 /* -- help ------------------------------------------------------------------------------------------------------------
  */
@@ -83,11 +158,11 @@ static void add_option(Str *out, const OptSpec *spec, size_t width)
     str_init(&left, LINE_MAX_BYTES);
     str_init(&right, LINE_MAX_BYTES);
     str_add(&left, spec->short_flag ? "  " : "      ");
-    opt_row_add_flags(spec, &left);
+    add_flags(spec, &left);
     str_add(&right, spec->help ? spec->help : "");
     before = right.len;
     str_add(&right, " (");
-    opt_row_add_notes(spec, false, &right);
+    add_notes(spec, false, &right);
     if (right.len == before + 2)
         str_cut(&right, before);
     else
@@ -103,7 +178,7 @@ static void add_options(Str *out, const OptPage *page, size_t width)
     for (size_t i = 0; i < page->count; i++) {
         const OptSpec *spec = &page->opts[i];
 
-        if (!opt_row_has_flag(spec) || !opt_row_is_shown(spec))
+        if (!has_shown_flag(spec))
             continue;
         add_option(out, spec, width);
         help &= spec->short_flag != 'h';
@@ -151,11 +226,11 @@ void opt_help(const OptPage *page, size_t width, Str *out)
     if (width > WIDTH_MAX)
         width = WIDTH_MAX;
     str_add(out, "Usage: ");
-    opt_row_add_name(page, " ", out);
-    if (*opt_row_usage(page))
-        str_addf(out, " %s", opt_row_usage(page));
+    add_name(page, " ", out);
+    if (*usage_of(page))
+        str_addf(out, " %s", usage_of(page));
     str_add(out, "\n\n");
-    opt_row_add_name(page, " ", out);
+    add_name(page, " ", out);
     str_add(out, " - ");
     add_wrapped(out, page->summary, strlen(page->program) + (page->verb ? strlen(page->verb) + 1 : 0) + 3, 4, width);
     if (page->description)
@@ -196,7 +271,7 @@ static void add_page_name(Str *out, const OptPage *page, bool upper)
     CLEANUP(str_done) Str name;
 
     str_init(&name, 256);
-    opt_row_add_name(page, "-", &name);
+    add_name(page, "-", &name);
     for (const char *p = name.text; *p; p++) {
         if (*p == '-' || *p == ' ')
             str_add(out, "\\-");
@@ -216,19 +291,19 @@ static void add_name_section(Str *out, const OptPage *page, const char *version,
     str_add(out, " \\- ");
     add_text(out, page->summary);
     str_add(out, "\n.SH SYNOPSIS\n.B ");
-    opt_row_add_name(page, " ", out);
+    add_name(page, " ", out);
     str_addc(out, '\n');
-    add_text(out, opt_row_usage(page));
+    add_text(out, usage_of(page));
     str_addc(out, '\n');
 }
 
-static void add_man_option(Str *out, const OptSpec *spec)
+static void add_man_option(Str *out, const OptPage *page, const OptSpec *spec)
 {
     CLEANUP(str_done) Str text;
     size_t before;
 
     str_init(&text, 4096);
-    opt_row_add_flags(spec, &text);
+    add_flags(spec, &text);
     str_add(out, ".TP\n.B ");
     add_text(out, text.text);
     str_addc(out, '\n');
@@ -236,7 +311,7 @@ static void add_man_option(Str *out, const OptSpec *spec)
     str_add(&text, spec->help ? spec->help : "");
     before = text.len;
     str_add(&text, " (");
-    opt_row_add_notes(spec, true, &text);
+    add_notes(spec, page->config, &text);
     str_addc(&text, ')');
     if (text.len == before + 3)
         str_cut(&text, before);
@@ -248,8 +323,8 @@ static void add_man_options(Str *out, const OptPage *page)
 {
     str_add(out, ".SH OPTIONS\n");
     for (size_t i = 0; i < page->count; i++)
-        if (opt_row_has_flag(&page->opts[i]) && opt_row_is_shown(&page->opts[i]))
-            add_man_option(out, &page->opts[i]);
+        if (has_shown_flag(&page->opts[i]))
+            add_man_option(out, page, &page->opts[i]);
     str_add(out, ".TP\n.B \\-\\-help\nshow a short help\n");
 }
 
@@ -260,7 +335,7 @@ static void add_environment(Str *out, const OptPage *page)
     for (size_t i = 0; i < page->count; i++) {
         const OptSpec *spec = &page->opts[i];
 
-        if (!spec->env || !opt_row_is_shown(spec))
+        if (!spec->env || spec->flags & OPT_HIDDEN)
             continue;
         str_addf(out, "%s.TP\n.B %s\n", any ? "" : ".SH ENVIRONMENT\n", spec->env);
         add_text(out, spec->help ? spec->help : "");
@@ -311,186 +386,36 @@ void opt_man(const OptPage *page, const char *version, const char *date, Str *ou
 /* -- completion ------------------------------------------------------------------------------------------------------
  */
 
-static void add_flag_words(Str *out, const OptPage *page)
+/* Whether `word` is the row's flag, long or short. */
+static bool is_flag(const OptSpec *spec, const char *word)
+{
+    char room[OPT_FLAG_MAX];
+
+    if (!has_shown_flag(spec) || word[0] != '-')
+        return false;
+    return word[1] == '-' ? !strcmp(word + 2, opt_flag(spec, room))
+                          : spec->short_flag && word[1] == spec->short_flag && !word[2];
+}
+
+void opt_complete(const OptPage *page, const char *before, Str *out)
 {
     char room[OPT_FLAG_MAX];
 
     for (size_t i = 0; i < page->count; i++) {
         const OptSpec *spec = &page->opts[i];
 
-        if (!opt_row_has_flag(spec) || !opt_row_is_shown(spec))
+        if (spec->type == OPT_BOOL || !is_flag(spec, before))
             continue;
-        str_addf(out, "--%s ", opt_flag(spec, room));
-        if (spec->type == OPT_BOOL && spec->def && !strcmp(spec->def, "true"))
-            str_addf(out, "--no-%s ", opt_flag(spec, room));
-    }
-    str_add(out, "--help");
-}
-
-/* The compgen arguments for an option's value; NULL where anything may follow. */
-static const char *compgen_action(const OptSpec *spec)
-{
-    const char *metavar = opt_metavar(spec);
-
-    if (metavar && !strcmp(metavar, "FILE"))
-        return "-f";
-    if (metavar && !strcmp(metavar, "DIR"))
-        return "-d";
-    return NULL;
-}
-
-static void add_value_case(Str *out, const char *verb, const OptSpec *spec)
-{
-    const char *action = compgen_action(spec);
-    char room[OPT_FLAG_MAX];
-
-    if (!opt_row_has_flag(spec) || !opt_row_is_shown(spec) || spec->type == OPT_BOOL)
+        for (size_t k = 0; spec->type == OPT_ENUM && spec->names[k]; k++)
+            str_addf(out, "%s\n", spec->names[k]);
         return;
-    str_addf(out, "    %s:--%s", verb, opt_flag(spec, room));
-    if (spec->short_flag)
-        str_addf(out, "|%s:-%c", verb, spec->short_flag);
-    str_add(out, ") ");
-    if (spec->type == OPT_ENUM) {
-        str_add(out, "COMPREPLY=($(compgen -W '");
-        for (size_t i = 0; spec->names[i]; i++)
-            str_addf(out, "%s%s", i ? " " : "", spec->names[i]);
-        str_add(out, "' -- \"$cur\")); ");
-    } else if (action) {
-        str_addf(out, "COMPREPLY=($(compgen %s -- \"$cur\")); ", action);
     }
-    str_add(out, "return ;;\n");
-}
-
-enum { KEY_MAX = 128 };
-
-/* A page's place among the verbs: "sim_run" for program "stoker sim" and verb "run", "" for the program itself. */
-static const char *key_of(const OptPage *page, char out[KEY_MAX])
-{
-    const char *deeper = page->program + strcspn(page->program, " ");
-
-    snprintf(out, KEY_MAX, "%s%s%s", *deeper ? deeper + 1 : "", *deeper && page->verb ? "_" : "",
-             page->verb ? page->verb : "");
-    for (char *p = out; *p; p++)
-        if (*p == ' ')
-            *p = '_';
-    return out;
-}
-
-/* The word of `key` that follows `prefix`: its length and *ret, or 0 if the key does not go on from there. */
-static size_t word_after(const char *key, const char *prefix, const char **ret)
-{
-    size_t n = strlen(prefix);
-
-    if (strncmp(key, prefix, n) != 0 || (n && key[n] != '_'))
-        return 0;
-    *ret = key + n + (n > 0);
-    return strcspn(*ret, "_");
-}
-
-/* Whether an earlier page than `at` has the same first `len` bytes of key, as a whole word. */
-static bool named_before(const OptPage *pages, size_t at, const char *key, size_t len)
-{
-    char other[KEY_MAX];
-
-    for (size_t i = 0; i < at; i++) {
-        key_of(&pages[i], other);
-        if (strncmp(other, key, len) == 0 && (other[len] == '\0' || other[len] == '_'))
-            return true;
+    for (size_t i = 0; i < page->count; i++) {
+        if (!has_shown_flag(&page->opts[i]))
+            continue;
+        str_addf(out, "--%s\n", opt_flag(&page->opts[i], room));
+        if (is_on_by_default(&page->opts[i]))
+            str_addf(out, "--no-%s\n", opt_flag(&page->opts[i], room));
     }
-    return false;
-}
-
-/* The words that may follow `prefix`, each once, with a blank before. */
-static void add_children(Str *out, const OptPage *pages, size_t count, const char *prefix)
-{
-    char key[KEY_MAX];
-
-    for (size_t i = 0; i < count; i++) {
-        const char *word = NULL;
-        size_t len = word_after(key_of(&pages[i], key), prefix, &word);
-
-        if (len > 0 && !named_before(pages, i, key, (size_t)(word - key) + len))
-            str_addf(out, " %.*s", (int)len, word);
-    }
-}
-
-/* Calls for every key and every beginning of one, the empty one first, each once. */
-static void each_prefix(const OptPage *pages, size_t count, Str *out,
-                        void (*fn)(Str *out, const OptPage *pages, size_t count, const char *prefix))
-{
-    char key[KEY_MAX];
-
-    fn(out, pages, count, "");
-    for (size_t i = 0; i < count; i++) {
-        key_of(&pages[i], key);
-        for (size_t len = strcspn(key, "_"); len > 0; len += key[len] ? 1 + strcspn(key + len + 1, "_") : 0) {
-            char end = key[len];
-
-            key[len] = '\0';
-            if (!named_before(pages, i, key, len))
-                fn(out, pages, count, key);
-            key[len] = end;
-            if (!end)
-                break;
-        }
-    }
-}
-
-static void add_known(Str *out, const OptPage *pages, size_t count, const char *prefix)
-{
-    (void)pages;
-    (void)count;
-    str_addf(out, " %s", prefix);
-}
-
-/* One branch: flags of the page with that key, verbs below it. */
-static void add_branch(Str *out, const OptPage *pages, size_t count, const char *prefix)
-{
-    char key[KEY_MAX];
-    bool page = false;
-
-    str_addf(out, "    '%s') words='", prefix);
-    for (size_t i = 0; i < count && !page; i++) {
-        page = !strcmp(key_of(&pages[i], key), prefix);
-        if (page)
-            add_flag_words(out, &pages[i]);
-    }
-    str_add(out, page ? "' verbs='" : "--help' verbs='");
-    add_children(out, pages, count, prefix);
-    str_add(out, "' ;;\n");
-}
-
-void opt_bash(const OptPage *pages, size_t count, Str *out)
-{
-    const char *all = count ? pages[0].program : "";
-    int len = (int)strcspn(all, " ");
-    char key[KEY_MAX];
-
-    str_addf(out, "# bash completion for %.*s\n_%.*s()\n{\n", len, all, len, all);
-    str_add(out, "    local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
-                 "    local verb='' verbs='' words='' next i known='");
-    each_prefix(pages, count, out, add_known);
-    /* bash makes a word of its own of the '=' in --flag=value */
-    str_add(
-        out,
-        " '\n"
-        "    if [[ $cur == '=' ]]; then cur=''; elif [[ $prev == '=' ]]; then prev=\"${COMP_WORDS[COMP_CWORD-2]}\"; "
-        "fi\n"
-        "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
-        "        next=\"${verb:+${verb}_}${COMP_WORDS[i]}\"\n"
-        "        [[ $known == *\" $next \"* ]] || break\n"
-        "        verb=\"$next\"\n"
-        "    done\n"
-        "    COMPREPLY=()\n"
-        "    case \"$verb:$prev\" in\n");
-    for (size_t i = 0; i < count; i++)
-        for (size_t j = 0; j < pages[i].count; j++)
-            add_value_case(out, key_of(&pages[i], key), &pages[i].opts[j]);
-    str_add(out, "    esac\n    case \"$verb\" in\n");
-    each_prefix(pages, count, out, add_branch);
-    str_add(out, "    esac\n"
-                 "    [[ $i -eq $COMP_CWORD ]] && words=\"$words$verbs\"\n"
-                 "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-                 "}\n");
-    str_addf(out, "complete -o default -F _%.*s %.*s\n", len, all, len, all);
+    str_add(out, "--help\n");
 }

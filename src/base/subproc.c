@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Child processes. Between fork and exec only async-signal-safe calls are made: everything that allocates is prepared
- * before. A close-on-exec pipe tells the parent what failed in the child. */
+/* Child processes. Between fork and exec only calls are made that neither lock nor allocate, as execvpe of glibc and
+ * musl: what would is done before. A close-on-exec pipe tells the parent what failed in the child. */
 #include "base/subproc.h"
 
 #include <assert.h>
@@ -30,7 +30,6 @@ typedef VEC(const char *) Texts;
 typedef struct Plan {
     const SubprocSpec *spec;
     char *const *env;
-    const char *path; /* of the program */
     int out_fd, err_fd, null_fd, report_fd;
     pid_t parent;
 } Plan;
@@ -65,35 +64,6 @@ static void merge_env(const char *const *changes, Texts *ret)
         if (strchr(*changes, '='))
             vec_push(ret, *changes);
     vec_push(ret, NULL);
-}
-
-/* Where execvp would find the program: searching in the child is not async-signal-safe. */
-static int find_program(const char *name, Str *ret_path, Err *err)
-{
-    const char *path = getenv("PATH");
-    int number = ENOENT;
-
-    if (strchr(name, '/')) {
-        str_add(ret_path, name);
-        return 0;
-    }
-    if (!path || !*path)
-        path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-    for (;; path++) {
-        size_t len = strcspn(path, ":");
-
-        str_clear(ret_path);
-        str_addf(ret_path, "%.*s/%s", len ? (int)len : 1, len ? path : ".", name);
-        if (!ret_path->overflow && access(ret_path->text, X_OK) == 0)
-            return 0;
-        if (errno == EACCES)
-            number = EACCES;
-        path += len;
-        if (!*path)
-            break;
-    }
-    errno = number;
-    return err_errno(err, "run '%s'", name);
 }
 
 static _Noreturn void child_fail(const Plan *plan, const char *step)
@@ -158,14 +128,12 @@ static _Noreturn void run_child(Plan *plan)
         child_fail(plan, "redirect");
     place_fds(plan);
     close_later(FDS_FIRST + (unsigned)spec->pass_count);
-    if (spec->dir && chdir(spec->dir) < 0)
-        child_fail(plan, "change directory for");
-    /* execve takes char *const *; it does not write to them. */
+    /* execvpe takes char *const *; it does not write to them. */
     union {
         const char *const *in;
         char *const *out;
     } argv = {.in = spec->argv};
-    execve(plan->path, argv.out, plan->env);
+    execvpe(argv.out[0], argv.out, plan->env);
     child_fail(plan, "run");
 }
 
@@ -247,14 +215,11 @@ static void texts_done(Texts *texts)
 int subproc_start(const SubprocSpec *spec, Subproc *ret_child, Err *err)
 {
     CLEANUP(texts_done) Texts env = {0};
-    CLEANUP(str_done) Str path;
     CLEANUP_FD int out_read = -1, out_write = -1, err_read = -1, err_write = -1;
     CLEANUP_FD int report_read = -1, report_write = -1, null_fd = -1;
     Subproc child = {.pid_fd = -1, .out_fd = -1, .err_fd = -1};
 
     assert(spec->argv && spec->argv[0] && spec->pass_count <= SUBPROC_FDS_MAX);
-    str_init(&path, 4096);
-    TRY(find_program(spec->argv[0], &path, err));
     merge_env(spec->env, &env);
     null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null_fd < 0)
@@ -273,7 +238,6 @@ int subproc_start(const SubprocSpec *spec, Subproc *ret_child, Err *err)
     } envp = {.in = env.at};
     Plan plan = {.spec = spec,
                  .env = envp.out,
-                 .path = path.text,
                  .out_fd = out_write,
                  .err_fd = err_write,
                  .null_fd = null_fd,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Child processes. A child gets a process group of its own, the descriptors it is given and no others, and dies with
- * its group. pid_fd and the pipes
- * fit any poll loop. Every wait has a deadline; a child that
- * cannot be killed (state D) is an outcome, not a hang. Any thread; a Subproc belongs to one. */
+ * its group. pid_fd and the pipes fit any poll loop. Every wait has a deadline; a child that cannot be killed (state D)
+ * is an outcome, not a hang. Any thread; a Subproc belongs to one. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,14 +10,12 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "base/str.h"
 
 enum { SUBPROC_FDS_MAX = 8, SUBPROC_STOP_MS = 500 };
 
 typedef struct SubprocSpec {
     const char *const *argv; /* NULL-terminated; argv[0] is searched in PATH unless it has a '/' */
     const char *const *env;  /* "NAME=value" added to or replacing ours; "NAME" removes; NULL-terminated or NULL */
-    const char *dir;         /* working directory, NULL: ours */
     const int *pass_fds;     /* become descriptors 3, 4, ... of the child */
     size_t pass_count;       /* at most SUBPROC_FDS_MAX */
     bool pipe_out, pipe_err; /* pipes to read from; otherwise ours */

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/utf8.h"
 
+#include <locale.h>
+#include <stdlib.h>
+#include <wchar.h>
+
+#include "base/cleanup.h"
+
 size_t utf8_read(const char *text, size_t len, uint32_t *ret)
 {
     const unsigned char *at = (const unsigned char *)text, first = len ? at[0] : 0xff;
@@ -34,4 +40,27 @@ size_t utf8_write(char out[UTF8_MAX], uint32_t c)
         out[i] = (char)(0x80 | (c & 0x3f));
     out[0] = (char)(marks[need] | c);
     return need;
+}
+
+/* Format characters (category Cf of Unicode) that a terminal obeys or drops. */
+static const uint32_t FORMATS[][2] = {
+    {0x00ad, 0x00ad}, {0x061c, 0x061c}, {0x180e, 0x180e},   {0x200b, 0x200f},   {0x2028, 0x202e},   {0x2060, 0x206f},
+    {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0x13430, 0x13438}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe007f},
+};
+
+int utf8_columns(uint32_t c)
+{
+    static locale_t utf8;
+
+    if (c < 0x80)
+        return c < 0x20 || c == 0x7f ? -1 : 1;
+    for (size_t i = 0; i < ARRAY_LEN(FORMATS); i++)
+        if (c >= FORMATS[i][0] && c <= FORMATS[i][1])
+            return -1;
+    if (!utf8 && !(utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0)))
+        return 1;
+    const locale_t before = uselocale(utf8);
+    const int width = wcwidth((wchar_t)c);
+    uselocale(before);
+    return width;
 }

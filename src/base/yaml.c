@@ -14,8 +14,6 @@
 #include "base/str.h"
 #include "base/vec.h"
 
-enum { SMALL_MAP = 16 }; /* pairs up to which a key is looked for one by one */
-
 typedef struct Loader {
     yaml_parser_t parser;
     Arena *arena;
@@ -148,47 +146,21 @@ static int load_seq(Loader *loader, YamlNode *node)
     return 0;
 }
 
-/* The pair with the same key, or NULL. Large mappings are looked up in `seen`. */
-static const YamlNode *find_twin(const PairVec *pairs, Map *seen, const YamlNode *key)
-{
-    if (pairs->len >= SMALL_MAP)
-        return map_get(seen, key->text);
-    for (size_t i = 0; i < pairs->len; i++)
-        if (!strcmp(pairs->at[i].key->text, key->text))
-            return pairs->at[i].key;
-    return NULL;
-}
-
-static void remember_key(const PairVec *pairs, Map *seen)
-{
-    if (pairs->len < SMALL_MAP)
-        return;
-    for (size_t i = pairs->len == SMALL_MAP ? 0 : pairs->len - 1; i < pairs->len; i++) {
-        union {
-            const YamlNode *in;
-            void *out; /* the map only hands it back */
-        } key = {.in = pairs->at[i].key};
-
-        map_put(seen, pairs->at[i].key->text, key.out);
-    }
-}
-
 static int load_pair(Loader *loader, const yaml_event_t *key_event, PairVec *pairs, Map *seen)
 {
     CLEANUP(event_done) yaml_event_t event = {0};
-    const YamlNode *twin;
     YamlPair pair;
+    const YamlNode *twin;
 
     if (key_event->type != YAML_SCALAR_EVENT && !describe_objection(key_event))
         return fail_at(loader, &key_event->start_mark, -EINVAL, "a key must be a text");
     TRY(load_node(loader, key_event, &pair.key));
-    twin = find_twin(pairs, seen, pair.key);
+    twin = map_put(seen, pair.key->text, (void *)(uintptr_t)pair.key); /* which only hands it back */
     if (twin)
         return yaml_fail(pair.key, loader->err, "key '%.100s' is already in line %u", pair.key->text, twin->line);
     TRY(next_event(loader, &event));
     TRY(load_node(loader, &event, &pair.value));
     vec_push(pairs, pair);
-    remember_key(pairs, seen);
     return 0;
 }
 

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
+
 static const char *const kinds[] = {
     [DEVICE_NODE] = "node",
     [DEVICE_GPU] = "gpu",
@@ -64,24 +66,19 @@ static const char *whole_uuid(const Device *device)
     return is_instance(device) || is_link(device) ? device->parent_uuid : device->uuid;
 }
 
-static int compare_number(uint32_t a, uint32_t b)
-{
-    return (a > b) - (a < b);
-}
-
 /* The numbers that tell the parts of one GPU apart; those that a kind does not use do not count. */
 static int compare_part(const Device *a, const Device *b)
 {
     int order = 0;
 
     if (is_link(a) && is_link(b))
-        return compare_number(a->link, b->link);
+        return number_compare_u64(a->link, b->link);
     if (is_instance(a) && is_instance(b))
-        order = compare_number(a->gpu_instance, b->gpu_instance);
+        order = number_compare_u64(a->gpu_instance, b->gpu_instance);
     if (order == 0) /* a GPU before its instances, a GPU instance before its compute instances, links at the end */
         order = (int)a->kind - (int)b->kind;
     if (order == 0 && a->kind == DEVICE_COMPUTE_INSTANCE)
-        order = compare_number(a->compute_instance, b->compute_instance);
+        order = number_compare_u64(a->compute_instance, b->compute_instance);
     return order;
 }
 

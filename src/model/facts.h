@@ -15,23 +15,24 @@
 #include "model/event.h"
 #include "model/node.h"
 
-enum { FACTS_STUCK_MAX = 16, FACTS_PATH_CAP = 128, FACTS_WHY_CAP = 160 };
+enum { FACTS_STUCK_MAX = 16, FACTS_WHY_CAP = 160, FACTS_DRIVER_CAP = 32 };
 
 /* Kinds of AER counts in sysfs: aer_dev_correctable, aer_dev_nonfatal, aer_dev_fatal. */
 typedef enum FactsAer { FACTS_AER_CORRECTABLE, FACTS_AER_NONFATAL, FACTS_AER_FATAL, FACTS_AER_END } FactsAer;
 
 typedef struct FactsPcie {
-    uint32_t speed_mts, width; /* 0 unknown */
+    uint32_t speed_mts; /* megatransfers per second: 32000 for "32.0 GT/s"; 0 unknown */
+    uint32_t width;     /* lanes; 0 unknown */
 } FactsPcie;
 
 /* A GPU as the PCI bus has it. */
 typedef struct FactsGpu {
     PciAddress pci;
-    bool present;                 /* sysfs has it */
-    bool config_lost;             /* its configuration space reads as all ones: off the bus */
-    bool asleep;                  /* runtime suspended: the rest is not known then */
-    char driver[32];              /* bound kernel driver, "" none */
-    FactsPcie current, max, slot; /* link now; what the card can do; what the port above it can do */
+    bool present;                  /* sysfs has it */
+    bool config_lost;              /* its configuration space reads as all ones: off the bus */
+    bool asleep;                   /* runtime suspended: the rest is not known then */
+    char driver[FACTS_DRIVER_CAP]; /* bound kernel driver: "nvidia", "vfio-pci"; "" none */
+    FactsPcie current, max, slot;  /* link now; what the card can do; what the port above it can do */
     bool has_aer;
     uint64_t aer[FACTS_AER_END];      /* totals since boot */
     uint64_t port_aer[FACTS_AER_END]; /* of the port above it */

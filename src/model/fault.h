@@ -133,5 +133,12 @@ typedef struct FaultWord {
 extern const FaultWord fault_causes[CAUSE_END], fault_severities[SEVERITY_END], fault_actions[ACTION_END],
     fault_routes[ROUTE_END], fault_scopes[SCOPE_END], fault_clears[CLEAR_END];
 
+/* What the driver asks for to recover, by its number (XID 154, nvmlDeviceGpuRecoveryAction_t); 0 nothing. */
+enum { FAULT_RECOVERIES = 6 };
+extern const struct FaultRecovery {
+    const char *text;
+    FaultAction action;
+} fault_recoveries[FAULT_RECOVERIES];
+
 /* The number of the word with this key among `count`; -1 where there is none. */
 int fault_word_find(const FaultWord *words, int count, const char *key);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * An incident: one fault on one thing, from its first sign to its end, with what was seen of it. Everything that leaves
- * the node (alert, journal, page, verb) is made from this struct. Plain values without pointers, so that it may be
- * copied and queued; made and changed by engine/health/incidents.h alone.
+ * An incident: one fault on one thing, from its first evidence to its end, with what was seen of it. Everything that
+ * leaves the node (alert, journal, page, verb) is made from this struct. Plain values without pointers, so that it may
+ * be copied and queued; made and changed by engine/health/incidents.h alone.
  */
 
 #include <stdbool.h>
@@ -21,7 +21,7 @@ enum {
     INCIDENT_CLASS_CAP = 40,
     INCIDENT_RULE_CAP = 48,
     INCIDENT_TEXT_CAP = 256,
-    INCIDENT_FIRST = 6, /* signs kept from its beginning */
+    INCIDENT_FIRST = 6, /* evidence kept from its beginning */
     INCIDENT_LAST = 6,  /* and from its end: what lies between is counted */
     INCIDENT_COUNTERS = 8,
     INCIDENT_CODES = 12,
@@ -60,13 +60,13 @@ typedef enum IncidentEnd {
 } IncidentEnd;
 
 /* One thing that was seen. */
-typedef struct IncidentSign {
+typedef struct IncidentEvidence {
     uint64_t real_ns;
     EventOrigin origin;
     bool echo; /* of another class, attached as a consequence: an XID 45 behind the 79 */
     int32_t code;
     char text[EVENT_TEXT_CAP];
-} IncidentSign;
+} IncidentEvidence;
 
 /* A counter or state before and after. NaN: not known. */
 typedef struct IncidentCounter {
@@ -97,15 +97,15 @@ typedef struct Incident {
     char verdict[INCIDENT_TEXT_CAP]; /* one or two more: why we think so, what to do */
     char runbook[128];               /* a URL, "" none */
     /* its life; wall clock, and the agent's clock where durations matter */
-    uint64_t first_ns, opened_ns, updated_ns; /* first sign; when `for` had passed; last reported change */
-    uint64_t last_sign_ns;
+    uint64_t first_ns, opened_ns, updated_ns; /* first evidence; when `for` had passed; last reported change */
+    uint64_t last_evidence_ns;
     uint64_t first_real_ns, opened_real_ns, updated_real_ns, cleared_real_ns; /* 0: not yet */
     IncidentEnd end;
-    uint64_t count;       /* signs of its own, echoes not included */
-    uint64_t echo_count;  /* signs of others that were attached */
+    uint64_t count;       /* pieces of evidence of its own, echoes not included */
+    uint64_t echo_count;  /* pieces of evidence of others that were attached */
     uint32_t escalations; /* how often severity, action or route rose */
     uint32_t reopened;    /* how often it came back soon after its end */
-    bool before;          /* its first sign is from before the agent's start */
+    bool before;          /* its first evidence is from before the agent's start */
     /* maintenance */
     bool silenced;                /* a window covers it now: marked, shown, not sent */
     char window[INCIDENT_ID_CAP]; /* that window */
@@ -113,8 +113,8 @@ typedef struct Incident {
     uint32_t code_count;
     int32_t codes[INCIDENT_CODES]; /* every XID and SXid seen in it, its own and echoes', each once */
     uint32_t first_len, last_len;
-    IncidentSign first[INCIDENT_FIRST];
-    IncidentSign last[INCIDENT_LAST]; /* oldest first; those already in `first` are not repeated */
+    IncidentEvidence first[INCIDENT_FIRST];
+    IncidentEvidence last[INCIDENT_LAST]; /* oldest first; those already in `first` are not repeated */
     uint32_t counter_len;
     IncidentCounter counters[INCIDENT_COUNTERS];
 } Incident;

@@ -10,7 +10,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "model/unit.h"
+/* The units that metrics are in. */
+typedef enum Unit {
+#define UNIT(id, symbol, base, factor) UNIT_##id,
+#include "model/unit.def"
+#undef UNIT
+    UNIT_END,
+} Unit;
+
+/* The short text shown beside a value: "MHz", "%", "bytes/s". */
+const char *unit_symbol(Unit unit);
+
+/* The Prometheus base unit as a name's suffix spells it ("hertz", "bytes_per_second"); "" for things counted. */
+const char *unit_suffix(Unit unit);
+
+/* What a value is multiplied by to be in the base unit: MHz 1e6, mJ 1e-3, MiB 1048576. */
+double unit_factor(Unit unit);
 
 typedef enum MetricId {
 #define METRIC(id, ...) METRIC_##id,

@@ -68,6 +68,19 @@ const char *peer_status_label(PeerStatus status)
     return peer_statuses[status].label;
 }
 
+uint64_t node_real_ns(const Node *node, uint64_t time_ns)
+{
+    const uint64_t age = node->time_ns > time_ns ? node->time_ns - time_ns : 0;
+
+    return node->real_ns > age ? node->real_ns - age : 0;
+}
+
+const char *const node_link_error_keys[NODE_LINK_ERROR_END] = {
+#define NODE_LINK_ERROR(id, key) key,
+    NODE_LINK_ERROR_TABLE(NODE_LINK_ERROR)
+#undef NODE_LINK_ERROR
+};
+
 size_t node_pids(const Node *node, uint32_t *out, size_t cap)
 {
     size_t count = 0;

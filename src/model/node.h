@@ -205,6 +205,11 @@ typedef struct Node {
  * `cap`. Returns how many. */
 size_t node_pids(const Node *node, uint32_t *out, size_t cap);
 
+/* The wall clock at an instant of the node's monotonic clock; one to come is now. */
+uint64_t node_real_ns(const Node *node, uint64_t time_ns);
+
+
+extern const char *const node_link_error_keys[NODE_LINK_ERROR_END];
 const char *gpu_state_key(GpuState state);
 const char *gpu_state_text(GpuState state);
 bool gpu_state_find(const char *key, GpuState *ret_state);

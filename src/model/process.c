@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/number.h"
+
 void process_owner_init(ProcessOwner *owner, uint32_t pid)
 {
     *owner = (ProcessOwner){.pid = pid, .uid = UINT32_MAX};
@@ -10,16 +12,12 @@ void process_owner_init(ProcessOwner *owner, uint32_t pid)
 
 static int by_pid(const void *key, const void *element)
 {
-    const uint32_t pid = *(const uint32_t *)key, other = ((const ProcessOwner *)element)->pid;
-
-    return (pid > other) - (pid < other);
+    return number_compare_u64(*(const uint32_t *)key, ((const ProcessOwner *)element)->pid);
 }
 
 static int by_number(const void *a, const void *b)
 {
-    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
-
-    return (left > right) - (left < right);
+    return number_compare_u64(*(const uint32_t *)a, *(const uint32_t *)b);
 }
 
 size_t process_pids_settle(uint32_t *pids, size_t count)

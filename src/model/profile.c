@@ -11,7 +11,6 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/cleanup.h"
-#include "model/profile_inside.h"
 
 enum { SLOTS_MIN = 256, TEXT_BLOCK = 64 * 1024 };
 
@@ -104,25 +103,20 @@ static size_t profile_set_bytes(const ProfileSet *set)
 
 static void profile_events_done(ProfileEvents *table)
 {
-    free(table->start);
-    free(table->duration);
-    free(table->name);
-    free(table->lane);
-    free(table->link);
-    free(table->extra);
-    free(table->external);
-    free(table->kind);
+#define COLUMN(column) free(table->column);
+    PROFILE_COLUMNS(COLUMN)
+    COLUMN(external)
+#undef COLUMN
     *table = (ProfileEvents){0};
 }
 
 /* A profile as its readers fill it. */
 
-enum { ROWS_MIN = 1024, ROWS_GROW = 4, EXCERPT_MAX = 80 };
+enum { ROWS_MIN = 1024, ROWS_GROW = 4 };
 
 void profile_init(Profile *profile)
 {
     *profile = (Profile){
-        .names = xcalloc(1, sizeof(ProfileNames)),
         .rank = -1,
         .world_size = -1,
         .backend = PROFILE_NONE,
@@ -133,25 +127,16 @@ void profile_init(Profile *profile)
     };
 }
 
-static void detail_set_done(ProfileDetailSet *details)
-{
-    profile_set_done(&details->set);
-    vec_done(&details->index);
-}
-
 void profile_done(Profile *profile)
 {
     profile_events_done(&profile->gpu);
     profile_events_done(&profile->host);
     profile_events_done(&profile->mark);
-    if (profile->names) {
-        profile_set_done(&profile->names->names);
-        detail_set_done(&profile->names->launches);
-        detail_set_done(&profile->names->copies);
-        detail_set_done(&profile->names->ops);
-        detail_set_done(&profile->names->lanes);
-        free(profile->names);
-    }
+    profile_set_done(&profile->names);
+    profile_set_done(&profile->lane_keys);
+    profile_set_done(&profile->launch_keys);
+    profile_set_done(&profile->copy_keys);
+    profile_set_done(&profile->op_keys);
     vec_done(&profile->lanes);
     vec_done(&profile->launches);
     vec_done(&profile->copies);
@@ -169,12 +154,12 @@ uint32_t profile_name(Profile *profile, const char *text, size_t len)
 {
     bool fresh;
 
-    return profile_set_put(&profile->names->names, text, len, &fresh);
+    return profile_set_put(&profile->names, text, len, &fresh);
 }
 
 const char *profile_text(const Profile *profile, uint32_t name, size_t *ret_len)
 {
-    const ProfileSet *set = &profile->names->names;
+    const ProfileSet *set = &profile->names;
     const bool known = name < set->texts.len;
 
     if (ret_len)
@@ -184,34 +169,22 @@ const char *profile_text(const Profile *profile, uint32_t name, size_t *ret_len)
 
 uint32_t profile_name_find(const Profile *profile, const char *text)
 {
-    return profile_set_find(&profile->names->names, text, strlen(text));
+    return profile_set_find(&profile->names, text, strlen(text));
 }
 
 size_t profile_name_count(const Profile *profile)
 {
-    return profile->names->names.texts.len;
+    return profile->names.texts.len;
 }
 
 /* ---- details and lanes: stored once by the bytes of a key without padding ---- */
 
-static uint32_t detail_put(ProfileDetailSet *details, const void *key, size_t len, size_t next, bool *ret_new)
-{
-    const uint32_t id = profile_set_put(&details->set, key, len, ret_new);
-
-    if (*ret_new)
-        vec_push(&details->index, (uint32_t)next);
-    return details->index.at[id];
-}
-
 static uint32_t lane_put(Profile *profile, const ProfileLane *lane)
 {
-    struct {
-        int64_t pid, tid;
-        uint32_t pid_name, tid_name, gpu;
-        int32_t device;
-    } key = {lane->pid, lane->tid, lane->pid_name, lane->tid_name, lane->gpu, lane->device};
+    const int64_t key[] = {lane->pid, lane->tid, (int64_t)((uint64_t)lane->pid_name << 32 | lane->tid_name),
+                           lane->gpu ? INT64_C(1) << 32 | (uint32_t)lane->device : 0};
     bool fresh;
-    const uint32_t index = detail_put(&profile->names->lanes, &key, sizeof(key), profile->lanes.len, &fresh);
+    const uint32_t index = profile_set_put(&profile->lane_keys, key, sizeof key, &fresh);
 
     if (fresh)
         vec_push(&profile->lanes, *lane);
@@ -236,27 +209,14 @@ uint32_t profile_stream(Profile *profile, int32_t device, int64_t stream)
                                             .label = PROFILE_NONE});
 }
 
+_Static_assert(sizeof(ProfileLaunch) == 13 * sizeof(uint32_t), "its bytes are its key");
+_Static_assert(sizeof(ProfileCopy) == 3 * sizeof(int64_t), "its bytes are its key");
+
 uint32_t profile_launch(Profile *profile, const ProfileLaunch *launch)
 {
-    bool fresh = true;
-    uint32_t index = (uint32_t)profile->launches.len;
+    bool fresh;
+    const uint32_t index = profile_set_put(&profile->launch_keys, launch, sizeof *launch, &fresh);
 
-    if (launch->collective == PROFILE_NONE) {
-        struct {
-            uint32_t grid[3], block[3], registers, shared_bytes;
-            float occupancy_percent, blocks_per_sm, warps_per_sm;
-            uint32_t in_graph;
-        } key = {{launch->grid[0], launch->grid[1], launch->grid[2]},
-                 {launch->block[0], launch->block[1], launch->block[2]},
-                 launch->registers,
-                 launch->shared_bytes,
-                 launch->occupancy_percent,
-                 launch->blocks_per_sm,
-                 launch->warps_per_sm,
-                 launch->in_graph};
-
-        index = detail_put(&profile->names->launches, &key, sizeof(key), index, &fresh);
-    }
     if (fresh)
         vec_push(&profile->launches, *launch);
     return index;
@@ -264,15 +224,8 @@ uint32_t profile_launch(Profile *profile, const ProfileLaunch *launch)
 
 uint32_t profile_copy(Profile *profile, const ProfileCopy *copy)
 {
-    struct {
-        int64_t bytes;
-        double reported_gbs;
-        uint32_t kind;
-        uint16_t source, target;
-    } key = {copy->bytes, isnan(copy->reported_gbs) ? (double)NAN : copy->reported_gbs, copy->kind, copy->source,
-             copy->target};
     bool fresh;
-    const uint32_t index = detail_put(&profile->names->copies, &key, sizeof(key), profile->copies.len, &fresh);
+    const uint32_t index = profile_set_put(&profile->copy_keys, copy, sizeof *copy, &fresh);
 
     if (fresh)
         vec_push(&profile->copies, *copy);
@@ -281,17 +234,10 @@ uint32_t profile_copy(Profile *profile, const ProfileCopy *copy)
 
 uint32_t profile_op(Profile *profile, const ProfileOp *op)
 {
-    bool fresh = true;
-    uint32_t index = (uint32_t)profile->ops.len;
+    const int64_t key[] = {(int64_t)((uint64_t)op->dims << 32 | op->types), op->collective, op->sequence};
+    bool fresh;
+    const uint32_t index = profile_set_put(&profile->op_keys, key, sizeof key, &fresh);
 
-    if (op->collective == PROFILE_NONE) {
-        const struct {
-            uint32_t dims, types;
-            int64_t sequence;
-        } key = {op->dims, op->types, op->sequence};
-
-        index = detail_put(&profile->names->ops, &key, sizeof(key), index, &fresh);
-    }
     if (fresh)
         vec_push(&profile->ops, *op);
     return index;
@@ -315,15 +261,11 @@ static void profile_events_reserve(ProfileEvents *table, size_t rows, bool exter
 
     while (cap < rows)
         cap *= ROWS_GROW;
-    table->start = xrealloc_large(table->start, cap, sizeof(*table->start));
-    table->duration = xrealloc_large(table->duration, cap, sizeof(*table->duration));
-    table->name = xrealloc_large(table->name, cap, sizeof(*table->name));
-    table->lane = xrealloc_large(table->lane, cap, sizeof(*table->lane));
-    table->link = xrealloc_large(table->link, cap, sizeof(*table->link));
-    table->extra = xrealloc_large(table->extra, cap, sizeof(*table->extra));
+#define COLUMN(column) table->column = xrealloc_large(table->column, cap, sizeof(*table->column));
+    PROFILE_COLUMNS(COLUMN)
     if (external)
-        table->external = xrealloc_large(table->external, cap, sizeof(*table->external));
-    table->kind = xrealloc_large(table->kind, cap, sizeof(*table->kind));
+        COLUMN(external)
+#undef COLUMN
     table->cap = cap;
 }
 
@@ -356,15 +298,11 @@ void profile_add(Profile *profile, const ProfileEvent *event)
 
 static void copy_row(ProfileEvents *table, size_t to, size_t from)
 {
-    table->start[to] = table->start[from];
-    table->duration[to] = table->duration[from];
-    table->name[to] = table->name[from];
-    table->lane[to] = table->lane[from];
-    table->link[to] = table->link[from];
-    table->extra[to] = table->extra[from];
+#define COLUMN(column) table->column[to] = table->column[from];
+    PROFILE_COLUMNS(COLUMN)
     if (table->external)
-        table->external[to] = table->external[from];
-    table->kind[to] = table->kind[from];
+        COLUMN(external)
+#undef COLUMN
 }
 
 void profile_filter(Profile *profile, ProfileKeep keep, void *context)
@@ -372,9 +310,10 @@ void profile_filter(Profile *profile, ProfileKeep keep, void *context)
     ProfileEvents *tables[] = {&profile->gpu, &profile->host, &profile->mark};
 
     for (size_t t = 0; t < ARRAY_LEN(tables); t++) {
+        const size_t len = tables[t]->len;
         size_t kept = 0;
 
-        for (size_t row = 0; row < tables[t]->len; row++)
+        for (size_t row = 0; row < len; row++)
             if (keep(context, profile, tables[t], row))
                 copy_row(tables[t], kept++, row);
         tables[t]->len = kept;
@@ -388,12 +327,10 @@ void profile_lose(Profile *profile, ProfileLossReason reason, uint64_t byte, con
     profile->lost_by_reason[reason]++;
     if (profile->losses.len >= PROFILE_LOSSES_KEPT)
         return;
-    const size_t shown = len < EXCERPT_MAX ? len : EXCERPT_MAX;
-    const ProfileLoss loss = {.reason = reason,
-                              .byte = byte,
-                              .event = profile->events,
-                              .detail = excerpt ? profile_name(profile, excerpt, shown) : PROFILE_NONE};
+    ProfileLoss loss = {.reason = reason, .byte = byte, .event = profile->events};
 
+    if (excerpt)
+        memcpy(loss.excerpt, excerpt, len < PROFILE_EXCERPT_MAX ? len : PROFILE_EXCERPT_MAX);
     vec_push(&profile->losses, loss);
 }
 
@@ -407,22 +344,17 @@ uint64_t profile_lost(const Profile *profile)
     return sum;
 }
 
-const char *profile_loss_word(ProfileLossReason reason)
-{
-    static const char *const words[PROFILE_LOSS_COUNT] = {
-        [PROFILE_LOSS_SYNTAX] = "syntax",
-        [PROFILE_LOSS_TRUNCATED] = "truncated",
-        [PROFILE_LOSS_COMPRESSION] = "compression",
-        [PROFILE_LOSS_NO_TIME] = "no_time",
-        [PROFILE_LOSS_BAD_DURATION] = "bad_duration",
-        [PROFILE_LOSS_UNPAIRED] = "unpaired",
-        [PROFILE_LOSS_DUPLICATE] = "duplicate",
-        [PROFILE_LOSS_TOO_LONG] = "too_long",
-        [PROFILE_LOSS_PROFILER] = "dropped_by_profiler",
-    };
-
-    return words[reason];
-}
+const char *const profile_loss_words[PROFILE_LOSS_COUNT] = {
+    [PROFILE_LOSS_SYNTAX] = "syntax",
+    [PROFILE_LOSS_TRUNCATED] = "truncated",
+    [PROFILE_LOSS_COMPRESSION] = "compression",
+    [PROFILE_LOSS_NO_TIME] = "no_time",
+    [PROFILE_LOSS_BAD_DURATION] = "bad_duration",
+    [PROFILE_LOSS_UNPAIRED] = "unpaired",
+    [PROFILE_LOSS_DUPLICATE] = "duplicate",
+    [PROFILE_LOSS_TOO_LONG] = "too_long",
+    [PROFILE_LOSS_PROFILER] = "dropped_by_profiler",
+};
 
 /* ---- memory ---- */
 
@@ -433,12 +365,10 @@ static size_t events_bytes(const ProfileEvents *table)
 
 size_t profile_bytes(const Profile *profile)
 {
-    const ProfileNames *names = profile->names;
-
     return events_bytes(&profile->gpu) + events_bytes(&profile->host) + events_bytes(&profile->mark) +
-           profile_set_bytes(&names->names) + profile_set_bytes(&names->launches.set) +
-           profile_set_bytes(&names->copies.set) + profile_set_bytes(&names->ops.set) +
-           profile_set_bytes(&names->lanes.set) + profile->lanes.cap * sizeof(*profile->lanes.at) +
+           profile_set_bytes(&profile->names) + profile_set_bytes(&profile->launch_keys) +
+           profile_set_bytes(&profile->copy_keys) + profile_set_bytes(&profile->op_keys) +
+           profile_set_bytes(&profile->lane_keys) + profile->lanes.cap * sizeof(*profile->lanes.at) +
            profile->launches.cap * sizeof(*profile->launches.at) + profile->copies.cap * sizeof(*profile->copies.at) +
            profile->ops.cap * sizeof(*profile->ops.at) + profile->syncs.cap * sizeof(*profile->syncs.at) +
            profile->collectives.cap * sizeof(*profile->collectives.at) +
@@ -455,23 +385,20 @@ typedef struct Word {
 } Word;
 
 static const Word directions[] = {
-    {"memset", PROFILE_COPY_SET},
-    {"fill", PROFILE_COPY_SET},
-    {"htod", PROFILE_COPY_HTOD},
-    {"hosttodevice", PROFILE_COPY_HTOD},
-    {"host-to-device", PROFILE_COPY_HTOD},
-    {"dtoh", PROFILE_COPY_DTOH},
-    {"devicetohost", PROFILE_COPY_DTOH},
-    {"device-to-host", PROFILE_COPY_DTOH},
-    {"dtod", PROFILE_COPY_DTOD},
-    {"devicetodevice", PROFILE_COPY_DTOD},
-    {"device-to-device", PROFILE_COPY_DTOD},
-    {"ptop", PROFILE_COPY_PTOP},
-    {"peertopeer", PROFILE_COPY_PTOP},
-    {"peer-to-peer", PROFILE_COPY_PTOP},
-    {"htoh", PROFILE_COPY_HTOH},
-    {"hosttohost", PROFILE_COPY_HTOH},
-    {"host-to-host", PROFILE_COPY_HTOH},
+    {"memset", PROFILE_COPY_SET},          {"fill", PROFILE_COPY_SET},
+    {"memcpyd2h", PROFILE_COPY_DTOH}, /* XLA's; A is an array of the device */
+    {"memcpyh2d", PROFILE_COPY_HTOD},      {"memcpyd2d", PROFILE_COPY_DTOD},
+    {"memcpyp2p", PROFILE_COPY_PTOP},      {"memcpyh2h", PROFILE_COPY_HTOH},
+    {"memcpya2a", PROFILE_COPY_DTOD},      {"memcpyh2a", PROFILE_COPY_HTOD},
+    {"memcpya2h", PROFILE_COPY_DTOH},      {"memcpyd2a", PROFILE_COPY_DTOD},
+    {"memcpya2d", PROFILE_COPY_DTOD},      {"htod", PROFILE_COPY_HTOD},
+    {"hosttodevice", PROFILE_COPY_HTOD},   {"host-to-device", PROFILE_COPY_HTOD},
+    {"dtoh", PROFILE_COPY_DTOH},           {"devicetohost", PROFILE_COPY_DTOH},
+    {"device-to-host", PROFILE_COPY_DTOH}, {"dtod", PROFILE_COPY_DTOD},
+    {"devicetodevice", PROFILE_COPY_DTOD}, {"device-to-device", PROFILE_COPY_DTOD},
+    {"ptop", PROFILE_COPY_PTOP},           {"peertopeer", PROFILE_COPY_PTOP},
+    {"peer-to-peer", PROFILE_COPY_PTOP},   {"htoh", PROFILE_COPY_HTOH},
+    {"hosttohost", PROFILE_COPY_HTOH},     {"host-to-host", PROFILE_COPY_HTOH},
 };
 
 static const Word memories[] = {
@@ -479,7 +406,7 @@ static const Word memories[] = {
     {"array", PROFILE_MEMORY_ARRAY},       {"managed", PROFILE_MEMORY_MANAGED}, {"unified", PROFILE_MEMORY_MANAGED},
 };
 
-static uint8_t word_in(const Word *words, size_t count, const char *text, size_t len)
+static unsigned int word_in(const Word *words, size_t count, const char *text, size_t len)
 {
     for (size_t w = 0; w < count; w++) {
         const size_t size = strlen(words[w].text);
@@ -489,6 +416,11 @@ static uint8_t word_in(const Word *words, size_t count, const char *text, size_t
                 return words[w].value;
     }
     return 0;
+}
+
+ProfileMemoryKind profile_memory_word(const char *text, size_t len)
+{
+    return (ProfileMemoryKind)word_in(memories, ARRAY_LEN(memories), text, len);
 }
 
 void profile_copy_words(const char *name, size_t len, ProfileCopy *copy)
@@ -503,141 +435,132 @@ void profile_copy_words(const char *name, size_t len, ProfileCopy *copy)
     const char *arrow = memmem(open, len - head, "->", 2);
     const size_t left = arrow ? (size_t)(arrow - open) : len - head;
 
-    copy->source = word_in(memories, ARRAY_LEN(memories), open, left);
+    copy->source = (uint16_t)profile_memory_word(open, left);
     if (arrow)
-        copy->target = word_in(memories, ARRAY_LEN(memories), arrow, len - head - left);
+        copy->target = (uint16_t)profile_memory_word(arrow, len - head - left);
     else if (copy->kind == PROFILE_COPY_SET) {
         copy->target = copy->source;
         copy->source = PROFILE_MEMORY_UNKNOWN;
     }
 }
 
+/* ---- names of everything ---- */
+
+static void rename_one(uint32_t *name, const uint32_t *to)
+{
+    if (*name != PROFILE_NONE)
+        *name = to[*name];
+}
+
+void profile_rename(Profile *profile, const uint32_t *to)
+{
+    const ProfileEvents *const tables[] = {&profile->gpu, &profile->host, &profile->mark};
+    uint32_t *const words[] = {&profile->backend, &profile->nccl_version, &profile->host_name, &profile->trace_id,
+                               &profile->framework};
+
+    for (size_t t = 0; t < ARRAY_LEN(tables); t++)
+        for (size_t i = 0; i < tables[t]->len; i++)
+            rename_one(&tables[t]->name[i], to);
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        rename_one(words[i], to);
+#define RENAME(list, member)                                                                                           \
+    for (size_t i = 0; i < profile->list.len; i++)                                                                     \
+        rename_one(&profile->list.at[i].member, to);
+    RENAME(lanes, pid_name)
+    RENAME(lanes, tid_name)
+    RENAME(lanes, label)
+    RENAME(ops, dims)
+    RENAME(ops, types)
+    RENAME(collectives, name)
+    RENAME(collectives, dtype)
+    RENAME(collectives, group)
+    RENAME(collectives, group_label)
+    RENAME(collectives, ranks)
+    RENAME(syncs, name)
+    RENAME(devices, name)
+    RENAME(groups, name)
+    RENAME(groups, label)
+    RENAME(groups, ranks)
+#undef RENAME
+}
+
 /* ---- appending a part ---- */
 
 /* Joining the parts of a profile that several threads read. */
 
-/* What the numbers of the part are called in the whole. */
+/* Indices of the part in the whole. */
 typedef struct Renumber {
-    uint32_t *names, *lanes, *launches, *copies, *ops;
-    uint32_t collectives; /* added */
+    uint32_t *lanes, *launches, *copies, *ops;
 } Renumber;
 
-static uint32_t renumber_name(const Renumber *to, uint32_t name)
-{
-    return name == PROFILE_NONE ? PROFILE_NONE : to->names[name];
-}
-
-static void append_names(Profile *into, const Profile *part, Renumber *to)
+static void append_names(Profile *into, Profile *part)
 {
     const size_t count = profile_name_count(part);
+    CLEANUP_FREE uint32_t *to = xmalloc((count + 1) * sizeof(*to));
 
-    to->names = xcalloc(count + 1, sizeof(*to->names));
-    for (size_t i = 0; i < count; i++) {
-        size_t len;
-        const char *text = profile_text(part, (uint32_t)i, &len);
-
-        to->names[i] = profile_name(into, text, len);
-    }
+    for (size_t i = 0; i < count; i++)
+        to[i] = profile_name(into, part->names.texts.at[i], part->names.lens.at[i]);
+    profile_rename(part, to);
 }
 
 static void append_lanes(Profile *into, const Profile *part, Renumber *to)
 {
-    to->lanes = xcalloc(part->lanes.len + 1, sizeof(*to->lanes));
+    to->lanes = xmalloc((part->lanes.len + 1) * sizeof(*to->lanes));
     for (size_t i = 0; i < part->lanes.len; i++) {
         const ProfileLane *lane = &part->lanes.at[i];
-        const uint32_t at = lane->gpu ? profile_stream(into, lane->device, lane->tid)
-                                      : profile_thread(into, lane->pid, renumber_name(to, lane->pid_name), lane->tid,
-                                                       renumber_name(to, lane->tid_name));
+        const uint32_t at = to->lanes[i] = lane_put(into, lane);
+        ProfileLane *same = &into->lanes.at[at];
 
-        to->lanes[i] = at;
-        if (lane->label != PROFILE_NONE)
-            into->lanes.at[at].label = renumber_name(to, lane->label);
-        if (lane->sort)
-            into->lanes.at[at].sort = lane->sort;
+        same->label = lane->label != PROFILE_NONE ? lane->label : same->label;
+        same->sort = lane->sort ? lane->sort : same->sort;
     }
 }
 
-static void append_details(Profile *into, const Profile *part, Renumber *to)
+static void append_details(Profile *into, Profile *part, Renumber *to)
 {
-    to->collectives = (uint32_t)into->collectives.len;
-    for (size_t i = 0; i < part->collectives.len; i++) {
-        ProfileCollective collective = part->collectives.at[i];
+    const uint32_t before = (uint32_t)into->collectives.len;
 
-        collective.name = renumber_name(to, collective.name);
-        collective.dtype = renumber_name(to, collective.dtype);
-        collective.group = renumber_name(to, collective.group);
-        collective.group_label = renumber_name(to, collective.group_label);
-        collective.ranks = renumber_name(to, collective.ranks);
-        profile_collective(into, &collective);
-    }
-    to->launches = xcalloc(part->launches.len + 1, sizeof(*to->launches));
+    for (size_t i = 0; i < part->collectives.len; i++)
+        profile_collective(into, &part->collectives.at[i]);
+    to->launches = xmalloc((part->launches.len + 1) * sizeof(*to->launches));
     for (size_t i = 0; i < part->launches.len; i++) {
-        ProfileLaunch launch = part->launches.at[i];
+        ProfileLaunch *launch = &part->launches.at[i];
 
-        if (launch.collective != PROFILE_NONE)
-            launch.collective += to->collectives;
-        to->launches[i] = profile_launch(into, &launch);
+        launch->collective += launch->collective == PROFILE_NONE ? 0 : before;
+        to->launches[i] = profile_launch(into, launch);
     }
-    to->copies = xcalloc(part->copies.len + 1, sizeof(*to->copies));
+    to->copies = xmalloc((part->copies.len + 1) * sizeof(*to->copies));
     for (size_t i = 0; i < part->copies.len; i++)
         to->copies[i] = profile_copy(into, &part->copies.at[i]);
-    to->ops = xcalloc(part->ops.len + 1, sizeof(*to->ops));
+    to->ops = xmalloc((part->ops.len + 1) * sizeof(*to->ops));
     for (size_t i = 0; i < part->ops.len; i++) {
-        ProfileOp op = part->ops.at[i];
+        ProfileOp *op = &part->ops.at[i];
 
-        op.dims = renumber_name(to, op.dims);
-        op.types = renumber_name(to, op.types);
-        if (op.collective != PROFILE_NONE)
-            op.collective += to->collectives;
-        to->ops[i] = profile_op(into, &op);
+        op->collective += op->collective == PROFILE_NONE ? 0 : before;
+        to->ops[i] = profile_op(into, op);
     }
-}
-
-static uint32_t detail_renumbered(const Renumber *to, uint8_t kind, uint32_t extra)
-{
-    if (extra == PROFILE_NONE)
-        return PROFILE_NONE;
-    switch ((ProfileKind)kind) {
-    case PROFILE_KERNEL:
-        return to->launches[extra];
-    case PROFILE_COPY:
-    case PROFILE_SET:
-        return to->copies[extra];
-    case PROFILE_OP:
-        return to->ops[extra];
-    case PROFILE_CALL:
-    case PROFILE_ANNOTATION:
-    case PROFILE_PYTHON:
-    case PROFILE_OVERHEAD:
-    case PROFILE_OTHER:
-    case PROFILE_GPU_ANNOTATION:
-    case PROFILE_KIND_COUNT:
-        break;
-    }
-    return PROFILE_NONE;
 }
 
 /* Moves one column over and frees the part's, so that no two whole copies exist at a time. */
-static void move_column(void *into, size_t len, void **part, size_t part_len, size_t size)
+static void move_column(void *into, size_t len, void *part, size_t part_len, size_t size)
 {
     if (part_len)
-        memcpy((char *)into + len * size, *part, part_len * size);
-    free(*part);
-    *part = NULL;
+        memcpy((char *)into + len * size, part, part_len * size);
+    free(part);
 }
-#define MOVE(column)                                                                                                   \
-    do {                                                                                                               \
-        void *from_ = part->column;                                                                                    \
-        part->column = NULL;                                                                                           \
-        move_column(into->column, into->len, &from_, part->len, sizeof(*into->column));                                \
-    } while (0)
 
+/* `extra`: the details of a row's kind in the whole. */
 static void append_table(ProfileEvents *into, ProfileEvents *part, const Renumber *to)
 {
+    const uint32_t *const extra[PROFILE_KIND_COUNT] = {[PROFILE_KERNEL] = to->launches,
+                                                       [PROFILE_COPY] = to->copies,
+                                                       [PROFILE_SET] = to->copies,
+                                                       [PROFILE_OP] = to->ops};
+
     for (size_t i = 0; i < part->len; i++) {
-        part->name[i] = renumber_name(to, part->name[i]);
         part->lane[i] = to->lanes[part->lane[i]];
-        part->extra[i] = detail_renumbered(to, part->kind[i], part->extra[i]);
+        if (part->extra[i] != PROFILE_NONE)
+            part->extra[i] = extra[part->kind[i]][part->extra[i]];
     }
     if (!into->len) {
         profile_events_done(into);
@@ -646,61 +569,47 @@ static void append_table(ProfileEvents *into, ProfileEvents *part, const Renumbe
         return;
     }
     profile_events_reserve(into, into->len + part->len, into->external != NULL);
-    MOVE(start);
-    MOVE(duration);
-    MOVE(name);
-    MOVE(lane);
-    MOVE(link);
-    MOVE(extra);
+#define COLUMN(column) move_column(into->column, into->len, TAKE(part->column), part->len, sizeof(*into->column));
+    PROFILE_COLUMNS(COLUMN)
     if (into->external)
-        MOVE(external);
-    MOVE(kind);
+        COLUMN(external)
+#undef COLUMN
     into->len += part->len;
     profile_events_done(part);
 }
 
-static void append_records(Profile *into, const Profile *part, const Renumber *to)
+#define APPEND(list)                                                                                                   \
+    for (size_t i = 0; i < part->list.len; i++)                                                                        \
+        vec_push(&into->list, part->list.at[i]);
+
+static void append_records(Profile *into, Profile *part, const Renumber *to)
 {
-    for (size_t i = 0; i < part->syncs.len; i++) {
-        vec_push(&into->syncs, part->syncs.at[i]);
-        into->syncs.at[into->syncs.len - 1].name = renumber_name(to, part->syncs.at[i].name);
-    }
-    for (size_t i = 0; i < part->memory.len; i++) {
-        vec_push(&into->memory, part->memory.at[i]);
-        into->memory.at[into->memory.len - 1].lane = to->lanes[part->memory.at[i].lane];
-    }
-    for (size_t i = 0; i < part->devices.len; i++) {
-        vec_push(&into->devices, part->devices.at[i]);
-        into->devices.at[into->devices.len - 1].name = renumber_name(to, part->devices.at[i].name);
-    }
-    for (size_t i = 0; i < part->groups.len; i++) {
-        const ProfileGroup *group = &part->groups.at[i];
-
-        vec_push(&into->groups, ((ProfileGroup){renumber_name(to, group->name), renumber_name(to, group->label),
-                                                renumber_name(to, group->ranks), group->size}));
-    }
-    for (size_t i = 0; i < part->losses.len && into->losses.len < PROFILE_LOSSES_KEPT; i++) {
-        ProfileLoss loss = part->losses.at[i];
-
-        loss.event += into->events;
-        loss.detail = renumber_name(to, loss.detail);
-        vec_push(&into->losses, loss);
-    }
+    for (size_t i = 0; i < part->memory.len; i++)
+        part->memory.at[i].lane = to->lanes[part->memory.at[i].lane];
+    APPEND(memory)
+    APPEND(syncs)
+    APPEND(devices)
+    APPEND(groups)
+    for (size_t i = 0; i < part->losses.len; i++)
+        part->losses.at[i].event += into->events;
+    APPEND(losses)
+    into->losses.len = into->losses.len < PROFILE_LOSSES_KEPT ? into->losses.len : PROFILE_LOSSES_KEPT;
     for (size_t i = 0; i < PROFILE_LOSS_COUNT; i++)
         into->lost_by_reason[i] += part->lost_by_reason[i];
 }
+#undef APPEND
 
-static void append_words(Profile *into, const Profile *part, const Renumber *to)
+/* Of repeated metadata the last one counts. */
+static void append_words(Profile *into, const Profile *part)
 {
     uint32_t *const mine[] = {&into->backend, &into->nccl_version, &into->host_name, &into->trace_id, &into->framework};
     const uint32_t theirs[] = {part->backend, part->nccl_version, part->host_name, part->trace_id, part->framework};
 
     for (size_t i = 0; i < ARRAY_LEN(mine); i++)
-        if (*mine[i] == PROFILE_NONE)
-            *mine[i] = renumber_name(to, theirs[i]);
-    into->rank = into->rank < 0 ? part->rank : into->rank;
-    into->world_size = into->world_size < 0 ? part->world_size : into->world_size;
-    into->base_ns = into->base_ns ? into->base_ns : part->base_ns;
+        *mine[i] = theirs[i] != PROFILE_NONE ? theirs[i] : *mine[i];
+    into->rank = part->rank >= 0 ? part->rank : into->rank;
+    into->world_size = part->world_size >= 0 ? part->world_size : into->world_size;
+    into->base_ns = part->base_ns ? part->base_ns : into->base_ns;
     into->rocm |= part->rocm;
     into->with_stack |= part->with_stack;
     into->with_shapes |= part->with_shapes;
@@ -715,15 +624,14 @@ void profile_append(Profile *into, Profile *part)
 {
     Renumber to = {0};
 
-    append_names(into, part, &to);
+    append_names(into, part);
     append_lanes(into, part, &to);
     append_details(into, part, &to);
     append_table(&into->gpu, &part->gpu, &to);
     append_table(&into->host, &part->host, &to);
     append_table(&into->mark, &part->mark, &to);
     append_records(into, part, &to);
-    append_words(into, part, &to);
-    free(to.names);
+    append_words(into, part);
     free(to.lanes);
     free(to.launches);
     free(to.copies);

@@ -52,6 +52,10 @@ typedef struct ProfileEvents {
     size_t len, cap;
 } ProfileEvents;
 
+/* The columns, but for `external`, which one table has alone. */
+#define PROFILE_COLUMNS(COLUMN)                                                                                        \
+    COLUMN(start) COLUMN(duration) COLUMN(name) COLUMN(lane) COLUMN(link) COLUMN(extra) COLUMN(kind)
+
 enum { PROFILE_EVENT_BYTES = 33 };
 
 /* One event on its way into a table. */
@@ -73,7 +77,7 @@ typedef struct ProfileLane {
     int64_t sort;   /* for display: thread_sort_index, 0 */
 } ProfileLane;
 
-/* How a kernel was launched. Equal ones are stored once, except where a collective belongs to them. */
+/* How a kernel was launched. Equal ones are stored once. */
 typedef struct ProfileLaunch {
     uint32_t grid[3], block[3];        /* 0: unknown */
     uint32_t registers;                /* per thread, 0 unknown */
@@ -81,7 +85,7 @@ typedef struct ProfileLaunch {
     float occupancy_percent;           /* estimated achieved; < 0: unknown */
     float blocks_per_sm, warps_per_sm; /* < 0: unknown */
     uint32_t collective;               /* index in collectives, PROFILE_NONE */
-    bool in_graph;                     /* part of a graph launch */
+    uint32_t in_graph;                 /* 1: part of a graph launch */
 } ProfileLaunch;
 
 typedef enum ProfileCopyKind {
@@ -106,10 +110,10 @@ typedef enum ProfileMemoryKind {
 } ProfileMemoryKind;
 
 typedef struct ProfileCopy {
-    int64_t bytes;          /* -1: unknown */
-    double reported_gbs;    /* the file's own "memory bandwidth (GB/s)"; NaN: none */
-    uint8_t kind;           /* ProfileCopyKind */
-    uint8_t source, target; /* ProfileMemoryKind */
+    int64_t bytes;           /* -1: unknown */
+    double reported_gbs;     /* the file's own "memory bandwidth (GB/s)"; NaN: none */
+    uint32_t kind;           /* ProfileCopyKind */
+    uint16_t source, target; /* ProfileMemoryKind */
 } ProfileCopy;
 
 /* Arguments of an operator; equal ones are stored once. Texts as in the file ("[[32, 128], [128, 64]]"). */
@@ -181,20 +185,31 @@ typedef enum ProfileLossReason {
     PROFILE_LOSS_COUNT
 } ProfileLossReason;
 
+enum { PROFILE_LOSSES_KEPT = 64, PROFILE_EXCERPT_MAX = 80 };
+
 typedef struct ProfileLoss {
     ProfileLossReason reason;
-    uint64_t byte;   /* where, in the uncompressed text */
-    uint64_t event;  /* how many events had been read before */
-    uint32_t detail; /* text (an excerpt), PROFILE_NONE */
+    uint64_t byte;                         /* where, in the uncompressed text */
+    uint64_t event;                        /* how many events had been read before */
+    char excerpt[PROFILE_EXCERPT_MAX + 1]; /* of the text there; "" none */
 } ProfileLoss;
 
-enum { PROFILE_LOSSES_KEPT = 64 };
-
-typedef struct ProfileNames ProfileNames;
+/* A set of byte strings: equal ones get the same number, numbers count up from 0. */
+typedef struct ProfileSet {
+    Arena arena; /* the strings, each with a NUL behind */
+    VEC(const char *) texts;
+    VEC(uint32_t) lens;
+    struct ProfileSlot {
+        uint32_t hash, id; /* id + 1; 0: empty */
+    } * slots;
+    size_t slot_count; /* power of two, 0 before the first */
+    uint64_t seed;
+    size_t bytes; /* of strings */
+} ProfileSet;
 
 typedef struct Profile {
     ProfileEvents gpu, host, mark;
-    ProfileNames *names;
+    ProfileSet names, lane_keys, launch_keys, copy_keys, op_keys; /* numbers of keys are indices of the lists below */
     VEC(ProfileLane) lanes;
     VEC(ProfileLaunch) launches;
     VEC(ProfileCopy) copies;
@@ -238,7 +253,7 @@ uint32_t profile_stream(Profile *profile, int32_t device, int64_t stream);
 /* Appends to the table that the kind belongs to. Durations below 0 are the caller's fault (assert). */
 void profile_add(Profile *profile, const ProfileEvent *event);
 
-/* The index of an equal detail, added where it is new (or where it has a collective). */
+/* The index of an equal detail, added where it is new. */
 uint32_t profile_launch(Profile *profile, const ProfileLaunch *launch);
 uint32_t profile_copy(Profile *profile, const ProfileCopy *copy);
 uint32_t profile_op(Profile *profile, const ProfileOp *op);
@@ -247,21 +262,25 @@ uint32_t profile_collective(Profile *profile, const ProfileCollective *collectiv
 /* Fills kind, source and target of a copy from its name as CUPTI, roctracer and nsys write it ("Memcpy HtoD (Pageable
  * -> Device)", "CopyHostToDevice", "[CUDA memcpy Host-to-Device]", "Memset (Device)"). */
 void profile_copy_words(const char *name, size_t len, ProfileCopy *copy);
+ProfileMemoryKind profile_memory_word(const char *text, size_t len); /* "Pageable" and the like, in any case */
 
 /* Counts a loss and keeps the first ones. `excerpt` may be NULL. */
 void profile_lose(Profile *profile, ProfileLossReason reason, uint64_t byte, const char *excerpt, size_t len);
 uint64_t profile_lost(const Profile *profile); /* events not used: all reasons but BAD_DURATION, PROFILER */
-const char *profile_loss_word(ProfileLossReason reason);
+extern const char *const profile_loss_words[PROFILE_LOSS_COUNT]; /* "syntax", "no_time", ... */
 
 /* Moves everything of `part` to the end of `into` (both unsealed); `part` is empty afterwards. What the file says about
- * itself is taken from `part` where `into` does not know it. Losses' event numbers are moved by into->events. */
+ * itself is taken from `part` where that knows it. Losses' event numbers are moved by into->events. */
 void profile_append(Profile *into, Profile *part);
 
-/* Orders names, lanes and rows, removes duplicates (counted). Once. */
-void profile_seal(Profile *profile);
-void profile_seal_by(Profile *profile, unsigned int threads); /* the same with up to two threads */
+/* Orders names, lanes and rows, removes duplicates (counted), with up to two threads. Once. */
+void profile_seal(Profile *profile, unsigned int threads);
 
-/* Keeps the rows for which keep(context, profile, table, row) returns true; sealed or not. */
+/* Gives all names of an unsealed profile's rows, lanes, details and records new numbers: to[old]. */
+void profile_rename(Profile *profile, const uint32_t *to);
+
+/* Keeps the rows for which keep(context, profile, table, row) returns true; sealed or not. The tables come in the order
+ * gpu, host, mark; `keep` may add rows to an earlier one. */
 typedef bool (*ProfileKeep)(void *context, const Profile *profile, const ProfileEvents *table, size_t row);
 void profile_filter(Profile *profile, ProfileKeep keep, void *context);
 

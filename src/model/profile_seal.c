@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order of a sealed profile's rows: by time, those of the GPUs within their device, the others within their lane.
  * The rows of a lane mostly come in a few runs that rise but for rows that are a little late (an operator is written
- * behind those that it calls): late rows are put in their places and runs are merged. A wild order is sorted by radix.
- */
+ * behind those that it calls): late rows are put in their places and runs are merged. */
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "model/profile_inside.h"
+#include "model/profile.h"
 
 enum { THREAD_ROWS_MIN = 1 << 16 }; /* fewer are not worth a thread */
 
@@ -116,92 +115,6 @@ static uint32_t *merge_all(const RowOrder *order, uint32_t *rows, uint32_t *room
         room = swap;
     }
     return rows;
-}
-
-enum { RADIX_BITS = 11, RADIX = 1 << RADIX_BITS, RADIX_RUNS = 24, RUNS_EACH = 4 };
-
-/* One pass: rows by RADIX_BITS of key(row) from `shift` on, stable. */
-static void radix_pass(const ProfileEvents *t, const uint32_t *group, int64_t base, unsigned int shift, bool by_group,
-                       const uint32_t *from, uint32_t *to, size_t len)
-{
-    size_t count[RADIX + 1] = {0};
-
-#define DIGIT(row)                                                                                                     \
-    ((by_group ? (uint64_t)group[t->lane[row]] : (uint64_t)t->start[row] - (uint64_t)base) >> shift & (RADIX - 1))
-    for (size_t i = 0; i < len; i++)
-        count[DIGIT(from[i]) + 1]++;
-    for (size_t i = 0; i < RADIX; i++)
-        count[i + 1] += count[i];
-    for (size_t i = 0; i < len; i++)
-        to[count[DIGIT(from[i])]++] = from[i];
-#undef DIGIT
-}
-
-/* Many runs: by start, then by group; the merge that follows orders what is equal in both. */
-static uint32_t *radix_sort(const RowOrder *order, uint32_t *rows, uint32_t *room, size_t len)
-{
-    const ProfileEvents *t = order->table;
-    int64_t least = INT64_MAX, most = INT64_MIN;
-    uint32_t groups = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        const int64_t start = t->start[rows[i]];
-        const uint32_t group = order->group[t->lane[rows[i]]];
-
-        least = start < least ? start : least;
-        most = start > most ? start : most;
-        groups = group > groups ? group : groups;
-    }
-    const uint64_t ranges[] = {(uint64_t)most - (uint64_t)least, groups};
-
-    for (unsigned int by_group = 0; by_group < 2; by_group++)
-        for (unsigned int shift = 0; shift < 64 && ranges[by_group] >> shift; shift += RADIX_BITS) {
-            radix_pass(t, order->group, least, shift, by_group, rows, room, len);
-            uint32_t *swap = rows;
-
-            rows = room;
-            room = swap;
-        }
-    return rows;
-}
-
-/* Sorts stretches of rows of equal group and start, which the radix passes left as they came. */
-static void sort_ties(const RowOrder *order, uint32_t *rows, size_t len)
-{
-    for (size_t i = 1; i < len; i++) {
-        const uint32_t row = rows[i];
-        size_t at = i;
-
-        for (; at && row_order(order, row, rows[at - 1]) < 0; at--)
-            rows[at] = rows[at - 1];
-        rows[at] = row;
-    }
-}
-
-/* Stretches of ties over this length are merged, so that hostile input costs n log n. */
-enum { TIES_INSERTION_MAX = 32 };
-
-static void order_ties(const RowOrder *order, uint32_t *rows, uint32_t *room, size_t len)
-{
-    const ProfileEvents *t = order->table;
-    Runs runs = {0};
-
-    for (size_t first = 0, i = 1; i <= len; i++) {
-        if (i < len && t->start[rows[i]] == t->start[rows[first]] &&
-            order->group[t->lane[rows[i]]] == order->group[t->lane[rows[first]]])
-            continue;
-        if (i - first <= TIES_INSERTION_MAX) {
-            sort_ties(order, rows + first, i - first);
-        } else {
-            find_runs(order, rows + first, i - first, &runs);
-            const uint32_t *sorted = merge_all(order, rows + first, room + first, &runs);
-
-            if (sorted != rows + first)
-                memcpy(rows + first, sorted, (i - first) * sizeof(*rows));
-        }
-        first = i;
-    }
-    vec_done(&runs);
 }
 
 /* Puts a column in its order into `room`, which is of the same width, and leaves its old memory there. */
@@ -364,12 +277,8 @@ static void *sort_rows(void *context)
     Runs runs = {0};
 
     find_runs(s->order, s->rows, s->len, &runs);
-    if (runs.len > 1)
+    if (runs.len > 1) {
         s->room = xmalloc_large((s->len + 1) * sizeof(*s->room));
-    if (runs.len > RADIX_RUNS + s->groups * RUNS_EACH) {
-        sorted = radix_sort(s->order, s->rows, s->room, s->len);
-        order_ties(s->order, sorted, sorted == s->rows ? s->room : s->rows, s->len);
-    } else if (runs.len > 1) {
         sorted = merge_all(s->order, s->rows, s->room, &runs);
     }
     vec_done(&runs);
@@ -434,7 +343,7 @@ static void *seal_others(void *context)
     return NULL;
 }
 
-/* profile_seal.c: brings the rows of all tables into order and drops those that are there twice, counted as lost. Names
+/* Brings the rows of all tables into order and drops those that are there twice, counted as lost. Names
  * and lanes are sealed before. Up to two threads. */
 static void profile_seal_tables(Profile *profile, unsigned int threads)
 {
@@ -489,55 +398,6 @@ static uint32_t *rank_names(const Profile *profile)
     return rank;
 }
 
-static void rename_one(uint32_t *name, const uint32_t *rank)
-{
-    if (*name != PROFILE_NONE)
-        *name = rank[*name];
-}
-
-static void rename_rows(ProfileEvents *table, const uint32_t *rank)
-{
-    for (size_t i = 0; i < table->len; i++)
-        rename_one(&table->name[i], rank);
-}
-
-static void rename_details(Profile *profile, const uint32_t *rank)
-{
-    for (size_t i = 0; i < profile->ops.len; i++) {
-        rename_one(&profile->ops.at[i].dims, rank);
-        rename_one(&profile->ops.at[i].types, rank);
-    }
-    for (size_t i = 0; i < profile->collectives.len; i++) {
-        ProfileCollective *c = &profile->collectives.at[i];
-
-        rename_one(&c->name, rank);
-        rename_one(&c->dtype, rank);
-        rename_one(&c->group, rank);
-        rename_one(&c->group_label, rank);
-        rename_one(&c->ranks, rank);
-    }
-    for (size_t i = 0; i < profile->syncs.len; i++)
-        rename_one(&profile->syncs.at[i].name, rank);
-    for (size_t i = 0; i < profile->devices.len; i++)
-        rename_one(&profile->devices.at[i].name, rank);
-    for (size_t i = 0; i < profile->losses.len; i++)
-        rename_one(&profile->losses.at[i].detail, rank);
-    for (size_t i = 0; i < profile->groups.len; i++) {
-        rename_one(&profile->groups.at[i].name, rank);
-        rename_one(&profile->groups.at[i].label, rank);
-        rename_one(&profile->groups.at[i].ranks, rank);
-    }
-    for (size_t i = 0; i < profile->lanes.len; i++) {
-        rename_one(&profile->lanes.at[i].pid_name, rank);
-        rename_one(&profile->lanes.at[i].tid_name, rank);
-        rename_one(&profile->lanes.at[i].label, rank);
-    }
-    uint32_t *const words[] = {&profile->backend, &profile->nccl_version, &profile->host_name, &profile->trace_id,
-                               &profile->framework};
-    for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        rename_one(words[i], rank);
-}
-
 /* The set itself in the new order; its hash slots go, since a sealed profile is only searched (slots made anew). */
 static void rename_set(ProfileSet *set, const uint32_t *rank)
 {
@@ -563,11 +423,8 @@ static void seal_names(Profile *profile)
 {
     CLEANUP_FREE uint32_t *rank = rank_names(profile);
 
-    rename_rows(&profile->gpu, rank);
-    rename_rows(&profile->host, rank);
-    rename_rows(&profile->mark, rank);
-    rename_details(profile, rank);
-    rename_set(&profile->names->names, rank);
+    profile_rename(profile, rank);
+    rename_set(&profile->names, rank);
 }
 
 /* ---- lanes ---- */
@@ -730,12 +587,7 @@ static void sort_unless_sorted(void *at, size_t len, size_t size, int (*compare)
         }
 }
 
-void profile_seal(Profile *profile)
-{
-    profile_seal_by(profile, 1);
-}
-
-void profile_seal_by(Profile *profile, unsigned int threads)
+void profile_seal(Profile *profile, unsigned int threads)
 {
     assert(!profile->sealed);
     seal_names(profile);

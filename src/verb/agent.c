@@ -90,12 +90,50 @@ static bool is_starting(const Agent *agent)
     return node->gpu_count == 0;
 }
 
+/* The HPC job files. */
+static void read_jobs(Agent *agent)
+{
+    Err err;
+
+    if (hpc_update(&agent->jobs, &err) < 0 &&
+        log_limit(&agent->jobs_limit, clock_monotonic(clock_kernel()), &(uint64_t){0}))
+        log_write(&agent->log, LOG_LEVEL_WARN, "%s", err.text);
+}
+
+static void decide_activities(Agent *agent)
+{
+    const Incident *incidents[INCIDENTS_MAX];
+    const Snapshot snapshot = agent_snapshot(agent, incidents);
+
+    activities_update(agent->activities, &snapshot, agent->store);
+}
+
+/* One second: the node is read, judged, kept and shown. */
+static void make_tick(Agent *agent)
+{
+    const Node *node = sampling_read(&agent->sampling);
+    uint64_t now = node->time_ns;
+
+    agent->ticks++;
+    if (agent->last_tick_ns && now - agent->last_tick_ns > 2 * NS_PER_S)
+        agent->late_ticks++;
+    agent->last_tick_ns = now;
+    if (agent->jobs.dir)
+        read_jobs(agent);
+    store_add_node(agent->store, node);
+    judge_tick(&agent->judge, node);
+    decide_activities(agent);
+    windows_add(agent->windows, node);
+    exporter_tick(agent->exporter, node);
+    agent_stream_tick(agent);
+}
+
 static void tick_due(uv_timer_t *timer)
 {
     Agent *agent = timer->data;
     uint64_t next = is_starting(agent) ? START_TICK_MS : tick_ms(agent);
 
-    agent_tick(agent);
+    make_tick(agent);
     uv_timer_set_repeat(timer, next < tick_ms(agent) ? next : tick_ms(agent));
 }
 
@@ -125,20 +163,29 @@ static void init_handles(Agent *agent)
     }
 }
 
-/* Alerts link to a listener on all addresses by the host name. */
+/* The URL of listener `i` with `host` in the place of all addresses; NULL behind the last. */
+static const char *make_url(const Agent *agent, size_t i, const char *host)
+{
+    const char *url = http_server_url(agent->http, i);
+    const char *any = !url                        ? NULL
+                      : strstr(url, "//[::]:")    ? "//[::]:"
+                      : strstr(url, "//0.0.0.0:") ? "//0.0.0.0:"
+                                                  : NULL;
+    const char *from = any ? strstr(url, any) : NULL;
+
+    return any ? arena_printf(&agent->started->arena, "%.*s//%s:%s", (int)(from - url), url, host, from + strlen(any))
+               : url;
+}
+
+/* Alerts link to the first listener that is no socket in the file system. */
 static void place_alerts(Agent *agent)
 {
     const char *url, *name = board_reader_node(agent->sampling.reader)->hostname;
 
-    for (size_t i = 0; (url = http_server_url(agent->http, i)); i++) {
-        const char *any = strstr(url, "//[::]:") ? "//[::]:" : strstr(url, "//0.0.0.0:") ? "//0.0.0.0:" : NULL;
-        const char *from = any ? strstr(url, any) : url;
-
-        if (strncmp(url, "http", 4) != 0) /* a socket in the file system */
+    for (size_t i = 0; (url = make_url(agent, i, name)); i++) {
+        if (strncmp(url, "http", 4) != 0)
             continue;
-        alerts_place(agent->judge.alerts, any ? arena_printf(&agent->started->arena, "%.*s//%s:%s", (int)(from - url),
-                                                             url, name, from + strlen(any))
-                                              : url);
+        alerts_place(agent->judge.alerts, url);
         return;
     }
 }
@@ -160,7 +207,7 @@ static int open_doors(Agent *agent, Err *err)
     http.limits.idle_timeout_ns = o->write_timeout_ns;
     TRY(http_server_new(&agent->loop, &http, &agent->http, err));
     place_alerts(agent);
-    const char *path = o->control && o->control[0] ? o->control : control_default_path(&agent->config->arena);
+    const char *path = control_path(o->control, &agent->config->arena);
     if (control_listen(&agent->loop, path, agent_control, agent, &agent->control, err) < 0)
         /* without the control socket the agent still serves HTTP */
         log_write(&agent->log, LOG_LEVEL_WARN, "%s; 'stoker status' and 'stoker release' cannot reach this agent",
@@ -204,7 +251,7 @@ static int start_agent(Agent *agent, Err *err)
     agent_watch_files(agent);
     agent->config_fine = true;
     agent->start_ns = board_now(agent->sampling.board);
-    agent_tick(agent);
+    make_tick(agent);
     uv_timer_start(&agent->tick_timer, tick_due, 1, START_TICK_MS);
     return 0;
 }
@@ -212,9 +259,7 @@ static int start_agent(Agent *agent, Err *err)
 static void free_agent(Agent *agent)
 {
     exporter_free(agent->exporter);
-    if (agent->jobs_on)
-        hpc_done(&agent->jobs);
-    vec_done(&agent->job_list);
+    hpc_done(&agent->jobs);
     windows_free(agent->windows);
     activities_free(agent->activities);
     store_free(agent->store);
@@ -231,15 +276,8 @@ static void print_addresses(const Agent *agent)
 {
     const char *url;
 
-    for (size_t i = 0; (url = http_server_url(agent->http, i)); i++) {
-        const char *any = strstr(url, "//[::]:") ? "//[::]:" : strstr(url, "//0.0.0.0:") ? "//0.0.0.0:" : NULL;
-
-        if (any) /* on all addresses: print one that can be opened */
-            printf("stoker agent %s: %.*s//localhost:%s\n", STOKER_VERSION, (int)(strstr(url, any) - url), url,
-                   strstr(url, any) + strlen(any));
-        else
-            printf("stoker agent %s: %s\n", STOKER_VERSION, url);
-    }
+    for (size_t i = 0; (url = make_url(agent, i, "localhost")); i++) /* one that can be opened */
+        printf("stoker agent %s: %s\n", STOKER_VERSION, url);
     fflush(stdout);
     clearerr(stdout); /* a terminal that is gone or a full disk is no reason to end */
 }

@@ -16,8 +16,8 @@
 #include "base/cleanup.h"
 #include "verb/agent/control.h"
 #include "verb/agent/local_node.h"
-#include "verb/check/judge.h"
-#include "verb/incident/past.h"
+#include "verb/check/findings.h"
+#include "verb/past.h"
 #include "verb/look.h"
 
 enum { RESERVE_MS = 150, LOOK_LEAST_MS = 1600 };
@@ -32,50 +32,23 @@ typedef struct CheckOptions {
 } CheckOptions;
 
 static const OptSpec check_opts[] = {
-    {.key = "profile",
-     .short_flag = 'p',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_ENUM,
-     .off = offsetof(CheckOptions, profile),
-     .def = "slurm",
-     .names = check_profile_names,
-     .help = "what is asked: slurm (a reason to drain the node?), liveness and readiness (probes of the agent), prolog "
-             "and epilog (of a job)"},
-    {.key = "gpu",
-     .short_flag = 'g',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_LIST,
-     .off = offsetof(CheckOptions, gpus),
-     .metavar = "GPU",
-     .help = "these GPUs only; prolog and epilog take them from SLURM_JOB_GPUS, NVIDIA_VISIBLE_DEVICES or "
-             "CUDA_VISIBLE_DEVICES"},
-    {.key = "since",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(CheckOptions, since),
-     .env = "SLURM_JOB_START_TIME",
-     .metavar = "TIME",
-     .help = "epilog: when the job began, as seconds since 1970, an instant or a duration before now"},
-    {.key = "shared",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(CheckOptions, shared),
-     .help = "prolog and epilog: others may use the GPUs too, so their processes are no finding"},
-    {.key = "timeout",
-     .short_flag = 't',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_DURATION,
-     .off = offsetof(CheckOptions, timeout_ns),
-     .def = "5s",
-     .min = 200e6,
-     .max = 600e9,
-     .help = "after which it ends whatever agent and driver do"},
-    {.key = "slurm",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(CheckOptions, slurm),
-     .help = "print what scontrol wants as reason, and nothing where all is well"},
-    {.key = "json", .flags = OPT_CLI_ONLY, .type = OPT_BOOL, .off = offsetof(CheckOptions, json), .help = "as JSON"},
+    OPT_ROW(
+        "profile", OPT_ENUM, CheckOptions, profile, .short_flag = 'p', .def = "slurm", .names = check_profile_names,
+        .help =
+            "what is asked: slurm (a reason to drain the node?), liveness and readiness (probes of the agent), prolog "
+            "and epilog (of a job)"),
+    OPT_ROW("gpu", OPT_LIST, CheckOptions, gpus, .short_flag = 'g', .metavar = "GPU",
+            .help = "these GPUs only; prolog and epilog take them from SLURM_JOB_GPUS, NVIDIA_VISIBLE_DEVICES or "
+                    "CUDA_VISIBLE_DEVICES"),
+    OPT_ROW("since", OPT_STRING, CheckOptions, since, .env = "SLURM_JOB_START_TIME", .metavar = "TIME",
+            .help = "epilog: when the job began, as seconds since 1970, an instant or a duration before now"),
+    OPT_ROW("shared", OPT_BOOL, CheckOptions, shared,
+            .help = "prolog and epilog: others may use the GPUs too, so their processes are no finding"),
+    OPT_ROW("timeout", OPT_DURATION, CheckOptions, timeout_ns, .short_flag = 't', .def = "5s", .min = 200e6,
+            .max = 600e9, .help = "after which it ends whatever agent and driver do"),
+    OPT_ROW("slurm", OPT_BOOL, CheckOptions, slurm,
+            .help = "print what scontrol wants as reason, and nothing where all is well"),
+    OPT_ROW("json", OPT_BOOL, CheckOptions, json, .help = "as JSON"),
     LOOK_OPTS(CheckOptions),
 };
 
@@ -105,6 +78,15 @@ static int unknown_code(const CheckOptions *o)
     return o->profile == CHECK_LIVENESS || o->profile == CHECK_READINESS ? EXIT_FINDING : EXIT_UNKNOWN;
 }
 
+static void write_unknown(const CheckOptions *o, const char *why, Str *out)
+{
+    const int code = unknown_code(o);
+    char line[CHECK_TEXT_CAP];
+
+    snprintf(line, sizeof line, "%s: %s", code == EXIT_UNKNOWN ? "unknown" : "not ready", why);
+    check_write_line((CheckProfile)o->profile, format_of(o), code, line, out);
+}
+
 static void arm_timer(const CheckOptions *o)
 {
     const uint64_t us = o->timeout_ns / NS_PER_US;
@@ -117,7 +99,7 @@ static void arm_timer(const CheckOptions *o)
     str_init_room(&words, last_words, sizeof last_words);
     duration_format(span, o->timeout_ns);
     snprintf(why, sizeof why, "no answer within %s", span);
-    check_write_unknown((CheckProfile)o->profile, unknown_code(o), why, format_of(o), &words);
+    write_unknown(o, why, &words);
     last_code = unknown_code(o);
     last_len = (int)words.len;
     sigaction(SIGALRM, &action, NULL);
@@ -133,23 +115,22 @@ static int print_answer(const char *text, size_t len, int code)
     return code;
 }
 
-static int say_unknown(const CheckOptions *o, const char *why)
+static int print_unknown(const CheckOptions *o, const char *why)
 {
     char room[2 * CHECK_TEXT_CAP];
-    const int code = unknown_code(o);
     Str words;
 
     str_init_room(&words, room, sizeof room);
-    check_write_unknown((CheckProfile)o->profile, code, why, format_of(o), &words);
-    return print_answer(words.text, words.len, code);
+    write_unknown(o, why, &words);
+    return print_answer(words.text, words.len, unknown_code(o));
 }
 
 /* --- the question ------------------------------------------------------------------------------------------------- */
 
+/* The words for check_answer. */
 typedef struct Question {
-    uint64_t since_ms;
-    const char *gpus[CHECK_GPUS_MAX];
-    size_t gpu_count;
+    const char *words[CHECK_WORDS_MAX];
+    size_t count;
     bool no_gpus; /* the job was given none */
 } Question;
 
@@ -175,14 +156,14 @@ static int split_gpus(VerbCall *call, const char *name, const char *text, Questi
         return EXIT_FINE;
     }
     for (char *word; (word = strsep(&rest, ","));) {
-        if (q->gpu_count == CHECK_GPUS_MAX || !word[0] || strpbrk(word, " \t\r\n"))
+        if (q->count == CHECK_WORDS_MAX || !word[0] || strpbrk(word, " \t\r\n"))
             return verb_failf(call, EXIT_USAGE, "%s: '%.80s' is no list of GPUs", name, text);
-        q->gpus[q->gpu_count++] = word;
+        q->words[q->count++] = word;
     }
     return EXIT_FINE;
 }
 
-static int ask_gpus(VerbCall *call, const CheckOptions *o, Question *q)
+static int add_gpus(VerbCall *call, const CheckOptions *o, Question *q)
 {
     static const char *const names[] = {"SLURM_JOB_GPUS", "NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"};
     int code = EXIT_FINE;
@@ -202,37 +183,51 @@ static int ask_gpus(VerbCall *call, const CheckOptions *o, Question *q)
     return EXIT_FINE;
 }
 
-static int ask_since(VerbCall *call, const CheckOptions *o, Question *q)
+/* When the job began, in milliseconds since 1970; 0: not known. */
+static int find_since_ms(VerbCall *call, const CheckOptions *o, uint64_t *ret)
 {
     const char *text = o->since;
-    uint64_t seconds, since;
+    uint64_t since_ns;
 
+    *ret = 0;
     if (!text || o->profile != CHECK_EPILOG)
         return EXIT_FINE;
-    if (number_parse_u64(text, 0, UINT64_MAX / NS_PER_S, &seconds, NULL) == 0)
-        since = seconds * NS_PER_S;
-    else if (past_since(text, clock_real(clock_kernel()), &since, &call->err) < 0)
+    if (number_parse_u64(text, 0, UINT64_MAX / NS_PER_S, ret, NULL) == 0) {
+        *ret *= NS_PER_S / NS_PER_MS;
+        return EXIT_FINE;
+    }
+    if (past_since(text, clock_real(clock_kernel()), &since_ns, &call->err) < 0)
         return verb_failf(call, EXIT_USAGE, "--since: '%s' is no time; seconds since 1970, 2h or an instant are", text);
-    q->since_ms = since / NS_PER_MS;
+    *ret = since_ns / NS_PER_MS;
     return EXIT_FINE;
+}
+
+static int make_question(VerbCall *call, const CheckOptions *o, Question *ret)
+{
+    uint64_t since_ms;
+    const int code = find_since_ms(call, o, &since_ms);
+
+    if (code != EXIT_FINE)
+        return code;
+    *ret = (Question){.words = {"check", check_profile_names[o->profile], check_format_names[format_of(o)],
+                                arena_printf(call->arena, "%" PRIu64, since_ms), o->shared ? "1" : "0"},
+                      .count = 5};
+    return add_gpus(call, o, ret);
 }
 
 /* --- the answer --------------------------------------------------------------------------------------------------- */
 
-static int ask_agent(VerbCall *call, const CheckOptions *o, const Question *q, const char *path, Str *out,
-                     int *ret_code)
+static int ask_agent(VerbCall *call, const CheckOptions *o, const Question *q, Str *out, int *ret_code)
 {
-    static const char *const formats[] = {"line", "json", "reason"};
+    const char *path = control_path(o->look.control, call->arena);
     const int timeout_ms = (int)(o->timeout_ns / NS_PER_MS);
     char room[CONTROL_LINE_MAX];
     Str line;
 
     str_init_room(&line, room, sizeof room);
-    str_addf(&line, "check %s %s %" PRIu64 " %d", check_profile_names[o->profile], formats[format_of(o)], q->since_ms,
-             o->shared);
-    for (size_t i = 0; i < q->gpu_count; i++)
-        str_addf(&line, " %s", q->gpus[i]);
-    if (line.overflow || q->gpu_count + 5 > CONTROL_WORDS_MAX)
+    for (size_t i = 0; i < q->count; i++)
+        str_addf(&line, "%s%s", i ? " " : "", q->words[i]);
+    if (line.overflow || q->count > CONTROL_WORDS_MAX)
         return err_set(&call->err, -E2BIG, "these are too many GPUs for one question");
     return control_ask(path, line.text, timeout_ms > 2 * RESERVE_MS ? timeout_ms - RESERVE_MS : timeout_ms, out,
                        ret_code, &call->err);
@@ -246,66 +241,60 @@ static int look_alone(VerbCall *call, const CheckOptions *o, const Question *q, 
         .library = o->look.library ? o->look.library : "",
         .root = o->look.root,
         .limit_ns = left > (LOOK_LEAST_MS + 1000) * NS_PER_MS ? left - NS_PER_S : LOOK_LEAST_MS * NS_PER_MS};
-    const CheckAsk ask = {.profile = (CheckProfile)o->profile,
-                          .since_real_ns = q->since_ms * NS_PER_MS,
-                          .shared = o->shared,
-                          .gpus = q->gpus,
-                          .gpu_count = q->gpu_count};
     CLEANUP(local_node_free_at) LocalNode *local = NULL;
-    CLEANUP_FREE CheckResult *result = calloc(1, sizeof *result);
     CLEANUP(str_done) Str out = {0};
 
-    if (!result || local_node_new(&options, &local, &call->err) < 0)
-        return say_unknown(o, call->err.text);
-    const Snapshot *seen = local_node_wait(local);
-    check_judge(seen, &ask, result);
+    if (local_node_new(&options, &local, &call->err) < 0)
+        return print_unknown(o, call->err.text);
     str_init(&out, CONTROL_REPLY_MAX);
-    check_write(&ask, result, format_of(o), &out);
+    const int code = check_answer(local_node_wait(local), false, q->words, q->count, &out);
     /* what ends the look may take until the deadline, and no longer */
-    return print_answer(out.text, out.len, result->code);
+    return print_answer(out.text, out.len, code);
 }
 
 static int answer_question(VerbCall *call, const CheckOptions *o, const Question *q)
 {
     const uint64_t deadline_ns = clock_monotonic(clock_kernel()) + o->timeout_ns;
-    const char *path = o->look.control ? o->look.control : control_default_path(call->arena);
     CLEANUP(str_done) Str out = {0};
     int code = EXIT_UNKNOWN;
 
     str_init(&out, CONTROL_REPLY_MAX);
     if (o->look.alone && unknown_code(o) == EXIT_UNKNOWN)
         return look_alone(call, o, q, deadline_ns);
-    const int rc = ask_agent(call, o, q, path, &out, &code);
+    const int rc = ask_agent(call, o, q, &out, &code);
     if (rc == 0 && code == EXIT_USAGE)
-        return say_unknown(o, "the agent does not understand; is it of another version?");
+        return print_unknown(o, "the agent does not understand; is it of another version?");
     if (rc == 0)
         return print_answer(out.text, out.len, code);
     if (o->look.control || unknown_code(o) == EXIT_FINDING || (rc != -ENOENT && rc != -ECONNREFUSED))
-        return say_unknown(o, call->err.text);
+        return print_unknown(o, call->err.text);
     return look_alone(call, o, q, deadline_ns);
+}
+
+static int print_no_gpu(const CheckOptions *o)
+{
+    char room[2 * CHECK_TEXT_CAP];
+    Str words;
+
+    str_init_room(&words, room, sizeof room);
+    check_write_line((CheckProfile)o->profile, format_of(o), EXIT_FINE, "ok: the job has no GPU", &words);
+    return print_answer(words.text, words.len, EXIT_FINE);
 }
 
 static int check_run(VerbCall *call, const void *options)
 {
     const CheckOptions *o = options;
-    Question question = {0};
+    Question question;
     int code;
 
     if (call->args.len > 0)
         return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
     if (o->json && o->slurm)
         return verb_failf(call, EXIT_USAGE, "--json and --slurm do not go together");
-    if ((code = ask_gpus(call, o, &question)) != EXIT_FINE || (code = ask_since(call, o, &question)) != EXIT_FINE)
+    if ((code = make_question(call, o, &question)) != EXIT_FINE)
         return code;
-    if (question.no_gpus && question.gpu_count == 0) {
-        static const char none[] = "{\"profile\":\"%s\",\"status\":\"fine\",\"code\":0,\"line\":\"ok: the job has no "
-                                   "GPU\",\"agent\":false,\"gpus\":0,\"count\":0,\"findings\":[]}\n";
-        if (o->json)
-            printf(none, check_profile_names[o->profile]);
-        else
-            puts(o->slurm ? "" : "ok: the job has no GPU");
-        return EXIT_FINE;
-    }
+    if (question.no_gpus && question.count == 5)
+        return print_no_gpu(o);
     arm_timer(o);
     return answer_question(call, o, &question);
 }
@@ -326,8 +315,6 @@ const Verb verb_check = {
                   "1  something is; the line says what\n"
                   "2  the command line is wrong\n"
                   "3  could not tell, or not in time",
-    .opts = check_opts,
-    .opt_count = ARRAY_LEN(check_opts),
-    .opt_size = sizeof(CheckOptions),
+    VERB_OPTS(check_opts, CheckOptions),
     .run = check_run,
 };

@@ -22,35 +22,17 @@ typedef struct GrafanaOptions {
 } GrafanaOptions;
 
 static const OptSpec grafana_opts[] = {
-    {.key = "names",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_ENUM,
-     .off = offsetof(GrafanaOptions, names),
-     .def = "stoker",
-     .names = naming_names,
-     .help = "whose metrics: Stoker's where it has them, or only those that dcgm-exporter has too"},
-    {.key = "datasource",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(GrafanaOptions, datasource),
-     .metavar = "UID",
-     .help = "uid of the data source in Grafana; without: a list to choose from on the dashboard"},
-    {.key = "exported",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(GrafanaOptions, exported),
-     .help = "pods are in the labels exported_pod and exported_namespace, as a scrape without honor_labels makes them"},
-    {.key = "all",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(GrafanaOptions, all),
-     .metavar = "DIR",
-     .help = "write every dashboard as a file in DIR, and print the names of the files"},
-    {.key = "list",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(GrafanaOptions, list),
-     .help = "list the dashboards"},
+    OPT_ROW("names", OPT_ENUM, GrafanaOptions, names, .def = "stoker", .names = naming_names,
+            .help = "whose metrics: Stoker's where it has them, or only those that dcgm-exporter has too"),
+    OPT_ROW("datasource", OPT_STRING, GrafanaOptions, datasource, .metavar = "UID",
+            .help = "uid of the data source in Grafana; without: a list to choose from on the dashboard"),
+    OPT_ROW(
+        "exported", OPT_BOOL, GrafanaOptions, exported,
+        .help =
+            "pods are in the labels exported_pod and exported_namespace, as a scrape without honor_labels makes them"),
+    OPT_ROW("all", OPT_STRING, GrafanaOptions, all, .metavar = "DIR",
+            .help = "write every dashboard as a file in DIR, and print the names of the files"),
+    OPT_ROW("list", OPT_BOOL, GrafanaOptions, list, .help = "list the dashboards"),
 };
 
 /* --- the installed files ------------------------------------------------------------------------------------------ */
@@ -229,9 +211,7 @@ static const Verb verb_grafana = {
     .exit_codes = "0  it is printed\n"
                   "2  the command line is wrong\n"
                   "3  a file could not be read or written",
-    .opts = grafana_opts,
-    .opt_count = ARRAY_LEN(grafana_opts),
-    .opt_size = sizeof(GrafanaOptions),
+    VERB_OPTS(grafana_opts, GrafanaOptions),
     .run = grafana_run,
 };
 

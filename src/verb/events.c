@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "service/journal/journal.h"
 #include "verb/agent/control.h"
-#include "verb/incident/past.h"
+#include "verb/past.h"
 
 enum { POLL_MS = 250, TOLD_MAX = 4096, BEFORE_FOLLOW = 10, LINE_MAX_BYTES = 16384 };
 
@@ -26,30 +26,12 @@ typedef struct EventsOptions {
 } EventsOptions;
 
 static const OptSpec events_opts[] = {
-    {.key = "follow",
-     .short_flag = 'f',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(EventsOptions, follow),
-     .help = "wait for more, until interrupted"},
-    {.key = "since",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(EventsOptions, since),
-     .metavar = "TIME",
-     .help = "from then on: 1h, or 2026-01-05T08:00:00Z (without: 1d; with --follow the last ten)"},
-    {.key = "device",
-     .short_flag = 'd',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(EventsOptions, device),
-     .metavar = "GPU",
-     .help = "only those of this GPU (index, UUID, PCI address), or of the 'node' itself"},
-    {.key = "json",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(EventsOptions, json),
-     .help = "a JSON object per line"},
+    OPT_ROW("follow", OPT_BOOL, EventsOptions, follow, .short_flag = 'f', .help = "wait for more, until interrupted"),
+    OPT_ROW("since", OPT_STRING, EventsOptions, since, .metavar = "TIME",
+            .help = "from then on: 1h, or 2026-01-05T08:00:00Z (without: 1d; with --follow the last ten)"),
+    OPT_ROW("device", OPT_STRING, EventsOptions, device, .short_flag = 'd', .metavar = "GPU",
+            .help = "only those of this GPU (index, UUID, PCI address), or of the 'node' itself"),
+    OPT_ROW("json", OPT_BOOL, EventsOptions, json, .help = "a JSON object per line"),
     PAST_OPTS(EventsOptions),
 };
 
@@ -65,7 +47,7 @@ typedef struct Reader {
     const EventsOptions *o;
     Past past;
     IncidentStyle style;
-    uint64_t next, agent;    /* number of the last event that is known; which agent it was */
+    EventsHead head;         /* of the agent's last answer */
     uint64_t told[TOLD_MAX]; /* hashes of those that were printed last */
     size_t told_len;
     bool broken; /* nobody reads on */
@@ -110,42 +92,18 @@ static void print_event(Reader *reader, const EventSeen *seen)
 
 /* --- the past ----------------------------------------------------------------------------------------------------- */
 
-static void take_kept(void *self, const Event *event, const char *incident)
-{
-    EventSeenList *list = self;
-    EventSeen seen = {.event = *event, .gpu = DEVICE_NO_NUMBER};
-
-    snprintf(seen.incident, sizeof seen.incident, "%s", incident);
-    vec_push(list, seen);
-}
-
-/* "NEXT AGENT", then an event per line. 0, or -errno. */
-static int ask_agent(Reader *reader, uint64_t from, EventSeenList *list, uint64_t *ret_next, uint64_t *ret_agent)
+static int ask_agent(Reader *reader, uint64_t from, EventSeenList *list, EventsHead *ret_head)
 {
     CLEANUP(str_done) Str out = {0};
     char line[64];
     int code;
 
     str_init(&out, CONTROL_REPLY_MAX);
-    snprintf(line, sizeof line, "events json 0 0 %" PRIu64, from);
+    snprintf(line, sizeof line, "events %" PRIu64, from);
     TRY(past_ask(&reader->past, line, &out, &code));
-    const char *at = out.text + strcspn(out.text, "\n");
-    const size_t head = strcspn(out.text, " \n");
-    *ret_agent = 0;
-    if (code != EXIT_FINE || *at != '\n' || number_parsen_u64(out.text, head, 0, UINT64_MAX, ret_next, NULL) < 0)
+    if (code != EXIT_FINE || events_read(out.text, out.len, list, ret_head, NULL) < 0)
         return err_set(&reader->past.call->err, -EPROTO,
                        "the agent's answer is not understood; is it another version?");
-    if (out.text[head] == ' ')
-        (void)number_parsen_u64(out.text + head + 1, (size_t)(at - out.text) - head - 1, 0, UINT64_MAX, ret_agent,
-                                NULL);
-    while (*at && at[1]) {
-        const size_t len = strcspn(++at, "\n");
-        EventSeen seen;
-
-        if (len && event_read(at, len, &seen, &reader->past.call->err) == 0)
-            vec_push(list, seen);
-        at += len;
-    }
     return 0;
 }
 
@@ -178,26 +136,16 @@ static void drop_doubles(EventSeenList *list, size_t agents)
     list->len = kept;
 }
 
-/* The journal knows no indexes: those that the agent gives for the same address. */
-static void name_gpus(EventSeenList *list, size_t agents)
-{
-    for (size_t i = agents; i < list->len; i++)
-        for (size_t k = 0; k < agents && list->at[i].event.has_pci && list->at[i].gpu == DEVICE_NO_NUMBER; k++)
-            if (list->at[k].event.has_pci && pci_compare(list->at[k].event.pci, list->at[i].event.pci) == 0)
-                list->at[i].gpu = list->at[k].gpu;
-}
-
 static int read_past(Reader *reader, uint64_t since, EventSeenList *list)
 {
     const Past *past = &reader->past;
-    const JournalQuery query = {.state = -1, .from_real_ns = since, .to_real_ns = UINT64_MAX, .limit = PAST_MOST};
     int rc = -ENOENT;
 
     if (past->agent)
-        TRY(ask_agent(reader, 0, list, &reader->next, &reader->agent));
+        TRY(ask_agent(reader, 0, list, &reader->head));
     const size_t agents = list->len;
     if (past->journal[0])
-        rc = journal_read_events(past->journal, &query, take_kept, list, &past->call->err);
+        rc = journal_read_events(past->journal, since, list, &past->call->err);
     if (rc < 0 && !past->agent)
         return rc == -ENOENT
                    ? err_set(&past->call->err, rc,
@@ -206,15 +154,7 @@ static int read_past(Reader *reader, uint64_t since, EventSeenList *list)
                    : err_add(&past->call->err, "'%s'", past->journal);
     if (rc < 0 && rc != -ENOENT)
         fprintf(stderr, "%s: %s; older events are not shown\n", past->call->path, past->call->err.text);
-    name_gpus(list, agents);
     drop_doubles(list, agents);
-    /* the journal gives the newest first; of the same instant the order of coming must stay */
-    for (size_t i = agents, k = list->len; i + 1 < k; i++) {
-        const EventSeen swap = list->at[--k];
-
-        list->at[k] = list->at[i];
-        list->at[i] = swap;
-    }
     if (list->len)
         qsort(list->at, list->len, sizeof *list->at, by_time);
     return 0;
@@ -253,23 +193,21 @@ static void tell_new(Reader *reader, const EventSeenList *list, bool again)
 static void look_again(Reader *reader, bool *away)
 {
     EventSeenList list = {0};
-    uint64_t next = 0, agent = 0;
-    int rc = ask_agent(reader, reader->next, &list, &next, &agent);
+    EventsHead head = {0};
+    bool again = *away;
+    int rc = again ? 0 : ask_agent(reader, reader->head.next, &list, &head);
 
-    if (rc == 0 && (agent != reader->agent || next < reader->next || *away)) {
+    again |= rc == 0 && (head.started_real_ns != reader->head.started_real_ns || head.next < reader->head.next);
+    if (again) {
         vec_clear(&list);
-        rc = ask_agent(reader, 0, &list, &next, &agent);
-        if (rc == 0)
-            tell_new(reader, &list, true);
-    } else if (rc == 0) {
-        tell_new(reader, &list, false);
+        rc = ask_agent(reader, 0, &list, &head);
     }
     if (rc < 0 && !*away)
         fprintf(stderr, "%s: %s; waiting for it\n", reader->past.call->path, reader->past.call->err.text);
     *away = rc < 0;
     if (rc == 0) {
-        reader->next = next;
-        reader->agent = agent;
+        tell_new(reader, &list, again);
+        reader->head = head;
     }
     vec_done(&list);
 }
@@ -352,8 +290,6 @@ const Verb verb_events = {
     .exit_codes = "0  fine, also when interrupted\n"
                   "2  the command line is wrong\n"
                   "3  neither an agent nor a journal answers",
-    .opts = events_opts,
-    .opt_count = ARRAY_LEN(events_opts),
-    .opt_size = sizeof(EventsOptions),
+    VERB_OPTS(events_opts, EventsOptions),
     .run = events_run,
 };

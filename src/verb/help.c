@@ -10,28 +10,16 @@
 #include "version.h"
 
 typedef struct HelpOptions {
-    bool man;
+    bool man, completion, complete;
     const char *man_pages;
-    bool completion;
 } HelpOptions;
 
 static const OptSpec help_opts[] = {
-    {.key = "man",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(HelpOptions, man),
-     .help = "as a man page (roff)"},
-    {.key = "man-pages",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(HelpOptions, man_pages),
-     .metavar = "FOLDER",
-     .help = "write the man pages of all verbs there"},
-    {.key = "completion",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(HelpOptions, completion),
-     .help = "print the completion of all verbs for bash"},
+    OPT_ROW("man", OPT_BOOL, HelpOptions, man, .help = "as a man page (roff)"),
+    OPT_ROW("man-pages", OPT_STRING, HelpOptions, man_pages, .metavar = "FOLDER",
+            .help = "write the man pages of all verbs there"),
+    OPT_ROW("completion", OPT_BOOL, HelpOptions, completion, .help = "print the completion of all verbs for bash"),
+    OPT_ROW("complete", OPT_BOOL, HelpOptions, complete, .help = "for a shell: print what may follow these words"),
 };
 
 enum { PAGES_MAX = 64, PATH_MAX_BYTES = 64 };
@@ -82,18 +70,54 @@ static int write_man_pages(const Pages *pages, const char *folder, Err *err)
     return 0;
 }
 
+/* Asks the program itself what may come, so that it is never out of date. bash makes a word of its own of the '=' in
+ * --flag=value. */
+static const char bash_completion[] =
+    "# bash completion for stoker\n"
+    "_stoker()\n"
+    "{\n"
+    "    local cur=\"${COMP_WORDS[COMP_CWORD]}\"\n"
+    "    [[ $cur == '=' ]] && cur=''\n"
+    "    COMPREPLY=($(compgen -W \"$(\"${COMP_WORDS[0]}\" help --complete -- \"${COMP_WORDS[@]:1:COMP_CWORD-1}\" "
+    "2>/dev/null)\" -- \"$cur\"))\n"
+    "}\n"
+    "complete -o default -F _stoker stoker\n";
+
+/* What may follow the words: verbs below the one that they name, and its flags or the values of the last one. */
+static void write_completion(const OptArgs *words, Str *out)
+{
+    static const OptPage bare = {.program = "stoker", .summary = ""};
+    const Verb *const *list = verbs;
+    const char *before = "", *near;
+    OptPage page = bare;
+    size_t i = 0;
+
+    for (const Verb *verb; list && i < words->len && (verb = verb_find(list, &words->items[i], 1, &near)); i++) {
+        page = verb->run ? verb_page(verb, "stoker") : bare;
+        list = verb->subs;
+    }
+    for (size_t k = i; k < words->len; k++)
+        if (strcmp(words->items[k], "=") != 0)
+            before = words->items[k];
+    opt_complete(&page, before, out);
+    for (; i == words->len && list && *list; list++)
+        str_addf(out, "%s\n", (*list)->name);
+}
+
 static int help_run(VerbCall *call, const void *options)
 {
     const HelpOptions *o = options;
     CLEANUP(str_done) Str text;
     str_init(&text, 4 << 20);
-    if (o->completion || o->man_pages) {
+    if (o->man_pages) {
         static Pages pages;
         pages_collect(&pages, verbs, "stoker");
-        if (o->man_pages)
-            return write_man_pages(&pages, o->man_pages, &call->err) < 0 ? verb_fail(call, EXIT_UNKNOWN) : EXIT_FINE;
-        opt_bash(pages.pages, pages.count, &text);
-        fputs(text.text, stdout);
+        return write_man_pages(&pages, o->man_pages, &call->err) < 0 ? verb_fail(call, EXIT_UNKNOWN) : EXIT_FINE;
+    }
+    if (o->completion || o->complete) {
+        if (o->complete)
+            write_completion(&call->args, &text);
+        fputs(o->complete ? text.text : bash_completion, stdout);
         return EXIT_FINE;
     }
     if (call->args.len == 0) {
@@ -127,8 +151,6 @@ const Verb verb_help = {
     .examples = "stoker help sim run         # the options of `sim run`\n"
                 "stoker help --man sim run   # its man page\n"
                 "stoker help --completion > /etc/bash_completion.d/stoker",
-    .opts = help_opts,
-    .opt_count = ARRAY_LEN(help_opts),
-    .opt_size = sizeof(HelpOptions),
+    VERB_OPTS(help_opts, HelpOptions),
     .run = help_run,
 };

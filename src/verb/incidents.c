@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "service/journal/journal.h"
 #include "verb/agent/control.h"
-#include "verb/incident/past.h"
+#include "verb/past.h"
 #include "verb/trace/outfile.h"
 
 enum { OUT_MAX = 256 << 20 };
@@ -32,38 +32,21 @@ typedef struct ClearOptions {
 } ClearOptions;
 
 static const OptSpec list_opts[] = {
-    {.key = "all",
-     .short_flag = 'a',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(ListOptions, all),
-     .help = "those that are over too"},
-    {.key = "since",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(ListOptions, since),
-     .metavar = "TIME",
-     .help = "with those that have changed since: 1d, or 2026-01-05T08:00:00Z"},
-    {.key = "device",
-     .short_flag = 'd',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(ListOptions, device),
-     .metavar = "GPU",
-     .help = "only those of this GPU (index, UUID, PCI address), switch, or 'node'"},
-    {.key = "json", .flags = OPT_CLI_ONLY, .type = OPT_BOOL, .off = offsetof(ListOptions, json), .help = "as JSON"},
+    OPT_ROW("all", OPT_BOOL, ListOptions, all, .short_flag = 'a', .help = "those that are over too"),
+    OPT_ROW("since", OPT_STRING, ListOptions, since, .metavar = "TIME",
+            .help = "with those that have changed since: 1d, or 2026-01-05T08:00:00Z"),
+    OPT_ROW("device", OPT_STRING, ListOptions, device, .short_flag = 'd', .metavar = "GPU",
+            .help = "only those of this GPU (index, UUID, PCI address), switch, or 'node'"),
+    OPT_ROW("json", OPT_BOOL, ListOptions, json, .help = "as JSON"),
     PAST_OPTS(ListOptions),
 };
 
 static const OptSpec show_opts[] = {
-    {.key = "json", .flags = OPT_CLI_ONLY, .type = OPT_BOOL, .off = offsetof(ShowOptions, json), .help = "as JSON"},
-    {.key = "bundle",
-     .short_flag = 'b',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(ShowOptions, bundle),
-     .metavar = "FILE",
-     .help = "write its black box: evidence and the readings around it, as JSON (.gz: packed, -: to standard output)"},
+    OPT_ROW("json", OPT_BOOL, ShowOptions, json, .help = "as JSON"),
+    OPT_ROW(
+        "bundle", OPT_STRING, ShowOptions, bundle, .short_flag = 'b', .metavar = "FILE",
+        .help =
+            "write its black box: evidence and the readings around it, as JSON (.gz: packed, -: to standard output)"),
     PAST_OPTS(ShowOptions),
 };
 
@@ -207,14 +190,10 @@ static int clear_run(VerbCall *call, const void *options)
 
     if (code != EXIT_FINE)
         return code;
-    const Past past = {.call = call, .control = o->past.control ? o->past.control : control_default_path(call->arena)};
     snprintf(line, sizeof line, "clear %s %s", call->args.items[0], past_who(call->arena));
     str_init(&out, CONTROL_REPLY_MAX);
-    if (past_ask(&past, line, &out, &code) < 0)
-        return verb_fail(call, EXIT_UNKNOWN);
-    if (code != EXIT_FINE)
-        fprintf(stderr, "%s: %s", call->path, out.text);
-    else
+    code = past_order(call, o->past.control, line, &out);
+    if (code == EXIT_FINE)
         fputs(out.text, stdout);
     return code;
 }
@@ -232,9 +211,7 @@ static const Verb verb_show = {
     .exit_codes = "0  it is shown\n"
                   "2  the command line is wrong\n"
                   "3  there is no such incident or no black box of it, or neither an agent nor a journal",
-    .opts = show_opts,
-    .opt_count = ARRAY_LEN(show_opts),
-    .opt_size = sizeof(ShowOptions),
+    VERB_OPTS(show_opts, ShowOptions),
     .run = show_run,
 };
 
@@ -244,15 +221,14 @@ static const Verb verb_clear = {
     .usage = "ID",
     .description =
         "Says that an incident is over. Most end by themselves when their cause is gone or the GPU was reset; this is "
-        "for those that only a person can end, and for those who know better. A new sign reopens it. For root and the "
+        "for those that only a person can end, and for those who know better. New evidence reopens it. For root and "
+        "the "
         "agent's own user.",
     .examples = "stoker incidents clear 1jf8v3k2m0",
     .exit_codes = "0  it is over\n"
                   "2  the command line is wrong\n"
                   "3  there is no such open incident, no agent answers, or you may not",
-    .opts = clear_opts,
-    .opt_count = ARRAY_LEN(clear_opts),
-    .opt_size = sizeof(ClearOptions),
+    VERB_OPTS(clear_opts, ClearOptions),
     .run = clear_run,
 };
 
@@ -273,9 +249,7 @@ const Verb verb_incidents = {
                   "1  an incident of severity warning or worse is open\n"
                   "2  the command line is wrong\n"
                   "3  neither an agent nor a journal answers",
-    .opts = list_opts,
-    .opt_count = ARRAY_LEN(list_opts),
-    .opt_size = sizeof(ListOptions),
+    VERB_OPTS(list_opts, ListOptions),
     .run = incidents_run,
     .subs = subs,
 };

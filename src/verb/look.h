@@ -14,25 +14,9 @@ typedef struct LookOptions {
 } LookOptions;
 
 #define LOOK_OPTS(Of)                                                                                                  \
-    {.key = "alone",                                                                                                   \
-     .flags = OPT_CLI_ONLY,                                                                                            \
-     .type = OPT_BOOL,                                                                                                 \
-     .off = offsetof(Of, look.alone),                                                                                  \
-     .help = "look for yourself even where an agent runs"},                                                            \
-        {.key = "control",                                                                                             \
-         .flags = OPT_CLI_ONLY,                                                                                        \
-         .type = OPT_STRING,                                                                                           \
-         .off = offsetof(Of, look.control),                                                                            \
-         .metavar = "FILE",                                                                                            \
-         .help = "the agent's control socket"},                                                                        \
-        {.key = "driver-library",                                                                                      \
-         .flags = OPT_CLI_ONLY,                                                                                        \
-         .type = OPT_STRING,                                                                                           \
-         .off = offsetof(Of, look.library),                                                                            \
-         .env = "STOKER_DRIVER_LIBRARY",                                                                               \
-         .metavar = "FILE",                                                                                            \
-         .help = "without an agent: the driver's library"},                                                            \
-    {                                                                                                                  \
-        .key = "root", .flags = OPT_CLI_ONLY, .type = OPT_STRING, .off = offsetof(Of, look.root),                      \
-        .env = "STOKER_ROOT", .metavar = "DIR", .help = "without an agent: read /proc and /sys below DIR"              \
-    }
+    OPT_ROW("alone", OPT_BOOL, Of, look.alone, .help = "look for yourself even where an agent runs"),                  \
+        OPT_ROW("control", OPT_STRING, Of, look.control, .metavar = "FILE", .help = "the agent's control socket"),     \
+        OPT_ROW("driver-library", OPT_STRING, Of, look.library, .env = "STOKER_DRIVER_LIBRARY", .metavar = "FILE",     \
+                .help = "without an agent: the driver's library"),                                                     \
+        OPT_ROW("root", OPT_STRING, Of, look.root, .env = "STOKER_ROOT", .metavar = "DIR",                             \
+                .help = "without an agent: read /proc and /sys below DIR")

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "engine/health/maintenance.h"
 #include "verb/agent/control.h"
-#include "verb/incident/past.h"
+#include "verb/past.h"
 
 enum { GPUS_CAP = 512, REASON_WORDS = CONTROL_WORDS_MAX - 8 };
 
@@ -22,62 +22,24 @@ typedef struct MaintenanceOptions {
 } MaintenanceOptions;
 
 #define CONTROL_OPT                                                                                                    \
-    {                                                                                                                  \
-        .key = "control", .flags = OPT_CLI_ONLY, .type = OPT_STRING, .off = offsetof(MaintenanceOptions, control),     \
-        .metavar = "FILE", .help = "the agent's control socket"                                                        \
-    }
+    OPT_ROW("control", OPT_STRING, MaintenanceOptions, control, .metavar = "FILE", .help = "the agent's control socket")
 
 static const OptSpec start_opts[] = {
-    {.key = "for",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_DURATION,
-     .off = offsetof(MaintenanceOptions, for_ns),
-     .def = "1h",
-     .min = 1e9,
-     .max = 366. * 86400e9,
-     .help = "how long; then it ends by itself"},
-    {.key = "reason",
-     .short_flag = 'r',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(MaintenanceOptions, reason),
-     .metavar = "TEXT",
-     .help = "why, for those who wonder"},
-    {.key = "gpu",
-     .short_flag = 'g',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_LIST,
-     .off = offsetof(MaintenanceOptions, gpus),
-     .metavar = "GPU",
-     .help = "this GPU only (index, UUID, PCI address); again for more; without: the whole node"},
+    OPT_ROW("for", OPT_DURATION, MaintenanceOptions, for_ns, .def = "1h", .min = 1e9, .max = 366. * 86400e9,
+            .help = "how long; then it ends by itself"),
+    OPT_ROW("reason", OPT_STRING, MaintenanceOptions, reason, .short_flag = 'r', .metavar = "TEXT",
+            .help = "why, for those who wonder"),
+    OPT_ROW("gpu", OPT_LIST, MaintenanceOptions, gpus, .short_flag = 'g', .metavar = "GPU",
+            .help = "this GPU only (index, UUID, PCI address); again for more; without: the whole node"),
     CONTROL_OPT,
 };
 
 static const OptSpec stop_opts[] = {CONTROL_OPT};
 
 static const OptSpec list_opts[] = {
-    {.key = "json",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(MaintenanceOptions, json),
-     .help = "as JSON"},
+    OPT_ROW("json", OPT_BOOL, MaintenanceOptions, json, .help = "as JSON"),
     CONTROL_OPT,
 };
-
-static int ask_agent(VerbCall *call, const MaintenanceOptions *o, const char *line, Str *out)
-{
-    const Past past = {.call = call, .control = o->control ? o->control : control_default_path(call->arena)};
-    int code;
-
-    str_init(out, CONTROL_REPLY_MAX);
-    if (strlen(line) + 1 >= CONTROL_LINE_MAX)
-        return verb_failf(call, EXIT_USAGE, "reason and GPUs together are too long");
-    if (past_ask(&past, line, out, &code) < 0)
-        return verb_fail(call, EXIT_UNKNOWN);
-    if (code != EXIT_FINE)
-        fprintf(stderr, "%s: %s", call->path, out->text);
-    return code;
-}
 
 /* One line of words with single blanks; how many. */
 static size_t clean_words(const char *text, Str *out)
@@ -101,7 +63,7 @@ static size_t clean_words(const char *text, Str *out)
 static int start_run(VerbCall *call, const void *options)
 {
     const MaintenanceOptions *o = options;
-    char gpus[GPUS_CAP] = "all", room[CONTROL_LINE_MAX], reason_room[CONTROL_LINE_MAX], span[DURATION_TEXT_MAX];
+    char gpus[GPUS_CAP] = "all", room[CONTROL_LINE_MAX - 1], reason_room[CONTROL_LINE_MAX], span[DURATION_TEXT_MAX];
     CLEANUP(str_done) Str out = {0};
     Str line, reason;
 
@@ -125,7 +87,8 @@ static int start_run(VerbCall *call, const void *options)
              reason.text);
     if (line.overflow)
         return verb_failf(call, EXIT_USAGE, "reason and GPUs together are too long");
-    const int code = ask_agent(call, o, line.text, &out);
+    str_init(&out, CONTROL_REPLY_MAX);
+    const int code = past_order(call, o->control, line.text, &out);
     if (code != EXIT_FINE)
         return code;
     duration_format(span, o->for_ns);
@@ -146,7 +109,8 @@ static int stop_run(VerbCall *call, const void *options)
     if (!id[0] || strlen(id) >= INCIDENT_ID_CAP || strpbrk(id, " \t\r\n"))
         return verb_failf(call, EXIT_USAGE, "'%.40s' is no id of a window", id);
     snprintf(line, sizeof line, "maintenance stop %s %s", id, past_who(call->arena));
-    return ask_agent(call, options, line, &out);
+    str_init(&out, CONTROL_REPLY_MAX);
+    return past_order(call, ((const MaintenanceOptions *)options)->control, line, &out);
 }
 
 /* "all", "0,3" */
@@ -193,7 +157,8 @@ static int list_run(VerbCall *call, const void *options)
 
     if (call->args.len > 0)
         return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
-    const int code = ask_agent(call, o, "maintenance list json", &out);
+    str_init(&out, CONTROL_REPLY_MAX);
+    const int code = past_order(call, o->control, "maintenance list", &out);
     if (code != EXIT_FINE)
         return code;
     if (o->json) {
@@ -220,9 +185,7 @@ static const Verb verb_start = {
     .exit_codes = "0  it has begun; its id is printed\n"
                   "2  the command line is wrong\n"
                   "3  no agent answers, or you may not",
-    .opts = start_opts,
-    .opt_count = ARRAY_LEN(start_opts),
-    .opt_size = sizeof(MaintenanceOptions),
+    VERB_OPTS(start_opts, MaintenanceOptions),
     .run = start_run,
 };
 
@@ -236,9 +199,7 @@ static const Verb verb_stop = {
     .exit_codes = "0  it is over\n"
                   "2  the command line is wrong\n"
                   "3  there is no such window, no agent answers, or you may not",
-    .opts = stop_opts,
-    .opt_count = ARRAY_LEN(stop_opts),
-    .opt_size = sizeof(MaintenanceOptions),
+    VERB_OPTS(stop_opts, MaintenanceOptions),
     .run = stop_run,
 };
 
@@ -249,9 +210,7 @@ static const Verb verb_list = {
     .description = "Lists the windows that were started by hand and those of the configuration.",
     .examples = "stoker maintenance list\n"
                 "stoker maintenance list --json | jq '.windows[] | select(.active)'",
-    .opts = list_opts,
-    .opt_count = ARRAY_LEN(list_opts),
-    .opt_size = sizeof(MaintenanceOptions),
+    VERB_OPTS(list_opts, MaintenanceOptions),
     .run = list_run,
 };
 

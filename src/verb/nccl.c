@@ -11,16 +11,19 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/inflate.h"
+#include "base/gzip.h"
 #include "base/cleanup.h"
 #include "base/vec.h"
 #include "service/report/nccl.h"
 #include "verb/trace/progress.h"
 #include "verb/verb.h"
 
-enum { CHUNK = 256 * 1024, MAGIC = 2, PATH_CAP = 4096 };
+enum {
+    CHUNK = 256 * 1024,
+    MAGIC = 2,
+};
 
-/* A file whose first bytes were read to detect gzip. */
+/* A file, "-" for stdin, whose first bytes were read to detect gzip. */
 typedef struct Source {
     int fd;
     char front[MAGIC];
@@ -49,34 +52,27 @@ static ssize_t source_read(void *context, void *buffer, size_t len, Err *err)
     return got;
 }
 
-static int source_begin(Source *source, Err *err)
+/* Reads an input to its end. What fails behind its first bytes is trouble of the input, not an error. */
+static int read_file(NcclJob *job, const char *path, Progress *progress, Err *err)
 {
-    while (source->len < MAGIC) {
-        ssize_t got = read(source->fd, source->front + source->len, MAGIC - source->len);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return err_errno(err, "read");
-        if (got == 0)
-            return 0;
-        source->len += (size_t)got;
-    }
-    return 0;
-}
-
-/* An error after the first bytes ends the input and is a finding. */
-static int read_fd(NcclJob *job, int fd, const char *name, Progress *progress, Err *err)
-{
+    bool is_stdin = strcmp(path, "-") == 0;
+    CLEANUP_FD int fd = is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
     CLEANUP_FREE char *chunk = xmalloc(CHUNK);
     CLEANUP(inflate_free_at) Inflate *inflate = NULL;
     Source source = {.fd = fd, .progress = progress};
     Err trouble = {0};
-    ssize_t got;
+    size_t len = 0;
+    ssize_t got = 1;
 
-    TRY(source_begin(&source, err));
+    if (fd < 0)
+        return err_errno(err, "open '%s'", path);
+    for (; len < MAGIC && got > 0; len += (size_t)got)
+        if ((got = source_read(&source, source.front + len, MAGIC - len, err)) < 0)
+            return err_add(err, "'%s'", path);
+    source.len = len;
     if (inflate_is_gzip(source.front, source.len))
         inflate = inflate_new(source_read, &source);
-    nccl_begin(job, name);
+    nccl_begin(job, is_stdin ? "stdin" : path);
     while ((got = inflate ? inflate_read(inflate, chunk, CHUNK, &trouble)
                           : source_read(&source, chunk, CHUNK, &trouble)) > 0)
         nccl_feed(job, chunk, (size_t)got);
@@ -84,87 +80,58 @@ static int read_fd(NcclJob *job, int fd, const char *name, Progress *progress, E
     return 0;
 }
 
-static int read_file(NcclJob *job, const char *path, Progress *progress, Err *err)
-{
-    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+/* What the arguments name: files, folders opened up, "-". */
+typedef VEC(const char *) Paths;
 
-    if (fd < 0)
-        return err_errno(err, "open '%s'", path);
-    if (read_fd(job, fd, path, progress, err) < 0)
-        return err_add(err, "'%s'", path);
+static void paths_done(Paths *paths)
+{
+    vec_done(paths);
+}
+
+static int is_shown_name(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+/* The files in a folder by name, not those in folders below. */
+static int add_folder(Paths *paths, const char *folder, uint64_t *total, Arena *arena, Err *err)
+{
+    struct dirent **entries;
+    int count = scandir(folder, &entries, is_shown_name, versionsort);
+    struct stat st;
+
+    if (count < 0)
+        return err_errno(err, "open '%s'", folder);
+    for (int i = 0; i < count; i++) {
+        const char *path = arena_printf(arena, "%s/%s", folder, entries[i]->d_name);
+        if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+            vec_push(paths, path);
+            *total += (uint64_t)st.st_size;
+        }
+        free(entries[i]);
+    }
+    free(entries);
     return 0;
 }
 
-typedef VEC(char *) Names;
-
-static void names_done(Names *names)
+/* *total: bytes of the files whose size is known. */
+static int list_paths(VerbCall *call, Paths *paths, uint64_t *total)
 {
-    for (size_t i = 0; i < names->len; i++)
-        free(names->at[i]);
-    vec_done(names);
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strverscmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int read_folder(NcclJob *job, const char *path, Progress *progress, Err *err)
-{
-    CLEANUP(closedir_at) DIR *dir = opendir(path);
-    CLEANUP(names_done) Names names = {0};
-    const struct dirent *entry;
     struct stat st;
 
-    if (!dir)
-        return err_errno(err, "open '%s'", path);
-    while ((entry = readdir(dir)))
-        if (entry->d_name[0] != '.' && fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode))
-            vec_push(&names, xstrdup(entry->d_name));
-    if (names.len)
-        qsort(names.at, names.len, sizeof *names.at, compare_names);
-    for (size_t i = 0; i < names.len; i++) {
-        char file[PATH_CAP];
-        int len = snprintf(file, sizeof file, "%s/%s", path, names.at[i]);
-        if (len >= PATH_CAP)
-            return err_set(err, -ENAMETOOLONG, "'%s/%s': the path is too long", path, names.at[i]);
-        TRY(read_file(job, file, progress, err));
+    *total = 0;
+    for (size_t i = 0; i < call->args.len; i++) {
+        const char *path = call->args.items[i];
+        bool known = strcmp(path, "-") != 0 && stat(path, &st) == 0;
+        if (known && S_ISDIR(st.st_mode)) {
+            TRY(add_folder(paths, path, total, call->arena, &call->err));
+            continue;
+        }
+        vec_push(paths, path);
+        *total += known && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
     }
     return 0;
 }
-
-/* Reads `path` ("-": stdin; a folder: the files in it, by name, not those in folders below) to its end. A file that is
- * damaged on the way is an input with trouble, not an error; one that cannot be opened is one: -errno. */
-static int read_path(NcclJob *job, const char *path, Progress *progress, Err *err)
-{
-    struct stat st;
-
-    if (strcmp(path, "-") == 0)
-        return read_fd(job, STDIN_FILENO, "stdin", progress, err);
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return read_folder(job, path, progress, err);
-    return read_file(job, path, progress, err);
-}
-
-/* Bytes of a file or of the files of a folder, 0 where that is not known (stdin). */
-static uint64_t count_bytes(const char *path)
-{
-    struct stat st;
-    uint64_t sum = 0;
-
-    if (stat(path, &st) < 0)
-        return 0;
-    if (!S_ISDIR(st.st_mode))
-        return S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
-    CLEANUP(closedir_at) DIR *dir = opendir(path);
-    const struct dirent *entry;
-    while (dir && (entry = readdir(dir)))
-        if (entry->d_name[0] != '.' && fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode))
-            sum += (uint64_t)st.st_size;
-    return sum;
-}
-
-enum { OUTPUT_MAX = 1 << 30 };
 
 typedef struct NcclOptions {
     bool json, csv, verbose;
@@ -173,66 +140,50 @@ typedef struct NcclOptions {
 } NcclOptions;
 
 static const OptSpec nccl_opts[] = {
-    {.key = "json",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(NcclOptions, json),
-     .help = "everything that was found out, as JSON"},
-    {.key = "csv",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(NcclOptions, csv),
-     .help = "the tables of nccl-tests as CSV"},
-    {.key = "verbose",
-     .short_flag = 'v',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(NcclOptions, verbose),
-     .help = "all communicators, rings, settings and topologies"},
-    {.key = "width",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_UINT,
-     .off = offsetof(NcclOptions, width),
-     .max = 1000,
-     .metavar = "COLUMNS",
-     .help = "width of the text; 0: the terminal's"},
-    {.key = "colour",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_ENUM,
-     .off = offsetof(NcclOptions, colour),
-     .def = "auto",
-     .names = verb_colour_names,
-     .help = "colours in the text"},
+    OPT_ROW("json", OPT_BOOL, NcclOptions, json, .help = "everything that was found out, as JSON"),
+    OPT_ROW("csv", OPT_BOOL, NcclOptions, csv, .help = "the tables of nccl-tests as CSV"),
+    OPT_ROW("verbose", OPT_BOOL, NcclOptions, verbose, .short_flag = 'v',
+            .help = "all communicators, rings, settings and topologies"),
+    OPT_ROW("width", OPT_UINT, NcclOptions, width, .max = 1000, .metavar = "COLUMNS",
+            .help = "width of the text; 0: the terminal's"),
+    OPT_ROW("colour", OPT_ENUM, NcclOptions, colour, .def = "auto", .names = verb_colour_names,
+            .help = "colours in the text"),
 };
 
 CLEANUP_POINTER(NcclJob, nccl_free);
 
-static void write_report(const NcclOptions *o, const NcclReport *report, Str *out)
+static int write_stdout(void *context, const char *text, size_t len, Err *err)
 {
-    NcclStyle style = {.width = o->width ? (size_t)o->width : verb_width(), .verbose = o->verbose};
+    (void)context;
+    (void)err;
+    fwrite(text, 1, len, stdout); /* verb_end tells what failed */
+    return 0;
+}
+
+static int write_report(const NcclOptions *o, const NcclReport *report, Err *err)
+{
+    const ReportSink sink = {.write = write_stdout};
+    const ReportOptions options = {.width = o->width ? (unsigned)o->width : (unsigned)verb_width(),
+                                   .verbose = o->verbose,
+                                   .colour = verb_coloured(o->colour, true),
+                                   .utf8 = verb_utf8()};
 
     if (o->json)
-        nccl_report_json(report, out);
-    else if (o->csv)
-        nccl_report_csv(report, out);
-    else {
-        style.colour = verb_coloured(o->colour, true);
-        style.utf8 = verb_utf8();
-        nccl_report_text(report, &style, out);
-    }
+        return nccl_report_json(report, sink, err);
+    return o->csv ? nccl_report_csv(report, sink, err) : nccl_report_text(report, &options, sink, err);
 }
 
 static int read_all(VerbCall *call, NcclJob *job)
 {
+    CLEANUP(paths_done) Paths paths = {0};
     Progress progress;
-    uint64_t total = 0;
+    uint64_t total;
     int rc = 0;
 
-    for (size_t i = 0; i < call->args.len; i++)
-        total += count_bytes(call->args.items[i]);
+    TRY(list_paths(call, &paths, &total));
     progress_begin(&progress, isatty(STDERR_FILENO), total);
-    for (size_t i = 0; i < call->args.len && rc == 0; i++)
-        rc = read_path(job, call->args.items[i], &progress, &call->err);
+    for (size_t i = 0; i < paths.len && rc == 0; i++)
+        rc = read_file(job, paths.at[i], &progress, &call->err);
     progress_end(&progress);
     return rc;
 }
@@ -241,7 +192,6 @@ static int nccl_run(VerbCall *call, const void *options)
 {
     const NcclOptions *o = options;
     CLEANUP(nccl_free_at) NcclJob *job = NULL;
-    CLEANUP(str_done) Str out = {0};
 
     if (call->args.len == 0)
         return verb_failf(call, EXIT_USAGE, "needs at least one file, folder or '-'");
@@ -251,11 +201,8 @@ static int nccl_run(VerbCall *call, const void *options)
     if (read_all(call, job) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
     const NcclReport *report = nccl_finish(job);
-    str_init(&out, OUTPUT_MAX);
-    write_report(o, report, &out);
-    if (str_check(&out, "the report", &call->err) < 0)
+    if (write_report(o, report, &call->err) < 0)
         return verb_fail(call, EXIT_UNKNOWN);
-    fwrite(out.text, 1, out.len, stdout);
     return verb_end(call, nccl_exit_code(report));
 }
 
@@ -280,8 +227,6 @@ const Verb verb_nccl = {
                   "1  a problem was found\n"
                   "2  the command line is wrong\n"
                   "3  could not tell: a file cannot be read, or there is no NCCL data in it",
-    .opts = nccl_opts,
-    .opt_count = ARRAY_LEN(nccl_opts),
-    .opt_size = sizeof(NcclOptions),
+    VERB_OPTS(nccl_opts, NcclOptions),
     .run = nccl_run,
 };

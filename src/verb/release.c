@@ -9,9 +9,9 @@
 #include "base/duration.h"
 #include "base/cleanup.h"
 #include "verb/agent/control.h"
-#include "verb/verb.h"
+#include "verb/past.h"
 
-enum { ASK_MS = 5000, POLL_MS = 100 };
+enum { POLL_MS = 100 };
 
 typedef struct ReleaseOptions {
     const char *control;
@@ -20,53 +20,21 @@ typedef struct ReleaseOptions {
 } ReleaseOptions;
 
 static const OptSpec release_opts[] = {
-    {.key = "for",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_DURATION,
-     .off = offsetof(ReleaseOptions, for_ns),
-     .def = "10m",
-     .min = 1e9,
-     .max = 86400e9,
-     .help = "how long; then the driver is taken up again by itself"},
-    {.key = "end",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(ReleaseOptions, end),
-     .help = "take the driver up again now"},
-    {.key = "wait",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_DURATION,
-     .off = offsetof(ReleaseOptions, wait_ns),
-     .def = "30s",
-     .max = 3600e9,
-     .help = "how long to wait until nothing of Stoker's holds the driver"},
-    {.key = "control",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(ReleaseOptions, control),
-     .metavar = "FILE",
-     .help = "the agent's control socket"},
+    OPT_ROW("for", OPT_DURATION, ReleaseOptions, for_ns, .def = "10m", .min = 1e9, .max = 86400e9,
+            .help = "how long; then the driver is taken up again by itself"),
+    OPT_ROW("end", OPT_BOOL, ReleaseOptions, end, .help = "take the driver up again now"),
+    OPT_ROW("wait", OPT_DURATION, ReleaseOptions, wait_ns, .def = "30s", .max = 3600e9,
+            .help = "how long to wait until nothing of Stoker's holds the driver"),
+    OPT_ROW("control", OPT_STRING, ReleaseOptions, control, .metavar = "FILE", .help = "the agent's control socket"),
 };
 
-static int ask_agent(VerbCall *call, const char *path, const char *line, Str *out)
-{
-    int code;
-
-    str_clear(out);
-    if (control_ask(path, line, ASK_MS, out, &code, &call->err) < 0)
-        return verb_fail(call, EXIT_UNKNOWN);
-    if (code != EXIT_FINE)
-        fprintf(stderr, "%s: %s", call->path, out->text);
-    return code;
-}
-
-static int wait_released(VerbCall *call, const char *path, uint64_t wait_ns, Str *out)
+static int wait_released(VerbCall *call, const char *control, uint64_t wait_ns, Str *out)
 {
     Clock *clock = clock_kernel();
     uint64_t until = clock_monotonic(clock) + wait_ns;
 
     for (;;) {
-        int code = ask_agent(call, path, "released", out);
+        int code = past_order(call, control, "released", out);
         if (code != EXIT_FINE)
             return code;
         if (strcmp(out->text, "0\n") == 0)
@@ -80,7 +48,6 @@ static int wait_released(VerbCall *call, const char *path, uint64_t wait_ns, Str
 static int release_run(VerbCall *call, const void *options)
 {
     const ReleaseOptions *o = options;
-    const char *path = o->control ? o->control : control_default_path(call->arena);
     char line[64], span[DURATION_TEXT_MAX];
     CLEANUP(str_done) Str out = {0};
 
@@ -88,9 +55,9 @@ static int release_run(VerbCall *call, const void *options)
         return verb_failf(call, EXIT_USAGE, "takes no argument, got '%s'", call->args.items[0]);
     str_init(&out, CONTROL_REPLY_MAX);
     snprintf(line, sizeof line, "release %" PRIu64, o->end ? 0 : o->for_ns / NS_PER_S);
-    int code = ask_agent(call, path, line, &out);
+    int code = past_order(call, o->control, line, &out);
     if (code == EXIT_FINE && !o->end)
-        code = wait_released(call, path, o->wait_ns, &out);
+        code = wait_released(call, o->control, o->wait_ns, &out);
     if (code != EXIT_FINE)
         return code;
     duration_format(span, o->for_ns);
@@ -112,8 +79,6 @@ const Verb verb_release = {
         "by itself when the time is over.",
     .examples = "stoker release --for 5m    # then nvidia-smi --gpu-reset -i 0\n"
                 "stoker release --end       # done earlier",
-    .opts = release_opts,
-    .opt_count = ARRAY_LEN(release_opts),
-    .opt_size = sizeof(ReleaseOptions),
+    VERB_OPTS(release_opts, ReleaseOptions),
     .run = release_run,
 };

@@ -24,32 +24,14 @@ typedef struct RulesOptions {
 } RulesOptions;
 
 static const OptSpec rules_opts[] = {
-    {.key = "metrics",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_ENUM,
-     .off = offsetof(RulesOptions, metrics),
-     .def = "stoker",
-     .names = metrics_names,
-     .help = "whose metrics the rules use: Stoker's, or only those that dcgm-exporter has too"},
-    {.key = "group",
-     .short_flag = 'g',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(RulesOptions, group),
-     .metavar = "NAME",
-     .help = "one group only: stoker-incidents, stoker-readings or stoker-monitor"},
-    {.key = "tests",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(RulesOptions, tests),
-     .metavar = "DIR",
-     .help = "write them as DIR/" RULE_FILE ", and cases for promtool test rules as DIR/" TEST_FILE},
-    {.key = "external_url",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(RulesOptions, base),
-     .metavar = "URL",
-     .help = "where agents are reached, such as 'http://{hostname}:9400/', for links to their runbooks"},
+    OPT_ROW("metrics", OPT_ENUM, RulesOptions, metrics, .def = "stoker", .names = metrics_names,
+            .help = "whose metrics the rules use: Stoker's, or only those that dcgm-exporter has too"),
+    OPT_ROW("group", OPT_STRING, RulesOptions, group, .short_flag = 'g', .metavar = "NAME",
+            .help = "one group only: stoker-incidents, stoker-readings or stoker-monitor"),
+    OPT_ROW("tests", OPT_STRING, RulesOptions, tests, .metavar = "DIR",
+            .help = "write them as DIR/" RULE_FILE ", and cases for promtool test rules as DIR/" TEST_FILE),
+    OPT_ROW("external_url", OPT_STRING, RulesOptions, base, .metavar = "URL",
+            .help = "where agents are reached, such as 'http://{hostname}:9400/', for links to their runbooks"),
 };
 
 /* Appends a link to the agents' own page of a class; {hostname} in the base becomes `hostname`. */
@@ -155,8 +137,6 @@ const Verb verb_rules = {
     .exit_codes = "0  they are printed\n"
                   "2  the command line is wrong\n"
                   "3  a file could not be read or written",
-    .opts = rules_opts,
-    .opt_count = ARRAY_LEN(rules_opts),
-    .opt_size = sizeof(RulesOptions),
+    VERB_OPTS(rules_opts, RulesOptions),
     .run = rules_run,
 };

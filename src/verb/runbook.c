@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "engine/health/incident_text.h"
+#include "base/json.h"
+#include "engine/health/incidents.h"
 #include "service/runbook/runbook.h"
 #include "verb/agent/faults.h"
-#include "verb/incident/past.h"
-#include "verb/xid/code.h"
+#include "verb/past.h"
+#include "verb/xid.h"
 
 enum { OUT_MAX = 16 << 20, LIKE_MAX = 8, NAMES_MAX = 512 };
 
@@ -22,19 +23,11 @@ typedef struct RunbookOptions {
 } RunbookOptions;
 
 static const OptSpec runbook_opts[] = {
-    {.key = "json", .flags = OPT_CLI_ONLY, .type = OPT_BOOL, .off = offsetof(RunbookOptions, json), .help = "as JSON"},
-    {.key = "driver",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(RunbookOptions, driver),
-     .metavar = "VERSION",
-     .help = "of a code: driver that said it, such as 570.86; without: this node's"},
-    {.key = "faults",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_LIST,
-     .off = offsetof(RunbookOptions, faults),
-     .metavar = "FILE",
-     .help = "files or folders of your own that stand over the built-in catalogue"},
+    OPT_ROW("json", OPT_BOOL, RunbookOptions, json, .help = "as JSON"),
+    OPT_ROW("driver", OPT_STRING, RunbookOptions, driver, .metavar = "VERSION",
+            .help = "of a code: driver that said it, such as 570.86; without: this node's"),
+    OPT_ROW("faults", OPT_LIST, RunbookOptions, faults, .metavar = "FILE",
+            .help = "files or folders of your own that stand over the built-in catalogue"),
     PAST_OPTS(RunbookOptions),
 };
 
@@ -42,32 +35,35 @@ CLEANUP_POINTER(Catalogue, catalogue_free);
 
 /* --- the list ----------------------------------------------------------------------------------------------------- */
 
-static void add_index(bool json, Str *out)
+static void add_index(Str *out)
 {
-    for (size_t i = 0; i < runbook_count(); i++) {
-        const Runbook *runbook = runbook_at(i);
+    for (size_t i = 1; i < runbook_row_count; i++)
+        str_addf(out, "%-22s %s\n", runbook_rows[i].class, runbook_rows[i].title);
+}
 
-        if (!json) {
-            str_addf(out, "%-22s %s\n", runbook_class(runbook), runbook_title(runbook));
-            continue;
-        }
-        str_addf(out, "%s {\"class\": \"%s\", \"title\": ", i ? ",\n" : "[\n", runbook_class(runbook));
-        str_add_json(out, runbook_title(runbook));
-        str_addc(out, '}');
+static void add_index_json(Str *out)
+{
+    json_open(out, NULL, '[');
+    for (size_t i = 1; i < runbook_row_count; i++) {
+        json_open(out, NULL, '{');
+        json_add_text(out, "class", runbook_rows[i].class);
+        json_add_text(out, "title", runbook_rows[i].title);
+        json_close(out, '}');
     }
-    if (json)
-        str_add(out, "\n]\n");
+    json_close(out, ']');
+    str_addc(out, '\n');
 }
 
 /* --- one page ----------------------------------------------------------------------------------------------------- */
 
 static void add_json(const Runbook *runbook, const Str *text, Str *out)
 {
-    str_addf(out, "{\"class\": \"%s\", \"title\": ", runbook_class(runbook));
-    str_add_json(out, runbook_title(runbook));
-    str_add(out, ", \"text\": ");
-    str_add_json(out, text->text);
-    str_add(out, "}\n");
+    json_open(out, NULL, '{');
+    json_add_text(out, "class", runbook->class);
+    json_add_text(out, "title", runbook->title);
+    json_add_text(out, "text", text->text);
+    json_close(out, '}');
+    str_addc(out, '\n');
 }
 
 /* Headings in bold; a line of shell in a block of code may begin like one. */
@@ -120,12 +116,11 @@ static int show_code(VerbCall *call, const RunbookOptions *o, const Catalogue *c
 {
     uint32_t driver = 0;
     FaultVerdict verdict;
+    const int code = xid_read_driver(call, o->driver, o->past.root, &driver);
 
-    if (o->driver && !xid_driver_major(o->driver, &driver))
-        return verb_failf(call, EXIT_USAGE, "--driver '%s' is no version; it looks like 570.86.10", o->driver);
-    if (!o->driver)
-        driver = xid_driver_here(o->past.root);
-    if (!catalogue_judge(catalogue, event, driver, 0, &verdict) || !verdict.rule->fault)
+    if (code != EXIT_FINE)
+        return code;
+    if (!catalogue_match(catalogue, event, driver, 0, &verdict) || !verdict.rule->fault)
         return verb_failf(call, EXIT_FINDING, "%d is no fault: there is no runbook; 'stoker xid %d' explains it",
                           event->code, event->code);
     return print_page(call, o, verdict.rule->fault->id, verdict.rule->fault->runbook);
@@ -154,8 +149,8 @@ static int fail_unknown(VerbCall *call, const char *word)
     Str text;
 
     str_init_room(&text, room, sizeof room);
-    for (; count < runbook_count() && count < NAMES_MAX; count++) {
-        names[count] = runbook_class(runbook_at(count));
+    for (; count + 1 < runbook_row_count && count < NAMES_MAX; count++) {
+        names[count] = runbook_rows[count + 1].class;
         if (strstr(names[count], word) && like < LIKE_MAX)
             str_addf(&text, "%s%s", like++ ? ", " : "", names[count]);
     }
@@ -172,14 +167,14 @@ static int find_and_show(VerbCall *call, const RunbookOptions *o, const char *wh
 {
     CLEANUP(catalogue_free_at) Catalogue *catalogue = NULL;
     Event event;
-    const int rc = faults_load(o->faults.items, o->faults.len, NULL, 0, &catalogue, &call->err);
+    const int rc = faults_load(o->faults.items, o->faults.len, &catalogue, &call->err);
 
     if (rc < 0)
         return verb_fail(call, rc == -EINVAL ? EXIT_USAGE : EXIT_UNKNOWN);
     const FaultClass *class = catalogue_class(catalogue, what);
     if (class)
         return print_page(call, o, class->id, class->runbook);
-    if (xid_code_read(what, &event))
+    if (xid_read_code(what, &event))
         return show_code(call, o, catalogue, &event);
     if (incident_id_number(what))
         return show_incident(call, o, what);
@@ -192,9 +187,12 @@ static int runbook_run(VerbCall *call, const void *options)
     CLEANUP(str_done) Str out = {0};
 
     if (call->args.len > 0)
-        return find_and_show(call, o, xid_code_words(call->arena, &call->args));
+        return find_and_show(call, o, xid_join_words(call));
     str_init(&out, OUT_MAX);
-    add_index(o->json, &out);
+    if (o->json)
+        add_index_json(&out);
+    else
+        add_index(&out);
     fwrite(out.text, 1, out.len, stdout);
     return EXIT_FINE;
 }
@@ -215,8 +213,6 @@ const Verb verb_runbook = {
                   "1  it is no fault, or a class of your own without a page here\n"
                   "2  the command line, or a file of yours, is wrong; there is no such class\n"
                   "3  there is no such incident, or neither an agent nor a journal to ask; a file could not be read",
-    .opts = runbook_opts,
-    .opt_count = ARRAY_LEN(runbook_opts),
-    .opt_size = sizeof(RunbookOptions),
+    VERB_OPTS(runbook_opts, RunbookOptions),
     .run = runbook_run,
 };

@@ -17,13 +17,9 @@ typedef struct ClockOptions {
 } ClockOptions;
 
 static const OptSpec clock_opts[] = {
-    {.key = "image",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(ClockOptions, image),
-     .metavar = "FILE",
-     .help = "the node's image; default: $STOKER_SIM or the only node that runs"},
-    {.key = "json", .flags = OPT_CLI_ONLY, .type = OPT_BOOL, .off = offsetof(ClockOptions, json), .help = "as JSON"},
+    OPT_ROW("image", OPT_STRING, ClockOptions, image, .metavar = "FILE",
+            .help = "the node's image; default: $STOKER_SIM or the only node that runs"),
+    OPT_ROW("json", OPT_BOOL, ClockOptions, json, .help = "as JSON"),
 };
 
 static void print_clock(SimImage *image, bool json)
@@ -96,8 +92,6 @@ const Verb verb_sim_clock = {
     .examples = "stoker sim clock                # where it stands\n"
                 "stoker sim clock speed 60       # a minute per second\n"
                 "stoker sim clock step 1h        # an hour later at once",
-    .opts = clock_opts,
-    .opt_count = ARRAY_LEN(clock_opts),
-    .opt_size = sizeof(ClockOptions),
+    VERB_OPTS(clock_opts, ClockOptions),
     .run = clock_run,
 };

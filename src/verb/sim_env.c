@@ -38,8 +38,6 @@ const Verb verb_sim_env = {
     .description = "The node is a file in memory that lives until it is removed; its time goes on by itself. Processes "
                    "on it have made-up ids: 'stoker sim run' lends living ones.",
     .examples = "eval \"$(stoker sim env default)\"\nnvidia-smi -L",
-    .opts = env_opts,
-    .opt_count = ARRAY_LEN(env_opts),
-    .opt_size = sizeof(EnvOptions),
+    VERB_OPTS(env_opts, EnvOptions),
     .run = env_run,
 };

@@ -19,17 +19,9 @@ typedef struct InjectOptions {
 } InjectOptions;
 
 static const OptSpec inject_opts[] = {
-    {.key = "image",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(InjectOptions, image),
-     .metavar = "FILE",
-     .help = "the node's image; default: $STOKER_SIM or the only node that runs"},
-    {.key = "list",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(InjectOptions, list),
-     .help = "list what can be injected"},
+    OPT_ROW("image", OPT_STRING, InjectOptions, image, .metavar = "FILE",
+            .help = "the node's image; default: $STOKER_SIM or the only node that runs"),
+    OPT_ROW("list", OPT_BOOL, InjectOptions, list, .help = "list what can be injected"),
 };
 
 static int report_refusal(VerbCall *call, SimOutcome out)
@@ -126,8 +118,6 @@ const Verb verb_sim_inject = {
                 "stoker sim inject hang gpu=2               # calls for GPU 2 hang from now on\n"
                 "stoker sim inject hang clear=on            # and go on\n"
                 "stoker sim inject work decode gpus=0-3     # start four processes",
-    .opts = inject_opts,
-    .opt_count = ARRAY_LEN(inject_opts),
-    .opt_size = sizeof(InjectOptions),
+    VERB_OPTS(inject_opts, InjectOptions),
     .run = inject_run,
 };

@@ -15,21 +15,9 @@ typedef struct ListOptions {
 } ListOptions;
 
 static const OptSpec list_opts[] = {
-    {.key = "json",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(ListOptions, json),
-     .help = "as JSON, with verdicts"},
-    {.key = "boards",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(ListOptions, boards),
-     .help = "the boards instead"},
-    {.key = "truth",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(ListOptions, truth),
-     .help = "with the right verdicts below each scenario"},
+    OPT_ROW("json", OPT_BOOL, ListOptions, json, .help = "as JSON, with verdicts"),
+    OPT_ROW("boards", OPT_BOOL, ListOptions, boards, .help = "the boards instead"),
+    OPT_ROW("truth", OPT_BOOL, ListOptions, truth, .help = "with the right verdicts below each scenario"),
 };
 
 static void write_truths(Str *out, const Scenario *s, bool json)
@@ -127,8 +115,6 @@ const Verb verb_sim_list = {
     .description = "Scenarios and boards are YAML files. Own ones in the folders scenarios and boards below "
                    "$STOKER_SIM_DATA come first.",
     .examples = "stoker sim list\nstoker sim list --truth\nstoker sim list --boards",
-    .opts = list_opts,
-    .opt_count = ARRAY_LEN(list_opts),
-    .opt_size = sizeof(ListOptions),
+    VERB_OPTS(list_opts, ListOptions),
     .run = list_run,
 };

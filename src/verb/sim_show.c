@@ -22,38 +22,14 @@ typedef struct ShowOptions {
 } ShowOptions;
 
 static const OptSpec show_opts[] = {
-    {.key = "image",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(ShowOptions, image),
-     .metavar = "FILE",
-     .help = "the node's image; default: $STOKER_SIM or the only node that runs"},
-    {.key = "at",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_DURATION,
-     .off = offsetof(ShowOptions, at_ns),
-     .metavar = "DURATION",
-     .help = "at this virtual time since the start; default: now"},
-    {.key = "watch",
-     .short_flag = 'w',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(ShowOptions, watch),
-     .help = "again and again, until interrupted"},
-    {.key = "every",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_DURATION,
-     .off = offsetof(ShowOptions, every_ns),
-     .def = "1s",
-     .min = 1e8,
-     .max = 3.6e12,
-     .metavar = "DURATION",
-     .help = "real time between two looks of --watch"},
-    {.key = "json",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(ShowOptions, json),
-     .help = "as JSON, every reading"},
+    OPT_ROW("image", OPT_STRING, ShowOptions, image, .metavar = "FILE",
+            .help = "the node's image; default: $STOKER_SIM or the only node that runs"),
+    OPT_ROW("at", OPT_DURATION, ShowOptions, at_ns, .metavar = "DURATION",
+            .help = "at this virtual time since the start; default: now"),
+    OPT_ROW("watch", OPT_BOOL, ShowOptions, watch, .short_flag = 'w', .help = "again and again, until interrupted"),
+    OPT_ROW("every", OPT_DURATION, ShowOptions, every_ns, .def = "1s", .min = 1e8, .max = 3.6e12, .metavar = "DURATION",
+            .help = "real time between two looks of --watch"),
+    OPT_ROW("json", OPT_BOOL, ShowOptions, json, .help = "as JSON, every reading"),
 };
 
 typedef struct Reason {
@@ -224,8 +200,6 @@ const Verb verb_sim_show = {
                 "stoker sim show --watch\n"
                 "stoker sim show --at 2h --json\n"
                 "stoker sim show xid-79-lost      # the scenario's file",
-    .opts = show_opts,
-    .opt_count = ARRAY_LEN(show_opts),
-    .opt_size = sizeof(ShowOptions),
+    VERB_OPTS(show_opts, ShowOptions),
     .run = show_run,
 };

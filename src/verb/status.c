@@ -27,32 +27,12 @@ typedef struct StatusOptions {
 } StatusOptions;
 
 static const OptSpec status_opts[] = {
-    {.key = "json",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(StatusOptions, json),
-     .help = "everything that is known, as JSON"},
-    {.key = "watch",
-     .short_flag = 'w',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(StatusOptions, watch),
-     .help = "again and again, until interrupted"},
-    {.key = "interval",
-     .short_flag = 'i',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_DURATION,
-     .off = offsetof(StatusOptions, interval_ns),
-     .def = "1s",
-     .min = 100e6,
-     .max = 3600e9,
-     .help = "time between two samples with --watch"},
-    {.key = "all",
-     .short_flag = 'a',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(StatusOptions, all),
-     .help = "every GPU, MIG device and incident, even where the terminal is too low for them"},
+    OPT_ROW("json", OPT_BOOL, StatusOptions, json, .help = "everything that is known, as JSON"),
+    OPT_ROW("watch", OPT_BOOL, StatusOptions, watch, .short_flag = 'w', .help = "again and again, until interrupted"),
+    OPT_ROW("interval", OPT_DURATION, StatusOptions, interval_ns, .short_flag = 'i', .def = "1s", .min = 100e6,
+            .max = 3600e9, .help = "time between two samples with --watch"),
+    OPT_ROW("all", OPT_BOOL, StatusOptions, all, .short_flag = 'a',
+            .help = "every GPU, MIG device and incident, even where the terminal is too low for them"),
     LOOK_OPTS(StatusOptions),
 };
 
@@ -72,7 +52,7 @@ static size_t height_of(const StatusOptions *o)
 /* One look, into `out`. Returns an exit code; below 0 -errno with call->err set. */
 static int read_status(VerbCall *call, const StatusOptions *o, LocalNode **local, Str *out)
 {
-    const char *path = o->look.control ? o->look.control : control_default_path(call->arena);
+    const char *path = control_path(o->look.control, call->arena);
     StatusStyle style = {.width = verb_width(),
                          .height = height_of(o),
                          .colour = verb_coloured(VERB_COLOUR_AUTO, true),
@@ -142,8 +122,6 @@ const Verb verb_status = {
                   "1  something is wrong; the screen says what\n"
                   "2  the command line is wrong\n"
                   "3  could not tell: neither an agent nor the driver answers",
-    .opts = status_opts,
-    .opt_count = ARRAY_LEN(status_opts),
-    .opt_size = sizeof(StatusOptions),
+    VERB_OPTS(status_opts, StatusOptions),
     .run = status_run,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `stoker top`: the GPUs in the terminal, live, recorded or of yesterday. */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -13,13 +14,16 @@
 #include "base/number.h"
 #include "base/cleanup.h"
 #include "verb/agent/control.h"
-#include "verb/incident/past.h"
+#include "verb/past.h"
 #include "verb/look.h"
-#include "verb/top/keys.h"
-#include "verb/top/session.h"
+#include "verb/top/feed.h"
+#include "verb/top/processes.h"
+#include "verb/top/terminal.h"
 #include "verb/verb.h"
 
 enum { ASK_MS = 3000, OUT_MAX = 64 << 20, STORE_SPEED = 60 };
+enum { SILENT_MS = 5000, FRAME_MS = 100, JUMP = 20, REFRESH_MS = 1000, POLL_MS = 500 };
+enum { FIRST_SNAPSHOT_MS = 20000, PAST_MS = 3000 };
 
 typedef struct TopVerbOptions {
     LookOptions look;
@@ -31,148 +35,40 @@ typedef struct TopVerbOptions {
 } TopVerbOptions;
 
 static const OptSpec top_opts[] = {
-    {.key = "interval",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_DURATION,
-     .off = offsetof(TopVerbOptions, interval_ns),
-     .help = "time between two snapshots",
-     .short_flag = 'i',
-     .def = "1s",
-     .min = 100e6,
-     .max = 3600e9},
-    {.key = "view",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(TopVerbOptions, view),
-     .help = "what to begin with: gpus, gpu, processes, incidents, topology",
-     .metavar = "NAME"},
-    {.key = "gpu",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(TopVerbOptions, gpu),
-     .help = "follow this GPU: index, UUID or PCI address",
-     .short_flag = 'g',
-     .metavar = "ID"},
-    {.key = "sort",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(TopVerbOptions, sort),
-     .help = "column that processes are sorted by",
-     .metavar = "COLUMN"},
-    {.key = "filter",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(TopVerbOptions, filter),
-     .help = "only processes with this in their line",
-     .metavar = "TEXT"},
-    {
-        .key = "read-only",
-        .flags = OPT_CLI_ONLY,
-        .type = OPT_BOOL,
-        .off = offsetof(TopVerbOptions, read_only),
-        .help = "no signals to processes",
-    },
-    {.key = "once",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(TopVerbOptions, once),
-     .help = "one screen to standard output",
-     .short_flag = '1'},
-    {
-        .key = "json",
-        .flags = OPT_CLI_ONLY,
-        .type = OPT_BOOL,
-        .off = offsetof(TopVerbOptions, json),
-        .help = "one snapshot to standard output, as JSON",
-    },
-    {.key = "size",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(TopVerbOptions, size),
-     .help = "with --once: columns and lines of the screen; without: the terminal's, else 80x24",
-     .metavar = "WxH"},
-    {.key = "keys",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(TopVerbOptions, keys),
-     .help = "with --once: keys to press first, for scripts and tests: \"j enter F6\"",
-     .metavar = "KEYS"},
-    {.key = "record",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(TopVerbOptions, record),
-     .help = "write every snapshot to this file (.gz: packed); without a terminal it does only that",
-     .short_flag = 'r',
-     .metavar = "FILE"},
-    {.key = "for",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_DURATION,
-     .off = offsetof(TopVerbOptions, for_ns),
-     .help = "end after this time",
-     .max = 366 * 86400e9},
-    {.key = "replay",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(TopVerbOptions, replay),
-     .help = "show a recording; -: from standard input",
-     .short_flag = 'p',
-     .metavar = "FILE"},
-    {.key = "from",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(TopVerbOptions, from),
-     .help = "from this time on: 1d ago, or 2026-01-05T08:00:00Z; without --replay of the agent's history",
-     .metavar = "TIME"},
-    {.key = "to",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(TopVerbOptions, to),
-     .help = "up to this time",
-     .metavar = "TIME"},
-    {.key = "speed",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_DOUBLE,
-     .off = offsetof(TopVerbOptions, speed),
-     .help = "how fast to replay; without: 1, the agent's history 60",
-     .min = 0,
-     .max = PLAY_SPEED_MAX,
-     .metavar = "FACTOR"},
-    {
-        .key = "paused",
-        .flags = OPT_CLI_ONLY,
-        .type = OPT_BOOL,
-        .off = offsetof(TopVerbOptions, paused),
-        .help = "a replay stands still at first",
-    },
-    {.key = "colour",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_ENUM,
-     .off = offsetof(TopVerbOptions, colour),
-     .help = "colours",
-     .def = "auto",
-     .names = verb_colour_names,
-     .metavar = "WHEN"},
-    {
-        .key = "ascii",
-        .flags = OPT_CLI_ONLY,
-        .type = OPT_BOOL,
-        .off = offsetof(TopVerbOptions, ascii),
-        .help = "no characters beyond ASCII",
-    },
-    {
-        .key = "no-mouse",
-        .flags = OPT_CLI_ONLY,
-        .type = OPT_BOOL,
-        .off = offsetof(TopVerbOptions, no_mouse),
-        .help = "leave the mouse to the terminal",
-    },
-    {.key = "journal",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(TopVerbOptions, journal),
-     .help = "of a replay of the agent's history: its journal, for the incidents of that time",
-     .env = "STOKER_JOURNAL",
-     .metavar = "FILE"},
+    OPT_ROW("interval", OPT_DURATION, TopVerbOptions, interval_ns, .short_flag = 'i', .def = "1s", .min = 100e6,
+            .max = 3600e9, .help = "time between two snapshots"),
+    OPT_ROW("view", OPT_STRING, TopVerbOptions, view, .metavar = "NAME",
+            .help = "what to begin with: gpus, gpu, processes, incidents, topology"),
+    OPT_ROW("gpu", OPT_STRING, TopVerbOptions, gpu, .short_flag = 'g', .metavar = "ID",
+            .help = "follow this GPU: index, UUID or PCI address"),
+    OPT_ROW("sort", OPT_STRING, TopVerbOptions, sort, .metavar = "COLUMN",
+            .help = "column that processes are sorted by"),
+    OPT_ROW("filter", OPT_STRING, TopVerbOptions, filter, .metavar = "TEXT",
+            .help = "only processes with this in their line"),
+    OPT_ROW("read-only", OPT_BOOL, TopVerbOptions, read_only, .help = "no signals to processes"),
+    OPT_ROW("once", OPT_BOOL, TopVerbOptions, once, .short_flag = '1', .help = "one screen to standard output"),
+    OPT_ROW("json", OPT_BOOL, TopVerbOptions, json, .help = "one snapshot to standard output, as JSON"),
+    OPT_ROW("size", OPT_STRING, TopVerbOptions, size, .metavar = "WxH",
+            .help = "with --once: columns and lines of the screen; without: the terminal's, else 80x24"),
+    OPT_ROW("keys", OPT_STRING, TopVerbOptions, keys, .metavar = "KEYS",
+            .help = "with --once: keys to press first, for scripts and tests: \"j enter F6\""),
+    OPT_ROW("record", OPT_STRING, TopVerbOptions, record, .short_flag = 'r', .metavar = "FILE",
+            .help = "write every snapshot to this file (.gz: packed); without a terminal it does only that"),
+    OPT_ROW("for", OPT_DURATION, TopVerbOptions, for_ns, .max = 366 * 86400e9, .help = "end after this time"),
+    OPT_ROW("replay", OPT_STRING, TopVerbOptions, replay, .short_flag = 'p', .metavar = "FILE",
+            .help = "show a recording; -: from standard input"),
+    OPT_ROW("from", OPT_STRING, TopVerbOptions, from, .metavar = "TIME",
+            .help = "from this time on: 1d ago, or 2026-01-05T08:00:00Z; without --replay of the agent's history"),
+    OPT_ROW("to", OPT_STRING, TopVerbOptions, to, .metavar = "TIME", .help = "up to this time"),
+    OPT_ROW("speed", OPT_DOUBLE, TopVerbOptions, speed, .min = 0, .max = PLAY_SPEED_MAX, .metavar = "FACTOR",
+            .help = "how fast to replay; without: 1, the agent's history 60"),
+    OPT_ROW("paused", OPT_BOOL, TopVerbOptions, paused, .help = "a replay stands still at first"),
+    OPT_ROW("colour", OPT_ENUM, TopVerbOptions, colour, .def = "auto", .names = verb_colour_names, .metavar = "WHEN",
+            .help = "colours"),
+    OPT_ROW("ascii", OPT_BOOL, TopVerbOptions, ascii, .help = "no characters beyond ASCII"),
+    OPT_ROW("no-mouse", OPT_BOOL, TopVerbOptions, no_mouse, .help = "leave the mouse to the terminal"),
+    OPT_ROW("journal", OPT_STRING, TopVerbOptions, journal, .env = "STOKER_JOURNAL", .metavar = "FILE",
+            .help = "of a replay of the agent's history: its journal, for the incidents of that time"),
     LOOK_OPTS(TopVerbOptions),
 };
 
@@ -224,26 +120,23 @@ static int read_span(VerbCall *call, const TopVerbOptions *o, ReplayOptions *ret
 }
 
 /* "100x30" */
-static int read_size(VerbCall *call, const TopVerbOptions *o, ScreenOptions *ret)
+static int read_size(VerbCall *call, const TopVerbOptions *o, int *ret_width, int *ret_height)
 {
     const char *cross = o->size ? strchr(o->size, 'x') : NULL, *lines = getenv("LINES");
+    uint64_t width = number_min_u64(verb_width(), GRID_WIDTH_MAX), height = 24;
     struct winsize ws;
-    uint64_t width, height;
 
-    ret->width = (int)number_min_u64(verb_width(), GRID_WIDTH_MAX);
-    ret->height = 24;
     if (lines && atoi(lines) > 0)
-        ret->height = atoi(lines);
+        height = number_min_u64((uint64_t)atoi(lines), GRID_HEIGHT_MAX);
     else if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_row > 1)
-        ret->height = ws.ws_row - 1; /* the prompt comes below it */
-    if (!o->size)
-        return 0;
-    if (!cross || number_parsen_u64(o->size, (size_t)(cross - o->size), 1, GRID_WIDTH_MAX, &width, NULL) < 0 ||
-        number_parse_u64(cross + 1, 1, GRID_HEIGHT_MAX, &height, NULL) < 0)
+        height = ws.ws_row - 1U; /* the prompt comes below it */
+    if (o->size &&
+        (!cross || number_parsen_u64(o->size, (size_t)(cross - o->size), 1, GRID_WIDTH_MAX, &width, NULL) < 0 ||
+         number_parse_u64(cross + 1, 1, GRID_HEIGHT_MAX, &height, NULL) < 0))
         return err_set(&call->err, -EINVAL, "--size: '%s' is no size; 100x30 is one, %dx%d the largest", o->size,
                        GRID_WIDTH_MAX, GRID_HEIGHT_MAX);
-    ret->width = (int)width;
-    ret->height = (int)height;
+    *ret_width = (int)width;
+    *ret_height = (int)height;
     return 0;
 }
 
@@ -251,7 +144,7 @@ static int read_size(VerbCall *call, const TopVerbOptions *o, ScreenOptions *ret
 
 static const char *control_of(const VerbCall *call, const TopVerbOptions *o)
 {
-    return o->look.control ? o->look.control : control_default_path(call->arena);
+    return control_path(o->look.control, call->arena);
 }
 
 /* Whether an agent listens. One that was named and does not is an error. */
@@ -306,121 +199,403 @@ static int make_feed(VerbCall *call, const TopVerbOptions *o, Feed **ret)
     return 0;
 }
 
-/* --- what is done with it ------------------------------------------------------------------------------------------
+/* --- a session ----------------------------------------------------------------------------------------------------
  */
 
-static int print_text(VerbCall *call, const Str *out, int code)
+typedef struct Session {
+    VerbCall *call;
+    const TopVerbOptions *o;
+    Feed *feed;
+    Recorder *recorder; /* NULL none */
+    Top *top;
+    History *history;              /* the feed's */
+    size_t open;                   /* series whose past had not come when it was drawn */
+    CommandLines *commands;        /* NULL: nobody sees them */
+    SnapshotBuffer *shown, *spare; /* shown: what the screen was drawn from, until the next one is shown */
+    FeedState state;               /* as it is shown: with the trouble of a feed that is silent */
+    int width, height;             /* of --once */
+    KeyList keys;                  /* the same */
+    bool frozen;                   /* live snapshots are not shown; their past is kept */
+    bool record_trouble_told, over, redraw;
+} Session;
+
+/* --- snapshots ---------------------------------------------------------------------------------------------------- */
+
+static bool is_live(const Session *s)
 {
-    fwrite(out->text, 1, out->len, stdout);
-    return verb_end(call, code);
+    return s->state.kind == FEED_AGENT || s->state.kind == FEED_LOCAL;
 }
 
-/* An unreadable file is a usage error; that nothing is known of the GPUs is not. */
-static int fail_feed(VerbCall *call, const TopVerbOptions *o, int rc)
+/* A live feed that gives nothing and reports no trouble hangs. */
+static void read_state(Session *s)
 {
-    return verb_fail(call, rc == -EINVAL || (rc == -EIO && o->replay) ? EXIT_USAGE : EXIT_UNKNOWN);
+    const uint64_t most = number_max_u64(4 * s->o->interval_ns, SILENT_MS * NS_PER_MS);
+
+    feed_state(s->feed, &s->state);
+    if (is_live(s))
+        s->state.paused = s->frozen;
+    if (is_live(s) && !s->state.trouble[0] && s->state.snapshots > 0 && s->state.age_ns > most)
+        snprintf(s->state.trouble, sizeof s->state.trouble, "the %s does not answer",
+                 s->state.kind == FEED_AGENT ? "agent" : "driver");
+    if (!s->state.trouble[0])
+        s->state.age_ns = 0;
 }
 
-static int print_json(VerbCall *call, const TopVerbOptions *o, Feed *feed)
+/* A replay that jumped wants its past again; a live feed with a gap has none to offer. */
+static void keep_past(Session *s, const Node *node)
 {
-    CLEANUP(str_done) Str out = {0};
-    int code = EXIT_UNKNOWN;
+    const uint64_t pace = s->state.pace_ns ? s->state.pace_ns : NS_PER_S;
+    const double factor = is_live(s) ? 0 : s->state.speed;
+    uint64_t jump_ns = UINT64_MAX;
 
-    str_init(&out, OUT_MAX);
-    feed_start(feed, NULL);
-    const int rc = session_print_json(feed, &out, &code, &call->err);
-    feed_free(feed);
-    return rc < 0 ? fail_feed(call, o, rc) : print_text(call, &out, code);
+    if (s->state.kind == FEED_HISTORY) /* its past is complete from the start */
+        return;
+    history_set_pace(s->history, number_max_u64(pace, (uint64_t)(factor * FRAME_MS * (double)NS_PER_MS)));
+    if (s->state.kind == FEED_RECORDING)
+        jump_ns = (uint64_t)((double)JUMP * (double)pace * (factor > 1 ? factor : 1));
+    history_add(s->history, node, jump_ns);
 }
 
-static int print_screen(VerbCall *call, const TopVerbOptions *o, Session *session)
+static void take_snapshot(Session *s)
 {
-    CLEANUP(str_done) Str out = {0};
-    ScreenOptions screen = {.utf8 = verb_utf8() && !o->ascii, .coloured = verb_coloured(o->colour, true)};
-    KeyList keys = {0};
+    SnapshotBuffer *fresh = s->spare;
 
-    str_init(&out, OUT_MAX);
-    int rc = read_size(call, o, &screen);
-    if (rc == 0 && o->keys)
-        rc = keys_parse(o->keys, &keys, &call->err);
-    screen.keys = keys.at;
-    screen.key_count = keys.len;
-    if (rc == 0) {
-        feed_start(session->feed, NULL);
-        rc = session_print(session, &screen, &out, &call->err);
+    if (is_live(s) && s->commands)
+        command_lines_fill(s->commands, fresh->boot_id, fresh->processes.at, fresh->processes.len);
+    keep_past(s, &fresh->node);
+    if (s->frozen)
+        return;
+    s->spare = s->shown;
+    s->shown = fresh;
+}
+
+/* Whether the head of the screen reads the same. */
+static bool is_same_state(const FeedState *a, const FeedState *b)
+{
+    return a->paused == b->paused && a->from_ns == b->from_ns && a->to_ns == b->to_ns && !(a->speed < b->speed) &&
+           !(a->speed > b->speed) && a->age_ns / NS_PER_S == b->age_ns / NS_PER_S &&
+           strcmp(a->trouble, b->trouble) == 0;
+}
+
+/* Takes what the feed has. Whether the screen has to be drawn: for a snapshot, a state, or a past that has come. */
+static bool take_news(Session *s)
+{
+    const FeedState before = s->state;
+    const size_t open = history_count_open(s->history);
+    const bool filled = open < s->open;
+    const bool came = feed_take(s->feed, &s->spare);
+
+    read_state(s);
+    if (came)
+        take_snapshot(s);
+    s->open = open;
+    const bool changed = (came && !s->frozen) || !is_same_state(&before, &s->state);
+    if (changed)
+        top_see(s->top, &s->shown->snapshot, &s->state);
+    if (s->state.record_trouble[0] && !s->record_trouble_told) {
+        s->record_trouble_told = true;
+        top_say(s->top, INK_BAD, s->state.record_trouble);
     }
-    vec_done(&keys);
-    return rc < 0 ? fail_feed(call, o, rc) : print_text(call, &out, status_code(&session->shown->snapshot));
+    return changed || filled;
 }
 
-static int watch_screen(VerbCall *call, const TopVerbOptions *o, Session *session, Recorder *recorder)
+/* Draws, and asks for the past of what is drawn. */
+static void draw_screen(Session *s, Grid *grid)
 {
-    const TerminalOptions terminal = {.colour = (TerminalColour)o->colour, .ascii = o->ascii, .no_mouse = o->no_mouse};
-    const FeedState *state = &session->state;
-    int ended_by;
+    grid_clear(grid);
+    top_draw(s->top, grid);
+    const size_t open = history_count_open(s->history);
+    if (open > s->open)
+        feed_wake(s->feed);
+    s->open = open;
+}
 
-    feed_start(session->feed, recorder);
-    if (session_run(session, &terminal, o->for_ns, &ended_by, &call->err) < 0)
-        return verb_fail(call, EXIT_UNKNOWN);
-    if (state->failed && state->snapshots == 0) {
-        verb_failf(call, 0, "%s", state->trouble);
+/* --- keys --------------------------------------------------------------------------------------------------------- */
+
+static void send_signal(Session *s)
+{
+    const TopSignal signal = top_signal(s->top);
+    char text[ERR_TEXT_MAX];
+    Err err;
+
+    if (!is_live(s)) {
+        top_say(s->top, INK_BAD, "this is a replay: no signal was sent");
+        return;
+    }
+    if (process_signal(&signal, s->shown->snapshot.boot_id, &err) < 0) {
+        top_say(s->top, INK_BAD, err.text);
+        return;
+    }
+    snprintf(text, sizeof text, "%s was sent to process %d", signal.name, (int)signal.pid);
+    top_say(s->top, INK_GOOD, text);
+}
+
+static void obey_wish(Session *s, TopWish wish)
+{
+    switch (wish) {
+    case TOP_WISH_NONE:
+        return;
+    case TOP_WISH_QUIT:
+        s->over = true;
+        return;
+    case TOP_WISH_REDRAW:
+        s->redraw = true;
+        return;
+    case TOP_WISH_SIGNAL:
+        send_signal(s);
+        break;
+    case TOP_WISH_PAUSE:
+        if (is_live(s))
+            s->frozen = !s->frozen;
+        else
+            feed_steer(s->feed, wish, 0);
+        break;
+    case TOP_WISH_SEEK:
+    case TOP_WISH_SPEED:
+        if (!is_live(s))
+            feed_steer(s->feed, wish, top_amount(s->top));
+        break;
+    }
+    (void)take_news(s);
+}
+
+/* --- on a terminal ------------------------------------------------------------------------------------------------ */
+
+static void show_screen(Session *s, Terminal *terminal, Grid *grid)
+{
+    if (s->redraw)
+        terminal_redraw(terminal);
+    s->redraw = false;
+    draw_screen(s, grid);
+    terminal_show(terminal, grid);
+}
+
+/* Whether the screen has to be drawn. */
+static bool handle_news(Session *s, const Terminal *terminal, const TerminalNews *news, Grid *grid, int *ret_signal)
+{
+    switch (news->what) {
+    case TERMINAL_KEY:
+        obey_wish(s, top_key(s->top, news->key));
+        return true;
+    case TERMINAL_MOUSE:
+        obey_wish(s, top_mouse(s->top, news->mouse, news->x, news->y));
+        return true;
+    case TERMINAL_RESIZE:
+        terminal_fit(terminal, grid);
+        return true;
+    case TERMINAL_END:
+        *ret_signal = news->signal;
+        s->over = true;
+        return false;
+    case TERMINAL_TIMEOUT:
+    case TERMINAL_READY:
+        break;
+    }
+    return take_news(s);
+}
+
+static int watch_screen(Session *s)
+{
+    const TopVerbOptions *o = s->o;
+    const TerminalOptions options = {.colour = (TerminalColour)o->colour, .ascii = o->ascii, .no_mouse = o->no_mouse};
+    const uint64_t end_ns = o->for_ns ? clock_monotonic(clock_kernel()) + o->for_ns : UINT64_MAX;
+    CLEANUP(grid_done) Grid grid = {0};
+    Terminal *terminal;
+    TerminalNews news;
+    int ended_by = 0;
+
+    if (terminal_open(&options, &terminal, &s->call->err) < 0)
+        return verb_fail(s->call, EXIT_UNKNOWN);
+    terminal_fit(terminal, &grid);
+    (void)take_news(s);
+    show_screen(s, terminal, &grid);
+    while (!s->over && !(s->state.failed && s->state.snapshots == 0)) {
+        const uint64_t now = clock_monotonic(clock_kernel());
+
+        if (now >= end_ns)
+            break;
+        terminal_wait(terminal, number_min_u64(now + REFRESH_MS * NS_PER_MS, end_ns), feed_fd(s->feed), &news);
+        if (handle_news(s, terminal, &news, &grid, &ended_by) && !s->over)
+            show_screen(s, terminal, &grid);
+    }
+    terminal_close(terminal);
+    if (s->state.failed && s->state.snapshots == 0) {
+        verb_failf(s->call, 0, "%s", s->state.trouble);
         return o->replay ? EXIT_USAGE : EXIT_UNKNOWN;
     }
-    if (state->record_trouble[0])
-        return verb_failf(call, EXIT_UNKNOWN, "%s", state->record_trouble);
+    if (s->state.record_trouble[0])
+        return verb_failf(s->call, EXIT_UNKNOWN, "%s", s->state.record_trouble);
     return ended_by > 0 ? 128 + ended_by : EXIT_FINE;
 }
 
-static int record_only(VerbCall *call, const TopVerbOptions *o, Feed *feed, Recorder *recorder)
-{
-    feed_start(feed, recorder);
-    const int rc = session_record(feed, o->for_ns, &call->err);
-    const bool ended = feed_free(feed);
+/* --- without a terminal ------------------------------------------------------------------------------------------- */
 
-    if (rc == 0 && ended)
-        fprintf(stderr, "%s: %llu snapshots, %llu bytes\n", o->record, (unsigned long long)recorder_snapshots(recorder),
-                (unsigned long long)recorder_bytes(recorder));
-    if (ended && recorder_close(recorder, &call->err) < 0)
-        return verb_fail(call, EXIT_UNKNOWN);
-    return rc < 0 ? fail_feed(call, o, rc) : EXIT_FINE;
+/* Waits a while for news of the feed; false where the deadline has passed. */
+static bool wait_for_feed(Session *s, uint64_t deadline_ns)
+{
+    struct pollfd fd = {.fd = feed_fd(s->feed), .events = POLLIN};
+    const uint64_t now = clock_monotonic(clock_kernel());
+    const uint64_t left_ms = now < deadline_ns ? (deadline_ns - now) / NS_PER_MS + 1 : 0;
+
+    (void)poll(&fd, 1, (int)number_min_u64(left_ms, POLL_MS));
+    (void)take_news(s);
+    return now < deadline_ns;
 }
 
-static int show_screens(VerbCall *call, const TopVerbOptions *o, Feed *feed, Recorder *recorder)
+/* There is no snapshot. An unreadable file is a usage error; that nothing is known of the GPUs is not. */
+static int fail_feed(Session *s)
 {
-    const SessionOptions options = {
-        .top = {.view = o->view, .gpu = o->gpu, .sort = o->sort, .filter = o->filter, .read_only = o->read_only},
-        .interval_ns = o->interval_ns,
-        .root = o->look.root};
-    Session session;
+    return verb_failf(s->call, s->state.failed && s->o->replay ? EXIT_USAGE : EXIT_UNKNOWN, "%s",
+                      s->state.trouble[0] ? s->state.trouble : "no sample came");
+}
 
-    if (session_init(&session, feed, &options, &call->err) < 0)
-        return verb_fail(call, EXIT_USAGE);
-    int code = o->once ? print_screen(call, o, &session) : watch_screen(call, o, &session, recorder);
-    if (session_done(&session) && recorder_close(recorder, &call->err) < 0)
-        code = verb_fail(call, EXIT_UNKNOWN);
-    return code;
+/* Waits for the first snapshot. An agent that does not answer is asked once. */
+static bool wait_for_first(Session *s)
+{
+    const uint64_t deadline = clock_monotonic(clock_kernel()) + FIRST_SNAPSHOT_MS * NS_PER_MS;
+
+    while (!s->shown->snapshot.node)
+        if (s->state.failed || (s->state.kind == FEED_AGENT && s->state.trouble[0]) || !wait_for_feed(s, deadline))
+            return false;
+    return true;
+}
+
+static int print_text(Session *s, const Str *out)
+{
+    fwrite(out->text, 1, out->len, stdout);
+    return verb_end(s->call, status_code(&s->shown->snapshot));
+}
+
+static int print_json(Session *s)
+{
+    CLEANUP(str_done) Str out = {0};
+
+    if (!wait_for_first(s))
+        return fail_feed(s);
+    str_init(&out, OUT_MAX);
+    if (s->shown->text.len > 0)
+        str_addn(&out, s->shown->text.text, s->shown->text.len);
+    else
+        status_json(&s->shown->snapshot, &out);
+    if (out.len > 0 && out.text[out.len - 1] != '\n')
+        str_addc(&out, '\n');
+    return print_text(s, &out);
+}
+
+static void press_key(Session *s, Grid *grid, uint32_t key)
+{
+    const TopWish wish = top_key(s->top, key);
+
+    if (wish == TOP_WISH_SIGNAL)
+        top_say(s->top, INK_BAD, "one screen for a pipe sends no signals");
+    else if (wish != TOP_WISH_QUIT)
+        obey_wish(s, wish);
+    draw_screen(s, grid);
+}
+
+static int print_screen(Session *s)
+{
+    CLEANUP(str_done) Str out = {0};
+    CLEANUP(grid_done) Grid grid = {0};
+
+    if (!wait_for_first(s))
+        return fail_feed(s);
+    str_init(&out, OUT_MAX);
+    grid_init(&grid, s->width, s->height, verb_utf8() && !s->o->ascii);
+    draw_screen(s, &grid);
+    for (size_t i = 0; i < s->keys.len; i++)
+        press_key(s, &grid, s->keys.at[i]);
+    const uint64_t deadline = clock_monotonic(clock_kernel()) + PAST_MS * NS_PER_MS;
+    while (history_count_open(s->history) > 0 && wait_for_feed(s, deadline))
+        ;
+    draw_screen(s, &grid);
+    grid_print(&grid, verb_coloured(s->o->colour, true), &out);
+    return print_text(s, &out);
+}
+
+static volatile sig_atomic_t end_signal;
+
+static void note_end(int number UNUSED)
+{
+    end_signal = 1;
+}
+
+static int record_only(Session *s)
+{
+    const struct sigaction action = {.sa_handler = note_end, .sa_flags = (int)SA_RESETHAND};
+    const uint64_t end_ns = s->o->for_ns ? clock_monotonic(clock_kernel()) + s->o->for_ns : UINT64_MAX;
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    while (!end_signal && !s->state.failed && !s->state.record_trouble[0] && wait_for_feed(s, end_ns))
+        ;
+    if (s->state.record_trouble[0])
+        return verb_failf(s->call, EXIT_UNKNOWN, "%s", s->state.record_trouble);
+    return s->state.snapshots == 0 ? fail_feed(s) : EXIT_FINE;
+}
+
+/* --- its life ----------------------------------------------------------------------------------------------------- */
+
+static int open_session(Session *s)
+{
+    const TopVerbOptions *o = s->o;
+    const TopOptions options = {
+        .view = o->view, .gpu = o->gpu, .sort = o->sort, .filter = o->filter, .read_only = o->read_only};
+    Err *err = &s->call->err;
+
+    s->history = feed_history(s->feed);
+    if (o->once || (!o->json && isatty(STDOUT_FILENO)))
+        s->commands = command_lines_new(o->look.root);
+    s->shown = snapshot_buffer_new();
+    s->spare = snapshot_buffer_new();
+    TRY(top_new(&options, s->history, &s->top, err));
+    if (o->once)
+        TRY(read_size(s->call, o, &s->width, &s->height));
+    if (o->keys)
+        TRY(keys_parse(o->keys, &s->keys, err));
+    if (o->record)
+        TRY(recorder_open(o->record, o->interval_ns, &s->recorder, err));
+    feed_start(s->feed, s->recorder);
+    return 0;
+}
+
+/* Ends all; what a thread that hangs uses is left behind. Returns `code`, or that of a recording that is incomplete. */
+static int close_session(Session *s, bool silent, int code)
+{
+    const bool ended = feed_free(s->feed);
+
+    top_free(s->top);
+    command_lines_free(s->commands);
+    snapshot_buffer_free(s->shown);
+    snapshot_buffer_free(s->spare);
+    vec_done(&s->keys);
+    if (!ended || !s->recorder)
+        return code;
+    if (!silent && code == EXIT_FINE)
+        fprintf(stderr, "%s: %llu snapshots, %llu bytes\n", s->o->record,
+                (unsigned long long)recorder_snapshots(s->recorder), (unsigned long long)recorder_bytes(s->recorder));
+    return recorder_close(s->recorder, &s->call->err) < 0 ? verb_fail(s->call, EXIT_UNKNOWN) : code;
 }
 
 static int top_run(VerbCall *call, const void *options)
 {
     const TopVerbOptions *o = options;
-    Recorder *recorder = NULL;
-    Feed *feed = NULL;
+    const bool silent = !o->record || isatty(STDOUT_FILENO);
+    Session s = {.call = call, .o = o};
 
     if (check_pairs(call, o) < 0)
         return verb_fail(call, EXIT_USAGE);
-    const int rc = make_feed(call, o, &feed);
+    const int rc = make_feed(call, o, &s.feed);
     if (rc < 0)
         return verb_fail(call, rc == -EINVAL ? EXIT_USAGE : EXIT_UNKNOWN);
-    if (o->json)
-        return print_json(call, o, feed);
-    if (o->record && recorder_open(o->record, o->interval_ns, &recorder, &call->err) < 0) {
-        feed_free(feed);
-        return verb_fail(call, EXIT_USAGE);
-    }
-    if (recorder && !isatty(STDOUT_FILENO))
-        return record_only(call, o, feed, recorder);
-    return show_screens(call, o, feed, recorder);
+    if (open_session(&s) < 0)
+        return close_session(&s, true, verb_fail(call, EXIT_USAGE));
+    const int code = o->json   ? print_json(&s)
+                     : o->once ? print_screen(&s)
+                     : silent  ? watch_screen(&s)
+                               : record_only(&s);
+    return close_session(&s, silent, code);
 }
 
 const Verb verb_top = {
@@ -446,8 +621,6 @@ const Verb verb_top = {
                   "1  of --once and --json: something is wrong\n"
                   "2  the command line or a recording is wrong\n"
                   "3  could not tell: neither an agent nor the driver answers, or there is no terminal",
-    .opts = top_opts,
-    .opt_count = ARRAY_LEN(top_opts),
-    .opt_size = sizeof(TopVerbOptions),
+    VERB_OPTS(top_opts, TopVerbOptions),
     .run = top_run,
 };

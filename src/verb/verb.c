@@ -148,7 +148,8 @@ OptPage verb_page(const Verb *verb, const char *path)
                      .examples = verb->examples,
                      .exit_codes = verb->exit_codes ? verb->exit_codes : common_codes,
                      .opts = verb->opts,
-                     .count = verb->opt_count};
+                     .count = verb->opt_count,
+                     .config = verb->config};
 }
 
 static int print_help(const Verb *verb, const char *path)

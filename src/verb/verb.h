@@ -28,11 +28,15 @@ typedef struct Verb {
     const OptSpec *opts;
     size_t opt_count;
     size_t opt_size;                                        /* of the struct that the options fill */
+    bool config;                                            /* the keys of `opts` are those of a configuration file */
     int (*run)(VerbCall *call, const void *options);        /* returns an exit code */
     char **(*rewrite)(Arena *arena, int argc, char **argv); /* other spellings of the words, before parsing; or NULL */
     const struct Verb *const *subs; /* NULL-ended; a verb has these, `run`, or both: then `run` takes what
               names none of these */
 } Verb;
+
+/* Of a Verb: its table of options and the struct that they fill. */
+#define VERB_OPTS(table, Options) .opts = table, .opt_count = ARRAY_LEN(table), .opt_size = sizeof(Options)
 
 extern const Verb *const verbs[]; /* NULL-ended, in the order of the help */
 

@@ -12,7 +12,7 @@ typedef struct VersionOptions {
 } VersionOptions;
 
 static const OptSpec version_opts[] = {
-    {.key = "json", .flags = OPT_CLI_ONLY, .type = OPT_BOOL, .off = offsetof(VersionOptions, json), .help = "as JSON"},
+    OPT_ROW("json", OPT_BOOL, VersionOptions, json, .help = "as JSON"),
 };
 
 static int version_run(VerbCall *call, const void *options)
@@ -32,8 +32,6 @@ const Verb verb_version = {
     .summary = "say which Stoker this is",
     .usage = "[--json]",
     .examples = "stoker version",
-    .opts = version_opts,
-    .opt_count = ARRAY_LEN(version_opts),
-    .opt_size = sizeof(VersionOptions),
+    VERB_OPTS(version_opts, VersionOptions),
     .run = version_run,
 };

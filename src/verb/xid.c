@@ -3,17 +3,21 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-#include "base/duration.h"
 #include "base/cleanup.h"
+#include "base/duration.h"
+#include "base/json.h"
+#include "base/number.h"
 #include "service/runbook/runbook.h"
+#include "source/host/host.h"
+#include "source/kmsg/line.h"
 #include "verb/agent/faults.h"
-#include "verb/verb.h"
-#include "verb/xid/code.h"
+#include "verb/xid.h"
 
 enum { MEANINGS_MAX = 64, SHOWN_MAX = 8, LABEL = 12 };
+enum { SXID_FROM = 10000, CODE_MAX = 99999, WORDS_MAX = 64 * 1024, LINE_MAX_BYTES = 128 * 1024 };
 
 typedef struct XidOptions {
     const char *driver, *arch, *root;
@@ -22,46 +26,72 @@ typedef struct XidOptions {
 } XidOptions;
 
 static const OptSpec xid_opts[] = {
-    {.key = "driver",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(XidOptions, driver),
-     .metavar = "VERSION",
-     .help = "driver that said it, such as 570.86; without: this node's"},
-    {.key = "arch",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(XidOptions, arch),
-     .metavar = "NAME",
-     .help = "architecture of the GPU: turing, ampere, hopper, ..."},
-    {.key = "json", .flags = OPT_CLI_ONLY, .type = OPT_BOOL, .off = offsetof(XidOptions, json), .help = "as JSON"},
-    {.key = "list",
-     .short_flag = 'l',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(XidOptions, list),
-     .help = "all codes, one line each"},
-    {.key = "markdown",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_BOOL,
-     .off = offsetof(XidOptions, markdown),
-     .help = "with --list: the classes of faults as tables of Markdown"},
-    {.key = "faults",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_LIST,
-     .off = offsetof(XidOptions, faults),
-     .metavar = "FILE",
-     .help = "files or folders of your own that stand over what is built in"},
-    {.key = "root",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(XidOptions, root),
-     .env = "STOKER_ROOT",
-     .metavar = "DIR",
-     .help = "read /proc/driver/nvidia/version below DIR"},
+    OPT_ROW("driver", OPT_STRING, XidOptions, driver, .metavar = "VERSION",
+            .help = "driver that said it, such as 570.86; without: this node's"),
+    OPT_ROW("arch", OPT_STRING, XidOptions, arch, .metavar = "NAME",
+            .help = "architecture of the GPU: turing, ampere, hopper, ..."),
+    OPT_ROW("json", OPT_BOOL, XidOptions, json, .help = "as JSON"),
+    OPT_ROW("list", OPT_BOOL, XidOptions, list, .short_flag = 'l', .help = "all codes, one line each"),
+    OPT_ROW("markdown", OPT_BOOL, XidOptions, markdown,
+            .help = "with --list: the classes of faults as tables of Markdown"),
+    OPT_ROW("faults", OPT_LIST, XidOptions, faults, .metavar = "FILE",
+            .help = "files or folders of your own that stand over what is built in"),
+    OPT_ROW("root", OPT_STRING, XidOptions, root, .env = "STOKER_ROOT", .metavar = "DIR",
+            .help = "read /proc/driver/nvidia/version below DIR"),
 };
 
 CLEANUP_POINTER(Catalogue, catalogue_free);
+CLEANUP_POINTER(LineReader, line_reader_free);
+
+/* --- the question ------------------------------------------------------------------------------------------------- */
+
+const char *xid_join_words(const VerbCall *call)
+{
+    CLEANUP(str_done) Str text = {0};
+
+    str_init(&text, WORDS_MAX);
+    for (size_t i = 0; i < call->args.len; i++)
+        str_addf(&text, "%s%s", i ? " " : "", call->args.items[i]);
+    return arena_strdup(call->arena, text.text);
+}
+
+static bool read_line(const char *text, Event *event)
+{
+    CLEANUP(line_reader_free_at) LineReader *reader = line_reader_new(NULL, 0);
+    CLEANUP(str_done) Str line = {0};
+
+    str_init(&line, LINE_MAX_BYTES);
+    str_addf(&line, "%s%s", strncmp(text, "Xid (", 5) == 0 ? "NVRM: " : "", text);
+    return line_read(reader, line.text, line.len, event) && (event->kind == EVENT_XID || event->kind == EVENT_SXID);
+}
+
+bool xid_read_code(const char *text, Event *ret)
+{
+    const bool sxid = strncasecmp(text, "sxid:", 5) == 0, xid = strncasecmp(text, "xid:", 4) == 0;
+    uint64_t code;
+
+    if (strstr(text, "Xid ("))
+        return read_line(text, ret);
+    if (number_parse_u64(text + (sxid ? 5 : xid ? 4 : 0), 0, CODE_MAX, &code, NULL) < 0)
+        return false;
+    event_init(ret, sxid || (!xid && code >= SXID_FROM) ? EVENT_SXID : EVENT_XID, EVENT_FROM_KMSG);
+    ret->code = (int32_t)code;
+    return true;
+}
+
+int xid_read_driver(VerbCall *call, const char *version, const char *root, uint32_t *ret)
+{
+    char here[READING_TEXT_CAP] = "";
+    uint64_t major = 0;
+
+    if (!version)
+        host_module(root ? root : "", here);
+    const char *text = version ? version : here;
+    if (number_parsen_u64(text, strcspn(text, "."), 1, 9999, &major, NULL) < 0 && version)
+        return verb_failf(call, EXIT_USAGE, "--driver '%s' is no version; it looks like 570.86.10", version);
+    *ret = (uint32_t)major;
+    return EXIT_FINE;
+}
 
 /* What is asked, and by whom. */
 typedef struct Question {
@@ -70,32 +100,24 @@ typedef struct Question {
     uint32_t driver, arch;
 } Question;
 
-static int ask_driver(VerbCall *call, const XidOptions *o, Question *q)
+static int read_question(VerbCall *call, const XidOptions *o, Question *q)
 {
-    DeviceArch arch;
-
-    if (o->driver && !xid_driver_major(o->driver, &q->driver))
-        return verb_failf(call, EXIT_USAGE, "--driver '%s' is no version; it looks like 570.86.10", o->driver);
-    if (!o->driver)
-        q->driver = xid_driver_here(o->root);
-    if (o->arch && (!device_arch_find(o->arch, &arch) || arch == DEVICE_ARCH_UNKNOWN))
-        return verb_failf(call, EXIT_USAGE, "--arch '%s' is no architecture; it is a name such as ampere or hopper",
-                          o->arch);
-    q->arch = o->arch ? arch : 0;
-    return EXIT_FINE;
-}
-
-static int ask_code(VerbCall *call, Question *q)
-{
-    const char *text = xid_code_words(call->arena, &call->args);
+    const char *text = xid_join_words(call);
+    DeviceArch arch = DEVICE_ARCH_UNKNOWN;
 
     if (!*text)
         return verb_failf(call, EXIT_USAGE, "which code? 'stoker xid 79', or --list for all");
-    if (xid_code_read(text, &q->event))
-        return EXIT_FINE;
-    return verb_failf(call, EXIT_USAGE,
-                      "'%.80s' is neither a code (79, sxid:20034) nor a line of the kernel log with one", text);
+    if (!xid_read_code(text, &q->event))
+        return verb_failf(call, EXIT_USAGE,
+                          "'%.80s' is neither a code (79, sxid:20034) nor a line of the kernel log with one", text);
+    if (o->arch && (!device_arch_find(o->arch, &arch) || arch == DEVICE_ARCH_UNKNOWN))
+        return verb_failf(call, EXIT_USAGE, "--arch '%s' is no architecture; it is a name such as ampere or hopper",
+                          o->arch);
+    q->arch = arch;
+    return xid_read_driver(call, o->driver, o->root, &q->driver);
 }
+
+/* --- the answer --------------------------------------------------------------------------------------------------- */
 
 /* Breaks `text` at the terminal's width behind a label. */
 static void add_wrapped(Str *out, const char *label, const char *text)
@@ -140,12 +162,12 @@ static bool is_unknown(const FaultRule *rule)
 static bool has_parent(const FaultClass *child, const FaultClass *parent)
 {
     for (size_t i = 0; i < child->parent_count; i++)
-        if (child != parent && strcmp(child->parents[i], parent->id) == 0)
+        if (child != parent && child->parents[i] == parent)
             return true;
     return false;
 }
 
-/* Classes whose signs are its echoes. */
+/* Classes whose evidence is attached to it as echoes. */
 static void add_followers(Str *out, const Question *q, const FaultClass *fault)
 {
     char room[1024];
@@ -153,8 +175,8 @@ static void add_followers(Str *out, const Question *q, const FaultClass *fault)
     Str text;
 
     str_init_room(&text, room, sizeof room);
-    for (size_t i = 0; i < catalogue_class_count(q->catalogue) && shown < SHOWN_MAX; i++) {
-        const FaultClass *child = catalogue_class_at(q->catalogue, i);
+    for (size_t i = 0; i < q->catalogue->class_count && shown < SHOWN_MAX; i++) {
+        const FaultClass *child = &q->catalogue->classes[i];
         if (has_parent(child, fault))
             str_addf(&text, "%s%s", shown++ ? ", " : "", child->id);
     }
@@ -162,7 +184,7 @@ static void add_followers(Str *out, const Question *q, const FaultClass *fault)
         add_wrapped(out, "followed by", text.text);
     str_clear(&text);
     for (size_t i = 0; i < fault->parent_count && i < SHOWN_MAX; i++)
-        str_addf(&text, "%s%s", i ? ", " : "", fault->parents[i]);
+        str_addf(&text, "%s%s", i ? ", " : "", fault->parents[i]->id);
     if (fault->parent_count)
         add_wrapped(out, "follows", text.text);
 }
@@ -239,41 +261,34 @@ static void add_text(Str *out, const Question *q, const FaultVerdict *v, const F
     add_others(out, rule, rules, count);
 }
 
-static void add_pair(Str *out, const char *key, const char *text)
-{
-    str_addf(out, ",\n  \"%s\": ", key);
-    str_add_json(out, text);
-}
-
 static void add_json(Str *out, const Question *q, const FaultVerdict *v)
 {
     const FaultRule *rule = v->rule;
-    bool known = !is_unknown(rule);
 
-    str_addf(out, "{\n  \"code\": %d", q->event.code);
-    add_pair(out, "kind", event_kind_key(rule->event));
-    str_addf(out, ",\n  \"known\": %s", known ? "true" : "false");
+    json_open(out, NULL, '{');
+    json_add_i64(out, "code", q->event.code);
+    json_add_text(out, "kind", event_kind_key(rule->event));
+    json_add_bool(out, "known", !is_unknown(rule));
     if (q->driver)
-        str_addf(out, ",\n  \"driver\": %u", q->driver);
-    add_pair(out, "rule", rule->id);
-    add_pair(out, "name", rule->name);
-    add_pair(out, "text", rule->text);
+        json_add_u64(out, "driver", q->driver);
+    json_add_text(out, "rule", rule->id);
+    json_add_text(out, "name", rule->name);
+    json_add_text(out, "text", rule->text);
+    json_add_text(out, "class", rule->fault ? rule->fault->id : NULL);
     if (rule->fault) {
-        add_pair(out, "class", rule->fault->id);
-        add_pair(out, "cause", fault_causes[v->cause].key);
-        add_pair(out, "severity", fault_severities[v->severity].key);
-        add_pair(out, "scope", fault_scopes[rule->scope].key);
-        add_pair(out, "action", fault_actions[v->action].key);
-        add_pair(out, "advice", rule->fault->advice);
-        add_pair(out, "route", fault_routes[v->route].key);
-        add_pair(out, "clear", fault_clears[rule->fault->clear].key);
-        add_pair(out, "runbook", rule->fault->runbook);
-    } else {
-        str_add(out, ",\n  \"class\": null");
+        json_add_text(out, "cause", fault_causes[v->cause].key);
+        json_add_text(out, "severity", fault_severities[v->severity].key);
+        json_add_text(out, "scope", fault_scopes[rule->scope].key);
+        json_add_text(out, "action", fault_actions[v->action].key);
+        json_add_text(out, "advice", rule->fault->advice);
+        json_add_text(out, "route", fault_routes[v->route].key);
+        json_add_text(out, "clear", fault_clears[rule->fault->clear].key);
+        json_add_text(out, "runbook", rule->fault->runbook);
     }
-    str_addf(out, ",\n  \"silent\": %s", rule->silent ? "true" : "false");
-    add_pair(out, "source", rule->source);
-    str_add(out, "\n}\n");
+    json_add_bool(out, "silent", rule->silent);
+    json_add_text(out, "source", rule->source);
+    json_close(out, '}');
+    str_addc(out, '\n');
 }
 
 static int explain_code(VerbCall *call, const XidOptions *o, Question *q)
@@ -283,7 +298,7 @@ static int explain_code(VerbCall *call, const XidOptions *o, Question *q)
     CLEANUP(str_done) Str out = {0};
 
     size_t count = catalogue_find_code(q->catalogue, q->event.kind, q->event.code, q->driver, rules, MEANINGS_MAX);
-    if (!catalogue_judge(q->catalogue, &q->event, q->driver, q->arch, &verdict))
+    if (!catalogue_match(q->catalogue, &q->event, q->driver, q->arch, &verdict))
         return verb_failf(call, EXIT_FINDING, "%d is not known", q->event.code);
     str_init(&out, 1024 * 1024);
     if (o->json)
@@ -294,32 +309,35 @@ static int explain_code(VerbCall *call, const XidOptions *o, Question *q)
     return verb_end(call, is_unknown(verdict.rule) ? EXIT_FINDING : EXIT_FINE);
 }
 
+/* --- the list ----------------------------------------------------------------------------------------------------- */
+
 static void list_json(const Catalogue *catalogue, Str *out)
 {
-    const char *sep = "[\n";
+    json_open(out, NULL, '[');
+    for (size_t i = 0; i < catalogue->event_count; i++) {
+        const FaultRule *rule = &catalogue->rules[i];
 
-    for (size_t i = 0; i < catalogue_rule_count(catalogue); i++) {
-        const FaultRule *rule = catalogue_rule_at(catalogue, i);
-        if (rule->match == FAULT_ON_DETECTOR)
-            continue;
-        str_addf(out, "%s {\"rule\": \"%s\", \"event\": \"%s\", \"code\": %d, \"name\": ", sep, rule->id,
-                 event_kind_key(rule->event), rule->code_from);
-        str_add_json(out, rule->name);
-        str_addf(out,
-                 ", \"class\": %s%s%s, \"cause\": \"%s\", \"severity\": \"%s\", \"action\": \"%s\", \"route\": \"%s\"}",
-                 rule->fault ? "\"" : "", rule->fault ? rule->fault->id : "null", rule->fault ? "\"" : "",
-                 fault_causes[rule->cause].key, fault_severities[rule->severity].key, fault_actions[rule->action].key,
-                 fault_routes[rule->route].key);
-        sep = ",\n";
+        json_open(out, NULL, '{');
+        json_add_text(out, "rule", rule->id);
+        json_add_text(out, "event", event_kind_key(rule->event));
+        json_add_i64(out, "code", rule->code_from);
+        json_add_text(out, "name", rule->name);
+        json_add_text(out, "class", rule->fault ? rule->fault->id : NULL);
+        json_add_text(out, "cause", fault_causes[rule->cause].key);
+        json_add_text(out, "severity", fault_severities[rule->severity].key);
+        json_add_text(out, "action", fault_actions[rule->action].key);
+        json_add_text(out, "route", fault_routes[rule->route].key);
+        json_close(out, '}');
     }
-    str_add(out, "\n]\n");
+    json_close(out, ']');
+    str_addc(out, '\n');
 }
 
 static void list_codes(const Catalogue *catalogue, Str *out)
 {
     str_addf(out, "%-34s %-20s %-8s %-16s %-6s %s\n", "RULE", "CLASS", "SEVERITY", "ACTION", "ROUTE", "WHAT");
-    for (size_t i = 0; i < catalogue_rule_count(catalogue); i++) {
-        const FaultRule *rule = catalogue_rule_at(catalogue, i);
+    for (size_t i = 0; i < catalogue->rule_count; i++) {
+        const FaultRule *rule = &catalogue->rules[i];
         str_addf(out, "%-34s %-20s %-8s %-16s %-6s %s\n", rule->id, rule->fault ? rule->fault->id : "-",
                  fault_severities[rule->severity].key, fault_actions[rule->action].key, fault_routes[rule->route].key,
                  rule->name);
@@ -332,8 +350,8 @@ static void list_classes(const Catalogue *catalogue, Str *out)
 
     str_add(out, "| class | what | cause | severity | of | action | route | over | for |\n"
                  "|---|---|---|---|---|---|---|---|---|\n");
-    for (size_t i = 0; i < catalogue_class_count(catalogue); i++) {
-        const FaultClass *c = catalogue_class_at(catalogue, i);
+    for (size_t i = 0; i < catalogue->class_count; i++) {
+        const FaultClass *c = &catalogue->classes[i];
         duration_format(span, c->for_ns);
         str_addf(out, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", c->id, c->text, fault_causes[c->cause].key,
                  fault_severities[c->severity].key, fault_scopes[c->scope].key, fault_actions[c->action].key,
@@ -367,10 +385,9 @@ static int xid_run(VerbCall *call, const void *options)
 
     if (o->markdown && !o->list)
         return verb_failf(call, EXIT_USAGE, "--markdown goes with --list");
-    if (!o->list &&
-        ((code = ask_code(call, &question)) != EXIT_FINE || (code = ask_driver(call, o, &question)) != EXIT_FINE))
+    if (!o->list && (code = read_question(call, o, &question)) != EXIT_FINE)
         return code;
-    int rc = faults_load(o->faults.items, o->faults.len, NULL, 0, &catalogue, &call->err);
+    int rc = faults_load(o->faults.items, o->faults.len, &catalogue, &call->err);
     if (rc < 0)
         return verb_fail(call, rc == -EINVAL ? EXIT_USAGE : EXIT_UNKNOWN);
     question.catalogue = catalogue;
@@ -383,8 +400,8 @@ const Verb verb_xid = {
     .usage = "[--driver VERSION] [--arch NAME] [--json] CODE|LINE | --list",
     .description =
         "Explains an XID of the GPU driver or an SXid of an NVSwitch: its meaning on this driver, cause, severity, "
-        "what "
-        "to do, who is told, and when it is over. CODE is a number (from 10000 on an SXid), xid:N or sxid:N; LINE is a "
+        "what to do, who is told, and when it is over. CODE is a number (from 10000 on an SXid), xid:N or sxid:N; LINE "
+        "is a "
         "line of the kernel log, in quotes. The same catalogue judges what the agent sees.",
     .examples = "stoker xid 79\n"
                 "stoker xid 139 --driver 535.261.03\n"
@@ -394,8 +411,6 @@ const Verb verb_xid = {
                   "1  it is not\n"
                   "2  the command line, or a file of yours, is wrong\n"
                   "3  a file could not be read",
-    .opts = xid_opts,
-    .opt_count = ARRAY_LEN(xid_opts),
-    .opt_size = sizeof(XidOptions),
+    VERB_OPTS(xid_opts, XidOptions),
     .run = xid_run,
 };

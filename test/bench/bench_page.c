@@ -21,8 +21,9 @@ typedef struct Made {
     NodeGpu gpus[GPUS_MAX];
     Reading instances[GPUS_MAX][INSTANCES];
     Exporter *exporter;
-    OwnerTable owners;
-    ExporterSelf self;
+    AllocationTable allocations;
+    Snapshot snapshot;
+    ExporterInput input;
     size_t series; /* DCGM_ lines of a page */
 } Made;
 
@@ -71,7 +72,7 @@ static size_t count_series(void)
 static void make_page(Made *made)
 {
     str_clear(&page);
-    exporter_page(made->exporter, &made->node, &made->owners, NULL, 0, &made->self, EXPORTER_TEXT, &page);
+    exporter_page(made->exporter, &made->input, EXPORTER_TEXT, &page);
     bench_use(page.text);
 }
 
@@ -105,11 +106,13 @@ static void make(Made *made, size_t gpus, size_t instances)
             fill(instance, (unsigned)(i * 10 + k));
         }
     }
-    owner_table_init(&made->owners);
-    made->self = (ExporterSelf){.version = "0.1.0", .rss_bytes = 9437184, .pods_state = "ok"};
+    allocation_table_init(&made->allocations);
+    made->snapshot = (Snapshot){.node = &made->node, .allocations = &made->allocations};
+    made->input = (ExporterInput){.snapshot = &made->snapshot,
+                                  .self = {.version = "0.1.0", .rss_bytes = 9437184, .pods_state = "ok"}};
     counters_init(&counters);
     counters_default(&counters);
-    made->exporter = exporter_new(&config, &counters);
+    made->exporter = exporter_new(&config, &counters, NULL);
     make_page(made);
     made->series = count_series();
 }
@@ -117,7 +120,7 @@ static void make(Made *made, size_t gpus, size_t instances)
 static void drop(Made *made)
 {
     exporter_free(made->exporter);
-    owner_table_done(&made->owners);
+    allocation_table_done(&made->allocations);
 }
 
 /* As many series of the same shape, each printed anew. */

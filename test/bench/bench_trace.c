@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/inflate.h"
+#include "base/gzip.h"
 #include "base/cleanup.h"
 
 enum { BLOCK = 256 * 1024 };

@@ -90,22 +90,22 @@ static void make_text(size_t bytes)
     str_add(&text, "\n  ],\n  \"traceName\": \"bench.json\"\n}");
 }
 
-static ssize_t read_text(void *context, void *buffer, size_t len, uint64_t offset, Err *err)
+static ssize_t read_text(void *context, void *buffer, size_t len, Err *err)
 {
-    const size_t left = offset < text.len ? text.len - (size_t)offset : 0;
+    size_t *at = context;
 
-    (void)context;
     (void)err;
-    len = len < left ? len : left;
-    memcpy(buffer, text.text + offset, len);
+    len = len < text.len - *at ? len : text.len - *at;
+    memcpy(buffer, text.text + *at, len);
+    *at += len;
     return (ssize_t)len;
 }
 
-static void scan(size_t n, unsigned int threads, bool streamed)
+static void scan(size_t n, unsigned int threads)
 {
-    const TraceSource source = {.read = read_text, .size = streamed ? 0 : text.len, .streamed = streamed};
-
     for (size_t i = 0; i < n; i++) {
+        size_t at = 0;
+        const TraceSource source = {.read = read_text, .context = &at};
         Profile profile;
         Err err = {0};
 
@@ -119,17 +119,12 @@ static void scan(size_t n, unsigned int threads, bool streamed)
 
 static void one_thread(size_t n)
 {
-    scan(n, 1, false);
+    scan(n, 1);
 }
 
 static void two_threads(size_t n)
 {
-    scan(n, 2, false);
-}
-
-static void streamed(size_t n)
-{
-    scan(n, 2, true);
+    scan(n, 2);
 }
 
 static void quotes(size_t n)
@@ -159,7 +154,6 @@ int main(void)
     static const Bench list[] = {
         {.name = "trace scan, one thread", .run = one_thread, .most = 1},
         {.name = "trace scan, two threads", .run = two_threads, .most = 1},
-        {.name = "trace scan, two threads, of a stream", .run = streamed, .most = 1},
         {.name = "memchr over the quotes", .run = quotes, .most = 1},
         {.name = "copy in blocks", .run = copy_blocks, .most = 1},
     };
@@ -167,7 +161,7 @@ int main(void)
 
     make_text((size_t)(mib ? atoi(mib) : 64) << 20);
     bench_all(list, sizeof list / sizeof list[0]);
-    scan(1, 1, false);
+    scan(1, 1);
     fprintf(stderr, "%zu bytes, %zu events\n", text.len, events);
     str_done(&text);
     return 0;

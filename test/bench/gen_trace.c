@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/inflate.h"
+#include "base/gzip.h"
 #include "base/number.h"
 #include "base/cleanup.h"
 

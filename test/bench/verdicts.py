@@ -394,7 +394,7 @@ def virtual(node):
 def opened(incidents):
     if not incidents:
         return "none"
-    return "; ".join(f"{i['class']} ({i['route']}, {i['count']} signs, {i['echo_count']} echoes)" for i in incidents)
+    return "; ".join(f"{i['class']} ({i['route']}, {i['count']} times, {i['echo_count']} echoes)" for i in incidents)
 
 
 STORMS = (

@@ -10,17 +10,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(const Counters *counters)
 {
-    for (size_t i = 0; i < counters->len; i++) {
-        const CounterRow *row = &counters->rows[i];
+    for (size_t i = 0; i < counters->rows.len; i++) {
+        const CounterRow *row = &counters->rows.at[i];
         const MetricName *name = metric_find(row->name.text);
         if (!name || name->metric != row->name.metric || !row->help || !row->line || row->type > COUNTER_LABEL)
             abort();
         for (size_t k = 0; k < i; k++)
-            if (strcmp(counters->rows[k].name.text, row->name.text) == 0)
+            if (strcmp(counters->rows.at[k].name.text, row->name.text) == 0)
                 abort();
     }
-    for (size_t i = 0; i < counters->warning_count; i++)
-        if (strncmp(counters->warnings[i].text, "fuzz:", 5) != 0 || !counters->warnings[i].line)
+    for (size_t i = 0; i < counters->warnings.len; i++)
+        if (strncmp(counters->warnings.at[i].text, "fuzz:", 5) != 0 || !counters->warnings.at[i].line)
             abort();
 }
 
@@ -34,13 +34,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     counters_init(&strict);
     rc = counters_read(&lenient, (const char *)data, size, "fuzz", false, &err);
     check(&lenient);
-    if (rc < 0 && (lenient.len || strncmp(err.text, "fuzz:", 5) != 0))
+    if (rc < 0 && (lenient.rows.len || strncmp(err.text, "fuzz:", 5) != 0))
         abort();
     rc_strict = counters_read(&strict, (const char *)data, size, "fuzz", true, &err);
     check(&strict);
-    if (rc_strict == 0 && rc == 0 && (lenient.warning_count || lenient.len != strict.len))
+    if (rc_strict == 0 && rc == 0 && (lenient.warnings.len || lenient.rows.len != strict.rows.len))
         abort();
-    if (rc_strict < 0 && (strict.len || (rc == 0 && !lenient.warning_count)))
+    if (rc_strict < 0 && (strict.rows.len || (rc == 0 && !lenient.warnings.len)))
         abort();
     counters_done(&lenient);
     counters_done(&strict);

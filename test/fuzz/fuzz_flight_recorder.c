@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     CLEANUP(nccl_free_at) NcclJob *job = nccl_new();
     CLEANUP(str_done) Str out = {0};
-    const NcclStyle style = {.width = 100, .verbose = true};
+    const ReportOptions style = {.width = 100, .verbose = true};
     uint32_t dice = share_dice(data, size);
 
     str_init(&out, OUT_MAX);
@@ -48,8 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     const NcclReport *report = nccl_finish(job);
     if (share_drawn(&dice, 2))
-        nccl_report_text(report, &style, &out);
+        nccl_report_text(report, &style, report_sink_str(&out), NULL);
     if (share_drawn(&dice, 2))
-        nccl_report_json(report, &out);
+        nccl_report_json(report, report_sink_str(&out), NULL);
     return 0;
 }

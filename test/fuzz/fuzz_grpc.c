@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: wire/grpc/exchange. The input is what a server sends: a byte for the size of the pieces it comes in, a
+/* Fuzz target: wire/grpc. The input is what a server sends: a byte for the size of the pieces it comes in, a
  * byte that says after which piece the connection closes, then the bytes. Whatever comes, the call ends, with a reply
  * inside its limit and a printable text. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/grpc/exchange.h"
+#include "wire/grpc/grpc.h"
 
 enum { REPLY_MAX = 4096, OUT_MAX = 1 << 22 };
 

@@ -34,7 +34,7 @@ static void on_request(void *self, HttpRequest *request)
     HttpBody *body;
 
     (void)self;
-    if (*path != '/' || (strcmp(http_method(request), "GET") != 0 && strcmp(http_method(request), "HEAD") != 0))
+    if (*path != '/')
         abort();
     if (!strcmp(path, "/s") && !stream) {
         stream = http_stream(request, "text/event-stream", 4, on_stream_close, NULL);

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/gzip.h"
-#include "base/inflate.h"
 #include "base/cleanup.h"
 #include "test/fuzz/share.h"
 

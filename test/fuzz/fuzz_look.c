@@ -4,7 +4,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "service/api/history_read.h"
 #include "service/api/snapshot_read.h"
 #include "service/status/status.h"
 

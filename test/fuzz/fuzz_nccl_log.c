@@ -31,7 +31,7 @@ enum { FORM_TEXT = 1, FORM_JSON = 2, FORM_CSV = 4 };
 static void report_of(const uint8_t *data, size_t size, size_t piece, int forms, Str *out)
 {
     CLEANUP(nccl_free_at) NcclJob *job = nccl_new();
-    const NcclStyle style = {.width = 100, .verbose = true, .utf8 = true};
+    const ReportOptions style = {.width = 100, .verbose = true, .utf8 = true};
 
     for (int i = 0; i < INPUTS_MAX; i++) {
         const uint8_t *end = size ? memchr(data, '\f', size) : NULL;
@@ -44,11 +44,11 @@ static void report_of(const uint8_t *data, size_t size, size_t piece, int forms,
     }
     const NcclReport *report = nccl_finish(job);
     if (forms & FORM_TEXT)
-        nccl_report_text(report, &style, out);
+        nccl_report_text(report, &style, report_sink_str(out), NULL);
     if (forms & FORM_JSON)
-        nccl_report_json(report, out);
+        nccl_report_json(report, report_sink_str(out), NULL);
     if (forms & FORM_CSV)
-        nccl_report_csv(report, out);
+        nccl_report_csv(report, report_sink_str(out), NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

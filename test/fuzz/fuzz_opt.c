@@ -43,7 +43,7 @@ static void pages(const char *text)
     str_init(&out, 1 << 20);
     opt_help(&page, strlen(text) % 200, &out);
     opt_man(&page, "1.0", "today", &out);
-    opt_bash(&page, 1, &out);
+    opt_complete(&page, text, &out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "source/proc/pods.h"
+#include "source/proc/who.h"
 
 enum { NAME_BYTES_MAX = 1024 };
 

@@ -19,7 +19,7 @@ static void check_name(const char *name)
     }
 }
 
-static int same(const Owner *a, const Owner *b)
+static int same(const Allocation *a, const Allocation *b)
 {
     return strcmp(a->device.uuid, b->device.uuid) == 0 && a->device.minor == b->device.minor &&
            a->device.gpu_instance == b->device.gpu_instance &&
@@ -28,12 +28,12 @@ static int same(const Owner *a, const Owner *b)
            strcmp(a->namespace, b->namespace) == 0 && strcmp(a->container, b->container) == 0;
 }
 
-static void check(const OwnerTable *table, size_t pods, size_t size)
+static void check(const AllocationTable *table, size_t pods, size_t size)
 {
     if (table->len > 65536 || table->len > size || (table->len > 0) != (pods > 0))
         abort();
     for (size_t i = 0; i < table->len; i++) {
-        const Owner *row = &table->at[i];
+        const Allocation *row = &table->at[i];
 
         check_name(row->pod);
         check_name(row->namespace);
@@ -49,13 +49,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const names[] = {"nvidia.com/gpu.shared"};
     const PodResourcesConfig config = {.resource_names = names, .resource_name_count = 1};
-    OwnerTable first, again;
+    AllocationTable first, again;
     size_t pods = 0, odd = 0;
     Err err = {0};
     int rc;
 
-    owner_table_init(&first);
-    owner_table_init(&again);
+    allocation_table_init(&first);
+    allocation_table_init(&again);
     rc = podresources_decode(data, size, &config, &first, &pods, &odd, &err);
     if (rc < 0 ? first.len || err.code != rc || (rc != -EBADMSG && rc != -E2BIG) : rc)
         abort();
@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!same(&first.at[i], &again.at[i]))
             abort();
     }
-    owner_table_done(&first);
-    owner_table_done(&again);
+    allocation_table_done(&first);
+    allocation_table_done(&again);
     return 0;
 }

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/gzip.h"
-#include "base/inflate.h"
 #include "base/cleanup.h"
 #include "test/fuzz/share.h"
 #include "verb/top/recording.h"

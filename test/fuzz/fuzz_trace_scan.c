@@ -53,8 +53,7 @@ static void check(const char *text, size_t size, TraceScanOptions options, uint3
     const uint32_t seed = dice;
     const KitWay whole = {.piece = 0};
     const KitWay pieces = {.piece = SIZE_MAX, .seed = seed, .walker = seed};
-    const KitWay threads = {
-        .threads = 2 + seed / 8 % 2, .part_bytes = 1 + size / (2 + seed / 8 % 7), .streamed = seed / 64 % 2};
+    const KitWay threads = {.threads = 2 + seed / 8 % 2, .part_bytes = 1 + size / (2 + seed / 8 % 7)};
     const bool in_pieces = share_drawn(&dice, 6), in_threads = share_drawn(&dice, 64);
 
     if (in_pieces)

@@ -22,14 +22,14 @@ export function incidentView({ speak, id }) {
     shown = card;
     card.querySelector("details")?.setAttribute("open", "");
     const facts = [["State", incident.state === "open" ? "open" : `over: ${END_MEANS[incident.ended_by] ?? incident.ended_by ?? ""}`], ["On", gpu ? h("a", { href: gpuLink(gpu) }, gpuName(gpu)) : device.kind === "node" ? "the node" : device.key],
-      ["Class", h("a", { href: runbookOf(incident) }, incident.class)], ["Rule", incident.rule], ["Codes", (incident.codes ?? []).join(", ")], ["Cause", incident.cause], ["First sign", stamp(incident.first)], ["Opened", stamp(incident.opened)],
-      ["Over", stamp(incident.cleared)], ["Signs", `${whole(incident.count ?? 0)} of its own, ${whole(incident.echo_count ?? 0)} consequences`], ["Came back", incident.reopened ? `${incident.reopened} times` : ""],
+      ["Class", h("a", { href: runbookOf(incident) }, incident.class)], ["Rule", incident.rule], ["Codes", (incident.codes ?? []).join(", ")], ["Cause", incident.cause], ["First evidence", stamp(incident.first)], ["Opened", stamp(incident.opened)],
+      ["Over", stamp(incident.cleared)], ["Evidence", `${whole(incident.count ?? 0)} of its own, ${whole(incident.echo_count ?? 0)} consequences`], ["Came back", incident.reopened ? `${incident.reopened} times` : ""],
       ["Process", process && (process.pid ? h("a", { href: `#/process/${process.pid}` }, `${process.name ?? "pid"} ${process.pid}`) : process.name)], ["Job", incident.job], ["Serial", device.serial], ["PCI address", device.pci], ["Maintenance", incident.maintenance],
       ["Black box", h("code", {}, `stoker incidents show ${incident.id} --bundle box.json.gz`)], ["As JSON", h("a", { href: `api/v1/incidents/${encodeURIComponent(incident.id)}` }, `api/v1/incidents/${incident.id}`)]];
     fill(body, h("section", { "aria-labelledby": "incident-h" }, h("h2", { id: "incident-h" }, "Incident"), h("ol", { class: "incidents" }, card), h("dl", { class: "facts wide" }, facts.filter(([, v]) => v !== null && v !== undefined && v !== "")
       .map(([name, value]) => h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, value))))),
     h("section", { "aria-labelledby": "evidence-h" }, h("h2", { id: "evidence-h" }, "Evidence"),
-      table("Signs", ["Time, UTC", "Seen by", { text: "Code", number: true }, "What was said"], (incident.evidence ?? []).map((sign) => [stamp(sign.at).replace(" UTC", ""), sign.origin, sign.code === null ? "–" : String(sign.code), `${sign.text ?? ""}${sign.echo ? " (a consequence)" : ""}`]), "no sign was kept"),
+      table("Evidence", ["Time, UTC", "Seen by", { text: "Code", number: true }, "What was said"], (incident.evidence ?? []).map((one) => [stamp(one.at).replace(" UTC", ""), one.origin, one.code === null ? "–" : String(one.code), `${one.text ?? ""}${one.echo ? " (a consequence)" : ""}`]), "no evidence was kept"),
       incident.counters?.length > 0 && table("Counters before and after", ["Counter", { text: "Before", number: true }, { text: "After", number: true }], incident.counters.map((c) => [c.name, c.before === null ? absent("not known") : short(c.before, 2), c.after === null ? absent("not known") : short(c.after, 2)]))));
   }
 

@@ -61,7 +61,7 @@ export function runbookOf(incident) {
 
 export function incidentItem(incident) {
   const li = h("li", { class: "incident", "data-id": incident.id });
-  li.parts = { age: h("span", { class: "quiet" }), signs: null };
+  li.parts = { age: h("span", { class: "quiet" }), evidence: null };
   const { why, advice } = splitVerdict(incident);
   const about = [ROUTE_WANTS[incident.route] ?? "", incident.maintenance ? `in maintenance window ${incident.maintenance}` : ""].filter(Boolean).join("; ");
   li.dataset.severity = incident.severity;
@@ -70,15 +70,15 @@ export function incidentItem(incident) {
       h("a", { class: "incident-title", href: `#/incident/${incident.id}` }, incident.title ?? incident.class)),
     h("p", { class: "do" }, h("b", {}, "Do"), h("span", {}, h("strong", {}, incident.action_text), advice && h("span", { class: "advice" }, ` ${advice}`))),
     h("p", { class: "quiet" }, `${SEVERITY_MEANS[incident.severity] ?? ""}. ${about}.`),
-    why && h("details", {}, h("summary", {}, "Why"), h("p", {}, why), signs(incident)),
+    why && h("details", {}, h("summary", {}, "Why"), h("p", {}, why), evidenceList(incident)),
     h("p", { class: "links" }, li.parts.age, h("a", { href: `#/incident/${incident.id}` }, "Evidence"),
       h("a", { href: runbookOf(incident) }, "Runbook, step by step"))].filter(Boolean));
   return li;
 }
-export function signs(incident) {
+export function evidenceList(incident) {
   const list = (incident.evidence ?? []).slice(0, 12);
-  return h("ol", { class: "signs" }, list.map((sign) => h("li", {}, h("time", {}, sign.at ? when(Date.parse(sign.at)) : ""), h("span", { class: "quiet" }, sign.origin),
-    h("span", {}, sign.text ?? (sign.code === null ? "" : `code ${sign.code}`), sign.echo && h("em", {}, " (a consequence)")))));
+  return h("ol", { class: "evidence" }, list.map((one) => h("li", {}, h("time", {}, one.at ? when(Date.parse(one.at)) : ""), h("span", { class: "quiet" }, one.origin),
+    h("span", {}, one.text ?? (one.code === null ? "" : `code ${one.code}`), one.echo && h("em", {}, " (a consequence)")))));
 }
 
 export function tellAge(item, incident) {

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cleanup.h"
 #include "base/duration.h"
-#include "engine/activity/decide.h"
 #include "engine/health/incidents.h"
 
 enum { JOB_CAP = 80, SLICES = 7, YOUNG_S = 10, SOON_S = 5, HOURS = 24, GAP_S = 90 };
@@ -69,27 +69,40 @@ void activities_free(Activities *activities)
     free(activities);
 }
 
+/* What the seconds are made of. Of two sources of one series the larger counts, of two counters their sum. */
+static const struct {
+    ActivitySeries into;
+    MetricId metric;
+    double scale;   /* to a share */
+    MetricId limit; /* it is a share of; METRIC_END: of nothing */
+    bool counter;   /* its rise per second */
+} sources[] = {
+    {ACTIVITY_OF_SM, METRIC_PROF_SM_ACTIVE, 1, METRIC_END, false},
+    {ACTIVITY_OF_UTIL, METRIC_GPU_UTIL, 0.01, METRIC_END, false},
+    {ACTIVITY_OF_TENSOR, METRIC_PROF_PIPE_TENSOR_ACTIVE, 1, METRIC_END, false},
+    {ACTIVITY_OF_DRAM, METRIC_PROF_DRAM_ACTIVE, 1, METRIC_END, false},
+    {ACTIVITY_OF_POWER, METRIC_POWER_USAGE, 1, METRIC_ENFORCED_POWER_LIMIT, false},
+    {ACTIVITY_OF_CLOCK, METRIC_SM_CLOCK, 1, METRIC_MAX_SM_CLOCK, false},
+    {ACTIVITY_OF_VIDEO, METRIC_ENC_UTIL, 0.01, METRIC_END, false},
+    {ACTIVITY_OF_VIDEO, METRIC_DEC_UTIL, 0.01, METRIC_END, false},
+    {ACTIVITY_OF_LINK, METRIC_NVLINK_TX_BYTES_COUNT, 1, METRIC_END, true},
+    {ACTIVITY_OF_LINK, METRIC_NVLINK_RX_BYTES_COUNT, 1, METRIC_END, true},
+};
+
+static void add_wanted(uint64_t wanted[], MetricId id)
+{
+    if (id < METRIC_END)
+        wanted[id / 64] |= UINT64_C(1) << (id % 64);
+}
+
 void activities_add_wanted(uint64_t wanted[(METRIC_END + 63) / 64])
 {
-    static const MetricId metrics[] = {
-        METRIC_PROF_SM_ACTIVE,
-        METRIC_GPU_UTIL,
-        METRIC_PROF_PIPE_TENSOR_ACTIVE,
-        METRIC_PROF_DRAM_ACTIVE,
-        METRIC_POWER_USAGE,
-        METRIC_ENFORCED_POWER_LIMIT,
-        METRIC_SM_CLOCK,
-        METRIC_MAX_SM_CLOCK,
-        METRIC_ENC_UTIL,
-        METRIC_DEC_UTIL,
-        METRIC_NVLINK_TX_BYTES_COUNT,
-        METRIC_NVLINK_RX_BYTES_COUNT,
-        METRIC_FB_USED,
-        METRIC_FB_TOTAL,
-    };
-
-    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++)
-        wanted[metrics[i] / 64] |= UINT64_C(1) << (metrics[i] % 64);
+    for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
+        add_wanted(wanted, sources[i].metric);
+        add_wanted(wanted, sources[i].limit);
+    }
+    add_wanted(wanted, METRIC_FB_USED);
+    add_wanted(wanted, METRIC_FB_TOTAL);
 }
 
 static bool is_same_gpu(const GpuSlot *slot, const Device *device)
@@ -154,13 +167,6 @@ static void count_to_rate(double values[ACTIVITY_WINDOW_S])
     }
 }
 
-/* Per second: the sum of both where both are known, else the larger. */
-static void add_seconds(double into[ACTIVITY_WINDOW_S], const double other[ACTIVITY_WINDOW_S], bool sum)
-{
-    for (int i = 0; i < ACTIVITY_WINDOW_S; i++)
-        into[i] = sum ? into[i] + other[i] : fmax(into[i], other[i]);
-}
-
 static double limit_scale(const Reading *reading, MetricId id)
 {
     double limit;
@@ -183,10 +189,10 @@ static bool has_process(const Subject *s)
 
 static bool has_owner(const Subject *s)
 {
-    const OwnerTable *owners = s->snapshot->owners;
+    const AllocationTable *allocations = s->snapshot->allocations;
 
-    for (size_t i = 0; owners && i < owners->len; i++)
-        if (owner_device_is(&owners->at[i].device, &s->gpu->reading, s->instance))
+    for (size_t i = 0; allocations && i < allocations->len; i++)
+        if (allocation_device_is(&allocations->at[i].device, &s->gpu->reading, s->instance))
             return true;
     return false;
 }
@@ -204,26 +210,22 @@ static bool has_memory(const Reading *reading)
 
 static void read_minute(const Subject *s, ActivitySeconds *ret)
 {
-    double other[ACTIVITY_WINDOW_S];
+    double values[ACTIVITY_WINDOW_S];
     char key[DEVICE_KEY_CAP];
 
     if (device_key(&s->reading->device, key) < 0)
         key[0] = '\0';
-    read_seconds(s, key, METRIC_PROF_SM_ACTIVE, 1, ret->at[ACTIVITY_OF_SM]);
-    read_seconds(s, key, METRIC_GPU_UTIL, 0.01, ret->at[ACTIVITY_OF_UTIL]);
-    read_seconds(s, key, METRIC_PROF_PIPE_TENSOR_ACTIVE, 1, ret->at[ACTIVITY_OF_TENSOR]);
-    read_seconds(s, key, METRIC_PROF_DRAM_ACTIVE, 1, ret->at[ACTIVITY_OF_DRAM]);
-    read_seconds(s, key, METRIC_POWER_USAGE, limit_scale(s->reading, METRIC_ENFORCED_POWER_LIMIT),
-                 ret->at[ACTIVITY_OF_POWER]);
-    read_seconds(s, key, METRIC_SM_CLOCK, limit_scale(s->reading, METRIC_MAX_SM_CLOCK), ret->at[ACTIVITY_OF_CLOCK]);
-    read_seconds(s, key, METRIC_ENC_UTIL, 0.01, ret->at[ACTIVITY_OF_VIDEO]);
-    read_seconds(s, key, METRIC_DEC_UTIL, 0.01, other);
-    add_seconds(ret->at[ACTIVITY_OF_VIDEO], other, false);
-    read_seconds(s, key, METRIC_NVLINK_TX_BYTES_COUNT, 1, ret->at[ACTIVITY_OF_LINK]);
-    read_seconds(s, key, METRIC_NVLINK_RX_BYTES_COUNT, 1, other);
-    count_to_rate(ret->at[ACTIVITY_OF_LINK]);
-    count_to_rate(other);
-    add_seconds(ret->at[ACTIVITY_OF_LINK], other, true);
+    for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
+        const bool first = i == 0 || sources[i - 1].into != sources[i].into;
+        const double limit = sources[i].limit == METRIC_END ? 1 : limit_scale(s->reading, sources[i].limit);
+        double *into = ret->at[sources[i].into];
+
+        read_seconds(s, key, sources[i].metric, sources[i].scale * limit, values);
+        if (sources[i].counter)
+            count_to_rate(values);
+        for (int k = 0; k < ACTIVITY_WINDOW_S; k++)
+            into[k] = first ? values[k] : sources[i].counter ? into[k] + values[k] : fmax(into[k], values[k]);
+    }
     ret->held = has_process(s) || has_owner(s) || has_memory(s->reading);
 }
 
@@ -352,7 +354,7 @@ static Activity sum_up_instances(const GpuSlot *slot, const NodeGpu *gpu)
     }
     a.basis = ACTIVITY_BASIS_INSTANCES;
     a.sm_active = known ? fmin(sm, 1) : (double)NAN;
-    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
+    for (size_t i = 0; i < ARRAY_LEN(order); i++)
         if (counts[order[i]] > 0) {
             a.word = order[i];
             break;

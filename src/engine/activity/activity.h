@@ -21,3 +21,36 @@ void activities_add_wanted(uint64_t wanted[(METRIC_END + 63) / 64]);
 /* Decides for every GPU and instance of the snapshot's node, and writes it there; once per tick, after the readings
  * were added to the store and the incidents are known. The instances' activities stay valid until the next call. */
 void activities_update(Activities *activities, const Snapshot *snapshot, const Store *store);
+
+/* --- decide.c: the rule. Seconds of readings in, a word with its cause out. Knows neither store nor incidents. ---- */
+
+enum { ACTIVITY_WINDOW_S = 60 };
+
+/* SERIES(id): what is read of each second; shares are 0 to 1. NaN: no reading in that second. */
+#define ACTIVITY_SERIES_TABLE(SERIES)                                                                                  \
+    SERIES(SM)     /* SM active */                                                                                     \
+    SERIES(UTIL)   /* a kernel ran */                                                                                  \
+    SERIES(VIDEO)  /* the busier of encoder and decoder */                                                             \
+    SERIES(TENSOR) /* tensor cores active */                                                                           \
+    SERIES(DRAM)   /* memory interface active */                                                                       \
+    SERIES(POWER)  /* of the limit */                                                                                  \
+    SERIES(CLOCK)  /* of the highest SM clock */                                                                       \
+    SERIES(LINK)   /* NVLink, bytes per second, both directions */
+
+typedef enum ActivitySeries {
+#define SERIES(id) ACTIVITY_OF_##id,
+    ACTIVITY_SERIES_TABLE(SERIES)
+#undef SERIES
+        ACTIVITY_SERIES_END,
+} ActivitySeries;
+
+/* The last minute, the oldest second first; the last is now. */
+typedef struct ActivitySeconds {
+    double at[ACTIVITY_SERIES_END][ACTIVITY_WINDOW_S];
+    bool held; /* now: a process, an owner or memory in use */
+} ActivitySeconds;
+
+/* What the readings alone say, as a word of its own: WORKING, WAITING, IDLE_HELD, FREE, or UNKNOWN where there is
+ * nothing to decide by. `before` is the word in force, whose limits are wider, so that a reading at a limit does not
+ * change it; UNKNOWN for a first decision. Sets all of *ret but since_ns and incident. */
+void activity_decide(const ActivitySeconds *seconds, const Activity *before, Activity *ret);

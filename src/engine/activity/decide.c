@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/activity/decide.h"
+#include "engine/activity/activity.h"
 
 #include <math.h>
 #include <stdio.h>

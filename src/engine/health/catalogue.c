@@ -1,249 +1,842 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The catalogue: made from drafts, and looked up. */
-#include "engine/health/catalogue_draft.h"
+/* The catalogue: documents are laid over each other entry by entry and key by key, then each class and each rule is
+ * read once. */
+#include "engine/health/catalogue.h"
 
 #include <errno.h>
-#include <limits.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/duration.h"
+#include "base/map.h"
+#include "base/number.h"
 #include "base/opt.h"
-#include "engine/health/catalogue.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "model/metric.h"
 
-/* --- from drafts ----------------------------------------------------------------------------------------------------
- */
+enum { ID_MAX = 64, NAMES_SHOWN = 24, ENTRIES_MAX = 4096 };
+enum { CODE_MAX = 99999, DRIVER_MAX = 9999, TEXT_MAX = 200 };
+/* The trees are large and short-lived: blocks of this size come from the kernel and go back to it. */
+enum { SCRATCH_BLOCK = 512 * 1024, KEEP_BLOCK = 32 * 1024 };
 
-typedef VEC(const char *) Names;
+CLEANUP_POINTER(Catalogue, catalogue_free);
 
-static void names_done(Names *names)
+/* --- detectors ---------------------------------------------------------------------------------------------------- */
+
+#define NUMBER(id, key, def, low, high, text)                                                                          \
+    {.name = key, .type = DETECTOR_NUMBER, .value = def, .min = low, .max = high, .help = text},
+#define CHOICE(id, key, def, low, high, text)                                                                          \
+    {.name = key, .type = DETECTOR_CHOICE, .value = def, .min = low, .max = high, .help = text},
+#define TIME(id, key, def, low, high, text)                                                                            \
+    {.name = key, .type = DETECTOR_DURATION, .value = def, .min = low, .max = high, .help = text},
+#define METRIC_NAME(id, key, text) {.name = key, .type = DETECTOR_METRIC, .value = METRIC_END, .help = text},
+#define NO_PARAMS
+
+#define DETECTOR(id, text, about, ...) static const DetectorParam params_##id[] = {__VA_ARGS__{0}};
+#include "engine/health/detect/detect.def"
+#undef DETECTOR
+
+const DetectorSpec detector_specs[] = {
+#define DETECTOR(id, text, about, ...)                                                                                 \
+    {.name = text, .help = about, .param_count = ARRAY_LEN(params_##id) - 1, .params = params_##id},
+#include "engine/health/detect/detect.def"
+#undef DETECTOR
+};
+const size_t detector_spec_count = ARRAY_LEN(detector_specs);
+
+/* --- merging documents -------------------------------------------------------------------------------------------- */
+
+typedef struct Reader Reader;
+typedef struct Key Key;
+
+/* Reads a value into a field. */
+typedef int (*KeyReader)(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err);
+
+struct Key {
+    const char *name;
+    KeyReader read;
+    size_t off; /* of the field */
+    const FaultWord *words;
+    size_t word_count;
+    enum { KEY_SCALAR, KEY_LIST, KEY_MAP } kind; /* a list may be one text, or nothing */
+    bool required;
+};
+
+typedef struct Section {
+    const char *name;
+    Map by_id;
+    VEC(YamlPair *) entries; /* in the order of reading: the name where it stands first, what all documents say */
+} Section;
+
+/* Entries lie in `scratch` with the trees of the built-in documents; texts that stay lie in the catalogue. */
+struct Reader {
+    Catalogue *catalogue;
+    Arena scratch;
+    Section classes, rules;
+    VEC(const char *) texts; /* sources and file names, each kept once */
+};
+
+static const char *get_name(const void *rows, size_t size, size_t i)
 {
-    vec_done(names);
+    return *(const char *const *)((const char *)rows + i * size);
 }
 
-static int fail_class(CatalogueReader *reader, const YamlNode *node, const char *text, Err *err)
+/* Finds the row of a table by its name, the row's first member. Else -EINVAL: "unknown <what> 'x', did you mean 'y'?"
+ * and, if they are few, all names; at the node. */
+static int find_row(const YamlNode *node, const char *what, const void *rows, size_t size, size_t count, size_t *ret,
+                    Err *err)
 {
-    CLEANUP(names_done) Names names = {0};
+    VEC(const char *) names = {0};
+    char room[ERR_TEXT_MAX];
+    Str text;
 
-    for (size_t i = 0; i < reader->classes.len; i++)
-        vec_push(&names, reader->classes.at[i]->fault.id);
-    const char *nearest = opt_nearest(text, names.at, names.len);
+    for (*ret = 0; *ret < count; ++*ret)
+        if (strcmp(get_name(rows, size, *ret), node->text) == 0)
+            return 0;
+    for (size_t i = 0; i < count; i++)
+        vec_push(&names, get_name(rows, size, i));
+    str_init_room(&text, room, sizeof room);
+    str_addf(&text, "unknown %s '%.60s'", what, node->text);
+    const char *nearest = count ? opt_nearest(node->text, names.at, count) : NULL;
     if (nearest)
-        return yaml_fail(node, err, "there is no class '%.60s', did you mean '%s'?", text, nearest);
-    return yaml_fail(node, err, "there is no class '%.60s'", text);
+        str_addf(&text, ", did you mean '%s'?", nearest);
+    if (count && count <= NAMES_SHOWN) {
+        str_add(&text, nearest ? " Allowed: " : "; allowed: ");
+        for (size_t i = 0; i < count; i++)
+            str_addf(&text, "%s%s", i ? ", " : "", names.at[i]);
+    }
+    vec_done(&names);
+    return yaml_fail(node, err, "%s", text.text);
 }
 
-static int check_class(CatalogueReader *reader, const ClassDraft *draft, Err *err)
+/* A mapping over another: key by key, and so within `with`; all else is replaced whole. */
+static const YamlNode *lay_over(Reader *reader, const YamlNode *below, const YamlNode *above)
 {
-    const FaultClass *c = &draft->fault;
-    const char *missing = !c->text                      ? "text"
-                          : !c->advice                  ? "advice"
-                          : c->cause == CAUSE_END       ? "cause"
-                          : c->severity == SEVERITY_END ? "severity"
-                          : c->scope == SCOPE_END       ? "scope"
-                          : c->action == ACTION_END     ? "action"
-                          : c->route == ROUTE_END       ? "route"
-                          : c->clear == CLEAR_END       ? "clear"
-                                                        : NULL;
-    if (missing)
-        return yaml_fail(draft->at, err, "class '%s' says nothing of its '%s'", c->id, missing);
-    if (c->clear == CLEAR_QUIET && !c->quiet_ns)
-        return yaml_fail(draft->at, err, "class '%s' clears when it is quiet, and has no time 'quiet'", c->id);
-    for (size_t i = 0; i < c->parent_count; i++)
-        if (!map_get(&reader->class_by_id, c->parents[i]))
-            return fail_class(reader, draft->parents->kind == YAML_SEQ ? draft->parents->items[i] : draft->parents,
-                              c->parents[i], err);
+    YamlNode both = *above;
+
+    if (below->kind != YAML_MAP || above->kind != YAML_MAP)
+        return above;
+    YamlPair *pairs = arena_calloc(&reader->scratch, below->len + above->len + 1, sizeof *pairs);
+    for (both.len = 0; both.len < below->len; both.len++)
+        pairs[both.len] = below->pairs[both.len];
+    for (size_t i = 0; i < above->len; i++) {
+        YamlPair pair = above->pairs[i];
+        size_t at = 0;
+
+        while (at < below->len && strcmp(pairs[at].key->text, pair.key->text) != 0)
+            at++;
+        if (at == below->len)
+            at = both.len++;
+        else if (strcmp(pair.key->text, "with") == 0)
+            pair.value = lay_over(reader, pairs[at].value, pair.value);
+        pairs[at] = pair;
+    }
+    both.pairs = pairs;
+    return arena_memdup(&reader->scratch, &both, sizeof both);
+}
+
+static int check_id(const YamlNode *key, Err *err)
+{
+    if (key->len == 0 || key->len > ID_MAX || strspn(key->text, "abcdefghijklmnopqrstuvwxyz0123456789-") != key->len)
+        return yaml_fail(key, err, "'%.80s' is no name: lower-case letters, digits and '-', at most %d", key->text,
+                         ID_MAX);
     return 0;
 }
 
-/* Refuses circles among the parents of `at`. A class may be its own parent (that of a wider device). */
-static int check_parents(CatalogueReader *reader, const ClassDraft *at, uint8_t *marks, Err *err)
+static int merge_section(Reader *reader, Section *section, const YamlNode *map, Err *err)
+{
+    if (yaml_is_null(map))
+        return 0;
+    TRY(yaml_want(map, YAML_MAP, section->name, err));
+    for (size_t i = 0; i < map->len; i++) {
+        const YamlPair *pair = &map->pairs[i];
+        YamlPair *entry = map_get(&section->by_id, pair->key->text);
+
+        TRY(check_id(pair->key, err));
+        TRY(yaml_want(pair->value, YAML_MAP, pair->key->text, err));
+        if (entry) {
+            entry->value = lay_over(reader, entry->value, pair->value);
+            continue;
+        }
+        if (section->entries.len == ENTRIES_MAX)
+            return yaml_fail(pair->key, err, "more than %d entries", ENTRIES_MAX);
+        entry = arena_memdup(&reader->scratch, pair, sizeof *pair);
+        map_put(&section->by_id, pair->key->text, entry);
+        vec_push(&section->entries, entry);
+    }
+    return 0;
+}
+
+static int merge_document(Reader *reader, const YamlNode *root, Err *err)
+{
+    static const char *const names[] = {"classes", "rules"};
+    Section *const sections[] = {&reader->classes, &reader->rules};
+    size_t at = 0;
+
+    if (yaml_is_null(root))
+        return 0;
+    TRY(yaml_want(root, YAML_MAP, "a fault catalogue", err));
+    for (size_t i = 0; i < root->len; i++) {
+        TRY(find_row(root->pairs[i].key, "key", names, sizeof names[0], ARRAY_LEN(names), &at, err));
+        TRY(merge_section(reader, sections[at], root->pairs[i].value, err));
+    }
+    return 0;
+}
+
+/* --- values of keys ----------------------------------------------------------------------------------------------- */
+
+static int read_key(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    if (key->kind != KEY_LIST && yaml_is_null(node))
+        return yaml_fail(node, err, "'%s' has no value", key->name);
+    if (key->kind != KEY_LIST)
+        TRY(yaml_want(node, key->kind == KEY_MAP ? YAML_MAP : YAML_SCALAR, key->name, err));
+    return key->read(reader, key, node, (char *)into + key->off, err);
+}
+
+/* All pairs of a mapping, in the order of the keys. */
+static int read_map(Reader *reader, const Key *keys, size_t count, const char *what, const YamlNode *map, void *into,
+                    Err *err)
+{
+    size_t k = 0;
+
+    for (size_t i = 0; i < map->len; i++)
+        TRY(find_row(map->pairs[i].key, what, keys, sizeof keys[0], count, &k, err));
+    for (k = 0; k < count; k++) {
+        const YamlNode *value = yaml_get(map, keys[k].name);
+
+        if (value)
+            TRY(read_key(reader, &keys[k], value, into, err));
+    }
+    return 0;
+}
+
+static int read_text(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    (void)key, (void)err;
+    *(const char **)into = arena_strdup(&reader->catalogue->keep, node->text);
+    return 0;
+}
+
+/* Keeps a text once, for the few that many entries share. */
+static const char *keep_text(Reader *reader, const char *text)
+{
+    for (size_t i = reader->texts.len; i-- > 0;)
+        if (strcmp(reader->texts.at[i], text) == 0)
+            return reader->texts.at[i];
+    const char *kept = arena_strdup(&reader->catalogue->keep, text);
+    vec_push(&reader->texts, kept);
+    return kept;
+}
+
+static int read_shared_text(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    (void)key, (void)err;
+    *(const char **)into = keep_text(reader, node->text);
+    return 0;
+}
+
+/* A text that is looked for in lines. */
+static int read_part_of_line(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    if (node->len == 0 || node->len > TEXT_MAX)
+        return yaml_fail(node, err, "'%s' takes 1 to %d bytes", key->name, TEXT_MAX);
+    return read_shared_text(reader, key, node, into, err);
+}
+
+_Static_assert(sizeof(FaultCause) == sizeof(unsigned) && sizeof(FaultClear) == sizeof(unsigned), "words are unsigned");
+
+static int read_word(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    size_t number = 0;
+
+    (void)reader;
+    TRY(find_row(node, key->name, key->words, sizeof key->words[0], key->word_count, &number, err));
+    *(unsigned *)into = (unsigned)number;
+    return 0;
+}
+
+static int read_time(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    uint64_t *ns = into;
+    Err why = {0};
+
+    (void)reader;
+    if (duration_parse(node->text, ns, &why) < 0)
+        return yaml_fail(node, err, "'%s': %s", key->name, why.text);
+    if (*ns > NS_PER_YEAR)
+        return yaml_fail(node, err, "'%s': at most a year", key->name);
+    return 0;
+}
+
+static int read_bool(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    static const char *const words[] = {"no", "yes", "false", "true", "off", "on"};
+
+    (void)reader;
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (strcmp(node->text, words[i]) == 0) {
+            *(bool *)into = i & 1;
+            return 0;
+        }
+    return yaml_fail(node, err, "'%s' must be yes or no, not '%.40s'", key->name, node->text);
+}
+
+static size_t count_items(const YamlNode *list)
+{
+    return yaml_is_null(list) ? 0 : list->kind == YAML_SEQ ? list->len : 1;
+}
+
+static const YamlNode *get_item(const YamlNode *list, size_t i)
+{
+    return list->kind == YAML_SEQ ? list->items[i] : list;
+}
+
+static int read_by(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    static const char *const names[] = {"code", "process"};
+    FaultClass *class = into;
+    size_t part = 0;
+
+    (void)reader;
+    for (size_t i = 0; i < count_items(node); i++) {
+        TRY(yaml_want(get_item(node, i), YAML_SCALAR, key->name, err));
+        TRY(find_row(get_item(node, i), "part of 'by'", names, sizeof names[0], ARRAY_LEN(names), &part, err));
+        *(part ? &class->by_process : &class->by_code) = true;
+    }
+    return 0;
+}
+
+/* The class of this name, read or not yet. */
+static int find_class(Reader *reader, const YamlNode *node, const FaultClass **ret, Err *err)
+{
+    const Catalogue *catalogue = reader->catalogue;
+    size_t number = 0;
+
+    TRY(find_row(node, "class", catalogue->classes, sizeof catalogue->classes[0], catalogue->class_count, &number,
+                 err));
+    *ret = &catalogue->classes[number];
+    return 0;
+}
+
+static int read_class_name(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    (void)key;
+    return find_class(reader, node, into, err);
+}
+
+static int read_parents(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    FaultClass *class = into;
+
+    (void)key;
+    if (count_items(node) > CATALOGUE_PARENTS)
+        return yaml_fail(node, err, "a class has at most %d parents", CATALOGUE_PARENTS);
+    for (size_t i = 0; i < count_items(node); i++) {
+        TRY(yaml_want(get_item(node, i), YAML_SCALAR, "a parent", err));
+        TRY(find_class(reader, get_item(node, i), &class->parents[class->parent_count++], err));
+    }
+    return 0;
+}
+
+/* --- `on` of a rule ----------------------------------------------------------------------------------------------- */
+
+static int read_number(const YamlNode *node, const char *what, const char *text, size_t len, uint32_t max,
+                       uint32_t *ret, Err *err)
+{
+    uint64_t number;
+    Err why = {0};
+
+    if (number_parsen_u64(text, len, 0, max, &number, &why) < 0)
+        return yaml_fail(node, err, "'%s': %s", what, why.text);
+    *ret = (uint32_t)number;
+    return 0;
+}
+
+/* "79", "20001-20012" */
+static int read_code(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    const char *dash = strchr(node->text, '-');
+    size_t len = dash ? (size_t)(dash - node->text) : node->len;
+    FaultRule *rule = into;
+    uint32_t from, to;
+
+    (void)reader;
+    TRY(read_number(node, key->name, node->text, len, CODE_MAX, &from, err));
+    to = from;
+    if (dash)
+        TRY(read_number(node, key->name, dash + 1, strlen(dash + 1), CODE_MAX, &to, err));
+    if (to < from)
+        return yaml_fail(node, err, "'%s': %s ends before it begins", key->name, node->text);
+    rule->match = key->name[0] == 's' ? FAULT_ON_SXID : FAULT_ON_XID;
+    rule->event = key->name[0] == 's' ? EVENT_SXID : EVENT_XID;
+    rule->code_from = (int32_t)from;
+    rule->code_to = (int32_t)to;
+    return 0;
+}
+
+static int read_event(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    const char *names[EVENT_KIND_END];
+    FaultRule *rule = into;
+    size_t number = 0;
+
+    (void)reader, (void)key;
+    for (unsigned i = 0; i < EVENT_KIND_END; i++)
+        names[i] = event_kind_key((EventKind)i);
+    TRY(find_row(node, "kind of event", names, sizeof names[0], ARRAY_LEN(names), &number, err));
+    rule->event = (EventKind)number;
+    if (rule->event == EVENT_XID || rule->event == EVENT_SXID)
+        return yaml_fail(node, err, "an %s is named with its number: 'xid: 79', 'sxid: 20034'", node->text);
+    rule->match = FAULT_ON_EVENT;
+    return 0;
+}
+
+/* With its parameters, as they are by default. */
+static int read_detector(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    FaultRule *rule = into;
+    size_t number = 0;
+
+    (void)key;
+    TRY(find_row(node, "detector", detector_specs, sizeof detector_specs[0], detector_spec_count, &number, err));
+    rule->match = FAULT_ON_DETECTOR;
+    rule->detector = &detector_specs[number];
+    rule->params = arena_calloc(&reader->catalogue->keep, rule->detector->param_count + 1, sizeof *rule->params);
+    for (size_t i = 0; i < rule->detector->param_count; i++)
+        rule->params[i] = rule->detector->params[i].value;
+    return 0;
+}
+
+static int read_says(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    static const char *const names[] = {"correctable", "non-fatal", "fatal"};
+    size_t number = 0;
+
+    (void)reader, (void)key;
+    TRY(find_row(node, "word of 'says'", names, sizeof names[0], ARRAY_LEN(names), &number, err));
+    *(EventWord *)into = (EventWord)(EVENT_CORRECTABLE + number);
+    return 0;
+}
+
+static int read_arch(const YamlNode *node, const char *text, size_t len, uint32_t *ret, Err *err)
+{
+    char name[32];
+    DeviceArch arch;
+
+    snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : sizeof name - 1), text);
+    if (!device_arch_find(name, &arch) || arch == DEVICE_ARCH_UNKNOWN)
+        return yaml_fail(node, err, "'arch': there is no '%.30s'; it is a name such as ampere, hopper, blackwell",
+                         name);
+    *ret = arch;
+    return 0;
+}
+
+/* ">=535 <560", "545": from inclusive, below exclusive; one number alone is that one. Of drivers or architectures. */
+static int read_range(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    FaultRange range = {0};
+    uint32_t n;
+
+    (void)reader;
+    for (const char *at = node->text; *at;) {
+        size_t word = strcspn(at, " "), mark = strspn(at, "<>=");
+
+        if (word > 0 && key->name[0] == 'd')
+            TRY(read_number(node, key->name, at + mark, word - mark, DRIVER_MAX, &n, err));
+        else if (word > 0)
+            TRY(read_arch(node, at + mark, word - mark, &n, err));
+        if (word == 0)
+            at++;
+        else if (mark == 0)
+            range = (FaultRange){n, n + 1};
+        else if (mark == 2 && strncmp(at, ">=", 2) == 0)
+            range.from = n;
+        else if (mark == 1 && *at == '<')
+            range.below = n;
+        else
+            return yaml_fail(node, err, "'%s' reads '>=A <B', '>=A', '<B' or 'A', not '%.60s'", key->name, node->text);
+        at += word;
+    }
+    if ((!range.from && !range.below) || (range.below && range.from >= range.below))
+        return yaml_fail(node, err, "'%s': nothing is in '%.60s'", key->name, node->text);
+    *(FaultRange *)into = range;
+    return 0;
+}
+
+static int parse_hex(const YamlNode *node, const char *what, const char *text, size_t len, uint32_t *ret, Err *err)
+{
+    uint64_t number;
+    Err why = {0};
+
+    if (number_parsen_hex(text, len, UINT32_MAX, &number, &why) < 0)
+        return yaml_fail(node, err, "'%s': %s", what, why.text);
+    *ret = (uint32_t)number;
+    return 0;
+}
+
+static int read_hex(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    (void)reader;
+    return parse_hex(node, key->name, node->text, node->len, into, err);
+}
+
+/* "0x00000021/0x03f003ff": value and mask of intrInfo. */
+static int read_bits(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    const char *slash = strchr(node->text, '/');
+    FaultBits bits;
+
+    (void)reader;
+    if (!slash)
+        return yaml_fail(node, err, "'%s' reads VALUE/MASK in hexadecimal, not '%.40s'", key->name, node->text);
+    TRY(parse_hex(node, key->name, node->text, (size_t)(slash - node->text), &bits.value, err));
+    TRY(parse_hex(node, key->name, slash + 1, strlen(slash + 1), &bits.mask, err));
+    if (!bits.mask || (bits.value & ~bits.mask))
+        return yaml_fail(node, err, "'%s': the value has bits that the mask leaves out", key->name);
+    *(FaultBits *)into = bits;
+    return 0;
+}
+
+#define IN_RULE(member) offsetof(FaultRule, member)
+static const Key intr_keys[] = {
+    {"before_575", read_bits, IN_RULE(intr_old), .kind = KEY_SCALAR},
+    {"since_575", read_bits, IN_RULE(intr_new), .kind = KEY_SCALAR},
+};
+
+static int read_intr(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    (void)key;
+    return read_map(reader, intr_keys, ARRAY_LEN(intr_keys), "key of 'intr'", node, into, err);
+}
+
+/* What a rule is about, one of the first five; the others narrow it. */
+enum { ON_CONTAINS = 4 };
+static const Key on_keys[] = {
+    {"xid", read_code, 0, .kind = KEY_SCALAR},
+    {"sxid", read_code, 0, .kind = KEY_SCALAR},
+    {"event", read_event, 0, .kind = KEY_SCALAR},
+    {"detector", read_detector, 0, .kind = KEY_SCALAR},
+    [ON_CONTAINS] = {"contains", read_part_of_line, IN_RULE(contains), .kind = KEY_SCALAR},
+    {"says", read_says, IN_RULE(word), .kind = KEY_SCALAR},
+    {"unit", read_part_of_line, IN_RULE(unit), .kind = KEY_SCALAR},
+    {"intr", read_intr, 0, .kind = KEY_MAP},
+    {"status", read_hex, IN_RULE(status_bit), .kind = KEY_SCALAR},
+    {"status_is", read_hex, IN_RULE(status_is), .kind = KEY_SCALAR},
+    {"driver", read_range, IN_RULE(driver), .kind = KEY_SCALAR},
+    {"arch", read_range, IN_RULE(arch), .kind = KEY_SCALAR},
+};
+
+static int read_on(Reader *reader, const Key *key, const YamlNode *on, void *into, Err *err)
+{
+    FaultRule *rule = into;
+    size_t subjects = 0;
+
+    (void)key;
+    TRY(read_map(reader, on_keys, ARRAY_LEN(on_keys), "key of 'on'", on, rule, err));
+    for (size_t i = 0; i < ON_CONTAINS; i++)
+        subjects += yaml_get(on, on_keys[i].name) != NULL;
+    if (subjects > 1)
+        return yaml_fail(on, err, "'on' has one of xid, sxid, event and detector, not more");
+    if (subjects == 0 && !rule->contains[0])
+        return yaml_fail(on, err, "'on' has none of xid, sxid, event, detector and contains");
+    if (rule->match == FAULT_ON_DETECTOR && on->len > 1)
+        return yaml_fail(on, err, "nothing stands beside 'detector' in 'on'; parameters go into 'with'");
+    return 0;
+}
+
+/* --- `with` of a rule --------------------------------------------------------------------------------------------- */
+
+static int read_metric(const YamlNode *node, const DetectorParam *param, double *ret, Err *err)
+{
+    const MetricName *metric = metric_find(node->text);
+
+    if (!metric)
+        return yaml_fail(node, err, "'%s': there is no metric '%.60s'", param->name, node->text);
+    *ret = metric->metric;
+    return 0;
+}
+
+static int read_param(const YamlNode *node, const DetectorParam *param, double *ret, Err *err)
+{
+    const bool duration = param->type == DETECTOR_DURATION;
+    char low[DURATION_TEXT_MAX], high[DURATION_TEXT_MAX];
+    uint64_t ns = 0;
+    Err why = {0};
+
+    TRY(yaml_want(node, YAML_SCALAR, param->name, err));
+    if (param->type == DETECTOR_METRIC)
+        return read_metric(node, param, ret, err);
+    if ((duration ? duration_parse(node->text, &ns, &why) : number_parse_double(node->text, -1e300, 1e300, ret, &why)) <
+        0)
+        return yaml_fail(node, err, "'%s': %s", param->name, why.text);
+    if (duration)
+        *ret = (double)ns;
+    if (param->max <= param->min || (*ret >= param->min && *ret <= param->max))
+        return 0;
+    if (!duration)
+        return yaml_fail(node, err, "'%s' must be in %g to %g, not %s", param->name, param->min, param->max,
+                         node->text);
+    duration_format(low, (uint64_t)param->min);
+    duration_format(high, (uint64_t)param->max);
+    return yaml_fail(node, err, "'%s' must be in %s to %s, not %s", param->name, low, high, node->text);
+}
+
+static int read_with(Reader *reader, const Key *key, const YamlNode *with, void *into, Err *err)
+{
+    FaultRule *rule = into;
+    const DetectorSpec *spec = rule->detector;
+    size_t at = 0;
+
+    (void)reader, (void)key;
+    if (!spec)
+        return yaml_fail(with, err, "'with' is for rules on a detector");
+    for (size_t i = 0; i < with->len; i++) {
+        TRY(find_row(with->pairs[i].key, "parameter", spec->params, sizeof spec->params[0], spec->param_count, &at,
+                     err));
+        TRY(read_param(with->pairs[i].value, &spec->params[at], &rule->params[at], err));
+    }
+    return 0;
+}
+
+/* --- classes ------------------------------------------------------------------------------------------------------ */
+
+#define IN_CLASS(member) offsetof(FaultClass, member)
+#define WORD_KEY(name, member, words, count, needed)                                                                   \
+    {                                                                                                                  \
+        name, read_word, member, words, count, .kind = KEY_SCALAR, .required = needed                                  \
+    }
+static const Key class_keys[] = {
+    {"text", read_text, IN_CLASS(text), .kind = KEY_SCALAR, .required = true},
+    {"advice", read_text, IN_CLASS(advice), .kind = KEY_SCALAR, .required = true},
+    {"runbook", read_text, IN_CLASS(runbook), .kind = KEY_SCALAR},
+    WORD_KEY("cause", IN_CLASS(cause), fault_causes, CAUSE_END, true),
+    WORD_KEY("severity", IN_CLASS(severity), fault_severities, SEVERITY_END, true),
+    WORD_KEY("scope", IN_CLASS(scope), fault_scopes, SCOPE_END, true),
+    WORD_KEY("action", IN_CLASS(action), fault_actions, ACTION_END, true),
+    WORD_KEY("route", IN_CLASS(route), fault_routes, ROUTE_END, true),
+    WORD_KEY("clear", IN_CLASS(clear), fault_clears, CLEAR_END, true),
+    {"for", read_time, IN_CLASS(for_ns), .kind = KEY_SCALAR},
+    {"keep_firing_for", read_time, IN_CLASS(keep_ns), .kind = KEY_SCALAR},
+    {"quiet", read_time, IN_CLASS(quiet_ns), .kind = KEY_SCALAR},
+    {"reopen", read_time, IN_CLASS(reopen_ns), .kind = KEY_SCALAR},
+    {"by", read_by, 0, .kind = KEY_LIST},
+    {"parents", read_parents, 0, .kind = KEY_LIST},
+    {"parent_window", read_time, IN_CLASS(parent_ns), .kind = KEY_SCALAR},
+    {"observe", read_bool, IN_CLASS(observe), .kind = KEY_SCALAR},
+    {"enabled", read_bool, IN_CLASS(enabled), .kind = KEY_SCALAR},
+    {"source", read_shared_text, IN_CLASS(source), .kind = KEY_SCALAR},
+};
+
+static int read_class(Reader *reader, const YamlPair *entry, FaultClass *class, Err *err)
+{
+    *class = (FaultClass){.id = class->id,
+                          .runbook = "",
+                          .source = "",
+                          .file = keep_text(reader, entry->key->file),
+                          .line = entry->key->line,
+                          .reopen_ns = 10 * NS_PER_MIN,
+                          .parent_ns = 2 * NS_PER_MIN,
+                          .enabled = true};
+    TRY(read_map(reader, class_keys, ARRAY_LEN(class_keys), "key", entry->value, class, err));
+    for (size_t i = 0; i < ARRAY_LEN(class_keys); i++)
+        if (class_keys[i].required && !yaml_get(entry->value, class_keys[i].name))
+            return yaml_fail(entry->key, err, "class '%s' says nothing of its '%s'", class->id, class_keys[i].name);
+    if (class->clear == CLEAR_QUIET && !class->quiet_ns)
+        return yaml_fail(entry->key, err, "class '%s' clears when it is quiet, and has no time 'quiet'", class->id);
+    return 0;
+}
+
+/* Refuses circles among the parents. A class may be its own parent (that of a wider device). */
+static int check_parents(const Reader *reader, const FaultClass *class, uint8_t *marks, Err *err)
 {
     enum { NEW, ON_THE_WAY, DONE };
-    size_t number = at->number;
+    const size_t number = (size_t)(class - reader->catalogue->classes);
 
     if (marks[number] == DONE)
         return 0;
     if (marks[number] == ON_THE_WAY)
-        return yaml_fail(at->parents, err, "the parents of '%s' lead back to it", at->fault.id);
+        return yaml_fail(reader->classes.entries.at[number]->key, err, "the parents of '%s' lead back to it",
+                         class->id);
     marks[number] = ON_THE_WAY;
-    for (size_t i = 0; i < at->fault.parent_count; i++)
-        if (strcmp(at->fault.parents[i], at->fault.id) != 0)
-            TRY(check_parents(reader, map_get(&reader->class_by_id, at->fault.parents[i]), marks, err));
+    for (size_t i = 0; i < class->parent_count; i++)
+        if (class->parents[i] != class)
+            TRY(check_parents(reader, class->parents[i], marks, err));
     marks[number] = DONE;
     return 0;
 }
 
-static int settle_classes(CatalogueReader *reader, Catalogue *catalogue, Err *err)
+static int read_classes(Reader *reader, Err *err)
 {
-    size_t count = reader->classes.len;
-    uint8_t *marks = arena_alloc(reader->scratch, count + 1);
+    Catalogue *catalogue = reader->catalogue;
+    const size_t count = reader->classes.entries.len;
+    uint8_t *marks = arena_calloc(&reader->scratch, count + 1, 1);
 
-    catalogue->classes = arena_calloc(reader->keep, count + 1, sizeof *catalogue->classes);
     catalogue->class_count = count;
+    catalogue->classes = arena_calloc(&catalogue->keep, count + 1, sizeof *catalogue->classes);
     for (size_t i = 0; i < count; i++)
-        TRY(check_class(reader, reader->classes.at[i], err));
+        catalogue->classes[i].id = arena_strdup(&catalogue->keep, reader->classes.entries.at[i]->key->text);
     for (size_t i = 0; i < count; i++)
-        TRY(check_parents(reader, reader->classes.at[i], marks, err));
+        TRY(read_class(reader, reader->classes.entries.at[i], &catalogue->classes[i], err));
     for (size_t i = 0; i < count; i++)
-        catalogue->classes[i] = reader->classes.at[i]->fault;
+        TRY(check_parents(reader, &catalogue->classes[i], marks, err));
     return 0;
 }
 
-/* Fields that the rule does not set come from its class. */
-static void inherit_from_class(FaultRule *rule)
-{
-    static const FaultClass nothing = {.cause = CAUSE_UNKNOWN, .scope = SCOPE_GPU};
-    const FaultClass *c = rule->fault ? rule->fault : &nothing;
+/* --- rules -------------------------------------------------------------------------------------------------------- */
 
-    if (rule->cause == CAUSE_END)
-        rule->cause = c->cause;
-    if (rule->severity == SEVERITY_END)
-        rule->severity = c->severity;
-    if (rule->scope == SCOPE_END)
-        rule->scope = c->scope;
-    if (rule->action == ACTION_END)
-        rule->action = c->action;
-    if (rule->route == ROUTE_END || c->observe)
-        rule->route = c->observe ? ROUTE_NONE : c->route;
-    if (rule->for_ns == UINT64_MAX)
-        rule->for_ns = c->for_ns;
-    if (rule->keep_ns == UINT64_MAX)
-        rule->keep_ns = c->keep_ns;
-    if (!rule->source[0] && c->source)
-        rule->source = c->source;
+/* The class is read before what follows it: what a rule does not say is its class's. One that a site has switched off
+ * still names its event, as no fault. */
+static int read_rule_class(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
+{
+    static const FaultClass nothing = {.cause = CAUSE_UNKNOWN, .scope = SCOPE_GPU, .source = ""};
+    FaultRule *rule = into;
+    const FaultClass *class = NULL;
+
+    (void)key;
+    if (strcmp(node->text, "none") != 0)
+        TRY(find_class(reader, node, &class, err));
+    rule->fault = rule->enabled ? class : NULL;
+    class = rule->fault ? class : &nothing;
+    rule->cause = class->cause;
+    rule->severity = class->severity;
+    rule->scope = class->scope;
+    rule->action = class->action;
+    rule->route = class->route;
+    rule->for_ns = class->for_ns;
+    rule->keep_ns = class->keep_ns;
+    rule->source = class->source;
+    return 0;
 }
 
-static int settle_rule(CatalogueReader *reader, Catalogue *catalogue, RuleDraft *draft, Err *err)
-{
-    FaultRule *rule = &draft->rule;
+/* The first four in the order in which they build on each other. */
+static const Key rule_keys[] = {
+    {"enabled", read_bool, IN_RULE(enabled), .kind = KEY_SCALAR},
+    {"class", read_rule_class, 0, .kind = KEY_SCALAR},
+    {"on", read_on, 0, .kind = KEY_MAP},
+    {"with", read_with, 0, .kind = KEY_MAP},
+    {"name", read_text, IN_RULE(name), .kind = KEY_SCALAR},
+    {"text", read_text, IN_RULE(text), .kind = KEY_SCALAR},
+    WORD_KEY("cause", IN_RULE(cause), fault_causes, CAUSE_END, false),
+    WORD_KEY("severity", IN_RULE(severity), fault_severities, SEVERITY_END, false),
+    WORD_KEY("scope", IN_RULE(scope), fault_scopes, SCOPE_END, false),
+    WORD_KEY("action", IN_RULE(action), fault_actions, ACTION_END, false),
+    WORD_KEY("route", IN_RULE(route), fault_routes, ROUTE_END, false),
+    {"for", read_time, IN_RULE(for_ns), .kind = KEY_SCALAR},
+    {"keep_firing_for", read_time, IN_RULE(keep_ns), .kind = KEY_SCALAR},
+    {"silent", read_bool, IN_RULE(silent), .kind = KEY_SCALAR},
+    {"explained_by", read_class_name, IN_RULE(explained_by), .kind = KEY_SCALAR},
+    {"source", read_shared_text, IN_RULE(source), .kind = KEY_SCALAR},
+};
 
-    if (!draft->on)
-        return yaml_fail(draft->at, err, "rule '%s' has no 'on': what it looks at", rule->id);
-    if (!draft->class_id)
-        return yaml_fail(draft->at, err, "rule '%s' has no 'class'; 'none' where it is no fault", rule->id);
+static int read_rule(Reader *reader, const YamlPair *entry, size_t number, FaultRule *rule, Err *err)
+{
+    *rule = (FaultRule){.id = arena_strdup(&reader->catalogue->keep, entry->key->text),
+                        .text = "",
+                        .contains = "",
+                        .unit = "",
+                        .match = FAULT_ON_EVENT,
+                        .event = EVENT_LINE,
+                        .enabled = true,
+                        .file = keep_text(reader, entry->key->file),
+                        .line = entry->key->line,
+                        .number = number};
+    TRY(read_map(reader, rule_keys, ARRAY_LEN(rule_keys), "key", entry->value, rule, err));
+    if (!yaml_get(entry->value, "on"))
+        return yaml_fail(entry->key, err, "rule '%s' has no 'on': what it looks at", rule->id);
+    if (!yaml_get(entry->value, "class"))
+        return yaml_fail(entry->key, err, "rule '%s' has no 'class'; 'none' where it is no fault", rule->id);
     if (!rule->name)
         rule->name = rule->id;
-    const FaultClass *fault = catalogue_class(catalogue, draft->class_id);
-    if (!fault && strcmp(draft->class_id, "none") != 0)
-        return fail_class(reader, draft->class_node, draft->class_id, err);
-    if (rule->explained_by[0] && !catalogue_class(catalogue, rule->explained_by))
-        return fail_class(reader, draft->at, rule->explained_by, err);
-    rule->fault = draft->enabled ? fault : NULL;
-    TRY(catalogue_read_with(reader, draft, err));
-    if (!draft->enabled)
+    if (!rule->enabled || (rule->fault && rule->fault->observe))
         rule->route = ROUTE_NONE;
-    inherit_from_class(rule);
     return 0;
 }
 
 /* Rules over several codes first, then those of events by kind and code, then those of detectors; else as read. */
 static int compare_rules(const void *left, const void *right)
 {
-    const RuleDraft *const *a = left, *const *b = right;
-    const FaultRule *x = &(*a)->rule, *y = &(*b)->rule;
+    const FaultRule *x = left, *y = right;
     int wide_x = x->code_from != x->code_to, wide_y = y->code_from != y->code_to;
-    int late_x = x->match == FAULT_ON_DETECTOR, late_y = y->match == FAULT_ON_DETECTOR;
 
     if (wide_x != wide_y)
         return wide_y - wide_x;
-    if (late_x != late_y)
-        return late_x - late_y;
+    if (!x->detector != !y->detector)
+        return x->detector ? 1 : -1;
     if (x->event != y->event)
         return x->event < y->event ? -1 : 1;
     if (x->code_from != y->code_from)
         return x->code_from < y->code_from ? -1 : 1;
-    return (*a)->number < (*b)->number ? -1 : 1;
+    return x->number < y->number ? -1 : 1;
 }
 
-static int by_id(const void *left, const void *right, void *self)
+static int read_rules(Reader *reader, Err *err)
 {
-    const Catalogue *catalogue = self;
-    const uint16_t *a = left, *b = right;
+    Catalogue *catalogue = reader->catalogue;
+    const size_t count = reader->rules.entries.len;
 
-    return strcmp(catalogue->rules[*a].id, catalogue->rules[*b].id);
-}
+    catalogue->rules = arena_calloc(&catalogue->keep, count + 1, sizeof *catalogue->rules);
+    for (size_t i = 0; i < count; i++) {
+        FaultRule *rule = &catalogue->rules[catalogue->rule_count];
 
-static void index_rules(CatalogueReader *reader, Catalogue *catalogue)
-{
-    size_t n = 0;
-
-    catalogue->rules = arena_calloc(reader->keep, reader->rules.len + 1, sizeof *catalogue->rules);
-    catalogue->by_id = arena_calloc(reader->keep, reader->rules.len + 1, sizeof *catalogue->by_id);
-    for (size_t i = 0; i < reader->rules.len; i++) {
-        const RuleDraft *draft = reader->rules.at[i];
-        if (draft->rule.match == FAULT_ON_DETECTOR && !draft->enabled)
+        TRY(read_rule(reader, reader->rules.entries.at[i], i, rule, err));
+        if (rule->detector && !rule->enabled)
             continue;
-        catalogue->by_id[n] = (uint16_t)n;
-        catalogue->rules[n++] = draft->rule;
-        catalogue->event_count += draft->rule.match != FAULT_ON_DETECTOR;
-        catalogue->wide_count += draft->rule.code_from != draft->rule.code_to;
+        catalogue->rule_count++;
+        catalogue->event_count += !rule->detector;
+        catalogue->wide_count += rule->code_from != rule->code_to;
     }
-    catalogue->rule_count = n;
-    qsort_r(catalogue->by_id, n, sizeof catalogue->by_id[0], by_id, catalogue);
-}
-
-/* Drafts into the catalogue: inherits from the class, finds classes, refuses circles among parents. */
-static int finish_drafts(CatalogueReader *reader, Catalogue *catalogue, Err *err)
-{
-    TRY(settle_classes(reader, catalogue, err));
-    for (size_t i = 0; i < reader->rules.len; i++)
-        TRY(settle_rule(reader, catalogue, reader->rules.at[i], err));
-    if (reader->rules.len)
-        qsort(reader->rules.at, reader->rules.len, sizeof reader->rules.at[0], compare_rules);
-    index_rules(reader, catalogue);
+    qsort(catalogue->rules, catalogue->rule_count, sizeof catalogue->rules[0], compare_rules);
+    catalogue->unknown_xid = catalogue_rule(catalogue, "xid-unknown");
+    catalogue->unknown_sxid = catalogue_rule(catalogue, "sxid-unknown");
     return 0;
 }
 
-/* --- making and looking up ------------------------------------------------------------------------------------------
- */
+/* --- the catalogue ------------------------------------------------------------------------------------------------ */
 
-/* The trees are large and short-lived: blocks of this size come from the kernel and go back to it. */
-enum { SCRATCH_BLOCK = 512 * 1024, KEEP_BLOCK = 32 * 1024 };
-
-CLEANUP_POINTER(Catalogue, catalogue_free);
-
-static void reader_done(CatalogueReader *reader)
+static void free_reader(Reader *reader)
 {
-    map_done(&reader->class_by_id);
-    map_done(&reader->rule_by_id);
-    vec_done(&reader->classes);
-    vec_done(&reader->rules);
+    arena_done(&reader->scratch);
+    map_done(&reader->classes.by_id);
+    map_done(&reader->rules.by_id);
+    vec_done(&reader->classes.entries);
+    vec_done(&reader->rules.entries);
     vec_done(&reader->texts);
 }
 
-static int read_all(CatalogueReader *reader, const YamlNode *const *site, size_t count, Err *err)
+static int merge_all(Reader *reader, const YamlNode *const *site, size_t count, Err *err)
 {
     for (size_t i = 0; i < catalogue_text_count; i++) {
         const CatalogueText *text = &catalogue_texts[i];
         const YamlNode *root;
-        TRY(yaml_load(text->name, text->text, text->len, reader->scratch, &root, err));
-        TRY(catalogue_read(reader, root, err));
+
+        TRY(yaml_load(text->name, text->text, text->len, &reader->scratch, &root, err));
+        TRY(merge_document(reader, root, err));
     }
     for (size_t i = 0; i < count; i++)
-        TRY(catalogue_read(reader, site[i], err));
+        TRY(merge_document(reader, site[i], err));
     return 0;
 }
 
-int catalogue_new(const YamlNode *const *site, size_t count, const DetectorSpec *detectors, size_t detector_count,
-                  Catalogue **ret, Err *err)
+int catalogue_new(const YamlNode *const *site, size_t count, Catalogue **ret, Err *err)
 {
     CLEANUP(catalogue_free_at) Catalogue *catalogue = xcalloc(1, sizeof *catalogue);
-    CLEANUP(arena_done) Arena scratch = {0};
-    CLEANUP(reader_done)
-    CatalogueReader reader = {
-        .keep = &catalogue->keep, .scratch = &scratch, .detectors = detectors, .detector_count = detector_count};
+    CLEANUP(free_reader)
+    Reader reader = {.catalogue = catalogue, .classes = {.name = "classes"}, .rules = {.name = "rules"}};
 
-    arena_init(&scratch, SCRATCH_BLOCK);
+    arena_init(&reader.scratch, SCRATCH_BLOCK);
     arena_init(&catalogue->keep, KEEP_BLOCK);
-    map_init(&reader.class_by_id);
-    map_init(&reader.rule_by_id);
-    TRY(read_all(&reader, site, count, err));
-    TRY(finish_drafts(&reader, catalogue, err));
-    catalogue->unknown_xid = catalogue_rule(catalogue, "xid-unknown");
-    catalogue->unknown_sxid = catalogue_rule(catalogue, "sxid-unknown");
+    map_init(&reader.classes.by_id);
+    map_init(&reader.rules.by_id);
+    TRY(merge_all(&reader, site, count, err));
+    TRY(read_classes(&reader, err));
+    TRY(read_rules(&reader, err));
     *ret = TAKE(catalogue);
     return 0;
 }
@@ -264,16 +857,6 @@ void catalogue_open_at_once(Catalogue *catalogue)
         catalogue->rules[i].for_ns = 0;
 }
 
-size_t catalogue_class_count(const Catalogue *catalogue)
-{
-    return catalogue->class_count;
-}
-
-const FaultClass *catalogue_class_at(const Catalogue *catalogue, size_t i)
-{
-    return i < catalogue->class_count ? &catalogue->classes[i] : NULL;
-}
-
 const FaultClass *catalogue_class(const Catalogue *catalogue, const char *id)
 {
     for (size_t i = 0; i < catalogue->class_count; i++)
@@ -282,308 +865,10 @@ const FaultClass *catalogue_class(const Catalogue *catalogue, const char *id)
     return NULL;
 }
 
-size_t catalogue_rule_count(const Catalogue *catalogue)
-{
-    return catalogue->rule_count;
-}
-
-const FaultRule *catalogue_rule_at(const Catalogue *catalogue, size_t i)
-{
-    return i < catalogue->rule_count ? &catalogue->rules[i] : NULL;
-}
-
 const FaultRule *catalogue_rule(const Catalogue *catalogue, const char *id)
 {
-    size_t low = 0, high = catalogue->rule_count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int side = strcmp(catalogue->rules[catalogue->by_id[middle]].id, id);
-        if (side == 0)
-            return &catalogue->rules[catalogue->by_id[middle]];
-        if (side < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    for (size_t i = 0; i < catalogue->rule_count; i++)
+        if (strcmp(catalogue->rules[i].id, id) == 0)
+            return &catalogue->rules[i];
     return NULL;
-}
-
-/* --- events ------------------------------------------------------------------------------------------------------- */
-
-/* The weight of a condition that matches. An unknown driver or GPU matches every range, behind rules without one. Since
- * R575 XIDs 144-150 lay out intrInfo anew (the decode sheet of NVIDIA's XID catalogue). */
-enum {
-    NO_MATCH = -1,
-    WORTH_BASE = 16,
-    WORTH_CODE = 256,
-    WORTH_UNIT = 64,
-    WORTH_CONTAINS = 64,
-    WORTH_STATUS = 32,
-    WORTH_STATUS_WHOLE = 40,
-    WORTH_INTR = 24,
-    WORTH_WORD = 8,
-    WORTH_RANGE = 4,
-    WORTH_GUESS = -4,
-    INTR_NEW = 575,
-};
-
-static int worth_range(uint32_t from, uint32_t below, uint32_t known)
-{
-    if (!from && !below)
-        return 0;
-    if (!known)
-        return WORTH_GUESS;
-    return known >= from && (!below || known < below) ? WORTH_RANGE : NO_MATCH;
-}
-
-/* "NETIR_LINK_EVT/NETIR_LINK_DOWN": either. A line that names none is known by its registers. */
-static bool unit_is(const char *names, const char *unit)
-{
-    size_t len = strlen(unit);
-
-    for (const char *at = names; *at; at += strspn(at, "/")) {
-        size_t word = strcspn(at, "/");
-        if (word == len && strncmp(at, unit, len) == 0)
-            return true;
-        at += word;
-    }
-    return false;
-}
-
-static bool intr_is(const FaultRule *rule, uint32_t intr, uint32_t driver)
-{
-    bool old = rule->intr_mask_old && (intr & rule->intr_mask_old) == rule->intr_value_old;
-    bool new = rule->intr_mask_new && (intr & rule->intr_mask_new) == rule->intr_value_new;
-
-    if (!driver)
-        return old || new;
-    return driver < INTR_NEW ? old : new;
-}
-
-static int worth_registers(const FaultRule *rule, const Event *event, uint32_t driver)
-{
-    int worth = 0;
-
-    if (rule->intr_mask_old || rule->intr_mask_new) {
-        if (event->register_count < 1 || !intr_is(rule, event->registers[0], driver))
-            return NO_MATCH;
-        worth += WORTH_INTR;
-    }
-    if (rule->status_mask) {
-        uint32_t status = event->register_count > 1 ? event->registers[1] : 0;
-        if (rule->status_whole ? status != rule->status_mask : !(status & rule->status_mask))
-            return NO_MATCH;
-        worth += rule->status_whole ? WORTH_STATUS_WHOLE : WORTH_STATUS;
-    }
-    return worth;
-}
-
-/* Of what does not stand in the line itself. */
-static int worth_place(const FaultRule *rule, uint32_t driver, uint32_t arch)
-{
-    int of_driver = worth_range(rule->driver_from, rule->driver_below, driver);
-    int of_arch = worth_range(rule->arch_from, rule->arch_below, arch);
-
-    if (of_driver == NO_MATCH || of_arch == NO_MATCH)
-        return NO_MATCH;
-    return WORTH_BASE + of_driver + of_arch + (rule->code_from == rule->code_to && rule->code_from ? WORTH_CODE : 0);
-}
-
-static int worth_line(const FaultRule *rule, const Event *event, uint32_t driver)
-{
-    int worth = 0;
-
-    if (rule->unit[0] && event->unit[0]) {
-        if (!unit_is(rule->unit, event->unit))
-            return NO_MATCH;
-        worth += WORTH_UNIT;
-    } else if (rule->unit[0] && !rule->intr_mask_old && !rule->intr_mask_new) {
-        return NO_MATCH;
-    }
-    if (rule->contains[0]) {
-        if (!strstr(event->text, rule->contains))
-            return NO_MATCH;
-        worth += WORTH_CONTAINS;
-    }
-    if (rule->word != EVENT_NO_WORD) {
-        if (rule->word != event->word)
-            return NO_MATCH;
-        worth += WORTH_WORD;
-    }
-    int registers = worth_registers(rule, event, driver);
-    return registers == NO_MATCH ? NO_MATCH : worth + registers;
-}
-
-static bool has_code(const FaultRule *rule, EventKind kind, int32_t code)
-{
-    if (rule->event != kind)
-        return false;
-    if (kind != EVENT_XID && kind != EVENT_SXID && !rule->code_from && !rule->code_to)
-        return true;
-    return code >= rule->code_from && code <= rule->code_to;
-}
-
-static int rate_match(const FaultRule *rule, const Event *event, uint32_t driver, uint32_t arch)
-{
-    int place = has_code(rule, event->kind, event->code) ? worth_place(rule, driver, arch) : NO_MATCH;
-    int line = place == NO_MATCH ? NO_MATCH : worth_line(rule, event, driver);
-
-    return line == NO_MATCH ? NO_MATCH : place + line;
-}
-
-/* Of two that are worth as much: the newer driver's, then the worse (several bits of a status), then the later read. */
-static bool is_better(const FaultRule *rule, int value, const FaultRule *best, int best_value)
-{
-    if (!best || value != best_value)
-        return value > best_value;
-    if (rule->driver_from != best->driver_from)
-        return rule->driver_from > best->driver_from;
-    return rule->severity >= best->severity;
-}
-
-/* The first rule of events at or after `kind` and `code`, beyond those over several codes. */
-static size_t first_of(const Catalogue *catalogue, EventKind kind, int32_t code)
-{
-    size_t low = catalogue->wide_count, high = catalogue->event_count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const FaultRule *rule = &catalogue->rules[middle];
-        if (rule->event < kind || (rule->event == kind && rule->code_from < code))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-typedef struct Best {
-    const FaultRule *rule;
-    int value;
-    bool by_word; /* only rules that want the line's word; else those over several codes that do are left out */
-} Best;
-
-static void try_rules(const Catalogue *catalogue, size_t from, size_t below, const Event *event, uint32_t driver,
-                      uint32_t arch, Best *best)
-{
-    for (size_t i = from; i < below && (i < catalogue->wide_count || catalogue->rules[i].event == event->kind); i++) {
-        const FaultRule *rule = &catalogue->rules[i];
-        if (i >= catalogue->wide_count && rule->code_from > event->code && rule->code_from)
-            break;
-        bool words_rule = rule->word != EVENT_NO_WORD;
-        if (best->by_word ? !words_rule : words_rule && i < catalogue->wide_count)
-            continue;
-        int value = rate_match(rule, event, driver, arch);
-        if (value != NO_MATCH && is_better(rule, value, best->rule, best->value))
-            *best = (Best){rule, value, best->by_word};
-    }
-}
-
-static const FaultRule *find_by_code(const Catalogue *catalogue, const Event *event, uint32_t driver, uint32_t arch,
-                                     bool by_word)
-{
-    bool numbered = event->kind == EVENT_XID || event->kind == EVENT_SXID;
-    Best best = {NULL, NO_MATCH, by_word};
-
-    try_rules(catalogue, 0, catalogue->wide_count, event, driver, arch, &best);
-    try_rules(catalogue, first_of(catalogue, event->kind, numbered ? event->code : 0), catalogue->event_count, event,
-              driver, arch, &best);
-    return best.rule;
-}
-
-/* Whether the line's own word differs from the table. */
-static bool word_differs(const FaultRule *rule, EventWord word)
-{
-    if (!rule->fault)
-        return false;
-    return word == EVENT_FATAL ? rule->severity < SEVERITY_ERROR
-                               : word != EVENT_NO_WORD && rule->severity == SEVERITY_FATAL;
-}
-
-/* A rule for just this word is better than the table's with its severity bent. */
-static const FaultRule *rule_of(const Catalogue *catalogue, const Event *event, uint32_t driver, uint32_t arch)
-{
-    const FaultRule *rule = find_by_code(catalogue, event, driver, arch, false);
-
-    if (!rule)
-        rule = event->kind == EVENT_XID    ? catalogue->unknown_xid
-               : event->kind == EVENT_SXID ? catalogue->unknown_sxid
-                                           : NULL;
-    if (rule && word_differs(rule, event->word)) {
-        const FaultRule *other = find_by_code(catalogue, event, driver, arch, true);
-        return other ? other : rule;
-    }
-    return rule;
-}
-
-/* The driver says it is worse than the table knows: the class's own words, at the least. */
-static void raise_verdict(const FaultClass *fault, FaultVerdict *verdict)
-{
-    if (verdict->severity >= SEVERITY_ERROR)
-        return;
-    verdict->severity = SEVERITY_ERROR;
-    if (verdict->route < fault->route && !fault->observe)
-        verdict->route = fault->route;
-    if (verdict->action <= ACTION_WATCH)
-        verdict->action = fault->action;
-}
-
-/* The line says that the device still works: an action that drains it is lowered. */
-static void lower_verdict(FaultSeverity most, FaultVerdict *verdict)
-{
-    if (verdict->severity <= most)
-        return;
-    if (verdict->severity == SEVERITY_FATAL) {
-        verdict->action = ACTION_WATCH;
-        if (verdict->route > ROUTE_TICKET)
-            verdict->route = ROUTE_TICKET;
-    }
-    verdict->severity = most;
-}
-
-bool catalogue_judge(const Catalogue *catalogue, const Event *event, uint32_t driver_major, uint32_t arch,
-                     FaultVerdict *ret_verdict)
-{
-    const FaultRule *rule = rule_of(catalogue, event, driver_major, arch);
-
-    if (!rule)
-        return false;
-    *ret_verdict = (FaultVerdict){
-        .rule = rule, .cause = rule->cause, .severity = rule->severity, .action = rule->action, .route = rule->route};
-    if (rule->fault && event->word == EVENT_FATAL)
-        raise_verdict(rule->fault, ret_verdict);
-    else if (rule->fault && event->word == EVENT_NONFATAL)
-        lower_verdict(SEVERITY_ERROR, ret_verdict);
-    else if (rule->fault && event->word == EVENT_CORRECTABLE)
-        lower_verdict(SEVERITY_WARNING, ret_verdict);
-    return true;
-}
-
-size_t catalogue_find_code(const Catalogue *catalogue, EventKind kind, int32_t code, uint32_t driver_major,
-                           const FaultRule **out, size_t cap)
-{
-    size_t count = 0, kept = 0;
-    const FaultRule *first = NULL;
-    int first_value = INT_MIN;
-
-    for (size_t i = 0; i < catalogue->event_count; i++) {
-        const FaultRule *rule = &catalogue->rules[i];
-        if (!has_code(rule, kind, code))
-            continue;
-        count++;
-        int value = worth_place(rule, driver_major, 0) * 2 - (rule->contains[0] || rule->unit[0] || rule->word);
-        if (value > first_value || (value == first_value && first && rule->driver_from > first->driver_from)) {
-            first = rule;
-            first_value = value;
-        }
-        if (kept < cap)
-            out[kept++] = rule;
-    }
-    for (size_t i = 1; i < kept; i++)
-        if (out[i] == first) {
-            memmove(out + 1, out, i * sizeof(const FaultRule *));
-            out[0] = first;
-        }
-    return count;
 }

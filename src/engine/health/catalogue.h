@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/yaml.h"
 #include "model/event.h"
@@ -38,16 +39,16 @@ typedef struct FaultClass {
     FaultClear clear;
     uint64_t for_ns;    /* a condition must hold this long before the incident opens (Prometheus' `for`) */
     uint64_t keep_ns;   /* and be gone this long before it is over (`keep_firing_for`) */
-    uint64_t quiet_ns;  /* FAULT CLEAR_QUIET: time without a sign; for the others with a reset rule: 0 never */
-    uint64_t reopen_ns; /* a sign so soon after the end reopens it with its history instead of opening a new one */
+    uint64_t quiet_ns;  /* FAULT CLEAR_QUIET: time without evidence; for the others with a reset rule: 0 never */
+    uint64_t reopen_ns; /* evidence so soon after the end reopens it with its history instead of opening a new one */
     bool by_code;       /* the code is part of the incident's key: XID 31 and XID 13 are two */
     bool by_process;    /* so is the process */
     bool observe;       /* kept and shown, but its route is none whatever else is said (a check on trial) */
-    bool enabled;       /* false: signs of it are dropped (a site's choice) */
+    bool enabled;       /* false: its evidence is dropped (a site's choice) */
     size_t parent_count;
-    const char *parents[CATALOGUE_PARENTS]; /* classes that take its signs as echoes while they are open nearby; its
-              own id among them: one on a wider thing (the node) takes those on narrower ones (its GPUs) */
-    uint64_t parent_ns; /* how long after a parent's last sign, or before its first, it still counts as its echo */
+    const struct FaultClass *parents[CATALOGUE_PARENTS]; /* classes that take its evidence as echoes while they are open
+            nearby; itself among them: one on a wider thing (the node) takes those on narrower ones (its GPUs) */
+    uint64_t parent_ns; /* how long after a parent's last evidence, or before its first, it still counts as its echo */
     const char *source; /* where it is known from */
     const char *file;   /* where the entry stands, for messages */
     uint32_t line;
@@ -61,10 +62,37 @@ typedef enum FaultMatch {
     FAULT_MATCH_END,
 } FaultMatch;
 
-typedef struct FaultParam {
+/* A detector of engine/health/detect with its parameters, as detect.def has them. */
+typedef struct DetectorParam {
     const char *name;
-    double value; /* in the detector's unit; durations in ns */
-} FaultParam;
+    enum {
+        DETECTOR_NUMBER,
+        DETECTOR_CHOICE,   /* a number that says what is looked at, not how much of it is too much */
+        DETECTOR_DURATION, /* in ns */
+        DETECTOR_METRIC,   /* a metric's name; the value is its MetricId */
+    } type;
+    double value, min, max; /* default and bounds */
+    const char *help;
+} DetectorParam;
+
+typedef struct DetectorSpec {
+    const char *name, *help;
+    size_t param_count;
+    const DetectorParam *params;
+} DetectorSpec;
+
+extern const DetectorSpec detector_specs[];
+extern const size_t detector_spec_count;
+
+/* Of a register: the bits of the mask have the value; mask 0: whatever they have. */
+typedef struct FaultBits {
+    uint32_t value, mask;
+} FaultBits;
+
+/* From inclusive, below exclusive; 0: no bound. */
+typedef struct FaultRange {
+    uint32_t from, below;
+} FaultRange;
 
 typedef struct FaultRule {
     const char *id;          /* "xid-79", "sxid-20034", "pcie-width" */
@@ -74,21 +102,20 @@ typedef struct FaultRule {
     FaultMatch match;
     /* of events */
     EventKind event;
-    int32_t code_from, code_to;         /* inclusive; both 0 for other events than XIDs and SXids: any */
-    uint32_t driver_from, driver_below; /* major driver version, 0: any */
-    EventWord word;                     /* only where the line says this; EVENT_NO_WORD: whatever it says */
-    const char *contains;               /* only where the line contains this; "" */
-    const char *unit;                   /* XID 144-150: only this unit's; "" */
-    uint32_t intr_mask_old, intr_value_old, intr_mask_new, intr_value_new; /* before R575 and since; mask 0: any */
-    uint32_t status_mask;                                                  /* XID 144-150: bit of errorStatus; 0: any */
-    bool status_whole;              /* status_mask is the whole errorStatus, not a bit of it */
-    uint32_t arch_from, arch_below; /* DeviceArch, 0 any */
-    const char *explained_by;       /* class of an incident nearby that makes a sign silent; "" none */
+    int32_t code_from, code_to;     /* inclusive; both 0 for other events than XIDs and SXids: any */
+    FaultRange driver;              /* major driver version */
+    FaultRange arch;                /* DeviceArch */
+    EventWord word;                 /* only where the line says this; EVENT_NO_WORD: whatever it says */
+    const char *contains;           /* only where the line contains this; "" */
+    const char *unit;               /* XID 144-150: only this unit's; "" */
+    FaultBits intr_old, intr_new;   /* XID 144-150: intrInfo before R575 and since */
+    uint32_t status_bit;            /* XID 144-150: bit of errorStatus; 0: any */
+    uint32_t status_is;             /* the whole errorStatus; 0: any */
+    const FaultClass *explained_by; /* class of an incident nearby that makes its evidence silent; NULL none */
     bool silent;                    /* counts and is kept, but opens nothing by itself (an XID 45, 43, 154) */
     /* of detectors */
-    const char *detector;
-    size_t param_count;
-    const FaultParam *params; /* all that the detector knows, in its order, defaults filled in */
+    const DetectorSpec *detector; /* NULL: of an event */
+    double *params;               /* all that the detector has, in its order, defaults filled in */
     /* what it says differently from its class; the class's where it says nothing */
     FaultCause cause;
     FaultSeverity severity;
@@ -99,40 +126,39 @@ typedef struct FaultRule {
     const char *source;
     const char *file;
     uint32_t line;
+    bool enabled;  /* false: a site has switched it off */
+    size_t number; /* in the order of reading */
 } FaultRule;
 
-typedef struct Catalogue Catalogue;
+typedef struct Catalogue {
+    Arena keep;
+    size_t class_count, rule_count;
+    FaultClass *classes;
+    FaultRule *rules;   /* of events first, by kind and first code; then those of detectors */
+    size_t wide_count;  /* rules of events over more than one code: they stand at the very beginning */
+    size_t event_count; /* rules of events, those included */
+    const FaultRule *unknown_xid, *unknown_sxid;
+} Catalogue;
 
-/* A detector, for checking the `with` of a rule: its name, its parameters with unit and default. The table is
- * engine/health/detect.h's; given here so that the catalogue does not know it. */
-typedef struct DetectorParam {
+/* The built-in documents, made at build time. */
+typedef struct CatalogueText {
     const char *name;
-    enum { DETECTOR_NUMBER, DETECTOR_DURATION, DETECTOR_METRIC } type; /* METRIC: a metric's name, value its MetricId */
-    double value, min, max;                                            /* default and bounds; durations in ns */
-    const char *help;
-} DetectorParam;
-typedef struct DetectorSpec {
-    const char *name, *help;
-    size_t param_count;
-    const DetectorParam *params;
-} DetectorSpec;
+    const char *text;
+    size_t len;
+} CatalogueText;
+extern const CatalogueText catalogue_texts[];
+extern const size_t catalogue_text_count;
 
 /* The built-in catalogue with `count` documents of the site over it, in their order (each a mapping with `classes` and
  * `rules`; roots come from yaml_load, NULL for an empty file; nothing of them is kept). -EINVAL with file, line and
- * column of what is wrong: unknown keys, words, classes, detectors, parameters out of bounds, circles among parents.
- * With detector_count 0 nothing is known of detectors: their names and parameters are taken as they stand. */
-int catalogue_new(const YamlNode *const *site, size_t count, const DetectorSpec *detectors, size_t detector_count,
-                  Catalogue **ret, Err *err);
+ * column of what is wrong: unknown keys, words, classes, detectors, parameters out of bounds, circles among parents. */
+int catalogue_new(const YamlNode *const *site, size_t count, Catalogue **ret, Err *err);
 void catalogue_free(Catalogue *catalogue);
 /* Drops the `for` of every class and rule: for a single sample, which cannot wait. */
 void catalogue_open_at_once(Catalogue *catalogue);
 
-size_t catalogue_class_count(const Catalogue *catalogue);
-const FaultClass *catalogue_class_at(const Catalogue *catalogue, size_t i);
 const FaultClass *catalogue_class(const Catalogue *catalogue, const char *id); /* NULL: none */
-size_t catalogue_rule_count(const Catalogue *catalogue);
-const FaultRule *catalogue_rule_at(const Catalogue *catalogue, size_t i);
-const FaultRule *catalogue_rule(const Catalogue *catalogue, const char *id); /* NULL: none */
+const FaultRule *catalogue_rule(const Catalogue *catalogue, const char *id);   /* NULL: none */
 
 /* The rule for an event: the most special one that matches; of an XID or SXid that nothing is known of, the rule
  * "xid-unknown" or "sxid-unknown", never NULL for these two. `driver_major` 0: not known (then entries without a range
@@ -140,12 +166,41 @@ const FaultRule *catalogue_rule(const Catalogue *catalogue, const char *id); /* 
  * never milder than ERROR, one that says Non-fatal never FATAL. That is settled in *ret_verdict. */
 typedef struct FaultVerdict {
     const FaultRule *rule;
+    const FaultClass *fault; /* the rule's, unless something stands above it; NULL: no fault at all */
     FaultCause cause;
     FaultSeverity severity;
+    FaultScope scope;
     FaultAction action;
     FaultRoute route;
+    bool silent;
 } FaultVerdict;
-bool catalogue_judge(const Catalogue *catalogue, const Event *event, uint32_t driver_major, uint32_t arch,
+
+/* What a rule says by itself. */
+static inline FaultVerdict fault_verdict(const FaultRule *rule)
+{
+    return (FaultVerdict){.rule = rule,
+                          .fault = rule->fault,
+                          .cause = rule->cause,
+                          .severity = rule->severity,
+                          .scope = rule->scope,
+                          .action = rule->action,
+                          .route = rule->route,
+                          .silent = rule->silent};
+}
+
+/* The same of a class, by whatever rule it was found. */
+static inline FaultVerdict fault_verdict_of_class(const FaultRule *rule, const FaultClass *class)
+{
+    return (FaultVerdict){.rule = rule,
+                          .fault = class,
+                          .cause = class->cause,
+                          .severity = class->severity,
+                          .scope = class->scope,
+                          .action = class->action,
+                          .route = class->observe ? ROUTE_NONE : class->route};
+}
+
+bool catalogue_match(const Catalogue *catalogue, const Event *event, uint32_t driver_major, uint32_t arch,
                      FaultVerdict *ret_verdict);
 /* The rules for a number whatever driver and line: for `stoker xid 79`. Returns how many there are; at most `cap` into
  * out, the one for this driver first. */

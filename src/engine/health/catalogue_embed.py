@@ -22,7 +22,7 @@ def array(name, data):
 def main():
     output, *paths = sys.argv[1:]
     text = "/* SPDX-License-Identifier: Apache-2.0 */\n/* Made of data/faults by catalogue_embed.py. */\n"
-    text += '#include "engine/health/catalogue_draft.h"\n'
+    text += '#include "engine/health/catalogue.h"\n'
     rows = []
     for i, path in enumerate(paths):
         data = body(path)

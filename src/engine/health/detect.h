@@ -3,7 +3,7 @@
 
 /*
  * The detectors: what is wrong by the readings, beyond what any log says. Each looks at the node, the facts and its own
- * memory of the ticks before, and gives a sign for each thing on which its condition holds now; `for`, `keep` and
+ * memory of the ticks before, and gives evidence for each thing on which its condition holds now; `for`, `keep` and
  * what it means are the catalogue's. A detector never takes an absent or stale value for a good or a bad one: without
  * data it holds its peace, and keeps what it knew.
  *
@@ -12,16 +12,18 @@
  */
 
 #include "engine/health/catalogue.h"
-#include "engine/health/sign.h"
+#include "engine/health/evidence.h"
 #include "model/facts.h"
 #include "model/node.h"
 
 typedef struct Detectors Detectors;
 
-typedef void (*DetectorSign)(void *self, const Sign *sign);
-
-/* All detectors, for the catalogue's check and for docs. */
-const DetectorSpec *detector_specs(size_t *ret_count);
+/* What a tick gives. Both are called synchronously. */
+typedef struct DetectorSink {
+    void (*evidence)(void *self, const Evidence *evidence);
+    void (*reset)(void *self, const NodeGpu *gpu); /* a GPU was reset since the tick before; NULL: not wanted */
+    void *self;
+} DetectorSink;
 
 /* With the detector rules of this catalogue (borrowed). Takes over the state of `before` (may be NULL) and frees it. */
 Detectors *detectors_new(const Catalogue *catalogue, Detectors *before);
@@ -33,4 +35,4 @@ void detectors_wanted(const Detectors *detectors, uint64_t wanted[(METRIC_END + 
 bool detectors_want_links(const Detectors *detectors);
 
 /* One tick. `facts` may be older than the node. */
-void detectors_tick(Detectors *detectors, const Node *node, const Facts *facts, DetectorSign give, void *self);
+void detectors_tick(Detectors *detectors, const Node *node, const Facts *facts, const DetectorSink *sink);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/health/incident_text.h"
+#include "engine/health/incidents.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,15 @@
 #include "base/number.h"
 #include "base/str.h"
 
-enum { ID_WIDTH = 9, ID_WIDTH_MAX = 13, CLOCK_AT = 11, CLOCK_LEN = 8, SEEN_MAX = 3, SIGN_MAX = 120, SIGN_MIN = 24 };
+enum {
+    ID_WIDTH = 9,
+    ID_WIDTH_MAX = 13,
+    CLOCK_AT = 11,
+    CLOCK_LEN = 8,
+    SEEN_MAX = 3,
+    EVIDENCE_TEXT_MAX = 120,
+    EVIDENCE_TEXT_MIN = 24
+};
 
 static const char digits[] = "0123456789abcdefghjkmnpqrstvwxyz";
 
@@ -120,12 +129,7 @@ static void write_title(const Incident *incident, const FaultClass *class, Str *
     const char *rest = find_rest_after_thing(incident, class->text);
 
     add_thing(incident, out);
-    if (out->text[0] == 't')
-        out->text[0] = 'T';
-    else if (out->text[0] == 's')
-        out->text[0] = 'S';
-    else if (out->text[0] == 'p')
-        out->text[0] = 'P';
+    out->text[0] = (char)toupper(out->text[0]);
     str_addf(out, "%s %s", rest ? "" : ":", rest ? rest : class->text);
     if (!class->by_code && !class->by_process)
         return;
@@ -164,25 +168,26 @@ static void add_shortened(const char *text, int room, Str *out)
     }
 }
 
-/* Adds a sign in at most about `room` characters. */
-static void add_sign(const Incident *incident, const IncidentSign *sign, int room, Str *out)
+/* Adds evidence in at most about `room` characters. */
+static void add_evidence(const Incident *incident, const IncidentEvidence *evidence, int room, Str *out)
 {
     char when[CLOCK_TEXT_MAX];
 
-    clock_format(when, sign->real_ns);
-    if (sign->code != 0)
-        str_addf(out, "%s %d %s", find_code_word(incident), sign->code, find_origin_words(sign->origin));
+    clock_format(when, evidence->real_ns);
+    if (evidence->code != 0)
+        str_addf(out, "%s %d %s", find_code_word(incident), evidence->code, find_origin_words(evidence->origin));
     else
-        add_shortened(sign->text, room, out);
+        add_shortened(evidence->text, room, out);
     str_addf(out, " at %.*s UTC", CLOCK_LEN, when + CLOCK_AT);
 }
 
 static bool is_repeated(const Incident *incident, uint32_t at)
 {
-    const IncidentSign *sign = &incident->first[at];
+    const IncidentEvidence *evidence = &incident->first[at];
 
     for (uint32_t i = 0; i < at; i++)
-        if (incident->first[i].code == sign->code && (sign->code != 0 || incident->first[i].origin == sign->origin))
+        if (incident->first[i].code == evidence->code &&
+            (evidence->code != 0 || incident->first[i].origin == evidence->origin))
             return true;
     return false;
 }
@@ -195,7 +200,7 @@ static void write_reason(const Incident *incident, uint32_t most, int room, Str 
         if (incident->first[i].echo || is_repeated(incident, i))
             continue;
         str_add(out, told++ > 0 ? ", then " : "");
-        add_sign(incident, &incident->first[i], room, out);
+        add_evidence(incident, &incident->first[i], room, out);
     }
     if (told > 0 && incident->count > 1)
         str_addf(out, " (%llu times)", (unsigned long long)incident->count);
@@ -227,9 +232,9 @@ void incident_text(Incident *incident, const FaultClass *class)
     str_init_room(&text, verdict, sizeof verdict);
     write_title(incident, class, &text);
     copy_text(incident->title, sizeof incident->title, &text);
-    /* the advice is kept whole: if the text is too long, fewer signs are named, then less of the first */
+    /* the advice is kept whole: if the text is too long, less evidence is named, then less of the first */
     uint32_t most = SEEN_MAX;
-    for (int room = SIGN_MAX; room >= SIGN_MIN; room -= most == 1 ? SIGN_MIN : 0) {
+    for (int room = EVIDENCE_TEXT_MAX; room >= EVIDENCE_TEXT_MIN; room -= most == 1 ? EVIDENCE_TEXT_MIN : 0) {
         str_clear(&text);
         write_reason(incident, most, room, &text);
         if (incident->action != class->action)

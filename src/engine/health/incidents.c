@@ -8,8 +8,6 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/map.h"
-#include "base/number.h"
-#include "engine/health/incident_text.h"
 #include "engine/health/incidents_entry.h"
 
 enum { XID_RECOVERY = 154 };
@@ -33,7 +31,7 @@ void incidents_free(Incidents *incidents)
         return;
     for (size_t i = 0; i < INCIDENTS_MAX; i++)
         free(incidents->entries[i]);
-    free(incidents->followers);
+    vec_done(&incidents->followers);
     free(incidents->gpus);
     free(incidents);
 }
@@ -48,13 +46,12 @@ static const FaultClass *find_enabled_class(const Catalogue *catalogue, const ch
 void incidents_set_catalogue(Incidents *incidents, const Catalogue *catalogue)
 {
     incidents->catalogue = catalogue;
-    for (size_t i = 0; incidents->followers && i < INCIDENTS_FOLLOWERS; i++) {
-        IncidentFollower *one = &incidents->followers[i];
+    for (size_t i = incidents->followers.len; i-- > 0;) {
+        IncidentKey *key = &incidents->followers.at[i].key;
 
-        if (one->parent)
-            one->key.class = find_enabled_class(catalogue, one->key.class->id);
-        if (!one->key.class)
-            one->parent = NULL;
+        key->class = find_enabled_class(catalogue, key->class->id);
+        if (!key->class)
+            vec_remove(&incidents->followers, i);
     }
     for (size_t i = 0; i < INCIDENTS_MAX; i++) {
         IncidentEntry *entry = incidents->entries[i];
@@ -81,13 +78,13 @@ static uint64_t find_last_real_ns(const Incident *it, bool echoes)
 {
     uint64_t last = it->first_real_ns;
 
-    if (it->first_ns > 0 && it->last_sign_ns >= it->first_ns)
-        last += it->last_sign_ns - it->first_ns;
+    if (it->first_ns > 0 && it->last_evidence_ns >= it->first_ns)
+        last += it->last_evidence_ns - it->first_ns;
     for (uint32_t i = 0; i < it->first_len + it->last_len; i++) {
-        const IncidentSign *sign = i < it->first_len ? &it->first[i] : &it->last[i - it->first_len];
+        const IncidentEvidence *evidence = i < it->first_len ? &it->first[i] : &it->last[i - it->first_len];
 
-        if (sign->echo ? echoes : it->first_ns == 0)
-            last = number_max_u64(last, sign->real_ns);
+        if (evidence->echo ? echoes : it->first_ns == 0)
+            last = number_max_u64(last, evidence->real_ns);
     }
     return last;
 }
@@ -110,7 +107,7 @@ static void restore_times(IncidentEntry *entry, uint64_t now_ns, uint64_t real_n
     it->first_ns = to_monotonic_ns(it->first_real_ns, now_ns, real_ns);
     it->opened_ns = to_monotonic_ns(it->opened_real_ns, now_ns, real_ns);
     it->updated_ns = to_monotonic_ns(it->updated_real_ns, now_ns, real_ns);
-    it->last_sign_ns = to_monotonic_ns(entry->last_real_ns, now_ns, real_ns);
+    it->last_evidence_ns = to_monotonic_ns(entry->last_real_ns, now_ns, real_ns);
     entry->onset_ns = it->first_ns;
     entry->near_ns = to_monotonic_ns(near_real_ns, now_ns, real_ns);
     entry->cleared_ns = to_monotonic_ns(it->cleared_real_ns, now_ns, real_ns);
@@ -125,7 +122,7 @@ static void restore_incident(Incidents *incidents, const Incident *kept, uint64_
         return;
     entry = xcalloc(1, sizeof *entry);
     entry->it = *kept;
-    entry->key = incident_key(class, &kept->device, kept->code, kept->process, false);
+    entry->key = incident_key(class, &kept->device, kept->code, kept->process);
     entry->stage = STAGE_HOLDS;
     entry->restored = true;
     entry->keep_ns = class->keep_ns;
@@ -252,7 +249,7 @@ static bool was_lost(GpuState state)
 /* It answered some time after the last evidence that it is lost: the reset fell between two samples. */
 static bool has_answered_since(const NodeGpu *now, const IncidentEntry *entry)
 {
-    return now->last_sample_ns > entry->it.last_sign_ns + 10 * NS_PER_S;
+    return now->last_sample_ns > entry->it.last_evidence_ns + 10 * NS_PER_S;
 }
 
 /* The driver never recovers a lost GPU by itself: one that answers again was reset. So was one that answers while the
@@ -353,15 +350,6 @@ void incidents_set_node(Incidents *incidents, const Node *node)
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
-/* The action that the driver asks for (XID 154 and NVML's recovery action): 0 none, 1 reset, 2 reboot, 3 end what uses
- * peer to peer, 4 drain and reset, 5 recover the IMEX domain. */
-static const FaultAction recoveries[] = {
-    ACTION_NONE,        ACTION_RESET_GPU,       ACTION_REBOOT_NODE,
-    ACTION_RESTART_APP, ACTION_DRAIN_AND_RESET, ACTION_RESTART_FABRIC,
-};
-
-enum { RECOVERIES = sizeof recoveries / sizeof recoveries[0] };
-
 static Device make_device(const Event *event)
 {
     bool on_switch = event->kind == EVENT_SXID || event->kind == EVENT_FABRIC_LOG;
@@ -396,8 +384,10 @@ static bool is_read_again(Incidents *incidents, const Event *event)
 }
 
 /* Whether the journal has this evidence already: in the same incident or in one above it. */
-static bool is_in_journal(const Incidents *incidents, const IncidentInput *in)
+static bool is_in_journal(const Incidents *incidents, const Evidence *in)
 {
+    const uint64_t at_ns = in->real_ns / NS_PER_MS * NS_PER_MS; /* as exact as the journal's times */
+
     for (size_t i = 0; i < incidents->order_count; i++) {
         const IncidentEntry *entry = incidents->order[i];
         const Incident *it = &entry->it;
@@ -408,58 +398,28 @@ static bool is_in_journal(const Incidents *incidents, const IncidentInput *in)
             continue;
         if (!same) {
             if (!incidents_related(&entry->key, &in->key, &peer) ||
-                !incidents_is_ancestor(incidents, entry->key.class, in->key.class))
+                !incidents_is_ancestor(entry->key.class, in->key.class))
                 continue;
             window = in->key.class->parent_ns;
         }
-        if (in->real_ns + window >= it->first_real_ns && in->real_ns <= until + window)
+        if (in->real_ns + window >= it->first_real_ns && at_ns <= until + window)
             return true;
     }
     return false;
 }
 
-static void set_verdict(IncidentInput *in, const FaultVerdict *verdict)
-{
-    const FaultRule *rule = verdict->rule;
-
-    in->key.class = rule->fault;
-    in->rule = rule->id;
-    in->scope = rule->scope;
-    in->for_ns = rule->for_ns;
-    in->keep_ns = rule->keep_ns;
-    in->cause = verdict->cause;
-    in->severity = verdict->severity;
-    in->action = verdict->action;
-    in->route = rule->fault->observe ? ROUTE_NONE : verdict->route;
-    in->silent = rule->silent;
-}
-
-/* The action that the driver asks for. Returns false if it asks for none any more. */
-static bool set_recovery(const Incidents *incidents, const Event *event, IncidentInput *in)
+/* XID 154: its action is the driver's own word, ACTION_NONE where it asks for nothing any more. */
+static void set_recovery(const Incidents *incidents, const Event *event, Evidence *in)
 {
     const FaultClass *class = catalogue_class(incidents->catalogue, INCIDENTS_RESET_CLASS);
 
-    if (event->recovery_action < 0 || event->recovery_action >= RECOVERIES || !class)
-        return true;
-    in->action = recoveries[event->recovery_action];
+    if (event->recovery_action < 0 || event->recovery_action >= FAULT_RECOVERIES || !class)
+        return;
+    if (in->verdict.fault != class)
+        in->verdict = fault_verdict_of_class(in->verdict.rule, class);
+    in->verdict.action = fault_recoveries[event->recovery_action].action;
+    in->verdict.silent = false;
     in->decides = true;
-    if (in->key.class != class) {
-        in->key.class = class;
-        in->scope = class->scope;
-        in->severity = class->severity;
-        in->route = class->observe ? ROUTE_NONE : class->route;
-        in->cause = class->cause;
-    }
-    in->silent = false;
-    return event->recovery_action != 0;
-}
-
-static void close_recovered(Incidents *incidents, const IncidentInput *in)
-{
-    IncidentEntry *entry = incidents_find_live(incidents, &in->key);
-
-    if (entry)
-        incidents_close(incidents, entry, INCIDENT_END_GONE);
 }
 
 /* AER of a device that is no GPU is not our concern; that of the port above a GPU is found by its counters. */
@@ -469,89 +429,68 @@ static bool is_foreign(const Incidents *incidents, const Event *event, const Dev
            !incidents_find_gpu(incidents, incident_place(device));
 }
 
+static void set_key(const Incidents *incidents, Evidence *in)
+{
+    incidents_complete_device(incidents, in->verdict.scope, &in->device);
+    in->key = incident_key(in->verdict.fault, &in->device, in->code, in->verdict.silent ? "" : in->process);
+}
+
 /* False: the event is no evidence of anything. */
-static bool make_input(const Incidents *incidents, const Event *event, IncidentInput *ret)
+static bool make_evidence(const Incidents *incidents, const Event *event, Evidence *ret)
 {
-    FaultVerdict verdict;
-    Device device = make_device(event);
-    const IncidentGpu *gpu = incidents_find_gpu(incidents, incident_place(&device));
+    Evidence in = {.origin = event->origin,
+                   .before = event->before,
+                   .time_ns = event->time_ns,
+                   .real_ns = event->real_ns,
+                   .device = make_device(event),
+                   .code = event->code,
+                   .pid = event->pid,
+                   .caused_by = event->caused_by};
+    const IncidentGpu *gpu = incidents_find_gpu(incidents, incident_place(&in.device));
 
-    if (!catalogue_judge(incidents->catalogue, event, incidents->driver_major, gpu ? gpu->device.arch : 0, &verdict) ||
-        !verdict.rule || !verdict.rule->fault || is_foreign(incidents, event, &device))
+    if (!catalogue_match(incidents->catalogue, event, incidents->driver_major, gpu ? gpu->device.arch : 0,
+                         &in.verdict) ||
+        !in.verdict.fault || is_foreign(incidents, event, &in.device))
         return false;
-    *ret = (IncidentInput){
-        .origin = event->origin,
-        .before = event->before,
-        .time_ns = event->time_ns,
-        .real_ns = event->real_ns,
-        .device = device,
-        .code = event->code,
-        .pid = event->pid,
-        .caused_by = event->caused_by,
-        .process = event->process,
-        .text = event->text,
-    };
-    set_verdict(ret, &verdict);
-    return true;
+    memcpy(in.process, event->process, sizeof in.process);
+    memcpy(in.text, event->text, sizeof in.text);
+    if (event->kind == EVENT_XID && event->code == XID_RECOVERY)
+        set_recovery(incidents, event, &in);
+    set_key(incidents, &in);
+    *ret = in;
+    return in.verdict.fault->enabled;
 }
 
-static void set_key(const Incidents *incidents, IncidentInput *in)
+static void close_recovered(Incidents *incidents, const Evidence *in)
 {
-    incidents_complete_device(incidents, in->scope, &in->device);
-    in->key = incident_key(in->key.class, &in->device, in->code, in->process, in->silent);
+    IncidentEntry *entry = incidents_find_live(incidents, &in->key);
+
+    if (entry)
+        incidents_close(incidents, entry, INCIDENT_END_GONE);
 }
 
-/* The GPU itself is suspect: beside the evidence against the program. */
-static void add_suspicion(Incidents *incidents, const IncidentInput *of, const char *text)
+/* Where a program fails may make the GPU itself suspect, beside the evidence against the program. */
+static void check_locality(Incidents *incidents, const Event *event, const Evidence *of)
 {
+    static const FaultRule rule = {.id = INCIDENTS_SUSPECT_CLASS};
     const FaultClass *class = find_enabled_class(incidents->catalogue, INCIDENTS_SUSPECT_CLASS);
-    IncidentInput in = *of;
+    Evidence in = *of;
 
-    if (!class)
+    if (in.verdict.cause != CAUSE_APPLICATION ||
+        !locality_note(&incidents->locality, event, in.key.place, incident_hash(event->process), in.text) || !class)
         return;
-    in.key.class = class;
-    in.rule = INCIDENTS_SUSPECT_CLASS;
-    in.for_ns = class->for_ns;
-    in.keep_ns = class->keep_ns;
-    in.cause = class->cause;
-    in.severity = class->severity;
-    in.scope = class->scope;
-    in.action = class->action;
-    in.route = class->observe ? ROUTE_NONE : class->route;
-    in.silent = false;
+    in.verdict = fault_verdict_of_class(&rule, class);
     in.caused_by = 0;
     in.pid = -1;
-    in.process = "";
-    in.text = text;
+    in.process[0] = '\0';
     set_key(incidents, &in);
     incidents_assign(incidents, &in);
-}
-
-static void assign_event(Incidents *incidents, const Event *event)
-{
-    char text[EVENT_TEXT_CAP];
-    IncidentInput in;
-
-    if (!make_input(incidents, event, &in))
-        return;
-    const bool asks = event->kind != EVENT_XID || event->code != XID_RECOVERY || set_recovery(incidents, event, &in);
-    if (!in.key.class->enabled)
-        return;
-    set_key(incidents, &in);
-    if (!asks) {
-        close_recovered(incidents, &in);
-        return;
-    }
-    if (!event->before || !is_in_journal(incidents, &in))
-        incidents_assign(incidents, &in);
-    if (in.cause == CAUSE_APPLICATION &&
-        locality_note(&incidents->locality, event, in.key.place, incident_hash(event->process), text))
-        add_suspicion(incidents, &in, text);
 }
 
 void incidents_add_event(Incidents *incidents, const Event *event)
 {
     Device device = make_device(event);
+    Evidence in;
 
     if (is_read_again(incidents, event))
         return;
@@ -564,64 +503,38 @@ void incidents_add_event(Incidents *incidents, const Event *event)
     }
     incidents_close_by(incidents, event->kind, event->has_pci ? incident_place(&device) : 0, event->time_ns,
                        event->real_ns);
-    assign_event(incidents, event);
+    if (make_evidence(incidents, event, &in)) {
+        if (in.decides && in.verdict.action == ACTION_NONE)
+            close_recovered(incidents, &in);
+        else if (!event->before || !is_in_journal(incidents, &in))
+            incidents_assign(incidents, &in);
+        check_locality(incidents, event, &in);
+    }
     incidents_sort(incidents);
 }
 
-/* A condition that another incident explains makes nothing worse. */
-static void note_explanation(const Incidents *incidents, const char *class, IncidentInput *in)
+void incidents_add_evidence(Incidents *incidents, const Evidence *evidence)
 {
-    const IncidentEntry *by = class && class[0] ? incidents_find_explanation(incidents, in, class) : NULL;
+    Evidence in = *evidence;
+    const IncidentEntry *explanation;
 
-    if (!by)
+    if (!in.verdict.fault || !in.verdict.fault->enabled)
         return;
-    in->silent = true;
-    in->caused_by = by->it.code;
-}
-
-void incidents_add_sign(Incidents *incidents, const Sign *sign)
-{
-    IncidentInput in = {
-        .holds = sign->holds,
-        .origin = sign->event ? sign->event->origin : EVENT_FROM_AGENT,
-        .time_ns = sign->time_ns,
-        .real_ns = sign->real_ns,
-        .device = sign->device,
-        .code = sign->code,
-        .pid = sign->pid,
-        .process = sign->process,
-        .text = sign->text,
-        .counter_count = number_min_u64(sign->counter_count, SIGN_COUNTERS),
-        .counters = sign->counters,
-    };
-
-    if (!sign->verdict.rule || !sign->verdict.rule->fault || !sign->verdict.rule->fault->enabled)
-        return;
-    set_verdict(&in, &sign->verdict);
-    in.decides = strcmp(in.key.class->id, INCIDENTS_RESET_CLASS) == 0 && in.action != ACTION_NONE;
-    incidents->now_ns = number_max_u64(incidents->now_ns, sign->time_ns);
-    incidents->real_ns = sign->real_ns;
+    incidents->now_ns = number_max_u64(incidents->now_ns, in.time_ns);
+    incidents->real_ns = in.real_ns;
+    in.origin = EVENT_FROM_AGENT;
+    in.decides = strcmp(in.verdict.fault->id, INCIDENTS_RESET_CLASS) == 0 && in.verdict.action != ACTION_NONE;
     set_key(incidents, &in);
-    note_explanation(incidents, sign->verdict.rule->explained_by, &in);
+    explanation = incidents_find_explanation(incidents, &in, in.verdict.rule->explained_by);
+    if (explanation) { /* it makes nothing worse */
+        in.verdict.silent = true;
+        in.caused_by = explanation->it.code;
+    }
     incidents_assign(incidents, &in);
     incidents_sort(incidents);
 }
 
 /* --- time --------------------------------------------------------------------------------------------------------- */
-
-static void update_silence(Incidents *incidents, IncidentEntry *entry)
-{
-    const MaintenanceWindow *window =
-        incidents->maintenance ? maintenance_covers(incidents->maintenance, &entry->it.device) : NULL;
-    const char *id = window ? window->id : "";
-
-    if (strcmp(entry->it.window, id) == 0 && entry->it.silenced == (window != NULL))
-        return;
-    entry->it.silenced = window != NULL;
-    memset(entry->it.window, 0, sizeof entry->it.window);
-    memcpy(entry->it.window, id, strlen(id));
-    incidents_report(incidents, entry, INCIDENT_CHANGE_SILENCED);
-}
 
 static void report_changes(Incidents *incidents)
 {
@@ -630,7 +543,8 @@ static void report_changes(Incidents *incidents)
 
         if (!entry || entry->it.state != INCIDENT_OPEN)
             continue;
-        update_silence(incidents, entry);
+        if (incidents_note_window(incidents, &entry->it))
+            incidents_report(incidents, entry, INCIDENT_CHANGE_SILENCED);
         if (entry->dirty && incidents->now_ns >= entry->it.updated_ns + INCIDENT_UPDATE_NS)
             incidents_report(incidents, entry, INCIDENT_CHANGE_UPDATED);
     }
@@ -638,12 +552,9 @@ static void report_changes(Incidents *incidents)
 
 static void drop_old_followers(Incidents *incidents)
 {
-    for (size_t i = 0; incidents->followers && i < INCIDENTS_FOLLOWERS; i++) {
-        IncidentFollower *one = &incidents->followers[i];
-
-        if (one->parent && incidents->now_ns > one->last_ns + INCIDENTS_GRACE_NS)
-            one->parent = NULL;
-    }
+    for (size_t i = incidents->followers.len; i-- > 0;)
+        if (incidents->now_ns > incidents->followers.at[i].last_ns + INCIDENTS_GRACE_NS)
+            vec_remove(&incidents->followers, i);
 }
 
 void incidents_advance(Incidents *incidents, uint64_t now_ns, uint64_t real_ns)
@@ -693,8 +604,7 @@ const Incident *incidents_find(const Incidents *incidents, const char *id)
 int incidents_clear(Incidents *incidents, const char *id, const char *who, uint64_t now_ns, uint64_t real_ns, Err *err)
 {
     IncidentEntry *entry = find_entry(incidents, id);
-    IncidentInput in = {.origin = EVENT_FROM_AGENT, .time_ns = now_ns, .real_ns = real_ns};
-    char text[EVENT_TEXT_CAP];
+    Evidence in = {.origin = EVENT_FROM_AGENT, .time_ns = now_ns, .real_ns = real_ns};
 
     if (!entry)
         return err_set(err, -ENOENT, "there is no incident '%.20s'", id);
@@ -702,8 +612,7 @@ int incidents_clear(Incidents *incidents, const char *id, const char *who, uint6
         return err_set(err, -EALREADY, "incident %s is over already", id);
     incidents->now_ns = number_max_u64(incidents->now_ns, now_ns);
     incidents->real_ns = real_ns;
-    snprintf(text, sizeof text, "cleared by hand by %.60s", who[0] != '\0' ? who : "somebody");
-    in.text = text;
+    snprintf(in.text, sizeof in.text, "cleared by hand by %.60s", who[0] != '\0' ? who : "somebody");
     incident_note(&entry->it, &in, true);
     incidents_close(incidents, entry, INCIDENT_END_HAND);
     return 0;

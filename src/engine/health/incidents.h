@@ -11,7 +11,7 @@
  *    into the parent when that opens, unless it was reported as worse.
  *  - an event that names its cause (caused_by, XID 154's action) goes to the incident of that code.
  *  - XID 154 and the driver's recovery action decide the action of the GPU's open hardware incident.
- *  - application faults become a hardware suspicion only by locality (locality.h).
+ *  - application faults become a hardware suspicion only by locality (locality.c).
  *  - events from before the agent's start open incidents only where no reset, reload or reboot lies between and the
  *    journal does not have them already. They are held back until all were read (two seconds without another); what is
  *    not over then is reported as OPENED with `before` set, the rest never.
@@ -26,7 +26,7 @@
 
 #include "engine/health/catalogue.h"
 #include "engine/health/maintenance.h"
-#include "engine/health/sign.h"
+#include "engine/health/evidence.h"
 #include "model/facts.h"
 #include "model/node.h"
 
@@ -52,17 +52,17 @@ void incidents_restore(Incidents *incidents, const Incident *kept, size_t count,
 
 /* The GPUs as they are now: identity for devices that evidence names by PCI address, replacement by serial or UUID,
  * driver version. A lost GPU that answers again was reset, since the driver does not recover one otherwise; a board
- * that was moved to another slot takes its incidents with it. At every tick, before the signs. */
+ * that was moved to another slot takes its incidents with it. At every tick, before the evidence. */
 void incidents_set_node(Incidents *incidents, const Node *node);
 
 /* An event of a log or of the driver (xid_merge.h: each XID once); also RESET, REPLACED, REBOOT, MODULE_LOADED, which
  * end incidents (without a PCI address: everywhere). Give a REBOOT only if the boot is not the journal's, with its
  * real_ns: it ends what was last seen before. */
 void incidents_add_event(Incidents *incidents, const Event *event);
-/* A sign of a detector. */
-void incidents_add_sign(Incidents *incidents, const Sign *sign);
-/* After all signs of a tick, and after events in between: ends what was not seen for its time, opens what has held for
- * its time, applies maintenance windows. */
+/* Evidence of a detector. */
+void incidents_add_evidence(Incidents *incidents, const Evidence *evidence);
+/* After all evidence of a tick, and after events in between: ends what was not seen for its time, opens what has held
+ * for its time, applies maintenance windows. */
 void incidents_advance(Incidents *incidents, uint64_t now_ns, uint64_t real_ns);
 
 /* By hand: 0, -ENOENT, -EALREADY if it is over. `who` goes into the evidence. */
@@ -84,6 +84,21 @@ typedef enum IncidentUse {
 IncidentUse incident_use(const Incident *incident);
 /* Open and WARNING or worse: what every output calls a problem. */
 bool incident_is_problem(const Incident *incident);
-/* Whether this GPU is the one, or part of the thing, that the incident is about: the node, the fabric, itself, its links
- * and instances. */
+/* Whether a code is among those that it has seen. */
+bool incident_has_code(const Incident *incident, int32_t code);
+/* Whether this GPU is the one, or part of the thing, that the incident is about: the node, the fabric, itself, its
+ * links and instances. */
 bool incident_hits(const Incident *incident, const Device *gpu);
+
+/* --- incident_text.c --- */
+
+/* Ids (of maintenance windows too) are the wall clock's milliseconds in base 32 (digits and lower case letters without
+ * i, l, o and u), at least nine of them, so that they sort by time as texts. Each is larger than the one before it,
+ * even if the clock goes back. */
+
+/* Writes the next id after `last` (0: none yet) at this instant, and returns its number. */
+uint64_t incident_id_next(uint64_t last, uint64_t real_ns, char out[INCIDENT_ID_CAP]);
+/* The number of an id; 0 where the text is none. */
+uint64_t incident_id_number(const char *id);
+/* Writes title and verdict from the class (NULL: it is gone from the catalogue, the texts stay). */
+void incident_text(Incident *incident, const FaultClass *class);

@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/number.h"
-#include "engine/health/incident_text.h"
 #include "engine/health/incidents_entry.h"
 
 static uint64_t elapsed_ns(uint64_t now, uint64_t then)
@@ -71,7 +69,7 @@ static bool is_milder(const Incident *it, FaultSeverity severity, FaultRoute rou
 
 /* The entry that is evicted first: the oldest cleared one, then a pending one, then the mildest that is milder than
  * `in`. NULL: every one is as bad as this. */
-static IncidentEntry *find_expendable(const Incidents *incidents, const IncidentInput *in)
+static IncidentEntry *find_expendable(const Incidents *incidents, const Evidence *in)
 {
     IncidentEntry *cleared = NULL, *pending = NULL, *mild = NULL;
 
@@ -84,15 +82,15 @@ static IncidentEntry *find_expendable(const Incidents *incidents, const Incident
         } else if (entry->it.state == INCIDENT_PENDING && entry->stage != STAGE_DUE) {
             if (!pending || entry->near_ns < pending->near_ns)
                 pending = entry;
-        } else if (is_milder(&entry->it, in->severity, in->route) &&
+        } else if (is_milder(&entry->it, in->verdict.severity, in->verdict.route) &&
                    (!mild || is_milder(&entry->it, mild->it.severity, mild->it.route))) {
             mild = entry;
         }
     }
-    return cleared ? cleared : pending ? pending : in->silent ? NULL : mild;
+    return cleared ? cleared : pending ? pending : in->verdict.silent ? NULL : mild;
 }
 
-static void fill_entry(IncidentEntry *entry, const IncidentInput *in)
+static void fill_entry(IncidentEntry *entry, const Evidence *in)
 {
     Incident *it = &entry->it;
 
@@ -100,17 +98,17 @@ static void fill_entry(IncidentEntry *entry, const IncidentInput *in)
     it->device = in->device;
     it->pid = in->pid;
     it->code = in->code;
-    it->cause = in->cause;
-    it->severity = in->severity;
-    it->scope = in->scope;
-    it->action = in->action;
-    it->route = in->route;
+    it->cause = in->verdict.cause;
+    it->severity = in->verdict.severity;
+    it->scope = in->verdict.scope;
+    it->action = in->verdict.action;
+    it->route = in->verdict.route;
     it->first_ns = in->time_ns;
     it->first_real_ns = in->real_ns;
     it->before = in->before;
-    strncpy(it->process, in->process, sizeof it->process - 1);
+    memcpy(it->process, in->process, sizeof it->process);
     strncpy(it->class, in->key.class->id, sizeof it->class - 1);
-    strncpy(it->rule, in->rule, sizeof it->rule - 1);
+    strncpy(it->rule, in->verdict.rule->id, sizeof it->rule - 1);
     strncpy(it->runbook, in->key.class->runbook, sizeof it->runbook - 1);
     entry->key = in->key;
     entry->stage = STAGE_SILENT;
@@ -120,7 +118,7 @@ static void fill_entry(IncidentEntry *entry, const IncidentInput *in)
 }
 
 /* Makes room for a new entry. */
-static bool evict_entry(Incidents *incidents, const IncidentInput *in)
+static bool evict_entry(Incidents *incidents, const Evidence *in)
 {
     IncidentEntry *old = find_expendable(incidents, in);
 
@@ -133,7 +131,7 @@ static bool evict_entry(Incidents *incidents, const IncidentInput *in)
 }
 
 /* NULL: the table is full of worse ones. */
-static IncidentEntry *make_entry(Incidents *incidents, const IncidentInput *in)
+static IncidentEntry *make_entry(Incidents *incidents, const Evidence *in)
 {
     IncidentEntry *entry;
 
@@ -191,7 +189,7 @@ static IncidentEnd find_end(EventKind kind)
 static bool is_all_reset(const Incidents *incidents, const IncidentEntry *entry)
 {
     for (size_t i = 0; i < incidents->gpu_count; i++)
-        if (incidents->gpus[i].reset_ns < entry->it.last_sign_ns || incidents->gpus[i].reset_ns == 0)
+        if (incidents->gpus[i].reset_ns < entry->it.last_evidence_ns || incidents->gpus[i].reset_ns == 0)
             return false;
     return incidents->gpu_count > 0;
 }
@@ -209,7 +207,7 @@ static bool is_before(const IncidentEntry *entry, EventKind kind, uint64_t time_
 {
     if (kind == EVENT_REBOOT || time_ns == 0)
         return entry->last_real_ns <= real_ns;
-    return entry->it.last_sign_ns <= time_ns;
+    return entry->it.last_evidence_ns <= time_ns;
 }
 
 void incidents_close_by(Incidents *incidents, EventKind kind, uint64_t place, uint64_t time_ns, uint64_t real_ns)
@@ -237,12 +235,12 @@ static bool holds_now(const Incidents *incidents, const IncidentEntry *entry)
 
 static bool is_quiet_for(const Incidents *incidents, const IncidentEntry *entry, uint64_t quiet_ns)
 {
-    return !holds_now(incidents, entry) && elapsed_ns(incidents->now_ns, entry->it.last_sign_ns) >= quiet_ns;
+    return !holds_now(incidents, entry) && elapsed_ns(incidents->now_ns, entry->it.last_evidence_ns) >= quiet_ns;
 }
 
-static bool is_condition(const IncidentSign *sign)
+static bool is_condition(const IncidentEvidence *evidence)
 {
-    return sign->origin == EVENT_FROM_AGENT && !sign->echo;
+    return evidence->origin == EVENT_FROM_AGENT && !evidence->echo;
 }
 
 /* Whether a condition has held since it opened; of a restored one its evidence tells. */
@@ -346,7 +344,7 @@ static bool waits_for_parent(const Incidents *incidents, const IncidentEntry *en
 {
     for (size_t i = 0; i < incidents->order_count; i++)
         if (incidents->order[i]->it.state == INCIDENT_PENDING && is_due(incidents, incidents->order[i]) &&
-            incidents_is_consequence(incidents, incidents->order[i], entry))
+            incidents_is_consequence(incidents->order[i], entry))
             return true;
     return false;
 }
@@ -359,7 +357,7 @@ static size_t absorb_children(Incidents *incidents, IncidentEntry *parent, Incid
     for (size_t i = 0; i < INCIDENTS_MAX; i++) {
         IncidentEntry *child = incidents->entries[i];
 
-        if (!child || !incidents_is_consequence(incidents, parent, child) || was_reported_worse(parent, child))
+        if (!child || !incidents_is_consequence(parent, child) || was_reported_worse(parent, child))
             continue;
         incidents_absorb(incidents, parent, child, true);
         if (child->hold_count > 0)
@@ -384,7 +382,7 @@ static IncidentEntry *reopen_entry(Incidents *incidents, IncidentEntry *entry)
     old->it.reopened++;
     old->it.cleared_real_ns = 0;
     old->it.end = INCIDENT_END_NOT_ENDED;
-    old->it.last_sign_ns = entry->it.last_sign_ns;
+    old->it.last_evidence_ns = entry->it.last_evidence_ns;
     old->it.before = entry->it.before;
     old->onset_ns = entry->onset_ns;
     old->near_ns = entry->near_ns;
@@ -401,10 +399,24 @@ static IncidentEntry *reopen_entry(Incidents *incidents, IncidentEntry *entry)
     return old;
 }
 
+bool incidents_note_window(const Incidents *incidents, Incident *it)
+{
+    const MaintenanceWindow *window =
+        incidents->maintenance ? maintenance_covers(incidents->maintenance, &it->device) : NULL;
+    const bool silenced = window != NULL;
+
+    if (it->silenced == silenced && strcmp(it->window, window ? window->id : "") == 0)
+        return false;
+    it->silenced = silenced;
+    memset(it->window, 0, sizeof it->window);
+    if (window)
+        memcpy(it->window, window->id, sizeof it->window);
+    return true;
+}
+
 static void open_entry(Incidents *incidents, IncidentEntry *entry)
 {
     IncidentEntry *old = reopen_entry(incidents, entry), *children[INCIDENTS_MAX];
-    const MaintenanceWindow *window;
     Incident *it;
     size_t count;
 
@@ -418,11 +430,7 @@ static void open_entry(Incidents *incidents, IncidentEntry *entry)
     count = absorb_children(incidents, entry, children);
     it->state = INCIDENT_OPEN;
     incidents->disordered = true;
-    window = incidents->maintenance ? maintenance_covers(incidents->maintenance, &it->device) : NULL;
-    it->silenced = window != NULL;
-    memset(it->window, 0, sizeof it->window);
-    if (window)
-        memcpy(it->window, window->id, sizeof it->window);
+    incidents_note_window(incidents, it);
     incidents_report(incidents, entry, old ? INCIDENT_CHANGE_REOPENED : INCIDENT_CHANGE_OPENED);
     for (size_t i = 0; i < count; i++)
         incidents_close(incidents, children[i], INCIDENT_END_MERGED);
@@ -450,7 +458,7 @@ void incidents_open_due(Incidents *incidents)
 
 /* --- evidence ----------------------------------------------------------------------------------------------------- */
 
-static void give_to_parent(Incidents *incidents, IncidentEntry *parent, IncidentEntry *pending, const IncidentInput *in)
+static void give_to_parent(Incidents *incidents, IncidentEntry *parent, IncidentEntry *pending, const Evidence *in)
 {
     if (pending) {
         incidents_absorb(incidents, parent, pending, true);
@@ -462,7 +470,7 @@ static void give_to_parent(Incidents *incidents, IncidentEntry *parent, Incident
 }
 
 /* Just after a reset a condition may come of readings from before it. */
-static bool is_stale_condition(const Incidents *incidents, const IncidentInput *in)
+static bool is_stale_condition(const Incidents *incidents, const Evidence *in)
 {
     const IncidentEntry *old = in->holds ? incidents_find_cleared(incidents, &in->key) : NULL;
 
@@ -470,7 +478,7 @@ static bool is_stale_condition(const Incidents *incidents, const IncidentInput *
            in->time_ns < old->cleared_ns + INCIDENTS_SETTLE_NS;
 }
 
-void incidents_assign(Incidents *incidents, const IncidentInput *in)
+void incidents_assign(Incidents *incidents, const Evidence *in)
 {
     IncidentEntry *entry = incidents_find_live(incidents, &in->key), *parent;
 
@@ -493,6 +501,6 @@ void incidents_assign(Incidents *incidents, const IncidentInput *in)
     if (!entry)
         return;
     incidents_add_own(incidents, entry, in);
-    if (!in->silent && !in->holds)
+    if (!in->verdict.silent && !in->holds)
         entry->stage = STAGE_DUE;
 }

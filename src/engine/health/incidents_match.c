@@ -117,12 +117,12 @@ void incidents_complete_device(const Incidents *incidents, FaultScope scope, Dev
     *device = whole;
 }
 
-IncidentKey incident_key(const FaultClass *class, const Device *device, int32_t code, const char *process, bool silent)
+IncidentKey incident_key(const FaultClass *class, const Device *device, int32_t code, const char *process)
 {
     return (IncidentKey){
         .class = class,
         .place = incident_place(device),
-        .process = class->by_process && !silent ? incident_hash(process) : 0,
+        .process = class->by_process ? incident_hash(process) : 0,
         .kind = device->kind,
         .link = device->link,
         .gpu_instance = device->gpu_instance,
@@ -165,23 +165,13 @@ bool incidents_related(const IncidentKey *parent, const IncidentKey *child, bool
     return *ret_peer;
 }
 
-static bool has_ancestor(const Incidents *incidents, const FaultClass *child, const char *id, int depth)
+bool incidents_is_ancestor(const FaultClass *parent, const FaultClass *child)
 {
-    for (size_t i = 0; i < child->parent_count; i++)
-        if (strcmp(child->parents[i], id) == 0)
+    for (size_t i = 0; parent != child && i < child->parent_count; i++)
+        if (child->parents[i] == parent ||
+            (child->parents[i] != child && incidents_is_ancestor(parent, child->parents[i])))
             return true;
-    for (size_t i = 0; depth < INCIDENTS_DEPTH && i < child->parent_count; i++) {
-        const FaultClass *next = catalogue_class(incidents->catalogue, child->parents[i]);
-
-        if (next && has_ancestor(incidents, next, id, depth + 1))
-            return true;
-    }
     return false;
-}
-
-bool incidents_is_ancestor(const Incidents *incidents, const FaultClass *parent, const FaultClass *child)
-{
-    return parent != child && has_ancestor(incidents, child, parent->id, 0);
 }
 
 /* --- entries ------------------------------------------------------------------------------------------------------ */
@@ -249,7 +239,7 @@ static bool is_hardware(const IncidentEntry *entry)
 }
 
 /* Whether the evidence itself names the entry: by the code it follows, or as the fault that the driver acts on. */
-static bool is_named(const IncidentEntry *entry, const IncidentInput *in, bool peer)
+static bool is_named(const IncidentEntry *entry, const Evidence *in, bool peer)
 {
     if (peer || entry->key.kind == DEVICE_NODE)
         return false;
@@ -260,33 +250,32 @@ static bool is_named(const IncidentEntry *entry, const IncidentInput *in, bool p
            is_near(entry, in->time_ns, false, INCIDENTS_DECIDE_NS);
 }
 
-static bool is_parent(const Incidents *incidents, const IncidentEntry *entry, const IncidentInput *in, uint64_t from)
+static bool is_parent(const IncidentEntry *entry, const Evidence *in, uint64_t from)
 {
     const FaultClass *class = entry->key.class;
     bool peer;
 
     if (!class || class->observe || class == in->key.class || !incidents_related(&entry->key, &in->key, &peer))
         return false;
-    return is_named(entry, in, peer) || (incidents_is_ancestor(incidents, class, in->key.class) &&
-                                         is_near(entry, from, peer, in->key.class->parent_ns));
+    return is_named(entry, in, peer) ||
+           (incidents_is_ancestor(class, in->key.class) && is_near(entry, from, peer, in->key.class->parent_ns));
 }
 
-const IncidentEntry *incidents_find_explanation(const Incidents *incidents, const IncidentInput *in, const char *class)
+const IncidentEntry *incidents_find_explanation(const Incidents *incidents, const Evidence *in, const FaultClass *class)
 {
-    for (size_t i = 0; i < incidents->order_count; i++) {
+    for (size_t i = 0; class && i < incidents->order_count; i++) {
         const IncidentEntry *entry = incidents->order[i];
         bool peer;
 
-        if (entry->key.class && incident_stands(entry) && strcmp(entry->key.class->id, class) == 0 &&
-            incidents_related(&entry->key, &in->key, &peer) && !peer &&
-            is_near(entry, in->time_ns, false, in->key.class->parent_ns))
+        if (entry->key.class == class && incident_stands(entry) && incidents_related(&entry->key, &in->key, &peer) &&
+            !peer && is_near(entry, in->time_ns, false, in->key.class->parent_ns))
             return entry;
     }
     return NULL;
 }
 
 /* Of several parents: the one that is named, then one of the same GPU, then the worst, then the latest. */
-static bool is_better_parent(const IncidentEntry *a, const IncidentEntry *b, const IncidentInput *in)
+static bool is_better_parent(const IncidentEntry *a, const IncidentEntry *b, const Evidence *in)
 {
     bool a_named = in->caused_by != 0 && incident_has_code(&a->it, in->caused_by);
     bool b_named = in->caused_by != 0 && incident_has_code(&b->it, in->caused_by);
@@ -301,7 +290,7 @@ static bool is_better_parent(const IncidentEntry *a, const IncidentEntry *b, con
     return a->near_ns > b->near_ns;
 }
 
-IncidentEntry *incidents_find_parent(const Incidents *incidents, const IncidentInput *in, const IncidentEntry *pending)
+IncidentEntry *incidents_find_parent(const Incidents *incidents, const Evidence *in, const IncidentEntry *pending)
 {
     uint64_t from = pending && pending->stage != STAGE_SILENT ? pending->onset_ns : in->time_ns;
     IncidentEntry *best = NULL;
@@ -309,14 +298,13 @@ IncidentEntry *incidents_find_parent(const Incidents *incidents, const IncidentI
     for (size_t i = 0; i < incidents->order_count; i++) {
         IncidentEntry *entry = incidents->order[i];
 
-        if (incident_stands(entry) && is_parent(incidents, entry, in, from) &&
-            (!best || is_better_parent(entry, best, in)))
+        if (incident_stands(entry) && is_parent(entry, in, from) && (!best || is_better_parent(entry, best, in)))
             best = entry;
     }
     return best;
 }
 
-bool incidents_is_consequence(const Incidents *incidents, const IncidentEntry *parent, const IncidentEntry *child)
+bool incidents_is_consequence(const IncidentEntry *parent, const IncidentEntry *child)
 {
     const FaultClass *above = parent->key.class, *below = child->key.class;
     uint64_t from = child->stage == STAGE_SILENT ? child->near_ns : child->onset_ns;
@@ -327,7 +315,7 @@ bool incidents_is_consequence(const Incidents *incidents, const IncidentEntry *p
         return false;
     if (child->caused_by != 0 && !peer && incident_has_code(&parent->it, child->caused_by))
         return is_near(parent, from, false, INCIDENTS_QUIET_NS);
-    if (incidents_is_ancestor(incidents, above, below))
+    if (incidents_is_ancestor(above, below))
         return is_near(parent, from, peer, below->parent_ns);
     return strcmp(below->id, INCIDENTS_RESET_CLASS) == 0 && child->key.place == parent->key.place &&
            is_hardware(parent) && is_near(parent, from, false, INCIDENTS_DECIDE_NS);

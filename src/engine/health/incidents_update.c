@@ -4,56 +4,50 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/number.h"
-#include "engine/health/incident_text.h"
 #include "engine/health/incidents_entry.h"
 
 enum { EVIDENCE_MAX = INCIDENT_FIRST + INCIDENT_LAST };
 
 /* --- conditions that follow a parent ------------------------------------------------------------------------------ */
 
-static IncidentFollower *find_follower(const Incidents *incidents, const IncidentKey *key)
-{
-    for (size_t i = 0; incidents->followers && i < INCIDENTS_FOLLOWERS; i++)
-        if (incidents->followers[i].parent && incident_key_equal(&incidents->followers[i].key, key))
-            return &incidents->followers[i];
-    return NULL;
-}
-
 void incidents_follow(Incidents *incidents, const IncidentKey *key, IncidentEntry *parent, uint64_t time_ns)
 {
-    IncidentFollower *best = NULL;
+    size_t oldest = 0;
 
-    if (!incidents->followers)
-        incidents->followers = xcalloc(INCIDENTS_FOLLOWERS, sizeof *incidents->followers);
-    for (size_t i = 0; i < INCIDENTS_FOLLOWERS; i++) {
-        IncidentFollower *one = &incidents->followers[i];
-
-        if (!best || (best->parent && (!one->parent || one->last_ns < best->last_ns)))
-            best = one;
-    }
-    *best = (IncidentFollower){.key = *key, .parent = parent, .last_ns = time_ns};
+    for (size_t i = 0; i < incidents->followers.len; i++)
+        if (incidents->followers.at[i].last_ns < incidents->followers.at[oldest].last_ns)
+            oldest = i;
+    if (incidents->followers.len == INCIDENTS_FOLLOWERS)
+        vec_remove(&incidents->followers, oldest);
+    vec_push(&incidents->followers, ((IncidentFollower){.key = *key, .parent = parent, .last_ns = time_ns}));
 }
 
-IncidentEntry *incidents_find_followed(Incidents *incidents, const IncidentInput *in)
+IncidentEntry *incidents_find_followed(Incidents *incidents, const Evidence *in)
 {
-    IncidentFollower *follower = in->holds ? find_follower(incidents, &in->key) : NULL;
+    for (size_t i = 0; in->holds && i < incidents->followers.len; i++) {
+        IncidentFollower *follower = &incidents->followers.at[i];
 
-    if (!follower)
-        return NULL;
-    if (!incident_stands(follower->parent)) {
-        follower->parent = NULL;
-        return NULL;
+        if (!incident_key_equal(&follower->key, &in->key))
+            continue;
+        if (incident_stands(follower->parent)) {
+            follower->last_ns = in->time_ns;
+            return follower->parent;
+        }
+        vec_remove(&incidents->followers, i);
+        break;
     }
-    follower->last_ns = in->time_ns;
-    return follower->parent;
+    return NULL;
 }
 
 void incidents_move_followers(Incidents *incidents, const IncidentEntry *from, IncidentEntry *to)
 {
-    for (size_t i = 0; incidents->followers && i < INCIDENTS_FOLLOWERS; i++)
-        if (incidents->followers[i].parent == from)
-            incidents->followers[i].parent = to;
+    for (size_t i = incidents->followers.len; i-- > 0;) {
+        if (incidents->followers.at[i].parent != from)
+            continue;
+        incidents->followers.at[i].parent = to;
+        if (!to)
+            vec_remove(&incidents->followers, i);
+    }
 }
 
 /* --- evidence ----------------------------------------------------------------------------------------------------- */
@@ -82,25 +76,25 @@ void incidents_report(Incidents *incidents, IncidentEntry *entry, IncidentChange
 }
 
 /* An echo that repeats the newest one replaces it, so that a flood leaves room for the rest. */
-void incident_note(Incident *it, const IncidentInput *in, bool echo)
+void incident_note(Incident *it, const Evidence *in, bool echo)
 {
-    IncidentSign *sign = NULL;
+    IncidentEvidence *evidence = NULL;
 
     if (it->last_len == 0 && it->first_len < INCIDENT_FIRST) {
-        const IncidentSign *newest = it->first_len > 0 ? &it->first[it->first_len - 1] : NULL;
+        const IncidentEvidence *newest = it->first_len > 0 ? &it->first[it->first_len - 1] : NULL;
 
-        sign = newest && echo && newest->echo && newest->code == in->code ? &it->last[it->last_len++]
-                                                                          : &it->first[it->first_len++];
+        evidence = newest && echo && newest->echo && newest->code == in->code ? &it->last[it->last_len++]
+                                                                              : &it->first[it->first_len++];
     } else if (it->last_len > 0 && echo && it->last[it->last_len - 1].echo &&
                it->last[it->last_len - 1].code == in->code) {
-        sign = &it->last[it->last_len - 1];
+        evidence = &it->last[it->last_len - 1];
     } else {
         if (it->last_len == INCIDENT_LAST)
             memmove(it->last, it->last + 1, --it->last_len * sizeof it->last[0]);
-        sign = &it->last[it->last_len++];
+        evidence = &it->last[it->last_len++];
     }
-    *sign = (IncidentSign){.real_ns = in->real_ns, .origin = in->origin, .echo = echo, .code = in->code};
-    strncpy(sign->text, in->text, sizeof sign->text - 1);
+    *evidence = (IncidentEvidence){.real_ns = in->real_ns, .origin = in->origin, .echo = echo, .code = in->code};
+    memcpy(evidence->text, in->text, sizeof evidence->text);
 }
 
 static void add_code(Incident *it, int32_t code)
@@ -168,42 +162,38 @@ static bool raise_action(IncidentEntry *entry, FaultAction action, bool decides)
     return action_weights[entry->it.action] > action_weights[old];
 }
 
-/* Raises severity, action and route where the evidence is worse. Returns whether any rose. */
-static bool raise_verdict(IncidentEntry *entry, const IncidentInput *in)
+/* Raises severity, action and route where the evidence is worse. Silent evidence changes nothing but may carry the
+ * action that the driver asks for. A rise of an open incident is reported. */
+static void raise_verdict(Incidents *incidents, IncidentEntry *entry, const FaultVerdict *verdict, const char *rule,
+                          bool decides)
 {
     Incident *it = &entry->it;
-    bool rose = raise_action(entry, in->action, in->decides);
+    bool rose = (decides || !verdict->silent) && raise_action(entry, verdict->action, decides);
 
-    if (in->severity > it->severity) {
-        it->severity = in->severity;
+    if (!verdict->silent && verdict->severity > it->severity) {
+        it->severity = verdict->severity;
         rose = true;
     }
-    if (in->route > it->route && !entry->key.class->observe) {
-        it->route = in->route;
+    if (!verdict->silent && verdict->route > it->route && !entry->key.class->observe) {
+        it->route = verdict->route;
         rose = true;
     }
-    if (rose && in->key.class == entry->key.class) {
-        it->cause = in->cause;
-        strncpy(it->rule, in->rule, sizeof it->rule - 1);
-    }
-    return rose;
-}
-
-/* Silent evidence changes no verdict, but may carry the action that the driver asks for. */
-static void apply_verdict(Incidents *incidents, IncidentEntry *entry, const IncidentInput *in)
-{
-    bool rose = in->silent ? in->decides && raise_action(entry, in->action, true) : raise_verdict(entry, in);
-
-    if (!rose || entry->it.state != INCIDENT_OPEN)
+    if (!rose)
         return;
-    entry->it.escalations++;
-    incidents_report(incidents, entry, INCIDENT_CHANGE_ESCALATED);
+    if (!verdict->silent && verdict->fault == entry->key.class) {
+        it->cause = verdict->cause;
+        strncpy(it->rule, rule, sizeof it->rule - 1);
+    }
+    if (it->state == INCIDENT_OPEN) {
+        it->escalations++;
+        incidents_report(incidents, entry, INCIDENT_CHANGE_ESCALATED);
+    }
 }
 
 /* Notes that a condition holds; *ret_new: it did not at the tick before. */
-static void note_hold(const Incidents *incidents, IncidentEntry *entry, const IncidentInput *in, bool *ret_new)
+static void note_hold(const Incidents *incidents, IncidentEntry *entry, const Evidence *in, bool *ret_new)
 {
-    uint64_t rule = incident_hash(in->rule);
+    uint64_t rule = incident_hash(in->verdict.rule->id);
     IncidentHold *found = NULL, *oldest = &entry->holds[0];
 
     for (size_t i = 0; i < entry->hold_count; i++) {
@@ -215,17 +205,17 @@ static void note_hold(const Incidents *incidents, IncidentEntry *entry, const In
     *ret_new = !entry->restored && (!found || found->tick + 1 < incidents->tick);
     if (!found) {
         found = entry->hold_count < INCIDENTS_HOLDS ? &entry->holds[entry->hold_count++] : oldest;
-        *found = (IncidentHold){.rule = rule, .since_ns = in->time_ns, .for_ns = in->for_ns};
+        *found = (IncidentHold){.rule = rule, .since_ns = in->time_ns, .for_ns = in->verdict.rule->for_ns};
     } else if (found->tick + 1 < incidents->tick) {
         found->since_ns = in->time_ns;
     }
     found->last_ns = number_max_u64(found->last_ns, in->time_ns);
     found->tick = incidents->tick;
     entry->restored = false;
-    entry->keep_ns = number_max_u64(entry->keep_ns, in->keep_ns);
+    entry->keep_ns = number_max_u64(entry->keep_ns, in->verdict.rule->keep_ns);
 }
 
-static void add_condition(const Incidents *incidents, IncidentEntry *entry, const IncidentInput *in)
+static void add_condition(const Incidents *incidents, IncidentEntry *entry, const Evidence *in)
 {
     bool began;
 
@@ -241,27 +231,22 @@ static void add_condition(const Incidents *incidents, IncidentEntry *entry, cons
     }
 }
 
-static void note_identity(IncidentEntry *entry, const IncidentInput *in)
+void incidents_add_own(Incidents *incidents, IncidentEntry *entry, const Evidence *in)
 {
     entry->near_ns = number_max_u64(entry->near_ns, in->time_ns);
-    if (entry->stage == STAGE_SILENT && !in->silent)
+    if (entry->stage == STAGE_SILENT && !in->verdict.silent)
         entry->stage = STAGE_HOLDS;
     if (entry->it.process[0] == '\0')
-        strncpy(entry->it.process, in->process, sizeof entry->it.process - 1);
+        memcpy(entry->it.process, in->process, sizeof entry->it.process);
     if (entry->it.pid < 0)
         entry->it.pid = in->pid;
     if (entry->it.code == 0)
         entry->it.code = in->code;
     add_code(&entry->it, in->code);
     add_counters(&entry->it, in->counters, in->counter_count);
-}
-
-void incidents_add_own(Incidents *incidents, IncidentEntry *entry, const IncidentInput *in)
-{
-    note_identity(entry, in);
-    if (in->time_ns >= entry->it.last_sign_ns)
+    if (in->time_ns >= entry->it.last_evidence_ns)
         entry->last_real_ns = in->real_ns;
-    entry->it.last_sign_ns = number_max_u64(entry->it.last_sign_ns, in->time_ns);
+    entry->it.last_evidence_ns = number_max_u64(entry->it.last_evidence_ns, in->time_ns);
     entry->it.before = entry->it.before && in->before;
     if (entry->caused_by == 0)
         entry->caused_by = in->caused_by;
@@ -272,10 +257,10 @@ void incidents_add_own(Incidents *incidents, IncidentEntry *entry, const Inciden
         incident_note(&entry->it, in, false);
         entry->dirty = true;
     }
-    apply_verdict(incidents, entry, in);
+    raise_verdict(incidents, entry, &in->verdict, in->verdict.rule->id, in->decides);
 }
 
-void incidents_add_echo(Incidents *incidents, IncidentEntry *entry, const IncidentInput *in, bool repeated)
+void incidents_add_echo(Incidents *incidents, IncidentEntry *entry, const Evidence *in, bool repeated)
 {
     entry->near_ns = number_max_u64(entry->near_ns, in->time_ns);
     add_code(&entry->it, in->code);
@@ -285,21 +270,21 @@ void incidents_add_echo(Incidents *incidents, IncidentEntry *entry, const Incide
         incident_note(&entry->it, in, true);
         entry->dirty = true;
     }
-    apply_verdict(incidents, entry, in);
+    raise_verdict(incidents, entry, &in->verdict, in->verdict.rule->id, in->decides);
 }
 
 /* Merges evidence in the order of time; of too much, echoes in the middle are dropped first. */
 static void merge_evidence(Incident *into, const Incident *from, bool echo)
 {
-    IncidentSign all[EVIDENCE_MAX + 2];
+    IncidentEvidence all[EVIDENCE_MAX + 2];
     uint32_t count = into->first_len + into->last_len, picks = from->last_len > 0 || from->first_len > 1 ? 2 : 1;
 
     memcpy(all, into->first, into->first_len * sizeof all[0]);
     memcpy(all + into->first_len, into->last, into->last_len * sizeof all[0]);
     for (uint32_t i = 0; from->first_len > 0 && i < picks; i++) { /* its first and its latest */
-        const IncidentSign *pick = i == 0               ? &from->first[0]
-                                   : from->last_len > 0 ? &from->last[from->last_len - 1]
-                                                        : &from->first[from->first_len - 1];
+        const IncidentEvidence *pick = i == 0               ? &from->first[0]
+                                       : from->last_len > 0 ? &from->last[from->last_len - 1]
+                                                            : &from->first[from->first_len - 1];
         uint32_t at = count++;
 
         for (; at > 0 && all[at - 1].real_ns > pick->real_ns; at--)
@@ -322,22 +307,6 @@ static void merge_evidence(Incident *into, const Incident *from, bool echo)
     memcpy(into->last, all + into->first_len, into->last_len * sizeof all[0]);
 }
 
-static bool absorb_verdict(IncidentEntry *into, const IncidentEntry *from)
-{
-    IncidentInput in = {
-        .key.class = from->key.class,
-        .rule = from->it.rule,
-        .cause = from->it.cause,
-        .severity = from->it.severity,
-        .action = from->it.action,
-        .route = from->it.route,
-        .decides = from->decided,
-    };
-
-    return from->stage == STAGE_SILENT ? from->decided && raise_action(into, in.action, true)
-                                       : raise_verdict(into, &in);
-}
-
 void incidents_absorb(Incidents *incidents, IncidentEntry *into, IncidentEntry *from, bool echo)
 {
     Incident *it = &into->it;
@@ -355,8 +324,11 @@ void incidents_absorb(Incidents *incidents, IncidentEntry *into, IncidentEntry *
     add_counters(it, from->it.counters, from->it.counter_len);
     merge_evidence(it, &from->it, echo);
     incidents_move_followers(incidents, from, into);
-    if (!absorb_verdict(into, from) || it->state != INCIDENT_OPEN)
-        return;
-    it->escalations++;
-    incidents_report(incidents, into, INCIDENT_CHANGE_ESCALATED);
+    const FaultVerdict verdict = {.fault = from->key.class,
+                                  .cause = from->it.cause,
+                                  .severity = from->it.severity,
+                                  .action = from->it.action,
+                                  .route = from->it.route,
+                                  .silent = from->stage == STAGE_SILENT};
+    raise_verdict(incidents, into, &verdict, from->it.rule, from->decided);
 }

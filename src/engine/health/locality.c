@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/health/locality.h"
+/*
+ * Application XIDs become a suspicion of the GPU only by where they occur: an XID 13 again at the same GPC and TPC, or
+ * an XID 31 on one GPU under two programs that have it nowhere else, within a day. A program that has them on several
+ * GPUs, or at several places of one, is itself at fault; so is one that is restarted again and again and always fails
+ * the same way. Pure.
+ */
+#include "engine/health/incidents_entry.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -14,9 +14,12 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/duration.h"
 #include "base/number.h"
-#include "engine/health/incident_text.h"
+#include "base/opt.h"
+#include "engine/health/incidents.h"
 
 enum { DAYS = 7, EVERY_DAY = 0x7f };
 
@@ -42,44 +45,47 @@ struct Maintenance {
 
 /* --- reading --- */
 
-static int read_day(const YamlNode *node, uint8_t *days, Err *err)
+/* A window as the configuration says it. */
+typedef struct Written {
+    OptList days, gpus;
+    const char *from, *reason;
+    uint64_t for_ns;
+    int zone;
+} Written;
+
+enum { ZONE_LOCAL, ZONE_UTC };
+static const char *const zones[] = {[ZONE_LOCAL] = "local", [ZONE_UTC] = "utc", NULL};
+
+static const OptSpec window_opts[] = {
+    OPT_ROW("days", OPT_LIST, Written, days, .help = "days of the week, or daily"),
+    OPT_ROW("from", OPT_STRING, Written, from, .help = "time of day"),
+    OPT_ROW("for", OPT_DURATION, Written, for_ns, .min = 6e10, .max = 6048e11, .help = "its length"),
+    OPT_ROW("gpus", OPT_LIST, Written, gpus, .help = "indices and UUIDs, or all"),
+    OPT_ROW("reason", OPT_STRING, Written, reason, .help = "why"),
+    OPT_ROW("zone", OPT_ENUM, Written, zone, .names = zones, .help = "whose days and times"),
+};
+
+static int read_days(const OptList *days, const YamlNode *node, uint8_t *ret_days, Err *err)
 {
-    const char *text = yaml_text(node);
-
-    for (int i = 0; text && i < DAYS; i++) {
-        if (strcmp(text, day_words[i]) == 0) {
-            *days |= (uint8_t)(1u << i);
-            return 0;
-        }
-    }
-    return yaml_fail(node, err, "'%.20s' is no day; use mon, tue, wed, thu, fri, sat, sun, or daily",
-                     text ? text : yaml_kind_name(node->kind));
-}
-
-static int read_days(const YamlNode *node, uint8_t *ret_days, Err *err)
-{
-    uint8_t days = 0;
-
-    if (node->kind == YAML_SCALAR && strcmp(node->text, "daily") == 0) {
-        *ret_days = EVERY_DAY;
+    if (!node)
         return 0;
+    *ret_days = 0;
+    for (size_t i = 0; i < days->len; i++) {
+        uint8_t bits = strcmp(days->items[i], "daily") == 0 ? EVERY_DAY : 0;
+
+        for (int day = 0; day < DAYS; day++)
+            bits |= (uint8_t)((strcmp(days->items[i], day_words[day]) == 0) << day);
+        if (bits == 0)
+            return yaml_fail(node, err, "'%.20s' is no day; use mon, tue, wed, thu, fri, sat, sun, or daily",
+                             days->items[i]);
+        *ret_days |= bits;
     }
-    if (node->kind == YAML_SCALAR) {
-        TRY(read_day(node, &days, err));
-    } else {
-        TRY(yaml_want(node, YAML_SEQ, "days", err));
-        for (size_t i = 0; i < node->len; i++)
-            TRY(read_day(node->items[i], &days, err));
-    }
-    if (days == 0)
-        return yaml_fail(node, err, "'days' names no day");
-    *ret_days = days;
-    return 0;
+    return *ret_days ? 0 : yaml_fail(node, err, "'days' names no day");
 }
 
-static int read_time(const YamlNode *node, Recurrence *recurrence, Err *err)
+static int read_time(const char *text, const YamlNode *node, Recurrence *recurrence, Err *err)
 {
-    const char *text = yaml_text(node), *colon = text ? strchr(text, ':') : NULL;
+    const char *colon = strchr(text, ':');
     uint64_t hour = 0, minute = 0;
 
     if (!colon || colon == text || colon - text > 2 || strlen(colon + 1) != 2 ||
@@ -91,88 +97,51 @@ static int read_time(const YamlNode *node, Recurrence *recurrence, Err *err)
     return 0;
 }
 
-static int read_for(const YamlNode *node, uint64_t *ret_ns, Err *err)
-{
-    const char *text = yaml_text(node);
-
-    if (!text || duration_parse(text, ret_ns, NULL) < 0 || *ret_ns < NS_PER_MIN || *ret_ns > NS_PER_WEEK)
-        return yaml_fail(node, err, "'for' must be a duration from 1m to 1w, such as 2h");
-    return 0;
-}
-
-static int read_gpu(const YamlNode *node, MaintenanceWindow *window, size_t *uuids, Err *err)
-{
-    const char *text = yaml_text(node);
-    uint64_t index;
-
-    if (text && strncmp(text, "GPU-", 4) == 0) {
-        size_t cap = sizeof window->uuids / sizeof window->uuids[0];
-
-        if (*uuids == cap || strlen(text) >= DEVICE_UUID_CAP)
-            return yaml_fail(node, err, "at most %zu GPUs can be named by UUID", cap);
-        memcpy(window->uuids[(*uuids)++], text, strlen(text));
-        return 0;
-    }
-    if (!text || number_parse_u64(text, 0, 63, &index, NULL) < 0)
-        return yaml_fail(node, err, "'gpus' must be all, or a list of numbers from 0 to 63 and of UUIDs");
-    window->gpus |= UINT64_C(1) << index;
-    return 0;
-}
-
-static int read_gpus(const YamlNode *node, MaintenanceWindow *window, Err *err)
+static int read_gpus(const OptList *gpus, const YamlNode *node, MaintenanceWindow *window, Err *err)
 {
     size_t uuids = 0;
 
-    if (node->kind == YAML_SCALAR && strcmp(node->text, "all") == 0)
+    if (!node || (gpus->len == 1 && strcmp(gpus->items[0], "all") == 0))
         return 0;
-    if (node->kind == YAML_SCALAR)
-        return read_gpu(node, window, &uuids, err);
-    TRY(yaml_want(node, YAML_SEQ, "gpus", err));
-    if (node->len == 0)
-        return yaml_fail(node, err, "'gpus' names no GPU; use all for the whole node");
-    for (size_t i = 0; i < node->len; i++)
-        TRY(read_gpu(node->items[i], window, &uuids, err));
-    return 0;
-}
+    for (size_t i = 0; i < gpus->len; i++) {
+        const char *text = gpus->items[i];
+        uint64_t index = 0;
 
-static int read_key(const YamlPair *pair, Recurrence *recurrence, MaintenanceWindow *window, Err *err)
-{
-    const char *key = pair->key->text, *text = yaml_text(pair->value);
-
-    if (strcmp(key, "days") == 0)
-        return read_days(pair->value, &recurrence->days, err);
-    if (strcmp(key, "from") == 0)
-        return read_time(pair->value, recurrence, err);
-    if (strcmp(key, "for") == 0)
-        return read_for(pair->value, &recurrence->duration_ns, err);
-    if (strcmp(key, "gpus") == 0)
-        return read_gpus(pair->value, window, err);
-    if (strcmp(key, "zone") == 0) {
-        recurrence->utc = text && strcmp(text, "utc") == 0;
-        return recurrence->utc || (text && strcmp(text, "local") == 0)
-                   ? 0
-                   : yaml_fail(pair->value, err, "'zone' must be utc or local");
+        if (strncmp(text, "GPU-", 4) == 0) {
+            if (uuids == MAINTENANCE_UUIDS || strlen(text) >= DEVICE_UUID_CAP)
+                return yaml_fail(node, err, "at most %d GPUs can be named by UUID", MAINTENANCE_UUIDS);
+            memcpy(window->uuids[uuids++], text, strlen(text));
+        } else if (number_parse_u64(text, 0, 63, &index, NULL) < 0) {
+            return yaml_fail(node, err, "'gpus' must be all, or a list of numbers from 0 to 63 and of UUIDs");
+        } else {
+            window->gpus |= UINT64_C(1) << index;
+        }
     }
-    if (strcmp(key, "reason") != 0)
-        return yaml_fail(pair->key, err, "'%.40s' is unknown; known are days, from, for, gpus, reason, zone", key);
-    if (!text || strlen(text) >= MAINTENANCE_REASON_CAP)
-        return yaml_fail(pair->value, err, "'reason' must be a text of less than %d bytes", MAINTENANCE_REASON_CAP);
-    memcpy(window->reason, text, strlen(text));
-    return 0;
+    return gpus->len ? 0 : yaml_fail(node, err, "'gpus' names no GPU; use all for the whole node");
 }
 
-static int read_recurrence(const YamlNode *entry, Recurrence *ret, MaintenanceWindow *ret_window, Err *err)
+static int read_window(const YamlNode *entry, Arena *arena, Recurrence *ret, MaintenanceWindow *ret_window, Err *err)
 {
-    Recurrence recurrence = {.days = EVERY_DAY, .hour = -1};
+    Written in = {0};
+    const OptSet set = {window_opts, ARRAY_LEN(window_opts), &in, arena};
+    Recurrence recurrence = {.days = EVERY_DAY};
     MaintenanceWindow window = {.recurring = true, .who = "configuration"};
 
     TRY(yaml_want(entry, YAML_MAP, "maintenance", err));
-    for (size_t i = 0; i < entry->len; i++)
-        TRY(read_key(&entry->pairs[i], &recurrence, &window, err));
-    if (recurrence.hour < 0)
+    TRY(opt_yaml(&set, entry, err));
+    if (!in.from)
         return yaml_fail(entry, err, "a window needs 'from', its time of day");
-    if (recurrence.duration_ns == 0)
+    if (in.for_ns == 0)
         return yaml_fail(entry, err, "a window needs 'for', its length");
+    if (in.reason && strlen(in.reason) >= MAINTENANCE_REASON_CAP)
+        return yaml_fail(yaml_get(entry, "reason"), err, "'reason' must be a text of less than %d bytes",
+                         MAINTENANCE_REASON_CAP);
+    TRY(read_days(&in.days, yaml_get(entry, "days"), &recurrence.days, err));
+    TRY(read_time(in.from, yaml_get(entry, "from"), &recurrence, err));
+    TRY(read_gpus(&in.gpus, yaml_get(entry, "gpus"), &window, err));
+    recurrence.utc = in.zone == ZONE_UTC;
+    recurrence.duration_ns = in.for_ns;
+    snprintf(window.reason, sizeof window.reason, "%s", in.reason ? in.reason : "");
     *ret = recurrence;
     *ret_window = window;
     return 0;
@@ -261,7 +230,7 @@ static void keep_skips(const Maintenance *old, Recurrence *recurrence, const Mai
             recurrence->skip_until_ns = old->recurrences[i].skip_until_ns;
 }
 
-static int read_list(const Maintenance *old, const YamlNode *list, Maintenance *next, Err *err)
+static int read_list(const Maintenance *old, const YamlNode *list, Arena *arena, Maintenance *next, Err *err)
 {
     size_t by_hand = old->count - old->recurring;
 
@@ -273,7 +242,7 @@ static int read_list(const Maintenance *old, const YamlNode *list, Maintenance *
 
         if (next->recurring + by_hand == MAINTENANCE_MAX)
             return yaml_fail(list->items[i], err, "more than %d maintenance windows", MAINTENANCE_MAX);
-        TRY(read_recurrence(list->items[i], &next->recurrences[next->recurring], window, err));
+        TRY(read_window(list->items[i], arena, &next->recurrences[next->recurring], window, err));
         keep_skips(old, &next->recurrences[next->recurring], window);
         snprintf(window->id, sizeof window->id, "cfg-%u", (unsigned)(i + 1));
         next->recurring++;
@@ -284,7 +253,9 @@ static int read_list(const Maintenance *old, const YamlNode *list, Maintenance *
 int maintenance_configure(Maintenance *maintenance, const YamlNode *list, Err *err)
 {
     Maintenance *next = xcalloc(1, sizeof *next);
-    int rc = read_list(maintenance, list, next, err);
+    Arena arena = {0};
+    int rc = read_list(maintenance, list, &arena, next, err);
+    arena_done(&arena);
 
     if (rc == 0) {
         next->count = next->recurring + maintenance->count - maintenance->recurring;
@@ -345,18 +316,14 @@ static void remove_window(Maintenance *maintenance, size_t at)
     maintenance->count--;
 }
 
-static bool update_recurring(Maintenance *maintenance, size_t at, uint64_t real_ns, bool seek)
+static void update_recurring(Maintenance *maintenance, size_t at, uint64_t real_ns, bool seek)
 {
     MaintenanceWindow *window = &maintenance->windows[at];
-    MaintenanceWindow before = *window;
 
-    if (seek || real_ns >= window->until_real_ns) {
-        if (!find_next_occurrence(&maintenance->recurrences[at], real_ns, &window->from_real_ns,
-                                  &window->until_real_ns))
-            window->from_real_ns = window->until_real_ns = 0;
-    }
+    if ((seek || real_ns >= window->until_real_ns) &&
+        !find_next_occurrence(&maintenance->recurrences[at], real_ns, &window->from_real_ns, &window->until_real_ns))
+        window->from_real_ns = window->until_real_ns = 0;
     window->active = window->from_real_ns <= real_ns && real_ns < window->until_real_ns;
-    return window->active != before.active || window->from_real_ns != before.from_real_ns;
 }
 
 int maintenance_stop(Maintenance *maintenance, const char *id, uint64_t real_ns, Err *err)
@@ -383,25 +350,18 @@ int maintenance_stop(Maintenance *maintenance, const char *id, uint64_t real_ns,
     return 0;
 }
 
-bool maintenance_advance(Maintenance *maintenance, uint64_t real_ns)
+void maintenance_advance(Maintenance *maintenance, uint64_t real_ns)
 {
-    bool changed = false, seek = real_ns < maintenance->real_ns || maintenance->real_ns == 0;
+    const bool seek = real_ns < maintenance->real_ns || maintenance->real_ns == 0;
 
     maintenance->real_ns = real_ns;
     for (size_t i = 0; i < maintenance->recurring; i++)
-        changed = update_recurring(maintenance, i, real_ns, seek) || changed;
+        update_recurring(maintenance, i, real_ns, seek);
     for (size_t i = maintenance->count; i-- > maintenance->recurring;) {
-        MaintenanceWindow *window = &maintenance->windows[i];
-        bool active = window->from_real_ns <= real_ns;
-
-        if (real_ns < window->until_real_ns && active == window->active)
-            continue;
-        changed = true;
-        window->active = active;
-        if (real_ns >= window->until_real_ns)
+        maintenance->windows[i].active = maintenance->windows[i].from_real_ns <= real_ns;
+        if (real_ns >= maintenance->windows[i].until_real_ns)
             remove_window(maintenance, i);
     }
-    return changed;
 }
 
 size_t maintenance_count(const Maintenance *maintenance)

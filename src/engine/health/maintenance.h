@@ -44,8 +44,8 @@ int maintenance_start(Maintenance *maintenance, const MaintenanceWindow *window,
 int maintenance_add(Maintenance *maintenance, const MaintenanceWindow *window, Err *err);
 /* Ends one now; "all" ends all that were started by hand. -ENOENT. A recurring one is skipped until its next time. */
 int maintenance_stop(Maintenance *maintenance, const char *id, uint64_t real_ns, Err *err);
-/* Updates which windows are active at this instant and drops those that are over. Returns whether any changed. */
-bool maintenance_advance(Maintenance *maintenance, uint64_t real_ns);
+/* Updates which windows are active at this instant and drops those that are over. */
+void maintenance_advance(Maintenance *maintenance, uint64_t real_ns);
 
 size_t maintenance_count(const Maintenance *maintenance);
 const MaintenanceWindow *maintenance_at(const Maintenance *maintenance, size_t i);

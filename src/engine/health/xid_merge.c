@@ -89,3 +89,11 @@ bool xid_merge_next(XidMerge *merge, uint64_t now_ns, Event *ret_event)
     remove_held(merge, 0);
     return true;
 }
+
+bool xid_merge_wait(const XidMerge *merge, uint64_t now_ns, uint64_t *ret_ns)
+{
+    if (merge->held_count == 0)
+        return false;
+    *ret_ns = is_past(merge->held[0].at_ns, now_ns) ? 0 : merge->held[0].at_ns + XID_MERGE_NS - now_ns;
+    return true;
+}

@@ -32,3 +32,5 @@ typedef struct XidMerge {
 bool xid_merge_add(XidMerge *merge, const Event *event, bool log_readable, uint64_t now_ns);
 /* The oldest event whose time is up; false: there is none. */
 bool xid_merge_next(XidMerge *merge, uint64_t now_ns, Event *ret_event);
+/* How long until the oldest event's time is up; false: none waits. */
+bool xid_merge_wait(const XidMerge *merge, uint64_t now_ns, uint64_t *ret_ns);

@@ -4,6 +4,7 @@
  * without redop or root, and per-iteration columns are read alike. And conclusions: wrong values, zeros, the curve
  * over sizes, and runs compared with each other.
  */
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,12 +14,24 @@
 #include "base/cleanup.h"
 #include "engine/nccl/job.h"
 
-static const struct {
-    const char *name;
-    BenchColumn column;
-} columns[] = {{"size", BENCH_SIZE}, {"count", BENCH_COUNT},  {"type", BENCH_TYPE},    {"redop", BENCH_REDOP},
-               {"root", BENCH_ROOT}, {"time", BENCH_TIME},    {"cputime", BENCH_TIME}, {"algbw", BENCH_ALG},
-               {"busbw", BENCH_BUS}, {"#wrong", BENCH_WRONG}, {"error", BENCH_ERROR}};
+/* A column by its title: what it is, and where in NcclRow, or from CELL_TIME on in NcclFigure. */
+struct BenchColumn {
+    const char *name; /* NULL: any other */
+    enum { CELL_OTHER, CELL_SIZE, CELL_TYPE, CELL_WORD, CELL_ROOT, CELL_TIME, CELL_RATE, CELL_WRONG } is;
+    size_t offset;
+};
+
+static const BenchColumn columns[] = {{"size", CELL_SIZE, offsetof(NcclRow, size)},
+                                      {"count", CELL_SIZE, offsetof(NcclRow, count)},
+                                      {"type", CELL_TYPE, offsetof(NcclRow, type)},
+                                      {"redop", CELL_WORD, offsetof(NcclRow, redop)},
+                                      {"root", CELL_ROOT, offsetof(NcclRow, root)},
+                                      {"time", CELL_TIME, offsetof(NcclFigure, time_us)},
+                                      {"cputime", CELL_TIME, offsetof(NcclFigure, time_us)},
+                                      {"algbw", CELL_RATE, offsetof(NcclFigure, alg_gbs)},
+                                      {"busbw", CELL_RATE, offsetof(NcclFigure, bus_gbs)},
+                                      {"#wrong", CELL_WRONG, offsetof(NcclFigure, wrong)},
+                                      {NULL, CELL_OTHER, 0}};
 
 static const char *const test_names[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
                                          "reduce",     "alltoallv",  "alltoall",       "sendrecv",
@@ -27,18 +40,13 @@ static const char *const test_names[] = {"all_reduce", "all_gather", "reduce_sca
 NcclBench *nccl_new_bench(NcclJob *job)
 {
     NcclBench bench = {.name = "",
-                       .version = "",
-                       .ranks = 0,
-                       .nodes = 0,
                        .average_gbs = NAN,
                        .out_of_bounds = NCCL_UNKNOWN,
                        .input = job->input,
                        .place = nccl_current_place(job)};
 
-    if (job->report.benches.len >= NCCL_BENCHES_MAX) {
-        job->report.left_out++;
+    if (!nccl_has_room(job, job->report.benches.len, NCCL_BENCHES_MAX))
         return NULL;
-    }
     vec_push(&job->report.benches, bench);
     return &job->report.benches.at[job->report.benches.len - 1];
 }
@@ -87,12 +95,13 @@ static bool rank_line(NcclJob *job, Span s)
     return true;
 }
 
-static BenchColumn column_of(Span word)
+static const BenchColumn *column_of(Span word)
 {
-    for (size_t i = 0; i < ARRAY_LEN(columns); i++)
-        if (span_is(word, columns[i].name))
-            return columns[i].column;
-    return BENCH_OTHER;
+    const BenchColumn *column = columns;
+
+    while (column->name && !span_is(word, column->name))
+        column++;
+    return column;
 }
 
 /* "size count type redop root time algbw busbw #wrong time algbw busbw #wrong" */
@@ -104,7 +113,7 @@ static bool header_line(NcclJob *job, Span s)
         return false;
     if (!bench_of(job, false))
         return true;
-    b->columns[0] = BENCH_SIZE;
+    b->columns[0] = &columns[0];
     for (b->count = 1; b->count < BENCH_COLUMNS_MAX; b->count++) {
         Span word = span_word(&s);
         if (word.len == 0 || span_is(word, "timestamp"))
@@ -143,20 +152,14 @@ static bool comment_line(NcclJob *job, Span s)
 {
     Span t = s;
 
-    if (span_next(&t, "nccl-tests version ") || span_next(&t, "rccl-tests: Version ") ||
-        span_next(&t, "rccl-tests version ")) {
-        NcclBench *bench = bench_of(job, true);
-        if (bench)
-            bench->version = nccl_intern(job, span_word(&t));
-        return true;
-    }
     if (span_next(&t, "Collective test starting:")) {
         NcclBench *bench = bench_of(job, true);
         if (bench)
             bench->name = nccl_read_bench_name(job, span_word(&t));
         return true;
     }
-    if (span_next(&t, "nThread ") && span_has(t, "minBytes"))
+    if (span_next(&t, "nccl-tests version ") || span_next(&t, "rccl-tests: Version ") ||
+        span_next(&t, "rccl-tests version ") || (span_next(&t, "nThread ") && span_has(t, "minBytes")))
         return bench_of(job, true) != NULL;
     return rank_line(job, s) || header_line(job, s) || closing_line(job, s);
 }
@@ -168,41 +171,31 @@ static double read_figure(Span word)
     return span_double(&word, &value) && word.len == 0 ? value : NAN;
 }
 
-static void set_cell(NcclJob *job, NcclRow *row, BenchColumn column, Span word, NcclFigure *f)
+static void set_cell(NcclJob *job, const BenchColumn *column, Span word, NcclRow *row, NcclFigure *figure)
 {
-    Span at = word;
-    uint64_t size = 0;
-    double value;
+    void *at = (column->is < CELL_TIME ? (char *)row : (char *)figure) + column->offset;
+    double wrong;
 
-    switch (column) {
-    case BENCH_SIZE:
-    case BENCH_COUNT:
-        span_u64(&at, &size);
-        *(column == BENCH_SIZE ? &row->size : &row->count) = size;
+    switch (column->is) {
+    case CELL_SIZE:
+        span_u64(&word, at);
         break;
-    case BENCH_TYPE:
-        row->type = nccl_intern(job, word);
+    case CELL_TYPE:
+    case CELL_WORD:
+        *(const char **)at = nccl_intern(job, word);
         break;
-    case BENCH_REDOP:
-        row->redop = nccl_intern(job, word);
+    case CELL_ROOT:
+        span_i64(&word, at);
         break;
-    case BENCH_ROOT:
-        span_i64(&at, &row->root);
+    case CELL_TIME:
+    case CELL_RATE:
+        *(double *)at = read_figure(word);
         break;
-    case BENCH_TIME:
-        f->time_us = read_figure(word);
+    case CELL_WRONG:
+        wrong = read_figure(word);
+        *(int64_t *)at = wrong >= 0 && wrong < 1e18 ? (int64_t)wrong : isinf(wrong) ? INT64_MAX : NCCL_UNKNOWN;
         break;
-    case BENCH_ALG:
-        f->alg_gbs = read_figure(word);
-        break;
-    case BENCH_BUS:
-        f->bus_gbs = read_figure(word);
-        break;
-    case BENCH_WRONG:
-        value = read_figure(word);
-        f->wrong = value >= 0 && value < 1e18 ? (int64_t)value : isinf(value) ? INT64_MAX : NCCL_UNKNOWN;
-        break;
-    default:
+    case CELL_OTHER:
         break;
     }
 }
@@ -216,10 +209,8 @@ NcclRow nccl_init_row(NcclPlace place)
 
 void nccl_add_row(NcclJob *job, NcclBench *bench, const NcclRow *row)
 {
-    if (bench->rows.len < NCCL_ROWS_MAX)
+    if (nccl_has_room(job, bench->rows.len, NCCL_ROWS_MAX))
         vec_push(&bench->rows, *row);
-    else
-        job->report.left_out++;
 }
 
 /* Words of a line that may be a row, or a part of one. */
@@ -237,17 +228,12 @@ static void split_words(Span s, Words *ret)
         ret->count = BENCH_WORDS_MAX + 1; /* too many */
 }
 
-static bool is_type_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 /* Columns before the first time. */
 static size_t front_of(const BenchReader *b)
 {
     size_t front = 0;
 
-    while (front < b->count && b->columns[front] != BENCH_TIME)
+    while (front < b->count && b->columns[front]->is != CELL_TIME)
         front++;
     return front;
 }
@@ -258,8 +244,8 @@ static bool starts_row(const BenchReader *b, const Span *words, size_t count)
     for (size_t i = 0; i < count && i < 3; i++) {
         Span at = words[i];
         uint64_t value;
-        bool text = b->columns[i] == BENCH_TYPE;
-        if (text ? !is_type_letter(at.at[0]) : !span_u64(&at, &value) || at.len)
+        bool text = b->columns[i]->is == CELL_TYPE;
+        if (text ? !isalpha((unsigned char)at.at[0]) : !span_u64(&at, &value) || at.len)
             return false;
     }
     return count >= 3;
@@ -285,9 +271,9 @@ static bool whole_row(NcclJob *job, const Span *words, size_t count)
     for (size_t c = 0; c < b->count; c++) {
         if (only_in && c >= front && c < front + half)
             continue;
-        if (b->columns[c] == BENCH_TIME)
+        if (b->columns[c]->is == CELL_TIME)
             f = c < front + half ? &row.out : &row.in;
-        set_cell(job, &row, b->columns[c], words[only_in && c >= front + half ? c - half : c], f ? f : &row.out);
+        set_cell(job, b->columns[c], words[only_in && c >= front + half ? c - half : c], &row, f ? f : &row.out);
     }
     nccl_add_row(job, &job->report.benches.at[job->report.benches.len - 1], &row);
     b->torn_len = 0;
@@ -414,9 +400,9 @@ static void find_peak(NcclBench *b)
             b->half_size = b->rows.at[i].size;
 }
 
-static const char *bench_title(const NcclBench *b)
+static NcclFinding *add_bench_finding(NcclJob *job, NcclRule rule, const NcclBench *b)
 {
-    return b->name[0] ? b->name : "a test";
+    return nccl_add_findingf(job, rule, "%s on %" PRId64 " ranks", b->name[0] ? b->name : "a test", b->ranks);
 }
 
 static void check_bench_values(NcclJob *job, const NcclBench *b)
@@ -424,15 +410,13 @@ static void check_bench_values(NcclJob *job, const NcclBench *b)
     for (size_t i = 0; i < b->rows.len; i++) {
         const NcclRow *row = &b->rows.at[i];
         if (row->out.wrong > 0 || row->in.wrong > 0)
-            nccl_add_evidence(
-                job, nccl_add_findingf(job, NCCL_RULE_BENCH_WRONG, "%s on %" PRId64 " ranks", bench_title(b), b->ranks),
-                row->place, "size %" PRIu64 ": %" PRId64 " wrong out of place, %" PRId64 " in place", row->size,
-                row->out.wrong < 0 ? 0 : row->out.wrong, row->in.wrong < 0 ? 0 : row->in.wrong);
+            nccl_add_evidence(job, add_bench_finding(job, NCCL_RULE_BENCH_WRONG, b), row->place,
+                              "size %" PRIu64 ": %" PRId64 " wrong out of place, %" PRId64 " in place", row->size,
+                              row->out.wrong < 0 ? 0 : row->out.wrong, row->in.wrong < 0 ? 0 : row->in.wrong);
     }
     if (b->out_of_bounds > 0)
-        nccl_add_evidence(
-            job, nccl_add_findingf(job, NCCL_RULE_BENCH_BOUNDS, "%s on %" PRId64 " ranks", bench_title(b), b->ranks),
-            b->bounds_place, "Out of bounds values : %" PRId64, b->out_of_bounds);
+        nccl_add_evidence(job, add_bench_finding(job, NCCL_RULE_BENCH_BOUNDS, b), b->bounds_place,
+                          "Out of bounds values : %" PRId64, b->out_of_bounds);
 }
 
 static void check_bench_end(NcclJob *job, const NcclBench *b)
@@ -440,13 +424,11 @@ static void check_bench_end(NcclJob *job, const NcclBench *b)
     bool cut = job->report.inputs.at[b->input].trouble[0];
 
     if (b->rows.len && !b->concluded && isnan(b->average_gbs) && !cut)
-        nccl_add_evidence(
-            job, nccl_add_findingf(job, NCCL_RULE_BENCH_CUT, "%s on %" PRId64 " ranks", bench_title(b), b->ranks),
-            b->rows.at[b->rows.len - 1].place, "the last size is %" PRIu64, b->rows.at[b->rows.len - 1].size);
+        nccl_add_evidence(job, add_bench_finding(job, NCCL_RULE_BENCH_CUT, b), b->rows.at[b->rows.len - 1].place,
+                          "the last size is %" PRIu64, b->rows.at[b->rows.len - 1].size);
     if (b->average_gbs == 0) /* NaN where it is not there */
         nccl_add_evidence(job,
-                          nccl_add_findingf(job, b->ranks == 1 ? NCCL_RULE_BENCH_ZERO_ONE : NCCL_RULE_BENCH_ZERO,
-                                            "%s on %" PRId64 " ranks", bench_title(b), b->ranks),
+                          add_bench_finding(job, b->ranks == 1 ? NCCL_RULE_BENCH_ZERO_ONE : NCCL_RULE_BENCH_ZERO, b),
                           b->average_place, "Avg bus bandwidth    : 0, %zu sizes", b->rows.len);
 }
 
@@ -456,10 +438,9 @@ static void check_bench_curve(NcclJob *job, const NcclBench *b)
         double before = bus_of(&b->rows.at[i - 1]), here = bus_of(&b->rows.at[i]), after = bus_of(&b->rows.at[i + 1]);
         bool rising = b->rows.at[i - 1].size < b->rows.at[i].size && b->rows.at[i].size < b->rows.at[i + 1].size;
         if (rising && before >= dip_from_gbs && here < dip_low * fmin(before, after))
-            nccl_add_evidence(
-                job, nccl_add_findingf(job, NCCL_RULE_BENCH_DIP, "%s on %" PRId64 " ranks", bench_title(b), b->ranks),
-                b->rows.at[i].place, "size %" PRIu64 ": %.2f GB/s, its neighbours %.2f and %.2f", b->rows.at[i].size,
-                here, before, after);
+            nccl_add_evidence(job, add_bench_finding(job, NCCL_RULE_BENCH_DIP, b), b->rows.at[i].place,
+                              "size %" PRIu64 ": %.2f GB/s, its neighbours %.2f and %.2f", b->rows.at[i].size, here,
+                              before, after);
     }
 }
 
@@ -469,17 +450,29 @@ static bool are_comparable(const NcclBench *a, const NcclBench *b)
            b->rows.len && strcmp(a->rows.at[0].type, b->rows.at[0].type) == 0;
 }
 
-/* The largest size that both have. */
-static bool common_size(const NcclBench *a, const NcclBench *b, const NcclRow **ret_a, const NcclRow **ret_b)
+/* A row of each of two runs. */
+typedef struct RowPair {
+    const NcclRow *base, *bench;
+} RowPair;
+
+/* The rows of the largest size that both have; base NULL: none. */
+static RowPair find_common_size(const NcclBench *base, const NcclBench *bench)
 {
-    *ret_a = NULL;
-    for (size_t i = a->rows.len; i-- > 0;)
-        for (size_t k = b->rows.len; k-- > 0;) {
-            const NcclRow *x = &a->rows.at[i], *y = &b->rows.at[k];
-            if (x->size == y->size && (!*ret_a || x->size > (*ret_a)->size) && bus_of(x) > 0 && !isnan(bus_of(y)))
-                *ret_a = x, *ret_b = y;
+    RowPair found = {NULL, NULL};
+
+    for (size_t i = base->rows.len; i-- > 0;)
+        for (size_t k = bench->rows.len; k-- > 0;) {
+            const NcclRow *x = &base->rows.at[i], *y = &bench->rows.at[k];
+            if (x->size == y->size && (!found.base || x->size > found.base->size) && bus_of(x) > 0 && !isnan(bus_of(y)))
+                found = (RowPair){x, y};
         }
-    return *ret_a != NULL;
+    return found;
+}
+
+static void add_scaling_evidence(NcclJob *job, NcclFinding *f, const NcclBench *b, const NcclRow *row)
+{
+    nccl_add_evidence(job, f, row->place, "%" PRId64 " ranks, %" PRId64 " nodes, size %" PRIu64 ": %.2f GB/s", b->ranks,
+                      b->nodes, row->size, bus_of(row));
 }
 
 /* Each run against the one with the next fewer ranks. */
@@ -488,15 +481,18 @@ static void check_scaling(NcclJob *job, uint32_t bench)
     const NcclBenches *all = &job->report.benches;
     const NcclBench *b = &all->at[bench];
     uint32_t base = NCCL_NO_INDEX;
-    const NcclRow *x, *y;
 
     for (uint32_t i = 0; i < all->len; i++)
         if (are_comparable(&all->at[i], b) && (base == NCCL_NO_INDEX || all->at[i].ranks > all->at[base].ranks))
             base = i;
-    if (base == NCCL_NO_INDEX || !common_size(&all->at[base], b, &x, &y))
+    if (base == NCCL_NO_INDEX)
         return;
     const NcclBench *a = &all->at[base];
-    NcclScaling scaling = {.base = base, .bench = bench, .size = x->size, .efficiency = bus_of(y) / bus_of(x)};
+    const RowPair rows = find_common_size(a, b);
+    if (!rows.base)
+        return;
+    NcclScaling scaling = {
+        .base = base, .bench = bench, .size = rows.base->size, .efficiency = bus_of(rows.bench) / bus_of(rows.base)};
     vec_push(&job->report.scalings, scaling);
     double low = a->nodes <= 1 && b->nodes > 1 ? scaling_low_to_net : scaling_low;
     if (scaling.efficiency >= low)
@@ -504,10 +500,8 @@ static void check_scaling(NcclJob *job, uint32_t bench)
     NcclFinding *f = nccl_add_findingf(job, NCCL_RULE_BENCH_SCALING,
                                        "%s: %.0f %% of the bus bandwidth from %" PRId64 " to %" PRId64 " ranks",
                                        b->name, scaling.efficiency * 100, a->ranks, b->ranks);
-    nccl_add_evidence(job, f, x->place, "%" PRId64 " ranks, %" PRId64 " nodes, size %" PRIu64 ": %.2f GB/s", a->ranks,
-                      a->nodes, x->size, bus_of(x));
-    nccl_add_evidence(job, f, y->place, "%" PRId64 " ranks, %" PRId64 " nodes, size %" PRIu64 ": %.2f GB/s", b->ranks,
-                      b->nodes, y->size, bus_of(y));
+    add_scaling_evidence(job, f, a, rows.base);
+    add_scaling_evidence(job, f, b, rows.bench);
 }
 
 /* By name and ranks, so that a series of runs reads upwards. */

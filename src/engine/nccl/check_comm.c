@@ -2,7 +2,6 @@
 /* Conclusions from communicators (whether they came up, how long that took, whether their ranks agree, whether they
  * stopped at one call), from PyTorch's watchdog, and from settings that should be the same on all processes. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +10,6 @@
 #include "engine/nccl/job.h"
 
 static const double slow_init_s = 10;
-
-typedef VEC(int64_t) Ranks;
-
-static void ranks_done(Ranks *ranks)
-{
-    vec_done(ranks);
-}
 
 /* Members without an id join by their comm line; counts and the world. */
 static void count_members(NcclJob *job)
@@ -30,17 +22,32 @@ static void count_members(NcclJob *job)
             continue;
         NcclComm *c = &r->comms.at[m->comm];
         c->seen++;
-        c->started += m->started;
         c->complete += m->complete;
         c->mnnvl |= m->mnnvl;
         if (m->nodes > c->nodes)
             c->nodes = m->nodes;
-        if (m->tree_count > c->trees)
-            c->trees = m->tree_count;
+        if (m->trees.len > c->trees)
+            c->trees = (uint32_t)m->trees.len;
     }
     for (size_t i = 0; i < r->comms.len; i++)
         if (r->comms.at[i].seen && (r->world == NCCL_NO_INDEX || r->comms.at[i].nranks > r->comms.at[r->world].nranks))
             r->world = (uint32_t)i;
+    if (r->world != NCCL_NO_INDEX)
+        r->comms.at[r->world].is_world = true;
+}
+
+/* What the world's ranks say of their nodes. */
+static void gather_hosts(NcclJob *job)
+{
+    for (size_t i = 0; i < job->report.members.len; i++) {
+        const NcclMember *m = &job->report.members.at[i];
+        NcclHost *host = nccl_host_of(job, m);
+        if (m->comm == NCCL_NO_INDEX || m->comm != job->report.world)
+            continue;
+        host->world++;
+        host->local_ranks = m->local_ranks > 0 ? m->local_ranks : host->local_ranks;
+        host->lowest = m->rank < host->lowest ? m->rank : host->lowest;
+    }
 }
 
 /* Member number i of a communicator. */
@@ -123,14 +130,15 @@ static void check_runs(NcclJob *job)
 static void count_nodes(NcclJob *job, uint32_t comm)
 {
     NcclComm *c = &job->report.comms.at[comm];
-    CLEANUP(map_done) Map hosts;
 
-    map_init(&hosts);
     if (c->nodes > 0 || c->seen < c->nranks)
         return;
-    for (size_t i = 0; i < c->seen; i++)
-        map_put(&hosts, job->report.processes.at[member_at(job, comm, i)->process].host, &hosts);
-    c->nodes = (int64_t)hosts.len;
+    c->nodes = 0;
+    for (size_t i = 0; i < c->seen; i++) {
+        NcclHost *host = nccl_host_of(job, member_at(job, comm, i));
+        c->nodes += host->counted != comm + 1;
+        host->counted = comm + 1;
+    }
 }
 
 /* Its log is incomplete: a missing line proves nothing. */
@@ -289,6 +297,7 @@ void nccl_check_comms(NcclJob *job)
     unsigned hung = 0;
 
     count_members(job);
+    gather_hosts(job);
     index_members(job);
     for (uint32_t i = 0; i < job->report.comms.len; i++) {
         count_nodes(job, i);
@@ -397,10 +406,7 @@ static bool may_differ(const char *name)
                                          "NCCL_COMM_ID", "NCCL_HOSTID",    "NCCL_PROFILE",
                                          "NCCL_RAS",     "NCCL_DUMP",      "NCCL_LOCAL"};
 
-    for (size_t i = 0; i < ARRAY_LEN(fronts); i++)
-        if (strncmp(name, fronts[i], strlen(fronts[i])) == 0)
-            return true;
-    return false;
+    return span_starts_any(span_of(name), fronts, ARRAY_LEN(fronts));
 }
 
 static int compare_env(const void *a, const void *b)
@@ -445,26 +451,23 @@ static void check_setting_values(NcclJob *job)
 }
 
 /* Hosts with a process that came up; *ret_with: those of them with the variable env[from..to). */
-static size_t count_hosts(const NcclJob *job, size_t from, size_t to, size_t *ret_with, const char **ret_without)
+static size_t count_hosts(NcclJob *job, size_t from, size_t to, size_t *ret_with, const char **ret_without)
 {
-    CLEANUP(map_done) Map with, all;
-    size_t cursor = 0;
-    const MapEntry *entry;
+    bool *has = arena_calloc(&job->arena, job->hosts.len, sizeof *has),
+         *up = arena_calloc(&job->arena, job->hosts.len, sizeof *up);
+    size_t count = 0;
 
-    map_init(&with);
-    map_init(&all);
     for (size_t i = 0; i < job->report.processes.len; i++)
-        if (job->report.processes.at[i].complete)
-            map_put(&all, job->report.processes.at[i].host, nccl_box((uint32_t)i));
+        up[job->report.processes.at[i].host_index] |= job->report.processes.at[i].complete;
     for (size_t i = from; i < to; i++)
-        map_put(&with, job->report.processes.at[job->env.at[i].process].host, &with);
+        has[job->report.processes.at[job->env.at[i].process].host_index] = true;
     *ret_with = 0;
-    while ((entry = map_next(&all, &cursor)))
-        if (map_get(&with, entry->key))
-            ++*ret_with;
-        else
-            *ret_without = job->report.processes.at[nccl_unbox(entry->value)].host;
-    return all.len;
+    for (size_t i = 0; i < job->hosts.len; i++) {
+        count += up[i];
+        *ret_with += up[i] && has[i];
+        *ret_without = up[i] && !has[i] ? job->hosts.at[i].name : *ret_without;
+    }
+    return count;
 }
 
 static void check_setting_hosts(NcclJob *job)
@@ -472,7 +475,7 @@ static void check_setting_hosts(NcclJob *job)
     enum { NAMES_MAX = 256 };
     size_t names = 0;
 
-    if (job->report.hosts < 2)
+    if (job->hosts.len < 2)
         return;
     for (size_t from = 0, to; from < job->env.len && names < NAMES_MAX; from = to) {
         const NcclEnv *e = &job->env.at[from];
@@ -548,8 +551,7 @@ static void check_texts(NcclJob *job, NcclRule rule, size_t off, size_t place_of
 
 void nccl_check_settings(NcclJob *job)
 {
-    if (job->env.len)
-        qsort(job->env.at, job->env.len, sizeof *job->env.at, compare_env);
+    vec_sort(&job->env, compare_env);
     sum_up_settings(job);
     check_setting_values(job);
     check_setting_hosts(job);

@@ -10,31 +10,29 @@
 #include "base/cleanup.h"
 #include "engine/nccl/job.h"
 
-typedef VEC(int64_t) Ranks;
-
-static void ranks_done(Ranks *ranks)
-{
-    vec_done(ranks);
-}
-
-/* What one dump has of the current group. */
+/* What is known of one dump: of all its calls, and of those in the current group. */
 typedef struct Part {
+    uint32_t newest, stuck; /* calls: its newest; its oldest that is not complete; NCCL_NO_INDEX */
     bool in, any;
-    int64_t first, last, completed; /* completed: by the dump's status */
-    uint32_t here;                  /* its call of the current number, NCCL_NO_INDEX */
+    int64_t last, completed; /* numbers; completed: by the dump's status */
+    uint32_t here;           /* its call of the current number, NCCL_NO_INDEX */
 } Part;
 
 typedef struct FlightCheck {
     NcclJob *job;
     NcclReport *r;
-    Part *parts;            /* by dump */
-    uint32_t *last, *stuck; /* by dump: its newest call; its oldest that is not complete */
+    Part *parts; /* by dump */
     Map dump_by_rank;
     VEC(uint32_t) members; /* dumps of the current group */
     bool timed;            /* PyTorch records when calls begin; else no call is ever "started" */
     bool explained;        /* a finding says why something does not end */
     uint32_t paired;       /* a send or receive whose other half is open too, NCCL_NO_INDEX */
 } FlightCheck;
+
+static uint32_t dump_of_rank(const FlightCheck *j, int64_t rank)
+{
+    return nccl_unbox(map_u64_get(&j->dump_by_rank, (uint64_t)rank));
+}
 
 /* How new a dump is: its latest call. */
 typedef struct Age {
@@ -73,7 +71,7 @@ static void choose_newest(FlightCheck *j, const Age *ages)
 {
     for (uint32_t i = 0; i < j->r->dumps.len; i++) {
         NcclDump *d = &j->r->dumps.at[i];
-        uint32_t before = nccl_unbox(map_u64_get(&j->dump_by_rank, (uint64_t)d->rank));
+        uint32_t before = dump_of_rank(j, d->rank);
         if (!d->rank_known)
             continue;
         if (before == NCCL_NO_INDEX || !is_newer(&ages[before], &ages[i])) {
@@ -85,7 +83,7 @@ static void choose_newest(FlightCheck *j, const Age *ages)
     }
     for (uint32_t i = 0; i < j->r->dumps.len; i++)
         if (!j->r->dumps.at[i].used)
-            report_two_dumps(j, nccl_unbox(map_u64_get(&j->dump_by_rank, (uint64_t)j->r->dumps.at[i].rank)), i);
+            report_two_dumps(j, dump_of_rank(j, j->r->dumps.at[i].rank), i);
 }
 
 /* Dumps without a rank in their name get the unused numbers. */
@@ -96,7 +94,7 @@ static void number_unnamed(FlightCheck *j)
     for (uint32_t i = 0; i < j->r->dumps.len; i++) {
         if (j->r->dumps.at[i].rank_known)
             continue;
-        while (map_u64_get(&j->dump_by_rank, (uint64_t)next))
+        while (dump_of_rank(j, next) != NCCL_NO_INDEX)
             next++;
         j->r->dumps.at[i].rank = next;
         map_u64_put(&j->dump_by_rank, (uint64_t)next, nccl_box(i));
@@ -150,10 +148,16 @@ static int compare_calls_by_number(const void *a, const void *b)
 
 static void join_group(FlightCheck *j, uint32_t dump)
 {
-    if (j->parts[dump].in)
+    Part *p = &j->parts[dump];
+
+    if (p->in)
         return;
-    j->parts[dump] =
-        (Part){.in = true, .first = INT64_MAX, .last = INT64_MIN, .completed = NCCL_UNKNOWN, .here = NCCL_NO_INDEX};
+    *p = (Part){.newest = p->newest,
+                .stuck = p->stuck,
+                .in = true,
+                .last = INT64_MIN,
+                .completed = NCCL_UNKNOWN,
+                .here = NCCL_NO_INDEX};
     vec_push(&j->members, dump);
 }
 
@@ -164,7 +168,7 @@ static void gather_members(FlightCheck *j, const NcclGroup *g, size_t from, size
         j->parts[j->members.at[i]].in = false;
     vec_clear(&j->members);
     for (size_t i = 0; i < g->nranks; i++) {
-        uint32_t dump = nccl_unbox(map_u64_get(&j->dump_by_rank, (uint64_t)g->ranks[i]));
+        uint32_t dump = dump_of_rank(j, g->ranks[i]);
         if (dump != NCCL_NO_INDEX)
             join_group(j, dump);
     }
@@ -173,7 +177,6 @@ static void gather_members(FlightCheck *j, const NcclGroup *g, size_t from, size
         join_group(j, c->dump);
         Part *p = &j->parts[c->dump];
         p->any = true;
-        p->first = c->seq < p->first ? c->seq : p->first;
         p->last = c->seq > p->last ? c->seq : p->last;
     }
     for (size_t i = 0; i < statuses; i++) {
@@ -255,84 +258,81 @@ static bool check_same_call(FlightCheck *j, const NcclGroup *g, size_t from, siz
     return any;
 }
 
+/* Ranks by their state in one number. */
+typedef struct RankLists {
+    Ranks by[NCCL_STATE_COUNT];
+} RankLists;
+
+static void rank_lists_done(RankLists *lists)
+{
+    for (int i = 0; i < NCCL_STATE_COUNT; i++)
+        vec_done(&lists->by[i]);
+}
+
 static const char *print_ranks(FlightCheck *j, Ranks *ranks)
 {
     return ranks->len ? nccl_print_ranks(j->job, ranks->at, ranks->len) : "";
 }
 
+/* The verdict of a group: `call` does not end. */
+static void set_stuck(FlightCheck *j, NcclGroup *g, const NcclCall *call, RankLists *lists)
+{
+    g->stuck = true;
+    g->seq = call->seq;
+    g->op = call->op;
+    for (int i = 0; i < NCCL_STATE_COUNT; i++)
+        g->ranks_by[i] = print_ranks(j, &lists->by[i]);
+}
+
 /* Where the ranks that are behind stand. */
-static void report_ranks_behind(FlightCheck *j, NcclGroup *g, uint32_t group, const Ranks *dumps)
+static void report_ranks_behind(FlightCheck *j, NcclGroup *g, uint32_t group, const Ranks *ranks)
 {
     NcclFinding *f;
 
-    for (size_t i = 0; i < dumps->len; i++) {
-        const Part *p = &j->parts[dumps->at[i]];
+    for (size_t i = 0; i < ranks->len; i++) {
+        const uint32_t dump = dump_of_rank(j, ranks->at[i]);
+        const Part *p = &j->parts[dump];
         if (p->any && p->last + 1 < g->seq) {
             NcclFinding *note = nccl_add_finding(j->job, NCCL_RULE_FLIGHT_WRAPPED, call_title(j, g, g->seq));
-            nccl_add_evidence(j->job, note, (NcclPlace){j->r->dumps.at[dumps->at[i]].input, 0},
+            nccl_add_evidence(j->job, note, (NcclPlace){j->r->dumps.at[dump].input, 0},
                               "rank %" PRId64 " ends with number %" PRId64
                               ", the others' calls begin with number %" PRId64,
-                              j->r->dumps.at[dumps->at[i]].rank, p->last, g->seq);
+                              ranks->at[i], p->last, g->seq);
         }
     }
     f = nccl_add_finding(j->job, NCCL_RULE_FLIGHT_BEHIND, g->finding); /* it may have moved */
-    for (size_t i = 0; i < dumps->len; i++) {
-        uint32_t dump = (uint32_t)dumps->at[i], stuck = j->stuck[dump], last = j->last[dump];
-        if (stuck != NCCL_NO_INDEX && j->r->calls.at[stuck].group != group && !g->waits_for[0])
+    for (size_t i = 0; i < ranks->len; i++) {
+        uint32_t dump = dump_of_rank(j, ranks->at[i]), stuck = j->parts[dump].stuck, last = j->parts[dump].newest;
+        bool elsewhere = stuck != NCCL_NO_INDEX && j->r->calls.at[stuck].group != group;
+        if (elsewhere && !g->waits_for[0])
             g->waits_for = j->r->groups.at[j->r->calls.at[stuck].group].name;
-        if (stuck != NCCL_NO_INDEX && j->r->calls.at[stuck].group != group)
+        if (elsewhere)
             add_call_evidence(j, f, &j->r->calls.at[stuck], "stands in another group's ");
         else if (last != NCCL_NO_INDEX)
             add_call_evidence(j, f, &j->r->calls.at[last], "last call was ");
         else
             nccl_add_evidence(j->job, f, (NcclPlace){j->r->dumps.at[dump].input, 0}, "rank %" PRId64 ": no call at all",
-                              j->r->dumps.at[dump].rank);
+                              ranks->at[i]);
     }
 }
 
-typedef struct CallStates {
-    Ranks behind, behind_dumps, scheduled, started, completed;
-} CallStates;
-
-static void call_states_done(CallStates *s)
-{
-    vec_done(&s->behind);
-    vec_done(&s->behind_dumps);
-    vec_done(&s->scheduled);
-    vec_done(&s->started);
-    vec_done(&s->completed);
-}
-
-static void collect_states(FlightCheck *j, int64_t seq, CallStates *s)
+static void collect_states(FlightCheck *j, int64_t seq, RankLists *lists)
 {
     for (size_t i = 0; i < j->members.len; i++) {
         uint32_t dump = j->members.at[i], here = j->parts[dump].here;
-        int64_t rank = j->r->dumps.at[dump].rank;
-        if (here == NCCL_NO_INDEX && is_past(j, dump, seq))
-            vec_push(&s->completed, rank);
-        else if (here == NCCL_NO_INDEX) {
-            vec_push(&s->behind, rank);
-            vec_push(&s->behind_dumps, (int64_t)dump);
-        } else if (j->r->calls.at[here].state == NCCL_COMPLETED)
-            vec_push(&s->completed, rank);
-        else if (j->r->calls.at[here].state == NCCL_STARTED)
-            vec_push(&s->started, rank);
-        else
-            vec_push(&s->scheduled, rank);
+        NcclState state = here != NCCL_NO_INDEX   ? j->r->calls.at[here].state
+                          : is_past(j, dump, seq) ? NCCL_COMPLETED
+                                                  : NCCL_BEHIND;
+        vec_push(&lists->by[state], j->r->dumps.at[dump].rank);
     }
 }
 
-static void report_missing_dumps(FlightCheck *j, NcclGroup *g, int64_t seq)
+static void report_missing_dumps(FlightCheck *j, const NcclGroup *g, const NcclCall *call, uint32_t dump,
+                                 Ranks *missing)
 {
-    CLEANUP(ranks_done) Ranks missing = {0};
-
-    for (size_t i = 0; i < g->nranks; i++)
-        if (!map_u64_get(&j->dump_by_rank, (uint64_t)g->ranks[i]))
-            vec_push(&missing, g->ranks[i]);
-    g->missing = print_ranks(j, &missing);
-    if (missing.len)
-        nccl_add_evidence(j->job, nccl_add_finding(j->job, NCCL_RULE_FLIGHT_NO_DUMP, call_title(j, g, seq)),
-                          (NcclPlace){j->r->dumps.at[0].input, 0}, "no dump of rank %s", g->missing);
+    if (missing->len)
+        nccl_add_evidence(j->job, nccl_add_finding(j->job, NCCL_RULE_FLIGHT_NO_DUMP, call_title(j, g, call->seq)),
+                          (NcclPlace){j->r->dumps.at[dump].input, 0}, "no dump of rank %s", print_ranks(j, missing));
 }
 
 /* PyTorch records when calls begin, and some have not begun. */
@@ -340,12 +340,13 @@ static void report_waiting(FlightCheck *j, const NcclGroup *g, size_t from, size
 {
     NcclFinding *f = nccl_add_findingf(
         j->job, NCCL_RULE_FLIGHT_WAITING, "%s %s: called and not begun on rank %s%s%s%s%s", call_title(j, g, g->seq),
-        g->op, g->scheduled, g->started[0] ? "; begun, and waiting for them, on rank " : "", g->started,
-        g->completed[0] ? "; complete on rank " : "", g->completed);
+        g->op, g->ranks_by[NCCL_SCHEDULED],
+        g->ranks_by[NCCL_STARTED][0] ? "; begun, and waiting for them, on rank " : "", g->ranks_by[NCCL_STARTED],
+        g->ranks_by[NCCL_COMPLETED][0] ? "; complete on rank " : "", g->ranks_by[NCCL_COMPLETED]);
 
     for (size_t i = from; i < to; i++) {
         const NcclCall *c = &j->r->calls.at[i];
-        uint32_t stuck = j->stuck[c->dump];
+        uint32_t stuck = j->parts[c->dump].stuck;
         if (c->state == NCCL_SCHEDULED && stuck != NCCL_NO_INDEX)
             add_call_evidence(j, f, &j->r->calls.at[stuck], "oldest call that is not complete: ");
     }
@@ -355,39 +356,36 @@ static void report_waiting(FlightCheck *j, const NcclGroup *g, size_t from, size
  */
 static void report_stuck_call(FlightCheck *j, NcclGroup *g, size_t from, size_t to, bool differ)
 {
-    CLEANUP(call_states_done) CallStates s = {0};
+    CLEANUP(rank_lists_done) RankLists lists = {0};
     const NcclCall *first = &j->r->calls.at[from];
-    uint32_t group = first->group;
     NcclFinding *f;
 
-    g->stuck = j->explained = true;
-    g->seq = first->seq;
-    g->op = first->op;
+    for (size_t i = 0; i < g->nranks; i++)
+        if (dump_of_rank(j, g->ranks[i]) == NCCL_NO_INDEX)
+            vec_push(&lists.by[NCCL_MISSING], g->ranks[i]);
+    j->explained = true;
     g->last_completed = first->seq > 0 ? first->seq - 1 : NCCL_UNKNOWN;
-    collect_states(j, g->seq, &s);
-    g->behind = print_ranks(j, &s.behind);
-    g->scheduled = print_ranks(j, &s.scheduled);
-    g->started = print_ranks(j, &s.started);
-    g->completed = print_ranks(j, &s.completed);
+    collect_states(j, first->seq, &lists);
+    set_stuck(j, g, first, &lists);
     const char *title = call_title(j, g, g->seq);
-    report_missing_dumps(j, g, g->seq);
-    if (s.behind.len) {
+    report_missing_dumps(j, g, first, 0, &lists.by[NCCL_MISSING]);
+    if (lists.by[NCCL_BEHIND].len) {
         f = nccl_add_findingf(j->job, NCCL_RULE_FLIGHT_BEHIND, "%s %s: rank %s never called it", title, g->op,
-                              g->behind);
+                              g->ranks_by[NCCL_BEHIND]);
         g->finding = f->detail;
-        report_ranks_behind(j, g, group, &s.behind_dumps);
+        report_ranks_behind(j, g, first->group, &lists.by[NCCL_BEHIND]);
         f = nccl_add_finding(j->job, NCCL_RULE_FLIGHT_BEHIND, g->finding);
     } else if (differ)
         return;
-    else if (j->timed && s.scheduled.len) {
+    else if (j->timed && lists.by[NCCL_SCHEDULED].len) {
         report_waiting(j, g, from, to);
         return;
     } else {
-        Ranks *called = s.started.len ? &s.started : &s.scheduled;
-        f = nccl_add_findingf(j->job, g->missing[0] ? NCCL_RULE_FLIGHT_OPEN : NCCL_RULE_FLIGHT_HUNG,
-                              "%s %s: rank %s %s it%s%s", title, g->op, print_ranks(j, called),
-                              s.started.len ? "began" : "called", s.completed.len ? "; complete on rank " : "",
-                              g->completed);
+        bool began = lists.by[NCCL_STARTED].len > 0;
+        f = nccl_add_findingf(j->job, g->ranks_by[NCCL_MISSING][0] ? NCCL_RULE_FLIGHT_OPEN : NCCL_RULE_FLIGHT_HUNG,
+                              "%s %s: rank %s %s it%s%s", title, g->op,
+                              g->ranks_by[began ? NCCL_STARTED : NCCL_SCHEDULED], began ? "began" : "called",
+                              lists.by[NCCL_COMPLETED].len ? "; complete on rank " : "", g->ranks_by[NCCL_COMPLETED]);
     }
     for (size_t i = from; i < to; i++)
         if (j->r->calls.at[i].state != NCCL_COMPLETED) {
@@ -440,18 +438,14 @@ static void soften_followers(FlightCheck *j)
 
 static void index_dumps(FlightCheck *j)
 {
-    size_t n = j->r->dumps.len;
-
-    j->parts = arena_calloc(&j->job->arena, n, sizeof *j->parts);
-    j->last = arena_calloc(&j->job->arena, n, sizeof *j->last);
-    j->stuck = arena_calloc(&j->job->arena, n, sizeof *j->stuck);
-    for (uint32_t i = 0; i < n; i++)
-        j->last[i] = j->stuck[i] = NCCL_NO_INDEX;
+    j->parts = arena_calloc(&j->job->arena, j->r->dumps.len, sizeof *j->parts);
+    for (size_t i = 0; i < j->r->dumps.len; i++)
+        j->parts[i].newest = j->parts[i].stuck = NCCL_NO_INDEX;
     for (uint32_t i = 0; i < j->r->calls.len; i++) {
         const NcclCall *c = &j->r->calls.at[i];
-        uint32_t *last = &j->last[c->dump], *stuck = &j->stuck[c->dump];
-        if (*last == NCCL_NO_INDEX || j->r->calls.at[*last].record < c->record)
-            *last = i;
+        uint32_t *newest = &j->parts[c->dump].newest, *stuck = &j->parts[c->dump].stuck;
+        if (*newest == NCCL_NO_INDEX || j->r->calls.at[*newest].record < c->record)
+            *newest = i;
         j->timed |= c->timed;
         if (c->state != NCCL_COMPLETED && (*stuck == NCCL_NO_INDEX || j->r->calls.at[*stuck].record > c->record))
             *stuck = i;
@@ -493,20 +487,7 @@ static uint32_t dump_of_local(const FlightCheck *j, const NcclGroup *g, int64_t 
 {
     if (local < 0 || (g->nranks && (size_t)local >= g->nranks))
         return NCCL_NO_INDEX;
-    return nccl_unbox(map_u64_get(&j->dump_by_rank, (uint64_t)(g->nranks ? g->ranks[local] : local)));
-}
-
-/* The state of each rank in a group's open sends and receives. */
-typedef struct Halves {
-    Ranks scheduled, started, partners, missing;
-} Halves;
-
-static void halves_done(Halves *h)
-{
-    vec_done(&h->scheduled);
-    vec_done(&h->started);
-    vec_done(&h->partners);
-    vec_done(&h->missing);
+    return dump_of_rank(j, g->nranks ? g->ranks[local] : local);
 }
 
 /* Parts of a batch are written down without a state; the batch that ends them, of the same number, has it. */
@@ -539,35 +520,22 @@ static void report_alone(FlightCheck *j, const NcclGroup *g, const NcclCall *c, 
 
     j->explained = true;
     add_call_evidence(j, f, c, "waits in ");
-    if (j->last[partner] != NCCL_NO_INDEX)
-        add_call_evidence(j, f, &j->r->calls.at[j->last[partner]], "last call was ");
-}
-
-/* The first waiting send or receive is the group's verdict, unless a collective is. */
-static void conclude_p2p(FlightCheck *j, NcclGroup *g, const NcclCall *c, Halves *h)
-{
-    if (g->stuck)
-        return;
-    g->stuck = true;
-    g->seq = c->seq;
-    g->op = c->op;
-    g->behind = print_ranks(j, &h->partners);
-    g->scheduled = print_ranks(j, &h->scheduled);
-    g->started = print_ranks(j, &h->started);
-    g->missing = print_ranks(j, &h->missing);
+    if (j->parts[partner].newest != NCCL_NO_INDEX)
+        add_call_evidence(j, f, &j->r->calls.at[j->parts[partner].newest], "last call was ");
 }
 
 static void collect_half(FlightCheck *j, const NcclGroup *g, const NcclCall *c, const int64_t ends[3], bool paired,
-                         Halves *h)
+                         RankLists *lists)
 {
     int64_t other = ends[2] ? ends[1] : ends[0];
     uint32_t partner = dump_of_local(j, g, other);
 
-    push_once(c->state == NCCL_STARTED ? &h->started : &h->scheduled, j->r->dumps.at[c->dump].rank);
+    push_once(&lists->by[c->state], j->r->dumps.at[c->dump].rank);
     if (partner == NCCL_NO_INDEX)
-        push_once(&h->missing, g->nranks && other >= 0 && (size_t)other < g->nranks ? g->ranks[other] : other);
+        push_once(&lists->by[NCCL_MISSING],
+                  g->nranks && other >= 0 && (size_t)other < g->nranks ? g->ranks[other] : other);
     else if (!paired) {
-        push_once(&h->partners, j->r->dumps.at[partner].rank);
+        push_once(&lists->by[NCCL_BEHIND], j->r->dumps.at[partner].rank);
         report_alone(j, g, c, partner);
     } else if (j->paired == NCCL_NO_INDEX)
         j->paired = (uint32_t)(c - j->r->calls.at);
@@ -576,7 +544,7 @@ static void collect_half(FlightCheck *j, const NcclGroup *g, const NcclCall *c, 
 static void check_p2p(FlightCheck *j, NcclGroup *g, size_t from, size_t to)
 {
     CLEANUP(map_done) Map open;
-    CLEANUP(halves_done) Halves halves = {0};
+    CLEANUP(rank_lists_done) RankLists lists = {0};
     const NcclCall *first = NULL;
     bool send;
     int64_t ends[3]; /* from, to, whether it is the send */
@@ -595,19 +563,18 @@ static void check_p2p(FlightCheck *j, NcclGroup *g, size_t from, size_t to)
             }
             const int64_t other[3] = {ends[0], ends[1], !send};
             first = first ? first : c;
-            collect_half(j, g, c, ends, map_getn(&open, (const char *)other, sizeof other) != NULL, &halves);
+            collect_half(j, g, c, ends, map_getn(&open, (const char *)other, sizeof other) != NULL, &lists);
         }
     if (!first)
         return;
-    if (halves.missing.len) {
+    if (!g->stuck) /* else a collective is the verdict */
+        set_stuck(j, g, first, &lists);
+    if (lists.by[NCCL_MISSING].len) {
         j->explained = true;
         add_call_evidence(j, nccl_add_findingf(j->job, NCCL_RULE_FLIGHT_OPEN, "%s", call_title(j, g, first->seq)),
                           first, "waits in ");
-        nccl_add_evidence(j->job, nccl_add_finding(j->job, NCCL_RULE_FLIGHT_NO_DUMP, call_title(j, g, first->seq)),
-                          (NcclPlace){j->r->dumps.at[first->dump].input, 0}, "no dump of rank %s",
-                          print_ranks(j, &halves.missing));
+        report_missing_dumps(j, g, first, first->dump, &lists.by[NCCL_MISSING]);
     }
-    conclude_p2p(j, g, first, &halves);
 }
 
 void nccl_check_flight(NcclJob *job)
@@ -619,10 +586,8 @@ void nccl_check_flight(NcclJob *job)
         return;
     map_u64_init(&j.dump_by_rank);
     choose_dumps(&j);
-    if (job->report.calls.len)
-        qsort(job->report.calls.at, job->report.calls.len, sizeof *job->report.calls.at, compare_calls_by_number);
-    if (job->statuses.len)
-        qsort(job->statuses.at, job->statuses.len, sizeof *job->statuses.at, compare_status);
+    vec_sort(&job->report.calls, compare_calls_by_number);
+    vec_sort(&job->statuses, compare_status);
     index_dumps(&j);
     for (uint32_t g = 0; g < job->report.groups.len; g++) {
         size_t from = at, p2p, end = status;

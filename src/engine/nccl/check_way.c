@@ -9,8 +9,8 @@
 
 /* What the edges between nodes and within them add up to. */
 typedef struct Ways {
-    const NcclEdge *socket, *rdma, *host_shm, *host_net; /* first of each kind; NULL: none */
-    const NcclEdge *plain_receive, *plain_send;          /* RDMA without GPUDirect */
+    const NcclEdge *socket, *host_shm, *host_net; /* first of each kind; NULL: none */
+    const NcclEdge *plain_receive, *plain_send;   /* RDMA without GPUDirect */
     uint32_t socket_count, shm_count, host_net_count, p2p_count, plain_count, gdr_receive, gdr_send;
 } Ways;
 
@@ -23,8 +23,7 @@ static NcclScope scope_of(const NcclJob *job, const NcclEdge *e)
     if (way->via == NCCL_VIA_COLLNET)
         return NCCL_SCOPE_NET;
     if (peer)
-        return r->processes.at[m->process].host == r->processes.at[peer->process].host ? NCCL_SCOPE_NODE
-                                                                                       : NCCL_SCOPE_NET;
+        return nccl_host_of(job, m) == nccl_host_of(job, peer) ? NCCL_SCOPE_NODE : NCCL_SCOPE_NET;
     if (way->via == NCCL_VIA_P2P || way->via == NCCL_VIA_SHM)
         return strcmp(way->name, "P2P/MNNVL") == 0 ? NCCL_SCOPE_NET : NCCL_SCOPE_NODE;
     int64_t nodes = m->nodes > 0 ? m->nodes : m->comm == NCCL_NO_INDEX ? NCCL_UNKNOWN : r->comms.at[m->comm].nodes;
@@ -91,7 +90,6 @@ static void gather_ways(const NcclJob *job, Ways *w)
         else if (net && way->via == NCCL_VIA_SOCKET)
             first_of(&w->socket, e), w->socket_count++;
         else if (net && way->via == NCCL_VIA_RDMA) {
-            first_of(&w->rdma, e);
             if (way->gdr)
                 *(e->receive ? &w->gdr_receive : &w->gdr_send) += 1;
             else
@@ -109,42 +107,15 @@ static void add_edge_evidence(NcclJob *job, NcclFinding *f, const NcclEdge *e)
                       r->ways.at[e->way].name, r->ways.at[e->way].gdr ? "/GDRDMA" : "");
 }
 
-static const NcclProcess *process_with(const NcclJob *job, bool (*has)(const NcclProcess *))
+/* The first process with the place at this offset, NULL. */
+static const NcclProcess *process_with(const NcclJob *job, size_t place)
 {
-    for (size_t i = 0; i < job->report.processes.len; i++)
-        if (has(&job->report.processes.at[i]))
-            return &job->report.processes.at[i];
+    for (size_t i = 0; i < job->report.processes.len; i++) {
+        const NcclProcess *p = &job->report.processes.at[i];
+        if (((const NcclPlace *)((const char *)p + place))->line)
+            return p;
+    }
     return NULL;
-}
-
-static bool has_ib(const NcclProcess *p)
-{
-    return p->ib_devices > 0;
-}
-
-static bool lacks_ib(const NcclProcess *p)
-{
-    return p->ib_missing;
-}
-
-static bool has_gdr_off(const NcclProcess *p)
-{
-    return p->gdr_off > 0;
-}
-
-static bool has_gdr_far(const NcclProcess *p)
-{
-    return p->gdr_far > 0;
-}
-
-static bool has_gdr_on(const NcclProcess *p)
-{
-    return p->gdr_on > 0;
-}
-
-static bool has_nvls(const NcclProcess *p)
-{
-    return p->nvls_available;
 }
 
 static const NcclTopology *topology_with(const NcclJob *job, bool links)
@@ -157,34 +128,41 @@ static const NcclTopology *topology_with(const NcclJob *job, bool links)
     return NULL;
 }
 
+/* A finding for which a variable that is set is the reason; its evidence. */
+static NcclFinding *blame_env(NcclJob *job, NcclRule rule, const NcclEnv *env, const char *detail)
+{
+    NcclFinding *f = nccl_add_finding(job, rule, detail);
+
+    nccl_add_evidence(job, f, env->place, "%s set by environment to %s", env->name, env->value);
+    return f;
+}
+
 static void check_socket(NcclJob *job, const Ways *w)
 {
-    const NcclProcess *p = process_with(job, has_ib);
+    const NcclProcess *p = process_with(job, offsetof(NcclProcess, ib_place));
     const NcclTopology *t = topology_with(job, false);
-    NcclPlace place;
-    NcclFinding *f = NULL;
+    const char *detail = nccl_printf(job, "%u connections over sockets", w->socket_count);
+    const NcclEnv *env;
+    NcclFinding *f;
 
     if (!w->socket)
         return;
-    if (nccl_has_env(job, "NCCL_IB_DISABLE", "1", &place)) {
-        f = nccl_add_findingf(job, NCCL_RULE_IB_DISABLED, "%u connections over sockets", w->socket_count);
-        nccl_add_evidence(job, f, place, "NCCL_IB_DISABLE set by environment to 1");
-    } else if (nccl_has_env(job, "NCCL_NET", "Socket", &place)) {
-        f = nccl_add_findingf(job, NCCL_RULE_SOCKET_FORCED, "%u connections over sockets", w->socket_count);
-        nccl_add_evidence(job, f, place, "NCCL_NET set by environment to Socket");
+    if ((env = nccl_find_env(job, "NCCL_IB_DISABLE", "1"))) {
+        f = blame_env(job, NCCL_RULE_IB_DISABLED, env, detail);
+    } else if ((env = nccl_find_env(job, "NCCL_NET", "Socket"))) {
+        f = blame_env(job, NCCL_RULE_SOCKET_FORCED, env, detail);
     } else if (p) {
-        f = nccl_add_findingf(job, NCCL_RULE_SOCKET_WITH_IB, "%u connections over sockets", w->socket_count);
+        f = nccl_add_finding(job, NCCL_RULE_SOCKET_WITH_IB, detail);
         nccl_add_evidence(job, f, p->ib_place, "%s: NET/IB : Using %s", p->host, p->ib);
     } else if (t) {
-        f = nccl_add_findingf(job, NCCL_RULE_TOPO_IB_UNUSED, "%u RDMA adapters, %u connections over sockets", t->nics,
-                              w->socket_count);
+        f = nccl_add_findingf(job, NCCL_RULE_TOPO_IB_UNUSED, "%u RDMA adapters, %s", t->nics, detail);
         nccl_add_evidence(job, f, (NcclPlace){t->input, 0}, "%u RDMA adapters", t->nics);
-    } else if ((p = process_with(job, lacks_ib))) {
-        f = nccl_add_findingf(job, NCCL_RULE_SOCKET_NO_IB, "%u connections over sockets", w->socket_count);
-        nccl_add_evidence(job, f, p->ib_place, "%s: NET/IB : No device found", p->host);
-    }
-    if (f)
-        add_edge_evidence(job, f, w->socket);
+    } else if ((p = process_with(job, offsetof(NcclProcess, ib_missing)))) {
+        f = nccl_add_finding(job, NCCL_RULE_SOCKET_NO_IB, detail);
+        nccl_add_evidence(job, f, p->ib_missing, "%s: NET/IB : No device found", p->host);
+    } else
+        return;
+    add_edge_evidence(job, f, w->socket);
 }
 
 static bool gdr_forbidden(const NcclEnv *env)
@@ -201,26 +179,24 @@ static bool any_distance(const char *level)
 /* All plain: why. */
 static NcclFinding *why_no_gdr(NcclJob *job, const Ways *w)
 {
-    const NcclProcess *p;
-    const NcclEnv *level = nccl_find_env(job, "NCCL_NET_GDR_LEVEL");
+    const NcclProcess *off = process_with(job, offsetof(NcclProcess, gdr_off)),
+                      *far = process_with(job, offsetof(NcclProcess, gdr_far)),
+                      *on = process_with(job, offsetof(NcclProcess, gdr_on));
+    const NcclEnv *level = nccl_find_env(job, "NCCL_NET_GDR_LEVEL", NULL);
+    const char *detail = nccl_printf(job, "%u connections", w->plain_count);
+    bool limited = level && far && !any_distance(level->value);
     NcclFinding *f;
 
-    if (gdr_forbidden(level)) {
-        f = nccl_add_findingf(job, NCCL_RULE_GDR_LEVEL, "%u connections", w->plain_count);
-        nccl_add_evidence(job, f, level->place, "NCCL_NET_GDR_LEVEL set by environment to %s", level->value);
-    } else if ((p = process_with(job, has_gdr_off))) {
-        f = nccl_add_findingf(job, NCCL_RULE_GDR_OFF, "%u connections", w->plain_count);
-        nccl_add_evidence(job, f, p->gdr_place, "%s: GPU Direct RDMA disabled for an adapter", p->host);
-    } else if ((p = process_with(job, has_gdr_far)) && level && !any_distance(level->value)) {
-        f = nccl_add_findingf(job, NCCL_RULE_GDR_LEVEL, "%u connections", w->plain_count);
-        nccl_add_evidence(job, f, level->place, "NCCL_NET_GDR_LEVEL set by environment to %s", level->value);
-        nccl_add_evidence(job, f, p->far_place, "%s: GPU Direct RDMA disabled by distance", p->host);
-    } else if (p) {
-        f = nccl_add_findingf(job, NCCL_RULE_GDR_FAR, "%u connections", w->plain_count);
-        nccl_add_evidence(job, f, p->far_place, "%s: GPU Direct RDMA disabled by distance", p->host);
-    } else
-        f = nccl_add_findingf(job, process_with(job, has_gdr_on) ? NCCL_RULE_GDR_UNUSED : NCCL_RULE_GDR_MISSING,
-                              "%u connections", w->plain_count);
+    if (gdr_forbidden(level) || (limited && !off))
+        f = blame_env(job, NCCL_RULE_GDR_LEVEL, level, detail);
+    else if (off)
+        f = nccl_add_finding(job, NCCL_RULE_GDR_OFF, detail);
+    else
+        f = nccl_add_finding(job, far ? NCCL_RULE_GDR_FAR : on ? NCCL_RULE_GDR_UNUSED : NCCL_RULE_GDR_MISSING, detail);
+    if (off && !gdr_forbidden(level))
+        nccl_add_evidence(job, f, off->gdr_off, "%s: GPU Direct RDMA disabled for an adapter", off->host);
+    else if (far && !gdr_forbidden(level))
+        nccl_add_evidence(job, f, far->gdr_far, "%s: GPU Direct RDMA disabled by distance", far->host);
     const NcclEdge *plain = w->plain_receive ? w->plain_receive : w->plain_send;
     if (strstr(job->report.ways.at[plain->way].name, "Libfabric"))
         f->setting = "FI_EFA_USE_DEVICE_RDMA=1, FI_PROVIDER=efa; nvidia-peermem or DMA-BUF";
@@ -271,29 +247,27 @@ static Unlinked gather_unlinked(const NcclJob *job, const Ways *w)
 
 static void check_host(NcclJob *job, const Ways *w)
 {
-    const NcclEnv *level = nccl_find_env(job, "NCCL_P2P_LEVEL");
+    const NcclEnv *level = nccl_find_env(job, "NCCL_P2P_LEVEL", NULL),
+                  *off = nccl_find_env(job, "NCCL_P2P_DISABLE", "1");
+    const char *detail = nccl_printf(job, "%u connections over shared memory", w->shm_count);
     const NcclEdge *edge = w->host_shm;
-    NcclPlace place;
     NcclFinding *f;
 
     if (!edge)
         return;
     const Unlinked u = gather_unlinked(job, w);
-    if (nccl_has_env(job, "NCCL_P2P_DISABLE", "1", &place)) {
-        f = nccl_add_findingf(job, NCCL_RULE_P2P_DISABLED, "%u connections over shared memory", w->shm_count);
-        nccl_add_evidence(job, f, place, "NCCL_P2P_DISABLE set by environment to 1");
-    } else if (level && !any_distance(level->value)) {
-        f = nccl_add_findingf(job, NCCL_RULE_P2P_LEVEL, "%u connections over shared memory", w->shm_count);
-        nccl_add_evidence(job, f, level->place, "NCCL_P2P_LEVEL set by environment to %s", level->value);
-    } else if (u.count) {
+    if (off)
+        f = blame_env(job, NCCL_RULE_P2P_DISABLED, off, detail);
+    else if (level && !any_distance(level->value))
+        f = blame_env(job, NCCL_RULE_P2P_LEVEL, level, detail);
+    else if (u.count) {
         f = nccl_add_findingf(job, NCCL_RULE_NVLINK_UNUSED,
                               "%u links in the topology, %u connections over shared memory", u.topology->links,
                               u.count);
         nccl_add_evidence(job, f, (NcclPlace){u.topology->input, 0}, "%u NVLinks or xGMI links", u.topology->links);
         edge = u.first;
     } else {
-        f = nccl_add_findingf(job, NCCL_RULE_SHM_IN_NODE, "%u connections over shared memory, %u direct", w->shm_count,
-                              w->p2p_count);
+        f = nccl_add_findingf(job, NCCL_RULE_SHM_IN_NODE, "%s, %u direct", detail, w->p2p_count);
         if (level)
             f->setting = "ACS and IOMMU off; nvidia-smi topo -p2p r"; /* the level allows all */
     }
@@ -302,95 +276,53 @@ static void check_host(NcclJob *job, const Ways *w)
 
 static void check_host_net(NcclJob *job, const Ways *w)
 {
-    NcclPlace place;
-    NcclFinding *f;
+    const char *detail = nccl_printf(job, "%u connections over the network within a node", w->host_net_count);
+    const NcclEnv *off = nccl_find_env(job, "NCCL_SHM_DISABLE", "1");
 
     if (!w->host_net)
         return;
-    if (nccl_has_env(job, "NCCL_SHM_DISABLE", "1", &place)) {
-        f = nccl_add_findingf(job, NCCL_RULE_SHM_DISABLED, "%u connections over the network within a node",
-                              w->host_net_count);
-        nccl_add_evidence(job, f, place, "NCCL_SHM_DISABLE set by environment to 1");
-    } else
-        f = nccl_add_findingf(job, NCCL_RULE_NET_IN_NODE, "%u connections over the network within a node",
-                              w->host_net_count);
+    NcclFinding *f = off ? blame_env(job, NCCL_RULE_SHM_DISABLED, off, detail)
+                         : nccl_add_finding(job, NCCL_RULE_NET_IN_NODE, detail);
     add_edge_evidence(job, f, w->host_net);
 }
 
 /* NCCL logs nothing about NVLS where it is off, so another process or the topology has to show it. */
 static void check_nvls(NcclJob *job)
 {
-    const NcclProcess *p = process_with(job, has_nvls);
-    NcclPlace place;
+    const NcclProcess *p = process_with(job, offsetof(NcclProcess, nvls_available));
+    const NcclEnv *off = nccl_find_env(job, "NCCL_NVLS_ENABLE", "0");
+    const NcclTopology *able = NULL;
 
-    if (!nccl_has_env(job, "NCCL_NVLS_ENABLE", "0", &place))
+    for (size_t i = 0; i < job->report.topologies.len && !able; i++)
+        able = job->report.topologies.at[i].nvls_able ? &job->report.topologies.at[i] : NULL;
+    if (!off || (!p && !able))
         return;
-    for (size_t i = 0; i < job->report.topologies.len && !p; i++) {
-        const NcclTopology *t = &job->report.topologies.at[i];
-        if (t->nvls_able) {
-            NcclFinding *f = nccl_add_finding(job, NCCL_RULE_NVLS_DISABLED, NULL);
-            nccl_add_evidence(job, f, place, "NCCL_NVLS_ENABLE set by environment to 0");
-            nccl_add_evidence(job, f, (NcclPlace){t->input, 0}, "GPUs of generation 9.0 or later behind NVSwitch");
-            return;
-        }
-    }
-    if (!p)
-        return;
-    NcclFinding *f = nccl_add_finding(job, NCCL_RULE_NVLS_DISABLED, NULL);
-    nccl_add_evidence(job, f, place, "NCCL_NVLS_ENABLE set by environment to 0");
-    nccl_add_evidence(job, f, p->nvls_place, "%s: NVLS multicast support is available", p->host);
+    NcclFinding *f = blame_env(job, NCCL_RULE_NVLS_DISABLED, off, NULL);
+    if (p)
+        nccl_add_evidence(job, f, p->nvls_available, "%s: NVLS multicast support is available", p->host);
+    else
+        nccl_add_evidence(job, f, (NcclPlace){able->input, 0}, "GPUs of generation 9.0 or later behind NVSwitch");
 }
 
-/* Adapters of a host that its edges name, and the channels of these edges, as bits. */
-typedef struct HostUse {
-    const char *host;
-    uint64_t used, channels;
-    unsigned listed;
-    uint32_t ranks;
-    NcclPlace place;
-} HostUse;
-
-typedef VEC(HostUse) HostUses;
-
-static void uses_done(HostUses *uses)
-{
-    vec_done(uses);
-}
-
-static HostUse *use_of(HostUses *uses, Map *by_host, const char *host)
-{
-    uint32_t index = nccl_unbox(map_get(by_host, host));
-
-    if (index == NCCL_NO_INDEX) {
-        HostUse use = {.host = host};
-        index = (uint32_t)uses->len;
-        vec_push(uses, use);
-        map_put(by_host, host, nccl_box(index));
-    }
-    return &uses->at[index];
-}
-
-static void gather_uses(const NcclJob *job, HostUses *uses, Map *by_host)
+static void gather_adapters(NcclJob *job)
 {
     const NcclReport *r = &job->report;
 
     for (size_t i = 0; i < r->processes.len; i++) {
-        HostUse *use = use_of(uses, by_host, r->processes.at[i].host);
-        if (r->processes.at[i].ib_devices > use->listed) {
-            use->listed = r->processes.at[i].ib_devices;
-            use->place = r->processes.at[i].ib_place;
+        const NcclProcess *p = &r->processes.at[i];
+        NcclHost *host = &job->hosts.at[p->host_index];
+        if (p->ib_devices > host->listed) {
+            host->listed = p->ib_devices;
+            host->listed_place = p->ib_place;
         }
     }
-    for (size_t i = 0; i < r->members.len; i++)
-        if (r->members.at[i].comm != NCCL_NO_INDEX && r->members.at[i].comm == r->world)
-            use_of(uses, by_host, r->processes.at[r->members.at[i].process].host)->ranks++;
     for (size_t i = 0; i < r->edges.len; i++) {
         const NcclEdge *e = &r->edges.at[i];
         const NcclWay *way = &r->ways.at[e->way];
         if (e->scope == NCCL_SCOPE_NET && way->via == NCCL_VIA_RDMA && way->device < 64) {
-            HostUse *use = use_of(uses, by_host, r->processes.at[r->members.at[e->member].process].host);
-            use->used |= 1ull << way->device;
-            use->channels |= e->channels;
+            NcclHost *host = nccl_host_of(job, &r->members.at[e->member]);
+            host->used |= 1ull << way->device;
+            host->channels |= e->channels;
         }
     }
 }
@@ -398,19 +330,14 @@ static void gather_uses(const NcclJob *job, HostUses *uses, Map *by_host)
 /* With fewer channels than adapters some have nothing to carry. */
 static void check_adapters(NcclJob *job)
 {
-    CLEANUP(uses_done) HostUses uses = {0};
-    CLEANUP(map_done) Map by_host;
-
-    map_init(&by_host);
-    gather_uses(job, &uses, &by_host);
-    for (size_t i = 0; i < uses.len; i++) {
-        const HostUse *use = &uses.at[i];
-        unsigned used = (unsigned)__builtin_popcountll(use->used);
-        if (used && used < use->listed && use->listed <= use->ranks && use->listed < 64 &&
-            (unsigned)__builtin_popcountll(use->channels) >= use->listed && use->used >> use->listed == 0)
-            nccl_add_evidence(job, nccl_add_finding(job, NCCL_RULE_IB_UNUSED, NULL), use->place,
-                              "%s: %u of %u adapters carry data for %u ranks", use->host, used, use->listed,
-                              use->ranks);
+    gather_adapters(job);
+    for (size_t i = 0; i < job->hosts.len; i++) {
+        const NcclHost *host = &job->hosts.at[i];
+        unsigned used = (unsigned)__builtin_popcountll(host->used);
+        if (used && used < host->listed && host->listed <= host->world && host->listed < 64 &&
+            (unsigned)__builtin_popcountll(host->channels) >= host->listed && host->used >> host->listed == 0)
+            nccl_report(job, NCCL_RULE_IB_UNUSED, host->listed_place, "%s: %u of %u adapters carry data for %u ranks",
+                        host->name, used, host->listed, host->world);
     }
 }
 
@@ -419,10 +346,9 @@ static void check_cross(NcclJob *job)
 {
     const NcclReport *r = &job->report;
     CLEANUP(map_done) Map sends;
-    NcclPlace place;
 
     map_init(&sends);
-    if (!nccl_has_env(job, "NCCL_CROSS_NIC", "1", &place))
+    if (!nccl_find_env(job, "NCCL_CROSS_NIC", "1"))
         return;
     for (int receive = 0; receive < 2; receive++)
         for (size_t i = 0; i < r->edges.len; i++) {
@@ -437,9 +363,9 @@ static void check_cross(NcclJob *job)
             }
             uint32_t send = nccl_unbox(map_getn(&sends, (const char *)key, sizeof key));
             if (send != NCCL_NO_INDEX && r->ways.at[r->edges.at[send].way].device != way->device)
-                nccl_add_evidence(job, nccl_add_finding(job, NCCL_RULE_CROSS_RAIL, NULL), e->place,
-                                  "rank %" PRId64 " sends on adapter %d, rank %" PRId64 " receives on adapter %d",
-                                  e->from, r->ways.at[r->edges.at[send].way].device, e->to, way->device);
+                nccl_report(job, NCCL_RULE_CROSS_RAIL, e->place,
+                            "rank %" PRId64 " sends on adapter %d, rank %" PRId64 " receives on adapter %d", e->from,
+                            r->ways.at[r->edges.at[send].way].device, e->to, way->device);
         }
 }
 
@@ -447,10 +373,7 @@ static bool is_virtual(const char *name)
 {
     static const char *const fronts[] = {"docker", "virbr", "veth", "br-", "cni", "flannel"};
 
-    for (size_t i = 0; i < ARRAY_LEN(fronts); i++)
-        if (strncmp(name, fronts[i], strlen(fronts[i])) == 0)
-            return true;
-    return strcmp(name, "lo") == 0;
+    return span_starts_any(span_of(name), fronts, ARRAY_LEN(fronts)) || strcmp(name, "lo") == 0;
 }
 
 static void check_interface(NcclJob *job)
@@ -460,10 +383,10 @@ static void check_interface(NcclJob *job)
 
     for (size_t i = 0; i < r->edges.len && !apart; i++)
         apart = r->edges.at[i].scope == NCCL_SCOPE_NET;
-    for (size_t i = 0; i < r->processes.len && (apart || r->hosts > 1); i++)
+    for (size_t i = 0; i < r->processes.len && (apart || job->hosts.len > 1); i++)
         if (is_virtual(r->processes.at[i].oob))
-            nccl_add_evidence(job, nccl_add_finding(job, NCCL_RULE_IFNAME, NULL), r->processes.at[i].oob_place,
-                              "%s: bootstrap uses %s", r->processes.at[i].host, r->processes.at[i].oob);
+            nccl_report(job, NCCL_RULE_IFNAME, r->processes.at[i].oob_place, "%s: bootstrap uses %s",
+                        r->processes.at[i].host, r->processes.at[i].oob);
 }
 
 void nccl_check_ways(NcclJob *job)
@@ -472,7 +395,6 @@ void nccl_check_ways(NcclJob *job)
     Ways ways;
 
     map_init(&seen);
-    job->report.hosts = (uint32_t)job->host_known.len;
     sum_up_classes(job, &seen);
     gather_ways(job, &ways);
     check_socket(job, &ways);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON inputs: results of nccl-tests (-J), or a dump of PyTorch's flight recorder with its process groups and calls,
  * kept in few bytes each. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -13,9 +13,19 @@
 
 enum { GROUP_RANKS_MAX = 1 << 20, TEXT_MAX = 480, FRAMES_MAX = 3, KEY_MAX = 1100 };
 
+static Span span_of_json(const json_t *value)
+{
+    return json_is_string(value) ? (Span){json_string_value(value), json_string_length(value)} : span_of("");
+}
+
+static Span text_of(const json_t *object, const char *key)
+{
+    return span_of_json(json_object_get(object, key));
+}
+
 static const char *word_of(NcclJob *job, const json_t *value)
 {
-    return json_is_string(value) ? nccl_intern(job, (Span){json_string_value(value), json_string_length(value)}) : "";
+    return nccl_intern(job, span_of_json(value));
 }
 
 static int64_t int_or(const json_t *value, int64_t other)
@@ -23,9 +33,16 @@ static int64_t int_or(const json_t *value, int64_t other)
     return json_is_integer(value) ? json_integer_value(value) : other;
 }
 
-static bool is_digit(char c)
+static int64_t int_of(const json_t *object, const char *key, int64_t other)
 {
-    return c >= '0' && c <= '9';
+    return int_or(json_object_get(object, key), other);
+}
+
+static double number_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+
+    return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
 /* "rank" and a number behind it: nccl_trace_rank_3, rank-3.2026-01-05.json. */
@@ -37,7 +54,7 @@ static bool rank_by_word(Span s, int64_t *ret)
         Span at = s;
         while (at.len && strchr("_-=.", at.at[0]))
             at = span_from(at, 1);
-        if (at.len && is_digit(at.at[0]))
+        if (at.len && isdigit((unsigned char)at.at[0]))
             found |= span_i64(&at, ret);
     }
     return found && *ret < GROUP_RANKS_MAX;
@@ -58,10 +75,10 @@ static bool rank_of_name(const char *name, int64_t *ret)
         if (s.len > strlen(endings[i]) && span_is(span_from(s, s.len - strlen(endings[i])), endings[i]))
             s.len -= strlen(endings[i]);
     size_t end = s.len;
-    while (end > 0 && !is_digit(s.at[end - 1]))
+    while (end > 0 && !isdigit((unsigned char)s.at[end - 1]))
         end--;
     size_t begin = end;
-    while (begin > 0 && is_digit(s.at[begin - 1]))
+    while (begin > 0 && isdigit((unsigned char)s.at[begin - 1]))
         begin--;
     Span digits = span_cut(s, begin, end);
     return span_i64(&digits, ret) && *ret < GROUP_RANKS_MAX;
@@ -70,31 +87,20 @@ static bool rank_of_name(const char *name, int64_t *ret)
 /* Ranks of "[0, 1, 2]" or of a list. */
 static size_t read_ranks(NcclJob *job, const json_t *value, int64_t **ret)
 {
-    size_t count = 0, cap = json_is_array(value)    ? json_array_size(value)
-                            : json_is_string(value) ? json_string_length(value) / 2 + 1
-                                                    : 0;
+    CLEANUP(ranks_done) Ranks ranks = {0};
+    Span s = span_of_json(value);
     int64_t rank;
 
-    if (cap == 0 || cap > GROUP_RANKS_MAX * 4)
-        return 0;
-    int64_t *ranks = malloc(cap * sizeof *ranks);
-    if (!ranks)
-        abort();
-    for (size_t i = 0; i < json_array_size(value); i++)
+    for (size_t i = 0; i < json_array_size(value) && ranks.len < GROUP_RANKS_MAX; i++)
         if ((rank = int_or(json_array_get(value, i), -1)) >= 0 && rank < GROUP_RANKS_MAX)
-            ranks[count++] = rank;
-    if (json_is_string(value)) {
-        Span s = {json_string_value(value), json_string_length(value)};
-        while (s.len && count < cap) {
-            if (!span_i64(&s, &rank))
-                s = span_from(s, 1);
-            else if (rank >= 0 && rank < GROUP_RANKS_MAX)
-                ranks[count++] = rank;
-        }
-    }
-    *ret = count ? arena_memdup(&job->arena, ranks, count * sizeof *ranks) : NULL;
-    free(ranks);
-    return count;
+            vec_push(&ranks, rank);
+    while (s.len && ranks.len < GROUP_RANKS_MAX)
+        if (!span_i64(&s, &rank))
+            s = span_from(s, 1);
+        else if (rank >= 0 && rank < GROUP_RANKS_MAX)
+            vec_push(&ranks, rank);
+    *ret = ranks.len ? arena_memdup(&job->arena, ranks.at, ranks.len * sizeof *ranks.at) : NULL;
+    return ranks.len;
 }
 
 /* Groups of one name but other members are other groups: each rank counts its own. */
@@ -102,21 +108,15 @@ static uint32_t group_of(NcclJob *job, const char *name, const char *desc, const
 {
     char key[KEY_MAX];
     int64_t *ranks = NULL;
-    char list[256] = "";
     const char *text = "";
-
-    if (json_is_string(members))
-        snprintf(list, sizeof list, "%s", json_string_value(members));
-    int len = snprintf(key, sizeof key, "%s|%s|%" PRIu64, name, list,
-                       json_is_string(members) ? map_hash(json_string_value(members), json_string_length(members), 0)
-                                               : json_array_size(members));
+    Span list = span_of_json(members);
+    int len = snprintf(key, sizeof key, "%s|%.255s|%" PRIu64, name, list.at,
+                       list.len ? map_hash(list.at, list.len, 0) : json_array_size(members));
     uint32_t index = nccl_unbox(map_getn(&job->group_by_key, key, (size_t)len));
     if (index != NCCL_NO_INDEX)
         return index;
-    if (job->report.groups.len >= NCCL_COMMS_MAX) {
-        job->report.left_out++;
+    if (!nccl_has_room(job, job->report.groups.len, NCCL_COMMS_MAX))
         return NCCL_NO_INDEX;
-    }
     size_t count = read_ranks(job, members, &ranks);
     if (count)
         text = nccl_print_ranks(job, ranks, count);
@@ -128,11 +128,7 @@ static uint32_t group_of(NcclJob *job, const char *name, const char *desc, const
                        .seq = NCCL_UNKNOWN,
                        .last_completed = NCCL_UNKNOWN,
                        .op = "",
-                       .behind = "",
-                       .scheduled = "",
-                       .started = "",
-                       .completed = "",
-                       .missing = "",
+                       .ranks_by = {"", "", "", "", ""},
                        .finding = "",
                        .waits_for = ""};
     index = (uint32_t)job->report.groups.len;
@@ -217,23 +213,21 @@ static const char *frames_of(NcclJob *job, const json_t *frames)
             continue;
         if (strstr(json_string_value(file), "/torch/") && i + 1 < json_array_size(frames))
             continue;
-        str_addf(&text, "%s%s:%" PRId64 " %s", told++ ? " < " : "", json_string_value(file),
-                 int_or(json_object_get(frame, "line"), 0), json_is_string(name) ? json_string_value(name) : "");
+        str_addf(&text, "%s%s:%" PRId64 " %s", told++ ? " < " : "", json_string_value(file), int_of(frame, "line", 0),
+                 json_is_string(name) ? json_string_value(name) : "");
     }
     return nccl_intern(job, (Span){text.text, text.len});
 }
 
 static NcclState state_of(const json_t *entry)
 {
-    const json_t *state = json_object_get(entry, "state");
-    const char *text = json_is_string(state) ? json_string_value(state) : "";
+    const Span state = text_of(entry, "state");
 
-    if (strcmp(text, "completed") == 0 || json_is_true(json_object_get(entry, "retired")) ||
-        int_or(json_object_get(entry, "time_discovered_completed_ns"), 0) > 0)
+    if (span_is(state, "completed") || json_is_true(json_object_get(entry, "retired")) ||
+        int_of(entry, "time_discovered_completed_ns", 0) > 0)
         return NCCL_COMPLETED;
-    return strcmp(text, "started") == 0 || int_or(json_object_get(entry, "time_discovered_started_ns"), 0) > 0
-               ? NCCL_STARTED
-               : NCCL_SCHEDULED;
+    return span_is(state, "started") || int_of(entry, "time_discovered_started_ns", 0) > 0 ? NCCL_STARTED
+                                                                                           : NCCL_SCHEDULED;
 }
 
 static void read_group_name(NcclJob *job, const json_t *entry, const char **ret_name, const char **ret_desc)
@@ -255,8 +249,7 @@ static const json_t *config_of(json_t *config, const char *name)
     const json_t *found = json_object_get(config, name);
 
     for (void *at = found ? NULL : json_object_iter(config); at; at = json_object_iter_next(config, at)) {
-        const json_t *own = json_object_get(json_object_iter_value(at), "name");
-        if (json_is_string(own) && strcmp(json_string_value(own), name) == 0)
+        if (name[0] && span_is(text_of(json_object_iter_value(at), "name"), name))
             return json_object_iter_value(at);
     }
     return found;
@@ -265,31 +258,28 @@ static const json_t *config_of(json_t *config, const char *name)
 static void read_entry(NcclJob *job, uint32_t dump, json_t *config, const json_t *entry)
 {
     const char *name, *desc;
-    const json_t *members = NULL;
 
     if (!json_is_object(entry))
         return;
-    if (job->report.calls.len >= NCCL_CALLS_MAX) {
-        job->report.left_out++;
+    if (!nccl_has_room(job, job->report.calls.len, NCCL_CALLS_MAX))
         return;
-    }
     read_group_name(job, entry, &name, &desc);
-    members = json_object_get(config_of(config, name), "ranks");
-    const json_t *op = json_object_get(entry, "profiling_name"), *seq = json_object_get(entry, "collective_seq_id");
+    const json_t *members = json_object_get(config_of(config, name), "ranks");
+    const json_t *seq = json_object_get(entry, "collective_seq_id");
     NcclCall call = {.dump = dump,
                      .group = group_of(job, name, desc, members),
-                     .record = int_or(json_object_get(entry, "record_id"), 0),
+                     .record = int_of(entry, "record_id", 0),
                      .seq = int_or(seq ? seq : json_object_get(entry, "seq_id"), NCCL_UNKNOWN),
                      .state = state_of(entry),
-                     .created_ns = int_or(json_object_get(entry, "time_created_ns"), 0)};
-    Span op_text = json_is_string(op) ? span_of(json_string_value(op)) : span_of("");
+                     .created_ns = int_of(entry, "time_created_ns", 0)};
+    Span op_text = text_of(entry, "profiling_name");
     span_skip(&op_text, "nccl:");
     call.op = nccl_intern(job, op_text);
     call.p2p = json_is_true(json_object_get(entry, "is_p2p")) || span_starts(op_text, "send ") ||
                span_starts(op_text, "recv ");
     if (call.p2p)
-        call.seq = int_or(json_object_get(entry, "p2p_seq_id"), call.seq);
-    call.timed = call.state == NCCL_STARTED || int_or(json_object_get(entry, "time_discovered_started_ns"), 0) > 0;
+        call.seq = int_of(entry, "p2p_seq_id", call.seq);
+    call.timed = call.state == NCCL_STARTED || int_of(entry, "time_discovered_started_ns", 0) > 0;
     call.sizes = sizes_of(job, entry, &call);
     call.dtypes = dtypes_of(job, entry);
     call.frames = frames_of(job, json_object_get(entry, "frames"));
@@ -309,15 +299,14 @@ static void read_status(NcclJob *job, uint32_t dump, json_t *config, json_t *sta
     for (void *at = json_object_iter(names); at; at = json_object_iter_next(names, at)) {
         const char *name = json_object_iter_key(at);
         const json_t *of = json_object_get(status, name), *c = json_object_get(config, name);
-        const json_t *own = json_object_get(c, "name");
-        if (json_is_string(own) && json_string_length(own))
-            name = json_string_value(own); /* as the calls have it */
+        if (text_of(c, "name").len)
+            name = text_of(c, "name").at; /* as the calls have it */
         uint32_t index = group_of(job, nccl_intern_text(job, name), word_of(job, json_object_get(c, "desc")),
                                   json_object_get(c, "ranks"));
         NcclStatus s = {.dump = dump,
                         .group = index,
-                        .enqueued = int_or(json_object_get(of, "last_enqueued_collective"), NCCL_UNKNOWN),
-                        .completed = int_or(json_object_get(of, "last_completed_collective"), NCCL_UNKNOWN)};
+                        .enqueued = int_of(of, "last_enqueued_collective", NCCL_UNKNOWN),
+                        .completed = int_of(of, "last_completed_collective", NCCL_UNKNOWN)};
         if (index != NCCL_NO_INDEX && job->statuses.len < NCCL_CALLS_MAX)
             vec_push(&job->statuses, s);
     }
@@ -342,27 +331,6 @@ void nccl_read_flight(NcclJob *job, const json_t *top)
     if (json_is_object(config) || json_is_object(status))
         read_status(job, index, json_is_object(config) ? config : NULL, status);
     nccl_input(job)->used++;
-}
-
-static Span text_of(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-
-    return json_is_string(value) ? (Span){json_string_value(value), json_string_length(value)} : span_of("");
-}
-
-static int64_t int_of(const json_t *object, const char *key, int64_t other)
-{
-    const json_t *value = json_object_get(object, key);
-
-    return json_is_integer(value) ? json_integer_value(value) : other;
-}
-
-static double number_of(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-
-    return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
 static NcclFigure figure_of(const json_t *object)
@@ -413,9 +381,7 @@ static void read_bench(NcclJob *job, const json_t *top)
     if (!bench)
         return;
     bench->place = bench->average_place = bench->bounds_place = (NcclPlace){job->input, 0};
-    const json_t *program = json_array_get(json_object_get(top, "args"), 0);
-    if (json_is_string(program))
-        bench->name = nccl_read_bench_name(job, (Span){json_string_value(program), json_string_length(program)});
+    bench->name = nccl_read_bench_name(job, span_of_json(json_array_get(json_object_get(top, "args"), 0)));
     read_config(job, json_object_get(top, "config"), bench);
     json_array_foreach(results, i, row)
     {

@@ -3,6 +3,7 @@
 #include "engine/nccl/job.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,12 @@
 NcclInput *nccl_input(NcclJob *job)
 {
     return &job->report.inputs.at[job->input];
+}
+
+bool nccl_has_room(NcclJob *job, size_t len, size_t max)
+{
+    job->report.left_out += len >= max;
+    return len < max;
 }
 
 /* Bytes of the UTF-8 character at `s`, 0 for a byte that must not be shown. */
@@ -61,10 +68,8 @@ const char *nccl_intern(NcclJob *job, Span text)
     char *known = map_getn(&job->words, room, len);
     if (known)
         return known;
-    if (job->words.len >= NCCL_WORDS_MAX) {
-        job->report.left_out++;
+    if (!nccl_has_room(job, job->words.len, NCCL_WORDS_MAX))
         return "";
-    }
     known = arena_strndup(&job->arena, room, len);
     map_putn(&job->words, known, len, known);
     return known;
@@ -210,6 +215,19 @@ uint32_t nccl_find_process(const NcclJob *job, Span host, uint64_t pid)
     return nccl_unbox(map_getn(&job->process_by_key, key, len));
 }
 
+static uint32_t add_host(NcclJob *job, Span name)
+{
+    uint32_t index = nccl_unbox(map_getn(&job->host_by_name, name.at, name.len));
+
+    if (index == NCCL_NO_INDEX) {
+        NcclHost host = {.name = nccl_intern(job, name), .local_ranks = NCCL_UNKNOWN, .lowest = INT64_MAX};
+        index = (uint32_t)job->hosts.len;
+        vec_push(&job->hosts, host);
+        map_putn(&job->host_by_name, name.at, name.len, nccl_box(index));
+    }
+    return index;
+}
+
 uint32_t nccl_add_process(NcclJob *job, Span host, uint64_t pid)
 {
     char key[PROCESS_KEY_MAX];
@@ -219,12 +237,12 @@ uint32_t nccl_add_process(NcclJob *job, Span host, uint64_t pid)
         job->report.processes.at[index].input = job->input;
         return index;
     }
-    if (job->report.processes.len >= NCCL_PROCESSES_MAX) {
-        job->report.left_out++;
+    if (!nccl_has_room(job, job->report.processes.len, NCCL_PROCESSES_MAX))
         return NCCL_NO_INDEX;
-    }
     index = (uint32_t)job->report.processes.len;
-    NcclProcess process = {.host = nccl_intern(job, host),
+    uint32_t host_index = add_host(job, host);
+    NcclProcess process = {.host = job->hosts.at[host_index].name,
+                           .host_index = host_index,
                            .pid = pid,
                            .input = job->input,
                            .version = "",
@@ -235,25 +253,24 @@ uint32_t nccl_add_process(NcclJob *job, Span host, uint64_t pid)
                            .ib = ""};
     vec_push(&job->report.processes, process);
     map_putn(&job->process_by_key, key, process_key(key, host, pid), nccl_box(index));
-    map_putn(&job->host_known, host.at, host.len, nccl_box(0));
     return index;
 }
 
-static uint64_t thread_key(uint32_t process, uint64_t tid)
+static uint64_t thread_key(const NcclJob *job)
 {
-    return (uint64_t)process << THREAD_BITS | (tid & ((1ull << THREAD_BITS) - 1));
+    return (uint64_t)job->from.process << THREAD_BITS | (job->from.tid & ((1ull << THREAD_BITS) - 1));
 }
 
 /* Devices share the map of threads; no thread has such a number. */
-static uint64_t device_key(uint32_t process, int dev)
+static uint64_t device_key(const NcclJob *job)
 {
-    return 1ull << 63 | (uint64_t)process << THREAD_BITS | (uint32_t)dev;
+    return 1ull << 63 | (uint64_t)job->from.process << THREAD_BITS | (uint32_t)job->from.dev;
 }
 
-uint32_t nccl_new_member(NcclJob *job, uint32_t process)
+uint32_t nccl_new_member(NcclJob *job)
 {
     NcclMember member = {.comm = NCCL_NO_INDEX,
-                         .process = process,
+                         .process = job->from.process,
                          .rank = NCCL_UNKNOWN,
                          .cuda_dev = NCCL_UNKNOWN,
                          .nvml_dev = NCCL_UNKNOWN,
@@ -264,44 +281,43 @@ uint32_t nccl_new_member(NcclJob *job, uint32_t process)
                          .coll_channels = NCCL_UNKNOWN,
                          .nvls_channels = NCCL_UNKNOWN,
                          .p2p_channels = NCCL_UNKNOWN,
-                         .init_s = NCCL_UNKNOWN,
+                         .init_s = NAN,
+                         .init_part_s = NAN,
                          .init_part = "",
                          .op_count = NCCL_UNKNOWN,
                          .op = ""};
 
-    if (job->report.members.len >= NCCL_MEMBERS_MAX) {
-        job->report.left_out++;
+    if (!nccl_has_room(job, job->report.members.len, NCCL_MEMBERS_MAX))
         return NCCL_NO_INDEX;
-    }
     vec_push(&job->report.members, member);
     return (uint32_t)job->report.members.len - 1;
 }
 
-void nccl_set_member(NcclJob *job, uint32_t process, uint64_t tid, int dev, uint32_t member)
+void nccl_set_member(NcclJob *job, uint32_t member)
 {
-    map_u64_put(&job->member_by_thread, thread_key(process, tid), nccl_box(member));
-    if (dev >= 0)
-        map_u64_put(&job->member_by_thread, device_key(process, dev), nccl_box(member));
+    map_u64_put(&job->member_by_thread, thread_key(job), nccl_box(member));
+    if (job->from.dev >= 0)
+        map_u64_put(&job->member_by_thread, device_key(job), nccl_box(member));
 }
 
-uint32_t nccl_find_member(const NcclJob *job, uint32_t process, uint64_t tid, int dev)
+uint32_t nccl_find_member(const NcclJob *job)
 {
-    uint32_t member = nccl_unbox(map_u64_get(&job->member_by_thread, thread_key(process, tid)));
+    uint32_t member = nccl_unbox(map_u64_get(&job->member_by_thread, thread_key(job)));
 
-    if (member == NCCL_NO_INDEX && dev >= 0)
-        member = nccl_unbox(map_u64_get(&job->member_by_thread, device_key(process, dev)));
+    if (member == NCCL_NO_INDEX && job->from.dev >= 0)
+        member = nccl_unbox(map_u64_get(&job->member_by_thread, device_key(job)));
     return member;
 }
 
-uint32_t nccl_add_member(NcclJob *job, uint32_t process, uint64_t tid, int dev)
+uint32_t nccl_add_member(NcclJob *job)
 {
-    if (process == NCCL_NO_INDEX)
+    if (job->from.process == NCCL_NO_INDEX)
         return NCCL_NO_INDEX;
-    uint32_t member = nccl_find_member(job, process, tid, dev);
+    uint32_t member = nccl_find_member(job);
     if (member == NCCL_NO_INDEX) {
-        member = nccl_new_member(job, process);
+        member = nccl_new_member(job);
         if (member != NCCL_NO_INDEX)
-            nccl_set_member(job, process, tid, dev, member);
+            nccl_set_member(job, member);
     }
     return member;
 }

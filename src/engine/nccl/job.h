@@ -12,7 +12,7 @@
 #include "engine/nccl/nccl.h"
 #include "engine/nccl/span.h"
 
-/* What an input may make a job hold. Beyond it things are counted in left_out. */
+/* What an input may make a job hold. Beyond it things are counted in left_out (nccl_has_room). */
 enum {
     NCCL_INPUTS_MAX = 65536,
     NCCL_PROCESSES_MAX = 65536,
@@ -38,6 +38,13 @@ enum {
 
 CLEANUP_POINTER(json_t, json_decref);
 
+typedef VEC(int64_t) Ranks;
+
+static inline void ranks_done(Ranks *ranks)
+{
+    vec_done(ranks);
+}
+
 typedef enum NcclRule {
 #define NCCL_RULE(name, severity, id, title, setting, advice) NCCL_RULE_##name,
 #include "engine/nccl/rule.def"
@@ -52,6 +59,19 @@ typedef struct NcclEnv {
     NcclPlace place;
 } NcclEnv;
 
+/* A node by the log. */
+typedef struct NcclHost {
+    const char *name;            /* interned */
+    uint32_t world;              /* ranks of the world that were seen here */
+    int64_t local_ranks, lowest; /* ranks of the world that are here; the lowest that was seen */
+    uint32_t counted;            /* the last communicator whose nodes were counted, + 1 */
+    unsigned listed;             /* adapters that a process lists */
+    NcclPlace listed_place;
+    uint64_t used, channels; /* adapters that edges name, and the channels of these edges, as bits */
+    uint32_t gpus, known;    /* GPUs that ranks use; those of them in the current topology */
+    bool taken;              /* a topology is compared with it */
+} NcclHost;
+
 /* An adapter as a log with NCCL_DEBUG_SUBSYS=NET describes it. */
 typedef struct NcclAdapter {
     const char *host, *name; /* interned */
@@ -63,7 +83,7 @@ typedef struct NcclAdapter {
 /* A watchdog's line. */
 typedef struct NcclTimeout {
     const char *group, *op; /* interned */
-    int64_t rank, seq, numel_in, numel_out, ran_ms, last_enqueued, last_completed;
+    int64_t rank, seq, numel_in, ran_ms, last_enqueued, last_completed;
     NcclPlace place;
 } NcclTimeout;
 
@@ -102,23 +122,11 @@ typedef struct NcclTopoReader NcclTopoReader;
 
 /* Columns of a table of nccl-tests. */
 enum { BENCH_COLUMNS_MAX = 40, BENCH_WORDS_MAX = BENCH_COLUMNS_MAX + 8 };
-typedef enum BenchColumn {
-    BENCH_SIZE,
-    BENCH_COUNT,
-    BENCH_TYPE,
-    BENCH_REDOP,
-    BENCH_ROOT,
-    BENCH_TIME,
-    BENCH_ALG,
-    BENCH_BUS,
-    BENCH_WRONG,
-    BENCH_ERROR,
-    BENCH_OTHER,
-} BenchColumn;
+typedef struct BenchColumn BenchColumn;
 
 typedef struct BenchReader {
     bool open; /* benches' last one belongs to this input and is not concluded */
-    BenchColumn columns[BENCH_COLUMNS_MAX];
+    const BenchColumn *columns[BENCH_COLUMNS_MAX];
     size_t count;
     const char *hosts[64]; /* of "# Rank" lines */
     size_t host_count;
@@ -136,11 +144,12 @@ struct NcclJob {
     Map signatures;     /* comm -> NcclSignature[NCCL_CALLS_KEPT] */
     Map group_by_key;
     Map way_by_key;
-    Map host_known;
+    Map host_by_name;   /* text -> host + 1 */
     Map adapter_known;  /* "host name" */
     Map member_by_rank; /* made by nccl_check_comms */
     Map gpu_by_bus;     /* of each topology; made by nccl_index_gpus */
     uint32_t *by_comm, *comm_first;
+    VEC(NcclHost) hosts; /* by the first line of each */
     VEC(NcclEnv) env;
     VEC(NcclTimeout) timeouts;
     VEC(NcclAdapter) adapters; /* each once per host */
@@ -154,9 +163,14 @@ struct NcclJob {
     bool reading, decided;
     Str head; /* its first bytes, until its kind is decided */
     Str line; /* an unfinished line, or all of a JSON or pickle */
-    bool line_long;
     uint64_t line_number;
     bool cut; /* the message being read was cut off by another one on the same line */
+    struct {
+        uint32_t process; /* NCCL_NO_INDEX: unknown */
+        uint64_t tid;
+        int dev;
+        bool warn;
+    } from; /* who wrote the message being read */
     Str scratch;
     Str bare; /* a line without its colours */
     NcclTopoReader *topo;
@@ -184,7 +198,14 @@ static inline NcclPlace nccl_current_place(const NcclJob *job)
     return (NcclPlace){job->input, job->line_number};
 }
 
+static inline NcclHost *nccl_host_of(const NcclJob *job, const NcclMember *m)
+{
+    return &job->hosts.at[job->report.processes.at[m->process].host_index];
+}
+
 NcclInput *nccl_input(NcclJob *job);
+/* Whether a list of `len` may grow; if not, what does not fit is counted in left_out. */
+bool nccl_has_room(NcclJob *job, size_t len, size_t max);
 
 /* The text, clean and cut to NCCL_WORD_MAX, one address per text. */
 const char *nccl_intern(NcclJob *job, Span text);
@@ -200,6 +221,9 @@ NcclFinding *nccl_add_finding(NcclJob *job, NcclRule rule, const char *detail);
 NcclFinding *nccl_add_findingf(NcclJob *job, NcclRule rule, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* One more case: counted, and kept while there is room. */
 void nccl_add_evidence(NcclJob *job, NcclFinding *finding, NcclPlace place, const char *fmt, ...) PRINTF_LIKE(4, 5);
+/* The same for a rule that has one finding, without detail. */
+#define nccl_report(job, rule, place, ...)                                                                             \
+    nccl_add_evidence((job), nccl_add_finding((job), (rule), NULL), (place), __VA_ARGS__)
 
 /* Readers. A line has no line end. */
 void nccl_read_line(NcclJob *job, Span line);
@@ -207,25 +231,26 @@ void nccl_read_line(NcclJob *job, Span line);
 bool nccl_is_wrapped(Span text);
 void nccl_end_banner(NcclJob *job); /* gives the input's version to the process that printed it */
 bool nccl_read_bench_line(NcclJob *job, Span line);
-bool nccl_read_fault_line(NcclJob *job, uint32_t process, int dev, bool warn, Span line); /* false: nothing known */
+bool nccl_read_fault_line(NcclJob *job, Span line); /* false: nothing known */
 bool nccl_read_watchdog_line(NcclJob *job, Span line);
 void nccl_end_bench(NcclJob *job);
 
 /* Log: processes, ranks, and lines. */
 uint32_t nccl_add_process(NcclJob *job, Span host, uint64_t pid); /* NCCL_NO_INDEX over the cap */
 uint32_t nccl_find_process(const NcclJob *job, Span host, uint64_t pid);
-/* The rank that a thread, or else a device, of a process has begun: made where missing; NCCL_NO_INDEX; begun. */
-uint32_t nccl_add_member(NcclJob *job, uint32_t process, uint64_t tid, int dev);
-uint32_t nccl_find_member(const NcclJob *job, uint32_t process, uint64_t tid, int dev);
-uint32_t nccl_new_member(NcclJob *job, uint32_t process);
-void nccl_set_member(NcclJob *job, uint32_t process, uint64_t tid, int dev, uint32_t member);
-bool nccl_read_comm_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message);
-bool nccl_read_call_line(NcclJob *job, uint32_t process, Span message);
-bool nccl_read_edge_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message);
-bool nccl_read_shape_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message);
+/* The rank that the thread, or else the device, of the message being read has begun: made where missing; NCCL_NO_INDEX;
+ * begun. */
+uint32_t nccl_add_member(NcclJob *job);
+uint32_t nccl_find_member(const NcclJob *job);
+uint32_t nccl_new_member(NcclJob *job);
+void nccl_set_member(NcclJob *job, uint32_t member);
+bool nccl_read_comm_line(NcclJob *job, Span message);
+bool nccl_read_call_line(NcclJob *job, Span message);
+bool nccl_read_edge_line(NcclJob *job, Span message);
+bool nccl_read_shape_line(NcclJob *job, Span message);
 void nccl_apply_early_lines(NcclJob *job); /* after the last line: those that had to wait */
-bool nccl_read_env_line(NcclJob *job, uint32_t process, Span message);
-bool nccl_read_net_line(NcclJob *job, uint32_t process, Span message);
+bool nccl_read_env_line(NcclJob *job, Span message);
+bool nccl_read_net_line(NcclJob *job, Span message);
 /* The next adapter's name in "[0]mlx5_0:1/IB [1]={[1] mlx5_1:1/IB, [2] mlx5_2:1/IB}"; false at the end. */
 bool nccl_next_adapter(Span *list, Span *ret_name);
 
@@ -266,5 +291,5 @@ typedef enum NcclTie { NCCL_TIE_UNKNOWN, NCCL_TIE_NONE, NCCL_TIE_LINKED } NcclTi
 NcclTie nccl_find_edge_tie(const NcclJob *job, const NcclEdge *edge, const NcclTopology **ret_topology);
 /* The other rank of an edge, NULL where it was not seen. */
 const NcclMember *nccl_find_edge_peer(const NcclJob *job, const NcclEdge *edge);
-bool nccl_has_env(const NcclJob *job, const char *name, const char *value, NcclPlace *ret_place);
-const NcclEnv *nccl_find_env(const NcclJob *job, const char *name);
+/* A process's variable of this name and value (NULL: any), NULL. */
+const NcclEnv *nccl_find_env(const NcclJob *job, const char *name, const char *value);

@@ -7,73 +7,33 @@
  *     host:pid:tid [device] NCCL INFO message
  *     host:pid:tid [device] file:line (function) NCCL WARN message
  */
+#include <ctype.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/utf8.h"
 #include "engine/nccl/job.h"
 
-/* Behind the quote that opens the text of an engine's line: {"log":"...", {"stream":"stdout","message": "..." */
-static bool skip_to_text(Span *s)
+/* The text of an engine's line: {"log":"...", {"stream":"stdout","message": "..."; NULL. Owned by *ret_line. */
+static const json_t *unwrap_json(Span line, json_t **ret_line)
 {
-    static const char *const keys[] = {"\"log\"", "\"message\"", "\"msg\"", "\"MESSAGE\""};
+    static const char *const keys[] = {"log", "message", "msg", "MESSAGE"};
+    const json_t *text = NULL;
 
-    for (size_t i = 0; i < ARRAY_LEN(keys) && span_starts(*s, "{"); i++) {
-        Span at = *s;
-        if (span_after(&at, keys[i]) && span_next(&at, ":") && span_next(&at, "\"")) {
-            *s = at;
-            return true;
-        }
-    }
-    return false;
+    *ret_line =
+        span_starts(line, "{") ? json_loadb(line.at, line.len, JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL, NULL) : NULL;
+    for (size_t i = 0; i < ARRAY_LEN(keys) && !json_is_string(text); i++)
+        text = json_object_get(*ret_line, keys[i]);
+    return json_is_string(text) ? text : NULL;
 }
 
 bool nccl_is_wrapped(Span text)
 {
-    Span line = span_until(&text, '\n'), inside = line;
+    Span line = span_trim(span_until(&text, '\n'));
+    CLEANUP(json_decref_at) json_t *object = NULL;
 
-    if (!skip_to_text(&inside))
-        return false;
-    line = span_trim(line);
     span_blanks(&text);
-    return span_starts(line, "{\"log\"") || (line.at[line.len - 1] == '}' && (text.len == 0 || text.at[0] == '{'));
-}
-
-/* The escape behind a backslash, as text. Line ends become blanks, so that one line stays one. */
-static void unescape_json(Str *out, Span *s)
-{
-    static const char from[] = "nrtbf", to[] = "     ";
-    char letter = s->at[0], bytes[UTF8_MAX];
-    const char *found = letter ? strchr(from, letter) : NULL;
-    uint64_t c;
-
-    *s = span_from(*s, 1);
-    if (letter == 'u' && s->len >= 4) {
-        Span digits = span_cut(*s, 0, 4);
-        if (span_hex(&digits, &c) && digits.len == 0) {
-            *s = span_from(*s, 4);
-            if (c && (c < 0xd800 || c > 0xdfff))
-                str_addn(out, bytes, utf8_write(bytes, (uint32_t)c));
-            else
-                str_addc(out, '?');
-            return;
-        }
-    }
-    str_addc(out, found ? to[found - from] : letter);
-}
-
-static void unwrap_json(Str *out, Span s)
-{
-    while (s.len && s.at[0] != '"') {
-        size_t n = 0;
-        while (n < s.len && s.at[n] != '"' && s.at[n] != '\\')
-            n++;
-        str_addn(out, s.at, n);
-        s = span_from(s, n);
-        if (!span_skip(&s, "\\") || s.len == 0)
-            continue;
-        unescape_json(out, &s);
-    }
+    return span_starts(line, "{\"log\":") ||
+           (unwrap_json(line, &object) && line.at[line.len - 1] == '}' && (text.len == 0 || text.at[0] == '{'));
 }
 
 /* Bytes of the sequence that begins with the escape at `s`: colours and cursor (ESC [ ... letter), titles and links
@@ -124,18 +84,17 @@ static Span without_repeats(Span line)
 /* The line without what terminals and container engines added; its text may lie in job->bare. */
 static Span strip_wrapping(NcclJob *job, Span line)
 {
-    Span inside = line = span_trim(line);
-    bool wrapped = skip_to_text(&inside);
+    CLEANUP(json_decref_at) json_t *object = NULL;
+    const json_t *text = unwrap_json(line = span_trim(line), &object);
 
-    if (!wrapped && (line.len == 0 || !memchr(line.at, '\033', line.len)))
+    if (!text && (line.len == 0 || !memchr(line.at, '\033', line.len)))
         return without_repeats(line);
     str_clear(&job->bare);
-    if (wrapped)
-        unwrap_json(&job->bare, inside);
-    else
-        str_addn(&job->bare, line.at, line.len);
+    str_addn(&job->bare, text ? json_string_value(text) : line.at, text ? json_string_length(text) : line.len);
     if (job->bare.len)
         drop_escapes(&job->bare);
+    for (size_t i = 0; i < job->bare.len; i++) /* so that one line stays one */
+        job->bare.text[i] = job->bare.text[i] && strchr("\n\r\t\b\f", job->bare.text[i]) ? ' ' : job->bare.text[i];
     return without_repeats(span_trim((Span){job->bare.text, job->bare.len}));
 }
 
@@ -150,19 +109,9 @@ typedef struct Piece {
     bool warn, known; /* known: has a prefix */
 } Piece;
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 static bool is_host(char c)
 {
-    return is_letter(c) || is_digit(c) || c == '-' || c == '.' || c == '_';
+    return isalpha((unsigned char)c) || isdigit((unsigned char)c) || c == '-' || c == '.' || c == '_';
 }
 
 /* The number that ends at `end`, which moves to its begin. */
@@ -170,7 +119,7 @@ static bool number_before(Span s, size_t *end, uint64_t *ret)
 {
     size_t from = *end;
 
-    while (from > 0 && is_digit(s.at[from - 1]))
+    while (from > 0 && isdigit((unsigned char)s.at[from - 1]))
         from--;
     Span digits = span_cut(s, from, *end);
     if (digits.len == 0 || digits.len > 10 || !span_u64(&digits, ret))
@@ -237,7 +186,7 @@ static void trim_host(const NcclJob *job, Piece *piece)
         return;
     for (size_t cut = 1; cut < piece->host.len; cut++) {
         Span shorter = span_from(piece->host, cut);
-        if (map_getn(&job->host_known, shorter.at, shorter.len)) {
+        if (map_getn(&job->host_by_name, shorter.at, shorter.len)) {
             piece->begin += cut;
             piece->host = shorter;
             return;
@@ -252,14 +201,15 @@ static void trim_front(const NcclJob *job, Piece *piece)
 {
     bool number = true;
 
-    if (map_getn(&job->host_known, piece->host.at, piece->host.len))
+    if (map_getn(&job->host_by_name, piece->host.at, piece->host.len))
         return;
     for (size_t cut = 1; cut < piece->host.len; cut++) {
         Span shorter = span_from(piece->host, cut);
         char before = piece->host.at[cut - 1];
-        number = number && (is_digit(before) || before == '.' || before == '-');
+        number = number && (isdigit((unsigned char)before) || before == '.' || before == '-');
         if (nccl_find_process(job, shorter, piece->pid) != NCCL_NO_INDEX ||
-            (number && is_letter(shorter.at[0]) && map_getn(&job->host_known, shorter.at, shorter.len))) {
+            (number && isalpha((unsigned char)shorter.at[0]) &&
+             map_getn(&job->host_by_name, shorter.at, shorter.len))) {
             piece->begin += cut;
             piece->host = shorter;
             return;
@@ -267,15 +217,16 @@ static void trim_front(const NcclJob *job, Piece *piece)
     }
 }
 
-static bool read_version(NcclJob *job, uint32_t process, Span message)
+static bool read_version(NcclJob *job, Span message)
 {
+    const uint32_t process = job->from.process;
     NcclProcess *p = process == NCCL_NO_INDEX ? NULL : &job->report.processes.at[process];
 
     if (!span_after(&message, "NCCL version ") && !span_after(&message, "RCCL version "))
         return false;
     span_skip(&message, ": "); /* RCCL */
     Span word = span_word(&message);
-    if (word.len == 0 || !is_digit(word.at[0]))
+    if (word.len == 0 || !isdigit((unsigned char)word.at[0]))
         return false;
     nccl_input(job)->used++;
     if (!p && !job->banner.version) {
@@ -294,48 +245,52 @@ static bool is_torn(Span message)
 {
     static const char *const fronts[] = {"Channel ", "Ring ", "Trees ", "comm 0x", "ncclCommInit"};
 
-    for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++)
-        if (span_starts(message, fronts[i]))
-            return true;
-    return message.len < 4;
+    return message.len < 4 || span_starts_any(message, fronts, ARRAY_LEN(fronts));
 }
 
-static void read_message(NcclJob *job, uint32_t process, uint64_t tid, int dev, bool warn, Span message)
+static void read_message(NcclJob *job, Span message)
 {
-    bool used = nccl_read_edge_line(job, process, tid, dev, message) ||
-                nccl_read_comm_line(job, process, tid, dev, message) ||
-                nccl_read_shape_line(job, process, tid, dev, message) || nccl_read_call_line(job, process, message) ||
-                nccl_read_env_line(job, process, message) || nccl_read_net_line(job, process, message);
+    static bool (*const readers[])(NcclJob * job, Span message) = {nccl_read_edge_line,  nccl_read_comm_line,
+                                                                   nccl_read_shape_line, nccl_read_call_line,
+                                                                   nccl_read_env_line,   nccl_read_net_line};
+    bool used = false;
 
-    if (!used || warn)
-        used |= nccl_read_fault_line(job, process, dev, warn, message);
-    if (!used && !read_version(job, process, message) && is_torn(message))
+    for (size_t i = 0; i < ARRAY_LEN(readers) && !used; i++)
+        used = readers[i](job, message);
+    if (!used || job->from.warn)
+        used |= nccl_read_fault_line(job, message);
+    if (!used && !read_version(job, message) && is_torn(message))
         nccl_input(job)->torn++;
     nccl_input(job)->used += used;
 }
 
 static void plain_line(NcclJob *job, Span line)
 {
+    job->from.process = NCCL_NO_INDEX;
+    job->from.dev = NCCL_UNKNOWN;
+    job->from.warn = false;
     if (line.len < 4)
         return;
-    if (nccl_read_bench_line(job, line) || nccl_read_watchdog_line(job, line) ||
-        nccl_read_fault_line(job, NCCL_NO_INDEX, NCCL_UNKNOWN, false, line)) {
+    if (nccl_read_bench_line(job, line) || nccl_read_watchdog_line(job, line) || nccl_read_fault_line(job, line))
         nccl_input(job)->used++;
-        return;
-    }
-    read_version(job, NCCL_NO_INDEX, line);
+    else
+        read_version(job, line);
 }
 
 static void read_piece(NcclJob *job, const Piece *piece, Span message)
 {
-    uint32_t process = piece->known ? nccl_add_process(job, piece->host, piece->pid) : NCCL_NO_INDEX;
+    const uint32_t process = piece->known ? nccl_add_process(job, piece->host, piece->pid) : NCCL_NO_INDEX;
 
     if (process != NCCL_NO_INDEX) {
         job->banner.several |= job->banner.process != NCCL_NO_INDEX && job->banner.process != process;
         if (job->banner.process == NCCL_NO_INDEX)
             job->banner.process = process;
     }
-    read_message(job, process, piece->tid, piece->dev, piece->warn, span_trim(message));
+    job->from.process = process;
+    job->from.tid = piece->tid;
+    job->from.dev = piece->dev;
+    job->from.warn = piece->warn;
+    read_message(job, span_trim(message));
 }
 
 void nccl_read_line(NcclJob *job, Span line)

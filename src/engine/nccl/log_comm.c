@@ -15,72 +15,43 @@
 
 #include "engine/nccl/job.h"
 
-static uint64_t make_address_key(uint32_t process, uint64_t address)
+static uint64_t make_address_key(const NcclJob *job, uint64_t address)
 {
-    return map_hash(&address, sizeof address, process);
-}
-
-/* The members of such a line. */
-typedef struct CommLine {
-    uint64_t address, id;
-    int64_t rank, nranks, nodes, local_ranks, mnnvl;
-    int cuda_dev, nvml_dev;
-    Span bus_id, parent;
-    bool start, complete, destroyed, aborted;
-} CommLine;
-
-static void read_word(Span *s, Span name, CommLine *c)
-{
-    static const struct {
-        const char *name;
-        size_t off;
-    } numbers[] = {{"rank", offsetof(CommLine, rank)},
-                   {"nranks", offsetof(CommLine, nranks)},
-                   {"nRanks", offsetof(CommLine, nranks)},
-                   {"nNodes", offsetof(CommLine, nodes)},
-                   {"localRanks", offsetof(CommLine, local_ranks)},
-                   {"MNNVL", offsetof(CommLine, mnnvl)}};
-    int64_t value;
-
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (span_is(name, numbers[i].name) && span_i64(s, &value))
-            memcpy((char *)c + numbers[i].off, &value, sizeof value);
-    if (span_is(name, "cudaDev"))
-        span_int(s, &c->cuda_dev);
-    else if (span_is(name, "nvmlDev"))
-        span_int(s, &c->nvml_dev);
-    else if (span_is(name, "busId"))
-        c->bus_id = span_word(s);
-    else if (span_is(name, "commId"))
-        span_hex(s, &c->id);
-    else if (span_is(name, "parent"))
-        c->parent = span_word(s);
+    return map_hash(&address, sizeof address, job->from.process);
 }
 
 /* "comm 0x... rank 3 nranks 16 ... - Init START" */
+typedef struct CommLine {
+    uint64_t address, id;
+    int64_t rank, nranks;
+    Span text; /* behind the address */
+    bool start, complete, destroyed, aborted;
+} CommLine;
+
+/* The number behind a word of the line; left alone where there is none. */
+static void read_number(Span s, const char *word, int64_t *ret)
+{
+    if (span_after(&s, word))
+        span_i64(&s, ret);
+}
+
 static bool read_comm_line(Span message, CommLine *c)
 {
-    *c = (CommLine){.rank = NCCL_UNKNOWN,
-                    .nranks = NCCL_UNKNOWN,
-                    .nodes = NCCL_UNKNOWN,
-                    .local_ranks = NCCL_UNKNOWN,
-                    .mnnvl = NCCL_UNKNOWN,
-                    .cuda_dev = NCCL_UNKNOWN,
-                    .nvml_dev = NCCL_UNKNOWN};
     Span s = message;
+
+    *c = (CommLine){.rank = NCCL_UNKNOWN, .nranks = NCCL_UNKNOWN};
     if (!span_after(&s, "comm 0x") || !span_hex(&s, &c->address) || !span_starts(s, " "))
         return false;
-    Span tail = s;
-    while (s.len) {
-        Span name = span_word(&s);
-        if (span_is(name, "-"))
-            break;
-        read_word(&s, name, c);
-    }
-    c->start = span_has(tail, "Init START");
-    c->complete = span_has(tail, "Init COMPLETE");
-    c->destroyed = span_has(tail, "Destroy COMPLETE");
-    c->aborted = span_has(tail, "Abort COMPLETE");
+    c->text = s;
+    read_number(s, " rank ", &c->rank);
+    read_number(s, " nranks ", &c->nranks);
+    read_number(s, " nRanks ", &c->nranks);
+    c->start = span_has(s, "Init START");
+    c->complete = span_has(s, "Init COMPLETE");
+    c->destroyed = span_has(s, "Destroy COMPLETE");
+    c->aborted = span_has(s, "Abort COMPLETE");
+    if (span_after(&s, " commId "))
+        span_hex(&s, &c->id);
     return c->rank >= 0 && c->nranks > c->rank && c->nranks <= NCCL_MEMBERS_MAX;
 }
 
@@ -144,29 +115,30 @@ static bool is_another(const NcclJob *job, const NcclMember *m, const CommLine *
 }
 
 /* The member that a line is about: by its address; or the one its thread has begun; or a new one. */
-static uint32_t member_for(NcclJob *job, uint32_t process, uint64_t tid, int dev, const CommLine *c)
+static uint32_t member_for(NcclJob *job, const CommLine *c)
 {
     NcclMember *members = job->report.members.at;
-    uint64_t key = make_address_key(process, c->address);
+    uint64_t key = make_address_key(job, c->address);
     uint32_t member = nccl_unbox(map_u64_get(&job->member_by_address, key));
 
     bool again = member != NCCL_NO_INDEX && is_another(job, &members[member], c);
     if (member != NCCL_NO_INDEX && !again)
         return member;
-    member = c->start ? NCCL_NO_INDEX : nccl_find_member(job, process, tid, dev);
+    member = c->start ? NCCL_NO_INDEX : nccl_find_member(job);
     if (member != NCCL_NO_INDEX && job->report.members.at[member].rank != NCCL_UNKNOWN)
         member = NCCL_NO_INDEX;
     if (member == NCCL_NO_INDEX)
-        member = nccl_new_member(job, process);
+        member = nccl_new_member(job);
     if (member == NCCL_NO_INDEX)
         return member;
-    nccl_set_member(job, process, tid, dev, member);
+    nccl_set_member(job, member);
     map_u64_put(&job->member_by_address, key, nccl_box(member));
     return member;
 }
 
 static void join_comm(NcclJob *job, NcclMember *m, const CommLine *c)
 {
+    Span parent = c->text;
     char id[32];
 
     if (m->comm != NCCL_NO_INDEX)
@@ -176,8 +148,8 @@ static void join_comm(NcclJob *job, NcclMember *m, const CommLine *c)
         m->comm = comm_of(job, id, c->nranks);
     } else if (c->complete || c->start)
         m->comm = comm_without_id(job, c->nranks, c->rank);
-    if (m->comm != NCCL_NO_INDEX && c->parent.len)
-        job->report.comms.at[m->comm].parent = nccl_intern(job, c->parent);
+    if (m->comm != NCCL_NO_INDEX && span_after(&parent, " parent "))
+        job->report.comms.at[m->comm].parent = nccl_intern(job, span_word(&parent));
 }
 
 /* A line that a rank logs once is in two inputs: the same lines were given twice. Where one log continues in another,
@@ -196,37 +168,35 @@ static void check_copy(NcclJob *job, const NcclMember *m, const CommLine *c)
                       job->report.inputs.at[before->input].name, before->line);
 }
 
-bool nccl_read_comm_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message)
+bool nccl_read_comm_line(NcclJob *job, Span message)
 {
+    int64_t mnnvl = 0;
     CommLine c;
 
-    if (process == NCCL_NO_INDEX || !span_has(message, "comm 0x") || span_has(message, "opCount") ||
+    if (job->from.process == NCCL_NO_INDEX || !span_has(message, "comm 0x") || span_has(message, "opCount") ||
         !read_comm_line(message, &c))
         return false;
-    uint32_t member = member_for(job, process, tid, dev, &c);
+    uint32_t member = member_for(job, &c);
     if (member == NCCL_NO_INDEX)
         return true;
     NcclMember *m = &job->report.members.at[member];
     check_copy(job, m, &c);
     m->rank = c.rank;
     m->nranks = c.nranks;
-    m->address = c.address;
-    if (c.bus_id.len)
-        m->bus_id = nccl_intern(job, c.bus_id);
-    if (c.cuda_dev >= 0)
-        m->cuda_dev = c.cuda_dev;
-    if (c.nvml_dev >= 0)
-        m->nvml_dev = c.nvml_dev;
-    if (c.nodes > 0)
-        m->nodes = c.nodes;
-    if (c.local_ranks > 0)
-        m->local_ranks = c.local_ranks;
-    m->mnnvl |= c.mnnvl > 0;
+    Span bus = c.text;
+    if (span_after(&bus, " busId "))
+        m->bus_id = nccl_intern(job, span_word(&bus));
+    read_number(c.text, " cudaDev ", &m->cuda_dev);
+    read_number(c.text, " nvmlDev ", &m->nvml_dev);
+    read_number(c.text, " nNodes ", &m->nodes);
+    read_number(c.text, " localRanks ", &m->local_ranks);
+    read_number(c.text, " MNNVL ", &mnnvl);
+    m->mnnvl |= mnnvl > 0;
     if (c.start)
         m->started = true, m->start_place = nccl_current_place(job);
     if (c.complete)
         m->complete = true, m->complete_place = nccl_current_place(job),
-        job->report.processes.at[process].complete = true;
+        job->report.processes.at[job->from.process].complete = true;
     m->destroyed |= c.destroyed;
     m->aborted |= c.aborted;
     join_comm(job, m, &c);
@@ -234,13 +204,13 @@ bool nccl_read_comm_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, 
 }
 
 /* "Init timings - ncclCommInitRank: rank 2 nranks 16 total 1.08 (kernels 0.51, alloc 0.10, ...)" */
-static bool timings_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span s)
+static bool timings_line(NcclJob *job, Span s)
 {
     double total, part;
 
     if (!span_after(&s, "Init timings") || !span_after(&s, "total ") || !span_double(&s, &total))
         return false;
-    uint32_t member = nccl_add_member(job, process, tid, dev);
+    uint32_t member = nccl_add_member(job);
     if (member == NCCL_NO_INDEX)
         return true;
     NcclMember *m = &job->report.members.at[member];
@@ -262,13 +232,13 @@ static bool timings_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, 
 }
 
 /* "16 coll channels, 16 collnet channels, 0 nvls channels, 16 p2p channels, 2 p2p channels per peer" */
-static bool channels_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span s)
+static bool channels_line(NcclJob *job, Span s)
 {
     int coll, value;
 
     if (!span_int(&s, &coll) || !span_next(&s, "coll channels"))
         return false;
-    uint32_t member = nccl_add_member(job, process, tid, dev);
+    uint32_t member = nccl_add_member(job);
     if (member == NCCL_NO_INDEX)
         return true;
     NcclMember *m = &job->report.members.at[member];
@@ -352,10 +322,10 @@ static bool trees_line(NcclJob *job, uint32_t member, Span s)
     span_skip(&s, "Trees");
     while (count < NCCL_CHANNELS_MAX && read_tree(&s, &trees[count]))
         count++;
-    if (member == NCCL_NO_INDEX || count <= job->report.members.at[member].tree_count)
+    if (member == NCCL_NO_INDEX || count <= job->report.members.at[member].trees.len)
         return true;
-    job->report.members.at[member].trees = arena_memdup(&job->arena, trees, count * sizeof trees[0]);
-    job->report.members.at[member].tree_count = count;
+    job->report.members.at[member].trees.at = arena_memdup(&job->arena, trees, count * sizeof trees[0]);
+    job->report.members.at[member].trees.len = count;
     return true;
 }
 
@@ -374,12 +344,10 @@ static bool pattern_line(NcclJob *job, NcclComm *comm, Span s, NcclPlace place)
         return false;
     const char *text = nccl_intern(job, s);
     for (unsigned i = 0; comm && i < comm->pattern_count; i++)
-        if (comm->patterns[i] == text)
+        if (comm->patterns[i].text == text)
             return true;
-    if (comm && comm->pattern_count < sizeof comm->patterns / sizeof comm->patterns[0]) {
-        comm->pattern_places[comm->pattern_count] = place;
-        comm->patterns[comm->pattern_count++] = text;
-    }
+    if (comm && comm->pattern_count < ARRAY_LEN(comm->patterns))
+        comm->patterns[comm->pattern_count++] = (NcclPattern){text, place};
     return true;
 }
 
@@ -416,11 +384,11 @@ static void mark_offload(NcclComm *comm, bool nvls, bool collnet, NcclPlace plac
     comm->collnet |= collnet;
 }
 
-bool nccl_read_shape_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span message)
+bool nccl_read_shape_line(NcclJob *job, Span message)
 {
-    if (process == NCCL_NO_INDEX)
+    if (job->from.process == NCCL_NO_INDEX)
         return false;
-    if (timings_line(job, process, tid, dev, message) || channels_line(job, process, tid, dev, message))
+    if (timings_line(job, message) || channels_line(job, message))
         return true;
     if (neighbours_line(message))
         return true;
@@ -429,7 +397,7 @@ bool nccl_read_shape_line(NcclJob *job, uint32_t process, uint64_t tid, int dev,
     bool nvls = is_nvls(message), collnet = is_collnet(message);
     if (!ring && !tree && !pattern && !nvls && !collnet)
         return false;
-    uint32_t member = nccl_add_member(job, process, tid, dev);
+    uint32_t member = nccl_add_member(job);
     NcclComm *comm = comm_at(job, member);
     bool used = nvls || collnet || trees_line(job, member, message) || ring_line(job, comm, message) ||
                 pattern_line(job, comm, message, nccl_current_place(job));
@@ -547,10 +515,8 @@ static void keep_edge(NcclJob *job, uint32_t member, NcclEdge *edge, uint64_t ch
     if (m->rank != NCCL_UNKNOWN && m->rank != self)
         return; /* a line of another communicator of this thread, or torn */
     if (index == NCCL_NO_INDEX) {
-        if (job->report.edges.len >= NCCL_EDGES_MAX) {
-            job->report.left_out++;
+        if (!nccl_has_room(job, job->report.edges.len, NCCL_EDGES_MAX))
             return;
-        }
         index = (uint32_t)job->report.edges.len;
         edge->member = member;
         edge->place = nccl_current_place(job);
@@ -560,7 +526,7 @@ static void keep_edge(NcclJob *job, uint32_t member, NcclEdge *edge, uint64_t ch
     job->report.edges.at[index].channels |= 1ull << (channel & (NCCL_CHANNELS_MAX - 1));
 }
 
-bool nccl_read_edge_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, Span s)
+bool nccl_read_edge_line(NcclJob *job, Span s)
 {
     char name[WAY_TEXT];
     uint64_t channel, part;
@@ -577,7 +543,7 @@ bool nccl_read_edge_line(NcclJob *job, uint32_t process, uint64_t tid, int dev, 
     span_next(&s, "[send]");
     if (!span_next(&s, "via ") || !read_way(job, s, &way, name))
         return false;
-    uint32_t member = nccl_add_member(job, process, tid, dev);
+    uint32_t member = nccl_add_member(job);
     edge.way = way_index(job, way, name);
     if (member != NCCL_NO_INDEX && edge.way != NCCL_NO_INDEX)
         keep_edge(job, member, &edge, channel);
@@ -606,11 +572,6 @@ static bool read_call(Span s, CallLine *c)
     if (span_after(&at, " root "))
         span_i64(&at, &c->root);
     return span_after(&at, " comm ") && span_hex(&at, &c->address);
-}
-
-static uint32_t find_member_by_address(const NcclJob *job, uint32_t process, uint64_t address)
-{
-    return nccl_unbox(map_u64_get(&job->member_by_address, map_hash(&address, sizeof address, process)));
 }
 
 static bool is_collective_name(Span op)
@@ -656,13 +617,13 @@ static void check_signature(NcclJob *job, uint32_t comm, const NcclSignature *ca
     }
 }
 
-bool nccl_read_call_line(NcclJob *job, uint32_t process, Span s)
+bool nccl_read_call_line(NcclJob *job, Span s)
 {
     CallLine c;
 
-    if (process == NCCL_NO_INDEX || !span_has(s, "opCount ") || !read_call(s, &c))
+    if (job->from.process == NCCL_NO_INDEX || !span_has(s, "opCount ") || !read_call(s, &c))
         return false;
-    uint32_t member = find_member_by_address(job, process, c.address);
+    uint32_t member = nccl_unbox(map_u64_get(&job->member_by_address, make_address_key(job, c.address)));
     if (member == NCCL_NO_INDEX)
         return true;
     NcclMember *m = &job->report.members.at[member];

@@ -9,27 +9,25 @@
 
 enum { ENV_KEY_MAX = 160 };
 
-static void keep_env(NcclJob *job, uint32_t process, const char *name, const char *value)
+static void keep_env(NcclJob *job, const char *name, const char *value)
 {
     char key[ENV_KEY_MAX];
-    int len = snprintf(key, sizeof key, "%u %s", process, name);
+    int len = snprintf(key, sizeof key, "%u %s", job->from.process, name);
 
     if (len < 0 || len >= ENV_KEY_MAX)
         return;
     uint32_t index = nccl_unbox(map_get(&job->setting_by_key, key));
     if (index != NCCL_NO_INDEX)
         return;
-    if (job->env.len >= NCCL_SETTINGS_MAX) {
-        job->report.left_out++;
+    if (!nccl_has_room(job, job->env.len, NCCL_SETTINGS_MAX))
         return;
-    }
-    NcclEnv env = {.process = process, .name = name, .value = value, .place = nccl_current_place(job)};
+    NcclEnv env = {.process = job->from.process, .name = name, .value = value, .place = nccl_current_place(job)};
     map_put(&job->setting_by_key, key, nccl_box((uint32_t)job->env.len));
     vec_push(&job->env, env);
 }
 
 /* "NCCL_IB_HCA set by environment to mlx5_0", "NCCL_IB_DISABLE set by environment to 1." */
-bool nccl_read_env_line(NcclJob *job, uint32_t process, Span s)
+bool nccl_read_env_line(NcclJob *job, Span s)
 {
     size_t n = 0;
 
@@ -44,27 +42,17 @@ bool nccl_read_env_line(NcclJob *job, uint32_t process, Span s)
     if (value.len > 1 && value.at[value.len - 1] == '.' && value.at[value.len - 2] >= '0' &&
         value.at[value.len - 2] <= '9')
         value.len--;
-    if (process != NCCL_NO_INDEX && !job->cut && name.len < 64)
-        keep_env(job, process, nccl_intern(job, name), nccl_intern(job, value));
+    if (job->from.process != NCCL_NO_INDEX && !job->cut && name.len < 64)
+        keep_env(job, nccl_intern(job, name), nccl_intern(job, value));
     return true;
 }
 
-const NcclEnv *nccl_find_env(const NcclJob *job, const char *name)
+const NcclEnv *nccl_find_env(const NcclJob *job, const char *name, const char *value)
 {
     for (size_t i = 0; i < job->env.len; i++)
-        if (strcmp(job->env.at[i].name, name) == 0)
+        if (strcmp(job->env.at[i].name, name) == 0 && (!value || strcasecmp(job->env.at[i].value, value) == 0))
             return &job->env.at[i];
     return NULL;
-}
-
-bool nccl_has_env(const NcclJob *job, const char *name, const char *value, NcclPlace *ret_place)
-{
-    for (size_t i = 0; i < job->env.len; i++)
-        if (strcmp(job->env.at[i].name, name) == 0 && strcasecmp(job->env.at[i].value, value) == 0) {
-            *ret_place = job->env.at[i].place;
-            return true;
-        }
-    return false;
 }
 
 /* The index of the next entry; inside braces stand the parts of one that is made of several. */
@@ -122,10 +110,8 @@ static bool adapter_line(NcclJob *job, const NcclProcess *p, Span s)
     int len = snprintf(key, sizeof key, "%.80s %.*s", p->host, (int)name.len, name.at);
     if (slash == SPAN_NOWHERE || len < 0 || map_get(&job->adapter_known, key))
         return true;
-    if (job->adapters.len >= NCCL_ADAPTERS_MAX) {
-        job->report.left_out++;
+    if (!nccl_has_room(job, job->adapters.len, NCCL_ADAPTERS_MAX))
         return true;
-    }
     adapter.name = nccl_intern(job, name);
     nccl_parse_bus_id(nccl_intern(job, span_from(path, slash + 1)), &adapter.bus);
     map_put(&job->adapter_known, key, nccl_box(0));
@@ -143,13 +129,18 @@ static const char *interface_of(NcclJob *job, Span s)
     return nccl_intern(job, span_until(&word, ':'));
 }
 
+/* The first line of its kind. */
+static bool keep_place(const NcclJob *job, NcclPlace *place)
+{
+    if (place->line == 0)
+        *place = nccl_current_place(job);
+    return true;
+}
+
 static bool ib_line(NcclJob *job, NcclProcess *p, Span s)
 {
-    if (span_next(&s, "No device found")) {
-        p->ib_missing = true;
-        p->ib_place = nccl_current_place(job);
-        return true;
-    }
+    if (span_next(&s, "No device found"))
+        return keep_place(job, &p->ib_missing);
     if (!span_next(&s, "Using "))
         return false;
     size_t end = span_find(s, ";");
@@ -169,27 +160,16 @@ static bool gdr_line(NcclJob *job, NcclProcess *p, Span s)
     bool on = span_skip(&s, "Enabled for ");
     if (!on && !span_skip(&s, "Disabled for "))
         return false;
-    if (span_has(s, "distance ")) {
-        if (!on && !p->gdr_far++)
-            p->far_place = nccl_current_place(job);
-    } else if (on)
-        p->gdr_on++;
-    else if (!p->gdr_off++)
-        p->gdr_place = nccl_current_place(job);
-    return true;
+    if (!span_has(s, "distance "))
+        return keep_place(job, on ? &p->gdr_on : &p->gdr_off);
+    return on || keep_place(job, &p->gdr_far);
 }
 
 static bool nvls_line(NcclJob *job, NcclProcess *p, Span s)
 {
     if (!span_after(&s, "NVLS multicast support is "))
         return false;
-    bool missing = span_starts(s, "not ");
-    p->nvls_missing |= missing;
-    if (!missing && !p->nvls_available) {
-        p->nvls_available = true;
-        p->nvls_place = nccl_current_place(job);
-    }
-    return true;
+    return span_starts(s, "not ") || keep_place(job, &p->nvls_available);
 }
 
 static bool bootstrap_line(NcclJob *job, NcclProcess *p, Span s)
@@ -201,16 +181,13 @@ static bool bootstrap_line(NcclJob *job, NcclProcess *p, Span s)
     return true;
 }
 
-bool nccl_read_net_line(NcclJob *job, uint32_t process, Span s)
+bool nccl_read_net_line(NcclJob *job, Span s)
 {
-    if (process == NCCL_NO_INDEX)
+    if (job->from.process == NCCL_NO_INDEX)
         return false;
-    NcclProcess *p = &job->report.processes.at[process];
-    if (span_starts(s, "Failed to open libibverbs")) {
-        p->ib_missing = true;
-        p->ib_place = nccl_current_place(job);
-        return true;
-    }
+    NcclProcess *p = &job->report.processes.at[job->from.process];
+    if (span_starts(s, "Failed to open libibverbs"))
+        return keep_place(job, &p->ib_missing);
     if (span_skip(&s, "Using network ")) {
         if (!p->network[0]) {
             p->network = nccl_intern(job, s);
@@ -270,17 +247,18 @@ static const struct {
     {21, "general error", NCCL_RULE_IB_OTHER},
 };
 
-static const char *describe_source(const NcclJob *job, uint32_t process, int dev, char out[DETAIL_MAX])
+static const char *describe_source(const NcclJob *job, char out[DETAIL_MAX])
 {
     out[0] = '\0';
-    if (process != NCCL_NO_INDEX)
-        snprintf(out, DETAIL_MAX, dev >= 0 ? "%.100s GPU %d" : "%.100s", job->report.processes.at[process].host, dev);
+    if (job->from.process != NCCL_NO_INDEX)
+        snprintf(out, DETAIL_MAX, job->from.dev >= 0 ? "%.100s GPU %d" : "%.100s",
+                 job->report.processes.at[job->from.process].host, job->from.dev);
     return out;
 }
 
 /* "NET/IB : Got completion from peer 10.0.0.2<5> with status=12 opcode=1 len=0 vendor err 129 (Send)", in newer
  * versions "status=IBV_WC_RETRY_EXC_ERR(12)" */
-static bool match_completion(NcclJob *job, uint32_t process, int dev, Span s)
+static bool match_completion(NcclJob *job, Span s)
 {
     char room[DETAIL_MAX];
     int status;
@@ -304,7 +282,7 @@ static bool match_completion(NcclJob *job, uint32_t process, int dev, Span s)
         peer = span_word(&s);
     peer = span_until(&peer, '<');
     NcclFinding *f = nccl_add_findingf(job, rule, "status %d: %s", status, meaning);
-    nccl_add_evidence(job, f, nccl_current_place(job), "%s%s%.*s: %.*s", describe_source(job, process, dev, room),
+    nccl_add_evidence(job, f, nccl_current_place(job), "%s%s%.*s: %.*s", describe_source(job, room),
                       peer.len ? ", peer " : "", (int)peer.len, peer.len ? peer.at : "",
                       text.len < 200 ? (int)text.len : 200, text.at);
     return true;
@@ -352,14 +330,14 @@ static void report_warning(NcclJob *job, Span s, const char *who_text)
                       who_text, who_text[0] ? ": " : "", s.len < 240 ? (int)s.len : 240, s.at);
 }
 
-bool nccl_read_fault_line(NcclJob *job, uint32_t process, int dev, bool warn, Span s)
+bool nccl_read_fault_line(NcclJob *job, Span s)
 {
-    bool ours = process != NCCL_NO_INDEX || warn;
+    const bool warn = job->from.warn, ours = job->from.process != NCCL_NO_INDEX || warn;
     char room[DETAIL_MAX];
 
-    if (ours && match_completion(job, process, dev, s))
+    if (ours && match_completion(job, s))
         return true;
-    describe_source(job, process, dev, room);
+    describe_source(job, room);
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         if (!applies_to(faults[i].where, ours, warn) || !span_has(s, faults[i].first) ||
             (faults[i].second && !span_has(s, faults[i].second)))
@@ -405,7 +383,6 @@ static void read_watchdog(NcclJob *job, Span s, NcclTimeout *t)
         size_t off;
     } numbers[] = {{"SeqNum=", offsetof(NcclTimeout, seq)},
                    {"NumelIn=", offsetof(NcclTimeout, numel_in)},
-                   {"NumelOut=", offsetof(NcclTimeout, numel_out)},
                    {"ran for ", offsetof(NcclTimeout, ran_ms)}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         int64_t value;
@@ -445,7 +422,6 @@ bool nccl_read_watchdog_line(NcclJob *job, Span s)
                          .rank = rank_of(s),
                          .seq = NCCL_UNKNOWN,
                          .numel_in = NCCL_UNKNOWN,
-                         .numel_out = NCCL_UNKNOWN,
                          .ran_ms = NCCL_UNKNOWN,
                          .last_enqueued = NCCL_UNKNOWN,
                          .last_completed = NCCL_UNKNOWN,
@@ -455,10 +431,8 @@ bool nccl_read_watchdog_line(NcclJob *job, Span s)
             if (job->timeouts.at[i].rank == t.rank && job->timeouts.at[i].seq == t.seq &&
                 job->timeouts.at[i].group == t.group)
                 return true;
-        if (job->timeouts.len < NCCL_TIMEOUTS_MAX)
+        if (nccl_has_room(job, job->timeouts.len, NCCL_TIMEOUTS_MAX))
             vec_push(&job->timeouts, t);
-        else
-            job->report.left_out++;
         return true;
     }
     if (span_has(s, "last enqueued NCCL work:") || span_has(s, "last enqueued work:")) {

@@ -19,22 +19,6 @@ typedef struct Machine {
 
 enum { TOPOLOGIES_MAX = 64 };
 
-/* A node by the log. */
-typedef struct SeenHost {
-    const char *name;
-    uint32_t gpus, known;        /* GPUs that ranks use; those of them in the current topology */
-    uint32_t world;              /* ranks of the world that were seen here */
-    int64_t local_ranks, lowest; /* ranks of the world that are here; the lowest that was seen */
-    bool taken;                  /* a topology is compared with it */
-} SeenHost;
-
-typedef VEC(SeenHost) SeenHosts;
-
-static void hosts_done(SeenHosts *hosts)
-{
-    vec_done(hosts);
-}
-
 static uint64_t bus_key(uint32_t topology, uint64_t bus)
 {
     return map_hash(&bus, sizeof bus, topology);
@@ -87,14 +71,9 @@ NcclTie nccl_find_edge_tie(const NcclJob *job, const NcclEdge *edge, const NcclT
     return NCCL_TIE_UNKNOWN;
 }
 
-static const char *host_of(const NcclJob *job, const NcclMember *m)
-{
-    return job->report.processes.at[m->process].host;
-}
-
 static bool is_on_machine(const Machine *machine, const NcclMember *m)
 {
-    return m->comm != NCCL_NO_INDEX && host_of(machine->job, m) == machine->host;
+    return m->comm != NCCL_NO_INDEX && nccl_host_of(machine->job, m)->name == machine->host;
 }
 
 static uint32_t find_machine_gpu(const Machine *machine, const NcclMember *m)
@@ -104,52 +83,24 @@ static uint32_t find_machine_gpu(const Machine *machine, const NcclMember *m)
 
 /* ---- which node ---- */
 
-static SeenHost *find_host(SeenHosts *hosts, Map *by_name, const char *name)
-{
-    uint32_t index = nccl_unbox(map_get(by_name, name));
-
-    if (index == NCCL_NO_INDEX) {
-        SeenHost host = {.name = name, .local_ranks = NCCL_UNKNOWN, .lowest = INT64_MAX};
-        index = (uint32_t)hosts->len;
-        vec_push(hosts, host);
-        map_put(by_name, name, nccl_box(index));
-    }
-    return &hosts->at[index];
-}
-
-static void gather_hosts(const NcclJob *job, SeenHosts *hosts, Map *by_name)
-{
-    for (size_t i = 0; i < job->report.members.len; i++) {
-        const NcclMember *m = &job->report.members.at[i];
-        if (m->comm == NCCL_NO_INDEX)
-            continue;
-        SeenHost *host = find_host(hosts, by_name, host_of(job, m));
-        if (m->comm != job->report.world)
-            continue;
-        host->world++;
-        host->local_ranks = m->local_ranks > 0 ? m->local_ranks : host->local_ranks;
-        host->lowest = m->rank < host->lowest ? m->rank : host->lowest;
-    }
-}
-
 /* A GPU counts once on a node, in however many communicators it is. */
-static void count_gpus(const NcclJob *job, uint32_t topology, SeenHosts *hosts, Map *by_name)
+static void count_gpus(NcclJob *job, uint32_t topology)
 {
     CLEANUP(map_done) Map seen;
     char key[192];
 
     map_init(&seen);
-    for (size_t i = 0; i < hosts->len; i++)
-        hosts->at[i].gpus = hosts->at[i].known = 0;
+    for (size_t i = 0; i < job->hosts.len; i++)
+        job->hosts.at[i].gpus = job->hosts.at[i].known = 0;
     for (size_t i = 0; i < job->report.members.len; i++) {
         const NcclMember *m = &job->report.members.at[i];
         uint64_t bus;
         if (m->comm == NCCL_NO_INDEX || !nccl_parse_bus_id(m->bus_id, &bus))
             continue;
-        snprintf(key, sizeof key, "%.128s %" PRIx64, host_of(job, m), bus);
-        if (map_put(&seen, key, hosts))
+        snprintf(key, sizeof key, "%.128s %" PRIx64, nccl_host_of(job, m)->name, bus);
+        if (map_put(&seen, key, job))
             continue;
-        SeenHost *host = find_host(hosts, by_name, host_of(job, m));
+        NcclHost *host = nccl_host_of(job, m);
         host->gpus++;
         host->known += gpu_of(job, topology, m) != NCCL_NO_INDEX;
     }
@@ -157,13 +108,13 @@ static void count_gpus(const NcclJob *job, uint32_t topology, SeenHosts *hosts, 
 
 /* The host with most of the topology's GPUs. Of equal hosts: the one named in the file's name, one without a topology,
  * the one of the lowest rank (which writes the topology). */
-static SeenHost *choose_host(SeenHosts *hosts, const char *file)
+static NcclHost *choose_host(NcclJob *job, const char *file)
 {
-    SeenHost *best = NULL;
+    NcclHost *best = NULL;
     unsigned best_points = 0;
 
-    for (size_t i = 0; i < hosts->len; i++) {
-        SeenHost *host = &hosts->at[i];
+    for (size_t i = 0; i < job->hosts.len; i++) {
+        NcclHost *host = &job->hosts.at[i];
         unsigned points = host->known * 4 + (strstr(file, host->name) ? 2 : 0) + !host->taken;
         if (host->gpus == 0)
             continue;
@@ -196,7 +147,7 @@ static bool is_of_comm(const Machine *machine)
     return false;
 }
 
-static void check_missing_gpus(const Machine *machine, const SeenHost *host)
+static void check_missing_gpus(const Machine *machine, const NcclHost *host)
 {
     NcclJob *job = machine->job;
     NcclFinding *f =
@@ -215,7 +166,7 @@ static void check_missing_gpus(const Machine *machine, const SeenHost *host)
 }
 
 /* Only where all ranks of the node are in the log. */
-static void check_unused_gpus(const Machine *machine, const SeenHost *host)
+static void check_unused_gpus(const Machine *machine, const NcclHost *host)
 {
     NcclJob *job = machine->job;
     CLEANUP(map_done) Map used;
@@ -311,7 +262,7 @@ static bool check_adapters(const Machine *machine, const NcclProcess *p)
         if (net->part != NCCL_PART_NET || !nccl_net_is_rdma(net) || is_listed(p, net->name))
             continue;
         same = false;
-        if (nccl_find_env(job, "NCCL_IB_HCA"))
+        if (nccl_find_env(job, "NCCL_IB_HCA", NULL))
             continue; /* left out on purpose */
         NcclFinding *f =
             nccl_add_findingf(job, NCCL_RULE_TOPO_NIC_UNLISTED, "%s against %s", machine->file, machine->host);
@@ -349,24 +300,24 @@ static const NcclNode *pci_of(const NcclTopology *t, const NcclNode *net)
 static void check_described(const Machine *machine)
 {
     enum { FUNCTION_BITS = 4 };
-    char said[200], written[200];
+    NcclJob *job = machine->job;
 
-    for (size_t i = 0; i < machine->job->adapters.len; i++) {
-        const NcclAdapter *a = &machine->job->adapters.at[i];
+    for (size_t i = 0; i < job->adapters.len; i++) {
+        const NcclAdapter *a = &job->adapters.at[i];
         const NcclNode *net = a->host == machine->host ? find_machine_net(machine, a->name) : NULL;
         const NcclNode *pci = net ? pci_of(machine->t, net) : NULL;
         uint64_t bus;
         if (!net || strchr(net->name, '+'))
             continue;
         if (a->mbps > 0 && net->net_mbps > 0 && a->mbps != net->net_mbps) {
-            snprintf(said, sizeof said, "%.80s has %" PRId64 " Mb/s", a->name, a->mbps);
-            snprintf(written, sizeof written, "%.80s has %" PRId64 " Mb/s", net->name, net->net_mbps);
-            report_contradiction(machine, "speed of an adapter", a->place, said, net->place, written);
+            report_contradiction(machine, "speed of an adapter", a->place,
+                                 nccl_printf(job, "%.80s has %" PRId64 " Mb/s", a->name, a->mbps), net->place,
+                                 nccl_printf(job, "%.80s has %" PRId64 " Mb/s", net->name, net->net_mbps));
         }
         if (a->bus && pci && nccl_parse_bus_id(pci->bus_id, &bus) && bus >> FUNCTION_BITS != a->bus >> FUNCTION_BITS) {
-            snprintf(said, sizeof said, "%.80s is PCI device %" PRIx64, a->name, a->bus);
-            snprintf(written, sizeof written, "%.80s is PCI device %.40s", net->name, pci->bus_id);
-            report_contradiction(machine, "place of an adapter", a->place, said, pci->place, written);
+            report_contradiction(machine, "place of an adapter", a->place,
+                                 nccl_printf(job, "%.80s is PCI device %" PRIx64, a->name, a->bus), pci->place,
+                                 nccl_printf(job, "%.80s is PCI device %.40s", net->name, pci->bus_id));
         }
     }
 }
@@ -388,21 +339,19 @@ static void check_machine_edge(const Machine *machine, const NcclEdge *e)
     uint32_t pci = find_machine_gpu(machine, m);
     uint32_t gpu = pci == NCCL_NO_INDEX ? pci : nccl_node_gpu(machine->t, pci);
     const NcclNode *net = net_of_device(machine->t, way->device);
-    char said[200], written[200];
+    NcclJob *job = machine->job;
+    const char *said = nccl_printf(job, "rank %" PRId64 " -> rank %" PRId64 " via %.80s/%d%s", e->from, e->to,
+                                   way->name, way->device, way->gdr ? "/GDRDMA" : "");
 
-    snprintf(said, sizeof said, "rank %" PRId64 " -> rank %" PRId64 " via %.80s/%d%s", e->from, e->to, way->name,
-             way->device, way->gdr ? "/GDRDMA" : "");
-    if (!net) {
-        snprintf(written, sizeof written, "no adapter has the number %d", way->device);
+    if (!net)
         report_contradiction(machine, "number of an adapter", e->place, said, (NcclPlace){machine->t->input, 0},
-                             written);
-    } else if (way->gdr && net->gdr == 0) {
-        snprintf(written, sizeof written, "%.80s: gdr=0", net->name);
-        report_contradiction(machine, "GPUDirect", e->place, said, net->place, written);
-    } else if (way->gdr && gpu != NCCL_NO_INDEX && machine->t->nodes.at[gpu].gdr == 0) {
-        snprintf(written, sizeof written, "GPU %.40s: gdr=0", machine->t->nodes.at[pci].bus_id);
-        report_contradiction(machine, "GPUDirect", e->place, said, machine->t->nodes.at[gpu].place, written);
-    }
+                             nccl_printf(job, "no adapter has the number %d", way->device));
+    else if (way->gdr && net->gdr == 0)
+        report_contradiction(machine, "GPUDirect", e->place, said, net->place,
+                             nccl_printf(job, "%.80s: gdr=0", net->name));
+    else if (way->gdr && gpu != NCCL_NO_INDEX && machine->t->nodes.at[gpu].gdr == 0)
+        report_contradiction(machine, "GPUDirect", e->place, said, machine->t->nodes.at[gpu].place,
+                             nccl_printf(job, "GPU %.40s: gdr=0", machine->t->nodes.at[pci].bus_id));
 }
 
 static void check_machine_edges(const Machine *machine)
@@ -446,8 +395,8 @@ static Joined join_gpus(const Machine *machine, uint32_t comm)
 /* "Pattern 4, crossNic 0, nChannels 16, bw 20.0/20.0, type NVL/PIX, sameChannels 1": the longest paths it goes. */
 static void check_pattern(const Machine *machine, const NcclComm *c, unsigned which, const Joined *joined)
 {
-    const char *pattern = c->patterns[which];
-    const NcclPlace place = c->pattern_places[which];
+    const char *pattern = c->patterns[which].text;
+    const NcclPlace place = c->patterns[which].place;
     const NcclPlace topology = {machine->t->input, 0};
     Span s = span_of(pattern);
     char written[200];
@@ -458,7 +407,8 @@ static void check_pattern(const Machine *machine, const NcclComm *c, unsigned wh
     if (joined->count > 1 && span_is(within, "NVL") && joined->links == 0)
         report_contradiction(machine, "NVLink", place, pattern, topology, "these GPUs have no NVLink");
     bool far = span_is(within, "PIX") || span_is(within, "PXB") || span_is(within, "PHB") || span_is(within, "SYS");
-    bool forbidden = nccl_find_env(machine->job, "NCCL_P2P_DISABLE") || nccl_find_env(machine->job, "NCCL_P2P_LEVEL");
+    bool forbidden =
+        nccl_find_env(machine->job, "NCCL_P2P_DISABLE", NULL) || nccl_find_env(machine->job, "NCCL_P2P_LEVEL", NULL);
     if (joined->count > 1 && far && joined->at_switch == joined->count && !forbidden)
         report_contradiction(machine, "NVLink", place, pattern, topology,
                              "all of these GPUs have NVLinks to an NVSwitch");
@@ -493,7 +443,7 @@ static void check_contradictions(const Machine *machine, bool nets)
         check_patterns(machine, i);
 }
 
-static void report_other_machine(const Machine *machine, const SeenHost *host)
+static void report_other_machine(const Machine *machine, const NcclHost *host)
 {
     const NcclReport *r = &machine->job->report;
     NcclFinding *f =
@@ -514,7 +464,7 @@ static void report_other_machine(const Machine *machine, const SeenHost *host)
         }
 }
 
-static void check_machine(const Machine *machine, const SeenHost *host)
+static void check_machine(const Machine *machine, const NcclHost *host)
 {
     const NcclProcess *lister = lister_of(machine);
 
@@ -544,13 +494,6 @@ static bool has_gpus(const NcclTopology *t)
 
 void nccl_check_machines(NcclJob *job)
 {
-    CLEANUP(hosts_done) SeenHosts hosts = {0};
-    CLEANUP(map_done) Map by_name;
-
-    map_init(&by_name);
-    if (job->report.topologies.len == 0)
-        return;
-    gather_hosts(job, &hosts, &by_name);
     for (uint32_t i = 0; i < job->report.topologies.len && i < TOPOLOGIES_MAX; i++) {
         Machine machine = {.job = job, .t = &job->report.topologies.at[i], .index = i};
         machine.file = job->report.inputs.at[machine.t->input].name;
@@ -558,8 +501,8 @@ void nccl_check_machines(NcclJob *job)
         machine.file = slash && slash[1] ? slash + 1 : machine.file;
         if (!has_gpus(machine.t))
             continue;
-        count_gpus(job, i, &hosts, &by_name);
-        SeenHost *host = choose_host(&hosts, machine.file);
+        count_gpus(job, i);
+        NcclHost *host = choose_host(job, machine.file);
         if (!host)
             return;
         host->taken = true;

@@ -15,7 +15,7 @@ NcclJob *nccl_new(void)
 {
     NcclJob *job = xcalloc(1, sizeof *job);
     Map *texts[] = {&job->words,        &job->comm_by_id, &job->process_by_key, &job->setting_by_key,
-                    &job->group_by_key, &job->way_by_key, &job->host_known,     &job->adapter_known};
+                    &job->group_by_key, &job->way_by_key, &job->host_by_name,   &job->adapter_known};
     Map *numbers[] = {&job->member_by_address, &job->member_by_thread, &job->edge_by_key,
                       &job->signatures,        &job->member_by_rank,   &job->gpu_by_bus};
 
@@ -64,12 +64,13 @@ void nccl_free(NcclJob *job)
         return;
     Map *maps[] = {
         &job->words,      &job->comm_by_id,     &job->process_by_key,    &job->setting_by_key,   &job->group_by_key,
-        &job->way_by_key, &job->host_known,     &job->member_by_address, &job->member_by_thread, &job->edge_by_key,
+        &job->way_by_key, &job->host_by_name,   &job->member_by_address, &job->member_by_thread, &job->edge_by_key,
         &job->signatures, &job->member_by_rank, &job->adapter_known,     &job->gpu_by_bus};
 
     if (job->topo)
         nccl_topo_end(job->topo, false);
     report_done(&job->report);
+    vec_done(&job->hosts);
     vec_done(&job->env);
     vec_done(&job->timeouts);
     vec_done(&job->adapters);
@@ -99,7 +100,6 @@ void nccl_begin(NcclJob *job, const char *name)
     job->reading = true;
     job->decided = false;
     job->line_number = 0;
-    job->line_long = false;
     job->banner = (NcclBanner){.process = NCCL_NO_INDEX};
     str_clear(&job->head);
     str_clear(&job->line);
@@ -264,7 +264,7 @@ static int compare_findings(const void *a, const void *b)
     return strcmp(x->detail, y->detail);
 }
 
-/* Inputs of which nothing was understood, hosts, and what the readers left open. */
+/* Inputs of which nothing was understood, and what the readers left open. */
 static void close_inputs(NcclJob *job)
 {
     NcclReport *r = &job->report;
@@ -274,10 +274,8 @@ static void close_inputs(NcclJob *job)
         if (in->kind == NCCL_KIND_TEXT && in->used == 0)
             in->kind = NCCL_KIND_OTHER;
         if (in->trouble[0])
-            nccl_add_evidence(job, nccl_add_finding(job, NCCL_RULE_INPUT_TROUBLE, NULL), (NcclPlace){(uint32_t)i, 0},
-                              "%s", in->trouble);
+            nccl_report(job, NCCL_RULE_INPUT_TROUBLE, ((NcclPlace){(uint32_t)i, 0}), "%s", in->trouble);
     }
-    r->hosts = (uint32_t)job->host_known.len;
 }
 
 const NcclReport *nccl_finish(NcclJob *job)
@@ -299,8 +297,7 @@ const NcclReport *nccl_finish(NcclJob *job)
     nccl_check_benches(job);
     nccl_check_flight(job);
     close_inputs(job);
-    if (r->findings.len)
-        qsort(r->findings.at, r->findings.len, sizeof *r->findings.at, compare_findings);
+    vec_sort(&r->findings, compare_findings);
     return r;
 }
 
@@ -316,16 +313,5 @@ int nccl_exit_code(const NcclReport *report)
     return read ? 0 : 3;
 }
 
-const char *nccl_kind_name(NcclKind kind)
-{
-    static const char *const names[] = {"empty", "text", "topology", "graph", "bench", "flight-recorder", "unknown"};
-
-    return names[kind];
-}
-
-const char *nccl_severity_name(NcclSeverity severity)
-{
-    static const char *const names[] = {"error", "warning", "note"};
-
-    return names[severity];
-}
+const char *const nccl_kind_words[] = {"empty", "text", "topology", "graph", "bench", "flight-recorder", "unknown"};
+const char *const nccl_severity_words[] = {"error", "warning", "note"};

@@ -39,5 +39,4 @@ const NcclReport *nccl_finish(NcclJob *job);
 /* 0 no problem, 1 an error or a warning, 3 no NCCL data was read. */
 int nccl_exit_code(const NcclReport *report);
 
-const char *nccl_kind_name(NcclKind kind);
-const char *nccl_severity_name(NcclSeverity severity);
+extern const char *const nccl_kind_words[NCCL_KIND_COUNT], *const nccl_severity_words[NCCL_SEVERITY_COUNT];

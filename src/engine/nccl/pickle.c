@@ -5,7 +5,6 @@
  * number of values are bounded.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -79,10 +78,11 @@ static bool push_value(Unpickler *m, json_t *value, unsigned height)
     return true;
 }
 
-static bool push_mark(Unpickler *m)
+static bool push_mark(Unpickler *m, size_t unused)
 {
     Slot slot = {.value = NULL};
 
+    (void)unused;
     if (m->values++ >= VALUES_MAX)
         return refuse_pickle(m, "it holds too many values");
     vec_push(&m->stack, slot);
@@ -100,11 +100,12 @@ static bool push_text(Unpickler *m, size_t width)
     return push_value(m, text ? text : json_string("?"), 0);
 }
 
-static bool push_long(Unpickler *m)
+/* Of a length that stands in one byte. */
+static bool push_long(Unpickler *m, size_t width)
 {
     uint64_t len, value;
 
-    if (!read_little_endian(m, 1, &len) || len > 8)
+    if (!read_little_endian(m, width, &len) || len > 8)
         return refuse_pickle(m, "a number of more than 64 bits");
     if (!read_little_endian(m, len, &value))
         return false;
@@ -113,15 +114,15 @@ static bool push_long(Unpickler *m)
     return push_value(m, json_integer((json_int_t)value), 0);
 }
 
-static bool push_double(Unpickler *m)
+static bool push_double(Unpickler *m, size_t width)
 {
     uint64_t bits = 0;
     double value;
     Span s;
 
-    if (!read_bytes(m, 8, &s))
+    if (!read_bytes(m, width, &s))
         return false;
-    for (size_t i = 0; i < 8; i++)
+    for (size_t i = 0; i < width; i++)
         bits = bits << 8 | (unsigned char)s.at[i];
     memcpy(&value, &bits, sizeof value);
     return push_value(m, isfinite(value) ? json_real(value) : json_null(), 0);
@@ -193,10 +194,11 @@ static void drop_slots(Unpickler *m, size_t to)
         json_decref(m->stack.at[--m->stack.len].value);
 }
 
-static bool close_list(Unpickler *m)
+static bool close_list(Unpickler *m, size_t unused)
 {
     size_t mark;
 
+    (void)unused;
     if (!find_mark(m, &mark) || mark == 0 || !m->stack.at[mark - 1].value)
         return refuse_pickle(m, "a mark is missing");
     if (!append_items(m, &m->stack.at[mark - 1], mark + 1))
@@ -205,10 +207,11 @@ static bool close_list(Unpickler *m)
     return true;
 }
 
-static bool close_dict(Unpickler *m)
+static bool close_dict(Unpickler *m, size_t unused)
 {
     size_t mark;
 
+    (void)unused;
     if (!find_mark(m, &mark) || mark == 0 || !m->stack.at[mark - 1].value || (m->stack.len - mark - 1) % 2)
         return refuse_pickle(m, "a mark is missing");
     for (size_t i = mark + 1; i + 1 < m->stack.len; i += 2)
@@ -236,10 +239,11 @@ static bool make_small_tuple(Unpickler *m, size_t count)
     return peek_slot(m, count - 1) && make_tuple(m, m->stack.len - count, m->stack.len - count);
 }
 
-static bool close_tuple(Unpickler *m)
+static bool close_tuple(Unpickler *m, size_t unused)
 {
     size_t mark;
 
+    (void)unused;
     return find_mark(m, &mark) && make_tuple(m, mark + 1, mark);
 }
 
@@ -297,18 +301,27 @@ static bool get_memo(Unpickler *m, uint64_t at)
     return push_value(m, value, height);
 }
 
-static bool run_indexed(Unpickler *m, size_t width, bool (*run)(Unpickler *, uint64_t))
+/* The place of a value in the memo, in `width` bytes; 0: the next one. */
+static bool put_indexed(Unpickler *m, size_t width)
+{
+    uint64_t at = m->memo.len;
+
+    return (width == 0 || read_little_endian(m, width, &at)) && put_memo(m, at);
+}
+
+static bool get_indexed(Unpickler *m, size_t width)
 {
     uint64_t at;
 
-    return read_little_endian(m, width, &at) && run(m, at);
+    return read_little_endian(m, width, &at) && get_memo(m, at);
 }
 
 /* The functions that make lists of numbers are known by name; any other ends the reading. */
-static bool name_function(Unpickler *m)
+static bool name_function(Unpickler *m, size_t unused)
 {
     Span module = span_until(&m->in, '\n'), name = span_until(&m->in, '\n');
 
+    (void)unused;
     if (!span_is(module, "torch.jit._pickle") ||
         !(span_is(name, "build_intlist") || span_is(name, "build_doublelist") || span_is(name, "build_boollist")))
         return refuse_pickle(m, "it wants to call a function: refused");
@@ -318,10 +331,11 @@ static bool name_function(Unpickler *m)
     return true;
 }
 
-static bool call_function(Unpickler *m)
+static bool call_function(Unpickler *m, size_t unused)
 {
     Slot *args = peek_slot(m, 0), *function = peek_slot(m, 1);
 
+    (void)unused;
     if (!args || !function || !function->callable || json_array_size(args->value) != 1)
         return refuse_pickle(m, "it wants to call a function: refused");
     json_t *list = json_incref(json_array_get(args->value, 0));
@@ -330,116 +344,79 @@ static bool call_function(Unpickler *m)
     return push_value(m, list, height);
 }
 
-static bool push_integer(Unpickler *m, size_t width, bool is_signed)
+/* The one of four bytes has a sign. */
+static bool push_integer(Unpickler *m, size_t width)
 {
     uint64_t value;
 
     if (!read_little_endian(m, width, &value))
         return false;
-    return push_value(m, json_integer(is_signed ? (json_int_t)(int32_t)value : (json_int_t)value), 0);
+    return push_value(m, json_integer(width == 4 ? (json_int_t)(int32_t)value : (json_int_t)value), 0);
 }
 
-static bool append_one(Unpickler *m)
+static bool push_null(Unpickler *m, size_t unused)
+{
+    (void)unused;
+    return push_value(m, json_null(), 0);
+}
+
+static bool push_boolean(Unpickler *m, size_t value)
+{
+    return push_value(m, json_boolean(value), 0);
+}
+
+static bool push_container(Unpickler *m, size_t is_dict)
+{
+    return push_value(m, is_dict ? json_object() : json_array(), 0);
+}
+
+static bool skip_bytes(Unpickler *m, size_t len)
+{
+    Span skipped;
+
+    return read_bytes(m, len, &skipped);
+}
+
+static bool append_one(Unpickler *m, size_t unused)
 {
     Slot *value = peek_slot(m, 0), *list = peek_slot(m, 1);
 
+    (void)unused;
     if (!value || !list || !append_items(m, list, m->stack.len - 1))
         return false;
     drop_slots(m, m->stack.len - 1);
     return true;
 }
 
-static bool set_one(Unpickler *m)
+static bool set_one(Unpickler *m, size_t unused)
 {
     Slot *value = peek_slot(m, 0), *key = peek_slot(m, 1), *dict = peek_slot(m, 2);
 
+    (void)unused;
     if (!value || !key || !dict || !set_item(m, dict, key, value))
         return false;
     drop_slots(m, m->stack.len - 2);
     return true;
 }
 
-/* Values. -1: no such operation here. */
-static int push_constant(Unpickler *m, unsigned char op)
-{
-    switch (op) {
-    case 'N':
-        return push_value(m, json_null(), 0);
-    case 0x88:
-        return push_value(m, json_true(), 0);
-    case 0x89:
-        return push_value(m, json_false(), 0);
-    case 'K':
-        return push_integer(m, 1, false);
-    case 'M':
-        return push_integer(m, 2, false);
-    case 'J':
-        return push_integer(m, 4, true);
-    case 0x8a:
-        return push_long(m);
-    case 'G':
-        return push_double(m);
-    case 'X':
-        return push_text(m, 4);
-    case 0x8c:
-        return push_text(m, 1);
-    case 0x8d:
-        return push_text(m, 8);
-    case '}':
-        return push_value(m, json_object(), 0);
-    case ']':
-    case ')':
-        return push_value(m, json_array(), 0);
-    default:
-        return -1;
-    }
-}
-
-static bool run_operation(Unpickler *m, unsigned char op)
-{
-    Span skipped;
-
-    switch (op) {
-    case 0x80: /* PROTO */
-        return read_bytes(m, 1, &skipped);
-    case 0x95: /* FRAME */
-        return read_bytes(m, 8, &skipped);
-    case '(':
-        return push_mark(m);
-    case 'a':
-        return append_one(m);
-    case 'e':
-        return close_list(m);
-    case 's':
-        return set_one(m);
-    case 'u':
-        return close_dict(m);
-    case 't':
-        return close_tuple(m);
-    case 0x85:
-    case 0x86:
-    case 0x87:
-        return make_small_tuple(m, op - 0x84u);
-    case 'q':
-        return run_indexed(m, 1, put_memo);
-    case 'r':
-        return run_indexed(m, 4, put_memo);
-    case 0x94: /* MEMOIZE */
-        return put_memo(m, m->memo.len);
-    case 'h':
-        return run_indexed(m, 1, get_memo);
-    case 'j':
-        return run_indexed(m, 4, get_memo);
-    case 'c':
-        return name_function(m);
-    case 'R':
-        return call_function(m);
-    default:
-        break;
-    }
-    int done = push_constant(m, op);
-    return done < 0 ? refuse_pickle(m, "it has an operation that plain values do not need") : done;
-}
+static const struct {
+    bool (*run)(Unpickler *m, size_t argument);
+    size_t argument;
+} operations[256] = {
+    [0x80] = {skip_bytes, 1}, /* PROTO */
+    [0x95] = {skip_bytes, 8}, /* FRAME */
+    ['N'] = {push_null, 0},          [0x88] = {push_boolean, true},   [0x89] = {push_boolean, false},
+    ['K'] = {push_integer, 1},       ['M'] = {push_integer, 2},       ['J'] = {push_integer, 4},
+    [0x8a] = {push_long, 1},         ['G'] = {push_double, 8},        ['X'] = {push_text, 4},
+    [0x8c] = {push_text, 1},         [0x8d] = {push_text, 8},         ['}'] = {push_container, true},
+    [']'] = {push_container, false}, [')'] = {push_container, false}, ['('] = {push_mark, 0},
+    ['a'] = {append_one, 0},         ['e'] = {close_list, 0},         ['s'] = {set_one, 0},
+    ['u'] = {close_dict, 0},         ['t'] = {close_tuple, 0},        [0x85] = {make_small_tuple, 1},
+    [0x86] = {make_small_tuple, 2},  [0x87] = {make_small_tuple, 3},  ['q'] = {put_indexed, 1},
+    ['r'] = {put_indexed, 4},        [0x94] = {put_indexed, 0}, /* MEMOIZE */
+    ['h'] = {get_indexed, 1},        ['j'] = {get_indexed, 4},        ['c'] = {name_function, 0},
+    ['R'] = {call_function, 0},
+};
 
 json_t *nccl_parse_pickle(Span in, const char **ret_why)
 {
@@ -453,7 +430,11 @@ json_t *nccl_parse_pickle(Span in, const char **ret_why)
             *ret_why = m.why ? m.why : result->callable ? "it is a function" : NULL;
             return *ret_why ? NULL : json_incref(result->value);
         }
-        if (!run_operation(&m, op))
+        if (!operations[op].run) {
+            refuse_pickle(&m, "it has an operation that plain values do not need");
+            break;
+        }
+        if (!operations[op].run(&m, operations[op].argument))
             break;
     }
     *ret_why = m.why ? m.why : "it ends in the middle";

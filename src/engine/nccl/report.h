@@ -22,14 +22,15 @@ typedef struct NcclPlace {
     uint64_t line;
 } NcclPlace;
 
-typedef enum NcclKind {
-    NCCL_KIND_EMPTY,
-    NCCL_KIND_TEXT, /* a log, or the output of nccl-tests, or both */
-    NCCL_KIND_TOPOLOGY,
-    NCCL_KIND_GRAPH,
-    NCCL_KIND_BENCH,  /* nccl-tests -J */
-    NCCL_KIND_FLIGHT, /* a dump of PyTorch's flight recorder */
-    NCCL_KIND_OTHER,  /* nothing that is known here */
+typedef enum NcclKind { /* names: nccl_kind_words */
+                        NCCL_KIND_EMPTY,
+                        NCCL_KIND_TEXT, /* a log, or the output of nccl-tests, or both */
+                        NCCL_KIND_TOPOLOGY,
+                        NCCL_KIND_GRAPH,
+                        NCCL_KIND_BENCH,  /* nccl-tests -J */
+                        NCCL_KIND_FLIGHT, /* a dump of PyTorch's flight recorder */
+                        NCCL_KIND_OTHER,  /* nothing that is known here */
+                        NCCL_KIND_COUNT
 } NcclKind;
 
 typedef struct NcclInput {
@@ -44,21 +45,21 @@ typedef struct NcclInput {
 /* One process of the job, as its lines name it. */
 typedef struct NcclProcess {
     const char *host;
+    uint32_t host_index; /* in the job */
     uint64_t pid;
-    const char *version;               /* "2.21.5+cuda12.4" */
-    const char *network;               /* "IB", "Socket", "AWS Libfabric" */
-    const char *plugin;                /* net plug-in that was loaded */
-    const char *oob;                   /* interface of the bootstrap, "eth0" */
-    const char *sockets;               /* "[0]eth0:10.0.0.1<0>" */
-    const char *ib;                    /* "[0]mlx5_0:1/IB" */
-    unsigned ib_devices;               /* listed in `ib` */
-    unsigned gdr_on, gdr_off, gdr_far; /* lines that said so of HCAs; far: of distance */
-    bool ib_missing;                   /* "No device found" */
-    bool nvls_available, nvls_missing;
-    bool complete;  /* a communicator of it came up */
-    bool cut;       /* an input with lines of it was not read to its end */
-    uint32_t input; /* the last one with lines of it */
-    NcclPlace network_place, oob_place, ib_place, gdr_place, far_place, nvls_place, version_place;
+    const char *version; /* "2.21.5+cuda12.4" */
+    const char *network; /* "IB", "Socket", "AWS Libfabric" */
+    const char *plugin;  /* net plug-in that was loaded */
+    const char *oob;     /* interface of the bootstrap, "eth0" */
+    const char *sockets; /* "[0]eth0:10.0.0.1<0>" */
+    const char *ib;      /* "[0]mlx5_0:1/IB" */
+    unsigned ib_devices; /* listed in `ib` */
+    bool complete;       /* a communicator of it came up */
+    bool cut;            /* an input with lines of it was not read to its end */
+    uint32_t input;      /* the last one with lines of it */
+    NcclPlace version_place, network_place, oob_place;
+    /* The first lines that say so; line 0: none. gdr_off of an adapter, gdr_far of the distance to one. */
+    NcclPlace ib_place, ib_missing, gdr_on, gdr_off, gdr_far, nvls_available;
 } NcclProcess;
 
 /* Where a rank stands in the tree of one channel. */
@@ -72,20 +73,21 @@ typedef struct NcclMember {
     uint32_t comm; /* NCCL_NO_INDEX before it is known */
     uint32_t process;
     int64_t rank;
-    int cuda_dev, nvml_dev;
+    int64_t cuda_dev, nvml_dev;
     const char *bus_id;
-    uint64_t address; /* comm 0x... */
     int64_t nranks, nodes, local_ranks;
     bool started, complete, destroyed, aborted, mnnvl;
     int coll_channels, nvls_channels, p2p_channels;
-    double init_s, init_part_s; /* total, its largest part */
+    double init_s, init_part_s; /* total, its largest part; NaN unknown */
     const char *init_part;
     int64_t op_count; /* of the last call */
     uint64_t calls;
     const char *op;
     bool p2p_calls;
-    const NcclTree *trees;
-    unsigned tree_count;
+    struct {
+        const NcclTree *at;
+        size_t len;
+    } trees;
     NcclPlace start_place, complete_place, init_place, op_place, channels_place;
 } NcclMember;
 
@@ -94,20 +96,23 @@ typedef struct NcclRing {
     const char *order; /* ranks, "0 1 2 3" */
 } NcclRing;
 
-typedef VEC(NcclRing) NcclRings;
+typedef struct NcclPattern {
+    const char *text; /* "Pattern 4, ..." as it stands */
+    NcclPlace place;
+} NcclPattern;
 
 typedef struct NcclComm {
     const char *id; /* commId, or a made-up "nranks=16" where the log has none */
     int64_t nranks, nodes;
-    uint32_t seen, started, complete; /* members */
+    uint32_t seen, complete; /* members */
     const char *parent;
-    NcclRings rings;
+    VEC(NcclRing) rings;
     unsigned ring_channels, trees; /* channels of trees */
-    const char *patterns[4];       /* "Pattern 4, ..." as they stand */
-    NcclPlace pattern_places[4], nvls_place;
+    NcclPattern patterns[4];
     unsigned pattern_count;
     bool nvls, collnet, mnnvl;
-    NcclPlace place;
+    bool is_world; /* the one at NcclReport.world */
+    NcclPlace place, nvls_place;
 } NcclComm;
 
 typedef enum NcclVia {
@@ -170,13 +175,10 @@ typedef struct NcclRow {
     NcclPlace place;
 } NcclRow;
 
-typedef VEC(NcclRow) NcclRows;
-
 typedef struct NcclBench {
     const char *name; /* "all_reduce_perf", "" */
-    const char *version;
     int64_t ranks, nodes;
-    NcclRows rows;
+    VEC(NcclRow) rows;
     double average_gbs; /* NaN: not there */
     int64_t out_of_bounds;
     bool concluded;
@@ -209,13 +211,13 @@ typedef enum NcclPart {
 
 typedef struct NcclNode {
     NcclPart part;
-    uint32_t parent, depth;
+    uint32_t parent;
     uint32_t child, sibling; /* first child, next sibling; NCCL_NO_INDEX */
     NcclPlace place;
     const char *bus_id, *name, *target, *arch, *vendor;
     uint32_t pci_class;
-    double gts; /* GT/s; 0 unknown */
-    int width;  /* lanes; 0 unknown */
+    double gts; /* GT/s; NaN unknown */
+    int width;  /* lanes */
     int numa, dev, rank, sm, gdr, count;
     int64_t net_mbps; /* of net; c2c: bw */
 } NcclNode;
@@ -224,7 +226,6 @@ typedef VEC(NcclNode) NcclNodes;
 
 typedef struct NcclTopology {
     uint32_t input;
-    const char *version;
     NcclNodes nodes;
     uint32_t gpus, nics;        /* RDMA adapters with a net, see topology.h */
     uint32_t numa_nodes, links; /* links: NVLink and xGMI, counted at both ends */
@@ -234,7 +235,7 @@ typedef struct NcclTopology {
 
 typedef struct NcclGraph {
     uint32_t input;
-    int id, pattern, cross_nic, channels;
+    int id, pattern, channels;
     double intra_gbs, inter_gbs;
     const char *type_intra, *type_inter;
     NcclPlace place;
@@ -250,7 +251,15 @@ typedef struct NcclDump {
     uint32_t calls;
 } NcclDump;
 
-typedef enum NcclState { NCCL_SCHEDULED, NCCL_STARTED, NCCL_COMPLETED } NcclState;
+/* Of a call; and of a rank that never called it, or whose dump is not here. */
+typedef enum NcclState {
+    NCCL_SCHEDULED,
+    NCCL_STARTED,
+    NCCL_COMPLETED,
+    NCCL_BEHIND,
+    NCCL_MISSING,
+    NCCL_STATE_COUNT
+} NcclState;
 
 typedef struct NcclCall {
     uint32_t dump, group;
@@ -273,12 +282,12 @@ typedef struct NcclGroup {
     int64_t seq;            /* first not completed everywhere */
     int64_t last_completed; /* last completed everywhere that is known, NCCL_UNKNOWN */
     const char *op;
-    const char *behind, *scheduled, *started, *completed, *missing; /* ranks, "3 5-7" */
-    const char *finding;                                            /* detail of the finding about the ranks behind */
-    const char *waits_for; /* name of another group that the ranks behind are stuck in, "" */
+    const char *ranks_by[NCCL_STATE_COUNT]; /* "3 5-7" */
+    const char *finding;                    /* detail of the finding about the ranks behind */
+    const char *waits_for;                  /* name of another group that the ranks behind are stuck in, "" */
 } NcclGroup;
 
-typedef enum NcclSeverity { NCCL_ERROR, NCCL_WARNING, NCCL_NOTE } NcclSeverity;
+typedef enum NcclSeverity { NCCL_ERROR, NCCL_WARNING, NCCL_NOTE, NCCL_SEVERITY_COUNT } NcclSeverity;
 
 typedef struct NcclEvidence {
     NcclPlace place;
@@ -299,43 +308,29 @@ typedef struct NcclFinding {
     bool retried;   /* each time it was tried again */
 } NcclFinding;
 
-typedef VEC(NcclInput) NcclInputs;
-typedef VEC(NcclProcess) NcclProcesses;
-typedef VEC(NcclMember) NcclMembers;
-typedef VEC(NcclComm) NcclComms;
-typedef VEC(NcclWay) NcclWays;
-typedef VEC(NcclEdge) NcclEdges;
-typedef VEC(NcclClass) NcclClasses;
 typedef VEC(NcclSetting) NcclSettings;
 typedef VEC(NcclBench) NcclBenches;
-typedef VEC(NcclScaling) NcclScalings;
-typedef VEC(NcclTopology) NcclTopologies;
-typedef VEC(NcclGraph) NcclGraphs;
-typedef VEC(NcclDump) NcclDumps;
-typedef VEC(NcclCall) NcclCalls;
-typedef VEC(NcclGroup) NcclGroups;
 typedef VEC(NcclFinding) NcclFindings;
 
 typedef struct NcclReport {
-    NcclInputs inputs;
-    NcclProcesses processes;
-    NcclMembers members;
-    NcclComms comms;
+    VEC(NcclInput) inputs;
+    VEC(NcclProcess) processes;
+    VEC(NcclMember) members;
+    VEC(NcclComm) comms;
     uint32_t world; /* the communicator with the most ranks; NCCL_NO_INDEX */
-    NcclWays ways;
-    NcclEdges edges;
-    NcclClasses classes;
+    VEC(NcclWay) ways;
+    VEC(NcclEdge) edges;
+    VEC(NcclClass) classes;
     NcclSettings settings; /* by name, then value */
     NcclBenches benches;
-    NcclScalings scalings;
-    NcclTopologies topologies;
-    NcclGraphs graphs;
-    NcclDumps dumps;
-    NcclCalls calls;
-    NcclGroups groups;
+    VEC(NcclScaling) scalings;
+    VEC(NcclTopology) topologies;
+    VEC(NcclGraph) graphs;
+    VEC(NcclDump) dumps;
+    VEC(NcclCall) calls;
+    VEC(NcclGroup) groups;
     NcclFindings findings; /* worst first */
-    uint32_t hosts;
-    uint64_t left_out; /* things over a cap, not kept */
+    uint64_t left_out;     /* things over a cap, not kept */
 } NcclReport;
 
 /* A PCI device that is a GPU (by its gpu element, or by class where the file has none) or a network adapter. */

@@ -33,6 +33,14 @@ bool span_starts(Span s, const char *literal)
     return s.len >= len && len && memcmp(s.at, literal, len) == 0;
 }
 
+bool span_starts_any(Span s, const char *const *literals, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (span_starts(s, literals[i]))
+            return true;
+    return false;
+}
+
 bool span_is(Span s, const char *literal)
 {
     return s.len == strlen(literal) && span_starts(s, literal);

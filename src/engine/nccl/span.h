@@ -19,6 +19,7 @@ Span span_of(const char *text);
 Span span_from(Span s, size_t begin);
 Span span_cut(Span s, size_t begin, size_t end);
 bool span_starts(Span s, const char *literal);
+bool span_starts_any(Span s, const char *const *literals, size_t count);
 bool span_is(Span s, const char *literal);
 /* Where `literal` stands first or last, SPAN_NOWHERE. */
 size_t span_find(Span s, const char *literal);

@@ -6,6 +6,7 @@
  */
 #include <expat.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,26 +62,32 @@ bool nccl_net_is_rdma(const NcclNode *net)
 {
     static const char *const fronts[] = {"eth", "en", "ib", "bond", "docker", "lo", "veth", "br-", "em", "p1p", "p2p"};
 
-    if (!net->name[0])
-        return false;
-    for (size_t i = 0; i < ARRAY_LEN(fronts); i++)
-        if (strncmp(net->name, fronts[i], strlen(fronts[i])) == 0)
-            return strncmp(net->name, "ibp", 3) == 0; /* ibp12s0: a port's name where adapters are renamed */
-    return true;
+    Span name = span_of(net->name);
+
+    /* ibp12s0: a port's name where adapters are renamed */
+    return span_starts(name, "ibp") || (name.len && !span_starts_any(name, fronts, ARRAY_LEN(fronts)));
+}
+
+/* The first link of a GPU's PCI device, NCCL_NO_INDEX; the others are its siblings. */
+static uint32_t first_link(const NcclTopology *t, uint32_t node)
+{
+    uint32_t gpu = nccl_node_gpu(t, node);
+
+    return gpu == NCCL_NO_INDEX ? NCCL_NO_INDEX : t->nodes.at[gpu].child;
+}
+
+static bool is_link(const NcclNode *n)
+{
+    return (n->part == NCCL_PART_NVLINK || n->part == NCCL_PART_XGMI) && n->count > 0;
 }
 
 uint32_t nccl_node_links(const NcclTopology *t, uint32_t node)
 {
-    uint32_t gpu = nccl_node_gpu(t, node), links = 0;
+    uint32_t links = 0;
 
-    if (gpu == NCCL_NO_INDEX)
-        return 0;
-    for (uint32_t c = t->nodes.at[gpu].child; c != NCCL_NO_INDEX; c = t->nodes.at[c].sibling) {
-        const NcclNode *n = &t->nodes.at[c];
-        if ((n->part == NCCL_PART_NVLINK || n->part == NCCL_PART_XGMI) && n->count > 0 && n->count < LINKS_MAX &&
-            links < LINKS_MAX)
-            links += (uint32_t)n->count;
-    }
+    for (uint32_t c = first_link(t, node); c != NCCL_NO_INDEX; c = t->nodes.at[c].sibling)
+        if (is_link(&t->nodes.at[c]) && t->nodes.at[c].count < LINKS_MAX && links < LINKS_MAX)
+            links += (uint32_t)t->nodes.at[c].count;
     return links;
 }
 
@@ -107,33 +114,17 @@ bool nccl_parse_bus_id(const char *bus_id, uint64_t *ret)
     return number_parsen_hex(digits, len, UINT64_MAX, ret, NULL) == 0;
 }
 
-static bool is_link(const NcclNode *n)
-{
-    return (n->part == NCCL_PART_NVLINK || n->part == NCCL_PART_XGMI) && n->count > 0;
-}
-
-static bool to_switch(const NcclNode *n)
-{
-    return n->part == NCCL_PART_NVLINK && strncmp(n->target, "fffffff", 7) == 0;
-}
-
 bool nccl_node_at_switch(const NcclTopology *t, uint32_t node)
 {
-    uint32_t gpu = nccl_node_gpu(t, node);
-
-    for (uint32_t c = gpu == NCCL_NO_INDEX ? gpu : t->nodes.at[gpu].child; c != NCCL_NO_INDEX;
-         c = t->nodes.at[c].sibling)
-        if (to_switch(&t->nodes.at[c]))
+    for (uint32_t c = first_link(t, node); c != NCCL_NO_INDEX; c = t->nodes.at[c].sibling)
+        if (t->nodes.at[c].part == NCCL_PART_NVLINK && strncmp(t->nodes.at[c].target, "fffffff", 7) == 0)
             return true;
     return false;
 }
 
 static bool links_to(const NcclTopology *t, uint32_t a, uint32_t b)
 {
-    uint32_t gpu = nccl_node_gpu(t, a);
-
-    for (uint32_t c = gpu == NCCL_NO_INDEX ? gpu : t->nodes.at[gpu].child; c != NCCL_NO_INDEX;
-         c = t->nodes.at[c].sibling)
+    for (uint32_t c = first_link(t, a); c != NCCL_NO_INDEX; c = t->nodes.at[c].sibling)
         if (is_link(&t->nodes.at[c]) && strcasecmp(t->nodes.at[c].target, t->nodes.at[b].bus_id) == 0)
             return true;
     return false;
@@ -222,7 +213,9 @@ static void read_node(const NcclTopoReader *reader, NcclNode *n, const char **a)
     n->vendor = nccl_intern_text(job, find_attribute(a, "vendor"));
     n->pci_class = span_hex(&class, &value) && value <= UINT32_MAX ? (uint32_t)value : 0;
     n->gts = attribute_double(a, "link_speed");
-    n->width = attribute_int(a, "link_width", 0);
+    n->gts = n->gts > 0 ? n->gts : NAN;
+    n->width = attribute_int(a, "link_width", NCCL_UNKNOWN);
+    n->width = n->width > 0 ? n->width : NCCL_UNKNOWN;
     n->numa = numa[0] ? attribute_int(a, "numaid", NCCL_UNKNOWN) : NCCL_UNKNOWN;
     n->dev = attribute_int(a, "dev", NCCL_UNKNOWN);
     n->rank = attribute_int(a, "rank", NCCL_UNKNOWN);
@@ -242,7 +235,6 @@ static void begin_node(NcclTopoReader *reader, const char *name, const char **at
         return;
     }
     NcclNode node = {.part = part_of(name),
-                     .depth = reader->depth,
                      .parent = reader->depth ? reader->path[reader->depth - 1] : NCCL_NO_INDEX,
                      .child = NCCL_NO_INDEX,
                      .sibling = NCCL_NO_INDEX,
@@ -267,7 +259,6 @@ static void begin_graph(NcclTopoReader *reader, const char **a)
     NcclGraph graph = {.input = job->input,
                        .id = attribute_int(a, "id", NCCL_UNKNOWN),
                        .pattern = attribute_int(a, "pattern", NCCL_UNKNOWN),
-                       .cross_nic = attribute_int(a, "crossnic", NCCL_UNKNOWN),
                        .channels = attribute_int(a, "nchannels", NCCL_UNKNOWN),
                        .intra_gbs = attribute_double(a, "speedintra"),
                        .inter_gbs = attribute_double(a, "speedinter"),
@@ -281,7 +272,7 @@ static void begin_graph(NcclTopoReader *reader, const char **a)
 }
 
 /* The root element decides: topology or graph. */
-static void begin_root(NcclTopoReader *reader, const char *name, const char **attributes)
+static void begin_root(NcclTopoReader *reader, const char *name)
 {
     NcclJob *job = reader->job;
 
@@ -296,8 +287,7 @@ static void begin_root(NcclTopoReader *reader, const char *name, const char **at
                                                          : "too many topologies");
         return;
     }
-    NcclTopology topology = {.input = job->input,
-                             .version = nccl_intern_text(job, find_attribute(attributes, "version"))};
+    NcclTopology topology = {.input = job->input};
     reader->topology = (uint32_t)job->report.topologies.len;
     vec_push(&job->report.topologies, topology);
 }
@@ -309,7 +299,7 @@ static void XMLCALL on_begin(void *context, const char *name, const char **attri
     if (reader->stopped)
         return;
     if (reader->depth == 0)
-        begin_root(reader, name, attributes);
+        begin_root(reader, name);
     if (reader->graph && strcmp(name, "graph") == 0)
         begin_graph(reader, attributes);
     if (!reader->stopped && reader->topology != NCCL_NO_INDEX)
@@ -419,26 +409,39 @@ static bool shares_switch(const TopoCheck *topo, const bool *mark, uint32_t gpu)
     return false;
 }
 
-static void count_devices(NcclTopology *t, TopoCheck *topo)
+static TopoCheck find_devices(NcclJob *job, const NcclTopology *t)
 {
+    TopoCheck topo = {.job = job, .t = t};
+
     for (uint32_t i = 0; i < t->nodes.len; i++) {
-        t->numa_nodes += t->nodes.at[i].part == NCCL_PART_CPU;
         if (nccl_node_is_gpu(t, i)) {
-            uint32_t gpu = nccl_node_gpu(t, i);
-            vec_push(&topo->gpus, i);
-            t->links += nccl_node_links(t, i);
-            t->nvls_able |= gpu != NCCL_NO_INDEX && t->nodes.at[gpu].sm >= SM_NVLS && nccl_node_at_switch(t, i);
+            vec_push(&topo.gpus, i);
         } else if (nccl_node_is_nic(t, i)) {
             uint32_t net = nccl_node_net(t, i);
             if (net == NCCL_NO_INDEX || nccl_net_is_rdma(&t->nodes.at[net]))
-                vec_push(&topo->nics, i);
+                vec_push(&topo.nics, i);
         }
     }
-    t->gpus = (uint32_t)topo->gpus.len;
-    t->nics = (uint32_t)topo->nics.len;
-    const bool *mark = marks_of(topo);
-    for (size_t i = 0; i < topo->gpus.len; i++)
-        t->near_gpus += shares_switch(topo, mark, topo->gpus.at[i]);
+    return topo;
+}
+
+void nccl_count_topologies(NcclJob *job)
+{
+    for (size_t k = 0; k < job->report.topologies.len; k++) {
+        NcclTopology *t = &job->report.topologies.at[k];
+        CLEANUP(topo_check_done) TopoCheck topo = find_devices(job, t);
+        const bool *mark = marks_of(&topo);
+        t->gpus = (uint32_t)topo.gpus.len;
+        t->nics = (uint32_t)topo.nics.len;
+        for (size_t i = 0; i < t->nodes.len; i++)
+            t->numa_nodes += t->nodes.at[i].part == NCCL_PART_CPU;
+        for (size_t i = 0; i < topo.gpus.len; i++) {
+            uint32_t pci = topo.gpus.at[i], gpu = nccl_node_gpu(t, pci);
+            t->links += nccl_node_links(t, pci);
+            t->near_gpus += shares_switch(&topo, mark, pci);
+            t->nvls_able |= gpu != NCCL_NO_INDEX && t->nodes.at[gpu].sm >= SM_NVLS && nccl_node_at_switch(t, pci);
+        }
+    }
 }
 
 /* "GPU 3 (0000:1b:00.0)", "mlx5_0 (0000:1c:00.0)" */
@@ -488,12 +491,11 @@ static void check_pci(const TopoCheck *topo, const Indices *devices, int lanes, 
     for (size_t i = 0; i < devices->len; i++) {
         const NcclNode *n = node_at(topo, devices->at[i]);
         if (n->width > 0 && n->width < widest)
-            nccl_add_evidence(topo->job, nccl_add_finding(topo->job, NCCL_RULE_TOPO_WIDTH, NULL), n->place,
-                              "%s has x%d, %s x%d", device_title(topo, devices->at[i], room), n->width, what, widest);
+            nccl_report(topo->job, NCCL_RULE_TOPO_WIDTH, n->place, "%s has x%d, %s x%d",
+                        device_title(topo, devices->at[i], room), n->width, what, widest);
         if (n->gts > 0 && n->gts < fastest)
-            nccl_add_evidence(topo->job, nccl_add_finding(topo->job, NCCL_RULE_TOPO_SPEED, NULL), n->place,
-                              "%s has %g GT/s, %s up to %g", device_title(topo, devices->at[i], room), n->gts, what,
-                              fastest);
+            nccl_report(topo->job, NCCL_RULE_TOPO_SPEED, n->place, "%s has %g GT/s, %s up to %g",
+                        device_title(topo, devices->at[i], room), n->gts, what, fastest);
     }
 }
 
@@ -513,18 +515,17 @@ static void check_nets(const TopoCheck *topo)
             continue;
         const NcclNode *net = node_at(topo, index);
         if (net->net_mbps > 0 && net->net_mbps < fast->net_mbps)
-            nccl_add_evidence(topo->job, nccl_add_finding(topo->job, NCCL_RULE_TOPO_NIC_SPEED, NULL), net->place,
-                              "%s has %" PRId64 " Mb/s, %s has %" PRId64, net->name, net->net_mbps, fast->name,
-                              fast->net_mbps);
+            nccl_report(topo->job, NCCL_RULE_TOPO_NIC_SPEED, net->place, "%s has %" PRId64 " Mb/s, %s has %" PRId64,
+                        net->name, net->net_mbps, fast->name, fast->net_mbps);
         if (net->gdr == 0)
-            nccl_add_evidence(topo->job, nccl_add_finding(topo->job, NCCL_RULE_TOPO_NO_GDR, NULL), net->place,
-                              "%s: gdr=0", device_title(topo, topo->nics.at[i], room));
+            nccl_report(topo->job, NCCL_RULE_TOPO_NO_GDR, net->place, "%s: gdr=0",
+                        device_title(topo, topo->nics.at[i], room));
     }
     for (size_t i = 0; i < topo->gpus.len && topo->nics.len; i++) {
         uint32_t gpu = nccl_node_gpu(topo->t, topo->gpus.at[i]);
         if (gpu != NCCL_NO_INDEX && node_at(topo, gpu)->gdr == 0)
-            nccl_add_evidence(topo->job, nccl_add_finding(topo->job, NCCL_RULE_TOPO_NO_GDR, NULL),
-                              node_at(topo, gpu)->place, "%s: gdr=0", device_title(topo, topo->gpus.at[i], room));
+            nccl_report(topo->job, NCCL_RULE_TOPO_NO_GDR, node_at(topo, gpu)->place, "%s: gdr=0",
+                        device_title(topo, topo->gpus.at[i], room));
     }
 }
 
@@ -571,8 +572,7 @@ static void check_numa(const TopoCheck *topo)
     }
     /* Sub-NUMA clustering leaves nodes without GPUs: only unevenness beyond one GPU counts. */
     if (high > low + 1)
-        nccl_add_evidence(topo->job, nccl_add_finding(topo->job, NCCL_RULE_TOPO_NUMA, NULL), place, "GPUs: %s",
-                          text.text);
+        nccl_report(topo->job, NCCL_RULE_TOPO_NUMA, place, "GPUs: %s", text.text);
 }
 
 static void check_graphs(NcclJob *job)
@@ -580,23 +580,15 @@ static void check_graphs(NcclJob *job)
     for (size_t i = 0; i < job->report.graphs.len; i++) {
         const NcclGraph *g = &job->report.graphs.at[i];
         if (strcmp(g->type_inter, "SYS") == 0 || strcmp(g->type_inter, "PHB") == 0)
-            nccl_add_evidence(job, nccl_add_finding(job, NCCL_RULE_GRAPH_CPU, NULL), g->place,
-                              "graph %d: %d channels, %g GB/s to the network, path %s", g->id, g->channels,
-                              g->inter_gbs, g->type_inter);
+            nccl_report(job, NCCL_RULE_GRAPH_CPU, g->place, "graph %d: %d channels, %g GB/s to the network, path %s",
+                        g->id, g->channels, g->inter_gbs, g->type_inter);
     }
 }
 
-/* Counting comes before the log's checks need it; see nccl_count_topologies. */
-static void visit_topologies(NcclJob *job, bool check)
+void nccl_check_topologies(NcclJob *job)
 {
     for (size_t i = 0; i < job->report.topologies.len; i++) {
-        NcclTopology *t = &job->report.topologies.at[i];
-        CLEANUP(topo_check_done) TopoCheck topo = {.job = job, .t = t};
-        if (check)
-            t->numa_nodes = t->links = t->near_gpus = 0;
-        count_devices(t, &topo);
-        if (!check)
-            continue;
+        CLEANUP(topo_check_done) TopoCheck topo = find_devices(job, &job->report.topologies.at[i]);
         check_links(&topo);
         check_pci(&topo, &topo.gpus, GPU_LANES, "GPUs have");
         check_pci(&topo, &topo.nics, 0, "adapters have");
@@ -604,15 +596,5 @@ static void visit_topologies(NcclJob *job, bool check)
         check_paths(&topo);
         check_numa(&topo);
     }
-}
-
-void nccl_count_topologies(NcclJob *job)
-{
-    visit_topologies(job, false);
-}
-
-void nccl_check_topologies(NcclJob *job)
-{
-    visit_topologies(job, true);
     check_graphs(job);
 }

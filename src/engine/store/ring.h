@@ -118,17 +118,17 @@ typedef struct Cells {
 } Cells;
 
 /* Sets cell `number`: the one after the newest, the newest again, or after cells_clear any, which is `first` then. */
-void cells_put(const Cells *ring, uint64_t first, uint64_t number, CellMinute cell);
-void cells_clear(const Cells *ring);
+void cells_put(Cells ring, uint64_t first, uint64_t number, CellMinute cell);
+void cells_clear(Cells ring);
 
 /* Reads cells that the ring holds, quickly where they are near each other. */
 typedef struct CellsReader {
-    const Cells *ring;
+    Cells ring;
     uint64_t block; /* the one that `cells` is of; RING_NO_BLOCK */
     BlockCells cells;
 } CellsReader;
 
 #define RING_NO_BLOCK UINT64_MAX
 
-void cells_reader_init(CellsReader *reader, const Cells *ring);
+void cells_reader_init(CellsReader *reader, Cells ring);
 CellMinute cells_read(CellsReader *reader, uint64_t number);

@@ -24,43 +24,53 @@ static CellMinute series_count_cell(const SeriesCounter *count)
     return cell_counter(count->last, count->jumped, (unsigned)__builtin_popcountll(count->seconds));
 }
 
-static void put_second(const Series *series, const SeriesRoom *room, uint64_t second, uint64_t cell)
+static Cells seconds_of(const Series *series)
 {
-    cells_put(&room->seconds, series->first_second, second, (CellMinute){.data = cell});
+    return (Cells){.blocks = series->rings->seconds, .count = SERIES_SECOND_BLOCKS, .slab = series->slab};
 }
 
-static void put_minute(const Series *series, const SeriesRoom *room, uint64_t minute, CellMinute cell)
+static Cells minutes_of(const Series *series)
 {
-    cells_put(&room->minutes, series->first_minute, minute, cell);
+    return (Cells){.blocks = series->rings->minutes, .count = SERIES_MINUTE_BLOCKS, .slab = series->slab};
+}
+
+static void put_second(const Series *series, uint64_t second, uint64_t cell)
+{
+    cells_put(seconds_of(series), series->first_second, second, (CellMinute){.data = cell});
+}
+
+static void put_minute(const Series *series, uint64_t minute, CellMinute cell)
+{
+    cells_put(minutes_of(series), series->first_minute, minute, cell);
 }
 
 /* Makes `second` the newest one. What was skipped becomes a gap; a gap as long as the ring leaves nothing before it. */
-static void advance_seconds(Series *series, const SeriesRoom *room, uint64_t second)
+static void advance_seconds(Series *series, uint64_t second)
 {
     if (!series->has_seconds || second - series->last_second >= STORE_SECONDS) {
         series->first_second = second;
-        cells_clear(&room->seconds);
+        cells_clear(seconds_of(series));
     } else {
         for (uint64_t s = series->last_second + 1; s < second; s++)
-            put_second(series, room, s, CELL_SECOND_GAP);
+            put_second(series, s, CELL_SECOND_GAP);
     }
     series->has_seconds = true;
     series->last_second = second;
 }
 
 /* Minute `next` begins: the one two before it is closed. */
-static void close_gauge_minute(Series *series, const SeriesRoom *room, uint64_t next)
+static void close_gauge_minute(Series *series, uint64_t next)
 {
     SeriesFold *fold = &series->open.fold[next & 1];
 
     if (next >= series->first_minute + 2)
-        put_minute(series, room, next - 2, series_fold_cell(fold));
+        put_minute(series, next - 2, series_fold_cell(fold));
     *fold = (SeriesFold){.count = 0};
 }
 
 /* Minute `next` begins: the one before it is packed, and the one a day before that leaves the ring: its value becomes
  * the base. */
-static void close_counter_minute(Series *series, const SeriesRoom *room, uint64_t next)
+static void close_counter_minute(Series *series, uint64_t next)
 {
     SeriesCounter *count = &series->open.count;
     uint64_t done = next - 1;
@@ -70,12 +80,12 @@ static void close_counter_minute(Series *series, const SeriesRoom *room, uint64_
         CellMinute old;
         bool jumped;
 
-        cells_reader_init(&reader, &room->minutes);
+        cells_reader_init(&reader, minutes_of(series));
         old = cells_read(&reader, done - STORE_MINUTES);
         if (cell_valid_seconds(old.bits) > 0)
             count->base = cell_counter_read(old, &jumped);
     }
-    put_minute(series, room, done, series_count_cell(count));
+    put_minute(series, done, series_count_cell(count));
     if (count->jumped)
         count->jumps[count->jump_count++ % SERIES_JUMPS] = (SeriesJump){.minute = done, .increase = count->increase};
     count->increase = 0;
@@ -84,11 +94,11 @@ static void close_counter_minute(Series *series, const SeriesRoom *room, uint64_
 }
 
 /* No minute before this one is left. */
-static void restart_minutes(Series *series, const SeriesRoom *room, uint64_t minute)
+static void restart_minutes(Series *series, uint64_t minute)
 {
     SeriesCounter *count = &series->open.count;
 
-    cells_clear(&room->minutes);
+    cells_clear(minutes_of(series));
     series->first_minute = minute;
     series->last_minute = minute;
     series->has_minutes = true;
@@ -102,19 +112,19 @@ static void restart_minutes(Series *series, const SeriesRoom *room, uint64_t min
     count->jumped = false;
 }
 
-static void advance_minutes(Series *series, const SeriesRoom *room, uint64_t minute)
+static void advance_minutes(Series *series, uint64_t minute)
 {
     if (!series->has_minutes || (minute > series->last_minute && minute - series->last_minute >= STORE_MINUTES)) {
-        restart_minutes(series, room, minute);
+        restart_minutes(series, minute);
         return;
     }
     while (series->last_minute < minute) {
         uint64_t next = series->last_minute + 1;
 
         if (series->counter)
-            close_counter_minute(series, room, next);
+            close_counter_minute(series, next);
         else
-            close_gauge_minute(series, room, next);
+            close_gauge_minute(series, next);
         series->last_minute = next;
     }
 }
@@ -159,7 +169,7 @@ static void add_to_counter(SeriesCounter *count, uint64_t time_ns, double value)
     count->seconds |= UINT64_C(1) << time_ns / NS_PER_S % 60;
 }
 
-void series_add(Series *series, const SeriesRoom *room, uint64_t now_ns, const Sample *sample)
+void series_add(Series *series, uint64_t now_ns, const Sample *sample)
 {
     uint64_t second = now_ns / NS_PER_S;
     double value;
@@ -168,9 +178,9 @@ void series_add(Series *series, const SeriesRoom *room, uint64_t now_ns, const S
     if (series->has_seconds && now_ns < series->added_ns)
         return;
     series->added_ns = now_ns;
-    advance_seconds(series, room, second);
-    put_second(series, room, second, valid ? cell_second_value(value) : cell_second_absence(sample->absence));
-    advance_minutes(series, room, now_ns / NS_PER_MIN);
+    advance_seconds(series, second);
+    put_second(series, second, valid ? cell_second_value(value) : cell_second_absence(sample->absence));
+    advance_minutes(series, now_ns / NS_PER_MIN);
     if (!valid || isnan(value))
         return;
     if (series->counter)
@@ -179,21 +189,21 @@ void series_add(Series *series, const SeriesRoom *room, uint64_t now_ns, const S
         add_to_gauge(series, now_ns, value, false);
 }
 
-void series_add_fast(Series *series, const SeriesRoom *room, uint64_t time_ns, double value)
+void series_add_fast(Series *series, uint64_t time_ns, double value)
 {
     if (series->counter || isnan(value))
         return;
-    advance_minutes(series, room, time_ns / NS_PER_MIN);
+    advance_minutes(series, time_ns / NS_PER_MIN);
     add_to_gauge(series, time_ns, value, true);
 }
 
-void series_add_minute(Series *series, const SeriesRoom *room, const StoreMinute *minute)
+void series_add_minute(Series *series, const StoreMinute *minute)
 {
     const uint64_t number = minute->time_ns / NS_PER_MIN;
 
     if (series->counter || minute->valid_seconds == 0)
         return;
-    advance_minutes(series, room, number);
+    advance_minutes(series, number);
     if (number < series->first_minute || number + 1 < series->last_minute)
         return;
     series->open.fold[number & 1] = (SeriesFold){.min = minute->min,
@@ -203,10 +213,10 @@ void series_add_minute(Series *series, const SeriesRoom *room, const StoreMinute
                                                  .seconds = (UINT64_C(1) << minute->valid_seconds) - 1};
 }
 
-void series_done(const SeriesRoom *room)
+void series_done(const Series *series)
 {
-    cells_clear(&room->seconds);
-    cells_clear(&room->minutes);
+    cells_clear(seconds_of(series));
+    cells_clear(minutes_of(series));
 }
 
 /* Numbers of seconds or minutes on the axis. */
@@ -224,8 +234,7 @@ static Range range_of(uint64_t from, uint64_t to, uint64_t first, uint64_t last)
     return (Range){.from = from > first ? from : first, .to = to < last ? to : last};
 }
 
-size_t series_seconds(const Series *series, const SeriesRoom *room, uint64_t from_ns, uint64_t to_ns, StoreSecond *out,
-                      size_t cap)
+size_t series_seconds(const Series *series, uint64_t from_ns, uint64_t to_ns, StoreSecond *out, size_t cap)
 {
     size_t count = 0, kept = 0;
     CellsReader reader;
@@ -233,7 +242,7 @@ size_t series_seconds(const Series *series, const SeriesRoom *room, uint64_t fro
 
     if (!series->has_seconds || from_ns > to_ns)
         return 0;
-    cells_reader_init(&reader, &room->seconds);
+    cells_reader_init(&reader, seconds_of(series));
     range = range_of(from_ns / NS_PER_S, to_ns / NS_PER_S,
                      oldest_kept(series->first_second, series->last_second, STORE_SECONDS), series->last_second);
     for (uint64_t s = range.from; s <= range.to && count < cap; s++) {
@@ -314,8 +323,7 @@ static void read_gauge(CellMinute cell, StoreMinute *ret)
     ret->max = gauge.max;
 }
 
-size_t series_minutes(const Series *series, const SeriesRoom *room, uint64_t from_ns, uint64_t to_ns, StoreMinute *out,
-                      size_t cap)
+size_t series_minutes(const Series *series, uint64_t from_ns, uint64_t to_ns, StoreMinute *out, size_t cap)
 {
     size_t count = 0, kept = 0;
     double before = 0;
@@ -324,7 +332,7 @@ size_t series_minutes(const Series *series, const SeriesRoom *room, uint64_t fro
 
     if (!series->has_minutes || from_ns > to_ns)
         return 0;
-    cells_reader_init(&reader, &room->minutes);
+    cells_reader_init(&reader, minutes_of(series));
     range = range_of(from_ns / NS_PER_MIN, to_ns / NS_PER_MIN, oldest_minute(series), series->last_minute);
     if (series->counter && range.from <= range.to)
         before = value_before(series, &reader, range.from);

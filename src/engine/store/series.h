@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * One series: its two rings and the minutes that are still open. The rings lie in room that the store gives; nothing is
+ * One series: its two rings and the minutes that are still open. The rings and their slab are the store's; nothing is
  * allocated here. Pure, one thread.
  *
  * A gauge has two open minutes, the running one and the one before, since fast readings arrive up to a second late. A
@@ -27,10 +27,10 @@ enum {
     SERIES_UNITS = SERIES_SECOND_BLOCKS * BLOCK_UNITS_WIDE + SERIES_MINUTE_BLOCKS * BLOCK_UNITS_WIDEST,
 };
 
-/* Where the rings lie. */
-typedef struct SeriesRoom {
-    Cells seconds, minutes;
-} SeriesRoom;
+/* Its rings. Zeroed memory is two without cells. */
+typedef struct SeriesRings {
+    Block seconds[SERIES_SECOND_BLOCKS], minutes[SERIES_MINUTE_BLOCKS];
+} SeriesRings;
 
 /* An open minute of a gauge. */
 typedef struct SeriesFold {
@@ -55,8 +55,10 @@ typedef struct SeriesCounter {
     SeriesJump jumps[SERIES_JUMPS];
 } SeriesCounter;
 
-/* Zeroes with `counter` set are a series without samples. */
+/* Zeroes with `rings`, `slab` and `counter` set are a series without samples. */
 typedef struct Series {
+    SeriesRings *rings;
+    Slab *slab;
     bool counter, has_seconds, has_minutes;
     uint64_t added_ns;                  /* of the last series_add */
     uint64_t first_second, last_second; /* numbers on the axis, where has_seconds */
@@ -67,15 +69,13 @@ typedef struct Series {
     } open;
 } Series;
 
-void series_add(Series *series, const SeriesRoom *room, uint64_t now_ns, const Sample *sample);
-void series_add_minute(Series *series, const SeriesRoom *room, const StoreMinute *minute);
-void series_add_fast(Series *series, const SeriesRoom *room, uint64_t time_ns, double value);
+void series_add(Series *series, uint64_t now_ns, const Sample *sample);
+void series_add_minute(Series *series, const StoreMinute *minute);
+void series_add_fast(Series *series, uint64_t time_ns, double value);
 
 /* Frees what the rings hold; nothing may be added or read after that. */
-void series_done(const SeriesRoom *room);
+void series_done(const Series *series);
 
 /* As store_seconds and store_minutes. */
-size_t series_seconds(const Series *series, const SeriesRoom *room, uint64_t from_ns, uint64_t to_ns, StoreSecond *out,
-                      size_t cap);
-size_t series_minutes(const Series *series, const SeriesRoom *room, uint64_t from_ns, uint64_t to_ns, StoreMinute *out,
-                      size_t cap);
+size_t series_seconds(const Series *series, uint64_t from_ns, uint64_t to_ns, StoreSecond *out, size_t cap);
+size_t series_minutes(const Series *series, uint64_t from_ns, uint64_t to_ns, StoreMinute *out, size_t cap);

@@ -29,10 +29,6 @@ typedef struct Head {
     bool used;
 } Head;
 
-typedef struct CellRings {
-    Block seconds[SERIES_SECOND_BLOCKS], minutes[SERIES_MINUTE_BLOCKS];
-} CellRings;
-
 typedef struct StoreDevice {
     uint32_t series_count; /* 0: a free entry */
     char key[DEVICE_KEY_CAP];
@@ -48,8 +44,8 @@ struct Store {
     uint64_t none_dead_until; /* no series can be dead before this instant */
     Head *heads;
     StoreDevice *devices;
-    uint16_t *by_key; /* device_count indices of devices, sorted by key */
-    CellRings *rings; /* of each head */
+    uint16_t *by_key;   /* device_count indices of devices, sorted by key */
+    SeriesRings *rings; /* of each head */
     Slab *slab;
 };
 
@@ -78,7 +74,7 @@ static Layout layout_of(size_t series_max)
     at.devices = align_after(at.heads, series_max, sizeof(Head));
     at.by_key = align_after(at.devices, devices_for(series_max), sizeof(StoreDevice));
     at.rings = align_after(at.by_key, devices_for(series_max), sizeof(uint16_t));
-    at.next = align_after(at.rings, series_max, sizeof(CellRings));
+    at.next = align_after(at.rings, series_max, sizeof(SeriesRings));
     at.units = align_after(at.next, series_max * SERIES_UNITS, sizeof(uint32_t));
     at.end = align_after(at.units, series_max * SERIES_UNITS, sizeof(SlabUnit));
     return at;
@@ -107,7 +103,7 @@ Store *store_new(size_t series_max)
         .heads = (Head *)(void *)(memory + at.heads),
         .devices = (StoreDevice *)(void *)(memory + at.devices),
         .by_key = (uint16_t *)(void *)(memory + at.by_key),
-        .rings = (CellRings *)(void *)(memory + at.rings),
+        .rings = (SeriesRings *)(void *)(memory + at.rings),
         .slab = (Slab *)(void *)(memory + at.slab),
     };
     *store->slab = (Slab){
@@ -129,7 +125,7 @@ StoreMemory store_memory(const Store *store)
 {
     const Slab *slab = store->slab;
     size_t unit = sizeof(SlabUnit) + sizeof *slab->next;
-    size_t fixed = sizeof *store + sizeof *slab + store->heads_touched * (sizeof(Head) + sizeof(CellRings)) +
+    size_t fixed = sizeof *store + sizeof *slab + store->heads_touched * (sizeof(Head) + sizeof(SeriesRings)) +
                    store->device_count * (sizeof(StoreDevice) + sizeof *store->by_key);
 
     return (StoreMemory){.taken = fixed + slab->touched * unit, .cells = slab->used * unit};
@@ -160,16 +156,6 @@ static Head *head_at(const Store *store, StoreSeries series)
         return NULL;
     head = &store->heads[index];
     return head->used && handle_of(store, index) == series ? head : NULL;
-}
-
-static SeriesRoom room_of(const Store *store, const Head *head)
-{
-    CellRings *rings = &store->rings[head - store->heads];
-
-    return (SeriesRoom){
-        .seconds = {.blocks = rings->seconds, .count = SERIES_SECOND_BLOCKS, .slab = store->slab},
-        .minutes = {.blocks = rings->minutes, .count = SERIES_MINUTE_BLOCKS, .slab = store->slab},
-    };
 }
 
 /* Where the key is in by_key, or would be. */
@@ -234,9 +220,8 @@ static void drop_device(Store *store, const StoreDevice *device)
 static void drop_series(Store *store, Head *head)
 {
     StoreDevice *device = &store->devices[head->device];
-    SeriesRoom room = room_of(store, head);
 
-    series_done(&room);
+    series_done(&head->series);
     device->head[head->metric] = 0;
     if (--device->series_count == 0)
         drop_device(store, device);
@@ -308,7 +293,9 @@ StoreSeries store_open(Store *store, const char *device_key, MetricId metric, ui
         device = add_device(store, device_key);
     index = allocate_series_head(store);
     head = &store->heads[index];
-    *head = (Head){.series.counter = metric_get(metric)->type == METRIC_COUNTER,
+    *head = (Head){.series = {.rings = &store->rings[index],
+                              .slab = store->slab,
+                              .counter = metric_get(metric)->type == METRIC_COUNTER},
                    .alive_ns = now_ns,
                    .metric = (uint16_t)metric,
                    .device = (uint16_t)(device - store->devices),
@@ -330,70 +317,56 @@ StoreSeries store_find(const Store *store, const char *device_key, MetricId metr
     return STORE_NOT_KEPT;
 }
 
-static void keep_alive(Head *head, uint64_t time_ns)
+/* The series to add to as of this instant; NULL as head_at. */
+static Series *wake_series(Store *store, StoreSeries series, uint64_t time_ns)
 {
+    Head *head = head_at(store, series);
+
+    if (!head)
+        return NULL;
     if (time_ns > head->alive_ns)
         head->alive_ns = time_ns;
+    return &head->series;
 }
 
 void store_add(Store *store, StoreSeries series, uint64_t now_ns, const Sample *sample)
 {
-    Head *head = head_at(store, series);
-    SeriesRoom room;
+    Series *to = wake_series(store, series, now_ns);
 
-    if (!head)
-        return;
-    room = room_of(store, head);
-    keep_alive(head, now_ns);
-    series_add(&head->series, &room, now_ns, sample);
+    if (to)
+        series_add(to, now_ns, sample);
 }
 
 void store_add_fast(Store *store, StoreSeries series, uint64_t time_ns, double value)
 {
-    Head *head = head_at(store, series);
-    SeriesRoom room;
+    Series *to = wake_series(store, series, time_ns);
 
-    if (!head)
-        return;
-    room = room_of(store, head);
-    keep_alive(head, time_ns);
-    series_add_fast(&head->series, &room, time_ns, value);
+    if (to)
+        series_add_fast(to, time_ns, value);
 }
 
 void store_add_minute(Store *store, StoreSeries series, const StoreMinute *minute)
 {
-    Head *head = head_at(store, series);
-    SeriesRoom room;
+    Series *to = wake_series(store, series, minute->time_ns);
 
-    if (!head)
-        return;
-    room = room_of(store, head);
-    keep_alive(head, minute->time_ns);
-    series_add_minute(&head->series, &room, minute);
+    if (to)
+        series_add_minute(to, minute);
 }
 
 size_t store_seconds(const Store *store, StoreSeries series, uint64_t from_ns, uint64_t to_ns, StoreSecond *out,
                      size_t cap)
 {
     const Head *head = head_at(store, series);
-    SeriesRoom room;
 
-    if (!head)
-        return 0;
-    room = room_of(store, head);
-    return series_seconds(&head->series, &room, from_ns, to_ns, out, cap);
+    return head ? series_seconds(&head->series, from_ns, to_ns, out, cap) : 0;
 }
 
 size_t store_minutes(const Store *store, StoreSeries series, uint64_t from_ns, uint64_t to_ns, StoreMinute *out,
                      size_t cap)
 {
     const Head *head = head_at(store, series);
-    SeriesRoom room;
 
-    if (!head)
-        return 0;
-    room = room_of(store, head);
-    return series_minutes(&head->series, &room, from_ns, to_ns, out, cap);
+    return head ? series_minutes(&head->series, from_ns, to_ns, out, cap) : 0;
 }
 
 void store_each(const Store *store, void (*fn)(void *self, StoreSeries series, const char *device_key, MetricId metric),

@@ -41,8 +41,6 @@ struct Windows {
     uint64_t first_ns;     /* instant of the first windows_add */
     Row rows[NODE_GPUS_MAX];
     unsigned rows_touched;
-    uint8_t order[NODE_GPUS_MAX]; /* rows by the node's order */
-    unsigned order_count;
     Scraper scrapers[WINDOW_SCRAPERS];
     uint64_t part_number[PARTS]; /* instant / PART_NS; of part number % PARTS */
     WindowValue *values;         /* see values_at */
@@ -220,14 +218,12 @@ void windows_add(Windows *windows, const Node *node)
         if (row != NO_ROW)
             windows->rows[row].seen = windows->adds;
     }
-    windows->order_count = 0;
     for (size_t i = 0; i < count; i++) {
         PciAddress gpu = gpus[i]->reading.device.pci;
         unsigned row = find_row(windows, gpu);
 
         if (row == NO_ROW)
             row = new_row(windows, gpu);
-        windows->order[windows->order_count++] = (uint8_t)row;
         add_gpu(windows, gpus[i], row);
     }
 }
@@ -284,17 +280,17 @@ size_t windows_read(Windows *windows, const char *scraper_name, uint64_t now_ns,
                     uint64_t *ret_span_ns)
 {
     Scraper *scraper = scraper_for(windows, scraper_name, now_ns);
-    size_t count = cap < windows->order_count ? cap : windows->order_count;
+    size_t count = 0;
 
     if (!scraper->closed || now_ns >= scraper->opened_ns + WINDOW_AGAIN_NS)
         close_window(windows, scraper, now_ns);
     scraper->seen_ns = now_ns;
-    for (size_t i = 0; i < count; i++) {
-        unsigned row = windows->order[i];
-
-        memset(&out[i], 0, sizeof out[i]);
-        out[i].gpu = windows->rows[row].gpu;
-        memcpy(out[i].value, values_at(windows, set_of(windows, scraper, false), row),
+    for (unsigned row = 0; row < windows->rows_touched && count < cap; row++) {
+        if (windows->rows[row].seen != windows->adds)
+            continue; /* it is no longer in the node */
+        memset(&out[count], 0, sizeof out[count]);
+        out[count].gpu = windows->rows[row].gpu;
+        memcpy(out[count++].value, values_at(windows, set_of(windows, scraper, false), row),
                windows->metric_count * sizeof(WindowValue));
     }
     *ret_span_ns = scraper->span_ns;

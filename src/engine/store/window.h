@@ -36,8 +36,8 @@ void windows_free(Windows *windows);
 /* Fold the fast readings of a tick into every scraper's accumulators. NaN is no reading. */
 void windows_add(Windows *windows, const Node *node);
 
-/* Closes this scraper's window at now_ns and opens the next: copies what it held, at most `cap` GPUs, into out, in the
- * order of the node's GPUs at the last windows_add; returns how many. *ret_span_ns is the window's length, for a new
+/* Closes this scraper's window at now_ns and opens the next: copies what it held of the GPUs of the last windows_add,
+ * at most `cap`, into out, in any order; returns how many. *ret_span_ns is the window's length, for a new
  * scraper 55 s to 60 s or all the time since the first windows_add. A reading is in the window in which it was added,
  * so that each is in exactly one. Scrapes within WINDOW_AGAIN_NS of the one that closed a window get that window again,
  * with its span. What was read of a GPU that is no longer in the node is left out and gone with the window. */

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "engine/trace/gaps.h"
 
 static void copy_losses(const TraceJob *job, TraceRank *rank)
 {
@@ -19,8 +18,8 @@ static void copy_losses(const TraceJob *job, TraceRank *rank)
     for (size_t i = 0; i < profile->losses.len; i++) {
         const ProfileLoss *loss = &profile->losses.at[i];
 
-        vec_push(&rank->losses, ((TraceLossRow){.reason = profile_loss_word(loss->reason),
-                                                .excerpt = trace_copy_text(job, loss->detail),
+        vec_push(&rank->losses, ((TraceLossRow){.reason = profile_loss_words[loss->reason],
+                                                .excerpt = arena_strdup(job->arena, loss->excerpt),
                                                 .byte = loss->byte,
                                                 .event = loss->event}));
     }
@@ -49,52 +48,18 @@ static void copy_file_words(const TraceJob *job, const char *file, int64_t rank_
     rank->memory_bytes = profile_bytes(profile);
 }
 
-/* Copies the file's description of each device that did work. */
-static void copy_device_words(const Profile *profile, TraceRank *rank)
-{
-    for (size_t i = 0; i < rank->devices.len; i++) {
-        TraceDevice *device = &rank->devices.at[i];
-
-        device->major = device->minor = -1;
-        device->sm_count = device->memory_bytes = -1;
-        for (size_t j = 0; j < profile->devices.len; j++) {
-            const ProfileDevice *known = &profile->devices.at[j];
-
-            if (known->id != device->device)
-                continue;
-            if (known->major > 0) {
-                device->major = known->major;
-                device->minor = known->minor;
-            }
-            if (known->sm_count > 0)
-                device->sm_count = known->sm_count;
-            if (known->memory_bytes > 0 && known->memory_bytes <= INT64_MAX)
-                device->memory_bytes = (int64_t)known->memory_bytes;
-        }
-    }
-}
-
 /* ---- the analyses ---- */
-
-static void draw_timeline(const TraceJob *job, TraceRank *rank)
-{
-    if (job->config->timeline)
-        trace_timeline(job, rank);
-}
 
 typedef struct Analysis {
     void (*run)(const TraceJob *job, TraceRank *rank);
-    uint32_t after;                /* as in TraceTask */
     uint8_t host_bytes, gpu_bytes; /* memory for each event and operation */
 } Analysis;
 
-enum { AFTER_DEVICES = 1 << 0 };
-
-/* The longest first, except the one that another depends on. */
+/* The longest first. */
 static const Analysis analyses[] = {
     {.run = trace_devices},
-    {.run = draw_timeline, .host_bytes = 16, .gpu_bytes = 16},
-    {.run = trace_gaps, .after = AFTER_DEVICES, .gpu_bytes = 8},
+    {.run = trace_timeline, .host_bytes = 16, .gpu_bytes = 16},
+    {.run = trace_gaps, .gpu_bytes = 8},
     {.run = trace_operators, .host_bytes = 9},
     {.run = trace_paths, .host_bytes = 17, .gpu_bytes = 4},
     {.run = trace_kernels},
@@ -133,7 +98,6 @@ static void run_analyses(const TraceJob *job, TraceRank *rank)
     for (size_t i = 0; i < ARRAY_LEN(analyses); i++)
         tasks[i] =
             (TraceTask){.run = run_analysis,
-                        .after = analyses[i].after,
                         .bytes = analyses[i].host_bytes * profile->host.len + analyses[i].gpu_bytes * profile->gpu.len};
     trace_tasks_run(tasks, ARRAY_LEN(tasks), &analysing, job->threads, job->memory);
 }
@@ -145,7 +109,6 @@ void trace_analyse(const TraceJob *job, const char *file, int64_t rank_if_unknow
     copy_losses(job, ret);
     trace_steps_prepare(job, ret);
     run_analyses(job, ret);
-    copy_device_words(job->index->profile, ret);
 }
 
 /* ---- tasks on several threads ---- */
@@ -156,16 +119,12 @@ typedef struct Pool {
     const TraceTask *tasks;
     size_t count;
     void *context;
-    size_t memory, held; /* bytes: of all that may run at a time, of those that run */
-    uint32_t open, done; /* bits of the tasks not yet begun, and of those that ended */
+    size_t memory, held;  /* bytes: of all that may run at a time, of those that run */
+    uint32_t open, done;  /* bits of the tasks not yet begun, and of those that ended */
+    unsigned int threads; /* that have begun */
     pthread_mutex_t lock;
     pthread_cond_t ended;
 } Pool;
-
-typedef struct Worker {
-    Pool *pool;
-    unsigned int thread;
-} Worker;
 
 static bool may_run(const Pool *pool, size_t i)
 {
@@ -204,15 +163,16 @@ static void run_task(Pool *pool, size_t i, unsigned int thread)
 
 static void *run_tasks(void *context)
 {
-    const Worker *worker = context;
-    Pool *pool = worker->pool;
+    Pool *pool = context;
+    unsigned int thread;
 
     pthread_mutex_lock(&pool->lock);
+    thread = pool->threads++;
     while (pool->open) {
         const size_t i = next_task(pool);
 
         if (i < pool->count)
-            run_task(pool, i, worker->thread);
+            run_task(pool, i, thread);
         else
             pthread_cond_wait(&pool->ended, &pool->lock);
     }
@@ -228,30 +188,21 @@ void trace_tasks_run(const TraceTask *tasks, size_t count, void *context, unsign
                  .memory = memory,
                  .lock = PTHREAD_MUTEX_INITIALIZER,
                  .ended = PTHREAD_COND_INITIALIZER};
-    Worker workers[TRACE_TASK_THREADS_MAX];
     pthread_t helpers[TRACE_TASK_THREADS_MAX];
-    unsigned int started = 1; /* the caller */
+    size_t started = 0;
 
     assert(count <= TRACE_TASKS_MAX);
     for (size_t i = 0; i < count; i++) {
         assert(tasks[i].after < UINT32_C(1) << i);
         pool.open |= UINT32_C(1) << i;
     }
-    threads = threads < count ? threads : (unsigned int)count;
-    for (; started < threads; started++) {
-        workers[started] = (Worker){.pool = &pool, .thread = started};
-        if (pthread_create(&helpers[started], NULL, run_tasks, &workers[started]) != 0)
-            break;
-    }
-    workers[0] = (Worker){.pool = &pool};
-    run_tasks(&workers[0]);
-    for (unsigned int i = 1; i < started; i++)
+    while (started + 1 < threads && started + 1 < count &&
+           pthread_create(&helpers[started], NULL, run_tasks, &pool) == 0)
+        started++;
+    run_tasks(&pool);
+    for (size_t i = 0; i < started; i++)
         pthread_join(helpers[i], NULL);
 }
-
-/* ---- defaults ---- */
-
-/* The defaults of an analysis. */
 
 const TraceConfig trace_config_default = {
     .gap_threshold_ns = 1000,

@@ -51,12 +51,21 @@ static inline int64_t trace_smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* The order of two things, for qsort: by the first of their keys that differ. */
+static inline int trace_compare(const int64_t (*keys)[2], size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (keys[i][0] != keys[i][1])
+            return keys[i][0] < keys[i][1] ? -1 : 1;
+    return 0;
+}
+
 /* A name of the job's profile, copied into its arena; "" for PROFILE_NONE. */
 const char *trace_copy_text(const TraceJob *job, uint32_t name);
 
 /* devices.c, gaps.c */
 void trace_devices(const TraceJob *job, TraceRank *rank);
-void trace_gaps(const TraceJob *job, TraceRank *rank); /* gaps, idle_by_cause; after trace_devices */
+void trace_gaps(const TraceJob *job, TraceRank *rank); /* gaps, idle_by_cause */
 void trace_steps(const TraceJob *job, TraceRank *rank);
 /* launches.c, queues.c */
 void trace_launches(const TraceJob *job, TraceRank *rank);
@@ -73,6 +82,40 @@ void trace_collectives(const TraceJob *job, TraceRank *rank);
 void trace_paths(const TraceJob *job, TraceRank *rank);
 void trace_timeline(const TraceJob *job, TraceRank *rank);
 
+/* ---- what gaps and steps share (devices.c): the rows of the steps, which trace_gaps and trace_steps fill together.
+ * Once they are made, either may be first, and both may run at a time. ---- */
+
+/* Devices beyond these are not looked into: their gaps are of unknown cause. It bounds the walks over a lane. */
+enum { TRACE_GAP_DEVICES = 64 };
+
+enum {
+    /* A synchronisation that ended up to this long before the operation did, as the clocks say, waited for it: clocks
+     * of host and device differ by up to 9 us in recorded traces. */
+    TRACE_SYNC_SLACK_NS = 10000,
+    /* A launch that came late is to blame for the latency that every launch has, up to this. */
+    TRACE_LAUNCH_LATENCY_NS = 10000
+};
+
+/* Sums of idle times by cause. */
+
+static inline void trace_cause_add(TraceCauseSum sums[TRACE_CAUSE_COUNT], TraceCause cause, int64_t time)
+{
+    sums[cause].count++;
+    sums[cause].total_ns += time;
+    sums[cause].max_ns = time > sums[cause].max_ns ? time : sums[cause].max_ns;
+}
+
+/* Makes rank->steps unless made already, with a row for each device of the index (the first TRACE_GAP_DEVICES of
+ * them), in its order. */
+void trace_steps_prepare(const TraceJob *job, TraceRank *rank);
+
+/* Adds idle time [start, end) of the device's n-th row to the steps it lies in. *cursor is 0 at first and goes on with
+ * rising times. */
+void trace_steps_add_idle(TraceRank *rank, size_t nth, size_t *cursor, int64_t start, int64_t end, TraceCause cause);
+
+/* The step whose window contains the time, -1 for none. */
+int32_t trace_step_at(const TraceRank *rank, int64_t time);
+
 /* All of the above, as far as the configuration wants them, and the profile's own words (rank, losses, ...). `file` and
  * the rank number for a file that names none are the caller's. The result does not depend on the number of threads. */
 void trace_analyse(const TraceJob *job, const char *file, int64_t rank_if_unknown, TraceRank *ret);
@@ -80,6 +123,23 @@ void trace_analyse(const TraceJob *job, const char *file, int64_t rank_if_unknow
 /* ranks.c: after all ranks are in report->ranks: sorts them, aligns clocks, matches collectives, finds the straggler.
  * Fills gaps_by_cause, collectives, rank_times, straggler, step_ns and notes. */
 void trace_across(TraceReport *report);
+
+/* A rank's time per step, ns, of its devices in the mean. Without steps: of the devices' spans. */
+typedef struct TraceFacts {
+    const TraceReport *report;
+    const TraceRank *rank;
+    size_t first_step, steps; /* looked at; 0 steps: the whole span */
+    double step_ns, busy_ns, idle_ns, compute_ns, communication_ns, exposed_communication_ns, exposed_copy_ns;
+    double waiting_ns; /* what waiting costs at most: communication beside which nothing computes, and idle time */
+    double idle_by_cause[TRACE_CAUSE_COUNT];
+    double queued_gaps;                       /* gaps of TRACE_CAUSE_QUEUED per step and device */
+    double operations;                        /* GPU operations per step and device */
+    double whole_compute_ns, whole_kernel_ns; /* of all of the rank's devices and time: what tables are shares of */
+    double whole_communication_ns;
+} TraceFacts;
+
+/* ranks_times.c: of the steps from `first_step` on. */
+void trace_find_facts(const TraceReport *report, const TraceRank *rank, size_t first_step, TraceFacts *ret);
 
 /* verdict.c: fills report->verdicts from the table in verdict.def. Last. */
 void trace_verdicts(TraceReport *report);
@@ -95,7 +155,7 @@ void trace_diff_done(TraceDiff *diff);
 enum { TRACE_TASKS_MAX = 32, TRACE_TASK_THREADS_MAX = TRACE_TASKS_MAX };
 
 typedef struct TraceTask {
-    /* `place` in the table; `thread` from 0 (the caller's), below the number asked for */
+    /* `place` in the table; `thread` from 0, another one for each, below the number asked for */
     void (*run)(void *context, size_t place, unsigned int thread);
     uint32_t after; /* bits 1 << place of those that have to be done before; they have lower places */
     size_t bytes;   /* memory that it takes while it runs */

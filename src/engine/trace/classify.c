@@ -238,13 +238,16 @@ static const RuleName rule_names[] = {
  * sgemm, cuDNN's implicit sgemm and its scudnn. */
 static const char *const float_parts[] = {"sgemm", "scudnn"};
 
-static const char *const half_types[] = {"Half", "BFloat16"};
-static const char *const double_types[] = {"double", "Double"};
-static const char *const byte_types[] = {"Float8", "signed char", "unsigned char", "Char", "Byte", "int8"};
+/* Bytes of an element whose type has this in its name; the first that fits. 32-bit float is told by its whole name. */
+static const struct {
+    const char *part;
+    int bytes;
+} types_by_part[] = {{"Half", 2}, {"BFloat16", 2}, {"Float8", 1}, {"signed char", 1}, {"unsigned char", 1},
+                     {"Char", 1}, {"Byte", 1},     {"int8", 1},   {"double", 8},      {"Double", 8}};
 
 bool trace_is_float_matrix(const char *name, size_t len)
 {
-    for (size_t i = 0; i < sizeof float_parts / sizeof float_parts[0]; i++)
+    for (size_t i = 0; i < ARRAY_LEN(float_parts); i++)
         if (memmem(name, len, float_parts[i], strlen(float_parts[i])))
             return !trace_is_tensor_core(name, len);
     return false;
@@ -252,7 +255,7 @@ bool trace_is_float_matrix(const char *name, size_t len)
 
 TraceShapeRule trace_shape_rule(const char *op, size_t len)
 {
-    for (size_t i = 0; i < sizeof rule_names / sizeof rule_names[0]; i++)
+    for (size_t i = 0; i < ARRAY_LEN(rule_names); i++)
         if (strlen(rule_names[i].name) == len && memcmp(rule_names[i].name, op, len) == 0)
             return rule_names[i].rule;
     return TRACE_SHAPE_NONE;
@@ -320,41 +323,21 @@ static bool parse_matrix(const char *dims, size_t input, Matrix *ret)
     return ret->len > 0;
 }
 
-static bool type_is(const char *types, size_t input, const char *const *parts, size_t count)
-{
-    const char *from, *to;
-
-    if (!find_element(types, input, &from, &to))
-        return false;
-    for (size_t i = 0; i < count; i++)
-        if (memmem(from, (size_t)(to - from), parts[i], strlen(parts[i])))
-            return true;
-    return false;
-}
-
-static bool is_float(const char *types, size_t input)
-{
-    const char *from, *to;
-
-    if (!find_element(types, input, &from, &to))
-        return false;
-    while (from < to && (isspace((unsigned char)*from) || *from == '"'))
-        from++;
-    while (to > from && (isspace((unsigned char)to[-1]) || to[-1] == '"'))
-        to--;
-    return (size_t)(to - from) == 5 && (memcmp(from, "float", 5) == 0 || memcmp(from, "Float", 5) == 0);
-}
-
 /* Bytes of an element of a floating-point or 8-bit tensor, 0 for anything else (lists, numbers, integers, nothing). */
 static int type_bytes(const char *types, size_t input)
 {
-    if (is_float(types, input))
+    const char *from, *to, *part;
+
+    if (!find_element(types, input, &from, &to))
+        return 0;
+    part = from + strspn(from, " \t\n\v\f\r\"");
+    if (to - part >= 5 && (memcmp(part, "float", 5) == 0 || memcmp(part, "Float", 5) == 0) &&
+        part + 5 + strspn(part + 5, " \t\n\v\f\r\"") >= to)
         return 4;
-    if (type_is(types, input, half_types, sizeof half_types / sizeof half_types[0]))
-        return 2;
-    if (type_is(types, input, byte_types, sizeof byte_types / sizeof byte_types[0]))
-        return 1;
-    return type_is(types, input, double_types, sizeof double_types / sizeof double_types[0]) ? 8 : 0;
+    for (size_t i = 0; i < ARRAY_LEN(types_by_part); i++)
+        if (memmem(from, (size_t)(to - from), types_by_part[i].part, strlen(types_by_part[i].part)))
+            return types_by_part[i].bytes;
+    return 0;
 }
 
 /* The type of the operator's matrices; of operators of an unknown kind, of the first tensor among the inputs. */

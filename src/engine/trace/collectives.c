@@ -1,97 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names and types of collectives, as tables. Sizes and factors: nccl-tests, doc/PERFORMANCE.md. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
 #include "base/cleanup.h"
 #include "engine/trace/analyse.h"
-#include "engine/trace/collective_kind.h"
+#include "engine/trace/tables.h"
 
-enum { NAME_MAX_LEN = 255, DTYPE_MAX_LEN = 31 };
+enum { NAME_MAX_LEN = 255, DTYPE_MAX_LEN = 31, PARTS_MAX = 4 };
 
-static const char *const words[COLLECTIVE_KIND_COUNT] = {
-    [COLLECTIVE_ALL_REDUCE] = "all_reduce",
-    [COLLECTIVE_REDUCE_SCATTER] = "reduce_scatter",
-    [COLLECTIVE_ALL_GATHER] = "all_gather",
-    [COLLECTIVE_ALL_TO_ALL] = "all_to_all",
-    [COLLECTIVE_BROADCAST] = "broadcast",
-    [COLLECTIVE_BARRIER] = "barrier",
-    [COLLECTIVE_SEND_RECV] = "send_recv",
-    [COLLECTIVE_SEND] = "send",
-    [COLLECTIVE_RECV] = "recv",
-    [COLLECTIVE_GATHER] = "gather",
-    [COLLECTIVE_SCATTER] = "scatter",
-    [COLLECTIVE_REDUCE] = "reduce",
-    [COLLECTIVE_UNKNOWN] = "collective",
-};
+/* Which size bandwidths are defined on. */
+typedef enum SizeRule { SIZE_IN, SIZE_OUT, SIZE_GATHERED, SIZE_SCATTERED, SIZE_ALL_IN, SIZE_ALL_OUT } SizeRule;
 
-/* First match wins; compared without case and underscores. */
+typedef enum BusRule { BUS_NONE, BUS_ONE, BUS_OTHERS, BUS_TWICE_OTHERS } BusRule; /* others: (n - 1) / n */
+
+/* The first kind decides that has a part of the name; compared without case, underscores and hyphens. */
 static const struct {
-    const char *part;
-    CollectiveKind kind;
-} kind_parts[] = {
-    {"allreduce", COLLECTIVE_ALL_REDUCE},
-    {"crossdevicereduce", COLLECTIVE_ALL_REDUCE},
-    {"oneshot", COLLECTIVE_ALL_REDUCE},
-    {"twoshot", COLLECTIVE_ALL_REDUCE},
-    {"reducescatter", COLLECTIVE_REDUCE_SCATTER},
-    {"allgather", COLLECTIVE_ALL_GATHER},
-    {"alltoall", COLLECTIVE_ALL_TO_ALL},
-    {"broadcast", COLLECTIVE_BROADCAST},
-    {"bcast", COLLECTIVE_BROADCAST},
-    {"barrier", COLLECTIVE_BARRIER},
-    {"sendrecv", COLLECTIVE_SEND_RECV},
-    {"send", COLLECTIVE_SEND},
-    {"recv", COLLECTIVE_RECV},
-    {"gather", COLLECTIVE_GATHER},
-    {"scatter", COLLECTIVE_SCATTER},
-    {"reduce", COLLECTIVE_REDUCE},
-};
-
-static const struct {
-    const char *name;
-    int64_t bytes;
-} dtypes[] = {
-    {"float", 4},
-    {"double", 8},
-    {"half", 2},
-    {"bfloat16", 2},
-    {"byte", 1},
-    {"char", 1},
-    {"short", 2},
-    {"int", 4},
-    {"long", 8},
-    {"bool", 1},
-    {"float16", 2},
-    {"float32", 4},
-    {"float64", 8},
-    {"int8", 1},
-    {"int16", 2},
-    {"int32", 4},
-    {"int64", 8},
-    {"uint8", 1},
-    {"uint16", 2},
-    {"uint32", 4},
-    {"uint64", 8},
-    {"float8_e4m3fn", 1},
-    {"float8_e5m2", 1},
-    {"float8_e4m3fnuz", 1},
-    {"float8_e5m2fnuz", 1},
-    {"float8_e8m0fnu", 1},
-    {"complexhalf", 4},
-    {"complexfloat", 8},
-    {"complexdouble", 16},
-    {"complex64", 8},
-    {"complex128", 16},
-    {"qint8", 1},
-    {"quint8", 1},
-    {"qint32", 4},
-    {"signed char", 1},
-    {"unsigned char", 1},
-    {"long int", 8},
-    {"short int", 2},
+    const char *word;
+    const char *parts[PARTS_MAX];
+    SizeRule size;
+    BusRule bus;
+    bool joins_all;
+} kinds[COLLECTIVE_KIND_COUNT] = {
+    [COLLECTIVE_ALL_REDUCE] =
+        {"all_reduce", {"allreduce", "crossdevicereduce", "oneshot", "twoshot"}, SIZE_IN, BUS_TWICE_OTHERS, true},
+    [COLLECTIVE_REDUCE_SCATTER] = {"reduce_scatter", {"reducescatter"}, SIZE_SCATTERED, BUS_OTHERS, true},
+    [COLLECTIVE_ALL_GATHER] = {"all_gather", {"allgather"}, SIZE_GATHERED, BUS_OTHERS, true},
+    [COLLECTIVE_ALL_TO_ALL] = {"all_to_all", {"alltoall"}, SIZE_IN, BUS_OTHERS, true},
+    [COLLECTIVE_BROADCAST] = {"broadcast", {"broadcast", "bcast"}, SIZE_IN, BUS_ONE, false},
+    [COLLECTIVE_BARRIER] = {"barrier", {"barrier"}, SIZE_IN, BUS_NONE, true},
+    [COLLECTIVE_SEND_RECV] = {"send_recv", {"sendrecv"}, SIZE_IN, BUS_ONE, false},
+    [COLLECTIVE_SEND] = {"send", {"send"}, SIZE_IN, BUS_ONE, false},
+    [COLLECTIVE_RECV] = {"recv", {"recv"}, SIZE_OUT, BUS_ONE, false},
+    [COLLECTIVE_GATHER] = {"gather", {"gather"}, SIZE_ALL_IN, BUS_OTHERS, false},
+    [COLLECTIVE_SCATTER] = {"scatter", {"scatter"}, SIZE_ALL_OUT, BUS_OTHERS, false},
+    [COLLECTIVE_REDUCE] = {"reduce", {"reduce"}, SIZE_IN, BUS_ONE, false},
+    [COLLECTIVE_UNKNOWN] = {"collective", {NULL}, SIZE_IN, BUS_NONE, false},
 };
 
 static char lower_letter(char c)
@@ -108,37 +55,32 @@ CollectiveKind collective_kind(const char *name, size_t len)
             plain[n++] = lower_letter(name[i]);
     }
     plain[n] = '\0';
-    for (size_t i = 0; i < ARRAY_LEN(kind_parts); i++) {
-        if (strstr(plain, kind_parts[i].part))
-            return kind_parts[i].kind;
+    for (CollectiveKind kind = 0; kind < COLLECTIVE_UNKNOWN; kind++) {
+        for (size_t i = 0; i < PARTS_MAX && kinds[kind].parts[i]; i++)
+            if (strstr(plain, kinds[kind].parts[i]))
+                return kind;
     }
     return COLLECTIVE_UNKNOWN;
 }
 
-/* "all_reduce"; "collective" for the unknown */
-static const char *collective_word(CollectiveKind kind)
-{
-    return words[kind];
-}
-
 bool collective_joins_all(CollectiveKind kind)
 {
-    switch (kind) {
-    case COLLECTIVE_ALL_REDUCE:
-    case COLLECTIVE_REDUCE_SCATTER:
-    case COLLECTIVE_ALL_GATHER:
-    case COLLECTIVE_ALL_TO_ALL:
-    case COLLECTIVE_BARRIER:
-        return true;
-    default:
-        return false;
-    }
+    return kinds[kind].joins_all;
 }
 
 int64_t collective_dtype_bytes(const char *dtype, size_t len)
 {
     static const char *const prefixes[] = {"c10::", "torch.", "at::"};
-    char plain[DTYPE_MAX_LEN + 1];
+    static const char *const sized[] = {"float", "bfloat", "int", "uint", "complex", "qint", "quint"};
+    static const struct {
+        const char *name;
+        int64_t bytes;
+    } named[] = {{"float", 4},       {"double", 8},        {"half", 2},         {"byte", 1},
+                 {"char", 1},        {"short", 2},         {"int", 4},          {"long", 8},
+                 {"bool", 1},        {"complexhalf", 4},   {"complexfloat", 8}, {"complexdouble", 16},
+                 {"signed char", 1}, {"unsigned char", 1}, {"long int", 8},     {"short int", 2}};
+    char plain[DTYPE_MAX_LEN + 1], letters[DTYPE_MAX_LEN + 1];
+    unsigned int bits;
     for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
         size_t skip = strlen(prefixes[i]);
         if (len >= skip && memcmp(dtype, prefixes[i], skip) == 0) {
@@ -152,60 +94,55 @@ int64_t collective_dtype_bytes(const char *dtype, size_t len)
     for (size_t i = 0; i < len; i++)
         plain[i] = lower_letter(dtype[i]);
     plain[len] = '\0';
-    for (size_t i = 0; i < ARRAY_LEN(dtypes); i++) {
-        if (strcmp(plain, dtypes[i].name) == 0)
-            return dtypes[i].bytes;
+    for (size_t i = 0; i < ARRAY_LEN(named); i++) {
+        if (strcmp(plain, named[i].name) == 0)
+            return named[i].bytes;
+    }
+    if (sscanf(plain, "%31[a-z]%3u", letters, &bits) != 2) /* "bfloat16", "float8_e4m3fn" */
+        return 0;
+    for (size_t i = 0; i < ARRAY_LEN(sized); i++) {
+        if (strcmp(letters, sized[i]) == 0)
+            return bits / 8;
     }
     return 0;
 }
 
-static int64_t multiply_bytes(int64_t bytes, int64_t count)
+/* -1 where one of them is unknown. */
+static int64_t multiply_size(int64_t size, int64_t by)
 {
     int64_t product;
-    if (bytes < 0 || count <= 0 || __builtin_mul_overflow(bytes, count, &product))
+    if (size < 0 || by <= 0 || __builtin_mul_overflow(size, by, &product))
         return -1;
     return product;
 }
 
 int64_t collective_bytes(CollectiveKind kind, int64_t in_bytes, int64_t out_bytes, int64_t group_size)
 {
-    switch (kind) {
-    case COLLECTIVE_ALL_GATHER:
-        return out_bytes > 0 ? out_bytes : multiply_bytes(in_bytes, group_size);
-    case COLLECTIVE_REDUCE_SCATTER:
-        return in_bytes > 0 ? in_bytes : multiply_bytes(out_bytes, group_size);
-    case COLLECTIVE_GATHER:
-        return multiply_bytes(in_bytes, group_size);
-    case COLLECTIVE_SCATTER:
-        return multiply_bytes(out_bytes, group_size);
-    case COLLECTIVE_RECV:
+    switch (kinds[kind].size) {
+    case SIZE_GATHERED:
+        return out_bytes > 0 ? out_bytes : multiply_size(in_bytes, group_size);
+    case SIZE_SCATTERED:
+        return in_bytes > 0 ? in_bytes : multiply_size(out_bytes, group_size);
+    case SIZE_ALL_IN:
+        return multiply_size(in_bytes, group_size);
+    case SIZE_ALL_OUT:
+        return multiply_size(out_bytes, group_size);
+    case SIZE_OUT:
         return out_bytes > 0 ? out_bytes : in_bytes;
-    default:
-        return in_bytes;
+    case SIZE_IN:
+        break;
     }
+    return in_bytes;
 }
 
 double collective_bus_factor(CollectiveKind kind, int64_t group_size)
 {
-    double n = (double)group_size;
-    switch (kind) {
-    case COLLECTIVE_ALL_REDUCE:
-        return group_size > 0 ? 2 * (n - 1) / n : NAN;
-    case COLLECTIVE_REDUCE_SCATTER:
-    case COLLECTIVE_ALL_GATHER:
-    case COLLECTIVE_ALL_TO_ALL:
-    case COLLECTIVE_GATHER:
-    case COLLECTIVE_SCATTER:
-        return group_size > 0 ? (n - 1) / n : NAN;
-    case COLLECTIVE_BROADCAST:
-    case COLLECTIVE_REDUCE:
-    case COLLECTIVE_SEND:
-    case COLLECTIVE_RECV:
-    case COLLECTIVE_SEND_RECV:
+    const double n = (double)group_size;
+    if (kinds[kind].bus == BUS_ONE)
         return 1;
-    default:
+    if (kinds[kind].bus == BUS_NONE || group_size <= 0)
         return NAN;
-    }
+    return (kinds[kind].bus == BUS_TWICE_OTHERS ? 2 : 1) * (n - 1) / n;
 }
 
 /* ---- collectives ---- */
@@ -232,7 +169,7 @@ typedef struct Reader {
     const TraceIndex *index;
     const Profile *profile;
     uint32_t record; /* name of record_param_comms */
-    Map texts;       /* name -> copy in the arena */
+    TraceTexts texts;
 } Reader;
 
 /* ---- what belongs to a kernel ---- */
@@ -345,14 +282,13 @@ static void set_join(const Reader *reader, Part *part)
 static int by_join(const void *a, const void *b, void *context)
 {
     const Part *x = a, *y = b;
-    const ProfileEvents *gpu = context;
+    const int64_t *start = context;
+    const int64_t keys[][2] = {{start[x->row], start[y->row]}, {x->row, y->row}};
     for (int i = 0; i < 2; i++) {
         if (x->join[i] != y->join[i])
             return x->join[i] < y->join[i] ? -1 : 1;
     }
-    if (gpu->start[x->row] != gpu->start[y->row])
-        return gpu->start[x->row] < gpu->start[y->row] ? -1 : 1;
-    return (x->row > y->row) - (x->row < y->row);
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
 static bool belongs_to_operation(const Part *last, const Part *next, int64_t end, const ProfileEvents *gpu)
@@ -363,28 +299,6 @@ static bool belongs_to_operation(const Part *last, const Part *next, int64_t end
 }
 
 /* ---- rows ---- */
-
-static const char *text_of(Reader *reader, uint32_t name)
-{
-    if (name == PROFILE_NONE)
-        return "";
-    const char *known = map_u64_get(&reader->texts, name);
-    if (known)
-        return known;
-    size_t len;
-    const char *text = profile_text(reader->profile, name, &len);
-    char *copy = arena_strndup(reader->job->arena, text, len);
-    map_u64_put(&reader->texts, name, copy);
-    return copy;
-}
-
-static int64_t size_of(int64_t elements, int64_t bytes)
-{
-    int64_t product;
-    if (elements < 0 || bytes <= 0 || __builtin_mul_overflow(elements, bytes, &product))
-        return -1;
-    return product;
-}
 
 static int64_t launch_start(const Reader *reader, uint32_t row)
 {
@@ -400,11 +314,11 @@ static TraceCollective row_of(Reader *reader, const Part *part)
     uint32_t name = PROFILE_NONE;
     CollectiveKind kind = part_kind(reader, part, &name);
     TraceCollective row = {
-        .name = name == PROFILE_NONE ? collective_word(kind) : text_of(reader, name),
+        .name = name == PROFILE_NONE ? kinds[kind].word : trace_text(&reader->texts, name),
         .dtype = "",
         .group = "",
         .ranks = "",
-        .kernel = text_of(reader, profile->gpu.name[part->row]),
+        .kernel = trace_text(&reader->texts, profile->gpu.name[part->row]),
         .group_size = -1,
         .sequence = -1,
         .in_bytes = -1,
@@ -421,13 +335,13 @@ static TraceCollective row_of(Reader *reader, const Part *part)
         size_t len;
         const char *dtype = profile_text(profile, detail->dtype, &len);
         int64_t bytes = collective_dtype_bytes(dtype, len);
-        row.dtype = text_of(reader, detail->dtype);
-        row.group = text_of(reader, detail->group);
-        row.ranks = text_of(reader, detail->ranks);
+        row.dtype = trace_text(&reader->texts, detail->dtype);
+        row.group = trace_text(&reader->texts, detail->group);
+        row.ranks = trace_text(&reader->texts, detail->ranks);
         row.group_size = detail->group_size > 0 ? detail->group_size : -1;
         row.sequence = detail->sequence;
-        row.in_bytes = size_of(detail->in_elements, bytes);
-        row.out_bytes = size_of(detail->out_elements, bytes);
+        row.in_bytes = multiply_size(detail->in_elements, bytes);
+        row.out_bytes = multiply_size(detail->out_elements, bytes);
         row.peer = kind == COLLECTIVE_SEND ? detail->target : kind == COLLECTIVE_RECV ? detail->source : -1;
     }
     return row;
@@ -446,36 +360,27 @@ static void add_part(TraceCollective *row, const TraceCollective *part)
 static int by_start(const void *a, const void *b)
 {
     const TraceCollective *x = a, *y = b;
-    int64_t keys[][2] = {{x->start, y->start},      {x->end, y->end},       {x->launch, y->launch},
-                         {x->device, y->device},    {x->stream, y->stream}, {x->sequence, y->sequence},
-                         {x->in_bytes, y->in_bytes}};
-    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-        if (keys[i][0] != keys[i][1])
-            return keys[i][0] < keys[i][1] ? -1 : 1;
-    }
-    int order = strcmp(x->name, y->name);
+    const int64_t keys[][2] = {{x->start, y->start},      {x->end, y->end},       {x->launch, y->launch},
+                               {x->device, y->device},    {x->stream, y->stream}, {x->sequence, y->sequence},
+                               {x->in_bytes, y->in_bytes}};
+    int order = trace_compare(keys, ARRAY_LEN(keys));
+    if (order == 0)
+        order = strcmp(x->name, y->name);
     return order ? order : strcmp(x->group, y->group);
 }
 
 /* ---- ordinals ---- */
 
-static void key_of(const TraceCollective *row, Arena *arena, const char **ret_key)
+/* Numbers the rows of each group and name. */
+static void number_rows(TraceCollective *rows, size_t len)
 {
-    *ret_key = arena_printf(arena, "%s\x1f%s\x1f%s", row->group, row->ranks, row->name);
-}
-
-/* Numbers rows from `first` on; counts holds, per key, how many there were before, plus one. */
-static void number_rows(TraceCollective *rows, size_t len, size_t first)
-{
-    CLEANUP(map_done) Map counts;
+    CLEANUP(map_done) Map counts; /* key -> how many there were before, plus one */
     CLEANUP(arena_done) Arena arena = {0};
     map_init(&counts);
     for (size_t i = 0; i < len; i++) {
-        const char *key;
-        key_of(&rows[i], &arena, &key);
+        const char *key = arena_printf(&arena, "%s\x1f%s\x1f%s", rows[i].group, rows[i].ranks, rows[i].name);
         uintptr_t count = (uintptr_t)map_get(&counts, key);
-        if (i >= first)
-            rows[i].ordinal = (int64_t)count;
+        rows[i].ordinal = (int64_t)count;
         map_put(&counts, key, (void *)(count + 1)); /* NOLINT(performance-no-int-to-ptr) */
         arena_reset(&arena);
     }
@@ -498,25 +403,23 @@ static void collect_parts(Reader *reader, PartVec *parts)
 void trace_collectives(const TraceJob *job, TraceRank *rank)
 {
     Reader reader = {.job = job, .index = job->index, .profile = job->index->profile};
+    const ProfileEvents *gpu = &reader.profile->gpu;
     PartVec parts = {0};
     reader.record = profile_name_find(reader.profile, "record_param_comms");
-    map_u64_init(&reader.texts);
+    trace_texts_init(&reader.texts, job);
     collect_parts(&reader, &parts);
-    const ProfileEvents *gpu = &reader.profile->gpu;
     if (parts.len > 0)
-        qsort_r(parts.at, parts.len, sizeof(*parts.at), by_join, (void *)(uintptr_t)gpu);
-    size_t first = rank->collectives.len;
+        qsort_r(parts.at, parts.len, sizeof(*parts.at), by_join, gpu->start);
     for (size_t i = 0; i < parts.len; i++) {
         TraceCollective row = row_of(&reader, &parts.at[i]);
-        TraceCollective *last = rank->collectives.len > first ? &rank->collectives.at[rank->collectives.len - 1] : NULL;
+        TraceCollective *last = i > 0 ? &rank->collectives.at[rank->collectives.len - 1] : NULL;
         if (last && belongs_to_operation(&parts.at[i - 1], &parts.at[i], last->end, gpu))
             add_part(last, &row);
         else
             vec_push(&rank->collectives, row);
     }
-    if (rank->collectives.len > 1)
-        qsort(rank->collectives.at, rank->collectives.len, sizeof(*rank->collectives.at), by_start);
-    number_rows(rank->collectives.at, rank->collectives.len, 0);
+    vec_sort(&rank->collectives, by_start);
+    number_rows(rank->collectives.at, rank->collectives.len);
     vec_done(&parts);
-    map_done(&reader.texts);
+    trace_texts_done(&reader.texts);
 }

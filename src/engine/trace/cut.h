@@ -9,11 +9,10 @@
 #include "engine/trace/pick.h"
 #include "engine/trace/scan/scan.h"
 
-/* All return 0 or -errno; load and open begin at the start of the text each time. */
+/* Both return 0 or -errno; load begins at the start of the text each time. */
 typedef struct TraceCutFile {
     void *context;
     int (*load)(void *context, const TraceScanOptions *options, Profile *into, Err *err);
-    int (*open)(void *context, TraceSource *ret, Err *err);
     int (*write)(void *context, const void *bytes, size_t len, Err *err);
 } TraceCutFile;
 
@@ -23,8 +22,7 @@ typedef struct TraceCut {
     size_t memory;    /* bytes of profile that the search for the window may take */
     /* out */
     uint64_t events, copied;
-    uint64_t lost;      /* of the profile that was read */
-    bool metadata_lost; /* the members around the event list could not all be read */
+    uint64_t lost; /* of the profile that was read */
 } TraceCut;
 
 /* 0 or -errno. */

@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "engine/trace/analyse.h"
-#include "engine/trace/gaps.h"
 
 /*
  * A device's time as a row of segments in which the same classes run. Operations come by start, and a class runs as
@@ -204,9 +203,9 @@ static void describe_device(const TraceJob *job, TraceDevice *device)
             device->major = known->major;
             device->minor = known->minor;
         }
-        if (known->sm_count)
+        if (known->sm_count > 0)
             device->sm_count = known->sm_count;
-        if (known->memory_bytes && known->memory_bytes <= INT64_MAX)
+        if (known->memory_bytes > 0 && known->memory_bytes <= INT64_MAX)
             device->memory_bytes = (int64_t)known->memory_bytes;
         return;
     }

@@ -2,13 +2,11 @@
 /* What got slower between two profiles: kernels and operators, over all ranks, by name; what only one side has is
  * matched once more by its name without template arguments and parameters. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/map.h"
 #include "base/cleanup.h"
 #include "engine/trace/analyse.h"
+#include "engine/trace/tables.h"
 
 typedef struct Side {
     int64_t count, total_ns;
@@ -17,31 +15,33 @@ typedef struct Side {
 /* One name and what both profiles have of it. */
 typedef struct Row {
     const char *name;
-    Side sides[2]; /* before, after */
-    bool taken;    /* has become part of a shortened row */
+    const char *exact; /* of a shortened name: the last name after */
+    Side sides[2];     /* before, after */
+    size_t parts[2];   /* what was added up */
+    size_t shortened;  /* 1 + number of the shortened row that it is part of, 0 none */
 } Row;
 
 typedef struct Table {
-    Map numbers; /* name -> 1 + index */
+    Map numbers; /* of names */
     VEC(Row) rows;
 } Table;
 
-static Row *row_for(Table *table, const char *name)
+static void table_done(Table *table)
 {
-    uintptr_t number = (uintptr_t)map_get(&table->numbers, name);
-    if (number == 0) {
-        vec_push(&table->rows, ((Row){.name = name}));
-        number = table->rows.len;
-        map_put(&table->numbers, name, (void *)number); /* NOLINT(performance-no-int-to-ptr) */
-    }
-    return &table->rows.at[number - 1];
+    map_done(&table->numbers);
+    vec_done(&table->rows);
 }
 
-static void add_side(Table *table, const char *name, int side, int64_t count, int64_t total_ns)
+static Row *add_side(Table *table, const char *name, int side, const Side *more)
 {
-    Side *sum = &row_for(table, name)->sides[side];
-    sum->count = trace_sum(sum->count, count);
-    sum->total_ns = trace_sum(sum->total_ns, total_ns);
+    const size_t number = trace_number_of(&table->numbers, name);
+    if (number == table->rows.len)
+        vec_push(&table->rows, ((Row){.name = name}));
+    Row *row = &table->rows.at[number];
+    row->sides[side].count = trace_sum(row->sides[side].count, more->count);
+    row->sides[side].total_ns = trace_sum(row->sides[side].total_ns, more->total_ns);
+    row->parts[side]++;
+    return row;
 }
 
 /* ---- names without what a new build changes ---- */
@@ -85,70 +85,27 @@ static char *shorten_symbol(const char *name, Arena *arena)
     return out;
 }
 
-static bool has_side(const Row *row, int side)
+/* Adds up what only one side has by its shortened name. */
+static void find_renamed(Table *table, Table *shorts, Arena *names)
 {
-    return row->sides[side].count > 0;
-}
-
-/* What a shortened name stands for: the exact rows of each side. */
-typedef struct Short {
-    size_t rows[2];
-    const char *name;  /* shortened */
-    const char *exact; /* of the last row after */
-} Short;
-typedef VEC(Short) ShortVec;
-
-static Short *short_for(Map *numbers, ShortVec *shorts, const char *name)
-{
-    uintptr_t number = (uintptr_t)map_get(numbers, name);
-    if (number == 0) {
-        vec_push(shorts, ((Short){.name = name}));
-        number = shorts->len;
-        map_put(numbers, name, (void *)number); /* NOLINT(performance-no-int-to-ptr) */
-    }
-    return &shorts->at[number - 1];
-}
-
-/* Rows of one side whose shortened names are one row on the other side: under the new name if there is only one,
- * else under the shortened name. */
-static void join_renamed(Table *table, Arena *arena)
-{
-    CLEANUP(map_done) Map numbers;
-    ShortVec shorts = {0};
-    map_init(&numbers);
-    size_t len = table->rows.len;
-    CLEANUP_FREE size_t *of = xcalloc(len + 1, sizeof(*of)); /* row -> 1 + index of its short */
-    for (size_t i = 0; i < len; i++) {
-        const Row *row = &table->rows.at[i];
-        if (has_side(row, 0) == has_side(row, 1))
+    for (size_t i = 0; i < table->rows.len; i++) {
+        Row *row = &table->rows.at[i];
+        const int side = row->sides[1].count > 0;
+        if (row->sides[!side].count > 0 || row->sides[side].count <= 0)
             continue;
-        int side = has_side(row, 1);
-        const char *name = shorten_symbol(row->name, arena);
+        const char *name = shorten_symbol(row->name, names);
         if (*name == '\0')
             continue;
-        Short *group = short_for(&numbers, &shorts, name);
-        of[i] = (size_t)(group - shorts.at) + 1;
-        group->rows[side]++;
+        Row *sum = add_side(shorts, name, side, &row->sides[side]);
         if (side == 1)
-            group->exact = row->name;
+            sum->exact = row->name;
+        row->shortened = (size_t)(sum - shorts->rows.at) + 1;
     }
-    CLEANUP_FREE size_t *joined = xcalloc(shorts.len + 1, sizeof(*joined)); /* 1 + index of the new row */
-    for (size_t i = 0; i < len; i++) {
-        const Short *group = of[i] > 0 ? &shorts.at[of[i] - 1] : NULL;
-        if (!group || group->rows[0] == 0 || group->rows[1] == 0)
-            continue;
-        if (joined[of[i] - 1] == 0) {
-            vec_push(&table->rows, ((Row){.name = group->rows[1] == 1 ? group->exact : group->name}));
-            joined[of[i] - 1] = table->rows.len;
-        }
-        Row *row = &table->rows.at[i], *sum = &table->rows.at[joined[of[i] - 1] - 1];
-        for (int side = 0; side < 2; side++) {
-            sum->sides[side].count = trace_sum(sum->sides[side].count, row->sides[side].count);
-            sum->sides[side].total_ns = trace_sum(sum->sides[side].total_ns, row->sides[side].total_ns);
-        }
-        row->taken = true;
-    }
-    vec_done(&shorts);
+}
+
+static bool is_renamed(const Row *sum)
+{
+    return sum->parts[0] > 0 && sum->parts[1] > 0;
 }
 
 /* ---- into the result ---- */
@@ -176,20 +133,38 @@ static int by_loss(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static TraceDiffRow diff_row(const Row *row, const size_t *steps, bool per_step, Arena *arena)
+static void push_row(TraceDiffRows *rows, const char *name, const Row *row, const size_t *steps, Arena *arena)
 {
-    TraceDiffRow out = {.name = arena_strdup(arena, row->name),
+    const bool per_step = steps[0] > 0 && steps[1] > 0;
+    TraceDiffRow out = {.name = arena_strdup(arena, name),
                         .count_before = row->sides[0].count,
                         .count_after = row->sides[1].count,
                         .total_before_ns = row->sides[0].total_ns,
-                        .total_after_ns = row->sides[1].total_ns,
-                        .per_step_before_ns = NAN,
-                        .per_step_after_ns = NAN};
-    if (per_step) {
-        out.per_step_before_ns = (double)out.total_before_ns / (double)steps[0];
-        out.per_step_after_ns = (double)out.total_after_ns / (double)steps[1];
+                        .total_after_ns = row->sides[1].total_ns};
+    out.per_step_before_ns = per_step ? (double)out.total_before_ns / (double)steps[0] : NAN;
+    out.per_step_after_ns = per_step ? (double)out.total_after_ns / (double)steps[1] : NAN;
+    vec_push(rows, out);
+}
+
+/* Rows of one side whose shortened names are one row on the other side: under the new name if there is only one, else
+ * under the shortened name. All others as they are. */
+static void push_rows(Table *table, const size_t *steps, Arena *arena, TraceDiffRows *rows)
+{
+    CLEANUP(arena_done) Arena names = {0};
+    CLEANUP(table_done) Table shorts = {0};
+    map_init(&shorts.numbers);
+    find_renamed(table, &shorts, &names);
+    for (size_t i = 0; i < table->rows.len; i++) {
+        const Row *row = &table->rows.at[i];
+        if (row->shortened == 0 || !is_renamed(&shorts.rows.at[row->shortened - 1]))
+            push_row(rows, row->name, row, steps, arena);
     }
-    return out;
+    for (size_t i = 0; i < shorts.rows.len; i++) {
+        const Row *row = &shorts.rows.at[i];
+        if (is_renamed(row))
+            push_row(rows, row->parts[1] == 1 ? row->exact : row->name, row, steps, arena);
+    }
+    vec_sort(rows, by_loss);
 }
 
 static int64_t operators_on_gpu(const TraceReport *report)
@@ -216,38 +191,21 @@ static void add_rank(const TraceRank *rank, int side, bool on_gpu, Table *kernel
 {
     for (size_t i = 0; i < rank->kernels.len; i++) {
         const TraceKernel *kernel = &rank->kernels.at[i];
-        add_side(kernels, kernel->name, side, kernel->count, kernel->total_ns);
+        add_side(kernels, kernel->name, side, &(Side){kernel->count, kernel->total_ns});
     }
     for (size_t i = 0; i < rank->operators.len; i++) {
-        const TraceOperator *operator= & rank->operators.at[i];
-        add_side(operators, operator->name, side, operator->count,
-            on_gpu ? operator->device_self_ns : operator->host_self_ns);
+        const TraceOperator *row = &rank->operators.at[i];
+        add_side(operators, row->name, side, &(Side){row->count, on_gpu ? row->device_self_ns : row->host_self_ns});
     }
-}
-
-static void finish_table(Table *table, const size_t *steps, bool per_step, Arena *arena, TraceDiff *ret, bool kernels)
-{
-    CLEANUP(arena_done) Arena names = {0};
-    join_renamed(table, &names);
-    for (size_t i = 0; i < table->rows.len; i++) {
-        if (table->rows.at[i].taken)
-            continue;
-        TraceDiffRow row = diff_row(&table->rows.at[i], steps, per_step, arena);
-        if (kernels)
-            vec_push(&ret->kernels, row);
-        else
-            vec_push(&ret->operators, row);
-    }
-    map_done(&table->numbers);
-    vec_done(&table->rows);
 }
 
 void trace_diff(const TraceReport *before, const TraceReport *after, Arena *arena, TraceDiff *ret)
 {
     const TraceReport *reports[] = {before, after};
-    size_t steps[] = {step_count(before), step_count(after)};
-    bool on_gpu = operators_on_gpu(before) > 0 || operators_on_gpu(after) > 0;
-    Table kernels = {0}, operators = {0};
+    const size_t steps[] = {step_count(before), step_count(after)};
+    const bool on_gpu = operators_on_gpu(before) > 0 || operators_on_gpu(after) > 0;
+    CLEANUP(table_done) Table kernels = {0};
+    CLEANUP(table_done) Table operators = {0};
     map_init(&kernels.numbers);
     map_init(&operators.numbers);
     *ret = (TraceDiff){.per_step = steps[0] > 0 && steps[1] > 0};
@@ -259,12 +217,8 @@ void trace_diff(const TraceReport *before, const TraceReport *after, Arena *aren
     }
     sum_times(before, &ret->busy_before_ns, &ret->idle_before_ns);
     sum_times(after, &ret->busy_after_ns, &ret->idle_after_ns);
-    finish_table(&kernels, steps, ret->per_step, arena, ret, true);
-    finish_table(&operators, steps, ret->per_step, arena, ret, false);
-    if (ret->kernels.len > 1)
-        qsort(ret->kernels.at, ret->kernels.len, sizeof(*ret->kernels.at), by_loss);
-    if (ret->operators.len > 1)
-        qsort(ret->operators.at, ret->operators.len, sizeof(*ret->operators.at), by_loss);
+    push_rows(&kernels, steps, arena, &ret->kernels);
+    push_rows(&operators, steps, arena, &ret->operators);
 }
 
 void trace_diff_done(TraceDiff *diff)

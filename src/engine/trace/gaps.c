@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The walk over the host's lanes. A cursor stands at an instant of its lane: the rows that have begun, and the
- * innermost of them that still runs, found through the parents. It only goes forward.
+ * What the host did while a device was idle: every idle time of every device, between operations (gaps), and before the
+ * first and after the last as far as steps reach. Idle times of a device come in order of time; each lane of the host
+ * is walked once per device, with a cursor that only goes forward: the rows that have begun, and the innermost of them
+ * that still runs, found through the parents.
+ *
+ * The thread that counts is the one that launched the operation that ended the gap (if unknown: the one that launched
+ * the operation before, else the one with most launches on this device, else the one with most launch calls). Each
+ * instant of the gap until that launch call returned belongs to the innermost event of that thread; instants without an
+ * event belong to the thread of the operation before, if that is another. The rest of the gap is launch latency.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +16,10 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "engine/trace/analyse.h"
-#include "engine/trace/gaps.h"
 #include "engine/trace/select.h"
+#include "engine/trace/tables.h"
 
 /* ---- the cause of a gap ---- */
-
-/* From what the host did during a gap to the gap's one cause. */
 
 const char *const trace_cause_words[TRACE_CAUSE_COUNT] = {
     [TRACE_CAUSE_DATA_LOADING] = "data_loading",
@@ -66,16 +71,10 @@ static TraceCause decide_cause(const int64_t slice_ns[TRACE_CAUSE_COUNT], bool s
     return best == TRACE_CAUSE_COUNT ? TRACE_CAUSE_SHORT : best;
 }
 
-/* ---- what the host did ---- */
+/* ---- the search ---- */
 
-/* What the host did while a device was idle. Gaps of a device come in order of time; each lane of the host is walked
- * once per device, with a cursor.
- *
- * The thread that counts is the one that launched the operation that ended the gap (if unknown: the one that
- * launched the operation before, else the one with most launches on this device, else the one with most launch
- * calls). Each instant of the gap until that launch call returned belongs to the innermost event of that thread;
- * instants without an event belong to the thread of the operation before, if that is another. The rest of the gap is
- * launch latency. */
+enum { OWNER_CLIMB_MAX = 64 };
+#define LANE_UNKNOWN (PROFILE_NONE - 1)
 
 /* An idle time: rows of the operations around it, PROFILE_NONE for none. */
 typedef struct Idle {
@@ -87,12 +86,11 @@ typedef struct Blame {
     TraceCause cause;
     int64_t slice_ns[TRACE_CAUSE_COUNT];
     bool synced;
+    bool named;        /* host_row is wanted */
     uint32_t lane;     /* of the host, PROFILE_NONE */
-    uint32_t host_row; /* PROFILE_NONE; set on request */
+    uint32_t host_row; /* PROFILE_NONE */
     int64_t host_ns;
 } Blame;
-
-enum { OWNER_CLIMB_MAX = 64 };
 
 /* What a lane's silence, and an annotation alone, mean. */
 typedef struct LaneNote {
@@ -120,72 +118,32 @@ typedef struct Shares {
     Share best;
 } Shares;
 
-typedef struct Host {
+typedef struct Search {
     const TraceJob *job;
-    size_t device;
+    const TraceIndex *index;
+    const ProfileEvents *gpu, *host;
+    TraceRank *rank;
     Cursor *cursors;   /* by lane */
     LaneNote *notes;   /* by lane */
     bool *engine_name; /* name -> begins as the autograd engine's operators do */
-    uint32_t busiest;  /* lane that launched most on this device; PROFILE_NONE none */
-    bool busiest_known;
-    uint32_t caller; /* lane with most launch calls */
-    bool caller_known;
-    Shares shares[2]; /* of the gap's thread, and of the other */
-} Host;
-
-/* The blame being worked out. */
-typedef struct Walk {
-    Host *host;
-    Blame *blame;
-    bool name_host;
-} Walk;
-
-static Host *host_new(const TraceJob *job)
-{
-    const Profile *profile = job->index->profile;
-    static const char engine[] = "autograd::engine::";
-    Host *host = xcalloc(1, sizeof(*host));
-    size_t len;
-
-    host->job = job;
-    host->cursors = xcalloc(profile->lanes.len + 1, sizeof(*host->cursors));
-    host->notes = xcalloc(profile->lanes.len + 1, sizeof(*host->notes));
-    host->engine_name = xcalloc(profile_name_count(profile) + 1, sizeof(*host->engine_name));
-    for (size_t name = 0; name < profile_name_count(profile); name++) {
-        const char *text = profile_text(profile, (uint32_t)name, &len);
-
-        host->engine_name[name] = len >= sizeof(engine) - 1 && memcmp(text, engine, sizeof(engine) - 1) == 0;
-    }
-    return host;
-}
-
-static void host_free(Host *host)
-{
-    if (!host)
-        return;
-    free(host->cursors);
-    free(host->notes);
-    free(host->engine_name);
-    vec_done(&host->shares[0].open);
-    vec_done(&host->shares[1].open);
-    free(host);
-}
-
-static void host_begin_device(Host *host, size_t device)
-{
-    host->device = device;
-    host->busiest_known = false;
-}
+    Shares shares[2];  /* of the gap's thread, and of the other */
+    TraceTexts texts;
+    TraceLongest longest; /* which gaps are kept */
+    /* of the current device */
+    size_t nth;
+    uint32_t fallback; /* lane to blame where no launch is known, PROFILE_NONE; LANE_UNKNOWN: not looked for */
+    size_t step;       /* cursor */
+} Search;
 
 /* ---- lanes ---- */
 
 /* Operators on a thread mean that a framework runs there, driven by Python, unless it is a thread of the autograd
  * engine, whose own code lies between them. If only calls and ranges are recorded, silence has no meaning, and a
  * range means that the host was working. */
-static void note_lane(const Host *host, uint32_t lane, LaneNote *note)
+static void note_lane(const Search *search, uint32_t lane, LaneNote *note)
 {
-    const ProfileEvents *rows = &host->job->index->profile->host;
-    size_t first = host->job->index->lane_first[lane], last = host->job->index->lane_first[lane + 1];
+    const ProfileEvents *rows = search->host;
+    size_t first = search->index->lane_first[lane], last = search->index->lane_first[lane + 1];
     bool ops = false, python = false, engine = false;
     uint32_t outer = (uint32_t)last - 1;
 
@@ -195,7 +153,7 @@ static void note_lane(const Host *host, uint32_t lane, LaneNote *note)
         if (rows->kind[row] != PROFILE_OP)
             continue;
         ops = true;
-        engine = host->engine_name[rows->name[row]];
+        engine = search->engine_name[rows->name[row]];
     }
     note->silent = python || (ops && !engine) ? TRACE_CAUSE_PYTHON
                    : engine                   ? TRACE_CAUSE_HOST_BOUND
@@ -203,17 +161,17 @@ static void note_lane(const Host *host, uint32_t lane, LaneNote *note)
     note->marked = ops || python ? TRACE_CAUSE_PYTHON : TRACE_CAUSE_HOST_BOUND;
     if (first == last)
         return;
-    while (host->job->index->parent[outer] != PROFILE_NONE)
-        outer = host->job->index->parent[outer];
+    while (search->index->parent[outer] != PROFILE_NONE)
+        outer = search->index->parent[outer];
     note->first = rows->start[first];
     note->last = profile_end(rows, outer);
 }
 
-static const LaneNote *lane_note(Host *host, uint32_t lane)
+static const LaneNote *lane_note(Search *search, uint32_t lane)
 {
-    if (!host->notes[lane].known)
-        note_lane(host, lane, &host->notes[lane]);
-    return &host->notes[lane];
+    if (!search->notes[lane].known)
+        note_lane(search, lane, &search->notes[lane]);
+    return &search->notes[lane];
 }
 
 static uint32_t most_of(const size_t *counts, size_t len)
@@ -226,75 +184,51 @@ static uint32_t most_of(const size_t *counts, size_t len)
     return best;
 }
 
-static uint32_t busiest_lane(Host *host)
+/* The lane with most launches on this device, else the one with most launch calls. */
+static uint32_t find_fallback(const Search *search)
 {
-    const TraceIndex *index = host->job->index;
-    size_t *counts;
+    const TraceIndex *index = search->index;
+    const size_t lanes = index->profile->lanes.len;
+    CLEANUP_FREE size_t *counts = xcalloc(lanes + 1, sizeof(*counts));
+    uint32_t lane;
 
-    if (host->busiest_known)
-        return host->busiest;
-    counts = xcalloc(index->profile->lanes.len + 1, sizeof(*counts));
-    for (size_t row = index->device_first.at[host->device]; row < index->device_first.at[host->device + 1]; row++)
+    for (size_t row = index->device_first.at[search->nth]; row < index->device_first.at[search->nth + 1]; row++)
         if (index->launch[row] != PROFILE_NONE)
-            counts[index->profile->host.lane[index->launch[row]]]++;
-    host->busiest = most_of(counts, index->profile->lanes.len);
-    host->busiest_known = true;
-    free(counts);
-    return host->busiest;
+            counts[search->host->lane[index->launch[row]]]++;
+    lane = most_of(counts, lanes);
+    if (lane != PROFILE_NONE)
+        return lane;
+    for (size_t row = 0; row < search->host->len; row++)
+        counts[search->host->lane[row]] += index->host_class[row] == TRACE_HOST_LAUNCH;
+    return most_of(counts, lanes);
 }
 
-static uint32_t calling_lane(Host *host)
+static uint32_t launch_of(const Search *search, uint32_t row)
 {
-    const TraceIndex *index = host->job->index;
-    size_t *counts;
-
-    if (host->caller_known)
-        return host->caller;
-    counts = xcalloc(index->profile->lanes.len + 1, sizeof(*counts));
-    for (size_t row = 0; row < index->profile->host.len; row++)
-        counts[index->profile->host.lane[row]] += index->host_class[row] == TRACE_HOST_LAUNCH;
-    host->caller = most_of(counts, index->profile->lanes.len);
-    host->caller_known = true;
-    free(counts);
-    return host->caller;
+    return row == PROFILE_NONE ? PROFILE_NONE : search->index->launch[row];
 }
 
-static uint32_t launch_of(const Host *host, uint32_t row)
+static uint32_t launching_lane(const Search *search, uint32_t row)
 {
-    return row == PROFILE_NONE ? PROFILE_NONE : host->job->index->launch[row];
+    uint32_t call = launch_of(search, row);
+
+    return call == PROFILE_NONE ? PROFILE_NONE : search->host->lane[call];
 }
 
-static uint32_t launching_lane(const Host *host, uint32_t row)
+static uint32_t lane_to_blame(Search *search, const Idle *idle)
 {
-    uint32_t call = launch_of(host, row);
-
-    return call == PROFILE_NONE ? PROFILE_NONE : host->job->index->profile->host.lane[call];
-}
-
-static uint32_t lane_to_blame(Host *host, const Idle *idle)
-{
-    uint32_t lane = launching_lane(host, idle->after);
+    uint32_t lane = launching_lane(search, idle->after);
 
     if (lane == PROFILE_NONE)
-        lane = launching_lane(host, idle->before);
-    if (lane == PROFILE_NONE)
-        lane = busiest_lane(host);
-    return lane == PROFILE_NONE ? calling_lane(host) : lane;
+        lane = launching_lane(search, idle->before);
+    if (lane != PROFILE_NONE)
+        return lane;
+    if (search->fallback == LANE_UNKNOWN)
+        search->fallback = find_fallback(search);
+    return search->fallback;
 }
 
 /* ---- cursors ---- */
-
-static Cursor *cursor_of(Host *host, uint32_t lane)
-{
-    Cursor *cursor = &host->cursors[lane];
-
-    if (cursor->device != host->device + 1)
-        *cursor = (Cursor){.device = (uint32_t)host->device + 1,
-                           .next = host->job->index->lane_first[lane],
-                           .now = PROFILE_NONE,
-                           .sync = PROFILE_NONE};
-    return cursor;
-}
 
 /* Calls only: an operator that synchronises also spans the work before. */
 static bool waits_for_device(const TraceIndex *index, size_t row)
@@ -303,11 +237,19 @@ static bool waits_for_device(const TraceIndex *index, size_t row)
            index->profile->host.kind[row] == PROFILE_CALL;
 }
 
-static void cursor_to(const TraceIndex *index, Cursor *cursor, uint32_t lane, int64_t time)
+/* The lane's cursor, moved to `time`. */
+static Cursor *cursor_to(Search *search, uint32_t lane, int64_t time)
 {
-    const ProfileEvents *rows = &index->profile->host;
-    size_t last = index->lane_first[lane + 1];
+    const TraceIndex *index = search->index;
+    const ProfileEvents *rows = search->host;
+    const size_t last = index->lane_first[lane + 1];
+    Cursor *cursor = &search->cursors[lane];
 
+    if (cursor->device != search->nth + 1)
+        *cursor = (Cursor){.device = (uint32_t)search->nth + 1,
+                           .next = index->lane_first[lane],
+                           .now = PROFILE_NONE,
+                           .sync = PROFILE_NONE};
     for (; cursor->next < last && rows->start[cursor->next] <= time; cursor->next++) {
         cursor->now = (uint32_t)cursor->next;
         if (waits_for_device(index, cursor->next))
@@ -315,11 +257,12 @@ static void cursor_to(const TraceIndex *index, Cursor *cursor, uint32_t lane, in
     }
     while (cursor->now != PROFILE_NONE && profile_end(rows, cursor->now) <= time)
         cursor->now = index->parent[cursor->now];
+    return cursor;
 }
 
 /* ---- the event with the largest share ---- */
 
-static void shares_close(Shares *shares, size_t len)
+static void close_shares(Shares *shares, size_t len)
 {
     while (shares->open.len > len) {
         Share share = shares->open.at[--shares->open.len];
@@ -329,13 +272,13 @@ static void shares_close(Shares *shares, size_t len)
     }
 }
 
-static void shares_add(Shares *shares, uint32_t row, int64_t time)
+static void add_share(Shares *shares, uint32_t row, int64_t time)
 {
     size_t len = shares->open.len;
 
     while (len && shares->open.at[len - 1].row > row)
         len--;
-    shares_close(shares, len);
+    close_shares(shares, len);
     if (!len || shares->open.at[len - 1].row != row)
         vec_push(&shares->open, ((Share){.row = row}));
     shares->open.at[shares->open.len - 1].time += time;
@@ -352,9 +295,23 @@ static uint32_t owner_of(const TraceIndex *index, uint32_t row)
     return row;
 }
 
+static void find_name(Search *search, Blame *blame)
+{
+    Share best = {.row = PROFILE_NONE};
+
+    for (int i = 0; i < 2; i++) {
+        close_shares(&search->shares[i], 0);
+        if (search->shares[i].best.time > best.time)
+            best = search->shares[i].best;
+        search->shares[i].best = (Share){.row = PROFILE_NONE};
+    }
+    blame->host_row = best.row;
+    blame->host_ns = best.time;
+}
+
 /* ---- the walk ---- */
 
-static TraceCause cause_of(Host *host, uint32_t lane, uint32_t row)
+static TraceCause cause_of(Search *search, uint32_t lane, uint32_t row)
 {
     static const uint8_t causes[TRACE_HOST_CLASS_COUNT] = {
         [TRACE_HOST_OTHER] = TRACE_CAUSE_HOST_BOUND,  [TRACE_HOST_OP] = TRACE_CAUSE_HOST_BOUND,
@@ -364,71 +321,64 @@ static TraceCause cause_of(Host *host, uint32_t lane, uint32_t row)
         [TRACE_HOST_COMPILE] = TRACE_CAUSE_COMPILE,   [TRACE_HOST_RUNTIME] = TRACE_CAUSE_HOST_BOUND,
         [TRACE_HOST_PYTHON] = TRACE_CAUSE_PYTHON,     [TRACE_HOST_MARK] = TRACE_CAUSE_PYTHON,
     };
-    TraceHostClass class = host->job->index->host_inside[row];
+    TraceHostClass class = search->index->host_inside[row];
 
-    return class == TRACE_HOST_MARK ? lane_note(host, lane)->marked : (TraceCause)causes[class];
+    return class == TRACE_HOST_MARK ? lane_note(search, lane)->marked : (TraceCause)causes[class];
 }
 
-static void count_time(Walk *walk, TraceCause cause, int64_t start, int64_t end)
+static void count_time(Blame *blame, TraceCause cause, int64_t start, int64_t end)
 {
     if (end > start)
-        walk->blame->slice_ns[cause] += end - start;
+        blame->slice_ns[cause] += end - start;
 }
 
-static void count_row(Walk *walk, uint32_t lane, uint32_t row, int64_t start, int64_t end, int other)
+static void count_silence(Search *search, Blame *blame, uint32_t lane, int64_t start, int64_t end)
 {
-    count_time(walk, cause_of(walk->host, lane, row), start, end);
-    if (walk->name_host)
-        shares_add(&walk->host->shares[other], owner_of(walk->host->job->index, row), end - start);
-}
-
-static void count_silence(Walk *walk, uint32_t lane, int64_t start, int64_t end)
-{
-    const LaneNote *note = lane_note(walk->host, lane);
-    int64_t from = start > note->first ? start : note->first, to = end < note->last ? end : note->last;
+    const LaneNote *note = lane_note(search, lane);
+    int64_t from = trace_larger(start, note->first), to = trace_smaller(end, note->last);
 
     if (to <= from || note->silent == TRACE_CAUSE_UNKNOWN) {
-        count_time(walk, TRACE_CAUSE_UNKNOWN, start, end);
+        count_time(blame, TRACE_CAUSE_UNKNOWN, start, end);
         return;
     }
-    count_time(walk, TRACE_CAUSE_UNKNOWN, start, from);
-    count_time(walk, note->silent, from, to);
-    count_time(walk, TRACE_CAUSE_UNKNOWN, to, end);
+    count_time(blame, TRACE_CAUSE_UNKNOWN, start, from);
+    count_time(blame, note->silent, from, to);
+    count_time(blame, TRACE_CAUSE_UNKNOWN, to, end);
 }
 
 /* Instants [start, end) by what runs on the lane; where nothing does, by `other` (PROFILE_NONE: no other). */
-static void walk_lane(Walk *walk, uint32_t lane, uint32_t other, bool is_other, int64_t start, int64_t end)
+static void walk_lane(Search *search, Blame *blame, uint32_t lane, uint32_t other, int64_t start, int64_t end)
 {
-    const TraceIndex *index = walk->host->job->index;
-    const ProfileEvents *rows = &index->profile->host;
-    Cursor *cursor = cursor_of(walk->host, lane);
+    const ProfileEvents *rows = search->host;
 
     while (start < end) {
+        const Cursor *cursor = cursor_to(search, lane, start);
         int64_t until = end;
 
-        cursor_to(index, cursor, lane, start);
-        if (cursor->next < index->lane_first[lane + 1] && rows->start[cursor->next] < until)
-            until = rows->start[cursor->next];
-        if (cursor->now != PROFILE_NONE && profile_end(rows, cursor->now) < until)
-            until = profile_end(rows, cursor->now);
-        if (cursor->now != PROFILE_NONE)
-            count_row(walk, lane, cursor->now, start, until, is_other);
-        else if (other != PROFILE_NONE)
-            walk_lane(walk, other, PROFILE_NONE, true, start, until);
-        else
-            count_silence(walk, lane, start, until);
+        if (cursor->next < search->index->lane_first[lane + 1])
+            until = trace_smaller(until, rows->start[cursor->next]);
+        if (cursor->now != PROFILE_NONE) {
+            until = trace_smaller(until, profile_end(rows, cursor->now));
+            count_time(blame, cause_of(search, lane, cursor->now), start, until);
+            if (blame->named)
+                add_share(&search->shares[lane != blame->lane], owner_of(search->index, cursor->now), until - start);
+        } else if (other != PROFILE_NONE) {
+            walk_lane(search, blame, other, PROFILE_NONE, start, until);
+        } else {
+            count_silence(search, blame, lane, start, until);
+        }
         start = until;
     }
 }
 
 /* Whether the thread was waiting for the device as the gap began. */
-static bool was_synced(const Host *host, const Cursor *cursor, const Idle *idle)
+static bool was_synced(const Search *search, const Cursor *cursor, const Idle *idle)
 {
-    const ProfileEvents *rows = &host->job->index->profile->host;
-    uint32_t launch = launch_of(host, idle->before);
+    const ProfileEvents *rows = search->host;
+    uint32_t launch = launch_of(search, idle->before);
     int64_t start, end;
 
-    if (idle->before == PROFILE_NONE || cursor->sync == PROFILE_NONE || cursor->sync == launch_of(host, idle->after))
+    if (idle->before == PROFILE_NONE || cursor->sync == PROFILE_NONE || cursor->sync == launch_of(search, idle->after))
         return false;
     start = rows->start[cursor->sync];
     end = profile_end(rows, cursor->sync);
@@ -439,173 +389,106 @@ static bool was_synced(const Host *host, const Cursor *cursor, const Idle *idle)
     return idle->start - end <= TRACE_SYNC_SLACK_NS && launch != PROFILE_NONE && rows->start[launch] <= start;
 }
 
-static void name_host(Host *host, Blame *blame)
-{
-    Share best = {.row = PROFILE_NONE};
-
-    for (int i = 0; i < 2; i++) {
-        shares_close(&host->shares[i], 0);
-        if (host->shares[i].best.time > best.time)
-            best = host->shares[i].best;
-        host->shares[i].best = (Share){.row = PROFILE_NONE};
-    }
-    blame->host_row = best.row;
-    blame->host_ns = best.time;
-}
-
-/* What the user wrote that waited: the operator around the call, else the call itself. */
-static uint32_t place_of_sync(const TraceIndex *index, uint32_t call)
+/* A synchronisation that led into a gap in which the host was in no event, or only in a range such as the step, is the
+ * gap's name: what the user wrote that waited, the operator around the call, else the call itself. */
+static void name_synchronisation(const TraceIndex *index, uint32_t call, const Idle *idle, Blame *blame)
 {
     const uint32_t op = index->op_at[call];
 
-    return op == PROFILE_NONE ? call : index->op_rows[op];
+    if (blame->host_row != PROFILE_NONE && index->host_class[blame->host_row] != TRACE_HOST_MARK)
+        return;
+    blame->host_row = op == PROFILE_NONE ? call : index->op_rows[op];
+    blame->host_ns = idle->end - idle->start;
 }
 
-/* The host was in no event, or only in a range such as the step. */
-static bool says_nothing(const TraceIndex *index, const Blame *blame)
+static void find_blame(Search *search, const Idle *idle, Blame *ret)
 {
-    return blame->host_row == PROFILE_NONE || index->host_class[blame->host_row] == TRACE_HOST_MARK;
-}
-
-static void host_blame(Host *host, const Idle *idle, bool name, Blame *ret)
-{
-    const ProfileEvents *rows = &host->job->index->profile->host;
-    uint32_t launch = launch_of(host, idle->after), before = launching_lane(host, idle->before);
-    Walk walk = {.host = host, .blame = ret, .name_host = name};
-    Cursor *cursor;
+    const uint32_t launch = launch_of(search, idle->after), before = launching_lane(search, idle->before);
     int64_t late = idle->end; /* until here the host is to blame */
 
-    *ret = (Blame){.lane = lane_to_blame(host, idle), .host_row = PROFILE_NONE};
-    if (ret->lane == PROFILE_NONE || host->device >= TRACE_GAP_DEVICES) {
+    if (search->nth < TRACE_GAP_DEVICES)
+        ret->lane = lane_to_blame(search, idle);
+    if (ret->lane == PROFILE_NONE) {
         ret->cause = TRACE_CAUSE_UNKNOWN;
-        count_time(&walk, TRACE_CAUSE_UNKNOWN, idle->start, idle->end);
+        count_time(ret, TRACE_CAUSE_UNKNOWN, idle->start, idle->end);
         return;
     }
-    cursor = cursor_of(host, ret->lane);
-    cursor_to(host->job->index, cursor, ret->lane, idle->start);
-    ret->synced = was_synced(host, cursor, idle);
+    const Cursor *cursor = cursor_to(search, ret->lane, idle->start);
     const uint32_t sync = cursor->sync;
 
-    if (launch != PROFILE_NONE && profile_end(rows, launch) < late)
-        late = profile_end(rows, launch) > idle->start ? profile_end(rows, launch) : idle->start;
-    walk_lane(&walk, ret->lane, before == ret->lane ? PROFILE_NONE : before, false, idle->start, late);
-    count_time(&walk, TRACE_CAUSE_QUEUED, late, idle->end);
+    ret->synced = was_synced(search, cursor, idle);
+    if (launch != PROFILE_NONE)
+        late = trace_larger(trace_smaller(profile_end(search->host, launch), late), idle->start);
+    walk_lane(search, ret, ret->lane, before == ret->lane ? PROFILE_NONE : before, idle->start, late);
+    count_time(ret, TRACE_CAUSE_QUEUED, late, idle->end);
     ret->cause = decide_cause(ret->slice_ns, ret->synced);
-    if (name)
-        name_host(host, ret);
-    if (name && ret->cause == TRACE_CAUSE_SYNCHRONISATION && ret->synced && says_nothing(host->job->index, ret)) {
-        ret->host_row = place_of_sync(host->job->index, sync);
-        ret->host_ns = idle->end - idle->start;
-    }
+    if (!ret->named)
+        return;
+    find_name(search, ret);
+    if (ret->cause == TRACE_CAUSE_SYNCHRONISATION && ret->synced)
+        name_synchronisation(search->index, sync, idle, ret);
 }
 
-/* ---- idle times of a device ---- */
+/* ---- one idle time ---- */
 
-/* Every idle time of every device: between operations (gaps), and before the first and after the last as far as steps
- * reach. */
-
-CLEANUP_POINTER(Host, host_free);
-
-typedef struct Gathering {
-    const TraceJob *job;
-    TraceRank *rank;
-    Host *host;
-    const char **texts;   /* name -> its copy, NULL: not copied */
-    TraceLongest longest; /* which are kept */
-    /* of the current device */
-    size_t nth;
-    const TraceDevice *device;
-    size_t step; /* cursor */
-} Gathering;
-
-/* ---- texts ---- */
-
-static const char *text_of(Gathering *g, uint32_t name)
-{
-    if (name == PROFILE_NONE)
-        return "";
-    if (!g->texts[name])
-        g->texts[name] = arena_strdup(g->job->arena, profile_text(g->job->index->profile, name, NULL));
-    return g->texts[name];
-}
-
-static const char *gpu_text(Gathering *g, uint32_t row)
-{
-    return row == PROFILE_NONE ? "" : text_of(g, g->job->index->profile->gpu.name[row]);
-}
-
-static const char *thread_text(Gathering *g, uint32_t lane)
+static const char *thread_text(Search *search, uint32_t lane)
 {
     const ProfileLane *thread;
 
     if (lane == PROFILE_NONE)
         return "";
-    thread = &g->job->index->profile->lanes.at[lane];
+    thread = &search->index->profile->lanes.at[lane];
     if (thread->label != PROFILE_NONE)
-        return text_of(g, thread->label);
+        return trace_text(&search->texts, thread->label);
     if (thread->tid_name != PROFILE_NONE)
-        return text_of(g, thread->tid_name);
-    return arena_printf(g->job->arena, "%lld", (long long)thread->tid);
+        return trace_text(&search->texts, thread->tid_name);
+    return arena_printf(search->job->arena, "%lld", (long long)thread->tid);
 }
 
-/* ---- one idle time ---- */
-
-static bool is_short(const Gathering *g, const Idle *idle)
+static const char *event_text(Search *search, const ProfileEvents *rows, uint32_t row)
 {
-    return (uint64_t)(idle->end - idle->start) < g->job->config->gap_threshold_ns;
+    return row == PROFILE_NONE ? "" : trace_text(&search->texts, rows->name[row]);
 }
 
-static void find_blame(Gathering *g, const Idle *idle, bool name, Blame *ret)
+static TraceGap gap_of(Search *search, const Idle *idle, const Blame *found)
 {
-    if (!is_short(g, idle)) {
-        host_blame(g->host, idle, name, ret);
-        return;
-    }
-    *ret = (Blame){.cause = TRACE_CAUSE_SHORT, .lane = PROFILE_NONE, .host_row = PROFILE_NONE};
-    ret->slice_ns[TRACE_CAUSE_SHORT] = idle->end - idle->start;
-}
-
-static TraceGap gap_of(Gathering *g, const Idle *idle, const Blame *found)
-{
-    TraceGap gap = {.device = g->job->index->devices.at[g->nth],
+    TraceGap gap = {.device = search->index->devices.at[search->nth],
                     .start = idle->start,
                     .end = idle->end,
                     .cause = found->cause,
                     .synced = found->synced,
-                    .before = gpu_text(g, idle->before),
-                    .after = gpu_text(g, idle->after),
-                    .host = "",
+                    .before = event_text(search, search->gpu, idle->before),
+                    .after = event_text(search, search->gpu, idle->after),
+                    .host = event_text(search, search->host, found->host_row),
                     .host_ns = found->host_ns,
-                    .thread = thread_text(g, found->lane),
-                    .step = trace_step_at(g->rank, idle->start)};
+                    .thread = thread_text(search, found->lane),
+                    .step = trace_step_at(search->rank, idle->start)};
 
     memcpy(gap.slice_ns, found->slice_ns, sizeof(gap.slice_ns));
-    if (found->host_row != PROFILE_NONE)
-        gap.host = text_of(g, g->job->index->profile->host.name[found->host_row]);
     return gap;
 }
 
-static bool is_gap(const Gathering *g, const Idle *idle)
+/* `gap`: between operations. */
+static void add_idle(Search *search, const Idle *idle, bool gap)
 {
-    return idle->start >= g->device->first && idle->end <= g->device->last;
-}
+    const int64_t length = idle->end - idle->start;
+    Blame found = {.lane = PROFILE_NONE, .host_row = PROFILE_NONE};
 
-static void add_idle(Gathering *g, const Idle *idle)
-{
-    const bool gap = is_gap(g, idle), kept = gap && trace_is_longest(&g->longest, idle->end - idle->start);
-    Blame found;
-
-    find_blame(g, idle, kept, &found);
-    trace_steps_add_idle(g->rank, g->nth, &g->step, idle->start, idle->end, found.cause);
+    found.named = gap && trace_is_longest(&search->longest, length);
+    if ((uint64_t)length < search->job->config->gap_threshold_ns) {
+        found.cause = TRACE_CAUSE_SHORT;
+        found.slice_ns[TRACE_CAUSE_SHORT] = length;
+    } else {
+        find_blame(search, idle, &found);
+    }
+    trace_steps_add_idle(search->rank, search->nth, &search->step, idle->start, idle->end, found.cause);
     if (gap)
-        trace_cause_add(g->rank->idle_by_cause, found.cause, idle->end - idle->start);
-    if (kept)
-        vec_push(&g->rank->gaps, gap_of(g, idle, &found));
+        trace_cause_add(search->rank->idle_by_cause, found.cause, length);
+    if (found.named)
+        vec_push(&search->rank->gaps, gap_of(search, idle, &found));
 }
 
 /* ---- every idle time of a device ---- */
-
-typedef void (*IdleTaker)(Gathering *g, const Idle *idle);
 
 /* The first of those that start with `row` and have a known launch, else `row`. */
 static uint32_t with_launch(const TraceIndex *index, size_t row, size_t last)
@@ -618,121 +501,137 @@ static uint32_t with_launch(const TraceIndex *index, size_t row, size_t last)
     return (uint32_t)row;
 }
 
-static void each_gap(Gathering *g, IdleTaker taker, Idle *ret_last)
-{
-    const TraceIndex *index = g->job->index;
-    const ProfileEvents *gpu = &index->profile->gpu;
-    size_t first = index->device_first.at[g->nth], last = index->device_first.at[g->nth + 1];
-    Idle idle = {.start = profile_end(gpu, first), .before = (uint32_t)first};
+/* The gaps of a device, one after the other. */
+typedef struct GapWalk {
+    size_t row, last; /* the next operation; one past the device's last */
+    Idle idle;        /* the gap; behind the last one, the idle time that starts there */
+} GapWalk;
 
-    for (size_t row = first + 1; row < last; row++) {
-        if (gpu->start[row] > idle.start) {
-            idle.end = gpu->start[row];
-            idle.after = with_launch(index, row, last);
-            taker(g, &idle);
+static GapWalk begin_gaps(const TraceIndex *index, size_t nth)
+{
+    const size_t first = index->device_first.at[nth];
+
+    return (GapWalk){.row = first,
+                     .last = index->device_first.at[nth + 1],
+                     .idle = {.start = profile_end(&index->profile->gpu, first),
+                              .end = INT64_MIN,
+                              .before = (uint32_t)first,
+                              .after = PROFILE_NONE}};
+}
+
+static bool next_gap(const TraceIndex *index, GapWalk *walk)
+{
+    const ProfileEvents *gpu = &index->profile->gpu;
+    Idle *idle = &walk->idle;
+
+    for (; walk->row < walk->last; walk->row++) {
+        const int64_t start = gpu->start[walk->row], end = profile_end(gpu, walk->row);
+
+        if (start > idle->start && start > idle->end) {
+            idle->end = start;
+            idle->after = with_launch(index, walk->row, walk->last);
+            return true;
         }
-        if (profile_end(gpu, row) > idle.start) {
-            idle.start = profile_end(gpu, row);
-            idle.before = (uint32_t)row;
+        if (end > idle->start) {
+            idle->start = end;
+            idle->before = (uint32_t)walk->row;
         }
     }
-    *ret_last = idle;
+    return false;
 }
 
 /* Idle time in front of the first operation, as far as steps reach. */
-static void add_head(Gathering *g)
+static void add_head(Search *search)
 {
-    const TraceIndex *index = g->job->index;
-    size_t first = index->device_first.at[g->nth];
-    Idle idle = {.end = index->profile->gpu.start[first], .before = PROFILE_NONE};
+    const TraceIndex *index = search->index;
+    const size_t first = index->device_first.at[search->nth];
+    Idle idle = {.end = search->gpu->start[first], .before = PROFILE_NONE};
 
     if (!index->steps.len || index->steps.at[0].start >= idle.end)
         return;
     idle.start = index->steps.at[0].start;
-    idle.after = with_launch(index, first, index->device_first.at[g->nth + 1]);
-    add_idle(g, &idle);
+    idle.after = with_launch(index, first, index->device_first.at[search->nth + 1]);
+    add_idle(search, &idle, false);
 }
 
 /* The same behind the last one, where `idle` starts. */
-static void add_tail(Gathering *g, Idle idle)
+static void add_tail(Search *search, Idle idle)
 {
-    const TraceIndex *index = g->job->index;
+    const TraceIndex *index = search->index;
     const TraceStep *step = index->steps.len ? &index->steps.at[index->steps.len - 1] : NULL;
 
     if (!step || step->to <= idle.start)
         return;
     idle.end = step->to;
     idle.after = PROFILE_NONE;
-    add_idle(g, &idle);
+    add_idle(search, &idle, false);
 }
 
-/* trace_devices has a row for each device of the index, in its order. */
-static void begin_device(Gathering *g, size_t nth)
+/* ---- all devices ---- */
+
+static TraceLongest find_longest(const TraceJob *job)
 {
-    g->nth = nth;
-    g->device = &g->rank->devices.at[nth];
-    g->step = 0;
-    host_begin_device(g->host, nth);
+    const TraceIndex *index = job->index;
+    CLEANUP_FREE int64_t *lengths = xmalloc((index->profile->gpu.len + 1) * sizeof(*lengths));
+    size_t len = 0;
+
+    for (size_t nth = 0; nth < index->devices.len; nth++)
+        for (GapWalk walk = begin_gaps(index, nth); next_gap(index, &walk);)
+            lengths[len++] = walk.idle.end - walk.idle.start;
+    return trace_find_longest(lengths, len, job->config->gaps_kept);
 }
 
-/* ---- the longest gaps ---- */
+static int by_length(const void *a, const void *b)
+{
+    const TraceGap *x = a, *y = b;
+    const int64_t keys[][2] = {{y->end - y->start, x->end - x->start}, {x->device, y->device}, {x->start, y->start}};
+    return trace_compare(keys, ARRAY_LEN(keys));
+}
 
-typedef struct Lengths {
-    Gathering base; /* first: what IdleTaker gets */
-    int64_t *at;    /* room for one of each operation */
+static void search_init(Search *search, const TraceJob *job, TraceRank *rank)
+{
+    static const char engine[] = "autograd::engine::";
+    const Profile *profile = job->index->profile;
     size_t len;
-} Lengths;
 
-static void note_length(Gathering *g, const Idle *idle)
-{
-    Lengths *lengths = (Lengths *)g;
+    *search = (Search){.job = job, .index = job->index, .gpu = &profile->gpu, .host = &profile->host, .rank = rank};
+    search->cursors = xcalloc(profile->lanes.len + 1, sizeof(*search->cursors));
+    search->notes = xcalloc(profile->lanes.len + 1, sizeof(*search->notes));
+    search->engine_name = xcalloc(profile_name_count(profile) + 1, sizeof(*search->engine_name));
+    for (size_t name = 0; name < profile_name_count(profile); name++) {
+        const char *text = profile_text(profile, (uint32_t)name, &len);
 
-    if (is_gap(g, idle))
-        lengths->at[lengths->len++] = idle->end - idle->start;
-}
-
-static void find_longest(Gathering *g)
-{
-    const TraceIndex *index = g->job->index;
-    CLEANUP_FREE int64_t *at = xmalloc((index->profile->gpu.len + 1) * sizeof(*at));
-    Lengths lengths = {.base = *g, .at = at};
-    Idle last;
-
-    for (size_t nth = 0; nth < index->devices.len; nth++) {
-        lengths.base.nth = nth;
-        lengths.base.device = &g->rank->devices.at[nth];
-        each_gap(&lengths.base, note_length, &last);
+        search->engine_name[name] = len >= sizeof(engine) - 1 && memcmp(text, engine, sizeof(engine) - 1) == 0;
     }
-    g->longest = trace_find_longest(at, lengths.len, g->job->config->gaps_kept);
+    trace_texts_init(&search->texts, job);
+    search->longest = find_longest(job);
 }
 
-static int by_length(const void *a_, const void *b_)
+static void search_done(Search *search)
 {
-    const TraceGap *a = a_, *b = b_;
-    int64_t a_length = a->end - a->start, b_length = b->end - b->start;
-
-    if (a_length != b_length)
-        return a_length > b_length ? -1 : 1;
-    if (a->device != b->device)
-        return a->device < b->device ? -1 : 1;
-    return (a->start > b->start) - (a->start < b->start);
+    free(search->cursors);
+    free(search->notes);
+    free(search->engine_name);
+    trace_texts_done(&search->texts);
+    vec_done(&search->shares[0].open);
+    vec_done(&search->shares[1].open);
 }
 
 void trace_gaps(const TraceJob *job, TraceRank *rank)
 {
-    CLEANUP(host_free_at) Host *host = host_new(job);
-    CLEANUP_FREE const char **texts = xcalloc(profile_name_count(job->index->profile) + 1, sizeof(*texts));
-    Gathering g = {.job = job, .rank = rank, .host = host, .texts = texts};
-    Idle last;
+    CLEANUP(search_done) Search search;
 
     trace_steps_prepare(job, rank);
-    find_longest(&g);
-    for (size_t nth = 0; nth < job->index->devices.len; nth++) {
-        begin_device(&g, nth);
-        add_head(&g);
-        each_gap(&g, add_idle, &last);
-        add_tail(&g, last);
+    search_init(&search, job, rank);
+    for (search.nth = 0; search.nth < job->index->devices.len; search.nth++) {
+        GapWalk walk = begin_gaps(job->index, search.nth);
+
+        search.fallback = LANE_UNKNOWN;
+        search.step = 0;
+        add_head(&search);
+        while (next_gap(job->index, &walk))
+            add_idle(&search, &walk.idle, true);
+        add_tail(&search, walk.idle);
     }
-    if (rank->gaps.len)
-        qsort(rank->gaps.at, rank->gaps.len, sizeof(*rank->gaps.at), by_length);
+    vec_sort(&rank->gaps, by_length);
 }

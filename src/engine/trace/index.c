@@ -20,13 +20,6 @@ typedef struct LinkTable {
     uint32_t slots;
 } LinkTable;
 
-/* Numbers that are looked for: one bit for many, so others pass too. */
-enum { LINK_FILTER_BITS = 20 };
-
-typedef struct LinkFilter {
-    uint64_t words[(1 << LINK_FILTER_BITS) / 64];
-} LinkFilter;
-
 /* ---- host rows by number ---- */
 
 /*
@@ -35,21 +28,6 @@ typedef struct LinkFilter {
  */
 
 enum { SPREAD_MAX = 4, SPREAD_FREE = 65536, GROUP_SCAN_MAX = 8 };
-
-static size_t bit_of(uint32_t number)
-{
-    return number * UINT32_C(0x9e3779b1) >> (32 - LINK_FILTER_BITS);
-}
-
-static void ask_for(LinkFilter *filter, uint32_t number)
-{
-    filter->words[bit_of(number) / 64] |= UINT64_C(1) << bit_of(number) % 64;
-}
-
-static bool passes_filter(const LinkFilter *filter, uint32_t number)
-{
-    return !filter || (filter->words[bit_of(number) / 64] >> bit_of(number) % 64 & 1);
-}
 
 static void link_done(LinkTable *table)
 {
@@ -126,13 +104,13 @@ static void table_fill(LinkTable *table, const ProfileEvents *host, const TraceR
                     by_start, host->start);
 }
 
-/* The rows of the kind that have a number, of those that pass the filter. */
-static void find_rows(const ProfileEvents *host, ProfileKind kind, const LinkFilter *filter, TraceRows *rows)
+/* The rows of the kind that have a number. */
+static void find_rows(const ProfileEvents *host, ProfileKind kind, TraceRows *rows)
 {
     vec_reserve(rows, host->len + 1);
     for (uint32_t row = 0; row < host->len; row++) {
         rows->at[rows->len] = row; /* kept or not: kinds come mixed, and a branch would be guessed wrong */
-        rows->len += (size_t)(host->kind[row] == kind && host->link[row] && passes_filter(filter, host->link[row]));
+        rows->len += (size_t)(host->kind[row] == kind && host->link[row]);
     }
 }
 
@@ -148,13 +126,13 @@ static void find_range(const uint32_t *link, const TraceRows *rows, uint32_t *re
     *ret_most = most;
 }
 
-static void link_init(LinkTable *table, const ProfileEvents *host, ProfileKind kind, const LinkFilter *filter)
+static void link_init(LinkTable *table, const ProfileEvents *host, ProfileKind kind)
 {
     uint32_t least, most;
     TraceRows rows = {0};
 
     *table = (LinkTable){0};
-    find_rows(host, kind, filter, &rows);
+    find_rows(host, kind, &rows);
     find_range(host->link, &rows, &least, &most);
     if (rows.len) {
         table->least = least;
@@ -266,32 +244,21 @@ static void link_launches(TraceIndex *index, const LinkTable *calls)
             mark_blocking_copy(index, row, index->launch[row]);
 }
 
-/* Operations whose call is unknown, by external id. They are few as a rule: a table of their numbers is small. */
+/* Operations whose call is unknown, by external id. */
 static void link_external(TraceIndex *index)
 {
     const ProfileEvents *gpu = &index->profile->gpu;
-    CLEANUP_FREE LinkFilter *filter = NULL;
     CLEANUP(link_done) LinkTable ops = {0};
+    size_t row = 0;
 
-    for (size_t row = 0; row < gpu->len; row++) {
-        if (index->op[row] != PROFILE_NONE || !gpu->external[row])
-            continue;
-        if (!filter)
-            filter = xcalloc(1, sizeof(*filter));
-        ask_for(filter, gpu->external[row]);
-    }
-    if (!filter)
+    while (row < gpu->len && (index->op[row] != PROFILE_NONE || !gpu->external[row]))
+        row++;
+    if (row == gpu->len)
         return;
-    link_init(&ops, &index->profile->host, PROFILE_OP, filter);
-    for (size_t row = 0; row < gpu->len; row++)
+    link_init(&ops, &index->profile->host, PROFILE_OP);
+    for (; row < gpu->len; row++)
         if (index->op[row] == PROFILE_NONE && gpu->external[row])
             index->op[row] = choose_call(index, &ops, gpu->external[row], gpu->start[row]);
-}
-
-static void link_operations(TraceIndex *index, const LinkTable *calls)
-{
-    link_launches(index, calls);
-    link_external(index);
 }
 
 /* ---- classes ---- */
@@ -492,14 +459,15 @@ static void make_calls(void *making_, UNUSED size_t place, UNUSED unsigned int t
 {
     Making *making = making_;
 
-    link_init(&making->calls, &making->index->profile->host, PROFILE_CALL, NULL);
+    link_init(&making->calls, &making->index->profile->host, PROFILE_CALL);
 }
 
 static void make_links(void *making_, UNUSED size_t place, UNUSED unsigned int thread)
 {
     const Making *making = making_;
 
-    link_operations(making->index, &making->calls);
+    link_launches(making->index, &making->calls);
+    link_external(making->index);
     trace_index_steps(making->index, &making->step_rows);
 }
 

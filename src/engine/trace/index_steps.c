@@ -257,40 +257,32 @@ static int by_family_and_extent(const void *a, const void *b)
 static void find_likes(const TraceIndex *index, const ProfileEvents *table, bool on_gpu, Likes *ret)
 {
     const Profile *profile = index->profile;
-    CLEANUP_FREE uint8_t *seen = xcalloc(profile_name_count(profile) + 1, 1);
-    Steps joined = {0};
+    Steps steps = {0};
+    VEC(uint32_t) lanes = {0};
 
     for (size_t row = 0; row < table->len; row++) {
-        enum { NO = 1, YES = 2 };
-        const uint32_t name = table->name[row];
-        Like like = {.lane = on_gpu ? 0 : table->lane[row]};
-        size_t len;
+        size_t len, family;
+        int64_t number;
 
-        if (name == PROFILE_NONE || seen[name] == NO ||
-            (table->kind[row] != PROFILE_ANNOTATION && table->kind[row] != PROFILE_GPU_ANNOTATION))
+        if (table->kind[row] != PROFILE_ANNOTATION && table->kind[row] != PROFILE_GPU_ANNOTATION)
             continue;
-        const char *text = profile_text(profile, name, &len);
+        const char *text = profile_text(profile, table->name[row], &len);
 
-        seen[name] = trace_is_step_like(text, len, &like.step.number, &like.family) ? YES : NO;
-        if (seen[name] == NO)
+        if (!trace_is_step_like(text, len, &number, &family))
             continue;
-        const int64_t number = like.step.number;
-
-        like.step = step_of(profile, table, row, on_gpu);
-        like.step.number = number;
-        if (on_gpu)
-            vec_push(&joined, like.step);
-        else
-            vec_push(ret, like);
+        vec_push(&steps, step_of(profile, table, row, on_gpu));
+        vec_push(&lanes, on_gpu ? 0 : table->lane[row]);
     }
-    join_names(&joined);
-    for (size_t i = 0; i < joined.len; i++) {
-        Like like = {.step = joined.at[i]};
+    if (on_gpu)
+        join_names(&steps);
+    for (size_t i = 0; i < steps.len; i++) {
+        Like like = {.step = steps.at[i], .lane = lanes.at[i]};
 
         trace_is_step_like(like.step.name, strlen(like.step.name), &like.step.number, &like.family);
         vec_push(ret, like);
     }
-    vec_done(&joined);
+    vec_done(&steps);
+    vec_done(&lanes);
     if (ret->len)
         qsort(ret->at, ret->len, sizeof(*ret->at), by_family_and_extent);
 }

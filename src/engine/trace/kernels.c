@@ -1,63 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels by name. */
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/cleanup.h"
 #include "engine/trace/analyse.h"
 #include "engine/trace/tables.h"
 #include "engine/trace/classify.h"
 
-enum { SHAPE_SEED = 1, DISTINCT_RECENT = 1024 };
-
-/* Whether a number was seen with a row before. */
-typedef struct Distinct {
-    Map seen;
-    uint64_t recent[DISTINCT_RECENT]; /* pairs seen lately, so that most need no look at `seen` */
-} Distinct;
-
-static void distinct_init(Distinct *distinct)
-{
-    memset(distinct->recent, 0, sizeof distinct->recent);
-    map_u64_init(&distinct->seen);
-}
-
-static void distinct_done(Distinct *distinct)
-{
-    map_done(&distinct->seen);
-}
-
-/* True the first time. */
-static bool distinct_add(Distinct *distinct, uint32_t row, uint64_t key)
-{
-    static char present;
-    uint64_t mixed = ((key ^ (uint64_t)row * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xd6e8feb86659fd93)) | 1;
-    uint64_t *recent = &distinct->recent[(mixed >> 40) % DISTINCT_RECENT];
-
-    if (*recent == mixed)
-        return false;
-    *recent = mixed;
-    return !map_u64_put(&distinct->seen, mixed, &present);
-}
+enum { SHAPE_SEED = 1 };
 
 /* Of a row while it is made: sums of value x time, and where the last of its kernels ran. */
 typedef struct Making {
     double occupancy, blocks, efficiency;
-    double squares;   /* sum of squared deviations */
-    int64_t shape_ns; /* duration of the launch that the row's grid is of, -1 */
-    uint32_t lane;    /* + 1; 0 none yet */
+    double squares;             /* sum of squared deviations */
+    const ProfileLaunch *shape; /* the longest launch with a known shape; NULL none yet */
+    int64_t shape_ns;           /* its duration */
+    size_t device;              /* number of the last kernel's, + 1; 0 none yet */
 } Making;
 
 typedef struct Kernels {
     const TraceJob *job;
+    TraceRank *rank;
     TraceNamed named;
-    VEC(TraceKernel) rows;
     VEC(Making) making;
-    uint32_t *launch_row;     /* launch -> the row that has its shape already, + 1 */
-    Distinct shapes, devices; /* which were seen with which row */
+    uint32_t *launch_row; /* launch -> the row that has its shape already, + 1 */
+    Map shapes;           /* which were seen with which row */
 } Kernels;
 
 static TraceKernel new_kernel(const TraceJob *job, size_t gpu_row)
@@ -65,12 +36,11 @@ static TraceKernel new_kernel(const TraceJob *job, size_t gpu_row)
     const Profile *profile = job->index->profile;
     size_t len;
     const char *name = profile_text(profile, profile->gpu.name[gpu_row], &len);
-    bool tensor_core = trace_is_tensor_core(name, len);
 
     return (TraceKernel){.name = arena_strndup(job->arena, name, len),
                          .class = trace_gpu_class(job->index, gpu_row),
                          .min_ns = INT64_MAX,
-                         .tensor_core = tensor_core,
+                         .tensor_core = trace_is_tensor_core(name, len),
                          .float_matrix = trace_is_float_matrix(name, len),
                          .occupancy_percent = NAN,
                          .blocks_per_sm = NAN,
@@ -79,56 +49,42 @@ static TraceKernel new_kernel(const TraceJob *job, size_t gpu_row)
                          .shared_bytes = -1};
 }
 
-static int compare_shapes(const TraceKernel *a, const TraceKernel *b)
+static int compare_shapes(const ProfileLaunch *x, const ProfileLaunch *y)
 {
-    int order = memcmp(a->grid, b->grid, sizeof a->grid);
-
-    if (order == 0)
-        order = memcmp(a->block, b->block, sizeof a->block);
-    if (order == 0)
-        order = a->registers < b->registers ? -1 : a->registers > b->registers;
-    return order ? order : a->shared_bytes < b->shared_bytes ? -1 : a->shared_bytes > b->shared_bytes;
+    const int64_t keys[][2] = {{memcmp(x->grid, y->grid, sizeof x->grid), 0},
+                               {memcmp(x->block, y->block, sizeof x->block), 0},
+                               {x->registers, y->registers},
+                               {x->shared_bytes, y->shared_bytes}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
-/* Takes the launch shape of `from`, which lasted `ns`, where it was longer; of equally long ones the smaller shape. */
-static void keep_shape(TraceKernel *into, const TraceKernel *from, Making *making, int64_t ns)
-{
-    if (ns < making->shape_ns || (ns == making->shape_ns && compare_shapes(into, from) <= 0))
-        return;
-    memcpy(into->grid, from->grid, sizeof into->grid);
-    memcpy(into->block, from->block, sizeof into->block);
-    into->registers = from->registers;
-    into->shared_bytes = from->shared_bytes;
-    making->shape_ns = ns;
-}
-
+/* The row's shape is that of its longest launch; of equally long ones the smaller. */
 static void add_shape(Kernels *kernels, uint32_t number, uint32_t detail, int64_t duration)
 {
     const ProfileLaunch *launch = &kernels->job->index->profile->launches.at[detail];
-    TraceKernel *row = &kernels->rows.at[number];
     Making *making = &kernels->making.at[number];
-    uint32_t shape[6];
+    struct {
+        uint32_t grid[3], block[3], row;
+    } shape = {.row = number};
 
-    if (duration >= making->shape_ns) {
-        TraceKernel seen = {.registers = launch->registers > 0 ? (int64_t)launch->registers : -1,
-                            .shared_bytes = (int64_t)launch->shared_bytes};
-
-        memcpy(seen.grid, launch->grid, sizeof seen.grid);
-        memcpy(seen.block, launch->block, sizeof seen.block);
-        keep_shape(row, &seen, making, duration);
+    if (!making->shape || duration > making->shape_ns ||
+        (duration == making->shape_ns && compare_shapes(launch, making->shape) < 0)) {
+        making->shape = launch;
+        making->shape_ns = duration;
     }
     if (kernels->launch_row[detail] == number + 1)
         return;
     kernels->launch_row[detail] = number + 1;
-    memcpy(shape, launch->grid, sizeof launch->grid);
-    memcpy(shape + 3, launch->block, sizeof launch->block);
-    row->shapes += distinct_add(&kernels->shapes, number, map_hash(shape, sizeof shape, SHAPE_SEED));
+    memcpy(shape.grid, launch->grid, sizeof shape.grid);
+    memcpy(shape.block, launch->block, sizeof shape.block);
+    kernels->rank->kernels.at[number].shapes +=
+        map_u64_put(&kernels->shapes, map_hash(&shape, sizeof shape, SHAPE_SEED), kernels) == NULL;
 }
 
 static void add_launch(Kernels *kernels, uint32_t number, uint32_t detail, int64_t duration)
 {
     const ProfileLaunch *launch = &kernels->job->index->profile->launches.at[detail];
-    TraceKernel *row = &kernels->rows.at[number];
+    TraceKernel *row = &kernels->rank->kernels.at[number];
     Making *making = &kernels->making.at[number];
 
     if (launch->grid[0] > 0)
@@ -146,18 +102,7 @@ static void add_launch(Kernels *kernels, uint32_t number, uint32_t detail, int64
     }
 }
 
-static void add_device(Kernels *kernels, uint32_t number, uint32_t lane)
-{
-    Making *making = &kernels->making.at[number];
-
-    if (making->lane == lane + 1)
-        return;
-    making->lane = lane + 1;
-    kernels->rows.at[number].device_count +=
-        distinct_add(&kernels->devices, number, (uint32_t)kernels->job->index->profile->lanes.at[lane].device);
-}
-
-static void add_kernel(Kernels *kernels, size_t gpu_row)
+static void add_kernel(Kernels *kernels, size_t device, size_t gpu_row)
 {
     const Profile *profile = kernels->job->index->profile;
     int64_t duration = profile->gpu.duration[gpu_row];
@@ -165,23 +110,30 @@ static void add_kernel(Kernels *kernels, size_t gpu_row)
     uint32_t extra = profile->gpu.extra[gpu_row];
     TraceKernel *row;
 
-    if (number == kernels->rows.len) {
-        vec_push(&kernels->rows, new_kernel(kernels->job, gpu_row));
-        vec_push(&kernels->making, (Making){.shape_ns = -1});
+    if (number == kernels->rank->kernels.len) {
+        vec_push(&kernels->rank->kernels, new_kernel(kernels->job, gpu_row));
+        vec_push(&kernels->making, (Making){0});
     }
-    row = &kernels->rows.at[number];
+    row = &kernels->rank->kernels.at[number];
     row->count++;
     row->total_ns = trace_sum(row->total_ns, duration);
     row->min_ns = duration < row->min_ns ? duration : row->min_ns;
     row->max_ns = duration > row->max_ns ? duration : row->max_ns;
     row->short_count += (uint64_t)duration < kernels->job->config->short_kernel_ns;
-    add_device(kernels, number, profile->gpu.lane[gpu_row]);
+    row->device_count += kernels->making.at[number].device != device + 1; /* rows come by device */
+    kernels->making.at[number].device = device + 1;
     if (extra < profile->launches.len)
         add_launch(kernels, number, extra, duration);
 }
 
-static void set_means(TraceKernel *row, const Making *making)
+static void finish_row(TraceKernel *row, const Making *making)
 {
+    if (making->shape) {
+        memcpy(row->grid, making->shape->grid, sizeof row->grid);
+        memcpy(row->block, making->shape->block, sizeof row->block);
+        row->registers = making->shape->registers > 0 ? (int64_t)making->shape->registers : -1;
+        row->shared_bytes = making->shape->shared_bytes;
+    }
     row->mean_ns = (double)row->total_ns / (double)row->count;
     if (row->occupancy_ns > 0)
         row->occupancy_percent = making->occupancy / (double)row->occupancy_ns;
@@ -191,55 +143,50 @@ static void set_means(TraceKernel *row, const Making *making)
     }
 }
 
-/* Second pass, with the means known: deviations. */
-static void add_spread(Kernels *kernels)
+/* Means, and in a second pass, with those known, deviations. */
+static void finish_kernels(Kernels *kernels)
 {
     const ProfileEvents *gpu = &kernels->job->index->profile->gpu;
+    TraceKernel *rows = kernels->rank->kernels.at;
 
-    for (size_t i = 0; i < kernels->rows.len; i++)
-        set_means(&kernels->rows.at[i], &kernels->making.at[i]);
+    for (size_t i = 0; i < kernels->rank->kernels.len; i++)
+        finish_row(&rows[i], &kernels->making.at[i]);
     for (size_t i = 0; i < gpu->len; i++) {
         if (gpu->kind[i] != PROFILE_KERNEL)
             continue;
         const uint32_t number = trace_named_row(&kernels->named, gpu->name[i]);
-        const double apart = (double)gpu->duration[i] - kernels->rows.at[number].mean_ns;
+        const double apart = (double)gpu->duration[i] - rows[number].mean_ns;
 
         kernels->making.at[number].squares += apart * apart;
     }
+    for (size_t i = 0; i < kernels->rank->kernels.len; i++)
+        rows[i].sd_ns = rows[i].count > 1 ? sqrt(kernels->making.at[i].squares / (double)(rows[i].count - 1)) : 0;
 }
 
-static int compare_kernels(const void *left, const void *right)
+static int compare_kernels(const void *a, const void *b)
 {
-    const TraceKernel *a = left, *b = right;
-
-    if (a->total_ns != b->total_ns)
-        return a->total_ns > b->total_ns ? -1 : 1;
-    return strcmp(a->name, b->name);
+    const TraceKernel *x = a, *y = b;
+    const int64_t keys[][2] = {{y->total_ns, x->total_ns}};
+    const int order = trace_compare(keys, ARRAY_LEN(keys));
+    return order ? order : strcmp(x->name, y->name);
 }
 
 void trace_kernels(const TraceJob *job, TraceRank *rank)
 {
-    Kernels kernels = {.job = job, .launch_row = xcalloc(job->index->profile->launches.len + 1, sizeof(uint32_t))};
+    const Profile *profile = job->index->profile;
+    Kernels kernels = {
+        .job = job, .rank = rank, .launch_row = xcalloc(profile->launches.len + 1, sizeof(*kernels.launch_row))};
 
-    trace_named_init(&kernels.named, job->index->profile);
-    distinct_init(&kernels.shapes);
-    distinct_init(&kernels.devices);
-    for (size_t i = 0; i < job->index->profile->gpu.len; i++)
-        if (job->index->profile->gpu.kind[i] == PROFILE_KERNEL)
-            add_kernel(&kernels, i);
-    add_spread(&kernels);
-    for (uint32_t i = 0; i < kernels.rows.len; i++) {
-        TraceKernel *row = &kernels.rows.at[i];
-
-        row->sd_ns = row->count > 1 ? sqrt(kernels.making.at[i].squares / (double)(row->count - 1)) : 0;
-        vec_push(&rank->kernels, *row);
-    }
-    if (rank->kernels.len > 1)
-        qsort(rank->kernels.at, rank->kernels.len, sizeof *rank->kernels.at, compare_kernels);
-    distinct_done(&kernels.shapes);
-    distinct_done(&kernels.devices);
+    trace_named_init(&kernels.named, profile);
+    map_u64_init(&kernels.shapes);
+    for (size_t device = 0; device < job->index->devices.len; device++)
+        for (size_t i = job->index->device_first.at[device]; i < job->index->device_first.at[device + 1]; i++)
+            if (profile->gpu.kind[i] == PROFILE_KERNEL)
+                add_kernel(&kernels, device, i);
+    finish_kernels(&kernels);
+    vec_sort(&rank->kernels, compare_kernels);
+    map_done(&kernels.shapes);
     trace_named_done(&kernels.named);
-    vec_done(&kernels.rows);
     vec_done(&kernels.making);
     free(kernels.launch_row);
 }
@@ -267,7 +214,7 @@ typedef struct Open {
 typedef struct Copies {
     const TraceJob *job;
     uint32_t row[PROFILE_COPY_KIND_COUNT][PROFILE_MEMORY_KIND_COUNT][PROFILE_MEMORY_KIND_COUNT]; /* number + 1 */
-    VEC(TraceCopy) rows;
+    TraceRank *rank;
     TraceCover cover; /* of everything but copies, on one device */
     VEC(Open) open;   /* a heap, the first to end on top */
 } Copies;
@@ -295,14 +242,13 @@ static uint32_t row_of(Copies *copies, const ProfileCopy *copy)
     uint32_t *row = &copies->row[copy->kind][copy->source][copy->target];
 
     if (*row == 0) {
-        vec_push(&copies->rows, ((TraceCopy){.kind = kind_words[copy->kind],
-                                             .source = memory_words[copy->source],
-                                             .target = memory_words[copy->target],
-                                             .min_ns = INT64_MAX,
-                                             .bandwidth_gbs = NAN}));
-        *row = (uint32_t)copies->rows.len;
+        vec_push(&copies->rank->copies, ((TraceCopy){.kind = kind_words[copy->kind],
+                                                     .source = memory_words[copy->source],
+                                                     .target = memory_words[copy->target],
+                                                     .min_ns = INT64_MAX,
+                                                     .bandwidth_gbs = NAN}));
+        *row = (uint32_t)copies->rank->copies.len;
     }
-    assert(copies->rows.at);
     return *row - 1;
 }
 
@@ -359,7 +305,7 @@ static void close_until(Copies *copies, int64_t time)
     while (copies->open.len > 0 && copies->open.at[0].end <= time) {
         Open open = heap_pop(copies);
         int64_t covered = trace_cover_until(&copies->cover, open.end) - open.covered;
-        TraceCopy *row = &copies->rows.at[open.row];
+        TraceCopy *row = &copies->rank->copies.at[open.row];
 
         row->exposed_ns = trace_sum(row->exposed_ns, -covered);
     }
@@ -370,7 +316,7 @@ static void open_copy(Copies *copies, uint32_t row, int64_t start, int64_t end)
 {
     if (end <= start)
         return;
-    copies->rows.at[row].exposed_ns = trace_sum(copies->rows.at[row].exposed_ns, end - start);
+    copies->rank->copies.at[row].exposed_ns = trace_sum(copies->rank->copies.at[row].exposed_ns, end - start);
     heap_push(copies, (Open){.end = end, .covered = trace_cover_until(&copies->cover, start), .row = row});
 }
 
@@ -387,39 +333,25 @@ static void add_row(Copies *copies, size_t gpu_row)
         ProfileCopy copy = copy_detail(profile, gpu_row);
         const uint32_t row = row_of(copies, &copy);
 
-        add_copy(&copies->rows.at[row], &copy, end - start);
+        add_copy(&copies->rank->copies.at[row], &copy, end - start);
         open_copy(copies, row, start, end);
     }
 }
 
-static int compare_copies(const void *left, const void *right)
+static int compare_copies(const void *a, const void *b)
 {
-    const TraceCopy *a = left, *b = right;
-    int order;
-
-    if (a->total_ns != b->total_ns)
-        return a->total_ns > b->total_ns ? -1 : 1;
-    order = strcmp(a->kind, b->kind);
-    if (order == 0)
-        order = strcmp(a->source, b->source);
-    return order ? order : strcmp(a->target, b->target);
-}
-
-static void finish_copies(TraceRank *rank)
-{
-    for (size_t i = 0; i < rank->copies.len; i++) {
-        TraceCopy *row = &rank->copies.at[i];
-
-        row->bandwidth_gbs = row->sized_ns > 0 ? (double)row->sized_bytes / (double)row->sized_ns : NAN;
-    }
-    if (rank->copies.len > 1)
-        qsort(rank->copies.at, rank->copies.len, sizeof *rank->copies.at, compare_copies);
+    const TraceCopy *x = a, *y = b;
+    const int64_t keys[][2] = {{y->total_ns, x->total_ns},
+                               {strcmp(x->kind, y->kind), 0},
+                               {strcmp(x->source, y->source), 0},
+                               {strcmp(x->target, y->target), 0}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
 void trace_copies(const TraceJob *job, TraceRank *rank)
 {
     const TraceIndex *index = job->index;
-    Copies copies = {.job = job};
+    Copies copies = {.job = job, .rank = rank};
 
     for (size_t device = 0; device < index->devices.len; device++) {
         copies.cover = (TraceCover){0};
@@ -427,9 +359,11 @@ void trace_copies(const TraceJob *job, TraceRank *rank)
             add_row(&copies, i);
         close_until(&copies, INT64_MAX);
     }
-    for (size_t i = 0; i < copies.rows.len; i++)
-        vec_push(&rank->copies, copies.rows.at[i]);
-    finish_copies(rank);
-    vec_done(&copies.rows);
+    for (size_t i = 0; i < rank->copies.len; i++) {
+        TraceCopy *row = &rank->copies.at[i];
+
+        row->bandwidth_gbs = row->sized_ns > 0 ? (double)row->sized_bytes / (double)row->sized_ns : NAN;
+    }
+    vec_sort(&rank->copies, compare_copies);
     vec_done(&copies.open);
 }

@@ -127,7 +127,7 @@ typedef struct Calls {
     uint32_t *outermost;       /* operator -> the outermost one around it, or itself */
     Map rows;                  /* CallKey -> number + 1 */
     RecentCall recent[RECENT]; /* most calls need no look at the map */
-    VEC(TraceCall) found;
+    TraceRank *rank;
 } Calls;
 
 /* The name of an operator by number. */
@@ -140,13 +140,13 @@ static uint32_t op_name(const Calls *calls, uint32_t op)
 
 static size_t new_row(Calls *calls, const CallKey *key)
 {
-    vec_push(&calls->found, ((TraceCall){.name = trace_copy_text(calls->job, key->name),
-                                         .inner = trace_copy_text(calls->job, key->inner),
-                                         .outer = trace_copy_text(calls->job, key->outer),
-                                         .class = (TraceHostClass)key->class,
-                                         .min_ns = INT64_MAX}));
-    map_putn(&calls->rows, (const char *)key, sizeof *key, (void *)calls->found.len);
-    return calls->found.len;
+    vec_push(&calls->rank->calls, ((TraceCall){.name = trace_copy_text(calls->job, key->name),
+                                               .inner = trace_copy_text(calls->job, key->inner),
+                                               .outer = trace_copy_text(calls->job, key->outer),
+                                               .class = (TraceHostClass)key->class,
+                                               .min_ns = INT64_MAX}));
+    map_putn(&calls->rows, (const char *)key, sizeof *key, (void *)calls->rank->calls.len);
+    return calls->rank->calls.len;
 }
 
 static size_t row_of(Calls *calls, const CallKey *key)
@@ -164,22 +164,6 @@ static size_t row_of(Calls *calls, const CallKey *key)
     return number - 1;
 }
 
-/* Whether a step's window holds this time. */
-static bool in_step(const TraceIndex *index, int64_t time)
-{
-    size_t low = 0, high = index->steps.len;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (index->steps.at[middle].start <= time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && time < index->steps.at[low - 1].to;
-}
-
 static void add_call(Calls *calls, size_t host_row)
 {
     const ProfileEvents *host = &calls->job->index->profile->host;
@@ -188,38 +172,28 @@ static void add_call(Calls *calls, size_t host_row)
     CallKey key = {host->name[host_row], op_name(calls, op), op_name(calls, outer),
                    calls->job->index->host_class[host_row]};
     size_t number = row_of(calls, &key);
-    TraceCall *row = &calls->found.at[number];
+    TraceCall *row = &calls->rank->calls.at[number];
     int64_t duration = host->duration[host_row];
 
     row->count++;
     row->total_ns = trace_sum(row->total_ns, duration);
     row->min_ns = duration < row->min_ns ? duration : row->min_ns;
     row->max_ns = duration > row->max_ns ? duration : row->max_ns;
-    if (in_step(calls->job->index, host->start[host_row])) {
+    if (trace_step_at(calls->rank, host->start[host_row]) >= 0) {
         row->step_count++;
         row->step_ns = trace_sum(row->step_ns, duration);
     }
 }
 
-static int compare_calls(const void *left, const void *right)
+static int compare_calls(const void *a, const void *b)
 {
-    const TraceCall *a = left, *b = right;
-    int order;
-
-    if (a->total_ns != b->total_ns)
-        return a->total_ns > b->total_ns ? -1 : 1;
-    order = strcmp(a->name, b->name);
-    if (order == 0)
-        order = strcmp(a->inner, b->inner);
-    if (order == 0)
-        order = strcmp(a->outer, b->outer);
-    return order ? order : (int)a->class - (int)b->class;
-}
-
-static void sort_calls(TraceRank *rank)
-{
-    if (rank->calls.len > 1)
-        qsort(rank->calls.at, rank->calls.len, sizeof *rank->calls.at, compare_calls);
+    const TraceCall *x = a, *y = b;
+    const int64_t keys[][2] = {{y->total_ns, x->total_ns},
+                               {strcmp(x->name, y->name), 0},
+                               {strcmp(x->inner, y->inner), 0},
+                               {strcmp(x->outer, y->outer), 0},
+                               {x->class, y->class}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
 static void find_outermost(Calls *calls)
@@ -238,17 +212,15 @@ static void find_outermost(Calls *calls)
 void trace_calls(const TraceJob *job, TraceRank *rank)
 {
     const ProfileEvents *host = &job->index->profile->host;
-    Calls calls = {.job = job};
+    Calls calls = {.job = job, .rank = rank};
 
+    trace_steps_prepare(job, rank);
     map_init(&calls.rows);
     find_outermost(&calls);
     for (size_t i = 0; i < host->len; i++)
         if (host->kind[i] == PROFILE_CALL)
             add_call(&calls, i);
-    for (size_t i = 0; i < calls.found.len; i++)
-        vec_push(&rank->calls, calls.found.at[i]);
-    sort_calls(rank);
+    vec_sort(&rank->calls, compare_calls);
     map_done(&calls.rows);
     free(calls.outermost);
-    vec_done(&calls.found);
 }

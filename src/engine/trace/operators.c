@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cleanup.h"
 #include "engine/trace/analyse.h"
 #include "engine/trace/tables.h"
 #include "engine/trace/classify.h"
@@ -133,16 +133,21 @@ static void nest_gather(const Nest *nest, int64_t *values)
 
 /* Operators by name. */
 
+/* What is known of a detail: of the shapes and types of an operator's inputs. */
+typedef struct Shape {
+    int64_t dims_ns;   /* GPU time of misaligned operators with it */
+    uint32_t dims_row; /* row of the first of them, + 1 */
+    uint32_t judged;   /* 5 bits per rule: 1 judged, then TRACE_SHAPE_* */
+} Shape;
+
 typedef struct Operators {
     const TraceJob *job;
     Nest nest;
     TraceNamed named;
-    VEC(TraceOperator) rows;
+    TraceRank *rank;
     VEC(uint8_t) rules;   /* row -> TraceShapeRule */
-    uint32_t *judged;     /* detail -> 5 bits per rule: 1 judged, then TRACE_SHAPE_* */
+    Shape *shapes;        /* by detail */
     int64_t *device_ns;   /* member -> GPU time launched by it */
-    int64_t *dims_ns;     /* detail -> GPU time of misaligned operators with it */
-    uint32_t *dims_row;   /* detail -> row of the first of them */
     uint8_t *kernel_says; /* name -> 1 known, 2 tensor core, 4 float matrix product */
 } Operators;
 
@@ -155,9 +160,9 @@ __attribute__((noinline)) static void add_row(Operators *operators, uint32_t nam
     size_t len;
     const char *text = profile_text(operators->job->index->profile, name, &len);
 
-    vec_push(&operators->rows, ((TraceOperator){.name = arena_strndup(operators->job->arena, text, len),
-                                                .matrix = trace_is_matrix_op(text, len),
-                                                .misaligned_dims = ""}));
+    vec_push(&operators->rank->operators, ((TraceOperator){.name = arena_strndup(operators->job->arena, text, len),
+                                                           .matrix = trace_is_matrix_op(text, len),
+                                                           .misaligned_dims = ""}));
     vec_push(&operators->rules, (uint8_t)trace_shape_rule(text, len));
 }
 
@@ -165,7 +170,7 @@ static inline uint32_t row_of(Operators *operators, uint32_t name)
 {
     uint32_t number = trace_named_row(&operators->named, name);
 
-    if (number == operators->rows.len)
+    if (number == operators->rank->operators.len)
         add_row(operators, name);
     return number;
 }
@@ -178,20 +183,20 @@ static unsigned find_shape(Operators *operators, uint32_t row, uint32_t detail)
 
     if (detail >= profile->ops.len)
         return 0;
-    if (!(operators->judged[detail] >> shift & 1)) {
+    if (!(operators->shapes[detail].judged >> shift & 1)) {
         const ProfileOp *op = &profile->ops.at[detail];
         unsigned result =
             trace_shape_judge((TraceShapeRule)operators->rules.at[row], profile_text(profile, op->dims, NULL),
                               profile_text(profile, op->types, NULL));
 
-        operators->judged[detail] |= (result << 1 | 1u) << shift;
+        operators->shapes[detail].judged |= (result << 1 | 1u) << shift;
     }
-    return operators->judged[detail] >> (shift + 1) & 15u;
+    return operators->shapes[detail].judged >> (shift + 1) & 15u;
 }
 
 static void count_shape(Operators *operators, uint32_t number, uint32_t detail)
 {
-    TraceOperator *row = &operators->rows.at[number];
+    TraceOperator *row = &operators->rank->operators.at[number];
     unsigned shape = row->matrix ? find_shape(operators, number, detail) : 0;
 
     row->shaped_count += (shape & TRACE_SHAPE_KNOWN) != 0;
@@ -209,7 +214,7 @@ static void add_host_times(Operators *operators)
         TraceOperator *op;
 
         number = row_of(operators, host->name[row]);
-        op = &operators->rows.at[number];
+        op = &operators->rank->operators.at[number];
         op->count++;
         op->host_self_ns = trace_sum(op->host_self_ns, duration);
         if (nest_is_outer(nest, member))
@@ -217,7 +222,7 @@ static void add_host_times(Operators *operators)
         count_shape(operators, number, host->extra[row]);
         if (around != PROFILE_NONE) {
             number = row_of(operators, host->name[nest->rows[around]]);
-            op = &operators->rows.at[number];
+            op = &operators->rank->operators.at[number];
             op->host_self_ns = trace_sum(op->host_self_ns, -duration);
         }
     }
@@ -247,7 +252,7 @@ static unsigned kernel_says(Operators *operators, uint32_t name)
 static void add_self(Operators *operators, uint32_t number, size_t gpu_row, uint32_t detail)
 {
     const ProfileEvents *gpu = &operators->job->index->profile->gpu;
-    TraceOperator *row = &operators->rows.at[number];
+    TraceOperator *row = &operators->rank->operators.at[number];
     int64_t duration = gpu->duration[gpu_row];
     unsigned says, shape;
 
@@ -265,10 +270,12 @@ static void add_self(Operators *operators, uint32_t number, size_t gpu_row, uint
         row->float_ns = trace_sum(row->float_ns, duration);
     if (shape & TRACE_SHAPE_MISALIGNED) {
         row->misaligned_ns = trace_sum(row->misaligned_ns, duration);
-        if (operators->dims_row[detail] == 0)
-            operators->dims_row[detail] = number + 1;
-        if (operators->dims_row[detail] == number + 1)
-            operators->dims_ns[detail] = trace_sum(operators->dims_ns[detail], duration);
+        Shape *seen = &operators->shapes[detail];
+
+        if (seen->dims_row == 0)
+            seen->dims_row = number + 1;
+        if (seen->dims_row == number + 1)
+            seen->dims_ns = trace_sum(seen->dims_ns, duration);
     }
 }
 
@@ -295,7 +302,7 @@ static void add_device_times(Operators *operators)
         if (operators->device_ns[member] == 0 || !nest_is_outer(nest, member))
             continue;
         number = row_of(operators, host->name[nest->rows[member]]);
-        row = &operators->rows.at[number];
+        row = &operators->rank->operators.at[number];
         row->device_ns = trace_sum(row->device_ns, operators->device_ns[member]);
     }
 }
@@ -315,39 +322,26 @@ static void add_dims(Operators *operators)
     const Profile *profile = operators->job->index->profile;
 
     for (size_t i = 0; i < profile->ops.len; i++) {
-        if (operators->dims_row[i])
-            keep_dims(&operators->rows.at[operators->dims_row[i] - 1],
-                      trace_copy_text(operators->job, profile->ops.at[i].dims), operators->dims_ns[i]);
+        const Shape *shape = &operators->shapes[i];
+
+        if (shape->dims_row)
+            keep_dims(&operators->rank->operators.at[shape->dims_row - 1],
+                      trace_copy_text(operators->job, profile->ops.at[i].dims), shape->dims_ns);
     }
 }
 
-static int compare_operators(const void *left, const void *right)
+static int compare_operators(const void *a, const void *b)
 {
-    const TraceOperator *a = left, *b = right;
-
-    if (a->device_self_ns != b->device_self_ns)
-        return a->device_self_ns > b->device_self_ns ? -1 : 1;
-    if (a->host_self_ns != b->host_self_ns)
-        return a->host_self_ns > b->host_self_ns ? -1 : 1;
-    return strcmp(a->name, b->name);
-}
-
-static void finish_operators(TraceRank *rank)
-{
-    for (size_t i = 0; i < rank->operators.len; i++)
-        if (rank->operators.at[i].shaped_count == 0)
-            rank->operators.at[i].misaligned_count = -1;
-    if (rank->operators.len > 1)
-        qsort(rank->operators.at, rank->operators.len, sizeof *rank->operators.at, compare_operators);
+    const TraceOperator *x = a, *y = b;
+    const int64_t keys[][2] = {{y->device_self_ns, x->device_self_ns}, {y->host_self_ns, x->host_self_ns}};
+    const int order = trace_compare(keys, ARRAY_LEN(keys));
+    return order ? order : strcmp(x->name, y->name);
 }
 
 void trace_operators(const TraceJob *job, TraceRank *rank)
 {
     const Profile *profile = job->index->profile;
-    Operators operators = {.job = job,
-                           .judged = xcalloc(profile->ops.len + 1, sizeof(uint32_t)),
-                           .dims_ns = xcalloc(profile->ops.len + 1, sizeof(int64_t)),
-                           .dims_row = xcalloc(profile->ops.len + 1, sizeof(uint32_t))};
+    Operators operators = {.job = job, .rank = rank, .shapes = xcalloc(profile->ops.len + 1, sizeof(Shape))};
 
     trace_named_init(&operators.named, profile);
     operators.kernel_says = xcalloc(operators.named.names + 1, 1);
@@ -356,17 +350,15 @@ void trace_operators(const TraceJob *job, TraceRank *rank)
     add_host_times(&operators);
     add_device_times(&operators);
     add_dims(&operators);
-    for (size_t i = 0; i < operators.rows.len; i++)
-        vec_push(&rank->operators, operators.rows.at[i]);
-    finish_operators(rank);
+    for (size_t i = 0; i < rank->operators.len; i++)
+        if (rank->operators.at[i].shaped_count == 0)
+            rank->operators.at[i].misaligned_count = -1;
+    vec_sort(&rank->operators, compare_operators);
     nest_done(&operators.nest);
     trace_named_done(&operators.named);
-    vec_done(&operators.rows);
     vec_done(&operators.rules);
-    free(operators.judged);
+    free(operators.shapes);
     free(operators.device_ns);
-    free(operators.dims_ns);
-    free(operators.dims_row);
     free(operators.kernel_says);
 }
 
@@ -377,14 +369,22 @@ void trace_operators(const TraceJob *job, TraceRank *rank)
 
 typedef struct Annotations {
     const TraceJob *job;
-    TraceNamed host, gpu; /* numbers in the tables below */
-    VEC(TraceAnnotation) host_rows, gpu_rows;
+    TraceRank *rank;
+    TraceNamed named;
+    size_t first; /* of the rank's rows: that of number 0 */
+    bool on_gpu;
 } Annotations;
 
-static TraceAnnotation new_annotation(const TraceJob *job, uint32_t name, bool on_gpu)
+static size_t row_for(Annotations *annotations, uint32_t name)
 {
-    return (TraceAnnotation){
-        .name = trace_copy_text(job, name), .on_gpu = on_gpu, .min_ns = INT64_MAX, .busy_ns = on_gpu ? 0 : -1};
+    const size_t row = annotations->first + trace_named_row(&annotations->named, name);
+
+    if (row == annotations->rank->annotations.len)
+        vec_push(&annotations->rank->annotations, ((TraceAnnotation){.name = trace_copy_text(annotations->job, name),
+                                                                     .on_gpu = annotations->on_gpu,
+                                                                     .min_ns = INT64_MAX,
+                                                                     .busy_ns = annotations->on_gpu ? 0 : -1}));
+    return row;
 }
 
 static void add_range(TraceAnnotation *row, int64_t duration)
@@ -393,16 +393,6 @@ static void add_range(TraceAnnotation *row, int64_t duration)
     row->total_ns = trace_sum(row->total_ns, duration);
     row->min_ns = duration < row->min_ns ? duration : row->min_ns;
     row->max_ns = duration > row->max_ns ? duration : row->max_ns;
-}
-
-static TraceAnnotation *host_row(Annotations *annotations, uint32_t name)
-{
-    uint32_t number = trace_named_row(&annotations->host, name);
-
-    if (number == annotations->host_rows.len)
-        vec_push(&annotations->host_rows, new_annotation(annotations->job, name, false));
-    assert(annotations->host_rows.at);
-    return &annotations->host_rows.at[number];
 }
 
 static void add_host(Annotations *annotations)
@@ -428,7 +418,8 @@ static void add_host(Annotations *annotations)
     nest_gather(&nest, operations);
     for (uint32_t member = 0; member < nest.len; member++) {
         size_t at = nest.rows[member];
-        TraceAnnotation *row = host_row(annotations, host->name[at]);
+        const size_t number = row_for(annotations, host->name[at]);
+        TraceAnnotation *row = &annotations->rank->annotations.at[number];
 
         add_range(row, host->duration[at]);
         if (nest_is_outer(&nest, member)) {
@@ -444,7 +435,7 @@ static void add_host(Annotations *annotations)
 /* A part of a stream's time whose GPU work belongs to a row: parts of one name do not overlap. */
 typedef struct Part {
     int64_t start, end;
-    uint32_t row;
+    size_t row;
 } Part;
 
 /* What had happened on the stream up to one end of a part. */
@@ -459,13 +450,11 @@ typedef struct Lane {
     VEC(Mark) marks;
 } Lane;
 
-static int compare_marks(const void *left, const void *right)
+static int compare_marks(const void *a, const void *b)
 {
-    const Mark *a = left, *b = right;
-
-    if (a->time != b->time)
-        return a->time < b->time ? -1 : 1;
-    return a->part < b->part ? -1 : a->part > b->part;
+    const Mark *x = a, *y = b;
+    const int64_t keys[][2] = {{x->time, y->time}, {(int64_t)x->part, (int64_t)y->part}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
 /* The lane's ranges as parts; the table's rows first..end-1 are the lane's, by start. */
@@ -477,15 +466,12 @@ static void collect_parts(Annotations *annotations, size_t first, size_t end, La
     vec_clear(&lane->parts);
     vec_clear(&lane->marks);
     for (size_t i = first; i < end; i++) {
-        uint32_t number = trace_named_row(&annotations->gpu, mark->name[i]);
-        Part part = {.start = mark->start[i], .end = profile_end(mark, i), .row = number};
+        const size_t row = row_for(annotations, mark->name[i]), number = row - annotations->first;
+        Part part = {.start = mark->start[i], .end = profile_end(mark, i), .row = row};
 
-        if (number == annotations->gpu_rows.len)
-            vec_push(&annotations->gpu_rows, new_annotation(annotations->job, mark->name[i], true));
-        assert(annotations->gpu_rows.at);
         while (until.len <= number)
             vec_push(&until, INT64_MIN);
-        add_range(&annotations->gpu_rows.at[number], mark->duration[i]);
+        add_range(&annotations->rank->annotations.at[row], mark->duration[i]);
         if (part.start < until.at[number])
             part.start = until.at[number];
         if (part.end <= part.start)
@@ -496,8 +482,7 @@ static void collect_parts(Annotations *annotations, size_t first, size_t end, La
         vec_push(&lane->parts, part);
     }
     vec_done(&until);
-    if (lane->marks.len > 1)
-        qsort(lane->marks.at, lane->marks.len, sizeof *lane->marks.at, compare_marks);
+    vec_sort(&lane->marks, compare_marks);
 }
 
 typedef struct Stream {
@@ -508,7 +493,7 @@ typedef struct Stream {
 /* At the start of a part subtracts what came before it, at its end adds what came until then. */
 static void apply_mark(Annotations *annotations, const Lane *lane, const Mark *mark, const Stream *stream)
 {
-    TraceAnnotation *row = &annotations->gpu_rows.at[lane->parts.at[mark->part].row];
+    TraceAnnotation *row = &annotations->rank->annotations.at[lane->parts.at[mark->part].row];
     int64_t sign = mark->is_end ? 1 : -1;
 
     row->busy_ns = trace_sum(row->busy_ns, sign * trace_cover_until(&stream->cover, mark->time));
@@ -556,38 +541,25 @@ static void add_gpu(Annotations *annotations)
     vec_done(&lane.marks);
 }
 
-static int compare_annotations(const void *left, const void *right)
+static int compare_annotations(const void *a, const void *b)
 {
-    const TraceAnnotation *a = left, *b = right;
-
-    if (a->total_ns != b->total_ns)
-        return a->total_ns > b->total_ns ? -1 : 1;
-    if (a->on_gpu != b->on_gpu)
-        return a->on_gpu ? 1 : -1;
-    return strcmp(a->name, b->name);
-}
-
-static void sort_annotations(TraceRank *rank)
-{
-    if (rank->annotations.len > 1)
-        qsort(rank->annotations.at, rank->annotations.len, sizeof *rank->annotations.at, compare_annotations);
+    const TraceAnnotation *x = a, *y = b;
+    const int64_t keys[][2] = {{y->total_ns, x->total_ns}, {x->on_gpu, y->on_gpu}};
+    const int order = trace_compare(keys, ARRAY_LEN(keys));
+    return order ? order : strcmp(x->name, y->name);
 }
 
 void trace_annotations(const TraceJob *job, TraceRank *rank)
 {
-    Annotations annotations = {.job = job};
+    for (int on_gpu = 0; on_gpu < 2; on_gpu++) {
+        Annotations annotations = {.job = job, .rank = rank, .first = rank->annotations.len, .on_gpu = on_gpu};
 
-    trace_named_init(&annotations.host, job->index->profile);
-    trace_named_init(&annotations.gpu, job->index->profile);
-    add_host(&annotations);
-    add_gpu(&annotations);
-    for (size_t i = 0; i < annotations.host_rows.len; i++)
-        vec_push(&rank->annotations, annotations.host_rows.at[i]);
-    for (size_t i = 0; i < annotations.gpu_rows.len; i++)
-        vec_push(&rank->annotations, annotations.gpu_rows.at[i]);
-    sort_annotations(rank);
-    trace_named_done(&annotations.host);
-    trace_named_done(&annotations.gpu);
-    vec_done(&annotations.host_rows);
-    vec_done(&annotations.gpu_rows);
+        trace_named_init(&annotations.named, job->index->profile);
+        if (on_gpu)
+            add_gpu(&annotations);
+        else
+            add_host(&annotations);
+        trace_named_done(&annotations.named);
+    }
+    vec_sort(&rank->annotations, compare_annotations);
 }

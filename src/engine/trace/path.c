@@ -1,4 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Critical paths of the steps, or of everything without steps: the walk from the end of a window back to its start,
+ * always to what the present thing waited for last. Every nanosecond is given to one kind and one name.
+ *
+ * A GPU operation waited for the last of: the operation before it on its stream; its launch call; the stream of a
+ * recorded wait, or, without recorded waits and with an unexplained delay, the operation of the device that ended
+ * last. A host thread's time belongs to its innermost event; a synchronisation or blocking copy waited for the
+ * operation that ended last within it; a thread without work of its own waited for the launching thread that was
+ * busy.
+ *
+ * All look-ups ask for moments that never grow, from the last window to the first, so that cursors move one way and the
+ * whole walk is linear.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,396 +19,62 @@
 #include "base/cleanup.h"
 #include "engine/trace/analyse.h"
 
-/*
- * What the walk of the critical path looks up, going back in time: the last operation of a stream that had ended by a
- * moment, what a host thread did. All look-ups ask for moments that never grow, so that cursors move one way and the
- * whole walk is linear. Borrowed index. One thread at a time.
- */
-
-enum { PATH_STREAMS_MAX = 64, PATH_THREADS_MAX = 16 };
-
-typedef struct PathSpan {
-    int64_t start, end;
-} PathSpan;
-
-/* A host thread that launches work, and when it does anything but wait in Python or an annotation. */
-typedef struct PathThread {
-    uint32_t lane;
-    uint64_t launches;
-    VEC(PathSpan) busy; /* disjoint, by time */
-    size_t cursor;      /* spans that start before the last time looked up */
-} PathThread;
-
-/* "Stream Wait Event": what `lane` starts after it waits for `other`. */
-typedef struct PathWait {
-    uint32_t lane, other;
-    int64_t start;
-} PathWait;
-
-typedef struct PathOrder {
-    const TraceIndex *index;
-    const Profile *profile;
-    const uint32_t *rows;       /* of the gpu table, by stream, by end */
-    uint32_t *own_rows;         /* the same, where the index's are in another order; else NULL */
-    const size_t *stream_first; /* lane -> first of its rows; one more at the end */
-    size_t *stream_next;        /* lane -> one past the last row that may still be looked up */
-    size_t *host_next;          /* lane -> one past the last host row that may still be looked up */
-    VEC(uint32_t) streams;      /* lanes with operations, at most PATH_STREAMS_MAX: those with most */
-    VEC(PathThread) threads;
-    VEC(PathWait) waits; /* by lane, start */
-    uint8_t *in_data;    /* bit per host row: inside data loading; NULL: none is */
-} PathOrder;
-
-static inline bool path_order_in_data(const PathOrder *order, uint32_t host_row)
-{
-    return order->in_data && (order->in_data[host_row / 8] >> host_row % 8 & 1);
-}
-
-/* The walk of the critical path: from the end of a window back to its start, always to what the present thing waited
- * for last. Every nanosecond is given to one kind and one name. One thread at a time. */
-
-/* ---- operations by stream and end ---- */
-
-static int by_end(const void *a, const void *b, void *context)
-{
-    const ProfileEvents *gpu = context;
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    int64_t x_end = profile_end(gpu, x), y_end = profile_end(gpu, y);
-    if (x_end != y_end)
-        return x_end < y_end ? -1 : 1;
-    return (x > y) - (x < y);
-}
-
-static bool is_sorted(const ProfileEvents *gpu, const uint32_t *rows, size_t len)
-{
-    for (size_t i = 1; i < len; i++)
-        if (profile_end(gpu, rows[i - 1]) > profile_end(gpu, rows[i]))
-            return false;
-    return true;
-}
-
-static size_t stream_len(const PathOrder *order, uint32_t lane)
-{
-    return order->stream_first[lane + 1] - order->stream_first[lane];
-}
-
-static int by_length(const void *a, const void *b, void *context)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    size_t x_len = stream_len(context, x), y_len = stream_len(context, y);
-    if (x_len != y_len)
-        return x_len > y_len ? -1 : 1;
-    return (x > y) - (x < y);
-}
-
-static void sort_stream(PathOrder *order, uint32_t lane)
-{
-    const ProfileEvents *gpu = &order->profile->gpu;
-    const size_t first = order->stream_first[lane], len = stream_len(order, lane);
-    if (is_sorted(gpu, order->rows + first, len))
-        return;
-    if (!order->own_rows) { /* operations of one stream that overlap: rare */
-        order->own_rows = xmalloc(gpu->len * sizeof(*order->own_rows));
-        memcpy(order->own_rows, order->rows, gpu->len * sizeof(*order->own_rows));
-        order->rows = order->own_rows;
-    }
-    qsort_r(order->own_rows + first, len, sizeof(*order->own_rows), by_end, (void *)(uintptr_t)gpu);
-}
-
-static void order_streams(PathOrder *order)
-{
-    size_t lanes = order->profile->lanes.len;
-    order->rows = order->index->stream_rows;
-    order->stream_first = order->index->stream_first;
-    order->stream_next = xcalloc(lanes + 1, sizeof(*order->stream_next));
-    for (uint32_t lane = 0; lane < lanes; lane++) {
-        order->stream_next[lane] = order->stream_first[lane + 1];
-        sort_stream(order, lane);
-        if (stream_len(order, lane) > 0)
-            vec_push(&order->streams, lane);
-    }
-    if (order->streams.len > PATH_STREAMS_MAX) {
-        qsort_r(order->streams.at, order->streams.len, sizeof(*order->streams.at), by_length, order);
-        order->streams.len = PATH_STREAMS_MAX;
-    }
-}
-
-/* ---- host threads ---- */
-
-static int by_launches(const void *a, const void *b)
-{
-    const PathThread *x = a, *y = b;
-    if (x->launches != y->launches)
-        return x->launches > y->launches ? -1 : 1;
-    return (x->lane > y->lane) - (x->lane < y->lane);
-}
-
-static void find_threads(PathOrder *order)
-{
-    const Profile *profile = order->profile;
-    size_t lanes = profile->lanes.len;
-    CLEANUP_FREE uint64_t *count = xcalloc(lanes + 1, sizeof(*count));
-    bool any = false;
-    for (size_t i = 0; i < profile->gpu.len; i++) {
-        if (order->index->launch[i] != PROFILE_NONE) {
-            count[profile->host.lane[order->index->launch[i]]]++;
-            any = true;
-        }
-    }
-    for (uint32_t lane = 0; lane < lanes; lane++) {
-        uint64_t rows = order->index->lane_first[lane + 1] - order->index->lane_first[lane];
-        if (any ? count[lane] > 0 : rows > 0)
-            vec_push(&order->threads, ((PathThread){.lane = lane, .launches = any ? count[lane] : rows}));
-    }
-    if (order->threads.len > 1)
-        qsort(order->threads.at, order->threads.len, sizeof(*order->threads.at), by_launches);
-    size_t most = any ? PATH_THREADS_MAX : 1;
-    if (order->threads.len > most)
-        order->threads.len = most;
-}
-
-static void find_busy(const PathOrder *order, PathThread *thread)
-{
-    const ProfileEvents *host = &order->profile->host;
-    const size_t *first = &order->index->lane_first[thread->lane];
-    for (size_t i = first[0]; i < first[1]; i++) {
-        if (host->kind[i] == PROFILE_PYTHON || order->index->host_class[i] == TRACE_HOST_MARK || host->duration[i] == 0)
-            continue;
-        int64_t end = profile_end(host, i);
-        PathSpan *last = thread->busy.len > 0 ? &thread->busy.at[thread->busy.len - 1] : NULL;
-        if (!last || host->start[i] > last->end)
-            vec_push(&thread->busy, ((PathSpan){.start = host->start[i], .end = end}));
-        else if (end > last->end)
-            last->end = end;
-    }
-    thread->cursor = thread->busy.len;
-}
-
-static void find_data(PathOrder *order)
-{
-    const TraceIndex *index = order->index;
-    size_t len = order->profile->host.len;
-    if (!memchr(index->host_class, TRACE_HOST_DATA, len))
-        return;
-    order->in_data = xcalloc(len / 8 + 1, 1);
-    for (size_t i = 0; i < len; i++) {
-        uint32_t parent = index->parent[i];
-        if (index->host_class[i] == TRACE_HOST_DATA ||
-            (parent != PROFILE_NONE && (order->in_data[parent / 8] >> parent % 8 & 1)))
-            order->in_data[i / 8] |= (uint8_t)(1U << i % 8);
-    }
-}
-
-/* ---- recorded waits ---- */
-
-static uint32_t find_stream(const PathOrder *order, int32_t device, int64_t stream)
-{
-    for (size_t i = 0; i < order->streams.len; i++) {
-        const ProfileLane *lane = &order->profile->lanes.at[order->streams.at[i]];
-        if (lane->tid == stream && (lane->device == device || device < 0))
-            return order->streams.at[i];
-    }
-    return PROFILE_NONE;
-}
-
-static int by_wait(const void *a, const void *b)
-{
-    const PathWait *x = a, *y = b;
-    if (x->lane != y->lane)
-        return x->lane < y->lane ? -1 : 1;
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    return (x->other > y->other) - (x->other < y->other);
-}
-
-static void find_waits(PathOrder *order)
-{
-    const Profile *profile = order->profile;
-    uint32_t name = profile_name_find(profile, "Stream Wait Event");
-    for (size_t i = 0; i < profile->syncs.len && name != PROFILE_NONE; i++) {
-        const ProfileSync *sync = &profile->syncs.at[i];
-        if (sync->name != name || sync->stream < 0 || sync->wait_stream < 0)
-            continue;
-        PathWait wait = {.lane = find_stream(order, sync->device, sync->stream),
-                         .other = find_stream(order, sync->device, sync->wait_stream),
-                         .start = sync->start};
-        if (wait.lane != PROFILE_NONE && wait.other != PROFILE_NONE && wait.lane != wait.other)
-            vec_push(&order->waits, wait);
-    }
-    if (order->waits.len > 1)
-        qsort(order->waits.at, order->waits.len, sizeof(*order->waits.at), by_wait);
-}
-
-static void path_order_init(PathOrder *order, const TraceIndex *index)
-{
-    *order = (PathOrder){.index = index, .profile = index->profile};
-    size_t lanes = order->profile->lanes.len;
-    order_streams(order);
-    order->host_next = xcalloc(lanes + 1, sizeof(*order->host_next));
-    for (size_t lane = 0; lane < lanes; lane++)
-        order->host_next[lane] = index->lane_first[lane + 1];
-    find_threads(order);
-    for (size_t i = 0; i < order->threads.len; i++)
-        find_busy(order, &order->threads.at[i]);
-    find_data(order);
-    find_waits(order);
-}
-
-static void path_order_done(PathOrder *order)
-{
-    for (size_t i = 0; i < order->threads.len; i++)
-        vec_done(&order->threads.at[i].busy);
-    vec_done(&order->threads);
-    vec_done(&order->streams);
-    vec_done(&order->waits);
-    free(order->own_rows);
-    free(order->stream_next);
-    free(order->host_next);
-    free(order->in_data);
-    *order = (PathOrder){0};
-}
-
-/* ---- look-ups ---- */
-
-static void seek_stream(PathOrder *order, uint32_t stream, int64_t time)
-{
-    size_t first = order->stream_first[stream], next = order->stream_next[stream];
-    while (next > first && profile_end(&order->profile->gpu, order->rows[next - 1]) > time)
-        next--;
-    order->stream_next[stream] = next;
-}
-
-static uint32_t path_order_last(PathOrder *order, uint32_t stream, int64_t time)
-{
-    seek_stream(order, stream, time);
-    size_t next = order->stream_next[stream];
-    return next > order->stream_first[stream] ? order->rows[next - 1] : PROFILE_NONE;
-}
-
-static uint32_t path_order_last_of_device(PathOrder *order, int64_t device, int64_t time)
-{
-    const ProfileEvents *gpu = &order->profile->gpu;
-    uint32_t best = PROFILE_NONE;
-    for (size_t i = 0; i < order->streams.len; i++) {
-        uint32_t lane = order->streams.at[i];
-        if (device >= 0 && order->profile->lanes.at[lane].device != device)
-            continue;
-        uint32_t row = path_order_last(order, lane, time);
-        if (row != PROFILE_NONE && (best == PROFILE_NONE || profile_end(gpu, row) > profile_end(gpu, best) ||
-                                    (profile_end(gpu, row) == profile_end(gpu, best) && row > best)))
-            best = row;
-    }
-    return best;
-}
-
-static bool runs_rather(const PathOrder *order, uint32_t row, uint32_t best)
-{
-    const ProfileEvents *gpu = &order->profile->gpu;
-    if (best == PROFILE_NONE)
-        return true;
-    if (order->index->gpu_class[row] != order->index->gpu_class[best])
-        return order->index->gpu_class[row] < order->index->gpu_class[best];
-    if (gpu->start[row] != gpu->start[best])
-        return gpu->start[row] > gpu->start[best];
-    return row < best;
-}
-
-static uint32_t path_order_running(PathOrder *order, int64_t time)
-{
-    const ProfileEvents *gpu = &order->profile->gpu;
-    uint32_t best = PROFILE_NONE;
-    for (size_t i = 0; i < order->streams.len; i++) {
-        uint32_t lane = order->streams.at[i];
-        size_t first = order->stream_first[lane], next = order->stream_next[lane];
-        while (next > first && profile_end(gpu, order->rows[next - 1]) >= time)
-            next--;
-        bool runs = next < order->stream_next[lane] && gpu->start[order->rows[next]] < time;
-        order->stream_next[lane] = next + runs; /* what is behind is of no use for earlier times */
-        if (runs && runs_rather(order, order->rows[next], best))
-            best = order->rows[next];
-    }
-    return best;
-}
-
-static void path_order_use(PathOrder *order, uint32_t row)
-{
-    uint32_t lane = order->profile->gpu.lane[row];
-    size_t first = order->stream_first[lane];
-    while (order->stream_next[lane] > first && order->rows[--order->stream_next[lane]] != row)
-        ;
-}
-
-static uint32_t path_order_host(PathOrder *order, uint32_t lane, int64_t time)
-{
-    const int64_t *start = order->profile->host.start;
-    size_t low = order->index->lane_first[lane], high = order->host_next[lane];
-    if (high > low && start[high - 1] < time) /* as a rule it is the next one */
-        low = high;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (start[middle] < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    order->host_next[lane] = low;
-    return low > order->index->lane_first[lane] ? (uint32_t)(low - 1) : PROFILE_NONE;
-}
-
-static void path_order_host_use(PathOrder *order, uint32_t lane, uint32_t row)
-{
-    order->host_next[lane] = row;
-}
-
-static int64_t path_order_busy(PathThread *thread, int64_t time)
-{
-    while (thread->cursor > 0 && thread->busy.at[thread->cursor - 1].start >= time)
-        thread->cursor--;
-    if (thread->cursor == 0)
-        return INT64_MIN;
-    int64_t end = thread->busy.at[thread->cursor - 1].end;
-    return end < time ? end : time;
-}
-
-static uint32_t path_order_wait(const PathOrder *order, uint32_t stream, int64_t after, int64_t before)
-{
-    size_t low = 0, high = order->waits.len;
-    while (low < high) { /* the first one behind (stream, before] */
-        size_t middle = low + (high - low) / 2;
-        const PathWait *wait = &order->waits.at[middle];
-        if (wait->lane < stream || (wait->lane == stream && wait->start <= before))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0 || order->waits.at[low - 1].lane != stream || order->waits.at[low - 1].start <= after)
-        return PROFILE_NONE;
-    return order->waits.at[low - 1].other;
-}
-
-/* ---- the walk back in time ---- */
-
-/* A GPU operation waited for the last of: the operation before it on its stream; its launch call; the stream of a
- * recorded wait, or, without recorded waits and with an unexplained delay, the operation of the device that ended
- * last. A host thread's time belongs to its innermost event; a synchronisation or blocking copy waited for the
- * operation that ended last within it; a thread without work of its own waited for the launching thread that was
- * busy. */
-
 /* A launch takes about this long; a longer delay has another reason. */
 #define LAUNCH_LATENCY_NS INT64_C(10000)
 /* Times of host and GPU may differ by this much. */
 #define CLOCKS_APART_NS INT64_C(5000)
-enum { JUMPS_MAX = 64 /* without any time between them: something is inconsistent */ };
+enum {
+    STREAMS_MAX = 64,
+    THREADS_MAX = 16,
+    NAMES_KEPT = 100, /* per path */
+    JUMPS_MAX = 64    /* without any time between them: something is inconsistent */
+};
 
-/* Called for [time - ns, time) going back; `name` is of the profile, PROFILE_NONE where no event was there. */
-typedef void (*PathTake)(void *context, TracePathKind kind, uint32_t name, int64_t ns);
+const char *const trace_path_words[TRACE_PATH_KIND_COUNT] = {
+    [TRACE_PATH_HOST] = "host",       [TRACE_PATH_DATA] = "data_loading",
+    [TRACE_PATH_COMPUTE] = "compute", [TRACE_PATH_COMMUNICATION] = "communication",
+    [TRACE_PATH_COPY] = "copy",       [TRACE_PATH_LAUNCH] = "launch",
+    [TRACE_PATH_QUEUE] = "queue",
+};
+
+typedef struct Span {
+    int64_t start, end;
+} Span;
+
+/* A host thread that launches work, and when it does anything but wait in Python or an annotation. */
+typedef struct Thread {
+    uint32_t lane;
+    uint64_t launches;
+    VEC(Span) busy; /* disjoint, by time */
+    size_t cursor;  /* spans that start before the last time looked up */
+} Thread;
+
+/* "Stream Wait Event": what `lane` starts after it waits for `other`. */
+typedef struct Wait {
+    uint32_t lane, other;
+    int64_t start;
+} Wait;
+
+/* A path's time by name and kind. */
+typedef struct PathSum {
+    uint32_t key; /* name * kinds + kind */
+    int64_t count, total_ns;
+} PathSum;
 
 typedef struct Walk {
-    PathOrder *order;
     const TraceIndex *index;
     const Profile *profile;
-    PathTake take;
-    void *context;
+    const uint32_t *rows;  /* of the gpu table, by stream (index->stream_first), by end */
+    uint32_t *own_rows;    /* the same, where the index's are in another order; else NULL */
+    size_t *stream_next;   /* lane -> one past the last of its rows that may still be looked up */
+    size_t *host_next;     /* lane -> one past the last host row that may still be looked up */
+    VEC(uint32_t) streams; /* lanes with operations, at most STREAMS_MAX: those with most */
+    VEC(Thread) threads;   /* by launches, most first */
+    VEC(Wait) waits;       /* by lane, start */
+    uint32_t *slot;        /* key -> 1 + index in sums, 0 none */
+    uint32_t names;        /* number of names in the profile: the name of times without an event */
+    VEC(PathSum) sums;     /* of the path */
+    TracePath *path;
     int64_t time, from;
     int64_t jumped; /* time of the last jump from a host thread to the GPU */
     bool on_gpu;
@@ -404,18 +83,276 @@ typedef struct Walk {
     VEC(uint32_t) inside; /* host events that ended before `time`, the outermost last: still to be entered */
 } Walk;
 
+/* ---- streams ---- */
+
+static int by_end(const void *a, const void *b, void *context)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    const int64_t keys[][2] = {{profile_end(context, x), profile_end(context, y)}, {x, y}};
+    return trace_compare(keys, ARRAY_LEN(keys));
+}
+
+static size_t stream_len(const TraceIndex *index, uint32_t lane)
+{
+    return index->stream_first[lane + 1] - index->stream_first[lane];
+}
+
+static int by_length(const void *a, const void *b, void *context)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    const int64_t keys[][2] = {{(int64_t)stream_len(context, y), (int64_t)stream_len(context, x)}, {x, y}};
+    return trace_compare(keys, ARRAY_LEN(keys));
+}
+
+static void sort_stream(Walk *walk, uint32_t lane)
+{
+    const ProfileEvents *gpu = &walk->profile->gpu;
+    const size_t first = walk->index->stream_first[lane], len = stream_len(walk->index, lane);
+    size_t sorted = 1;
+    while (sorted < len &&
+           profile_end(gpu, walk->rows[first + sorted - 1]) <= profile_end(gpu, walk->rows[first + sorted]))
+        sorted++;
+    if (sorted >= len)
+        return;
+    if (!walk->own_rows) { /* operations of one stream that overlap: rare */
+        walk->own_rows = xmalloc(gpu->len * sizeof(*walk->own_rows));
+        memcpy(walk->own_rows, walk->rows, gpu->len * sizeof(*walk->own_rows));
+        walk->rows = walk->own_rows;
+    }
+    qsort_r(walk->own_rows + first, len, sizeof(*walk->own_rows), by_end, (void *)(uintptr_t)gpu);
+}
+
+static void find_streams(Walk *walk)
+{
+    walk->rows = walk->index->stream_rows;
+    for (uint32_t lane = 0; lane < walk->profile->lanes.len; lane++) {
+        sort_stream(walk, lane);
+        if (stream_len(walk->index, lane) > 0)
+            vec_push(&walk->streams, lane);
+    }
+    if (walk->streams.len > STREAMS_MAX) {
+        qsort_r(walk->streams.at, walk->streams.len, sizeof(*walk->streams.at), by_length,
+                (void *)(uintptr_t)walk->index);
+        walk->streams.len = STREAMS_MAX;
+    }
+}
+
+/* The stream's last operation that had ended by `time`. */
+static uint32_t last_of_stream(Walk *walk, uint32_t lane, int64_t time)
+{
+    size_t first = walk->index->stream_first[lane], next = walk->stream_next[lane];
+    while (next > first && profile_end(&walk->profile->gpu, walk->rows[next - 1]) > time)
+        next--;
+    walk->stream_next[lane] = next;
+    return next > first ? walk->rows[next - 1] : PROFILE_NONE;
+}
+
+/* The same of all streams of a device, of all devices with -1. */
+static uint32_t last_of_device(Walk *walk, int64_t device, int64_t time)
+{
+    const ProfileEvents *gpu = &walk->profile->gpu;
+    uint32_t best = PROFILE_NONE;
+    for (size_t i = 0; i < walk->streams.len; i++) {
+        uint32_t lane = walk->streams.at[i];
+        if (device >= 0 && walk->profile->lanes.at[lane].device != device)
+            continue;
+        uint32_t row = last_of_stream(walk, lane, time);
+        if (row != PROFILE_NONE && (best == PROFILE_NONE || profile_end(gpu, row) > profile_end(gpu, best) ||
+                                    (profile_end(gpu, row) == profile_end(gpu, best) && row > best)))
+            best = row;
+    }
+    return best;
+}
+
+static bool runs_rather(const Walk *walk, uint32_t row, uint32_t best)
+{
+    const ProfileEvents *gpu = &walk->profile->gpu;
+    if (best == PROFILE_NONE)
+        return true;
+    if (walk->index->gpu_class[row] != walk->index->gpu_class[best])
+        return walk->index->gpu_class[row] < walk->index->gpu_class[best];
+    if (gpu->start[row] != gpu->start[best])
+        return gpu->start[row] > gpu->start[best];
+    return row < best;
+}
+
+/* The operation that runs just before the walk's time. */
+static uint32_t running_operation(Walk *walk)
+{
+    const ProfileEvents *gpu = &walk->profile->gpu;
+    uint32_t best = PROFILE_NONE;
+    for (size_t i = 0; i < walk->streams.len; i++) {
+        uint32_t lane = walk->streams.at[i];
+        size_t first = walk->index->stream_first[lane], next = walk->stream_next[lane];
+        while (next > first && profile_end(gpu, walk->rows[next - 1]) >= walk->time)
+            next--;
+        bool runs = next < walk->stream_next[lane] && gpu->start[walk->rows[next]] < walk->time;
+        walk->stream_next[lane] = next + runs; /* what is behind is of no use for earlier times */
+        if (runs && runs_rather(walk, walk->rows[next], best))
+            best = walk->rows[next];
+    }
+    return best;
+}
+
+/* ---- recorded waits ---- */
+
+static uint32_t find_stream(const Walk *walk, int32_t device, int64_t stream)
+{
+    for (size_t i = 0; i < walk->streams.len; i++) {
+        const ProfileLane *lane = &walk->profile->lanes.at[walk->streams.at[i]];
+        if (lane->tid == stream && (lane->device == device || device < 0))
+            return walk->streams.at[i];
+    }
+    return PROFILE_NONE;
+}
+
+static int by_wait(const void *a, const void *b)
+{
+    const Wait *x = a, *y = b;
+    const int64_t keys[][2] = {{x->lane, y->lane}, {x->start, y->start}, {x->other, y->other}};
+    return trace_compare(keys, ARRAY_LEN(keys));
+}
+
+static void find_waits(Walk *walk)
+{
+    const Profile *profile = walk->profile;
+    uint32_t name = profile_name_find(profile, "Stream Wait Event");
+    for (size_t i = 0; i < profile->syncs.len && name != PROFILE_NONE; i++) {
+        const ProfileSync *sync = &profile->syncs.at[i];
+        if (sync->name != name || sync->stream < 0 || sync->wait_stream < 0)
+            continue;
+        Wait wait = {.lane = find_stream(walk, sync->device, sync->stream),
+                     .other = find_stream(walk, sync->device, sync->wait_stream),
+                     .start = sync->start};
+        if (wait.lane != PROFILE_NONE && wait.other != PROFILE_NONE && wait.lane != wait.other)
+            vec_push(&walk->waits, wait);
+    }
+    vec_sort(&walk->waits, by_wait);
+}
+
+/* The stream that `stream` was last told to wait for in (after, before]. */
+static uint32_t awaited_stream(const Walk *walk, uint32_t stream, int64_t after, int64_t before)
+{
+    size_t low = 0, high = walk->waits.len;
+    while (low < high) { /* the first one behind (stream, before] */
+        size_t middle = low + (high - low) / 2;
+        const Wait *wait = &walk->waits.at[middle];
+        if (wait->lane < stream || (wait->lane == stream && wait->start <= before))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0 || walk->waits.at[low - 1].lane != stream || walk->waits.at[low - 1].start <= after)
+        return PROFILE_NONE;
+    return walk->waits.at[low - 1].other;
+}
+
+/* ---- host threads ---- */
+
+static bool does_no_work(const Walk *walk, uint32_t row)
+{
+    return row == PROFILE_NONE || walk->profile->host.kind[row] == PROFILE_PYTHON ||
+           walk->index->host_class[row] == TRACE_HOST_MARK;
+}
+
+static void find_busy(const Walk *walk, Thread *thread)
+{
+    const ProfileEvents *host = &walk->profile->host;
+    const size_t *first = &walk->index->lane_first[thread->lane];
+    for (size_t i = first[0]; i < first[1]; i++) {
+        if (host->duration[i] == 0 || does_no_work(walk, (uint32_t)i))
+            continue;
+        int64_t end = profile_end(host, i);
+        Span *last = thread->busy.len > 0 ? &thread->busy.at[thread->busy.len - 1] : NULL;
+        if (!last || host->start[i] > last->end)
+            vec_push(&thread->busy, ((Span){.start = host->start[i], .end = end}));
+        else
+            last->end = trace_larger(last->end, end);
+    }
+    thread->cursor = thread->busy.len;
+}
+
+static int by_launches(const void *a, const void *b)
+{
+    const Thread *x = a, *y = b;
+    const int64_t keys[][2] = {{(int64_t)y->launches, (int64_t)x->launches}, {x->lane, y->lane}};
+    return trace_compare(keys, ARRAY_LEN(keys));
+}
+
+/* Those that launch; if no launch is known, the one with most events. */
+static void find_threads(Walk *walk)
+{
+    const Profile *profile = walk->profile;
+    const bool any = walk->index->linked > 0;
+    const size_t most = any ? THREADS_MAX : 1;
+    CLEANUP_FREE uint64_t *count = xcalloc(profile->lanes.len + 1, sizeof(*count));
+    for (size_t i = 0; i < profile->gpu.len; i++)
+        if (walk->index->launch[i] != PROFILE_NONE)
+            count[profile->host.lane[walk->index->launch[i]]]++;
+    for (uint32_t lane = 0; lane < profile->lanes.len; lane++) {
+        uint64_t rows = walk->index->lane_first[lane + 1] - walk->index->lane_first[lane];
+        Thread thread = {.lane = lane, .launches = any ? count[lane] : rows};
+        if (thread.launches > 0)
+            vec_push(&walk->threads, thread);
+    }
+    vec_sort(&walk->threads, by_launches);
+    walk->threads.len = walk->threads.len < most ? walk->threads.len : most;
+    for (size_t i = 0; i < walk->threads.len; i++)
+        find_busy(walk, &walk->threads.at[i]);
+}
+
+/* Until when the thread was busy, `time` at most. */
+static int64_t busy_until(Thread *thread, int64_t time)
+{
+    while (thread->cursor > 0 && thread->busy.at[thread->cursor - 1].start >= time)
+        thread->cursor--;
+    return thread->cursor == 0 ? INT64_MIN : trace_smaller(thread->busy.at[thread->cursor - 1].end, time);
+}
+
+/* The lane's last event that began before the walk's time. */
+static uint32_t last_of_thread(Walk *walk, uint32_t lane)
+{
+    const int64_t *start = walk->profile->host.start;
+    size_t low = walk->index->lane_first[lane], high = walk->host_next[lane];
+    if (high > low && start[high - 1] < walk->time) /* as a rule it is the next one */
+        low = high;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (start[middle] < walk->time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    walk->host_next[lane] = low;
+    return low > walk->index->lane_first[lane] ? (uint32_t)(low - 1) : PROFILE_NONE;
+}
+
+/* ---- moves ---- */
+
+/* Gives [start, time) to the kind and name, PROFILE_NONE where no event was there, and goes to `start`. */
 static void add_time_to(Walk *walk, int64_t start, TracePathKind kind, uint32_t name)
 {
-    start = start < walk->from ? walk->from : start;
+    start = trace_larger(start, walk->from);
     if (start >= walk->time)
         return;
-    walk->take(walk->context, kind, name, walk->time - start);
+    uint32_t key = (name == PROFILE_NONE ? walk->names : name) * (uint32_t)TRACE_PATH_KIND_COUNT + (uint32_t)kind;
+    if (walk->slot[key] == 0) {
+        vec_push(&walk->sums, ((PathSum){.key = key}));
+        walk->slot[key] = (uint32_t)walk->sums.len;
+    }
+    PathSum *sum = &walk->sums.at[walk->slot[key] - 1];
+    sum->count++;
+    sum->total_ns += walk->time - start;
+    walk->path->by_kind_ns[kind] += walk->time - start;
     walk->time = start;
 }
 
 static void go_to_gpu(Walk *walk, uint32_t row)
 {
-    path_order_use(walk->order, row);
+    uint32_t lane = walk->profile->gpu.lane[row];
+    size_t first = walk->index->stream_first[lane];
+    while (walk->stream_next[lane] > first && walk->rows[--walk->stream_next[lane]] != row)
+        ;
     vec_clear(&walk->inside);
     walk->on_gpu = true;
     walk->row = row;
@@ -435,16 +372,6 @@ static int64_t gpu_end(const Walk *walk, uint32_t row)
 
 /* ---- on the GPU ---- */
 
-static TracePathKind gpu_kind(const Walk *walk, uint32_t row)
-{
-    static const TracePathKind kinds[TRACE_CLASS_COUNT] = {
-        [TRACE_COMPUTE] = TRACE_PATH_COMPUTE,
-        [TRACE_COMMUNICATION] = TRACE_PATH_COMMUNICATION,
-        [TRACE_COPY] = TRACE_PATH_COPY,
-    };
-    return kinds[trace_gpu_class(walk->index, row)];
-}
-
 static int64_t launch_of(const Walk *walk, uint32_t row)
 {
     uint32_t call = row == PROFILE_NONE ? PROFILE_NONE : walk->index->launch[row];
@@ -456,14 +383,14 @@ static int64_t launch_of(const Walk *walk, uint32_t row)
 static uint32_t waited_for(Walk *walk, uint32_t row, int64_t ready)
 {
     uint32_t stream = walk->profile->gpu.lane[row];
-    uint32_t best = path_order_last(walk->order, stream, walk->time);
-    uint32_t other = path_order_wait(walk->order, stream, launch_of(walk, best), launch_of(walk, row));
-    int64_t known = gpu_end(walk, best) > ready ? gpu_end(walk, best) : ready;
+    uint32_t best = last_of_stream(walk, stream, walk->time);
+    uint32_t other = awaited_stream(walk, stream, launch_of(walk, best), launch_of(walk, row));
+    int64_t known = trace_larger(gpu_end(walk, best), ready);
     uint32_t also = PROFILE_NONE;
     if (other != PROFILE_NONE)
-        also = path_order_last(walk->order, other, walk->time);
+        also = last_of_stream(walk, other, walk->time);
     else if (known == INT64_MIN || walk->time - known > LAUNCH_LATENCY_NS)
-        also = path_order_last_of_device(walk->order, walk->profile->lanes.at[stream].device, walk->time);
+        also = last_of_device(walk, walk->profile->lanes.at[stream].device, walk->time);
     if (gpu_end(walk, also) > known)
         return also;
     return gpu_end(walk, best) >= ready ? best : PROFILE_NONE;
@@ -471,15 +398,18 @@ static uint32_t waited_for(Walk *walk, uint32_t row, int64_t ready)
 
 static void step_gpu(Walk *walk)
 {
+    static const TracePathKind kinds[TRACE_CLASS_COUNT] = {
+        [TRACE_COMPUTE] = TRACE_PATH_COMPUTE,
+        [TRACE_COMMUNICATION] = TRACE_PATH_COMMUNICATION,
+        [TRACE_COPY] = TRACE_PATH_COPY,
+    };
     const ProfileEvents *host = &walk->profile->host;
     uint32_t row = walk->row, name = walk->profile->gpu.name[row];
-    add_time_to(walk, walk->profile->gpu.start[row], gpu_kind(walk, row), name);
+    add_time_to(walk, walk->profile->gpu.start[row], kinds[trace_gpu_class(walk->index, row)], name);
     if (walk->time <= walk->from)
         return;
     uint32_t call = walk->index->launch[row];
-    int64_t ready = INT64_MIN;
-    if (call != PROFILE_NONE)
-        ready = profile_end(host, call) < walk->time ? profile_end(host, call) : walk->time;
+    int64_t ready = call == PROFILE_NONE ? INT64_MIN : trace_smaller(profile_end(host, call), walk->time);
     uint32_t before = waited_for(walk, row, ready);
     if (before != PROFILE_NONE) {
         add_time_to(walk, gpu_end(walk, before), TRACE_PATH_QUEUE, name);
@@ -487,8 +417,8 @@ static void step_gpu(Walk *walk)
     } else if (call != PROFILE_NONE) {
         add_time_to(walk, ready, TRACE_PATH_LAUNCH, name);
         go_to_host(walk, host->lane[call]);
-    } else if (walk->order->threads.len > 0 && walk->order->threads.at[0].launches > 0) {
-        go_to_host(walk, walk->order->threads.at[0].lane);
+    } else if (walk->threads.len > 0) {
+        go_to_host(walk, walk->threads.at[0].lane);
     } else {
         add_time_to(walk, walk->from, TRACE_PATH_QUEUE, name);
     }
@@ -496,26 +426,17 @@ static void step_gpu(Walk *walk)
 
 /* ---- on the host ---- */
 
-static TracePathKind host_kind(const Walk *walk, uint32_t row)
+static void add_event_time(Walk *walk, uint32_t row, int64_t start)
 {
-    return row != PROFILE_NONE && path_order_in_data(walk->order, row) ? TRACE_PATH_DATA : TRACE_PATH_HOST;
-}
-
-static uint32_t host_name(const Walk *walk, uint32_t row)
-{
-    return row == PROFILE_NONE ? PROFILE_NONE : walk->profile->host.name[row];
+    bool data = row != PROFILE_NONE && walk->index->host_inside[row] == TRACE_HOST_DATA;
+    add_time_to(walk, start, data ? TRACE_PATH_DATA : TRACE_PATH_HOST,
+                row == PROFILE_NONE ? PROFILE_NONE : walk->profile->host.name[row]);
 }
 
 static bool waits_for_gpu(const Walk *walk, uint32_t row)
 {
-    TraceHostClass class = (TraceHostClass)walk->index->host_class[row];
+    TraceHostClass class = trace_host_class(walk->index, row);
     return walk->profile->host.kind[row] == PROFILE_CALL && (class == TRACE_HOST_SYNC || class == TRACE_HOST_COPY);
-}
-
-static bool does_no_work(const Walk *walk, uint32_t row)
-{
-    return row == PROFILE_NONE || walk->profile->host.kind[row] == PROFILE_PYTHON ||
-           walk->index->host_class[row] == TRACE_HOST_MARK;
 }
 
 /* A call that waits returned because an operation had ended: one that runs on for at most the clocks' difference,
@@ -523,15 +444,15 @@ static bool does_no_work(const Walk *walk, uint32_t row)
 static bool leave_for_gpu(Walk *walk, uint32_t row)
 {
     int64_t called = walk->profile->host.start[row];
-    uint32_t done = path_order_running(walk->order, walk->time);
+    uint32_t done = running_operation(walk);
     int64_t end = walk->time;
     if (done == PROFILE_NONE || gpu_end(walk, done) > walk->time + CLOCKS_APART_NS) {
-        done = path_order_last_of_device(walk->order, -1, walk->time);
+        done = last_of_device(walk, -1, walk->time);
         end = gpu_end(walk, done);
     }
     if (done == PROFILE_NONE || end <= called || end >= walk->jumped)
         return false;
-    add_time_to(walk, end, TRACE_PATH_HOST, host_name(walk, row));
+    add_time_to(walk, end, TRACE_PATH_HOST, walk->profile->host.name[row]);
     walk->jumped = end;
     go_to_gpu(walk, done);
     return true;
@@ -541,13 +462,13 @@ static bool leave_for_gpu(Walk *walk, uint32_t row)
 static bool leave_for_thread(Walk *walk, uint32_t row, int64_t start)
 {
     const ProfileLane *lanes = walk->profile->lanes.at;
-    const PathThread *best = NULL;
+    const Thread *best = NULL;
     int64_t until = start;
-    for (size_t i = 0; i < walk->order->threads.len; i++) {
-        PathThread *thread = &walk->order->threads.at[i];
+    for (size_t i = 0; i < walk->threads.len; i++) {
+        Thread *thread = &walk->threads.at[i];
         if (thread->lane == walk->lane || lanes[thread->lane].pid != lanes[walk->lane].pid)
             continue;
-        int64_t busy = path_order_busy(thread, walk->time);
+        int64_t busy = busy_until(thread, walk->time);
         if (busy > until) {
             best = thread;
             until = busy;
@@ -555,7 +476,7 @@ static bool leave_for_thread(Walk *walk, uint32_t row, int64_t start)
     }
     if (!best)
         return false;
-    add_time_to(walk, until, host_kind(walk, row), host_name(walk, row));
+    add_event_time(walk, row, until);
     go_to_host(walk, best->lane);
     return true;
 }
@@ -567,9 +488,9 @@ static bool add_host_time(Walk *walk, uint32_t row, int64_t start)
         return true;
     if (row != PROFILE_NONE && waits_for_gpu(walk, row) && leave_for_gpu(walk, row))
         return false;
-    if (does_no_work(walk, row) && leave_for_thread(walk, row, start > walk->from ? start : walk->from))
+    if (does_no_work(walk, row) && leave_for_thread(walk, row, trace_larger(start, walk->from)))
         return false;
-    add_time_to(walk, start, host_kind(walk, row), host_name(walk, row));
+    add_event_time(walk, row, start);
     return true;
 }
 
@@ -579,51 +500,46 @@ static void step_host(Walk *walk)
     const uint32_t *parent = walk->index->parent;
     uint32_t last = PROFILE_NONE;
     if (walk->inside.len == 0) {
-        last = path_order_host(walk->order, walk->lane, walk->time);
-        uint32_t row = last;
-        for (; row != PROFILE_NONE && profile_end(host, row) < walk->time; row = parent[row])
-            vec_push(&walk->inside, row);
+        last = last_of_thread(walk, walk->lane);
         if (last == PROFILE_NONE) {
             add_host_time(walk, PROFILE_NONE, walk->from);
             return;
         }
+        for (uint32_t row = last; row != PROFILE_NONE && profile_end(host, row) < walk->time; row = parent[row])
+            vec_push(&walk->inside, row);
     }
     if (walk->inside.len > 0) {
-        uint32_t row = walk->inside.at[walk->inside.len - 1];
-        if (add_host_time(walk, parent[row], profile_end(host, row))) {
-            walk->inside.len--;
-            if (walk->inside.len > 0)
-                return;
-            last = row;
-        } else {
+        last = walk->inside.at[walk->inside.len - 1];
+        if (!add_host_time(walk, parent[last], profile_end(host, last)))
             return;
-        }
+        if (--walk->inside.len > 0)
+            return;
     }
     if (add_host_time(walk, last, host->start[last]))
-        path_order_host_use(walk->order, walk->lane, last);
+        walk->host_next[walk->lane] = last;
 }
 
-/* ---- the start of the walk ---- */
+/* ---- one path ---- */
 
 /* The last to have been active: an operation that runs at the end of the window, else host or GPU, whoever worked
  * last. False: nothing was. */
 static bool begin_walk(Walk *walk)
 {
-    uint32_t row = path_order_running(walk->order, walk->time);
+    uint32_t row = running_operation(walk);
     if (row != PROFILE_NONE) {
         go_to_gpu(walk, row);
         return true;
     }
-    const PathThread *best = NULL;
+    const Thread *best = NULL;
     int64_t until = INT64_MIN;
-    for (size_t i = 0; i < walk->order->threads.len; i++) {
-        int64_t busy = path_order_busy(&walk->order->threads.at[i], walk->time);
+    for (size_t i = 0; i < walk->threads.len; i++) {
+        int64_t busy = busy_until(&walk->threads.at[i], walk->time);
         if (!best || busy > until) {
-            best = &walk->order->threads.at[i];
+            best = &walk->threads.at[i];
             until = busy;
         }
     }
-    row = path_order_last_of_device(walk->order, -1, walk->time);
+    row = last_of_device(walk, -1, walk->time);
     if (row != PROFILE_NONE && gpu_end(walk, row) > until) {
         add_time_to(walk, gpu_end(walk, row), best ? TRACE_PATH_HOST : TRACE_PATH_QUEUE, PROFILE_NONE);
         go_to_gpu(walk, row);
@@ -633,172 +549,133 @@ static bool begin_walk(Walk *walk)
     return row != PROFILE_NONE || best;
 }
 
-static void path_walk(PathOrder *order, int64_t from, int64_t to, PathTake take, void *context)
+static void walk_back(Walk *walk, int64_t from, int64_t to)
 {
-    Walk walk = {.order = order,
-                 .index = order->index,
-                 .profile = order->profile,
-                 .take = take,
-                 .context = context,
-                 .time = to,
-                 .from = from,
-                 .jumped = INT64_MAX};
-    bool going = begin_walk(&walk);
-    int jumps = 0;
-    while (going && walk.time > from && jumps < JUMPS_MAX) {
-        int64_t time = walk.time;
-        bool on_gpu = walk.on_gpu;
-        uint32_t lane = walk.lane;
-        if (walk.on_gpu)
-            step_gpu(&walk);
+    walk->time = to;
+    walk->from = from;
+    walk->jumped = INT64_MAX;
+    vec_clear(&walk->inside);
+    bool going = begin_walk(walk);
+    for (int jumps = 0; going && walk->time > from && jumps < JUMPS_MAX;) {
+        int64_t time = walk->time;
+        bool on_gpu = walk->on_gpu;
+        uint32_t lane = walk->lane;
+        if (on_gpu)
+            step_gpu(walk);
         else
-            step_host(&walk);
-        if (walk.time != time)
+            step_host(walk);
+        if (walk->time != time)
             jumps = 0;
-        else if (walk.on_gpu != on_gpu || walk.lane != lane)
+        else if (walk->on_gpu != on_gpu || walk->lane != lane)
             jumps++;
     }
-    add_time_to(&walk, from, TRACE_PATH_HOST, PROFILE_NONE);
-    vec_done(&walk.inside);
-}
-
-/* ---- paths of steps ---- */
-
-/* Critical paths of the steps, or of everything without steps: the ranges, and the walk's times summed by kind and
- * name. */
-
-enum { NAMES_KEPT = 100 /* per path */ };
-
-const char *const trace_path_words[TRACE_PATH_KIND_COUNT] = {
-    [TRACE_PATH_HOST] = "host",       [TRACE_PATH_DATA] = "data_loading",
-    [TRACE_PATH_COMPUTE] = "compute", [TRACE_PATH_COMMUNICATION] = "communication",
-    [TRACE_PATH_COPY] = "copy",       [TRACE_PATH_LAUNCH] = "launch",
-    [TRACE_PATH_QUEUE] = "queue",
-};
-
-typedef struct PathSum {
-    uint32_t key; /* name * kinds + kind */
-    int64_t count, total_ns;
-} PathSum;
-
-typedef struct Sums {
-    uint32_t *slot; /* key -> 1 + index in rows, 0 none */
-    uint32_t names; /* number of names in the profile: the name of events without one */
-    VEC(PathSum) rows;
-    TracePath *path;
-} Sums;
-
-static void add_path_time(void *context, TracePathKind kind, uint32_t name, int64_t ns)
-{
-    Sums *sums = context;
-    uint32_t key = (name == PROFILE_NONE ? sums->names : name) * (uint32_t)TRACE_PATH_KIND_COUNT + (uint32_t)kind;
-    if (sums->slot[key] == 0) {
-        vec_push(&sums->rows, ((PathSum){.key = key}));
-        sums->slot[key] = (uint32_t)sums->rows.len;
-    }
-    PathSum *row = &sums->rows.at[sums->slot[key] - 1];
-    row->count++;
-    row->total_ns += ns;
-    sums->path->by_kind_ns[kind] += ns;
+    add_time_to(walk, from, TRACE_PATH_HOST, PROFILE_NONE);
 }
 
 static int by_time(const void *a, const void *b)
 {
     const PathSum *x = a, *y = b;
-    if (x->total_ns != y->total_ns)
-        return x->total_ns > y->total_ns ? -1 : 1;
-    return (x->key > y->key) - (x->key < y->key);
+    const int64_t keys[][2] = {{y->total_ns, x->total_ns}, {x->key, y->key}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
-/* Moves the rows to the path, and clears the sums. */
-static void finish_path(Sums *sums, const Profile *profile, Arena *arena)
+/* Moves the sums to the path, and clears them. */
+static void finish_path(Walk *walk, Arena *arena)
 {
-    if (sums->rows.len > 1)
-        qsort(sums->rows.at, sums->rows.len, sizeof(*sums->rows.at), by_time);
-    for (size_t i = 0; i < sums->rows.len; i++) {
-        const PathSum *row = &sums->rows.at[i];
-        uint32_t name = row->key / (uint32_t)TRACE_PATH_KIND_COUNT;
-        sums->slot[row->key] = 0;
+    vec_sort(&walk->sums, by_time);
+    for (size_t i = 0; i < walk->sums.len; i++) {
+        const PathSum *sum = &walk->sums.at[i];
+        uint32_t name = sum->key / (uint32_t)TRACE_PATH_KIND_COUNT;
+        walk->slot[sum->key] = 0;
         if (i >= NAMES_KEPT)
             continue;
-        const char *text = name == sums->names ? "(no event)" : profile_text(profile, name, NULL);
-        vec_push(&sums->path->names,
+        const char *text = name == walk->names ? "(no event)" : profile_text(walk->profile, name, NULL);
+        vec_push(&walk->path->names,
                  ((TracePathName){.name = arena_strdup(arena, text),
-                                  .kind = (TracePathKind)(row->key % (uint32_t)TRACE_PATH_KIND_COUNT),
-                                  .count = row->count,
-                                  .total_ns = row->total_ns}));
+                                  .kind = (TracePathKind)(sum->key % (uint32_t)TRACE_PATH_KIND_COUNT),
+                                  .count = sum->count,
+                                  .total_ns = sum->total_ns}));
     }
-    vec_clear(&sums->rows);
+    vec_clear(&walk->sums);
 }
 
-typedef struct Range {
-    const char *what;
-    int64_t from, to;
-} Range;
-typedef VEC(Range) RangeVec;
+/* ---- all paths ---- */
 
-/* From the first to the last work of the GPU and of the launching threads; empty (from > to) without any. */
-static Range whole_range(const PathOrder *order)
+static void walk_init(Walk *walk, const TraceIndex *index)
 {
-    const ProfileEvents *gpu = &order->profile->gpu;
-    Range all = {.what = "all", .from = INT64_MAX, .to = INT64_MIN};
+    const size_t lanes = index->profile->lanes.len;
+    *walk = (Walk){.index = index, .profile = index->profile, .names = (uint32_t)profile_name_count(index->profile)};
+    walk->slot = xcalloc(((size_t)walk->names + 1) * TRACE_PATH_KIND_COUNT, sizeof(*walk->slot));
+    walk->stream_next = xcalloc(lanes + 1, sizeof(*walk->stream_next));
+    walk->host_next = xcalloc(lanes + 1, sizeof(*walk->host_next));
+    memcpy(walk->stream_next, index->stream_first + 1, lanes * sizeof(*walk->stream_next));
+    memcpy(walk->host_next, index->lane_first + 1, lanes * sizeof(*walk->host_next));
+    find_streams(walk);
+    find_threads(walk);
+    find_waits(walk);
+}
+
+static void walk_done(Walk *walk)
+{
+    for (size_t i = 0; i < walk->threads.len; i++)
+        vec_done(&walk->threads.at[i].busy);
+    vec_done(&walk->threads);
+    vec_done(&walk->streams);
+    vec_done(&walk->waits);
+    vec_done(&walk->sums);
+    vec_done(&walk->inside);
+    free(walk->own_rows);
+    free(walk->stream_next);
+    free(walk->host_next);
+    free(walk->slot);
+}
+
+/* From the first to the last work of the GPU and of the launching threads; empty (start > end) without any. */
+static Span whole_span(const Walk *walk)
+{
+    const ProfileEvents *gpu = &walk->profile->gpu;
+    Span all = {.start = INT64_MAX, .end = INT64_MIN};
     for (size_t i = 0; i < gpu->len; i++) {
-        all.from = trace_smaller(all.from, gpu->start[i]);
-        all.to = trace_larger(all.to, profile_end(gpu, i));
+        all.start = trace_smaller(all.start, gpu->start[i]);
+        all.end = trace_larger(all.end, profile_end(gpu, i));
     }
-    for (size_t i = 0; i < order->threads.len; i++) {
-        const PathThread *thread = &order->threads.at[i];
+    for (size_t i = 0; i < walk->threads.len; i++) {
+        const Thread *thread = &walk->threads.at[i];
         if (thread->busy.len == 0)
             continue;
-        all.from = trace_smaller(all.from, thread->busy.at[0].start);
-        all.to = trace_larger(all.to, thread->busy.at[thread->busy.len - 1].end);
+        all.start = trace_smaller(all.start, thread->busy.at[0].start);
+        all.end = trace_larger(all.end, thread->busy.at[thread->busy.len - 1].end);
     }
     return all;
 }
 
-static void find_ranges(const TraceJob *job, const PathOrder *order, RangeVec *ranges)
+typedef VEC(Span) SpanVec;
+
+static void add_path(const TraceJob *job, const char *what, Span span, SpanVec *spans, TraceRank *rank)
 {
-    const TraceIndex *index = job->index;
-    for (size_t i = 0; i < index->steps.len; i++) {
-        const TraceStep *step = &index->steps.at[i];
-        vec_push(ranges, ((Range){.what = step->name, .from = step->start, .to = step->to}));
-    }
-    if (index->steps.len == 0) {
-        Range all = whole_range(order);
-        vec_push(ranges, all);
-    }
-    size_t kept = 0;
-    for (size_t i = 0; i < ranges->len; i++) {
-        Range range = ranges->at[i];
-        if (i + 1 < ranges->len)
-            range.to = trace_smaller(range.to, ranges->at[i + 1].from);
-        if (range.from < range.to)
-            ranges->at[kept++] = range;
-    }
-    ranges->len = kept;
+    if (span.start >= span.end)
+        return;
+    vec_push(spans, span);
+    vec_push(&rank->paths, ((TracePath){.what = arena_strdup(job->arena, what), .total_ns = span.end - span.start}));
 }
 
 void trace_paths(const TraceJob *job, TraceRank *rank)
 {
-    const Profile *profile = job->index->profile;
-    CLEANUP(path_order_done) PathOrder order = {0};
-    path_order_init(&order, job->index);
-    RangeVec ranges = {0};
-    find_ranges(job, &order, &ranges);
-    size_t first = rank->paths.len;
-    Sums sums = {.names = (uint32_t)profile_name_count(profile)};
-    sums.slot = xcalloc(((size_t)sums.names + 1) * TRACE_PATH_KIND_COUNT, sizeof(*sums.slot));
-    for (size_t i = 0; i < ranges.len; i++) {
-        const Range *range = &ranges.at[i];
-        vec_push(&rank->paths,
-                 ((TracePath){.what = arena_strdup(job->arena, range->what), .total_ns = range->to - range->from}));
+    const TraceIndex *index = job->index;
+    CLEANUP(walk_done) Walk walk;
+    SpanVec spans = {0};
+    walk_init(&walk, index);
+    for (size_t i = 0; i < index->steps.len; i++) {
+        const TraceStep *step = &index->steps.at[i];
+        const int64_t next = i + 1 < index->steps.len ? index->steps.at[i + 1].start : INT64_MAX;
+        add_path(job, step->name, (Span){.start = step->start, .end = trace_smaller(step->to, next)}, &spans, rank);
     }
-    for (size_t i = ranges.len; i-- > 0;) {
-        sums.path = &rank->paths.at[first + i];
-        path_walk(&order, ranges.at[i].from, ranges.at[i].to, add_path_time, &sums);
-        finish_path(&sums, profile, job->arena);
+    if (index->steps.len == 0)
+        add_path(job, "all", whole_span(&walk), &spans, rank);
+    for (size_t i = spans.len; i-- > 0;) {
+        walk.path = &rank->paths.at[i];
+        walk_back(&walk, spans.at[i].start, spans.at[i].end);
+        finish_path(&walk, job->arena);
     }
-    vec_done(&sums.rows);
-    free(sums.slot);
-    vec_done(&ranges);
+    vec_done(&spans);
 }

@@ -4,12 +4,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/duration.h"
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "engine/trace/index.h"
 
 bool trace_ask_some(const TraceAsk *ask)
@@ -197,56 +198,49 @@ void trace_pick_apply(const TracePick *pick, Profile *profile)
     profile->memory.len = kept;
 }
 
-static void add_numbers(char *out, size_t size, const char *what, const TraceNumbers *numbers)
+static void add_numbers(Str *out, const char *what, const TraceNumbers *numbers)
 {
-    size_t len = strlen(out);
-
     for (size_t i = 0; i < numbers->len; i++) {
-        snprintf(out + len, size - len, "%s%s%" PRId64, i ? "," : len ? ", " : "", i ? "" : what, numbers->first[i]);
-        len = strlen(out);
+        str_addf(out, "%s%s%" PRId64, i ? "," : out->len ? ", " : "", i ? "" : what, numbers->first[i]);
         if (numbers->last[i] > numbers->first[i])
-            snprintf(out + len, size - len, "-%" PRId64, numbers->last[i]);
-        len = strlen(out);
+            str_addf(out, "-%" PRId64, numbers->last[i]);
     }
 }
 
-static void add_moment(char *out, size_t size, const char *what, const TraceMoment *moment)
+static void add_moment(Str *out, const char *what, const TraceMoment *moment)
 {
-    size_t len = strlen(out);
     char span[DURATION_TEXT_MAX];
 
     if (!moment->given)
         return;
+    str_addf(out, "%s%s", out->len ? ", " : "", what);
     if (!moment->relative) {
-        snprintf(out + len, size - len, "%s%s%" PRId64 " ns", len ? ", " : "", what, moment->ns);
+        str_addf(out, "%" PRId64 " ns", moment->ns);
         return;
     }
     duration_format(span, (uint64_t)moment->ns);
-    snprintf(out + len, size - len, "%s%s%s", len ? ", " : "", what, span);
+    str_add(out, span);
 }
 
-void trace_ask_words(const TraceAsk *ask, char *out, size_t size)
+void trace_ask_words(const TraceAsk *ask, char *room, size_t size)
 {
-    out[0] = '\0';
+    Str out;
+
+    str_init_room(&out, room, size);
     if (ask->step)
-        snprintf(out, size, "step %s", ask->step);
-    add_moment(out, size, "from ", &ask->from);
-    add_moment(out, size, "to ", &ask->to);
-    add_numbers(out, size, "rank ", &ask->ranks);
-    add_numbers(out, size, "device ", &ask->devices);
-    add_numbers(out, size, "stream ", &ask->streams);
-    if (ask->no_host || ask->no_python) {
-        size_t len = strlen(out);
-        snprintf(out + len, size - len, "%swithout %s", len ? ", " : "",
-                 ask->no_host ? "CPU events" : "Python functions");
-    }
+        str_addf(&out, "step %s", ask->step);
+    add_moment(&out, "from ", &ask->from);
+    add_moment(&out, "to ", &ask->to);
+    add_numbers(&out, "rank ", &ask->ranks);
+    add_numbers(&out, "device ", &ask->devices);
+    add_numbers(&out, "stream ", &ask->streams);
+    if (ask->no_host || ask->no_python)
+        str_addf(&out, "%swithout %s", out.len ? ", " : "", ask->no_host ? "CPU events" : "Python functions");
 }
 
 /* ---- numbers and times from text ---- */
 
 /* Sets of numbers and moments from text. */
-
-enum { FRACTION_DIGITS = 9 };
 
 static const int64_t moment_max = INT64_C(1) << 61; /* as the scanner's */
 
@@ -304,26 +298,16 @@ static bool read_decimal_time(const char *text, int64_t *ret)
         const char *name;
         int64_t ns;
     } units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {"m", 60000000000}, {"h", 3600000000000}};
-    int64_t whole, scale = 0;
-    const char *at = read_digits(text, &whole), *fraction = NULL;
-    size_t fraction_len = 0;
+    const size_t len = strspn(text, "0123456789.");
+    char *end;
+    const long double number = strtold(text, &end);
 
-    if (at && *at == '.') {
-        fraction = at + 1;
-        fraction_len = strspn(fraction, "0123456789");
-        at = fraction + fraction_len;
-    }
-    for (size_t i = 0; at && i < ARRAY_LEN(units); i++)
-        if (strcmp(at, units[i].name) == 0)
-            scale = units[i].ns;
-    if (scale == 0 || whole > moment_max / scale)
-        return false;
-    *ret = whole * scale;
-    for (size_t i = 0; i < fraction_len && i < FRACTION_DIGITS + 4; i++) {
-        scale /= 10;
-        *ret += (fraction[i] - '0') * scale;
-    }
-    return true;
+    for (size_t i = 0; end == text + len && text[0] != '.' && i < ARRAY_LEN(units); i++)
+        if (strcmp(end, units[i].name) == 0 && number * (long double)units[i].ns <= (long double)moment_max) {
+            *ret = llroundl(number * (long double)units[i].ns);
+            return true;
+        }
+    return false;
 }
 
 int trace_moment_parse(const char *text, const char *what, TraceMoment *ret, Err *err)

@@ -79,4 +79,4 @@ bool trace_pick_moment(const TracePick *pick, int64_t start);
 void trace_pick_apply(const TracePick *pick, Profile *profile);
 
 /* The choice in words ("steps 3-7, stream 7"), "" for everything. */
-void trace_ask_words(const TraceAsk *ask, char *out, size_t size);
+void trace_ask_words(const TraceAsk *ask, char *room, size_t size);

@@ -1,157 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Grids of queue lengths. A grid covers from the first launch to the last start and is made coarser by twos until it
- * has room. A wait over many parts adds its length to the parts between by differences, so that each wait costs
- * the same.
+ * How many operations wait on each stream: their call has begun and they have not started. An operation that starts
+ * before its call waits 0. Operations without a known launch are not counted. And the length over time, per device: its
+ * integral over the parts of a grid from the first launch to the last start. Parts are as wide as a power of two and
+ * begin at its multiples.
  */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "engine/trace/analyse.h"
 
-/*
- * The queue's length over time, per device: its integral over the parts of a grid. Parts are as wide as a power of two
- * and begin at its multiples.
- */
-
-enum { QUEUE_POINTS_MAX = 512 };
-
-typedef struct QueueGrid { /* of one device */
-    int32_t device;
-    bool used;          /* false: no wait so far */
-    unsigned int shift; /* a part is 1 << shift wide */
-    int64_t first;      /* number of the first part: start >> shift */
-    size_t len;
-    double area[QUEUE_POINTS_MAX]; /* ns x operations */
-} QueueGrid;
-
-typedef struct QueuePoints {
-    VEC(QueueGrid) grids; /* by device */
-} QueuePoints;
-
-static void queue_points_done(QueuePoints *points)
-{
-    vec_done(&points->grids);
-}
-
-/* Makes parts twice as wide. */
-static void coarsen_grid(QueueGrid *grid)
-{
-    int64_t first = grid->first >> 1;
-    size_t len = 0;
-
-    for (size_t i = 0; i < grid->len; i++) {
-        size_t to = (size_t)(((grid->first + (int64_t)i) >> 1) - first);
-        double area = grid->area[i];
-
-        if (to == len)
-            grid->area[len++] = 0;
-        grid->area[to] += area;
-    }
-    grid->first = first;
-    grid->len = len;
-    grid->shift++;
-}
-
-/* Makes the grid cover [from, to], with the finest parts that it has had. */
-static void cover_range(QueueGrid *grid, int64_t from, int64_t to)
-{
-    int64_t first, last;
-
-    if (!grid->used) {
-        *grid = (QueueGrid){.device = grid->device, .used = true, .first = from, .len = 1};
-    }
-    for (;;) {
-        first = from >> grid->shift;
-        last = to >> grid->shift;
-        first = first < grid->first ? first : grid->first;
-        last = last > grid->first + (int64_t)grid->len - 1 ? last : grid->first + (int64_t)grid->len - 1;
-        if (last - first < QUEUE_POINTS_MAX)
-            break;
-        coarsen_grid(grid);
-    }
-    memmove(grid->area + (grid->first - first), grid->area, grid->len * sizeof(*grid->area));
-    memset(grid->area, 0, (size_t)(grid->first - first) * sizeof(*grid->area));
-    memset(grid->area + (grid->first - first) + grid->len, 0,
-           ((size_t)(last - first + 1) - (size_t)(grid->first - first) - grid->len) * sizeof(*grid->area));
-    grid->first = first;
-    grid->len = (size_t)(last - first + 1);
-}
-
-static QueueGrid *grid_of(QueuePoints *points, int32_t device)
-{
-    QueueGrid *last = points->grids.len ? &points->grids.at[points->grids.len - 1] : NULL;
-
-    if (last && last->device == device)
-        return last;
-    last = vec_add(&points->grids);
-    last->device = device;
-    return last;
-}
-
-/* Adds [from, to) to the parts it touches; `whole` counts by differences the waits that cover parts wholly. */
-static void add_wait(QueueGrid *grid, double *whole, int64_t from, int64_t to)
-{
-    int64_t a = from >> grid->shift, b = to >> grid->shift;
-    double width = (double)(UINT64_C(1) << grid->shift);
-
-    if (a == b) {
-        grid->area[a - grid->first] += (double)(to - from);
-        return;
-    }
-    grid->area[a - grid->first] += width - (double)(from - (int64_t)((uint64_t)a << grid->shift));
-    grid->area[b - grid->first] += (double)(to - (int64_t)((uint64_t)b << grid->shift));
-    whole[a + 1 - grid->first] += 1;
-    whole[b - grid->first] -= 1;
-}
-
-static void queue_points_add(QueuePoints *points, int32_t device, const int64_t *launched, const int64_t *started,
-                             size_t len)
-{
-    double whole[QUEUE_POINTS_MAX + 1] = {0}, running = 0;
-    int64_t first = INT64_MAX, last = INT64_MIN;
-    QueueGrid *grid;
-
-    for (size_t i = 0; i < len; i++) {
-        first = launched[i] < first ? launched[i] : first;
-        last = started[i] > last ? started[i] : last;
-    }
-    if (first == INT64_MAX)
-        return;
-    grid = grid_of(points, device);
-    cover_range(grid, first, last);
-    for (size_t i = 0; i < len; i++)
-        add_wait(grid, whole, launched[i], started[i]);
-    for (size_t i = 0; i < grid->len; i++) {
-        running += whole[i];
-        grid->area[i] += running * ldexp(1, (int)grid->shift);
-    }
-}
-
-static void queue_points_write(const QueuePoints *points, TraceRank *rank)
-{
-    for (size_t g = 0; g < points->grids.len; g++) {
-        const QueueGrid *grid = &points->grids.at[g];
-        double width = ldexp(1, (int)grid->shift);
-
-        for (size_t i = 0; i < grid->len; i++)
-            vec_push(&rank->queue_points,
-                     ((TraceQueuePoint){.start = (int64_t)((uint64_t)(grid->first + (int64_t)i) << grid->shift),
-                                        .length = grid->area[i] / width,
-                                        .width_ns = (int64_t)((uint64_t)1 << grid->shift),
-                                        .device = grid->device}));
-    }
-}
+enum {
+    QUEUE_FULL = 1024, /* launches that a stream takes before a call blocks, as CUDA has it */
+    POINTS_MAX = 512
+};
 
 /* ---- one stream ---- */
-
-/* How many operations wait on each stream: their call has begun and they have not started. An operation that starts
- * before its call waits 0. Operations without a known launch are not counted. */
-
-enum { QUEUE_FULL = 1024 }; /* launches that a stream takes before a call blocks, as CUDA has it */
 
 typedef struct StreamRows {
     const ProfileEvents *gpu;
@@ -191,11 +57,8 @@ static void collect_launches(const TraceIndex *index, StreamRows *stream)
         qsort(stream->launched, stream->linked, sizeof(*stream->launched), by_time);
 }
 
-/* ---- the length over time ---- */
-
 typedef struct QueueWalk {
     const StreamRows *stream;
-    TraceQueue *queue;
     size_t launched, started, any; /* how many have been: launched, started of the linked, started of all */
     int64_t busy_to;               /* end of what has started so far */
 } QueueWalk;
@@ -231,7 +94,7 @@ static int64_t next_instant(QueueWalk *walk, int64_t *ret_before, int64_t *ret_a
 
 static void walk_queue(const StreamRows *stream, TraceQueue *queue)
 {
-    QueueWalk walk = {.stream = stream, .queue = queue, .busy_to = INT64_MIN};
+    QueueWalk walk = {.stream = stream, .busy_to = INT64_MIN};
     int64_t since = INT64_MIN, length = 0;
 
     while (walk.started < stream->linked) {
@@ -252,8 +115,6 @@ static void walk_queue(const StreamRows *stream, TraceQueue *queue)
         length = after;
     }
 }
-
-/* ---- sums ---- */
 
 static void note_busy(const StreamRows *stream, TraceQueue *queue)
 {
@@ -285,43 +146,95 @@ static double mean_length(const StreamRows *stream)
     return last > first ? waited_ns / (double)(last - first) : 0;
 }
 
-/* ---- all streams ---- */
+/* ---- the length over time ---- */
 
-typedef struct Queues {
-    int64_t *launched, *started; /* of the current stream */
-} Queues;
+typedef struct Grid {
+    unsigned int shift; /* a part is 1 << shift wide */
+    int64_t first;      /* number of the first part: start >> shift */
+    size_t len;
+    double area[POINTS_MAX];  /* ns x operations */
+    double whole[POINTS_MAX]; /* how many waits begin or end to cover parts wholly: differences from part to part */
+} Grid;
 
-static void queues_done(Queues *queues)
+/* Adds [from, to) to the parts it touches; a wait over many parts costs no more than one over two. */
+static void add_wait(Grid *grid, int64_t from, int64_t to)
 {
-    free(queues->launched);
-    free(queues->started);
+    const size_t a = (size_t)((from >> grid->shift) - grid->first), b = (size_t)((to >> grid->shift) - grid->first);
+    const int64_t inside = (int64_t)((UINT64_C(1) << grid->shift) - 1); /* bits of a time within its part */
+
+    if (a == b) {
+        grid->area[a] += (double)(to - from);
+        return;
+    }
+    grid->area[a] += (double)inside + 1 - (double)(from & inside);
+    grid->area[b] += (double)(to & inside);
+    grid->whole[a + 1] += 1;
+    grid->whole[b] -= 1;
 }
+
+/* The points of a device from all its waits. */
+static void add_points(int32_t device, const int64_t *launched, const int64_t *started, size_t len, TraceRank *rank)
+{
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    double running = 0, width;
+    Grid grid = {0};
+
+    for (size_t i = 0; i < len; i++) {
+        first = trace_smaller(first, launched[i]);
+        last = trace_larger(last, started[i]);
+    }
+    if (len == 0)
+        return;
+    while ((last >> grid.shift) - (first >> grid.shift) >= POINTS_MAX)
+        grid.shift++;
+    grid.first = first >> grid.shift;
+    grid.len = (size_t)((last >> grid.shift) - grid.first) + 1;
+    for (size_t i = 0; i < len; i++)
+        add_wait(&grid, launched[i], started[i]);
+    width = ldexp(1, (int)grid.shift);
+    for (size_t i = 0; i < grid.len; i++) {
+        running += grid.whole[i];
+        vec_push(&rank->queue_points,
+                 ((TraceQueuePoint){.start = (int64_t)((uint64_t)(grid.first + (int64_t)i) << grid.shift),
+                                    .length = (grid.area[i] + running * width) / width,
+                                    .width_ns = (int64_t)(UINT64_C(1) << grid.shift),
+                                    .device = device}));
+    }
+}
+
+/* ---- all streams ---- */
 
 void trace_queues(const TraceJob *job, TraceRank *rank)
 {
     const Profile *profile = job->index->profile;
     const size_t *first = job->index->stream_first;
-    CLEANUP(queues_done) Queues queues = {0};
-    CLEANUP(queue_points_done) QueuePoints points = {0};
+    CLEANUP_FREE int64_t *launched = xmalloc((profile->gpu.len + 1) * sizeof(*launched)); /* of the device */
+    CLEANUP_FREE int64_t *started = xmalloc((profile->gpu.len + 1) * sizeof(*started));
+    size_t linked = 0;
 
-    queues.launched = xmalloc((profile->gpu.len + 1) * sizeof(*queues.launched));
-    queues.started = xmalloc((profile->gpu.len + 1) * sizeof(*queues.started));
     for (size_t lane = 0; lane < profile->lanes.len; lane++) {
         StreamRows stream = {.gpu = &profile->gpu,
                              .rows = job->index->stream_rows + first[lane],
                              .len = first[lane + 1] - first[lane],
-                             .launched = queues.launched,
-                             .started = queues.started};
+                             .launched = launched + linked,
+                             .started = started + linked};
         TraceQueue queue = {.device = profile->lanes.at[lane].device, .stream = profile->lanes.at[lane].tid};
 
         if (!stream.len)
             continue;
+        if (rank->queues.len > 0 && rank->queues.at[rank->queues.len - 1].device != queue.device) {
+            add_points(rank->queues.at[rank->queues.len - 1].device, launched, started, linked, rank);
+            linked = 0;
+            stream.launched = launched;
+            stream.started = started;
+        }
         collect_launches(job->index, &stream);
         note_busy(&stream, &queue);
         walk_queue(&stream, &queue);
         queue.mean_length = mean_length(&stream);
         vec_push(&rank->queues, queue);
-        queue_points_add(&points, queue.device, stream.launched, stream.started, stream.linked);
+        linked += stream.linked;
     }
-    queue_points_write(&points, rank);
+    if (rank->queues.len > 0)
+        add_points(rank->queues.at[rank->queues.len - 1].device, launched, started, linked, rank);
 }

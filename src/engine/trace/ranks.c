@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives by name, group size and size: how long they take once all ranks have arrived, the bandwidth of that,
- * and how long ranks waited for each other. */
+/* Results over all ranks, in order: identity, clocks, matches, sums, times, the straggler. */
+#include "base/cleanup.h"
 #include "engine/trace/ranks.h"
 
 #include <math.h>
@@ -8,20 +8,19 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/map.h"
-#include "base/cleanup.h"
+#include "engine/trace/tables.h"
 
-/* One operation: a set, or a row that no other rank has. */
-typedef struct Operation {
-    int64_t bytes, best, skew; /* skew -1: one rank alone */
-} Operation;
-typedef VEC(Operation) OperationVec;
+/* ---- sums ---- */
 
-/* A row of the report while it grows. */
+/* Collectives by name, group size and size: how long they take once all ranks have arrived, the bandwidth of that, and
+ * how long ranks waited for each other. */
+
+/* A row of the report while it grows. Operations are its sets or, without any, the rows that no other rank has. */
 typedef struct Sum {
     TraceCollectiveSum row;
     CollectiveKind kind;
-    OperationVec matched, alone;
+    bool sets;
+    VEC(int64_t) bytes, best, skew; /* per operation; of skews those that are known */
 } Sum;
 
 typedef struct Sums {
@@ -41,19 +40,16 @@ static Sum *sum_for(Sums *sums, const TraceCollective *row, CollectiveKind kind,
 {
     const char *key = arena_printf(&sums->keys, "%s\x1f%lld\x1f%d", row->name, (long long)group_size,
                                    bytes < 0 ? -1 : size_class(bytes));
-    uintptr_t number = (uintptr_t)map_get(&sums->numbers, key);
-    if (number == 0) {
+    const size_t number = trace_number_of(&sums->numbers, key);
+    if (number == sums->sums.len)
         vec_push(&sums->sums, ((Sum){.kind = kind,
                                      .row = {.name = row->name,
                                              .group = row->group,
                                              .group_size = group_size,
                                              .skew_median_ns = -1,
                                              .skew_max_ns = -1}}));
-        number = sums->sums.len;
-        map_put(&sums->numbers, key, (void *)number); /* NOLINT(performance-no-int-to-ptr) */
-    }
     arena_reset(&sums->keys);
-    Sum *sum = &sums->sums.at[number - 1];
+    Sum *sum = &sums->sums.at[number];
     if (strcmp(sum->row.group, row->group) != 0)
         sum->row.group = ""; /* several */
     return sum;
@@ -73,136 +69,92 @@ static int64_t bytes_of(CollectiveKind kind, const TraceCollective *row, int64_t
     return collective_bytes(kind, row->in_bytes, row->out_bytes, group_size);
 }
 
-/* When a part began, against the others: on the common clock where all are aligned, else, for operations that end
- * together, before the end. */
-static bool starts_known(const RankMatch *match, const RankSet *set, bool *ret_clock)
-{
-    bool clock = true;
-    for (uint32_t i = 0; i < set->count; i++)
-        clock = clock && match->clocks[match->parts.at[set->first + i].rank].aligned;
-    *ret_clock = clock;
-    return clock || collective_joins_all(set->kind);
-}
-
 static void add_set(Sums *sums, const RankSet *set)
 {
     const RankMatch *match = sums->match;
     const RankPart *parts = &match->parts.at[set->first];
     const TraceCollective *row = rank_row(match, &parts[0]);
-    int64_t size = group_size_of(match, row, set->count);
-    bool clock, known = starts_known(match, set, &clock);
-    Operation operation = {.bytes = -1, .best = INT64_MAX, .skew = -1};
-    int64_t first = INT64_MAX, last = INT64_MIN, total = 0, wait = 0;
+    const int64_t size = group_size_of(match, row, set->count);
+    const bool known = set->clock || collective_joins_all(set->kind);
+    int64_t bytes = -1, total = 0, wait = 0;
     for (uint32_t i = 0; i < set->count; i++) {
-        const TraceCollective *part = rank_row(match, &parts[i]);
-        int64_t duration = rank_duration(match, &parts[i]);
-        int64_t start = clock ? rank_common(&match->clocks[parts[i].rank], part->start) : -duration;
-        operation.bytes = trace_larger(operation.bytes, bytes_of(set->kind, part, size));
-        operation.best = duration < operation.best ? duration : operation.best;
-        total = trace_sum(total, duration);
-        first = start < first ? start : first;
-        last = trace_larger(last, start);
+        bytes = trace_larger(bytes, bytes_of(set->kind, rank_row(match, &parts[i]), size));
+        total = trace_sum(total, parts[i].duration);
+        wait = trace_sum(wait, known ? rank_minus(set->last_start, parts[i].start) : 0);
     }
-    for (uint32_t i = 0; i < set->count && known; i++) {
-        const TraceCollective *part = rank_row(match, &parts[i]);
-        int64_t start =
-            clock ? rank_common(&match->clocks[parts[i].rank], part->start) : -rank_duration(match, &parts[i]);
-        wait = trace_sum(wait, rank_minus(last, start));
-    }
-    operation.skew = known ? rank_minus(last, first) : -1;
-    Sum *sum = sum_for(sums, row, set->kind, size, operation.bytes);
+    Sum *sum = sum_for(sums, row, set->kind, size, bytes);
+    sum->sets = true;
     sum->row.count++;
     sum->row.matched += set->complete;
     sum->row.total_ns = trace_sum(sum->row.total_ns, total);
     sum->row.wait_ns = trace_sum(sum->row.wait_ns, wait);
-    vec_push(&sum->matched, operation);
+    vec_push(&sum->bytes, bytes);
+    vec_push(&sum->best, set->shortest);
+    if (known)
+        vec_push(&sum->skew, rank_minus(set->last_start, set->first_start));
 }
 
+/* After all sets. */
 static void add_alone(Sums *sums, const TraceCollective *row)
 {
-    CollectiveKind kind = collective_kind(row->name, strlen(row->name));
-    Operation operation = {.bytes = bytes_of(kind, row, row->group_size), .best = row->end - row->start, .skew = -1};
-    Sum *sum = sum_for(sums, row, kind, row->group_size, operation.bytes);
+    const CollectiveKind kind = collective_kind(row->name, strlen(row->name));
+    const int64_t bytes = bytes_of(kind, row, row->group_size);
+    Sum *sum = sum_for(sums, row, kind, row->group_size, bytes);
     sum->row.count++;
-    sum->row.total_ns = trace_sum(sum->row.total_ns, operation.best);
-    vec_push(&sum->alone, operation);
+    sum->row.total_ns = trace_sum(sum->row.total_ns, row->end - row->start);
+    if (sum->sets)
+        return;
+    vec_push(&sum->bytes, bytes);
+    vec_push(&sum->best, row->end - row->start);
 }
 
 /* ---- into the report ---- */
 
-static int64_t median_bytes(const OperationVec *operations, int64_t *room)
+static void finish_sum(Sum *sum, TraceReport *report)
 {
-    for (size_t i = 0; i < operations->len; i++)
-        room[i] = operations->at[i].bytes;
-    return rank_median(room, operations->len);
-}
-
-static void finish_sum(Sum *sum)
-{
-    const OperationVec *operations = sum->matched.len > 0 ? &sum->matched : &sum->alone;
     TraceCollectiveSum *row = &sum->row;
-    CLEANUP_FREE int64_t *room = xcalloc(operations->len, sizeof(*room));
-    row->bytes = median_bytes(operations, room);
-    for (size_t i = 0; i < operations->len; i++)
-        room[i] = operations->at[i].best;
-    row->best_ns = rank_median(room, operations->len);
-    size_t skews = 0;
-    for (size_t i = 0; i < operations->len; i++) {
-        if (operations->at[i].skew >= 0)
-            room[skews++] = operations->at[i].skew;
+    row->bytes = rank_median(sum->bytes.at, sum->bytes.len);
+    row->best_ns = rank_median(sum->best.at, sum->best.len);
+    if (sum->skew.len > 0) {
+        row->skew_median_ns = rank_median(sum->skew.at, sum->skew.len);
+        row->skew_max_ns = trace_select(sum->skew.at, sum->skew.len, sum->skew.len - 1);
     }
-    if (skews > 0) {
-        row->skew_median_ns = rank_median(room, skews);
-        row->skew_max_ns = trace_select(room, skews, skews - 1);
-    }
-    bool timed = row->bytes > 0 && row->best_ns > 0;
+    const bool timed = row->bytes > 0 && row->best_ns > 0;
     row->algorithm_gbs = timed ? (double)row->bytes / (double)row->best_ns : NAN;
     row->bus_gbs = row->algorithm_gbs * collective_bus_factor(sum->kind, row->group_size);
+    vec_push(&report->collectives, *row);
+    vec_done(&sum->bytes);
+    vec_done(&sum->best);
+    vec_done(&sum->skew);
 }
 
 static int by_total(const void *a, const void *b)
 {
     const TraceCollectiveSum *x = a, *y = b;
-    if (x->total_ns != y->total_ns)
-        return x->total_ns > y->total_ns ? -1 : 1;
-    int order = strcmp(x->name, y->name);
-    if (order)
-        return order;
-    if (x->group_size != y->group_size)
-        return x->group_size < y->group_size ? -1 : 1;
-    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+    const int64_t keys[][2] = {{y->total_ns, x->total_ns},
+                               {strcmp(x->name, y->name), 0},
+                               {x->group_size, y->group_size},
+                               {x->bytes, y->bytes}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
-/* ranks.c: report->collectives. */
 static void rank_sums(const RankMatch *match)
 {
     TraceReport *report = match->report;
     Sums sums = {.match = match};
     map_init(&sums.numbers);
-    CLEANUP_FREE uint8_t **in_set = xcalloc(report->ranks.len, sizeof(*in_set));
-    for (size_t i = 0; i < report->ranks.len; i++)
-        in_set[i] = xcalloc(report->ranks.at[i].collectives.len, 1);
-    for (size_t i = 0; i < match->sets.len; i++) {
-        const RankSet *set = &match->sets.at[i];
-        add_set(&sums, set);
-        for (size_t k = set->first; k < set->first + set->count; k++)
-            in_set[match->parts.at[k].rank][match->parts.at[k].row] = 1;
-    }
+    for (size_t i = 0; i < match->sets.len; i++)
+        add_set(&sums, &match->sets.at[i]);
     for (size_t i = 0; i < report->ranks.len; i++) {
-        for (size_t row = 0; row < report->ranks.at[i].collectives.len; row++) {
-            if (!in_set[i][row])
-                add_alone(&sums, &report->ranks.at[i].collectives.at[row]);
+        const TraceRank *rank = &report->ranks.at[i];
+        for (size_t row = 0; row < rank->collectives.len; row++) {
+            if (!rank->collectives.at[row].matched)
+                add_alone(&sums, &rank->collectives.at[row]);
         }
-        free(in_set[i]);
     }
-    for (size_t i = 0; i < sums.sums.len; i++) {
-        finish_sum(&sums.sums.at[i]);
-        vec_push(&report->collectives, sums.sums.at[i].row);
-        vec_done(&sums.sums.at[i].matched);
-        vec_done(&sums.sums.at[i].alone);
-    }
-    if (report->collectives.len > 1)
-        qsort(report->collectives.at, report->collectives.len, sizeof(*report->collectives.at), by_total);
+    for (size_t i = 0; i < sums.sums.len; i++)
+        finish_sum(&sums.sums.at[i], report);
+    vec_sort(&report->collectives, by_total);
     map_done(&sums.numbers);
     vec_done(&sums.sums);
     arena_done(&sums.keys);
@@ -210,22 +162,19 @@ static void rank_sums(const RankMatch *match)
 
 /* ---- all ranks ---- */
 
-/* Results over all ranks, in order: identity, clocks, matches, sums, times, the straggler. */
-
 #define BASE_MAX (INT64_C(1) << 61)
 
 static int by_rank(const void *a, const void *b)
 {
     const TraceRank *x = a, *y = b;
-    if (x->rank != y->rank)
-        return x->rank < y->rank ? -1 : 1;
-    return strcmp(x->file ? x->file : "", y->file ? y->file : "");
+    const int64_t keys[][2] = {{x->rank, y->rank}};
+    const int order = trace_compare(keys, ARRAY_LEN(keys));
+    return order ? order : strcmp(x->file ? x->file : "", y->file ? y->file : "");
 }
 
 static void sort_ranks(TraceReport *report)
 {
-    if (report->ranks.len > 1)
-        qsort(report->ranks.at, report->ranks.len, sizeof(*report->ranks.at), by_rank);
+    vec_sort(&report->ranks, by_rank);
     for (size_t i = 1; i < report->ranks.len; i++) {
         const TraceRank *last = &report->ranks.at[i - 1], *rank = &report->ranks.at[i];
         if (last->rank == rank->rank)
@@ -236,15 +185,14 @@ static void sort_ranks(TraceReport *report)
 
 static void sum_gaps(TraceReport *report)
 {
-    for (int cause = 0; cause < TRACE_CAUSE_COUNT; cause++) {
-        TraceCauseSum *sum = &report->gaps_by_cause[cause];
-        *sum = (TraceCauseSum){0};
-        for (size_t i = 0; i < report->ranks.len; i++) {
+    memset(report->gaps_by_cause, 0, sizeof(report->gaps_by_cause));
+    for (size_t i = 0; i < report->ranks.len; i++) {
+        for (int cause = 0; cause < TRACE_CAUSE_COUNT; cause++) {
+            TraceCauseSum *sum = &report->gaps_by_cause[cause];
             const TraceCauseSum *more = &report->ranks.at[i].idle_by_cause[cause];
             sum->count += more->count;
-            if (__builtin_add_overflow(sum->total_ns, more->total_ns, &sum->total_ns))
-                sum->total_ns = INT64_MAX;
-            sum->max_ns = more->max_ns > sum->max_ns ? more->max_ns : sum->max_ns;
+            sum->total_ns = trace_sum(sum->total_ns, more->total_ns);
+            sum->max_ns = trace_larger(sum->max_ns, more->max_ns);
         }
     }
 }
@@ -256,7 +204,7 @@ static void find_bases(RankMatch *match)
         int64_t base;
         if (__builtin_sub_overflow(report->ranks.at[i].base_ns, report->ranks.at[0].base_ns, &base))
             base = 0;
-        match->clocks[i].base = base > BASE_MAX || base < -BASE_MAX ? 0 : base;
+        match->ranks[i].clock.base = base > BASE_MAX || base < -BASE_MAX ? 0 : base;
     }
 }
 
@@ -266,7 +214,7 @@ static void note_clocks(const RankMatch *match)
     size_t aligned = 0, samples = 0;
     int64_t spread = 0;
     for (size_t i = 0; i < report->ranks.len; i++) {
-        const RankClock *clock = &match->clocks[i];
+        const RankClock *clock = &match->ranks[i].clock;
         TraceRank *rank = &report->ranks.at[i];
         rank->clock_aligned = clock->aligned;
         rank->clock_offset_ns = clock->aligned ? rank_plus(clock->base, clock->offset) : 0;
@@ -294,9 +242,10 @@ static void note_clocks(const RankMatch *match)
 static void note_missing(const RankMatch *match)
 {
     for (size_t i = 0; i < match->report->ranks.len; i++) {
-        if (match->found[i] < match->recorded[i])
+        const RankState *rank = &match->ranks[i];
+        if (rank->found < rank->recorded)
             rank_note(match->report, "rank %lld: of %zu communication operations %zu were found on other ranks",
-                      (long long)match->report->ranks.at[i].rank, match->recorded[i], match->found[i]);
+                      (long long)match->report->ranks.at[i].rank, rank->recorded, rank->found);
     }
 }
 
@@ -306,13 +255,10 @@ void trace_across(TraceReport *report)
     report->straggler = (TraceStraggler){.rank = -1, .cause = ""};
     sort_ranks(report);
     sum_gaps(report);
-    match.clocks = xcalloc(report->ranks.len, sizeof(*match.clocks));
-    match.recorded = xcalloc(report->ranks.len, sizeof(*match.recorded));
-    match.found = xcalloc(report->ranks.len, sizeof(*match.found));
+    match.ranks = xcalloc(report->ranks.len, sizeof(*match.ranks));
     find_bases(&match);
     if (report->ranks.len > 1) {
         rank_match(&match);
-        rank_clocks(&match);
         note_clocks(&match);
         note_missing(&match);
     }
@@ -321,7 +267,5 @@ void trace_across(TraceReport *report)
     rank_straggler(&match);
     vec_done(&match.parts);
     vec_done(&match.sets);
-    free(match.clocks);
-    free(match.recorded);
-    free(match.found);
+    free(match.ranks);
 }

@@ -9,12 +9,13 @@
 
 #include "base/attribute.h"
 #include "engine/trace/analyse.h"
-#include "engine/trace/collective_kind.h"
 #include "engine/trace/select.h"
 
-/* One rank's part of an operation. */
+/* One rank's part of an operation. `start` is on the common clock where all parts' clocks are aligned; else it is
+ * -duration: how long before the end, which is the same for all parts of operations that end together. */
 typedef struct RankPart {
     uint32_t rank, row; /* row of its collectives */
+    int64_t start, duration;
 } RankPart;
 
 /* An operation that several ranks took part in: parts [first, first + count), by rank. */
@@ -22,7 +23,12 @@ typedef struct RankSet {
     size_t first;
     uint32_t count;
     CollectiveKind kind;
-    bool complete; /* all given ranks of its group are there */
+    bool complete;        /* all given ranks of its group are there */
+    bool clock;           /* starts are on the common clock */
+    bool tie;             /* several parts are the shortest */
+    uint32_t last_rank;   /* of the shortest part: if all end together, it came last */
+    uint32_t latest_rank; /* of the latest start */
+    int64_t shortest, first_start, last_start;
 } RankSet;
 
 /* How a rank's clock lies to the first rank's: common = time + base + offset + drift * (time + base - pivot). */
@@ -36,13 +42,18 @@ typedef struct RankClock {
     size_t samples;
 } RankClock;
 
+typedef struct RankState {
+    RankClock clock;
+    TraceFacts means;
+    size_t recorded; /* rows that have a group partner to be looked for */
+    size_t found;    /* rows that are in a set */
+} RankState;
+
 typedef struct RankMatch {
     TraceReport *report;
     VEC(RankPart) parts;
     VEC(RankSet) sets; /* by the first part's rank and start */
-    RankClock *clocks; /* per rank */
-    size_t *recorded;  /* per rank: rows that have a group partner to be looked for */
-    size_t *found;     /* per rank: rows that are in a set */
+    RankState *ranks;
 } RankMatch;
 
 /* Times may come from a hostile file: what would overflow stays at the end. INT64_MIN never comes out. */
@@ -59,50 +70,29 @@ static inline int64_t rank_minus(int64_t a, int64_t b)
     return rank_plus(a, -b);
 }
 
-static inline const TraceCollective *rank_row(const RankMatch *match, const RankPart *part)
+static inline TraceCollective *rank_row(const RankMatch *match, const RankPart *part)
 {
     return &match->report->ranks.at[part->rank].collectives.at[part->row];
 }
 
-static inline int64_t rank_duration(const RankMatch *match, const RankPart *part)
+/* Median of values (reordered), the upper one of two; 0 of none. */
+static inline int64_t rank_median(int64_t *values, size_t len)
 {
-    const TraceCollective *row = rank_row(match, part);
-    return row->end - row->start;
+    return len ? trace_select(values, len, len / 2) : 0;
 }
 
-/* ranks_match.c: sets from the rows. Uses clocks[].base; needs no aligned clocks. */
-void rank_match(RankMatch *match);
-/* ranks_match.c: pairs[i] := row of `a` that is the same operation as row i of `b`, -1 none. Rows are of one group in
- * order; ends are on one clock but for an unknown offset. Returns how many pairs there are. */
-typedef struct RankTrack {
-    const TraceReport *report;
-    uint32_t rank;
-    int64_t base;
-    const uint32_t *rows;
-    size_t len;
-} RankTrack;
+/* Number of the step that an operation was issued in, as far as known when that was; -1 none. */
+int64_t rank_step(const TraceRank *rank, const TraceCollective *row);
 
-/* ranks_match.c: offsets and drift from sets of operations that end together. */
-void rank_clocks(RankMatch *match);
+/* A moment of the rank on the common clock. */
 int64_t rank_common(const RankClock *clock, int64_t time);
-
-/* ranks_times.c: report->rank_times, report->step_ns; and a rank's means, per step, or over everything where it has no
- * step, per device. */
-typedef struct RankMeans {
-    double step_ns, compute_ns, communication_ns, exposed_communication_ns, exposed_copy_ns, idle_ns;
-    size_t steps; /* 0: none, the means are of everything */
-} RankMeans;
-void rank_times(const RankMatch *match);
-
-/* Number of the step that holds a time of the rank's own clock, -1. */
-int64_t rank_step(const TraceRank *rank, int64_t time);
-/* When the host issued the operation, as far as known. */
-int64_t rank_asked(const TraceCollective *row);
-
-/* ranks_times.c: report->straggler; after rank_times. */
-void rank_straggler(const RankMatch *match);
 
 void rank_note(TraceReport *report, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Median of values (reordered), the upper one of two; 0 of none. */
-int64_t rank_median(int64_t *values, size_t len);
+/* ranks_match.c: sets from the rows by means of the clocks' bases; then offsets and drift from sets of operations that
+ * end together, and the starts of all parts. */
+void rank_match(RankMatch *match);
+
+/* ranks_times.c: means, report->rank_times, report->step_ns; then report->straggler. */
+void rank_times(const RankMatch *match);
+void rank_straggler(const RankMatch *match);

@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "base/cleanup.h"
 #include "engine/trace/ranks.h"
+#include "engine/trace/tables.h"
 
 void rank_note(TraceReport *report, const char *fmt, ...)
 {
@@ -24,29 +25,18 @@ void rank_note(TraceReport *report, const char *fmt, ...)
     vec_push(&report->notes, (const char *)arena_strdup(&report->arena, text));
 }
 
-int64_t rank_median(int64_t *values, size_t len)
-{
-    return len ? trace_select(values, len, len / 2) : 0;
-}
+/* A row of a rank, and the number of its group. */
+typedef struct Entry {
+    const TraceCollective *op;
+    int64_t number; /* of the rank, as its file says: two files may have the same */
+    uint32_t group, rank, row;
+    CollectiveKind kind;
+} Entry;
 
-int64_t rank_asked(const TraceCollective *row)
+int64_t rank_step(const TraceRank *rank, const TraceCollective *row)
 {
-    return row->launch == INT64_MIN ? row->start : row->launch;
-}
-
-int64_t rank_step(const TraceRank *rank, int64_t time)
-{
-    size_t low = 0, high = rank->steps.len;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (rank->steps.at[middle].start <= time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0 || time >= rank->steps.at[low - 1].to)
-        return -1;
-    return rank->steps.at[low - 1].number;
+    const int32_t step = trace_step_at(rank, row->launch == INT64_MIN ? row->start : row->launch);
+    return step < 0 ? -1 : rank->steps.at[step].number;
 }
 
 /* ---- pairs without sequence numbers ---- */
@@ -86,19 +76,19 @@ typedef struct Shift {
 } Shift;
 
 typedef struct Pair {
-    Token *a, *b;
+    const Token *a, *b;
     int64_t a_len, b_len;
 } Pair;
 
 /* ---- tokens ---- */
 
-static Token token_of(const RankTrack *track, size_t i)
+static Token token_of(const RankMatch *match, const Entry *entry)
 {
-    const TraceRank *rank = &track->report->ranks.at[track->rank];
-    const TraceCollective *row = &rank->collectives.at[track->rows[i]];
-    Token token = {.end = rank_plus(row->end, track->base), .in = row->in_bytes, .out = row->out_bytes};
-    token.kind = collective_kind(row->name, strlen(row->name));
-    token.step = rank_step(rank, rank_asked(row));
+    Token token = {.end = rank_plus(entry->op->end, match->ranks[entry->rank].clock.base),
+                   .in = entry->op->in_bytes,
+                   .out = entry->op->out_bytes,
+                   .step = rank_step(&match->report->ranks.at[entry->rank], entry->op),
+                   .kind = entry->kind};
     switch (token.kind) {
     case COLLECTIVE_SEND: /* two sides of one thing */
     case COLLECTIVE_RECV:
@@ -115,14 +105,6 @@ static Token token_of(const RankTrack *track, size_t i)
         break;
     }
     return token;
-}
-
-static Token *tokens_of(const RankTrack *track)
-{
-    Token *tokens = xcalloc(track->len, sizeof(*tokens));
-    for (size_t i = 0; i < track->len; i++)
-        tokens[i] = token_of(track, i);
-    return tokens;
 }
 
 static bool tokens_agree(const Token *a, const Token *b)
@@ -277,7 +259,7 @@ static bool is_steady(const Pair *pair, const Shift *shift, const int64_t *pairs
 
 /* The difference of ends that most of the pairs of rows have, which any two rows may be: rows that one side lost do no
  * harm. Of nearly as many votes the smaller difference counts. */
-static int by_value(const void *a, const void *b)
+static int by_number(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
@@ -297,8 +279,7 @@ static Shift find_offset(const Pair *pair)
     }
     Shift best = {.spread = VOTE_NS / 4};
     size_t most = 0;
-    if (differences.len > 0)
-        qsort(differences.at, differences.len, sizeof(*differences.at), by_value);
+    vec_sort(&differences, by_number);
     for (size_t from = 0, to = 0; from < differences.len; from++) {
         while (to < differences.len && rank_minus(differences.at[to], differences.at[from]) <= VOTE_NS)
             to++;
@@ -314,34 +295,26 @@ static Shift find_offset(const Pair *pair)
     return best;
 }
 
-static size_t rank_pair(const RankTrack *a, const RankTrack *b, int64_t *pairs)
+/* pairs[i] := row of `a` that is the same operation as row i of `b`, -1 none. */
+static void find_pairs(const Pair *pair, int64_t *pairs)
 {
-    CLEANUP_FREE Token *a_tokens = tokens_of(a);
-    CLEANUP_FREE Token *b_tokens = tokens_of(b);
-    Pair pair = {.a = a_tokens, .b = b_tokens, .a_len = (int64_t)a->len, .b_len = (int64_t)b->len};
-    for (size_t i = 0; i < b->len; i++)
+    for (int64_t i = 0; i < pair->b_len; i++)
         pairs[i] = -1;
-    Shift shift = find_shift(&pair);
-    size_t count = shift.valid ? pair_by_shift(&pair, &shift, pairs) : 0;
-    bool steady = shift.valid && is_steady(&pair, &shift, pairs, count);
-    size_t shorter = a->len < b->len ? a->len : b->len;
-    if (b->len < 4 || (steady && count * 10 >= shorter * 9))
-        return count;
-    Shift offset = find_offset(&pair);
-    CLEANUP_FREE int64_t *timed = xcalloc(b->len, sizeof(*timed));
-    size_t timed_count = offset.valid ? pair_by_time(&pair, &offset, timed) : 0;
+    Shift shift = find_shift(pair);
+    size_t count = shift.valid ? pair_by_shift(pair, &shift, pairs) : 0;
+    bool steady = shift.valid && is_steady(pair, &shift, pairs, count);
+    int64_t shorter = trace_smaller(pair->a_len, pair->b_len);
+    if (pair->b_len < 4 || (steady && count * 10 >= (size_t)shorter * 9))
+        return;
+    Shift offset = find_offset(pair);
+    CLEANUP_FREE int64_t *timed = xcalloc((size_t)pair->b_len, sizeof(*timed));
+    size_t timed_count = offset.valid ? pair_by_time(pair, &offset, timed) : 0;
     if (timed_count < (steady ? count : count / 2) || timed_count == 0) /* ends have no meaning here */
-        return count;
-    memcpy(pairs, timed, b->len * sizeof(*timed));
-    return timed_count;
+        return;
+    memcpy(pairs, timed, (size_t)pair->b_len * sizeof(*timed));
 }
 
 /* ---- groups ---- */
-
-/* A row and the number of its group. */
-typedef struct Entry {
-    uint32_t group, rank, row;
-} Entry;
 
 typedef struct Group {
     int64_t size; /* -1 unknown */
@@ -354,13 +327,6 @@ typedef struct Groups {
     VEC(Group) groups;
     VEC(Entry) entries;
 } Groups;
-
-static CollectiveKind kind_of(const TraceCollective *row)
-{
-    return collective_kind(row->name, strlen(row->name));
-}
-
-/* ---- groups ---- */
 
 /* The n-th number of "[0, 4, 8]", or `n` itself if the list has none. */
 static int64_t group_member(const char *ranks, int64_t n)
@@ -380,59 +346,58 @@ static int64_t group_member(const char *ranks, int64_t n)
     return n;
 }
 
-static uint32_t group_of(Groups *groups, uint32_t rank, const TraceCollective *row, Arena *arena)
+static uint32_t group_of(Groups *groups, const Entry *entry, Arena *arena)
 {
-    CollectiveKind kind = kind_of(row);
+    const TraceCollective *row = entry->op;
     Group group = {.size = row->group_size};
-    int64_t own = groups->match->report->ranks.at[rank].rank, other = group_member(row->ranks, row->peer);
-    int64_t from = -1, to = -1;
-    if ((kind == COLLECTIVE_SEND || kind == COLLECTIVE_RECV) && row->peer >= 0) {
+    int64_t other = group_member(row->ranks, row->peer), from = -1, to = -1;
+    if ((entry->kind == COLLECTIVE_SEND || entry->kind == COLLECTIVE_RECV) && row->peer >= 0) {
         group.point_to_point = true;
-        from = kind == COLLECTIVE_SEND ? own : other;
-        to = kind == COLLECTIVE_SEND ? other : own;
+        from = entry->kind == COLLECTIVE_SEND ? entry->number : other;
+        to = entry->kind == COLLECTIVE_SEND ? other : entry->number;
         group.size = 2;
     }
     const char *key = arena_printf(arena, "%s\x1f%s\x1f%lld\x1f%lld>%lld", row->group, row->ranks,
                                    (long long)row->group_size, (long long)from, (long long)to);
-    uintptr_t number = (uintptr_t)map_get(&groups->numbers, key);
-    if (number == 0) {
+    const size_t number = trace_number_of(&groups->numbers, key);
+    if (number == groups->groups.len)
         vec_push(&groups->groups, group);
-        number = groups->groups.len;
-        map_put(&groups->numbers, key, (void *)number); /* NOLINT(performance-no-int-to-ptr) */
-    }
     arena_reset(arena);
-    return (uint32_t)number - 1;
+    return (uint32_t)number;
 }
 
 static int by_group(const void *a, const void *b)
 {
     const Entry *x = a, *y = b;
-    if (x->group != y->group)
-        return x->group < y->group ? -1 : 1;
-    if (x->rank != y->rank)
-        return x->rank < y->rank ? -1 : 1;
-    return (x->row > y->row) - (x->row < y->row);
+    const int64_t keys[][2] = {{x->group, y->group}, {x->rank, y->rank}, {x->row, y->row}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
 static void collect_groups(Groups *groups)
 {
     CLEANUP(arena_done) Arena arena = {0};
     const TraceReport *report = groups->match->report;
-    for (uint32_t rank = 0; rank < report->ranks.len; rank++) {
-        for (uint32_t row = 0; row < report->ranks.at[rank].collectives.len; row++) {
-            uint32_t group = group_of(groups, rank, &report->ranks.at[rank].collectives.at[row], &arena);
-            vec_push(&groups->entries, ((Entry){.group = group, .rank = rank, .row = row}));
+    for (uint32_t i = 0; i < report->ranks.len; i++) {
+        const TraceRank *rank = &report->ranks.at[i];
+        for (uint32_t row = 0; row < rank->collectives.len; row++) {
+            const TraceCollective *op = &rank->collectives.at[row];
+            Entry entry = {.op = op,
+                           .number = rank->rank,
+                           .rank = i,
+                           .row = row,
+                           .kind = collective_kind(op->name, strlen(op->name))};
+            entry.group = group_of(groups, &entry, &arena);
+            vec_push(&groups->entries, entry);
         }
     }
-    if (groups->entries.len > 0)
-        qsort(groups->entries.at, groups->entries.len, sizeof(*groups->entries.at), by_group);
+    vec_sort(&groups->entries, by_group);
 }
 
 /* ---- one group: entries [0, len) by rank and row ---- */
 
-static const TraceCollective *entry_row(const RankMatch *match, const Entry *entry)
+static void add_part(RankMatch *match, const Entry *entry)
 {
-    return &match->report->ranks.at[entry->rank].collectives.at[entry->row];
+    vec_push(&match->parts, ((RankPart){.rank = entry->rank, .row = entry->row}));
 }
 
 /* Closes the set whose parts were pushed since `first`. */
@@ -443,148 +408,130 @@ static void add_set(RankMatch *match, size_t first, CollectiveKind kind, size_t 
         match->parts.len = first;
         return;
     }
-    for (size_t i = first; i < match->parts.len; i++)
-        match->found[match->parts.at[i].rank]++;
+    for (size_t i = first; i < match->parts.len; i++) {
+        match->ranks[match->parts.at[i].rank].found++;
+        rank_row(match, &match->parts.at[i])->matched = true;
+    }
     vec_push(&match->sets,
              ((RankSet){.first = first, .count = (uint32_t)count, .kind = kind, .complete = count == ranks}));
 }
 
-static int64_t number_of(const RankMatch *match, uint32_t rank)
-{
-    return match->report->ranks.at[rank].rank;
-}
-
 /* How many ranks there are; two files of one rank count once. */
-static size_t rank_count(const RankMatch *match, const Entry *entries, size_t len)
+static size_t rank_count(const Entry *entries, size_t len)
 {
     size_t ranks = 1;
     for (size_t i = 1; i < len; i++)
-        ranks += number_of(match, entries[i].rank) != number_of(match, entries[i - 1].rank);
+        ranks += entries[i].number != entries[i - 1].number;
     return ranks;
 }
 
-typedef struct Numbered {
-    int64_t sequence;
-    CollectiveKind kind;
-    Entry entry;
-} Numbered;
-
 static int by_sequence(const void *a, const void *b)
 {
-    const Numbered *x = a, *y = b;
-    if (x->sequence != y->sequence)
-        return x->sequence < y->sequence ? -1 : 1;
-    if (x->kind != y->kind)
-        return x->kind < y->kind ? -1 : 1;
-    return by_group(&x->entry, &y->entry);
+    const Entry *x = a, *y = b;
+    const int64_t keys[][2] = {
+        {x->op->sequence, y->op->sequence}, {x->kind, y->kind}, {x->rank, y->rank}, {x->row, y->row}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
-static bool same_operation(const Numbered *x, const Numbered *y)
+static bool same_operation(const Entry *x, const Entry *y)
 {
-    return x->sequence == y->sequence && x->kind == y->kind;
+    return x->op->sequence == y->op->sequence && x->kind == y->kind;
 }
 
 /* False: numbers are missing, or one rank has a number twice. */
 static bool match_by_sequence(RankMatch *match, const Entry *entries, size_t len)
 {
-    CLEANUP_FREE Numbered *rows = xcalloc(len, sizeof(*rows));
-    size_t ranks = rank_count(match, entries, len);
-    for (size_t i = 0; i < len; i++) {
-        const TraceCollective *row = entry_row(match, &entries[i]);
-        if (row->sequence < 0)
-            return false;
-        rows[i] = (Numbered){.sequence = row->sequence, .kind = kind_of(row), .entry = entries[i]};
-    }
+    CLEANUP_FREE Entry *rows = xcalloc(len, sizeof(*rows));
+    memcpy(rows, entries, len * sizeof(*rows));
     qsort(rows, len, sizeof(*rows), by_sequence);
+    if (rows[0].op->sequence < 0)
+        return false;
     for (size_t i = 1; i < len; i++) {
-        if (same_operation(&rows[i - 1], &rows[i]) && rows[i - 1].entry.rank == rows[i].entry.rank)
+        if (same_operation(&rows[i - 1], &rows[i]) && rows[i - 1].rank == rows[i].rank)
             return false;
     }
     for (size_t i = 0; i < len;) {
         size_t first = match->parts.len, from = i;
-        for (; i < len && same_operation(&rows[from], &rows[i]); i++) {
-            const Entry *entry = &rows[i].entry;
-            if (i == from || number_of(match, entry->rank) != number_of(match, rows[i - 1].entry.rank))
-                vec_push(&match->parts, ((RankPart){.rank = entry->rank, .row = entry->row}));
-        }
-        add_set(match, first, rows[from].kind, ranks);
+        for (; i < len && same_operation(&rows[from], &rows[i]); i++)
+            if (i == from || rows[i].number != rows[i - 1].number)
+                add_part(match, &rows[i]);
+        add_set(match, first, rows[from].kind, rank_count(entries, len));
     }
     return true;
 }
 
+/* A rank's entries of the group. */
 typedef struct Track {
-    size_t first, len; /* of the group's entries */
+    size_t first, len;
+    size_t next; /* one past the last that is in a set */
 } Track;
 typedef VEC(Track) TrackVec;
 
-static RankTrack track_of(const RankMatch *match, const Entry *entries, const Track *track, const uint32_t *rows)
+static void find_tracks(const Entry *entries, size_t len, TrackVec *tracks)
 {
-    uint32_t rank = entries[track->first].rank;
-    return (RankTrack){.report = match->report,
-                       .rank = rank,
-                       .base = match->clocks[rank].base,
-                       .rows = rows + track->first,
-                       .len = track->len};
+    bool again = false;
+    for (size_t i = 0; i < len; i++) {
+        const bool begins = i == 0 || entries[i].rank != entries[i - 1].rank;
+        if (begins && i > 0)
+            again = entries[i].number == entries[i - 1].number;
+        if (again) /* a second file of the rank: only sequence numbers could tell which is which */
+            continue;
+        if (begins)
+            vec_push(tracks, ((Track){.first = i}));
+        tracks->at[tracks->len - 1].len++;
+    }
 }
 
+/* Compares the rank with most rows, the hub, with each of the others. */
 static void match_by_order(RankMatch *match, const Entry *entries, size_t len)
 {
     TrackVec tracks = {0};
-    CLEANUP_FREE uint32_t *rows = xcalloc(len, sizeof(*rows));
+    CLEANUP_FREE Token *tokens = xcalloc(len, sizeof(*tokens));
     CLEANUP_FREE int64_t *pairs = xcalloc(len, sizeof(*pairs)); /* per entry: row number of the hub's track */
-    size_t hub = 0;
-    bool again = false;
-    for (size_t i = 0; i < len; i++) {
-        rows[i] = entries[i].row;
-        if (i > 0 && entries[i].rank != entries[i - 1].rank)
-            again = number_of(match, entries[i].rank) == number_of(match, entries[i - 1].rank);
-        if (again) /* a second file of the rank: only sequence numbers could tell which is which */
-            continue;
-        if (i == 0 || entries[i].rank != entries[i - 1].rank)
-            vec_push(&tracks, ((Track){.first = i}));
-        tracks.at[tracks.len - 1].len++;
-    }
+    const Track *hub;
+    find_tracks(entries, len, &tracks);
+    hub = &tracks.at[0];
     for (size_t i = 1; i < tracks.len; i++)
-        hub = tracks.at[i].len > tracks.at[hub].len ? i : hub;
-    RankTrack most = track_of(match, entries, &tracks.at[hub], rows);
+        hub = tracks.at[i].len > hub->len ? &tracks.at[i] : hub;
+    for (size_t i = 0; i < len; i++)
+        tokens[i] = token_of(match, &entries[i]);
     for (size_t i = 0; i < tracks.len; i++) {
-        RankTrack track = track_of(match, entries, &tracks.at[i], rows);
-        if (i != hub)
-            rank_pair(&most, &track, pairs + tracks.at[i].first);
+        const Track *track = &tracks.at[i];
+        const Pair pair = {.a = tokens + hub->first,
+                           .b = tokens + track->first,
+                           .a_len = (int64_t)hub->len,
+                           .b_len = (int64_t)track->len};
+        if (track != hub)
+            find_pairs(&pair, pairs + track->first);
+        for (size_t at = 0; at < hub->len && track == hub; at++)
+            pairs[hub->first + at] = (int64_t)at;
     }
-    CLEANUP_FREE size_t *next = xcalloc(tracks.len, sizeof(*next));
-    for (size_t at = 0; at < most.len; at++) {
+    for (size_t at = 0; at < hub->len; at++) {
         size_t first = match->parts.len;
         for (size_t i = 0; i < tracks.len; i++) {
-            const Track *track = &tracks.at[i];
-            if (i == hub) {
-                vec_push(&match->parts, ((RankPart){.rank = most.rank, .row = most.rows[at]}));
-                continue;
-            }
-            while (next[i] < track->len && pairs[track->first + next[i]] < (int64_t)at)
-                next[i]++;
-            if (next[i] < track->len && pairs[track->first + next[i]] == (int64_t)at) {
-                const Entry *entry = &entries[track->first + next[i]];
-                vec_push(&match->parts, ((RankPart){.rank = entry->rank, .row = entry->row}));
-            }
+            Track *track = &tracks.at[i];
+            while (track->next < track->len && pairs[track->first + track->next] < (int64_t)at)
+                track->next++;
+            if (track->next < track->len && pairs[track->first + track->next] == (int64_t)at)
+                add_part(match, &entries[track->first + track->next]);
         }
-        add_set(match, first, kind_of(entry_row(match, &entries[tracks.at[hub].first + at])), tracks.len);
+        add_set(match, first, entries[hub->first + at].kind, tracks.len);
     }
     vec_done(&tracks);
 }
 
 static void match_group(RankMatch *match, const Group *group, const Entry *entries, size_t len)
 {
-    size_t ranks = rank_count(match, entries, len);
+    size_t ranks = rank_count(entries, len);
     if (ranks < 2 || (group->size > 0 && (int64_t)ranks > group->size))
         return; /* alone; or several groups of one name with unknown members */
     for (size_t i = 0; i < len; i++)
-        match->recorded[entries[i].rank]++;
+        match->ranks[entries[i].rank].recorded++;
     if (group->point_to_point || !match_by_sequence(match, entries, len))
         match_by_order(match, entries, len);
 }
 
-void rank_match(RankMatch *match)
+static void find_sets(RankMatch *match)
 {
     Groups groups = {.match = match};
     map_init(&groups.numbers);
@@ -634,7 +581,7 @@ static int64_t round_ns(double ns)
 
 static int64_t end_on_base_clock(const RankMatch *match, const RankPart *part)
 {
-    return rank_plus(rank_row(match, part)->end, match->clocks[part->rank].base);
+    return rank_plus(rank_row(match, part)->end, match->ranks[part->rank].clock.base);
 }
 
 static void collect_samples(const RankMatch *match, SampleVec *samples)
@@ -657,13 +604,9 @@ static void collect_samples(const RankMatch *match, SampleVec *samples)
 static int by_pair(const void *a, const void *b)
 {
     const Sample *x = a, *y = b;
-    if (x->hub != y->hub)
-        return x->hub < y->hub ? -1 : 1;
-    if (x->rank != y->rank)
-        return x->rank < y->rank ? -1 : 1;
-    if (x->time != y->time)
-        return x->time < y->time ? -1 : 1;
-    return (x->difference > y->difference) - (x->difference < y->difference);
+    const int64_t keys[][2] = {
+        {x->hub, y->hub}, {x->rank, y->rank}, {x->time, y->time}, {x->difference, y->difference}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
 /* ---- one pair of ranks ---- */
@@ -721,13 +664,9 @@ static Edge edge_of(const Sample *samples, size_t len)
 static int by_weight(const void *a, const void *b)
 {
     const Edge *x = a, *y = b;
-    if (x->samples != y->samples)
-        return x->samples > y->samples ? -1 : 1;
-    if (x->spread != y->spread)
-        return x->spread < y->spread ? -1 : 1;
-    if (x->hub != y->hub)
-        return x->hub < y->hub ? -1 : 1;
-    return (x->rank > y->rank) - (x->rank < y->rank);
+    const int64_t keys[][2] = {
+        {(int64_t)y->samples, (int64_t)x->samples}, {x->spread, y->spread}, {x->hub, y->hub}, {x->rank, y->rank}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
 static uint32_t find_root(uint32_t *up, uint32_t rank)
@@ -744,8 +683,7 @@ static void keep_tree(EdgeVec *edges, size_t ranks)
     size_t kept = 0;
     for (uint32_t i = 0; i < ranks; i++)
         up[i] = i;
-    if (edges->len > 1)
-        qsort(edges->at, edges->len, sizeof(*edges->at), by_weight);
+    vec_sort(edges, by_weight);
     for (size_t i = 0; i < edges->len; i++) {
         uint32_t hub = find_root(up, edges->at[i].hub), rank = find_root(up, edges->at[i].rank);
         if (hub == rank)
@@ -757,11 +695,11 @@ static void keep_tree(EdgeVec *edges, size_t ranks)
 }
 
 /* Sets the unknown clock of an edge from the known one. */
-static void align_clock(RankClock *clocks, const Edge *edge)
+static void align_clock(RankState *ranks, const Edge *edge)
 {
-    bool forward = clocks[edge->hub].aligned;
-    const RankClock *known = &clocks[forward ? edge->hub : edge->rank];
-    RankClock *fresh = &clocks[forward ? edge->rank : edge->hub];
+    bool forward = ranks[edge->hub].clock.aligned;
+    const RankClock *known = &ranks[forward ? edge->hub : edge->rank].clock;
+    RankClock *fresh = &ranks[forward ? edge->rank : edge->hub].clock;
     int64_t offset = forward ? edge->offset : -edge->offset;
     int64_t pivot = forward ? edge->pivot : rank_plus(edge->pivot, edge->offset); /* on the fresh one's own clock */
     double drift = forward ? edge->drift : -edge->drift;
@@ -775,30 +713,31 @@ static void align_clock(RankClock *clocks, const Edge *edge)
     fresh->aligned = true;
 }
 
+/* From the first rank on; it counts as aligned where another is. */
 static void walk_tree(RankMatch *match, const EdgeVec *edges)
 {
-    bool changed = edges->len > 0;
-    if (changed)
-        match->clocks[0].aligned = true;
-    while (changed) { /* as often as the tree is deep; ranks are few */
+    size_t aligned = 0;
+    match->ranks[0].clock.aligned = true;
+    for (bool changed = true; changed;) { /* as often as the tree is deep; ranks are few */
         changed = false;
         for (size_t i = 0; i < edges->len; i++) {
             const Edge *edge = &edges->at[i];
-            if (match->clocks[edge->hub].aligned != match->clocks[edge->rank].aligned) {
-                align_clock(match->clocks, edge);
-                changed = true;
-            }
+            if (match->ranks[edge->hub].clock.aligned == match->ranks[edge->rank].clock.aligned)
+                continue;
+            align_clock(match->ranks, edge);
+            changed = true;
+            aligned++;
         }
     }
+    match->ranks[0].clock.aligned = aligned > 0;
 }
 
-void rank_clocks(RankMatch *match)
+static void align_clocks(RankMatch *match)
 {
     SampleVec samples = {0};
     EdgeVec edges = {0};
     collect_samples(match, &samples);
-    if (samples.len > 0)
-        qsort(samples.at, samples.len, sizeof(*samples.at), by_pair);
+    vec_sort(&samples, by_pair);
     for (size_t i = 0; i < samples.len;) {
         size_t from = i;
         while (i < samples.len && samples.at[i].hub == samples.at[from].hub &&
@@ -812,11 +751,6 @@ void rank_clocks(RankMatch *match)
     }
     keep_tree(&edges, match->report->ranks.len);
     walk_tree(match, &edges);
-    size_t aligned = 0;
-    for (size_t i = 0; i < match->report->ranks.len; i++)
-        aligned += match->clocks[i].aligned;
-    if (aligned < 2)
-        match->clocks[0].aligned = false;
     vec_done(&samples);
     vec_done(&edges);
 }
@@ -826,4 +760,40 @@ int64_t rank_common(const RankClock *clock, int64_t time)
     int64_t based_time = rank_plus(time, clock->base);
     int64_t drifted = round_ns(clock->drift * (double)rank_minus(based_time, clock->pivot));
     return rank_plus(rank_plus(based_time, clock->offset), drifted);
+}
+
+/* ---- the times of a set ---- */
+
+static void time_set(const RankMatch *match, RankSet *set)
+{
+    RankPart *parts = &match->parts.at[set->first];
+    set->clock = true;
+    set->shortest = set->first_start = INT64_MAX;
+    set->last_start = INT64_MIN;
+    for (uint32_t i = 0; i < set->count; i++)
+        set->clock = set->clock && match->ranks[parts[i].rank].clock.aligned;
+    for (uint32_t i = 0; i < set->count; i++) {
+        RankPart *part = &parts[i];
+        const TraceCollective *row = rank_row(match, part);
+        part->duration = row->end - row->start;
+        part->start = set->clock ? rank_common(&match->ranks[part->rank].clock, row->start) : -part->duration;
+        set->tie = part->duration == set->shortest || (part->duration > set->shortest && set->tie);
+        if (part->duration < set->shortest) {
+            set->shortest = part->duration;
+            set->last_rank = part->rank;
+        }
+        if (part->start > set->last_start) {
+            set->last_start = part->start;
+            set->latest_rank = part->rank;
+        }
+        set->first_start = trace_smaller(set->first_start, part->start);
+    }
+}
+
+void rank_match(RankMatch *match)
+{
+    find_sets(match);
+    align_clocks(match);
+    for (size_t i = 0; i < match->sets.len; i++)
+        time_set(match, &match->sets.at[i]);
 }

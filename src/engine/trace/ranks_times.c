@@ -10,49 +10,81 @@
 
 /* ---- means ---- */
 
-static void scale_means(RankMeans *means, double by)
+static void add_step(TraceFacts *facts, const TraceStepRow *step)
 {
-    means->compute_ns *= by;
-    means->communication_ns *= by;
-    means->exposed_communication_ns *= by;
-    means->exposed_copy_ns *= by;
-    means->idle_ns *= by;
-}
-
-static void add_step(RankMeans *means, const TraceStepRow *step)
-{
-    double part = step->devices.len > 0 ? 1 / (double)step->devices.len : 0;
-    means->step_ns += (double)(step->to - step->start);
     for (size_t i = 0; i < step->devices.len; i++) {
         const TraceStepDevice *device = &step->devices.at[i];
-        means->compute_ns += part * (double)device->compute_ns;
-        means->communication_ns += part * (double)device->communication_ns;
-        means->exposed_communication_ns += part * (double)device->exposed_communication_ns;
-        means->exposed_copy_ns += part * (double)device->exposed_copy_ns;
-        means->idle_ns += part * (double)device->idle_ns;
+
+        facts->busy_ns += (double)device->busy_ns;
+        facts->idle_ns += (double)device->idle_ns;
+        facts->compute_ns += (double)device->compute_ns;
+        facts->communication_ns += (double)device->communication_ns;
+        facts->exposed_communication_ns += (double)device->exposed_communication_ns;
+        facts->exposed_copy_ns += (double)device->exposed_copy_ns;
+        facts->operations += (double)device->operation_count;
+        facts->queued_gaps += (double)device->idle_by_cause[TRACE_CAUSE_QUEUED].count;
+        for (size_t j = 0; j < TRACE_CAUSE_COUNT; j++)
+            facts->idle_by_cause[j] += (double)device->idle_by_cause[j].total_ns;
     }
 }
 
-static RankMeans rank_means(const TraceRank *rank)
+/* All that the rank's devices did. */
+static void add_devices(TraceFacts *facts, const TraceRank *rank)
 {
-    RankMeans means = {.steps = rank->steps.len};
-    for (size_t i = 0; i < rank->steps.len; i++)
-        add_step(&means, &rank->steps.at[i]);
-    for (size_t i = 0; i < rank->devices.len && rank->steps.len == 0; i++) {
+    for (size_t i = 0; i < rank->devices.len; i++) {
         const TraceDevice *device = &rank->devices.at[i];
-        means.step_ns += (double)device->span_ns;
-        means.compute_ns += (double)device->compute_ns;
-        means.communication_ns += (double)device->communication_ns;
-        means.exposed_communication_ns += (double)device->exposed_communication_ns;
-        means.exposed_copy_ns += (double)device->exposed_copy_ns;
-        means.idle_ns += (double)device->idle_ns;
+
+        facts->step_ns += (double)device->span_ns;
+        facts->busy_ns += (double)device->busy_ns;
+        facts->idle_ns += (double)device->idle_ns;
+        facts->compute_ns += (double)device->compute_ns;
+        facts->communication_ns += (double)device->communication_ns;
+        facts->exposed_communication_ns += (double)device->exposed_communication_ns;
+        facts->exposed_copy_ns += (double)device->exposed_copy_ns;
+        facts->operations += (double)device->operation_count;
     }
-    size_t count = rank->steps.len > 0 ? rank->steps.len : rank->devices.len;
-    if (count > 0) {
-        scale_means(&means, 1 / (double)count);
-        means.step_ns /= (double)count;
+    facts->queued_gaps = (double)rank->idle_by_cause[TRACE_CAUSE_QUEUED].count;
+    for (size_t j = 0; j < TRACE_CAUSE_COUNT; j++)
+        facts->idle_by_cause[j] = (double)rank->idle_by_cause[j].total_ns;
+}
+
+/* From sums to means. Sums are of whole numbers and exact, so each mean is rounded once. */
+static void divide_sums(TraceFacts *facts, double windows, double device_windows)
+{
+    double *const sums[] = {&facts->busy_ns,          &facts->idle_ns,         &facts->compute_ns,
+                            &facts->communication_ns, &facts->exposed_copy_ns, &facts->exposed_communication_ns,
+                            &facts->queued_gaps,      &facts->operations};
+
+    facts->step_ns /= fmax(windows, 1);
+    for (size_t i = 0; i < ARRAY_LEN(sums); i++)
+        *sums[i] /= fmax(device_windows, 1);
+    for (size_t i = 0; i < TRACE_CAUSE_COUNT; i++)
+        facts->idle_by_cause[i] /= fmax(device_windows, 1);
+    facts->waiting_ns = facts->exposed_communication_ns + facts->idle_ns;
+}
+
+void trace_find_facts(const TraceReport *report, const TraceRank *rank, size_t first_step, TraceFacts *ret)
+{
+    const double devices = (double)rank->devices.len;
+
+    *ret = (TraceFacts){.report = report, .rank = rank};
+    for (size_t i = 0; i < rank->devices.len; i++) {
+        ret->whole_compute_ns += (double)rank->devices.at[i].compute_ns;
+        ret->whole_kernel_ns += (double)rank->devices.at[i].kernel_sum_ns;
+        ret->whole_communication_ns += (double)rank->devices.at[i].communication_ns;
     }
-    return means;
+    if (rank->steps.len == 0) {
+        add_devices(ret, rank);
+        divide_sums(ret, devices, devices);
+        return;
+    }
+    ret->first_step = first_step;
+    ret->steps = rank->steps.len - first_step;
+    for (size_t i = first_step; i < rank->steps.len; i++) {
+        ret->step_ns += (double)(rank->steps.at[i].to - rank->steps.at[i].start);
+        add_step(ret, &rank->steps.at[i]);
+    }
+    divide_sums(ret, (double)ret->steps, (double)(ret->steps * rank->steps.at[0].devices.len));
 }
 
 /* ---- the rank that computed longest ---- */
@@ -66,11 +98,8 @@ typedef VEC(StepTime) StepTimes;
 static int by_step(const void *a, const void *b)
 {
     const StepTime *x = a, *y = b;
-    if (x->number != y->number)
-        return x->number < y->number ? -1 : 1;
-    if (x->compute_ns != y->compute_ns)
-        return x->compute_ns > y->compute_ns ? -1 : 1;
-    return (x->rank > y->rank) - (x->rank < y->rank);
+    const int64_t keys[][2] = {{x->number, y->number}, {y->compute_ns, x->compute_ns}, {x->rank, y->rank}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
 static void find_slowest(TraceReport *report)
@@ -89,8 +118,7 @@ static void find_slowest(TraceReport *report)
                 vec_push(&times, time);
         }
     }
-    if (times.len > 0)
-        qsort(times.at, times.len, sizeof(*times.at), by_step);
+    vec_sort(&times, by_step);
     for (size_t i = 0; i < times.len;) {
         size_t from = i;
         while (i < times.len && times.at[i].number == times.at[from].number)
@@ -118,32 +146,14 @@ static void find_late(const RankMatch *match)
     CLEANUP_FREE size_t *last = xcalloc(report->ranks.len, sizeof(*last));
     for (size_t i = 0; i < match->sets.len; i++) {
         const RankSet *set = &match->sets.at[i];
-        const RankPart *parts = &match->parts.at[set->first];
-        bool clock = true, tie = false;
-        int64_t shortest = INT64_MAX, longest = 0, first = INT64_MAX;
-        uint32_t last_rank = 0;
         if (!collective_joins_all(set->kind))
             continue;
-        for (uint32_t k = 0; k < set->count; k++) {
-            int64_t duration = rank_duration(match, &parts[k]);
-            int64_t start = rank_common(&match->clocks[parts[k].rank], rank_row(match, &parts[k])->start);
-            clock = clock && match->clocks[parts[k].rank].aligned;
-            tie = duration == shortest || (duration > shortest && tie);
-            if (duration < shortest) {
-                shortest = duration;
-                last_rank = parts[k].rank;
-            }
-            longest = duration > longest ? duration : longest;
-            first = start < first ? start : first;
+        for (size_t k = set->first; k < set->first + set->count; k++) {
+            const RankPart *part = &match->parts.at[k];
+            report->rank_times.at[part->rank].late_ns += (double)rank_minus(part->start, set->first_start);
+            count[part->rank]++;
         }
-        for (uint32_t k = 0; k < set->count; k++) {
-            uint32_t rank = parts[k].rank;
-            int64_t start = rank_common(&match->clocks[rank], rank_row(match, &parts[k])->start);
-            report->rank_times.at[rank].late_ns +=
-                (double)(clock ? rank_minus(start, first) : longest - rank_duration(match, &parts[k]));
-            count[rank]++;
-        }
-        last[last_rank] += !tie;
+        last[set->last_rank] += !set->tie;
     }
     for (size_t i = 0; i < report->ranks.len; i++) {
         if (count[i] == 0)
@@ -161,16 +171,16 @@ void rank_times(const RankMatch *match)
     for (size_t i = 0; i < report->ranks.len; i++)
         stepping += report->ranks.at[i].steps.len > 0;
     for (size_t i = 0; i < report->ranks.len; i++) {
-        const TraceRank *rank = &report->ranks.at[i];
-        RankMeans means = rank_means(rank);
-        vec_push(&report->rank_times, ((TraceRankTime){.rank = rank->rank,
-                                                       .step_ns = means.step_ns,
-                                                       .compute_ns = means.compute_ns,
-                                                       .communication_ns = means.communication_ns,
-                                                       .exposed_communication_ns = means.exposed_communication_ns,
-                                                       .idle_ns = means.idle_ns}));
-        if (means.step_ns > 0 && (means.steps > 0 || stepping == 0)) {
-            sum += means.step_ns;
+        TraceFacts *means = &match->ranks[i].means;
+        trace_find_facts(report, &report->ranks.at[i], 0, means);
+        vec_push(&report->rank_times, ((TraceRankTime){.rank = report->ranks.at[i].rank,
+                                                       .step_ns = means->step_ns,
+                                                       .compute_ns = means->compute_ns,
+                                                       .communication_ns = means->communication_ns,
+                                                       .exposed_communication_ns = means->exposed_communication_ns,
+                                                       .idle_ns = means->idle_ns}));
+        if (means->step_ns > 0 && (means->steps > 0 || stepping == 0)) {
+            sum += means->step_ns;
             counted++;
         }
     }
@@ -206,7 +216,6 @@ typedef struct Evidence {
     const RankSet *set;
     int64_t time;    /* of its end */
     int64_t late;    /* median part - shortest part, excuses taken off */
-    uint32_t last;   /* the rank of the shortest */
     bool same_start; /* it also has the latest start, or clocks are not aligned */
     uint64_t group;  /* which ranks */
     int64_t bin;
@@ -234,55 +243,34 @@ typedef struct Judge {
 
 /* ---- evidence ---- */
 
-static void find_last(const RankMatch *match, const RankSet *set, Evidence *evidence, int64_t *room)
-{
-    const RankPart *parts = &match->parts.at[set->first];
-    int64_t shortest = INT64_MAX, latest = INT64_MIN;
-    uint32_t latest_rank = 0;
-    bool clock = true;
-    for (uint32_t i = 0; i < set->count; i++) {
-        int64_t start = rank_common(&match->clocks[parts[i].rank], rank_row(match, &parts[i])->start);
-        room[i] = rank_duration(match, &parts[i]);
-        evidence->group = evidence->group * 1000003 + parts[i].rank + 1;
-        clock = clock && match->clocks[parts[i].rank].aligned;
-        if (room[i] < shortest) {
-            shortest = room[i];
-            evidence->last = parts[i].rank;
-        }
-        if (start > latest) {
-            latest = start;
-            latest_rank = parts[i].rank;
-        }
-    }
-    evidence->late = rank_median(room, set->count) - shortest;
-    evidence->same_start = !clock || latest_rank == evidence->last;
-}
-
 static int by_time(const void *a, const void *b)
 {
     const Evidence *x = a, *y = b;
-    if (x->time != y->time)
-        return x->time < y->time ? -1 : 1;
-    return (x->set->first > y->set->first) - (x->set->first < y->set->first);
+    const int64_t keys[][2] = {{x->time, y->time}, {(int64_t)x->set->first, (int64_t)y->set->first}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
 static void collect_evidence(Judge *judge)
 {
     const RankMatch *match = judge->match;
-    size_t ranks = judge->report->ranks.len;
-    CLEANUP_FREE int64_t *room = xcalloc(ranks, sizeof(*room));
+    CLEANUP_FREE int64_t *room = xcalloc(judge->report->ranks.len, sizeof(*room));
     judge->evidence = xcalloc(match->sets.len, sizeof(*judge->evidence));
     for (size_t i = 0; i < match->sets.len; i++) {
         const RankSet *set = &match->sets.at[i];
-        Evidence *evidence = &judge->evidence[judge->len];
+        const RankPart *parts = &match->parts.at[set->first];
         if (!collective_joins_all(set->kind) || !set->complete)
             continue;
-        const RankPart *first = &match->parts.at[set->first];
-        const TraceCollective *row = rank_row(match, first);
-        *evidence = (Evidence){.set = set, .time = rank_common(&match->clocks[first->rank], row->end)};
-        evidence->bin = rank_step(&judge->report->ranks.at[first->rank], rank_asked(row));
-        find_last(match, set, evidence, room);
-        judge->len++;
+        const TraceCollective *row = rank_row(match, &parts[0]);
+        Evidence *evidence = &judge->evidence[judge->len++];
+        *evidence = (Evidence){.set = set,
+                               .time = rank_common(&match->ranks[parts[0].rank].clock, row->end),
+                               .same_start = !set->clock || set->latest_rank == set->last_rank,
+                               .bin = rank_step(&judge->report->ranks.at[parts[0].rank], row)};
+        for (uint32_t k = 0; k < set->count; k++) {
+            room[k] = parts[k].duration;
+            evidence->group = evidence->group * 1000003 + parts[k].rank + 1;
+        }
+        evidence->late = rank_median(room, set->count) - set->shortest;
     }
     if (judge->len > 1)
         qsort(judge->evidence, judge->len, sizeof(*judge->evidence), by_time);
@@ -293,21 +281,16 @@ static void excuse_waits(Judge *judge)
 {
     for (size_t i = 0; i < judge->len; i++) {
         Evidence *evidence = &judge->evidence[i];
-        const RankPart *parts = &judge->match->parts.at[evidence->set->first];
-        int64_t shortest = INT64_MAX;
-        for (uint32_t k = 0; k < evidence->set->count; k++) {
-            int64_t duration = rank_duration(judge->match, &parts[k]);
-            shortest = duration < shortest ? duration : shortest;
-        }
-        Debt *debt = &judge->debts[evidence->last];
+        const RankSet *set = evidence->set;
+        Debt *debt = &judge->debts[set->last_rank];
         if (debt->group != evidence->group && evidence->late >= NOISE_NS) {
-            int64_t excused = debt->waited < evidence->late ? debt->waited : evidence->late;
+            int64_t excused = trace_smaller(debt->waited, evidence->late);
             evidence->late -= excused;
             debt->waited -= excused;
         }
-        for (uint32_t k = 0; k < evidence->set->count; k++) {
-            int64_t waited = rank_duration(judge->match, &parts[k]) - shortest;
-            debt = &judge->debts[parts[k].rank];
+        for (size_t k = set->first; k < set->first + set->count; k++) {
+            int64_t waited = judge->match->parts.at[k].duration - set->shortest;
+            debt = &judge->debts[judge->match->parts.at[k].rank];
             if (waited < NOISE_NS)
                 continue;
             if (debt->group != evidence->group)
@@ -341,7 +324,7 @@ static void score_ranks(Judge *judge)
         }
         if (!decisive)
             continue;
-        Score *last = &judge->scores[evidence->last];
+        Score *last = &judge->scores[evidence->set->last_rank];
         last->last++;
         last->confirmed += evidence->same_start;
         last->late += (double)evidence->late;
@@ -368,10 +351,10 @@ static double measure_steadiness(const Judge *judge, uint32_t rank, size_t *ret_
         if (count == 0 || bin != current)
             bins[count++] = 0;
         current = bin;
-        if (evidence->last == rank)
+        if (evidence->set->last_rank == rank)
             bins[count - 1] += (double)evidence->late;
         for (uint32_t k = 0; k < evidence->set->count; k++) {
-            if (judge->match->parts.at[evidence->set->first + k].rank == rank && evidence->last != rank)
+            if (judge->match->parts.at[evidence->set->first + k].rank == rank && evidence->set->last_rank != rank)
                 bins[count - 1] -= (double)evidence->late;
         }
     }
@@ -412,14 +395,19 @@ static int by_double(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median_of_peers(const Judge *judge, uint32_t rank, const bool *peers, double (*of)(const RankMeans *))
+static double read_mean(const TraceFacts *means, size_t mean)
+{
+    return *(const double *)(const void *)((const char *)means + mean);
+}
+
+/* Of a mean: its place in TraceFacts. */
+static double median_of_peers(const Judge *judge, uint32_t rank, const bool *peers, size_t mean)
 {
     size_t count = 0;
     CLEANUP_FREE double *values = xcalloc(judge->report->ranks.len, sizeof(*values));
     for (size_t i = 0; i < judge->report->ranks.len; i++) {
-        RankMeans means = rank_means(&judge->report->ranks.at[i]);
         if (peers[i] && i != rank)
-            values[count++] = of(&means);
+            values[count++] = read_mean(&judge->match->ranks[i].means, mean);
     }
     if (count == 0)
         return 0;
@@ -427,39 +415,19 @@ static double median_of_peers(const Judge *judge, uint32_t rank, const bool *pee
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-static double compute_of(const RankMeans *means)
-{
-    return means->compute_ns;
-}
-
-static double idle_of(const RankMeans *means)
-{
-    return means->idle_ns;
-}
-
-static double copy_of(const RankMeans *means)
-{
-    return means->exposed_copy_ns;
-}
-
-/* What waiting costs a rank at most: communication beside which nothing computes, and idle time. Waiting beside other
- * work costs nothing. */
-static double exposed_of(const RankMeans *means)
-{
-    return means->exposed_communication_ns + means->idle_ns;
-}
-
 static const char *find_cause(const Judge *judge, uint32_t rank, const bool *peers, double cost)
 {
     static const struct {
-        double (*of)(const RankMeans *);
+        size_t mean;
         const char *word;
-    } causes[] = {{compute_of, "computes_late"}, {idle_of, "host_late"}, {copy_of, "copies_late"}};
-    RankMeans means = rank_means(&judge->report->ranks.at[rank]);
+    } causes[] = {{offsetof(TraceFacts, compute_ns), "computes_late"},
+                  {offsetof(TraceFacts, idle_ns), "host_late"},
+                  {offsetof(TraceFacts, exposed_copy_ns), "copies_late"}};
     const char *cause = "unknown";
     double most = CAUSE_SHARE * cost;
     for (size_t i = 0; i < ARRAY_LEN(causes); i++) {
-        double more = causes[i].of(&means) - median_of_peers(judge, rank, peers, causes[i].of);
+        double more = read_mean(&judge->match->ranks[rank].means, causes[i].mean) -
+                      median_of_peers(judge, rank, peers, causes[i].mean);
         if (more > most) {
             most = more;
             cause = causes[i].word;
@@ -486,15 +454,15 @@ static bool judge_rank(const Judge *judge, uint32_t rank, TraceStraggler *ret)
     const TraceRank *file = &judge->report->ranks.at[rank];
     CLEANUP_FREE bool *peers = xcalloc(judge->report->ranks.len, sizeof(*peers));
     double n = (double)peers_of(judge, rank, peers);
-    RankMeans means = rank_means(file);
-    double steps = means.steps > 0 ? (double)means.steps : 1;
-    if (n < 2 || own->sets < SETS_MIN || own->last == 0 || means.step_ns <= 0)
+    const TraceFacts *means = &judge->match->ranks[rank].means;
+    double steps = means->steps > 0 ? (double)means->steps : 1;
+    if (n < 2 || own->sets < SETS_MIN || own->last == 0 || means->step_ns <= 0)
         return false;
     double share = own->late / judge->total, chance = 1 / n;
     double effective = judge->total * judge->total / judge->squares;
     double z = (share - chance) / sqrt(chance * (1 - chance) / effective);
-    double cost = fmin(own->late / steps, median_of_peers(judge, rank, peers, exposed_of));
-    double percent = 100 * cost / means.step_ns;
+    double cost = fmin(own->late / steps, median_of_peers(judge, rank, peers, offsetof(TraceFacts, waiting_ns)));
+    double percent = 100 * cost / means->step_ns;
     size_t bins;
     double t = measure_steadiness(judge, rank, &bins);
     bool steady = bins >= BINS_MIN && t >= (bins < FEW_BINS ? STEADY_T_FEW : STEADY_T);

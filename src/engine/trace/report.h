@@ -189,12 +189,13 @@ typedef struct TraceQueuePoint { /* over time, 512 or fewer equal parts, all str
 
 /* ---- collectives ---- */
 typedef struct TraceCollective { /* one operation of one rank */
-    const char *name; /* all_reduce, all_gather, reduce_scatter, ..., see collective_kind.h; else as it was recorded */
+    const char *name; /* all_reduce, all_gather, reduce_scatter, ..., see classify.h; else as it was recorded */
     const char *dtype, *group, *kernel;
     int64_t group_size, sequence, in_bytes, out_bytes; /* -1 unknown */
     int64_t start, end;                                /* on the GPU */
     int64_t launch;                                    /* start of the call, INT64_MIN unknown */
     int32_t device;
+    bool matched; /* found on other ranks too */
     int64_t stream;
     int64_t ordinal;   /* n-th of its (group, name) on this rank, from 0 */
     const char *ranks; /* members of the group as the framework writes them, "[0, 1]"; may be cut with "..."; "" */
@@ -354,9 +355,10 @@ typedef struct TraceDiffRow {
     int64_t count_before, count_after, total_before_ns, total_after_ns;
     double per_step_before_ns, per_step_after_ns; /* NaN without steps */
 } TraceDiffRow;
+typedef VEC(TraceDiffRow) TraceDiffRows;
 
 typedef struct TraceDiff {
-    VEC(TraceDiffRow) kernels, operators; /* by difference, largest loss first */
+    TraceDiffRows kernels, operators;     /* by difference, largest loss first */
     double step_before_ns, step_after_ns; /* NaN */
     int64_t busy_before_ns, busy_after_ns, idle_before_ns, idle_after_ns;
     bool per_step; /* differences are per step */

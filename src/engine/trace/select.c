@@ -67,24 +67,26 @@ int64_t trace_percentile(int64_t *at, size_t len, unsigned int percent)
 
 TraceLongest trace_find_longest(int64_t *at, size_t len, size_t keep)
 {
-    TraceLongest longest = {.over = keep ? -1 : INT64_MAX, .ties = 0};
+    TraceLongest longest = {.over = keep ? INT64_MIN : INT64_MAX};
     size_t over = 0;
 
     if (!keep || len <= keep)
         return longest;
     longest.over = trace_select(at, len, len - keep);
-    for (size_t i = 0; i < len; i++)
+    for (size_t i = 0; i < len; i++) {
         over += at[i] > longest.over;
-    longest.ties = keep - over;
+        longest.ties += at[i] == longest.over;
+    }
+    longest.kept = keep - over;
     return longest;
 }
 
 bool trace_is_longest(TraceLongest *longest, int64_t length)
 {
-    if (length != longest->over)
+    size_t seen = longest->seen;
+
+    if (length != longest->over || longest->ties == 0)
         return length > longest->over;
-    if (longest->ties == 0)
-        return false;
-    longest->ties--;
-    return true;
+    longest->seen++;
+    return seen * longest->kept / longest->ties != (seen + 1) * longest->kept / longest->ties;
 }

@@ -16,11 +16,11 @@ int64_t trace_median(int64_t *at, size_t len);
 /* The smallest value that at least `percent` % of all are not above; of none -1. */
 int64_t trace_percentile(int64_t *at, size_t len, unsigned int percent);
 
-/* Which are the `keep` longest: those over `over`, and the first `ties` of that length. */
+/* Which are the `keep` longest: those over `over`, and `kept` of the `ties` of that length, spread evenly. */
 typedef struct TraceLongest {
     int64_t over;
-    size_t ties;
+    size_t ties, kept, seen;
 } TraceLongest;
 
 TraceLongest trace_find_longest(int64_t *at, size_t len, size_t keep);
-bool trace_is_longest(TraceLongest *longest, int64_t length); /* counts the ties down */
+bool trace_is_longest(TraceLongest *longest, int64_t length); /* once each, in order */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Helpers of the tables by name: rows by name, and the time that intervals cover. */
+/* Helpers of the tables by name: rows by name, texts by name, and the time that intervals cover. */
 
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/map.h"
 #include "engine/trace/analyse.h"
 #include "model/profile.h"
 
@@ -39,6 +40,46 @@ static inline uint32_t trace_named_row(TraceNamed *named, uint32_t name)
     if (*row == 0)
         *row = ++named->len;
     return *row - 1;
+}
+
+/* The number of a text among those of the map, in the order of their first use; a new one gets the map's len before. */
+static inline size_t trace_number_of(Map *numbers, const char *key)
+{
+    uintptr_t number = (uintptr_t)map_get(numbers, key);
+
+    if (number == 0) {
+        number = numbers->len + 1;
+        map_put(numbers, key, (void *)number); /* NOLINT(performance-no-int-to-ptr) */
+    }
+    return number - 1;
+}
+
+/* Copies of a profile's names in the job's arena, each made once. */
+
+typedef struct TraceTexts {
+    const TraceJob *job;
+    const char **at; /* by name; NULL: not copied */
+} TraceTexts;
+
+static inline void trace_texts_init(TraceTexts *texts, const TraceJob *job)
+{
+    texts->job = job;
+    texts->at = xcalloc(profile_name_count(job->index->profile) + 1, sizeof *texts->at);
+}
+
+static inline void trace_texts_done(TraceTexts *texts)
+{
+    free(texts->at);
+}
+
+/* "" for PROFILE_NONE. */
+static inline const char *trace_text(TraceTexts *texts, uint32_t name)
+{
+    if (name == PROFILE_NONE)
+        return "";
+    if (!texts->at[name])
+        texts->at[name] = trace_copy_text(texts->job, name);
+    return texts->at[name];
 }
 
 /* How much of the time up to an instant intervals cover, while they come by ascending start. Pure. */

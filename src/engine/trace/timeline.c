@@ -16,28 +16,8 @@ enum {
     CLASSES = 3,
     DEPTH_MAX = 255,
 };
-#define TIME_MAX (INT64_MAX / 4)
 
 /* ---- buckets ---- */
-
-static int64_t align_down(int64_t time, int64_t bucket)
-{
-    return time & ~(bucket - 1); /* bucket is a power of two; holds for negative times too */
-}
-
-/* The shortest bucket of which BUCKETS_MAX cover [from, to]. */
-static int64_t bucket_for(int64_t from, int64_t to)
-{
-    int64_t bucket = 1;
-    while (bucket < TIME_MAX && (to - align_down(from, bucket)) / bucket >= BUCKETS_MAX)
-        bucket *= 2;
-    return bucket;
-}
-
-static size_t bucket_count(int64_t first, int64_t bucket, int64_t to)
-{
-    return (size_t)((to - first) / bucket) + 1;
-}
 
 /* Times of one lane, to become shares. */
 typedef struct Fill {
@@ -178,67 +158,28 @@ static const char *lane_name(const Painter *painter, const ProfileLane *lane)
     return arena_printf(arena, "%s (%.*s)", name, (int)label_len, label);
 }
 
-typedef struct LaneSize {
-    uint32_t lane;
-    size_t first, len;
-} LaneSize;
-typedef VEC(LaneSize) LaneSizes;
-
-static int by_len(const void *a, const void *b)
+/* Paints those streams, or threads, that have most rows. */
+static void paint_lanes(Painter *painter, bool gpu)
 {
-    const LaneSize *x = a, *y = b;
-    if (x->len != y->len)
-        return x->len > y->len ? -1 : 1;
-    return (x->lane > y->lane) - (x->lane < y->lane);
-}
-
-static int by_lane(const void *a, const void *b)
-{
-    const LaneSize *x = a, *y = b;
-    return (x->lane > y->lane) - (x->lane < y->lane);
-}
-
-static void keep_largest(LaneSizes *sizes)
-{
-    if (sizes->len <= LANES_MAX)
-        return;
-    qsort(sizes->at, sizes->len, sizeof(*sizes->at), by_len);
-    sizes->len = LANES_MAX;
-    qsort(sizes->at, sizes->len, sizeof(*sizes->at), by_lane);
-}
-
-static void paint_lanes(Painter *painter, const LaneSizes *sizes, const uint32_t *rows, bool gpu)
-{
-    for (size_t i = 0; i < sizes->len; i++) {
-        const LaneSize *size = &sizes->at[i];
-        const ProfileLane *lane = &painter->profile->lanes.at[size->lane];
+    const size_t *first = gpu ? painter->index->stream_first : painter->index->lane_first;
+    const uint32_t *rows = gpu ? painter->index->stream_rows : NULL;
+    const size_t lanes = painter->profile->lanes.len;
+    CLEANUP_FREE int64_t *sizes = xcalloc(lanes + 1, sizeof(*sizes));
+    size_t used = 0;
+    for (size_t i = 0; i < lanes; i++) {
+        if (first[i + 1] > first[i])
+            sizes[used++] = (int64_t)(first[i + 1] - first[i]);
+    }
+    TraceLongest most = trace_find_longest(sizes, used, LANES_MAX);
+    for (size_t i = 0; i < lanes; i++) {
+        const size_t len = first[i + 1] - first[i];
+        const ProfileLane *lane = &painter->profile->lanes.at[i];
+        if (len == 0 || !trace_is_longest(&most, (int64_t)len))
+            continue;
         TraceTimelineLane picture = {.gpu = gpu, .device = lane->device, .name = lane_name(painter, lane)};
-        paint_lane(painter, &picture, rows ? rows + size->first : NULL, size->first, size->len);
+        paint_lane(painter, &picture, rows ? rows + first[i] : NULL, first[i], len);
         vec_push(&painter->timeline->lanes, picture);
     }
-}
-
-/* The lanes that have rows, the n-th first[n] to first[n + 1]. */
-static void find_lanes(const Painter *painter, const size_t *first, LaneSizes *sizes)
-{
-    vec_clear(sizes);
-    for (uint32_t lane = 0; lane < painter->profile->lanes.len; lane++) {
-        if (first[lane + 1] > first[lane])
-            vec_push(sizes, ((LaneSize){.lane = lane, .first = first[lane], .len = first[lane + 1] - first[lane]}));
-    }
-    keep_largest(sizes);
-}
-
-static void paint_streams(Painter *painter, LaneSizes *sizes)
-{
-    find_lanes(painter, painter->index->stream_first, sizes);
-    paint_lanes(painter, sizes, painter->index->stream_rows, true);
-}
-
-static void paint_threads(Painter *painter, LaneSizes *sizes)
-{
-    find_lanes(painter, painter->index->lane_first, sizes);
-    paint_lanes(painter, sizes, NULL, false);
 }
 
 /* ---- all lanes ---- */
@@ -268,19 +209,18 @@ void trace_timeline(const TraceJob *job, TraceRank *rank)
         return;
     Painter painter = {.job = job, .index = job->index, .profile = profile, .timeline = &rank->timeline};
     size_t most = profile->gpu.len > profile->host.len ? profile->gpu.len : profile->host.len;
-    int64_t bucket = bucket_for(range.from, range.to);
     painter.text = xcalloc(profile_name_count(profile) + 1, sizeof(*painter.text));
     painter.durations = xcalloc(most, sizeof(*painter.durations));
-    painter.fill = (Fill){.first = align_down(range.from, bucket), .bucket = bucket};
-    painter.fill.shift = __builtin_ctzll((unsigned long long)bucket);
-    painter.fill.count = bucket_count(painter.fill.first, bucket, range.to);
+    while ((range.to >> painter.fill.shift) - (range.from >> painter.fill.shift) >= BUCKETS_MAX)
+        painter.fill.shift++;
+    painter.fill.bucket = INT64_C(1) << painter.fill.shift;
+    painter.fill.first = range.from & ~(painter.fill.bucket - 1); /* holds for negative times too */
+    painter.fill.count = (size_t)((range.to - painter.fill.first) >> painter.fill.shift) + 1;
     painter.fill.ns = xcalloc(painter.fill.count * CLASSES, sizeof(*painter.fill.ns));
     for (size_t i = 0; i < CLASSES; i++)
         painter.fill.end[i] = painter.fill.first;
-    LaneSizes sizes = {0};
-    paint_streams(&painter, &sizes);
-    paint_threads(&painter, &sizes);
-    vec_done(&sizes);
+    paint_lanes(&painter, true);
+    paint_lanes(&painter, false);
     free(painter.text);
     free(painter.durations);
     free(painter.fill.ns);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/trace/select.h"
 
 enum { TEXT_BYTES_MAX = 4096 };
 
@@ -23,12 +24,38 @@ const VerdictRule verdict_rules[VERDICT_COUNT] = {
 #include "engine/trace/verdict.def"
 };
 
+const VerdictLimits verdict_limits = {
+#define LIMIT(NAME, value, reason) .NAME = (value),
+#include "engine/trace/verdict.def"
+};
+
+static int64_t step_window(const TraceStepRow *step)
+{
+    return step->to - step->start;
+}
+
+/* Whether the first step is so much longer than the others that it must be a warm-up. */
+static bool first_is_outlier(const TraceRank *rank)
+{
+    VEC(int64_t) others = {0};
+    int64_t median;
+
+    if (rank->devices.len == 0 || rank->steps.len < 2 || (double)rank->steps.len < verdict_limits.WARM_UP_STEPS)
+        return false;
+    for (size_t i = 1; i < rank->steps.len; i++)
+        vec_push(&others, step_window(&rank->steps.at[i]));
+    median = trace_select(others.at, others.len, others.len / 2);
+    vec_done(&others);
+    return (double)step_window(&rank->steps.at[0]) > verdict_limits.WARM_UP_FACTOR * (double)median;
+}
+
+/* ---- one rule ---- */
+
 /* One rule on one rank. */
 typedef struct Found {
     bool found;
-    double percent, gain_percent, cost_ns;
-    const char *evidence, *advice;
-    int64_t rank;
+    double cost_ns;
+    TraceVerdict verdict; /* but its cost_ns */
 } Found;
 
 static double clamp_percent(double value, double high)
@@ -36,37 +63,34 @@ static double clamp_percent(double value, double high)
     return value > 0 ? fmin(value, high) : 0;
 }
 
-static Found try_rule(TraceReport *report, const VerdictRule *rule, const VerdictFacts *facts)
+static Found try_rule(TraceReport *report, const VerdictRule *rule, const TraceFacts *facts)
 {
     VerdictFinding finding = {.gain = rule->gain, .rank = -1};
-    Found found = {0};
+    Found found = {.verdict = {.id = rule->id}};
 
     str_init(&finding.evidence, TEXT_BYTES_MAX);
     str_init(&finding.advice, TEXT_BYTES_MAX);
     str_add(&finding.advice, rule->advice);
     found.found = rule->find(facts, &finding);
     if (found.found) {
+        TraceVerdict *verdict = &found.verdict;
+
         found.cost_ns = clamp_percent(finding.cost_ns, facts->step_ns);
-        found.percent = facts->step_ns > 0 ? 100 * found.cost_ns / facts->step_ns : 0;
-        found.gain_percent = found.percent * clamp_percent(fmin(finding.gain, rule->gain), 1);
-        found.evidence = arena_strdup(&report->arena, finding.evidence.text);
-        found.advice = arena_strdup(&report->arena, finding.advice.text);
-        found.rank = finding.rank;
+        verdict->percent_of_step = facts->step_ns > 0 ? 100 * found.cost_ns / facts->step_ns : 0;
+        verdict->gain_percent = verdict->percent_of_step * clamp_percent(fmin(finding.gain, rule->gain), 1);
+        verdict->evidence = arena_strdup(&report->arena, finding.evidence.text);
+        verdict->advice = arena_strdup(&report->arena, finding.advice.text);
+        verdict->rank = finding.rank;
     }
     str_done(&finding.evidence);
     str_done(&finding.advice);
     return found;
 }
 
-static void add_verdict(TraceReport *report, const VerdictRule *rule, const Found *found)
+static void add_verdict(TraceReport *report, Found *found)
 {
-    vec_push(&report->verdicts, ((TraceVerdict){.id = rule->id,
-                                                .percent_of_step = found->percent,
-                                                .gain_percent = found->gain_percent,
-                                                .evidence = found->evidence,
-                                                .advice = found->advice,
-                                                .rank = found->rank,
-                                                .cost_ns = (int64_t)fmin(found->cost_ns, 9e18)}));
+    found->verdict.cost_ns = (int64_t)fmin(found->cost_ns, 9e18);
+    vec_push(&report->verdicts, found->verdict);
 }
 
 /* A rule about all ranks together: reported once. */
@@ -75,12 +99,12 @@ static bool is_across(VerdictId id)
     return id == VERDICT_STRAGGLER || id == VERDICT_LOW_BUS_BANDWIDTH;
 }
 
-static void apply_rule_across(TraceReport *report, VerdictId id, const VerdictFacts *facts)
+static void apply_rule_across(TraceReport *report, VerdictId id, const TraceFacts *facts)
 {
     Found found = try_rule(report, &verdict_rules[id], &facts[0]);
 
-    if (found.found && found.percent >= verdict_rules[id].threshold_percent)
-        add_verdict(report, &verdict_rules[id], &found);
+    if (found.found && found.verdict.percent_of_step >= verdict_rules[id].threshold_percent)
+        add_verdict(report, &found);
 }
 
 /* One rule on all ranks. */
@@ -89,23 +113,24 @@ typedef struct RankFinds {
     size_t reach; /* ranks over the threshold */
 } RankFinds;
 
-static RankFinds try_on_ranks(TraceReport *report, const VerdictRule *rule, const VerdictFacts *facts)
+static RankFinds try_on_ranks(TraceReport *report, const VerdictRule *rule, const TraceFacts *facts)
 {
-    double ranks = (double)report->ranks.len;
+    const double ranks = (double)report->ranks.len;
     RankFinds finds = {0};
 
     for (size_t i = 0; i < report->ranks.len; i++) {
-        Found found = try_rule(report, rule, &facts[i]);
+        const Found found = try_rule(report, rule, &facts[i]);
+        const double percent = found.verdict.percent_of_step;
 
         if (!found.found)
             continue;
-        finds.reach += found.percent >= rule->threshold_percent;
-        finds.mean.percent += found.percent / ranks;
-        finds.mean.gain_percent += found.gain_percent / ranks;
+        finds.reach += percent >= rule->threshold_percent;
+        finds.mean.verdict.percent_of_step += percent / ranks;
+        finds.mean.verdict.gain_percent += found.verdict.gain_percent / ranks;
         finds.mean.cost_ns += found.cost_ns / ranks;
-        if (!finds.worst.found || found.percent > finds.worst.percent) {
+        if (!finds.worst.found || percent > finds.worst.verdict.percent_of_step) {
             finds.worst = found;
-            finds.worst.rank = report->ranks.at[i].rank;
+            finds.worst.verdict.rank = report->ranks.at[i].rank;
         }
     }
     return finds;
@@ -113,26 +138,27 @@ static RankFinds try_on_ranks(TraceReport *report, const VerdictRule *rule, cons
 
 /* About all ranks, with the evidence of the worst, where their mean and most of them (or the worst no more than the
  * others) reach the threshold; about the worst alone where it stands out. */
-static void apply_rule(TraceReport *report, VerdictId id, const VerdictFacts *facts)
+static void apply_rule(TraceReport *report, VerdictId id, const TraceFacts *facts)
 {
     const VerdictRule *rule = &verdict_rules[id];
     RankFinds finds = try_on_ranks(report, rule, facts);
-    Found *mean = &finds.mean, *worst = &finds.worst;
-    bool alone = worst->percent >= verdict_limit(VERDICT_LIMIT_RANK_ALONE) * mean->percent;
+    TraceVerdict *mean = &finds.mean.verdict, *worst = &finds.worst.verdict;
+    const bool alone = worst->percent_of_step >= verdict_limits.RANK_ALONE * mean->percent_of_step;
 
-    if (!worst->found || finds.reach == 0)
+    if (!finds.worst.found || finds.reach == 0)
         return;
-    if (mean->percent >= rule->threshold_percent && (finds.reach * 2 > report->ranks.len || !alone)) {
+    if (mean->percent_of_step >= rule->threshold_percent && (finds.reach * 2 > report->ranks.len || !alone)) {
+        mean->id = worst->id;
         mean->rank = -1;
         mean->advice = worst->advice;
         mean->evidence = report->ranks.len == 1
                              ? worst->evidence
                              : arena_printf(&report->arena, "rank %lld: %s", (long long)worst->rank, worst->evidence);
-        add_verdict(report, rule, mean);
+        add_verdict(report, &finds.mean);
     } else if (alone) {
         if (finds.reach > 1)
             worst->evidence = arena_printf(&report->arena, "%s; %zu other ranks too", worst->evidence, finds.reach - 1);
-        add_verdict(report, rule, worst);
+        add_verdict(report, &finds.worst);
     }
 }
 
@@ -173,7 +199,7 @@ static int compare_verdicts(const void *left, const void *right)
     return order_of(a->id) - order_of(b->id);
 }
 
-static void note_warm_up(TraceReport *report, const VerdictFacts *facts)
+static void note_warm_up(TraceReport *report, const TraceFacts *facts)
 {
     const TraceStepRow *step = &facts->rank->steps.at[0];
     double first = (double)(step->to - step->start);
@@ -189,12 +215,12 @@ static void note_warm_up(TraceReport *report, const VerdictFacts *facts)
 
 void trace_verdicts(TraceReport *report)
 {
-    VerdictFacts *facts = xcalloc(report->ranks.len + 1, sizeof *facts);
+    TraceFacts *facts = xcalloc(report->ranks.len + 1, sizeof *facts);
 
     for (size_t i = 0; i < report->ranks.len; i++) {
-        bool outlier;
+        const bool outlier = first_is_outlier(&report->ranks.at[i]);
 
-        verdict_facts(report, &report->ranks.at[i], &facts[i], &outlier);
+        trace_find_facts(report, &report->ranks.at[i], outlier, &facts[i]);
         if (outlier)
             note_warm_up(report, &facts[i]);
     }
@@ -206,9 +232,8 @@ void trace_verdicts(TraceReport *report)
     }
     if (!idle_was_explained(report))
         apply_rule(report, VERDICT_IDLE_SPREAD, facts);
-    if (largest_cost(report) < verdict_limit(VERDICT_LIMIT_WELL_USED_COST))
+    if (largest_cost(report) < verdict_limits.WELL_USED_COST)
         apply_rule(report, VERDICT_WELL_USED, facts);
-    if (report->verdicts.len > 1)
-        qsort(report->verdicts.at, report->verdicts.len, sizeof *report->verdicts.at, compare_verdicts);
+    vec_sort(&report->verdicts, compare_verdicts);
     free(facts);
 }

@@ -274,26 +274,11 @@ static void handle_timer(uv_timer_t *timer)
 int alerts_check(const YamlNode *node, Err *err)
 {
     AlertTree *tree = NULL;
-    int rc = 0;
 
     TRY(alert_tree_new(node, &tree, err));
-    for (size_t i = 0; i < tree->receiver_count && rc == 0; i++) {
-        CLEANUP(secrets_done) Secrets secrets = {0};
-
-        rc = secrets_read(&tree->receivers[i], &secrets, err);
-        if (rc < 0)
-            err_add(err, "alerts: receiver '%s'", tree->receivers[i].name);
-    }
     alert_tree_free(tree);
-    return rc;
+    return 0;
 }
-
-/* Receivers of the new tree: those that go on, with their new secrets, and new ones. */
-typedef struct Changing {
-    Receiver *receivers[ALERT_RECEIVERS_MAX];
-    Secrets secrets[ALERT_RECEIVERS_MAX]; /* of those that go on */
-    size_t count;
-} Changing;
 
 static Receiver *find_receiver(const Alerts *alerts, const char *name)
 {
@@ -301,46 +286,6 @@ static Receiver *find_receiver(const Alerts *alerts, const char *name)
         if (!strcmp(alerts->receivers.at[i]->name, name))
             return alerts->receivers.at[i];
     return NULL;
-}
-
-static bool is_kept(const Alerts *alerts, const Receiver *receiver)
-{
-    for (size_t i = 0; i < alerts->receivers.len; i++)
-        if (alerts->receivers.at[i] == receiver)
-            return true;
-    return false;
-}
-
-static void undo_change(const Alerts *alerts, Changing *changing)
-{
-    for (size_t i = 0; i < changing->count; i++) {
-        if (!is_kept(alerts, changing->receivers[i]))
-            receiver_free(changing->receivers[i]);
-        secrets_done(&changing->secrets[i]);
-    }
-}
-
-static int prepare_change(Alerts *alerts, const AlertTree *tree, Changing *ret, Err *err)
-{
-    bool http = false;
-
-    for (size_t i = 0; i < tree->receiver_count; i++)
-        http |= tree->receivers[i].kind == RECEIVER_ALERTMANAGER || tree->receivers[i].kind == RECEIVER_WEBHOOK;
-    if (http && !alerts->fetch)
-        TRY(fetch_new(alerts->loop, &alerts->fetch, err));
-    for (; ret->count < tree->receiver_count; ret->count++) {
-        const ReceiverConfig *config = &tree->receivers[ret->count];
-        Receiver *old = find_receiver(alerts, config->name);
-
-        if (old && old->kind == config->kind)
-            TRY(secrets_read(config, &ret->secrets[ret->count], err));
-        else
-            old = receiver_new(alerts, config, senders_find(config->kind), err);
-        if (!old)
-            return err_add(err, "alerts: receiver '%s'", config->name);
-        ret->receivers[ret->count] = old;
-    }
-    return 0;
 }
 
 static void remove_receiver(Alerts *alerts, Receiver *receiver)
@@ -368,24 +313,6 @@ static void remove_receiver(Alerts *alerts, Receiver *receiver)
     receiver_free(receiver);
 }
 
-/* Endpoints begin anew: the URLs may have changed. */
-static void update_receiver(Receiver *receiver, const ReceiverConfig *config, Secrets *secrets)
-{
-    receiver->config = config;
-    secrets_done(&receiver->secrets);
-    receiver->secrets = *secrets;
-    *secrets = (Secrets){0};
-    alertmanager_cancel(receiver);
-    for (size_t i = 0; i < ALERT_URLS_MAX; i++)
-        receiver->endpoints[i] = (Endpoint){.receiver = receiver, .index = i};
-    for (size_t i = 0; i < receiver->deliveries.len; i++) {
-        Delivery *delivery = receiver->deliveries.at[i];
-
-        memset(delivery->stamp, 0, sizeof(delivery->stamp));
-        delivery->retry_ns = 0;
-    }
-}
-
 static void route_all(Alerts *alerts)
 {
     const MapEntry *entry;
@@ -396,76 +323,76 @@ static void route_all(Alerts *alerts)
             route_item(alerts, entry->value);
 }
 
-/* Cannot fail. */
-static void apply_change(Alerts *alerts, AlertTree *tree, Changing *changing)
+static bool is_in_tree(const AlertTree *tree, const Receiver *receiver)
 {
+    for (size_t i = 0; i < tree->receiver_count; i++)
+        if (receiver->config == &tree->receivers[i])
+            return true;
+    return false;
+}
+
+/* Receivers are known by name and kind: those of both trees go on. */
+static void set_tree(Alerts *alerts, AlertTree *tree)
+{
+    Receiver *receivers[ALERT_RECEIVERS_MAX];
     AlertTree *old_tree = alerts->tree;
 
-    for (size_t i = 0; i < alerts->receivers.len; i++) {
-        Receiver *old = alerts->receivers.at[i];
-        bool stays = false;
+    for (size_t i = 0; i < tree->receiver_count; i++) {
+        ReceiverConfig *config = &tree->receivers[i];
 
-        for (size_t k = 0; k < changing->count; k++)
-            stays |= changing->receivers[k] == old;
-        if (!stays)
-            remove_receiver(alerts, old);
+        receivers[i] = find_receiver(alerts, config->name);
+        if (!receivers[i] || receivers[i]->kind != config->kind) {
+            receivers[i] = receiver_new(alerts, config, senders_find(config->kind));
+            continue;
+        }
+        alertmanager_cancel(receivers[i]);
+        receiver_configure(receivers[i], config);
     }
+    for (size_t i = 0; i < alerts->receivers.len; i++)
+        if (!is_in_tree(tree, alerts->receivers.at[i]))
+            remove_receiver(alerts, alerts->receivers.at[i]);
     vec_clear(&alerts->receivers);
-    for (size_t i = 0; i < changing->count; i++) {
-        Receiver *receiver = changing->receivers[i];
-
-        if (receiver->config != &tree->receivers[i])
-            update_receiver(receiver, &tree->receivers[i], &changing->secrets[i]);
-        vec_push(&alerts->receivers, receiver);
-    }
+    for (size_t i = 0; i < tree->receiver_count; i++)
+        vec_push(&alerts->receivers, receivers[i]);
     alerts->tree = tree;
     route_all(alerts);
     alert_tree_free(old_tree);
     alerts_wake(alerts);
 }
 
+static bool needs_http(const AlertTree *tree)
+{
+    for (size_t i = 0; i < tree->receiver_count; i++)
+        if (tree->receivers[i].kind == RECEIVER_ALERTMANAGER || tree->receivers[i].kind == RECEIVER_WEBHOOK)
+            return true;
+    return false;
+}
+
 int alerts_reconfigure(Alerts *alerts, const YamlNode *node, Err *err)
 {
     AlertTree *tree = NULL;
-    Changing changing = {0};
-    int rc;
 
     TRY(alert_tree_new(node, &tree, err));
-    rc = prepare_change(alerts, tree, &changing, err);
-    if (rc < 0) {
-        undo_change(alerts, &changing);
+    const int rc = needs_http(tree) && !alerts->fetch ? fetch_new(alerts->loop, &alerts->fetch, err) : 0;
+    if (rc < 0)
         alert_tree_free(tree);
-        return rc;
-    }
-    apply_change(alerts, tree, &changing);
-    return 0;
+    else
+        set_tree(alerts, tree);
+    return rc;
 }
 
 /* --- starting and ending ------------------------------------------------------------------------------------------ */
 
-typedef struct Unknown {
-    char *receiver, *key;
-} Unknown;
-
-typedef struct Restoring {
-    Alerts *alerts;
-    VEC(Unknown) unknown; /* of receivers that are gone, or unreadable */
-    size_t damaged;
-} Restoring;
-
-static void restore_delivery(void *self, const char *name, const char *key, const char *text, size_t len)
+/* False: its receiver is gone, or it is unreadable. */
+static bool restore_delivery(Alerts *alerts, const JournalNews *news)
 {
-    Restoring *restoring = self;
-    Alerts *alerts = restoring->alerts;
-    Receiver *receiver = find_receiver(alerts, name);
+    Receiver *receiver = find_receiver(alerts, news->receiver);
     DeliveryKept kept = {0};
     AlertItem *item;
 
-    if (!receiver || delivery_read_kept(text, len, alerts_now(alerts), alerts_real(alerts), &kept) < 0) {
-        restoring->damaged += receiver != NULL;
-        vec_push(&restoring->unknown, ((Unknown){xstrdup(name), xstrdup(key)}));
-        return;
-    }
+    if (!receiver ||
+        delivery_read_kept(news->text, strlen(news->text), alerts_now(alerts), alerts_real(alerts), &kept) < 0)
+        return false;
     item = map_get(&alerts->items, kept.incident.id);
     if (!item)
         item = add_item(alerts, &kept.incident);
@@ -476,32 +403,34 @@ static void restore_delivery(void *self, const char *name, const char *key, cons
         delivery_restore(delivery_new(item, receiver), &kept);
     }
     free(kept.labels);
+    return true;
 }
 
-static int restore_outbox(Alerts *alerts, Err *err)
+static void restore_outbox(Alerts *alerts, const JournalKept *kept)
 {
-    Restoring restoring = {.alerts = alerts};
-    int rc = journal_each_outbox(alerts->config.journal, restore_delivery, &restoring, err);
+    size_t gone = 0, unreadable = 0;
 
-    for (size_t i = 0; i < restoring.unknown.len; i++) {
-        journal_put_outbox(alerts->config.journal, restoring.unknown.at[i].receiver, restoring.unknown.at[i].key, "",
-                           0);
-        free(restoring.unknown.at[i].receiver);
-        free(restoring.unknown.at[i].key);
+    for (size_t i = 0; kept && i < kept->outbox.len; i++) {
+        const JournalNews *news = &kept->outbox.at[i];
+
+        if (restore_delivery(alerts, news))
+            continue;
+        if (find_receiver(alerts, news->receiver))
+            unreadable++;
+        else
+            gone++;
+        journal_put_outbox(alerts->config.journal, news->receiver, news->key, "", 0);
     }
-    if (restoring.unknown.len)
+    if (gone + unreadable)
         log_write(alerts->config.log, LOG_LEVEL_WARN,
                   "alerts: %zu kept notifications are given up: %zu for receivers that are gone, %zu unreadable",
-                  restoring.unknown.len, restoring.unknown.len - restoring.damaged, restoring.damaged);
-    vec_done(&restoring.unknown);
-    return rc;
+                  gone + unreadable, gone, unreadable);
 }
 
 int alerts_new(uv_loop_t *loop, const AlertsConfig *config, Alerts **ret, Err *err)
 {
     Alerts *alerts;
     AlertTree *empty = NULL;
-    Err why = {0};
     int rc;
 
     TRY(alert_tree_new(NULL, &empty, err));
@@ -509,6 +438,7 @@ int alerts_new(uv_loop_t *loop, const AlertsConfig *config, Alerts **ret, Err *e
     alerts->loop = loop;
     alerts->config = *config;
     alerts->config.tree = NULL;
+    alerts->config.kept = NULL;
     if (!(alerts->config.clock_speed > 0))
         alerts->config.clock_speed = 1;
     alerts->hostname = xstrdup(config->hostname);
@@ -528,8 +458,7 @@ int alerts_new(uv_loop_t *loop, const AlertsConfig *config, Alerts **ret, Err *e
         end_alerts(alerts);
         return rc;
     }
-    if (restore_outbox(alerts, &why) < 0)
-        log_write(config->log, LOG_LEVEL_ERROR, "alerts: what is on its way cannot be read: %s", why.text);
+    restore_outbox(alerts, config->kept);
     *ret = alerts;
     return 0;
 }

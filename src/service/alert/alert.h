@@ -34,14 +34,15 @@ typedef struct AlertsConfig {
     uint64_t (*now_ns)(void *clock); /* agent's clock */
     uint64_t (*real_ns)(void *clock);
     void *clock;
-    double clock_speed; /* of the agent's clock, for timers */
-    Journal *journal;   /* borrowed */
+    double clock_speed;      /* of the agent's clock, for timers */
+    Journal *journal;        /* borrowed */
+    const JournalKept *kept; /* whose outbox is taken up; NULL: none. Borrowed for the call */
     const Log *log;
 } AlertsConfig;
 
 /* Reads and checks the configuration alone: -EINVAL with file, line, column. Files of secrets are read too. */
 int alerts_check(const YamlNode *tree, Err *err);
-/* Restores what the outbox still holds. */
+/* Takes up what the outbox still holds. */
 int alerts_new(uv_loop_t *loop, const AlertsConfig *config, Alerts **ret, Err *err);
 /* Where this node's pages are found ("http://node:9400/"), where no external URL is given: known once the doors are
  * open. */

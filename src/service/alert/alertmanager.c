@@ -43,15 +43,14 @@ static bool is_open_elsewhere(const Receiver *receiver, const char *labels)
     return false;
 }
 
-static uint64_t find_due_ns(const Delivery *delivery, size_t e, HeardState state, uint64_t now_ns)
+/* Whether a URL needs an alert now; otherwise when, in *next. */
+static bool is_due(const Posted *posted, uint64_t stamp, uint64_t resend_ns, uint64_t now_ns, uint64_t *next)
 {
-    if (state == HEARD_NOTHING)
-        return ALERT_NEVER;
-    if (delivery->stamp[e] != make_stamp(delivery, state))
-        return now_ns;
-    if (state == HEARD_CLEARED && now_ns - delivery->ended_ns >= ALERT_RESOLVED_NS)
-        return ALERT_NEVER;
-    return delivery->sent_ns[e] + delivery->receiver->config->resend_ns;
+    const uint64_t due = posted->stamp == stamp ? posted->sent_ns + resend_ns : now_ns;
+
+    if (due > now_ns)
+        *next = number_min_u64(*next, due);
+    return due <= now_ns;
 }
 
 static void add_annotation(Str *out, const char *name, const char *value)
@@ -104,25 +103,33 @@ static void add_alert(const Delivery *delivery, HeardState state, Str *out)
     json_close(out, '}');
 }
 
+static void note_posting(Endpoint *endpoint, Posted *posted, uint64_t stamp, HeardState state)
+{
+    posted->posting = stamp;
+    posted->posting_state = state;
+    endpoint->posting++;
+}
+
 static void add_deliveries(Endpoint *endpoint, uint64_t now_ns, uint64_t *next, Str *out)
 {
     const Receiver *receiver = endpoint->receiver;
 
     for (size_t i = 0; i < receiver->deliveries.len; i++) {
         Delivery *delivery = receiver->deliveries.at[i];
-        HeardState state = find_target(delivery);
-        uint64_t due = find_due_ns(delivery, endpoint->index, state, now_ns);
+        Posted *posted = &delivery->posted[endpoint->index];
+        const HeardState state = find_target(delivery);
+        const uint64_t stamp = make_stamp(delivery, state);
 
-        if (due > now_ns) {
-            *next = number_min_u64(*next, due);
+        if (state == HEARD_NOTHING ||
+            (state == HEARD_CLEARED && posted->stamp == stamp && now_ns - delivery->ended_ns >= ALERT_RESOLVED_NS))
             continue;
-        }
-        if (endpoint->sent_len == ALERT_BATCH_MAX)
+        if (!is_due(posted, stamp, receiver->config->resend_ns, now_ns, next))
+            continue;
+        if (endpoint->posting == ALERT_BATCH_MAX)
             return;
         if (state == HEARD_OPEN || !is_open_elsewhere(receiver, delivery->labels))
             add_alert(delivery, state, out);
-        endpoint->sent[endpoint->sent_len++] =
-            (struct EndpointSent){.delivery = delivery, .stamp = make_stamp(delivery, state), .state = state};
+        note_posting(endpoint, posted, stamp, state);
     }
 }
 
@@ -131,15 +138,12 @@ static void add_ghosts(Endpoint *endpoint, uint64_t now_ns, uint64_t *next, Str 
     const Receiver *receiver = endpoint->receiver;
 
     for (size_t i = 0; i < receiver->ghosts.len; i++) {
-        const Ghost *ghost = &receiver->ghosts.at[i];
-        uint64_t due =
-            ghost->sent[endpoint->index] ? ghost->sent_ns[endpoint->index] + receiver->config->resend_ns : now_ns;
+        Ghost *ghost = &receiver->ghosts.at[i];
+        Posted *posted = &ghost->posted[endpoint->index];
 
-        if (due > now_ns) {
-            *next = number_min_u64(*next, due);
+        if (!is_due(posted, HEARD_CLEARED, receiver->config->resend_ns, now_ns, next))
             continue;
-        }
-        if (endpoint->sent_len == ALERT_BATCH_MAX)
+        if (endpoint->posting == ALERT_BATCH_MAX)
             return;
         if (!is_open_elsewhere(receiver, ghost->labels)) {
             json_open(out, NULL, '{');
@@ -149,54 +153,61 @@ static void add_ghosts(Endpoint *endpoint, uint64_t now_ns, uint64_t *next, Str 
             json_add_time(out, "endsAt", number_max_u64(ghost->opened_real_ns, ghost->ended_real_ns));
             json_close(out, '}');
         }
-        endpoint->sent[endpoint->sent_len++] = (struct EndpointSent){.ghost = ghost->number};
+        note_posting(endpoint, posted, HEARD_CLEARED, HEARD_CLEARED);
     }
 }
 
-static void note_sent(Endpoint *endpoint, const struct EndpointSent *sent, uint64_t now_ns)
+/* Notes the end of a POST; true if the alert was in it and is there now. */
+static bool take_posting(Posted *posted, bool sent, uint64_t now_ns)
+{
+    const uint64_t stamp = posted->posting;
+
+    posted->posting = 0;
+    if (!stamp || !sent)
+        return false;
+    posted->stamp = stamp;
+    posted->sent_ns = now_ns;
+    return true;
+}
+
+/* Nothing is under way to this URL any more. */
+static void end_post(Endpoint *endpoint, bool sent, uint64_t now_ns)
 {
     Receiver *receiver = endpoint->receiver;
-    Delivery *delivery = sent->delivery;
 
-    for (size_t i = 0; i < receiver->ghosts.len && sent->ghost; i++) {
-        if (receiver->ghosts.at[i].number == sent->ghost) {
-            receiver->ghosts.at[i].sent[endpoint->index] = true;
-            receiver->ghosts.at[i].sent_ns[endpoint->index] = now_ns;
-        }
+    endpoint->call = NULL;
+    endpoint->posting = 0;
+    for (size_t i = 0; i < receiver->ghosts.len; i++)
+        (void)take_posting(&receiver->ghosts.at[i].posted[endpoint->index], sent, now_ns);
+    for (size_t i = 0; i < receiver->deliveries.len; i++) {
+        Delivery *delivery = receiver->deliveries.at[i];
+        const HeardState state = delivery->posted[endpoint->index].posting_state;
+
+        if (!take_posting(&delivery->posted[endpoint->index], sent, now_ns) || delivery->heard.state == state)
+            continue;
+        delivery->heard = (Heard){
+            .state = state, .revision = delivery->item->incident.revision, .real_ns = alerts_real(receiver->alerts)};
+        delivery_save(delivery);
     }
-    if (!delivery)
-        return;
-    delivery->sent_ns[endpoint->index] = now_ns;
-    delivery->stamp[endpoint->index] = sent->stamp;
-    if (delivery->heard.state == sent->state)
-        return;
-    delivery->heard = (Heard){
-        .state = sent->state, .revision = delivery->item->incident.revision, .real_ns = alerts_real(receiver->alerts)};
-    delivery_save(delivery);
 }
 
 static void finish_post(Endpoint *endpoint, Outcome outcome, uint64_t retry_after_ms, const char *why)
 {
     Receiver *receiver = endpoint->receiver;
-    uint64_t now_ns = alerts_now(receiver->alerts);
-    size_t count = endpoint->sent_len;
+    const uint64_t now_ns = alerts_now(receiver->alerts);
 
-    endpoint->sent_len = 0;
-    if (outcome == OUTCOME_FAILED) {
-        receiver_note_failed(receiver, why);
-        endpoint->retry_ns =
-            now_ns + alert_backoff_ns(++endpoint->tries, ALERT_ENDPOINT_BACKOFF_MAX_NS, retry_after_ms);
-        return;
-    }
-    endpoint->tries = 0;
-    endpoint->retry_ns = 0;
     if (outcome == OUTCOME_DELIVERED)
         receiver_note_sent(receiver);
+    else if (outcome == OUTCOME_FAILED)
+        receiver_note_failed(receiver, why);
     else
-        receiver_note_rejected(receiver, count, why);
+        receiver_note_rejected(receiver, endpoint->posting, why);
+    endpoint->tries = outcome == OUTCOME_FAILED ? endpoint->tries + 1 : 0;
+    endpoint->retry_ns = outcome == OUTCOME_FAILED
+                             ? now_ns + alert_backoff_ns(endpoint->tries, ALERT_ENDPOINT_BACKOFF_MAX_NS, retry_after_ms)
+                             : 0;
     /* What was refused is sent again with the next round, not at once. */
-    for (size_t i = 0; i < count; i++)
-        note_sent(endpoint, &endpoint->sent[i], now_ns);
+    end_post(endpoint, outcome != OUTCOME_FAILED, now_ns);
 }
 
 static void on_answer(void *self, const FetchAnswer *answer)
@@ -206,7 +217,6 @@ static void on_answer(void *self, const FetchAnswer *answer)
     char why[ALERT_WHY_CAP], where[ALERT_WHY_CAP];
     Outcome outcome = receiver_read_answer(receiver, answer, why);
 
-    endpoint->call = NULL;
     snprintf(where, sizeof(where), "%.60s: %.90s", receiver->config->urls.items[endpoint->index], why);
     finish_post(endpoint, outcome, answer->retry_after_ms, where);
     alerts_wake(receiver->alerts);
@@ -227,10 +237,8 @@ static void start_post(Endpoint *endpoint, const Str *body)
     receiver_make_request(receiver, url, headers, &request);
     request.body = body->text;
     request.body_len = body->len;
-    if (fetch_send(receiver->alerts->fetch, &request, on_answer, endpoint, &endpoint->call, &err) < 0) {
-        endpoint->call = NULL;
+    if (fetch_send(receiver->alerts->fetch, &request, on_answer, endpoint, &endpoint->call, &err) < 0)
         finish_post(endpoint, OUTCOME_FAILED, 0, err.text);
-    }
 }
 
 static uint64_t send_endpoint(Endpoint *endpoint, uint64_t now_ns)
@@ -244,11 +252,10 @@ static uint64_t send_endpoint(Endpoint *endpoint, uint64_t now_ns)
         return endpoint->retry_ns;
     str_init(&body, ALERT_BODY_MAX);
     str_addc(&body, '[');
-    endpoint->sent_len = 0;
     add_deliveries(endpoint, now_ns, &next, &body);
     add_ghosts(endpoint, now_ns, &next, &body);
     str_addc(&body, ']');
-    if (!endpoint->sent_len)
+    if (!endpoint->posting)
         return next;
     if (body.len == 2) { /* all are ends of alerts that another incident keeps open */
         finish_post(endpoint, OUTCOME_DELIVERED, 0, "");
@@ -289,8 +296,7 @@ void alertmanager_cancel(Receiver *receiver)
 {
     for (size_t i = 0; i < ALERT_URLS_MAX; i++) {
         fetch_cancel(receiver->endpoints[i].call);
-        receiver->endpoints[i].call = NULL;
-        receiver->endpoints[i].sent_len = 0;
+        end_post(&receiver->endpoints[i], false, 0);
     }
 }
 
@@ -304,8 +310,7 @@ void alertmanager_end_old_labels(Delivery *delivery)
         free(receiver->ghosts.at[0].labels);
         vec_remove(&receiver->ghosts, 0);
     }
-    vec_push(&receiver->ghosts, ((Ghost){.number = ++receiver->ghost_count,
-                                         .labels = xstrdup(delivery->labels),
+    vec_push(&receiver->ghosts, ((Ghost){.labels = xstrdup(delivery->labels),
                                          .opened_real_ns = incident->opened_real_ns,
                                          .ended_real_ns = alerts_real(alerts),
                                          .ended_ns = alerts_now(alerts)}));
@@ -316,7 +321,7 @@ bool alertmanager_is_waiting(const Delivery *delivery)
     HeardState state = find_target(delivery);
 
     for (size_t e = 0; e < delivery->receiver->config->urls.len && state != HEARD_NOTHING; e++)
-        if (delivery->stamp[e] != make_stamp(delivery, state))
+        if (delivery->posted[e].stamp != make_stamp(delivery, state))
             return true;
     return false;
 }

@@ -9,19 +9,13 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
+#include "base/file.h"
 #include "base/number.h"
 #include "base/cleanup.h"
 
-enum { NAME_MAX_BYTES = 64 };
+enum { NAME_MAX_BYTES = 64, SECRET_BYTES_MAX = 4096 };
 
 #define REPEAT_INTERVAL "4h" /* as Alertmanager */
-
-static const char *const kinds[] = {"alertmanager", "webhook", "command", "journald"};
-
-const char *receiver_kind_key(ReceiverKind kind)
-{
-    return kinds[kind];
-}
 
 /* What stands beside the kind. */
 typedef struct Common {
@@ -30,16 +24,16 @@ typedef struct Common {
     const YamlNode *kinds[RECEIVER_KIND_END];
 } Common;
 
-#define AT(field) .off = offsetof(Common, field)
+#define KIND(name, id, help_text) OPT_ROW(name, OPT_NODE, Common, kinds[RECEIVER_##id], .help = help_text)
 static const OptSpec common_opts[] = {
-    {.key = "name", .type = OPT_STRING, AT(name), .help = "its name in routes"},
-    {.key = "keep", .type = OPT_DURATION, AT(keep_ns), .def = "1d", .help = "how long a cleared incident is retried"},
-    {.key = "alertmanager", .type = OPT_NODE, AT(kinds[RECEIVER_ALERTMANAGER]), .help = "an Alertmanager"},
-    {.key = "webhook", .type = OPT_NODE, AT(kinds[RECEIVER_WEBHOOK]), .help = "an HTTP server"},
-    {.key = "command", .type = OPT_NODE, AT(kinds[RECEIVER_COMMAND]), .help = "a program"},
-    {.key = "journald", .type = OPT_NODE, AT(kinds[RECEIVER_JOURNALD]), .help = "systemd's journal"},
+    OPT_ROW("name", OPT_STRING, Common, name, .help = "its name in routes"),
+    OPT_ROW("keep", OPT_DURATION, Common, keep_ns, .def = "1d", .help = "how long a cleared incident is retried"),
+    KIND("alertmanager", ALERTMANAGER, "an Alertmanager"),
+    KIND("webhook", WEBHOOK, "an HTTP server"),
+    KIND("command", COMMAND, "a program"),
+    KIND("journald", JOURNALD, "systemd's journal"),
 };
-#undef AT
+#undef KIND
 
 /* The sections of the kinds; what only one pass needs lies behind the receiver. */
 typedef struct Section {
@@ -49,75 +43,108 @@ typedef struct Section {
     OptList argv;
 } Section;
 
-#define OF(field) .off = offsetof(Section, r.field)
-#define AT(field) .off = offsetof(Section, field)
 #define HTTP_OPTS                                                                                                      \
-    {.key = "unix_socket", .type = OPT_STRING, OF(unix_socket), .help = "connect here instead of the URL's host"},     \
-        {.key = "timeout",                                                                                             \
-         .type = OPT_DURATION,                                                                                         \
-         OF(timeout_ns),                                                                                               \
-         .def = "10s",                                                                                                 \
-         .min = 1e8,                                                                                                   \
-         .max = 3e11,                                                                                                  \
-         .help = "of one try"},                                                                                        \
-        {.key = "tls.ca_file", .type = OPT_STRING, OF(ca_file), .help = "authorities, as PEM"},                        \
-        {.key = "tls.cert_file", .type = OPT_STRING, OF(cert_file), .help = "our certificate, as PEM"},                \
-        {.key = "tls.key_file", .type = OPT_STRING, OF(key_file), .help = "its key"},                                  \
-        {.key = "tls.server_name", .type = OPT_STRING, OF(server_name), .help = "name in the server's certificate"},   \
-        {.key = "tls.insecure_skip_verify", .type = OPT_BOOL, OF(insecure), .help = "accept any certificate"},         \
-        {.key = "basic_auth.username", .type = OPT_STRING, OF(user), .help = "user"},                                  \
-        {.key = "basic_auth.password_file", .type = OPT_STRING, OF(password_file), .help = "file of the password"},    \
-        {.key = "bearer_file", .type = OPT_STRING, OF(bearer_file), .help = "file of a bearer token"},                 \
-    {                                                                                                                  \
-        .key = "headers", .type = OPT_NODE, AT(headers), .help = "headers to add"                                      \
-    }
+    OPT_ROW("unix_socket", OPT_STRING, Section, r.unix_socket, .help = "connect here instead of the URL's host"),      \
+        OPT_ROW("timeout", OPT_DURATION, Section, r.timeout_ns, .def = "10s", .min = 1e8, .max = 3e11,                 \
+                .help = "of one try"),                                                                                 \
+        OPT_ROW("tls.ca_file", OPT_STRING, Section, r.ca_file, .help = "authorities, as PEM"),                         \
+        OPT_ROW("tls.cert_file", OPT_STRING, Section, r.cert_file, .help = "our certificate, as PEM"),                 \
+        OPT_ROW("tls.key_file", OPT_STRING, Section, r.key_file, .help = "its key"),                                   \
+        OPT_ROW("tls.server_name", OPT_STRING, Section, r.server_name, .help = "name in the server's certificate"),    \
+        OPT_ROW("tls.insecure_skip_verify", OPT_BOOL, Section, r.insecure, .help = "accept any certificate"),          \
+        OPT_ROW("basic_auth.username", OPT_STRING, Section, r.user, .help = "user"),                                   \
+        OPT_ROW("basic_auth.password_file", OPT_STRING, Section, r.secret_files[SECRET_PASSWORD],                      \
+                .help = "file of the password"),                                                                       \
+        OPT_ROW("bearer_file", OPT_STRING, Section, r.secret_files[SECRET_BEARER], .help = "file of a bearer token"),  \
+        OPT_ROW("headers", OPT_NODE, Section, headers, .help = "headers to add")
 
 static const OptSpec alertmanager_opts[] = {
-    {.key = "urls", .type = OPT_LIST, OF(urls), .help = "each gets every alert"},
-    {.key = "resend",
-     .type = OPT_DURATION,
-     OF(resend_ns),
-     .def = "1m",
-     .min = 1e9,
-     .max = 3.6e12,
-     .help = "how often an open alert is sent again"},
+    OPT_ROW("urls", OPT_LIST, Section, r.urls, .help = "each gets every alert"),
+    OPT_ROW("resend", OPT_DURATION, Section, r.resend_ns, .def = "1m", .min = 1e9, .max = 3.6e12,
+            .help = "how often an open alert is sent again"),
     HTTP_OPTS,
 };
 static const OptSpec webhook_opts[] = {
-    {.key = "url", .type = OPT_STRING, AT(url), .help = "where to POST"},
-    {.key = "secret_file", .type = OPT_STRING, OF(secret_file), .help = "file of the secret that signs"},
+    OPT_ROW("url", OPT_STRING, Section, url, .help = "where to POST"),
+    OPT_ROW("secret_file", OPT_STRING, Section, r.secret_files[SECRET_SIGNING],
+            .help = "file of the secret that signs"),
     HTTP_OPTS,
 };
 static const OptSpec command_opts[] = {
-    {.key = "argv", .type = OPT_LIST, AT(argv), .flags = OPT_WHOLE, .help = "program and arguments"},
-    {.key = "timeout",
-     .type = OPT_DURATION,
-     OF(timeout_ns),
-     .def = "30s",
-     .min = 1e8,
-     .max = 3.6e12,
-     .help = "after which it is killed"},
-    {.key = "env", .type = OPT_NODE, AT(env), .help = "environment to add"},
+    OPT_ROW("argv", OPT_LIST, Section, argv, .flags = OPT_WHOLE, .help = "program and arguments"),
+    OPT_ROW("timeout", OPT_DURATION, Section, r.timeout_ns, .def = "30s", .min = 1e8, .max = 3.6e12,
+            .help = "after which it is killed"),
+    OPT_ROW("env", OPT_NODE, Section, env, .help = "environment to add"),
 };
 static const OptSpec journald_opts[] = {
-    {.key = "socket",
-     .type = OPT_STRING,
-     OF(socket),
-     .def = "/run/systemd/journal/socket",
-     .help = "the journal's socket"},
+    OPT_ROW("socket", OPT_STRING, Section, r.socket, .def = "/run/systemd/journal/socket",
+            .help = "the journal's socket"),
 };
-#undef AT
-#undef OF
 
 static const struct KindRow {
+    const char *key;
     const OptSpec *opts;
     size_t count;
-} kind_rows[] = {
-    {alertmanager_opts, ARRAY_LEN(alertmanager_opts)},
-    {webhook_opts, ARRAY_LEN(webhook_opts)},
-    {command_opts, ARRAY_LEN(command_opts)},
-    {journald_opts, ARRAY_LEN(journald_opts)},
+} kinds[RECEIVER_KIND_END] = {
+    [RECEIVER_ALERTMANAGER] = {"alertmanager", alertmanager_opts, ARRAY_LEN(alertmanager_opts)},
+    [RECEIVER_WEBHOOK] = {"webhook", webhook_opts, ARRAY_LEN(webhook_opts)},
+    [RECEIVER_COMMAND] = {"command", command_opts, ARRAY_LEN(command_opts)},
+    [RECEIVER_JOURNALD] = {"journald", journald_opts, ARRAY_LEN(journald_opts)},
 };
+
+const char *receiver_kind_key(ReceiverKind kind)
+{
+    return kinds[kind].key;
+}
+
+/* --- secrets ------------------------------------------------------------------------------------------------------ */
+
+static const char *const secret_keys[SECRET_END] = {"password_file", "bearer_file", "secret_file"};
+
+static void wipe_secrets(char *secrets[SECRET_END])
+{
+    for (size_t i = 0; i < SECRET_END; i++) {
+        if (secrets[i])
+            explicit_bzero(secrets[i], strlen(secrets[i]));
+        free(TAKE(secrets[i]));
+    }
+}
+
+/* Reads one line of text. */
+static int read_secret(const char *path, const char *key, char **ret, Err *err)
+{
+    CLEANUP(str_done) Str text = {0};
+
+    if (!path)
+        return 0;
+    str_init(&text, SECRET_BYTES_MAX);
+    if (file_read(path, SECRET_BYTES_MAX, &text, err) < 0)
+        return err_add(err, "%s", key);
+    while (text.len && strchr("\r\n", text.text[text.len - 1]))
+        str_cut(&text, text.len - 1);
+    if (!text.len || strlen(text.text) != text.len || strpbrk(text.text, "\r\n"))
+        return err_set(err, -EINVAL, "%s: '%s' is not one line of text", key, path);
+    *ret = str_take(&text);
+    return 0;
+}
+
+int receiver_read_secrets(ReceiverConfig *receiver, Err *err)
+{
+    char *fresh[SECRET_END] = {NULL};
+    int rc = 0;
+
+    for (size_t i = 0; i < SECRET_END && rc == 0; i++)
+        rc = read_secret(receiver->secret_files[i], secret_keys[i], &fresh[i], err);
+    if (rc < 0) {
+        wipe_secrets(fresh);
+        return err_add(err, "alerts: receiver '%s'", receiver->name);
+    }
+    wipe_secrets(receiver->secrets);
+    memcpy(receiver->secrets, fresh, sizeof fresh);
+    return 0;
+}
+
+/* --- receivers ---------------------------------------------------------------------------------------------------- */
 
 /* Reads a mapping of labels; values are texts. */
 static int read_labels(const YamlNode *map, const char *what, Arena *arena, AlertLabels *ret, Err *err)
@@ -178,11 +205,12 @@ static void make_absolute(const YamlNode *node, Arena *arena, const char **path)
 
 static int check_http(const YamlNode *node, const Section *in, Arena *arena, ReceiverConfig *ret, Err *err)
 {
-    const char **const files[] = {&ret->ca_file,       &ret->cert_file,   &ret->key_file,
-                                  &ret->password_file, &ret->bearer_file, &ret->secret_file};
+    const char **const files[] = {&ret->ca_file, &ret->cert_file, &ret->key_file};
 
     for (size_t i = 0; i < ARRAY_LEN(files); i++)
         make_absolute(node, arena, files[i]);
+    for (size_t i = 0; i < SECRET_END; i++)
+        make_absolute(node, arena, &ret->secret_files[i]);
     if (!ret->urls.len)
         return yaml_fail(node, err, "'%s' needs '%s'", receiver_kind_key(ret->kind),
                          ret->kind == RECEIVER_WEBHOOK ? "url" : "urls");
@@ -190,9 +218,9 @@ static int check_http(const YamlNode *node, const Section *in, Arena *arena, Rec
         return yaml_fail(node, err, "more than %d URLs", ALERT_URLS_MAX);
     for (size_t i = 0; i < ret->urls.len; i++)
         TRY(check_url(node, ret->urls.items[i], err));
-    if (!ret->user != !ret->password_file)
+    if (!ret->user != !ret->secret_files[SECRET_PASSWORD])
         return yaml_fail(node, err, "'basic_auth' needs 'username' and 'password_file'");
-    if (ret->user && ret->bearer_file)
+    if (ret->user && ret->secret_files[SECRET_BEARER])
         return yaml_fail(node, err, "'basic_auth' and 'bearer_file' are both there, one is enough");
     if (!ret->cert_file != !ret->key_file)
         return yaml_fail(node, err, "'tls' needs 'cert_file' and 'key_file', or neither");
@@ -233,7 +261,7 @@ static int check_command(const YamlNode *node, const Section *in, Arena *arena, 
 static int read_kind(const YamlNode *node, Arena *arena, ReceiverConfig *ret, Err *err)
 {
     Section in = {.r = *ret};
-    OptSet set = {.opts = kind_rows[ret->kind].opts, .count = kind_rows[ret->kind].count, .into = &in, .arena = arena};
+    OptSet set = {.opts = kinds[ret->kind].opts, .count = kinds[ret->kind].count, .into = &in, .arena = arena};
     const char *brief = node->kind == YAML_SEQ && ret->kind == RECEIVER_COMMAND      ? "argv"
                         : node->kind == YAML_SCALAR && ret->kind == RECEIVER_WEBHOOK ? "url"
                                                                                      : NULL;
@@ -282,7 +310,8 @@ static int add_receiver(const YamlNode *node, const char *name, AlertTree *tree,
         if (!common.kinds[i])
             continue;
         if (kind >= 0)
-            return yaml_fail(node, err, "receiver '%s' has '%s' and '%s': make two of it", name, kinds[kind], kinds[i]);
+            return yaml_fail(node, err, "receiver '%s' has '%s' and '%s': make two of it", name, kinds[kind].key,
+                             kinds[i].key);
         kind = i;
     }
     if (kind < 0)
@@ -327,27 +356,21 @@ typedef struct RouteSection {
     uint64_t repeat_ns;
 } RouteSection;
 
-#define AT(field) .off = offsetof(RouteSection, field)
 static const OptSpec route_opts[] = {
-    {.key = "match.route", .type = OPT_LIST, AT(routes), .help = "page, ticket, user, none"},
-    {.key = "match.class", .type = OPT_LIST, AT(classes), .help = "classes, with * and ?"},
-    {.key = "match.cause", .type = OPT_LIST, AT(causes), .help = "causes"},
-    {.key = "match.severity",
-     .type = OPT_ENUM,
-     AT(severity),
-     .names = severity_names,
-     .def = "info",
-     .help = "at least"},
-    {.key = "match.gpu", .type = OPT_LIST, AT(gpus), .help = "indices or UUIDs"},
-    {.key = "match.labels", .type = OPT_NODE, AT(match), .help = "labels and their values, with * and ?"},
-    {.key = "receiver", .type = OPT_STRING, AT(receiver), .help = "receivers by name"},
-    {.key = "receivers", .type = OPT_LIST, AT(receivers), .help = "receivers by name"},
-    {.key = "labels", .type = OPT_NODE, AT(labels), .help = "labels to add"},
-    {.key = "runbook", .type = OPT_STRING, AT(runbook), .help = "URL instead of the catalogue's"},
-    {.key = "continue", .type = OPT_BOOL, AT(go_on), .help = "try the next routes too"},
-    {.key = "repeat_interval", .type = OPT_DURATION, AT(repeat_ns), .def = REPEAT_INTERVAL, .help = "0: never"},
+    OPT_ROW("match.route", OPT_LIST, RouteSection, routes, .help = "page, ticket, user, none"),
+    OPT_ROW("match.class", OPT_LIST, RouteSection, classes, .help = "classes, with * and ?"),
+    OPT_ROW("match.cause", OPT_LIST, RouteSection, causes, .help = "causes"),
+    OPT_ROW("match.severity", OPT_ENUM, RouteSection, severity, .names = severity_names, .def = "info",
+            .help = "at least"),
+    OPT_ROW("match.gpu", OPT_LIST, RouteSection, gpus, .help = "indices or UUIDs"),
+    OPT_ROW("match.labels", OPT_NODE, RouteSection, match, .help = "labels and their values, with * and ?"),
+    OPT_ROW("receiver", OPT_STRING, RouteSection, receiver, .help = "receivers by name"),
+    OPT_ROW("receivers", OPT_LIST, RouteSection, receivers, .help = "receivers by name"),
+    OPT_ROW("labels", OPT_NODE, RouteSection, labels, .help = "labels to add"),
+    OPT_ROW("runbook", OPT_STRING, RouteSection, runbook, .help = "URL instead of the catalogue's"),
+    OPT_ROW("continue", OPT_BOOL, RouteSection, go_on, .help = "try the next routes too"),
+    OPT_ROW("repeat_interval", OPT_DURATION, RouteSection, repeat_ns, .def = REPEAT_INTERVAL, .help = "0: never"),
 };
-#undef AT
 
 static int read_words(const YamlNode *node, const OptList *words, const FaultWord *table, int count, const char *what,
                       unsigned int *ret, Err *err)
@@ -496,13 +519,10 @@ typedef struct Top {
 } Top;
 
 static const OptSpec top_opts[] = {
-    {.key = "receivers", .type = OPT_NODE, .off = offsetof(Top, receivers), .help = "receivers by name"},
-    {.key = "routes", .type = OPT_NODE, .off = offsetof(Top, routes), .help = "which incidents go to which receiver"},
-    {.key = "labels", .type = OPT_NODE, .off = offsetof(Top, labels), .help = "labels of every alert"},
-    {.key = "external_url",
-     .type = OPT_STRING,
-     .off = offsetof(Top, external_url),
-     .help = "URL of this agent in links"},
+    OPT_ROW("receivers", OPT_NODE, Top, receivers, .help = "receivers by name"),
+    OPT_ROW("routes", OPT_NODE, Top, routes, .help = "which incidents go to which receiver"),
+    OPT_ROW("labels", OPT_NODE, Top, labels, .help = "labels of every alert"),
+    OPT_ROW("external_url", OPT_STRING, Top, external_url, .help = "URL of this agent in links"),
 };
 
 static int read_tree(const YamlNode *node, AlertTree *tree, Err *err)
@@ -517,7 +537,10 @@ static int read_tree(const YamlNode *node, AlertTree *tree, Err *err)
     tree->external_url = top.external_url;
     TRY(read_labels(top.labels, "labels", &tree->arena, &tree->labels, err));
     TRY(read_receivers(top.receivers, tree, err));
-    return read_routes(top.routes, tree, err);
+    TRY(read_routes(top.routes, tree, err));
+    for (size_t i = 0; i < tree->receiver_count; i++)
+        TRY(receiver_read_secrets(&tree->receivers[i], err));
+    return 0;
 }
 
 CLEANUP_POINTER(AlertTree, alert_tree_free);
@@ -537,6 +560,8 @@ void alert_tree_free(AlertTree *tree)
 {
     if (!tree)
         return;
+    for (size_t i = 0; i < tree->receiver_count; i++)
+        wipe_secrets(tree->receivers[i].secrets);
     arena_done(&tree->arena);
     free(tree);
 }

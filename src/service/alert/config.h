@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The tree `alerts` of the configuration, read and checked: receivers, routes, labels. Owns its texts. One thread.
+ * The tree `alerts` of the configuration, read and checked: receivers, routes, labels. Owns its texts and secrets. One
+ * thread.
  */
 
 #include <stdbool.h>
@@ -26,6 +27,9 @@ typedef enum ReceiverKind {
     RECEIVER_KIND_END,
 } ReceiverKind;
 
+/* Each stands in a file of its own. */
+typedef enum ReceiverSecret { SECRET_PASSWORD, SECRET_BEARER, SECRET_SIGNING, SECRET_END } ReceiverSecret;
+
 typedef struct ReceiverConfig {
     const char *name;
     ReceiverKind kind;
@@ -36,7 +40,8 @@ typedef struct ReceiverConfig {
     const char *unix_socket;
     const char *ca_file, *cert_file, *key_file, *server_name;
     bool insecure;
-    const char *user, *password_file, *bearer_file, *secret_file;
+    const char *user, *secret_files[SECRET_END];
+    char *secrets[SECRET_END];              /* NULL: none */
     const char *headers[ALERT_HEADERS_MAX]; /* "Name: value" */
     size_t header_count;
     uint64_t resend_ns; /* Alertmanager */
@@ -71,10 +76,12 @@ typedef struct AlertTree {
     size_t route_count;
 } AlertTree;
 
-/* NULL gives an empty one: no receivers. -EINVAL with file, line and column. */
+/* NULL gives an empty one: no receivers. -EINVAL with file, line and column. Files of secrets are read too. */
 int alert_tree_new(const YamlNode *node, AlertTree **ret, Err *err);
 void alert_tree_free(AlertTree *tree);
 
+/* Reads the files of secrets anew; on an error the old ones stay. */
+int receiver_read_secrets(ReceiverConfig *receiver, Err *err);
 const char *receiver_kind_key(ReceiverKind kind);
 
 /* Whether the route matches an incident whose labels, the general ones among them, are `labels`. */

@@ -33,14 +33,14 @@ void delivery_write_evidence(const Incident *incident, size_t max, Str *out)
     size_t begin = out->len;
 
     for (uint32_t i = 0; i < incident->first_len + incident->last_len; i++) {
-        const IncidentSign *sign =
+        const IncidentEvidence *evidence =
             i < incident->first_len ? &incident->first[i] : &incident->last[i - incident->first_len];
         char at[CLOCK_TEXT_MAX];
 
-        if (out->len - begin + strlen(sign->text) + CLOCK_TEXT_MAX > max)
+        if (out->len - begin + strlen(evidence->text) + CLOCK_TEXT_MAX > max)
             break;
-        clock_format(at, sign->real_ns);
-        str_addf(out, "%s%s %s", i ? "\n" : "", at, sign->text);
+        clock_format(at, evidence->real_ns);
+        str_addf(out, "%s%s %s", i ? "\n" : "", at, evidence->text);
     }
 }
 
@@ -329,10 +329,6 @@ void delivery_free(Delivery *delivery, bool forget)
     Receiver *receiver = delivery->receiver;
 
     cancel_sending(delivery);
-    for (size_t e = 0; e < ALERT_URLS_MAX; e++)
-        for (size_t i = 0; i < receiver->endpoints[e].sent_len; i++)
-            if (receiver->endpoints[e].sent[i].delivery == delivery)
-                receiver->endpoints[e].sent[i] = (struct EndpointSent){0};
     for (size_t i = 0; i < receiver->deliveries.len; i++) {
         if (receiver->deliveries.at[i] == delivery) {
             vec_remove(&receiver->deliveries, i);
@@ -348,9 +344,8 @@ void delivery_free(Delivery *delivery, bool forget)
 static bool is_under_way(const Delivery *delivery)
 {
     for (size_t e = 0; e < ALERT_URLS_MAX; e++)
-        for (size_t i = 0; i < delivery->receiver->endpoints[e].sent_len; i++)
-            if (delivery->receiver->endpoints[e].sent[i].delivery == delivery)
-                return true;
+        if (delivery->posted[e].posting)
+            return true;
     return delivery->sending.active;
 }
 

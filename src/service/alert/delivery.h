@@ -11,7 +11,7 @@
  *   Endpoint   one URL of an Alertmanager, with its POST under way
  *
  * Each file calls only those above it in this list; a finished notification comes back through SenderOps:
- *   receiver.c      clocks, secrets, requests, what an answer means, the state of a receiver
+ *   receiver.c      clocks, requests, what an answer means, the state of a receiver
  *   delivery.c      what is to be told, the outbox, what is sent next and what became of it; the notification as JSON
  *   senders.c       webhooks, commands, systemd's journal
  *   alertmanager.c  Alertmanagers
@@ -32,7 +32,6 @@ enum {
     ALERT_IN_FLIGHT_MAX = 4,  /* notifications under way to one receiver */
     ALERT_GHOSTS_MAX = 128,   /* alerts under labels that they no longer have */
     ALERT_BODY_MAX = 4 << 20, /* bytes of a body */
-    ALERT_SECRET_MAX = 4096,
     ALERT_KEY_CAP = 64,
     ALERT_WHY_CAP = 160,
     ALERT_ANSWER_MAX = 512, /* bytes of an answer that are read, for the log */
@@ -81,6 +80,13 @@ typedef struct Sending {
     struct AlertChild *child; /* command */
 } Sending;
 
+/* What one URL of an Alertmanager has of an alert. A stamp is of labels and state; 0: nothing. */
+typedef struct Posted {
+    uint64_t stamp, sent_ns;
+    uint64_t posting; /* the stamp that is under way */
+    HeardState posting_state;
+} Posted;
+
 struct Delivery {
     AlertItem *item;
     Receiver *receiver;
@@ -95,7 +101,7 @@ struct Delivery {
     bool saved;            /* in the outbox */
     Sending sending;
     /* Alertmanager, by URL */
-    uint64_t sent_ns[ALERT_URLS_MAX], stamp[ALERT_URLS_MAX];
+    Posted posted[ALERT_URLS_MAX];
     uint64_t ended_ns; /* since when it is over, agent's clock */
 };
 
@@ -122,40 +128,26 @@ typedef struct Endpoint {
     FetchCall *call;
     unsigned int tries;
     uint64_t retry_ns;
-    struct EndpointSent {
-        Delivery *delivery; /* NULL: it is gone meanwhile, or a ghost */
-        uint64_t ghost;     /* number */
-        uint64_t stamp;
-        HeardState state;
-    } sent[ALERT_BATCH_MAX];
-    size_t sent_len;
+    size_t posting; /* alerts under way */
 } Endpoint;
 
 /* An alert whose labels changed: the Alertmanager is told that the old one is over. */
 typedef struct Ghost {
-    uint64_t number;
     char *labels;
     uint64_t opened_real_ns, ended_real_ns, ended_ns;
-    uint64_t sent_ns[ALERT_URLS_MAX];
-    bool sent[ALERT_URLS_MAX];
+    Posted posted[ALERT_URLS_MAX];
 } Ghost;
-
-typedef struct Secrets {
-    char *password, *bearer, *secret;
-} Secrets;
 
 struct Receiver {
     Alerts *alerts;
     char *name;
     ReceiverKind kind;
-    const ReceiverConfig *config; /* in the tree in force */
-    const SenderOps *ops;         /* NULL: an Alertmanager */
-    Secrets secrets;
+    ReceiverConfig *config; /* in the tree in force */
+    const SenderOps *ops;   /* NULL: an Alertmanager */
     VEC(Delivery *) deliveries;
     size_t in_flight;
     Endpoint endpoints[ALERT_URLS_MAX]; /* Alertmanager */
     VEC(Ghost) ghosts;
-    uint64_t ghost_count;
     /* its state */
     uint64_t sent, failed, dropped, last_ok_real_ns;
     bool troubled;
@@ -191,10 +183,9 @@ void alerts_wake(Alerts *alerts);
 /* One of the loop's handles is closed; frees with the last. */
 void alerts_release(Alerts *alerts);
 
-int secrets_read(const ReceiverConfig *config, Secrets *ret, Err *err);
-void secrets_done(Secrets *secrets);
-/* NULL: the files of its secrets cannot be read. */
-Receiver *receiver_new(Alerts *alerts, const ReceiverConfig *config, const SenderOps *ops, Err *err);
+Receiver *receiver_new(Alerts *alerts, ReceiverConfig *config, const SenderOps *ops);
+/* Takes another configuration; endpoints begin anew, as URLs may have changed. Nothing may be under way to them. */
+void receiver_configure(Receiver *receiver, ReceiverConfig *config);
 void receiver_free(Receiver *receiver); /* its deliveries are gone, nothing is under way */
 void receiver_note_sent(Receiver *receiver);
 void receiver_note_failed(Receiver *receiver, const char *why);

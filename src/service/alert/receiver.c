@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clocks; a receiver: its secrets, its requests, what an answer means, its state. */
-#include <errno.h>
+/* Clocks; a receiver: its requests, what an answer means, its state. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "base/number.h"
 #include "base/cleanup.h"
 #include "service/alert/delivery.h"
@@ -47,88 +45,29 @@ void alerts_release(Alerts *alerts)
         on_closed(self);
 }
 
-/* --- secrets ------------------------------------------------------------------------------------------------------ */
-
-/* Reads one line of text. */
-static int read_secret(const char *path, const char *what, char **ret, Err *err)
-{
-    CLEANUP(str_done) Str text = {0};
-
-    if (!path)
-        return 0;
-    str_init(&text, ALERT_SECRET_MAX);
-    if (file_read(path, ALERT_SECRET_MAX, &text, err) < 0)
-        return err_add(err, "%s", what);
-    while (text.len && strchr("\r\n", text.text[text.len - 1]))
-        str_cut(&text, text.len - 1);
-    if (!text.len || strlen(text.text) != text.len || strpbrk(text.text, "\r\n"))
-        return err_set(err, -EINVAL, "%s: '%s' is not one line of text", what, path);
-    *ret = str_take(&text);
-    return 0;
-}
-
-int secrets_read(const ReceiverConfig *config, Secrets *ret, Err *err)
-{
-    CLEANUP(secrets_done) Secrets secrets = {0};
-
-    TRY(read_secret(config->password_file, "password_file", &secrets.password, err));
-    TRY(read_secret(config->bearer_file, "bearer_file", &secrets.bearer, err));
-    TRY(read_secret(config->secret_file, "secret_file", &secrets.secret, err));
-    *ret = (Secrets){TAKE(secrets.password), TAKE(secrets.bearer), TAKE(secrets.secret)};
-    return 0;
-}
-
-static void wipe_secret(char **secret)
-{
-    if (*secret)
-        explicit_bzero(*secret, strlen(*secret));
-    free(*secret);
-    *secret = NULL;
-}
-
-void secrets_done(Secrets *secrets)
-{
-    wipe_secret(&secrets->password);
-    wipe_secret(&secrets->bearer);
-    wipe_secret(&secrets->secret);
-}
-
-static bool is_same_text(const char *a, const char *b)
-{
-    return a && b ? !strcmp(a, b) : a == b;
-}
-
-/* Reads the secrets anew; false: they cannot be read or are the same. */
-static bool reread_secrets(Receiver *receiver)
-{
-    CLEANUP(secrets_done) Secrets fresh = {0};
-    Secrets old = receiver->secrets;
-
-    if (secrets_read(receiver->config, &fresh, NULL) < 0 ||
-        (is_same_text(fresh.password, old.password) && is_same_text(fresh.bearer, old.bearer) &&
-         is_same_text(fresh.secret, old.secret)))
-        return false;
-    receiver->secrets = fresh;
-    fresh = old;
-    return true;
-}
-
-Receiver *receiver_new(Alerts *alerts, const ReceiverConfig *config, const SenderOps *ops, Err *err)
+Receiver *receiver_new(Alerts *alerts, ReceiverConfig *config, const SenderOps *ops)
 {
     Receiver *receiver = xcalloc(1, sizeof(*receiver));
 
-    if (secrets_read(config, &receiver->secrets, err) < 0) {
-        free(receiver);
-        return NULL;
-    }
     receiver->alerts = alerts;
     receiver->name = xstrdup(config->name);
     receiver->kind = config->kind;
-    receiver->config = config;
     receiver->ops = ops;
+    receiver_configure(receiver, config);
+    return receiver;
+}
+
+void receiver_configure(Receiver *receiver, ReceiverConfig *config)
+{
+    receiver->config = config;
     for (size_t i = 0; i < ALERT_URLS_MAX; i++)
         receiver->endpoints[i] = (Endpoint){.receiver = receiver, .index = i};
-    return receiver;
+    for (size_t i = 0; i < receiver->deliveries.len; i++) {
+        Delivery *delivery = receiver->deliveries.at[i];
+
+        memset(delivery->posted, 0, sizeof(delivery->posted));
+        delivery->retry_ns = 0;
+    }
 }
 
 void receiver_free(Receiver *receiver)
@@ -137,7 +76,6 @@ void receiver_free(Receiver *receiver)
         free(receiver->ghosts.at[i].labels);
     vec_done(&receiver->ghosts);
     vec_done(&receiver->deliveries);
-    secrets_done(&receiver->secrets);
     free(receiver->name);
     free(receiver);
 }
@@ -188,14 +126,13 @@ void receiver_make_request(const Receiver *receiver, const char *url, const char
         headers[i] = config->headers[i];
     headers[config->header_count] = "Content-Type: application/json";
     *ret = (FetchRequest){
-        .method = "POST",
         .url = url,
         .unix_socket = config->unix_socket,
         .headers = headers,
         .header_count = config->header_count + 1,
         .user = config->user,
-        .password = receiver->secrets.password,
-        .bearer = receiver->secrets.bearer,
+        .password = config->secrets[SECRET_PASSWORD],
+        .bearer = config->secrets[SECRET_BEARER],
         .tls = {.ca_file = config->ca_file,
                 .cert_file = config->cert_file,
                 .key_file = config->key_file,
@@ -225,7 +162,7 @@ Outcome receiver_read_answer(Receiver *receiver, const FetchAnswer *answer, char
     unsigned int status = answer->status;
 
     why[0] = '\0';
-    if (answer->rc < 0) {
+    if (status == 0) {
         snprintf(why, ALERT_WHY_CAP, "%.150s", answer->text);
         return OUTCOME_FAILED;
     }
@@ -234,7 +171,7 @@ Outcome receiver_read_answer(Receiver *receiver, const FetchAnswer *answer, char
     snprintf(why, ALERT_WHY_CAP, "HTTP status %u", status);
     add_body(answer, why);
     if (status == 401 || status == 403) { /* the credentials may have been replaced */
-        reread_secrets(receiver);
+        (void)receiver_read_secrets(receiver->config, NULL);
         return OUTCOME_FAILED;
     }
     return status >= 400 && status < 500 && status != 408 && status != 429 ? OUTCOME_REJECTED : OUTCOME_FAILED;

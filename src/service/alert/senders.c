@@ -68,8 +68,9 @@ static void start_webhook(Delivery *delivery)
     receiver_make_request(receiver, receiver->config->urls.items[0], headers, &request);
     snprintf(key, sizeof(key), "Idempotency-Key: %s", sending->key);
     headers[request.header_count++] = key;
-    if (receiver->secrets.secret) {
-        sign_body(receiver->secrets.secret, alerts_real(receiver->alerts) / NS_PER_S, &sending->body, signature);
+    if (receiver->config->secrets[SECRET_SIGNING]) {
+        sign_body(receiver->config->secrets[SECRET_SIGNING], alerts_real(receiver->alerts) / NS_PER_S, &sending->body,
+                  signature);
         headers[request.header_count++] = signature;
     }
     request.body = sending->body.text;
@@ -84,6 +85,56 @@ static void cancel_webhook(Delivery *delivery)
 }
 
 static const SenderOps webhook_ops = {start_webhook, cancel_webhook};
+
+/* --- facts -------------------------------------------------------------------------------------------------------- */
+
+enum { FACTS_MAX = 24 };
+
+/* What commands have in their environment and the journal in its fields, without the "STOKER_" before each name. */
+typedef struct FactList {
+    struct Fact {
+        const char *name, *value;
+    } at[FACTS_MAX];
+    size_t len;
+} FactList;
+
+static void add_fact(FactList *facts, const char *name, const char *value)
+{
+    facts->at[facts->len++] = (struct Fact){name, value};
+}
+
+static void list_facts(const Delivery *delivery, Arena *arena, FactList *ret)
+{
+    const Alerts *alerts = delivery->receiver->alerts;
+    const Incident *incident = &delivery->item->incident;
+    const Device *device = &incident->device;
+    char text[512];
+
+    ret->len = 0;
+    add_fact(ret, "RECEIVER", delivery->receiver->name);
+    add_fact(ret, "KEY", delivery->sending.key);
+    add_fact(ret, "CHANGE", delivery_change_key(delivery->sending.change));
+    add_fact(ret, "HOSTNAME", alerts->hostname);
+    add_fact(ret, "INCIDENT", incident->id);
+    add_fact(ret, "CLASS", incident->class);
+    add_fact(ret, "CODE", arena_printf(arena, "%d", incident->code));
+    add_fact(ret, "CAUSE", fault_causes[incident->cause].key);
+    add_fact(ret, "SEVERITY", fault_severities[incident->severity].key);
+    add_fact(ret, "ACTION", fault_actions[incident->action].key);
+    add_fact(ret, "ROUTE", fault_routes[incident->route].key);
+    add_fact(ret, "STATE", incident_state_key(incident->state));
+    add_fact(ret, "TITLE", incident->title);
+    add_fact(ret, "VERDICT", incident->verdict);
+    add_fact(ret, "COUNT", arena_printf(arena, "%llu", (unsigned long long)incident->count));
+    add_fact(ret, "UUID", *device->parent_uuid ? device->parent_uuid : device->uuid);
+    add_fact(ret, "GPU", device->index == DEVICE_NO_NUMBER ? "" : arena_printf(arena, "%u", device->index));
+    add_fact(ret, "PCI_BUS_ID",
+             device->has_pci ? arena_strdup(arena, pci_format(device->pci, PCI_FORM_NVML, text)) : "");
+    delivery_write_runbook(delivery, text, sizeof(text));
+    add_fact(ret, "RUNBOOK", arena_strdup(arena, text));
+    delivery_write_link(alerts, incident, text, sizeof(text));
+    add_fact(ret, "URL", arena_strdup(arena, text));
+}
 
 /* --- commands ----------------------------------------------------------------------------------------------------- */
 
@@ -183,44 +234,6 @@ static void watch_child(AlertChild *child)
     uv_poll_start(&child->poll, UV_READABLE, handle_child_end);
 }
 
-typedef VEC(const char *) Texts;
-
-static void add_variable(Arena *arena, Texts *env, const char *name, const char *value)
-{
-    vec_push(env, arena_printf(arena, "STOKER_%s=%s", name, value));
-}
-
-static void add_facts(const Delivery *delivery, Arena *arena, Texts *env)
-{
-    const Alerts *alerts = delivery->receiver->alerts;
-    const Incident *incident = &delivery->item->incident;
-    const Device *device = &incident->device;
-    char text[512];
-
-    add_variable(arena, env, "RECEIVER", delivery->receiver->name);
-    add_variable(arena, env, "KEY", delivery->sending.key);
-    add_variable(arena, env, "CHANGE", delivery_change_key(delivery->sending.change));
-    add_variable(arena, env, "HOSTNAME", alerts->hostname);
-    add_variable(arena, env, "INCIDENT", incident->id);
-    add_variable(arena, env, "CLASS", incident->class);
-    add_variable(arena, env, "CODE", arena_printf(arena, "%d", incident->code));
-    add_variable(arena, env, "CAUSE", fault_causes[incident->cause].key);
-    add_variable(arena, env, "SEVERITY", fault_severities[incident->severity].key);
-    add_variable(arena, env, "ACTION", fault_actions[incident->action].key);
-    add_variable(arena, env, "ROUTE", fault_routes[incident->route].key);
-    add_variable(arena, env, "STATE", incident_state_key(incident->state));
-    add_variable(arena, env, "TITLE", incident->title);
-    add_variable(arena, env, "VERDICT", incident->verdict);
-    add_variable(arena, env, "COUNT", arena_printf(arena, "%llu", (unsigned long long)incident->count));
-    add_variable(arena, env, "UUID", *device->parent_uuid ? device->parent_uuid : device->uuid);
-    add_variable(arena, env, "GPU", device->index == DEVICE_NO_NUMBER ? "" : arena_printf(arena, "%u", device->index));
-    add_variable(arena, env, "PCI_BUS_ID", device->has_pci ? pci_format(device->pci, PCI_FORM_NVML, text) : "");
-    delivery_write_runbook(delivery, text, sizeof(text));
-    add_variable(arena, env, "RUNBOOK", text);
-    delivery_write_link(alerts, incident, text, sizeof(text));
-    add_variable(arena, env, "URL", text);
-}
-
 static int make_body_fd(const Str *body, Err *err)
 {
     CLEANUP_FD int fd = memfd_create("stoker-alert", MFD_CLOEXEC);
@@ -235,14 +248,17 @@ static int run_command(const Delivery *delivery, Subproc *ret, Err *err)
     const ReceiverConfig *config = delivery->receiver->config;
     CLEANUP(arena_done) Arena arena = {0};
     CLEANUP_FD int fd = make_body_fd(&delivery->sending.body, err);
-    Texts env = {0};
+    VEC(const char *) env = {0};
+    FactList facts;
     int rc;
 
     if (fd < 0)
         return fd;
     for (size_t i = 0; config->env[i]; i++)
         vec_push(&env, config->env[i]);
-    add_facts(delivery, &arena, &env);
+    list_facts(delivery, &arena, &facts);
+    for (size_t i = 0; i < facts.len; i++)
+        vec_push(&env, arena_printf(&arena, "STOKER_%s=%s", facts.at[i].name, facts.at[i].value));
     vec_push(&env, NULL);
     rc = subproc_start(
         &(SubprocSpec){.argv = config->argv, .env = env.at, .pass_fds = &fd, .pass_count = 1, .die_with_us = true}, ret,
@@ -307,48 +323,28 @@ static const char *find_priority(const Incident *incident, DeliveryChange change
     return change == DELIVERY_CLEARED || change == DELIVERY_MISSED ? "5" : of_severity[incident->severity];
 }
 
-static void add_device_fields(const Device *device, Str *out)
-{
-    char text[PCI_TEXT_CAP];
-
-    if (device->index != DEVICE_NO_NUMBER) {
-        snprintf(text, sizeof(text), "%u", device->index);
-        add_field(out, "STOKER_GPU", text);
-    }
-    add_field(out, "STOKER_UUID", *device->parent_uuid ? device->parent_uuid : device->uuid);
-    if (device->has_pci)
-        add_field(out, "STOKER_PCI_BUS_ID", pci_format(device->pci, PCI_FORM_NVML, text));
-}
-
 static void write_record(const Delivery *delivery, Str *out)
 {
     const Incident *incident = &delivery->item->incident;
     const DeliveryChange change = delivery->sending.change;
-    CLEANUP(str_done) Str message = {0};
-    char text[512];
+    CLEANUP(arena_done) Arena arena = {0};
+    CLEANUP(str_done) Str text = {0};
+    FactList facts;
 
-    str_init(&message, EVIDENCE_MAX);
-    str_addf(&message, "%s: %s", delivery_change_key(change), incident->title);
+    str_init(&text, EVIDENCE_MAX);
+    str_addf(&text, "%s: %s", delivery_change_key(change), incident->title);
     if (change != DELIVERY_CLEARED && *incident->verdict)
-        str_addf(&message, " %s", incident->verdict);
-    add_field(out, "MESSAGE", message.text);
+        str_addf(&text, " %s", incident->verdict);
+    add_field(out, "MESSAGE", text.text);
     add_field(out, "PRIORITY", find_priority(incident, change));
     add_field(out, "SYSLOG_IDENTIFIER", "stoker");
-    add_field(out, "STOKER_INCIDENT", incident->id);
-    add_field(out, "STOKER_CHANGE", delivery_change_key(change));
-    add_field(out, "STOKER_CLASS", incident->class);
-    add_field(out, "STOKER_SEVERITY", fault_severities[incident->severity].key);
-    add_field(out, "STOKER_CAUSE", fault_causes[incident->cause].key);
-    add_field(out, "STOKER_ACTION", fault_actions[incident->action].key);
-    add_field(out, "STOKER_ROUTE", fault_routes[incident->route].key);
-    add_field(out, "STOKER_STATE", incident_state_key(incident->state));
+    list_facts(delivery, &arena, &facts);
+    for (size_t i = 0; i < facts.len; i++)
+        add_field(out, arena_printf(&arena, "STOKER_%s", facts.at[i].name), facts.at[i].value);
     add_field(out, "STOKER_LABELS", delivery->labels);
-    add_device_fields(&incident->device, out);
-    delivery_write_runbook(delivery, text, sizeof(text));
-    add_field(out, "STOKER_RUNBOOK", text);
-    str_clear(&message);
-    delivery_write_evidence(incident, EVIDENCE_MAX, &message);
-    add_field(out, "STOKER_EVIDENCE", message.text);
+    str_clear(&text);
+    delivery_write_evidence(incident, EVIDENCE_MAX, &text);
+    add_field(out, "STOKER_EVIDENCE", text.text);
 }
 
 static int send_record(const char *path, const Str *record)

@@ -14,9 +14,6 @@
 #include "base/str.h"
 #include "engine/store/store.h"
 #include "model/node.h"
-#include "model/owner.h"
-#include "model/place.h"
-#include "model/process.h"
 #include "model/snapshot.h"
 
 enum { API_CAUSES_MAX = 320 };
@@ -33,20 +30,12 @@ typedef struct NodeCause {
 /* Open incidents that take something out of use or blind the agent, then GPUs that give no data and that no such
  * incident explains; with `ready` the driver let go for maintenance too. Returns how many, at most `cap`. */
 size_t api_causes(const Snapshot *snapshot, bool ready, NodeCause *out, size_t cap);
-/* {"status":"ok"|"failing","gpus":{...},"causes":[{"cause":...,"text":...,"incident":...}]} for /healthz, and with `ready`
- * for /readyz. Returns whether it is ok. */
+/* {"status":"ok"|"failing","gpus":{...},"causes":[{"cause":...,"text":...,"incident":...}]} for /healthz, and with
+ * `ready` for /readyz. Returns whether it is ok. */
 bool api_health_json(const Snapshot *snapshot, bool ready, Str *out);
 
-/* What is known of the node beside what its driver tells: who has its devices by the kubelet, who the processes on its
- * GPUs are, where the GPUs are. */
-typedef struct ApiBeside {
-    const OwnerTable *owners; /* NULL: not known */
-    ProcessList processes;
-    PlaceList places;
-} ApiBeside;
-
-/* /api/v1/gpus: all that is known now. */
-void api_gpus(const Node *node, const ApiBeside *beside, Str *out);
+/* /api/v1/gpus: the node, its devices, who has them and where they are. */
+void api_gpus(const Snapshot *snapshot, Str *out);
 
 /* One GPU or MIG device by index ("3"), UUID or PCI address. NULL where there is none; *ret_gpu is its GPU. */
 const Reading *api_find(const Node *node, const char *id, const NodeGpu **ret_gpu);

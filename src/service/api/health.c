@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
+#include "base/json.h"
 #include "base/cleanup.h"
 #include "engine/health/incidents.h"
 
@@ -125,17 +126,21 @@ bool api_health_json(const Snapshot *s, bool ready, Str *out)
     CLEANUP_FREE NodeCause *list = xcalloc(API_CAUSES_MAX, sizeof *list);
     const size_t count = api_causes(s, ready, list, API_CAUSES_MAX);
 
-    str_addf(out, "{\"status\":\"%s\",\"gpus\":{\"expected\":%" PRIu32 ",\"found\":%" PRIu32 ",\"on_bus\":%" PRIu32 "}",
-             count ? "failing" : "ok", s->node->gpus_expected, s->node->gpus_found, s->node->gpus_on_bus);
-    str_add(out, ",\"causes\":[");
+    json_open(out, NULL, '{');
+    json_add_text(out, "status", count ? "failing" : "ok");
+    json_open(out, "gpus", '{');
+    json_add_u64(out, "expected", s->node->gpus_expected);
+    json_add_u64(out, "found", s->node->gpus_found);
+    json_add_u64(out, "on_bus", s->node->gpus_on_bus);
+    json_close(out, '}');
+    json_open(out, "causes", '[');
     for (size_t i = 0; i < count; i++) {
-        str_addf(out, "%s{\"cause\":", i ? "," : "");
-        str_add_json(out, list[i].key);
-        str_add(out, ",\"text\":");
-        str_add_json(out, list[i].text);
+        json_open(out, NULL, '{');
+        json_add_text(out, "cause", list[i].key);
+        json_add_text(out, "text", list[i].text);
         if (list[i].incident)
-            str_addf(out, ",\"incident\":\"%s\"", list[i].incident->id);
-        str_addc(out, '}');
+            json_add_text(out, "incident", list[i].incident->id);
+        json_close(out, '}');
     }
     str_add(out, "]}\n");
     return count == 0;

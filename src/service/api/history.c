@@ -2,15 +2,20 @@
 /* /api/v1/gpus/{id}/history: the store as JSON. Its axis is monotonic; times are told by the wall clock of now. */
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/duration.h"
+#include "base/json.h"
 #include "base/number.h"
-#include "base/cleanup.h"
+#include "base/vec.h"
 #include "service/api/api.h"
-#include "service/api/write.h"
+#include "service/api/fields.h"
 
 static int parse_time(const char *name, const char *text, uint64_t real_ns, uint64_t *ret, Err *err)
 {
@@ -57,7 +62,6 @@ typedef struct Writing {
     const HistoryQuery *query;
     const char *device;
     Str *out;
-    bool first;
     StoreSecond *seconds;
     StoreMinute *minutes;
 } Writing;
@@ -70,13 +74,6 @@ static uint64_t to_monotonic(const Node *node, uint64_t real_ns)
     return node->real_ns - real_ns < node->time_ns ? node->time_ns - (node->real_ns - real_ns) : 0;
 }
 
-static void write_when(Str *out, const Node *node, uint64_t monotonic_ns)
-{
-    uint64_t age = node->time_ns > monotonic_ns ? node->time_ns - monotonic_ns : 0;
-
-    write_seconds(out, node->real_ns > age ? node->real_ns - age : 0);
-}
-
 static void write_second_points(Writing *w, StoreSeries series, uint64_t from, uint64_t to)
 {
     assert(w->seconds);
@@ -85,14 +82,12 @@ static void write_second_points(Writing *w, StoreSeries series, uint64_t from, u
     for (size_t i = 0; i < n; i++) {
         const StoreSecond *p = &w->seconds[i];
 
-        str_add(w->out, i ? ",[" : "[");
-        write_when(w->out, w->node, p->time_ns);
-        str_addc(w->out, ',');
-        if (p->valid)
-            write_number(w->out, p->value);
-        else
-            str_addf(w->out, "null,\"%s\"", absence_key(p->why));
-        str_addc(w->out, ']');
+        json_open(w->out, NULL, '[');
+        json_add_seconds(w->out, NULL, node_real_ns(w->node, p->time_ns));
+        json_add_double(w->out, NULL, p->valid ? p->value : NAN);
+        if (!p->valid)
+            json_add_text(w->out, NULL, absence_key(p->why));
+        json_close(w->out, ']');
     }
 }
 
@@ -103,22 +98,14 @@ static void write_minute_points(Writing *w, StoreSeries series, bool counter, ui
 
     for (size_t i = 0; i < n; i++) {
         const StoreMinute *p = &w->minutes[i];
-        double values[3] = {p->min, p->mean, p->max};
+        const double gauge[] = {p->min, p->mean, p->max}, count[] = {p->mean, p->increase};
 
-        str_add(w->out, i ? ",[" : "[");
-        write_when(w->out, w->node, p->time_ns);
-        if (counter) {
-            values[0] = p->mean;
-            values[1] = p->increase;
-        }
-        for (int k = 0; k < (counter ? 2 : 3); k++) {
-            str_addc(w->out, ',');
-            if (p->valid_seconds)
-                write_number(w->out, values[k]);
-            else
-                str_add(w->out, "null");
-        }
-        str_addf(w->out, ",%u]", p->valid_seconds);
+        json_open(w->out, NULL, '[');
+        json_add_seconds(w->out, NULL, node_real_ns(w->node, p->time_ns));
+        for (size_t k = 0; k < (counter ? ARRAY_LEN(count) : ARRAY_LEN(gauge)); k++)
+            json_add_double(w->out, NULL, !p->valid_seconds ? NAN : counter ? count[k] : gauge[k]);
+        json_add_u64(w->out, NULL, p->valid_seconds);
+        json_close(w->out, ']');
     }
 }
 
@@ -135,15 +122,19 @@ static void write_series(Writing *w, StoreSeries series, MetricId id)
     const Metric *metric = metric_get(id);
     uint64_t from = to_monotonic(w->node, w->query->from_ns), to = to_monotonic(w->node, w->query->to_ns);
 
-    str_addf(w->out, "%s{\"metric\":\"%s\",\"unit\":\"%s\",\"type\":\"%s\",\"columns\":%s,\"points\":[",
-             w->first ? "" : ",", metric->name, unit_symbol(metric->unit), metric_type_text(metric->type),
-             columns_of(w, metric));
-    w->first = false;
+    json_open(w->out, NULL, '{');
+    json_add_text(w->out, "metric", metric->name);
+    json_add_text(w->out, "unit", unit_symbol(metric->unit));
+    json_add_text(w->out, "type", metric_type_text(metric->type));
+    json_add_key(w->out, "columns");
+    str_add(w->out, columns_of(w, metric));
+    json_open(w->out, "points", '[');
     if (w->query->minutes)
         write_minute_points(w, series, metric->type == METRIC_COUNTER, from, to);
     else
         write_second_points(w, series, from, to);
-    str_add(w->out, "]}");
+    json_close(w->out, ']');
+    json_close(w->out, '}');
 }
 
 static void write_each(void *self, StoreSeries series, const char *device, MetricId id)
@@ -156,51 +147,43 @@ static void write_each(void *self, StoreSeries series, const char *device, Metri
 
 /* --- by name ------------------------------------------------------------------------------------------------------ */
 
-/* The name that begins at `*at`, in the next `*ret_len` bytes, and where it is not empty whose it is (NULL: no
- * metric's); *at goes to what follows. False at the end. */
-static bool next_name(const char **at, const char **ret_name, size_t *ret_len, const MetricName **ret_found)
+/* A name that was asked for. */
+typedef struct Asked {
+    const char *name; /* `len` bytes */
+    size_t len;
+    const MetricName *found; /* NULL: no metric's */
+    StoreSeries series;      /* below 0: none is kept */
+} Asked;
+
+typedef VEC(Asked) AskedList;
+
+static void list_asked(const Writing *w, AskedList *ret)
 {
     char name[128];
 
-    *at += strspn(*at, ",");
-    *ret_name = *at;
-    *ret_len = strcspn(*at, ",");
-    *at += *ret_len;
-    *ret_found = NULL;
-    if (*ret_len > 0 && *ret_len < sizeof name) {
-        memcpy(name, *ret_name, *ret_len);
-        name[*ret_len] = '\0';
-        *ret_found = metric_find(name);
+    for (const char *at = w->query->metrics; at && *at; at += strspn(at, ",")) {
+        Asked asked = {.name = at, .len = strcspn(at, ","), .series = STORE_NOT_KEPT};
+
+        at += asked.len;
+        if (asked.len == 0 || asked.len >= sizeof name)
+            name[0] = '\0';
+        else
+            snprintf(name, sizeof name, "%.*s", (int)asked.len, asked.name);
+        asked.found = metric_find(name);
+        if (asked.found)
+            asked.series = store_find(w->store, w->device, asked.found->metric);
+        if (asked.len)
+            vec_push(ret, asked);
     }
-    return *ret_len > 0;
 }
 
 /* Where nothing that was asked for is a metric, somebody meant something else. */
-static int some_is_known(const char *metrics, Err *err)
+static bool is_any_known(const AskedList *asked)
 {
-    const MetricName *found;
-    const char *at = metrics, *name;
-    size_t len;
-
-    while (next_name(&at, &name, &len, &found))
-        if (found)
-            return 0;
-    return err_set(err, -ENOENT, "there is no metric '%.100s'", metrics);
-}
-
-/* What is kept. */
-static void write_named(Writing *w)
-{
-    const MetricName *found;
-    const char *at = w->query->metrics, *name;
-    size_t len;
-
-    while (next_name(&at, &name, &len, &found)) {
-        StoreSeries series = found ? store_find(w->store, w->device, found->metric) : STORE_NOT_KEPT;
-
-        if (series >= 0)
-            write_series(w, series, found->metric);
-    }
+    for (size_t i = 0; i < asked->len; i++)
+        if (asked->at[i].found)
+            return true;
+    return false;
 }
 
 /* Why the store has no series of it: key and sentence. */
@@ -217,58 +200,60 @@ static const char *why_missing(const Reading *reading, const MetricName *found, 
     return sample->valid ? "no_room" : absence_key(sample->absence);
 }
 
-/* What is not, and why. */
-static void write_missing(Writing *w, const Reading *reading)
+static void write_missing(const Writing *w, const Reading *reading, const Asked *asked)
 {
-    const MetricName *found;
-    const char *at = w->query->metrics, *name, *text;
-    bool first = true;
-    size_t len;
+    const char *text, *why = why_missing(reading, asked->found, &text);
 
-    while (next_name(&at, &name, &len, &found))
-        if (!found || store_find(w->store, w->device, found->metric) < 0) {
-            const char *why = why_missing(reading, found, &text);
+    json_open(w->out, NULL, '{');
+    json_add_key(w->out, "metric");
+    str_addn_json(w->out, asked->name, asked->len);
+    json_add_text(w->out, "why", why);
+    json_add_text(w->out, "text", text);
+    json_close(w->out, '}');
+}
 
-            str_add(w->out, first ? "{\"metric\":" : ",{\"metric\":");
-            str_addn_json(w->out, name, len);
-            str_addf(w->out, ",\"why\":\"%s\",\"text\":\"%s\"}", why, text);
-            first = false;
-        }
+static void write_history(Writing *w, const Reading *reading, const AskedList *asked)
+{
+    json_open(w->out, NULL, '{');
+    json_add_device(w->out, &reading->device);
+    json_add_text(w->out, "resolution", w->query->minutes ? "minute" : "second");
+    json_open(w->out, "series", '[');
+    if (!w->query->metrics)
+        store_each(w->store, write_each, w);
+    for (size_t i = 0; i < asked->len; i++)
+        if (asked->at[i].series >= 0)
+            write_series(w, asked->at[i].series, asked->at[i].found->metric);
+    json_close(w->out, ']');
+    json_open(w->out, "missing", '[');
+    for (size_t i = 0; i < asked->len; i++)
+        if (asked->at[i].series < 0)
+            write_missing(w, reading, &asked->at[i]);
+    str_add(w->out, "]}\n");
 }
 
 int api_history(const Node *node, const Store *store, const Reading *reading, const HistoryQuery *query, Str *out,
                 Err *err)
 {
     char key[DEVICE_KEY_CAP];
-    CLEANUP_FREE StoreSecond *seconds = NULL;
-    CLEANUP_FREE StoreMinute *minutes = NULL;
-
-    if (device_key(&reading->device, key) < 0)
-        return err_set(err, -ENOENT, "this device has no identity yet");
-    if (query->metrics)
-        TRY(some_is_known(query->metrics, err));
-    if (query->minutes)
-        minutes = xmalloc(STORE_MINUTES * sizeof *minutes);
-    else
-        seconds = xmalloc(STORE_SECONDS * sizeof *seconds);
+    CLEANUP_FREE StoreSecond *seconds = query->minutes ? NULL : xmalloc(STORE_SECONDS * sizeof *seconds);
+    CLEANUP_FREE StoreMinute *minutes = query->minutes ? xmalloc(STORE_MINUTES * sizeof *minutes) : NULL;
     Writing w = {.node = node,
                  .store = store,
                  .query = query,
                  .device = key,
                  .out = out,
-                 .first = true,
                  .seconds = seconds,
                  .minutes = minutes};
-    str_addc(out, '{');
-    write_identity(out, &reading->device);
-    str_addf(out, ",\"resolution\":\"%s\",\"series\":[", query->minutes ? "minute" : "second");
-    if (query->metrics)
-        write_named(&w);
+    AskedList asked = {0};
+    int rc = 0;
+
+    if (device_key(&reading->device, key) < 0)
+        return err_set(err, -ENOENT, "this device has no identity yet");
+    list_asked(&w, &asked);
+    if (query->metrics && !is_any_known(&asked))
+        rc = err_set(err, -ENOENT, "there is no metric '%.100s'", query->metrics);
     else
-        store_each(store, write_each, &w);
-    str_add(out, "],\"missing\":[");
-    if (query->metrics)
-        write_missing(&w, reading);
-    str_add(out, "]}\n");
-    return 0;
+        write_history(&w, reading, &asked);
+    vec_done(&asked);
+    return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/api/history_read.h"
+#include "service/api/snapshot_read.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/cleanup.h"
 #include "engine/health/maintenance.h"
+#include "service/api/fields.h"
 
 enum { SECONDS_MAX = 1000000000 };
 
@@ -151,13 +152,61 @@ static Absence get_absence(Reader *r, const json_t *object, const char *name)
     return why;
 }
 
-/* --- lists -------------------------------------------------------------------------------------------------------- */
+static void set_number(void *at, size_t size, uint64_t value)
+{
+    if (size == sizeof(uint8_t))
+        *(uint8_t *)at = (uint8_t)value;
+    else if (size == sizeof(uint32_t))
+        *(uint32_t *)at = (uint32_t)value;
+    else
+        *(uint64_t *)at = value;
+}
 
-static const char *const link_errors[] = {
-#define NODE_LINK_ERROR(id, key) key,
-    NODE_LINK_ERROR_TABLE(NODE_LINK_ERROR)
-#undef NODE_LINK_ERROR
-};
+static void get_share(Reader *r, const json_t *object, const char *name, double *ret)
+{
+    const json_t *value = get_member(object, name);
+
+    *ret = NAN;
+    if (json_is_number(value))
+        *ret = json_number_value(value);
+    else if (value)
+        fail_member(r, name, "number");
+}
+
+static void read_fields(Reader *r, const json_t *from, const Field *field, void *to)
+{
+    for (; field->name; field++) {
+        void *at = (char *)to + field->at;
+        uint64_t number;
+
+        switch (field->kind) {
+        case FIELD_TEXT:
+            copy_text(r, from, field->name, at, field->size);
+            break;
+        case FIELD_POINTER:
+            *(const char **)at = get_text(r, from, field->name);
+            break;
+        case FIELD_BOOL:
+            get_bool(r, from, field->name, at);
+            break;
+        case FIELD_NUMBER:
+            if (get_u64(r, from, field->name, field->max, &number))
+                set_number(at, field->size, number);
+            break;
+        case FIELD_SHARE:
+            get_share(r, from, field->name, at);
+            break;
+        case FIELD_SECONDS:
+            get_seconds(r, from, field->name, at);
+            break;
+        case FIELD_TIME:
+            get_time(r, from, field->name, at);
+            break;
+        }
+    }
+}
+
+/* --- lists -------------------------------------------------------------------------------------------------------- */
 
 static void read_link(Reader *r, const json_t *from, NodeLink *link)
 {
@@ -173,7 +222,7 @@ static void read_link(Reader *r, const json_t *from, NodeLink *link)
     else
         sample_set_absent(&link->active, now, get_absence(r, from, "absent"));
     for (size_t i = 0; i < NODE_LINK_ERROR_END; i++)
-        if (get_u64(r, errors, link_errors[i], INT64_MAX, &count))
+        if (get_u64(r, errors, node_link_error_keys[i], INT64_MAX, &count))
             sample_set_int64(&link->errors[i], now, (int64_t)count);
     if (!remote)
         return;
@@ -238,31 +287,19 @@ static void read_peers(Reader *r, const json_t *from, NodeGpu *gpu)
         read_peer(r, json_array_get(list, at), &peers[gpu->peer_count++]);
 }
 
-static void read_who(Reader *r, const json_t *from, ProcessOwner *who)
+static void read_process_owner(Reader *r, const json_t *from, ProcessOwner *owner)
 {
     const char *state = get_text(r, from, "state");
 
-    get_u32(r, from, "uid", &who->uid);
-    COPY_TEXT(r, from, "name", who->name);
-    COPY_TEXT(r, from, "user", who->user);
-    COPY_TEXT(r, from, "runtime", who->runtime);
-    COPY_TEXT(r, from, "container", who->container);
-    COPY_TEXT(r, from, "pod_uid", who->pod_uid);
-    COPY_TEXT(r, from, "pod", who->pod);
-    COPY_TEXT(r, from, "namespace", who->namespace);
-    COPY_TEXT(r, from, "job", who->job);
-    COPY_TEXT(r, from, "command", who->command);
-    who->state = state ? state[0] : '\0';
-    get_u64(r, from, "rss_bytes", INT64_MAX, &who->rss_bytes);
-    get_seconds(r, from, "cpu_seconds", &who->cpu_ns);
-    get_seconds(r, from, "start_seconds", &who->start_ns);
+    read_fields(r, from, process_owner_fields, owner);
+    read_fields(r, from, process_usage_fields, owner);
+    owner->state = state ? state[0] : '\0';
 }
 
 static void read_process(Reader *r, const json_t *from, NodeProcess *process)
 {
     const char *kind = get_text(r, from, "kind");
-    uint64_t percent;
-    ProcessOwner who;
+    ProcessOwner owner;
 
     *process = (NodeProcess){.gpu_instance = DEVICE_NO_NUMBER,
                              .compute_instance = DEVICE_NO_NUMBER,
@@ -270,19 +307,13 @@ static void read_process(Reader *r, const json_t *from, NodeProcess *process)
                              .used_bytes = UINT64_MAX,
                              .sm_percent = UINT8_MAX,
                              .memory_percent = UINT8_MAX};
-    if (!get_u32(r, from, "pid", &process->pid))
+    if (!get_member(from, "pid"))
         fail_member(r, "pid", "number of a process");
-    get_u32(r, from, "gpu_instance", &process->gpu_instance);
-    get_u32(r, from, "compute_instance", &process->compute_instance);
-    get_u64(r, from, "used_bytes", INT64_MAX, &process->used_bytes);
-    if (get_u64(r, from, "sm_percent", UINT8_MAX, &percent))
-        process->sm_percent = (uint8_t)percent;
-    if (get_u64(r, from, "memory_percent", UINT8_MAX, &percent))
-        process->memory_percent = (uint8_t)percent;
-    process_owner_init(&who, process->pid);
-    read_who(r, from, &who);
-    if (who.start_ns || who.name[0])
-        vec_push(&r->to->processes, who);
+    read_fields(r, from, process_fields, process);
+    process_owner_init(&owner, process->pid);
+    read_process_owner(r, from, &owner);
+    if (owner.start_ns || owner.name[0])
+        vec_push(&r->to->processes, owner);
 }
 
 static void read_processes(Reader *r, const json_t *from, NodeGpu *gpu)
@@ -312,17 +343,13 @@ static void read_owners(Reader *r, const json_t *from, const Device *device)
 
     for (size_t at = 0; device->uuid[0] && at < json_array_size(list); at++) {
         const json_t *one = json_array_get(list, at);
-        Owner owner = {.device = {.minor = DEVICE_NO_NUMBER,
-                                  .gpu_instance = DEVICE_NO_NUMBER,
-                                  .compute_instance = DEVICE_NO_NUMBER}};
+        Allocation owner = {.device = {.minor = DEVICE_NO_NUMBER,
+                                       .gpu_instance = DEVICE_NO_NUMBER,
+                                       .compute_instance = DEVICE_NO_NUMBER}};
 
         memcpy(owner.device.uuid, device->uuid, sizeof owner.device.uuid);
-        COPY_TEXT(r, one, "replica", owner.device.replica);
-        owner.pod = get_text(r, one, "pod");
-        owner.namespace = get_text(r, one, "namespace");
-        owner.container = get_text(r, one, "container");
-        owner.pod_uid = get_text(r, one, "pod_uid");
-        owner_table_add(&r->to->owners, &owner);
+        read_fields(r, one, allocation_fields, &owner);
+        allocation_table_add(&r->to->allocations, &owner);
     }
 }
 
@@ -330,7 +357,6 @@ static void read_sampler(Reader *r, const json_t *from, NodeSampler *sampler)
 {
     const char *key = get_text(r, from, "state");
     SamplerState state = 0;
-    uint64_t pid = 0;
 
     while (key && state < SAMPLER_STATE_END && strcmp(sampler_state_key(state), key) != 0)
         state++;
@@ -338,14 +364,7 @@ static void read_sampler(Reader *r, const json_t *from, NodeSampler *sampler)
         fail_member(r, "state", "state of a sampler");
     else
         sampler->state = state;
-    get_u64(r, from, "pid", INT32_MAX, &pid);
-    sampler->pid = (pid_t)pid;
-    get_u32(r, from, "gpus", &sampler->gpu_count);
-    get_time(r, from, "since", &sampler->since_ns);
-    COPY_TEXT(r, from, "stuck_gpu", sampler->gpu);
-    COPY_TEXT(r, from, "stuck_function", sampler->function);
-    COPY_TEXT(r, from, "wchan", sampler->wchan);
-    get_u64(r, from, "rss_bytes", INT64_MAX, &sampler->rss_bytes);
+    read_fields(r, from, sampler_fields, sampler);
 }
 
 static void read_samplers(Reader *r, const json_t *root)
@@ -363,12 +382,9 @@ static void fill_place(Reader *r, const json_t *from, Place *place)
 {
     const char *path = get_text(r, from, "pcie_path");
     const PciAddress pci = place->pci;
-    uint64_t node;
 
     place->numa_node = -1;
-    if (get_u64(r, from, "numa_node", INT32_MAX, &node))
-        place->numa_node = (int32_t)node;
-    COPY_TEXT(r, from, "cpus", place->cpus);
+    read_fields(r, from, place_fields, place);
     if (path && !place_set_path(place, path))
         fail_member(r, "pcie_path", "path of PCI functions");
     place->pci = pci;
@@ -446,10 +462,7 @@ static void read_identity(Reader *r, const json_t *from, Device *device)
 
     device->vendor = DEVICE_NVIDIA;
     get_u32(r, from, "index", &device->index);
-    COPY_TEXT(r, from, "uuid", device->uuid);
-    COPY_TEXT(r, from, "name", device->name);
-    COPY_TEXT(r, from, "serial", device->serial);
-    COPY_TEXT(r, from, "board", device->board);
+    read_fields(r, from, device_fields, device);
     if (!pci)
         return;
     device->has_pci = pci_parse(pci, &device->pci) == 0;
@@ -467,17 +480,6 @@ static void read_texts(Reader *r, const json_t *from, Reading *reading)
     }
 }
 
-static void read_share(Reader *r, const json_t *from, const char *name, double *ret)
-{
-    const json_t *value = get_member(from, name);
-
-    *ret = NAN;
-    if (json_is_number(value))
-        *ret = json_number_value(value);
-    else if (value)
-        fail_member(r, name, "number");
-}
-
 /* A word, cause or basis that this program does not know is none. */
 static void read_activity(Reader *r, const json_t *device, Activity *ret)
 {
@@ -491,17 +493,8 @@ static void read_activity(Reader *r, const json_t *device, Activity *ret)
         activity_cause_find(cause, &ret->cause);
     if (basis)
         activity_basis_find(basis, &ret->basis);
-    get_time(r, from, "since", &ret->since_ns);
-    COPY_TEXT(r, from, "text", ret->text);
-    COPY_TEXT(r, from, "incident", ret->incident);
-    get_bool(r, from, "held", &ret->held);
-    get_u32(r, from, "window_s", &ret->window_s);
-    read_share(r, from, "sm_active", &ret->sm_active);
-    read_share(r, from, "utilization", &ret->utilization);
-    read_share(r, from, "power_share", &ret->power_share);
-    read_share(r, from, "clock_share", &ret->clock_share);
-    read_share(r, from, "tensor", &ret->tensor);
-    read_share(r, from, "dram", &ret->dram);
+    read_fields(r, from, activity_fields, ret);
+    read_fields(r, from, activity_share_fields, ret);
     const json_t *day = get_object(r, from, "day_seconds");
     for (ActivityWord known = 0; known < ACTIVITY_END; known++)
         get_u32(r, day, activity_key(known), &ret->day_s[known]);
@@ -514,8 +507,6 @@ static void read_instance(Reader *r, const json_t *from, const Device *gpu, Read
     instance->device.has_pci = gpu->has_pci;
     memcpy(instance->device.parent_uuid, gpu->uuid, sizeof gpu->uuid);
     read_identity(r, from, &instance->device);
-    get_u32(r, from, "gpu_instance", &instance->device.gpu_instance);
-    get_u32(r, from, "compute_instance", &instance->device.compute_instance);
     COPY_TEXT(r, from, "profile", instance->profile);
     read_metrics(r, from, instance);
     read_owners(r, from, &instance->device);
@@ -549,15 +540,9 @@ static void read_state(Reader *r, const json_t *from, NodeGpu *gpu)
 
     if (!state || !gpu_state_find(state, &gpu->state))
         fail_member(r, "state", "state of a GPU");
-    get_time(r, from, "since", &gpu->state_since_ns);
-    COPY_TEXT(r, from, "why", gpu->why);
+    read_fields(r, from, gpu_fields, gpu);
     if (get_seconds(r, from, "last_sample_age_seconds", &age))
         gpu->last_sample_ns = instant_before(r, age);
-    get_bool(r, from, "mig", &gpu->reading.mig);
-    get_bool(r, from, "own_sampler", &gpu->own_sampler);
-    get_u64(r, from, "missed_calls", INT64_MAX, &gpu->missed_calls);
-    get_u64(r, from, "failed_passes", INT64_MAX, &gpu->failed_passes);
-    get_bool(r, from, "drained", &gpu->drained);
     gpu->gpm_known = get_bool(r, from, "gpm", &gpu->gpm);
 }
 
@@ -588,14 +573,8 @@ static void read_head(Reader *r, const json_t *root, Node *node)
         fail_member(r, "time", "time");
     node->time_ns = node->real_ns;
     get_u64(r, root, "tick", INT64_MAX, &node->tick);
-    COPY_TEXT(r, from, "hostname", node->hostname);
-    COPY_TEXT(r, from, "driver_version", node->driver_version);
-    COPY_TEXT(r, from, "nvml_version", node->nvml_version);
-    COPY_TEXT(r, from, "driver_why", node->driver_why);
+    read_fields(r, from, node_fields, node);
     node->driver = node->driver_why[0] ? NODE_DRIVER_REFUSES : NODE_DRIVER_FINE;
-    get_u32(r, from, "gpus_expected", &node->gpus_expected);
-    get_u32(r, from, "gpus_found", &node->gpus_found);
-    get_u32(r, from, "gpus_on_bus", &node->gpus_on_bus);
     if (get_seconds(r, from, "released_for_seconds", &released))
         node->release_until_ns = node->time_ns + released;
 }
@@ -715,7 +694,7 @@ SnapshotBuffer *snapshot_buffer_new(void)
 
     pthread_once(&once, set_json_allocator);
     arena_init(&buffer->arena, 256 << 10);
-    owner_table_init(&buffer->owners);
+    allocation_table_init(&buffer->allocations);
     str_init(&buffer->text, SNAPSHOT_TEXT_MAX);
     return buffer;
 }
@@ -723,7 +702,7 @@ SnapshotBuffer *snapshot_buffer_new(void)
 static void clear_buffer(SnapshotBuffer *buffer)
 {
     arena_reset(&buffer->arena);
-    owner_table_clear(&buffer->owners);
+    allocation_table_clear(&buffer->allocations);
     vec_clear(&buffer->processes);
     vec_clear(&buffer->places);
     vec_clear(&buffer->incidents);
@@ -740,7 +719,7 @@ void snapshot_buffer_free(SnapshotBuffer *buffer)
         return;
     clear_buffer(buffer);
     arena_done(&buffer->arena);
-    owner_table_done(&buffer->owners);
+    allocation_table_done(&buffer->allocations);
     vec_done(&buffer->processes);
     vec_done(&buffer->places);
     vec_done(&buffer->incidents);
@@ -762,7 +741,7 @@ void snapshot_list_open(SnapshotBuffer *buffer)
 static void point_snapshot(SnapshotBuffer *buffer, uint64_t boot_real_ns)
 {
     buffer->snapshot = (Snapshot){.node = &buffer->node,
-                                  .owners = &buffer->owners,
+                                  .allocations = &buffer->allocations,
                                   .processes = {buffer->processes.at, buffer->processes.len},
                                   .places = {buffer->places.at, buffer->places.len},
                                   .boot_id = buffer->boot_id,

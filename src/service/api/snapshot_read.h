@@ -25,7 +25,7 @@ typedef struct SnapshotBuffer {
     Snapshot snapshot; /* borrows from what follows */
     Arena arena;
     Node node;
-    OwnerTable owners;
+    AllocationTable allocations;
     VEC(ProcessOwner) processes; /* each pid once */
     VEC(Place) places;
     IncidentList incidents;
@@ -42,3 +42,17 @@ void snapshot_buffer_free(SnapshotBuffer *buffer); /* accepts NULL */
 int snapshot_read(SnapshotBuffer *buffer, const char *text, size_t len, Err *err);
 /* Lists the open incidents in the snapshot again, after buffer->incidents was changed. */
 void snapshot_list_open(SnapshotBuffer *buffer);
+
+/* ---- the JSON of api_history (history_read.c): its gauges, without the reasons of what is missing ---- */
+
+/* A second or a minute; NAN: nothing was known. */
+typedef struct HistoryPoint {
+    MetricId metric;
+    uint64_t real_ns; /* its start, wall clock */
+    float min, mean, max;
+} HistoryPoint;
+
+typedef VEC(HistoryPoint) HistoryPoints;
+
+/* Appends what the JSON holds, series by series. -EINVAL says what is wrong; the points are as before then. */
+int history_read(const char *text, size_t len, HistoryPoints *points, Err *err);

@@ -41,9 +41,9 @@ typedef struct IncidentStyle {
     uint64_t real_ns; /* now, for ages */
 } IncidentStyle;
 
-/* The most urgent ones first into `out`, at most `cap`; returns how many: open before cleared, the worse before the
- * milder, who is told at once before who reads it later, the newer before the older. */
-size_t incidents_urgent(const Incident *const *incidents, size_t count, const Incident **out, size_t cap);
+/* All of them into `out`, the most urgent ones first: open before cleared, the worse before the milder, who is told at
+ * once before who reads it later, the newer before the older. */
+void incidents_urgent(const Incident *const *incidents, size_t count, const Incident **out);
 
 /* A table, the most urgent open one first: severity, thing, what, since when, how often, what to do. */
 void incidents_text(const Incident *const *incidents, size_t count, const IncidentStyle *style, Str *out);
@@ -51,8 +51,6 @@ void incidents_text(const Incident *const *incidents, size_t count, const Incide
 void incident_card(const Incident *incident, const IncidentStyle *style, Str *out);
 /* One with everything: verdict, action, evidence, counters, codes, history. */
 void incident_sheet(const Incident *incident, const IncidentStyle *style, Str *out);
-/* One line, without its newline: "2026-01-05T08:00:03.000Z  GPU 3  XID 79  GPU has fallen off the bus". */
-void event_text(const Event *event, const Node *node, const IncidentStyle *style, Str *out);
 
 /* --- and back: what the above wrote, read by another process ------------------------------------------------------ */
 
@@ -77,10 +75,15 @@ typedef struct IncidentsHead {
 int incidents_read(const char *text, size_t len, IncidentList *list, IncidentsHead *ret_head, Err *err);
 /* The same of the JSON that was read already; NULL is no such JSON. */
 int incidents_read_json(const json_t *root, IncidentList *list, IncidentsHead *ret_head, Err *err);
-/* The same of one event_json. */
-int event_read(const char *text, size_t len, EventSeen *ret, Err *err);
-/* event_json and event_text of one that was read. */
+/* Number to ask from for the next events, and the start of the agent that counts so. */
+typedef struct EventsHead {
+    uint64_t next, started_real_ns;
+} EventsHead;
+/* The same of one event_json, or of /api/v1/events. */
+int events_read(const char *text, size_t len, EventSeenList *list, EventsHead *ret_head, Err *err);
+/* event_json of one that was read. */
 void event_seen_json(const EventSeen *seen, Str *out);
+/* One line, without its newline: "2026-01-05T08:00:03.000Z  GPU 3  XID 79  GPU has fallen off the bus". */
 void event_seen_text(const EventSeen *seen, const IncidentStyle *style, Str *out);
 
 /* Whether it is about this device: an index, a UUID, a PCI address, a device key, "node". Of a GPU those on its

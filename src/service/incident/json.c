@@ -80,15 +80,15 @@ static void add_process(const Incident *incident, Str *out)
     json_close(out, '}');
 }
 
-static void add_signs(const IncidentSign *signs, uint32_t count, Str *out)
+static void add_evidence_list(const IncidentEvidence *evidence, uint32_t count, Str *out)
 {
     for (uint32_t i = 0; i < count; i++) {
         json_open(out, NULL, '{');
-        json_add_text(out, "origin", event_origin_key(signs[i].origin));
-        json_add_time(out, "at", signs[i].real_ns);
-        add_number(out, "code", signs[i].code ? (uint32_t)signs[i].code : DEVICE_NO_NUMBER);
-        json_add_bool(out, "echo", signs[i].echo);
-        add_text(out, "text", signs[i].text);
+        json_add_text(out, "origin", event_origin_key(evidence[i].origin));
+        json_add_time(out, "at", evidence[i].real_ns);
+        add_number(out, "code", evidence[i].code ? (uint32_t)evidence[i].code : DEVICE_NO_NUMBER);
+        json_add_bool(out, "echo", evidence[i].echo);
+        add_text(out, "text", evidence[i].text);
         json_close(out, '}');
     }
 }
@@ -96,8 +96,8 @@ static void add_signs(const IncidentSign *signs, uint32_t count, Str *out)
 static void add_evidence(const Incident *incident, Str *out)
 {
     json_open(out, "evidence", '[');
-    add_signs(incident->first, incident->first_len, out);
-    add_signs(incident->last, incident->last_len, out);
+    add_evidence_list(incident->first, incident->first_len, out);
+    add_evidence_list(incident->last, incident->last_len, out);
     json_close(out, ']');
     json_open(out, "counters", '[');
     for (uint32_t i = 0; i < incident->counter_len; i++) {

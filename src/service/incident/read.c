@@ -11,8 +11,6 @@
 #include "base/cleanup.h"
 #include "service/incident/incident.h"
 
-enum { JSON_DEPTH_FLAGS = JSON_REJECT_DUPLICATES };
-
 CLEANUP_POINTER(json_t, json_decref);
 
 static void get_text(const json_t *object, const char *name, char *out, size_t cap)
@@ -177,14 +175,14 @@ static void read_evidence(const json_t *root, Incident *incident)
 
     for (size_t i = 0; i < json_array_size(evidence) && i < INCIDENT_FIRST + INCIDENT_LAST; i++) {
         const json_t *from = json_array_get(evidence, i);
-        IncidentSign *sign =
+        IncidentEvidence *to =
             i < INCIDENT_FIRST ? &incident->first[incident->first_len++] : &incident->last[incident->last_len++];
 
-        sign->real_ns = get_time(from, "at");
-        sign->origin = get_origin(from);
-        sign->code = get_code(from, "code", 0);
-        sign->echo = json_is_true(json_object_get(from, "echo"));
-        GET_TEXT(from, "text", sign->text);
+        to->real_ns = get_time(from, "at");
+        to->origin = get_origin(from);
+        to->code = get_code(from, "code", 0);
+        to->echo = json_is_true(json_object_get(from, "echo"));
+        GET_TEXT(from, "text", to->text);
     }
     for (size_t i = 0; i < json_array_size(counters) && i < INCIDENT_COUNTERS; i++) {
         const json_t *from = json_array_get(counters, i);
@@ -237,31 +235,27 @@ int incidents_read_json(const json_t *root, IncidentList *list, IncidentsHead *r
 
 int incidents_read(const char *text, size_t len, IncidentList *list, IncidentsHead *ret_head, Err *err)
 {
-    json_error_t error;
-    CLEANUP(json_decref_at) json_t *root = json_loadb(text, len, JSON_DEPTH_FLAGS, &error);
+    CLEANUP(json_decref_at) json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
 
     return incidents_read_json(root, list, ret_head, err);
 }
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
-int event_read(const char *text, size_t len, EventSeen *ret, Err *err)
+static bool read_event(const json_t *root, EventSeen *ret)
 {
-    json_error_t error;
-    CLEANUP(json_decref_at) json_t *root = json_loadb(text, len, JSON_DEPTH_FLAGS, &error);
     const char *kind = json_string_value(json_object_get(root, "kind"));
     const char *word = json_string_value(json_object_get(root, "word"));
-    EventSeen seen = {0};
+    Event *event = &ret->event;
     EventKind found;
 
     if (!kind || !event_kind_find(kind, &found))
-        return err_set(err, -EINVAL, "this is no JSON of an event");
-    event_init(&seen.event, found, get_origin(root));
-    Event *event = &seen.event;
+        return false;
+    event_init(event, found, get_origin(root));
     event->real_ns = get_time(root, "time");
     event->code = get_code(root, "code", 0);
     event->has_pci = get_pci(root, &event->pci);
-    seen.gpu = get_u32(root, "gpu", DEVICE_NO_NUMBER);
+    ret->gpu = get_u32(root, "gpu", DEVICE_NO_NUMBER);
     GET_TEXT(root, "uuid", event->uuid);
     event->gpu_instance = get_u32(root, "gpu_instance", DEVICE_NO_NUMBER);
     event->compute_instance = get_u32(root, "compute_instance", DEVICE_NO_NUMBER);
@@ -272,9 +266,27 @@ int event_read(const char *text, size_t len, EventSeen *ret, Err *err)
         if (strcmp(event_word_key(w), word) == 0)
             event->word = w;
     GET_TEXT(root, "text", event->text);
-    GET_TEXT(root, "incident", seen.incident);
+    GET_TEXT(root, "incident", ret->incident);
     event->before = json_is_true(json_object_get(root, "before_start"));
-    *ret = seen;
+    return true;
+}
+
+int events_read(const char *text, size_t len, EventSeenList *list, EventsHead *ret_head, Err *err)
+{
+    CLEANUP(json_decref_at) json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *many = json_object_get(root, "events");
+    const size_t before = list->len;
+
+    if (!json_is_object(root) || (many && !json_is_array(many)))
+        return err_set(err, -EINVAL, "this is no JSON of events");
+    for (size_t i = 0; i < (many ? json_array_size(many) : 1); i++) {
+        if (!read_event(many ? json_array_get(many, i) : root, vec_add(list))) {
+            list->len = before;
+            return err_set(err, -EINVAL, "an event in the JSON has no kind that is known");
+        }
+    }
+    if (ret_head)
+        *ret_head = (EventsHead){.next = get_number(root, "next", 0), .started_real_ns = get_time(root, "started")};
     return 0;
 }
 

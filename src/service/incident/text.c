@@ -8,12 +8,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/duration.h"
+#include "base/human.h"
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "service/incident/incident.h"
 #include "service/runbook/runbook.h"
 
-enum { WIDTH_MIN = 40, INDENT = 9, AGE_CAP = 32, LINE_MAX_BYTES = 4096 };
+enum { WIDTH_MIN = 40, INDENT = 9, LINE_MAX_BYTES = 4096 };
 
 typedef struct Page {
     const IncidentStyle *style;
@@ -35,19 +36,9 @@ static void set_colour(const Page *page, const char *code)
 static const char *const severity_colours[SEVERITY_END] = {"2", "33", "31", "1;31"};
 
 /* "12 s", "4 min", "3 h", "5 d". */
-static const char *write_age(const Page *page, uint64_t real_ns, char out[AGE_CAP])
+static const char *write_age(const Page *page, uint64_t real_ns, char out[HUMAN_MAX])
 {
-    const uint64_t seconds = page->style->real_ns > real_ns ? (page->style->real_ns - real_ns) / NS_PER_S : 0;
-
-    if (seconds < 120)
-        snprintf(out, AGE_CAP, "%llu s", (unsigned long long)seconds);
-    else if (seconds < 120 * 60)
-        snprintf(out, AGE_CAP, "%llu min", (unsigned long long)(seconds / 60));
-    else if (seconds < 48 * 3600)
-        snprintf(out, AGE_CAP, "%llu h", (unsigned long long)(seconds / 3600));
-    else
-        snprintf(out, AGE_CAP, "%llu d", (unsigned long long)(seconds / 86400));
-    return out;
+    return human_age(out, page->style->real_ns > real_ns ? page->style->real_ns - real_ns : 0);
 }
 
 /* Characters of a word without control characters. */
@@ -126,7 +117,7 @@ static int compare_urgency(const void *a, const void *b)
 static void add_item(const Page *page, const Incident *incident)
 {
     const bool over = incident->state == INCIDENT_CLEARED;
-    char since[AGE_CAP], ended[AGE_CAP];
+    char since[HUMAN_MAX], ended[HUMAN_MAX];
 
     set_colour(page, over ? "2" : severity_colours[incident->severity]);
     str_addf(page->out, "%-*s", INDENT, over ? "cleared" : fault_severities[incident->severity].key);
@@ -150,18 +141,12 @@ static void add_item(const Page *page, const Incident *incident)
     set_colour(page, "0");
 }
 
-size_t incidents_urgent(const Incident *const *incidents, size_t count, const Incident **out, size_t cap)
+void incidents_urgent(const Incident *const *incidents, size_t count, const Incident **out)
 {
-    CLEANUP_FREE const Incident **sorted = xcalloc(count + 1, sizeof *sorted);
-
     if (count == 0)
-        return 0;
-    memcpy(sorted, incidents, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, compare_urgency);
-    if (count > cap)
-        count = cap;
-    memcpy(out, sorted, count * sizeof *sorted);
-    return count;
+        return;
+    memcpy(out, incidents, count * sizeof *out);
+    qsort(out, count, sizeof *out, compare_urgency);
 }
 
 void incidents_text(const Incident *const *incidents, size_t count, const IncidentStyle *style, Str *out)
@@ -173,7 +158,7 @@ void incidents_text(const Incident *const *incidents, size_t count, const Incide
         str_add(out, "no incident\n");
         return;
     }
-    incidents_urgent(incidents, count, sorted, count);
+    incidents_urgent(incidents, count, sorted);
     for (size_t i = 0; i < count; i++)
         add_item(&page, sorted[i]);
 }
@@ -235,19 +220,19 @@ static void add_maintenance_row(const Page *page, const Incident *incident)
     add_card_row(page, "silent", "", text);
 }
 
-/* The evidence and since when: from the verdict or, if that had no room for it, the first sign. */
+/* The evidence and since when: from the verdict or, if that had no room for it, the first evidence. */
 static void add_why_row(const Page *page, const Incident *incident)
 {
     const int len = (int)find_evidence_len(incident);
-    const IncidentSign *sign = incident->first;
-    char text[LINE_MAX_BYTES], since[AGE_CAP], at[CLOCK_TEXT_MAX];
+    const IncidentEvidence *evidence = incident->first;
+    char text[LINE_MAX_BYTES], since[HUMAN_MAX], at[CLOCK_TEXT_MAX];
 
     write_age(page, incident->opened_real_ns, since);
     if (len > 0) {
         snprintf(text, sizeof text, "%.*s; for %s", len, incident->verdict, since);
     } else if (incident->first_len > 0) {
-        clock_format(at, sign->real_ns);
-        snprintf(text, sizeof text, "%s at %.8s UTC; for %s", sign->text, at + 11, since);
+        clock_format(at, evidence->real_ns);
+        snprintf(text, sizeof text, "%s at %.8s UTC; for %s", evidence->text, at + 11, since);
     } else {
         snprintf(text, sizeof text, "for %s, seen %llu time%s", since, (unsigned long long)incident->count,
                  incident->count == 1 ? "" : "s");
@@ -306,7 +291,7 @@ __attribute__((format(printf, 3, 4))) static void add_row(const Page *page, cons
 
 static void add_time_row(const Page *page, const char *name, uint64_t real_ns)
 {
-    char at[CLOCK_TEXT_MAX], ago[AGE_CAP];
+    char at[CLOCK_TEXT_MAX], ago[HUMAN_MAX];
 
     if (real_ns == 0)
         return;
@@ -329,7 +314,7 @@ static void add_device_rows(const Page *page, const Incident *incident)
         add_row(page, "instance", "GPU instance %u", device->gpu_instance);
 }
 
-static void add_signs(const Page *page, const IncidentSign *list, uint32_t count)
+static void add_evidence_list(const Page *page, const IncidentEvidence *list, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         char at[CLOCK_TEXT_MAX];
@@ -348,10 +333,10 @@ static void add_evidence(const Page *page, const Incident *incident)
     if (shown == 0)
         return;
     str_add(page->out, "\nevidence\n");
-    add_signs(page, incident->first, incident->first_len);
+    add_evidence_list(page, incident->first, incident->first_len);
     if (all > shown)
         str_addf(page->out, "  ... and %llu more\n", (unsigned long long)(all - shown));
-    add_signs(page, incident->last, incident->last_len);
+    add_evidence_list(page, incident->last, incident->last_len);
 }
 
 static void add_value(const Page *page, double number)
@@ -429,14 +414,4 @@ void event_seen_text(const EventSeen *seen, const IncidentStyle *style, Str *out
     add_word(&page, event->text, strlen(event->text));
     if (seen->incident[0])
         str_addf(out, "  [%s]", seen->incident);
-}
-
-void event_text(const Event *event, const Node *node, const IncidentStyle *style, Str *out)
-{
-    EventSeen seen = {.event = *event, .gpu = DEVICE_NO_NUMBER};
-
-    for (size_t i = 0; node && event->has_pci && i < node->gpu_count; i++)
-        if (node->gpus[i].reading.device.has_pci && pci_compare(node->gpus[i].reading.device.pci, event->pci) == 0)
-            seen.gpu = node->gpus[i].reading.device.index;
-    event_seen_text(&seen, style, out);
 }

@@ -13,41 +13,153 @@
 #include "base/alloc.h"
 #include "base/gzip.h"
 #include "base/cleanup.h"
-#include "service/journal/tables.h"
 
-typedef enum DbStatement {
-    DB_PUT_INCIDENT,
-    DB_PUT_EVENT,
-    DB_PUT_BUNDLE,
-    DB_PUT_WINDOW,
-    DB_END_WINDOW,
-    DB_PUT_GPU,
-    DB_END_GPU,
-    DB_PUT_META,
-    DB_PUT_OUTBOX,
-    DB_END_OUTBOX,
-    DB_STATEMENTS,
-} DbStatement;
+/* The tables, and what is done with their rows. */
+static const struct {
+    const char *sql, *table;
+    size_t keys; /* values that name the row; 0: there is one. Events are never replaced */
+} statements[DB_STATEMENT_END] = {
+    [DB_PUT_INCIDENT] = {"INSERT OR REPLACE INTO incidents(id, state, opened_ns, updated_ns, cleared_ns, json)"
+                         " VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+                         "incidents", 1},
+    [DB_PUT_EVENT] = {"INSERT INTO events(real_ns, sequence, json) VALUES(?1, ?2, ?3)", NULL, 0},
+    [DB_PUT_BUNDLE] = {"INSERT OR REPLACE INTO bundles(incident, gz) VALUES(?1, CAST(?2 AS BLOB))", "bundles", 1},
+    [DB_PUT_WINDOW] = {"INSERT OR REPLACE INTO windows(id, reason, who, gpus, from_ns, until_ns, uuids)"
+                       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                       "windows", 1},
+    [DB_END_WINDOW] = {"DELETE FROM windows WHERE id = ?1", "windows", 1},
+    [DB_PUT_GPU] = {"INSERT OR REPLACE INTO gpu_seen(uuid, serial, name, first_real_ns, last_real_ns, drained, pci)"
+                    " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                    "gpu_seen", 1},
+    [DB_END_GPU] = {"DELETE FROM gpu_seen WHERE uuid = ?1", "gpu_seen", 1},
+    [DB_PUT_POSITION] = {"INSERT OR REPLACE INTO meta(key, value)"
+                         " VALUES('boot_id', ?1), ('sequence', ?2), ('fabric_offset', ?3), ('fabric_inode', ?4)",
+                         "meta", 0},
+    /* a text that is replaced keeps its place */
+    [DB_PUT_OUTBOX] = {"INSERT INTO outbox(receiver, key, text) VALUES(?1, ?2, ?3)"
+                       " ON CONFLICT(receiver, key) DO UPDATE SET text = ?3",
+                       "outbox", 2},
+    [DB_END_OUTBOX] = {"DELETE FROM outbox WHERE receiver = ?1 AND key = ?2", "outbox", 2},
+};
 
 struct Db {
     sqlite3 *sql;
-    sqlite3_stmt *statements[DB_STATEMENTS]; /* prepared on first use */
+    sqlite3_stmt *prepared[DB_STATEMENT_END]; /* on first use */
 };
 CLEANUP_POINTER(Db, db_close);
-
-static void finalize_statement(sqlite3_stmt **statement)
-{
-    sqlite3_finalize(*statement);
-}
+CLEANUP_POINTER(sqlite3_stmt, sqlite3_finalize);
 
 enum {
     SQL_MAX = 16 << 10,
-    EVIDENCE_MAX = 64 << 10,
     BUSY_MS = 2000,
-    LIMIT_MAX = 10000,
+    INCIDENTS_KEPT = 512,
     PRUNE_SHARE = 10,
     PRUNE_ROUNDS = 20,
+    RETRY_FIRST_MS = 500,
+    RETRY_MAX_MS = 10000,
 };
+
+uint64_t db_next_retry_ms(uint64_t last_ms)
+{
+    if (last_ms < RETRY_FIRST_MS)
+        return RETRY_FIRST_MS;
+    return last_ms * 2 < RETRY_MAX_MS ? last_ms * 2 : RETRY_MAX_MS;
+}
+
+/* --- changes ------------------------------------------------------------------------------------------------------ */
+
+void db_add_bytes(DbChange *change, const char *bytes, size_t len)
+{
+    change->values[change->count++] = (struct DbValue){.text = xmemdup0(bytes, len), .len = len};
+}
+
+void db_add_text(DbChange *change, const char *text)
+{
+    db_add_bytes(change, text, strlen(text));
+}
+
+void db_add_number(DbChange *change, uint64_t number)
+{
+    change->values[change->count++] = (struct DbValue){.number = (int64_t)number};
+}
+
+void db_change_done(DbChange *change)
+{
+    for (size_t i = 0; i < change->count; i++)
+        free(change->values[i].text);
+    change->count = 0;
+}
+
+bool db_change_replaces(const DbChange *newer, const DbChange *older)
+{
+    const char *table = statements[newer->statement].table;
+
+    if (!table || !statements[older->statement].table || strcmp(table, statements[older->statement].table) != 0)
+        return false;
+    for (size_t i = 0; i < statements[newer->statement].keys; i++)
+        if (strcmp(newer->values[i].text, older->values[i].text) != 0)
+            return false;
+    return true;
+}
+
+/* --- the file ----------------------------------------------------------------------------------------------------- */
+
+/* clang-format off */
+static const char json_tables[] =
+    "CREATE TABLE incidents(id TEXT PRIMARY KEY, state TEXT, opened_ns INTEGER, updated_ns INTEGER,"
+    " cleared_ns INTEGER, json TEXT) STRICT;"
+    "CREATE TABLE events(seq INTEGER PRIMARY KEY AUTOINCREMENT, real_ns INTEGER, sequence INTEGER, json TEXT) STRICT;"
+    "CREATE INDEX incidents_state ON incidents(state);"
+    "CREATE INDEX incidents_updated ON incidents(updated_ns);"
+    "CREATE INDEX events_time ON events(real_ns);";
+static const char other_tables[] =
+    "CREATE TABLE windows(id TEXT PRIMARY KEY, reason TEXT, who TEXT, gpus INTEGER, from_ns INTEGER, until_ns INTEGER,"
+    " uuids TEXT) STRICT;"
+    "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT) STRICT;"
+    "CREATE TABLE bundles(incident TEXT PRIMARY KEY, gz BLOB) STRICT;"
+    "CREATE TABLE outbox(seq INTEGER PRIMARY KEY AUTOINCREMENT, receiver TEXT, key TEXT, text TEXT,"
+    " UNIQUE(receiver, key)) STRICT;";
+static const char gpu_table[] =
+    "CREATE TABLE gpu_seen(uuid TEXT PRIMARY KEY, serial TEXT, name TEXT, first_real_ns INTEGER, last_real_ns INTEGER,"
+    " drained INTEGER, pci TEXT) STRICT;";
+
+/* Until version 2 incidents and events were a column per member. */
+#define TIME_OF(ns) "iif(" ns ", strftime('%Y-%m-%dT%H:%M:%fZ', " ns " / 1e9, 'unixepoch'), NULL)"
+#define BOOL_OF(column) "json(iif(" column ", 'true', 'false'))"
+static const char columns_away[] =
+    "ALTER TABLE incidents RENAME TO old_incidents;"
+    "ALTER TABLE events RENAME TO old_events;"
+    "DROP INDEX incidents_state; DROP INDEX incidents_updated; DROP INDEX events_time; DROP INDEX events_incident;";
+static const char columns_to_json[] =
+    "INSERT INTO incidents SELECT id, state, opened_ns, updated_ns, cleared_ns, json_object('id', id,"
+    " 'revision', revision, 'state', state, 'class', class, 'rule', rule, 'code', code,"
+    " 'codes', json_extract(evidence, '$.codes'), 'cause', cause, 'severity', severity, 'scope', scope,"
+    " 'action', action, 'route', route, 'title', title, 'verdict', verdict, 'runbook', runbook,"
+    " 'device', json_object('key', device, 'kind', device_kind, 'index', device_index,"
+    " 'uuid', iif(uuid <> '', uuid, parent_uuid), 'serial', serial, 'pci', pci, 'model', model, 'link', link),"
+    " 'instance', json_object('gpu_instance', gpu_instance, 'compute_instance', compute_instance),"
+    " 'process', json_object('pid', pid, 'name', process), 'job', job, 'driver', driver_version,"
+    " 'count', count, 'echo_count', echo_count, 'first', " TIME_OF("first_ns") ", 'opened', " TIME_OF("opened_ns") ","
+    " 'updated', " TIME_OF("updated_ns") ", 'cleared', " TIME_OF("cleared_ns") ", 'ended_by', ended_by,"
+    " 'escalations', escalations, 'reopened', reopened, 'before_start', " BOOL_OF("before") ","
+    " 'maintenance', iif(silenced, maintenance, ''), 'evidence', (SELECT json_group_array(json_set(item.value, '$.at', "
+    TIME_OF("json_extract(item.value, '$.at')") "))"
+    " FROM json_each(json_array('$.first', '$.last')) AS part, json_each(evidence, part.value) AS item),"
+    " 'counters', json_extract(evidence, '$.counters')) FROM old_incidents;"
+    "INSERT INTO events SELECT seq, real_ns, sequence, json_object('kind', kind, 'time', " TIME_OF("real_ns") ","
+    " 'origin', origin, 'code', code, 'pci', pci, 'uuid', uuid, 'gpu_instance', gpu_instance,"
+    " 'compute_instance', compute_instance, 'link', link, 'pid', pid, 'process', process, 'word', word, 'text', text,"
+    " 'incident', incident, 'before_start', " BOOL_OF("before") ") FROM old_events;"
+    "DROP TABLE old_incidents;"
+    "DROP TABLE old_events;";
+
+/* What leads from a version to the present one. */
+static const char *const migrations[JOURNAL_SCHEMA][5] = {
+    {json_tables, other_tables, gpu_table},
+    {gpu_table, columns_away, json_tables, columns_to_json},
+    {columns_away, json_tables, columns_to_json},
+};
+/* clang-format on */
 
 static const char settings[] = "PRAGMA auto_vacuum=INCREMENTAL;"
                                "PRAGMA journal_mode=WAL;"
@@ -57,8 +169,8 @@ static const char settings[] = "PRAGMA auto_vacuum=INCREMENTAL;"
                                "PRAGMA journal_size_limit=2097152;"
                                "PRAGMA temp_store=MEMORY;";
 
-/* SQLite's error as one of ours: "<what>: database or disk is full". */
-static int fail_sql(Db *db, int rc, Err *err, const char *what)
+/* SQLite's error as one of ours: "the journal: database or disk is full". */
+static int fail_sql(Db *db, int rc, Err *err)
 {
     static const struct {
         int sqlite, code;
@@ -71,15 +183,15 @@ static int fail_sql(Db *db, int rc, Err *err, const char *what)
 
     for (size_t i = 0; i < ARRAY_LEN(codes); i++)
         if (codes[i].sqlite == (rc & 0xff))
-            return err_set(err, codes[i].code, "%s: %s", what, text);
-    return err_set(err, -EIO, "%s: %s", what, text);
+            return err_set(err, codes[i].code, "the journal: %s", text);
+    return err_set(err, -EIO, "the journal: %s", text);
 }
 
 static int run_sql(Db *db, const char *sql, Err *err)
 {
     const int rc = sqlite3_exec(db->sql, sql, NULL, NULL, NULL);
 
-    return rc == SQLITE_OK ? 0 : fail_sql(db, rc, err, "the journal");
+    return rc == SQLITE_OK ? 0 : fail_sql(db, rc, err);
 }
 
 /* Several statements, all or none; outside of a transaction. */
@@ -96,87 +208,52 @@ static int run_transaction(Db *db, const char *sql, Err *err)
     return rc;
 }
 
-/* A statement for one use, finalised by finalize_statement. */
 static int prepare_sql(Db *db, const char *sql, sqlite3_stmt **ret, Err *err)
 {
     const int rc = sqlite3_prepare_v2(db->sql, sql, -1, ret, NULL);
 
-    return rc == SQLITE_OK ? 0 : fail_sql(db, rc, err, "the journal");
+    return rc == SQLITE_OK ? 0 : fail_sql(db, rc, err);
 }
 
-static int read_version(Db *db, int *ret, Err *err)
+static int read_number(Db *db, const char *sql, uint64_t *ret, Err *err)
 {
-    CLEANUP(finalize_statement) sqlite3_stmt *statement = NULL;
+    CLEANUP(sqlite3_finalize_at) sqlite3_stmt *statement = NULL;
 
-    TRY(prepare_sql(db, "PRAGMA user_version", &statement, err));
+    TRY(prepare_sql(db, sql, &statement, err));
     const int rc = sqlite3_step(statement);
     if (rc != SQLITE_ROW)
-        return fail_sql(db, rc, err, "the journal");
-    *ret = sqlite3_column_int(statement, 0);
+        return fail_sql(db, rc, err);
+    *ret = (uint64_t)sqlite3_column_int64(statement, 0);
     return 0;
-}
-
-static int make_tables(Db *db, Err *err)
-{
-    CLEANUP(str_done) Str sql = {0};
-
-    str_init(&sql, SQL_MAX);
-    row_create(&table_incidents, &sql);
-    row_create(&table_events, &sql);
-    row_create(&table_windows, &sql);
-    str_add(&sql, tables_rest);
-    return run_sql(db, sql.text, err);
-}
-
-static int add_gpus(Db *db, Err *err)
-{
-    CLEANUP(str_done) Str sql = {0};
-
-    str_init(&sql, SQL_MAX);
-    row_create(&table_gpus, &sql);
-    return run_sql(db, sql.text, err);
-}
-
-/* Step i leads from version i to i + 1. */
-static int (*const steps[JOURNAL_SCHEMA])(Db *db, Err *err) = {make_tables, add_gpus};
-
-static int step_up(Db *db, int version, Err *err)
-{
-    char sql[48];
-
-    TRY(db_begin(db, err));
-    for (; version < JOURNAL_SCHEMA; version++)
-        TRY(steps[version](db, err));
-    snprintf(sql, sizeof sql, "PRAGMA user_version=%d", JOURNAL_SCHEMA);
-    TRY(run_sql(db, sql, err));
-    return db_commit(db, err);
 }
 
 static int migrate_schema(Db *db, Err *err)
 {
-    int version = 0;
+    CLEANUP(str_done) Str sql = {0};
+    uint64_t version = 0;
 
-    TRY(read_version(db, &version, err));
+    TRY(read_number(db, "PRAGMA user_version", &version, err));
     if (version > JOURNAL_SCHEMA)
         return err_set(err, DB_NEWER,
                        "the journal was written by a newer Stoker (schema %d, this one knows %d); it is left as it is",
-                       version, JOURNAL_SCHEMA);
+                       (int)version, JOURNAL_SCHEMA);
     if (version == JOURNAL_SCHEMA)
         return 0;
-    const int rc = step_up(db, version, err);
-    if (rc < 0)
-        db_rollback(db);
-    return rc;
+    str_init(&sql, SQL_MAX);
+    for (const char *const *step = migrations[version]; *step; step++)
+        str_add(&sql, *step);
+    str_addf(&sql, "PRAGMA user_version=%d", JOURNAL_SCHEMA);
+    return run_transaction(db, sql.text, err);
 }
 
 static int quick_check(Db *db, Err *err)
 {
-    CLEANUP(finalize_statement) sqlite3_stmt *statement = NULL;
+    CLEANUP(sqlite3_finalize_at) sqlite3_stmt *statement = NULL;
 
     TRY(prepare_sql(db, "PRAGMA quick_check(1)", &statement, err));
     const int rc = sqlite3_step(statement);
     if (rc != SQLITE_ROW)
-        return fail_sql(db, rc, err, "the journal");
+        return fail_sql(db, rc, err);
     const char *text = (const char *)sqlite3_column_text(statement, 0);
     if (!text || strcmp(text, "ok") != 0)
         return err_set(err, DB_DAMAGED, "the journal is damaged: %s", text ? text : "unknown");
@@ -190,7 +267,7 @@ static int open_database(Db *db, const char *path, bool read_only, Err *err)
     const int rc = sqlite3_open_v2(path, &db->sql, flags, NULL);
 
     if (rc != SQLITE_OK)
-        return fail_sql(db, rc, err, "the journal");
+        return fail_sql(db, rc, err);
     sqlite3_busy_timeout(db->sql, BUSY_MS);
     if (read_only)
         return 0;
@@ -217,8 +294,8 @@ void db_close(Db *db)
 {
     if (!db)
         return;
-    for (int i = 0; i < DB_STATEMENTS; i++)
-        sqlite3_finalize(db->statements[i]);
+    for (int i = 0; i < DB_STATEMENT_END; i++)
+        sqlite3_finalize(db->prepared[i]);
     sqlite3_close(db->sql);
     free(db);
 }
@@ -259,396 +336,142 @@ void db_rollback(Db *db)
     sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
 }
 
-/* --- putting ------------------------------------------------------------------------------------------------------ */
-
-static void write_statement(DbStatement which, Str *sql)
+int db_apply_change(Db *db, const DbChange *change, Err *err)
 {
-    switch (which) {
-    case DB_PUT_INCIDENT:
-        row_insert(&table_incidents, ", pci, device, evidence", 3, sql);
-        return;
-    case DB_PUT_EVENT:
-        row_insert(&table_events, ", pci, incident", 2, sql);
-        return;
-    case DB_PUT_WINDOW:
-        row_insert(&table_windows, ", uuids", 1, sql);
-        return;
-    case DB_PUT_GPU:
-        row_insert(&table_gpus, ", pci", 1, sql);
-        return;
-    case DB_END_GPU:
-        str_add(sql, "DELETE FROM gpu_seen WHERE uuid = ?1");
-        return;
-    case DB_PUT_BUNDLE:
-        str_add(sql, "INSERT OR REPLACE INTO bundles(incident, real_ns, gz) VALUES(?1, ?2, ?3)");
-        return;
-    case DB_END_WINDOW:
-        str_add(sql, "DELETE FROM windows WHERE id = ?1");
-        return;
-    case DB_PUT_META:
-        str_add(sql, "INSERT OR REPLACE INTO meta(key, value) VALUES(?1, ?2)");
-        return;
-    case DB_PUT_OUTBOX: /* a text that is replaced keeps its place */
-        str_add(sql, "INSERT INTO outbox(receiver, key, text) VALUES(?1, ?2, ?3)"
-                     " ON CONFLICT(receiver, key) DO UPDATE SET text = ?3");
-        return;
-    case DB_END_OUTBOX:
-        str_add(sql, "DELETE FROM outbox WHERE receiver = ?1 AND key = ?2");
-        return;
-    case DB_STATEMENTS:
-        return;
+    sqlite3_stmt **statement = &db->prepared[change->statement];
+
+    if (!*statement)
+        TRY(prepare_sql(db, statements[change->statement].sql, statement, err));
+    for (size_t i = 0; i < change->count; i++) {
+        const struct DbValue *value = &change->values[i];
+
+        if (value->text)
+            sqlite3_bind_text64(*statement, (int)i + 1, value->text, value->len, SQLITE_STATIC, SQLITE_UTF8);
+        else
+            sqlite3_bind_int64(*statement, (int)i + 1, value->number);
     }
-}
+    const int rc = sqlite3_step(*statement);
+    const int result = rc == SQLITE_DONE ? 0 : fail_sql(db, rc, err);
 
-static int find_statement(Db *db, DbStatement which, sqlite3_stmt **ret, Err *err)
-{
-    CLEANUP(str_done) Str sql = {0};
-
-    if (!db->statements[which]) {
-        str_init(&sql, SQL_MAX);
-        write_statement(which, &sql);
-        TRY(prepare_sql(db, sql.text, &db->statements[which], err));
-    }
-    *ret = db->statements[which];
-    return 0;
-}
-
-static int run_statement(Db *db, sqlite3_stmt *statement, Err *err)
-{
-    const int rc = sqlite3_step(statement);
-    const int result = rc == SQLITE_DONE ? 0 : fail_sql(db, rc, err, "the journal");
-
-    sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement);
+    sqlite3_reset(*statement);
+    sqlite3_clear_bindings(*statement);
     return result;
-}
-
-static void bind_text(sqlite3_stmt *statement, size_t at, const char *text)
-{
-    sqlite3_bind_text(statement, (int)at, text, -1, SQLITE_STATIC);
-}
-
-int db_incident(Db *db, const Incident *incident, Err *err)
-{
-    CLEANUP(str_done) Str evidence = {0};
-    char key[DEVICE_KEY_CAP] = "", pci[PCI_TEXT_CAP] = "";
-    const size_t next = table_incidents.count + 1;
-    sqlite3_stmt *statement;
-
-    TRY(find_statement(db, DB_PUT_INCIDENT, &statement, err));
-    str_init(&evidence, EVIDENCE_MAX);
-    table_evidence_write(incident, &evidence);
-    if (device_key(&incident->device, key) < 0)
-        key[0] = '\0';
-    if (incident->device.has_pci)
-        pci_format(incident->device.pci, PCI_FORM_SYSFS, pci);
-    row_bind(&table_incidents, statement, incident);
-    bind_text(statement, next, pci);
-    bind_text(statement, next + 1, key);
-    bind_text(statement, next + 2, evidence.text);
-    return run_statement(db, statement, err);
-}
-
-int db_event(Db *db, const Event *event, const char *incident_id, Err *err)
-{
-    char pci[PCI_TEXT_CAP] = "";
-    sqlite3_stmt *statement;
-
-    TRY(find_statement(db, DB_PUT_EVENT, &statement, err));
-    if (event->has_pci)
-        pci_format(event->pci, PCI_FORM_SYSFS, pci);
-    row_bind(&table_events, statement, event);
-    bind_text(statement, table_events.count + 1, pci);
-    bind_text(statement, table_events.count + 2, incident_id);
-    return run_statement(db, statement, err);
-}
-
-int db_bundle(Db *db, const char *incident_id, uint64_t real_ns, const char *gz, size_t len, Err *err)
-{
-    sqlite3_stmt *statement;
-
-    TRY(find_statement(db, DB_PUT_BUNDLE, &statement, err));
-    bind_text(statement, 1, incident_id);
-    sqlite3_bind_int64(statement, 2, (sqlite3_int64)real_ns);
-    sqlite3_bind_blob64(statement, 3, gz, len, SQLITE_STATIC);
-    return run_statement(db, statement, err);
-}
-
-static void join_uuids(const MaintenanceWindow *window, Str *out)
-{
-    for (size_t i = 0; i < ARRAY_LEN(window->uuids) && window->uuids[i][0]; i++)
-        str_addf(out, "%s%s", i ? " " : "", window->uuids[i]);
-}
-
-int db_window(Db *db, const MaintenanceWindow *window, bool ended, Err *err)
-{
-    CLEANUP(str_done) Str uuids = {0};
-    sqlite3_stmt *statement;
-
-    TRY(find_statement(db, ended ? DB_END_WINDOW : DB_PUT_WINDOW, &statement, err));
-    if (ended) {
-        bind_text(statement, 1, window->id);
-        return run_statement(db, statement, err);
-    }
-    str_init(&uuids, sizeof window->uuids + ARRAY_LEN(window->uuids));
-    join_uuids(window, &uuids);
-    row_bind(&table_windows, statement, window);
-    bind_text(statement, table_windows.count + 1, uuids.text);
-    return run_statement(db, statement, err);
-}
-
-int db_gpu(Db *db, const JournalGpu *gpu, bool forgotten, Err *err)
-{
-    char pci[PCI_TEXT_CAP] = "";
-    sqlite3_stmt *statement;
-
-    TRY(find_statement(db, forgotten ? DB_END_GPU : DB_PUT_GPU, &statement, err));
-    if (forgotten) {
-        bind_text(statement, 1, gpu->device.uuid);
-        return run_statement(db, statement, err);
-    }
-    if (gpu->device.has_pci)
-        pci_format(gpu->device.pci, PCI_FORM_SYSFS, pci);
-    row_bind(&table_gpus, statement, gpu);
-    bind_text(statement, table_gpus.count + 1, pci);
-    return run_statement(db, statement, err);
-}
-
-int db_meta(Db *db, const char *key, const char *value, Err *err)
-{
-    sqlite3_stmt *statement;
-
-    TRY(find_statement(db, DB_PUT_META, &statement, err));
-    bind_text(statement, 1, key);
-    bind_text(statement, 2, value);
-    return run_statement(db, statement, err);
-}
-
-int db_outbox(Db *db, const char *receiver, const char *key, const char *text, size_t len, Err *err)
-{
-    sqlite3_stmt *statement;
-
-    TRY(find_statement(db, len ? DB_PUT_OUTBOX : DB_END_OUTBOX, &statement, err));
-    bind_text(statement, 1, receiver);
-    bind_text(statement, 2, key);
-    if (len)
-        sqlite3_bind_text64(statement, 3, text, len, SQLITE_STATIC, SQLITE_UTF8);
-    return run_statement(db, statement, err);
 }
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-static int fail_step(Db *db, int rc, Err *err)
+static const char *text_at(sqlite3_stmt *statement, int column)
 {
-    return rc == SQLITE_DONE ? 0 : fail_sql(db, rc, err, "the journal");
-}
-
-static const char *text_at(sqlite3_stmt *statement, size_t column)
-{
-    const char *text = (const char *)sqlite3_column_text(statement, (int)column);
+    const char *text = (const char *)sqlite3_column_text(statement, column);
 
     return text ? text : "";
 }
 
-static void read_incident(sqlite3_stmt *statement, Incident *into)
+/* Calls `add` for each row of a query, whose parameters are numbers. */
+static int read_rows(Db *db, const char *sql, const uint64_t *numbers, void (*add)(void *self, sqlite3_stmt *row),
+                     void *self, Err *err)
 {
-    const char *pci = text_at(statement, table_incidents.count);
-    const char *evidence = text_at(statement, table_incidents.count + 1);
-
-    table_incident_init(into);
-    row_read(&table_incidents, statement, into);
-    if (pci[0] && pci_parse(pci, &into->device.pci) < 0)
-        into->device.has_pci = false;
-    table_evidence_read(evidence, strlen(evidence), into);
-}
-
-typedef VEC(Incident) DbIncidents;
-typedef struct DbEvent {
-    Event event;
-    char incident[INCIDENT_ID_CAP];
-} DbEvent;
-typedef VEC(DbEvent) DbEvents;
-
-/* Rows of "SELECT <columns> FROM incidents <rest>". */
-static int read_incidents(Db *db, const char *rest, const JournalQuery *query, DbIncidents *ret, Err *err)
-{
-    CLEANUP(finalize_statement) sqlite3_stmt *statement = NULL;
-    CLEANUP(str_done) Str sql = {0};
+    CLEANUP(sqlite3_finalize_at) sqlite3_stmt *statement = NULL;
     int rc;
 
-    str_init(&sql, SQL_MAX);
-    str_add(&sql, "SELECT ");
-    row_names(&table_incidents, &sql);
-    str_addf(&sql, ", pci, evidence FROM incidents %s", rest);
-    TRY(prepare_sql(db, sql.text, &statement, err));
-    if (query) {
-        sqlite3_bind_text(statement, 1, query->device, -1, SQLITE_STATIC);
-        sqlite3_bind_text(statement, 2, query->class, -1, SQLITE_STATIC);
-        if (query->state >= 0)
-            sqlite3_bind_text(statement, 3, incident_state_key((IncidentState)query->state), -1, SQLITE_STATIC);
-        sqlite3_bind_int64(statement, 4, (sqlite3_int64)query->from_real_ns);
-        sqlite3_bind_int64(statement, 5, query->to_real_ns > INT64_MAX ? INT64_MAX : (sqlite3_int64)query->to_real_ns);
-        sqlite3_bind_int64(statement, 6, query->limit < LIMIT_MAX ? (sqlite3_int64)query->limit : LIMIT_MAX);
-    }
+    TRY(prepare_sql(db, sql, &statement, err));
+    for (int i = 0; i < sqlite3_bind_parameter_count(statement); i++)
+        sqlite3_bind_int64(statement, i + 1, (sqlite3_int64)numbers[i]);
     while ((rc = sqlite3_step(statement)) == SQLITE_ROW)
-        read_incident(statement, vec_add(ret));
-    return fail_step(db, rc, err);
+        add(self, statement);
+    return rc == SQLITE_DONE ? 0 : fail_sql(db, rc, err);
 }
 
-/* substr: a prefix without the wildcards of LIKE. */
-static const char asked_where[] =
-    "WHERE (?1 IS NULL OR substr(device, 1, length(?1)) = ?1) AND (?2 IS NULL OR class = ?2)"
-    " AND (?3 IS NULL OR state = ?3) AND updated_ns BETWEEN ?4 AND ?5"
-    " ORDER BY opened_ns DESC, id DESC LIMIT ?6";
-
-static int read_asked_incidents(Db *db, const JournalQuery *query, DbIncidents *ret, Err *err)
+/* Leaves out what is no incident: another program's row. */
+static void add_incident(void *self, sqlite3_stmt *row)
 {
-    return read_incidents(db, asked_where, query, ret, err);
+    const char *json = text_at(row, 0);
+
+    (void)incidents_read(json, strlen(json), self, NULL, NULL);
 }
 
-static int read_asked_events(Db *db, const JournalQuery *query, DbEvents *ret, Err *err)
+static void add_event(void *self, sqlite3_stmt *row)
 {
-    CLEANUP(finalize_statement) sqlite3_stmt *statement = NULL;
-    CLEANUP(str_done) Str sql = {0};
-    int rc;
+    const char *json = text_at(row, 0);
 
-    str_init(&sql, SQL_MAX);
-    str_add(&sql, "SELECT ");
-    row_names(&table_events, &sql);
-    str_add(&sql, ", pci, incident FROM events WHERE real_ns BETWEEN ?1 AND ?2 ORDER BY seq DESC LIMIT ?3");
-    TRY(prepare_sql(db, sql.text, &statement, err));
-    sqlite3_bind_int64(statement, 1, (sqlite3_int64)query->from_real_ns);
-    sqlite3_bind_int64(statement, 2, query->to_real_ns > INT64_MAX ? INT64_MAX : (sqlite3_int64)query->to_real_ns);
-    sqlite3_bind_int64(statement, 3, query->limit < LIMIT_MAX ? (sqlite3_int64)query->limit : LIMIT_MAX);
-    while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
-        DbEvent *into = vec_add(ret);
+    (void)events_read(json, strlen(json), self, NULL, NULL);
+}
 
-        event_init(&into->event, EVENT_XID, EVENT_FROM_KMSG);
-        row_read(&table_events, statement, &into->event);
-        into->event.has_pci = pci_parse(text_at(statement, table_events.count), &into->event.pci) == 0;
-        snprintf(into->incident, sizeof into->incident, "%s", text_at(statement, table_events.count + 1));
+static void add_news(void *self, sqlite3_stmt *row)
+{
+    JournalKept *kept = self;
+
+    vec_push(&kept->outbox,
+             ((JournalNews){xstrdup(text_at(row, 0)), xstrdup(text_at(row, 1)), xstrdup(text_at(row, 2))}));
+}
+
+static void set_position(void *self, sqlite3_stmt *row)
+{
+    JournalKept *kept = self;
+
+    snprintf(kept->boot_id, sizeof kept->boot_id, "%s", text_at(row, 0));
+    kept->sequence = (uint64_t)sqlite3_column_int64(row, 1);
+    kept->fabric_offset = (uint64_t)sqlite3_column_int64(row, 2);
+    kept->fabric_inode = (uint64_t)sqlite3_column_int64(row, 3);
+}
+
+static void add_window(void *self, sqlite3_stmt *row)
+{
+    JournalKept *kept = self;
+    MaintenanceWindow *window = vec_add(&kept->windows);
+    const char *uuids = text_at(row, 6);
+
+    snprintf(window->id, sizeof window->id, "%s", text_at(row, 0));
+    snprintf(window->reason, sizeof window->reason, "%s", text_at(row, 1));
+    snprintf(window->who, sizeof window->who, "%s", text_at(row, 2));
+    window->gpus = (uint64_t)sqlite3_column_int64(row, 3);
+    window->from_real_ns = (uint64_t)sqlite3_column_int64(row, 4);
+    window->until_real_ns = (uint64_t)sqlite3_column_int64(row, 5);
+    for (size_t i = 0; i < ARRAY_LEN(window->uuids) && *uuids; i++) {
+        const size_t len = strcspn(uuids, " ");
+
+        snprintf(window->uuids[i], sizeof window->uuids[i], "%.*s", (int)len, uuids);
+        uuids += len + (uuids[len] == ' ');
     }
-    return fail_step(db, rc, err);
-}
-
-static int read_asked_bundle(Db *db, const char *incident_id, Str *ret, Err *err)
-{
-    CLEANUP(finalize_statement) sqlite3_stmt *statement = NULL;
-
-    TRY(prepare_sql(db, "SELECT gz FROM bundles WHERE incident = ?1", &statement, err));
-    sqlite3_bind_text(statement, 1, incident_id, -1, SQLITE_STATIC);
-    const int rc = sqlite3_step(statement);
-    if (rc == SQLITE_DONE)
-        return err_set(err, -ENOENT, "the journal has no bundle of incident %s", incident_id);
-    if (rc != SQLITE_ROW)
-        return fail_sql(db, rc, err, "the journal");
-    return gzip_unpack(sqlite3_column_blob(statement, 0), (size_t)sqlite3_column_bytes(statement, 0), ret, err);
-}
-
-int db_each_outbox(Db *db, void (*fn)(void *self, const char *receiver, const char *key, const char *text, size_t len),
-                   void *self, Err *err)
-{
-    CLEANUP(finalize_statement) sqlite3_stmt *statement = NULL;
-    int rc;
-
-    TRY(prepare_sql(db, "SELECT receiver, key, text FROM outbox ORDER BY seq", &statement, err));
-    while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
-        const char *text = text_at(statement, 2);
-
-        fn(self, text_at(statement, 0), text_at(statement, 1), text, strlen(text));
-    }
-    return fail_step(db, rc, err);
-}
-
-static int read_meta(Db *db, JournalKept *kept, Err *err)
-{
-    const struct {
-        const char *key;
-        uint64_t *into;
-    } numbers[] = {
-        {"sequence", &kept->sequence}, {"fabric_offset", &kept->fabric_offset}, {"fabric_inode", &kept->fabric_inode}};
-    CLEANUP(finalize_statement) sqlite3_stmt *statement = NULL;
-    int rc;
-
-    TRY(prepare_sql(db, "SELECT key, value FROM meta", &statement, err));
-    while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
-        const char *key = text_at(statement, 0), *value = text_at(statement, 1);
-
-        if (strcmp(key, "boot_id") == 0)
-            snprintf(kept->boot_id, sizeof kept->boot_id, "%s", value);
-        for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-            if (strcmp(key, numbers[i].key) == 0)
-                *numbers[i].into = strtoull(value, NULL, 10);
-    }
-    return fail_step(db, rc, err);
-}
-
-static int read_windows(Db *db, JournalKept *kept, Err *err)
-{
-    CLEANUP(finalize_statement) sqlite3_stmt *statement = NULL;
-    CLEANUP(str_done) Str sql = {0};
-    int rc;
-
-    str_init(&sql, SQL_MAX);
-    str_add(&sql, "SELECT ");
-    row_names(&table_windows, &sql);
-    str_add(&sql, ", uuids FROM windows ORDER BY from_ns");
-    TRY(prepare_sql(db, sql.text, &statement, err));
-    while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
-        MaintenanceWindow *window = vec_add(&kept->windows);
-        const char *uuids = text_at(statement, table_windows.count);
-
-        row_read(&table_windows, statement, window);
-        for (size_t i = 0; i < ARRAY_LEN(window->uuids) && *uuids; i++) {
-            const size_t len = strcspn(uuids, " ");
-
-            snprintf(window->uuids[i], sizeof window->uuids[i], "%.*s", (int)len, uuids);
-            uuids += len + (uuids[len] == ' ');
-        }
-    }
-    return fail_step(db, rc, err);
 }
 
 /* Skips GPUs without an address: those cannot be reported missing. */
-static int read_gpus(Db *db, JournalKept *kept, Err *err)
+static void add_gpu(void *self, sqlite3_stmt *row)
 {
-    CLEANUP(finalize_statement) sqlite3_stmt *statement = NULL;
-    CLEANUP(str_done) Str sql = {0};
-    int rc;
+    JournalKept *kept = self;
+    JournalGpu gpu = {.first_real_ns = (uint64_t)sqlite3_column_int64(row, 3),
+                      .last_real_ns = (uint64_t)sqlite3_column_int64(row, 4),
+                      .drained = sqlite3_column_int(row, 5) != 0};
 
-    str_init(&sql, SQL_MAX);
-    str_add(&sql, "SELECT * FROM (SELECT ");
-    row_names(&table_gpus, &sql);
-    str_addf(&sql, ", pci FROM gpu_seen ORDER BY last_real_ns DESC LIMIT %d) ORDER BY pci", JOURNAL_KEPT);
-    TRY(prepare_sql(db, sql.text, &statement, err));
-    while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
-        JournalGpu gpu = {0};
-
-        device_init(&gpu.device, DEVICE_GPU);
-        row_read(&table_gpus, statement, &gpu);
-        gpu.device.has_pci = pci_parse(text_at(statement, table_gpus.count), &gpu.device.pci) == 0;
-        if (gpu.device.has_pci && gpu.device.uuid[0])
-            vec_push(&kept->gpus, gpu);
-    }
-    return fail_step(db, rc, err);
+    device_init(&gpu.device, DEVICE_GPU);
+    snprintf(gpu.device.uuid, sizeof gpu.device.uuid, "%s", text_at(row, 0));
+    snprintf(gpu.device.serial, sizeof gpu.device.serial, "%s", text_at(row, 1));
+    snprintf(gpu.device.name, sizeof gpu.device.name, "%s", text_at(row, 2));
+    gpu.device.has_pci = pci_parse(text_at(row, 6), &gpu.device.pci) == 0;
+    if (gpu.device.has_pci && gpu.device.uuid[0])
+        vec_push(&kept->gpus, gpu);
 }
 
-int db_kept(Db *db, JournalKept *ret, Err *err)
+int db_read_kept(Db *db, JournalKept *ret, Err *err)
 {
-    DbIncidents incidents = {0};
-    char over[128];
-    int rc = read_incidents(db, "WHERE state <> 'cleared' ORDER BY opened_ns, id LIMIT 512", NULL, &incidents, err);
+    const uint64_t open_limit[] = {INCIDENTS_KEPT}, limit[] = {JOURNAL_KEPT};
 
-    snprintf(over, sizeof over, "WHERE state = 'cleared' ORDER BY cleared_ns DESC LIMIT %d", JOURNAL_KEPT);
-    if (rc == 0)
-        rc = read_incidents(db, over, NULL, &incidents, err);
-    ret->incidents.at = incidents.at;
-    ret->incidents.len = incidents.len;
-    ret->incidents.cap = incidents.cap;
-    TRY(rc);
-    TRY(read_meta(db, ret, err));
-    TRY(read_windows(db, ret, err));
-    return read_gpus(db, ret, err);
+    TRY(read_rows(db, "SELECT json FROM incidents WHERE state <> 'cleared' ORDER BY opened_ns, id LIMIT ?1", open_limit,
+                  add_incident, &ret->incidents, err));
+    TRY(read_rows(db, "SELECT json FROM incidents WHERE state = 'cleared' ORDER BY cleared_ns DESC LIMIT ?1", limit,
+                  add_incident, &ret->incidents, err));
+    TRY(read_rows(db, "SELECT id, reason, who, gpus, from_ns, until_ns, uuids FROM windows ORDER BY from_ns", NULL,
+                  add_window, ret, err));
+    TRY(read_rows(db,
+                  "SELECT * FROM (SELECT uuid, serial, name, first_real_ns, last_real_ns, drained, pci FROM gpu_seen"
+                  " ORDER BY last_real_ns DESC LIMIT ?1) ORDER BY pci",
+                  limit, add_gpu, ret, err));
+    TRY(read_rows(db, "SELECT receiver, key, text FROM outbox ORDER BY seq", NULL, add_news, ret, err));
+    return read_rows(db,
+                     "SELECT max(value) FILTER (WHERE key = 'boot_id'), max(value) FILTER (WHERE key = 'sequence'),"
+                     " max(value) FILTER (WHERE key = 'fabric_offset'), max(value) FILTER (WHERE key = 'fabric_inode')"
+                     " FROM meta",
+                     NULL, set_position, ret, err);
 }
 
 void journal_kept_done(JournalKept *kept)
@@ -656,29 +479,15 @@ void journal_kept_done(JournalKept *kept)
     vec_done(&kept->incidents);
     vec_done(&kept->windows);
     vec_done(&kept->gpus);
+    for (size_t i = 0; i < kept->outbox.len; i++) {
+        free(kept->outbox.at[i].receiver);
+        free(kept->outbox.at[i].key);
+        free(kept->outbox.at[i].text);
+    }
+    vec_done(&kept->outbox);
 }
 
-/* --- pruning ----------------------------------------------------------------------------------------------------- */
-
-static int read_number(Db *db, const char *sql, uint64_t *ret, Err *err)
-{
-    CLEANUP(finalize_statement) sqlite3_stmt *statement = NULL;
-
-    TRY(prepare_sql(db, sql, &statement, err));
-    const int rc = sqlite3_step(statement);
-    if (rc != SQLITE_ROW)
-        return fail_sql(db, rc, err, "the journal");
-    *ret = (uint64_t)sqlite3_column_int64(statement, 0);
-    return 0;
-}
-
-int db_count(Db *db, const char *table, uint64_t *ret, Err *err)
-{
-    char sql[64];
-
-    snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
-    return read_number(db, sql, ret, err);
-}
+/* --- pruning ------------------------------------------------------------------------------------------------------ */
 
 static int read_file_bytes(Db *db, uint64_t *ret, Err *err)
 {
@@ -755,36 +564,44 @@ static int open_for_reading(const char *path, Db **ret, Err *err)
     return db_open(path, true, ret, err);
 }
 
-int journal_read_incidents(const char *path, const JournalQuery *query, JournalIncidents answer, void *self, Err *err)
+int journal_read_incidents(const char *path, int state, uint64_t since_real_ns, IncidentList *ret, Err *err)
 {
+    const uint64_t numbers[] = {since_real_ns, JOURNAL_READ_MAX};
     CLEANUP(db_close_at) Db *db = NULL;
-    DbIncidents incidents = {0};
+    char sql[256];
 
     TRY(open_for_reading(path, &db, err));
-    const int rc = read_asked_incidents(db, query, &incidents, err);
-    if (rc == 0)
-        answer(self, incidents.at, incidents.len);
-    vec_done(&incidents);
-    return rc;
+    snprintf(sql, sizeof sql,
+             "SELECT json FROM incidents WHERE updated_ns >= ?1%s%s%s ORDER BY opened_ns DESC, id DESC LIMIT ?2",
+             state < 0 ? "" : " AND state = '", state < 0 ? "" : incident_state_key((IncidentState)state),
+             state < 0 ? "" : "'");
+    return read_rows(db, sql, numbers, add_incident, ret, err);
 }
 
-int journal_read_events(const char *path, const JournalQuery *query, JournalEvent each, void *self, Err *err)
+int journal_read_events(const char *path, uint64_t since_real_ns, EventSeenList *ret, Err *err)
 {
+    const uint64_t numbers[] = {since_real_ns, JOURNAL_READ_MAX};
     CLEANUP(db_close_at) Db *db = NULL;
-    DbEvents events = {0};
 
     TRY(open_for_reading(path, &db, err));
-    const int rc = read_asked_events(db, query, &events, err);
-    for (size_t i = 0; rc == 0 && i < events.len; i++)
-        each(self, &events.at[i].event, events.at[i].incident);
-    vec_done(&events);
-    return rc;
+    return read_rows(db,
+                     "SELECT json FROM (SELECT seq, json FROM events WHERE real_ns >= ?1 ORDER BY seq DESC LIMIT ?2)"
+                     " ORDER BY seq",
+                     numbers, add_event, ret, err);
 }
 
 int journal_read_bundle(const char *path, const char *incident_id, Str *out, Err *err)
 {
     CLEANUP(db_close_at) Db *db = NULL;
+    CLEANUP(sqlite3_finalize_at) sqlite3_stmt *statement = NULL;
 
     TRY(open_for_reading(path, &db, err));
-    return read_asked_bundle(db, incident_id, out, err);
+    TRY(prepare_sql(db, "SELECT gz FROM bundles WHERE incident = ?1", &statement, err));
+    sqlite3_bind_text(statement, 1, incident_id, -1, SQLITE_STATIC);
+    const int rc = sqlite3_step(statement);
+    if (rc == SQLITE_DONE)
+        return err_set(err, -ENOENT, "the journal has no bundle of incident %s", incident_id);
+    if (rc != SQLITE_ROW)
+        return fail_sql(db, rc, err);
+    return gzip_unpack(sqlite3_column_blob(statement, 0), (size_t)sqlite3_column_bytes(statement, 0), out, err);
 }

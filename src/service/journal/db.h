@@ -1,17 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The journal's file: opening, writing, reading, pruning. Every call may take as long as the disk does. One thread per
- * Db. db.c also holds journal_read_* (journal.h). Not for others. */
+/*
+ * The journal's file: opening, writing, reading, pruning. Every call may take as long as the disk does. One thread per
+ * Db; a change is made in one thread and given to another. db.c also holds journal_read_* (journal.h). Not for others.
+ */
 
 #include <errno.h>
 
 #include "base/err.h"
-#include "base/vec.h"
 #include "service/journal/journal.h"
 
 /* Errors beside those of the disk (-ENOSPC, -EIO, -EACCES, ...). */
 enum { DB_DAMAGED = -EUCLEAN, DB_NEWER = -EPROTO };
+
+typedef enum DbStatement {
+    DB_PUT_INCIDENT,
+    DB_PUT_EVENT,
+    DB_PUT_BUNDLE,
+    DB_PUT_WINDOW,
+    DB_END_WINDOW,
+    DB_PUT_GPU,
+    DB_END_GPU,
+    DB_PUT_POSITION,
+    DB_PUT_OUTBOX,
+    DB_END_OUTBOX,
+    DB_STATEMENT_END,
+} DbStatement;
+
+enum { DB_VALUES_MAX = 7 };
+
+/* A statement and its values, which it owns. */
+typedef struct DbChange {
+    DbStatement statement;
+    size_t count;
+    struct DbValue {
+        char *text; /* NULL: a number */
+        size_t len;
+        int64_t number;
+    } values[DB_VALUES_MAX];
+} DbChange;
+
+void db_add_text(DbChange *change, const char *text);
+void db_add_bytes(DbChange *change, const char *bytes, size_t len);
+void db_add_number(DbChange *change, uint64_t number);
+void db_change_done(DbChange *change);
+/* Whether both are about the same row, so that the newer one alone is enough. */
+bool db_change_replaces(const DbChange *newer, const DbChange *older);
 
 typedef struct Db Db;
 
@@ -24,21 +59,13 @@ int db_set_aside(const char *path, char aside[256], Err *err);
 int db_begin(Db *db, Err *err);
 int db_commit(Db *db, Err *err);
 void db_rollback(Db *db);
+int db_apply_change(Db *db, const DbChange *change, Err *err);
 
-int db_incident(Db *db, const Incident *incident, Err *err);
-int db_event(Db *db, const Event *event, const char *incident_id, Err *err);
-int db_bundle(Db *db, const char *incident_id, uint64_t real_ns, const char *gz, size_t len, Err *err);
-int db_window(Db *db, const MaintenanceWindow *window, bool ended, Err *err);
-int db_gpu(Db *db, const JournalGpu *gpu, bool forgotten, Err *err);
-int db_meta(Db *db, const char *key, const char *value, Err *err);
-int db_outbox(Db *db, const char *receiver, const char *key, const char *text, size_t len, Err *err);
-
-int db_kept(Db *db, JournalKept *ret, Err *err);
-int db_each_outbox(Db *db, void (*fn)(void *self, const char *receiver, const char *key, const char *text, size_t len),
-                   void *self, Err *err);
-
+int db_read_kept(Db *db, JournalKept *ret, Err *err);
 /* Deletes cleared incidents, events and GPUs that are more than `keep_ns` (0: none) older than the newest change in the
  * file; then, while the file is larger than `max_bytes` (0: no limit), the oldest of them. *ret_bytes is the size left.
  */
 int db_prune(Db *db, uint64_t keep_ns, uint64_t max_bytes, uint64_t *ret_bytes, Err *err);
-int db_count(Db *db, const char *table, uint64_t *ret, Err *err);
+
+/* The pause before the disk is tried again, after one of `last_ms` (0: the first failure): doubled up to a limit. */
+uint64_t db_next_retry_ms(uint64_t last_ms);

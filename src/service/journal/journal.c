@@ -1,36 +1,427 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop's side of the journal: queueing, acknowledging, state. The thread that writes is in writer.c. */
+/* The loop's side of the journal, which queues and acknowledges, and the thread that writes what is queued in one
+ * transaction. When the disk refuses, the changes stay queued and are tried again. A thread that hangs in the disk at
+ * the end is left behind, with what both share. */
 #include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/duration.h"
+#include "base/file.h"
 #include "base/gzip.h"
+#include "base/number.h"
 #include "base/cleanup.h"
-#include "service/journal/writer.h"
+#include "service/journal/db.h"
 
-enum { CHECK_MS = 100, OUTBOX_MAX = 1 << 20, BUNDLE_MAX = 16 << 20 };
+enum {
+    PATH_CAP = 4096,
+    CHECK_MS = 100,
+    JSON_MAX = 1 << 20,
+    OUTBOX_MAX = 1 << 20,
+    BUNDLE_MAX = 16 << 20,
+    GATHER_MAX = 2048, /* changes that share a commit at most before it is made */
+    GATHER_MS = 1000,
+    SOON_MS = 5,
+    LONE_COMMITS = 5,
+    PRUNE_MS = 10 * 60 * 1000,
+};
+
+typedef struct Job {
+    struct Job *next;
+    DbChange change;
+} Job;
+
+/* Shared by the thread and the loop; freed by the last of them. */
+typedef struct Shared {
+    pthread_mutex_t lock;
+    pthread_cond_t work, news; /* signalled to the thread; signalled by it */
+    char path[PATH_CAP];
+    JournalConfig config;
+    /* under the lock */
+    uv_async_t *wake; /* of the loop; NULL: it is gone */
+    Job *queue, **queue_end;
+    size_t queued;              /* with those that are being written */
+    uint64_t put_to;            /* newest ticket in the queue */
+    bool urgent;                /* a caller waits for a queued change; else changes may gather for a while */
+    uint64_t gather_ns;         /* since when they do; 0: nothing is queued */
+    uint64_t on_disk, given_up; /* all tickets up to these */
+    JournalState state;
+    bool opened; /* the first try is over */
+    int open_rc; /* what came of it */
+    Err open_err;
+    JournalKept kept; /* what it read; the thread's own until `opened` */
+    bool stop, ended;
+    /* the thread's own */
+    Db *db;
+    int lock_fd;
+    uint64_t retry_ms, retry_at_ns; /* 0: nothing failed */
+    uint64_t prune_at_ns;
+    uint64_t lone_ns[LONE_COMMITS]; /* ring: times of the last commits that no caller waited for */
+    size_t lone_at;                 /* the oldest of them */
+} Shared;
 
 struct Journal {
-    Writer writer;
     JournalConfig config;
+    Shared *shared; /* NULL: no file */
     uv_async_t async;
     uv_timer_t timer; /* runs while something is not acknowledged */
     int handles;
     JournalAcked acked;
     void *self;
     uint64_t last, acknowledged; /* tickets: given out, acknowledged */
-    uint64_t waiting_since;      /* uv_now at which the oldest job that is not acknowledged began to wait */
-    uint64_t newest_real_ns;     /* of incidents and events: the time of a bundle */
+    uint64_t waiting_since;      /* uv_now at which the oldest change that is not acknowledged began to wait */
 };
 
-/* --- acknowledging ------------------------------------------------------------------------------------------------ */
-
-static void acknowledge_until(Journal *j, uint64_t to, uint64_t on_disk)
+static uint64_t now_ns(void)
 {
+    return clock_monotonic(clock_kernel());
+}
+
+static void free_jobs(Job *job)
+{
+    while (job) {
+        Job *next = job->next;
+
+        db_change_done(&job->change);
+        free(job);
+        job = next;
+    }
+}
+
+/* --- health, under the lock --------------------------------------------------------------------------------------- */
+
+static void wake_loop(Shared *s)
+{
+    if (s->wake)
+        uv_async_send(s->wake);
+}
+
+static void set_health(Shared *s, JournalHealth health, const char *why)
+{
+    s->state.health = health;
+    snprintf(s->state.why, sizeof s->state.why, "%.190s", why);
+}
+
+/* Acknowledges all queued changes as kept in memory; they stay queued. */
+static void keep_in_memory(Shared *s, const char *why)
+{
+    set_health(s, JOURNAL_MEMORY, why);
+    s->given_up = s->put_to;
+    s->state.failures++;
+}
+
+static void note_hanging_disk(Shared *s)
+{
+    char why[160];
+
+    snprintf(why, sizeof why, "the disk of '%.100s' does not answer", s->path);
+    keep_in_memory(s, why);
+}
+
+/* --- the thread: the file ----------------------------------------------------------------------------------------- */
+
+static int lock_file(Shared *s, Err *err)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char path[PATH_CAP + 8];
+
+    if (s->lock_fd >= 0)
+        return 0;
+    snprintf(path, sizeof path, "%s.lock", s->path);
+    CLEANUP_FD int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_errno(err, "open '%s'", path);
+    if (fcntl(fd, F_OFD_SETLK, &lock) < 0)
+        return errno == EAGAIN || errno == EACCES
+                   ? err_set(err, -EBUSY, "another process has the journal '%s'", s->path)
+                   : err_errno(err, "lock '%s'", path);
+    s->lock_fd = fd_take(&fd);
+    return 0;
+}
+
+static int make_folder(const Shared *s, Err *err)
+{
+    char path[PATH_CAP];
+
+    memcpy(path, s->path, sizeof path);
+    return file_make_dirs(dirname(path), 0750, err);
+}
+
+static int open_file(Shared *s, Err *err)
+{
+    char aside[256] = "";
+    Err before;
+
+    TRY(make_folder(s, err));
+    TRY(lock_file(s, err));
+    int rc = db_open(s->path, false, &s->db, err);
+    if (rc != DB_DAMAGED)
+        return rc;
+    before = *err;
+    TRY(db_set_aside(s->path, aside, err));
+    rc = db_open(s->path, false, &s->db, err);
+    pthread_mutex_lock(&s->lock);
+    snprintf(s->state.set_aside, sizeof s->state.set_aside, "%s", aside);
+    snprintf(s->state.why, sizeof s->state.why, "%.190s", before.text);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+static int write_jobs(Shared *s, const Job *jobs, Err *err)
+{
+    int rc = db_begin(s->db, err);
+
+    for (const Job *job = jobs; rc == 0 && job; job = job->next)
+        rc = db_apply_change(s->db, &job->change, err);
+    if (rc == 0)
+        rc = db_commit(s->db, err);
+    if (rc < 0)
+        db_rollback(s->db);
+    return rc;
+}
+
+/* Opens the file where it is not, reads it the first time, and writes. Without the lock. */
+static int work_on_file(Shared *s, const Job *jobs, Err *err)
+{
+    int rc = s->db ? 0 : open_file(s, err);
+
+    if (rc == 0 && !s->opened)
+        rc = db_read_kept(s->db, &s->kept, err);
+    if (rc == 0 && jobs)
+        rc = write_jobs(s, jobs, err);
+    if (rc < 0)
+        db_close(TAKE(s->db));
+    return rc;
+}
+
+/* --- the thread: the queue, under the lock ------------------------------------------------------------------------ */
+
+static void note_written(Shared *s, size_t count, uint64_t to, uint64_t took_ns)
+{
+    s->on_disk = to;
+    s->queued -= count;
+    s->state.written += count;
+    s->state.commits++;
+    s->state.last_commit_ns = took_ns;
+    if (s->state.health != JOURNAL_FINE)
+        set_health(s, JOURNAL_FINE, s->state.set_aside[0] ? s->state.why : "");
+    s->retry_ms = s->retry_at_ns = 0;
+}
+
+static void note_failure(Shared *s, int rc, const Err *err)
+{
+    keep_in_memory(s, err->text);
+    s->urgent = true;
+    s->retry_ms = rc == DB_DAMAGED ? 1 /* set aside and begun anew at once */ : db_next_retry_ms(s->retry_ms);
+    s->retry_at_ns = now_ns() + s->retry_ms * NS_PER_MS;
+}
+
+/* Puts jobs that could not be written back before those that came meanwhile. */
+static void put_back(Shared *s, Job *jobs, Job **end)
+{
+    if (!jobs)
+        return;
+    *end = s->queue;
+    if (!s->queue)
+        s->queue_end = end;
+    s->queue = jobs;
+}
+
+/* Writes all that is queued now; for that the lock is given up. */
+static void write_queue(Shared *s)
+{
+    const size_t count = s->queued;
+    const uint64_t to = s->put_to, began = now_ns();
+    Job *const jobs = TAKE(s->queue), **const end = s->queue_end;
+    Err err = {0};
+
+    s->queue_end = &s->queue;
+    if (!s->urgent && count > 0) {
+        s->lone_ns[s->lone_at] = began;
+        s->lone_at = (s->lone_at + 1) % LONE_COMMITS;
+    }
+    s->urgent = false;
+    s->gather_ns = 0;
+    pthread_mutex_unlock(&s->lock);
+    const int rc = work_on_file(s, jobs, &err);
+    pthread_mutex_lock(&s->lock);
+    if (rc < 0) {
+        put_back(s, jobs, end);
+        note_failure(s, rc, &err);
+    } else {
+        free_jobs(jobs);
+        note_written(s, count, to, now_ns() - began);
+    }
+    if (!s->opened) {
+        s->opened = true;
+        s->open_rc = rc;
+        s->open_err = err;
+    }
+    pthread_cond_broadcast(&s->news);
+    wake_loop(s);
+}
+
+static void prune_file(Shared *s)
+{
+    uint64_t bytes = 0;
+
+    pthread_mutex_unlock(&s->lock);
+    if (db_prune(s->db, s->config.keep_ns, s->config.max_bytes, &bytes, NULL) < 0)
+        db_close(TAKE(s->db)); /* the next write opens it again, or reports the error */
+    pthread_mutex_lock(&s->lock);
+    s->state.file_bytes = bytes;
+    s->prune_at_ns = now_ns() + PRUNE_MS * NS_PER_MS;
+}
+
+static struct timespec after_ms(uint64_t ms)
+{
+    const uint64_t at = now_ns() + ms * NS_PER_MS;
+
+    return (struct timespec){.tv_sec = (time_t)(at / NS_PER_S), .tv_nsec = (long)(at % NS_PER_S)};
+}
+
+/* How long events wait for others to share their commit: SOON_MS, and longer in a storm (LONE_COMMITS such commits
+ * within a second). */
+static uint64_t find_gather_ns(const Shared *s)
+{
+    const uint64_t patience = s->config.patience_ns / 4, most = GATHER_MS * NS_PER_MS;
+
+    if (s->lone_ns[s->lone_at] + most <= now_ns())
+        return SOON_MS * NS_PER_MS;
+    return patience < most ? patience : most;
+}
+
+/* When the queue is written: immediately if a caller waits. Events share a commit; those lost in a kill are read again
+ * from the logs. */
+static uint64_t find_due_ns(const Shared *s)
+{
+    if (s->retry_ms || !s->db)
+        return s->retry_at_ns;
+    if (!s->queue)
+        return UINT64_MAX;
+    if (s->urgent || s->stop || s->queued >= GATHER_MAX)
+        return 0;
+    return s->gather_ns + find_gather_ns(s);
+}
+
+static void wait_for_work(Shared *s)
+{
+    const uint64_t now = now_ns(), due = find_due_ns(s), until = due < s->prune_at_ns ? due : s->prune_at_ns;
+    const struct timespec at = after_ms(until > now ? (until - now) / NS_PER_MS + 1 : 1);
+
+    pthread_cond_timedwait(&s->work, &s->lock, &at);
+}
+
+static void free_shared(Shared *s)
+{
+    free_jobs(s->queue);
+    journal_kept_done(&s->kept);
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->work);
+    pthread_cond_destroy(&s->news);
+    free(s);
+}
+
+static void *run_writer(void *context)
+{
+    Shared *s = context;
+
+    pthread_mutex_lock(&s->lock);
+    write_queue(s); /* opens */
+    while (!s->stop || (s->queue && !s->retry_ms)) {
+        if ((s->queue || !s->db) && now_ns() >= find_due_ns(s))
+            write_queue(s);
+        else if (s->db && now_ns() >= s->prune_at_ns)
+            prune_file(s);
+        else
+            wait_for_work(s);
+    }
+    pthread_mutex_unlock(&s->lock);
+    db_close(TAKE(s->db));
+    fd_close(&s->lock_fd);
+    pthread_mutex_lock(&s->lock);
+    const bool alone = !s->wake;
+    s->ended = true;
+    pthread_cond_broadcast(&s->news);
+    pthread_mutex_unlock(&s->lock);
+    if (alone)
+        free_shared(s);
+    return NULL;
+}
+
+/* --- the loop: start and end -------------------------------------------------------------------------------------- */
+
+static Shared *make_shared(const JournalConfig *config, uv_async_t *wake)
+{
+    Shared *s = xcalloc(1, sizeof *s);
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->work, &attr);
+    pthread_cond_init(&s->news, &attr);
+    pthread_condattr_destroy(&attr);
+    snprintf(s->path, sizeof s->path, "%s", config->path);
+    s->config = *config;
+    s->wake = wake;
+    s->queue_end = &s->queue;
+    s->lock_fd = -1;
+    s->state.health = JOURNAL_FINE;
+    return s;
+}
+
+/* Waits until the thread sets `flag`, at most for the patience; under the lock. */
+static bool wait_for_flag(Shared *s, const bool *flag)
+{
+    const struct timespec at = after_ms(s->config.patience_ns / NS_PER_MS);
+
+    while (!*flag)
+        if (pthread_cond_timedwait(&s->news, &s->lock, &at) == ETIMEDOUT)
+            break;
+    return *flag;
+}
+
+static int start_thread(Journal *j, Err *err)
+{
+    Shared *s = make_shared(&j->config, &j->async);
+    pthread_t thread;
+    int rc = pthread_create(&thread, NULL, run_writer, s);
+
+    if (rc != 0) {
+        free_shared(s);
+        return err_set(err, -rc, "start the journal's thread: %s", strerror(rc));
+    }
+    pthread_detach(thread);
+    j->shared = s;
+    pthread_mutex_lock(&s->lock);
+    if (!wait_for_flag(s, &s->opened))
+        note_hanging_disk(s);
+    else if (s->open_rc == -EBUSY && s->lock_fd < 0)
+        rc = err_set(err, s->open_rc, "%s", s->open_err.text);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+static void acknowledge_progress(Journal *j)
+{
+    uint64_t on_disk = 0, to = j->last;
+
+    if (j->shared) {
+        pthread_mutex_lock(&j->shared->lock);
+        on_disk = j->shared->on_disk;
+        to = number_max_u64(on_disk, j->shared->given_up);
+        pthread_mutex_unlock(&j->shared->lock);
+    }
+    if (to <= j->acknowledged)
+        return;
     while (j->acknowledged < to) {
         j->acknowledged++;
         j->acked(j->self, j->acknowledged, j->acknowledged <= on_disk);
@@ -40,15 +431,24 @@ static void acknowledge_until(Journal *j, uint64_t to, uint64_t on_disk)
     j->waiting_since = uv_now(j->async.loop);
 }
 
-static void acknowledge_progress(Journal *j)
+/* Lets the thread write what is queued, acknowledges all, and parts from the thread. */
+static void stop_thread(Journal *j)
 {
-    WriterProgress progress;
+    Shared *s = j->shared;
 
-    writer_progress(&j->writer, &progress);
-    const uint64_t to = progress.given_up > progress.on_disk ? progress.given_up : progress.on_disk;
-
-    if (to > j->acknowledged)
-        acknowledge_until(j, to, progress.on_disk);
+    pthread_mutex_lock(&s->lock);
+    s->stop = true;
+    pthread_cond_signal(&s->work);
+    (void)wait_for_flag(s, &s->ended);
+    s->given_up = s->put_to;
+    pthread_mutex_unlock(&s->lock);
+    acknowledge_progress(j);
+    pthread_mutex_lock(&s->lock);
+    const bool alone = s->ended;
+    s->wake = NULL;
+    pthread_mutex_unlock(&s->lock);
+    if (alone)
+        free_shared(s);
 }
 
 static void handle_wake(uv_async_t *async)
@@ -60,140 +460,12 @@ static void check_patience(uv_timer_t *timer)
 {
     Journal *j = timer->data;
 
-    if (uv_now(timer->loop) - j->waiting_since >= j->config.patience_ns / NS_PER_MS)
-        writer_late(&j->writer);
+    if (j->shared && uv_now(timer->loop) - j->waiting_since >= j->config.patience_ns / NS_PER_MS) {
+        pthread_mutex_lock(&j->shared->lock);
+        note_hanging_disk(j->shared);
+        pthread_mutex_unlock(&j->shared->lock);
+    }
     acknowledge_progress(j);
-}
-
-static uint64_t queue_job(Journal *j, Job *job)
-{
-    job->ticket = ++j->last;
-    if (!j->config.path[0]) {
-        job_free(job);
-        writer_give_up(&j->writer, j->last);
-        uv_async_send(&j->async);
-    } else {
-        writer_put(&j->writer, job);
-    }
-    if (!uv_is_active((uv_handle_t *)&j->timer)) {
-        j->waiting_since = uv_now(j->async.loop);
-        uv_timer_start(&j->timer, check_patience, CHECK_MS, CHECK_MS);
-    }
-    return j->last;
-}
-
-/* --- putting ------------------------------------------------------------------------------------------------------ */
-
-static void note_time(Journal *j, uint64_t real_ns)
-{
-    if (real_ns > j->newest_real_ns)
-        j->newest_real_ns = real_ns;
-}
-
-uint64_t journal_put_incident(Journal *j, const Incident *incident)
-{
-    Job *job = job_new(JOB_INCIDENT, sizeof *incident);
-
-    memcpy(job->data, incident, sizeof *incident);
-    note_time(j, incident->updated_real_ns);
-    snprintf(job->key, sizeof job->key, "%s", incident->id);
-    return queue_job(j, job);
-}
-
-uint64_t journal_put_event(Journal *j, const Event *event, const char *incident_id)
-{
-    Job *job = job_new(JOB_EVENT, sizeof *event);
-
-    memcpy(job->data, event, sizeof *event);
-    note_time(j, event->real_ns);
-    snprintf(job->key, sizeof job->key, "%s", incident_id);
-    return queue_job(j, job);
-}
-
-uint64_t journal_put_bundle(Journal *j, const char *incident_id, const char *json, size_t len)
-{
-    CLEANUP(str_done) Str gz = {0};
-
-    str_init(&gz, BUNDLE_MAX);
-    if (gzip_pack(json, len, &gz, NULL) < 0)
-        str_clear(&gz); /* larger than any that we make: keep an empty one */
-    Job *job = job_new(JOB_BUNDLE, gz.len);
-
-    memcpy(job->data, gz.text, gz.len);
-    job->real_ns = j->newest_real_ns;
-    snprintf(job->key, sizeof job->key, "%s", incident_id);
-    return queue_job(j, job);
-}
-
-uint64_t journal_put_window(Journal *j, const MaintenanceWindow *window, bool ended)
-{
-    Job *job = job_new(ended ? JOB_WINDOW_END : JOB_WINDOW, sizeof *window);
-
-    memcpy(job->data, window, sizeof *window);
-    snprintf(job->key, sizeof job->key, "%s", window->id);
-    return queue_job(j, job);
-}
-
-uint64_t journal_put_gpu(Journal *j, const JournalGpu *gpu, bool forgotten)
-{
-    const JobGpu data = {.gpu = *gpu, .forgotten = forgotten};
-    Job *job = job_new(JOB_GPU, sizeof data);
-
-    memcpy(job->data, &data, sizeof data);
-    snprintf(job->key, sizeof job->key, "%.79s", gpu->device.uuid);
-    return queue_job(j, job);
-}
-
-uint64_t journal_put_position(Journal *j, const char *boot_id, uint64_t sequence, uint64_t fabric_offset,
-                              uint64_t fabric_inode)
-{
-    JobPosition position = {.sequence = sequence, .fabric_offset = fabric_offset, .fabric_inode = fabric_inode};
-    Job *job = job_new(JOB_POSITION, sizeof position);
-
-    snprintf(position.boot_id, sizeof position.boot_id, "%s", boot_id);
-    memcpy(job->data, &position, sizeof position);
-    snprintf(job->key, sizeof job->key, "position");
-    return queue_job(j, job);
-}
-
-uint64_t journal_put_outbox(Journal *j, const char *receiver, const char *key, const char *text, size_t len)
-{
-    Job *job = job_new(JOB_OUTBOX, len < OUTBOX_MAX ? len : 0);
-
-    memcpy(job->data, text, job->len);
-    snprintf(job->receiver, sizeof job->receiver, "%s", receiver);
-    snprintf(job->key, sizeof job->key, "%s", key);
-    return queue_job(j, job);
-}
-
-/* --- at the start ------------------------------------------------------------------------------------------------- */
-
-int journal_kept(Journal *j, JournalKept *ret, Err *err)
-{
-    *ret = (JournalKept){0};
-    return j->config.path[0] ? writer_kept(&j->writer, ret, err) : 0;
-}
-
-int journal_each_outbox(Journal *j,
-                        void (*fn)(void *self, const char *receiver, const char *key, const char *text, size_t len),
-                        void *self, Err *err)
-{
-    WriterOutbox outbox = {0};
-    const int rc = j->config.path[0] ? writer_outbox(&j->writer, &outbox, err) : 0;
-
-    for (size_t i = 0; i < outbox.len; i++) {
-        fn(self, outbox.at[i]->receiver, outbox.at[i]->key, (const char *)outbox.at[i]->data, outbox.at[i]->len);
-        job_free(outbox.at[i]);
-    }
-    vec_done(&outbox);
-    return rc;
-}
-
-static void wake_loop(void *self)
-{
-    Journal *j = self;
-
-    uv_async_send(&j->async);
 }
 
 static void free_when_closed(uv_handle_t *handle)
@@ -204,8 +476,12 @@ static void free_when_closed(uv_handle_t *handle)
         free(j);
 }
 
-static void close_handles(Journal *j)
+void journal_close(Journal *j)
 {
+    if (!j)
+        return;
+    if (j->shared)
+        stop_thread(j);
     j->handles = 2;
     uv_close((uv_handle_t *)&j->async, free_when_closed);
     uv_close((uv_handle_t *)&j->timer, free_when_closed);
@@ -222,25 +498,230 @@ int journal_open(uv_loop_t *loop, const JournalConfig *config, JournalAcked acke
     uv_timer_init(loop, &j->timer);
     j->async.data = j->timer.data = j;
     uv_unref((uv_handle_t *)&j->async);
-    const int rc = writer_start(&j->writer, config, wake_loop, j, err);
+    const int rc = config->path[0] ? start_thread(j, err) : 0;
     if (rc < 0) {
-        close_handles(j);
+        journal_close(j);
         return rc;
     }
     *ret = j;
     return 0;
 }
 
-void journal_close(Journal *j)
+int journal_kept(Journal *j, JournalKept *ret, Err *err)
 {
-    if (!j)
-        return;
-    writer_stop(&j->writer);
-    acknowledge_progress(j);
-    close_handles(j);
+    Shared *s = j->shared;
+    int rc = 0;
+
+    *ret = (JournalKept){0};
+    if (!s)
+        return 0;
+    pthread_mutex_lock(&s->lock);
+    if (!s->opened) {
+        rc = err_set(err, -ETIMEDOUT, "the disk of '%s' does not answer", s->path);
+    } else if (s->open_rc < 0) {
+        rc = err_set(err, s->open_rc, "%s", s->open_err.text);
+    } else {
+        *ret = s->kept;
+        s->kept = (JournalKept){0};
+    }
+    pthread_mutex_unlock(&s->lock);
+    return rc;
 }
 
 void journal_state(const Journal *j, JournalState *ret)
 {
-    writer_state(&j->writer, ret);
+    *ret = (JournalState){.health = JOURNAL_OFF};
+    if (!j->shared)
+        return;
+    pthread_mutex_lock(&j->shared->lock);
+    *ret = j->shared->state;
+    ret->queued = j->shared->queued;
+    pthread_mutex_unlock(&j->shared->lock);
+}
+
+/* --- the loop: putting -------------------------------------------------------------------------------------------- */
+
+static Job *find_replaced(const Shared *s, const DbChange *change)
+{
+    Job *job = s->queue;
+
+    while (job && !db_change_replaces(change, &job->change))
+        job = job->next;
+    return job;
+}
+
+/* When the backlog is full, drops the oldest event; returns false if the new change has to be dropped. */
+static bool make_room(Shared *s, const DbChange *change)
+{
+    if (s->queued < JOURNAL_BACKLOG)
+        return true;
+    s->state.dropped++;
+    for (Job **at = &s->queue; *at; at = &(*at)->next) {
+        Job *old = *at;
+
+        if (old->change.statement != DB_PUT_EVENT)
+            continue;
+        *at = old->next;
+        if (s->queue_end == &old->next)
+            s->queue_end = at;
+        old->next = NULL;
+        free_jobs(old);
+        s->queued--;
+        return true;
+    }
+    return change->statement != DB_PUT_EVENT && s->queued < (size_t)2 * JOURNAL_BACKLOG;
+}
+
+static void queue_change(Shared *s, DbChange *change)
+{
+    Job *old = find_replaced(s, change), *job;
+
+    if (old) {
+        db_change_done(&old->change);
+        old->change = *change;
+    } else if (make_room(s, change)) {
+        job = xcalloc(1, sizeof *job);
+        job->change = *change;
+        *s->queue_end = job;
+        s->queue_end = &job->next;
+        s->queued++;
+    } else {
+        db_change_done(change);
+    }
+}
+
+/* Takes the change over. */
+static uint64_t put_change(Journal *j, DbChange *change)
+{
+    const bool gathers = change->statement == DB_PUT_EVENT || change->statement == DB_PUT_POSITION;
+    Shared *s = j->shared;
+
+    j->last++;
+    if (!uv_is_active((uv_handle_t *)&j->timer)) {
+        j->waiting_since = uv_now(j->async.loop);
+        uv_timer_start(&j->timer, check_patience, CHECK_MS, CHECK_MS);
+    }
+    if (!s) {
+        db_change_done(change);
+        uv_async_send(&j->async);
+        return j->last;
+    }
+    pthread_mutex_lock(&s->lock);
+    s->put_to = j->last;
+    queue_change(s, change);
+    if (s->state.health == JOURNAL_MEMORY) {
+        s->given_up = s->put_to;
+        wake_loop(s);
+    }
+    if (!gathers || s->gather_ns == 0 || s->queued == GATHER_MAX)
+        pthread_cond_signal(&s->work);
+    s->urgent = s->urgent || !gathers;
+    if (s->gather_ns == 0)
+        s->gather_ns = now_ns();
+    pthread_mutex_unlock(&s->lock);
+    return j->last;
+}
+
+uint64_t journal_put_incident(Journal *j, const Incident *incident)
+{
+    DbChange change = {.statement = DB_PUT_INCIDENT};
+    CLEANUP(str_done) Str json = {0};
+
+    str_init(&json, JSON_MAX);
+    incident_json(incident, &json);
+    db_add_text(&change, incident->id);
+    db_add_text(&change, incident_state_key(incident->state));
+    db_add_number(&change, incident->opened_real_ns);
+    db_add_number(&change, incident->updated_real_ns);
+    db_add_number(&change, incident->cleared_real_ns);
+    db_add_text(&change, json.text);
+    return put_change(j, &change);
+}
+
+uint64_t journal_put_event(Journal *j, const Event *event, const char *incident_id, const Node *node)
+{
+    DbChange change = {.statement = DB_PUT_EVENT};
+    CLEANUP(str_done) Str json = {0};
+
+    str_init(&json, JSON_MAX);
+    event_json(event, incident_id, node, &json);
+    db_add_number(&change, event->real_ns);
+    db_add_number(&change, event->sequence);
+    db_add_text(&change, json.text);
+    return put_change(j, &change);
+}
+
+uint64_t journal_put_bundle(Journal *j, const char *incident_id, const char *json, size_t len)
+{
+    DbChange change = {.statement = DB_PUT_BUNDLE};
+    CLEANUP(str_done) Str gz = {0};
+
+    str_init(&gz, BUNDLE_MAX);
+    if (gzip_pack(json, len, &gz, NULL) < 0)
+        str_clear(&gz); /* larger than any that we make: keep an empty one */
+    db_add_text(&change, incident_id);
+    db_add_bytes(&change, gz.text, gz.len);
+    return put_change(j, &change);
+}
+
+uint64_t journal_put_window(Journal *j, const MaintenanceWindow *window, bool ended)
+{
+    DbChange change = {.statement = ended ? DB_END_WINDOW : DB_PUT_WINDOW};
+    char uuids[sizeof window->uuids] = "";
+    Str list;
+
+    db_add_text(&change, window->id);
+    if (ended)
+        return put_change(j, &change);
+    str_init_room(&list, uuids, sizeof uuids);
+    for (size_t i = 0; i < ARRAY_LEN(window->uuids) && window->uuids[i][0]; i++)
+        str_addf(&list, "%s%s", i ? " " : "", window->uuids[i]);
+    db_add_text(&change, window->reason);
+    db_add_text(&change, window->who);
+    db_add_number(&change, window->gpus);
+    db_add_number(&change, window->from_real_ns);
+    db_add_number(&change, window->until_real_ns);
+    db_add_text(&change, uuids);
+    return put_change(j, &change);
+}
+
+uint64_t journal_put_gpu(Journal *j, const JournalGpu *gpu, bool forgotten)
+{
+    DbChange change = {.statement = forgotten ? DB_END_GPU : DB_PUT_GPU};
+    char pci[PCI_TEXT_CAP];
+
+    db_add_text(&change, gpu->device.uuid);
+    if (forgotten)
+        return put_change(j, &change);
+    db_add_text(&change, gpu->device.serial);
+    db_add_text(&change, gpu->device.name);
+    db_add_number(&change, gpu->first_real_ns);
+    db_add_number(&change, gpu->last_real_ns);
+    db_add_number(&change, gpu->drained);
+    db_add_text(&change, gpu->device.has_pci ? pci_format(gpu->device.pci, PCI_FORM_SYSFS, pci) : "");
+    return put_change(j, &change);
+}
+
+uint64_t journal_put_position(Journal *j, const char *boot_id, uint64_t sequence, uint64_t fabric_offset,
+                              uint64_t fabric_inode)
+{
+    DbChange change = {.statement = DB_PUT_POSITION};
+
+    db_add_text(&change, boot_id);
+    db_add_number(&change, sequence);
+    db_add_number(&change, fabric_offset);
+    db_add_number(&change, fabric_inode);
+    return put_change(j, &change);
+}
+
+uint64_t journal_put_outbox(Journal *j, const char *receiver, const char *key, const char *text, size_t len)
+{
+    const bool ends = len == 0 || len > OUTBOX_MAX;
+    DbChange change = {.statement = ends ? DB_END_OUTBOX : DB_PUT_OUTBOX};
+
+    db_add_text(&change, receiver);
+    db_add_text(&change, key);
+    if (!ends)
+        db_add_bytes(&change, text, len);
+    return put_change(j, &change);
 }

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * The journal: what must survive the process, in one SQLite file (WAL, STRICT tables): incidents at every change,
- * events, bundles of evidence, maintenance windows, positions in logs, GPUs that were present, and notifications that
- * are not delivered yet. A thread of its own writes; the loop only queues, so a slow or dead disk blocks nothing.
+ * The journal: what must survive the process, in one SQLite file (WAL, STRICT tables): incidents at every change and
+ * events, as the API's JSON, bundles of evidence, maintenance windows, positions in logs, GPUs that were present, and
+ * notifications that are not delivered yet. A thread of its own writes; the loop only queues, so a slow or dead disk
+ * blocks nothing.
  *
  * Each put is acknowledged by a callback once it is on disk (committed, synchronous=FULL), or once the journal gave up
  * for now: then it continues in memory (state and reason are reported), keeps at most JOURNAL_BACKLOG changes and
@@ -17,19 +18,17 @@
 #include <uv.h>
 
 #include "base/err.h"
-#include "base/log.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "engine/health/maintenance.h"
 #include "model/device.h"
-#include "model/event.h"
-#include "model/incident.h"
+#include "service/incident/incident.h"
 
-enum { JOURNAL_SCHEMA = 2, JOURNAL_BACKLOG = 8192, JOURNAL_KEPT = 256 };
+enum { JOURNAL_SCHEMA = 3, JOURNAL_BACKLOG = 8192, JOURNAL_KEPT = 256, JOURNAL_READ_MAX = 10000 };
 
 typedef enum JournalHealth {
     JOURNAL_OFF,    /* configured off */
-    JOURNAL_FINE,   /* every job is on disk, or on its way in time */
+    JOURNAL_FINE,   /* every change is on disk, or on its way in time */
     JOURNAL_MEMORY, /* the disk refuses or does not answer: see why */
 } JournalHealth;
 
@@ -38,14 +37,13 @@ typedef struct JournalConfig {
     uint64_t keep_ns;     /* cleared incidents, events, bundles and GPUs older than this are deleted; 0: none */
     uint64_t max_bytes;   /* of the file: the oldest cleared are deleted first; 0: no limit */
     uint64_t patience_ns; /* how long an acknowledgement may wait for the disk; real time */
-    const Log *log;
 } JournalConfig;
 
 typedef struct Journal Journal;
 typedef void (*JournalAcked)(void *self, uint64_t ticket, bool on_disk);
 
-/* Opens or makes the file, sets a damaged one aside. A file that cannot be opened is no error but a state. -EBUSY if
- * another process has it, -EINVAL for a path that can never be one. */
+/* Opens or makes the file, sets a damaged one aside, and reads what it holds: waits for that for patience_ns at most. A
+ * file that cannot be opened is no error but a state. -EBUSY if another process has it. */
 int journal_open(uv_loop_t *loop, const JournalConfig *config, JournalAcked acked, void *self, Journal **ret, Err *err);
 /* Writes what is queued (at most for patience_ns) and closes; accepts NULL. */
 void journal_close(Journal *journal);
@@ -57,60 +55,54 @@ typedef struct JournalGpu {
     bool drained;                         /* by an operator, at the last sight */
 } JournalGpu;
 
-/* State from before, read at the start in the calling thread; freed with journal_kept_done. */
+/* A notification on its way. */
+typedef struct JournalNews {
+    char *receiver, *key, *text;
+} JournalNews;
+
+/* What the file held when it was opened; freed with journal_kept_done. */
 typedef struct JournalKept {
-    VEC(Incident) incidents; /* open ones, and the JOURNAL_KEPT that were cleared last */
+    IncidentList incidents; /* open ones, and the JOURNAL_KEPT that were cleared last */
     VEC(MaintenanceWindow) windows;
-    VEC(JournalGpu) gpus; /* by address; at most JOURNAL_KEPT, the last seen */
+    VEC(JournalGpu) gpus;    /* by address; at most JOURNAL_KEPT, the last seen */
+    VEC(JournalNews) outbox; /* in the order in which they were put */
     char boot_id[40];
     uint64_t sequence, fabric_offset, fabric_inode;
 } JournalKept;
+/* Hands it over, once. Fails where the file could not be opened or read in time: *ret is empty then. */
 int journal_kept(Journal *journal, JournalKept *ret, Err *err);
 void journal_kept_done(JournalKept *kept);
 
-/* Put: copied and queued; returns a ticket (> 0), acknowledged in order. A later revision of the same incident replaces
- * one that is still queued. */
+/* Put: copied and queued; returns a ticket (> 0), acknowledged in order. What is put later about the same incident,
+ * window, GPU, position or notification replaces what is still queued. */
 uint64_t journal_put_incident(Journal *journal, const Incident *incident);
-uint64_t journal_put_event(Journal *journal, const Event *event, const char *incident_id /* "" none */);
+/* `incident_id`: "" none; `node`: for its GPU's index. */
+uint64_t journal_put_event(Journal *journal, const Event *event, const char *incident_id, const Node *node);
 uint64_t journal_put_bundle(Journal *journal, const char *incident_id, const char *json, size_t len); /* packed here */
 uint64_t journal_put_window(Journal *journal, const MaintenanceWindow *window, bool ended);
 uint64_t journal_put_position(Journal *journal, const char *boot_id, uint64_t sequence, uint64_t fabric_offset,
                               uint64_t fabric_inode);
 /* `gpu` needs its UUID; a `forgotten` one is deleted. */
 uint64_t journal_put_gpu(Journal *journal, const JournalGpu *gpu, bool forgotten);
-/* Notifications on their way: a text per (receiver, key); an empty text removes it. Texts come back at the start, in
- * the order in which they were put. */
+/* Notifications on their way: a text per (receiver, key); an empty text removes it. */
 uint64_t journal_put_outbox(Journal *journal, const char *receiver, const char *key, const char *text, size_t len);
-int journal_each_outbox(Journal *journal,
-                        void (*fn)(void *self, const char *receiver, const char *key, const char *text, size_t len),
-                        void *self, Err *err);
 
 typedef struct JournalState {
     JournalHealth health;
     char why[192];            /* of MEMORY, and of a file that was set aside */
     char set_aside[256];      /* where a damaged file lies, "" none */
-    uint64_t since_real_ns;   /* of the state */
     uint64_t queued, dropped; /* waiting; given up as the backlog was full */
     uint64_t written, commits, failures;
-    uint64_t file_bytes, rows_incidents, rows_events;
+    uint64_t file_bytes;
     uint64_t last_commit_ns; /* how long it took */
 } JournalState;
 void journal_state(const Journal *journal, JournalState *ret);
 
-typedef struct JournalQuery {
-    const char *device;                /* prefix of the device key, NULL any */
-    const char *class;                 /* NULL any */
-    int state;                         /* IncidentState, -1 any */
-    uint64_t from_real_ns, to_real_ns; /* by last change; 0, UINT64_MAX: any */
-    size_t limit;                      /* newest first, at most 10000 */
-} JournalQuery;
-typedef void (*JournalIncidents)(void *self, const Incident *incidents, size_t count);
-/* `incident`: the id of the incident that the event belongs to, "" none. */
-typedef void (*JournalEvent)(void *self, const Event *event, const char *incident);
-/* Read from the file, read-only, in the calling thread: for verbs, whether or not an agent writes meanwhile.
- * `answer` is called once, or an error is returned: -ENOENT for no such file or bundle. */
-int journal_read_incidents(const char *path, const JournalQuery *query, JournalIncidents answer, void *self, Err *err);
-/* Each event, newest first. */
-int journal_read_events(const char *path, const JournalQuery *query, JournalEvent each, void *self, Err *err);
+/* Read from the file, read-only, in the calling thread: for verbs, whether or not an agent writes meanwhile. -ENOENT
+ * for no such file or bundle; lists get at most JOURNAL_READ_MAX more. */
+/* Incidents in `state` (-1: any) that changed since, the last opened first. */
+int journal_read_incidents(const char *path, int state, uint64_t since_real_ns, IncidentList *ret, Err *err);
+/* The last events since, in the order in which they came. */
+int journal_read_events(const char *path, uint64_t since_real_ns, EventSeenList *ret, Err *err);
 /* Appends the bundle's JSON to `out`. */
 int journal_read_bundle(const char *path, const char *incident_id, Str *out, Err *err);

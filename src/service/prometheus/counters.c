@@ -4,10 +4,8 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/str.h"
 #include "service/prometheus/counters.h"
 
@@ -34,15 +32,8 @@ typedef struct Csv {
     unsigned line;      /* of the record that was read last, where it starts */
     size_t count;       /* of its fields, of which the first CSV_FIELDS_MAX are kept */
     const char *field[CSV_FIELDS_MAX];
-    Str text; /* what the fields point to, each with its NUL */
-    size_t start[CSV_FIELDS_MAX];
+    Str text; /* the fields, each with its NUL */
 } Csv;
-
-/* A line with its end: [at, stop) without the LF, CRLF or, at the end of the text, CR that `next` is behind. */
-typedef struct Line {
-    const char *at, *stop, *next;
-    bool ended; /* by a LF */
-} Line;
 
 /* `text` must outlive the reader. */
 static void csv_init(Csv *csv, const char *text, size_t len)
@@ -56,121 +47,96 @@ static void csv_init(Csv *csv, const char *text, size_t len)
     str_init(&csv->text, CSV_RECORD_MAX);
 }
 
-static void csv_done(Csv *csv)
+/* The next byte; -1 at the end. The CR before a LF or the end is no byte. */
+static int read_byte(Csv *csv)
 {
-    str_done(&csv->text);
+    if (csv->at < csv->end && *csv->at == '\r' && (csv->at + 1 == csv->end || csv->at[1] == '\n'))
+        csv->at++;
+    if (csv->at == csv->end)
+        return -1;
+    csv->next_line += *csv->at == '\n';
+    return (unsigned char)*csv->at++;
 }
 
-static Line line_at(const Csv *csv, const char *at)
+/* Reads a field, whose first byte is `c`, without its quotes. *ret_last: what ends it is no comma. */
+static CsvResult read_field(Csv *csv, int c, bool *ret_last)
 {
-    const char *lf = memchr(at, '\n', (size_t)(csv->end - at));
-    Line line = {.at = at, .stop = lf ? lf : csv->end, .next = lf ? lf + 1 : csv->end, .ended = lf != NULL};
+    const bool quoted = c == '"';
 
-    if (line.stop > at && line.stop[-1] == '\r')
-        line.stop--;
-    return line;
-}
+    if (quoted)
+        c = read_byte(csv);
+    for (;; c = read_byte(csv)) {
+        bool inside = quoted && c != '"';
 
-static void field_begin(Csv *csv)
-{
-    if (csv->count < CSV_FIELDS_MAX)
-        csv->start[csv->count] = csv->text.len;
-}
-
-static void field_end(Csv *csv)
-{
+        if (quoted && c == '"') {
+            c = read_byte(csv);
+            inside = c == '"'; /* "" is a quote */
+            if (!inside && c != ',' && c != '\n' && c >= 0)
+                return CSV_WRONG_QUOTE;
+        }
+        if (inside && c < 0)
+            return CSV_OPEN_QUOTE;
+        if (!inside && (c == ',' || c == '\n' || c < 0))
+            break;
+        if (!quoted && c == '"')
+            return CSV_BARE_QUOTE;
+        str_addc(&csv->text, (char)c);
+    }
     str_addc(&csv->text, '\0');
     csv->count++;
-}
-
-/* Reads the rest of a quoted field; line->at is behind its opening quote, afterwards behind the comma or at the end of
- * the line. *ret_more: a comma follows. */
-static CsvResult quoted_field(Csv *csv, Line *line, bool *ret_more)
-{
-    for (;;) {
-        const char *quote = memchr(line->at, '"', (size_t)(line->stop - line->at));
-
-        if (!quote) {
-            str_addn(&csv->text, line->at, (size_t)(line->stop - line->at));
-            if (line->ended)
-                str_addc(&csv->text, '\n');
-            if (line->next == csv->end)
-                return CSV_OPEN_QUOTE;
-            *line = line_at(csv, line->next);
-            csv->next_line++;
-            continue;
-        }
-        str_addn(&csv->text, line->at, (size_t)(quote - line->at));
-        line->at = quote + 1;
-        if (line->at == line->stop || *line->at == ',') {
-            *ret_more = line->at < line->stop;
-            line->at += *ret_more;
-            field_end(csv);
-            return CSV_RECORD;
-        }
-        if (*line->at != '"')
-            return CSV_WRONG_QUOTE;
-        str_addc(&csv->text, '"');
-        line->at++;
-    }
-}
-
-static CsvResult plain_field(Csv *csv, Line *line, bool *ret_more)
-{
-    const char *comma = memchr(line->at, ',', (size_t)(line->stop - line->at));
-    const char *stop = comma ? comma : line->stop;
-
-    if (memchr(line->at, '"', (size_t)(stop - line->at)))
-        return CSV_BARE_QUOTE;
-    str_addn(&csv->text, line->at, (size_t)(stop - line->at));
-    field_end(csv);
-    line->at = comma ? comma + 1 : stop;
-    *ret_more = comma != NULL;
+    *ret_last = c != ',';
     return CSV_RECORD;
 }
 
-static CsvResult read_record(Csv *csv, Line *line)
+static CsvResult read_record(Csv *csv, int first)
 {
-    CsvResult result;
-    bool more = true;
+    size_t start[CSV_FIELDS_MAX];
+    bool last = false;
 
-    do {
-        field_begin(csv);
-        if (line->at < line->stop && *line->at == '"') {
-            line->at++;
-            result = quoted_field(csv, line, &more);
-        } else {
-            result = plain_field(csv, line, &more);
-        }
-    } while (result == CSV_RECORD && more);
-    return result == CSV_RECORD && csv->text.overflow ? CSV_TOO_LARGE : result;
+    csv->count = 0;
+    str_clear(&csv->text);
+    for (int c = first; !last; c = last ? 0 : read_byte(csv)) {
+        if (csv->count < CSV_FIELDS_MAX)
+            start[csv->count] = csv->text.len;
+        CsvResult result = read_field(csv, c, &last);
+
+        if (result != CSV_RECORD)
+            return result;
+    }
+    for (size_t i = 0; i < csv->count && i < CSV_FIELDS_MAX; i++)
+        csv->field[i] = csv->text.text + start[i];
+    return csv->text.overflow ? CSV_TOO_LARGE : CSV_RECORD;
+}
+
+static void skip_line(Csv *csv)
+{
+    for (int c = 0; c >= 0 && c != '\n';)
+        c = read_byte(csv);
 }
 
 /* The next record. After an error the reader goes on with the line after the one on which the record started. */
 static CsvResult csv_next(Csv *csv)
 {
+    const char *start;
     CsvResult result;
-    Line first, line;
+    int first;
 
     do {
-        if (csv->at == csv->end)
-            return CSV_END;
-        first = line_at(csv, csv->at);
-        csv->line = csv->next_line++;
-        csv->at = first.next;
-    } while (first.at == first.stop || *first.at == '#');
-    csv->count = 0;
-    str_clear(&csv->text);
-    line = first;
-    result = read_record(csv, &line);
+        start = csv->at;
+        csv->line = csv->next_line;
+        first = read_byte(csv);
+        if (first == '#')
+            skip_line(csv);
+    } while (first == '#' || first == '\n');
+    if (first < 0)
+        return CSV_END;
+    result = read_record(csv, first);
     if (result != CSV_RECORD) {
-        csv->next_line = csv->line + 1;
-        return result;
+        csv->at = start;
+        csv->next_line = csv->line;
+        skip_line(csv);
     }
-    csv->at = line.next;
-    for (size_t i = 0; i < csv->count && i < CSV_FIELDS_MAX; i++)
-        csv->field[i] = csv->text.text + csv->start[i];
-    return CSV_RECORD;
+    return result;
 }
 
 enum { COLUMNS = 3, TEXT_SHOWN = 80 };
@@ -203,23 +169,9 @@ void counters_init(Counters *counters)
 void counters_done(Counters *counters)
 {
     arena_done(&counters->arena);
-    free(counters->rows);
-    free(counters->warnings);
+    vec_done(&counters->rows);
+    vec_done(&counters->warnings);
     counters_init(counters);
-}
-
-/* Room for one more in an array that grows by doubling and knows its length alone. */
-static void *grow_array(void *array, size_t len, size_t size)
-{
-    if (len && (len & (len - 1)))
-        return array;
-    return xrealloc(array, len ? 2 * len : 1, size);
-}
-
-static void add_row(Counters *counters, CounterRow row)
-{
-    counters->rows = grow_array(counters->rows, counters->len, sizeof *counters->rows);
-    counters->rows[counters->len++] = row;
 }
 
 void counters_default(Counters *counters)
@@ -228,9 +180,9 @@ void counters_default(Counters *counters)
         const Metric *metric = metric_get(id);
 
         if (metric->on && strncmp(metric->name, "DCGM_", 5) == 0)
-            add_row(counters, (CounterRow){.name = metric_name(id, METRIC_NAME_CLASSIC),
-                                           .type = types[metric->csv_type],
-                                           .help = metric->help});
+            vec_push(&counters->rows, ((CounterRow){.name = metric_name(id, METRIC_NAME_CLASSIC),
+                                                    .type = types[metric->csv_type],
+                                                    .help = metric->help}));
     }
 }
 
@@ -246,13 +198,13 @@ static PRINTF_LIKE(3, 4) int refuse(Reader *reader, unsigned line, const char *f
     va_end(args);
     if (reader->strict)
         return err_set(reader->err, -EINVAL, "%s:%u: %s", reader->file, line, text);
-    if (counters->warning_count == COUNTERS_WARNINGS_MAX)
+    if (counters->warnings.len == COUNTERS_WARNINGS_MAX)
         return 0;
-    counters->warnings = grow_array(counters->warnings, counters->warning_count, sizeof *counters->warnings);
-    counters->warnings[counters->warning_count++] = (CounterWarning){
-        .line = line,
-        .text = arena_printf(&counters->arena, "%s:%u: %s; the row is left out", reader->file, line, text),
-    };
+    vec_push(&counters->warnings,
+             ((CounterWarning){
+                 .line = line,
+                 .text = arena_printf(&counters->arena, "%s:%u: %s; the row is left out", reader->file, line, text),
+             }));
     return 0;
 }
 
@@ -286,8 +238,8 @@ static bool find_type(const char *text, CounterType *ret)
 
 static bool has_counter(const Counters *counters, const char *name)
 {
-    for (size_t i = 0; i < counters->len; i++)
-        if (strcmp(counters->rows[i].name.text, name) == 0)
+    for (size_t i = 0; i < counters->rows.len; i++)
+        if (strcmp(counters->rows.at[i].name.text, name) == 0)
             return true;
     return false;
 }
@@ -321,7 +273,7 @@ static int use_record(Reader *reader, unsigned line, const char *const field[COL
     row.name = *found;
     row.name.text = name;
     row.help = copy_trimmed(arena, field[2]);
-    add_row(counters, row);
+    vec_push(&counters->rows, row);
     return 0;
 }
 
@@ -338,47 +290,38 @@ static int read_row(Reader *reader, const Csv *csv)
 
 static int read_all(Reader *reader, Csv *csv)
 {
-    for (;;) {
-        CsvResult result = csv_next(csv);
+    static const char *const problems[] = {
+        [CSV_BARE_QUOTE] = "a quote within a field that does not start with one",
+        [CSV_WRONG_QUOTE] = "a closing quote must be followed by a comma or the end of the line",
+        [CSV_OPEN_QUOTE] = "a quote that is not closed",
+        [CSV_TOO_LARGE] = "a row of more than 65536 bytes",
+    };
+    CsvResult result;
 
-        if (result == CSV_END)
-            return 0;
-        reader->records++;
-        switch (result) {
-        case CSV_RECORD:
+    _Static_assert(CSV_RECORD_MAX == 65536, "as the text says");
+    for (; (result = csv_next(csv)) != CSV_END; reader->records++)
+        if (result == CSV_RECORD)
             TRY(read_row(reader, csv));
-            break;
-        case CSV_BARE_QUOTE:
-            TRY(refuse(reader, csv->line, "a quote within a field that does not start with one"));
-            break;
-        case CSV_WRONG_QUOTE:
-            TRY(refuse(reader, csv->line, "a closing quote must be followed by a comma or the end of the line"));
-            break;
-        case CSV_OPEN_QUOTE:
-            TRY(refuse(reader, csv->line, "a quote that is not closed"));
-            break;
-        default:
-            TRY(refuse(reader, csv->line, "a row of more than %d bytes", CSV_RECORD_MAX));
-            break;
-        }
-    }
+        else
+            TRY(refuse(reader, csv->line, "%s", problems[result]));
+    return 0;
 }
 
 int counters_read(Counters *counters, const char *text, size_t len, const char *file, bool strict, Err *err)
 {
     Reader reader = {.counters = counters, .file = file, .strict = strict, .err = err};
-    size_t rows = counters->len;
+    size_t rows = counters->rows.len;
     Csv csv;
     int rc;
 
     csv_init(&csv, text, len);
     rc = read_all(&reader, &csv);
-    csv_done(&csv);
-    if (rc >= 0 && reader.records && counters->len == rows)
+    str_done(&csv.text);
+    if (rc >= 0 && reader.records && counters->rows.len == rows)
         rc = err_set(err, -EINVAL, "%s: no row of it could be used%s%s", file,
-                     counters->warning_count ? "; the first: " : "",
-                     counters->warning_count ? counters->warnings[0].text : "");
+                     counters->warnings.len ? "; the first: " : "",
+                     counters->warnings.len ? counters->warnings.at[0].text : "");
     if (rc < 0)
-        counters->len = rows;
+        counters->rows.len = rows;
     return rc < 0 ? rc : 0;
 }

@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/vec.h"
 #include "model/metric.h"
 
 enum { COUNTERS_WARNINGS_MAX = 1000 }; /* more are not kept */
@@ -39,10 +40,8 @@ typedef struct CounterWarning {
 
 typedef struct Counters {
     Arena arena;
-    CounterRow *rows;
-    size_t len;
-    CounterWarning *warnings;
-    size_t warning_count;
+    VEC(CounterRow) rows;
+    VEC(CounterWarning) warnings;
 } Counters;
 
 void counters_init(Counters *counters);

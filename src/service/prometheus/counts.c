@@ -51,38 +51,48 @@ uint64_t count_window_sum(const CountWindow *window, uint64_t width_ns, uint64_t
     return sum;
 }
 
-/* The same events in buckets of another width. */
-static void window_convert(CountWindow *to, uint64_t to_width_ns, const CountWindow *from, uint64_t from_width_ns)
-{
-    memset(to, 0, sizeof *to);
-    for (uint64_t i = COUNT_BUCKETS; i-- > 0;) {
-        uint64_t bucket = from->newest - i;
-
-        if (i <= from->newest && from->count[bucket % COUNT_BUCKETS])
-            window_add(to, to_width_ns, bucket * from_width_ns, from->count[bucket % COUNT_BUCKETS]);
-    }
-}
-
 /* ---- GPUs ---- */
-
-void counts_init(Counts *counts, uint64_t xid_window_ns, uint64_t clock_window_ns)
-{
-    memset(counts, 0, sizeof *counts);
-    counts->xid_width_ns = bucket_width(xid_window_ns);
-    counts->clock_width_ns = bucket_width(clock_window_ns);
-}
-
-static void gpu_counts_free(GpuCounts *gpu)
-{
-    vec_done(&gpu->xids);
-    free(gpu);
-}
 
 void counts_done(Counts *counts)
 {
-    for (size_t i = 0; i < counts->gpus.len; i++)
-        gpu_counts_free(counts->gpus.at[i]);
+    for (size_t i = 0; i < counts->gpus.len; i++) {
+        vec_done(&counts->gpus.at[i]->xids);
+        free(counts->gpus.at[i]);
+    }
     vec_done(&counts->gpus);
+}
+
+/* The same events in buckets of another width. */
+static void rescale_window(CountWindow *window, uint64_t from_width_ns, uint64_t to_width_ns)
+{
+    const CountWindow from = *window;
+
+    *window = (CountWindow){.newest = 0};
+    for (uint64_t i = COUNT_BUCKETS; i-- > 0;) {
+        const uint64_t bucket = from.newest - i;
+
+        if (i <= from.newest && from.count[bucket % COUNT_BUCKETS])
+            window_add(window, to_width_ns, bucket * from_width_ns, from.count[bucket % COUNT_BUCKETS]);
+    }
+}
+
+static void rescale_gpu(const Counts *counts, GpuCounts *gpu, uint64_t xid_width_ns, uint64_t clock_width_ns)
+{
+    for (size_t i = 0; i < gpu->xids.len; i++)
+        rescale_window(&gpu->xids.at[i].window, counts->xid_width_ns, xid_width_ns);
+    for (size_t bit = 0; bit < CLOCK_EVENTS; bit++)
+        rescale_window(&gpu->clock[bit].window, counts->clock_width_ns, clock_width_ns);
+    rescale_window(&gpu->readings.window, counts->clock_width_ns, clock_width_ns);
+}
+
+void counts_set_windows(Counts *counts, uint64_t xid_window_ns, uint64_t clock_window_ns)
+{
+    const uint64_t xid_width_ns = bucket_width(xid_window_ns), clock_width_ns = bucket_width(clock_window_ns);
+
+    for (size_t i = 0; i < counts->gpus.len; i++)
+        rescale_gpu(counts, counts->gpus.at[i], xid_width_ns, clock_width_ns);
+    counts->xid_width_ns = xid_width_ns;
+    counts->clock_width_ns = clock_width_ns;
 }
 
 static GpuCounts *find_gpu_counts(const Counts *counts, PciAddress pci)
@@ -199,38 +209,5 @@ void counts_tick(Counts *counts, const Node *node)
 
         if (counted)
             count_clocks(counts, counted, gpu, fast);
-    }
-}
-
-static void convert_clock(ClockCount *clock, uint64_t to_width_ns, uint64_t from_width_ns)
-{
-    CountWindow from = clock->window;
-
-    window_convert(&clock->window, to_width_ns, &from, from_width_ns);
-}
-
-void counts_adopt(Counts *counts, const Counts *before)
-{
-    uint64_t clock_ns = before->clock_width_ns;
-
-    for (size_t i = 0; i < counts->gpus.len; i++)
-        gpu_counts_free(counts->gpus.at[i]);
-    vec_clear(&counts->gpus);
-    for (size_t i = 0; i < before->gpus.len; i++) {
-        const GpuCounts *from = before->gpus.at[i];
-        GpuCounts *to = find_or_add(counts, from->pci);
-        size_t xids = from->xids.len;
-
-        *to = *from;
-        to->xids.at = NULL;
-        to->xids.len = to->xids.cap = 0;
-        for (size_t k = 0; k < xids; k++) {
-            vec_push(&to->xids, from->xids.at[k]);
-            window_convert(&to->xids.at[k].window, counts->xid_width_ns, &from->xids.at[k].window,
-                           before->xid_width_ns);
-        }
-        for (size_t k = 0; k < CLOCK_EVENTS; k++)
-            convert_clock(&to->clock[k], counts->clock_width_ns, clock_ns);
-        convert_clock(&to->readings, counts->clock_width_ns, clock_ns);
     }
 }

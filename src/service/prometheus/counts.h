@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Counts per GPU from tick to tick: XIDs and clock events, since the start and within a window, and how fast error
- * counters rise. A window is a ring of COUNT_BUCKETS buckets of whole seconds: exact to the second for up to five
+ * Counts per GPU from tick to tick: XIDs and clock events, since the start and within a
+ * window. A window is a ring of COUNT_BUCKETS buckets of whole seconds: exact to the second for up to five
  * minutes, to a COUNT_BUCKETS-th of the window beyond. GPUs are identified by PCI address, so counts last as long as
  * the agent. Pure but for memory (a GPU or XID seen for the first time). One thread.
  */
@@ -51,17 +51,16 @@ typedef struct Counts {
     VEC(GpuCounts *) gpus;
 } Counts;
 
-void counts_init(Counts *counts, uint64_t xid_window_ns, uint64_t clock_window_ns);
+/* Sets the lengths of the windows, before anything is counted and later: what was counted stays. Zeroed memory is
+ * Counts without windows. */
+void counts_set_windows(Counts *counts, uint64_t xid_window_ns, uint64_t clock_window_ns);
 void counts_done(Counts *counts);
 
-/* Counts the clock events and error counters of a tick. */
+/* Counts the clock events of a tick. */
 void counts_tick(Counts *counts, const Node *node);
 
 /* Counts an XID, once per occurrence (engine/health/xid_merge.h). */
 void counts_add_xid(Counts *counts, const Event *event);
-
-/* Replaces these counts by another's, whose windows may differ in length. */
-void counts_adopt(Counts *counts, const Counts *before);
 
 /* NULL where nothing was ever seen of this GPU. */
 const GpuCounts *counts_of(const Counts *counts, const Reading *gpu);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The /metrics page: what is kept between pages, and putting one together. Pure but for memory, one thread. */
+/* The /metrics page: its families, made once per configuration (the rows of the CSV, what we add to them, and our own),
+ * and putting a page together. Pure but for memory, one thread. */
 
 #include "service/prometheus/exporter.h"
 
@@ -7,8 +8,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/cleanup.h"
-#include "service/prometheus/families.h"
+#include "base/map.h"
+#include "base/vec.h"
 #include "service/prometheus/page.h"
 
 const char *const exporter_profile_names[] = {
@@ -18,17 +19,149 @@ const char *const exporter_profile_names[] = {
 struct Exporter {
     ExporterConfig config;
     Counters counters;
-    Families families;
+    Arena arena;          /* of the families */
+    VEC(Family) families; /* 4.8.2: in the order of the CSV; else by name */
+    VEC(LabelRow) labels; /* rows of the CSV that are labels */
     ScrapeFamilies scrape;
     Targets targets;
     Counts counts;
     IncidentCounts incident_counts;
-    ExporterFaults faults;
-    bool judged;
     uint64_t fresh_ns[METRIC_PACE_END];
 };
 
-Exporter *exporter_new(const ExporterConfig *config, Counters *counters)
+/* ---- families ---- */
+
+/* One making of the list. */
+typedef struct Maker {
+    Exporter *exporter;
+    Map names; /* of families; every value is the map itself */
+} Maker;
+
+/* NULL where a family of this name is there already. */
+static Family *add_family(Maker *maker, const char *name, CounterType type, const char *help)
+{
+    Exporter *exporter = maker->exporter;
+
+    if (map_put(&maker->names, name, &maker->names))
+        return NULL;
+    vec_push(&exporter->families, family_make(name, type, help, &exporter->arena));
+    return &exporter->families.at[exporter->families.len - 1];
+}
+
+static void add_metric(Maker *maker, MetricName name, CounterType type, const char *help, LabelView view)
+{
+    Family *family = add_family(maker, name.text, type, help);
+
+    if (!family)
+        return;
+    family->metric = name;
+    family->from_metric = true;
+    family->view = view;
+    family->write = series_writer(name.metric);
+    family->fixed = maker->exporter->config.profile == EXPORTER_4_8_2 && view != LABELS_OWN;
+}
+
+static CounterType measured_type(const Metric *metric)
+{
+    return metric->type == METRIC_COUNTER ? COUNTER_COUNTER : COUNTER_GAUGE;
+}
+
+static void add_row(Maker *maker, const CounterRow *row)
+{
+    const ExporterProfile profile = maker->exporter->config.profile;
+    const Metric *metric = metric_get(row->name.metric);
+    /* what was written as an alias or as a newer name already stays so */
+    const MetricName newer =
+        row->name.naming == METRIC_NAME_CLASSIC ? metric_name(row->name.metric, METRIC_NAME_NEWER) : row->name;
+    const bool renamed = strcmp(newer.text, row->name.text) != 0;
+    CounterType type = row->type;
+
+    if (type == COUNTER_LABEL) {
+        vec_push(&maker->exporter->labels,
+                 ((LabelRow){.metric = row->name.metric, .name = row->name.text, .newer_name = newer.text}));
+        return;
+    }
+    /* 4.8.3 corrected the types of its own rows */
+    if (!row->line && profile != EXPORTER_4_8_2)
+        type = measured_type(metric);
+    if (profile != EXPORTER_4_9)
+        add_metric(maker, row->name, type, row->help, LABELS_CLASSIC);
+    if (profile == EXPORTER_4_9 || (profile == EXPORTER_BOTH && renamed))
+        add_metric(maker, newer, type, renamed ? metric->help : row->help, LABELS_NEWER);
+}
+
+/* What 4.9 has among its default rows and 4.8 has not. */
+static void add_new_defaults(Maker *maker)
+{
+    const ExporterProfile profile = maker->exporter->config.profile;
+
+    if (profile == EXPORTER_4_9 || profile == EXPORTER_BOTH)
+        add_metric(maker, metric_name(METRIC_FB_TOTAL, METRIC_NAME_NEWER), COUNTER_GAUGE,
+                   metric_get(METRIC_FB_TOTAL)->help, LABELS_NEWER);
+}
+
+/* Metrics of the catalogue that are ours and on. */
+static void add_own_metrics(Maker *maker)
+{
+    for (MetricId id = 0; id < METRIC_END; id++) {
+        const Metric *metric = metric_get(id);
+
+        if (metric->on && strncmp(metric->name, "stoker_", 7) == 0)
+            add_metric(maker, metric_name(id, METRIC_NAME_CLASSIC), measured_type(metric), metric->help, LABELS_OWN);
+    }
+}
+
+static void write_each_gpu(Page *page, const Family *family)
+{
+    for (size_t i = 0; i < page->targets->gpu_count; i++) {
+        const Target *target = &page->targets->gpus[i];
+
+        family->own->write_gpu(page, family, target, page_gpu(page, target));
+    }
+}
+
+static void add_own(Maker *maker, const OwnFamily *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        Family *family = add_family(maker, list[i].name, list[i].type, list[i].help);
+
+        if (!family)
+            continue;
+        family->own = &list[i];
+        family->write = list[i].write_gpu ? write_each_gpu : list[i].write;
+    }
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const Family *)a)->name, ((const Family *)b)->name);
+}
+
+static void make_families(Exporter *exporter)
+{
+    Maker maker = {.exporter = exporter};
+    bool built_in = false;
+
+    map_init(&maker.names);
+    for (size_t i = 0; i < exporter->counters.rows.len; i++) {
+        add_row(&maker, &exporter->counters.rows.at[i]);
+        built_in |= !exporter->counters.rows.at[i].line;
+    }
+    if (built_in)
+        add_new_defaults(&maker);
+    add_own_metrics(&maker);
+    add_own(&maker, own_families, own_family_count);
+    add_own(&maker, own_incident_families, own_incident_family_count);
+    if (exporter->config.mig_totals)
+        add_own(&maker, own_total_families, own_total_family_count);
+    if (labels_sorted(exporter->config.profile))
+        vec_sort(&exporter->families, by_name);
+    map_done(&maker.names);
+}
+
+/* ---- the exporter ---- */
+
+Exporter *exporter_new(const ExporterConfig *config, Counters *counters, Exporter *before)
 {
     Exporter *exporter = xcalloc(1, sizeof *exporter);
 
@@ -37,10 +170,16 @@ Exporter *exporter_new(const ExporterConfig *config, Counters *counters)
     counters_init(counters);
     for (MetricPace pace = 0; pace < METRIC_PACE_END; pace++)
         exporter->fresh_ns[pace] = reading_fresh_ns(pace, config->period_ns[pace]);
-    families_make(&exporter->families, &exporter->config, &exporter->counters);
+    make_families(exporter);
     scrape_make(&exporter->scrape);
-    targets_init(&exporter->targets);
-    counts_init(&exporter->counts, config->xid_window_ns, config->clock_events_window_ns);
+    if (before) {
+        exporter->counts = before->counts;
+        exporter->incident_counts = before->incident_counts;
+        before->counts = (Counts){0};
+        before->incident_counts = (IncidentCounts){0};
+        exporter_free(before);
+    }
+    counts_set_windows(&exporter->counts, config->xid_window_ns, config->clock_events_window_ns);
     return exporter;
 }
 
@@ -48,25 +187,25 @@ void exporter_free(Exporter *exporter)
 {
     if (!exporter)
         return;
-    incident_counts_done(&exporter->incident_counts);
+    vec_done(&exporter->incident_counts.at);
     counts_done(&exporter->counts);
-    targets_done(&exporter->targets);
-    scrape_done(&exporter->scrape);
-    families_done(&exporter->families);
+    arena_done(&exporter->targets.arena);
+    arena_done(&exporter->scrape.arena);
+    arena_done(&exporter->arena);
+    vec_done(&exporter->families);
+    vec_done(&exporter->labels);
     counters_done(&exporter->counters);
     free(exporter);
 }
 
 void exporter_wanted(const Exporter *exporter, uint64_t wanted[(METRIC_END + 63) / 64])
 {
-    const Families *families = &exporter->families;
-
     memset(wanted, 0, (METRIC_END + 63) / 64 * sizeof *wanted);
-    for (size_t i = 0; i < families->len; i++)
-        if (families->at[i].from_metric)
-            series_want(families->at[i].metric.metric, wanted);
-    for (size_t i = 0; i < families->label_row_count; i++)
-        series_want(families->label_rows[i].metric, wanted);
+    for (size_t i = 0; i < exporter->families.len; i++)
+        if (exporter->families.at[i].from_metric)
+            series_want(exporter->families.at[i].metric.metric, wanted);
+    for (size_t i = 0; i < exporter->labels.len; i++)
+        series_want(exporter->labels.at[i].metric, wanted);
     for (size_t i = 0; exporter->config.mig_totals && i < own_total_family_count; i++)
         series_want(own_total_families[i].metric, wanted);
     series_want(METRIC_XID_ERRORS, wanted);
@@ -77,19 +216,11 @@ void exporter_tick(Exporter *exporter, const Node *node)
     counts_tick(&exporter->counts, node);
 }
 
-void exporter_adopt(Exporter *exporter, const Exporter *before)
-{
-    if (!before)
-        return;
-    counts_adopt(&exporter->counts, &before->counts);
-    incident_counts_adopt(&exporter->incident_counts, &before->incident_counts);
-}
-
 void exporter_event(Exporter *exporter, const Event *event)
 {
     if (event->before)
         return;
-    incident_counts_event(&exporter->incident_counts, event);
+    exporter->incident_counts.events[event->kind][event->origin]++;
     if (event->kind == EVENT_XID)
         counts_add_xid(&exporter->counts, event);
 }
@@ -99,45 +230,37 @@ void exporter_incident(Exporter *exporter, const Incident *incident, IncidentCha
     incident_counts_change(&exporter->incident_counts, incident, change);
 }
 
-void exporter_faults(Exporter *exporter, const ExporterFaults *faults)
-{
-    exporter->judged = faults != NULL;
-    if (faults)
-        exporter->faults = *faults;
-}
-
-static Page page_begin(const Exporter *exporter, const Node *node, const ExporterSelf *self, ExporterFormat format,
+static Page begin_page(const Exporter *exporter, const ExporterInput *input, const Node *node, ExporterFormat format,
                        Str *out)
 {
     return (Page){
         .config = &exporter->config,
+        .input = input,
         .node = node,
-        .self = self,
         .targets = &exporter->targets,
-        .families = &exporter->families,
+        .families = exporter->families.at,
+        .family_count = exporter->families.len,
         .counts = &exporter->counts,
         .incident_counts = &exporter->incident_counts,
-        .faults = exporter->judged ? &exporter->faults : NULL,
         .fresh_ns = exporter->fresh_ns,
         .format = format,
         .out = out,
     };
 }
 
-void exporter_page(Exporter *exporter, const Node *node, const OwnerTable *owners, const ExporterJob *jobs,
-                   size_t job_count, const ExporterSelf *self, ExporterFormat format, Str *out)
+void exporter_page(Exporter *exporter, const ExporterInput *input, ExporterFormat format, Str *out)
 {
-    const LabelInput input = {
+    const LabelInput labels = {
         .config = &exporter->config,
-        .rows = exporter->families.label_rows,
-        .row_count = exporter->families.label_row_count,
-        .owners = owners,
-        .jobs = jobs,
-        .job_count = job_count,
+        .rows = exporter->labels.at,
+        .row_count = exporter->labels.len,
+        .allocations = input->snapshot->allocations,
+        .jobs = input->jobs,
+        .job_count = input->job_count,
     };
-    Page page = page_begin(exporter, node, self, format, out);
+    Page page = begin_page(exporter, input, input->snapshot->node, format, out);
 
-    targets_update(&exporter->targets, node, &input);
+    targets_update(&exporter->targets, page.node, &labels);
     for (size_t i = 0; i < exporter->families.len; i++)
         exporter->families.at[i].write(&page, &exporter->families.at[i]);
 }
@@ -146,7 +269,7 @@ void exporter_page(Exporter *exporter, const Node *node, const OwnerTable *owner
 void exporter_window(Exporter *exporter, const Node *node, const WindowGpu *windows, size_t count, uint64_t span_ns,
                      ExporterFormat format, Str *out)
 {
-    Page page = page_begin(exporter, node, NULL, format, out);
+    Page page = begin_page(exporter, NULL, node, format, out);
 
     if (exporter->targets.node_gpus == node->gpu_count)
         scrape_write(&page, &exporter->scrape, windows, count, span_ns);

@@ -15,12 +15,9 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "engine/health/catalogue.h"
-#include "engine/health/maintenance.h"
 #include "engine/store/window.h"
 #include "model/event.h"
-#include "model/incident.h"
-#include "model/node.h"
-#include "model/owner.h"
+#include "model/snapshot.h"
 #include "service/alert/alert.h"
 #include "service/journal/journal.h"
 #include "service/prometheus/counters.h"
@@ -49,19 +46,13 @@ typedef struct ExporterDevices {
 /* Parses "f", "g", "g:0,2-4", "i", "i:7", "g:0+i:7". -EINVAL with what is allowed. */
 int exporter_devices_parse(const char *text, ExporterDevices *ret, Err *err);
 
-/* Jobs of the HPC mapping folder: which job ids a GPU or instance has. */
-typedef struct ExporterJob {
-    uint32_t gpu, instance; /* instance DEVICE_NO_NUMBER: the whole GPU */
-    const char *job;
-} ExporterJob;
-
 typedef struct ExporterConfig {
     ExporterProfile profile;
     ExporterDevices devices;
     bool no_hostname, old_namespace, replace_blanks;
-    bool kubernetes;   /* pod labels from owners; both kinds of device id (uid, device-name) are understood */
+    bool kubernetes;   /* pod labels from allocations; both kinds of device id (uid, device-name) are understood */
     bool pod_uid;      /* label pod_uid where it is known; with virtual_gpus always */
-    bool virtual_gpus; /* label vgpu; without it that label appears only where a device has several owners */
+    bool virtual_gpus; /* label vgpu; without it that label appears only where a device has several allocations */
     bool mig_totals;   /* our own series per physical GPU that count nothing twice */
     uint64_t xid_window_ns, clock_events_window_ns;
     uint64_t period_ns[METRIC_PACE_END]; /* of the sampling, for the age at which a value is no longer shown */
@@ -79,24 +70,26 @@ typedef struct ExporterSelf {
     uint64_t counters_left_out;                      /* rows of the CSV that were not understood */
     const char *pods_state;                          /* "off", "ok", "unreachable", ... */
     uint64_t pods_age_ns, pods_failures, pods_count; /* age UINT64_MAX: never learned */
+    uint64_t kernel_log_lost;
 } ExporterSelf;
 
-/* What is judged, for the same; borrowed for the page. */
-typedef struct ExporterFaults {
-    const Incident *const *incidents; /* others than open ones may be among them */
-    size_t incident_count;
+/* What a page is made from; borrowed for the page. */
+typedef struct ExporterInput {
+    const Snapshot *snapshot;
+    const JobAllocation *jobs;
+    size_t job_count;
+    ExporterSelf self;
     const Catalogue *catalogue;           /* names XIDs; NULL: none */
-    const Maintenance *maintenance;       /* NULL: none */
     const JournalState *journal;          /* NULL: none is kept */
     const AlertsReceiverState *receivers; /* as alerts_receivers gives them */
     size_t receiver_count;
-    uint64_t kernel_log_lost;
-} ExporterFaults;
+} ExporterInput;
 
 typedef struct Exporter Exporter;
 
-/* `counters` is taken over by value (the caller's is empty afterwards). */
-Exporter *exporter_new(const ExporterConfig *config, Counters *counters);
+/* `counters` is taken over by value (the caller's is empty afterwards), and `before`, an exporter of another
+ * configuration or NULL, with what it has counted. */
+Exporter *exporter_new(const ExporterConfig *config, Counters *counters, Exporter *before);
 void exporter_free(Exporter *exporter);
 
 /* The metrics that the rows need, as the sampler's plan wants them: a bit per MetricId, what derived rows need
@@ -107,18 +100,11 @@ void exporter_wanted(const Exporter *exporter, uint64_t wanted[(METRIC_END + 63)
 void exporter_event(Exporter *exporter, const Event *event);
 /* A change of an incident that was told. */
 void exporter_incident(Exporter *exporter, const Incident *incident, IncidentChange change);
-/* What the next pages show of incidents; NULL: nothing is judged here. What it points to is read by exporter_page. */
-void exporter_faults(Exporter *exporter, const ExporterFaults *faults);
-
-/* Once per tick: counts clock events. Keeps counting over exporters: `before` (may be NULL) hands its counts
- * on when a configuration was reloaded. */
+/* Once per tick: counts clock events. */
 void exporter_tick(Exporter *exporter, const Node *node);
-void exporter_adopt(Exporter *exporter, const Exporter *before);
 
-/* Appends the whole shared page to `out`; what does not fit is left out by whole lines, and out->overflow set.
- * `owners`, `jobs` and `self` may be NULL. */
-void exporter_page(Exporter *exporter, const Node *node, const OwnerTable *owners, const ExporterJob *jobs,
-                   size_t job_count, const ExporterSelf *self, ExporterFormat format, Str *out);
+/* Appends the whole shared page to `out`; what does not fit is left out by whole lines, and out->overflow set. */
+void exporter_page(Exporter *exporter, const ExporterInput *input, ExporterFormat format, Str *out);
 /* Appends the part of one scraper, made after the exporter_page of the same node: stoker_..._min, _mean, _max since its
  * last scrape (none where count is 0) and, in OpenMetrics, the line "# EOF" that ends its page. */
 void exporter_window(Exporter *exporter, const Node *node, const WindowGpu *windows, size_t count, uint64_t span_ns,

@@ -157,8 +157,9 @@ static bool devices_derive(const ExporterDevices *devices, const NodeGpu *gpu)
 /* Gathering the labels of one target. */
 typedef struct LabelList {
     Arena *arena;
-    Label *at;
+    Label *at; /* in order */
     size_t len, most;
+    bool sorted; /* by name */
 } LabelList;
 
 bool labels_sorted(ExporterProfile profile)
@@ -173,21 +174,6 @@ static int label_order(const Label *a, const Label *b, bool sorted)
     return strcmp(a->name, b->name);
 }
 
-static int order_by_name(const void *a, const void *b)
-{
-    return label_order(a, b, true);
-}
-
-static int order_by_group(const void *a, const void *b)
-{
-    return label_order(a, b, false);
-}
-
-static void label_list_init(LabelList *list, Arena *arena, size_t most)
-{
-    *list = (LabelList){.arena = arena, .at = arena_calloc(arena, most, sizeof *list->at), .most = most};
-}
-
 /* Leaves out a label with an empty value, or whose name is taken in one of its views. */
 static void label_list_add(LabelList *list, LabelGroup group, unsigned views, const char *name, const char *value)
 {
@@ -196,17 +182,13 @@ static void label_list_add(LabelList *list, LabelGroup group, unsigned views, co
     for (size_t i = 0; i < list->len; i++)
         if (list->at[i].views & views && strcmp(list->at[i].name, name) == 0)
             return;
-    list->at[list->len++] = (Label){
-        .name = name,
-        .value = arena_strdup(list->arena, value),
-        .group = (uint8_t)group,
-        .views = (uint8_t)views,
-    };
-}
+    Label label = {
+        .name = name, .value = arena_strdup(list->arena, value), .group = (uint8_t)group, .views = (uint8_t)views};
+    size_t at = list->len++;
 
-static void label_list_sort(LabelList *list, bool sorted)
-{
-    qsort(list->at, list->len, sizeof *list->at, sorted ? order_by_name : order_by_group);
+    for (; at > 0 && label_order(&label, &list->at[at - 1], list->sorted) < 0; at--)
+        list->at[at] = list->at[at - 1];
+    list->at[at] = label;
 }
 
 /* As dcgm-exporter does it: runs of blanks become one '-'. */
@@ -277,7 +259,7 @@ static void label_list_device(LabelList *list, const LabelInput *input, const No
     }
 }
 
-static void label_list_owner(LabelList *list, const ExporterConfig *config, const Owner *owner, bool shared)
+static void label_list_owner(LabelList *list, const ExporterConfig *config, const Allocation *owner, bool shared)
 {
     bool old = config->old_namespace;
 
@@ -334,17 +316,6 @@ typedef struct Maker {
     Str text;
 } Maker;
 
-void targets_init(Targets *targets)
-{
-    memset(targets, 0, sizeof *targets);
-}
-
-void targets_done(Targets *targets)
-{
-    arena_done(&targets->arena);
-    targets_init(targets);
-}
-
 /* ---- what they are made from ---- */
 
 static uint64_t mark_text(uint64_t mark, const char *text)
@@ -386,7 +357,7 @@ static uint64_t mark_gpu(uint64_t mark, const NodeGpu *gpu, const LabelInput *in
     return mark;
 }
 
-static uint64_t mark_owner(uint64_t mark, const Owner *owner)
+static uint64_t mark_owner(uint64_t mark, const Allocation *owner)
 {
     mark = mark_text(mark_text(mark, owner->device.uuid), owner->device.replica);
     mark = mark_number(mark, (uint64_t)owner->device.gpu_instance << 32 | owner->device.compute_instance);
@@ -401,14 +372,14 @@ static uint64_t mark_all(const Node *node, const LabelInput *input)
 
     for (size_t i = 0; i < node->gpu_count; i++)
         mark = mark_gpu(mark, &node->gpus[i], input);
-    for (size_t i = 0; input->owners && i < input->owners->len; i++)
-        mark = mark_owner(mark, &input->owners->at[i]);
-    mark = mark_number(mark, input->owners ? input->owners->len : 0);
+    for (size_t i = 0; input->allocations && i < input->allocations->len; i++)
+        mark = mark_owner(mark, &input->allocations->at[i]);
+    mark = mark_number(mark, input->allocations ? input->allocations->len : 0);
     for (size_t i = 0; i < input->job_count; i++) {
-        mark = mark_number(mark, (uint64_t)input->jobs[i].gpu << 32 | input->jobs[i].instance);
+        mark = mark_number(mark, (uint64_t)input->jobs[i].gpu << 32 | input->jobs[i].gpu_instance);
         mark = mark_text(mark, input->jobs[i].job);
     }
-    return mark;
+    return mark | 1;
 }
 
 /* ---- making ---- */
@@ -429,50 +400,51 @@ static void render_labels(Maker *maker, Target *target)
 }
 
 /* Makes the labels of `target` for an owner and a job, each NULL for none. */
-static void make_labels(Maker *maker, Target *target, const Owner *owner, bool shared, const char *job)
+static void make_labels(Maker *maker, Target *target, const Allocation *owner, bool shared, const char *job)
 {
     const NodeGpu *gpu = &maker->node->gpus[target->gpu];
     const Reading *instance = target->instance == TARGET_WHOLE_GPU ? NULL : &gpu->instances[target->instance];
-    LabelList list;
+    Arena *arena = &maker->targets->arena;
+    LabelList list = {
+        .arena = arena, .most = LABELS_BESIDE_ROWS + 2 * maker->input->row_count, .sorted = maker->sorted};
 
-    label_list_init(&list, &maker->targets->arena, LABELS_BESIDE_ROWS + 2 * maker->input->row_count);
+    list.at = arena_calloc(arena, list.most, sizeof *list.at);
     label_list_device(&list, maker->input, maker->node, &gpu->reading, instance);
     if (owner)
         label_list_owner(&list, maker->input->config, owner, shared);
     if (job)
         label_list_add(&list, LABEL_ATTRIBUTE, LABELS_ALL_VIEWS, "hpc_job", job);
-    label_list_sort(&list, maker->sorted);
     target->labels = list.at;
     target->label_count = list.len;
     render_labels(maker, target);
 }
 
 /* Whether an owner has the target's device; of a GPU instance, any of its compute instances. */
-static bool is_owner_of(const Owner *owner, const NodeGpu *gpu, const Target *target)
+static bool is_owner_of(const Allocation *owner, const NodeGpu *gpu, const Target *target)
 {
     uint32_t id;
 
     if (target->instance == TARGET_WHOLE_GPU)
-        return owner_device_is(&owner->device, &gpu->reading, NULL);
+        return allocation_device_is(&owner->device, &gpu->reading, NULL);
     id = gpu->instances[target->instance].device.gpu_instance;
     for (size_t i = 0; i < gpu->instance_count; i++)
         if (gpu->instances[i].device.gpu_instance == id &&
-            owner_device_is(&owner->device, &gpu->reading, &gpu->instances[i]))
+            allocation_device_is(&owner->device, &gpu->reading, &gpu->instances[i]))
             return true;
     return false;
 }
 
-static bool runs_on(const ExporterJob *job, const NodeGpu *gpu, const Target *target)
+static bool runs_on(const JobAllocation *job, const NodeGpu *gpu, const Target *target)
 {
     if (job->gpu != gpu->reading.device.index)
         return false;
-    if (job->instance == DEVICE_NO_NUMBER)
+    if (job->gpu_instance == DEVICE_NO_NUMBER)
         return true;
     return target->instance != TARGET_WHOLE_GPU &&
-           gpu->instances[target->instance].device.gpu_instance == job->instance;
+           gpu->instances[target->instance].device.gpu_instance == job->gpu_instance;
 }
 
-static void add_jobs(Maker *maker, Target target, const Owner *owner, bool shared)
+static void add_jobs(Maker *maker, Target target, const Allocation *owner, bool shared)
 {
     const NodeGpu *gpu = &maker->node->gpus[target.gpu];
     size_t before = maker->series.len;
@@ -490,17 +462,17 @@ static void add_jobs(Maker *maker, Target target, const Owner *owner, bool share
 
 static void add_owners(Maker *maker, Target target)
 {
-    const OwnerTable *owners = maker->input->config->kubernetes ? maker->input->owners : NULL;
+    const AllocationTable *allocations = maker->input->config->kubernetes ? maker->input->allocations : NULL;
     const NodeGpu *gpu = &maker->node->gpus[target.gpu];
     size_t count = 0;
 
-    for (size_t i = 0; owners && i < owners->len; i++)
-        count += is_owner_of(&owners->at[i], gpu, &target);
+    for (size_t i = 0; allocations && i < allocations->len; i++)
+        count += is_owner_of(&allocations->at[i], gpu, &target);
     if (!count)
         add_jobs(maker, target, NULL, false);
-    for (size_t i = 0; count && i < owners->len; i++)
-        if (is_owner_of(&owners->at[i], gpu, &target))
-            add_jobs(maker, target, &owners->at[i], count > 1);
+    for (size_t i = 0; count && i < allocations->len; i++)
+        if (is_owner_of(&allocations->at[i], gpu, &target))
+            add_jobs(maker, target, &allocations->at[i], count > 1);
 }
 
 static void add_gpu(Maker *maker, size_t at)
@@ -566,27 +538,25 @@ static void make_gpus(Maker *maker)
     targets->gpu_count = drop_equal(targets->gpus, targets->node_gpus);
 }
 
-bool targets_update(Targets *targets, const Node *node, const LabelInput *input)
+void targets_update(Targets *targets, const Node *node, const LabelInput *input)
 {
     Maker maker = {.targets = targets, .node = node, .input = input, .sorted = labels_sorted(input->config->profile)};
     uint64_t mark = mark_all(node, input);
 
-    if (targets->made && mark == targets->mark)
-        return false;
+    if (mark == targets->mark)
+        return;
     arena_reset(&targets->arena);
     str_init(&maker.text, BODY_MAX);
     for (size_t i = 0; i < node->gpu_count; i++)
         add_gpu(&maker, i);
-    if (maker.sorted && maker.series.len)
-        qsort(maker.series.at, maker.series.len, sizeof *maker.series.at, series_order);
+    if (maker.sorted)
+        vec_sort(&maker.series, series_order);
     make_gpus(&maker);
     targets->series_count = drop_equal(maker.series.at, maker.series.len);
     targets->series = arena_calloc(&targets->arena, targets->series_count, sizeof *targets->series);
-    for (size_t i = 0; i < targets->series_count; i++)
-        targets->series[i] = maker.series.at[i];
+    if (targets->series_count)
+        memcpy(targets->series, maker.series.at, targets->series_count * sizeof *targets->series);
     targets->mark = mark;
-    targets->made = true;
     vec_done(&maker.series);
     str_done(&maker.text);
-    return true;
 }

@@ -62,13 +62,13 @@ typedef struct Target {
     } body[LABELS_END];
 } Target;
 
+/* Zeroed memory is an empty set; all lies in `arena`. */
 typedef struct Targets {
     Arena arena;
-    uint64_t mark;  /* of what they were made from */
-    bool made;      /* ever */
+    uint64_t mark;  /* of what they were made from; 0: nothing yet */
     Target *series; /* sorted by labels (4.8.2: by device) */
     size_t series_count;
-    Target *gpus; /* every GPU of the node with an identity, in its order, without owners and jobs */
+    Target *gpus; /* every GPU of the node with an identity, in its order, without allocations and jobs */
     size_t gpu_count;
     size_t node_gpus; /* GPUs of the node they were made for */
 } Targets;
@@ -84,16 +84,13 @@ typedef struct LabelInput {
     const ExporterConfig *config;
     const LabelRow *rows;
     size_t row_count;
-    const OwnerTable *owners; /* may be NULL */
-    const ExporterJob *jobs;
+    const AllocationTable *allocations; /* may be NULL */
+    const JobAllocation *jobs;
     size_t job_count;
 } LabelInput;
 
-void targets_init(Targets *targets);
-void targets_done(Targets *targets);
-
-/* Makes them again where the node's devices, owners or jobs have changed. True where it did. */
-bool targets_update(Targets *targets, const Node *node, const LabelInput *input);
+/* Makes them again where the node's devices, owners or jobs have changed. */
+void targets_update(Targets *targets, const Node *node, const LabelInput *input);
 
 /* Whether the profile sorts labels by name; 4.8.2 has an order of its own. */
 bool labels_sorted(ExporterProfile profile);
@@ -101,5 +98,3 @@ bool labels_sorted(ExporterProfile profile);
 /* Appends "{...} " of one view, with `extra` labels, in the order they shall have, merged in. */
 void labels_render(Str *out, const Label *labels, size_t count, LabelView view, bool sorted, const Label *extra,
                    size_t extra_count);
-
-/* ---- which devices have series, by dcgm-exporter's selector (exporter.h); pure ---- */

@@ -1,50 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of the exposition. Pure but for memory, one thread. */
+/* Heads of families and lines of the exposition. Pure but for memory, one thread. */
+#include "service/prometheus/page.h"
+
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "base/duration.h"
 #include "base/number.h"
-#include "service/prometheus/page.h"
 #include "service/prometheus/text.h"
+
+/* ---- families ---- */
 
 enum { HEAD_MAX = 256 * 1024 };
 
-/* ---- HELP and TYPE ---- */
-
-static const char *type_text(const Family *family, ExporterFormat format, bool total)
+static const char *type_text(CounterType type, ExporterFormat format, bool total)
 {
-    switch (family->type) {
-    case FAMILY_COUNTER:
+    switch (type) {
+    case COUNTER_COUNTER:
         /* OpenMetrics knows no counter without _total; rather an unknown than another name */
         return format == EXPORTER_OPENMETRICS && !total ? "unknown" : "counter";
-    case FAMILY_GAUGE:
+    case COUNTER_GAUGE:
         return "gauge";
     default:
         return format == EXPORTER_OPENMETRICS ? "unknown" : "untyped";
     }
 }
 
-void page_make_head(Family *family, Arena *arena)
+Family family_make(const char *name, CounterType type, const char *help, Arena *arena)
 {
     static const char suffix[] = "_total";
     size_t cut = sizeof suffix - 1;
-    bool total = family->name_len > cut && strcmp(family->name + family->name_len - cut, suffix) == 0;
+    Family family = {.name = name, .name_len = strlen(name), .type = type, .help = help, .view = LABELS_OWN};
+    bool total = family.name_len > cut && strcmp(name + family.name_len - cut, suffix) == 0;
     Str text;
 
     str_init(&text, HEAD_MAX);
     for (ExporterFormat format = EXPORTER_TEXT; format <= EXPORTER_OPENMETRICS; format++) {
-        bool shorter = format == EXPORTER_OPENMETRICS && total && family->type == FAMILY_COUNTER;
-        int len = (int)(family->name_len - (shorter ? cut : 0));
+        bool shorter = format == EXPORTER_OPENMETRICS && total && type == COUNTER_COUNTER;
+        int len = (int)(family.name_len - (shorter ? cut : 0));
 
         str_clear(&text);
-        str_addf(&text, "# HELP %.*s ", len, family->name);
-        escape_add(&text, family->help, format == EXPORTER_TEXT ? ESCAPE_HELP : ESCAPE_OPEN_HELP);
-        str_addf(&text, "\n# TYPE %.*s %s\n", len, family->name, type_text(family, format, total));
-        family->head[format].text = arena_strndup(arena, text.text, text.len);
-        family->head[format].len = text.len;
+        str_addf(&text, "# HELP %.*s ", len, name);
+        escape_add(&text, help, format == EXPORTER_TEXT ? ESCAPE_HELP : ESCAPE_VALUE);
+        str_addf(&text, "\n# TYPE %.*s %s\n", len, name, type_text(type, format, total));
+        family.head[format].text = arena_strndup(arena, text.text, text.len);
+        family.head[format].len = text.len;
     }
     str_done(&text);
+    return family;
+}
+
+bool own_read_field(const OwnFamily *own, const void *of, double *ret)
+{
+    const char *at = (const char *)of + own->at;
+    uint64_t value;
+
+    if (own->size == sizeof(uint64_t))
+        value = *(const uint64_t *)(const void *)at;
+    else if (own->size == sizeof(uint32_t))
+        value = *(const uint32_t *)(const void *)at;
+    else
+        value = *(const bool *)at;
+    *ret = own->scale > 0 ? (double)value / own->scale : (double)value;
+    return value || !own->skip_zero;
 }
 
 /* ---- lines ---- */
@@ -78,39 +97,66 @@ static void finish_line(Str *out, char *end)
     out->len = (size_t)(end - out->text);
 }
 
-static void write_double(Page *page, const Family *family, const char *labels, size_t len, double value)
+/* A target's labels as "{...} ". */
+static char *append_name(Page *page, const Family *family, const Target *target)
+{
+    char *at = append_bytes(page->out->text + page->out->len, family->name, family->name_len);
+
+    return target ? append_bytes(at, target->body[family->view].text, target->body[family->view].len)
+                  : append_bytes(at, " ", 1);
+}
+
+static size_t labels_len(const Family *family, const Target *target)
+{
+    return target ? target->body[family->view].len : 1;
+}
+
+void page_value(Page *page, const Family *family, const Target *target, double value)
 {
     char *at;
 
-    if (!begin_line(page, family, len))
+    if (!begin_line(page, family, labels_len(family, target)))
         return;
-    at = append_bytes(page->out->text + page->out->len, family->name, family->name_len);
-    at = append_bytes(at, labels, len);
+    at = append_name(page, family, target);
     finish_line(page->out, at + (family->fixed ? value_write_fixed(at, value) : value_write_go(at, value)));
 }
 
-void page_int64(Page *page, const Family *family, const char *labels, size_t len, int64_t value)
+void page_int64(Page *page, const Family *family, const Target *target, int64_t value)
 {
     char *at;
 
-    if (!begin_line(page, family, len))
+    if (!family->fixed && (value <= -1000000 || value >= 1000000)) {
+        page_value(page, family, target, (double)value);
         return;
-    at = append_bytes(page->out->text + page->out->len, family->name, family->name_len);
-    at = append_bytes(at, labels, len);
-    if (family->fixed || (value > -1000000 && value < 1000000))
-        finish_line(page->out, at + number_write_i64(at, value));
-    else
-        finish_line(page->out, at + value_write_go(at, (double)value));
+    }
+    if (!begin_line(page, family, labels_len(family, target)))
+        return;
+    at = append_name(page, family, target);
+    finish_line(page->out, at + number_write_i64(at, value));
 }
 
-void page_plain(Page *page, const Family *family, double value)
+void line_add(Line *line, const char *name, const char *value)
 {
-    write_double(page, family, " ", 1, value);
+    size_t at = line->len;
+
+    if (!value[0] || line->len == LINE_LABELS_MAX)
+        return;
+    for (; at > 0 && strcmp(name, line->at[at - 1].name) < 0; at--)
+        line->at[at] = line->at[at - 1];
+    line->at[at] = (Label){.name = name, .value = value, .group = LABEL_ATTRIBUTE};
+    line->len++;
 }
 
-/* A line whose labels are rendered in place; removed where it does not fit. */
-static void write_rendered(Page *page, const Family *family, const Target *target, const Label *extra, size_t count,
-                           double value)
+void line_add_number(Line *line, const char *name, uint64_t number)
+{
+    char *text = line->number[line->numbers++];
+
+    snprintf(text, LINE_NUMBER_CAP, "%" PRIu64, number);
+    line_add(line, name, text);
+}
+
+/* Its labels are rendered in place; it is removed where it does not fit. */
+void page_line(Page *page, const Family *family, const Target *target, const Line *line, double value)
 {
     size_t start;
     char *at;
@@ -120,7 +166,7 @@ static void write_rendered(Page *page, const Family *family, const Target *targe
     start = page->out->len;
     str_addn(page->out, family->name, family->name_len);
     labels_render(page->out, target ? target->labels : NULL, target ? target->label_count : 0, family->view,
-                  labels_sorted(page->config->profile), extra, count);
+                  labels_sorted(page->config->profile), line->at, line->len);
     if (page->out->overflow || !str_reserve(page->out, LINE_BESIDE)) {
         str_cut(page->out, start);
         return;
@@ -130,21 +176,6 @@ static void write_rendered(Page *page, const Family *family, const Target *targe
         finish_line(page->out, at + number_write_i64(at, (int64_t)value));
     else
         finish_line(page->out, at + value_write_go(at, value));
-}
-
-void page_labelled(Page *page, const Family *family, const Label *labels, size_t count, double value)
-{
-    write_rendered(page, family, NULL, labels, count, value);
-}
-
-void page_target(Page *page, const Family *family, const Target *target, double value)
-{
-    write_double(page, family, target->body[family->view].text, target->body[family->view].len, value);
-}
-
-void page_extra(Page *page, const Family *family, const Target *target, const Label *extra, size_t count, double value)
-{
-    write_rendered(page, family, target, extra, count, value);
 }
 
 bool page_fresh(const Page *page, const Sample *sample, MetricPace pace)
@@ -162,11 +193,4 @@ const NodeGpu *page_gpu(const Page *page, const Target *target)
 double page_scaled(double value, double factor)
 {
     return factor < 1 ? value / round(1 / factor) : value * factor;
-}
-
-double page_real_seconds(const Page *page, uint64_t time_ns)
-{
-    uint64_t age = page->node->time_ns > time_ns ? page->node->time_ns - time_ns : 0;
-
-    return (double)(page->node->real_ns > age ? page->node->real_ns - age : 0) / (double)NS_PER_S;
 }

@@ -1,170 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Series of measured metrics; the DCGM_EXP_ families, per GPU and never per instance; minimum, mean and maximum of the
  * fast metrics since a scraper's last scrape. Pure but for memory, one thread. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/duration.h"
-#include "service/prometheus/health.h"
 #include "service/prometheus/page.h"
 
-enum { NUMBER_TEXT_MAX = 24 };
+#include <string.h>
 
-typedef void ExpWrite(Page *page, const Family *family, const Target *target, const GpuCounts *counted);
+#include "base/cleanup.h"
+#include "base/duration.h"
+#include "engine/health/incidents.h"
 
-static void each_gpu(Page *page, const Family *family, ExpWrite *write)
-{
-    for (size_t i = 0; i < page->targets->series_count; i++) {
-        const Target *target = &page->targets->series[i];
-
-        if (target->derives)
-            write(page, family, target, counts_of(page->counts, &page_gpu(page, target)->reading));
-    }
-}
-
-static Label make_label(const char *name, const char *value)
-{
-    return (Label){.name = name, .value = value, .group = LABEL_ATTRIBUTE};
-}
-
-static Label window_label(char text[NUMBER_TEXT_MAX], uint64_t window_ns)
-{
-    snprintf(text, NUMBER_TEXT_MAX, "%" PRIu64, window_ns / NS_PER_MS);
-    return make_label("window_size_in_ms", text);
-}
-
-static void write_xids(Page *page, const Family *family, const Target *target, const GpuCounts *counted, bool window)
-{
-    char window_text[NUMBER_TEXT_MAX], number[NUMBER_TEXT_MAX];
-    const Label size = window_label(window_text, page->config->xid_window_ns);
-    bool any = false;
-
-    for (size_t i = 0; counted && i < counted->xids.len; i++) {
-        const XidCount *xid = &counted->xids.at[i];
-        uint64_t count =
-            window ? count_window_sum(&xid->window, page->counts->xid_width_ns, page->node->time_ns) : xid->total;
-
-        if (!count)
-            continue;
-        any = true;
-        snprintf(number, sizeof number, "%" PRIu64, xid->xid);
-        if (window)
-            page_extra(page, family, target, (Label[]){size, make_label("xid", number)}, 2, (double)count);
-        else
-            page_extra(page, family, target, (Label[]){make_label("xid", number)}, 1, (double)count);
-    }
-    /* 0 only where the driver would have reported events */
-    if (!any && window && page_gpu(page, target)->state == GPU_UP)
-        page_extra(page, family, target, &size, 1, 0);
-}
-
-static void xid_count(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
-{
-    write_xids(page, family, target, counted, true);
-}
-
-static void xid_total(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
-{
-    write_xids(page, family, target, counted, false);
-}
-
-static void clock_count(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
-{
-    char text[NUMBER_TEXT_MAX];
-    const Label size = window_label(text, page->config->clock_events_window_ns);
-    uint64_t now = page->node->time_ns, width = page->counts->clock_width_ns;
-    bool any = false;
-
-    if (!counted || !count_window_sum(&counted->readings.window, width, now))
-        return;
-    for (size_t bit = 0; bit < CLOCK_EVENTS; bit++) {
-        uint64_t count = count_window_sum(&counted->clock[bit].window, width, now);
-
-        if (!count)
-            continue;
-        any = true;
-        page_extra(page, family, target, (Label[]){make_label("clock_event", clock_event_names[bit]), size}, 2,
-                   (double)count);
-    }
-    if (!any)
-        page_extra(page, family, target, &size, 1, 0);
-}
-
-static void clock_total(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
-{
-    for (size_t bit = 0; counted && counted->bits_known && bit < CLOCK_EVENTS; bit++)
-        page_extra(page, family, target, (Label[]){make_label("clock_event", clock_event_names[bit])}, 1,
-                   (double)counted->clock[bit].edges);
-}
-
-static void write_health(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
-{
-    Health found[HEALTH_END];
-
-    (void)counted;
-    if (!page->faults)
-        return;
-    health_of_gpu(page_gpu(page, target), page->faults->incidents, page->faults->incident_count, found);
-    for (HealthWatch w = 0; w < HEALTH_END; w++) {
-        const Label labels[] = {make_label("health_error_code", found[w].code),
-                                make_label("health_watch", health_watch_names[w])};
-        size_t skip = found[w].result == HEALTH_PASS; /* no code */
-
-        if (found[w].known)
-            page_extra(page, family, target, labels + skip, 2 - skip, (double)found[w].result);
-    }
-}
-
-static void write_peers(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
-{
-    const NodeGpu *gpu = page_gpu(page, target);
-    char index[NUMBER_TEXT_MAX];
-
-    (void)counted;
-    for (size_t i = 0; i < gpu->peer_count; i++) {
-        const NodePeer *peer = &gpu->peers[i];
-        int64_t status;
-
-        if (!page_fresh(page, &peer->status, METRIC_PACE_SLOW) || !sample_int64(&peer->status, &status))
-            continue;
-        snprintf(index, sizeof index, "%" PRIu32, peer->index);
-        page_extra(
-            page, family, target,
-            (Label[]){make_label("link_status", peer_status_label((PeerStatus)status)), make_label("peer_gpu", index)},
-            2, (double)status);
-    }
-}
-
-static void write_xid_errors_count(Page *page, const Family *family)
-{
-    each_gpu(page, family, xid_count);
-}
-
-static void write_xid_errors_total(Page *page, const Family *family)
-{
-    each_gpu(page, family, xid_total);
-}
-
-static void write_clock_events_count(Page *page, const Family *family)
-{
-    each_gpu(page, family, clock_count);
-}
-
-static void write_clock_events_total(Page *page, const Family *family)
-{
-    each_gpu(page, family, clock_total);
-}
-
-static void write_gpu_health_status(Page *page, const Family *family)
-{
-    each_gpu(page, family, write_health);
-}
-
-static void write_p2p_status(Page *page, const Family *family)
-{
-    each_gpu(page, family, write_peers);
-}
+/* ---- measured metrics ---- */
 
 /* The reading that has a metric's value for a target: of its instance, or of its GPU where the metric is the GPU's. */
 static const Reading *reading_of_target(const Page *page, const Target *target, MetricId id)
@@ -229,9 +74,9 @@ static void write_metric(Page *page, const Family *family)
         if (!sample || !page_fresh(page, sample, pace))
             continue;
         if (as_is && sample_int64(sample, &whole))
-            page_int64(page, family, target->body[family->view].text, target->body[family->view].len, whole);
+            page_int64(page, family, target, whole);
         else if (sample_double(sample, &value))
-            page_target(page, family, target, page_scaled(value, family->metric.factor));
+            page_value(page, family, target, page_scaled(value, family->metric.factor));
     }
 }
 
@@ -243,8 +88,8 @@ static const char *xid_name(const Page *page, int64_t xid)
 
     if (xid == 0)
         return "No Error";
-    if (page->faults && page->faults->catalogue && xid > 0 && xid <= INT32_MAX)
-        catalogue_find_code(page->faults->catalogue, EVENT_XID, (int32_t)xid, 0, rules, RULES_MAX);
+    if (page->input->catalogue && xid > 0 && xid <= INT32_MAX)
+        catalogue_find_code(page->input->catalogue, EVENT_XID, (int32_t)xid, 0, rules, RULES_MAX);
     return rules[0] ? rules[0]->name : "Unknown Error";
 }
 
@@ -252,40 +97,283 @@ static void write_xid(Page *page, const Family *family)
 {
     for (size_t i = 0; i < page->targets->series_count; i++) {
         const Target *target = &page->targets->series[i];
-        char number[NUMBER_TEXT_MAX];
+        Line line = {.len = 0};
         int64_t xid;
 
         if (!target->shown ||
             !sample_int64(&reading_of_target(page, target, METRIC_XID_ERRORS)->sample[METRIC_XID_ERRORS], &xid))
             continue;
-        snprintf(number, sizeof number, "%lld", (long long)xid);
-        page_extra(page, family, target,
-                   (Label[]){{.name = "err_code", .value = number, .group = LABEL_ATTRIBUTE},
-                             {.name = "err_msg", .value = xid_name(page, xid), .group = LABEL_ATTRIBUTE}},
-                   2, (double)xid);
+        line_add_number(&line, "err_code", (uint64_t)xid);
+        line_add(&line, "err_msg", xid_name(page, xid));
+        page_line(page, family, target, &line, (double)xid);
     }
 }
 
+/* ---- health in DCGM's words ---- */
+
+static const char *const health_watch_names[HEALTH_END] = {
+    [HEALTH_PCIE] = "PCIE",   [HEALTH_NVLINK] = "NVLINK", [HEALTH_PMU] = "PMU",         [HEALTH_MCU] = "MCU",
+    [HEALTH_MEM] = "MEM",     [HEALTH_SM] = "SM",         [HEALTH_INFOROM] = "INFOROM", [HEALTH_THERMAL] = "THERMAL",
+    [HEALTH_POWER] = "POWER", [HEALTH_DRIVER] = "DRIVER", [HEALTH_ALL] = "ALL",
+};
+
+/* DCGM's watch and error code for a class of incidents; others go by their cause. */
+static const struct {
+    const char *class;
+    HealthWatch watch;
+    const char *code;
+} classes[] = {
+    {"gpu-lost", HEALTH_PCIE, "DCGM_FR_FALLEN_OFF_BUS"},
+    {"gpu-missing", HEALTH_PCIE, "DCGM_FR_FALLEN_OFF_BUS"},
+    {"pcie-degraded", HEALTH_PCIE, "DCGM_FR_PCIE_GENERATION"},
+    {"pcie-errors", HEALTH_PCIE, "DCGM_FR_PCI_REPLAY_RATE"},
+    {"nvlink-down", HEALTH_NVLINK, "DCGM_FR_NVLINK_DOWN"},
+    {"nvlink-errors", HEALTH_NVLINK, "DCGM_FR_NVLINK_ERROR_CRITICAL"},
+    {"c2c-error", HEALTH_NVLINK, "DCGM_FR_NVLINK_ERROR_CRITICAL"},
+    {"fabric", HEALTH_NVLINK, "DCGM_FR_FABRIC_MANAGER_TRAINING_ERROR"},
+    {"nvswitch", HEALTH_NVLINK, "DCGM_FR_NVSWITCH_FATAL_ERROR"},
+    {"nvswitch-errors", HEALTH_NVLINK, "DCGM_FR_NVSWITCH_NON_FATAL_ERROR"},
+    {"ecc-uncorrectable", HEALTH_MEM, "DCGM_FR_VOLATILE_DBE_DETECTED"},
+    {"ecc-contained", HEALTH_MEM, "DCGM_FR_XID_ERROR"},
+    {"ecc-storm", HEALTH_MEM, "DCGM_FR_XID_ERROR"},
+    {"row-remap-pending", HEALTH_MEM, "DCGM_FR_PENDING_ROW_REMAP"},
+    {"row-remap-failed", HEALTH_MEM, "DCGM_FR_ROW_REMAP_FAILURE"},
+    {"row-remap-low", HEALTH_MEM, "DCGM_FR_UNCORRECTABLE_ROW_REMAP_LIMIT"},
+    {"page-retirement", HEALTH_MEM, "DCGM_FR_PENDING_PAGE_RETIREMENTS"},
+    {"sram-threshold", HEALTH_MEM, "DCGM_FR_SRAM_THRESHOLD"},
+    {"firmware-error", HEALTH_PMU, "DCGM_FR_XID_ERROR"},
+    {"engine-error", HEALTH_SM, "DCGM_FR_XID_ERROR"},
+    {"gpu-fault-suspected", HEALTH_SM, "DCGM_FR_XID_ERROR"},
+    {"inforom-corrupt", HEALTH_INFOROM, "DCGM_FR_CORRUPT_INFOROM"},
+    {"thermal", HEALTH_THERMAL, "DCGM_FR_CLOCKS_EVENT_THERMAL"},
+    {"thermal-margin", HEALTH_THERMAL, "DCGM_FR_CLOCKS_EVENT_THERMAL"},
+    {"fan", HEALTH_THERMAL, "DCGM_FR_CLOCKS_EVENT_THERMAL"},
+    {"power-brake", HEALTH_POWER, "DCGM_FR_CLOCKS_EVENT_POWER"},
+    {"power-cabling", HEALTH_POWER, "DCGM_FR_CLOCKS_EVENT_POWER"},
+    {"gsp-failure", HEALTH_DRIVER, "DCGM_FR_XID_ERROR"},
+    {"reset-required", HEALTH_DRIVER, "DCGM_FR_GPU_RECOVERY_RESET"},
+    {"driver-hang", HEALTH_DRIVER, "DCGM_FR_NVML_API"},
+    {"driver-error", HEALTH_DRIVER, "DCGM_FR_NVML_API"},
+};
+
+/* HEALTH_END: no watch has it. */
+static const HealthWatch watch_by_cause[CAUSE_END] = {
+    [CAUSE_APPLICATION] = HEALTH_END, [CAUSE_DRIVER] = HEALTH_DRIVER,     [CAUSE_MEMORY] = HEALTH_MEM,
+    [CAUSE_BUS] = HEALTH_PCIE,        [CAUSE_LINK] = HEALTH_NVLINK,       [CAUSE_THERMAL] = HEALTH_THERMAL,
+    [CAUSE_POWER] = HEALTH_POWER,     [CAUSE_FIRMWARE] = HEALTH_PMU,      [CAUSE_FABRIC] = HEALTH_NVLINK,
+    [CAUSE_HOST] = HEALTH_DRIVER,     [CAUSE_CONFIGURATION] = HEALTH_END, [CAUSE_OPERATOR] = HEALTH_END,
+    [CAUSE_UNKNOWN] = HEALTH_SM,
+};
+
+/* What has to be read for a watch to be a pass; METRIC_END: nothing, it goes by the logs. Nothing finds faults of the
+ * MCU. */
+static const MetricId gates[HEALTH_ALL] = {
+    [HEALTH_PCIE] = METRIC_PCIE_REPLAY_COUNTER,
+    [HEALTH_NVLINK] = METRIC_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
+    [HEALTH_PMU] = METRIC_END,
+    [HEALTH_MCU] = METRIC_END,
+    [HEALTH_MEM] = METRIC_ECC_DBE_VOL_TOTAL,
+    [HEALTH_SM] = METRIC_END,
+    [HEALTH_INFOROM] = METRIC_END,
+    [HEALTH_THERMAL] = METRIC_CLOCKS_EVENT_REASONS,
+    [HEALTH_POWER] = METRIC_CLOCKS_EVENT_REASONS,
+    [HEALTH_DRIVER] = METRIC_END,
+};
+
+static void add_result(Health *health, HealthResult result, const char *code)
+{
+    health->known = true;
+    if (result <= health->result)
+        return;
+    health->result = result;
+    health->code = code;
+}
+
+static void add_incident(const Incident *incident, Health health[HEALTH_END])
+{
+    const HealthResult result = incident->severity >= SEVERITY_ERROR ? HEALTH_FAIL : HEALTH_WARN;
+    const HealthWatch watch = watch_by_cause[incident->cause];
+
+    for (size_t i = 0; i < ARRAY_LEN(classes); i++)
+        if (strcmp(classes[i].class, incident->class) == 0) {
+            add_result(&health[classes[i].watch], result, classes[i].code);
+            return;
+        }
+    if (watch != HEALTH_END)
+        add_result(&health[watch], result, incident->code ? "DCGM_FR_XID_ERROR" : "DCGM_FR_UNKNOWN");
+}
+
+void health_of_gpu(const NodeGpu *gpu, const Incident *const *incidents, size_t count, Health health[HEALTH_END])
+{
+    for (HealthWatch w = 0; w < HEALTH_END; w++)
+        health[w] = (Health){.code = ""};
+    for (HealthWatch w = 0; w < HEALTH_ALL && gpu->state == GPU_UP; w++)
+        if (w != HEALTH_MCU && (gates[w] == METRIC_END || gpu->reading.sample[gates[w]].valid))
+            add_result(&health[w], HEALTH_PASS, "");
+    for (size_t i = 0; i < count; i++)
+        if (incident_is_problem(incidents[i]) && incident_hits(incidents[i], &gpu->reading.device))
+            add_incident(incidents[i], health);
+    for (HealthWatch w = 0; w < HEALTH_ALL; w++)
+        if (health[w].known)
+            add_result(&health[HEALTH_ALL], health[w].result, health[w].code);
+}
+
+/* ---- DCGM_EXP_ families ---- */
+
+/* `counted` is NULL where nothing was ever seen of this GPU. */
+typedef void ExpWrite(Page *page, const Family *family, const Target *target, const GpuCounts *counted);
+
+/* A count in a window, whose length is a label. */
+static void write_in_window(Page *page, const Family *family, const Target *target, uint64_t window_ns, Line *line,
+                            uint64_t count)
+{
+    line_add_number(line, "window_size_in_ms", window_ns / NS_PER_MS);
+    page_line(page, family, target, line, (double)count);
+}
+
+static void write_xid_count(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
+{
+    const uint64_t window_ns = page->config->xid_window_ns;
+    bool any = false;
+
+    for (size_t i = 0; counted && i < counted->xids.len; i++) {
+        const XidCount *xid = &counted->xids.at[i];
+        const uint64_t count = count_window_sum(&xid->window, page->counts->xid_width_ns, page->node->time_ns);
+
+        if (!count)
+            continue;
+        Line line = {.len = 0};
+
+        any = true;
+        line_add_number(&line, "xid", xid->xid);
+        write_in_window(page, family, target, window_ns, &line, count);
+    }
+    /* 0 only where the driver would have reported events */
+    if (!any && page_gpu(page, target)->state == GPU_UP)
+        write_in_window(page, family, target, window_ns, &(Line){.len = 0}, 0);
+}
+
+static void write_xid_total(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
+{
+    for (size_t i = 0; counted && i < counted->xids.len; i++) {
+        Line line = {.len = 0};
+
+        line_add_number(&line, "xid", counted->xids.at[i].xid);
+        page_line(page, family, target, &line, (double)counted->xids.at[i].total);
+    }
+}
+
+static void write_clock_count(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
+{
+    const uint64_t now = page->node->time_ns, width = page->counts->clock_width_ns;
+    const uint64_t window_ns = page->config->clock_events_window_ns;
+    bool any = false;
+
+    if (!counted || !count_window_sum(&counted->readings.window, width, now))
+        return;
+    for (size_t bit = 0; bit < CLOCK_EVENTS; bit++) {
+        const uint64_t count = count_window_sum(&counted->clock[bit].window, width, now);
+
+        if (!count)
+            continue;
+        Line line = {.len = 0};
+
+        any = true;
+        line_add(&line, "clock_event", clock_event_names[bit]);
+        write_in_window(page, family, target, window_ns, &line, count);
+    }
+    if (!any)
+        write_in_window(page, family, target, window_ns, &(Line){.len = 0}, 0);
+}
+
+static void write_clock_total(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
+{
+    for (size_t bit = 0; counted && counted->bits_known && bit < CLOCK_EVENTS; bit++) {
+        Line line = {.len = 0};
+
+        line_add(&line, "clock_event", clock_event_names[bit]);
+        page_line(page, family, target, &line, (double)counted->clock[bit].edges);
+    }
+}
+
+static void write_health(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
+{
+    const Snapshot *snapshot = page->input->snapshot;
+    Health found[HEALTH_END];
+
+    (void)counted;
+    health_of_gpu(page_gpu(page, target), snapshot->incidents, snapshot->incident_count, found);
+    for (HealthWatch w = 0; w < HEALTH_END; w++) {
+        Line line = {.len = 0};
+
+        if (!found[w].known)
+            continue;
+        line_add(&line, "health_error_code", found[w].code);
+        line_add(&line, "health_watch", health_watch_names[w]);
+        page_line(page, family, target, &line, (double)found[w].result);
+    }
+}
+
+static void write_peers(Page *page, const Family *family, const Target *target, const GpuCounts *counted)
+{
+    const NodeGpu *gpu = page_gpu(page, target);
+
+    (void)counted;
+    for (size_t i = 0; i < gpu->peer_count; i++) {
+        const NodePeer *peer = &gpu->peers[i];
+        Line line = {.len = 0};
+        int64_t status;
+
+        if (!page_fresh(page, &peer->status, METRIC_PACE_SLOW) || !sample_int64(&peer->status, &status))
+            continue;
+        line_add(&line, "link_status", peer_status_label((PeerStatus)status));
+        line_add_number(&line, "peer_gpu", peer->index);
+        page_line(page, family, target, &line, (double)status);
+    }
+}
+
+/* What each is derived from; METRIC_END: the gates of health. */
+static const struct {
+    MetricId id, needs;
+    ExpWrite *write;
+} exp_families[] = {
+    {METRIC_EXP_XID_ERRORS_COUNT, METRIC_XID_ERRORS, write_xid_count},
+    {METRIC_EXP_XID_ERRORS_TOTAL, METRIC_XID_ERRORS, write_xid_total},
+    {METRIC_EXP_CLOCK_EVENTS_COUNT, METRIC_CLOCKS_EVENT_REASONS, write_clock_count},
+    {METRIC_EXP_CLOCK_EVENTS_TOTAL, METRIC_CLOCKS_EVENT_REASONS, write_clock_total},
+    {METRIC_EXP_GPU_HEALTH_STATUS, METRIC_END, write_health},
+    {METRIC_EXP_P2P_STATUS, METRIC_EXP_P2P_STATUS, write_peers},
+};
+
+/* ARRAY_LEN(exp_families): it is none of them. */
+static size_t find_exp(MetricId id)
+{
+    size_t i = 0;
+
+    while (i < ARRAY_LEN(exp_families) && exp_families[i].id != id)
+        i++;
+    return i;
+}
+
+static void write_exp(Page *page, const Family *family)
+{
+    ExpWrite *write = exp_families[find_exp(family->metric.metric)].write;
+
+    for (size_t i = 0; i < page->targets->series_count; i++) {
+        const Target *target = &page->targets->series[i];
+
+        if (target->derives)
+            write(page, family, target, counts_of(page->counts, &page_gpu(page, target)->reading));
+    }
+}
+
+/* ---- of all ---- */
+
 FamilyWrite *series_writer(MetricId id)
 {
-    switch (id) {
-    case METRIC_XID_ERRORS:
+    if (id == METRIC_XID_ERRORS)
         return write_xid;
-    case METRIC_EXP_XID_ERRORS_COUNT:
-        return write_xid_errors_count;
-    case METRIC_EXP_XID_ERRORS_TOTAL:
-        return write_xid_errors_total;
-    case METRIC_EXP_CLOCK_EVENTS_COUNT:
-        return write_clock_events_count;
-    case METRIC_EXP_CLOCK_EVENTS_TOTAL:
-        return write_clock_events_total;
-    case METRIC_EXP_GPU_HEALTH_STATUS:
-        return write_gpu_health_status;
-    case METRIC_EXP_P2P_STATUS:
-        return write_p2p_status;
-    default:
-        return write_metric;
-    }
+    return find_exp(id) < ARRAY_LEN(exp_families) ? write_exp : write_metric;
 }
 
 static void add_wanted(MetricId id, uint64_t wanted[(METRIC_END + 63) / 64])
@@ -295,59 +383,41 @@ static void add_wanted(MetricId id, uint64_t wanted[(METRIC_END + 63) / 64])
 
 void series_want(MetricId id, uint64_t wanted[(METRIC_END + 63) / 64])
 {
+    const size_t exp = find_exp(id);
+
     add_wanted(id, wanted);
-    switch (id) {
-    case METRIC_FB_USED_PERCENT:
+    if (id == METRIC_FB_USED_PERCENT) {
         add_wanted(METRIC_FB_TOTAL, wanted);
         add_wanted(METRIC_FB_USED, wanted);
         add_wanted(METRIC_FB_RESERVED, wanted);
-        break;
-    case METRIC_EXP_XID_ERRORS_COUNT:
-    case METRIC_EXP_XID_ERRORS_TOTAL:
-        add_wanted(METRIC_XID_ERRORS, wanted);
-        break;
-    case METRIC_EXP_CLOCK_EVENTS_COUNT:
-    case METRIC_EXP_CLOCK_EVENTS_TOTAL:
-        add_wanted(METRIC_CLOCKS_EVENT_REASONS, wanted);
-        break;
-    case METRIC_EXP_GPU_HEALTH_STATUS:
-        for (MetricId needed = 0; needed < METRIC_END; needed++)
-            if (health_needs(needed))
-                add_wanted(needed, wanted);
-        break;
-    default:
-        break;
+    } else if (exp < ARRAY_LEN(exp_families) && exp_families[exp].needs != METRIC_END) {
+        add_wanted(exp_families[exp].needs, wanted);
+    } else if (exp < ARRAY_LEN(exp_families)) {
+        for (HealthWatch w = 0; w < HEALTH_ALL; w++)
+            if (gates[w] != METRIC_END)
+                add_wanted(gates[w], wanted);
     }
 }
+
+/* ---- since a scraper's last scrape ---- */
 
 typedef enum Part { PART_MAX, PART_MEAN, PART_MIN, PART_END } Part;
 
+static const struct {
+    MetricId id;
+    const char *name;
+} scrape_names[] = {
+    {METRIC_SM_CLOCK, "stoker_sm_clock_hertz"},        {METRIC_MEM_CLOCK, "stoker_memory_clock_hertz"},
+    {METRIC_POWER_USAGE, "stoker_power_watts"},        {METRIC_POWER_USAGE_INSTANT, "stoker_power_instant_watts"},
+    {METRIC_GPU_UTIL, "stoker_gpu_utilization_ratio"}, {METRIC_MEM_COPY_UTIL, "stoker_memory_utilization_ratio"},
+};
+
 const char *scrape_base_name(MetricId id)
 {
-    switch (id) {
-    case METRIC_SM_CLOCK:
-        return "stoker_sm_clock_hertz";
-    case METRIC_MEM_CLOCK:
-        return "stoker_memory_clock_hertz";
-    case METRIC_POWER_USAGE:
-        return "stoker_power_watts";
-    case METRIC_POWER_USAGE_INSTANT:
-        return "stoker_power_instant_watts";
-    case METRIC_GPU_UTIL:
-        return "stoker_gpu_utilization_ratio";
-    case METRIC_MEM_COPY_UTIL:
-        return "stoker_memory_utilization_ratio";
-    default:
-        return NULL;
-    }
-}
-
-static Family make_family(Arena *arena, const char *name, const char *help)
-{
-    Family family = {.name = name, .name_len = strlen(name), .type = FAMILY_GAUGE, .help = help, .view = LABELS_OWN};
-
-    page_make_head(&family, arena);
-    return family;
+    for (size_t i = 0; i < ARRAY_LEN(scrape_names); i++)
+        if (scrape_names[i].id == id)
+            return scrape_names[i].name;
+    return NULL;
 }
 
 void scrape_make(ScrapeFamilies *families)
@@ -356,25 +426,18 @@ void scrape_make(ScrapeFamilies *families)
     static const char *const words[PART_END] = {"highest", "mean", "lowest"};
     Arena *arena = &families->arena;
 
-    memset(families, 0, sizeof *families);
     for (int fast = 0; fast < READING_FAST_CAP; fast++) {
         MetricId id = metric_fast_at(fast);
         const char *base = id == METRIC_END ? NULL : scrape_base_name(id);
 
         for (Part part = 0; base && part < PART_END; part++)
-            families->at[fast][part] = make_family(
-                arena, arena_printf(arena, "%s_%s", base, parts[part]),
-                arena_printf(arena, "%s; %s since this scraper came last", metric_get(id)->help, words[part]));
+            families->at[fast][part] = family_make(
+                arena_printf(arena, "%s_%s", base, parts[part]), COUNTER_GAUGE,
+                arena_printf(arena, "%s; %s since this scraper came last", metric_get(id)->help, words[part]), arena);
     }
     families->window =
-        make_family(arena, "stoker_window_seconds",
-                    "Time since this scraper came last, which the lowest, mean and highest values are about");
-}
-
-void scrape_done(ScrapeFamilies *families)
-{
-    arena_done(&families->arena);
-    memset(families, 0, sizeof *families);
+        family_make("stoker_window_seconds", COUNTER_GAUGE,
+                    "Time since this scraper came last, which the lowest, mean and highest values are about", arena);
 }
 
 static const WindowGpu *window_of(const WindowGpu *windows, size_t count, const Reading *gpu)
@@ -406,7 +469,7 @@ static void write_part(Page *page, const Family *family, int fast, Part part, co
         const WindowGpu *window = window_of(windows, count, &page_gpu(page, target)->reading);
 
         if (window && window->value[fast].count)
-            page_target(page, family, target, page_scaled(part_of(&window->value[fast], part), factor));
+            page_value(page, family, target, page_scaled(part_of(&window->value[fast], part), factor));
     }
 }
 
@@ -416,5 +479,5 @@ void scrape_write(Page *page, const ScrapeFamilies *families, const WindowGpu *w
         for (Part part = 0; families->at[fast][0].name && part < PART_END; part++)
             write_part(page, &families->at[fast][part], fast, part, windows, count);
     if (count)
-        page_plain(page, &families->window, (double)span_ns / (double)NS_PER_S);
+        page_value(page, &families->window, NULL, (double)span_ns / (double)NS_PER_S);
 }

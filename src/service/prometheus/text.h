@@ -9,9 +9,8 @@
 #include "base/str.h"
 
 typedef enum EscapeKind {
-    ESCAPE_VALUE,     /* of a label: \\ \" \n */
-    ESCAPE_HELP,      /* of the text format: \\ \n */
-    ESCAPE_OPEN_HELP, /* of OpenMetrics: as a label's value */
+    ESCAPE_VALUE, /* of a label, and the help of OpenMetrics: \\ \" \n */
+    ESCAPE_HELP,  /* of the text format: \\ \n */
 } EscapeKind;
 
 /* Appends `text`; bytes that are not UTF-8 become U+FFFD each, CR and NUL have no escape and stay or end the text. */

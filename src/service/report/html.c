@@ -5,11 +5,13 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "service/report/clean.h"
-#include "service/report/pack.h"
-#include "trace_page.h"
+#include "base/json.h"
 #include "base/map.h"
-#include "service/report/field.h"
+#include "engine/trace/select.h"
+#include "service/report/report.h"
+#include "service/report/table.h"
+#include "service/report/trace_fields.h"
+#include "trace_page.h"
 
 /* The page's state. Texts are written once and referenced by number; times count from the first one, since a
  * browser's numbers are exact below 2^53 only; the timeline is cut down so that a page stays near PAGE_BYTES for any
@@ -102,7 +104,7 @@ static void page_json_text(Page *page, const char *key, const char *text)
 {
     CLEANUP_FREE char *clean = copy_text(text);
 
-    out_json_text(&page->out, key, clean);
+    json_add_text(&page->out.room, key, clean);
 }
 
 static uint64_t page_text(Page *page, const char *text)
@@ -134,25 +136,25 @@ static void write_value(Page *page, const Field *field, const void *row, const T
     const void *at = (const char *)row + field->offset;
 
     if (field->type == FIELD_TEXT || field->type == FIELD_KNOWN_TEXT)
-        out_json_u64(&page->out, NULL, page_text(page, *(const char *const *)at));
+        json_add_u64(&page->out.room, NULL, page_text(page, *(const char *const *)at));
     else if (field->type == FIELD_TIME && rank && *(const int64_t *)at != INT64_MIN)
-        out_json_i64(&page->out, NULL, page_time(page, rank, *(const int64_t *)at));
+        json_add_i64(&page->out.room, NULL, page_time(page, rank, *(const int64_t *)at));
     else
-        field_json_one(&page->out, NULL, field, row);
+        field_add_json(&page->out.room, NULL, field, row);
 }
 
 static void write_columns(Page *page, const Field *fields)
 {
     char name[64];
 
-    out_open(&page->out, "columns", '[');
-    for (const Field *field = fields; field->name; field++) {
+    json_open(&page->out.room, "columns", '[');
+    for (const Field *field = fields; field->name && field_is_plain(field); field++) {
         bool text = field->type == FIELD_TEXT || field->type == FIELD_KNOWN_TEXT;
 
         snprintf(name, sizeof(name), "%s%s", field->name, text ? "#" : "");
-        out_json_text(&page->out, NULL, name);
+        json_add_text(&page->out.room, NULL, name);
     }
-    out_close(&page->out, ']');
+    json_close(&page->out.room, ']');
 }
 
 static void page_table(Page *page, const char *key, const Field *fields, const void *rows, size_t len, size_t size,
@@ -160,26 +162,29 @@ static void page_table(Page *page, const char *key, const Field *fields, const v
 {
     size_t shown = len < limit ? len : limit;
 
-    out_open(&page->out, key, '{');
+    json_open(&page->out.room, key, '{');
     write_columns(page, fields);
-    out_open(&page->out, "rows", '[');
+    json_open(&page->out.room, "rows", '[');
     for (size_t i = 0; i < shown; i++) {
-        out_open(&page->out, NULL, '[');
-        for (const Field *field = fields; field->name; field++)
+        json_open(&page->out.room, NULL, '[');
+        for (const Field *field = fields; field->name && field_is_plain(field); field++)
             write_value(page, field, (const char *)rows + i * size, rank);
-        out_close(&page->out, ']');
+        json_close(&page->out.room, ']');
+        out_flow(&page->out);
     }
-    out_close(&page->out, ']');
-    out_json_u64(&page->out, "left_out", len - shown);
-    out_close(&page->out, '}');
+    json_close(&page->out.room, ']');
+    json_add_u64(&page->out.room, "left_out", len - shown);
+    json_close(&page->out.room, '}');
 }
 
 static void page_texts(Page *page)
 {
-    out_open(&page->out, "texts", '[');
-    for (size_t i = 0; i < page->texts.len; i++)
-        out_json_text(&page->out, NULL, page->texts.at[i]);
-    out_close(&page->out, ']');
+    json_open(&page->out.room, "texts", '[');
+    for (size_t i = 0; i < page->texts.len; i++) {
+        json_add_text(&page->out.room, NULL, page->texts.at[i]);
+        out_flow(&page->out);
+    }
+    json_close(&page->out.room, ']');
 }
 
 /* ---- budget of the timeline ---- */
@@ -256,10 +261,10 @@ static void page_gaps(Page *page, const TraceRank *rank)
         order[i] = (GapOrder){.start = page_time(page, rank, rank->gaps.at[i].start), .gap = &rank->gaps.at[i]};
     qsort(order, count, sizeof(*order), by_start);
     before = count ? order[0].start : 0;
-    out_open(&page->out, "gaps", '{');
-    out_json_u64(&page->out, "count", count);
-    out_json_i64(&page->out, "from", before);
-    out_json_u64(&page->out, "left_out", rank->gaps.len - count);
+    json_open(&page->out.room, "gaps", '{');
+    json_add_u64(&page->out.room, "count", count);
+    json_add_i64(&page->out.room, "from", before);
+    json_add_u64(&page->out.room, "left_out", rank->gaps.len - count);
     pack_begin(&pack, &page->out, "data");
     for (size_t i = 0; i < count; i++) {
         const TraceGap *gap = order[i].gap;
@@ -275,80 +280,23 @@ static void page_gaps(Page *page, const TraceRank *rank)
         pack_u64(&pack, page_text(page, gap->after));
     }
     pack_end(&pack);
-    out_close(&page->out, '}');
+    json_close(&page->out.room, '}');
 }
 
 /* ---- lanes ---- */
-
-/* The k-th smallest of at[0..len-1], which are put in another order (Hoare). */
-static int64_t select_nth(int64_t *at, size_t len, size_t k)
-{
-    size_t low = 0, high = len - 1;
-
-    while (low < high) {
-        int64_t pivot = at[low + (high - low) / 2];
-        size_t i = low, j = high;
-
-        for (;; i++, j--) {
-            while (at[i] < pivot)
-                i++;
-            while (at[j] > pivot)
-                j--;
-            if (i >= j)
-                break;
-            int64_t swap = at[i];
-            at[i] = at[j];
-            at[j] = swap;
-        }
-        if (k <= j)
-            high = j;
-        else
-            low = j + 1;
-    }
-    return at[low];
-}
-
-/* Which slices of a lane are kept: all that are longer than `least`, and of those as long `ties_kept` of `ties`, spread
- * evenly over the lane. */
-typedef struct Choice {
-    int64_t least; /* -1: all are kept */
-    size_t ties, ties_kept, ties_seen;
-} Choice;
 
 static int64_t slice_length(const TraceSlice *slice)
 {
     return slice->end - slice->start;
 }
 
-static Choice choose_slices(const TraceTimelineLane *lane, size_t quota)
+static TraceLongest choose_slices(const TraceTimelineLane *lane, size_t quota)
 {
-    size_t len = lane->slices.len, longer = 0;
-    CLEANUP_FREE int64_t *lengths = NULL;
-    Choice choice = {.least = -1};
+    CLEANUP_FREE int64_t *lengths = xcalloc(lane->slices.len + 1, sizeof(*lengths));
 
-    if (len <= quota)
-        return choice;
-    lengths = xcalloc(len, sizeof(*lengths));
-    for (size_t i = 0; i < len; i++)
+    for (size_t i = 0; i < lane->slices.len; i++)
         lengths[i] = slice_length(&lane->slices.at[i]);
-    choice.least = quota ? select_nth(lengths, len, len - quota) : INT64_MAX;
-    for (size_t i = 0; i < len; i++) {
-        longer += slice_length(&lane->slices.at[i]) > choice.least;
-        choice.ties += slice_length(&lane->slices.at[i]) == choice.least;
-    }
-    choice.ties_kept = quota - longer;
-    return choice;
-}
-
-static bool keeps_slice(Choice *choice, const TraceSlice *slice)
-{
-    int64_t length = slice_length(slice);
-    size_t at = choice->ties_seen;
-
-    if (length != choice->least || choice->least < 0)
-        return length > choice->least || choice->least < 0;
-    choice->ties_seen++;
-    return at * choice->ties_kept / choice->ties != (at + 1) * choice->ties_kept / choice->ties;
+    return trace_find_longest(lengths, lane->slices.len, quota);
 }
 
 /* The timeline's texts by their number in the page, looked up once each. */
@@ -368,7 +316,7 @@ static uint64_t text_number(Page *page, const Texts *texts, uint32_t text)
 
 static void write_slices(Page *page, const TraceRank *rank, const TraceTimelineLane *lane, const Texts *texts)
 {
-    Choice choice = choose_slices(lane, page->slices_per_lane);
+    TraceLongest kept = choose_slices(lane, page->slices_per_lane);
     int64_t before = 0;
     size_t count = 0;
     bool first = true;
@@ -379,7 +327,7 @@ static void write_slices(Page *page, const TraceRank *rank, const TraceTimelineL
         const TraceSlice *slice = &lane->slices.at[i];
         int64_t start, end;
 
-        if (!keeps_slice(&choice, slice))
+        if (!trace_is_longest(&kept, slice_length(slice)))
             continue;
         start = page_time(page, rank, slice->start);
         end = page_time(page, rank, slice->end);
@@ -399,8 +347,8 @@ static void write_slices(Page *page, const TraceRank *rank, const TraceTimelineL
         count++;
     }
     pack_end(&pack);
-    out_json_u64(&page->out, "count", count);
-    out_json_u64(&page->out, "left_out", lane->slices_left_out + (lane->slices.len - count));
+    json_add_u64(&page->out.room, "count", count);
+    json_add_u64(&page->out.room, "left_out", lane->slices_left_out + (lane->slices.len - count));
 }
 
 static void write_busy(Page *page, const TraceRank *rank, const TraceTimelineLane *lane)
@@ -409,8 +357,8 @@ static void write_busy(Page *page, const TraceRank *rank, const TraceTimelineLan
     int64_t bucket_ns = lane->bucket_ns > 0 ? lane->bucket_ns : 1;
     Pack pack;
 
-    out_json_i64(&page->out, "first", page_time(page, rank, lane->first));
-    out_json_double(&page->out, "bucket_ns", (double)bucket_ns * (double)step);
+    json_add_i64(&page->out.room, "first", page_time(page, rank, lane->first));
+    json_add_double(&page->out.room, "bucket_ns", (double)bucket_ns * (double)step);
     pack_begin(&pack, &page->out, "busy");
     for (size_t i = 0; i < buckets; i += step)
         for (size_t class = 0; class < CLASSES; class ++) {
@@ -428,19 +376,19 @@ static void page_lanes(Page *page, const TraceRank *rank)
     CLEANUP_FREE uint64_t *numbers = xcalloc(rank->timeline.texts.len + 1, sizeof(*numbers));
     Texts texts = {.numbers = numbers, .timeline = &rank->timeline};
 
-    out_open(&page->out, "lanes", '[');
+    json_open(&page->out.room, "lanes", '[');
     for (size_t i = 0; i < rank->timeline.lanes.len; i++) {
         const TraceTimelineLane *lane = &rank->timeline.lanes.at[i];
 
-        out_open(&page->out, NULL, '{');
-        out_json_bool(&page->out, "gpu", lane->gpu);
-        out_json_i64(&page->out, "device", lane->device);
+        json_open(&page->out.room, NULL, '{');
+        json_add_bool(&page->out.room, "gpu", lane->gpu);
+        json_add_i64(&page->out.room, "device", lane->device);
         page_json_text(page, "name", lane->name);
         write_busy(page, rank, lane);
         write_slices(page, rank, lane, &texts);
-        out_close(&page->out, '}');
+        json_close(&page->out.room, '}');
     }
-    out_close(&page->out, ']');
+    json_close(&page->out.room, ']');
 }
 
 static void page_init(Page *page, const TraceReport *report, ReportSink sink, Err *err)
@@ -467,10 +415,10 @@ enum { HTML_VERSION = 1 };
 
 static void write_words(Page *page, const char *key, const char *const *words, size_t count)
 {
-    out_open(&page->out, key, '[');
+    json_open(&page->out.room, key, '[');
     for (size_t i = 0; i < count; i++)
         page_json_text(page, NULL, words[i]);
-    out_close(&page->out, ']');
+    json_close(&page->out.room, ']');
 }
 
 static void write_causes(Page *page, const char *key, const TraceCauseSum sums[TRACE_CAUSE_COUNT])
@@ -481,45 +429,39 @@ static void write_causes(Page *page, const char *key, const TraceCauseSum sums[T
 /* A step's devices together: what the page shows of it, then its idle time by cause. */
 static void write_step(Page *page, const TraceRank *rank, const TraceStepRow *step)
 {
-    int64_t sums[7] = {0}, causes[TRACE_CAUSE_COUNT] = {0};
+    const TraceStepDevice sum = trace_step_sum(step);
+    const int64_t numbers[] = {page_time(page, rank, step->start),
+                               page_time(page, rank, step->to),
+                               step->duration_ns,
+                               sum.window_ns,
+                               sum.busy_ns,
+                               sum.idle_ns,
+                               sum.compute_ns,
+                               sum.exposed_communication_ns,
+                               sum.exposed_copy_ns,
+                               sum.operation_count};
 
-    for (size_t i = 0; i < step->devices.len; i++) {
-        const TraceStepDevice *device = &step->devices.at[i];
-        const int64_t own[7] = {device->window_ns,
-                                device->busy_ns,
-                                device->idle_ns,
-                                device->compute_ns,
-                                device->exposed_communication_ns,
-                                device->exposed_copy_ns,
-                                device->operation_count};
-
-        for (int j = 0; j < 7; j++)
-            sums[j] += own[j];
-        for (int j = 0; j < TRACE_CAUSE_COUNT; j++)
-            causes[j] += device->idle_by_cause[j].total_ns;
-    }
-    out_open(&page->out, NULL, '[');
-    out_json_u64(&page->out, NULL, page_text(page, step->name));
-    out_json_i64(&page->out, NULL, step->number);
-    out_json_i64(&page->out, NULL, page_time(page, rank, step->start));
-    out_json_i64(&page->out, NULL, page_time(page, rank, step->to));
-    out_json_i64(&page->out, NULL, step->duration_ns);
-    for (int i = 0; i < 7; i++)
-        out_json_i64(&page->out, NULL, sums[i]);
+    json_open(&page->out.room, NULL, '[');
+    json_add_u64(&page->out.room, NULL, page_text(page, step->name));
+    json_add_i64(&page->out.room, NULL, step->number);
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+        json_add_i64(&page->out.room, NULL, numbers[i]);
     for (int i = 0; i < TRACE_CAUSE_COUNT; i++)
-        out_json_i64(&page->out, NULL, causes[i]);
-    out_close(&page->out, ']');
+        json_add_i64(&page->out.room, NULL, sum.idle_by_cause[i].total_ns);
+    json_close(&page->out.room, ']');
 }
 
 static void write_steps(Page *page, const TraceRank *rank)
 {
     size_t limit = PAGE_STEPS / page->ranks + 20, shown = rank->steps.len < limit ? rank->steps.len : limit;
 
-    out_open(&page->out, "steps", '[');
-    for (size_t i = 0; i < shown; i++)
+    json_open(&page->out.room, "steps", '[');
+    for (size_t i = 0; i < shown; i++) {
         write_step(page, rank, &rank->steps.at[i]);
-    out_close(&page->out, ']');
-    out_json_u64(&page->out, "steps_left_out", rank->steps.len - shown);
+        out_flow(&page->out);
+    }
+    json_close(&page->out.room, ']');
+    json_add_u64(&page->out.room, "steps_left_out", rank->steps.len - shown);
 }
 
 /* The critical path of all steps together: sums by kind, and each step's own. */
@@ -527,44 +469,44 @@ static void write_paths(Page *page, const TraceRank *rank)
 {
     size_t limit = PAGE_STEPS / page->ranks / 8 + 4;
 
-    out_open(&page->out, "paths", '[');
+    json_open(&page->out.room, "paths", '[');
     for (size_t i = 0; i < rank->paths.len && i < limit; i++) {
         const TracePath *path = &rank->paths.at[i];
 
-        out_open(&page->out, NULL, '{');
-        out_json_u64(&page->out, "what", page_text(page, path->what));
-        out_json_i64(&page->out, "total_ns", path->total_ns);
-        out_open(&page->out, "by_kind_ns", '[');
+        json_open(&page->out.room, NULL, '{');
+        json_add_u64(&page->out.room, "what", page_text(page, path->what));
+        json_add_i64(&page->out.room, "total_ns", path->total_ns);
+        json_open(&page->out.room, "by_kind_ns", '[');
         for (int kind = 0; kind < TRACE_PATH_KIND_COUNT; kind++)
-            out_json_i64(&page->out, NULL, path->by_kind_ns[kind]);
-        out_close(&page->out, ']');
+            json_add_i64(&page->out.room, NULL, path->by_kind_ns[kind]);
+        json_close(&page->out.room, ']');
         TABLE(page, "names", field_path_name, path->names, 20, rank);
-        out_close(&page->out, '}');
+        json_close(&page->out.room, '}');
     }
-    out_close(&page->out, ']');
+    json_close(&page->out.room, ']');
 }
 
 static void write_memory(Page *page, const TraceRank *rank)
 {
     size_t limit = PAGE_POINTS / page->ranks / (rank->memory.len + 1) + 16;
 
-    out_open(&page->out, "memory", '[');
+    json_open(&page->out.room, "memory", '[');
     for (size_t i = 0; i < rank->memory.len; i++) {
         const TraceMemoryDevice *memory = &rank->memory.at[i];
 
-        out_open(&page->out, NULL, '{');
+        json_open(&page->out.room, NULL, '{');
         page_table(page, "sums", field_memory, memory, 1, sizeof(*memory), 1, rank);
         TABLE(page, "points", field_memory_point, memory->points, limit, rank);
-        out_close(&page->out, '}');
+        json_close(&page->out.room, '}');
     }
-    out_close(&page->out, ']');
+    json_close(&page->out.room, ']');
 }
 
 static void write_rank(Page *page, const TraceRank *rank)
 {
     size_t limit = PAGE_ROWS / page->ranks + 10;
 
-    out_open(&page->out, NULL, '{');
+    json_open(&page->out.room, NULL, '{');
     page_table(page, "about", field_rank, rank, 1, sizeof(*rank), 1, NULL);
     TABLE(page, "losses", field_loss, rank->losses, limit, rank);
     TABLE(page, "devices", field_device, rank->devices, limit, rank);
@@ -582,13 +524,13 @@ static void write_rank(Page *page, const TraceRank *rank)
     write_memory(page, rank);
     page_gaps(page, rank);
     page_lanes(page, rank);
-    out_close(&page->out, '}');
+    json_close(&page->out.room, '}');
 }
 
 static void write_report(Page *page, const TraceReport *report)
 {
-    out_json_double(&page->out, "step_ns", report->step_ns);
-    out_json_double(&page->out, "seconds", report->seconds);
+    json_add_double(&page->out.room, "step_ns", report->step_ns);
+    json_add_double(&page->out.room, "seconds", report->seconds);
     write_words(page, "causes", trace_cause_words, TRACE_CAUSE_COUNT);
     write_words(page, "classes", trace_class_words, TRACE_CLASS_COUNT);
     write_words(page, "hosts", trace_host_words, TRACE_HOST_CLASS_COUNT);
@@ -598,10 +540,10 @@ static void write_report(Page *page, const TraceReport *report)
     page_table(page, "straggler", field_straggler, &report->straggler, 1, sizeof(report->straggler), 1, NULL);
     TABLE(page, "collectives", field_collective_sum, report->collectives, PAGE_ROWS, NULL);
     TABLE(page, "rank_times", field_rank_time, report->rank_times, PAGE_ROWS, NULL);
-    out_open(&page->out, "ranks", '[');
+    json_open(&page->out.room, "ranks", '[');
     for (size_t i = 0; i < report->ranks.len; i++)
         write_rank(page, &report->ranks.at[i]);
-    out_close(&page->out, ']');
+    json_close(&page->out.room, ']');
 }
 
 /* Text between tags. */
@@ -627,16 +569,17 @@ static void begin_page(Page *page, const char *title)
     out_addn(&page->out, (const char *)trace_page_head, sizeof(trace_page_head));
     write_markup(&page->out, title);
     out_addn(&page->out, (const char *)trace_page_middle, sizeof(trace_page_middle));
-    page->out.script = true;
-    out_open(&page->out, NULL, '{');
-    out_json_i64(&page->out, "version", HTML_VERSION);
+    out_set_script(&page->out, true);
+    json_open(&page->out.room, NULL, '{');
+    json_add_i64(&page->out.room, "version", HTML_VERSION);
     page_json_text(page, "title", title);
 }
 
 static int end_page(Page *page)
 {
     page_texts(page);
-    out_close(&page->out, '}');
+    json_close(&page->out.room, '}');
+    out_set_script(&page->out, false);
     out_addn(&page->out, (const char *)trace_page_tail, sizeof(trace_page_tail));
     return page_done(page);
 }
@@ -657,10 +600,11 @@ int trace_diff_html(const TraceDiff *diff, const char *title, ReportSink sink, E
 
     page_init(&page, NULL, sink, err);
     begin_page(&page, title);
-    out_open(&page.out, "diff", '{');
-    field_json(&page.out, field_diff, diff);
+    json_open(&page.out.room, "diff", '{');
+    for (const Field *field = field_diff; field_is_plain(field); field++)
+        field_add_json(&page.out.room, field->name, field, diff);
     TABLE(&page, "kernels", field_diff_row, diff->kernels, PAGE_ROWS, NULL);
     TABLE(&page, "operators", field_diff_row, diff->operators, PAGE_ROWS, NULL);
-    out_close(&page.out, '}');
+    json_close(&page.out.room, '}');
     return end_page(&page);
 }

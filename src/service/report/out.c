@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffered writing, JSON and CSV cells. */
+/* Buffered writing, and numbers packed for the page. */
 #include "service/report/out.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
-#include "base/number.h"
-#include "base/utf8.h"
+#include "base/json.h"
 
 enum { OUT_PIECE = 64 * 1024 };
 /* Over any text that a profile can hold; a sink sees pieces of about OUT_PIECE. */
@@ -33,25 +29,58 @@ void out_init(Out *out, ReportSink sink, Err *err)
     str_init(&out->room, out_room_max);
 }
 
-static void send_room(Out *out)
+static void send_text(Out *out, const char *text, size_t len)
 {
-    if (!out->rc && out->room.len)
-        out->rc = out->sink.write(out->sink.context, out->room.text, out->room.len, out->err);
+    if (!out->rc && len)
+        out->rc = out->sink.write(out->sink.context, text, len, out->err);
+}
+
+/* '<' occurs in texts of JSON alone, so its escape is JSON too. */
+static void send_script(Out *out, const char *text, size_t len)
+{
+    const char *end = text + len, *tag;
+    Str safe;
+
+    str_init(&safe, out_room_max);
+    for (; (tag = memchr(text, '<', (size_t)(end - text))); text = tag + 1) {
+        str_addn(&safe, text, (size_t)(tag - text));
+        str_add(&safe, "\\u003c");
+    }
+    str_addn(&safe, text, (size_t)(end - text));
+    send_text(out, safe.text, safe.len);
+    str_done(&safe);
+}
+
+/* Sends all but the last `kept` bytes. */
+static void send_room(Out *out, size_t kept)
+{
+    size_t len = out->room.len - kept;
+    char last = kept ? out->room.text[len] : '\0';
+
+    if (len)
+        (out->script ? send_script : send_text)(out, out->room.text, len);
     if (!out->rc)
         out->rc = str_check(&out->room, "a text of the report", out->err);
     str_clear(&out->room);
+    if (kept)
+        str_addc(&out->room, last);
 }
 
-/* Sends off what others wrote into `room`; call between two pieces. */
-static void out_flow(Out *out)
+void out_flow(Out *out)
 {
-    if (out->room.len >= OUT_PIECE)
-        send_room(out);
+    if (out->room.len > OUT_PIECE)
+        send_room(out, 1);
+}
+
+void out_set_script(Out *out, bool script)
+{
+    send_room(out, 0);
+    out->script = script;
 }
 
 int out_done(Out *out)
 {
-    send_room(out);
+    send_room(out, 0);
     str_done(&out->room);
     return out->rc;
 }
@@ -82,131 +111,47 @@ void out_addf(Out *out, const char *fmt, ...)
     out_flow(out);
 }
 
-void out_i64(Out *out, int64_t value)
+/* ---- numbers in few bytes ---- */
+
+void pack_begin(Pack *pack, Out *out, const char *key)
 {
-    char text[NUMBER_I64_MAX];
-
-    str_addn(&out->room, text, number_write_i64(text, value));
-}
-
-/* Quotes of JSON stay; '<' occurs in texts alone, so its escape is JSON too. */
-static void add_quoted(Out *out, const char *text)
-{
-    size_t from = out->room.len, more = 0;
-
-    str_add_json(&out->room, text);
-    if (out->script)
-        for (size_t i = from; i < out->room.len; i++)
-            more += out->room.text[i] == '<';
-    if (more && str_reserve(&out->room, more * 5)) {
-        size_t to = out->room.len + more * 5, at = out->room.len;
-
-        out->room.text[to] = '\0';
-        out->room.len = to;
-        while (at-- > from)
-            if (out->room.text[at] == '<')
-                memcpy(out->room.text + (to -= 6), "\\u003c", 6);
-            else
-                out->room.text[--to] = out->room.text[at];
-    }
-    out_flow(out);
-}
-
-void out_key(Out *out, const char *key)
-{
-    if (out->comma)
-        out_addc(out, ',');
-    out->comma = true;
-    if (!key)
-        return;
+    *pack = (Pack){.out = out};
+    json_add_key(&out->room, key);
     out_addc(out, '"');
-    out_add(out, key);
-    str_addn(&out->room, "\":", 2);
 }
 
-void out_open(Out *out, const char *key, char bracket)
+/* Three bytes, or the last one or two, as four characters. */
+static void flush_triple(Pack *pack)
 {
-    out_key(out, key);
-    out_addc(out, bracket);
-    out->comma = false;
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint32_t bits = (uint32_t)pack->bytes[0] << 16 | (uint32_t)pack->bytes[1] << 8 | pack->bytes[2];
+    char text[] = {digits[bits >> 18], digits[bits >> 12 & 63], digits[bits >> 6 & 63], digits[bits & 63]};
+
+    if (pack->count < 3)
+        text[3] = '=';
+    if (pack->count < 2)
+        text[2] = '=';
+    if (pack->count)
+        out_addn(pack->out, text, sizeof(text));
+    *pack = (Pack){.out = pack->out};
 }
 
-void out_close(Out *out, char bracket)
+void pack_byte(Pack *pack, uint8_t byte)
 {
-    out_addc(out, bracket);
-    out->comma = true;
-    out_flow(out);
+    pack->bytes[pack->count++] = byte;
+    if (pack->count == 3)
+        flush_triple(pack);
 }
 
-void out_json_null(Out *out, const char *key)
+void pack_u64(Pack *pack, uint64_t value)
 {
-    out_key(out, key);
-    out_add(out, "null");
+    for (; value >= 128; value >>= 7)
+        pack_byte(pack, (uint8_t)(value | 128));
+    pack_byte(pack, (uint8_t)value);
 }
 
-void out_json_text(Out *out, const char *key, const char *text)
+void pack_end(Pack *pack)
 {
-    if (!text) {
-        out_json_null(out, key);
-        return;
-    }
-    out_key(out, key);
-    add_quoted(out, text);
-}
-
-void out_json_i64(Out *out, const char *key, int64_t value)
-{
-    out_key(out, key);
-    out_i64(out, value);
-}
-
-void out_json_u64(Out *out, const char *key, uint64_t value)
-{
-    char text[NUMBER_U64_MAX];
-
-    out_key(out, key);
-    str_addn(&out->room, text, number_write_u64(text, value));
-}
-
-void out_json_double(Out *out, const char *key, double value)
-{
-    char text[NUMBER_DOUBLE_MAX];
-
-    if (!isfinite(value)) {
-        out_json_null(out, key);
-        return;
-    }
-    out_key(out, key);
-    str_addn(&out->room, text, number_write_double(text, value));
-}
-
-void out_json_bool(Out *out, const char *key, bool value)
-{
-    out_key(out, key);
-    out_add(out, value ? "true" : "false");
-}
-
-/* ---- CSV ---- */
-
-void cell_text(Out *out, const char *text)
-{
-    size_t len = strlen(text);
-    bool quote = strpbrk(text, ",\"\r\n") || (len && (text[0] == ' ' || text[len - 1] == ' '));
-
-    if (quote)
-        out_addc(out, '"');
-    for (size_t at = 0, step; at < len; at += step) {
-        uint32_t c = 0;
-
-        step = utf8_read(text + at, len - at, &c);
-        if (step)
-            out_addn(out, text + at, step);
-        else
-            out_add(out, UTF8_REPLACEMENT);
-        if (c == '"')
-            out_addc(out, '"');
-        step += step == 0;
-    }
-    if (quote)
-        out_addc(out, '"');
+    flush_triple(pack);
+    out_addc(pack->out, '"');
 }

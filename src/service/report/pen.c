@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "service/report/clean.h"
 #include "service/report/table.h"
 
 size_t clean_next(const char *text, size_t len, uint32_t *ret)
@@ -17,51 +16,29 @@ size_t clean_next(const char *text, size_t len, uint32_t *ret)
     return 1;
 }
 
-typedef struct Range {
-    uint32_t from, to;
-} Range;
-
-/* Unicode 15: general categories Mn and Me of the scripts met in names, and format characters. */
-static const Range none[] = {{0x300, 0x36f},   {0x483, 0x489},   {0x591, 0x5bd},     {0x610, 0x61a},
-                             {0x64b, 0x65f},   {0x93c, 0x93c},   {0x941, 0x948},     {0x94d, 0x94d},
-                             {0xe31, 0xe31},   {0xe34, 0xe3a},   {0x1ab0, 0x1aff},   {0x1dc0, 0x1dff},
-                             {0x200b, 0x200d}, {0x2060, 0x2060}, {0x20d0, 0x20f0},   {0xfe00, 0xfe0f},
-                             {0xfe20, 0xfe2f}, {0xfeff, 0xfeff}, {0x1f3fb, 0x1f3ff}, {0xe0100, 0xe01ef}};
-/* Unicode 15: East Asian Width W and F, by block. */
-static const Range wide[] = {{0x1100, 0x115f},   {0x2e80, 0x303e},   {0x3041, 0x33ff},   {0x3400, 0x4dbf},
-                             {0x4e00, 0x9fff},   {0xa000, 0xa4cf},   {0xa960, 0xa97f},   {0xac00, 0xd7a3},
-                             {0xf900, 0xfaff},   {0xfe30, 0xfe6f},   {0xff00, 0xff60},   {0xffe0, 0xffe6},
-                             {0x16fe0, 0x18cff}, {0x1b000, 0x1b2ff}, {0x1f300, 0x1f64f}, {0x1f680, 0x1f6ff},
-                             {0x1f900, 0x1f9ff}, {0x1fa70, 0x1faff}, {0x20000, 0x3fffd}};
-
-static bool is_within(uint32_t c, const Range *ranges, size_t count)
-{
-    for (size_t i = 0; i < count && ranges[i].from <= c; i++)
-        if (c <= ranges[i].to)
-            return true;
-    return false;
-}
-
 unsigned clean_columns(uint32_t c)
 {
-    if (c < 0x300)
-        return 1;
-    if (is_within(c, none, sizeof(none) / sizeof(none[0])))
-        return 0;
-    return is_within(c, wide, sizeof(wide) / sizeof(wide[0])) ? 2 : 1;
+    int columns = utf8_columns(c == CLEAN_BAD ? '?' : c);
+
+    return columns < 0 ? 0 : (unsigned)columns;
 }
 
-size_t clean_width(const char *text)
+static size_t width_of(const char *text, size_t len)
 {
-    size_t len = strlen(text), columns = 0;
+    size_t columns = 0;
 
     for (size_t at = 0; at < len;) {
         uint32_t c;
 
         at += clean_next(text + at, len - at, &c);
-        columns += clean_columns(c == CLEAN_BAD ? '?' : c);
+        columns += clean_columns(c);
     }
     return columns;
+}
+
+size_t clean_width(const char *text)
+{
+    return width_of(text, strlen(text));
 }
 
 /* C0, DEL and C1, line and paragraph ends, and the marks and brackets that turn the direction (UAX 9). */
@@ -113,8 +90,8 @@ int pen_done(Pen *pen)
 }
 
 static const char *const styles[] = {
-    [STYLE_PLAIN] = "",  [STYLE_BOLD] = "1",           [STYLE_DIM] = "2",   [STYLE_GOOD] = "32",
-    [STYLE_COPY] = "33", [STYLE_COMMUNICATION] = "36", [STYLE_IDLE] = "31", [STYLE_BAD] = "1;31",
+    [STYLE_PLAIN] = "",           [STYLE_BOLD] = "1",  [STYLE_DIM] = "2",    [STYLE_GOOD] = "32",   [STYLE_COPY] = "33",
+    [STYLE_COMMUNICATION] = "36", [STYLE_IDLE] = "31", [STYLE_BAD] = "1;31", [STYLE_WARN] = "1;33",
 };
 
 void pen_text(Pen *pen, Style style, const char *text)
@@ -151,13 +128,6 @@ void pen_foreign(Pen *pen, Style style, const char *text)
     str_done(&clean);
 }
 
-static void new_line(Pen *pen, size_t indent)
-{
-    out_add(&pen->out, "\n");
-    for (size_t i = 0; i < indent; i++)
-        out_addc(&pen->out, ' ');
-}
-
 /* Bytes of `word` (clean, `len` long) that fill at most `columns`, at least one character. */
 static size_t fit_columns(const char *word, size_t len, size_t columns)
 {
@@ -175,18 +145,7 @@ static size_t fit_columns(const char *word, size_t len, size_t columns)
     return at;
 }
 
-static size_t width_of(const char *word, size_t len)
-{
-    size_t at = 0, used = 0;
-
-    while (at < len) {
-        uint32_t c;
-
-        at += clean_next(word + at, len - at, &c);
-        used += clean_columns(c);
-    }
-    return used;
-}
+enum { WRAP_MIN = 20 }; /* columns that are used in any case */
 
 /* Whether the blank at `at` may become the end of a line: not between a number and its unit. */
 static bool may_break(const char *text, const char *at)
@@ -206,9 +165,9 @@ static size_t word_len(const char *text, const char *at)
     return len;
 }
 
-void pen_wrap(Pen *pen, Style style, size_t indent, const char *text)
+void pen_wrap_behind(Pen *pen, Style style, size_t indent, const char *front, const char *text)
 {
-    size_t limit = pen->options.width - indent, used = 0;
+    size_t width = pen->options.width, limit = width < indent + WRAP_MIN ? WRAP_MIN : width - indent, used = 0;
     Str clean, line;
 
     str_init(&clean, (size_t)1 << 30);
@@ -219,7 +178,10 @@ void pen_wrap(Pen *pen, Style style, size_t indent, const char *text)
 
         if (used && used + 1 + own > limit) {
             pen_text(pen, style, line.text);
-            new_line(pen, indent);
+            if (front)
+                out_addf(&pen->out, "\n%s", front);
+            else
+                out_addf(&pen->out, "\n%*s", (int)indent, "");
             str_clear(&line);
             used = 0;
         }
@@ -236,6 +198,11 @@ void pen_wrap(Pen *pen, Style style, size_t indent, const char *text)
     out_add(&pen->out, "\n");
     str_done(&line);
     str_done(&clean);
+}
+
+void pen_wrap(Pen *pen, Style style, size_t indent, const char *text)
+{
+    pen_wrap_behind(pen, style, indent, NULL, text);
 }
 
 void pen_wrapf(Pen *pen, Style style, size_t indent, const char *fmt, ...)
@@ -276,6 +243,15 @@ void pen_section(Pen *pen, const char *title, const char *about)
 const char *pen_dot(const Pen *pen)
 {
     return pen->options.utf8 ? " \xc2\xb7 " : ", ";
+}
+
+const char *pen_words(Pen *pen, const char *word)
+{
+    char *text = arena_strdup(&pen->arena, word);
+
+    for (char *c = text; *c; c++)
+        *c = *c == '_' ? ' ' : *c;
+    return text;
 }
 
 #define CELL(pen, call)                                                                                                \

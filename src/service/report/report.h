@@ -8,7 +8,7 @@
  * nothing but UTF-8 leaves. The report is read only. One thread per call.
  *
  * All functions return 0, or the negative errno that the sink gave with its text in *err; what had been written then
- * stays written. trace_csv and trace_diff_csv return -EINVAL for a table that they do not have, before writing.
+ * stays written.
  */
 
 #include <stdbool.h>
@@ -18,25 +18,12 @@
 #include "engine/trace/report.h"
 #include "service/report/out.h"
 
-enum { REPORT_WIDTH_MIN = 60, REPORT_WIDTH_MAX = 300, REPORT_TOP_DEFAULT = 10 };
-
-typedef struct ReportOptions {
-    unsigned width; /* columns, taken into REPORT_WIDTH_MIN..MAX; 0: 100 */
-    bool colour;    /* SGR colours; NO_COLOR and whether it is a terminal are the caller's business */
-    bool utf8;      /* block characters and µ; otherwise ASCII alone */
-    size_t top;     /* rows per table; 0: REPORT_TOP_DEFAULT */
-    bool verbose;   /* every section, of every rank */
-    bool one_step;  /* tables of steps, gaps and paths show step number `step` alone */
-    int64_t step;
-    const char *also; /* a line under the headline, "" or NULL none: "only steps 5 to 7" */
-} ReportOptions;
-
 int trace_text(const TraceReport *report, const ReportOptions *options, ReportSink sink, Err *err);
 
 /* The whole report but the timelines, each rank as it stands there. Keys never change their meaning. */
 int trace_json(const TraceReport *report, ReportSink sink, Err *err);
 
-/* One table with a header row, as RFC 4180 says. Names in trace_csv_tables, NULL-ended: "devices", "steps", ... */
+/* One table with a header row, as RFC 4180 says. It must be one of trace_csv_tables, NULL-ended: "devices", ... */
 extern const char *const trace_csv_tables[];
 int trace_csv(const TraceReport *report, const char *table, ReportSink sink, Err *err);
 

@@ -3,14 +3,14 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "service/report/clean.h"
-#include "service/report/shorten.h"
 
 typedef struct Name {
     const char *full;  /* cleaned */
@@ -186,7 +186,8 @@ static void part_names(Name *names, size_t count, Cut *cut)
     size_t from = SIZE_MAX;
 
     for (size_t i = 1; i < count; i++)
-        plain = plain && (strcmp(names[i].plain, names[i - 1].plain) != 0 || strcmp(names[i].full, names[i - 1].full) == 0);
+        plain =
+            plain && (strcmp(names[i].plain, names[i - 1].plain) != 0 || strcmp(names[i].full, names[i - 1].full) == 0);
     for (size_t i = 1; i < count; i++) {
         size_t same =
             plain ? common_prefix(names[0].plain, names[i].plain) : common_prefix(names[0].full, names[i].full);
@@ -288,6 +289,68 @@ TableCell *table_row(Table *table)
         first = first ? first : cell;
     }
     return first;
+}
+
+static double read_number(const Field *field, const void *row)
+{
+    Value value = field_read(field, row);
+
+    return value.is == VALUE_DOUBLE ? value.number : value.is == VALUE_I64 ? (double)value.i64 : NAN;
+}
+
+static const char *shape_text(Pen *pen, const uint32_t triple[3])
+{
+    if (triple[1] <= 1 && triple[2] <= 1)
+        return arena_printf(&pen->arena, "%" PRIu32, triple[0]);
+    if (triple[2] <= 1)
+        return arena_printf(&pen->arena, "%" PRIu32 "x%" PRIu32, triple[0], triple[1]);
+    return arena_printf(&pen->arena, "%" PRIu32 "x%" PRIu32 "x%" PRIu32, triple[0], triple[1], triple[2]);
+}
+
+static const char *show_field(const Table *table, const Column *column, const void *row)
+{
+    Value value = field_read(&column->value, row);
+    double number = read_number(&column->value, row);
+    Pen *pen = table->pen;
+
+    switch (column->show) {
+    case SHOW_TEXT:
+        return value.is == VALUE_TEXT ? value.text : NULL;
+    case SHOW_WORDS:
+        return value.is == VALUE_TEXT ? pen_words(pen, value.text) : NULL;
+    case SHOW_NUMBER:
+        return value.is == VALUE_I64 ? arena_printf(&pen->arena, "%" PRId64, value.i64) : NULL;
+    case SHOW_SHAPE:
+        return value.is == VALUE_TRIPLE ? shape_text(pen, value.triple) : NULL;
+    case SHOW_NS:
+        return pen_ns(pen, number);
+    case SHOW_BYTES:
+        return pen_bytes(pen, number);
+    case SHOW_SOME:
+        return number > 0 ? pen_count(pen, value.i64) : NULL;
+    case SHOW_COUNT:
+        return pen_count(pen, value.is == VALUE_I64 ? value.i64 : -1);
+    case SHOW_RATE:
+        return pen_rate(pen, number);
+    case SHOW_PERCENT:
+        return value.is == VALUE_NONE ? NULL : pen_percent(pen, number);
+    case SHOW_FRACTION:
+        return pen_percent(pen, 100 * number);
+    case SHOW_SHARE:
+        return pen_share(pen, number, column->of.name ? read_number(&column->of, row) : table->whole);
+    case SHOW_NOTHING:
+        break;
+    }
+    return NULL;
+}
+
+TableCell *table_fill(Table *table, const void *row)
+{
+    TableCell *cells = table_row(table);
+
+    for (size_t i = 0; i < table->column_count; i++)
+        cells[i] = (TableCell){.text = show_field(table, &table->columns[i], row), .style = table->columns[i].style};
+    return cells;
 }
 
 static bool is_flexible(ColumnKind kind)

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "service/report/clean.h"
 
 static void text_title(Pen *pen, const TraceReport *report)
 {
@@ -54,50 +53,59 @@ static void write_devices(Pen *pen, const TraceRank *rank)
     str_done(&line);
 }
 
-static void write_legend(Pen *pen, const RankSum *sum)
+static void write_bar(Pen *pen, const TraceDevice *sum)
 {
-    const struct {
-        const char *word, *utf8;
-        char ascii;
-        Style style;
-        int64_t ns;
-    } parts[] = {{"compute", "\xe2\x96\x88", '#', STYLE_GOOD, sum->compute_ns},
-                 {"exposed communication", "\xe2\x96\x93", '=', STYLE_COMMUNICATION, sum->exposed_communication_ns},
-                 {"exposed copy", "\xe2\x96\x92", '~', STYLE_COPY, sum->exposed_copy_ns},
-                 {"idle", "\xe2\x96\x91", '.', STYLE_IDLE, sum->idle_ns}};
-    char glyph[2] = "";
+    BarPart parts[RANK_PARTS];
     size_t used = 0;
 
-    for (size_t i = 0; i < 4; i++) {
-        const char *share = pen_share(pen, (double)parts[i].ns, (double)sum->span_ns);
-        size_t own = strlen(parts[i].word) + strlen(share) + 3;
+    rank_split(sum, parts);
+    out_add(&pen->out, "  ");
+    pen_bar(pen, parts, RANK_PARTS, (double)sum->span_ns, pen->options.width - 2);
+    out_add(&pen->out, "\n");
+    for (size_t i = 0; i < RANK_PARTS; i++) {
+        const char *share = pen_share(pen, parts[i].share, (double)sum->span_ns);
 
-        pen_piece(pen, &used, own);
-        glyph[0] = parts[i].ascii;
-        pen_text(pen, parts[i].style, pen->options.utf8 ? parts[i].utf8 : glyph);
+        pen_piece(pen, &used, strlen(parts[i].word) + strlen(share) + 3);
+        pen_text(pen, parts[i].style, pen->options.utf8 ? parts[i].utf8 : (char[]){parts[i].ascii, '\0'});
         pen_textf(pen, STYLE_PLAIN, " %s %s", parts[i].word, share);
     }
     out_add(&pen->out, "\n");
 }
 
+/* Mean and sample deviation of the steps' durations; false without steps. */
+static bool sum_up_steps(const TraceRank *rank, double *ret_mean, double *ret_sd)
+{
+    double mean = 0, m2 = 0;
+
+    for (size_t i = 0; i < rank->steps.len; i++) {
+        double value = (double)rank->steps.at[i].duration_ns, from = value - mean;
+
+        mean += from / (double)(i + 1);
+        m2 += from * (value - mean);
+    }
+    *ret_mean = mean;
+    *ret_sd = rank->steps.len > 1 ? sqrt(m2 / (double)(rank->steps.len - 1)) : 0;
+    return rank->steps.len;
+}
+
 /* Facts of the rank as one paragraph. */
-static void write_facts(Pen *pen, const TraceRank *rank, const RankSum *sum)
+static void write_facts(Pen *pen, const TraceRank *rank, const TraceDevice *sum)
 {
     const char *dot = pen_dot(pen);
     double mean, sd;
     Str line;
 
     str_init(&line, 4096);
-    if (rank_steps(rank, &mean, &sd))
+    if (sum_up_steps(rank, &mean, &sd))
         str_addf(&line, "step %s%s%s over %zu step%s%s", pen_ns(pen, mean), pen->options.utf8 ? " \xc2\xb1 " : " +- ",
                  pen_ns(pen, sd), rank->steps.len, rank->steps.len == 1 ? "" : "s", dot);
     str_addf(&line, "busy %s of %s", pen_ns(pen, (double)sum->busy_ns), pen_ns(pen, (double)sum->span_ns));
     if (sum->compute_ns)
         str_addf(&line, "%stensor cores %s of compute", dot,
-                 pen_share(pen, (double)sum->compute_tensor_ns, (double)sum->compute_ns));
+                 pen_share(pen, (double)sum->tensor_core_ns, (double)sum->compute_ns));
     if (sum->communication_ns)
         str_addf(&line, "%s%s of communication overlapped", dot,
-                 pen_share(pen, (double)sum->overlapped_ns, (double)sum->communication_ns));
+                 pen_share(pen, (double)sum->communication_overlapped_ns, (double)sum->communication_ns));
     if (rank->devices.at[0].sm_efficiency > 0)
         str_addf(&line, "%sSM efficiency %s", dot, pen_percent(pen, 100 * rank->devices.at[0].sm_efficiency));
     if (rank->devices.at[0].occupancy > 0)
@@ -109,7 +117,7 @@ static void write_facts(Pen *pen, const TraceRank *rank, const RankSum *sum)
 
 static void text_headline(Pen *pen, const TraceRank *rank)
 {
-    RankSum sum = rank_sum(rank);
+    TraceDevice sum = rank_sum(rank);
 
     out_add(&pen->out, "\n");
     if (!rank->devices.len) {
@@ -120,12 +128,8 @@ static void text_headline(Pen *pen, const TraceRank *rank)
         return;
     }
     write_devices(pen, rank);
-    if (sum.busy_ns > 0) {
-        out_add(&pen->out, "  ");
-        pen_split(pen, &sum, pen->options.width - 2);
-        out_add(&pen->out, "\n");
-        write_legend(pen, &sum);
-    }
+    if (sum.busy_ns > 0)
+        write_bar(pen, &sum);
     write_facts(pen, rank, &sum);
     arena_reset(&pen->arena);
 }
@@ -149,7 +153,7 @@ static void text_losses(Pen *pen, const TraceRank *rank)
     for (size_t i = 0, n = 0; i < PROFILE_LOSS_COUNT; i++)
         if (rank->lost_by_reason[i])
             str_addf(&line, "%s %" PRIu64 " %s", n++ ? "," : "", rank->lost_by_reason[i],
-                     pen_words(pen, profile_loss_word((ProfileLossReason)i)));
+                     pen_words(pen, profile_loss_words[i]));
     pen_wrap(pen, STYLE_COPY, 2, line.text);
     for (size_t i = 0; i < shown; i++) {
         const TraceLossRow *row = &rank->losses.at[i];
@@ -244,18 +248,7 @@ static void write_details(Pen *pen, const TraceRank *rank, bool one_of_many)
                         ? rank->file
                         : arena_printf(&pen->arena, "%s%sthe others' tables: --rank", rank->file, pen_dot(pen)));
     }
-    text_time(pen, rank);
-    text_gaps(pen, rank);
-    text_steps(pen, rank);
-    text_path(pen, rank);
-    text_kernels(pen, rank);
-    text_operators(pen, rank);
-    text_copies(pen, rank);
-    text_launches(pen, rank);
-    text_calls(pen, rank);
-    text_memory(pen, rank);
-    if (pen->options.verbose)
-        text_annotations(pen, rank);
+    text_details(pen, rank);
 }
 
 static void write_notes(Pen *pen, const TraceReport *report)
@@ -331,10 +324,9 @@ static void sum_row(Table *table, const char *what, double before, double after,
 
 static void print_rows(Pen *pen, const char *title, const TraceDiffRow *rows, size_t len, bool per_step)
 {
-    static const Column columns[] = {{"difference", COLUMN_RIGHT, 0}, {"", COLUMN_RIGHT, 1},
-                                     {"before", COLUMN_RIGHT, 2},     {"after", COLUMN_RIGHT, 0},
-                                     {"count", COLUMN_RIGHT, 4},      {"then", COLUMN_RIGHT, 3},
-                                     {"name", COLUMN_NAME, 0}};
+    static const Column columns[] = {HEAD("difference", RIGHT, 0), HEAD("", RIGHT, 1),      HEAD("before", RIGHT, 2),
+                                     HEAD("after", RIGHT, 0),      HEAD("count", RIGHT, 4), HEAD("then", RIGHT, 3),
+                                     HEAD("name", NAME, 0)};
     size_t shown = len < pen->options.top ? len : pen->options.top;
     Table table;
 
@@ -362,11 +354,8 @@ static void print_rows(Pen *pen, const char *title, const TraceDiffRow *rows, si
 
 int trace_diff_text(const TraceDiff *diff, const ReportOptions *options, ReportSink sink, Err *err)
 {
-    static const Column columns[] = {{"", COLUMN_LEFT, 0},
-                                     {"before", COLUMN_RIGHT, 0},
-                                     {"after", COLUMN_RIGHT, 0},
-                                     {"difference", COLUMN_RIGHT, 0},
-                                     {"", COLUMN_RIGHT, 0}};
+    static const Column columns[] = {HEAD("", LEFT, 0), HEAD("before", RIGHT, 0), HEAD("after", RIGHT, 0),
+                                     HEAD("difference", RIGHT, 0), HEAD("", RIGHT, 0)};
     Table table;
     Pen pen;
 

@@ -6,11 +6,14 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "engine/trace/select.h"
 #include "service/report/text.h"
+#include "service/report/trace_fields.h"
+#include "service/report/text_columns.def"
 
-RankSum rank_sum(const TraceRank *rank)
+TraceDevice rank_sum(const TraceRank *rank)
 {
-    RankSum sum = {0};
+    TraceDevice sum = {0};
 
     for (size_t i = 0; i < rank->devices.len; i++) {
         const TraceDevice *device = &rank->devices.at[i];
@@ -21,35 +24,12 @@ RankSum rank_sum(const TraceRank *rank)
         sum.compute_ns += device->compute_ns;
         sum.exposed_communication_ns += device->exposed_communication_ns;
         sum.exposed_copy_ns += device->exposed_copy_ns;
-        sum.compute_tensor_ns += device->tensor_core_ns;
+        sum.tensor_core_ns += device->tensor_core_ns;
         sum.communication_ns += device->communication_ns;
-        sum.overlapped_ns += device->communication_overlapped_ns;
+        sum.communication_overlapped_ns += device->communication_overlapped_ns;
+        sum.kernel_sum_ns += device->kernel_sum_ns;
     }
     return sum;
-}
-
-bool rank_steps(const TraceRank *rank, double *ret_mean, double *ret_sd)
-{
-    double mean = 0, m2 = 0;
-
-    for (size_t i = 0; i < rank->steps.len; i++) {
-        double value = (double)rank->steps.at[i].duration_ns, from = value - mean;
-
-        mean += from / (double)(i + 1);
-        m2 += from * (value - mean);
-    }
-    *ret_mean = mean;
-    *ret_sd = rank->steps.len > 1 ? sqrt(m2 / (double)(rank->steps.len - 1)) : 0;
-    return rank->steps.len;
-}
-
-const char *pen_words(Pen *pen, const char *word)
-{
-    char *text = arena_strdup(&pen->arena, word);
-
-    for (char *c = text; *c; c++)
-        *c = *c == '_' ? ' ' : *c;
-    return text;
 }
 
 const char *pen_of(Pen *pen, size_t shown, size_t all, const char *what)
@@ -59,14 +39,15 @@ const char *pen_of(Pen *pen, size_t shown, size_t all, const char *what)
     return arena_printf(&pen->arena, "%zu of %zu%s%s", shown, all, what[0] ? pen_dot(pen) : "", what);
 }
 
-void pen_split(Pen *pen, const RankSum *sum, size_t columns)
+void rank_split(const TraceDevice *sum, BarPart parts[RANK_PARTS])
 {
-    const BarPart parts[] = {{(double)sum->compute_ns, STYLE_GOOD, '#', "\xe2\x96\x88"},
-                             {(double)sum->exposed_communication_ns, STYLE_COMMUNICATION, '=', "\xe2\x96\x93"},
-                             {(double)sum->exposed_copy_ns, STYLE_COPY, '~', "\xe2\x96\x92"},
-                             {(double)sum->idle_ns, STYLE_IDLE, '.', "\xe2\x96\x91"}};
+    const BarPart all[RANK_PARTS] = {
+        {(double)sum->compute_ns, STYLE_GOOD, '#', "\xe2\x96\x88", "compute"},
+        {(double)sum->exposed_communication_ns, STYLE_COMMUNICATION, '=', "\xe2\x96\x93", "exposed communication"},
+        {(double)sum->exposed_copy_ns, STYLE_COPY, '~', "\xe2\x96\x92", "exposed copy"},
+        {(double)sum->idle_ns, STYLE_IDLE, '.', "\xe2\x96\x91", "idle"}};
 
-    pen_bar(pen, parts, 4, (double)sum->span_ns, columns);
+    memcpy(parts, all, sizeof all);
 }
 
 /* ---- time and gaps ---- */
@@ -83,14 +64,14 @@ static const char *pen_cause(Pen *pen, TraceCause cause)
     return cause == TRACE_CAUSE_SHORT ? "short gaps" : pen_words(pen, trace_cause_words[cause]);
 }
 
-static TableCell *time_row(Table *table, const char *what, Style style, int64_t ns, int64_t whole_ns)
+static TableCell *time_row(Table *table, const char *what, Style style, double ns, int64_t whole_ns)
 {
     TableCell *cell = table_row(table);
 
     cell[0].text = what;
-    cell[1].text = pen_ns(table->pen, (double)ns);
-    cell[2].text = pen_share(table->pen, (double)ns, (double)whole_ns);
-    cell[5].bar = whole_ns > 0 ? (double)ns / (double)whole_ns : 0;
+    cell[1].text = pen_ns(table->pen, ns);
+    cell[2].text = pen_share(table->pen, ns, (double)whole_ns);
+    cell[5].bar = whole_ns > 0 ? ns / (double)whole_ns : 0;
     cell[5].style = style;
     return cell;
 }
@@ -107,24 +88,21 @@ static void order_causes(const TraceCauseSum sums[TRACE_CAUSE_COUNT], unsigned o
     }
 }
 
-void text_time(Pen *pen, const TraceRank *rank)
+static void print_time(Pen *pen, const TraceRank *rank)
 {
-    static const Column columns[] = {{"", COLUMN_LEFT, 0},         {"time", COLUMN_RIGHT, 0},
-                                     {"share", COLUMN_RIGHT, 0},   {"count", COLUMN_RIGHT, 2},
-                                     {"longest", COLUMN_RIGHT, 3}, {"", COLUMN_BAR, 4}};
-    RankSum sum = rank_sum(rank);
+    TraceDevice sum = rank_sum(rank);
     unsigned order[TRACE_CAUSE_COUNT];
+    BarPart parts[RANK_PARTS];
     Table table;
 
     if (!sum.span_ns)
         return;
     pen_section(pen, "Where the time went", rank->devices.len > 1 ? "all GPUs of the rank added" : "");
-    table_init(&table, pen, columns, ARRAY_LEN(columns));
-    time_row(&table, "compute", STYLE_GOOD, sum.compute_ns, sum.span_ns);
-    if (sum.exposed_communication_ns)
-        time_row(&table, "exposed communication", STYLE_COMMUNICATION, sum.exposed_communication_ns, sum.span_ns);
-    if (sum.exposed_copy_ns)
-        time_row(&table, "exposed copy", STYLE_COPY, sum.exposed_copy_ns, sum.span_ns);
+    table_init(&table, pen, time_columns, ARRAY_LEN(time_columns));
+    rank_split(&sum, parts);
+    for (size_t i = 0; i < RANK_PARTS - 1; i++) /* the last is idle, below by cause */
+        if (i == 0 || parts[i].share != 0)
+            time_row(&table, parts[i].word, parts[i].style, parts[i].share, sum.span_ns);
     order_causes(rank->idle_by_cause, order);
     for (unsigned i = 0; i < TRACE_CAUSE_COUNT; i++) {
         const TraceCauseSum *cause = &rank->idle_by_cause[order[i]];
@@ -133,7 +111,7 @@ void text_time(Pen *pen, const TraceRank *rank)
         if (!cause->total_ns && !cause->count)
             continue;
         cell = time_row(&table, arena_printf(&pen->arena, "idle: %s", pen_cause(pen, (TraceCause)order[i])),
-                        cause_style((TraceCause)order[i]), cause->total_ns, sum.span_ns);
+                        cause_style((TraceCause)order[i]), (double)cause->total_ns, sum.span_ns);
         cell[3].text = pen_count(pen, cause->count);
         cell[4].text = pen_ns(pen, (double)cause->max_ns);
     }
@@ -147,16 +125,12 @@ static bool wanted_step(const Pen *pen, const TraceRank *rank, int32_t index)
     return index >= 0 && (size_t)index < rank->steps.len && rank->steps.at[index].number == pen->options.step;
 }
 
-void text_gaps(Pen *pen, const TraceRank *rank)
+static void print_gaps(Pen *pen, const TraceRank *rank)
 {
-    static const Column columns[] = {{"idle", COLUMN_RIGHT, 0},   {"at", COLUMN_RIGHT, 3},
-                                     {"step", COLUMN_RIGHT, 4},   {"GPU", COLUMN_RIGHT, 5},
-                                     {"cause", COLUMN_LEFT, 0},   {"while the host was in", COLUMN_NAME, 0},
-                                     {"then ran", COLUMN_NAME, 6}};
     size_t shown = 0;
     Table table;
 
-    table_init(&table, pen, columns, ARRAY_LEN(columns));
+    table_init(&table, pen, gap_columns, ARRAY_LEN(gap_columns));
     for (size_t i = 0; i < rank->gaps.len && shown < pen->options.top; i++) {
         const TraceGap *gap = &rank->gaps.at[i];
         TableCell *cell;
@@ -184,56 +158,20 @@ void text_gaps(Pen *pen, const TraceRank *rank)
 
 /* ---- steps ---- */
 
-static int64_t slowest_first(const TraceRank *rank, size_t a, size_t b)
-{
-    return rank->steps.at[b].duration_ns - rank->steps.at[a].duration_ns;
-}
-
 /* Indices of the steps to show, in order of time: all where they fit, else the slowest. Returns how many. */
 static size_t choose_steps(const Pen *pen, const TraceRank *rank, size_t *chosen)
 {
+    CLEANUP_FREE int64_t *durations = xcalloc(rank->steps.len + 1, sizeof(*durations));
     size_t count = 0;
 
-    for (size_t i = 0; i < rank->steps.len; i++) {
-        size_t at = count;
-
-        if (!wanted_step(pen, rank, (int32_t)i))
-            continue;
-        while (at && slowest_first(rank, i, chosen[at - 1]) < 0)
-            at--;
-        if (at >= pen->options.top)
-            continue;
-        count += count < pen->options.top;
-        memmove(&chosen[at + 1], &chosen[at], (count - at - 1) * sizeof(*chosen));
-        chosen[at] = i;
-    }
+    for (size_t i = 0; i < rank->steps.len; i++)
+        durations[i] = rank->steps.at[i].duration_ns;
+    TraceLongest slowest = trace_find_longest(durations, rank->steps.len, pen->options.top);
+    for (size_t i = 0; i < rank->steps.len && count < pen->options.top; i++)
+        if (wanted_step(pen, rank, (int32_t)i) &&
+            (pen->options.one_step || trace_is_longest(&slowest, rank->steps.at[i].duration_ns)))
+            chosen[count++] = i;
     return count;
-}
-
-static int by_index(const void *a, const void *b)
-{
-    size_t left = *(const size_t *)a, right = *(const size_t *)b;
-
-    return left < right ? -1 : left > right;
-}
-
-static TraceStepDevice step_sum(const TraceStepRow *step)
-{
-    TraceStepDevice sum = {0};
-
-    for (size_t i = 0; i < step->devices.len; i++) {
-        const TraceStepDevice *device = &step->devices.at[i];
-
-        sum.window_ns += device->window_ns;
-        sum.busy_ns += device->busy_ns;
-        sum.idle_ns += device->idle_ns;
-        sum.compute_ns += device->compute_ns;
-        sum.exposed_communication_ns += device->exposed_communication_ns;
-        sum.exposed_copy_ns += device->exposed_copy_ns;
-        for (int cause = 0; cause < TRACE_CAUSE_COUNT; cause++)
-            sum.idle_by_cause[cause].total_ns += device->idle_by_cause[cause].total_ns;
-    }
-    return sum;
 }
 
 /* "idle 25.5 %, most of it data loading" */
@@ -277,28 +215,16 @@ static void write_sparkline(Pen *pen, const TraceRank *rank, size_t columns)
 
 static void step_row(Table *table, const TraceStepRow *step)
 {
-    Pen *pen = table->pen;
-    TableCell *cell = table_row(table);
-    TraceStepDevice sum = step_sum(step);
-    double whole = (double)sum.window_ns;
+    TraceStepDevice sum = trace_step_sum(step);
+    TableCell *cell = table_fill(table, &sum);
 
     cell[0].text = step->name;
-    cell[1].text = pen_ns(pen, (double)step->duration_ns);
-    cell[2].text = pen_share(pen, (double)sum.busy_ns, whole);
-    cell[3].text = pen_share(pen, (double)sum.compute_ns, whole);
-    cell[4].text = pen_share(pen, (double)sum.exposed_communication_ns, whole);
-    cell[5].text = pen_share(pen, (double)sum.exposed_copy_ns, whole);
-    cell[6].text = pen_share(pen, (double)sum.idle_ns, whole);
-    cell[7].text = main_cause(pen, &sum);
-    cell[7].style = STYLE_DIM;
+    cell[1].text = pen_ns(table->pen, (double)step->duration_ns);
+    cell[7].text = main_cause(table->pen, &sum);
 }
 
-void text_steps(Pen *pen, const TraceRank *rank)
+static void print_steps(Pen *pen, const TraceRank *rank)
 {
-    static const Column columns[] = {{"step", COLUMN_NAME, 0},           {"time", COLUMN_RIGHT, 0},
-                                     {"busy", COLUMN_RIGHT, 4},          {"compute", COLUMN_RIGHT, 0},
-                                     {"exposed comm.", COLUMN_RIGHT, 1}, {"exp. copy", COLUMN_RIGHT, 5},
-                                     {"idle", COLUMN_RIGHT, 0},          {"idle mostly", COLUMN_LEFT, 2}};
     CLEANUP_FREE size_t *chosen =
         xcalloc((rank->steps.len < pen->options.top ? rank->steps.len : pen->options.top) + 1, sizeof(*chosen));
     size_t count = choose_steps(pen, rank, chosen);
@@ -306,14 +232,58 @@ void text_steps(Pen *pen, const TraceRank *rank)
 
     if (!count)
         return;
-    qsort(chosen, count, sizeof(*chosen), by_index);
     pen_section(
         pen, "Steps",
         pen_of(pen, count, rank->steps.len, count < rank->steps.len && !pen->options.one_step ? "the slowest" : ""));
     write_sparkline(pen, rank, pen->options.width - 40);
-    table_init(&table, pen, columns, ARRAY_LEN(columns));
+    table_init(&table, pen, step_columns, ARRAY_LEN(step_columns));
     for (size_t i = 0; i < count; i++)
         step_row(&table, &rank->steps.at[chosen[i]]);
+    table_print(&table);
+}
+
+/* ---- tables of a list ---- */
+
+enum { SHOWN_FEW = 5, SHOWN_ALL = -1 };
+
+/* A table whose rows are a VEC of `owner`, a TraceRank, TraceReport or TracePath. */
+typedef struct ListTable {
+    const char *title, *about; /* title NULL: there is one already */
+    const Column *columns;
+    size_t column_count, offset, size; /* of the VEC in the owner; of a row */
+    int most;                          /* rows without --verbose, 0: ReportOptions.top */
+    /* Cells that depend on more than a field; NULL: none. */
+    void (*mend)(Pen *pen, const void *owner, const void *row, TableCell *cells);
+} ListTable;
+
+#define LIST_TABLE(type, member, list, ...)                                                                            \
+    {                                                                                                                  \
+        .columns = list, .column_count = ARRAY_LEN(list), .offset = offsetof(type, member),                            \
+        .size = sizeof(*((type *)0)->member.at), __VA_ARGS__                                                           \
+    }
+
+static void print_list(Pen *pen, const ListTable *list, const void *owner, double whole)
+{
+    const FieldRows rows = field_rows(owner, list->offset);
+    size_t shown = pen->options.top;
+    Table table;
+
+    if (list->most > 0 && !pen->options.verbose && shown > (size_t)list->most)
+        shown = (size_t)list->most;
+    if (shown > rows.len || list->most == SHOWN_ALL)
+        shown = rows.len;
+    if (!shown)
+        return;
+    if (list->title)
+        pen_section(pen, list->title, pen_of(pen, shown, rows.len, list->about));
+    table_init(&table, pen, list->columns, list->column_count);
+    table.whole = whole;
+    for (size_t i = 0; i < shown; i++) {
+        TableCell *cells = table_fill(&table, rows.at + i * list->size);
+
+        if (list->mend)
+            list->mend(pen, owner, rows.at + i * list->size, cells);
+    }
     table_print(&table);
 }
 
@@ -335,19 +305,23 @@ static const TracePath *longest_path(const Pen *pen, const TraceRank *rank)
     return found;
 }
 
-void text_path(Pen *pen, const TraceRank *rank)
+static const Style path_styles[TRACE_PATH_KIND_COUNT] = {STYLE_IDLE, STYLE_IDLE, STYLE_GOOD, STYLE_COMMUNICATION,
+                                                         STYLE_COPY, STYLE_IDLE, STYLE_IDLE};
+
+static void mend_path_name(Pen *pen, const void *owner, const void *row, TableCell *cells)
 {
-    static const Column columns[] = {{"time", COLUMN_RIGHT, 0},
-                                     {"share", COLUMN_RIGHT, 0},
-                                     {"count", COLUMN_RIGHT, 1},
-                                     {"kind", COLUMN_LEFT, 0},
-                                     {"name", COLUMN_NAME, 0}};
-    static const Style kinds[TRACE_PATH_KIND_COUNT] = {STYLE_IDLE, STYLE_IDLE, STYLE_GOOD, STYLE_COMMUNICATION,
-                                                       STYLE_COPY, STYLE_IDLE, STYLE_IDLE};
+    const TracePathName *name = row;
+
+    (void)pen, (void)owner;
+    cells[3].style = path_styles[name->kind];
+}
+
+static void print_path(Pen *pen, const TraceRank *rank)
+{
+    static const ListTable names =
+        LIST_TABLE(TracePath, names, path_columns, .most = SHOWN_FEW, .mend = mend_path_name);
     const TracePath *path = longest_path(pen, rank);
-    size_t shown = pen->options.top < 5 || pen->options.verbose ? pen->options.top : 5;
     size_t used = 0;
-    Table table;
 
     if (!path)
         return;
@@ -359,180 +333,31 @@ void text_path(Pen *pen, const TraceRank *rank)
         if (!path->by_kind_ns[kind])
             continue;
         pen_piece(pen, &used, strlen(word) + 1 + strlen(share));
-        pen_text(pen, kinds[kind], word);
+        pen_text(pen, path_styles[kind], word);
         pen_textf(pen, STYLE_PLAIN, " %s", share);
     }
     out_add(&pen->out, "\n");
-    table_init(&table, pen, columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < path->names.len && i < shown; i++) {
-        const TracePathName *name = &path->names.at[i];
-        TableCell *cell = table_row(&table);
-
-        cell[0].text = pen_ns(pen, (double)name->total_ns);
-        cell[1].text = pen_share(pen, (double)name->total_ns, (double)path->total_ns);
-        cell[2].text = pen_count(pen, name->count);
-        cell[3].text = pen_words(pen, trace_path_words[name->kind]);
-        cell[3].style = kinds[name->kind];
-        cell[4].text = name->name;
-    }
-    table_print(&table);
+    print_list(pen, &names, path, (double)path->total_ns);
 }
 
 /* ---- kernels, operators, calls, copies, launches, memory ---- */
 
-/* What ran on a rank: kernels, operators, copies, launches, memory, annotations. */
-
-static size_t shown_of(const Pen *pen, size_t all)
+static void mend_kernel(Pen *pen, const void *owner, const void *row, TableCell *cells)
 {
-    return all < pen->options.top ? all : pen->options.top;
+    const TraceKernel *kernel = row;
+
+    (void)pen, (void)owner;
+    if (kernel->class != TRACE_COMPUTE)
+        cells[10].style = kernel->class == TRACE_COMMUNICATION ? STYLE_COMMUNICATION : STYLE_COPY;
 }
 
-static Style class_style(TraceClass class)
+static void mend_operator(Pen *pen, const void *owner, const void *row, TableCell *cells)
 {
-    return class == TRACE_COMPUTE ? STYLE_GOOD : class == TRACE_COMMUNICATION ? STYLE_COMMUNICATION : STYLE_COPY;
-}
+    const TraceOperator *op = row;
 
-static const char *shape_text(Pen *pen, const uint32_t triple[3])
-{
-    if (!triple[0])
-        return NULL;
-    if (triple[1] <= 1 && triple[2] <= 1)
-        return arena_printf(&pen->arena, "%" PRIu32, triple[0]);
-    if (triple[2] <= 1)
-        return arena_printf(&pen->arena, "%" PRIu32 "x%" PRIu32, triple[0], triple[1]);
-    return arena_printf(&pen->arena, "%" PRIu32 "x%" PRIu32 "x%" PRIu32, triple[0], triple[1], triple[2]);
-}
-
-static void kernel_row(Table *table, const TraceKernel *kernel, int64_t whole_ns)
-{
-    Pen *pen = table->pen;
-    TableCell *cell = table_row(table);
-
-    cell[0].text = pen_ns(pen, (double)kernel->total_ns);
-    cell[1].text = pen_share(pen, (double)kernel->total_ns, (double)whole_ns);
-    cell[2].text = pen_count(pen, kernel->count);
-    cell[3].text = pen_ns(pen, kernel->mean_ns);
-    cell[4].text = pen_share(pen, kernel->sd_ns, kernel->mean_ns);
-    cell[5].text = pen_ns(pen, (double)kernel->max_ns);
-    cell[6].text = shape_text(pen, kernel->grid);
-    cell[7].text = shape_text(pen, kernel->block);
-    cell[8].text = isfinite(kernel->occupancy_percent) ? pen_percent(pen, kernel->occupancy_percent) : NULL;
-    cell[9].text = kernel->tensor_core ? "yes" : NULL;
-    cell[9].style = STYLE_GOOD;
-    cell[10].text = kernel->name;
-    cell[10].style = kernel->class == TRACE_COMPUTE ? STYLE_PLAIN : class_style(kernel->class);
-}
-
-void text_kernels(Pen *pen, const TraceRank *rank)
-{
-    static const Column columns[] = {
-        {"time", COLUMN_RIGHT, 0},   {"share", COLUMN_RIGHT, 0}, {"count", COLUMN_RIGHT, 1}, {"mean", COLUMN_RIGHT, 2},
-        {"spread", COLUMN_RIGHT, 6}, {"max", COLUMN_RIGHT, 7},   {"grid", COLUMN_RIGHT, 8},  {"block", COLUMN_RIGHT, 9},
-        {"occup.", COLUMN_RIGHT, 5}, {"TC", COLUMN_LEFT, 3},     {"kernel", COLUMN_NAME, 0}};
-    size_t shown = shown_of(pen, rank->kernels.len);
-    int64_t whole_ns = 0;
-    Table table;
-
-    if (!shown)
-        return;
-    for (size_t i = 0; i < rank->devices.len; i++)
-        whole_ns += rank->devices.at[i].kernel_sum_ns;
-    pen_section(pen, "Kernels", pen_of(pen, shown, rank->kernels.len, "share of all kernels' time"));
-    table_init(&table, pen, columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < shown; i++)
-        kernel_row(&table, &rank->kernels.at[i], whole_ns);
-    table_print(&table);
-}
-
-void text_operators(Pen *pen, const TraceRank *rank)
-{
-    static const Column columns[] = {
-        {"GPU self", COLUMN_RIGHT, 0}, {"GPU", COLUMN_RIGHT, 3},       {"host self", COLUMN_RIGHT, 1},
-        {"host", COLUMN_RIGHT, 4},     {"count", COLUMN_RIGHT, 2},     {"kernels", COLUMN_RIGHT, 5},
-        {"TC", COLUMN_RIGHT, 6},       {"unaligned", COLUMN_RIGHT, 7}, {"operator", COLUMN_NAME, 0}};
-    size_t shown = shown_of(pen, rank->operators.len);
-    Table table;
-
-    if (!shown)
-        return;
-    pen_section(pen, "Operators", pen_of(pen, shown, rank->operators.len, "by GPU time that they launch themselves"));
-    table_init(&table, pen, columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < shown; i++) {
-        const TraceOperator *op = &rank->operators.at[i];
-        TableCell *cell = table_row(&table);
-
-        cell[0].text = pen_ns(pen, (double)op->device_self_ns);
-        cell[1].text = pen_ns(pen, (double)op->device_ns);
-        cell[2].text = pen_ns(pen, (double)op->host_self_ns);
-        cell[3].text = pen_ns(pen, (double)op->host_ns);
-        cell[4].text = pen_count(pen, op->count);
-        cell[5].text = pen_count(pen, op->kernel_count);
-        if (op->matrix)
-            cell[6].text = pen_share(pen, (double)op->tensor_core_ns, (double)op->device_self_ns);
-        if (op->misaligned_count > 0) {
-            cell[7].text = pen_count(pen, op->misaligned_count);
-            cell[7].style = STYLE_COPY;
-        }
-        cell[8].text = op->name;
-    }
-    table_print(&table);
-}
-
-void text_calls(Pen *pen, const TraceRank *rank)
-{
-    static const Column columns[] = {{"time", COLUMN_RIGHT, 0},    {"count", COLUMN_RIGHT, 0},
-                                     {"longest", COLUMN_RIGHT, 1}, {"kind", COLUMN_LEFT, 2},
-                                     {"call", COLUMN_NAME, 0},     {"in", COLUMN_NAME, 3}};
-    size_t shown = shown_of(pen, rank->calls.len);
-    Table table;
-
-    if (shown > 5 && !pen->options.verbose)
-        shown = 5;
-    if (!shown)
-        return;
-    pen_section(pen, "Runtime calls", pen_of(pen, shown, rank->calls.len, "time of the host"));
-    table_init(&table, pen, columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < shown; i++) {
-        const TraceCall *call = &rank->calls.at[i];
-        TableCell *cell = table_row(&table);
-
-        cell[0].text = pen_ns(pen, (double)call->total_ns);
-        cell[1].text = pen_count(pen, call->count);
-        cell[2].text = pen_ns(pen, (double)call->max_ns);
-        cell[3].text = pen_words(pen, trace_host_words[call->class]);
-        cell[3].style = STYLE_DIM;
-        cell[4].text = call->name;
-        cell[5].text = call->inner[0] ? call->inner : NULL;
-        cell[5].style = STYLE_DIM;
-    }
-    table_print(&table);
-}
-
-void text_annotations(Pen *pen, const TraceRank *rank)
-{
-    static const Column columns[] = {{"time", COLUMN_RIGHT, 0}, {"count", COLUMN_RIGHT, 1},
-                                     {"max", COLUMN_RIGHT, 3},  {"GPU", COLUMN_RIGHT, 0},
-                                     {"on", COLUMN_LEFT, 2},    {"annotation", COLUMN_NAME, 0}};
-    size_t shown = shown_of(pen, rank->annotations.len);
-    Table table;
-
-    if (!shown)
-        return;
-    pen_section(pen, "Annotations", pen_of(pen, shown, rank->annotations.len, ""));
-    table_init(&table, pen, columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < shown; i++) {
-        const TraceAnnotation *note = &rank->annotations.at[i];
-        TableCell *cell = table_row(&table);
-
-        cell[0].text = pen_ns(pen, (double)note->total_ns);
-        cell[1].text = pen_count(pen, note->count);
-        cell[2].text = pen_ns(pen, (double)note->max_ns);
-        cell[3].text = pen_ns(pen, (double)note->device_ns);
-        cell[4].text = note->on_gpu ? "GPU" : "host";
-        cell[4].style = STYLE_DIM;
-        cell[5].text = note->name;
-    }
-    table_print(&table);
+    (void)pen, (void)owner;
+    if (!op->matrix)
+        cells[6].text = NULL;
 }
 
 static const char *from_to(Pen *pen, const TraceCopy *copy)
@@ -545,64 +370,55 @@ static const char *from_to(Pen *pen, const TraceCopy *copy)
                         copy->target[0] ? copy->target : "?");
 }
 
-void text_copies(Pen *pen, const TraceRank *rank)
+static void mend_copy(Pen *pen, const void *owner, const void *row, TableCell *cells)
 {
-    static const Column columns[] = {{"time", COLUMN_RIGHT, 0},    {"count", COLUMN_RIGHT, 1},
-                                     {"bytes", COLUMN_RIGHT, 0},   {"rate", COLUMN_RIGHT, 0},
-                                     {"longest", COLUMN_RIGHT, 4}, {"< 64 KiB", COLUMN_RIGHT, 5},
-                                     {"copy", COLUMN_NAME, 0},     {"memory", COLUMN_NAME, 3}};
-    size_t shown = shown_of(pen, rank->copies.len);
-    Table table;
+    const TraceCopy *copy = row;
 
-    if (!shown)
-        return;
-    pen_section(pen, "Copies", pen_of(pen, shown, rank->copies.len, ""));
-    table_init(&table, pen, columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < shown; i++) {
-        const TraceCopy *copy = &rank->copies.at[i];
-        TableCell *cell = table_row(&table);
-        bool pageable = copy->source[0] == 'p' && copy->source[1] == 'a';
-
-        cell[0].text = pen_ns(pen, (double)copy->total_ns);
-        cell[1].text = pen_count(pen, copy->count);
-        cell[2].text = copy->bytes ? pen_bytes(pen, (double)copy->bytes) : "-";
-        cell[3].text = pen_rate(pen, copy->bandwidth_gbs);
-        cell[4].text = pen_ns(pen, (double)copy->max_ns);
-        cell[5].text = copy->small_count ? pen_count(pen, copy->small_count) : NULL;
-        cell[6].text = copy->kind;
-        cell[7].text = from_to(pen, copy);
-        cell[7].style = pageable ? STYLE_COPY : STYLE_DIM;
-    }
-    table_print(&table);
+    (void)owner;
+    if (!copy->bytes)
+        cells[2].text = "-";
+    cells[7].text = from_to(pen, copy);
+    cells[7].style = strncmp(copy->source, "pa", 2) == 0 ? STYLE_COPY : STYLE_DIM; /* pageable */
 }
 
-static void print_queues(Pen *pen, const TraceRank *rank)
+static void mend_queue(Pen *pen, const void *owner, const void *row, TableCell *cells)
 {
-    static const Column columns[] = {{"GPU", COLUMN_RIGHT, 4},        {"stream", COLUMN_RIGHT, 0},
-                                     {"operations", COLUMN_RIGHT, 1}, {"busy", COLUMN_RIGHT, 0},
-                                     {"mean queue", COLUMN_RIGHT, 0}, {"longest", COLUMN_RIGHT, 0},
-                                     {"full", COLUMN_RIGHT, 2},       {"into empty", COLUMN_RIGHT, 3}};
-    size_t shown = shown_of(pen, rank->queues.len);
-    Table table;
+    const TraceRank *rank = owner;
+    const TraceQueue *queue = row;
 
-    table_init(&table, pen, columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < shown; i++) {
-        const TraceQueue *queue = &rank->queues.at[i];
-        TableCell *cell = table_row(&table);
-
-        cell[0].text = rank->devices.len > 1 ? arena_printf(&pen->arena, "%" PRId32, queue->device) : NULL;
-        cell[1].text = arena_printf(&pen->arena, "%" PRId64, queue->stream);
-        cell[2].text = pen_count(pen, queue->operation_count);
-        cell[3].text = pen_ns(pen, (double)queue->busy_ns);
-        cell[4].text = isfinite(queue->mean_length) ? arena_printf(&pen->arena, "%.1f", queue->mean_length) : "-";
-        cell[5].text = pen_count(pen, queue->max_length);
-        cell[6].text = queue->full_ns ? pen_ns(pen, (double)queue->full_ns) : NULL;
-        cell[7].text = pen_count(pen, queue->empty_launches);
-    }
-    table_print(&table);
+    if (rank->devices.len <= 1)
+        cells[0].text = NULL;
+    cells[4].text = isfinite(queue->mean_length) ? arena_printf(&pen->arena, "%.1f", queue->mean_length) : "-";
+    if (!queue->full_ns)
+        cells[6].text = NULL;
 }
 
-void text_launches(Pen *pen, const TraceRank *rank)
+static void mend_memory(Pen *pen, const void *owner, const void *row, TableCell *cells)
+{
+    const TraceMemoryDevice *memory = row;
+
+    (void)owner;
+    cells[0].text = memory->device < 0 ? "host" : arena_printf(&pen->arena, "GPU %" PRId32, memory->device);
+    if (memory->capacity_bytes <= 0 || memory->peak_reserved < 0)
+        cells[3].text = NULL;
+}
+
+static const ListTable kernels = LIST_TABLE(TraceRank, kernels, kernel_columns, .title = "Kernels",
+                                            .about = "share of all kernels' time", .mend = mend_kernel);
+static const ListTable operators =
+    LIST_TABLE(TraceRank, operators, operator_columns, .title = "Operators",
+               .about = "by GPU time that they launch themselves", .mend = mend_operator);
+static const ListTable calls = LIST_TABLE(TraceRank, calls, call_columns, .title = "Runtime calls",
+                                          .about = "time of the host", .most = SHOWN_FEW);
+static const ListTable annotations =
+    LIST_TABLE(TraceRank, annotations, annotation_columns, .title = "Annotations", .about = "");
+static const ListTable copies =
+    LIST_TABLE(TraceRank, copies, copy_columns, .title = "Copies", .about = "", .mend = mend_copy);
+static const ListTable queues = LIST_TABLE(TraceRank, queues, queue_columns, .mend = mend_queue);
+static const ListTable memory = LIST_TABLE(TraceRank, memory, memory_columns, .title = "Memory", .about = "largest",
+                                           .most = SHOWN_ALL, .mend = mend_memory);
+
+static void print_launches(Pen *pen, const TraceRank *rank)
 {
     const TraceLaunch *launch = &rank->launch;
     const char *dot = pen_dot(pen);
@@ -632,38 +448,23 @@ void text_launches(Pen *pen, const TraceRank *rank)
     out_add(&pen->out, "  ");
     pen_wrap(pen, STYLE_PLAIN, 2, line.text);
     str_done(&line);
-    print_queues(pen, rank);
+    print_list(pen, &queues, rank, 0);
 }
 
-void text_memory(Pen *pen, const TraceRank *rank)
+void text_details(Pen *pen, const TraceRank *rank)
 {
-    static const Column columns[] = {{"", COLUMN_LEFT, 0},
-                                     {"allocated", COLUMN_RIGHT, 0},
-                                     {"reserved", COLUMN_RIGHT, 0},
-                                     {"of device", COLUMN_RIGHT, 1},
-                                     {"growth", COLUMN_RIGHT, 2},
-                                     {"allocations", COLUMN_RIGHT, 3},
-                                     {"at the peak in", COLUMN_NAME, 4}};
-    Table table;
-
-    if (!rank->memory.len)
-        return;
-    pen_section(pen, "Memory", "largest");
-    table_init(&table, pen, columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < rank->memory.len; i++) {
-        const TraceMemoryDevice *memory = &rank->memory.at[i];
-        TableCell *cell = table_row(&table);
-
-        cell[0].text = memory->device < 0 ? "host" : arena_printf(&pen->arena, "GPU %" PRId32, memory->device);
-        cell[1].text = memory->peak_allocated < 0 ? "-" : pen_bytes(pen, (double)memory->peak_allocated);
-        cell[2].text = memory->peak_reserved < 0 ? "-" : pen_bytes(pen, (double)memory->peak_reserved);
-        if (memory->capacity_bytes > 0 && memory->peak_reserved >= 0)
-            cell[3].text = pen_share(pen, (double)memory->peak_reserved, (double)memory->capacity_bytes);
-        cell[4].text = pen_bytes(pen, (double)memory->growth_bytes);
-        cell[5].text = pen_count(pen, memory->allocations);
-        cell[6].text = memory->peak_op[0] ? memory->peak_op : NULL;
-    }
-    table_print(&table);
+    print_time(pen, rank);
+    print_gaps(pen, rank);
+    print_steps(pen, rank);
+    print_path(pen, rank);
+    print_list(pen, &kernels, rank, (double)rank_sum(rank).kernel_sum_ns);
+    print_list(pen, &operators, rank, 0);
+    print_list(pen, &copies, rank, 0);
+    print_launches(pen, rank);
+    print_list(pen, &calls, rank, 0);
+    print_list(pen, &memory, rank, 0);
+    if (pen->options.verbose)
+        print_list(pen, &annotations, rank, 0);
 }
 
 /* ---- ranks and collectives ---- */
@@ -718,12 +519,14 @@ static void print_split(Pen *pen, const TraceReport *report)
     out_add(&pen->out, "\n");
     for (size_t i = 0; i < shown; i++) {
         const TraceRank *rank = &report->ranks.at[i];
-        RankSum sum = rank_sum(rank);
+        TraceDevice sum = rank_sum(rank);
+        BarPart parts[RANK_PARTS];
 
         pen_textf(pen, rank->rank == report->straggler.rank ? STYLE_BAD : STYLE_PLAIN, "%7" PRId64, rank->rank);
         pen_textf(pen, STYLE_PLAIN, "%9s%9s  ", pen_share(pen, (double)sum.busy_ns, (double)sum.span_ns),
                   pen_share(pen, (double)sum.idle_ns, (double)sum.span_ns));
-        pen_split(pen, &sum, columns);
+        rank_split(&sum, parts);
+        pen_bar(pen, parts, RANK_PARTS, (double)sum.span_ns, columns);
         out_add(&pen->out, "\n");
     }
     out_add(&pen->out, "  ");
@@ -737,12 +540,6 @@ static void print_split(Pen *pen, const TraceReport *report)
 
 static void print_times(Pen *pen, const TraceReport *report)
 {
-    static const Column columns[] = {{"rank", COLUMN_RIGHT, 0},    {"step", COLUMN_RIGHT, 0},
-                                     {"compute", COLUMN_RIGHT, 2}, {"communication", COLUMN_RIGHT, 6},
-                                     {"exposed", COLUMN_RIGHT, 3}, {"idle", COLUMN_RIGHT, 1},
-                                     {"late", COLUMN_RIGHT, 0},    {"last", COLUMN_RIGHT, 0},
-                                     {"slowest", COLUMN_RIGHT, 5}, {"GPU", COLUMN_LEFT, 8},
-                                     {"host", COLUMN_NAME, 9}};
     size_t shown = pen->options.verbose ? report->rank_times.len : pen->options.top < 16 ? 16 : pen->options.top;
     Table table;
 
@@ -752,22 +549,13 @@ static void print_times(Pen *pen, const TraceReport *report)
     pen_section(pen, "Across ranks",
                 pen_of(pen, shown, report->rank_times.len, "per step; late and last: start of matched collectives"));
     write_straggler(pen, report);
-    table_init(&table, pen, columns, ARRAY_LEN(columns));
+    table_init(&table, pen, time_of_rank_columns, ARRAY_LEN(time_of_rank_columns));
     for (size_t i = 0; i < shown; i++) {
         const TraceRankTime *time = &report->rank_times.at[i];
         const TraceRank *rank = rank_of(report, time->rank);
-        TableCell *cell = table_row(&table);
+        TableCell *cell = table_fill(&table, time);
 
-        cell[0].text = arena_printf(&pen->arena, "%" PRId64, time->rank);
         cell[0].style = time->rank == report->straggler.rank ? STYLE_BAD : STYLE_PLAIN;
-        cell[1].text = pen_ns(pen, time->step_ns);
-        cell[2].text = pen_ns(pen, time->compute_ns);
-        cell[3].text = pen_ns(pen, time->communication_ns);
-        cell[4].text = pen_ns(pen, time->exposed_communication_ns);
-        cell[5].text = pen_ns(pen, time->idle_ns);
-        cell[6].text = pen_ns(pen, time->late_ns);
-        cell[7].text = pen_percent(pen, 100 * time->last_share);
-        cell[8].text = pen_percent(pen, 100 * time->slowest_share);
         if (rank && rank->devices.len == 1 && rank->devices.at[0].device >= 0)
             cell[9].text = arena_printf(&pen->arena, "%" PRId32, rank->devices.at[0].device);
         cell[10].text = rank && rank->host[0] ? rank->host : NULL;
@@ -783,39 +571,20 @@ void text_ranks(Pen *pen, const TraceReport *report)
     print_times(pen, report);
 }
 
+static void mend_collective(Pen *pen, const void *owner, const void *row, TableCell *cells)
+{
+    const TraceCollectiveSum *sum = row;
+
+    (void)pen, (void)owner;
+    if (sum->skew_median_ns < 0)
+        cells[6].text = cells[7].text = cells[8].text = NULL;
+}
+
 void text_collectives(Pen *pen, const TraceReport *report)
 {
-    static const Column columns[] = {
-        {"time", COLUMN_RIGHT, 0},      {"count", COLUMN_RIGHT, 2},    {"size", COLUMN_RIGHT, 0},
-        {"ranks", COLUMN_RIGHT, 3},     {"best", COLUMN_RIGHT, 4},     {"bus", COLUMN_RIGHT, 1},
-        {"skew", COLUMN_RIGHT, 5},      {"max skew", COLUMN_RIGHT, 6}, {"waited", COLUMN_RIGHT, 5},
-        {"collective", COLUMN_NAME, 0}, {"group", COLUMN_NAME, 7}};
-    size_t shown = report->collectives.len < pen->options.top ? report->collectives.len : pen->options.top;
-    Table table;
+    static const ListTable collectives =
+        LIST_TABLE(TraceReport, collectives, collective_columns, .title = "Collectives",
+                   .about = "bus bandwidth from the shortest duration over ranks", .mend = mend_collective);
 
-    if (!shown)
-        return;
-    pen_section(pen, "Collectives",
-                pen_of(pen, shown, report->collectives.len, "bus bandwidth from the shortest duration over ranks"));
-    table_init(&table, pen, columns, ARRAY_LEN(columns));
-    for (size_t i = 0; i < shown; i++) {
-        const TraceCollectiveSum *sum = &report->collectives.at[i];
-        TableCell *cell = table_row(&table);
-
-        cell[0].text = pen_ns(pen, (double)sum->total_ns);
-        cell[1].text = pen_count(pen, sum->count);
-        cell[2].text = sum->bytes >= 0 ? pen_bytes(pen, (double)sum->bytes) : "-";
-        cell[3].text = pen_count(pen, sum->group_size);
-        cell[4].text = pen_ns(pen, (double)sum->best_ns);
-        cell[5].text = pen_rate(pen, sum->bus_gbs);
-        if (sum->skew_median_ns >= 0) {
-            cell[6].text = pen_ns(pen, (double)sum->skew_median_ns);
-            cell[7].text = pen_ns(pen, (double)sum->skew_max_ns);
-            cell[8].text = pen_ns(pen, (double)sum->wait_ns);
-        }
-        cell[9].text = sum->name;
-        cell[10].text = sum->group[0] ? sum->group : NULL;
-        cell[10].style = STYLE_DIM;
-    }
-    table_print(&table);
+    print_list(pen, &collectives, report, 0);
 }

@@ -10,24 +10,8 @@
 #include "base/file.h"
 #include "base/gzip.h"
 #include "base/cleanup.h"
-#include "service/runbook/runbook_inside.h"
 
 enum { PACK_MAX = 1 << 20 };
-
-size_t runbook_count(void)
-{
-    return runbook_row_count - 1;
-}
-
-const Runbook *runbook_at(size_t i)
-{
-    return &runbook_rows[i + 1];
-}
-
-const Runbook *runbook_index(void)
-{
-    return &runbook_rows[0];
-}
 
 const Runbook *runbook_find(const char *class)
 {
@@ -35,16 +19,6 @@ const Runbook *runbook_find(const char *class)
         if (strcmp(runbook_rows[i].class, class) == 0)
             return &runbook_rows[i];
     return NULL;
-}
-
-const char *runbook_class(const Runbook *runbook)
-{
-    return runbook->class;
-}
-
-const char *runbook_title(const Runbook *runbook)
-{
-    return runbook->title;
 }
 
 /* The end of a gzip file: CRC-32 and length of the unpacked text, little endian. */

@@ -9,22 +9,34 @@
  */
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "base/str.h"
 
-typedef struct Runbook Runbook;
+/* A piece of the unpacked text. */
+typedef struct RunbookPiece {
+    size_t at, len;
+} RunbookPiece;
 
-/* Pages of classes, in the order of their names. */
-size_t runbook_count(void);
-const Runbook *runbook_at(size_t i);
+typedef struct Runbook {
+    const char *class; /* of the index, which leads to all others: "" */
+    const char *title; /* a phrase: "the GPU has fallen off the bus" */
+    RunbookPiece text, html;
+} Runbook;
+
+/* The table that data/runbooks.py makes of docs/runbooks: the index first, then by class; and what identifies its pack:
+ * crc is of the unpacked text, as the gzip file has it. */
+extern const Runbook runbook_rows[];
+extern const size_t runbook_row_count;
+typedef struct RunbookPack {
+    size_t len, unpacked_len;
+    uint32_t crc;
+} RunbookPack;
+extern const RunbookPack runbook_pack;
+
 /* The page of a class; NULL: none, as for a site's own classes. */
 const Runbook *runbook_find(const char *class);
-/* The page that leads to all others; its class is "". */
-const Runbook *runbook_index(void);
-
-const char *runbook_class(const Runbook *runbook);
-const char *runbook_title(const Runbook *runbook); /* a phrase: "the GPU has fallen off the bus" */
 
 /* The pack, as read from its file. */
 typedef struct RunbookPages {

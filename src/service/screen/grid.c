@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/screen/grid.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +8,9 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "service/screen/glyph.h"
+#include "base/utf8.h"
 
-enum { FORMAT_MAX = 4 * GRID_WIDTH_MAX, FAR = 1 << 20 };
+enum { FORMAT_MAX = 4 * GRID_WIDTH_MAX };
 
 static int clamp_int(int64_t value, int64_t low, int64_t high)
 {
@@ -118,6 +117,84 @@ void cell_put(Grid *grid, Area clip, int64_t x, int64_t y, Ink ink, const char *
         put_one(grid, x + 1, y, ink, text);
 }
 
+/* --- characters ----------------------------------------------------------------------------------------------------
+ */
+
+/* ASCII replacements of what screens and texts draw, and of Latin letters. */
+static const struct {
+    uint32_t first, last;
+    char stand_in;
+} PLAIN[] = {
+    {0x00a0, 0x00a0, ' '}, {0x00b0, 0x00b0, '\''}, {0x00b5, 0x00b5, 'u'},  {0x00b7, 0x00b7, '.'}, {0x00d7, 0x00d7, 'x'},
+    {0x00c0, 0x00c5, 'A'}, {0x00c7, 0x00c7, 'C'},  {0x00c8, 0x00cb, 'E'},  {0x00cc, 0x00cf, 'I'}, {0x00d1, 0x00d1, 'N'},
+    {0x00d2, 0x00d6, 'O'}, {0x00d8, 0x00d8, 'O'},  {0x00d9, 0x00dc, 'U'},  {0x00dd, 0x00dd, 'Y'}, {0x00df, 0x00df, 's'},
+    {0x00e0, 0x00e5, 'a'}, {0x00e7, 0x00e7, 'c'},  {0x00e8, 0x00eb, 'e'},  {0x00ec, 0x00ef, 'i'}, {0x00f1, 0x00f1, 'n'},
+    {0x00f2, 0x00f6, 'o'}, {0x00f8, 0x00f8, 'o'},  {0x00f9, 0x00fc, 'u'},  {0x00fd, 0x00fd, 'y'}, {0x00ff, 0x00ff, 'y'},
+    {0x03bc, 0x03bc, 'u'}, {0x2010, 0x2015, '-'},  {0x2018, 0x2019, '\''}, {0x201c, 0x201d, '"'}, {0x2022, 0x2022, '*'},
+    {0x2026, 0x2026, '~'}, {0x2039, 0x2039, '<'},  {0x203a, 0x203a, '>'},  {0x2190, 0x2190, '<'}, {0x2191, 0x2191, '^'},
+    {0x2192, 0x2192, '>'}, {0x2193, 0x2193, 'v'},  {0x2212, 0x2212, '-'},  {0x2248, 0x2248, '~'}, {0x2264, 0x2264, '<'},
+    {0x2265, 0x2265, '>'}, {0x2500, 0x2500, '-'},  {0x2502, 0x2502, '|'},  {0x250c, 0x254b, '+'}, {0x2550, 0x2550, '='},
+    {0x2551, 0x2551, '|'}, {0x2573, 0x2573, 'X'},  {0x2581, 0x2583, '.'},  {0x2584, 0x2587, ':'}, {0x2588, 0x258b, '#'},
+    {0x258c, 0x258f, '|'}, {0x25b2, 0x25b5, '^'},  {0x25bc, 0x25bf, 'v'},  {0x2713, 0x2714, '+'}, {0x2715, 0x2718, 'x'},
+    {0x2801, 0x28ff, ':'},
+};
+
+static char stand_in(uint32_t c)
+{
+    for (size_t i = 0; i < ARRAY_LEN(PLAIN); i++)
+        if (c >= PLAIN[i].first && c <= PLAIN[i].last)
+            return PLAIN[i].stand_in;
+    return '?';
+}
+
+/* The next character, its bytes and its width; an invalid byte counts as one unprintable character. */
+static size_t next_character(const char *text, uint32_t *ret_c, int *ret_width)
+{
+    size_t len = utf8_read(text, strnlen(text, UTF8_MAX), ret_c);
+    *ret_width = len ? utf8_columns(*ret_c) : -1;
+    return len ? len : 1;
+}
+
+static void add_combining(const char **text, bool utf8, Glyph *glyph)
+{
+    size_t used = strlen(glyph->text);
+    while (**text) {
+        uint32_t c = 0;
+        int width = 0;
+        size_t len = next_character(*text, &c, &width);
+        if (width != 0)
+            return;
+        if (utf8 && used + len < sizeof glyph->text) {
+            memcpy(glyph->text + used, *text, len);
+            used += len;
+            glyph->text[used] = '\0';
+        }
+        *text += len;
+    }
+}
+
+bool glyph_next(const char **text, bool utf8, Glyph *ret)
+{
+    uint32_t c = 0;
+    int width = 0;
+    size_t len = 0;
+    do {
+        if (!**text)
+            return false;
+        len = next_character(*text, &c, &width);
+        *text += len;
+    } while (width == 0);
+    bool known = width > 0;
+    memset(ret->text, 0, sizeof ret->text);
+    ret->width = known ? width : 1;
+    if (known && (utf8 || c < 0x80))
+        memcpy(ret->text, *text - len, len);
+    else
+        ret->text[0] = known ? stand_in(c) : '?';
+    add_combining(text, utf8 && known, ret);
+    return true;
+}
+
 /* --- text ----------------------------------------------------------------------------------------------------------
  */
 
@@ -184,43 +261,25 @@ void grid_reverse(Grid *grid, Area area)
             cell_at(grid, x, y)->reverse = true;
 }
 
-/* Limits the edges, so that arithmetic on them cannot overflow; the limits are far outside any grid. */
-static Area clamp_far(Area area)
-{
-    int left = clamp_int(area.x, -FAR, FAR), top = clamp_int(area.y, -FAR, FAR);
-    int right = clamp_int((int64_t)area.x + area.width, left, FAR),
-        bottom = clamp_int((int64_t)area.y + area.height, top, FAR);
-    return (Area){.x = left, .y = top, .width = right - left, .height = bottom - top};
-}
-
-/* The frame's horizontal lines with their corners. */
-static void draw_edge(Grid *grid, Area area, int y, Ink ink, const char *const ends[2])
-{
-    Area clip = cell_visible(grid, area);
-    for (int x = clip.x; x < clip.x + clip.width; x++)
-        grid_text(grid, area, x - area.x, y, ink, "─");
-    grid_text(grid, area, 0, y, ink, ends[0]);
-    grid_text(grid, area, area.width - 1, y, ink, ends[1]);
-}
-
 Area grid_box(Grid *grid, Area area, Ink ink, const char *title)
 {
-    static const char *const TOP[] = {"┌", "┐"}, *const BOTTOM[] = {"└", "┘"};
-    area = clamp_far(area);
+    const int right = area.x + area.width - 1, bottom = area.y + area.height - 1;
     Area inside = {.x = area.x + (area.width > 0), .y = area.y + (area.height > 0)};
     inside.width = area.width > 2 ? area.width - 2 : 0;
     inside.height = area.height > 2 ? area.height - 2 : 0;
     if (area.width < 2 || area.height < 2)
         return inside;
-    Area clip = cell_visible(grid, area);
-    draw_edge(grid, area, 0, ink, TOP);
-    draw_edge(grid, area, area.height - 1, ink, BOTTOM);
-    for (int y = clip.y - area.y; y < clip.y - area.y + clip.height; y++) {
-        if (y == 0 || y == area.height - 1)
-            continue;
-        grid_text(grid, area, 0, y, ink, "│");
-        grid_text(grid, area, area.width - 1, y, ink, "│");
-    }
+    const struct {
+        Area area;
+        const char *text;
+    } pieces[] = {
+        {{area.x, area.y, area.width, 1}, "─"},  {{area.x, bottom, area.width, 1}, "─"},
+        {{area.x, area.y, 1, area.height}, "│"}, {{right, area.y, 1, area.height}, "│"},
+        {{area.x, area.y, 1, 1}, "┌"},           {{right, area.y, 1, 1}, "┐"},
+        {{area.x, bottom, 1, 1}, "└"},           {{right, bottom, 1, 1}, "┘"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(pieces); i++)
+        grid_fill(grid, pieces[i].area, ink, pieces[i].text);
     if (title && *title && area.width > 6) {
         Area room = {.x = area.x + 2, .y = area.y, .width = area.width - 4, .height = 1};
         int after = grid_text(grid, room, 1, 0, ink, title);
@@ -228,6 +287,62 @@ Area grid_box(Grid *grid, Area area, Ink ink, const char *title)
         grid_text(grid, room, after < room.width ? after : room.width - 1, 0, ink, " ");
     }
     return inside;
+}
+
+/* --- colours ------------------------------------------------------------------------------------------------------ */
+
+enum { BLACK, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, USUAL = -1 };
+
+enum { NONE = 0, BOLD = 1, DIM = 2, UNDERLINE = 4 }; /* emphasis */
+
+typedef struct InkRow {
+    int many, dark, light;  /* colour of 256, of 8 on a dark background and on a light one */
+    unsigned with, without; /* emphasis with colours (of 8: DIM is left to those who have no grey) and with none */
+} InkRow;
+
+static const InkRow INKS[INK_END] = {
+    [INK_PLAIN] = {USUAL, USUAL, USUAL, NONE, NONE},
+    [INK_DIM] = {243, USUAL, USUAL, DIM, DIM},
+    [INK_STRONG] = {USUAL, USUAL, USUAL, BOLD, BOLD},
+    [INK_TITLE] = {31, CYAN, BLUE, BOLD, BOLD},
+    [INK_GOOD] = {28, GREEN, GREEN, NONE, NONE},
+    [INK_WARN] = {130, YELLOW, MAGENTA, BOLD, UNDERLINE},
+    [INK_BAD] = {160, RED, RED, BOLD, BOLD | UNDERLINE},
+    [INK_KEY] = {31, CYAN, BLUE, BOLD, BOLD},
+    [INK_BAR] = {30, CYAN, BLUE, NONE, NONE},
+    [INK_SERIES_A] = {32, CYAN, BLUE, NONE, NONE},
+    [INK_SERIES_B] = {163, MAGENTA, MAGENTA, NONE, BOLD},
+    [INK_SERIES_C] = {64, GREEN, GREEN, NONE, NONE},
+    [INK_SERIES_D] = {99, YELLOW, RED, NONE, BOLD},
+    [INK_BAND] = {243, USUAL, USUAL, DIM, DIM},
+};
+
+int palette_colours(int colours)
+{
+    return colours >= 256 ? 256 : colours >= 16 ? 16 : colours >= 8 ? 8 : 0;
+}
+
+InkStyle palette_style(Ink ink, int colours, bool light)
+{
+    const InkRow *row = &INKS[ink < INK_END ? ink : INK_PLAIN];
+    unsigned emphasis = colours ? row->with : row->without;
+    InkStyle style = {.colour = USUAL, .bold = emphasis & BOLD, .underline = emphasis & UNDERLINE};
+    if (colours >= 256)
+        style.colour = row->many;
+    else if (colours)
+        style.colour = light ? row->light : row->dark;
+    style.dim = (emphasis & DIM) && style.colour == USUAL;
+    return style;
+}
+
+bool palette_is_light(const char *colorfgbg)
+{
+    const char *background = colorfgbg ? strrchr(colorfgbg, ';') : NULL;
+    if (!background || !background[1])
+        return false;
+    char *end = NULL;
+    long number = strtol(background + 1, &end, 10);
+    return !*end && (number == 7 || (number >= 9 && number <= 15));
 }
 
 /* --- printing ----------------------------------------------------------------------------------------------------- */
@@ -238,19 +353,6 @@ static const char *const SGR[] = {
     [INK_BAD] = "1;31",    [INK_KEY] = "1;36",    [INK_BAR] = "32",     [INK_SERIES_A] = "36", [INK_SERIES_B] = "35",
     [INK_SERIES_C] = "32", [INK_SERIES_D] = "33", [INK_BAND] = "2",
 };
-
-static const char LETTER[] = {
-#define INK(id, letter) [INK_##id] = letter,
-    INK_TABLE(INK)
-#undef INK
-};
-
-static const char *text_of(const Cell *cell, const Cell *before)
-{
-    if (cell->text[0])
-        return cell->text;
-    return before && before->text[0] ? "" : " "; /* the half of nothing */
-}
 
 static bool is_blank(const Cell *cell)
 {
@@ -265,71 +367,32 @@ static int row_end(const Cell *row, int width, bool reversal)
     return width;
 }
 
-static void add_row(const Cell *row, int end, Str *out)
-{
-    for (int x = 0; x < end; x++)
-        str_add(out, text_of(&row[x], x ? &row[x - 1] : NULL));
-    str_addc(out, '\n');
-}
-
-static char letter_of(const Cell *cell)
-{
-    char letter = cell->ink < INK_END ? LETTER[cell->ink] : '?';
-    if (cell->reverse)
-        return isalpha((unsigned char)letter) ? (char)toupper((unsigned char)letter) : '#';
-    return is_blank(cell) ? ' ' : letter;
-}
-
-static void add_inks(const Cell *row, int end, Str *out)
-{
-    bool other = false;
-    for (int x = 0; x < end; x++)
-        other |= row[x].reverse || (row[x].ink != INK_PLAIN && !is_blank(&row[x]));
-    if (!other)
-        return;
-    for (int x = 0; x < end; x++)
-        str_addc(out, letter_of(&row[x]));
-    str_addc(out, '\n');
-}
-
-void grid_print(const Grid *grid, bool inks, Str *out)
-{
-    for (int y = 0; y < grid->height; y++) {
-        const Cell *row = grid_at(grid, 0, y);
-        add_row(row, row_end(row, grid->width, false), out);
-        if (inks)
-            add_inks(row, row_end(row, grid->width, true), out);
-    }
-}
-
 static const char *sgr_of(const Cell *cell)
 {
     const char *sgr = cell->ink < ARRAY_LEN(SGR) && !(is_blank(cell) && !cell->reverse) ? SGR[cell->ink] : NULL;
     return sgr ? sgr : "";
 }
 
-static void add_coloured_row(const Cell *row, int end, Str *out)
+static void add_row(const Cell *row, int end, bool coloured, Str *out)
 {
     const char *now = "";
     bool reverse = false;
     for (int x = 0; x < end; x++) {
-        const char *sgr = sgr_of(&row[x]);
-        if (strcmp(sgr, now) != 0 || row[x].reverse != reverse)
-            str_addf(out, "\033[0%s%s%sm", row[x].reverse ? ";7" : "", *sgr ? ";" : "", sgr);
+        const char *sgr = coloured ? sgr_of(&row[x]) : "";
+        const bool reversed = coloured && row[x].reverse, half = !row[x].text[0];
+        if (strcmp(sgr, now) != 0 || reversed != reverse)
+            str_addf(out, "\033[0%s%s%sm", reversed ? ";7" : "", *sgr ? ";" : "", sgr);
         now = sgr;
-        reverse = row[x].reverse;
-        str_add(out, text_of(&row[x], x ? &row[x - 1] : NULL));
+        reverse = reversed;
+        str_add(out, half && (x == 0 || !row[x - 1].text[0]) ? " " : row[x].text); /* the half of nothing */
     }
     str_add(out, *now || reverse ? "\033[0m\n" : "\n");
 }
 
-void grid_print_ansi(const Grid *grid, bool coloured, Str *out)
+void grid_print(const Grid *grid, bool coloured, Str *out)
 {
     for (int y = 0; y < grid->height; y++) {
         const Cell *row = grid_at(grid, 0, y);
-        if (coloured)
-            add_coloured_row(row, row_end(row, grid->width, true), out);
-        else
-            add_row(row, row_end(row, grid->width, false), out);
+        add_row(row, row_end(row, grid->width, coloured), coloured, out);
     }
 }

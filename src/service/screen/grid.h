@@ -16,28 +16,23 @@
 
 enum { GRID_WIDTH_MAX = 512, GRID_HEIGHT_MAX = 256, CELL_TEXT_CAP = 12 };
 
-/* INK(id, letter): the meaning of a text; the letter represents it when the inks of a screen are printed. */
-#define INK_TABLE(INK)                                                                                                 \
-    INK(PLAIN, '.')                                                                                                    \
-    INK(DIM, 'd')    /* labels, units, what is unavailable */                                                          \
-    INK(STRONG, 's') /* important */                                                                                   \
-    INK(TITLE, 't')  /* frames and headings */                                                                         \
-    INK(GOOD, 'g')                                                                                                     \
-    INK(WARN, 'w')                                                                                                     \
-    INK(BAD, 'b')                                                                                                      \
-    INK(KEY, 'k') /* a key to press */                                                                                 \
-    INK(BAR, 'm')                                                                                                      \
-    INK(SERIES_A, '1')                                                                                                 \
-    INK(SERIES_B, '2')                                                                                                 \
-    INK(SERIES_C, '3')                                                                                                 \
-    INK(SERIES_D, '4')                                                                                                 \
-    INK(BAND, '~') /* between minimum and maximum */
-
+/* The meaning of a text. */
 typedef enum Ink {
-#define INK(id, letter) INK_##id,
-    INK_TABLE(INK)
-#undef INK
-        INK_END,
+    INK_PLAIN,
+    INK_DIM,    /* labels, units, what is unavailable */
+    INK_STRONG, /* important */
+    INK_TITLE,  /* frames and headings */
+    INK_GOOD,
+    INK_WARN,
+    INK_BAD,
+    INK_KEY, /* a key to press */
+    INK_BAR,
+    INK_SERIES_A,
+    INK_SERIES_B,
+    INK_SERIES_C,
+    INK_SERIES_D,
+    INK_BAND, /* between minimum and maximum */
+    INK_END,
 } Ink;
 
 typedef struct Cell {
@@ -81,11 +76,24 @@ Area grid_box(Grid *grid, Area area, Ink ink, const char *title);
 /* Columns that a text takes on a terminal. */
 int grid_text_width(const char *text);
 
-/* The screen as lines of text without trailing blanks, each ended by a newline; with `inks`, after each line that has
- * other than plain ink a line of the inks' letters below it (reverse in upper case or '#'). */
-void grid_print(const Grid *grid, bool inks, Str *out);
-/* The screen with ANSI colours (`coloured`) for a pipe: `stoker top --once`. */
-void grid_print_ansi(const Grid *grid, bool coloured, Str *out);
+/* The screen as lines of text without trailing blanks, each ended by a newline, with ANSI colours (`coloured`) or
+ * without: `stoker top --once`. */
+void grid_print(const Grid *grid, bool coloured, Str *out);
+
+/* --- colours on a terminal ---------------------------------------------------------------------------------------- */
+
+/* With 256 colours they have medium brightness and are legible on black and on white (a test computes the contrast);
+ * with fewer, the background is that of COLORFGBG, else dark. */
+typedef struct InkStyle {
+    int colour; /* number for the terminal; -1: its usual one */
+    bool bold, dim, underline;
+} InkStyle;
+
+/* How many of its colours are used of a terminal that has `colours`: 256, 16, 8 or 0. */
+int palette_colours(int colours);
+InkStyle palette_style(Ink ink, int colours, bool light);
+/* COLORFGBG of the environment ("0;15": foreground; background), NULL: not set. */
+bool palette_is_light(const char *colorfgbg);
 
 /* --- single cells, for the other files of this folder ------------------------------------------------------------- */
 
@@ -95,3 +103,13 @@ Area cell_visible(const Grid *grid, Area area);
 /* Writes one character of `width` columns at x, y, if all of it lies within `clip` (from cell_visible). A wide
  * character that is cut by `clip` leaves a blank there. Overwriting half of a wide character blanks its other half. */
 void cell_put(Grid *grid, Area clip, int64_t x, int64_t y, Ink ink, const char *text, int width);
+
+/* One character of a text: with its combining characters, its width, and its ASCII replacement. */
+typedef struct Glyph {
+    char text[CELL_TEXT_CAP]; /* "?" for an unprintable one */
+    int width;                /* 1 or 2 columns */
+} Glyph;
+
+/* Takes the next one off *text; false at its end. Drops combining characters without a base and those that do not fit
+ * into a cell. */
+bool glyph_next(const char **text, bool utf8, Glyph *ret);

@@ -53,12 +53,16 @@ static int64_t row_of(const Plot *plot, float value)
 /* --- lines ---------------------------------------------------------------------------------------------------------
  */
 
-/* The line at a column, with its connection to the column before. */
-static Span line_at(const Plot *plot, const PlotSeries *series, size_t column)
+/* At a column: the line, with its connection to the column before, or the band from minimum to maximum. */
+static Span span_at(const Plot *plot, const PlotSeries *series, bool band, size_t column)
 {
     const PlotPoint *point = &series->points[column];
     if (isnan(point->mean))
         return NOTHING;
+    if (band) {
+        Span all = {row_of(plot, point->min), row_of(plot, point->max)};
+        return all.high > all.low ? all : NOTHING;
+    }
     int64_t row = row_of(plot, point->mean);
     if (column == 0 || isnan(point[-1].mean))
         return (Span){row, row};
@@ -66,40 +70,17 @@ static Span line_at(const Plot *plot, const PlotSeries *series, size_t column)
     return (Span){before < row ? before + 1 : row, before > row ? before - 1 : row};
 }
 
-static Span band_at(const Plot *plot, const PlotSeries *series, size_t column)
-{
-    const PlotPoint *point = &series->points[column];
-    if (isnan(point->min) || isnan(point->max))
-        return NOTHING;
-    Span band = {row_of(plot, point->min), row_of(plot, point->max)};
-    return band.high > band.low ? band : NOTHING;
-}
-
-static bool holds_value(Span span, int64_t row)
-{
-    return row >= span.low && row <= span.high;
-}
-
 static void put_dot(const Plot *plot, int x, int y, Ink ink, const char *text)
 {
     cell_put(plot->grid, plot->clip, x, y, ink, text, 1);
 }
 
-static unsigned line_dots(Span span, int64_t lowest, int side)
+/* Of a band every other dot, lighter than a line even without colours. */
+static unsigned span_dots(Span span, bool band, int64_t lowest, int side)
 {
     unsigned dots = 0;
     for (int i = 0; i < DOTS_DOWN; i++)
-        if (holds_value(span, lowest + i))
-            dots |= DOT[side][i];
-    return dots;
-}
-
-/* Every other dot, lighter than a line even without colours. */
-static unsigned band_dots(Span span, int64_t lowest, int side)
-{
-    unsigned dots = 0;
-    for (int i = 0; i < DOTS_DOWN; i++)
-        if (holds_value(span, lowest + i) && (i + side) % 2 == 0)
+        if (lowest + i >= span.low && lowest + i <= span.high && !(band && (i + side) % 2))
             dots |= DOT[side][i];
     return dots;
 }
@@ -129,13 +110,13 @@ static void draw_fine(const Plot *plot, const PlotSeries *series, bool band, int
     Span spans[DOTS_ACROSS];
     for (size_t side = 0; side < DOTS_ACROSS; side++) {
         size_t column = (size_t)((int64_t)x - plot->area.x) * DOTS_ACROSS + side;
-        spans[side] = band ? band_at(plot, series, column) : line_at(plot, series, column);
+        spans[side] = span_at(plot, series, band, column);
     }
     for (int y = plot->clip.y; y < plot->clip.y + plot->clip.height; y++) {
         int64_t lowest = ((int64_t)plot->area.y + plot->area.height - 1 - y) * DOTS_DOWN;
         unsigned dots = 0;
         for (int side = 0; side < DOTS_ACROSS; side++)
-            dots |= band ? band_dots(spans[side], lowest, side) : line_dots(spans[side], lowest, side);
+            dots |= span_dots(spans[side], band, lowest, side);
         if (dots && !band)
             dots |= dots_there(plot, x, y);
         put_dots(plot, x, y, band ? INK_BAND : series->ink, dots);
@@ -147,7 +128,7 @@ static void draw_plain(const Plot *plot, const PlotSeries *series, bool band, in
 {
     static const char *const HEIGHT[THIRDS] = {"_", "-", "'"};
     size_t column = (size_t)((int64_t)x - plot->area.x);
-    Span span = band ? band_at(plot, series, column) : line_at(plot, series, column);
+    Span span = span_at(plot, series, band, column);
     int64_t row = band || isnan(series->points[column].mean) ? -1 : row_of(plot, series->points[column].mean);
     for (int y = plot->clip.y; y < plot->clip.y + plot->clip.height; y++) {
         int64_t lowest = ((int64_t)plot->area.y + plot->area.height - 1 - y) * THIRDS;

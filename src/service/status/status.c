@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The screen of `stoker status`: what is wrong first, then the table, as much of both as the screen holds. */
+/* The screen of `stoker status`: what is wrong first, then the table, as much of both as the screen holds; its JSON. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,20 +8,12 @@
 #include "base/clock.h"
 #include "base/cleanup.h"
 #include "base/duration.h"
+#include "base/json.h"
 #include "engine/health/incidents.h"
 #include "service/incident/incident.h"
 #include "service/status/status.h"
 
-enum {
-    WIDTH_MIN = 40,
-    THINGS_NAMED = 6,
-    THING_CAP = 32,
-    NAME_CAP = 48,
-    VERDICT_CAP = 256,
-    CELL_CAP = 64,
-    NAME_WIDTH = 20,
-    ACTIVITY_WIDTH = 9
-};
+enum { WIDTH_MIN = 40, VERDICT_CAP = 256, CELL_CAP = 64, NAME_WIDTH = 20, ACTIVITY_WIDTH = 9 };
 
 /* How much of the node's table is shown. */
 typedef enum StatusTable {
@@ -99,94 +91,138 @@ static void end_line(const StatusScreen *s, size_t start)
     str_addc(s->out, '\n');
 }
 
-/* --- what is wrong ------------------------------------------------------------------------------------------------ */
+/* --- words that top shares ------------------------------------------------------------------------------------------
+ */
 
-/* Of an incident about a GPU, its link or its instance: whether it is this one. */
-static bool is_on_gpu(const Incident *incident, const NodeGpu *gpu)
+const char *status_name_place(const Incident *incident, char out[STATUS_NAME_CAP])
+{
+    const Device *d = &incident->device;
+    char pci[PCI_TEXT_CAP] = "?";
+
+    if (d->has_pci)
+        pci_format(d->pci, PCI_FORM_SYSFS, pci);
+    if (incident->scope == SCOPE_FABRIC)
+        snprintf(out, STATUS_NAME_CAP, "fabric");
+    else if (d->kind == DEVICE_NODE)
+        snprintf(out, STATUS_NAME_CAP, "node");
+    else if (d->kind == DEVICE_SWITCH || d->kind == DEVICE_SWITCH_LINK)
+        snprintf(out, STATUS_NAME_CAP, "switch %s", pci);
+    else if (d->index != DEVICE_NO_NUMBER)
+        snprintf(out, STATUS_NAME_CAP, "GPU %" PRIu32, d->index);
+    else
+        snprintf(out, STATUS_NAME_CAP, "GPU %s", pci);
+    return out;
+}
+
+const char *status_name_subject(const Incident *incident, char out[STATUS_NAME_CAP])
+{
+    char place[STATUS_NAME_CAP];
+
+    status_name_place(incident, place);
+    if (incident->cause != CAUSE_APPLICATION)
+        snprintf(out, STATUS_NAME_CAP, "%s", place);
+    else if (strcmp(place, "node") == 0)
+        snprintf(out, STATUS_NAME_CAP, "a program");
+    else
+        snprintf(out, STATUS_NAME_CAP, "a program on %.60s", place);
+    return out;
+}
+
+StatusNames status_name_problems(const Incident *const *incidents, size_t count)
+{
+    StatusNames names = {0};
+    char name[STATUS_NAME_CAP];
+
+    for (size_t i = 0; i < count; i++) {
+        bool known = !incident_is_problem(incidents[i]);
+
+        status_name_subject(incidents[i], name);
+        for (size_t k = 0; k < names.len; k++)
+            known |= strcmp(names.at[k], name) == 0;
+        if (!known && names.len < STATUS_NAMES)
+            memcpy(names.at[names.len++], name, sizeof name);
+        names.all += !known;
+    }
+    return names;
+}
+
+bool status_incident_on(const Incident *incident, const NodeGpu *gpu)
 {
     return incident->device.kind != DEVICE_NODE && incident->scope != SCOPE_FABRIC && incident->device.has_pci &&
            pci_compare(incident->device.pci, gpu->reading.device.pci) == 0;
 }
 
-/* Whether an open incident is about the GPU itself, and the worst severity of these. What a program did wrong is no
- * fault of its GPU. */
-static bool is_faulty(const StatusScreen *s, const NodeGpu *gpu, FaultSeverity *ret_severity)
+FaultSeverity status_severity(const Incident *const *incidents, size_t count, const NodeGpu *gpu)
 {
     FaultSeverity worst = SEVERITY_INFO;
 
-    for (size_t i = 0; i < s->seen->incident_count; i++)
-        if (incident_is_problem(s->seen->incidents[i]) && s->seen->incidents[i]->cause != CAUSE_APPLICATION &&
-            is_on_gpu(s->seen->incidents[i], gpu) && s->seen->incidents[i]->severity > worst)
-            worst = s->seen->incidents[i]->severity;
-    *ret_severity = worst;
-    return worst > SEVERITY_INFO;
-}
-
-/* "GPU 3", "the node": what stands in the head of the screen. */
-static void name_thing(const Incident *incident, char out[THING_CAP])
-{
-    const Device *d = &incident->device;
-    char pci[PCI_TEXT_CAP] = "";
-
-    if (d->has_pci)
-        pci_format(d->pci, PCI_FORM_SYSFS, pci);
-    if (d->kind == DEVICE_NODE)
-        snprintf(out, THING_CAP, "%s", incident->scope == SCOPE_FABRIC ? "fabric" : "node");
-    else if (d->kind == DEVICE_SWITCH || d->kind == DEVICE_SWITCH_LINK)
-        snprintf(out, THING_CAP, "switch %.16s", pci);
-    else if (d->index != DEVICE_NO_NUMBER)
-        snprintf(out, THING_CAP, "GPU %" PRIu32, d->index);
-    else
-        snprintf(out, THING_CAP, "GPU %.16s", pci);
-}
-
-typedef struct Things {
-    char names[THINGS_NAMED][NAME_CAP];
-    size_t named, all; /* of which so many are named */
-    FaultSeverity worst;
-} Things;
-
-static void add_thing(Things *things, const char *name, FaultSeverity severity)
-{
-    if (severity > things->worst)
-        things->worst = severity;
-    for (size_t i = 0; i < things->named; i++)
-        if (strcmp(things->names[i], name) == 0)
-            return;
-    if (things->named < THINGS_NAMED)
-        snprintf(things->names[things->named++], NAME_CAP, "%s", name);
-    things->all++;
-}
-
-static void find_things(const Incident *const *urgent, size_t count, Things *things)
-{
-    char name[NAME_CAP], thing[THING_CAP];
-
     for (size_t i = 0; i < count; i++)
-        if (incident_is_problem(urgent[i])) {
-            name_thing(urgent[i], thing);
-            if (urgent[i]->cause == CAUSE_APPLICATION && strcmp(thing, "node") == 0)
-                snprintf(name, sizeof name, "a program");
-            else
-                snprintf(name, sizeof name, "%s%s", urgent[i]->cause == CAUSE_APPLICATION ? "a program on " : "",
-                         thing);
-            add_thing(things, name, urgent[i]->severity);
+        if (incident_is_problem(incidents[i]) && incidents[i]->cause != CAUSE_APPLICATION &&
+            status_incident_on(incidents[i], gpu) && incidents[i]->severity > worst)
+            worst = incidents[i]->severity;
+    return worst;
+}
+
+void status_add_scope(const MaintenanceWindow *window, Str *out)
+{
+    const char *between = "of GPU ";
+
+    if (!window->gpus && !window->uuids[0][0])
+        str_add(out, "of the node");
+    for (int gpu = 0; gpu < 64; gpu++)
+        if (window->gpus >> gpu & 1) {
+            str_addf(out, "%s%d", between, gpu);
+            between = ",";
         }
+    for (size_t i = 0; !window->gpus && i < MAINTENANCE_UUIDS && window->uuids[i][0]; i++)
+        str_addf(out, "%s%s", i ? "," : between, window->uuids[i]);
+}
+
+const char *status_model(const Device *device)
+{
+    static const char *const fronts[] = {"NVIDIA ", "Tesla "};
+    const char *name = device->name;
+
+    for (size_t i = 0; i < ARRAY_LEN(fronts); i++)
+        if (strncmp(name, fronts[i], strlen(fronts[i])) == 0)
+            name += strlen(fronts[i]);
+    return name;
+}
+
+const Allocation *status_allocation(const AllocationTable *allocations, const Reading *gpu, const Reading *instance,
+                                    size_t *ret_more)
+{
+    const Allocation *first = NULL;
+
+    *ret_more = 0;
+    for (size_t i = 0; allocations && i < allocations->len; i++)
+        if (allocation_device_is(&allocations->at[i].device, gpu, instance)) {
+            *ret_more += first != NULL;
+            first = first ? first : &allocations->at[i];
+        }
+    return first;
+}
+
+/* --- what is wrong ------------------------------------------------------------------------------------------------ */
+
+static FaultSeverity severity_of(const StatusScreen *s, const NodeGpu *gpu)
+{
+    return status_severity(s->seen->incidents, s->seen->incident_count, gpu);
 }
 
 /* As many as the line has room for. */
-static void name_things(const StatusScreen *s, const Things *things)
+static void write_names(const StatusScreen *s, const StatusNames *names)
 {
     size_t columns = sizeof " Problem and 1000 more", i;
 
-    for (i = 0; i < things->named; i++) {
-        columns += 2 + strlen(things->names[i]);
+    for (i = 0; i < names->len; i++) {
+        columns += 2 + strlen(names->at[i]);
         if (i > 0 && columns > screen_width(s))
             break;
-        str_addf(s->out, "%s%s", i ? ", " : " ", things->names[i]);
+        str_addf(s->out, "%s%s", i ? ", " : " ", names->at[i]);
     }
-    if (things->all > i)
-        str_addf(s->out, " and %zu more", things->all - i);
+    if (names->all > i)
+        str_addf(s->out, " and %zu more", names->all - i);
 }
 
 /* A GPU that gives no data and was not taken out by an operator; NULL: none. */
@@ -223,7 +259,6 @@ static void verdict_line(const StatusScreen *s, const Incident *const *urgent, s
     const int code = status_code(s->seen);
     const size_t start = s->out->len;
     char why[VERDICT_CAP];
-    Things things = {0};
 
     if (code != 1) {
         set_colour(s, code == 0 ? "1;32" : "1;33");
@@ -235,12 +270,12 @@ static void verdict_line(const StatusScreen *s, const Incident *const *urgent, s
             end_line(s, start);
         return;
     }
-    find_things(urgent, count, &things);
-    set_colour(s, things.worst > SEVERITY_WARNING ? "1;37;41" : "1;30;43");
+    const StatusNames names = status_name_problems(urgent, count);
+    set_colour(s, urgent[0]->severity > SEVERITY_WARNING ? "1;37;41" : "1;30;43");
     str_add(s->out, s->style->colour ? " Problem " : "Problem:");
     set_colour(s, "0");
     set_colour(s, "1");
-    name_things(s, &things);
+    write_names(s, &names);
     set_colour(s, "0");
     end_line(s, start);
 }
@@ -265,17 +300,6 @@ static void incident_lines(const StatusScreen *s, const Plan *plan, const Incide
 
 /* --- the table ------------------------------------------------------------------------------------------------------
  */
-
-/* "NVIDIA H100 80GB HBM3" without what every line would repeat. */
-static const char *short_name(const char *name)
-{
-    static const char *const fronts[] = {"NVIDIA ", "Tesla "};
-
-    for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++)
-        if (strncmp(name, fronts[i], strlen(fronts[i])) == 0)
-            return name + strlen(fronts[i]);
-    return name;
-}
 
 /* A cell: the value right-aligned with its unit, or dashes where it is absent. */
 static void write_cell(const StatusScreen *s, const Reading *r, MetricId id, double scale, int width, const char *unit)
@@ -313,38 +337,23 @@ static void work_cells(const StatusScreen *s, const Reading *r)
     write_cell(s, r, METRIC_GPU_TEMP, 1, 3, "C");
 }
 
-static const char *owner_of(const OwnerTable *owners, const Reading *gpu, const Reading *instance, size_t *ret_more)
-{
-    const char *first = NULL;
-
-    *ret_more = 0;
-    for (size_t i = 0; owners && i < owners->len; i++)
-        if (owner_device_is(&owners->at[i].device, gpu, instance)) {
-            if (first)
-                ++*ret_more;
-            else
-                first = owners->at[i].pod;
-        }
-    return first;
-}
-
-static void owner_cell(const StatusScreen *s, const OwnerTable *owners, const Reading *gpu, const Reading *instance)
+static void owner_cell(const StatusScreen *s, const Reading *gpu, const Reading *instance)
 {
     size_t more;
-    const char *pod = owner_of(owners, gpu, instance, &more);
+    const Allocation *owner = status_allocation(s->seen->allocations, gpu, instance, &more);
 
-    if (pod && more)
-        str_addf(s->out, "  %s +%zu", pod, more);
-    else if (pod)
-        str_addf(s->out, "  %s", pod);
+    if (owner)
+        str_addf(s->out, "  %s", owner->pod);
+    if (more > 0)
+        str_addf(s->out, " +%zu", more);
 }
 
 /* Its number; where something is wrong with it, returns true, with a mark and the colour of that switched on. */
 static bool index_cell(const StatusScreen *s, const NodeGpu *gpu)
 {
     const Device *device = &gpu->reading.device;
-    FaultSeverity severity = SEVERITY_INFO;
-    const bool faulty = is_faulty(s, gpu, &severity);
+    const FaultSeverity severity = severity_of(s, gpu);
+    const bool faulty = severity > SEVERITY_INFO;
 
     if (faulty)
         set_colour(s, severity_colours[severity]);
@@ -367,7 +376,7 @@ static void instance_lines(const StatusScreen *s, const NodeGpu *gpu)
         str_addf(s->out, "      %-4s %-*s%-*s", number, NAME_WIDTH - 4, r->profile, ACTIVITY_WIDTH,
                  gpu->instance_activity ? activity_key(gpu->instance_activity[i].word) : "");
         work_cells(s, r);
-        owner_cell(s, s->seen->owners, &gpu->reading, r);
+        owner_cell(s, &gpu->reading, r);
         end_line(s, start);
     }
 }
@@ -380,7 +389,7 @@ static void gpu_line(const StatusScreen *s, const NodeGpu *gpu, StatusTable how)
 
     const bool faulty = index_cell(s, gpu);
     str_addf(s->out, "  %-*.*s", NAME_WIDTH, NAME_WIDTH,
-             d->name[0] ? short_name(d->name) : pci_format(d->pci, PCI_FORM_SYSFS, pci));
+             d->name[0] ? status_model(d) : pci_format(d->pci, PCI_FORM_SYSFS, pci));
     str_addf(s->out, " %-*s", ACTIVITY_WIDTH, activity_key(gpu->activity.word));
     if (gpu->state == GPU_UP) {
         if (faulty)
@@ -389,7 +398,7 @@ static void gpu_line(const StatusScreen *s, const NodeGpu *gpu, StatusTable how)
         if (how != STATUS_TABLE_ALL && gpu->instance_count > 0)
             str_addf(s->out, " %zu MIG", gpu->instance_count);
         else
-            owner_cell(s, s->seen->owners, &gpu->reading, NULL);
+            owner_cell(s, &gpu->reading, NULL);
     } else {
         uint64_t since = s->node->time_ns > gpu->state_since_ns ? s->node->time_ns - gpu->state_since_ns : 0;
 
@@ -446,9 +455,8 @@ static void write_table(const StatusScreen *s, StatusTable how)
     }
     for (size_t i = 0; i < s->node->gpu_count; i++) {
         const NodeGpu *gpu = &s->node->gpus[i];
-        FaultSeverity severity;
 
-        if (how == STATUS_TABLE_FAULTY && gpu->state == GPU_UP && !is_faulty(s, gpu, &severity)) {
+        if (how == STATUS_TABLE_FAULTY && gpu->state == GPU_UP && severity_of(s, gpu) == SEVERITY_INFO) {
             gpus++;
             continue;
         }
@@ -469,20 +477,13 @@ static void window_lines(const StatusScreen *s)
     for (size_t i = 0; maintenance && i < maintenance_count(maintenance); i++) {
         const MaintenanceWindow *window = maintenance_at(maintenance, i);
         char until[CLOCK_TEXT_MAX];
-        const char *between = " of GPU ";
         size_t start = s->out->len;
 
         if (!window->active)
             continue;
         clock_format(until, window->until_real_ns);
-        str_add(s->out, "maintenance");
-        for (int gpu = 0; gpu < 64; gpu++)
-            if (window->gpus >> gpu & 1) {
-                str_addf(s->out, "%s%d", between, gpu);
-                between = ",";
-            }
-        for (size_t k = 0; !window->gpus && k < MAINTENANCE_UUIDS && window->uuids[k][0]; k++)
-            str_addf(s->out, "%s%s", k ? "," : between, window->uuids[k]);
+        str_add(s->out, "maintenance ");
+        status_add_scope(window, s->out);
         str_addf(s->out, " until %.10s %.8sZ: %s (%s, %s)", until, until + 11, window->reason, window->who, window->id);
         end_line(s, start);
     }
@@ -495,7 +496,7 @@ static void count_activities(const StatusScreen *s)
                                          ACTIVITY_IDLE_HELD, ACTIVITY_FREE,    ACTIVITY_UNKNOWN};
     const char *between = ": ";
 
-    for (size_t k = 0; k < sizeof order / sizeof order[0]; k++) {
+    for (size_t k = 0; k < ARRAY_LEN(order); k++) {
         size_t count = 0;
 
         for (size_t i = 0; i < s->node->gpu_count; i++)
@@ -589,13 +590,91 @@ void status_text(const Snapshot *seen, const StatusStyle *style, Str *out)
 {
     const StatusScreen s = {.seen = seen, .node = seen->node, .style = style, .out = out};
     CLEANUP_FREE const Incident **urgent = xcalloc(seen->incident_count + 1, sizeof *urgent);
-    const size_t count = incidents_urgent(seen->incidents, seen->incident_count, urgent, seen->incident_count);
-    const size_t start = out->len;
+    const size_t count = seen->incident_count, start = out->len;
 
-    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+    incidents_urgent(seen->incidents, count, urgent);
+    for (size_t i = 0; i < ARRAY_LEN(plans); i++) {
         str_cut(out, start);
         draw_screen(&s, &plans[i], urgent, count);
         if (fits_height(&s, start))
             return;
     }
+}
+
+/* --- JSON --------------------------------------------------------------------------------------------------------- */
+
+/* Their indexes, and the UUIDs by which they are known should an index change. */
+static void add_gpus(const MaintenanceWindow *window, Str *out)
+{
+    if (window->gpus == 0 && window->uuids[0][0] == '\0') {
+        json_add_text(out, "gpus", "all");
+        return;
+    }
+    json_open(out, "gpus", '[');
+    for (int i = 0; i < 64; i++)
+        if (window->gpus >> i & 1)
+            json_add_i64(out, NULL, i);
+    json_close(out, ']');
+    json_open(out, "uuids", '[');
+    for (size_t i = 0; i < MAINTENANCE_UUIDS && window->uuids[i][0] != '\0'; i++)
+        json_add_text(out, NULL, window->uuids[i]);
+    json_close(out, ']');
+}
+
+void maintenance_window_json(const MaintenanceWindow *window, Str *out)
+{
+    json_open(out, NULL, '{');
+    json_add_text(out, "id", window->id);
+    json_add_text(out, "reason", window->reason);
+    json_add_text(out, "who", window->who);
+    json_add_time(out, "from", window->from_real_ns);
+    json_add_time(out, "until", window->until_real_ns);
+    json_add_bool(out, "active", window->active);
+    json_add_bool(out, "recurring", window->recurring);
+    add_gpus(window, out);
+    json_close(out, '}');
+}
+
+static void causes_json(const Snapshot *seen, Str *out)
+{
+    CLEANUP_FREE NodeCause *causes = xcalloc(API_CAUSES_MAX, sizeof *causes);
+    const size_t count = api_causes(seen, false, causes, API_CAUSES_MAX);
+
+    for (size_t i = 0; i < count; i++) {
+        json_open(out, NULL, '{');
+        if (causes[i].gpu && causes[i].gpu->reading.device.index != DEVICE_NO_NUMBER)
+            json_add_u64(out, "gpu", causes[i].gpu->reading.device.index);
+        json_add_text(out, "cause", causes[i].key);
+        json_add_text(out, "text", causes[i].text);
+        json_close(out, '}');
+    }
+}
+
+void status_json(const Snapshot *seen, Str *out)
+{
+    static const char *const words[] = {"ok", "failing", "", "unknown"};
+    const Maintenance *maintenance = seen->maintenance;
+
+    json_open(out, NULL, '{');
+    json_add_text(out, "status", words[status_code(seen)]);
+    json_open(out, "incidents", '[');
+    for (size_t i = 0; i < seen->incident_count; i++)
+        incident_json(seen->incidents[i], out);
+    json_close(out, ']');
+    json_open(out, "causes", '[');
+    causes_json(seen, out);
+    json_close(out, ']');
+    json_open(out, "maintenance", '[');
+    for (size_t i = 0; maintenance && i < maintenance_count(maintenance); i++)
+        maintenance_window_json(maintenance_at(maintenance, i), out);
+    json_close(out, ']');
+    if (seen->boot_id && seen->boot_id[0])
+        json_add_text(out, "boot_id", seen->boot_id);
+    if (seen->boot_real_ns)
+        json_add_time(out, "boot", seen->boot_real_ns);
+    json_add_key(out, "node");
+    api_gpus(seen, out);
+    while (out->len > 0 && out->text[out->len - 1] == '\n')
+        str_cut(out, out->len - 1);
+    str_add(out, "}\n");
 }

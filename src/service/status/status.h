@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * `stoker status`: a snapshot on one screen, for a person who has five seconds. First whether all is healthy, or what has
- * a problem; then the open incidents with what to do; then each GPU with what it does. Decides nothing. Pure, one thread.
+ * `stoker status`: a snapshot on one screen, for a person who has five seconds. First whether all is healthy, or what
+ * has a problem; then the open incidents with what to do; then each GPU with what it does. Decides nothing. Pure, one
+ * thread.
  */
 
 #include <stdbool.h>
@@ -26,9 +27,37 @@ void status_text(const Snapshot *seen, const StatusStyle *style, Str *out);
  * "maintenance":[...],"boot_id":...,"boot":...,"node":...}, ended by a newline. */
 void status_json(const Snapshot *seen, Str *out);
 
-/* Exit code of the verb: 0 all healthy, 1 an open incident of WARNING or worse, 3 unknown (nothing was sampled, or a GPU
- * gives no data and no incident explains it yet). */
+/* Exit code of the verb: 0 all healthy, 1 an open incident of WARNING or worse, 3 unknown (nothing was sampled, or a
+ * GPU gives no data and no incident explains it yet). */
 int status_code(const Snapshot *seen);
 
 /* One window as a JSON object: id, reason, who, from, until, active, recurring, gpus ("all" or a list of indexes). */
 void maintenance_window_json(const MaintenanceWindow *window, Str *out);
+
+/* --- words that the screens of `stoker status` and `stoker top` share ----------------------------------------------
+ */
+
+enum { STATUS_NAME_CAP = 96 };
+
+/* What an incident is about: "GPU 3", "node", "fabric", "switch 0000:05:00.0". Returns out. */
+const char *status_name_place(const Incident *incident, char out[STATUS_NAME_CAP]);
+/* The same, naming the program where one caused it: "a program on GPU 3". Returns out. */
+const char *status_name_subject(const Incident *incident, char out[STATUS_NAME_CAP]);
+/* The subjects of the problems among incidents, each once, at most STATUS_NAMES of them. */
+enum { STATUS_NAMES = 6 };
+typedef struct StatusNames {
+    char at[STATUS_NAMES][STATUS_NAME_CAP];
+    size_t len, all; /* all: with those beyond STATUS_NAMES */
+} StatusNames;
+StatusNames status_name_problems(const Incident *const *incidents, size_t count);
+/* Whether it is about this GPU, its link or its instance. */
+bool status_incident_on(const Incident *incident, const NodeGpu *gpu);
+/* The worst problem of the GPU itself; SEVERITY_INFO: none. What a program did wrong is no fault of its GPU. */
+FaultSeverity status_severity(const Incident *const *incidents, size_t count, const NodeGpu *gpu);
+/* "of the node", "of GPU 1,2" */
+void status_add_scope(const MaintenanceWindow *window, Str *out);
+/* "H100 80GB HBM3" without the maker. */
+const char *status_model(const Device *device);
+/* The first allocation of a GPU, or of its instance (NULL: the GPU itself); NULL: none. *ret_more: how many others. */
+const Allocation *status_allocation(const AllocationTable *allocations, const Reading *gpu, const Reading *instance,
+                                    size_t *ret_more);

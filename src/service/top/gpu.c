@@ -13,7 +13,7 @@
 /* --- numbers -------------------------------------------------------------------------------------------------------
  */
 
-enum { LINES_MAX = 192, LABEL_WIDTH = 20, COLUMN_WIDTH = 48 };
+enum { LABEL_WIDTH = 20, COLUMN_WIDTH = 48 };
 
 /* A row with METRIC_END is the title of a group. `always`: shown even when it was never sampled. */
 typedef struct Number {
@@ -111,70 +111,54 @@ static const Number numbers[] = {
     {"GSP firmware", METRIC_GSP_ENABLED, false},
 };
 
-typedef struct Line {
-    const char *label; /* NULL: a blank line */
-    const char *brief; /* shown if the value does not fit; NULL none */
-    bool title;
-    Ink ink;
-    char value[NODE_WHY_CAP + 8];
-} Line;
-
-typedef struct Page {
-    Line at[LINES_MAX];
-    size_t len;
-} Page;
-
-static Line *add_line(Page *page, const char *label)
+/* A label and its text; `brief` is shown if the text does not fit, NULL none. */
+static void draw_field(Pen *pen, Grid *grid, const char *label, Ink ink, const char *text, const char *brief)
 {
-    Line *line = &page->at[page->len < LINES_MAX - 1 ? page->len++ : LINES_MAX - 1];
+    Area line = pen_line(pen, false);
+    const int after = grid_text(grid, line, 1, 0, INK_DIM, label) + 1;
 
-    *line = (Line){.label = label, .ink = INK_PLAIN};
-    return line;
+    line.width--;
+    if (grid_text_width(text) <= line.width - LABEL_WIDTH - 2)
+        grid_text(grid, line, LABEL_WIDTH + 2, 0, ink, text);
+    else if (brief)
+        grid_textf(grid, line, LABEL_WIDTH + 2, 0, ink, "- %s", brief);
+    else
+        grid_text(grid, line, after, 0, ink, text);
 }
 
-static void add_title(Page *page, const char *title)
-{
-    if (page->len > 0)
-        add_line(page, NULL);
-    add_line(page, title)->title = true;
-}
-
-static void add_text(Page *page, const char *label, const char *text)
-{
-    Line *line;
-
-    if (!text[0])
-        return;
-    line = add_line(page, label);
-    snprintf(line->value, sizeof line->value, "%s", text);
-}
-
-static void add_identity(const Top *top, Page *page, const GpuRow *row)
+static void draw_identity(const Top *top, Pen *pen, Grid *grid, const GpuRow *row)
 {
     const Reading *gpu = &row->gpu->reading, *own = row->reading;
-    char text[64], age[32];
-
-    add_title(page, "Identity");
-    add_text(page, "model", gpu->device.name);
-    add_text(page, "UUID", own->device.uuid);
-    add_text(page, "part of", row->instance ? gpu->device.uuid : "");
-    add_text(page, "profile", own->profile);
-    add_text(page, "PCI address", gpu->device.has_pci ? pci_format(gpu->device.pci, PCI_FORM_SYSFS, text) : "");
-    add_text(page, "serial number", gpu->device.serial);
-    add_text(page, "architecture", gpu->device.arch ? device_arch_text(gpu->device.arch) : "");
-    add_text(page, "VBIOS", gpu->text[READING_VBIOS_VERSION]);
-    add_text(page, "InfoROM", gpu->text[READING_INFOROM_IMAGE_VER]);
-    add_text(page, "driver", top->snapshot->node->driver_version);
-    add_text(page, "state", gpu_state_text(row->gpu->state));
     const uint64_t now = top->snapshot->node->time_ns, last = row->gpu->last_sample_ns;
-    if (last > 0 && now >= last) {
-        snprintf(text, sizeof text, "%s ago", text_age(now - last, age));
-        add_text(page, "sampled", text);
-    } else {
-        add_text(page, "sampled", last > 0 ? "just now" : "never");
-    }
-    if (row->gpu->gpm_known)
-        add_text(page, "GPU performance mon.", row->gpu->gpm ? "yes" : "this GPU does not have it");
+    char pci[PCI_TEXT_CAP], sampled[64], age[HUMAN_MAX];
+
+    snprintf(sampled, sizeof sampled, "%s", last == 0 ? "never" : "just now");
+    if (last > 0 && now >= last)
+        snprintf(sampled, sizeof sampled, "%s ago", human_age(age, now - last));
+    const struct {
+        const char *label, *text;
+    } fields[] = {
+        {"model", gpu->device.name},
+        {"UUID", own->device.uuid},
+        {"part of", row->instance ? gpu->device.uuid : ""},
+        {"profile", own->profile},
+        {"PCI address", gpu->device.has_pci ? pci_format(gpu->device.pci, PCI_FORM_SYSFS, pci) : ""},
+        {"serial number", gpu->device.serial},
+        {"architecture", gpu->device.arch ? device_arch_text(gpu->device.arch) : ""},
+        {"VBIOS", gpu->text[READING_VBIOS_VERSION]},
+        {"InfoROM", gpu->text[READING_INFOROM_IMAGE_VER]},
+        {"driver", top->snapshot->node->driver_version},
+        {"state", gpu_state_text(row->gpu->state)},
+        {"sampled", sampled},
+        {"GPU performance mon.", !row->gpu->gpm_known ? ""
+                                 : row->gpu->gpm      ? "yes"
+                                                      : "this GPU does not have it"},
+    };
+
+    pen_title(pen, grid, "Identity");
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+        if (fields[i].text[0])
+            draw_field(pen, grid, fields[i].label, INK_PLAIN, fields[i].text, NULL);
 }
 
 /* A value that was never sampled says nothing about the device. */
@@ -195,86 +179,39 @@ static bool group_known(const Reading *reading, size_t title)
     return false;
 }
 
-static void add_number(Page *page, const Reading *reading, const Number *number)
+static void draw_number(Pen *pen, Grid *grid, const Reading *reading, const Number *number)
 {
     const Sample *sample = &reading->sample[number->id];
-    char text[VALUE_CAP];
+    const Ink ink = number->id == METRIC_GPU_TEMP ? value_temp_ink(reading) : INK_PLAIN;
+    char text[NODE_WHY_CAP + 8];
 
-    if (!worth_telling(sample) && !number->always)
-        return;
-    Line *line = add_line(page, number->label);
     if (sample->valid) {
-        snprintf(line->value, sizeof line->value, "%s", value_text(text, number->id, sample));
-    } else {
-        line->ink = INK_DIM;
-        line->brief = absence_key(sample->absence);
-        snprintf(line->value, sizeof line->value, "- %s", absence_text(sample->absence));
+        draw_field(pen, grid, number->label, ink, value_text(text, number->id, sample), NULL);
+    } else if (number->always || worth_telling(sample)) {
+        snprintf(text, sizeof text, "- %s", absence_text(sample->absence));
+        draw_field(pen, grid, number->label, INK_DIM, text, absence_key(sample->absence));
     }
-    if (number->id == METRIC_GPU_TEMP)
-        line->ink = value_temp_ink(reading);
-}
-
-static void collect_lines(const Top *top, Page *page, const GpuRow *row)
-{
-    bool shown = false;
-
-    for (size_t i = 0; i < ARRAY_LEN(numbers) && row->gpu->state == GPU_UP; i++) {
-        if (numbers[i].id == METRIC_END) {
-            shown = group_known(row->reading, i);
-            if (shown)
-                add_title(page, numbers[i].label);
-        } else if (shown) {
-            add_number(page, row->reading, &numbers[i]);
-        }
-    }
-    add_identity(top, page, row);
-}
-
-static void draw_line(Grid *grid, Area row, const Line *line)
-{
-    if (!line->label)
-        return;
-    if (line->title) {
-        grid_text(grid, row, 0, 0, INK_TITLE, line->label);
-        return;
-    }
-    const int after = grid_text(grid, row, 1, 0, INK_DIM, line->label) + 1, room = row.width - LABEL_WIDTH - 2;
-
-    if (grid_text_width(line->value) <= room)
-        grid_text(grid, row, LABEL_WIDTH + 2, 0, line->ink, line->value);
-    else if (line->brief)
-        grid_textf(grid, row, LABEL_WIDTH + 2, 0, line->ink, "- %s", line->brief);
-    else
-        grid_text(grid, row, after, 0, line->ink, line->value);
 }
 
 /* Fills column by column, as a newspaper; scrolls if it does not fit. */
-static void numbers_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
+static void draw_numbers(Top *top, Grid *grid, Area area, const GpuRow *row)
 {
-    const int across = area.width / COLUMN_WIDTH > 0 ? area.width / COLUMN_WIDTH : 1;
-    const int width = area.width / across;
-    Page page = {.len = 0};
-    List *list = &top->numbers;
+    Pen pen = pen_begin(&top->numbers, area, area.width / COLUMN_WIDTH > 0 ? area.width / COLUMN_WIDTH : 1);
+    bool shown = false;
 
     if (area.height <= 0)
         return;
-    collect_lines(top, &page, row);
-    list->count = page.len;
-    list->page = (size_t)across * (size_t)area.height;
-    const size_t last = list->count > list->page ? list->count - list->page : 0;
-    if (list->selected > last)
-        list->selected = last;
-    list->first = list->selected;
-    size_t at = list->first;
-    for (int column = 0; column < across; column++)
-        for (int y = 0; y < area.height && at < page.len; y++, at++) {
-            const Area place = {.x = area.x + column * width, .y = area.y + y, .width = width - 1, .height = 1};
-
-            if (y == 0 && !page.at[at].label && ++at >= page.len)
-                break;
-            draw_line(grid, place, &page.at[at]);
+    for (size_t i = 0; i < ARRAY_LEN(numbers) && row->gpu->state == GPU_UP; i++)
+        if (numbers[i].id == METRIC_END) {
+            shown = group_known(row->reading, i);
+            if (shown)
+                pen_title(&pen, grid, numbers[i].label);
+        } else if (shown) {
+            draw_number(&pen, grid, row->reading, &numbers[i]);
         }
-    list_mark(list, grid, area, 0);
+    draw_identity(top, &pen, grid, row);
+    pen_end(&pen, &top->numbers);
+    list_mark(&top->numbers, grid, area);
 }
 
 /* --- the view ------------------------------------------------------------------------------------------------------
@@ -292,15 +229,14 @@ static void draw_title(Top *top, Grid *grid, Area line, const GpuRow *row)
 
     if (row->instance)
         x = grid_textf(grid, line, x, 0, INK_STRONG, " %s %s", text_arrow(grid), instance_name(row->reading, text));
-    x = grid_textf(grid, line, x, 0, INK_PLAIN, "  %s  %s", value_model(&gpu->device),
+    x = grid_textf(grid, line, x, 0, INK_PLAIN, "  %s  %s", status_model(&gpu->device),
                    pci_format(gpu->device.pci, PCI_FORM_SYSFS, pci));
     if (row->gpu->state != GPU_UP)
-        x = grid_textf(grid, line, x, 0, INK_BAD, "  %s", gpu_down(top, row->gpu, text));
+        x = gpu_draw_down(top, grid, line, x + 2, row->gpu);
     if (gpu_owner(top, row, text)[0])
         x = grid_textf(grid, line, x, 0, INK_PLAIN, "  %s", text);
     if (line.width - x > 24)
-        grid_right(grid, line, line.width, 0, INK_DIM,
-                   grid->utf8 ? "\xe2\x86\x90 \xe2\x86\x92 other GPUs" : "Left Right: other GPUs");
+        grid_right(grid, line, line.width, 0, INK_DIM, grid->utf8 ? "← → other GPUs" : "Left Right: other GPUs");
 }
 
 /* Its open incidents, at most a third of the height. */
@@ -308,36 +244,27 @@ static void draw_problems(Top *top, Grid *grid, Area *area, const GpuRow *row)
 {
     const int least = area->height * 2 / 3;
 
-    for (size_t i = 0; i < top->incidents.len && area->height > least; i++)
-        if (incident_is_problem(top->incidents.at[i]) && incident_is_on(top->incidents.at[i], row->gpu))
+    for (size_t i = 0; i < incidents_wrong(top) && area->height > least; i++)
+        if (status_incident_on(top->incidents.at[i], row->gpu))
             incident_draw(top, grid, area, top->incidents.at[i]);
 }
 
 /* Its activity, or why it has no values. */
 static void draw_why(Grid *grid, Area *area, const GpuRow *row)
 {
-    Area lines = *area;
+    const Activity *a = row->activity;
 
     if (row->gpu->state == GPU_UP) {
-        const Activity *a = row->activity;
         const Area line = area_top(area, a->text[0] ? 1 : 0);
         const int after = grid_text(grid, line, 0, 0, activity_ink(a->word), activity_key(a->word));
 
         grid_textf(grid, line, after, 0, INK_PLAIN, ": %s", a->text);
         return;
     }
-    lines.height = lines.height < 3 ? lines.height : 3;
-    const int x = grid_text(grid, lines, 0, 0, INK_DIM, "no values: ");
-    Area rest = lines;
-    area_left(&rest, x);
-    area_top(area, text_wrap(grid, rest, 0, 0, INK_PLAIN,
-                             row->gpu->why[0] ? row->gpu->why : gpu_state_text(row->gpu->state)));
-}
-
-static bool on_instance(const NodeProcess *process, const GpuRow *row)
-{
-    return !row->instance || (process->gpu_instance == row->reading->device.gpu_instance &&
-                              process->compute_instance == row->reading->device.compute_instance);
+    Area rest = *area;
+    rest.height = rest.height < 3 ? rest.height : 3;
+    area_left(&rest, grid_text(grid, rest, 0, 0, INK_DIM, "no values: "));
+    area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, gpu_why(row->gpu)));
 }
 
 static void draw_user(const Top *top, Grid *grid, Area line, const NodeProcess *p)
@@ -355,10 +282,7 @@ static void draw_user(const Top *top, Grid *grid, Area line, const NodeProcess *
         x = grid_text(grid, line, x, 0, INK_DIM, "   - ");
     if (owner_label(owner, label)[0])
         x = grid_textf(grid, line, x, 0, INK_PLAIN, "%s  ", label);
-    grid_text(grid, line, x, 0, owner ? INK_PLAIN : INK_DIM,
-              !owner              ? "not seen here"
-              : owner->command[0] ? owner->command
-                                  : owner->name);
+    grid_text(grid, line, x, 0, owner ? INK_PLAIN : INK_DIM, owner ? owner_command(owner) : "not seen here");
 }
 
 static int users_height(const GpuRow *row, int most)
@@ -375,7 +299,7 @@ static void draw_users(Top *top, Grid *grid, Area area, const GpuRow *row)
 
     int x = grid_text(grid, head, 0, 0, INK_TITLE, "Processes");
     for (size_t i = 0; i < row->gpu->process_count && y < area.height; i++)
-        if (on_instance(&row->gpu->processes[i], row))
+        if (gpu_row_runs(row, &row->gpu->processes[i]))
             draw_user(top, grid, area_row(area, y++), &row->gpu->processes[i]);
     if (!row->gpu->process_list.valid && row->gpu->process_count == 0)
         grid_textf(grid, head, x, 0, INK_DIM, "  not known: %s", absence_text(row->gpu->process_list.absence));
@@ -401,14 +325,9 @@ static void draw_instances(Top *top, Grid *grid, Area *area, const GpuRow *row)
     }
 }
 
-static bool has_plots(const Top *top, const GpuRow *row)
-{
-    return top->history && row->gpu->last_sample_ns > 0;
-}
-
 static void draw_left(Top *top, Grid *grid, Area area, const GpuRow *row)
 {
-    const int plots = has_plots(top, row) ? area.height * 2 / 3 : 0;
+    const int plots = plots_there(top, row) ? area.height * 2 / 3 : 0;
 
     plots_draw(top, grid, area_top(&area, plots), row);
     draw_instances(top, grid, &area, row);
@@ -418,14 +337,14 @@ static void draw_left(Top *top, Grid *grid, Area area, const GpuRow *row)
 static void draw_stacked(Top *top, Grid *grid, Area area, const GpuRow *row)
 {
     const bool large = area.height >= 20;
-    const int plots = !has_plots(top, row) ? 0 : large ? area.height * 2 / 5 : area.height * 2 / 5 + 1;
+    const int plots = !plots_there(top, row) ? 0 : large ? area.height * 2 / 5 : area.height * 2 / 5 + 1;
 
     plots_draw(top, grid, area_top(&area, plots), row);
     if (large) {
         draw_instances(top, grid, &area, row);
         draw_users(top, grid, area_top(&area, users_height(row, USERS_MAX / 2)), row);
     }
-    numbers_draw(top, grid, area, row);
+    draw_numbers(top, grid, area, row);
 }
 
 void view_gpu_draw(Top *top, Grid *grid, Area area)
@@ -449,5 +368,5 @@ void view_gpu_draw(Top *top, Grid *grid, Area area)
     area_left(&area, 1);
     left.width--;
     draw_left(top, grid, left, row);
-    numbers_draw(top, grid, area, row);
+    draw_numbers(top, grid, area, row);
 }

@@ -9,52 +9,113 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/human.h"
 #include "service/top/value.h"
 
+/* --- rows --------------------------------------------------------------------------------------------------------- */
+
+/* Finds the problem of a GPU: incidents are sorted by urgency. */
+static void find_problem(const Top *top, GpuRow *row)
+{
+    for (size_t i = 0; i < incidents_wrong(top) && !row->incident; i++)
+        if (status_incident_on(top->incidents.at[i], row->gpu))
+            row->incident = top->incidents.at[i];
+    row->severity = status_severity(top->incidents.at, top->incidents.len, row->gpu);
+}
+
+void gpus_see(Top *top)
+{
+    static const Activity unknown;
+    const Node *node = top->snapshot->node;
+
+    vec_clear(&top->gpus);
+    for (size_t i = 0; node && i < node->gpu_count; i++) {
+        const NodeGpu *gpu = &node->gpus[i];
+        GpuRow row = {.gpu = gpu, .reading = &gpu->reading, .activity = &gpu->activity};
+
+        find_problem(top, &row);
+        vec_push(&top->gpus, row);
+        for (size_t k = 0; k < gpu->instance_count; k++) {
+            row = (GpuRow){.gpu = gpu,
+                           .reading = &gpu->instances[k],
+                           .activity = gpu->instance_activity ? &gpu->instance_activity[k] : &unknown,
+                           .instance = true,
+                           .last = k + 1 == gpu->instance_count};
+            vec_push(&top->gpus, row);
+        }
+    }
+}
+
+const GpuRow *top_followed(const Top *top)
+{
+    for (size_t i = 0; i < top->gpus.len; i++)
+        if (device_equal(&top->gpus.at[i].reading->device, &top->followed.device))
+            return &top->gpus.at[i];
+    return top->gpus.len && top->followed.kind == THING_NONE ? &top->gpus.at[0] : NULL;
+}
+
+bool gpu_row_has(const GpuRow *row, const char *word)
+{
+    const Device *device = &row->reading->device;
+    char text[TOP_TEXT_CAP], pci[PCI_TEXT_CAP];
+
+    snprintf(text, sizeof text, "GPU %" PRIu32, device->index);
+    return text_has(text, word) || text_has(device->name, word) || text_has(device->uuid, word) ||
+           text_has(row->reading->profile, word) || text_has(pci_format(device->pci, PCI_FORM_SYSFS, pci), word);
+}
+
+bool gpu_row_runs(const GpuRow *row, const NodeProcess *process)
+{
+    return !row->instance || (process->gpu_instance == row->reading->device.gpu_instance &&
+                              process->compute_instance == row->reading->device.compute_instance);
+}
+
+/* --- words -------------------------------------------------------------------------------------------------------- */
+
 /* " 3" or ">3" where something is wrong, with its ink. */
-static void gpu_number(Grid *grid, Area cell, const GpuRow *row)
+static void draw_number(Grid *grid, Area cell, const GpuRow *row)
 {
     const uint32_t index = row->gpu->reading.device.index;
-    const bool wrong = row->wrong && row->severity > SEVERITY_INFO;
+    const bool wrong = row->severity > SEVERITY_INFO;
+    const Ink ink = wrong ? severity_ink(row->severity) : row->gpu->state == GPU_UP ? INK_STRONG : INK_WARN;
     char text[16] = "?";
 
     if (index != DEVICE_NO_NUMBER)
         snprintf(text, sizeof text, "%" PRIu32, index);
-    const Ink ink = wrong ? severity_ink(row->severity) : row->gpu->state == GPU_UP ? INK_STRONG : INK_WARN;
     if (wrong)
         grid_text(grid, cell, 0, 0, ink, ">");
     grid_right(grid, cell, cell.width, 0, ink, text);
 }
 
-const char *gpu_down(const Top *top, const NodeGpu *gpu, char out[TOP_TEXT_CAP * 2])
+int gpu_draw_down(const Top *top, Grid *grid, Area line, int x, const NodeGpu *gpu)
 {
+    const bool bad = gpu->state != GPU_STARTING && gpu->state != GPU_RELEASED;
     const uint64_t now = top->snapshot->node->time_ns;
-    char age[32], word[32];
-    size_t i = 0;
+    char age[HUMAN_MAX], word[32];
 
-    for (const char *key = gpu_state_key(gpu->state); key[i] && i + 1 < sizeof word; i++)
-        word[i] = key[i] == '_' ? ' ' : (char)toupper((unsigned char)key[i]);
-    word[i] = '\0';
+    snprintf(word, sizeof word, "%s", gpu_state_key(gpu->state));
+    for (char *c = word; *c; c++)
+        *c = *c == '_' ? ' ' : (char)toupper((unsigned char)*c);
+    x = grid_text(grid, line, x, 0, bad ? INK_BAD : INK_WARN, word);
     if (gpu->state_since_ns > 0 && now > gpu->state_since_ns)
-        snprintf(out, TOP_TEXT_CAP * 2, "%s for %s", word, text_age(now - gpu->state_since_ns, age));
-    else
-        snprintf(out, TOP_TEXT_CAP * 2, "%s", word);
-    return out;
+        x = grid_textf(grid, line, x, 0, bad ? INK_BAD : INK_WARN, " for %s",
+                       human_age(age, now - gpu->state_since_ns));
+    return x;
 }
 
-static bool in_maintenance(const Top *top, const GpuRow *row)
+const char *gpu_why(const NodeGpu *gpu)
 {
-    const Maintenance *maintenance = top->snapshot->maintenance;
-
-    return maintenance && maintenance_covers(maintenance, &row->gpu->reading.device);
+    return gpu->why[0] ? gpu->why : gpu_state_text(gpu->state);
 }
 
 /* The note of a GPU without a problem. */
 static const char *quiet_note(const Top *top, const GpuRow *row, Ink *ret_ink)
 {
+    const Maintenance *maintenance = top->snapshot->maintenance;
     const char *throttle = value_throttle(row->reading, ret_ink);
+    const ActivityWord word = row->activity->word;
 
-    if (in_maintenance(top, row)) {
+    if (maintenance && maintenance_covers(maintenance, &row->gpu->reading.device)) {
         *ret_ink = INK_WARN;
         return "maintenance";
     }
@@ -62,54 +123,43 @@ static const char *quiet_note(const Top *top, const GpuRow *row, Ink *ret_ink)
         *ret_ink = INK_WARN;
         return "drained";
     }
-    if (*ret_ink == INK_BAD || (row->activity->word == ACTIVITY_WORKING && throttle[0]))
+    if (*ret_ink == INK_BAD || (word == ACTIVITY_WORKING && throttle[0]))
         return throttle;
-    *ret_ink = row->activity->word == ACTIVITY_WORKING ? INK_DIM : activity_ink(row->activity->word);
-    return activity_key(row->activity->word);
+    *ret_ink = word == ACTIVITY_WORKING ? INK_DIM : activity_ink(word);
+    return activity_key(word);
 }
 
-/* A short note: the problem and its action, the reason of low clocks, or the activity; "" none. */
-static const char *gpu_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP * 2], Ink *ret_ink)
+/* A short note: the problem and its action, the reason of low clocks, or the activity with its cause. */
+static Ink write_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP * 2])
 {
-    out[0] = '\0';
-    *ret_ink = INK_DIM;
+    Ink ink = INK_DIM;
+
     if (row->instance) {
         gpu_owner(top, row, out);
     } else if (row->incident) {
-        *ret_ink = severity_ink(row->incident->severity);
+        ink = severity_ink(row->incident->severity);
         snprintf(out, TOP_TEXT_CAP * 2, "%s: %s", row->incident->class, fault_actions[row->incident->action].key);
-    } else if (row->wrong) {
-        const char *text = strstr(row->wrong, ": ");
-        *ret_ink = severity_ink(row->severity);
-        snprintf(out, TOP_TEXT_CAP * 2, "%s", text ? text + 2 : row->wrong);
     } else {
-        const char *cause = activity_cause_key(row->activity->cause), *note = quiet_note(top, row, ret_ink);
+        const char *cause = activity_cause_key(row->activity->cause), *note = quiet_note(top, row, &ink);
         const bool why = cause[0] && strcmp(note, activity_key(row->activity->word)) == 0;
         snprintf(out, TOP_TEXT_CAP * 2, "%s%s%s", note, why ? ": " : "", why ? cause : "");
     }
-    return out;
+    return ink;
 }
 
 const char *gpu_owner(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP])
 {
-    const OwnerTable *owners = top->snapshot->owners;
-    size_t count = 0;
-
+    size_t more;
+    const Allocation *owner =
+        status_allocation(top->snapshot->allocations, &row->gpu->reading, row->instance ? row->reading : NULL, &more);
     out[0] = '\0';
-    for (size_t i = 0; owners && i < owners->len; i++)
-        if (owner_device_is(&owners->at[i].device, &row->gpu->reading, row->instance ? row->reading : NULL) &&
-            count++ == 0)
-            snprintf(out, TOP_TEXT_CAP, "%.40s/%.50s", owners->at[i].namespace, owners->at[i].pod);
-    if (count > 1)
-        snprintf(out + strlen(out), TOP_TEXT_CAP - strlen(out), " +%zu", count - 1);
-    for (size_t i = 0; !out[0] && i < row->gpu->process_count; i++) {
-        const NodeProcess *p = &row->gpu->processes[i];
-
-        if (row->instance && (p->gpu_instance != row->reading->device.gpu_instance ||
-                              p->compute_instance != row->reading->device.compute_instance))
-            continue;
-        owner_label(process_list_find(&top->snapshot->processes, p->pid), out);
-    }
+    if (owner)
+        snprintf(out, TOP_TEXT_CAP, "%.40s/%.50s", owner->namespace, owner->pod);
+    if (more > 0)
+        snprintf(out + strlen(out), TOP_TEXT_CAP - strlen(out), " +%zu", more);
+    for (size_t i = 0; !out[0] && i < row->gpu->process_count; i++)
+        if (gpu_row_runs(row, &row->gpu->processes[i]))
+            owner_label(process_list_find(&top->snapshot->processes, row->gpu->processes[i].pid), out);
     return out;
 }
 
@@ -124,55 +174,49 @@ const char *instance_name(const Reading *reading, char out[TOP_TEXT_CAP])
     return out;
 }
 
-/* --- lines ---------------------------------------------------------------------------------------------------------
- */
+/* --- lines -------------------------------------------------------------------------------------------------------- */
 
-/* A column draws itself, or shows a text, or a share. */
+enum {
+    COLUMN_NUMBER,
+    COLUMN_MODEL,
+    COLUMN_BUSY,
+    COLUMN_BUSY_BAR,
+    COLUMN_MEMORY = 8,
+    COLUMN_MEMORY_BAR,
+    COLUMN_POWER,
+    COLUMN_SPARK = 16,
+    COLUMN_NOTE
+};
+
+/* A share, a text, or drawn by draw_cell. */
 typedef struct GpuColumn {
     Column column;
-    void (*draw)(Top *top, Grid *grid, Area cell, const GpuRow *row);
-    char *(*text)(char out[VALUE_CAP], const Reading *reading); /* of a GPU, not of an instance */
     MetricId share;
+    ValueText *text; /* of a GPU, not of an instance */
 } GpuColumn;
 
-static void draw_right(Grid *grid, Area cell, Ink ink, const char *text)
-{
-    column_text(grid, cell, true, text[0] == '-' && !text[1] ? INK_DIM : ink, text);
-}
+static const GpuColumn columns[] = {
+    [COLUMN_NUMBER] = {{"gpu", "GPU", 3, 0, 0, true}, METRIC_END, NULL},
+    [COLUMN_MODEL] = {{"model", "MODEL", 12, 22, 6, false}, METRIC_END, NULL},
+    [COLUMN_BUSY] = {{"sm", "SM", 4, 0, 0, true}, METRIC_PROF_SM_ACTIVE, NULL},
+    [COLUMN_BUSY_BAR] = {{"sm-bar", "", 6, 16, 3, false}, METRIC_END, NULL},
+    {{"util", "UTIL", 4, 0, 0, true}, METRIC_GPU_UTIL, NULL},
+    {{"tensor", "TENS", 4, 0, 4, true}, METRIC_PROF_PIPE_TENSOR_ACTIVE, NULL},
+    {{"dram", "DRAM", 4, 0, 4, true}, METRIC_PROF_DRAM_ACTIVE, NULL},
+    {{"occupancy", "OCC", 4, 0, 8, true}, METRIC_PROF_SM_OCCUPANCY, NULL},
+    [COLUMN_MEMORY] = {{"memory", "MEMORY", 11, 0, 0, true}, METRIC_END, value_memory},
+    [COLUMN_MEMORY_BAR] = {{"memory-bar", "", 6, 14, 3, false}, METRIC_END, NULL},
+    [COLUMN_POWER] = {{"power", "POWER", 9, 0, 1, true}, METRIC_END, value_power},
+    {{"temp", "TEMP", 7, 0, 1, true}, METRIC_END, value_temp},
+    {{"clock", "MHz", 4, 0, 5, true}, METRIC_END, value_clock},
+    {{"pcie", "PCIe GB/s", 9, 0, 7, true}, METRIC_END, value_pcie},
+    {{"nvlink", "NVLink", 6, 0, 7, true}, METRIC_END, value_nvlink},
+    {{"ecc", "ECC", 12, 14, 9, false}, METRIC_END, value_ecc},
+    [COLUMN_SPARK] = {{"spark", "SM, 10 MIN", 12, 24, 10, false}, METRIC_END, NULL},
+    [COLUMN_NOTE] = {{"note", "STATE", 11, 200, 2, false}, METRIC_END, NULL},
+};
 
-static char *clock_text(char out[VALUE_CAP], const Reading *reading)
-{
-    const double mhz = value_raw(reading, METRIC_SM_CLOCK);
-
-    snprintf(out, VALUE_CAP, isfinite(mhz) ? "%.0f" : "-", mhz);
-    return out;
-}
-
-static char *pcie_text(char out[VALUE_CAP], const Reading *reading)
-{
-    const double received = value_pcie(reading, false), sent = value_pcie(reading, true);
-    char in[VALUE_CAP], other[VALUE_CAP];
-
-    value_gbs(in, received);
-    value_gbs(other, sent);
-    snprintf(out, VALUE_CAP, isfinite(received) || isfinite(sent) ? "%.30s/%.30s" : "-", in, other);
-    return out;
-}
-
-static char *nvlink_text(char out[VALUE_CAP], const Reading *reading)
-{
-    return value_gbs(out, value_nvlink_all(reading));
-}
-
-static void draw_number(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    if (row->instance)
-        grid_right(grid, cell, cell.width, 0, INK_DIM, text_branch(grid, row->last));
-    else
-        gpu_number(grid, cell, row);
-}
-
-static void draw_model(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
+static void draw_model(Grid *grid, Area cell, const GpuRow *row)
 {
     const Device *device = &row->gpu->reading.device;
     char text[TOP_TEXT_CAP];
@@ -182,169 +226,110 @@ static void draw_model(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row
     else if (!device->name[0] && device->has_pci)
         grid_text(grid, cell, 0, 0, INK_PLAIN, pci_format(device->pci, PCI_FORM_SYSFS, text));
     else
-        grid_text(grid, cell, 0, 0, INK_PLAIN, value_model(device));
+        grid_text(grid, cell, 0, 0, INK_PLAIN, status_model(device));
 }
 
-static void draw_busy(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    char text[VALUE_CAP];
-
-    draw_right(grid, cell, activity_ink(row->activity->word), value_percent(text, value_busy(row->reading)));
-}
-
-static void draw_busy_bar(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    plot_bar(grid, cell, INK_BAR, (float)value_busy(row->reading), (float)value_util(row->reading));
-}
-
-static void draw_memory(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    char text[VALUE_CAP];
-
-    draw_right(grid, cell, INK_PLAIN, value_memory(text, row->reading));
-}
-
-static void draw_memory_bar(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    plot_bar(grid, cell, INK_SERIES_B, (float)value_memory_share(row->reading), (float)NAN);
-}
-
-static void draw_temp(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    char text[VALUE_CAP];
-
-    if (!row->instance)
-        draw_right(grid, cell, value_temp_ink(row->reading), value_temp(text, row->reading));
-}
-
-static void draw_ecc(Top *top UNUSED, Grid *grid, Area cell, const GpuRow *row)
-{
-    char text[VALUE_CAP];
-    Ink ink;
-
-    if (!row->instance)
-        grid_text(grid, cell, 0, 0, (value_ecc(text, row->reading, &ink), ink), text);
-}
-
-static void draw_spark(Top *top, Grid *grid, Area cell, const GpuRow *row)
-{
-    plot_spark_of(top, grid, cell, row->reading);
-}
-
-static void draw_note(Top *top, Grid *grid, Area cell, const GpuRow *row)
+static void draw_note(const Top *top, Grid *grid, Area cell, const GpuRow *row)
 {
     char text[TOP_TEXT_CAP * 2];
-    Ink ink;
+    const Ink ink = write_note(top, row, text);
 
-    gpu_note(top, row, text, &ink);
-    if (!row->wrong && !row->instance && row->activity->cause != ACTIVITY_CAUSE_NONE &&
-        grid_text_width(text) > cell.width)
+    if (!row->incident && !row->instance && grid_text_width(text) > cell.width)
         text[strcspn(text, ":")] = '\0'; /* the word without its cause */
     grid_text(grid, cell, 0, 0, ink, text);
 }
 
-enum { COLUMN_NUMBER, COLUMN_MODEL, COLUMN_BUSY };
-
-static const GpuColumn columns[] = {
-    {{"gpu", "GPU", 3, 0, 0, true}, draw_number, NULL, METRIC_END},
-    {{"model", "MODEL", 12, 22, 6, false}, draw_model, NULL, METRIC_END},
-    {{"sm", "SM", 4, 0, 0, true}, draw_busy, NULL, METRIC_END},
-    {{"sm-bar", "", 6, 16, 3, false}, draw_busy_bar, NULL, METRIC_END},
-    {{"util", "UTIL", 4, 0, 0, true}, NULL, NULL, METRIC_GPU_UTIL},
-    {{"tensor", "TENS", 4, 0, 4, true}, NULL, NULL, METRIC_PROF_PIPE_TENSOR_ACTIVE},
-    {{"dram", "DRAM", 4, 0, 4, true}, NULL, NULL, METRIC_PROF_DRAM_ACTIVE},
-    {{"occupancy", "OCC", 4, 0, 8, true}, NULL, NULL, METRIC_PROF_SM_OCCUPANCY},
-    {{"memory", "MEMORY", 11, 0, 0, true}, draw_memory, NULL, METRIC_END},
-    {{"memory-bar", "", 6, 14, 3, false}, draw_memory_bar, NULL, METRIC_END},
-    {{"power", "POWER", 9, 0, 1, true}, NULL, value_power, METRIC_END},
-    {{"temp", "TEMP", 7, 0, 1, true}, draw_temp, NULL, METRIC_END},
-    {{"clock", "MHz", 4, 0, 5, true}, NULL, clock_text, METRIC_END},
-    {{"pcie", "PCIe GB/s", 9, 0, 7, true}, NULL, pcie_text, METRIC_END},
-    {{"nvlink", "NVLink", 6, 0, 7, true}, NULL, nvlink_text, METRIC_END},
-    {{"ecc", "ECC", 12, 14, 9, false}, draw_ecc, NULL, METRIC_END},
-    {{"spark", "SM, 10 MIN", 12, 24, 10, false}, draw_spark, NULL, METRIC_END},
-    {{"note", "STATE", 11, 200, 2, false}, draw_note, NULL, METRIC_END},
-};
-
-static void draw_cell(Top *top, Grid *grid, Area cell, const GpuColumn *column, const GpuRow *row)
+static void draw_value(Grid *grid, Area cell, size_t column, const GpuRow *row)
 {
+    const GpuColumn *c = &columns[column];
+    Ink ink = column == COLUMN_BUSY ? activity_ink(row->activity->word) : INK_PLAIN;
     char text[VALUE_CAP];
 
-    if (column->draw)
-        column->draw(top, grid, cell, row);
-    else if (column->share != METRIC_END)
-        draw_right(grid, cell, INK_PLAIN, value_percent(text, value_base(row->reading, column->share)));
-    else if (!row->instance)
-        draw_right(grid, cell, INK_PLAIN, column->text(text, row->reading));
+    if (c->share != METRIC_END)
+        value_percent(text, value_base(row->reading, c->share));
+    else
+        c->text(text, row->reading, &ink);
+    column_text(grid, cell, c->column.right, strcmp(text, "-") == 0 ? INK_DIM : ink, text);
 }
 
-static void fit_columns(int width, Layout *layout)
+static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void *context)
 {
-    layout_fit(columns, sizeof columns[0], ARRAY_LEN(columns), width, layout);
+    const GpuRow *row = context;
+
+    switch (column) {
+    case COLUMN_NUMBER:
+        if (row->instance)
+            grid_right(grid, cell, cell.width, 0, INK_DIM, text_branch(grid, row->last));
+        else
+            draw_number(grid, cell, row);
+        break;
+    case COLUMN_MODEL:
+        draw_model(grid, cell, row);
+        break;
+    case COLUMN_BUSY_BAR:
+        plot_bar(grid, cell, INK_BAR, (float)value_busy(row->reading), (float)value_util(row->reading));
+        break;
+    case COLUMN_MEMORY_BAR:
+        plot_bar(grid, cell, INK_SERIES_B, (float)value_share(row->reading, METRIC_FB_USED, METRIC_FB_TOTAL),
+                 (float)NAN);
+        break;
+    case COLUMN_SPARK:
+        plot_spark_of(top, grid, cell, row->reading);
+        break;
+    case COLUMN_NOTE:
+        draw_note(top, grid, cell, row);
+        break;
+    default:
+        if (!row->instance || columns[column].share != METRIC_END || column == COLUMN_MEMORY)
+            draw_value(grid, cell, column, row);
+        break;
+    }
 }
 
-static void gpu_lines_head(Top *top UNUSED, Grid *grid, Area area)
-{
-    Layout layout;
-
-    fit_columns(area.width, &layout);
-    for (size_t i = 0; i < ARRAY_LEN(columns); i++)
-        column_text(grid, layout_cell(&layout, area, i), columns[i].column.right, INK_TITLE, columns[i].column.title);
-}
+static const Table table = {columns, sizeof columns[0], ARRAY_LEN(columns), draw_cell};
 
 /* A GPU that is not up has no values: draws its state, since when, the action and the reason. */
 static void draw_down(Top *top, Grid *grid, Area area, const Layout *layout, const GpuRow *row)
 {
-    const bool bad = row->gpu->state != GPU_STARTING && row->gpu->state != GPU_RELEASED;
     Area rest = area;
     char text[TOP_TEXT_CAP * 2];
-    Ink ink;
 
-    draw_number(top, grid, layout_cell(layout, area, COLUMN_NUMBER), row);
-    draw_model(top, grid, layout_cell(layout, area, COLUMN_MODEL), row);
+    draw_number(grid, layout_cell(layout, area, COLUMN_NUMBER), row);
+    draw_model(grid, layout_cell(layout, area, COLUMN_MODEL), row);
     area_left(&rest, layout->x[COLUMN_BUSY]);
-    int x = grid_text(grid, rest, 0, 0, bad ? INK_BAD : INK_WARN, gpu_down(top, row->gpu, text));
+    int x = gpu_draw_down(top, grid, rest, 0, row->gpu);
     if (row->incident) {
-        gpu_note(top, row, text, &ink);
+        const Ink ink = write_note(top, row, text);
         x = grid_text(grid, rest, x + 2, 0, ink, text);
     }
-    grid_text(grid, rest, x + 2, 0, INK_DIM, row->gpu->why[0] ? row->gpu->why : gpu_state_text(row->gpu->state));
+    grid_text(grid, rest, x + 2, 0, INK_DIM, gpu_why(row->gpu));
 }
 
-static void gpu_line(Top *top, Grid *grid, Area area, const GpuRow *row)
+static void draw_line(Top *top, Grid *grid, Area area, const Layout *layout, const GpuRow *row)
 {
-    Layout layout;
+    char text[TOP_TEXT_CAP];
 
-    fit_columns(area.width, &layout);
     if (row->gpu->state != GPU_UP && !row->instance) {
-        draw_down(top, grid, area, &layout, row);
+        draw_down(top, grid, area, layout, row);
         return;
     }
-    for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
-        const Area cell = layout_cell(&layout, area, i);
-
-        if (cell.width > 0 && cell.height > 0)
-            draw_cell(top, grid, cell, &columns[i], row);
-    }
-    if (row->instance &&
-        layout.width[COLUMN_MODEL] == 0) { /* no room for its name: draw it over columns without values */
-        char text[TOP_TEXT_CAP];
-        const Area cell = layout_cell(&layout, area, 10);
-        grid_text(grid, (Area){cell.x, cell.y, cell.width + 8, cell.height}, 0, 0, INK_DIM,
-                  instance_name(row->reading, text));
+    columns_row(&table, layout, top, grid, area, row);
+    if (row->instance && layout->width[COLUMN_MODEL] == 0) { /* no room: its name over columns without values */
+        area_left(&area, layout->x[COLUMN_POWER]);
+        area.width = layout->width[COLUMN_POWER] + 8;
+        grid_text(grid, area, 0, 0, INK_DIM, instance_name(row->reading, text));
     }
 }
 
-/* --- blocks --------------------------------------------------------------------------------------------------------
- */
+/* --- blocks ------------------------------------------------------------------------------------------------------- */
 
 enum { QUARTERS = 4, LABEL_WIDTH = 7, VALUE_WIDTH = 10 };
 
-static int gpu_block_height(const GpuRow *row)
+static int row_height(const GpuRow *row, bool blocks)
 {
-    if (row->instance)
+    if (row->instance || !blocks)
         return 1;
-    return (row->gpu->state == GPU_UP ? 3 : 2) + (row->wrong != NULL);
+    return (row->gpu->state == GPU_UP ? 3 : 2) + (row->incident != NULL);
 }
 
 static Area quarter_of(Area line, int which)
@@ -354,27 +339,52 @@ static Area quarter_of(Area line, int which)
     return (Area){.x = line.x + which * width, .y = line.y, .width = width - 2, .height = line.height};
 }
 
-/* "power   643/700 W ######----" */
-static void draw_gauge(Grid *grid, Area cell, const char *label, const char *value, Ink ink, Ink bar, double share,
-                       double mark)
-{
-    Area rest = cell;
-    const Area front = area_left(&rest, LABEL_WIDTH), number = area_left(&rest, VALUE_WIDTH);
+/* A gauge of a block: a share, or a value of its limit. */
+typedef struct Gauge {
+    const char *label;
+    MetricId of, limit; /* limit METRIC_END: `of` is a share itself */
+    ValueText *text;    /* NULL: the share */
+    Ink bar;
+} Gauge;
 
-    grid_text(grid, front, 0, 0, INK_DIM, label);
-    grid_right(grid, number, number.width, 0, ink, value);
+enum { GAUGE_SM, GAUGE_TENSOR, GAUGE_DRAM, GAUGE_MEMORY, GAUGE_POWER, GAUGE_TEMP };
+
+static const Gauge gauges[] = {
+    [GAUGE_SM] = {"SM", METRIC_PROF_SM_ACTIVE, METRIC_END, NULL, INK_BAR},
+    [GAUGE_TENSOR] = {"tensor", METRIC_PROF_PIPE_TENSOR_ACTIVE, METRIC_END, NULL, INK_BAR},
+    [GAUGE_DRAM] = {"DRAM", METRIC_PROF_DRAM_ACTIVE, METRIC_END, NULL, INK_BAR},
+    [GAUGE_MEMORY] = {"mem", METRIC_FB_USED, METRIC_FB_TOTAL, value_memory, INK_SERIES_B},
+    [GAUGE_POWER] = {"power", METRIC_POWER_USAGE, METRIC_ENFORCED_POWER_LIMIT, value_power, INK_SERIES_C},
+    [GAUGE_TEMP] = {"temp", METRIC_GPU_TEMP, METRIC_SLOWDOWN_TEMP, value_temp, INK_SERIES_D},
+};
+
+/* "power   643/700 W ######----", in a quarter of the line; the bar of SM has a mark at the utilisation of a GPU. */
+static void draw_gauge(Grid *grid, Area line, int which, int number, const GpuRow *row)
+{
+    const Gauge *gauge = &gauges[number];
+    const Reading *reading = row->reading;
+    const double share =
+        gauge->limit == METRIC_END ? value_base(reading, gauge->of) : value_share(reading, gauge->of, gauge->limit);
+    const double mark = number == GAUGE_SM && !row->instance ? value_util(reading) : (double)NAN;
+    Area rest = quarter_of(line, which);
+    const Area front = area_left(&rest, LABEL_WIDTH), value = area_left(&rest, VALUE_WIDTH);
+    Ink ink = INK_PLAIN, bar = gauge->bar;
+    char text[VALUE_CAP];
+
+    if (gauge->text) {
+        gauge->text(text, reading, &ink);
+        bar = ink == INK_PLAIN ? bar : ink;
+    } else {
+        value_percent(text, share);
+        ink = isfinite(share) ? INK_PLAIN : INK_DIM;
+        if (number == GAUGE_SM)
+            ink = activity_ink(row->activity->word);
+    }
+    grid_text(grid, front, 0, 0, INK_DIM, gauge->label);
+    grid_right(grid, value, value.width, 0, ink, text);
     area_left(&rest, 1);
     if (rest.width > 2 && rest.height > 0)
         plot_bar(grid, rest, bar, (float)share, (float)mark);
-}
-
-static void draw_share_gauge(Grid *grid, Area cell, const char *label, const Reading *reading, MetricId id)
-{
-    char text[VALUE_CAP];
-    const double share = value_base(reading, id);
-
-    draw_gauge(grid, cell, label, value_percent(text, share), isfinite(share) ? INK_PLAIN : INK_DIM, INK_BAR, share,
-               (double)NAN);
 }
 
 static void draw_first_line(Top *top, Grid *grid, Area line, const GpuRow *row)
@@ -386,11 +396,10 @@ static void draw_first_line(Top *top, Grid *grid, Area line, const GpuRow *row)
     Ink ink;
 
     room.width -= 2 * line.width / QUARTERS / 2 + 1; /* the plot has the last quarter */
-    int x = grid_text(grid, room, 0, 0, INK_STRONG, value_model(&reading->device));
+    int x = grid_text(grid, room, 0, 0, INK_STRONG, status_model(&reading->device));
     x = grid_textf(grid, room, x, 0, INK_DIM, "  %s", pci_format(reading->device.pci, PCI_FORM_SYSFS, pci));
     if (row->gpu->state != GPU_UP) {
-        const bool bad = row->gpu->state != GPU_STARTING && row->gpu->state != GPU_RELEASED;
-        grid_text(grid, room, x + 2, 0, bad ? INK_BAD : INK_WARN, gpu_down(top, row->gpu, text));
+        gpu_draw_down(top, grid, room, x + 2, row->gpu);
         return;
     }
     x = grid_textf(grid, room, x, 0, INK_PLAIN, "  %s",
@@ -402,74 +411,51 @@ static void draw_first_line(Top *top, Grid *grid, Area line, const GpuRow *row)
         x = grid_textf(grid, room, x, 0, ink, ", %s", throttle);
     value_ecc(value, reading, &ink);
     x = grid_textf(grid, room, x, 0, ink, "%sECC %s", dot, value);
-    if (!row->wrong && gpu_note(top, row, text, &ink)[0] && ink == INK_WARN)
-        x = grid_textf(grid, room, x, 0, ink, "%s%s", dot, text);
-    gpu_owner(top, row, text);
-    if (text[0])
+    if (!row->incident && write_note(top, row, text) == INK_WARN)
+        x = grid_textf(grid, room, x, 0, INK_WARN, "%s%s", dot, text);
+    if (gpu_owner(top, row, text)[0])
         grid_textf(grid, room, x, 0, INK_DIM, "%s%s", dot, text);
     plot_spark_of(top, grid, quarter_of(line, QUARTERS - 1), reading);
 }
 
 static void draw_busy_line(Grid *grid, Area line, const GpuRow *row)
 {
-    const Reading *reading = row->reading;
-    char text[VALUE_CAP], other[VALUE_CAP];
-    const Area last = quarter_of(line, 3);
-    const double util = value_util(reading);
+    const Area last = quarter_of(line, QUARTERS - 1);
+    char text[VALUE_CAP];
 
-    draw_gauge(grid, quarter_of(line, 0), "SM", value_percent(text, value_busy(reading)),
-               activity_ink(row->activity->word), INK_BAR, value_busy(reading), util);
-    draw_share_gauge(grid, quarter_of(line, 1), "tensor", reading, METRIC_PROF_PIPE_TENSOR_ACTIVE);
-    draw_share_gauge(grid, quarter_of(line, 2), "DRAM", reading, METRIC_PROF_DRAM_ACTIVE);
+    for (int i = 0; i < QUARTERS - 1; i++)
+        draw_gauge(grid, line, i, GAUGE_SM + i, row);
     int x = grid_text(grid, last, 0, 0, INK_DIM, "util ");
-    x = grid_textf(grid, last, x, 0, INK_PLAIN, "%-5s", value_percent(text, util));
+    x = grid_textf(grid, last, x, 0, INK_PLAIN, "%-5s", value_percent(text, value_util(row->reading)));
     x = grid_text(grid, last, x, 0, INK_DIM, " occupancy ");
-    grid_text(grid, last, x, 0, INK_PLAIN, value_percent(other, value_base(reading, METRIC_PROF_SM_OCCUPANCY)));
+    grid_text(grid, last, x, 0, INK_PLAIN, value_percent(text, value_base(row->reading, METRIC_PROF_SM_OCCUPANCY)));
 }
 
-static void draw_limits_line(Grid *grid, Area line, const Reading *reading)
+static void draw_limits_line(Grid *grid, Area line, const GpuRow *row)
 {
-    char text[VALUE_CAP], in[VALUE_CAP], out[VALUE_CAP];
-    const Area last = quarter_of(line, 3);
+    const Area last = quarter_of(line, QUARTERS - 1);
+    char text[VALUE_CAP];
+    Ink ink;
 
-    draw_gauge(grid, quarter_of(line, 0), "mem", value_memory(text, reading), INK_PLAIN, INK_SERIES_B,
-               value_memory_share(reading), (double)NAN);
-    draw_gauge(grid, quarter_of(line, 1), "power", value_power(text, reading), INK_PLAIN, INK_SERIES_C,
-               value_power_share(reading), (double)NAN);
-    const Ink heat = value_temp_ink(reading);
-    draw_gauge(grid, quarter_of(line, 2), "temp", value_temp(text, reading), heat,
-               heat == INK_PLAIN ? INK_SERIES_D : heat, value_temp_share(reading), (double)NAN);
+    for (int i = 0; i < QUARTERS - 1; i++)
+        draw_gauge(grid, line, i, (int)GAUGE_MEMORY + i, row);
     int x = grid_text(grid, last, 0, 0, INK_DIM, "PCIe ");
-    x = grid_textf(grid, last, x, 0, INK_PLAIN, "%s/%s", value_gbs(in, value_pcie(reading, false)),
-                   value_gbs(out, value_pcie(reading, true)));
+    x = grid_text(grid, last, x, 0, INK_PLAIN, value_pcie(text, row->reading, &ink));
     x = grid_text(grid, last, x, 0, INK_DIM, " NVL ");
-    x = grid_text(grid, last, x, 0, INK_PLAIN, value_gbs(in, value_nvlink_all(reading)));
+    x = grid_text(grid, last, x, 0, INK_PLAIN, value_nvlink(text, row->reading, &ink));
     grid_text(grid, last, x, 0, INK_DIM, " GB/s");
 }
 
-static void draw_problem_line(Grid *grid, Area line, const GpuRow *row)
+static void draw_instance_block(Top *top, Grid *grid, Area line, const GpuRow *row)
 {
-    int x = grid_text(grid, line, 0, 0, severity_ink(row->severity), row->wrong);
-
-    if (row->incident)
-        grid_textf(grid, line, x + 1, 0, INK_STRONG, "%s DO %s", text_arrow(grid),
-                   fault_actions[row->incident->action].text);
-}
-
-static void draw_instance_block(Top *top, Grid *grid, Area area, const GpuRow *row)
-{
-    char text[TOP_TEXT_CAP], value[VALUE_CAP];
-    const Reading *r = row->reading;
-    Area line = area;
+    char text[TOP_TEXT_CAP];
 
     area_left(&line, 4);
     const Area first = quarter_of(line, 0);
     const int x = grid_text(grid, first, 0, 0, INK_DIM, text_branch(grid, row->last));
-    grid_text(grid, first, x + 1, 0, INK_PLAIN, instance_name(r, text));
-    draw_gauge(grid, quarter_of(line, 1), "SM", value_percent(value, value_busy(r)), activity_ink(row->activity->word),
-               INK_BAR, value_busy(r), (double)NAN);
-    draw_gauge(grid, quarter_of(line, 2), "mem", value_memory(value, r), INK_PLAIN, INK_SERIES_B, value_memory_share(r),
-               (double)NAN);
+    grid_text(grid, first, x + 1, 0, INK_PLAIN, instance_name(row->reading, text));
+    draw_gauge(grid, line, 1, GAUGE_SM, row);
+    draw_gauge(grid, line, 2, GAUGE_MEMORY, row);
     grid_text(grid, quarter_of(line, 3), 0, 0, INK_DIM, gpu_owner(top, row, text));
 }
 
@@ -482,35 +468,25 @@ void gpu_block(Top *top, Grid *grid, Area area, const GpuRow *row)
         return;
     }
     number.width = 3;
-    gpu_number(grid, number, row);
+    draw_number(grid, number, row);
     area_left(&area, 4);
-    int y = 0;
-    draw_first_line(top, grid, area_row(area, y++), row);
+    draw_first_line(top, grid, area_top(&area, 1), row);
     if (row->gpu->state == GPU_UP) {
-        draw_busy_line(grid, area_row(area, y++), row);
-        draw_limits_line(grid, area_row(area, y++), row->reading);
+        draw_busy_line(grid, area_top(&area, 1), row);
+        draw_limits_line(grid, area_top(&area, 1), row);
     } else {
-        grid_text(grid, area_row(area, y++), 0, 0, INK_DIM,
-                  row->gpu->why[0] ? row->gpu->why : gpu_state_text(row->gpu->state));
+        grid_text(grid, area_top(&area, 1), 0, 0, INK_DIM, gpu_why(row->gpu));
     }
-    if (row->wrong)
-        draw_problem_line(grid, area_row(area, y), row);
+    if (!row->incident)
+        return;
+    const int x = grid_text(grid, area, 0, 0, severity_ink(row->severity), row->incident->title);
+    grid_textf(grid, area, x + 1, 0, INK_STRONG, "%s DO %s", text_arrow(grid),
+               fault_actions[row->incident->action].text);
 }
 
-/* --- the view ------------------------------------------------------------------------------------------------------
- */
+/* --- the view ----------------------------------------------------------------------------------------------------- */
 
 enum { BLOCK_WIDTH = 120, PROCESSES_LEAST = 4, PLOTS_LEAST = 7, PLOTS_MOST = 30 };
-
-/* Lines of all devices together. */
-static int height_of(const Top *top, bool blocks)
-{
-    int height = blocks ? 0 : 1;
-
-    for (size_t i = 0; i < top->gpus.len; i++)
-        height += blocks ? gpu_block_height(&top->gpus.at[i]) : 1;
-    return height;
-}
 
 typedef struct Plan {
     bool blocks;
@@ -520,6 +496,16 @@ typedef struct Plan {
 static int min_lines(int a, int b)
 {
     return a < b ? a : b;
+}
+
+/* Lines of the devices from `first` on, without heads. */
+static int rows_height(const Top *top, size_t first, bool blocks)
+{
+    int height = 0;
+
+    for (size_t i = first; i < top->gpus.len; i++)
+        height += row_height(&top->gpus.at[i], blocks);
+    return height;
 }
 
 /* The GPU under the cursor, whose plots fill empty lines. */
@@ -540,64 +526,56 @@ static const GpuRow *find_plotted(const Top *top)
 static Plan plan_of(const Top *top, Area area)
 {
     const int rows = (int)top->processes.len;
-    const int wish = top->hide_processes ? 0 : 1 + (rows > 0 ? rows : 1);
+    const int wish = top->list_processes ? 1 + (rows > 0 ? rows : 1) : 0;
     const int few = min_lines(wish, area.height / 4 > PROCESSES_LEAST ? area.height / 4 : PROCESSES_LEAST);
-    Plan plan = {.blocks = !top->compact && area.width >= BLOCK_WIDTH && height_of(top, true) + few <= area.height};
+    Plan plan = {.blocks =
+                     !top->compact && area.width >= BLOCK_WIDTH && rows_height(top, 0, true) + few <= area.height};
 
-    plan.gpus = min_lines(height_of(top, plan.blocks), area.height - few);
+    plan.gpus = min_lines(rows_height(top, 0, plan.blocks) + !plan.blocks, area.height - few);
     plan.processes = min_lines(wish, area.height - plan.gpus);
     const int left = area.height - plan.gpus - plan.processes;
-    if (left >= PLOTS_LEAST && top->history && top->gpus.len > 0 && find_plotted(top)->gpu->last_sample_ns > 0)
+    if (left >= PLOTS_LEAST && top->gpus.len > 0 && plots_there(top, find_plotted(top)))
         plan.plots = min_lines(left, PLOTS_MOST);
     return plan;
 }
 
-/* The first row to draw, so that the cursor is visible; rows may have several lines. */
-static size_t settle_rows(Top *top, bool blocks, int height)
+/* The first row to draw, so that the cursor is visible and no lines are empty where there are rows above. */
+static size_t settle_rows(const Top *top, bool blocks, int height)
 {
+    const GpuRow *rows = top->gpus.at;
     const size_t selected = top->gpu_list.selected < top->gpus.len ? top->gpu_list.selected : top->gpus.len - 1;
     size_t first = selected < top->gpu_list.first ? selected : top->gpu_list.first;
-    int used = 0;
 
-    for (size_t i = first; i <= selected; i++) {
-        used += blocks ? gpu_block_height(&top->gpus.at[i]) : 1;
-        while (used > height && first < selected) {
-            used -= blocks ? gpu_block_height(&top->gpus.at[first]) : 1;
-            first++;
-        }
-    }
-    /* no empty lines at the end where there are rows above */
-    used = 0;
-    for (size_t i = first; i < top->gpus.len; i++)
-        used += blocks ? gpu_block_height(&top->gpus.at[i]) : 1;
-    while (first > 0 && used + (blocks ? gpu_block_height(&top->gpus.at[first - 1]) : 1) <= height)
-        used += blocks ? gpu_block_height(&top->gpus.at[--first]) : (first--, 1);
+    while (first < selected && rows_height(top, first, blocks) - rows_height(top, selected + 1, blocks) > height)
+        first++;
+    while (first > 0 && rows_height(top, first, blocks) + row_height(&rows[first - 1], blocks) <= height)
+        first--;
     return first;
 }
 
 static void draw_gpus(Top *top, Grid *grid, Area area, bool blocks)
 {
-    Area head = {0};
+    const Area head = area_top(&area, blocks ? 0 : 1);
+    List *list = &top->gpu_list;
+    Layout layout;
+    size_t shown = 0;
 
-    if (!blocks) {
-        head = area_top(&area, 1);
-        gpu_lines_head(top, grid, head);
-    }
+    columns_fit(&table, area.width, &layout);
+    if (!blocks)
+        columns_head(&table, &layout, grid, head);
     if (top->gpus.len == 0) {
         grid_text(grid, area, 1, 0, INK_DIM, "no GPU is known on this node");
         return;
     }
-    List *list = &top->gpu_list;
-    size_t shown = 0;
     list->first = settle_rows(top, blocks, area.height);
     for (size_t i = list->first; i < top->gpus.len && area.height > 0; i++, shown++) {
         const GpuRow *row = &top->gpus.at[i];
-        const Area place = area_top(&area, blocks ? gpu_block_height(row) : 1);
+        const Area place = area_top(&area, row_height(row, blocks));
 
         if (blocks)
             gpu_block(top, grid, place, row);
         else
-            gpu_line(top, grid, place, row);
+            draw_line(top, grid, place, &layout, row);
         top_zone(top, place, ZONE_ROW, (uint32_t)i);
         if (i == list->selected)
             grid_reverse(grid, blocks ? (Area){place.x, place.y, 3, 1} : place);
@@ -605,7 +583,7 @@ static void draw_gpus(Top *top, Grid *grid, Area area, bool blocks)
     const List all = {.count = top->gpus.len, .first = list->first, .page = shown};
     list->page = shown > 0 ? shown : 1;
     if (head.height > 0)
-        list_mark(&all, grid, head, 0);
+        list_mark(&all, grid, head);
 }
 
 static void draw_processes(Top *top, Grid *grid, Area area)
@@ -614,8 +592,9 @@ static void draw_processes(Top *top, Grid *grid, Area area)
     List list = {.count = top->processes.len, .first = top->process_list.first};
 
     list.selected = selected >= devices ? selected - devices : 0;
-    list_settle(&list, area.height > 1 ? (size_t)area.height - 1 : 1);
+    list_settle(&list, area.height - 1);
     top->process_list.first = list.first;
+    list.selected = selected - devices; /* no row where the cursor is on a device */
     process_table_draw(top, grid, area, &list, devices);
 }
 

@@ -41,8 +41,7 @@ static void draw_tabs(Top *top, Grid *grid, Area row)
         const Area tab = {.x = row.x + x, .y = row.y, .width = width, .height = 1};
 
         if (x >= 0) {
-            const bool wrong =
-                i == VIEW_INCIDENTS && top->incidents.len > 0 && incident_is_problem(top->incidents.at[0]);
+            const bool wrong = i == VIEW_INCIDENTS && incidents_wrong(top) > 0;
             grid_textf(grid, row, x, 0, INK_KEY, "%zu", i + 1);
             grid_text(grid, row, x + 1, 0, wrong ? severity_ink(top->incidents.at[0]->severity) : INK_PLAIN, title);
             if (i == top->view)
@@ -88,7 +87,7 @@ static void draw_first(Top *top, Grid *grid, Area row)
 static void draw_stale(const Top *top, Grid *grid, Area *area)
 {
     const FeedState *feed = top->feed;
-    char age[32];
+    char age[HUMAN_MAX];
 
     if (!feed->trouble[0])
         return;
@@ -97,7 +96,7 @@ static void draw_stale(const Top *top, Grid *grid, Area *area)
         return;
     grid_fill(grid, row, INK_BAD, " ");
     if (top->snapshot->node)
-        grid_textf(grid, row, 1, 0, INK_BAD, "STALE: all values are %s old. %s", text_age(feed->age_ns, age),
+        grid_textf(grid, row, 1, 0, INK_BAD, "STALE: all values are %s old. %s", human_age(age, feed->age_ns),
                    feed->trouble);
     else
         grid_textf(grid, row, 1, 0, INK_BAD, "No data yet. %s", feed->trouble);
@@ -113,26 +112,24 @@ static void draw_replay(const Top *top, Grid *grid, Area *area)
         return;
     const Area row = area_top(area, 1);
     clock_format(at, top->real_ns);
-    int x = grid_text(grid, row, 0, 0, INK_WARN, feed->paused ? " PAUSED " : " REPLAY ");
-    grid_reverse(grid, (Area){.x = row.x, .y = row.y, .width = x < row.width ? x : row.width, .height = row.height});
+    int x = text_badge(grid, row, INK_WARN, feed->paused ? " PAUSED " : " REPLAY ");
     x = grid_textf(grid, row, x + 1, 0, INK_STRONG, "%.10s %.8sZ", at, at + 11);
     if (feed->to_ns <= feed->from_ns) {
         grid_text(grid, row, x + 2, 0, INK_DIM, "Space goes on");
         return;
     }
     x = grid_textf(grid, row, x + 1, 0, INK_PLAIN, "x%.4g", feed->speed);
-    const Area bar = {.x = row.x + x + 2, .y = row.y, .width = row.width - x - 2, .height = row.height};
+    const double passed = (double)top->real_ns - (double)feed->from_ns;
+    Area bar = row;
+    area_left(&bar, x + 2);
     if (bar.width > 4)
-        plot_bar(
-            grid, bar, INK_SERIES_A,
-            (float)(((double)top->real_ns - (double)feed->from_ns) / ((double)feed->to_ns - (double)feed->from_ns)),
-            (float)NAN);
+        plot_bar(grid, bar, INK_SERIES_A, (float)(passed / (double)(feed->to_ns - feed->from_ns)), (float)NAN);
 }
 
 /* --- health --------------------------------------------------------------------------------------------------------
  */
 
-enum { TROUBLES_MAX = 4, THINGS_MAX = 6 };
+enum { TROUBLES_MAX = 4 };
 
 typedef struct Sums {
     size_t by_word[ACTIVITY_END];
@@ -189,60 +186,21 @@ static void draw_sums(const Sums *sums, Grid *grid, Area row, int x)
     if (!sums->hottest || sums->margin <= 0)
         return;
     snprintf(hottest, sizeof hottest, "%sGPU %" PRIu32 " is the hottest, %.0f %s below slowdown", dot,
-             sums->hottest->reading.device.index, sums->margin,
-             grid->utf8 ? "\xc2\xb0"
-                          "C"
-                        : "C");
+             sums->hottest->reading.device.index, sums->margin, grid->utf8 ? "°C" : "C");
     if (x + grid_text_width(hottest) <= row.width)
         grid_text(grid, row, x, 0, INK_PLAIN, hottest);
 }
 
-/* Names the program, not the GPU, where a program caused the incident. */
-static void name_thing(const Incident *incident, char out[TOP_TEXT_CAP])
+/* The things with problems, as many as the line has room for. */
+static void draw_names(const Top *top, Grid *grid, Area row, int x)
 {
-    char where[TOP_TEXT_CAP];
+    const StatusNames names = status_name_problems(top->incidents.at, incidents_wrong(top));
+    size_t i = 0;
 
-    incident_where(incident, where);
-    if (incident->cause != CAUSE_APPLICATION)
-        memcpy(out, where, sizeof where);
-    else if (strcmp(where, "node") == 0)
-        snprintf(out, TOP_TEXT_CAP, "a program");
-    else
-        snprintf(out, TOP_TEXT_CAP, "a program on %.60s", where);
-}
-
-/* The things with problems, each once. */
-static void draw_things(const Top *top, Grid *grid, Area row, int x)
-{
-    char names[THINGS_MAX][TOP_TEXT_CAP], name[TOP_TEXT_CAP];
-    size_t named = 0, more = 0;
-
-    for (size_t i = 0; i < top->incidents.len && incident_is_problem(top->incidents.at[i]); i++) {
-        bool known = false;
-
-        name_thing(top->incidents.at[i], name);
-        for (size_t k = 0; k < named; k++)
-            known |= strcmp(names[k], name) == 0;
-        if (known)
-            continue;
-        if (named == THINGS_MAX || x + (int)strlen(name) + 12 > row.width) {
-            more++;
-            continue;
-        }
-        x = grid_textf(grid, row, x, 0, INK_STRONG, "%s%s", named ? ", " : "", name);
-        memcpy(names[named++], name, sizeof name);
-    }
-    if (more > 0)
+    for (; i < names.len && x + (int)strlen(names.at[i]) + 12 <= row.width; i++)
+        x = grid_textf(grid, row, x, 0, INK_STRONG, "%s%s", i ? ", " : "", names.at[i]);
+    if (i < names.all)
         grid_textf(grid, row, x, 0, INK_STRONG, " and more");
-}
-
-static size_t wrong_count(const Top *top)
-{
-    size_t count = 0;
-
-    while (count < top->incidents.len && incident_is_problem(top->incidents.at[count]))
-        count++;
-    return count;
 }
 
 /* How many of the problems the view below shows itself. */
@@ -252,7 +210,7 @@ static size_t told_below(const Top *top, size_t wrong)
     size_t told = top->view == VIEW_INCIDENTS ? wrong : 0;
 
     for (size_t i = 0; row && i < wrong; i++)
-        told += incident_is_on(top->incidents.at[i], row->gpu);
+        told += status_incident_on(top->incidents.at[i], row->gpu);
     return told;
 }
 
@@ -266,15 +224,13 @@ static size_t shown_problems(const Area *area, size_t wrong)
 
 static void draw_problems(Top *top, Grid *grid, Area *area)
 {
-    const size_t wrong = wrong_count(top), told = told_below(top, wrong);
+    const size_t wrong = incidents_wrong(top), told = told_below(top, wrong);
     const size_t shown = told > 0 ? 0 : shown_problems(area, wrong);
     const bool bad = top->incidents.at[0]->severity > SEVERITY_WARNING;
     const Area row = area_top(area, 1);
     char more[64];
 
-    const int x = grid_text(grid, row, 0, 0, bad ? INK_BAD : INK_WARN, " Problem: ");
-    grid_reverse(grid, (Area){.x = row.x, .y = row.y, .width = x < row.width ? x : row.width, .height = row.height});
-    draw_things(top, grid, row, x);
+    draw_names(top, grid, row, text_badge(grid, row, bad ? INK_BAD : INK_WARN, " Problem: "));
     if (wrong > shown + told) {
         snprintf(more, sizeof more, "%zu in all: 4", wrong);
         grid_right(grid, row, row.width, 0, INK_KEY, more);
@@ -290,30 +246,24 @@ static void draw_maintenance(const Top *top, Grid *grid, Area *area)
 
     for (size_t i = 0; maintenance && i < maintenance_count(maintenance); i++) {
         const MaintenanceWindow *window = maintenance_at(maintenance, i);
-        char until[CLOCK_TEXT_MAX];
+        char until[CLOCK_TEXT_MAX], scope[MAINTENANCE_UUIDS * DEVICE_UUID_CAP];
+        Str text;
 
         if (!window->active)
             continue;
         const Area row = area_top(area, 1);
         clock_format(until, window->until_real_ns);
-        int x = grid_text(grid, row, 0, 0, INK_WARN, "maintenance");
-        x = grid_text(grid, row, x + 1, 0, INK_PLAIN, window->gpus || window->uuids[0][0] ? "of GPU" : "of the node");
-        const char *between = " ";
-        for (int gpu = 0; gpu < 64; gpu++)
-            if (window->gpus >> gpu & 1) {
-                x = grid_textf(grid, row, x, 0, INK_PLAIN, "%s%d", between, gpu);
-                between = ",";
-            }
-        for (size_t k = 0; !window->gpus && k < MAINTENANCE_UUIDS && window->uuids[k][0]; k++)
-            x = grid_textf(grid, row, x, 0, INK_PLAIN, "%s%s", k ? "," : " ", window->uuids[k]);
-        grid_textf(grid, row, x, 0, INK_PLAIN, " until %.10s %.5sZ: %s (%s)", until, until + 11, window->reason,
-                   window->who);
+        str_init_room(&text, scope, sizeof scope);
+        status_add_scope(window, &text);
+        const int x = grid_text(grid, row, 0, 0, INK_WARN, "maintenance");
+        grid_textf(grid, row, x + 1, 0, INK_PLAIN, "%s until %.10s %.5sZ: %s (%s)", scope, until, until + 11,
+                   window->reason, window->who);
     }
 }
 
 static void draw_health(Top *top, Grid *grid, Area *area)
 {
-    if (wrong_count(top) > 0) {
+    if (incidents_wrong(top) > 0) {
         draw_problems(top, grid, area);
         draw_maintenance(top, grid, area);
         return;
@@ -322,10 +272,8 @@ static void draw_health(Top *top, Grid *grid, Area *area)
     const bool known = status_code(top->snapshot) == 0, old = top->feed->trouble[0];
     const Sums sums = sum_up(top->snapshot->node);
     const char *word = !known ? " Nothing sampled yet " : old ? " Was healthy " : " All healthy ";
-    const int x = grid_text(grid, row, 0, 0, known && !old ? INK_GOOD : INK_WARN, word);
 
-    grid_reverse(grid, (Area){.x = row.x, .y = row.y, .width = x < row.width ? x : row.width, .height = row.height});
-    draw_sums(&sums, grid, row, x + 1);
+    draw_sums(&sums, grid, row, text_badge(grid, row, known && !old ? INK_GOOD : INK_WARN, word) + 1);
     draw_maintenance(top, grid, area);
 }
 

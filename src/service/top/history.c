@@ -2,10 +2,12 @@
 #include "service/top/history.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/cleanup.h"
 #include "base/duration.h"
 #include "base/number.h"
 
@@ -13,14 +15,14 @@ typedef struct Line {
     Device device;
     MetricId metric;
     StoreSeries series;
-    bool wanted, filled;  /* its past was asked for; has come */
-    size_t gpu, instance; /* where the last snapshot had it */
-    uint64_t newest_ns;   /* of the newest second, 0: none */
-    uint64_t last_ns;     /* of the last snapshot with a value, 0: the last one had none */
+    bool wanted, filled; /* its past was asked for; has come */
+    uint64_t newest_ns;  /* of the newest second, 0: none */
+    uint64_t last_ns;    /* of the last snapshot with a value, 0: the last one had none */
     double last;
 } Line;
 
 struct History {
+    pthread_mutex_t lock;
     Store *store;
     uint64_t pace_ns, last_ns; /* last_ns: of the last snapshot */
     uint32_t epoch;            /* how often it was emptied */
@@ -36,6 +38,7 @@ History *history_new(void)
 {
     History *history = xcalloc(1, sizeof *history);
 
+    pthread_mutex_init(&history->lock, NULL);
     history->pace_ns = NS_PER_S;
     history->store = store_new(HISTORY_SERIES_MAX);
     return history;
@@ -45,18 +48,26 @@ void history_free(History *history)
 {
     if (!history)
         return;
+    pthread_mutex_destroy(&history->lock);
     store_free(history->store);
     free(history);
 }
 
-void history_set_pace(History *history, uint64_t interval_ns)
+static History *lock_history(History *history)
 {
-    history->pace_ns = number_max_u64(interval_ns, NS_PER_S);
+    pthread_mutex_lock(&history->lock);
+    return history;
 }
 
-size_t history_count_series(const History *history)
+static void unlock_history(History *const *history)
 {
-    return history->count;
+    pthread_mutex_unlock(&(*history)->lock);
+}
+
+void history_set_pace(History *history, uint64_t interval_ns)
+{
+    CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
+    history->pace_ns = number_max_u64(interval_ns, NS_PER_S);
 }
 
 /* --- series ------------------------------------------------------------------------------------------------------- */
@@ -71,9 +82,12 @@ static void open_series(History *history, Line *line)
     line->newest_ns = line->last_ns = 0;
 }
 
-/* Views ask for the same series in the same order each time: the search begins behind the last one. */
+/* Makes it where it is missing; NULL: no room or no key. Views ask for the same series in the same order each time: the
+ * search begins behind the last one. */
 static Line *find_line(History *history, const Device *device, MetricId metric)
 {
+    char key[DEVICE_KEY_CAP];
+
     for (size_t i = 1; i <= history->count; i++) {
         const size_t at = (history->found + i) % history->count;
 
@@ -82,58 +96,38 @@ static Line *find_line(History *history, const Device *device, MetricId metric)
             return &history->lines[at];
         }
     }
-    return NULL;
-}
-
-static Line *make_line(History *history, const Device *device, MetricId metric)
-{
-    char key[DEVICE_KEY_CAP];
-    Line *line;
-
     if (history->count == HISTORY_SERIES_MAX || device_key(device, key) < 0)
         return NULL;
-    line = &history->lines[history->count++];
+    Line *line = &history->lines[history->count++];
     *line = (Line){.device = *device, .metric = metric};
     open_series(history, line);
     return line;
 }
 
-static void empty_history(History *history)
+static HistoryRef ref_of(const History *history, const Line *line)
 {
-    store_free(history->store);
-    history->store = store_new(HISTORY_SERIES_MAX);
-    history->epoch++;
-    for (size_t i = 0; i < history->count; i++)
-        open_series(history, &history->lines[i]);
+    return (HistoryRef){(uint32_t)(line - history->lines), history->epoch};
+}
+
+static Line *line_of(History *history, HistoryRef ref)
+{
+    return ref.epoch == history->epoch && ref.series < history->count ? &history->lines[ref.series] : NULL;
 }
 
 /* --- snapshots ---------------------------------------------------------------------------------------------------- */
 
-static const Reading *reading_at(const Node *node, const Line *line)
+const Reading *history_find_reading(const Node *node, const Device *device)
 {
-    if (line->gpu >= node->gpu_count)
-        return NULL;
-    const NodeGpu *gpu = &node->gpus[line->gpu];
-    if (line->device.kind == DEVICE_GPU)
-        return device_equal(&gpu->reading.device, &line->device) ? &gpu->reading : NULL;
-    return line->instance < gpu->instance_count && device_equal(&gpu->instances[line->instance].device, &line->device)
-               ? &gpu->instances[line->instance]
-               : NULL;
-}
+    for (size_t g = 0; g < node->gpu_count; g++) {
+        const NodeGpu *gpu = &node->gpus[g];
 
-/* Looks where it was the last time, then everywhere. */
-static const Reading *find_reading(const Node *node, Line *line)
-{
-    const Reading *reading = reading_at(node, line);
-
-    for (size_t g = 0; !reading && g < node->gpu_count; g++) {
-        const size_t count = line->device.kind == DEVICE_GPU ? 1 : node->gpus[g].instance_count;
-
-        line->gpu = g;
-        for (line->instance = 0; !reading && line->instance < count; line->instance += !reading)
-            reading = reading_at(node, line);
+        if (device_equal(&gpu->reading.device, device))
+            return &gpu->reading;
+        for (size_t i = 0; device->kind != DEVICE_GPU && i < gpu->instance_count; i++)
+            if (device_equal(&gpu->instances[i].device, device))
+                return &gpu->instances[i];
     }
-    return reading;
+    return NULL;
 }
 
 static void add_value(const History *history, Line *line, uint64_t real_ns, double value)
@@ -160,43 +154,59 @@ static void add_reading(const History *history, Line *line, const Reading *readi
     line->last = value;
 }
 
+static void empty_history(History *history)
+{
+    store_free(history->store);
+    history->store = store_new(HISTORY_SERIES_MAX);
+    history->epoch++;
+    for (size_t i = 0; i < history->count; i++)
+        open_series(history, &history->lines[i]);
+}
+
 void history_add(History *history, const Node *node, uint64_t jump_ns)
 {
     const uint64_t real_ns = node->real_ns;
 
+    CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
     if (history->last_ns && (real_ns < history->last_ns || real_ns - history->last_ns > jump_ns))
         empty_history(history);
     if (real_ns == history->last_ns)
         return;
     history->last_ns = real_ns;
-    for (size_t i = 0; i < history->count; i++)
-        if (history->lines[i].filled)
-            add_reading(history, &history->lines[i], find_reading(node, &history->lines[i]), real_ns);
+    for (Line *line = history->lines; line < history->lines + history->count; line++)
+        if (line->filled)
+            add_reading(history, line, history_find_reading(node, &line->device), real_ns);
 }
 
 /* --- the past before the first snapshot --------------------------------------------------------------------------- */
 
 bool history_next_wanted(History *history, HistoryWant *ret)
 {
-    for (size_t i = 0; i < history->count; i++) {
-        Line *line = &history->lines[i];
-
-        if (line->wanted)
-            continue;
-        line->wanted = true;
-        *ret = (HistoryWant){.device = line->device, .metric = line->metric, .ref = {(uint32_t)i, history->epoch}};
-        return true;
-    }
+    CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
+    for (Line *line = history->lines; line < history->lines + history->count; line++)
+        if (!line->wanted) {
+            line->wanted = true;
+            *ret = (HistoryWant){.device = line->device, .metric = line->metric, .ref = ref_of(history, line)};
+            return true;
+        }
     return false;
 }
 
-static Line *line_of(History *history, HistoryRef ref)
+bool history_open(History *history, const Device *device, MetricId metric, HistoryRef *ret)
 {
-    return ref.epoch == history->epoch && ref.series < history->count ? &history->lines[ref.series] : NULL;
+    CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
+    Line *line = find_line(history, device, metric);
+
+    if (!line || line->series < 0)
+        return false;
+    line->wanted = true;
+    *ret = ref_of(history, line);
+    return true;
 }
 
 void history_fill(History *history, HistoryRef ref, uint64_t from_ns, uint64_t until_ns, PlotPoint point)
 {
+    CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
     Line *line = line_of(history, ref);
 
     if (!line || !isfinite(point.mean))
@@ -219,74 +229,78 @@ void history_fill(History *history, HistoryRef ref, uint64_t from_ns, uint64_t u
 
 void history_end_fill(History *history, HistoryRef ref)
 {
+    CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
     Line *line = line_of(history, ref);
 
     if (line)
         line->filled = true;
 }
 
+size_t history_count_open(History *history)
+{
+    size_t count = 0;
+
+    CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
+    for (const Line *line = history->lines; line < history->lines + history->count; line++)
+        count += !line->filled;
+    return count;
+}
+
 /* --- points ------------------------------------------------------------------------------------------------------- */
 
-/* The values of some seconds or minutes together. */
-typedef struct Fold {
-    double min, sum, max;
+/* What is kept of a series from from_ns to to_ns, in seconds or in minutes. */
+typedef struct Slots {
+    uint64_t unit_ns;
     size_t count;
-} Fold;
+    const StoreSecond *seconds; /* of one of the two */
+    const StoreMinute *minutes;
+} Slots;
 
-static void fold_in(Fold *fold, double min, double mean, double max)
+static Slots read_slots(History *history, const Line *line, uint64_t unit_ns, uint64_t from_ns, uint64_t to_ns)
 {
-    fold->min = fold->count ? fmin(fold->min, min) : min;
-    fold->max = fold->count ? fmax(fold->max, max) : max;
-    fold->sum += mean;
-    fold->count++;
+    Slots slots = {.unit_ns = unit_ns};
+
+    if (unit_ns == NS_PER_S) {
+        slots.count = store_seconds(history->store, line->series, from_ns, to_ns, history->seconds, STORE_SECONDS);
+        slots.seconds = history->seconds;
+    } else {
+        slots.count = store_minutes(history->store, line->series, from_ns, to_ns, history->minutes, STORE_MINUTES);
+        slots.minutes = history->minutes;
+    }
+    return slots;
 }
 
-static PlotPoint fold_point(const Fold *fold)
+/* One of them as a minute; false: nothing is known of it. */
+static bool read_slot(const Slots *slots, size_t i, StoreMinute *ret)
 {
-    if (fold->count == 0)
-        return no_point;
-    return (PlotPoint){(float)fold->min, (float)(fold->sum / (double)fold->count), (float)fold->max};
+    if (slots->minutes) {
+        *ret = slots->minutes[i];
+        return ret->valid_seconds > 0;
+    }
+    const double value = slots->seconds[i].value;
+    *ret = (StoreMinute){.min = value, .mean = value, .max = value};
+    return slots->seconds[i].valid;
 }
 
-/* The slots that begin in [from_ns, to_ns) or, where that is shorter than a slot, the one it lies in; as places in an
- * array whose first element begins at first_ns. */
-static bool slots_of(uint64_t from_ns, uint64_t to_ns, uint64_t unit_ns, uint64_t first_ns, size_t count,
-                     size_t *ret_from, size_t *ret_end)
+/* The slots that begin in [from_ns, to_ns) together or, where that is shorter than a slot, the one it lies in. */
+static PlotPoint fold_slots(const Slots *slots, uint64_t from_ns, uint64_t to_ns)
 {
-    const uint64_t base = first_ns / unit_ns, last = (to_ns - 1) / unit_ns;
-    const uint64_t first = number_min_u64((from_ns + unit_ns - 1) / unit_ns, last);
+    const uint64_t unit = slots->unit_ns, last = (to_ns - 1) / unit;
+    const uint64_t first = number_min_u64((from_ns + unit - 1) / unit, last);
+    double min = INFINITY, sum = 0, max = -INFINITY;
+    size_t known = 0;
+    StoreMinute slot;
 
-    if (count == 0 || last < base)
-        return false;
-    *ret_from = first > base ? (size_t)(first - base) : 0;
-    *ret_end = (size_t)number_min_u64(last - base + 1, count);
-    return *ret_from < *ret_end;
-}
-
-static PlotPoint fold_seconds(const History *history, size_t count, uint64_t from_ns, uint64_t to_ns)
-{
-    size_t from, end;
-    Fold fold = {.count = 0};
-
-    if (!slots_of(from_ns, to_ns, NS_PER_S, history->seconds[0].time_ns, count, &from, &end))
-        return no_point;
-    for (size_t i = from; i < end; i++)
-        if (history->seconds[i].valid)
-            fold_in(&fold, history->seconds[i].value, history->seconds[i].value, history->seconds[i].value);
-    return fold_point(&fold);
-}
-
-static PlotPoint fold_minutes(const History *history, size_t count, uint64_t from_ns, uint64_t to_ns)
-{
-    size_t from, end;
-    Fold fold = {.count = 0};
-
-    if (!slots_of(from_ns, to_ns, NS_PER_MIN, history->minutes[0].time_ns, count, &from, &end))
-        return no_point;
-    for (size_t i = from; i < end; i++)
-        if (history->minutes[i].valid_seconds > 0)
-            fold_in(&fold, history->minutes[i].min, history->minutes[i].mean, history->minutes[i].max);
-    return fold_point(&fold);
+    const uint64_t base = (slots->minutes ? slots->minutes[0].time_ns : slots->seconds[0].time_ns) / unit;
+    for (uint64_t n = number_max_u64(first, base); n <= last && n - base < slots->count; n++) {
+        if (!read_slot(slots, (size_t)(n - base), &slot))
+            continue;
+        min = fmin(min, slot.min);
+        max = fmax(max, slot.max);
+        sum += slot.mean;
+        known++;
+    }
+    return known ? (PlotPoint){(float)min, (float)(sum / (double)known), (float)max} : no_point;
 }
 
 /* The oldest instant that seconds are kept of; before it minutes stand in. */
@@ -300,28 +314,25 @@ static uint64_t seconds_begin(const Line *line)
 void history_read_points(History *history, const Device *device, MetricId metric, uint64_t to_ns, uint64_t span_ns,
                          PlotPoint *out, size_t columns)
 {
-    Line *line = find_line(history, device, metric);
+    CLEANUP(unlock_history) History *locked UNUSED = lock_history(history);
+    const Line *line = find_line(history, device, metric);
     const uint64_t step = number_max_u64(columns ? span_ns / columns : 1, NS_PER_MS);
     const uint64_t end = to_ns / step + 1; /* columns since 1970 */
     const uint64_t start_ns = (end - number_min_u64(columns, end)) * step;
-    size_t seconds = 0, minutes = 0;
+    Slots seconds = {0}, minutes = {0};
+    uint64_t kept_from = 0;
 
-    if (!line)
-        line = make_line(history, device, metric);
-    if (!line || line->series < 0) {
-        for (size_t i = 0; i < columns; i++)
-            out[i] = no_point;
-        return;
+    if (line && line->series >= 0) {
+        kept_from = span_ns > STORE_SECONDS * NS_PER_S ? UINT64_MAX : seconds_begin(line);
+        seconds = read_slots(history, line, NS_PER_S, start_ns, end * step);
+        if (start_ns < kept_from)
+            minutes = read_slots(history, line, NS_PER_MIN, start_ns, end * step);
     }
-    const uint64_t kept_from = span_ns > STORE_SECONDS * NS_PER_S ? UINT64_MAX : seconds_begin(line);
-    seconds = store_seconds(history->store, line->series, start_ns, end * step, history->seconds, STORE_SECONDS);
-    if (start_ns < kept_from)
-        minutes = store_minutes(history->store, line->series, start_ns, end * step, history->minutes, STORE_MINUTES);
     for (size_t i = 0; i < columns; i++) {
         const uint64_t from = (end - number_min_u64(columns - i, end)) * step;
 
-        out[i] = fold_seconds(history, seconds, from, from + step);
-        if (isnan(out[i].mean) && from < kept_from)
-            out[i] = fold_minutes(history, minutes, from, from + step);
+        out[i] = seconds.count ? fold_slots(&seconds, from, from + step) : no_point;
+        if (isnan(out[i].mean) && from < kept_from && minutes.count)
+            out[i] = fold_slots(&minutes, from, from + step);
     }
 }

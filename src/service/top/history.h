@@ -3,9 +3,10 @@
 
 /*
  * The past of what is plotted, in a store of its own (engine/store): seconds for ten minutes, minutes for a day, on the
- * axis of the wall clock. A series (a gauge of a device) is kept from the moment its points are asked for. First the
- * caller fills in what was before (history_next_wanted, history_fill, history_end_fill), then every snapshot adds to
- * it. Asking for points and adding a snapshot allocate nothing. Pure. One thread.
+ * axis of the wall clock. A series (a gauge of a device) is kept from the moment its points are asked for. First a feed
+ * fills in what was before (history_next_wanted, history_fill, history_end_fill), then every snapshot adds to it.
+ * Asking for points and adding a snapshot allocate nothing. Locks itself: the thread that draws and that of the feed
+ * share it.
  *
  * A value stands until the next snapshot, if that comes within two and a half times the pace; an absent one stands for
  * nothing.
@@ -34,6 +35,8 @@ void history_read_points(History *history, const Device *device, MetricId metric
 /* Adds the snapshot's values to the series that are filled. One that is older than the last, or that comes after a
  * gap of more than `jump_ns`, empties the history: all series want their past again. */
 void history_add(History *history, const Node *node, uint64_t jump_ns);
+/* Of a GPU or an instance; NULL: it is not there. */
+const Reading *history_find_reading(const Node *node, const Device *device);
 
 typedef struct HistoryRef {
     uint32_t series, epoch;
@@ -48,10 +51,12 @@ typedef struct HistoryWant {
 
 /* Takes the next one that was not taken yet; false: there is none. */
 bool history_next_wanted(History *history, HistoryWant *ret);
+/* A series to be filled though nobody asked for it; false: there is no room or no key for it. */
+bool history_open(History *history, const Device *device, MetricId metric, HistoryRef *ret);
 /* `point` held from from_ns to until_ns. Minutes (of a span of a minute or more) before seconds, each in ascending
  * order. An answer to a want from before the history was emptied is dropped. */
 void history_fill(History *history, HistoryRef ref, uint64_t from_ns, uint64_t until_ns, PlotPoint point);
 /* All of its past has come, as far as there is one. */
 void history_end_fill(History *history, HistoryRef ref);
-
-size_t history_count_series(const History *history);
+/* Series whose past is still to come. */
+size_t history_count_open(History *history);

@@ -6,8 +6,46 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/human.h"
 #include "service/incident/incident.h"
 #include "service/runbook/runbook.h"
+
+void incidents_see(Top *top)
+{
+    const Snapshot *snapshot = top->snapshot;
+
+    vec_clear(&top->incidents);
+    vec_reserve(&top->incidents, snapshot->incident_count);
+    top->incidents.len = snapshot->incident_count;
+    incidents_urgent(snapshot->incidents, snapshot->incident_count, top->incidents.at);
+}
+
+size_t incidents_wrong(const Top *top)
+{
+    size_t count = 0;
+
+    while (count < top->incidents.len && incident_is_problem(top->incidents.at[count]))
+        count++;
+    return count;
+}
+
+Thing incident_thing(const Incident *incident)
+{
+    Thing thing = {.kind = THING_INCIDENT};
+
+    snprintf(thing.text, sizeof thing.text, "%s", incident->id);
+    return thing;
+}
+
+bool incident_has(const Incident *incident, const char *word)
+{
+    char place[STATUS_NAME_CAP];
+
+    return text_has(incident->title, word) || text_has(status_name_place(incident, place), word) ||
+           text_has(incident->class, word) || text_has(incident->id, word);
+}
+
+/* --- the table ---------------------------------------------------------------------------------------------------- */
 
 enum { COLUMN_SEVERITY, COLUMN_WHERE, COLUMN_SINCE, COLUMN_SEEN, COLUMN_CLASS, COLUMN_TITLE, COLUMN_DO };
 
@@ -26,75 +64,60 @@ static const char *action_in(const Incident *incident, int width)
     return (int)strlen(text) > width ? fault_actions[incident->action].key : text;
 }
 
-static void write_cell(const Top *top, size_t column, int width, const Incident *incident, char out[TOP_TEXT_CAP * 3],
-                       Ink *ink)
+static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void *row)
 {
+    const Incident *incident = row;
     const bool over = incident->state != INCIDENT_OPEN;
-    char text[TOP_TEXT_CAP];
+    char room[STATUS_NAME_CAP] = "";
+    const char *text = room;
+    Ink ink = INK_PLAIN;
 
-    *ink = over ? INK_DIM : INK_PLAIN;
-    out[0] = '\0';
     switch (column) {
     case COLUMN_SEVERITY:
-        *ink = over ? INK_DIM : severity_ink(incident->severity);
-        snprintf(out, TOP_TEXT_CAP, "%s", over ? "over" : fault_severities[incident->severity].key);
+        ink = severity_ink(incident->severity);
+        text = over ? "over" : fault_severities[incident->severity].key;
         break;
     case COLUMN_WHERE:
-        snprintf(out, TOP_TEXT_CAP, "%s", incident_where(incident, text));
+        status_name_place(incident, room);
         break;
     case COLUMN_SINCE:
         if (top->real_ns > incident->opened_real_ns)
-            text_age(top->real_ns - incident->opened_real_ns, out);
+            human_age(room, top->real_ns - incident->opened_real_ns);
         break;
     case COLUMN_SEEN:
-        snprintf(out, TOP_TEXT_CAP, "%llu", (unsigned long long)incident->count);
+        snprintf(room, sizeof room, "%llu", (unsigned long long)incident->count);
         break;
     case COLUMN_CLASS:
-        snprintf(out, TOP_TEXT_CAP, "%s", incident->class);
+        text = incident->class;
         break;
     case COLUMN_TITLE:
-        snprintf(out, TOP_TEXT_CAP * 3, "%s", incident->title);
+        text = incident->title;
         break;
     default:
-        *ink = over ? INK_DIM : INK_STRONG;
-        snprintf(out, TOP_TEXT_CAP * 3, "%s", over ? incident_end_text(incident->end) : action_in(incident, width));
+        ink = INK_STRONG;
+        text = over ? incident_end_text(incident->end) : action_in(incident, cell.width);
         break;
     }
+    column_text(grid, cell, columns[column].right, over ? INK_DIM : ink, text);
 }
 
-static void draw_row(const Top *top, Grid *grid, Area line, const Layout *layout, const Incident *incident)
-{
-    for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
-        const Area cell = layout_cell(layout, line, i);
-        char text[TOP_TEXT_CAP * 3];
-        Ink ink;
+static const Table table = {columns, sizeof columns[0], ARRAY_LEN(columns), draw_cell};
 
-        if (cell.width == 0)
-            continue;
-        write_cell(top, i, cell.width, incident, text, &ink);
-        column_text(grid, cell, columns[i].right, ink, text);
-    }
+static void draw_row(Top *top, Grid *grid, Area line, size_t i, const void *layout)
+{
+    columns_row(&table, layout, top, grid, line, top->incidents.at[i]);
 }
 
 static void draw_list(Top *top, Grid *grid, Area area)
 {
     const Area head = area_top(&area, 1);
-    List *list = &top->incident_list;
     Layout layout;
 
-    layout_fit(columns, sizeof columns[0], ARRAY_LEN(columns), area.width, &layout);
-    for (size_t i = 0; i < ARRAY_LEN(columns); i++)
-        column_text(grid, layout_cell(&layout, head, i), columns[i].right, INK_TITLE, columns[i].title);
-    list_settle(list, area.height > 0 ? (size_t)area.height : 1);
-    for (size_t i = list->first; i < top->incidents.len && (int)(i - list->first) < area.height; i++) {
-        const Area line = area_row(area, (int)(i - list->first));
-
-        draw_row(top, grid, line, &layout, top->incidents.at[i]);
-        top_zone(top, line, ZONE_ROW, (uint32_t)i);
-        if (i == list->selected)
-            grid_reverse(grid, line);
-    }
-    list_mark(list, grid, head, 0);
+    columns_fit(&table, area.width, &layout);
+    columns_head(&table, &layout, grid, head);
+    list_settle(&top->incident_list, area.height);
+    list_draw(top, &top->incident_list, grid, area, 0, 0, draw_row, &layout);
+    list_mark(&top->incident_list, grid, head);
 }
 
 /* --- one ---------------------------------------------------------------------------------------------------------- */
@@ -111,30 +134,23 @@ static Ink line_ink(const char *line, size_t number, const Incident *incident)
     return INK_PLAIN;
 }
 
-static void make_sheet(Top *top, const Grid *grid, int width, const Incident *incident)
+/* All of it; scrolled by a list, or from its begin where that is NULL. */
+static void draw_sheet(Top *top, Grid *grid, Area area, const Incident *incident, List *scroll)
 {
-    const IncidentStyle style = {.width = (size_t)(width > 1 ? width : 1), .utf8 = grid->utf8, .real_ns = top->real_ns};
+    const size_t width = area.width > 1 ? (size_t)area.width : 1;
+    const IncidentStyle style = {.width = width, .utf8 = grid->utf8, .real_ns = top->real_ns};
+    List begin = {.page = 1};
+    Pen pen = pen_begin(scroll ? scroll : &begin, area, 1);
 
     str_clear(&top->sheet);
     incident_sheet(incident, &style, &top->sheet);
-}
+    for (const char *at = top->sheet.text; *at;) {
+        const size_t len = strcspn(at, "\n"), number = pen.line;
 
-/* Lines from `first` on; returns how many there are. */
-static size_t draw_sheet(Top *top, Grid *grid, Area area, const Incident *incident, size_t first)
-{
-    size_t number = 0;
-    char line[1024];
-
-    make_sheet(top, grid, area.width, incident);
-    for (const char *at = top->sheet.text; *at; number++) {
-        const size_t len = strcspn(at, "\n");
-
-        snprintf(line, sizeof line, "%.*s", (int)len, at);
-        if (number >= first && (int)(number - first) < area.height)
-            grid_text(grid, area, 0, (int)(number - first), line_ink(line, number, incident), line);
+        grid_textf(grid, pen_line(&pen, false), 0, 0, line_ink(at, number, incident), "%.*s", (int)len, at);
         at += len + (at[len] == '\n');
     }
-    return number;
+    pen_end(&pen, scroll ? scroll : &begin);
 }
 
 static const char *steps_of(const Incident *incident, char out[TOP_TEXT_CAP * 2])
@@ -158,14 +174,7 @@ static void draw_open(Top *top, Grid *grid, Area area, const Incident *incident,
     const Area place = one ? line : area_top(&area, 1);
     x = grid_text(grid, place, one ? x + 3 : 0, 0, INK_DIM, "step by step: ");
     grid_text(grid, place, x, 0, INK_PLAIN, command);
-    const size_t page = area.height > 0 ? (size_t)area.height : 1;
-    const size_t lines = draw_sheet(top, grid, area, incident, scroll ? scroll->first : 0);
-    if (!scroll)
-        return;
-    scroll->page = page;
-    scroll->count = lines > page ? lines - page + 1 : 1;
-    list_move(scroll, 0);
-    scroll->first = scroll->selected;
+    draw_sheet(top, grid, area, incident, scroll);
 }
 
 /* "GPU 3 (0000:61:00.0) has ..." without the address, for small screens. */
@@ -187,7 +196,7 @@ static int draw_title(Grid *grid, Area place, const char *title)
     if (grid_text_width(title) > place.width)
         title = without_address(title, brief);
     place.height = place.height > 2 ? 2 : place.height;
-    return text_wrap(grid, place, 0, 0, INK_PLAIN, title);
+    return text_wrap(grid, place, 0, INK_PLAIN, title);
 }
 
 void incident_draw(Top *top, Grid *grid, Area *area, const Incident *incident)
@@ -201,7 +210,7 @@ void incident_draw(Top *top, Grid *grid, Area *area, const Incident *incident)
     const int lines = draw_title(grid, place, title);
     Area row = area_row(place, one ? 0 : lines);
     int x = one ? grid_text_width(title) + 1 : 0;
-    x = grid_text(grid, row, x, 0, INK_KEY, grid->utf8 ? "\xe2\x86\x92 DO " : "-> DO ");
+    x = grid_textf(grid, row, x, 0, INK_KEY, "%s DO ", text_arrow(grid));
     grid_text(grid, row, x, 0, INK_STRONG, action);
     top_zone(top, area_top(area, one ? 1 : lines + 1), ZONE_KEY, '4');
 }
@@ -216,7 +225,7 @@ void view_incidents_draw(Top *top, Grid *grid, Area area)
     }
     draw_list(top, grid, area_top(&area, wish < half ? wish : half));
     const Area rule = area_top(&area, 1);
-    grid_fill(grid, rule, INK_TITLE, grid->utf8 ? "\xe2\x94\x80" : "-");
+    grid_fill(grid, rule, INK_TITLE, text_rule(grid));
     grid_text(grid, rule, 2, 0, INK_DIM, " Enter: all of it ");
     if (top->incident_list.selected < top->incidents.len)
         draw_open(top, grid, area, top->incidents.at[top->incident_list.selected], NULL);
@@ -224,13 +233,10 @@ void view_incidents_draw(Top *top, Grid *grid, Area area)
 
 void overlay_incident_draw(Top *top, Grid *grid, Area area)
 {
-    for (size_t i = 0; i < top->incidents.len; i++) {
-        const Thing thing = incident_thing(top->incidents.at[i]);
-
-        if (thing_equal(&thing, &top->target)) {
+    for (size_t i = 0; i < top->incidents.len; i++)
+        if (strcmp(top->incidents.at[i]->id, top->target.text) == 0) {
             draw_open(top, grid, area, top->incidents.at[i], &top->overlay_list);
             return;
         }
-    }
     grid_text(grid, area, 0, 0, INK_WARN, "it is no longer listed: stoker incidents --all");
 }

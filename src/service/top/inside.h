@@ -17,7 +17,7 @@
 enum {
     TOP_TEXT_CAP = 96,
     TOP_ZONES_MAX = 512,
-    TOP_PLOTS_MAX = 8,     /* metrics that are plotted at once */
+    TOP_PLOTS_MAX = 16,    /* in the table of plots */
     TOP_POINTS_MAX = 1024, /* columns of a plot: two per cell */
     TOP_SAY_LOOKS = 8,     /* snapshots for which a message stays */
     TOP_SHEET_MAX = 65536,
@@ -25,29 +25,7 @@ enum {
 
 /* --- lists ------------------------------------------------------------------------------------------------------ */
 
-/* A scrolled list: the cursor and the first visible row. */
-typedef struct List {
-    size_t count, selected, first;
-    size_t page; /* rows that were drawn last, at least 1 */
-} List;
-
-/* Arrows, pages, home and end; false for any other key. */
-bool list_key(List *list, uint32_t key);
-void list_move(List *list, long by);
-/* Sets `first` so that the cursor is among `page` rows of one line each. */
-void list_settle(List *list, size_t page);
-/* "12-20 of 72" at the right of row y if not all are visible. */
-void list_mark(const List *list, Grid *grid, Area area, int y);
-
-/* --- things ----------------------------------------------------------------------------------------------------- */
-
-typedef enum ThingKind {
-    THING_NONE,
-    THING_DEVICE,
-    THING_PROCESS,
-    THING_GROUP,
-    THING_INCIDENT,
-} ThingKind;
+typedef enum ThingKind { THING_NONE, THING_DEVICE, THING_PROCESS, THING_GROUP, THING_INCIDENT } ThingKind;
 
 /* Identifies the object of a row. */
 typedef struct Thing {
@@ -59,7 +37,20 @@ typedef struct Thing {
     char text[TOP_TEXT_CAP];                 /* an incident's id, a group's label */
 } Thing;
 
-bool thing_equal(const Thing *a, const Thing *b);
+/* A scrolled list: the cursor and the first visible row. */
+typedef struct List {
+    size_t count, selected, first;
+    size_t page; /* rows that were drawn last, at least 1 */
+    Thing thing; /* what the cursor stays on; none: on its row */
+} List;
+
+/* Arrows, pages, home and end; false for any other key. */
+bool list_key(List *list, uint32_t key);
+void list_move(List *list, long by);
+/* Sets `first` so that the cursor is among `page` rows of one line each. */
+void list_settle(List *list, int page);
+/* "12-20 of 72" at the right of the area's first row if not all are visible. */
+void list_mark(const List *list, Grid *grid, Area area);
 
 /* --- rows ------------------------------------------------------------------------------------------------------- */
 
@@ -70,13 +61,11 @@ typedef struct GpuRow {
     const Activity *activity; /* the same */
     bool instance, last;      /* last: of its GPU's instances */
     const Incident *incident; /* the worst open one of this GPU, NULL none */
-    const char *wrong;        /* the worst thing that is wrong with it, NULL nothing */
-    FaultSeverity severity;   /* of that */
+    FaultSeverity severity;   /* of that; a program's fault does not mark its GPU */
 } GpuRow;
 
 typedef struct ProcessRow {
     bool group, last; /* last: of its group */
-    uint8_t depth;
     const NodeGpu *gpu;
     const NodeProcess *process; /* NULL of a group */
     const ProcessOwner *owner;  /* NULL where it was not found */
@@ -96,7 +85,6 @@ typedef struct CpuSeen {
 typedef VEC(GpuRow) GpuRows;
 typedef VEC(ProcessRow) ProcessRows;
 typedef VEC(CpuSeen) CpuSeens;
-typedef VEC(uint32_t) Order;
 
 /* --- state ------------------------------------------------------------------------------------------------------ */
 
@@ -108,6 +96,7 @@ typedef enum OverlayId {
     OVERLAY_SETUP,
     OVERLAY_SORT,
     OVERLAY_SIGNAL,
+    OVERLAY_CONFIRM,
     OVERLAY_PROCESS,
     OVERLAY_INCIDENT,
     OVERLAY_END,
@@ -118,7 +107,7 @@ typedef enum TreeKind { TREE_NONE, TREE_OWNER, TREE_GPU, TREE_END } TreeKind;
 typedef enum TopSpan { SPAN_MINUTE, SPAN_TEN, SPAN_HOUR, SPAN_DAY, SPAN_END } TopSpan;
 
 /* A clickable place. */
-typedef enum ZoneKind { ZONE_KEY, ZONE_VIEW, ZONE_ROW, ZONE_SORT, ZONE_OVERLAY } ZoneKind;
+typedef enum ZoneKind { ZONE_KEY, ZONE_VIEW, ZONE_ROW, ZONE_SORT } ZoneKind;
 typedef struct Zone {
     Area area;
     ZoneKind kind;
@@ -136,20 +125,18 @@ typedef struct Top {
     /* from the snapshot */
     VEC(const Incident *) incidents; /* the most urgent first */
     GpuRows gpus;
-    ProcessRows processes, spare;
-    Order order, order_spare;
-    CpuSeens cpu, cpu_before;
+    ProcessRows processes, spare; /* spare: before they are grouped */
+    CpuSeens cpu, cpu_before;     /* sorted by pid, as the snapshot's processes */
     uint64_t cpu_real_ns;
 
     /* the user's place */
     ViewId view;
     ViewId back[8]; /* views that Escape leads back to */
     size_t back_count;
-    List gpu_list, process_list, incident_list;        /* gpu_list: the devices, behind them the processes */
-    Thing gpu_thing, process_thing, incident_selected; /* the selected objects; none: the first row */
-    Thing followed;                                    /* the GPU or instance of the view `gpu` */
-    bool touched;                                      /* the user has pressed or clicked something */
-    List numbers;                                      /* its lines, and those of the topology */
+    List gpu_list, process_list, incident_list; /* gpu_list: the devices, behind them the processes */
+    Thing followed;                             /* the GPU or instance of the view `gpu` */
+    bool touched;                               /* the user has pressed or clicked something */
+    List numbers;                               /* its lines, and those of the topology */
     List matrix;
 
     /* how it is shown */
@@ -157,20 +144,18 @@ typedef struct Top {
     bool reverse;
     TreeKind tree;
     TopSpan span;
-    PlotStyle plot_style;
-    bool plotted[TOP_TEXT_CAP]; /* by number in the table of plots */
-    bool compact, hide_processes;
+    bool plotted[TOP_PLOTS_MAX]; /* by number in the table of plots */
+    bool dots, compact, list_processes;
 
     /* overlays */
     OverlayId overlay;
     List overlay_list;
-    bool confirming; /* the signal is chosen */
-    Thing target;    /* process of the signal and of its sheet; incident of its sheet */
+    Thing target; /* process of the signal and of its sheet; incident of its sheet */
     ProcessOwner target_owner;
     TopSignal signal;
     PromptKind prompt;
     char filter[TOP_TEXT_CAP], search[TOP_TEXT_CAP];
-    double seek_s, speed;
+    double amount; /* of a seek or a speed */
     char said[256];
     Ink said_ink;
     unsigned said_left; /* snapshots for which it stays */
@@ -178,10 +163,10 @@ typedef struct Top {
 
     Zone zones[TOP_ZONES_MAX];
     size_t zone_count;
-    PlotPoint points[TOP_PLOTS_MAX][TOP_POINTS_MAX];
+    PlotPoint points[2][TOP_POINTS_MAX];
 } Top;
 
-/* --- shared pieces ---------------------------------------------------------------------------------------------- */
+/* --- areas and texts -------------------------------------------------------------------------------------------- */
 
 /* Cut rows or columns off an area and return them; no more than there are. */
 Area area_top(Area *area, int rows);
@@ -192,67 +177,39 @@ Area area_row(Area area, int row);
 /* A place that reacts to the mouse; beyond TOP_ZONES_MAX it does not. */
 void top_zone(Top *top, Area area, ZoneKind kind, uint32_t value);
 
-/* Text broken at blanks into the area from row y on, at most to its end, the later lines indented; returns the row
- * after it. */
-int text_wrap(Grid *grid, Area area, int y, int indent, Ink ink, const char *text);
+/* Bytes of the words that `room` columns hold, at least one word or as much of it as there is room for. */
+size_t text_fit(const char *text, int room);
+/* Text broken at blanks into the area from row y on, at most to its end; returns the row after it. */
+int text_wrap(Grid *grid, Area area, int y, Ink ink, const char *text);
 /* Whether `word` is in `text`, whatever the case of ASCII letters. */
 bool text_has(const char *text, const char *word);
-/* "12 s", "4 min", "3 h", "5 d" */
-const char *text_age(uint64_t ns, char out[32]);
-/* "-" of UTF-8 or ASCII: a dot between two phrases, an arrow, the tree's branches. */
+/* In UTF-8 or ASCII: a dot between two phrases, an arrow, the tree's branches, a piece of a rule. */
 const char *text_dot(const Grid *grid);
 const char *text_arrow(const Grid *grid);
 const char *text_branch(const Grid *grid, bool last);
+const char *text_rule(const Grid *grid);
+/* A word in reverse at the left of a line; returns the column after it. */
+int text_badge(Grid *grid, Area line, Ink ink, const char *text);
 Ink severity_ink(FaultSeverity severity);
 Ink activity_ink(ActivityWord word);
 
-/* rows.c, processes.c: build rows from the snapshot; put the cursor on the selected object. */
-void rows_see(Top *top);
-void processes_see(Top *top);
-void processes_cpu(Top *top);
-/* Whether a row holds this text (search and filter). */
-bool gpu_row_has(const GpuRow *row, const char *word);
-bool process_row_has(const ProcessRow *row, const char *word);
-bool incident_has(const Incident *incident, const char *word);
-/* The object of a row. */
-Thing gpu_row_thing(const GpuRow *row);
-Thing process_row_thing(const ProcessRow *row);
-Thing incident_thing(const Incident *incident);
-/* "pod ns/name", "job 4711", "docker 3f2a1b9c0d1e"; "" if unknown. */
-const char *owner_label(const ProcessOwner *owner, char out[TOP_TEXT_CAP]);
-/* The process under the cursor of this view, NULL none. */
-const ProcessRow *top_process(const Top *top);
-/* The row of the GPU or instance that is followed, else the first; NULL where there is none. */
-const GpuRow *top_followed(const Top *top);
-/* What an incident is about: "GPU 3", "the node". */
-const char *incident_where(const Incident *incident, char out[TOP_TEXT_CAP]);
-bool incident_is_on(const Incident *incident, const NodeGpu *gpu);
+/* Lines that fill an area column by column and are scrolled. */
+typedef struct Pen {
+    Area area;          /* with the width of one column */
+    int across, x, y;   /* columns, and the place of the next line */
+    size_t first, line; /* lines above `first` are scrolled away */
+} Pen;
 
-/* head.c: host, time and tabs; stale, paused, replayed; health. Removes the used rows from the area. */
-void head_draw(Top *top, Grid *grid, Area *area);
-/* incidents.c: an incident and what to do, in one line or in two, removed from the area. */
-void incident_draw(Top *top, Grid *grid, Area *area, const Incident *incident);
-/* keys.c */
-void foot_draw(Top *top, Grid *grid, Area area);
+/* Begins with the list's cursor, which stays above the last page. */
+Pen pen_begin(List *list, Area area, int across);
+/* The place of the next line, of height 0 if it is not visible. A blank one is left out at the head of a column. */
+Area pen_line(Pen *pen, bool blank);
+/* A title, behind a blank line. */
+void pen_title(Pen *pen, Grid *grid, const char *title);
+/* Tells the list how many lines there were. */
+void pen_end(const Pen *pen, List *list);
 
-/* gpus.c: a GPU as a block of lines. */
-void gpu_block(Top *top, Grid *grid, Area area, const GpuRow *row);
-
-/* processes.c: the table in an area, `list` its rows from `offset` on. */
-void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset);
-size_t process_column_count(void);
-const char *process_column_key(size_t i);
-bool process_column_down(size_t i); /* sorted from large to small */
-int process_column_compare(size_t i, const ProcessRow *a, const ProcessRow *b);
-
-/* plots.c: the table of what can be plotted. */
-size_t plot_count(void);
-const char *plot_title(size_t i);
-bool plot_usual(size_t i);
-void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row);
-void plot_spark_of(Top *top, Grid *grid, Area area, const Reading *reading);
-
-/* --- columns --- */
+/* --- tables ----------------------------------------------------------------------------------------------------- */
 
 enum { COLUMNS_MAX = 32 };
 
@@ -267,39 +224,53 @@ typedef struct Layout {
     int x[COLUMNS_MAX], width[COLUMNS_MAX]; /* width 0: not shown */
 } Layout;
 
-/* `columns` are `count` structs of `stride` bytes, each beginning with a Column; one blank lies between two. */
-void layout_fit(const void *columns, size_t stride, size_t count, int width, Layout *ret);
+/* `columns` are structs of `stride` bytes, each beginning with a Column; one blank lies between two. `cell` draws one
+ * cell that is visible, of what `row` points to. */
+typedef struct Table {
+    const void *columns;
+    size_t stride, count;
+    void (*cell)(Top *top, Grid *grid, Area cell, size_t column, const void *row);
+} Table;
+
+void columns_fit(const Table *table, int width, Layout *ret);
+void columns_head(const Table *table, const Layout *layout, Grid *grid, Area line);
+void columns_row(const Table *table, const Layout *layout, Top *top, Grid *grid, Area line, const void *row);
 Area layout_cell(const Layout *layout, Area row, size_t i);
 /* Text within a cell: to the left, or to the right edge. */
 void column_text(Grid *grid, Area cell, bool right, Ink ink, const char *text);
 
-/* --- views and overlays as tables --- */
+/* The visible rows of a list, a line each: `draw` draws row `i`; the cursor's is reversed, or its first `mark` columns
+ * (0: all). Rows react to the mouse as `offset` + i. */
+typedef void RowDraw(Top *top, Grid *grid, Area line, size_t i, const void *context);
+void list_draw(Top *top, const List *list, Grid *grid, Area area, size_t offset, int mark, RowDraw *draw,
+               const void *context);
+
+/* --- views, overlays, keys -------------------------------------------------------------------------------------- */
 
 typedef struct View {
     const char *name, *title, *brief; /* for options; of its tab; the same where there is little room */
     const char *about;                /* for the help */
     size_t list;                      /* offset of the List in Top that the arrows move */
-    void (*moved)(Top *top); /* called when the cursor has moved: remembers the selected object; NULL nothing to do */
-    bool (*row_has)(const Top *top, size_t row, const char *word); /* search; NULL cannot be searched */
-    void (*enter)(Top *top);                                       /* drills down; NULL nothing to open */
+    void (*enter)(Top *top);          /* drills down; NULL nothing to open */
     void (*draw)(Top *top, Grid *grid, Area area);
 } View;
 
 extern const View top_views[VIEW_END];
 /* The list that the arrows move now. */
 List *top_list(Top *top);
+/* Whether a row of that list holds a word, for the search. */
+bool top_row_has(const Top *top, size_t row, const char *word);
+/* Remembers what the cursor was moved to. */
+void top_moved(Top *top);
+/* The process under the cursor, NULL none. */
+const ProcessRow *top_process(const Top *top);
+/* Counts the rows of all lists and puts their cursors on their objects, or remembers what is there now. */
+void top_find_things(Top *top);
+/* Sorts and filters the processes anew; the cursors stay on their objects. */
+void top_order(Top *top);
 /* To another view, which Escape leaves again. */
 void top_go(Top *top, ViewId view);
 void top_follow(Top *top, const Device *device);
-
-typedef struct Overlay {
-    void (*draw)(Top *top, Grid *grid, Area area); /* within a frame that is drawn already */
-    TopWish (*key)(Top *top, uint32_t key);        /* every key but Escape, which closes it */
-    const char *title;
-    int width, height; /* wanted inside; 0: all there is */
-} Overlay;
-
-extern const Overlay top_overlays[OVERLAY_END];
 void top_open(Top *top, OverlayId overlay);
 
 void view_gpus_draw(Top *top, Grid *grid, Area area);
@@ -308,22 +279,16 @@ void view_processes_draw(Top *top, Grid *grid, Area area);
 void view_incidents_draw(Top *top, Grid *grid, Area area);
 void view_topology_draw(Top *top, Grid *grid, Area area);
 
-void overlay_help_draw(Top *top, Grid *grid, Area area);
-void overlay_setup_draw(Top *top, Grid *grid, Area area);
-TopWish overlay_setup_key(Top *top, uint32_t key);
-void overlay_sort_draw(Top *top, Grid *grid, Area area);
-TopWish overlay_sort_key(Top *top, uint32_t key);
-void overlay_signal_draw(Top *top, Grid *grid, Area area);
-TopWish overlay_signal_key(Top *top, uint32_t key);
+void overlay_draw(Top *top, Grid *grid);
+TopWish overlay_key(Top *top, uint32_t key);
 /* Opens the dialog for the process under the cursor, or says why not. */
 void overlay_signal_open(Top *top);
 void overlay_process_draw(Top *top, Grid *grid, Area area);
 void overlay_incident_draw(Top *top, Grid *grid, Area area);
-TopWish overlay_scroll_key(Top *top, uint32_t key);
 
 /* Keys as a table: dispatch, the foot and the help come from the same rows. */
 typedef struct KeyRow {
-    uint32_t keys[4];  /* 0 ends */
+    uint32_t keys[6];  /* 0 ends */
     const char *label; /* as the help names them */
     const char *foot;  /* its word in the foot, NULL: not there */
     unsigned views;    /* bit per ViewId */
@@ -337,10 +302,93 @@ extern const size_t top_key_count;
 TopWish keys_run(Top *top, uint32_t key);
 /* Of an open prompt. */
 TopWish prompt_key(Top *top, uint32_t key);
+void foot_draw(Top *top, Grid *grid, Area area);
 
-/* "LOST for 12 min": of a GPU that is not up. */
-const char *gpu_down(const Top *top, const NodeGpu *gpu, char out[TOP_TEXT_CAP * 2]);
+/* --- pieces of views -------------------------------------------------------------------------------------------- */
+
+/* head.c: host, time and tabs; stale, paused, replayed; health. Removes the used rows from the area. */
+void head_draw(Top *top, Grid *grid, Area *area);
+
+/* incidents.c */
+void incidents_see(Top *top);
+bool incident_has(const Incident *incident, const char *word);
+Thing incident_thing(const Incident *incident);
+/* How many of the incidents are problems; these are the first ones. */
+size_t incidents_wrong(const Top *top);
+/* An incident and what to do, in one line or in two, removed from the area. */
+void incident_draw(Top *top, Grid *grid, Area *area, const Incident *incident);
+
+/* gpus.c */
+void gpus_see(Top *top);
+bool gpu_row_has(const GpuRow *row, const char *word);
+/* The row of the GPU or instance that is followed, else the first; NULL where there is none. */
+const GpuRow *top_followed(const Top *top);
+/* "LOST for 12 min": of a GPU that is not up; returns the column after it. */
+int gpu_draw_down(const Top *top, Grid *grid, Area line, int x, const NodeGpu *gpu);
+/* Why it is not up. */
+const char *gpu_why(const NodeGpu *gpu);
+/* Whether a process of its GPU is on this row's device. */
+bool gpu_row_runs(const GpuRow *row, const NodeProcess *process);
 /* The pods or jobs that have the device, "" unknown. */
 const char *gpu_owner(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP]);
 /* "1g.10gb 7/0" */
 const char *instance_name(const Reading *reading, char out[TOP_TEXT_CAP]);
+/* A GPU or an instance as a block of lines. */
+void gpu_block(Top *top, Grid *grid, Area area, const GpuRow *row);
+
+/* processes.c */
+void processes_see(Top *top);
+void processes_cpu(Top *top);
+bool process_row_has(const ProcessRow *row, const char *word);
+Thing process_row_thing(const ProcessRow *row);
+/* "pod ns/name", "job 4711", "docker 3f2a1b9c0d1e"; "" if unknown. */
+const char *owner_label(const ProcessOwner *owner, char out[TOP_TEXT_CAP]);
+/* The command line, or the kernel's name. */
+const char *owner_command(const ProcessOwner *owner);
+/* The table in an area, `list` its rows from `offset` on. */
+void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset);
+size_t process_column_count(void);
+const char *process_column_key(size_t i);
+bool process_column_down(size_t i); /* sorted from large to small */
+int process_column_compare(size_t i, const ProcessRow *a, const ProcessRow *b);
+
+/* topology.c: GPUs and network adapters, and how two of them are joined. */
+enum { JOINED_MAX = NODE_GPUS_MAX + PLACE_ADAPTERS_MAX, JOINED_TEXT_CAP = 16 };
+
+/* A GPU or a network adapter. */
+typedef struct Joined {
+    const NodeGpu *gpu; /* NULL: an adapter */
+    const Place *place; /* NULL: not known */
+    uint32_t number;    /* "GPU3", "NIC0"; DEVICE_NO_NUMBER: the driver has no index for it */
+} Joined;
+
+typedef struct JoinedList {
+    size_t len;
+    Joined at[JOINED_MAX];
+} JoinedList;
+
+/* GPUs in the node's order, then adapters. Borrows from the snapshot. */
+void joined_find(const Snapshot *snapshot, JoinedList *ret);
+
+/* "GPU3", "NIC0", "GPU?". Returns out. */
+const char *joined_name(const Joined *one, char out[JOINED_TEXT_CAP]);
+
+/*
+ * How they are joined: "NV18"; "NV" by NVLink with an unknown number of links; "off" if NVLink is switched off; else
+ * the path over PCIe ("PIX" ... "SYS"), "no" where only the lack of NVLink is known, "?" where nothing is; "down" with
+ * a GPU that is not up. Returns out.
+ */
+const char *joined_pair(const Node *node, const Joined *a, const Joined *b, char out[JOINED_TEXT_CAP], Ink *ink);
+
+/* The adapter that is nearest to a GPU, no further than its own host bridge; NULL if there is none or it is unknown.
+ * *ret_more is how many others are as near. */
+const Joined *joined_nearest(const JoinedList *list, const Joined *gpu, size_t *ret_more);
+
+/* plots.c: the table of what can be plotted. */
+size_t plot_count(void);
+const char *plot_title(size_t i);
+bool plot_usual(size_t i);
+/* Whether the device has anything to plot. */
+bool plots_there(const Top *top, const GpuRow *row);
+void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row);
+void plot_spark_of(Top *top, Grid *grid, Area area, const Reading *reading);

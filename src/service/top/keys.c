@@ -3,17 +3,20 @@
  * nvitop where these agree; where a letter means two things there, the help says which one it is here. */
 #include "service/top/inside.h"
 
+#include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/number.h"
 #include "base/utf8.h"
 
 enum {
     IN_GPUS = 1 << VIEW_GPUS,
     IN_GPU = 1 << VIEW_GPU,
-    IN_PROCESSES = 1 << VIEW_PROCESSES,
-    IN_INCIDENTS = 1 << VIEW_INCIDENTS,
+    IN_TABLES = IN_GPUS | 1 << VIEW_PROCESSES, /* of processes */
     EVERYWHERE = (1 << VIEW_END) - 1,
     CONTROL_C = 3,
     CONTROL_L = 12,
@@ -45,19 +48,14 @@ static TopWish run_view(Top *top, uint32_t key, int step)
     return TOP_WISH_NONE;
 }
 
-static void order_anew(Top *top)
-{
-    processes_see(top);
-}
-
 static TopWish run_tree(Top *top, uint32_t key UNUSED, int value UNUSED)
 {
     top->tree = (top->tree + 1) % TREE_END;
-    order_anew(top);
+    top_order(top);
     return TOP_WISH_NONE;
 }
 
-static TopWish run_sort_by(Top *top, uint32_t key, int value UNUSED)
+static TopWish run_sort(Top *top, uint32_t key, int value UNUSED)
 {
     static const struct {
         uint32_t key;
@@ -69,36 +67,18 @@ static TopWish run_sort_by(Top *top, uint32_t key, int value UNUSED)
             if (strcmp(process_column_key(k), letters[i].column) == 0)
                 top->sort = k;
     top->reverse = false;
-    order_anew(top);
+    top_order(top);
     return TOP_WISH_NONE;
 }
 
-static TopWish run_reverse(Top *top, uint32_t key UNUSED, int value UNUSED)
+/* A switch of Top, by its offset. */
+static TopWish run_switch(Top *top, uint32_t key UNUSED, int offset)
 {
-    top->reverse = !top->reverse;
-    order_anew(top);
+    bool *is = (bool *)((char *)top + offset);
+
+    *is = !*is;
+    top_order(top);
     return TOP_WISH_NONE;
-}
-
-void overlay_signal_open(Top *top)
-{
-    const ProcessRow *row = top_process(top);
-    const FeedKind source = top->feed->kind;
-
-    if (top->read_only)
-        top_say(top, INK_WARN, "read only: no signals are sent");
-    else if (source == FEED_RECORDING || source == FEED_HISTORY)
-        top_say(top, INK_WARN, "this is the past: its processes cannot be signalled");
-    else if (!row)
-        top_say(top, INK_WARN, "choose a process first: arrows, or 3 for all processes");
-    else if (!row->owner || row->owner->start_ns == 0)
-        top_say(top, INK_WARN, "this process is not seen here (another pid namespace, or it has ended)");
-    else {
-        top->target = process_row_thing(row);
-        top->target_owner = *row->owner;
-        top->confirming = false;
-        top_open(top, OVERLAY_SIGNAL);
-    }
 }
 
 static TopWish run_signal(Top *top, uint32_t key UNUSED, int value UNUSED)
@@ -118,7 +98,7 @@ static TopWish run_escape(Top *top, uint32_t key UNUSED, int value UNUSED)
 {
     if (top->filter[0]) {
         top->filter[0] = '\0';
-        order_anew(top);
+        top_order(top);
     } else if (top->back_count > 0) {
         top->view = top->back[--top->back_count];
     }
@@ -140,88 +120,53 @@ static TopWish run_span(Top *top, uint32_t key, int value UNUSED)
 {
     if (key == '-' && top->span + 1 < SPAN_END)
         top->span++;
-    else if ((key == '+' || key == '=') && top->span > 0)
+    else if (key != '-' && top->span > 0)
         top->span--;
-    return TOP_WISH_NONE;
-}
-
-static TopWish run_style(Top *top, uint32_t key UNUSED, int value UNUSED)
-{
-    top->plot_style = top->plot_style == PLOT_BRAILLE ? PLOT_BLOCK : PLOT_BRAILLE;
-    return TOP_WISH_NONE;
-}
-
-static TopWish run_compact(Top *top, uint32_t key UNUSED, int value UNUSED)
-{
-    top->compact = !top->compact;
     return TOP_WISH_NONE;
 }
 
 static TopWish run_seek(Top *top, uint32_t key, int value UNUSED)
 {
-    top->seek_s = key == ',' ? -10 : key == '.' ? 10 : key == '{' ? -60 : 60;
+    top->amount = key == ',' ? -10 : key == '.' ? 10 : key == '{' ? -60 : 60;
     return TOP_WISH_SEEK;
 }
 
 static TopWish run_speed(Top *top, uint32_t key, int value UNUSED)
 {
-    top->speed = key == '[' ? 0.5 : 2;
+    top->amount = key == '[' ? 0.5 : 2;
     return TOP_WISH_SPEED;
 }
 
+/* A function key by its number. */
+#define F(number) (TOP_KEY_F1 + (number)-1)
+
 const KeyRow top_keys[] = {
-    {{TOP_KEY_F1, '?', 'h'}, "F1 ? h", "Help", EVERYWHERE, run_overlay, OVERLAY_HELP, "this page"},
-    {{TOP_KEY_F1 + 1, 'S'},
-     "F2 S",
-     "Setup",
-     EVERYWHERE,
-     run_overlay,
-     OVERLAY_SETUP,
-     "what is plotted, how rows are shown"},
-    {{TOP_KEY_F1 + 2, '/'},
-     "F3 /",
-     "Find",
-     EVERYWHERE & ~IN_GPU,
-     run_prompt,
-     PROMPT_SEARCH,
-     "finds a row; F3 again: the next"},
-    {{TOP_KEY_F1 + 3, '\\'},
-     "F4 \\",
-     "Filter",
-     IN_GPUS | IN_PROCESSES,
-     run_prompt,
-     PROMPT_FILTER,
-     "shows matching processes alone"},
-    {{TOP_KEY_F1 + 4, 't'}, "F5 t", "Tree", IN_GPUS | IN_PROCESSES, run_tree, 0, "processes by owner, by GPU, plain"},
-    {{TOP_KEY_F1 + 5, '<', '>'},
-     "F6 < >",
-     "Sort",
-     IN_GPUS | IN_PROCESSES,
-     run_overlay,
-     OVERLAY_SORT,
-     "chooses the column to sort by"},
-    {{TOP_KEY_F1 + 8, 'k'}, "F9 k", "Kill", IN_GPUS | IN_PROCESSES, run_signal, 0, "sends a signal, after a question"},
-    {{TOP_KEY_F1 + 9, 'q', CONTROL_C}, "F10 q", "Quit", EVERYWHERE, run_wish, TOP_WISH_QUIT, "quits"},
+    {{F(1), '?', 'h'}, "F1 ? h", "Help", EVERYWHERE, run_overlay, OVERLAY_HELP, "this page"},
+    {{F(2), 'S'}, "F2 S", "Setup", EVERYWHERE, run_overlay, OVERLAY_SETUP, "what is plotted, how rows are shown"},
+    {{F(3), '/'}, "F3 /", "Find", EVERYWHERE & ~IN_GPU, run_prompt, PROMPT_SEARCH, "finds a row; F3 again: the next"},
+    {{F(4), '\\'}, "F4 \\", "Filter", IN_TABLES, run_prompt, PROMPT_FILTER, "shows matching processes alone"},
+    {{F(5), 't'}, "F5 t", "Tree", IN_TABLES, run_tree, 0, "processes by owner, by GPU, plain"},
+    {{F(6), '<', '>'}, "F6 < >", "Sort", IN_TABLES, run_overlay, OVERLAY_SORT, "chooses the column to sort by"},
+    {{F(9), 'k'}, "F9 k", "Kill", IN_TABLES, run_signal, 0, "sends a signal, after a question"},
+    {{F(10), 'q', CONTROL_C}, "F10 q", "Quit", EVERYWHERE, run_wish, TOP_WISH_QUIT, "quits"},
     {{TOP_KEY_RIGHT, TOP_KEY_LEFT}, "Left Right", NULL, IN_GPU, run_other, 0, "the GPU or instance before or after"},
     {{'-', '+', '='}, "+/-", "Span", IN_GPU | IN_GPUS, run_span, 0, "plots 1 min, 10 min, 1 h or 24 h"},
-    {{'b'}, "b", "Dots", IN_GPU, run_style, 0, "plots of dots or of blocks"},
-    {{'1', '2', '3'}, "1 - 5", NULL, EVERYWHERE, run_view, 0, "the views"},
-    {{'4', '5'}, "", NULL, EVERYWHERE, run_view, 0, NULL},
+    {{'b'}, "b", "Dots", IN_GPU, run_switch, offsetof(Top, dots), "plots of dots or of blocks"},
+    {{'1', '2', '3', '4', '5'}, "1 - 5", NULL, EVERYWHERE, run_view, 0, "the views"},
     {{TOP_KEY_TAB}, "Tab", NULL, EVERYWHERE, run_view, 1, "the next view; Shift-Tab: the one before"},
     {{TOP_KEY_BACK_TAB}, "", NULL, EVERYWHERE, run_view, -1, NULL},
     {{TOP_KEY_ENTER}, "Enter", NULL, EVERYWHERE, run_enter, 0, "opens what is under the cursor"},
-    {{'F'}, "F", NULL, IN_PROCESSES | IN_GPUS, run_enter, 0, "follows the process under the cursor"},
+    {{'F'}, "F", NULL, IN_TABLES, run_enter, 0, "follows the process under the cursor"},
     {{TOP_KEY_ESCAPE}, "Escape", NULL, EVERYWHERE, run_escape, 0, "closes, ends the filter, goes back"},
-    {{'N', 'P', 'M', 'T'},
+    {{'N', 'P', 'M', 'T', 'U', 'C'},
      "N P M T U C",
      NULL,
-     IN_GPUS | IN_PROCESSES,
-     run_sort_by,
+     IN_TABLES,
+     run_sort,
      0,
      "sort by pid, SM share, GPU memory, age, user, CPU"},
-    {{'U', 'C'}, "", NULL, IN_GPUS | IN_PROCESSES, run_sort_by, 0, NULL},
-    {{'I'}, "I", NULL, IN_GPUS | IN_PROCESSES, run_reverse, 0, "reverse order"},
-    {{'c'}, "c", NULL, IN_GPUS, run_compact, 0, "one line for a GPU"},
+    {{'I'}, "I", NULL, IN_TABLES, run_switch, offsetof(Top, reverse), "reverse order"},
+    {{'c'}, "c", NULL, IN_GPUS, run_switch, offsetof(Top, compact), "one line for a GPU"},
     {{' '}, "Space", NULL, EVERYWHERE, run_wish, TOP_WISH_PAUSE, "holds the picture, goes on"},
     {{',', '.', '{', '}'}, ", . { }", NULL, EVERYWHERE, run_seek, 0, "of a replay: 10 s or a minute back or on"},
     {{'[', ']'}, "[ ]", NULL, EVERYWHERE, run_speed, 0, "of a replay: slower, faster"},
@@ -267,17 +212,15 @@ static void drop_last(char *text)
 /* The first row from `from` on, all the way round, that holds the text. */
 static void find_text(Top *top, size_t from)
 {
-    const View *view = &top_views[top->view];
     List *list = top_list(top);
 
-    for (size_t i = 0; view->row_has && top->search[0] && i < list->count; i++) {
+    for (size_t i = 0; top->search[0] && i < list->count; i++) {
         const size_t row = (from + i) % list->count;
 
-        if (!view->row_has(top, row, top->search))
+        if (!top_row_has(top, row, top->search))
             continue;
         list->selected = row;
-        if (view->moved)
-            view->moved(top);
+        top_moved(top);
         return;
     }
 }
@@ -299,25 +242,20 @@ static void search_key(Top *top, uint32_t key)
 
 static void filter_key(Top *top, uint32_t key)
 {
-    if (key == TOP_KEY_ENTER)
+    if (key == TOP_KEY_ENTER || key == TOP_KEY_ESCAPE)
         top->prompt = PROMPT_NONE;
+    if (key == TOP_KEY_ESCAPE)
+        top->filter[0] = '\0';
     else if (key == TOP_KEY_BACKSPACE)
         drop_last(top->filter);
-    else if (key != TOP_KEY_ESCAPE)
+    else
         append_key(top->filter, key);
-    if (key == TOP_KEY_ESCAPE) {
-        top->prompt = PROMPT_NONE;
-        top->filter[0] = '\0';
-    }
-    processes_see(top);
+    top_order(top);
 }
 
 TopWish prompt_key(Top *top, uint32_t key)
 {
-    if (top->prompt == PROMPT_SEARCH)
-        search_key(top, key);
-    else
-        filter_key(top, key);
+    (top->prompt == PROMPT_SEARCH ? search_key : filter_key)(top, key);
     return TOP_WISH_NONE;
 }
 
@@ -335,24 +273,20 @@ static void draw_prompt(const Top *top, Grid *grid, Area area)
     grid_right(grid, area, area.width, 0, INK_DIM, search ? "F3: next, Enter: stay" : "Enter: keep, Escape: none");
 }
 
-/* "F1" of "F1 ? h" */
-static size_t first_word(const char *label)
-{
-    return strcspn(label, " ");
-}
-
+/* "F1Help": the first of its keys, and its word. */
 static int draw_key(Top *top, Grid *grid, Area area, int x, const KeyRow *row)
 {
-    const int width = (int)first_word(row->label) + (int)strlen(row->foot);
-    char key[16];
+    const int key = (int)strcspn(row->label, " "), width = key + (int)strlen(row->foot);
 
     if (x + width > area.width)
         return x;
-    snprintf(key, sizeof key, "%.*s", (int)first_word(row->label), row->label);
-    const int after = grid_text(grid, area, x, 0, INK_KEY, key);
-    grid_text(grid, area, after, 0, INK_PLAIN, row->foot);
-    const Area place = {.x = area.x + x, .y = area.y, .width = width, .height = area.height};
-    grid_reverse(grid, (Area){.x = area.x + after, .y = area.y, .width = x + width - after, .height = area.height});
+    grid_textf(grid, area, x, 0, INK_KEY, "%.*s", key, row->label);
+    grid_text(grid, area, x + key, 0, INK_PLAIN, row->foot);
+    area_left(&area, x);
+    const Area place = area_left(&area, width);
+    area = place;
+    area_left(&area, key);
+    grid_reverse(grid, area);
     top_zone(top, place, ZONE_KEY, row->keys[0]);
     return x + width + 1;
 }
@@ -374,4 +308,72 @@ void foot_draw(Top *top, Grid *grid, Area area)
     for (size_t i = 0; i < top_key_count; i++)
         if (top_keys[i].foot && (top_keys[i].views >> top->view & 1))
             x = draw_key(top, grid, area, x, &top_keys[i]);
+}
+
+/* --- by their names ----------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    uint32_t key;
+} key_names[] = {
+    {"up", TOP_KEY_UP},
+    {"down", TOP_KEY_DOWN},
+    {"left", TOP_KEY_LEFT},
+    {"right", TOP_KEY_RIGHT},
+    {"pgup", TOP_KEY_PAGE_UP},
+    {"pgdn", TOP_KEY_PAGE_DOWN},
+    {"home", TOP_KEY_HOME},
+    {"end", TOP_KEY_END},
+    {"enter", TOP_KEY_ENTER},
+    {"esc", TOP_KEY_ESCAPE},
+    {"backspace", TOP_KEY_BACKSPACE},
+    {"tab", TOP_KEY_TAB},
+    {"backtab", TOP_KEY_BACK_TAB},
+    {"delete", TOP_KEY_DELETE},
+    {"space", ' '},
+};
+
+static bool parse_function(const char *word, size_t len, uint32_t *ret)
+{
+    uint64_t number;
+
+    if (len < 2 || (word[0] != 'F' && word[0] != 'f') || number_parsen_u64(word + 1, len - 1, 1, 12, &number, NULL) < 0)
+        return false;
+    *ret = TOP_KEY_F1 + (uint32_t)number - 1;
+    return true;
+}
+
+static int parse_key(const char *word, size_t len, uint32_t *ret, Err *err)
+{
+    uint32_t character;
+
+    if (utf8_read(word, len, &character) == len) {
+        *ret = character;
+        return 0;
+    }
+    if (parse_function(word, len, ret))
+        return 0;
+    for (size_t i = 0; i < ARRAY_LEN(key_names); i++)
+        if (strlen(key_names[i].name) == len && strncasecmp(key_names[i].name, word, len) == 0) {
+            *ret = key_names[i].key;
+            return 0;
+        }
+    return err_set(
+        err, -EINVAL,
+        "'%.*s' is no key: single characters are, F1 to F12, space, enter, esc, tab, backtab, up, down, left, "
+        "right, pgup, pgdn, home, end, backspace, delete",
+        (int)(len < 40 ? len : 40), word);
+}
+
+int keys_parse(const char *text, KeyList *ret, Err *err)
+{
+    for (const char *at = text + strspn(text, " "); *at; at += strspn(at, " ")) {
+        const size_t len = strcspn(at, " ");
+        uint32_t key = 0;
+
+        TRY(parse_key(at, len, &key, err));
+        vec_push(ret, key);
+        at += len;
+    }
+    return 0;
 }

@@ -4,27 +4,10 @@
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/cleanup.h"
-
-const Overlay top_overlays[OVERLAY_END] = {
-    [OVERLAY_HELP] = {overlay_help_draw, overlay_scroll_key, "help", 0, 0},
-    [OVERLAY_SETUP] = {overlay_setup_draw, overlay_setup_key, "setup", 54, 18},
-    [OVERLAY_SORT] = {overlay_sort_draw, overlay_sort_key, "sort processes by", 30, 12},
-    [OVERLAY_SIGNAL] = {overlay_signal_draw, overlay_signal_key, "send a signal", 70, 16},
-    [OVERLAY_PROCESS] = {overlay_process_draw, overlay_scroll_key, "process", 110, 16},
-    [OVERLAY_INCIDENT] = {overlay_incident_draw, overlay_scroll_key, "incident", 0, 0},
-};
-
-/* Text that is longer than its frame. */
-TopWish overlay_scroll_key(Top *top, uint32_t key)
-{
-    if (!list_key(&top->overlay_list, key) && (key == 'q' || key == TOP_KEY_ENTER || key == ' '))
-        top_open(top, OVERLAY_NONE);
-    return TOP_WISH_NONE;
-}
 
 /* --- help --------------------------------------------------------------------------------------------------------- */
 
@@ -36,208 +19,124 @@ static const char *const notes[] = {
     "k signals a process, as in htop, so hjkl do not move. Signals are refused in read-only mode and of the past.",
 };
 
-typedef struct HelpPen {
-    Grid *grid;
-    Area area;
-    size_t first, line; /* lines above `first` are scrolled away */
-} HelpPen;
-
-static int help_y(HelpPen *pen)
+static void draw_help_row(Pen *pen, Grid *grid, const char *label, const char *text)
 {
-    const size_t line = pen->line++;
+    const Area line = pen_line(pen, false);
 
-    return line >= pen->first && line - pen->first < (size_t)pen->area.height ? (int)(line - pen->first) : -1;
+    grid_text(grid, line, 1, 0, INK_KEY, label);
+    grid_text(grid, line, 18, 0, INK_PLAIN, text);
 }
 
-static void help_row(HelpPen *pen, const char *label, const char *text)
+static void draw_help(Top *top, Grid *grid, Area area)
 {
-    const int y = help_y(pen);
-
-    if (y < 0)
-        return;
-    grid_text(pen->grid, pen->area, 1, y, INK_KEY, label);
-    grid_text(pen->grid, pen->area, 18, y, INK_PLAIN, text);
-}
-
-static void help_title(HelpPen *pen, const char *title)
-{
-    int y;
-
-    if (pen->line > 0)
-        help_y(pen);
-    y = help_y(pen);
-    if (y >= 0)
-        grid_text(pen->grid, pen->area, 0, y, INK_TITLE, title);
-}
-
-/* Lines of a note are broken here, as it may begin above the frame. */
-static void help_note(HelpPen *pen, const char *text)
-{
-    const size_t room = pen->area.width > 20 ? (size_t)pen->area.width - 2 : 18;
-    char line[600];
-
-    while (*text) {
-        size_t len = strlen(text);
-
-        if (len > room)
-            for (len = room; len > 1 && text[len] != ' ';)
-                len--;
-        snprintf(line, sizeof line, "%.*s", (int)len, text);
-        const int y = help_y(pen);
-        if (y >= 0)
-            grid_text(pen->grid, pen->area, 1, y, INK_PLAIN, line);
-        for (text += len; *text == ' ';)
-            text++;
-    }
-}
-
-void overlay_help_draw(Top *top, Grid *grid, Area area)
-{
-    List *list = &top->overlay_list;
-    HelpPen pen = {.grid = grid, .area = area, .first = list->selected};
+    Pen pen = pen_begin(&top->overlay_list, area, 1);
     char label[32];
 
-    help_title(&pen, "Views");
+    pen_title(&pen, grid, "Views");
     for (size_t i = 0; i < VIEW_END; i++) {
         snprintf(label, sizeof label, "%zu %s", i + 1, top_views[i].title);
-        help_row(&pen, label, top_views[i].about);
+        draw_help_row(&pen, grid, label, top_views[i].about);
     }
-    help_title(&pen, "Keys");
+    pen_title(&pen, grid, "Keys");
     for (size_t i = 0; i < top_key_count; i++)
         if (top_keys[i].help) /* else described by the row before */
-            help_row(&pen, top_keys[i].label, top_keys[i].help);
-    help_row(&pen, "mouse", "a row selects, again opens; heads sort; the foot's keys and the views' names work");
-    help_title(&pen, "To know");
-    for (size_t i = 0; i < sizeof notes / sizeof notes[0]; i++)
-        help_note(&pen, notes[i]);
-    const size_t page = area.height > 0 ? (size_t)area.height : 1;
-    list->page = page;
-    list->count = pen.line > page ? pen.line - page + 1 : 1;
-    list_move(list, 0);
+            draw_help_row(&pen, grid, top_keys[i].label, top_keys[i].help);
+    draw_help_row(&pen, grid, "mouse",
+                  "a row selects, again opens; heads sort; the foot's keys and the views' names work");
+    pen_title(&pen, grid, "To know");
+    for (size_t i = 0; i < ARRAY_LEN(notes); i++)
+        for (const char *text = notes[i]; *text;) {
+            const size_t len = text_fit(text, area.width > 20 ? area.width - 2 : 18);
+
+            grid_textf(grid, pen_line(&pen, false), 1, 0, INK_PLAIN, "%.*s", (int)len, text);
+            text += len + (text[len] == ' ');
+        }
+    pen_end(&pen, &top->overlay_list);
 }
 
-/* --- setup ---------------------------------------------------------------------------------------------------------
- */
+/* --- lists to choose from ----------------------------------------------------------------------------------------- */
 
-/* Rows behind the plots. */
-enum { SETUP_BRAILLE, SETUP_COMPACT, SETUP_PROCESSES, SETUP_TREE, SETUP_REVERSE, SETUP_END };
-
-static const char *const names[SETUP_END] = {
-    [SETUP_BRAILLE] = "plots as lines of dots (else blocks)",
-    [SETUP_COMPACT] = "always one line for a GPU",
-    [SETUP_PROCESSES] = "processes below the GPUs",
-    [SETUP_TREE] = "processes as a tree by job, pod and container",
-    [SETUP_REVERSE] = "processes in the reverse order",
+/* Rows behind the plots: switches of Top, by their offsets. */
+static const struct {
+    const char *text;
+    size_t offset; /* 0: the tree, which has three values */
+} options[] = {
+    {"plots as lines of dots (else blocks)", offsetof(Top, dots)},
+    {"always one line for a GPU", offsetof(Top, compact)},
+    {"processes below the GPUs", offsetof(Top, list_processes)},
+    {"processes as a tree by job, pod and container", 0},
+    {"processes in the reverse order", offsetof(Top, reverse)},
 };
 
-static bool is_on(const Top *top, size_t option)
+/* The switch of a row of the setup; NULL: the tree. */
+static bool *find_switch(Top *top, size_t row)
 {
-    switch (option) {
-    case SETUP_BRAILLE:
-        return top->plot_style == PLOT_BRAILLE;
-    case SETUP_COMPACT:
-        return top->compact;
-    case SETUP_PROCESSES:
-        return !top->hide_processes;
-    case SETUP_TREE:
-        return top->tree == TREE_OWNER;
-    default:
-        return top->reverse;
-    }
+    if (row < plot_count())
+        return &top->plotted[row];
+    const size_t offset = options[row - plot_count()].offset;
+    return offset ? (bool *)((char *)top + offset) : NULL;
 }
 
-static void toggle_option(Top *top, size_t row)
+static void draw_setup_row(Top *top, Grid *grid, Area line, size_t row, const void *context UNUSED)
 {
-    if (row < plot_count()) {
-        top->plotted[row] = !top->plotted[row];
-        return;
-    }
-    switch (row - plot_count()) {
-    case SETUP_BRAILLE:
-        top->plot_style = top->plot_style == PLOT_BRAILLE ? PLOT_BLOCK : PLOT_BRAILLE;
-        break;
-    case SETUP_COMPACT:
-        top->compact = !top->compact;
-        break;
-    case SETUP_PROCESSES:
-        top->hide_processes = !top->hide_processes;
-        break;
-    case SETUP_TREE:
-        top->tree = top->tree == TREE_OWNER ? TREE_NONE : TREE_OWNER;
-        break;
-    default:
-        top->reverse = !top->reverse;
-        break;
-    }
+    const bool *is = find_switch(top, row);
+    const int x = grid_text(grid, line, 1, 0, INK_KEY, (is ? *is : top->tree == TREE_OWNER) ? "[x]" : "[ ]");
+
+    if (row < plot_count())
+        grid_textf(grid, line, x + 1, 0, INK_PLAIN, "plot %s", plot_title(row));
+    else
+        grid_text(grid, line, x + 1, 0, INK_PLAIN, options[row - plot_count()].text);
 }
 
-static void draw_choice(Top *top, Grid *grid, Area area, size_t row, const char *mark, const char *text)
-{
-    List *list = &top->overlay_list;
-
-    if (row < list->first || row - list->first >= (size_t)area.height)
-        return;
-    const Area line = area_row(area, (int)(row - list->first));
-    const int x = grid_text(grid, line, 1, 0, INK_KEY, mark);
-    grid_text(grid, line, x + 1, 0, INK_PLAIN, text);
-    if (row == list->selected)
-        grid_reverse(grid, line);
-    top_zone(top, line, ZONE_OVERLAY, (uint32_t)row);
-}
-
-void overlay_setup_draw(Top *top, Grid *grid, Area area)
+static void draw_setup(Top *top, Grid *grid, Area area)
 {
     const Area foot = area_bottom(&area, 1);
-    char text[64];
+    List *list = &top->overlay_list;
 
-    top->overlay_list.count = plot_count() + SETUP_END;
-    list_settle(&top->overlay_list, area.height > 0 ? (size_t)area.height : 1);
-    for (size_t i = 0; i < top->overlay_list.count; i++) {
-        const bool plot = i < plot_count(), on = plot ? top->plotted[i] : is_on(top, i - plot_count());
-
-        if (plot)
-            snprintf(text, sizeof text, "plot %s", plot_title(i));
-        draw_choice(top, grid, area, i, on ? "[x]" : "[ ]", plot ? text : names[i - plot_count()]);
-    }
+    list->count = plot_count() + ARRAY_LEN(options);
+    list_settle(list, area.height);
+    list_draw(top, list, grid, area, 0, 0, draw_setup_row, NULL);
     grid_text(grid, foot, 1, 0, INK_DIM, "Space changes it, Escape closes");
 }
 
-TopWish overlay_setup_key(Top *top, uint32_t key)
+static TopWish choose_setup(Top *top)
 {
-    if (list_key(&top->overlay_list, key))
-        return TOP_WISH_NONE;
-    if (key == ' ' || key == TOP_KEY_ENTER) {
-        toggle_option(top, top->overlay_list.selected);
-        processes_see(top);
-    }
+    bool *is = find_switch(top, top->overlay_list.selected);
+
+    if (is)
+        *is = !*is;
+    else
+        top->tree = top->tree == TREE_OWNER ? TREE_NONE : TREE_OWNER;
+    top_order(top);
     return TOP_WISH_NONE;
 }
 
-/* --- sort --------------------------------------------------------------------------------------------------------- */
-
-void overlay_sort_draw(Top *top, Grid *grid, Area area)
+static void draw_sort_row(Top *top, Grid *grid, Area line, size_t row, const void *context UNUSED)
 {
-    top->overlay_list.count = process_column_count();
-    list_settle(&top->overlay_list, area.height > 0 ? (size_t)area.height : 1);
-    for (size_t i = 0; i < process_column_count(); i++)
-        draw_choice(top, grid, area, i, i == top->sort ? "*" : " ", process_column_key(i));
+    const int x = grid_text(grid, line, 1, 0, INK_KEY, row == top->sort ? "*" : " ");
+
+    grid_text(grid, line, x + 1, 0, INK_PLAIN, process_column_key(row));
 }
 
-TopWish overlay_sort_key(Top *top, uint32_t key)
+static void draw_sort(Top *top, Grid *grid, Area area)
 {
-    if (list_key(&top->overlay_list, key))
-        return TOP_WISH_NONE;
-    if (key == ' ' || key == TOP_KEY_ENTER) {
-        top->sort = top->overlay_list.selected;
-        top->reverse = false;
-        processes_see(top);
-        top_open(top, OVERLAY_NONE);
-    }
+    List *list = &top->overlay_list;
+
+    list->count = process_column_count();
+    list_settle(list, area.height);
+    list_draw(top, list, grid, area, 0, 0, draw_sort_row, NULL);
+}
+
+static TopWish choose_sort(Top *top)
+{
+    top->sort = top->overlay_list.selected;
+    top->reverse = false;
+    top_order(top);
+    top_open(top, OVERLAY_NONE);
     return TOP_WISH_NONE;
 }
 
-/* --- signals -------------------------------------------------------------------------------------------------------
- */
+/* --- signals ------------------------------------------------------------------------------------------------------ */
 
 static const struct {
     int number;
@@ -255,86 +154,159 @@ static const struct {
     {SIGCONT, "SIGCONT", "lets it go on"},
 };
 
-static int draw_target(const Top *top, Grid *grid, Area area)
+void overlay_signal_open(Top *top)
+{
+    const ProcessRow *row = top_process(top);
+
+    if (top->read_only)
+        top_say(top, INK_WARN, "read only: no signals are sent");
+    else if (top->feed->kind == FEED_RECORDING || top->feed->kind == FEED_HISTORY)
+        top_say(top, INK_WARN, "this is the past: its processes cannot be signalled");
+    else if (!row)
+        top_say(top, INK_WARN, "choose a process first: arrows, or 3 for all processes");
+    else if (!row->owner || row->owner->start_ns == 0)
+        top_say(top, INK_WARN, "this process is not seen here (another pid namespace, or it has ended)");
+    else {
+        top->target = process_row_thing(row);
+        top->target_owner = *row->owner;
+        top_open(top, OVERLAY_SIGNAL);
+    }
+}
+
+/* Removes its rows and a blank one from the area. */
+static void draw_target(const Top *top, Grid *grid, Area *area)
 {
     const ProcessOwner *owner = &top->target_owner;
-    char text[PROCESS_COMMAND_CAP + 128];
-    int x = grid_text(grid, area, 0, 0, INK_DIM, "process ");
+    const bool roomy = area->height > 8;
+    int x = grid_text(grid, *area, 0, 0, INK_DIM, "process "), rows = 2;
+    Area three = *area;
 
-    x = grid_textf(grid, area, x, 0, INK_STRONG, "%" PRIu32, top->target.pid);
-    x = grid_text(grid, area, x, 0, INK_DIM, " of ");
-    grid_text(grid, area, x, 0, INK_STRONG, owner->user[0] ? owner->user : "an unknown user");
-    snprintf(text, sizeof text, "%s", owner->command[0] ? owner->command : owner->name);
-    if (area.height > 12) {
-        Area two = area;
-        two.height = 3;
-        return text_wrap(grid, two, 1, 0, INK_PLAIN, text);
-    }
-    grid_text(grid, area, 0, 1, INK_PLAIN, text);
-    return 2;
+    x = grid_textf(grid, *area, x, 0, INK_STRONG, "%" PRIu32, top->target.pid);
+    x = grid_text(grid, *area, x, 0, INK_DIM, " of ");
+    grid_text(grid, *area, x, 0, INK_STRONG, owner->user[0] ? owner->user : "an unknown user");
+    three.height = 3;
+    if (area->height > 12)
+        rows = text_wrap(grid, three, 1, INK_PLAIN, owner_command(owner));
+    else
+        grid_text(grid, *area, 0, 1, INK_PLAIN, owner_command(owner));
+    area_top(area, rows + roomy);
 }
 
-static void draw_question(const Top *top, Grid *grid, Area area, int y)
+static void draw_signal_row(Top *top UNUSED, Grid *grid, Area line, size_t i, const void *context UNUSED)
 {
-    const size_t chosen = top->overlay_list.selected;
-
-    grid_textf(grid, area, 0, y, INK_WARN, "Send %s to it? It %s.", signals[chosen].name, signals[chosen].text);
-    int x = grid_text(grid, area, 0, y + 2, INK_KEY, "y");
-    x = grid_text(grid, area, x, y + 2, INK_PLAIN, " sends it   ");
-    x = grid_text(grid, area, x, y + 2, INK_KEY, "n");
-    grid_text(grid, area, x, y + 2, INK_PLAIN, " or Escape does not");
+    grid_textf(grid, line, 1, 0, INK_KEY, "%2d %s", signals[i].number, signals[i].name);
+    grid_text(grid, line, 13, 0, INK_PLAIN, signals[i].text);
 }
 
-void overlay_signal_draw(Top *top, Grid *grid, Area area)
+static void draw_signals(Top *top, Grid *grid, Area area)
 {
     List *list = &top->overlay_list;
-    Area rows = area;
 
+    draw_target(top, grid, &area);
     list->count = ARRAY_LEN(signals);
-    const int y = draw_target(top, grid, area) + (area.height > 8);
-    if (top->confirming) {
-        draw_question(top, grid, area, y);
-        return;
-    }
-    area_top(&rows, y);
-    list_settle(list, rows.height > 0 ? (size_t)rows.height : 1);
-    for (size_t i = list->first; i < list->count && (int)(i - list->first) < rows.height; i++) {
-        const Area line = area_row(rows, (int)(i - list->first));
-
-        grid_textf(grid, line, 1, 0, INK_KEY, "%2d %s", signals[i].number, signals[i].name);
-        grid_text(grid, line, 13, 0, INK_PLAIN, signals[i].text);
-        if (i == list->selected)
-            grid_reverse(grid, line);
-        top_zone(top, line, ZONE_OVERLAY, (uint32_t)i);
-    }
+    list_settle(list, area.height);
+    list_draw(top, list, grid, area, 0, 0, draw_signal_row, NULL);
 }
 
 static TopWish choose_signal(Top *top)
 {
+    top_open(top, OVERLAY_CONFIRM);
+    return TOP_WISH_NONE;
+}
+
+static void draw_confirm(Top *top, Grid *grid, Area area)
+{
     const size_t chosen = top->overlay_list.selected;
 
+    draw_target(top, grid, &area);
+    grid_textf(grid, area, 0, 0, INK_WARN, "Send %s to it? It %s.", signals[chosen].name, signals[chosen].text);
+    int x = grid_text(grid, area, 0, 2, INK_KEY, "y");
+    x = grid_text(grid, area, x, 2, INK_PLAIN, " sends it   ");
+    x = grid_text(grid, area, x, 2, INK_KEY, "n");
+    grid_text(grid, area, x, 2, INK_PLAIN, " or Escape does not");
+}
+
+static TopWish answer_confirm(Top *top, uint32_t key)
+{
+    const size_t chosen = top->overlay_list.selected;
+    const bool yes = key == 'y' || key == 'Y';
+
+    if (!yes && key != 'n' && key != 'N')
+        return TOP_WISH_NONE;
+    top_open(top, OVERLAY_NONE);
+    if (!yes)
+        return TOP_WISH_NONE;
     top->signal = (TopSignal){.pid = (pid_t)top->target.pid,
                               .start_ns = top->target_owner.start_ns,
                               .number = signals[chosen].number,
                               .name = signals[chosen].name};
-    top_open(top, OVERLAY_NONE);
     return TOP_WISH_SIGNAL;
 }
 
-TopWish overlay_signal_key(Top *top, uint32_t key)
+/* --- the table ---------------------------------------------------------------------------------------------------- */
+
+typedef struct Overlay {
+    void (*draw)(Top *top, Grid *grid, Area area); /* within a frame that is drawn already */
+    TopWish (*choose)(Top *top);                   /* Enter or Space; NULL: closes it */
+    const char *title;
+    int width, height; /* wanted inside; 0: all there is */
+} Overlay;
+
+static const Overlay overlays[OVERLAY_END] = {
+    [OVERLAY_HELP] = {draw_help, NULL, "help", 0, 0},
+    [OVERLAY_SETUP] = {draw_setup, choose_setup, "setup", 54, 18},
+    [OVERLAY_SORT] = {draw_sort, choose_sort, "sort processes by", 30, 12},
+    [OVERLAY_SIGNAL] = {draw_signals, choose_signal, "send a signal", 70, 16},
+    [OVERLAY_CONFIRM] = {draw_confirm, NULL, "send a signal", 70, 16},
+    [OVERLAY_PROCESS] = {overlay_process_draw, NULL, "process", 110, 16},
+    [OVERLAY_INCIDENT] = {overlay_incident_draw, NULL, "incident", 0, 0},
+};
+
+void overlay_draw(Top *top, Grid *grid)
 {
-    if (top->confirming) {
-        if (key == 'y' || key == 'Y')
-            return choose_signal(top);
-        if (key == 'n' || key == 'N')
-            top_open(top, OVERLAY_NONE);
+    const Overlay *overlay = &overlays[top->overlay];
+    const Area all = grid_area(grid);
+    const int width = overlay->width && overlay->width + 4 < all.width ? overlay->width + 4 : all.width;
+    const int height = overlay->height && overlay->height + 2 < all.height ? overlay->height + 2 : all.height;
+    const Area place = {.x = (all.width - width) / 2, .y = (all.height - height) / 2, .width = width, .height = height};
+
+    top->zone_count = 0; /* the view below does not react */
+    grid_fill(grid, place, INK_PLAIN, " ");
+    Area inside = grid_box(grid, place, INK_TITLE, overlay->title);
+    if (inside.width > 4) {
+        inside.x++;
+        inside.width -= 2;
+    }
+    overlay->draw(top, grid, inside);
+}
+
+static bool closes_overlay(const Top *top, uint32_t key)
+{
+    if (key == TOP_KEY_ESCAPE || key == TOP_KEY_F1 + 9 || key == 'q')
+        return true;
+    return top->overlay == OVERLAY_HELP && (key == TOP_KEY_F1 || key == '?' || key == 'h');
+}
+
+TopWish overlay_key(Top *top, uint32_t key)
+{
+    const Overlay *overlay = &overlays[top->overlay];
+
+    if (closes_overlay(top, key)) {
+        top_open(top, OVERLAY_NONE);
         return TOP_WISH_NONE;
     }
+    if (top->overlay == OVERLAY_CONFIRM)
+        return answer_confirm(top, key);
     if (list_key(&top->overlay_list, key))
         return TOP_WISH_NONE;
-    if (key == TOP_KEY_ENTER)
-        top->confirming = true;
-    for (size_t i = 0; i < ARRAY_LEN(signals); i++)
+    if (key == TOP_KEY_ENTER || (key == ' ' && top->overlay != OVERLAY_SIGNAL)) {
+        if (overlay->choose)
+            return overlay->choose(top);
+        top_open(top, OVERLAY_NONE);
+    } else if (top->overlay == OVERLAY_PROCESS && (key == 'k' || key == TOP_KEY_F1 + 8)) {
+        overlay_signal_open(top);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(signals) && top->overlay == OVERLAY_SIGNAL; i++)
         if (key >= '1' && key <= '9' && signals[i].number == (int)(key - '0'))
             top->overlay_list.selected = i;
     return TOP_WISH_NONE;

@@ -85,20 +85,16 @@ static double load_points(Top *top, const Device *device, MetricId id, PlotPoint
     return highest;
 }
 
+/* NAN: without a value and a limit there is no scale. */
 static double edge_of(const Plot *plot, const Reading *reading, double highest)
 {
+    const double limit = plot->edge == EDGE_LIMIT ? value_base(reading, plot->limit) : (double)NAN;
+
     if (plot->edge == EDGE_WHOLE)
         return 1;
-    if (plot->edge == EDGE_LIMIT && value_base(reading, plot->limit) > 0)
-        return fmax(value_base(reading, plot->limit), isnan(highest) ? 0 : highest);
-    return highest > 0 ? highest * 1.1 : 1;
-}
-
-/* Without a value or a limit there is no scale. */
-static bool has_scale(const Plot *plot, const Reading *reading, double highest)
-{
-    return !isnan(highest) || plot->edge == EDGE_WHOLE ||
-           (plot->edge == EDGE_LIMIT && value_base(reading, plot->limit) > 0);
+    if (limit > 0)
+        return fmax(limit, highest);
+    return isnan(highest) || highest > 0 ? highest * 1.1 : 1;
 }
 
 /* A number of the axis, in the unit of the plot's metric. */
@@ -161,8 +157,9 @@ static void draw_plot(Top *top, Grid *grid, Area area, const Plot *plot, const R
     Area body = area;
     const Area legend = area_top(&body, 1), time = body.height > 3 ? area_bottom(&body, 1) : (Area){0};
     Area labels = area_left(&body, GUTTER);
+    const PlotStyle style = top->dots ? PLOT_BRAILLE : PLOT_BLOCK;
     PlotSeries series[SERIES_MAX];
-    size_t count = 0, columns = plot_columns(grid, body, top->plot_style);
+    size_t count = 0, columns = plot_columns(grid, body, style);
     double highest = (double)NAN;
     char text[VALUE_CAP];
 
@@ -172,19 +169,18 @@ static void draw_plot(Top *top, Grid *grid, Area area, const Plot *plot, const R
         if (plot->ids[i] == METRIC_END || body.width <= 0 || body.height <= 0)
             continue;
         const double most = load_points(top, &reading->device, plot->ids[i], top->points[count], columns);
-        highest = isnan(highest) ? most : isnan(most) ? highest : fmax(highest, most);
+        highest = fmax(highest, most); /* NAN where both are */
         series[count] = (PlotSeries){.points = top->points[count], .ink = inks[i]};
         count++;
     }
     const double edge = edge_of(plot, reading, highest);
-    const bool scale = has_scale(plot, reading, highest);
     labels.width--;
-    if (scale)
+    if (!isnan(edge))
         grid_right(grid, labels, labels.width, 0, INK_DIM, axis_text(text, plot->ids[0], edge));
-    if (scale && labels.height > 1)
+    if (!isnan(edge) && labels.height > 1)
         grid_right(grid, labels, labels.width, labels.height - 1, INK_DIM, axis_text(text, plot->ids[0], 0));
     if (count > 0)
-        plot_draw(grid, body, top->plot_style, series, count, 0, (float)edge);
+        plot_draw(grid, body, style, series, count, 0, (float)edge);
     if (time.height > 0) {
         grid_textf(grid, time, GUTTER, 0, INK_DIM, "%s ago", spans[top->span].text);
         grid_right(grid, time, time.width, 0, INK_DIM, "now");
@@ -203,6 +199,11 @@ static bool is_wanted(const Top *top, size_t i, const Reading *reading)
     return top->plotted[i] && there;
 }
 
+bool plots_there(const Top *top, const GpuRow *row)
+{
+    return top->history && row->gpu->last_sample_ns > 0;
+}
+
 /* Draws as many of the chosen plots as are legible, side by side if wide. */
 void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
 {
@@ -210,8 +211,7 @@ void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
 
     for (size_t i = 0; i < ARRAY_LEN(plots); i++)
         chosen += is_wanted(top, i, row->reading);
-    if (!top->history || chosen == 0 || row->gpu->last_sample_ns == 0 || area.height < HEIGHT_LEAST ||
-        area.width < GUTTER + 8)
+    if (!plots_there(top, row) || chosen == 0 || area.height < HEIGHT_LEAST || area.width < GUTTER + 8)
         return;
     size_t across = (size_t)(area.width / WIDTH_LEAST);
     across = across < 1 ? 1 : across > 4 ? 4 : across;

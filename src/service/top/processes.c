@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/duration.h"
@@ -28,8 +29,13 @@ const char *owner_label(const ProcessOwner *owner, char out[TOP_TEXT_CAP])
     return out;
 }
 
+const char *owner_command(const ProcessOwner *owner)
+{
+    return owner->command[0] ? owner->command : owner->name;
+}
+
 /* How long it has been running; false if unknown. */
-static bool top_age(const Top *top, const ProcessOwner *owner, uint64_t *ret_ns)
+static bool read_age(const Top *top, const ProcessOwner *owner, uint64_t *ret_ns)
 {
     const uint64_t boot = top->snapshot->boot_real_ns, now = top->real_ns;
 
@@ -41,21 +47,16 @@ static bool top_age(const Top *top, const ProcessOwner *owner, uint64_t *ret_ns)
 
 /* --- CPU ---------------------------------------------------------------------------------------------------------- */
 
-static const CpuSeen *cpu_find(const CpuSeens *list, uint32_t pid)
+static int compare_pid(const void *pid, const void *seen)
 {
-    size_t low = 0, high = list->len;
+    const uint32_t a = *(const uint32_t *)pid, b = ((const CpuSeen *)seen)->pid;
 
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
+    return (a > b) - (a < b);
+}
 
-        if (list->at[middle].pid == pid)
-            return &list->at[middle];
-        if (list->at[middle].pid < pid)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
+static const CpuSeen *find_cpu(const CpuSeens *list, uint32_t pid)
+{
+    return list->len ? bsearch(&pid, list->at, list->len, sizeof *list->at, compare_pid) : NULL;
 }
 
 /* Share of one CPU between the last two snapshots; owners are sorted by pid. */
@@ -69,7 +70,7 @@ void processes_cpu(Top *top)
     vec_clear(&top->cpu);
     for (size_t i = 0; i < top->snapshot->processes.len; i++) {
         const ProcessOwner *owner = &top->snapshot->processes.at[i];
-        const CpuSeen *old = cpu_find(&before, owner->pid);
+        const CpuSeen *old = find_cpu(&before, owner->pid);
         CpuSeen cpu = {.pid = owner->pid, .start_ns = owner->start_ns, .cpu_ns = owner->cpu_ns, .percent = (double)NAN};
 
         if (old && old->start_ns == owner->start_ns && elapsed == 0)
@@ -102,7 +103,7 @@ static void add_process(Top *top, const NodeGpu *gpu, const NodeProcess *process
                       .cpu_percent = (double)NAN,
                       .sm_percent = (double)NAN,
                       .used_bytes = (double)NAN};
-    const CpuSeen *cpu = cpu_find(&top->cpu, process->pid);
+    const CpuSeen *cpu = find_cpu(&top->cpu, process->pid);
 
     row.owner = process_list_find(&top->snapshot->processes, process->pid);
     if (cpu)
@@ -117,9 +118,10 @@ static void add_process(Top *top, const NodeGpu *gpu, const NodeProcess *process
         vec_push(&top->spare, row);
 }
 
-static int compare_rows(const Top *top, uint32_t left, uint32_t right)
+static int compare_rows(const void *left, const void *right, void *context)
 {
-    const ProcessRow *a = &top->spare.at[left], *b = &top->spare.at[right];
+    const Top *top = context;
+    const ProcessRow *a = left, *b = right;
     int order = strcmp(a->label, b->label);
 
     if (top->tree == TREE_GPU && a->gpu != b->gpu)
@@ -134,83 +136,35 @@ static int compare_rows(const Top *top, uint32_t left, uint32_t right)
     return order ? order : (a->gpu > b->gpu) - (a->gpu < b->gpu);
 }
 
-/* Merges the sorted runs from..middle and middle..end. */
-static void merge_runs(Top *top, size_t from, size_t middle, size_t end)
-{
-    uint32_t *at = top->order.at, *spare = top->order_spare.at;
-    size_t left = from, right = middle;
-
-    for (size_t i = from; i < end; i++)
-        spare[i] =
-            left < middle && (right >= end || compare_rows(top, at[left], at[right]) <= 0) ? at[left++] : at[right++];
-    memcpy(at + from, spare + from, (end - from) * sizeof *at);
-}
-
-/* A merge sort of our own: qsort may allocate. */
-static void sort_rows(Top *top)
-{
-    const size_t count = top->spare.len;
-
-    vec_reserve(&top->order, count);
-    vec_reserve(&top->order_spare, count);
-    for (size_t i = 0; i < count; i++)
-        top->order.at[i] = (uint32_t)i;
-    for (size_t width = 1; width < count; width *= 2)
-        for (size_t from = 0; from + width < count; from += 2 * width)
-            merge_runs(top, from, from + width, from + 2 * width < count ? from + 2 * width : count);
-}
-
 static double add_known(double a, double b)
 {
     return isnan(a) ? b : isnan(b) ? a : a + b;
 }
 
+/* Puts a head before the rows of each group. */
 static void add_sorted(Top *top)
 {
+    ProcessRow head = {.group = true};
     size_t group = SIZE_MAX;
 
     for (size_t i = 0; i < top->spare.len; i++) {
-        ProcessRow row = top->spare.at[top->order.at[i]];
+        const ProcessRow *row = &top->spare.at[i], *next = i + 1 < top->spare.len ? row + 1 : NULL;
 
-        if (top->tree != TREE_NONE && (group == SIZE_MAX || strcmp(top->processes.at[group].label, row.label) != 0)) {
-            ProcessRow head = {.group = true,
-                               .gpu = row.gpu,
-                               .cpu_percent = (double)NAN,
-                               .sm_percent = (double)NAN,
-                               .used_bytes = (double)NAN};
-            if (group != SIZE_MAX)
-                top->processes.at[top->processes.len - 1].last = true;
+        if (top->tree != TREE_NONE && (group == SIZE_MAX || strcmp(head.label, row->label) != 0)) {
+            head = (ProcessRow){.group = true, .gpu = row->gpu, .sm_percent = (double)NAN, .used_bytes = (double)NAN};
+            memcpy(head.label, row->label, sizeof head.label);
             group = top->processes.len;
-            memcpy(head.label, row.label, sizeof head.label);
             vec_push(&top->processes, head);
         }
-        row.depth = top->tree != TREE_NONE;
-        if (group != SIZE_MAX) {
-            ProcessRow *head = &top->processes.at[group];
-            head->members++;
-            head->used_bytes = add_known(head->used_bytes, row.used_bytes);
-            head->sm_percent = add_known(head->sm_percent, row.sm_percent);
-        }
-        vec_push(&top->processes, row);
+        vec_push(&top->processes, *row);
+        top->processes.at[top->processes.len - 1].last = !next || strcmp(next->label, row->label) != 0;
+        if (group == SIZE_MAX)
+            continue;
+        ProcessRow *of = &top->processes.at[group];
+        of->members++;
+        of->used_bytes = add_known(of->used_bytes, row->used_bytes);
+        of->sm_percent = add_known(of->sm_percent, row->sm_percent);
     }
-    if (top->processes.len > 0)
-        top->processes.at[top->processes.len - 1].last = true;
-}
-
-static void find_cursor(Top *top)
-{
-    top->process_list.count = top->processes.len;
-    if (top->process_thing.kind == THING_NONE)
-        top->process_list.selected = 0;
-    for (size_t i = 0; i < top->processes.len; i++) {
-        const Thing thing = process_row_thing(&top->processes.at[i]);
-
-        if (thing_equal(&thing, &top->process_thing)) {
-            top->process_list.selected = i;
-            return;
-        }
-    }
-    list_move(&top->process_list, 0);
 }
 
 void processes_see(Top *top)
@@ -222,9 +176,9 @@ void processes_see(Top *top)
     for (size_t i = 0; node && i < node->gpu_count; i++)
         for (size_t k = 0; k < node->gpus[i].process_count; k++)
             add_process(top, &node->gpus[i], &node->gpus[i].processes[k]);
-    sort_rows(top);
+    if (top->spare.len > 0)
+        qsort_r(top->spare.at, top->spare.len, sizeof *top->spare.at, compare_rows, top);
     add_sorted(top);
-    find_cursor(top);
 }
 
 Thing process_row_thing(const ProcessRow *row)
@@ -265,14 +219,12 @@ bool process_row_has(const ProcessRow *row, const char *word)
 
 const ProcessRow *top_process(const Top *top)
 {
-    const ProcessRow *row = NULL;
+    const bool below = top->view == VIEW_GPUS; /* the devices come first */
+    const size_t row = below ? top->gpu_list.selected - top->gpus.len : top->process_list.selected;
 
-    if (top->view == VIEW_PROCESSES && top->process_list.selected < top->processes.len)
-        row = &top->processes.at[top->process_list.selected];
-    else if (top->view == VIEW_GPUS && top->gpu_list.selected >= top->gpus.len &&
-             top->gpu_list.selected - top->gpus.len < top->processes.len)
-        row = &top->processes.at[top->gpu_list.selected - top->gpus.len];
-    return row && !row->group ? row : NULL;
+    if ((!below && top->view != VIEW_PROCESSES) || row >= top->processes.len || top->processes.at[row].group)
+        return NULL;
+    return &top->processes.at[row];
 }
 
 /* --- table ---------------------------------------------------------------------------------------------------------
@@ -280,62 +232,67 @@ const ProcessRow *top_process(const Top *top)
 
 enum { CELL_CAP = PROCESS_COMMAND_CAP + TOP_TEXT_CAP };
 
-typedef enum CellFormat { CELL_WHOLE, CELL_PERCENT, CELL_BYTES } CellFormat;
+enum {
+    COLUMN_PID,
+    COLUMN_USER,
+    COLUMN_GPU,
+    COLUMN_TYPE,
+    COLUMN_SM,
+    COLUMN_MEMORY,
+    COLUMN_CPU,
+    COLUMN_RSS,
+    COLUMN_AGE,
+    COLUMN_OWNER,
+    COLUMN_COMMAND
+};
 
-/* A column has a number, a text or both: it is sorted by the number if there is one, and shows the text if there is
- * one. */
+/* How the number of a column is shown; a column without one shows a text. */
+typedef enum CellFormat { CELL_TEXT, CELL_WHOLE, CELL_PERCENT, CELL_BYTES } CellFormat;
+
 typedef struct ProcessColumn {
     Column column;
-    bool down; /* from large to small */
-    double (*number)(const ProcessRow *row);
-    CellFormat format; /* of the number */
-    const char *(*text)(const Top *top, const ProcessRow *row, char out[CELL_CAP]);
-    const char *empty; /* instead of "" */
+    bool down; /* sorted from large to small */
+    CellFormat format;
 } ProcessColumn;
 
-static double pid_of(const ProcessRow *row)
+static const ProcessColumn columns[] = {
+    [COLUMN_PID] = {{"pid", "PID", 7, 0, 0, true}, false, CELL_WHOLE},
+    [COLUMN_USER] = {{"user", "USER", 8, 12, 2, false}, false, CELL_TEXT},
+    [COLUMN_GPU] = {{"gpu", "GPU", 6, 0, 0, true}, false, CELL_TEXT},
+    [COLUMN_TYPE] = {{"type", "T", 1, 0, 8, false}, false, CELL_TEXT},
+    [COLUMN_SM] = {{"sm", "SM", 4, 0, 1, true}, true, CELL_PERCENT},
+    [COLUMN_MEMORY] = {{"memory", "GPU MEM", 8, 0, 1, true}, true, CELL_BYTES},
+    [COLUMN_CPU] = {{"cpu", "CPU", 5, 0, 5, true}, true, CELL_PERCENT},
+    [COLUMN_RSS] = {{"rss", "HOST MEM", 8, 0, 6, true}, true, CELL_BYTES},
+    [COLUMN_AGE] = {{"age", "AGE", 7, 0, 4, true}, true, CELL_TEXT},
+    [COLUMN_OWNER] = {{"owner", "JOB, POD, CONTAINER", 19, 44, 3, false}, false, CELL_TEXT},
+    [COLUMN_COMMAND] = {{"command", "COMMAND", 20, 400, 0, false}, false, CELL_TEXT},
+};
+
+/* What a column is sorted by, NAN where it is not known; the texts of the others are. */
+static double read_number(size_t column, const ProcessRow *row)
 {
-    return row->process->pid;
+    switch (column) {
+    case COLUMN_PID:
+        return row->process->pid;
+    case COLUMN_GPU: /* then by GPU instance */
+        return (double)row->gpu->reading.device.index * 1e10 + row->process->gpu_instance;
+    case COLUMN_SM:
+        return row->sm_percent;
+    case COLUMN_MEMORY:
+        return row->used_bytes;
+    case COLUMN_CPU:
+        return row->cpu_percent;
+    case COLUMN_RSS:
+        return row->owner && row->owner->rss_bytes ? (double)row->owner->rss_bytes : (double)NAN;
+    case COLUMN_AGE: /* the start counts from the boot, unknown ones are the oldest */
+        return row->owner ? -(double)row->owner->start_ns : 0;
+    default:
+        return (double)NAN;
+    }
 }
 
-static double sm_of(const ProcessRow *row)
-{
-    return row->sm_percent;
-}
-
-static double memory_of(const ProcessRow *row)
-{
-    return row->used_bytes;
-}
-
-static double cpu_of(const ProcessRow *row)
-{
-    return row->cpu_percent;
-}
-
-static double rss_of(const ProcessRow *row)
-{
-    return row->owner && row->owner->rss_bytes ? (double)row->owner->rss_bytes : (double)NAN;
-}
-
-/* Orders by age: the start counts from the boot, unknown ones are the oldest. */
-static double age_of(const ProcessRow *row)
-{
-    return row->owner ? -(double)row->owner->start_ns : 0;
-}
-
-/* Orders by GPU, then by GPU instance. */
-static double gpu_of(const ProcessRow *row)
-{
-    return (double)row->gpu->reading.device.index * 1e10 + row->process->gpu_instance;
-}
-
-static const char *user_text(const Top *top UNUSED, const ProcessRow *row, char out[CELL_CAP] UNUSED)
-{
-    return row->owner ? row->owner->user : "";
-}
-
-static const char *gpu_text(const Top *top UNUSED, const ProcessRow *row, char out[CELL_CAP])
+static const char *write_gpu(const ProcessRow *row, char out[CELL_CAP])
 {
     const NodeProcess *p = row->process;
     const uint32_t index = row->gpu->reading.device.index;
@@ -349,54 +306,25 @@ static const char *gpu_text(const Top *top UNUSED, const ProcessRow *row, char o
     return out;
 }
 
-static const char *kind_text(const Top *top UNUSED, const ProcessRow *row, char out[CELL_CAP] UNUSED)
-{
-    return row->process->graphics ? "G" : "C";
-}
-
-static const char *age_text(const Top *top, const ProcessRow *row, char out[CELL_CAP])
+/* "" where it is not known. `top` NULL: not of an age. */
+static const char *write_text(const Top *top, size_t column, const ProcessRow *row, char out[CELL_CAP])
 {
     uint64_t age_ns;
 
-    return top_age(top, row->owner, &age_ns) ? text_age(age_ns, out) : "";
-}
-
-static const char *owner_text(const Top *top UNUSED, const ProcessRow *row, char out[CELL_CAP])
-{
-    return owner_label(row->owner, out);
-}
-
-static const char *command_text(const Top *top UNUSED, const ProcessRow *row, char out[CELL_CAP] UNUSED)
-{
-    return !row->owner ? "" : row->owner->command[0] ? row->owner->command : row->owner->name;
-}
-
-static const ProcessColumn columns[] = {
-    {{"pid", "PID", 7, 0, 0, true}, false, pid_of, CELL_WHOLE, NULL, "-"},
-    {{"user", "USER", 8, 12, 2, false}, false, NULL, CELL_WHOLE, user_text, "-"},
-    {{"gpu", "GPU", 6, 0, 0, true}, false, gpu_of, CELL_WHOLE, gpu_text, "-"},
-    {{"type", "T", 1, 0, 8, false}, false, NULL, CELL_WHOLE, kind_text, "-"},
-    {{"sm", "SM", 4, 0, 1, true}, true, sm_of, CELL_PERCENT, NULL, "-"},
-    {{"memory", "GPU MEM", 8, 0, 1, true}, true, memory_of, CELL_BYTES, NULL, "-"},
-    {{"cpu", "CPU", 5, 0, 5, true}, true, cpu_of, CELL_PERCENT, NULL, "-"},
-    {{"rss", "HOST MEM", 8, 0, 6, true}, true, rss_of, CELL_BYTES, NULL, "-"},
-    {{"age", "AGE", 7, 0, 4, true}, true, age_of, CELL_WHOLE, age_text, "-"},
-    {{"owner", "JOB, POD, CONTAINER", 19, 44, 3, false}, false, NULL, CELL_WHOLE, owner_text, "-"},
-    {{"command", "COMMAND", 20, 400, 0, false}, false, NULL, CELL_WHOLE, command_text, "not visible here"},
-};
-
-static const char *write_cell(const Top *top, const ProcessColumn *column, const ProcessRow *row, char out[CELL_CAP])
-{
-    const double number = column->number && !column->text ? column->number(row) : (double)NAN;
-
-    if (column->text)
-        return column->text(top, row, out);
-    if (isnan(number))
-        return "";
-    if (column->format == CELL_BYTES)
-        return human_bytes(out, number);
-    snprintf(out, CELL_CAP, column->format == CELL_PERCENT ? "%.0f%%" : "%.0f", number);
-    return out;
+    switch (column) {
+    case COLUMN_USER:
+        return row->owner ? row->owner->user : "";
+    case COLUMN_GPU:
+        return write_gpu(row, out);
+    case COLUMN_TYPE:
+        return row->process->graphics ? "G" : "C";
+    case COLUMN_AGE:
+        return read_age(top, row->owner, &age_ns) ? human_age(out, age_ns) : "";
+    case COLUMN_OWNER:
+        return owner_label(row->owner, out);
+    default:
+        return row->owner ? owner_command(row->owner) : "";
+    }
 }
 
 static int compare_double(double a, double b)
@@ -423,30 +351,50 @@ bool process_column_down(size_t i)
 
 int process_column_compare(size_t i, const ProcessRow *a, const ProcessRow *b)
 {
-    const ProcessColumn *column = &columns[i];
     char left[CELL_CAP], right[CELL_CAP];
 
-    if (column->number)
-        return compare_double(column->number(a), column->number(b));
-    return strcmp(column->text(NULL, a, left), column->text(NULL, b, right));
+    if (columns[i].format != CELL_TEXT || i == COLUMN_GPU || i == COLUMN_AGE)
+        return compare_double(read_number(i, a), read_number(i, b));
+    return strcmp(write_text(NULL, i, a, left), write_text(NULL, i, b, right));
 }
 
 /* --- drawing ------------------------------------------------------------------------------------------------------ */
 
+static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void *context)
+{
+    const CellFormat format = columns[column].format;
+    const ProcessRow *row = context;
+    const double number = format == CELL_TEXT ? (double)NAN : read_number(column, row);
+    char room[CELL_CAP] = "";
+    const char *text = format == CELL_TEXT ? write_text(top, column, row, room) : room;
+
+    if (!isnan(number) && format == CELL_BYTES)
+        human_bytes(room, number);
+    else if (!isnan(number))
+        snprintf(room, sizeof room, format == CELL_PERCENT ? "%.0f%%" : "%.0f", number);
+    const Ink ink = text[0] && column != COLUMN_TYPE ? INK_PLAIN : INK_DIM;
+    if (column == COLUMN_COMMAND && top->tree != TREE_NONE)
+        area_left(&cell, grid_text(grid, cell, 0, 0, INK_DIM, text_branch(grid, row->last)) + 1);
+    if (!text[0])
+        text = column == COLUMN_COMMAND ? "not visible here" : "-";
+    column_text(grid, cell, columns[column].column.right, ink, text);
+}
+
+static const Table table = {columns, sizeof columns[0], ARRAY_LEN(columns), draw_cell};
+
 static void draw_head(Top *top, Grid *grid, Area area, const Layout *layout)
 {
-    for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
-        const Area cell = layout_cell(layout, area, i);
-        char text[40];
+    const bool down = columns[top->sort].down != top->reverse;
+    const char *mark = grid->utf8 ? (down ? "▾" : "▴") : (down ? "v" : "^");
+    const Area sorted = layout_cell(layout, area, top->sort);
+    char text[40];
 
-        if (cell.width == 0)
-            continue;
-        const bool down = columns[i].down != top->reverse, sorted = i == top->sort;
-        const char *mark = !sorted ? "" : grid->utf8 ? (down ? "\xe2\x96\xbe" : "\xe2\x96\xb4") : (down ? "v" : "^");
-        snprintf(text, sizeof text, "%s%s", columns[i].column.title, mark);
-        column_text(grid, cell, columns[i].column.right, sorted ? INK_STRONG : INK_TITLE, text);
-        top_zone(top, cell, ZONE_SORT, (uint32_t)i);
-    }
+    columns_head(&table, layout, grid, area);
+    snprintf(text, sizeof text, "%s%s", columns[top->sort].column.title, mark);
+    grid_fill(grid, sorted, INK_TITLE, " ");
+    column_text(grid, sorted, columns[top->sort].column.right, INK_STRONG, text);
+    for (size_t i = 0; i < ARRAY_LEN(columns); i++)
+        top_zone(top, layout_cell(layout, area, i), ZONE_SORT, (uint32_t)i);
 }
 
 static void draw_group(Grid *grid, Area area, const ProcessRow *row)
@@ -461,24 +409,14 @@ static void draw_group(Grid *grid, Area area, const ProcessRow *row)
         grid_textf(grid, area, x, 0, INK_PLAIN, "  SM %.0f%%", row->sm_percent);
 }
 
-static void draw_row(const Top *top, Grid *grid, Area area, const Layout *layout, const ProcessRow *row)
+static void draw_row(Top *top, Grid *grid, Area line, size_t i, const void *layout)
 {
-    for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
-        const Area cell = layout_cell(layout, area, i);
-        char room[CELL_CAP];
+    const ProcessRow *row = &top->processes.at[i];
 
-        if (cell.width == 0)
-            continue;
-        const char *text = write_cell(top, &columns[i], row, room);
-        const Ink ink = text[0] && columns[i].text != kind_text ? INK_PLAIN : INK_DIM;
-        text = text[0] ? text : columns[i].empty;
-        if (i == ARRAY_LEN(columns) - 1 && row->depth > 0) {
-            const int x = grid_text(grid, cell, 0, 0, INK_DIM, text_branch(grid, row->last));
-            grid_text(grid, cell, x + 1, 0, ink, text);
-        } else {
-            column_text(grid, cell, columns[i].column.right, ink, text);
-        }
-    }
+    if (row->group)
+        draw_group(grid, line, row);
+    else
+        columns_row(&table, layout, top, grid, line, row);
 }
 
 /* Why the table is empty: no process, the filter, or no process list. */
@@ -507,23 +445,12 @@ void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offs
 
     if (head.height == 0)
         return;
-    layout_fit(columns, sizeof columns[0], ARRAY_LEN(columns), area.width, &layout);
+    columns_fit(&table, area.width, &layout);
     draw_head(top, grid, head, &layout);
     if (top->processes.len == 0)
         grid_text(grid, area, 1, 0, INK_DIM, why_empty(top, why));
-    for (size_t i = list->first; i < top->processes.len && (int)(i - list->first) < area.height; i++) {
-        const Area line = area_row(area, (int)(i - list->first));
-        const ProcessRow *row = &top->processes.at[i];
-
-        if (row->group)
-            draw_group(grid, line, row);
-        else
-            draw_row(top, grid, line, &layout, row);
-        top_zone(top, line, ZONE_ROW, (uint32_t)(offset + i));
-        if (offset + i == (offset ? top->gpu_list.selected : list->selected))
-            grid_reverse(grid, line);
-    }
-    list_mark(list, grid, head, 0);
+    list_draw(top, list, grid, area, offset, 0, draw_row, &layout);
+    list_mark(list, grid, head);
 }
 
 /* Shows the filter and the tree, so that a part is not taken for the whole. */
@@ -544,81 +471,75 @@ static void draw_state(const Top *top, Grid *grid, Area *area)
 void view_processes_draw(Top *top, Grid *grid, Area area)
 {
     draw_state(top, grid, &area);
-    list_settle(&top->process_list, area.height > 1 ? (size_t)area.height - 1 : 1);
+    list_settle(&top->process_list, area.height - 1);
     process_table_draw(top, grid, area, &top->process_list, 0);
 }
 
 /* --- one ---------------------------------------------------------------------------------------------------------- */
 
-static int draw_field(Grid *grid, Area area, int y, const char *name, const char *text)
+/* Removed from the area; nothing where there is no text. */
+static void draw_field(Grid *grid, Area *area, const char *name, const char *text)
 {
-    Area rest = area;
+    Area rest = *area;
 
-    if (y >= area.height)
-        return y;
-    grid_text(grid, area, 0, y, INK_DIM, name);
+    if (!text[0] || area->height == 0)
+        return;
+    grid_text(grid, *area, 0, 0, INK_DIM, name);
     area_left(&rest, 14);
-    const int next = text_wrap(grid, rest, y, 0, text[0] ? INK_PLAIN : INK_DIM, text[0] ? text : "-");
-    return next;
+    area_top(area, text_wrap(grid, rest, 0, INK_PLAIN, text));
 }
 
 /* The GPUs that it runs on. */
-static int draw_places(const Top *top, Grid *grid, Area area, int y)
+static void draw_places(const Top *top, Grid *grid, Area *area)
 {
-    size_t found = 0;
+    char name[32], memory[HUMAN_MAX], text[TOP_TEXT_CAP];
+    bool found = false;
 
     for (size_t i = 0; i < top->gpus.len; i++) {
         const GpuRow *row = &top->gpus.at[i];
 
         for (size_t k = 0; !row->instance && k < row->gpu->process_count; k++) {
             const NodeProcess *p = &row->gpu->processes[k];
-            char memory[HUMAN_MAX] = "memory not reported", text[TOP_TEXT_CAP];
+            Str out;
 
             if (p->pid != top->target.pid)
                 continue;
-            if (p->used_bytes != UINT64_MAX)
-                human_bytes(memory, (double)p->used_bytes);
-            int len = snprintf(text, sizeof text, "%s, %s", memory, p->graphics ? "graphics" : "compute");
+            str_init_room(&out, text, sizeof text);
+            str_addf(&out, "%s, %s",
+                     p->used_bytes != UINT64_MAX ? human_bytes(memory, (double)p->used_bytes) : "memory not reported",
+                     p->graphics ? "graphics" : "compute");
             if (p->sm_percent != UINT8_MAX)
-                len += snprintf(text + len, sizeof text - (size_t)len, ", SM %u %%", p->sm_percent);
+                str_addf(&out, ", SM %u %%", p->sm_percent);
             if (p->gpu_instance != DEVICE_NO_NUMBER)
-                snprintf(text + len, sizeof text - (size_t)len, ", MIG %" PRIu32 "/%" PRIu32, p->gpu_instance,
-                         p->compute_instance);
-            char name[32];
+                str_addf(&out, ", MIG %" PRIu32 "/%" PRIu32, p->gpu_instance, p->compute_instance);
             snprintf(name, sizeof name, "on GPU %" PRIu32, row->gpu->reading.device.index);
-            y = draw_field(grid, area, y, name, text);
-            found++;
+            draw_field(grid, area, name, text);
+            found = true;
         }
     }
-    if (found == 0 && y < area.height)
-        grid_text(grid, area, 0, y++, INK_WARN, "it is on no GPU any more; what follows is what was last seen");
-    return y;
+    if (!found)
+        grid_text(grid, area_top(area, 1), 0, 0, INK_WARN,
+                  "it is on no GPU any more; what follows is what was last seen");
 }
 
 void overlay_process_draw(Top *top, Grid *grid, Area area)
 {
     const ProcessOwner *now = process_list_find(&top->snapshot->processes, top->target.pid);
-    const ProcessOwner *owner;
+    const ProcessOwner *owner = &top->target_owner;
+    char text[TOP_TEXT_CAP * 2], label[TOP_TEXT_CAP], rss[HUMAN_MAX], age[HUMAN_MAX];
     uint64_t age_ns;
-    char text[TOP_TEXT_CAP * 2], label[TOP_TEXT_CAP], rss[HUMAN_MAX], age[32];
 
     if (now && now->start_ns == top->target.start_ns)
         top->target_owner = *now;
-    owner = &top->target_owner;
     snprintf(text, sizeof text, "%" PRIu32 " %s", top->target.pid, owner->name);
-    int y = draw_field(grid, area, 0, "process", text);
-    y = draw_places(top, grid, area, y);
-    y = draw_field(grid, area, y, "user", owner->user);
-    y = draw_field(grid, area, y, "owner", owner_label(owner, label));
-    if (owner->pod_uid[0])
-        y = draw_field(grid, area, y, "pod UID", owner->pod_uid);
-    if (owner->container[0])
-        y = draw_field(grid, area, y, "container", owner->container);
-    if (top_age(top, owner, &age_ns))
-        y = draw_field(grid, area, y, "runs for", text_age(age_ns, age));
-    if (owner->rss_bytes > 0)
-        y = draw_field(grid, area, y, "host memory", human_bytes(rss, (double)owner->rss_bytes));
-    y = draw_field(grid, area, y, "command", owner->command[0] ? owner->command : owner->name);
-    if (y + 1 < area.height)
-        grid_text(grid, area, 0, y + 1, INK_DIM, "Escape goes back");
+    draw_field(grid, &area, "process", text);
+    draw_places(top, grid, &area);
+    draw_field(grid, &area, "user", owner->user[0] ? owner->user : "-");
+    draw_field(grid, &area, "owner", owner_label(owner, label)[0] ? label : "-");
+    draw_field(grid, &area, "pod UID", owner->pod_uid);
+    draw_field(grid, &area, "container", owner->container);
+    draw_field(grid, &area, "runs for", read_age(top, owner, &age_ns) ? human_age(age, age_ns) : "");
+    draw_field(grid, &area, "host memory", owner->rss_bytes ? human_bytes(rss, (double)owner->rss_bytes) : "");
+    draw_field(grid, &area, "command", owner_command(owner)[0] ? owner_command(owner) : "-");
+    grid_text(grid, area, 0, 1, INK_DIM, "Escape goes back");
 }

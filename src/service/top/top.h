@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/err.h"
+#include "base/vec.h"
 #include "service/screen/grid.h"
 #include "service/top/history.h"
 #include "service/status/status.h"
@@ -56,6 +58,11 @@ typedef enum TopKey {
     TOP_KEY_F12 = TOP_KEY_F1 + 11,
 } TopKey;
 
+typedef VEC(uint32_t) KeyList;
+/* Keys by their names, for scripts and tests, with blanks between: a single character is itself, "space" a blank,
+ * others are names (any case). -EINVAL names the word and lists the names. */
+int keys_parse(const char *text, KeyList *ret, Err *err);
+
 typedef enum TopMouse { TOP_MOUSE_CLICK, TOP_MOUSE_DOUBLE, TOP_MOUSE_UP, TOP_MOUSE_DOWN } TopMouse;
 
 /* What the caller has to do after a key. */
@@ -64,8 +71,8 @@ typedef enum TopWish {
     TOP_WISH_QUIT,
     TOP_WISH_SIGNAL, /* top_signal() says what to whom; confirmed by the person */
     TOP_WISH_PAUSE,  /* or continue: a replay or live snapshots */
-    TOP_WISH_SEEK,   /* top_seek() says by how many seconds, of a replay */
-    TOP_WISH_SPEED,  /* top_speed(): factor */
+    TOP_WISH_SEEK,   /* top_amount() says by how many seconds, of a replay */
+    TOP_WISH_SPEED,  /* top_amount(): factor */
     TOP_WISH_REDRAW, /* redraw the terminal completely */
 } TopWish;
 
@@ -95,7 +102,7 @@ typedef struct TopSignal {
     const char *name; /* "SIGTERM" */
 } TopSignal;
 TopSignal top_signal(const Top *top);
-double top_seek(const Top *top);
-double top_speed(const Top *top);
+/* Of a seek or a speed. */
+double top_amount(const Top *top);
 /* Shows a line at the foot for a while. */
 void top_say(Top *top, Ink ink, const char *text);

@@ -7,14 +7,20 @@
  * come from the kernel.
  */
 #include "service/top/inside.h"
-#include "service/top/topology.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "service/top/value.h"
+
+/* NVLinks of one GPU. */
+typedef struct JoinedLinks {
+    uint32_t all, up, unknown;
+    double errors;
+} JoinedLinks;
 
 static JoinedLinks joined_links(const NodeGpu *gpu)
 {
@@ -201,13 +207,7 @@ const Joined *joined_nearest(const JoinedList *list, const Joined *gpu, size_t *
 /* --- the view ------------------------------------------------------------------------------------------------------
  */
 
-enum { CELL_WIDTH = 5, NAME_WIDTH = 6, PCI_WIDTH = 14, NUMA_WIDTH = 6, CPUS_WIDTH = 18, LINKS_WIDTH = 15 };
-
-/* Columns right of the matrix: PCI address and NVLinks always, more if there is room. */
-typedef struct Columns {
-    size_t first, shown; /* of the matrix */
-    bool numa, cpus;
-} Columns;
+enum { CELL_WIDTH = 5, NAME_WIDTH = 6 };
 
 /* ---- the matrix ---- */
 
@@ -248,105 +248,102 @@ static void draw_links(Grid *grid, Area line, int x, const NodeGpu *gpu)
         grid_textf(grid, line, x, 0, INK_WARN, ", %.0f errors", links.errors);
 }
 
-static void draw_place(Grid *grid, Area line, int x, const Joined *one, const Columns *columns)
+/* Columns right of the matrix. */
+enum { COLUMN_PCI, COLUMN_NUMA, COLUMN_CPUS, COLUMN_LINKS };
+
+static const Column columns[] = {
+    [COLUMN_PCI] = {"pci", "PCI address", 13, 0, 0, false},
+    [COLUMN_NUMA] = {"numa", "NUMA", 5, 0, 1, false},
+    [COLUMN_CPUS] = {"cpus", "CPUs", 17, 0, 2, false},
+    [COLUMN_LINKS] = {"links", "NVLinks, name", 15, GRID_WIDTH_MAX, 0, false},
+};
+
+static void draw_place(Top *top UNUSED, Grid *grid, Area cell, size_t column, const void *row)
 {
+    const Joined *one = row;
+    const Place *place = one->place;
+    const Device *device = one->gpu ? &one->gpu->reading.device : NULL;
     char pci[PCI_TEXT_CAP];
 
-    if (one->gpu ? one->gpu->reading.device.has_pci : one->place != NULL)
-        grid_text(grid, line, x, 0, INK_DIM,
-                  pci_format(one->gpu ? one->gpu->reading.device.pci : one->place->pci, PCI_FORM_SYSFS, pci));
-    x += PCI_WIDTH;
-    if (columns->numa) {
-        if (one->place && one->place->numa_node >= 0)
-            grid_textf(grid, line, x, 0, INK_PLAIN, "%" PRId32, one->place->numa_node);
-        else
-            grid_text(grid, line, x, 0, INK_DIM, "?");
-        x += NUMA_WIDTH;
-    }
-    if (columns->cpus) {
-        grid_text(grid, line, x, 0, INK_DIM, one->place && one->place->cpus[0] ? one->place->cpus : "?");
-        x += CPUS_WIDTH;
-        grid_text(grid, line, x - 1, 0, INK_DIM, " "); /* after one that was too long */
-    }
-    if (one->gpu)
-        draw_links(grid, line, x, one->gpu);
-    else
-        grid_text(grid, line, x, 0, INK_PLAIN, one->place->adapter);
+    if (column == COLUMN_PCI && (device ? device->has_pci : place != NULL))
+        grid_text(grid, cell, 0, 0, INK_DIM, pci_format(device ? device->pci : place->pci, PCI_FORM_SYSFS, pci));
+    else if (column == COLUMN_NUMA && place && place->numa_node >= 0)
+        grid_textf(grid, cell, 0, 0, INK_PLAIN, "%" PRId32, place->numa_node);
+    else if (column == COLUMN_NUMA || column == COLUMN_CPUS)
+        grid_text(grid, cell, 0, 0, INK_DIM, column == COLUMN_CPUS && place && place->cpus[0] ? place->cpus : "?");
+    else if (column == COLUMN_LINKS && one->gpu)
+        draw_links(grid, cell, 0, one->gpu);
+    else if (column == COLUMN_LINKS)
+        grid_text(grid, cell, 0, 0, INK_PLAIN, place->adapter);
 }
 
-static int place_x(const Columns *columns)
-{
-    return NAME_WIDTH + (int)columns->shown * (CELL_WIDTH + 1) + 1;
-}
+static const Table places = {columns, sizeof columns[0], ARRAY_LEN(columns), draw_place};
+
+typedef struct Matrix {
+    const JoinedList *joined;
+    size_t first, shown; /* columns of the matrix */
+    Layout layout;       /* of the columns right of it */
+} Matrix;
 
 /* Fits columns of the matrix, the selected one among them; the rest of the width is for the other columns. */
-static Columns choose_columns(int width, const JoinedList *joined, size_t selected)
+static Matrix fit_matrix(int width, const JoinedList *joined, size_t selected)
 {
-    const int least = NAME_WIDTH + 1 + PCI_WIDTH + LINKS_WIDTH, room = (width - least) / (CELL_WIDTH + 1);
+    const int least = NAME_WIDTH + 1 + columns[COLUMN_PCI].width + 1 + columns[COLUMN_LINKS].width;
+    const int room = (width - least) / (CELL_WIDTH + 1);
     const size_t most = room < 1 ? 1 : (size_t)room;
-    Columns columns = {.shown = joined->len < most ? joined->len : most};
-    const int left = width - least - (int)columns.shown * (CELL_WIDTH + 1);
+    Matrix matrix = {.joined = joined, .shown = joined->len < most ? joined->len : most};
 
-    columns.first = selected + 1 > columns.shown ? selected + 1 - columns.shown : 0;
-    columns.numa = left >= NUMA_WIDTH;
-    columns.cpus = left >= NUMA_WIDTH + CPUS_WIDTH;
-    return columns;
+    matrix.first = selected + 1 > matrix.shown ? selected + 1 - matrix.shown : 0;
+    columns_fit(&places, width - NAME_WIDTH - (int)matrix.shown * (CELL_WIDTH + 1) - 1, &matrix.layout);
+    return matrix;
 }
 
-static void draw_head(Grid *grid, Area line, const JoinedList *joined, const Columns *columns)
+/* The cells of a line right of the matrix. */
+static Area places_of(Area line, const Matrix *matrix)
+{
+    area_left(&line, NAME_WIDTH + (int)matrix->shown * (CELL_WIDTH + 1) + 1);
+    return line;
+}
+
+static void draw_head(Grid *grid, Area line, const Matrix *matrix)
 {
     char name[JOINED_TEXT_CAP];
-    int x = place_x(columns);
 
-    for (size_t i = 0; i < columns->shown; i++)
+    for (size_t i = 0; i < matrix->shown; i++)
         grid_right(grid, line, NAME_WIDTH + (int)(i + 1) * (CELL_WIDTH + 1), 0, INK_TITLE,
-                   joined_name(&joined->at[columns->first + i], name));
-    if (columns->shown < joined->len) /* there are more */
-        grid_text(grid, line, 0, 0, INK_DIM, grid->utf8 ? "\xe2\x80\xb9 \xe2\x80\xba" : "< >");
-    grid_text(grid, line, x, 0, INK_TITLE, "PCI address");
-    x += PCI_WIDTH;
-    if (columns->numa)
-        grid_text(grid, line, x, 0, INK_TITLE, "NUMA");
-    x += columns->numa ? NUMA_WIDTH : 0;
-    if (columns->cpus)
-        grid_text(grid, line, x, 0, INK_TITLE, "CPUs");
-    x += columns->cpus ? CPUS_WIDTH : 0;
-    grid_text(grid, line, x, 0, INK_TITLE, "NVLinks, name");
+                   joined_name(&matrix->joined->at[matrix->first + i], name));
+    if (matrix->shown < matrix->joined->len) /* there are more */
+        grid_text(grid, line, 0, 0, INK_DIM, grid->utf8 ? "‹ ›" : "< >");
+    columns_head(&places, &matrix->layout, grid, places_of(line, matrix));
 }
 
-static void draw_pair_row(const Top *top, Grid *grid, Area line, const JoinedList *joined, size_t row,
-                          const Columns *columns)
+static void draw_pair_row(Top *top, Grid *grid, Area line, size_t row, const void *context)
 {
-    const Joined *one = &joined->at[row];
+    const Matrix *matrix = context;
+    const Joined *one = &matrix->joined->at[row];
     char text[JOINED_TEXT_CAP];
 
     grid_text(grid, line, 0, 0, one->gpu && one->gpu->state != GPU_UP ? INK_BAD : INK_STRONG, joined_name(one, text));
-    for (size_t i = 0; i < columns->shown; i++) {
+    for (size_t i = 0; i < matrix->shown; i++) {
         Ink ink;
 
-        joined_pair(top->snapshot->node, one, &joined->at[columns->first + i], text, &ink);
+        joined_pair(top->snapshot->node, one, &matrix->joined->at[matrix->first + i], text, &ink);
         grid_right(grid, line, NAME_WIDTH + (int)(i + 1) * (CELL_WIDTH + 1), 0, ink, text);
     }
-    draw_place(grid, line, place_x(columns), one, columns);
+    columns_row(&places, &matrix->layout, top, grid, places_of(line, matrix), one);
 }
 
 static void draw_matrix(Top *top, Grid *grid, Area area, const JoinedList *joined)
 {
+    const Area head = area_top(&area, 1);
     List *list = &top->matrix;
 
     list->count = joined->len;
-    list_settle(list, area.height > 1 ? (size_t)area.height - 1 : 1);
-    const Columns columns = choose_columns(area.width, joined, list->selected);
-    draw_head(grid, area_top(&area, 1), joined, &columns);
-    for (size_t i = list->first; i < joined->len && (int)(i - list->first) < area.height; i++) {
-        const Area line = area_row(area, (int)(i - list->first));
-
-        draw_pair_row(top, grid, line, joined, i, &columns);
-        top_zone(top, line, ZONE_ROW, (uint32_t)i);
-        if (i == list->selected)
-            grid_reverse(grid, (Area){.x = line.x, .y = line.y, .width = NAME_WIDTH - 1, .height = 1});
-    }
-    list_mark(list, grid, (Area){area.x, area.y - 1, area.width, 1}, 0);
+    list_settle(list, area.height);
+    const Matrix matrix = fit_matrix(area.width, joined, list->selected);
+    draw_head(grid, head, &matrix);
+    list_draw(top, list, grid, area, 0, NAME_WIDTH - 1, draw_pair_row, &matrix);
+    list_mark(list, grid, head);
 }
 
 /* ---- the drawing ---- */
@@ -375,7 +372,7 @@ static Ink box_ink(const Top *top, const NodeGpu *gpu)
 static void draw_box_links(Grid *grid, Area below, const NodeGpu *gpu)
 {
     const JoinedLinks links = joined_links(gpu);
-    const char *line = grid->utf8 ? "\xe2\x95\x91" : "||", *broken = grid->utf8 ? "\xe2\x95\xb3" : "X";
+    const char *line = grid->utf8 ? "║" : "||", *broken = grid->utf8 ? "╳" : "X";
 
     if (gpu->state != GPU_UP)
         grid_text(grid, below, 2, 0, INK_BAD, broken);
@@ -432,7 +429,7 @@ static void draw_numa(const Drawing *d, Area row, size_t first, size_t end)
                           .y = row.y,
                           .width = (int)(last - i) * BOX_WIDTH - 1,
                           .height = 1};
-        grid_fill(d->grid, bar, INK_DIM, d->grid->utf8 ? "\xe2\x94\x80" : "-");
+        grid_fill(d->grid, bar, INK_DIM, text_rule(d->grid));
         if (numa_of(&d->joined->at[i]) < 0) {
             grid_text(d->grid, bar, 1, 0, INK_DIM, " NUMA ? ");
             continue;
@@ -456,7 +453,7 @@ static void draw_row(const Drawing *d, Area row, size_t first, size_t end)
         return;
     const Area bus = {
         .x = row.x, .y = row.y + row.height - 1, .width = (int)(end - first) * BOX_WIDTH - 1, .height = 1};
-    grid_fill(d->grid, bus, INK_SERIES_A, d->grid->utf8 ? "\xe2\x95\x90" : "=");
+    grid_fill(d->grid, bus, INK_SERIES_A, d->grid->utf8 ? "═" : "=");
     grid_text(d->grid, bus, 2, 0, INK_STRONG, " NVSwitch fabric ");
 }
 
@@ -488,7 +485,7 @@ static void draw_legend(Grid *grid, Area area)
         "two "
         "NUMA nodes; no: not by NVLink; ?: not known";
 
-    text_wrap(grid, area, 0, 0, INK_DIM, text);
+    text_wrap(grid, area, 0, INK_DIM, text);
 }
 
 void view_topology_draw(Top *top, Grid *grid, Area area)
@@ -503,10 +500,8 @@ void view_topology_draw(Top *top, Grid *grid, Area area)
     const int rows = (int)joined.len + 1, legend = area.width >= 150 ? 2 : area.width >= 100 ? 3 : 5;
     const int matrix = rows < area.height - 3 ? rows : area.height - 3;
     draw_matrix(top, grid, area_top(&area, matrix), &joined);
-    if (area.height >= legend + 1) {
-        Area words = area_bottom(&area, legend);
-        draw_legend(grid, words);
-    }
+    if (area.height >= legend + 1)
+        draw_legend(grid, area_bottom(&area, legend));
     area_top(&area, 1);
     if (area.height >= 3)
         draw_boxes(top, grid, area, &joined);

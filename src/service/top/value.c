@@ -43,32 +43,40 @@ static char *format_pair(char out[VALUE_CAP], double value, double limit, const 
     return out;
 }
 
-char *value_memory(char out[VALUE_CAP], const Reading *reading)
+char *value_memory(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink UNUSED)
 {
     const double used = value_raw(reading, METRIC_FB_USED) / 1024, total = value_raw(reading, METRIC_FB_TOTAL) / 1024;
 
-    if (isfinite(used) && (used < 9.95) && (!isfinite(total) || total < 99.5)) {
-        if (isfinite(total))
-            snprintf(out, VALUE_CAP, "%.1f/%.0f GiB", used, total);
-        else
-            snprintf(out, VALUE_CAP, "%.1f GiB", used);
-        return out;
-    }
-    return format_pair(out, used, total, "GiB");
+    if (!(used < 9.95) || total >= 99.5)
+        return format_pair(out, used, total, "GiB");
+    if (isfinite(total))
+        snprintf(out, VALUE_CAP, "%.1f/%.0f GiB", used, total);
+    else
+        snprintf(out, VALUE_CAP, "%.1f GiB", used);
+    return out;
 }
 
-char *value_power(char out[VALUE_CAP], const Reading *reading)
+char *value_power(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink UNUSED)
 {
     return format_pair(out, value_raw(reading, METRIC_POWER_USAGE), value_raw(reading, METRIC_ENFORCED_POWER_LIMIT),
                        "W");
 }
 
-char *value_temp(char out[VALUE_CAP], const Reading *reading)
+char *value_temp(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink)
 {
+    *ret_ink = value_temp_ink(reading);
     return format_pair(out, value_raw(reading, METRIC_GPU_TEMP), value_raw(reading, METRIC_SLOWDOWN_TEMP), "C");
 }
 
-char *value_gbs(char out[VALUE_CAP], double bytes_per_second)
+char *value_clock(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink UNUSED)
+{
+    const double mhz = value_raw(reading, METRIC_SM_CLOCK);
+
+    snprintf(out, VALUE_CAP, isfinite(mhz) ? "%.0f" : "-", mhz);
+    return out;
+}
+
+static char *format_gbs(char out[VALUE_CAP], double bytes_per_second)
 {
     const double gbs = bytes_per_second / 1e9;
 
@@ -79,25 +87,38 @@ char *value_gbs(char out[VALUE_CAP], double bytes_per_second)
     return out;
 }
 
-double value_memory_share(const Reading *reading)
+/* The first of two that is known. */
+static double either_of(const Reading *reading, MetricId first, MetricId second)
 {
-    const double total = value_raw(reading, METRIC_FB_TOTAL);
+    const double value = value_base(reading, first);
 
-    return total > 0 ? value_raw(reading, METRIC_FB_USED) / total : NAN;
+    return isfinite(value) ? value : value_base(reading, second);
 }
 
-double value_power_share(const Reading *reading)
+char *value_pcie(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink UNUSED)
 {
-    const double limit = value_raw(reading, METRIC_ENFORCED_POWER_LIMIT);
+    const double received = either_of(reading, METRIC_PROF_PCIE_RX_BYTES, METRIC_PCIE_RX_THROUGHPUT);
+    const double sent = either_of(reading, METRIC_PROF_PCIE_TX_BYTES, METRIC_PCIE_TX_THROUGHPUT);
+    char in[VALUE_CAP], other[VALUE_CAP];
 
-    return limit > 0 ? value_raw(reading, METRIC_POWER_USAGE) / limit : NAN;
+    snprintf(out, VALUE_CAP, isfinite(received) || isfinite(sent) ? "%.30s/%.30s" : "-", format_gbs(in, received),
+             format_gbs(other, sent));
+    return out;
 }
 
-double value_temp_share(const Reading *reading)
+char *value_nvlink(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink UNUSED)
 {
-    const double limit = value_raw(reading, METRIC_SLOWDOWN_TEMP);
+    const double both = either_of(reading, METRIC_PROF_NVLINK_TX_BYTES, METRIC_NVLINK_TX_BANDWIDTH_TOTAL) +
+                        either_of(reading, METRIC_PROF_NVLINK_RX_BYTES, METRIC_NVLINK_RX_BANDWIDTH_TOTAL);
 
-    return limit > 0 ? value_raw(reading, METRIC_GPU_TEMP) / limit : NAN;
+    return format_gbs(out, isfinite(both) ? both : value_base(reading, METRIC_NVLINK_BANDWIDTH_TOTAL));
+}
+
+double value_share(const Reading *reading, MetricId of, MetricId limit)
+{
+    const double most = value_raw(reading, limit);
+
+    return most > 0 ? value_raw(reading, of) / most : NAN;
 }
 
 double value_margin(const Reading *reading)
@@ -115,33 +136,6 @@ double value_busy(const Reading *reading)
 double value_util(const Reading *reading)
 {
     return value_base(reading, METRIC_GPU_UTIL);
-}
-
-/* The first of two that is known. */
-static double either_of(const Reading *reading, MetricId first, MetricId second)
-{
-    const double value = value_base(reading, first);
-
-    return isfinite(value) ? value : value_base(reading, second);
-}
-
-double value_pcie(const Reading *reading, bool sent)
-{
-    return sent ? either_of(reading, METRIC_PROF_PCIE_TX_BYTES, METRIC_PCIE_TX_THROUGHPUT)
-                : either_of(reading, METRIC_PROF_PCIE_RX_BYTES, METRIC_PCIE_RX_THROUGHPUT);
-}
-
-static double value_nvlink(const Reading *reading, bool sent)
-{
-    return sent ? either_of(reading, METRIC_PROF_NVLINK_TX_BYTES, METRIC_NVLINK_TX_BANDWIDTH_TOTAL)
-                : either_of(reading, METRIC_PROF_NVLINK_RX_BYTES, METRIC_NVLINK_RX_BANDWIDTH_TOTAL);
-}
-
-double value_nvlink_all(const Reading *reading)
-{
-    const double both = value_nvlink(reading, true) + value_nvlink(reading, false);
-
-    return isfinite(both) ? both : value_base(reading, METRIC_NVLINK_BANDWIDTH_TOTAL);
 }
 
 /* --- words -------------------------------------------------------------------------------------------------------- */
@@ -163,27 +157,34 @@ static const struct {
     {0x01, INK_DIM, "idle", "idle"},
 };
 
-const char *value_throttle(const Reading *reading, Ink *ret_ink)
+/* 0 where they are not known. */
+static unsigned reason_bits(const Reading *reading)
 {
     const double bits = value_raw(reading, METRIC_CLOCKS_EVENT_REASONS);
 
+    return isfinite(bits) ? (unsigned)(int64_t)bits : 0;
+}
+
+const char *value_throttle(const Reading *reading, Ink *ret_ink)
+{
     *ret_ink = INK_DIM;
-    for (size_t i = 0; isfinite(bits) && i < ARRAY_LEN(reasons); i++)
-        if ((unsigned)(int64_t)bits & reasons[i].bit) {
+    for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
+        if (reason_bits(reading) & reasons[i].bit) {
             *ret_ink = reasons[i].ink;
             return reasons[i].brief;
         }
     return "";
 }
 
-/* All reasons, joined by commas; "none"; "-". */
-static char *value_reasons(char out[VALUE_CAP], double bits)
+/* All reasons, joined by commas; "none". */
+static char *format_reasons(char out[VALUE_CAP], double value)
 {
+    const unsigned bits = (unsigned)(int64_t)value;
     size_t len = 0;
 
-    snprintf(out, VALUE_CAP, isfinite(bits) ? "none" : "-");
-    for (size_t i = 0; isfinite(bits) && i < ARRAY_LEN(reasons) && len < VALUE_CAP; i++)
-        if ((unsigned)(int64_t)bits & reasons[i].bit)
+    snprintf(out, VALUE_CAP, "none");
+    for (size_t i = 0; i < ARRAY_LEN(reasons) && len < VALUE_CAP; i++)
+        if (bits & reasons[i].bit)
             len += (size_t)snprintf(out + len, VALUE_CAP - len, "%s%s", len ? ", " : "", reasons[i].word);
     return out;
 }
@@ -191,21 +192,18 @@ static char *value_reasons(char out[VALUE_CAP], double bits)
 Ink value_temp_ink(const Reading *reading)
 {
     const double margin = value_margin(reading);
-    const double bits = value_raw(reading, METRIC_CLOCKS_EVENT_REASONS);
 
-    if (margin <= 0 || (isfinite(bits) && ((unsigned)(int64_t)bits & 0x60)))
+    if (margin <= 0 || (reason_bits(reading) & 0x60))
         return INK_BAD;
     return margin <= 5 ? INK_WARN : INK_PLAIN;
 }
 
-typedef struct EccWord {
+/* The worst first; counts with their value. */
+static const struct {
     MetricId id;
     Ink ink;
-    const char *text; /* %.0f: its value */
-} EccWord;
-
-/* The worst first. */
-static const EccWord ecc_words[] = {
+    const char *text;
+} ecc_words[] = {
     {METRIC_ROW_REMAP_FAILURE, INK_BAD, "remap failed"},
     {METRIC_UNREPAIRABLE_MEMORY, INK_BAD, "unrepairable"},
     {METRIC_SRAM_THRESHOLD, INK_BAD, "SRAM worn"},
@@ -239,17 +237,6 @@ char *value_ecc(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink)
     else
         snprintf(out, VALUE_CAP, known ? "ok" : "-");
     return out;
-}
-
-const char *value_model(const Device *device)
-{
-    static const char *const fronts[] = {"NVIDIA ", "Tesla "};
-    const char *name = device->name;
-
-    for (size_t i = 0; i < ARRAY_LEN(fronts); i++)
-        if (strncmp(name, fronts[i], strlen(fronts[i])) == 0)
-            name += strlen(fronts[i]);
-    return name;
 }
 
 /* --- with their units --------------------------------------------------------------------------------------------- */
@@ -305,7 +292,7 @@ char *value_text(char out[VALUE_CAP], MetricId id, const Sample *sample)
         return out;
     case UNIT_BITMASK:
         if (id == METRIC_CLOCKS_EVENT_REASONS)
-            return value_reasons(out, value);
+            return format_reasons(out, value);
         snprintf(out, VALUE_CAP, "0x%" PRIx64, (uint64_t)value);
         return out;
     case UNIT_COUNT:

@@ -19,26 +19,21 @@ double value_raw(const Reading *reading, MetricId id);
 char *value_text(char out[VALUE_CAP], MetricId id, const Sample *sample);
 /* "97%", "-" */
 char *value_percent(char out[VALUE_CAP], double share);
+/* Of a column or a gauge; "-" where absent; sets *ret_ink where the value decides it. */
+typedef char *ValueText(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink);
 /* "71/80 GiB", "643/700 W", "63/87 C": value and limit; without an unknown limit. */
-char *value_memory(char out[VALUE_CAP], const Reading *reading);
-char *value_power(char out[VALUE_CAP], const Reading *reading);
-char *value_temp(char out[VALUE_CAP], const Reading *reading);
-/* "1.2", "-": GB/s without the unit. */
-char *value_gbs(char out[VALUE_CAP], double bytes_per_second);
-double value_memory_share(const Reading *reading);
-double value_power_share(const Reading *reading);
-double value_temp_share(const Reading *reading); /* of the temperature at which it slows down */
+ValueText value_memory, value_power, value_temp;
+ValueText value_clock;              /* "1980": MHz of the SMs */
+ValueText value_pcie, value_nvlink; /* "1.2/0.3", "210": GB/s received and sent, both ways */
+/* "ok", "2 uncorrected", "remap failed", "off"; "-" where nothing is known. */
+ValueText value_ecc;
+/* Share of a limit, NAN where one is not known. */
+double value_share(const Reading *reading, MetricId of, MetricId limit);
 /* Degrees left before the hardware slows down, NAN where not known. */
 double value_margin(const Reading *reading);
 double value_busy(const Reading *reading); /* SM active, 0..1 */
 double value_util(const Reading *reading); /* any kernel ran, 0..1 */
-double value_pcie(const Reading *reading, bool sent);
-double value_nvlink_all(const Reading *reading);
 
 Ink value_temp_ink(const Reading *reading);
 /* The worst reason of low clocks, a word or two; "" none or unknown. */
 const char *value_throttle(const Reading *reading, Ink *ret_ink);
-/* "ok", "2 uncorrected", "remap failed", "off"; "-" where nothing is known. */
-char *value_ecc(char out[VALUE_CAP], const Reading *reading, Ink *ret_ink);
-/* "H100 80GB HBM3" without the maker. */
-const char *value_model(const Device *device);

@@ -1,55 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of views: the list that the arrows move, the action of Enter, search. */
+/* The table of views: the list that the arrows move, what its rows are, the action of Enter; going from view to view.
+ */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "service/top/inside.h"
 
-/* --- the cursor --------------------------------------------------------------------------------------------------- */
+/* --- views -------------------------------------------------------------------------------------------------------- */
 
-static void gpus_moved(Top *top)
+/* A row of a list: one of them, or none. */
+typedef struct Row {
+    const GpuRow *gpu;
+    const ProcessRow *process;
+    const Incident *incident;
+} Row;
+
+static Row row_at(const Top *top, ViewId view, size_t i)
 {
-    const size_t at = top->gpu_list.selected;
+    const size_t gpus = view == VIEW_GPUS ? top->gpus.len : 0;
 
-    if (at < top->gpus.len)
-        top->gpu_thing = gpu_row_thing(&top->gpus.at[at]);
-    else if (at - top->gpus.len < top->processes.len)
-        top->gpu_thing = process_row_thing(&top->processes.at[at - top->gpus.len]);
+    if (view == VIEW_INCIDENTS)
+        return (Row){.incident = i < top->incidents.len ? top->incidents.at[i] : NULL};
+    if (view != VIEW_GPUS && view != VIEW_PROCESSES)
+        return (Row){0};
+    if (i < gpus)
+        return (Row){.gpu = &top->gpus.at[i]};
+    return (Row){.process = i - gpus < top->processes.len ? &top->processes.at[i - gpus] : NULL};
 }
 
-static void processes_moved(Top *top)
+bool top_row_has(const Top *top, size_t i, const char *word)
 {
-    if (top->process_list.selected < top->processes.len)
-        top->process_thing = process_row_thing(&top->processes.at[top->process_list.selected]);
+    const Row row = row_at(top, top->view, i);
+
+    return row.gpu       ? gpu_row_has(row.gpu, word)
+           : row.process ? process_row_has(row.process, word)
+                         : row.incident && incident_has(row.incident, word);
 }
 
-static void incidents_moved(Top *top)
+static Thing thing_at(const Top *top, ViewId view, size_t i)
 {
-    if (top->incident_list.selected < top->incidents.len)
-        top->incident_selected = incident_thing(top->incidents.at[top->incident_list.selected]);
+    const Row row = row_at(top, view, i);
+
+    return row.gpu        ? (Thing){.kind = THING_DEVICE, .device = row.gpu->reading->device}
+           : row.process  ? process_row_thing(row.process)
+           : row.incident ? incident_thing(row.incident)
+                          : (Thing){0};
 }
-
-/* --- search ------------------------------------------------------------------------------------------------------- */
-
-static bool gpus_has(const Top *top, size_t row, const char *word)
-{
-    if (row < top->gpus.len)
-        return gpu_row_has(&top->gpus.at[row], word);
-    return row - top->gpus.len < top->processes.len && process_row_has(&top->processes.at[row - top->gpus.len], word);
-}
-
-static bool processes_has(const Top *top, size_t row, const char *word)
-{
-    return row < top->processes.len && process_row_has(&top->processes.at[row], word);
-}
-
-static bool incidents_has(const Top *top, size_t row, const char *word)
-{
-    return row < top->incidents.len && incident_has(top->incidents.at[row], word);
-}
-
-/* --- Enter -------------------------------------------------------------------------------------------------------- */
 
 static void open_process(Top *top)
 {
@@ -58,9 +55,7 @@ static void open_process(Top *top)
     if (!row)
         return;
     top->target = process_row_thing(row);
-    memset(&top->target_owner, 0, sizeof top->target_owner);
-    if (row->owner)
-        top->target_owner = *row->owner;
+    top->target_owner = row->owner ? *row->owner : (ProcessOwner){0};
     top_open(top, OVERLAY_PROCESS);
 }
 
@@ -92,21 +87,25 @@ static void topology_enter(Top *top)
 
 const View top_views[VIEW_END] = {
     [VIEW_GPUS] = {"gpus", "GPUs", "GPUs", "all GPUs: what is wrong, what they really do; below, who uses them",
-                   offsetof(Top, gpu_list), gpus_moved, gpus_has, gpus_enter, view_gpus_draw},
+                   offsetof(Top, gpu_list), gpus_enter, view_gpus_draw},
     [VIEW_GPU] = {"gpu", "GPU", "GPU", "one GPU or MIG instance: its history and all its numbers",
-                  offsetof(Top, numbers), NULL, NULL, NULL, view_gpu_draw},
+                  offsetof(Top, numbers), NULL, view_gpu_draw},
     [VIEW_PROCESSES] = {"processes", "Processes", "Procs", "who uses the GPUs: job, pod, container, user, command",
-                        offsetof(Top, process_list), processes_moved, processes_has, open_process, view_processes_draw},
+                        offsetof(Top, process_list), open_process, view_processes_draw},
     [VIEW_INCIDENTS] = {"incidents", "Incidents", "Faults", "what is wrong and was, why, and what to do",
-                        offsetof(Top, incident_list), incidents_moved, incidents_has, incidents_enter,
-                        view_incidents_draw},
-    [VIEW_TOPOLOGY] = {"topology", "Topology", "Topo", "how the GPUs are joined", offsetof(Top, matrix), NULL, NULL,
-                       topology_enter, view_topology_draw},
+                        offsetof(Top, incident_list), incidents_enter, view_incidents_draw},
+    [VIEW_TOPOLOGY] = {"topology", "Topology", "Topo", "how the GPUs are joined", offsetof(Top, matrix), topology_enter,
+                       view_topology_draw},
 };
+
+static List *view_list(Top *top, ViewId view)
+{
+    return (List *)(void *)((char *)top + top_views[view].list);
+}
 
 List *top_list(Top *top)
 {
-    return (List *)(void *)((char *)top + top_views[top->view].list);
+    return view_list(top, top->view);
 }
 
 void top_follow(Top *top, const Device *device)
@@ -135,7 +134,8 @@ void top_go(Top *top, ViewId view)
 void top_open(Top *top, OverlayId overlay)
 {
     top->overlay = overlay;
-    top->confirming = false;
+    if (overlay == OVERLAY_CONFIRM) /* asks about what was chosen */
+        return;
     top->overlay_list = (List){.page = 1};
     if (overlay == OVERLAY_SORT)
         top->overlay_list.selected = top->sort;
@@ -146,4 +146,59 @@ void top_say(Top *top, Ink ink, const char *text)
     snprintf(top->said, sizeof top->said, "%s", text);
     top->said_ink = ink;
     top->said_left = TOP_SAY_LOOKS;
+}
+
+/* --- the cursors -------------------------------------------------------------------------------------------------- */
+
+static bool thing_equal(const Thing *a, const Thing *b)
+{
+    return a->kind == b->kind && a->pid == b->pid && a->start_ns == b->start_ns && a->gpu_instance == b->gpu_instance &&
+           a->compute_instance == b->compute_instance && strcmp(a->text, b->text) == 0 &&
+           (a->kind == THING_GROUP || a->kind == THING_INCIDENT || device_equal(&a->device, &b->device));
+}
+
+static void remember_thing(Top *top, ViewId view)
+{
+    List *list = view_list(top, view);
+
+    if (list->selected < list->count)
+        list->thing = thing_at(top, view, list->selected);
+}
+
+void top_moved(Top *top)
+{
+    remember_thing(top, top->view);
+}
+
+/* Puts the cursor on its object, or remembers what is there now if the object is gone. */
+static void find_thing(Top *top, ViewId view, size_t count)
+{
+    List *list = view_list(top, view);
+
+    list->count = count;
+    list_move(list, 0);
+    if (list->thing.kind == THING_NONE)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const Thing thing = thing_at(top, view, i);
+
+        if (thing_equal(&thing, &list->thing)) {
+            list->selected = i;
+            return;
+        }
+    }
+    remember_thing(top, view);
+}
+
+void top_find_things(Top *top)
+{
+    find_thing(top, VIEW_GPUS, top->gpus.len + top->processes.len);
+    find_thing(top, VIEW_PROCESSES, top->processes.len);
+    find_thing(top, VIEW_INCIDENTS, top->incidents.len);
+}
+
+void top_order(Top *top)
+{
+    processes_see(top);
+    top_find_things(top);
 }

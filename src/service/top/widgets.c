@@ -8,6 +8,10 @@
 
 #include "base/duration.h"
 
+/* --- lists -------------------------------------------------------------------------------------------------------- */
+
+enum { NARROW = 80 }; /* columns, under which headings need the room */
+
 void list_move(List *list, long by)
 {
     const long last = (long)list->count - 1, to = (long)list->selected + by;
@@ -17,37 +21,20 @@ void list_move(List *list, long by)
 
 bool list_key(List *list, uint32_t key)
 {
-    const long page = list->page > 1 ? (long)list->page - 1 : 1;
+    const long page = list->page > 1 ? (long)list->page - 1 : 1, all = (long)list->count;
+    const long by[] = {[TOP_KEY_UP - TOP_KEY_UP] = -1,         [TOP_KEY_DOWN - TOP_KEY_UP] = 1,
+                       [TOP_KEY_PAGE_UP - TOP_KEY_UP] = -page, [TOP_KEY_PAGE_DOWN - TOP_KEY_UP] = page,
+                       [TOP_KEY_HOME - TOP_KEY_UP] = -all,     [TOP_KEY_END - TOP_KEY_UP] = all};
 
-    switch (key) {
-    case TOP_KEY_UP:
-        list_move(list, -1);
-        return true;
-    case TOP_KEY_DOWN:
-        list_move(list, 1);
-        return true;
-    case TOP_KEY_PAGE_UP:
-        list_move(list, -page);
-        return true;
-    case TOP_KEY_PAGE_DOWN:
-        list_move(list, page);
-        return true;
-    case TOP_KEY_HOME:
-        list_move(list, -(long)list->count);
-        return true;
-    case TOP_KEY_END:
-        list_move(list, (long)list->count);
-        return true;
-    default:
+    if (key < TOP_KEY_UP || key > TOP_KEY_END || key == TOP_KEY_LEFT || key == TOP_KEY_RIGHT)
         return false;
-    }
+    list_move(list, by[key - TOP_KEY_UP]);
+    return true;
 }
 
-enum { NARROW = 80 }; /* columns, under which headings need the room */
-
-void list_settle(List *list, size_t page)
+void list_settle(List *list, int page)
 {
-    list->page = page > 0 ? page : 1;
+    list->page = page > 0 ? (size_t)page : 1;
     list_move(list, 0);
     if (list->count <= list->page)
         list->first = 0;
@@ -59,7 +46,7 @@ void list_settle(List *list, size_t page)
         list->first = list->selected - list->page + 1;
 }
 
-void list_mark(const List *list, Grid *grid, Area area, int y)
+void list_mark(const List *list, Grid *grid, Area area)
 {
     const size_t end = list->first + list->page;
     char number[80], text[96];
@@ -69,28 +56,35 @@ void list_mark(const List *list, Grid *grid, Area area, int y)
     snprintf(number, sizeof number, area.width < NARROW ? "%zu-%zu/%zu" : "%zu-%zu of %zu", list->first + 1,
              end < list->count ? end : list->count, list->count);
     snprintf(text, sizeof text, area.width < NARROW ? " %s" : "  %12s", number);
-    grid_right(grid, area, area.width, y, INK_DIM, text);
+    grid_right(grid, area, area.width, 0, INK_DIM, text);
 }
 
-bool thing_equal(const Thing *a, const Thing *b)
+void list_draw(Top *top, const List *list, Grid *grid, Area area, size_t offset, int mark, RowDraw *draw,
+               const void *context)
 {
-    if (a->kind != b->kind)
-        return false;
-    if (a->kind == THING_DEVICE)
-        return device_equal(&a->device, &b->device);
-    if (a->kind == THING_PROCESS)
-        return a->pid == b->pid && a->start_ns == b->start_ns && a->gpu_instance == b->gpu_instance &&
-               a->compute_instance == b->compute_instance && device_equal(&a->device, &b->device);
-    return strcmp(a->text, b->text) == 0;
+    for (size_t i = list->first; i < list->count && (int)(i - list->first) < area.height; i++) {
+        Area line = area_row(area, (int)(i - list->first));
+
+        draw(top, grid, line, i, context);
+        top_zone(top, line, ZONE_ROW, (uint32_t)(offset + i));
+        line.width = mark && mark < line.width ? mark : line.width;
+        if (i == list->selected)
+            grid_reverse(grid, line);
+    }
 }
 
 /* --- areas -------------------------------------------------------------------------------------------------------- */
+
+static int clamp_cut(int wanted, int most)
+{
+    return wanted < 0 ? 0 : wanted < most ? wanted : most;
+}
 
 Area area_top(Area *area, int rows)
 {
     Area cut = *area;
 
-    cut.height = rows < 0 ? 0 : rows < area->height ? rows : area->height;
+    cut.height = clamp_cut(rows, area->height);
     area->y += cut.height;
     area->height -= cut.height;
     return cut;
@@ -100,7 +94,7 @@ Area area_bottom(Area *area, int rows)
 {
     Area cut = *area;
 
-    cut.height = rows < 0 ? 0 : rows < area->height ? rows : area->height;
+    cut.height = clamp_cut(rows, area->height);
     area->height -= cut.height;
     cut.y += area->height;
     return cut;
@@ -110,7 +104,7 @@ Area area_left(Area *area, int columns)
 {
     Area cut = *area;
 
-    cut.width = columns < 0 ? 0 : columns < area->width ? columns : area->width;
+    cut.width = clamp_cut(columns, area->width);
     area->x += cut.width;
     area->width -= cut.width;
     return cut;
@@ -129,86 +123,109 @@ void top_zone(Top *top, Area area, ZoneKind kind, uint32_t value)
         top->zones[top->zone_count++] = (Zone){.area = area, .kind = kind, .value = value};
 }
 
+Pen pen_begin(List *list, Area area, int across)
+{
+    list->page = area.height > 0 ? (size_t)area.height * (size_t)across : 1;
+    const size_t last = list->count > list->page ? list->count - list->page : 0;
+    if (list->selected > last)
+        list->selected = last;
+    list->first = list->selected;
+    area.width /= across;
+    return (Pen){.area = area, .across = across, .first = list->first};
+}
+
+Area pen_line(Pen *pen, bool blank)
+{
+    if (pen->line++ < pen->first || pen->x >= pen->across || (blank && pen->y == 0))
+        return (Area){0};
+    Area line = area_row(pen->area, pen->y);
+    line.x += pen->x * pen->area.width;
+    if (++pen->y >= pen->area.height) {
+        pen->y = 0;
+        pen->x++;
+    }
+    return line;
+}
+
+void pen_title(Pen *pen, Grid *grid, const char *title)
+{
+    if (pen->line > 0)
+        pen_line(pen, true);
+    grid_text(grid, pen_line(pen, false), 0, 0, INK_TITLE, title);
+}
+
+void pen_end(const Pen *pen, List *list)
+{
+    list->count = pen->line;
+    list_move(list, 0);
+}
+
 /* --- texts -------------------------------------------------------------------------------------------------------- */
 
-/* Bytes of the words that `room` columns hold, at least one word or as much of it as there is room for. */
-static size_t words_that_fit(const char *text, int room)
+size_t text_fit(const char *text, int room)
 {
     size_t best = 0, len = 0;
     int columns = 0;
 
-    while (text[len] && text[len] != '\n') {
+    while (text[len]) {
         columns += ((unsigned char)text[len] & 0xc0) != 0x80;
         if (columns > room)
             return best ? best : len;
         len++;
-        if (text[len] == ' ' || text[len] == '\0' || text[len] == '\n')
+        if (text[len] == ' ' || text[len] == '\0')
             best = len;
     }
     return len;
 }
 
-int text_wrap(Grid *grid, Area area, int y, int indent, Ink ink, const char *text)
+int text_wrap(Grid *grid, Area area, int y, Ink ink, const char *text)
 {
-    char line[1024];
+    for (; *text && y < area.height; y++) {
+        const size_t len = text_fit(text, area.width > 1 ? area.width : 1);
 
-    for (int x = 0; *text && y < area.height; x = indent, y++) {
-        size_t len = words_that_fit(text, area.width - x > 1 ? area.width - x : 1);
-
-        if (len == 0 && *text != '\n')
+        if (len == 0)
             break;
-        if (len >= sizeof line)
-            len = sizeof line - 1;
-        memcpy(line, text, len);
-        line[len] = '\0';
-        grid_text(grid, area, x, y, ink, line);
+        grid_textf(grid, area, 0, y, ink, "%.*s", (int)len, text);
         text += len;
-        while (*text == ' ' || *text == '\n')
-            text++;
+        text += strspn(text, " ");
     }
     return y;
 }
 
 bool text_has(const char *text, const char *word)
 {
-    const size_t len = strlen(word);
-
-    for (; *text; text++)
-        if (strncasecmp(text, word, len) == 0)
-            return true;
-    return len == 0;
-}
-
-const char *text_age(uint64_t ns, char out[32])
-{
-    const unsigned long long s = ns / NS_PER_S;
-
-    if (s < 120)
-        snprintf(out, 32, "%llu s", s);
-    else if (s < 120 * 60)
-        snprintf(out, 32, "%llu min", s / 60);
-    else if (s < 48 * 3600)
-        snprintf(out, 32, "%llu h", s / 3600);
-    else
-        snprintf(out, 32, "%llu d", s / 86400);
-    return out;
+    return strcasestr(text, word) != NULL;
 }
 
 const char *text_dot(const Grid *grid)
 {
-    return grid->utf8 ? " \xc2\xb7 " : ", ";
+    return grid->utf8 ? " · " : ", ";
 }
 
 const char *text_arrow(const Grid *grid)
 {
-    return grid->utf8 ? "\xe2\x86\x92" : "->";
+    return grid->utf8 ? "→" : "->";
 }
 
 const char *text_branch(const Grid *grid, bool last)
 {
     if (!grid->utf8)
         return last ? "`-" : "|-";
-    return last ? "\xe2\x94\x94\xe2\x94\x80" : "\xe2\x94\x9c\xe2\x94\x80";
+    return last ? "└─" : "├─";
+}
+
+const char *text_rule(const Grid *grid)
+{
+    return grid->utf8 ? "─" : "-";
+}
+
+int text_badge(Grid *grid, Area line, Ink ink, const char *text)
+{
+    const int x = grid_text(grid, line, 0, 0, ink, text);
+
+    line.width = x < line.width ? x : line.width;
+    grid_reverse(grid, line);
+    return x;
 }
 
 Ink severity_ink(FaultSeverity severity)
@@ -218,36 +235,26 @@ Ink severity_ink(FaultSeverity severity)
 
 Ink activity_ink(ActivityWord word)
 {
-    switch (word) {
-    case ACTIVITY_WORKING:
-        return INK_STRONG;
-    case ACTIVITY_WAITING:
-    case ACTIVITY_IDLE_HELD:
-        return INK_WARN;
-    case ACTIVITY_UNUSABLE:
-        return INK_BAD;
-    case ACTIVITY_UNKNOWN:
-        return INK_DIM;
-    case ACTIVITY_FREE:
-    case ACTIVITY_END:
-        break;
-    }
-    return INK_PLAIN;
+    static const Ink inks[ACTIVITY_END] = {
+        [ACTIVITY_WORKING] = INK_STRONG, [ACTIVITY_WAITING] = INK_WARN, [ACTIVITY_IDLE_HELD] = INK_WARN,
+        [ACTIVITY_FREE] = INK_PLAIN,     [ACTIVITY_UNUSABLE] = INK_BAD, [ACTIVITY_UNKNOWN] = INK_DIM,
+    };
+
+    return word < ACTIVITY_END ? inks[word] : INK_PLAIN;
 }
 
-/* --- columns -------------------------------------------------------------------------------------------------------
- */
+/* --- tables ------------------------------------------------------------------------------------------------------- */
 
-static const Column *column_at(const void *columns, size_t stride, size_t i)
+static const Column *column_at(const Table *table, size_t i)
 {
-    return (const Column *)(const void *)((const char *)columns + i * stride);
+    return (const Column *)(const void *)((const char *)table->columns + i * table->stride);
 }
 
 /* Gives remaining width to columns that can grow, from the left. */
-static void widen_columns(const void *columns, size_t stride, size_t count, int left, Layout *layout)
+static void widen_columns(const Table *table, int left, Layout *layout)
 {
-    for (size_t i = 0; i < count && left > 0; i++) {
-        const int more = column_at(columns, stride, i)->most - layout->width[i];
+    for (size_t i = 0; i < table->count && left > 0; i++) {
+        const int more = column_at(table, i)->most - layout->width[i];
         const int taken = more < left ? more : left;
 
         if (layout->width[i] > 0 && taken > 0) {
@@ -257,38 +264,32 @@ static void widen_columns(const void *columns, size_t stride, size_t count, int 
     }
 }
 
-void layout_fit(const void *columns, size_t stride, size_t count, int width, Layout *ret)
+void columns_fit(const Table *table, int width, Layout *ret)
 {
-    unsigned last = 0;
-    int used = 0;
+    int used = 0, x = 0;
 
     memset(ret, 0, sizeof *ret);
-    for (size_t i = 0; i < count; i++)
-        last = column_at(columns, stride, i)->priority > last ? column_at(columns, stride, i)->priority : last;
-    for (unsigned priority = 0; priority <= last; priority++)
-        for (size_t i = 0; i < count && i < COLUMNS_MAX; i++) {
-            const Column *column = column_at(columns, stride, i);
+    for (unsigned priority = 0; priority < 16; priority++)
+        for (size_t i = 0; i < table->count; i++) {
+            const Column *column = column_at(table, i);
 
             if (column->priority == priority && used + column->width + (used > 0) <= width) {
                 ret->width[i] = column->width;
                 used += column->width + (used > 0);
             }
         }
-    widen_columns(columns, stride, count, width - used, ret);
-    for (size_t i = 0, x = 0; i < count && i < COLUMNS_MAX; i++) {
-        ret->x[i] = (int)x;
-        if (ret->width[i] > 0)
-            x += (size_t)ret->width[i] + 1;
+    widen_columns(table, width - used, ret);
+    for (size_t i = 0; i < table->count; i++) {
+        ret->x[i] = x;
+        x += ret->width[i] ? ret->width[i] + 1 : 0;
     }
 }
 
 Area layout_cell(const Layout *layout, Area row, size_t i)
 {
-    Area cell = {.x = row.x + layout->x[i], .y = row.y, .width = layout->width[i], .height = row.height};
-
-    if (layout->x[i] + cell.width > row.width)
-        cell.width = row.width > layout->x[i] ? row.width - layout->x[i] : 0;
-    return cell;
+    area_left(&row, layout->x[i]);
+    row.width = layout->width[i] < row.width ? layout->width[i] : row.width;
+    return row;
 }
 
 void column_text(Grid *grid, Area cell, bool right, Ink ink, const char *text)
@@ -299,4 +300,21 @@ void column_text(Grid *grid, Area cell, bool right, Ink ink, const char *text)
         grid_right(grid, cell, cell.width, 0, ink, text);
     else
         grid_text(grid, cell, 0, 0, ink, text);
+}
+
+void columns_head(const Table *table, const Layout *layout, Grid *grid, Area line)
+{
+    for (size_t i = 0; i < table->count; i++)
+        column_text(grid, layout_cell(layout, line, i), column_at(table, i)->right, INK_TITLE,
+                    column_at(table, i)->title);
+}
+
+void columns_row(const Table *table, const Layout *layout, Top *top, Grid *grid, Area line, const void *row)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const Area cell = layout_cell(layout, line, i);
+
+        if (cell.width > 0 && cell.height > 0)
+            table->cell(top, grid, cell, i, row);
+    }
 }

@@ -82,7 +82,7 @@ def main():
         text += array(f"file_{i}", packed)
         rows += f'    {{"{path}", "{TYPES[suffix]}", "\\"{tag}\\"", (const char *)file_{i}, {len(packed)}, {len(data)}}},\n'
     output.write_text("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made of web/node by embed.py. */\n"
-                      '#include "service/web/web_inside.h"\n\n' + text
+                      '#include "service/web/web.h"\n\n' + text
                       + f"\nconst WebFile web_files[] = {{\n{rows}}};\nconst size_t web_file_count = {len(named)};\n",
                       encoding="utf-8")
 

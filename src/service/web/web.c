@@ -5,21 +5,10 @@
 #include <string.h>
 
 #include "base/gzip.h"
-#include "service/web/web_inside.h"
 
 const char web_policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-size_t web_count(void)
-{
-    return web_file_count;
-}
-
-const WebFile *web_at(size_t i)
-{
-    return &web_files[i];
-}
 
 const WebFile *web_find(const char *path)
 {

@@ -20,10 +20,12 @@ typedef struct WebFile {
     size_t packed_len, len;
 } WebFile;
 
+/* All of them, as embed.py makes them of web/node. */
+extern const WebFile web_files[];
+extern const size_t web_file_count;
+
 /* The file at this path ("/" in front is not part of it); NULL where there is none. */
 const WebFile *web_find(const char *path);
-size_t web_count(void);
-const WebFile *web_at(size_t i);
 
 /* Appends its bytes as they were before packing, for clients that do not take gzip. -EFBIG where out's ceiling is met.
  */

@@ -27,10 +27,42 @@
 #include "base/clock.h"
 #include "base/cleanup.h"
 #include "source/board/board.h"
-#include "source/board/words.h"
 
 static_assert(BOARD_FAST_LEN > 0 && (BOARD_FAST_LEN & (BOARD_FAST_LEN - 1)) == 0, "heads wrap at 2^32");
 static_assert(BOARD_EVENTS_LEN > 0 && (BOARD_EVENTS_LEN & (BOARD_EVENTS_LEN - 1)) == 0, "heads wrap at 2^32");
+
+/* ---- copies by atomic words, of any alignment and size ---- */
+
+typedef uint64_t __attribute__((may_alias)) Word;
+
+static size_t words_in(const void *a, const void *b, size_t size)
+{
+    return ((uintptr_t)a | (uintptr_t)b) % sizeof(Word) ? 0 : size / sizeof(Word);
+}
+
+static void words_load(void *to, const void *from, size_t size)
+{
+    size_t words = words_in(to, from, size);
+    unsigned char *to_byte = to;
+    const unsigned char *from_byte = from;
+
+    for (size_t i = 0; i < words; i++)
+        ((Word *)to)[i] = __atomic_load_n((const Word *)from + i, __ATOMIC_ACQUIRE);
+    for (size_t i = words * sizeof(Word); i < size; i++)
+        to_byte[i] = __atomic_load_n(&from_byte[i], __ATOMIC_ACQUIRE);
+}
+
+static void words_store(void *to, const void *from, size_t size)
+{
+    size_t words = words_in(to, from, size);
+    unsigned char *to_byte = to;
+    const unsigned char *from_byte = from;
+
+    for (size_t i = 0; i < words; i++)
+        __atomic_store_n((Word *)to + i, ((const Word *)from)[i], __ATOMIC_RELEASE);
+    for (size_t i = words * sizeof(Word); i < size; i++)
+        __atomic_store_n(&to_byte[i], from_byte[i], __ATOMIC_RELEASE);
+}
 
 /* ---- sequences ---- */
 
@@ -52,20 +84,32 @@ static void end_write(_Atomic uint32_t *sequence)
     atomic_store_explicit(sequence, now + 1, memory_order_release);
 }
 
-/* One try: `size` bytes at `from` as they were while the counter was even and the same. */
-static bool try_copy(const _Atomic uint32_t *sequence, void *to, const void *from, size_t size)
+static void write_part(_Atomic uint32_t *sequence, void *to, const void *from, size_t size)
 {
-    uint32_t before = atomic_load_explicit(sequence, memory_order_acquire);
-
-    if (before & 1)
-        return false;
-    words_load(to, from, size);
-    return atomic_load_explicit(sequence, memory_order_relaxed) == before;
+    begin_write(sequence);
+    words_store(to, from, size);
+    end_write(sequence);
 }
 
-static bool is_torn(const _Atomic uint32_t *sequence)
+/* `size` bytes at `from` as they were while the counter was even and the same. False after a few tries. */
+static bool copy_part(const _Atomic uint32_t *sequence, void *to, const void *from, size_t size)
 {
-    return atomic_load_explicit(sequence, memory_order_acquire) & 1;
+    for (int i = 0; i < BOARD_TRIES; i++) {
+        uint32_t before = atomic_load_explicit(sequence, memory_order_acquire);
+
+        if (before & 1)
+            continue;
+        words_load(to, from, size);
+        if (atomic_load_explicit(sequence, memory_order_relaxed) == before)
+            return true;
+    }
+    return false;
+}
+
+static void repair_part(_Atomic uint32_t *sequence, void *at, const void *empty, size_t size)
+{
+    if (atomic_load_explicit(sequence, memory_order_acquire) & 1)
+        write_part(sequence, at, empty, size);
 }
 
 static void sanitize_bool(bool *value)
@@ -162,15 +206,9 @@ void board_unmap(Board *board)
 
 /* ---- rows ---- */
 
-Reading *board_begin(BoardRow *row)
+void board_set_row(BoardRow *row, const Reading *reading)
 {
-    begin_write(&row->sequence);
-    return &row->reading;
-}
-
-void board_commit(BoardRow *row)
-{
-    end_write(&row->sequence);
+    write_part(&row->sequence, &row->reading, reading, sizeof(*reading));
 }
 
 static void sanitize_text(char *text, size_t cap)
@@ -211,28 +249,33 @@ bool board_copy(const BoardRow *row, Reading *ret)
 {
     Reading copy;
 
-    for (int i = 0; i < BOARD_TRIES; i++) {
-        if (!try_copy(&row->sequence, &copy, &row->reading, sizeof(copy)))
-            continue;
-        sanitize_reading(&copy);
-        *ret = copy;
-        return true;
-    }
-    return false;
+    if (!copy_part(&row->sequence, &copy, &row->reading, sizeof(copy)))
+        return false;
+    sanitize_reading(&copy);
+    *ret = copy;
+    return true;
 }
 
-void board_repair(BoardRow *row)
+static void repair_row(BoardRow *row)
 {
     Reading empty;
-    DeviceKind kind;
 
-    if (!(atomic_load_explicit(&row->sequence, memory_order_acquire) & 1))
-        return;
-    kind = row->reading.device.kind == DEVICE_COMPUTE_INSTANCE ? DEVICE_COMPUTE_INSTANCE : DEVICE_GPU;
-    reading_init(&empty, kind);
-    begin_write(&row->sequence);
-    words_store(&row->reading, &empty, sizeof(empty));
-    end_write(&row->sequence);
+    reading_init(&empty, row->reading.device.kind == DEVICE_COMPUTE_INSTANCE ? DEVICE_COMPUTE_INSTANCE : DEVICE_GPU);
+    repair_part(&row->sequence, &row->reading, &empty, sizeof(empty));
+}
+
+void board_repair(BoardGpu *gpu)
+{
+    static const Sample no_peers[NODE_GPUS_MAX];
+    static const BoardLinkList no_links;
+    static const BoardProcessList no_processes;
+
+    repair_row(&gpu->gpu);
+    for (size_t i = 0; i < NODE_INSTANCES_MAX; i++)
+        repair_row(&gpu->instances[i]);
+    repair_part(&gpu->peers.sequence, gpu->peers.status, no_peers, sizeof(no_peers));
+    repair_part(&gpu->links.sequence, &gpu->links.list, &no_links, sizeof(no_links));
+    repair_part(&gpu->processes.sequence, &gpu->processes.list, &no_processes, sizeof(no_processes));
 }
 
 /* ---- instances ---- */
@@ -248,29 +291,22 @@ uint32_t board_instances(const BoardGpu *gpu)
 
 void board_set_plan(Board *board, const BoardPlan *plan)
 {
-    begin_write(&board->plan_sequence);
-    words_store(&board->plan, plan, sizeof(*plan));
-    end_write(&board->plan_sequence);
+    write_part(&board->plan_sequence, &board->plan, plan, sizeof(*plan));
 }
 
 bool board_get_plan(const Board *board, BoardPlan *ret)
 {
     BoardPlan copy;
 
-    for (int i = 0; i < BOARD_TRIES; i++)
-        if (try_copy(&board->plan_sequence, &copy, &board->plan, sizeof(copy))) {
-            *ret = copy;
-            return true;
-        }
-    return false;
+    if (!copy_part(&board->plan_sequence, &copy, &board->plan, sizeof(copy)))
+        return false;
+    *ret = copy;
+    return true;
 }
 
 uint64_t board_kernel_now(void)
 {
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+    return clock_read(CLOCK_MONOTONIC);
 }
 
 uint64_t board_at(const Board *board, uint64_t kernel_ns)
@@ -293,44 +329,22 @@ uint64_t board_now(const Board *board)
 void board_set_found(BoardSampler *sampler, const BoardFound *found)
 {
     assert(found->len <= NODE_GPUS_MAX);
-    begin_write(&sampler->found_sequence);
-    words_store(&sampler->found_count, &found->count, sizeof(found->count));
-    words_store(&sampler->found_len, &found->len, sizeof(found->len));
-    words_store(sampler->found, found->gpus, sizeof(found->gpus));
-    words_store(sampler->driver_version, found->driver_version, sizeof(found->driver_version));
-    words_store(sampler->nvml_version, found->nvml_version, sizeof(found->nvml_version));
-    end_write(&sampler->found_sequence);
-}
-
-static bool try_copy_found(const BoardSampler *sampler, BoardFound *ret)
-{
-    uint32_t before = atomic_load_explicit(&sampler->found_sequence, memory_order_acquire);
-
-    if (before == 0 || before & 1)
-        return false;
-    words_load(&ret->count, &sampler->found_count, sizeof(ret->count));
-    words_load(&ret->len, &sampler->found_len, sizeof(ret->len));
-    words_load(ret->gpus, sampler->found, sizeof(ret->gpus));
-    words_load(ret->driver_version, sampler->driver_version, sizeof(ret->driver_version));
-    words_load(ret->nvml_version, sampler->nvml_version, sizeof(ret->nvml_version));
-    return atomic_load_explicit(&sampler->found_sequence, memory_order_relaxed) == before;
+    write_part(&sampler->found_sequence, &sampler->found, found, sizeof(*found));
 }
 
 bool board_copy_found(const BoardSampler *sampler, BoardFound *ret)
 {
     BoardFound copy;
 
-    for (int i = 0; i < BOARD_TRIES; i++) {
-        if (!try_copy_found(sampler, &copy))
-            continue;
-        if (copy.len > NODE_GPUS_MAX)
-            copy.len = NODE_GPUS_MAX;
-        sanitize_text(copy.driver_version, sizeof(copy.driver_version));
-        sanitize_text(copy.nvml_version, sizeof(copy.nvml_version));
-        *ret = copy;
-        return true;
-    }
-    return false;
+    if (atomic_load_explicit(&sampler->found_sequence, memory_order_acquire) == 0 ||
+        !copy_part(&sampler->found_sequence, &copy, &sampler->found, sizeof(copy)))
+        return false;
+    if (copy.len > NODE_GPUS_MAX)
+        copy.len = NODE_GPUS_MAX;
+    sanitize_text(copy.driver_version, sizeof(copy.driver_version));
+    sanitize_text(copy.nvml_version, sizeof(copy.nvml_version));
+    *ret = copy;
+    return true;
 }
 
 void board_set_why(BoardSampler *sampler, const char *why)
@@ -362,55 +376,7 @@ NodeDriver board_driver_trouble(const BoardSampler *sampler)
     return trouble > NODE_DRIVER_FINE && trouble < NODE_DRIVER_END ? (NodeDriver)trouble : NODE_DRIVER_REFUSES;
 }
 
-/* ---- peers ---- */
-
-void board_set_peers(BoardPeers *peers, const Sample status[NODE_GPUS_MAX])
-{
-    begin_write(&peers->sequence);
-    words_store(peers->status, status, sizeof(peers->status));
-    end_write(&peers->sequence);
-}
-
-static void sanitize_peer(Sample *sample)
-{
-    int64_t status;
-
-    sanitize_sample(sample);
-    if (sample->valid && (!sample_int64(sample, &status) || status < 0 || status >= PEER_STATUS_END))
-        sample_set_absent(sample, sample->time_ns, ABSENCE_FAILED);
-}
-
-bool board_copy_peers(const BoardPeers *peers, Sample ret[NODE_GPUS_MAX])
-{
-    Sample copy[NODE_GPUS_MAX];
-
-    for (int i = 0; i < BOARD_TRIES; i++) {
-        if (!try_copy(&peers->sequence, copy, peers->status, sizeof(copy)))
-            continue;
-        for (size_t k = 0; k < NODE_GPUS_MAX; k++)
-            sanitize_peer(&copy[k]);
-        memcpy(ret, copy, sizeof(copy));
-        return true;
-    }
-    return false;
-}
-
-void board_repair_peers(BoardPeers *peers)
-{
-    static const Sample nothing[NODE_GPUS_MAX];
-
-    if (is_torn(&peers->sequence))
-        board_set_peers(peers, nothing);
-}
-
-/* ---- links ---- */
-
-void board_set_links(BoardLinks *links, const BoardLinkList *list)
-{
-    begin_write(&links->sequence);
-    words_store(&links->list, list, sizeof(*list));
-    end_write(&links->sequence);
-}
+/* ---- peers, links, processes ---- */
 
 /* A whole number from 0 to `max`, or none. */
 static void sanitize_number(Sample *sample, int64_t max)
@@ -420,6 +386,28 @@ static void sanitize_number(Sample *sample, int64_t max)
     sanitize_sample(sample);
     if (sample->valid && (!sample_int64(sample, &value) || value < 0 || value > max))
         sample_set_absent(sample, sample->time_ns, ABSENCE_FAILED);
+}
+
+void board_set_peers(BoardPeers *peers, const Sample status[NODE_GPUS_MAX])
+{
+    write_part(&peers->sequence, peers->status, status, sizeof(peers->status));
+}
+
+bool board_copy_peers(const BoardPeers *peers, Sample ret[NODE_GPUS_MAX])
+{
+    Sample copy[NODE_GPUS_MAX];
+
+    if (!copy_part(&peers->sequence, copy, peers->status, sizeof(copy)))
+        return false;
+    for (size_t k = 0; k < NODE_GPUS_MAX; k++)
+        sanitize_number(&copy[k], PEER_STATUS_END - 1);
+    memcpy(ret, copy, sizeof(copy));
+    return true;
+}
+
+void board_set_links(BoardLinks *links, const BoardLinkList *list)
+{
+    write_part(&links->sequence, &links->list, list, sizeof(*list));
 }
 
 static void sanitize_link(NodeLink *link)
@@ -434,34 +422,19 @@ bool board_copy_links(const BoardLinks *links, BoardLinkList *ret)
 {
     BoardLinkList copy;
 
-    for (int i = 0; i < BOARD_TRIES; i++) {
-        if (!try_copy(&links->sequence, &copy, &links->list, sizeof(copy)))
-            continue;
-        if (copy.count > NODE_LINKS_MAX)
-            copy.count = NODE_LINKS_MAX;
-        for (size_t k = 0; k < NODE_LINKS_MAX; k++)
-            sanitize_link(&copy.links[k]);
-        *ret = copy;
-        return true;
-    }
-    return false;
+    if (!copy_part(&links->sequence, &copy, &links->list, sizeof(copy)))
+        return false;
+    if (copy.count > NODE_LINKS_MAX)
+        copy.count = NODE_LINKS_MAX;
+    for (size_t k = 0; k < NODE_LINKS_MAX; k++)
+        sanitize_link(&copy.links[k]);
+    *ret = copy;
+    return true;
 }
-
-void board_repair_links(BoardLinks *links)
-{
-    static const BoardLinkList nothing;
-
-    if (is_torn(&links->sequence))
-        board_set_links(links, &nothing);
-}
-
-/* ---- processes ---- */
 
 void board_set_processes(BoardProcesses *processes, const BoardProcessList *list)
 {
-    begin_write(&processes->sequence);
-    words_store(&processes->list, list, sizeof(*list));
-    end_write(&processes->sequence);
+    write_part(&processes->sequence, &processes->list, list, sizeof(*list));
 }
 
 static void sanitize_share(uint8_t *percent)
@@ -481,27 +454,18 @@ bool board_copy_processes(const BoardProcesses *processes, BoardProcessList *ret
 {
     BoardProcessList copy;
 
-    for (int i = 0; i < BOARD_TRIES; i++) {
-        if (!try_copy(&processes->sequence, &copy, &processes->list, sizeof(copy)))
-            continue;
-        sanitize_number(&copy.count, UINT32_MAX);
-        if (copy.len > NODE_PROCESSES_MAX)
-            copy.len = NODE_PROCESSES_MAX;
-        for (size_t k = 0; k < copy.len; k++)
-            sanitize_process(&copy.processes[k]);
-        *ret = copy;
-        return true;
-    }
-    return false;
+    if (!copy_part(&processes->sequence, &copy, &processes->list, sizeof(copy)))
+        return false;
+    sanitize_number(&copy.count, UINT32_MAX);
+    if (copy.len > NODE_PROCESSES_MAX)
+        copy.len = NODE_PROCESSES_MAX;
+    for (size_t k = 0; k < copy.len; k++)
+        sanitize_process(&copy.processes[k]);
+    *ret = copy;
+    return true;
 }
 
-void board_repair_processes(BoardProcesses *processes)
-{
-    static const BoardProcessList nothing;
-
-    if (is_torn(&processes->sequence))
-        board_set_processes(processes, &nothing);
-}
+/* ---- rings ---- */
 
 typedef struct Tail {
     unsigned char *entries;

@@ -24,14 +24,14 @@
 #include "model/reading.h"
 
 enum {
-    BOARD_VERSION = 5,
+    BOARD_VERSION = 6,
     BOARD_NO_SLOT = UINT16_MAX, /* slot of a GPU that no sampler may touch */
     BOARD_FAST_LEN = 32,        /* fast readings kept per row: 3.2 s at 10 Hz */
     BOARD_EVENTS_LEN = 64,      /* XID events kept per sampler */
     BOARD_PLAN_WORDS = (METRIC_END + 63) / 64,
 };
 
-/* A row: read with board_copy, written between board_begin and board_commit. */
+/* A row: read with board_copy, written with board_set_row. */
 typedef struct BoardRow {
     _Atomic uint32_t sequence; /* odd while it is being written */
     Reading reading;
@@ -107,6 +107,14 @@ typedef enum BoardDriver {
     BOARD_DRIVER_RELEASED, /* released as requested */
 } BoardDriver;
 
+/* What a sampler reports of the driver as a whole. */
+typedef struct BoardFound {
+    uint32_t count; /* GPUs that the driver counts (nvmlDeviceGetCount_v2) */
+    uint32_t len;   /* entries of `gpus`: those that it can name without their address */
+    PciAddress gpus[NODE_GPUS_MAX];
+    char driver_version[READING_TEXT_CAP], nvml_version[READING_TEXT_CAP];
+} BoardFound;
+
 /* What one sampler reports of itself. */
 typedef struct BoardSampler {
     _Atomic uint64_t beat_ns;        /* kernel monotonic time of its last pass of the loop */
@@ -117,10 +125,7 @@ typedef struct BoardSampler {
     _Atomic uint32_t driver;         /* BoardDriver */
     _Atomic uint32_t passes;         /* complete passes */
     _Atomic uint32_t found_sequence; /* odd while `found` is being written; 0 before the first enumeration */
-    uint32_t found_count;            /* GPUs that the driver counts (nvmlDeviceGetCount_v2) */
-    uint32_t found_len;              /* entries of `found`: GPUs that it can name without their address */
-    PciAddress found[NODE_GPUS_MAX];
-    char driver_version[READING_TEXT_CAP], nvml_version[READING_TEXT_CAP];
+    BoardFound found;
     _Atomic uint32_t trouble;    /* NodeDriver: what a driver that is not fine is */
     _Atomic int32_t code;        /* nvmlReturn_t behind it */
     char why[NODE_WHY_CAP];      /* of a driver that is not fine */
@@ -162,10 +167,8 @@ int board_new(Board **ret_board, int *ret_fd, Err *err);
 int board_map(int fd, Board **ret_board, Err *err);
 void board_unmap(Board *board);
 
-/* Sampler: begin and end writing a row. Between them readers see a torn row, so no driver call is made there. A row
- * that another writer left torn is continued. */
-Reading *board_begin(BoardRow *row);
-void board_commit(BoardRow *row);
+/* Sampler: write a row. One that another writer left torn is whole again then. */
+void board_set_row(BoardRow *row, const Reading *reading);
 /* Sampler: append a fast reading, an event. */
 void board_push_fast(BoardRow *row, const FastReading *fast);
 void board_push_event(BoardSampler *sampler, const XidEvent *event);
@@ -173,33 +176,22 @@ void board_push_event(BoardSampler *sampler, const XidEvent *event);
 /* Agent: copy a row out. False, with *ret untouched, where no whole copy could be had in a few tries (a writer that
  * is busy, or was killed in the middle: then board_repair once it is gone). Texts come back with their end. */
 bool board_copy(const BoardRow *row, Reading *ret);
-/* Makes a torn row an empty reading of its kind (identity and texts too, which may be a mix of two); leaves a whole one
- * alone. Only while nothing writes it. */
-void board_repair(BoardRow *row);
-/* The same three for a GPU's reachability of the others. An invalid status becomes absent. */
+/* The same two for a GPU's reachability of the others. An invalid status becomes absent. */
 void board_set_peers(BoardPeers *peers, const Sample status[NODE_GPUS_MAX]);
 bool board_copy_peers(const BoardPeers *peers, Sample ret[NODE_GPUS_MAX]);
-void board_repair_peers(BoardPeers *peers);
-/* The same three for a GPU's links and processes. Counts are within their bounds; an invalid value is absent (sample of
+/* The same two for a GPU's links and processes. Counts are within their bounds; an invalid value is absent (sample of
  * a link) or unknown (share). */
 void board_set_links(BoardLinks *links, const BoardLinkList *list);
 bool board_copy_links(const BoardLinks *links, BoardLinkList *ret);
-void board_repair_links(BoardLinks *links);
 void board_set_processes(BoardProcesses *processes, const BoardProcessList *list);
 bool board_copy_processes(const BoardProcesses *processes, BoardProcessList *ret);
-void board_repair_processes(BoardProcesses *processes);
+/* Makes torn rows of a GPU empty readings of their kind (identity and texts too, which may be a mix of two) and torn
+ * lists empty; leaves whole ones alone. Only while nothing writes them. */
+void board_repair(BoardGpu *gpu);
 /* Rows of `instances` in use, never more than there are. */
 uint32_t board_instances(const BoardGpu *gpu);
 
-/* What a sampler reports of the driver as a whole. */
-typedef struct BoardFound {
-    uint32_t count; /* GPUs that the driver counts */
-    uint32_t len;
-    PciAddress gpus[NODE_GPUS_MAX];
-    char driver_version[READING_TEXT_CAP], nvml_version[READING_TEXT_CAP];
-} BoardFound;
-
-/* Sampler: publish found_count, found_len, found and the versions. */
+/* Sampler: publish what it found. */
 void board_set_found(BoardSampler *sampler, const BoardFound *found);
 /* Agent: copy them out, len within its bounds, texts with their end; false before the first enumeration, or torn. */
 bool board_copy_found(const BoardSampler *sampler, BoardFound *ret);

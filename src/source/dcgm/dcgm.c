@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "source/dcgm/abi.h"
 #include "source/dcgm/answer.h"
 #include "source/dcgm/dcgm.h"
@@ -55,7 +55,7 @@ struct Dcgm {
     bool permitted; /* this process may use profiling, as far as is known */
     DcgmHandle engine;
     unsigned int names_used; /* group names are unique */
-    uint64_t birth_ns;
+    uint64_t birth_ns;       /* distinguishes its groups from those of the same pid in another container */
     DcgmFields fields[DCGM_FIELD_GROUPS_MAX];
     uint32_t known_count;
     DcgmKnown known[DCGM_GPUS_MAX];
@@ -150,15 +150,6 @@ static bool is_administrator(void)
     if (syscall(SYS_capget, &header, data) < 0)
         return false;
     return data[0].effective & (UINT32_C(1) << CAP_SYS_ADMIN);
-}
-
-/* Distinguishes this process's groups from those of a process with the same pid in another container. */
-static uint64_t read_birth_ns(void)
-{
-    struct timespec now = {0};
-
-    (void)clock_gettime(CLOCK_BOOTTIME, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
 /* ---- the library ---- */
@@ -266,7 +257,7 @@ int dcgm_open(const DcgmPlace *place, const DcgmHooks *hooks, Dcgm **ret_dcgm, E
 
     assert(hooks->before && hooks->after);
     dcgm->hooks = *hooks;
-    dcgm->birth_ns = read_birth_ns();
+    dcgm->birth_ns = clock_read(CLOCK_BOOTTIME);
     dcgm->remote = place->address[0];
     dcgm->permitted = dcgm->remote || is_administrator();
     TRY(load_library(dcgm, place, err));
@@ -380,7 +371,7 @@ static int find_gpu(Dcgm *dcgm, PciAddress gpu, uint32_t *ret_id, Err *err)
     int count = 0, answer = DCGM_CALL(dcgm, dcgmGetAllDevices, (dcgm->engine, ids, &count));
 
     if (answer != DCGM_OK)
-        return err_set(err, dcgm_answer_errno(answer), "dcgmGetAllDevices: %s (%d)", dcgm_answer_words(answer), answer);
+        return answer_error("dcgmGetAllDevices", answer, err);
     for (int i = 0; i < count && i < LIST_CAP; i++) {
         if (!is_at(dcgm, ids[i], gpu))
             continue;
@@ -424,8 +415,7 @@ static int find_instances(Dcgm *dcgm, uint32_t gpu, const DcgmTarget *target, ui
     all->version = DCGM_VERSION_WORD(DcgmHierarchy, 2);
     answer = DCGM_CALL(dcgm, dcgmGetGpuInstanceHierarchy, (dcgm->engine, all));
     if (answer != DCGM_OK)
-        return err_set(err, dcgm_answer_errno(answer), "dcgmGetGpuInstanceHierarchy: %s (%d)",
-                       dcgm_answer_words(answer), answer);
+        return answer_error("dcgmGetGpuInstanceHierarchy", answer, err);
     if (find_in(all, parent, DCGM_ENTITY_GPU_INSTANCE, target, &parent.id)) {
         parent.group = DCGM_ENTITY_GPU_INSTANCE;
         if (find_in(all, parent, DCGM_ENTITY_COMPUTE_INSTANCE, target, &compute_instance)) {

@@ -41,8 +41,6 @@ void host_set_processes(Host *host, const uint32_t *pids, size_t count);
 ProcessList host_processes(const Host *host);
 /* Where GPUs and network adapters are, by the last scan that could read the PCI bus; valid until the next tick. */
 PlaceList host_places(const Host *host);
-/* How long the running scan is late; 0: none runs, or it is in time. */
-uint64_t host_late_ns(const Host *host, uint64_t now_ns);
 
 /* Version of the kernel module by /proc/driver/nvidia/version, "" where it is not loaded. Returns whether it is. */
 bool host_module(const char *root, char ret_version[READING_TEXT_CAP]);
@@ -53,7 +51,3 @@ typedef struct HostBoot {
     uint64_t real_ns; /* wall clock; 0: not known */
 } HostBoot;
 void host_boot(const char *root, HostBoot *ret);
-
-/* Scans now, in the calling thread: for verbs without an agent. Fills what can be read; -errno where the PCI bus cannot
- * be read. */
-int host_scan(const char *root, Facts *ret, Err *err);

@@ -17,39 +17,6 @@
 #include "source/pci/pci.h"
 #include "source/proc/task.h"
 
-enum { STAT_CAP = 1024, FIELD_STATE = 3, FIELD_START = 22 };
-
-/* Fields of /proc/PID/stat, see proc(5). */
-typedef struct Line {
-    char name[EVENT_NAME_CAP];
-    char state;
-    uint64_t start;
-} Line;
-
-/* "12 (a) b) S 1 ...": the name may hold anything, the last parenthesis ends it. */
-static bool read_line(const char *root, const char *pid, Line *ret)
-{
-    char text[STAT_CAP], *name, *end, *rest = NULL;
-    int field = FIELD_STATE;
-
-    if (proc_text(root, pid, "stat", text, sizeof(text), NULL) < 0)
-        return false;
-    name = strchr(text, '(');
-    end = strrchr(text, ')');
-    if (!name || !end || end < name)
-        return false;
-    *end = '\0';
-    *ret = (Line){.state = '\0'};
-    snprintf(ret->name, sizeof(ret->name), "%.*s", (int)sizeof(ret->name) - 1, name + 1);
-    for (char *word = strtok_r(end + 1, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest), field++) {
-        if (field == FIELD_STATE)
-            ret->state = word[0];
-        if (field == FIELD_START)
-            ret->start = strtoull(word, NULL, 10);
-    }
-    return ret->state != '\0';
-}
-
 /* ---- processes of the driver ---- */
 
 static bool begins_with_any(const char *text, const char *const *with, size_t count)
@@ -96,53 +63,53 @@ static bool holds_device(const char *root, const char *pid)
     return false;
 }
 
-static void add_stuck(const char *root, const char *pid, const Line *line, HostTasks *tasks)
+static void add_stuck(const char *root, const char *pid, const ProcTask *seen, HostScan *scan)
 {
     FactsTask task = {.pid = (pid_t)strtol(pid, NULL, 10)};
+    Facts *facts = &scan->facts;
 
     proc_task_wchan(root, task.pid, task.wchan, sizeof(task.wchan));
-    if (!is_its_name(line->name) && !is_its_function(task.wchan) && !holds_device(root, pid))
+    if (!is_its_name(seen->name) && !is_its_function(task.wchan) && !holds_device(root, pid))
         return;
-    tasks->stuck_count++;
-    if (tasks->stuck_len == FACTS_STUCK_MAX)
+    facts->stuck_count++;
+    if (facts->stuck_len == FACTS_STUCK_MAX)
         return;
-    memcpy(task.name, line->name, sizeof(task.name));
-    tasks->start[tasks->stuck_len] = line->start;
-    tasks->stuck[tasks->stuck_len++] = task;
+    snprintf(task.name, sizeof(task.name), "%.*s", (int)sizeof(task.name) - 1, seen->name);
+    scan->stuck_start_ns[facts->stuck_len] = seen->start_ns;
+    facts->stuck[facts->stuck_len++] = task;
 }
 
 /* ---- all ---- */
 
-static void look_at(const char *root, const char *pid, HostTasks *tasks)
+static void look_at(const char *root, const char *pid, HostScan *scan)
 {
-    Line line;
+    ProcTask task;
 
-    if (!read_line(root, pid, &line))
+    if (proc_stat(root, pid, &task, NULL) < 0)
         return;
-    if (line.state == 'D')
-        add_stuck(root, pid, &line, tasks);
-    if (line.state == 'Z' || line.state == 'X')
+    if (task.state == 'D')
+        add_stuck(root, pid, &task, scan);
+    if (task.state == 'Z' || task.state == 'X')
         return;
     /* the kernel keeps 15 characters */
-    tasks->persistenced |= strcmp(line.name, "nvidia-persiste") == 0;
-    tasks->fabric_manager |= strcmp(line.name, "nv-fabricmanage") == 0;
+    scan->facts.persistenced |= strcmp(task.name, "nvidia-persiste") == 0;
+    scan->facts.fabric_manager |= strcmp(task.name, "nv-fabricmanage") == 0;
 }
 
-static void host_tasks_read(const char *root, HostTasks *ret)
+static void look_tasks(const char *root, HostScan *scan)
 {
     char path[PROC_PATH_CAP];
     CLEANUP(closedir_at) DIR *dir = NULL;
     const struct dirent *entry;
 
-    memset(ret, 0, sizeof(*ret));
     if (snprintf(path, sizeof(path), "%s/proc", root) >= (int)sizeof(path))
         return;
     dir = opendir(path);
-    ret->known = dir != NULL;
+    scan->facts.proc_known = dir != NULL;
     for (int i = 0; dir && i < HOST_TASKS_MAX && (entry = readdir(dir));) {
         if (!isdigit((unsigned char)entry->d_name[0]))
             continue;
-        look_at(root, entry->d_name, ret);
+        look_at(root, entry->d_name, scan);
         i++;
     }
 }
@@ -270,47 +237,19 @@ void host_places_merge(HostPlaces *known, HostPlaces *fresh, const Facts *facts)
     *fresh = before; /* its room is used again */
 }
 
-enum { LINE_CAP = 512, STAT_MORE_CAP = 65536 };
+enum { LINE_CAP = 512 };
 
 /* ---- the PCI bus ---- */
 
-static FactsPcie link_of(PciLink link)
-{
-    return (FactsPcie){.speed_mts = link.speed_mts, .width = link.width};
-}
-
-static void fill_gpu(const char *root, const PciGpu *from, FactsGpu *gpu)
-{
-    PciDetail detail;
-
-    *gpu = (FactsGpu){.pci = from->address,
-                      .present = true,
-                      .config_lost = from->lost,
-                      .asleep = from->asleep,
-                      .current = link_of(from->current),
-                      .max = link_of(from->max)};
-    memcpy(gpu->driver, from->driver, sizeof(gpu->driver));
-    static_assert(sizeof(gpu->driver) == sizeof(from->driver), "both have the same room");
-    if (!pci_read_detail(root, from->address, &detail))
-        return;
-    gpu->slot = link_of(detail.slot);
-    gpu->has_aer = detail.has_aer;
-    for (size_t i = 0; i < FACTS_AER_END; i++) {
-        gpu->aer[i] = detail.aer[i];
-        gpu->port_aer[i] = detail.port_aer[i];
-    }
-}
-
 static int look_bus(const char *root, Facts *facts, Err *err)
 {
-    PciGpu found[NODE_GPUS_MAX];
     size_t count = 0, switches = 0;
 
-    TRY(pci_scan(root, found, NODE_GPUS_MAX, &count, err));
+    TRY(pci_scan(root, facts->gpus, NODE_GPUS_MAX, &count, err));
     TRY(pci_count(root, PCI_CLASS_NVSWITCH, &switches, err));
     facts->gpu_count = count < NODE_GPUS_MAX ? count : NODE_GPUS_MAX;
     for (size_t i = 0; i < facts->gpu_count; i++)
-        fill_gpu(root, &found[i], &facts->gpus[i]);
+        pci_read_detail(root, &facts->gpus[i]);
     facts->has_switches = switches > 0;
     return 0;
 }
@@ -355,18 +294,11 @@ bool host_module(const char *root, char ret_version[READING_TEXT_CAP])
 
 void host_boot(const char *root, HostBoot *ret)
 {
-    CLEANUP_FREE char *more = malloc(STAT_MORE_CAP);
-    const char *line;
-
     *ret = (HostBoot){0};
     if (proc_text(root, "sys/kernel/random", "boot_id", ret->id, sizeof(ret->id), NULL) < 0)
         ret->id[0] = '\0';
     ret->id[strcspn(ret->id, "\n")] = '\0';
-    if (!more || proc_text(root, ".", "stat", more, STAT_MORE_CAP, NULL) < 0)
-        return;
-    line = strstr(more, "\nbtime ");
-    if (line)
-        ret->real_ns = strtoull(line + strlen("\nbtime "), NULL, 10) * NS_PER_S;
+    (void)proc_boot_ns(root, &ret->real_ns, NULL);
 }
 
 static void look_boot(const char *root, Facts *facts)
@@ -413,29 +345,11 @@ void host_scan_read(const char *root, HostScan *ret)
     *ret = (HostScan){.processes = wanted, .places = room, .pods = ret->pods};
     ret->rc = look_bus(root, &ret->facts, &ret->err);
     look_places(root, &ret->facts, &ret->places);
-    host_tasks_read(root, &ret->tasks);
-    ret->facts.proc_known = ret->tasks.known;
-    ret->facts.persistenced = ret->tasks.persistenced;
-    ret->facts.fabric_manager = ret->tasks.fabric_manager;
-    ret->facts.stuck_count = ret->tasks.stuck_count;
-    ret->facts.stuck_len = ret->tasks.stuck_len;
-    memcpy(ret->facts.stuck, ret->tasks.stuck, sizeof(ret->facts.stuck));
+    look_tasks(root, ret);
     ret->facts.module_loaded = host_module(root, ret->facts.module_version);
     look_boot(root, &ret->facts);
     ret->facts.device_denied = is_denied(root);
     scan_processes(root, ret);
-}
-
-int host_scan(const char *root, Facts *ret, Err *err)
-{
-    HostScan scan = {0};
-
-    host_scan_read(root, &scan);
-    vec_done(&scan.places);
-    *ret = scan.facts;
-    if (scan.rc < 0 && err)
-        *err = scan.err;
-    return scan.rc;
 }
 
 /* ---- from one scan to the next ---- */
@@ -463,8 +377,9 @@ static void keep_gpus(const HostScan *known, const HostScan *fresh, Facts *facts
 
 static uint64_t since_of(const HostScan *known, const HostScan *fresh, size_t at, uint64_t time_ns)
 {
-    for (size_t i = 0; i < known->tasks.stuck_len; i++)
-        if (known->tasks.stuck[i].pid == fresh->tasks.stuck[at].pid && known->tasks.start[i] == fresh->tasks.start[at])
+    for (size_t i = 0; i < known->facts.stuck_len; i++)
+        if (known->facts.stuck[i].pid == fresh->facts.stuck[at].pid &&
+            known->stuck_start_ns[i] == fresh->stuck_start_ns[at])
             return known->facts.stuck[i].since_ns;
     return time_ns;
 }
@@ -484,5 +399,5 @@ void host_scan_merge(HostScan *known, const HostScan *fresh, uint64_t time_ns)
     facts.log_silent_ns = before->log_silent_ns;
     facts.fabric_log = before->fabric_log;
     known->facts = facts;
-    known->tasks = fresh->tasks;
+    memcpy(known->stuck_start_ns, fresh->stuck_start_ns, sizeof(known->stuck_start_ns));
 }

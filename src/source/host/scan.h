@@ -15,18 +15,10 @@
 #include "model/facts.h"
 #include "model/place.h"
 #include "model/process.h"
-#include "source/proc/pods.h"
+#include "source/proc/who.h"
 
 /* Processes that hang in the driver, and its services. */
 enum { HOST_TASKS_MAX = 65536, HOST_FDS_MAX = 1024 };
-
-typedef struct HostTasks {
-    bool known; /* there is a /proc */
-    bool persistenced, fabric_manager;
-    size_t stuck_count, stuck_len;
-    FactsTask stuck[FACTS_STUCK_MAX]; /* since_ns and ours are not filled */
-    uint64_t start[FACTS_STUCK_MAX];  /* clock ticks after boot at which each began: with its pid, who it is */
-} HostTasks;
 
 /* Where the GPUs and the network adapters for RDMA are in the node, from sysfs. */
 typedef VEC(Place) HostPlaces;
@@ -42,11 +34,11 @@ void host_places_merge(HostPlaces *known, HostPlaces *fresh, const Facts *facts)
 typedef VEC(ProcessOwner) HostProcesses;
 
 typedef struct HostScan {
-    int rc;  /* of the PCI bus: where it is below 0, facts has no GPUs */
-    Err err; /* then */
-    Facts facts;
-    HostTasks tasks;
-    HostProcesses processes; /* by pid */
+    int rc;                                   /* of the PCI bus: where it is below 0, facts has no GPUs */
+    Err err;                                  /* then */
+    Facts facts;                              /* since_ns and ours of tasks are not filled */
+    uint64_t stuck_start_ns[FACTS_STUCK_MAX]; /* when each stuck task began: with its pid, who it is */
+    HostProcesses processes;                  /* by pid */
     HostPlaces places;
     PodNames *pods; /* those that are known; NULL: none yet. Owned, as processes is */
 } HostScan;

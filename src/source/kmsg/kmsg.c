@@ -1,33 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where lines come from: the device of the kernel log, a file in its format, or journalctl where the device is denied.
- * What they say is line.c's business. */
+/* Where lines come from: the device of the kernel log, a file in its format, or systemd's journal (journalctl as a
+ * child that follows this boot's messages) where the device is denied. What they say is line.c's business. */
 #include "source/kmsg/kmsg.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/cleanup.h"
+#include "base/subproc.h"
 #include "source/kmsg/follow.h"
-#include "source/kmsg/journal.h"
 #include "source/kmsg/line.h"
 
 enum {
     RECORD_MAX = 8192,
     /* the kernel gives no longer one */ RECORDS_AT_ONCE = 2048,
     RETRY_MS = 5000,
-    BOOT_ID_MAX = 64
+    BOOT_ID_MAX = 64,
+    JOURNAL_LINE_MAX = 256 << 10,
+    JOURNAL_READ_BYTES = 64 << 10,
+    QUIET_MS = 300,
+    GRACE_MS = 100,
 };
 
-#define NS_PER_US UINT64_C(1000)
+typedef struct KmsgJournal KmsgJournal;
 
 struct Kmsg {
     KmsgConfig config;
@@ -123,10 +128,8 @@ static void tell_lost(Kmsg *k, uint64_t count)
 
 static uint64_t age_of(uint64_t usec)
 {
-    struct timespec now;
+    const uint64_t now_ns = clock_read(CLOCK_MONOTONIC);
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    const uint64_t now_ns = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
     return now_ns > usec * NS_PER_US ? now_ns - usec * NS_PER_US : 0;
 }
 
@@ -280,9 +283,23 @@ static void fabric_line(void *self, const char *line, size_t len, bool old)
 
 /* --- the journal -------------------------------------------------------------------------------------------------- */
 
-static void journal_line(void *self, const char *text, size_t len, uint64_t usec, uint64_t real_ns, bool old)
+struct KmsgJournal {
+    Subproc child;
+    uv_poll_t poll;
+    uv_timer_t timer; /* quiet for a moment: it has given what was there */
+    int open_handles;
+    bool polling;
+    uint64_t started_real_ns;
+    Str rest;
+    char why[160];
+    Kmsg *kmsg;
+};
+
+static void close_journal(KmsgJournal *j);
+
+/* `usec`: microseconds since boot, 0 unknown; `old`: from before the child was started. */
+static void journal_line(Kmsg *k, const char *text, size_t len, uint64_t usec, uint64_t real_ns, bool old)
 {
-    Kmsg *k = self;
     const KmsgRecord record = {.sequence = usec, .usec = usec, .text = text, .len = len};
     const uint64_t real = k->config.real_ns(k->config.clock);
 
@@ -293,10 +310,9 @@ static void journal_line(void *self, const char *text, size_t len, uint64_t usec
     take_text(k, &record, EVENT_FROM_JOURNAL, old, old && real_ns && real_ns < real ? real - real_ns : 0);
 }
 
-static void journal_state(void *self, bool works, bool caught, const char *why)
+/* It works (and has given what was there: `caught`), or has ended and why. */
+static void journal_state(Kmsg *k, bool works, bool caught, const char *why)
 {
-    Kmsg *k = self;
-
     if (works) {
         set_log_state(k, FACTS_LOG_JOURNAL, "");
         k->state.caught_up |= caught;
@@ -306,8 +322,169 @@ static void journal_state(void *self, bool works, bool caught, const char *why)
     snprintf(both, sizeof both, "'%s' is denied, and %s", k->path, why);
     set_log_state(k, FACTS_LOG_DENIED, both);
     k->state.caught_up = true;
-    kmsg_journal_close(TAKE(k->journal));
+    close_journal(TAKE(k->journal));
     uv_timer_start(&k->retry, handle_retry, RETRY_MS, RETRY_MS);
+}
+
+static uint64_t number_at(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? strtoull(text, NULL, 10) : 0;
+}
+
+/* A text, or an array of its bytes where it is not UTF-8. */
+static size_t message_of(const json_t *message, char *out, size_t cap)
+{
+    const json_t *byte;
+    size_t i, n = 0;
+
+    if (json_is_string(message)) {
+        n = json_string_length(message) < cap ? json_string_length(message) : cap;
+        memcpy(out, json_string_value(message), n);
+        return n;
+    }
+    json_array_foreach(message, i, byte)
+    {
+        if (n == cap)
+            break;
+        out[n++] = (char)json_integer_value(byte);
+    }
+    return n;
+}
+
+static void take_journal_line(KmsgJournal *j, const char *bytes, size_t len)
+{
+    char text[8192];
+    json_t *object = json_loadb(bytes, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+
+    if (!json_is_object(object)) {
+        json_decref(object);
+        return;
+    }
+    const size_t n = message_of(json_object_get(object, "MESSAGE"), text, sizeof text);
+    uint64_t usec = number_at(object, "_SOURCE_MONOTONIC_TIMESTAMP");
+    const uint64_t real_ns = number_at(object, "__REALTIME_TIMESTAMP") * 1000;
+
+    if (usec == 0)
+        usec = number_at(object, "__MONOTONIC_TIMESTAMP");
+    if (n)
+        journal_line(j->kmsg, text, n, usec, real_ns, real_ns < j->started_real_ns);
+    json_decref(object);
+}
+
+static void report_end(KmsgJournal *j, const char *why)
+{
+    uv_poll_stop(&j->poll);
+    uv_timer_stop(&j->timer);
+    journal_state(j->kmsg, false, true, why); /* may close us */
+}
+
+static void take_journal_bytes(KmsgJournal *j, const char *bytes, size_t len)
+{
+    const char *newline;
+
+    while ((newline = memchr(bytes, '\n', len))) {
+        str_addn(&j->rest, bytes, (size_t)(newline - bytes));
+        if (!j->rest.overflow)
+            take_journal_line(j, j->rest.text, j->rest.len);
+        str_clear(&j->rest);
+        len -= (size_t)(newline - bytes) + 1;
+        bytes = newline + 1;
+    }
+    str_addn(&j->rest, bytes, len);
+}
+
+static void handle_quiet(uv_timer_t *timer)
+{
+    KmsgJournal *j = timer->data;
+
+    journal_state(j->kmsg, true, true, "");
+}
+
+static void handle_journal_readable(uv_poll_t *poll, int status, int events)
+{
+    KmsgJournal *j = poll->data;
+    char buffer[JOURNAL_READ_BYTES];
+    const ssize_t n = read(j->child.out_fd, buffer, sizeof buffer);
+
+    (void)status;
+    (void)events;
+    if (n > 0) {
+        take_journal_bytes(j, buffer, (size_t)n);
+        journal_state(j->kmsg, true, false, "");
+        uv_timer_start(&j->timer, handle_quiet, QUIET_MS, 0);
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        report_end(j, "journalctl has ended");
+    }
+}
+
+static void handle_failed_start(uv_timer_t *timer)
+{
+    KmsgJournal *j = timer->data;
+
+    journal_state(j->kmsg, false, true, j->why);
+}
+
+static void start_child(KmsgJournal *j, uv_loop_t *loop, const char *program)
+{
+    const char *const argv[] = {program,         "--dmesg", "--boot",     "--follow", "--lines=all",
+                                "--output=json", "--quiet", "--no-pager", NULL};
+    const SubprocSpec spec = {.argv = argv, .pipe_out = true, .pipe_err = false, .die_with_us = true};
+    Err err;
+
+    j->started_real_ns = clock_read(CLOCK_REALTIME);
+    if (subproc_start(&spec, &j->child, &err) < 0) {
+        snprintf(j->why, sizeof j->why, "%.150s", err.text);
+        uv_timer_start(&j->timer, handle_failed_start, 0, 0);
+        return;
+    }
+    if (uv_poll_init(loop, &j->poll, j->child.out_fd) == 0) {
+        j->poll.data = j;
+        j->polling = true;
+        j->open_handles++;
+        uv_poll_start(&j->poll, UV_READABLE, handle_journal_readable);
+    }
+    uv_timer_start(&j->timer, handle_quiet, 10 * QUIET_MS, 0);
+}
+
+/* What goes wrong is reported by journal_state, from the loop. */
+static KmsgJournal *open_journal(Kmsg *k)
+{
+    KmsgJournal *j = xcalloc(1, sizeof *j);
+
+    j->child = (Subproc){.pid_fd = -1, .out_fd = -1, .err_fd = -1};
+    j->kmsg = k;
+    str_init(&j->rest, JOURNAL_LINE_MAX);
+    uv_timer_init(k->loop, &j->timer);
+    j->timer.data = j;
+    j->open_handles = 1;
+    start_child(j, k->loop, k->journalctl);
+    return j;
+}
+
+static void handle_journal_closed(uv_handle_t *handle)
+{
+    KmsgJournal *j = handle->data;
+
+    if (--j->open_handles > 0)
+        return;
+    SubprocEnd end;
+    Err err;
+    if (j->child.pid)
+        subproc_stop(&j->child, GRACE_MS, &end, &err);
+    subproc_done(&j->child);
+    str_done(&j->rest);
+    free(j);
+}
+
+static void close_journal(KmsgJournal *j)
+{
+    if (!j)
+        return;
+    if (j->polling)
+        uv_close((uv_handle_t *)&j->poll, handle_journal_closed);
+    uv_close((uv_handle_t *)&j->timer, handle_journal_closed);
 }
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
@@ -319,7 +496,7 @@ static void report_denied(Kmsg *k, int error)
     snprintf(why, sizeof why, "open '%s': %s", k->path, strerror(error));
     set_log_state(k, FACTS_LOG_DENIED, why);
     if (k->journalctl[0] && !k->journal)
-        k->journal = kmsg_journal_open(k->loop, k->journalctl, journal_line, journal_state, k);
+        k->journal = open_journal(k);
     if (!k->journal) {
         k->state.caught_up = true;
         uv_timer_start(&k->retry, handle_retry, RETRY_MS, RETRY_MS);
@@ -369,11 +546,10 @@ static void read_boot(Kmsg *k)
     }
 }
 
-int kmsg_open(uv_loop_t *loop, const KmsgConfig *config, KmsgEvent give, void *self, Kmsg **ret, Err *err)
+Kmsg *kmsg_open(uv_loop_t *loop, const KmsgConfig *config, KmsgEvent give, void *self)
 {
     Kmsg *k = xcalloc(1, sizeof *k);
 
-    (void)err;
     k->config = *config;
     k->path = xmemdup0(config->kmsg, strlen(config->kmsg));
     k->journalctl = xmemdup0(config->journalctl, strlen(config->journalctl));
@@ -394,8 +570,7 @@ int kmsg_open(uv_loop_t *loop, const KmsgConfig *config, KmsgEvent give, void *s
         k->state.caught_up = true;
     if (config->fabric_log[0])
         k->fabric = follow_open(loop, config->fabric_log, config->fabric_inode, config->fabric_offset, fabric_line, k);
-    *ret = k;
-    return 0;
+    return k;
 }
 
 void kmsg_close(Kmsg *k)
@@ -404,7 +579,7 @@ void kmsg_close(Kmsg *k)
         return;
     follow_close(TAKE(k->file));
     follow_close(TAKE(k->fabric));
-    kmsg_journal_close(TAKE(k->journal));
+    close_journal(TAKE(k->journal));
     if (k->fd >= 0)
         close_device(k);
     uv_close((uv_handle_t *)&k->retry, handle_closed);

@@ -9,8 +9,6 @@
 
 #include <uv.h>
 
-#include "base/err.h"
-#include "base/log.h"
 #include "model/event.h"
 #include "model/facts.h"
 
@@ -29,7 +27,6 @@ typedef struct KmsgConfig {
     uint64_t (*now_ns)(void *clock); /* the agent's monotonic clock, and the wall clock */
     uint64_t (*real_ns)(void *clock);
     void *clock;
-    const Log *log;
 } KmsgConfig;
 
 typedef struct Kmsg Kmsg;
@@ -39,7 +36,7 @@ typedef struct Kmsg Kmsg;
 typedef void (*KmsgEvent)(void *self, const Event *event);
 
 /* A log that is denied or missing is no error: it is in kmsg_state, and tried again every few seconds. */
-int kmsg_open(uv_loop_t *loop, const KmsgConfig *config, KmsgEvent give, void *self, Kmsg **ret, Err *err);
+Kmsg *kmsg_open(uv_loop_t *loop, const KmsgConfig *config, KmsgEvent give, void *self);
 void kmsg_close(Kmsg *kmsg); /* frees when the loop has closed its handles; accepts NULL */
 
 typedef struct KmsgState {

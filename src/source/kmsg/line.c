@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads lines of the kernel log and of the fabric manager. */
+/* Reads lines of the kernel log and of the fabric manager, by forms that look like the lines themselves. */
 #include "source/kmsg/line.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,101 +40,72 @@ struct LineReader {
     Event half;                   /* API mismatch, so far */
 };
 
-/* --- a text read from its left ---------------------------------------------------------------------------------------
+/* --- forms ----------------------------------------------------------------------------------------------------------
  */
 
-enum { DIGITS_MAX = 9, HEX_MAX = 8, PCI_MAX = 32 };
+enum { DIGITS_MAX = 9, LONG_DIGITS_MAX = 20, HEX_MAX = 8, PCI_MAX = 32 };
 
-/* Steps over `word` where it comes next. */
-static bool cursor_skip(Cursor *c, const char *word)
+static size_t bytes_left(const Cursor *c)
 {
-    const size_t len = strlen(word);
-
-    if ((size_t)(c->end - c->at) < len || memcmp(c->at, word, len) != 0)
-        return false;
-    c->at += len;
-    return true;
+    return (size_t)(c->end - c->at);
 }
 
-/* Steps behind the first `word`; untouched where there is none. */
-static bool cursor_find(Cursor *c, const char *word)
-{
-    const char *at = memmem(c->at, (size_t)(c->end - c->at), word, strlen(word));
-
-    if (!at)
-        return false;
-    c->at = at + strlen(word);
-    return true;
-}
-
-static bool cursor_has(Cursor c, const char *word)
-{
-    return cursor_find(&c, word);
-}
-
-static void cursor_blanks(Cursor *c)
+static void skip_blanks(Cursor *c)
 {
     while (c->at < c->end && (*c->at == ' ' || *c->at == '\t'))
         c->at++;
 }
 
-/* A decimal number of 1 to 9 digits; "0x" and up to 8 hexadecimal ones. */
-static bool cursor_number(Cursor *c, uint32_t *ret)
+static bool read_number(Cursor *c, size_t digits_max, uint64_t *ret)
 {
-    const char *at = c->at;
-    uint32_t value = 0;
+    size_t len = 0;
 
-    while (at < c->end && *at >= '0' && *at <= '9' && at - c->at < DIGITS_MAX)
-        value = value * 10 + (uint32_t)(*at++ - '0');
-    if (at == c->at || (at < c->end && *at >= '0' && *at <= '9'))
+    while (len < bytes_left(c) && isdigit((unsigned char)c->at[len]))
+        len++;
+    if (len > digits_max || number_parsen_u64(c->at, len, 0, UINT64_MAX, ret, NULL) < 0)
         return false;
-    c->at = at;
-    *ret = value;
+    c->at += len;
     return true;
 }
 
-static bool cursor_hex(Cursor *c, uint32_t *ret)
+static bool read_hex(Cursor *c, uint32_t *ret)
 {
-    Cursor in = *c;
-    size_t digits = 0;
+    size_t len = 2;
     uint64_t value;
 
-    if (!cursor_skip(&in, "0x"))
+    if (bytes_left(c) < len || memcmp(c->at, "0x", len) != 0)
         return false;
-    while (in.at + digits < in.end && isxdigit((unsigned char)in.at[digits]))
-        digits++;
-    if (digits > HEX_MAX || number_parsen_hex(in.at, digits, UINT32_MAX, &value, NULL) < 0)
+    while (len < bytes_left(c) && isxdigit((unsigned char)c->at[len]))
+        len++;
+    if (len > 2 + HEX_MAX || number_parsen_hex(c->at, len, UINT32_MAX, &value, NULL) < 0)
         return false;
-    c->at = in.at + digits;
+    c->at += len;
     *ret = (uint32_t)value;
     return true;
 }
 
-/* A PCI address of 4 to 8 digits of domain, with or without "PCI:" and function. */
-static bool cursor_pci(Cursor *c, PciAddress *ret)
+/* 4 to 8 digits of domain, with or without "PCI:" and function. */
+static bool read_pci(Cursor *c, PciAddress *ret)
 {
+    const size_t front = bytes_left(c) > 4 && memcmp(c->at, "PCI:", 4) == 0 ? 4 : 0;
+    const char *at = c->at + front;
     char text[PCI_MAX];
-    const char *at = c->at;
-    size_t n = 0;
+    size_t len = 0;
 
-    if (c->end - at > 4 && memcmp(at, "PCI:", 4) == 0)
-        at += 4;
-    while (at < c->end && n + 1 < sizeof text && (isxdigit((unsigned char)*at) || *at == ':' || *at == '.'))
-        text[n++] = *at++;
-    /* The full stop of a sentence, the colon behind a name. */
-    while (n > 0 && (text[n - 1] == '.' || text[n - 1] == ':')) {
-        n--;
-        at--;
-    }
-    text[n] = '\0';
-    if (n == 0 || pci_parse(text, ret) < 0)
+    for (; at + len < c->end && len + 1 < sizeof text && (isxdigit((unsigned char)at[len]) || strchr(":.", at[len]));
+         len++)
+        text[len] = at[len];
+    while (len > 0 && (text[len - 1] == '.' || text[len - 1] == ':')) /* of the sentence, behind a name */
+        len--;
+    text[len] = '\0';
+    if (len == 0 || pci_parse(text, ret) < 0)
         return false;
-    c->at = at;
+    c->at = at + len;
     return true;
 }
 
 /* Copies text as UTF-8 without control characters, cut at a character. */
-static void cursor_show(const char *text, size_t len, char *out, size_t cap)
+static void show_text(const char *text, size_t len, char *out, size_t cap)
 {
     size_t n = 0;
 
@@ -156,27 +128,88 @@ static void cursor_show(const char *text, size_t len, char *out, size_t cap)
     out[n] = '\0';
 }
 
-/* Copies the text before `stop` (or, if `open`, before the end), cleaned for display; steps behind `stop`. */
-static bool cursor_until(Cursor *c, const char *stop, bool open, char *out, size_t cap)
+/* One field of a form, `stop` (`len` bytes) is what follows it there. */
+static bool read_form_field(Cursor *c, char field, const char *stop, size_t len, va_list *to)
 {
-    const char *at = memmem(c->at, (size_t)(c->end - c->at), stop, strlen(stop));
+    const char *at = memmem(c->at, bytes_left(c), stop, len);
+    uint64_t number = 0;
+    char *text;
 
-    if (!at && !open)
-        return false;
-    const char *end = at ? at : c->end;
-
-    cursor_show(c->at, (size_t)(end - c->at), out, cap);
-    c->at = at ? at + strlen(stop) : c->end;
-    return true;
+    switch (field) {
+    case 'd':
+        if (!read_number(c, DIGITS_MAX, &number))
+            return false;
+        *va_arg(*to, int32_t *) = (int32_t)number;
+        return true;
+    case 'u':
+        if (!read_number(c, DIGITS_MAX, &number))
+            return false;
+        *va_arg(*to, uint32_t *) = (uint32_t)number;
+        return true;
+    case 'l':
+        return read_number(c, LONG_DIGITS_MAX, va_arg(*to, uint64_t *));
+    case 'x':
+        return read_hex(c, va_arg(*to, uint32_t *));
+    case 'p':
+        return read_pci(c, va_arg(*to, PciAddress *));
+    case 's':
+        at = at ? at : c->end;
+        text = va_arg(*to, char *);
+        show_text(c->at, (size_t)(at - c->at), text, va_arg(*to, size_t));
+        c->at = at;
+        return true;
+    default: /* '*' */
+        c->at = at ? at : c->at;
+        return at;
+    }
 }
 
-/* --- XIDs and SXids --------------------------------------------------------------------------------------------------
+/*
+ * Whether the text goes on like `form`; the cursor steps behind it then, and stays otherwise (but fields before the one
+ * that does not fit are set). What is no field stands for itself. Fields, and what they are read into:
+ *   %*  anything, up to the first place where what follows in the form stands
+ *   %s  the same as a text, or all that is left (char *, size_t), cleaned for display
+ *   %d %u %l  1 to 9 decimal digits (int32_t *, uint32_t *), as many as fit (uint64_t *)
+ *   %x  "0x" and 1 to 8 hexadecimal digits (uint32_t *)
+ *   %p  a PCI address (PciAddress *)
  */
+static bool scan_form(Cursor *cursor, const char *form, ...)
+{
+    Cursor c = *cursor;
+    bool fits = true;
+    va_list to;
 
-enum { RECOVERY_XID = 154, NVLINK_XID = 74, LINK_FIRST_XID = 144, LINK_LAST_XID = 150, SM_XID = 13 };
+    va_start(to, form);
+    while (fits && *form) {
+        const char field = *form == '%' ? form[1] : '\0';
+
+        form += field ? 2 : 0;
+        const size_t len = strcspn(form, "%");
+        fits = !field || read_form_field(&c, field, form, len, &to);
+        fits = fits && bytes_left(&c) >= len && memcmp(c.at, form, len) == 0;
+        c.at += fits ? len : 0;
+        form += len;
+    }
+    va_end(to);
+    if (fits)
+        *cursor = c;
+    return fits;
+}
+
+static bool has_word(Cursor c, const char *word)
+{
+    return memmem(c.at, bytes_left(&c), word, strlen(word));
+}
+
+/* An event that has nothing but its text yet. */
+static void begin_event(Event *event, EventKind kind, Cursor c)
+{
+    event_init(event, kind, EVENT_FROM_KMSG);
+    show_text(c.at, bytes_left(&c), event->text, sizeof event->text);
+}
 
 /* "Fatal", "Non-fatal", ... if it comes next. */
-static EventWord read_event_word(Cursor *c)
+static EventWord read_word(Cursor *c)
 {
     static const struct {
         const char *text;
@@ -184,173 +217,145 @@ static EventWord read_event_word(Cursor *c)
     } words[] = {{"Fatal", EVENT_FATAL},
                  {"Non-fatal", EVENT_NONFATAL},
                  {"Nonfatal", EVENT_NONFATAL},
-                 {"Correctable", EVENT_CORRECTABLE}};
+                 {"Uncorrect", EVENT_NONFATAL},
+                 {"Correct", EVENT_CORRECTABLE}};
 
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        if (cursor_skip(c, words[i].text))
+        if (scan_form(c, words[i].text))
             return words[i].word;
     return EVENT_NO_WORD;
 }
 
+/* Lines that say no more than their text. */
+typedef struct PlainLine {
+    const char *form;
+    EventKind kind;
+} PlainLine;
+
+static bool read_plain_line(const PlainLine *lines, size_t count, Cursor c, Event *event)
+{
+    for (size_t i = 0; i < count; i++)
+        if (scan_form(&c, lines[i].form)) {
+            event->kind = lines[i].kind;
+            return true;
+        }
+    return false;
+}
+
+/* --- XIDs and SXids --------------------------------------------------------------------------------------------------
+ */
+
+enum { RECOVERY_XID = 154, NVLINK_XID = 74, LINK_FIRST_XID = 144, LINK_LAST_XID = 150, SM_XID = 13 };
+
 /* "pid=7062, ", "pid=2239, name=python, ", "pid='<unknown>', name=<unknown>, " */
 static void read_process(Cursor *c, Event *event)
 {
-    uint32_t pid;
-
-    if (!cursor_skip(c, "pid="))
+    if (!scan_form(c, "pid=%d, ", &event->pid) && !scan_form(c, "pid='<unknown>', ") &&
+        !scan_form(c, "pid=<unknown>, "))
         return;
-    if (cursor_number(c, &pid))
-        event->pid = (int32_t)pid;
-    else if (!cursor_skip(c, "'<unknown>'") && !cursor_skip(c, "<unknown>"))
-        return;
-    if (!cursor_skip(c, ", "))
-        return;
-    if (cursor_skip(c, "name=")) {
-        cursor_until(c, ", ", true, event->process, sizeof event->process);
-        if (strcmp(event->process, "<unknown>") == 0)
-            event->process[0] = '\0';
-    }
+    scan_form(c, "name=%s, ", event->process, sizeof event->process);
+    if (strcmp(event->process, "<unknown>") == 0)
+        event->process[0] = '\0';
 }
 
 /* "(0x0, 0x0, ...)", with commas or blanks between. */
 static void read_registers(Cursor c, Event *event)
 {
-    if (!cursor_find(&c, "("))
+    if (!scan_form(&c, "%*("))
         return;
-    while (event->register_count < EVENT_REGISTERS && cursor_hex(&c, &event->registers[event->register_count])) {
+    while (event->register_count < EVENT_REGISTERS && scan_form(&c, "%x", &event->registers[event->register_count])) {
         event->register_count++;
-        cursor_skip(&c, ",");
-        cursor_blanks(&c);
+        scan_form(&c, ",");
+        skip_blanks(&c);
     }
-}
-
-/* "NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x...)"; a link of -1 is none. */
-static void read_nvlink5(Cursor c, Event *event)
-{
-    cursor_until(&c, " ", true, event->unit, sizeof event->unit);
-    event->word = read_event_word(&c);
-    if (cursor_find(&c, "Link ") && !cursor_number(&c, &event->link))
-        event->link = DEVICE_NO_NUMBER;
-    read_registers(c, event);
-}
-
-static void read_place(Cursor c, Event *event)
-{
-    uint32_t gpc, tpc, sm;
-
-    if (!cursor_find(&c, "(GPC ") || !cursor_number(&c, &gpc) || !cursor_skip(&c, ", TPC ") || !cursor_number(&c, &tpc))
-        return;
-    event->gpc = (int32_t)gpc;
-    event->tpc = (int32_t)tpc;
-    if (cursor_skip(&c, ", SM ") && cursor_number(&c, &sm))
-        event->sm = (int32_t)sm;
 }
 
 static void read_payload(Cursor c, Event *event)
 {
     Cursor tail = c;
-    uint32_t number;
+    uint32_t action;
 
-    if (event->code == NVLINK_XID && cursor_find(&c, "link ")) {
-        if (!cursor_number(&c, &event->link))
-            event->link = DEVICE_NO_NUMBER;
+    scan_form(&tail, "%* caused by previous Xid %d", &event->caused_by);
+    if (event->code == NVLINK_XID && scan_form(&c, "%*link ")) {
+        scan_form(&c, "%u", &event->link);
         read_registers(c, event);
     } else if (event->code >= LINK_FIRST_XID && event->code <= LINK_LAST_XID) {
-        read_nvlink5(c, event);
-    } else if (event->code == RECOVERY_XID && cursor_find(&c, " to ") && cursor_hex(&c, &number)) {
-        event->recovery_action = number <= INT8_MAX ? (int32_t)number : EVENT_NO_ACTION;
-    } else if (event->code == SM_XID) {
-        read_place(c, event);
+        /* "NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x...)"; a link of -1 is none */
+        scan_form(&c, "%s ", event->unit, sizeof event->unit);
+        event->word = read_word(&c);
+        scan_form(&c, "%*Link %u", &event->link);
+        read_registers(c, event);
+    } else if (event->code == RECOVERY_XID && scan_form(&c, "%* to %x", &action)) {
+        event->recovery_action = action <= INT8_MAX ? (int32_t)action : EVENT_NO_ACTION;
+    } else if (event->code == SM_XID && scan_form(&c, "%*(GPC %d, TPC %d", &event->gpc, &event->tpc)) {
+        scan_form(&c, ", SM %d", &event->sm);
     }
-    if (cursor_find(&tail, " caused by previous Xid ") && cursor_number(&tail, &number))
-        event->caused_by = (int32_t)number;
 }
 
 static void name_gpu(const LineReader *reader, Event *event)
 {
-    for (size_t i = 0; i < reader->gpu_count; i++)
+    for (size_t i = 0; event->has_pci && i < reader->gpu_count; i++)
         if (pci_compare(reader->gpus[i].pci, event->pci) == 0)
             memcpy(event->uuid, reader->gpus[i].uuid, sizeof event->uuid);
 }
 
+/* What XIDs and SXids begin with: "Xid (PCI:0000:01:00 GPU-I:05): 94, ". */
+static bool read_code(Cursor *c, EventKind kind, Event *event)
+{
+    begin_event(event, kind, *c);
+    scan_form(c, "%*(");
+    event->has_pci = scan_form(c, "%p", &event->pci);
+    scan_form(c, " GPU-I:%u", &event->gpu_instance);
+    scan_form(c, " GPU-CI:%u", &event->compute_instance);
+    if (!scan_form(c, "%*): %d", &event->code))
+        return false;
+    scan_form(c, ",");
+    skip_blanks(c);
+    return true;
+}
+
 static bool read_xid(const LineReader *reader, Cursor c, Event *event)
 {
-    const char *from = c.at;
-    uint32_t number;
-
-    event_init(event, EVENT_XID, EVENT_FROM_KMSG);
-    event->has_pci = cursor_pci(&c, &event->pci);
-    if (cursor_skip(&c, " GPU-I:") && !cursor_number(&c, &event->gpu_instance))
-        event->gpu_instance = DEVICE_NO_NUMBER;
-    if (cursor_skip(&c, " GPU-CI:") && !cursor_number(&c, &event->compute_instance))
-        event->compute_instance = DEVICE_NO_NUMBER;
-    if (!cursor_find(&c, "): ") || !cursor_number(&c, &number) || number > INT16_MAX)
+    if (!read_code(&c, EVENT_XID, event) || event->code > INT16_MAX)
         return false;
-    event->code = (int32_t)number;
-    cursor_skip(&c, ",");
-    cursor_blanks(&c);
     read_process(&c, event);
     read_payload(c, event);
-    cursor_show(from - strlen("Xid ("), (size_t)(c.end - from) + strlen("Xid ("), event->text, sizeof event->text);
-    if (event->has_pci)
-        name_gpu(reader, event);
+    name_gpu(reader, event);
     return true;
 }
 
 static bool read_sxid(Cursor c, Event *event)
 {
-    const char *from = c.at;
-    uint32_t number;
-
-    event_init(event, EVENT_SXID, EVENT_FROM_KMSG);
-    event->has_pci = cursor_pci(&c, &event->pci);
-    if (!cursor_find(&c, "): ") || !cursor_number(&c, &number))
+    if (!read_code(&c, EVENT_SXID, event) || scan_form(&c, "Data {")) /* a detail of the line before */
         return false;
-    event->code = (int32_t)number;
-    cursor_skip(&c, ",");
-    cursor_blanks(&c);
-    if (cursor_skip(&c, "Data {"))
-        return false; /* a detail of the line before */
-    event->word = read_event_word(&c);
-    if (cursor_find(&c, "Link ") && !cursor_number(&c, &event->link))
-        event->link = DEVICE_NO_NUMBER;
-    cursor_show(from - strlen("SXid ("), (size_t)(c.end - from) + strlen("SXid ("), event->text, sizeof event->text);
+    event->word = read_word(&c);
+    scan_form(&c, "%*Link %u", &event->link);
     return true;
 }
 
 /* --- other lines of the driver ---------------------------------------------------------------------------------------
  */
 
-static bool set_event(Event *event, EventKind kind, Cursor c)
+static bool set_gpu_event(Event *event, EventKind kind, PciAddress pci)
 {
-    event_init(event, kind, EVENT_FROM_KMSG);
-    cursor_show(c.at, (size_t)(c.end - c.at), event->text, sizeof event->text);
-    return true;
-}
-
-static bool set_gpu_event(Event *event, EventKind kind, Cursor c, PciAddress pci)
-{
-    set_event(event, kind, c);
+    event->kind = kind;
     event->has_pci = true;
     event->pci = pci;
     return true;
 }
 
 /* "GPU at PCI:0000:18:00: GPU-<uuid>": who a bus address is, said once before the first XID. */
-static void learn_gpu(LineReader *reader, Cursor c)
+static void learn_gpu(LineReader *reader, PciAddress pci, Cursor uuid)
 {
-    PciAddress pci;
     size_t i = 0;
 
-    if (!cursor_pci(&c, &pci) || !cursor_skip(&c, ": "))
-        return;
     while (i < reader->gpu_count && pci_compare(reader->gpus[i].pci, pci) != 0)
         i++;
     if (i == LINE_GPUS)
         return;
     reader->gpu_count += i == reader->gpu_count;
     reader->gpus[i].pci = pci;
-    cursor_show(c.at, (size_t)(c.end - c.at), reader->gpus[i].uuid, sizeof reader->gpus[i].uuid);
+    show_text(uuid.at, bytes_left(&uuid), reader->gpus[i].uuid, sizeof reader->gpus[i].uuid);
 }
 
 static size_t version_len(Cursor c)
@@ -371,7 +376,7 @@ static void find_version(Cursor c, char out[EVENT_NAME_CAP])
         const size_t len = version_len(c);
 
         if (len >= 5 && *c.at != '.' && memchr(c.at, '.', len)) {
-            cursor_show(c.at, len, out, EVENT_NAME_CAP);
+            show_text(c.at, len, out, EVENT_NAME_CAP);
             return;
         }
         c.at += len;
@@ -379,24 +384,18 @@ static void find_version(Cursor c, char out[EVENT_NAME_CAP])
 }
 
 /* "GPU 0000:18:00.0: <what>" */
-static bool read_gpu_line(LineReader *reader, Cursor all, Cursor c, Event *event)
+static bool read_gpu_line(LineReader *reader, PciAddress pci, Cursor c, Event *event)
 {
-    const bool init = reader->init;
-    PciAddress pci;
+    const bool said = reader->init && pci_compare(reader->pci, pci) == 0;
 
-    reader->init = false;
-    if (!cursor_pci(&c, &pci) || !cursor_skip(&c, ": "))
-        return false;
-    if (cursor_has(c, "fallen off the bus"))
-        return set_gpu_event(event, EVENT_OFF_BUS, all, pci);
-    if (cursor_has(c, "RmInitAdapter failed")) {
-        reader->init = true;
+    reader->init = has_word(c, "RmInitAdapter failed");
+    if (has_word(c, "fallen off the bus"))
+        return set_gpu_event(event, EVENT_OFF_BUS, pci);
+    if (reader->init)
         reader->pci = pci;
-        return set_gpu_event(event, EVENT_INIT_FAILED, all, pci);
-    }
-    if (cursor_has(c, "rm_init_adapter failed")) /* says the same once more */
-        return !(init && pci_compare(reader->pci, pci) == 0) && set_gpu_event(event, EVENT_INIT_FAILED, all, pci);
-    return false;
+    else if (said || !has_word(c, "rm_init_adapter failed")) /* that says the same once more */
+        return false;
+    return set_gpu_event(event, EVENT_INIT_FAILED, pci);
 }
 
 /* "The NVIDIA GPU 0000:41:00.0 / (PCI ID: 10de:2330) installed in this system has / fallen off the bus ..." */
@@ -404,81 +403,65 @@ static bool read_off_bus(LineReader *reader, Cursor c, Event *event)
 {
     Cursor in = c;
 
-    if (cursor_skip(&in, "The NVIDIA GPU ") && cursor_pci(&in, &reader->pci)) {
-        reader->off_bus = true;
-        if (!cursor_has(in, "fallen off the bus"))
-            return false;
-    } else if (reader->off_bus && cursor_has(c, "installed in this system")) {
-        return false;
-    }
-    if (!reader->off_bus || !cursor_has(c, "fallen off the bus"))
+    reader->off_bus |= scan_form(&in, "The NVIDIA GPU %p", &reader->pci);
+    if (!reader->off_bus || !has_word(c, "fallen off the bus"))
         return false;
     reader->off_bus = false;
-    return set_gpu_event(event, EVENT_OFF_BUS, c, reader->pci);
+    return set_gpu_event(event, EVENT_OFF_BUS, reader->pci);
 }
 
 /* "API mismatch: the client 'x' (pid 12) / has the version A, but this kernel module has / the version B. ..." */
 static bool read_mismatch(LineReader *reader, Cursor c, Event *event)
 {
     Event *half = &reader->half;
-    uint32_t pid;
 
-    if (cursor_skip(&c, "API mismatch: ")) {
-        set_event(half, EVENT_API_MISMATCH, c);
-        if (cursor_find(&c, "client '"))
-            cursor_until(&c, "'", true, half->process, sizeof half->process);
-        if (cursor_find(&c, "(pid ") && cursor_number(&c, &pid))
-            half->pid = (int32_t)pid;
+    if (scan_form(&c, "API mismatch: ")) {
+        begin_event(half, EVENT_API_MISMATCH, c);
+        scan_form(&c, "%*client '%s'", half->process, sizeof half->process);
+        scan_form(&c, "%*(pid %d", &half->pid);
         reader->mismatch = true;
     }
     if (!reader->mismatch)
         return false;
-    Cursor in = c;
-    if (!half->version[0][0] && cursor_find(&in, "the version ")) {
-        find_version(in, half->version[0]);
-        if (!cursor_find(&in, "kernel module has"))
+    if (!half->version[0][0] && scan_form(&c, "%*the version ")) {
+        find_version(c, half->version[0]);
+        if (!scan_form(&c, "%*kernel module has"))
             return false;
-        c = in;
     }
-    in = c;
-    if (half->version[0][0] && cursor_find(&in, "the version ")) {
-        find_version(in, half->version[1]);
-        reader->mismatch = false;
-        *event = *half;
-        return true;
-    }
-    return false;
-}
-
-static bool is_load(Cursor c)
-{
-    return cursor_skip(&c, "loading NVIDIA UNIX") && cursor_has(c, "Kernel Module");
+    if (!half->version[0][0] || !scan_form(&c, "%*the version "))
+        return false;
+    find_version(c, half->version[1]);
+    reader->mismatch = false;
+    *event = *half;
+    return true;
 }
 
 static bool read_driver_line(LineReader *reader, Cursor c, Event *event)
 {
+    static const PlainLine lines[] = {
+        {"loading NVIDIA UNIX%*Kernel Module", EVENT_MODULE_LOADED},
+        {"%*Slow RPC response from GPU", EVENT_GSP_SLOW},
+        {"%*nvidia-peermem%*ERROR", EVENT_PEERMEM},
+        {"knvlink%*Failed", EVENT_NVLINK_DRIVER},
+        {"knvlink%*failed", EVENT_NVLINK_DRIVER},
+    };
     Cursor in = c;
+    PciAddress pci;
 
-    if (cursor_skip(&in, "GPU at ")) {
-        learn_gpu(reader, in);
+    begin_event(event, EVENT_LINE, c);
+    if (scan_form(&in, "GPU at %p: ", &pci)) {
+        learn_gpu(reader, pci, in);
         return false;
     }
-    if (cursor_skip(&in, "GPU "))
-        return read_gpu_line(reader, c, in, event);
+    if (scan_form(&in, "GPU %p: ", &pci))
+        return read_gpu_line(reader, pci, in, event);
     if (read_off_bus(reader, c, event) || read_mismatch(reader, c, event))
         return true;
-    if (is_load(c)) {
-        set_event(event, EVENT_MODULE_LOADED, c);
+    if (!read_plain_line(lines, ARRAY_LEN(lines), c, event))
+        return false;
+    if (event->kind == EVENT_MODULE_LOADED)
         find_version(c, event->version[1]);
-        return true;
-    }
-    if (cursor_has(c, "Slow RPC response from GPU"))
-        return set_event(event, EVENT_GSP_SLOW, c);
-    if (cursor_has(c, "nvidia-peermem") && cursor_has(c, "ERROR"))
-        return set_event(event, EVENT_PEERMEM, c);
-    if (cursor_skip(&in, "knvlink") && (cursor_has(c, "Failed") || cursor_has(c, "failed")))
-        return set_event(event, EVENT_NVLINK_DRIVER, c);
-    return false;
+    return true;
 }
 
 /* --- other lines of the kernel ---------------------------------------------------------------------------------------
@@ -488,109 +471,87 @@ static bool read_driver_line(LineReader *reader, Cursor c, Event *event)
  * it ("AER: ... received", "device [...]", "[12] Timeout") are its details. */
 static bool read_aer(Cursor c, Event *event)
 {
-    static const struct {
-        const char *text;
-        EventWord word;
-    } words[] = {{"Uncorrect", EVENT_NONFATAL}, {"Correct", EVENT_CORRECTABLE}, {"Fatal", EVENT_FATAL}};
-    Cursor at = c, severity = c;
+    Cursor severity = c;
 
-    if (!cursor_find(&severity, "PCIe Bus Error: severity="))
+    if (!scan_form(&severity, "%*PCIe Bus Error: severity="))
         return false;
-    set_event(event, EVENT_AER, c);
-    for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        if (cursor_skip(&severity, words[i].text)) {
-            event->word = words[i].word;
-            break;
-        }
-    if (event->word == EVENT_NONFATAL && cursor_has(severity, "(Fatal)"))
+    event->kind = EVENT_AER;
+    event->word = read_word(&severity);
+    if (event->word == EVENT_NONFATAL && has_word(severity, "(Fatal)"))
         event->word = EVENT_FATAL;
-    if (cursor_find(&at, " "))
-        event->has_pci = cursor_pci(&at, &event->pci);
+    event->has_pci = scan_form(&c, "%* ") && scan_form(&c, "%p", &event->pci);
     return true;
 }
 
 /* "Out of memory: Killed process 1532 (python) total-vm:...", "Memory cgroup out of memory: Killed process ..." */
 static bool read_kill(Cursor c, Event *event)
 {
-    Cursor in = c;
-    uint32_t pid;
-
-    if (!(cursor_find(&in, "Killed process ") || cursor_find(&in, "Kill process ")) || !cursor_number(&in, &pid))
+    if (!scan_form(&c, "%*Killed process %d", &event->pid) && !scan_form(&c, "%*Kill process %d", &event->pid))
         return false;
-    set_event(event, EVENT_OOM_KILL, c);
-    event->pid = (int32_t)pid;
-    cursor_blanks(&in);
-    if (cursor_skip(&in, "("))
-        cursor_until(&in, ")", true, event->process, sizeof event->process);
+    event->kind = EVENT_OOM_KILL;
+    skip_blanks(&c);
+    scan_form(&c, "(%s)", event->process, sizeof event->process);
     return true;
 }
 
 /* "INFO: task jfsmount:136986 blocked for more than 120 seconds." The name may hold colons. */
 static bool read_hung(Cursor c, Event *event)
 {
-    Cursor in = c, behind = c;
+    Cursor behind = c;
     const char *colon;
-    uint32_t pid;
 
-    if (!cursor_find(&in, "INFO: task ") || !cursor_find(&behind, " blocked for more than "))
+    if (!scan_form(&c, "%*INFO: task ") || !scan_form(&behind, "%* blocked for more than "))
         return false;
-    set_event(event, EVENT_HUNG_TASK, c);
-    behind.at -= strlen(" blocked for more than ");
-    if (behind.at <= in.at || !(colon = memrchr(in.at, ':', (size_t)(behind.at - in.at))))
+    event->kind = EVENT_HUNG_TASK;
+    c.end = behind.at - strlen(" blocked for more than ");
+    if (c.end <= c.at || !(colon = memrchr(c.at, ':', bytes_left(&c))))
         return true;
-    cursor_show(in.at, (size_t)(colon - in.at), event->process, sizeof event->process);
-    Cursor number = {colon + 1, behind.at};
-    if (cursor_number(&number, &pid))
-        event->pid = (int32_t)pid;
+    show_text(c.at, (size_t)(colon - c.at), event->process, sizeof event->process);
+    c.at = colon;
+    scan_form(&c, ":%d", &event->pid);
     return true;
 }
 
 /* "pt_main_thread[2536443]: segfault at ... in libnccl.so.2[7f7c7ac00000+d3d3000]" */
 static bool read_segfault(Cursor c, Event *event)
 {
-    static const char *const libraries[] = {" in libnccl", " in libcuda", " in libnvidia", " in libcudart"};
-    Cursor in = c;
-    uint32_t pid;
-    bool ours = false;
+    static const char *const libraries[] = {" in libnccl", " in libcuda", " in libnvidia"};
+    size_t i = 0;
 
-    if (!cursor_has(c, "]: segfault at "))
+    if (!has_word(c, "]: segfault at "))
         return false;
-    for (size_t i = 0; i < ARRAY_LEN(libraries); i++)
-        ours |= cursor_has(c, libraries[i]);
-    if (!ours)
+    while (i < ARRAY_LEN(libraries) && !has_word(c, libraries[i]))
+        i++;
+    if (i == ARRAY_LEN(libraries))
         return false;
-    set_event(event, EVENT_SEGFAULT, c);
-    if (cursor_until(&in, "[", false, event->process, sizeof event->process) && cursor_number(&in, &pid))
-        event->pid = (int32_t)pid;
+    event->kind = EVENT_SEGFAULT;
+    scan_form(&c, "%s[%d", event->process, sizeof event->process, &event->pid);
     return true;
 }
 
 static bool read_memory(Cursor c, Event *event)
 {
-    const bool uncorrected = cursor_has(c, " UE ") || cursor_has(c, "Uncorrected");
+    const bool uncorrected = has_word(c, " UE ") || has_word(c, "Uncorrected");
 
-    if (!(cursor_has(c, "EDAC MC") && (uncorrected || cursor_has(c, " CE "))) &&
-        !cursor_has(c, "Machine check events logged"))
+    if (!(has_word(c, "EDAC MC") && (uncorrected || has_word(c, " CE "))) &&
+        !has_word(c, "Machine check events logged"))
         return false;
-    set_event(event, EVENT_MCE, c);
+    event->kind = EVENT_MCE;
     event->word = uncorrected ? EVENT_FATAL : EVENT_CORRECTABLE;
     return true;
 }
 
 static bool read_kernel_line(Cursor c, Event *event)
 {
-    if (read_aer(c, event) || read_kill(c, event) || read_hung(c, event) || read_segfault(c, event) ||
-        read_memory(c, event))
-        return true;
-    if (cursor_has(c, "soft lockup - CPU#") || cursor_has(c, "detected hard LOCKUP"))
-        return set_event(event, EVENT_LOCKUP, c);
-    if (cursor_has(c, "Kernel panic - not syncing"))
-        return set_event(event, EVENT_PANIC, c);
-    if (cursor_has(c, "nvidia-nvlink: Unregistered") || cursor_has(c, "nvidia-modeset: Unloading"))
-        return cursor_has(c, "nvidia-nvlink") && set_event(event, EVENT_MODULE_UNLOADED, c);
-    if (cursor_has(c, "nvidia-peermem") && cursor_has(c, "ERROR"))
-        return set_event(event, EVENT_PEERMEM, c);
-    return false;
+    static const PlainLine lines[] = {
+        {"%*soft lockup - CPU#", EVENT_LOCKUP},        {"%*detected hard LOCKUP", EVENT_LOCKUP},
+        {"%*Kernel panic - not syncing", EVENT_PANIC}, {"%*nvidia-nvlink: Unregistered", EVENT_MODULE_UNLOADED},
+        {"%*nvidia-peermem%*ERROR", EVENT_PEERMEM},
+    };
+
+    begin_event(event, EVENT_LINE, c);
+    return read_aer(c, event) || read_kill(c, event) || read_hung(c, event) || read_segfault(c, event) ||
+           read_memory(c, event) || read_plain_line(lines, ARRAY_LEN(lines), c, event);
 }
 
 /* --- records, and any line -------------------------------------------------------------------------------------------
@@ -617,59 +578,35 @@ void line_reader_free(LineReader *reader)
     free(reader);
 }
 
-/* A number up to `stop`, stepping over it. */
-static int read_field(Cursor *c, const char *stops, uint64_t *ret)
-{
-    uint64_t value = 0;
-    const char *from = c->at;
-
-    while (c->at < c->end && *c->at >= '0' && *c->at <= '9') {
-        const uint64_t digit = (uint64_t)(*c->at++ - '0');
-
-        if (value > (UINT64_MAX - digit) / 10)
-            return -EBADMSG;
-        value = value * 10 + digit;
-    }
-    if (c->at == from || c->at == c->end || !strchr(stops, *c->at))
-        return -EBADMSG;
-    *ret = value;
-    return 0;
-}
-
 int kmsg_record(const char *bytes, size_t len, KmsgRecord *ret)
 {
     Cursor c = {bytes, bytes + len};
     uint64_t priority, sequence, usec;
-    const char *end, *newline;
+    const char *newline;
 
-    if (read_field(&c, ",", &priority) < 0 || c.at++ == c.end || read_field(&c, ",", &sequence) < 0 ||
-        c.at++ == c.end || read_field(&c, ",;", &usec) < 0)
+    if (!scan_form(&c, "%l,%l,%l", &priority, &sequence, &usec) || c.at == c.end || (*c.at != ',' && *c.at != ';') ||
+        !scan_form(&c, "%*;"))
         return -EBADMSG;
-    c.at = memchr(c.at, ';', (size_t)(c.end - c.at));
-    if (!c.at)
-        return -EBADMSG;
-    c.at++;
-    newline = memchr(c.at, '\n', (size_t)(c.end - c.at));
-    end = newline ? newline : c.end;
+    newline = memchr(c.at, '\n', bytes_left(&c));
     *ret = (KmsgRecord){.facility = (unsigned int)(priority >> 3 & 0xff),
                         .level = (unsigned int)(priority & 7),
                         .sequence = sequence,
                         .usec = usec,
                         .text = c.at,
-                        .len = (size_t)(end - c.at)};
+                        .len = newline ? (size_t)(newline - c.at) : bytes_left(&c)};
     return 0;
 }
 
 static bool match_patterns(const LineReader *reader, Cursor c, Event *event)
 {
-    for (size_t i = 0; i < reader->pattern_count; i++) {
-        if (!cursor_has(c, reader->patterns[i]))
-            continue;
-        event_init(event, EVENT_LINE, EVENT_FROM_KMSG);
-        cursor_show(c.at, (size_t)(c.end - c.at), event->text, sizeof event->text);
-        return true;
-    }
-    return false;
+    size_t i = 0;
+
+    while (i < reader->pattern_count && !has_word(c, reader->patterns[i]))
+        i++;
+    if (i == reader->pattern_count)
+        return false;
+    begin_event(event, EVENT_LINE, c);
+    return true;
 }
 
 bool line_read(LineReader *reader, const char *text, size_t len, Event *ret_event)
@@ -679,11 +616,11 @@ bool line_read(LineReader *reader, const char *text, size_t len, Event *ret_even
     Event event;
     bool found;
 
-    if (cursor_find(&in, "NVRM: Xid ("))
-        found = read_xid(reader, in, &event);
-    else if (cursor_find(&in, "SXid ("))
-        found = read_sxid(in, &event);
-    else if (cursor_find(&in, "NVRM: "))
+    if (scan_form(&in, "%*NVRM: Xid ("))
+        found = read_xid(reader, (Cursor){in.at - strlen("Xid ("), in.end}, &event);
+    else if (scan_form(&in, "%*SXid ("))
+        found = read_sxid((Cursor){in.at - strlen("SXid ("), in.end}, &event);
+    else if (scan_form(&in, "%*NVRM: "))
         found = read_driver_line(reader, in, &event);
     else
         found = read_kernel_line(c, &event);
@@ -700,7 +637,7 @@ static uint64_t read_time(Cursor *c)
     char text[32];
     Cursor in = *c;
 
-    if (!cursor_skip(&in, "[") || !cursor_until(&in, "]", false, text, sizeof text))
+    if (!scan_form(&in, "[%s]", text, sizeof text))
         return 0;
     const char *end = strptime(text, "%b %d %Y %H:%M:%S", &tm);
     if (!end || *end)
@@ -712,43 +649,34 @@ static uint64_t read_time(Cursor *c)
 }
 
 /* "detected NVSwitch fatal error 20034 on fid 0 on NVSwitch pci bus id 00000000:86:00.0 physical id 3 port 33" */
-static bool read_switch_error(Cursor c, Event *event)
+static void read_switch_error(Cursor c, Event *event)
 {
-    uint32_t code;
-
-    if (!cursor_find(&c, "detected NVSwitch "))
-        return false;
-    const bool fatal = !cursor_skip(&c, "non-fatal ") && cursor_skip(&c, "fatal ");
-    if (!cursor_skip(&c, "error ") || !cursor_number(&c, &code))
-        return false;
+    if (!scan_form(&c, "%*detected NVSwitch "))
+        return;
+    const bool fatal = !scan_form(&c, "non-fatal ") && scan_form(&c, "fatal ");
+    if (!scan_form(&c, "error %d", &event->code))
+        return;
     event->kind = EVENT_SXID;
-    event->code = (int32_t)code;
     event->word = fatal ? EVENT_FATAL : EVENT_NONFATAL;
     Cursor in = c;
-    if (cursor_find(&in, "pci bus id "))
-        event->has_pci = cursor_pci(&in, &event->pci);
-    if (cursor_find(&c, " port ") && !cursor_number(&c, &event->link))
-        event->link = DEVICE_NO_NUMBER;
-    return true;
+    event->has_pci = scan_form(&in, "%*pci bus id %p", &event->pci);
+    scan_form(&c, "%* port %u", &event->link);
 }
 
 bool line_read_fabric(const char *text, size_t len, Event *ret_event, uint64_t *ret_real_ns)
 {
     Cursor c = {text, text + len};
     const uint64_t real_ns = read_time(&c);
-    Event event;
 
-    cursor_blanks(&c);
-    if (!cursor_skip(&c, "[ERROR]"))
+    skip_blanks(&c);
+    if (!scan_form(&c, "[ERROR]"))
         return false;
-    cursor_blanks(&c);
-    if (cursor_skip(&c, "[tid "))
-        cursor_find(&c, "]");
-    cursor_blanks(&c);
-    event_init(&event, EVENT_FABRIC_LOG, EVENT_FROM_FABRIC_LOG);
-    read_switch_error(c, &event);
-    cursor_show(c.at, (size_t)(c.end - c.at), event.text, sizeof event.text);
-    *ret_event = event;
+    skip_blanks(&c);
+    scan_form(&c, "[tid %*]");
+    skip_blanks(&c);
+    begin_event(ret_event, EVENT_FABRIC_LOG, c);
+    ret_event->origin = EVENT_FROM_FABRIC_LOG;
+    read_switch_error(c, ret_event);
     *ret_real_ns = real_ns;
     return true;
 }

@@ -2,7 +2,6 @@
 /* The tables of `nsys stats --format csv`: a preamble of notices, a header that names columns and their units, rows. */
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -93,7 +92,7 @@ typedef struct Header {
 } Header;
 
 typedef struct Text {
-    const char *at, *begin, *end;
+    const char *at, *end;
 } Text;
 
 /* One line into cells (RFC 4180: quotes doubled within quotes, line ends allowed there). False at the end. */
@@ -252,14 +251,11 @@ static uint32_t read_side(const Line *line, const Header *header, Column column)
 static uint32_t copy_detail(Profile *into, const Line *line, const Header *header, const Cell *name)
 {
     const Cell *source = find_cell(line, header, COLUMN_SOURCE), *target = find_cell(line, header, COLUMN_TARGET);
-    char memories[128];
-    ProfileCopy kinds, copy = {.bytes = value_or(line, header, COLUMN_BYTES, -1), .reported_gbs = (double)NAN};
+    ProfileCopy copy = {.bytes = value_or(line, header, COLUMN_BYTES, -1), .reported_gbs = (double)NAN};
 
     profile_copy_words(name->text, name->len, &copy);
-    snprintf(memories, sizeof(memories), "(%.40s -> %.40s)", source->text, target->text);
-    profile_copy_words(memories, strlen(memories), &kinds);
-    copy.source = kinds.source;
-    copy.target = kinds.target;
+    copy.source = (uint16_t)profile_memory_word(source->text, source->len);
+    copy.target = (uint16_t)profile_memory_word(target->text, target->len);
     return profile_copy(into, &copy);
 }
 
@@ -318,15 +314,19 @@ static bool add_summary(NsysSummary *summary, const Line *line, const Header *he
 
 bool nsys_is_csv(const char *bytes, size_t len)
 {
-    Text text = {.at = bytes, .begin = bytes, .end = bytes + len};
+    Text text = {.at = bytes, .end = bytes + len};
     Arena arena = {0};
     Line line;
     Header header;
     NsysTable table;
     bool found = false;
 
-    if (len && (bytes[0] == '{' || (bytes[0] == '[' && memchr(bytes, '{', len < 64 ? len : 64))))
-        return false;
+    while (text.at < text.end && strchr(" \t\r\n", *text.at) && *text.at)
+        text.at++;
+    const size_t left = (size_t)(text.end - text.at);
+
+    if (left && (*text.at == '{' || (*text.at == '[' && memchr(text.at, '{', left < 64 ? left : 64))))
+        return false; /* JSON; "[1/3] Executing ..." is a notice */
     while (!found && next_line(&text, &arena, &line))
         found = read_header(&line, &header, &table);
     arena_done(&arena);
@@ -335,7 +335,7 @@ bool nsys_is_csv(const char *bytes, size_t len)
 
 int nsys_read_csv(const char *bytes, size_t len, Profile *into, NsysSummary *ret, Arena *arena, Err *err)
 {
-    Text text = {.at = bytes, .begin = bytes, .end = bytes + len};
+    Text text = {.at = bytes, .end = bytes + len};
     Arena lines = {0};
     Line line;
     Header header;

@@ -26,40 +26,37 @@ typedef struct Reader {
     const bool *stop;
 } Reader;
 
-typedef struct Row {
-    sqlite3_stmt *query;
-} Row;
+typedef sqlite3_stmt *Row; /* the one that the query stands at */
 
 typedef struct Table {
     const char *name;
     const char *columns[COLUMNS_MAX]; /* NULL-ended; row callbacks take them by their place */
-    int (*row)(Reader *reader, Row row, Err *err);
+    void (*row)(Reader *reader, Row row);
 } Table;
 
 /* In the order of reading: names first. The last one has no name. */
 
 static int64_t read_number(Row row, int column, int64_t if_null)
 {
-    return sqlite3_column_type(row.query, column) == SQLITE_NULL ? if_null : sqlite3_column_int64(row.query, column);
+    return sqlite3_column_type(row, column) == SQLITE_NULL ? if_null : sqlite3_column_int64(row, column);
 }
 
 static bool is_null(Row row, int column)
 {
-    return sqlite3_column_type(row.query, column) == SQLITE_NULL;
+    return sqlite3_column_type(row, column) == SQLITE_NULL;
 }
 
 /* A text column, or a number in StringIds. */
 static uint32_t read_text(Reader *reader, Row row, int column)
 {
-    if (sqlite3_column_type(row.query, column) == SQLITE_INTEGER) {
-        const uintptr_t known =
-            (uintptr_t)map_u64_get(&reader->strings, (uint64_t)sqlite3_column_int64(row.query, column));
+    if (sqlite3_column_type(row, column) == SQLITE_INTEGER) {
+        const uintptr_t known = (uintptr_t)map_u64_get(&reader->strings, (uint64_t)sqlite3_column_int64(row, column));
 
         return known ? (uint32_t)(known - 1) : PROFILE_NONE;
     }
-    const char *value = (const char *)sqlite3_column_text(row.query, column);
+    const char *value = (const char *)sqlite3_column_text(row, column);
 
-    return value ? profile_name(reader->into, value, (size_t)sqlite3_column_bytes(row.query, column)) : PROFILE_NONE;
+    return value ? profile_name(reader->into, value, (size_t)sqlite3_column_bytes(row, column)) : PROFILE_NONE;
 }
 
 static uint32_t text_or(Reader *reader, uint32_t name, const char *otherwise)
@@ -140,30 +137,26 @@ static void add_host(Reader *reader, Row row, ProfileKind kind, int64_t global, 
     profile_add(reader->into, &event);
 }
 
-static int on_string(Reader *reader, Row row, Err *err)
+static void on_string(Reader *reader, Row row)
 {
-    const char *value = (const char *)sqlite3_column_text(row.query, 1);
+    const char *value = (const char *)sqlite3_column_text(row, 1);
 
-    (void)err;
     if (value) {
-        const uint32_t name = profile_name(reader->into, value, (size_t)sqlite3_column_bytes(row.query, 1));
+        const uint32_t name = profile_name(reader->into, value, (size_t)sqlite3_column_bytes(row, 1));
 
         map_u64_put(&reader->strings, (uint64_t)read_number(row, 0, 0), (void *)((uintptr_t)name + 1));
     }
-    return 0;
 }
 
 /* gpuId, cudaId, pid */
-static int on_cuda_device(Reader *reader, Row row, Err *err)
+static void on_cuda_device(Reader *reader, Row row)
 {
-    (void)err;
     map_u64_put(&reader->gpus, gpu_key(read_number(row, 2, 0), read_number(row, 1, 0)),
                 (void *)((uintptr_t)(read_number(row, 0, 0) & 0xffff) + 1));
-    return 0;
 }
 
 /* id, name, totalMemory, smCount, computeMajor, computeMinor, threadsPerWarp, maxWarpsPerSm */
-static int on_gpu(Reader *reader, Row row, Err *err)
+static void on_gpu(Reader *reader, Row row)
 {
     const int64_t warp = read_number(row, 6, 32);
     const ProfileDevice device = {.id = (int32_t)read_number(row, 0, 0),
@@ -175,23 +168,20 @@ static int on_gpu(Reader *reader, Row row, Err *err)
                                   .warp_size = (uint32_t)warp,
                                   .threads_per_sm = (uint32_t)(warp * read_number(row, 7, 0))};
 
-    (void)err;
     vec_push(&reader->into->devices, device);
-    return 0;
 }
 
 /* A row that begins with GPU_COLUMNS. */
-static int add_gpu(Reader *reader, Row row, ProfileKind kind, uint32_t name, uint32_t extra)
+static void add_gpu(Reader *reader, Row row, ProfileKind kind, uint32_t name, uint32_t extra)
 {
     const int64_t global = read_number(row, 5, 0);
     ProfileEvent event = {.kind = kind, .name = name, .extra = extra};
 
     if (!read_times(reader, row, &event.start, &event.duration))
-        return 0;
+        return;
     event.lane = profile_stream(reader->into, gpu_of(reader, global, read_number(row, 2, -1)), read_number(row, 3, -1));
     event.link = link_of(reader, global, read_number(row, 4, 0));
     profile_add(reader->into, &event);
-    return 0;
 }
 
 static uint32_t grid_side(Row row, int column)
@@ -203,7 +193,7 @@ static uint32_t grid_side(Row row, int column)
 
 /* start, end, deviceId, streamId, correlationId, globalPid, demangledName, shortName, gridX, gridY, gridZ, blockX,
  * blockY, blockZ, registersPerThread, staticSharedMemory, dynamicSharedMemory, graphNodeId */
-static int on_kernel(Reader *reader, Row row, Err *err)
+static void on_kernel(Reader *reader, Row row)
 {
     const ProfileLaunch launch = {
         .grid = {grid_side(row, 8), grid_side(row, 9), grid_side(row, 10)},
@@ -218,141 +208,100 @@ static int on_kernel(Reader *reader, Row row, Err *err)
     };
     const uint32_t full = read_text(reader, row, 6);
 
-    (void)err;
-    return add_gpu(reader, row, PROFILE_KERNEL,
-                   text_or(reader, full != PROFILE_NONE ? full : read_text(reader, row, 7), "kernel"),
-                   profile_launch(reader->into, &launch));
+    add_gpu(reader, row, PROFILE_KERNEL,
+            text_or(reader, full != PROFILE_NONE ? full : read_text(reader, row, 7), "kernel"),
+            profile_launch(reader->into, &launch));
 }
 
 /* CUPTI's numbers of copies; the arrays are a kind of device memory. */
-static const struct {
-    const char *word;
-    ProfileCopyKind kind;
-} copy_kinds[] = {
-    [1] = {"HtoD", PROFILE_COPY_HTOD},  [2] = {"DtoH", PROFILE_COPY_DTOH}, [3] = {"HtoD", PROFILE_COPY_HTOD},
-    [4] = {"DtoH", PROFILE_COPY_DTOH},  [5] = {"DtoD", PROFILE_COPY_DTOD}, [6] = {"DtoD", PROFILE_COPY_DTOD},
-    [7] = {"DtoD", PROFILE_COPY_DTOD},  [8] = {"DtoD", PROFILE_COPY_DTOD}, [9] = {"HtoH", PROFILE_COPY_HTOH},
-    [10] = {"PtoP", PROFILE_COPY_PTOP},
+static const char *const copy_kinds[] = {
+    [1] = "HtoD", [2] = "DtoH", [3] = "HtoD", [4] = "DtoH", [5] = "DtoD",
+    [6] = "DtoD", [7] = "DtoD", [8] = "DtoD", [9] = "HtoH", [10] = "PtoP",
 };
 
 /* nsys's numbers of memory kinds (its table ENUM_CUDA_MEM_KIND). */
-static const struct {
-    const char *word;
-    ProfileMemoryKind kind;
-} memory_kinds[] = {
-    {"Pageable", PROFILE_MEMORY_PAGEABLE}, {"Pinned", PROFILE_MEMORY_PINNED},   {"Device", PROFILE_MEMORY_DEVICE},
-    {"Array", PROFILE_MEMORY_ARRAY},       {"Managed", PROFILE_MEMORY_MANAGED}, {"Device", PROFILE_MEMORY_DEVICE},
-    {"Managed", PROFILE_MEMORY_MANAGED},
-};
+static const char *const memory_kinds[] = {"Pageable", "Pinned", "Device", "Array", "Managed", "Device", "Managed"};
 
-static size_t memory_kind(Row row, int column)
+static const char *word_of(Row row, int column, const char *const *words, size_t count)
 {
     const int64_t kind = read_number(row, column, -1);
 
-    return kind >= 0 && kind < (int64_t)ARRAY_LEN(memory_kinds) ? (size_t)kind : ARRAY_LEN(memory_kinds);
+    return kind >= 0 && kind < (int64_t)count && words[kind] ? words[kind] : "Unknown";
 }
 
-static const char *memory_word(size_t kind)
+/* The name says what is copied in CUPTI's words. */
+static void add_copy(Reader *reader, Row row, ProfileKind kind, const char *name)
 {
-    return kind < ARRAY_LEN(memory_kinds) ? memory_kinds[kind].word : "Unknown";
-}
+    ProfileCopy copy = {.bytes = read_number(row, 6, -1), .reported_gbs = (double)NAN};
 
-static ProfileMemoryKind memory_of(size_t kind)
-{
-    return kind < ARRAY_LEN(memory_kinds) ? memory_kinds[kind].kind : PROFILE_MEMORY_UNKNOWN;
-}
-
-static int add_copy(Reader *reader, Row row, ProfileKind kind, const char *name, const ProfileCopy *copy)
-{
-    return add_gpu(reader, row, kind, profile_name(reader->into, name, strlen(name)), profile_copy(reader->into, copy));
+    profile_copy_words(name, strlen(name), &copy);
+    add_gpu(reader, row, kind, profile_name(reader->into, name, strlen(name)), profile_copy(reader->into, &copy));
 }
 
 /* start, end, deviceId, streamId, correlationId, globalPid, bytes, copyKind, srcKind, dstKind */
-static int on_copy(Reader *reader, Row row, Err *err)
+static void on_copy(Reader *reader, Row row)
 {
-    const int64_t number_of_kind = read_number(row, 7, 0);
-    const size_t kind =
-        number_of_kind > 0 && number_of_kind < (int64_t)ARRAY_LEN(copy_kinds) ? (size_t)number_of_kind : 0;
-    const size_t source = memory_kind(row, 8), target = memory_kind(row, 9);
-    const ProfileCopy copy = {.bytes = read_number(row, 6, -1),
-                              .reported_gbs = (double)NAN,
-                              .kind = (uint8_t)copy_kinds[kind].kind,
-                              .source = (uint8_t)memory_of(source),
-                              .target = (uint8_t)memory_of(target)};
     char name[64];
 
-    (void)err;
-    snprintf(name, sizeof(name), "Memcpy %s (%s -> %s)", copy_kinds[kind].word ? copy_kinds[kind].word : "Unknown",
-             memory_word(source), memory_word(target));
-    return add_copy(reader, row, PROFILE_COPY, name, &copy);
+    snprintf(name, sizeof(name), "Memcpy %s (%s -> %s)", word_of(row, 7, copy_kinds, ARRAY_LEN(copy_kinds)),
+             word_of(row, 8, memory_kinds, ARRAY_LEN(memory_kinds)),
+             word_of(row, 9, memory_kinds, ARRAY_LEN(memory_kinds)));
+    add_copy(reader, row, PROFILE_COPY, name);
 }
 
 /* start, end, deviceId, streamId, correlationId, globalPid, bytes, memKind */
-static int on_set(Reader *reader, Row row, Err *err)
+static void on_set(Reader *reader, Row row)
 {
-    const size_t target = memory_kind(row, 7);
-    const ProfileCopy copy = {.bytes = read_number(row, 6, -1),
-                              .reported_gbs = (double)NAN,
-                              .kind = PROFILE_COPY_SET,
-                              .target = (uint8_t)memory_of(target)};
     char name[64];
 
-    (void)err;
-    snprintf(name, sizeof(name), "Memset (%s)", memory_word(target));
-    return add_copy(reader, row, PROFILE_SET, name, &copy);
+    snprintf(name, sizeof(name), "Memset (%s)", word_of(row, 7, memory_kinds, ARRAY_LEN(memory_kinds)));
+    add_copy(reader, row, PROFILE_SET, name);
 }
 
 /* start, end, deviceId, streamId, correlationId, globalPid: a graph that was recorded as one */
-static int on_graph(Reader *reader, Row row, Err *err)
+static void on_graph(Reader *reader, Row row)
 {
     const ProfileLaunch launch = {
         .occupancy_percent = -1, .blocks_per_sm = -1, .warps_per_sm = -1, .collective = PROFILE_NONE, .in_graph = true};
 
-    (void)err;
-    return add_gpu(reader, row, PROFILE_KERNEL, text_or(reader, PROFILE_NONE, "CUDA graph (recorded whole)"),
-                   profile_launch(reader->into, &launch));
+    add_gpu(reader, row, PROFILE_KERNEL, text_or(reader, PROFILE_NONE, "CUDA graph (recorded whole)"),
+            profile_launch(reader->into, &launch));
 }
 
 /* start, end, globalTid, correlationId, nameId */
-static int on_call(Reader *reader, Row row, Err *err)
+static void on_call(Reader *reader, Row row)
 {
     const int64_t global = read_number(row, 2, 0);
 
-    (void)err;
     add_host(reader, row, PROFILE_CALL, global, text_or(reader, read_text(reader, row, 4), "CUDA call"),
              link_of(reader, global, read_number(row, 3, 0)));
-    return 0;
 }
 
 /* start, end, globalTid, nameId */
-static int on_os_call(Reader *reader, Row row, Err *err)
+static void on_os_call(Reader *reader, Row row)
 {
-    (void)err;
     add_host(reader, row, PROFILE_OTHER, read_number(row, 2, 0), text_or(reader, read_text(reader, row, 3), "OS call"),
              0);
-    return 0;
 }
 
 /* start, end, globalTid, eventType, text, textId; 59: push and pop, 60: start and end, of one thread or another */
-static int on_range(Reader *reader, Row row, Err *err)
+static void on_range(Reader *reader, Row row)
 {
     const int64_t type = read_number(row, 3, 59);
 
-    (void)err;
     if ((type != 59 && type != 60) || is_null(row, 1)) {
         reader->into->events++;
         reader->into->ignored++;
-        return 0;
+        return;
     }
     const uint32_t own = read_text(reader, row, 4);
 
     add_host(reader, row, PROFILE_ANNOTATION, read_number(row, 2, 0),
              text_or(reader, own != PROFILE_NONE ? own : read_text(reader, row, 5), "range"), 0);
-    return 0;
 }
 
 /* start, end, deviceId, streamId, correlationId, globalPid, syncType */
-static int on_sync(Reader *reader, Row row, Err *err)
+static void on_sync(Reader *reader, Row row)
 {
     static const char *const names[] = {"Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
     const int64_t type = read_number(row, 6, 0), stream = read_number(row, 3, -1), global = read_number(row, 5, 0);
@@ -363,14 +312,12 @@ static int on_sync(Reader *reader, Row row, Err *err)
                         .wait_stream = -1,
                         .link = link_of(reader, global, read_number(row, 4, 0))};
 
-    (void)err;
     if (read_times(reader, row, &sync.start, &sync.duration))
         vec_push(&reader->into->syncs, sync);
-    return 0;
 }
 
 /* start, (none), globalPid, deviceId, address, bytes, memoryOperationType, memKind: 0 allocates, 1 releases */
-static int on_memory(Reader *reader, Row row, Err *err)
+static void on_memory(Reader *reader, Row row)
 {
     const int64_t global = read_number(row, 2, 0), bytes = read_number(row, 5, 0);
     ProfileMemory memory = {.bytes = read_number(row, 6, 0) == 0 ? bytes : -bytes,
@@ -380,59 +327,49 @@ static int on_memory(Reader *reader, Row row, Err *err)
                             .device_type = 1};
     int64_t none;
 
-    (void)err;
     if (read_number(row, 7, 2) != 2 && read_number(row, 7, 2) != 5) { /* not of the device */
         reader->into->events++;
         reader->into->ignored++;
-        return 0;
+        return;
     }
     if (!read_times(reader, row, &memory.start, &none))
-        return 0;
+        return;
     memory.device = (int16_t)gpu_of(reader, global, read_number(row, 3, 0));
     memory.lane = thread_lane(reader, global);
     vec_push(&reader->into->memory, memory);
     reader->into->with_memory = true;
-    return 0;
 }
 
 /* nameId, globalTid */
-static int on_thread_name(Reader *reader, Row row, Err *err)
+static void on_thread_name(Reader *reader, Row row)
 {
     const uint32_t lane = thread_lane(reader, read_number(row, 1, 0));
 
-    (void)err;
     reader->into->lanes.at[lane].label = read_text(reader, row, 0);
-    return 0;
 }
 
 /* utcEpochNs */
-static int on_session_start(Reader *reader, Row row, Err *err)
+static void on_session_start(Reader *reader, Row row)
 {
-    (void)err;
     reader->into->base_ns = read_number(row, 0, 0);
-    return 0;
 }
 
 /* name, value */
-static int on_environment(Reader *reader, Row row, Err *err)
+static void on_environment(Reader *reader, Row row)
 {
-    const char *name = (const char *)sqlite3_column_text(row.query, 0);
+    const char *name = (const char *)sqlite3_column_text(row, 0);
 
-    (void)err;
     if (name && strcasecmp(name, "Hostname") == 0)
         reader->into->host_name = read_text(reader, row, 1);
-    return 0;
 }
 
 /* severity, text: 2 and above are warnings and errors */
-static int on_diagnostic(Reader *reader, Row row, Err *err)
+static void on_diagnostic(Reader *reader, Row row)
 {
-    const char *value = (const char *)sqlite3_column_text(row.query, 1);
+    const char *value = (const char *)sqlite3_column_text(row, 1);
 
-    (void)err;
     if (value && read_number(row, 0, 0) >= 2)
         profile_lose(reader->into, PROFILE_LOSS_PROFILER, 0, value, strlen(value));
-    return 0;
 }
 
 #define GPU_COLUMNS "start", "end", "deviceId", "streamId", "correlationId", "globalPid"
@@ -529,7 +466,7 @@ static int read_rows(Reader *reader, const Table *table, sqlite3_stmt *query, Er
     int rc;
 
     for (uint64_t rows = 1; (rc = sqlite3_step(query)) == SQLITE_ROW; rows++) {
-        TRY(table->row(reader, (Row){query}, err));
+        table->row(reader, query);
         if (rows % CHECK_EVERY)
             continue;
         if (reader->stop && *reader->stop)

@@ -3,10 +3,9 @@
  * of the agent's clock. A gap of more than ten minutes between two GPM samples starts anew. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
-#include "base/duration.h"
+#include "base/clock.h"
 #include "base/cleanup.h"
 #include "source/nvml/readers.h"
 
@@ -263,14 +262,6 @@ void nvml_counters_step(NvmlCounters *counters)
 
 /* ---- reading ---- */
 
-static uint64_t wall_us(void)
-{
-    struct timespec now = {0};
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 /* Nothing at all, or held by another: that stays so in an engine until the watch is a new one. */
 static bool is_barren(const Sample *samples, size_t count, size_t there)
 {
@@ -283,7 +274,7 @@ static bool is_barren(const Sample *samples, size_t count, size_t there)
 static void read_counter(NvmlCounter *counter, Reading *reading)
 {
     NvmlCounters *counters = counter->counters;
-    const DcgmNow now = {.time_ns = now_of(counters), .wall_us = (int64_t)wall_us()};
+    const DcgmNow now = {.time_ns = now_of(counters), .wall_us = (int64_t)(clock_read(CLOCK_REALTIME) / NS_PER_US)};
     MetricId metrics[DCGM_FIELDS_MAX];
     Sample samples[DCGM_FIELDS_MAX];
     const size_t count = pick_metrics(counter->list, metrics), there = dcgm_read(counter->watch, now, samples);

@@ -8,15 +8,15 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
-#include "source/board/words.h"
 #include "source/nvml/readers.h"
 
-/* Copies the driver's text after a successful call. */
-static void copy_answer(nvmlReturn_t answer, const char *text, char *out, size_t cap)
-{
-    if (answer == NVML_SUCCESS)
-        snprintf(out, cap, "%.*s", (int)cap - 1, text);
-}
+/* A text of the driver into the array `out`, which stays as it is where the call fails. */
+#define READ_TEXT(gpu, fn, out)                                                                                        \
+    do {                                                                                                               \
+        char got_[DEVICE_NAME_CAP];                                                                                    \
+        if (NVML_GPU_CALL(gpu, fn, ((gpu)->handle, got_, sizeof got_)) == NVML_SUCCESS)                                \
+            snprintf(out, sizeof(out), "%.*s", (int)sizeof(out) - 1, got_);                                            \
+    } while (0)
 
 static void read_numbers(NvmlGpu *gpu)
 {
@@ -35,21 +35,15 @@ static void read_numbers(NvmlGpu *gpu)
 static void read_identity(NvmlGpu *gpu)
 {
     Device *device = &gpu->reading.device;
-    char text[DEVICE_NAME_CAP];
-    const unsigned int room = sizeof text;
 
     device->kind = DEVICE_GPU;
     device->vendor = DEVICE_NVIDIA;
     device->has_pci = true;
     device->pci = gpu->row->pci;
-    copy_answer(NVML_GPU_CALL(gpu, nvmlDeviceGetUUID, (gpu->handle, text, room)), text, device->uuid,
-                sizeof device->uuid);
-    copy_answer(NVML_GPU_CALL(gpu, nvmlDeviceGetName, (gpu->handle, text, room)), text, device->name,
-                sizeof device->name);
-    copy_answer(NVML_GPU_CALL(gpu, nvmlDeviceGetSerial, (gpu->handle, text, room)), text, device->serial,
-                sizeof device->serial);
-    copy_answer(NVML_GPU_CALL(gpu, nvmlDeviceGetBoardPartNumber, (gpu->handle, text, room)), text, device->board,
-                sizeof device->board);
+    READ_TEXT(gpu, nvmlDeviceGetUUID, device->uuid);
+    READ_TEXT(gpu, nvmlDeviceGetName, device->name);
+    READ_TEXT(gpu, nvmlDeviceGetSerial, device->serial);
+    READ_TEXT(gpu, nvmlDeviceGetBoardPartNumber, device->board);
     read_numbers(gpu);
 }
 
@@ -70,22 +64,20 @@ static void read_brand(NvmlGpu *gpu)
 
 static void read_inforom(NvmlGpu *gpu, MetricId id, nvmlInforomObject_t object)
 {
-    char *text = gpu->reading.text[reading_text_of(id)];
     char got[READING_TEXT_CAP];
 
-    if (nvml_gpu_wants(gpu, id))
-        copy_answer(NVML_GPU_CALL(gpu, nvmlDeviceGetInforomVersion, (gpu->handle, object, got, sizeof got)), got, text,
-                    READING_TEXT_CAP);
+    if (nvml_gpu_wants(gpu, id) &&
+        NVML_GPU_CALL(gpu, nvmlDeviceGetInforomVersion, (gpu->handle, object, got, sizeof got)) == NVML_SUCCESS)
+        set_text(gpu, reading_text_of(id), got);
 }
 
 static void read_texts(NvmlGpu *gpu)
 {
     Reading *reading = &gpu->reading;
-    char got[READING_TEXT_CAP];
 
     memset(reading->text, 0, sizeof reading->text);
-    set_text(gpu, READING_DRIVER_VERSION, gpu->reader->driver_version);
-    set_text(gpu, READING_NVML_VERSION, gpu->reader->nvml_version);
+    set_text(gpu, READING_DRIVER_VERSION, gpu->reader->library.driver_version);
+    set_text(gpu, READING_NVML_VERSION, gpu->reader->library.nvml_version);
     set_text(gpu, READING_SERIAL, reading->device.serial);
     if (nvml_gpu_wants(gpu, METRIC_BRAND))
         read_brand(gpu);
@@ -93,11 +85,9 @@ static void read_texts(NvmlGpu *gpu)
     read_inforom(gpu, METRIC_ECC_INFOROM_VER, NVML_INFOROM_ECC);
     read_inforom(gpu, METRIC_POWER_INFOROM_VER, NVML_INFOROM_POWER);
     if (nvml_gpu_wants(gpu, METRIC_INFOROM_IMAGE_VER))
-        copy_answer(NVML_GPU_CALL(gpu, nvmlDeviceGetInforomImageVersion, (gpu->handle, got, sizeof got)), got,
-                    reading->text[READING_INFOROM_IMAGE_VER], READING_TEXT_CAP);
+        READ_TEXT(gpu, nvmlDeviceGetInforomImageVersion, reading->text[READING_INFOROM_IMAGE_VER]);
     if (nvml_gpu_wants(gpu, METRIC_VBIOS_VERSION))
-        copy_answer(NVML_GPU_CALL(gpu, nvmlDeviceGetVbiosVersion, (gpu->handle, got, sizeof got)), got,
-                    reading->text[READING_VBIOS_VERSION], READING_TEXT_CAP);
+        READ_TEXT(gpu, nvmlDeviceGetVbiosVersion, reading->text[READING_VBIOS_VERSION]);
 }
 
 /* Whether an operator keeps new clients off the GPU (nvmlDeviceModifyDrainState). Asked by PCI address, since the
@@ -280,23 +270,15 @@ void nvml_gpu_free(NvmlGpu *gpu)
 
 /* ---- publishing ---- */
 
-static void publish_row(BoardRow *row, const Reading *reading)
-{
-    words_store(board_begin(row), reading, sizeof *reading);
-    board_commit(row);
-}
-
 static void publish_all(NvmlGpu *gpu)
 {
     const NvmlInstance *pool = gpu->mig.pool[gpu->mig.now];
 
-    publish_row(&gpu->row->gpu, &gpu->reading);
+    board_set_row(&gpu->row->gpu, &gpu->reading);
     for (uint32_t i = 0; i < gpu->mig.count; i++)
-        publish_row(&gpu->row->instances[i], &pool[i].reading);
+        board_set_row(&gpu->row->instances[i], &pool[i].reading);
     atomic_store_explicit(&gpu->row->instance_count, gpu->mig.count, memory_order_release);
-    nvml_peers_publish(gpu);
-    nvml_links_publish(gpu);
-    nvml_processes_publish(gpu);
+    nvml_gpu_publish_lists(gpu);
 }
 
 static void publish_fast(NvmlGpu *gpu)
@@ -398,9 +380,12 @@ static void follow_plan(NvmlGpu *gpu)
     if (!nvml_gpu_wants(gpu, METRIC_XID_ERRORS))
         close_events(gpu);
     open_events(gpu);
-    nvml_peers_follow_plan(gpu);
-    nvml_links_follow_plan(gpu);
-    nvml_processes_follow_plan(gpu);
+    if (!nvml_gpu_wants(gpu, METRIC_EXP_P2P_STATUS))
+        gpu->peers = (NvmlPeers){.changed = true};
+    if (!plan->board.want_links)
+        gpu->nvlinks = (NvmlLinks){.changed = true};
+    if (!plan->board.want_processes)
+        gpu->processes = (NvmlProcesses){.changed = true};
     gpu->plan_number = plan->number;
 }
 

@@ -23,10 +23,9 @@ typedef struct NvmlReader {
     Board *board;
     NvmlLibrary library;
     NvmlPlan plan;
-    NvmlCounters *counters; /* for GPUs without GPM; NULL: not wanted */
-    bool peers_anew;        /* a GPU was attached: the others' status of it is outdated */
-    uint32_t peers_next;    /* the GPU whose peers are read next */
-    char driver_version[READING_TEXT_CAP], nvml_version[READING_TEXT_CAP];
+    NvmlCounters *counters;  /* for GPUs without GPM; NULL: not wanted */
+    bool peers_anew;         /* a GPU was attached: the others' status of it is outdated */
+    uint32_t peers_next;     /* the GPU whose peers are read next */
     nvmlGpmMetricsGet_t gpm; /* for one call at a time */
     nvmlFieldValue_t fields[NVML_FIELDS_MAX];
 } NvmlReader;

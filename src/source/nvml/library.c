@@ -240,7 +240,7 @@ nvmlReturn_t nvml_library_start(NvmlLibrary *library, bool no_attach)
 {
     NvmlTarget nobody = {.index = UINT32_MAX};
     unsigned int flags = NVML_INIT_FLAG_NO_GPUS | (no_attach ? NVML_INIT_FLAG_NO_ATTACH : 0);
-    char version[80] = "";
+    char *driver = library->driver_version, *nvml = library->nvml_version;
     nvmlReturn_t r;
 
     library->gone = NVML_SUCCESS;
@@ -251,8 +251,13 @@ nvmlReturn_t nvml_library_start(NvmlLibrary *library, bool no_attach)
     if (r != NVML_SUCCESS)
         return r;
     library->up = true;
-    if (NVML_CALL(library, &nobody, nvmlSystemGetDriverVersion, (version, sizeof version)) == NVML_SUCCESS)
-        library->driver_major = (unsigned int)strtoul(version, NULL, 10);
+    memset(driver, 0, READING_TEXT_CAP);
+    memset(nvml, 0, READING_TEXT_CAP);
+    if (NVML_CALL(library, &nobody, nvmlSystemGetDriverVersion, (driver, READING_TEXT_CAP - 1)) != NVML_SUCCESS)
+        driver[0] = '\0';
+    if (NVML_CALL(library, &nobody, nvmlSystemGetNVMLVersion, (nvml, READING_TEXT_CAP - 1)) != NVML_SUCCESS)
+        nvml[0] = '\0';
+    library->driver_major = (unsigned int)strtoul(driver, NULL, 10);
     return NVML_SUCCESS;
 }
 

@@ -52,6 +52,7 @@ typedef struct NvmlLibrary {
     bool up;           /* between init and shutdown */
     nvmlReturn_t gone; /* the driver went away under us: UNINITIALIZED, DRIVER_NOT_LOADED or a mismatch; else 0 */
     unsigned int driver_major;
+    char driver_version[READING_TEXT_CAP], nvml_version[READING_TEXT_CAP]; /* since the last start; "" unknown */
     NvmlTable table_;
 } NvmlLibrary;
 

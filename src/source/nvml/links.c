@@ -187,7 +187,7 @@ static void read_remotes(NvmlGpu *gpu)
 
 /* ---- the whole ---- */
 
-static void lose_links(NvmlGpu *gpu, Absence why)
+void nvml_links_set_absent(NvmlGpu *gpu, Absence why)
 {
     BoardLinkList *list = &gpu->nvlinks.list;
     const uint64_t now = nvml_gpu_now(gpu);
@@ -209,7 +209,7 @@ void nvml_links_read(NvmlGpu *gpu, uint32_t paces)
         return;
     links->list.count = gpu->links < NODE_LINKS_MAX ? gpu->links : NODE_LINKS_MAX;
     if (gpu->reading.mig) {
-        lose_links(gpu, ABSENCE_MIG_MODE);
+        nvml_links_set_absent(gpu, ABSENCE_MIG_MODE);
         return;
     }
     if (links->list.count == 0)
@@ -220,27 +220,6 @@ void nvml_links_read(NvmlGpu *gpu, uint32_t paces)
     if (slow)
         read_remotes(gpu);
     links->changed = true;
-}
-
-void nvml_links_follow_plan(NvmlGpu *gpu)
-{
-    if (gpu->reader->plan.board.want_links)
-        return;
-    memset(&gpu->nvlinks, 0, sizeof gpu->nvlinks);
-    gpu->nvlinks.changed = true;
-}
-
-void nvml_links_set_absent(NvmlGpu *gpu, Absence why)
-{
-    lose_links(gpu, why);
-}
-
-void nvml_links_publish(NvmlGpu *gpu)
-{
-    if (!gpu->nvlinks.changed)
-        return;
-    board_set_links(&gpu->row->links, &gpu->nvlinks.list);
-    gpu->nvlinks.changed = false;
 }
 
 #define ROOM_NS (10 * NS_PER_MS) /* of a step; a fast pass comes every 100 ms */
@@ -300,6 +279,17 @@ void nvml_peers_begin(NvmlGpu *gpu)
         gpu->peers.left = count < NODE_GPUS_MAX ? count : NODE_GPUS_MAX;
 }
 
+void nvml_gpu_publish_lists(NvmlGpu *gpu)
+{
+    if (gpu->peers.changed)
+        board_set_peers(&gpu->row->peers, gpu->peers.status);
+    if (gpu->nvlinks.changed)
+        board_set_links(&gpu->row->links, &gpu->nvlinks.list);
+    if (gpu->processes.changed)
+        board_set_processes(&gpu->row->processes, &gpu->processes.list);
+    gpu->peers.changed = gpu->nvlinks.changed = gpu->processes.changed = false;
+}
+
 /* False where the time is over, or the driver is gone. */
 static bool ask_next_peers(NvmlGpu *gpu, NvmlGpu *const gpus[NODE_GPUS_MAX], uint64_t end_ns)
 {
@@ -316,7 +306,7 @@ static bool ask_next_peers(NvmlGpu *gpu, NvmlGpu *const gpus[NODE_GPUS_MAX], uin
         in_time = board_kernel_now() < end_ns;
     }
     if (nvml_gpu_is_ours(gpu))
-        nvml_peers_publish(gpu);
+        nvml_gpu_publish_lists(gpu);
     return in_time && !gpu->reader->library.gone;
 }
 
@@ -348,14 +338,6 @@ void nvml_peers_step(NvmlReader *reader, NvmlGpu *const gpus[NODE_GPUS_MAX])
 
 /* ---- what becomes of it ---- */
 
-void nvml_peers_follow_plan(NvmlGpu *gpu)
-{
-    if (nvml_gpu_wants(gpu, METRIC_EXP_P2P_STATUS))
-        return;
-    memset(&gpu->peers, 0, sizeof gpu->peers);
-    gpu->peers.changed = true;
-}
-
 void nvml_peers_set_absent(NvmlGpu *gpu, Absence why)
 {
     const uint64_t now = nvml_gpu_now(gpu);
@@ -368,12 +350,4 @@ void nvml_peers_set_absent(NvmlGpu *gpu, Absence why)
     }
     gpu->peers.left = 0;
     gpu->peers.changed = true;
-}
-
-void nvml_peers_publish(NvmlGpu *gpu)
-{
-    if (!gpu->peers.changed)
-        return;
-    board_set_peers(&gpu->row->peers, gpu->peers.status);
-    gpu->peers.changed = false;
 }

@@ -6,9 +6,11 @@
 
 #include "source/nvml/readers.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/number.h"
 
 typedef struct Found {
     nvmlDevice_t handle;
@@ -118,21 +120,12 @@ static void ask_numbers(NvmlGpu *gpu, FoundList *list)
     list->count = kept;
 }
 
-static bool comes_before(const Found *a, const Found *b)
+static int by_numbers(const void *a, const void *b)
 {
-    if (a->gpu_instance != b->gpu_instance)
-        return a->gpu_instance < b->gpu_instance;
-    return a->compute_instance < b->compute_instance;
-}
+    const Found *x = a, *y = b;
 
-static void sort_found(FoundList *list)
-{
-    for (uint32_t i = 1; i < list->count; i++)
-        for (uint32_t k = i; k > 0 && comes_before(&list->items[k], &list->items[k - 1]); k--) {
-            const Found swap = list->items[k];
-            list->items[k] = list->items[k - 1];
-            list->items[k - 1] = swap;
-        }
+    return x->gpu_instance != y->gpu_instance ? number_compare_u64(x->gpu_instance, y->gpu_instance)
+                                              : number_compare_u64(x->compute_instance, y->compute_instance);
 }
 
 static void read_profile(NvmlGpu *gpu, NvmlInstance *instance)
@@ -195,7 +188,7 @@ static void rebuild_instances(NvmlGpu *gpu, FoundList *list)
     NvmlInstance *old = pool_of(gpu), *fresh = gpu->mig.pool[!gpu->mig.now];
 
     ask_numbers(gpu, list);
-    sort_found(list);
+    qsort(list->items, list->count, sizeof list->items[0], by_numbers);
     for (uint32_t i = 0; i < list->count; i++) {
         NvmlInstance *before = find_instance(old, gpu->mig.count, list->items[i].uuid);
         if (before)

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/number.h"
 #include "base/vec.h"
 #include "source/nvml/library.h"
 
@@ -33,17 +34,18 @@ static nvmlReturn_t call_list(NvmlGpu *gpu, Kind kind, unsigned int *count, nvml
 {
     const bool older = gpu->reader->library.driver_major == LARGE_ENTRIES;
 
+#define LIST(fn)                                                                                                       \
+    (older ? NVML_GPU_CALL(gpu, fn##_v2, (gpu->handle, count, infos))                                                  \
+           : NVML_GPU_CALL(gpu, fn##_v3, (gpu->handle, count, infos)))
     switch (kind) {
     case KIND_COMPUTE:
-        return older ? NVML_GPU_CALL(gpu, nvmlDeviceGetComputeRunningProcesses_v2, (gpu->handle, count, infos))
-                     : NVML_GPU_CALL(gpu, nvmlDeviceGetComputeRunningProcesses_v3, (gpu->handle, count, infos));
+        return LIST(nvmlDeviceGetComputeRunningProcesses);
     case KIND_GRAPHICS:
-        return older ? NVML_GPU_CALL(gpu, nvmlDeviceGetGraphicsRunningProcesses_v2, (gpu->handle, count, infos))
-                     : NVML_GPU_CALL(gpu, nvmlDeviceGetGraphicsRunningProcesses_v3, (gpu->handle, count, infos));
+        return LIST(nvmlDeviceGetGraphicsRunningProcesses);
     default:
-        return older ? NVML_GPU_CALL(gpu, nvmlDeviceGetMPSComputeRunningProcesses_v2, (gpu->handle, count, infos))
-                     : NVML_GPU_CALL(gpu, nvmlDeviceGetMPSComputeRunningProcesses_v3, (gpu->handle, count, infos));
+        return LIST(nvmlDeviceGetMPSComputeRunningProcesses);
     }
+#undef LIST
 }
 
 static void add_process(Found *found, Kind kind, const nvmlProcessInfo_t *info)
@@ -102,18 +104,13 @@ static nvmlReturn_t read_lists(NvmlGpu *gpu, Found *found)
 
 /* ---- one list ---- */
 
-static int compare_number(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
-}
-
 static int by_pid(const void *a, const void *b)
 {
     const NodeProcess *x = a, *y = b;
-    int c = compare_number(x->pid, y->pid);
+    int c = number_compare_u64(x->pid, y->pid);
 
-    c = c ? c : compare_number(x->gpu_instance, y->gpu_instance);
-    c = c ? c : compare_number(x->compute_instance, y->compute_instance);
+    c = c ? c : number_compare_u64(x->gpu_instance, y->gpu_instance);
+    c = c ? c : number_compare_u64(x->compute_instance, y->compute_instance);
     return c ? c : x->graphics - y->graphics;
 }
 
@@ -121,7 +118,7 @@ static int by_pid(const void *a, const void *b)
 static int by_memory(const void *a, const void *b)
 {
     const NodeProcess *x = a, *y = b;
-    const int c = compare_number(y->used_bytes + 1, x->used_bytes + 1); /* UINT64_MAX becomes 0 */
+    const int c = number_compare_u64(y->used_bytes + 1, x->used_bytes + 1); /* UINT64_MAX becomes 0 */
 
     return c ? c : by_pid(a, b);
 }
@@ -256,24 +253,8 @@ void nvml_processes_read(NvmlGpu *gpu)
     vec_done(&found);
 }
 
-void nvml_processes_follow_plan(NvmlGpu *gpu)
-{
-    if (gpu->reader->plan.board.want_processes)
-        return;
-    memset(&gpu->processes, 0, sizeof gpu->processes);
-    gpu->processes.changed = true;
-}
-
 void nvml_processes_set_absent(NvmlGpu *gpu, Absence why)
 {
     if (gpu->processes.list.count.valid || gpu->processes.list.count.absence != ABSENCE_NOT_YET)
         set_absent(gpu, why);
-}
-
-void nvml_processes_publish(NvmlGpu *gpu)
-{
-    if (!gpu->processes.changed)
-        return;
-    board_set_processes(&gpu->row->processes, &gpu->processes.list);
-    gpu->processes.changed = false;
 }

@@ -89,12 +89,8 @@ void nvml_mig_forget(NvmlGpu *gpu);
 
 /* Reads what is due for the paces whose bits are set. */
 void nvml_links_read(NvmlGpu *gpu, uint32_t paces);
-/* Drops everything where the plan does not want it any more. */
-void nvml_links_follow_plan(NvmlGpu *gpu);
 /* Makes all samples absent. */
 void nvml_links_set_absent(NvmlGpu *gpu, Absence why);
-/* Publishes changes on the board. The GPU must be ours. */
-void nvml_links_publish(NvmlGpu *gpu);
 
 /* NVLink reachability between pairs of GPUs (links.c): nvmlDeviceGetP2PStatus, at pace SLOW, a few calls per pass. */
 
@@ -103,12 +99,8 @@ void nvml_peers_begin(NvmlGpu *gpu);
 /* Continues the round for a short time and publishes the result. Entry i is Board.gpus[i], NULL where it is not ours.
  * */
 void nvml_peers_step(NvmlReader *reader, NvmlGpu *const gpus[NODE_GPUS_MAX]);
-/* Drops everything where the plan does not want it any more. */
-void nvml_peers_follow_plan(NvmlGpu *gpu);
 /* Makes all samples absent. */
 void nvml_peers_set_absent(NvmlGpu *gpu, Absence why);
-/* Publishes changes on the board. The GPU must be ours. */
-void nvml_peers_publish(NvmlGpu *gpu);
 
 /* GPU performance monitoring (gpm.c): two samples at least 100 ms apart give the metrics of the time between them. */
 
@@ -139,9 +131,8 @@ void nvml_counters_step(NvmlCounters *counters);
 /* Processes of a GPU (processes.c). Does nothing where the plan does not want them. */
 
 void nvml_processes_read(NvmlGpu *gpu);
-/* Drops everything where the plan does not want it any more. */
-void nvml_processes_follow_plan(NvmlGpu *gpu);
 /* Makes the list absent. */
 void nvml_processes_set_absent(NvmlGpu *gpu, Absence why);
-/* Publishes changes on the board. The GPU must be ours. */
-void nvml_processes_publish(NvmlGpu *gpu);
+
+/* Publishes peers, links and processes where they changed (links.c). The GPU must be ours. */
+void nvml_gpu_publish_lists(NvmlGpu *gpu);

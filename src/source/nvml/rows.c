@@ -3,21 +3,26 @@
 
 #include "source/nvml/readers.h"
 
+#include <string.h>
+
 #include "base/duration.h"
 #include "base/cleanup.h"
 
 enum { FANS_MAX = 16 };
 
-/* fn(device, Type *): one number */
-#define READ_ONE(fn, Type)                                                                                             \
+/* fn(device, Type *), where `v` is made as `start`: a number by each expression about it and `arg` */
+#define READ_STRUCT(fn, Type, start, ...)                                                                              \
     static nvmlReturn_t read_##fn(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])                                \
     {                                                                                                                  \
-        Type value = (Type)0;                                                                                          \
-        const nvmlReturn_t r = NVML_GPU_CALL(gpu, fn, (gpu->handle, &value));                                          \
+        Type v = start;                                                                                                \
+        const nvmlReturn_t r = NVML_GPU_CALL(gpu, fn, (gpu->handle, &v));                                              \
+        const NvmlNumber all[] = {__VA_ARGS__};                                                                        \
         (void)arg;                                                                                                     \
-        numbers[0] = nvml_whole_unsigned(value);                                                                       \
+        memcpy(numbers, all, sizeof all);                                                                              \
         return r;                                                                                                      \
     }
+/* fn(device, Type *): one number */
+#define READ_ONE(fn, Type) READ_STRUCT(fn, Type, (Type)0, nvml_whole_unsigned(v))
 /* fn(device, ArgType, unsigned int *): one number */
 #define READ_OF(fn, ArgType)                                                                                           \
     static nvmlReturn_t read_##fn(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])                                \
@@ -61,6 +66,26 @@ READ_TWO(nvmlDeviceGetGspFirmwareMode)
 READ_TWO(nvmlDeviceGetPowerManagementLimitConstraints)
 READ_TWO(nvmlDeviceGetEncoderUtilization)
 READ_TWO(nvmlDeviceGetDecoderUtilization)
+READ_STRUCT(nvmlDeviceGetMarginTemperature, nvmlMarginTemperature_t, {.version = nvmlMarginTemperature_v1},
+            nvml_whole(v.marginTemperature))
+READ_STRUCT(nvmlDeviceGetUtilizationRates, nvmlUtilization_t, {0}, nvml_whole(v.gpu), nvml_whole(v.memory))
+READ_STRUCT(nvmlDeviceGetPerformanceState, nvmlPstates_t, NVML_PSTATE_UNKNOWN,
+            v <= NVML_PSTATE_15 ? nvml_whole(v) : nvml_lacking(ABSENCE_NO_DATA))
+/* arg: only the size */
+READ_STRUCT(nvmlDeviceGetBAR1MemoryInfo, nvmlBAR1Memory_t, {0}, nvml_whole_unsigned(arg ? v.bar1Total : v.bar1Used),
+            nvml_whole_unsigned(v.bar1Free))
+READ_STRUCT(nvmlDeviceGetRowRemapperHistogram, nvmlRowRemapperHistogramValues_t, {0}, nvml_whole(v.max),
+            nvml_whole(v.high), nvml_whole(v.partial), nvml_whole(v.low), nvml_whole(v.none))
+/* Uncorrected are those of parity and those of the error code, which no board counts both. */
+READ_STRUCT(nvmlDeviceGetSramEccErrorStatus, nvmlEccSramErrorStatus_t, {.version = nvmlEccSramErrorStatus_v1},
+            nvml_whole(v.bThresholdExceeded != 0),
+            nvml_add(nvml_whole_unsigned(v.volatileUncParity), nvml_whole_unsigned(v.volatileUncSecDed)),
+            nvml_add(nvml_whole_unsigned(v.aggregateUncParity), nvml_whole_unsigned(v.aggregateUncSecDed)),
+            nvml_whole_unsigned(v.volatileCor), nvml_whole_unsigned(v.aggregateCor))
+READ_STRUCT(nvmlDeviceGetUnrepairableMemoryFlag_v1, nvmlUnrepairableMemoryStatus_v1_t, {0},
+            nvml_whole(v.bUnrepairableMemory != 0))
+READ_STRUCT(nvmlDeviceGetRepairStatus, nvmlRepairStatus_t, {.version = nvmlRepairStatus_v1},
+            nvml_whole(v.bChannelRepairPending != 0), nvml_whole(v.bTpcRepairPending != 0))
 
 /* The driver counts for 20 ms while we wait. */
 static nvmlReturn_t read_throughput(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
@@ -87,37 +112,6 @@ static nvmlReturn_t read_temperature(NvmlGpu *gpu, unsigned int arg, NvmlNumber 
         return r;
     r = NVML_GPU_CALL(gpu, nvmlDeviceGetTemperatureV, (gpu->handle, &newer));
     numbers[0] = nvml_whole(newer.temperature);
-    return r;
-}
-
-static nvmlReturn_t read_margin(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
-{
-    nvmlMarginTemperature_t margin = {.version = nvmlMarginTemperature_v1};
-    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetMarginTemperature, (gpu->handle, &margin));
-
-    (void)arg;
-    numbers[0] = nvml_whole(margin.marginTemperature);
-    return r;
-}
-
-static nvmlReturn_t read_utilization(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
-{
-    nvmlUtilization_t use = {0};
-    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetUtilizationRates, (gpu->handle, &use));
-
-    (void)arg;
-    numbers[0] = nvml_whole(use.gpu);
-    numbers[1] = nvml_whole(use.memory);
-    return r;
-}
-
-static nvmlReturn_t read_pstate(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
-{
-    nvmlPstates_t state = NVML_PSTATE_UNKNOWN;
-    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetPerformanceState, (gpu->handle, &state));
-
-    (void)arg;
-    numbers[0] = state <= NVML_PSTATE_15 ? nvml_whole(state) : nvml_lacking(ABSENCE_NO_DATA);
     return r;
 }
 
@@ -154,17 +148,6 @@ static nvmlReturn_t read_memory(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbe
     return nvml_read_memory(gpu, gpu->handle, numbers);
 }
 
-/* arg: only the size */
-static nvmlReturn_t read_bar1(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
-{
-    nvmlBAR1Memory_t memory = {0};
-    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetBAR1MemoryInfo, (gpu->handle, &memory));
-
-    numbers[0] = nvml_whole_unsigned(arg ? memory.bar1Total : memory.bar1Used);
-    numbers[1] = nvml_whole_unsigned(memory.bar1Free);
-    return r;
-}
-
 /* Without room for addresses the driver returns their number. */
 static nvmlReturn_t read_retired(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
 {
@@ -174,20 +157,6 @@ static nvmlReturn_t read_retired(NvmlGpu *gpu, unsigned int arg, NvmlNumber numb
 
     numbers[0] = nvml_whole(count);
     return r == NVML_ERROR_INSUFFICIENT_SIZE ? NVML_SUCCESS : r;
-}
-
-static nvmlReturn_t read_banks(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
-{
-    nvmlRowRemapperHistogramValues_t banks = {0};
-    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetRowRemapperHistogram, (gpu->handle, &banks));
-
-    (void)arg;
-    numbers[0] = nvml_whole(banks.max);
-    numbers[1] = nvml_whole(banks.high);
-    numbers[2] = nvml_whole(banks.partial);
-    numbers[3] = nvml_whole(banks.low);
-    numbers[4] = nvml_whole(banks.none);
-    return r;
 }
 
 /* 0 where licences are not needed; where they are, the state of the vGPU feature, if it is in the list. */
@@ -249,42 +218,6 @@ static nvmlReturn_t read_fabric(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbe
         numbers[2] = nvml_lacking(ABSENCE_DRIVER_LACKS);
     else if (numbers[0].valid && fabric.healthSummary == NVML_GPU_FABRIC_HEALTH_SUMMARY_NOT_SUPPORTED)
         numbers[2] = nvml_lacking(ABSENCE_NOT_SUPPORTED);
-    return r;
-}
-
-/* Uncorrected are those of parity and those of the error code, which no board counts both. */
-static nvmlReturn_t read_sram(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
-{
-    nvmlEccSramErrorStatus_t sram = {.version = nvmlEccSramErrorStatus_v1};
-    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetSramEccErrorStatus, (gpu->handle, &sram));
-
-    (void)arg;
-    numbers[0] = nvml_whole(sram.bThresholdExceeded != 0);
-    numbers[1] = nvml_add(nvml_whole_unsigned(sram.volatileUncParity), nvml_whole_unsigned(sram.volatileUncSecDed));
-    numbers[2] = nvml_add(nvml_whole_unsigned(sram.aggregateUncParity), nvml_whole_unsigned(sram.aggregateUncSecDed));
-    numbers[3] = nvml_whole_unsigned(sram.volatileCor);
-    numbers[4] = nvml_whole_unsigned(sram.aggregateCor);
-    return r;
-}
-
-static nvmlReturn_t read_unrepairable(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
-{
-    nvmlUnrepairableMemoryStatus_v1_t memory = {0};
-    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetUnrepairableMemoryFlag_v1, (gpu->handle, &memory));
-
-    (void)arg;
-    numbers[0] = nvml_whole(memory.bUnrepairableMemory != 0);
-    return r;
-}
-
-static nvmlReturn_t read_repair(NvmlGpu *gpu, unsigned int arg, NvmlNumber numbers[])
-{
-    nvmlRepairStatus_t repair = {.version = nvmlRepairStatus_v1};
-    const nvmlReturn_t r = NVML_GPU_CALL(gpu, nvmlDeviceGetRepairStatus, (gpu->handle, &repair));
-
-    (void)arg;
-    numbers[0] = nvml_whole(repair.bChannelRepairPending != 0);
-    numbers[1] = nvml_whole(repair.bTpcRepairPending != 0);
     return r;
 }
 
@@ -351,33 +284,34 @@ static const NvmlRow rows[] = {
     ROW(read_nvmlDeviceGetClockInfo, NVML_CLOCK_SM, METRIC_SM_CLOCK),
     ROW(read_nvmlDeviceGetClockInfo, NVML_CLOCK_MEM, METRIC_MEM_CLOCK),
     ROW(read_nvmlDeviceGetPowerUsage, 0, METRIC_POWER_USAGE),
-    ROW(read_utilization, 0, METRIC_GPU_UTIL, METRIC_MEM_COPY_UTIL),
+    ROW(read_nvmlDeviceGetUtilizationRates, 0, METRIC_GPU_UTIL, METRIC_MEM_COPY_UTIL),
     ROW(read_nvmlDeviceGetCurrentClocksEventReasons, 0, METRIC_CLOCKS_EVENT_REASONS),
 
     ROW(read_nvmlDeviceGetClockInfo, NVML_CLOCK_VIDEO, METRIC_VIDEO_CLOCK),
     ROW(read_temperature, 0, METRIC_GPU_TEMP),
-    ROW(read_margin, 0, METRIC_GPU_TEMP_LIMIT),
+    ROW(read_nvmlDeviceGetMarginTemperature, 0, METRIC_GPU_TEMP_LIMIT),
     ROW(read_nvmlDeviceGetCurrPcieLinkGeneration, 0, METRIC_PCIE_LINK_GEN),
     ROW(read_nvmlDeviceGetCurrPcieLinkWidth, 0, METRIC_PCIE_LINK_WIDTH),
     ROW(read_nvmlDeviceGetEncoderUtilization, 0, METRIC_ENC_UTIL),
     ROW(read_nvmlDeviceGetDecoderUtilization, 0, METRIC_DEC_UTIL),
     ROW(read_memory, 0, METRIC_FB_TOTAL, METRIC_FB_FREE, METRIC_FB_USED, METRIC_FB_RESERVED),
     ROW(read_nvmlDeviceGetFanSpeed, 0, METRIC_FAN_SPEED),
-    ROW(read_pstate, 0, METRIC_PSTATE),
+    ROW(read_nvmlDeviceGetPerformanceState, 0, METRIC_PSTATE),
 
     ROW(read_nvmlDeviceGetApplicationsClock, NVML_CLOCK_GRAPHICS, METRIC_APP_SM_CLOCK),
     ROW(read_nvmlDeviceGetApplicationsClock, NVML_CLOCK_MEM, METRIC_APP_MEM_CLOCK),
     ROW(read_nvmlDeviceGetPowerManagementLimit, 0, METRIC_POWER_MGMT_LIMIT),
     ROW(read_nvmlDeviceGetEnforcedPowerLimit, 0, METRIC_ENFORCED_POWER_LIMIT),
     ROW(read_nvmlDeviceGetPcieReplayCounter, 0, METRIC_PCIE_REPLAY_COUNTER),
-    ROW(read_bar1, 0, METRIC_BAR1_USED, METRIC_BAR1_FREE),
+    ROW(read_nvmlDeviceGetBAR1MemoryInfo, 0, METRIC_BAR1_USED, METRIC_BAR1_FREE),
     ROW(read_retired, NVML_PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS, METRIC_RETIRED_SBE),
-    ROW(read_banks, 0, METRIC_BANKS_REMAP_ROWS_AVAIL_MAX, METRIC_BANKS_REMAP_ROWS_AVAIL_HIGH,
-        METRIC_BANKS_REMAP_ROWS_AVAIL_PARTIAL, METRIC_BANKS_REMAP_ROWS_AVAIL_LOW, METRIC_BANKS_REMAP_ROWS_AVAIL_NONE),
-    ROW(read_sram, 0, METRIC_SRAM_THRESHOLD, METRIC_ECC_SRAM_UNC_VOLATILE, METRIC_ECC_SRAM_UNC_AGGREGATE,
-        METRIC_ECC_SRAM_COR_VOLATILE, METRIC_ECC_SRAM_COR_AGGREGATE),
-    ROW(read_unrepairable, 0, METRIC_UNREPAIRABLE_MEMORY),
-    ROW(read_repair, 0, METRIC_CHANNEL_REPAIR_PENDING, METRIC_TPC_REPAIR_PENDING),
+    ROW(read_nvmlDeviceGetRowRemapperHistogram, 0, METRIC_BANKS_REMAP_ROWS_AVAIL_MAX,
+        METRIC_BANKS_REMAP_ROWS_AVAIL_HIGH, METRIC_BANKS_REMAP_ROWS_AVAIL_PARTIAL, METRIC_BANKS_REMAP_ROWS_AVAIL_LOW,
+        METRIC_BANKS_REMAP_ROWS_AVAIL_NONE),
+    ROW(read_nvmlDeviceGetSramEccErrorStatus, 0, METRIC_SRAM_THRESHOLD, METRIC_ECC_SRAM_UNC_VOLATILE,
+        METRIC_ECC_SRAM_UNC_AGGREGATE, METRIC_ECC_SRAM_COR_VOLATILE, METRIC_ECC_SRAM_COR_AGGREGATE),
+    ROW(read_nvmlDeviceGetUnrepairableMemoryFlag_v1, 0, METRIC_UNREPAIRABLE_MEMORY),
+    ROW(read_nvmlDeviceGetRepairStatus, 0, METRIC_CHANNEL_REPAIR_PENDING, METRIC_TPC_REPAIR_PENDING),
     ROW(read_inforom, 0, METRIC_INFOROM_VALID),
     ROW(read_fans, 0, METRIC_FAN_SLOWEST, METRIC_FAN_TARGET),
     ROW(read_licence, 0, METRIC_VGPU_LICENSE_STATUS),
@@ -396,7 +330,7 @@ static const NvmlRow rows[] = {
     ROW(read_nvmlDeviceGetPowerManagementDefaultLimit, 0, METRIC_POWER_MGMT_LIMIT_DEF),
     ROW(read_nvmlDeviceGetMaxPcieLinkGeneration, 0, METRIC_PCIE_MAX_LINK_GEN),
     ROW(read_nvmlDeviceGetMaxPcieLinkWidth, 0, METRIC_PCIE_MAX_LINK_WIDTH),
-    ROW(read_bar1, 1, METRIC_BAR1_TOTAL),
+    ROW(read_nvmlDeviceGetBAR1MemoryInfo, 1, METRIC_BAR1_TOTAL),
     ROW(read_nvmlDeviceGetNumFans, 0, METRIC_FANS),
     ROW(read_nvmlDeviceGetGspFirmwareMode, 0, METRIC_GSP_ENABLED),
 

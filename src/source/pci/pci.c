@@ -78,43 +78,41 @@ static bool read_total(int dir, const char *name, uint64_t *ret)
     return true;
 }
 
-static bool read_aer(int dir, uint64_t aer[PCI_AER_END])
+static bool read_aer(int dir, uint64_t aer[FACTS_AER_END])
 {
-    static const char *const names[PCI_AER_END] = {"aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal"};
+    static const char *const names[FACTS_AER_END] = {"aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal"};
     bool any = false;
 
-    for (size_t i = 0; i < PCI_AER_END; i++)
+    for (size_t i = 0; i < FACTS_AER_END; i++)
         any |= read_total(dir, names[i], &aer[i]);
     return any;
 }
 
-bool pci_read_detail(const char *root, PciAddress address, PciDetail *ret)
+void pci_read_detail(const char *root, FactsGpu *gpu)
 {
     char path[PATH_CAP], name[PCI_TEXT_CAP];
     CLEANUP_FD int dir = -1;
     CLEANUP_FD int port = -1;
 
-    memset(ret, 0, sizeof(*ret));
-    if (snprintf(path, sizeof(path), "%s/sys/bus/pci/devices/%s", root, pci_format(address, PCI_FORM_SYSFS, name)) >=
+    if (snprintf(path, sizeof(path), "%s/sys/bus/pci/devices/%s", root, pci_format(gpu->pci, PCI_FORM_SYSFS, name)) >=
         (int)sizeof(path))
-        return false;
+        return;
     dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
-        return false;
-    ret->has_aer = read_aer(dir, ret->aer);
+        return;
+    gpu->has_aer = read_aer(dir, gpu->aer);
     /* the entry is a link into the tree of ports */
     port = openat(dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (port >= 0) {
-        ret->slot = (PciLink){pci_read_speed(port, "max_link_speed"), pci_read_width(port, "max_link_width")};
-        read_aer(port, ret->port_aer);
+        gpu->slot = (FactsPcie){pci_read_speed(port, "max_link_speed"), pci_read_width(port, "max_link_width")};
+        read_aer(port, gpu->port_aer);
     }
-    return true;
 }
 
 enum { CONFIG_LEN = 4 };
 enum { CLASS_VGA = 0x0300, CLASS_3D = 0x0302 };
 
-static void read_driver(int dir, char driver[PCI_DRIVER_CAP])
+static void read_driver(int dir, char driver[FACTS_DRIVER_CAP])
 {
     char target[PATH_CAP];
     ssize_t len = readlinkat(dir, "driver", target, sizeof(target) - 1);
@@ -125,7 +123,7 @@ static void read_driver(int dir, char driver[PCI_DRIVER_CAP])
         return;
     target[len] = '\0';
     name = strrchr(target, '/');
-    snprintf(driver, PCI_DRIVER_CAP, "%.*s", PCI_DRIVER_CAP - 1, name ? name + 1 : target);
+    snprintf(driver, FACTS_DRIVER_CAP, "%.*s", FACTS_DRIVER_CAP - 1, name ? name + 1 : target);
 }
 
 /* Vendor and device id from the device itself, not from what the kernel remembers. */
@@ -146,25 +144,24 @@ static bool is_gpu(int dir)
 }
 
 /* False for another device, or one that was removed meanwhile. */
-static bool read_gpu(int devices, const char *name, PciGpu *ret)
+static bool read_gpu(int devices, const char *name, FactsGpu *ret)
 {
     CLEANUP_FD int dir = -1;
     char text[PCI_ATTRIBUTE_CAP];
-    PciGpu gpu = {0};
+    FactsGpu gpu = {.present = true};
 
-    if (pci_parse(name, &gpu.address) < 0)
+    if (pci_parse(name, &gpu.pci) < 0)
         return false;
     dir = openat(devices, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0 || !is_gpu(dir))
         return false;
-    gpu.device = (uint16_t)pci_read_number(dir, "device", 16);
     read_driver(dir, gpu.driver);
     pci_read_text(dir, "power/runtime_status", text);
     gpu.asleep = strcmp(text, "suspended") == 0;
-    gpu.lost = !gpu.asleep && is_lost(dir);
-    if (!gpu.asleep && !gpu.lost) {
-        gpu.current = (PciLink){pci_read_speed(dir, "current_link_speed"), pci_read_width(dir, "current_link_width")};
-        gpu.max = (PciLink){pci_read_speed(dir, "max_link_speed"), pci_read_width(dir, "max_link_width")};
+    gpu.config_lost = !gpu.asleep && is_lost(dir);
+    if (!gpu.asleep && !gpu.config_lost) {
+        gpu.current = (FactsPcie){pci_read_speed(dir, "current_link_speed"), pci_read_width(dir, "current_link_width")};
+        gpu.max = (FactsPcie){pci_read_speed(dir, "max_link_speed"), pci_read_width(dir, "max_link_width")};
     }
     *ret = gpu;
     return true;
@@ -172,18 +169,18 @@ static bool read_gpu(int devices, const char *name, PciGpu *ret)
 
 static int compare_gpus(const void *a, const void *b)
 {
-    return pci_compare(((const PciGpu *)a)->address, ((const PciGpu *)b)->address);
+    return pci_compare(((const FactsGpu *)a)->pci, ((const FactsGpu *)b)->pci);
 }
 
 typedef struct Walk {
-    PciGpu *gpus;
+    FactsGpu *gpus;
     size_t cap, count;
 } Walk;
 
 static void add_gpu(int devices, const char *name, void *arg)
 {
     Walk *walk = arg;
-    PciGpu gpu;
+    FactsGpu gpu;
 
     if (!read_gpu(devices, name, &gpu))
         return;
@@ -208,7 +205,7 @@ static int walk_bus(const char *root, void (*each)(int devices, const char *name
     return 0;
 }
 
-int pci_scan(const char *root, PciGpu *gpus, size_t cap, size_t *ret_count, Err *err)
+int pci_scan(const char *root, FactsGpu *gpus, size_t cap, size_t *ret_count, Err *err)
 {
     Walk walk = {.gpus = gpus, .cap = cap};
 

@@ -12,29 +12,16 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "model/pci.h"
+#include "model/facts.h"
 
-enum { PCI_DRIVER_CAP = 32, PCI_SCAN_MAX = 4096 };
-
-typedef struct PciLink {
-    uint32_t speed_mts; /* megatransfers per second: 32000 for "32.0 GT/s"; 0 unknown */
-    uint32_t width;     /* lanes; 0 unknown */
-} PciLink;
-
-typedef struct PciGpu {
-    PciAddress address;
-    uint16_t device;             /* PCI device id */
-    char driver[PCI_DRIVER_CAP]; /* bound to it: "nvidia", "vfio-pci"; "" none */
-    bool asleep;                 /* runtime suspended: lost and current are not known then */
-    bool lost;                   /* its configuration space reads as all ones, or not at all: fell off the bus */
-    PciLink current, max;
-} PciGpu;
+enum { PCI_SCAN_MAX = 4096 };
 
 /*
  * Functions of vendor 0x10de and class VGA (0x0300) or 3D controller (0x0302) under ROOT/sys/bus/pci/devices ("" is the
- * real one), sorted by address: at most `cap` into gpus, all of them counted. A bus that is not there has none. -errno.
+ * real one), sorted by address: at most `cap` into gpus, all of them counted; slot and AER are left to pci_read_detail.
+ * A bus that is not there has none. -errno.
  */
-int pci_scan(const char *root, PciGpu *gpus, size_t cap, size_t *ret_count, Err *err);
+int pci_scan(const char *root, FactsGpu *gpus, size_t cap, size_t *ret_count, Err *err);
 
 /* NVIDIA's functions of a class: 0x0680, its NVSwitches. The same. */
 int pci_count(const char *root, uint16_t class, size_t *ret_count, Err *err);
@@ -43,17 +30,8 @@ int pci_count(const char *root, uint16_t class, size_t *ret_count, Err *err);
 
 enum { PCI_CLASS_NVSWITCH = 0x0680 };
 
-/* Kinds of errors, in the kernel's order. */
-typedef enum PciAer { PCI_AER_CORRECTABLE, PCI_AER_NONFATAL, PCI_AER_FATAL, PCI_AER_END } PciAer;
-
-typedef struct PciDetail {
-    PciLink slot; /* the port's maximum; 0 without a port, as in a virtual machine */
-    bool has_aer;
-    uint64_t aer[PCI_AER_END], port_aer[PCI_AER_END]; /* totals since boot */
-} PciDetail;
-
-/* False, with *ret zeroed, where there is no such function. */
-bool pci_read_detail(const char *root, PciAddress address, PciDetail *ret);
+/* Fills slot (0 without a port, as in a virtual machine) and AER of the GPU at gpu->pci, where it is there. */
+void pci_read_detail(const char *root, FactsGpu *gpu);
 
 /* ---- files of a function's folder in sysfs, whose descriptor is `dir` ---- */
 

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking the kubelet. A tick each second or period looks at the socket's file (one stat): a file that is another one
- * than before means a new kubelet, which is asked at once; a call to the old one is cancelled. Two tables: the one in
- * force and the one that an answer is read into; they change places only where they differ.
+ * Asking the kubelet, and its ListPodResourcesResponse as rows. A tick each second or period looks at the socket's file
+ * (one stat): a file that is another one than before means a new kubelet, which is asked at once; a call to the old one
+ * is cancelled. Two tables: the one in force and the one that an answer is read into; they change places only where
+ * they differ.
+ *
+ * protobuf-c allocates from an arena with a ceiling, so that a small reply which stands for a large structure (two
+ * bytes may be a message) ends as an error. Rows are sorted: the kubelet lists pods in the order of a hash map, another
+ * one each time.
  */
 #include "source/podresources/podresources.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +23,8 @@
 #include "base/number.h"
 #include "base/cleanup.h"
 #include "source/podresources/poduid.h"
-#include "wire/grpc/call.h"
+#include "podresources.pb-c.h"
+#include "wire/grpc/grpc.h"
 
 static const char method_list[] = "/v1.PodResourcesLister/List";
 
@@ -46,14 +53,13 @@ struct PodResources {
     GrpcCall *call; /* under way, or NULL */
     SocketFile file;
     PodResourcesState state;
-    OwnerTable table, spare;
+    AllocationTable table, spare;
     PodUids *uids; /* NULL: not asked for */
     size_t pods, odd_ids;
     uint64_t failures;
     uint64_t ask_ns;    /* the next call is due */
     uint64_t answer_ns; /* of the last good answer, 0 for none */
     LogLimit limit;
-    unsigned open; /* timer and UIDs: freed when both have closed */
 };
 
 static const char *const state_keys[] = {
@@ -62,37 +68,210 @@ static const char *const state_keys[] = {
     [PODRESOURCES_TIMED_OUT] = "timed_out", [PODRESOURCES_BAD_REPLY] = "bad_reply",
 };
 
-/* -- the tables ---------------------------------------------------------------------------------------------------- */
+/* -- reading a reply -----------------------------------------------------------------------------------------------
+ */
 
-static bool same_row(const Owner *a, const Owner *b)
+enum {
+    DEVICES_MAX = 65536,
+    MEMORY_MAX = 48 * 1024 * 1024, /* 65,536 devices in entries of their own, with their topology, are about 25 MiB */
+    NAME_MAX_BYTES = 253,          /* Kubernetes: a DNS subdomain name */
+    BLOCK_BYTES = 64 * 1024,
+};
+
+typedef struct Memory {
+    Arena arena;
+    bool spent;
+} Memory;
+
+typedef struct Decoding {
+    const PodResourcesConfig *config;
+    AllocationTable *table;
+    size_t devices, odd_ids, pods;
+    Allocation row;
+} Decoding;
+
+static void *memory_take(void *self, size_t size)
 {
-    return strcmp(a->device.uuid, b->device.uuid) == 0 && a->device.minor == b->device.minor &&
-           a->device.gpu_instance == b->device.gpu_instance &&
-           a->device.compute_instance == b->device.compute_instance &&
-           strcmp(a->device.replica, b->device.replica) == 0 && strcmp(a->pod, b->pod) == 0 &&
-           strcmp(a->namespace, b->namespace) == 0 && strcmp(a->container, b->container) == 0;
+    Memory *memory = self;
+
+    if (size > MEMORY_MAX || memory->arena.used > MEMORY_MAX - size) {
+        memory->spent = true;
+        return NULL;
+    }
+    return arena_alloc(&memory->arena, size);
 }
 
+static void memory_return(void *self, void *pointer)
+{
+    (void)self, (void)pointer; /* the arena goes as a whole */
+}
+
+static void memory_done(Memory *memory)
+{
+    arena_done(&memory->arena);
+}
+
+static bool resource_counts(const PodResourcesConfig *config, const char *resource)
+{
+    static const char mig[] = "nvidia.com/mig-";
+
+    if (strcmp(resource, "nvidia.com/gpu") == 0 || strncmp(resource, mig, sizeof(mig) - 1) == 0)
+        return true;
+    for (size_t i = 0; i < config->resource_name_count; i++) {
+        if (strcmp(resource, config->resource_names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Kubernetes' names are DNS names; anything that is no printable ASCII word did not come from it. */
+static int check_name(const char *what, const char *name, Err *err)
+{
+    size_t len = strnlen(name, NAME_MAX_BYTES + 1);
+
+    if (!len || len > NAME_MAX_BYTES)
+        return err_set(err, -EBADMSG, "a %s name that is empty or over %d bytes long", what, NAME_MAX_BYTES);
+    for (size_t i = 0; i < len; i++) {
+        if (name[i] <= ' ' || name[i] > '~')
+            return err_set(err, -EBADMSG, "a %s name with byte 0x%02x in it", what, (unsigned char)name[i]);
+    }
+    return 0;
+}
+
+static int add_device(Decoding *decoding, const char *id, Err *err)
+{
+    if (++decoding->devices > DEVICES_MAX)
+        return err_set(err, -E2BIG, "the reply names more than %d devices", DEVICES_MAX);
+    if (allocation_device_parse(id, &decoding->row.device) < 0)
+        decoding->odd_ids++;
+    else
+        allocation_table_add(decoding->table, &decoding->row);
+    return 0;
+}
+
+static int add_container(Decoding *decoding, const Podresources__Container *container, Err *err)
+{
+    for (size_t i = 0; i < container->n_devices; i++) {
+        const Podresources__Devices *devices = container->devices[i];
+
+        if (!resource_counts(decoding->config, devices->resource_name))
+            continue;
+        TRY(check_name("pod", decoding->row.pod, err));
+        TRY(check_name("namespace", decoding->row.namespace, err));
+        TRY(check_name("container", container->name, err));
+        decoding->row.container = container->name;
+        for (size_t n = 0; n < devices->n_device_ids; n++)
+            TRY(add_device(decoding, devices->device_ids[n], err));
+    }
+    return 0;
+}
+
+static int add_pod(Decoding *decoding, const Podresources__Pod *pod, Err *err)
+{
+    size_t before = decoding->table->len;
+
+    decoding->row = (Allocation){.pod = pod->name, .namespace = pod->namespace_, .pod_uid = ""};
+    for (size_t i = 0; i < pod->n_containers; i++)
+        TRY(add_container(decoding, pod->containers[i], err));
+    decoding->pods += decoding->table->len > before;
+    return 0;
+}
+
+static int compare_device(const AllocationDevice *a, const AllocationDevice *b)
+{
+    int order = strcmp(a->uuid, b->uuid);
+
+    if (!order)
+        order = number_compare_u64(a->minor, b->minor);
+    if (!order)
+        order = number_compare_u64(a->gpu_instance, b->gpu_instance);
+    if (!order)
+        order = number_compare_u64(a->compute_instance, b->compute_instance);
+    return order ? order : strcmp(a->replica, b->replica);
+}
+
+static int compare_rows(const void *left, const void *right)
+{
+    const Allocation *a = left, *b = right;
+    int order = compare_device(&a->device, &b->device);
+
+    if (!order)
+        order = strcmp(a->namespace, b->namespace);
+    if (!order)
+        order = strcmp(a->pod, b->pod);
+    return order ? order : strcmp(a->container, b->container);
+}
+
+/* Sorts, and leaves out rows that say the same. */
+static void sort_rows(AllocationTable *table)
+{
+    size_t len = 0;
+
+    if (table->len)
+        qsort(table->at, table->len, sizeof(table->at[0]), compare_rows);
+    for (size_t i = 0; i < table->len; i++) {
+        if (!len || compare_rows(&table->at[len - 1], &table->at[i]) != 0)
+            table->at[len++] = table->at[i];
+    }
+    table->len = len;
+}
+
+static int unpack_reply(const uint8_t *bytes, size_t len, Decoding *decoding, Err *err)
+{
+    CLEANUP(memory_done) Memory memory = {0};
+    ProtobufCAllocator allocator = {.alloc = memory_take, .free = memory_return, .allocator_data = &memory};
+    const Podresources__ListReply *reply;
+
+    arena_init(&memory.arena, BLOCK_BYTES);
+    reply = podresources__list_reply__unpack(&allocator, len, bytes);
+    if (!reply && memory.spent)
+        return err_set(err, -E2BIG, "the reply (%zu bytes) needs more than %d MiB to be read", len, MEMORY_MAX >> 20);
+    if (!reply)
+        return err_set(err, -EBADMSG, "the reply (%zu bytes) is damaged", len);
+    for (size_t i = 0; i < reply->n_pods; i++)
+        TRY(add_pod(decoding, reply->pods[i], err));
+    return 0;
+}
+
+int podresources_decode(const uint8_t *bytes, size_t len, const PodResourcesConfig *config, AllocationTable *table,
+                        size_t *ret_pods, size_t *ret_odd_ids, Err *err)
+{
+    Decoding decoding = {.config = config, .table = table};
+    int rc;
+
+    allocation_table_clear(table);
+    rc = unpack_reply(bytes, len, &decoding, err);
+    if (rc < 0) {
+        allocation_table_clear(table);
+        return rc;
+    }
+    sort_rows(table);
+    *ret_pods = decoding.pods;
+    *ret_odd_ids = decoding.odd_ids;
+    return 0;
+}
+
+/* -- the tables ---------------------------------------------------------------------------------------------------- */
+
 /* Apart from the UIDs, which no answer holds. Both are sorted (podresources_decode). */
-static bool same_table(const OwnerTable *a, const OwnerTable *b)
+static bool same_table(const AllocationTable *a, const AllocationTable *b)
 {
     if (a->len != b->len)
         return false;
-    for (size_t i = 0; i < a->len; i++) {
-        if (!same_row(&a->at[i], &b->at[i]))
+    for (size_t i = 0; i < a->len; i++)
+        if (compare_rows(&a->at[i], &b->at[i]) != 0)
             return false;
-    }
     return true;
 }
 
-static void empty_table(OwnerTable *table)
+static void empty_table(AllocationTable *table)
 {
     if (table->cap <= ROWS_KEPT) {
-        owner_table_clear(table);
+        allocation_table_clear(table);
         return;
     }
-    owner_table_done(table);
-    owner_table_init(table);
+    allocation_table_done(table);
+    allocation_table_init(table);
 }
 
 static void notify_table(const PodResources *pods)
@@ -104,7 +283,7 @@ static void notify_table(const PodResources *pods)
 /* The table that was filled comes into force, the other one is emptied. */
 static void swap_tables(PodResources *pods)
 {
-    OwnerTable old = pods->table;
+    AllocationTable old = pods->table;
 
     pods->table = pods->spare;
     pods->spare = old;
@@ -115,20 +294,12 @@ static void swap_tables(PodResources *pods)
 static void apply_uids(PodResources *pods)
 {
     for (size_t i = 0; i < pods->table.len; i++) {
-        Owner row = pods->table.at[i];
+        Allocation row = pods->table.at[i];
 
         row.pod_uid = pod_uids_get(pods->uids, row.namespace, row.pod);
-        owner_table_add(&pods->spare, &row);
+        allocation_table_add(&pods->spare, &row);
     }
     swap_tables(pods);
-}
-
-static void on_uids(void *self)
-{
-    PodResources *pods = self;
-
-    apply_uids(pods);
-    notify_table(pods);
 }
 
 /* Puts the table that was read into force. True if it says something else than the last one. */
@@ -289,8 +460,10 @@ static void on_tick(uv_timer_t *tick)
         ask_kubelet(pods);
     }
     expire_table(pods, now);
-    if (pods->uids)
-        pod_uids_tick(pods->uids);
+    if (pods->uids && pod_uids_tick(pods->uids)) {
+        apply_uids(pods);
+        notify_table(pods);
+    }
 }
 
 /* -- the header's functions ---------------------------------------------------------------------------------------- */
@@ -310,8 +483,9 @@ static void copy_config(PodResources *pods, const PodResourcesConfig *config)
 
 static void pods_free(PodResources *pods)
 {
-    owner_table_done(&pods->table);
-    owner_table_done(&pods->spare);
+    pod_uids_free(pods->uids);
+    allocation_table_done(&pods->table);
+    allocation_table_done(&pods->spare);
     for (size_t i = 0; pods->names && i < pods->config.resource_name_count; i++)
         free(pods->names[i]);
     free(pods->names);
@@ -320,18 +494,6 @@ static void pods_free(PodResources *pods)
 }
 CLEANUP_POINTER(PodResources, pods_free);
 
-static PodUids *new_uids(PodResources *pods, uv_loop_t *loop, const char *dir)
-{
-    const PodUidsConfig config = {.dir = dir,
-                                  .again_ns = number_max_u64(pods->config.period_ns, UIDS_AGAIN_NS_MIN),
-                                  .late_ns = UIDS_LATE_NS,
-                                  .log = pods->config.log,
-                                  .on_change = on_uids,
-                                  .self = pods};
-
-    return pod_uids_new(loop, &config);
-}
-
 int podresources_new(uv_loop_t *loop, const PodResourcesConfig *config, PodResources **ret, Err *err)
 {
     CLEANUP(pods_free_at) PodResources *pods = xcalloc(1, sizeof(*pods));
@@ -339,33 +501,26 @@ int podresources_new(uv_loop_t *loop, const PodResourcesConfig *config, PodResou
 
     if (grpc_check_socket(config->socket, err) < 0)
         return err_add(err, "pod-resources");
-    owner_table_init(&pods->table);
-    owner_table_init(&pods->spare);
+    allocation_table_init(&pods->table);
+    allocation_table_init(&pods->spare);
     copy_config(pods, config);
     pods->limit = (LogLimit){.window_ns = LOG_WINDOW_NS, .burst = LOG_BURST};
+    if (config->pod_logs)
+        TRY(pod_uids_new(&(PodUidsConfig){.dir = config->pod_logs,
+                                          .again_ns = number_max_u64(config->period_ns, UIDS_AGAIN_NS_MIN),
+                                          .late_ns = UIDS_LATE_NS,
+                                          .log = config->log},
+                         &pods->uids, err));
     uv_timer_init(loop, &pods->tick); /* cannot fail */
     pods->tick.data = pods;
-    pods->open = 1;
-    if (config->pod_logs) {
-        pods->uids = new_uids(pods, loop, config->pod_logs);
-        pods->open++;
-    }
     uv_timer_start(&pods->tick, on_tick, 0, tick_ms);
     *ret = TAKE(pods);
     return 0;
 }
 
-static void on_part_closed(void *self)
-{
-    PodResources *pods = self;
-
-    if (!--pods->open)
-        pods_free(pods);
-}
-
 static void on_tick_closed(uv_handle_t *handle)
 {
-    on_part_closed(handle->data);
+    pods_free(handle->data);
 }
 
 void podresources_close(PodResources *pods)
@@ -373,11 +528,9 @@ void podresources_close(PodResources *pods)
     if (pods->call)
         grpc_call_cancel(TAKE(pods->call));
     uv_close((uv_handle_t *)&pods->tick, on_tick_closed);
-    if (pods->uids)
-        pod_uids_close(TAKE(pods->uids), on_part_closed, pods);
 }
 
-const OwnerTable *podresources_table(const PodResources *pods)
+const AllocationTable *podresources_table(const PodResources *pods)
 {
     return &pods->table;
 }

@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "model/owner.h"
+#include "model/allocation.h"
 
 typedef struct PodResourcesConfig {
     const char *socket;                /* /var/lib/kubelet/pod-resources/kubelet.sock */
@@ -43,7 +43,7 @@ int podresources_new(uv_loop_t *loop, const PodResourcesConfig *config, PodResou
 void podresources_close(PodResources *pods); /* frees it when the loop has closed its handles */
 /* The last table, empty once it is too old; sorted by device, then namespace, pod and container, without doubles.
  * Valid until the loop turns. */
-const OwnerTable *podresources_table(const PodResources *pods);
+const AllocationTable *podresources_table(const PodResources *pods);
 PodResourcesState podresources_state(const PodResources *pods);
 const char *podresources_state_key(PodResourcesState state); /* "ok", "no_socket", ... */
 /* Age of the last good answer (UINT64_MAX: none yet), calls that failed, pods that hold a device in the last answer. */
@@ -53,5 +53,5 @@ void podresources_counts(const PodResources *pods, uint64_t *ret_age_ns, uint64_
  * where it is damaged, -E2BIG where it names more than 65,536 devices or would take more than 48 MiB to read; the table
  * is empty then. Device ids that cannot be understood are left out and counted. *ret_pods counts those that hold a
  * device. */
-int podresources_decode(const uint8_t *bytes, size_t len, const PodResourcesConfig *config, OwnerTable *table,
+int podresources_decode(const uint8_t *bytes, size_t len, const PodResourcesConfig *config, AllocationTable *table,
                         size_t *ret_pods, size_t *ret_odd_ids, Err *err);

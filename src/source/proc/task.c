@@ -8,17 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/duration.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/cleanup.h"
 
 enum { STAT_CAP = 1024, FIELDS = 24 };
 
 /* Fields of the line, counted from 1 as in proc(5). */
-enum { FIELD_STATE = 3, FIELD_UTIME = 14, FIELD_STIME = 15, FIELD_START = 22, FIELD_VSIZE = 23, FIELD_RSS = 24 };
+enum {
+    FIELD_NAME = 2,
+    FIELD_STATE = 3,
+    FIELD_UTIME = 14,
+    FIELD_STIME = 15,
+    FIELD_START = 22,
+    FIELD_VSIZE = 23,
+    FIELD_RSS = 24
+};
 
 int proc_text(const char *root, const char *name, const char *file, char *text, size_t cap, Err *err)
 {
@@ -47,20 +54,22 @@ static uint64_t ticks_ns(uint64_t ticks)
     return ticks * (NS_PER_S / (uint64_t)(hz > 0 ? hz : 100));
 }
 
-/* The name in parentheses may hold anything, parentheses too: the last one ends it. */
+/* "12 (a) b) S 1 ...": the name may hold anything, parentheses too: the last one ends it. */
 static bool split_fields(char *text, const char *fields[FIELDS + 1])
 {
-    char *at = strrchr(text, ')'), *rest = NULL;
+    char *name = strchr(text, '('), *at = strrchr(text, ')'), *rest = NULL;
     int i = FIELD_STATE;
 
-    if (!at)
+    if (!name || !at || at < name)
         return false;
+    *at = '\0';
+    fields[FIELD_NAME] = name + 1;
     for (char *word = strtok_r(at + 1, " \n", &rest); word && i <= FIELDS; word = strtok_r(NULL, " \n", &rest))
         fields[i++] = word;
     return i > FIELDS;
 }
 
-int proc_stat(const char *root, const char *name, ProcStat *ret, Err *err)
+int proc_stat(const char *root, const char *name, ProcTask *ret, Err *err)
 {
     const char *fields[FIELDS + 1];
     char text[STAT_CAP];
@@ -68,12 +77,13 @@ int proc_stat(const char *root, const char *name, ProcStat *ret, Err *err)
     TRY(proc_text(root, name, "stat", text, sizeof(text), err));
     if (!split_fields(text, fields))
         return err_set(err, -EBADMSG, "%s/proc/%s/stat is not as expected", root, name);
-    *ret = (ProcStat){.state = fields[FIELD_STATE][0],
+    *ret = (ProcTask){.state = fields[FIELD_STATE][0],
                       .cpu_ns =
                           ticks_ns(strtoull(fields[FIELD_UTIME], NULL, 10) + strtoull(fields[FIELD_STIME], NULL, 10)),
                       .start_ns = ticks_ns(strtoull(fields[FIELD_START], NULL, 10)),
                       .virtual_bytes = strtoull(fields[FIELD_VSIZE], NULL, 10),
                       .rss_bytes = strtoull(fields[FIELD_RSS], NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE)};
+    snprintf(ret->name, sizeof(ret->name), "%.*s", PROC_NAME_CAP - 1, fields[FIELD_NAME]);
     return 0;
 }
 
@@ -98,7 +108,7 @@ static int count_fds(const char *root, uint64_t *ret, Err *err)
     return 0;
 }
 
-static int read_boot(const char *root, uint64_t *ret_ns, Err *err)
+int proc_boot_ns(const char *root, uint64_t *ret_ns, Err *err)
 {
     char path[PROC_PATH_CAP];
     CLEANUP(str_done) Str text;
@@ -118,18 +128,15 @@ static int read_boot(const char *root, uint64_t *ret_ns, Err *err)
 int proc_self_read(const char *root, ProcSelf *ret, Err *err)
 {
     struct rlimit limit;
-    struct timespec used;
     uint64_t fds, boot_ns = 0;
-    ProcStat stat;
+    ProcTask stat;
 
     TRY(proc_stat(root, "self", &stat, err));
     TRY(count_fds(root, &fds, err));
-    TRY(read_boot(root, &boot_ns, err));
+    TRY(proc_boot_ns(root, &boot_ns, err));
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return err_errno(err, "ask for the limit of open files");
-    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) < 0)
-        return err_errno(err, "ask for the time that was used");
-    *ret = (ProcSelf){.cpu_ns = (uint64_t)used.tv_sec * NS_PER_S + (uint64_t)used.tv_nsec,
+    *ret = (ProcSelf){.cpu_ns = clock_read(CLOCK_PROCESS_CPUTIME_ID),
                       .rss_bytes = stat.rss_bytes,
                       .virtual_bytes = stat.virtual_bytes,
                       .open_fds = fds,
@@ -143,13 +150,9 @@ enum { PID_CAP = 16, LINE_CAP = 256 };
 int proc_task_read(const char *root, pid_t pid, ProcTask *ret, Err *err)
 {
     char name[PID_CAP];
-    ProcStat stat;
 
     snprintf(name, sizeof(name), "%d", (int)pid);
-    TRY(proc_stat(root, name, &stat, err));
-    *ret =
-        (ProcTask){.state = stat.state, .rss_bytes = stat.rss_bytes, .cpu_ns = stat.cpu_ns, .start_ns = stat.start_ns};
-    return 0;
+    return proc_stat(root, name, ret, err);
 }
 
 /* Letters, digits, '_' and '.': what kernel functions are called. */

@@ -14,17 +14,22 @@
 
 #include "base/err.h"
 
-enum { PROC_PATH_CAP = 4096 };
+enum { PROC_PATH_CAP = 4096, PROC_NAME_CAP = 64 };
 
-typedef struct ProcStat {
-    char state; /* R, S, D, T, Z, ... */
+typedef struct ProcTask {
+    char name[PROC_NAME_CAP]; /* the kernel's short one, as the process chose it */
+    char state;               /* R, S, D, T, Z, ... */
     uint64_t cpu_ns;
-    uint64_t start_ns; /* after boot */
+    uint64_t start_ns; /* after boot; with the pid it identifies a process */
     uint64_t virtual_bytes, rss_bytes;
-} ProcStat;
+} ProcTask;
 
-/* `name` is "self" or a pid. -errno; -ENOENT or -ESRCH where there is no such process; -EBADMSG. */
-int proc_stat(const char *root, const char *name, ProcStat *ret, Err *err);
+/* `name` is "self" or a pid. -errno, *ret untouched; -ENOENT or -ESRCH where there is no such process; -EBADMSG. */
+int proc_stat(const char *root, const char *name, ProcTask *ret, Err *err);
+int proc_task_read(const char *root, pid_t pid, ProcTask *ret, Err *err);
+
+/* When the machine was started, wall clock, by ROOT/proc/stat. */
+int proc_boot_ns(const char *root, uint64_t *ret_real_ns, Err *err);
 
 /* Reads ROOT/proc/<name>/<file>, cut to what fits into text. -errno. */
 int proc_text(const char *root, const char *name, const char *file, char *text, size_t cap, Err *err);
@@ -42,15 +47,6 @@ typedef struct ProcSelf {
 int proc_self_read(const char *root, ProcSelf *ret, Err *err);
 
 /* ---- another process, seen from outside ---- */
-
-typedef struct ProcTask {
-    char state; /* R, S, D, T, Z, ... */
-    uint64_t rss_bytes, cpu_ns;
-    uint64_t start_ns; /* after boot; with the pid it identifies a process */
-} ProcTask;
-
-/* -errno, *ret untouched. */
-int proc_task_read(const char *root, pid_t pid, ProcTask *ret, Err *err);
 
 /* Where in the kernel it waits, "" where that cannot be known: the function's name from wchan or, where that is
  * hidden, from stack (both need rights over the process), else the number of its system call as "syscall 16". */

@@ -1,40 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The container, pod or job that a cgroup is named after. Names come from whoever made the cgroup: matched, never
- * trusted. */
+/* Names come from whoever made a cgroup or may write into the kubelet's folder: matched, never trusted, never opened.
+ */
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/cleanup.h"
+#include "base/duration.h"
 #include "base/vec.h"
 #include "source/proc/task.h"
 #include "source/proc/who.h"
 
-enum { CONTAINER_DIGITS = 64, UUID_LEN = 36, HASH_LEN = 32 };
+/* --- cgroups --- */
 
-static bool starts_with(const char *text, size_t len, const char *with)
+enum {
+    CONTAINER_DIGITS = 64,
+    UUID_LEN = 36,
+    HASH_LEN = 32,
+    NAMESPACE_MAX = 63,
+    POD_MAX = 253,
+    JOB_DIGITS = 19,
+    STEP_BYTES = 9
+};
+
+static const char hex_digits[] = "0123456789abcdef", digits[] = "0123456789";
+
+/* What names of containers and steps are made of: nothing that a terminal would obey. */
+static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+-";
+
+/* What follows a prefix, NULL where the text has another one. */
+static const char *skip_prefix(const char *text, const char *prefix)
 {
-    return len >= strlen(with) && memcmp(text, with, strlen(with)) == 0;
+    const size_t len = strlen(prefix);
+
+    return strncmp(text, prefix, len) == 0 ? text + len : NULL;
 }
 
-static bool contains_text(const char *text, size_t len, const char *what)
+/* True for a text of 1 to `max` of these bytes and no other. */
+static bool consists_of(const char *text, const char *bytes, size_t max)
 {
-    for (size_t i = 0; i < len; i++)
-        if (starts_with(text + i, len - i, what))
-            return true;
-    return false;
+    const size_t len = strspn(text, bytes);
+
+    return len > 0 && len <= max && !text[len];
 }
 
-static bool all_hex(const char *text, size_t len)
+/* A UUID, or the 32 hexadecimal digits of a static pod, one from a file of the node. */
+static bool is_pod_uid(const char *text)
 {
-    for (size_t i = 0; i < len; i++)
-        if (!memchr("0123456789abcdef", text[i], 16))
+    static const char hex[] = "0123456789abcdefABCDEF";
+    static const size_t groups[] = {8, 4, 4, 4, 12};
+    size_t len = strlen(text);
+
+    if (len == HASH_LEN)
+        return strspn(text, hex) == HASH_LEN;
+    if (len != UUID_LEN)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(groups); i++) {
+        if (strspn(text, hex) != groups[i] || text[groups[i]] != (i + 1 < ARRAY_LEN(groups) ? '-' : '\0'))
             return false;
+        text += groups[i] + 1;
+    }
     return true;
 }
 
@@ -45,125 +78,93 @@ static const struct {
               {"libpod-", "podman"}, {"containerd-", "containerd"},     {"libpod_pod_", "podman"},  {"", ""}};
 
 /* "docker-<64 hex>.scope", "cri-containerd-<64 hex>.scope", "<64 hex>" below /docker or a pod. */
-static void parse_container(const char *part, size_t len, const char *above, size_t above_len, ProcessOwner *owner)
+static void parse_container(const char *part, const char *above, ProcessOwner *owner)
 {
     for (size_t i = 0; i < ARRAY_LEN(scopes); i++) {
-        const size_t prefix = strlen(scopes[i].prefix);
+        const char *id = skip_prefix(part, scopes[i].prefix);
 
-        if (!starts_with(part, len, scopes[i].prefix) || len < prefix + CONTAINER_DIGITS ||
-            !all_hex(part + prefix, CONTAINER_DIGITS) ||
-            (len > prefix + CONTAINER_DIGITS && part[prefix + CONTAINER_DIGITS] != '.'))
+        if (!id || strspn(id, hex_digits) != CONTAINER_DIGITS || (id[CONTAINER_DIGITS] && id[CONTAINER_DIGITS] != '.'))
             continue;
-        snprintf(owner->container, sizeof(owner->container), "%.*s", CONTAINER_DIGITS, part + prefix);
+        snprintf(owner->container, sizeof(owner->container), "%.*s", CONTAINER_DIGITS, id);
         snprintf(owner->runtime, sizeof(owner->runtime), "%s",
-                 prefix == 0 && starts_with(above, above_len, "docker") ? "docker" : scopes[i].runtime);
+                 id == part && skip_prefix(above, "docker") ? "docker" : scopes[i].runtime);
         return;
     }
-}
-
-/* What names of containers and steps are made of: nothing that a terminal would obey. */
-static bool all_plain(const char *text, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        if (!isalnum((unsigned char)text[i]) && !memchr("_.+-", text[i], 4))
-            return false;
-    return true;
 }
 
 /* "/lxc/NAME" and "/lxc.payload.NAME", the monitor's own left out. */
-static void parse_lxc(const char *part, size_t len, const char *above, size_t above_len, ProcessOwner *owner)
+static void parse_lxc(const char *part, const char *above, ProcessOwner *owner)
 {
-    static const char payload[] = "lxc.payload.";
-    const size_t before = starts_with(part, len, payload) ? sizeof(payload) - 1 : 0;
+    const char *name = skip_prefix(part, "lxc.payload.");
 
-    if (!before && !(above_len == 3 && starts_with(above, above_len, "lxc")))
+    if (!name && strcmp(above, "lxc") == 0)
+        name = part;
+    if (!name || !consists_of(name, plain, sizeof(owner->container) - 1))
         return;
-    if (len == before || len - before >= sizeof(owner->container) || !all_plain(part + before, len - before))
-        return;
-    snprintf(owner->container, sizeof(owner->container), "%.*s", (int)(len - before), part + before);
+    snprintf(owner->container, sizeof(owner->container), "%s", name);
     snprintf(owner->runtime, sizeof(owner->runtime), "lxc");
 }
 
-/* "pod<uid>" (cgroupfs), "kubepods-burstable-pod<uid>.slice" with '_' for '-' (systemd). A UID is a UUID, or a static
- * pod's 32 hexadecimal digits. */
-static void parse_pod(const char *part, size_t len, ProcessOwner *owner)
+/* "pod<uid>" (cgroupfs), "kubepods-burstable-pod<uid>.slice" with '_' for '-' (systemd). */
+static void parse_pod(const char *part, ProcessOwner *owner)
 {
-    const char *at = starts_with(part, len, "pod") ? part + 3 : NULL;
-    char uid[UUID_LEN + 1] = "";
-    size_t left, digits = 0, i;
+    const char *slice = skip_prefix(part, "kubepods") ? strstr(part, "-pod") : NULL;
+    const char *at = slice ? slice + strlen("-pod") : skip_prefix(part, "pod");
+    const size_t len = at ? strcspn(at, ".") : 0;
+    char uid[POD_UID_CAP] = "";
 
-    for (size_t k = 0; !at && k + 4 < len && starts_with(part, len, "kubepods"); k++)
-        if (memcmp(part + k, "-pod", 4) == 0)
-            at = part + k + 4;
-    if (!at)
+    if (len >= sizeof(uid))
         return;
-    left = len - (size_t)(at - part);
-    for (i = 0; i < left && i < UUID_LEN && at[i] != '.'; i++) {
+    for (size_t i = 0; i < len; i++)
         uid[i] = at[i] == '_' ? '-' : at[i];
-        digits += all_hex(at + i, 1);
-        if (uid[i] != '-' && !all_hex(at + i, 1))
-            return;
-    }
-    if ((i == UUID_LEN || i == HASH_LEN) && digits == HASH_LEN && (i == left || at[i] == '.'))
-        memcpy(owner->pod_uid, uid, i + 1);
-}
-
-static size_t number_len(const char *text, size_t len)
-{
-    size_t digits = 0;
-
-    while (digits < len && text[digits] >= '0' && text[digits] <= '9')
-        digits++;
-    return digits;
+    if (is_pod_uid(uid))
+        memcpy(owner->pod_uid, uid, sizeof(uid));
 }
 
 /* ".../job_4711/step_0/...": of the steps the numbered ones; "step_batch" is the job's script. */
-static void parse_job(const char *part, size_t len, bool slurm, ProcessOwner *owner)
+static void parse_job(const char *part, bool slurm, ProcessOwner *owner)
 {
     const size_t used = strlen(owner->job);
+    const char *job = skip_prefix(part, "job_"), *step = skip_prefix(part, "step_");
 
-    if (slurm && starts_with(part, len, "job_") && number_len(part + 4, len - 4) == len - 4 && len > 4 && len - 4 < 20)
-        snprintf(owner->job, sizeof(owner->job), "%.*s", (int)(len - 4), part + 4);
-    else if (used && !strchr(owner->job, '.') && starts_with(part, len, "step_") && len > 5 && len - 5 < 10 &&
-             all_plain(part + 5, len - 5))
-        snprintf(owner->job + used, sizeof(owner->job) - used, ".%.*s", (int)(len - 5), part + 5);
+    if (slurm && job && consists_of(job, digits, JOB_DIGITS))
+        snprintf(owner->job, sizeof(owner->job), "%s", job);
+    else if (used && !strchr(owner->job, '.') && step && consists_of(step, plain, STEP_BYTES))
+        snprintf(owner->job + used, sizeof(owner->job) - used, ".%s", step);
 }
 
-static void parse_path(const char *path, size_t len, ProcessOwner *owner)
+/* The path of a cgroup; it is cut into its parts. */
+static void parse_path(char *path, ProcessOwner *owner)
 {
     const char *above = "";
-    size_t above_len = 0;
     bool slurm = false;
+    char *rest = NULL;
 
-    for (size_t at = 0; at < len;) {
-        const char *part = path + at;
-        const char *slash = memchr(part, '/', len - at);
-        const size_t part_len = slash ? (size_t)(slash - part) : len - at;
-
-        slurm |= contains_text(part, part_len, "slurm");
-        parse_pod(part, part_len, owner);
-        parse_container(part, part_len, above, above_len, owner);
-        parse_lxc(part, part_len, above, above_len, owner);
-        parse_job(part, part_len, slurm, owner);
+    for (const char *part = strtok_r(path, "/", &rest); part; part = strtok_r(NULL, "/", &rest)) {
+        slurm |= strstr(part, "slurm") != NULL;
+        parse_pod(part, owner);
+        parse_container(part, above, owner);
+        parse_lxc(part, above, owner);
+        parse_job(part, slurm, owner);
         above = part;
-        above_len = part_len;
-        at += part_len + 1;
     }
 }
 
 void process_cgroup(const char *text, ProcessOwner *owner)
 {
+    CLEANUP_FREE char *copy = xstrdup(text);
+    char *rest = NULL;
+
     /* "4:memory:/path", "0::/path"; hierarchies that do not follow the container say less and change nothing. */
-    for (const char *line = text; *line;) {
-        const size_t len = strcspn(line, "\n");
-        const char *first = memchr(line, ':', len);
-        const char *second = first ? memchr(first + 1, ':', len - (size_t)(first + 1 - line)) : NULL;
+    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *first = strchr(line, ':'), *second = first ? strchr(first + 1, ':') : NULL;
 
         if (second && !owner->container[0] && !owner->pod_uid[0] && !owner->job[0])
-            parse_path(second + 1, len - (size_t)(second + 1 - line), owner);
-        line += len + (line[len] == '\n');
+            parse_path(second + 1, owner);
     }
 }
+
+/* --- users --- */
 
 enum { PASSWD_MAX = 4 << 20 };
 
@@ -260,6 +261,8 @@ void user_name(const UserNames *names, uint32_t uid, char out[PROCESS_USER_CAP])
         snprintf(out, PROCESS_USER_CAP, "%u", uid);
 }
 
+/* --- processes --- */
+
 enum { PID_CAP = 16, STATUS_CAP = 4096, CGROUP_CAP = 8192 };
 
 /* A process names itself as it likes: what would move the cursor is shown as '?'. */
@@ -311,7 +314,7 @@ static void read_command(const char *root, const char *pid, ProcessOwner *owner)
 int process_identify(const char *root, uint32_t pid, bool with_command, ProcessOwner *ret, Err *err)
 {
     char name[PID_CAP], text[CGROUP_CAP];
-    ProcStat stat;
+    ProcTask stat;
 
     process_owner_init(ret, pid);
     snprintf(name, sizeof(name), "%u", pid);
@@ -327,4 +330,189 @@ int process_identify(const char *root, uint32_t pid, bool with_command, ProcessO
     if (with_command)
         read_command(root, name, ret);
     return 0;
+}
+
+/* --- the folders of pods --- */
+
+/* Bytes of a name of Kubernetes up to the first other byte: lower case letters, digits, dashes, and dots in pods'. */
+static size_t name_len(const char *text, bool dots)
+{
+    return strspn(text, dots ? "abcdefghijklmnopqrstuvwxyz0123456789-." : "abcdefghijklmnopqrstuvwxyz0123456789-");
+}
+
+bool poddir_parse(const char *name, size_t *ret_key_len, char uid[POD_UID_CAP])
+{
+    size_t namespace_len = name_len(name, false), pod_len;
+    const char *pod = name + namespace_len + 1;
+
+    if (!namespace_len || namespace_len > NAMESPACE_MAX || name[namespace_len] != '_')
+        return false;
+    pod_len = name_len(pod, true);
+    if (!pod_len || pod_len > POD_MAX || pod[pod_len] != '_' || !is_pod_uid(pod + pod_len + 1))
+        return false;
+    *ret_key_len = namespace_len + 1 + pod_len;
+    memcpy(uid, pod + pod_len + 1, strlen(pod + pod_len + 1) + 1);
+    return true;
+}
+
+bool poddir_make_key(const char *namespace, const char *pod, char key[PODDIR_KEY_ROOM])
+{
+    size_t namespace_len = name_len(namespace, false), pod_len = name_len(pod, true);
+
+    if (!namespace_len || namespace_len > NAMESPACE_MAX || namespace[namespace_len] || !pod_len || pod_len > POD_MAX ||
+        pod[pod_len])
+        return false;
+    (void)snprintf(key, PODDIR_KEY_ROOM, "%s_%s", namespace, pod);
+    return true;
+}
+
+static uint64_t statx_ns(struct statx_timestamp at)
+{
+    return at.tv_sec < 0 ? 0 : (uint64_t)at.tv_sec * NS_PER_S + at.tv_nsec;
+}
+
+/* 0 with when the folder was made, 1 where it is none or has gone meanwhile. A ctime also moves when something is made
+ * or removed in the folder: with it, the folder that is being removed can look like the newer one. */
+static int stat_folder(int dir_fd, const char *name, uint64_t *ret_made_ns, Err *err)
+{
+    struct statx seen;
+
+    if (statx(dir_fd, name, AT_SYMLINK_NOFOLLOW, STATX_TYPE | STATX_CTIME | STATX_BTIME, &seen) < 0)
+        return errno == ENOENT ? 1 : err_errno(err, "look at a folder");
+    if (!S_ISDIR(seen.stx_mode))
+        return 1;
+    *ret_made_ns = statx_ns(seen.stx_mask & STATX_BTIME ? seen.stx_btime : seen.stx_ctime);
+    return 0;
+}
+
+static int read_pod_folder(int dir_fd, const char *name, const Map *pods, Err *err)
+{
+    char uid[POD_UID_CAP];
+    uint64_t made_ns = 0;
+    size_t key_len;
+    PodDir *pod;
+    int rc;
+
+    if (!poddir_parse(name, &key_len, uid) || !(pod = map_getn(pods, name, key_len)))
+        return 0;
+    rc = stat_folder(dir_fd, name, &made_ns, err);
+    if (rc != 0)
+        return rc;
+    /* by name where both are of one instant, so that it is always the same one */
+    if (!pod->uid[0] || made_ns > pod->made_ns || (made_ns == pod->made_ns && strcmp(uid, pod->uid) > 0)) {
+        memcpy(pod->uid, uid, sizeof(uid));
+        pod->made_ns = made_ns;
+    }
+    return 0;
+}
+
+int poddir_read(const char *path, const Map *pods, Err *err)
+{
+    CLEANUP(closedir_at) DIR *dir = opendir(path);
+    const struct dirent *entry;
+    size_t names = 0;
+
+    if (!dir)
+        return err_errno(err, "open '%s'", path);
+    for (;;) {
+        errno = 0;
+        entry = readdir(dir);
+        if (!entry)
+            return errno ? err_errno(err, "read '%s'", path) : 0;
+        if (++names > PODDIR_NAMES_MAX)
+            return err_set(err, -E2BIG, "'%s' holds more than %d names", path, PODDIR_NAMES_MAX);
+        if (read_pod_folder(dirfd(dir), entry->d_name, pods, err) < 0)
+            return err_add(err, "'%s'", path);
+    }
+}
+
+/* --- names of pods --- */
+
+typedef struct PodName {
+    char uid[POD_UID_CAP];
+    char key[POD_KEY_MAX + 1]; /* "<namespace>_<name>" */
+} PodName;
+
+struct PodNames {
+    VEC(PodName) known; /* of the last request */
+};
+
+PodNames *pod_names_new(void)
+{
+    return xcalloc(1, sizeof(PodNames));
+}
+
+void pod_names_free(PodNames *names)
+{
+    if (!names)
+        return;
+    vec_done(&names->known);
+    free(names);
+}
+
+static bool set_pod_name(const PodNames *names, ProcessOwner *owner)
+{
+    for (size_t i = 0; i < names->known.len; i++) {
+        const PodName *name = &names->known.at[i];
+        const int namespace_len = (int)strcspn(name->key, "_");
+
+        if (strcmp(name->uid, owner->pod_uid) != 0)
+            continue;
+        snprintf(owner->namespace, sizeof(owner->namespace), "%.*s", namespace_len, name->key);
+        snprintf(owner->pod, sizeof(owner->pod), "%s", name->key + namespace_len + 1);
+        return true;
+    }
+    return false;
+}
+
+static bool is_asked(const ProcessOwner *owners, size_t count, const char *uid)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(owners[i].pod_uid, uid) == 0)
+            return true;
+    return false;
+}
+
+static void read_names(PodNames *names, const char *root, const ProcessOwner *owners, size_t count)
+{
+    char path[PROC_PATH_CAP];
+    CLEANUP(closedir_at) DIR *dir = NULL;
+    const struct dirent *entry;
+    PodName name = {0};
+    size_t key_len;
+
+    vec_clear(&names->known);
+    if (snprintf(path, sizeof(path), "%s/var/log/pods", root) >= (int)sizeof(path))
+        return;
+    dir = opendir(path);
+    for (size_t i = 0; dir && i < PODDIR_NAMES_MAX && (entry = readdir(dir)); i++) {
+        if (!poddir_parse(entry->d_name, &key_len, name.uid) || !is_asked(owners, count, name.uid))
+            continue;
+        snprintf(name.key, sizeof(name.key), "%.*s", (int)key_len, entry->d_name);
+        vec_push(&names->known, name);
+    }
+}
+
+void pod_names_fill(PodNames *names, const char *root, ProcessOwner *owners, size_t count)
+{
+    bool all = true;
+
+    for (size_t i = 0; i < count; i++)
+        if (owners[i].pod_uid[0])
+            all = set_pod_name(names, &owners[i]) && all;
+    if (all)
+        return;
+    read_names(names, root, owners, count);
+    for (size_t i = 0; i < count; i++)
+        if (owners[i].pod_uid[0])
+            (void)set_pod_name(names, &owners[i]);
+}
+
+void process_owners_fill(const char *root, const UserNames *users, PodNames *pods, ProcessOwner *owners, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        (void)process_identify(root, owners[i].pid, false, &owners[i], NULL);
+        user_name(users, owners[i].uid, owners[i].user);
+    }
+    pod_names_fill(pods, root, owners, count);
 }

@@ -7,152 +7,28 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/inflate.h"
+#include "base/gzip.h"
 #include "base/cleanup.h"
 
 enum {
     POLL_MS = 200,
     SPOOL_BYTES = 256 * 1024,
-    PUMP_BLOCK = 256 * 1024,
-    PUMP_BLOCKS = 4,
 };
-
-/* ---- reading ahead ---- */
-
-/* A ring of blocks between two threads, so that unpacking and parsing go on at the same time. It is small enough to
- * stay in the cache. One thread reads from a pump. */
-
-/* As read(2): how many bytes, 0 at the end, -errno. Called from the pump's thread alone. */
-typedef ssize_t (*PumpRead)(void *context, void *buffer, size_t len, Err *err);
-
-typedef struct Block {
-    size_t len, used;
-    char bytes[PUMP_BLOCK];
-} Block;
-
-typedef struct Pump {
-    PumpRead read;
-    void *context;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    size_t first, filled; /* blocks that wait to be read */
-    bool ended, cancelled;
-    int rc; /* of the read that failed */
-    Err err;
-    Block blocks[PUMP_BLOCKS];
-} Pump;
-
-/* Fills a block as far as the source gives something. Returns 0 at the end, -errno. */
-static ssize_t fill_block(Pump *pump, Block *block)
-{
-    ssize_t n = 0;
-
-    block->len = block->used = 0;
-    while (block->len < PUMP_BLOCK &&
-           (n = pump->read(pump->context, block->bytes + block->len, PUMP_BLOCK - block->len, &pump->err)) > 0)
-        block->len += (size_t)n;
-    return n;
-}
-
-static void *run_pump(void *context)
-{
-    Pump *pump = context;
-    ssize_t n = 1;
-
-    pthread_mutex_lock(&pump->lock);
-    while (n > 0) {
-        while (pump->filled == PUMP_BLOCKS && !pump->cancelled)
-            pthread_cond_wait(&pump->changed, &pump->lock);
-        if (pump->cancelled)
-            break;
-        Block *block = &pump->blocks[(pump->first + pump->filled) % PUMP_BLOCKS];
-        pthread_mutex_unlock(&pump->lock);
-        n = fill_block(pump, block);
-        pthread_mutex_lock(&pump->lock);
-        pump->filled += block->len > 0;
-        pump->rc = n < 0 ? (int)n : 0;
-        pump->ended = n <= 0;
-        pthread_cond_signal(&pump->changed);
-    }
-    pthread_mutex_unlock(&pump->lock);
-    return NULL;
-}
-
-/* NULL where no thread can be had: the caller reads for itself then. */
-static Pump *pump_start(PumpRead read, void *context)
-{
-    Pump *pump = xmalloc(sizeof *pump);
-
-    memset(pump, 0, offsetof(Pump, blocks));
-    pump->read = read;
-    pump->context = context;
-    pthread_mutex_init(&pump->lock, NULL);
-    pthread_cond_init(&pump->changed, NULL);
-    if (pthread_create(&pump->thread, NULL, run_pump, pump) == 0)
-        return pump;
-    free(pump);
-    return NULL;
-}
-
-static ssize_t pump_read(Pump *pump, void *buffer, size_t len, Err *err)
-{
-    pthread_mutex_lock(&pump->lock);
-    while (pump->filled == 0 && !pump->ended)
-        pthread_cond_wait(&pump->changed, &pump->lock);
-    bool empty = pump->filled == 0;
-    Block *block = &pump->blocks[pump->first];
-    pthread_mutex_unlock(&pump->lock);
-    if (empty)
-        return pump->rc < 0 ? err_set(err, pump->rc, "%s", pump->err.text) : 0;
-    size_t n = block->len - block->used;
-    n = n < len ? n : len;
-    memcpy(buffer, block->bytes + block->used, n);
-    block->used += n;
-    if (block->used < block->len)
-        return (ssize_t)n;
-    pthread_mutex_lock(&pump->lock);
-    pump->first = (pump->first + 1) % PUMP_BLOCKS;
-    pump->filled--;
-    pthread_cond_signal(&pump->changed);
-    pthread_mutex_unlock(&pump->lock);
-    return (ssize_t)n;
-}
-
-/* Ends the thread; a read that is under way is waited for. Accepts NULL. */
-static void pump_stop(Pump *pump)
-{
-    if (!pump)
-        return;
-    pthread_mutex_lock(&pump->lock);
-    pump->cancelled = true;
-    pthread_cond_signal(&pump->changed);
-    pthread_mutex_unlock(&pump->lock);
-    pthread_join(pump->thread, NULL);
-    pthread_cond_destroy(&pump->changed);
-    pthread_mutex_destroy(&pump->lock);
-    free(pump);
-}
-
-/* ---- the input ---- */
 
 struct ProfileInput {
     char *path;
     int fd;
-    bool regular, gzip;
+    bool standard, regular, gzip;
     uint64_t size; /* of a regular file */
     uint64_t at;   /* next packed byte, or next byte of a pipe */
     atomic_uint_fast64_t *read_bytes;
     const bool *stop;
-    atomic_bool cancelled; /* the stream is no longer read */
-    Pump *pump;
     Inflate *inflate;
     Err damage;      /* of the compression */
     char *text_head; /* of a gzip file, made on request */
@@ -204,7 +80,7 @@ static int refuse_stranger(const ProfileInput *input, Err *err)
 
 static bool is_stopped(const ProfileInput *input)
 {
-    return (input->stop && __atomic_load_n(input->stop, __ATOMIC_RELAXED)) || atomic_load(&input->cancelled);
+    return input->stop && __atomic_load_n(input->stop, __ATOMIC_RELAXED);
 }
 
 /* Reads from a pipe without being deaf to an interruption. -1 and errno. */
@@ -257,15 +133,10 @@ static ssize_t read_at(const ProfileInput *input, void *buffer, size_t len, uint
     return n;
 }
 
-static void count_read(const ProfileInput *input, uint64_t bytes)
-{
-    if (input->read_bytes)
-        atomic_fetch_add_explicit(input->read_bytes, bytes, memory_order_relaxed);
-}
-
 /* Bytes of the file at input->at, which moves on: from the head where they lie in it, else from the descriptor. */
-static ssize_t next_bytes(ProfileInput *input, void *buffer, size_t len, Err *err)
+static ssize_t next_bytes(void *context, void *buffer, size_t len, Err *err)
 {
+    ProfileInput *input = context;
     ssize_t n;
 
     if (input->at < input->head_len) {
@@ -278,17 +149,12 @@ static ssize_t next_bytes(ProfileInput *input, void *buffer, size_t len, Err *er
             return err_errno(err, "read '%s'", input->path);
     }
     input->at += (uint64_t)n;
-    count_read(input, (uint64_t)n);
+    if (input->read_bytes)
+        atomic_fetch_add_explicit(input->read_bytes, (uint64_t)n, memory_order_relaxed);
     return n;
 }
 
-static ssize_t pull_packed(void *context, void *buffer, size_t len, Err *err)
-{
-    return next_bytes(context, buffer, len, err);
-}
-
-/* The next text, from gzip or from a pipe. */
-static ssize_t next_text(void *context, void *buffer, size_t len, Err *err)
+ssize_t profile_input_read(void *context, void *buffer, size_t len, Err *err)
 {
     ProfileInput *input = context;
 
@@ -302,30 +168,6 @@ static ssize_t next_text(void *context, void *buffer, size_t len, Err *err)
     return n < 0 ? err_set(err, (int)n, "%s", input->damage.text) : n;
 }
 
-ssize_t profile_input_read(void *context, void *buffer, size_t len, uint64_t offset, Err *err)
-{
-    ProfileInput *input = context;
-
-    if (profile_input_is_streamed(input))
-        return input->pump ? pump_read(input->pump, buffer, len, err) : next_text(input, buffer, len, err);
-    const ssize_t n = read_at(input, buffer, len, offset);
-
-    if (n < 0)
-        return err_errno(err, "read '%s'", input->path);
-    count_read(input, (uint64_t)n);
-    return n;
-}
-
-bool profile_input_is_streamed(const ProfileInput *input)
-{
-    return input->gzip || !input->regular;
-}
-
-uint64_t profile_input_size(const ProfileInput *input)
-{
-    return profile_input_is_streamed(input) ? 0 : input->size;
-}
-
 uint64_t profile_input_text_size(const ProfileInput *input)
 {
     if (!input->regular)
@@ -333,19 +175,6 @@ uint64_t profile_input_text_size(const ProfileInput *input)
     if (!input->gzip || input->at == 0)
         return input->gzip ? 0 : input->size;
     return (uint64_t)((double)inflate_given(input->inflate) / (double)input->at * (double)input->size);
-}
-
-void profile_input_read_ahead(ProfileInput *input)
-{
-    if (profile_input_is_streamed(input) && !input->pump)
-        input->pump = pump_start(next_text, input);
-}
-
-void profile_input_end_read_ahead(ProfileInput *input)
-{
-    atomic_store(&input->cancelled, true);
-    pump_stop(TAKE(input->pump));
-    atomic_store(&input->cancelled, false);
 }
 
 int profile_input_rewind(ProfileInput *input, Err *err)
@@ -357,7 +186,7 @@ int profile_input_rewind(ProfileInput *input, Err *err)
     input->damage = (Err){0};
     if (input->gzip) {
         inflate_free(input->inflate);
-        input->inflate = inflate_new(pull_packed, input);
+        input->inflate = inflate_new(next_bytes, input);
     }
     return 0;
 }
@@ -404,7 +233,7 @@ static int open_path(ProfileInput *input, const char *path, Err *err)
 {
     struct stat st;
 
-    input->fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
+    input->fd = input->standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
     if (input->fd < 0)
         return err_errno(err, "open '%s'", path);
     if (fstat(input->fd, &st) < 0)
@@ -422,14 +251,15 @@ static int open_path(ProfileInput *input, const char *path, Err *err)
     return refuse_stranger(input, err);
 }
 
-static int open_input(const char *path, bool again, atomic_uint_fast64_t *read_bytes, const bool *stop,
-                      ProfileInput **ret, Err *err)
+int profile_input_open(const char *path, bool again, atomic_uint_fast64_t *read_bytes, const bool *stop,
+                       ProfileInput **ret, Err *err)
 {
     ProfileInput *input = xmalloc(sizeof *input);
 
     memset(input, 0, offsetof(ProfileInput, head));
     input->fd = -1;
-    input->path = xstrdup(strcmp(path, "-") == 0 ? "standard input" : path);
+    input->standard = strcmp(path, "-") == 0;
+    input->path = xstrdup(input->standard ? "standard input" : path);
     input->read_bytes = read_bytes;
     input->stop = stop;
     int rc = open_path(input, path, err);
@@ -441,28 +271,15 @@ static int open_input(const char *path, bool again, atomic_uint_fast64_t *read_b
     }
     input->gzip = inflate_is_gzip(input->head, input->head_len);
     if (input->gzip)
-        input->inflate = inflate_new(pull_packed, input);
+        input->inflate = inflate_new(next_bytes, input);
     *ret = input;
     return 0;
-}
-
-int profile_input_open(const char *path, atomic_uint_fast64_t *read_bytes, const bool *stop, ProfileInput **ret,
-                       Err *err)
-{
-    return open_input(path, false, read_bytes, stop, ret, err);
-}
-
-int profile_input_open_again(const char *path, atomic_uint_fast64_t *read_bytes, const bool *stop, ProfileInput **ret,
-                             Err *err)
-{
-    return open_input(path, true, read_bytes, stop, ret, err);
 }
 
 void profile_input_close(ProfileInput *input)
 {
     if (!input)
         return;
-    profile_input_end_read_ahead(input);
     fd_close(&input->fd);
     inflate_free(input->inflate);
     free(input->text_head);
@@ -514,6 +331,11 @@ const char *profile_input_head(ProfileInput *input, size_t *ret_len)
 const char *profile_input_path(const ProfileInput *input)
 {
     return input->path;
+}
+
+bool profile_input_is_stdin(const ProfileInput *input)
+{
+    return input->standard;
 }
 
 const char *profile_input_damage(const ProfileInput *input, uint64_t *ret_at)

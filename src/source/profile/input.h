@@ -2,8 +2,7 @@
 #pragma once
 
 /* One profile as a stream of text: a file, a gzip file, or standard input. Its first bytes tell what it is, not its
- * name. A file can be read again from the start; a pipe cannot. One thread at a time reads a stream; plain files may be
- * read by several. */
+ * name. A file can be read again from the start; a pipe cannot. One thread at a time. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -11,6 +10,7 @@
 #include <sys/types.h>
 
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/vec.h"
 
@@ -21,25 +21,14 @@ typedef struct ProfileInput ProfileInput;
 /* Opens `path` ("-": standard input). -errno; -EBADMSG where the first bytes belong to something that is surely no
  * profile (an image, another compression): the text says what to do. `read_bytes` counts what is read of the file (its
  * packed size where it is gzip); borrowed, may be NULL. Reading ends with -EINTR when *stop becomes true; may be NULL.
- */
-int profile_input_open(const char *path, atomic_uint_fast64_t *read_bytes, const bool *stop, ProfileInput **ret,
-                       Err *err);
-/* The same, but a pipe is first copied into a file without a name (in $TMPDIR or /tmp), so that it can be read again.
- */
-int profile_input_open_again(const char *path, atomic_uint_fast64_t *read_bytes, const bool *stop, ProfileInput **ret,
-                             Err *err);
+ * With `again` a pipe is first copied into a file without a name (in $TMPDIR or /tmp), so that it can be read again. */
+int profile_input_open(const char *path, bool again, atomic_uint_fast64_t *read_bytes, const bool *stop,
+                       ProfileInput **ret, Err *err);
 void profile_input_close(ProfileInput *input); /* accepts NULL */
+CLEANUP_POINTER(ProfileInput, profile_input_close);
 
-/* As read(2) at an offset of the text; 0 at the end, -errno. Streamed inputs (gzip, pipes) ignore the offset and are
- * read in order. */
-ssize_t profile_input_read(void *input, void *buffer, size_t len, uint64_t offset, Err *err);
-bool profile_input_is_streamed(const ProfileInput *input);
-uint64_t profile_input_size(const ProfileInput *input); /* of a plain file's text, else 0 */
-
-/* Reads a streamed input ahead in a thread, until profile_input_end_read_ahead; only then may it be asked or rewound.
- */
-void profile_input_read_ahead(ProfileInput *input);
-void profile_input_end_read_ahead(ProfileInput *input);
+/* The next bytes of the text as read(2) gives them: 0 at the end, -errno. */
+ssize_t profile_input_read(void *input, void *buffer, size_t len, Err *err);
 int profile_input_rewind(ProfileInput *input, Err *err); /* -ESPIPE for a pipe */
 
 /* The first bytes of the file as it lies on the disk, and of the text in it (up to PROFILE_INPUT_HEAD bytes). Valid as
@@ -47,7 +36,8 @@ int profile_input_rewind(ProfileInput *input, Err *err); /* -ESPIPE for a pipe *
 const char *profile_input_magic(const ProfileInput *input, size_t *ret_len);
 const char *profile_input_head(ProfileInput *input, size_t *ret_len);
 
-const char *profile_input_path(const ProfileInput *input);
+const char *profile_input_path(const ProfileInput *input); /* "standard input" */
+bool profile_input_is_stdin(const ProfileInput *input);
 
 /* After reading: what was wrong with the compression, "" nothing; and how much text had come before that. */
 const char *profile_input_damage(const ProfileInput *input, uint64_t *ret_at);

@@ -263,20 +263,6 @@ static void close_driver(Child *child)
     nvml_library_close(&child->reader.library);
 }
 
-static void read_versions(Child *child)
-{
-    NvmlLibrary *library = &child->reader.library;
-    NvmlTarget nobody = {.index = UINT32_MAX};
-    char text[READING_TEXT_CAP] = "";
-
-    memset(child->reader.driver_version, 0, READING_TEXT_CAP);
-    memset(child->reader.nvml_version, 0, READING_TEXT_CAP);
-    if (NVML_CALL(library, &nobody, nvmlSystemGetDriverVersion, (text, sizeof text)) == NVML_SUCCESS)
-        memcpy(child->reader.driver_version, text, strnlen(text, sizeof text - 1));
-    if (NVML_CALL(library, &nobody, nvmlSystemGetNVMLVersion, (text, sizeof text)) == NVML_SUCCESS)
-        memcpy(child->reader.nvml_version, text, strnlen(text, sizeof text - 1));
-}
-
 static void start_driver(Child *child)
 {
     NvmlLibrary *library = &child->reader.library;
@@ -297,7 +283,6 @@ static void start_driver(Child *child)
         board_set_driver(child->self, BOARD_DRIVER_INIT_FAILED, nvml_answer_driver(r), (int32_t)r, why);
         return;
     }
-    read_versions(child);
     child->start_delay_ns = 0;
     child->found_due_ns = 0;
     child->plan_sequence = UINT32_MAX;
@@ -371,8 +356,8 @@ static void find_gpus(Child *child)
     for (unsigned int i = 0; !child->hello->no_attach && count > gpus_on_board(child) && i < count; i++)
         if (found.len < NODE_GPUS_MAX && name_one(child, i, &found.gpus[found.len]))
             found.len++;
-    memcpy(found.driver_version, child->reader.driver_version, sizeof found.driver_version);
-    memcpy(found.nvml_version, child->reader.nvml_version, sizeof found.nvml_version);
+    memcpy(found.driver_version, child->reader.library.driver_version, sizeof found.driver_version);
+    memcpy(found.nvml_version, child->reader.library.nvml_version, sizeof found.nvml_version);
     board_set_found(child->self, &found);
 }
 

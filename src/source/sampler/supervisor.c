@@ -288,7 +288,7 @@ static void write_gpu_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_C
         write_released_why(s, g, why);
         break;
     case GPU_NO_DRIVER:
-        add(why, "%s", s->driver_why[0] ? s->driver_why : gpu_state_text(g->state));
+        add(why, "%s", s->view.driver_why[0] ? s->view.driver_why : gpu_state_text(g->state));
         break;
     case GPU_FAILED:
         write_failed_why(s, gpu, why);
@@ -320,36 +320,25 @@ static void write_driver_why(Supervisor *s)
         s->shared != NO_SLOT && atomic_load(&s->board->samplers[s->shared].driver) ? s->shared : newest_slot(s);
     uint32_t driver = slot == NO_SLOT ? BOARD_DRIVER_UNKNOWN : atomic_load(&s->board->samplers[slot].driver);
 
-    s->driver_why[0] = '\0';
-    s->driver = NODE_DRIVER_FINE;
-    s->driver_code = 0;
+    s->view.driver_why[0] = '\0';
+    s->view.driver = NODE_DRIVER_FINE;
+    s->view.driver_code = 0;
     if (s->driver_hung) {
-        s->driver = NODE_DRIVER_HANGS;
-        add_miss(s, &s->driver_miss, s->driver_why);
+        s->view.driver = NODE_DRIVER_HANGS;
+        add_miss(s, &s->driver_miss, s->view.driver_why);
     } else if (driver == BOARD_DRIVER_NO_LIBRARY || driver == BOARD_DRIVER_INIT_FAILED) {
-        s->driver = driver == BOARD_DRIVER_NO_LIBRARY ? NODE_DRIVER_NO_LIBRARY
-                                                      : board_driver_trouble(&s->board->samplers[slot]);
-        s->driver_code = atomic_load(&s->board->samplers[slot].code);
-        board_copy_why(&s->board->samplers[slot], s->driver_why);
-        if (!s->driver_why[0])
-            add(s->driver_why, "%s",
+        s->view.driver = driver == BOARD_DRIVER_NO_LIBRARY ? NODE_DRIVER_NO_LIBRARY
+                                                           : board_driver_trouble(&s->board->samplers[slot]);
+        s->view.driver_code = atomic_load(&s->board->samplers[slot].code);
+        board_copy_why(&s->board->samplers[slot], s->view.driver_why);
+        if (!s->view.driver_why[0])
+            add(s->view.driver_why, "%s",
                 driver == BOARD_DRIVER_NO_LIBRARY ? "the driver's library cannot be loaded"
                                                   : "the driver cannot be initialised");
     } else if (s->shared == NO_SLOT && s->start_why[0]) {
-        s->driver = NODE_DRIVER_NO_SAMPLER;
-        add(s->driver_why, "%s", s->start_why);
+        s->view.driver = NODE_DRIVER_NO_SAMPLER;
+        add(s->view.driver_why, "%s", s->start_why);
     }
-}
-
-const char *supervisor_driver_why(const Supervisor *s)
-{
-    return s->driver_why;
-}
-
-NodeDriver supervisor_driver(const Supervisor *s, int32_t *ret_code)
-{
-    *ret_code = s->driver_code;
-    return s->driver;
 }
 
 /* ---- views ---- */
@@ -366,21 +355,21 @@ static GpuTrouble trouble_of(const Supervisor *s, uint32_t gpu)
     return GPU_TROUBLE_NONE;
 }
 
-void supervisor_view_gpus(const Supervisor *s, NodeGpu *gpus, size_t count)
+void supervisor_view_gpu(const Supervisor *s, uint32_t i, NodeGpu *ret)
 {
-    for (uint32_t i = 0; i < s->gpu_count && i < count; i++) {
-        const Gpu *g = &s->gpus[i];
+    if (i >= s->gpu_count)
+        return;
+    const Gpu *g = &s->gpus[i];
 
-        gpus[i].state = g->state;
-        gpus[i].state_since_ns = board_at(s->board, g->since_ns);
-        gpus[i].missed_calls = g->missed_calls;
-        gpus[i].own_sampler = g->isolated;
-        gpus[i].trouble = trouble_of(s, i);
-        gpus[i].code = gpus[i].trouble == GPU_TROUBLE_NONE || gpus[i].trouble == GPU_TROUBLE_NO_SAMPLER
-                           ? 0
-                           : atomic_load(&s->board->gpus[i].code);
-        write_gpu_why(s, i, gpus[i].why);
-    }
+    ret->state = g->state;
+    ret->state_since_ns = board_at(s->board, g->since_ns);
+    ret->missed_calls = g->missed_calls;
+    ret->own_sampler = g->isolated;
+    ret->trouble = trouble_of(s, i);
+    ret->code = ret->trouble == GPU_TROUBLE_NONE || ret->trouble == GPU_TROUBLE_NO_SAMPLER
+                    ? 0
+                    : atomic_load(&s->board->gpus[i].code);
+    write_gpu_why(s, i, ret->why);
 }
 
 static void view_slot(const Supervisor *s, uint32_t at, NodeSampler *ret)
@@ -408,15 +397,9 @@ size_t supervisor_view_samplers(const Supervisor *s, NodeSampler samplers[NODE_S
     return count;
 }
 
-void supervisor_counts(const Supervisor *s, uint64_t *ret_started, uint64_t *ret_abandoned)
+const SupervisorView *supervisor_view(const Supervisor *s)
 {
-    *ret_started = s->started;
-    *ret_abandoned = s->abandoned;
-}
-
-uint32_t supervisor_driver_gpu_count(const Supervisor *s)
-{
-    return s->found;
+    return &s->view;
 }
 
 /* ---- passes ---- */

@@ -116,15 +116,19 @@ void supervisor_release(Supervisor *supervisor, uint64_t until_ns);
  * none is left but abandoned ones. */
 bool supervisor_stop(Supervisor *supervisor);
 
-/* Fills the supervisor's part of a view: per board GPU `i` its state, why, trouble, code, own_sampler, missed_calls
- * (state instants in the agent's clock); the samplers; counts. `gpus` is indexed as Board.gpus, `count` entries. */
-void supervisor_view_gpus(const Supervisor *supervisor, NodeGpu *gpus, size_t count);
+/* The supervisor's part of a view: of the GPU at Board.gpus[i] its state, why, trouble, code, own_sampler and
+ * missed_calls (state instants in the agent's clock), the rest is left as it is; the samplers. */
+void supervisor_view_gpu(const Supervisor *supervisor, uint32_t i, NodeGpu *ret);
 size_t supervisor_view_samplers(const Supervisor *supervisor, NodeSampler samplers[NODE_SAMPLERS_MAX]);
-void supervisor_counts(const Supervisor *supervisor, uint64_t *ret_started, uint64_t *ret_abandoned);
-/* Why the driver as a whole cannot be used, "" where it can; and the same for programs, with the driver's number. */
-const char *supervisor_driver_why(const Supervisor *supervisor);
-NodeDriver supervisor_driver(const Supervisor *supervisor, int32_t *ret_code);
-/* The result of the last probes. */
-const NodeProbe *supervisor_probe(const Supervisor *supervisor);
-/* GPUs the driver counts, as the newest sampler found; 0 before. */
-uint32_t supervisor_driver_gpu_count(const Supervisor *supervisor);
+
+typedef struct SupervisorView {
+    NodeDriver driver; /* whether the driver as a whole can be used */
+    int32_t driver_code;
+    char driver_why[NODE_WHY_CAP];
+    NodeProbe probe;             /* the result of the last probes */
+    uint32_t found;              /* GPUs the driver counts, as the newest sampler found; 0 before */
+    uint64_t started, abandoned; /* samplers */
+} SupervisorView;
+
+/* Of the last pass. */
+const SupervisorView *supervisor_view(const Supervisor *supervisor);

@@ -352,7 +352,7 @@ void supervisor_gpus_add_found(Supervisor *s, uint32_t slot)
         return;
     s->slots[slot].found_sequence = sequence;
     s->found_order = s->slots[slot].order;
-    s->found = found.count;
+    s->view.found = found.count;
     for (uint32_t i = 0; i < found.len; i++)
         if (found.gpus[i].device <= 31 && found.gpus[i].function <= 7 && find_gpu(s, found.gpus[i]) == NO_GPU)
             add_gpu(s, found.gpus[i]);

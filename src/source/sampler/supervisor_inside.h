@@ -76,7 +76,6 @@ typedef struct Probing {
     uint32_t slot;   /* of the one that is there, or NO_SLOT */
     uint64_t order;  /* of the last one */
     uint64_t due_ns; /* of the agent's clock: when the next is sent; 0: not set yet */
-    NodeProbe said;
 } Probing;
 
 struct Supervisor {
@@ -107,12 +106,10 @@ struct Supervisor {
 
     bool stopping, released;
     uint64_t release_until_ns; /* of the agent's clock */
-    uint64_t orders, started, abandoned, found_order;
-    uint32_t found;
+    uint64_t orders, found_order;
     Probing probing;
-    char start_why[NODE_WHY_CAP], driver_why[NODE_WHY_CAP];
-    NodeDriver driver; /* what driver_why says */
-    int32_t driver_code;
+    char start_why[NODE_WHY_CAP];
+    SupervisorView view;
 };
 
 static inline bool slot_alive(const Slot *slot) /* may sample */

@@ -124,7 +124,7 @@ uint32_t supervisor_slot_start(Supervisor *s, uint32_t solo)
         return NO_SLOT;
     }
     s->start_why[0] = '\0';
-    s->started++;
+    s->view.started++;
     return at;
 }
 
@@ -161,7 +161,7 @@ static uint64_t agent_now(const Supervisor *s)
 
 static void forget_answer(Supervisor *s)
 {
-    s->probing.said = (NodeProbe){.driver = NODE_DRIVER_FINE};
+    s->view.probe = (NodeProbe){.driver = NODE_DRIVER_FINE};
 }
 
 static void note_refusal(Supervisor *s, NodeDriver driver, int32_t code)
@@ -169,12 +169,13 @@ static void note_refusal(Supervisor *s, NodeDriver driver, int32_t code)
     Probing *p = &s->probing;
     uint64_t pause_ns;
 
-    p->said.driver = driver;
-    p->said.code = code;
-    p->said.count++;
-    pause_ns = p->said.count < 2 ? PROBE_AGAIN_NS : PROBE_REFUSED_NS;
+    s->view.probe.driver = driver;
+    s->view.probe.code = code;
+    s->view.probe.count++;
+    pause_ns = s->view.probe.count < 2 ? PROBE_AGAIN_NS : PROBE_REFUSED_NS;
     p->due_ns = agent_now(s) + (pause_ns < s->limits.probe_ns ? pause_ns : s->limits.probe_ns);
-    supervisor_log(s, p->said.count == 2 ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "Probe of the driver: %s.", p->said.why);
+    supervisor_log(s, s->view.probe.count == 2 ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "Probe of the driver: %s.",
+                   s->view.probe.why);
 }
 
 static void note_late_probe(Supervisor *s, uint32_t at)
@@ -185,7 +186,7 @@ static void note_late_probe(Supervisor *s, uint32_t at)
         supervisor_log(s, LOG_LEVEL_DEBUG, "A probe of the driver did not get along; it is killed.");
         return;
     }
-    snprintf(s->probing.said.why, sizeof(s->probing.said.why), "a new client gets no answer: %s did not return in time",
+    snprintf(s->view.probe.why, sizeof(s->view.probe.why), "a new client gets no answer: %s did not return in time",
              supervisor_function_text(miss->function));
     note_refusal(s, NODE_DRIVER_HANGS, 0);
 }
@@ -196,13 +197,13 @@ static void note_probe_answer(Supervisor *s, const BoardSampler *board)
 
     switch (atomic_load(&board->driver)) {
     case BOARD_DRIVER_RELEASED:
-        if (s->probing.said.count >= 2)
+        if (s->view.probe.count >= 2)
             supervisor_log(s, LOG_LEVEL_INFO, "The driver serves new clients again.");
         forget_answer(s);
         break;
     case BOARD_DRIVER_INIT_FAILED:
         board_copy_why(board, why);
-        snprintf(s->probing.said.why, sizeof(s->probing.said.why), "new clients are refused: %.130s", why);
+        snprintf(s->view.probe.why, sizeof(s->view.probe.why), "new clients are refused: %.130s", why);
         note_refusal(s, board_driver_trouble(board), atomic_load(&board->code));
         break;
     default: /* the library is being replaced, or it crashed: no information about the driver */
@@ -225,16 +226,8 @@ static void note_ended_probe(Supervisor *s, uint32_t at)
 static void repair_rows(Supervisor *s, uint32_t at)
 {
     for (uint32_t i = 0; i < s->gpu_count; i++) {
-        BoardGpu *gpu = &s->board->gpus[i];
-
-        if (s->gpus[i].last != at || (s->gpus[i].slot != NO_SLOT && s->gpus[i].slot != at))
-            continue;
-        board_repair(&gpu->gpu);
-        board_repair_peers(&gpu->peers);
-        board_repair_links(&gpu->links);
-        board_repair_processes(&gpu->processes);
-        for (size_t k = 0; k < NODE_INSTANCES_MAX; k++)
-            board_repair(&gpu->instances[k]);
+        if (s->gpus[i].last == at && (s->gpus[i].slot == NO_SLOT || s->gpus[i].slot == at))
+            board_repair(&s->board->gpus[i]);
     }
 }
 
@@ -322,7 +315,7 @@ static void abandon_process(Supervisor *s, uint32_t at)
 {
     Slot *slot = &s->slots[at];
 
-    s->abandoned++;
+    s->view.abandoned++;
     s->ops->wchan(s->self, slot->pid, slot->wchan);
     slot->wchan[sizeof(slot->wchan) - 1] = '\0';
     set_state(s, slot, SAMPLER_ABANDONED);
@@ -627,10 +620,10 @@ void supervisor_probe_send(Supervisor *s)
     if (s->limits.probe_ns == 0)
         return;
     if (s->released || driver == BOARD_DRIVER_INIT_FAILED || driver == BOARD_DRIVER_NO_LIBRARY ||
-        (p->said.count && another_is_served(s)))
+        (s->view.probe.count && another_is_served(s)))
         forget_answer(s); /* reported by the samplers themselves, or no longer true */
-    if (p->slot != NO_SLOT && s->slots[p->slot].state == SAMPLER_ABANDONED && p->said.count == 1)
-        p->said.count = 2; /* none is sent while it is there: it is sure enough */
+    if (p->slot != NO_SLOT && s->slots[p->slot].state == SAMPLER_ABANDONED && s->view.probe.count == 1)
+        s->view.probe.count = 2; /* none is sent while it is there: it is sure enough */
     if (!may_send_probe(s)) {
         if (p->slot != NO_SLOT && slot_alive(&s->slots[p->slot]))
             kill_process(s, p->slot);
@@ -644,9 +637,4 @@ void supervisor_probe_send(Supervisor *s)
     p->slot = start_probe(s);
     if (p->slot != NO_SLOT)
         p->order = s->slots[p->slot].order;
-}
-
-const NodeProbe *supervisor_probe(const Supervisor *s)
-{
-    return &s->probing.said;
 }

@@ -46,9 +46,7 @@ typedef struct Agent {
     /* sources */
     Sampling sampling;
     PodResources *pods; /* NULL: off */
-    Hpc jobs;
-    bool jobs_on;
-    VEC(ExporterJob) job_list;
+    Hpc jobs;           /* dir NULL: off */
     LogLimit jobs_limit;
 
     /* what is kept */
@@ -77,33 +75,20 @@ typedef struct Agent {
     bool config_fine;
 } Agent;
 
-/* tick.c: one second. */
-void agent_tick(Agent *agent);
-
-/* answers.c: HTTP requests; `self` is the Agent. */
+/* answers.c: HTTP requests and the event stream; `self` is the Agent. */
 void agent_handle(void *self, HttpRequest *request);
 void agent_stream_tick(Agent *agent);
 
-/* page.c: a file of the page (service/web/web.h), "" the page itself; false, with nothing answered: there is none. */
-bool agent_answer_file(HttpRequest *request, const char *path, bool takes_gzip);
-
-/* incidents.c: the same for incidents and events, and the event stream's share of them; `self` is the Agent. */
-typedef struct AgentQuery {
-    bool open_only;          /* without those that are over */
-    const char *device, *id; /* NULL: any. A device is an index, a UUID, a PCI address or a device key */
-} AgentQuery;
-void agent_incidents_json(const Agent *agent, const AgentQuery *query, Str *out);
-void agent_maintenance_json(const Agent *agent, Str *out);
-void agent_events_json(const Agent *agent, uint64_t from, Str *out);
+/* The callbacks of the judge: metrics and the stream. */
 void agent_incident_changed(void *self, const Incident *incident, IncidentChange change);
 void agent_event_happened(void *self, const JudgeEvent *event);
-/* Words of the control socket: incidents, incident, events, clear, maintenance, check. *ret_code; false: not ours. */
-bool agent_control_incidents(Agent *agent, const char *const *words, size_t count, bool owner, Str *out, int *ret_code);
+/* What HTTP and the control socket answer. `device` NULL: any; else an index, a UUID, a PCI address or a device key. */
+void agent_incidents_json(const Agent *agent, bool open_only, const char *device, Str *out);
+void agent_maintenance_json(const Agent *agent, Str *out);
+void agent_events_json(const Agent *agent, uint64_t from, Str *out);
 
 /* requests.c: all that is known as of the last tick; `incidents` is room for the open ones. */
 Snapshot agent_snapshot(const Agent *agent, const Incident *incidents[INCIDENTS_MAX]);
-/* requests.c: what /api/v1/status answers, as `stoker status --json` does. */
-void agent_status_json(const Agent *agent, Str *out);
 /* requests.c: the control socket's words; `self` is the Agent. */
 int agent_control(void *self, const char *const *words, size_t count, bool owner, Str *out);
 

@@ -9,11 +9,13 @@
 #include "base/cleanup.h"
 #include "service/incident/incident.h"
 #include "service/runbook/runbook.h"
+#include "service/status/status.h"
+#include "service/web/web.h"
 #include "source/proc/task.h"
 #include "verb/agent/agent.h"
 #include "version.h"
 
-enum { ANSWER_MAX = 64 << 20, GZIP_LEAST = 1024, STREAM_QUEUE = 16, RECEIVERS_MAX = 32 };
+enum { ANSWER_MAX = 64 << 20, GZIP_LEAST = 1024, STREAM_QUEUE = 16, RECEIVERS_MAX = 32, FIELDS_MAX = 8 };
 
 #define TYPE_TEXT "text/plain; version=0.0.4; charset=utf-8"
 #define TYPE_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -102,6 +104,22 @@ static void send_problem(HttpRequest *request, unsigned status, const char *what
     send_text(request, status, TYPE_JSON, &text);
 }
 
+static void write_gpus(const Agent *agent, Str *out)
+{
+    const Incident *incidents[INCIDENTS_MAX];
+    const Snapshot snapshot = agent_snapshot(agent, incidents);
+
+    api_gpus(&snapshot, out);
+}
+
+static void write_status(const Agent *agent, Str *out)
+{
+    const Incident *incidents[INCIDENTS_MAX];
+    const Snapshot snapshot = agent_snapshot(agent, incidents);
+
+    status_json(&snapshot, out);
+}
+
 static void fill_self(Agent *agent, ExporterSelf *self)
 {
     ProcSelf proc = {0};
@@ -130,6 +148,7 @@ static void fill_self(Agent *agent, ExporterSelf *self)
         .config_fine = agent->config_fine,
         .counters_left_out = agent->config->counters_left_out,
         .pods_state = "off",
+        .kernel_log_lost = host_facts(agent->judge.host)->log_lost,
     };
     if (agent->pods) {
         self->pods_state = podresources_state_key(podresources_state(agent->pods));
@@ -138,50 +157,31 @@ static void fill_self(Agent *agent, ExporterSelf *self)
     }
 }
 
-/* What the exporter shows of the judgement; borrows from the agent. */
-typedef struct Judged {
-    const Incident *incidents[INCIDENTS_MAX];
-    JournalState journal;
-    AlertsReceiverState receivers[RECEIVERS_MAX];
-    ExporterFaults faults;
-} Judged;
-
-static void fill_judged(const Agent *agent, Judged *ret)
-{
-    const Judge *judge = &agent->judge;
-    size_t count = incidents_count(judge->incidents);
-
-    for (size_t i = 0; i < count; i++)
-        ret->incidents[i] = incidents_at(judge->incidents, i);
-    journal_state(judge->journal, &ret->journal);
-    ret->faults = (ExporterFaults){.incidents = ret->incidents,
-                                   .incident_count = count,
-                                   .catalogue = judge->catalogue,
-                                   .maintenance = judge->maintenance,
-                                   .journal = ret->journal.health == JOURNAL_OFF ? NULL : &ret->journal,
-                                   .receivers = ret->receivers,
-                                   .receiver_count = alerts_receivers(judge->alerts, ret->receivers, RECEIVERS_MAX),
-                                   .kernel_log_lost = judge_facts(judge)->log_lost};
-}
-
 /* The page that all scrapes of this tick share. */
 static const Str *shared_page(Agent *agent, ExporterFormat format)
 {
     AgentPage *page = &agent->pages[format];
-    const Node *node = board_reader_node(agent->sampling.reader);
-    ExporterSelf self;
-    Judged judged;
+    const Incident *incidents[INCIDENTS_MAX];
+    AlertsReceiverState receivers[RECEIVERS_MAX];
+    JournalState journal;
 
-    if (page->tick == node->tick)
+    if (page->tick == board_reader_node(agent->sampling.reader)->tick)
         return &page->text;
-    fill_self(agent, &self);
-    fill_judged(agent, &judged);
-    exporter_faults(agent->exporter, &judged.faults);
+    const Snapshot snapshot = agent_snapshot(agent, incidents);
+    ExporterInput input = {.snapshot = &snapshot,
+                           .jobs = agent->jobs.table.at,
+                           .job_count = agent->jobs.table.len,
+                           .catalogue = agent->judge.catalogue,
+                           .receivers = receivers,
+                           .receiver_count = alerts_receivers(agent->judge.alerts, receivers, RECEIVERS_MAX)};
+
+    fill_self(agent, &input.self);
+    journal_state(agent->judge.journal, &journal);
+    if (journal.health != JOURNAL_OFF)
+        input.journal = &journal;
     str_clear(&page->text);
-    exporter_page(agent->exporter, node, agent->pods ? podresources_table(agent->pods) : NULL, agent->job_list.at,
-                  agent->job_list.len, &self, format, &page->text);
-    exporter_faults(agent->exporter, NULL);
-    page->tick = node->tick;
+    exporter_page(agent->exporter, &input, format, &page->text);
+    page->tick = snapshot.node->tick;
     return &page->text;
 }
 
@@ -235,33 +235,9 @@ static void answer_readyz(Agent *agent, HttpRequest *request)
     answer_health(agent, request, true);
 }
 
-static void answer_gpus(Agent *agent, HttpRequest *request)
-{
-    CLEANUP(str_done) Str text;
-
-    str_init(&text, ANSWER_MAX);
-    api_gpus(board_reader_node(agent->sampling.reader),
-             &(ApiBeside){.owners = agent->pods ? podresources_table(agent->pods) : NULL,
-                          .processes = judge_processes(&agent->judge),
-                          .places = judge_places(&agent->judge)},
-             &text);
-    send_text(request, 200, TYPE_JSON, &text);
-}
-
-static void answer_status(Agent *agent, HttpRequest *request)
-{
-    CLEANUP(str_done) Str text;
-
-    str_init(&text, ANSWER_MAX);
-    agent_status_json(agent, &text);
-    send_text(request, 200, TYPE_JSON, &text);
-}
-
 static void answer_incidents(Agent *agent, HttpRequest *request)
 {
     const char *state = http_query(request, "state");
-    const AgentQuery query = {.open_only = state && strcmp(state, "open") == 0,
-                              .device = http_query(request, "device")};
     CLEANUP(str_done) Str text = {0};
 
     if (state && strcmp(state, "open") != 0 && strcmp(state, "all") != 0) {
@@ -269,7 +245,7 @@ static void answer_incidents(Agent *agent, HttpRequest *request)
         return;
     }
     str_init(&text, ANSWER_MAX);
-    agent_incidents_json(agent, &query, &text);
+    agent_incidents_json(agent, state && strcmp(state, "open") == 0, http_query(request, "device"), &text);
     send_text(request, 200, TYPE_JSON, &text);
 }
 
@@ -305,15 +281,6 @@ static void answer_events(Agent *agent, HttpRequest *request)
     send_text(request, 200, TYPE_JSON, &text);
 }
 
-static void answer_maintenance(Agent *agent, HttpRequest *request)
-{
-    CLEANUP(str_done) Str text = {0};
-
-    str_init(&text, ANSWER_MAX);
-    agent_maintenance_json(agent, &text);
-    send_text(request, 200, TYPE_JSON, &text);
-}
-
 /* The list of what there is; `base` leads from where it is served to where its links begin. */
 static void send_list(Agent *agent, HttpRequest *request, const char *base)
 {
@@ -324,11 +291,49 @@ static void send_list(Agent *agent, HttpRequest *request, const char *base)
     send_text(request, 200, TYPE_HTML, &text);
 }
 
+/* A file of the page (service/web/web.h), "" the page itself; false, with nothing answered: there is none. */
+static bool answer_file(HttpRequest *request, const char *path)
+{
+    const WebFile *file = web_find(path);
+    CLEANUP(str_done) Str plain = {0};
+    HttpBody *body;
+    Err err;
+
+    if (!file)
+        return false;
+    /* asked for anew each time and answered by its tag: after an upgrade nobody sees half of the old page */
+    HttpField fields[FIELDS_MAX] = {{"Vary", "Accept, Accept-Encoding"},
+                                    {"ETag", file->etag},
+                                    {"Cache-Control", "no-cache"},
+                                    {"Content-Security-Policy", web_policy},
+                                    {"X-Content-Type-Options", "nosniff"},
+                                    {"Referrer-Policy", "no-referrer"},
+                                    {"Cross-Origin-Opener-Policy", "same-origin"}};
+    size_t count = 7;
+    if (web_is_known(file, http_header(request, "If-None-Match"))) {
+        http_answer(request, 304, NULL, NULL, fields, count);
+        return true;
+    }
+    if (takes_gzip(request)) {
+        fields[count++] = (HttpField){"Content-Encoding", "gzip"};
+        body = http_body_static(file->packed, file->packed_len);
+    } else {
+        str_init(&plain, file->len + 1);
+        if (web_unpack(file, &plain, &err) < 0) {
+            http_answer(request, 500, TYPE_PLAIN, http_body_static("the file is damaged\n", 20), NULL, 0);
+            return true;
+        }
+        const size_t len = plain.len;
+        body = http_body_new(str_take(&plain), len);
+    }
+    http_answer(request, 200, file->type, body, fields, count);
+    return true;
+}
+
 /* A browser gets the page; who asks for no HTML by name, the list. */
 static void answer_front(Agent *agent, HttpRequest *request)
 {
-    if (weight_of(http_header(request, "Accept"), "text/html") <= 0 ||
-        !agent_answer_file(request, "", takes_gzip(request)))
+    if (weight_of(http_header(request, "Accept"), "text/html") <= 0 || !answer_file(request, ""))
         send_list(agent, request, "");
 }
 
@@ -348,7 +353,7 @@ static void answer_runbooks_place(Agent *agent, HttpRequest *request)
 
 static void answer_runbook(Agent *agent, HttpRequest *request, const char *class)
 {
-    const Runbook *runbook = *class ? runbook_find(class) : runbook_index();
+    const Runbook *runbook = *class ? runbook_find(class) : &runbook_rows[0];
     CLEANUP(str_done) Str text = {0};
     Err err;
 
@@ -399,20 +404,25 @@ static void stream_gone(void *self, HttpStream *stream)
         }
 }
 
-static HttpBody *tick_body(Agent *agent)
+static HttpBody *take_body(Str *text)
 {
-    CLEANUP(str_done) Str text;
+    const size_t len = text->len;
 
-    str_init(&text, ANSWER_MAX);
-    str_add(&text, "event: tick\ndata: ");
-    api_tick(board_reader_node(agent->sampling.reader), &text);
-    str_add(&text, "\n\n");
-    size_t len = text.len;
-    return http_body_new(str_take(&text), len);
+    return http_body_new(str_take(text), len);
+}
+
+static void write_tick(const Agent *agent, Str *out)
+{
+    str_init(out, ANSWER_MAX);
+    str_add(out, "event: tick\ndata: ");
+    api_tick(board_reader_node(agent->sampling.reader), out);
+    str_add(out, "\n\n");
 }
 
 static void answer_stream(Agent *agent, HttpRequest *request)
 {
+    Str text;
+
     if (agent->stream_count == AGENT_STREAMS_MAX) {
         send_problem(request, 503, "as many streams as there may be are open");
         return;
@@ -421,26 +431,68 @@ static void answer_stream(Agent *agent, HttpRequest *request)
     if (!stream)
         return;
     agent->streams[agent->stream_count++] = stream;
-    HttpBody *body = tick_body(agent); /* what is known now, so that a page is filled at once */
+    write_tick(agent, &text); /* what is known now, so that a page is filled at once */
+    HttpBody *body = take_body(&text);
     http_stream_send(stream, body);
     http_body_unref(body);
 }
 
-void agent_stream_tick(Agent *agent)
+/* Takes the text. */
+static void send_to_streams(Agent *agent, Str *text)
 {
-    if (agent->stream_count == 0)
-        return;
-    HttpBody *body = tick_body(agent);
+    HttpBody *body = take_body(text);
+
     for (size_t i = agent->stream_count; i-- > 0;) /* a stream that falls behind is closed and taken out */
         http_stream_send(agent->streams[i], body);
     http_body_unref(body);
 }
 
-/* A '*' stands for the part that the second function gets. */
+void agent_stream_tick(Agent *agent)
+{
+    Str text;
+
+    if (agent->stream_count == 0)
+        return;
+    write_tick(agent, &text);
+    send_to_streams(agent, &text);
+}
+
+void agent_incident_changed(void *self, const Incident *incident, IncidentChange change)
+{
+    Agent *agent = self;
+    Str text;
+
+    exporter_incident(agent->exporter, incident, change);
+    if (agent->stream_count == 0)
+        return;
+    str_init(&text, ANSWER_MAX);
+    str_addf(&text, "event: incident\ndata: {\"change\":\"%s\",\"incident\":", incident_change_key(change));
+    incident_json(incident, &text);
+    str_add(&text, "}\n\n");
+    send_to_streams(agent, &text);
+}
+
+void agent_event_happened(void *self, const JudgeEvent *event)
+{
+    Agent *agent = self;
+    Str text;
+
+    exporter_event(agent->exporter, &event->event);
+    if (agent->stream_count == 0)
+        return;
+    str_init(&text, ANSWER_MAX);
+    str_add(&text, "event: event\ndata: ");
+    event_json(&event->event, event->incident, board_reader_node(agent->sampling.reader), &text);
+    str_add(&text, "\n\n");
+    send_to_streams(agent, &text);
+}
+
+/* A '*' stands for the part that answer_part gets; `write`: JSON without a question. */
 static const struct {
     const char *path;
     void (*answer)(Agent *agent, HttpRequest *request);
     void (*answer_part)(Agent *agent, HttpRequest *request, const char *part);
+    void (*write)(const Agent *agent, Str *out);
 } routes[] = {
     {"/", .answer = answer_front},
     {"/api/", .answer = answer_links},
@@ -448,17 +500,26 @@ static const struct {
     {"/health", .answer = answer_alive},
     {"/healthz", .answer = answer_healthz},
     {"/readyz", .answer = answer_readyz},
-    {"/api/v1/gpus", .answer = answer_gpus},
-    {"/api/v1/status", .answer = answer_status},
+    {"/api/v1/gpus", .write = write_gpus},
+    {"/api/v1/status", .write = write_status},
     {"/api/v1/stream", .answer = answer_stream},
     {"/api/v1/incidents", .answer = answer_incidents},
     {"/api/v1/events", .answer = answer_events},
-    {"/api/v1/maintenance", .answer = answer_maintenance},
+    {"/api/v1/maintenance", .write = agent_maintenance_json},
     {"/" RUNBOOK_PLACE, .answer = answer_runbooks_place},
     {"/api/v1/gpus/*/history", .answer_part = answer_history},
     {"/api/v1/incidents/*", .answer_part = answer_incident},
     {"/" RUNBOOK_PLACE "/*", .answer_part = answer_runbook},
 };
+
+static void answer_json(const Agent *agent, HttpRequest *request, void (*write)(const Agent *agent, Str *out))
+{
+    CLEANUP(str_done) Str text;
+
+    str_init(&text, ANSWER_MAX);
+    write(agent, &text);
+    send_text(request, 200, TYPE_JSON, &text);
+}
 
 static bool matches_route(const char *route, const char *path, char *part, size_t cap)
 {
@@ -491,11 +552,13 @@ void agent_handle(void *self, HttpRequest *request)
             continue;
         if (routes[i].answer_part)
             routes[i].answer_part(self, request, part);
-        else
+        else if (routes[i].answer)
             routes[i].answer(self, request);
+        else
+            answer_json(self, request, routes[i].write);
         return;
     }
-    if (path[0] == '/' && path[1] && agent_answer_file(request, path + 1, takes_gzip(request)))
+    if (path[0] == '/' && path[1] && answer_file(request, path + 1))
         return;
     send_problem(request, 404, "there is nothing here; / lists what there is");
 }

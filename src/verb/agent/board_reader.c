@@ -27,8 +27,7 @@ struct BoardReader {
     const Board *board;
     Supervisor *supervisor;
     Node node;
-    size_t entries;                /* of the board; some may be hidden */
-    NodeGpu states[NODE_GPUS_MAX]; /* what supervisor_view_gpus fills */
+    size_t entries; /* of the board; some may be hidden */
     Kept *kept[NODE_GPUS_MAX];
     NodeGpu gpus[NODE_GPUS_MAX];
     NodeSampler samplers[NODE_SAMPLERS_MAX];
@@ -232,20 +231,15 @@ void board_reader_know(BoardReader *reader, uint32_t entry, const Device *device
 static void take_gpu(BoardReader *reader, size_t i)
 {
     const BoardGpu *from = &reader->board->gpus[i];
-    const NodeGpu *state = &reader->states[i];
     Kept *kept = kept_of(reader, i);
     uint64_t lost;
 
-    kept->gpu.state = state->state;
-    kept->gpu.state_since_ns = state->state_since_ns;
-    if (state->state != GPU_GONE)
+    supervisor_view_gpu(reader->supervisor, (uint32_t)i, &kept->gpu);
+    if (kept->gpu.state != GPU_GONE)
         kept->gone_why[0] = '\0';
-    memcpy(kept->gpu.why, kept->gone_why[0] ? kept->gone_why : state->why, sizeof kept->gpu.why);
-    kept->gpu.trouble = state->trouble;
-    kept->gpu.code = state->code;
+    if (kept->gone_why[0])
+        memcpy(kept->gpu.why, kept->gone_why, sizeof kept->gpu.why);
     kept->gpu.drained = atomic_load_explicit(&from->drained, memory_order_relaxed) == 2;
-    kept->gpu.own_sampler = state->own_sampler;
-    kept->gpu.missed_calls = state->missed_calls;
     take_rows(reader, from, kept);
     kept->gpu.instances = kept->instances;
     kept->gpu.last_sample_ns = atomic_load_explicit(&from->last_sample_ns, memory_order_relaxed);
@@ -264,18 +258,10 @@ static void take_gpu(BoardReader *reader, size_t i)
 /* A status counts if both GPUs are up and it is fresh. */
 static Sample judge_peer(const BoardReader *reader, const Kept *kept, const Sample *said, const NodeGpu *peer)
 {
-    const Absence why = absence_of(kept->gpu.state);
-    const uint64_t fresh_ns = reading_fresh_ns(METRIC_PACE_SLOW, reader->plan.period_ns[METRIC_PACE_SLOW]);
     Sample status = *said;
-    uint64_t age;
 
-    if (!said->valid && said->absence == ABSENCE_NOT_YET)
-        return status;
-    if (why != ABSENCE_END)
-        sample_set_absent(&status, reader->node.time_ns, why);
-    else if (sample_age(said, reader->node.time_ns, &age) && age > fresh_ns)
-        sample_set_absent(&status, said->time_ns, ABSENCE_TIMED_OUT);
-    else if (said->valid && peer->state != GPU_UP)
+    judge_sample(reader, &status, absence_of(kept->gpu.state));
+    if (status.valid && peer->state != GPU_UP)
         sample_set_int64(&status, said->time_ns, PEER_UNKNOWN);
     return status;
 }
@@ -359,6 +345,7 @@ static void take_versions(BoardReader *reader)
 const Node *board_reader_read(BoardReader *reader, uint64_t time_ns, uint64_t real_ns)
 {
     Node *node = &reader->node;
+    const SupervisorView *view = supervisor_view(reader->supervisor);
     uint32_t count = atomic_load_explicit(&reader->board->gpu_count, memory_order_acquire);
     bool named[NODE_GPUS_MAX];
 
@@ -367,7 +354,6 @@ const Node *board_reader_read(BoardReader *reader, uint64_t time_ns, uint64_t re
     node->real_ns = real_ns;
     reader->entries = count > NODE_GPUS_MAX ? NODE_GPUS_MAX : count;
     (void)board_get_plan(reader->board, &reader->plan);
-    supervisor_view_gpus(reader->supervisor, reader->states, reader->entries);
     for (size_t i = 0; i < reader->entries; i++)
         take_gpu(reader, i);
     for (size_t i = 0; i < reader->entries; i++)
@@ -380,12 +366,14 @@ const Node *board_reader_read(BoardReader *reader, uint64_t time_ns, uint64_t re
             reader->gpus[node->gpu_count++] = reader->kept[i]->gpu;
     qsort(reader->gpus, node->gpu_count, sizeof reader->gpus[0], by_index);
     take_versions(reader);
-    snprintf(node->driver_why, sizeof node->driver_why, "%s", supervisor_driver_why(reader->supervisor));
-    node->driver = supervisor_driver(reader->supervisor, &node->driver_code);
-    node->probe = *supervisor_probe(reader->supervisor);
     node->sampler_count = supervisor_view_samplers(reader->supervisor, reader->samplers);
-    supervisor_counts(reader->supervisor, &node->samplers_started, &node->samplers_abandoned);
-    node->gpus_found = supervisor_driver_gpu_count(reader->supervisor);
+    node->driver = view->driver;
+    node->driver_code = view->driver_code;
+    memcpy(node->driver_why, view->driver_why, sizeof node->driver_why);
+    node->probe = view->probe;
+    node->samplers_started = view->started;
+    node->samplers_abandoned = view->abandoned;
+    node->gpus_found = view->found;
     node->gpus_expected = reader->expected < 0 ? node->gpus_on_bus : (uint32_t)reader->expected;
     if (reader->expected < 0 && node->gpus_expected < node->gpus_found)
         node->gpus_expected = node->gpus_found; /* no PCI bus is visible */

@@ -171,10 +171,10 @@ static int load_counters(AgentConfig *config, Err *err)
         TRY(counters_read(&config->counters, text.text, text.len, file, config->o.strict_counters, err));
         config->counters_file = file;
     }
-    for (size_t i = 0; i < config->counters.warning_count; i++)
-        add_note(config, config->counters.warnings[i].text);
-    config->counter_rows = config->counters.len;
-    config->counters_left_out = config->counters.warning_count;
+    for (size_t i = 0; i < config->counters.warnings.len; i++)
+        add_note(config, config->counters.warnings.at[i].text);
+    config->counter_rows = config->counters.rows.len;
+    config->counters_left_out = config->counters.warnings.len;
     return 0;
 }
 

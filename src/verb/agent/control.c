@@ -3,11 +3,11 @@
 #include "verb/agent/control.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -17,8 +17,7 @@
 #include "base/file.h"
 #include "base/number.h"
 
-/* -- the agent's side ------------------------------------------------------------------------------------------------
- */
+/* --- the agent's side --------------------------------------------------------------------------------------------- */
 
 enum { CLIENTS_MAX = 16, CLIENT_MS = 5000, BACKLOG = 16 };
 
@@ -239,19 +238,20 @@ void control_close(Control *control)
     uv_close((uv_handle_t *)&control->listener, listener_closed);
 }
 
-/* -- the other side --------------------------------------------------------------------------------------------------
- */
+/* --- the other side ----------------------------------------------------------------------------------------------- */
 
 #define SYSTEM_PATH "/run/stoker/control.sock"
 
 enum { HEAD_MAX = 40 };
 
-const char *control_default_path(Arena *arena)
+const char *control_path(const char *said, Arena *arena)
 {
-    const char *said = getenv("STOKER_CONTROL"), *runtime = getenv("XDG_RUNTIME_DIR");
+    const char *env = getenv("STOKER_CONTROL"), *runtime = getenv("XDG_RUNTIME_DIR");
 
     if (said && said[0])
-        return arena_strdup(arena, said);
+        return said;
+    if (env && env[0])
+        return arena_strdup(arena, env);
     if (geteuid() == 0 || access(SYSTEM_PATH, F_OK) == 0)
         return SYSTEM_PATH;
     if (runtime && runtime[0])
@@ -259,71 +259,59 @@ const char *control_default_path(Arena *arena)
     return arena_printf(arena, "/tmp/stoker-%u/control.sock", (unsigned)geteuid());
 }
 
-typedef struct Ask {
-    int fd;
-    uint64_t deadline_ns;
-    const char *path;
-} Ask;
-
-static int wait_for(const Ask *ask, short events, Err *err)
+static int fail_asking(const char *path, const char *what, Err *err)
 {
-    for (;;) {
-        uint64_t now = clock_monotonic(clock_kernel());
-        struct pollfd pfd = {.fd = ask->fd, .events = events};
-
-        if (now >= ask->deadline_ns)
-            return err_set(err, -ETIMEDOUT, "the agent at '%s' does not answer", ask->path);
-        int rc = poll(&pfd, 1, (int)((ask->deadline_ns - now) / NS_PER_MS) + 1);
-        if (rc > 0)
-            return 0;
-        if (rc < 0 && errno != EINTR)
-            return err_errno(err, "wait for the agent at '%s'", ask->path);
-    }
+    if (errno == EAGAIN || errno == EINPROGRESS)
+        return err_set(err, -ETIMEDOUT, "the agent at '%s' does not answer", path);
+    return err_errno(err, "%s the agent at '%s'", what, path);
 }
 
-static int ask_connect(Ask *ask, Err *err)
+/* Each wait of the socket from here on is until the deadline at most. */
+static void set_deadline(int fd, uint64_t deadline_ns)
+{
+    const uint64_t now = clock_monotonic(clock_kernel()), left = deadline_ns > now ? deadline_ns - now : 0;
+    const struct timeval wait = {.tv_sec = (time_t)(left / NS_PER_S),
+                                 .tv_usec = (suseconds_t)(left % NS_PER_S / NS_PER_US) + 1};
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
+}
+
+/* Connects and sends the line; the socket in *ret. */
+static int send_line(const char *path, const char *line, uint64_t deadline_ns, int *ret, Err *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-    if (strlen(ask->path) >= sizeof address.sun_path)
-        return err_set(err, -ENAMETOOLONG, "the control socket's path '%.40s...' is too long", ask->path);
-    strcpy(address.sun_path, ask->path);
-    ask->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (ask->fd < 0)
-        return err_errno(err, "make a socket");
-    if (connect(ask->fd, (struct sockaddr *)&address, sizeof address) < 0)
-        return err_errno(err, "reach the agent at '%s'", ask->path);
-    return 0;
-}
-
-static int send_line(const Ask *ask, const char *line, Err *err)
-{
     char text[CONTROL_LINE_MAX];
-    int len = snprintf(text, sizeof text, "%s\n", line);
+    const int len = snprintf(text, sizeof text, "%s\n", line);
 
     if (len < 0 || (size_t)len >= sizeof text)
         return err_set(err, -E2BIG, "the request is too long");
-    for (int done = 0; done < len;) {
-        TRY(wait_for(ask, POLLOUT, err));
-        ssize_t n = send(ask->fd, text + done, (size_t)(len - done), MSG_NOSIGNAL);
-        if (n < 0 && errno != EAGAIN && errno != EINTR)
-            return err_errno(err, "ask the agent at '%s'", ask->path);
-        done += n > 0 ? (int)n : 0;
-    }
+    if (strlen(path) >= sizeof address.sun_path)
+        return err_set(err, -ENAMETOOLONG, "the control socket's path '%.40s...' is too long", path);
+    strcpy(address.sun_path, path);
+    CLEANUP_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return err_errno(err, "make a socket");
+    set_deadline(fd, deadline_ns);
+    if (TEMP_FAILURE_RETRY(connect(fd, (struct sockaddr *)&address, sizeof address)) < 0)
+        return fail_asking(path, "reach", err);
+    if (TEMP_FAILURE_RETRY(send(fd, text, (size_t)len, MSG_NOSIGNAL)) != len) /* it has room for a line at once */
+        return fail_asking(path, "ask", err);
+    *ret = fd_take(&fd);
     return 0;
 }
 
-static int read_all(const Ask *ask, Str *out, Err *err)
+static int read_all(int fd, const char *path, uint64_t deadline_ns, Str *out, Err *err)
 {
     for (;;) {
-        TRY(wait_for(ask, POLLIN, err));
         if (!str_reserve(out, 65536))
             return str_check(out, "the agent's answer", err);
-        ssize_t n = recv(ask->fd, out->text + out->len, 65536, 0);
+        set_deadline(fd, deadline_ns);
+        const ssize_t n = recv(fd, out->text + out->len, 65536, 0);
         if (n == 0)
             return 0;
-        if (n < 0 && errno != EAGAIN && errno != EINTR)
-            return err_errno(err, "hear the agent at '%s'", ask->path);
+        if (n < 0 && errno != EINTR)
+            return fail_asking(path, "hear", err);
         if (n > 0) {
             out->len += (size_t)n;
             out->text[out->len] = '\0';
@@ -349,18 +337,12 @@ static int take_head(Str *all, Str *out, int *ret_code, Err *err)
 
 int control_ask(const char *path, const char *line, int timeout_ms, Str *out, int *ret_code, Err *err)
 {
+    const uint64_t deadline_ns = clock_monotonic(clock_kernel()) + (uint64_t)timeout_ms * NS_PER_MS;
     CLEANUP(str_done) Str all;
-    Ask ask = {
-        .fd = -1, .path = path, .deadline_ns = clock_monotonic(clock_kernel()) + (uint64_t)timeout_ms * NS_PER_MS};
+    CLEANUP_FD int fd = -1;
 
     str_init(&all, CONTROL_REPLY_MAX + HEAD_MAX + 65536);
-    int rc = ask_connect(&ask, err);
-    if (rc == 0)
-        rc = send_line(&ask, line, err);
-    if (rc == 0)
-        rc = read_all(&ask, &all, err);
-    if (ask.fd >= 0)
-        close(ask.fd);
-    TRY(rc);
+    TRY(send_line(path, line, deadline_ns, &fd, err));
+    TRY(read_all(fd, path, deadline_ns, &all, err));
     return take_head(&all, out, ret_code, err);
 }

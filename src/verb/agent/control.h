@@ -34,6 +34,6 @@ void control_close(Control *control);
  * -ETIMEDOUT where it does not answer in timeout_ms. */
 int control_ask(const char *path, const char *line, int timeout_ms, Str *out, int *ret_code, Err *err);
 
-/* The path where nothing else was said: $STOKER_CONTROL, /run/stoker/control.sock for root and wherever it is there,
- * else below $XDG_RUNTIME_DIR, else in /tmp by user id. */
-const char *control_default_path(Arena *arena);
+/* What was said (NULL or "": nothing), else $STOKER_CONTROL, /run/stoker/control.sock for root and wherever it is
+ * there, else below $XDG_RUNTIME_DIR, else in /tmp by user id. */
+const char *control_path(const char *said, Arena *arena);

@@ -52,8 +52,7 @@ static int add_folder(Files *files, const char *path, Err *err)
     return rc;
 }
 
-int faults_load(const char *const *paths, size_t count, const DetectorSpec *detectors, size_t detector_count,
-                Catalogue **ret, Err *err)
+int faults_load(const char *const *paths, size_t count, Catalogue **ret, Err *err)
 {
     CLEANUP(arena_done) Arena arena = {0};
     Files files = {.arena = &arena};
@@ -64,5 +63,5 @@ int faults_load(const char *const *paths, size_t count, const DetectorSpec *dete
             return err_errno(err, "open '%s'", paths[i]);
         TRY(S_ISDIR(about.st_mode) ? add_folder(&files, paths[i], err) : add_file(&files, paths[i], err));
     }
-    return catalogue_new(files.roots, files.count, detectors, detector_count, ret, err);
+    return catalogue_new(files.roots, files.count, ret, err);
 }

@@ -134,14 +134,6 @@ static void put_late_bundles(Judge *judge, uint64_t now_ns)
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
-static bool has_code(const Incident *incident, int32_t code)
-{
-    for (uint32_t i = 0; i < incident->code_count; i++)
-        if (incident->codes[i] == code)
-            return true;
-    return false;
-}
-
 /* The incident of an event: one that lasted then, about its device, with its code among those it has seen. */
 static const char *find_incident_of(const Judge *judge, const Event *event)
 {
@@ -150,11 +142,11 @@ static const char *find_incident_of(const Judge *judge, const Event *event)
         const Device *device = &incident->device;
 
         if (incident->state == INCIDENT_CLEARED || event->time_ns < incident->first_ns ||
-            event->time_ns > incident->last_sign_ns)
+            event->time_ns > incident->last_evidence_ns)
             continue;
         if (device->has_pci && event->has_pci && pci_compare(device->pci, event->pci) != 0)
             continue;
-        if (event->code ? has_code(incident, event->code) : event->has_pci && device->has_pci)
+        if (event->code ? incident_has_code(incident, event->code) : event->has_pci && device->has_pci)
             return incident->id;
     }
     return "";
@@ -183,7 +175,7 @@ static void assign_events(Judge *judge)
         JudgeEvent *kept = &judge->events[judge->event_assigned++ % JUDGE_EVENTS];
 
         snprintf(kept->incident, sizeof kept->incident, "%s", find_incident_of(judge, &kept->event));
-        journal_put_event(judge->journal, &kept->event, kept->incident);
+        journal_put_event(judge->journal, &kept->event, kept->incident, board_reader_node(judge->sampling->reader));
         if (judge->happened)
             judge->happened(judge->self, kept);
     }
@@ -199,37 +191,31 @@ static void add_event(Judge *judge, const Event *event)
     judge->event_count++;
 }
 
-/* XIDs of the library whose line has not come in time. */
+static void handle_timer(uv_timer_t *timer)
+{
+    judge_advance(timer->data);
+}
+
+/* XIDs of the library whose line has not come in time; the timer is set for the next one. */
 static void add_late_xids(Judge *judge)
 {
+    uint64_t wait_ns;
     Event event;
 
     while (xid_merge_next(&judge->xids, get_arrival_ns(), &event))
         add_event(judge, &event);
-}
-
-static void advance_to(Judge *judge, uint64_t now_ns, uint64_t real_ns)
-{
-    add_late_xids(judge);
-    maintenance_advance(judge->maintenance, real_ns);
-    incidents_advance(judge->incidents, now_ns, real_ns);
-    assign_events(judge);
+    if (xid_merge_wait(&judge->xids, get_arrival_ns(), &wait_ns))
+        uv_timer_start(&judge->timer, handle_timer, wait_ns / NS_PER_MS + 1, 0);
 }
 
 void judge_advance(Judge *judge)
 {
-    advance_to(judge, get_now_ns(judge), get_real_ns(judge));
-}
+    const uint64_t real_ns = get_real_ns(judge);
 
-static void handle_idle(uv_idle_t *idle)
-{
-    uv_idle_stop(idle);
-    judge_advance(idle->data);
-}
-
-static void handle_xid_timer(uv_timer_t *timer)
-{
-    judge_advance(timer->data);
+    add_late_xids(judge);
+    maintenance_advance(judge->maintenance, real_ns);
+    incidents_advance(judge->incidents, get_now_ns(judge), real_ns);
+    assign_events(judge);
 }
 
 /* KmsgEvent. Lines that the loop has read together are judged together. */
@@ -243,7 +229,7 @@ static void handle_line(void *self, const Event *event)
     }
     xid_merge_add(&judge->xids, event, true, get_arrival_ns());
     add_event(judge, event);
-    uv_idle_start(&judge->idle, handle_idle);
+    uv_timer_start(&judge->timer, handle_timer, 0, 0);
 }
 
 /* Alerts name GPUs by index and UUID: log lines wait until those are known, for EARLY_NS at most. */
@@ -263,18 +249,10 @@ static void add_early_lines(Judge *judge, const Node *node)
     vec_done(&judge->early);
 }
 
-static bool is_log_readable(const Judge *judge)
-{
-    KmsgState state = {0};
-
-    if (judge->kmsg)
-        kmsg_state(judge->kmsg, &state);
-    return state.log == FACTS_LOG_KMSG || state.log == FACTS_LOG_JOURNAL;
-}
-
 static void add_library_xid(Judge *judge, const XidEvent *from)
 {
     const uint64_t now = get_now_ns(judge), real = get_real_ns(judge);
+    const FactsLog log = host_facts(judge->host)->log;
     Event event;
 
     event_init(&event, EVENT_XID, EVENT_FROM_NVML);
@@ -286,10 +264,8 @@ static void add_library_xid(Judge *judge, const XidEvent *from)
     event.compute_instance = from->compute_instance;
     event.code = (int32_t)from->xid;
     snprintf(event.text, sizeof event.text, "XID %d, reported by the driver's library", event.code);
-    if (xid_merge_add(&judge->xids, &event, is_log_readable(judge), get_arrival_ns()))
+    if (xid_merge_add(&judge->xids, &event, log == FACTS_LOG_KMSG || log == FACTS_LOG_JOURNAL, get_arrival_ns()))
         add_event(judge, &event);
-    else if (!uv_is_active((uv_handle_t *)&judge->xid_timer))
-        uv_timer_start(&judge->xid_timer, handle_xid_timer, XID_MERGE_NS / NS_PER_MS, 0);
 }
 
 /* XIDs that samplers have put onto the board; the view counts lost ones. */
@@ -318,64 +294,47 @@ static void handle_news(void *self)
         judge_advance(judge);
 }
 
-static JudgeGpu *find_gpu(Judge *judge, PciAddress pci)
-{
-    for (size_t i = 0; i < judge->gpu_count; i++)
-        if (pci_compare(judge->gpus[i].pci, pci) == 0)
-            return &judge->gpus[i];
-    if (judge->gpu_count == NODE_GPUS_MAX)
-        return NULL;
-    judge->gpus[judge->gpu_count] = (JudgeGpu){.pci = pci};
-    return &judge->gpus[judge->gpu_count++];
-}
-
-static void add_reset(Judge *judge, const Node *node, PciAddress pci)
+/* What the agent itself saw, now. */
+static Event make_own_event(Judge *judge, EventKind kind, const char *text)
 {
     Event event;
 
-    event_init(&event, EVENT_RESET, EVENT_FROM_AGENT);
-    event.time_ns = node->time_ns;
-    event.real_ns = node->real_ns;
-    event.has_pci = true;
-    event.pci = pci;
-    snprintf(event.text, sizeof event.text, "its counters began anew: it was reset, or its driver was loaded again");
-    add_event(judge, &event);
+    event_init(&event, kind, EVENT_FROM_AGENT);
+    event.time_ns = get_now_ns(judge);
+    event.real_ns = get_real_ns(judge);
+    snprintf(event.text, sizeof event.text, "%s", text);
+    return event;
 }
 
-/* Resets are not logged: detect them by the energy counter going backwards. */
-static void detect_resets(Judge *judge, const Node *node)
+/* A detector has seen that a GPU was reset: no log says it. */
+static void handle_reset(void *self, const NodeGpu *gpu)
 {
-    for (size_t i = 0; i < node->gpu_count; i++) {
-        const Reading *reading = &node->gpus[i].reading;
-        JudgeGpu *gpu = find_gpu(judge, reading->device.pci);
-        double energy;
+    Event event =
+        make_own_event(self, EVENT_RESET, "its counters began anew: it was reset, or its driver was loaded again");
 
-        if (!gpu || !sample_double(&reading->sample[METRIC_TOTAL_ENERGY_CONSUMPTION], &energy))
-            continue;
-        if (energy < gpu->energy_mj)
-            add_reset(judge, node, gpu->pci);
-        gpu->energy_mj = energy;
-    }
+    event.has_pci = true;
+    event.pci = gpu->reading.device.pci;
+    add_event(self, &event);
 }
 
-/* A sign of a detector, with the name of its process. */
-static void handle_sign(void *self, const Sign *sign)
+/* Evidence of a detector, with the name of its process. */
+static void handle_evidence(void *self, const Evidence *evidence)
 {
     Judge *judge = self;
-    Sign named = *sign;
+    Evidence named = *evidence;
     char pid[16];
     Err err;
 
-    if (sign->pid > 0 && !sign->process[0]) {
+    if (evidence->pid > 0 && !evidence->process[0]) {
         const char *root = judge->config->o.root;
 
-        snprintf(pid, sizeof pid, "%d", sign->pid);
+        snprintf(pid, sizeof pid, "%d", evidence->pid);
         if (proc_text(root ? root : "", pid, "comm", named.process, sizeof named.process, &err) == 0)
             named.process[strcspn(named.process, "\n")] = '\0';
         else
             named.process[0] = '\0';
     }
-    incidents_add_sign(judge->incidents, &named);
+    incidents_add_evidence(judge->incidents, &named);
 }
 
 /* --- a tick ------------------------------------------------------------------------------------------------------- */
@@ -392,22 +351,16 @@ static void fill_log_facts(const Judge *judge, Facts *facts)
     facts->fabric_log = state.fabric_log;
 }
 
-static void request_processes(Judge *judge, const Node *node)
-{
-    uint32_t pids[HOST_PROCESSES_MAX];
-
-    host_set_processes(judge->host, pids, node_pids(node, pids, HOST_PROCESSES_MAX));
-}
-
 static void update_host(Judge *judge, const Node *node)
 {
     pid_t samplers[NODE_SAMPLERS_MAX];
+    uint32_t pids[HOST_PROCESSES_MAX];
     size_t count = 0;
 
     for (size_t i = 0; i < node->sampler_count; i++)
         if (node->samplers[i].pid > 0)
             samplers[count++] = node->samplers[i].pid;
-    request_processes(judge, node);
+    host_set_processes(judge->host, pids, node_pids(node, pids, HOST_PROCESSES_MAX));
     host_tick(judge->host, node->time_ns, samplers, count);
     fill_log_facts(judge, host_facts(judge->host));
 }
@@ -442,9 +395,9 @@ void judge_tick(Judge *judge, const Node *node)
     add_early_lines(judge, node);
     if (judge->ready)
         read_library_xids(judge);
-    detect_resets(judge, node);
-    detectors_tick(judge->detectors, node, host_facts(judge->host), handle_sign, judge);
-    advance_to(judge, node->time_ns, node->real_ns);
+    detectors_tick(judge->detectors, node, host_facts(judge->host),
+                   &(DetectorSink){.evidence = handle_evidence, .reset = handle_reset, .self = judge});
+    judge_advance(judge);
     save_position(judge);
     remembered_tick(&judge->remembered, node);
     put_late_bundles(judge, node->time_ns);
@@ -456,21 +409,6 @@ void judge_add_wanted(const Judge *judge, BoardPlan *plan)
     detectors_wanted(judge->detectors, plan->wanted);
     plan->want_links = detectors_want_links(judge->detectors);
     plan->want_processes = true; /* of every GPU, to be shown */
-}
-
-const Facts *judge_facts(const Judge *judge)
-{
-    return host_facts(judge->host);
-}
-
-ProcessList judge_processes(const Judge *judge)
-{
-    return host_processes(judge->host);
-}
-
-PlaceList judge_places(const Judge *judge)
-{
-    return host_places(judge->host);
 }
 
 uint64_t judge_each_event(const Judge *judge, uint64_t from, void (*fn)(void *self, const JudgeEvent *event),
@@ -488,10 +426,8 @@ uint64_t judge_each_event(const Judge *judge, uint64_t from, void (*fn)(void *se
 static int load_catalogue(const AgentConfig *config, Catalogue **ret, Err *err)
 {
     const OptList *files = &config->o.fault_files;
-    size_t count = 0;
-    const DetectorSpec *specs = detector_specs(&count);
 
-    TRY(faults_load(files->items, files->len, specs, count, ret, err));
+    TRY(faults_load(files->items, files->len, ret, err));
     malloc_trim(0); /* reading needs ten times its size */
     return 0;
 }
@@ -530,28 +466,25 @@ static int open_journal(Judge *judge, uv_loop_t *loop, Err *err)
     const JournalConfig config = {.path = agent_journal_path(judge->config),
                                   .keep_ns = o->journal_keep_ns,
                                   .max_bytes = o->journal_max_bytes,
-                                  .patience_ns = o->journal_patience_ns,
-                                  .log = judge->log};
+                                  .patience_ns = o->journal_patience_ns};
     JournalConfig none = config;
-    const int rc = journal_open(loop, &config, handle_ack, judge, &judge->journal, err);
-
-    if (rc != -EBUSY)
-        return rc;
-    log_write(judge->log, LOG_LEVEL_WARN, "%s; this one keeps nothing", err->text);
-    none.path = "";
-    return journal_open(loop, &none, handle_ack, judge, &judge->journal, err);
-}
-
-static void log_journal(const Judge *judge)
-{
     JournalState state;
+    int rc = journal_open(loop, &config, handle_ack, judge, &judge->journal, err);
 
+    if (rc == -EBUSY) {
+        log_write(judge->log, LOG_LEVEL_WARN, "%s; this one keeps nothing", err->text);
+        none.path = "";
+        rc = journal_open(loop, &none, handle_ack, judge, &judge->journal, err);
+    }
+    if (rc < 0)
+        return rc;
     journal_state(judge->journal, &state);
     if (state.health == JOURNAL_MEMORY)
         log_write(judge->log, LOG_LEVEL_ERROR, "the journal goes on in memory: %s", state.why);
+    return 0;
 }
 
-static int open_log(Judge *judge, uv_loop_t *loop, const JournalKept *kept, Err *err)
+static void open_log(Judge *judge, uv_loop_t *loop, const JournalKept *kept)
 {
     const AgentOptions *o = &judge->config->o;
     KmsgConfig config = {.kmsg = agent_kmsg_path(judge->config),
@@ -563,25 +496,23 @@ static int open_log(Judge *judge, uv_loop_t *loop, const JournalKept *kept, Err 
                          .fabric_inode = kept->fabric_inode,
                          .now_ns = get_now_ns,
                          .real_ns = get_real_ns,
-                         .clock = judge,
-                         .log = judge->log};
+                         .clock = judge};
     VEC(const char *) patterns = {0};
 
     memcpy(config.boot_id, kept->boot_id, sizeof config.boot_id);
-    for (size_t i = 0; i < catalogue_rule_count(judge->catalogue); i++) {
-        const FaultRule *rule = catalogue_rule_at(judge->catalogue, i);
+    for (size_t i = 0; i < judge->catalogue->rule_count; i++) {
+        const FaultRule *rule = &judge->catalogue->rules[i];
 
         if (rule->match == FAULT_ON_EVENT && rule->event == EVENT_LINE && rule->contains[0])
             vec_push(&patterns, rule->contains);
     }
     config.patterns = patterns.at;
     config.pattern_count = patterns.len;
-    const int rc = kmsg_open(loop, &config, handle_line, judge, &judge->kmsg, err);
+    judge->kmsg = kmsg_open(loop, &config, handle_line, judge);
     vec_done(&patterns);
-    return rc;
 }
 
-static int open_alerts(Judge *judge, uv_loop_t *loop, Err *err)
+static int open_alerts(Judge *judge, uv_loop_t *loop, const JournalKept *kept, Err *err)
 {
     const AlertsConfig config = {.tree = judge->config->o.alerts,
                                  .hostname = board_reader_node(judge->sampling->reader)->hostname,
@@ -591,6 +522,7 @@ static int open_alerts(Judge *judge, uv_loop_t *loop, Err *err)
                                  .clock = judge,
                                  .clock_speed = judge->config->o.clock_speed,
                                  .journal = judge->journal,
+                                 .kept = kept,
                                  .log = judge->log};
     VEC(Incident) open = {0};
 
@@ -612,22 +544,9 @@ static void note_reboot(Judge *judge, const JournalKept *kept)
     kmsg_state(judge->kmsg, &state);
     if (!kept->boot_id[0] || !state.boot_id[0] || strcmp(kept->boot_id, state.boot_id) == 0)
         return;
-    event_init(&event, EVENT_REBOOT, EVENT_FROM_AGENT);
-    event.time_ns = get_now_ns(judge);
-    const uint64_t real = get_real_ns(judge), up = clock_monotonic(clock_kernel());
-    event.real_ns = real > up ? real - up : real;
-    snprintf(event.text, sizeof event.text, "the node was started anew since the agent last ran");
-    add_event(judge, &event);
-}
-
-static void note_start(Judge *judge)
-{
-    Event event;
-
-    event_init(&event, EVENT_AGENT_START, EVENT_FROM_AGENT);
-    event.time_ns = get_now_ns(judge);
-    event.real_ns = get_real_ns(judge);
-    snprintf(event.text, sizeof event.text, "the agent was started");
+    event = make_own_event(judge, EVENT_REBOOT, "the node was started anew since the agent last ran");
+    const uint64_t up = clock_monotonic(clock_kernel());
+    event.real_ns = event.real_ns > up ? event.real_ns - up : event.real_ns;
     add_event(judge, &event);
 }
 
@@ -638,10 +557,9 @@ int judge_open(Judge *judge, uv_loop_t *loop, AgentConfig *config, Sampling *sam
 
     *judge = (Judge){.log = log, .sampling = sampling, .store = store, .config = config};
     judge->events = xcalloc(JUDGE_EVENTS, sizeof *judge->events);
-    uv_idle_init(loop, &judge->idle);
-    uv_timer_init(loop, &judge->xid_timer);
-    uv_unref((uv_handle_t *)&judge->xid_timer);
-    judge->idle.data = judge->xid_timer.data = judge;
+    uv_timer_init(loop, &judge->timer);
+    uv_unref((uv_handle_t *)&judge->timer);
+    judge->timer.data = judge;
     processes_on_events(sampling->processes, handle_news, judge);
     judge->opened_ns = get_now_ns(judge);
     TRY(load_catalogue(config, &judge->catalogue, err));
@@ -650,18 +568,18 @@ int judge_open(Judge *judge, uv_loop_t *loop, AgentConfig *config, Sampling *sam
     judge->incidents = incidents_new(judge->catalogue, judge->maintenance, handle_change, judge);
     judge->detectors = detectors_new(judge->catalogue, NULL);
     TRY(open_journal(judge, loop, err));
-    log_journal(judge);
     restore_from_journal(judge, &kept);
     remembered_open(&judge->remembered, &kept, judge->journal, sampling, log);
     const HostConfig host = {.root = config->o.root ? config->o.root : "", .period_ns = config->o.slow_ns};
     int rc = host_open(&host, &judge->host, err);
-    if (rc == 0)
-        rc = open_log(judge, loop, &kept, err);
-    if (rc == 0)
-        rc = open_alerts(judge, loop, err);
+    if (rc == 0) {
+        open_log(judge, loop, &kept);
+        rc = open_alerts(judge, loop, &kept, err);
+    }
     if (rc == 0) {
         note_reboot(judge, &kept);
-        note_start(judge);
+        const Event start = make_own_event(judge, EVENT_AGENT_START, "the agent was started");
+        add_event(judge, &start);
     }
     journal_kept_done(&kept);
     return rc;
@@ -715,8 +633,7 @@ void judge_close(Judge *judge, void (*closed)(void *self), void *self)
     judge->closed_self = self;
     judge->changed = NULL;
     judge->happened = NULL;
-    uv_close((uv_handle_t *)&judge->idle, NULL);
-    uv_close((uv_handle_t *)&judge->xid_timer, NULL);
+    uv_close((uv_handle_t *)&judge->timer, NULL);
     processes_on_events(judge->sampling->processes, NULL, NULL);
     kmsg_close(TAKE(judge->kmsg));
     host_close(TAKE(judge->host));

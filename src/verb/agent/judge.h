@@ -6,8 +6,8 @@
  * are on disk to the alerts. Everything runs on the loop's thread; what can wait for a disk or a network is in the
  * journal and the alerts.
  *
- *   kernel line -> handle_line -> incidents_add_event -> ... -> judge_advance -> handle_change -> journal -> handle_ack
- *   -> alerts
+ *   kernel line -> handle_line -> incidents_add_event; then judge_advance -> incidents_advance -> handle_change
+ *   -> journal_put_incident -> handle_ack -> alerts_update
  */
 
 #include <uv.h>
@@ -48,12 +48,6 @@ typedef struct JudgeBundle {
     uint64_t due_ns;
 } JudgeBundle;
 
-/* The counter of a GPU at the last tick, to see that it began anew. */
-typedef struct JudgeGpu {
-    PciAddress pci;
-    double energy_mj; /* since the driver was loaded or the GPU was reset */
-} JudgeGpu;
-
 typedef struct Judge {
     const Log *log;
     Sampling *sampling; /* borrowed, as the next */
@@ -71,13 +65,10 @@ typedef struct Judge {
     JudgeEvent *events;                   /* a ring of JUDGE_EVENTS, by number */
     uint64_t event_count, event_assigned; /* received; those of them whose incident is known */
     XidMerge xids;
-    uv_timer_t xid_timer; /* runs while an XID waits for its line */
+    uv_timer_t timer; /* to judge_advance: at once after lines were read, or when an XID has waited for its line */
     VEC(JudgeChange) changes;
     VEC(JudgeBundle) bundles;
-    JudgeGpu gpus[NODE_GPUS_MAX];
-    size_t gpu_count;
     char set_aside[256];                     /* the journal's damaged file, as last reported */
-    uv_idle_t idle;                          /* runs once after lines were read */
     uint32_t event_heads[NODE_SAMPLERS_MAX]; /* of the board's rings of them */
     VEC(Event) early;                        /* lines read before the GPUs were known */
     bool ready;                              /* they are known now */
@@ -112,12 +103,6 @@ void judge_close(Judge *judge, void (*closed)(void *self), void *self);
 /* A "GPU missing" incident was cleared by hand: forgets its GPUs. Returns how many. */
 size_t judge_forget_missing(Judge *judge, const Incident *incident, const char *who);
 
-/* The facts of the last look, with the state of the logs. */
-const Facts *judge_facts(const Judge *judge);
-/* The processes on the GPUs. */
-ProcessList judge_processes(const Judge *judge);
-/* The places of GPUs and network adapters. */
-PlaceList judge_places(const Judge *judge);
 /* Events from number `from` on (0: the oldest that is kept); returns the next number. */
 uint64_t judge_each_event(const Judge *judge, uint64_t from, void (*fn)(void *self, const JudgeEvent *event),
                           void *self);

@@ -13,7 +13,7 @@
 #include "engine/health/incidents.h"
 #include "source/host/host.h"
 #include "source/host/scan.h"
-#include "source/proc/pods.h"
+#include "source/proc/who.h"
 #include "verb/agent/sampling.h"
 #include "verb/agent/faults.h"
 
@@ -81,10 +81,8 @@ static void ignore_change(void *self, const Incident *incident, IncidentChange c
 static int open_judge(LocalNode *local, const LocalNodeOptions *options, Err *err)
 {
     const HostConfig host = {.root = options->root ? options->root : "", .period_ns = local->config->o.slow_ns};
-    size_t count = 0;
-    const DetectorSpec *specs = detector_specs(&count);
 
-    TRY(faults_load(NULL, 0, specs, count, &local->catalogue, err));
+    TRY(faults_load(NULL, 0, &local->catalogue, err));
     catalogue_open_at_once(local->catalogue);
     local->incidents = incidents_new(local->catalogue, local->maintenance, ignore_change, local);
     local->detectors = detectors_new(local->catalogue, NULL);
@@ -153,9 +151,9 @@ void local_node_free(LocalNode *local)
     free(local);
 }
 
-static void add_sign(void *self, const Sign *sign)
+static void add_evidence(void *self, const Evidence *evidence)
 {
-    incidents_add_sign(((LocalNode *)self)->incidents, sign);
+    incidents_add_evidence(((LocalNode *)self)->incidents, evidence);
 }
 
 /* Detectors, catalogue and incidents, as in the agent. */
@@ -165,7 +163,8 @@ static void judge_node(LocalNode *local, const Node *node)
 
     incidents_set_node(local->incidents, node);
     host_tick(local->host, node->time_ns, NULL, 0);
-    detectors_tick(local->detectors, node, host_facts(local->host), add_sign, local);
+    detectors_tick(local->detectors, node, host_facts(local->host),
+                   &(DetectorSink){.evidence = add_evidence, .self = local});
     incidents_advance(local->incidents, node->time_ns, node->real_ns);
     vec_clear(&local->open);
     for (size_t i = 0; i < incidents_count(all); i++)

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/map.h"
 #include "verb/agent/agent.h"
 
 enum { LOOK_MS = 1000, PODS_KEPT = 12 /* periods without an answer; a minute by default */ };
@@ -68,12 +69,9 @@ static void apply_jobs(Agent *agent, const AgentOptions *before)
 
     if (before && are_same(before, o, (const char *const[]){"hpc_job_mapping_dir", NULL}))
         return;
-    if (agent->jobs_on)
-        hpc_done(&agent->jobs);
-    agent->jobs_on = o->hpc_dir && o->hpc_dir[0];
-    if (agent->jobs_on)
+    hpc_done(&agent->jobs);
+    if (o->hpc_dir && o->hpc_dir[0])
         hpc_init(&agent->jobs, o->hpc_dir);
-    vec_clear(&agent->job_list);
 }
 
 /* What the agent itself wants, whatever is exported: for the history, `stoker status` and the JSON. */
@@ -149,14 +147,10 @@ static void set_plan(Agent *agent)
 int agent_apply(Agent *agent, Err *err)
 {
     const AgentOptions *o = &agent->config->o;
-    Exporter *before = agent->exporter;
 
     agent->log.level = (LogLevel)o->log_level;
     say_notes(agent, agent->config);
-    agent->exporter = exporter_new(&agent->config->exporter, &agent->config->counters);
-    if (before)
-        exporter_adopt(agent->exporter, before);
-    exporter_free(before);
+    agent->exporter = exporter_new(&agent->config->exporter, &agent->config->counters, agent->exporter);
     agent->pages[0].tick = agent->pages[1].tick = 0;
     set_plan(agent);
     const AgentOptions *options_before = agent->applied ? &agent->applied->o : NULL;
@@ -202,32 +196,26 @@ void agent_reload(Agent *agent, const char *why)
               later ? "; only a restart changes " : "", later ? later : "");
 }
 
-/* FNV-1a over what tells one state of a file from another; ConfigMaps and certificate tools replace files by renaming.
- */
-static uint64_t fold_value(uint64_t sum, uint64_t value)
-{
-    for (int i = 0; i < 8; i++)
-        sum = (sum ^ (value >> (8 * i) & 0xff)) * UINT64_C(0x100000001b3);
-    return sum;
-}
-
+/* Adds what tells one state of a file from another; ConfigMaps and certificate tools replace files by renaming. */
 static uint64_t fold_file(uint64_t sum, const char *path)
 {
+    uint64_t facts[4] = {0};
     struct stat st;
 
-    if (!path || !path[0] || stat(path, &st) < 0)
-        return fold_value(sum, 0);
-    sum = fold_value(sum, st.st_ino);
-    sum = fold_value(sum, (uint64_t)st.st_size);
-    sum = fold_value(sum, (uint64_t)st.st_ctim.tv_sec);
-    return fold_value(sum, (uint64_t)st.st_ctim.tv_nsec);
+    if (path && path[0] && stat(path, &st) == 0) {
+        facts[0] = st.st_ino;
+        facts[1] = (uint64_t)st.st_size;
+        facts[2] = (uint64_t)st.st_ctim.tv_sec;
+        facts[3] = (uint64_t)st.st_ctim.tv_nsec;
+    }
+    return map_hash(facts, sizeof facts, sum);
 }
 
 /* A number that changes when one of the files does that are read at a reload. */
 static uint64_t files_sum(const Agent *agent)
 {
     const char *file;
-    uint64_t sum = UINT64_C(0xcbf29ce484222325);
+    uint64_t sum = 0;
 
     sum = fold_file(sum, agent->config->o.config);
     sum = fold_file(sum, agent->config->counters_file);

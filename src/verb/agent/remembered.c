@@ -17,10 +17,9 @@ typedef enum Fate {
     FATE_UNKNOWN,  /* something sits at its address and has not said what, or is given to a virtual machine */
     FATE_REPLACED, /* another has its address */
     FATE_ABSENT,   /* nothing is there */
-    FATE_END,
 } Fate;
 
-static bool same_pci(const Device *device, PciAddress pci)
+static bool is_at(const Device *device, PciAddress pci)
 {
     return device->has_pci && pci_compare(device->pci, pci) == 0;
 }
@@ -32,23 +31,20 @@ static bool is_named(const NodeGpu *gpu)
            gpu->reading.device.has_pci;
 }
 
-static const NodeGpu *named_at(const Node *node, PciAddress pci)
+/* The GPU that has said that it is at this address (NULL: anywhere) or has this UUID (NULL: any). */
+static const NodeGpu *find_named(const Node *node, const PciAddress *pci, const char *uuid)
 {
-    for (size_t i = 0; i < node->gpu_count; i++)
-        if (is_named(&node->gpus[i]) && same_pci(&node->gpus[i].reading.device, pci))
-            return &node->gpus[i];
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        const NodeGpu *gpu = &node->gpus[i];
+
+        if (is_named(gpu) && (!pci || is_at(&gpu->reading.device, *pci)) &&
+            (!uuid || strcmp(gpu->reading.device.uuid, uuid) == 0))
+            return gpu;
+    }
     return NULL;
 }
 
-static const NodeGpu *named_as(const Node *node, const char *uuid)
-{
-    for (size_t i = 0; i < node->gpu_count; i++)
-        if (is_named(&node->gpus[i]) && strcmp(node->gpus[i].reading.device.uuid, uuid) == 0)
-            return &node->gpus[i];
-    return NULL;
-}
-
-static bool on_bus(const Remembered *r, PciAddress pci)
+static bool is_on_bus(const Remembered *r, PciAddress pci)
 {
     for (size_t i = 0; i < r->sampling->bus_count; i++)
         if (pci_compare(r->sampling->bus[i], pci) == 0)
@@ -58,7 +54,7 @@ static bool on_bus(const Remembered *r, PciAddress pci)
 
 /* --- the journal -------------------------------------------------------------------------------------------------- */
 
-static void log_gpus(const Remembered *r, const RememberedGpu *gpu, const char *what)
+static void log_gpu(const Remembered *r, const RememberedGpu *gpu, const char *what)
 {
     const Device *device = &gpu->row.device;
     char pci[PCI_TEXT_CAP], when[CLOCK_TEXT_MAX];
@@ -69,7 +65,7 @@ static void log_gpus(const Remembered *r, const RememberedGpu *gpu, const char *
               device->serial[0] ? device->serial : "unknown", when, what);
 }
 
-static void forget_at(Remembered *r, size_t i)
+static void forget_gpu(Remembered *r, size_t i)
 {
     const RememberedGpu *gpu = &r->gpus.at[i];
 
@@ -88,52 +84,41 @@ static RememberedGpu *find_gpu(Remembered *r, const char *uuid)
     return NULL;
 }
 
-static RememberedGpu *find_or_add(Remembered *r, const Device *device, uint64_t real_ns)
-{
-    RememberedGpu *gpu = find_gpu(r, device->uuid);
-
-    if (gpu)
-        return gpu;
-    gpu = vec_add(&r->gpus);
-    device_init(&gpu->row.device, DEVICE_GPU);
-    memcpy(gpu->row.device.uuid, device->uuid, sizeof gpu->row.device.uuid);
-    gpu->row.first_real_ns = real_ns;
-    return gpu;
-}
-
-static bool take_gpu(JournalGpu *row, const NodeGpu *from)
+/* What the GPU says of itself now. Returns whether any of it changed. */
+static bool update_row(JournalGpu *row, const NodeGpu *from)
 {
     const Device *device = &from->reading.device;
     const char *serial = device->serial[0] ? device->serial : from->reading.text[READING_SERIAL];
-    JournalGpu next = *row;
+    const JournalGpu before = *row;
 
-    next.device.has_pci = true;
-    next.device.pci = device->pci;
-    next.drained = from->drained;
-    snprintf(next.device.name, sizeof next.device.name, "%s", device->name);
-    snprintf(next.device.serial, sizeof next.device.serial, "%.*s", DEVICE_SERIAL_CAP - 1, serial);
-    const bool changed = !row->device.has_pci || pci_compare(row->device.pci, next.device.pci) != 0 ||
-                         row->drained != next.drained || strcmp(row->device.name, next.device.name) != 0 ||
-                         strcmp(row->device.serial, next.device.serial) != 0;
-    *row = next;
-    return changed;
+    row->device.has_pci = true;
+    row->device.pci = device->pci;
+    row->drained = from->drained;
+    snprintf(row->device.name, sizeof row->device.name, "%s", device->name);
+    snprintf(row->device.serial, sizeof row->device.serial, "%.*s", DEVICE_SERIAL_CAP - 1, serial);
+    return !is_at(&before.device, device->pci) || before.drained != row->drained ||
+           strcmp(before.device.name, row->device.name) != 0 || strcmp(before.device.serial, row->device.serial) != 0;
 }
 
-static void note_gpu(Remembered *r, const Node *node)
+static void note_gpus(Remembered *r, const Node *node)
 {
     const bool due = node->real_ns < r->put_real_ns || node->real_ns - r->put_real_ns >= PUT_NS;
 
     for (size_t i = 0; i < node->gpu_count; i++) {
         const NodeGpu *from = &node->gpus[i];
+        RememberedGpu *gpu = is_named(from) ? find_gpu(r, from->reading.device.uuid) : NULL;
 
-        if (!is_named(from) || (from->state != GPU_UP && !find_gpu(r, from->reading.device.uuid)))
+        if (!is_named(from) || (from->state != GPU_UP && !gpu))
             continue;
-        RememberedGpu *gpu = find_or_add(r, &from->reading.device, node->real_ns);
-        const bool changed = take_gpu(&gpu->row, from);
-
+        if (!gpu) {
+            gpu = vec_add(&r->gpus);
+            device_init(&gpu->row.device, DEVICE_GPU);
+            memcpy(gpu->row.device.uuid, from->reading.device.uuid, sizeof gpu->row.device.uuid);
+            gpu->row.first_real_ns = node->real_ns;
+        }
         gpu->here = true;
         gpu->missed = false;
-        if (!changed && !due)
+        if (!update_row(&gpu->row, from) && !due)
             continue;
         gpu->row.last_real_ns = node->real_ns;
         journal_put_gpu(r->journal, &gpu->row, false);
@@ -148,7 +133,7 @@ static void hide_moved(const Remembered *r, const Node *node)
     for (size_t i = 0; i < node->gpu_count; i++) {
         const Device *device = &node->gpus[i].reading.device;
 
-        if (node->gpus[i].state == GPU_GONE && device->uuid[0] && named_as(node, device->uuid))
+        if (node->gpus[i].state == GPU_GONE && device->uuid[0] && find_named(node, NULL, device->uuid))
             supervisor_hide_gone_gpu(r->sampling->supervisor, device->pci);
     }
 }
@@ -160,11 +145,11 @@ static bool is_open(const RememberedGpu *gpu)
     return gpu->kept && !gpu->here;
 }
 
-static Fate fate_of(const Remembered *r, const Node *node, const RememberedGpu *gpu)
+static Fate find_fate(const Remembered *r, const Node *node, const RememberedGpu *gpu)
 {
-    if (named_at(node, gpu->row.device.pci))
+    if (find_named(node, &gpu->row.device.pci, NULL))
         return FATE_REPLACED;
-    return on_bus(r, gpu->row.device.pci) ? FATE_UNKNOWN : FATE_ABSENT;
+    return is_on_bus(r, gpu->row.device.pci) ? FATE_UNKNOWN : FATE_ABSENT;
 }
 
 /* In this run: another is where it was, and it is nowhere. */
@@ -172,13 +157,13 @@ static void forget_replaced(Remembered *r, const Node *node)
 {
     for (size_t i = r->gpus.len; i-- > 0;) {
         const RememberedGpu *gpu = &r->gpus.at[i];
-        const NodeGpu *there = is_open(gpu) ? NULL : named_at(node, gpu->row.device.pci);
+        const NodeGpu *there = is_open(gpu) ? NULL : find_named(node, &gpu->row.device.pci, NULL);
 
         if (!there || there->state != GPU_UP || strcmp(there->reading.device.uuid, gpu->row.device.uuid) == 0 ||
-            named_as(node, gpu->row.device.uuid))
+            find_named(node, NULL, gpu->row.device.uuid))
             continue;
-        log_gpus(r, gpu, "was replaced by another");
-        forget_at(r, i);
+        log_gpu(r, gpu, "was replaced by another");
+        forget_gpu(r, i);
     }
 }
 
@@ -189,7 +174,7 @@ static void forget_all(Remembered *r)
     for (size_t i = r->gpus.len; i-- > 0;) {
         if (!is_open(&r->gpus.at[i]))
             continue;
-        forget_at(r, i);
+        forget_gpu(r, i);
         count++;
     }
     log_write(
@@ -204,7 +189,7 @@ static void report_missing(Remembered *r, RememberedGpu *gpu)
     char why[NODE_WHY_CAP], when[CLOCK_TEXT_MAX];
 
     gpu->missed = true;
-    log_gpus(r, gpu, "is not on the PCI bus");
+    log_gpu(r, gpu, "is not on the PCI bus");
     const uint32_t entry = supervisor_add_gone_gpu(r->sampling->supervisor, gpu->row.device.pci, gpu->row.drained);
     if (entry == UINT32_MAX)
         return;
@@ -222,65 +207,47 @@ static bool is_complete(const Remembered *r, const Node *node)
     return (int64_t)present >= expected;
 }
 
-static void settle_each(Remembered *r, const Node *node)
+static void check_each(Remembered *r, const Node *node)
 {
     const bool complete = is_complete(r, node);
 
     for (size_t i = r->gpus.len; i-- > 0;) {
         RememberedGpu *gpu = &r->gpus.at[i];
-        const Fate fate = is_open(gpu) ? fate_of(r, node, gpu) : FATE_UNKNOWN;
+        const Fate fate = is_open(gpu) ? find_fate(r, node, gpu) : FATE_UNKNOWN;
 
         if (fate == FATE_REPLACED) {
-            log_gpus(r, gpu, "was replaced by another");
-            forget_at(r, i);
+            log_gpu(r, gpu, "was replaced by another");
+            forget_gpu(r, i);
         } else if (fate == FATE_ABSENT && complete && !gpu->missed) {
-            log_gpus(r, gpu, "is not here, but as many are as there should be; it is forgotten");
-            forget_at(r, i);
+            log_gpu(r, gpu, "is not here, but as many are as there should be; it is forgotten");
+            forget_gpu(r, i);
         } else if (fate == FATE_ABSENT && !gpu->missed) {
             report_missing(r, gpu);
         }
     }
 }
 
-/* GPUs of the bus that have not said who they are. */
-static size_t count_unnamed(const Node *node)
+static void check_missing(Remembered *r, const Node *node)
 {
-    size_t count = 0;
+    size_t named = 0, unnamed = 0, open = 0, here = 0, unknown = 0;
 
-    for (size_t i = 0; i < node->gpu_count; i++)
-        count += node->gpus[i].state != GPU_GONE && !is_named(&node->gpus[i]);
-    return count;
-}
-
-static size_t count_named(const Node *node)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < node->gpu_count; i++)
-        count += is_named(&node->gpus[i]);
-    return count;
-}
-
-static void settle_missing(Remembered *r, const Node *node)
-{
-    const size_t unnamed = count_unnamed(node);
-    size_t fates[FATE_END] = {0}, open = 0, here = 0;
-
+    for (size_t i = 0; i < node->gpu_count; i++) {
+        named += is_named(&node->gpus[i]);
+        unnamed += node->gpus[i].state != GPU_GONE && !is_named(&node->gpus[i]);
+    }
     for (size_t i = 0; i < r->gpus.len; i++) {
         const RememberedGpu *gpu = &r->gpus.at[i];
 
         open += is_open(gpu);
         here += gpu->kept && gpu->here;
-        if (is_open(gpu))
-            fates[fate_of(r, node, gpu)]++;
+        unknown += is_open(gpu) && find_fate(r, node, gpu) == FATE_UNKNOWN;
     }
-    const size_t named = count_named(node);
     const bool early = node->time_ns - r->began_ns < NAMED_NS;
     /* A driver may know GPUs of which this machine shows no bus. */
     if (open == 0 || !r->sampling->bus_seen || (early && (unnamed > 0 || named == 0)))
         return;
-    if (here > 0 || fates[FATE_UNKNOWN] > 0 || (unnamed == 0 && named == 0))
-        settle_each(r, node);
+    if (here > 0 || unknown > 0 || (unnamed == 0 && named == 0))
+        check_each(r, node);
     else if (unnamed == 0)
         forget_all(r);
     /* else: strangers at other addresses, so far */
@@ -303,10 +270,10 @@ void remembered_done(Remembered *r)
 
 void remembered_tick(Remembered *r, const Node *node)
 {
-    note_gpu(r, node);
+    note_gpus(r, node);
     hide_moved(r, node);
     forget_replaced(r, node);
-    settle_missing(r, node);
+    check_missing(r, node);
 }
 
 void remembered_refill(Remembered *r)
@@ -318,14 +285,7 @@ void remembered_refill(Remembered *r)
 static bool is_off_bus(const Remembered *r, const NodeGpu *gpu)
 {
     return gpu->state == GPU_GONE ||
-           (r->sampling->bus_seen && gpu->state != GPU_UP && !on_bus(r, gpu->reading.device.pci));
-}
-
-static void forget_row(Remembered *r, PciAddress pci)
-{
-    for (size_t i = r->gpus.len; i-- > 0;)
-        if (same_pci(&r->gpus.at[i].row.device, pci))
-            forget_at(r, i);
+           (r->sampling->bus_seen && gpu->state != GPU_UP && !is_on_bus(r, gpu->reading.device.pci));
 }
 
 size_t remembered_forget(Remembered *r, const Node *node, const Device *device, const char *who)
@@ -337,12 +297,14 @@ size_t remembered_forget(Remembered *r, const Node *node, const Device *device, 
     for (size_t i = 0; i < node->gpu_count; i++) {
         const Device *gone = &node->gpus[i].reading.device;
 
-        if (!is_off_bus(r, &node->gpus[i]) || (device->has_pci && !same_pci(gone, device->pci)))
+        if (!is_off_bus(r, &node->gpus[i]) || (device->has_pci && !is_at(gone, device->pci)))
             continue;
         log_write(r->log, LOG_LEVEL_INFO, "GPU %s of %s is not missed any more, says %s",
                   gone->uuid[0] ? gone->uuid : "without a UUID", pci_format(gone->pci, PCI_FORM_SYSFS, name), who);
         supervisor_hide_gone_gpu(r->sampling->supervisor, gone->pci);
-        forget_row(r, gone->pci);
+        for (size_t k = r->gpus.len; k-- > 0;)
+            if (is_at(&r->gpus.at[k].row.device, gone->pci))
+                forget_gpu(r, k);
         count++;
     }
     return count;

@@ -42,14 +42,14 @@ static bool has_bus(const Sampling *sampling)
 }
 
 /* Passed through to a virtual machine. */
-static bool is_given_away(const PciGpu *gpu)
+static bool is_given_away(const FactsGpu *gpu)
 {
     return strcmp(gpu->driver, "vfio-pci") == 0;
 }
 
 void sampling_scan_bus(Sampling *sampling)
 {
-    PciGpu found[NODE_GPUS_MAX];
+    FactsGpu found[NODE_GPUS_MAX];
     PciAddress addresses[NODE_GPUS_MAX];
     size_t count = 0;
     Err err;
@@ -60,16 +60,15 @@ void sampling_scan_bus(Sampling *sampling)
     sampling->bus_count = count < NODE_GPUS_MAX ? count : NODE_GPUS_MAX;
     sampling->bus_seen = count > 0 || has_bus(sampling);
     for (size_t i = 0; i < sampling->bus_count; i++) {
-        sampling->bus[i] = found[i].address;
+        sampling->bus[i] = found[i].pci;
         if (!is_given_away(&found[i]))
-            addresses[ours++] = found[i].address;
+            addresses[ours++] = found[i].pci;
     }
     supervisor_set_bus(sampling->supervisor, addresses, ours);
     for (size_t i = 0; i < sampling->bus_count; i++)
         if (is_given_away(&found[i]))
-            supervisor_hide_gone_gpu(
-                sampling->supervisor,
-                found[i].address); /* bound to vfio-pci now: stop tracking, do not report it missing */
+            supervisor_hide_gone_gpu(sampling->supervisor,
+                                     found[i].pci); /* bound to vfio-pci now: stop tracking, do not report it missing */
     board_reader_set_bus(sampling->reader, (uint32_t)ours, sampling->expected);
 }
 

@@ -2,7 +2,6 @@
 /* The thread of a feed, what it and the drawing thread hand over, the clock of a replay, questions to the agent. */
 #include "verb/top/feed.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -17,11 +16,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cleanup.h"
-#include "service/api/history_read.h"
 #include "verb/agent/control.h"
 #include "verb/verb.h"
 
-enum { JOIN_MS = 700, PAST_MAX = 1 << 22 };
+enum { JOIN_MS = 700 };
 
 /* --- replay ------------------------------------------------------------------------------------------------------- */
 
@@ -105,7 +103,7 @@ static void unlock_feed(Feed *feed)
     pthread_mutex_unlock(&feed->lock);
 }
 
-static void signal_news(const Feed *feed)
+void feed_signal(const Feed *feed)
 {
     const uint64_t one = 1;
 
@@ -158,47 +156,21 @@ bool feed_is_stopping(Feed *feed)
     return stopping;
 }
 
-PRINTF_LIKE(4, 0)
-static void set_text(Feed *feed, char text[FEED_TEXT_CAP], bool failed, const char *fmt, va_list args)
+void feed_set_text(Feed *feed, FeedText what, const char *fmt, ...)
 {
-    char now[FEED_TEXT_CAP];
+    char *text = what == FEED_WHERE ? feed->state.where : feed->state.trouble, now[FEED_TEXT_CAP];
+    va_list args;
 
-    assert(fmt);
+    va_start(args, fmt);
     vsnprintf(now, sizeof now, fmt, args);
+    va_end(args);
     lock_feed(feed);
-    const bool news = failed || strcmp(text, now) != 0;
+    const bool news = what == FEED_FAILED || strcmp(text, now) != 0;
     memcpy(text, now, sizeof now);
-    feed->state.failed |= failed;
+    feed->state.failed |= what == FEED_FAILED;
     unlock_feed(feed);
     if (news)
-        signal_news(feed);
-}
-
-void feed_set_trouble(Feed *feed, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    set_text(feed, feed->state.trouble, false, fmt, args);
-    va_end(args);
-}
-
-void feed_fail(Feed *feed, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    set_text(feed, feed->state.trouble, true, fmt, args);
-    va_end(args);
-}
-
-void feed_set_where(Feed *feed, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    set_text(feed, feed->state.where, false, fmt, args);
-    va_end(args);
+        feed_signal(feed);
 }
 
 void feed_give(Feed *feed)
@@ -212,7 +184,7 @@ void feed_give(Feed *feed)
     feed->state.snapshots++;
     feed->state.trouble[0] = '\0';
     unlock_feed(feed);
-    signal_news(feed);
+    feed_signal(feed);
 }
 
 static void record_line(Feed *feed, const char *text, size_t len)
@@ -233,7 +205,7 @@ int feed_give_json(Feed *feed, const char *text, size_t len, bool record)
     const int rc = snapshot_read(mine, text, len, &err);
 
     if (rc < 0) {
-        feed_set_trouble(feed, "%s", err.text);
+        feed_set_text(feed, FEED_TROUBLE, "%s", err.text);
         return rc;
     }
     str_clear(&mine->text);
@@ -241,39 +213,21 @@ int feed_give_json(Feed *feed, const char *text, size_t len, bool record)
     if (record)
         record_line(feed, text, len);
     if (feed->state.kind == FEED_AGENT)
-        feed_set_where(feed, "agent on %s", mine->node.hostname);
+        feed_set_text(feed, FEED_WHERE, "agent on %s", mine->node.hostname);
     else if (feed->state.kind == FEED_LOCAL)
-        feed_set_where(feed, "%s, no agent", mine->node.hostname);
+        feed_set_text(feed, FEED_WHERE, "%s, no agent", mine->node.hostname);
     feed_give(feed);
     return 0;
 }
 
-void feed_take_wants(Feed *feed, HistoryWants *ret)
+void feed_end_wants(Feed *feed)
 {
-    lock_feed(feed);
-    for (size_t i = 0; i < feed->wants.len; i++)
-        vec_push(ret, feed->wants.at[i]);
-    vec_clear(&feed->wants);
-    unlock_feed(feed);
-}
+    HistoryWant want;
 
-static void add_past(Feed *feed, FeedPast past)
-{
-    lock_feed(feed);
-    if (feed->past.len < PAST_MAX || past.done)
-        vec_push(&feed->past, past);
-    unlock_feed(feed);
-}
-
-void feed_add_past(Feed *feed, HistoryRef ref, uint64_t from_ns, uint64_t until_ns, PlotPoint point)
-{
-    add_past(feed, (FeedPast){.ref = ref, .from_ns = from_ns, .until_ns = until_ns, .point = point});
-}
-
-void feed_end_past(Feed *feed, HistoryRef ref)
-{
-    add_past(feed, (FeedPast){.ref = ref, .done = true});
-    signal_news(feed);
+    while (history_next_wanted(feed->history, &want)) {
+        history_end_fill(feed->history, want.ref);
+        feed_signal(feed);
+    }
 }
 
 void feed_begin_play(Feed *feed, uint64_t from_ns, uint64_t to_ns, bool at_end, uint64_t pace_ns)
@@ -295,13 +249,13 @@ uint64_t feed_play(Feed *feed, Play *ret_play)
 
 /* --- questions to the agent --------------------------------------------------------------------------------------- */
 
-int feed_ask_status(Feed *feed, const char *control, Err *err)
+int feed_ask_status(Feed *feed, Err *err)
 {
     Str *out = &feed->line;
     int code;
 
     str_clear(out);
-    TRY(control_ask(control, "status json", FEED_ASK_MS, out, &code, err));
+    TRY(control_ask(feed->control, "status json", FEED_ASK_MS, out, &code, err));
     if (out->len > 0 && out->text[0] == '{')
         return 0;
     return err_set(err, -EPROTO, "the agent says: %.*s", (int)strcspn(out->text, "\n"), out->text);
@@ -321,19 +275,20 @@ void feed_ask_history(Feed *feed, const FeedQuestion *question, HistoryPoints *p
         str_addf(&words, "%s%s", i ? "," : "", metric_get(question->metrics[i])->name);
     str_addf(&words, " %s %s %s", question->minutes ? "minute" : "second", question->from, question->to);
     str_clear(&feed->line);
-    if (!words.overflow && control_ask(question->control, line, question->timeout_ms, &feed->line, &code, NULL) == 0 &&
+    if (!words.overflow && control_ask(feed->control, line, question->timeout_ms, &feed->line, &code, NULL) == 0 &&
         code == EXIT_FINE)
         (void)history_read(feed->line.text, feed->line.len, points, NULL);
 }
 
 /* --- the drawing thread ------------------------------------------------------------------------------------------- */
 
-void *feed_new(size_t size, const FeedOps *ops, FeedKind kind)
+void *feed_new(size_t size, const FeedOps *ops, FeedKind kind, const char *control)
 {
     Feed *feed = xcalloc(1, size);
     pthread_condattr_t attr;
 
     feed->ops = ops;
+    feed->control = control ? xstrdup(control) : NULL;
     feed->state.kind = kind;
     feed->state.speed = 1;
     feed->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -342,6 +297,7 @@ void *feed_new(size_t size, const FeedOps *ops, FeedKind kind)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&feed->woken, &attr);
     pthread_condattr_destroy(&attr);
+    feed->history = history_new();
     feed->fresh = snapshot_buffer_new();
     feed->mine = snapshot_buffer_new();
     str_init(&feed->line, CONTROL_REPLY_MAX);
@@ -361,7 +317,7 @@ void feed_start(Feed *feed, Recorder *recorder)
     feed->started = pthread_create(&feed->thread, NULL, run_thread, feed) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (!feed->started)
-        feed_fail(feed, "no thread can be started");
+        feed_set_text(feed, FEED_FAILED, "no thread can be started");
 }
 
 /* Under the lock. */
@@ -369,6 +325,13 @@ static void wake_thread(Feed *feed)
 {
     feed->wake = true;
     pthread_cond_signal(&feed->woken);
+}
+
+void feed_wake(Feed *feed)
+{
+    lock_feed(feed);
+    wake_thread(feed);
+    unlock_feed(feed);
 }
 
 /* Whether the thread has ended. */
@@ -399,11 +362,11 @@ bool feed_free(Feed *feed)
     snapshot_buffer_free(feed->fresh);
     snapshot_buffer_free(feed->mine);
     str_done(&feed->line);
-    vec_done(&feed->wants);
-    vec_done(&feed->past);
+    history_free(feed->history);
     pthread_cond_destroy(&feed->woken);
     pthread_mutex_destroy(&feed->lock);
     fd_close(&feed->fd);
+    free(feed->control);
     free(feed);
     return true;
 }
@@ -447,62 +410,22 @@ void feed_state(Feed *feed, FeedState *ret)
     unlock_feed(feed);
 }
 
-void feed_want(Feed *feed, const HistoryWant *want)
+History *feed_history(Feed *feed)
 {
-    lock_feed(feed);
-    vec_push(&feed->wants, *want);
-    feed->pending++;
-    wake_thread(feed);
-    unlock_feed(feed);
+    return feed->history;
 }
 
-bool feed_fill(Feed *feed, History *history)
+void feed_steer(Feed *feed, TopWish wish, double amount)
 {
-    lock_feed(feed);
-    const bool some = feed->past.len > 0;
-    for (size_t i = 0; i < feed->past.len; i++) {
-        const FeedPast *past = &feed->past.at[i];
+    const uint64_t now = clock_monotonic(clock_kernel());
 
-        if (past->done) {
-            history_end_fill(history, past->ref);
-            feed->pending--;
-        } else {
-            history_fill(history, past->ref, past->from_ns, past->until_ns, past->point);
-        }
-    }
-    vec_clear(&feed->past);
-    unlock_feed(feed);
-    return some;
-}
-
-bool feed_filled(Feed *feed)
-{
     lock_feed(feed);
-    const bool filled = feed->pending == 0;
-    unlock_feed(feed);
-    return filled;
-}
-
-void feed_pause(Feed *feed, bool paused)
-{
-    lock_feed(feed);
-    play_pause(&feed->play, paused, clock_monotonic(clock_kernel()));
-    wake_thread(feed);
-    unlock_feed(feed);
-}
-
-void feed_set_speed(Feed *feed, double speed)
-{
-    lock_feed(feed);
-    play_set_speed(&feed->play, speed, clock_monotonic(clock_kernel()));
-    wake_thread(feed);
-    unlock_feed(feed);
-}
-
-void feed_seek(Feed *feed, double seconds)
-{
-    lock_feed(feed);
-    play_seek(&feed->play, seconds, clock_monotonic(clock_kernel()));
+    if (wish == TOP_WISH_PAUSE)
+        play_pause(&feed->play, !feed->play.paused, now);
+    else if (wish == TOP_WISH_SEEK)
+        play_seek(&feed->play, amount, now);
+    else if (wish == TOP_WISH_SPEED)
+        play_set_speed(&feed->play, feed->play.speed * amount, now);
     wake_thread(feed);
     unlock_feed(feed);
 }

@@ -10,7 +10,6 @@
 #include <pthread.h>
 
 #include "base/str.h"
-#include "service/api/history_read.h"
 #include "service/api/snapshot_read.h"
 #include "service/top/history.h"
 #include "service/top/top.h"
@@ -45,18 +44,11 @@ int feed_fd(const Feed *feed);
 /* Swaps the newest snapshot against the caller's buffer; false: none came since the last call. */
 bool feed_take(Feed *feed, SnapshotBuffer **buffer);
 void feed_state(Feed *feed, FeedState *ret);
-
-/* Asks for the past of a series. */
-void feed_want(Feed *feed, const HistoryWant *want);
-/* Moves what came of the past into the history; whether anything came. */
-bool feed_fill(Feed *feed, History *history);
-/* Whether all that was asked for has come. */
-bool feed_filled(Feed *feed);
-
-/* Of a replay. */
-void feed_pause(Feed *feed, bool paused);
-void feed_set_speed(Feed *feed, double speed);
-void feed_seek(Feed *feed, double seconds);
+/* The past of what is plotted, which the feed fills in: after new series were asked for it is woken. */
+History *feed_history(Feed *feed);
+void feed_wake(Feed *feed);
+/* Of a replay: pauses it or goes on, TOP_WISH_SEEK by seconds, TOP_WISH_SPEED by a factor. */
+void feed_steer(Feed *feed, TopWish wish, double amount);
 
 /* --- the instant that a replay shows: pure, time is an argument --------------------------------------------------- */
 
@@ -83,16 +75,6 @@ uint64_t play_due(const Play *play, uint64_t real_ns);
 
 enum { FEED_ASK_MS = 3000, FEED_ASK_METRICS_MAX = 12 };
 
-typedef VEC(HistoryWant) HistoryWants;
-
-/* A stretch of the past of a series. */
-typedef struct FeedPast {
-    HistoryRef ref;
-    bool done; /* no stretch: this series is complete */
-    uint64_t from_ns, until_ns;
-    PlotPoint point;
-} FeedPast;
-
 typedef struct FeedOps {
     /* Does one thing; may block until its own deadline. Returns when (monotonic) to call it next: 0 at once, UINT64_MAX
      * when woken. */
@@ -104,7 +86,9 @@ typedef struct FeedOps {
 /* No lock is held while something blocks. */
 struct Feed {
     const FeedOps *ops;
+    char *control; /* the agent's, NULL: it is not asked */
     Recorder *recorder;
+    History *history; /* locks itself */
     pthread_t thread;
     bool started;
     int fd;
@@ -117,28 +101,28 @@ struct Feed {
     Play play;
     SnapshotBuffer *fresh; /* not taken yet, where fresh_there */
     bool fresh_there;
-    HistoryWants wants; /* not taken by the thread yet */
-    size_t pending;     /* not answered yet */
-    VEC(FeedPast) past; /* not taken by the drawing thread yet */
     /* the thread's own */
     SnapshotBuffer *mine;
     Str line; /* room for an answer */
 };
 
+typedef enum FeedText {
+    FEED_WHERE,   /* where snapshots come from */
+    FEED_TROUBLE, /* why there is no newer one */
+    FEED_FAILED,  /* the same, and there will never be one */
+} FeedText;
+
 /* `size` bytes that begin with a Feed. */
-void *feed_new(size_t size, const FeedOps *ops, FeedKind kind);
-void feed_set_trouble(Feed *feed, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* The same, and there will never be a snapshot. */
-void feed_fail(Feed *feed, const char *fmt, ...) PRINTF_LIKE(2, 3);
-void feed_set_where(Feed *feed, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void *feed_new(size_t size, const FeedOps *ops, FeedKind kind, const char *control);
+void feed_set_text(Feed *feed, FeedText what, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* Reads JSON into a snapshot and gives it out: 0, or -EINVAL, which becomes the trouble. */
 int feed_give_json(Feed *feed, const char *text, size_t len, bool record);
 /* Gives out feed->mine as it is. */
 void feed_give(Feed *feed);
-/* Appends what was asked for since the last call. */
-void feed_take_wants(Feed *feed, HistoryWants *ret);
-void feed_add_past(Feed *feed, HistoryRef ref, uint64_t from_ns, uint64_t until_ns, PlotPoint point);
-void feed_end_past(Feed *feed, HistoryRef ref);
+/* Tells the drawing thread that there is something new. */
+void feed_signal(const Feed *feed);
+/* Ends the wants of a feed that has no past of them. */
+void feed_end_wants(Feed *feed);
 /* Begins a replay of from_ns..to_ns. */
 void feed_begin_play(Feed *feed, uint64_t from_ns, uint64_t to_ns, bool at_end, uint64_t pace_ns);
 /* The instant that a replay shows now. */
@@ -147,10 +131,9 @@ bool feed_is_stopping(Feed *feed);
 
 /* Asks the agent for what `stoker status --json` prints, into feed->line. -errno; -EPROTO where it answers otherwise.
  */
-int feed_ask_status(Feed *feed, const char *control, Err *err);
+int feed_ask_status(Feed *feed, Err *err);
 
 typedef struct FeedQuestion {
-    const char *control;
     const Device *device;
     const MetricId *metrics; /* at most FEED_ASK_METRICS_MAX */
     size_t metric_count;

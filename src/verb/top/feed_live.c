@@ -5,7 +5,7 @@
  * runs samplers of its own and has no past.
  */
 #include <errno.h>
-#include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,57 +22,37 @@ enum { SLICE_MS = 100, AGAIN_MS = 5000 };
 
 typedef struct AgentFeed {
     Feed feed;
-    char *control;
     uint64_t interval_ns, due_ns;
-    HistoryWants wants;
-    bool has_minutes; /* of the first wants the minutes have come */
+    VEC(HistoryWant) wants; /* whose past was not asked for yet */
 } AgentFeed;
 
 static void ask_snapshot(AgentFeed *a)
 {
     Feed *feed = &a->feed;
     Err err;
-    const int rc = feed_ask_status(feed, a->control, &err);
+    const int rc = feed_ask_status(feed, &err);
 
     if (rc == -ENOENT || rc == -ECONNREFUSED)
-        feed_set_trouble(feed, "the agent is gone (%s)", err.text);
+        feed_set_text(feed, FEED_TROUBLE, "the agent is gone (%s)", err.text);
     else if (rc == -ETIMEDOUT || rc == -EAGAIN)
-        feed_set_trouble(feed, "the agent does not answer");
+        feed_set_text(feed, FEED_TROUBLE, "the agent does not answer");
     else if (rc < 0)
-        feed_set_trouble(feed, "%s", err.text);
+        feed_set_text(feed, FEED_TROUBLE, "%s", err.text);
     else
         (void)feed_give_json(feed, feed->line.text, feed->line.len, true);
 }
 
-/* Moves the wants of the first one's device to the front, as many as one question takes. */
-static size_t gather_wants(HistoryWants *wants, MetricId metrics[FEED_ASK_METRICS_MAX])
+/* Asks for one span of `count` series of one device, the last wants. */
+static void ask_span(AgentFeed *a, const HistoryWant *wants, size_t count, bool minutes)
 {
-    size_t count = 0;
-
-    for (size_t i = 0; i < wants->len && count < FEED_ASK_METRICS_MAX; i++) {
-        HistoryWant one = wants->at[i];
-
-        if (!device_equal(&one.device, &wants->at[0].device))
-            continue;
-        wants->at[i] = wants->at[count];
-        wants->at[count] = one;
-        metrics[count++] = one.metric;
-    }
-    return count;
-}
-
-/* Asks for the minutes of some series, the next time for their seconds. */
-static void ask_past(AgentFeed *a)
-{
-    const bool minutes = !a->has_minutes;
     const uint64_t length_ns = minutes ? NS_PER_MIN : NS_PER_S;
     MetricId metrics[FEED_ASK_METRICS_MAX];
-    const size_t count = gather_wants(&a->wants, metrics);
     HistoryPoints points = {0};
 
+    for (size_t i = 0; i < count; i++)
+        metrics[i] = wants[i].metric;
     feed_ask_history(&a->feed,
-                     &(FeedQuestion){.control = a->control,
-                                     .device = &a->wants.at[0].device,
+                     &(FeedQuestion){.device = &wants[0].device,
                                      .metrics = metrics,
                                      .metric_count = count,
                                      .minutes = minutes,
@@ -84,27 +64,38 @@ static void ask_past(AgentFeed *a)
         const HistoryPoint *p = &points.at[i];
 
         for (size_t k = 0; k < count; k++)
-            if (metrics[k] == p->metric && !isnan(p->mean))
-                feed_add_past(&a->feed, a->wants.at[k].ref, p->real_ns, p->real_ns + length_ns,
-                              (PlotPoint){p->min, p->mean, p->max});
+            if (metrics[k] == p->metric)
+                history_fill(a->feed.history, wants[k].ref, p->real_ns, p->real_ns + length_ns,
+                             (PlotPoint){p->min, p->mean, p->max});
     }
     vec_done(&points);
-    a->has_minutes = minutes;
-    if (minutes)
-        return;
-    for (size_t i = 0; i < count; i++)
-        feed_end_past(&a->feed, a->wants.at[i].ref);
-    memmove(a->wants.at, a->wants.at + count, (a->wants.len - count) * sizeof *a->wants.at);
+}
+
+/* Asks for the minutes and the seconds of the last wants that are of one device. */
+static void ask_past(AgentFeed *a)
+{
+    const HistoryWant *end = a->wants.at + a->wants.len;
+    size_t count = 1;
+
+    while (count < a->wants.len && count < FEED_ASK_METRICS_MAX &&
+           device_equal(&end[-1].device, &end[-1 - (ptrdiff_t)count].device))
+        count++;
+    ask_span(a, end - count, count, true);
+    ask_span(a, end - count, count, false);
+    for (size_t i = 1; i <= count; i++)
+        history_end_fill(a->feed.history, end[-(ptrdiff_t)i].ref);
     a->wants.len -= count;
+    feed_signal(&a->feed);
 }
 
 static uint64_t work_agent(Feed *feed)
 {
     AgentFeed *a = (AgentFeed *)feed;
     const uint64_t now = clock_monotonic(clock_kernel());
+    HistoryWant want;
 
-    if (!a->has_minutes) /* else the first ones keep their places */
-        feed_take_wants(feed, &a->wants);
+    while (history_next_wanted(feed->history, &want))
+        vec_push(&a->wants, want);
     if (now >= a->due_ns) {
         a->due_ns += a->interval_ns;
         if (a->due_ns <= now)
@@ -121,15 +112,13 @@ static void free_agent(Feed *feed)
     AgentFeed *a = (AgentFeed *)feed;
 
     vec_done(&a->wants);
-    free(a->control);
 }
 
 Feed *feed_agent_new(const char *control, uint64_t interval_ns)
 {
     static const FeedOps ops = {.work = work_agent, .free = free_agent};
-    AgentFeed *a = feed_new(sizeof *a, &ops, FEED_AGENT);
+    AgentFeed *a = feed_new(sizeof *a, &ops, FEED_AGENT, control);
 
-    a->control = xstrdup(control);
     a->interval_ns = a->feed.state.pace_ns = interval_ns;
     return &a->feed;
 }
@@ -150,27 +139,17 @@ static int open_local_node(LocalFeed *l)
     const int rc = local_node_new(&options, &l->local, &err);
 
     if (rc < 0)
-        feed_set_trouble(&l->feed, "%s", err.text);
+        feed_set_text(&l->feed, FEED_TROUBLE, "%s", err.text);
     else
         (void)local_node_wait(l->local);
     return rc;
-}
-
-static void end_wants(Feed *feed)
-{
-    HistoryWants wants = {0};
-
-    feed_take_wants(feed, &wants);
-    for (size_t i = 0; i < wants.len; i++)
-        feed_end_past(feed, wants.at[i].ref);
-    vec_done(&wants);
 }
 
 static uint64_t work_local(Feed *feed)
 {
     LocalFeed *l = (LocalFeed *)feed;
 
-    end_wants(feed);
+    feed_end_wants(feed);
     if (!l->local && open_local_node(l) < 0)
         return clock_monotonic(clock_kernel()) + AGAIN_MS * NS_PER_MS;
     const uint64_t now = clock_monotonic(clock_kernel());
@@ -205,11 +184,11 @@ static void free_local(Feed *feed)
 Feed *feed_local_new(const char *library, const char *root, uint64_t interval_ns)
 {
     static const FeedOps ops = {.work = work_local, .end = end_local, .free = free_local};
-    LocalFeed *l = feed_new(sizeof *l, &ops, FEED_LOCAL);
+    LocalFeed *l = feed_new(sizeof *l, &ops, FEED_LOCAL, NULL);
 
     l->library = xstrdup(library ? library : "");
     l->root = root ? xstrdup(root) : NULL;
     l->interval_ns = l->feed.state.pace_ns = interval_ns;
-    feed_set_where(&l->feed, "this node, no agent");
+    feed_set_text(&l->feed, FEED_WHERE, "this node, no agent");
     return &l->feed;
 }

@@ -18,32 +18,26 @@
 #include "verb/top/feed.h"
 
 enum { FRAME_MS = 100, FILL_SNAPSHOTS = 120, FILL_AT_ONCE = 8, HOLD_S = 10, HOLD_MIN = 15 };
-enum { HISTORY_ASK_MS = 10000, MINUTES_MAX = 2 * HISTORY_MINUTES };
+enum { HISTORY_ASK_MS = 10000 };
 
 /* --- a recording -------------------------------------------------------------------------------------------------- */
 
 /* A snapshot to be read for the past. */
 typedef struct Step {
     size_t snapshot;
-    uint64_t hold_ns; /* how long its values stand at most */
+    uint64_t until_ns; /* how long its values stand */
 } Step;
-
-typedef struct Before {
-    double value; /* NAN: none */
-    uint64_t real_ns;
-} Before;
 
 typedef struct RecordingFeed {
     Feed feed;
     char *path;
     ReplayOptions options;
     Recording *recording;
-    size_t shown;      /* SIZE_MAX none */
-    uint64_t shown_ns; /* monotonic */
-    HistoryWants wants;
-    VEC(Step) steps; /* oldest first */
+    size_t shown;           /* SIZE_MAX none */
+    uint64_t shown_ns;      /* monotonic */
+    VEC(HistoryWant) wants; /* that the steps are read for */
+    VEC(Step) steps;        /* oldest first */
     size_t step;
-    VEC(Before) before; /* of each want */
     SnapshotBuffer *past;
 } RecordingFeed;
 
@@ -58,33 +52,35 @@ static int open_recording(RecordingFeed *r)
     const ReplayOptions *o = &r->options;
     Err err;
 
-    feed_set_trouble(feed, "the recording is being read");
+    feed_set_text(feed, FEED_TROUBLE, "the recording is being read");
     if (recording_open(r->path, is_stopping, feed, &r->recording, &err) < 0) {
-        feed_fail(feed, "%s", err.text);
+        feed_set_text(feed, FEED_FAILED, "%s", err.text);
         return -1;
     }
     const size_t count = recording_count(r->recording);
     const uint64_t first = recording_time(r->recording, 0), last = recording_time(r->recording, count - 1);
     const uint64_t from = number_max_u64(first, o->from_ns), to = o->to_ns ? number_min_u64(last, o->to_ns) : last;
     if (from > to) {
-        feed_fail(feed, "the recording has nothing of that time");
+        feed_set_text(feed, FEED_FAILED, "the recording has nothing of that time");
         return -1;
     }
     feed_begin_play(feed, from, to, o->at_end, count > 1 ? (last - first) / (count - 1) : NS_PER_S);
     const char *damage = recording_damage(r->recording);
-    feed_set_where(feed, "%s%s%s%s", r->path, damage[0] ? " (" : "", damage, damage[0] ? ")" : "");
+    feed_set_text(feed, FEED_WHERE, "%s%s%s%s", r->path, damage[0] ? " (" : "", damage, damage[0] ? ")" : "");
     return 0;
 }
 
-/* Plans snapshots between two instants, at most FILL_SNAPSHOTS, evenly apart. */
+/* Plans snapshots between two instants, at most FILL_SNAPSHOTS, evenly apart; a value stands until the next one. */
 static void plan_steps(RecordingFeed *r, uint64_t from_ns, uint64_t to_ns, uint64_t hold_ns)
 {
     const size_t first = recording_find(r->recording, from_ns), last = recording_find(r->recording, to_ns);
     const size_t stride = (last - first + FILL_SNAPSHOTS) / FILL_SNAPSHOTS;
 
-    for (size_t i = first; i <= last; i += stride)
-        if (r->steps.len == 0 || r->steps.at[r->steps.len - 1].snapshot < i)
-            vec_push(&r->steps, ((Step){.snapshot = i, .hold_ns = hold_ns}));
+    for (size_t i = first; i < last; i += stride) {
+        const uint64_t next = recording_time(r->recording, i + stride < last ? i + stride : last);
+
+        vec_push(&r->steps, ((Step){i, number_min_u64(next, recording_time(r->recording, i) + hold_ns)}));
+    }
 }
 
 static void plan_fill(RecordingFeed *r, uint64_t at_ns)
@@ -96,40 +92,6 @@ static void plan_fill(RecordingFeed *r, uint64_t at_ns)
     r->step = 0;
     plan_steps(r, minutes, seconds, HOLD_MIN * NS_PER_MIN);
     plan_steps(r, seconds, at_ns, HOLD_S * NS_PER_S);
-    vec_clear(&r->before);
-    for (size_t i = 0; i < r->wants.len; i++)
-        vec_push(&r->before, ((Before){.value = (double)NAN}));
-}
-
-static const Sample *find_sample(const Node *node, const HistoryWant *want)
-{
-    for (size_t g = 0; g < node->gpu_count; g++) {
-        const NodeGpu *gpu = &node->gpus[g];
-
-        if (device_equal(&gpu->reading.device, &want->device))
-            return &gpu->reading.sample[want->metric];
-        for (size_t k = 0; k < gpu->instance_count; k++)
-            if (device_equal(&gpu->instances[k].device, &want->device))
-                return &gpu->instances[k].sample[want->metric];
-    }
-    return NULL;
-}
-
-/* Gives what the step before said of a series until this one, then remembers this one. */
-static void fill_want(RecordingFeed *r, size_t i, const Step *step, uint64_t real_ns)
-{
-    const Sample *sample = find_sample(&r->past->node, &r->wants.at[i]);
-    Before *before = &r->before.at[i];
-
-    if (!isnan(before->value) && real_ns > before->real_ns) {
-        const float value = (float)before->value;
-
-        feed_add_past(&r->feed, r->wants.at[i].ref, before->real_ns,
-                      number_min_u64(real_ns, before->real_ns + step->hold_ns), (PlotPoint){value, value, value});
-    }
-    *before = (Before){.value = (double)NAN, .real_ns = real_ns};
-    if (sample)
-        (void)sample_double(sample, &before->value);
 }
 
 /* Reads some snapshots of the past, for all wants together: reading costs more than taking a value. */
@@ -141,15 +103,22 @@ static void fill_some(RecordingFeed *r)
         if (recording_line(r->recording, step->snapshot, &r->feed.line, NULL) < 0 ||
             snapshot_read(r->past, r->feed.line.text, r->feed.line.len, NULL) < 0)
             continue;
-        for (size_t i = 0; i < r->before.len; i++)
-            fill_want(r, i, step, recording_time(r->recording, step->snapshot));
+        for (size_t i = 0; i < r->wants.len; i++) {
+            const HistoryWant *want = &r->wants.at[i];
+            const Reading *reading = history_find_reading(&r->past->node, &want->device);
+            double value;
+
+            if (reading && sample_double(&reading->sample[want->metric], &value))
+                history_fill(r->feed.history, want->ref, recording_time(r->recording, step->snapshot), step->until_ns,
+                             (PlotPoint){(float)value, (float)value, (float)value});
+        }
     }
     if (r->step < r->steps.len)
         return;
-    for (size_t i = 0; i < r->before.len; i++)
-        feed_end_past(&r->feed, r->wants.at[i].ref);
+    for (size_t i = 0; i < r->wants.len; i++)
+        history_end_fill(r->feed.history, r->wants.at[i].ref);
     vec_clear(&r->wants);
-    vec_clear(&r->before);
+    feed_signal(&r->feed);
 }
 
 static void show_recorded(RecordingFeed *r, size_t i)
@@ -160,7 +129,7 @@ static void show_recorded(RecordingFeed *r, size_t i)
     r->shown = i;
     r->shown_ns = clock_monotonic(clock_kernel());
     if (recording_line(r->recording, i, &feed->line, &err) < 0)
-        feed_set_trouble(feed, "%s", err.text);
+        feed_set_text(feed, FEED_TROUBLE, "%s", err.text);
     else
         (void)feed_give_json(feed, feed->line.text, feed->line.len, false);
 }
@@ -168,6 +137,7 @@ static void show_recorded(RecordingFeed *r, size_t i)
 static uint64_t work_recording(Feed *feed)
 {
     RecordingFeed *r = (RecordingFeed *)feed;
+    HistoryWant want;
     Play play;
 
     if (!r->recording && open_recording(r) < 0)
@@ -177,7 +147,8 @@ static uint64_t work_recording(Feed *feed)
     if (i != r->shown)
         show_recorded(r, i);
     if (r->wants.len == 0) {
-        feed_take_wants(feed, &r->wants);
+        while (history_next_wanted(feed->history, &want))
+            vec_push(&r->wants, want);
         if (r->wants.len > 0)
             plan_fill(r, at);
     }
@@ -198,14 +169,13 @@ static void free_recording(Feed *feed)
     snapshot_buffer_free(r->past);
     vec_done(&r->wants);
     vec_done(&r->steps);
-    vec_done(&r->before);
     free(r->path);
 }
 
 Feed *feed_recording_new(const char *path, const ReplayOptions *options)
 {
     static const FeedOps ops = {.work = work_recording, .free = free_recording};
-    RecordingFeed *r = feed_new(sizeof *r, &ops, FEED_RECORDING);
+    RecordingFeed *r = feed_new(sizeof *r, &ops, FEED_RECORDING, NULL);
 
     r->path = xstrdup(path);
     r->options = *options;
@@ -213,29 +183,26 @@ Feed *feed_recording_new(const char *path, const ReplayOptions *options)
     r->feed.play.speed = options->speed;
     r->feed.play.paused = options->paused;
     r->past = snapshot_buffer_new();
-    feed_set_where(&r->feed, "%s", path);
+    feed_set_text(&r->feed, FEED_WHERE, "%s", path);
     return &r->feed;
 }
 
 /* --- the agent's history ------------------------------------------------------------------------------------------ */
 
-/* The minutes of a metric of a device. */
+/* A series that the agent has minutes of, in the feed's history. */
 typedef struct Kept {
-    Device device;
     size_t gpu, instance; /* instance SIZE_MAX: the GPU itself */
     MetricId metric;
-    PlotPoint *points; /* `count` of the feed */
 } Kept;
 
 typedef struct HistoryFeed {
     Feed feed;
-    char *control;
     ReplayOptions options;
     IncidentList incidents;
-    Str base;            /* what the agent answers now */
-    uint64_t first;      /* number of the first minute since 1970 */
-    size_t count, shown; /* minutes; SIZE_MAX none shown yet */
-    uint64_t shown_ns;   /* monotonic */
+    Str base;             /* what the agent answers now */
+    uint64_t first, last; /* the minutes of which anything is known, numbers since 1970; UINT64_MAX: none */
+    uint64_t shown;       /* the same */
+    uint64_t shown_ns;    /* monotonic */
     bool loaded;
     VEC(Kept) kept;
 } HistoryFeed;
@@ -245,28 +212,36 @@ static Reading *reading_at(const Node *node, size_t gpu, size_t instance)
     return instance == SIZE_MAX ? &node->gpus[gpu].reading : &node->gpus[gpu].instances[instance];
 }
 
-/* The series of a device, whose first one is at `from`. */
-static Kept *find_kept(HistoryFeed *h, size_t from, const Kept *like, MetricId metric)
+/* Keeps points of one device, series by series. */
+static void keep_points(HistoryFeed *h, const Device *device, const Kept *like, const HistoryPoints *points)
 {
-    for (size_t i = from; i < h->kept.len; i++)
-        if (h->kept.at[i].metric == metric)
-            return &h->kept.at[i];
-    Kept *kept = vec_add(&h->kept);
-    *kept = *like;
-    kept->metric = metric;
-    kept->points = xcalloc(h->count, sizeof(PlotPoint));
-    for (size_t i = 0; i < h->count; i++)
-        kept->points[i] = (PlotPoint){NAN, NAN, NAN};
-    return kept;
+    MetricId metric = METRIC_END;
+    HistoryRef ref = {0};
+
+    for (size_t i = 0; i < points->len; i++) {
+        const HistoryPoint *p = &points->at[i];
+        const uint64_t minute = p->real_ns / NS_PER_MIN;
+
+        if (isnan(p->mean))
+            continue;
+        if (p->metric != metric) {
+            if (!history_open(h->feed.history, device, p->metric, &ref))
+                continue;
+            metric = p->metric;
+            history_end_fill(h->feed.history, ref);
+            vec_push(&h->kept, ((Kept){like->gpu, like->instance, metric}));
+        }
+        history_fill(h->feed.history, ref, minute * NS_PER_MIN, (minute + 1) * NS_PER_MIN,
+                     (PlotPoint){p->min, p->mean, p->max});
+        h->first = number_min_u64(h->first, minute);
+        h->last = h->last == UINT64_MAX ? minute : number_max_u64(h->last, minute);
+    }
 }
 
 /* Loads the minutes of all that the agent keeps of one device. */
-static void load_device(HistoryFeed *h, const Node *node, size_t gpu, size_t instance)
+static void load_device(HistoryFeed *h, const Node *node, const Kept *like, const char *from, const char *to)
 {
-    const Reading *reading = reading_at(node, gpu, instance);
-    const Kept like = {.device = reading->device, .gpu = gpu, .instance = instance};
-    char from[NUMBER_U64_MAX + 1] = "", to[NUMBER_U64_MAX + 1] = "";
-    const size_t before = h->kept.len;
+    const Reading *reading = reading_at(node, like->gpu, like->instance);
     MetricId metrics[METRIC_END];
     HistoryPoints points = {0};
     size_t count = 0;
@@ -278,12 +253,9 @@ static void load_device(HistoryFeed *h, const Node *node, size_t gpu, size_t ins
             (sample->valid || (sample->absence != ABSENCE_NOT_YET && sample->absence != ABSENCE_NOT_SUPPORTED)))
             metrics[count++] = id;
     }
-    from[number_write_u64(from, h->first * 60)] = '\0';
-    to[number_write_u64(to, (h->first + h->count) * 60)] = '\0';
     for (size_t i = 0; i < count && !feed_is_stopping(&h->feed); i += FEED_ASK_METRICS_MAX)
         feed_ask_history(&h->feed,
-                         &(FeedQuestion){.control = h->control,
-                                         .device = &reading->device,
+                         &(FeedQuestion){.device = &reading->device,
                                          .metrics = metrics + i,
                                          .metric_count = number_min_u64(FEED_ASK_METRICS_MAX, count - i),
                                          .minutes = true,
@@ -291,64 +263,51 @@ static void load_device(HistoryFeed *h, const Node *node, size_t gpu, size_t ins
                                          .to = to,
                                          .timeout_ms = HISTORY_ASK_MS},
                          &points);
-    for (size_t i = 0; i < points.len; i++) {
-        const HistoryPoint *p = &points.at[i];
-        const uint64_t minute = p->real_ns / NS_PER_MIN;
-
-        if (minute >= h->first && minute - h->first < h->count && !isnan(p->mean))
-            find_kept(h, before, &like, p->metric)->points[minute - h->first] = (PlotPoint){p->min, p->mean, p->max};
-    }
+    keep_points(h, &reading->device, like, &points);
     vec_done(&points);
 }
 
-/* The first and the last minute of which anything is known. */
-static bool find_span(const HistoryFeed *h, size_t *ret_first, size_t *ret_last)
+/* Asks for all minutes from options.from_ns to options.to_ns, whole seconds since 1970. */
+static void load_minutes(HistoryFeed *h, const Node *node)
 {
-    *ret_first = h->count;
-    *ret_last = 0;
-    for (size_t k = 0; k < h->kept.len; k++)
-        for (size_t i = 0; i < h->count; i++)
-            if (!isnan(h->kept.at[k].points[i].mean)) {
-                *ret_first = number_min_u64(*ret_first, i);
-                *ret_last = number_max_u64(*ret_last, i);
-            }
-    return *ret_first < h->count;
+    const uint64_t now = node->real_ns, to_ns = h->options.to_ns ? number_min_u64(h->options.to_ns, now) : now;
+    const uint64_t day = HISTORY_MINUTES * NS_PER_MIN;
+    const uint64_t from_ns = number_max_u64(h->options.from_ns, to_ns > day ? to_ns - day : 0);
+    char from[NUMBER_U64_MAX + 1] = "", to[NUMBER_U64_MAX + 1] = "";
+
+    if (from_ns > to_ns)
+        return;
+    from[number_write_u64(from, from_ns / NS_PER_MIN * 60)] = '\0';
+    to[number_write_u64(to, (to_ns / NS_PER_MIN + 1) * 60)] = '\0';
+    for (size_t g = 0; g < node->gpu_count; g++) {
+        load_device(h, node, &(Kept){.gpu = g, .instance = SIZE_MAX}, from, to);
+        for (size_t k = 0; k < node->gpus[g].instance_count; k++)
+            load_device(h, node, &(Kept){.gpu = g, .instance = k}, from, to);
+    }
 }
 
 static int load_history(HistoryFeed *h)
 {
     Feed *feed = &h->feed;
     const Node *node = &feed->mine->node;
-    size_t first, last;
     Err err;
 
-    feed_set_trouble(feed, "the agent's history is being read");
-    int rc = feed_ask_status(feed, h->control, &err);
+    feed_set_text(feed, FEED_TROUBLE, "the agent's history is being read");
+    int rc = feed_ask_status(feed, &err);
     if (rc == 0) {
         str_addn(&h->base, feed->line.text, feed->line.len);
         rc = snapshot_read(feed->mine, h->base.text, h->base.len, &err);
     }
+    if (rc == 0)
+        load_minutes(h, node);
+    if (rc == 0 && h->first == UINT64_MAX)
+        rc = err_set(&err, -ENODATA, "the agent knows nothing of that time; it keeps a day of minutes");
     if (rc < 0) {
-        feed_fail(feed, "%s", err.text);
-        return -1;
+        feed_set_text(feed, FEED_FAILED, "%s", err.text);
+        return rc;
     }
-    const uint64_t to = h->options.to_ns ? number_min_u64(h->options.to_ns, node->real_ns) : node->real_ns;
-    const uint64_t least = (MINUTES_MAX - 1) * NS_PER_MIN;
-    const uint64_t from = number_max_u64(h->options.from_ns, to > least ? to - least : 0);
-    h->first = from / NS_PER_MIN;
-    h->count = from <= to ? (size_t)(to / NS_PER_MIN - h->first + 1) : 0;
-    for (size_t g = 0; g < node->gpu_count; g++) {
-        load_device(h, node, g, SIZE_MAX);
-        for (size_t k = 0; k < node->gpus[g].instance_count; k++)
-            load_device(h, node, g, k);
-    }
-    if (!find_span(h, &first, &last)) {
-        feed_fail(feed, "the agent knows nothing of that time; it keeps a day of minutes");
-        return -1;
-    }
-    feed_set_where(feed, "history of %s", node->hostname);
-    feed_begin_play(feed, (h->first + first) * NS_PER_MIN, (h->first + last) * NS_PER_MIN, h->options.at_end,
-                    NS_PER_MIN);
+    feed_set_text(feed, FEED_WHERE, "history of %s", node->hostname);
+    feed_begin_play(feed, h->first * NS_PER_MIN, h->last * NS_PER_MIN, h->options.at_end, NS_PER_MIN);
     h->loaded = true;
     return 0;
 }
@@ -392,12 +351,15 @@ static bool has_mean(const Metric *metric, PlotPoint point)
     return amount || !(point.min < point.max);
 }
 
-static void set_value(Node *node, const Kept *kept, PlotPoint point)
+static void set_value(HistoryFeed *h, Node *node, const Kept *kept)
 {
     NodeGpu *gpu = &node->gpus[kept->gpu];
     Sample *sample = &reading_at(node, kept->gpu, kept->instance)->sample[kept->metric];
     const Metric *metric = metric_get(kept->metric);
+    PlotPoint point;
 
+    history_read_points(h->feed.history, &reading_at(node, kept->gpu, kept->instance)->device, kept->metric,
+                        node->real_ns, NS_PER_MIN, &point, 1);
     if (isnan(point.mean))
         return;
     gpu->state = GPU_UP;
@@ -428,7 +390,7 @@ static void set_incidents(const HistoryFeed *h, SnapshotBuffer *buffer)
     snapshot_list_open(buffer);
 }
 
-static void show_minute(HistoryFeed *h, size_t minute)
+static void show_minute(HistoryFeed *h, uint64_t minute)
 {
     SnapshotBuffer *buffer = h->feed.mine;
     Node *node = &buffer->node;
@@ -437,8 +399,8 @@ static void show_minute(HistoryFeed *h, size_t minute)
     h->shown_ns = clock_monotonic(clock_kernel());
     if (snapshot_read(buffer, h->base.text, h->base.len, NULL) < 0)
         return;
-    node->real_ns = node->time_ns = (h->first + minute) * NS_PER_MIN;
-    node->tick = minute + 1;
+    node->real_ns = node->time_ns = minute * NS_PER_MIN;
+    node->tick = minute - h->first + 1;
     node->release_until_ns = 0;
     node->sampler_count = 0;
     for (size_t g = 0; g < node->gpu_count; g++) {
@@ -448,30 +410,10 @@ static void show_minute(HistoryFeed *h, size_t minute)
             clear_values(&node->gpus[g].instances[k], node->time_ns);
     }
     for (size_t i = 0; i < h->kept.len; i++)
-        set_value(node, &h->kept.at[i], h->kept.at[i].points[minute]);
+        set_value(h, node, &h->kept.at[i]);
     set_incidents(h, buffer);
     str_clear(&buffer->text);
     feed_give(&h->feed);
-}
-
-static void answer_wants(HistoryFeed *h)
-{
-    HistoryWants wants = {0};
-
-    feed_take_wants(&h->feed, &wants);
-    for (size_t w = 0; w < wants.len; w++) {
-        for (size_t k = 0; k < h->kept.len; k++) {
-            const Kept *kept = &h->kept.at[k];
-
-            if (kept->metric != wants.at[w].metric || !device_equal(&kept->device, &wants.at[w].device))
-                continue;
-            for (size_t i = 0; i < h->count; i++)
-                feed_add_past(&h->feed, wants.at[w].ref, (h->first + i) * NS_PER_MIN, (h->first + i + 1) * NS_PER_MIN,
-                              kept->points[i]);
-        }
-        feed_end_past(&h->feed, wants.at[w].ref);
-    }
-    vec_done(&wants);
 }
 
 static uint64_t work_history(Feed *feed)
@@ -482,11 +424,11 @@ static uint64_t work_history(Feed *feed)
     if (!h->loaded && load_history(h) < 0)
         return UINT64_MAX;
     const uint64_t at = feed_play(feed, &play);
-    const size_t minute = (size_t)(at / NS_PER_MIN - h->first);
+    const uint64_t minute = at / NS_PER_MIN;
     if (minute != h->shown)
         show_minute(h, minute);
-    answer_wants(h);
-    const uint64_t due = play_due(&play, (h->first + minute + 1) * NS_PER_MIN);
+    feed_end_wants(feed);
+    const uint64_t due = play_due(&play, (minute + 1) * NS_PER_MIN);
     return due == UINT64_MAX ? due : number_max_u64(due, h->shown_ns + FRAME_MS * NS_PER_MS);
 }
 
@@ -494,27 +436,23 @@ static void free_history(Feed *feed)
 {
     HistoryFeed *h = (HistoryFeed *)feed;
 
-    for (size_t i = 0; i < h->kept.len; i++)
-        free(h->kept.at[i].points);
     vec_done(&h->kept);
     vec_done(&h->incidents);
     str_done(&h->base);
-    free(h->control);
 }
 
 Feed *feed_history_new(const char *control, const ReplayOptions *options, IncidentList *incidents)
 {
     static const FeedOps ops = {.work = work_history, .free = free_history};
-    HistoryFeed *h = feed_new(sizeof *h, &ops, FEED_HISTORY);
+    HistoryFeed *h = feed_new(sizeof *h, &ops, FEED_HISTORY, control);
 
-    h->control = xstrdup(control);
     h->options = *options;
-    h->shown = SIZE_MAX;
+    h->first = h->last = h->shown = UINT64_MAX;
     h->feed.play.speed = options->speed;
     h->feed.play.paused = options->paused;
     h->incidents = *incidents;
     *incidents = (IncidentList){0};
     str_init(&h->base, CONTROL_REPLY_MAX);
-    feed_set_where(&h->feed, "the agent's history");
+    feed_set_text(&h->feed, FEED_WHERE, "the agent's history");
     return &h->feed;
 }

@@ -2,22 +2,21 @@
 #include "verb/top/processes.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/cleanup.h"
 #include "base/vec.h"
+#include "base/worker.h"
 #include "source/host/host.h"
 #include "source/proc/task.h"
 #include "source/proc/who.h"
 
-enum { KEPT_MAX = 2048, JOIN_MS = 100, TICK_MS = 10 };
+enum { KEPT_MAX = 2048, TICK_MS = 10 };
 
 /* /proc counts in ticks, snapshots in milliseconds. */
 static bool is_same_start(uint64_t a, uint64_t b)
@@ -34,16 +33,19 @@ typedef struct Kept {
     char command[PROCESS_COMMAND_CAP];
 } Kept;
 
-struct CommandLines {
+typedef VEC(Kept) KeptList;
+
+/* What the thread reads. */
+typedef struct CommandBatch {
     char *root;
+    KeptList list;
+} CommandBatch;
+
+struct CommandLines {
     HostBoot boot; /* of the root */
-    pthread_t thread;
-    bool started;
-    pthread_mutex_t lock;
-    pthread_cond_t woken;
-    /* under the lock */
-    bool stopping;
-    VEC(Kept) kept;
+    KeptList kept;
+    CommandBatch *batch; /* the worker's while it is busy */
+    Worker *worker;      /* NULL: no thread could be started */
 };
 
 static Kept *find_kept(CommandLines *commands, uint32_t pid, uint64_t start_ns)
@@ -54,106 +56,89 @@ static Kept *find_kept(CommandLines *commands, uint32_t pid, uint64_t start_ns)
     return NULL;
 }
 
-static bool find_unknown(CommandLines *commands, Kept *ret)
+static void read_commands(void *job)
 {
-    for (size_t i = 0; i < commands->kept.len; i++)
-        if (!commands->kept.at[i].known) {
-            *ret = commands->kept.at[i];
-            return true;
-        }
-    return false;
-}
-
-static void keep_command(CommandLines *commands, const Kept *of, const ProcessOwner *owner)
-{
-    Kept *kept = find_kept(commands, of->pid, of->start_ns);
-
-    if (!kept)
-        return;
-    kept->known = true;
-    if (is_same_start(owner->start_ns, of->start_ns))
-        memcpy(kept->command, owner->command, sizeof kept->command);
-}
-
-static void *read_commands(void *self)
-{
-    CommandLines *commands = self;
+    CommandBatch *batch = job;
     ProcessOwner owner;
-    Kept next;
 
-    pthread_mutex_lock(&commands->lock);
-    while (!commands->stopping) {
-        if (!find_unknown(commands, &next)) {
-            pthread_cond_wait(&commands->woken, &commands->lock);
-            continue;
-        }
-        pthread_mutex_unlock(&commands->lock);
-        (void)process_identify(commands->root, next.pid, true, &owner, NULL);
-        pthread_mutex_lock(&commands->lock);
-        keep_command(commands, &next, &owner);
+    for (size_t i = 0; i < batch->list.len; i++) {
+        Kept *kept = &batch->list.at[i];
+
+        (void)process_identify(batch->root, kept->pid, true, &owner, NULL);
+        kept->known = true;
+        if (is_same_start(owner.start_ns, kept->start_ns))
+            memcpy(kept->command, owner.command, sizeof kept->command);
     }
-    pthread_mutex_unlock(&commands->lock);
-    return NULL;
+}
+
+static void free_batch(void *job)
+{
+    CommandBatch *batch = job;
+
+    vec_done(&batch->list);
+    free(batch->root);
+    free(batch);
 }
 
 CommandLines *command_lines_new(const char *root)
 {
     CommandLines *commands = xcalloc(1, sizeof *commands);
 
-    commands->root = xstrdup(root ? root : "");
-    host_boot(commands->root, &commands->boot);
-    pthread_mutex_init(&commands->lock, NULL);
-    pthread_cond_init(&commands->woken, NULL);
+    commands->batch = xcalloc(1, sizeof *commands->batch);
+    commands->batch->root = xstrdup(root ? root : "");
+    host_boot(commands->batch->root, &commands->boot);
+    (void)worker_new(read_commands, free_batch, commands->batch, &commands->worker, NULL);
     return commands;
+}
+
+/* Takes what the thread has read, and has it read what is not known. */
+static void exchange_lists(CommandLines *commands)
+{
+    KeptList *list = &commands->batch->list;
+
+    for (size_t i = 0; i < list->len; i++) {
+        Kept *kept = find_kept(commands, list->at[i].pid, list->at[i].start_ns);
+
+        if (kept)
+            *kept = list->at[i];
+    }
+    vec_clear(list);
+    for (size_t i = 0; i < commands->kept.len; i++)
+        if (!commands->kept.at[i].known)
+            vec_push(list, commands->kept.at[i]);
+    if (list->len > 0)
+        worker_start(commands->worker);
 }
 
 void command_lines_fill(CommandLines *commands, const char *boot_id, ProcessOwner *list, size_t count)
 {
     if (!boot_id || !boot_id[0] || strcmp(boot_id, commands->boot.id) != 0)
         return;
-    pthread_mutex_lock(&commands->lock);
     for (size_t i = 0; i < count; i++) {
-        ProcessOwner *owner = &list[i];
+        const ProcessOwner *owner = &list[i];
 
-        if (owner->start_ns == 0 || owner->command[0])
+        if (owner->start_ns == 0 || owner->command[0] || find_kept(commands, owner->pid, owner->start_ns))
             continue;
-        const Kept *kept = find_kept(commands, owner->pid, owner->start_ns);
-        if (kept) {
-            memcpy(owner->command, kept->command, sizeof owner->command);
-            continue;
-        }
         if (commands->kept.len == KEPT_MAX) /* most of them have ended long ago */
             vec_clear(&commands->kept);
         vec_push(&commands->kept, ((Kept){.pid = owner->pid, .start_ns = owner->start_ns}));
-        pthread_cond_signal(&commands->woken);
-        if (!commands->started)
-            commands->started = pthread_create(&commands->thread, NULL, read_commands, commands) == 0;
     }
-    pthread_mutex_unlock(&commands->lock);
+    if (commands->worker && !worker_is_busy(commands->worker))
+        exchange_lists(commands);
+    for (size_t i = 0; i < count; i++) {
+        const Kept *kept = list[i].command[0] ? NULL : find_kept(commands, list[i].pid, list[i].start_ns);
+
+        if (kept)
+            memcpy(list[i].command, kept->command, sizeof kept->command);
+    }
 }
 
 void command_lines_free(CommandLines *commands)
 {
-    struct timespec until;
-
     if (!commands)
         return;
-    pthread_mutex_lock(&commands->lock);
-    commands->stopping = true;
-    pthread_cond_signal(&commands->woken);
-    pthread_mutex_unlock(&commands->lock);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += JOIN_MS * (long)NS_PER_MS;
-    until.tv_sec += until.tv_nsec / (long)NS_PER_S;
-    until.tv_nsec %= (long)NS_PER_S;
-    if (commands->started && pthread_timedjoin_np(commands->thread, NULL, &until) != 0) {
-        pthread_detach(commands->thread);
-        return;
-    }
-    pthread_cond_destroy(&commands->woken);
-    pthread_mutex_destroy(&commands->lock);
+    worker_free(commands->worker);
     vec_done(&commands->kept);
-    free(commands->root);
     free(commands);
 }
 

@@ -13,7 +13,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/gzip.h"
-#include "base/inflate.h"
 #include "base/cleanup.h"
 #include "base/vec.h"
 #include "version.h"
@@ -34,97 +33,98 @@ struct Recording {
 
 CLEANUP_POINTER(Recording, recording_close);
 
-/* --- the file ----------------------------------------------------------------------------------------------------- */
-
-static ssize_t read_input(void *context, void *buffer, size_t len, Err *err)
-{
-    const int fd = *(const int *)context;
-
-    for (;;) {
-        const ssize_t n = read(fd, buffer, len);
-
-        if (n >= 0)
-            return n;
-        if (errno != EINTR)
-            return err_errno(err, "read the recording");
-    }
-}
-
-static int open_nameless(int *ret, Err *err)
-{
-    const char *dir = getenv("TMPDIR");
-
-    *ret = open(dir && dir[0] ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    return *ret < 0 ? err_errno(err, "make a file in '%s' to unpack the recording into", dir && dir[0] ? dir : "/tmp")
-                    : 0;
-}
-
-static int write_all(int fd, const char *bytes, size_t len, Err *err)
+static int write_all(int fd, const char *bytes, size_t len)
 {
     while (len > 0) {
         const ssize_t n = write(fd, bytes, len);
 
         if (n < 0 && errno != EINTR)
-            return err_errno(err, "unpack the recording");
+            return -1;
         bytes += n > 0 ? n : 0;
         len -= n > 0 ? (size_t)n : 0;
     }
     return 0;
 }
 
-typedef struct Stop {
-    bool (*fn)(void *self);
-    void *self;
-} Stop;
+/* --- the file ----------------------------------------------------------------------------------------------------- */
 
-static bool is_stopped(const Stop *stop)
+static ssize_t read_input(void *context, void *buffer, size_t len, Err *err)
 {
-    return stop->fn && stop->fn(stop->self);
+    const int fd = *(const int *)context;
+    ssize_t n;
+
+    do
+        n = read(fd, buffer, len);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? err_errno(err, "read the recording") : n;
 }
 
-/* Copies the input, inflated where `inflate` is not NULL, into a nameless file. A damaged end is left out. */
-static int unpack_file(Recording *r, int from, Inflate *inflate, const Stop *stop, Err *err)
-{
-    CLEANUP_FREE char *buffer = xmalloc(CHUNK);
-    Err said;
-
-    TRY(open_nameless(&r->fd, err));
-    for (;;) {
-        if (is_stopped(stop))
-            return err_set(err, -ECANCELED, "the recording was not read to its end");
-        const ssize_t n =
-            inflate ? inflate_read(inflate, buffer, CHUNK, &said) : read_input(&from, buffer, CHUNK, &said);
-        if (n == 0)
-            return 0;
-        if (n < 0) {
-            snprintf(r->damage, sizeof r->damage, "%.250s", said.text);
-            return 0;
-        }
-        TRY(write_all(r->fd, buffer, (size_t)n, err));
-    }
-}
-
-/* Sets r->fd to a file that can be read at any offset. */
-static int make_readable(Recording *r, int *fd, const Stop *stop, Err *err)
-{
+/* Where the lines of a recording come from. */
+typedef struct Input {
+    int fd;
+    Inflate *inflate; /* NULL: it is not packed */
     unsigned char head[HEAD_BYTES];
+    size_t head_len;          /* of a pipe: bytes that were read to see what it is */
+    bool keep;                /* its text is kept in the recording's own file, as it cannot be read again */
+    bool (*stop)(void *self); /* may be NULL */
+    void *self;
+} Input;
+
+static ssize_t read_head_first(void *context, void *buffer, size_t len, Err *err)
+{
+    Input *input = context;
+    const size_t n = input->head_len;
+
+    if (n == 0 || len < n)
+        return read_input(&input->fd, buffer, len, err);
+    memcpy(buffer, input->head, n);
+    input->head_len = 0;
+    return (ssize_t)n;
+}
+
+/* Looks at its first bytes, and makes a file without a name for what cannot be read again. */
+static int prepare_input(Recording *r, Input *input, Err *err)
+{
+    const char *dir = getenv("TMPDIR");
     struct stat st;
 
-    if (fstat(*fd, &st) < 0)
+    if (fstat(input->fd, &st) < 0)
         return err_errno(err, "examine the recording");
     if (S_ISDIR(st.st_mode))
         return err_set(err, -EISDIR, "it is a folder");
-    if (!S_ISREG(st.st_mode))
-        TRY(unpack_file(r, *fd, NULL, stop, err));
-    else
-        r->fd = fd_take(fd);
-    if (pread(r->fd, head, sizeof head, 0) != sizeof head || !inflate_is_gzip(head, sizeof head))
+    while (input->head_len < HEAD_BYTES) {
+        const ssize_t n = read_input(&input->fd, input->head + input->head_len, HEAD_BYTES - input->head_len, err);
+
+        if (n < 0)
+            return (int)n;
+        if (n == 0)
+            break;
+        input->head_len += (size_t)n;
+    }
+    if (inflate_is_gzip(input->head, input->head_len))
+        input->inflate = inflate_new(read_head_first, input);
+    input->keep = input->inflate || !S_ISREG(st.st_mode);
+    dir = dir && dir[0] ? dir : "/tmp";
+    r->fd = input->keep ? open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : fcntl(input->fd, F_DUPFD_CLOEXEC, 3);
+    return r->fd < 0 ? err_errno(err, "make a file in '%s' to unpack the recording into", dir) : 0;
+}
+
+/* The next part of the text, 0 at its end. A damaged end is left out. */
+static ssize_t read_text(Recording *r, Input *input, char *buffer, Err *err)
+{
+    Err said;
+
+    if (input->stop && input->stop(input->self))
+        return err_set(err, -ECANCELED, "the recording was not read to its end");
+    const ssize_t n = input->inflate ? inflate_read(input->inflate, buffer, CHUNK, &said)
+                                     : read_head_first(input, buffer, CHUNK, &said);
+    if (n < 0) {
+        snprintf(r->damage, sizeof r->damage, "%.250s", said.text);
         return 0;
-    CLEANUP_FD int packed = fd_take(&r->fd);
-    if (lseek(packed, 0, SEEK_SET) < 0)
-        return err_errno(err, "read the recording");
-    CLEANUP(inflate_free_at) Inflate *inflate = inflate_new(read_input, &packed);
-    return unpack_file(r, packed, inflate, stop, err);
+    }
+    if (input->keep && write_all(r->fd, buffer, (size_t)n) < 0)
+        return err_errno(err, "unpack the recording");
+    return n;
 }
 
 /* --- its lines ---------------------------------------------------------------------------------------------------- */
@@ -149,7 +149,7 @@ bool recording_time_of(const char *line, size_t len, uint64_t *ret_real_ns)
     return clock_parse(text, ret_real_ns, NULL) == 0 && *ret_real_ns > 0;
 }
 
-static int take_line(Recording *r, uint64_t at, const char *line, size_t len, Err *err)
+static int add_line(Recording *r, uint64_t at, const char *line, size_t len, Err *err)
 {
     uint64_t real_ns;
 
@@ -163,8 +163,8 @@ static int take_line(Recording *r, uint64_t at, const char *line, size_t len, Er
     return 0;
 }
 
-/* Takes the whole lines of `buffer`, which begins at byte `at` of the file; the rest moves to its front. */
-static int take_lines(Recording *r, Str *buffer, uint64_t *at, bool last, Err *err)
+/* Adds the whole lines of `buffer`, which begins at byte `at` of the text; the rest moves to its front. */
+static int add_lines(Recording *r, Str *buffer, uint64_t *at, bool last, Err *err)
 {
     size_t done = 0;
 
@@ -174,11 +174,9 @@ static int take_lines(Recording *r, Str *buffer, uint64_t *at, bool last, Err *e
 
         if (!end && !last)
             break;
-        TRY(take_line(r, *at + done, line, len, err));
-        done += len + 1;
+        TRY(add_line(r, *at + done, line, len, err));
+        done += len + (end != NULL);
     }
-    if (done > buffer->len)
-        done = buffer->len;
     memmove(buffer->text, buffer->text + done, buffer->len - done);
     str_cut(buffer, buffer->len - done);
     *at += done;
@@ -194,26 +192,23 @@ static int compare_times(const void *a, const void *b)
     return one->at < other->at ? -1 : one->at > other->at;
 }
 
-static int read_lines(Recording *r, const Stop *stop, Err *err)
+static int read_lines(Recording *r, Input *input, Err *err)
 {
     CLEANUP(str_done) Str buffer = {0};
     uint64_t at = 0;
+    ssize_t n;
 
     str_init(&buffer, LINE_MAX_BYTES + CHUNK);
-    for (;;) {
-        if (is_stopped(stop))
-            return err_set(err, -ECANCELED, "the recording was not read to its end");
+    do {
         if (buffer.len > LINE_MAX_BYTES || !str_reserve(&buffer, CHUNK))
             return err_set(err, -EFBIG, "it has a line of more than %d MiB", LINE_MAX_BYTES >> 20);
-        const ssize_t n = pread(r->fd, buffer.text + buffer.len, CHUNK, (off_t)(at + buffer.len));
+        n = read_text(r, input, buffer.text + buffer.len, err);
         if (n < 0)
-            return err_errno(err, "read the recording");
+            return (int)n;
         buffer.len += (size_t)n;
         buffer.text[buffer.len] = '\0';
-        TRY(take_lines(r, &buffer, &at, n == 0, err));
-        if (n == 0)
-            break;
-    }
+        TRY(add_lines(r, &buffer, &at, n == 0, err));
+    } while (n > 0);
     if (r->lines.len == 0)
         return err_set(err, -ENODATA,
                        "it has no snapshot of a node: 'stoker top --record' and 'stoker status --json' write them");
@@ -228,16 +223,17 @@ int recording_open(const char *path, bool (*stop)(void *self), void *self, Recor
     CLEANUP_FD int fd = strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
                                                : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     CLEANUP(recording_close_at) Recording *r = NULL;
-    const Stop stop_at = {stop, self};
 
     if (fd < 0)
         return err_errno(err, "open the recording '%s'", path);
     (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK); /* a pipe is opened at once, and then waited for */
     r = xcalloc(1, sizeof *r);
     r->fd = -1;
-    int rc = make_readable(r, &fd, &stop_at, err);
+    Input input = {.fd = fd, .stop = stop, .self = self};
+    int rc = prepare_input(r, &input, err);
     if (rc == 0)
-        rc = read_lines(r, &stop_at, err);
+        rc = read_lines(r, &input, err);
+    inflate_free(input.inflate);
     if (rc < 0)
         err_add(err, "'%s'", path);
     else
@@ -315,44 +311,28 @@ struct Recorder {
     Str packed;
 };
 
-/* Writes all of it, or cuts off what was written. */
-static int write_whole(Recorder *r, const char *bytes, size_t len, Err *err)
-{
-    for (size_t done = 0; done < len;) {
-        const ssize_t n = write(r->fd, bytes + done, len - done);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            const int rc = err_errno(err, "write the recording '%s'", r->path);
-
-            r->broken = true;
-            if (r->regular && ftruncate(r->fd, (off_t)r->bytes) < 0)
-                err_add(err, "and its last line is cut");
-            return rc;
-        }
-        done += (size_t)n;
-    }
-    r->bytes += len;
-    return 0;
-}
-
 static int write_line(Recorder *r, const char *line, size_t len, Err *err)
 {
-    str_clear(&r->packed);
-    if (r->gzip) {
-        CLEANUP(str_done) Str whole = {0};
+    CLEANUP(str_done) Str whole = {0};
+    const Str *out = r->gzip ? &r->packed : &whole;
 
-        str_init(&whole, LINE_MAX_BYTES + 1);
-        str_addn(&whole, line, len);
-        str_addc(&whole, '\n');
+    str_clear(&r->packed);
+    str_init(&whole, LINE_MAX_BYTES + 1);
+    str_addn(&whole, line, len);
+    str_addc(&whole, '\n');
+    if (r->gzip)
         TRY(gzip_pack(whole.text, whole.len, &r->packed, err));
-    } else {
-        str_addn(&r->packed, line, len);
-        str_addc(&r->packed, '\n');
+    TRY(str_check(out, "a snapshot", err));
+    if (write_all(r->fd, out->text, out->len) < 0) {
+        const int rc = err_errno(err, "write the recording '%s'", r->path);
+
+        r->broken = true;
+        if (r->regular && ftruncate(r->fd, (off_t)r->bytes) < 0)
+            err_add(err, "and its last line is cut");
+        return rc;
     }
-    TRY(str_check(&r->packed, "a snapshot", err));
-    return write_whole(r, r->packed.text, r->packed.len, err);
+    r->bytes += out->len;
+    return 0;
 }
 
 static int open_file(Recorder *r, Err *err)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "verb/top/terminal.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <ncurses.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +19,14 @@
 #include "base/cleanup.h"
 #include "base/utf8.h"
 #include "verb/top/terminal_guard.h"
-#include "verb/top/terminal_keys.h"
-#include "verb/top/terminal_palette.h"
-#include "verb/top/terminal_type.h"
 
-enum { OTHERS_MAX = 16, OWN_FDS = 3, EMPTY_READS_MAX = 3 };
+/* Switch on reports of the mouse's buttons, in SGR form if supported (xterm's modes 1000 and 1006). */
+#define MOUSE_ON "\033[?1000h\033[?1006h"
+#define MOUSE_OFF "\033[?1006l\033[?1000l"
+
+enum { KEY_CTRL_L = 0x0c, KEY_ESCAPE_MS = 50 };
+
+enum { EMPTY_READS_MAX = 3 };
 
 struct Terminal {
     SCREEN *screen;
@@ -31,9 +34,8 @@ struct Terminal {
     int width, height, colours;
     bool utf8, own_in, mouse, gone;
     unsigned empty_reads; /* of the input, one after another */
-    bool small;           /* what is shown is that it is too small */
-    KeyReader keys;
-    Cell *shown; /* the cells as ncurses has them; all zero: unknown */
+    uint64_t click_ns;    /* the last click, for a double one */
+    int click_x, click_y;
     attr_t attributes[INK_END];
 };
 
@@ -43,13 +45,196 @@ static bool is_set(const char *name)
     return value && *value;
 }
 
-/* All cells are drawn by the next terminal_show. */
-static void forget_shown(Terminal *terminal)
+/* --- keys and the mouse ------------------------------------------------------------------------------------------- */
+
+enum { ESCAPE = 0x1b, BELL = 0x07, SEQUENCE_MAX = 4096 };
+
+static const uint64_t DOUBLE_NS = 400 * (uint64_t)1000 * 1000;
+
+static const struct {
+    int curses;
+    uint32_t key;
+} KEYS[] = {
+    {KEY_UP, TOP_KEY_UP},         {KEY_DOWN, TOP_KEY_DOWN},     {KEY_LEFT, TOP_KEY_LEFT},
+    {KEY_RIGHT, TOP_KEY_RIGHT},   {KEY_PPAGE, TOP_KEY_PAGE_UP}, {KEY_NPAGE, TOP_KEY_PAGE_DOWN},
+    {KEY_HOME, TOP_KEY_HOME},     {KEY_FIND, TOP_KEY_HOME},     {KEY_END, TOP_KEY_END},
+    {KEY_SELECT, TOP_KEY_END},    {KEY_ENTER, TOP_KEY_ENTER},   {KEY_BACKSPACE, TOP_KEY_BACKSPACE},
+    {KEY_BTAB, TOP_KEY_BACK_TAB}, {KEY_DC, TOP_KEY_DELETE},     {KEY_A1, TOP_KEY_HOME},
+    {KEY_A3, TOP_KEY_PAGE_UP},    {KEY_C1, TOP_KEY_END},        {KEY_C3, TOP_KEY_PAGE_DOWN},
+    {KEY_CANCEL, TOP_KEY_ESCAPE},
+};
+
+/* The usual sequences of xterm, rxvt, screen and the VT220 (their terminfo entries). */
+static const struct {
+    const char *sequence;
+    int curses;
+} USUAL[] = {
+    {"\033[A", KEY_UP},      {"\033OA", KEY_UP},     {"\033[B", KEY_DOWN},    {"\033OB", KEY_DOWN},
+    {"\033[C", KEY_RIGHT},   {"\033OC", KEY_RIGHT},  {"\033[D", KEY_LEFT},    {"\033OD", KEY_LEFT},
+    {"\033[H", KEY_HOME},    {"\033OH", KEY_HOME},   {"\033[1~", KEY_HOME},   {"\033[7~", KEY_HOME},
+    {"\033[F", KEY_END},     {"\033OF", KEY_END},    {"\033[4~", KEY_END},    {"\033[8~", KEY_END},
+    {"\033[3~", KEY_DC},     {"\033[Z", KEY_BTAB},   {"\033[5~", KEY_PPAGE},  {"\033[6~", KEY_NPAGE},
+    {"\033OM", KEY_ENTER},   {"\033OP", KEY_F(1)},   {"\033OQ", KEY_F(2)},    {"\033OR", KEY_F(3)},
+    {"\033OS", KEY_F(4)},    {"\033[11~", KEY_F(1)}, {"\033[12~", KEY_F(2)},  {"\033[13~", KEY_F(3)},
+    {"\033[14~", KEY_F(4)},  {"\033[15~", KEY_F(5)}, {"\033[17~", KEY_F(6)},  {"\033[18~", KEY_F(7)},
+    {"\033[19~", KEY_F(8)},  {"\033[20~", KEY_F(9)}, {"\033[21~", KEY_F(10)}, {"\033[23~", KEY_F(11)},
+    {"\033[24~", KEY_F(12)},
+};
+
+/* After newterm: adds common key sequences that the terminal's TERM does not define. The mouse is read here, because
+ * ncurses merges quick clicks. */
+static void define_keys(void)
 {
-    size_t count = (size_t)terminal->width * (size_t)terminal->height;
-    terminal->shown = xrealloc(terminal->shown, count, sizeof *terminal->shown);
-    memset(terminal->shown, 0, count * sizeof *terminal->shown);
+    for (size_t i = 0; i < ARRAY_LEN(USUAL); i++)
+        if (key_defined(USUAL[i].sequence) == 0)
+            define_key(USUAL[i].sequence, USUAL[i].curses);
+    define_key(NULL, KEY_MOUSE);
 }
+
+static uint32_t function_key(int curses)
+{
+    for (size_t i = 0; i < ARRAY_LEN(KEYS); i++)
+        if (KEYS[i].curses == curses)
+            return KEYS[i].key;
+    return curses >= KEY_F(1) && curses <= KEY_F(12) ? TOP_KEY_F1 + (uint32_t)(curses - KEY_F(1)) : 0;
+}
+
+static uint32_t character_key(const Terminal *terminal, wint_t c)
+{
+    switch (c) {
+    case '\r':
+    case '\n':
+        return TOP_KEY_ENTER;
+    case '\t':
+        return TOP_KEY_TAB;
+    case 0x08:
+    case 0x7f:
+        return TOP_KEY_BACKSPACE;
+    default:
+        return c < 0x80 || (terminal->utf8 && c < TOP_KEY_UP) ? (uint32_t)c : 0;
+    }
+}
+
+static bool read_on(wint_t *ret)
+{
+    return get_wch(ret) == OK;
+}
+
+/* A click or a turn of the wheel; false for anything else. Bits of the button: ctlseqs of xterm, "Mouse Tracking".
+ */
+static bool take_button(Terminal *terminal, unsigned button, int x, int y, TerminalNews *ret)
+{
+    enum { MODIFIERS = 4 | 8 | 16, WHEEL = 64 };
+    const uint64_t now_ns = clock_monotonic(clock_kernel());
+    button &= ~(unsigned)MODIFIERS;
+    *ret = (TerminalNews){
+        .what = TERMINAL_MOUSE, .mouse = button == WHEEL ? TOP_MOUSE_UP : TOP_MOUSE_DOWN, .x = x, .y = y};
+    if (x < 0 || y < 0 || (button != 0 && button != WHEEL && button != WHEEL + 1))
+        return false;
+    if (button)
+        return true;
+    bool same = terminal->click_ns && x == terminal->click_x && y == terminal->click_y;
+    bool twice = same && now_ns - terminal->click_ns <= DOUBLE_NS;
+    ret->mouse = twice ? TOP_MOUSE_DOUBLE : TOP_MOUSE_CLICK;
+    terminal->click_ns = twice ? 0 : now_ns;
+    terminal->click_x = x;
+    terminal->click_y = y;
+    return true;
+}
+
+/* After ESC [ <: button ; column ; row M, or m where it is let go. */
+static bool read_mouse(Terminal *terminal, TerminalNews *ret)
+{
+    unsigned numbers[3] = {0};
+    size_t i = 0;
+    wint_t c = 0;
+    while (read_on(&c) && ((c >= '0' && c <= '9') || c == ';')) {
+        i += c == ';';
+        if (i >= ARRAY_LEN(numbers) || numbers[i] > UINT16_MAX)
+            return false;
+        if (c != ';')
+            numbers[i] = numbers[i] * 10 + (c - '0');
+    }
+    bool pressed = c == 'M' && i == 2;
+    return pressed && take_button(terminal, numbers[0], (int)numbers[1] - 1, (int)numbers[2] - 1, ret);
+}
+
+/* After ESC [ M, of terminals without SGR mode: three characters. */
+static bool read_old_mouse(Terminal *terminal, TerminalNews *ret)
+{
+    wint_t button = 0, x = 0, y = 0;
+    bool all = read_on(&button) && read_on(&x) && read_on(&y);
+    return all && button >= 32 && take_button(terminal, button - 32, (int)x - 33, (int)y - 33, ret);
+}
+
+/* After ESC [: the mouse, or an unknown sequence up to its final letter (ECMA-48 section 5.4), which is skipped. */
+static bool read_control(Terminal *terminal, TerminalNews *ret)
+{
+    wint_t c = 0;
+    if (!read_on(&c))
+        return false;
+    if (c == '<')
+        return read_mouse(terminal, ret);
+    if (c == 'M')
+        return read_old_mouse(terminal, ret);
+    for (int i = 0; i < SEQUENCE_MAX && (c < 0x40 || c > 0x7e) && read_on(&c); i++)
+        ;
+    return false;
+}
+
+/* Skips a terminal's report: ESC ] ... BELL or ESC \ and similar (ECMA-48 section 5.6). */
+static void skip_text(void)
+{
+    wint_t c = 0, before = 0;
+    for (int i = 0; i < SEQUENCE_MAX && read_on(&c); i++) {
+        if (c == BELL || (before == ESCAPE && c == '\\'))
+            return;
+        before = c;
+    }
+}
+
+/* After ESC: alone or twice it is the Escape key; with a character at once it is Alt and a key, the mouse, or unknown.
+ */
+static bool read_escape(Terminal *terminal, TerminalNews *ret)
+{
+    wint_t c = 0;
+    int rc = get_wch(&c);
+    if (rc == ERR || (rc == OK && c == ESCAPE)) {
+        *ret = (TerminalNews){.what = TERMINAL_KEY, .key = TOP_KEY_ESCAPE};
+        return true;
+    }
+    if (rc == OK && c == '[')
+        return read_control(terminal, ret);
+    if (rc == OK && c == 'O')
+        (void)read_on(&c);
+    if (rc == OK && (c == ']' || c == 'P' || c == '^' || c == '_'))
+        skip_text();
+    return false;
+}
+
+/* The next key or mouse event that is available; false: none. */
+static bool read_key(Terminal *terminal, TerminalNews *ret)
+{
+    wint_t c = 0;
+    int rc;
+    while ((rc = get_wch(&c)) != ERR) {
+        if (rc == OK && c == ESCAPE) {
+            if (read_escape(terminal, ret))
+                return true;
+            continue;
+        }
+        *ret = (TerminalNews){.what = TERMINAL_KEY,
+                              .key = rc == KEY_CODE_YES ? function_key((int)c) : character_key(terminal, c)};
+        if (ret->key)
+            return true;
+    }
+    return false;
+}
+
+/* Of the part on terminfo below. */
+static int find_type(int fd, const char **ret, Err *err);
+static void prepare_restore(bool mouse);
+static bool reports_mouse(void);
 
 /* --- opening -------------------------------------------------------------------------------------------------------
  */
@@ -141,7 +326,6 @@ static void take_size(Terminal *terminal)
     resize_term(size.ws_row, size.ws_col);
     clearok(curscr, TRUE); /* terminals rearrange their content differently */
     erase();
-    forget_shown(terminal);
 }
 
 /* At the start and after the program was stopped; ncurses does its part with the next refresh. */
@@ -162,15 +346,15 @@ static void let_go(const Terminal *terminal)
 static int start_curses(Terminal *terminal, const TerminalOptions *options, Err *err)
 {
     const char *type = NULL;
-    TRY(type_find(STDOUT_FILENO, &type, err));
+    TRY(find_type(STDOUT_FILENO, &type, err));
     TRY(guard_start(fileno(terminal->in), STDOUT_FILENO, err));
     terminal->screen = newterm(type, stdout, terminal->in);
     if (!terminal->screen)
         return err_set(err, -ENOTSUP, "terminal '%s': ncurses cannot use it", type);
-    terminal->mouse = !options->no_mouse && type_has_mouse();
-    type_prepare_restore(terminal->mouse);
+    terminal->mouse = !options->no_mouse && reports_mouse();
+    prepare_restore(terminal->mouse);
     set_modes();
-    keys_define();
+    define_keys();
     take_over(terminal);
     set_colours(terminal, options);
     take_size(terminal);
@@ -179,12 +363,11 @@ static int start_curses(Terminal *terminal, const TerminalOptions *options, Err 
 
 int terminal_open(const TerminalOptions *options, Terminal **ret, Err *err)
 {
-    static const TerminalOptions USUAL;
-    options = options ? options : &USUAL;
+    static const TerminalOptions DEFAULTS;
+    options = options ? options : &DEFAULTS;
     Terminal *terminal = xcalloc(1, sizeof *terminal);
     int rc = open_input(terminal, err);
     terminal->utf8 = take_locale() && !options->ascii;
-    terminal->keys.ascii = !terminal->utf8;
     if (rc == 0)
         rc = start_curses(terminal, options, err);
     if (rc < 0) {
@@ -206,23 +389,13 @@ void terminal_close(Terminal *terminal)
     guard_stop();
     if (terminal->own_in)
         fclose(terminal->in);
-    free(terminal->shown);
     free(terminal);
 }
 
-int terminal_width(const Terminal *terminal)
+void terminal_fit(const Terminal *terminal, Grid *grid)
 {
-    return terminal->width;
-}
-
-int terminal_height(const Terminal *terminal)
-{
-    return terminal->height;
-}
-
-bool terminal_utf8(const Terminal *terminal)
-{
-    return terminal->utf8;
+    grid->utf8 = terminal->utf8;
+    grid_resize(grid, terminal->width, terminal->height);
 }
 
 int terminal_colours(const Terminal *terminal)
@@ -265,56 +438,28 @@ static void put_cell(const Terminal *terminal, int x, int y, const Cell *cell, i
         mvadd_wch(y, x + 1, &shown);
 }
 
-static bool is_same(const Cell *a, const Cell *b)
-{
-    return a->ink == b->ink && a->reverse == b->reverse && memcmp(a->text, b->text, sizeof a->text) == 0;
-}
-
-static void show_row(Terminal *terminal, const Grid *grid, int y)
-{
-    int width = grid->width < terminal->width ? grid->width : terminal->width;
-    const Cell *row = grid_at(grid, 0, y);
-    Cell *shown = &terminal->shown[(size_t)y * (size_t)terminal->width];
-    for (int x = 0; x < width; x++) {
-        bool wide = x + 1 < width && !row[x + 1].text[0];
-        bool changed = !is_same(&row[x], &shown[x]) || (wide && !is_same(&row[x + 1], &shown[x + 1]));
-        if (changed && row[x].text[0])
-            put_cell(terminal, x, y, &row[x], wide ? 2 : 1);
-    }
-    memcpy(shown, row, (size_t)width * sizeof *shown);
-}
-
-static void show_small(Terminal *terminal)
-{
-    static const Cell WORD = {.text = " "};
-    char text[96];
-    erase();
-    snprintf(text, sizeof text, "%dx%d is too small: %dx%d", terminal->width, terminal->height, TERMINAL_WIDTH_MIN,
-             TERMINAL_HEIGHT_MIN);
-    for (int x = 0; text[x] && x < terminal->width; x++) {
-        Cell cell = WORD;
-        cell.text[0] = text[x];
-        put_cell(terminal, x, terminal->height / 2, &cell, 1);
-    }
-    refresh();
-}
-
 void terminal_show(Terminal *terminal, const Grid *grid)
 {
+    const int width = grid->width < terminal->width ? grid->width : terminal->width;
+    char text[96];
+
     if (terminal->gone)
         return;
-    bool small = terminal->width < TERMINAL_WIDTH_MIN || terminal->height < TERMINAL_HEIGHT_MIN;
-    if (small != terminal->small || small) {
+    if (terminal->width < TERMINAL_WIDTH_MIN || terminal->height < TERMINAL_HEIGHT_MIN) {
+        snprintf(text, sizeof text, "%dx%d is too small: %dx%d", terminal->width, terminal->height, TERMINAL_WIDTH_MIN,
+                 TERMINAL_HEIGHT_MIN);
         erase();
-        forget_shown(terminal);
-    }
-    terminal->small = small;
-    if (small) {
-        show_small(terminal);
+        mvaddnstr(terminal->height / 2, 0, text, terminal->width);
+        refresh();
         return;
     }
     for (int y = 0; y < grid->height && y < terminal->height; y++)
-        show_row(terminal, grid, y);
+        for (int x = 0; x < width; x++) {
+            const Cell *cell = grid_at(grid, x, y);
+
+            if (cell->text[0]) /* else the right half of a wide one */
+                put_cell(terminal, x, y, cell, x + 1 < width && !cell[1].text[0] ? 2 : 1);
+        }
     refresh();
 }
 
@@ -326,12 +471,6 @@ void terminal_redraw(Terminal *terminal)
 
 /* --- waiting -------------------------------------------------------------------------------------------------------
  */
-
-static void handle_resize(Terminal *terminal, TerminalNews *ret)
-{
-    take_size(terminal);
-    *ret = (TerminalNews){.what = TERMINAL_RESIZE, .width = terminal->width, .height = terminal->height};
-}
 
 /* Draws at once, not with the next snapshot. */
 static void draw_anew(void)
@@ -355,25 +494,19 @@ static bool take_signals(Terminal *terminal, TerminalNews *ret)
         take_over(terminal);
         draw_anew();
     }
-    if (seen.stop || seen.resume || seen.resize)
-        handle_resize(terminal, ret);
-    return seen.stop || seen.resume || seen.resize;
+    if (!seen.stop && !seen.resume && !seen.resize)
+        return false;
+    take_size(terminal);
+    *ret = (TerminalNews){.what = TERMINAL_RESIZE};
+    return true;
 }
 
 static bool take_key(Terminal *terminal, TerminalNews *ret)
 {
-    KeyPress press;
-    while (keys_read(&terminal->keys, clock_monotonic(clock_kernel()), &press)) {
-        if (press.key == KEY_CTRL_L) {
-            draw_anew();
-            continue;
-        }
-        *ret = (TerminalNews){.what = press.key ? TERMINAL_KEY : TERMINAL_MOUSE,
-                              .key = press.key,
-                              .mouse = press.mouse,
-                              .x = press.x,
-                              .y = press.y};
-        return true;
+    while (read_key(terminal, ret)) {
+        if (ret->what != TERMINAL_KEY || ret->key != KEY_CTRL_L)
+            return true;
+        draw_anew();
     }
     return false;
 }
@@ -396,41 +529,88 @@ static bool at_end(Terminal *terminal, int revents)
 }
 
 /* Polls the terminal's descriptors and the caller's; false after the deadline. */
-static bool poll_all(Terminal *terminal, uint64_t deadline_ns, struct pollfd *others, size_t count, bool *ret_ready)
+static bool poll_all(Terminal *terminal, uint64_t deadline_ns, int other, bool *ret_ready)
 {
-    struct pollfd fds[OWN_FDS + OTHERS_MAX] = {
-        {.fd = fileno(terminal->in), .events = POLLIN}, {.fd = guard_fd(), .events = POLLIN}, {.fd = STDOUT_FILENO}};
-    assert(count <= OTHERS_MAX);
-    if (count)
-        memcpy(fds + OWN_FDS, others, count * sizeof *others);
-    int timeout = ms_until(deadline_ns);
-    int rc = poll(fds, OWN_FDS + count, timeout);
-    *ret_ready = false;
-    for (size_t i = 0; i < count; i++) {
-        others[i].revents = rc > 0 ? fds[OWN_FDS + i].revents : 0;
-        *ret_ready |= others[i].revents != 0;
-    }
-    if (rc > 0 && at_end(terminal, fds[0].revents))
-        terminal->gone = true;
-    if (rc > 0 && ((fds[0].revents | fds[2].revents) & (POLLHUP | POLLERR | POLLNVAL)))
+    struct pollfd fds[] = {{.fd = fileno(terminal->in), .events = POLLIN},
+                           {.fd = guard_fd(), .events = POLLIN},
+                           {.fd = STDOUT_FILENO},
+                           {.fd = other, .events = POLLIN}};
+    const int timeout = ms_until(deadline_ns), rc = poll(fds, ARRAY_LEN(fds), timeout);
+
+    *ret_ready = rc > 0 && fds[3].revents != 0;
+    if (rc > 0 &&
+        (at_end(terminal, fds[0].revents) || ((fds[0].revents | fds[2].revents) & (POLLHUP | POLLERR | POLLNVAL))))
         terminal->gone = true;
     return rc != 0 || timeout > 0;
 }
 
-void terminal_wait(Terminal *terminal, uint64_t deadline_ns, struct pollfd *others, size_t count, TerminalNews *ret)
+void terminal_wait(Terminal *terminal, uint64_t deadline_ns, int other, TerminalNews *ret)
 {
-    *ret = (TerminalNews){.what = TERMINAL_TIMEOUT};
-    for (bool more = true;;) {
-        if (take_signals(terminal, ret) || take_key(terminal, ret))
+    bool more = true, ready = false;
+
+    while (!take_signals(terminal, ret) && !take_key(terminal, ret)) {
+        *ret = (TerminalNews){.what = ready ? TERMINAL_READY : TERMINAL_TIMEOUT};
+        if (ready || !more)
             return;
-        if (!more)
-            return;
-        bool ready;
-        more = poll_all(terminal, deadline_ns, others, count, &ready);
-        if (!ready)
-            continue;
-        if (!take_signals(terminal, ret) && !take_key(terminal, ret))
-            *ret = (TerminalNews){.what = TERMINAL_READY};
-        return;
+        more = poll_all(terminal, deadline_ns, other, &ready);
     }
+}
+
+/* --- terminfo: the last part, as <term.h> defines hundreds of common words as macros --------------------------------
+ */
+
+#include <term.h>
+
+/* The name, borrowed, of a terminal in terminfo: TERM's, else xterm-256color, which newer terminals emulate. */
+static int find_type(int fd, const char **ret, Err *err)
+{
+    const char *names[] = {is_set("TERM") ? getenv("TERM") : "unknown", "xterm-256color", "xterm"};
+    int known = 0;
+    size_t i = 0;
+    while (i < ARRAY_LEN(names) && setupterm(names[i], fd, &known) != OK)
+        if (++i == 1 && !is_set("TERM"))
+            return err_set(err, -ENOTSUP, "TERM is not set: try TERM=xterm-256color");
+    if (i == ARRAY_LEN(names))
+        return err_set(err, -ENOTSUP, "terminal '%s' is not in terminfo: install ncurses-base, or set TERM", names[0]);
+    bool places = cursor_address != NULL;
+    del_curterm(cur_term);
+    if (!places)
+        return err_set(err, -ENOTSUP, "terminal '%s' cannot place its cursor: 'top --once' prints one look", names[i]);
+    *ret = names[i];
+    return 0;
+}
+
+static char restore_bytes[GUARD_RESTORE_MAX];
+static size_t restore_len;
+
+static int keep_byte(int c)
+{
+    if (restore_len < sizeof restore_bytes)
+        restore_bytes[restore_len++] = (char)c;
+    return c;
+}
+
+static void keep_sequence(const char *capability)
+{
+    if (capability)
+        tputs(capability, 1, keep_byte);
+}
+
+/* Gives the guard the bytes to write if endwin cannot be called. */
+static void prepare_restore(bool mouse)
+{
+    restore_len = 0;
+    if (mouse)
+        keep_sequence(MOUSE_OFF);
+    keep_sequence(exit_attribute_mode);
+    keep_sequence(orig_pair);
+    keep_sequence(cursor_normal);
+    keep_sequence(keypad_local);
+    keep_sequence(exit_ca_mode ? exit_ca_mode : "\r\n");
+    guard_restore_with(restore_bytes, restore_len);
+}
+
+static bool reports_mouse(void)
+{
+    return key_mouse != NULL;
 }

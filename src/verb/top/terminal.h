@@ -12,7 +12,6 @@
  * restored, so that nothing writes into the picture and nothing is lost.
  */
 
-#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,8 +41,8 @@ typedef enum TerminalWhat {
     TERMINAL_TIMEOUT, /* the deadline has come */
     TERMINAL_KEY,     /* .key */
     TERMINAL_MOUSE,   /* .mouse at .x, .y of the screen */
-    TERMINAL_RESIZE,  /* another size, or back from Ctrl-Z: grid_resize to .width, .height, draw, terminal_show */
-    TERMINAL_READY,   /* one of `others` has its revents set */
+    TERMINAL_RESIZE,  /* another size, or back from Ctrl-Z: terminal_fit, draw, terminal_show */
+    TERMINAL_READY,   /* `other` can be read */
     TERMINAL_END,     /* .signal, 0: the terminal is gone. Close and leave; comes again when waited again */
 } TerminalWhat;
 
@@ -52,7 +51,6 @@ typedef struct TerminalNews {
     uint32_t key; /* TopKey or a character. Alt with a key and unknown sequences are dropped */
     TopMouse mouse;
     int x, y;
-    int width, height;
     int signal;
 } TerminalNews;
 
@@ -62,9 +60,8 @@ typedef struct TerminalNews {
 int terminal_open(const TerminalOptions *options, Terminal **ret, Err *err);
 void terminal_close(Terminal *terminal); /* accepts NULL */
 
-int terminal_width(const Terminal *terminal); /* as of the last TERMINAL_RESIZE */
-int terminal_height(const Terminal *terminal);
-bool terminal_utf8(const Terminal *terminal);   /* for grid_init */
+/* Gives a grid the terminal's size and characters: at the start (of an empty one) and after TERMINAL_RESIZE. */
+void terminal_fit(const Terminal *terminal, Grid *grid);
 int terminal_colours(const Terminal *terminal); /* 256, 16, 8; 0 none */
 
 /* Shows the grid; sends only changed cells. */
@@ -73,5 +70,5 @@ void terminal_show(Terminal *terminal, const Grid *grid);
 void terminal_redraw(Terminal *terminal);
 
 /* Waits for one thing until deadline_ns of clock_monotonic(clock_kernel()), 0: does not wait. Keys that are already
- * there come before `others`, which are polled as poll(2) does (NULL and 0: none). */
-void terminal_wait(Terminal *terminal, uint64_t deadline_ns, struct pollfd *others, size_t count, TerminalNews *ret);
+ * there come before the descriptor `other` (-1: none). */
+void terminal_wait(Terminal *terminal, uint64_t deadline_ns, int other, TerminalNews *ret);

@@ -10,7 +10,6 @@
 #include "base/cleanup.h"
 #include "engine/trace/cut.h"
 #include "verb/trace/one.h"
-#include "verb/trace/options.h"
 #include "verb/trace/outfile.h"
 #include "verb/trace/progress.h"
 #include "verb/trace/run.h"
@@ -18,7 +17,6 @@
 
 enum { CUT_THREADS = 2 };
 
-CLEANUP_POINTER(ProfileInput, profile_input_close);
 CLEANUP_POINTER(OutFile, outfile_drop);
 
 typedef struct CutOptions {
@@ -29,19 +27,10 @@ typedef struct CutOptions {
 
 static const OptSpec cut_opts[] = {
     TRACE_ASK_OPTS(CutOptions),
-    {.key = "output",
-     .short_flag = 'o',
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_STRING,
-     .off = offsetof(CutOptions, output),
-     .metavar = "FILE",
-     .help = "where to; packed where the name ends in .gz, - is standard output"},
-    {.key = "memory",
-     .flags = OPT_CLI_ONLY,
-     .type = OPT_SIZE,
-     .off = offsetof(CutOptions, memory),
-     .max = -1,
-     .help = "for what must be known of the profile before it is cut. 0: half of the machine's"},
+    OPT_ROW("output", OPT_STRING, CutOptions, output, .short_flag = 'o', .metavar = "FILE",
+            .help = "where to; packed where the name ends in .gz, - is standard output"),
+    OPT_ROW("memory", OPT_SIZE, CutOptions, memory, .max = -1,
+            .help = "for what must be known of the profile before it is cut. 0: half of the machine's"),
 };
 
 static int report_cut(VerbCall *call, const CutOptions *o, const TraceCut *cut)
@@ -52,10 +41,7 @@ static int report_cut(VerbCall *call, const CutOptions *o, const TraceCut *cut)
         fprintf(stderr,
                 "%s: the profile is damaged: %" PRIu64 " parts of it could not be read; 'stoker trace %s' says where\n",
                 call->path, cut->lost, call->args.items[0]);
-    if (cut->metadata_lost)
-        fprintf(stderr, "%s: what stands around the event list could not all be read: some of it is missing\n",
-                call->path);
-    return cut->lost || cut->metadata_lost ? EXIT_FINDING : EXIT_FINE;
+    return cut->lost ? EXIT_FINDING : EXIT_FINE;
 }
 
 /* The input and the output of one cut. */
@@ -73,15 +59,6 @@ static int load_profile(void *context, const TraceScanOptions *options, Profile 
     return trace_load(file->input, file->stop, options, CUT_THREADS, into, err);
 }
 
-static int open_text(void *context, TraceSource *ret, Err *err)
-{
-    const CutFile *file = context;
-
-    TRY(profile_input_rewind(file->input, err));
-    *ret = trace_input_source(file->input, file->stop);
-    return 0;
-}
-
 static int write_text(void *context, const void *bytes, size_t len, Err *err)
 {
     const CutFile *file = context;
@@ -96,14 +73,14 @@ static int cut_file(VerbCall *call, const CutOptions *o, TraceCut *cut)
     const bool *stop = stop_catch();
     Err *err = &call->err;
 
-    TRY(profile_input_open_again(cut->path, NULL, stop, &input, err));
+    TRY(profile_input_open(cut->path, true, NULL, stop, &input, err));
     const int64_t rank = trace_load_rank(input);
 
     if (!trace_numbers_has(&cut->ask->ranks, rank >= 0 ? rank : 0))
         return err_set(err, -ENOENT, "'%s' is not of a rank that --rank asks for", cut->path);
     TRY(outfile_open(o->output, outfile_wants_gzip(o->output), &out, err));
     CutFile file = {.input = input, .out = out, .stop = stop};
-    const TraceCutFile table = {.context = &file, .load = load_profile, .open = open_text, .write = write_text};
+    const TraceCutFile table = {.context = &file, .load = load_profile, .write = write_text};
 
     TRY(trace_cut(cut, &table, err));
     return outfile_commit(TAKE(out), err);
@@ -150,8 +127,6 @@ const Verb verb_trace_cut = {
                   "1  written, but parts of the profile could not be read\n"
                   "2  the command line is wrong\n"
                   "3  the profile could not be read, or the new one not be written",
-    .opts = cut_opts,
-    .opt_count = ARRAY_LEN(cut_opts),
-    .opt_size = sizeof(CutOptions),
+    VERB_OPTS(cut_opts, CutOptions),
     .run = cut_run,
 };

@@ -15,34 +15,26 @@
 #include "engine/trace/classify.h"
 #include "source/nsys/nsys.h"
 
-CLEANUP_POINTER(ProfileInput, profile_input_close);
-
-/* How the index of the file's profile is analysed: with the file's threads and its remaining memory. */
-static TraceJob job_of_index(const TraceOne *one, const TraceIndex *index)
+/* With the file's threads, and the memory that its profile and the index leave. */
+static void analyse_profile(const TraceOne *one, const Profile *profile, TraceRank *ret)
 {
-    const size_t held = profile_bytes(index->profile) + trace_index_bytes(index);
+    TraceIndex index;
 
-    return (TraceJob){.index = index,
-                      .config = one->config,
-                      .arena = one->arena,
-                      .threads = one->threads,
-                      .memory = held < one->memory ? one->memory - held : 0};
+    trace_index_init(&index, profile, one->threads);
+    const size_t held = profile_bytes(profile) + trace_index_bytes(&index);
+    const TraceJob job = {.index = &index,
+                          .config = one->config,
+                          .arena = one->arena,
+                          .threads = one->threads,
+                          .memory = held < one->memory ? one->memory - held : 0};
+
+    trace_analyse(&job, arena_strdup(one->arena, one->path), one->number, ret);
+    trace_index_done(&index);
 }
 
 /* ---- Nsight Systems ---- */
 
 enum { CSV_MAX = 1 << 30, BLOCK = 256 * 1024 };
-
-static int read_nsys_sqlite(ProfileInput *input, size_t memory_max, const bool *stop, Profile *into, Err *err)
-{
-    const char *path = profile_input_path(input);
-
-    if (strcmp(path, "-") == 0)
-        return err_set(err, -ESPIPE, "a database of Nsight Systems cannot be read from standard input; give its file");
-    const int rc = nsys_read_sqlite(path, memory_max, stop, into, err);
-
-    return rc < 0 && rc != -EINTR ? err_add(err, "'%s'", path) : rc;
-}
 
 static int read_nsys_csv(ProfileInput *input, const bool *stop, Profile *into, NsysSummary *ret, Arena *arena, Err *err)
 {
@@ -51,12 +43,11 @@ static int read_nsys_csv(ProfileInput *input, const bool *stop, Profile *into, N
     ssize_t n;
 
     str_init(&text, CSV_MAX);
-    while ((n = profile_input_read(input, block, BLOCK, text.len, err)) > 0) {
+    while ((n = profile_input_read(input, block, BLOCK, err)) > 0) {
         str_addn(&text, block, (size_t)n);
         if (stop && *stop)
             return err_set(err, -EINTR, "interrupted");
     }
-    profile_input_end_read_ahead(input);
     TRY((int)n);
     TRY(str_check(&text, profile_input_path(input), err));
     const int rc = nsys_read_csv(text.text, text.len, into, ret, arena, err);
@@ -137,12 +128,7 @@ static void (*const adders[])(TraceRank *rank, const NsysSummaryRow *row) = {[NS
 
 static void rank_of_summary(TraceOne *one, const Profile *profile, const NsysSummary *summary, TraceRank *ret)
 {
-    TraceIndex index;
-
-    trace_index_init(&index, profile, 1); /* no events: only the file's description, and its losses */
-    const TraceJob job = job_of_index(one, &index);
-    trace_analyse(&job, one->path, one->number, ret);
-    trace_index_done(&index);
+    analyse_profile(one, profile, ret); /* no events: only the file's description, and its losses */
     for (size_t i = 0; i < summary->rows.len; i++)
         adders[summary->table](ret, &summary->rows.at[i]);
     one->note = arena_printf(one->arena,
@@ -153,37 +139,13 @@ static void rank_of_summary(TraceOne *one, const Profile *profile, const NsysSum
 
 /* ---- reading ---- */
 
-TraceSource trace_input_source(ProfileInput *input, const bool *stop)
-{
-    return (TraceSource){.read = profile_input_read,
-                         .context = input,
-                         .streamed = profile_input_is_streamed(input),
-                         .size = profile_input_size(input),
-                         .stop = stop};
-}
-
-typedef struct Reader {
-    bool (*fits)(const char *magic, size_t len);
-    int (*read)(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads,
-                Profile *into, Err *err);
-} Reader;
-
-static bool fits_any(const char *magic, size_t len)
-{
-    (void)magic;
-    return len > 0;
-}
-
 static int read_json(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads,
                      Profile *into, Err *err)
 {
-    const TraceSource source = trace_input_source(input, stop);
+    const TraceSource source = {.read = profile_input_read, .context = input, .stop = stop};
     uint64_t at;
 
-    if (threads > 1 && options->raw)
-        profile_input_read_ahead(input);
     const int rc = trace_scan_parallel(&source, options, threads, into, err);
-    profile_input_end_read_ahead(input);
     const char *damage = profile_input_damage(input, &at);
 
     if (damage[0] && rc == 0)
@@ -202,24 +164,20 @@ static bool is_no_cpu_work(void *context, const Profile *profile, const ProfileE
            table->kind[row] == PROFILE_GPU_ANNOTATION;
 }
 
-static int read_sqlite(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads,
-                       Profile *into, Err *err)
+static int read_sqlite(ProfileInput *input, const bool *stop, const TraceScanOptions *options, Profile *into, Err *err)
 {
-    (void)threads;
-    if (options->raw || options->from || options->to)
-        return err_set(err, -EOPNOTSUPP, "'%s' is a database of Nsight Systems: it can be analysed, but not cut",
-                       profile_input_path(input));
-    TRY(read_nsys_sqlite(input, options->memory_max, stop, into, err));
-    if (options->skip_host)
-        profile_filter(into, is_no_cpu_work, NULL);
-    return 0;
-}
+    const char *path = profile_input_path(input);
 
-/* The first that fits reads. */
-static const Reader readers[] = {
-    {.fits = nsys_is_sqlite, .read = read_sqlite},
-    {.fits = fits_any, .read = read_json},
-};
+    if (options->raw || options->from || options->to)
+        return err_set(err, -EOPNOTSUPP, "'%s' is a database of Nsight Systems: it can be analysed, but not cut", path);
+    if (profile_input_is_stdin(input))
+        return err_set(err, -ESPIPE, "a database of Nsight Systems cannot be read from standard input; give its file");
+    const int rc = nsys_read_sqlite(path, options->memory_max, stop, into, err);
+
+    if (rc == 0 && options->skip_host)
+        profile_filter(into, is_no_cpu_work, NULL);
+    return rc < 0 && rc != -EINTR ? err_add(err, "'%s'", path) : rc;
+}
 
 int trace_load(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads,
                Profile *into, Err *err)
@@ -227,10 +185,8 @@ int trace_load(ProfileInput *input, const bool *stop, const TraceScanOptions *op
     size_t len;
     const char *magic = profile_input_magic(input, &len);
 
-    for (size_t i = 0; i < ARRAY_LEN(readers); i++)
-        if (readers[i].fits(magic, len))
-            return readers[i].read(input, stop, options, threads, into, err);
-    return err_set(err, -EBADMSG, "'%s' is in no format that is known", profile_input_path(input));
+    return nsys_is_sqlite(magic, len) ? read_sqlite(input, stop, options, into, err)
+                                      : read_json(input, stop, options, threads, into, err);
 }
 
 int64_t trace_load_rank(ProfileInput *input)
@@ -263,38 +219,19 @@ static size_t scan_memory(const TraceOne *one)
     return one->memory / 8 * 5;
 }
 
-static int analyse_profile(TraceOne *one, const Profile *profile, TraceRank *ret)
-{
-    TraceIndex index;
-
-    trace_index_init(&index, profile, one->threads);
-    TraceJob job = job_of_index(one, &index);
-    trace_analyse(&job, arena_strdup(one->arena, one->path), one->number, ret);
-    trace_index_done(&index);
-    return 0;
-}
-
 static int choose_and_analyse(TraceOne *one, Profile *profile, TraceRank *ret, Err *err)
 {
     CLEANUP(trace_pick_done) TracePick pick = {0};
 
     if (!trace_numbers_has(&one->ask->ranks, profile->rank >= 0 ? profile->rank : one->number))
         return TRACE_ONE_OTHER_RANK;
-    profile_seal_by(profile, one->threads);
+    profile_seal(profile, one->threads);
     if (trace_ask_some(one->ask)) {
         TRY(trace_pick_init(&pick, one->ask, profile, err));
         trace_pick_apply(&pick, profile);
     }
-    return analyse_profile(one, profile, ret);
-}
-
-static bool is_json(const char *head, size_t len)
-{
-    while (len > 0 && (*head == ' ' || *head == '\t' || *head == '\r' || *head == '\n')) {
-        head++;
-        len--;
-    }
-    return len > 0 && (*head == '{' || *head == '[');
+    analyse_profile(one, profile, ret);
+    return 0;
 }
 
 static bool is_table(ProfileInput *input)
@@ -302,7 +239,7 @@ static bool is_table(ProfileInput *input)
     size_t len;
     const char *head = profile_input_head(input, &len);
 
-    return !is_json(head, len) && nsys_is_csv(head, len);
+    return nsys_is_csv(head, len);
 }
 
 /* A CSV of nsys stats: single events, or a summary of them. */
@@ -315,7 +252,7 @@ static int from_table(TraceOne *one, ProfileInput *input, TraceRank *ret, Err *e
     TRY(read_nsys_csv(input, one->stop, &profile, &summary, one->arena, err));
     if (summary.table == NSYS_TABLE_TRACE)
         return choose_and_analyse(one, &profile, ret, err);
-    profile_seal(&profile);
+    profile_seal(&profile, 1);
     rank_of_summary(one, &profile, &summary, ret);
     return 0;
 }
@@ -392,7 +329,7 @@ int trace_one(TraceOne *one, TraceRank *ret, Err *err)
 {
     CLEANUP(profile_input_close_at) ProfileInput *input = NULL;
 
-    TRY(profile_input_open(one->path, one->read_bytes, one->stop, &input, err));
+    TRY(profile_input_open(one->path, false, one->read_bytes, one->stop, &input, err));
     int64_t rank = trace_load_rank(input);
     if (rank >= 0 && !trace_numbers_has(&one->ask->ranks, rank))
         return TRACE_ONE_OTHER_RANK;

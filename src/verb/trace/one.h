@@ -29,9 +29,6 @@ enum { TRACE_ONE_OTHER_RANK = 1 }; /* the file's rank was not chosen */
 /* 0, TRACE_ONE_OTHER_RANK, -errno; -ENOSPC where the profile needs more than one->memory. */
 int trace_one(TraceOne *one, TraceRank *ret, Err *err);
 
-/* The input as the scanner reads it. */
-TraceSource trace_input_source(ProfileInput *input, const bool *stop);
-
 /* Fills `into` (initialised, not sealed). What the compression lost is among the profile's losses. Errors as
  * trace_scan_parallel's; -EOPNOTSUPP where options->raw is set and the file is not trace JSON. */
 int trace_load(ProfileInput *input, const bool *stop, const TraceScanOptions *options, unsigned int threads,

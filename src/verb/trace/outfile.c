@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/inflate.h"
+#include "base/gzip.h"
 #include "base/cleanup.h"
 
 enum { BUFFER = 256 * 1024, FILE_MODE = 0666, NAME_TRIES = 100 };

@@ -17,7 +17,6 @@
 #include "base/file.h"
 #include "base/cleanup.h"
 #include "verb/trace/one.h"
-#include "verb/trace/options.h"
 #include "verb/trace/progress.h"
 
 enum { WORKERS_MAX = 256, DRAW_NS = 100000000, STOP_DRAWS = 10, LIMIT_TEXT_MAX = 64 };

@@ -4,9 +4,39 @@
 /* Many files to one TraceReport: several at a time, each with threads of its own, and then the results over all
  * ranks. The report does not depend on the number of threads nor on which file finished first. */
 
+#include <stddef.h>
+
+#include "base/opt.h"
 #include "engine/trace/analyse.h"
 #include "engine/trace/pick.h"
 #include "source/profile/input.h"
+
+/* Options shared by the verbs about profiles: rows for their tables, and their parsed form. */
+
+typedef struct TraceAskOptions {
+    const char *from, *to, *step, *rank, *stream, *device;
+    bool cpu, python;
+} TraceAskOptions;
+
+/* Rows of a table whose struct `options_type` has a TraceAskOptions `ask`. */
+#define TRACE_ASK_OPTS(options_type)                                                                                   \
+    OPT_ROW("step", OPT_STRING, options_type, ask.step, .metavar = "STEP",                                             \
+            .help = "these profiler steps alone: a number, a range (3-7), a list, a name, or 'last'"),                 \
+        OPT_ROW("from", OPT_STRING, options_type, ask.from, .metavar = "TIME",                                         \
+                .help = "from this time on: 1.5s after the profile's first event, or nanoseconds of its own clock"),   \
+        OPT_ROW("to", OPT_STRING, options_type, ask.to, .metavar = "TIME", .help = "before this time"),                \
+        OPT_ROW("rank", OPT_STRING, options_type, ask.rank, .metavar = "RANKS",                                        \
+                .help = "these ranks alone: 0, 0-3, 0,4"),                                                             \
+        OPT_ROW("stream", OPT_STRING, options_type, ask.stream, .metavar = "STREAMS",                                  \
+                .help = "of GPU operations those on these streams alone"),                                             \
+        OPT_ROW("device", OPT_STRING, options_type, ask.device, .metavar = "DEVICES",                                  \
+                .help = "of GPU operations those on these devices alone"),                                             \
+        OPT_ROW("cpu", OPT_BOOL, options_type, ask.cpu, .def = "true",                                                 \
+                .help = "with what CPU threads did; --no-cpu leaves their ranges (steps, annotations) alone"),         \
+        OPT_ROW("python", OPT_BOOL, options_type, ask.python, .def = "true", .help = "with Python functions")
+
+/* -EINVAL names the option. Texts of `options` stay borrowed. */
+int trace_ask_parse(const TraceAskOptions *options, TraceAsk *ret, Err *err);
 
 typedef struct TraceRun {
     const char *path; /* what errors on stderr begin with */

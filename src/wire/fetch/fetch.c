@@ -3,6 +3,8 @@
  * outcomes are collected after each step, so that those who are told may send, cancel and close. */
 #include "wire/fetch/fetch.h"
 
+#include <curl/curl.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,81 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "wire/fetch/library.h"
+
+/* -- libcurl ---------------------------------------------------------------------------------------------------------
+ * Opened when the first client is made and never closed: with all that it brings along it adds some six megabytes to a
+ * process, which one that fetches nothing does not pay.
+ */
+
+/* FUNCTION(name): curl_<name>. */
+#define LIBRARY_TABLE(FUNCTION)                                                                                        \
+    FUNCTION(global_init)                                                                                              \
+    FUNCTION(easy_init)                                                                                                \
+    FUNCTION(easy_setopt)                                                                                              \
+    FUNCTION(easy_getinfo)                                                                                             \
+    FUNCTION(easy_strerror)                                                                                            \
+    FUNCTION(easy_cleanup)                                                                                             \
+    FUNCTION(multi_init)                                                                                               \
+    FUNCTION(multi_setopt)                                                                                             \
+    FUNCTION(multi_add_handle)                                                                                         \
+    FUNCTION(multi_remove_handle)                                                                                      \
+    FUNCTION(multi_socket_action)                                                                                      \
+    FUNCTION(multi_assign)                                                                                             \
+    FUNCTION(multi_timeout)                                                                                            \
+    FUNCTION(multi_info_read)                                                                                          \
+    FUNCTION(multi_strerror)                                                                                           \
+    FUNCTION(multi_cleanup)                                                                                            \
+    FUNCTION(slist_append)                                                                                             \
+    FUNCTION(slist_free_all)                                                                                           \
+    FUNCTION(url)                                                                                                      \
+    FUNCTION(url_set)                                                                                                  \
+    FUNCTION(url_get)                                                                                                  \
+    FUNCTION(url_cleanup)                                                                                              \
+    FUNCTION(free)
+
+typedef struct Library {
+#define FUNCTION(name) __typeof__(curl_##name) *name;
+    LIBRARY_TABLE(FUNCTION)
+#undef FUNCTION
+} Library;
+
+static union {
+    Library functions;
+    void *at[sizeof(Library) / sizeof(void *)];
+} library;
+static const Library *const lib = &library.functions;
+
+/* -ENOENT where it is not installed, -ENOSYS where it is too old. */
+static int load_library(Err *err)
+{
+    /* the build with GnuTLS first, which the HTTP server has loaded already */
+    static const char *const names[] = {"libcurl-gnutls.so.4", "libcurl.so.4"};
+    static const char *const symbols[] = {
+#define FUNCTION(name) "curl_" #name,
+        LIBRARY_TABLE(FUNCTION)
+#undef FUNCTION
+    };
+    static bool ready;
+    void *handle = NULL;
+
+    if (ready)
+        return 0;
+    for (size_t i = 0; i < ARRAY_LEN(names) && !handle; i++)
+        handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        return err_set(err, -ENOENT, "open %s: %s; is libcurl3-gnutls installed?", names[0], dlerror());
+    for (size_t i = 0; i < ARRAY_LEN(symbols); i++) {
+        library.at[i] = dlsym(handle, symbols[i]);
+        if (!library.at[i]) {
+            dlclose(handle);
+            return err_set(err, -ENOSYS, "libcurl is too old: it has no %s", symbols[i]);
+        }
+    }
+    if (lib->global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return err_set(err, -ENOSYS, "libcurl does not start");
+    ready = true;
+    return 0;
+}
 
 /* -- one request -----------------------------------------------------------------------------------------------------
  */
@@ -21,10 +97,8 @@
 struct FetchCall {
     Fetch *fetch;
     FetchCall *next, **at; /* in the list of those under way */
-    const FetchLibrary *lib;
     CURL *easy;
     struct curl_slist *headers, *connect_to;
-    char *body;
     Str answer; /* what is kept of it */
     size_t answer_max;
     FetchDone done;
@@ -60,32 +134,29 @@ static int add_headers(FetchCall *call, const FetchRequest *request, Err *err)
     for (size_t i = 0; i < request->header_count; i++) {
         if (!is_line(request->headers[i]) || !strchr(request->headers[i], ':'))
             return err_set(err, -EINVAL, "header %zu is no header", i + 1);
-        call->headers = call->lib->slist_append(call->headers, request->headers[i]);
+        call->headers = lib->slist_append(call->headers, request->headers[i]);
     }
     /* No waiting for leave to send the body. */
-    call->headers = call->lib->slist_append(call->headers, "Expect:");
+    call->headers = lib->slist_append(call->headers, "Expect:");
     return 0;
 }
 
 typedef struct Url {
-    const FetchLibrary *lib;
     CURLU *parsed;
     char *scheme, *host, *port, *whole;
 } Url;
 
 static void url_done(Url *url)
 {
-    url->lib->url_cleanup(url->parsed);
-    url->lib->free(url->scheme);
-    url->lib->free(url->host);
-    url->lib->free(url->port);
-    url->lib->free(url->whole);
+    lib->url_cleanup(url->parsed);
+    lib->free(url->scheme);
+    lib->free(url->host);
+    lib->free(url->port);
+    lib->free(url->whole);
 }
 
 static int url_parse(Url *url, const char *text, Err *err)
 {
-    const FetchLibrary *lib = url->lib;
-
     url->parsed = lib->url();
     if (!is_line(text) || lib->url_set(url->parsed, CURLUPART_URL, text, 0) != CURLUE_OK ||
         lib->url_get(url->parsed, CURLUPART_SCHEME, &url->scheme, 0) != CURLUE_OK ||
@@ -107,49 +178,38 @@ static int rename_server(FetchCall *call, Url *url, const char *name, Err *err)
     if (snprintf(text, sizeof(text), "Host: %s%s%s", url->host, usual ? "" : ":", usual ? "" : url->port) >=
         (int)sizeof(text))
         return err_set(err, -EINVAL, "the URL's host is too long");
-    call->headers = call->lib->slist_append(call->headers, text);
+    call->headers = lib->slist_append(call->headers, text);
     if (snprintf(text, sizeof(text), "::%s:%s", url->host, url->port) >= (int)sizeof(text))
         return err_set(err, -EINVAL, "the URL's host is too long");
-    call->connect_to = call->lib->slist_append(call->connect_to, text);
-    if (call->lib->url_set(url->parsed, CURLUPART_HOST, name, 0) != CURLUE_OK)
+    call->connect_to = lib->slist_append(call->connect_to, text);
+    if (lib->url_set(url->parsed, CURLUPART_HOST, name, 0) != CURLUE_OK)
         return err_set(err, -EINVAL, "'%.120s' is no server name", name);
-    call->lib->easy_setopt(call->easy, CURLOPT_CONNECT_TO, call->connect_to);
+    lib->easy_setopt(call->easy, CURLOPT_CONNECT_TO, call->connect_to);
     return 0;
 }
 
 static int set_url(FetchCall *call, const FetchRequest *request, Err *err)
 {
-    CLEANUP(url_done) Url url = {.lib = call->lib};
+    CLEANUP(url_done) Url url = {0};
 
     TRY(url_parse(&url, request->url, err));
     if (request->tls.server_name && !strcmp(url.scheme, "https"))
         TRY(rename_server(call, &url, request->tls.server_name, err));
-    if (call->lib->url_get(url.parsed, CURLUPART_URL, &url.whole, 0) != CURLUE_OK)
+    if (lib->url_get(url.parsed, CURLUPART_URL, &url.whole, 0) != CURLUE_OK)
         return err_set(err, -EINVAL, "'%.120s' is no URL", request->url);
-    call->lib->easy_setopt(call->easy, CURLOPT_URL, url.whole); /* copied */
+    lib->easy_setopt(call->easy, CURLOPT_URL, url.whole); /* copied */
     return 0;
 }
 
 static void set_body(FetchCall *call, const FetchRequest *request)
 {
-    const FetchLibrary *lib = call->lib;
-
-    if (!strcmp(request->method, "HEAD")) {
-        lib->easy_setopt(call->easy, CURLOPT_NOBODY, 1L);
-        return;
-    }
-    if (request->body_len || !strcmp(request->method, "POST") || !strcmp(request->method, "PUT")) {
-        call->body = xmemdup0(request->body ? request->body : "", request->body_len);
-        lib->easy_setopt(call->easy, CURLOPT_POST, 1L);
-        lib->easy_setopt(call->easy, CURLOPT_POSTFIELDS, call->body);
-        lib->easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_len);
-    }
-    lib->easy_setopt(call->easy, CURLOPT_CUSTOMREQUEST, request->method);
+    lib->easy_setopt(call->easy, CURLOPT_POST, 1L);
+    lib->easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_len);
+    lib->easy_setopt(call->easy, CURLOPT_COPYPOSTFIELDS, request->body_len ? request->body : "");
 }
 
 static void set_tls(FetchCall *call, const FetchTls *tls)
 {
-    const FetchLibrary *lib = call->lib;
     const char *ca = tls->ca_file;
 
     for (size_t i = 0; i < ARRAY_LEN(system_bundles) && !ca; i++)
@@ -172,8 +232,6 @@ static void set_tls(FetchCall *call, const FetchTls *tls)
 
 static void set_auth(FetchCall *call, const FetchRequest *request)
 {
-    const FetchLibrary *lib = call->lib;
-
     if (request->user) {
         lib->easy_setopt(call->easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
         lib->easy_setopt(call->easy, CURLOPT_USERNAME, request->user);
@@ -187,8 +245,6 @@ static void set_auth(FetchCall *call, const FetchRequest *request)
 
 static void set_manners(FetchCall *call, const FetchRequest *request)
 {
-    const FetchLibrary *lib = call->lib;
-
     lib->easy_setopt(call->easy, CURLOPT_PRIVATE, call);
     lib->easy_setopt(call->easy, CURLOPT_ERRORBUFFER, call->why);
     lib->easy_setopt(call->easy, CURLOPT_WRITEFUNCTION, take_body);
@@ -215,15 +271,12 @@ static void set_manners(FetchCall *call, const FetchRequest *request)
 static void free_call(FetchCall *call);
 CLEANUP_POINTER(FetchCall, free_call);
 
-static int make_call(const FetchLibrary *lib, const FetchRequest *request, FetchCall **ret, Err *err)
+static int make_call(const FetchRequest *request, FetchCall **ret, Err *err)
 {
     CLEANUP(free_call_at) FetchCall *call = xcalloc(1, sizeof(*call));
 
-    call->lib = lib;
     call->answer_max = request->answer_max < ANSWER_MAX ? request->answer_max : ANSWER_MAX;
     str_init(&call->answer, call->answer_max);
-    if (!is_line(request->method) || !*request->method)
-        return err_set(err, -EINVAL, "no method");
     call->easy = lib->easy_init();
     if (!call->easy)
         return err_set(err, -ENOMEM, "libcurl gives no handle");
@@ -242,45 +295,11 @@ static void free_call(FetchCall *call)
     if (!call)
         return;
     if (call->easy)
-        call->lib->easy_cleanup(call->easy);
-    call->lib->slist_free_all(call->headers);
-    call->lib->slist_free_all(call->connect_to);
+        lib->easy_cleanup(call->easy);
+    lib->slist_free_all(call->headers);
+    lib->slist_free_all(call->connect_to);
     str_done(&call->answer);
-    free(call->body);
     free(call);
-}
-
-/* The error of the system behind a connection that was not had. */
-static int connect_error(const FetchCall *call)
-{
-    long number = 0;
-
-    call->lib->easy_getinfo(call->easy, CURLINFO_OS_ERRNO, &number);
-    return number > 0 ? -(int)number : -ECONNREFUSED;
-}
-
-static int error_of(const FetchCall *call, CURLcode code)
-{
-    switch (code) {
-    case CURLE_OK:
-        return 0;
-    case CURLE_COULDNT_CONNECT:
-        return connect_error(call);
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_RESOLVE_PROXY:
-        return -EHOSTUNREACH;
-    case CURLE_OPERATION_TIMEDOUT:
-        return -ETIMEDOUT;
-    case CURLE_GOT_NOTHING:
-    case CURLE_SEND_ERROR:
-    case CURLE_RECV_ERROR:
-    case CURLE_PARTIAL_FILE:
-        return -ECONNRESET;
-    case CURLE_OUT_OF_MEMORY:
-        return -ENOMEM;
-    default:
-        return -EPROTO; /* TLS, and answers that are not HTTP */
-    }
 }
 
 static void read_answer(const FetchCall *call, CURLcode code, FetchAnswer *ret)
@@ -288,16 +307,16 @@ static void read_answer(const FetchCall *call, CURLcode code, FetchAnswer *ret)
     long status = 0;
     curl_off_t retry_s = 0;
 
-    *ret = (FetchAnswer){.rc = error_of(call, code), .body = call->answer.text, .body_len = call->answer.len};
-    call->lib->easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
-    call->lib->easy_getinfo(call->easy, CURLINFO_RETRY_AFTER, &retry_s);
+    *ret = (FetchAnswer){.body = call->answer.text, .body_len = call->answer.len};
+    lib->easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+    lib->easy_getinfo(call->easy, CURLINFO_RETRY_AFTER, &retry_s);
     if (retry_s > 0)
         ret->retry_after_ms =
             (uint64_t)retry_s < RETRY_AFTER_MAX_MS / 1000 ? (uint64_t)retry_s * 1000 : RETRY_AFTER_MAX_MS;
-    if (ret->rc == 0)
+    if (code == CURLE_OK)
         ret->status = (unsigned int)status;
     else
-        snprintf(ret->text, sizeof(ret->text), "%s", *call->why ? call->why : call->lib->easy_strerror(code));
+        snprintf(ret->text, sizeof(ret->text), "%s", *call->why ? call->why : lib->easy_strerror(code));
 }
 
 /* -- the loop's side of all ------------------------------------------------------------------------------------------
@@ -307,7 +326,6 @@ static void read_answer(const FetchCall *call, CURLcode code, FetchAnswer *ret)
 enum { CONNECTIONS_KEPT = 8 };
 
 struct Fetch {
-    const FetchLibrary *lib;
     uv_loop_t *loop;
     CURLM *multi;
     uv_timer_t timer;
@@ -345,7 +363,7 @@ static void on_socket_closed(uv_handle_t *handle)
 /* Takes a call off everything; it is the caller's. */
 static FetchCall *take_call(FetchCall *call)
 {
-    call->fetch->lib->multi_remove_handle(call->fetch->multi, call->easy);
+    lib->multi_remove_handle(call->fetch->multi, call->easy);
     *call->at = call->next;
     if (call->next)
         call->next->at = call->at;
@@ -362,7 +380,7 @@ static void collect_finished(Fetch *fetch)
 {
     while (!fetch->closing) {
         int left;
-        CURLMsg *message = fetch->lib->multi_info_read(fetch->multi, &left);
+        CURLMsg *message = lib->multi_info_read(fetch->multi, &left);
         CURLcode code;
         FetchAnswer answer;
         char *private = NULL;
@@ -373,7 +391,7 @@ static void collect_finished(Fetch *fetch)
         if (message->msg != CURLMSG_DONE)
             continue;
         code = message->data.result; /* gone with the next call */
-        fetch->lib->easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
+        lib->easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
         call = (FetchCall *)(void *)private;
         read_answer(call, code, &answer);
         finish_call(take_call(call), &answer);
@@ -390,7 +408,7 @@ static void set_timer(Fetch *fetch)
 
     if (fetch->closing)
         return;
-    fetch->lib->multi_timeout(fetch->multi, &ms);
+    lib->multi_timeout(fetch->multi, &ms);
     if (ms < 0) {
         uv_timer_stop(&fetch->timer);
         return;
@@ -403,7 +421,7 @@ static void advance_multi(Fetch *fetch, curl_socket_t fd, int events)
 {
     int running;
 
-    fetch->lib->multi_socket_action(fetch->multi, fd, events, &running);
+    lib->multi_socket_action(fetch->multi, fd, events, &running);
     collect_finished(fetch);
     set_timer(fetch);
 }
@@ -433,7 +451,7 @@ static Socket *socket_new(Fetch *fetch, curl_socket_t fd)
     sock->fetch = fetch;
     sock->fd = fd;
     fetch->handles++;
-    fetch->lib->multi_assign(fetch->multi, fd, sock);
+    lib->multi_assign(fetch->multi, fd, sock);
     return sock;
 }
 
@@ -445,7 +463,7 @@ static int watch_socket(CURL *easy UNUSED, curl_socket_t fd, int what, void *sel
 
     if (what == CURL_POLL_REMOVE) {
         if (sock) {
-            fetch->lib->multi_assign(fetch->multi, fd, NULL);
+            lib->multi_assign(fetch->multi, fd, NULL);
             uv_close((uv_handle_t *)&sock->poll, on_socket_closed); /* leaves the poll set at once */
         }
         return 0;
@@ -463,14 +481,14 @@ int fetch_new(uv_loop_t *loop, Fetch **ret, Err *err)
 {
     CLEANUP_FREE Fetch *fetch = xcalloc(1, sizeof(*fetch));
 
-    TRY(fetch_library(&fetch->lib, err));
-    fetch->multi = fetch->lib->multi_init();
+    TRY(load_library(err));
+    fetch->multi = lib->multi_init();
     if (!fetch->multi)
         return err_set(err, -ENOMEM, "libcurl gives no handle");
     fetch->loop = loop;
-    fetch->lib->multi_setopt(fetch->multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
-    fetch->lib->multi_setopt(fetch->multi, CURLMOPT_SOCKETDATA, fetch);
-    fetch->lib->multi_setopt(fetch->multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_KEPT);
+    lib->multi_setopt(fetch->multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
+    lib->multi_setopt(fetch->multi, CURLMOPT_SOCKETDATA, fetch);
+    lib->multi_setopt(fetch->multi, CURLMOPT_MAXCONNECTS, (long)CONNECTIONS_KEPT);
     uv_timer_init(loop, &fetch->timer);
     fetch->timer.data = fetch;
     fetch->handles = 1;
@@ -480,14 +498,14 @@ int fetch_new(uv_loop_t *loop, Fetch **ret, Err *err)
 
 void fetch_close(Fetch *fetch)
 {
-    FetchAnswer answer = {.rc = -ECANCELED, .body = "", .text = "the client is being closed"};
+    FetchAnswer answer = {.body = "", .text = "the client is being closed"};
 
     if (!fetch || fetch->closing)
         return;
     fetch->closing = true;
     while (fetch->calls)
         finish_call(take_call(fetch->calls), &answer);
-    fetch->lib->multi_cleanup(fetch->multi); /* closes what connections it kept, and says so to watch_socket() */
+    lib->multi_cleanup(fetch->multi); /* closes what connections it kept, and says so to watch_socket() */
     uv_close((uv_handle_t *)&fetch->timer, on_timer_closed);
 }
 
@@ -499,16 +517,16 @@ int fetch_send(Fetch *fetch, const FetchRequest *request, FetchDone done, void *
 
     if (fetch->closing)
         return err_set(err, -ECANCELED, "the client is being closed");
-    rc = make_call(fetch->lib, request, &call, err);
+    rc = make_call(request, &call, err);
     if (!call)
         return rc;
     call->fetch = fetch;
     call->done = done;
     call->self = self;
-    code = fetch->lib->multi_add_handle(fetch->multi, call->easy);
+    code = lib->multi_add_handle(fetch->multi, call->easy);
     if (code != CURLM_OK) {
         free_call(call);
-        return err_set(err, -EIO, "libcurl: %s", fetch->lib->multi_strerror(code));
+        return err_set(err, -EIO, "libcurl: %s", lib->multi_strerror(code));
     }
     call->next = fetch->calls;
     call->at = &fetch->calls;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * An HTTP client for a single loop (libcurl's multi interface inside libuv, TLS by GnuTLS): requests with a body, a
+ * An HTTP client for a single loop (libcurl's multi interface inside libuv, TLS by GnuTLS): POST requests with a
  * deadline and a ceiling for the answer. http and https, and unix sockets. Redirects are not followed, proxies only as
  * the environment says (http_proxy, https_proxy, no_proxy). Knows nothing of what it carries. One thread.
  */
@@ -22,7 +22,6 @@ typedef struct FetchTls {
 } FetchTls;
 
 typedef struct FetchRequest {
-    const char *method; /* "POST" */
     const char *url;
     const char *unix_socket;    /* connect here instead; NULL */
     const char *const *headers; /* "Content-Type: application/json" */
@@ -37,12 +36,11 @@ typedef struct FetchRequest {
 } FetchRequest;
 
 typedef struct FetchAnswer {
-    int rc;              /* 0 answered, else -errno: -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH, -EPROTO, -ECANCELED */
-    unsigned int status; /* HTTP status, 0 if there is none */
+    unsigned int status;     /* of HTTP; 0: no answer, `text` says why */
     uint64_t retry_after_ms; /* of a Retry-After header, 0 none */
     const char *body;        /* valid for the call */
     size_t body_len;
-    char text[256]; /* what went wrong, for a log; "" */
+    char text[256]; /* why there is no answer, for a log; "" */
 } FetchAnswer;
 
 typedef struct Fetch Fetch;
@@ -50,7 +48,7 @@ typedef struct FetchCall FetchCall;
 typedef void (*FetchDone)(void *self, const FetchAnswer *answer);
 
 int fetch_new(uv_loop_t *loop, Fetch **ret, Err *err);
-/* Ends every request with -ECANCELED, within the call, and frees when the loop has closed its handles. */
+/* Ends every request without an answer, within the call, and frees when the loop has closed its handles. */
 void fetch_close(Fetch *fetch);
 /* Everything is copied. -EINVAL for a URL that is none (before any call back). `done` comes from the loop, once. */
 int fetch_send(Fetch *fetch, const FetchRequest *request, FetchDone done, void *self, FetchCall **ret_call, Err *err);

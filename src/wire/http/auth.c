@@ -14,16 +14,12 @@
 
 enum { KEY_BYTES = 32, WRONG_KEPT = 64, HASH_LEN = 60, HASH_HEAD = 7, CLAIM_MAX = 8 * 1024 };
 
-typedef struct Kept {
-    bool set;
-    AuthDigest digest;
-} Kept;
-
+/* A digest of zeroes is none: no claim has it but by a chance of 1 to 2^256. */
 struct Auth {
     const AuthUser *users;
     size_t count;
-    Kept *right; /* per user */
-    Kept wrong[WRONG_KEPT];
+    AuthDigest *right; /* per user */
+    AuthDigest wrong[WRONG_KEPT];
     uint8_t key[KEY_BYTES];
 };
 
@@ -125,18 +121,18 @@ static size_t find_user(const Auth *auth, const char *name)
     return found;
 }
 
-static bool is_kept(const Kept *kept, const AuthDigest *digest)
+static bool is_same(const AuthDigest *kept, const AuthDigest *digest)
 {
-    return kept->set && gnutls_memcmp(kept->digest.bytes, digest->bytes, AUTH_DIGEST_BYTES) == 0;
+    return gnutls_memcmp(kept->bytes, digest->bytes, AUTH_DIGEST_BYTES) == 0;
 }
 
 AuthVerdict auth_recall(const Auth *auth, const AuthClaim *claim)
 {
     size_t user = find_user(auth, claim->user);
 
-    if (user < auth->count && is_kept(&auth->right[user], &claim->digest))
+    if (user < auth->count && is_same(&auth->right[user], &claim->digest))
         return AUTH_RIGHT;
-    return is_kept(&auth->wrong[claim->digest.bytes[0] % WRONG_KEPT], &claim->digest) ? AUTH_WRONG : AUTH_UNKNOWN;
+    return is_same(&auth->wrong[claim->digest.bytes[0] % WRONG_KEPT], &claim->digest) ? AUTH_WRONG : AUTH_UNKNOWN;
 }
 
 const char *auth_hash_of(const Auth *auth, const AuthClaim *claim, bool *ret_known)
@@ -161,11 +157,10 @@ bool auth_matches(const char *hash, const char *password)
 
 void auth_remember(Auth *auth, const AuthClaim *claim, bool right)
 {
-    Kept kept = {.set = true, .digest = claim->digest};
     size_t user = find_user(auth, claim->user);
 
     if (!right)
-        auth->wrong[claim->digest.bytes[0] % WRONG_KEPT] = kept;
+        auth->wrong[claim->digest.bytes[0] % WRONG_KEPT] = claim->digest;
     else if (user < auth->count)
-        auth->right[user] = kept;
+        auth->right[user] = claim->digest;
 }

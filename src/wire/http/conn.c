@@ -1,22 +1,110 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections: accepting them, their list, limits and ends. */
+/* Connections: their list, limits, deadlines and ends, and libmicrohttpd's turns in the loop. */
 #include "wire/http/conn.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/duration.h"
 #include "wire/http/tls.h"
+
+/* -- turns of the loop ------------------------------------------------------------------------------------------------
+ */
+
+enum { SPINS_MAX = 16, SPIN_WAIT_MS = 10 };
+
+#define UNREAD_NS (20 * NS_PER_MS)
+
+static void on_timer(uv_timer_t *timer)
+{
+    server_run(timer->data);
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+    server_run(idle->data);
+}
+
+static bool anybody_works(const HttpServer *server)
+{
+    for (const Conn *conn = server->first; conn; conn = conn->after)
+        if (conn->busy && !conn->suspended)
+            return true;
+    return false;
+}
+
+/* When libmicrohttpd wants to run again though no socket stirs. "At once" is by a uv_idle: a timer of 0 that is started
+ * anew by its own callback never lets libuv look at sockets. And 0.9.75 says "at once" without end while a TLS client
+ * stops within a record of its handshake; where nobody is being answered, that is looked at only now and then. */
+static void arm_daemon(HttpServer *server)
+{
+    MHD_UNSIGNED_LONG_LONG wait_ms = 0;
+    bool wait = MHD_get_timeout(server->mhd, &wait_ms) == MHD_YES;
+
+    server->spins = wait && !wait_ms ? server->spins + 1 : 0;
+    if (server->spins > SPINS_MAX && !anybody_works(server))
+        wait_ms = SPIN_WAIT_MS;
+    if (wait && !wait_ms)
+        uv_idle_start(&server->mhd_idle, on_idle);
+    else
+        uv_idle_stop(&server->mhd_idle);
+    if (wait && wait_ms)
+        uv_timer_start(&server->mhd_timer, on_timer, wait_ms, 0);
+    else
+        uv_timer_stop(&server->mhd_timer);
+}
+
+void server_kick(HttpServer *server)
+{
+    uv_idle_start(&server->mhd_idle, on_idle);
+}
+
+void server_run(HttpServer *server)
+{
+    if (!server->mhd)
+        return;
+    MHD_run(server->mhd);
+    arm_daemon(server);
+}
+
+static void on_tick(uv_timer_t *timer);
+
+static void tick_at(HttpServer *server, uint64_t deadline_ns)
+{
+    uint64_t now = uv_hrtime();
+
+    if (uv_is_active((uv_handle_t *)&server->tick) && deadline_ns >= server->tick_ns)
+        return;
+    server->tick_ns = deadline_ns;
+    uv_update_time(server->loop);
+    uv_timer_start(&server->tick, on_tick, deadline_ns > now ? (deadline_ns - now) / NS_PER_MS + 1 : 0, 0);
+}
+
+/* All handles are closed. */
+static void free_server(HttpServer *server)
+{
+    for (size_t i = 0; i < server->listener_count; i++)
+        free(server->listeners[i].url);
+    free(server->listeners);
+    fd_close(&server->reserve_fd);
+    web_config_unref(server->web);
+    free(server->web_path);
+    if (server->on_closed)
+        server->on_closed(server->closed_self);
+    free(server);
+}
+
+void server_handle_closed(uv_handle_t *handle)
+{
+    HttpServer *server = handle->data;
+
+    if (--server->handles == 0)
+        free_server(server);
+}
 
 /* -- the list and its ends -------------------------------------------------------------------------------------------
  */
@@ -53,7 +141,7 @@ void conn_deadline(Conn *conn, uint64_t ns_from_now)
 
     conn->deadline_ns = ns_from_now > UINT64_MAX - now ? UINT64_MAX : now + ns_from_now;
     if (conn->deadline_ns != UINT64_MAX)
-        server_tick_at(conn->server, conn->deadline_ns);
+        tick_at(conn->server, conn->deadline_ns);
 }
 
 /* Handshake messages are reported only to mark the end of the handshake. */
@@ -116,10 +204,10 @@ static void on_watch(uv_poll_t *watch, int status, int events)
     if (conn->stream)
         conn_drop(conn);
     else
-        server_tick_at(conn->server, 0);
+        tick_at(conn->server, 0);
 }
 
-static void watch_start(Conn *conn)
+static void start_watch(Conn *conn)
 {
     HttpServer *server = conn->server;
     uv_poll_t *watch = xcalloc(1, sizeof(*watch));
@@ -140,7 +228,7 @@ static void on_watch_closed(uv_handle_t *handle)
     free(handle);
 }
 
-static void watch_stop(Conn *conn)
+static void stop_watch(Conn *conn)
 {
     uv_poll_t *watch = TAKE(conn->watch);
 
@@ -150,29 +238,30 @@ static void watch_stop(Conn *conn)
     uv_close((uv_handle_t *)watch, on_watch_closed);
 }
 
-bool conn_is_over(const Conn *conn)
+/* Its password check ends by itself, for nobody. */
+static void cancel_job(Conn *conn)
 {
-    int unread = 0;
+    AuthJob *job = TAKE(conn->job);
 
-    return conn->ended && !conn->busy && (ioctl(conn->fd, FIONREAD, &unread) < 0 || unread == 0);
+    if (!job)
+        return;
+    job->conn = NULL;
+    (void)uv_cancel((uv_req_t *)&job->work);
 }
 
 static void conn_free(Conn *conn)
 {
     HttpServer *server = conn->server;
 
-    if (conn->job)
-        auth_job_cancel(conn);
+    cancel_job(conn);
     if (conn->web && !conn->shaken)
         log_write(server->log, LOG_LEVEL_DEBUG, "TLS handshake with %s was not completed", conn->peer);
-    watch_stop(conn);
+    stop_watch(conn);
     unlink_conn(conn);
     server->counts.connections--;
     server->dying -= conn->dying;
     web_config_unref(conn->web);
     free(conn);
-    if (server->closing)
-        server_tick_at(server, 0);
 }
 
 /* The connection of a socket that was handed to libmicrohttpd, which may say so now or later. */
@@ -202,7 +291,7 @@ void conn_notify(void *self, struct MHD_Connection *mhd, void **context, enum MH
         return;
     conn->mhd = mhd;
     *context = conn;
-    watch_start(conn);
+    start_watch(conn);
     if (conn->web && !begin_tls(conn))
         conn_drop(conn);
 }
@@ -216,15 +305,13 @@ static bool is_waiting(const HttpServer *server, const Conn *conn)
     return false;
 }
 
-static void conn_add(HttpServer *server, int fd, const char *peer, bool local, const struct sockaddr *address,
-                     socklen_t len)
+void conn_add(HttpServer *server, int fd, const char *peer, const struct sockaddr *address, socklen_t len)
 {
     Conn *conn = xcalloc(1, sizeof(*conn));
 
     conn->server = server;
     conn->web = server->web->tls ? web_config_ref(server->web) : NULL;
     conn->fd = fd;
-    conn->local = local;
     stpcpy(conn->peer, peer);
     link_last(conn);
     server->counts.connections++;
@@ -243,8 +330,6 @@ void conn_begin(Conn *conn)
     conn->busy = true;
     conn->counted = false;
     conn->answer_bytes = conn->body_bytes = 0;
-    conn->verdict = AUTH_UNKNOWN;
-    conn->verdict_web = NULL;
     conn->server->counts.requests++;
     conn_deadline(conn, conn->server->limits.idle_timeout_ns); /* for the body, if one comes */
 }
@@ -261,7 +346,7 @@ void conn_idle(Conn *conn)
     if (conn->server->closing)
         conn_drop(conn);
     else if (conn->ended)
-        server_tick_at(conn->server, 0);
+        tick_at(conn->server, 0);
 }
 
 void conn_drop(Conn *conn)
@@ -271,8 +356,7 @@ void conn_drop(Conn *conn)
     conn->dying = true;
     conn->server->dying++;
     shutdown(conn->fd, SHUT_RDWR);
-    if (conn->job)
-        auth_job_cancel(conn);
+    cancel_job(conn);
     conn_resume(conn); /* a suspended one would not notice */
 }
 
@@ -293,13 +377,45 @@ void conn_resume(Conn *conn)
     server_kick(conn->server);
 }
 
+/* Its client sends no more, and nothing it sent is left to answer. */
+static bool is_over(const Conn *conn)
+{
+    int unread = 0;
+
+    return conn->ended && !conn->busy && (ioctl(conn->fd, FIONREAD, &unread) < 0 || unread == 0);
+}
+
+/* Drops those whose time is over. */
+static void on_tick(uv_timer_t *timer)
+{
+    HttpServer *server = timer->data;
+    uint64_t now = uv_hrtime(), next = UINT64_MAX;
+
+    server_run(server); /* what has come in is read before anybody is judged by it */
+    for (Conn *conn = server->first; conn; conn = conn->after) {
+        uint64_t deadline_ns = conn->deadline_ns;
+
+        if (conn->dying)
+            continue;
+        if (conn->ended && !conn->busy && deadline_ns > now + UNREAD_NS)
+            deadline_ns = now + UNREAD_NS; /* looked at again: something is unread yet */
+        if (conn->deadline_ns <= now || is_over(conn))
+            conn_drop(conn);
+        else if (deadline_ns < next)
+            next = deadline_ns;
+    }
+    server_run(server);
+    if (next != UINT64_MAX)
+        tick_at(server, next);
+}
+
 /* A connection that only waits for its password to be checked is worth no more than an idle one. */
 static bool may_go(const Conn *conn)
 {
     return !conn->dying && (!conn->busy || conn->job);
 }
 
-static bool conn_make_room(HttpServer *server, const char *peer, bool local)
+bool conn_make_room(HttpServer *server, const char *peer, bool local)
 {
     Conn *oldest = NULL, *oldest_of_peer = NULL;
     size_t of_peer = 0, all = server->counts.connections - server->dying;
@@ -324,157 +440,4 @@ static bool conn_make_room(HttpServer *server, const char *peer, bool local)
     conn_drop(oldest);
     server->counts.evicted_connections++;
     return true;
-}
-
-/* -- accepting -------------------------------------------------------------------------------------------------------
- */
-
-enum { BATCH = 16, RETRY_MS = 100 }; /* a batch at a time, then those taken are served */
-
-typedef union PeerAddress {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-    struct sockaddr_un un;
-} PeerAddress;
-
-static void on_listener(uv_poll_t *poll, int status, int events);
-static void accept_retry(uv_timer_t *timer);
-
-static void format_peer(const PeerAddress *address, char out[PEER_TEXT_MAX])
-{
-    const struct in6_addr *v6 = &address->v6.sin6_addr;
-
-    if (address->any.sa_family == AF_INET)
-        inet_ntop(AF_INET, &address->v4.sin_addr, out, PEER_TEXT_MAX);
-    else if (address->any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(v6))
-        inet_ntop(AF_INET, &v6->s6_addr[12], out, PEER_TEXT_MAX);
-    else if (address->any.sa_family == AF_INET6)
-        inet_ntop(AF_INET6, v6, out, PEER_TEXT_MAX);
-    else
-        stpcpy(out, "unix");
-}
-
-static void count_refused(HttpServer *server, const char *peer, const char *why)
-{
-    uint64_t held = 0;
-
-    server->counts.refused_connections++;
-    if (log_limit(&server->refused_limit, uv_hrtime(), &held))
-        log_write(server->log, LOG_LEVEL_WARN, "connection from %s refused: %s (%llu more were, unsaid)", peer, why,
-                  (unsigned long long)held);
-}
-
-static void take_connection(Listener *listener, int fd, const PeerAddress *address, socklen_t len)
-{
-    HttpServer *server = listener->server;
-    char peer[PEER_TEXT_MAX];
-
-    format_peer(address, peer);
-    if (conn_make_room(server, peer, listener->socket.local)) {
-        conn_add(server, fd, peer, listener->socket.local, &address->any, len);
-        return;
-    }
-    close(fd);
-    count_refused(server, peer, "all connections are in use");
-}
-
-/* Stops looking at the listeners for a while: nothing else would keep the loop from spinning. False. */
-static bool pause_listeners(HttpServer *server)
-{
-    for (size_t i = 0; i < server->listener_count; i++)
-        uv_poll_stop(&server->listeners[i].poll);
-    uv_timer_start(&server->retry, accept_retry, RETRY_MS, 0);
-    return false;
-}
-
-static void accept_retry(uv_timer_t *timer)
-{
-    HttpServer *server = timer->data;
-
-    if (server->reserve_fd < 0)
-        server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    for (size_t i = 0; i < server->listener_count; i++)
-        uv_poll_start(&server->listeners[i].poll, UV_READABLE, on_listener);
-}
-
-/* Frees the descriptor of the longest idle connection; where there is none, refuses the one that waits, by the
- * reserve. True where accept is worth another try. */
-static bool on_exhausted(Listener *listener)
-{
-    HttpServer *server = listener->server;
-    PeerAddress address;
-    socklen_t len = sizeof(address);
-    char peer[PEER_TEXT_MAX];
-    struct pollfd waiting = {.fd = listener->socket.fd, .events = POLLIN};
-    int fd;
-
-    if (poll(&waiting, 1, 0) == 0)
-        return false;   /* accept(2) asks for a descriptor before it looks whether anybody waits */
-    server_run(server); /* those just taken may have sent their requests */
-    for (Conn *conn = server->first; conn; conn = conn->after) {
-        if (conn->busy || conn->dying)
-            continue;
-        conn_drop(conn);
-        server->counts.evicted_connections++;
-        server_run(server);
-        return true;
-    }
-    fd_close(&server->reserve_fd);
-    memset(&address, 0, sizeof(address));
-    fd = accept4(listener->socket.fd, &address.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0) {
-        close(fd);
-        format_peer(&address, peer);
-        count_refused(server, peer, "no file descriptors left");
-    }
-    server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    return fd >= 0 && server->reserve_fd >= 0 ? true : pause_listeners(server);
-}
-
-/* One connection. False if there are no more for now. */
-static bool accept_one(Listener *listener)
-{
-    PeerAddress address;
-    socklen_t len = sizeof(address);
-    int fd;
-
-    if (listener->server->closing)
-        return false;
-    memset(&address, 0, sizeof(address));
-    fd = accept4(listener->socket.fd, &address.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0) {
-        take_connection(listener, fd, &address, len);
-        return true;
-    }
-    if (errno == EAGAIN)
-        return false;
-    if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO || errno == EPERM)
-        return true;
-    if (errno != EMFILE && errno != ENFILE)
-        return pause_listeners(listener->server);
-    return on_exhausted(listener);
-}
-
-static void on_listener(uv_poll_t *poll, int status, int events)
-{
-    Listener *listener = poll->data;
-
-    (void)status;
-    (void)events;
-    for (int i = 0; i < BATCH && accept_one(listener); i++)
-        ;
-    server_run(listener->server);
-}
-
-int accept_start(Listener *listener, Err *err)
-{
-    int rc = uv_poll_init(listener->server->loop, &listener->poll, listener->socket.fd);
-
-    if (rc < 0)
-        return err_set(err, rc, "watching '%s': %s", listener->socket.place, uv_strerror(rc));
-    listener->poll.data = listener;
-    listener->server->handles++;
-    uv_poll_start(&listener->poll, UV_READABLE, on_listener);
-    return 0;
 }

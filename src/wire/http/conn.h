@@ -49,7 +49,6 @@ struct Conn {
     int fd;
     uv_poll_t *watch;         /* for the end of what the client sends */
     bool ended;               /* it came */
-    bool local;               /* over a unix socket */
     char peer[PEER_TEXT_MAX]; /* "127.0.0.1", "::1", "unix" */
     bool busy;                /* a request's head is complete and its answer is not yet sent */
     bool dying;               /* shut down */
@@ -63,10 +62,8 @@ struct Conn {
     bool bad_uri; /* an escape that is none, or of a NUL */
     bool counted; /* has passed the rate limit */
     uint64_t answer_bytes;
-    uint64_t body_bytes;          /* received */
-    AuthJob *job;                 /* the password check it waits for */
-    AuthVerdict verdict;          /* its outcome under verdict_web */
-    const WebConfig *verdict_web; /* compared only */
+    uint64_t body_bytes; /* received */
+    AuthJob *job;        /* the password check it waits for */
 };
 
 struct HttpServer {
@@ -86,7 +83,7 @@ struct HttpServer {
     unsigned spins;     /* runs in a row after which it wanted to run again at once */
     Conn *first, *last; /* all connections, longest idle first */
     size_t dying;
-    uv_timer_t tick; /* deadlines, and the steps of closing */
+    uv_timer_t tick; /* deadlines */
     uint64_t tick_ns;
     uv_timer_t retry; /* listens again after descriptors ran out */
     int reserve_fd;
@@ -94,7 +91,8 @@ struct HttpServer {
     size_t handles;        /* uv handles that are not closed yet */
     HttpCounts counts;
     LogLimit refused_limit, tls_limit, auth_limit;
-    bool closing, stopped;
+    bool closing;
+    uv_timer_t closing_timer; /* its steps */
     uint64_t grace_end_ns;
     void (*on_closed)(void *self);
     void *closed_self;
@@ -107,20 +105,31 @@ struct HttpRequest {
     enum MHD_Result result; /* of handing the answer over */
 };
 
-/* server.c */
-void server_kick(HttpServer *server); /* runs it in the loop's next turn */
-void server_run(HttpServer *server);  /* lets libmicrohttpd work */
-void server_tick_at(HttpServer *server, uint64_t deadline_ns);
-void server_handle_closed(uv_handle_t *handle); /* for uv_close of handles whose data is the server */
+/* A password check in a worker. */
+struct AuthJob {
+    uv_work_t work;
+    HttpServer *server;
+    Conn *conn; /* NULL: gone meanwhile */
+    WebConfig *web;
+    AuthClaim claim;
+    const char *hash; /* of web */
+    bool known;       /* the user is one */
+    bool matches;     /* by the worker */
+};
 
 /* conn.c */
+void server_kick(HttpServer *server); /* lets libmicrohttpd work in the loop's next turn */
+void server_run(HttpServer *server);  /* lets it work */
+void server_handle_closed(
+    uv_handle_t *handle); /* for uv_close of handles whose data is the server; the last frees it */
 Conn *conn_of(struct MHD_Connection *mhd);
-int accept_start(Listener *listener, Err *err);
+/* Makes room for one more of this peer, by dropping one if need be. */
+bool conn_make_room(HttpServer *server, const char *peer, bool local);
+void conn_add(HttpServer *server, int fd, const char *peer, const struct sockaddr *address, socklen_t len);
 void conn_notify(void *server, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode code);
-void conn_begin(Conn *conn);         /* a request's head is there */
-void conn_idle(Conn *conn);          /* its answer is sent */
-bool conn_is_over(const Conn *conn); /* its client sends no more, and nothing it sent is left to answer */
-void conn_drop(Conn *conn);          /* ends it */
+void conn_begin(Conn *conn); /* a request's head is there */
+void conn_idle(Conn *conn);  /* its answer is sent */
+void conn_drop(Conn *conn);  /* ends it */
 void conn_suspend(Conn *conn);
 void conn_resume(Conn *conn);
 void conn_deadline(Conn *conn, uint64_t ns_from_now); /* UINT64_MAX: none */
@@ -131,8 +140,3 @@ enum MHD_Result request_handle(void *server, struct MHD_Connection *mhd, const c
 void request_completed(void *server, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code);
 void *request_uri(void *server, const char *uri, struct MHD_Connection *mhd);
 size_t request_unescape(void *server, struct MHD_Connection *mhd, char *text);
-
-/* Cancels a password check: its connection goes. */
-void auth_job_cancel(Conn *conn);
-
-void stream_end(HttpStream *stream); /* its request is over */

@@ -246,7 +246,6 @@ static int listen_unix(const char *text, ListenSockets *sockets, Err *err)
         return err_set(err, made.fd, "listen on '%s': %s", text, strerror(-made.fd));
     made.place = xstrdup(address.un.sun_path);
     if (lstat(made.place, &st) == 0) {
-        made.file = xstrdup(made.place);
         made.dev = st.st_dev;
         made.ino = st.st_ino;
     }
@@ -314,9 +313,8 @@ void listen_close(ListenSocket *listen)
     struct stat st;
 
     fd_close(&listen->fd);
-    if (listen->file && lstat(listen->file, &st) == 0 && st.st_dev == listen->dev && st.st_ino == listen->ino)
-        unlink(listen->file);
-    cleanup_free(&listen->file);
+    if (listen->ino && lstat(listen->place, &st) == 0 && st.st_dev == listen->dev && st.st_ino == listen->ino)
+        unlink(listen->place);
     cleanup_free(&listen->place);
 }
 

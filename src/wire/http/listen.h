@@ -13,8 +13,7 @@ typedef struct ListenSocket {
     int fd;      /* non-blocking, close-on-exec */
     bool local;  /* a unix socket */
     char *place; /* "127.0.0.1:41327" with the real port, or the path of a unix socket */
-    char *file;  /* socket file to remove at the end, NULL: none of ours */
-    dev_t dev;   /* of `file`, so that only what we made is removed */
+    dev_t dev;   /* of a socket file that we made and remove at the end; 0, 0: none */
     ino_t ino;
 } ListenSocket;
 

@@ -15,7 +15,6 @@
 #include "base/alloc.h"
 #include "base/number.h"
 #include "base/cleanup.h"
-#include "base/vec.h"
 #include "wire/http/conn.h"
 
 /* -- bodies ----------------------------------------------------------------------------------------------------------
@@ -57,18 +56,7 @@ void http_body_unref(HttpBody *body)
 /* -- password checks -------------------------------------------------------------------------------------------------
  */
 
-struct AuthJob {
-    uv_work_t work;
-    HttpServer *server;
-    Conn *conn; /* NULL: gone meanwhile */
-    WebConfig *web;
-    AuthClaim claim;
-    const char *hash; /* of web */
-    bool known;       /* the user is one */
-    bool matches;     /* by the worker */
-};
-
-static void job_free(AuthJob *job)
+static void free_job(AuthJob *job)
 {
     auth_claim_done(&job->claim);
     web_config_unref(job->web);
@@ -86,21 +74,16 @@ static void on_checked(uv_work_t *work, int status)
 {
     AuthJob *job = work->data;
     HttpServer *server = job->server;
-    bool right = status == 0 && job->known && job->matches;
     Conn *conn = job->conn;
 
     server->jobs_running--;
     if (status == 0)
-        auth_remember(job->web->auth, &job->claim, right);
+        auth_remember(job->web->auth, &job->claim, job->known && job->matches);
     if (conn) {
         conn->job = NULL;
-        conn->verdict = right ? AUTH_RIGHT : AUTH_WRONG;
-        conn->verdict_web = job->web;
-        conn_resume(conn);
+        conn_resume(conn); /* it recalls what was found */
     }
-    job_free(job);
-    if (server->closing)
-        server_tick_at(server, 0);
+    free_job(job);
 }
 
 static void count_failure(Conn *conn)
@@ -133,31 +116,22 @@ static void begin_job(Conn *conn, AuthClaim *claim)
     uv_queue_work(server->loop, &job->work, check_password, on_checked);
 }
 
-static AuthVerdict auth_job_check(Conn *conn, const char *header)
+/* AUTH_UNKNOWN: the connection is suspended until it is known. */
+static AuthVerdict check_auth(Conn *conn, const char *header)
 {
     CLEANUP(auth_claim_done) AuthClaim claim = {0};
-    const WebConfig *web = conn->server->web;
+    const Auth *auth = conn->server->web->auth;
     AuthVerdict verdict = AUTH_WRONG;
 
     if (!header)
         return AUTH_WRONG; /* browsers ask first without; no failure */
-    if (conn->verdict != AUTH_UNKNOWN && conn->verdict_web == web)
-        verdict = conn->verdict;
-    else if (auth_claim(web->auth, header, &claim))
-        verdict = auth_recall(web->auth, &claim);
+    if (auth_claim(auth, header, &claim))
+        verdict = auth_recall(auth, &claim);
     if (verdict == AUTH_UNKNOWN)
         begin_job(conn, &claim);
     else if (verdict == AUTH_WRONG)
         count_failure(conn);
     return verdict;
-}
-
-void auth_job_cancel(Conn *conn)
-{
-    AuthJob *job = TAKE(conn->job);
-
-    job->conn = NULL;
-    (void)uv_cancel((uv_req_t *)&job->work); /* on_checked frees it, cancelled or done */
 }
 
 /* -- requests --------------------------------------------------------------------------------------------------------
@@ -289,11 +263,6 @@ static const char *find_header(Conn *conn, const char *name)
     return MHD_lookup_connection_value(conn->mhd, MHD_HEADER_KIND, name);
 }
 
-const char *http_method(const HttpRequest *request)
-{
-    return request->method;
-}
-
 const char *http_path(const HttpRequest *request)
 {
     return request->path;
@@ -399,7 +368,7 @@ static enum MHD_Result serve_request(Conn *conn, const char *path, const char *m
                               NULL);
     conn->counted = true;
     if (web->auth && !web_config_excludes(web, path)) {
-        AuthVerdict verdict = auth_job_check(conn, find_header(conn, MHD_HTTP_HEADER_AUTHORIZATION));
+        AuthVerdict verdict = check_auth(conn, find_header(conn, MHD_HTTP_HEADER_AUTHORIZATION));
 
         if (verdict == AUTH_UNKNOWN)
             return MHD_YES; /* suspended */
@@ -431,40 +400,23 @@ enum MHD_Result request_handle(void *self, struct MHD_Connection *mhd, const cha
     return serve_request(conn, path_of(url), method);
 }
 
-void request_completed(void *self, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code)
-{
-    Conn *conn = conn_of(mhd);
-    HttpServer *server = self;
-
-    *context = NULL;
-    if (!conn)
-        return;
-    if (code == MHD_REQUEST_TERMINATED_COMPLETED_OK)
-        server->counts.bytes_sent += conn->answer_bytes;
-    if (conn->stream)
-        stream_end(TAKE(conn->stream));
-    conn_idle(conn);
-}
-
 /* -- streams ---------------------------------------------------------------------------------------------------------
  */
 
 enum { BLOCK_BYTES = 16 * 1024 };
 
-typedef VEC(HttpBody *) BodyQueue;
-
 struct HttpStream {
     Conn *conn;
-    BodyQueue queue; /* the first queue_at are sent */
-    size_t queue_at;
-    size_t offset; /* bytes of the present one that are sent */
+    size_t first, count; /* bodies that wait, in the ring `queue` */
+    size_t offset;       /* bytes of the first one that are sent */
     size_t queue_max;
     bool ending;
     void (*on_close)(void *self, HttpStream *stream);
     void *self;
+    HttpBody *queue[];
 };
 
-static void stream_wait(HttpStream *stream)
+static void wait_for_body(const HttpStream *stream)
 {
     int one = 1;
 
@@ -473,28 +425,15 @@ static void stream_wait(HttpStream *stream)
     conn_suspend(stream->conn);
 }
 
-static void stream_wake(HttpStream *stream)
+static void drop_first_body(HttpStream *stream)
 {
-    conn_resume(stream->conn);
-}
-
-static size_t count_queued(const HttpStream *stream)
-{
-    return stream->queue.len - stream->queue_at;
-}
-
-/* Drops the body that was sent; the array never grows over queue_max and what was sent of it. */
-static void pop_body(HttpStream *stream)
-{
-    http_body_unref(stream->queue.at[stream->queue_at++]);
+    http_body_unref(stream->queue[stream->first]);
+    stream->first = (stream->first + 1) % stream->queue_max;
+    stream->count--;
     stream->offset = 0;
-    if (!count_queued(stream)) {
-        vec_clear(&stream->queue);
-        stream->queue_at = 0;
-    }
 }
 
-static ssize_t stream_read(void *self, uint64_t position, char *out, size_t max)
+static ssize_t read_stream(void *self, uint64_t position, char *out, size_t max)
 {
     HttpStream *stream = self;
     const HttpBody *body;
@@ -503,20 +442,20 @@ static ssize_t stream_read(void *self, uint64_t position, char *out, size_t max)
     (void)position;
     if (stream->conn->dying)
         return MHD_CONTENT_READER_END_WITH_ERROR;
-    if (!count_queued(stream)) {
+    if (!stream->count) {
         if (stream->ending)
             return MHD_CONTENT_READER_END_OF_STREAM;
-        stream_wait(stream);
+        wait_for_body(stream);
         return 0;
     }
-    body = stream->queue.at[stream->queue_at];
+    body = stream->queue[stream->first];
     len = body->len - stream->offset;
     len = len < max ? len : max;
     memcpy(out, body->bytes + stream->offset, len);
     stream->offset += len;
     stream->conn->answer_bytes += len;
     if (stream->offset == body->len)
-        pop_body(stream);
+        drop_first_body(stream);
     return (ssize_t)len;
 }
 
@@ -525,13 +464,13 @@ static struct MHD_Response *make_response(const HttpRequest *request, HttpStream
 {
     if (!strcmp(request->method, "HEAD"))
         return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
-    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, stream_read, stream, NULL);
+    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_stream, stream, NULL);
 }
 
 HttpStream *http_stream(HttpRequest *request, const char *content_type, size_t queue_max,
                         void (*on_close)(void *self, HttpStream *stream), void *self)
 {
-    HttpStream *stream = xcalloc(1, sizeof(*stream));
+    HttpStream *stream = xcalloc(1, sizeof(*stream) + queue_max * sizeof(stream->queue[0]));
     struct MHD_Response *response = make_response(request, stream);
 
     assert(!request->answered);
@@ -554,34 +493,42 @@ void http_stream_send(HttpStream *stream, HttpBody *body)
 {
     if (stream->ending || stream->conn->dying || !body->len)
         return;
-    if (count_queued(stream) >= stream->queue_max) {
+    if (stream->count == stream->queue_max) {
         stream->conn->server->counts.evicted_connections++;
         conn_drop(stream->conn);
         return;
     }
-    if (stream->queue_at > stream->queue_max) { /* close the gap that sent ones left */
-        memmove(stream->queue.at, stream->queue.at + stream->queue_at,
-                count_queued(stream) * sizeof(*stream->queue.at));
-        stream->queue.len -= stream->queue_at;
-        stream->queue_at = 0;
-    }
-    vec_push(&stream->queue, http_body_ref(body));
-    stream_wake(stream);
+    stream->queue[(stream->first + stream->count++) % stream->queue_max] = http_body_ref(body);
+    conn_resume(stream->conn);
 }
 
 void http_stream_close(HttpStream *stream)
 {
     stream->ending = true;
-    stream_wake(stream);
+    conn_resume(stream->conn);
 }
 
-void stream_end(HttpStream *stream)
+static void end_stream(HttpStream *stream)
 {
-    while (count_queued(stream))
-        pop_body(stream);
-    vec_done(&stream->queue);
+    while (stream->count)
+        drop_first_body(stream);
     stream->ending = true;
     if (stream->on_close)
         stream->on_close(stream->self, stream);
     free(stream);
+}
+
+void request_completed(void *self, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code)
+{
+    Conn *conn = conn_of(mhd);
+    HttpServer *server = self;
+
+    *context = NULL;
+    if (!conn)
+        return;
+    if (code == MHD_REQUEST_TERMINATED_COMPLETED_OK)
+        server->counts.bytes_sent += conn->answer_bytes;
+    if (conn->stream)
+        end_stream(TAKE(conn->stream));
+    conn_idle(conn);
 }

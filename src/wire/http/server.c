@@ -2,12 +2,18 @@
 /* The server: libmicrohttpd inside libuv; opening, deadlines, reading the web-config anew, closing. */
 #include "wire/http/server.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gnutls/abstract.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/duration.h"
@@ -17,65 +23,13 @@
 /* -- libmicrohttpd ------------------------------------------------------------------------------------------------
  */
 
-enum { HEAD_EXTRA = 2048, CONN_SLACK = 256, SPINS_MAX = 16, SPIN_WAIT_MS = 10 };
+enum { HEAD_EXTRA = 2048, CONN_SLACK = 256 };
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
     server_run(poll->data);
-}
-
-static void on_timer(uv_timer_t *timer)
-{
-    server_run(timer->data);
-}
-
-static void on_idle(uv_idle_t *idle)
-{
-    server_run(idle->data);
-}
-
-static bool anybody_works(const HttpServer *server)
-{
-    for (const Conn *conn = server->first; conn; conn = conn->after)
-        if (conn->busy && !conn->suspended)
-            return true;
-    return false;
-}
-
-/* When libmicrohttpd wants to run again though no socket stirs. "At once" is by a uv_idle: a timer of 0 that is started
- * anew by its own callback never lets libuv look at sockets. And 0.9.75 says "at once" without end while a TLS client
- * stops within a record of its handshake; where nobody is being answered, that is looked at only now and then. */
-static void arm_daemon(HttpServer *server)
-{
-    MHD_UNSIGNED_LONG_LONG wait_ms = 0;
-    bool wait = MHD_get_timeout(server->mhd, &wait_ms) == MHD_YES;
-
-    server->spins = wait && !wait_ms ? server->spins + 1 : 0;
-    if (server->spins > SPINS_MAX && !anybody_works(server))
-        wait_ms = SPIN_WAIT_MS;
-    if (wait && !wait_ms)
-        uv_idle_start(&server->mhd_idle, on_idle);
-    else
-        uv_idle_stop(&server->mhd_idle);
-    if (wait && wait_ms)
-        uv_timer_start(&server->mhd_timer, on_timer, wait_ms, 0);
-    else
-        uv_timer_stop(&server->mhd_timer);
-}
-
-void server_kick(HttpServer *server)
-{
-    uv_idle_start(&server->mhd_idle, on_idle);
-}
-
-void server_run(HttpServer *server)
-{
-    if (!server->mhd)
-        return;
-    MHD_run(server->mhd);
-    arm_daemon(server);
 }
 
 /* Credentials come from us, per session (tls.c): this one is never asked, but without it there is no TLS daemon. */
@@ -144,7 +98,7 @@ static int open_daemon(HttpServer *server, Err *err)
     server->mhd_poll.data = server->mhd_timer.data = server->mhd_idle.data = server;
     server->handles += 3;
     uv_poll_start(&server->mhd_poll, UV_READABLE, on_poll);
-    arm_daemon(server);
+    server_run(server);
     return 0;
 }
 
@@ -158,12 +112,163 @@ static void close_daemon(HttpServer *server)
     MHD_stop_daemon(TAKE(server->mhd));
 }
 
+/* -- accepting -------------------------------------------------------------------------------------------------------
+ */
+
+enum { BATCH = 16, RETRY_MS = 100 }; /* a batch at a time, then those taken are served */
+
+typedef union PeerAddress {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    struct sockaddr_un un;
+} PeerAddress;
+
+static void on_listener(uv_poll_t *poll, int status, int events);
+static void retry_listeners(uv_timer_t *timer);
+
+static void format_peer(const PeerAddress *address, char out[PEER_TEXT_MAX])
+{
+    const struct in6_addr *v6 = &address->v6.sin6_addr;
+
+    if (address->any.sa_family == AF_INET)
+        inet_ntop(AF_INET, &address->v4.sin_addr, out, PEER_TEXT_MAX);
+    else if (address->any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(v6))
+        inet_ntop(AF_INET, &v6->s6_addr[12], out, PEER_TEXT_MAX);
+    else if (address->any.sa_family == AF_INET6)
+        inet_ntop(AF_INET6, v6, out, PEER_TEXT_MAX);
+    else
+        stpcpy(out, "unix");
+}
+
+static void count_refused(HttpServer *server, const char *peer, const char *why)
+{
+    uint64_t held = 0;
+
+    server->counts.refused_connections++;
+    if (log_limit(&server->refused_limit, uv_hrtime(), &held))
+        log_write(server->log, LOG_LEVEL_WARN, "connection from %s refused: %s (%llu more were, unsaid)", peer, why,
+                  (unsigned long long)held);
+}
+
+static void add_connection(Listener *listener, int fd, const PeerAddress *address, socklen_t len)
+{
+    HttpServer *server = listener->server;
+    char peer[PEER_TEXT_MAX];
+
+    format_peer(address, peer);
+    if (conn_make_room(server, peer, listener->socket.local)) {
+        conn_add(server, fd, peer, &address->any, len);
+        return;
+    }
+    close(fd);
+    count_refused(server, peer, "all connections are in use");
+}
+
+/* Stops looking at the listeners for a while: nothing else would keep the loop from spinning. False. */
+static bool pause_listeners(HttpServer *server)
+{
+    for (size_t i = 0; i < server->listener_count; i++)
+        uv_poll_stop(&server->listeners[i].poll);
+    uv_timer_start(&server->retry, retry_listeners, RETRY_MS, 0);
+    return false;
+}
+
+static void retry_listeners(uv_timer_t *timer)
+{
+    HttpServer *server = timer->data;
+
+    if (server->reserve_fd < 0)
+        server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    for (size_t i = 0; i < server->listener_count; i++)
+        uv_poll_start(&server->listeners[i].poll, UV_READABLE, on_listener);
+}
+
+/* Frees the descriptor of the longest idle connection; where there is none, refuses the one that waits, by the
+ * reserve. True where accept is worth another try. */
+static bool on_exhausted(Listener *listener)
+{
+    HttpServer *server = listener->server;
+    PeerAddress address;
+    socklen_t len = sizeof(address);
+    char peer[PEER_TEXT_MAX];
+    struct pollfd waiting = {.fd = listener->socket.fd, .events = POLLIN};
+    int fd;
+
+    if (poll(&waiting, 1, 0) == 0)
+        return false;   /* accept(2) asks for a descriptor before it looks whether anybody waits */
+    server_run(server); /* those just taken may have sent their requests */
+    for (Conn *conn = server->first; conn; conn = conn->after) {
+        if (conn->busy || conn->dying)
+            continue;
+        conn_drop(conn);
+        server->counts.evicted_connections++;
+        server_run(server);
+        return true;
+    }
+    fd_close(&server->reserve_fd);
+    memset(&address, 0, sizeof(address));
+    fd = accept4(listener->socket.fd, &address.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+        close(fd);
+        format_peer(&address, peer);
+        count_refused(server, peer, "no file descriptors left");
+    }
+    server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && server->reserve_fd >= 0 ? true : pause_listeners(server);
+}
+
+/* One connection. False if there are no more for now. */
+static bool accept_one(Listener *listener)
+{
+    PeerAddress address;
+    socklen_t len = sizeof(address);
+    int fd;
+
+    if (listener->server->closing)
+        return false;
+    memset(&address, 0, sizeof(address));
+    fd = accept4(listener->socket.fd, &address.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+        add_connection(listener, fd, &address, len);
+        return true;
+    }
+    if (errno == EAGAIN)
+        return false;
+    if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO || errno == EPERM)
+        return true;
+    if (errno != EMFILE && errno != ENFILE)
+        return pause_listeners(listener->server);
+    return on_exhausted(listener);
+}
+
+static void on_listener(uv_poll_t *poll, int status, int events)
+{
+    Listener *listener = poll->data;
+
+    (void)status;
+    (void)events;
+    for (int i = 0; i < BATCH && accept_one(listener); i++)
+        ;
+    server_run(listener->server);
+}
+
+static int start_listener(Listener *listener, Err *err)
+{
+    int rc = uv_poll_init(listener->server->loop, &listener->poll, listener->socket.fd);
+
+    if (rc < 0)
+        return err_set(err, rc, "watching '%s': %s", listener->socket.place, uv_strerror(rc));
+    listener->poll.data = listener;
+    listener->server->handles++;
+    uv_poll_start(&listener->poll, UV_READABLE, on_listener);
+    return 0;
+}
+
 /* -- the server's life -----------------------------------------------------------------------------------------------
  */
 
-enum { LOG_BURST = 5 };
-
-#define UNREAD_NS (20 * NS_PER_MS)
+enum { LOG_BURST = 5, CLOSING_MS = 5 };
 
 const HttpLimits http_default_limits = {
     .connections = 256,
@@ -174,85 +279,26 @@ const HttpLimits http_default_limits = {
     .body_bytes = 0,
 };
 
-static void on_tick(uv_timer_t *timer);
-
-void server_tick_at(HttpServer *server, uint64_t deadline_ns)
-{
-    uint64_t now = uv_hrtime();
-
-    if (server->stopped || (uv_is_active((uv_handle_t *)&server->tick) && deadline_ns >= server->tick_ns))
-        return;
-    server->tick_ns = deadline_ns;
-    uv_update_time(server->loop);
-    uv_timer_start(&server->tick, on_tick, deadline_ns > now ? (deadline_ns - now) / NS_PER_MS + 1 : 0, 0);
-}
-
-static void server_free(HttpServer *server)
-{
-    for (size_t i = 0; i < server->listener_count; i++)
-        free(server->listeners[i].url);
-    free(server->listeners);
-    fd_close(&server->reserve_fd);
-    web_config_unref(server->web);
-    free(server->web_path);
-    if (server->on_closed)
-        server->on_closed(server->closed_self);
-    free(server);
-}
-
-void server_handle_closed(uv_handle_t *handle)
-{
-    HttpServer *server = handle->data;
-
-    if (--server->handles == 0)
-        server_free(server);
-}
-
 /* All is over: no connection, no worker, no stream's handle is left. */
-static void server_stop(HttpServer *server)
+static void stop_server(HttpServer *server)
 {
-    server->stopped = true;
     close_daemon(server);
     uv_close((uv_handle_t *)&server->tick, server_handle_closed);
     uv_close((uv_handle_t *)&server->retry, server_handle_closed);
+    uv_close((uv_handle_t *)&server->closing_timer, server_handle_closed);
 }
 
-/* Where closing has come to. */
-static void closing_step(HttpServer *server)
+/* Looks where closing has come to, until it is over. */
+static void on_closing(uv_timer_t *timer)
 {
+    HttpServer *server = timer->data;
     bool over = uv_hrtime() >= server->grace_end_ns;
 
     for (Conn *conn = server->first; over && conn; conn = conn->after)
         conn_drop(conn);
-    if (!server->first && !server->jobs_running)
-        server_stop(server);
-    else if (!over)
-        server_tick_at(server, server->grace_end_ns);
-}
-
-static void on_tick(uv_timer_t *timer)
-{
-    HttpServer *server = timer->data;
-    uint64_t now = uv_hrtime(), next = UINT64_MAX;
-
-    server_run(server); /* what has come in is read before anybody is judged by it */
-    for (Conn *conn = server->first; conn; conn = conn->after) {
-        uint64_t deadline_ns = conn->deadline_ns;
-
-        if (conn->dying)
-            continue;
-        if (conn->ended && !conn->busy && deadline_ns > now + UNREAD_NS)
-            deadline_ns = now + UNREAD_NS; /* looked at again: something is unread yet */
-        if (conn->deadline_ns <= now || conn_is_over(conn))
-            conn_drop(conn);
-        else if (deadline_ns < next)
-            next = deadline_ns;
-    }
     server_run(server);
-    if (next != UINT64_MAX)
-        server_tick_at(server, next);
-    if (server->closing)
-        closing_step(server);
+    if (!server->first && !server->jobs_running)
+        stop_server(server);
 }
 
 static void set_urls(HttpServer *server)
@@ -295,9 +341,9 @@ static HttpServer *make_server(uv_loop_t *loop, const HttpConfig *config, WebCon
     server->refused_limit = server->tls_limit = server->auth_limit = limit;
     uv_timer_init(loop, &server->tick);
     uv_timer_init(loop, &server->retry);
-    server->tick.data = server;
-    server->retry.data = server;
-    server->handles = 2;
+    uv_timer_init(loop, &server->closing_timer);
+    server->tick.data = server->retry.data = server->closing_timer.data = server;
+    server->handles = 3;
     return server;
 }
 
@@ -309,7 +355,7 @@ static int start_listeners(HttpServer *server, ListenSockets *sockets, Err *err)
         Listener *listener = &server->listeners[i];
 
         *listener = (Listener){.server = server, .socket = sockets->at[i]};
-        TRY(accept_start(listener, err));
+        TRY(start_listener(listener, err));
         server->listener_count++;
         sockets->at[i] = (ListenSocket){.fd = -1};
     }
@@ -395,7 +441,7 @@ void http_server_close(HttpServer *server, uint64_t grace_ns, void (*on_closed)(
         else if (!conn->busy)
             conn_drop(conn);
     }
-    server_tick_at(server, 0);
+    uv_timer_start(&server->closing_timer, on_closing, 0, CLOSING_MS);
 }
 
 void http_server_counts(const HttpServer *server, HttpCounts *ret)

@@ -24,7 +24,6 @@ HttpBody *http_body_ref(HttpBody *body);
 void http_body_unref(HttpBody *body); /* accepts NULL */
 
 typedef struct HttpRequest HttpRequest;                                /* lives until its handler returns */
-const char *http_method(const HttpRequest *request);                   /* "GET" */
 const char *http_path(const HttpRequest *request);                     /* "/metrics", decoded, without the query */
 const char *http_query(const HttpRequest *request, const char *name);  /* NULL if it is not there */
 const char *http_header(const HttpRequest *request, const char *name); /* any case; NULL if it is not there */

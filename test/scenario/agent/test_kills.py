@@ -276,7 +276,7 @@ class Victim:
         self.process.wait(120)
 
     def open_incidents(self):
-        text = self.ask("incidents json 0 0 open")
+        text = self.ask("incidents open")
         return None if text is None else json.loads(text)["incidents"]
 
     def end(self):
@@ -304,17 +304,17 @@ class Journal:
         return int(found[0][0]) if found else 0
 
     def incidents(self):
-        return {i: (revision, kind) for i, revision, kind in self.rows("SELECT id, revision, class FROM incidents")}
+        return {i: (revision, kind) for i, revision, kind in self.rows("SELECT id, json ->> 'revision', json ->> 'class' FROM incidents")}
 
     def whole(self):
         assert self.rows("PRAGMA integrity_check") == [("ok",)]
-        for table, column in (("events", "incident"), ("bundles", "incident"), ("outbox", "key")):
+        for table, column in (("events", "json ->> 'incident'"), ("bundles", "incident"), ("outbox", "key")):
             orphans = self.rows(f"SELECT {column} FROM {table} WHERE {column} <> '' AND {column} NOT IN (SELECT id FROM incidents)")
             assert not orphans, f"{table} of incidents that nobody knows: {orphans[:5]}"
         # What a hand clears is dated by the last tick.
         wrong = self.rows("SELECT id, state, opened_ns, updated_ns, cleared_ns FROM incidents WHERE opened_ns = 0 OR "
-                          "updated_ns + (ended_by = 'hand') * 2000000000 < opened_ns OR "
-                          "(state = 'cleared') <> (cleared_ns > 0) OR revision = 0")
+                          "updated_ns + (json ->> 'ended_by' IS 'hand') * 2000000000 < opened_ns OR "
+                          "(state = 'cleared') <> (cleared_ns > 0) OR json ->> 'revision' = 0")
         assert not wrong, wrong
 
     def close(self):
@@ -434,17 +434,17 @@ class Day:
     def finish(self):
         journal = Journal(self.folder)
         journal.whole()
-        self.last_rows = journal.rows("SELECT id, reopened FROM incidents")
-        states = {row[0]: row[1:] for row in journal.rows("SELECT id, state, reopened, route FROM incidents")}
+        self.last_rows = journal.rows("SELECT id, json ->> 'reopened' FROM incidents")
+        states = {row[0]: row[1:] for row in journal.rows("SELECT id, state, json ->> 'reopened', json ->> 'route' FROM incidents")}
         hook, second, manager = self.doors.sinks
         for labels, times in manager.fired.items():
             most = sum(1 + states[name][1] for name in manager.owners[labels])
             assert times <= most, f"an Alertmanager was told {times} times instead of {most}: {labels}"
         unheard = [name for name, (state, _, route) in states.items() if route in TOLD_ROUTES and name not in hook.heard]
         assert all(states[name][0] == "cleared" for name in unheard), "one that is open was told to nobody"
-        twice = journal.rows("SELECT count(*) FROM (SELECT 1 FROM events WHERE origin = 'kmsg' GROUP BY sequence "
+        twice = journal.rows("SELECT count(*) FROM (SELECT 1 FROM events WHERE json ->> 'origin' = 'kmsg' GROUP BY sequence "
                              "HAVING count(*) > 1)")
-        seen = journal.rows("SELECT count(DISTINCT sequence), max(sequence) FROM events WHERE origin = 'kmsg'")[0]
+        seen = journal.rows("SELECT count(DISTINCT sequence), max(sequence) FROM events WHERE json ->> 'origin' = 'kmsg'")[0]
         print(f"\n{self.kills} kills ({dict(self.moments)}): {self.storm.sequence} lines, {len(states)} incidents, "
               f"{sum(s[1] for s in states.values())} returns; webhooks took {hook.delivered} and {second.delivered} of "
               f"{hook.posts} and {second.posts} POSTs, {hook.again} and {second.again} news again under their keys, "

@@ -64,7 +64,7 @@ static void check_codes(Client *c, unsigned int gpu, int mig)
     EXPECT(c, gpu, CALL(nvmlDeviceGetMigMode, d, a, a + 1) == where((int)b->has_mig));
     EXPECT(c, gpu, CALL(nvmlDeviceGetEccMode, d, &on, &pending) == where((int)b->has_ecc));
     EXPECT(c, gpu, CALL(nvmlDeviceGetTotalEccErrors, d, 0, 0, &u) == where((int)b->has_ecc));
-    EXPECT(c, gpu, CALL(nvmlDeviceGetRowRemapperHistogram, d, &rows) == where(b->has_remap && !mig));
+    EXPECT(c, gpu, CALL(nvmlDeviceGetRowRemapperHistogram, d, &rows) == where((int)b->has_remap));
     EXPECT(c, gpu, CALL(nvmlDeviceGetRemappedRows, d, a, a + 1, a + 2, a + 3) == where(b->has_remap && !mig));
     EXPECT(c, gpu, CALL(nvmlDeviceGetUtilizationRates, d, &util) == where(!mig));
     EXPECT(c, gpu, CALL(nvmlDeviceGetNvLinkState, d, b->link_count, &on) == NVML_ERROR_NOT_SUPPORTED);

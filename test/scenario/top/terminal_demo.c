@@ -21,9 +21,8 @@ static char last[100] = "nothing";
 static unsigned ticks;
 
 static const char *const INKS[] = {
-#define INK(id, letter) [INK_##id] = #id,
-    INK_TABLE(INK)
-#undef INK
+    "PLAIN", "DIM", "STRONG",   "TITLE",    "GOOD",     "WARN",     "BAD",
+    "KEY",   "BAR", "SERIES_A", "SERIES_B", "SERIES_C", "SERIES_D", "BAND",
 };
 
 static void draw(Grid *grid, const Terminal *terminal)
@@ -43,7 +42,7 @@ static void draw(Grid *grid, const Terminal *terminal)
     grid_right(grid, grid_area(grid), grid->width, grid->height - 1, INK_PLAIN, "corner");
 }
 
-static void note(const TerminalNews *news)
+static void note(const TerminalNews *news, const Grid *grid)
 {
     static const char *const WORDS[] = {"timeout", "key", "mouse", "resize", "ready", "end"};
     static const char *const MICE[] = {"click", "double", "up", "down"};
@@ -54,7 +53,7 @@ static void note(const TerminalNews *news)
     else if (news->what == TERMINAL_MOUSE)
         snprintf(last, sizeof last, "mouse %s %d %d", MICE[news->mouse], news->x, news->y);
     else if (news->what == TERMINAL_RESIZE)
-        snprintf(last, sizeof last, "resize %d %d", news->width, news->height);
+        snprintf(last, sizeof last, "resize %d %d", grid->width, grid->height);
     else
         snprintf(last, sizeof last, "%s %d", WORDS[news->what], news->signal);
     fprintf(events, "%s\n", last);
@@ -96,10 +95,10 @@ static bool step(Terminal *terminal, Grid *grid, TerminalNews *news)
 {
     draw(grid, terminal);
     terminal_show(terminal, grid);
-    terminal_wait(terminal, clock_monotonic(clock_kernel()) + 200 * (uint64_t)1000000, NULL, 0, news);
-    note(news);
+    terminal_wait(terminal, clock_monotonic(clock_kernel()) + 200 * (uint64_t)1000000, -1, news);
     if (news->what == TERMINAL_RESIZE)
-        grid_resize(grid, news->width, news->height);
+        terminal_fit(terminal, grid);
+    note(news, grid);
     if (news->what == TERMINAL_TIMEOUT)
         ticks++;
     return news->what != TERMINAL_END && !(news->what == TERMINAL_KEY && !obey(terminal, news->key));
@@ -109,7 +108,7 @@ int main(int argc, char **argv)
 {
     Terminal *terminal = NULL;
     TerminalNews news = {.what = TERMINAL_TIMEOUT};
-    Grid grid;
+    Grid grid = {0};
     Err err = {0};
     events = argc > 1 ? fopen(argv[1], "ae") : NULL;
     if (!events)
@@ -118,7 +117,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "demo: %s\n", err.text);
         return 2;
     }
-    grid_init(&grid, terminal_width(terminal), terminal_height(terminal), terminal_utf8(terminal));
+    terminal_fit(terminal, &grid);
     fprintf(events, "open %d %d\n", grid.width, grid.height);
     fflush(events);
     while (step(terminal, &grid, &news))

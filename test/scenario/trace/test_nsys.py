@@ -51,11 +51,14 @@ def test_sqlite(trace, tmp_path):
     assert json.loads(trace(tmp_path / "p.sqlite", "--json", "--no-cpu").stdout)["ranks"][0]["launch"]["linked"] == 0
 
 
-def test_what_cannot_be_done_with_sqlite(trace, tmp_path):
+def test_what_cannot_be_done_with_sqlite(trace, stoker, tmp_path):
     made(tmp_path / "p.sqlite")
     done = trace("cut", tmp_path / "p.sqlite", "-o", tmp_path / "x.json")
     assert done.returncode == 3 and "Nsight" in done.stderr, done.stderr
     assert not (tmp_path / "x.json").exists()
+    with open(tmp_path / "p.sqlite", "rb") as file:
+        done = subprocess.run([stoker, "trace", "-"], stdin=file, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 3 and "cannot be read from standard input; give its file" in done.stderr
     sqlite3.connect(tmp_path / "other.sqlite").execute("CREATE TABLE a (b)")
     done = trace(tmp_path / "other.sqlite")
     assert done.returncode == 3 and "nsys export" in done.stderr

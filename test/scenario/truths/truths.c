@@ -301,7 +301,7 @@ static void check_activity(Play *play, const NodeGpu *gpu, const Snapshot *snaps
 static void decide_activities(Play *play, const Node *node)
 {
     const Incident *open[INCIDENTS_MAX];
-    Snapshot snapshot = {.node = node, .incidents = open, .processes = judge_processes(&play->judge)};
+    Snapshot snapshot = {.node = node, .incidents = open, .processes = host_processes(play->judge.host)};
 
     for (size_t i = 0; i < incidents_count(play->judge.incidents); i++)
         if (incidents_at(play->judge.incidents, i)->state == INCIDENT_OPEN)

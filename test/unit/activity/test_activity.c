@@ -12,7 +12,6 @@
 #include "base/cleanup.h"
 #include "base/duration.h"
 #include "engine/activity/activity.h"
-#include "engine/activity/decide.h"
 
 /* --- by readings -------------------------------------------------------------------------------------------------- */
 

@@ -30,8 +30,7 @@ static void write_index(uint32_t gpu, uint32_t index)
     reading_init(&reading, DEVICE_GPU);
     reading.device.uuid[0] = (char)('a' + gpu);
     reading.device.index = index;
-    *board_begin(&w.board->gpus[gpu].gpu) = reading;
-    board_commit(&w.board->gpus[gpu].gpu);
+    board_set_row(&w.board->gpus[gpu].gpu, &reading);
 }
 
 static void write_status(uint32_t gpu, PeerStatus status)

@@ -60,23 +60,16 @@ uint64_t journal_put_outbox(Journal *journal, const char *receiver, const char *
     return ++ticket;
 }
 
-int journal_each_outbox(Journal *journal,
-                        void (*fn)(void *self, const char *receiver, const char *key, const char *text, size_t len),
-                        void *self, Err *err)
+static void fill_kept(JournalKept *kept)
 {
-    json_t *copy = json_copy(outbox), *value;
     const char *name;
+    json_t *value;
 
-    (void)journal, (void)err;
-    json_object_foreach(copy, name, value)
+    json_object_foreach(outbox, name, value)
     {
-        char *receiver = xmemdup0(name, strcspn(name, "\n"));
-
-        fn(self, receiver, strchr(name, '\n') + 1, json_string_value(value), json_string_length(value));
-        free(receiver);
+        vec_push(&kept->outbox, ((JournalNews){xmemdup0(name, strcspn(name, "\n")), xstrdup(strchr(name, '\n') + 1),
+                                               xstrdup(json_string_value(value))}));
     }
-    json_decref(copy);
-    return 0;
 }
 
 static void open_outbox(const char *path)
@@ -203,9 +196,9 @@ static void make_incident(json_t *from, Incident *ret)
     ret->codes[0] = ret->code;
     ret->first_len = ret->last_len = 1;
     ret->first[0] =
-        (IncidentSign){.real_ns = real_ns(NULL), .code = ret->code, .text = "NVRM: Xid (PCI:0000:10:00): 79"};
+        (IncidentEvidence){.real_ns = real_ns(NULL), .code = ret->code, .text = "NVRM: Xid (PCI:0000:10:00): 79"};
     ret->last[0] =
-        (IncidentSign){.real_ns = real_ns(NULL), .echo = true, .code = 45, .text = "NVRM: Xid 45, \"quoted\""};
+        (IncidentEvidence){.real_ns = real_ns(NULL), .echo = true, .code = 45, .text = "NVRM: Xid 45, \"quoted\""};
     ret->counter_len = 1;
     ret->counters[0] = (IncidentCounter){.name = "pcie_replay_counter", .before = 3, .after = 7.5};
 }
@@ -342,16 +335,20 @@ static int run(const YamlNode *tree, const char *outbox_path)
                            .real_ns = real_ns,
                            .clock_speed = speed,
                            .log = &log_to};
+    JournalKept kept = {0};
     Err err = {0};
 
     outbox = json_object();
     open_outbox(outbox_path);
+    fill_kept(&kept);
+    config.kept = &kept;
     uv_loop_init(&loop);
     if (alerts_new(&loop, &config, &alerts, &err) < 0) {
         fprintf(stderr, "%s\n", err.text);
         uv_run(&loop, UV_RUN_DEFAULT);
         return 1;
     }
+    journal_kept_done(&kept);
     uv_poll_init(&loop, &input, STDIN_FILENO);
     uv_poll_start(&input, UV_READABLE, on_line);
     uv_run(&loop, UV_RUN_DEFAULT);

@@ -136,7 +136,10 @@ def test_journal_gets_each_change_with_fields(start, tmp_path, journal):
                    "STOKER_INCIDENT": "a", "STOKER_CHANGE": "opened", "STOKER_CLASS": "gpu-lost",
                    "STOKER_SEVERITY": "fatal", "STOKER_CAUSE": "bus", "STOKER_ACTION": "drain-and-reboot",
                    "STOKER_ROUTE": "ticket", "STOKER_STATE": "open", "STOKER_GPU": "3", "STOKER_UUID": "GPU-3",
-                   "STOKER_PCI_BUS_ID": "00000000:13:00.0", "STOKER_RUNBOOK": "https://example/runbooks/gpu-lost"}
+                   "STOKER_PCI_BUS_ID": "00000000:13:00.0", "STOKER_RUNBOOK": "https://example/runbooks/gpu-lost",
+                   "STOKER_RECEIVER": "j", "STOKER_KEY": "a-0.0", "STOKER_HOSTNAME": "node7", "STOKER_CODE": "79",
+                   "STOKER_TITLE": "GPU 3 is lost", "STOKER_VERDICT": "It fell off the bus.", "STOKER_COUNT": "1",
+                   "STOKER_URL": "http://node7:9400/#/incidents/a"}
     driver.tell(id="a", gpu=3, revision=2, route="ticket", state="cleared")
     got = fields_of(journal.recv(1 << 16))
     assert (got["MESSAGE"], got["PRIORITY"]) == ("cleared: GPU 3 is lost", "5")

@@ -97,4 +97,5 @@ static const OptPage sample_page = {
     .exit_codes = "0  fine\n2  usage",
     .opts = sample_opts,
     .count = ARRAY_LEN(sample_opts),
+    .config = true,
 };

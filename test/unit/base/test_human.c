@@ -29,6 +29,21 @@ static void durations_have_three_digits(void **state)
     assert_string_equal(human_ns(text, 1234, true), "1.23 \xc2\xb5s");
 }
 
+static void ages_have_one_unit(void **state)
+{
+    static const uint64_t s = 1000000000;
+    char text[HUMAN_MAX];
+
+    (void)state;
+    assert_string_equal(human_age(text, 0), "0 s");
+    assert_string_equal(human_age(text, 120 * s - 1), "119 s");
+    assert_string_equal(human_age(text, 120 * s), "2 min");
+    assert_string_equal(human_age(text, 7199 * s), "119 min");
+    assert_string_equal(human_age(text, 7200 * s), "2 h");
+    assert_string_equal(human_age(text, 172799 * s), "47 h");
+    assert_string_equal(human_age(text, 172800 * s), "2 d");
+}
+
 static void other_units(void **state)
 {
     char text[HUMAN_MAX];
@@ -69,7 +84,8 @@ static void hostile_numbers_fit(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(durations_have_three_digits), cmocka_unit_test(other_units),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(durations_have_three_digits),
+                                       cmocka_unit_test(ages_have_one_unit), cmocka_unit_test(other_units),
                                        cmocka_unit_test(hostile_numbers_fit)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

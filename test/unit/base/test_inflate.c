@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Covers src/base/inflate.c: a text comes back whatever the sizes of the pieces, from several members too; a cut or
+/* Covers src/base/gzip.c: a text comes back whatever the sizes of the pieces, from several members too; a cut or
  * damaged one gives what could be read and then says where it failed. */
-#include "base/inflate.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Covers src/base/opt.c and src/base/opt_read.c. */
+/* Covers src/base/opt.c. */
 #include "base/opt.h"
 
 #include <errno.h>

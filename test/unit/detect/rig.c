@@ -205,12 +205,10 @@ static Catalogue *load(const char *site)
     const YamlNode *root = NULL;
     Catalogue *catalogue = NULL;
     Err err = {0};
-    size_t count;
-    const DetectorSpec *specs = detector_specs(&count);
 
     if (site && yaml_load("site.yaml", site, strlen(site), &arena, &root, &err) < 0)
         fail_msg("%s", err.text);
-    if (catalogue_new(&root, site ? 1 : 0, specs, count, &catalogue, &err) < 0)
+    if (catalogue_new(&root, site ? 1 : 0, &catalogue, &err) < 0)
         fail_msg("%s", err.text);
     return catalogue;
 }
@@ -255,28 +253,28 @@ int rig_close(void **state)
     return 0;
 }
 
-static void note(void *self, const Sign *sign)
+static void note(void *self, const Evidence *evidence)
 {
     Rig *rig = self;
-    RigSign *kept;
+    RigEvidence *kept;
 
-    assert_true(rig->sign_count < RIG_SIGNS_MAX);
-    kept = &rig->signs[rig->sign_count++];
-    *kept = (RigSign){.gpu = RIG_NODE,
-                      .device = sign->device,
-                      .action = sign->verdict.action,
-                      .holds = sign->holds,
-                      .pid = sign->pid};
-    snprintf(kept->rule, sizeof kept->rule, "%s", sign->verdict.rule->id);
-    memcpy(kept->text, sign->text, sizeof kept->text);
-    assert_true(sign->text[0] != '\0' && strlen(sign->text) < EVENT_TEXT_CAP - 1);
-    assert_null(strstr(sign->text, "nan"));
-    if (sign->counter_count)
-        kept->counter = sign->counters[0];
-    for (int gpu = 0; sign->device.kind != DEVICE_NODE && gpu < rig->count; gpu++)
-        if (pci_compare(rig_pci(gpu), sign->device.pci) == 0)
+    assert_true(rig->evidence_count < RIG_EVIDENCE_MAX);
+    kept = &rig->evidence[rig->evidence_count++];
+    *kept = (RigEvidence){.gpu = RIG_NODE,
+                          .device = evidence->device,
+                          .action = evidence->verdict.action,
+                          .holds = evidence->holds,
+                          .pid = evidence->pid};
+    snprintf(kept->rule, sizeof kept->rule, "%s", evidence->verdict.rule->id);
+    memcpy(kept->text, evidence->text, sizeof kept->text);
+    assert_true(evidence->text[0] != '\0' && strlen(evidence->text) < EVENT_TEXT_CAP - 1);
+    assert_null(strstr(evidence->text, "nan"));
+    if (evidence->counter_count)
+        kept->counter = evidence->counters[0];
+    for (int gpu = 0; evidence->device.kind != DEVICE_NODE && gpu < rig->count; gpu++)
+        if (pci_compare(rig_pci(gpu), evidence->device.pci) == 0)
             kept->gpu = gpu;
-    assert_int_equal(sign->time_ns, rig->node.time_ns);
+    assert_int_equal(evidence->time_ns, rig->node.time_ns);
 }
 
 static void read_values(Rig *rig, int gpu, double seconds)
@@ -344,8 +342,8 @@ void rig_tick(Rig *rig, double seconds)
     }
     for (int i = 0; i < rig->count; i++)
         rig->shown[i] = rig->gpus[rig->order[i]];
-    rig->sign_count = 0;
-    detectors_tick(rig->detectors, &rig->node, &rig->facts, note, rig);
+    rig->evidence_count = 0;
+    detectors_tick(rig->detectors, &rig->node, &rig->facts, &(DetectorSink){.evidence = note, .self = rig});
 }
 
 void rig_run(Rig *rig, unsigned seconds)
@@ -354,16 +352,16 @@ void rig_run(Rig *rig, unsigned seconds)
         rig_tick(rig, 1);
 }
 
-static bool is_allowed(const RigSign *sign, const char *rule, const char *allowed)
+static bool is_allowed(const RigEvidence *evidence, const char *rule, const char *allowed)
 {
-    return (rule && strcmp(sign->rule, rule) == 0) || (allowed && strstr(allowed, sign->rule));
+    return (rule && strcmp(evidence->rule, rule) == 0) || (allowed && strstr(allowed, evidence->rule));
 }
 
 static void check(const Rig *rig, const char *rule, const char *allowed)
 {
-    for (size_t i = 0; i < rig->sign_count; i++)
-        if (!is_allowed(&rig->signs[i], rule, allowed))
-            fail_msg("%s on GPU %d: %s", rig->signs[i].rule, rig->signs[i].gpu, rig->signs[i].text);
+    for (size_t i = 0; i < rig->evidence_count; i++)
+        if (!is_allowed(&rig->evidence[i], rule, allowed))
+            fail_msg("%s on GPU %d: %s", rig->evidence[i].rule, rig->evidence[i].gpu, rig->evidence[i].text);
 }
 
 void rig_run_quiet(Rig *rig, unsigned seconds, const char *allowed)
@@ -379,18 +377,18 @@ unsigned rig_until(Rig *rig, const char *rule, int gpu, unsigned max, const char
     for (unsigned i = 1; i <= max; i++) {
         rig_tick(rig, 1);
         check(rig, rule, allowed);
-        if (rig_sign(rig, rule, gpu))
+        if (rig_evidence(rig, rule, gpu))
             return i;
     }
-    fail_msg("no sign of %s on GPU %d within %u s", rule, gpu, max);
+    fail_msg("no evidence of %s on GPU %d within %u s", rule, gpu, max);
     return 0;
 }
 
-const RigSign *rig_sign(const Rig *rig, const char *rule, int gpu)
+const RigEvidence *rig_evidence(const Rig *rig, const char *rule, int gpu)
 {
-    for (size_t i = 0; i < rig->sign_count; i++)
-        if (strcmp(rig->signs[i].rule, rule) == 0 && rig->signs[i].gpu == gpu)
-            return &rig->signs[i];
+    for (size_t i = 0; i < rig->evidence_count; i++)
+        if (strcmp(rig->evidence[i].rule, rule) == 0 && rig->evidence[i].gpu == gpu)
+            return &rig->evidence[i];
     return NULL;
 }
 
@@ -398,14 +396,14 @@ size_t rig_count(const Rig *rig, const char *rule)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < rig->sign_count; i++)
-        count += strcmp(rig->signs[i].rule, rule) == 0;
+    for (size_t i = 0; i < rig->evidence_count; i++)
+        count += strcmp(rig->evidence[i].rule, rule) == 0;
     return count;
 }
 
-void rig_says(const RigSign *sign, const char *part)
+void rig_says(const RigEvidence *evidence, const char *part)
 {
-    assert_non_null(sign);
-    if (!strstr(sign->text, part))
-        fail_msg("'%s' is not in '%s'", part, sign->text);
+    assert_non_null(evidence);
+    if (!strstr(evidence->text, part))
+        fail_msg("'%s' is not in '%s'", part, evidence->text);
 }

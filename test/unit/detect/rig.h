@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the tests of the detectors share: a healthy node whose GPUs train, time in ticks of a second, and the signs of
- * the last tick by the built-in rules. A test changes what is wrong and says which rule must see it, where and when.
+ * What the tests of the detectors share: a healthy node whose GPUs train, time in ticks of a second, and the evidence
+ * of the last tick by the built-in rules. A test changes what is wrong and says which rule must see it, where and when.
  */
 
 #include <setjmp.h>
@@ -18,9 +18,9 @@
 #include "base/cleanup.h"
 #include "engine/health/detect.h"
 
-enum { RIG_SIGNS_MAX = 2048, RIG_NODE = -1, RIG_LINKS = 18, RIG_PROCESSES = 20 };
+enum { RIG_EVIDENCE_MAX = 2048, RIG_NODE = -1, RIG_LINKS = 18, RIG_PROCESSES = 20 };
 
-typedef struct RigSign {
+typedef struct RigEvidence {
     char rule[48];
     int gpu; /* by PCI address; RIG_NODE */
     Device device;
@@ -29,7 +29,7 @@ typedef struct RigSign {
     int32_t pid;
     char text[EVENT_TEXT_CAP];
     IncidentCounter counter; /* the first */
-} RigSign;
+} RigEvidence;
 
 typedef struct Rig {
     Catalogue *catalogue;
@@ -52,8 +52,8 @@ typedef struct Rig {
     bool facts_stale;        /* no new look */
     uint64_t period_slow_ns; /* of lists */
     double aer_rate[NODE_GPUS_MAX];
-    size_t sign_count;
-    RigSign signs[RIG_SIGNS_MAX];
+    size_t evidence_count;
+    RigEvidence evidence[RIG_EVIDENCE_MAX];
 } Rig;
 
 /* `site` more rules over the built-in ones, NULL none. The rig is large: it is allocated. */
@@ -65,14 +65,14 @@ int rig_close(void **state);
 void rig_tick(Rig *rig, double seconds);
 /* Ticks of a second each. */
 void rig_run(Rig *rig, unsigned seconds);
-/* The same; fails on any sign but those of `allowed` (NULL: of none). */
+/* The same; fails on any evidence but that of `allowed` (NULL: of none). */
 void rig_run_quiet(Rig *rig, unsigned seconds, const char *allowed);
-/* Runs until the rule gives a sign on this GPU: the seconds that it took. Fails after `max`, or on a sign of another
- * rule than this and `allowed`. */
+/* Runs until the rule gives evidence on this GPU: the seconds that it took. Fails after `max`, or on evidence of
+ * another rule than this and `allowed`. */
 unsigned rig_until(Rig *rig, const char *rule, int gpu, unsigned max, const char *allowed);
 
 /* Of the last tick; NULL: none. */
-const RigSign *rig_sign(const Rig *rig, const char *rule, int gpu);
+const RigEvidence *rig_evidence(const Rig *rig, const char *rule, int gpu);
 size_t rig_count(const Rig *rig, const char *rule);
 
 void rig_set(Rig *rig, int gpu, MetricId id, double value);
@@ -88,4 +88,4 @@ void rig_process(Rig *rig, int gpu, uint32_t pid, double bytes, uint8_t sm, uint
 void rig_no_process(Rig *rig, int gpu, uint32_t pid);
 PciAddress rig_pci(int gpu);
 /* The whole text holds this. */
-void rig_says(const RigSign *sign, const char *part);
+void rig_says(const RigEvidence *evidence, const char *part);

@@ -742,7 +742,7 @@ static void run_case(void **state)
         if (took < one->from)
             fail_msg("%s: seen after %u s, not after %u to %u", one->name, took, one->from, one->to);
         if (one->says)
-            rig_says(rig_sign(rig, one->rule, one->gpu), one->says);
+            rig_says(rig_evidence(rig, one->rule, one->gpu), one->says);
     }
     rig_free(rig);
 }

@@ -31,11 +31,11 @@ static void silence_keeps(void **state)
         rig_state(rig, 5, away[i], "has not returned for 3 s");
         snprintf(allowed, sizeof allowed, "%s throttle-thermal remap-pending", others);
         rig_run_quiet(rig, 600, allowed);
-        assert_non_null(rig_sign(rig, "throttle-thermal", 5));
-        assert_non_null(rig_sign(rig, "remap-pending", 5));
+        assert_non_null(rig_evidence(rig, "throttle-thermal", 5));
+        assert_non_null(rig_evidence(rig, "remap-pending", 5));
         for (int minute = 0; minute < 1440; minute++) /* not for ever */
             rig_tick(rig, 60);
-        assert_null(rig_sign(rig, "throttle-thermal", 5));
+        assert_null(rig_evidence(rig, "throttle-thermal", 5));
         rig_free(rig);
     }
 }
@@ -52,7 +52,7 @@ static void silence_ends(void **state)
     rig_run(rig, 600);
     rig_state(rig, 5, GPU_UP, "");
     rig_run_quiet(rig, 10, "throttle-thermal");
-    assert_non_null(rig_sign(rig, "throttle-thermal", 5));
+    assert_non_null(rig_evidence(rig, "throttle-thermal", 5));
     rig_run_quiet(rig, 60, "throttle-thermal");
     rig_run_quiet(rig, 60, NULL);
 }
@@ -73,10 +73,10 @@ static void value_missing(void **state)
         rig_absent(rig, gpu, METRIC_GPU_TEMP, gpu == 1 ? ABSENCE_TIMED_OUT : ABSENCE_NOT_SUPPORTED);
     }
     rig_run(rig, 240);
-    assert_non_null(rig_sign(rig, "thermal-margin", 1));
-    assert_null(rig_sign(rig, "thermal-margin", 2));
+    assert_non_null(rig_evidence(rig, "thermal-margin", 1));
+    assert_null(rig_evidence(rig, "thermal-margin", 2));
     rig_run(rig, 120);
-    assert_null(rig_sign(rig, "thermal-margin", 1));
+    assert_null(rig_evidence(rig, "thermal-margin", 1));
 }
 
 /* A value that is valid but was not read for long is none. */
@@ -120,12 +120,12 @@ static void uncorrectable_counts(void **state)
 
     rig_set(rig, 0, METRIC_ECC_DBE_VOL_TOTAL, 2); /* from before our time: told once */
     rig_until(rig, "ecc-uncorrectable", 0, 5, NULL);
-    assert_false(rig_sign(rig, "ecc-uncorrectable", 0)->holds);
-    assert_true(rig_sign(rig, "ecc-uncorrectable", 0)->counter.after == 2);
+    assert_false(rig_evidence(rig, "ecc-uncorrectable", 0)->holds);
+    assert_true(rig_evidence(rig, "ecc-uncorrectable", 0)->counter.after == 2);
     rig_run_quiet(rig, 100, NULL);
     rig_set(rig, 0, METRIC_ECC_DBE_VOL_TOTAL, 3);
     rig_until(rig, "ecc-uncorrectable", 0, 14, NULL);
-    rig_says(rig_sign(rig, "ecc-uncorrectable", 0),
+    rig_says(rig_evidence(rig, "ecc-uncorrectable", 0),
              "3 uncorrectable memory errors since the driver was loaded, 2 before");
     rig_run_quiet(rig, 100, NULL);
     rig_set(rig, 0, METRIC_ECC_DBE_VOL_TOTAL, 0); /* the GPU was reset */
@@ -177,7 +177,7 @@ static void one_more_or_less(void **state)
     rig_run(rig, 120);
     assert_int_equal(rig_count(rig, "throttle-thermal-node"), 0);
     assert_int_equal(rig_count(rig, "throttle-thermal"), 1);
-    assert_non_null(rig_sign(rig, "throttle-thermal", 7));
+    assert_non_null(rig_evidence(rig, "throttle-thermal", 7));
 }
 
 /* A node of one or two GPUs with a hot one is not a hot node. */
@@ -210,8 +210,8 @@ static void driver_reload(void **state)
     rig->facts.module_loaded = true;
     snprintf(rig->facts.module_version, sizeof rig->facts.module_version, "595.10");
     rig_until(rig, "driver-reload", RIG_NODE, 11, "driver-unloaded");
-    rig_says(rig_sign(rig, "driver-reload", RIG_NODE), "version 595.10, before it was 590.48.01");
-    assert_false(rig_sign(rig, "driver-reload", RIG_NODE)->holds);
+    rig_says(rig_evidence(rig, "driver-reload", RIG_NODE), "version 595.10, before it was 590.48.01");
+    assert_false(rig_evidence(rig, "driver-reload", RIG_NODE)->holds);
     for (int gpu = 0; gpu < 4; gpu++)
         rig_state(rig, gpu, GPU_UP, "");
     rig_run_quiet(rig, 100, NULL);
@@ -243,7 +243,7 @@ static void two_versions(void **state)
     rig_run_quiet(rig, 60, NULL);
     snprintf(rig->facts.module_version, sizeof rig->facts.module_version, "600.1");
     assert_in_range(rig_until(rig, "driver-mismatch", RIG_NODE, 50, NULL), 30, 45);
-    rig_says(rig_sign(rig, "driver-mismatch", RIG_NODE), "the kernel module is 600.1, but");
+    rig_says(rig_evidence(rig, "driver-mismatch", RIG_NODE), "the kernel module is 600.1, but");
 }
 
 static void refused_before_it_worked(void **state)
@@ -255,7 +255,7 @@ static void refused_before_it_worked(void **state)
     for (int gpu = 0; gpu < 4; gpu++)
         rig_state(rig, gpu, GPU_NO_DRIVER, "no permission");
     rig_run_quiet(rig, 100, "monitor-data"); /* it was never allowed: nothing was lost */
-    assert_non_null(rig_sign(rig, "monitor-data", RIG_NODE));
+    assert_non_null(rig_evidence(rig, "monitor-data", RIG_NODE));
     rig->node.driver = NODE_DRIVER_FINE;
     rig->node.driver_why[0] = '\0';
     for (int gpu = 0; gpu < 4; gpu++)
@@ -290,10 +290,10 @@ static void drained_too_late(void **state)
     rig_until(rig, "gpu-state-lost", 1, 12, NULL);
     rig->gpus[1].drained = true;
     rig_run_quiet(rig, 100, "gpu-state-lost");
-    assert_non_null(rig_sign(rig, "gpu-state-lost", 1));
+    assert_non_null(rig_evidence(rig, "gpu-state-lost", 1));
     take_from_bus(rig, 1);
     rig_run_quiet(rig, 300, "gpu-taken-out");
-    assert_non_null(rig_sign(rig, "gpu-taken-out", 1));
+    assert_non_null(rig_evidence(rig, "gpu-taken-out", 1));
 }
 
 /* It holds while it is away, for as long as that takes, and is forgotten when it comes back undrained. */
@@ -306,7 +306,7 @@ static void drained_once(void **state)
     rig_run_quiet(rig, 60, NULL);
     take_from_bus(rig, 1);
     rig_run_quiet(rig, 7200, "gpu-taken-out");
-    assert_non_null(rig_sign(rig, "gpu-taken-out", 1));
+    assert_non_null(rig_evidence(rig, "gpu-taken-out", 1));
     put_back(rig, 1);
     rig_run_quiet(rig, 60, NULL);
     rig->gpus[1].drained = false;
@@ -343,8 +343,8 @@ static void recovery_says_what(void **state)
     rig_set(rig, 0, METRIC_GPU_RECOVERY_ACTION, 2);
     rig_set(rig, 1, METRIC_GPU_RECOVERY_ACTION, 77);
     rig_run(rig, 2);
-    assert_int_equal(rig_sign(rig, "recovery-action", 0)->action, ACTION_REBOOT_NODE);
-    assert_int_equal(rig_sign(rig, "recovery-action", 1)->action, ACTION_RESET_GPU);
+    assert_int_equal(rig_evidence(rig, "recovery-action", 0)->action, ACTION_REBOOT_NODE);
+    assert_int_equal(rig_evidence(rig, "recovery-action", 1)->action, ACTION_RESET_GPU);
 }
 
 /* Flags are read every ten seconds at most; the reset that they waited for is seen before. */
@@ -358,22 +358,22 @@ static void a_reset_ends_what_was_before(void **state)
         for (size_t i = 0; i < ARRAY_LEN(flags); i++)
             rig_set(rig, gpu, flags[i], 1);
     rig_run(rig, 20);
-    assert_non_null(rig_sign(rig, "remap-pending", 0));
+    assert_non_null(rig_evidence(rig, "remap-pending", 0));
     for (size_t i = 0; i < ARRAY_LEN(flags); i++)
         rig->frozen[0][flags[i]] = true;
     rig_tick(rig, 1);
     rig_set(rig, 0, METRIC_TOTAL_ENERGY_CONSUMPTION, 5000);
     rig_tick(rig, 1);
-    assert_null(rig_sign(rig, "remap-pending", 0));
-    assert_null(rig_sign(rig, "recovery-action", 0));
-    assert_non_null(rig_sign(rig, "remap-pending", 1));
+    assert_null(rig_evidence(rig, "remap-pending", 0));
+    assert_null(rig_evidence(rig, "recovery-action", 0));
+    assert_non_null(rig_evidence(rig, "remap-pending", 1));
     rig_run(rig, 20);
-    assert_null(rig_sign(rig, "remap-pending", 0));
+    assert_null(rig_evidence(rig, "remap-pending", 0));
     for (size_t i = 0; i < ARRAY_LEN(flags); i++)
         rig->frozen[0][flags[i]] = false;
     rig_run(rig, 2); /* and here the reset has not helped */
-    assert_non_null(rig_sign(rig, "remap-pending", 0));
-    assert_non_null(rig_sign(rig, "recovery-action", 0));
+    assert_non_null(rig_evidence(rig, "remap-pending", 0));
+    assert_non_null(rig_evidence(rig, "recovery-action", 0));
 }
 
 /* ---- links ---- */
@@ -449,9 +449,9 @@ static void mig_goes_away(void **state)
     rig_run_quiet(rig, 60, NULL);
     gpu->instance_count = 0;
     rig_tick(rig, 1);
-    rig_says(rig_sign(rig, "mig-changed", 0), "MIG device 3g.40gb (GI 2, CI 0) went away with 1 process on it");
-    assert_int_equal(rig_sign(rig, "mig-changed", 0)->device.kind, DEVICE_COMPUTE_INSTANCE);
-    assert_int_equal(rig_sign(rig, "mig-changed", 0)->pid, 4000);
+    rig_says(rig_evidence(rig, "mig-changed", 0), "MIG device 3g.40gb (GI 2, CI 0) went away with 1 process on it");
+    assert_int_equal(rig_evidence(rig, "mig-changed", 0)->device.kind, DEVICE_COMPUTE_INSTANCE);
+    assert_int_equal(rig_evidence(rig, "mig-changed", 0)->pid, 4000);
     rig_run_quiet(rig, 60, NULL);
     gpu->instance_count = 1;
     rig_run_quiet(rig, 60, NULL);
@@ -471,8 +471,8 @@ static void noisy(void **state)
     rig_process(rig, 0, 5000, 10 * MIB, 70, 80);
     rig_process(rig, 0, 4000, 60000 * MIB, 28, 10);
     assert_in_range(rig_until(rig, "noisy-neighbour", 0, 400, NULL), 90, 240);
-    rig_says(rig_sign(rig, "noisy-neighbour", 0), "pid 5000 has 70 %");
-    rig_says(rig_sign(rig, "noisy-neighbour", 0), "pid 4000 fell from 55 % to");
+    rig_says(rig_evidence(rig, "noisy-neighbour", 0), "pid 5000 has 70 %");
+    rig_says(rig_evidence(rig, "noisy-neighbour", 0), "pid 4000 fell from 55 % to");
     rig_no_process(rig, 0, 5000);
     rig_run(rig, 20);
     assert_int_equal(rig_count(rig, "noisy-neighbour"), 0);
@@ -503,7 +503,7 @@ static void leak_ends(void **state)
     rig_run_quiet(rig, 60, NULL);
     rig->growth[0][0] = 5 * MIB;
     rig_until(rig, "memory-leak", 0, 900, NULL);
-    assert_int_equal(rig_sign(rig, "memory-leak", 0)->pid, 4000);
+    assert_int_equal(rig_evidence(rig, "memory-leak", 0)->pid, 4000);
     rig->growth[0][0] = 0;
     rig_run_quiet(rig, 600, "memory-leak");
     rig_run_quiet(rig, 300, NULL);
@@ -572,10 +572,10 @@ static void a_share_is_reached_and_left(void **state)
         rig_run_quiet(rig, 100, NULL);
         heat(rig, 0, rows[i].share);
         rig_run(rig, 200);
-        assert_int_equal(rig_sign(rig, "throttle-thermal", 0) != NULL, rows[i].holds);
+        assert_int_equal(rig_evidence(rig, "throttle-thermal", 0) != NULL, rows[i].holds);
         heat(rig, 0, rows[i].later);
         rig_run(rig, 200);
-        assert_int_equal(rig_sign(rig, "throttle-thermal", 0) != NULL, rows[i].stays);
+        assert_int_equal(rig_evidence(rig, "throttle-thermal", 0) != NULL, rows[i].stays);
         rig_free(rig);
     }
 }
@@ -592,10 +592,10 @@ static void site_rules(void **state)
     rig_run_quiet(rig, 100, NULL);
     rig_set(rig, 1, METRIC_MEMORY_TEMP, 91);
     rig_until(rig, "hot-memory", 1, 1, NULL);
-    rig_says(rig_sign(rig, "hot-memory", 1), "DCGM_FI_DEV_MEMORY_TEMP is 91, above 90");
+    rig_says(rig_evidence(rig, "hot-memory", 1), "DCGM_FI_DEV_MEMORY_TEMP is 91, above 90");
     rig_set(rig, 1, METRIC_MEMORY_TEMP, 88);
     rig_run_quiet(rig, 10, "hot-memory");
-    assert_non_null(rig_sign(rig, "hot-memory", 1));
+    assert_non_null(rig_evidence(rig, "hot-memory", 1));
     rig_set(rig, 1, METRIC_MEMORY_TEMP, 84);
     rig_run_quiet(rig, 10, NULL);
     rig_set(rig, 1, METRIC_PCIE_REPLAY_COUNTER, rig_get(rig, 1, METRIC_PCIE_REPLAY_COUNTER) + 6);
@@ -617,22 +617,22 @@ static void reload_keeps(void **state)
     rig->detectors = detectors_new(other->catalogue, rig->detectors);
     rig->catalogue = other->catalogue;
     rig_tick(rig, 1);
-    assert_non_null(rig_sign(rig, "throttle-thermal", 0)); /* of 0.5, by what was seen before */
-    assert_non_null(rig_sign(rig, "nvlink-state", 1));     /* that was up in the time of the other one */
+    assert_non_null(rig_evidence(rig, "throttle-thermal", 0)); /* of 0.5, by what was seen before */
+    assert_non_null(rig_evidence(rig, "nvlink-state", 1));     /* that was up in the time of the other one */
     detectors_free(other->detectors);
     other->detectors = NULL;
     rig->detectors = detectors_new(before, rig->detectors);
     rig->catalogue = before;
     rig_tick(rig, 1);
-    assert_non_null(rig_sign(rig, "nvlink-state", 1));
+    assert_non_null(rig_evidence(rig, "nvlink-state", 1));
     rig_free(other);
 }
 
 /* Every row has what the catalogue needs of it, and every built-in rule of a detector its row. */
 static void table(void **state)
 {
-    size_t count;
-    const DetectorSpec *specs = detector_specs(&count);
+    const DetectorSpec *specs = detector_specs;
+    const size_t count = detector_spec_count;
 
     (void)state;
     assert_in_range(count, 38, 60);

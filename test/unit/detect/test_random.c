@@ -53,9 +53,9 @@ static void holes(void **state)
     }
 }
 
-static int by_sign(const void *a, const void *b)
+static int compare_evidence(const void *a, const void *b)
 {
-    const RigSign *x = a, *y = b;
+    const RigEvidence *x = a, *y = b;
     const int rule = strcmp(x->rule, y->rule);
 
     return rule ? rule : x->gpu != y->gpu ? x->gpu - y->gpu : strcmp(x->text, y->text);
@@ -114,13 +114,13 @@ static void order(void **state)
             other->order[b] = was;
             rig_tick(one, 1);
             rig_tick(other, 1);
-            assert_int_equal(one->sign_count, other->sign_count);
-            qsort(one->signs, one->sign_count, sizeof one->signs[0], by_sign);
-            qsort(other->signs, other->sign_count, sizeof other->signs[0], by_sign);
-            for (size_t s = 0; s < one->sign_count; s++) {
-                assert_string_equal(one->signs[s].rule, other->signs[s].rule);
-                assert_int_equal(one->signs[s].gpu, other->signs[s].gpu);
-                assert_string_equal(one->signs[s].text, other->signs[s].text);
+            assert_int_equal(one->evidence_count, other->evidence_count);
+            qsort(one->evidence, one->evidence_count, sizeof one->evidence[0], compare_evidence);
+            qsort(other->evidence, other->evidence_count, sizeof other->evidence[0], compare_evidence);
+            for (size_t s = 0; s < one->evidence_count; s++) {
+                assert_string_equal(one->evidence[s].rule, other->evidence[s].rule);
+                assert_int_equal(one->evidence[s].gpu, other->evidence[s].gpu);
+                assert_string_equal(one->evidence[s].text, other->evidence[s].text);
             }
         }
     }
@@ -155,7 +155,7 @@ static void nothing(void **state)
     rig->facts_stale = true;
     rig_run_quiet(rig, 600, NULL);
     rig->node.tick++;
-    detectors_tick(rig->detectors, &rig->node, NULL, NULL, NULL);
+    detectors_tick(rig->detectors, &rig->node, NULL, &(DetectorSink){0});
     rig->node.driver = NODE_DRIVER_NO_LIBRARY;
     snprintf(rig->node.driver_why, sizeof rig->node.driver_why, "the driver's library cannot be loaded: no such file");
     rig_run_quiet(rig, 600, NULL); /* a node without GPUs needs no driver */
@@ -185,7 +185,7 @@ static void cost(void **state)
         rig_tick(rig, 1);
         rig->node.time_ns += 1;
         clock_gettime(CLOCK_MONOTONIC, &from);
-        detectors_tick(rig->detectors, &rig->node, &rig->facts, NULL, NULL);
+        detectors_tick(rig->detectors, &rig->node, &rig->facts, &(DetectorSink){0});
         clock_gettime(CLOCK_MONOTONIC, &to);
         spent_ns += (uint64_t)(to.tv_sec - from.tv_sec) * NS_PER_S + (uint64_t)to.tv_nsec - (uint64_t)from.tv_nsec;
     }

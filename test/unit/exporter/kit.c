@@ -39,7 +39,7 @@ void kit_node(Kit *kit, size_t count)
     Node *node = &kit->node;
 
     memset(kit, 0, sizeof *kit);
-    owner_table_init(&kit->owners);
+    allocation_table_init(&kit->allocations);
     for (size_t i = 0; i < count; i++)
         name_gpu(kit, i);
     node->time_ns = KIT_NOW;
@@ -57,13 +57,13 @@ void kit_node(Kit *kit, size_t count)
         .period_ns =
             {[METRIC_PACE_FAST] = NS_PER_S / 10, [METRIC_PACE_NORMAL] = NS_PER_S, [METRIC_PACE_SLOW] = 10 * NS_PER_S},
     };
-    kit->self =
+    kit->input.self =
         (ExporterSelf){.version = "0.1.0", .pods_state = "off", .rss_bytes = 9437184, .start_real_ns = KIT_REAL};
 }
 
 void kit_done(Kit *kit)
 {
-    owner_table_done(&kit->owners);
+    allocation_table_done(&kit->allocations);
 }
 
 void kit_split(Kit *kit, size_t gpu, size_t count)
@@ -146,10 +146,10 @@ void kit_peers(Kit *kit, size_t of, PeerStatus status)
 
 void kit_owner(Kit *kit, const char *device_id, const char *pod, const char *container)
 {
-    Owner owner = {.pod = pod, .namespace = "team", .container = container, .pod_uid = "uid-1"};
+    Allocation owner = {.pod = pod, .namespace = "team", .container = container, .pod_uid = "uid-1"};
 
-    assert_int_equal(owner_device_parse(device_id, &owner.device), 0);
-    owner_table_add(&kit->owners, &owner);
+    assert_int_equal(allocation_device_parse(device_id, &owner.device), 0);
+    allocation_table_add(&kit->allocations, &owner);
 }
 
 Event kit_xid(const Kit *kit, size_t gpu, uint64_t xid, uint64_t time_ns)
@@ -180,7 +180,7 @@ void kit_advance(Kit *kit, uint64_t ns)
         kit->gpus[i].fast_count = 0;
 }
 
-Exporter *kit_exporter(const Kit *kit, const char *csv)
+Exporter *kit_reload(const Kit *kit, const char *csv, Exporter *before)
 {
     Counters counters;
     Err err = {0};
@@ -190,7 +190,20 @@ Exporter *kit_exporter(const Kit *kit, const char *csv)
         assert_int_equal(counters_read(&counters, csv, strlen(csv), "kit.csv", false, &err), 0);
     else
         counters_default(&counters);
-    return exporter_new(&kit->config, &counters);
+    return exporter_new(&kit->config, &counters, before);
+}
+
+Exporter *kit_exporter(const Kit *kit, const char *csv)
+{
+    return kit_reload(kit, csv, NULL);
+}
+
+void kit_add_page(Kit *kit, Exporter *exporter, ExporterFormat format, Str *out)
+{
+    kit->snapshot.node = &kit->node;
+    kit->snapshot.allocations = &kit->allocations;
+    kit->input.snapshot = &kit->snapshot;
+    exporter_page(exporter, &kit->input, format, out);
 }
 
 char *kit_page_of(Kit *kit, Exporter *exporter, ExporterFormat format)
@@ -198,7 +211,7 @@ char *kit_page_of(Kit *kit, Exporter *exporter, ExporterFormat format)
     Str page;
 
     str_init(&page, 64 << 20);
-    exporter_page(exporter, &kit->node, &kit->owners, NULL, 0, &kit->self, format, &page);
+    kit_add_page(kit, exporter, format, &page);
     assert_false(page.overflow);
     if (!page.len)
         str_add(&page, "");

@@ -22,9 +22,10 @@ typedef struct Kit {
     FastReading fast[16];
     NodePeer peers[KIT_GPUS][KIT_GPUS];
     NodeSampler samplers[4];
-    OwnerTable owners;
+    AllocationTable allocations;
     ExporterConfig config;
-    ExporterSelf self;
+    Snapshot snapshot; /* of this node and its owners */
+    ExporterInput input;
 } Kit;
 
 /* `count` GPUs that are up, with names and addresses, without values; the default configuration. kit_done frees. */
@@ -52,7 +53,11 @@ void kit_advance(Kit *kit, uint64_t ns);
 
 /* An exporter of the kit's configuration; csv NULL: the default rows. */
 Exporter *kit_exporter(const Kit *kit, const char *csv);
+/* As after a reload: it goes on from `before`. */
+Exporter *kit_reload(const Kit *kit, const char *csv, Exporter *before);
 
+/* Appends a page of the kit's node. */
+void kit_add_page(Kit *kit, Exporter *exporter, ExporterFormat format, Str *out);
 /* A page of the kit's node, to free(). kit_page makes and frees the exporter too. */
 char *kit_page_of(Kit *kit, Exporter *exporter, ExporterFormat format);
 char *kit_page(Kit *kit, const char *csv, ExporterFormat format);

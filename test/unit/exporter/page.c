@@ -31,8 +31,8 @@ static void make_node(Kit *kit)
     kit->samplers[0] = (NodeSampler){.state = SAMPLER_RUNNING, .rss_bytes = 4194304, .cpu_ns = 1500000000};
     kit->samplers[1] = (NodeSampler){
         .state = SAMPLER_STUCK, .gpu = "0000:1c:00.0", .function = "nvmlDeviceGetPowerUsage", .wchan = "d"};
-    kit->self.pods_state = "ok";
-    kit->self.cpu_ns = kit->self.open_fds = 7;
+    kit->input.self.pods_state = "ok";
+    kit->input.self.cpu_ns = kit->input.self.open_fds = 7;
     kit->config.kubernetes = true;
     kit->config.mig_totals = true;
     kit_owner(kit, "GPU-0::0", "one \"x\"", "c");
@@ -54,13 +54,13 @@ int main(int argc, char **argv)
     kit.config.profile = profile_of(argv[1]);
     counters_init(&counters);
     counters_default(&counters);
-    exporter = exporter_new(&kit.config, &counters);
+    exporter = exporter_new(&kit.config, &counters, NULL);
     kit_event(&kit, exporter, 0, 45, kit.node.time_ns);
     exporter_tick(exporter, &kit.node);
     for (int i = 0; i < READING_FAST_CAP; i++)
         window.value[i] = (WindowValue){.min = 1, .max = 3, .sum = 4, .count = 2};
     str_init(&page, 16 << 20);
-    exporter_page(exporter, &kit.node, &kit.owners, NULL, 0, &kit.self, format, &page);
+    kit_add_page(&kit, exporter, format, &page);
     exporter_window(exporter, &kit.node, &window, 1, NS_PER_S, format, &page);
     fwrite(page.text, 1, page.len, stdout);
     str_done(&page);

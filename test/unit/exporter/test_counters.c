@@ -77,16 +77,16 @@ static void rows(void **state)
 
         print_message("# %s\n", cases[i].what);
         assert_int_equal(read_text(&counters, cases[i].text, false, &err), 0);
-        for (size_t k = 0; k < counters.len; k++) {
-            strcat(names, counters.rows[k].name.text);
+        for (size_t k = 0; k < counters.rows.len; k++) {
+            strcat(names, counters.rows.at[k].name.text);
             strcat(names, ";");
-            assert_true(counters.rows[k].line > 0);
+            assert_true(counters.rows.at[k].line > 0);
         }
         assert_string_equal(names, cases[i].names);
-        assert_int_equal(counters.warning_count, cases[i].warning != 0);
+        assert_int_equal(counters.warnings.len, cases[i].warning != 0);
         if (cases[i].warning) {
-            assert_int_equal(counters.warnings[0].line, cases[i].warning);
-            assert_true(strncmp(counters.warnings[0].text, "c.csv:", 6) == 0);
+            assert_int_equal(counters.warnings.at[0].line, cases[i].warning);
+            assert_true(strncmp(counters.warnings.at[0].text, "c.csv:", 6) == 0);
         }
         counters_done(&counters);
     }
@@ -104,7 +104,7 @@ static void strict_refuses_what_costs_a_row(void **state)
         print_message("# %s\n", cases[i].what);
         assert_int_equal(rc, cases[i].warning ? -22 : 0);
         if (cases[i].warning) {
-            assert_int_equal(counters.len, 0);
+            assert_int_equal(counters.rows.len, 0);
             assert_true(strncmp(err.text, "c.csv:", 6) == 0);
         }
         counters_done(&counters);
@@ -129,8 +129,8 @@ static void help_texts(void **state)
         Err err = {0};
 
         assert_int_equal(read_text(&counters, helps[i].text, true, &err), 0);
-        assert_int_equal(counters.len, 1);
-        assert_string_equal(counters.rows[0].help, helps[i].help);
+        assert_int_equal(counters.rows.len, 1);
+        assert_string_equal(counters.rows.at[0].help, helps[i].help);
         counters_done(&counters);
     }
 }
@@ -143,7 +143,7 @@ static void a_file_of_which_nothing_is_understood(void **state)
     (void)state;
     assert_int_equal(read_text(&counters, "what is this\nand this, too\n", false, &err), -22);
     assert_non_null(strstr(err.text, "c.csv:1:"));
-    assert_int_equal(counters.len, 0);
+    assert_int_equal(counters.rows.len, 0);
     counters_done(&counters);
 }
 
@@ -157,9 +157,9 @@ static void lines_are_counted_over_quoted_ones(void **state)
                                "#\nDCGM_FI_DEV_GPU_TEMP,gauge,\"a\n\nb\"\n\nDCGM_FI_DEV_SM_CLOCK,gauge,c\nNO,gauge,d\n",
                                false, &err),
                      0);
-    assert_int_equal(counters.rows[0].line, 2);
-    assert_int_equal(counters.rows[1].line, 6);
-    assert_int_equal(counters.warnings[0].line, 7);
+    assert_int_equal(counters.rows.at[0].line, 2);
+    assert_int_equal(counters.rows.at[1].line, 6);
+    assert_int_equal(counters.warnings.at[0].line, 7);
     counters_done(&counters);
 }
 
@@ -173,8 +173,8 @@ static void a_row_that_is_too_large(void **state)
     memset(text, 'x', sizeof text);
     memcpy(text + sizeof text - 41, "\nDCGM_FI_DEV_GPU_TEMP,gauge,temperature\n", 41);
     assert_int_equal(read_text(&counters, text, false, &err), 0);
-    assert_int_equal(counters.len, 1);
-    assert_int_equal(counters.warning_count, 1);
+    assert_int_equal(counters.rows.len, 1);
+    assert_int_equal(counters.warnings.len, 1);
     counters_done(&counters);
 }
 
@@ -185,11 +185,11 @@ static void the_default_rows(void **state)
     (void)state;
     counters_init(&counters);
     counters_default(&counters);
-    assert_int_equal(counters.len, 26);
-    assert_string_equal(counters.rows[0].name.text, "DCGM_FI_DEV_SM_CLOCK");
-    for (size_t i = 0; i < counters.len; i++) {
-        assert_int_equal(counters.rows[i].line, 0);
-        assert_true(counters.rows[i].help[0] != '\0');
+    assert_int_equal(counters.rows.len, 26);
+    assert_string_equal(counters.rows.at[0].name.text, "DCGM_FI_DEV_SM_CLOCK");
+    for (size_t i = 0; i < counters.rows.len; i++) {
+        assert_int_equal(counters.rows.at[i].line, 0);
+        assert_true(counters.rows.at[i].help[0] != '\0');
     }
     counters_done(&counters);
 }

@@ -28,13 +28,13 @@ static void add_xid(Counts *counts, const Kit *kit, uint64_t time_ns)
 /* An XID that is told late counts where it belongs; one older than the window must not become a new one. */
 static void a_late_xid_counts_within_its_window(void **state)
 {
-    Counts counts;
+    Counts counts = {0};
     Kit kit;
 
     (void)state;
     kit_node(&kit, 1);
     kit.node.time_ns = START;
-    counts_init(&counts, 300 * NS_PER_S, 300 * NS_PER_S);
+    counts_set_windows(&counts, 300 * NS_PER_S, 300 * NS_PER_S);
     add_xid(&counts, &kit, START);
     assert_int_equal(xids_at(&counts, START), 1);
     add_xid(&counts, &kit, START - 299 * NS_PER_S);
@@ -52,13 +52,13 @@ static void a_late_xid_counts_within_its_window(void **state)
 /* After a pause of more than the whole window nothing old is left in it. */
 static void a_long_pause_empties_the_window(void **state)
 {
-    Counts counts;
+    Counts counts = {0};
     Kit kit;
 
     (void)state;
     kit_node(&kit, 1);
     kit.node.time_ns = START;
-    counts_init(&counts, 300 * NS_PER_S, 300 * NS_PER_S);
+    counts_set_windows(&counts, 300 * NS_PER_S, 300 * NS_PER_S);
     for (uint64_t i = 0; i < 300; i++)
         add_xid(&counts, &kit, START + i * NS_PER_S);
     assert_int_equal(xids_at(&counts, START + 299 * NS_PER_S), 300);
@@ -79,13 +79,13 @@ static void set_reasons(Counts *counts, Kit *kit, int64_t bits)
 static void a_clock_event_at_the_first_reading_is_no_edge(void **state)
 {
     const int64_t bit = 1 << POWER_CAP;
-    Counts counts;
+    Counts counts = {0};
     Kit kit;
 
     (void)state;
     kit_node(&kit, 1);
     kit.node.time_ns = START;
-    counts_init(&counts, 300 * NS_PER_S, 300 * NS_PER_S);
+    counts_set_windows(&counts, 300 * NS_PER_S, 300 * NS_PER_S);
     set_reasons(&counts, &kit, bit);
     assert_int_equal(counts.gpus.at[0]->clock[POWER_CAP].edges, 0);
     set_reasons(&counts, &kit, bit);

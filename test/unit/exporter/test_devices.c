@@ -220,20 +220,22 @@ static void gke_ids(void **state)
     kit_done(&kit);
 }
 
-static char *page_of_jobs(Kit *kit, Exporter *exporter, const ExporterJob *jobs, size_t count)
+static char *page_of_jobs(Kit *kit, Exporter *exporter, const JobAllocation *jobs, size_t count)
 {
     Str page;
 
     str_init(&page, 1 << 20);
-    exporter_page(exporter, &kit->node, &kit->owners, jobs, count, NULL, EXPORTER_TEXT, &page);
+    kit->input.jobs = jobs;
+    kit->input.job_count = count;
+    kit_add_page(kit, exporter, EXPORTER_TEXT, &page);
     return str_take(&page);
 }
 
 static void jobs(void **state)
 {
-    static const ExporterJob jobs[] = {
+    static const JobAllocation jobs[] = {
         {0, 7, "slice-job"}, {1, DEVICE_NO_NUMBER, "1001"}, {1, DEVICE_NO_NUMBER, "1002"}, {5, DEVICE_NO_NUMBER, "x"}};
-    static const ExporterJob whole[] = {{0, DEVICE_NO_NUMBER, "all"}};
+    static const JobAllocation whole[] = {{0, DEVICE_NO_NUMBER, "all"}};
     Kit kit;
     Exporter *exporter;
     char *page;
@@ -275,7 +277,7 @@ static void labels_follow_the_node(void **state)
     page = kit_page_of(&kit, exporter, EXPORTER_TEXT);
     EXPECT(page, "DCGM_FI_DEV_GPU_TEMP", "UUID=\"GPU-0\"", "pod=\"late\"");
     free(page);
-    owner_table_clear(&kit.owners);
+    allocation_table_clear(&kit.allocations);
     strcpy(kit.node.hostname, "other");
     page = kit_page_of(&kit, exporter, EXPORTER_TEXT);
     assert_null(strstr(page, "pod="));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is counted and judged over ticks: XIDs, clock events, health (counts.c, exp.c, health.c). */
+/* What is counted and judged over ticks: XIDs, clock events, health (counts.c, series.c). */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "kit.h"
 #include "service/prometheus/counts.h"
-#include "service/prometheus/health.h"
+#include "service/prometheus/page.h"
 
 CLEANUP_POINTER(Catalogue, catalogue_free);
 
@@ -120,9 +120,9 @@ static void the_last_xid(void **state)
 
     (void)state;
     kit_node(&kit, 1);
-    assert_int_equal(catalogue_new(NULL, 0, NULL, 0, &catalogue, &err), 0);
+    assert_int_equal(catalogue_new(NULL, 0, &catalogue, &err), 0);
     exporter = kit_exporter(&kit, csv);
-    exporter_faults(exporter, &(ExporterFaults){.catalogue = catalogue});
+    kit.input.catalogue = catalogue;
     expect(&kit, exporter, "DCGM_FI_DEV_XID_ERRORS", "");
     kit_set(&kit, 0, METRIC_XID_ERRORS, 79);
     kit_advance(&kit, 30 * NS_PER_H); /* it stays */
@@ -216,10 +216,7 @@ static void adopted_counts(void **state)
     kit_event(&kit, before, 0, 13, kit.node.time_ns);
     exporter_tick(before, &kit.node);
     kit.config.xid_window_ns = NS_PER_MIN;
-    after = kit_exporter(&kit, csv);
-    exporter_adopt(after, NULL);
-    exporter_adopt(after, before);
-    exporter_free(before);
+    after = kit_reload(&kit, csv, before);
     expect(&kit, after, "DCGM_EXP_XID_ERRORS_TOTAL",
            "DCGM_EXP_XID_ERRORS_TOTAL{" ID REST ",xid=\"13\"} 2\n"
            "DCGM_EXP_XID_ERRORS_TOTAL{" ID REST ",xid=\"48\"} 1\n");
@@ -239,11 +236,11 @@ static void windows_against_a_list(void **state)
     for (size_t w = 0; w < ARRAY_LEN(windows_s); w++) {
         uint64_t width = (windows_s[w] + COUNT_BUCKETS - 1) / COUNT_BUCKETS * NS_PER_S, seed = w;
         uint64_t times[2000];
-        Counts counts;
+        Counts counts = {0};
         Kit kit;
 
         kit_node(&kit, 1);
-        counts_init(&counts, windows_s[w] * NS_PER_S, NS_PER_S);
+        counts_set_windows(&counts, windows_s[w] * NS_PER_S, NS_PER_S);
         assert_true(counts.xid_width_ns == width);
         for (size_t i = 0; i < ARRAY_LEN(times); i++) {
             uint64_t expected = 0, bucket;
@@ -291,20 +288,6 @@ static void a_flood_of_xids(void **state)
 }
 
 /* ---- health ---- */
-
-static void health_of_a_gpu_without_a_judge(void **state)
-{
-    Kit kit;
-    Exporter *exporter;
-
-    (void)state;
-    kit_node(&kit, 1);
-    exporter = kit_exporter(&kit, csv);
-    exporter_tick(exporter, &kit.node);
-    expect(&kit, exporter, "DCGM_EXP_GPU_HEALTH_STATUS", ""); /* nobody has looked for faults */
-    exporter_free(exporter);
-    kit_done(&kit);
-}
 
 typedef struct HealthCase {
     const char *class;
@@ -377,7 +360,6 @@ int main(void)
         cmocka_unit_test(windows_against_a_list),
         cmocka_unit_test(a_flood_of_xids),
         cmocka_unit_test(health_by_incident),
-        cmocka_unit_test(health_of_a_gpu_without_a_judge),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

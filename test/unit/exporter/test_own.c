@@ -14,7 +14,6 @@
 #include "base/cleanup.h"
 #include "check.h"
 #include "kit.h"
-#include "service/prometheus/families.h"
 #include "service/prometheus/page.h"
 
 #define ID "{UUID=\"GPU-0\",device=\"nvidia0\",gpu=\"0\",hostname=\"node-1\",pci_bus_id=\"00000000:1A:00.0\""
@@ -218,7 +217,7 @@ static void this_program(void **state)
 
     (void)state;
     kit_node(&kit, 1);
-    kit.self.pods_age_ns = UINT64_MAX;
+    kit.input.self.pods_age_ns = UINT64_MAX;
     page = kit_page(&kit, NULL, EXPORTER_TEXT);
     expect(page, "stoker_build_info", "stoker_build_info{version=\"0.1.0\"} 1\n");
     expect(page, "process_resident_memory_bytes", "process_resident_memory_bytes 9.437184e+06\n");
@@ -228,7 +227,7 @@ static void this_program(void **state)
     expect(page, "stoker_pods_mapped", "");
     expect(page, "stoker_released", "stoker_released 0\n");
     free(page);
-    kit.self.pods_state = "unreachable";
+    kit.input.self.pods_state = "unreachable";
     kit.node.release_until_ns = 1;
     page = kit_page(&kit, NULL, EXPORTER_TEXT);
     expect(page, "stoker_pods_mapped", "stoker_pods_mapped 0\n");
@@ -258,7 +257,7 @@ static void since_the_last_scrape(void **state)
     windows[0].value[bits] = (WindowValue){.min = 0, .max = 4, .sum = 4, .count = 10};
     windows[1].value[power] = windows[0].value[power]; /* of no GPU that we know */
     exporter = kit_exporter(&kit, "DCGM_FI_DEV_SM_CLOCK,gauge,a\n");
-    exporter_page(exporter, &kit.node, NULL, NULL, 0, &kit.self, EXPORTER_OPENMETRICS, &page);
+    kit_add_page(&kit, exporter, EXPORTER_OPENMETRICS, &page);
     exporter_window(exporter, &kit.node, windows, 2, 15 * NS_PER_S, EXPORTER_OPENMETRICS, &page);
     expect(page.text, "stoker_power_watts_min", "stoker_power_watts_min" ID "} 70.5\n");
     expect(page.text, "stoker_power_watts_mean", "stoker_power_watts_mean" ID "} 300\n");
@@ -301,8 +300,8 @@ static void names_follow_the_conventions(void **state)
     const struct {
         const OwnFamily *list;
         size_t count;
-    } lists[] = {{own_node_families, own_node_family_count},
-                 {own_gpu_families, own_gpu_family_count},
+    } lists[] = {{own_families, own_family_count},
+                 {own_incident_families, own_incident_family_count},
                  {own_total_families, own_total_family_count}};
 
     (void)state;
@@ -312,7 +311,7 @@ static void names_follow_the_conventions(void **state)
             size_t len = strlen(family->name);
 
             assert_true(strncmp(family->name, "stoker_", 7) == 0 || strncmp(family->name, "process_", 8) == 0);
-            assert_int_equal(strcmp(family->name + len - 6, "_total") == 0, family->type == FAMILY_COUNTER);
+            assert_int_equal(strcmp(family->name + len - 6, "_total") == 0, family->type == COUNTER_COUNTER);
             assert_int_equal(strspn(family->name, "abcdefghijklmnopqrstuvwxyz_"), len);
             assert_true(strlen(family->help) > 10);
             for (size_t w = 0; w < ARRAY_LEN(wrong); w++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole pages of small nodes under each profile (service/prometheus/exporter.c, families.c, labels.c, series.c). */
+/* Whole pages of small nodes under each profile (service/prometheus/exporter.c, labels.c, series.c). */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -353,7 +353,7 @@ static void a_page_that_does_not_fit(void **state)
         Str page;
 
         str_init(&page, max);
-        exporter_page(exporter, &kit.node, NULL, NULL, 0, &kit.self, EXPORTER_TEXT, &page);
+        kit_add_page(&kit, exporter, EXPORTER_TEXT, &page);
         assert_true(page.overflow && page.len <= max);
         assert_true(!page.len || page.text[page.len - 1] == '\n');
         str_done(&page);

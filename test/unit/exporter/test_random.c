@@ -153,7 +153,7 @@ static void any_page(void **state)
     (void)state;
     for (seed = 1; seed < 120; seed++) {
         uint64_t begin = seed;
-        ExporterJob jobs[2] = {{(uint32_t)any(8), DEVICE_NO_NUMBER, "1"}, {(uint32_t)any(8), 8, "2\n"}};
+        JobAllocation jobs[2] = {{(uint32_t)any(8), DEVICE_NO_NUMBER, "1"}, {(uint32_t)any(8), 8, "2\n"}};
         WindowGpu window = {.gpu = {.bus = 0x1a}};
         Exporter *exporter;
         char *csv = any_csv();
@@ -165,6 +165,8 @@ static void any_page(void **state)
         any_node(&kit);
         any_owners(&kit);
         any_config(&kit);
+        kit.input.jobs = jobs;
+        kit.input.job_count = 2;
         exporter = kit_exporter(&kit, csv);
         for (int i = 0; i < READING_FAST_CAP; i++)
             window.value[i] = (WindowValue){.min = 1, .max = 3, .sum = 4, .count = any(3)};
@@ -174,7 +176,7 @@ static void any_page(void **state)
             exporter_tick(exporter, &kit.node);
             for (ExporterFormat format = EXPORTER_TEXT; format <= EXPORTER_OPENMETRICS; format++) {
                 str_clear(&page);
-                exporter_page(exporter, &kit.node, &kit.owners, jobs, 2, &kit.self, format, &page);
+                kit_add_page(&kit, exporter, format, &page);
                 exporter_window(exporter, &kit.node, &window, 1, NS_PER_S, format, &page);
                 if (!check_page(page.text, format == EXPORTER_OPENMETRICS, &why))
                     fail_msg("seed %d: %s", (int)begin, why.text);

@@ -102,9 +102,9 @@ static void done(void *self, const FetchAnswer *answer)
     json_t *command = json_incref(one->command);
     const char *then = text_of(command, "then");
 
-    say(json_pack("{ss ss si sI ss# ss}", "id", one->id, "rc", answer->rc ? strerrorname_np(-answer->rc) : "0",
-                  "status", (int)answer->status, "retry_after_ms", (json_int_t)answer->retry_after_ms, "body",
-                  answer->body, (int)answer->body_len, "text", answer->text));
+    say(json_pack("{ss si sI ss# ss}", "id", one->id, "status", (int)answer->status, "retry_after_ms",
+                  (json_int_t)answer->retry_after_ms, "body", answer->body, (int)answer->body_len, "text",
+                  answer->text));
     forget(one);
     if (then && !strcmp(then, "close")) {
         fetch_close(fetch);
@@ -131,8 +131,7 @@ static void fill_tls(json_t *command, FetchTls *tls)
 static void send_one(json_t *command)
 {
     const char *headers[HEADERS_MAX];
-    FetchRequest request = {.method = text_of(command, "method"),
-                            .url = text_of(command, "url"),
+    FetchRequest request = {.url = text_of(command, "url"),
                             .unix_socket = text_of(command, "unix_socket"),
                             .headers = headers,
                             .body = text_of(command, "body"),

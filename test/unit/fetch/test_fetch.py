@@ -13,6 +13,10 @@ import pytest
 PATIENCE = 120
 
 
+def failed(answer, why):
+    return answer["status"] == 0 and why in answer["text"]
+
+
 class Driver:
     def __init__(self, exe, env=None):
         self.process = subprocess.Popen([exe], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -24,7 +28,7 @@ class Driver:
         self.process.stdin.flush()
 
     def send(self, id, url, **more):
-        self.tell(**{"do": "send", "id": id, "url": url, "method": "POST", "body": "{}", **more})
+        self.tell(**{"do": "send", "id": id, "url": url, "body": "{}", **more})
 
     def line(self):
         text = self.process.stdout.readline()
@@ -178,7 +182,7 @@ def closed_port():
 def test_request_arrives_as_it_is_and_answer_comes_back(driver, serve):
     server = serve(reply(body=b'{"status":"ok"}'))
     got = driver.ask(server.url, body='{"a":"ä"}', headers=["Content-Type: application/json", "X-Key: 7"])
-    assert (got["rc"], got["status"], got["body"], got["text"]) == ("0", 200, '{"status":"ok"}', "")
+    assert (got["status"], got["body"], got["text"]) == (200, '{"status":"ok"}', "")
     head, body = server.requests[0]
     assert head.startswith("POST /api HTTP/1.1\r\n") and body == '{"a":"ä"}'.encode()
     assert "Content-Type: application/json\r\n" in head and "X-Key: 7\r\n" in head and "Expect" not in head
@@ -189,17 +193,6 @@ def test_large_body_is_sent_without_asking_first(driver, serve):
     body = "x" * (3 << 20)
     assert driver.ask(server.url, body=body)["status"] == 200
     assert server.requests[0][1] == body.encode() and "expect" not in server.requests[0][0].lower()
-
-
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD"])
-def test_methods(driver, serve, method):
-    def head_only(server, connection, request):
-        connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
-
-    server = serve(head_only)
-    got = driver.ask(server.url, method=method, body="" if method in ("GET", "HEAD") else "b")
-    assert (got["rc"], got["status"], got["body"]) == ("0", 204, "")
-    assert server.requests[0][0].startswith(f"{method} /api ")
 
 
 def test_one_connection_serves_many_requests(driver, serve):
@@ -236,7 +229,7 @@ def test_redirect_is_not_followed(driver, serve):
 def test_busy_server_says_when_to_come_again(driver, serve):
     server = serve(reply("503 Busy", head="Retry-After: 7\r\n"))
     got = driver.ask(server.url)
-    assert (got["rc"], got["status"], got["retry_after_ms"]) == ("0", 503, 7000)
+    assert (got["status"], got["retry_after_ms"]) == (503, 7000)
     silly = serve(reply("429 Slow down", head="Retry-After: 99999999999\r\n"))
     assert driver.ask(silly.url)["retry_after_ms"] == 24 * 3600 * 1000
 
@@ -244,22 +237,22 @@ def test_busy_server_says_when_to_come_again(driver, serve):
 def test_of_a_huge_answer_only_the_beginning_is_kept(driver, serve):
     server = serve(reply(body=b"0123456789" * 800_000))
     got = driver.ask(server.url)
-    assert (got["rc"], got["status"], len(got["body"])) == ("0", 200, 4096)
+    assert (got["status"], len(got["body"])) == (200, 4096)
 
 
 def test_closed_port(driver):
     got = driver.ask(f"http://127.0.0.1:{closed_port()}/")
-    assert got["rc"] == "ECONNREFUSED" and got["status"] == 0 and got["text"]
+    assert failed(got, "connect to")
 
 
 def test_unknown_name(driver):
-    assert driver.ask("http://nowhere.test/")["rc"] == "EHOSTUNREACH"
+    assert failed(driver.ask("http://nowhere.test/"), "resolve")
 
 
 def test_server_that_never_answers_runs_into_the_deadline(driver, serve):
     server = serve(hang)
     got = driver.ask(server.url, timeout_ms=300)
-    assert got["rc"] == "ETIMEDOUT" and len(server.requests) == 1
+    assert failed(got, "timed out") and len(server.requests) == 1
 
 
 def test_answer_that_comes_in_drops_runs_into_the_deadline(driver, serve):
@@ -270,7 +263,7 @@ def test_answer_that_comes_in_drops_runs_into_the_deadline(driver, serve):
                 connection.sendall(b"x")
                 time.sleep(0.01)
 
-    assert driver.ask(serve(drip).url, timeout_ms=400)["rc"] == "ETIMEDOUT"
+    assert failed(driver.ask(serve(drip).url, timeout_ms=400), "timed out")
 
 
 def test_hanging_server_delays_no_other(driver, serve):
@@ -281,42 +274,43 @@ def test_hanging_server_delays_no_other(driver, serve):
     assert driver.ask(quick.url)["status"] == 200
 
 
-@pytest.mark.parametrize("said, rc", [(b"", "ECONNRESET"), (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf", "ECONNRESET"),
-                                      (b"SSH-2.0-server\r\n", "EPROTO")])
-def test_connection_that_is_cut(driver, serve, said, rc):
+@pytest.mark.parametrize("said, why", [(b"", "Empty reply"), (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf", "46 bytes"),
+                                       (b"SSH-2.0-server\r\n", "HTTP/0.9")])
+def test_connection_that_is_cut(driver, serve, said, why):
     def cut(server, connection, request):
         connection.sendall(said)
         connection.shutdown(socket.SHUT_RDWR)
 
-    assert driver.ask(serve(cut).url)["rc"] == rc
+    assert failed(driver.ask(serve(cut).url), why)
 
 
 def test_unix_socket(driver, serve, tmp_path):
     path = str(tmp_path / "s")
     serve(reply(body=b"local"), family=socket.AF_UNIX, address=path)
     assert driver.ask("http://node/api", unix_socket=path)["body"] == "local"
-    assert driver.ask("http://node/api", unix_socket=path + ".none")["rc"] == "ENOENT"
+    assert failed(driver.ask("http://node/api", unix_socket=path + ".none"), "connect to")
 
 
 def test_own_authority_and_client_certificate(driver, serve, certs):
     server = serve(reply(), tls=tls_of(certs, "local", client=True))
     ours = {"cert_file": str(certs / "client.crt"), "key_file": str(certs / "client.key")}
     assert driver.ask(server.url, ca_file=str(certs / "ca.crt"), **ours)["status"] == 200
-    assert driver.ask(server.url, ca_file=str(certs / "ca.crt"))["rc"] in ("EPROTO", "ECONNRESET")
-    assert driver.ask(server.url, ca_file=str(certs / "other.crt"), **ours)["rc"] == "EPROTO"
-    assert driver.ask(server.url, **ours)["rc"] == "EPROTO", "the system's authorities do not know ours"
-    assert driver.ask(server.url, ca_file=str(certs / "none.crt"), **ours)["rc"] == "EPROTO"
+    unknown = driver.ask(server.url, ca_file=str(certs / "ca.crt"))  # the text is TLS' or that of the cut connection
+    assert unknown["status"] == 0 and unknown["text"] and "connect to" not in unknown["text"]
+    assert failed(driver.ask(server.url, ca_file=str(certs / "other.crt"), **ours), "certificate verification failed")
+    assert failed(driver.ask(server.url, **ours), "certificate verification failed"), "the system's authorities do not know ours"
+    assert failed(driver.ask(server.url, ca_file=str(certs / "none.crt"), **ours), "CA cert")
     assert driver.ask(server.url, insecure=True, **ours)["status"] == 200
 
 
 def test_certificate_of_another_name(driver, serve, certs):
     server = serve(reply(), tls=tls_of(certs, "named"))
     ca = {"ca_file": str(certs / "ca.crt")}
-    assert driver.ask(server.url, **ca)["rc"] == "EPROTO"
+    assert failed(driver.ask(server.url, **ca), "does not match target host name")
     got = driver.ask(server.url, server_name="alerts.example", **ca)
     assert got["status"] == 200, got
     assert f"Host: {server.url.split('/')[2]}\r\n" in server.requests[0][0]
-    assert driver.ask(server.url, server_name="other.example", **ca)["rc"] == "EPROTO"
+    assert failed(driver.ask(server.url, server_name="other.example", **ca), "does not match target host name 'other.example'")
 
 
 def test_proxy_of_the_environment(exe, serve):
@@ -330,8 +324,7 @@ def test_proxy_of_the_environment(exe, serve):
 
 
 @pytest.mark.parametrize("more", [{"url": "no url"}, {"url": "ftp://127.0.0.1/"}, {"url": "http://"}, {"url": ""},
-                                  {"url": "http://a/\r\nX: y"}, {"headers": ["X: a\r\nY: b"]}, {"headers": ["none"]},
-                                  {"method": ""}, {"method": "P\nT"}])
+                                  {"url": "http://a/\r\nX: y"}, {"headers": ["X: a\r\nY: b"]}, {"headers": ["none"]}])
 def test_nonsense_is_refused_at_once(driver, more):
     driver.send("bad", **{"url": "http://127.0.0.1:1/", **more})
     assert driver.line()["refused"] == "EINVAL"
@@ -355,7 +348,7 @@ def test_close_ends_what_is_under_way(driver, serve):
     driver.tell(do="close")
     told = [driver.line() for _ in range(4)]
     assert sorted(t["id"] for t in told[:3]) == ["r0", "r1", "r2"]
-    assert {t["rc"] for t in told[:3]} == {"ECANCELED"}
+    assert all(failed(t, "being closed") for t in told[:3])
     assert told[3] == {"said": "closed"}
     assert driver.end() == []
 
@@ -371,14 +364,14 @@ def test_answer_may_close_cancel_and_send(driver, serve, then):
     if then == "again":
         assert driver.answer("again")["status"] == 200
     rest = driver.end()
-    assert [r["rc"] for r in rest] == ([] if then == "cancel-all" else ["ECANCELED"] * 3)
+    assert [failed(r, "being closed") for r in rest] == ([] if then == "cancel-all" else [True] * 3)
 
 
 def test_name_server_that_hangs_delays_nothing(driver, serve):
     quick = serve(reply())
     driver.send("lost", "http://hang.test:1/")
     driver.send("late", "http://hang.test:1/", timeout_ms=200)
-    assert driver.answer("late")["rc"] == "ETIMEDOUT"
+    assert failed(driver.answer("late"), "timed out")
     driver.tell(do="cancel", id="lost")
     assert driver.line() == {"cancelled": "lost"}
     assert driver.ask(quick.url)["status"] == 200
@@ -396,6 +389,6 @@ def test_name_server_that_hangs_delays_nothing(driver, serve):
 def test_close_while_a_name_is_looked_up(driver):
     driver.send("lost", "http://hang.test:1/")
     driver.tell(do="close")
-    assert driver.line()["rc"] == "ECANCELED"
+    assert failed(driver.line(), "being closed")
     assert driver.line() == {"said": "closed"}
     driver.end()

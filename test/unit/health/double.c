@@ -15,7 +15,7 @@
         .clear = CLEAR_##cl, .parent_ns = 60 * S, .reopen_ns = 10 * M, __VA_ARGS__                                     \
     }
 #define PLAIN .parent_count = 0
-#define PARENTS(count, ...) .parent_count = (count), .parents = {__VA_ARGS__}
+#define PARENTS(count, ...) .parent_count = (count), .source = #__VA_ARGS__ /* by name; make() finds them */
 
 static FaultClass classes[] = {
     CLASS("gpu-lost", "the GPU has fallen off the bus", BUS, FATAL, GPU, DRAIN_AND_REBOOT, PAGE, RESET, PLAIN),
@@ -113,7 +113,7 @@ static void fill(FaultRule *rule, const FaultClass *fault, char *name)
         .severity = fault->severity,
         .scope = fault->scope,
         .action = fault->action,
-        .route = fault->route,
+        .route = fault->observe ? ROUTE_NONE : fault->route,
         .for_ns = fault->for_ns,
         .keep_ns = fault->keep_ns,
     };
@@ -127,6 +127,21 @@ static const FaultClass *class_of(const char *id)
     abort();
 }
 
+static void find_parents(FaultClass *class)
+{
+    const char *at = class->source;
+
+    for (size_t i = 0; i < class->parent_count; i++) {
+        char name[48];
+
+        at = strchr(at, '"') + 1;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, "\""), at);
+        at = strchr(at, '"') + 1;
+        class->parents[i] = class_of(name);
+    }
+    class->source = "";
+}
+
 static void make(void)
 {
     static bool made;
@@ -136,6 +151,8 @@ static void make(void)
     made = true;
     for (size_t i = 0; i < CLASSES; i++)
         classes[i].enabled = strcmp(classes[i].id, "off") != 0;
+    for (size_t i = 0; i < CLASSES; i++)
+        find_parents(&classes[i]);
     for (size_t i = 0; i < ROWS; i++) {
         snprintf(names[i], sizeof names[i], "%s-%d", rows[i].kind == EVENT_XID ? "xid" : "event", rows[i].code);
         fill(&rules[i], class_of(rows[i].class), names[i]);
@@ -145,7 +162,7 @@ static void make(void)
         snprintf(names[ROWS + i], sizeof names[0], "cond-%.40s", classes[i].id);
         fill(&conditions[i], &classes[i], names[ROWS + i]);
         if (strcmp(classes[i].id, "ecc-uncorrectable") == 0)
-            conditions[i].explained_by = "ecc-contained";
+            conditions[i].explained_by = class_of("ecc-contained");
     }
     fill(&unknown, class_of("xid-unknown"), (char[]){"xid-unknown"});
     unknown.id = "xid-unknown";
@@ -188,7 +205,7 @@ const FaultClass *catalogue_class(const Catalogue *catalogue, const char *id)
     return NULL;
 }
 
-bool catalogue_judge(const Catalogue *catalogue, const Event *event, uint32_t driver_major, uint32_t arch,
+bool catalogue_match(const Catalogue *catalogue, const Event *event, uint32_t driver_major, uint32_t arch,
                      FaultVerdict *ret_verdict)
 {
     const FaultRule *rule = event->kind == EVENT_XID ? &unknown : NULL;
@@ -202,7 +219,7 @@ bool catalogue_judge(const Catalogue *catalogue, const Event *event, uint32_t dr
             rule = &rules[i];
     if (!rule)
         return false;
-    *ret_verdict = (FaultVerdict){rule, rule->cause, rule->severity, rule->action, rule->route};
+    *ret_verdict = fault_verdict(rule);
     if (event->word == EVENT_FATAL && ret_verdict->severity < SEVERITY_ERROR)
         ret_verdict->severity = SEVERITY_ERROR;
     return true;

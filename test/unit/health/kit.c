@@ -131,22 +131,22 @@ void kit_app(Kit *kit, int gpu, int32_t code, int32_t pid, const char *process)
 void kit_hold(Kit *kit, const char *class, int gpu, uint32_t link)
 {
     const FaultRule *rule = double_condition(class);
-    Sign sign = {
-        .verdict = {rule, rule->cause, rule->severity, rule->action, rule->route},
+    Evidence evidence = {
+        .verdict = fault_verdict(rule),
         .holds = true,
         .time_ns = kit->now_ns,
         .real_ns = kit->real_ns,
         .pid = -1,
     };
 
-    device_init(&sign.device, gpu < 0 ? DEVICE_NODE : link != DEVICE_NO_NUMBER ? DEVICE_LINK : DEVICE_GPU);
+    device_init(&evidence.device, gpu < 0 ? DEVICE_NODE : link != DEVICE_NO_NUMBER ? DEVICE_LINK : DEVICE_GPU);
     if (gpu >= 0) {
-        sign.device.has_pci = true;
-        sign.device.pci = kit_pci(gpu);
-        sign.device.link = link;
+        evidence.device.has_pci = true;
+        evidence.device.pci = kit_pci(gpu);
+        evidence.device.link = link;
     }
-    snprintf(sign.text, sizeof sign.text, "%s holds", class);
-    incidents_add_sign(kit->incidents, &sign);
+    snprintf(evidence.text, sizeof evidence.text, "%s holds", class);
+    incidents_add_evidence(kit->incidents, &evidence);
 }
 
 void kit_hold_for(Kit *kit, const char *class, int gpu, uint32_t link, uint64_t ns)

@@ -7,7 +7,6 @@
 
 #include "base/map.h"
 #include "double.h"
-#include "engine/health/incident_text.h"
 #include "engine/health/incidents.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -149,8 +148,8 @@ static void hold(Stream *s)
 {
     uint8_t what = next(s), where = next(s);
     const FaultRule *rule = double_condition(double_class_at(what % double_classes())->id);
-    Sign sign = {
-        .verdict = {rule, rule->cause, rule->severity, rule->action, rule->route},
+    Evidence evidence = {
+        .verdict = fault_verdict(rule),
         .holds = where & 1,
         .time_ns = s->now_ns,
         .real_ns = s->real_ns,
@@ -159,13 +158,13 @@ static void hold(Stream *s)
         .counters = {{.name = "counter", .before = 1, .after = where}},
     };
 
-    device_init(&sign.device, where & 2 ? DEVICE_LINK : where & 4 ? DEVICE_NODE : DEVICE_GPU);
-    sign.device.has_pci = sign.device.kind != DEVICE_NODE;
-    sign.device.pci = (PciAddress){0, (uint8_t)(0x10 + (where >> 4) % GPUS), 0, 0};
+    device_init(&evidence.device, where & 2 ? DEVICE_LINK : where & 4 ? DEVICE_NODE : DEVICE_GPU);
+    evidence.device.has_pci = evidence.device.kind != DEVICE_NODE;
+    evidence.device.pci = (PciAddress){0, (uint8_t)(0x10 + (where >> 4) % GPUS), 0, 0};
     if (where & 2)
-        sign.device.link = where >> 6;
-    snprintf(sign.text, sizeof sign.text, "%s holds", rule->id);
-    incidents_add_sign(s->incidents, &sign);
+        evidence.device.link = where >> 6;
+    snprintf(evidence.text, sizeof evidence.text, "%s holds", rule->id);
+    incidents_add_evidence(s->incidents, &evidence);
 }
 
 static void look(Stream *s)

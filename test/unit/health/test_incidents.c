@@ -630,14 +630,14 @@ static void a_rule_of_one_gpu_names_it_though_its_class_is_of_the_node(void **st
 {
     Kit *kit = *state;
     FaultRule rule = *double_condition("host-memory");
-    Sign sign = {.time_ns = kit->now_ns, .real_ns = kit->real_ns, .pid = -1, .text = "slow"};
+    Evidence evidence = {.time_ns = kit->now_ns, .real_ns = kit->real_ns, .pid = -1, .text = "slow"};
 
     rule.scope = SCOPE_GPU;
-    sign.verdict = (FaultVerdict){&rule, rule.cause, rule.severity, rule.action, rule.route};
-    device_init(&sign.device, DEVICE_GPU);
-    sign.device.has_pci = true;
-    sign.device.pci = kit_pci(2);
-    incidents_add_sign(kit->incidents, &sign);
+    evidence.verdict = fault_verdict(&rule);
+    device_init(&evidence.device, DEVICE_GPU);
+    evidence.device.has_pci = true;
+    evidence.device.pci = kit_pci(2);
+    incidents_add_evidence(kit->incidents, &evidence);
     kit_turn(kit);
     assert_int_equal(kit_open_one(kit, "host-memory", 2)->scope, SCOPE_GPU);
 }

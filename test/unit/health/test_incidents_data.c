@@ -37,7 +37,7 @@ static int begin(void **state)
     Err err = {0};
 
     play = (Play){.now_ns = 3600 * SECOND, .real_ns = UINT64_C(1767225600) * SECOND};
-    if (catalogue_new(NULL, 0, NULL, 0, &play.catalogue, &err) < 0)
+    if (catalogue_new(NULL, 0, &play.catalogue, &err) < 0)
         fail_msg("%s", err.text);
     play.incidents = incidents_new(play.catalogue, NULL, on_told, &play);
     *state = &play;

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "engine/health/incident_text.h"
+#include "engine/health/incidents.h"
 
 #define NO_LINK DEVICE_NO_NUMBER
 

@@ -75,7 +75,7 @@ static void assert_same(const Kit *left, const Kit *right)
         assert_int_equal(a[i].count, b[i].count);
         assert_int_equal(a[i].echo_count, b[i].echo_count);
         assert_int_equal(a[i].code_count, b[i].code_count);
-        assert_true(a[i].last_sign_ns == b[i].last_sign_ns);
+        assert_true(a[i].last_evidence_ns == b[i].last_evidence_ns);
     }
     free(a);
     free(b);

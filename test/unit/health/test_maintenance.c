@@ -82,13 +82,14 @@ static void by_hand_begins_and_ends(void **state)
     assert_int_equal(maintenance_count(maintenance), 2);
     assert_string_equal(maintenance_covers(maintenance, &node)->id, id);
     assert_false(maintenance_at(maintenance, 1)->active);
-    assert_false(maintenance_advance(maintenance, now + NS_PER_MIN));
-    assert_true(maintenance_advance(maintenance, now + NS_PER_H));
+    maintenance_advance(maintenance, now + NS_PER_MIN);
+    assert_false(maintenance_at(maintenance, 1)->active);
+    maintenance_advance(maintenance, now + NS_PER_H);
     assert_true(maintenance_at(maintenance, 1)->active);
     assert_int_equal(maintenance_stop(maintenance, id, now, &err), 0);
     assert_int_equal(maintenance_stop(maintenance, id, now, &err), -ENOENT);
     assert_string_equal(maintenance_covers(maintenance, &node)->id, later);
-    assert_true(maintenance_advance(maintenance, now + 2 * NS_PER_H));
+    maintenance_advance(maintenance, now + 2 * NS_PER_H);
     assert_int_equal(maintenance_count(maintenance), 0);
     assert_null(maintenance_covers(maintenance, &node));
     assert_int_equal(maintenance_stop(maintenance, "all", now, &err), -ENOENT);
@@ -170,20 +171,20 @@ static void a_recurring_window_comes_and_goes(void **state)
     const MaintenanceWindow *window;
 
     (void)state;
-    assert_true(maintenance_advance(maintenance, at("2026-03-02T10:00:00Z"))); /* a Monday */
+    maintenance_advance(maintenance, at("2026-03-02T10:00:00Z")); /* a Monday */
     window = maintenance_at(maintenance, 0);
     assert_string_equal(window->id, "cfg-1");
     assert_string_equal(window->reason, "firmware");
     assert_true(window->recurring);
     assert_false(window->active);
     assert_string_equal(when(window->from_real_ns), "2026-03-02T22:30:00.000Z");
-    assert_true(maintenance_advance(maintenance, at("2026-03-02T22:30:00Z")));
+    maintenance_advance(maintenance, at("2026-03-02T22:30:00Z"));
     assert_true(window->active);
-    assert_false(maintenance_advance(maintenance, at("2026-03-03T01:29:59Z"))); /* over midnight */
-    assert_true(maintenance_advance(maintenance, at("2026-03-03T01:30:00Z")));
+    maintenance_advance(maintenance, at("2026-03-03T01:29:59Z")); /* over midnight */
+    maintenance_advance(maintenance, at("2026-03-03T01:30:00Z"));
     assert_false(window->active);
     assert_string_equal(when(window->from_real_ns), "2026-03-07T22:30:00.000Z");
-    assert_true(maintenance_advance(maintenance, at("2026-03-02T23:00:00Z"))); /* the clock goes back */
+    maintenance_advance(maintenance, at("2026-03-02T23:00:00Z")); /* the clock goes back */
     assert_true(window->active);
     maintenance_free(maintenance);
 }
@@ -274,17 +275,17 @@ static void what_is_wrong_is_named_and_the_old_ones_stay(void **state)
         {"- {from: \"02:00\"}\n", "stoker.yaml:1:3: a window needs 'for', its length"},
         {"- {from: \"24:00\", for: 2h}\n", "stoker.yaml:1:10: 'from' must be a time of day such as \"02:30\""},
         {"- {from: \"2:5\", for: 2h}\n", "stoker.yaml:1:10: 'from' must be a time of day such as \"02:30\""},
-        {"- {from: \"02:00\", for: 8d}\n", "stoker.yaml:1:24: 'for' must be a duration from 1m to 1w, such as 2h"},
+        {"- {from: \"02:00\", for: 8d}\n", "stoker.yaml:1:24: 'for': '8d' is out of range, 1m to 1w is allowed"},
         {"- {from: \"02:00\", for: 2h, days: [mon, funday]}\n",
-         "stoker.yaml:1:40: 'funday' is no day; use mon, tue, wed, thu, fri, sat, sun, or daily"},
+         "stoker.yaml:1:34: 'funday' is no day; use mon, tue, wed, thu, fri, sat, sun, or daily"},
         {"- {from: \"02:00\", for: 2h, days: []}\n", "stoker.yaml:1:34: 'days' names no day"},
         {"- {from: \"02:00\", for: 2h, gpus: [64]}\n",
-         "stoker.yaml:1:35: 'gpus' must be all, or a list of numbers from 0 to 63 and of UUIDs"},
+         "stoker.yaml:1:34: 'gpus' must be all, or a list of numbers from 0 to 63 and of UUIDs"},
         {"- {from: \"02:00\", for: 2h, gpus: []}\n",
          "stoker.yaml:1:34: 'gpus' names no GPU; use all for the whole node"},
-        {"- {from: \"02:00\", for: 2h, zone: moon}\n", "stoker.yaml:1:34: 'zone' must be utc or local"},
+        {"- {from: \"02:00\", for: 2h, zone: moon}\n", "stoker.yaml:1:34: 'zone': 'moon' is none of local, utc"},
         {"- {from: \"02:00\", for: 2h, why: x}\n",
-         "stoker.yaml:1:28: 'why' is unknown; known are days, from, for, gpus, reason, zone"},
+         "stoker.yaml:1:28: unknown key 'why'; allowed: days, from, for, gpus, reason, zone"},
     };
     Maintenance *maintenance =
         configured("- {from: \"02:00\", for: 2h, gpus: [0, GPU-a, 2]}\n- {from: \"05:00\", for: 1h}\n");

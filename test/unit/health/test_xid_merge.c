@@ -48,16 +48,29 @@ static void the_line_is_used_whichever_comes_first(void **state)
     assert_int_equal(count_due(&merge, START + HOUR), 0);
 }
 
+static uint64_t find_wait(const XidMerge *merge, uint64_t now_ns)
+{
+    uint64_t wait_ns = UINT64_MAX;
+
+    assert_true(xid_merge_wait(merge, now_ns, &wait_ns));
+    return wait_ns;
+}
+
 static void an_event_without_a_line_is_used_when_its_time_is_up(void **state)
 {
     XidMerge merge = {0};
+    uint64_t wait_ns;
 
     (void)state;
     assert_false(add(&merge, EVENT_FROM_NVML, 1, 48, START));
     assert_false(add(&merge, EVENT_FROM_NVML, 1, 79, START + SECOND));
+    assert_int_equal(find_wait(&merge, START + SECOND), XID_MERGE_NS - SECOND);
     assert_int_equal(count_due(&merge, START + XID_MERGE_NS - 1), 0);
     assert_int_equal(count_due(&merge, START + XID_MERGE_NS), 1);
+    assert_int_equal(find_wait(&merge, START + XID_MERGE_NS), SECOND); /* each waits its own time */
+    assert_int_equal(find_wait(&merge, START + HOUR), 0);
     assert_int_equal(count_due(&merge, START + SECOND + XID_MERGE_NS), 1);
+    assert_false(xid_merge_wait(&merge, START + HOUR, &wait_ns));
     assert_true(add(&merge, EVENT_FROM_KMSG, 1, 48, START + 3 * SECOND)); /* too late to be the same */
 }
 

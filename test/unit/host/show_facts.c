@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "source/host/host.h"
+#include "source/host/scan.h"
 
 static void show_gpu(const FactsGpu *gpu, bool first)
 {
@@ -21,11 +21,15 @@ static void show_gpu(const FactsGpu *gpu, bool first)
 
 int main(int argc, char **argv)
 {
-    Facts facts;
-    Err err = {0};
+    static HostScan scan;
 
-    if (argc != 2 || host_scan(argv[1], &facts, &err) < 0) {
-        fprintf(stderr, "%s\n", err.text);
+    if (argc != 2)
+        return 1;
+    host_scan_read(argv[1], &scan);
+    vec_done(&scan.places);
+    const Facts facts = scan.facts;
+    if (scan.rc < 0) {
+        fprintf(stderr, "%s\n", scan.err.text);
         return 1;
     }
     printf("{\"module\": \"%s\", \"loaded\": %d, \"boot_id\": \"%s\", \"boot_s\": %" PRIu64

@@ -86,27 +86,24 @@ static void samplers_are_marked(void **state)
     host_close(host);
 }
 
-static void one_that_hangs_is_told_and_ends_with_itself(void **state)
+static void one_that_hangs_keeps_the_last_and_ends_with_itself(void **state)
 {
     const Tree *tree = *state;
     Host *host = open_host(tree, NS_PER_S);
     uint64_t now = NS_PER_S;
 
     wait_for(host, now, 1);
-    assert_int_equal(host_late_ns(host, now), 0);
     tree_pipe(tree, CLASS);
     now = 5 * NS_PER_S;
-    do {
+    for (int i = 0; i < 50; i++) {
         host_tick(host, now, NULL, 0);
         usleep(1000);
-    } while (host_late_ns(host, now + NS_PER_S) == 0);
-    assert_int_equal(host_late_ns(host, now + 9 * NS_PER_S), 9 * NS_PER_S);
+    }
     assert_int_equal(host_facts(host)->time_ns, NS_PER_S); /* of before */
     assert_int_equal(host_facts(host)->gpu_count, 1);
     tree_unblock(tree, CLASS); /* it reads nothing there: no GPU */
     tree_gone(tree, CLASS);
     wait_for(host, now, 2 * NS_PER_S);
-    assert_int_equal(host_late_ns(host, now), 0);
     assert_false(host_facts(host)->gpus[0].present);
     host_close(host);
 }
@@ -130,7 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(looks_come_when_they_are_due),
         TEST(samplers_are_marked),
-        TEST(one_that_hangs_is_told_and_ends_with_itself),
+        TEST(one_that_hangs_keeps_the_last_and_ends_with_itself),
         TEST(it_can_be_closed_in_the_middle),
     };
 

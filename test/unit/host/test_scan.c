@@ -33,11 +33,12 @@ static int end(void **state)
 
 static Facts look(const Tree *tree)
 {
-    Facts facts;
-    Err err = {0};
+    HostScan scan = {0};
 
-    assert_int_equal(host_scan(tree->root, &facts, &err), 0);
-    return facts;
+    host_scan_read(tree->root, &scan);
+    vec_done(&scan.places);
+    assert_int_equal(scan.rc, 0);
+    return scan.facts;
 }
 
 /* ---- the bus ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Covers proc/who.c, cgroup.c, pods.c and users.c, model/process.c, and host.c's looks at processes. */
+/* Covers proc/who.c, model/process.c, and host.c's looks at processes. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,6 @@
 #include "base/cleanup.h"
 #include "kit.h"
 #include "source/host/host.h"
-#include "source/proc/pods.h"
 #include "source/proc/who.h"
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

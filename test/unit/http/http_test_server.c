@@ -74,7 +74,6 @@ static void on_echo(HttpRequest *request)
 
     str_init(&out, PAGE_MAX);
     str_addc(&out, '{');
-    add_member(&out, "method", http_method(request));
     add_member(&out, "path", http_path(request));
     add_member(&out, "a", http_query(request, "a"));
     add_member(&out, "b", http_query(request, "b"));

@@ -16,10 +16,10 @@ static void put_gpu(Device *device, uint32_t index)
     snprintf(device->name, sizeof device->name, "NVIDIA H100 80GB HBM3");
 }
 
-static void put_sign(IncidentSign *sign, const char *text, int32_t code, bool echo)
+static void put_evidence(IncidentEvidence *evidence, const char *text, int32_t code, bool echo)
 {
-    *sign = (IncidentSign){.real_ns = KIT_REAL, .origin = EVENT_FROM_KMSG, .code = code, .echo = echo};
-    snprintf(sign->text, sizeof sign->text, "%s", text);
+    *evidence = (IncidentEvidence){.real_ns = KIT_REAL, .origin = EVENT_FROM_KMSG, .code = code, .echo = echo};
+    snprintf(evidence->text, sizeof evidence->text, "%s", text);
 }
 
 Incident kit_incident(void)
@@ -43,9 +43,9 @@ Incident kit_incident(void)
     incident.count = 20;
     incident.echo_count = 1;
     incident.first_len = 1;
-    put_sign(&incident.first[0], "Xid (PCI:0000:1e:00): 79, GPU has fallen off the bus.", 79, false);
+    put_evidence(&incident.first[0], "Xid (PCI:0000:1e:00): 79, GPU has fallen off the bus.", 79, false);
     incident.last_len = 1;
-    put_sign(&incident.last[0], "Xid (PCI:0000:1e:00): 154, GPU recovery action changed", 154, true);
+    put_evidence(&incident.last[0], "Xid (PCI:0000:1e:00): 154, GPU recovery action changed", 154, true);
     incident.counter_len = 2;
     incident.counters[0] = (IncidentCounter){.name = "aer_fatal", .before = 0, .after = 2};
     incident.counters[1] = (IncidentCounter){.name = "pcie_width", .before = 16, .after = (double)NAN};

@@ -147,7 +147,8 @@ static void an_event_and_back(void **state)
     const Event event = kit_event();
     NodeGpu gpus[4];
     const Node node = kit_node(gpus, 4);
-    EventSeen seen;
+    EventSeenList list = {0};
+    EventsHead head;
     Str out, again;
     Err err;
 
@@ -161,11 +162,21 @@ static void an_event_and_back(void **state)
                         "\"compute_instance\":null,\"link\":null,\"pid\":null,\"process\":null,\"word\":null,"
                         "\"text\":\"GPU has fallen off the bus.\",\"incident\":\"1jf8v3k2m0\","
                         "\"before_start\":false}");
-    assert_int_equal(event_read(out.text, out.len, &seen, &err), 0);
-    event_seen_json(&seen, &again);
+    assert_int_equal(events_read(out.text, out.len, &list, NULL, &err), 0);
+    event_seen_json(&list.at[0], &again);
     assert_string_equal(again.text, out.text);
-    assert_int_equal(event_read("{\"kind\":\"odd\"}", 14, &seen, &err), -EINVAL);
-    assert_int_equal(event_read("7", 1, &seen, &err), -EINVAL);
+    str_clear(&again);
+    str_addf(&again, "{\"events\":[%s,%s],\"next\":7,\"started\":\"2026-01-05T08:00:03.000Z\"}", out.text, out.text);
+    vec_clear(&list);
+    assert_int_equal(events_read(again.text, again.len, &list, &head, &err), 0);
+    assert_int_equal(list.len, 2);
+    assert_int_equal(head.next, 7);
+    assert_int_equal(head.started_real_ns, KIT_REAL);
+    assert_int_equal(events_read("{\"kind\":\"odd\"}", 14, &list, &head, &err), -EINVAL);
+    assert_int_equal(events_read("{\"events\":[7]}", 14, &list, &head, &err), -EINVAL);
+    assert_int_equal(events_read("7", 1, &list, &head, &err), -EINVAL);
+    assert_int_equal(list.len, 2);
+    vec_done(&list);
     str_done(&out);
     str_done(&again);
 }

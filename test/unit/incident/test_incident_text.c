@@ -33,7 +33,7 @@ static void the_most_urgent_first(void **state)
     const Incident lost = kit_incident(), fan = kit_incident_of("fan", SEVERITY_WARNING, INCIDENT_OPEN, 1),
                    over = kit_incident_of("thermal", SEVERITY_FATAL, INCIDENT_CLEARED, 2);
     const Incident *const list[] = {&over, &fan, &lost};
-    const Incident *first[2];
+    const Incident *sorted[3];
 
     incidents_text(list, 3, &plain, *state);
     assert_string_equal(((Str *)*state)->text,
@@ -46,9 +46,10 @@ static void the_most_urgent_first(void **state)
                         "cleared  GPU 2: thermal\n"
                         "         the condition is over; it lasted from 4 min ago until 3 min ago;\n"
                         "         id-thermal\n");
-    assert_int_equal(incidents_urgent(list, 3, first, 2), 2);
-    assert_ptr_equal(first[0], &lost);
-    assert_ptr_equal(first[1], &fan);
+    incidents_urgent(list, 3, sorted);
+    assert_ptr_equal(sorted[0], &lost);
+    assert_ptr_equal(sorted[1], &fan);
+    assert_ptr_equal(sorted[2], &over);
 }
 
 static void none(void **state)
@@ -110,16 +111,16 @@ static void the_runbook_of_a_sheet(void **state)
 
 static void an_event_on_one_line(void **state)
 {
-    const Event event = kit_event();
-    NodeGpu gpus[4];
-    const Node node = kit_node(gpus, 4);
-    EventSeen seen = {.event = event, .gpu = DEVICE_NO_NUMBER, .incident = "1jf8v3k2m0"};
+    EventSeen seen = {.event = kit_event(), .gpu = DEVICE_NO_NUMBER, .incident = "1jf8v3k2m0"};
     Str *out = *state;
 
-    event_text(&event, &node, &plain, out);
+    seen.gpu = 3;
+    event_seen_text(&seen, &plain, out);
     assert_string_equal(out->text,
-                        "2026-01-05T08:00:03.000Z  GPU 3         XID 79            GPU has fallen off the bus.");
+                        "2026-01-05T08:00:03.000Z  GPU 3         XID 79            GPU has fallen off the bus."
+                        "  [1jf8v3k2m0]");
     str_clear(out);
+    seen.gpu = DEVICE_NO_NUMBER;
     event_seen_text(&seen, &plain, out);
     assert_string_equal(out->text,
                         "2026-01-05T08:00:03.000Z  0000:1e:00.0  XID 79            GPU has fallen off the bus."
@@ -181,7 +182,7 @@ static void a_card(void **state)
                                    " more    stoker runbook 1jf8v3k2m0; stoker incidents show 1jf8v3k2m0;\n"
                                    "         https://example.org/gpu-lost\n");
 
-    str_clear(out); /* no room for what was seen: its first sign says it */
+    str_clear(out); /* no room for what was seen: its first evidence says it */
     snprintf(incident.verdict, sizeof incident.verdict, "A reset cannot reach the GPU.");
     incident_card(&incident, &plain, out);
     assert_non_null(strstr(out->text, "\n         A reset cannot reach the GPU.\n means "));

@@ -24,7 +24,7 @@
 #include "base/file.h"
 #include "base/cleanup.h"
 #include "service/journal/journal.h"
-#include "service/journal/writer.h"
+#include "service/journal/db.h"
 
 typedef struct Rig {
     uv_loop_t loop;
@@ -72,6 +72,15 @@ static void close_it(Rig *rig)
 {
     journal_close(TAKE(rig->journal));
     uv_run(&rig->loop, UV_RUN_DEFAULT);
+}
+
+/* What the file holds, as the next agent reads it. */
+static void read_kept(Rig *rig, JournalKept *ret)
+{
+    if (rig->journal)
+        close_it(rig);
+    must_open(rig);
+    assert_int_equal(journal_kept(rig->journal, ret, NULL), 0);
 }
 
 static int set_up(void **state)
@@ -133,8 +142,9 @@ static Incident incident_of(int n, IncidentState state)
         incident.cleared_real_ns = incident.updated_real_ns;
         incident.end = INCIDENT_END_RESET;
     }
-    incident.first[0] = (IncidentSign){.real_ns = 5, .origin = EVENT_FROM_NVML, .code = 79, .text = "first"};
-    incident.last[0] = (IncidentSign){.real_ns = 6, .echo = true, .code = 45, .text = "la\tst \"q\""};
+    incident.first[0] =
+        (IncidentEvidence){.real_ns = 5 * NS_PER_S, .origin = EVENT_FROM_NVML, .code = 79, .text = "first"};
+    incident.last[0] = (IncidentEvidence){.real_ns = 6 * NS_PER_S, .echo = true, .code = 45, .text = "la\tst \"q\""};
     incident.counters[0] = (IncidentCounter){.name = "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", .before = 0, .after = 1.5};
     incident.counters[1] = (IncidentCounter){.name = "x", .before = (double)NAN, .after = 2};
     return incident;
@@ -161,11 +171,12 @@ static void assert_same(const Incident *a, const Incident *b)
     assert_int_equal(a->count, b->count);
     assert_int_equal(a->code_count, b->code_count);
     assert_memory_equal(a->codes, b->codes, sizeof a->codes);
-    assert_int_equal(a->first_len, b->first_len);
+    assert_int_equal(b->first_len, 2); /* evidence is one list, of which the first fill `first` */
     assert_string_equal(a->first[0].text, b->first[0].text);
     assert_int_equal(a->first[0].origin, b->first[0].origin);
-    assert_string_equal(a->last[0].text, b->last[0].text);
-    assert_int_equal(a->last[0].echo, b->last[0].echo);
+    assert_string_equal(a->last[0].text, b->first[1].text);
+    assert_int_equal(a->last[0].echo, b->first[1].echo);
+    assert_int_equal(b->first[1].real_ns / NS_PER_MS, a->last[0].real_ns / NS_PER_MS);
     assert_int_equal(a->counter_len, b->counter_len);
     assert_true(a->counters[0].after == b->counters[0].after);
     assert_true(isnan(b->counters[1].before));
@@ -192,10 +203,8 @@ static void what_was_put_comes_back(void **state)
     wait_acked(rig, 4);
     assert_int_equal(rig->acked_on_disk, 4);
     assert_true(rig->in_order);
-    close_it(rig);
 
-    must_open(rig);
-    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    read_kept(rig, &kept);
     assert_int_equal(kept.incidents.len, 2);
     assert_same(&open, &kept.incidents.at[0]);
     assert_same(&cleared, &kept.incidents.at[1]);
@@ -207,10 +216,12 @@ static void what_was_put_comes_back(void **state)
     assert_int_equal(kept.sequence, 42);
     assert_int_equal(kept.fabric_inode, UINT64_C(1) << 40);
     journal_kept_done(&kept);
+    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0); /* handed over once */
+    assert_int_equal(kept.incidents.len, 0);
     journal_put_window(rig->journal, &window, true);
-    wait_acked(rig, 1);
-    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    read_kept(rig, &kept);
     assert_int_equal(kept.windows.len, 0);
+    assert_int_equal(kept.incidents.len, 2);
     journal_kept_done(&kept);
 }
 
@@ -228,28 +239,16 @@ static void a_later_revision_replaces(void **state)
     wait_acked(rig, 500);
     assert_true(rig->in_order);
     assert_int_equal(rig->acked_on_disk, 500);
-    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    read_kept(rig, &kept);
     assert_int_equal(kept.incidents.len, 1);
     assert_int_equal(kept.incidents.at[0].revision, 500);
     journal_kept_done(&kept);
 }
 
-typedef struct Sent {
-    char all[256];
-} Sent;
-
-static void note_sent(void *self, const char *receiver, const char *key, const char *text, size_t len)
-{
-    Sent *sent = self;
-    const size_t used = strlen(sent->all);
-
-    snprintf(sent->all + used, sizeof sent->all - used, "%s/%s=%.*s;", receiver, key, (int)len, text);
-}
-
 static void the_outbox_keeps_its_order(void **state)
 {
     Rig *rig = *state;
-    Sent sent = {""};
+    JournalKept kept;
 
     must_open(rig);
     journal_put_outbox(rig->journal, "pager", "b", "one", 3);
@@ -259,10 +258,14 @@ static void the_outbox_keeps_its_order(void **state)
     journal_put_outbox(rig->journal, "pager", "b", "four", 4);
     journal_put_outbox(rig->journal, "pager", "a", "", 0);
     wait_acked(rig, 5);
-    close_it(rig);
-    must_open(rig);
-    assert_int_equal(journal_each_outbox(rig->journal, note_sent, &sent, NULL), 0);
-    assert_string_equal(sent.all, "pager/b=four;mail/b=three;");
+    read_kept(rig, &kept);
+    assert_int_equal(kept.outbox.len, 2);
+    assert_string_equal(kept.outbox.at[0].receiver, "pager");
+    assert_string_equal(kept.outbox.at[0].key, "b");
+    assert_string_equal(kept.outbox.at[0].text, "four");
+    assert_string_equal(kept.outbox.at[1].receiver, "mail");
+    assert_string_equal(kept.outbox.at[1].text, "three");
+    journal_kept_done(&kept);
 }
 
 /* A child writes until it is killed, and says after each acknowledgement how far it is. */
@@ -302,8 +305,7 @@ static void what_was_acknowledged_survives_a_kill(void **state)
     close(pipes[0]);
     assert_true(n >= 60);
 
-    must_open(rig);
-    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    read_kept(rig, &kept);
     for (size_t i = 0; i < kept.incidents.len; i++)
         seen = (int)kept.incidents.at[i].revision > seen ? (int)kept.incidents.at[i].revision : seen;
     assert_true(seen == n || seen == n + 1); /* the one behind it may have been on its way */
@@ -338,7 +340,7 @@ static void a_full_disk_stops_nothing(void **state)
     assert_true(now.queued > 0);
     while (journal_state(rig->journal, &now), now.health != JOURNAL_FINE || now.queued > 0)
         usleep(20000);
-    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    read_kept(rig, &kept);
     assert_int_equal(kept.incidents.len, 200); /* it has caught up */
     journal_kept_done(&kept);
 }
@@ -373,7 +375,7 @@ static void a_damaged_file_is_set_aside(void **state)
     assert_true(now.why[0] != '\0');
     wait_acked(rig, journal_put_incident(rig->journal, &incident));
     assert_int_equal(rig->acked_on_disk, 1);
-    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    read_kept(rig, &kept);
     assert_int_equal(kept.incidents.len, 1);
     journal_kept_done(&kept);
 }
@@ -382,7 +384,6 @@ static void damage_under_way(void **state)
 {
     Rig *rig = *state;
     JournalState now;
-    JournalKept kept;
     uint64_t ticket = 0;
 
     must_open(rig);
@@ -395,8 +396,6 @@ static void damage_under_way(void **state)
     close_it(rig);
     must_open(rig);
     overwrite(rig->path);
-    assert_int_not_equal(journal_kept(rig->journal, &kept, NULL), 0);
-    journal_kept_done(&kept);
     Incident incident = incident_of(1, INCIDENT_OPEN);
     wait_acked(rig, journal_put_incident(rig->journal, &incident));
     while (journal_state(rig->journal, &now), now.health != JOURNAL_FINE || now.queued > 0)
@@ -445,7 +444,7 @@ static void assert_gpus(Rig *rig, const JournalGpu *expected, size_t count)
 {
     JournalKept kept;
 
-    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
+    read_kept(rig, &kept);
     assert_int_equal(kept.gpus.len, count);
     for (size_t i = 0; i < count; i++) {
         const JournalGpu *a = &expected[i], *b = &kept.gpus.at[i];
@@ -472,8 +471,6 @@ static void gpus_that_were_here(void **state)
     journal_put_gpu(rig->journal, &gpus[0], false);
     journal_put_gpu(rig->journal, &gpus[1], false);
     wait_acked(rig, 3);
-    close_it(rig);
-    must_open(rig);
     assert_gpus(rig, gpus, 3);
     gpus[0].device.pci.bus = 2; /* it was moved */
     journal_put_gpu(rig->journal, &gpus[0], false);
@@ -511,56 +508,146 @@ static int schema_of(const Rig *rig)
     return version;
 }
 
-/* As the first version left it: without what came later, and with an incident. */
+/* As versions 1 and 2 left it: a column per member. */
+static const char first_tables[] =
+    "CREATE TABLE bundles(incident TEXT PRIMARY KEY, real_ns INTEGER, gz BLOB) STRICT;"
+    "CREATE TABLE events(kind TEXT, origin TEXT, word TEXT, before INTEGER, real_ns INTEGER, sequence INTEGER,"
+    " gpu_instance INTEGER, compute_instance INTEGER, link INTEGER, code INTEGER, caused_by INTEGER,"
+    " recovery_action INTEGER, unit TEXT, pid INTEGER, process TEXT, uuid TEXT, text TEXT, pci TEXT, incident TEXT,"
+    " seq INTEGER PRIMARY KEY AUTOINCREMENT) STRICT;"
+    "CREATE TABLE incidents(id TEXT PRIMARY KEY, revision INTEGER, state TEXT, device_kind TEXT, device_arch INTEGER,"
+    " device_index INTEGER, device_minor INTEGER, gpu_instance INTEGER, compute_instance INTEGER, link INTEGER,"
+    " has_pci INTEGER, uuid TEXT, parent_uuid TEXT, model TEXT, board TEXT, serial TEXT, driver_version TEXT,"
+    " process TEXT, pid INTEGER, job TEXT, class TEXT, rule TEXT, code INTEGER, cause TEXT, severity TEXT, scope TEXT,"
+    " action TEXT, route TEXT, title TEXT, verdict TEXT, runbook TEXT, first_ns INTEGER, opened_ns INTEGER,"
+    " updated_ns INTEGER, cleared_ns INTEGER, ended_by TEXT, count INTEGER, echo_count INTEGER, escalations INTEGER,"
+    " reopened INTEGER, before INTEGER, silenced INTEGER, maintenance TEXT, pci TEXT, device TEXT, evidence TEXT)"
+    " STRICT;"
+    "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT) STRICT;"
+    "CREATE TABLE outbox(seq INTEGER PRIMARY KEY AUTOINCREMENT, receiver TEXT, key TEXT, text TEXT,"
+    " UNIQUE(receiver, key)) STRICT;"
+    "CREATE TABLE windows(id TEXT PRIMARY KEY, reason TEXT, who TEXT, gpus INTEGER, from_ns INTEGER, until_ns INTEGER,"
+    " uuids TEXT) STRICT;"
+    "CREATE INDEX incidents_state ON incidents(state);"
+    "CREATE INDEX incidents_updated ON incidents(updated_ns);"
+    "CREATE INDEX events_time ON events(real_ns);"
+    "CREATE INDEX events_incident ON events(incident);"
+    "INSERT INTO bundles VALUES('inc000007', 1500, X'1F8B08000000000000FFAB564A54B232AC0500AFAC1B5607000000');"
+    "INSERT INTO events VALUES('xid', 'kmsg', '', 1, 1500000000000, 12, NULL, NULL, NULL, 79, 0, -1, '', 4711,"
+    " 'python', '', 'Xid 79 \"x\"', '0000:07:00.0', 'inc000001', 1);"
+    "INSERT INTO incidents VALUES('inc000007', 7, 'open', 'gpu', 0, 7, NULL, NULL, NULL, NULL, 1, '', '', '', '', '',"
+    " '', '', -1, '', 'gpu-lost', '', 79, 'bus', 'fatal', 'gpu', 'drain-and-rma', 'page',"
+    " 'GPU 7 \"has\" fallen' || char(10) || 'off ''the'' bus', '', '', 0, 1007000000000, 1007000000000, 0, '', 3, 0,"
+    " 1, 0, 0, 0, '', '0000:07:00.0', 'gpu/0000:07:00.0', '{\"first\":[{\"at\":5000000000,\"origin\":\"nvml\","
+    "\"echo\":false,\"code\":79,\"text\":\"first\"}],\"last\":[{\"at\":6000000000,\"origin\":\"kmsg\",\"echo\":true,"
+    "\"code\":45,\"text\":\"la\\tst \\\"q\\\"\"}],\"counters\":[{\"name\":\"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL\","
+    "\"before\":0,\"after\":1.5},{\"name\":\"x\",\"before\":null,\"after\":2}],\"codes\":[79,45]}');"
+    "INSERT INTO incidents VALUES('inc000008', 8, 'cleared', 'gpu_instance', 0, 8, NULL, 2, NULL, NULL, 1, 'MIG-1',"
+    " 'GPU-8', 'NVIDIA H100', '', '165', '590.48', 'python', 77, 'job 9', 'gpu-lost', 'xid-79', 79, 'bus', 'fatal',"
+    " 'gpu', 'drain-and-rma', 'page', 'title', 'verdict', 'https://x', 1767600003123456789, 1767600003123456789,"
+    " 1767600004000000000, 1767600004000000000, 'reset', 3, 2, 1, 4, 1, 1, 'w1', '0000:08:00.0', 'gpu/GPU-8/gi/2',"
+    " '{\"first\":[],\"last\":[],\"counters\":[],\"codes\":[]}');"
+    "INSERT INTO windows VALUES('w1', 'new fans', 'root', 5, 7, 9, 'GPU-a GPU-b');"
+    "INSERT INTO meta VALUES('sequence', '42'), ('boot_id', 'boot');"
+    "INSERT INTO outbox VALUES(1, 'pager', 'b', 'one');"
+    "PRAGMA user_version=1";
+
 static void make_first_version(Rig *rig)
 {
-    Incident incident = incident_of(7, INCIDENT_OPEN);
-
     must_open(rig);
-    wait_acked(rig, journal_put_incident(rig->journal, &incident));
     close_it(rig);
-    run_sql(rig, "DROP TABLE gpu_seen; PRAGMA user_version=1");
+    assert_int_equal(unlink(rig->path), 0);
+    run_sql(rig, first_tables);
 }
 
-static void an_older_file_is_migrated(void **state)
+static void assert_migrated(Rig *rig)
 {
-    Rig *rig = *state;
-    const JournalGpu gpu = gpu_of(1);
     const Incident incident = incident_of(7, INCIDENT_OPEN);
-    JournalState now;
+    EventSeenList events = {0};
     JournalKept kept;
+    JournalState now;
 
-    make_first_version(rig);
-    must_open(rig);
+    read_kept(rig, &kept);
     journal_state(rig->journal, &now);
     assert_int_equal(now.health, JOURNAL_FINE);
     assert_string_equal(now.set_aside, "");
     assert_int_equal(schema_of(rig), JOURNAL_SCHEMA);
-    assert_int_equal(journal_kept(rig->journal, &kept, NULL), 0);
-    assert_int_equal(kept.incidents.len, 1);
+    assert_int_equal(kept.incidents.len, 2);
     assert_same(&incident, &kept.incidents.at[0]);
+    const Incident *other = &kept.incidents.at[1];
+    assert_int_equal(other->device.kind, DEVICE_GPU_INSTANCE);
+    assert_string_equal(other->device.uuid, "MIG-1");
+    assert_string_equal(other->device.parent_uuid, "GPU-8");
+    assert_int_equal(other->device.gpu_instance, 2);
+    assert_int_equal(other->device.compute_instance, DEVICE_NO_NUMBER);
+    assert_string_equal(other->device.serial, "165");
+    assert_string_equal(other->driver_version, "590.48");
+    assert_int_equal(other->pid, 77);
+    assert_string_equal(other->process, "python");
+    assert_string_equal(other->job, "job 9");
+    assert_string_equal(other->rule, "xid-79");
+    assert_string_equal(other->window, "w1");
+    assert_true(other->silenced && other->before);
+    assert_int_equal(other->end, INCIDENT_END_RESET);
+    assert_int_equal(other->first_real_ns, UINT64_C(1767600003123000000));
+    assert_int_equal(other->cleared_real_ns, UINT64_C(1767600004000000000));
+    assert_int_equal(other->echo_count, 2);
+    assert_int_equal(other->reopened, 4);
+    assert_int_equal(kept.windows.len, 1);
+    assert_string_equal(kept.boot_id, "boot");
+    assert_int_equal(kept.sequence, 42);
+    assert_int_equal(kept.outbox.len, 1);
     assert_int_equal(kept.gpus.len, 0);
     journal_kept_done(&kept);
+    assert_int_equal(journal_read_events(rig->path, 0, &events, NULL), 0);
+    assert_int_equal(events.len, 1);
+    assert_int_equal(events.at[0].event.code, 79);
+    assert_int_equal(events.at[0].event.pid, 4711);
+    assert_int_equal(events.at[0].event.real_ns, 1500 * NS_PER_S);
+    assert_true(events.at[0].event.has_pci && events.at[0].event.before);
+    assert_string_equal(events.at[0].event.text, "Xid 79 \"x\"");
+    assert_string_equal(events.at[0].incident, "inc000001");
+    vec_done(&events);
+}
+
+static void older_files_are_migrated(void **state)
+{
+    Rig *rig = *state;
+    const JournalGpu gpu = gpu_of(1);
+    CLEANUP(str_done) Str bundle;
+
+    make_first_version(rig);
+    assert_migrated(rig);
     wait_acked(rig, journal_put_gpu(rig->journal, &gpu, false));
     assert_int_equal(rig->acked_on_disk, 1);
     assert_gpus(rig, &gpu, 1);
+    str_init(&bundle, 1000);
+    assert_int_equal(journal_read_bundle(rig->path, "inc000007", &bundle, NULL), 0);
+    assert_string_equal(bundle.text, "{\"a\":1}");
+    close_it(rig);
+
+    make_first_version(rig);
+    run_sql(rig, "CREATE TABLE gpu_seen(uuid TEXT PRIMARY KEY, serial TEXT, name TEXT, first_real_ns INTEGER,"
+                 " last_real_ns INTEGER, drained INTEGER, pci TEXT) STRICT; PRAGMA user_version=2");
+    assert_migrated(rig);
 }
 
 static void a_migration_that_fails_changes_nothing(void **state)
 {
     Rig *rig = *state;
     JournalState now;
+    JournalKept kept;
 
     make_first_version(rig);
-    run_sql(rig, "CREATE TABLE gpu_seen(other TEXT)");
+    run_sql(rig, "CREATE TABLE old_events(other TEXT)");
     must_open(rig);
     journal_state(rig->journal, &now);
     assert_int_equal(now.health, JOURNAL_MEMORY);
+    assert_int_not_equal(journal_kept(rig->journal, &kept, NULL), 0);
     close_it(rig);
     assert_int_equal(schema_of(rig), 1);
-    run_sql(rig, "SELECT other FROM gpu_seen; SELECT id FROM incidents; DROP TABLE gpu_seen");
-    must_open(rig);
-    assert_int_equal(schema_of(rig), JOURNAL_SCHEMA);
+    run_sql(rig, "SELECT other FROM old_events; SELECT uuid FROM incidents; DROP TABLE old_events");
+    assert_migrated(rig);
 }
 
 static void one_process_has_it(void **state)
@@ -637,25 +724,28 @@ static void without_a_file(void **state)
     assert_int_equal(kept.incidents.len, 0);
 }
 
-static void count_them(void *self, const Incident *incidents, size_t count)
+/* How many incidents in this state (-1: any) changed since. */
+static size_t count_incidents(const Rig *rig, int state, uint64_t since_real_ns)
 {
-    (void)incidents;
-    *(size_t *)self = count;
+    IncidentList list = {0};
+
+    assert_int_equal(journal_read_incidents(rig->path, state, since_real_ns, &list, NULL), 0);
+    const size_t count = list.len;
+    vec_done(&list);
+    return count;
 }
 
-static void count_event(void *self, const Event *event, const char *incident)
+static size_t count_events(const Rig *rig, uint64_t since_real_ns)
 {
-    assert_int_equal(event->kind, EVENT_XID);
-    assert_string_equal(incident, "inc000001");
-    ++*(size_t *)self;
-}
+    EventSeenList list = {0};
 
-static size_t ask(const Rig *rig, const JournalQuery *query)
-{
-    size_t count = SIZE_MAX;
-    Err err;
-
-    assert_int_equal(journal_read_incidents(rig->path, query, count_them, &count, &err), 0);
+    assert_int_equal(journal_read_events(rig->path, since_real_ns, &list, NULL), 0);
+    for (size_t i = 0; i < list.len; i++) {
+        assert_int_equal(list.at[i].event.kind, EVENT_XID);
+        assert_string_equal(list.at[i].incident, "inc000001");
+    }
+    const size_t count = list.len;
+    vec_done(&list);
     return count;
 }
 
@@ -663,8 +753,8 @@ static void asked_beside_the_agent(void **state)
 {
     Rig *rig = *state;
     CLEANUP(str_done) Str bundle;
+    IncidentList list = {0};
     uint64_t ticket = 0;
-    size_t events = 0;
     Event event;
     Err err;
 
@@ -675,36 +765,24 @@ static void asked_beside_the_agent(void **state)
         Incident incident = incident_of(n, n % 3 ? INCIDENT_CLEARED : INCIDENT_OPEN);
 
         journal_put_incident(rig->journal, &incident);
-        ticket = journal_put_event(rig->journal, &event, "inc000001");
+        ticket = journal_put_event(rig->journal, &event, "inc000001", NULL);
     }
     ticket = journal_put_bundle(rig->journal, "inc000001", "{\"a\":1}", 7);
     wait_acked(rig, ticket);
-    const JournalQuery all = {.state = -1, .to_real_ns = UINT64_MAX, .limit = 100};
-    JournalQuery query = all;
-    assert_int_equal(ask(rig, &query), 30);
-    query.state = INCIDENT_OPEN;
-    assert_int_equal(ask(rig, &query), 10);
-    query = all;
-    query.limit = 7;
-    assert_int_equal(ask(rig, &query), 7);
-    query = all;
-    query.from_real_ns = 1025 * NS_PER_S;
-    assert_int_equal(ask(rig, &query), 5);
-    query = all;
-    query.device = "gpu/0000:1d";
-    assert_int_equal(ask(rig, &query), 1);
-    query.device = "gpu/0000:%";
-    assert_int_equal(ask(rig, &query), 0);
-    query = all;
-    query.class = "thermal";
-    assert_int_equal(ask(rig, &query), 0);
-    assert_int_equal(journal_read_events(rig->path, &all, count_event, &events, &err), 0);
-    assert_int_equal(events, 30);
+    assert_int_equal(count_incidents(rig, -1, 0), 30);
+    assert_int_equal(count_incidents(rig, INCIDENT_OPEN, 0), 10);
+    assert_int_equal(count_incidents(rig, -1, 1025 * NS_PER_S), 5);
+    assert_int_equal(journal_read_incidents(rig->path, -1, 0, &list, &err), 0);
+    for (size_t i = 0; i < list.len; i++) /* the last first */
+        assert_int_equal(list.at[i].revision, 29 - i);
+    vec_done(&list);
+    assert_int_equal(count_events(rig, 0), 30);
+    assert_int_equal(count_events(rig, 1501 * NS_PER_S), 0);
     str_init(&bundle, 1000);
     assert_int_equal(journal_read_bundle(rig->path, "inc000001", &bundle, &err), 0);
     assert_string_equal(bundle.text, "{\"a\":1}");
     assert_int_equal(journal_read_bundle(rig->path, "nobody", &bundle, &err), -ENOENT);
-    assert_int_equal(journal_read_incidents("/nonexistent/db", &all, count_them, &events, &err), -ENOENT);
+    assert_int_equal(journal_read_incidents("/nonexistent/db", -1, 0, &list, &err), -ENOENT);
 }
 
 /* The thread takes old things away when it starts. */
@@ -712,11 +790,8 @@ static void old_things_go(void **state)
 {
     Rig *rig = *state;
     uint64_t ticket = 0;
-    const JournalQuery all = {.state = -1, .to_real_ns = UINT64_MAX, .limit = 10000};
     Event event;
     Err err;
-    size_t events = 0;
-
     const JournalGpu gpus[] = {gpu_of(20), gpu_of(90)};
 
     must_open(rig);
@@ -727,17 +802,16 @@ static void old_things_go(void **state)
         Incident incident = incident_of(n, n == 5 ? INCIDENT_OPEN : INCIDENT_CLEARED);
 
         event.real_ns = incident.updated_real_ns;
-        journal_put_event(rig->journal, &event, "inc000001");
+        journal_put_event(rig->journal, &event, "inc000001", NULL);
         ticket = journal_put_incident(rig->journal, &incident);
     }
     wait_acked(rig, ticket);
     close_it(rig);
     assert_int_equal(open_at(rig, 20 * NS_PER_S, 0, 20 * NS_PER_S, &err), 0);
-    while (ask(rig, &all) > 22)
+    while (count_incidents(rig, -1, 0) > 22)
         usleep(20000);
-    assert_int_equal(ask(rig, &all), 22); /* 79 to 99, and 5, which is open */
-    assert_int_equal(journal_read_events(rig->path, &all, count_event, &events, &err), 0);
-    assert_int_equal(events, 21);
+    assert_int_equal(count_incidents(rig, -1, 0), 22); /* 79 to 99, and 5, which is open */
+    assert_int_equal(count_events(rig, 0), 21);
     assert_gpus(rig, &gpus[1], 1);
 }
 
@@ -745,7 +819,6 @@ static void old_things_go(void **state)
 static void the_age_limit_advances(void **state)
 {
     Rig *rig = *state;
-    const JournalQuery all = {.state = -1, .to_real_ns = UINT64_MAX, .limit = 100};
     Err err;
 
     for (int n = 0; n < 4; n++) {
@@ -756,9 +829,9 @@ static void the_age_limit_advances(void **state)
         close_it(rig);
     }
     assert_int_equal(open_at(rig, 30 * NS_PER_S, 0, 20 * NS_PER_S, &err), 0);
-    while (ask(rig, &all) > 2)
+    while (count_incidents(rig, -1, 0) > 2)
         usleep(20000);
-    assert_int_equal(ask(rig, &all), 2); /* of 0, 20, 40 and 60 s: those within 30 s of the last */
+    assert_int_equal(count_incidents(rig, -1, 0), 2); /* of 0, 20, 40 and 60 s: those within 30 s of the last */
 }
 
 static void retries_slow_down_to_a_limit(void **state)
@@ -767,23 +840,22 @@ static void retries_slow_down_to_a_limit(void **state)
 
     (void)state;
     for (int i = 0; i < 20; i++) {
-        pause_ms = writer_next_retry_ms(last_ms);
+        pause_ms = db_next_retry_ms(last_ms);
         assert_true(pause_ms >= last_ms);
         assert_in_range(pause_ms, 500, 10000);
         last_ms = pause_ms;
         total_ms += pause_ms;
     }
-    assert_int_equal(writer_next_retry_ms(0), 500);
-    assert_int_equal(writer_next_retry_ms(500), 1000);
+    assert_int_equal(db_next_retry_ms(0), 500);
+    assert_int_equal(db_next_retry_ms(500), 1000);
     assert_int_equal(pause_ms, 10000);
     assert_true(total_ms > 100000);
-    assert_int_equal(writer_next_retry_ms(1), 500); /* after a damaged file */
+    assert_int_equal(db_next_retry_ms(1), 500); /* after a damaged file */
 }
 
 static void a_large_file_shrinks(void **state)
 {
     Rig *rig = *state;
-    const JournalQuery all = {.state = -1, .to_real_ns = UINT64_MAX, .limit = 10000};
     uint64_t ticket = 0;
     struct stat st;
     Err err;
@@ -798,14 +870,12 @@ static void a_large_file_shrinks(void **state)
     assert_int_equal(stat(rig->path, &st), 0);
     assert_true(st.st_size > 600000);
     assert_int_equal(open_at(rig, 0, 300000, 20 * NS_PER_S, &err), 0);
-    while (ask(rig, &all) > 900)
+    while (count_incidents(rig, -1, 0) > 900)
         usleep(20000);
     close_it(rig); /* the thread ends what it is at */
     assert_int_equal(stat(rig->path, &st), 0);
     assert_true(st.st_size < 400000);
-    JournalQuery open = all;
-    open.state = INCIDENT_OPEN;
-    assert_int_equal(ask(rig, &open), 3);
+    assert_int_equal(count_incidents(rig, INCIDENT_OPEN, 0), 3);
 }
 
 static void a_backlog_has_an_end(void **state)
@@ -819,7 +889,7 @@ static void a_backlog_has_an_end(void **state)
     must_open(rig);
     event_init(&event, EVENT_XID, EVENT_FROM_KMSG);
     for (int n = 0; n < JOURNAL_BACKLOG + 500; n++)
-        ticket = journal_put_event(rig->journal, &event, "");
+        ticket = journal_put_event(rig->journal, &event, "", NULL);
     wait_acked(rig, ticket);
     journal_state(rig->journal, &now);
     assert_int_equal(now.dropped, 500);
@@ -839,7 +909,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(damage_under_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_newer_schema_is_left_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gpus_that_were_here, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_older_file_is_migrated, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(older_files_are_migrated, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_migration_that_fails_changes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_process_has_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_disk_that_hangs_delays_nothing_for_long, set_up, tear_down),

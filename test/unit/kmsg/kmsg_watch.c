@@ -80,7 +80,6 @@ static uint64_t real_ns(void *clock)
 int main(int argc, char **argv)
 {
     uv_loop_t loop;
-    Err err;
 
     if (argc < 5)
         return 2;
@@ -95,8 +94,7 @@ int main(int argc, char **argv)
         config.sequence = strtoull(argv[6], NULL, 10);
     }
     uv_loop_init(&loop);
-    if (kmsg_open(&loop, &config, given, NULL, &kmsg, &err) < 0)
-        return 3;
+    kmsg = kmsg_open(&loop, &config, given, NULL);
     uv_poll_init(&loop, &input, STDIN_FILENO);
     uv_poll_start(&input, UV_READABLE, asked);
     uv_run(&loop, UV_RUN_DEFAULT);

@@ -44,7 +44,7 @@ static void test_names(void **unused)
     assert_memory_equal(profile_text(&p, odd, &len), "x\0y", 4);
     assert_int_equal(len, 3);
     assert_string_equal(profile_text(&p, PROFILE_NONE, &len), "");
-    profile_seal(&p);
+    profile_seal(&p, 1);
     assert_string_equal(profile_text(&p, 0, NULL), "a");
     assert_string_equal(profile_text(&p, 1, NULL), "b");
     assert_int_equal(profile_name_find(&p, "b"), 1);
@@ -220,9 +220,9 @@ static void test_order(void **unused)
             put(&shuffled, &made[i]);
         profile_append(&parts[0], &parts[1]);
         profile_append(&parts[0], &parts[2]);
-        profile_seal(&straight);
-        profile_seal(&shuffled);
-        profile_seal(&parts[0]);
+        profile_seal(&straight, 1);
+        profile_seal(&shuffled, 1);
+        profile_seal(&parts[0], 1);
         ordered(&straight);
         same(&straight, &shuffled);
         same(&straight, &parts[0]);
@@ -246,7 +246,7 @@ static void test_duplicates(void **unused)
         put(&p, &kernel);
         put(&p, &range);
     }
-    profile_seal(&p);
+    profile_seal(&p, 1);
     assert_int_equal(p.gpu.len, 1);
     assert_int_equal(p.host.len, 3);
     assert_int_equal(p.lost_by_reason[PROFILE_LOSS_DUPLICATE], 2);
@@ -271,8 +271,8 @@ static void test_threads(void **unused)
     for (size_t i = MANY; i-- > 0;)
         for (size_t times = i % 50 == 0 ? 2 : 1; times > 0; times--)
             put(&helped, &made[i]);
-    profile_seal(&alone);
-    profile_seal_by(&helped, 2);
+    profile_seal(&alone, 1);
+    profile_seal(&helped, 2);
     ordered(&helped);
     same(&alone, &helped);
     assert_true(alone.lost_by_reason[PROFILE_LOSS_DUPLICATE] > 0);
@@ -301,7 +301,7 @@ static void test_filter(void **unused)
         put(&p, &made[i]);
         expected += made[i].start >= from;
     }
-    profile_seal(&p);
+    profile_seal(&p, 1);
     profile_filter(&p, starts_late, &from);
     assert_int_equal(p.gpu.len + p.host.len + p.mark.len, expected);
     ordered(&p);
@@ -326,14 +326,14 @@ static void test_losses(void **unused)
     assert_int_equal(profile_lost(&a), 1);
     assert_int_equal(a.events, 15);
     for (int i = 0; i < PROFILE_LOSS_COUNT; i++)
-        assert_non_null(profile_loss_word((ProfileLossReason)i));
+        assert_non_null(profile_loss_words[i]);
     profile_done(&a);
     profile_init(&a);
     profile_lose(&b, PROFILE_LOSS_SYNTAX, 3, "{]", 2);
     b.events = 4;
     a.events = 2;
     profile_append(&a, &b);
-    assert_string_equal(profile_text(&a, a.losses.at[0].detail, NULL), "{]");
+    assert_string_equal(a.losses.at[0].excerpt, "{]");
     assert_int_equal(a.losses.at[0].event, 2);
     profile_done(&a);
     profile_done(&b);

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/unit.h"
+#include "model/metric.h"
 
 /* Each base unit is itself in the table with factor 1, and counted things have no base but factor 1. */
 static void bases_are_whole(void **state)

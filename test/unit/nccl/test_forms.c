@@ -32,9 +32,9 @@ static void test_a_communicator_that_is_named_last(void **state)
     assert_int_equal(r->comms.at[0].trees, 1);
     assert_int_equal(r->comms.at[0].rings.len, 1);
     assert_string_equal(r->comms.at[0].rings.at[0].order, "0 1");
-    assert_int_equal(r->members.at[0].trees[0].parent, -1);
-    assert_int_equal(r->members.at[0].trees[0].children[0], 1);
-    assert_int_equal(r->members.at[1].trees[0].parent, 0);
+    assert_int_equal(r->members.at[0].trees.at[0].parent, -1);
+    assert_int_equal(r->members.at[0].trees.at[0].children[0], 1);
+    assert_int_equal(r->members.at[1].trees.at[0].parent, 0);
 }
 
 /* What a rank says of the number of nodes counts. Hosts are counted only where none says it and all ranks were seen. */

@@ -140,18 +140,18 @@ static void test_a_send_that_waits_is_stuck(void **state)
     assert_true(g->stuck);
     assert_int_equal(g->seq, 4);
     assert_string_equal(g->op, "send 0->1");
-    assert_string_equal(g->started, "0");
-    assert_string_equal(g->behind, "1");
+    assert_string_equal(g->ranks_by[NCCL_STARTED], "0");
+    assert_string_equal(g->ranks_by[NCCL_BEHIND], "1");
     assert_non_null(kit_find(nccl_finish(alone), "flight-p2p-unmatched"));
     g = only_group(paired);
     assert_true(g->stuck);
-    assert_string_equal(g->scheduled, "0 1");
+    assert_string_equal(g->ranks_by[NCCL_SCHEDULED], "0 1");
     assert_non_null(kit_find(nccl_finish(paired), "flight-hung"));
     assert_false(only_group(done)->stuck);
     assert_int_equal(nccl_finish(done)->findings.len, 0);
     g = only_group(one);
     assert_true(g->stuck);
-    assert_string_equal(g->missing, "1");
+    assert_string_equal(g->ranks_by[NCCL_MISSING], "1");
     assert_non_null(kit_find(nccl_finish(one), "flight-open"));
     assert_null(kit_find(nccl_finish(one), "flight-hung"));
 }
@@ -169,7 +169,7 @@ static void test_a_batch_of_sends(void **state)
     assert_false(only_group(done)->stuck);
     assert_int_equal(nccl_finish(done)->findings.len, 0);
     assert_true(only_group(open)->stuck);
-    assert_string_equal(only_group(open)->started, "0 1");
+    assert_string_equal(only_group(open)->ranks_by[NCCL_STARTED], "0 1");
 }
 
 /* Only with timing does PyTorch know that a call has begun: without it, "scheduled" says that it was called. */

@@ -69,8 +69,8 @@ static void print_rest(const Profile *p)
     printf("host %s base %" PRId64 " events %" PRIu64 " ignored %" PRIu64 " lost %" PRIu64 "\n",
            profile_text(p, p->host_name, NULL), p->base_ns, p->events, p->ignored, profile_lost(p));
     for (size_t i = 0; i < p->losses.len; i++)
-        printf("loss %s %" PRIu64 " %s\n", profile_loss_word(p->losses.at[i].reason), p->losses.at[i].byte,
-               profile_text(p, p->losses.at[i].detail, NULL));
+        printf("loss %s %" PRIu64 " %s\n", profile_loss_words[p->losses.at[i].reason], p->losses.at[i].byte,
+               p->losses.at[i].excerpt);
 }
 
 static int read_text(const char *path, Profile *p, Err *err)
@@ -123,7 +123,7 @@ int main(int argc, char **argv)
         profile_done(&p);
         return 1;
     }
-    profile_seal(&p);
+    profile_seal(&p, 1);
     print_table(&p, &p.gpu);
     print_table(&p, &p.host);
     print_rest(&p);

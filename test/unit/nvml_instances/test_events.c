@@ -150,7 +150,7 @@ static void a_set_may_go_under_its_waiter(void **state)
     assert_int_equal(nvmlEventSetFree(w.set), NVML_ERROR_INVALID_ARGUMENT);
 }
 
-static void a_lost_gpu_is_told_and_then_an_error(void **state)
+static void a_lost_gpu_is_told_and_leaves_the_others_watched(void **state)
 {
     const Rig *rig = *state;
     nvmlEventData_t data;
@@ -164,7 +164,16 @@ static void a_lost_gpu_is_told_and_then_an_error(void **state)
     nvmlReturn_t rc;
     while ((rc = nvmlEventSetWait_v2(set, &data, 0)) == NVML_SUCCESS)
         assert_int_equal(data.eventType, nvmlEventTypeXidCriticalError); /* what the driver says in its wake */
-    assert_int_equal(rc, NVML_ERROR_GPU_IS_LOST);
+    assert_int_equal(rc, NVML_ERROR_TIMEOUT);
+    xid(rig, RIG_HOPPER, 31, SIM_NONE, SIM_NONE);
+    rig_step_ms(rig, 100);
+    assert_int_equal(nvmlEventSetWait_v2(set, &data, 0), NVML_SUCCESS);
+    assert_ptr_equal(data.device, rig->gpu[RIG_HOPPER]);
+    rig_op(rig, (SimOp){.type = SIM_OP_LOST, .gpu = RIG_HOPPER});
+    rig_step_ms(rig, 100);
+    while ((rc = nvmlEventSetWait_v2(set, &data, 0)) == NVML_SUCCESS)
+        ;
+    assert_int_equal(rc, NVML_ERROR_GPU_IS_LOST); /* nothing is left to wait for */
     assert_int_equal(nvmlEventSetFree(set), NVML_SUCCESS);
 }
 
@@ -261,7 +270,7 @@ int main(void)
         T(stepping_the_clock_brings_them),
         T(a_waiter_wakes_for_an_injection),
         T(a_set_may_go_under_its_waiter),
-        T(a_lost_gpu_is_told_and_then_an_error),
+        T(a_lost_gpu_is_told_and_leaves_the_others_watched),
         T(unsupported_types_leave_the_set_usable),
         T(garbage_is_refused),
         T(the_driver_lets_go_of_a_gpu),

@@ -279,6 +279,16 @@ static void links_to_peers(void **state)
     assert_int_equal(status, NVML_P2P_STATUS_NOT_SUPPORTED);
 }
 
+static void one_place_for_the_driver_model_is_enough(void **state)
+{
+    nvmlDriverModel_t model;
+    (void)state;
+
+    assert_int_equal(nvmlDeviceGetDriverModel(device_at(SERVER), NULL, &model), NVML_ERROR_NOT_SUPPORTED);
+    assert_int_equal(nvmlDeviceGetDriverModel(device_at(SERVER), &model, NULL), NVML_ERROR_NOT_SUPPORTED);
+    assert_int_equal(nvmlDeviceGetDriverModel(device_at(SERVER), NULL, NULL), NVML_ERROR_INVALID_ARGUMENT);
+}
+
 static void fabric(void **state)
 {
     SimImage *image = *state;
@@ -292,7 +302,8 @@ static void fabric(void **state)
 
     assert_int_equal(nvmlDeviceGetGpuFabricInfo(device_at(SERVER), &v1), NVML_SUCCESS);
     assert_int_equal(v1.state, NVML_GPU_FABRIC_STATE_COMPLETED);
-    assert_memory_not_equal(v1.clusterUuid, zeros, 16);
+    assert_memory_equal(v1.clusterUuid, zeros, 16); /* no NVLink leaves a baseboard that stands alone */
+    assert_int_equal(v1.cliqueId, 0);
     assert_int_equal(nvmlDeviceGetGpuFabricInfo(device_at(FAR), &other), NVML_SUCCESS);
     assert_memory_equal(&v1, &other, 25);
     node_op(image, (SimOp){.type = SIM_OP_SET, .gpu = NODE_FIRST, .a = {SIM_KEY_FABRIC_HEALTH}, .u = 1});
@@ -592,6 +603,7 @@ int main(void)
         ON_A_NODE(retired_pages),
         ON_A_NODE(links),
         ON_A_NODE(links_to_peers),
+        ON_A_NODE(one_place_for_the_driver_model_is_enough),
         ON_A_NODE(fabric),
         ON_A_NODE(topology),
         ON_A_NODE(affinity),

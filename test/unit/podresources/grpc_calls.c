@@ -3,6 +3,7 @@
  * Commands: call ID METHOD TIMEOUT_MS BYTES, cancel ID, again ID (the reply to ID makes it call once more), close_in ID
  * (the reply to ID cancels all others and ends the program), stat, quit. Prints "reply ID OUTCOME STATUS LEN SUM TEXT".
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "base/duration.h"
 #include "base/err.h"
 #include "commands.h"
-#include "wire/grpc/call.h"
+#include "wire/grpc/grpc.h"
 
 enum { SLOTS = 256 };
 
@@ -116,6 +117,7 @@ int main(int argc, char **argv)
 {
     static Calls calls = {.again = -1, .close_in = -1};
 
+    signal(SIGPIPE, SIG_IGN);
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc != 2)
         return 2;

@@ -2,6 +2,7 @@
 /* Runs podresources on a loop and prints what changes, for test_podresources.py:
  *   podresources_watch SOCKET [period_ms=N] [timeout_ms=N] [keep_ms=N] [reply_bytes=N] [name=RESOURCE]... [logs=DIR]
  * Prints "state KEY", and a table as "row ..." lines before "table ROWS". Commands: stat, quit. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,11 +28,11 @@ typedef struct Watch {
 static void on_table(void *self)
 {
     Watch *watch = self;
-    const OwnerTable *table = podresources_table(watch->pods);
+    const AllocationTable *table = podresources_table(watch->pods);
 
     for (size_t i = 0; i < table->len; i++) {
-        const Owner *row = &table->at[i];
-        const OwnerDevice *device = &row->device;
+        const Allocation *row = &table->at[i];
+        const AllocationDevice *device = &row->device;
 
         printf("row %s %d %d %d %s %s/%s/%s%s%s\n", device->uuid[0] ? device->uuid : "-", (int)device->minor,
                (int)device->gpu_instance, (int)device->compute_instance, device->replica[0] ? device->replica : "-",
@@ -118,6 +119,7 @@ int main(int argc, char **argv)
     static Watch watch;
     Err err = {0};
 
+    signal(SIGPIPE, SIG_IGN);
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc < 2)
         return 2;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/source/podresources/decode.c on bytes put together here. The sharper lies are in test_podresources.py. */
+/* src/source/podresources/podresources.c on bytes put together here. The sharper lies are in test_podresources.py. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include "source/podresources/podresources.h"
 
 typedef struct Decoded {
-    OwnerTable table;
+    AllocationTable table;
     size_t pods, odd;
     int rc;
     Err err;
@@ -25,7 +25,7 @@ static const PodResourcesConfig config = {.resource_names = names, .resource_nam
 
 static void decoded_done(Decoded *decoded)
 {
-    owner_table_done(&decoded->table);
+    allocation_table_done(&decoded->table);
 }
 
 static void add_varint(Str *out, size_t n)
@@ -67,7 +67,7 @@ static void add_pod(Str *out, const char *name, const char *resource, const char
 static void decode(const Str *in, Decoded *ret)
 {
     *ret = (Decoded){.pods = 77, .odd = 77};
-    owner_table_init(&ret->table);
+    allocation_table_init(&ret->table);
     ret->rc =
         podresources_decode((const uint8_t *)in->text, in->len, &config, &ret->table, &ret->pods, &ret->odd, &ret->err);
 }

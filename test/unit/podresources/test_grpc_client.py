@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""src/wire/grpc/call.c against the real gRPC library: many calls, cancelled, late, large."""
+"""src/wire/grpc/grpc.c against the real gRPC library: many calls, cancelled, late, large."""
 import threading
 
 import pytest

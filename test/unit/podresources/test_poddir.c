@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/source/proc/pods.c: names of folders, honest and hostile, and a folder of them. */
+/* src/source/proc/who.c: names of folders, honest and hostile, and a folder of them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "base/cleanup.h"
-#include "source/proc/pods.h"
+#include "source/proc/who.h"
 
 #define UUID_A "0d9f3c1e-5b6a-4c7d-8e9f-a0b1c2d3e4f5"
 #define UUID_B "fd9f3c1e-5b6a-4c7d-8e9f-a0b1c2d3e4f5"

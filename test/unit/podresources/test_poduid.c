@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/source/podresources/poduid.c on a loop, with a folder that says what the test wants, fails, or hangs. */
+/* src/source/podresources/poduid.c with a folder that says what the test wants, fails, or hangs. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include <uv.h>
 
 #include "base/duration.h"
 #include "source/podresources/poduid.h"
@@ -75,40 +77,23 @@ static void counts(unsigned *ret_begun, unsigned *ret_ended)
 }
 
 typedef struct Rig {
-    uv_loop_t loop;
-    uv_timer_t turn; /* so that the loop never waits for long */
     Log log;
     int pipe[2];
     PodUids *uids;
     unsigned changes;
-    bool closed;
 } Rig;
 
-static void on_change(void *self)
+static void tick(Rig *rig)
 {
-    ((Rig *)self)->changes++;
-}
-
-static void on_closed(void *self)
-{
-    ((Rig *)self)->closed = true;
-}
-
-static void on_turn(uv_timer_t *turn)
-{
-    (void)turn;
+    usleep(500);
+    rig->changes += pod_uids_tick(rig->uids);
 }
 
 static void open_rig(Rig *rig, uint64_t again_ns, uint64_t late_ns)
 {
     static unsigned rigs;
-    PodUidsConfig config = {.dir = folder.path,
-                            .again_ns = again_ns,
-                            .late_ns = late_ns,
-                            .log = &rig->log,
-                            .on_change = on_change,
-                            .self = rig,
-                            .read = read_folder};
+    PodUidsConfig config = {
+        .dir = folder.path, .again_ns = again_ns, .late_ns = late_ns, .log = &rig->log, .read = read_folder};
 
     memset(rig, 0, sizeof(*rig));
     pthread_mutex_lock(&folder.lock);
@@ -119,19 +104,12 @@ static void open_rig(Rig *rig, uint64_t again_ns, uint64_t late_ns)
     assert_int_equal(pipe(rig->pipe), 0);
     log_init(&rig->log, LOG_LEVEL_INFO, LOG_FORMAT_TEXT, "test", clock_kernel());
     rig->log.fd = rig->pipe[1];
-    uv_loop_init(&rig->loop);
-    uv_timer_init(&rig->loop, &rig->turn);
-    uv_timer_start(&rig->turn, on_turn, 1, 1);
-    rig->uids = pod_uids_new(&rig->loop, &config);
+    assert_int_equal(pod_uids_new(&config, &rig->uids, NULL), 0);
 }
 
 static void close_rig(Rig *rig)
 {
-    pod_uids_close(rig->uids, on_closed, rig);
-    uv_close((uv_handle_t *)&rig->turn, NULL);
-    uv_run(&rig->loop, UV_RUN_DEFAULT);
-    assert_true(rig->closed);
-    assert_int_equal(uv_loop_close(&rig->loop), 0);
+    pod_uids_free(rig->uids);
 }
 
 /* The lines that were logged, and no more of them will come: the pipe's writing end is closed. */
@@ -156,15 +134,14 @@ static unsigned times(const char *text, const char *word)
     return count;
 }
 
-/* Turns the loop until `*value` is at least `least`. */
+/* Ticks until `*value` is at least `least`. */
 static void until(Rig *rig, const unsigned *value, unsigned least)
 {
     uint64_t start = uv_hrtime();
 
     while (*value < least) {
         assert_true(uv_hrtime() - start < PATIENCE_NS);
-        uv_run(&rig->loop, UV_RUN_ONCE);
-        pod_uids_tick(rig->uids);
+        tick(rig);
     }
 }
 
@@ -174,23 +151,22 @@ static void until_begun(Rig *rig, unsigned least)
 
     for (uint64_t start = uv_hrtime(); begun < least; counts(&begun, &ended)) {
         assert_true(uv_hrtime() - start < PATIENCE_NS);
-        uv_run(&rig->loop, UV_RUN_ONCE);
-        pod_uids_tick(rig->uids);
+        tick(rig);
     }
 }
 
 static void want(Rig *rig, const char *first, const char *second)
 {
-    OwnerTable table;
+    AllocationTable table;
     const char *const names[] = {first, second};
 
-    owner_table_init(&table);
+    allocation_table_init(&table);
     for (size_t i = 0; i < 2; i++) {
         if (names[i])
-            owner_table_add(&table, &(Owner){.namespace = "ns", .pod = names[i], .container = "c"});
+            allocation_table_add(&table, &(Allocation){.namespace = "ns", .pod = names[i], .container = "c"});
     }
     pod_uids_want(rig->uids, &table);
-    owner_table_done(&table);
+    allocation_table_done(&table);
 }
 
 static const char *uid(const Rig *rig, const char *pod)
@@ -206,7 +182,7 @@ static void test_pods_get_their_uids(void **state)
     (void)state;
     open_rig(&rig, 3600 * NS_PER_S, 3600 * NS_PER_S);
     set_folder(false, 0, "ns_a", "uid-a");
-    pod_uids_tick(rig.uids); /* no pod, no reading */
+    tick(&rig); /* no pod, no reading */
     assert_string_equal(uid(&rig, "a"), "");
     want(&rig, "a", "b");
     until(&rig, &rig.changes, 1);
@@ -320,8 +296,7 @@ static int logged(const Rig *rig)
 
 static void turn(Rig *rig)
 {
-    uv_run(&rig->loop, UV_RUN_ONCE);
-    pod_uids_tick(rig->uids);
+    tick(rig);
     want(rig, "a", "b");
     assert_string_equal(uid(rig, "a"), "uid-1");
 }
@@ -398,7 +373,7 @@ static void test_ends_at_any_moment(void **state)
         for (int n = 0; n < i % 7; n++)
             sched_yield();
         if (i % 3)
-            uv_run(&rig.loop, UV_RUN_NOWAIT);
+            pod_uids_tick(rig.uids);
         close_rig(&rig);
         assert_string_equal(log_of(&rig), "");
     }

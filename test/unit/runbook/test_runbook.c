@@ -21,14 +21,14 @@ static RunbookPages pages;
 static void pages_stand_in_order_and_are_found(void **state)
 {
     (void)state;
-    assert_true(runbook_count() > 0);
-    for (size_t i = 0; i < runbook_count(); i++) {
-        const Runbook *runbook = runbook_at(i);
+    assert_true(runbook_row_count - 1 > 0);
+    for (size_t i = 0; i < runbook_row_count - 1; i++) {
+        const Runbook *runbook = &runbook_rows[i + 1];
 
-        assert_ptr_equal(runbook_find(runbook_class(runbook)), runbook);
-        assert_true(runbook_title(runbook)[0] != '\0');
+        assert_ptr_equal(runbook_find(runbook->class), runbook);
+        assert_true(runbook->title[0] != '\0');
         if (i > 0)
-            assert_true(strcmp(runbook_class(runbook_at(i - 1)), runbook_class(runbook)) < 0);
+            assert_true(strcmp(runbook_rows[i].class, runbook->class) < 0);
     }
 }
 
@@ -51,8 +51,8 @@ static void check_forms(const Runbook *runbook)
     str_init(&html, PAGE_MAX);
     assert_int_equal(runbook_text(&pages, runbook, &text, &err), 0);
     assert_int_equal(runbook_html(&pages, runbook, &html, &err), 0);
-    const char *class = runbook_class(runbook);
-    snprintf(head, sizeof head, "# %s%s%s\n", class, *class ? ": " : "", runbook_title(runbook));
+    const char *class = runbook->class;
+    snprintf(head, sizeof head, "# %s%s%s\n", class, *class ? ": " : "", runbook->title);
     assert_int_equal(strncmp(text.text, head, strlen(head)), 0);
     assert_int_equal(text.text[text.len - 1], '\n');
     assert_null(strstr(text.text, "SPDX"));
@@ -66,9 +66,9 @@ static void check_forms(const Runbook *runbook)
 static void every_page_has_both_forms(void **state)
 {
     (void)state;
-    check_forms(runbook_index());
-    for (size_t i = 0; i < runbook_count(); i++)
-        check_forms(runbook_at(i));
+    check_forms(&runbook_rows[0]);
+    for (size_t i = 0; i < runbook_row_count - 1; i++)
+        check_forms(&runbook_rows[i + 1]);
 }
 
 static void a_page_is_appended_and_a_ceiling_is_kept(void **state)
@@ -79,11 +79,11 @@ static void a_page_is_appended_and_a_ceiling_is_kept(void **state)
     (void)state;
     str_init(&out, PAGE_MAX);
     str_add(&out, "before ");
-    assert_int_equal(runbook_text(&pages, runbook_at(0), &out, &err), 0);
+    assert_int_equal(runbook_text(&pages, &runbook_rows[0 + 1], &out, &err), 0);
     assert_int_equal(strncmp(out.text, "before # ", 9), 0);
     str_done(&out);
     str_init(&out, 20);
-    assert_int_equal(runbook_text(&pages, runbook_at(0), &out, &err), -EFBIG);
+    assert_int_equal(runbook_text(&pages, &runbook_rows[0 + 1], &out, &err), -EFBIG);
     str_done(&out);
 }
 
@@ -96,7 +96,7 @@ static void check_refused(const char *path, int wanted)
     assert_int_equal(runbook_pages_open(&none, path, &err), wanted);
     assert_non_null(strstr(err.text, path));
     str_init(&out, PAGE_MAX);
-    assert_int_equal(runbook_html(&none, runbook_index(), &out, &err), -ENODATA);
+    assert_int_equal(runbook_html(&none, &runbook_rows[0], &out, &err), -ENODATA);
     str_done(&out);
     runbook_pages_done(&none);
 }

@@ -220,7 +220,7 @@ def test_sram_and_repairs(node, puppet):
     p.up(0)
     got = values(p.settle(), 0)
     assert got["stoker_sram_threshold_exceeded"] == got["stoker_unrepairable_memory"] == 0
-    assert got["stoker_channel_repair_pending"] == got["stoker_tpc_repair_pending"] == NOT_SUPPORTED  # before Blackwell
+    assert got["stoker_channel_repair_pending"] == got["stoker_tpc_repair_pending"] == 0
     n.inject("ecc", "gpu=0", "uncorrected=2", "location=sram")
     n.inject("ecc", "gpu=0", "uncorrected=1", "location=register")
     n.inject("ecc", "gpu=0", "corrected=5", "location=l2")

@@ -155,6 +155,8 @@ static void another_seed_is_another_node(void **state)
     unlink(path);
     assert_string_not_equal(a->gpus[0].uuid, b->gpus[0].uuid);
     assert_int_equal(b->generation, 535);
+    assert_int_equal(b->cuda_version, 12020);
+    assert_string_equal(b->nvml, "12.535.261.03");
     assert_string_equal(b->kernel_log, "/k");
     assert_string_equal(b->root, "/r");
     kit_image_done(a);
@@ -212,13 +214,14 @@ static void verdicts_read_well(void **state)
     (void)state;
     kit_init(&kit);
     str_init(&line, 200);
-    const Scenario *s = kit_parse(&kit, "about: x\ngpus: {board: t4, count: 4}\n"
-                                        "work: [{name: w, kind: decode, gpus: all, independent: yes}]\n"
-                                        "truth:\n"
-                                        "  - {gpu: 1-2, work: w, class: starved, cause: application, action: check-app, "
-                                        "route: user}\n"
-                                        "  - {class: power-brake, cause: power, action: check-power, route: page, "
-                                        "from: 5m, until: 6m}\n");
+    const Scenario *s =
+        kit_parse(&kit, "about: x\ngpus: {board: t4, count: 4}\n"
+                        "work: [{name: w, kind: decode, gpus: all, independent: yes}]\n"
+                        "truth:\n"
+                        "  - {gpu: 1-2, work: w, class: starved, cause: application, action: check-app, "
+                        "route: user}\n"
+                        "  - {class: power-brake, cause: power, action: check-power, route: page, "
+                        "from: 5m, until: 6m}\n");
     truth_write(&s->truths[0], &line);
     str_add(&line, "; ");
     truth_write(&s->truths[1], &line);

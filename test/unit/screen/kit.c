@@ -6,13 +6,13 @@
 
 #include "base/cleanup.h"
 #include "base/utf8.h"
-#include "service/screen/glyph.h"
+#include "test/unit/screen/print.h"
 
 void assert_picture(const Grid *grid, bool inks, const char *expected)
 {
     CLEANUP(str_done) Str text;
     str_init(&text, 1 << 20);
-    grid_print(grid, inks, &text);
+    print_inks(grid, inks, &text);
     if (strcmp(text.text, expected) != 0)
         fail_msg("the screen is\n%s-- and should be\n%s", text.text, expected);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Covers src/verb/top/terminal_palette.c: what is drawn can be read on black and on white, and without colours. */
-#include "verb/top/terminal_palette.h"
+/* Covers the palette of src/service/screen/grid.c: what is drawn can be read on black and on white, and without
+ * colours. */
+#include "service/screen/grid.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -155,7 +155,7 @@ static void ecc_events_only_where_somebody_counts(void **state)
     sim_plan_build(image);
     assert_int_equal(image->event_count, 1);
     assert_int_equal(image->events[0].type, 2);
-    assert_int_equal(image->events[0].data, 2);
+    assert_int_equal(image->events[0].data, 0);
     sim_image_close(image);
 }
 

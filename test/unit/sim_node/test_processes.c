@@ -9,7 +9,6 @@
 #include "sim/core/control.h"
 #include "sim/core/state.h"
 #include "source/host/host.h"
-#include "source/proc/pods.h"
 #include "source/proc/who.h"
 
 #define NODE(cgroups)                                                                                                  \

@@ -153,16 +153,16 @@ static void rings_hold_their_newest(void **state)
         for (uint64_t n = first; n < first + 1000; n++) {
             CellsReader reader;
 
-            cells_put(&ring, first, n, (CellMinute){.data = ~n, .bits = 1});
-            cells_put(&ring, first, n, (CellMinute){.data = n, .bits = (uint16_t)(n * 7)});
-            cells_reader_init(&reader, &ring);
+            cells_put(ring, first, n, (CellMinute){.data = ~n, .bits = 1});
+            cells_put(ring, first, n, (CellMinute){.data = n, .bits = (uint16_t)(n * 7)});
+            cells_reader_init(&reader, ring);
             for (uint64_t old = n - first < CELLS ? first : n - CELLS + 1; old <= n; old++) {
                 assert_int_equal(cells_read(&reader, old).data, old);
                 assert_int_equal(cells_read(&reader, old).bits, (uint16_t)(old * 7));
             }
         }
         assert_true(slab->used > 0);
-        cells_clear(&ring);
+        cells_clear(ring);
         assert_int_equal(slab->used, 0);
     }
 }

@@ -7,7 +7,7 @@
 
 int main(int argc, char **argv)
 {
-    PciGpu gpus[64];
+    FactsGpu gpus[64];
     char text[PCI_TEXT_CAP];
     size_t count;
     Err err;
@@ -15,8 +15,8 @@ int main(int argc, char **argv)
     if (argc != 2 || pci_scan(argv[1], gpus, 64, &count, &err) < 0)
         return 1;
     for (size_t i = 0; i < count && i < 64; i++)
-        printf("%s %04x %s %s %u x%u of %u x%u\n", pci_format(gpus[i].address, PCI_FORM_SYSFS, text), gpus[i].device,
-               gpus[i].driver, gpus[i].lost ? "lost" : "there", gpus[i].current.speed_mts, gpus[i].current.width,
+        printf("%s %s %s %u x%u of %u x%u\n", pci_format(gpus[i].pci, PCI_FORM_SYSFS, text), gpus[i].driver,
+               gpus[i].config_lost ? "lost" : "there", gpus[i].current.speed_mts, gpus[i].current.width,
                gpus[i].max.speed_mts, gpus[i].max.width);
     return 0;
 }

@@ -61,13 +61,19 @@ static void fill(Reading *reading, uint64_t number)
         sample_set_int64(&reading->sample[i], number, (int64_t)number);
 }
 
+/* As a writer leaves it that is killed in the middle. */
+static Reading *tear_row(BoardRow *row)
+{
+    atomic_store(&row->sequence, (atomic_load(&row->sequence) + 1) | 1);
+    return &row->reading;
+}
+
 static void write_row(BoardRow *row, uint64_t number)
 {
     static _Thread_local Reading reading;
 
     fill(&reading, number);
-    *board_begin(row) = reading;
-    board_commit(row);
+    board_set_row(row, &reading);
 }
 
 static uint64_t number_of(const Reading *reading)
@@ -143,14 +149,14 @@ static void a_torn_row_is_refused_and_repaired(void **state)
     static Reading reading;
 
     write_row(&f->sampler->gpus[0].gpu, 5);
-    board_repair(&f->agent->gpus[0].gpu);
+    board_repair(&f->agent->gpus[0]);
     assert_true(board_copy(row, &reading));
     assert_int_equal(number_of(&reading), 5); /* a whole one stays */
 
-    board_begin(&f->sampler->gpus[0].gpu)->device.uuid[0] = 'X';
+    tear_row(&f->sampler->gpus[0].gpu)->device.uuid[0] = 'X';
     assert_false(board_copy(row, &reading));
     assert_int_equal(number_of(&reading), 5); /* untouched */
-    board_repair(&f->agent->gpus[0].gpu);
+    board_repair(&f->agent->gpus[0]);
     assert_true(board_copy(row, &reading));
     assert_string_equal(reading.device.uuid, "");
     assert_int_equal(reading.device.kind, DEVICE_GPU);
@@ -158,7 +164,7 @@ static void a_torn_row_is_refused_and_repaired(void **state)
     for (size_t i = 0; i < METRIC_END; i++)
         assert_false(reading.sample[i].valid);
 
-    board_begin(&f->sampler->gpus[0].gpu); /* killed here; the next one takes the row over */
+    tear_row(&f->sampler->gpus[0].gpu); /* killed here; the next one takes the row over */
     write_row(&f->sampler->gpus[0].gpu, 6);
     assert_true(board_copy(row, &reading));
     assert_whole(&reading);
@@ -198,7 +204,7 @@ static void what_gpus_say_of_each_other(void **state)
         assert_true(board_copy_peers(peers, row));
         assert_peers(row, status);
     }
-    board_repair_peers(&f->agent->gpus[NODE_GPUS_MAX - 1].peers);
+    board_repair(&f->agent->gpus[NODE_GPUS_MAX - 1]);
     assert_true(board_copy_peers(peers, row));
     assert_peers(row, PEER_UNKNOWN); /* a whole one stays */
 
@@ -206,7 +212,7 @@ static void what_gpus_say_of_each_other(void **state)
     atomic_fetch_add(&written->sequence, 1); /* killed here */
     assert_false(board_copy_peers(peers, row));
     assert_peers(row, PEER_UNKNOWN); /* untouched */
-    board_repair_peers(&f->agent->gpus[NODE_GPUS_MAX - 1].peers);
+    board_repair(&f->agent->gpus[NODE_GPUS_MAX - 1]);
     assert_true(board_copy_peers(peers, row));
     assert_peers(row, -1);
 
@@ -317,8 +323,8 @@ static void counts_are_not_believed(void **state)
     assert_int_equal(copy.count, 8);
     assert_int_equal(copy.gpus[1].bus, 2);
     assert_string_equal(copy.driver_version, "570.1");
-    sampler->found_len = UINT32_MAX;
-    memset(sampler->driver_version, 'x', sizeof(sampler->driver_version));
+    sampler->found.len = UINT32_MAX;
+    memset(sampler->found.driver_version, 'x', sizeof(sampler->found.driver_version));
     memset(sampler->why, 'y', sizeof(sampler->why));
     assert_true(board_copy_found(&f->agent->samplers[0], &copy));
     assert_int_equal(copy.len, NODE_GPUS_MAX);
@@ -387,7 +393,7 @@ static void killed_writers_leave_no_half_row(void **state)
         whole = board_copy(&f->agent->gpus[0].gpu, &reading);
         if (whole && reading.sample[0].valid)
             assert_whole(&reading);
-        board_repair(&f->agent->gpus[0].gpu);
+        board_repair(&f->agent->gpus[0]);
         assert_true(board_copy(&f->agent->gpus[0].gpu, &reading));
         assert_true(whole || !reading.sample[0].valid);
     }
@@ -596,7 +602,7 @@ static void links_are_copied_torn_and_repaired(void **state)
     write_links(written, 18, 7);
     assert_true(board_copy_links(links, &list));
     assert_links(&list, 18, 7);
-    board_repair_links(&f->agent->gpus[NODE_GPUS_MAX - 1].links);
+    board_repair(&f->agent->gpus[NODE_GPUS_MAX - 1]);
     assert_true(board_copy_links(links, &list));
     assert_links(&list, 18, 7); /* a whole one stays */
     atomic_fetch_add(&written->sequence, 1);
@@ -606,7 +612,7 @@ static void links_are_copied_torn_and_repaired(void **state)
     atomic_fetch_add(&written->sequence, 1);
     assert_false(board_copy_links(links, &list));
     assert_links(&list, 12, 8); /* untouched */
-    board_repair_links(&f->agent->gpus[NODE_GPUS_MAX - 1].links);
+    board_repair(&f->agent->gpus[NODE_GPUS_MAX - 1]);
     assert_true(board_copy_links(links, &list));
     assert_int_equal(list.count, 0);
     assert_int_equal(list.links[0].active.absence, ABSENCE_NOT_YET);
@@ -634,7 +640,7 @@ static void processes_shrink_grow_and_tear(void **state)
     atomic_fetch_add(&written->sequence, 1);
     assert_false(board_copy_processes(&f->agent->gpus[0].processes, &copy));
     assert_int_equal(copy.len, 64); /* untouched */
-    board_repair_processes(&f->agent->gpus[0].processes);
+    board_repair(&f->agent->gpus[0]);
     assert_true(board_copy_processes(&f->agent->gpus[0].processes, &copy));
     assert_true(copy.len == 0 && !copy.count.valid && copy.count.absence == ABSENCE_NOT_YET);
 }

@@ -113,7 +113,7 @@ static const NodeGpu *view_gpu(void)
 {
     static NodeGpu gpu;
 
-    supervisor_view_gpus(f.supervisor, &gpu, 1);
+    supervisor_view_gpu(f.supervisor, 0, &gpu);
     return &gpu;
 }
 
@@ -133,10 +133,7 @@ static void run_until_state(GpuState state)
 
 static uint64_t started(void)
 {
-    uint64_t count, abandoned;
-
-    supervisor_counts(f.supervisor, &count, &abandoned);
-    return count;
+    return supervisor_view(f.supervisor)->started;
 }
 
 /* One sampler, whose pid is known, and the GPU is up. */
@@ -287,7 +284,7 @@ static void a_program_that_is_not_there(void **state)
     fake = real;
     run_until_state(GPU_FAILED);
     assert_non_null(strstr(view_gpu()->why, "/nowhere/stoker-sampler"));
-    assert_non_null(strstr(supervisor_driver_why(f.supervisor), "No such file"));
+    assert_non_null(strstr(supervisor_view(f.supervisor)->driver_why, "No such file"));
 }
 
 static void a_deaf_child_is_stopped(void **state)

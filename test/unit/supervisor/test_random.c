@@ -107,8 +107,8 @@ static void assert_healthy(void)
             fail_msg("GPU %u is %s: %s", i, gpu_state_key(gpu->state), gpu->why);
     }
     assert_int_equal(world_running(&w), 1);
-    assert_int_equal(supervisor_probe(w.supervisor)->driver, NODE_DRIVER_FINE);
-    assert_int_equal(supervisor_probe(w.supervisor)->count, 0);
+    assert_int_equal(supervisor_view(w.supervisor)->probe.driver, NODE_DRIVER_FINE);
+    assert_int_equal(supervisor_view(w.supervisor)->probe.count, 0);
 }
 
 static void random_trouble_passes(void **state)

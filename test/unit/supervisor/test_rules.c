@@ -38,10 +38,8 @@ static void assert_why(uint32_t gpu, const char *part)
 
 static void assert_driver(NodeDriver driver, int32_t code)
 {
-    int32_t number = -1;
-
-    assert_int_equal(supervisor_driver(w.supervisor, &number), driver);
-    assert_int_equal(number, code);
+    assert_int_equal(supervisor_view(w.supervisor)->driver, driver);
+    assert_int_equal(supervisor_view(w.supervisor)->driver_code, code);
 }
 
 static void assert_trouble(uint32_t gpu, GpuTrouble trouble, int32_t code)
@@ -60,7 +58,7 @@ static void assert_healthy(uint32_t gpus)
         assert_int_equal(world_owner(&w, i), world_owner(&w, 0));
         assert_string_equal(world_gpu(&w, i)->why, "");
     }
-    assert_string_equal(supervisor_driver_why(w.supervisor), "");
+    assert_string_equal(supervisor_view(w.supervisor)->driver_why, "");
     assert_driver(NODE_DRIVER_FINE, 0);
     for (uint32_t i = 0; i < gpus; i++)
         assert_trouble(i, GPU_TROUBLE_NONE, 0);
@@ -143,7 +141,7 @@ static void no_process_can_be_started(void **state)
     world_run(&w, NS_PER_MIN);
     assert_int_equal(world_gpu(&w, 2)->state, GPU_FAILED);
     assert_why(2, "no more processes");
-    assert_non_null(strstr(supervisor_driver_why(w.supervisor), "could not be started"));
+    assert_non_null(strstr(supervisor_view(w.supervisor)->driver_why, "could not be started"));
     assert_driver(NODE_DRIVER_NO_SAMPLER, 0);
     assert_in_range(w.log_count, 5, 15);
     w.start_fails = false;
@@ -429,7 +427,6 @@ static void tries_come_ever_less(void **state)
 
 static void one_that_does_not_end_is_abandoned_and_named(void **state)
 {
-    uint64_t started, abandoned;
 
     (void)state;
     world_run(&w, NS_PER_S);
@@ -441,8 +438,7 @@ static void one_that_does_not_end_is_abandoned_and_named(void **state)
     assert_int_equal(world_in_state(&w, SAMPLER_ABANDONED), 1);
     assert_string_equal(world_sampler(&w, SAMPLER_ABANDONED)->wchan, "nv_wait_forever");
     assert_string_equal(world_sampler(&w, SAMPLER_ABANDONED)->gpu, "00000000:12:00.0");
-    supervisor_counts(w.supervisor, &started, &abandoned);
-    assert_int_equal(abandoned, 1);
+    assert_int_equal(supervisor_view(w.supervisor)->abandoned, 1);
     assert_true(world_logged(&w, "waits in nv_wait_forever"));
 }
 
@@ -518,7 +514,7 @@ static void init_hangs(void **state)
         assert_int_equal(world_gpu(&w, i)->state, GPU_HUNG);
         assert_why(i, "nvmlInitWithFlags has not returned for 3 s");
     }
-    assert_string_equal(supervisor_driver_why(w.supervisor), "nvmlInitWithFlags has not returned for 3 s");
+    assert_string_equal(supervisor_view(w.supervisor)->driver_why, "nvmlInitWithFlags has not returned for 3 s");
     assert_driver(NODE_DRIVER_HANGS, 0);
     assert_int_equal(w.starts, 2);
     world_run(&w, 6 * NS_PER_S);
@@ -576,7 +572,7 @@ static void the_driver_is_not_there(void **state)
     w.no_library = true;
     world_until(&w, 0, GPU_NO_DRIVER, NS_PER_S);
     assert_why(3, "no library here");
-    assert_string_equal(supervisor_driver_why(w.supervisor), "no library here");
+    assert_string_equal(supervisor_view(w.supervisor)->driver_why, "no library here");
     assert_driver(NODE_DRIVER_NO_LIBRARY, 0);
     world_run(&w, NS_PER_MIN);
     assert_int_equal(w.starts, 1);
@@ -693,7 +689,7 @@ static void the_driver_may_know_more_than_the_bus(void **state)
     w.found[1] = world_pci(2);
     w.found_len = 2;
     world_run(&w, NS_PER_S);
-    assert_int_equal(supervisor_driver_gpu_count(w.supervisor), 2);
+    assert_int_equal(supervisor_view(w.supervisor)->found, 2);
     assert_int_equal(atomic_load(&w.board->gpu_count), 5);
     assert_int_equal(world_gpu(&w, 4)->state, GPU_UP);
     assert_int_equal(world_gpu(&w, 2)->state, GPU_GONE); /* it was on the bus and is not any more */
@@ -967,8 +963,7 @@ static void nonsense_is_survived(void **state)
     atomic_store(&w.board->samplers[slot].driver, 99);
     supervisor_pass(w.supervisor);
     assert_int_equal(world_gpu(&w, 1)->state, GPU_FAILED);
-    memset(w.board->samplers[slot].found, 0xff, sizeof(w.board->samplers[slot].found));
-    w.board->samplers[slot].found_len = UINT32_MAX;
+    memset(&w.board->samplers[slot].found, 0xff, sizeof(w.board->samplers[slot].found));
     atomic_store(&w.board->samplers[slot].found_sequence, 100);
     supervisor_pass(w.supervisor);
     assert_int_equal(atomic_load(&w.board->gpu_count), 4);

@@ -57,14 +57,13 @@ static void put(const char *path, const char *text)
 
 static void gpus_are_found_and_sorted(void **state)
 {
-    PciGpu gpus[8];
+    FactsGpu gpus[8];
     size_t count;
     char link[512];
 
     (void)state;
     put(AT("0000:9d:00.0", "vendor"), "0x10de\n");
     put(AT("0000:9d:00.0", "class"), "0x030200\n");
-    put(AT("0000:9d:00.0", "device"), "0x2330\n");
     put(AT("0000:9d:00.0", "current_link_speed"), "32.0 GT/s PCIe\n");
     put(AT("0000:9d:00.0", "max_link_speed"), "64.0 GT/s PCIe\n");
     put(AT("0000:9d:00.0", "current_link_width"), "8\n");
@@ -84,13 +83,12 @@ static void gpus_are_found_and_sorted(void **state)
     put(AT("nonsense", "class"), "0x030000\n");
     assert_int_equal(pci_scan(root, gpus, 8, &count, NULL), 0);
     assert_int_equal(count, 2);
-    assert_int_equal(gpus[0].address.bus, 0x1b);
-    assert_true(gpus[0].lost);
+    assert_int_equal(gpus[0].pci.bus, 0x1b);
+    assert_true(gpus[0].config_lost);
     assert_string_equal(gpus[0].driver, "");
     assert_int_equal(gpus[0].current.width, 0);
-    assert_int_equal(gpus[1].address.bus, 0x9d);
-    assert_false(gpus[1].lost);
-    assert_int_equal(gpus[1].device, 0x2330);
+    assert_int_equal(gpus[1].pci.bus, 0x9d);
+    assert_false(gpus[1].config_lost);
     assert_string_equal(gpus[1].driver, "nvidia");
     assert_int_equal(gpus[1].current.speed_mts, 32000);
     assert_int_equal(gpus[1].current.width, 8);
@@ -100,7 +98,7 @@ static void gpus_are_found_and_sorted(void **state)
 
 static void nonsense_is_unknown(void **state)
 {
-    PciGpu gpu;
+    FactsGpu gpu;
     size_t count;
 
     (void)state;
@@ -118,8 +116,8 @@ static void nonsense_is_unknown(void **state)
     assert_int_equal(count, 2); /* more than there was room for */
     put(AT("0000:01:00.0", "vendor"), "0x8086\n");
     assert_int_equal(pci_scan(root, &gpu, 1, &count, NULL), 0);
-    assert_int_equal(gpu.address.bus, 2);
-    assert_false(gpu.lost);
+    assert_int_equal(gpu.pci.bus, 2);
+    assert_false(gpu.config_lost);
     assert_int_equal(gpu.current.speed_mts, 0);
     assert_int_equal(gpu.current.width, 0);
     assert_int_equal(gpu.max.width, 0);
@@ -127,12 +125,12 @@ static void nonsense_is_unknown(void **state)
     put(AT("0000:02:00.0", "vendor"), "");
     assert_int_equal(pci_scan(root, &gpu, 1, &count, NULL), 0);
     assert_int_equal(count, 1);
-    assert_true(gpu.lost);
+    assert_true(gpu.config_lost);
 }
 
 static void a_sleeping_gpu_is_not_woken(void **state)
 {
-    PciGpu gpu;
+    FactsGpu gpu;
     size_t count;
 
     (void)state;
@@ -143,7 +141,7 @@ static void a_sleeping_gpu_is_not_woken(void **state)
     assert_int_equal(pci_scan(root, &gpu, 1, &count, NULL), 0); /* there is no config to read */
     assert_int_equal(count, 1);
     assert_true(gpu.asleep);
-    assert_false(gpu.lost);
+    assert_false(gpu.config_lost);
     assert_int_equal(gpu.current.width, 0);
 }
 

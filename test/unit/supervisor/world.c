@@ -390,7 +390,7 @@ const NodeGpu *world_gpu(World *world, uint32_t gpu)
 {
     static NodeGpu gpus[NODE_GPUS_MAX];
 
-    supervisor_view_gpus(world->supervisor, gpus, NODE_GPUS_MAX);
+    supervisor_view_gpu(world->supervisor, gpu, &gpus[gpu]);
     return &gpus[gpu];
 }
 

@@ -10,6 +10,7 @@
 #include "base/gzip.h"
 #include "base/cleanup.h"
 #include "base/utf8.h"
+#include "test/unit/screen/print.h"
 
 enum { LOOK_MAX = 64 << 20, BOOTED_BEFORE_S = 3 * 86400 };
 
@@ -128,7 +129,7 @@ void kit_draw(Kit *kit, bool inks, Str *out)
     top_draw(kit->top, &kit->grid);
     kit_past(kit);
     top_draw(kit->top, &kit->grid);
-    grid_print(&kit->grid, inks, out);
+    print_inks(&kit->grid, inks, out);
 }
 
 /* --- keys --------------------------------------------------------------------------------------------------------- */

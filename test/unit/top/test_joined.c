@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/attribute.h"
-#include "service/top/topology.h"
+#include "service/top/inside.h"
 
 enum { GPUS = 3, LINKS = 4 };
 

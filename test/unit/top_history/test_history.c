@@ -243,9 +243,9 @@ static void test_a_series_is_empty_until_it_is_asked_for(void **state)
     World *w = *state;
 
     look(w, START_NS, 100);
-    assert_int_equal(history_count_series(w->history), 0);
+    assert_int_equal(history_count_open(w->history), 0);
     assert_true(isnan(power_at(w, START_NS).mean));
-    assert_int_equal(history_count_series(w->history), 1);
+    assert_int_equal(history_count_open(w->history), 1);
     look(w, START_NS, 150); /* its past has not come yet */
     assert_true(isnan(power_at(w, START_NS).mean));
     end_wants(w);
@@ -312,7 +312,7 @@ static void test_devices_are_told_apart(void **state)
         last_of(w, &w->instances[i].device, METRIC_FB_USED, START_NS, NS_PER_S);
     last_of(w, gpu(w, 1), METRIC_FB_USED, START_NS, NS_PER_S);
     last_of(w, gpu(w, 1), METRIC_FB_FREE, START_NS, NS_PER_S);
-    assert_int_equal(history_count_series(w->history), 4);
+    assert_int_equal(history_count_open(w->history), 4);
     end_wants(w);
     sample_set_int64(&w->instances[0].sample[METRIC_FB_USED], 1, 11);
     sample_set_int64(&w->instances[1].sample[METRIC_FB_USED], 1, 12);
@@ -426,7 +426,7 @@ static void test_there_is_an_end(void **state)
         snprintf(device.uuid, sizeof device.uuid, "GPU-X%u", i);
         assert_true(isnan(last_of(w, &device, METRIC_GPU_TEMP, START_NS, NS_PER_S).mean));
     }
-    assert_int_equal(history_count_series(w->history), HISTORY_SERIES_MAX);
+    assert_int_equal(history_count_open(w->history), HISTORY_SERIES_MAX);
     device_init(&device, DEVICE_GPU); /* says nothing of itself */
     assert_true(isnan(last_of(w, &device, METRIC_GPU_TEMP, START_NS, NS_PER_S).mean));
 }

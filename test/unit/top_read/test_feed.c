@@ -139,7 +139,7 @@ typedef struct Watcher {
 
 static void start_watching(Watcher *w, Feed *feed)
 {
-    *w = (Watcher){.feed = feed, .shown = snapshot_buffer_new(), .history = history_new()};
+    *w = (Watcher){.feed = feed, .shown = snapshot_buffer_new(), .history = feed_history(feed)};
     feed_start(feed, NULL);
 }
 
@@ -147,7 +147,6 @@ static void stop_watching(Watcher *w)
 {
     assert_true(feed_free(w->feed));
     snapshot_buffer_free(w->shown);
-    history_free(w->history);
 }
 
 /* Takes what comes until `done` says so. */
@@ -158,7 +157,6 @@ static void wait_until(Watcher *w, bool (*done)(const Watcher *w))
 
     for (;;) {
         (void)feed_take(w->feed, &w->shown);
-        (void)feed_fill(w->feed, w->history);
         feed_state(w->feed, &w->state);
         if (done(w))
             return;
@@ -174,7 +172,7 @@ static bool has_three(const Watcher *w)
 
 static bool is_filled(const Watcher *w)
 {
-    return feed_filled(w->feed);
+    return history_count_open(w->history) == 0;
 }
 
 static bool has_trouble(const Watcher *w)
@@ -199,11 +197,8 @@ static float power_at(Watcher *w, uint64_t real_ns, uint64_t width_ns)
 /* Asks for the past as a view that plots the power does. */
 static void fill_power(Watcher *w)
 {
-    HistoryWant want;
-
     (void)power_at(w, AT_NS, NS_PER_S);
-    assert_true(history_next_wanted(w->history, &want));
-    feed_want(w->feed, &want);
+    feed_wake(w->feed);
     wait_until(w, is_filled);
 }
 
@@ -298,13 +293,13 @@ static void test_a_recording_is_played_sought_and_filled(void **state UNUSED)
     start_watching(&w, feed_recording_new(path, &options));
     wait_until(&w, shows_first);
     assert_true(w.state.paused);
-    feed_seek(w.feed, 20);
+    feed_steer(w.feed, TOP_WISH_SEEK, 20);
     wait_until(&w, shows_twentieth);
     fill_power(&w);
     assert_power(&w, AT_NS + 15 * NS_PER_S, NS_PER_S, 115);
     assert_power(&w, AT_NS + 25 * NS_PER_S, NS_PER_S, (double)NAN); /* not shown yet */
-    feed_pause(w.feed, false);
-    feed_set_speed(w.feed, 1000);
+    feed_steer(w.feed, TOP_WISH_PAUSE, 0);
+    feed_steer(w.feed, TOP_WISH_SPEED, 1000);
     wait_until(&w, shows_last);
     stop_watching(&w);
 }

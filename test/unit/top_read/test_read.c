@@ -15,7 +15,6 @@
 #include "base/cleanup.h"
 #include "random.h"
 #include "engine/health/maintenance.h"
-#include "service/api/history_read.h"
 #include "service/api/snapshot_read.h"
 #include "service/status/status.h"
 
@@ -40,7 +39,7 @@ typedef struct World {
     size_t who_count;
     Place places[GPUS + 3];
     size_t place_count;
-    OwnerTable owners;
+    AllocationTable allocations;
     Maintenance *maintenance;
     Incident incident;
     const Incident *incidents[1];
@@ -163,7 +162,7 @@ static void any_processes(World *w, NodeGpu *gpu, NodeProcess *processes, uint32
 
 static void any_owner(World *w, const Device *device)
 {
-    Owner owner = {
+    Allocation owner = {
         .device = {.minor = DEVICE_NO_NUMBER, .gpu_instance = DEVICE_NO_NUMBER, .compute_instance = DEVICE_NO_NUMBER},
         .pod = "pod-\xc3\xa4",
         .namespace = "ml",
@@ -173,7 +172,7 @@ static void any_owner(World *w, const Device *device)
     snprintf(owner.device.uuid, sizeof owner.device.uuid, "%s", device->uuid);
     TEXT(w, owner.device.replica, "%d", 2);
     if (once(w, 2))
-        owner_table_add(&w->owners, &owner);
+        allocation_table_add(&w->allocations, &owner);
 }
 
 static double any_share(World *w)
@@ -340,7 +339,7 @@ static World *world_new(uint64_t seed)
     w->node.gpus_expected = (uint32_t)below(w, 9);
     w->node.gpus_found = (uint32_t)below(w, 9);
     w->node.release_until_ns = once(w, 4) ? w->node.time_ns + below(w, 1000000) * NS_PER_MS : 0;
-    owner_table_init(&w->owners);
+    allocation_table_init(&w->allocations);
     for (uint32_t i = 0; i < w->node.gpu_count; i++)
         any_gpu(w, i);
     any_places(w);
@@ -351,7 +350,7 @@ static World *world_new(uint64_t seed)
 
 static void world_free(World *w)
 {
-    owner_table_done(&w->owners);
+    allocation_table_done(&w->allocations);
     maintenance_free(w->maintenance);
     free(w);
 }
@@ -359,7 +358,7 @@ static void world_free(World *w)
 static void write_world(const World *w, Str *out)
 {
     const Snapshot seen = {.node = &w->node,
-                           .owners = &w->owners,
+                           .allocations = &w->allocations,
                            .processes = {w->who, w->who_count},
                            .places = {w->places, w->place_count},
                            .incidents = w->incidents,

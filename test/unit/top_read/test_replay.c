@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verb/top/{feed,recording,keys,processes}.c: what `stoker top` does with time, files, keys and processes. */
+/* verb/top/{feed,recording,processes}.c and the names of keys: what `stoker top` does with time, files, keys and
+ * processes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -23,7 +24,7 @@
 #include "source/host/host.h"
 #include "source/proc/task.h"
 #include "verb/top/feed.h"
-#include "verb/top/keys.h"
+#include "service/top/top.h"
 #include "verb/top/processes.h"
 #include "verb/top/recording.h"
 

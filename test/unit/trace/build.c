@@ -26,7 +26,7 @@ void build_done(Build *b)
 
 void build_seal(Build *b)
 {
-    profile_seal(&b->profile);
+    profile_seal(&b->profile, 1);
     trace_index_init(&b->index, &b->profile, 1);
     b->sealed = true;
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "engine/trace/gaps.h"
+#include "engine/trace/analyse.h"
 
 typedef struct Span {
     int64_t start, end;

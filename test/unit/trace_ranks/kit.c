@@ -100,7 +100,7 @@ void kit_collective_op(Kit *kit, int64_t thread, int64_t start_us, int64_t us, c
 
 void kit_seal(Kit *kit)
 {
-    profile_seal(&kit->profile);
+    profile_seal(&kit->profile, 1);
     trace_index_init(&kit->index, &kit->profile, 1);
     kit->sealed = true;
 }

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/trace/collective_kind.h"
+#include "engine/trace/classify.h"
 #include "engine/trace/analyse.h"
 #include "kit.h"
 

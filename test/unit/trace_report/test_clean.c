@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "service/report/clean.h"
+#include "service/report/table.h"
 
 static const char *cleaned(const char *text, bool utf8)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers in few bytes (service/report/pack.c). */
+/* Numbers in few bytes (service/report/out.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "service/report/pack.h"
+#include "base/json.h"
+#include "service/report/out.h"
 
 static void check(const uint64_t *numbers, size_t count, const char *json)
 {
@@ -16,13 +17,13 @@ static void check(const uint64_t *numbers, size_t count, const char *json)
 
     str_init(&str, 4096);
     out_init(&out, report_sink_str(&str), NULL);
-    out_open(&out, NULL, '{');
+    json_open(&out.room, NULL, '{');
     pack_begin(&pack, &out, "k");
     for (size_t i = 0; i < count; i++)
         pack_u64(&pack, numbers[i]);
     pack_end(&pack);
-    out_json_bool(&out, "l", false);
-    out_close(&out, '}');
+    json_add_bool(&out.room, "l", false);
+    json_close(&out.room, '}');
     assert_int_equal(out_done(&out), 0);
     assert_string_equal(str.text, json);
     str_done(&str);

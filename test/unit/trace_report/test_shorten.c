@@ -9,8 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "service/report/clean.h"
-#include "service/report/shorten.h"
+#include "service/report/table.h"
 
 static const char *one(const char *name, size_t columns, bool utf8)
 {

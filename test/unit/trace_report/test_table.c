@@ -24,11 +24,8 @@ static const char *printed(void (*make)(Pen *pen), ReportOptions options)
 
 static void two_rows(Pen *pen)
 {
-    static const Column columns[] = {{"time", COLUMN_RIGHT, 0},
-                                     {"kind", COLUMN_LEFT, 0},
-                                     {"more", COLUMN_RIGHT, 1},
-                                     {"never", COLUMN_LEFT, 0},
-                                     {"name", COLUMN_NAME, 0}};
+    static const Column columns[] = {HEAD("time", RIGHT, 0), HEAD("kind", LEFT, 0), HEAD("more", RIGHT, 1),
+                                     HEAD("never", LEFT, 0), HEAD("name", NAME, 0)};
     Table table;
     TableCell *cell;
 
@@ -76,10 +73,10 @@ static void colour_comes_when_asked_for(void **state)
 
 static void bars(Pen *pen)
 {
-    const BarPart parts[] = {{50, STYLE_PLAIN, '#', "A"},
-                             {25, STYLE_PLAIN, '=', "B"},
-                             {0, STYLE_PLAIN, '!', "!"},
-                             {25, STYLE_PLAIN, '.', "C"}};
+    const BarPart parts[] = {{50, STYLE_PLAIN, '#', "A", ""},
+                             {25, STYLE_PLAIN, '=', "B", ""},
+                             {0, STYLE_PLAIN, '!', "!", ""},
+                             {25, STYLE_PLAIN, '.', "C", ""}};
 
     pen_bar(pen, parts, 4, 100, 8);
     out_add(&pen->out, "|");

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "sample.h"
-#include "service/report/clean.h"
+#include "service/report/table.h"
 #include "service/report/report.h"
 
 static char *text_of(const TraceReport *report, ReportOptions options)

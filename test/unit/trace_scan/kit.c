@@ -9,17 +9,17 @@
 
 typedef struct Text {
     const char *text;
-    size_t len;
+    size_t len, at;
 } Text;
 
-static ssize_t read_text(void *context, void *buffer, size_t len, uint64_t offset, Err *err)
+static ssize_t read_text(void *context, void *buffer, size_t len, Err *err)
 {
-    const Text *text = context;
-    size_t n = offset < text->len ? text->len - (size_t)offset : 0;
+    Text *text = context;
+    const size_t n = text->len - text->at < len ? text->len - text->at : len;
 
     (void)err;
-    n = n < len ? n : len;
-    memcpy(buffer, text->text + offset, n);
+    memcpy(buffer, text->text + text->at, n);
+    text->at += n;
     return (ssize_t)n;
 }
 
@@ -32,7 +32,7 @@ static uint32_t next(uint32_t *seed)
 static int feed(const char *text, size_t len, const TraceScanOptions *options, const KitWay *way, Profile *profile,
                 Err *err)
 {
-    TraceScan *scan = trace_scan_new(profile, options);
+    TraceScan *scan = scan_new_head(profile, options);
     uint32_t seed = way->seed;
     size_t usable = 0;
     int rc = 0;
@@ -45,20 +45,27 @@ static int feed(const char *text, size_t len, const TraceScanOptions *options, c
         size_t n = way->piece == SIZE_MAX ? 1 + next(&seed) % (1 + (1u << next(&seed) % 12)) : way->piece;
 
         n = n == 0 || n > len - at ? len - at : n;
-        rc = trace_scan_feed(scan, text + at, n, err);
-        at += n;
+        for (const size_t end = at + n; at < end && rc == 0;) {
+            size_t room;
+            char *to = scan_room(scan, &room);
+
+            room = room < end - at ? room : end - at;
+            memcpy(to, text + at, room);
+            scan_filled(scan, room);
+            rc = scan_run(scan, err);
+            at += room;
+        }
     }
     if (rc == 0)
-        rc = trace_scan_finish(scan, NULL, err);
-    trace_scan_free(scan);
+        rc = scan_finish(scan, err);
+    scan_free(scan);
     return rc;
 }
 
 int kit_scan(const char *text, size_t len, const TraceScanOptions *options, const KitWay *way, Profile *ret, Err *err)
 {
-    Text whole = {text, len};
-    const TraceSource source = {
-        .read = read_text, .context = &whole, .size = way->streamed ? 0 : len, .streamed = way->streamed};
+    Text whole = {.text = text, .len = len};
+    const TraceSource source = {.read = read_text, .context = &whole};
     int rc;
 
     profile_init(ret);
@@ -67,7 +74,7 @@ int kit_scan(const char *text, size_t len, const TraceScanOptions *options, cons
     else
         rc = feed(text, len, options, way, ret, err);
     if (rc == 0)
-        profile_seal(ret);
+        profile_seal(ret, 1);
     return rc;
 }
 
@@ -206,13 +213,14 @@ void kit_print(const Profile *profile, Str *out)
     print_details(profile, out);
     for (size_t i = 0; i < PROFILE_LOSS_COUNT; i++)
         if (profile->lost_by_reason[i])
-            str_addf(out, "lost %s=%" PRIu64 "\n", profile_loss_word((ProfileLossReason)i), profile->lost_by_reason[i]);
+            str_addf(out, "lost %s=%" PRIu64 "\n", profile_loss_words[i], profile->lost_by_reason[i]);
     for (size_t i = 0; i < profile->losses.len; i++) {
         const ProfileLoss *loss = &profile->losses.at[i];
 
-        str_addf(out, "loss %s byte=%" PRIu64 " event=%" PRIu64, profile_loss_word(loss->reason), loss->byte,
+        str_addf(out, "loss %s byte=%" PRIu64 " event=%" PRIu64, profile_loss_words[loss->reason], loss->byte,
                  loss->event);
-        add_name(profile, "excerpt", loss->detail, out);
+        str_add(out, " excerpt=");
+        str_addn_json(out, loss->excerpt, strlen(loss->excerpt));
         str_addc(out, '\n');
     }
 }

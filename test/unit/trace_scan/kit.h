@@ -12,9 +12,8 @@
 /* How a text is given to the scanner. */
 typedef struct KitWay {
     size_t piece;         /* bytes of one feed; 0: all at once; SIZE_MAX: of random sizes */
-    unsigned int threads; /* over 0: trace_scan_parallel instead, in parts of part_bytes */
-    uint64_t part_bytes;
-    bool streamed; /* with threads: as a text that only goes on */
+    unsigned int threads; /* over 0: trace_scan_parallel instead, in pieces of part_bytes */
+    size_t part_bytes;
     uint32_t seed;
     size_t walker; /* which of walkers[], counted round over those that can be used here; 0: the best */
 } KitWay;

@@ -17,10 +17,7 @@ static Profile profile;
 /* Whole, in single bytes, and in parts: all must say the same. */
 static void scan_n(const char *text, size_t len)
 {
-    const KitWay ways[] = {{.piece = 0},
-                           {.piece = 1},
-                           {.threads = 2, .part_bytes = 1 + len / 4},
-                           {.threads = 2, .part_bytes = 1 + len / 4, .streamed = true}};
+    const KitWay ways[] = {{.piece = 0}, {.piece = 1}, {.threads = 2, .part_bytes = 1 + len / 4}};
     Str first = {0};
 
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
@@ -92,13 +89,15 @@ static void stray_quotes(void **state)
 {
     (void)state;
     one_is_lost("{\"ph\": \"X\", \"cat\": \"python_function\", \"name\": \"f {\"device\": \"cpu\"}\", \"pid\": 1, "
-              "\"tid\": 8, \"ts\": 5, "
-              "\"dur\": 2, \"args\": {\"Python id\": 1}}");
-    one_is_lost("{\n  \"ph\": \"X\", \"cat\": \"python_function\", \"name\": \"\"a\", \"b\" \"\",\n \"pid\": 1, \"tid\": "
-              "8,\n \"ts\": 5, \"dur\": 2\n}");
+                "\"tid\": 8, \"ts\": 5, "
+                "\"dur\": 2, \"args\": {\"Python id\": 1}}");
+    one_is_lost(
+        "{\n  \"ph\": \"X\", \"cat\": \"python_function\", \"name\": \"\"a\", \"b\" \"\",\n \"pid\": 1, \"tid\": "
+        "8,\n \"ts\": 5, \"dur\": 2\n}");
     one_is_lost("{\"pid\":1,\"tid\":8,\"ts\":5,\"dur\":2,\"ph\":\"X\",\"name\":\"say \"hi\"\"}");
-    one_is_lost("{\"ph\":\"X\",\"name\":\"n\",\"pid\":1,\"tid\":8,\"ts\":5,\"dur\":2,\"args\":{\"Call stack\":\"a \"b\" "
-              "c\",\"External id\":3}}");
+    one_is_lost(
+        "{\"ph\":\"X\",\"name\":\"n\",\"pid\":1,\"tid\":8,\"ts\":5,\"dur\":2,\"args\":{\"Call stack\":\"a \"b\" "
+        "c\",\"External id\":3}}");
     /* the stray one is hidden by a backslash before it */
     one_is_lost("{\"ph\":\"X\",\"name\":\"C:\\dir\\\", \"pid\":1,\"tid\":8,\"ts\":5,\"dur\":2}");
 }
@@ -219,25 +218,6 @@ static void cut_anywhere(void **state)
     }
 }
 
-static void damaged_source_is_named(void **state)
-{
-    static const char text[] = "[" EVENT("a", "1") ",{\"ph\":";
-    Err err = {0};
-
-    (void)state;
-    profile_done(&profile);
-    profile_init(&profile);
-    TraceScan *scan = trace_scan_new(&profile, NULL);
-
-    assert_int_equal(trace_scan_feed(scan, text, sizeof text - 1, &err), 0);
-    assert_int_equal(trace_scan_finish(scan, "wrong checksum", &err), 0);
-    trace_scan_free(scan);
-    assert_int_equal(lost(PROFILE_LOSS_COMPRESSION), 1);
-    assert_int_equal(lost(PROFILE_LOSS_TRUNCATED), 0);
-    assert_string_equal(profile_text(&profile, profile.losses.at[0].detail, NULL), "wrong checksum");
-    assert_int_equal(profile.losses.at[0].byte, sizeof text - 1);
-}
-
 /* `count` times a byte within an event's args, closed or not. */
 static void with_run(const char *open, char c, size_t count, const char *close)
 {
@@ -338,7 +318,8 @@ int main(void)
         cmocka_unit_test(stray_quotes),        cmocka_unit_test(missing_and_spare_marks),
         cmocka_unit_test(odd_values_are_read), cmocka_unit_test(lost_events),
         cmocka_unit_test(interleaved_writers), cmocka_unit_test(one_file_behind_another),
-        cmocka_unit_test(cut_anywhere),        cmocka_unit_test(damaged_source_is_named),
+        cmocka_unit_test(cut_anywhere),
+
         cmocka_unit_test(hostile_runs),        cmocka_unit_test(faults_without_end),
         cmocka_unit_test(endless_variety),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Longer edges (learn.c) change nothing but the time: a walk that has seen thousands of events says of the next one
+/* Longer edges (walk.c) change nothing but the time: a walk that has seen thousands of events says of the next one
  * what a new walk says, whole, cut or damaged, in every way of walking. */
 
 #include <setjmp.h>
@@ -99,7 +99,7 @@ static unsigned int fused_edges(const Walk *walk, unsigned int *constants)
         for (unsigned int i = 0; i < walk->node[n].edges; i++) {
             const Edge *edge = &walk->node[n].edge[i];
 
-            count += edge->fused;
+            count += edge->constants > 0;
             *constants = edge->constants > *constants ? edge->constants : *constants;
         }
     return count;

@@ -207,13 +207,12 @@ static void all_ways_are_one(const Str *text, const TraceScanOptions *options)
         KitWay way = {.piece = i == 0 ? 1 : SIZE_MAX, .seed = seed, .walker = i};
 
         if (i >= walkers_count)
-            way =
-                (KitWay){.threads = 2 + below(3), .part_bytes = 1 + below((uint32_t)text->len + 1), .streamed = i % 2};
+            way = (KitWay){.threads = 1 + below(4), .part_bytes = 1 + below((uint32_t)text->len + 1)};
         Str other = scanned(text, options, &way);
 
         if (strcmp(whole.text, other.text) != 0)
-            print_message("walker %zu, %u threads, parts of %zu%s, text:\n%s\n", way.walker, way.threads,
-                          (size_t)way.part_bytes, way.streamed ? ", streamed" : "", text->text);
+            print_message("walker %zu, %u threads, parts of %zu, text:\n%s\n", way.walker, way.threads, way.part_bytes,
+                          text->text);
         assert_string_equal(whole.text, other.text);
         str_done(&other);
     }

@@ -15,6 +15,9 @@ void kit_init(Kit *kit)
 /* As trace_rank_done for the tables alone, so that these tests need no other library. */
 static void done_tables(TraceRank *rank)
 {
+    for (size_t i = 0; i < rank->steps.len; i++)
+        vec_done(&rank->steps.at[i].devices);
+    vec_done(&rank->steps);
     for (size_t i = 0; i < rank->memory.len; i++)
         vec_done(&rank->memory.at[i].points);
     vec_done(&rank->memory);
@@ -119,7 +122,7 @@ void kit_memory(Kit *kit, int16_t device, int64_t thread, int64_t start_us, int6
 
 void kit_seal(Kit *kit)
 {
-    profile_seal(&kit->profile);
+    profile_seal(&kit->profile, 1);
     trace_index_init(&kit->index, &kit->profile, 1);
 }
 

@@ -215,7 +215,7 @@ def test_follow_waits_for_an_agent_and_ends_when_told(stoker, run, tmp_path):
 
 
 def test_follow_ends_on_an_interrupt(stoker, run, pretend):
-    text = "0 7\n"
+    text = '{"events":[],"next":0,"started":"2026-01-05T08:00:00.000Z"}'
     path = pretend(f"0 {len(text)}\n{text}")
     with subprocess.Popen([stoker, "events", "--follow", "--control", path, "--journal", "none"], env=run.env,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as verb:

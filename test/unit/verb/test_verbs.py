@@ -69,10 +69,28 @@ def test_every_verb_has_a_man_page(run, tmp_path):
     assert run("help", "--man-pages", "/dev/null/no").returncode == 3
 
 
-def test_completion_is_bash_and_knows_the_verbs(run):
-    text = run("help", "--completion").stdout
-    assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0
-    assert "inject" in text and "--kernel-log" in text
+@pytest.mark.parametrize("words, reply", [
+    (["t"], "top trace"),
+    (["sim", ""], "--help run env list show inject clock"),
+    (["sim", "r"], "run"),
+    (["sim", "run", "--kernel-log-f"], "--kernel-log-format"),
+    (["sim", "run", "--kernel-log-format", ""], "kmsg dmesg"),
+    (["sim", "run", "--kernel-log-format", "=", "d"], "dmesg"),
+    (["sim", "run", "--kernel-log-format", "="], "kmsg dmesg"),
+    (["sim", "run", "--no-p"], "--no-processes"),
+    (["sim", "run", "default", "--se"], "--seed"),
+    (["sim", "run", "default", "s"], ""),
+    (["sim", "clock", "--im"], "--image"),
+    (["run", "--ke"], ""),
+    (["top", "--interval", ""], ""),
+    (["--h"], "--help"),
+])
+def test_completion_in_bash(run, stoker, words, reply):
+    script = run("help", "--completion").stdout
+    ask = 'eval "$1"; COMP_WORDS=("$2" "${@:3}"); COMP_CWORD=$(($# - 2)); _stoker; echo "${COMPREPLY[*]}"'
+    done = subprocess.run(["bash", "--norc", "-c", ask, "bash", script, str(stoker), *words], capture_output=True, text=True,
+                          check=True)
+    assert done.stdout.strip() == reply and done.stderr == ""
 
 
 @pytest.mark.parametrize("words, said", [

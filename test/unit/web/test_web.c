@@ -30,9 +30,9 @@ static void files_are_found_by_path_alone(void **state)
                                        "WEB/main.js", "web/main.js/", "index.html"};
 
     (void)state;
-    assert_string_equal(web_at(0)->path, "");
-    for (size_t i = 0; i < web_count(); i++)
-        assert_ptr_equal(web_find(web_at(i)->path), web_at(i));
+    assert_string_equal(web_files[0].path, "");
+    for (size_t i = 0; i < web_file_count; i++)
+        assert_ptr_equal(web_find(web_files[i].path), &web_files[i]);
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
         assert_null(web_find(none[i]));
     assert_non_null(web_find("web/uplot.js"));
@@ -42,10 +42,10 @@ static void files_are_found_by_path_alone(void **state)
 static void tags_are_of_what_is_inside(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < web_count(); i++) {
-        assert_true(strlen(web_at(i)->etag) > 10 && web_at(i)->etag[0] == '"');
+    for (size_t i = 0; i < web_file_count; i++) {
+        assert_true(strlen(web_files[i].etag) > 10 && web_files[i].etag[0] == '"');
         for (size_t k = 0; k < i; k++)
-            assert_string_not_equal(web_at(i)->etag, web_at(k)->etag);
+            assert_string_not_equal(web_files[i].etag, web_files[k].etag);
     }
 }
 
@@ -54,12 +54,12 @@ static void all_of_it_is_small(void **state)
     size_t all = 0;
 
     (void)state;
-    for (size_t i = 0; i < web_count(); i++) {
+    for (size_t i = 0; i < web_file_count; i++) {
         Str text;
 
-        unpack(web_at(i), &text);
+        unpack(&web_files[i], &text);
         all += text.len;
-        assert_true(web_at(i)->packed_len < text.len || text.len < 1000);
+        assert_true(web_files[i].packed_len < text.len || text.len < 1000);
         str_done(&text);
     }
     assert_in_range(all, 50000, WHOLE_MAX);
@@ -92,7 +92,7 @@ static void the_page_asks_for_its_own_files_alone(void **state)
             fail_msg("%s is not there", path);
         named++;
     }
-    assert_int_equal(named, web_count() - 1);
+    assert_int_equal(named, web_file_count - 1);
     str_done(&text);
 }
 
@@ -102,15 +102,15 @@ static void scripts_make_no_markup_of_texts(void **state)
                                         "eval(",     "new Function", "javascript:",        "DOMParser"};
 
     (void)state;
-    for (size_t i = 0; i < web_count(); i++) {
+    for (size_t i = 0; i < web_file_count; i++) {
         Str text;
 
-        if (strncmp(web_at(i)->type, "text/javascript", 15) != 0 || strcmp(web_at(i)->path, "web/uplot.js") == 0)
+        if (strncmp(web_files[i].type, "text/javascript", 15) != 0 || strcmp(web_files[i].path, "web/uplot.js") == 0)
             continue;
-        unpack(web_at(i), &text);
+        unpack(&web_files[i], &text);
         for (size_t k = 0; k < sizeof sinks / sizeof sinks[0]; k++)
             if (strstr(text.text, sinks[k]))
-                fail_msg("%s has %s", web_at(i)->path, sinks[k]);
+                fail_msg("%s has %s", web_files[i].path, sinks[k]);
         str_done(&text);
     }
 }

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver: hung, slow, gone, wrong, out of reach. */
-#include "engine/health/detect/detect_inside.h"
-
+/* The driver: hung, slow, gone, wrong, out of reach; and the monitoring itself: what it no longer sees. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef struct DriverMem {
-    DetectVerdict verdict;
-    Trail slow;      /* 1 while passes are slow */
-    uint64_t missed; /* calls that came too late, up to the tick before */
-} DriverMem;
+#include "engine/health/detect/detector.h"
 
-/* ---- why the driver cannot be used ---- */
+/* --- why the driver cannot be used -------------------------------------------------------------------------------- */
 
 typedef struct DriverWord {
     NodeDriver driver;
@@ -21,248 +15,210 @@ typedef struct DriverWord {
 
 enum { PROBES_SURE = 2 }; /* one that is refused may have come at a bad moment */
 
-/* What samplers report, and otherwise what new clients of the driver get. */
-static DriverWord was_reported(const Node *node)
+/* What samplers report, and otherwise what new clients of the driver get; in the light of what the host shows. */
+static DriverWord find_driver_word(const DetectTick *tick)
 {
+    const Node *node = tick->node;
+    DriverWord word = {NODE_DRIVER_FINE, NULL};
+
     if (node->driver != NODE_DRIVER_FINE)
-        return (DriverWord){node->driver, node->driver_why};
-    if (node->probe.driver != NODE_DRIVER_FINE && node->probe.count >= PROBES_SURE)
-        return (DriverWord){node->probe.driver, node->probe.why};
-    return (DriverWord){NODE_DRIVER_FINE, NULL};
-}
-
-/* The same, in the light of what the host shows. */
-static DriverWord word_of(const DetectTurn *turn)
-{
-    const Facts *facts = turn->facts;
-    DriverWord word = was_reported(turn->node);
-
+        word = (DriverWord){node->driver, node->driver_why};
+    else if (node->probe.driver != NODE_DRIVER_FINE && node->probe.count >= PROBES_SURE)
+        word = (DriverWord){node->probe.driver, node->probe.why};
     if (word.driver == NODE_DRIVER_FINE || word.driver == NODE_DRIVER_HANGS || word.driver == NODE_DRIVER_MISMATCH)
         return word;
-    if (facts->proc_known && !facts->module_loaded)
+    if (tick->facts->proc_known && !tick->facts->module_loaded)
         word.driver = NODE_DRIVER_UNLOADED;
-    else if (facts->device_denied && word.driver != NODE_DRIVER_UNLOADED)
+    else if (tick->facts->device_denied && word.driver != NODE_DRIVER_UNLOADED)
         word.driver = NODE_DRIVER_DENIED;
     return word;
 }
 
-/* ---- driver-hang ---- */
+/* --- driver-hang -------------------------------------------------------------------------------------------------- */
 
-static void hang_look(DetectWatch *watch, const DetectTurn *turn)
+static DetectOutcome check_driver_hang(const DetectCase *c)
 {
-    const DriverWord word = word_of(turn);
+    const DriverWord word = find_driver_word(c->tick);
 
-    if (turn->released)
-        detect_silent(turn, &watch->node, NULL);
-    else if (word.driver == NODE_DRIVER_HANGS)
-        detect_holds(turn, &watch->node, "%s", word.text);
-    else
-        detect_fine(turn, &watch->node);
+    if (c->tick->released)
+        return DETECT_NO_DATA;
+    return word.driver == NODE_DRIVER_HANGS ? detect_hold(c, "%s", word.text) : DETECT_FINE;
 }
 
-static void hang_each(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen)
+static DetectOutcome check_gpu_hang(const DetectCase *c)
 {
-    DriverMem *mem = detect_memory(watch, seen->slot);
-
-    switch (seen->gpu->state) {
-    case GPU_HUNG:
-        detect_holds(turn, &mem->verdict, "%s", seen->gpu->why[0] ? seen->gpu->why : gpu_state_text(GPU_HUNG));
-        break;
-    case GPU_STARTING: /* being tried again */
-    case GPU_RELEASED:
-        detect_silent(turn, &mem->verdict, seen);
-        break;
-    default:
-        detect_fine(turn, &mem->verdict);
-    }
+    if (c->gpu->state == GPU_HUNG)
+        return detect_hold(c, "%s", c->gpu->why[0] ? c->gpu->why : gpu_state_text(GPU_HUNG));
+    /* one that starts is being tried again */
+    return c->gpu->state == GPU_STARTING || c->gpu->state == GPU_RELEASED ? DETECT_NO_DATA : DETECT_FINE;
 }
 
-const DetectImpl detect_driver_hang = {.size = sizeof(DriverMem), .look = hang_look, .each = hang_each, .alone = true};
+const DetectImpl detect_driver_hang = {.of_node = check_driver_hang, .of_gpu = check_gpu_hang, .alone = true};
 
-/* ---- driver-slow ---- */
+/* --- driver-slow -------------------------------------------------------------------------------------------------- */
 
 /* A call that comes back too late makes a GPU look hung for a moment, again and again. */
 #define HUNG_BRIEFLY_NS (10 * NS_PER_S)
 
+typedef struct SlowMemory {
+    Trail slow;      /* 1 while passes are slow */
+    uint64_t missed; /* calls that came too late, up to the tick before */
+} SlowMemory;
+
 /* Whether the driver's pace can be measured now; a GPU that hangs for longer is another detector's. */
-static bool has_pace(const DetectTurn *turn, const NodeGpu *gpu)
+static bool has_pace(const DetectCase *c)
 {
-    if (gpu->state == GPU_HUNG)
-        return detect_since(turn->now_ns, gpu->state_since_ns) < HUNG_BRIEFLY_NS;
-    return gpu->state == GPU_UP && gpu->last_sample_ns != 0 &&
-           detect_since(turn->now_ns, gpu->last_sample_ns) <= NS_PER_MIN;
+    if (c->gpu->state == GPU_HUNG)
+        return detect_age(c, c->gpu->state_since_ns) < HUNG_BRIEFLY_NS;
+    return c->gpu->state == GPU_UP && c->gpu->last_sample_ns != 0 &&
+           detect_age(c, c->gpu->last_sample_ns) <= NS_PER_MIN;
 }
 
-static void slow_each(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen)
+static DetectOutcome check_pace(const DetectCase *c)
 {
-    DriverMem *mem = detect_memory(watch, seen->slot);
-    const uint64_t window_ns = detect_time(watch, DRIVER_SLOW_WINDOW);
-    const NodeGpu *gpu = seen->gpu;
+    SlowMemory *memory = c->memory;
+    const uint64_t window_ns = detect_time(c, DRIVER_SLOW_WINDOW);
+    const NodeGpu *gpu = c->gpu;
+    const bool missed = gpu->missed_calls > memory->missed;
     char pass[DURATION_TEXT_MAX];
     double share;
 
-    const bool missed = gpu->missed_calls > mem->missed;
-    mem->missed = gpu->missed_calls;
-    if (!has_pace(turn, gpu)) {
-        detect_silent(turn, &mem->verdict, seen);
-        return;
-    }
-    const bool slow = gpu->state == GPU_HUNG || missed || gpu->pass_ns >= detect_time(watch, DRIVER_SLOW_SECONDS);
-    trail_gauge(&mem->slow, turn->now_ns, slow, window_ns);
-    if (!trail_rate(&mem->slow, window_ns, 0.5, &share))
-        detect_silent(turn, &mem->verdict, seen);
-    else if (share >= detect_param(watch, DRIVER_SLOW_SHARE))
-        detect_holds(turn, &mem->verdict,
-                     "reading it took %s at last, and was slow for %.0f %% of the time; %" PRIu64
-                     " calls came too late",
-                     detect_span_text(gpu->pass_ns, pass), share * 100, gpu->missed_calls);
-    else
-        detect_fine(turn, &mem->verdict);
+    memory->missed = gpu->missed_calls;
+    if (!has_pace(c))
+        return DETECT_NO_DATA;
+    const bool slow = gpu->state == GPU_HUNG || missed || gpu->pass_ns >= detect_time(c, DRIVER_SLOW_SECONDS);
+    trail_gauge(&memory->slow, c->tick->now_ns, slow, window_ns);
+    if (!trail_rate(&memory->slow, window_ns, 0.5, &share))
+        return DETECT_NO_DATA;
+    if (share < detect_param(c, DRIVER_SLOW_SHARE))
+        return DETECT_FINE;
+    return detect_hold(
+        c, "reading it took %s at last, and was slow for %.0f %% of the time; %" PRIu64 " calls came too late",
+        detect_span_text(gpu->pass_ns, pass), share * 100, gpu->missed_calls);
 }
 
-const DetectImpl detect_driver_slow = {.size = sizeof(DriverMem), .each = slow_each};
+const DetectImpl detect_driver_slow = {.size = sizeof(SlowMemory), .of_gpu = check_pace};
 
-/* ---- driver-state, driver-mismatch ---- */
+/* --- driver-state ------------------------------------------------------------------------------------------------- */
 
-typedef struct StateMem {
-    bool was_loaded; /* /proc/driver/nvidia was there: some systems never have it */
-} StateMem;
-
-/* Whether the module went away, whatever a sampler that has it open still says. */
-static bool went_away(const DetectTurn *turn, StateMem *mem)
+/* The memory: whether /proc/driver/nvidia was ever there; some systems never have it. */
+static DetectOutcome check_driver_state(const DetectCase *c)
 {
-    mem->was_loaded |= turn->facts->module_loaded;
-    return mem->was_loaded && turn->facts->proc_known && !turn->facts->module_loaded;
+    bool *was_loaded = c->memory;
+    const bool unloaded = detect_choice(c, DRIVER_STATE_STATE) == 0;
+    const DriverWord word = find_driver_word(c->tick);
+    const Facts *facts = c->tick->facts;
+    const Node *node = c->tick->node;
+
+    *was_loaded |= facts->module_loaded;
+    if (c->tick->released || (node->driver != NODE_DRIVER_FINE && node->gpus_on_bus + node->gpus_expected == 0))
+        return DETECT_NO_DATA;
+    if (word.driver == (unloaded ? NODE_DRIVER_UNLOADED : NODE_DRIVER_REFUSES))
+        return detect_hold(c, "%.150s; %" PRIu32 " GPUs on the PCI bus", word.text, node->gpus_on_bus);
+    /* It went away, whatever a sampler that has it open still says. */
+    if (unloaded && *was_loaded && facts->proc_known && !facts->module_loaded && node->gpus_on_bus > 0)
+        return detect_hold(c, "the kernel module is no longer loaded; %" PRIu32 " GPUs on the PCI bus",
+                           node->gpus_on_bus);
+    return DETECT_FINE;
 }
 
-static void state_look(DetectWatch *watch, const DetectTurn *turn)
+const DetectImpl detect_driver_state = {.size = sizeof(bool), .of_node = check_driver_state};
+
+/* --- driver-mismatch ---------------------------------------------------------------------------------------------- */
+
+/* Whether the driver that the samplers speak to is another one than the module that is loaded. */
+static bool has_two_versions(const DetectTick *tick)
 {
-    StateMem *mem = detect_memory(watch, DETECT_NODE);
-    const bool unloaded = (int)detect_param(watch, DRIVER_STATE_STATE) == 0;
-    const DriverWord word = word_of(turn);
-    const Node *node = turn->node;
-    const bool away = went_away(turn, mem) && unloaded && node->gpus_on_bus > 0;
+    const char *module = tick->facts->module_version, *used = "";
 
-    if (turn->released || (node->driver != NODE_DRIVER_FINE && node->gpus_on_bus + node->gpus_expected == 0))
-        detect_silent(turn, &watch->node, NULL);
-    else if (word.driver == (unloaded ? NODE_DRIVER_UNLOADED : NODE_DRIVER_REFUSES))
-        detect_holds(turn, &watch->node, "%.150s; %" PRIu32 " GPUs on the PCI bus", word.text, node->gpus_on_bus);
-    else if (away)
-        detect_holds(turn, &watch->node, "the kernel module is no longer loaded; %" PRIu32 " GPUs on the PCI bus",
-                     node->gpus_on_bus);
-    else
-        detect_fine(turn, &watch->node);
+    for (size_t i = 0; i < tick->count; i++)
+        if (tick->gpus[i].up_ns && tick->gpus[i].gpu->reading.text[READING_DRIVER_VERSION][0])
+            used = tick->gpus[i].gpu->reading.text[READING_DRIVER_VERSION];
+    return tick->facts->module_loaded && module[0] && used[0] && strcmp(module, used) != 0;
 }
 
-const DetectImpl detect_driver_state = {.size = sizeof(StateMem), .look = state_look};
-
-typedef struct MismatchMem {
-    uint64_t since_ns; /* since when two versions are seen; 0: one */
-} MismatchMem;
-
-/* The driver that the samplers speak to is not the module that is loaded. For half a minute: who reads which first
- * after a reload is chance. */
-static bool is_different(const DetectTurn *turn, MismatchMem *mem)
+/* The memory: since when there are two versions. They must be seen for half a minute: which is read first after a
+ * reload is chance. */
+static DetectOutcome check_mismatch(const DetectCase *c)
 {
-    const char *module = turn->facts->module_version, *spoken = "";
+    uint64_t *since_ns = c->memory;
+    const char *module = c->tick->facts->module_version;
+    const DriverWord word = find_driver_word(c->tick);
+    const uint64_t lasts_ns = detect_lasts(c, has_two_versions(c->tick), since_ns);
 
-    for (size_t i = 0; i < turn->count; i++)
-        if (turn->at[i].up_ns && turn->at[i].gpu->reading.text[READING_DRIVER_VERSION][0])
-            spoken = turn->at[i].gpu->reading.text[READING_DRIVER_VERSION];
-    if (!turn->facts->module_loaded || !module[0] || !spoken[0] || strcmp(module, spoken) == 0)
-        mem->since_ns = 0;
-    else if (mem->since_ns == 0)
-        mem->since_ns = turn->now_ns;
-    return mem->since_ns && detect_since(turn->now_ns, mem->since_ns) >= 30 * NS_PER_S;
+    if (c->tick->released)
+        return DETECT_NO_DATA;
+    if (word.driver == NODE_DRIVER_MISMATCH)
+        return detect_hold(c, "%.150s%s%.30s", word.text, module[0] ? "; the loaded module is " : "", module);
+    if (lasts_ns >= 30 * NS_PER_S)
+        return detect_hold(c, "the kernel module is %.30s, but the driver in use is %.30s", module,
+                           c->tick->node->driver_version);
+    return *since_ns && c->finding->holds ? DETECT_NO_DATA : DETECT_FINE;
 }
 
-static void mismatch_look(DetectWatch *watch, const DetectTurn *turn)
-{
-    MismatchMem *mem = detect_memory(watch, DETECT_NODE);
-    const char *module = turn->facts->module_version;
-    const DriverWord word = word_of(turn);
-    const bool two = is_different(turn, mem);
+const DetectImpl detect_driver_mismatch = {.size = sizeof(uint64_t), .of_node = check_mismatch};
 
-    if (turn->released)
-        detect_silent(turn, &watch->node, NULL);
-    else if (word.driver == NODE_DRIVER_MISMATCH)
-        detect_holds(turn, &watch->node, "%.150s%s%.30s", word.text, module[0] ? "; the loaded module is " : "",
-                     module);
-    else if (two)
-        detect_holds(turn, &watch->node, "the kernel module is %.30s, but the driver in use is %.30s", module,
-                     turn->node->driver_version);
-    else if (mem->since_ns && watch->node.holds)
-        detect_silent(turn, &watch->node, NULL);
-    else
-        detect_fine(turn, &watch->node);
-}
+/* --- driver-reload ------------------------------------------------------------------------------------------------ */
 
-const DetectImpl detect_driver_mismatch = {.size = sizeof(MismatchMem), .look = mismatch_look};
-
-/* ---- driver-reload ---- */
-
-typedef struct ReloadMem {
+typedef struct ReloadMemory {
     bool known, loaded;
-    uint64_t looked_ns;
+    uint64_t scan_ns;
     char version[READING_TEXT_CAP]; /* of the last that was loaded */
-} ReloadMem;
+} ReloadMemory;
 
 /* Nobody can take the module from under a sampler. */
-static bool any_up_since(const DetectTurn *turn, uint64_t then_ns)
+static bool is_any_up_since(const DetectTick *tick, uint64_t then_ns)
 {
-    for (size_t i = 0; i < turn->count; i++)
-        if (turn->at[i].up_ns && turn->at[i].up_ns <= then_ns)
+    for (size_t i = 0; i < tick->count; i++)
+        if (tick->gpus[i].up_ns && tick->gpus[i].up_ns <= then_ns)
             return true;
     return false;
 }
 
-static void reload_look(DetectWatch *watch, const DetectTurn *turn)
+static DetectOutcome check_reload(const DetectCase *c)
 {
-    ReloadMem *mem = detect_memory(watch, DETECT_NODE);
-    const Facts *facts = turn->facts;
-    DetectVerdict moment = {0};
+    ReloadMemory *memory = c->memory;
+    const Facts *facts = c->tick->facts;
 
-    if (!turn->facts_known || !facts->proc_known)
-        return;
-    const bool other =
-        mem->version[0] && strcmp(mem->version, facts->module_version) != 0 && !any_up_since(turn, mem->looked_ns);
-    if (mem->known && facts->module_loaded && (!mem->loaded || other)) {
-        detect_holds(turn, &moment, "the driver was loaded: version %.30s%s%.30s", facts->module_version,
-                     other ? ", before it was " : "", other ? mem->version : "");
-        detect_give_event(turn, watch, &moment, NULL, -1);
+    if (!c->tick->facts_known || !facts->proc_known)
+        return DETECT_SAME;
+    const bool other = memory->version[0] && strcmp(memory->version, facts->module_version) != 0 &&
+                       !is_any_up_since(c->tick, memory->scan_ns);
+    if (memory->known && facts->module_loaded && (!memory->loaded || other)) {
+        detect_hold(c, "the driver was loaded: version %.30s%s%.30s", facts->module_version,
+                    other ? ", before it was " : "", other ? memory->version : "");
+        detect_report_moment(c, NULL, -1);
     }
-    mem->known = true;
-    mem->looked_ns = facts->time_ns;
-    mem->loaded = facts->module_loaded;
+    memory->known = true;
+    memory->scan_ns = facts->time_ns;
+    memory->loaded = facts->module_loaded;
     if (facts->module_loaded)
-        memcpy(mem->version, facts->module_version, sizeof mem->version);
+        memcpy(memory->version, facts->module_version, sizeof memory->version);
+    return DETECT_SAME;
 }
 
-const DetectImpl detect_driver_reload = {.size = sizeof(ReloadMem), .look = reload_look};
+const DetectImpl detect_driver_reload = {.size = sizeof(ReloadMemory), .of_node = check_reload};
 
-/* ---- stuck-task ---- */
+/* --- stuck-task --------------------------------------------------------------------------------------------------- */
 
-/* A hung GPU has a sign of its own, and such tasks come with it. */
-static bool any_hung(const DetectTurn *turn)
+/* A hung GPU is evidence of its own, and such tasks come with it. */
+static bool is_any_hung(const DetectTick *tick)
 {
-    for (size_t i = 0; i < turn->count; i++)
-        if (turn->at[i].gpu->state == GPU_HUNG)
+    for (size_t i = 0; i < tick->count; i++)
+        if (tick->gpus[i].gpu->state == GPU_HUNG)
             return true;
     return false;
 }
 
-static void stuck_look(DetectWatch *watch, const DetectTurn *turn)
+static DetectOutcome check_stuck_tasks(const DetectCase *c)
 {
-    const Facts *facts = turn->facts;
+    const Facts *facts = c->tick->facts;
     const FactsTask *oldest = NULL;
-    uint64_t age_ns;
-    char span[DURATION_TEXT_MAX];
+    char span[DURATION_TEXT_MAX], others[48] = "";
     size_t ours = 0;
 
-    if (!turn->facts_known || !facts->proc_known) {
-        detect_silent(turn, &watch->node, NULL);
-        return;
-    }
+    if (!c->tick->facts_known || !facts->proc_known)
+        return DETECT_NO_DATA;
     for (size_t i = 0; i < facts->stuck_len && i < FACTS_STUCK_MAX; i++) {
         const FactsTask *task = &facts->stuck[i];
 
@@ -270,68 +226,163 @@ static void stuck_look(DetectWatch *watch, const DetectTurn *turn)
         if (!task->ours && (!oldest || task->since_ns < oldest->since_ns))
             oldest = task;
     }
-    age_ns = oldest ? detect_since(turn->now_ns, oldest->since_ns) : 0;
-    if (!oldest || age_ns < detect_time(watch, STUCK_TASK_SECONDS) || any_hung(turn)) {
-        detect_fine(turn, &watch->node);
-        return;
-    }
-    const size_t more = facts->stuck_count > ours + 1 ? facts->stuck_count - ours - 1 : 0;
-    char others[48] = "";
-    if (more)
-        snprintf(others, sizeof others, "; so do %zu more", more);
-    detect_holds(turn, &watch->node, "%.31s (pid %d) has slept in the driver for %s and cannot be woken%s%.63s%s",
-                 oldest->name, (int)oldest->pid, detect_span_text(age_ns, span), oldest->wchan[0] ? ", in " : "",
-                 oldest->wchan, others);
+    if (!oldest || detect_age(c, oldest->since_ns) < detect_time(c, STUCK_TASK_SECONDS) || is_any_hung(c->tick))
+        return DETECT_FINE;
+    if (facts->stuck_count > ours + 1)
+        snprintf(others, sizeof others, "; so do %zu more", facts->stuck_count - ours - 1);
+    return detect_hold(c, "%.31s (pid %d) has slept in the driver for %s and cannot be woken%s%.63s%s", oldest->name,
+                       (int)oldest->pid, detect_span_text(detect_age(c, oldest->since_ns), span),
+                       oldest->wchan[0] ? ", in " : "", oldest->wchan, others);
 }
 
-const DetectImpl detect_stuck_task = {.look = stuck_look};
+const DetectImpl detect_stuck_task = {.of_node = check_stuck_tasks};
 
-/* ---- access-denied ---- */
+/* --- access-denied ------------------------------------------------------------------------------------------------ */
 
-typedef struct AccessMem {
-    bool was_up; /* access that was never there was not lost */
-} AccessMem;
-
-static void access_look(DetectWatch *watch, const DetectTurn *turn)
+/* The memory: whether a GPU was ever up. Access that was never there was not lost. */
+static DetectOutcome check_access(const DetectCase *c)
 {
-    AccessMem *mem = detect_memory(watch, DETECT_NODE);
-    const DriverWord word = word_of(turn);
-    const bool denied = turn->facts->device_denied;
+    bool *was_up = c->memory;
+    const DriverWord word = find_driver_word(c->tick);
+    const Node *node = c->tick->node;
 
-    for (size_t i = 0; i < turn->count; i++)
-        mem->was_up |= turn->at[i].gpu->state == GPU_UP;
-    if (denied && turn->node->driver != NODE_DRIVER_FINE)
-        detect_holds(turn, &watch->node, "/dev/nvidiactl may not be opened (EPERM): %.150s", turn->node->driver_why);
-    else if (denied)
-        detect_holds(turn, &watch->node, "/dev/nvidiactl may not be opened any more (EPERM); what is open still works");
-    else if (mem->was_up && word.driver == NODE_DRIVER_DENIED)
-        detect_holds(turn, &watch->node, "%.150s; it could before", word.text);
-    else if (turn->facts_known || word.driver == NODE_DRIVER_FINE)
-        detect_fine(turn, &watch->node);
-    else
-        detect_silent(turn, &watch->node, NULL);
+    for (size_t i = 0; i < c->tick->count; i++)
+        *was_up |= c->tick->gpus[i].gpu->state == GPU_UP;
+    if (c->tick->facts->device_denied && node->driver != NODE_DRIVER_FINE)
+        return detect_hold(c, "/dev/nvidiactl may not be opened (EPERM): %.150s", node->driver_why);
+    if (c->tick->facts->device_denied)
+        return detect_hold(c, "/dev/nvidiactl may not be opened any more (EPERM); what is open still works");
+    if (*was_up && word.driver == NODE_DRIVER_DENIED)
+        return detect_hold(c, "%.150s; it could before", word.text);
+    return c->tick->facts_known || word.driver == NODE_DRIVER_FINE ? DETECT_FINE : DETECT_NO_DATA;
 }
 
-const DetectImpl detect_access_denied = {.size = sizeof(AccessMem), .look = access_look};
+const DetectImpl detect_access_denied = {.size = sizeof(bool), .of_node = check_access};
 
-/* ---- persistence ---- */
+/* --- persistence -------------------------------------------------------------------------------------------------- */
 
-static void persistence_each(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen)
+static DetectOutcome check_persistence(const DetectCase *c)
 {
-    DriverMem *mem = detect_memory(watch, seen->slot);
     int64_t on;
 
-    if (!detect_int(turn, seen, METRIC_PERSISTENCE_MODE, &on))
-        detect_absent(turn, &mem->verdict, seen, detect_sample(seen, METRIC_PERSISTENCE_MODE));
-    else if (on || turn->facts->persistenced)
-        detect_fine(turn, &mem->verdict);
-    else
-        detect_holds(turn, &mem->verdict, "persistence mode is off%s",
-                     turn->facts->proc_known ? " and nvidia-persistenced does not run" : "");
+    if (!detect_int(c, METRIC_PERSISTENCE_MODE, &on))
+        return detect_absent(c, detect_sample(c, METRIC_PERSISTENCE_MODE));
+    if (on || c->tick->facts->persistenced)
+        return DETECT_FINE;
+    return detect_hold(c, "persistence mode is off%s",
+                       c->tick->facts->proc_known ? " and nvidia-persistenced does not run" : "");
 }
 
-const DetectImpl detect_persistence = {
-    .size = sizeof(DriverMem),
-    .each = persistence_each,
-    .metrics = (const MetricId[]){METRIC_PERSISTENCE_MODE, METRIC_END},
-};
+const DetectImpl detect_persistence = {.of_gpu = check_persistence, .metrics = DETECT_METRICS(METRIC_PERSISTENCE_MODE)};
+
+/* --- monitor-data ------------------------------------------------------------------------------------------------- */
+
+enum { STARTING_SLOWER = 4 }; /* a driver that is not kept loaded takes its time for the first call */
+
+/* The age of a GPU's data, in the states in which monitoring itself is to blame; other states are evidence of their
+ * own. */
+static uint64_t find_data_age(const DetectCase *c, const DetectGpu *of)
+{
+    const NodeGpu *gpu = of->gpu;
+
+    if (gpu->state == GPU_UP)
+        return detect_age(c, gpu->last_sample_ns ? gpu->last_sample_ns : of->up_ns);
+    return gpu->state == GPU_STARTING ? detect_age(c, gpu->state_since_ns) : 0;
+}
+
+static const DetectGpu *find_oldest(const DetectCase *c, size_t *ret_count)
+{
+    const DetectGpu *found = NULL;
+
+    *ret_count = 0;
+    for (size_t i = 0; i < c->tick->count; i++) {
+        const DetectGpu *of = &c->tick->gpus[i];
+        const uint64_t age_ns = find_data_age(c, of);
+
+        if (age_ns < detect_time(c, MONITOR_DATA_AGE) * (of->gpu->state == GPU_STARTING ? STARTING_SLOWER : 1))
+            continue;
+        ++*ret_count;
+        if (!found || age_ns > find_data_age(c, found) ||
+            (age_ns == find_data_age(c, found) &&
+             pci_compare(of->gpu->reading.device.pci, found->gpu->reading.device.pci) < 0))
+            found = of;
+    }
+    return found;
+}
+
+/* Faults of neither driver nor GPU: no library, no sampler. */
+static bool is_own_fault(const DetectTick *tick)
+{
+    const NodeDriver driver = tick->node->driver;
+    const bool own =
+        driver == NODE_DRIVER_NO_LIBRARY || driver == NODE_DRIVER_NO_SAMPLER || driver == NODE_DRIVER_DENIED;
+
+    return own && tick->node->gpus_on_bus > 0 && (tick->facts->module_loaded || !tick->facts->proc_known);
+}
+
+/* The memory: the last scan of the host. */
+static DetectOutcome check_data_age(const DetectCase *c)
+{
+    uint64_t *scan_ns = c->memory;
+    char age[DURATION_TEXT_MAX];
+    size_t count;
+    const DetectGpu *oldest = find_oldest(c, &count);
+
+    if (c->tick->facts_known)
+        *scan_ns = c->tick->facts->time_ns;
+    if (c->tick->released)
+        return DETECT_NO_DATA;
+    if (is_own_fault(c->tick))
+        return detect_hold(c, "%s", c->tick->node->driver_why);
+    if (oldest)
+        return detect_hold(c, "nothing new of %zu of %zu GPUs; of GPU %d for %s", count, c->tick->count,
+                           (int)oldest->gpu->reading.device.index, detect_span_text(find_data_age(c, oldest), age));
+    if (*scan_ns && !c->tick->facts_known) /* older than two minutes */
+        return detect_hold(c, "the look at /proc and /sys has not come back for %s",
+                           detect_span_text(detect_age(c, *scan_ns), age));
+    return DETECT_FINE;
+}
+
+const DetectImpl detect_monitor_data = {.size = sizeof(uint64_t), .of_node = check_data_age};
+
+/* --- monitor-log, monitor-self ------------------------------------------------------------------------------------ */
+
+static DetectOutcome check_kernel_log(const DetectCase *c)
+{
+    const Facts *facts = c->tick->facts;
+    const char *colon = facts->log_why[0] ? ": " : "";
+    char silent[DURATION_TEXT_MAX];
+
+    if (!c->tick->facts_known)
+        return DETECT_NO_DATA;
+    if (facts->log == FACTS_LOG_DENIED)
+        return detect_hold(c, "the kernel log cannot be read%s%.150s", colon, facts->log_why);
+    if (facts->log == FACTS_LOG_OFF || facts->log_silent_ns < detect_time(c, MONITOR_LOG_AGE))
+        return DETECT_FINE;
+    return detect_hold(c, "the kernel log could not be read for %s%s%.150s",
+                       detect_span_text(facts->log_silent_ns, silent), colon, facts->log_why);
+}
+
+const DetectImpl detect_monitor_log = {.of_node = check_kernel_log};
+
+static DetectOutcome check_samplers(const DetectCase *c)
+{
+    const Node *node = c->tick->node;
+    const NodeSampler *first = NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < node->sampler_count; i++)
+        if (node->samplers[i].state == SAMPLER_ABANDONED) {
+            count++;
+            if (!first || node->samplers[i].since_ns < first->since_ns)
+                first = &node->samplers[i];
+        }
+    if (!first)
+        return DETECT_FINE;
+    return detect_hold(c, "sampler %d does not end on SIGKILL: it is in %.40s%s%.24s%s%.60s; %zu so far",
+                       (int)first->pid, first->function[0] ? first->function : "a call of the driver",
+                       first->gpu[0] ? " on GPU " : "", first->gpu, first->wchan[0] ? ", waiting in " : "",
+                       first->wchan, count);
+}
+
+const DetectImpl detect_monitor_self = {.of_node = check_samplers};

@@ -1,144 +1,113 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPU's memory: errors, rows, pages, and the GPU's own record of itself. */
-#include "engine/health/detect/detect_inside.h"
-
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
-/* ---- ecc-uncorrectable ---- */
+#include "engine/health/detect/detector.h"
 
-typedef struct UncorrectableMem {
-    DetectVerdict verdict; /* never holds: each rise is a moment */
+/* --- ecc-uncorrectable -------------------------------------------------------------------------------------------- */
+
+typedef struct UncorrectableMemory {
     bool known;
-    double told;      /* highest count that was told since it began at zero */
-    uint64_t rose_ns; /* first look that saw more; 0: there is no more */
-} UncorrectableMem;
+    double reported;  /* highest count that was reported since it began at zero */
+    uint64_t rose_ns; /* first tick that saw more; 0: there is no more */
+} UncorrectableMemory;
 
-static void tell_uncorrectable(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen, double now)
+/* Each rise is a moment. A count that is not zero when it is first seen is news too: the GPU was not reset since. The
+ * log, which knows how far the error went, has a moment to say so first. */
+static DetectOutcome check_uncorrectable(const DetectCase *c)
 {
-    const UncorrectableMem *mem = detect_memory(watch, seen->slot);
-    DetectVerdict moment = {0};
-
-    if (mem->known)
-        detect_holds(turn, &moment, "%.0f uncorrectable memory errors since the driver was loaded, %.0f before", now,
-                     mem->told);
-    else
-        detect_holds(turn, &moment, "%.0f uncorrectable memory errors since the driver was loaded", now);
-    detect_counter(&moment, metric_get(METRIC_ECC_DBE_VOL_TOTAL)->name, mem->known ? mem->told : NAN, now);
-    detect_give_event(turn, watch, &moment, &seen->gpu->reading.device, -1);
-}
-
-/* A count that is not zero when it is first seen is news too: the GPU was not reset since. The log, which knows how far
- * the error went, has a moment to say so first. */
-static void uncorrectable_each(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen)
-{
-    UncorrectableMem *mem = detect_memory(watch, seen->slot);
+    UncorrectableMemory *memory = c->memory;
+    const char *name = metric_get(METRIC_ECC_DBE_VOL_TOTAL)->name;
     double now;
 
-    if (!detect_value(turn, seen, METRIC_ECC_DBE_VOL_TOTAL, &now))
-        return;
-    if (now < mem->told)
-        mem->told = 0; /* began anew */
-    if (now <= mem->told || now <= detect_param(watch, ECC_UNCORRECTABLE_ABOVE)) {
-        mem->rose_ns = 0;
-        mem->known = true;
-        return;
-    }
-    if (mem->rose_ns == 0)
-        mem->rose_ns = turn->now_ns;
-    if (detect_since(turn->now_ns, mem->rose_ns) < detect_time(watch, ECC_UNCORRECTABLE_SETTLE))
-        return;
-    tell_uncorrectable(watch, turn, seen, now);
-    *mem = (UncorrectableMem){.verdict = mem->verdict, .known = true, .told = now};
+    if (!detect_value(c, METRIC_ECC_DBE_VOL_TOTAL, &now))
+        return DETECT_SAME;
+    if (now < memory->reported)
+        memory->reported = 0; /* began anew */
+    const bool rose = now > memory->reported && now > detect_param(c, ECC_UNCORRECTABLE_ABOVE);
+    memory->known |= !rose;
+    if (detect_lasts(c, rose, &memory->rose_ns) < detect_time(c, ECC_UNCORRECTABLE_SETTLE) || !rose)
+        return DETECT_SAME;
+    if (memory->known)
+        detect_hold(c, "%.0f uncorrectable memory errors since the driver was loaded, %.0f before", now,
+                    memory->reported);
+    else
+        detect_hold(c, "%.0f uncorrectable memory errors since the driver was loaded", now);
+    detect_counter(c, name, memory->known ? memory->reported : NAN, now);
+    detect_report_moment(c, &c->gpu->reading.device, -1);
+    *memory = (UncorrectableMemory){.known = true, .reported = now};
+    return DETECT_SAME;
 }
 
-const DetectImpl detect_ecc_uncorrectable = {
-    .size = sizeof(UncorrectableMem),
-    .each = uncorrectable_each,
-    .metrics = (const MetricId[]){METRIC_ECC_DBE_VOL_TOTAL, METRIC_END},
-};
+const DetectImpl detect_ecc_uncorrectable = {.size = sizeof(UncorrectableMemory),
+                                             .of_gpu = check_uncorrectable,
+                                             .metrics = DETECT_METRICS(METRIC_ECC_DBE_VOL_TOTAL)};
 
-/* ---- ecc-rate ---- */
+/* --- ecc-rate ----------------------------------------------------------------------------------------------------- */
 
 enum { RATE_RISES = 3 }; /* one burst is no rate */
 
-typedef struct RateMem {
-    DetectVerdict verdict;
+typedef struct RateMemory {
     Trail errors;
     bool known;
     TrailSpan span;
-} RateMem;
+} RateMemory;
 
-static void rate_look(DetectWatch *watch, const DetectTurn *turn)
+static DetectOutcome count_corrected(const DetectCase *c)
 {
-    const uint64_t window_ns = detect_time(watch, ECC_RATE_WINDOW);
-    double errors;
+    const uint64_t window_ns = detect_time(c, ECC_RATE_WINDOW);
 
-    for (size_t i = 0; i < turn->count; i++) {
-        const DetectSeen *seen = &turn->at[i];
-        RateMem *mem = detect_memory(watch, seen->slot);
+    for (size_t i = 0; i < c->tick->count; i++) {
+        const DetectCase of = detect_peer(c, i);
+        RateMemory *memory = of.memory;
 
-        mem->known = false;
-        if (!detect_value(turn, seen, METRIC_ECC_SBE_VOL_TOTAL, &errors))
-            continue;
-        trail_count(&mem->errors, detect_sample(seen, METRIC_ECC_SBE_VOL_TOTAL)->time_ns, errors, window_ns);
-        mem->known = trail_span(&mem->errors, window_ns, 0.5, &mem->span);
+        memory->known = trail_count_metric(&memory->errors, &of, METRIC_ECC_SBE_VOL_TOTAL, window_ns) &&
+                        trail_span(&memory->errors, window_ns, 0.5, &memory->span);
     }
+    return DETECT_SAME;
 }
 
-static double peers_rate(const DetectWatch *watch, const DetectTurn *turn, const DetectSeen *but)
+static double find_peers_rate(const DetectCase *c)
 {
     double rates[NODE_GPUS_MAX];
     size_t count = 0;
 
-    for (size_t i = 0; i < turn->count; i++) {
-        const RateMem *mem = detect_memory(watch, turn->at[i].slot);
+    for (size_t i = 0; i < c->tick->count; i++) {
+        const DetectCase peer = detect_peer(c, i);
+        const RateMemory *memory = peer.memory;
 
-        if (&turn->at[i] != but && mem->known)
-            rates[count++] = mem->span.sum / mem->span.seconds;
+        if (peer.gpu != c->gpu && memory->known)
+            rates[count++] = memory->span.rate;
     }
     return detect_median(rates, count);
 }
 
-static void rate_each(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen)
+static DetectOutcome check_corrected_rate(const DetectCase *c)
 {
-    RateMem *mem = detect_memory(watch, seen->slot);
-    const Sample *sample = detect_sample(seen, METRIC_ECC_SBE_VOL_TOTAL);
+    const RateMemory *memory = c->memory;
+    const TrailSpan *span = &memory->span;
+    const double easier = c->finding->holds ? 0.5 : 1;
 
-    if (!mem->known) {
-        detect_absent(turn, &mem->verdict, seen, sample);
-        return;
-    }
-    const double rate = mem->span.sum / mem->span.seconds, limit = detect_param(watch, ECC_RATE_RATE);
-    const double less = mem->verdict.holds ? 0.5 : 1;
-    bool bad = rate >= limit * less && mem->span.rises >= RATE_RISES;
-    const double peers = bad ? peers_rate(watch, turn, seen) : 0;
-    if (!bad ||
-        (rate < detect_param(watch, ECC_RATE_SURE) && rate < peers * detect_param(watch, ECC_RATE_PEERS) * less)) {
-        detect_fine(turn, &mem->verdict);
-        return;
-    }
-    detect_holds(turn, &mem->verdict,
-                 "%.3g corrected memory errors per second over %.0f s, %.3g on the node's other GPUs; %.0f in all",
-                 rate, mem->span.seconds, peers, mem->errors.last);
-    detect_counter(&mem->verdict, metric_get(METRIC_ECC_SBE_VOL_TOTAL)->name, mem->errors.last - mem->span.sum,
-                   mem->errors.last);
+    if (!memory->known)
+        return detect_absent(c, detect_sample(c, METRIC_ECC_SBE_VOL_TOTAL));
+    if (span->rate < detect_param(c, ECC_RATE_RATE) * easier || span->rises < RATE_RISES)
+        return DETECT_FINE;
+    const double peers = find_peers_rate(c);
+    if (span->rate < detect_param(c, ECC_RATE_SURE) && span->rate < peers * detect_param(c, ECC_RATE_PEERS) * easier)
+        return DETECT_FINE;
+    detect_hold(c, "%.3g corrected memory errors per second over %.0f s, %.3g on the node's other GPUs; %.0f in all",
+                span->rate, span->seconds, peers, memory->errors.last);
+    return detect_counter(c, metric_get(METRIC_ECC_SBE_VOL_TOTAL)->name, memory->errors.last - span->sum,
+                          memory->errors.last);
 }
 
-const DetectImpl detect_ecc_rate = {
-    .size = sizeof(RateMem),
-    .look = rate_look,
-    .each = rate_each,
-    .metrics = (const MetricId[]){METRIC_ECC_SBE_VOL_TOTAL, METRIC_END},
-};
+const DetectImpl detect_ecc_rate = {.size = sizeof(RateMemory),
+                                    .of_node = count_corrected,
+                                    .of_gpu = check_corrected_rate,
+                                    .metrics = DETECT_METRICS(METRIC_ECC_SBE_VOL_TOTAL)};
 
-/* ---- flags ---- */
-
-typedef struct FlagMem {
-    DetectVerdict verdict;
-    Trail pages;
-} FlagMem;
+/* --- flags -------------------------------------------------------------------------------------------------------- */
 
 typedef struct Flag {
     MetricId id;
@@ -146,37 +115,24 @@ typedef struct Flag {
     const char *text;
 } Flag;
 
-/* The first flag that is up; NULL: none. `known` where any could be read. */
-static const Flag *flag_up(const DetectTurn *turn, const DetectSeen *seen, const Flag *flags, size_t count, bool *known)
+/* The first flag that is up: DETECT_HOLDS, and its text in *ret. A flag that is up stays believed while another one can
+ * be read and it cannot. */
+static DetectOutcome check_flags(const DetectCase *c, const Flag *flags, size_t count, const char **ret)
 {
+    bool known = false, first_known = false;
     int64_t value;
 
-    *known = false;
     for (size_t i = 0; i < count; i++) {
-        if (!detect_int(turn, seen, flags[i].id, &value))
+        if (!detect_int(c, flags[i].id, &value))
             continue;
-        *known = true;
-        if ((value != 0) == (flags[i].bad != 0))
-            return &flags[i];
+        known = true;
+        first_known |= i == 0;
+        if ((value != 0) == (flags[i].bad != 0)) {
+            *ret = flags[i].text;
+            return DETECT_HOLDS;
+        }
     }
-    return NULL;
-}
-
-/* A flag that is up stays believed while another one can be read and it cannot. */
-static const Flag *judge_flags(const DetectTurn *turn, const DetectSeen *seen, const Flag *flags, size_t count,
-                               DetectVerdict *verdict)
-{
-    bool known;
-    const Flag *up = flag_up(turn, seen, flags, count, &known);
-    int64_t first;
-
-    if (up)
-        return up;
-    if (known && (!verdict->holds || detect_int(turn, seen, flags[0].id, &first)))
-        detect_fine(turn, verdict);
-    else
-        detect_absent(turn, verdict, seen, detect_sample(seen, flags[0].id));
-    return NULL;
+    return known && (!c->finding->holds || first_known) ? DETECT_FINE : detect_absent(c, detect_sample(c, flags[0].id));
 }
 
 static const Flag waiting[] = {
@@ -191,134 +147,111 @@ static const Flag failed[] = {
 static const Flag sram[] = {{METRIC_SRAM_THRESHOLD, 1, "the flag for too many SRAM errors is up"}};
 static const Flag inforom[] = {{METRIC_INFOROM_VALID, 0, "the checksums of the InfoROM are wrong"}};
 
-static void remap_each(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen)
+static DetectOutcome check_remap(const DetectCase *c)
 {
-    FlagMem *mem = detect_memory(watch, seen->slot);
-    const bool wait = (int)detect_param(watch, REMAP_WHAT) == 0;
-    const Flag *up = wait ? judge_flags(turn, seen, waiting, ARRAY_LEN(waiting), &mem->verdict)
-                          : judge_flags(turn, seen, failed, ARRAY_LEN(failed), &mem->verdict);
+    const bool waits = detect_choice(c, REMAP_WHAT) == 0;
+    const char *text = NULL;
+    const DetectOutcome outcome =
+        waits ? check_flags(c, waiting, ARRAY_LEN(waiting), &text) : check_flags(c, failed, ARRAY_LEN(failed), &text);
     double bad = 0, good = 0;
 
-    if (!up)
-        return;
-    if (detect_value(turn, seen, METRIC_UNCORRECTABLE_REMAPPED_ROWS, &bad) &&
-        detect_value(turn, seen, METRIC_CORRECTABLE_REMAPPED_ROWS, &good))
-        detect_holds(turn, &mem->verdict, "%s; remapped so far: %.0f for uncorrectable errors, %.0f for corrected ones",
-                     up->text, bad, good);
-    else
-        detect_holds(turn, &mem->verdict, "%s", up->text);
+    if (outcome != DETECT_HOLDS)
+        return outcome;
+    if (!detect_value(c, METRIC_UNCORRECTABLE_REMAPPED_ROWS, &bad) ||
+        !detect_value(c, METRIC_CORRECTABLE_REMAPPED_ROWS, &good))
+        return detect_hold(c, "%s", text);
+    return detect_hold(c, "%s; remapped so far: %.0f for uncorrectable errors, %.0f for corrected ones", text, bad,
+                       good);
 }
 
 const DetectImpl detect_remap = {
-    .size = sizeof(FlagMem),
-    .each = remap_each,
-    .metrics = (const MetricId[]){METRIC_ROW_REMAP_PENDING, METRIC_CHANNEL_REPAIR_PENDING, METRIC_TPC_REPAIR_PENDING,
-                                  METRIC_ROW_REMAP_FAILURE, METRIC_UNREPAIRABLE_MEMORY,
-                                  METRIC_UNCORRECTABLE_REMAPPED_ROWS, METRIC_CORRECTABLE_REMAPPED_ROWS, METRIC_END},
-};
+    .of_gpu = check_remap,
+    .metrics = DETECT_METRICS(METRIC_ROW_REMAP_PENDING, METRIC_CHANNEL_REPAIR_PENDING, METRIC_TPC_REPAIR_PENDING,
+                              METRIC_ROW_REMAP_FAILURE, METRIC_UNREPAIRABLE_MEMORY, METRIC_UNCORRECTABLE_REMAPPED_ROWS,
+                              METRIC_CORRECTABLE_REMAPPED_ROWS)};
 
-static void sram_each(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen)
+static DetectOutcome check_sram(const DetectCase *c)
 {
-    FlagMem *mem = detect_memory(watch, seen->slot);
-    const Flag *up = judge_flags(turn, seen, sram, ARRAY_LEN(sram), &mem->verdict);
+    const char *text = NULL;
+    const DetectOutcome outcome = check_flags(c, sram, ARRAY_LEN(sram), &text);
     double all;
 
-    if (up && detect_value(turn, seen, METRIC_ECC_SRAM_UNC_AGGREGATE, &all))
-        detect_holds(turn, &mem->verdict, "%s: %.0f uncorrected in its life", up->text, all);
-    else if (up)
-        detect_holds(turn, &mem->verdict, "%s", up->text);
+    if (outcome != DETECT_HOLDS)
+        return outcome;
+    if (!detect_value(c, METRIC_ECC_SRAM_UNC_AGGREGATE, &all))
+        return detect_hold(c, "%s", text);
+    return detect_hold(c, "%s: %.0f uncorrected in its life", text, all);
 }
 
 const DetectImpl detect_sram_threshold = {
-    .size = sizeof(FlagMem),
-    .each = sram_each,
-    .metrics = (const MetricId[]){METRIC_SRAM_THRESHOLD, METRIC_ECC_SRAM_UNC_AGGREGATE, METRIC_END},
-};
+    .of_gpu = check_sram, .metrics = DETECT_METRICS(METRIC_SRAM_THRESHOLD, METRIC_ECC_SRAM_UNC_AGGREGATE)};
 
-static void inforom_each(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen)
+static DetectOutcome check_inforom(const DetectCase *c)
 {
-    FlagMem *mem = detect_memory(watch, seen->slot);
-    const Flag *up = judge_flags(turn, seen, inforom, ARRAY_LEN(inforom), &mem->verdict);
+    const char *text = NULL;
+    const DetectOutcome outcome = check_flags(c, inforom, ARRAY_LEN(inforom), &text);
 
-    if (up)
-        detect_holds(turn, &mem->verdict, "%s", up->text);
+    return outcome == DETECT_HOLDS ? detect_hold(c, "%s", text) : outcome;
 }
 
-const DetectImpl detect_inforom = {
-    .size = sizeof(FlagMem),
-    .each = inforom_each,
-    .metrics = (const MetricId[]){METRIC_INFOROM_VALID, METRIC_END},
-};
+const DetectImpl detect_inforom = {.of_gpu = check_inforom, .metrics = DETECT_METRICS(METRIC_INFOROM_VALID)};
 
-/* ---- remap-rows, retired-pages ---- */
+/* --- remap-rows, retired-pages ------------------------------------------------------------------------------------ */
 
-static void rows_each(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen)
+static DetectOutcome check_remapped_rows(const DetectCase *c)
 {
-    FlagMem *mem = detect_memory(watch, seen->slot);
     double bad = 0, good = 0, low = 0, none = 0;
-    const bool rows = detect_value(turn, seen, METRIC_UNCORRECTABLE_REMAPPED_ROWS, &bad) &&
-                      detect_value(turn, seen, METRIC_CORRECTABLE_REMAPPED_ROWS, &good);
-    const bool banks = detect_value(turn, seen, METRIC_BANKS_REMAP_ROWS_AVAIL_LOW, &low) &&
-                       detect_value(turn, seen, METRIC_BANKS_REMAP_ROWS_AVAIL_NONE, &none);
+    const bool rows = detect_value(c, METRIC_UNCORRECTABLE_REMAPPED_ROWS, &bad) &&
+                      detect_value(c, METRIC_CORRECTABLE_REMAPPED_ROWS, &good);
+    const bool banks = detect_value(c, METRIC_BANKS_REMAP_ROWS_AVAIL_LOW, &low) &&
+                       detect_value(c, METRIC_BANKS_REMAP_ROWS_AVAIL_NONE, &none);
 
-    if ((rows && bad + good >= detect_param(watch, REMAP_ROWS_ROWS)) ||
-        (banks && low + none >= detect_param(watch, REMAP_ROWS_BANKS)))
-        detect_holds(turn, &mem->verdict, "%.0f memory rows remapped; %.0f banks have few spare rows left, %.0f none",
-                     bad + good, low, none);
-    else if (rows && (banks || !mem->verdict.holds))
-        detect_fine(turn, &mem->verdict);
-    else
-        detect_absent(turn, &mem->verdict, seen, detect_sample(seen, METRIC_UNCORRECTABLE_REMAPPED_ROWS));
+    if ((rows && bad + good >= detect_param(c, REMAP_ROWS_ROWS)) ||
+        (banks && low + none >= detect_param(c, REMAP_ROWS_BANKS)))
+        return detect_hold(c, "%.0f memory rows remapped; %.0f banks have few spare rows left, %.0f none", bad + good,
+                           low, none);
+    return rows && (banks || !c->finding->holds)
+               ? DETECT_FINE
+               : detect_absent(c, detect_sample(c, METRIC_UNCORRECTABLE_REMAPPED_ROWS));
 }
 
 const DetectImpl detect_remap_rows = {
-    .size = sizeof(FlagMem),
-    .each = rows_each,
-    .metrics = (const MetricId[]){METRIC_UNCORRECTABLE_REMAPPED_ROWS, METRIC_CORRECTABLE_REMAPPED_ROWS,
-                                  METRIC_BANKS_REMAP_ROWS_AVAIL_LOW, METRIC_BANKS_REMAP_ROWS_AVAIL_NONE, METRIC_END},
-};
+    .of_gpu = check_remapped_rows,
+    .metrics = DETECT_METRICS(METRIC_UNCORRECTABLE_REMAPPED_ROWS, METRIC_CORRECTABLE_REMAPPED_ROWS,
+                              METRIC_BANKS_REMAP_ROWS_AVAIL_LOW, METRIC_BANKS_REMAP_ROWS_AVAIL_NONE)};
 
-static void judge_pages(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen, FlagMem *mem)
+static DetectOutcome count_retired_pages(const DetectCase *c)
 {
-    const uint64_t window_ns = detect_time(watch, RETIRED_WINDOW);
+    const uint64_t window_ns = detect_time(c, RETIRED_WINDOW);
+    const double most_double = detect_param(c, RETIRED_DOUBLE), most = detect_param(c, RETIRED_TOTAL);
     double twice, once;
-    TrailSpan span;
+    TrailSpan span = {0};
 
-    if (!detect_value(turn, seen, METRIC_RETIRED_DBE, &twice) || !detect_value(turn, seen, METRIC_RETIRED_SBE, &once)) {
-        detect_absent(turn, &mem->verdict, seen, detect_sample(seen, METRIC_RETIRED_DBE));
-        return;
-    }
-    trail_count(&mem->pages, detect_sample(seen, METRIC_RETIRED_DBE)->time_ns, twice, window_ns);
-    if (!trail_span(&mem->pages, window_ns, 0, &span))
-        span = (TrailSpan){0};
-    const bool recent = span.sum >= detect_param(watch, RETIRED_RECENT);
-    if (twice > detect_param(watch, RETIRED_DOUBLE) || twice + once >= detect_param(watch, RETIRED_TOTAL) || recent)
-        detect_holds(turn, &mem->verdict,
-                     "%.0f pages retired for double bit errors%s, %.0f for single bit errors; the vendor accepts %.0f, "
-                     "and fewer than %.0f in all",
-                     twice, recent ? ", many of them lately" : "", once, detect_param(watch, RETIRED_DOUBLE),
-                     detect_param(watch, RETIRED_TOTAL));
-    else
-        detect_fine(turn, &mem->verdict);
+    if (!detect_value(c, METRIC_RETIRED_DBE, &twice) || !detect_value(c, METRIC_RETIRED_SBE, &once))
+        return detect_absent(c, detect_sample(c, METRIC_RETIRED_DBE));
+    trail_count_metric(c->memory, c, METRIC_RETIRED_DBE, window_ns);
+    trail_span(c->memory, window_ns, 0, &span);
+    const bool recent = span.sum >= detect_param(c, RETIRED_RECENT);
+    if (twice <= most_double && twice + once < most && !recent)
+        return DETECT_FINE;
+    return detect_hold(c,
+                       "%.0f pages retired for double bit errors%s, %.0f for single bit errors; the vendor accepts "
+                       "%.0f, and fewer than %.0f in all",
+                       twice, recent ? ", many of them lately" : "", once, most_double, most);
 }
 
-static void pages_each(DetectWatch *watch, const DetectTurn *turn, const DetectSeen *seen)
+static DetectOutcome check_retired_pages(const DetectCase *c)
 {
-    FlagMem *mem = detect_memory(watch, seen->slot);
     double waits;
 
-    if ((int)detect_param(watch, RETIRED_WHAT) == 1)
-        judge_pages(watch, turn, seen, mem);
-    else if (!detect_value(turn, seen, METRIC_RETIRED_PENDING, &waits))
-        detect_absent(turn, &mem->verdict, seen, detect_sample(seen, METRIC_RETIRED_PENDING));
-    else if (waits > 0)
-        detect_holds(turn, &mem->verdict, "retired pages wait for a reload of the driver");
-    else
-        detect_fine(turn, &mem->verdict);
+    if (detect_choice(c, RETIRED_WHAT) == 1)
+        return count_retired_pages(c);
+    if (!detect_value(c, METRIC_RETIRED_PENDING, &waits))
+        return detect_absent(c, detect_sample(c, METRIC_RETIRED_PENDING));
+    return waits > 0 ? detect_hold(c, "retired pages wait for a reload of the driver") : DETECT_FINE;
 }
 
 const DetectImpl detect_retired_pages = {
-    .size = sizeof(FlagMem),
-    .each = pages_each,
-    .metrics = (const MetricId[]){METRIC_RETIRED_SBE, METRIC_RETIRED_DBE, METRIC_RETIRED_PENDING, METRIC_END},
-};
+    .size = sizeof(Trail),
+    .of_gpu = check_retired_pages,
+    .metrics = DETECT_METRICS(METRIC_RETIRED_SBE, METRIC_RETIRED_DBE, METRIC_RETIRED_PENDING)};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/health/detect/trail.h"
-
+/* The recent past of a number, and of the reasons that hold clocks down. */
+#include <math.h>
 #include <string.h>
 
-#include "base/duration.h"
+#include "engine/health/detect/detector.h"
 
 void trail_forget(Trail *trail)
 {
@@ -68,6 +68,16 @@ void trail_gauge(Trail *trail, uint64_t time_ns, double value, uint64_t window_n
     keep_point(trail, time_ns, value, window_ns);
 }
 
+bool trail_count_metric(Trail *trail, const DetectCase *c, MetricId id, uint64_t window_ns)
+{
+    double value;
+
+    if (!detect_value(c, id, &value))
+        return false;
+    trail_count(trail, detect_sample(c, id)->time_ns, value, window_ns);
+    return true;
+}
+
 bool trail_span(const Trail *trail, uint64_t window_ns, double part, TrailSpan *ret)
 {
     const uint64_t apart_ns = window_ns / (TRAIL_POINTS - 2);
@@ -93,6 +103,7 @@ bool trail_span(const Trail *trail, uint64_t window_ns, double part, TrailSpan *
     if (trail->total > before)
         span.rises++;
     span.seconds = (double)(trail->last_ns - span.from_ns) / NS_PER_S;
+    span.rate = span.sum / span.seconds;
     if (span.seconds * NS_PER_S < part * (double)window_ns)
         return false;
     *ret = span;
@@ -105,6 +116,71 @@ bool trail_rate(const Trail *trail, uint64_t window_ns, double part, double *ret
 
     if (!trail_span(trail, window_ns, part, &span))
         return false;
-    *ret = span.sum / span.seconds;
+    *ret = span.rate;
+    return true;
+}
+
+/* --- clocks held down --------------------------------------------------------------------------------------------- */
+
+/* Bits of nvmlClocksEventReasons (nvml.h): 0x4 software power cap, 0x8 hardware slowdown of any kind, 0x10 sync boost,
+ * 0x20 and 0x40 heat by software and hardware, 0x80 power brake. */
+static const struct {
+    uint64_t bits;
+    MetricId counters[2];
+} reasons[HELD_REASON_END] = {
+    [HELD_HEAT] = {0x60,
+                   {METRIC_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS, METRIC_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS}},
+    [HELD_BRAKE] = {0x80, {METRIC_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS, METRIC_END}},
+    [HELD_LIMIT] = {0x4, {METRIC_CLOCKS_EVENT_REASON_SW_POWER_CAP_NS, METRIC_END}},
+    [HELD_ANY] = {0x4 | 0x8 | 0x10 | 0x20 | 0x40 | 0x80, {METRIC_END, METRIC_END}},
+};
+
+/* The fast readings since the tick before, where there are any: the share of them with the bit. */
+static double find_share_set(const NodeGpu *gpu, uint64_t now, uint64_t bits)
+{
+    const int at = metric_fast_index(METRIC_CLOCKS_EVENT_REASONS);
+    size_t all = 0, set = 0;
+
+    for (size_t i = 0; at >= 0 && i < gpu->fast_count; i++)
+        if (gpu->fast[i].valid >> at & 1) {
+            all++;
+            set += ((uint64_t)gpu->fast[i].value[at] & bits) != 0;
+        }
+    return all ? (double)set / (double)all : (now & bits) != 0;
+}
+
+bool held_step(const DetectCase *c, HeldReason reason, uint64_t window_ns, Held *held)
+{
+    bool any = false;
+    double value;
+    int64_t now;
+
+    for (size_t i = 0; i < ARRAY_LEN(held->counted); i++) {
+        const MetricId id = reasons[reason].counters[i];
+
+        if (id == METRIC_END || !detect_value(c, id, &value))
+            continue;
+        trail_count(&held->counted[i], detect_sample(c, id)->time_ns, value / NS_PER_S, window_ns);
+        any = true;
+    }
+    if (detect_int(c, METRIC_CLOCKS_EVENT_REASONS, &now)) {
+        trail_gauge(&held->sampled, detect_sample(c, METRIC_CLOCKS_EVENT_REASONS)->time_ns,
+                    find_share_set(c->gpu, (uint64_t)now, reasons[reason].bits), window_ns);
+        any = true;
+    }
+    return any;
+}
+
+bool held_share(const Held *held, uint64_t window_ns, double *ret)
+{
+    const Trail *const trails[] = {&held->counted[0], &held->counted[1], &held->sampled};
+    double share = -1, one;
+
+    for (size_t i = 0; i < ARRAY_LEN(trails); i++)
+        if (trail_rate(trails[i], window_ns, 0.5, &one))
+            share = fmax(share, one);
+    if (share < 0)
+        return false;
+    *ret = fmin(share, 1);
     return true;
 }

@@ -2,7 +2,6 @@
 /* What a trace says about itself, in the members beside the event list. */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/cleanup.h"
 #include "engine/trace/scan/inside.h"
 
@@ -191,7 +190,7 @@ static void read_log_lines(TraceScan *scan, const Slice *list, bool errors)
         if (at ? counts_lost(at + sizeof counts - 1, end)
                : errors && (memmem(value.at, value.len, "drop", 4) || memmem(value.at, value.len, "lost", 4))) {
             at = at ? at : value.at;
-            scan_lose(scan, PROFILE_LOSS_PROFILER, scan->raw_byte, at, (size_t)(end - at));
+            profile_lose(scan->profile, PROFILE_LOSS_PROFILER, scan->raw_byte, at, (size_t)(end - at));
         }
     }
 }
@@ -231,20 +230,4 @@ void about_read(TraceScan *scan, const Slice *key, const Slice *value)
         set_name(profile, &profile->host_name, value);
     else if (slice_is(key, "INFO") || slice_is(key, "WARNING") || slice_is(key, "ERROR"))
         read_log_lines(scan, value, !slice_is(key, "INFO"));
-}
-
-bool trace_is_object(const char *bytes, size_t len)
-{
-    CLEANUP_FREE char *text = xcalloc(len + SCAN_PAD, 1);
-    Slice key, value, all = {.at = text, .len = (uint32_t)len, .kind = SLICE_NEST};
-    const char *fault;
-
-    memcpy(text, bytes, len);
-    if (len == 0 || *text != '{' || walk_nest(text, text + len, &fault) != text + len)
-        return false;
-    Members m = members_of(&all);
-
-    while (next_member(&m, &key, &value))
-        ;
-    return m.p == m.end;
 }

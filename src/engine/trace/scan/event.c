@@ -102,33 +102,24 @@ static LaunchText launch_text(const TraceScan *scan)
     return text;
 }
 
-static LaunchEntry *launch_entry(TraceScan *scan, const LaunchText *text)
-{
-    return &scan->caches->launch[(text->hash >> 32) % LAUNCH_CACHE];
-}
-
-static bool same_launch(const LaunchEntry *entry, uint32_t turn, const LaunchText *text, bool in_graph)
-{
-    return entry->turn == turn && entry->len == text->len && entry->forms == text->forms &&
-           entry->in_graph == in_graph && memcmp(entry->text, text->at, text->len) == 0;
-}
-
 static uint32_t usual_launch(TraceScan *scan, ProfileLaunch *launch)
 {
     const LaunchText text = launch_text(scan);
-    LaunchEntry *entry = launch_entry(scan, &text);
+    const bool in_graph = launch->in_graph;
+    LaunchEntry *entry = &scan->caches->launch[(text.hash >> 32) % LAUNCH_CACHE];
 
-    if (same_launch(entry, scan->caches->turn, &text, launch->in_graph))
+    if (entry->turn == scan->caches->turn && entry->len == text.len && entry->forms == text.forms &&
+        entry->in_graph == in_graph && memcmp(entry->text, text.at, text.len) == 0)
         return entry->launch;
     read_launch(scan, launch);
     const uint32_t index = profile_launch(scan->profile, launch);
 
     if (text.len <= LAUNCH_BYTES) {
-        entry->launch = index;
-        entry->forms = text.forms;
-        entry->turn = scan->caches->turn;
-        entry->len = (uint16_t)text.len;
-        entry->in_graph = launch->in_graph;
+        *entry = (LaunchEntry){.launch = index,
+                               .forms = text.forms,
+                               .turn = scan->caches->turn,
+                               .len = (uint16_t)text.len,
+                               .in_graph = in_graph};
         memcpy(entry->text, text.at, text.len);
     }
     return index;
@@ -288,36 +279,11 @@ static unsigned int use_of(const Slice *slice)
     return PROFILE_OTHER;
 }
 
-/* Those of 4 to 16 bytes are kept: in two words that overlap, and their length, they are whole. */
-static unsigned int category_use(TraceScan *scan)
-{
-    const Slice *slice = slice_of(scan, SLOT_CATEGORY);
-    const uint32_t len = slice->len, half = len >= 8 ? 8 : 4;
-    CategoryEntry now = {.len = (uint8_t)len};
-
-    if (len < 4 || len > 16)
-        return use_of(slice);
-    memcpy(&now.first, slice->at, sizeof now.first);
-    memcpy(&now.rest, slice->at + len - half, sizeof now.rest);
-    if (half == 4) {
-        now.first = (uint32_t)now.first;
-        now.rest = (uint32_t)now.rest;
-    }
-    CategoryEntry *entry =
-        &scan->caches->category[(now.first * UINT64_C(0x9e3779b97f4a7c15) ^ now.rest) % CATEGORY_CACHE];
-
-    if (entry->first != now.first || entry->rest != now.rest || entry->len != now.len) {
-        now.use = (uint8_t)use_of(slice);
-        *entry = now;
-    }
-    return entry->use;
-}
-
 static void lose_event(TraceScan *scan, ProfileLossReason reason)
 {
     const Slice *name = slice_of(scan, SLOT_NAME);
 
-    scan_lose(scan, reason, scan->raw_byte, name->at, has_slot(scan, SLOT_NAME) ? name->len : 0);
+    profile_lose(scan->profile, reason, scan->raw_byte, name->at, has_slot(scan, SLOT_NAME) ? name->len : 0);
 }
 
 static bool event_start(TraceScan *scan, int64_t *ret)
@@ -367,7 +333,7 @@ static unsigned int event_use(TraceScan *scan)
 {
     if (!has_slot(scan, SLOT_CATEGORY))
         return bare_use(scan);
-    const unsigned int use = category_use(scan);
+    const unsigned int use = use_of(slice_of(scan, SLOT_CATEGORY));
 
     if (use != USE_GPU_IF)
         return use;
@@ -450,11 +416,7 @@ static void raw_place(TraceScan *scan, TraceRaw *raw)
     if (raw->kind != PROFILE_OTHER || !known || known->devices.len == 0)
         return;
     const ThreadKey key = thread_key(scan);
-    const KnownThread thread = {
-        .pid = key.pid,
-        .tid = key.tid,
-        .pid_text = key.pid_name == PROFILE_NONE ? NULL : profile_text(scan->profile, key.pid_name, NULL),
-        .tid_text = key.tid_name == PROFILE_NONE ? NULL : profile_text(scan->profile, key.tid_name, NULL)};
+    const KnownThread thread = thread_known(scan->profile, &key);
     const KnownPlace place = known_place(known, &thread);
 
     if (place.use == LANE_OPERATIONS || place.use == LANE_STEPS) {
@@ -506,6 +468,24 @@ static void add_complete(TraceScan *scan, TraceRaw *raw)
     profile_add(scan->profile, &event);
 }
 
+/* Half an event as the whole that an earlier reading knows; otherwise it has no time. */
+static void raw_half(TraceScan *scan, TraceRaw *raw)
+{
+    const KnownHalf *half = half_known(scan, scan->raw_byte);
+
+    raw->kept = raw->has_time = half;
+    if (!half)
+        return;
+    raw->start = half->start;
+    raw->duration = half->duration;
+    raw->kind = half->kind;
+    raw->device = half->device;
+    raw->stream = half->stream;
+    raw->link = id_known(scan, half->link);
+    if (raw->kind == PROFILE_OTHER)
+        raw_place(scan, raw);
+}
+
 static void add_half(TraceScan *scan, TraceRaw *raw, bool begin)
 {
     const unsigned int use = event_use(scan);
@@ -525,16 +505,14 @@ static void add_half(TraceScan *scan, TraceRaw *raw, bool begin)
     half.wanted = begin && kind_wanted(&scan->options, use);
     half.on_gpu = begin && kind_on_gpu(use);
     if (half.on_gpu && half.wanted)
-        half.event.lane = gpu_lane(scan, gpu_device(scan), gpu_stream(scan));
+        half.event.lane = profile_stream(scan->profile, gpu_device(scan), gpu_stream(scan));
     half.link = id_in(scan, SLOT_CORRELATION);
     half.external = id_in(scan, SLOT_EXTERNAL);
     if (half.event.kind == PROFILE_OTHER && has_slot(scan, SLOT_CATEGORY))
         half.link = 0;
     vec_push(&scan->halves, half);
-    *raw = (TraceRaw){
-        .kept = true, .kind = half.event.kind, .has_time = true, .start = half.time, .device = -1, .stream = -1};
     if (scan->options.raw)
-        raw_place(scan, raw);
+        raw_half(scan, raw);
 }
 
 static bool name_is(const TraceScan *scan, const char *text)
@@ -597,9 +575,19 @@ static char phase_of(const TraceScan *scan)
 void event_add(TraceScan *scan, const char *text, size_t len, uint64_t byte)
 {
     const char phase = phase_of(scan);
-    TraceRaw raw = {.device = -1, .stream = -1};
+    TraceRaw raw = {.bytes = text,
+                    .len = len,
+                    .offset = byte,
+                    .phase = phase == '?' ? 0 : phase,
+                    .metadata = phase == 'M',
+                    .device = -1,
+                    .stream = -1};
 
     scan->raw_byte = byte;
+    if (scan->options.raw) {
+        raw.has_time = event_start(scan, &raw.start);
+        raw.link = id_known(scan, id_in(scan, phase == 'X' ? SLOT_CORRELATION : SLOT_FLOW));
+    }
     switch (phase) {
     case 'X':
         add_complete(scan, &raw);
@@ -619,15 +607,6 @@ void event_add(TraceScan *scan, const char *text, size_t len, uint64_t byte)
         scan->profile->ignored++;
     }
     scan->profile->events++;
-    if (!scan->options.raw)
-        return;
-    raw.bytes = text;
-    raw.len = len;
-    raw.offset = byte;
-    raw.phase = phase == '?' ? 0 : phase;
-    raw.metadata = phase == 'M';
-    raw.link = id_known(scan, id_in(scan, strchr("XBE", phase) ? SLOT_CORRELATION : SLOT_FLOW));
-    if (!raw.has_time)
-        raw.has_time = event_start(scan, &raw.start);
-    scan->options.raw(scan->options.context, &raw);
+    if (scan->options.raw)
+        scan->options.raw(scan->options.context, &raw);
 }

@@ -6,23 +6,49 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/cleanup.h"
 #include "base/vec.h"
 #include "engine/trace/scan/scan.h"
-#include "engine/trace/scan/value.h"
 #include "engine/trace/scan/walk.h"
+
+typedef struct TraceScan TraceScan;
 
 enum {
     SCAN_BLOCK = 256 << 10,   /* bytes that are read and walked over at once: they stay in the second cache */
     SCAN_HEAD_MAX = 32 << 20, /* without an event list until here it is no trace */
-    SCAN_EXCERPT = 80,        /* bytes of text kept with a loss */
     SCAN_DURATION_DAYS = 7,   /* longer ones are overflows of the profiler's */
     NAME_CACHE = 4096,        /* slots of the caches that stand before the profile's own tables */
     LANE_CACHE = 256,
     LAUNCH_CACHE = 512,
     LAUNCH_BYTES = 300,
-    CATEGORY_CACHE = 64,
     OP_CACHE = 512,
 };
+
+/* --- values (value.c) ----------------------------------------------------------------------------------------------
+ */
+
+/* What slices mean: numbers, times, texts. Pure. Eight bytes behind a slice must be readable (SCAN_PAD sees to it). */
+
+/* Times are kept below this, so that a start and a duration can be added. */
+#define TIME_MAX ((INT64_C(1) << 61) - 1)
+
+/* An integer as a word or a text, decimal or 0x...; a fraction is cut off, 2^63..2^64-1 become negative, larger ones
+ * do not count. False: something else. */
+bool value_integer(const Slice *slice, int64_t *ret);
+
+/* Microseconds, exactly: nanoseconds rounded to the nearest (half away from 0) and kept within TIME_MAX.
+ * *ret_fraction becomes true where there are digits below a microsecond, and stays else. */
+bool value_nanoseconds(const Slice *slice, int64_t *ret_ns, bool *ret_fraction);
+
+/* A finite number; NaN otherwise. */
+double value_double(const Slice *slice);
+
+/* Up to three integers of a list, 0 for what is missing. */
+void value_triple(const Slice *slice, uint32_t ret[3]);
+
+/* The text of a slice without its escapes, at most `max` bytes; a wrong escape stays as it is. `room` holds at least
+ * min(slice->len, max) + 4 bytes. Returns the length. A lone surrogate becomes its three bytes. */
+size_t value_unescape(const Slice *slice, char *room, size_t max);
 
 /* --- texts ------------------------------------------------------------------------------------------------------ */
 
@@ -32,26 +58,6 @@ typedef struct NameEntry {
     SliceKind kind;
     uint32_t turn; /* an entry of an earlier one is none */
 } NameEntry;
-
-typedef struct NameCache {
-    NameEntry entry[NAME_CACHE];
-    uint32_t turn;
-    Arena raw;  /* of those texts that are not in the profile as they stand in the file */
-    char *room; /* to take escapes off in */
-} NameCache;
-
-NameCache *names_new(void);
-void names_free(NameCache *names);
-
-/* Begins with another profile. */
-void names_forget(NameCache *names);
-
-/* The profile's name of a slice's text (of a word or a list: as it stands). *ret_cut becomes true where it was longer
- * than TRACE_NAME_BYTES_MAX. */
-uint32_t names_get(NameCache *names, Profile *profile, const Slice *slice, bool *ret_cut);
-
-/* The same where the cache knows it, PROFILE_NONE where not. */
-uint32_t names_seen(const NameCache *names, const Slice *slice);
 
 /* --- ids -------------------------------------------------------------------------------------------------------- */
 
@@ -134,18 +140,6 @@ void bare_note(TraceScan *scan);
  * launched into calls, and drops lines that repeat the streams. After labels_apply. */
 void bares_resolve(TraceScan *scan, const TraceKnown *known);
 
-/* --- losses ----------------------------------------------------------------------------------------------------- */
-
-/* A loss until the end of the scan: its excerpt becomes a name of the profile only where it is one of the first. */
-typedef struct Loss {
-    ProfileLossReason reason;
-    uint64_t byte, event;
-    uint8_t len;
-    char excerpt[SCAN_EXCERPT];
-} Loss;
-
-typedef VEC(Loss) Losses;
-
 /* --- the scan --------------------------------------------------------------------------------------------------- */
 
 typedef enum ScanState {
@@ -153,14 +147,6 @@ typedef enum ScanState {
     SCAN_LIST, /* between events */
     SCAN_LOST, /* behind a fault: looking for a place to go on */
 } ScanState;
-
-typedef struct LaneEntry {
-    int64_t pid, tid;
-    uint32_t lane;
-    uint8_t used; /* LANE_THREAD, LANE_STREAM; 0: no entry */
-} LaneEntry;
-
-enum { LANE_THREAD = 1, LANE_STREAM };
 
 /* Key of a cache: the bytes of a process and a thread, or of a device and a stream, if both are short. */
 typedef struct PlaceEntry {
@@ -179,44 +165,48 @@ typedef struct LaunchEntry {
     char text[LAUNCH_BYTES];
 } LaunchEntry;
 
-/* A category of 4 to 16 bytes: the first eight (or four) and the last. */
-typedef struct CategoryEntry {
-    uint64_t first, rest;
-    uint8_t len; /* 0: no entry */
-    uint8_t use;
-} CategoryEntry;
-
 typedef struct OpEntry {
     uint32_t dims, types, op;
     bool used;
 } OpEntry;
 
+/* What stands before the profile's own tables: a trace repeats few texts millions of times. */
 typedef struct Caches {
-    struct { /* entries of one profile, which the next one begins without */
+    uint32_t turn; /* grows with each profile; an entry of an earlier one is none */
+    NameEntry name[NAME_CACHE];
+    Arena raw;  /* of those names that are not in the profile as they stand in the file */
+    char *room; /* to take escapes off in */
+    struct {    /* entries of one profile, which the next one begins without */
         PlaceEntry place[LANE_CACHE];
-        LaneEntry lane[LANE_CACHE];
         OpEntry op[OP_CACHE];
     } own;
     LaunchEntry launch[LAUNCH_CACHE];
-    uint32_t turn;
     uint32_t copy_name; /* PROFILE_NONE: none yet */
     ProfileCopy copy;   /* its parsed words */
-    CategoryEntry category[CATEGORY_CACHE];
 } Caches;
+
+void caches_init(Caches *caches);
+void caches_done(Caches *caches);
+void caches_forget(Caches *caches); /* begins with another profile */
+
+/* What the scans of one thread hand on: learned edges, and memory. */
+typedef struct ScanTools {
+    Walk *walk;
+    Caches caches;
+} ScanTools;
 
 struct TraceScan {
     Profile *profile;
     TraceScanOptions options;
     WalkEvent *walk_event;
     Walk *walk;
-    NameCache *names;
     Caches *caches;
+    ScanTools *own; /* walk and caches of a scan that was lent none */
     Wides wides;
     Halves halves;
     Labels labels;
     Bares bares;
     bool bare_links; /* rows of no kind may have a correlation */
-    Losses losses;   /* the first PROFILE_LOSSES_KEPT */
 
     /* the text: buffer[0] is byte `origin`; bytes before `at` are consumed */
     char *buffer;
@@ -244,9 +234,8 @@ struct TraceScan {
     bool fraction;    /* digits below a microsecond */
     bool timed;       /* any time at all */
 
-    /* parts of a text: where to stop, and whether it did */
-    const uint64_t *stops; /* ascending beginnings of other parts, UINT64_MAX behind the last */
-    uint64_t arrived;      /* at which of them, UINT64_MAX: none */
+    /* parts of a text: where the next one begins, and whether the scan arrived between two events there; UINT64_MAX */
+    uint64_t stop, arrived;
 
     uint64_t raw_byte; /* of the current event */
 };
@@ -263,28 +252,27 @@ static inline uint64_t scan_offset_next(const TraceScan *scan)
     return scan->origin + scan->at;
 }
 
-/* Counts a loss at a byte of the text and keeps the beginning of the text there. */
-void scan_lose(TraceScan *scan, ProfileLossReason reason, uint64_t byte, const char *excerpt, size_t len);
-
 /* Adds the event whose values are in scan->walk; `text` is its bytes in the file. */
 void event_add(TraceScan *scan, const char *text, size_t len, uint64_t byte);
 
-/* Walks on as far as the bytes reach; 0 or what trace_scan_feed gives. */
+/* A scan from the beginning of a text; options may be NULL. */
+TraceScan *scan_new_head(Profile *into, const TraceScanOptions *options);
+void scan_free(TraceScan *scan); /* accepts NULL */
+
+/* Walks on as far as the bytes reach. 0; -ENOSPC over memory_max; -EBADMSG as soon as it is clear that this is no trace
+ * at all (neither an object nor an array, or no event list within the first megabytes). */
 int scan_run(TraceScan *scan, Err *err);
 
-/* What a finished scan leaves to the next one of its thread: learned edges, and memory. */
-typedef struct ScanTools {
-    Walk *walk;
-    NameCache *names;
-    Caches *caches;
-} ScanTools;
+/* The end of the text: pairs begins and ends, notes what is cut. -EBADMSG where no event list was found. */
+int scan_finish(TraceScan *scan, Err *err);
 
-void scan_tools_done(ScanTools *tools); /* accepts a zeroed one */
+ScanTools *scan_tools_new(void);
+void scan_tools_free(ScanTools *tools); /* accepts NULL */
+CLEANUP_POINTER(ScanTools, scan_tools_free);
 
-/* A scan that begins within the event list, at byte `origin` of the text. It holds the tools (zeroed at first) until
- * scan_tools_back. */
+/* A scan that begins within the event list, at byte `origin` of the text. It borrows the tools for as long as it runs;
+ * one scan at a time has them. */
 TraceScan *scan_new_part(Profile *into, const TraceScanOptions *options, uint64_t origin, ScanTools *tools);
-void scan_tools_back(TraceScan *scan, ScanTools *tools);
 
 /* The room behind the buffered bytes, at least one block; scan_filled sets how much of it was used. */
 char *scan_room(TraceScan *scan, size_t *ret_len);
@@ -293,8 +281,8 @@ void scan_filled(TraceScan *scan, size_t len);
 /* Gives a new scan its text, and the allocation of cap + SCAN_PAD bytes that holds it. */
 void scan_give(TraceScan *scan, char *text, size_t len, size_t cap);
 
-/* As trace_scan_parallel, in parts of at least `part_bytes`. */
-int scan_parallel(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, uint64_t part_bytes,
+/* As trace_scan_parallel, in pieces of `piece_bytes`. */
+int scan_parallel(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, size_t piece_bytes,
                   Profile *into, Err *err);
 
 /* --- damaged text (scan.c) ---------------------------------------------------------------------------------------- */
@@ -344,15 +332,29 @@ typedef struct KnownId {
     uint32_t number;
 } KnownId;
 
+/* A begin or an end that has its other half: what both make together. */
+typedef struct KnownHalf {
+    uint64_t byte;
+    int64_t start, duration;
+    ProfileKind kind;
+    int32_t device; /* of what ran on a GPU */
+    int64_t stream;
+    int64_t link; /* as in the text, 0 none */
+} KnownHalf;
+
 struct TraceKnown {
     Arena arena;
     VEC(KnownDevice) devices; /* by process */
     VEC(KnownLane) lanes;     /* by process and thread */
     VEC(KnownId) ids;         /* by id */
+    VEC(KnownHalf) halves;    /* by byte */
 };
 
 /* Copies what a scan has learned, after labels_apply. */
 void known_learn(TraceKnown *known, const TraceScan *scan);
+
+/* A thread of the profile by its texts, which are the profile's. */
+KnownThread thread_known(const Profile *profile, const ThreadKey *key);
 
 /* What a thread is, HOST where its process is no GPU. */
 KnownPlace known_place(const TraceKnown *known, const KnownThread *thread);
@@ -367,7 +369,6 @@ uint32_t event_thread(TraceScan *scan); /* of the current event */
 /* The event's device and stream: its args, else pid and tid; -1 where neither is a number. */
 int32_t gpu_device(TraceScan *scan);
 int64_t gpu_stream(TraceScan *scan);
-uint32_t gpu_lane(TraceScan *scan, int32_t device, int64_t stream);
 uint32_t event_stream(TraceScan *scan);
 
 /* The id in a slot as the text has it: 0 where there is none. */
@@ -375,8 +376,9 @@ int64_t id_in(const TraceScan *scan, Slot slot);
 
 uint32_t id_of(TraceScan *scan, Slot slot, WideField field, size_t row);
 
-/* The number that an earlier reading gave to an id, 0 none. */
+/* What an earlier reading knows: the number of an id, 0 none; what the half at a byte became, NULL nothing. */
 uint32_t id_known(const TraceScan *scan, int64_t id);
+const KnownHalf *half_known(const TraceScan *scan, uint64_t byte);
 
 static inline bool has_slot(const TraceScan *scan, Slot slot)
 {

@@ -13,7 +13,7 @@
 enum {
     BUFFER_ROOM = 4 << 10, /* a read is never smaller */
     LOST_WINDOW = 2 << 10, /* bytes searched at once behind a fault */
-    LOST_OVERLAP = 256,    /* longer than any place searched for, with its context */
+    LOST_OVERLAP = 256,    /* longer than any place searched for */
     LOST_LOOKBACK = 64,
     CREDIT_MIN = 8 << 10, /* an event of this length is followed in any case */
     CREDIT_BACK = 16,     /* for each byte of progress */
@@ -22,23 +22,24 @@ enum {
 
 typedef enum Went { WENT_ON, WENT_DRY } Went; /* DRY: needs more bytes, or is at the end */
 
-static Caches *caches_new(void)
-{
-    Caches *caches = xcalloc(1, sizeof *caches);
+/* --- what a scan works with --------------------------------------------------------------------------------------- */
 
-    caches->turn = 1;
-    caches->copy_name = PROFILE_NONE;
-    return caches;
+ScanTools *scan_tools_new(void)
+{
+    ScanTools *tools = xcalloc(1, sizeof *tools);
+
+    tools->walk = walk_new();
+    caches_init(&tools->caches);
+    return tools;
 }
 
-/* Begins with another profile. */
-static void caches_forget(Caches *caches)
+void scan_tools_free(ScanTools *tools)
 {
-    memset(&caches->own, 0, sizeof caches->own);
-    if (++caches->turn == 0)
-        memset(caches->launch, 0, sizeof caches->launch);
-    caches->turn += caches->turn == 0;
-    caches->copy_name = PROFILE_NONE;
+    if (!tools)
+        return;
+    walk_free(tools->walk);
+    caches_done(&tools->caches);
+    free(tools);
 }
 
 static const Walker *find_walker(void)
@@ -50,7 +51,7 @@ static const Walker *find_walker(void)
     return &walkers[i];
 }
 
-static TraceScan *scan_new(Profile *into, const TraceScanOptions *options)
+static TraceScan *scan_new(Profile *into, const TraceScanOptions *options, ScanTools *tools)
 {
     TraceScan *scan = xcalloc(1, sizeof *scan);
 
@@ -58,18 +59,19 @@ static TraceScan *scan_new(Profile *into, const TraceScanOptions *options)
     if (options)
         scan->options = *options;
     scan->walk_event = find_walker()->event;
-    scan->arrived = UINT64_MAX;
+    scan->walk = tools->walk;
+    scan->caches = &tools->caches;
+    scan->stop = scan->arrived = UINT64_MAX;
     scan->credit = TRACE_EVENT_BYTES_MAX;
     return scan;
 }
 
-TraceScan *trace_scan_new(Profile *into, const TraceScanOptions *options)
+TraceScan *scan_new_head(Profile *into, const TraceScanOptions *options)
 {
-    TraceScan *scan = scan_new(into, options);
+    ScanTools *tools = scan_tools_new();
+    TraceScan *scan = scan_new(into, options, tools);
 
-    scan->walk = walk_new();
-    scan->names = names_new();
-    scan->caches = caches_new();
+    scan->own = tools;
     scan->cap = SCAN_BLOCK;
     scan->buffer = xmalloc(scan->cap + SCAN_PAD);
     return scan;
@@ -77,49 +79,24 @@ TraceScan *trace_scan_new(Profile *into, const TraceScanOptions *options)
 
 TraceScan *scan_new_part(Profile *into, const TraceScanOptions *options, uint64_t origin, ScanTools *tools)
 {
-    TraceScan *scan = scan_new(into, options);
+    TraceScan *scan = scan_new(into, options, tools);
 
-    if (tools->walk) {
-        names_forget(tools->names);
-        caches_forget(tools->caches);
-    } else {
-        *tools = (ScanTools){.walk = walk_new(), .names = names_new(), .caches = caches_new()};
-    }
-    scan->walk = TAKE(tools->walk);
-    scan->names = TAKE(tools->names);
-    scan->caches = TAKE(tools->caches);
-
+    caches_forget(&tools->caches);
     scan->origin = origin;
     scan->state = SCAN_LIST;
     scan->began = scan->listed = true;
     return scan;
 }
 
-void scan_tools_back(TraceScan *scan, ScanTools *tools)
-{
-    *tools = (ScanTools){.walk = TAKE(scan->walk), .names = TAKE(scan->names), .caches = TAKE(scan->caches)};
-}
-
-void scan_tools_done(ScanTools *tools)
-{
-    walk_free(tools->walk);
-    names_free(tools->names);
-    free(tools->caches);
-    *tools = (ScanTools){0};
-}
-
-void trace_scan_free(TraceScan *scan)
+void scan_free(TraceScan *scan)
 {
     if (!scan)
         return;
-    walk_free(scan->walk);
-    names_free(scan->names);
-    free(scan->caches);
+    scan_tools_free(scan->own);
     vec_done(&scan->wides);
     vec_done(&scan->halves);
     vec_done(&scan->labels);
     vec_done(&scan->bares);
-    vec_done(&scan->losses);
     free(scan->buffer);
     free(scan);
 }
@@ -139,62 +116,37 @@ static inline void go_to(TraceScan *scan, const char *p)
     scan->at = (size_t)(p - scan->buffer);
 }
 
-static void store_losses(TraceScan *scan)
-{
-    for (size_t i = 0; i < scan->losses.len; i++) {
-        const Loss *loss = &scan->losses.at[i];
-        const uint32_t detail = loss->len ? profile_name(scan->profile, loss->excerpt, loss->len) : PROFILE_NONE;
-
-        vec_push(&scan->profile->losses, ((ProfileLoss){loss->reason, loss->byte, loss->event, detail}));
-    }
-    vec_done(&scan->losses);
-}
-
 static void lose_text(TraceScan *scan, ProfileLossReason reason, const char *p, const char *end)
 {
-    scan_lose(scan, reason, scan_offset(scan, p), p, (size_t)(end - p));
+    profile_lose(scan->profile, reason, scan_offset(scan, p), p, (size_t)(end - p));
 }
 
-/* --- where to go on behind a fault
- * ------------------------------------------------------------------------------------------------------- */
+/* --- where to go on behind a fault -------------------------------------------------------------------------------- */
 
-static const char *const event_keys[] = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args"};
-
-typedef enum Sure { NO, YES, CUT } Sure; /* CUT: the text ends before it is decided */
-
-/* Skips blanks: CUT if the text ends first, NO if there are too many. */
-static Sure over_blanks(const char **p, const char *end)
+/* Skips blanks. False: the text ends first, or there are too many. */
+static bool over_blanks(const char **p, const char *end)
 {
     const char *from = *p;
 
     while (*p < end && walk_blank(**p) && *p - from <= BLANKS_MAX)
         ++*p;
-    if (*p == end)
-        return CUT;
-    return *p - from <= BLANKS_MAX ? YES : NO;
+    return *p < end && *p - from <= BLANKS_MAX;
 }
 
 /* `"key" :` at p, one of those that an event begins with and little else does. */
-static Sure key_here(const char *p, const char *end)
+static bool is_event_key(const char *p, const char *end)
 {
-    if (p == end)
-        return CUT;
-    if (*p++ != '"')
-        return NO;
-    for (size_t i = 0; i < ARRAY_LEN(event_keys); i++) {
-        const char *key = event_keys[i], *q = p;
+    static const char *const keys[] = {"\"ph\"",  "\"cat\"", "\"name\"", "\"pid\"",
+                                       "\"tid\"", "\"ts\"",  "\"dur\"",  "\"args\""};
 
-        while (q < end && *key && *q == *key)
-            q++, key++;
-        if (q == end)
-            return CUT;
-        if (*key || *q++ != '"')
-            continue;
-        const Sure sure = over_blanks(&q, end);
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        const size_t len = strlen(keys[i]);
+        const char *behind = p + len;
 
-        return sure != YES ? sure : *q == ':' ? YES : NO;
+        if ((size_t)(end - p) > len && memcmp(p, keys[i], len) == 0)
+            return over_blanks(&behind, end) && *behind == ':';
     }
-    return NO;
+    return false;
 }
 
 /* The last byte before p that is no blank; 0: none near. */
@@ -207,79 +159,42 @@ static char byte_before(const char *p, const char *origin)
     return p > origin ? p[-1] : 0;
 }
 
-static Sure event_here(const char *p, const char *end, const char *origin)
+static bool event_here(const char *p, const char *end, const char *origin)
 {
     const char *q = p + 1;
 
-    if (byte_before(p, origin) == ':')
-        return NO;
-    const Sure sure = over_blanks(&q, end);
-
-    return sure == YES ? key_here(q, end) : sure;
+    return byte_before(p, origin) != ':' && over_blanks(&q, end) && is_event_key(q, end);
 }
 
 /* "} ]" and then '}' or ', "' or nothing more. */
-static Sure end_here(const char *p, const char *end, const char *origin, bool final)
+static bool end_here(const char *p, const char *end, const char *origin)
 {
     const char *q = p + 1;
 
     if (byte_before(p, origin) != '}')
-        return NO;
-    Sure sure = over_blanks(&q, end);
-
-    if (sure == CUT)
-        return final ? YES : CUT;
-    if (sure == NO || *q == '}')
-        return *q == '}' ? YES : NO;
-    if (*q++ != ',')
-        return NO;
-    sure = over_blanks(&q, end);
-    return sure == YES ? (*q == '"' ? YES : NO) : sure;
-}
-
-/* `"traceEvents" : [` */
-static Sure list_here(const char *p, const char *end)
-{
-    static const char key[] = "\"traceEvents\"";
-
-    for (size_t i = 0; i < sizeof key - 1; i++, p++) {
-        if (p == end)
-            return CUT;
-        if (*p != key[i])
-            return NO;
-    }
-    Sure sure = over_blanks(&p, end);
-
-    if (sure != YES || *p++ != ':')
-        return sure == CUT ? CUT : NO;
-    sure = over_blanks(&p, end);
-    return sure == YES ? (*p == '[' ? YES : NO) : sure;
+        return false;
+    if (!over_blanks(&q, end))
+        return q == end;
+    if (*q != ',')
+        return *q == '}';
+    q++;
+    return over_blanks(&q, end) && *q == '"';
 }
 
 const char *scan_find_event(const char *from, const char *end, const char *origin)
 {
     for (const char *p = from; (p = memchr(p, '{', (size_t)(end - p))); p++)
-        if (event_here(p, end, origin) == YES)
+        if (event_here(p, end, origin))
             return p;
     return NULL;
 }
 
+/* The next event or the list's end; unless the text ends at `end`, not so near it that bytes behind might decide. */
 static const char *find_place(const char *from, const char *end, const char *origin, bool final)
 {
-    for (const char *p = from; p < end; p++) {
-        Sure sure = NO;
-
-        if (*p == '{')
-            sure = event_here(p, end, origin);
-        else if (*p == ']')
-            sure = end_here(p, end, origin, final);
-        else if (*p == '"')
-            sure = list_here(p, end);
-        if (sure == YES)
+    for (const char *p = from; end - p > (final ? 0 : LOST_OVERLAP); p++)
+        if (*p == '{' ? event_here(p, end, origin) : *p == ']' && end_here(p, end, origin))
             return p;
-        if (sure == CUT && !final)
-            return NULL;
-    }
     return NULL;
 }
 
@@ -317,59 +232,25 @@ static void pay_credit(TraceScan *scan, const char *p, const char *looked_at)
 
 /* --- in the list -------------------------------------------------------------------------------------------------- */
 
-/* From here on it looks for a place to go on. */
-static void get_lost(TraceScan *scan, const char *p)
+/* What begins at p cannot be read: it is lost up to where the next event begins. */
+static Went lose_place(TraceScan *scan, ProfileLossReason reason, const char *p, const char *looked_at)
 {
-    go_to(scan, p);
+    if (end_of(scan) - p < PROFILE_EXCERPT_MAX && !scan->final)
+        return WENT_DRY;
+    pay_credit(scan, p, looked_at);
+    lose_text(scan, reason, p, end_of(scan));
+    go_to(scan, p + 1);
     scan->state = SCAN_LOST;
     scan->lost_skip = 0;
-}
-
-/* Goes on at a place that find_place found. */
-static void found_again(TraceScan *scan, const char *place)
-{
-    go_to(scan, place);
-    scan->state = *place == '"' ? SCAN_TOP : SCAN_LIST;
-    scan->listed |= scan->state == SCAN_LIST;
-}
-
-/* An event that cannot be walked over beyond `fault` is lost up to where the next thing begins. */
-static Went damaged_event(TraceScan *scan, const char *p, const char *fault)
-{
-    const ptrdiff_t most = credit_reach(scan, p);
-    const bool whole = end_of(scan) - p >= most;
-    const char *limit = whole ? p + most : end_of(scan);
-    const char *place = find_place(p + 1, limit, p + 1, scan->final && !whole);
-
-    if (!place && !whole && !scan->final)
-        return WENT_DRY;
-    const char *stop = place ? place : limit;
-
-    pay_credit(scan, p, stop > fault ? stop : fault);
-    lose_text(scan, PROFILE_LOSS_SYNTAX, p, stop);
-    scan->profile->events++;
-    if (place)
-        found_again(scan, place);
-    else
-        get_lost(scan, p + 1);
     return WENT_ON;
 }
 
-/* An event that does not end before `limit`, which is as far as it may go or the end of the bytes. */
-static Went endless_event(TraceScan *scan, const char *p, const char *limit, ptrdiff_t most)
+static Went lose_event(TraceScan *scan, ProfileLossReason reason, const char *p, const char *looked_at)
 {
-    if (limit - p == most) {
-        pay_credit(scan, p, limit);
-        lose_text(scan, most == TRACE_EVENT_BYTES_MAX ? PROFILE_LOSS_TOO_LONG : PROFILE_LOSS_SYNTAX, p, limit);
-        scan->profile->events++;
-        get_lost(scan, p + 1);
-        return WENT_ON;
-    }
-    if (!scan->final)
-        return WENT_DRY;
-    if (find_place(p + 1, limit, p + 1, true))
-        return damaged_event(scan, p, limit);
-    return WENT_DRY;
+    const Went went = lose_place(scan, reason, p, looked_at);
+
+    scan->profile->events += went == WENT_ON;
+    return went;
 }
 
 static Went one_event(TraceScan *scan, const char *p)
@@ -384,23 +265,25 @@ static Went one_event(TraceScan *scan, const char *p)
         go_to(scan, scan->walk->after);
         return WENT_ON;
     case WALK_MORE:
-        return endless_event(scan, p, limit, most);
+        if (limit - p == most)
+            return lose_event(scan, most == TRACE_EVENT_BYTES_MAX ? PROFILE_LOSS_TOO_LONG : PROFILE_LOSS_SYNTAX, p,
+                              limit);
+        /* Open at the end of the text: cut there, or damaged here, where events are to be seen within. */
+        if (!scan->final || !find_place(p + 1, limit, p + 1, true))
+            return WENT_DRY;
+        return lose_event(scan, PROFILE_LOSS_SYNTAX, p, limit);
     case WALK_FAULT:
         break;
     }
-    return damaged_event(scan, p, scan->walk->after);
+    return lose_event(scan, PROFILE_LOSS_SYNTAX, p, scan->walk->after);
 }
 
-/* Whether another part begins right here, which it did with full credit; parts that begin before here are of no use. */
+/* Whether the next part begins right here, which it did with full credit. */
 static bool at_stop(TraceScan *scan, const char *p)
 {
-    const uint64_t offset = scan_offset(scan, p);
-
-    while (*scan->stops < offset)
-        scan->stops++;
-    if (*scan->stops != offset || credit_reach(scan, p) < TRACE_EVENT_BYTES_MAX)
+    if (scan_offset(scan, p) != scan->stop || credit_reach(scan, p) < TRACE_EVENT_BYTES_MAX)
         return false;
-    scan->arrived = offset;
+    scan->arrived = scan->stop;
     return true;
 }
 
@@ -432,7 +315,7 @@ static Went step_list(TraceScan *scan)
     if (p == end)
         return WENT_DRY;
     if (*p == '{') {
-        if (scan->stops && scan_offset(scan, p) >= *scan->stops && at_stop(scan, p))
+        if (at_stop(scan, p))
             return WENT_DRY;
         return one_event(scan, p);
     }
@@ -441,11 +324,7 @@ static Went step_list(TraceScan *scan)
         scan->state = SCAN_TOP;
         return WENT_ON;
     }
-    if (end - p < SCAN_EXCERPT && !scan->final)
-        return WENT_DRY;
-    lose_text(scan, PROFILE_LOSS_SYNTAX, p, end);
-    get_lost(scan, p);
-    return WENT_ON;
+    return lose_place(scan, PROFILE_LOSS_SYNTAX, p, p);
 }
 
 static Went step_lost(TraceScan *scan)
@@ -459,7 +338,9 @@ static Went step_lost(TraceScan *scan)
     const char *place = find_place(p + scan->lost_skip, limit, p, scan->final && !whole);
 
     if (place) {
-        found_again(scan, place);
+        go_to(scan, place);
+        scan->state = SCAN_LIST;
+        scan->listed = true;
         return WENT_ON;
     }
     if (whole) {
@@ -471,16 +352,6 @@ static Went step_lost(TraceScan *scan)
 }
 
 /* --- around it ---------------------------------------------------------------------------------------------------- */
-
-static Went top_fault(TraceScan *scan, const char *p, const char *looked_at)
-{
-    if (end_of(scan) - p < SCAN_EXCERPT && !scan->final)
-        return WENT_DRY;
-    pay_credit(scan, p, looked_at);
-    lose_text(scan, PROFILE_LOSS_SYNTAX, p, end_of(scan));
-    get_lost(scan, p + 1);
-    return WENT_ON;
-}
 
 static Went top_member(TraceScan *scan, const char *p)
 {
@@ -509,6 +380,8 @@ static Went top_member(TraceScan *scan, const char *p)
         if (q && !fault) {
             scan->raw_byte = scan_offset(scan, p);
             about_read(scan, &key, &value);
+            if (scan->options.member)
+                scan->options.member(scan->options.context, p, (size_t)(q - p));
             go_to(scan, q);
             return WENT_ON;
         }
@@ -516,7 +389,7 @@ static Went top_member(TraceScan *scan, const char *p)
     /* Open at the end of the text: cut there, or damaged here, where events are to be seen within. */
     if (!fault && !bounded && !(scan->final && find_place(p + 1, limit, p + 1, true)))
         return WENT_DRY;
-    return top_fault(scan, p, fault ? fault : limit);
+    return lose_place(scan, PROFILE_LOSS_SYNTAX, p, fault ? fault : limit);
 }
 
 static Went step_top(TraceScan *scan)
@@ -557,7 +430,7 @@ static Went step_top(TraceScan *scan)
         scan->listed = true;
         return WENT_ON;
     default:
-        return top_fault(scan, p, p);
+        return lose_place(scan, PROFILE_LOSS_SYNTAX, p, p);
     }
 }
 
@@ -646,32 +519,12 @@ void scan_give(TraceScan *scan, char *text, size_t len, size_t cap)
     scan_filled(scan, len);
 }
 
-int trace_scan_feed(TraceScan *scan, const char *bytes, size_t len, Err *err)
-{
-    while (len > 0) {
-        size_t room = scan->cap - scan->len;
-        char *to = scan->buffer + scan->len;
-
-        if (room < len && (scan->at > 0 || room == 0))
-            to = scan_room(scan, &room);
-        room = room < len ? room : len;
-        memcpy(to, bytes, room);
-        scan_filled(scan, room);
-        bytes += room;
-        len -= room;
-        TRY(scan_run(scan, err));
-    }
-    return 0;
-}
-
-static void note_end(TraceScan *scan, const char *damaged)
+static void note_end(TraceScan *scan)
 {
     const char *p = text_here(scan), *end = end_of(scan);
     const bool open = scan->state == SCAN_LIST || scan->object || (scan->at < scan->len && scan->state == SCAN_TOP);
 
-    if (damaged)
-        scan_lose(scan, PROFILE_LOSS_COMPRESSION, scan_offset(scan, end), damaged, strlen(damaged));
-    else if (open)
+    if (open)
         lose_text(scan, PROFILE_LOSS_TRUNCATED, p, end);
     if (scan->state == SCAN_LIST && scan->at < scan->len)
         scan->profile->events++;
@@ -687,7 +540,7 @@ static void resolve_devices(TraceScan *scan)
         trace_known_free(known);
 }
 
-int trace_scan_finish(TraceScan *scan, const char *damaged, Err *err)
+int scan_finish(TraceScan *scan, Err *err)
 {
     Profile *profile = scan->profile;
 
@@ -695,12 +548,11 @@ int trace_scan_finish(TraceScan *scan, const char *damaged, Err *err)
     TRY(scan_run(scan, err));
     if (!scan->listed || (scan->bare && profile->events == 0 && profile->lost_by_reason[PROFILE_LOSS_SYNTAX] > 0))
         return err_set(err, -EBADMSG, "not a trace: no list of events");
-    note_end(scan, damaged);
+    note_end(scan);
     halves_pair(scan);
     wides_number(&scan->wides, profile, scan->options.learn);
     labels_apply(&scan->labels, profile);
     resolve_devices(scan);
-    store_losses(scan);
     profile->microseconds = scan->timed && !scan->fraction;
     return 0;
 }

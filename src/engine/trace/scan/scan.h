@@ -31,16 +31,16 @@ typedef struct TraceRaw {
     bool kept;        /* it became a row (or detail) of the profile */
     ProfileKind kind; /* of a kept complete event */
     bool has_time;
-    int64_t start, duration; /* ns */
+    int64_t start, duration; /* ns; of half an event those of the whole, if it is known which is the other half */
     uint32_t link;           /* correlation (or flow id) as a profile has it, 0 none */
     int32_t device;          /* of what ran on a GPU, -1 unknown */
     int64_t stream;          /* the same */
     bool metadata;           /* phase M */
 } TraceRaw;
 
-/* What is known of a text only at its end: which threads are a GPU's streams (by names alone), and the numbers of
- * ids over 32 bits. One reading fills it, another one uses it from the first event on. Read-only while it is used,
- * so several threads may. */
+/* What is known of a text only at its end: which threads are a GPU's streams (by names alone), the numbers of ids over
+ * 32 bits, and which begin belongs to which end. One reading fills it, another one uses it from the first event on.
+ * Read-only while it is used, so several threads may. */
 typedef struct TraceKnown TraceKnown;
 
 TraceKnown *trace_known_new(void);
@@ -53,39 +53,21 @@ typedef struct TraceScanOptions {
     size_t memory_max; /* bytes of profile; over it the scan stops with -ENOSPC. 0: no limit */
     void (*raw)(void *context, const TraceRaw *raw); /* every event in the order of the text, kept or not; may be NULL;
                                                         with it trace_scan_parallel runs one thread */
+    void (*member)(void *context, const char *bytes, size_t len); /* with raw: the members around the event list */
     void *context;
     const TraceKnown *known; /* of the same text, NULL nothing */
-    TraceKnown *learn;       /* filled by trace_scan_finish; may be NULL */
+    TraceKnown *learn;       /* filled at the end; may be NULL */
 } TraceScanOptions;
 
-typedef struct TraceScan TraceScan;
-
-TraceScan *trace_scan_new(Profile *into, const TraceScanOptions *options); /* options may be NULL */
-void trace_scan_free(TraceScan *scan);
-
-/* The next bytes. 0; -ENOSPC over memory_max; -EBADMSG as soon as it is clear that this is no trace at all (neither an
- * object nor an array, or no event list within the first megabytes). */
-int trace_scan_feed(TraceScan *scan, const char *bytes, size_t len, Err *err);
-
-/* The end of the text: pairs begins and ends, notes what is cut. `damaged` says that the source failed (a gzip error)
- * after the last byte. -EBADMSG where no event list was found. */
-int trace_scan_finish(TraceScan *scan, const char *damaged, Err *err);
-
-/* A text that can be read: read gives up to `len` bytes at `offset` (0 at the end, -errno); with `streamed` offsets
- * only ever go up without holes and one thread at a time reads. */
+/* A text from its beginning on: read gives the next bytes, up to `len` (0 at the end, -errno). One thread at a time
+ * reads. */
 typedef struct TraceSource {
-    ssize_t (*read)(void *context, void *buffer, size_t len, uint64_t offset, Err *err);
+    ssize_t (*read)(void *context, void *buffer, size_t len, Err *err);
     void *context;
-    bool streamed;
-    uint64_t size;                                   /* of the text, 0 unknown */
-    void (*progress)(void *context, uint64_t bytes); /* text read since the last call, from any thread; may be NULL */
-    const bool *stop;                                /* becomes true where the user interrupts: -EINTR; may be NULL */
+    const bool *stop; /* becomes true where the user interrupts: -EINTR; may be NULL */
 } TraceSource;
 
 /* Reads all of `source` into `into` with up to `threads` threads. The text's own faults are losses; an error is an
  * unreadable source, no trace, memory or an interruption. Does not seal. */
 int trace_scan_parallel(const TraceSource *source, const TraceScanOptions *options, unsigned int threads, Profile *into,
                         Err *err);
-
-/* Whether `bytes` are one object and nothing more, as the scanner reads objects. */
-bool trace_is_object(const char *bytes, size_t len);

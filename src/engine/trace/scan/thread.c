@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads, streams, labels, pairs of begin and end, and ids of events. */
+/* Names, threads, streams, labels, pairs of begin and end, and ids of events. */
 #include "base/alloc.h"
 #include "engine/trace/scan/inside.h"
 
@@ -21,6 +21,7 @@ void trace_known_free(TraceKnown *known)
     vec_done(&known->devices);
     vec_done(&known->lanes);
     vec_done(&known->ids);
+    vec_done(&known->halves);
     arena_done(&known->arena);
     free(known);
 }
@@ -47,30 +48,131 @@ static uint32_t known_number(const TraceKnown *known, uint64_t id)
     return found ? found->number : 0;
 }
 
+static int by_known_byte(const void *a, const void *b)
+{
+    const KnownHalf *x = a, *y = b;
+
+    return (x->byte > y->byte) - (x->byte < y->byte);
+}
+
+const KnownHalf *half_known(const TraceScan *scan, uint64_t byte)
+{
+    const TraceKnown *known = scan->options.known;
+    const KnownHalf key = {.byte = byte};
+
+    return known && known->halves.len ? bsearch(&key, known->halves.at, known->halves.len, sizeof key, by_known_byte)
+                                      : NULL;
+}
+
+/* ---- names ---- */
+
+/* A small cache in front of the profile's names. Hashes a few words of a text and compares all of it. Each slot has a
+ * neighbour, so that two texts of one slot do not evict each other in turns. */
+
+void caches_init(Caches *caches)
+{
+    arena_init(&caches->raw, 64 << 10);
+    caches->turn = 1;
+    caches->copy_name = PROFILE_NONE;
+}
+
+void caches_done(Caches *caches)
+{
+    arena_done(&caches->raw);
+    free(caches->room);
+}
+
+void caches_forget(Caches *caches)
+{
+    arena_reset(&caches->raw);
+    memset(&caches->own, 0, sizeof caches->own);
+    caches->turn++;
+    caches->copy_name = PROFILE_NONE;
+}
+
+static inline uint64_t word_at(const char *p)
+{
+    uint64_t v;
+
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* Long names of kernels often begin and end alike: their middle counts as well. */
+static inline uint32_t place_of(const char *p, uint32_t len)
+{
+    const uint64_t even = UINT64_C(0x9e3779b97f4a7c15), odd = UINT64_C(0xbf58476d1ce4e5b9);
+    uint64_t h = len;
+
+    if (len > 32)
+        h += (word_at(p + len / 2) ^ (word_at(p + len / 4) << 1)) * odd ^ word_at(p + len / 4 * 3);
+    if (len >= 8)
+        h = (h ^ word_at(p)) * even ^ word_at(p + len - 8);
+    else if (len)
+        h ^= word_at(p) << (64 - 8 * len);
+    h ^= h >> 31;
+    return (uint32_t)(h * odd >> 52) % NAME_CACHE;
+}
+
+/* The evicted text moves to the neighbour. */
+static void put_entry(Caches *caches, const Slice *slice, const char *raw, uint32_t name)
+{
+    const uint32_t place = place_of(slice->at, slice->len);
+
+    caches->name[place ^ 1] = caches->name[place];
+    caches->name[place] =
+        (NameEntry){.raw = raw, .len = slice->len, .name = name, .kind = slice->kind, .turn = caches->turn};
+}
+
+static uint32_t put_name(Caches *caches, Profile *profile, const Slice *slice, bool *ret_cut)
+{
+    if (slice->kind != SLICE_ESCAPED && slice->len <= TRACE_NAME_BYTES_MAX) {
+        const uint32_t name = profile_name(profile, slice->at, slice->len);
+
+        put_entry(caches, slice, profile_text(profile, name, NULL), name);
+        return name;
+    }
+    if (!caches->room)
+        caches->room = xmalloc(TRACE_NAME_BYTES_MAX + 16);
+    const size_t len = value_unescape(slice, caches->room, TRACE_NAME_BYTES_MAX);
+    const uint32_t name = profile_name(profile, caches->room, len);
+
+    *ret_cut |= slice->kind == SLICE_ESCAPED ? len >= TRACE_NAME_BYTES_MAX - 4 && slice->len > TRACE_NAME_BYTES_MAX
+                                             : slice->len > TRACE_NAME_BYTES_MAX;
+    if (slice->len <= 1024 && caches->raw.used < 4 << 20)
+        put_entry(caches, slice, arena_strndup(&caches->raw, slice->at, slice->len), name);
+    return name;
+}
+
+static inline bool is_entry_of(const Caches *caches, const NameEntry *entry, const Slice *slice)
+{
+    return entry->turn == caches->turn && entry->len == slice->len && entry->kind == slice->kind &&
+           memcmp(entry->raw, slice->at, slice->len) == 0;
+}
+
+/* PROFILE_NONE: not in the cache */
+static uint32_t find_name(const Caches *caches, const Slice *slice)
+{
+    const uint32_t place = place_of(slice->at, slice->len);
+
+    if (is_entry_of(caches, &caches->name[place], slice))
+        return caches->name[place].name;
+    if (is_entry_of(caches, &caches->name[place ^ 1], slice))
+        return caches->name[place ^ 1].name;
+    return PROFILE_NONE;
+}
+
 /* ---- threads and streams ---- */
 
 enum { FORMS_ANY = 1 << 16, FORMS_STREAM = 1 << 17 };
 
-void scan_lose(TraceScan *scan, ProfileLossReason reason, uint64_t byte, const char *excerpt, size_t len)
-{
-    Loss loss = {.reason = reason, .byte = byte, .event = scan->profile->events};
-
-    scan->profile->lost_by_reason[reason]++;
-    if (scan->losses.len == PROFILE_LOSSES_KEPT)
-        return;
-    loss.len = (uint8_t)(len < SCAN_EXCERPT ? len : SCAN_EXCERPT);
-    if (loss.len)
-        memcpy(loss.excerpt, excerpt, loss.len);
-    vec_push(&scan->losses, loss);
-}
-
 __attribute__((noinline)) static uint32_t new_name(TraceScan *scan, const Slice *slice)
 {
     bool cut = false;
-    const uint32_t name = names_get(scan->names, scan->profile, slice, &cut);
+    const uint32_t name = put_name(scan->caches, scan->profile, slice, &cut);
 
     if (cut)
-        scan_lose(scan, PROFILE_LOSS_TOO_LONG, scan->raw_byte, slice->at, slice->len);
+        profile_lose(scan->profile, PROFILE_LOSS_TOO_LONG, scan->raw_byte, slice->at, slice->len);
     return name;
 }
 
@@ -80,7 +182,7 @@ uint32_t name_of(TraceScan *scan, Slot slot)
 
     if (!has_slot(scan, slot) || (slice->kind == SLICE_WORD && slice->len == 4 && memcmp(slice->at, "null", 4) == 0))
         return PROFILE_NONE;
-    const uint32_t name = names_seen(scan->names, slice);
+    const uint32_t name = find_name(scan->caches, slice);
 
     return name != PROFILE_NONE ? name : new_name(scan, slice);
 }
@@ -105,25 +207,9 @@ ThreadKey thread_key(TraceScan *scan)
     return key;
 }
 
-static LaneEntry *lane_entry(TraceScan *scan, int64_t a, int64_t b)
-{
-    const uint64_t h = ((uint64_t)a * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)b) * UINT64_C(0xbf58476d1ce4e5b9);
-
-    return &scan->caches->own.lane[(h >> 40) % LANE_CACHE];
-}
-
 uint32_t thread_lane(TraceScan *scan, const ThreadKey *key)
 {
-    LaneEntry *entry = lane_entry(scan, key->pid, key->tid);
-
-    if (key->pid_name != PROFILE_NONE || key->tid_name != PROFILE_NONE)
-        return profile_thread(scan->profile, key->pid, key->pid_name, key->tid, key->tid_name);
-    if (entry->used != LANE_THREAD || entry->pid != key->pid || entry->tid != key->tid)
-        *entry = (LaneEntry){.pid = key->pid,
-                             .tid = key->tid,
-                             .lane = profile_thread(scan->profile, key->pid, PROFILE_NONE, key->tid, PROFILE_NONE),
-                             .used = LANE_THREAD};
-    return entry->lane;
+    return profile_thread(scan->profile, key->pid, key->pid_name, key->tid, key->tid_name);
 }
 
 /* The number at the end of a text ("stream 7"): false where there is none. */
@@ -174,16 +260,6 @@ int64_t gpu_stream(TraceScan *scan)
     if (has_slot(scan, SLOT_STREAM) && value_integer(slice_of(scan, SLOT_STREAM), &stream))
         return stream;
     return number_or_behind(scan, SLOT_TID);
-}
-
-uint32_t gpu_lane(TraceScan *scan, int32_t device, int64_t stream)
-{
-    LaneEntry *entry = lane_entry(scan, device, stream);
-
-    if (entry->used != LANE_STREAM || entry->pid != device || entry->tid != stream)
-        *entry = (LaneEntry){
-            .pid = device, .tid = stream, .lane = profile_stream(scan->profile, device, stream), .used = LANE_STREAM};
-    return entry->lane;
 }
 
 /* What is 1..8 bytes long, the last one on top. */
@@ -247,7 +323,7 @@ uint32_t event_stream(TraceScan *scan)
     place.forms |= FORMS_STREAM;
     if (entry && same_place(entry, &place))
         return entry->lane;
-    place.lane = gpu_lane(scan, gpu_device(scan), gpu_stream(scan));
+    place.lane = profile_stream(scan->profile, gpu_device(scan), gpu_stream(scan));
     /* only where the two alone decide */
     if (entry && number_of(scan, SLOT_DEVICE, -1) >= 0 && value_integer(slice_of(scan, SLOT_STREAM), &stream))
         *entry = place;
@@ -297,19 +373,25 @@ uint32_t id_known(const TraceScan *scan, int64_t id)
 /* Names and orders of threads and streams, from metadata events, which may stand anywhere: the last one counts. Lanes
  * that nothing happened on get none. */
 
-static int by_label(const void *a, const void *b)
+static int compare_keys(const ThreadKey *x, const ThreadKey *y)
 {
-    const Label *x = a, *y = b;
-
-#define ORDER(field)                                                                                                   \
-    if (x->thread.field != y->thread.field)                                                                            \
-        return x->thread.field < y->thread.field ? -1 : 1;
+#define ORDER(member)                                                                                                  \
+    if (x->member != y->member)                                                                                        \
+        return x->member < y->member ? -1 : 1;
     ORDER(pid)
     ORDER(tid)
     ORDER(pid_name)
     ORDER(tid_name)
 #undef ORDER
-    return (x->order > y->order) - (x->order < y->order);
+    return 0;
+}
+
+static int by_label(const void *a, const void *b)
+{
+    const Label *x = a, *y = b;
+    const int order = compare_keys(&x->thread, &y->thread);
+
+    return order ? order : (x->order > y->order) - (x->order < y->order);
 }
 
 /* The first label of a thread, or the place where it would be. */
@@ -328,11 +410,6 @@ static size_t first_of(const Labels *labels, const Label *key)
     return low;
 }
 
-static bool same_thread(const ThreadKey *x, const ThreadKey *y)
-{
-    return x->pid == y->pid && x->tid == y->tid && x->pid_name == y->pid_name && x->tid_name == y->tid_name;
-}
-
 static void label_lane(const Labels *labels, ThreadKey thread, ProfileLane *lane)
 {
     const Label key = {.thread = thread, .order = 0};
@@ -340,7 +417,7 @@ static void label_lane(const Labels *labels, ThreadKey thread, ProfileLane *lane
     for (size_t i = first_of(labels, &key); i < labels->len; i++) {
         const Label *label = &labels->at[i];
 
-        if (!same_thread(&label->thread, &thread))
+        if (compare_keys(&label->thread, &thread) != 0)
             break;
         if (label->kind == LABEL_SORT)
             lane->sort = label->sort;
@@ -386,7 +463,7 @@ bool label_counts(const Labels *labels, const Label *label, LabelKind kind)
 
     if (label->kind != kind)
         return false;
-    for (const Label *next = label + 1; next < end && same_thread(&next->thread, &label->thread); next++)
+    for (const Label *next = label + 1; next < end && compare_keys(&next->thread, &label->thread) == 0; next++)
         if (next->kind == kind)
             return false;
     return true;
@@ -418,18 +495,11 @@ enum { MATCH_DEPTH = 64 }; /* how far an end looks for a begin of its name */
 static int by_half(const void *a, const void *b)
 {
     const Half *x = a, *y = b;
+    int order = compare_keys(&x->thread, &y->thread);
 
-#define ORDER(left, right)                                                                                             \
-    if ((left) != (right))                                                                                             \
-        return (left) < (right) ? -1 : 1;
-    ORDER(x->thread.pid, y->thread.pid)
-    ORDER(x->thread.tid, y->thread.tid)
-    ORDER(x->thread.pid_name, y->thread.pid_name)
-    ORDER(x->thread.tid_name, y->thread.tid_name)
-    ORDER(x->time, y->time)
-    ORDER(x->byte, y->byte)
-#undef ORDER
-    return 0;
+    if (!order)
+        order = (x->time > y->time) - (x->time < y->time);
+    return order ? order : (x->byte > y->byte) - (x->byte < y->byte);
 }
 
 /* Losses. Threads come in the order of their names' numbers, which is arbitrary: losses are reported in the order of
@@ -466,7 +536,7 @@ static void report_lost(Pairing *pairing)
         size_t len = 0;
         const char *text = profile_text(pairing->scan->profile, half->event.name, &len);
 
-        scan_lose(pairing->scan, pairing->lost.at[i].reason, half->byte, text, len);
+        profile_lose(pairing->scan->profile, pairing->lost.at[i].reason, half->byte, text, len);
     }
 }
 
@@ -487,6 +557,22 @@ static void set_pair_ids(TraceScan *scan, ProfileEvent *event, const Half *begin
     }
 }
 
+static void known_add_pair(TraceScan *scan, const Half *begin, const Half *end)
+{
+    const ProfileLane *lane = begin->on_gpu ? &scan->profile->lanes.at[begin->event.lane] : NULL;
+    KnownHalf half = {.byte = begin->byte,
+                      .start = begin->time,
+                      .duration = end->time - begin->time,
+                      .kind = begin->event.kind,
+                      .device = lane ? lane->device : -1,
+                      .stream = lane ? lane->tid : -1,
+                      .link = begin->link ? begin->link : end->link};
+
+    vec_push(&scan->options.learn->halves, half);
+    half.byte = end->byte;
+    vec_push(&scan->options.learn->halves, half);
+}
+
 static void add_pair(Pairing *pairing, const Half *begin, const Half *end)
 {
     TraceScan *scan = pairing->scan;
@@ -498,6 +584,8 @@ static void add_pair(Pairing *pairing, const Half *begin, const Half *end)
         lose_half(pairing, begin, PROFILE_LOSS_NO_TIME);
         return;
     }
+    if (scan->options.learn)
+        known_add_pair(scan, begin, end);
     if (!begin->wanted || !window_touches(&scan->options, event.start, event.duration))
         return;
     if (!begin->on_gpu)
@@ -557,10 +645,12 @@ void halves_pair(TraceScan *scan)
     qsort(halves->at, halves->len, sizeof halves->at[0], by_half);
     for (size_t i = 0; i < halves->len; i++) {
         pair_half(&pairing, &halves->at[i]);
-        if (i + 1 == halves->len || !same_thread(&halves->at[i].thread, &halves->at[i + 1].thread))
+        if (i + 1 == halves->len || compare_keys(&halves->at[i].thread, &halves->at[i + 1].thread) != 0)
             leave_open(&pairing, 0);
     }
     report_lost(&pairing);
+    if (scan->options.learn && scan->options.learn->halves.len)
+        qsort(scan->options.learn->halves.at, scan->options.learn->halves.len, sizeof(KnownHalf), by_known_byte);
     vec_done(&pairing.open);
     vec_done(&pairing.lost);
     vec_done(halves);

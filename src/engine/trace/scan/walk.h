@@ -6,7 +6,7 @@
  * values ('", "name": "'), so the walk learns them: a node is a key, an edge the bytes from the end of its value to
  * the beginning of the next one. Where an edge matches, no byte of it is looked at again; where none does,
  * learn_step reads the bytes by the grammar, and both give the same result. Values that are often the same ("ph": "X",
- * a process, a block of threads) become part of longer edges, in which their places are known (learn.c). The only thing
+ * a process, a block of threads) become part of longer edges, in which their places are known. The only thing
  * that an edge can change is the time taken.
  *
  * The grammar is JSON, where a value may also be any bare word (NaN, N/A), a text may hold any byte and any escape,
@@ -141,7 +141,6 @@ typedef struct Edge {
     uint16_t len;  /* bytes that must be equal: up to the value, and the bracket of a NEST */
     uint8_t constants;
     uint8_t uses;
-    bool fused;
     char text[EDGE_BYTES] __attribute__((aligned(64)));
     Constant constant[CONSTANTS];
     Often often[OFTEN];

@@ -2,6 +2,7 @@
 /* The walk with NEON, which every arm64 has. */
 #include <arm_neon.h>
 
+#include "base/cleanup.h"
 #include "engine/trace/scan/walk.h"
 #include "engine/trace/scan/walk_body.h"
 
@@ -99,3 +100,14 @@ WalkResult walk_event_neon(Walk *walk, const char *p, const char *end)
 {
     return walk_event(walk, p, end);
 }
+
+static bool always_usable(void)
+{
+    return true;
+}
+
+const Walker walkers[] = {
+    {.name = "neon", .event = walk_event_neon, .usable = always_usable},
+    {.name = "plain", .event = walk_event_plain, .usable = always_usable},
+};
+const size_t walkers_count = ARRAY_LEN(walkers);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Traces of XLA's profiler (JAX, TensorFlow): events have no category; only the name of their process, which may
  * stand behind them, tells that they ran on a GPU. They are kept as ranges of a thread until all names are known. */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/attribute.h"
 #include "base/cleanup.h"
 #include "engine/trace/scan/inside.h"
 
@@ -40,31 +42,17 @@ static const char *value_behind(const char *text, const char *key)
     return NULL;
 }
 
-static uint32_t number_behind_key(const char *text, const char *key, uint32_t none)
-{
-    const char *at = value_behind(text, key);
-    uint64_t value = 0;
-
-    if (!at || *at < '0' || *at > '9')
-        return none;
-    for (; *at >= '0' && *at <= '9' && value <= UINT32_MAX; at++)
-        value = value * 10 + (uint64_t)(*at - '0');
-    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
-}
-
-static void triple_behind(const char *text, const char *key, uint32_t ret[3])
+/* Up to `count` numbers behind "key:", with commas between them; others stay as they are. */
+static void numbers_behind(const char *text, const char *key, uint32_t *ret, unsigned int count)
 {
     const char *at = value_behind(text, key);
 
-    for (int i = 0; at && i < 3; i++) {
-        uint64_t value = 0;
+    for (unsigned int i = 0; at && i < count && *at >= '0' && *at <= '9'; i++) {
+        char *end;
+        const unsigned long long value = strtoull(at, &end, 10);
 
-        if (*at < '0' || *at > '9')
-            return;
-        for (; *at >= '0' && *at <= '9' && value <= UINT32_MAX; at++)
-            value = value * 10 + (uint64_t)(*at - '0');
-        ret[i] = value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
-        at += *at == ',';
+        ret[i] = value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+        at = end + (*end == ',');
     }
 }
 
@@ -74,12 +62,14 @@ static uint32_t launch_of(Profile *profile, const Bare *bare)
         .occupancy_percent = bare->occupancy, .blocks_per_sm = -1, .warps_per_sm = -1, .collective = PROFILE_NONE};
     const char *text = profile_text(profile, bare->kernel, NULL);
 
-    triple_behind(text, "grid", launch.grid);
-    triple_behind(text, "block", launch.block);
-    launch.registers = bare->registers ? bare->registers : number_behind_key(text, "regs", 0);
-    launch.shared_bytes = number_behind_key(text, "static_shared", 0);
-    const uint32_t more = number_behind_key(text, "dynamic_shared", 0);
+    uint32_t more = 0;
 
+    numbers_behind(text, "grid", launch.grid, 3);
+    numbers_behind(text, "block", launch.block, 3);
+    numbers_behind(text, "regs", &launch.registers, 1);
+    launch.registers = bare->registers ? bare->registers : launch.registers;
+    numbers_behind(text, "static_shared", &launch.shared_bytes, 1);
+    numbers_behind(text, "dynamic_shared", &more, 1);
     launch.shared_bytes = more > UINT32_MAX - launch.shared_bytes ? UINT32_MAX : launch.shared_bytes + more;
     if (launch.occupancy_percent < 0) {
         const char *at = value_behind(text, "occ_pct");
@@ -90,52 +80,19 @@ static uint32_t launch_of(Profile *profile, const Bare *bare)
     return profile_launch(profile, &launch);
 }
 
-static uint8_t memory_behind(const char *text, const char *key)
+static uint16_t memory_behind(const char *text, const char *key)
 {
-    static const struct {
-        const char *word;
-        uint8_t memory;
-    } words[] = {{"pageable", PROFILE_MEMORY_PAGEABLE}, {"pinned", PROFILE_MEMORY_PINNED},
-                 {"device", PROFILE_MEMORY_DEVICE},     {"array", PROFILE_MEMORY_ARRAY},
-                 {"managed", PROFILE_MEMORY_MANAGED},   {"unified", PROFILE_MEMORY_MANAGED}};
     const char *at = value_behind(text, key);
 
-    for (size_t i = 0; at && i < ARRAY_LEN(words); i++)
-        if (strncmp(at, words[i].word, strlen(words[i].word)) == 0)
-            return words[i].memory;
-    return PROFILE_MEMORY_UNKNOWN;
-}
-
-/* "MemcpyD2H" to the words of other profilers. */
-static uint8_t direction_of(const char *name)
-{
-    static const struct {
-        const char *word;
-        uint8_t kind;
-    } words[] = {{"D2H", PROFILE_COPY_DTOH}, {"H2D", PROFILE_COPY_HTOD}, {"D2D", PROFILE_COPY_DTOD},
-                 {"P2P", PROFILE_COPY_PTOP}, {"H2H", PROFILE_COPY_HTOH}, {"A2A", PROFILE_COPY_DTOD},
-                 {"H2A", PROFILE_COPY_HTOD}, {"A2H", PROFILE_COPY_DTOH}, {"D2A", PROFILE_COPY_DTOD},
-                 {"A2D", PROFILE_COPY_DTOD}};
-
-    for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        if (strncmp(name + strlen("Memcpy"), words[i].word, strlen(words[i].word)) == 0)
-            return words[i].kind;
-    return PROFILE_COPY_UNKNOWN;
+    return (uint16_t)(at ? profile_memory_word(at, strcspn(at, " \n\t,")) : PROFILE_MEMORY_UNKNOWN);
 }
 
 static int64_t size_of(const char *text)
 {
     const char *at = value_behind(text, "size");
-    int64_t size = 0;
+    const unsigned long long size = at && *at >= '0' && *at <= '9' ? strtoull(at, NULL, 10) : ULLONG_MAX;
 
-    if (!at || *at < '0' || *at > '9')
-        return -1;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        if (size > INT64_MAX / 10 - 1)
-            return -1;
-        size = size * 10 + (*at - '0');
-    }
-    return size;
+    return size <= INT64_MAX ? (int64_t)size : -1;
 }
 
 static uint32_t copy_of(Profile *profile, ProfileKind kind, const char *name, uint32_t details)
@@ -148,10 +105,7 @@ static uint32_t copy_of(Profile *profile, ProfileKind kind, const char *name, ui
         copy.target = memory_behind(text, "kind");
         return profile_copy(profile, &copy);
     }
-    if (strncmp(name, "Memcpy", strlen("Memcpy")) == 0)
-        copy.kind = direction_of(name);
-    if (copy.kind == PROFILE_COPY_UNKNOWN)
-        profile_copy_words(name, strlen(name), &copy);
+    profile_copy_words(name, strlen(name), &copy);
     copy.source = memory_behind(text, "kind_src");
     copy.target = memory_behind(text, "kind_dst");
     return profile_copy(profile, &copy);
@@ -173,11 +127,8 @@ static Place *places_new(TraceScan *scan, const TraceKnown *known)
 
     for (size_t i = 0; i < count; i++) {
         const ProfileLane lane = profile->lanes.at[i];
-        const KnownThread thread = {
-            .pid = lane.pid,
-            .tid = lane.tid,
-            .pid_text = lane.pid_name == PROFILE_NONE ? NULL : profile_text(profile, lane.pid_name, NULL),
-            .tid_text = lane.tid_name == PROFILE_NONE ? NULL : profile_text(profile, lane.tid_name, NULL)};
+        const KnownThread thread =
+            thread_known(profile, &(ThreadKey){lane.pid, lane.tid, lane.pid_name, lane.tid_name});
 
         if (lane.gpu)
             continue;
@@ -242,48 +193,53 @@ static void add_step(Profile *profile, ProfileEvent event, uint32_t lane)
     profile_add(profile, &event);
 }
 
-static void keep_row(ProfileEvents *host, size_t to, size_t from)
-{
-    host->start[to] = host->start[from];
-    host->duration[to] = host->duration[from];
-    host->name[to] = host->name[from];
-    host->lane[to] = host->lane[from];
-    host->link[to] = host->link[from];
-    host->extra[to] = host->extra[from];
-    host->kind[to] = host->kind[from];
-}
+typedef struct Resolving {
+    TraceScan *scan;
+    const Place *places;
+    bool devices; /* there are GPUs */
+    size_t bare;  /* the next one of scan->bares */
+} Resolving;
 
 /* A row of no kind with a correlation is a call of the GPU, if there is a GPU. */
-static void resolve_host(TraceScan *scan, size_t row, bool devices)
+static void resolve_host(const Resolving *resolving, ProfileEvents *host, size_t row)
 {
-    ProfileEvents *host = &scan->profile->host;
+    Profile *profile = resolving->scan->profile;
 
     if (host->link[row] == 0)
         return;
-    if (!devices) {
+    if (!resolving->devices) {
         host->link[row] = 0;
         return;
     }
     host->kind[row] = PROFILE_CALL;
-    scan->profile->rocm |= strncmp(profile_text(scan->profile, host->name[row], NULL), "hip", 3) == 0;
+    profile->rocm |= strncmp(profile_text(profile, host->name[row], NULL), "hip", 3) == 0;
 }
 
 /* Returns whether the row stays. */
-static bool resolve_row(TraceScan *scan, size_t row, const Place *place, const Bare *bare, bool devices)
+static bool resolve_row(void *context, UNUSED const Profile *sealed, const ProfileEvents *table, size_t row)
 {
+    Resolving *resolving = context;
+    const TraceScan *scan = resolving->scan;
     Profile *profile = scan->profile;
+    const Bare *bare = NULL;
 
-    if (profile->host.kind[row] != PROFILE_OTHER)
+    if (table != &profile->host)
         return true;
+    if (resolving->bare < scan->bares.len && scan->bares.at[resolving->bare].row == row)
+        bare = &scan->bares.at[resolving->bare++];
+    if (table->kind[row] != PROFILE_OTHER)
+        return true;
+    const Place *place = &resolving->places[table->lane[row]];
+
     switch (place->use) {
     case LANE_HOST:
-        resolve_host(scan, row, devices);
+        resolve_host(resolving, &profile->host, row);
         return !scan->options.skip_host;
     case LANE_OPERATIONS:
-        add_operation(profile, event_of(&profile->host, row), place->lane, bare);
+        add_operation(profile, event_of(table, row), place->lane, bare);
         return false;
     case LANE_STEPS:
-        add_step(profile, event_of(&profile->host, row), place->lane);
+        add_step(profile, event_of(table, row), place->lane);
         return false;
     case LANE_REPEATS:
         break;
@@ -296,26 +252,16 @@ void bares_resolve(TraceScan *scan, const TraceKnown *known)
 {
     static const char framework[] = "xla";
     Profile *profile = scan->profile;
-    const bool devices = known->devices.len > 0;
-    size_t kept = 0, next = 0;
+    Resolving resolving = {.scan = scan, .devices = known->devices.len > 0};
 
-    if (!devices && !scan->bare_links && !scan->options.skip_host)
+    if (!resolving.devices && !scan->bare_links && !scan->options.skip_host)
         return;
-    Place *places = places_new(scan, known);
+    CLEANUP_FREE Place *places = places_new(scan, known);
 
-    if (devices && profile->framework == PROFILE_NONE)
+    resolving.places = places;
+    if (resolving.devices && profile->framework == PROFILE_NONE)
         profile->framework = profile_name(profile, framework, sizeof framework - 1);
-    for (size_t row = 0; row < profile->host.len; row++) {
-        const Bare *bare = next < scan->bares.len && scan->bares.at[next].row == row ? &scan->bares.at[next++] : NULL;
-
-        if (!resolve_row(scan, row, &places[profile->host.lane[row]], bare, devices))
-            continue;
-        if (kept != row)
-            keep_row(&profile->host, kept, row);
-        kept++;
-    }
-    profile->host.len = kept;
-    free(places);
+    profile_filter(profile, resolve_row, &resolving);
 }
 
 /* ---- processes that are GPUs ---- */
@@ -431,14 +377,22 @@ KnownPlace known_place(const TraceKnown *known, const KnownThread *thread)
     return place;
 }
 
-static KnownThread thread_of(TraceKnown *known, const Profile *profile, const ThreadKey *key)
+KnownThread thread_known(const Profile *profile, const ThreadKey *key)
 {
-    const char *pid = text_of(profile, key->pid_name), *tid = text_of(profile, key->tid_name);
-
     return (KnownThread){.pid = key->pid,
                          .tid = key->tid,
-                         .pid_text = pid ? arena_strdup(&known->arena, pid) : NULL,
-                         .tid_text = tid ? arena_strdup(&known->arena, tid) : NULL};
+                         .pid_text = text_of(profile, key->pid_name),
+                         .tid_text = text_of(profile, key->tid_name)};
+}
+
+/* With texts of its own. */
+static KnownThread thread_of(TraceKnown *known, const Profile *profile, const ThreadKey *key)
+{
+    KnownThread thread = thread_known(profile, key);
+
+    thread.pid_text = thread.pid_text ? arena_strdup(&known->arena, thread.pid_text) : NULL;
+    thread.tid_text = thread.tid_text ? arena_strdup(&known->arena, thread.tid_text) : NULL;
+    return thread;
 }
 
 static void learn_devices(TraceKnown *known, const TraceScan *scan)
@@ -478,8 +432,6 @@ static void learn_lanes(TraceKnown *known, const TraceScan *scan)
     if (known->lanes.len)
         qsort(known->lanes.at, known->lanes.len, sizeof known->lanes.at[0], by_lane);
 }
-
-/* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 void known_learn(TraceKnown *known, const TraceScan *scan)
 {
