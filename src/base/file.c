@@ -57,16 +57,18 @@ int file_read(const char *path, size_t max, Str *out, Err *err)
     return rc;
 }
 
-static int write_all(int fd, const char *data, size_t len)
+int file_write_all(int fd, const void *data, size_t len)
 {
+    const char *at = data;
+
     while (len) {
-        ssize_t wrote = write(fd, data, len);
+        ssize_t wrote = write(fd, at, len);
 
         if (wrote < 0 && errno == EINTR)
             continue;
-        if (wrote < 0)
+        if (wrote <= 0)
             return -1;
-        data += wrote;
+        at += wrote;
         len -= (size_t)wrote;
     }
     return 0;
@@ -104,7 +106,7 @@ static int sync_directory(const char *path, Err *err)
 
 static int fill_file(int fd, const char *path, const void *data, size_t len, mode_t mode, Err *err)
 {
-    if (write_all(fd, data, len) < 0)
+    if (file_write_all(fd, data, len) < 0)
         return err_errno(err, "write '%s'", path);
     if (fchmod(fd, mode) < 0)
         return err_errno(err, "set the mode of '%s'", path);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/gzip.h"
 #include "base/cleanup.h"
 
@@ -191,20 +192,6 @@ int profile_input_rewind(ProfileInput *input, Err *err)
     return 0;
 }
 
-static int write_all(int fd, const char *bytes, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, bytes, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        bytes += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
 /* Copies a pipe into a file without a name, which replaces it. */
 static int spool_pipe(ProfileInput *input, Err *err)
 {
@@ -217,7 +204,7 @@ static int spool_pipe(ProfileInput *input, Err *err)
         return err_errno(err, "make a file for '%s' in '%s'", input->path, dir && dir[0] ? dir : "/tmp");
     memcpy(buffer, input->head, input->head_len);
     for (; n > 0; n = read_pipe_bytes(input, buffer, SPOOL_BYTES)) {
-        if (write_all(fd, buffer, (size_t)n) < 0)
+        if (file_write_all(fd, buffer, (size_t)n) < 0)
             return err_errno(err, "keep '%s' in '%s'", input->path, dir && dir[0] ? dir : "/tmp");
         input->size += (uint64_t)n;
     }

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/gzip.h"
 #include "base/cleanup.h"
 #include "base/vec.h"
@@ -32,19 +33,6 @@ struct Recording {
 };
 
 CLEANUP_POINTER(Recording, recording_close);
-
-static int write_all(int fd, const char *bytes, size_t len)
-{
-    while (len > 0) {
-        const ssize_t n = write(fd, bytes, len);
-
-        if (n < 0 && errno != EINTR)
-            return -1;
-        bytes += n > 0 ? n : 0;
-        len -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
 
 /* --- the file ----------------------------------------------------------------------------------------------------- */
 
@@ -122,7 +110,7 @@ static ssize_t read_text(Recording *r, Input *input, char *buffer, Err *err)
         snprintf(r->damage, sizeof r->damage, "%.250s", said.text);
         return 0;
     }
-    if (input->keep && write_all(r->fd, buffer, (size_t)n) < 0)
+    if (input->keep && file_write_all(r->fd, buffer, (size_t)n) < 0)
         return err_errno(err, "unpack the recording");
     return n;
 }
@@ -323,7 +311,7 @@ static int write_line(Recorder *r, const char *line, size_t len, Err *err)
     if (r->gzip)
         TRY(gzip_pack(whole.text, whole.len, &r->packed, err));
     TRY(str_check(out, "a snapshot", err));
-    if (write_all(r->fd, out->text, out->len) < 0) {
+    if (file_write_all(r->fd, out->text, out->len) < 0) {
         const int rc = err_errno(err, "write the recording '%s'", r->path);
 
         r->broken = true;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 
 enum { KEPT_MAX = 16 * 1024, COPY_SIZE = 1024 };
 
@@ -47,19 +48,6 @@ static struct Guard {
 /* --- at the end ----------------------------------------------------------------------------------------------------
  */
 
-static void write_all(int fd, const char *bytes, size_t len)
-{
-    while (len) {
-        ssize_t n = write(fd, bytes, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return;
-        bytes += n;
-        len -= (size_t)n;
-    }
-}
-
 /* Restores stderr and writes out the end of what was kept. */
 static void give_stderr_back(void)
 {
@@ -68,7 +56,7 @@ static void give_stderr_back(void)
     char part[COPY_SIZE];
     off_t end = lseek(guard.kept, 0, SEEK_END), at = end > KEPT_MAX ? end - KEPT_MAX : 0;
     for (ssize_t n; (n = pread(guard.kept, part, sizeof part, at)) > 0; at += n)
-        write_all(guard.stderr_before, part, (size_t)n);
+        (void)file_write_all(guard.stderr_before, part, (size_t)n);
     dup2(guard.stderr_before, STDERR_FILENO);
     close(guard.stderr_before);
     close(guard.kept);
@@ -88,7 +76,7 @@ static void restore_now(void)
         return;
     guard.armed = 0;
     if (takes_bytes())
-        write_all(guard.out, guard.restore, guard.restore_len);
+        (void)file_write_all(guard.out, guard.restore, guard.restore_len);
     tcflush(guard.in, TCIFLUSH); /* reports of the mouse are not for the shell */
     tcsetattr(guard.in, TCSANOW, &guard.modes);
     give_stderr_back();

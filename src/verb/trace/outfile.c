@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/gzip.h"
 #include "base/cleanup.h"
 
@@ -34,23 +35,14 @@ bool outfile_wants_gzip(const char *path)
     return len > 3 && strcmp(path + len - 3, ".gz") == 0;
 }
 
-static int write_all(OutFile *out, const char *bytes, size_t len, Err *err)
+static int write_bytes(const OutFile *out, const void *bytes, size_t len, Err *err)
 {
-    while (len > 0) {
-        ssize_t n = write(out->fd, bytes, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_errno(err, "write '%s'", out->path);
-        bytes += n;
-        len -= (size_t)n;
-    }
-    return 0;
+    return file_write_all(out->fd, bytes, len) < 0 ? err_errno(err, "write '%s'", out->path) : 0;
 }
 
 static int push_bytes(void *context, const void *bytes, size_t len, Err *err)
 {
-    return write_all(context, bytes, len, err);
+    return write_bytes(context, bytes, len, err);
 }
 
 static int flush_bytes(OutFile *out, Err *err)
@@ -58,7 +50,7 @@ static int flush_bytes(OutFile *out, Err *err)
     size_t len = out->used;
 
     out->used = 0;
-    return out->deflate ? deflate_write(out->deflate, out->buffer, len, err) : write_all(out, out->buffer, len, err);
+    return out->deflate ? deflate_write(out->deflate, out->buffer, len, err) : write_bytes(out, out->buffer, len, err);
 }
 
 static void directory_of(const char *path, char dir[PATH_MAX])
