@@ -306,7 +306,7 @@ static void draw_screen(Session *s, Grid *grid)
     top_draw(s->top, grid);
     const size_t open = history_count_open(s->history);
     if (open > s->open)
-        feed_wake(s->feed);
+        feed_steer(s->feed, TOP_WISH_NONE, 0);
     s->open = open;
 }
 
@@ -414,7 +414,7 @@ static int watch_screen(Session *s)
 
         if (now >= end_ns)
             break;
-        terminal_wait(terminal, number_min_u64(now + REFRESH_MS * NS_PER_MS, end_ns), feed_fd(s->feed), &news);
+        terminal_wait(terminal, number_min_u64(now + REFRESH_MS * NS_PER_MS, end_ns), s->feed->fd, &news);
         if (handle_news(s, terminal, &news, &grid, &ended_by) && !s->over)
             show_screen(s, terminal, &grid);
     }
@@ -433,7 +433,7 @@ static int watch_screen(Session *s)
 /* Waits a while for news of the feed; false where the deadline has passed. */
 static bool wait_for_feed(Session *s, uint64_t deadline_ns)
 {
-    struct pollfd fd = {.fd = feed_fd(s->feed), .events = POLLIN};
+    struct pollfd fd = {.fd = s->feed->fd, .events = POLLIN};
     const uint64_t now = clock_monotonic(clock_kernel());
     const uint64_t left_ms = now < deadline_ns ? (deadline_ns - now) / NS_PER_MS + 1 : 0;
 
@@ -544,7 +544,7 @@ static int open_session(Session *s)
         .view = o->view, .gpu = o->gpu, .sort = o->sort, .filter = o->filter, .read_only = o->read_only};
     Err *err = &s->call->err;
 
-    s->history = feed_history(s->feed);
+    s->history = s->feed->history;
     if (o->once || (!o->json && isatty(STDOUT_FILENO)))
         s->commands = command_lines_new(o->look.root);
     s->shown = snapshot_buffer_new();

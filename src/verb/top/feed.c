@@ -10,34 +10,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cleanup.h"
+#include "base/number.h"
 #include "verb/agent/control.h"
 #include "verb/verb.h"
 
-enum { JOIN_MS = 700 };
+enum { JOIN_MS = 700, WAIT_S = 3600 };
 
 /* --- replay ------------------------------------------------------------------------------------------------------- */
-
-static uint64_t clamp_instant(const Play *play, double at)
-{
-    if (!(at > (double)play->from_ns))
-        return play->from_ns;
-    if (at >= (double)play->to_ns)
-        return play->to_ns;
-    const uint64_t ns = (uint64_t)at;
-    return ns < play->from_ns ? play->from_ns : ns > play->to_ns ? play->to_ns : ns;
-}
 
 void play_begin(Play *play, uint64_t from_ns, uint64_t to_ns, uint64_t at_ns, uint64_t now_ns)
 {
     play->from_ns = from_ns;
-    play->to_ns = to_ns > from_ns ? to_ns : from_ns;
-    play->at_ns = clamp_instant(play, (double)at_ns);
+    play->to_ns = number_max_u64(to_ns, from_ns);
+    play->at_ns = number_min_u64(number_max_u64(at_ns, from_ns), play->to_ns);
     play->last_ns = now_ns;
     if (!(play->speed > 0))
         play->speed = 1;
@@ -93,51 +82,26 @@ uint64_t play_due(const Play *play, uint64_t real_ns)
 
 /* --- the thread --------------------------------------------------------------------------------------------------- */
 
-static void lock_feed(Feed *feed)
-{
-    pthread_mutex_lock(&feed->lock);
-}
-
-static void unlock_feed(Feed *feed)
-{
-    pthread_mutex_unlock(&feed->lock);
-}
-
 void feed_signal(const Feed *feed)
 {
-    const uint64_t one = 1;
-
-    while (write(feed->fd, &one, sizeof one) < 0 && errno == EINTR)
-        ;
+    (void)eventfd_write(feed->fd, 1); /* does not block: it fails only where it is readable already */
 }
 
 /* Waits until then or until woken; whether to go on. */
 static bool wait_until(Feed *feed, uint64_t due_ns)
 {
-    lock_feed(feed);
-    while (!feed->stopping && !feed->wake) {
-        const uint64_t now = clock_monotonic(clock_kernel());
-        struct timespec until;
+    uint64_t now;
 
-        if (now >= due_ns)
-            break;
-        if (due_ns == UINT64_MAX) {
-            pthread_cond_wait(&feed->woken, &feed->lock);
-            continue;
-        }
-        /* conditions use CLOCK_MONOTONIC, our deadlines CLOCK_BOOTTIME: convert the remaining time */
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        const uint64_t at = (uint64_t)until.tv_sec * NS_PER_S + (uint64_t)until.tv_nsec + (due_ns - now);
-        until = (struct timespec){.tv_sec = (time_t)(at / NS_PER_S), .tv_nsec = (long)(at % NS_PER_S)};
-        pthread_cond_timedwait(&feed->woken, &feed->lock, &until);
-    }
+    uv_mutex_lock(&feed->lock);
+    while (!feed->stopping && !feed->wake && (now = clock_monotonic(clock_kernel())) < due_ns)
+        (void)uv_cond_timedwait(&feed->woken, &feed->lock, number_min_u64(due_ns - now, WAIT_S * NS_PER_S));
     feed->wake = false;
     const bool go_on = !feed->stopping;
-    unlock_feed(feed);
+    uv_mutex_unlock(&feed->lock);
     return go_on;
 }
 
-static void *run_thread(void *self)
+static void run_thread(void *self)
 {
     Feed *feed = self;
 
@@ -145,14 +109,17 @@ static void *run_thread(void *self)
         ;
     if (feed->ops->end)
         feed->ops->end(feed);
-    return NULL;
+    uv_mutex_lock(&feed->lock);
+    feed->ended = true;
+    uv_cond_signal(&feed->woken);
+    uv_mutex_unlock(&feed->lock);
 }
 
 bool feed_is_stopping(Feed *feed)
 {
-    lock_feed(feed);
+    uv_mutex_lock(&feed->lock);
     const bool stopping = feed->stopping;
-    unlock_feed(feed);
+    uv_mutex_unlock(&feed->lock);
     return stopping;
 }
 
@@ -164,18 +131,18 @@ void feed_set_text(Feed *feed, FeedText what, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(now, sizeof now, fmt, args);
     va_end(args);
-    lock_feed(feed);
+    uv_mutex_lock(&feed->lock);
     const bool news = what == FEED_FAILED || strcmp(text, now) != 0;
     memcpy(text, now, sizeof now);
     feed->state.failed |= what == FEED_FAILED;
-    unlock_feed(feed);
+    uv_mutex_unlock(&feed->lock);
     if (news)
         feed_signal(feed);
 }
 
 void feed_give(Feed *feed)
 {
-    lock_feed(feed);
+    uv_mutex_lock(&feed->lock);
     SnapshotBuffer *mine = feed->mine;
     feed->mine = feed->fresh;
     feed->fresh = mine;
@@ -183,7 +150,7 @@ void feed_give(Feed *feed)
     feed->last_ns = clock_monotonic(clock_kernel());
     feed->state.snapshots++;
     feed->state.trouble[0] = '\0';
-    unlock_feed(feed);
+    uv_mutex_unlock(&feed->lock);
     feed_signal(feed);
 }
 
@@ -193,9 +160,9 @@ static void record_line(Feed *feed, const char *text, size_t len)
 
     if (!feed->recorder || feed->state.record_trouble[0] || recorder_write(feed->recorder, text, len, &err) == 0)
         return;
-    lock_feed(feed);
+    uv_mutex_lock(&feed->lock);
     snprintf(feed->state.record_trouble, sizeof feed->state.record_trouble, "%.300s", err.text);
-    unlock_feed(feed);
+    uv_mutex_unlock(&feed->lock);
 }
 
 int feed_give_json(Feed *feed, const char *text, size_t len, bool record)
@@ -232,18 +199,18 @@ void feed_end_wants(Feed *feed)
 
 void feed_begin_play(Feed *feed, uint64_t from_ns, uint64_t to_ns, bool at_end, uint64_t pace_ns)
 {
-    lock_feed(feed);
+    uv_mutex_lock(&feed->lock);
     play_begin(&feed->play, from_ns, to_ns, at_end ? to_ns : from_ns, clock_monotonic(clock_kernel()));
     feed->state.pace_ns = pace_ns;
-    unlock_feed(feed);
+    uv_mutex_unlock(&feed->lock);
 }
 
 uint64_t feed_play(Feed *feed, Play *ret_play)
 {
-    lock_feed(feed);
+    uv_mutex_lock(&feed->lock);
     const uint64_t at = play_advance(&feed->play, clock_monotonic(clock_kernel()));
     *ret_play = feed->play;
-    unlock_feed(feed);
+    uv_mutex_unlock(&feed->lock);
     return at;
 }
 
@@ -285,18 +252,14 @@ void feed_ask_history(Feed *feed, const FeedQuestion *question, HistoryPoints *p
 void *feed_new(size_t size, const FeedOps *ops, FeedKind kind, const char *control)
 {
     Feed *feed = xcalloc(1, size);
-    pthread_condattr_t attr;
 
     feed->ops = ops;
     feed->control = control ? xstrdup(control) : NULL;
     feed->state.kind = kind;
     feed->state.speed = 1;
     feed->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    pthread_mutex_init(&feed->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&feed->woken, &attr);
-    pthread_condattr_destroy(&attr);
+    uv_mutex_init(&feed->lock);
+    uv_cond_init(&feed->woken);
     feed->history = history_new();
     feed->fresh = snapshot_buffer_new();
     feed->mine = snapshot_buffer_new();
@@ -314,74 +277,50 @@ void feed_start(Feed *feed, Recorder *recorder)
     for (size_t i = 0; i < ARRAY_LEN(own); i++)
         sigdelset(&all, own[i]);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    feed->started = pthread_create(&feed->thread, NULL, run_thread, feed) == 0;
+    feed->started = uv_thread_create(&feed->thread, run_thread, feed) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (!feed->started)
         feed_set_text(feed, FEED_FAILED, "no thread can be started");
 }
 
-/* Under the lock. */
-static void wake_thread(Feed *feed)
+/* Asks the thread to end; whether it did. */
+static bool end_thread(Feed *feed)
 {
-    feed->wake = true;
-    pthread_cond_signal(&feed->woken);
-}
-
-void feed_wake(Feed *feed)
-{
-    lock_feed(feed);
-    wake_thread(feed);
-    unlock_feed(feed);
-}
-
-/* Whether the thread has ended. */
-static bool join_thread(Feed *feed)
-{
-    struct timespec until;
-
-    lock_feed(feed);
+    uv_mutex_lock(&feed->lock);
     feed->stopping = true;
-    wake_thread(feed);
-    unlock_feed(feed);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += JOIN_MS * (long)NS_PER_MS;
-    until.tv_sec += until.tv_nsec / (long)NS_PER_S;
-    until.tv_nsec %= (long)NS_PER_S;
-    return pthread_timedjoin_np(feed->thread, NULL, &until) == 0;
+    uv_cond_broadcast(&feed->woken);
+    while (!feed->ended && uv_cond_timedwait(&feed->woken, &feed->lock, JOIN_MS * NS_PER_MS) == 0)
+        ;
+    const bool ended = feed->ended;
+    uv_mutex_unlock(&feed->lock);
+    return ended && uv_thread_join(&feed->thread) == 0;
 }
 
 bool feed_free(Feed *feed)
 {
     if (!feed)
         return true;
-    if (feed->started && !join_thread(feed)) {
-        pthread_detach(feed->thread);
+    if (feed->started && !end_thread(feed))
         return false; /* it hangs in a call and keeps what it uses until the process ends */
-    }
     feed->ops->free(feed);
     snapshot_buffer_free(feed->fresh);
     snapshot_buffer_free(feed->mine);
     str_done(&feed->line);
     history_free(feed->history);
-    pthread_cond_destroy(&feed->woken);
-    pthread_mutex_destroy(&feed->lock);
+    uv_cond_destroy(&feed->woken);
+    uv_mutex_destroy(&feed->lock);
     fd_close(&feed->fd);
     free(feed->control);
     free(feed);
     return true;
 }
 
-int feed_fd(const Feed *feed)
-{
-    return feed->fd;
-}
-
 bool feed_take(Feed *feed, SnapshotBuffer **buffer)
 {
-    uint64_t count;
+    eventfd_t count;
 
-    (void)!read(feed->fd, &count, sizeof count);
-    lock_feed(feed);
+    (void)eventfd_read(feed->fd, &count);
+    uv_mutex_lock(&feed->lock);
     const bool there = feed->fresh_there;
     if (there) {
         SnapshotBuffer *taken = feed->fresh;
@@ -390,7 +329,7 @@ bool feed_take(Feed *feed, SnapshotBuffer **buffer)
         *buffer = taken;
         feed->fresh_there = false;
     }
-    unlock_feed(feed);
+    uv_mutex_unlock(&feed->lock);
     return there;
 }
 
@@ -398,7 +337,7 @@ void feed_state(Feed *feed, FeedState *ret)
 {
     const uint64_t now = clock_monotonic(clock_kernel());
 
-    lock_feed(feed);
+    uv_mutex_lock(&feed->lock);
     *ret = feed->state;
     ret->age_ns = feed->last_ns && now > feed->last_ns ? now - feed->last_ns : 0;
     if (ret->kind == FEED_RECORDING || ret->kind == FEED_HISTORY) {
@@ -407,25 +346,21 @@ void feed_state(Feed *feed, FeedState *ret)
         ret->from_ns = feed->play.from_ns;
         ret->to_ns = feed->play.to_ns;
     }
-    unlock_feed(feed);
-}
-
-History *feed_history(Feed *feed)
-{
-    return feed->history;
+    uv_mutex_unlock(&feed->lock);
 }
 
 void feed_steer(Feed *feed, TopWish wish, double amount)
 {
     const uint64_t now = clock_monotonic(clock_kernel());
 
-    lock_feed(feed);
+    uv_mutex_lock(&feed->lock);
     if (wish == TOP_WISH_PAUSE)
         play_pause(&feed->play, !feed->play.paused, now);
     else if (wish == TOP_WISH_SEEK)
         play_seek(&feed->play, amount, now);
     else if (wish == TOP_WISH_SPEED)
         play_set_speed(&feed->play, feed->play.speed * amount, now);
-    wake_thread(feed);
-    unlock_feed(feed);
+    feed->wake = true;
+    uv_cond_signal(&feed->woken);
+    uv_mutex_unlock(&feed->lock);
 }

@@ -7,7 +7,7 @@
  * calls the functions of the first part; the second part is for the files that implement a kind.
  */
 
-#include <pthread.h>
+#include <uv.h>
 
 #include "base/str.h"
 #include "service/api/snapshot_read.h"
@@ -39,15 +39,11 @@ void feed_start(Feed *feed, Recorder *recorder);
  * NULL. */
 bool feed_free(Feed *feed);
 
-/* Readable when there is something new: a snapshot, a state, the past of a series. */
-int feed_fd(const Feed *feed);
 /* Swaps the newest snapshot against the caller's buffer; false: none came since the last call. */
 bool feed_take(Feed *feed, SnapshotBuffer **buffer);
 void feed_state(Feed *feed, FeedState *ret);
-/* The past of what is plotted, which the feed fills in: after new series were asked for it is woken. */
-History *feed_history(Feed *feed);
-void feed_wake(Feed *feed);
-/* Of a replay: pauses it or goes on, TOP_WISH_SEEK by seconds, TOP_WISH_SPEED by a factor. */
+/* Wakes the feed, as is needed after new series were asked for. Of a replay: pauses it or goes on, TOP_WISH_SEEK by
+ * seconds, TOP_WISH_SPEED by a factor. */
 void feed_steer(Feed *feed, TopWish wish, double amount);
 
 /* --- the instant that a replay shows: pure, time is an argument --------------------------------------------------- */
@@ -88,14 +84,14 @@ struct Feed {
     const FeedOps *ops;
     char *control; /* the agent's, NULL: it is not asked */
     Recorder *recorder;
-    History *history; /* locks itself */
-    pthread_t thread;
+    History *history; /* the past of what is plotted, which the feed fills in; locks itself */
+    uv_thread_t thread;
     bool started;
-    int fd;
-    pthread_mutex_t lock;
-    pthread_cond_t woken;
+    int fd; /* readable when there is something new: a snapshot, a state, the past of a series */
+    uv_mutex_t lock;
+    uv_cond_t woken; /* of both threads */
     /* under the lock */
-    bool stopping, wake;
+    bool stopping, ended, wake;
     FeedState state;
     uint64_t last_ns; /* monotonic, of the last snapshot */
     Play play;

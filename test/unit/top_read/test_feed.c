@@ -139,7 +139,7 @@ typedef struct Watcher {
 
 static void start_watching(Watcher *w, Feed *feed)
 {
-    *w = (Watcher){.feed = feed, .shown = snapshot_buffer_new(), .history = feed_history(feed)};
+    *w = (Watcher){.feed = feed, .shown = snapshot_buffer_new(), .history = feed->history};
     feed_start(feed, NULL);
 }
 
@@ -153,7 +153,7 @@ static void stop_watching(Watcher *w)
 static void wait_until(Watcher *w, bool (*done)(const Watcher *w))
 {
     const uint64_t end = clock_monotonic(clock_kernel()) + WAIT_S * NS_PER_S;
-    struct pollfd fd = {.fd = feed_fd(w->feed), .events = POLLIN};
+    struct pollfd fd = {.fd = w->feed->fd, .events = POLLIN};
 
     for (;;) {
         (void)feed_take(w->feed, &w->shown);
@@ -198,7 +198,7 @@ static float power_at(Watcher *w, uint64_t real_ns, uint64_t width_ns)
 static void fill_power(Watcher *w)
 {
     (void)power_at(w, AT_NS, NS_PER_S);
-    feed_wake(w->feed);
+    feed_steer(w->feed, TOP_WISH_NONE, 0);
     wait_until(w, is_filled);
 }
 
