@@ -252,7 +252,7 @@ void nvml_gpu_detach(NvmlGpu *gpu)
     gpu->handle = NULL;
     gpu->peers.left = 0;
     gpu->nvlinks.by_function = false;
-    gpu->processes.seen_us = 0;
+    gpu->processes.since_us = gpu->processes.next_us = 0;
     gpu->inforom.asked_ns = 0;
     gpu->no_mig = false;
     gpu->gpm_support = 0;

@@ -71,7 +71,9 @@ typedef struct NvmlLinks {
 /* What runs on it. */
 typedef struct NvmlProcesses {
     BoardProcessList list;
-    uint64_t seen_us; /* the driver's time of the newest share that was read */
+    uint64_t since_us; /* the driver's time from which on shares are asked for */
+    uint64_t next_us;  /* what since_us becomes a second after next_ns; 0: nothing read yet */
+    uint64_t next_ns;
     bool changed;
 } NvmlProcesses;
 

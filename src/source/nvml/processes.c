@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/duration.h"
 #include "base/number.h"
 #include "base/vec.h"
 #include "source/nvml/library.h"
@@ -168,7 +169,7 @@ typedef struct Shares {
     unsigned int count;
 } Shares;
 
-/* Samples since those that were read last; NOT_FOUND where nothing ran. */
+/* Samples of the window; NOT_FOUND where nothing ran. */
 static nvmlReturn_t read_samples(NvmlGpu *gpu, Shares *ret)
 {
     unsigned int room = ROOM_FIRST;
@@ -179,7 +180,7 @@ static nvmlReturn_t read_samples(NvmlGpu *gpu, Shares *ret)
         ret->samples = xcalloc(room, sizeof *ret->samples);
         ret->count = room;
         r = NVML_GPU_CALL(gpu, nvmlDeviceGetProcessUtilization,
-                          (gpu->handle, ret->samples, &ret->count, gpu->processes.seen_us));
+                          (gpu->handle, ret->samples, &ret->count, gpu->processes.since_us));
         if (r == NVML_SUCCESS && ret->count > room)
             ret->count = room;
         if (r == NVML_ERROR_INSUFFICIENT_SIZE)
@@ -201,11 +202,36 @@ static const nvmlProcessUtilizationSample_t *newest_of(const Shares *shares, uin
     return newest;
 }
 
+/*
+ * Shares are asked for since the newest sample of a read that is a second old or more. The driver does not sample more
+ * often on some boards: what is newer than the read just before may be nothing, and a busy process would look idle.
+ */
+static void begin_window(NvmlProcesses *processes, uint64_t now)
+{
+    if (!processes->next_us || now - processes->next_ns < NS_PER_S)
+        return;
+    processes->since_us = processes->next_us;
+    processes->next_us = 0;
+}
+
+static void keep_newest(NvmlProcesses *processes, uint64_t now, const Shares *shares)
+{
+    if (processes->next_us)
+        return;
+    processes->next_ns = now;
+    for (unsigned int i = 0; i < shares->count; i++)
+        processes->next_us = number_max_u64(processes->next_us, shares->samples[i].timeStamp);
+}
+
 static void set_shares(NvmlGpu *gpu)
 {
     BoardProcessList *list = &gpu->processes.list;
     Shares shares = {.samples = NULL};
-    const nvmlReturn_t r = read_samples(gpu, &shares);
+    const uint64_t now = nvml_gpu_now(gpu);
+    nvmlReturn_t r;
+
+    begin_window(&gpu->processes, now);
+    r = read_samples(gpu, &shares);
 
     if (r == NVML_ERROR_NOT_FOUND)
         shares.count = 0;
@@ -214,9 +240,8 @@ static void set_shares(NvmlGpu *gpu)
         list->processes[i].sm_percent = sample ? (uint8_t)sample->smUtil : 0;
         list->processes[i].memory_percent = sample ? (uint8_t)sample->memUtil : 0;
     }
-    for (unsigned int i = 0; r == NVML_SUCCESS && i < shares.count; i++)
-        if (shares.samples[i].timeStamp > gpu->processes.seen_us)
-            gpu->processes.seen_us = shares.samples[i].timeStamp;
+    if (r == NVML_SUCCESS)
+        keep_newest(&gpu->processes, now, &shares);
     free(shares.samples);
 }
 

@@ -14,8 +14,8 @@ ACTIVE, FLIT, DATA, REPLAY, RECOVERY = range(5)
 NOT_SUPPORTED, UNTOLD = "not_supported", 255
 
 
-def begin(node, puppet, text, wishes=("links", "processes"), slow_ms=60, wanted="none"):
-    n = node(text)
+def begin(node, puppet, text, wishes=("links", "processes"), slow_ms=60, wanted="none", speed=0):
+    n = node(text, speed)
     n.step("95s")
     p = puppet(n.env)
     for wish in wishes:
@@ -106,7 +106,7 @@ def test_a_lost_gpu_has_no_links_that_are_up(node, puppet):
 
 @pytest.mark.parametrize("driver", kit.DRIVERS)
 def test_processes_are_those_of_the_node(node, puppet, driver):
-    n, p = begin(node, puppet, scenario("  - {board: h100-sxm-80gb, count: 2}\n", WORK, driver))
+    n, p = begin(node, puppet, scenario("  - {board: h100-sxm-80gb, count: 2}\n", WORK, driver), speed=1)
     board = p.until("processes", lambda b: len(processes(b, 0)) == 2 and len(processes(b, 1)) == 1)
     for gpu, shown in enumerate(n.show()):
         want = {q["pid"]: q["mib"] for q in shown["processes"]}
@@ -118,6 +118,15 @@ def test_processes_are_those_of_the_node(node, puppet, driver):
     assert 0 < busy["sm"] <= 100 and (idle["sm"], idle["memory"]) == (0, 0)
     assert all((q["gi"], q["ci"], q["graphics"]) == (-1, -1, False) for q in processes(board))
     assert n.reported() == []
+
+
+def test_a_read_that_comes_before_the_next_sample(node, puppet):
+    """Nothing is newer than the read before, and the process is busy all the same."""
+    _, p = begin(node, puppet, scenario(ONE, "  - {name: a, kind: decode, gpus: all, process: vllm}\n"), slow_ms=2, speed=1)
+    p.until("busy", lambda b: [q["sm"] > 0 for q in processes(b)] == [True])
+    passes = p.dump()["samplers"][0]["passes"]
+    while (board := p.dump())["samplers"][0]["passes"] < passes + 100:
+        assert processes(board)[0]["sm"] > 0
 
 
 def test_processes_come_and_go(node, puppet):
