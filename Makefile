@@ -38,11 +38,12 @@ test-since: deps-test $(BUILD)/build.ninja
 	@/usr/bin/python3 test/run.py $(BUILD) --since $(SINCE)
 
 # Under sanitizers, the C tests and what feeds bytes, and what has threads, in build folders of their own; only what is run is built.
+# Their reports need lines, not variables: -g1 takes a third off the time to compile.
 asan: deps-test
-	@[ -f build-asan/build.ninja ] || meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 --werror
+	@[ -f build-asan/build.ninja ] || meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 -Dc_args=-g1 --werror
 	@/usr/bin/python3 test/run.py build-asan --name "ASan and UBSan" --bytes
 tsan: deps-test
-	@[ -f build-tsan/build.ninja ] || meson setup build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=1 --werror
+	@[ -f build-tsan/build.ninja ] || meson setup build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Dc_args=-g1 --werror
 	@/usr/bin/python3 test/run.py build-tsan --name TSan --threads
 # The other compiler, and clang-tidy over what has changed since the commit SINCE.
 clang:
