@@ -267,7 +267,8 @@ static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void
         draw_model(grid, cell, row);
         break;
     case COLUMN_BUSY_BAR:
-        plot_bar(grid, cell, INK_BAR, (float)value_busy(row->reading), (float)value_util(row->reading));
+        plot_bar(grid, cell, INK_BAR, (float)value_base(row->reading, METRIC_PROF_SM_ACTIVE),
+                 (float)value_base(row->reading, METRIC_GPU_UTIL));
         break;
     case COLUMN_MEMORY_BAR:
         plot_bar(grid, cell, INK_SERIES_B, (float)value_share(row->reading, METRIC_FB_USED, METRIC_FB_TOTAL),
@@ -365,7 +366,7 @@ static void draw_gauge(Grid *grid, Area line, int which, int number, const GpuRo
     const Reading *reading = row->reading;
     const double share =
         gauge->limit == METRIC_END ? value_base(reading, gauge->of) : value_share(reading, gauge->of, gauge->limit);
-    const double mark = number == GAUGE_SM && !row->instance ? value_util(reading) : (double)NAN;
+    const double mark = number == GAUGE_SM && !row->instance ? value_base(reading, METRIC_GPU_UTIL) : (double)NAN;
     Area rest = quarter_of(line, which);
     const Area front = area_left(&rest, LABEL_WIDTH), value = area_left(&rest, VALUE_WIDTH);
     Ink ink = INK_PLAIN, bar = gauge->bar;
@@ -426,7 +427,7 @@ static void draw_busy_line(Grid *grid, Area line, const GpuRow *row)
     for (int i = 0; i < QUARTERS - 1; i++)
         draw_gauge(grid, line, i, GAUGE_SM + i, row);
     int x = grid_text(grid, last, 0, 0, INK_DIM, "util ");
-    x = grid_textf(grid, last, x, 0, INK_PLAIN, "%-5s", value_percent(text, value_util(row->reading)));
+    x = grid_textf(grid, last, x, 0, INK_PLAIN, "%-5s", value_percent(text, value_base(row->reading, METRIC_GPU_UTIL)));
     x = grid_text(grid, last, x, 0, INK_DIM, " occupancy ");
     grid_text(grid, last, x, 0, INK_PLAIN, value_percent(text, value_base(row->reading, METRIC_PROF_SM_OCCUPANCY)));
 }
@@ -589,13 +590,11 @@ static void draw_gpus(Top *top, Grid *grid, Area area, bool blocks)
 static void draw_processes(Top *top, Grid *grid, Area area)
 {
     const size_t selected = top->gpu_list.selected, devices = top->gpus.len;
-    List list = {.count = top->processes.len, .first = top->process_list.first};
+    List list = {.count = top->processes.len, .first = top->process_list.first, .blurred = selected < devices};
 
-    list.selected = selected >= devices ? selected - devices : 0;
-    list_settle(&list, area.height - 1);
-    top->process_list.first = list.first;
-    list.selected = selected - devices; /* no row where the cursor is on a device */
+    list.selected = list.blurred ? 0 : selected - devices;
     process_table_draw(top, grid, area, &list, devices);
+    top->process_list.first = list.first;
 }
 
 void view_gpus_draw(Top *top, Grid *grid, Area area)

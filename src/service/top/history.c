@@ -28,8 +28,8 @@ struct History {
     uint32_t epoch;            /* how often it was emptied */
     size_t count, found;       /* found: the line that was found last */
     Line lines[HISTORY_SERIES_MAX];
-    StoreSecond seconds[STORE_SECONDS]; /* of the series that is read */
-    StoreMinute minutes[STORE_MINUTES];
+    StoreSecond read[STORE_SECONDS]; /* of the series that is read, and the same as minutes */
+    StoreMinute seconds[STORE_SECONDS], minutes[STORE_MINUTES];
 };
 
 static const PlotPoint no_point = {NAN, NAN, NAN};
@@ -248,38 +248,24 @@ size_t history_count_open(History *history)
 
 /* --- points ------------------------------------------------------------------------------------------------------- */
 
-/* What is kept of a series from from_ns to to_ns, in seconds or in minutes. */
+/* What is kept of a series in an interval, in seconds or in minutes. */
 typedef struct Slots {
     uint64_t unit_ns;
     size_t count;
-    const StoreSecond *seconds; /* of one of the two */
-    const StoreMinute *minutes;
+    const StoreMinute *at;
 } Slots;
 
-static Slots read_slots(History *history, const Line *line, uint64_t unit_ns, uint64_t from_ns, uint64_t to_ns)
+static Slots read_seconds(History *history, const Line *line, uint64_t from_ns, uint64_t to_ns)
 {
-    Slots slots = {.unit_ns = unit_ns};
+    const size_t count = store_seconds(history->store, line->series, from_ns, to_ns, history->read, STORE_SECONDS);
 
-    if (unit_ns == NS_PER_S) {
-        slots.count = store_seconds(history->store, line->series, from_ns, to_ns, history->seconds, STORE_SECONDS);
-        slots.seconds = history->seconds;
-    } else {
-        slots.count = store_minutes(history->store, line->series, from_ns, to_ns, history->minutes, STORE_MINUTES);
-        slots.minutes = history->minutes;
-    }
-    return slots;
-}
+    for (size_t i = 0; i < count; i++) {
+        const StoreSecond *s = &history->read[i];
 
-/* One of them as a minute; false: nothing is known of it. */
-static bool read_slot(const Slots *slots, size_t i, StoreMinute *ret)
-{
-    if (slots->minutes) {
-        *ret = slots->minutes[i];
-        return ret->valid_seconds > 0;
+        history->seconds[i] = (StoreMinute){
+            .time_ns = s->time_ns, .valid_seconds = s->valid, .min = s->value, .mean = s->value, .max = s->value};
     }
-    const double value = slots->seconds[i].value;
-    *ret = (StoreMinute){.min = value, .mean = value, .max = value};
-    return slots->seconds[i].valid;
+    return (Slots){NS_PER_S, count, history->seconds};
 }
 
 /* The slots that begin in [from_ns, to_ns) together or, where that is shorter than a slot, the one it lies in. */
@@ -287,17 +273,18 @@ static PlotPoint fold_slots(const Slots *slots, uint64_t from_ns, uint64_t to_ns
 {
     const uint64_t unit = slots->unit_ns, last = (to_ns - 1) / unit;
     const uint64_t first = number_min_u64((from_ns + unit - 1) / unit, last);
+    const uint64_t base = slots->at[0].time_ns / unit;
     double min = INFINITY, sum = 0, max = -INFINITY;
     size_t known = 0;
-    StoreMinute slot;
 
-    const uint64_t base = (slots->minutes ? slots->minutes[0].time_ns : slots->seconds[0].time_ns) / unit;
     for (uint64_t n = number_max_u64(first, base); n <= last && n - base < slots->count; n++) {
-        if (!read_slot(slots, (size_t)(n - base), &slot))
+        const StoreMinute *slot = &slots->at[n - base];
+
+        if (slot->valid_seconds == 0)
             continue;
-        min = fmin(min, slot.min);
-        max = fmax(max, slot.max);
-        sum += slot.mean;
+        min = fmin(min, slot->min);
+        max = fmax(max, slot->max);
+        sum += slot->mean;
         known++;
     }
     return known ? (PlotPoint){(float)min, (float)(sum / (double)known), (float)max} : no_point;
@@ -319,14 +306,15 @@ void history_read_points(History *history, const Device *device, MetricId metric
     const uint64_t step = number_max_u64(columns ? span_ns / columns : 1, NS_PER_MS);
     const uint64_t end = to_ns / step + 1; /* columns since 1970 */
     const uint64_t start_ns = (end - number_min_u64(columns, end)) * step;
-    Slots seconds = {0}, minutes = {0};
+    Slots seconds = {0}, minutes = {.unit_ns = NS_PER_MIN, .at = history->minutes};
     uint64_t kept_from = 0;
 
     if (line && line->series >= 0) {
         kept_from = span_ns > STORE_SECONDS * NS_PER_S ? UINT64_MAX : seconds_begin(line);
-        seconds = read_slots(history, line, NS_PER_S, start_ns, end * step);
+        seconds = read_seconds(history, line, start_ns, end * step);
         if (start_ns < kept_from)
-            minutes = read_slots(history, line, NS_PER_MIN, start_ns, end * step);
+            minutes.count =
+                store_minutes(history->store, line->series, start_ns, end * step, history->minutes, STORE_MINUTES);
     }
     for (size_t i = 0; i < columns; i++) {
         const uint64_t from = (end - number_min_u64(columns - i, end)) * step;

@@ -115,7 +115,6 @@ static void draw_list(Top *top, Grid *grid, Area area)
 
     columns_fit(&table, area.width, &layout);
     columns_head(&table, &layout, grid, head);
-    list_settle(&top->incident_list, area.height);
     list_draw(top, &top->incident_list, grid, area, 0, 0, draw_row, &layout);
     list_mark(&top->incident_list, grid, head);
 }
@@ -225,7 +224,7 @@ void view_incidents_draw(Top *top, Grid *grid, Area area)
     }
     draw_list(top, grid, area_top(&area, wish < half ? wish : half));
     const Area rule = area_top(&area, 1);
-    grid_fill(grid, rule, INK_TITLE, text_rule(grid));
+    grid_fill(grid, rule, INK_TITLE, "─");
     grid_text(grid, rule, 2, 0, INK_DIM, " Enter: all of it ");
     if (top->incident_list.selected < top->incidents.len)
         draw_open(top, grid, area, top->incidents.at[top->incident_list.selected], NULL);

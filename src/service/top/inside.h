@@ -40,8 +40,9 @@ typedef struct Thing {
 /* A scrolled list: the cursor and the first visible row. */
 typedef struct List {
     size_t count, selected, first;
-    size_t page; /* rows that were drawn last, at least 1 */
-    Thing thing; /* what the cursor stays on; none: on its row */
+    size_t page;  /* rows that were drawn last, at least 1 */
+    bool blurred; /* the cursor is not shown: it is in another list */
+    Thing thing;  /* what the cursor stays on; none: on its row */
 } List;
 
 /* Arrows, pages, home and end; false for any other key. */
@@ -183,11 +184,10 @@ size_t text_fit(const char *text, int room);
 int text_wrap(Grid *grid, Area area, int y, Ink ink, const char *text);
 /* Whether `word` is in `text`, whatever the case of ASCII letters. */
 bool text_has(const char *text, const char *word);
-/* In UTF-8 or ASCII: a dot between two phrases, an arrow, the tree's branches, a piece of a rule. */
+/* In UTF-8 or ASCII: a dot between two phrases, an arrow, the tree's branches. */
 const char *text_dot(const Grid *grid);
 const char *text_arrow(const Grid *grid);
 const char *text_branch(const Grid *grid, bool last);
-const char *text_rule(const Grid *grid);
 /* A word in reverse at the left of a line; returns the column after it. */
 int text_badge(Grid *grid, Area line, Ink ink, const char *text);
 Ink severity_ink(FaultSeverity severity);
@@ -239,10 +239,10 @@ Area layout_cell(const Layout *layout, Area row, size_t i);
 /* Text within a cell: to the left, or to the right edge. */
 void column_text(Grid *grid, Area cell, bool right, Ink ink, const char *text);
 
-/* The visible rows of a list, a line each: `draw` draws row `i`; the cursor's is reversed, or its first `mark` columns
- * (0: all). Rows react to the mouse as `offset` + i. */
+/* The visible rows of a list, a line each, the cursor among them: `draw` draws row `i`; the cursor's is reversed, or
+ * its first `mark` columns (0: all). Rows react to the mouse as `offset` + i. */
 typedef void RowDraw(Top *top, Grid *grid, Area line, size_t i, const void *context);
-void list_draw(Top *top, const List *list, Grid *grid, Area area, size_t offset, int mark, RowDraw *draw,
+void list_draw(Top *top, List *list, Grid *grid, Area area, size_t offset, int mark, RowDraw *draw,
                const void *context);
 
 /* --- views, overlays, keys -------------------------------------------------------------------------------------- */
@@ -347,9 +347,19 @@ const char *owner_label(const ProcessOwner *owner, char out[TOP_TEXT_CAP]);
 const char *owner_command(const ProcessOwner *owner);
 /* The table in an area, `list` its rows from `offset` on. */
 void process_table_draw(Top *top, Grid *grid, Area area, List *list, size_t offset);
-size_t process_column_count(void);
-const char *process_column_key(size_t i);
-bool process_column_down(size_t i); /* sorted from large to small */
+
+/* How the number of a column is shown; a column without one shows a text. */
+typedef enum CellFormat { CELL_TEXT, CELL_WHOLE, CELL_PERCENT, CELL_BYTES } CellFormat;
+
+typedef struct ProcessColumn {
+    Column column;
+    char letter; /* the key that sorts by it, 0 none */
+    bool down;   /* sorted from large to small */
+    CellFormat format;
+} ProcessColumn;
+
+extern const ProcessColumn process_columns[];
+extern const size_t process_column_count;
 int process_column_compare(size_t i, const ProcessRow *a, const ProcessRow *b);
 
 /* topology.c: GPUs and network adapters, and how two of them are joined. */

@@ -57,15 +57,9 @@ static TopWish run_tree(Top *top, uint32_t key UNUSED, int value UNUSED)
 
 static TopWish run_sort(Top *top, uint32_t key, int value UNUSED)
 {
-    static const struct {
-        uint32_t key;
-        const char *column;
-    } letters[] = {{'N', "pid"}, {'M', "memory"}, {'P', "sm"}, {'T', "age"}, {'U', "user"}, {'C', "cpu"}};
-
-    for (size_t i = 0; i < ARRAY_LEN(letters); i++)
-        for (size_t k = 0; letters[i].key == key && k < process_column_count(); k++)
-            if (strcmp(process_column_key(k), letters[i].column) == 0)
-                top->sort = k;
+    for (size_t i = 0; i < process_column_count; i++)
+        if (process_columns[i].letter == (char)key)
+            top->sort = i;
     top->reverse = false;
     top_order(top);
     return TOP_WISH_NONE;
@@ -225,37 +219,25 @@ static void find_text(Top *top, size_t from)
     }
 }
 
-static void search_key(Top *top, uint32_t key)
-{
-    if (key == TOP_KEY_ENTER || key == TOP_KEY_ESCAPE) {
-        top->prompt = PROMPT_NONE;
-    } else if (key == TOP_KEY_F1 + 2) {
-        find_text(top, top_list(top)->selected + 1);
-    } else {
-        if (key == TOP_KEY_BACKSPACE)
-            drop_last(top->search);
-        else
-            append_key(top->search, key);
-        find_text(top, top_list(top)->selected);
-    }
-}
-
-static void filter_key(Top *top, uint32_t key)
-{
-    if (key == TOP_KEY_ENTER || key == TOP_KEY_ESCAPE)
-        top->prompt = PROMPT_NONE;
-    if (key == TOP_KEY_ESCAPE)
-        top->filter[0] = '\0';
-    else if (key == TOP_KEY_BACKSPACE)
-        drop_last(top->filter);
-    else
-        append_key(top->filter, key);
-    top_order(top);
-}
-
+/* Of an open prompt: edits its text, and shows at once what it finds or leaves. */
 TopWish prompt_key(Top *top, uint32_t key)
 {
-    (top->prompt == PROMPT_SEARCH ? search_key : filter_key)(top, key);
+    const bool search = top->prompt == PROMPT_SEARCH, next = search && key == TOP_KEY_F1 + 2;
+    const bool ends = key == TOP_KEY_ENTER || key == TOP_KEY_ESCAPE;
+    char *text = search ? top->search : top->filter;
+
+    if (ends)
+        top->prompt = PROMPT_NONE;
+    if (key == TOP_KEY_ESCAPE && !search)
+        text[0] = '\0';
+    else if (key == TOP_KEY_BACKSPACE)
+        drop_last(text);
+    else if (!next)
+        append_key(text, key);
+    if (!search)
+        top_order(top);
+    else if (!ends)
+        find_text(top, top_list(top)->selected + next);
     return TOP_WISH_NONE;
 }
 

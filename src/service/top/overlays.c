@@ -77,6 +77,12 @@ static bool *find_switch(Top *top, size_t row)
     return offset ? (bool *)((char *)top + offset) : NULL;
 }
 
+static void draw_rows(Top *top, Grid *grid, Area area, size_t count, RowDraw *row)
+{
+    top->overlay_list.count = count;
+    list_draw(top, &top->overlay_list, grid, area, 0, 0, row, NULL);
+}
+
 static void draw_setup_row(Top *top, Grid *grid, Area line, size_t row, const void *context UNUSED)
 {
     const bool *is = find_switch(top, row);
@@ -90,13 +96,8 @@ static void draw_setup_row(Top *top, Grid *grid, Area line, size_t row, const vo
 
 static void draw_setup(Top *top, Grid *grid, Area area)
 {
-    const Area foot = area_bottom(&area, 1);
-    List *list = &top->overlay_list;
-
-    list->count = plot_count() + ARRAY_LEN(options);
-    list_settle(list, area.height);
-    list_draw(top, list, grid, area, 0, 0, draw_setup_row, NULL);
-    grid_text(grid, foot, 1, 0, INK_DIM, "Space changes it, Escape closes");
+    grid_text(grid, area_bottom(&area, 1), 1, 0, INK_DIM, "Space changes it, Escape closes");
+    draw_rows(top, grid, area, plot_count() + ARRAY_LEN(options), draw_setup_row);
 }
 
 static TopWish choose_setup(Top *top)
@@ -115,16 +116,12 @@ static void draw_sort_row(Top *top, Grid *grid, Area line, size_t row, const voi
 {
     const int x = grid_text(grid, line, 1, 0, INK_KEY, row == top->sort ? "*" : " ");
 
-    grid_text(grid, line, x + 1, 0, INK_PLAIN, process_column_key(row));
+    grid_text(grid, line, x + 1, 0, INK_PLAIN, process_columns[row].column.key);
 }
 
 static void draw_sort(Top *top, Grid *grid, Area area)
 {
-    List *list = &top->overlay_list;
-
-    list->count = process_column_count();
-    list_settle(list, area.height);
-    list_draw(top, list, grid, area, 0, 0, draw_sort_row, NULL);
+    draw_rows(top, grid, area, process_column_count, draw_sort_row);
 }
 
 static TopWish choose_sort(Top *top)
@@ -200,12 +197,8 @@ static void draw_signal_row(Top *top UNUSED, Grid *grid, Area line, size_t i, co
 
 static void draw_signals(Top *top, Grid *grid, Area area)
 {
-    List *list = &top->overlay_list;
-
     draw_target(top, grid, &area);
-    list->count = ARRAY_LEN(signals);
-    list_settle(list, area.height);
-    list_draw(top, list, grid, area, 0, 0, draw_signal_row, NULL);
+    draw_rows(top, grid, area, ARRAY_LEN(signals), draw_signal_row);
 }
 
 static TopWish choose_signal(Top *top)

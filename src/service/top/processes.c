@@ -128,7 +128,7 @@ static int compare_rows(const void *left, const void *right, void *context)
         order = a->gpu < b->gpu ? -1 : 1;
     if (order == 0) {
         order = process_column_compare(top->sort, a, b);
-        if (process_column_down(top->sort) != top->reverse)
+        if (process_columns[top->sort].down != top->reverse)
             order = -order;
     }
     if (order == 0)
@@ -246,28 +246,20 @@ enum {
     COLUMN_COMMAND
 };
 
-/* How the number of a column is shown; a column without one shows a text. */
-typedef enum CellFormat { CELL_TEXT, CELL_WHOLE, CELL_PERCENT, CELL_BYTES } CellFormat;
-
-typedef struct ProcessColumn {
-    Column column;
-    bool down; /* sorted from large to small */
-    CellFormat format;
-} ProcessColumn;
-
-static const ProcessColumn columns[] = {
-    [COLUMN_PID] = {{"pid", "PID", 7, 0, 0, true}, false, CELL_WHOLE},
-    [COLUMN_USER] = {{"user", "USER", 8, 12, 2, false}, false, CELL_TEXT},
-    [COLUMN_GPU] = {{"gpu", "GPU", 6, 0, 0, true}, false, CELL_TEXT},
-    [COLUMN_TYPE] = {{"type", "T", 1, 0, 8, false}, false, CELL_TEXT},
-    [COLUMN_SM] = {{"sm", "SM", 4, 0, 1, true}, true, CELL_PERCENT},
-    [COLUMN_MEMORY] = {{"memory", "GPU MEM", 8, 0, 1, true}, true, CELL_BYTES},
-    [COLUMN_CPU] = {{"cpu", "CPU", 5, 0, 5, true}, true, CELL_PERCENT},
-    [COLUMN_RSS] = {{"rss", "HOST MEM", 8, 0, 6, true}, true, CELL_BYTES},
-    [COLUMN_AGE] = {{"age", "AGE", 7, 0, 4, true}, true, CELL_TEXT},
-    [COLUMN_OWNER] = {{"owner", "JOB, POD, CONTAINER", 19, 44, 3, false}, false, CELL_TEXT},
-    [COLUMN_COMMAND] = {{"command", "COMMAND", 20, 400, 0, false}, false, CELL_TEXT},
+const ProcessColumn process_columns[] = {
+    [COLUMN_PID] = {{"pid", "PID", 7, 0, 0, true}, 'N', false, CELL_WHOLE},
+    [COLUMN_USER] = {{"user", "USER", 8, 12, 2, false}, 'U', false, CELL_TEXT},
+    [COLUMN_GPU] = {{"gpu", "GPU", 6, 0, 0, true}, 0, false, CELL_TEXT},
+    [COLUMN_TYPE] = {{"type", "T", 1, 0, 8, false}, 0, false, CELL_TEXT},
+    [COLUMN_SM] = {{"sm", "SM", 4, 0, 1, true}, 'P', true, CELL_PERCENT},
+    [COLUMN_MEMORY] = {{"memory", "GPU MEM", 8, 0, 1, true}, 'M', true, CELL_BYTES},
+    [COLUMN_CPU] = {{"cpu", "CPU", 5, 0, 5, true}, 'C', true, CELL_PERCENT},
+    [COLUMN_RSS] = {{"rss", "HOST MEM", 8, 0, 6, true}, 0, true, CELL_BYTES},
+    [COLUMN_AGE] = {{"age", "AGE", 7, 0, 4, true}, 'T', true, CELL_TEXT},
+    [COLUMN_OWNER] = {{"owner", "JOB, POD, CONTAINER", 19, 44, 3, false}, 0, false, CELL_TEXT},
+    [COLUMN_COMMAND] = {{"command", "COMMAND", 20, 400, 0, false}, 0, false, CELL_TEXT},
 };
+const size_t process_column_count = ARRAY_LEN(process_columns);
 
 /* What a column is sorted by, NAN where it is not known; the texts of the others are. */
 static double read_number(size_t column, const ProcessRow *row)
@@ -334,26 +326,11 @@ static int compare_double(double a, double b)
     return (a > b) - (a < b);
 }
 
-size_t process_column_count(void)
-{
-    return ARRAY_LEN(columns);
-}
-
-const char *process_column_key(size_t i)
-{
-    return columns[i].column.key;
-}
-
-bool process_column_down(size_t i)
-{
-    return columns[i].down;
-}
-
 int process_column_compare(size_t i, const ProcessRow *a, const ProcessRow *b)
 {
     char left[CELL_CAP], right[CELL_CAP];
 
-    if (columns[i].format != CELL_TEXT || i == COLUMN_GPU || i == COLUMN_AGE)
+    if (process_columns[i].format != CELL_TEXT || i == COLUMN_GPU || i == COLUMN_AGE)
         return compare_double(read_number(i, a), read_number(i, b));
     return strcmp(write_text(NULL, i, a, left), write_text(NULL, i, b, right));
 }
@@ -362,7 +339,7 @@ int process_column_compare(size_t i, const ProcessRow *a, const ProcessRow *b)
 
 static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void *context)
 {
-    const CellFormat format = columns[column].format;
+    const CellFormat format = process_columns[column].format;
     const ProcessRow *row = context;
     const double number = format == CELL_TEXT ? (double)NAN : read_number(column, row);
     char room[CELL_CAP] = "";
@@ -377,23 +354,22 @@ static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void
         area_left(&cell, grid_text(grid, cell, 0, 0, INK_DIM, text_branch(grid, row->last)) + 1);
     if (!text[0])
         text = column == COLUMN_COMMAND ? "not visible here" : "-";
-    column_text(grid, cell, columns[column].column.right, ink, text);
+    column_text(grid, cell, process_columns[column].column.right, ink, text);
 }
 
-static const Table table = {columns, sizeof columns[0], ARRAY_LEN(columns), draw_cell};
+static const Table table = {process_columns, sizeof process_columns[0], ARRAY_LEN(process_columns), draw_cell};
 
 static void draw_head(Top *top, Grid *grid, Area area, const Layout *layout)
 {
-    const bool down = columns[top->sort].down != top->reverse;
-    const char *mark = grid->utf8 ? (down ? "▾" : "▴") : (down ? "v" : "^");
+    const bool down = process_columns[top->sort].down != top->reverse;
     const Area sorted = layout_cell(layout, area, top->sort);
     char text[40];
 
     columns_head(&table, layout, grid, area);
-    snprintf(text, sizeof text, "%s%s", columns[top->sort].column.title, mark);
+    snprintf(text, sizeof text, "%s%s", process_columns[top->sort].column.title, down ? "▾" : "▴");
     grid_fill(grid, sorted, INK_TITLE, " ");
-    column_text(grid, sorted, columns[top->sort].column.right, INK_STRONG, text);
-    for (size_t i = 0; i < ARRAY_LEN(columns); i++)
+    column_text(grid, sorted, process_columns[top->sort].column.right, INK_STRONG, text);
+    for (size_t i = 0; i < ARRAY_LEN(process_columns); i++)
         top_zone(top, layout_cell(layout, area, i), ZONE_SORT, (uint32_t)i);
 }
 
@@ -471,7 +447,6 @@ static void draw_state(const Top *top, Grid *grid, Area *area)
 void view_processes_draw(Top *top, Grid *grid, Area area)
 {
     draw_state(top, grid, &area);
-    list_settle(&top->process_list, area.height - 1);
     process_table_draw(top, grid, area, &top->process_list, 0);
 }
 

@@ -29,12 +29,12 @@ static int choose_sort(Top *top, const char *name, Err *err)
 {
     char all[TOP_TEXT_CAP * 2] = "";
 
-    for (size_t i = 0; i < process_column_count(); i++) {
-        if (strcmp(process_column_key(i), name) == 0) {
+    for (size_t i = 0; i < process_column_count; i++) {
+        if (strcmp(process_columns[i].column.key, name) == 0) {
             top->sort = i;
             return 0;
         }
-        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "", process_column_key(i));
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? ", " : "", process_columns[i].column.key);
     }
     return err_set(err, -EINVAL, "no column '%s' to sort by; there are %s", name, all);
 }

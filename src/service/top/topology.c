@@ -98,13 +98,6 @@ static bool peer_status(const NodeGpu *a, const NodeGpu *b, PeerStatus *ret)
     return false;
 }
 
-static const char *pcie_text(const Joined *a, const Joined *b, char out[JOINED_TEXT_CAP])
-{
-    const TopologyPath path = a->place && b->place ? place_between(a->place, b->place) : TOPOLOGY_UNKNOWN;
-
-    return strcpy(out, topology_path_text(path));
-}
-
 static bool is_gpu(const Node *node, PciAddress pci)
 {
     for (size_t i = 0; i < node->gpu_count; i++)
@@ -177,8 +170,8 @@ const char *joined_pair(const Node *node, const Joined *a, const Joined *b, char
         *ink = INK_WARN;
         return strcpy(out, "off");
     }
-    pcie_text(a, b, out);
-    return status != PEER_UNKNOWN && strcmp(out, "?") == 0 ? strcpy(out, "no") : out;
+    const TopologyPath path = a->place && b->place ? place_between(a->place, b->place) : TOPOLOGY_UNKNOWN;
+    return strcpy(out, status != PEER_UNKNOWN && path == TOPOLOGY_UNKNOWN ? "no" : topology_path_text(path));
 }
 
 const Joined *joined_nearest(const JoinedList *list, const Joined *gpu, size_t *ret_more)
@@ -313,7 +306,7 @@ static void draw_head(Grid *grid, Area line, const Matrix *matrix)
         grid_right(grid, line, NAME_WIDTH + (int)(i + 1) * (CELL_WIDTH + 1), 0, INK_TITLE,
                    joined_name(&matrix->joined->at[matrix->first + i], name));
     if (matrix->shown < matrix->joined->len) /* there are more */
-        grid_text(grid, line, 0, 0, INK_DIM, grid->utf8 ? "‹ ›" : "< >");
+        grid_text(grid, line, 0, 0, INK_DIM, "‹ ›");
     columns_head(&places, &matrix->layout, grid, places_of(line, matrix));
 }
 
@@ -372,7 +365,7 @@ static Ink box_ink(const Top *top, const NodeGpu *gpu)
 static void draw_box_links(Grid *grid, Area below, const NodeGpu *gpu)
 {
     const JoinedLinks links = joined_links(gpu);
-    const char *line = grid->utf8 ? "║" : "||", *broken = grid->utf8 ? "╳" : "X";
+    const char *line = grid->utf8 ? "║" : "||", *broken = "╳";
 
     if (gpu->state != GPU_UP)
         grid_text(grid, below, 2, 0, INK_BAD, broken);
@@ -398,16 +391,18 @@ static void draw_box_adapter(const Drawing *d, Area inside, const Joined *one)
 static void draw_box(const Drawing *d, Area box, const Joined *one)
 {
     const NodeGpu *gpu = one->gpu;
+    const double busy = value_base(&gpu->reading, METRIC_PROF_SM_ACTIVE);
     char name[JOINED_TEXT_CAP], text[VALUE_CAP];
     Area frame = area_top(&box, d->adapters ? 4 : 3);
     const Area inside = grid_box(d->grid, frame, box_ink(d->top, gpu), joined_name(one, name));
 
     if (gpu->state != GPU_UP)
         grid_text(d->grid, inside, 0, 0, INK_PLAIN, gpu_state_key(gpu->state));
-    else if (isfinite(value_busy(&gpu->reading)))
-        grid_text(d->grid, inside, 0, 0, INK_PLAIN, value_percent(text, value_busy(&gpu->reading)));
+    else if (isfinite(busy))
+        grid_text(d->grid, inside, 0, 0, INK_PLAIN, value_percent(text, busy));
     else
-        grid_textf(d->grid, inside, 0, 0, INK_PLAIN, "%s util", value_percent(text, value_util(&gpu->reading)));
+        grid_textf(d->grid, inside, 0, 0, INK_PLAIN, "%s util",
+                   value_percent(text, value_base(&gpu->reading, METRIC_GPU_UTIL)));
     if (d->adapters)
         draw_box_adapter(d, inside, one);
     if (d->fabric)
@@ -429,7 +424,7 @@ static void draw_numa(const Drawing *d, Area row, size_t first, size_t end)
                           .y = row.y,
                           .width = (int)(last - i) * BOX_WIDTH - 1,
                           .height = 1};
-        grid_fill(d->grid, bar, INK_DIM, text_rule(d->grid));
+        grid_fill(d->grid, bar, INK_DIM, "─");
         if (numa_of(&d->joined->at[i]) < 0) {
             grid_text(d->grid, bar, 1, 0, INK_DIM, " NUMA ? ");
             continue;
@@ -453,7 +448,7 @@ static void draw_row(const Drawing *d, Area row, size_t first, size_t end)
         return;
     const Area bus = {
         .x = row.x, .y = row.y + row.height - 1, .width = (int)(end - first) * BOX_WIDTH - 1, .height = 1};
-    grid_fill(d->grid, bus, INK_SERIES_A, d->grid->utf8 ? "═" : "=");
+    grid_fill(d->grid, bus, INK_SERIES_A, "═");
     grid_text(d->grid, bus, 2, 0, INK_STRONG, " NVSwitch fabric ");
 }
 

@@ -128,16 +128,6 @@ double value_margin(const Reading *reading)
     return isfinite(told) ? told : value_raw(reading, METRIC_SLOWDOWN_TEMP) - value_raw(reading, METRIC_GPU_TEMP);
 }
 
-double value_busy(const Reading *reading)
-{
-    return value_base(reading, METRIC_PROF_SM_ACTIVE);
-}
-
-double value_util(const Reading *reading)
-{
-    return value_base(reading, METRIC_GPU_UTIL);
-}
-
 /* --- words -------------------------------------------------------------------------------------------------------- */
 
 /* Bits of nvmlClocksEventReasons (nvml.h), the worst first. */

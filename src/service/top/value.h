@@ -31,8 +31,6 @@ ValueText value_ecc;
 double value_share(const Reading *reading, MetricId of, MetricId limit);
 /* Degrees left before the hardware slows down, NAN where not known. */
 double value_margin(const Reading *reading);
-double value_busy(const Reading *reading); /* SM active, 0..1 */
-double value_util(const Reading *reading); /* any kernel ran, 0..1 */
 
 Ink value_temp_ink(const Reading *reading);
 /* The worst reason of low clocks, a word or two; "" none or unknown. */

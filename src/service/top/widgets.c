@@ -59,16 +59,16 @@ void list_mark(const List *list, Grid *grid, Area area)
     grid_right(grid, area, area.width, 0, INK_DIM, text);
 }
 
-void list_draw(Top *top, const List *list, Grid *grid, Area area, size_t offset, int mark, RowDraw *draw,
-               const void *context)
+void list_draw(Top *top, List *list, Grid *grid, Area area, size_t offset, int mark, RowDraw *draw, const void *context)
 {
+    list_settle(list, area.height);
     for (size_t i = list->first; i < list->count && (int)(i - list->first) < area.height; i++) {
         Area line = area_row(area, (int)(i - list->first));
 
         draw(top, grid, line, i, context);
         top_zone(top, line, ZONE_ROW, (uint32_t)(offset + i));
         line.width = mark && mark < line.width ? mark : line.width;
-        if (i == list->selected)
+        if (i == list->selected && !list->blurred)
             grid_reverse(grid, line);
     }
 }
@@ -212,11 +212,6 @@ const char *text_branch(const Grid *grid, bool last)
     if (!grid->utf8)
         return last ? "`-" : "|-";
     return last ? "└─" : "├─";
-}
-
-const char *text_rule(const Grid *grid)
-{
-    return grid->utf8 ? "─" : "-";
 }
 
 int text_badge(Grid *grid, Area line, Ink ink, const char *text)

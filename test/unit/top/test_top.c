@@ -248,10 +248,10 @@ static void columns_sort_both_ways(void **state UNUSED)
     open_rig(RECORDING("many"));
     const ProcessRows *rows = &rig.kit.top->processes;
 
-    for (size_t column = 0; column < process_column_count(); column++) {
+    for (size_t column = 0; column < process_column_count; column++) {
         rig.kit.top->sort = column;
         for (int reverse = 0; reverse < 2; reverse++) {
-            const int sign = process_column_down(column) != reverse ? -1 : 1;
+            const int sign = process_columns[column].down != reverse ? -1 : 1;
 
             rig.kit.top->reverse = reverse;
             kit_show(&rig.kit);
@@ -386,7 +386,7 @@ static void the_mouse_works_everywhere(void **state UNUSED)
     click("3Processes", TOP_MOUSE_CLICK);
     assert_int_equal(rig.kit.top->view, VIEW_PROCESSES);
     click("USER", TOP_MOUSE_CLICK);
-    assert_string_equal(process_column_key(rig.kit.top->sort), "user");
+    assert_string_equal(process_columns[rig.kit.top->sort].column.key, "user");
     assert_false(rig.kit.top->reverse);
     click("USER", TOP_MOUSE_CLICK);
     assert_true(rig.kit.top->reverse);
