@@ -286,7 +286,7 @@ void profile_add(Profile *profile, const ProfileEvent *event)
         profile_events_reserve(table, row + 1, table == &profile->gpu);
     table->start[row] = event->start;
     table->duration[row] = event->duration;
-    table->name[row] = event->name;
+    table->name[row] = event->name != PROFILE_NONE ? event->name : profile_name(profile, "", 0);
     table->lane[row] = event->lane;
     table->link[row] = event->link;
     table->extra[row] = event->extra;

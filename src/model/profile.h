@@ -250,7 +250,8 @@ size_t profile_name_count(const Profile *profile);
 uint32_t profile_thread(Profile *profile, int64_t pid, uint32_t pid_name, int64_t tid, uint32_t tid_name);
 uint32_t profile_stream(Profile *profile, int32_t device, int64_t stream);
 
-/* Appends to the table that the kind belongs to. Durations below 0 are the caller's fault (assert). */
+/* Appends to the table that the kind belongs to; an event without a name gets the empty one. Durations below 0 are the
+ * caller's fault (assert). */
 void profile_add(Profile *profile, const ProfileEvent *event);
 
 /* The index of an equal detail, added where it is new. */

@@ -205,3 +205,17 @@ def test_files_of_no_rank_are_no_copies(trace, tmp_path):
     for name in "ab":
         busy_profile(1).write(tmp_path / f"{name}.json")
     assert [rank["rank"] for rank in trace.report(tmp_path)["ranks"]] == [0, 1]
+
+
+@pytest.mark.parametrize("absent", [{}, {"name": None}], ids=["none", "null"])
+def test_an_event_without_a_name_counts_under_the_empty_one(trace, tmp_path, absent):
+    path = tmp_path / "nameless.json"
+    on_gpu = {"args": {"device": 0, "stream": 7}}
+    path.write_text(json.dumps({"traceEvents": [
+        {"ph": "X", "cat": "kernel", "ts": 1, "dur": 5, "pid": 0, "tid": 7, **on_gpu, **absent},
+        {"ph": "X", "cat": "cpu_op", "ts": 1, "dur": 5, "pid": 1, "tid": 1, **absent},
+        {"ph": "X", "cat": "user_annotation", "ts": 1, "dur": 5, "pid": 1, "tid": 1, **absent},
+        {"ph": "X", "cat": "gpu_user_annotation", "ts": 1, "dur": 5, "pid": 0, "tid": 7, **on_gpu, **absent}]}))
+    rank = trace.report(path)["ranks"][0]
+    assert [(row["name"], row["count"]) for row in rank["kernels"] + rank["operators"]] == [("", 1), ("", 1)]
+    assert [(row["name"], row["on_gpu"]) for row in rank["annotations"]] == [("", False), ("", True)]
