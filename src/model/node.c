@@ -90,3 +90,11 @@ size_t node_pids(const Node *node, uint32_t *out, size_t cap)
             out[count++] = node->gpus[i].processes[k].pid;
     return count;
 }
+
+const NodeGpu *node_find_gpu(const Node *node, PciAddress pci)
+{
+    for (size_t i = 0; i < node->gpu_count; i++)
+        if (node->gpus[i].reading.device.has_pci && pci_compare(node->gpus[i].reading.device.pci, pci) == 0)
+            return &node->gpus[i];
+    return NULL;
+}

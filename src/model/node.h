@@ -204,6 +204,8 @@ typedef struct Node {
 /* The pids of the processes that the driver lists on the GPUs, in no order, one on several GPUs as often; at most
  * `cap`. Returns how many. */
 size_t node_pids(const Node *node, uint32_t *out, size_t cap);
+/* The GPU at this address; NULL. */
+const NodeGpu *node_find_gpu(const Node *node, PciAddress pci);
 
 /* The wall clock at an instant of the node's monotonic clock; one to come is now. */
 uint64_t node_real_ns(const Node *node, uint64_t time_ns);

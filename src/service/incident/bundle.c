@@ -44,14 +44,6 @@ static void add_series(void *self, StoreSeries series, const char *device_key, M
     json_close(s->out, '}');
 }
 
-static const NodeGpu *gpu_of(const Incident *incident, const Node *node)
-{
-    for (size_t i = 0; incident->device.has_pci && i < node->gpu_count; i++)
-        if (pci_compare(node->gpus[i].reading.device.pci, incident->device.pci) == 0)
-            return &node->gpus[i];
-    return NULL;
-}
-
 static void add_gpus(const Node *node, Str *out)
 {
     for (size_t i = 0; i < node->gpu_count; i++) {
@@ -71,7 +63,7 @@ static void add_gpus(const Node *node, Str *out)
 void incident_bundle(const Incident *incident, const Node *node, const Store *store, const BundleEvent *events,
                      size_t event_count, Str *out)
 {
-    const NodeGpu *gpu = gpu_of(incident, node);
+    const NodeGpu *gpu = incident->device.has_pci ? node_find_gpu(node, incident->device.pci) : NULL;
     char device[DEVICE_KEY_CAP] = "";
     Series series = {.store = store, .device = device, .now_ns = node->time_ns, .real_ns = node->real_ns, .out = out};
 

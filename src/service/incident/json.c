@@ -1,138 +1,329 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdint.h>
+/* Incidents and events as JSON, and back: one list of fields serves both ways. What is missing or of another type when
+ * they are read stays unknown. */
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/number.h"
 #include "service/incident/incident.h"
 
-/* Empty: null. */
-static void add_text(Str *out, const char *name, const char *value)
+CLEANUP_POINTER(json_t, json_decref);
+
+/* --- fields ------------------------------------------------------------------------------------------------------- */
+
+/* One object that is written or read. A field that the JSON does not have, or has in another type, stays as it is. */
+typedef struct Fields {
+    Str *out; /* NULL: it is read */
+    const json_t *in;
+} Fields;
+
+/* "" is null. */
+static void convert_text(const Fields *f, const char *name, char *text, size_t room)
 {
-    json_add_text(out, name, value[0] ? value : NULL);
+    const char *read = json_string_value(json_object_get(f->in, name));
+
+    if (f->out)
+        json_add_text(f->out, name, text[0] ? text : NULL);
+    else if (read)
+        snprintf(text, room, "%s", read);
+}
+#define CONVERT_TEXT(f, name, field) convert_text(f, name, field, sizeof(field))
+
+/* An enum of `end` values by their names, "" is null. */
+static void convert_word(const Fields *f, const char *name, void *value, const char *(*word_of)(unsigned), unsigned end)
+{
+    const char *read = json_string_value(json_object_get(f->in, name));
+
+    if (f->out)
+        json_add_text(f->out, name, word_of(*(unsigned *)value)[0] ? word_of(*(unsigned *)value) : NULL);
+    for (unsigned i = 0; read && i < end; i++)
+        if (strcmp(word_of(i), read) == 0)
+            *(unsigned *)value = i;
 }
 
-static void add_number(Str *out, const char *name, uint32_t value)
+static bool read_number(const Fields *f, const char *name, json_int_t max, json_int_t *ret)
 {
-    if (value == DEVICE_NO_NUMBER)
-        json_add_null(out, name);
+    const json_t *value = json_object_get(f->in, name);
+
+    *ret = json_integer_value(value);
+    return json_is_integer(value) && *ret >= 0 && *ret <= max;
+}
+
+static void convert_count(const Fields *f, const char *name, uint64_t *value)
+{
+    json_int_t read;
+
+    if (f->out)
+        json_add_u64(f->out, name, *value);
+    else if (read_number(f, name, INT64_MAX, &read))
+        *value = (uint64_t)read;
+}
+
+/* DEVICE_NO_NUMBER is null. */
+static void convert_number(const Fields *f, const char *name, uint32_t *value)
+{
+    json_int_t read;
+
+    if (f->out && *value == DEVICE_NO_NUMBER)
+        json_add_null(f->out, name);
+    else if (f->out)
+        json_add_u64(f->out, name, *value);
+    else if (read_number(f, name, UINT32_MAX, &read))
+        *value = (uint32_t)read;
+}
+
+/* An XID (none: 0) or a pid (none: -1), `none` is null. */
+static void convert_code(const Fields *f, const char *name, int32_t *value, int32_t none)
+{
+    uint32_t number = *value == none ? DEVICE_NO_NUMBER : (uint32_t)*value;
+
+    convert_number(f, name, &number);
+    if (!f->out && number <= INT32_MAX)
+        *value = (int32_t)number;
+}
+
+/* 0 is null. */
+static void convert_time(const Fields *f, const char *name, uint64_t *real_ns)
+{
+    const char *read = json_string_value(json_object_get(f->in, name));
+
+    if (f->out)
+        json_add_time(f->out, name, *real_ns);
+    else if (read)
+        (void)clock_parse(read, real_ns, NULL);
+}
+
+static void convert_real(const Fields *f, const char *name, double *value)
+{
+    const json_t *read = json_object_get(f->in, name);
+
+    if (f->out)
+        json_add_double(f->out, name, *value);
     else
-        json_add_u64(out, name, value);
+        *value = json_is_number(read) ? json_number_value(read) : (double)NAN;
 }
 
-static void add_device(const Device *device, Str *out)
+static void convert_bool(const Fields *f, const char *name, bool *value)
 {
-    char name[DEVICE_KEY_CAP] = "", pci[PCI_TEXT_CAP] = "";
+    if (f->out)
+        json_add_bool(f->out, name, *value);
+    else
+        *value = json_is_true(json_object_get(f->in, name));
+}
 
-    if (device_key(device, name) < 0)
-        name[0] = '\0';
-    if (device->has_pci)
-        pci_format(device->pci, PCI_FORM_SYSFS, pci);
-    json_open(out, "device", '{');
-    json_add_text(out, "key", name);
-    add_text(out, "kind", device_kind_text(device->kind));
-    add_number(out, "index", device->index);
-    add_text(out, "uuid", device->uuid[0] ? device->uuid : device->parent_uuid);
-    add_text(out, "serial", device->serial);
-    add_text(out, "pci", pci);
-    add_text(out, "model", device->name);
-    add_number(out, "link", device->link);
-    json_close(out, '}');
-    if (device->gpu_instance == DEVICE_NO_NUMBER) {
-        json_add_null(out, "instance");
-        return;
+static void convert_pci(const Fields *f, bool *has_pci, PciAddress *pci)
+{
+    char text[PCI_TEXT_CAP] = "";
+
+    if (f->out && *has_pci)
+        pci_format(*pci, PCI_FORM_SYSFS, text);
+    CONVERT_TEXT(f, "pci", text);
+    if (!f->out)
+        *has_pci = pci_parse(text, pci) == 0;
+}
+
+/* An object within, to be ended with close_part; `from` is what it is read from. */
+static Fields open_object(const Fields *f, const char *name, const json_t *from)
+{
+    if (f->out)
+        json_open(f->out, name, '{');
+    return (Fields){f->out, from};
+}
+
+static void close_part(const Fields *f, char bracket)
+{
+    if (f->out)
+        json_close(f->out, bracket);
+}
+
+/* A list, to be ended with close_part: how many elements it has, at most `max`. */
+static uint32_t open_list(const Fields *f, const char *name, uint32_t count, uint32_t max, const json_t **ret_from)
+{
+    *ret_from = json_object_get(f->in, name);
+    if (f->out)
+        json_open(f->out, name, '[');
+    return f->out ? count : (uint32_t)number_min_u64(json_array_size(*ret_from), max);
+}
+
+#define WORDS(name, text)                                                                                              \
+    static const char *name(unsigned i)                                                                                \
+    {                                                                                                                  \
+        return text;                                                                                                   \
     }
-    json_open(out, "instance", '{');
-    json_add_u64(out, "gpu_instance", device->gpu_instance);
-    add_number(out, "compute_instance", device->compute_instance);
-    json_close(out, '}');
-}
+WORDS(cause_word, fault_causes[i].key)
+WORDS(severity_word, fault_severities[i].key)
+WORDS(scope_word, fault_scopes[i].key)
+WORDS(action_word, fault_actions[i].key)
+WORDS(route_word, fault_routes[i].key)
+WORDS(state_word, incident_state_key((IncidentState)i))
+WORDS(end_word, incident_end_key((IncidentEnd)i))
+WORDS(device_word, device_kind_text((DeviceKind)i))
+WORDS(kind_word, event_kind_key((EventKind)i))
+WORDS(origin_word, event_origin_key((EventOrigin)i))
+WORDS(event_word, event_word_key((EventWord)i))
 
-static void add_verdict(const Incident *incident, Str *out)
-{
-    add_text(out, "class", incident->class);
-    add_text(out, "rule", incident->rule);
-    add_number(out, "code", incident->code ? (uint32_t)incident->code : DEVICE_NO_NUMBER);
-    json_open(out, "codes", '[');
-    for (uint32_t i = 0; i < incident->code_count; i++)
-        json_add_i64(out, NULL, incident->codes[i]);
-    json_close(out, ']');
-    add_text(out, "cause", fault_causes[incident->cause].key);
-    add_text(out, "severity", fault_severities[incident->severity].key);
-    add_text(out, "scope", fault_scopes[incident->scope].key);
-    add_text(out, "action", fault_actions[incident->action].key);
-    add_text(out, "action_text", fault_actions[incident->action].text);
-    add_text(out, "route", fault_routes[incident->route].key);
-    add_text(out, "title", incident->title);
-    add_text(out, "verdict", incident->verdict);
-    add_text(out, "runbook", incident->runbook);
-}
+/* --- incidents ---------------------------------------------------------------------------------------------------- */
 
-static void add_process(const Incident *incident, Str *out)
+static void convert_verdict(const Fields *f, Incident *incident)
 {
-    if (incident->pid < 0 && !incident->process[0]) {
-        json_add_null(out, "process");
-        return;
-    }
-    json_open(out, "process", '{');
-    add_number(out, "pid", incident->pid < 0 ? DEVICE_NO_NUMBER : (uint32_t)incident->pid);
-    add_text(out, "name", incident->process);
-    json_close(out, '}');
-}
+    const json_t *codes;
 
-static void add_evidence_list(const IncidentEvidence *evidence, uint32_t count, Str *out)
-{
+    CONVERT_TEXT(f, "class", incident->class);
+    CONVERT_TEXT(f, "rule", incident->rule);
+    convert_code(f, "code", &incident->code, 0);
+    const uint32_t count = open_list(f, "codes", incident->code_count, INCIDENT_CODES, &codes);
     for (uint32_t i = 0; i < count; i++) {
-        json_open(out, NULL, '{');
-        json_add_text(out, "origin", event_origin_key(evidence[i].origin));
-        json_add_time(out, "at", evidence[i].real_ns);
-        add_number(out, "code", evidence[i].code ? (uint32_t)evidence[i].code : DEVICE_NO_NUMBER);
-        json_add_bool(out, "echo", evidence[i].echo);
-        add_text(out, "text", evidence[i].text);
-        json_close(out, '}');
+        const json_int_t code = json_integer_value(json_array_get(codes, i));
+
+        if (f->out)
+            json_add_i64(f->out, NULL, incident->codes[i]);
+        else if (code > 0 && code <= INT32_MAX)
+            incident->codes[incident->code_count++] = (int32_t)code;
     }
+    close_part(f, ']');
+    convert_word(f, "cause", &incident->cause, cause_word, CAUSE_END);
+    convert_word(f, "severity", &incident->severity, severity_word, SEVERITY_END);
+    convert_word(f, "scope", &incident->scope, scope_word, SCOPE_END);
+    convert_word(f, "action", &incident->action, action_word, ACTION_END);
+    if (f->out)
+        json_add_text(f->out, "action_text", fault_actions[incident->action].text);
+    convert_word(f, "route", &incident->route, route_word, ROUTE_END);
+    CONVERT_TEXT(f, "title", incident->title);
+    CONVERT_TEXT(f, "verdict", incident->verdict);
+    CONVERT_TEXT(f, "runbook", incident->runbook);
 }
 
-static void add_evidence(const Incident *incident, Str *out)
+/* Of the key of a part, "gpu/GPU-../link/3", what it is part of. */
+static void find_parent(const char *key, Device *device)
 {
-    json_open(out, "evidence", '[');
-    add_evidence_list(incident->first, incident->first_len, out);
-    add_evidence_list(incident->last, incident->last_len, out);
-    json_close(out, ']');
-    json_open(out, "counters", '[');
-    for (uint32_t i = 0; i < incident->counter_len; i++) {
-        json_open(out, NULL, '{');
-        json_add_text(out, "name", incident->counters[i].name);
-        json_add_double(out, "before", incident->counters[i].before);
-        json_add_double(out, "after", incident->counters[i].after);
-        json_close(out, '}');
+    const char *parent = strchr(key, '/');
+    PciAddress pci;
+
+    if (!parent || device->kind == DEVICE_GPU || device->kind == DEVICE_SWITCH)
+        return;
+    snprintf(device->parent_uuid, sizeof device->parent_uuid, "%.*s", (int)strcspn(parent + 1, "/"), parent + 1);
+    if (pci_parse(device->parent_uuid, &pci) == 0)
+        device->parent_uuid[0] = '\0';
+    if (strcmp(device->uuid, device->parent_uuid) == 0)
+        device->uuid[0] = '\0';
+}
+
+/* Without a UUID of its own it has that of its GPU. */
+static void convert_device(const Fields *f, Device *device)
+{
+    const Fields own = open_object(f, "device", json_object_get(f->in, "device"));
+    char key[DEVICE_KEY_CAP] = "";
+
+    if (f->out && device_key(device, key) < 0)
+        key[0] = '\0';
+    if (f->out && !device->uuid[0])
+        memcpy(device->uuid, device->parent_uuid, sizeof device->uuid);
+    CONVERT_TEXT(&own, "key", key);
+    convert_word(&own, "kind", &device->kind, device_word, DEVICE_KIND_END);
+    convert_number(&own, "index", &device->index);
+    CONVERT_TEXT(&own, "uuid", device->uuid);
+    CONVERT_TEXT(&own, "serial", device->serial);
+    convert_pci(&own, &device->has_pci, &device->pci);
+    CONVERT_TEXT(&own, "model", device->name);
+    convert_number(&own, "link", &device->link);
+    close_part(f, '}');
+    if (!f->out)
+        find_parent(key, device);
+    if (f->out && device->gpu_instance == DEVICE_NO_NUMBER) {
+        json_add_null(f->out, "instance");
+        return;
     }
-    json_close(out, ']');
+    const Fields instance = open_object(f, "instance", json_object_get(f->in, "instance"));
+    convert_number(&instance, "gpu_instance", &device->gpu_instance);
+    convert_number(&instance, "compute_instance", &device->compute_instance);
+    close_part(f, '}');
+}
+
+static void convert_process(const Fields *f, Incident *incident)
+{
+    if (f->out && incident->pid < 0 && !incident->process[0]) {
+        json_add_null(f->out, "process");
+        return;
+    }
+    const Fields process = open_object(f, "process", json_object_get(f->in, "process"));
+    convert_code(&process, "pid", &incident->pid, -1);
+    CONVERT_TEXT(&process, "name", incident->process);
+    close_part(f, '}');
+}
+
+static void convert_evidence(const Fields *f, Incident *incident)
+{
+    const json_t *list;
+    uint32_t count =
+        open_list(f, "evidence", incident->first_len + incident->last_len, INCIDENT_FIRST + INCIDENT_LAST, &list);
+
+    if (!f->out) {
+        incident->first_len = (uint32_t)number_min_u64(count, INCIDENT_FIRST);
+        incident->last_len = count - incident->first_len;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const Fields one = open_object(f, NULL, json_array_get(list, i));
+        IncidentEvidence *evidence =
+            i < incident->first_len ? &incident->first[i] : &incident->last[i - incident->first_len];
+
+        if (!f->out)
+            evidence->origin = EVENT_FROM_AGENT;
+        convert_word(&one, "origin", &evidence->origin, origin_word, EVENT_ORIGIN_END);
+        convert_time(&one, "at", &evidence->real_ns);
+        convert_code(&one, "code", &evidence->code, 0);
+        convert_bool(&one, "echo", &evidence->echo);
+        CONVERT_TEXT(&one, "text", evidence->text);
+        close_part(f, '}');
+    }
+    close_part(f, ']');
+    incident->counter_len = count = open_list(f, "counters", incident->counter_len, INCIDENT_COUNTERS, &list);
+    for (uint32_t i = 0; i < count; i++) {
+        const Fields one = open_object(f, NULL, json_array_get(list, i));
+
+        CONVERT_TEXT(&one, "name", incident->counters[i].name);
+        convert_real(&one, "before", &incident->counters[i].before);
+        convert_real(&one, "after", &incident->counters[i].after);
+        close_part(f, '}');
+    }
+    close_part(f, ']');
+}
+
+static void convert_incident(const Fields *f, Incident *incident)
+{
+    CONVERT_TEXT(f, "id", incident->id);
+    convert_count(f, "revision", &incident->revision);
+    convert_word(f, "state", &incident->state, state_word, INCIDENT_STATE_END);
+    convert_verdict(f, incident);
+    convert_device(f, &incident->device);
+    convert_process(f, incident);
+    CONVERT_TEXT(f, "job", incident->job);
+    CONVERT_TEXT(f, "driver", incident->driver_version);
+    convert_count(f, "count", &incident->count);
+    convert_count(f, "echo_count", &incident->echo_count);
+    convert_time(f, "first", &incident->first_real_ns);
+    convert_time(f, "opened", &incident->opened_real_ns);
+    convert_time(f, "updated", &incident->updated_real_ns);
+    convert_time(f, "cleared", &incident->cleared_real_ns);
+    convert_word(f, "ended_by", &incident->end, end_word, INCIDENT_END_END);
+    convert_number(f, "escalations", &incident->escalations);
+    convert_number(f, "reopened", &incident->reopened);
+    convert_bool(f, "before_start", &incident->before);
+    CONVERT_TEXT(f, "maintenance", incident->window);
+    convert_evidence(f, incident);
 }
 
 void incident_json(const Incident *incident, Str *out)
 {
+    Incident copy = *incident;
+
     json_open(out, NULL, '{');
-    json_add_text(out, "id", incident->id);
-    json_add_u64(out, "revision", incident->revision);
-    add_text(out, "state", incident_state_key(incident->state));
-    add_verdict(incident, out);
-    add_device(&incident->device, out);
-    add_process(incident, out);
-    add_text(out, "job", incident->job);
-    add_text(out, "driver", incident->driver_version);
-    json_add_u64(out, "count", incident->count);
-    json_add_u64(out, "echo_count", incident->echo_count);
-    json_add_time(out, "first", incident->first_real_ns);
-    json_add_time(out, "opened", incident->opened_real_ns);
-    json_add_time(out, "updated", incident->updated_real_ns);
-    json_add_time(out, "cleared", incident->cleared_real_ns);
-    add_text(out, "ended_by", incident_end_key(incident->end));
-    json_add_u64(out, "escalations", incident->escalations);
-    json_add_u64(out, "reopened", incident->reopened);
-    json_add_bool(out, "before_start", incident->before);
-    add_text(out, "maintenance", incident->silenced ? incident->window : "");
-    add_evidence(incident, out);
+    convert_incident(&(Fields){.out = out}, &copy);
     json_close(out, '}');
 }
 
@@ -143,10 +334,49 @@ void incidents_json(const Incident *const *incidents, size_t count, const char *
     for (size_t i = 0; i < count; i++)
         incident_json(incidents[i], out);
     json_close(out, ']');
-    add_text(out, "node", hostname);
+    json_add_text(out, "node", hostname[0] ? hostname : NULL);
     json_add_time(out, "time", real_ns);
     str_add(out, "}\n");
 }
+
+static bool read_incident(const json_t *root, Incident *ret)
+{
+    *ret = (Incident){.pid = -1, .state = INCIDENT_STATE_END};
+    device_init(&ret->device, DEVICE_NODE);
+    convert_incident(&(Fields){.in = root}, ret);
+    ret->silenced = ret->window[0] != '\0';
+    return ret->id[0] && ret->state != INCIDENT_STATE_END;
+}
+
+int incidents_read_json(const json_t *root, IncidentList *list, IncidentsHead *ret_head, Err *err)
+{
+    const size_t before = list->len;
+    const json_t *many = json_object_get(root, "incidents");
+
+    if (!json_is_object(root) || (many && !json_is_array(many)))
+        return err_set(err, -EINVAL, "this is no JSON of incidents");
+    for (size_t i = 0; i < (many ? json_array_size(many) : 1); i++) {
+        if (!read_incident(many ? json_array_get(many, i) : root, vec_add(list))) {
+            list->len = before;
+            return err_set(err, -EINVAL, "an incident in the JSON has no id or state");
+        }
+    }
+    if (ret_head) {
+        *ret_head = (IncidentsHead){0};
+        CONVERT_TEXT(&(Fields){.in = root}, "node", ret_head->node);
+        convert_time(&(Fields){.in = root}, "time", &ret_head->real_ns);
+    }
+    return 0;
+}
+
+int incidents_read(const char *text, size_t len, IncidentList *list, IncidentsHead *ret_head, Err *err)
+{
+    CLEANUP(json_decref_at) json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+
+    return incidents_read_json(root, list, ret_head, err);
+}
+
+/* --- events ------------------------------------------------------------------------------------------------------- */
 
 const char *event_word_key(EventWord word)
 {
@@ -155,48 +385,110 @@ const char *event_word_key(EventWord word)
     return words[word];
 }
 
-static const NodeGpu *gpu_of(const Event *event, const Node *node)
+static void convert_event(const Fields *f, EventSeen *seen)
 {
-    for (size_t i = 0; node && event->has_pci && i < node->gpu_count; i++)
-        if (node->gpus[i].reading.device.has_pci && pci_compare(node->gpus[i].reading.device.pci, event->pci) == 0)
-            return &node->gpus[i];
-    return NULL;
+    Event *event = &seen->event;
+
+    convert_word(f, "kind", &event->kind, kind_word, EVENT_KIND_END);
+    convert_time(f, "time", &event->real_ns);
+    convert_word(f, "origin", &event->origin, origin_word, EVENT_ORIGIN_END);
+    convert_code(f, "code", &event->code, 0);
+    convert_pci(f, &event->has_pci, &event->pci);
+    convert_number(f, "gpu", &seen->gpu);
+    CONVERT_TEXT(f, "uuid", event->uuid);
+    convert_number(f, "gpu_instance", &event->gpu_instance);
+    convert_number(f, "compute_instance", &event->compute_instance);
+    convert_number(f, "link", &event->link);
+    convert_code(f, "pid", &event->pid, -1);
+    CONVERT_TEXT(f, "process", event->process);
+    convert_word(f, "word", &event->word, event_word, EVENT_FATAL + 1);
+    CONVERT_TEXT(f, "text", event->text);
+    CONVERT_TEXT(f, "incident", seen->incident);
+    convert_bool(f, "before_start", &event->before);
 }
 
 void event_seen_json(const EventSeen *seen, Str *out)
 {
-    const Event *event = &seen->event;
-    char pci[PCI_TEXT_CAP] = "";
+    EventSeen copy = *seen;
 
-    if (event->has_pci)
-        pci_format(event->pci, PCI_FORM_SYSFS, pci);
     json_open(out, NULL, '{');
-    json_add_text(out, "kind", event_kind_key(event->kind));
-    json_add_time(out, "time", event->real_ns);
-    add_text(out, "origin", event_origin_key(event->origin));
-    add_number(out, "code", event->code ? (uint32_t)event->code : DEVICE_NO_NUMBER);
-    add_text(out, "pci", pci);
-    add_number(out, "gpu", seen->gpu);
-    add_text(out, "uuid", event->uuid);
-    add_number(out, "gpu_instance", event->gpu_instance);
-    add_number(out, "compute_instance", event->compute_instance);
-    add_number(out, "link", event->link);
-    add_number(out, "pid", event->pid < 0 ? DEVICE_NO_NUMBER : (uint32_t)event->pid);
-    add_text(out, "process", event->process);
-    add_text(out, "word", event_word_key(event->word));
-    add_text(out, "text", event->text);
-    add_text(out, "incident", seen->incident);
-    json_add_bool(out, "before_start", event->before);
+    convert_event(&(Fields){.out = out}, &copy);
     json_close(out, '}');
 }
 
 void event_json(const Event *event, const char *incident_id, const Node *node, Str *out)
 {
-    const NodeGpu *gpu = gpu_of(event, node);
+    const NodeGpu *gpu = node && event->has_pci ? node_find_gpu(node, event->pci) : NULL;
     EventSeen seen = {.event = *event, .gpu = gpu ? gpu->reading.device.index : DEVICE_NO_NUMBER};
 
     if (gpu && gpu->reading.device.uuid[0])
         memcpy(seen.event.uuid, gpu->reading.device.uuid, sizeof seen.event.uuid);
     snprintf(seen.incident, sizeof seen.incident, "%s", incident_id);
     event_seen_json(&seen, out);
+}
+
+static bool read_event(const json_t *root, EventSeen *ret)
+{
+    event_init(&ret->event, EVENT_KIND_END, EVENT_FROM_AGENT);
+    ret->gpu = DEVICE_NO_NUMBER;
+    convert_event(&(Fields){.in = root}, ret);
+    return ret->event.kind != EVENT_KIND_END;
+}
+
+int events_read(const char *text, size_t len, EventSeenList *list, EventsHead *ret_head, Err *err)
+{
+    CLEANUP(json_decref_at) json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *many = json_object_get(root, "events");
+    const size_t before = list->len;
+
+    if (!json_is_object(root) || (many && !json_is_array(many)))
+        return err_set(err, -EINVAL, "this is no JSON of events");
+    for (size_t i = 0; i < (many ? json_array_size(many) : 1); i++) {
+        if (!read_event(many ? json_array_get(many, i) : root, vec_add(list))) {
+            list->len = before;
+            return err_set(err, -EINVAL, "an event in the JSON has no kind that is known");
+        }
+    }
+    if (ret_head) {
+        *ret_head = (EventsHead){0};
+        convert_count(&(Fields){.in = root}, "next", &ret_head->next);
+        convert_time(&(Fields){.in = root}, "started", &ret_head->started_real_ns);
+    }
+    return 0;
+}
+
+/* --- which -------------------------------------------------------------------------------------------------------- */
+
+static bool find_by_key(const char *device, uint32_t index, const char *uuid, const PciAddress *pci)
+{
+    PciAddress asked;
+    uint64_t number;
+
+    if (number_parse_u64(device, 0, NODE_GPUS_MAX, &number, NULL) == 0)
+        return index == number;
+    if (pci && pci_parse(device, &asked) == 0)
+        return pci_compare(*pci, asked) == 0;
+    return uuid[0] && strcmp(uuid, device) == 0;
+}
+
+bool incident_is_about(const Incident *incident, const char *device)
+{
+    const Device *of = &incident->device;
+    const char *uuid = of->uuid[0] ? of->uuid : of->parent_uuid;
+    char key[DEVICE_KEY_CAP] = "";
+
+    if (device_key(of, key) >= 0 && strncmp(key, device, strlen(device)) == 0 &&
+        (key[strlen(device)] == '\0' || key[strlen(device)] == '/'))
+        return true;
+    return of->kind != DEVICE_NODE && (find_by_key(device, of->index, uuid, of->has_pci ? &of->pci : NULL) ||
+                                       (of->parent_uuid[0] && strcmp(of->parent_uuid, device) == 0));
+}
+
+bool event_is_about(const EventSeen *seen, const char *device)
+{
+    const Event *event = &seen->event;
+
+    if (strcmp(device, "node") == 0)
+        return !event->has_pci && seen->gpu == DEVICE_NO_NUMBER;
+    return find_by_key(device, seen->gpu, event->uuid, event->has_pci ? &event->pci : NULL);
 }

@@ -91,15 +91,6 @@ static bool is_asked(const Check *c, const NodeGpu *gpu)
     return !gpu || c->asked[gpu - c->seen->node->gpus];
 }
 
-static const NodeGpu *find_gpu(const Node *node, const Incident *incident)
-{
-    for (size_t i = 0; incident->device.has_pci && i < node->gpu_count; i++)
-        if (node->gpus[i].reading.device.has_pci &&
-            pci_compare(node->gpus[i].reading.device.pci, incident->device.pci) == 0)
-            return &node->gpus[i];
-    return NULL;
-}
-
 /* --- what is against it ------------------------------------------------------------------------------------------- */
 
 /* An incident of a GPU that is not in the list any more is one of the node, unless others were asked for. */
@@ -133,7 +124,7 @@ static bool is_against(const Check *c, const Incident *incident)
 
 static void check_incident(Check *c, const Incident *incident)
 {
-    const NodeGpu *gpu = find_gpu(c->seen->node, incident);
+    const NodeGpu *gpu = incident->device.has_pci ? node_find_gpu(c->seen->node, incident->device.pci) : NULL;
 
     if (is_against(c, incident) && concerns_case(c, incident, gpu))
         add_finding(c, gpu, incident->class, incident->severity, incident, "%s; %s", incident->title,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service/incident/{json,read}.c: what leaves as JSON, and that it comes back the same. */
+/* service/incident/json.c: what leaves as JSON, and that it comes back the same. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
