@@ -37,7 +37,7 @@ static void sampling_stopped(void *self)
     close_handles(self);
 }
 
-static void judge_closed(void *self)
+static void triage_closed(void *self)
 {
     Agent *agent = self;
 
@@ -56,7 +56,7 @@ static void stop_agent(Agent *agent)
         http_server_close(TAKE(agent->http), GRACE_MS * NS_PER_MS, NULL, NULL);
     if (agent->pods)
         podresources_close(TAKE(agent->pods));
-    judge_close(&agent->judge, judge_closed, agent);
+    triage_close(&agent->triage, triage_closed, agent);
 }
 
 static void signal_came(uv_signal_t *handle, int signum)
@@ -108,7 +108,7 @@ static void decide_activities(Agent *agent)
     activities_update(agent->activities, &snapshot, agent->store);
 }
 
-/* One second: the node is read, judged, kept and shown. */
+/* One second: the node is read, faults are found, all is kept and shown. */
 static void make_tick(Agent *agent)
 {
     const Node *node = sampling_read(&agent->sampling);
@@ -121,7 +121,7 @@ static void make_tick(Agent *agent)
     if (agent->jobs.dir)
         read_jobs(agent);
     store_add_node(agent->store, node);
-    judge_tick(&agent->judge, node);
+    triage_tick(&agent->triage, node);
     decide_activities(agent);
     windows_add(agent->windows, node);
     exporter_tick(agent->exporter, node);
@@ -185,7 +185,7 @@ static void place_alerts(Agent *agent)
     for (size_t i = 0; (url = make_url(agent, i, name)); i++) {
         if (strncmp(url, "http", 4) != 0)
             continue;
-        alerts_place(agent->judge.alerts, url);
+        alerts_place(agent->triage.alerts, url);
         return;
     }
 }
@@ -242,10 +242,10 @@ static int start_agent(Agent *agent, Err *err)
     if (runbook_pages_open(&agent->runbooks, verb_data_path(&agent->started->arena, RUNBOOK_FILE), err) < 0)
         log_write(&agent->log, LOG_LEVEL_WARN, "%s; no runbooks under /" RUNBOOK_PLACE "/", err->text);
     TRY(sampling_open(&agent->sampling, &agent->loop, agent->config, &agent->log, err));
-    TRY(judge_open(&agent->judge, &agent->loop, agent->config, &agent->sampling, agent->store, &agent->log, err));
-    agent->judge.changed = agent_incident_changed;
-    agent->judge.happened = agent_event_happened;
-    agent->judge.self = agent;
+    TRY(triage_open(&agent->triage, &agent->loop, agent->config, &agent->sampling, agent->store, &agent->log, err));
+    agent->triage.changed = agent_incident_changed;
+    agent->triage.happened = agent_event_happened;
+    agent->triage.self = agent;
     TRY(agent_apply(agent, err));
     TRY(open_doors(agent, err));
     agent_watch_files(agent);
@@ -314,7 +314,7 @@ int agent_run(VerbCall *call, const void *options)
         return verb_fail(call, EXIT_USAGE);
     agent.started = agent.config;
     if (agent.config->o.check_config) {
-        if (judge_check(agent.config, &call->err) < 0) {
+        if (triage_check(agent.config, &call->err) < 0) {
             agent_config_free(agent.config);
             return verb_fail(call, EXIT_USAGE);
         }

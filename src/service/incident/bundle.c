@@ -60,8 +60,7 @@ static void add_gpus(const Node *node, Str *out)
     }
 }
 
-void incident_bundle(const Incident *incident, const Node *node, const Store *store, const BundleEvent *events,
-                     size_t event_count, Str *out)
+void incident_bundle(const Incident *incident, const Node *node, const Store *store, const char *events, Str *out)
 {
     const NodeGpu *gpu = incident->device.has_pci ? node_find_gpu(node, incident->device.pci) : NULL;
     char device[DEVICE_KEY_CAP] = "";
@@ -78,8 +77,7 @@ void incident_bundle(const Incident *incident, const Node *node, const Store *st
     add_gpus(node, out);
     json_close(out, ']');
     json_open(out, "events", '[');
-    for (size_t i = 0; i < event_count; i++)
-        event_json(events[i].event, events[i].incident, node, out);
+    str_add(out, events);
     json_close(out, ']');
     json_open(out, "series", '[');
     if (gpu && device_key(&gpu->reading.device, device) >= 0)

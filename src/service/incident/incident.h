@@ -92,11 +92,7 @@ bool incident_is_about(const Incident *incident, const char *device);
 bool event_is_about(const EventSeen *seen, const char *device);
 
 /* The black box: the incident, the last minutes of seconds of its GPU (all series that the store has of it, at most
- * BUNDLE_SECONDS) up to `now_ns`, the node's state and recent events, as one JSON object. */
+ * BUNDLE_SECONDS) up to the node's time, the node's state and recent events, as one JSON object. `events`: each as
+ * event_json writes it, with commas between. */
 enum { BUNDLE_SECONDS = 300 };
-typedef struct BundleEvent {
-    const Event *event;
-    const char *incident; /* "" none */
-} BundleEvent;
-void incident_bundle(const Incident *incident, const Node *node, const Store *store, const BundleEvent *events,
-                     size_t event_count, Str *out);
+void incident_bundle(const Incident *incident, const Node *node, const Store *store, const char *events, Str *out);

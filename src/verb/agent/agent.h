@@ -23,7 +23,7 @@
 #include "verb/agent/config.h"
 #include "verb/agent/control.h"
 #include "verb/agent/sampling.h"
-#include "verb/agent/judge.h"
+#include "verb/agent/triage.h"
 #include "wire/http/server.h"
 
 enum { AGENT_STREAMS_MAX = 64 };
@@ -54,7 +54,7 @@ typedef struct Agent {
     Windows *windows;
     Activities *activities;
     uint64_t ticks, late_ticks, last_tick_ns, start_ns, start_real_ns;
-    Judge judge;
+    Triage triage;
 
     /* doors */
     HttpServer *http;
@@ -79,9 +79,9 @@ typedef struct Agent {
 void agent_handle(void *self, HttpRequest *request);
 void agent_stream_tick(Agent *agent);
 
-/* The callbacks of the judge: metrics and the stream. */
+/* The callbacks of the triage: metrics and the stream. */
 void agent_incident_changed(void *self, const Incident *incident, IncidentChange change);
-void agent_event_happened(void *self, const JudgeEvent *event);
+void agent_event_happened(void *self, const TriageEvent *event);
 /* What HTTP and the control socket answer. `device` NULL: any; else an index, a UUID, a PCI address or a device key. */
 void agent_incidents_json(const Agent *agent, bool open_only, const char *device, Str *out);
 void agent_maintenance_json(const Agent *agent, Str *out);

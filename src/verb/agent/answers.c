@@ -148,7 +148,7 @@ static void fill_self(Agent *agent, ExporterSelf *self)
         .config_fine = agent->config_fine,
         .counters_left_out = agent->config->counters_left_out,
         .pods_state = "off",
-        .kernel_log_lost = host_facts(agent->judge.host)->log_lost,
+        .kernel_log_lost = host_facts(agent->triage.host)->log_lost,
     };
     if (agent->pods) {
         self->pods_state = podresources_state_key(podresources_state(agent->pods));
@@ -171,12 +171,12 @@ static const Str *shared_page(Agent *agent, ExporterFormat format)
     ExporterInput input = {.snapshot = &snapshot,
                            .jobs = agent->jobs.table.at,
                            .job_count = agent->jobs.table.len,
-                           .catalogue = agent->judge.catalogue,
+                           .catalogue = agent->triage.catalogue,
                            .receivers = receivers,
-                           .receiver_count = alerts_receivers(agent->judge.alerts, receivers, RECEIVERS_MAX)};
+                           .receiver_count = alerts_receivers(agent->triage.alerts, receivers, RECEIVERS_MAX)};
 
     fill_self(agent, &input.self);
-    journal_state(agent->judge.journal, &journal);
+    journal_state(agent->triage.journal, &journal);
     if (journal.health != JOURNAL_OFF)
         input.journal = &journal;
     str_clear(&page->text);
@@ -251,7 +251,7 @@ static void answer_incidents(Agent *agent, HttpRequest *request)
 
 static void answer_incident(Agent *agent, HttpRequest *request, const char *id)
 {
-    const Incident *incident = incidents_find(agent->judge.incidents, id);
+    const Incident *incident = incidents_find(agent->triage.incidents, id);
     CLEANUP(str_done) Str text = {0};
 
     if (!incident) {
@@ -472,7 +472,7 @@ void agent_incident_changed(void *self, const Incident *incident, IncidentChange
     send_to_streams(agent, &text);
 }
 
-void agent_event_happened(void *self, const JudgeEvent *event)
+void agent_event_happened(void *self, const TriageEvent *event)
 {
     Agent *agent = self;
     Str text;

@@ -160,7 +160,7 @@ static void take_rows(BoardReader *reader, const BoardGpu *from, Kept *kept)
 }
 
 /* Makes a sample absent that is stale or of a GPU that is not up. */
-static void judge_sample(const BoardReader *reader, Sample *sample, Absence why)
+static void check_sample(const BoardReader *reader, Sample *sample, Absence why)
 {
     uint64_t age, fresh_ns = reading_fresh_ns(METRIC_PACE_SLOW, reader->plan.period_ns[METRIC_PACE_SLOW]);
 
@@ -172,7 +172,7 @@ static void judge_sample(const BoardReader *reader, Sample *sample, Absence why)
         sample_set_absent(sample, sample->time_ns, ABSENCE_TIMED_OUT);
 }
 
-static void judge_lists(BoardReader *reader, Kept *kept)
+static void check_lists(BoardReader *reader, Kept *kept)
 {
     const Absence why = absence_of(kept->gpu.state);
     NodeGpu *gpu = &kept->gpu;
@@ -180,17 +180,17 @@ static void judge_lists(BoardReader *reader, Kept *kept)
     gpu->link_count = kept->links.count;
     gpu->links = kept->links.links;
     for (uint32_t i = 0; i < kept->links.count; i++) {
-        judge_sample(reader, &kept->links.links[i].active, why);
+        check_sample(reader, &kept->links.links[i].active, why);
         for (size_t k = 0; k < NODE_LINK_ERROR_END; k++)
-            judge_sample(reader, &kept->links.links[i].errors[k], why);
+            check_sample(reader, &kept->links.links[i].errors[k], why);
     }
-    judge_sample(reader, &kept->processes.count, why);
+    check_sample(reader, &kept->processes.count, why);
     gpu->process_list = kept->processes.count;
     gpu->processes = kept->processes.processes;
     gpu->process_count = kept->processes.count.valid ? kept->processes.len : 0;
 }
 
-static void judge_values(BoardReader *reader, Kept *kept)
+static void check_values(BoardReader *reader, Kept *kept)
 {
     Absence why = absence_of(kept->gpu.state);
 
@@ -251,16 +251,16 @@ static void take_gpu(BoardReader *reader, size_t i)
     kept->gpu.fast_count = board_read_fast(&from->gpu, &kept->fast_head, kept->fast, &lost);
     kept->gpu.fast = kept->fast;
     kept->gpu.fast_lost += lost;
-    judge_values(reader, kept);
-    judge_lists(reader, kept);
+    check_values(reader, kept);
+    check_lists(reader, kept);
 }
 
 /* A status counts if both GPUs are up and it is fresh. */
-static Sample judge_peer(const BoardReader *reader, const Kept *kept, const Sample *said, const NodeGpu *peer)
+static Sample triage_peer(const BoardReader *reader, const Kept *kept, const Sample *said, const NodeGpu *peer)
 {
     Sample status = *said;
 
-    judge_sample(reader, &status, absence_of(kept->gpu.state));
+    check_sample(reader, &status, absence_of(kept->gpu.state));
     if (status.valid && peer->state != GPU_UP)
         sample_set_int64(&status, said->time_ns, PEER_UNKNOWN);
     return status;
@@ -302,7 +302,7 @@ static void take_peers(BoardReader *reader, const bool named[NODE_GPUS_MAX], siz
 
         if (i != of && named[i] && peer->reading.device.index != kept->gpu.reading.device.index)
             kept->peers[kept->gpu.peer_count++] =
-                (NodePeer){peer->reading.device.index, judge_peer(reader, kept, &kept->status[i], peer)};
+                (NodePeer){peer->reading.device.index, triage_peer(reader, kept, &kept->status[i], peer)};
     }
     qsort(kept->peers, kept->gpu.peer_count, sizeof kept->peers[0], by_peer);
 }
@@ -316,7 +316,7 @@ static int by_index(const void *a, const void *b)
     return pci_compare(x->pci, y->pci);
 }
 
-/* XIDs that were overwritten before they could be read; the judge reads the others. */
+/* XIDs that were overwritten before they could be read; the triage reads the others. */
 static void count_lost_events(BoardReader *reader)
 {
     for (size_t i = 0; i < NODE_SAMPLERS_MAX; i++) {

@@ -157,7 +157,7 @@ static void add_evidence(void *self, const Evidence *evidence)
 }
 
 /* Detectors, catalogue and incidents, as in the agent. */
-static void judge_node(LocalNode *local, const Node *node)
+static void detect_faults(LocalNode *local, const Node *node)
 {
     const Incidents *all = local->incidents;
 
@@ -172,14 +172,14 @@ static void judge_node(LocalNode *local, const Node *node)
             vec_push(&local->open, incidents_at(all, i));
 }
 
-/* The node now; its readings are stored and judged once a second. */
+/* The node now; its readings are stored and checked for faults once a second. */
 static const Node *sample_node(LocalNode *local)
 {
     const Node *node = sampling_read(&local->sampling);
 
     if (node->time_ns / NS_PER_S != local->stored_s) {
         store_add_node(local->store, node);
-        judge_node(local, node);
+        detect_faults(local, node);
     }
     local->stored_s = node->time_ns / NS_PER_S;
     return node;
@@ -219,7 +219,7 @@ static void find_places(LocalNode *local, const Node *node)
 static const Snapshot *make_snapshot(LocalNode *local, const Node *node)
 {
     store_add_node(local->store, node);
-    judge_node(local, node);
+    detect_faults(local, node);
     find_processes(local, node);
     find_places(local, node);
     local->snapshot = (Snapshot){.node = node,

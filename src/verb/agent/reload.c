@@ -138,7 +138,7 @@ static void set_plan(Agent *agent)
     exporter_wanted(agent->exporter, plan.wanted);
     for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
         plan.wanted[wanted[i] / 64] |= UINT64_C(1) << (wanted[i] % 64);
-    judge_add_wanted(&agent->judge, &plan);
+    triage_add_wanted(&agent->triage, &plan);
     activities_add_wanted(plan.wanted);
     memcpy(plan.period_ns, e->period_ns, sizeof plan.period_ns);
     board_set_plan(agent->sampling.board, &plan);
@@ -168,7 +168,7 @@ void agent_reload(Agent *agent, const char *why)
 
     agent->reloads++;
     agent->config_fine = false;
-    if (agent_config_load(agent->argc, agent->argv, &now, &err) < 0 || judge_check(now, &err) < 0) {
+    if (agent_config_load(agent->argc, agent->argv, &now, &err) < 0 || triage_check(now, &err) < 0) {
         agent_config_free(now);
         agent->reload_failures++;
         log_write(&agent->log, LOG_LEVEL_ERROR, "reload (%s): %s; the configuration of before stays in force", why,
@@ -182,7 +182,7 @@ void agent_reload(Agent *agent, const char *why)
     if (before != agent->started)
         agent_config_free(before);
     if (rc == 0)
-        rc = judge_reload(&agent->judge, now, &err);
+        rc = triage_reload(&agent->triage, now, &err);
     set_plan(agent);
     if (rc == 0)
         rc = http_server_reload(agent->http, &err);

@@ -253,7 +253,7 @@ static void check_missing(Remembered *r, const Node *node)
     /* else: strangers at other addresses, so far */
 }
 
-/* --- for the judge ------------------------------------------------------------------------------------------------ */
+/* --- for the triage ----------------------------------------------------------------------------------------------- */
 
 void remembered_open(Remembered *r, const JournalKept *kept, Journal *journal, Sampling *sampling, const Log *log)
 {

@@ -5,7 +5,7 @@
  * GPUs seen before: noted in the journal while they are up, so that one that is gone after a restart of the agent or
  * the node is reported missing, even without a configured number. Drop a GPU from the list when it was replaced, when
  * no listed GPU is present (another machine), or when as many GPUs are present as expected. A GPU in another slot is
- * not missing. Belongs to the judge; the loop's thread.
+ * not missing. Belongs to the triage; the loop's thread.
  */
 
 #include "base/log.h"

@@ -35,7 +35,7 @@ enum { RELEASE_MAX_S = 24 * 3600, WINDOW_MAX_S = 366 * 24 * 3600 };
 
 static size_t open_incidents(const Agent *agent, const Incident *out[INCIDENTS_MAX])
 {
-    const Incidents *all = agent->judge.incidents;
+    const Incidents *all = agent->triage.incidents;
     size_t count = 0;
 
     for (size_t i = 0; i < incidents_count(all) && count < INCIDENTS_MAX; i++)
@@ -48,13 +48,13 @@ Snapshot agent_snapshot(const Agent *agent, const Incident *incidents[INCIDENTS_
 {
     return (Snapshot){.node = board_reader_node(agent->sampling.reader),
                       .allocations = agent->pods ? podresources_table(agent->pods) : NULL,
-                      .processes = host_processes(agent->judge.host),
-                      .places = host_places(agent->judge.host),
-                      .boot_id = host_facts(agent->judge.host)->boot_id,
-                      .boot_real_ns = host_facts(agent->judge.host)->boot_real_ns,
+                      .processes = host_processes(agent->triage.host),
+                      .places = host_places(agent->triage.host),
+                      .boot_id = host_facts(agent->triage.host)->boot_id,
+                      .boot_real_ns = host_facts(agent->triage.host)->boot_real_ns,
                       .incidents = incidents,
                       .incident_count = open_incidents(agent, incidents),
-                      .maintenance = agent->judge.maintenance};
+                      .maintenance = agent->triage.maintenance};
 }
 
 /* --- lists, which HTTP answers too ---------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ static bool is_about(const Agent *agent, const Incident *incident, const char *d
 void agent_incidents_json(const Agent *agent, bool open_only, const char *device, Str *out)
 {
     const Node *node = board_reader_node(agent->sampling.reader);
-    const Incidents *all = agent->judge.incidents;
+    const Incidents *all = agent->triage.incidents;
     const Incident *list[INCIDENTS_MAX];
     size_t count = 0;
 
@@ -89,26 +89,11 @@ void agent_incidents_json(const Agent *agent, bool open_only, const char *device
     incidents_json(list, count, node->hostname, node->real_ns, out);
 }
 
-typedef struct EventsOut {
-    const Node *node;
-    Str *out;
-} EventsOut;
-
-static void write_event(void *self, const JudgeEvent *event)
-{
-    const EventsOut *to = self;
-
-    json_add_key(to->out, NULL);
-    event_json(&event->event, event->incident, to->node, to->out);
-}
-
 void agent_events_json(const Agent *agent, uint64_t from, Str *out)
 {
-    EventsOut list = {.node = board_reader_node(agent->sampling.reader), .out = out};
-
     json_open(out, NULL, '{');
     json_open(out, "events", '[');
-    const uint64_t next = judge_each_event(&agent->judge, from, write_event, &list);
+    const uint64_t next = triage_events_json(&agent->triage, from, out);
     json_close(out, ']');
     json_add_u64(out, "next", next);
     json_add_time(out, "started", agent->start_real_ns);
@@ -117,7 +102,7 @@ void agent_events_json(const Agent *agent, uint64_t from, Str *out)
 
 void agent_maintenance_json(const Agent *agent, Str *out)
 {
-    const Maintenance *maintenance = agent->judge.maintenance;
+    const Maintenance *maintenance = agent->triage.maintenance;
 
     json_open(out, NULL, '{');
     json_open(out, "windows", '[');
@@ -262,7 +247,7 @@ static int answer_incidents(Agent *agent, const char *const *words, size_t count
 
 static int answer_incident(Agent *agent, const char *const *words, size_t count, Str *out)
 {
-    const Incident *incident = incidents_find(agent->judge.incidents, words[1]);
+    const Incident *incident = incidents_find(agent->triage.incidents, words[1]);
 
     (void)count;
     if (!incident)
@@ -289,11 +274,11 @@ static int answer_clear(Agent *agent, const char *const *words, size_t count, St
     Err err;
 
     (void)count;
-    if (incidents_clear(agent->judge.incidents, id, words[2], board_now(agent->sampling.board),
+    if (incidents_clear(agent->triage.incidents, id, words[2], board_now(agent->sampling.board),
                         sampling_real_ns(&agent->sampling), &err) < 0)
         return answer_problem(out, err.text);
-    const Incident *over = incidents_find(agent->judge.incidents, id);
-    const size_t forgotten = over ? judge_forget_missing(&agent->judge, over, words[2]) : 0;
+    const Incident *over = incidents_find(agent->triage.incidents, id);
+    const size_t forgotten = over ? triage_forget_missing(&agent->triage, over, words[2]) : 0;
     if (forgotten > 0)
         str_addf(out, "%zu GPU%s no longer missed\n", forgotten, forgotten == 1 ? " is" : "s are");
     return EXIT_FINE;
@@ -342,10 +327,10 @@ static int start_window(Agent *agent, const char *const *words, size_t count, St
                  i > 5 ? " " : "", words[i]);
     window.from_real_ns = node->real_ns;
     window.until_real_ns = node->real_ns + seconds * NS_PER_S;
-    if (maintenance_start(agent->judge.maintenance, &window, node->real_ns, id, &err) < 0)
+    if (maintenance_start(agent->triage.maintenance, &window, node->real_ns, id, &err) < 0)
         return answer_problem(out, err.text);
     memcpy(window.id, id, sizeof window.id);
-    journal_put_window(agent->judge.journal, &window, false);
+    journal_put_window(agent->triage.journal, &window, false);
     log_write(&agent->log, LOG_LEVEL_INFO, "maintenance %s began, for %llu s: %s (%s)", id, (unsigned long long)seconds,
               window.reason, window.who);
     str_addf(out, "%s\n", id);
@@ -355,7 +340,7 @@ static int start_window(Agent *agent, const char *const *words, size_t count, St
 static int stop_window(Agent *agent, const char *const *words, size_t count, Str *out)
 {
     const Node *node = board_reader_node(agent->sampling.reader);
-    Maintenance *maintenance = agent->judge.maintenance;
+    Maintenance *maintenance = agent->triage.maintenance;
     Err err;
 
     if (count != 4)
@@ -364,7 +349,7 @@ static int stop_window(Agent *agent, const char *const *words, size_t count, Str
         const MaintenanceWindow *window = maintenance_at(maintenance, i);
 
         if (!window->recurring && (strcmp(words[2], "all") == 0 || strcmp(words[2], window->id) == 0))
-            journal_put_window(agent->judge.journal, window, true);
+            journal_put_window(agent->triage.journal, window, true);
     }
     if (maintenance_stop(maintenance, words[2], node->real_ns, &err) < 0)
         return answer_problem(out, err.text);
@@ -382,7 +367,7 @@ static int answer_maintenance(Agent *agent, const char *const *words, size_t cou
         code = stop_window(agent, words, count, out);
     else
         return answer_usage(out, "maintenance: start, stop or list");
-    judge_advance(&agent->judge); /* what it covers is marked at once */
+    triage_advance(&agent->triage); /* what it covers is marked at once */
     return code;
 }
 

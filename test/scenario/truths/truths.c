@@ -24,7 +24,7 @@
 #include "test/scenario/truths/clock.h"
 #include "test/scenario/truths/samplers.h"
 #include "engine/activity/activity.h"
-#include "verb/agent/judge.h"
+#include "verb/agent/triage.h"
 
 #define STEP_NS NS_PER_S
 #define LATE_NS (15 * NS_PER_MIN) /* longest `for` of a class, and the time that detectors look back */
@@ -82,7 +82,7 @@ typedef struct Play {
     AgentConfig *config;
     Sampling sampling;
     Store *store;
-    Judge judge;
+    Triage triage;
     Activities *activities;
     uint64_t time_ns; /* since the start */
     int wrong_activities;
@@ -164,9 +164,9 @@ static void open_agent(Play *play, const Paths *paths, const char *name)
         fail("%s", err.text);
     play->store = store_new(play->config->o.history_series);
     if (sampling_open(&play->sampling, &play->loop, play->config, &play->agent_log, &err) < 0 ||
-        judge_open(&play->judge, &play->loop, play->config, &play->sampling, play->store, &play->agent_log, &err) < 0)
+        triage_open(&play->triage, &play->loop, play->config, &play->sampling, play->store, &play->agent_log, &err) < 0)
         fail("%s", err.text);
-    judge_add_wanted(&play->judge, &plan);
+    triage_add_wanted(&play->triage, &plan);
     activities_add_wanted(plan.wanted);
     play->activities = activities_new();
     memcpy(plan.period_ns, play->config->exporter.period_ns, sizeof plan.period_ns);
@@ -227,8 +227,8 @@ static bool answers(const Play *play, const Incident *incident, const ScenarioTr
 
 static void keep_seen(Play *play)
 {
-    for (size_t i = 0; i < incidents_count(play->judge.incidents); i++) {
-        const Incident *now = incidents_at(play->judge.incidents, i);
+    for (size_t i = 0; i < incidents_count(play->triage.incidents); i++) {
+        const Incident *now = incidents_at(play->triage.incidents, i);
         size_t k = 0;
 
         if (now->state == INCIDENT_PENDING)
@@ -301,11 +301,11 @@ static void check_activity(Play *play, const NodeGpu *gpu, const Snapshot *snaps
 static void decide_activities(Play *play, const Node *node)
 {
     const Incident *open[INCIDENTS_MAX];
-    Snapshot snapshot = {.node = node, .incidents = open, .processes = host_processes(play->judge.host)};
+    Snapshot snapshot = {.node = node, .incidents = open, .processes = host_processes(play->triage.host)};
 
-    for (size_t i = 0; i < incidents_count(play->judge.incidents); i++)
-        if (incidents_at(play->judge.incidents, i)->state == INCIDENT_OPEN)
-            open[snapshot.incident_count++] = incidents_at(play->judge.incidents, i);
+    for (size_t i = 0; i < incidents_count(play->triage.incidents); i++)
+        if (incidents_at(play->triage.incidents, i)->state == INCIDENT_OPEN)
+            open[snapshot.incident_count++] = incidents_at(play->triage.incidents, i);
     store_add_node(play->store, node);
     activities_update(play->activities, &snapshot, play->store);
     for (size_t i = 0; i < node->gpu_count; i++)
@@ -324,7 +324,7 @@ static void play_second(Play *play)
     for (int i = 0; i < 3; i++)
         uv_run(&play->loop, UV_RUN_NOWAIT);
     node = sampling_read(&play->sampling);
-    judge_tick(&play->judge, node);
+    triage_tick(&play->triage, node);
     decide_activities(play, node);
     keep_seen(play);
     note_met(play);
@@ -333,7 +333,7 @@ static void play_second(Play *play)
 /* Truths of classes that the catalogue has not yet (what a job does) are not held here. */
 static bool is_held(const Play *play, const ScenarioTruth *truth)
 {
-    return catalogue_class(play->judge.catalogue, truth_class_name(truth->fault)) != NULL;
+    return catalogue_class(play->triage.catalogue, truth_class_name(truth->fault)) != NULL;
 }
 
 /* Returns how many complaints were printed. */

@@ -10,14 +10,13 @@
 
 #include "kit.h"
 
-static json_t *take(const Incident *incident, const Node *node, const Store *store, const BundleEvent *events,
-                    size_t count)
+static json_t *take(const Incident *incident, const Node *node, const Store *store, const char *events)
 {
     json_error_t error;
     Str out;
 
     str_init(&out, 8 << 20);
-    incident_bundle(incident, node, store, events, count, &out);
+    incident_bundle(incident, node, store, events, &out);
     assert_false(out.overflow);
     json_t *root = json_loadb(out.text, out.len, JSON_REJECT_DUPLICATES, &error);
     if (!root)
@@ -46,17 +45,21 @@ static void what_is_in_it(void **state)
 {
     const Incident incident = kit_incident();
     const Event event = kit_event();
-    const BundleEvent events[] = {{&event, "1jf8v3k2m0"}, {&event, ""}};
+    char room[4096];
     NodeGpu gpus[4];
     const Node node = kit_node(gpus, 4); /* at second 1000 */
     Store *store = store_new(64);
+    Str events;
 
     (void)state;
+    str_init_room(&events, room, sizeof room);
+    event_json(&event, "1jf8v3k2m0", &node, &events);
+    event_json(&event, "", &node, &events);
     keep(store, "gpu/GPU-3", METRIC_GPU_TEMP, 500, 501);
     keep(store, "gpu/GPU-3/gi/7", METRIC_GPU_UTIL, 990, 11);
     keep(store, "gpu/GPU-30", METRIC_GPU_TEMP, 990, 11);
     keep(store, "gpu/GPU-1", METRIC_GPU_TEMP, 990, 11);
-    json_t *root = take(&incident, &node, store, events, 2);
+    json_t *root = take(&incident, &node, store, events.text);
     assert_string_equal(json_string_value(json_object_get(root, "node")), "node-7");
     assert_string_equal(json_string_value(json_object_get(json_object_get(root, "incident"), "id")), "1jf8v3k2m0");
     assert_int_equal(json_array_size(json_object_get(root, "events")), 2);
@@ -87,7 +90,7 @@ static void a_node_without_anything(void **state)
 
     (void)state;
     device_init(&incident.device, DEVICE_NODE);
-    json_t *root = take(&incident, &node, store, NULL, 0);
+    json_t *root = take(&incident, &node, store, "");
     assert_int_equal(json_array_size(json_object_get(root, "series")), 0);
     assert_int_equal(json_array_size(json_object_get(root, "events")), 0);
     json_decref(root);

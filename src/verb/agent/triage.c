@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "verb/agent/triage.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/duration.h"
+#include "base/cleanup.h"
+#include "base/number.h"
+#include "service/incident/incident.h"
+#include "source/proc/task.h"
+#include "verb/agent/faults.h"
+
+CLEANUP_POINTER(Catalogue, catalogue_free);
+CLEANUP_POINTER(Maintenance, maintenance_free);
+
+enum { EARLY_MAX = 4096, BUNDLE_MAX = 8 << 20, BUNDLE_EVENTS = 64, GRACE_MS = 500 };
+
+#define EARLY_NS (3 * NS_PER_S)
+#define BUNDLE_AFTER_NS (60 * NS_PER_S)
+
+/* The clocks of the board and of the wall, as callbacks of those who are given the Triage. */
+static uint64_t get_now_ns(void *self)
+{
+    const Triage *triage = self;
+
+    return board_now(triage->sampling->board);
+}
+
+static uint64_t get_real_ns(void *self)
+{
+    const Triage *triage = self;
+
+    return sampling_real_ns(triage->sampling);
+}
+
+/* The machine's own clock: how long an XID waits for its line, whatever the board's clock does. */
+static uint64_t get_arrival_ns(void)
+{
+    return clock_monotonic(clock_kernel());
+}
+
+/* --- changes ------------------------------------------------------------------------------------------------------ */
+
+static void log_change(const Triage *triage, const Incident *incident, IncidentChange change)
+{
+    const bool over = change == INCIDENT_CHANGE_CLEARED;
+    const LogLevel level = incident->severity >= SEVERITY_ERROR && !over ? LOG_LEVEL_ERROR : LOG_LEVEL_WARN;
+
+    if (change == INCIDENT_CHANGE_UPDATED)
+        return;
+    log_write(triage->log, over ? LOG_LEVEL_INFO : level, "incident %s %s: %s%s%s", incident->id,
+              incident_change_key(change), incident->title, over ? "; " : "; what to do: ",
+              over ? incident_end_text(incident->end) : fault_actions[incident->action].text);
+}
+
+/* Puts the evidence as it is now into the journal. */
+static void put_bundle(Triage *triage, const Incident *incident)
+{
+    const uint64_t from = triage->event_count > BUNDLE_EVENTS ? triage->event_count - BUNDLE_EVENTS : 0;
+    CLEANUP(str_done) Str text = {0};
+    CLEANUP(str_done) Str events = {0};
+
+    str_init(&text, BUNDLE_MAX);
+    str_init(&events, BUNDLE_MAX);
+    triage_events_json(triage, from, &events);
+    incident_bundle(incident, board_reader_node(triage->sampling->reader), triage->store, events.text, &text);
+    journal_put_bundle(triage->journal, incident->id, text.text, text.len);
+}
+
+/* IncidentChanged: a change goes to the journal, and once it is there to the alerts. */
+static void handle_change(void *self, const Incident *incident, IncidentChange change)
+{
+    Triage *triage = self;
+    TriageChange waits = {.change = change, .incident = *incident};
+
+    log_change(triage, incident, change);
+    triage->incident_changes++;
+    waits.ticket = journal_put_incident(triage->journal, incident);
+    vec_push(&triage->changes, waits);
+    if (change == INCIDENT_CHANGE_OPENED && incident->severity >= SEVERITY_WARNING) {
+        TriageBundle later = {.due_ns = get_now_ns(triage) + BUNDLE_AFTER_NS};
+
+        put_bundle(triage, incident); /* behind the incident: writing it takes longer than the alert may wait */
+        memcpy(later.incident, incident->id, sizeof later.incident);
+        vec_push(&triage->bundles, later);
+    }
+}
+
+/* JournalAcked: the change is on disk, or cannot be for now. Either way the alerts get it. */
+static void handle_ack(void *self, uint64_t ticket, bool on_disk)
+{
+    Triage *triage = self;
+    size_t due = 0;
+
+    (void)on_disk;
+    while (due < triage->changes.len && triage->changes.at[due].ticket <= ticket) {
+        const TriageChange *waits = &triage->changes.at[due++];
+
+        if (triage->alerts)
+            alerts_update(triage->alerts, &waits->incident);
+        if (triage->changed)
+            triage->changed(triage->self, &waits->incident, waits->change);
+    }
+    if (due == 0)
+        return;
+    memmove(triage->changes.at, triage->changes.at + due, (triage->changes.len - due) * sizeof triage->changes.at[0]);
+    triage->changes.len -= due;
+}
+
+/* The minute after the opening, for those whose time has come. */
+static void put_late_bundles(Triage *triage, uint64_t now_ns)
+{
+    for (size_t i = triage->bundles.len; i-- > 0;) {
+        const Incident *incident;
+
+        if (triage->bundles.at[i].due_ns > now_ns)
+            continue;
+        incident = incidents_find(triage->incidents, triage->bundles.at[i].incident);
+        if (incident)
+            put_bundle(triage, incident);
+        vec_remove(&triage->bundles, i);
+    }
+}
+
+/* --- events ------------------------------------------------------------------------------------------------------- */
+
+/* The incident of an event: one that lasted then, about its device, with its code among those it has seen. */
+static const char *find_incident_of(const Triage *triage, const Event *event)
+{
+    for (size_t i = 0; i < incidents_count(triage->incidents); i++) {
+        const Incident *incident = incidents_at(triage->incidents, i);
+        const Device *device = &incident->device;
+
+        if (incident->state == INCIDENT_CLEARED || event->time_ns < incident->first_ns ||
+            event->time_ns > incident->last_evidence_ns)
+            continue;
+        if (device->has_pci && event->has_pci && pci_compare(device->pci, event->pci) != 0)
+            continue;
+        if (event->code ? incident_has_code(incident, event->code) : event->has_pci && device->has_pci)
+            return incident->id;
+    }
+    return "";
+}
+
+/* The position in the logs is saved behind the events that were read up to there. */
+static void save_position(Triage *triage)
+{
+    KmsgState state;
+
+    if (!triage->kmsg || !triage->ready)
+        return;
+    kmsg_state(triage->kmsg, &state);
+    if (state.sequence == triage->position_sequence)
+        return;
+    triage->position_sequence = state.sequence;
+    journal_put_position(triage->journal, state.boot_id, state.sequence, state.fabric_offset, state.fabric_inode);
+}
+
+/* Events go to the journal once their incidents are known. */
+static void assign_events(Triage *triage)
+{
+    if (triage->event_assigned == triage->event_count)
+        return;
+    while (triage->event_assigned < triage->event_count) {
+        TriageEvent *kept = &triage->events[triage->event_assigned++ % TRIAGE_EVENTS];
+
+        snprintf(kept->incident, sizeof kept->incident, "%s", find_incident_of(triage, &kept->event));
+        journal_put_event(triage->journal, &kept->event, kept->incident, board_reader_node(triage->sampling->reader));
+        if (triage->happened)
+            triage->happened(triage->self, kept);
+    }
+    save_position(triage);
+}
+
+static void add_event(Triage *triage, const Event *event)
+{
+    if (triage->event_count - triage->event_assigned == TRIAGE_EVENTS)
+        assign_events(triage); /* before the ring is full */
+    incidents_add_event(triage->incidents, event);
+    triage->events[triage->event_count % TRIAGE_EVENTS] =
+        (TriageEvent){.number = triage->event_count + 1, .event = *event};
+    triage->event_count++;
+}
+
+static void handle_timer(uv_timer_t *timer)
+{
+    triage_advance(timer->data);
+}
+
+/* XIDs of the library whose line has not come in time; the timer is set for the next one. */
+static void add_late_xids(Triage *triage)
+{
+    uint64_t wait_ns;
+    Event event;
+
+    while (xid_merge_next(&triage->xids, get_arrival_ns(), &event))
+        add_event(triage, &event);
+    if (xid_merge_wait(&triage->xids, get_arrival_ns(), &wait_ns))
+        uv_timer_start(&triage->timer, handle_timer, wait_ns / NS_PER_MS + 1, 0);
+}
+
+void triage_advance(Triage *triage)
+{
+    const uint64_t real_ns = get_real_ns(triage);
+
+    add_late_xids(triage);
+    maintenance_advance(triage->maintenance, real_ns);
+    incidents_advance(triage->incidents, get_now_ns(triage), real_ns);
+    assign_events(triage);
+}
+
+/* KmsgEvent. Lines that the loop has read together are assigned together. */
+static void handle_line(void *self, const Event *event)
+{
+    Triage *triage = self;
+
+    if (!triage->ready) {
+        vec_push(&triage->early, *event);
+        return;
+    }
+    xid_merge_add(&triage->xids, event, true, get_arrival_ns());
+    add_event(triage, event);
+    uv_timer_start(&triage->timer, handle_timer, 0, 0);
+}
+
+/* Alerts name GPUs by index and UUID: log lines wait until those are known, for EARLY_NS at most. */
+static void add_early_lines(Triage *triage, const Node *node)
+{
+    bool known = node->gpu_count > 0;
+
+    if (triage->ready)
+        return;
+    for (size_t i = 0; i < node->gpu_count; i++)
+        known &= node->gpus[i].reading.device.uuid[0] != '\0';
+    if (!known && triage->early.len < EARLY_MAX && node->time_ns - triage->opened_ns < EARLY_NS)
+        return;
+    triage->ready = true;
+    for (size_t i = 0; i < triage->early.len; i++)
+        handle_line(triage, &triage->early.at[i]);
+    vec_done(&triage->early);
+}
+
+static void add_library_xid(Triage *triage, const XidEvent *from)
+{
+    const uint64_t now = get_now_ns(triage), real = get_real_ns(triage);
+    const FactsLog log = host_facts(triage->host)->log;
+    Event event;
+
+    event_init(&event, EVENT_XID, EVENT_FROM_NVML);
+    event.time_ns = from->time_ns;
+    event.real_ns = real - (now > from->time_ns ? now - from->time_ns : 0);
+    event.has_pci = true;
+    event.pci = from->gpu;
+    event.gpu_instance = from->gpu_instance;
+    event.compute_instance = from->compute_instance;
+    event.code = (int32_t)from->xid;
+    snprintf(event.text, sizeof event.text, "XID %d, reported by the driver's library", event.code);
+    if (xid_merge_add(&triage->xids, &event, log == FACTS_LOG_KMSG || log == FACTS_LOG_JOURNAL, get_arrival_ns()))
+        add_event(triage, &event);
+}
+
+/* XIDs that samplers have put onto the board; the view counts lost ones. */
+static bool read_library_xids(Triage *triage)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < NODE_SAMPLERS_MAX; i++) {
+        XidEvent some[BOARD_EVENTS_LEN];
+        uint64_t lost;
+        const size_t n = board_read_events(&triage->sampling->board->samplers[i], &triage->event_heads[i], some, &lost);
+
+        for (size_t k = 0; k < n; k++)
+            add_library_xid(triage, &some[k]);
+        any |= n > 0;
+    }
+    return any;
+}
+
+/* Samplers have news: their events are read between two ticks. */
+static void handle_news(void *self)
+{
+    Triage *triage = self;
+
+    if (triage->ready && read_library_xids(triage))
+        triage_advance(triage);
+}
+
+/* What the agent itself saw, now. */
+static Event make_own_event(Triage *triage, EventKind kind, const char *text)
+{
+    Event event;
+
+    event_init(&event, kind, EVENT_FROM_AGENT);
+    event.time_ns = get_now_ns(triage);
+    event.real_ns = get_real_ns(triage);
+    snprintf(event.text, sizeof event.text, "%s", text);
+    return event;
+}
+
+/* A detector has seen that a GPU was reset: no log says it. */
+static void handle_reset(void *self, const NodeGpu *gpu)
+{
+    Event event =
+        make_own_event(self, EVENT_RESET, "its counters began anew: it was reset, or its driver was loaded again");
+
+    event.has_pci = true;
+    event.pci = gpu->reading.device.pci;
+    add_event(self, &event);
+}
+
+/* Evidence of a detector, with the name of its process. */
+static void handle_evidence(void *self, const Evidence *evidence)
+{
+    Triage *triage = self;
+    Evidence named = *evidence;
+    char pid[16];
+    Err err;
+
+    if (evidence->pid > 0 && !evidence->process[0]) {
+        const char *root = triage->config->o.root;
+
+        snprintf(pid, sizeof pid, "%d", evidence->pid);
+        if (proc_text(root ? root : "", pid, "comm", named.process, sizeof named.process, &err) == 0)
+            named.process[strcspn(named.process, "\n")] = '\0';
+        else
+            named.process[0] = '\0';
+    }
+    incidents_add_evidence(triage->incidents, &named);
+}
+
+/* --- a tick ------------------------------------------------------------------------------------------------------- */
+
+static void fill_log_facts(const Triage *triage, Facts *facts)
+{
+    KmsgState state = {0};
+
+    if (triage->kmsg)
+        kmsg_state(triage->kmsg, &state);
+    facts->log = triage->kmsg ? state.log : FACTS_LOG_OFF;
+    memcpy(facts->log_why, state.why, sizeof facts->log_why);
+    facts->log_lost = state.lost;
+    facts->fabric_log = state.fabric_log;
+}
+
+static void update_host(Triage *triage, const Node *node)
+{
+    pid_t samplers[NODE_SAMPLERS_MAX];
+    uint32_t pids[HOST_PROCESSES_MAX];
+    size_t count = 0;
+
+    for (size_t i = 0; i < node->sampler_count; i++)
+        if (node->samplers[i].pid > 0)
+            samplers[count++] = node->samplers[i].pid;
+    host_set_processes(triage->host, pids, node_pids(node, pids, HOST_PROCESSES_MAX));
+    host_tick(triage->host, node->time_ns, samplers, count);
+    fill_log_facts(triage, host_facts(triage->host));
+}
+
+/* A damaged file was begun anew: writes what is in memory into the new one. */
+static void refill_journal(Triage *triage)
+{
+    JournalState state;
+
+    journal_state(triage->journal, &state);
+    if (strcmp(state.set_aside, triage->set_aside) == 0)
+        return;
+    snprintf(triage->set_aside, sizeof triage->set_aside, "%s", state.set_aside);
+    log_write(triage->log, LOG_LEVEL_ERROR, "the journal was damaged (%s); it was set aside as '%s' and begun anew",
+              state.why, state.set_aside);
+    for (size_t i = 0; i < incidents_count(triage->incidents); i++)
+        journal_put_incident(triage->journal, incidents_at(triage->incidents, i));
+    remembered_refill(&triage->remembered);
+}
+
+size_t triage_forget_missing(Triage *triage, const Incident *incident, const char *who)
+{
+    if (strcmp(incident->class, "gpu-missing") != 0)
+        return 0;
+    return remembered_forget(&triage->remembered, board_reader_node(triage->sampling->reader), &incident->device, who);
+}
+
+void triage_tick(Triage *triage, const Node *node)
+{
+    incidents_set_node(triage->incidents, node);
+    update_host(triage, node);
+    add_early_lines(triage, node);
+    if (triage->ready)
+        read_library_xids(triage);
+    detectors_tick(triage->detectors, node, host_facts(triage->host),
+                   &(DetectorSink){.evidence = handle_evidence, .reset = handle_reset, .self = triage});
+    triage_advance(triage);
+    save_position(triage);
+    remembered_tick(&triage->remembered, node);
+    put_late_bundles(triage, node->time_ns);
+    refill_journal(triage);
+}
+
+void triage_add_wanted(const Triage *triage, BoardPlan *plan)
+{
+    detectors_wanted(triage->detectors, plan->wanted);
+    plan->want_links = detectors_want_links(triage->detectors);
+    plan->want_processes = true; /* of every GPU, to be shown */
+}
+
+uint64_t triage_events_json(const Triage *triage, uint64_t from, Str *out)
+{
+    const uint64_t oldest = triage->event_count > TRIAGE_EVENTS ? triage->event_count - TRIAGE_EVENTS : 0;
+
+    for (uint64_t n = number_max_u64(from, oldest); n < triage->event_count; n++) {
+        const TriageEvent *event = &triage->events[n % TRIAGE_EVENTS];
+
+        event_json(&event->event, event->incident, board_reader_node(triage->sampling->reader), out);
+    }
+    return triage->event_count;
+}
+
+/* --- opening and closing ------------------------------------------------------------------------------------------ */
+
+static int load_catalogue(const AgentConfig *config, Catalogue **ret, Err *err)
+{
+    const OptList *files = &config->o.fault_files;
+
+    TRY(faults_load(files->items, files->len, ret, err));
+    malloc_trim(0); /* reading needs ten times its size */
+    return 0;
+}
+
+int triage_check(const AgentConfig *config, Err *err)
+{
+    CLEANUP(catalogue_free_at) Catalogue *catalogue = NULL;
+    CLEANUP(maintenance_free_at) Maintenance *maintenance = maintenance_new();
+
+    TRY(load_catalogue(config, &catalogue, err));
+    TRY(maintenance_configure(maintenance, config->o.maintenance, err));
+    return alerts_check(config->o.alerts, err);
+}
+
+static void restore_from_journal(Triage *triage, JournalKept *kept)
+{
+    Err err = {0};
+
+    if (journal_kept(triage->journal, kept, &err) < 0) {
+        log_write(triage->log, LOG_LEVEL_ERROR, "the journal could not be read: %s; what it holds is not known",
+                  err.text);
+        return;
+    }
+    for (size_t i = 0; i < kept->windows.len; i++) {
+        char id[INCIDENT_ID_CAP];
+
+        if (maintenance_start(triage->maintenance, &kept->windows.at[i], get_real_ns(triage), id, &err) < 0)
+            log_write(triage->log, LOG_LEVEL_WARN, "a maintenance window of the journal is left out: %s", err.text);
+    }
+    incidents_restore(triage->incidents, kept->incidents.at, kept->incidents.len, get_now_ns(triage),
+                      get_real_ns(triage));
+}
+
+static int open_journal(Triage *triage, uv_loop_t *loop, Err *err)
+{
+    const AgentOptions *o = &triage->config->o;
+    const JournalConfig config = {.path = agent_journal_path(triage->config),
+                                  .keep_ns = o->journal_keep_ns,
+                                  .max_bytes = o->journal_max_bytes,
+                                  .patience_ns = o->journal_patience_ns};
+    JournalConfig none = config;
+    JournalState state;
+    int rc = journal_open(loop, &config, handle_ack, triage, &triage->journal, err);
+
+    if (rc == -EBUSY) {
+        log_write(triage->log, LOG_LEVEL_WARN, "%s; this one keeps nothing", err->text);
+        none.path = "";
+        rc = journal_open(loop, &none, handle_ack, triage, &triage->journal, err);
+    }
+    if (rc < 0)
+        return rc;
+    journal_state(triage->journal, &state);
+    if (state.health == JOURNAL_MEMORY)
+        log_write(triage->log, LOG_LEVEL_ERROR, "the journal goes on in memory: %s", state.why);
+    return 0;
+}
+
+static void open_log(Triage *triage, uv_loop_t *loop, const JournalKept *kept)
+{
+    const AgentOptions *o = &triage->config->o;
+    KmsgConfig config = {.kmsg = agent_kmsg_path(triage->config),
+                         .journalctl = o->journalctl ? o->journalctl : "",
+                         .fabric_log = agent_fabric_log_path(triage->config),
+                         .root = o->root ? o->root : "",
+                         .sequence = kept->sequence,
+                         .fabric_offset = kept->fabric_offset,
+                         .fabric_inode = kept->fabric_inode,
+                         .now_ns = get_now_ns,
+                         .real_ns = get_real_ns,
+                         .clock = triage};
+    VEC(const char *) patterns = {0};
+
+    memcpy(config.boot_id, kept->boot_id, sizeof config.boot_id);
+    for (size_t i = 0; i < triage->catalogue->rule_count; i++) {
+        const FaultRule *rule = &triage->catalogue->rules[i];
+
+        if (rule->match == FAULT_ON_EVENT && rule->event == EVENT_LINE && rule->contains[0])
+            vec_push(&patterns, rule->contains);
+    }
+    config.patterns = patterns.at;
+    config.pattern_count = patterns.len;
+    triage->kmsg = kmsg_open(loop, &config, handle_line, triage);
+    vec_done(&patterns);
+}
+
+static int open_alerts(Triage *triage, uv_loop_t *loop, const JournalKept *kept, Err *err)
+{
+    const AlertsConfig config = {.tree = triage->config->o.alerts,
+                                 .hostname = board_reader_node(triage->sampling->reader)->hostname,
+                                 .external_url = triage->config->o.external_url ? triage->config->o.external_url : "",
+                                 .now_ns = get_now_ns,
+                                 .real_ns = get_real_ns,
+                                 .clock = triage,
+                                 .clock_speed = triage->config->o.clock_speed,
+                                 .journal = triage->journal,
+                                 .kept = kept,
+                                 .log = triage->log};
+    VEC(Incident) open = {0};
+
+    TRY(alerts_new(loop, &config, &triage->alerts, err));
+    for (size_t i = 0; i < incidents_count(triage->incidents); i++)
+        if (incidents_at(triage->incidents, i)->state == INCIDENT_OPEN)
+            vec_push(&open, *incidents_at(triage->incidents, i));
+    alerts_resume(triage->alerts, open.at, open.len);
+    vec_done(&open);
+    return 0;
+}
+
+/* The journal is of another boot: the node was rebooted since. */
+static void note_reboot(Triage *triage, const JournalKept *kept)
+{
+    KmsgState state;
+    Event event;
+
+    kmsg_state(triage->kmsg, &state);
+    if (!kept->boot_id[0] || !state.boot_id[0] || strcmp(kept->boot_id, state.boot_id) == 0)
+        return;
+    event = make_own_event(triage, EVENT_REBOOT, "the node was started anew since the agent last ran");
+    const uint64_t up = clock_monotonic(clock_kernel());
+    event.real_ns = event.real_ns > up ? event.real_ns - up : event.real_ns;
+    add_event(triage, &event);
+}
+
+int triage_open(Triage *triage, uv_loop_t *loop, AgentConfig *config, Sampling *sampling, Store *store, const Log *log,
+                Err *err)
+{
+    JournalKept kept = {0};
+
+    *triage = (Triage){.log = log, .sampling = sampling, .store = store, .config = config};
+    triage->events = xcalloc(TRIAGE_EVENTS, sizeof *triage->events);
+    uv_timer_init(loop, &triage->timer);
+    uv_unref((uv_handle_t *)&triage->timer);
+    triage->timer.data = triage;
+    processes_on_events(sampling->processes, handle_news, triage);
+    triage->opened_ns = get_now_ns(triage);
+    TRY(load_catalogue(config, &triage->catalogue, err));
+    triage->maintenance = maintenance_new();
+    TRY(maintenance_configure(triage->maintenance, config->o.maintenance, err));
+    triage->incidents = incidents_new(triage->catalogue, triage->maintenance, handle_change, triage);
+    triage->detectors = detectors_new(triage->catalogue, NULL);
+    TRY(open_journal(triage, loop, err));
+    restore_from_journal(triage, &kept);
+    remembered_open(&triage->remembered, &kept, triage->journal, sampling, log);
+    const HostConfig host = {.root = config->o.root ? config->o.root : "", .period_ns = config->o.slow_ns};
+    int rc = host_open(&host, &triage->host, err);
+    if (rc == 0) {
+        open_log(triage, loop, &kept);
+        rc = open_alerts(triage, loop, &kept, err);
+    }
+    if (rc == 0) {
+        note_reboot(triage, &kept);
+        const Event start = make_own_event(triage, EVENT_AGENT_START, "the agent was started");
+        add_event(triage, &start);
+    }
+    journal_kept_done(&kept);
+    return rc;
+}
+
+int triage_reload(Triage *triage, AgentConfig *config, Err *err)
+{
+    Catalogue *catalogue = NULL;
+
+    triage->config = config; /* the old one is freed, even if this fails */
+    TRY(load_catalogue(config, &catalogue, err));
+    int rc = maintenance_configure(triage->maintenance, config->o.maintenance, err);
+    if (rc == 0)
+        rc = alerts_reconfigure(triage->alerts, config->o.alerts, err);
+    if (rc < 0) {
+        catalogue_free(catalogue);
+        return rc;
+    }
+    triage->detectors = detectors_new(catalogue, triage->detectors);
+    incidents_set_catalogue(triage->incidents, catalogue);
+    catalogue_free(triage->catalogue);
+    triage->catalogue = catalogue;
+    return 0;
+}
+
+/* Alerts that are not delivered stay in the journal. */
+static void handle_alerts_closed(void *self)
+{
+    Triage *triage = self;
+
+    journal_close(TAKE(triage->journal));
+    detectors_free(TAKE(triage->detectors));
+    incidents_free(TAKE(triage->incidents));
+    maintenance_free(TAKE(triage->maintenance));
+    catalogue_free(TAKE(triage->catalogue));
+    remembered_done(&triage->remembered);
+    vec_done(&triage->changes);
+    vec_done(&triage->early);
+    vec_done(&triage->bundles);
+    free(TAKE(triage->events));
+    triage->closed(triage->closed_self);
+}
+
+void triage_close(Triage *triage, void (*closed)(void *self), void *self)
+{
+    if (!triage->events) { /* it was never opened */
+        closed(self);
+        return;
+    }
+    triage->closed = closed;
+    triage->closed_self = self;
+    triage->changed = NULL;
+    triage->happened = NULL;
+    uv_close((uv_handle_t *)&triage->timer, NULL);
+    processes_on_events(triage->sampling->processes, NULL, NULL);
+    kmsg_close(TAKE(triage->kmsg));
+    host_close(TAKE(triage->host));
+    if (triage->alerts)
+        alerts_close(TAKE(triage->alerts), GRACE_MS, handle_alerts_closed, triage);
+    else
+        handle_alerts_closed(triage);
+}
