@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "base/gzip.h"
-
 const char web_policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -16,11 +14,6 @@ const WebFile *web_find(const char *path)
         if (strcmp(web_files[i].path, path) == 0)
             return &web_files[i];
     return NULL;
-}
-
-int web_unpack(const WebFile *file, Str *out, Err *err)
-{
-    return gzip_unpack(file->packed, file->packed_len, out, err);
 }
 
 bool web_is_known(const WebFile *file, const char *if_none_match)

@@ -9,14 +9,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/err.h"
-#include "base/str.h"
-
 typedef struct WebFile {
     const char *path;   /* below the page's own address: "" is the page, "web/main.js" ... */
     const char *type;   /* Content-Type */
     const char *etag;   /* with its quotes; of the bytes before packing */
-    const char *packed; /* gzip */
+    const char *packed; /* gzip; for clients that do not take that: gzip_unpack */
     size_t packed_len, len;
 } WebFile;
 
@@ -26,10 +23,6 @@ extern const size_t web_file_count;
 
 /* The file at this path ("/" in front is not part of it); NULL where there is none. */
 const WebFile *web_find(const char *path);
-
-/* Appends its bytes as they were before packing, for clients that do not take gzip. -EFBIG where out's ceiling is met.
- */
-int web_unpack(const WebFile *file, Str *out, Err *err);
 
 /* Whether an If-None-Match header (RFC 9110 section 13.1.2; NULL: there is none) already has this file: "*", or its tag
  * among others, weak ones included. */

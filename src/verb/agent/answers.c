@@ -319,7 +319,7 @@ static bool answer_file(HttpRequest *request, const char *path)
         body = http_body_static(file->packed, file->packed_len);
     } else {
         str_init(&plain, file->len + 1);
-        if (web_unpack(file, &plain, &err) < 0) {
+        if (gzip_unpack(file->packed, file->packed_len, &plain, &err) < 0) {
             http_answer(request, 500, TYPE_PLAIN, http_body_static("the file is damaged\n", 20), NULL, 0);
             return true;
         }

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/gzip.h"
 #include "service/web/web.h"
 
 enum { FILE_MAX = 1 << 20, WHOLE_MAX = 300000 };
@@ -20,7 +21,7 @@ static void unpack(const WebFile *file, Str *out)
     Err err;
 
     str_init(out, FILE_MAX);
-    assert_int_equal(web_unpack(file, out, &err), 0);
+    assert_int_equal(gzip_unpack(file->packed, file->packed_len, out, &err), 0);
     assert_int_equal(out->len, file->len);
 }
 
