@@ -77,15 +77,8 @@ typedef struct ProcessRow {
     char label[TOP_TEXT_CAP];   /* of a group; of a process the group that it is in, "" none */
 } ProcessRow;
 
-typedef struct CpuSeen {
-    uint32_t pid;
-    uint64_t start_ns, cpu_ns;
-    double percent; /* NAN before the second snapshot */
-} CpuSeen;
-
 typedef VEC(GpuRow) GpuRows;
 typedef VEC(ProcessRow) ProcessRows;
-typedef VEC(CpuSeen) CpuSeens;
 
 /* --- state ------------------------------------------------------------------------------------------------------ */
 
@@ -127,8 +120,7 @@ typedef struct Top {
     VEC(const Incident *) incidents; /* the most urgent first */
     GpuRows gpus;
     ProcessRows processes, spare; /* spare: before they are grouped */
-    CpuSeens cpu, cpu_before;     /* sorted by pid, as the snapshot's processes */
-    uint64_t cpu_real_ns;
+    VEC(double) cpu;              /* percent, of each of the snapshot's processes; NAN before the second snapshot */
 
     /* the user's place */
     ViewId view;
@@ -338,7 +330,7 @@ void gpu_block(Top *top, Grid *grid, Area area, const GpuRow *row);
 
 /* processes.c */
 void processes_see(Top *top);
-void processes_cpu(Top *top);
+void processes_cpu(Top *top, const Snapshot *next);
 bool process_row_has(const ProcessRow *row, const char *word);
 Thing process_row_thing(const ProcessRow *row);
 /* "pod ns/name", "job 4711", "docker 3f2a1b9c0d1e"; "" if unknown. */

@@ -47,39 +47,21 @@ static bool read_age(const Top *top, const ProcessOwner *owner, uint64_t *ret_ns
 
 /* --- CPU ---------------------------------------------------------------------------------------------------------- */
 
-static int compare_pid(const void *pid, const void *seen)
+/* Share of one CPU since the snapshot before, of each process of the next one. */
+void processes_cpu(Top *top, const Snapshot *next)
 {
-    const uint32_t a = *(const uint32_t *)pid, b = ((const CpuSeen *)seen)->pid;
+    const Snapshot *before = top->snapshot;
+    const double elapsed = next->node && before->node ? (double)next->node->real_ns - (double)top->real_ns : 0;
 
-    return (a > b) - (a < b);
-}
-
-static const CpuSeen *find_cpu(const CpuSeens *list, uint32_t pid)
-{
-    return list->len ? bsearch(&pid, list->at, list->len, sizeof *list->at, compare_pid) : NULL;
-}
-
-/* Share of one CPU between the last two snapshots; owners are sorted by pid. */
-void processes_cpu(Top *top)
-{
-    const CpuSeens before = top->cpu;
-    const double elapsed = (double)top->real_ns - (double)top->cpu_real_ns;
-
-    top->cpu = top->cpu_before;
-    top->cpu_before = before;
+    if (next == before)
+        return;
     vec_clear(&top->cpu);
-    for (size_t i = 0; i < top->snapshot->processes.len; i++) {
-        const ProcessOwner *owner = &top->snapshot->processes.at[i];
-        const CpuSeen *old = find_cpu(&before, owner->pid);
-        CpuSeen cpu = {.pid = owner->pid, .start_ns = owner->start_ns, .cpu_ns = owner->cpu_ns, .percent = (double)NAN};
+    for (size_t i = 0; i < next->processes.len; i++) {
+        const ProcessOwner *owner = &next->processes.at[i], *old = process_list_find(&before->processes, owner->pid);
+        const bool known = old && old->start_ns == owner->start_ns && elapsed > 0 && owner->cpu_ns >= old->cpu_ns;
 
-        if (old && old->start_ns == owner->start_ns && elapsed == 0)
-            cpu.percent = old->percent;
-        else if (old && old->start_ns == owner->start_ns && elapsed > 0 && owner->cpu_ns >= old->cpu_ns)
-            cpu.percent = 100 * (double)(owner->cpu_ns - old->cpu_ns) / elapsed;
-        vec_push(&top->cpu, cpu);
+        vec_push(&top->cpu, known ? 100 * (double)(owner->cpu_ns - old->cpu_ns) / elapsed : (double)NAN);
     }
-    top->cpu_real_ns = top->real_ns;
 }
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
@@ -103,11 +85,10 @@ static void add_process(Top *top, const NodeGpu *gpu, const NodeProcess *process
                       .cpu_percent = (double)NAN,
                       .sm_percent = (double)NAN,
                       .used_bytes = (double)NAN};
-    const CpuSeen *cpu = find_cpu(&top->cpu, process->pid);
 
     row.owner = process_list_find(&top->snapshot->processes, process->pid);
-    if (cpu)
-        row.cpu_percent = cpu->percent;
+    if (row.owner)
+        row.cpu_percent = top->cpu.at[row.owner - top->snapshot->processes.at];
     if (process->sm_percent != UINT8_MAX)
         row.sm_percent = process->sm_percent;
     if (process->used_bytes != UINT64_MAX)

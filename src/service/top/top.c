@@ -74,7 +74,6 @@ void top_free(Top *top)
     vec_done(&top->processes);
     vec_done(&top->spare);
     vec_done(&top->cpu);
-    vec_done(&top->cpu_before);
     str_done(&top->sheet);
     free(top);
 }
@@ -114,10 +113,10 @@ static void choose_worst(Top *top)
 
 void top_see(Top *top, const Snapshot *snapshot, const FeedState *feed)
 {
+    processes_cpu(top, snapshot);
     top->snapshot = snapshot;
     top->feed = feed;
     top->real_ns = snapshot->node ? snapshot->node->real_ns : 0;
-    processes_cpu(top);
     processes_see(top);
     incidents_see(top);
     gpus_see(top);

@@ -89,7 +89,7 @@ int top_new(const TopOptions *options, History *history, Top **ret, Err *err);
 void top_free(Top *top); /* accepts NULL */
 
 /* Shows a new snapshot. What was selected stays selected by what it is (GPU, pid, incident), not by its place. Both are
- * borrowed until the next call. */
+ * borrowed until the next call returns. */
 void top_see(Top *top, const Snapshot *snapshot, const FeedState *feed);
 TopWish top_key(Top *top, uint32_t key);
 TopWish top_mouse(Top *top, TopMouse what, int x, int y);

@@ -41,6 +41,7 @@ void kit_open(Kit *kit, const char *path, const TopOptions *options)
     memset(kit, 0, sizeof *kit);
     load(kit, path);
     kit->look = snapshot_buffer_new();
+    kit->before = snapshot_buffer_new();
     kit->history = history_new();
     if (top_new(options ? options : &none, kit->history, &kit->top, &err) < 0)
         fail("top_new", &err);
@@ -53,6 +54,7 @@ void kit_close(Kit *kit)
     top_free(kit->top);
     history_free(kit->history);
     snapshot_buffer_free(kit->look);
+    snapshot_buffer_free(kit->before);
     grid_done(&kit->grid);
     str_done(&kit->text);
 }
@@ -66,10 +68,13 @@ bool kit_next(Kit *kit)
 {
     const char *line = kit->text.text + kit->at;
     const size_t len = strcspn(line, "\n");
+    SnapshotBuffer *before = kit->look;
     Err err = {0};
 
     if (len == 0)
         return false;
+    kit->look = kit->before;
+    kit->before = before;
     kit->at += len + (line[len] == '\n');
     if (snapshot_read(kit->look, line, len, &err) < 0)
         fail("snapshot_read", &err);

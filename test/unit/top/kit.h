@@ -11,7 +11,7 @@
 typedef struct Kit {
     Str text;
     size_t at; /* of the next look in text */
-    SnapshotBuffer *look;
+    SnapshotBuffer *look, *before;
     FeedState feed;
     History *history;
     Top *top;
