@@ -573,8 +573,8 @@ static int close_session(Session *s, bool silent, int code)
     if (!ended || !s->recorder)
         return code;
     if (!silent && code == EXIT_FINE)
-        fprintf(stderr, "%s: %llu snapshots, %llu bytes\n", s->o->record,
-                (unsigned long long)recorder_snapshots(s->recorder), (unsigned long long)recorder_bytes(s->recorder));
+        fprintf(stderr, "%s: %llu snapshots, %llu bytes\n", s->o->record, (unsigned long long)s->recorder->snapshots,
+                (unsigned long long)s->recorder->bytes);
     return recorder_close(s->recorder, &s->call->err) < 0 ? verb_fail(s->call, EXIT_UNKNOWN) : code;
 }
 

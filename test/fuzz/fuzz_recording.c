@@ -58,18 +58,18 @@ static size_t count_looks(const char *text, size_t len)
 
 static void check(const Recording *recording)
 {
-    const size_t count = recording_count(recording);
+    const size_t count = recording->lines.len;
     CLEANUP(str_done) Str line = {0};
 
     str_init(&line, LINE_MAX_BYTES);
     must(count > 0 && recording_find(recording, 0) == 0 && recording_find(recording, UINT64_MAX) == count - 1);
     for (size_t i = 0; i < count; i++) {
-        const uint64_t real_ns = recording_time(recording, i);
+        const uint64_t real_ns = recording->lines.at[i].real_ns;
         const size_t found = recording_find(recording, real_ns);
         uint64_t told;
 
-        must(i == 0 || recording_time(recording, i - 1) <= real_ns);
-        must(found >= i && recording_time(recording, found) == real_ns);
+        must(i == 0 || recording->lines.at[i - 1].real_ns <= real_ns);
+        must(found >= i && recording->lines.at[found].real_ns == real_ns);
         must(recording_line(recording, i, &line, NULL) == 0);
         must(recording_time_of(line.text, line.len, &told) && told == real_ns && !memchr(line.text, '\n', line.len));
     }
@@ -86,10 +86,10 @@ static void compare(const char *text, size_t size, const Recording *plain)
     str_init(&two, LINE_MAX_BYTES);
     must(gzip_pack(text, size, &packed, NULL) == 0);
     must(recording_open(file_of(packed.text, packed.len), NULL, NULL, &other, &err) == 0);
-    must(recording_count(other) == recording_count(plain));
-    must(strcmp(recording_damage(other), recording_damage(plain)) == 0);
-    const size_t last = recording_count(other) - 1;
-    must(recording_time(other, last) == recording_time(plain, last));
+    must(other->lines.len == plain->lines.len);
+    must(strcmp(other->damage, plain->damage) == 0);
+    const size_t last = other->lines.len - 1;
+    must(other->lines.at[last].real_ns == plain->lines.at[last].real_ns);
     must(recording_line(other, last, &two, NULL) == 0);
     file_of(text, size);
     must(recording_line(plain, last, &one, NULL) == 0 && one.len == two.len &&
@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     const int rc = recording_open(file_of(data, size), NULL, NULL, &recording, &err);
     must(rc < 0 ? !recording && err.code == rc && err.text[0] : rc == 0 && recording);
-    must(packed || count_looks(text, size) == (recording ? recording_count(recording) : 0));
+    must(packed || count_looks(text, size) == (recording ? recording->lines.len : 0));
     if (recording)
         check(recording);
     if (recording && !packed && share_drawn(&dice, 8))

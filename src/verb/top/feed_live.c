@@ -22,7 +22,7 @@ enum { SLICE_MS = 100, AGAIN_MS = 5000 };
 
 typedef struct AgentFeed {
     Feed feed;
-    uint64_t interval_ns, due_ns;
+    uint64_t due_ns;
     VEC(HistoryWant) wants; /* whose past was not asked for yet */
 } AgentFeed;
 
@@ -97,9 +97,9 @@ static uint64_t work_agent(Feed *feed)
     while (history_next_wanted(feed->history, &want))
         vec_push(&a->wants, want);
     if (now >= a->due_ns) {
-        a->due_ns += a->interval_ns;
+        a->due_ns += feed->state.pace_ns;
         if (a->due_ns <= now)
-            a->due_ns = now + a->interval_ns;
+            a->due_ns = now + feed->state.pace_ns;
         ask_snapshot(a);
     } else if (a->wants.len > 0) {
         ask_past(a);
@@ -119,7 +119,7 @@ Feed *feed_agent_new(const char *control, uint64_t interval_ns)
     static const FeedOps ops = {.work = work_agent, .free = free_agent};
     AgentFeed *a = feed_new(sizeof *a, &ops, FEED_AGENT, control);
 
-    a->interval_ns = a->feed.state.pace_ns = interval_ns;
+    a->feed.state.pace_ns = interval_ns;
     return &a->feed;
 }
 
@@ -129,7 +129,7 @@ typedef struct LocalFeed {
     Feed feed;
     char *library, *root;
     LocalNode *local;
-    uint64_t interval_ns, due_ns;
+    uint64_t due_ns;
 } LocalFeed;
 
 static int open_local_node(LocalFeed *l)
@@ -159,7 +159,7 @@ static uint64_t work_local(Feed *feed)
         local_node_run(l->local, left < SLICE_MS * NS_PER_MS ? left : SLICE_MS * NS_PER_MS);
         return 0;
     }
-    l->due_ns = now + l->interval_ns;
+    l->due_ns = now + feed->state.pace_ns;
     str_clear(&feed->line);
     status_json(local_node_read(l->local), &feed->line);
     (void)feed_give_json(feed, feed->line.text, feed->line.len, true);
@@ -188,7 +188,7 @@ Feed *feed_local_new(const char *library, const char *root, uint64_t interval_ns
 
     l->library = xstrdup(library ? library : "");
     l->root = root ? xstrdup(root) : NULL;
-    l->interval_ns = l->feed.state.pace_ns = interval_ns;
+    l->feed.state.pace_ns = interval_ns;
     feed_set_text(&l->feed, FEED_WHERE, "this node, no agent");
     return &l->feed;
 }

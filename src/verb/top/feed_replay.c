@@ -57,15 +57,15 @@ static int open_recording(RecordingFeed *r)
         feed_set_text(feed, FEED_FAILED, "%s", err.text);
         return -1;
     }
-    const size_t count = recording_count(r->recording);
-    const uint64_t first = recording_time(r->recording, 0), last = recording_time(r->recording, count - 1);
+    const size_t count = r->recording->lines.len;
+    const uint64_t first = r->recording->lines.at[0].real_ns, last = r->recording->lines.at[count - 1].real_ns;
     const uint64_t from = number_max_u64(first, o->from_ns), to = o->to_ns ? number_min_u64(last, o->to_ns) : last;
     if (from > to) {
         feed_set_text(feed, FEED_FAILED, "the recording has nothing of that time");
         return -1;
     }
     feed_begin_play(feed, from, to, o->at_end, count > 1 ? (last - first) / (count - 1) : NS_PER_S);
-    const char *damage = recording_damage(r->recording);
+    const char *damage = r->recording->damage;
     feed_set_text(feed, FEED_WHERE, "%s%s%s%s", r->path, damage[0] ? " (" : "", damage, damage[0] ? ")" : "");
     return 0;
 }
@@ -77,9 +77,9 @@ static void plan_steps(RecordingFeed *r, uint64_t from_ns, uint64_t to_ns, uint6
     const size_t stride = (last - first + FILL_SNAPSHOTS) / FILL_SNAPSHOTS;
 
     for (size_t i = first; i < last; i += stride) {
-        const uint64_t next = recording_time(r->recording, i + stride < last ? i + stride : last);
+        const uint64_t next = r->recording->lines.at[i + stride < last ? i + stride : last].real_ns;
 
-        vec_push(&r->steps, ((Step){i, number_min_u64(next, recording_time(r->recording, i) + hold_ns)}));
+        vec_push(&r->steps, ((Step){i, number_min_u64(next, r->recording->lines.at[i].real_ns + hold_ns)}));
     }
 }
 
@@ -109,7 +109,7 @@ static void fill_some(RecordingFeed *r)
             double value;
 
             if (reading && sample_double(&reading->sample[want->metric], &value))
-                history_fill(r->feed.history, want->ref, recording_time(r->recording, step->snapshot), step->until_ns,
+                history_fill(r->feed.history, want->ref, r->recording->lines.at[step->snapshot].real_ns, step->until_ns,
                              (PlotPoint){(float)value, (float)value, (float)value});
         }
     }
@@ -156,9 +156,9 @@ static uint64_t work_recording(Feed *feed)
         fill_some(r);
         return 0;
     }
-    if (i + 1 >= recording_count(r->recording))
+    if (i + 1 >= r->recording->lines.len)
         return UINT64_MAX;
-    return number_max_u64(play_due(&play, recording_time(r->recording, i + 1)), r->shown_ns + FRAME_MS * NS_PER_MS);
+    return number_max_u64(play_due(&play, r->recording->lines.at[i + 1].real_ns), r->shown_ns + FRAME_MS * NS_PER_MS);
 }
 
 static void free_recording(Feed *feed)

@@ -15,22 +15,9 @@
 #include "base/file.h"
 #include "base/gzip.h"
 #include "base/cleanup.h"
-#include "base/vec.h"
 #include "version.h"
 
 enum { CHUNK = 1 << 20, SNAPSHOTS_MAX = 1 << 22, LINE_MAX_BYTES = 64 << 20, HEAD_BYTES = 2, MODE = 0644 };
-
-typedef struct Line {
-    uint64_t real_ns, at;
-    uint32_t len;
-} Line;
-
-struct Recording {
-    int fd;
-    VEC(Line) lines;
-    uint64_t strange; /* lines that are no snapshots */
-    char damage[256];
-};
 
 CLEANUP_POINTER(Recording, recording_close);
 
@@ -147,7 +134,7 @@ static int add_line(Recording *r, uint64_t at, const char *line, size_t len, Err
     }
     if (r->lines.len == SNAPSHOTS_MAX)
         return err_set(err, -EFBIG, "it has more than %d snapshots", SNAPSHOTS_MAX);
-    vec_push(&r->lines, ((Line){.real_ns = real_ns, .at = at, .len = (uint32_t)len}));
+    vec_push(&r->lines, ((RecordingLine){.real_ns = real_ns, .at = at, .len = (uint32_t)len}));
     return 0;
 }
 
@@ -173,7 +160,7 @@ static int add_lines(Recording *r, Str *buffer, uint64_t *at, bool last, Err *er
 
 static int compare_times(const void *a, const void *b)
 {
-    const Line *one = a, *other = b;
+    const RecordingLine *one = a, *other = b;
 
     if (one->real_ns != other->real_ns)
         return one->real_ns < other->real_ns ? -1 : 1;
@@ -238,16 +225,6 @@ void recording_close(Recording *r)
     free(r);
 }
 
-size_t recording_count(const Recording *r)
-{
-    return r->lines.len;
-}
-
-uint64_t recording_time(const Recording *r, size_t i)
-{
-    return r->lines.at[i].real_ns;
-}
-
 size_t recording_find(const Recording *r, uint64_t real_ns)
 {
     size_t low = 0, high = r->lines.len;
@@ -265,7 +242,7 @@ size_t recording_find(const Recording *r, uint64_t real_ns)
 
 int recording_line(const Recording *r, size_t i, Str *out, Err *err)
 {
-    const Line *line = &r->lines.at[i];
+    const RecordingLine *line = &r->lines.at[i];
 
     str_clear(out);
     if (!str_reserve(out, line->len))
@@ -283,21 +260,8 @@ int recording_line(const Recording *r, size_t i, Str *out, Err *err)
     return 0;
 }
 
-const char *recording_damage(const Recording *r)
-{
-    return r->damage;
-}
-
 /* --- writing -------------------------------------------------------------------------------------------------------
  */
-
-struct Recorder {
-    char *path;
-    int fd;
-    bool gzip, regular, broken;
-    uint64_t bytes, snapshots;
-    Str packed;
-};
 
 static int write_line(Recorder *r, const char *line, size_t len, Err *err)
 {
@@ -387,16 +351,6 @@ int recorder_write(Recorder *r, const char *line, size_t len, Err *err)
     TRY(write_line(r, line, len, err));
     r->snapshots++;
     return 0;
-}
-
-uint64_t recorder_snapshots(const Recorder *r)
-{
-    return r->snapshots;
-}
-
-uint64_t recorder_bytes(const Recorder *r)
-{
-    return r->bytes;
 }
 
 int recorder_close(Recorder *r, Err *err)

@@ -120,10 +120,10 @@ static void record(const char *path, uint64_t from, uint64_t to)
         line_at(s, line, sizeof line);
         assert_int_equal(recorder_write(recorder, line, strlen(line), NULL), 0);
     }
-    assert_int_equal(recorder_snapshots(recorder), to - from);
+    assert_int_equal(recorder->snapshots, to - from);
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
-    assert_int_equal(recorder_bytes(recorder), (uint64_t)st.st_size);
+    assert_int_equal(recorder->bytes, (uint64_t)st.st_size);
     assert_int_equal(recorder_close(recorder, NULL), 0);
 }
 
@@ -133,14 +133,14 @@ static void check_lines(const Recording *r, uint64_t from, size_t count)
     char line[256];
 
     str_init(&out, 1 << 20);
-    assert_int_equal(recording_count(r), count);
+    assert_int_equal(r->lines.len, count);
     for (size_t i = 0; i < count; i++) {
         line_at(from + i, line, sizeof line);
         assert_int_equal(recording_line(r, i, &out, NULL), 0);
         assert_string_equal(out.text, line);
-        assert_int_equal(recording_time(r, i), FROM_NS + (from + i) * NS_PER_S + 500 * NS_PER_MS);
-        assert_int_equal(recording_find(r, recording_time(r, i)), i);
-        assert_int_equal(recording_find(r, recording_time(r, i) + NS_PER_MS), i);
+        assert_int_equal(r->lines.at[i].real_ns, FROM_NS + (from + i) * NS_PER_S + 500 * NS_PER_MS);
+        assert_int_equal(recording_find(r, r->lines.at[i].real_ns), i);
+        assert_int_equal(recording_find(r, r->lines.at[i].real_ns + NS_PER_MS), i);
     }
     assert_int_equal(recording_find(r, 0), 0);
     assert_int_equal(recording_find(r, UINT64_MAX), count - 1);
@@ -159,7 +159,7 @@ static void test_what_was_recorded_is_replayed(void **state)
         record(path, 0, 90);
         if (recording_open(path, NULL, NULL, &r, &err) < 0)
             fail_msg("%s", err.text);
-        assert_string_equal(recording_damage(r), "");
+        assert_string_equal(r->damage, "");
         check_lines(r, 0, 90);
         recording_close(r);
         Recorder *again; /* nothing is written over */
@@ -182,8 +182,8 @@ static void test_a_cut_recording_is_shown_as_far_as_it_goes(void **state)
         assert_int_equal(stat(path, &st), 0);
         assert_int_equal(truncate(path, st.st_size - 30), 0);
         assert_int_equal(recording_open(path, NULL, NULL, &r, NULL), 0);
-        assert_true(recording_damage(r)[0] || recording_count(r) == 20);
-        assert_true(recording_count(r) >= 19);
+        assert_true(r->damage[0] || r->lines.len == 20);
+        assert_true(r->lines.len >= 19);
         recording_close(r);
     }
 }
@@ -209,10 +209,10 @@ static void test_strange_files(void **state)
     snprintf(text, sizeof text, "%s\n\nhello\n%s", a, b);
     write_file(path, text);
     assert_int_equal(recording_open(path, NULL, NULL, &r, NULL), 0);
-    assert_int_equal(recording_count(r), 2);
+    assert_int_equal(r->lines.len, 2);
     assert_int_equal(recording_line(r, 0, &out, NULL), 0);
     assert_string_equal(out.text, b);
-    assert_string_equal(recording_damage(r), "1 lines are no snapshots");
+    assert_string_equal(r->damage, "1 lines are no snapshots");
     /* it is cut while it is shown */
     assert_int_equal(truncate(path, 20), 0);
     assert_int_equal(recording_line(r, 0, &out, &err), -EIO);
@@ -268,8 +268,8 @@ static void test_a_full_disk(void **state)
     assert_true(recorder_write(recorder, line, strlen(line), &err) < 0); /* it is over */
     assert_int_equal(recorder_close(recorder, NULL), 0);
     assert_int_equal(recording_open(path, NULL, NULL, &r, NULL), 0);
-    assert_int_equal(recording_count(r), looks);
-    assert_string_equal(recording_damage(r), "");
+    assert_int_equal(r->lines.len, looks);
+    assert_string_equal(r->damage, "");
     recording_close(r);
 }
 
