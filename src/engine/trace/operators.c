@@ -60,42 +60,24 @@ static void find_members(Nest *nest, ProfileKind kind)
 
 /* ---- members within none of their own name ---- */
 
-typedef struct Open {
-    uint32_t member, name;
-} Open;
-
-typedef struct Walk {
-    uint32_t *count; /* name -> how many of the open members have it; the last for PROFILE_NONE */
-    VEC(Open) open;
-} Walk;
-
-/* Closes open members until `around` is the innermost; with PROFILE_NONE all. */
-static void close_until(Walk *walk, uint32_t around)
-{
-    while (walk->open.len > 0 && walk->open.at[walk->open.len - 1].member != around)
-        walk->count[walk->open.at[--walk->open.len].name]--;
-}
-
+/* Members come in the order of the host table, so those that are open are the last one and those around it. */
 static void find_outer(Nest *nest)
 {
     const uint32_t *names = nest->index->profile->host.name;
-    const uint32_t none = (uint32_t)profile_name_count(nest->index->profile);
-    Walk walk = {.count = xcalloc((size_t)none + 1, sizeof *walk.count)};
+    /* name -> how many open members have it */
+    CLEANUP_FREE uint32_t *open = xcalloc(profile_name_count(nest->index->profile) + 1, sizeof *open);
+    uint32_t last = PROFILE_NONE;
 
     nest->outer = xcalloc(nest->len / 64 + 1, sizeof *nest->outer);
     for (uint32_t member = 0; member < nest->len; member++) {
-        const uint32_t name = names[nest->rows[member]];
-        const Open open = {.member = member, .name = name < none ? name : none};
+        const uint32_t around = nest_around(nest, member);
 
-        close_until(&walk, nest_around(nest, member));
-        if (walk.count[open.name]++ == 0)
+        for (; last != around; last = nest_around(nest, last))
+            open[names[nest->rows[last]]]--;
+        if (open[names[nest->rows[member]]]++ == 0)
             nest->outer[member / 64] |= UINT64_C(1) << (member % 64);
-        if (walk.open.len == walk.open.cap) /* rare: no call for each member */
-            vec_reserve(&walk.open, walk.open.len + 1);
-        walk.open.at[walk.open.len++] = open;
+        last = member;
     }
-    free(walk.count);
-    vec_done(&walk.open);
 }
 
 static void nest_init(Nest *nest, const TraceIndex *index, ProfileKind kind)
@@ -230,15 +212,12 @@ static void add_host_times(Operators *operators)
 
 static unsigned kernel_says(Operators *operators, uint32_t name)
 {
-    uint8_t *says;
-    size_t len;
-    const char *text;
+    uint8_t *says = &operators->kernel_says[name];
 
-    if (name >= operators->named.names)
-        return 0;
-    says = &operators->kernel_says[name];
     if (*says == 0) {
-        text = profile_text(operators->job->index->profile, name, &len);
+        size_t len;
+        const char *text = profile_text(operators->job->index->profile, name, &len);
+
         *says = SAYS_KNOWN;
         if (trace_is_tensor_core(text, len))
             *says |= SAYS_TENSOR;
@@ -344,7 +323,7 @@ void trace_operators(const TraceJob *job, TraceRank *rank)
     Operators operators = {.job = job, .rank = rank, .shapes = xcalloc(profile->ops.len + 1, sizeof(Shape))};
 
     trace_named_init(&operators.named, profile);
-    operators.kernel_says = xcalloc(operators.named.names + 1, 1);
+    operators.kernel_says = xcalloc(profile_name_count(profile) + 1, 1);
     nest_init(&operators.nest, job->index, PROFILE_OP);
     operators.device_ns = xcalloc(operators.nest.len + 1, sizeof(int64_t));
     add_host_times(&operators);

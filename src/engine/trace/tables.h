@@ -14,16 +14,13 @@
 /* Rows of a table by the id of a profile's name: each name gets its row at first use. */
 
 typedef struct TraceNamed {
-    uint32_t *row; /* by name; the last one for PROFILE_NONE; 0 none yet, else number + 1 */
-    size_t names;
-    uint32_t len; /* rows given */
+    uint32_t *row; /* by name; 0 none yet, else number + 1 */
+    uint32_t len;  /* rows given */
 } TraceNamed;
 
 static inline void trace_named_init(TraceNamed *named, const Profile *profile)
 {
-    named->names = profile_name_count(profile);
-    named->row = xcalloc(named->names + 1, sizeof *named->row);
-    named->len = 0;
+    *named = (TraceNamed){.row = xcalloc(profile_name_count(profile) + 1, sizeof *named->row)};
 }
 
 static inline void trace_named_done(TraceNamed *named)
@@ -35,11 +32,9 @@ static inline void trace_named_done(TraceNamed *named)
 /* The row of a name; it is a new one where that equals `len` before the call. */
 static inline uint32_t trace_named_row(TraceNamed *named, uint32_t name)
 {
-    uint32_t *row = &named->row[name < named->names ? name : named->names];
-
-    if (*row == 0)
-        *row = ++named->len;
-    return *row - 1;
+    if (named->row[name] == 0)
+        named->row[name] = ++named->len;
+    return named->row[name] - 1;
 }
 
 /* The number of a text among those of the map, in the order of their first use; a new one gets the map's len before. */
