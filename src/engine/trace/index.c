@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index: classes by name, nesting by a stack per lane, rows by stream; links and steps are other files. What the
+/* The index: classes by name, nesting by lane, rows by stream; links and steps are other files. What the
  * host did, what the GPU did and the table of calls are worked out beside each other, then what joins them. */
 #include "engine/trace/index.h"
 
@@ -11,97 +11,34 @@
 #include "base/cleanup.h"
 #include "engine/trace/analyse.h"
 
-/* Host rows behind their number (correlation or external id). */
-typedef struct LinkTable {
-    uint32_t *first; /* slot -> first entry of rows; slots + 1 */
-    uint32_t *rows;  /* host rows, by slot */
-    uint32_t *ids;   /* slot -> number, ascending, where numbers lie far apart; else NULL */
-    uint32_t least;  /* the number of slot 0 */
-    uint32_t slots;
-} LinkTable;
-
 /* ---- host rows by number ---- */
 
 /*
- * Which call launched which GPU operation, and in which operator. Host rows are put behind their number (correlation or
- * external id) in one counting pass; numbers that lie far apart are ranked first.
+ * Which call launched which GPU operation, and in which operator. Host rows are put behind the low bits of their number
+ * (correlation or external id) in one counting pass.
  */
 
-enum { SPREAD_MAX = 4, SPREAD_FREE = 65536, GROUP_SCAN_MAX = 8 };
+enum { GROUP_SCAN_MAX = 8 };
+
+typedef struct LinkTable {
+    uint32_t *first; /* slot -> first entry of rows; slots + 1 */
+    uint32_t *rows;  /* host rows by slot, in their order; more than GROUP_SCAN_MAX of a slot by number and start */
+    uint32_t slots;  /* a power of two */
+} LinkTable;
 
 static void link_done(LinkTable *table)
 {
     free(table->first);
     free(table->rows);
-    free(table->ids);
     *table = (LinkTable){0};
 }
 
-static int by_number(const void *a_, const void *b_)
+static int by_number(const void *a_, const void *b_, void *host_)
 {
-    uint32_t a = *(const uint32_t *)a_, b = *(const uint32_t *)b_;
-
-    return (a > b) - (a < b);
-}
-
-/* All numbers of the rows, once each. */
-static void rank_numbers(LinkTable *table, const uint32_t *link, const TraceRows *rows)
-{
-    size_t kept = 0;
-
-    table->ids = xmalloc_large((rows->len + 1) * sizeof(*table->ids));
-    for (size_t i = 0; i < rows->len; i++)
-        table->ids[i] = link[rows->at[i]];
-    qsort(table->ids, rows->len, sizeof(*table->ids), by_number);
-    for (size_t i = 0; i < rows->len; i++)
-        if (!kept || table->ids[kept - 1] != table->ids[i])
-            table->ids[kept++] = table->ids[i];
-    table->slots = (uint32_t)kept;
-}
-
-/* The slot of a number, PROFILE_NONE for none. */
-static uint32_t slot_of(const LinkTable *table, uint32_t number)
-{
-    uint32_t from = 0, to = table->slots;
-
-    if (!table->ids)
-        return number - table->least < table->slots ? number - table->least : PROFILE_NONE;
-    while (from < to) {
-        uint32_t middle = from + (to - from) / 2;
-
-        if (table->ids[middle] < number)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from < table->slots && table->ids[from] == number ? from : PROFILE_NONE;
-}
-
-static int by_start(const void *a_, const void *b_, void *start_)
-{
-    uint32_t a = *(const uint32_t *)a_, b = *(const uint32_t *)b_;
-    const int64_t *start = start_;
-
-    if (start[a] != start[b])
-        return start[a] < start[b] ? -1 : 1;
-    return (a > b) - (a < b);
-}
-
-/* Puts the rows behind their slots; they stay in their order there, but many of one number are sorted by start. */
-static void table_fill(LinkTable *table, const ProfileEvents *host, const TraceRows *rows)
-{
-    for (size_t i = 0; i < rows->len; i++)
-        table->first[slot_of(table, host->link[rows->at[i]]) + 1]++;
-    for (size_t i = 0; i < table->slots; i++)
-        table->first[i + 1] += table->first[i];
-    for (size_t i = 0; i < rows->len; i++)
-        table->rows[table->first[slot_of(table, host->link[rows->at[i]])]++] = rows->at[i];
-    memmove(table->first + 1, table->first, table->slots * sizeof(*table->first)); /* each stands at the next's first */
-    table->first[0] = 0;
-    for (size_t i = 0; i < table->slots; i++)
-        if (table->first[i + 1] - table->first[i] > GROUP_SCAN_MAX)
-            qsort_r(table->rows + table->first[i], table->first[i + 1] - table->first[i], sizeof(*table->rows),
-                    by_start, host->start);
+    const uint32_t a = *(const uint32_t *)a_, b = *(const uint32_t *)b_;
+    const ProfileEvents *host = host_;
+    const int64_t keys[][2] = {{host->link[a], host->link[b]}, {host->start[a], host->start[b]}, {a, b}};
+    return trace_compare(keys, ARRAY_LEN(keys));
 }
 
 /* The rows of the kind that have a number. */
@@ -114,34 +51,33 @@ static void find_rows(const ProfileEvents *host, ProfileKind kind, TraceRows *ro
     }
 }
 
-static void find_range(const uint32_t *link, const TraceRows *rows, uint32_t *ret_least, uint32_t *ret_most)
+static void table_fill(LinkTable *table, const ProfileEvents *host, const TraceRows *rows)
 {
-    uint32_t least = UINT32_MAX, most = 0;
+    const uint32_t low = table->slots - 1;
 
-    for (size_t i = 0; i < rows->len; i++) {
-        least = link[rows->at[i]] < least ? link[rows->at[i]] : least;
-        most = link[rows->at[i]] > most ? link[rows->at[i]] : most;
-    }
-    *ret_least = least;
-    *ret_most = most;
+    for (size_t i = 0; i < rows->len; i++)
+        table->first[(host->link[rows->at[i]] & low) + 1]++;
+    for (size_t i = 0; i < table->slots; i++)
+        table->first[i + 1] += table->first[i];
+    for (size_t i = 0; i < rows->len; i++)
+        table->rows[table->first[host->link[rows->at[i]] & low]++] = rows->at[i];
+    memmove(table->first + 1, table->first, table->slots * sizeof(*table->first)); /* each stands at the next's first */
+    table->first[0] = 0;
+    for (size_t i = 0; i < table->slots; i++)
+        if (table->first[i + 1] - table->first[i] > GROUP_SCAN_MAX)
+            qsort_r(table->rows + table->first[i], table->first[i + 1] - table->first[i], sizeof(*table->rows),
+                    by_number, (void *)(uintptr_t)host);
 }
 
 static void link_init(LinkTable *table, const ProfileEvents *host, ProfileKind kind)
 {
-    uint32_t least, most;
     TraceRows rows = {0};
 
-    *table = (LinkTable){0};
     find_rows(host, kind, &rows);
-    find_range(host->link, &rows, &least, &most);
-    if (rows.len) {
-        table->least = least;
-        if (most - least <= SPREAD_MAX * rows.len + SPREAD_FREE && most - least < UINT32_MAX)
-            table->slots = most - least + 1;
-        else
-            rank_numbers(table, host->link, &rows);
-    }
-    table->first = xcalloc((size_t)table->slots + 2, sizeof(*table->first));
+    *table = (LinkTable){.slots = 1};
+    while (table->slots < rows.len && table->slots <= UINT32_MAX / 2)
+        table->slots *= 2;
+    table->first = xcalloc((size_t)table->slots + 1, sizeof(*table->first));
     table->rows = xmalloc_large((rows.len + 1) * sizeof(*table->rows));
     table_fill(table, host, &rows);
     vec_done(&rows);
@@ -149,20 +85,21 @@ static void link_init(LinkTable *table, const ProfileEvents *host, ProfileKind k
 
 /* ---- one of several rows with a number ---- */
 
-/* Many rows, by start: the last that starts at or before `time`, else the first. */
-static uint32_t choose_sorted(const int64_t *start, const uint32_t *rows, size_t len, int64_t time)
+/* Of many rows, by number and start: how many have a lower number, or this one and start at or before `time`. */
+static size_t count_rows(const ProfileEvents *host, const uint32_t *rows, size_t len, uint32_t number, int64_t time)
 {
     size_t from = 0, to = len;
 
     while (from < to) {
-        size_t middle = from + (to - from) / 2;
+        const size_t middle = from + (to - from) / 2;
+        const uint32_t row = rows[middle];
 
-        if (start[rows[middle]] <= time)
+        if (host->link[row] < number || (host->link[row] == number && host->start[row] <= time))
             from = middle + 1;
         else
             to = middle;
     }
-    return rows[from ? from - 1 : 0];
+    return from;
 }
 
 static bool puts_work(const TraceIndex *index, uint32_t row)
@@ -185,21 +122,25 @@ static bool is_better(const TraceIndex *index, uint32_t a, uint32_t b, int64_t t
     return a > b; /* the inner one of two that start together */
 }
 
+/* Of many rows with the number the last that starts at or before `time`, else the first. */
 static uint32_t choose_call(const TraceIndex *index, const LinkTable *table, uint32_t number, int64_t time)
 {
-    uint32_t slot = number ? slot_of(table, number) : PROFILE_NONE, best = PROFILE_NONE;
-    const uint32_t *rows;
-    size_t len;
+    const ProfileEvents *host = &index->profile->host;
+    const uint32_t slot = number & (table->slots - 1), *rows = table->rows + table->first[slot];
+    size_t from = 0, to = number ? table->first[slot + 1] - table->first[slot] : 0;
+    uint32_t best = PROFILE_NONE;
 
-    if (slot == PROFILE_NONE)
-        return PROFILE_NONE;
-    rows = table->rows + table->first[slot];
-    len = table->first[slot + 1] - table->first[slot];
-    if (len > GROUP_SCAN_MAX)
-        return choose_sorted(index->profile->host.start, rows, len, time);
-    for (size_t i = 0; i < len; i++)
-        if (best == PROFILE_NONE || is_better(index, rows[i], best, time))
-            best = rows[i];
+    if (to > GROUP_SCAN_MAX) {
+        const size_t len = to, begun = count_rows(host, rows, len, number, time);
+
+        from = count_rows(host, rows, len, number - 1, INT64_MAX);
+        to = count_rows(host, rows, len, number, INT64_MAX);
+        if (to - from > GROUP_SCAN_MAX)
+            return rows[begun > from ? begun - 1 : from];
+    }
+    for (; from < to; from++)
+        if (host->link[rows[from]] == number && (best == PROFILE_NONE || is_better(index, rows[from], best, time)))
+            best = rows[from];
     return best;
 }
 
@@ -366,19 +307,11 @@ static void sort_by_stream(TraceIndex *index)
 
 /* ---- nesting ---- */
 
-typedef struct Open { /* an event that has begun */
-    int64_t end;
-    uint32_t row, op; /* op: number of the innermost operator that it is or lies in */
-    uint8_t inside;
-} Open;
-
-typedef VEC(Open) OpenStack;
-
-static bool holds_range(const Open *outer, int64_t start, int64_t end)
+static bool holds_range(int64_t outer_end, int64_t start, int64_t end)
 {
-    if (start >= outer->end)
+    if (start >= outer_end)
         return false;
-    return end <= outer->end || (end - outer->end <= TRACE_JITTER_NS && outer->end - start >= end - outer->end);
+    return end <= outer_end || (end - outer_end <= TRACE_JITTER_NS && outer_end - start >= end - outer_end);
 }
 
 static bool marks_what_is_inside(uint8_t class)
@@ -386,53 +319,41 @@ static bool marks_what_is_inside(uint8_t class)
     return class == TRACE_HOST_DATA || class == TRACE_HOST_COLLECTIVE || class == TRACE_HOST_COMPILE;
 }
 
-static void push_open(OpenStack *open, Open now)
-{
-    if (open->len == open->cap) /* rare: no call for each event */
-        vec_reserve(open, open->len + 1);
-    open->at[open->len++] = now;
-}
-
-/* *ops counts the operators so far. */
-static void nest_lane(TraceIndex *index, size_t first, size_t last, OpenStack *open, uint32_t *ops)
+/* What is open as a row begins is the row before it and what lies around that. *ops counts the operators so far. */
+static void nest_lane(TraceIndex *index, size_t first, size_t last, uint32_t *ops)
 {
     const ProfileEvents *host = &index->profile->host;
+    uint32_t outer = PROFILE_NONE;
 
-    vec_clear(open);
-    for (size_t row = first; row < last; row++) {
-        int64_t start = host->start[row], end = start + host->duration[row];
-        uint8_t class = index->host_class[row];
-        Open now = {.end = end, .row = (uint32_t)row, .op = PROFILE_NONE, .inside = class};
-        const Open *outer = NULL;
+    for (size_t row = first; row < last; outer = (uint32_t)row++) {
+        const int64_t start = host->start[row], end = start + host->duration[row];
+        uint8_t inside = index->host_class[row];
+        uint32_t op = PROFILE_NONE;
 
-        while (open->len && !holds_range(&open->at[open->len - 1], start, end))
-            open->len--;
-        if (open->len) {
-            outer = &open->at[open->len - 1];
-            now.op = outer->op;
-            if (!marks_what_is_inside(class) && marks_what_is_inside(outer->inside))
-                now.inside = outer->inside;
+        while (outer != PROFILE_NONE && !holds_range(profile_end(host, outer), start, end))
+            outer = index->parent[outer];
+        if (outer != PROFILE_NONE) {
+            op = index->op_at[outer];
+            if (!marks_what_is_inside(inside) && marks_what_is_inside(index->host_inside[outer]))
+                inside = index->host_inside[outer];
         }
         if (host->kind[row] == PROFILE_OP) {
-            now.op = (*ops)++;
-            index->op_rows[now.op] = (uint32_t)row;
+            op = (*ops)++;
+            index->op_rows[op] = (uint32_t)row;
         }
-        index->parent[row] = outer ? outer->row : PROFILE_NONE;
-        index->host_inside[row] = now.inside;
-        index->op_at[row] = now.op;
-        push_open(open, now);
+        index->parent[row] = outer;
+        index->host_inside[row] = inside;
+        index->op_at[row] = op;
     }
 }
 
 static void nest_rows(TraceIndex *index)
 {
-    OpenStack open = {0};
     uint32_t ops = 0;
 
     index->op_rows = xmalloc_large((index->op_count + 1) * sizeof(*index->op_rows));
     for (size_t lane = 0; lane < index->profile->lanes.len; lane++)
-        nest_lane(index, index->lane_first[lane], index->lane_first[lane + 1], &open, &ops);
-    vec_done(&open);
+        nest_lane(index, index->lane_first[lane], index->lane_first[lane + 1], &ops);
 }
 
 /* ---- the whole index ---- */
