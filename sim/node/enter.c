@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 
 /* A file system under construction. */
 typedef struct Stage {
@@ -141,10 +142,7 @@ static int stage_copy(const Stage *stage, const char *dir, const char *name, Err
 
 /* --- /proc ------------------------------------------------------------------------------------------------------- */
 
-/*
- * /proc rebuilt: the kernel's own lies in a folder of it, and every entry is a link into that one. The helper is nobody
- * the command would know as a child, holds none of its files and ends with it.
- */
+/* /proc rebuilt: the kernel's own lies in a folder of it, and every entry is a link into that one. */
 
 #define KERNEL ".kernel"
 enum {
@@ -169,8 +167,6 @@ static int link_kernel(void *arg, const char *dir, const char *name, Err *err)
     snprintf(to, sizeof to, KERNEL "/%s", name);
     return stage_link(arg, name, to, err);
 }
-
-/* ---- the helper ---- */
 
 static uint8_t linked[PIDS_MAX / 8], seen[PIDS_MAX / 8];
 static uint32_t highest;
@@ -244,43 +240,6 @@ static void follow_all(int proc)
     unlink_ended(proc);
 }
 
-static _Noreturn void run_helper(pid_t command, int proc)
-{
-    int watch = (int)syscall(SYS_pidfd_open, command, 0);
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    prctl(PR_SET_NAME, "stoker-proc");
-    setsid();
-    for (int i = 0; null >= 0 && i < 3; i++)
-        dup2(null, i);
-    struct pollfd pfd = {.fd = watch, .events = POLLIN};
-    for (;;) {
-        if (poll(&pfd, 1, NODE_PROC_LAG_MS) > 0 || (watch < 0 && kill(command, 0) < 0))
-            _exit(0);
-        follow_all(proc);
-    }
-}
-
-/* Twice removed, so that the command has no child that it did not start. */
-static int helper_start(Err *err)
-{
-    pid_t command = getpid(), first = fork();
-    if (first < 0)
-        return err_errno(err, "fork");
-    if (first == 0) {
-        syscall(SYS_close_range, 3u, ~0u, 0u);
-        int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        follow_all(proc); /* before the command begins */
-        pid_t second = fork();
-        if (second == 0)
-            run_helper(command, proc);
-        _exit(second < 0);
-    }
-    int status = 0;
-    while (waitpid(first, &status, 0) < 0 && errno == EINTR)
-        ;
-    return status == 0 ? 0 : err_set(err, -EAGAIN, "the helper for /proc could not be started");
-}
-
 static int proc_rebuild(const char *root, Err *err)
 {
     static const char *const files[] = {"modules", "devices"};
@@ -297,8 +256,111 @@ static int proc_rebuild(const char *root, Err *err)
         TRY(path_join(to, folder, files[i], err));
         TRY(stage_link(&stage, files[i], to, err));
     }
-    TRY(stage_end(&stage, "/proc", err));
-    return helper_start(err);
+    return stage_end(&stage, "/proc", err);
+}
+
+/* --- /dev -------------------------------------------------------------------------------------------------------- */
+
+/*
+ * Programs look at device nodes with lstat, so they are nodes of their own here, not links into the tree. A node that
+ * may not be made, and what is a plain file in the tree, is a link to it.
+ */
+
+typedef struct Mirror {
+    const char *from, *to; /* folders */
+} Mirror;
+
+static int mirror_folder(const Mirror *m, Err *err);
+
+static int mirror_entry(void *arg, const char *dir, const char *name, Err *err)
+{
+    const Mirror *m = arg;
+    char from[PATH_MAX], to[PATH_MAX];
+    struct stat st;
+    TRY(path_join(from, dir, name, err));
+    TRY(path_join(to, m->to, name, err));
+    if (lstat(from, &st) < 0)
+        return 0; /* gone meanwhile */
+    if (S_ISDIR(st.st_mode)) {
+        if (mkdir(to, 0755) < 0 && errno != EEXIST)
+            return err_errno(err, "make '%s'", to);
+        return mirror_folder(&(Mirror){from, to}, err);
+    }
+    if (path_exists(to))
+        return 0; /* a name keeps its numbers */
+    if (S_ISCHR(st.st_mode) && mknod(to, st.st_mode, st.st_rdev) == 0)
+        return chmod(to, st.st_mode & 07777) < 0 ? err_errno(err, "set the mode of '%s'", to) : 0;
+    return symlink(from, to) < 0 ? err_errno(err, "link '%s'", to) : 0;
+}
+
+static int remove_gone(void *arg, const char *dir, const char *name, Err *err)
+{
+    const Mirror *m = arg;
+    char from[PATH_MAX];
+    TRY(path_join(from, m->from, name, err));
+    return strncmp(name, "nvidia", 6) != 0 || path_exists(from) ? 0 : file_remove_tree(dir, name, err);
+}
+
+static int mirror_folder(const Mirror *m, Err *err)
+{
+    TRY(each_entry(m->from, mirror_entry, (void *)(uintptr_t)m, err));
+    return each_entry(m->to, remove_gone, (void *)(uintptr_t)m, err);
+}
+
+/* --- the helper -------------------------------------------------------------------------------------------------- */
+
+/* A process inside that keeps up with the tree's devices and, where /proc was rebuilt, with processes. It is nobody
+ * the command would know as a child, holds none of its files and ends with it. */
+typedef struct Helper {
+    char dev[PATH_MAX]; /* the tree's */
+    bool proc_rebuilt;
+    int proc; /* the folder */
+} Helper;
+
+static void follow_once(const Helper *helper)
+{
+    Err ignored; /* tried again in a moment */
+    mirror_folder(&(Mirror){helper->dev, "/dev"}, &ignored);
+    if (helper->proc_rebuilt)
+        follow_all(helper->proc);
+}
+
+static _Noreturn void run_helper(pid_t command, const Helper *helper)
+{
+    int watch = (int)syscall(SYS_pidfd_open, command, 0);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    prctl(PR_SET_NAME, "stoker-proc");
+    setsid();
+    for (int i = 0; null >= 0 && i < 3; i++)
+        dup2(null, i);
+    struct pollfd pfd = {.fd = watch, .events = POLLIN};
+    for (;;) {
+        if (poll(&pfd, 1, NODE_LAG_MS) > 0 || (watch < 0 && kill(command, 0) < 0))
+            _exit(0);
+        follow_once(helper);
+    }
+}
+
+/* Twice removed, so that the command has no child that it did not start. */
+static int helper_start(Helper *helper, Err *err)
+{
+    pid_t command = getpid(), first = fork();
+    if (first < 0)
+        return err_errno(err, "fork");
+    if (first == 0) {
+        syscall(SYS_close_range, 3u, ~0u, 0u);
+        if (helper->proc_rebuilt)
+            helper->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        follow_once(helper); /* before the command begins */
+        pid_t second = fork();
+        if (second == 0)
+            run_helper(command, helper);
+        _exit(second < 0);
+    }
+    int status = 0;
+    while (waitpid(first, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status == 0 ? 0 : err_set(err, -EAGAIN, "the helper that follows the node could not be started");
 }
 
 /* --- entering ---------------------------------------------------------------------------------------------------- */
@@ -314,7 +376,6 @@ enum { EXIT_NOT_STARTED = 127 };
 typedef struct Graft {
     Stage stage;
     char ours[PATH_MAX];
-    bool links;
 } Graft;
 
 static int graft_real(void *arg, const char *dir, const char *name, Err *err)
@@ -330,13 +391,13 @@ static int graft_mine(void *arg, const char *dir, const char *name, Err *err)
     const Graft *g = arg;
     char mine[PATH_MAX];
     TRY(path_join(mine, dir, name, err));
-    return g->links ? stage_link(&g->stage, name, mine, err) : stage_folder(&g->stage, name, mine, err);
+    return stage_folder(&g->stage, name, mine, err);
 }
 
 /* Shows the entries of the tree's folder of that path among the real ones. */
-static int add_entries(const char *root, const char *target, bool links, Err *err)
+static int add_entries(const char *root, const char *target, Err *err)
 {
-    Graft g = {.stage = {.root = root}, .links = links};
+    Graft g = {.stage = {.root = root}};
     TRY(path_join(g.ours, root, target + 1, err));
     TRY(stage_begin(&g.stage, err));
     TRY(each_entry(target, graft_real, &g, err));
@@ -349,7 +410,7 @@ static int replace_folder(const char *root, const char *target, const char *abov
 {
     char ours[PATH_MAX];
     TRY(path_join(ours, root, target + 1, err));
-    return path_exists(target) ? bind_at(ours, target, err) : add_entries(root, above, false, err);
+    return path_exists(target) ? bind_at(ours, target, err) : add_entries(root, above, err);
 }
 
 /* Names that come and go are linked even before they are there. */
@@ -374,8 +435,6 @@ static int graft_devices(const char *root, Err *err)
     TRY(path_join(g.ours, root, "dev", err));
     TRY(stage_begin(&g.stage, err));
     TRY(each_entry("/dev", graft_real, &g, err));
-    g.links = true;
-    TRY(each_entry(g.ours, graft_mine, &g, err));
     return stage_end(&g.stage, "/dev", err);
 }
 
@@ -428,14 +487,16 @@ int node_enter(const char *root_arg, NodeProc proc, Err *err)
     char root[PATH_MAX];
     TRY(root_check(root_arg, root, err));
     TRY(namespace_begin(err));
-    TRY(add_entries(root, "/sys/devices", false, err));
+    TRY(add_entries(root, "/sys/devices", err));
     TRY(replace_folder(root, "/sys/bus/pci", "/sys/bus", err));
     TRY(replace_folder(root, "/sys/class/infiniband", "/sys/class", err));
     TRY(graft_modules(root, err));
     TRY(graft_devices(root, err));
-    if (proc == NODE_PROC_REBUILD || (proc == NODE_PROC_AUTO && !path_exists("/proc/modules")))
-        return proc_rebuild(root, err);
-    return proc_keep(root, err);
+    Helper helper = {.proc_rebuilt =
+                         proc == NODE_PROC_REBUILD || (proc == NODE_PROC_AUTO && !path_exists("/proc/modules"))};
+    TRY(path_join(helper.dev, root, "dev", err));
+    TRY(helper.proc_rebuilt ? proc_rebuild(root, err) : proc_keep(root, err));
+    return helper_start(&helper, err);
 }
 
 /* ---- the command ---- */
@@ -443,7 +504,10 @@ int node_enter(const char *root_arg, NodeProc proc, Err *err)
 static _Noreturn void run_child(const NodeCommand *command, int report)
 {
     Err err = {0};
-    if (node_enter(command->root, command->proc, &err) == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (command->mask)
+        sigprocmask(SIG_SETMASK, command->mask, NULL);
+    if (!command->enter || node_enter(command->root, command->proc, &err) == 0) {
         for (const char *const *e = command->env; e && *e; e++)
             putenv((char *)(uintptr_t)*e);
         execvp(command->argv[0], (char *const *)(uintptr_t)command->argv);

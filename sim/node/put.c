@@ -165,14 +165,16 @@ void put_link(Put *put, const char *name, const char *target)
         fail_put(put, "link", name);
 }
 
-void put_device(Put *put, const char *name, unsigned int major_number, unsigned int minor_number)
+void put_device(Put *put, const char *name, mode_t mode, unsigned int major_number, unsigned int minor_number)
 {
     if (put->rc < 0)
         return;
-    if (major_number && mknodat(put->dir_fd, name, S_IFCHR | 0666, makedev(major_number, minor_number)) == 0)
-        return;
-    if (!major_number || errno != EEXIST)
-        put_bytes(put, name, "", 0, 0666);
+    if (major_number && mknodat(put->dir_fd, name, S_IFCHR | mode, makedev(major_number, minor_number)) == 0) {
+        if (fchmodat(put->dir_fd, name, mode, 0) < 0) /* whatever the umask */
+            fail_put(put, "set the mode of", name);
+    } else if (!major_number || errno != EEXIST) {
+        put_bytes(put, name, "", 0, mode);
+    }
 }
 
 void put_gone(Put *put, const char *fmt, ...)

@@ -45,8 +45,8 @@ void put_over(Put *put, const char *name, const void *data, size_t len);
 /* A symbolic link, replaced in one step. */
 void put_link(Put *put, const char *name, const char *target);
 
-/* A character device, or an empty file where `major` is 0 or the device cannot be made. */
-void put_device(Put *put, const char *name, unsigned int major_number, unsigned int minor_number);
+/* A character device, or an empty file where `major` is 0 or the device cannot be made. One that is there stays. */
+void put_device(Put *put, const char *name, mode_t mode, unsigned int major_number, unsigned int minor_number);
 
 /* Removes a file, link or whole folder below root; fine where there is none. */
 void put_gone(Put *put, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -111,20 +111,20 @@ static void put_devices(const NodeTree *tree, Put *put)
 {
     uint32_t real = tree->flags & NODE_TREE_DEVICES;
     put_in(put, "dev");
-    put_device(put, "nvidiactl", real ? DEV_MAJOR : 0, DEV_MINOR_CTL);
-    put_device(put, "nvidia-modeset", real ? DEV_MAJOR : 0, DEV_MINOR_MODESET);
-    put_device(put, "nvidia-uvm", real ? DEV_MAJOR_UVM : 0, 0);
-    put_device(put, "nvidia-uvm-tools", real ? DEV_MAJOR_UVM : 0, 1);
+    put_device(put, "nvidiactl", DEV_MODE, real ? DEV_MAJOR : 0, DEV_MINOR_CTL);
+    put_device(put, "nvidia-modeset", DEV_MODE, real ? DEV_MAJOR : 0, DEV_MINOR_MODESET);
+    put_device(put, "nvidia-uvm", DEV_MODE, real ? DEV_MAJOR_UVM : 0, 0);
+    put_device(put, "nvidia-uvm-tools", DEV_MODE, real ? DEV_MAJOR_UVM : 0, 1);
     if (tree->layout.switch_count)
-        put_device(put, "nvidia-nvswitchctl", real ? DEV_MAJOR_NVSWITCH : 0, 255);
+        put_device(put, "nvidia-nvswitchctl", DEV_MODE, real ? DEV_MAJOR_NVSWITCH : 0, 255);
     for (uint32_t i = 0; i < tree->layout.switch_count; i++) {
         char name[32];
         snprintf(name, sizeof name, "nvidia-nvswitch%u", i);
-        put_device(put, name, real ? DEV_MAJOR_NVSWITCH : 0, i);
+        put_device(put, name, DEV_MODE, real ? DEV_MAJOR_NVSWITCH : 0, i);
     }
     put_in(put, "dev/nvidia-caps");
-    put_device(put, "nvidia-cap1", real ? DEV_MAJOR_CAPS : 0, 1);
-    put_device(put, "nvidia-cap2", real ? DEV_MAJOR_CAPS : 0, 2);
+    put_device(put, "nvidia-cap1", DEV_MODE_ADMIN, real ? DEV_MAJOR_CAPS : 0, 1);
+    put_device(put, "nvidia-cap2", DEV_MODE_ADMIN, real ? DEV_MAJOR_CAPS : 0, 2);
 }
 
 static void device_of_gpu(const NodeTree *tree, Put *put, uint32_t gpu)
@@ -137,7 +137,7 @@ static void device_of_gpu(const NodeTree *tree, Put *put, uint32_t gpu)
         return;
     }
     put_in(put, "dev");
-    put_device(put, name, tree->flags & NODE_TREE_DEVICES ? DEV_MAJOR : 0, minor_number);
+    put_device(put, name, DEV_MODE, tree->flags & NODE_TREE_DEVICES ? DEV_MAJOR : 0, minor_number);
 }
 
 /* Writes all files of one GPU after the old ones were removed. */

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "sim/node/tree_part.h"
 
-enum { ARCH_AMPERE = 7, ARCH_HOPPER = 9, ARCH_BLACKWELL = 10, OPEN_SINCE = 560, SYS_MINOR = 4323, MODE_ROOT = 0400 };
+enum { ARCH_AMPERE = 7, ARCH_HOPPER = 9, ARCH_BLACKWELL = 10, OPEN_SINCE = 560, SYS_MINOR = 4323 };
 
 typedef struct Module {
     const char *name, *users; /* as in proc/modules: those that use it */
@@ -88,7 +88,7 @@ static void nvswitch_files(const NodeTree *tree, Put *put)
         put_line(put, "information", "BIOS Version: 96.10.6d.00.01");
     }
     put_in(put, "proc/driver/nvidia-nvlink/capabilities");
-    tree_capability(put, 0, MODE_ROOT); /* fabric-mgmt */
+    tree_capability(put, 0, DEV_MODE_ADMIN); /* fabric-mgmt */
 }
 
 static void proc_files(const NodeTree *tree, Put *put)
@@ -208,7 +208,6 @@ enum {
     GPU_MINORS = 32, /* GPUs, instances per GPU and compute instances per instance that the driver numbers ahead */
     GI_MINORS = 15,
     CI_MINORS = NODE_TREE_CI_MAX,
-    MODE_ALL = 0444,
 };
 
 uint32_t node_mig_minor(uint32_t gpu_minor, uint32_t gi, int32_t ci)
@@ -242,8 +241,8 @@ void tree_mig_minors(Put *put)
         }
     put_bytes(put, "mig-minors", text.text, text.len, 0444);
     put_in(put, "proc/driver/nvidia/capabilities/mig");
-    put_capability(put, "config", MINOR_CONFIG, MODE_ROOT);
-    put_capability(put, "monitor", MINOR_MONITOR, MODE_ROOT);
+    put_capability(put, "config", MINOR_CONFIG, DEV_MODE_ADMIN);
+    put_capability(put, "monitor", MINOR_MONITOR, DEV_MODE_ADMIN);
 }
 
 static int keeps_gi(const NodeTreeGpu *now, uint32_t gi)
@@ -284,7 +283,7 @@ static void put_mig_device(const NodeTree *tree, Put *put, uint32_t minor_number
     char name[32];
     snprintf(name, sizeof name, "nvidia-cap%u", minor_number);
     put_in(put, "dev/nvidia-caps");
-    put_device(put, name, tree->flags & NODE_TREE_DEVICES ? DEV_MAJOR_CAPS : 0, minor_number);
+    put_device(put, name, DEV_MODE_INSTANCE, tree->flags & NODE_TREE_DEVICES ? DEV_MAJOR_CAPS : 0, minor_number);
 }
 
 void tree_mig_gpu(const NodeTree *tree, Put *put, uint32_t gpu, const NodeTreeGpu *old)
@@ -305,7 +304,7 @@ void tree_mig_gpu(const NodeTree *tree, Put *put, uint32_t gpu, const NodeTreeGp
         if (!at)
             continue;
         put_in(put, "proc/driver/nvidia/capabilities/gpu%u/mig/gi%u", number, now->gi[i]);
-        put_capability(put, "access", at, MODE_ALL);
+        put_capability(put, "access", at, DEV_MODE_INSTANCE);
         put_mig_device(tree, put, at);
     }
     for (uint32_t i = 0; i < now->ci_count; i++) {
@@ -313,7 +312,7 @@ void tree_mig_gpu(const NodeTree *tree, Put *put, uint32_t gpu, const NodeTreeGp
         if (!at)
             continue;
         put_in(put, "proc/driver/nvidia/capabilities/gpu%u/mig/gi%u/ci%u", number, now->ci[i][0], now->ci[i][1]);
-        put_capability(put, "access", at, MODE_ALL);
+        put_capability(put, "access", at, DEV_MODE_INSTANCE);
         put_mig_device(tree, put, at);
     }
 }

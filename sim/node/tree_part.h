@@ -17,6 +17,9 @@ enum {
     DEV_MAJOR_NVSWITCH = 404,
 };
 
+/* Modes of devices (DeviceFileMode of the driver's params and of its capabilities). */
+enum { DEV_MODE = 0666, DEV_MODE_ADMIN = 0400, DEV_MODE_INSTANCE = 0444 };
+
 /* sysfs of one function. `what` says which files: all, or those that follow a condition. */
 enum { FN_LINK = 1, FN_AER = 2, FN_DRIVER = 4, FN_ALL = 0xff };
 void tree_pci_fn(const NodeTree *tree, Put *put, int fn, uint32_t what);

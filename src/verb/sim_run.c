@@ -128,7 +128,7 @@ static int start_beside(Beside *b, const BesideOptions *o, SimImage *image, cons
     b->image = image;
     if (o->tree || o->enter || !o->no_tree)
         TRY(start_tree(b, o, image_path, arena, err));
-    if (o->kernel_log || (b->tree_root && !o->enter))
+    if (o->kernel_log || b->tree_root)
         TRY(start_log(b, o, arena, err));
     if (o->processes) {
         lend_start(&b->lend, image);
@@ -162,23 +162,6 @@ static int catch_signals(sigset_t *ret_old)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* `root`: where `stoker agent` finds the node's /proc and /sys, or NULL. */
-static pid_t fork_command(VerbCall *call, char *const *argv, const char *const *env, const char *root,
-                          const sigset_t *mask)
-{
-    pid_t pid = fork();
-    if (pid != 0)
-        return pid;
-    sigprocmask(SIG_SETMASK, mask, NULL);
-    for (size_t i = 0; env[i]; i++)
-        putenv(xstrdup(env[i]));
-    if (root)
-        setenv("STOKER_ROOT", root, 1);
-    execvp(argv[0], argv);
-    fprintf(stderr, "%s: run '%s': %s\n", call->path, argv[0], strerror(errno));
-    _exit(errno == ENOENT ? 127 : 126);
-}
-
 /* The words after the scenario, for exec. */
 static char **copy_words(VerbCall *call)
 {
@@ -188,18 +171,22 @@ static char **copy_words(VerbCall *call)
     return argv;
 }
 
-/* Starts the command, inside the node's tree if asked. 0 or -errno. */
+/* Starts the command, inside the node's tree if asked; if not, `stoker agent` finds the tree by STOKER_ROOT. 0 or
+ * -errno. */
 static int start_command(VerbCall *call, const Beside *beside, bool enter, const char *const *env, const sigset_t *mask,
                          pid_t *ret)
 {
-    char **argv = copy_words(call);
-    if (enter) {
-        NodeCommand command = {.root = beside->tree_root, .argv = (const char *const *)argv, .env = env};
-        return node_spawn(&command, ret, &call->err);
-    }
-    *ret = fork_command(call, argv, env, beside->tree_root, mask);
-    return *ret < 0 ? err_errno(&call->err, "start '%s'", argv[0]) : 0;
+    const NodeCommand command = {.root = beside->tree_root,
+                                 .enter = enter,
+                                 .argv = (const char *const *)copy_words(call),
+                                 .env = env,
+                                 .mask = mask};
+    if (!enter && beside->tree_root)
+        setenv("STOKER_ROOT", beside->tree_root, 1);
+    return node_spawn(&command, ret, &call->err);
 }
+
+enum { EXIT_NOT_STARTED = 127 }; /* as shells say it */
 
 /* What the shell would report for an ended command. */
 static int exit_code_of(int status)
@@ -292,11 +279,12 @@ static int run_node(VerbCall *call, const RunOptions *o, const SimPlace *place, 
     options.no_tree = getenv("STOKER_ROOT") != NULL; /* the caller's own choice */
     int code, rc = start_beside(&beside, &options, image, path, call->arena, &call->err);
     sim_clock_set_speed(image, o->start.speed);
+    code = rc < 0 ? EXIT_UNKNOWN : EXIT_NOT_STARTED;
     if (rc == 0 && call->args.len > 1)
         rc = start_command(call, &beside, o->beside.enter, env, &old, &child);
     else if (rc == 0)
         print_how(call, o, place, image, path, beside.tree_root);
-    code = rc < 0 ? verb_fail(call, EXIT_UNKNOWN) : watch_node(call, &beside, &watch, child);
+    code = rc < 0 ? verb_fail(call, code) : watch_node(call, &beside, &watch, child);
     if (rc == 0) /* what happened until the very end */
         (void)update_beside(&beside, NULL);
     stop_beside(&beside);
@@ -335,7 +323,8 @@ const Verb verb_sim_run = {
     .examples = "stoker sim run default -- nvidia-smi\n"
                 "stoker sim run --speed 60 a-bad-week\n"
                 "stoker sim run --strict stderr healthy-training -- nvtop",
-    .exit_codes = "the command's own; without one:\n0  interrupted\n2  the command line or the scenario is wrong\n"
+    .exit_codes = "the command's own, 127 if it could not be started; without one:\n0  interrupted\n2  the command "
+                  "line or the scenario is wrong\n"
                   "3  the node could not be made",
     VERB_OPTS(run_opts, RunOptions),
     .run = run_sim,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running commands among a tree's files: the tree is the real one inside, the machine is as before outside. Covers
- * enter.c, enter_stage.c and enter_proc.c. Needs root, and is skipped without. */
+/* Running commands among a tree's files: the tree is the real one inside, the machine is as before outside. Needs
+ * root, and is skipped without. */
 #include "node_kit.h"
 
 #include <errno.h>
@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,7 +39,7 @@ static int may_enter(void)
     return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-static void begin(Inside *in, NodeProc proc)
+static void begin_with(Inside *in, NodeProc proc, uint32_t flags)
 {
     if (!may_enter()) {
         print_message(
@@ -47,7 +48,12 @@ static void begin(Inside *in, NodeProc proc)
     }
     in->kit = kit_new(NODE);
     in->proc = proc;
-    kit_ok(node_tree_write(in->kit->image, kit_path(in->kit, "n"), 0, 0, &in->tree, &in->kit->err), in->kit);
+    kit_ok(node_tree_write(in->kit->image, kit_path(in->kit, "n"), 0, flags, &in->tree, &in->kit->err), in->kit);
+}
+
+static void begin(Inside *in, NodeProc proc)
+{
+    begin_with(in, proc, 0);
 }
 
 static void end(Inside *in)
@@ -60,7 +66,7 @@ static pid_t spawn(Inside *in, const char *script)
     static const char *const env[] = {"STOKER_TEST=yes", NULL};
     const char *argv[] = {"sh", "-c", script, NULL};
     pid_t pid = 0;
-    NodeCommand command = {.root = kit_path(in->kit, "n"), .argv = argv, .env = env, .proc = in->proc};
+    NodeCommand command = {.root = kit_path(in->kit, "n"), .enter = true, .argv = argv, .env = env, .proc = in->proc};
     kit_ok(node_spawn(&command, &pid, &in->kit->err), in->kit);
     return pid;
 }
@@ -190,7 +196,9 @@ static void check_changes(NodeProc proc)
     snprintf(script, sizeof script,
              "exec >%s 2>&1; cat /sys/module/nvidia/version; cd /proc/driver; read x <%s; "
              "ls /proc/driver; test -e /sys/module/nvidia || echo unloaded; "
-             "test -e /sys/bus/pci/devices/0000:43:00.0 || echo unplugged; test -e /dev/nvidia1 || echo gone; "
+             "test -e /sys/bus/pci/devices/0000:43:00.0 || echo unplugged; i=0; while [ -e /dev/nvidia1 ] && [ $i -lt "
+             "200 ]; do i=$((i+1)); sleep 0.05; done; "
+             "test -e /dev/nvidia1 || echo gone; "
              "! test -e /proc/modules || grep -c '^nvidia' /proc/modules",
              kit_path(in.kit, "out"), pipe_path);
     pid_t pid = spawn(&in, script);
@@ -220,18 +228,51 @@ static void test_changes_are_seen_in_a_rebuilt_proc(void **state)
     check_changes(NODE_PROC_REBUILD);
 }
 
+#define WAIT_FOR                                                                                                       \
+    "wait_for() { i=0; while [ $i -lt 200 ]; do eval \"$1\" && return; i=$((i+1)); sleep 0.05; done; echo never; }; "
+
+/* Nodes with the driver's modes, no links: nvidia-ctk looks at them with lstat. They come and go with the tree's. */
+static void test_devices_are_nodes(void **state)
+{
+    (void)state;
+    Inside in;
+    char script[1024];
+    const dev_t number = makedev(195, 1);
+    begin_with(&in, NODE_PROC_KEEP, NODE_TREE_DEVICES);
+    if (mknod(kit_path(in.kit, "node"), S_IFCHR | 0600, number) < 0) {
+        print_message("# skipped: no device may be made here\n");
+        end(&in);
+        skip();
+    }
+    assert_inside(&in, "stat -c '%A %t:%T' /dev/nvidia1 /dev/nvidia-caps/nvidia-cap1 /dev/nvidia-caps/nvidia-cap21",
+                  "crw-rw-rw- c3:1\ncr-------- 193:1\ncr--r--r-- 193:15");
+    assert_int_equal(mkfifo(kit_path(in.kit, "go"), 0600), 0);
+    snprintf(script, sizeof script,
+             WAIT_FOR "exec >%s 2>&1; read x <%s; wait_for 'test ! -e /dev/nvidia1'; "
+                      "wait_for 'test ! -e /dev/nvidia-caps/nvidia-cap21'; ls -d /dev/nvidia[0-9]*",
+             kit_path(in.kit, "out"), kit_path(in.kit, "go"));
+    pid_t pid = spawn(&in, script);
+    CLEANUP_FD int go = open(kit_path(in.kit, "go"), O_WRONLY | O_CLOEXEC); /* waits for the reader */
+    kit_apply(in.kit, (SimOp){.type = SIM_OP_PLUG, .gpu = 1, .origin = SIM_FROM_INJECT});
+    kit_apply(in.kit, (SimOp){.type = SIM_OP_CI_DESTROY, .gpu = 0, .a = {2, 0}});
+    kit_apply(in.kit, (SimOp){.type = SIM_OP_GI_DESTROY, .gpu = 0, .a = {2}});
+    assert_int_equal(node_tree_update(&in.tree, 0, &in.kit->err), NODE_TREE_CHANGED);
+    assert_int_equal(write(go, "\n", 1), 1);
+    finish(pid);
+    assert_string_equal(kit_read(in.kit, "out"), "/dev/nvidia0\n/dev/nvidia2\n/dev/nvidia3\n");
+    end(&in);
+}
+
 static void test_new_processes_appear_and_vanish(void **state)
 {
     (void)state;
     Inside in;
     begin(&in, NODE_PROC_REBUILD);
     /* the helper looks every 50 ms; a loop that gives up after some seconds */
-    assert_inside(
-        &in,
-        "wait_for() { i=0; while [ $i -lt 200 ]; do eval \"$1\" && return; i=$((i+1)); sleep 0.05; done; "
-        "echo never; }; sleep 1000 & p=$!; wait_for \"grep -qs sleep /proc/$p/comm\"; cat /proc/$p/comm; kill $p; "
-        "wait $p 2>/dev/null; wait_for \"[ ! -e /proc/$p ] && [ ! -L /proc/$p ]\"; echo done",
-        "sleep\ndone");
+    assert_inside(&in,
+                  WAIT_FOR "sleep 1000 & p=$!; wait_for \"grep -qs sleep /proc/$p/comm\"; cat /proc/$p/comm; kill $p; "
+                           "wait $p 2>/dev/null; wait_for \"[ ! -e /proc/$p ] && [ ! -L /proc/$p ]\"; echo done",
+                  "sleep\ndone");
     end(&in);
 }
 
@@ -252,7 +293,7 @@ static void test_failures(void **state)
     pid_t pid = 0;
     begin(&in, NODE_PROC_KEEP);
     const char *none[] = {"no-such-program-anywhere", NULL}, *yes[] = {"true", NULL};
-    NodeCommand command = {.root = kit_path(in.kit, "n"), .argv = none, .proc = NODE_PROC_KEEP};
+    NodeCommand command = {.root = kit_path(in.kit, "n"), .enter = true, .argv = none, .proc = NODE_PROC_KEEP};
     assert_int_equal(node_spawn(&command, &pid, &in.kit->err), -ENOENT);
     assert_string_equal(in.kit->err.text, "run 'no-such-program-anywhere': No such file or directory");
     command.argv = yes;
@@ -269,7 +310,7 @@ static void test_without_root(void **state)
 {
     (void)state;
     const char *yes[] = {"true", NULL};
-    NodeCommand command = {.root = "/tmp", .argv = yes};
+    NodeCommand command = {.root = "/tmp", .enter = true, .argv = yes};
     int status = 0;
     pid_t other = fork(), pid = 0;
     if (other == 0) {
@@ -294,6 +335,7 @@ int main(void)
         cmocka_unit_test(test_nothing_is_seen_outside),
         cmocka_unit_test(test_changes_are_seen_inside),
         cmocka_unit_test(test_changes_are_seen_in_a_rebuilt_proc),
+        cmocka_unit_test(test_devices_are_nodes),
         cmocka_unit_test(test_new_processes_appear_and_vanish),
         cmocka_unit_test(test_the_helper_is_nobodys_child),
         cmocka_unit_test(test_failures),

@@ -278,6 +278,17 @@ def test_a_killed_run_is_forgotten(run, stoker):
     assert list(run.runtime.iterdir()) == []
 
 
+def test_a_killed_run_takes_its_command_along(run, stoker):
+    with subprocess.Popen([stoker, "sim", "run", "default", "--", "sh", "-c", "echo $$; exec sleep 1000"], env=run.env,
+                          stdout=subprocess.PIPE, text=True) as running:
+        command = int(running.stdout.readline())
+        running.kill()
+    end = time.monotonic() + 120
+    while os.path.exists(f"/proc/{command}"):
+        assert time.monotonic() < end, os.kill(command, 9)
+        time.sleep(0.02)
+
+
 def test_a_full_disk_is_said(run, node):
     env = node()
     with open("/dev/full", "w") as full:
