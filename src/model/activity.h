@@ -9,51 +9,38 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ACTIVITY(id, key) */
-#define ACTIVITY_TABLE(ACTIVITY)                                                                                       \
-    ACTIVITY(UNKNOWN, "unknown")     /* not known what it does */                                                      \
-    ACTIVITY(WORKING, "working")     /* its multiprocessors work */                                                    \
-    ACTIVITY(WAITING, "waiting")     /* a program runs on it, and the GPU mostly waits */                              \
-    ACTIVITY(IDLE_HELD, "idle held") /* a program holds it and nothing runs */                                         \
-    ACTIVITY(FREE, "free")           /* no program holds it */                                                         \
-    ACTIVITY(UNUSABLE, "unusable")   /* an open incident says that it cannot be used */
+#include "model/word.h"
 
-typedef enum ActivityWord {
-#define ACTIVITY(id, key) ACTIVITY_##id,
-    ACTIVITY_TABLE(ACTIVITY)
-#undef ACTIVITY
-        ACTIVITY_END,
-} ActivityWord;
+/* WORD(id, key) */
+#define ACTIVITY_TABLE(WORD)                                                                                           \
+    WORD(ACTIVITY_UNKNOWN, "unknown")     /* not known what it does */                                                 \
+    WORD(ACTIVITY_WORKING, "working")     /* its multiprocessors work */                                               \
+    WORD(ACTIVITY_WAITING, "waiting")     /* a program runs on it, and the GPU mostly waits */                         \
+    WORD(ACTIVITY_IDLE_HELD, "idle held") /* a program holds it and nothing runs */                                    \
+    WORD(ACTIVITY_FREE, "free")           /* no program holds it */                                                    \
+    WORD(ACTIVITY_UNUSABLE, "unusable")   /* an open incident says that it cannot be used */
 
-/* CAUSE(id, key): what a waiting GPU waits for. */
-#define ACTIVITY_CAUSE_TABLE(CAUSE)                                                                                    \
-    CAUSE(NONE, "")                 /* the counters do not tell */                                                     \
-    CAUSE(INPUT, "input")           /* no kernel runs most of the time: data, requests or the host program are late */ \
-    CAUSE(LAUNCHES, "launches")     /* kernels run and fill few multiprocessors: small kernels, one after another */   \
-    CAUSE(COLLECTIVE, "collective") /* a kernel spins without any work or traffic */                                   \
-    CAUSE(OTHER_RANK, "other rank") /* the same, and another GPU of the job does not take part */
+typedef enum ActivityWord { ACTIVITY_TABLE(WORD_ID) ACTIVITY_END } ActivityWord;
 
-typedef enum ActivityCause {
-#define CAUSE(id, key) ACTIVITY_CAUSE_##id,
-    ACTIVITY_CAUSE_TABLE(CAUSE)
-#undef CAUSE
-        ACTIVITY_CAUSE_END,
-} ActivityCause;
+/* WORD(id, key): what a waiting GPU waits for. */
+#define ACTIVITY_CAUSE_TABLE(WORD)                                                                                     \
+    WORD(ACTIVITY_CAUSE_NONE, "")                 /* the counters do not tell */                                       \
+    WORD(ACTIVITY_CAUSE_INPUT, "input")           /* mostly no kernel runs: data, requests or the program are late */  \
+    WORD(ACTIVITY_CAUSE_LAUNCHES, "launches")     /* kernels fill few multiprocessors: small, one after another */     \
+    WORD(ACTIVITY_CAUSE_COLLECTIVE, "collective") /* a kernel spins without any work or traffic */                     \
+    WORD(ACTIVITY_CAUSE_OTHER_RANK, "other rank") /* the same, and another GPU of the job does not take part */
 
-/* BASIS(id, key): what the word was decided by. */
-#define ACTIVITY_BASIS_TABLE(BASIS)                                                                                    \
-    BASIS(NONE, "none")                                                                                                \
-    BASIS(SM_ACTIVE, "sm_active")                                                                                      \
-    BASIS(UTILIZATION, "utilization") /* and power and clocks: SM activity is not reported by this GPU */              \
-    BASIS(INSTANCES, "instances")     /* what the MIG instances of the GPU do */                                       \
-    BASIS(INCIDENT, "incident")
+typedef enum ActivityCause { ACTIVITY_CAUSE_TABLE(WORD_ID) ACTIVITY_CAUSE_END } ActivityCause;
 
-typedef enum ActivityBasis {
-#define BASIS(id, key) ACTIVITY_BASIS_##id,
-    ACTIVITY_BASIS_TABLE(BASIS)
-#undef BASIS
-        ACTIVITY_BASIS_END,
-} ActivityBasis;
+/* WORD(id, key): what the word was decided by. */
+#define ACTIVITY_BASIS_TABLE(WORD)                                                                                     \
+    WORD(ACTIVITY_BASIS_NONE, "none")                                                                                  \
+    WORD(ACTIVITY_BASIS_SM_ACTIVE, "sm_active")                                                                        \
+    WORD(ACTIVITY_BASIS_UTILIZATION, "utilization") /* and power and clocks: no SM activity is reported */             \
+    WORD(ACTIVITY_BASIS_INSTANCES, "instances")     /* what the MIG instances of the GPU do */                         \
+    WORD(ACTIVITY_BASIS_INCIDENT, "incident")
+
+typedef enum ActivityBasis { ACTIVITY_BASIS_TABLE(WORD_ID) ACTIVITY_BASIS_END } ActivityBasis;
 
 enum { ACTIVITY_TEXT_CAP = 256, ACTIVITY_INCIDENT_CAP = 16 };
 
@@ -71,9 +58,5 @@ typedef struct Activity {
     char text[ACTIVITY_TEXT_CAP];         /* the reason, for a person */
 } Activity;
 
-const char *activity_key(ActivityWord word);
-bool activity_find(const char *key, ActivityWord *ret_word);
-const char *activity_cause_key(ActivityCause cause);
-bool activity_cause_find(const char *key, ActivityCause *ret_cause);
-const char *activity_basis_key(ActivityBasis basis);
-bool activity_basis_find(const char *key, ActivityBasis *ret_basis);
+extern const WordRow activity_words[ACTIVITY_END], activity_causes[ACTIVITY_CAUSE_END],
+    activity_bases[ACTIVITY_BASIS_END];

@@ -9,29 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/number.h"
 
-static const char *const kinds[] = {
-    [DEVICE_NODE] = "node",
-    [DEVICE_GPU] = "gpu",
-    [DEVICE_GPU_INSTANCE] = "gpu_instance",
-    [DEVICE_COMPUTE_INSTANCE] = "compute_instance",
-    [DEVICE_LINK] = "link",
-    [DEVICE_SWITCH] = "switch",
-    [DEVICE_SWITCH_LINK] = "switch_link",
+static const WordRow archs[] = {
+    [DEVICE_ARCH_KEPLER] = {"kepler"}, [DEVICE_ARCH_MAXWELL] = {"maxwell"}, [DEVICE_ARCH_PASCAL] = {"pascal"},
+    [DEVICE_ARCH_VOLTA] = {"volta"},   [DEVICE_ARCH_TURING] = {"turing"},   [DEVICE_ARCH_AMPERE] = {"ampere"},
+    [DEVICE_ARCH_ADA] = {"ada"},       [DEVICE_ARCH_HOPPER] = {"hopper"},   [DEVICE_ARCH_BLACKWELL] = {"blackwell"},
+    [DEVICE_ARCH_RUBIN] = {"rubin"},
 };
-
-static const struct {
-    DeviceArch arch;
-    const char *text;
-} archs[] = {
-    {DEVICE_ARCH_KEPLER, "kepler"}, {DEVICE_ARCH_MAXWELL, "maxwell"}, {DEVICE_ARCH_PASCAL, "pascal"},
-    {DEVICE_ARCH_VOLTA, "volta"},   {DEVICE_ARCH_TURING, "turing"},   {DEVICE_ARCH_AMPERE, "ampere"},
-    {DEVICE_ARCH_ADA, "ada"},       {DEVICE_ARCH_HOPPER, "hopper"},   {DEVICE_ARCH_BLACKWELL, "blackwell"},
-    {DEVICE_ARCH_RUBIN, "rubin"},
-};
-
-enum { ARCH_COUNT = sizeof archs / sizeof archs[0] };
 
 void device_init(Device *device, DeviceKind kind)
 {
@@ -145,39 +131,16 @@ int device_key(const Device *device, char text[DEVICE_KEY_CAP])
     return at;
 }
 
-const char *device_kind_text(DeviceKind kind)
-{
-    assert(kind < DEVICE_KIND_END);
-    return kinds[kind];
-}
-
-bool device_kind_find(const char *text, DeviceKind *ret_kind)
-{
-    for (size_t i = 0; i < DEVICE_KIND_END; i++) {
-        if (strcmp(kinds[i], text) == 0) {
-            *ret_kind = (DeviceKind)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 const char *device_arch_text(uint32_t arch)
 {
-    for (size_t i = 0; i < ARCH_COUNT; i++) {
-        if ((uint32_t)archs[i].arch == arch)
-            return archs[i].text;
-    }
-    return "unknown";
+    return arch < ARRAY_LEN(archs) && archs[arch].key ? archs[arch].key : "unknown";
 }
 
 bool device_arch_find(const char *text, DeviceArch *ret_arch)
 {
-    for (size_t i = 0; i < ARCH_COUNT; i++) {
-        if (strcmp(archs[i].text, text) == 0) {
-            *ret_arch = archs[i].arch;
-            return true;
-        }
-    }
-    return false;
+    const int found = word_find(archs, ARRAY_LEN(archs), text);
+
+    if (found >= 0)
+        *ret_arch = (DeviceArch)found;
+    return found >= 0;
 }

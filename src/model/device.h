@@ -11,17 +11,18 @@
 #include <stdint.h>
 
 #include "model/pci.h"
+#include "model/word.h"
 
-typedef enum DeviceKind {
-    DEVICE_NODE,
-    DEVICE_GPU,
-    DEVICE_GPU_INSTANCE,     /* a MIG slice of memory and engines */
-    DEVICE_COMPUTE_INSTANCE, /* what NVML calls a MIG device */
-    DEVICE_LINK,             /* one NVLink of a GPU */
-    DEVICE_SWITCH,
-    DEVICE_SWITCH_LINK, /* one port of an NVSwitch */
-    DEVICE_KIND_END,
-} DeviceKind;
+#define DEVICE_KIND_TABLE(WORD)                                                                                        \
+    WORD(DEVICE_NODE, "node")                                                                                          \
+    WORD(DEVICE_GPU, "gpu")                                                                                            \
+    WORD(DEVICE_GPU_INSTANCE, "gpu_instance")         /* a MIG slice of memory and engines */                          \
+    WORD(DEVICE_COMPUTE_INSTANCE, "compute_instance") /* what NVML calls a MIG device */                               \
+    WORD(DEVICE_LINK, "link")                         /* one NVLink of a GPU */                                        \
+    WORD(DEVICE_SWITCH, "switch")                                                                                      \
+    WORD(DEVICE_SWITCH_LINK, "switch_link") /* one port of an NVSwitch */
+
+typedef enum DeviceKind { DEVICE_KIND_TABLE(WORD_ID) DEVICE_KIND_END } DeviceKind;
 
 typedef enum DeviceVendor { DEVICE_VENDOR_UNKNOWN, DEVICE_NVIDIA, DEVICE_AMD, DEVICE_VENDOR_END } DeviceVendor;
 
@@ -87,9 +88,7 @@ bool device_equal(const Device *a, const Device *b);
  */
 int device_key(const Device *device, char text[DEVICE_KEY_CAP]);
 
-/* "node", "gpu", "gpu_instance", "compute_instance", "link", "switch", "switch_link" */
-const char *device_kind_text(DeviceKind kind);
-bool device_kind_find(const char *text, DeviceKind *ret_kind);
+extern const WordRow device_kinds[DEVICE_KIND_END];
 
 /* "hopper", ...; "unknown" for a number that is not in the list. */
 const char *device_arch_text(uint32_t arch);

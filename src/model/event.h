@@ -14,51 +14,52 @@
 #include "model/device.h"
 #include "model/pci.h"
 
-/* EVENT(id, key, text) */
-#define EVENT_TABLE(EVENT)                                                                                             \
-    EVENT(XID, "xid", "an XID of the GPU driver")                                                                      \
-    EVENT(SXID, "sxid", "an SXid of an NVSwitch")                                                                      \
-    EVENT(OFF_BUS, "off-bus", "the driver says that a GPU fell off the bus, without an XID")                           \
-    EVENT(INIT_FAILED, "init-failed", "the driver could not start a GPU (RmInitAdapter)")                              \
-    EVENT(API_MISMATCH, "api-mismatch", "a program has another driver version than the kernel module")                 \
-    EVENT(MODULE_LOADED, "module-loaded", "the kernel module was loaded")                                              \
-    EVENT(MODULE_UNLOADED, "module-unloaded", "the kernel module was unloaded")                                        \
-    EVENT(GSP_SLOW, "gsp-slow", "the GPU's firmware answers late")                                                     \
-    EVENT(AER, "aer", "the kernel reports an error of PCIe")                                                           \
-    EVENT(MCE, "mce", "the kernel reports a machine check or a memory error of the host")                              \
-    EVENT(OOM_KILL, "oom-kill", "the kernel killed a process for memory")                                              \
-    EVENT(HUNG_TASK, "hung-task", "a task is blocked in the kernel")                                                   \
-    EVENT(LOCKUP, "lockup", "a processor is stuck in the kernel")                                                      \
-    EVENT(PANIC, "panic", "the kernel panicked; found after the reboot")                                               \
-    EVENT(SEGFAULT, "segfault", "a program crashed in a library of the GPU")                                           \
-    EVENT(PEERMEM, "peermem", "nvidia-peermem reports an error")                                                       \
-    EVENT(NVLINK_DRIVER, "nvlink-driver", "the driver reports a problem of an NVLink without an XID")                  \
-    EVENT(FABRIC_LOG, "fabric-log", "the fabric manager reports an error")                                             \
-    EVENT(LINE, "line", "a line that a rule of the site looks for")                                                    \
-    EVENT(LOG_LOST, "log-lost", "lines of the kernel log were overwritten before they could be read")                  \
-    EVENT(REBOOT, "reboot", "the node was started")                                                                    \
-    EVENT(RESET, "reset", "a GPU was reset")                                                                           \
-    EVENT(REPLACED, "replaced", "another GPU is in the place of one")                                                  \
-    EVENT(AGENT_START, "agent-start", "this agent was started")
+/* WORD(id, key, text) */
+#define EVENT_TABLE(WORD)                                                                                              \
+    WORD(EVENT_XID, "xid", "an XID of the GPU driver")                                                                 \
+    WORD(EVENT_SXID, "sxid", "an SXid of an NVSwitch")                                                                 \
+    WORD(EVENT_OFF_BUS, "off-bus", "the driver says that a GPU fell off the bus, without an XID")                      \
+    WORD(EVENT_INIT_FAILED, "init-failed", "the driver could not start a GPU (RmInitAdapter)")                         \
+    WORD(EVENT_API_MISMATCH, "api-mismatch", "a program has another driver version than the kernel module")            \
+    WORD(EVENT_MODULE_LOADED, "module-loaded", "the kernel module was loaded")                                         \
+    WORD(EVENT_MODULE_UNLOADED, "module-unloaded", "the kernel module was unloaded")                                   \
+    WORD(EVENT_GSP_SLOW, "gsp-slow", "the GPU's firmware answers late")                                                \
+    WORD(EVENT_AER, "aer", "the kernel reports an error of PCIe")                                                      \
+    WORD(EVENT_MCE, "mce", "the kernel reports a machine check or a memory error of the host")                         \
+    WORD(EVENT_OOM_KILL, "oom-kill", "the kernel killed a process for memory")                                         \
+    WORD(EVENT_HUNG_TASK, "hung-task", "a task is blocked in the kernel")                                              \
+    WORD(EVENT_LOCKUP, "lockup", "a processor is stuck in the kernel")                                                 \
+    WORD(EVENT_PANIC, "panic", "the kernel panicked; found after the reboot")                                          \
+    WORD(EVENT_SEGFAULT, "segfault", "a program crashed in a library of the GPU")                                      \
+    WORD(EVENT_PEERMEM, "peermem", "nvidia-peermem reports an error")                                                  \
+    WORD(EVENT_NVLINK_DRIVER, "nvlink-driver", "the driver reports a problem of an NVLink without an XID")             \
+    WORD(EVENT_FABRIC_LOG, "fabric-log", "the fabric manager reports an error")                                        \
+    WORD(EVENT_LINE, "line", "a line that a rule of the site looks for")                                               \
+    WORD(EVENT_LOG_LOST, "log-lost", "lines of the kernel log were overwritten before they could be read")             \
+    WORD(EVENT_REBOOT, "reboot", "the node was started")                                                               \
+    WORD(EVENT_RESET, "reset", "a GPU was reset")                                                                      \
+    WORD(EVENT_REPLACED, "replaced", "another GPU is in the place of one")                                             \
+    WORD(EVENT_AGENT_START, "agent-start", "this agent was started")
 
-typedef enum EventKind {
-#define EVENT(id, key, text) EVENT_##id,
-    EVENT_TABLE(EVENT)
-#undef EVENT
-        EVENT_KIND_END,
-} EventKind;
+typedef enum EventKind { EVENT_TABLE(WORD_ID) EVENT_KIND_END } EventKind;
 
-typedef enum EventOrigin {
-    EVENT_FROM_KMSG,
-    EVENT_FROM_JOURNAL,    /* systemd's journal, where the kernel log is denied */
-    EVENT_FROM_NVML,       /* an event that the driver's library delivered */
-    EVENT_FROM_FABRIC_LOG, /* the fabric manager's own file */
-    EVENT_FROM_AGENT,      /* what the agent itself saw */
-    EVENT_ORIGIN_END,
-} EventOrigin;
+#define EVENT_ORIGIN_TABLE(WORD)                                                                                       \
+    WORD(EVENT_FROM_KMSG, "kmsg")                                                                                      \
+    WORD(EVENT_FROM_JOURNAL, "journal")       /* systemd's journal, where the kernel log is denied */                  \
+    WORD(EVENT_FROM_NVML, "nvml")             /* an event that the driver's library delivered */                       \
+    WORD(EVENT_FROM_FABRIC_LOG, "fabric-log") /* the fabric manager's own file */                                      \
+    WORD(EVENT_FROM_AGENT, "agent")           /* what the agent itself saw */
+
+typedef enum EventOrigin { EVENT_ORIGIN_TABLE(WORD_ID) EVENT_ORIGIN_END } EventOrigin;
 
 /* The driver's own word in the line, which stands above every table. */
-typedef enum EventWord { EVENT_NO_WORD, EVENT_CORRECTABLE, EVENT_NONFATAL, EVENT_FATAL } EventWord;
+#define EVENT_WORD_TABLE(WORD)                                                                                         \
+    WORD(EVENT_NO_WORD, "")                                                                                            \
+    WORD(EVENT_CORRECTABLE, "correctable")                                                                             \
+    WORD(EVENT_NONFATAL, "nonfatal")                                                                                   \
+    WORD(EVENT_FATAL, "fatal")
+
+typedef enum EventWord { EVENT_WORD_TABLE(WORD_ID) EVENT_WORD_END } EventWord;
 
 enum { EVENT_TEXT_CAP = 240, EVENT_NAME_CAP = 32, EVENT_UNIT_CAP = 24, EVENT_REGISTERS = 7, EVENT_NO_ACTION = -1 };
 
@@ -94,7 +95,4 @@ typedef struct Event {
 /* An event of this kind about which nothing else is known. */
 void event_init(Event *event, EventKind kind, EventOrigin origin);
 
-const char *event_kind_key(EventKind kind);
-bool event_kind_find(const char *key, EventKind *ret_kind);
-/* "kmsg", "journal", "nvml", "fabric-log", "agent" */
-const char *event_origin_key(EventOrigin origin);
+extern const WordRow event_kinds[EVENT_KIND_END], event_origins[EVENT_ORIGIN_END], event_words[EVENT_WORD_END];

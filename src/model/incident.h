@@ -27,37 +27,27 @@ enum {
     INCIDENT_CODES = 12,
 };
 
-/* STATE(id, key) */
-#define INCIDENT_STATE_TABLE(STATE)                                                                                    \
-    STATE(PENDING, "pending") /* its `for` has not passed: not reported, not shown */                                  \
-    STATE(OPEN, "open")                                                                                                \
-    STATE(CLEARED, "cleared")
+/* WORD(id, key) */
+#define INCIDENT_STATE_TABLE(WORD)                                                                                     \
+    WORD(INCIDENT_PENDING, "pending") /* its `for` has not passed: not reported, not shown */                          \
+    WORD(INCIDENT_OPEN, "open")                                                                                        \
+    WORD(INCIDENT_CLEARED, "cleared")
 
-typedef enum IncidentState {
-#define STATE(id, key) INCIDENT_##id,
-    INCIDENT_STATE_TABLE(STATE)
-#undef STATE
-        INCIDENT_STATE_END,
-} IncidentState;
+typedef enum IncidentState { INCIDENT_STATE_TABLE(WORD_ID) INCIDENT_STATE_END } IncidentState;
 
-/* WHY(id, key, text): what ended it. */
-#define INCIDENT_END_TABLE(WHY)                                                                                        \
-    WHY(NOT_ENDED, "", "")                                                                                             \
-    WHY(GONE, "gone", "the condition is over")                                                                         \
-    WHY(QUIET, "quiet", "no further evidence came")                                                                    \
-    WHY(RESET, "reset", "the GPU was reset")                                                                           \
-    WHY(DRIVER_RELOAD, "driver-reload", "the driver was reloaded")                                                     \
-    WHY(REBOOT, "reboot", "the node was rebooted")                                                                     \
-    WHY(REPLACED, "replaced", "another board is in its place")                                                         \
-    WHY(HAND, "hand", "cleared by hand")                                                                               \
-    WHY(MERGED, "merged", "it turned out to be a consequence of another incident")
+/* WORD(id, key, text): what ended it. */
+#define INCIDENT_END_TABLE(WORD)                                                                                       \
+    WORD(INCIDENT_END_NOT_ENDED, "", "")                                                                               \
+    WORD(INCIDENT_END_GONE, "gone", "the condition is over")                                                           \
+    WORD(INCIDENT_END_QUIET, "quiet", "no further evidence came")                                                      \
+    WORD(INCIDENT_END_RESET, "reset", "the GPU was reset")                                                             \
+    WORD(INCIDENT_END_DRIVER_RELOAD, "driver-reload", "the driver was reloaded")                                       \
+    WORD(INCIDENT_END_REBOOT, "reboot", "the node was rebooted")                                                       \
+    WORD(INCIDENT_END_REPLACED, "replaced", "another board is in its place")                                           \
+    WORD(INCIDENT_END_HAND, "hand", "cleared by hand")                                                                 \
+    WORD(INCIDENT_END_MERGED, "merged", "it turned out to be a consequence of another incident")
 
-typedef enum IncidentEnd {
-#define WHY(id, key, text) INCIDENT_END_##id,
-    INCIDENT_END_TABLE(WHY)
-#undef WHY
-        INCIDENT_END_END,
-} IncidentEnd;
+typedef enum IncidentEnd { INCIDENT_END_TABLE(WORD_ID) INCIDENT_END_END } IncidentEnd;
 
 /* One thing that was seen. */
 typedef struct IncidentEvidence {
@@ -119,24 +109,16 @@ typedef struct Incident {
     IncidentCounter counters[INCIDENT_COUNTERS];
 } Incident;
 
-/* CHANGE(id, key) */
-#define INCIDENT_CHANGE_TABLE(CHANGE)                                                                                  \
-    CHANGE(OPENED, "opened")                                                                                           \
-    CHANGE(UPDATED, "updated")     /* more of the same, told at most once per INCIDENT_UPDATE_NS */                    \
-    CHANGE(ESCALATED, "escalated") /* severity, action or route rose */                                                \
-    CHANGE(SILENCED, "silenced")   /* a maintenance window began or ended to cover it */                               \
-    CHANGE(CLEARED, "cleared")                                                                                         \
-    CHANGE(REOPENED, "reopened")
+/* WORD(id, key) */
+#define INCIDENT_CHANGE_TABLE(WORD)                                                                                    \
+    WORD(INCIDENT_CHANGE_OPENED, "opened")                                                                             \
+    WORD(INCIDENT_CHANGE_UPDATED, "updated")     /* more of the same, told at most once per INCIDENT_UPDATE_NS */      \
+    WORD(INCIDENT_CHANGE_ESCALATED, "escalated") /* severity, action or route rose */                                  \
+    WORD(INCIDENT_CHANGE_SILENCED, "silenced")   /* a maintenance window began or ended to cover it */                 \
+    WORD(INCIDENT_CHANGE_CLEARED, "cleared")                                                                           \
+    WORD(INCIDENT_CHANGE_REOPENED, "reopened")
 
-typedef enum IncidentChange {
-#define CHANGE(id, key) INCIDENT_CHANGE_##id,
-    INCIDENT_CHANGE_TABLE(CHANGE)
-#undef CHANGE
-        INCIDENT_CHANGE_END,
-} IncidentChange;
+typedef enum IncidentChange { INCIDENT_CHANGE_TABLE(WORD_ID) INCIDENT_CHANGE_END } IncidentChange;
 
-const char *incident_state_key(IncidentState state);
-bool incident_state_find(const char *key, IncidentState *ret_state);
-const char *incident_end_key(IncidentEnd end);
-const char *incident_end_text(IncidentEnd end);
-const char *incident_change_key(IncidentChange change);
+extern const WordRow incident_states[INCIDENT_STATE_END], incident_ends[INCIDENT_END_END],
+    incident_changes[INCIDENT_CHANGE_END];

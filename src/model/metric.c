@@ -137,18 +137,6 @@ const MetricName *metric_find(const char *text)
     return bsearch(&key, by_text, by_text_count, sizeof by_text[0], compare_texts);
 }
 
-const char *metric_type_text(MetricType type)
-{
-    static const char *const texts[] = {
-        [METRIC_GAUGE] = "gauge",
-        [METRIC_COUNTER] = "counter",
-        [METRIC_LABEL] = "label",
-    };
-
-    assert((size_t)type < sizeof texts / sizeof texts[0]);
-    return texts[type];
-}
-
 int metric_fast_index(MetricId id)
 {
     int index = 0;

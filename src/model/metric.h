@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "model/word.h"
+
 /* The units that metrics are in. */
 typedef enum Unit {
 #define UNIT(id, symbol, base, factor) UNIT_##id,
@@ -34,11 +36,13 @@ typedef enum MetricId {
     METRIC_END,
 } MetricId;
 
-typedef enum MetricType {
-    METRIC_GAUGE,
-    METRIC_COUNTER,
-    METRIC_LABEL, /* a text that becomes a label of the series, not a series */
-} MetricType;
+#define METRIC_TYPE_TABLE(WORD)                                                                                        \
+    WORD(METRIC_GAUGE, "gauge")                                                                                        \
+    WORD(METRIC_COUNTER, "counter")                                                                                    \
+    WORD(METRIC_LABEL, "label") /* a text that becomes a label of the series, not a series */
+
+typedef enum MetricType { METRIC_TYPE_TABLE(WORD_ID) METRIC_TYPE_END } MetricType;
+extern const WordRow metric_types[METRIC_TYPE_END];
 
 typedef enum MetricValue { METRIC_INT64, METRIC_DOUBLE, METRIC_TEXT } MetricValue;
 
@@ -132,9 +136,6 @@ MetricName metric_name(MetricId id, MetricNaming naming);
  * DCGM_FI_DEV_GPU_UTIL_RATIO is a percentage in DCGM 4.6 and a ratio in 4.7 and its exporter; here it is the ratio.
  */
 const MetricName *metric_find(const char *text);
-
-/* "gauge", "counter", "label" */
-const char *metric_type_text(MetricType type);
 
 /* Where the metrics of pace FAST lie in a FastReading (model/reading.h): 0.. in the order of the catalogue, or -1. */
 int metric_fast_index(MetricId id);

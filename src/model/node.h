@@ -16,42 +16,32 @@
 
 enum { NODE_GPUS_MAX = 64, NODE_INSTANCES_MAX = 15, NODE_SAMPLERS_MAX = 96, NODE_WHY_CAP = 160, NODE_WCHAN_CAP = 64 };
 
-/* GPU_STATE(id, key, text): the state of a GPU as Stoker sees it; the key is for labels and JSON. */
-#define GPU_STATE_TABLE(GPU_STATE)                                                                                     \
-    GPU_STATE(STARTING, "starting", "not sampled yet")                                                                 \
-    GPU_STATE(UP, "up", "sampled as it should be")                                                                     \
-    GPU_STATE(HUNG, "hung", "the driver does not answer for it")                                                       \
-    GPU_STATE(LOST, "lost", "the driver has lost it: it fell off the bus or needs a reset")                            \
-    GPU_STATE(MISSING, "missing", "on the PCI bus, but the driver does not know it")                                   \
-    GPU_STATE(GONE, "gone", "no longer on the PCI bus")                                                                \
-    GPU_STATE(NO_DRIVER, "no_driver", "the driver or its library cannot be used")                                      \
-    GPU_STATE(RELEASED, "released", "let go for maintenance")                                                          \
-    GPU_STATE(FAILED, "failed", "the driver reports an error for it")
+/* WORD(id, key, text): the state of a GPU as Stoker sees it; the key is for labels and JSON. */
+#define GPU_STATE_TABLE(WORD)                                                                                          \
+    WORD(GPU_STARTING, "starting", "not sampled yet")                                                                  \
+    WORD(GPU_UP, "up", "sampled as it should be")                                                                      \
+    WORD(GPU_HUNG, "hung", "the driver does not answer for it")                                                        \
+    WORD(GPU_LOST, "lost", "the driver has lost it: it fell off the bus or needs a reset")                             \
+    WORD(GPU_MISSING, "missing", "on the PCI bus, but the driver does not know it")                                    \
+    WORD(GPU_GONE, "gone", "no longer on the PCI bus")                                                                 \
+    WORD(GPU_NO_DRIVER, "no_driver", "the driver or its library cannot be used")                                       \
+    WORD(GPU_RELEASED, "released", "let go for maintenance")                                                           \
+    WORD(GPU_FAILED, "failed", "the driver reports an error for it")
 
-typedef enum GpuState {
-#define GPU_STATE(id, key, text) GPU_##id,
-    GPU_STATE_TABLE(GPU_STATE)
-#undef GPU_STATE
-        GPU_STATE_END,
-} GpuState;
+typedef enum GpuState { GPU_STATE_TABLE(WORD_ID) GPU_STATE_END } GpuState;
 
-/* PEER_STATUS(id, key, label): what the driver says of peer to peer over NVLink between two GPUs, with the numbers that
+/* WORD(id, key, label): what the driver says of peer to peer over NVLink between two GPUs, with the numbers that
  * it has there (nvmlGpuP2PStatus_t); the key is for JSON, the label is dcgm-exporter's link_status. */
-#define PEER_STATUS_TABLE(PEER_STATUS)                                                                                 \
-    PEER_STATUS(OK, "ok", "OK")                                                                                        \
-    PEER_STATUS(CHIPSET_NOT_SUPPORTED, "chipset_not_supported", "ChipsetNotSupported")                                 \
-    PEER_STATUS(GPU_NOT_SUPPORTED, "gpu_not_supported", "GPUNotSupported")                                             \
-    PEER_STATUS(TOPOLOGY_NOT_SUPPORTED, "topology_not_supported", "TopologyNotSupported")                              \
-    PEER_STATUS(DISABLED_BY_REGKEY, "disabled_by_regkey", "DisabledByRegKey")                                          \
-    PEER_STATUS(NOT_SUPPORTED, "not_supported", "NotSupported")                                                        \
-    PEER_STATUS(UNKNOWN, "unknown", "Unknown")
+#define PEER_STATUS_TABLE(WORD)                                                                                        \
+    WORD(PEER_OK, "ok", "OK")                                                                                          \
+    WORD(PEER_CHIPSET_NOT_SUPPORTED, "chipset_not_supported", "ChipsetNotSupported")                                   \
+    WORD(PEER_GPU_NOT_SUPPORTED, "gpu_not_supported", "GPUNotSupported")                                               \
+    WORD(PEER_TOPOLOGY_NOT_SUPPORTED, "topology_not_supported", "TopologyNotSupported")                                \
+    WORD(PEER_DISABLED_BY_REGKEY, "disabled_by_regkey", "DisabledByRegKey")                                            \
+    WORD(PEER_NOT_SUPPORTED, "not_supported", "NotSupported")                                                          \
+    WORD(PEER_UNKNOWN, "unknown", "Unknown")
 
-typedef enum PeerStatus {
-#define PEER_STATUS(id, key, label) PEER_##id,
-    PEER_STATUS_TABLE(PEER_STATUS)
-#undef PEER_STATUS
-        PEER_STATUS_END,
-} PeerStatus;
+typedef enum PeerStatus { PEER_STATUS_TABLE(WORD_ID) PEER_STATUS_END } PeerStatus;
 
 /* Another GPU as one GPU sees it. */
 typedef struct NodePeer {
@@ -59,19 +49,14 @@ typedef struct NodePeer {
     Sample status;  /* a PeerStatus; UNKNOWN where the other cannot be asked about, as it is in trouble or apart */
 } NodePeer;
 
-/* NODE_LINK_ERROR(id, key): error counters of one NVLink, since the driver was loaded or the GPU reset. */
-#define NODE_LINK_ERROR_TABLE(NODE_LINK_ERROR)                                                                         \
-    NODE_LINK_ERROR(CRC_FLIT, "crc_flit")                                                                              \
-    NODE_LINK_ERROR(CRC_DATA, "crc_data")                                                                              \
-    NODE_LINK_ERROR(REPLAY, "replay")                                                                                  \
-    NODE_LINK_ERROR(RECOVERY, "recovery")
+/* WORD(id, key): error counters of one NVLink, since the driver was loaded or the GPU reset. */
+#define NODE_LINK_ERROR_TABLE(WORD)                                                                                    \
+    WORD(NODE_LINK_CRC_FLIT, "crc_flit")                                                                               \
+    WORD(NODE_LINK_CRC_DATA, "crc_data")                                                                               \
+    WORD(NODE_LINK_REPLAY, "replay")                                                                                   \
+    WORD(NODE_LINK_RECOVERY, "recovery")
 
-typedef enum NodeLinkError {
-#define NODE_LINK_ERROR(id, key) NODE_LINK_##id,
-    NODE_LINK_ERROR_TABLE(NODE_LINK_ERROR)
-#undef NODE_LINK_ERROR
-        NODE_LINK_ERROR_END,
-} NodeLinkError;
+typedef enum NodeLinkError { NODE_LINK_ERROR_TABLE(WORD_ID) NODE_LINK_ERROR_END } NodeLinkError;
 
 enum { NODE_LINKS_MAX = 18, NODE_PROCESSES_MAX = 64 };
 
@@ -103,7 +88,7 @@ typedef enum GpuTrouble {
 typedef struct NodeGpu {
     Reading reading; /* values of a GPU that is not UP are absent, each with its reason */
     size_t instance_count;
-    Reading *instances; /* instance_count MIG devices by (GI, CI); borrowed from the node */
+    Reading *instances;          /* instance_count MIG devices by (GI, CI); borrowed from the node */
     Activity *instance_activity; /* of each instance, or NULL: not decided; borrowed from the one who decides */
     Activity activity;
     GpuState state;
@@ -130,21 +115,16 @@ typedef struct NodeGpu {
     const NodeProcess *processes; /* borrowed from the node */
 } NodeGpu;
 
-/* SAMPLER_STATE(id, key) */
-#define SAMPLER_STATE_TABLE(SAMPLER_STATE)                                                                             \
-    SAMPLER_STATE(FREE, "free")         /* no process */                                                               \
-    SAMPLER_STATE(STARTING, "starting") /* the process was made, it has not sampled yet */                             \
-    SAMPLER_STATE(RUNNING, "running")                                                                                  \
-    SAMPLER_STATE(STUCK, "stuck")         /* in a call that missed its deadline; may come back */                      \
-    SAMPLER_STATE(KILLED, "killed")       /* SIGKILL was sent, it has not ended yet */                                 \
-    SAMPLER_STATE(ABANDONED, "abandoned") /* does not end even on SIGKILL */
+/* WORD(id, key) */
+#define SAMPLER_STATE_TABLE(WORD)                                                                                      \
+    WORD(SAMPLER_FREE, "free")         /* no process */                                                                \
+    WORD(SAMPLER_STARTING, "starting") /* the process was made, it has not sampled yet */                              \
+    WORD(SAMPLER_RUNNING, "running")                                                                                   \
+    WORD(SAMPLER_STUCK, "stuck")         /* in a call that missed its deadline; may come back */                       \
+    WORD(SAMPLER_KILLED, "killed")       /* SIGKILL was sent, it has not ended yet */                                  \
+    WORD(SAMPLER_ABANDONED, "abandoned") /* does not end even on SIGKILL */
 
-typedef enum SamplerState {
-#define SAMPLER_STATE(id, key) SAMPLER_##id,
-    SAMPLER_STATE_TABLE(SAMPLER_STATE)
-#undef SAMPLER_STATE
-        SAMPLER_STATE_END,
-} SamplerState;
+typedef enum SamplerState { SAMPLER_STATE_TABLE(WORD_ID) SAMPLER_STATE_END } SamplerState;
 
 typedef struct NodeSampler {
     SamplerState state;
@@ -209,12 +189,5 @@ const NodeGpu *node_find_gpu(const Node *node, PciAddress pci);
 
 /* The wall clock at an instant of the node's monotonic clock; one to come is now. */
 uint64_t node_real_ns(const Node *node, uint64_t time_ns);
-
-
-extern const char *const node_link_error_keys[NODE_LINK_ERROR_END];
-const char *gpu_state_key(GpuState state);
-const char *gpu_state_text(GpuState state);
-bool gpu_state_find(const char *key, GpuState *ret_state);
-const char *sampler_state_key(SamplerState state);
-const char *peer_status_key(PeerStatus status);
-const char *peer_status_label(PeerStatus status);
+extern const WordRow gpu_states[GPU_STATE_END], peer_statuses[PEER_STATUS_END], node_link_errors[NODE_LINK_ERROR_END],
+    sampler_states[SAMPLER_STATE_END];

@@ -100,13 +100,3 @@ TopologyPath place_between(const Place *a, const Place *b)
         return TOPOLOGY_PHB;
     return below_a <= PARTS_OF_ONE_SWITCH && below_b <= PARTS_OF_ONE_SWITCH ? TOPOLOGY_PIX : TOPOLOGY_PXB;
 }
-
-const char *topology_path_text(TopologyPath path)
-{
-    static const char *const texts[TOPOLOGY_PATH_END] = {
-        [TOPOLOGY_SELF] = "X",    [TOPOLOGY_PIX] = "PIX", [TOPOLOGY_PXB] = "PXB",   [TOPOLOGY_PHB] = "PHB",
-        [TOPOLOGY_NODE] = "NODE", [TOPOLOGY_SYS] = "SYS", [TOPOLOGY_UNKNOWN] = "?",
-    };
-
-    return texts[path];
-}

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "model/pci.h"
+#include "model/word.h"
 
 enum { PLACE_NAME_CAP = 32, PLACE_CPUS_CAP = 128, PLACE_PATH_CAP = 256, PLACE_ADAPTERS_MAX = 64 };
 
@@ -40,18 +41,16 @@ const Place *place_list_gpu(const PlaceList *list, PciAddress pci);
  * of one node.
  */
 /* From near to far, in the words of nvidia-smi's matrix. */
-typedef enum TopologyPath {
-    TOPOLOGY_SELF,    /* X */
-    TOPOLOGY_PIX,     /* at most one PCIe bridge, or on one board */
-    TOPOLOGY_PXB,     /* several PCIe bridges, no host bridge */
-    TOPOLOGY_PHB,     /* a host bridge */
-    TOPOLOGY_NODE,    /* several host bridges of one NUMA node */
-    TOPOLOGY_SYS,     /* the link between NUMA nodes */
-    TOPOLOGY_UNKNOWN, /* not known */
-    TOPOLOGY_PATH_END,
-} TopologyPath;
+#define TOPOLOGY_PATH_TABLE(WORD)                                                                                      \
+    WORD(TOPOLOGY_SELF, "X")                                                                                           \
+    WORD(TOPOLOGY_PIX, "PIX")   /* at most one PCIe bridge, or on one board */                                         \
+    WORD(TOPOLOGY_PXB, "PXB")   /* several PCIe bridges, no host bridge */                                             \
+    WORD(TOPOLOGY_PHB, "PHB")   /* a host bridge */                                                                    \
+    WORD(TOPOLOGY_NODE, "NODE") /* several host bridges of one NUMA node */                                            \
+    WORD(TOPOLOGY_SYS, "SYS")   /* the link between NUMA nodes */                                                      \
+    WORD(TOPOLOGY_UNKNOWN, "?")
 
-/* "X", "PIX", ... "?" */
-const char *topology_path_text(TopologyPath path);
+typedef enum TopologyPath { TOPOLOGY_PATH_TABLE(WORD_ID) TOPOLOGY_PATH_END } TopologyPath;
+extern const WordRow topology_paths[TOPOLOGY_PATH_END];
 
 TopologyPath place_between(const Place *a, const Place *b);

@@ -5,17 +5,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stddef.h>
-#include <string.h>
-
-static const struct {
-    const char *key;
-    const char *text;
-} absences[] = {
-#define ABSENCE(id, short_key, sentence) [ABSENCE_##id] = {.key = short_key, .text = sentence},
-    ABSENCE_TABLE(ABSENCE)
-#undef ABSENCE
-};
 
 void sample_set_int64(Sample *sample, uint64_t time_ns, int64_t value)
 {
@@ -59,27 +48,4 @@ bool sample_age(const Sample *sample, uint64_t now_ns, uint64_t *ret_age_ns)
         return false;
     *ret_age_ns = now_ns > sample->time_ns ? now_ns - sample->time_ns : 0;
     return true;
-}
-
-const char *absence_key(Absence why)
-{
-    assert(why < ABSENCE_END);
-    return absences[why].key;
-}
-
-const char *absence_text(Absence why)
-{
-    assert(why < ABSENCE_END);
-    return absences[why].text;
-}
-
-bool absence_find(const char *key, Absence *ret_why)
-{
-    for (size_t i = 0; i < ABSENCE_END; i++) {
-        if (strcmp(absences[i].key, key) == 0) {
-            *ret_why = (Absence)i;
-            return true;
-        }
-    }
-    return false;
 }

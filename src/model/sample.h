@@ -10,31 +10,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Why a value is absent. The first is what zeroed memory means. ABSENCE(id, key, text) */
-#define ABSENCE_TABLE(ABSENCE)                                                                                         \
-    ABSENCE(NOT_YET, "not_yet", "not sampled yet")                                                                     \
-    ABSENCE(NOT_SUPPORTED, "not_supported", "this device does not have it")                                            \
-    ABSENCE(DRIVER_LACKS, "driver_lacks", "this driver is too old to tell")                                            \
-    ABSENCE(DEPRECATED, "deprecated", "newer drivers no longer tell")                                                  \
-    ABSENCE(MIG_MODE, "mig_mode", "not measured while MIG is on")                                                      \
-    ABSENCE(NO_PERMISSION, "no_permission", "more permissions are needed")                                             \
-    ABSENCE(NO_LIBRARY, "no_library", "the vendor's library is missing")                                               \
-    ABSENCE(IN_USE, "in_use", "another tool holds the counters")                                                       \
-    ABSENCE(NO_DATA, "no_data", "the driver had no value to give")                                                     \
-    ABSENCE(TIMED_OUT, "timed_out", "the driver did not answer in time")                                               \
-    ABSENCE(GPU_LOST, "gpu_lost", "the GPU is lost")                                                                   \
-    ABSENCE(RESET_REQUIRED, "reset_required", "the GPU needs a reset")                                                 \
-    ABSENCE(RELEASED, "released", "the driver was let go for maintenance")                                             \
-    ABSENCE(GONE, "gone", "the device or instance no longer exists")                                                   \
-    ABSENCE(TURNED_OFF, "turned_off", "not collected by choice")                                                       \
-    ABSENCE(FAILED, "failed", "the driver reported an error")
+#include "model/word.h"
 
-typedef enum Absence {
-#define ABSENCE(id, key, text) ABSENCE_##id,
-    ABSENCE_TABLE(ABSENCE)
-#undef ABSENCE
-        ABSENCE_END,
-} Absence;
+/* Why a value is absent. The first is what zeroed memory means. WORD(id, key, text) */
+#define ABSENCE_TABLE(WORD)                                                                                            \
+    WORD(ABSENCE_NOT_YET, "not_yet", "not sampled yet")                                                                \
+    WORD(ABSENCE_NOT_SUPPORTED, "not_supported", "this device does not have it")                                       \
+    WORD(ABSENCE_DRIVER_LACKS, "driver_lacks", "this driver is too old to tell")                                       \
+    WORD(ABSENCE_DEPRECATED, "deprecated", "newer drivers no longer tell")                                             \
+    WORD(ABSENCE_MIG_MODE, "mig_mode", "not measured while MIG is on")                                                 \
+    WORD(ABSENCE_NO_PERMISSION, "no_permission", "more permissions are needed")                                        \
+    WORD(ABSENCE_NO_LIBRARY, "no_library", "the vendor's library is missing")                                          \
+    WORD(ABSENCE_IN_USE, "in_use", "another tool holds the counters")                                                  \
+    WORD(ABSENCE_NO_DATA, "no_data", "the driver had no value to give")                                                \
+    WORD(ABSENCE_TIMED_OUT, "timed_out", "the driver did not answer in time")                                          \
+    WORD(ABSENCE_GPU_LOST, "gpu_lost", "the GPU is lost")                                                              \
+    WORD(ABSENCE_RESET_REQUIRED, "reset_required", "the GPU needs a reset")                                            \
+    WORD(ABSENCE_RELEASED, "released", "the driver was let go for maintenance")                                        \
+    WORD(ABSENCE_GONE, "gone", "the device or instance no longer exists")                                              \
+    WORD(ABSENCE_TURNED_OFF, "turned_off", "not collected by choice")                                                  \
+    WORD(ABSENCE_FAILED, "failed", "the driver reported an error")
+
+typedef enum Absence { ABSENCE_TABLE(WORD_ID) ABSENCE_END } Absence;
 
 typedef enum SampleKind { SAMPLE_INT64, SAMPLE_DOUBLE } SampleKind;
 
@@ -68,9 +65,4 @@ bool sample_int64(const Sample *sample, int64_t *ret_value);
  */
 bool sample_age(const Sample *sample, uint64_t now_ns, uint64_t *ret_age_ns);
 
-/* The short stable key of a reason ("gpu_lost", for labels and JSON) and its sentence for people. */
-const char *absence_key(Absence why);
-const char *absence_text(Absence why);
-
-/* The reason with this key. False, with ret_why untouched, if there is none. */
-bool absence_find(const char *key, Absence *ret_why);
+extern const WordRow absences[ABSENCE_END];

@@ -141,7 +141,7 @@ static void add_wrapped(Str *out, const char *label, const char *text)
     str_addc(out, '\n');
 }
 
-static void add_word(Str *out, const char *label, const FaultWord *word)
+static void add_word(Str *out, const char *label, const WordRow *word)
 {
     char text[256];
 
@@ -267,7 +267,7 @@ static void add_json(Str *out, const Question *q, const FaultVerdict *v)
 
     json_open(out, NULL, '{');
     json_add_i64(out, "code", q->event.code);
-    json_add_text(out, "kind", event_kind_key(rule->event));
+    json_add_text(out, "kind", event_kinds[rule->event].key);
     json_add_bool(out, "known", !is_unknown(rule));
     if (q->driver)
         json_add_u64(out, "driver", q->driver);
@@ -319,7 +319,7 @@ static void list_json(const Catalogue *catalogue, Str *out)
 
         json_open(out, NULL, '{');
         json_add_text(out, "rule", rule->id);
-        json_add_text(out, "event", event_kind_key(rule->event));
+        json_add_text(out, "event", event_kinds[rule->event].key);
         json_add_i64(out, "code", rule->code_from);
         json_add_text(out, "name", rule->name);
         json_add_text(out, "class", rule->fault ? rule->fault->id : NULL);

@@ -289,7 +289,7 @@ static Activity explain_absence(const Subject *s, bool held)
     if (s->gpu->state == GPU_STARTING || (s->gpu->state == GPU_UP && !util->valid && util->absence == ABSENCE_NOT_YET))
         return make_unknown(held, "just started");
     if (s->gpu->state != GPU_UP)
-        return make_unknown(held, "%s", s->gpu->why[0] ? s->gpu->why : gpu_state_text(s->gpu->state));
+        return make_unknown(held, "%s", s->gpu->why[0] ? s->gpu->why : gpu_states[s->gpu->state].text);
     return make_unknown(held, "SM activity not reported by this %s", s->instance ? "instance" : "GPU");
 }
 
@@ -362,7 +362,7 @@ static Activity sum_up_instances(const GpuSlot *slot, const NodeGpu *gpu)
     for (size_t i = 0; i < gpu->instance_count && !a.cause && a.word == ACTIVITY_WAITING; i++)
         a.cause = slot->shown[i].cause;
     snprintf(a.text, sizeof a.text, "%zu of %zu MIG instances %s", counts[a.word], gpu->instance_count,
-             activity_key(a.word));
+             activity_words[a.word].key);
     return a;
 }
 
@@ -474,7 +474,7 @@ static void blame_other_rank(GpuSlot *const slots[], const Node *node, size_t i)
         return;
     a->cause = ACTIVITY_CAUSE_OTHER_RANK;
     snprintf(a->text, sizeof a->text, "waits in a collective for GPU %" PRIu32 ", which is %s",
-             other->reading.device.index, activity_key(other->activity.word));
+             other->reading.device.index, activity_words[other->activity.word].key);
 }
 
 static void decide_gpu(GpuSlot *slot, const Snapshot *snapshot, const Store *store, NodeGpu *gpu)

@@ -62,7 +62,7 @@ struct Key {
     const char *name;
     KeyReader read;
     size_t off; /* of the field */
-    const FaultWord *words;
+    const WordRow *words;
     size_t word_count;
     enum { KEY_SCALAR, KEY_LIST, KEY_MAP } kind; /* a list may be one text, or nothing */
     bool required;
@@ -383,14 +383,11 @@ static int read_code(Reader *reader, const Key *key, const YamlNode *node, void 
 
 static int read_event(Reader *reader, const Key *key, const YamlNode *node, void *into, Err *err)
 {
-    const char *names[EVENT_KIND_END];
     FaultRule *rule = into;
     size_t number = 0;
 
     (void)reader, (void)key;
-    for (unsigned i = 0; i < EVENT_KIND_END; i++)
-        names[i] = event_kind_key((EventKind)i);
-    TRY(find_row(node, "kind of event", names, sizeof names[0], ARRAY_LEN(names), &number, err));
+    TRY(find_row(node, "kind of event", event_kinds, sizeof event_kinds[0], EVENT_KIND_END, &number, err));
     rule->event = (EventKind)number;
     if (rule->event == EVENT_XID || rule->event == EVENT_SXID)
         return yaml_fail(node, err, "an %s is named with its number: 'xid: 79', 'sxid: 20034'", node->text);

@@ -372,11 +372,11 @@ static const OptSpec route_opts[] = {
     OPT_ROW("repeat_interval", OPT_DURATION, RouteSection, repeat_ns, .def = REPEAT_INTERVAL, .help = "0: never"),
 };
 
-static int read_words(const YamlNode *node, const OptList *words, const FaultWord *table, int count, const char *what,
+static int read_words(const YamlNode *node, const OptList *words, const WordRow *table, size_t count, const char *what,
                       unsigned int *ret, Err *err)
 {
     for (size_t i = 0; i < words->len; i++) {
-        int found = fault_word_find(table, count, words->items[i]);
+        int found = word_find(table, count, words->items[i]);
 
         if (found < 0)
             return yaml_fail(node, err, "'%.40s' is no %s", words->items[i], what);

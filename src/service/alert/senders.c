@@ -122,7 +122,7 @@ static void list_facts(const Delivery *delivery, Arena *arena, FactList *ret)
     add_fact(ret, "SEVERITY", fault_severities[incident->severity].key);
     add_fact(ret, "ACTION", fault_actions[incident->action].key);
     add_fact(ret, "ROUTE", fault_routes[incident->route].key);
-    add_fact(ret, "STATE", incident_state_key(incident->state));
+    add_fact(ret, "STATE", incident_states[incident->state].key);
     add_fact(ret, "TITLE", incident->title);
     add_fact(ret, "VERDICT", incident->verdict);
     add_fact(ret, "COUNT", arena_printf(arena, "%llu", (unsigned long long)incident->count));

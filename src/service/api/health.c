@@ -106,15 +106,15 @@ size_t api_causes(const Snapshot *s, bool ready, NodeCause *out, size_t cap)
         add_cause(&list, "released", "the driver is released for maintenance, for %s more", left);
     }
     if (node->gpu_count == 0 && node->driver_why[0] && list.len == 0 && !released)
-        add_cause(&list, gpu_state_key(GPU_NO_DRIVER), "%s", node->driver_why);
+        add_cause(&list, gpu_states[GPU_NO_DRIVER].key, "%s", node->driver_why);
     for (size_t i = 0; i < node->gpu_count && !released; i++) {
         const NodeGpu *gpu = &node->gpus[i];
         NodeCause *cause;
 
         if (gpu->state == GPU_UP || gpu->state == GPU_RELEASED || is_taken_out(gpu) || is_explained(s, gpu))
             continue;
-        cause = add_cause(&list, gpu_state_key(gpu->state), "%s: %s", gpu_text(gpu, name),
-                          gpu->why[0] ? gpu->why : gpu_state_text(gpu->state));
+        cause = add_cause(&list, gpu_states[gpu->state].key, "%s: %s", gpu_text(gpu, name),
+                          gpu->why[0] ? gpu->why : gpu_states[gpu->state].text);
         if (cause)
             cause->gpu = gpu;
     }

@@ -86,7 +86,7 @@ static void write_second_points(Writing *w, StoreSeries series, uint64_t from, u
         json_add_seconds(w->out, NULL, node_real_ns(w->node, p->time_ns));
         json_add_double(w->out, NULL, p->valid ? p->value : NAN);
         if (!p->valid)
-            json_add_text(w->out, NULL, absence_key(p->why));
+            json_add_text(w->out, NULL, absences[p->why].key);
         json_close(w->out, ']');
     }
 }
@@ -125,7 +125,7 @@ static void write_series(Writing *w, StoreSeries series, MetricId id)
     json_open(w->out, NULL, '{');
     json_add_text(w->out, "metric", metric->name);
     json_add_text(w->out, "unit", unit_symbol(metric->unit));
-    json_add_text(w->out, "type", metric_type_text(metric->type));
+    json_add_text(w->out, "type", metric_types[metric->type].key);
     json_add_key(w->out, "columns");
     str_add(w->out, columns_of(w, metric));
     json_open(w->out, "points", '[');
@@ -196,8 +196,8 @@ static const char *why_missing(const Reading *reading, const MetricName *found, 
     if (!metric_get(found->metric)->history)
         return "not_kept";
     const Sample *sample = &reading->sample[found->metric];
-    *ret_text = sample->valid ? "the history has no room for more series" : absence_text(sample->absence);
-    return sample->valid ? "no_room" : absence_key(sample->absence);
+    *ret_text = sample->valid ? "the history has no room for more series" : absences[sample->absence].text;
+    return sample->valid ? "no_room" : absences[sample->absence].key;
 }
 
 static void write_missing(const Writing *w, const Reading *reading, const Asked *asked)

@@ -56,7 +56,7 @@ void api_index(const Node *node, const char *version, const char *base, Str *out
             str_addf(out, "%" PRIu32, gpu->reading.device.index);
         str_add(out, "<td>");
         add_html(out, gpu->reading.device.name);
-        str_addf(out, "<td>%s<td>", gpu_state_key(gpu->state));
+        str_addf(out, "<td>%s<td>", gpu_states[gpu->state].key);
         add_html(out, gpu->why);
     }
     str_add(out, "</table><ul>");

@@ -82,15 +82,15 @@ void json_add_device(Str *out, const Device *device)
 static void add_activity(Str *out, const Node *node, const Activity *activity)
 {
     json_open(out, "activity", '{');
-    json_add_text(out, "word", activity_key(activity->word));
-    add_text(out, "cause", activity_cause_key(activity->cause));
-    json_add_text(out, "basis", activity_basis_key(activity->basis));
+    json_add_text(out, "word", activity_words[activity->word].key);
+    add_text(out, "cause", activity_causes[activity->cause].key);
+    json_add_text(out, "basis", activity_bases[activity->basis].key);
     add_fields(out, activity_fields, activity, node);
     if (activity->window_s > 0)
         add_fields(out, activity_share_fields, activity, node);
     json_open(out, "day_seconds", '{');
     for (ActivityWord word = 0; word < ACTIVITY_END; word++)
-        json_add_u64(out, activity_key(word), activity->day_s[word]);
+        json_add_u64(out, activity_words[word].key, activity->day_s[word]);
     json_close(out, '}');
     json_close(out, '}');
 }
@@ -129,8 +129,8 @@ static void add_metrics(Str *out, const Node *node, const Reading *reading)
             json_add_seconds(out, "age_seconds", age);
         } else {
             json_add_null(out, "value");
-            json_add_text(out, "absent", absence_key(sample->absence));
-            json_add_text(out, "text", absence_text(sample->absence));
+            json_add_text(out, "absent", absences[sample->absence].key);
+            json_add_text(out, "text", absences[sample->absence].text);
         }
         json_close(out, '}');
     }
@@ -188,11 +188,11 @@ static void add_peers(Str *out, const Node *node, const NodeGpu *gpu)
         json_open(out, NULL, '{');
         json_add_u64(out, "gpu", peer->index);
         if (sample_int64(&peer->status, &status) && sample_age(&peer->status, node->time_ns, &age)) {
-            json_add_text(out, "nvlink_status", peer_status_key((PeerStatus)status));
+            json_add_text(out, "nvlink_status", peer_statuses[status].key);
             json_add_seconds(out, "age_seconds", age);
         } else {
             json_add_null(out, "nvlink_status");
-            json_add_text(out, "absent", absence_key(peer->status.absence));
+            json_add_text(out, "absent", absences[peer->status.absence].key);
         }
         json_close(out, '}');
     }
@@ -212,14 +212,14 @@ static void add_link(Str *out, uint32_t number, const NodeLink *link)
         json_add_bool(out, "active", up != 0);
     } else {
         json_add_null(out, "active");
-        json_add_text(out, "absent", absence_key(link->active.absence));
+        json_add_text(out, "absent", absences[link->active.absence].key);
     }
     if (sample_int64(&link->remote, &remote) && pci_unpack(remote, &at))
         json_add_text(out, "remote", pci_format(at, PCI_FORM_SYSFS, pci));
     json_open(out, "errors", '{');
     for (size_t i = 0; i < NODE_LINK_ERROR_END; i++)
         if (link->errors[i].valid)
-            add_sample(out, node_link_error_keys[i], &link->errors[i]);
+            add_sample(out, node_link_errors[i].key, &link->errors[i]);
     json_close(out, '}');
     json_close(out, '}');
 }
@@ -280,7 +280,7 @@ static void add_processes(Str *out, const Snapshot *snapshot, const NodeGpu *gpu
     if (!sample_int64(&gpu->process_list, &count)) {
         if (gpu->process_list.absence != ABSENCE_NOT_YET) {
             json_add_null(out, "processes");
-            json_add_text(out, "processes_absent", absence_key(gpu->process_list.absence));
+            json_add_text(out, "processes_absent", absences[gpu->process_list.absence].key);
         }
         return;
     }
@@ -359,7 +359,7 @@ static void add_gpu(Str *out, const Snapshot *snapshot, const NodeGpu *gpu)
     json_add_device(out, device);
     if (place)
         add_place(out, place);
-    json_add_text(out, "state", gpu_state_key(gpu->state));
+    json_add_text(out, "state", gpu_states[gpu->state].key);
     add_activity(out, node, &gpu->activity);
     if (gpu->last_sample_ns)
         json_add_seconds(out, "last_sample_age_seconds",
@@ -397,7 +397,7 @@ void api_gpus(const Snapshot *snapshot, Str *out)
     json_open(out, "samplers", '[');
     for (size_t i = 0; i < node->sampler_count; i++) {
         json_open(out, NULL, '{');
-        json_add_text(out, "state", sampler_state_key(node->samplers[i].state));
+        json_add_text(out, "state", sampler_states[node->samplers[i].state].key);
         add_fields(out, sampler_fields, &node->samplers[i], node);
         json_close(out, '}');
     }
@@ -438,7 +438,7 @@ static void add_gpu_tick(Str *out, const Node *node, const NodeGpu *gpu)
 {
     json_open(out, NULL, '{');
     json_add_device(out, &gpu->reading.device);
-    json_add_text(out, "state", gpu_state_key(gpu->state));
+    json_add_text(out, "state", gpu_states[gpu->state].key);
     add_text(out, "why", gpu->why);
     add_activity(out, node, &gpu->activity);
     add_values(out, &gpu->reading);

@@ -142,14 +142,17 @@ static json_t *get_object(Reader *r, const json_t *object, const char *name)
     return NULL;
 }
 
+/* The number of a word, -1 where it is missing or none of them. */
+static int get_word(Reader *r, const json_t *object, const char *name, const WordRow *words, size_t count)
+{
+    return word_find(words, count, get_text(r, object, name));
+}
+
 static Absence get_absence(Reader *r, const json_t *object, const char *name)
 {
-    const char *key = get_text(r, object, name);
-    Absence why = ABSENCE_NO_DATA;
+    const int why = get_word(r, object, name, absences, ABSENCE_END);
 
-    if (key && !absence_find(key, &why))
-        why = ABSENCE_FAILED;
-    return why;
+    return why >= 0 ? (Absence)why : get_member(object, name) ? ABSENCE_FAILED : ABSENCE_NO_DATA;
 }
 
 static void set_number(void *at, size_t size, uint64_t value)
@@ -222,7 +225,7 @@ static void read_link(Reader *r, const json_t *from, NodeLink *link)
     else
         sample_set_absent(&link->active, now, get_absence(r, from, "absent"));
     for (size_t i = 0; i < NODE_LINK_ERROR_END; i++)
-        if (get_u64(r, errors, node_link_error_keys[i], INT64_MAX, &count))
+        if (get_u64(r, errors, node_link_errors[i].key, INT64_MAX, &count))
             sample_set_int64(&link->errors[i], now, (int64_t)count);
     if (!remote)
         return;
@@ -261,7 +264,7 @@ static void read_links(Reader *r, const json_t *from, NodeGpu *gpu)
 
 static void read_peer(Reader *r, const json_t *from, NodePeer *peer)
 {
-    const char *key = get_text(r, from, "nvlink_status");
+    const int status = get_word(r, from, "nvlink_status", peer_statuses, PEER_STATUS_END);
     const uint64_t now = r->to->node.time_ns;
     uint64_t age = 0;
 
@@ -269,9 +272,8 @@ static void read_peer(Reader *r, const json_t *from, NodePeer *peer)
         fail_member(r, "gpu", "number of a GPU");
     get_seconds(r, from, "age_seconds", &age);
     sample_set_absent(&peer->status, now, get_absence(r, from, "absent"));
-    for (PeerStatus status = 0; key && status < PEER_STATUS_END; status++)
-        if (strcmp(peer_status_key(status), key) == 0)
-            sample_set_int64(&peer->status, now > age ? now - age : 0, status);
+    if (status >= 0)
+        sample_set_int64(&peer->status, now > age ? now - age : 0, status);
 }
 
 static void read_peers(Reader *r, const json_t *from, NodeGpu *gpu)
@@ -355,15 +357,12 @@ static void read_owners(Reader *r, const json_t *from, const Device *device)
 
 static void read_sampler(Reader *r, const json_t *from, NodeSampler *sampler)
 {
-    const char *key = get_text(r, from, "state");
-    SamplerState state = 0;
+    const int state = get_word(r, from, "state", sampler_states, SAMPLER_STATE_END);
 
-    while (key && state < SAMPLER_STATE_END && strcmp(sampler_state_key(state), key) != 0)
-        state++;
-    if (!key || state == SAMPLER_STATE_END)
+    if (state < 0)
         fail_member(r, "state", "state of a sampler");
     else
-        sampler->state = state;
+        sampler->state = (SamplerState)state;
     read_fields(r, from, sampler_fields, sampler);
 }
 
@@ -484,20 +483,18 @@ static void read_texts(Reader *r, const json_t *from, Reading *reading)
 static void read_activity(Reader *r, const json_t *device, Activity *ret)
 {
     const json_t *from = get_object(r, device, "activity");
-    const char *word = get_text(r, from, "word"), *cause = get_text(r, from, "cause");
-    const char *basis = get_text(r, from, "basis");
+    const int word = get_word(r, from, "word", activity_words, ACTIVITY_END);
+    const int cause = get_word(r, from, "cause", activity_causes, ACTIVITY_CAUSE_END);
+    const int basis = get_word(r, from, "basis", activity_bases, ACTIVITY_BASIS_END);
 
-    if (word)
-        activity_find(word, &ret->word);
-    if (cause)
-        activity_cause_find(cause, &ret->cause);
-    if (basis)
-        activity_basis_find(basis, &ret->basis);
+    ret->word = word < 0 ? ACTIVITY_UNKNOWN : (ActivityWord)word;
+    ret->cause = cause < 0 ? ACTIVITY_CAUSE_NONE : (ActivityCause)cause;
+    ret->basis = basis < 0 ? ACTIVITY_BASIS_NONE : (ActivityBasis)basis;
     read_fields(r, from, activity_fields, ret);
     read_fields(r, from, activity_share_fields, ret);
     const json_t *day = get_object(r, from, "day_seconds");
     for (ActivityWord known = 0; known < ACTIVITY_END; known++)
-        get_u32(r, day, activity_key(known), &ret->day_s[known]);
+        get_u32(r, day, activity_words[known].key, &ret->day_s[known]);
 }
 
 static void read_instance(Reader *r, const json_t *from, const Device *gpu, Reading *instance)
@@ -535,11 +532,13 @@ static void read_instances(Reader *r, const json_t *from, NodeGpu *gpu)
 
 static void read_state(Reader *r, const json_t *from, NodeGpu *gpu)
 {
-    const char *state = get_text(r, from, "state");
+    const int state = get_word(r, from, "state", gpu_states, GPU_STATE_END);
     uint64_t age;
 
-    if (!state || !gpu_state_find(state, &gpu->state))
+    if (state < 0)
         fail_member(r, "state", "state of a GPU");
+    else
+        gpu->state = (GpuState)state;
     read_fields(r, from, gpu_fields, gpu);
     if (get_seconds(r, from, "last_sample_age_seconds", &age))
         gpu->last_sample_ns = instant_before(r, age);

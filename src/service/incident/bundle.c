@@ -53,7 +53,7 @@ static void add_gpus(const Node *node, Str *out)
         json_open(out, NULL, '{');
         json_add_u64(out, "index", gpu->reading.device.index);
         json_add_text(out, "pci", pci_format(gpu->reading.device.pci, PCI_FORM_SYSFS, pci));
-        json_add_text(out, "state", gpu_state_key(gpu->state));
+        json_add_text(out, "state", gpu_states[gpu->state].key);
         json_add_text(out, "uuid", gpu->reading.device.uuid);
         json_add_text(out, "why", gpu->why);
         json_close(out, '}');

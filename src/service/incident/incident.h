@@ -32,9 +32,6 @@ void incidents_json(const Incident *const *incidents, size_t count, const char *
  * process, word, text, incident (null), before_start. `node` may be NULL. */
 void event_json(const Event *event, const char *incident_id, const Node *node, Str *out);
 
-/* "", "correctable", "nonfatal", "fatal" */
-const char *event_word_key(EventWord word);
-
 typedef struct IncidentStyle {
     size_t width; /* columns; at least 40 are used */
     bool colour, utf8;

@@ -35,16 +35,16 @@ static void convert_text(const Fields *f, const char *name, char *text, size_t r
 }
 #define CONVERT_TEXT(f, name, field) convert_text(f, name, field, sizeof(field))
 
-/* An enum of `end` values by their names, "" is null. */
-static void convert_word(const Fields *f, const char *name, void *value, const char *(*word_of)(unsigned), unsigned end)
+/* An enum of `end` values by their words, "" is null. */
+static void convert_word(const Fields *f, const char *name, void *value, const WordRow *words, size_t end)
 {
-    const char *read = json_string_value(json_object_get(f->in, name));
+    const int read = word_find(words, end, json_string_value(json_object_get(f->in, name)));
+    const char *key = f->out ? words[*(unsigned *)value].key : "";
 
     if (f->out)
-        json_add_text(f->out, name, word_of(*(unsigned *)value)[0] ? word_of(*(unsigned *)value) : NULL);
-    for (unsigned i = 0; read && i < end; i++)
-        if (strcmp(word_of(i), read) == 0)
-            *(unsigned *)value = i;
+        json_add_text(f->out, name, key[0] ? key : NULL);
+    else if (read >= 0)
+        *(unsigned *)value = (unsigned)read;
 }
 
 static bool read_number(const Fields *f, const char *name, json_int_t max, json_int_t *ret)
@@ -151,23 +151,6 @@ static uint32_t open_list(const Fields *f, const char *name, uint32_t count, uin
     return f->out ? count : (uint32_t)number_min_u64(json_array_size(*ret_from), max);
 }
 
-#define WORDS(name, text)                                                                                              \
-    static const char *name(unsigned i)                                                                                \
-    {                                                                                                                  \
-        return text;                                                                                                   \
-    }
-WORDS(cause_word, fault_causes[i].key)
-WORDS(severity_word, fault_severities[i].key)
-WORDS(scope_word, fault_scopes[i].key)
-WORDS(action_word, fault_actions[i].key)
-WORDS(route_word, fault_routes[i].key)
-WORDS(state_word, incident_state_key((IncidentState)i))
-WORDS(end_word, incident_end_key((IncidentEnd)i))
-WORDS(device_word, device_kind_text((DeviceKind)i))
-WORDS(kind_word, event_kind_key((EventKind)i))
-WORDS(origin_word, event_origin_key((EventOrigin)i))
-WORDS(event_word, event_word_key((EventWord)i))
-
 /* --- incidents ---------------------------------------------------------------------------------------------------- */
 
 static void convert_verdict(const Fields *f, Incident *incident)
@@ -187,13 +170,13 @@ static void convert_verdict(const Fields *f, Incident *incident)
             incident->codes[incident->code_count++] = (int32_t)code;
     }
     close_part(f, ']');
-    convert_word(f, "cause", &incident->cause, cause_word, CAUSE_END);
-    convert_word(f, "severity", &incident->severity, severity_word, SEVERITY_END);
-    convert_word(f, "scope", &incident->scope, scope_word, SCOPE_END);
-    convert_word(f, "action", &incident->action, action_word, ACTION_END);
+    convert_word(f, "cause", &incident->cause, fault_causes, CAUSE_END);
+    convert_word(f, "severity", &incident->severity, fault_severities, SEVERITY_END);
+    convert_word(f, "scope", &incident->scope, fault_scopes, SCOPE_END);
+    convert_word(f, "action", &incident->action, fault_actions, ACTION_END);
     if (f->out)
         json_add_text(f->out, "action_text", fault_actions[incident->action].text);
-    convert_word(f, "route", &incident->route, route_word, ROUTE_END);
+    convert_word(f, "route", &incident->route, fault_routes, ROUTE_END);
     CONVERT_TEXT(f, "title", incident->title);
     CONVERT_TEXT(f, "verdict", incident->verdict);
     CONVERT_TEXT(f, "runbook", incident->runbook);
@@ -225,7 +208,7 @@ static void convert_device(const Fields *f, Device *device)
     if (f->out && !device->uuid[0])
         memcpy(device->uuid, device->parent_uuid, sizeof device->uuid);
     CONVERT_TEXT(&own, "key", key);
-    convert_word(&own, "kind", &device->kind, device_word, DEVICE_KIND_END);
+    convert_word(&own, "kind", &device->kind, device_kinds, DEVICE_KIND_END);
     convert_number(&own, "index", &device->index);
     CONVERT_TEXT(&own, "uuid", device->uuid);
     CONVERT_TEXT(&own, "serial", device->serial);
@@ -274,7 +257,7 @@ static void convert_evidence(const Fields *f, Incident *incident)
 
         if (!f->out)
             evidence->origin = EVENT_FROM_AGENT;
-        convert_word(&one, "origin", &evidence->origin, origin_word, EVENT_ORIGIN_END);
+        convert_word(&one, "origin", &evidence->origin, event_origins, EVENT_ORIGIN_END);
         convert_time(&one, "at", &evidence->real_ns);
         convert_code(&one, "code", &evidence->code, 0);
         convert_bool(&one, "echo", &evidence->echo);
@@ -298,7 +281,7 @@ static void convert_incident(const Fields *f, Incident *incident)
 {
     CONVERT_TEXT(f, "id", incident->id);
     convert_count(f, "revision", &incident->revision);
-    convert_word(f, "state", &incident->state, state_word, INCIDENT_STATE_END);
+    convert_word(f, "state", &incident->state, incident_states, INCIDENT_STATE_END);
     convert_verdict(f, incident);
     convert_device(f, &incident->device);
     convert_process(f, incident);
@@ -310,7 +293,7 @@ static void convert_incident(const Fields *f, Incident *incident)
     convert_time(f, "opened", &incident->opened_real_ns);
     convert_time(f, "updated", &incident->updated_real_ns);
     convert_time(f, "cleared", &incident->cleared_real_ns);
-    convert_word(f, "ended_by", &incident->end, end_word, INCIDENT_END_END);
+    convert_word(f, "ended_by", &incident->end, incident_ends, INCIDENT_END_END);
     convert_number(f, "escalations", &incident->escalations);
     convert_number(f, "reopened", &incident->reopened);
     convert_bool(f, "before_start", &incident->before);
@@ -378,20 +361,13 @@ int incidents_read(const char *text, size_t len, IncidentList *list, IncidentsHe
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
-const char *event_word_key(EventWord word)
-{
-    static const char *const words[] = {"", "correctable", "nonfatal", "fatal"};
-
-    return words[word];
-}
-
 static void convert_event(const Fields *f, EventSeen *seen)
 {
     Event *event = &seen->event;
 
-    convert_word(f, "kind", &event->kind, kind_word, EVENT_KIND_END);
+    convert_word(f, "kind", &event->kind, event_kinds, EVENT_KIND_END);
     convert_time(f, "time", &event->real_ns);
-    convert_word(f, "origin", &event->origin, origin_word, EVENT_ORIGIN_END);
+    convert_word(f, "origin", &event->origin, event_origins, EVENT_ORIGIN_END);
     convert_code(f, "code", &event->code, 0);
     convert_pci(f, &event->has_pci, &event->pci);
     convert_number(f, "gpu", &seen->gpu);
@@ -401,7 +377,7 @@ static void convert_event(const Fields *f, EventSeen *seen)
     convert_number(f, "link", &event->link);
     convert_code(f, "pid", &event->pid, -1);
     CONVERT_TEXT(f, "process", event->process);
-    convert_word(f, "word", &event->word, event_word, EVENT_FATAL + 1);
+    convert_word(f, "word", &event->word, event_words, EVENT_WORD_END);
     CONVERT_TEXT(f, "text", event->text);
     CONVERT_TEXT(f, "incident", seen->incident);
     convert_bool(f, "before_start", &event->before);

@@ -126,7 +126,7 @@ static void add_item(const Page *page, const Incident *incident)
     str_addf(page->out, "%*s", INDENT, "");
     if (over) {
         addf_wrapped(page, INDENT, INDENT, "%s; it lasted from %s ago until %s ago; %s",
-                     incident_end_text(incident->end), write_age(page, incident->opened_real_ns, since),
+                     incident_ends[incident->end].text, write_age(page, incident->opened_real_ns, since),
                      write_age(page, incident->cleared_real_ns, ended), incident->id);
         return;
     }
@@ -320,7 +320,7 @@ static void add_evidence_list(const Page *page, const IncidentEvidence *list, ui
         char at[CLOCK_TEXT_MAX];
 
         clock_format(at, list[i].real_ns);
-        str_addf(page->out, "  %s  %-10s ", at, event_origin_key(list[i].origin));
+        str_addf(page->out, "  %s  %-10s ", at, event_origins[list[i].origin].key);
         add_wrapped(page, 2 + 24 + 2 + 11, 6, list[i].text);
     }
 }
@@ -372,8 +372,8 @@ void incident_sheet(const Incident *incident, const IncidentStyle *style, Str *o
     if (incident->runbook[0] || runbook_find(incident->class))
         add_row(&page, "runbook", "%s%s", incident->runbook[0] ? incident->runbook : "stoker runbook ",
                 incident->runbook[0] ? "" : incident->class);
-    add_row(&page, "state", "%s%s%s%s", incident_state_key(incident->state),
-            incident->state == INCIDENT_CLEARED ? ": " : "", incident_end_text(incident->end),
+    add_row(&page, "state", "%s%s%s%s", incident_states[incident->state].key,
+            incident->state == INCIDENT_CLEARED ? ": " : "", incident_ends[incident->end].text,
             incident->silenced ? ", in maintenance" : "");
     add_row(&page, "class", "%s, %s; cause: %s", incident->class, fault_severities[incident->severity].key,
             fault_causes[incident->cause].text);
@@ -409,7 +409,7 @@ void event_seen_text(const EventSeen *seen, const IncidentStyle *style, Str *out
     if (event->kind == EVENT_XID || event->kind == EVENT_SXID)
         snprintf(what, sizeof what, "%s %d", event->kind == EVENT_XID ? "XID" : "SXid", event->code);
     else
-        snprintf(what, sizeof what, "%s", event_kind_key(event->kind));
+        snprintf(what, sizeof what, "%s", event_kinds[event->kind].key);
     str_addf(out, "%s  %-12s  %-16s  ", at, where, what);
     add_word(&page, event->text, strlen(event->text));
     if (seen->incident[0])

@@ -573,8 +573,7 @@ int journal_read_incidents(const char *path, int state, uint64_t since_real_ns, 
     TRY(open_for_reading(path, &db, err));
     snprintf(sql, sizeof sql,
              "SELECT json FROM incidents WHERE updated_ns >= ?1%s%s%s ORDER BY opened_ns DESC, id DESC LIMIT ?2",
-             state < 0 ? "" : " AND state = '", state < 0 ? "" : incident_state_key((IncidentState)state),
-             state < 0 ? "" : "'");
+             state < 0 ? "" : " AND state = '", state < 0 ? "" : incident_states[state].key, state < 0 ? "" : "'");
     return read_rows(db, sql, numbers, add_incident, ret, err);
 }
 

@@ -630,7 +630,7 @@ uint64_t journal_put_incident(Journal *j, const Incident *incident)
     str_init(&json, JSON_MAX);
     incident_json(incident, &json);
     db_add_text(&change, incident->id);
-    db_add_text(&change, incident_state_key(incident->state));
+    db_add_text(&change, incident_states[incident->state].key);
     db_add_number(&change, incident->opened_real_ns);
     db_add_number(&change, incident->updated_real_ns);
     db_add_number(&change, incident->cleared_real_ns);

@@ -206,8 +206,8 @@ static void write_events(Page *page, const Family *family)
 
             if (!page->incident_counts->events[kind][origin])
                 continue;
-            line_add(&line, "kind", event_kind_key(kind));
-            line_add(&line, "origin", event_origin_key(origin));
+            line_add(&line, "kind", event_kinds[kind].key);
+            line_add(&line, "origin", event_origins[origin].key);
             page_line(page, family, NULL, &line, (double)page->incident_counts->events[kind][origin]);
         }
 }

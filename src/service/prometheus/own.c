@@ -78,7 +78,7 @@ static void write_sampler_states(Page *page, const Family *family)
     for (SamplerState state = SAMPLER_STARTING; state < SAMPLER_STATE_END; state++) {
         Line line = {.len = 0};
 
-        line_add(&line, "state", sampler_state_key(state));
+        line_add(&line, "state", sampler_states[state].key);
         page_line(page, family, NULL, &line, (double)count[state]);
     }
 }
@@ -131,7 +131,7 @@ static void write_up(Page *page, const Family *family, const Target *target, con
     const bool is_up = gpu->state == GPU_UP;
     Line line = {.len = 0};
 
-    line_add(&line, "reason", is_up ? "" : gpu_state_key(gpu->state));
+    line_add(&line, "reason", is_up ? "" : gpu_states[gpu->state].key);
     page_line(page, family, target, &line, is_up);
 }
 
@@ -139,7 +139,7 @@ static void write_state(Page *page, const Family *family, const Target *target, 
 {
     Line line = {.len = 0};
 
-    line_add(&line, "state", gpu_state_key(gpu->state));
+    line_add(&line, "state", gpu_states[gpu->state].key);
     page_line(page, family, target, &line, 1);
 }
 
@@ -149,7 +149,7 @@ static void write_activity(Page *page, const Family *family, const Target *targe
     for (ActivityWord word = 0; word < ACTIVITY_END; word++) {
         Line line = {.len = 0};
 
-        line_add(&line, "activity", activity_key(word));
+        line_add(&line, "activity", activity_words[word].key);
         page_line(page, family, target, &line, gpu->activity.word == word);
     }
 }
@@ -271,7 +271,7 @@ static void write_unavailable(Page *page, const Family *family, const Target *ta
         Line line = {.len = 0}; /* made for few: it is large */
 
         line_add(&line, "metric", of->name);
-        line_add(&line, "reason", absence_key(why));
+        line_add(&line, "reason", absences[why].key);
         page_line(page, family, target, &line, 1);
     }
 }

@@ -326,7 +326,7 @@ static void write_peers(Page *page, const Family *family, const Target *target, 
 
         if (!page_fresh(page, &peer->status, METRIC_PACE_SLOW) || !sample_int64(&peer->status, &status))
             continue;
-        line_add(&line, "link_status", peer_status_label((PeerStatus)status));
+        line_add(&line, "link_status", peer_statuses[status].text);
         line_add_number(&line, "peer_gpu", peer->index);
         page_line(page, family, target, &line, (double)status);
     }

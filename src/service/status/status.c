@@ -249,7 +249,7 @@ static const char *explain_unknown(const Node *node, char out[VERDICT_CAP])
     if (!gpu || (gpu->state == GPU_STARTING && gpu->last_sample_ns == 0))
         return "Unknown: nothing has been sampled yet";
     snprintf(out, VERDICT_CAP, "Unknown: GPU %" PRIu32 ": %s", gpu->reading.device.index,
-             gpu->why[0] ? gpu->why : gpu_state_text(gpu->state));
+             gpu->why[0] ? gpu->why : gpu_states[gpu->state].text);
     return out;
 }
 
@@ -374,7 +374,7 @@ static void instance_lines(const StatusScreen *s, const NodeGpu *gpu)
 
         snprintf(number, sizeof number, "%" PRIu32 "/%" PRIu32, r->device.gpu_instance, r->device.compute_instance);
         str_addf(s->out, "      %-4s %-*s%-*s", number, NAME_WIDTH - 4, r->profile, ACTIVITY_WIDTH,
-                 gpu->instance_activity ? activity_key(gpu->instance_activity[i].word) : "");
+                 gpu->instance_activity ? activity_words[gpu->instance_activity[i].word].key : "");
         work_cells(s, r);
         owner_cell(s, &gpu->reading, r);
         end_line(s, start);
@@ -390,7 +390,7 @@ static void gpu_line(const StatusScreen *s, const NodeGpu *gpu, StatusTable how)
     const bool faulty = index_cell(s, gpu);
     str_addf(s->out, "  %-*.*s", NAME_WIDTH, NAME_WIDTH,
              d->name[0] ? status_model(d) : pci_format(d->pci, PCI_FORM_SYSFS, pci));
-    str_addf(s->out, " %-*s", ACTIVITY_WIDTH, activity_key(gpu->activity.word));
+    str_addf(s->out, " %-*s", ACTIVITY_WIDTH, activity_words[gpu->activity.word].key);
     if (gpu->state == GPU_UP) {
         if (faulty)
             set_colour(s, "0");
@@ -404,7 +404,7 @@ static void gpu_line(const StatusScreen *s, const NodeGpu *gpu, StatusTable how)
 
         duration_format(age, since - since % NS_PER_S);
         set_colour(s, gpu->state == GPU_STARTING || gpu->state == GPU_RELEASED ? "33" : "1;31");
-        str_addf(s->out, " %s for %s", gpu->state == GPU_NO_DRIVER ? "no driver" : gpu_state_key(gpu->state), age);
+        str_addf(s->out, " %s for %s", gpu->state == GPU_NO_DRIVER ? "no driver" : gpu_states[gpu->state].key, age);
         set_colour(s, "0");
     }
     end_line(s, start);
@@ -503,7 +503,7 @@ static void count_activities(const StatusScreen *s)
             count += s->node->gpus[i].activity.word == order[k];
         if (count == 0)
             continue;
-        str_addf(s->out, "%s%zu %s", between, count, activity_key(order[k]));
+        str_addf(s->out, "%s%zu %s", between, count, activity_words[order[k]].key);
         between = ", ";
     }
 }
@@ -544,7 +544,7 @@ static void notice_lines(const StatusScreen *s)
             told |= is_same_activity(&s->node->gpus[k].activity, activity);
         if (told)
             continue;
-        str_addf(s->out, "%s: GPU", activity_key(activity->word));
+        str_addf(s->out, "%s: GPU", activity_words[activity->word].key);
         for (size_t k = i; k < s->node->gpu_count; k++)
             if (is_same_activity(&s->node->gpus[k].activity, activity))
                 str_addf(s->out, "%s%" PRIu32, k == i ? " " : ",", s->node->gpus[k].reading.device.index);

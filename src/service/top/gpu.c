@@ -148,7 +148,7 @@ static void draw_identity(const Top *top, Pen *pen, Grid *grid, const GpuRow *ro
         {"VBIOS", gpu->text[READING_VBIOS_VERSION]},
         {"InfoROM", gpu->text[READING_INFOROM_IMAGE_VER]},
         {"driver", top->snapshot->node->driver_version},
-        {"state", gpu_state_text(row->gpu->state)},
+        {"state", gpu_states[row->gpu->state].text},
         {"sampled", sampled},
         {"GPU performance mon.", !row->gpu->gpm_known ? ""
                                  : row->gpu->gpm      ? "yes"
@@ -188,8 +188,8 @@ static void draw_number(Pen *pen, Grid *grid, const Reading *reading, const Numb
     if (sample->valid) {
         draw_field(pen, grid, number->label, ink, value_text(text, number->id, sample), NULL);
     } else if (number->always || worth_telling(sample)) {
-        snprintf(text, sizeof text, "- %s", absence_text(sample->absence));
-        draw_field(pen, grid, number->label, INK_DIM, text, absence_key(sample->absence));
+        snprintf(text, sizeof text, "- %s", absences[sample->absence].text);
+        draw_field(pen, grid, number->label, INK_DIM, text, absences[sample->absence].key);
     }
 }
 
@@ -256,7 +256,7 @@ static void draw_why(Grid *grid, Area *area, const GpuRow *row)
 
     if (row->gpu->state == GPU_UP) {
         const Area line = area_top(area, a->text[0] ? 1 : 0);
-        const int after = grid_text(grid, line, 0, 0, activity_ink(a->word), activity_key(a->word));
+        const int after = grid_text(grid, line, 0, 0, activity_ink(a->word), activity_words[a->word].key);
 
         grid_textf(grid, line, after, 0, INK_PLAIN, ": %s", a->text);
         return;
@@ -302,7 +302,7 @@ static void draw_users(Top *top, Grid *grid, Area area, const GpuRow *row)
         if (gpu_row_runs(row, &row->gpu->processes[i]))
             draw_user(top, grid, area_row(area, y++), &row->gpu->processes[i]);
     if (!row->gpu->process_list.valid && row->gpu->process_count == 0)
-        grid_textf(grid, head, x, 0, INK_DIM, "  not known: %s", absence_text(row->gpu->process_list.absence));
+        grid_textf(grid, head, x, 0, INK_DIM, "  not known: %s", absences[row->gpu->process_list.absence].text);
     else if (row->gpu->process_count == 0)
         grid_text(grid, head, x, 0, INK_DIM, "  none");
     top_zone(top, head, ZONE_KEY, '3');

@@ -93,7 +93,7 @@ int gpu_draw_down(const Top *top, Grid *grid, Area line, int x, const NodeGpu *g
     const uint64_t now = top->snapshot->node->time_ns;
     char age[HUMAN_MAX], word[32];
 
-    snprintf(word, sizeof word, "%s", gpu_state_key(gpu->state));
+    snprintf(word, sizeof word, "%s", gpu_states[gpu->state].key);
     for (char *c = word; *c; c++)
         *c = *c == '_' ? ' ' : (char)toupper((unsigned char)*c);
     x = grid_text(grid, line, x, 0, bad ? INK_BAD : INK_WARN, word);
@@ -105,7 +105,7 @@ int gpu_draw_down(const Top *top, Grid *grid, Area line, int x, const NodeGpu *g
 
 const char *gpu_why(const NodeGpu *gpu)
 {
-    return gpu->why[0] ? gpu->why : gpu_state_text(gpu->state);
+    return gpu->why[0] ? gpu->why : gpu_states[gpu->state].text;
 }
 
 /* The note of a GPU without a problem. */
@@ -126,7 +126,7 @@ static const char *quiet_note(const Top *top, const GpuRow *row, Ink *ret_ink)
     if (*ret_ink == INK_BAD || (word == ACTIVITY_WORKING && throttle[0]))
         return throttle;
     *ret_ink = word == ACTIVITY_WORKING ? INK_DIM : activity_ink(word);
-    return activity_key(word);
+    return activity_words[word].key;
 }
 
 /* A short note: the problem and its action, the reason of low clocks, or the activity with its cause. */
@@ -140,8 +140,8 @@ static Ink write_note(const Top *top, const GpuRow *row, char out[TOP_TEXT_CAP *
         ink = severity_ink(row->incident->severity);
         snprintf(out, TOP_TEXT_CAP * 2, "%s: %s", row->incident->class, fault_actions[row->incident->action].key);
     } else {
-        const char *cause = activity_cause_key(row->activity->cause), *note = quiet_note(top, row, &ink);
-        const bool why = cause[0] && strcmp(note, activity_key(row->activity->word)) == 0;
+        const char *cause = activity_causes[row->activity->cause].key, *note = quiet_note(top, row, &ink);
+        const bool why = cause[0] && strcmp(note, activity_words[row->activity->word].key) == 0;
         snprintf(out, TOP_TEXT_CAP * 2, "%s%s%s", note, why ? ": " : "", why ? cause : "");
     }
     return ink;

@@ -175,7 +175,7 @@ static void draw_sums(const Sums *sums, Grid *grid, Area row, int x)
     for (size_t i = 0; i < ARRAY_LEN(order); i++)
         if (sums->by_word[order[i]] > 0) {
             x = grid_textf(grid, row, x, 0, activity_ink(order[i]), "%s%zu %s", between, sums->by_word[order[i]],
-                           activity_key(order[i]));
+                           activity_words[order[i]].key);
             between = ", ";
         }
     if (sums->limit > 0)

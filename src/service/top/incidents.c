@@ -95,7 +95,7 @@ static void draw_cell(Top *top, Grid *grid, Area cell, size_t column, const void
         break;
     default:
         ink = INK_STRONG;
-        text = over ? incident_end_text(incident->end) : action_in(incident, cell.width);
+        text = over ? incident_ends[incident->end].text : action_in(incident, cell.width);
         break;
     }
     column_text(grid, cell, columns[column].right, over ? INK_DIM : ink, text);

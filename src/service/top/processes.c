@@ -384,7 +384,7 @@ static const char *why_empty(const Top *top, char out[TOP_TEXT_CAP * 2])
 
     for (size_t i = 0; node && i < node->gpu_count && !absent; i++)
         if (!node->gpus[i].process_list.valid)
-            absent = absence_text(node->gpus[i].process_list.absence);
+            absent = absences[node->gpus[i].process_list.absence].text;
     if (top->filter[0])
         snprintf(out, TOP_TEXT_CAP * 2, "no process on a GPU matches '%s'", top->filter);
     else if (absent)

@@ -171,7 +171,7 @@ const char *joined_pair(const Node *node, const Joined *a, const Joined *b, char
         return strcpy(out, "off");
     }
     const TopologyPath path = a->place && b->place ? place_between(a->place, b->place) : TOPOLOGY_UNKNOWN;
-    return strcpy(out, status != PEER_UNKNOWN && path == TOPOLOGY_UNKNOWN ? "no" : topology_path_text(path));
+    return strcpy(out, status != PEER_UNKNOWN && path == TOPOLOGY_UNKNOWN ? "no" : topology_paths[path].key);
 }
 
 const Joined *joined_nearest(const JoinedList *list, const Joined *gpu, size_t *ret_more)
@@ -397,7 +397,7 @@ static void draw_box(const Drawing *d, Area box, const Joined *one)
     const Area inside = grid_box(d->grid, frame, box_ink(d->top, gpu), joined_name(one, name));
 
     if (gpu->state != GPU_UP)
-        grid_text(d->grid, inside, 0, 0, INK_PLAIN, gpu_state_key(gpu->state));
+        grid_text(d->grid, inside, 0, 0, INK_PLAIN, gpu_states[gpu->state].key);
     else if (isfinite(busy))
         grid_text(d->grid, inside, 0, 0, INK_PLAIN, value_percent(text, busy));
     else

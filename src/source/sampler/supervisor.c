@@ -288,13 +288,13 @@ static void write_gpu_why(const Supervisor *s, uint32_t gpu, char why[NODE_WHY_C
         write_released_why(s, g, why);
         break;
     case GPU_NO_DRIVER:
-        add(why, "%s", s->view.driver_why[0] ? s->view.driver_why : gpu_state_text(g->state));
+        add(why, "%s", s->view.driver_why[0] ? s->view.driver_why : gpu_states[g->state].text);
         break;
     case GPU_FAILED:
         write_failed_why(s, gpu, why);
         break;
     default:
-        add(why, "%s", gpu_state_text(g->state));
+        add(why, "%s", gpu_states[g->state].text);
     }
 }
 

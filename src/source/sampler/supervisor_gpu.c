@@ -256,7 +256,7 @@ static void set_state(Supervisor *s, uint32_t gpu, GpuState state)
     if (g->state == state)
         return;
     name_of(s, gpu, name);
-    supervisor_log(s, level_of(s, g, state), "GPU %s: %s.", name, gpu_state_text(state));
+    supervisor_log(s, level_of(s, g, state), "GPU %s: %s.", name, gpu_states[state].text);
     g->state = state;
     g->since_ns = s->now_ns;
     g->hidden = false;

@@ -466,7 +466,7 @@ void agent_incident_changed(void *self, const Incident *incident, IncidentChange
     if (agent->stream_count == 0)
         return;
     str_init(&text, ANSWER_MAX);
-    str_addf(&text, "event: incident\ndata: {\"change\":\"%s\",\"incident\":", incident_change_key(change));
+    str_addf(&text, "event: incident\ndata: {\"change\":\"%s\",\"incident\":", incident_changes[change].key);
     incident_json(incident, &text);
     str_add(&text, "}\n\n");
     send_to_streams(agent, &text);

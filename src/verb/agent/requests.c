@@ -206,7 +206,7 @@ static int answer_released(Agent *agent, const char *const *words, size_t count,
         const NodeSampler *s = &node->samplers[i];
 
         if (s->state == SAMPLER_STUCK || s->state == SAMPLER_KILLED || s->state == SAMPLER_ABANDONED) {
-            str_addf(out, "sampler %d is %s and still holds the driver\n", (int)s->pid, sampler_state_key(s->state));
+            str_addf(out, "sampler %d is %s and still holds the driver\n", (int)s->pid, sampler_states[s->state].key);
             return EXIT_FINDING;
         }
     }

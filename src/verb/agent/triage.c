@@ -55,8 +55,8 @@ static void log_change(const Triage *triage, const Incident *incident, IncidentC
     if (change == INCIDENT_CHANGE_UPDATED)
         return;
     log_write(triage->log, over ? LOG_LEVEL_INFO : level, "incident %s %s: %s%s%s", incident->id,
-              incident_change_key(change), incident->title, over ? "; " : "; what to do: ",
-              over ? incident_end_text(incident->end) : fault_actions[incident->action].text);
+              incident_changes[change].key, incident->title, over ? "; " : "; what to do: ",
+              over ? incident_ends[incident->end].text : fault_actions[incident->action].text);
 }
 
 /* Puts the evidence as it is now into the journal. */

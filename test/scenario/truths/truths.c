@@ -199,7 +199,7 @@ static void list_seen(const Play *play)
 
         printf("  seen: %s, gpu %d, code %d, %s, %s, route %s, %s, ended: %s: %s\n", in->class, (int)in->device.index,
                in->code, fault_causes[in->cause].key, fault_actions[in->action].key, fault_routes[in->route].key,
-               incident_state_key(in->state), incident_end_key(in->end), in->title);
+               incident_states[in->state].key, incident_ends[in->end].key, in->title);
     }
 }
 
@@ -277,8 +277,8 @@ static void check_job(Play *play, const NodeGpu *gpu, const ScenarioTruth *truth
         (a->word == ACTIVITY_FREE || a->word == ACTIVITY_UNUSABLE)) /* the rank that the others wait for */
         return;
     if (play->wrong_activities++ == 0)
-        printf("  GPU %u, %s, is %s (%s) after %llu s: %s\n", index, job_activities[i].class, activity_key(a->word),
-               activity_cause_key(a->cause), (unsigned long long)(play->time_ns / NS_PER_S), a->text);
+        printf("  GPU %u, %s, is %s (%s) after %llu s: %s\n", index, job_activities[i].class, activity_words[a->word].key,
+               activity_causes[a->cause].key, (unsigned long long)(play->time_ns / NS_PER_S), a->text);
 }
 
 /* A GPU that a fatal incident takes out of use is unusable, and no other is; a job's truth is its GPUs' word. */
@@ -292,7 +292,7 @@ static void check_activity(Play *play, const NodeGpu *gpu, const Snapshot *snaps
                  incident_hits(snapshot->incidents[i], &gpu->reading.device);
     if ((fatal && a->word != ACTIVITY_UNUSABLE) || (a->word == ACTIVITY_UNUSABLE && !a->incident[0])) {
         if (play->wrong_activities++ == 0)
-            printf("  GPU %u is %s\n", gpu->reading.device.index, activity_key(a->word));
+            printf("  GPU %u is %s\n", gpu->reading.device.index, activity_words[a->word].key);
     }
     for (size_t k = 0; k < play->scenario->truth_count; k++)
         check_job(play, gpu, &play->scenario->truths[k]);

@@ -144,8 +144,8 @@ static void a_word_for_each_minute(void **state)
         fill(&s, 0, ACTIVITY_WINDOW_S, kinds[i].minute);
         activity_decide(&s, &none, &a);
         if (a.word != kinds[i].word || a.cause != kinds[i].cause || a.basis != kinds[i].basis)
-            fail_msg("%s: %s %s %s: %s", kinds[i].what, activity_key(a.word), activity_cause_key(a.cause),
-                     activity_basis_key(a.basis), a.text);
+            fail_msg("%s: %s %s %s: %s", kinds[i].what, activity_words[a.word].key, activity_causes[a.cause].key,
+                     activity_bases[a.basis].key, a.text);
         assert_int_equal(a.window_s, a.basis == ACTIVITY_BASIS_NONE ? 0 : ACTIVITY_WINDOW_S);
         if (a.basis == ACTIVITY_BASIS_UTILIZATION && a.word != ACTIVITY_FREE && a.word != ACTIVITY_IDLE_HELD)
             assert_non_null(strstr(a.text, "by utilisation"));

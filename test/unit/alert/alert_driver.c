@@ -140,11 +140,11 @@ static uint64_t number_of(json_t *from, const char *key, uint64_t otherwise)
     return value ? (uint64_t)json_integer_value(value) : otherwise;
 }
 
-static int word_of(json_t *from, const char *key, const FaultWord *words, int count, int otherwise)
+static int word_of(json_t *from, const char *key, const WordRow *words, size_t count, int otherwise)
 {
     const char *text = text_of(from, key, NULL);
 
-    return text ? fault_word_find(words, count, text) : otherwise;
+    return text ? word_find(words, count, text) : otherwise;
 }
 
 static void set_device(json_t *from, Device *device)
@@ -177,7 +177,7 @@ static void make_incident(json_t *from, Incident *ret)
     TEXT("window", ret->window, "");
     ret->code = (int32_t)number_of(from, "code", 79);
     ret->revision = number_of(from, "revision", 1);
-    incident_state_find(text_of(from, "state", "open"), &ret->state);
+    ret->state = (IncidentState)word_of(from, "state", incident_states, INCIDENT_STATE_END, INCIDENT_OPEN);
     set_device(from, &ret->device);
     ret->cause = (FaultCause)word_of(from, "cause", fault_causes, CAUSE_END, CAUSE_BUS);
     ret->severity = (FaultSeverity)word_of(from, "severity", fault_severities, SEVERITY_END, SEVERITY_FATAL);

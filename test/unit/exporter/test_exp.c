@@ -98,7 +98,7 @@ static void links_to_peers(void **state)
         snprintf(expected, sizeof expected,
                  "DCGM_EXP_P2P_STATUS{" ID "device=\"nvidia0\",gpu=\"0\",hostname=\"node-1\",link_status=\"%s\","
                  "modelName=\"NVIDIA H100 80GB HBM3\",pci_bus_id=\"00000000:1A:00.0\",peer_gpu=\"1\"} %d\n",
-                 peer_status_label(status), (int)status);
+                 peer_statuses[status].text, (int)status);
         expect(&kit, exporter, "DCGM_EXP_P2P_STATUS", expected);
     }
     kit_split(&kit, 0, 2);

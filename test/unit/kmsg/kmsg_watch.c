@@ -30,7 +30,7 @@ static void given(void *self, const Event *event)
     str_init(&out, 1 << 16);
     str_addf(&out,
              "{\"kind\":\"%s\",\"origin\":\"%s\",\"code\":%d,\"before\":%s,\"sequence\":%llu,\"real\":%llu,\"pci\":",
-             event_kind_key(event->kind), event_origin_key(event->origin), event->code,
+             event_kinds[event->kind].key, event_origins[event->origin].key, event->code,
              event->before ? "true" : "false", (unsigned long long)event->sequence, (unsigned long long)event->real_ns);
     str_add_json(&out, event->has_pci ? pci_format(event->pci, PCI_FORM_SYSFS, pci) : "");
     str_add(&out, ",\"text\":");

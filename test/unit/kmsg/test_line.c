@@ -235,7 +235,7 @@ static void nothing_to_tell(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (read_one(rows[i], &event))
-            fail_msg("read as %s: %s", event_kind_key(event.kind), rows[i]);
+            fail_msg("read as %s: %s", event_kinds[event.kind].key, rows[i]);
 }
 
 /* The last line of `lines` gives an event, those before it none. */

@@ -312,7 +312,7 @@ static void every_fact_is_present(void **state)
 
         assert_true(legacy || strcmp(cell[FACT_NAME], m->name) == 0);
         assert_int_equal(m->dcgm_id, atoi(cell[FACT_ID]));
-        assert_string_equal(metric_type_text(m->csv_type), cell[FACT_TYPE]);
+        assert_string_equal(metric_types[m->csv_type].key, cell[FACT_TYPE]);
         assert_int_equal(m->on, atoi(cell[FACT_ON]));
         if (strcmp(cell[FACT_UNIT], "bool/pages") == 0)
             assert_int_equal(m->unit, UNIT_PAGES);

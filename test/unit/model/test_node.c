@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words for states of GPUs and samplers (model/node.c): they are label values, so they never change unseen. */
+/* The words for states of GPUs and samplers (model/word.c): they are label values, so they never change unseen. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,24 +18,20 @@ static void assert_key(const char *key)
 
 static void gpu_states_lead_back(void **state)
 {
-    GpuState found = GPU_STATE_END;
-
     (void)state;
     for (GpuState s = 0; s < GPU_STATE_END; s++) {
-        assert_key(gpu_state_key(s));
-        assert_true(strlen(gpu_state_text(s)) > 5);
-        assert_null(strpbrk(gpu_state_text(s), "\n\\\""));
-        assert_true(gpu_state_find(gpu_state_key(s), &found));
-        assert_int_equal(found, s);
+        assert_key(gpu_states[s].key);
+        assert_true(strlen(gpu_states[s].text) > 5);
+        assert_null(strpbrk(gpu_states[s].text, "\n\\\""));
+        assert_int_equal(word_find(gpu_states, GPU_STATE_END, gpu_states[s].key), s);
         for (GpuState t = s + 1; t < GPU_STATE_END; t++)
-            assert_string_not_equal(gpu_state_text(s), gpu_state_text(t));
+            assert_string_not_equal(gpu_states[s].text, gpu_states[t].text);
     }
-    found = GPU_LOST;
-    assert_false(gpu_state_find("", &found));
-    assert_false(gpu_state_find("UP", &found));
-    assert_false(gpu_state_find("up ", &found));
-    assert_false(gpu_state_find("hun", &found));
-    assert_int_equal(found, GPU_LOST);
+    assert_int_equal(word_find(gpu_states, GPU_STATE_END, ""), -1);
+    assert_int_equal(word_find(gpu_states, GPU_STATE_END, "UP"), -1);
+    assert_int_equal(word_find(gpu_states, GPU_STATE_END, "up "), -1);
+    assert_int_equal(word_find(gpu_states, GPU_STATE_END, "hun"), -1);
+    assert_int_equal(word_find(gpu_states, GPU_STATE_END, NULL), -1);
 }
 
 static void these_words_are_promised(void **state)
@@ -47,10 +43,10 @@ static void these_words_are_promised(void **state)
     (void)state;
     assert_int_equal(sizeof gpu / sizeof gpu[0], GPU_STATE_END);
     for (GpuState s = 0; s < GPU_STATE_END; s++)
-        assert_string_equal(gpu_state_key(s), gpu[s]);
+        assert_string_equal(gpu_states[s].key, gpu[s]);
     assert_int_equal(sizeof sampler / sizeof sampler[0], SAMPLER_STATE_END);
     for (SamplerState s = 0; s < SAMPLER_STATE_END; s++)
-        assert_string_equal(sampler_state_key(s), sampler[s]);
+        assert_string_equal(sampler_states[s].key, sampler[s]);
 }
 
 /* Numbers as the driver has them, labels as dcgm-exporter. */
@@ -70,9 +66,9 @@ static void words_for_links(void **state)
     (void)state;
     assert_int_equal(PEER_STATUS_END, 7);
     for (PeerStatus s = 0; s < PEER_STATUS_END; s++) {
-        assert_key(peer_status_key(s));
-        assert_string_equal(peer_status_key(s), keys[s]);
-        assert_string_equal(peer_status_label(s), labels[s]);
+        assert_key(peer_statuses[s].key);
+        assert_string_equal(peer_statuses[s].key, keys[s]);
+        assert_string_equal(peer_statuses[s].text, labels[s]);
     }
 }
 
@@ -80,8 +76,8 @@ static void words_for_links(void **state)
 static void zeroes_mean_not_sampled(void **state)
 {
     (void)state;
-    assert_string_equal(gpu_state_key(0), "starting");
-    assert_string_equal(sampler_state_key(0), "free");
+    assert_string_equal(gpu_states[0].key, "starting");
+    assert_string_equal(sampler_states[0].key, "free");
 }
 
 int main(void)

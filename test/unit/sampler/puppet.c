@@ -205,7 +205,7 @@ static void print_sample(const Sample *sample)
     else if (sample_double(sample, &value))
         printf("%.17g", value);
     else
-        printf("\"%s\"", absence_key((Absence)sample->absence));
+        printf("\"%s\"", absences[sample->absence].key);
 }
 
 static void print_reading(const Reading *reading)
@@ -214,7 +214,7 @@ static void print_reading(const Reading *reading)
     char pci[PCI_TEXT_CAP];
 
     printf("{");
-    print_text("kind", device_kind_text(device->kind));
+    print_text("kind", device_kinds[device->kind].key);
     print_text("uuid", device->uuid);
     print_text("parent", device->parent_uuid);
     print_text("name", device->name);

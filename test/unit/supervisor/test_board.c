@@ -248,9 +248,9 @@ static void a_status_that_is_none_is_absent(void **state)
             int64_t status = 0;
 
             if (sample_int64(&row[i], &status))
-                assert_non_null(peer_status_label((PeerStatus)status));
+                assert_non_null(peer_statuses[status].text);
             else
-                assert_non_null(absence_key((Absence)row[i].absence));
+                assert_non_null(absences[row[i].absence].key);
         }
     }
 }
@@ -294,9 +294,9 @@ static void any_bytes_become_a_reading(void **state)
             double value;
 
             if (!sample_double(&reading.sample[i], &value))
-                assert_non_null(absence_key(reading.sample[i].absence));
+                assert_non_null(absences[reading.sample[i].absence].key);
         }
-        assert_non_null(device_kind_text(reading.device.kind));
+        assert_non_null(device_kinds[reading.device.kind].key);
         if (reading.device.has_pci)
             pci_format(reading.device.pci, PCI_FORM_NVML, text);
         device_key(&reading.device, key);

@@ -104,7 +104,7 @@ static void assert_healthy(void)
         const NodeGpu *gpu = world_gpu(&w, i);
 
         if (gpu->state != GPU_UP || gpu->own_sampler)
-            fail_msg("GPU %u is %s: %s", i, gpu_state_key(gpu->state), gpu->why);
+            fail_msg("GPU %u is %s: %s", i, gpu_states[gpu->state].key, gpu->why);
     }
     assert_int_equal(world_running(&w), 1);
     assert_int_equal(supervisor_view(w.supervisor)->probe.driver, NODE_DRIVER_FINE);

@@ -379,8 +379,8 @@ uint64_t world_until(World *world, uint32_t gpu, GpuState state, uint64_t ns)
 
     while (world_gpu(world, gpu)->state != state) {
         if (world->now_ns - begin > ns)
-            fail_msg("GPU %u is %s (%s) instead of %s", gpu, gpu_state_key(world_gpu(world, gpu)->state),
-                     world_gpu(world, gpu)->why, gpu_state_key(state));
+            fail_msg("GPU %u is %s (%s) instead of %s", gpu, gpu_states[world_gpu(world, gpu)->state].key,
+                     world_gpu(world, gpu)->why, gpu_states[state].key);
         world_step(world);
     }
     return world->now_ns - begin;
@@ -427,7 +427,7 @@ const NodeSampler *world_sampler(World *world, SamplerState state)
     for (size_t i = 0; i < count; i++)
         if (samplers[i].state == state)
             return &samplers[i];
-    fail_msg("no sampler is %s", sampler_state_key(state));
+    fail_msg("no sampler is %s", sampler_states[state].key);
     return NULL;
 }
 

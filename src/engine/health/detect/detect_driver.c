@@ -48,7 +48,7 @@ static DetectOutcome check_driver_hang(const DetectCase *c)
 static DetectOutcome check_gpu_hang(const DetectCase *c)
 {
     if (c->gpu->state == GPU_HUNG)
-        return detect_hold(c, "%s", c->gpu->why[0] ? c->gpu->why : gpu_state_text(GPU_HUNG));
+        return detect_hold(c, "%s", c->gpu->why[0] ? c->gpu->why : gpu_states[GPU_HUNG].text);
     /* one that starts is being tried again */
     return c->gpu->state == GPU_STARTING || c->gpu->state == GPU_RELEASED ? DETECT_NO_DATA : DETECT_FINE;
 }

@@ -83,7 +83,7 @@ static DetectOutcome check_state(const DetectCase *c)
     if (trouble == STATE_LOST && !c->finding->holds && waits_for_scan(c))
         return DETECT_NO_DATA;
     if (trouble == detect_choice(c, GPU_STATE_STATE))
-        return detect_hold(c, "%s", gpu->why[0] ? gpu->why : gpu_state_text(gpu->state));
+        return detect_hold(c, "%s", gpu->why[0] ? gpu->why : gpu_states[gpu->state].text);
     return taken || trouble >= 0 || gpu->state == GPU_UP || gpu->state == GPU_MISSING || is_off_bus(c) ? DETECT_FINE
                                                                                                        : DETECT_NO_DATA;
 }
@@ -106,7 +106,7 @@ static DetectOutcome check_config_space(const DetectCase *c)
 static DetectOutcome hold_off_bus(const DetectCase *c)
 {
     const Node *node = c->tick->node;
-    const bool says_more = c->gpu->state == GPU_GONE && strcmp(c->gpu->why, gpu_state_text(GPU_GONE)) != 0;
+    const bool says_more = c->gpu->state == GPU_GONE && strcmp(c->gpu->why, gpu_states[GPU_GONE].text) != 0;
     char expected[32] = "";
 
     if (node->gpus_expected > node->gpus_on_bus)
