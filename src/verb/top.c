@@ -216,7 +216,7 @@ typedef struct Session {
     int width, height;             /* of --once */
     KeyList keys;                  /* the same */
     bool frozen;                   /* live snapshots are not shown; their past is kept */
-    bool record_trouble_told, over, redraw;
+    bool record_trouble_told, over;
 } Session;
 
 /* --- snapshots ---------------------------------------------------------------------------------------------------- */
@@ -338,9 +338,6 @@ static void obey_wish(Session *s, TopWish wish)
     case TOP_WISH_QUIT:
         s->over = true;
         return;
-    case TOP_WISH_REDRAW:
-        s->redraw = true;
-        return;
     case TOP_WISH_SIGNAL:
         send_signal(s);
         break;
@@ -363,9 +360,6 @@ static void obey_wish(Session *s, TopWish wish)
 
 static void show_screen(Session *s, Terminal *terminal, Grid *grid)
 {
-    if (s->redraw)
-        terminal_redraw(terminal);
-    s->redraw = false;
     draw_screen(s, grid);
     terminal_show(terminal, grid);
 }

@@ -148,6 +148,7 @@ typedef struct Top {
     TopSignal signal;
     PromptKind prompt;
     char filter[TOP_TEXT_CAP], search[TOP_TEXT_CAP];
+    TopWish wish;  /* of the last key or click */
     double amount; /* of a seek or a speed */
     char said[256];
     Ink said_ink;
@@ -272,7 +273,7 @@ void view_incidents_draw(Top *top, Grid *grid, Area area);
 void view_topology_draw(Top *top, Grid *grid, Area area);
 
 void overlay_draw(Top *top, Grid *grid);
-TopWish overlay_key(Top *top, uint32_t key);
+void overlay_key(Top *top, uint32_t key);
 /* Opens the dialog for the process under the cursor, or says why not. */
 void overlay_signal_open(Top *top);
 void overlay_process_draw(Top *top, Grid *grid, Area area);
@@ -284,16 +285,16 @@ typedef struct KeyRow {
     const char *label; /* as the help names them */
     const char *foot;  /* its word in the foot, NULL: not there */
     unsigned views;    /* bit per ViewId */
-    TopWish (*run)(Top *top, uint32_t key, int value);
+    void (*run)(Top *top, uint32_t key, int value);
     int value; /* for run */
     const char *help;
 } KeyRow;
 
 extern const KeyRow top_keys[];
 extern const size_t top_key_count;
-TopWish keys_run(Top *top, uint32_t key);
+void keys_run(Top *top, uint32_t key);
 /* Of an open prompt. */
-TopWish prompt_key(Top *top, uint32_t key);
+void prompt_key(Top *top, uint32_t key);
 void foot_draw(Top *top, Grid *grid, Area area);
 
 /* --- pieces of views -------------------------------------------------------------------------------------------- */

@@ -22,73 +22,65 @@ enum {
     CONTROL_L = 12,
 };
 
-static TopWish run_overlay(Top *top, uint32_t key UNUSED, int overlay)
+static void run_overlay(Top *top, uint32_t key UNUSED, int overlay)
 {
     top_open(top, (OverlayId)overlay);
-    return TOP_WISH_NONE;
 }
 
-static TopWish run_prompt(Top *top, uint32_t key UNUSED, int kind)
+static void run_prompt(Top *top, uint32_t key UNUSED, int kind)
 {
     top->prompt = (PromptKind)kind;
     if (top->prompt == PROMPT_SEARCH)
         top->search[0] = '\0';
-    return TOP_WISH_NONE;
 }
 
-static TopWish run_wish(Top *top UNUSED, uint32_t key UNUSED, int wish)
+static void run_wish(Top *top, uint32_t key UNUSED, int wish)
 {
-    return (TopWish)wish;
+    top->wish = (TopWish)wish;
 }
 
 /* Views by number, or the next and the one before. */
-static TopWish run_view(Top *top, uint32_t key, int step)
+static void run_view(Top *top, uint32_t key, int step)
 {
     top_go(top, step ? (ViewId)(((int)top->view + step + VIEW_END) % VIEW_END) : (ViewId)(key - '1'));
-    return TOP_WISH_NONE;
 }
 
-static TopWish run_tree(Top *top, uint32_t key UNUSED, int value UNUSED)
+static void run_tree(Top *top, uint32_t key UNUSED, int value UNUSED)
 {
     top->tree = (top->tree + 1) % TREE_END;
     top_order(top);
-    return TOP_WISH_NONE;
 }
 
-static TopWish run_sort(Top *top, uint32_t key, int value UNUSED)
+static void run_sort(Top *top, uint32_t key, int value UNUSED)
 {
     for (size_t i = 0; i < process_column_count; i++)
         if (process_columns[i].letter == (char)key)
             top->sort = i;
     top->reverse = false;
     top_order(top);
-    return TOP_WISH_NONE;
 }
 
 /* A switch of Top, by its offset. */
-static TopWish run_switch(Top *top, uint32_t key UNUSED, int offset)
+static void run_switch(Top *top, uint32_t key UNUSED, int offset)
 {
     bool *is = (bool *)((char *)top + offset);
 
     *is = !*is;
     top_order(top);
-    return TOP_WISH_NONE;
 }
 
-static TopWish run_signal(Top *top, uint32_t key UNUSED, int value UNUSED)
+static void run_signal(Top *top, uint32_t key UNUSED, int value UNUSED)
 {
     overlay_signal_open(top);
-    return TOP_WISH_NONE;
 }
 
-static TopWish run_enter(Top *top, uint32_t key UNUSED, int value UNUSED)
+static void run_enter(Top *top, uint32_t key UNUSED, int value UNUSED)
 {
     if (top_views[top->view].enter && top->snapshot->node)
         top_views[top->view].enter(top);
-    return TOP_WISH_NONE;
 }
 
-static TopWish run_escape(Top *top, uint32_t key UNUSED, int value UNUSED)
+static void run_escape(Top *top, uint32_t key UNUSED, int value UNUSED)
 {
     if (top->filter[0]) {
         top->filter[0] = '\0';
@@ -96,39 +88,36 @@ static TopWish run_escape(Top *top, uint32_t key UNUSED, int value UNUSED)
     } else if (top->back_count > 0) {
         top->view = top->back[--top->back_count];
     }
-    return TOP_WISH_NONE;
 }
 
 /* The device before or after the one that is followed, instances too. */
-static TopWish run_other(Top *top, uint32_t key, int value UNUSED)
+static void run_other(Top *top, uint32_t key, int value UNUSED)
 {
     const GpuRow *row = top_followed(top);
     const size_t at = row ? (size_t)(row - top->gpus.at) : 0, count = top->gpus.len;
 
     if (count > 0)
         top_follow(top, &top->gpus.at[(at + (key == TOP_KEY_RIGHT ? 1 : count - 1)) % count].reading->device);
-    return TOP_WISH_NONE;
 }
 
-static TopWish run_span(Top *top, uint32_t key, int value UNUSED)
+static void run_span(Top *top, uint32_t key, int value UNUSED)
 {
     if (key == '-' && top->span + 1 < SPAN_END)
         top->span++;
     else if (key != '-' && top->span > 0)
         top->span--;
-    return TOP_WISH_NONE;
 }
 
-static TopWish run_seek(Top *top, uint32_t key, int value UNUSED)
+static void run_seek(Top *top, uint32_t key, int value UNUSED)
 {
     top->amount = key == ',' ? -10 : key == '.' ? 10 : key == '{' ? -60 : 60;
-    return TOP_WISH_SEEK;
+    top->wish = TOP_WISH_SEEK;
 }
 
-static TopWish run_speed(Top *top, uint32_t key, int value UNUSED)
+static void run_speed(Top *top, uint32_t key, int value UNUSED)
 {
     top->amount = key == '[' ? 0.5 : 2;
-    return TOP_WISH_SPEED;
+    top->wish = TOP_WISH_SPEED;
 }
 
 /* A function key by its number. */
@@ -164,17 +153,16 @@ const KeyRow top_keys[] = {
     {{' '}, "Space", NULL, EVERYWHERE, run_wish, TOP_WISH_PAUSE, "holds the picture, goes on"},
     {{',', '.', '{', '}'}, ", . { }", NULL, EVERYWHERE, run_seek, 0, "of a replay: 10 s or a minute back or on"},
     {{'[', ']'}, "[ ]", NULL, EVERYWHERE, run_speed, 0, "of a replay: slower, faster"},
-    {{CONTROL_L}, "Ctrl-L", NULL, EVERYWHERE, run_wish, TOP_WISH_REDRAW, "draws the screen anew"},
+    {{CONTROL_L}, "Ctrl-L", NULL, EVERYWHERE, run_wish, TOP_WISH_NONE, "draws the screen anew"},
 };
 const size_t top_key_count = ARRAY_LEN(top_keys);
 
-TopWish keys_run(Top *top, uint32_t key)
+void keys_run(Top *top, uint32_t key)
 {
     for (size_t i = 0; i < ARRAY_LEN(top_keys); i++)
         for (size_t k = 0; k < ARRAY_LEN(top_keys[i].keys) && top_keys[i].keys[k]; k++)
             if (top_keys[i].keys[k] == key && (top_keys[i].views >> top->view & 1))
-                return top_keys[i].run(top, key, top_keys[i].value);
-    return TOP_WISH_NONE;
+                top_keys[i].run(top, key, top_keys[i].value);
 }
 
 /* --- prompts -------------------------------------------------------------------------------------------------------
@@ -220,7 +208,7 @@ static void find_text(Top *top, size_t from)
 }
 
 /* Of an open prompt: edits its text, and shows at once what it finds or leaves. */
-TopWish prompt_key(Top *top, uint32_t key)
+void prompt_key(Top *top, uint32_t key)
 {
     const bool search = top->prompt == PROMPT_SEARCH, next = search && key == TOP_KEY_F1 + 2;
     const bool ends = key == TOP_KEY_ENTER || key == TOP_KEY_ESCAPE;
@@ -238,7 +226,6 @@ TopWish prompt_key(Top *top, uint32_t key)
         top_order(top);
     else if (!ends)
         find_text(top, top_list(top)->selected + next);
-    return TOP_WISH_NONE;
 }
 
 /* --- the foot ------------------------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ static void draw_setup(Top *top, Grid *grid, Area area)
     draw_rows(top, grid, area, plot_count() + ARRAY_LEN(options), draw_setup_row);
 }
 
-static TopWish choose_setup(Top *top)
+static void choose_setup(Top *top)
 {
     bool *is = find_switch(top, top->overlay_list.selected);
 
@@ -109,7 +109,6 @@ static TopWish choose_setup(Top *top)
     else
         top->tree = top->tree == TREE_OWNER ? TREE_NONE : TREE_OWNER;
     top_order(top);
-    return TOP_WISH_NONE;
 }
 
 static void draw_sort_row(Top *top, Grid *grid, Area line, size_t row, const void *context UNUSED)
@@ -124,13 +123,12 @@ static void draw_sort(Top *top, Grid *grid, Area area)
     draw_rows(top, grid, area, process_column_count, draw_sort_row);
 }
 
-static TopWish choose_sort(Top *top)
+static void choose_sort(Top *top)
 {
     top->sort = top->overlay_list.selected;
     top->reverse = false;
     top_order(top);
     top_open(top, OVERLAY_NONE);
-    return TOP_WISH_NONE;
 }
 
 /* --- signals ------------------------------------------------------------------------------------------------------ */
@@ -201,10 +199,9 @@ static void draw_signals(Top *top, Grid *grid, Area area)
     draw_rows(top, grid, area, ARRAY_LEN(signals), draw_signal_row);
 }
 
-static TopWish choose_signal(Top *top)
+static void choose_signal(Top *top)
 {
     top_open(top, OVERLAY_CONFIRM);
-    return TOP_WISH_NONE;
 }
 
 static void draw_confirm(Top *top, Grid *grid, Area area)
@@ -219,28 +216,28 @@ static void draw_confirm(Top *top, Grid *grid, Area area)
     grid_text(grid, area, x, 2, INK_PLAIN, " or Escape does not");
 }
 
-static TopWish answer_confirm(Top *top, uint32_t key)
+static void answer_confirm(Top *top, uint32_t key)
 {
     const size_t chosen = top->overlay_list.selected;
     const bool yes = key == 'y' || key == 'Y';
 
     if (!yes && key != 'n' && key != 'N')
-        return TOP_WISH_NONE;
+        return;
     top_open(top, OVERLAY_NONE);
     if (!yes)
-        return TOP_WISH_NONE;
+        return;
     top->signal = (TopSignal){.pid = (pid_t)top->target.pid,
                               .start_ns = top->target_owner.start_ns,
                               .number = signals[chosen].number,
                               .name = signals[chosen].name};
-    return TOP_WISH_SIGNAL;
+    top->wish = TOP_WISH_SIGNAL;
 }
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
 typedef struct Overlay {
     void (*draw)(Top *top, Grid *grid, Area area); /* within a frame that is drawn already */
-    TopWish (*choose)(Top *top);                   /* Enter or Space; NULL: closes it */
+    void (*choose)(Top *top);                      /* Enter or Space; NULL: closes it */
     const char *title;
     int width, height; /* wanted inside; 0: all there is */
 } Overlay;
@@ -280,27 +277,23 @@ static bool closes_overlay(const Top *top, uint32_t key)
     return top->overlay == OVERLAY_HELP && (key == TOP_KEY_F1 || key == '?' || key == 'h');
 }
 
-TopWish overlay_key(Top *top, uint32_t key)
+void overlay_key(Top *top, uint32_t key)
 {
     const Overlay *overlay = &overlays[top->overlay];
+    const bool enter = key == TOP_KEY_ENTER || (key == ' ' && top->overlay != OVERLAY_SIGNAL);
 
-    if (closes_overlay(top, key)) {
+    if (closes_overlay(top, key))
         top_open(top, OVERLAY_NONE);
-        return TOP_WISH_NONE;
-    }
-    if (top->overlay == OVERLAY_CONFIRM)
-        return answer_confirm(top, key);
-    if (list_key(&top->overlay_list, key))
-        return TOP_WISH_NONE;
-    if (key == TOP_KEY_ENTER || (key == ' ' && top->overlay != OVERLAY_SIGNAL)) {
-        if (overlay->choose)
-            return overlay->choose(top);
+    else if (top->overlay == OVERLAY_CONFIRM)
+        answer_confirm(top, key);
+    else if (enter && overlay->choose)
+        overlay->choose(top);
+    else if (enter)
         top_open(top, OVERLAY_NONE);
-    } else if (top->overlay == OVERLAY_PROCESS && (key == 'k' || key == TOP_KEY_F1 + 8)) {
+    else if (top->overlay == OVERLAY_PROCESS && (key == 'k' || key == TOP_KEY_F1 + 8))
         overlay_signal_open(top);
-    }
-    for (size_t i = 0; i < ARRAY_LEN(signals) && top->overlay == OVERLAY_SIGNAL; i++)
-        if (key >= '1' && key <= '9' && signals[i].number == (int)(key - '0'))
-            top->overlay_list.selected = i;
-    return TOP_WISH_NONE;
+    else if (!list_key(&top->overlay_list, key))
+        for (size_t i = 0; i < ARRAY_LEN(signals) && top->overlay == OVERLAY_SIGNAL; i++)
+            if (key >= '1' && key <= '9' && signals[i].number == (int)(key - '0'))
+                top->overlay_list.selected = i;
 }

@@ -134,20 +134,23 @@ TopWish top_key(Top *top, uint32_t key)
 {
     List *list = top_list(top);
 
+    top->wish = TOP_WISH_NONE;
     top->said_left = 0;
     top->touched = true;
-    if (key == 3) /* Control-C always quits */
-        return TOP_WISH_QUIT;
-    if (top->overlay != OVERLAY_NONE)
-        return overlay_key(top, key);
-    if (top->prompt != PROMPT_NONE)
-        return prompt_key(top, key);
-    if (!list_key(list, key))
-        return keys_run(top, key);
-    top_moved(top);
-    if (key == TOP_KEY_HOME) /* stay at the top */
-        list->thing.kind = THING_NONE;
-    return TOP_WISH_NONE;
+    if (key == 3) { /* Control-C always quits */
+        top->wish = TOP_WISH_QUIT;
+    } else if (top->overlay != OVERLAY_NONE) {
+        overlay_key(top, key);
+    } else if (top->prompt != PROMPT_NONE) {
+        prompt_key(top, key);
+    } else if (!list_key(list, key)) {
+        keys_run(top, key);
+    } else {
+        top_moved(top);
+        if (key == TOP_KEY_HOME) /* stay at the top */
+            list->thing.kind = THING_NONE;
+    }
+    return top->wish;
 }
 
 static const Zone *zone_at(const Top *top, int x, int y)
@@ -162,36 +165,38 @@ static const Zone *zone_at(const Top *top, int x, int y)
 }
 
 /* A click chooses a row; one on the chosen row, or a double one, opens it. */
-static TopWish click_row(Top *top, size_t row, bool twice)
+static void click_row(Top *top, size_t row, bool twice)
 {
     List *list = top->overlay != OVERLAY_NONE ? &top->overlay_list : top_list(top);
     const bool again = list->selected == row;
 
     if (row >= list->count)
-        return TOP_WISH_NONE;
+        return;
     list->selected = row;
     if (top->overlay == OVERLAY_NONE)
         top_moved(top);
-    return top->overlay == OVERLAY_SETUP || again || twice ? top_key(top, TOP_KEY_ENTER) : TOP_WISH_NONE;
+    if (top->overlay == OVERLAY_SETUP || again || twice)
+        (void)top_key(top, TOP_KEY_ENTER);
 }
 
-static TopWish handle_click(Top *top, const Zone *zone, bool twice)
+static void handle_click(Top *top, const Zone *zone, bool twice)
 {
     switch (zone->kind) {
     case ZONE_KEY:
-        return top_key(top, zone->value);
+        (void)top_key(top, zone->value);
+        break;
     case ZONE_VIEW:
         top_go(top, (ViewId)zone->value);
         break;
     case ZONE_ROW:
-        return click_row(top, zone->value, twice);
+        click_row(top, zone->value, twice);
+        break;
     case ZONE_SORT:
         top->reverse = zone->value == top->sort && !top->reverse;
         top->sort = zone->value;
         top_order(top);
         break;
     }
-    return TOP_WISH_NONE;
 }
 
 TopWish top_mouse(Top *top, TopMouse what, int x, int y)
@@ -199,16 +204,18 @@ TopWish top_mouse(Top *top, TopMouse what, int x, int y)
     const Zone *zone = zone_at(top, x, y);
     const long by = what == TOP_MOUSE_UP ? -3 : 3;
 
+    top->wish = TOP_WISH_NONE;
     top->touched = true;
-    if (what == TOP_MOUSE_CLICK || what == TOP_MOUSE_DOUBLE)
-        return zone ? handle_click(top, zone, what == TOP_MOUSE_DOUBLE) : TOP_WISH_NONE;
-    if (top->overlay == OVERLAY_NONE) {
+    if (what == TOP_MOUSE_CLICK || what == TOP_MOUSE_DOUBLE) {
+        if (zone)
+            handle_click(top, zone, what == TOP_MOUSE_DOUBLE);
+    } else if (top->overlay == OVERLAY_NONE) {
         list_move(top_list(top), by);
         top_moved(top);
     } else if (top->overlay != OVERLAY_CONFIRM) {
         list_move(&top->overlay_list, by);
     }
-    return TOP_WISH_NONE;
+    return top->wish;
 }
 
 /* --- the screen --------------------------------------------------------------------------------------------------- */

@@ -73,7 +73,6 @@ typedef enum TopWish {
     TOP_WISH_PAUSE,  /* or continue: a replay or live snapshots */
     TOP_WISH_SEEK,   /* top_amount() says by how many seconds, of a replay */
     TOP_WISH_SPEED,  /* top_amount(): factor */
-    TOP_WISH_REDRAW, /* redraw the terminal completely */
 } TopWish;
 
 typedef struct TopOptions {

@@ -463,12 +463,6 @@ void terminal_show(Terminal *terminal, const Grid *grid)
     refresh();
 }
 
-void terminal_redraw(Terminal *terminal)
-{
-    (void)terminal;
-    clearok(curscr, TRUE);
-}
-
 /* --- waiting -------------------------------------------------------------------------------------------------------
  */
 

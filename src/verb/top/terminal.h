@@ -64,10 +64,8 @@ void terminal_close(Terminal *terminal); /* accepts NULL */
 void terminal_fit(const Terminal *terminal, Grid *grid);
 int terminal_colours(const Terminal *terminal); /* 256, 16, 8; 0 none */
 
-/* Shows the grid; sends only changed cells. */
+/* Shows the grid; sends only changed cells. Ctrl-L draws everything anew at once, without the caller. */
 void terminal_show(Terminal *terminal, const Grid *grid);
-/* The next terminal_show redraws everything (TOP_WISH_REDRAW). Ctrl-L does so at once. */
-void terminal_redraw(Terminal *terminal);
 
 /* Waits for one thing until deadline_ns of clock_monotonic(clock_kernel()), 0: does not wait. Keys that are already
  * there come before the descriptor `other` (-1: none). */

@@ -61,7 +61,7 @@ static void note(const TerminalNews *news, const Grid *grid)
 }
 
 /* What the keys of this program do; false ends it. */
-static bool obey(Terminal *terminal, uint32_t key)
+static bool obey(uint32_t key)
 {
     switch (key) {
     case 'q':
@@ -76,9 +76,6 @@ static bool obey(Terminal *terminal, uint32_t key)
         exit(7);
     case 'E':
         fprintf(stderr, "said on stderr\n");
-        break;
-    case 'R':
-        terminal_redraw(terminal);
         break;
     case 'H': /* busy, and deaf to all but signals */
         fprintf(events, "deaf\n");
@@ -101,7 +98,7 @@ static bool step(Terminal *terminal, Grid *grid, TerminalNews *news)
     note(news, grid);
     if (news->what == TERMINAL_TIMEOUT)
         ticks++;
-    return news->what != TERMINAL_END && !(news->what == TERMINAL_KEY && !obey(terminal, news->key));
+    return news->what != TERMINAL_END && !(news->what == TERMINAL_KEY && !obey(news->key));
 }
 
 int main(int argc, char **argv)

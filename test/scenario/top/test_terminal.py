@@ -160,9 +160,6 @@ def test_only_what_changed_is_sent(bare, events):
     terminal.send(b"\x0c")
     terminal.wait(lambda data: b"corne" in data[first:], "everything anew after Ctrl-L")
     assert "key c" not in events.all()
-    sent = len(terminal.data)
-    terminal.send(b"R")
-    terminal.wait(lambda data: b"corne" in data[sent:], "everything anew as the program wishes")
 
 
 # --- keys and the mouse -------------------------------------------------------------------------------------------------

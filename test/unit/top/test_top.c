@@ -433,7 +433,7 @@ static void keys_wish(void **state UNUSED)
     assert_true(top_amount(rig.kit.top) == 60);
     assert_int_equal(press("["), TOP_WISH_SPEED);
     assert_true(top_amount(rig.kit.top) == 0.5);
-    assert_int_equal(top_key(rig.kit.top, 12), TOP_WISH_REDRAW);
+    assert_int_equal(top_key(rig.kit.top, 12), TOP_WISH_NONE);
     press("F1");
     assert_int_equal(press("q"), TOP_WISH_NONE);
     press("F2");
