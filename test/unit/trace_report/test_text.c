@@ -120,6 +120,44 @@ static void top_counts_rows(void **state)
     trace_report_done(&report);
 }
 
+static void assert_line_of_steps(TraceReport *report, unsigned width, const char *line)
+{
+    char *text = text_of(report, (ReportOptions){.width = width, .utf8 = true});
+
+    if (line)
+        assert_has(text, line);
+    else
+        assert_has_not(text, "each step, the longest");
+    free(text);
+}
+
+static void steps_that_differ_are_drawn(void **state)
+{
+    TraceReport report;
+    TraceRank *rank;
+
+    (void)state;
+    sample_report(&report, &(SampleSize){.ranks = 1, .steps = 40, .slices = 9, .kernels = 24, .threads = 2});
+    rank = &report.ranks.at[0];
+    for (size_t i = 0; i < 40; i++)
+        rank->steps.at[i].duration_ns = (i == 13 ? 80 : 10) * INT64_C(1000000);
+    /* two of them in a column: the longer one */
+    assert_line_of_steps(&report, 60, "\n  ▁▁▁▁▁▁█▁▁▁▁▁▁▁▁▁▁▁▁▁  each step, the longest 80.0 ms\n");
+    rank->steps.len = 8;
+    for (size_t i = 0; i < 8; i++)
+        rank->steps.at[i].duration_ns = (int64_t)(i + 1) * 10000000;
+    assert_line_of_steps(&report, 100, "\n  ▁▂▃▄▅▆▇█  each step, the longest 80.0 ms\n");
+    rank->steps.len = 2;
+    assert_line_of_steps(&report, 100, NULL);
+    rank->steps.len = 3;
+    for (size_t i = 0; i < 3; i++)
+        rank->steps.at[i].duration_ns = i == 1 ? 90 : 100;
+    assert_line_of_steps(&report, 100, "\n  ███  each step, the longest 100 ns\n");
+    rank->steps.at[1].duration_ns = 91;
+    assert_line_of_steps(&report, 100, NULL);
+    trace_report_done(&report);
+}
+
 /* Every line of every width: not over it, nothing that is not asked for. */
 static void check_lines(const char *text, const ReportOptions *options)
 {
@@ -216,6 +254,7 @@ int main(void)
                                        cmocka_unit_test(an_empty_profile_says_so),
                                        cmocka_unit_test(one_step_shows_that_step_alone),
                                        cmocka_unit_test(top_counts_rows),
+                                       cmocka_unit_test(steps_that_differ_are_drawn),
                                        cmocka_unit_test(lines_keep_to_the_width),
                                        cmocka_unit_test(colours_change_nothing_else),
                                        cmocka_unit_test(differences_are_signed)};
