@@ -5,16 +5,25 @@
 usage: tools/mutants.py [--minutes N] [--count N] [--seed N] [--only PATH...]
 
 Works in a copy of the tracked files below build-mutants, so that the tree stays as it is. A change is drawn from the
-operators below, evenly over the lines of src/engine and src/service. The C tests that link the changed object run
-first, those of few objects before those of many; where they notice nothing, the Python tests of that folder run (the
-table of test/order.py). A change that does not compile is drawn again. Stops after --minutes."""
+operators below, evenly over the lines of src/engine and src/service, and is tried with the C tests that link the changed
+object, those of few objects before those of many. Those that no C test notices are then tried with the suites of their
+folder (the table of test/order.py): with the C tests of test/scenario, which link nearly everything, and the Python
+tests. A change that does not compile is drawn again. --only takes folders, files, and what an earlier run printed
+("src/engine/trace/gaps.c:20: less"), to try a change again.
+
+A test counts where it fails twice with the change and passes without. Stops after --minutes; a change that the suites
+had no time for is called open, and counts as not noticed."""
 import argparse
 import collections
+import concurrent.futures
+import contextlib
+import hashlib
 import json
 import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -25,9 +34,11 @@ sys.path.insert(0, str(ROOT / "test"))
 import order  # noqa: E402  which Python tests belong to which folder
 WORK = ROOT / "build-mutants"
 FLOORS = ("src/engine", "src/service")
-# A mutant may loop: what a test may compute, and how long it may wait. Generous, so that a busy machine is not taken for a catch.
-TEST_CPU_S, TEST_WALL_S, PYTEST_WALL_S = 120, 900, 1800
+# A mutant may loop or allocate without end. What a test may compute, at most and in multiples of what it took before, and how long it may
+# wait. Generous, so that a busy machine is not taken for a catch.
+TEST_CPU_S, TEST_CPU_TIMES, TEST_WALL_S, PYTEST_WALL_S, TEST_DATA = 120, 10, 900, 1800, 4 << 30
 BATCH = 4  # tests that are linked at once
+OPEN = None  # no time to find out
 # Code, without what stands in comments, strings and directives.
 SKIPPED = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|^[ \t]*#(?:[^\n\\]|\\.|\\\n)*', re.S | re.M)
 OPERATORS = [  # (name, pattern, replacement)
@@ -103,12 +114,13 @@ class Copy:
             if exe.is_relative_to(self.build):
                 found = self.run(["ninja", "-C", str(self.build), "-t", "inputs", str(exe.relative_to(self.build))]).stdout.split("\n")
                 self.inputs[test["name"]] = {line for line in found if line.endswith(".c.o")}
-        broken = [test["name"] for test in self.tests if self.inputs.get(test["name"]) and not self.passes(test)]
-        if broken:
-            sys.exit(f"without any change these tests fail: {', '.join(broken)}")
+        self.unchanged = {name: self.digest(name) for name in self.inputs}
+        self.cpu_s = {}  # of the C tests that passed in this run, for they pass without a change too
+        self.broken = set()  # the tests that fail without a change
 
-    def run(self, command, limit=None, check=False, env=None):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=env, stdin=subprocess.DEVNULL)
+    def run(self, command, limit=None, check=False, env=None, cwd=None):
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=limit, env=env, cwd=cwd,
+                              stdin=subprocess.DEVNULL)
         if check and done.returncode:
             sys.exit(f"{' '.join(command)}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
         return done
@@ -127,55 +139,117 @@ class Copy:
         wanted = sorted(self.objects(path))
         return bool(wanted) and self.run(["ninja", "-C", str(self.build), *wanted]).returncode == 0
 
-    def c_notices(self, tests):
+    def link(self, tests):
+        exes = {str(pathlib.Path(t["cmd"][0]).relative_to(self.build)) for t in tests}
+        self.run(["ninja", "-C", str(self.build), *exes], check=True)
+
+    def is_below(self, test, suite):
+        """Where the suite is None: the test belongs to no scenario."""
+        folder = pathlib.Path(test["cmd"][0]).parent.relative_to(self.build)
+        return folder.is_relative_to(suite) if suite else not folder.is_relative_to("test/scenario")
+
+    def digest(self, name):
+        """Of the program of a test."""
+        exe = next(t["cmd"][0] for t in self.tests if t["name"] == name)
+        return hashlib.sha256(pathlib.Path(exe).read_bytes()).digest()
+
+    def c_notices(self, path, suite):
+        tests = [t for t in self.tests_of(path) if t["name"] not in self.broken and self.is_below(t, suite)]
         for i in range(0, len(tests), BATCH):
-            batch = tests[i:i + BATCH]
-            exes = [str(pathlib.Path(t["cmd"][0]).relative_to(self.build)) for t in batch]
-            self.run(["ninja", "-C", str(self.build), *exes], check=True)
-            failed = next((test["name"] for test in batch if not self.passes(test)), None)
+            self.link(tests[i:i + BATCH])
+            # A linker leaves out the objects of an archive that nothing refers to.
+            changed = [t for t in tests[i:i + BATCH] if self.digest(t["name"]) != self.unchanged[t["name"]]]
+            with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+                passed = list(pool.map(self.passes, changed))
+            failed = next((t for t, p in zip(changed, passed) if not p and not self.passes(t)), None)
             if failed:
                 return failed
         return None
 
     def passes(self, test):
         """As meson runs it: in the build folder."""
+        before, name = cpu_of_children(), test["name"]
+        limit = min(TEST_CPU_S, 10 + TEST_CPU_TIMES * self.cpu_s[name]) if name in self.cpu_s else TEST_CPU_S
         try:
-            done = subprocess.run(["prlimit", f"--cpu={TEST_CPU_S}", *test["cmd"]], env=dict(os.environ, **test["env"]), cwd=self.build,
-                                  capture_output=True, text=True, timeout=TEST_WALL_S, stdin=subprocess.DEVNULL)
+            done = self.run(["prlimit", f"--cpu={limit:.0f}", f"--data={TEST_DATA}", *test["cmd"]], TEST_WALL_S,
+                            env=dict(os.environ, **test["env"]), cwd=self.build)
         except subprocess.TimeoutExpired:
             return False
-        return done.returncode == 0 and "\nnot ok" not in "\n" + done.stdout
+        passed = done.returncode == 0 and "\nnot ok" not in re.sub(r"\nnot ok (\d+ # SKIP)", r"\nok \1", "\n" + done.stdout)
+        if passed:
+            self.cpu_s.setdefault(name, cpu_of_children() - before)
+        return passed
 
     def pytest(self, *what):
-        """None: nothing failed. Else the first test that did."""
-        self.run(["ninja", "-C", str(self.build)])
+        """"": nothing failed, OPEN: out of time. Else the first test that failed."""
         env = dict(os.environ, STOKER_BUILD=str(self.build), PYTHONDONTWRITEBYTECODE="1")
         command = ["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--import-mode=importlib", *what]
         try:
-            done = subprocess.run(command, env=env, cwd=self.source, capture_output=True, text=True, timeout=PYTEST_WALL_S, stdin=subprocess.DEVNULL)
+            done = self.run(command, PYTEST_WALL_S, env=env, cwd=self.source)
         except subprocess.TimeoutExpired:
-            return "pytest (time)"
+            return OPEN
         failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
-        return failed[1] if failed else "pytest" if done.returncode not in (0, 5) else None
+        return failed[1] if failed else "pytest" if done.returncode not in (0, 5) else ""
 
-    def judge(self, path, changed):
-        """None: it does not compile. Else what noticed it, '' nothing."""
+    def pytest_notices(self, suite, end):
+        skipped = set()
+        while True:
+            if time.monotonic() > end:
+                return OPEN
+            by = self.pytest("-n", "4", suite, *(f"--deselect={t}" for t in {*skipped, *self.broken}))
+            if not by or "::" not in by or self.pytest(by):
+                return by
+            skipped.add(by)  # it passes by itself: the machine was busy
+
+    def judge_by_c(self, path, changed, suite=None):
+        """None: it does not compile. Else the C test that noticed it, "" for none. The suite: one of test/scenario."""
+        while True:
+            with self.change(path, changed):
+                if not self.compiles(path):
+                    return None
+                by = self.c_notices(path, suite)
+            if not by or by["name"] in self.cpu_s:
+                return by["name"] if by else ""
+            self.link([by])
+            if self.passes(by):
+                return by["name"]
+            self.broken.add(by["name"])
+
+    def judge_by_suites(self, path, changed, end):
+        """What noticed it, "" for none, OPEN if time ran out."""
+        for suite in [s for s in order.suites_of(path) or () if (self.source / s).exists()]:
+            if suite.startswith("test/scenario") and (by := self.judge_by_c(path, changed, suite)):
+                return by
+            while True:
+                with self.change(path, changed):
+                    self.run(["ninja", "-C", str(self.build)], check=True)
+                    by = self.pytest_notices(suite, end)
+                if by == "" or by is OPEN:
+                    break
+                self.run(["ninja", "-C", str(self.build)], check=True)
+                if self.pytest(by if "::" in by else suite) == "":
+                    return by
+                if "::" not in by:
+                    return OPEN
+                self.broken.add(by)
+            if by is OPEN:
+                return OPEN
+        return ""
+
+    @contextlib.contextmanager
+    def change(self, path, changed):
         to = self.source / path
         whole = to.read_text()
         to.write_text(changed)
-        by_pytest = None
         try:
-            if not self.compiles(path):
-                return None
-            by = self.c_notices(self.tests_of(path))
-            folders = [] if by else [f for f in order.suites_of(path) or () if (self.source / f).exists()]
-            if folders:
-                by_pytest = self.pytest("-n", "4", *folders)
+            yield
         finally:
             to.write_text(whole)
-        if by_pytest and "::" in by_pytest and self.pytest(by_pytest):
-            return ""  # it fails without the change too
-        return by or by_pytest or ""
+
+
+def cpu_of_children():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main():
@@ -183,29 +257,41 @@ def main():
     parser.add_argument("--minutes", type=float, default=40)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", nargs="*", default=list(FLOORS), help="folders or files")
+    parser.add_argument("--only", nargs="*", default=list(FLOORS), help="folders, files or changes")
     args = parser.parse_args()
     end = time.monotonic() + 60 * args.minutes
     copy = Copy()
-    drawn = [c for path in tracked(args.only) for c in candidates(path)]
+    names = [only for only in args.only if ":" in only]
+    drawn = [c for path in tracked([only.split(":")[0] for only in args.only]) for c in candidates(path)]
+    drawn = [c for c in drawn if not names or title_of(c) in names]
     random.Random(args.seed).shuffle(drawn)
     print(f"{len(drawn)} possible changes; at most {args.count} are tried, in {args.minutes:g} minutes", flush=True)
     noticed, missed = collections.Counter(), []
-    for name, path, line, changed in drawn:
+    for c in drawn:
         if noticed.total() + len(missed) >= args.count or time.monotonic() > end:
             break
-        by = copy.judge(path, changed)
-        if by is None:
-            continue
-        floor = "/".join(path.split("/")[:2])
+        by = copy.judge_by_c(c[1], c[3])
         if by:
-            noticed[floor] += 1
-        else:
-            missed.append((floor, f"{path}:{line}: {name}"))
-        print(f"{'noticed' if by else 'MISSED '} {path}:{line}: {name}{' by ' + by if by else ''}", flush=True)
-    for floor in sorted({*noticed, *(f for f, _ in missed)}):
-        left = sum(f == floor for f, _ in missed)
-        print(f"{floor}: {noticed[floor]} of {noticed[floor] + left} noticed, {100 * noticed[floor] / (noticed[floor] + left):.0f} %")
+            noticed[floor_of(c)] += 1
+            print(f"noticed {title_of(c)} by {by}", flush=True)
+        elif by == "":
+            missed.append(c)
+            print(f"not yet {title_of(c)}", flush=True)
+    tried = noticed + collections.Counter(map(floor_of, missed))
+    for c in missed:
+        by = copy.judge_by_suites(c[1], c[3], end)
+        noticed[floor_of(c)] += bool(by)
+        print(f"{'OPEN   ' if by is OPEN else 'noticed' if by else 'MISSED '} {title_of(c)}{' by ' + by if by else ''}", flush=True)
+    for floor in sorted(tried):
+        print(f"{floor}: {noticed[floor]} of {tried[floor]} noticed, {100 * noticed[floor] / tried[floor]:.0f} %")
+
+
+def title_of(c):
+    return f"{c[1]}:{c[2]}: {c[0]}"
+
+
+def floor_of(c):
+    return "/".join(c[1].split("/")[:2])
 
 
 main()

@@ -336,11 +336,12 @@ static void another_word_has_to_last(void **state)
     const uint64_t since = first()->since_ns;
     assert_int_equal(run(starved, training, 30), 0); /* the minute's mean is still over its limit */
     assert_int_equal(first()->word, ACTIVITY_WORKING);
-    assert_int_equal(run(starved, training, 60), 1);
+    assert_int_equal(run(starved, training, 31), 0); /* it has been under it for ten seconds */
+    assert_int_equal(run(starved, training, 1), 1);
     assert_int_equal(first()->word, ACTIVITY_WAITING);
     assert_true(first()->since_ns > since);
-    assert_int_equal(run(rest, training, 20), 0);
-    assert_int_equal(run(rest, training, 15), 1);
+    assert_int_equal(run(rest, training, 29), 0);
+    assert_int_equal(run(rest, training, 1), 1);
     assert_int_equal(first()->word, ACTIVITY_IDLE_HELD);
     rig->gpus[0].process_count = 0; /* who holds it is no noise */
     assert_int_equal(run(rest, training, 1), 1);

@@ -541,6 +541,13 @@ static void codes_are_found_whatever_the_driver(void **state)
     assert_string_equal(found[0]->id, "xid-149");
     catalogue_find_code(c, EVENT_SXID, 20034, 0, found, 64);
     assert_string_equal(found[0]->id, "sxid-20034");
+    /* of an unknown driver: what the newer one means, in whatever order they stand */
+    static const char *const both[] = {"sxid-28001", "sxid-29001", "xid-30-unused", "xid-139"};
+    for (size_t i = 0; i < sizeof both / sizeof both[0]; i++) {
+        const EventKind kind = both[i][0] == 's' ? EVENT_SXID : EVENT_XID;
+        catalogue_find_code(c, kind, atoi(strchr(both[i], '-') + 1), 0, found, 64);
+        assert_string_equal(found[0]->id, both[i]);
+    }
     catalogue_find_code(c, EVENT_XID, 999, 0, found, 64);
     assert_string_equal(found[0]->id, "xid-unknown");
     catalogue_free(c);

@@ -165,6 +165,11 @@ static void an_event_and_back(void **state)
     assert_int_equal(events_read(out.text, out.len, &list, NULL, &err), 0);
     event_seen_json(&list.at[0], &again);
     assert_string_equal(again.text, out.text);
+    Node fewer = node; /* what stands behind the last GPU is none */
+    fewer.gpu_count = 3;
+    str_clear(&again);
+    event_json(&event, "1jf8v3k2m0", &fewer, &again);
+    assert_non_null(strstr(again.text, "\"pci\":\"0000:1e:00.0\",\"gpu\":null,\"uuid\":null,"));
     str_clear(&again);
     str_addf(&again, "{\"events\":[%s,%s],\"next\":7,\"started\":\"2026-01-05T08:00:03.000Z\"}", out.text, out.text);
     vec_clear(&list);
