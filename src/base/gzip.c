@@ -81,6 +81,13 @@ bool inflate_is_gzip(const void *bytes, size_t len)
     return len >= MAGIC_BYTES && memcmp(bytes, magic, MAGIC_BYTES) == 0;
 }
 
+bool gzip_is_name(const char *path)
+{
+    size_t len = strlen(path);
+
+    return len > 3 && strcmp(path + len - 3, ".gz") == 0;
+}
+
 static int fail_damaged(Inflate *inflate, const char *why)
 {
     inflate->fault = err_set(&inflate->why, -EBADMSG, "the gzip data is damaged at byte %" PRIu64 ": %s",

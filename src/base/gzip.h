@@ -43,6 +43,8 @@ uint64_t inflate_garbage(const Inflate *inflate);
 
 /* Whether bytes begin as gzip does. */
 bool inflate_is_gzip(const void *bytes, size_t len);
+/* Whether the name of a path asks for gzip: it ends in ".gz". */
+bool gzip_is_name(const char *path);
 
 /* Takes `len` packed bytes: 0 or -errno. */
 typedef int (*DeflatePush)(void *context, const void *bytes, size_t len, Err *err);

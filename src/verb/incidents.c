@@ -126,7 +126,7 @@ static int write_bundle(VerbCall *call, const Past *past, const char *id, const 
         return verb_failf(call, EXIT_UNKNOWN, "no black box is kept of '%s'%s", id,
                           past->journal[0] ? "" : ": there is no journal");
     if (rc == 0)
-        rc = outfile_open(path, outfile_wants_gzip(path), &out, &call->err);
+        rc = outfile_open(path, &out, &call->err);
     if (rc == 0)
         rc = outfile_write(out, bundle.text, bundle.len, &call->err);
     if (rc < 0) {

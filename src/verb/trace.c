@@ -166,7 +166,7 @@ static int write_to(const Traced *t, const Written *w, const char *path,
 {
     OutFile *out;
 
-    TRY(outfile_open(path, outfile_wants_gzip(path), &out, err));
+    TRY(outfile_open(path, &out, err));
     int rc = writer(t, w, (ReportSink){.write = into_file, .context = out}, err);
     if (rc < 0) {
         outfile_drop(out);

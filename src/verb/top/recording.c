@@ -312,20 +312,13 @@ static int write_head(Recorder *r, uint64_t interval_ns, Err *err)
     return write_line(r, head, (size_t)len, err);
 }
 
-static bool is_gzip_name(const char *path)
-{
-    const size_t len = strlen(path);
-
-    return len > 3 && strcmp(path + len - 3, ".gz") == 0;
-}
-
 int recorder_open(const char *path, uint64_t interval_ns, Recorder **ret, Err *err)
 {
     Recorder *r = xcalloc(1, sizeof *r);
 
     r->fd = -1;
     r->path = xstrdup(path);
-    r->gzip = is_gzip_name(path);
+    r->gzip = gzip_is_name(path);
     str_init(&r->packed, LINE_MAX_BYTES + 1);
     int rc = open_file(r, err);
     if (rc == 0)

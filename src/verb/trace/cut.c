@@ -78,7 +78,7 @@ static int cut_file(VerbCall *call, const CutOptions *o, TraceCut *cut)
 
     if (!trace_numbers_has(&cut->ask->ranks, rank >= 0 ? rank : 0))
         return err_set(err, -ENOENT, "'%s' is not of a rank that --rank asks for", cut->path);
-    TRY(outfile_open(o->output, outfile_wants_gzip(o->output), &out, err));
+    TRY(outfile_open(o->output, &out, err));
     CutFile file = {.input = input, .out = out, .stop = stop};
     const TraceCutFile table = {.context = &file, .load = load_profile, .write = write_text};
 

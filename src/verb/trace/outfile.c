@@ -28,13 +28,6 @@ struct OutFile {
     char buffer[BUFFER];
 };
 
-bool outfile_wants_gzip(const char *path)
-{
-    size_t len = strlen(path);
-
-    return len > 3 && strcmp(path + len - 3, ".gz") == 0;
-}
-
 static int write_bytes(const OutFile *out, const void *bytes, size_t len, Err *err)
 {
     return file_write_all(out->fd, bytes, len) < 0 ? err_errno(err, "write '%s'", out->path) : 0;
@@ -99,7 +92,7 @@ static int open_out(OutFile *out, Err *err)
     return out->fd < 0 ? err_errno(err, "open '%s'", out->path) : 0;
 }
 
-int outfile_open(const char *path, bool gzip, OutFile **ret, Err *err)
+int outfile_open(const char *path, OutFile **ret, Err *err)
 {
     OutFile *out = xmalloc(sizeof *out);
 
@@ -111,7 +104,7 @@ int outfile_open(const char *path, bool gzip, OutFile **ret, Err *err)
         outfile_drop(out);
         return rc;
     }
-    if (gzip)
+    if (gzip_is_name(path))
         out->deflate = deflate_new(push_bytes, out);
     *ret = out;
     return 0;
