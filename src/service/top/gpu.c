@@ -162,20 +162,20 @@ static void draw_identity(const Top *top, Pen *pen, Grid *grid, const GpuRow *ro
 }
 
 /* A value that was never sampled says nothing about the device. */
-static bool worth_telling(const Sample *sample)
+static bool is_told(const Reading *reading, const Number *number)
 {
-    return sample->valid || (sample->absence != ABSENCE_NOT_YET && sample->absence != ABSENCE_TURNED_OFF);
+    const Sample *sample = &reading->sample[number->id];
+
+    return number->always || sample->valid ||
+           (sample->absence != ABSENCE_NOT_YET && sample->absence != ABSENCE_TURNED_OFF);
 }
 
 /* Skips a group that was never sampled. */
 static bool group_known(const Reading *reading, size_t title)
 {
-    for (size_t i = title + 1; i < ARRAY_LEN(numbers) && numbers[i].id != METRIC_END; i++) {
-        const Sample *sample = &reading->sample[numbers[i].id];
-
-        if (numbers[i].always || worth_telling(sample))
+    for (size_t i = title + 1; i < ARRAY_LEN(numbers) && numbers[i].id != METRIC_END; i++)
+        if (is_told(reading, &numbers[i]))
             return true;
-    }
     return false;
 }
 
@@ -187,7 +187,7 @@ static void draw_number(Pen *pen, Grid *grid, const Reading *reading, const Numb
 
     if (sample->valid) {
         draw_field(pen, grid, number->label, ink, value_text(text, number->id, sample), NULL);
-    } else if (number->always || worth_telling(sample)) {
+    } else if (is_told(reading, number)) {
         snprintf(text, sizeof text, "- %s", absences[sample->absence].text);
         draw_field(pen, grid, number->label, INK_DIM, text, absences[sample->absence].key);
     }

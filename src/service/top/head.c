@@ -16,52 +16,38 @@ enum { WIDE = 96 };
 
 /* --- tabs --------------------------------------------------------------------------------------------------------- */
 
-static const char *tab_title(const View *view, int width)
+/* "1GPUs 2GPU ...": the number is the key. From the right; returns the column where they begin. */
+static int draw_tabs(Top *top, Grid *grid, Area row)
 {
-    return width >= WIDE ? view->title : view->brief;
-}
+    int x = row.width + 1;
 
-static int tabs_width(int width)
-{
-    int columns = 0;
-
-    for (size_t i = 0; i < VIEW_END; i++)
-        columns += 3 + (int)strlen(tab_title(&top_views[i], width));
-    return columns;
-}
-
-/* "1GPUs 2GPU ...": the number is the key. */
-static void draw_tabs(Top *top, Grid *grid, Area row)
-{
-    int x = row.width - tabs_width(row.width) + 1;
-
-    for (size_t i = 0; i < VIEW_END; i++) {
-        const char *title = tab_title(&top_views[i], row.width);
+    for (size_t i = VIEW_END; i-- > 0;) {
+        const char *title = row.width >= WIDE ? top_views[i].title : top_views[i].brief;
         const int width = 1 + (int)strlen(title);
-        const Area tab = {.x = row.x + x, .y = row.y, .width = width, .height = 1};
+        const bool wrong = i == VIEW_INCIDENTS && incidents_wrong(top) > 0;
 
-        if (x >= 0) {
-            const bool wrong = i == VIEW_INCIDENTS && incidents_wrong(top) > 0;
-            grid_textf(grid, row, x, 0, INK_KEY, "%zu", i + 1);
-            grid_text(grid, row, x + 1, 0, wrong ? severity_ink(top->incidents.at[0]->severity) : INK_PLAIN, title);
-            if (i == top->view)
-                grid_reverse(grid, tab);
-            top_zone(top, tab, ZONE_VIEW, (uint32_t)i);
-        }
-        x += width + 2;
+        x -= width + 2;
+        if (x < 0)
+            continue;
+        const Area tab = {.x = row.x + x, .y = row.y, .width = width, .height = 1};
+        grid_textf(grid, row, x, 0, INK_KEY, "%zu", i + 1);
+        grid_text(grid, row, x + 1, 0, wrong ? severity_ink(top->incidents.at[0]->severity) : INK_PLAIN, title);
+        if (i == top->view)
+            grid_reverse(grid, tab);
+        top_zone(top, tab, ZONE_VIEW, (uint32_t)i);
     }
+    return x;
 }
 
 static void draw_first(Top *top, Grid *grid, Area row)
 {
     const Node *node = top->snapshot->node;
-    const int tabs = tabs_width(row.width);
+    const int tabs = draw_tabs(top, grid, row);
     Area left = row;
     char now[CLOCK_TEXT_MAX];
     size_t up = 0;
 
-    draw_tabs(top, grid, row);
-    left.width = row.width > tabs ? row.width - tabs : 0;
+    left.width = tabs > 1 ? tabs - 1 : 0;
     if (!node) {
         grid_text(grid, left, 0, 0, INK_STRONG, "stoker top");
         return;

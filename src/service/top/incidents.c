@@ -152,23 +152,16 @@ static void draw_sheet(Top *top, Grid *grid, Area area, const Incident *incident
     pen_end(&pen, scroll ? scroll : &begin);
 }
 
-static const char *steps_of(const Incident *incident, char out[TOP_TEXT_CAP * 2])
-{
-    if (runbook_find(incident->class))
-        snprintf(out, TOP_TEXT_CAP * 2, "stoker runbook %s", incident->class);
-    else
-        snprintf(out, TOP_TEXT_CAP * 2, "stoker incidents show %s", incident->id);
-    return out;
-}
-
 static void draw_open(Top *top, Grid *grid, Area area, const Incident *incident, List *scroll)
 {
-    char steps[TOP_TEXT_CAP * 2];
+    const bool known = runbook_find(incident->class) != NULL;
+    char command[TOP_TEXT_CAP * 2];
     const Area line = area_top(&area, 1);
 
     int x = grid_textf(grid, line, 0, 0, INK_KEY, "%s DO ", text_arrow(grid));
     x = grid_text(grid, line, x, 0, INK_STRONG, fault_actions[incident->action].text);
-    const char *command = steps_of(incident, steps);
+    snprintf(command, sizeof command, "stoker %s %s", known ? "runbook" : "incidents show",
+             known ? incident->class : incident->id);
     const bool one = x + 17 + grid_text_width(command) <= line.width;
     const Area place = one ? line : area_top(&area, 1);
     x = grid_text(grid, place, one ? x + 3 : 0, 0, INK_DIM, "step by step: ");

@@ -253,8 +253,8 @@ extern const View top_views[VIEW_END];
 List *top_list(Top *top);
 /* Whether a row of that list holds a word, for the search. */
 bool top_row_has(const Top *top, size_t row, const char *word);
-/* Remembers what the cursor was moved to. */
-void top_moved(Top *top);
+/* Remembers what the cursor of a view is on. */
+void top_moved(Top *top, ViewId view);
 /* The process under the cursor, NULL none. */
 const ProcessRow *top_process(const Top *top);
 /* Counts the rows of all lists and puts their cursors on their objects, or remembers what is there now. */
@@ -388,9 +388,21 @@ const char *joined_pair(const Node *node, const Joined *a, const Joined *b, char
 const Joined *joined_nearest(const JoinedList *list, const Joined *gpu, size_t *ret_more);
 
 /* plots.c: the table of what can be plotted. */
-size_t plot_count(void);
-const char *plot_title(size_t i);
-bool plot_usual(size_t i);
+enum { PLOT_SERIES_MAX = 2 };
+
+/* The value at a plot's upper edge. */
+typedef enum Edge { EDGE_WHOLE, EDGE_LIMIT, EDGE_HIGHEST } Edge;
+
+typedef struct TopPlot {
+    const char *title, *names[PLOT_SERIES_MAX]; /* names: in its legend */
+    MetricId ids[PLOT_SERIES_MAX];              /* METRIC_END: one series */
+    Edge edge;
+    MetricId limit; /* of EDGE_LIMIT */
+    bool usual;     /* plotted by default */
+} TopPlot;
+
+extern const TopPlot top_plots[];
+extern const size_t top_plot_count;
 /* Whether the device has anything to plot. */
 bool plots_there(const Top *top, const GpuRow *row);
 void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row);

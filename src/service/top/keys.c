@@ -202,7 +202,7 @@ static void find_text(Top *top, size_t from)
         if (!top_row_has(top, row, top->search))
             continue;
         list->selected = row;
-        top_moved(top);
+        top_moved(top, top->view);
         return;
     }
 }

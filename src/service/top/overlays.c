@@ -71,9 +71,9 @@ static const struct {
 /* The switch of a row of the setup; NULL: the tree. */
 static bool *find_switch(Top *top, size_t row)
 {
-    if (row < plot_count())
+    if (row < top_plot_count)
         return &top->plotted[row];
-    const size_t offset = options[row - plot_count()].offset;
+    const size_t offset = options[row - top_plot_count].offset;
     return offset ? (bool *)((char *)top + offset) : NULL;
 }
 
@@ -88,16 +88,16 @@ static void draw_setup_row(Top *top, Grid *grid, Area line, size_t row, const vo
     const bool *is = find_switch(top, row);
     const int x = grid_text(grid, line, 1, 0, INK_KEY, (is ? *is : top->tree == TREE_OWNER) ? "[x]" : "[ ]");
 
-    if (row < plot_count())
-        grid_textf(grid, line, x + 1, 0, INK_PLAIN, "plot %s", plot_title(row));
+    if (row < top_plot_count)
+        grid_textf(grid, line, x + 1, 0, INK_PLAIN, "plot %s", top_plots[row].title);
     else
-        grid_text(grid, line, x + 1, 0, INK_PLAIN, options[row - plot_count()].text);
+        grid_text(grid, line, x + 1, 0, INK_PLAIN, options[row - top_plot_count].text);
 }
 
 static void draw_setup(Top *top, Grid *grid, Area area)
 {
     grid_text(grid, area_bottom(&area, 1), 1, 0, INK_DIM, "Space changes it, Escape closes");
-    draw_rows(top, grid, area, plot_count() + ARRAY_LEN(options), draw_setup_row);
+    draw_rows(top, grid, area, top_plot_count + ARRAY_LEN(options), draw_setup_row);
 }
 
 static void choose_setup(Top *top)

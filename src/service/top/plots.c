@@ -10,20 +10,9 @@
 #include "base/cleanup.h"
 #include "service/top/value.h"
 
-enum { SERIES_MAX = 2, GUTTER = 9, HEIGHT_LEAST = 4, HEIGHT_WISHED = 6, WIDTH_LEAST = 48, REASON_LEAST = 12 };
+enum { GUTTER = 9, HEIGHT_LEAST = 4, HEIGHT_WISHED = 6, WIDTH_LEAST = 48, REASON_LEAST = 12 };
 
-/* The value at a plot's upper edge. */
-typedef enum Edge { EDGE_WHOLE, EDGE_LIMIT, EDGE_HIGHEST } Edge;
-
-typedef struct Plot {
-    const char *title, *names[SERIES_MAX]; /* names: in its legend */
-    MetricId ids[SERIES_MAX];              /* METRIC_END: one series */
-    Edge edge;
-    MetricId limit; /* of EDGE_LIMIT */
-    bool usual;     /* plotted by default */
-} Plot;
-
-static const Plot plots[] = {
+const TopPlot top_plots[] = {
     {"busy", {"SM", "util"}, {METRIC_PROF_SM_ACTIVE, METRIC_GPU_UTIL}, EDGE_WHOLE, METRIC_END, true},
     {"memory", {"used", ""}, {METRIC_FB_USED, METRIC_END}, EDGE_LIMIT, METRIC_FB_TOTAL, true},
     {"power", {"board", ""}, {METRIC_POWER_USAGE, METRIC_END}, EDGE_LIMIT, METRIC_ENFORCED_POWER_LIMIT, true},
@@ -40,33 +29,14 @@ static const Plot plots[] = {
     {"NVLink", {"both ways", ""}, {METRIC_NVLINK_BANDWIDTH_TOTAL, METRIC_END}, EDGE_HIGHEST, METRIC_END, false},
     {"encoder and decoder", {"enc", "dec"}, {METRIC_ENC_UTIL, METRIC_DEC_UTIL}, EDGE_WHOLE, METRIC_END, false},
 };
+const size_t top_plot_count = ARRAY_LEN(top_plots);
 
-static const Ink inks[SERIES_MAX] = {INK_SERIES_A, INK_SERIES_B};
+static const Ink inks[PLOT_SERIES_MAX] = {INK_SERIES_A, INK_SERIES_B};
 
 static const struct {
     uint64_t ns;
     const char *text;
 } spans[SPAN_END] = {{NS_PER_MIN, "1 min"}, {10 * NS_PER_MIN, "10 min"}, {NS_PER_H, "1 h"}, {24 * NS_PER_H, "24 h"}};
-
-size_t plot_count(void)
-{
-    return ARRAY_LEN(plots);
-}
-
-const char *plot_title(size_t i)
-{
-    return plots[i].title;
-}
-
-bool plot_usual(size_t i)
-{
-    return plots[i].usual;
-}
-
-static bool is_point(const PlotPoint *point)
-{
-    return isfinite(point->mean);
-}
 
 /* Points in the metric's base unit, so that two of a plot have one axis; returns the highest. */
 static double load_points(Top *top, const Device *device, MetricId id, PlotPoint *points, size_t count)
@@ -79,14 +49,14 @@ static double load_points(Top *top, const Device *device, MetricId id, PlotPoint
         points[i].min *= factor;
         points[i].mean *= factor;
         points[i].max *= factor;
-        if (is_point(&points[i]))
+        if (isfinite(points[i].mean))
             highest = fmax(isnan(highest) ? 0 : highest, (double)points[i].max);
     }
     return highest;
 }
 
 /* NAN: without a value and a limit there is no scale. */
-static double edge_of(const Plot *plot, const Reading *reading, double highest)
+static double edge_of(const TopPlot *plot, const Reading *reading, double highest)
 {
     const double limit = plot->edge == EDGE_LIMIT ? value_base(reading, plot->limit) : (double)NAN;
 
@@ -106,13 +76,13 @@ static const char *axis_text(char out[VALUE_CAP], MetricId id, double base)
     return value_text(out, id, &sample);
 }
 
-static bool is_series(const Plot *plot, size_t i)
+static bool is_series(const TopPlot *plot, size_t i)
 {
-    return i < SERIES_MAX && plot->ids[i] != METRIC_END;
+    return i < PLOT_SERIES_MAX && plot->ids[i] != METRIC_END;
 }
 
 /* What a series is now, "643 W"; "-" where there is no value. */
-static const char *now_text(const Plot *plot, const Reading *reading, size_t i, char out[VALUE_CAP])
+static const char *now_text(const TopPlot *plot, const Reading *reading, size_t i, char out[VALUE_CAP])
 {
     const Sample *sample = &reading->sample[plot->ids[i]];
 
@@ -120,7 +90,7 @@ static const char *now_text(const Plot *plot, const Reading *reading, size_t i, 
 }
 
 /* Of the series from this one on, without reasons. */
-static int legend_width(const Plot *plot, const Reading *reading, size_t i)
+static int legend_width(const TopPlot *plot, const Reading *reading, size_t i)
 {
     char text[VALUE_CAP];
     int width = 0;
@@ -132,7 +102,7 @@ static int legend_width(const Plot *plot, const Reading *reading, size_t i)
 
 /* "power board 643 W", each in the ink of its line, or the reason of an absent value. Numbers are never cut: what does
  * not fit is left out. */
-static void draw_legend(Grid *grid, Area line, const Plot *plot, const Reading *reading)
+static void draw_legend(Grid *grid, Area line, const TopPlot *plot, const Reading *reading)
 {
     int x = grid_text(grid, line, 0, 0, INK_TITLE, plot->title);
     char text[VALUE_CAP];
@@ -152,20 +122,20 @@ static void draw_legend(Grid *grid, Area line, const Plot *plot, const Reading *
     }
 }
 
-static void draw_plot(Top *top, Grid *grid, Area area, const Plot *plot, const Reading *reading)
+static void draw_plot(Top *top, Grid *grid, Area area, const TopPlot *plot, const Reading *reading)
 {
     Area body = area;
     const Area legend = area_top(&body, 1), time = body.height > 3 ? area_bottom(&body, 1) : (Area){0};
     Area labels = area_left(&body, GUTTER);
     const PlotStyle style = top->dots ? PLOT_BRAILLE : PLOT_BLOCK;
-    PlotSeries series[SERIES_MAX];
+    PlotSeries series[PLOT_SERIES_MAX];
     size_t count = 0, columns = plot_columns(grid, body, style);
     double highest = (double)NAN;
     char text[VALUE_CAP];
 
     draw_legend(grid, legend, plot, reading);
     columns = columns < TOP_POINTS_MAX ? columns : TOP_POINTS_MAX;
-    for (size_t i = SERIES_MAX; i-- > 0;) { /* the first one over the others */
+    for (size_t i = PLOT_SERIES_MAX; i-- > 0;) { /* the first one over the others */
         if (plot->ids[i] == METRIC_END || body.width <= 0 || body.height <= 0)
             continue;
         const double most = load_points(top, &reading->device, plot->ids[i], top->points[count], columns);
@@ -192,8 +162,8 @@ static bool is_wanted(const Top *top, size_t i, const Reading *reading)
 {
     bool there = false;
 
-    for (size_t k = 0; k < SERIES_MAX && plots[i].ids[k] != METRIC_END; k++) {
-        const Sample *sample = &reading->sample[plots[i].ids[k]];
+    for (size_t k = 0; k < PLOT_SERIES_MAX && top_plots[i].ids[k] != METRIC_END; k++) {
+        const Sample *sample = &reading->sample[top_plots[i].ids[k]];
         there |= sample->valid || sample->absence != ABSENCE_NOT_SUPPORTED;
     }
     return top->plotted[i] && there;
@@ -209,7 +179,7 @@ void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
 {
     size_t chosen = 0, at = 0;
 
-    for (size_t i = 0; i < ARRAY_LEN(plots); i++)
+    for (size_t i = 0; i < top_plot_count; i++)
         chosen += is_wanted(top, i, row->reading);
     if (!plots_there(top, row) || chosen == 0 || area.height < HEIGHT_LEAST || area.width < GUTTER + 8)
         return;
@@ -221,7 +191,7 @@ void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
         across = chosen;
     if (lines > (chosen + across - 1) / across)
         lines = (chosen + across - 1) / across;
-    for (size_t i = 0; i < ARRAY_LEN(plots) && at < lines * across; i++) {
+    for (size_t i = 0; i < top_plot_count && at < lines * across; i++) {
         if (!is_wanted(top, i, row->reading))
             continue;
         const int width = area.width / (int)across, height = area.height / (int)lines;
@@ -229,7 +199,7 @@ void plots_draw(Top *top, Grid *grid, Area area, const GpuRow *row)
                             .y = area.y + (int)(at / across) * height,
                             .width = width - (across > 1),
                             .height = height};
-        draw_plot(top, grid, place, &plots[i], row->reading);
+        draw_plot(top, grid, place, &top_plots[i], row->reading);
         at++;
     }
 }

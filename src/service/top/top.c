@@ -59,8 +59,8 @@ int top_new(const TopOptions *options, History *history, Top **ret, Err *err)
     str_init(&top->sheet, TOP_SHEET_MAX);
     snprintf(top->filter, sizeof top->filter, "%s", options->filter ? options->filter : "");
     snprintf(top->wanted, sizeof top->wanted, "%s", options->gpu ? options->gpu : "");
-    for (size_t i = 0; i < plot_count(); i++)
-        top->plotted[i] = plot_usual(i);
+    for (size_t i = 0; i < top_plot_count; i++)
+        top->plotted[i] = top_plots[i].usual;
     *ret = top;
     return 0;
 }
@@ -146,7 +146,7 @@ TopWish top_key(Top *top, uint32_t key)
     } else if (!list_key(list, key)) {
         keys_run(top, key);
     } else {
-        top_moved(top);
+        top_moved(top, top->view);
         if (key == TOP_KEY_HOME) /* stay at the top */
             list->thing.kind = THING_NONE;
     }
@@ -174,7 +174,7 @@ static void click_row(Top *top, size_t row, bool twice)
         return;
     list->selected = row;
     if (top->overlay == OVERLAY_NONE)
-        top_moved(top);
+        top_moved(top, top->view);
     if (top->overlay == OVERLAY_SETUP || again || twice)
         (void)top_key(top, TOP_KEY_ENTER);
 }
@@ -211,7 +211,7 @@ TopWish top_mouse(Top *top, TopMouse what, int x, int y)
             handle_click(top, zone, what == TOP_MOUSE_DOUBLE);
     } else if (top->overlay == OVERLAY_NONE) {
         list_move(top_list(top), by);
-        top_moved(top);
+        top_moved(top, top->view);
     } else if (top->overlay != OVERLAY_CONFIRM) {
         list_move(&top->overlay_list, by);
     }

@@ -204,25 +204,10 @@ enum { CELL_WIDTH = 5, NAME_WIDTH = 6 };
 
 /* ---- the matrix ---- */
 
-/* ", down: 4 7" */
-static int draw_down_links(Grid *grid, Area line, int x, const NodeGpu *gpu)
-{
-    const char *between = ", down:";
-
-    for (uint32_t i = 0; i < gpu->link_count; i++) {
-        int64_t up;
-
-        if (!sample_int64(&gpu->links[i].active, &up) || up != 0)
-            continue;
-        x = grid_textf(grid, line, x, 0, INK_BAD, "%s %" PRIu32, between, i);
-        between = "";
-    }
-    return x;
-}
-
 static void draw_links(Grid *grid, Area line, int x, const NodeGpu *gpu)
 {
     const JoinedLinks links = joined_links(gpu);
+    const char *between = ", down:";
 
     if (links.all == 0) {
         grid_text(grid, line, x, 0, INK_DIM, gpu->state == GPU_UP ? "no NVLink reported" : "not known: it is not up");
@@ -234,7 +219,14 @@ static void draw_links(Grid *grid, Area line, int x, const NodeGpu *gpu)
     }
     x = grid_textf(grid, line, x, 0, joined_links_missing(&links) ? INK_BAD : INK_PLAIN,
                    "%" PRIu32 " of %" PRIu32 " up", links.up, links.all);
-    x = draw_down_links(grid, line, x, gpu);
+    for (uint32_t i = 0; i < gpu->link_count; i++) { /* ", down: 4 7" */
+        int64_t up;
+
+        if (sample_int64(&gpu->links[i].active, &up) && up == 0) {
+            x = grid_textf(grid, line, x, 0, INK_BAD, "%s %" PRIu32, between, i);
+            between = "";
+        }
+    }
     if (links.unknown > 0)
         x = grid_textf(grid, line, x, 0, INK_WARN, ", %" PRIu32 " not known", links.unknown);
     if (links.errors > 0)

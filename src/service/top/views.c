@@ -157,17 +157,12 @@ static bool thing_equal(const Thing *a, const Thing *b)
            (a->kind == THING_GROUP || a->kind == THING_INCIDENT || device_equal(&a->device, &b->device));
 }
 
-static void remember_thing(Top *top, ViewId view)
+void top_moved(Top *top, ViewId view)
 {
     List *list = view_list(top, view);
 
     if (list->selected < list->count)
         list->thing = thing_at(top, view, list->selected);
-}
-
-void top_moved(Top *top)
-{
-    remember_thing(top, top->view);
 }
 
 /* Puts the cursor on its object, or remembers what is there now if the object is gone. */
@@ -187,7 +182,7 @@ static void find_thing(Top *top, ViewId view, size_t count)
             return;
         }
     }
-    remember_thing(top, view);
+    top_moved(top, view);
 }
 
 void top_find_things(Top *top)
