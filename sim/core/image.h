@@ -419,7 +419,7 @@ typedef struct SimNodeSeg {
 /* ---- the file ---- */
 typedef struct SimImage {
     uint64_t magic;
-    uint32_t layout, generation; /* driver generation: 535, 590, 610 */
+    uint32_t layout, generation; /* driver generation: 535, 550, 590, 610 */
     uint64_t bytes;
     char scenario[SIM_NAME_MAX], driver[32], nvml[48], hostname[SIM_NAME_MAX], kernel_log[256], root[256];
     uint32_t cuda_version; /* 13010 */

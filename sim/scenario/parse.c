@@ -20,8 +20,8 @@ typedef struct TopArgs {
     const YamlNode *node, *gpus, *work, *at, *truth;
 } TopArgs;
 
-static const char *const generation_names[] = {"by-driver", "535", "590", "610", NULL};
-static const uint32_t generations[] = {0, 535, 590, 610};
+static const char *const generation_names[] = {"by-driver", "535", "550", "590", "610", NULL};
+static const uint32_t generations[] = {0, 535, 550, 590, 610};
 static const char *const cgroups_names[] = {"systemd", "cgroupfs", "v1", NULL}; /* by SimCgroups */
 
 #define NODE(k, type, member, hi, n, d, h)                                                                             \
@@ -67,7 +67,7 @@ static uint32_t cuda_number(const char *text)
 uint32_t scenario_generation(const char *driver)
 {
     long major = strtol(driver, NULL, 10);
-    return major < 560 ? 535 : major < 600 ? 590 : 610;
+    return major < 545 ? 535 : major < 560 ? 550 : major < 600 ? 590 : 610;
 }
 
 uint32_t scenario_cuda(const char *driver)

@@ -24,7 +24,7 @@ int parse_works(Parse *parse, const YamlNode *list, Err *err);
 /* One work from words, for a running node; appends to works. */
 int parse_work_words(Parse *parse, int argc, const char *const *argv, Err *err);
 
-/* 535, 590 or 610 for a driver version. */
+/* 535, 550, 590 or 610 for a driver version. */
 uint32_t scenario_generation(const char *driver);
 
 /* The CUDA version of a driver, 12020 for 535.274.02. */

@@ -31,7 +31,7 @@ typedef struct ScenarioOp {
 typedef struct ScenarioNode {
     const char *hostname, *driver;
     uint32_t cuda_version; /* 13010 */
-    uint32_t generation;   /* 535, 590 or 610: the symbols the library exports */
+    uint32_t generation;   /* 535, 550, 590 or 610: the symbols the library exports */
     uint64_t seed;
     uint64_t start_us; /* microseconds since 1970; 0 = when the image is built */
     uint32_t cgroups;  /* SimCgroups */

@@ -11,7 +11,7 @@
 
 typedef struct SimPlace {
     const char *scenario_dirs[4], *board_dirs[4]; /* NULL-ended; own files (STOKER_SIM_DATA) first */
-    const char *libraries;                        /* holds r535, r590, r610 */
+    const char *libraries;                        /* holds r535, r550, r590, r610 */
     const char *tools;                            /* holds nvidia-smi */
     const char *programs;                         /* holds stoker itself */
 } SimPlace;

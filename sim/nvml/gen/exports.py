@@ -21,7 +21,7 @@ NAMES_TAIL = """
 typedef struct NvmlFnInfo {
     const char *name;
     unsigned short priority;
-    unsigned short since;            /* driver generation: 535, 590 or 610 */
+    unsigned short since;            /* driver generation: 535, 550, 590 or 610 */
     unsigned short deprecated_since; /* driver generation, 0 = never */
 } NvmlFnInfo;
 

@@ -6,7 +6,9 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-GENERATIONS = (535, 590, 610)
+GENERATIONS = (535, 550, 590, 610)
+MEASURED = (535, 590, 610)  # of these the exports were read; those of 550 are what 535 has and what came with CUDA 12.3 and 12.4
+ADDED_550 = ("12.3", "12.4")
 C_TYPES = {
     "u8": "unsigned char",
     "u16": "unsigned short",
@@ -180,8 +182,10 @@ def read_symbols(path):
     with open(path, encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             exported = row["exported_by_real_driver"]
-            drivers = tuple(gen for gen in GENERATIONS if f"R{gen}" in exported)
-            functions[row["symbol"]] = Function(row["symbol"], int(row["priority"]), drivers)
+            drivers = {gen for gen in MEASURED if f"R{gen}" in exported}
+            if 535 in drivers or drivers and row["introduced/versions"].split(";")[0] in ADDED_550:
+                drivers.add(550)
+            functions[row["symbol"]] = Function(row["symbol"], int(row["priority"]), tuple(sorted(drivers)))
     return functions
 
 

@@ -4,7 +4,7 @@
  * incidents are the agent's own; what the agent concludes is held against each scenario's truth. What is planted must
  * be found with its cause, action and route, and nothing else may be told. One process per scenario.
  *
- *     truths SCENARIOS BOARDS LIBRARIES SAMPLER [--save FOLDER] [NAME...]    LIBRARIES holds r535, r590, r610
+ *     truths SCENARIOS BOARDS LIBRARIES SAMPLER [--save FOLDER] [NAME...]    LIBRARIES holds r535, r550, r590, r610
  */
 #include <errno.h>
 #include <limits.h>

@@ -228,7 +228,7 @@ static void error_texts(void **state)
     assert_string_equal(nvmlErrorString((nvmlReturn_t)31), "Unknown Error");
     assert_string_equal(nvmlErrorString((nvmlReturn_t)-1), "Unknown Error");
     const int old = strcmp(nvmlErrorString(NVML_ERROR_GPU_NOT_FOUND), "Unknown Error") == 0;
-    assert_int_equal(old, nvml_library_generation == 535);
+    assert_int_equal(old, nvml_library_generation < 590);
     for (int code = 0; code <= 27; code++)
         for (int other = code + 1; other <= 27; other++)
             assert_string_not_equal(nvmlErrorString((nvmlReturn_t)code), nvmlErrorString((nvmlReturn_t)other));

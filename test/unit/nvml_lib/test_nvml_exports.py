@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The three libraries as the dynamic linker sees them: what they export, what they are called, what they need."""
+"""The libraries as the dynamic linker sees them: what they export, what they are called, what they need."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-GENERATIONS = ["535", "590", "610"]
+GENERATIONS = ["535", "550", "590", "610"]
 
 
 @pytest.fixture
@@ -26,6 +26,14 @@ def test_exports_are_those_of_the_driver(build, library, generation):
     lines = tool("nm", "-D", "--defined-only", str(library)).splitlines()
     assert sorted(line.split()[2] for line in lines) == sorted(wanted)
     assert all(line.split()[1] == "T" for line in lines)
+
+
+def test_550_lies_between_535_and_590(build):
+    """It has what nvidia-smi of 550 asks for and 535 lacks, and nothing that came later."""
+    names = {g: set((build / "sim/nvml/gen" / f"exports_{g}.txt").read_text().split()) for g in GENERATIONS}
+    assert names["535"] < names["550"] < names["590"] and len(names["550"] - names["535"]) == 18
+    assert {"nvmlDeviceGetPciInfoExt", "nvmlDeviceGetC2cModeInfoV", "nvmlDeviceGetGpuFabricInfoV"} <= names["550"] - names["535"]
+    assert "nvmlDeviceGetCapabilities" not in names["550"]  # 12.5
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)

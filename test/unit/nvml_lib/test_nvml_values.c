@@ -76,7 +76,7 @@ static void memory_adds_up(void **state)
     assert_int_equal(v2.reserved, 479ull << 20);
     assert_int_equal(v1.used, v2.used + v2.reserved);
     v2.version = 2; /* what a client once passed */
-    assert_int_equal(nvmlDeviceGetMemoryInfo_v2(device_at(SERVER), &v2), nvml_library_generation == 535
+    assert_int_equal(nvmlDeviceGetMemoryInfo_v2(device_at(SERVER), &v2), nvml_library_generation < 590
                                                                              ? NVML_ERROR_FUNCTION_NOT_FOUND
                                                                              : NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
 }

@@ -9,6 +9,7 @@
 #include "kit.h"
 #include "sim/core/control.h"
 #include "sim/core/state.h"
+#include "sim/scenario/parse.h"
 
 static void each_scenario(Kit *kit, void (*check)(Kit *, const Scenario *))
 {
@@ -137,6 +138,22 @@ static void identities(void **state)
     kit_done(&kit);
 }
 
+/* The symbols and the CUDA version of a driver follow from its branch. */
+static void driver_versions(void **state)
+{
+    static const struct {
+        const char *driver;
+        uint32_t generation, cuda;
+    } rows[] = {{"535.274.02", 535, 12020}, {"545.23.08", 550, 12030}, {"550.54.15", 550, 12040},
+                {"560.35.05", 590, 12060},  {"580.95.05", 590, 13000}, {"590.48.01", 590, 13010},
+                {"610.57.02", 610, 13010}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(scenario_generation(rows[i].driver), rows[i].generation);
+        assert_int_equal(scenario_cuda(rows[i].driver), rows[i].cuda);
+    }
+}
+
 static void another_seed_is_another_node(void **state)
 {
     Kit kit;
@@ -257,6 +274,7 @@ int main(void)
         cmocka_unit_test(every_scenario_builds_the_same_twice),
         cmocka_unit_test(labels),
         cmocka_unit_test(identities),
+        cmocka_unit_test(driver_versions),
         cmocka_unit_test(another_seed_is_another_node),
         cmocka_unit_test(a_dead_rank_hangs_the_others),
         cmocka_unit_test(a_stage_keeps_the_process),
