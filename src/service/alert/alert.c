@@ -115,25 +115,18 @@ static Delivery *find_delivery(const AlertItem *item, const Receiver *receiver)
     return NULL;
 }
 
-static char *make_json(const AlertLabels *labels)
-{
-    Str text;
-
-    str_init(&text, LABELS_BYTES_MAX);
-    alert_labels_json(labels, &text);
-    return str_take(&text);
-}
-
 static void set_labels(Delivery *delivery, const AlertLabels *labels)
 {
-    CLEANUP_FREE char *json = make_json(labels);
+    CLEANUP(str_done) Str json = {0};
 
-    if (!strcmp(json, delivery->labels))
+    str_init(&json, LABELS_BYTES_MAX);
+    alert_labels_json(labels, &json);
+    if (!strcmp(json.text, delivery->labels))
         return;
     if (delivery->receiver->kind == RECEIVER_ALERTMANAGER && delivery->heard.state == HEARD_OPEN)
         alertmanager_end_old_labels(delivery);
     free(delivery->labels);
-    delivery->labels = TAKE(json);
+    delivery->labels = str_take(&json);
 }
 
 static void add_to_receiver(AlertItem *item, Receiver *receiver, const RouteConfig *route, const AlertLabels *labels)
@@ -239,11 +232,12 @@ static void set_timer(Alerts *alerts, uint64_t next, uint64_t now_ns)
     }
     ms = next > now_ns ? (double)(next - now_ns) / alerts->config.clock_speed / 1e6 : 0;
     uv_update_time(alerts->loop);
-    uv_timer_start(&alerts->timer, alerts->on_timer, ms > SLEEP_MAX_MS ? SLEEP_MAX_MS : (uint64_t)ms + 1, 0);
+    uv_timer_start(&alerts->timer, alerts->send_due, ms > SLEEP_MAX_MS ? SLEEP_MAX_MS : (uint64_t)ms + 1, 0);
 }
 
-static void send_due(Alerts *alerts)
+static void send_due(uv_timer_t *timer)
 {
+    Alerts *alerts = timer->data;
     uint64_t next = ALERT_NEVER, now_ns = alerts_now(alerts);
     const MapEntry *entry;
     size_t cursor = 0;
@@ -262,11 +256,6 @@ static void send_due(Alerts *alerts)
         end_alerts(alerts);
     else if (!uv_is_active((uv_handle_t *)&alerts->timer)) /* else it was woken meanwhile */
         set_timer(alerts, next, now_ns);
-}
-
-static void handle_timer(uv_timer_t *timer)
-{
-    send_due(timer->data);
 }
 
 /* --- configuration ------------------------------------------------------------------------------------------------ */
@@ -450,7 +439,7 @@ int alerts_new(uv_loop_t *loop, const AlertsConfig *config, Alerts **ret, Err *e
     map_init(&alerts->items);
     uv_timer_init(loop, &alerts->timer);
     uv_timer_init(loop, &alerts->grace);
-    alerts->on_timer = handle_timer;
+    alerts->send_due = send_due;
     alerts->timer.data = alerts->grace.data = alerts;
     alerts->handles = 2;
     rc = alerts_reconfigure(alerts, config->tree, err);

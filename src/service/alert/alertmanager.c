@@ -196,12 +196,7 @@ static void finish_post(Endpoint *endpoint, Outcome outcome, uint64_t retry_afte
     Receiver *receiver = endpoint->receiver;
     const uint64_t now_ns = alerts_now(receiver->alerts);
 
-    if (outcome == OUTCOME_DELIVERED)
-        receiver_note_sent(receiver);
-    else if (outcome == OUTCOME_FAILED)
-        receiver_note_failed(receiver, why);
-    else
-        receiver_note_rejected(receiver, endpoint->posting, why);
+    receiver_note_outcome(receiver, outcome, endpoint->posting, why);
     endpoint->tries = outcome == OUTCOME_FAILED ? endpoint->tries + 1 : 0;
     endpoint->retry_ns = outcome == OUTCOME_FAILED
                              ? now_ns + alert_backoff_ns(endpoint->tries, ALERT_ENDPOINT_BACKOFF_MAX_NS, retry_after_ms)

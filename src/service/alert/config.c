@@ -347,29 +347,28 @@ static const char *const severity_names[] = {
         NULL,
 };
 
+/* What only one pass needs lies behind the route. */
 typedef struct RouteSection {
-    OptList routes, causes, classes, gpus, receivers;
-    int severity;
+    RouteConfig r;
+    OptList routes, causes, receivers;
     const YamlNode *match, *labels;
-    const char *receiver, *runbook;
-    bool go_on;
-    uint64_t repeat_ns;
+    const char *receiver;
 } RouteSection;
 
 static const OptSpec route_opts[] = {
     OPT_ROW("match.route", OPT_LIST, RouteSection, routes, .help = "page, ticket, user, none"),
-    OPT_ROW("match.class", OPT_LIST, RouteSection, classes, .help = "classes, with * and ?"),
+    OPT_ROW("match.class", OPT_LIST, RouteSection, r.classes, .help = "classes, with * and ?"),
     OPT_ROW("match.cause", OPT_LIST, RouteSection, causes, .help = "causes"),
-    OPT_ROW("match.severity", OPT_ENUM, RouteSection, severity, .names = severity_names, .def = "info",
+    OPT_ROW("match.severity", OPT_ENUM, RouteSection, r.severity, .names = severity_names, .def = "info",
             .help = "at least"),
-    OPT_ROW("match.gpu", OPT_LIST, RouteSection, gpus, .help = "indices or UUIDs"),
+    OPT_ROW("match.gpu", OPT_LIST, RouteSection, r.gpus, .help = "indices or UUIDs"),
     OPT_ROW("match.labels", OPT_NODE, RouteSection, match, .help = "labels and their values, with * and ?"),
     OPT_ROW("receiver", OPT_STRING, RouteSection, receiver, .help = "receivers by name"),
     OPT_ROW("receivers", OPT_LIST, RouteSection, receivers, .help = "receivers by name"),
     OPT_ROW("labels", OPT_NODE, RouteSection, labels, .help = "labels to add"),
-    OPT_ROW("runbook", OPT_STRING, RouteSection, runbook, .help = "URL instead of the catalogue's"),
-    OPT_ROW("continue", OPT_BOOL, RouteSection, go_on, .help = "try the next routes too"),
-    OPT_ROW("repeat_interval", OPT_DURATION, RouteSection, repeat_ns, .def = REPEAT_INTERVAL, .help = "0: never"),
+    OPT_ROW("runbook", OPT_STRING, RouteSection, r.runbook, .help = "URL instead of the catalogue's"),
+    OPT_ROW("continue", OPT_BOOL, RouteSection, r.go_on, .help = "try the next routes too"),
+    OPT_ROW("repeat_interval", OPT_DURATION, RouteSection, r.repeat_ns, .def = REPEAT_INTERVAL, .help = "0: never"),
 };
 
 static int read_words(const YamlNode *node, const OptList *words, const WordRow *table, size_t count, const char *what,
@@ -414,15 +413,14 @@ static int read_route_receivers(const YamlNode *node, const AlertTree *tree, con
     return 0;
 }
 
-static int read_gpus(const YamlNode *node, const RouteSection *in, RouteConfig *route, Err *err)
+static int check_gpus(const YamlNode *node, const OptList *gpus, Err *err)
 {
-    for (size_t i = 0; i < in->gpus.len; i++) {
-        const char *text = in->gpus.items[i];
+    for (size_t i = 0; i < gpus->len; i++) {
+        const char *text = gpus->items[i];
 
         if (number_parse_u64(text, 0, 4096, &(uint64_t){0}, NULL) < 0 && strncmp(text, "GPU-", 4) != 0)
             return yaml_fail(node, err, "'%.60s' is neither a GPU's index nor its UUID", text);
     }
-    route->gpus = in->gpus;
     return 0;
 }
 
@@ -435,6 +433,7 @@ static int read_route(const YamlNode *node, AlertTree *tree, RouteConfig *route,
     TRY(yaml_want(node, YAML_MAP, "routes", err));
     TRY(opt_defaults(&set, err));
     TRY(opt_yaml(&set, node, err));
+    *route = in.r;
     TRY(read_words(yaml_get(match, "route"), &in.routes, fault_routes, ROUTE_END, "route (page, ticket, user, none)",
                    &route->routes, err));
     TRY(read_words(yaml_get(match, "cause"), &in.causes, fault_causes, CAUSE_END, "cause", &route->causes, err));
@@ -442,12 +441,7 @@ static int read_route(const YamlNode *node, AlertTree *tree, RouteConfig *route,
         route->routes = ~(1U << ROUTE_NONE);
     if (!in.causes.len)
         route->causes = ~0U;
-    route->severity = (FaultSeverity)in.severity;
-    route->classes = in.classes;
-    route->go_on = in.go_on;
-    route->runbook = in.runbook;
-    route->repeat_ns = in.repeat_ns;
-    TRY(read_gpus(yaml_get(match, "gpu"), &in, route, err));
+    TRY(check_gpus(yaml_get(match, "gpu"), &route->gpus, err));
     TRY(read_labels(in.match, "match.labels", &tree->arena, &route->match, err));
     TRY(read_labels(in.labels, "labels", &tree->arena, &route->labels, err));
     return read_route_receivers(node, tree, &in, route, err);
@@ -461,7 +455,7 @@ static int add_default_route(AlertTree *tree, Err *err)
     OptSet set = {.opts = route_opts, .count = ARRAY_LEN(route_opts), .into = &in, .arena = &tree->arena};
 
     TRY(opt_defaults(&set, err));
-    *route = (RouteConfig){.routes = ~(1U << ROUTE_NONE), .causes = ~0U, .repeat_ns = in.repeat_ns};
+    *route = (RouteConfig){.routes = ~(1U << ROUTE_NONE), .causes = ~0U, .repeat_ns = in.r.repeat_ns};
     for (; route->receiver_count < tree->receiver_count; route->receiver_count++)
         route->receivers[route->receiver_count] = route->receiver_count;
     tree->routes = route;

@@ -15,6 +15,8 @@
 #include "service/incident/incident.h"
 #include "service/runbook/runbook.h"
 
+CLEANUP_POINTER(json_t, json_decref);
+
 enum { PAYLOAD_VERSION = 2, KEPT_VERSION = 1, KEPT_BYTES_MAX = 1 << 20 };
 
 static const char *const change_keys[] = {"",        "opened", "escalated", "cleared", "reopened", "opened-and-cleared",
@@ -169,30 +171,20 @@ static uint64_t number_at(json_t *from, const char *key)
     return value > 0 ? (uint64_t)value : 0;
 }
 
-static void list_done(IncidentList *list)
+static bool read_incident(const json_t *from, Incident *ret)
 {
-    vec_done(list);
-}
+    IncidentList list = {0};
+    const bool fine = incidents_read_json(from, &list, NULL, NULL) == 0 && list.len == 1;
 
-static int read_incident(json_t *from, Incident *ret)
-{
-    CLEANUP(list_done) IncidentList list = {0};
-    CLEANUP_FREE char *text = from ? json_dumps(from, JSON_COMPACT) : NULL;
-
-    if (!text || incidents_read(text, strlen(text), &list, NULL, NULL) < 0 || list.len != 1)
-        return -EINVAL;
-    *ret = list.at[0];
-    return 0;
-}
-
-static void drop_json(json_t **json)
-{
-    json_decref(*json);
+    if (fine)
+        *ret = list.at[0];
+    vec_done(&list);
+    return fine;
 }
 
 int delivery_read_kept(const char *text, size_t len, uint64_t now_ns, uint64_t real_ns, DeliveryKept *ret)
 {
-    CLEANUP(drop_json) json_t *kept = len <= KEPT_BYTES_MAX ? json_loadb(text, len, 0, NULL) : NULL;
+    CLEANUP(json_decref_at) json_t *kept = len <= KEPT_BYTES_MAX ? json_loadb(text, len, 0, NULL) : NULL;
     uint64_t since_real_ns, age;
     int state = 0;
 
@@ -201,7 +193,7 @@ int delivery_read_kept(const char *text, size_t len, uint64_t now_ns, uint64_t r
     while (state < HEARD_END && strcmp(heard_keys[state], text_at(kept, "told")) != 0)
         state++;
     if (state == HEARD_END || !json_is_object(json_object_get(kept, "labels")) ||
-        read_incident(json_object_get(kept, "incident"), &ret->incident) < 0)
+        !read_incident(json_object_get(kept, "incident"), &ret->incident))
         return -EINVAL;
     ret->heard = (Heard){.state = (HeardState)state,
                          .unsure = json_is_true(json_object_get(kept, "unsure")),
@@ -481,12 +473,7 @@ void delivery_finish(Delivery *delivery, Outcome outcome, uint64_t retry_after_m
     const bool recovered = receiver->troubled && outcome == OUTCOME_DELIVERED;
 
     end_sending(delivery);
-    if (outcome == OUTCOME_DELIVERED)
-        receiver_note_sent(receiver);
-    else if (outcome == OUTCOME_FAILED)
-        receiver_note_failed(receiver, why);
-    else
-        receiver_note_rejected(receiver, 1, why);
+    receiver_note_outcome(receiver, outcome, 1, why);
     note_outcome(delivery, outcome, retry_after_ms);
     if (outcome != OUTCOME_FAILED) {
         delivery->heard = heard;

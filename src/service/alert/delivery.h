@@ -161,7 +161,7 @@ struct Alerts {
     AlertTree *tree;
     Fetch *fetch; /* NULL: no receiver needs it */
     uv_timer_t timer, grace;
-    uv_timer_cb on_timer;
+    uv_timer_cb send_due; /* of the timer */
     VEC(Receiver *) receivers;
     Map items;
     uint64_t order;
@@ -187,9 +187,8 @@ Receiver *receiver_new(Alerts *alerts, ReceiverConfig *config, const SenderOps *
 /* Takes another configuration; endpoints begin anew, as URLs may have changed. Nothing may be under way to them. */
 void receiver_configure(Receiver *receiver, ReceiverConfig *config);
 void receiver_free(Receiver *receiver); /* its deliveries are gone, nothing is under way */
-void receiver_note_sent(Receiver *receiver);
-void receiver_note_failed(Receiver *receiver, const char *why);
-void receiver_note_rejected(Receiver *receiver, size_t count, const char *why);
+/* What became of a request for `count` incidents. */
+void receiver_note_outcome(Receiver *receiver, Outcome outcome, size_t count, const char *why);
 void receiver_note_dropped(Receiver *receiver, size_t count, const char *why);
 /* A request as configured. `headers` has room for ALERT_HEADERS_MAX + 8. */
 void receiver_make_request(const Receiver *receiver, const char *url, const char **headers, FetchRequest *ret);

@@ -4,29 +4,23 @@
 #include <ctype.h>
 #include <string.h>
 
-bool alert_labels_set(AlertLabels *labels, const char *name, const char *value)
+void alert_labels_set(AlertLabels *labels, const char *name, const char *value)
 {
     size_t i = 0;
 
     while (i < labels->len && strcmp(labels->at[i].name, name) < 0)
         i++;
-    if (i < labels->len && !strcmp(labels->at[i].name, name)) {
-        if (*value) {
-            labels->at[i].value = value;
-            return true;
-        }
+    const bool there = i < labels->len && !strcmp(labels->at[i].name, name);
+    if (there && !*value) {
         labels->len--;
         memmove(&labels->at[i], &labels->at[i + 1], (labels->len - i) * sizeof(labels->at[0]));
-        return true;
+    } else if (there) {
+        labels->at[i].value = value;
+    } else if (*value && labels->len < ALERT_LABELS_MAX) {
+        memmove(&labels->at[i + 1], &labels->at[i], (labels->len - i) * sizeof(labels->at[0]));
+        labels->at[i] = (AlertLabel){name, value};
+        labels->len++;
     }
-    if (!*value)
-        return true;
-    if (labels->len == ALERT_LABELS_MAX)
-        return false;
-    memmove(&labels->at[i + 1], &labels->at[i], (labels->len - i) * sizeof(labels->at[0]));
-    labels->at[i] = (AlertLabel){name, value};
-    labels->len++;
-    return true;
 }
 
 const char *alert_labels_get(const AlertLabels *labels, const char *name)

@@ -24,8 +24,8 @@ typedef struct AlertLabels {
     size_t len;
 } AlertLabels;
 
-/* Sets one; an empty value removes it (as in Prometheus an empty label is none). False where there is no more room. */
-bool alert_labels_set(AlertLabels *labels, const char *name, const char *value);
+/* Sets one; an empty value removes it (as in Prometheus an empty label is none). Without more room it is left out. */
+void alert_labels_set(AlertLabels *labels, const char *name, const char *value);
 /* "" where there is none. */
 const char *alert_labels_get(const AlertLabels *labels, const char *name);
 /* [a-zA-Z_][a-zA-Z0-9_]* */

@@ -28,7 +28,7 @@ const char *alerts_url(const Alerts *alerts)
 void alerts_wake(Alerts *alerts)
 {
     if (!alerts->closed)
-        uv_timer_start(&alerts->timer, alerts->on_timer, 0, 0);
+        uv_timer_start(&alerts->timer, alerts->send_due, 0, 0);
 }
 
 void alerts_release(Alerts *alerts)
@@ -82,26 +82,6 @@ void receiver_free(Receiver *receiver)
 
 /* --- state -------------------------------------------------------------------------------------------------------- */
 
-void receiver_note_sent(Receiver *receiver)
-{
-    receiver->sent++;
-    receiver->last_ok_real_ns = alerts_real(receiver->alerts);
-    if (receiver->troubled)
-        log_write(receiver->alerts->config.log, LOG_LEVEL_INFO, "alerts: receiver '%s' works again", receiver->name);
-    receiver->troubled = false;
-    receiver->why[0] = '\0';
-}
-
-void receiver_note_failed(Receiver *receiver, const char *why)
-{
-    if (!receiver->troubled || strcmp(receiver->why, why) != 0)
-        log_write(receiver->alerts->config.log, LOG_LEVEL_WARN, "alerts: receiver '%s': %s; will try again",
-                  receiver->name, why);
-    receiver->troubled = true;
-    receiver->failed++;
-    snprintf(receiver->why, sizeof(receiver->why), "%s", why);
-}
-
 void receiver_note_dropped(Receiver *receiver, size_t count, const char *why)
 {
     receiver->dropped += count;
@@ -109,11 +89,26 @@ void receiver_note_dropped(Receiver *receiver, size_t count, const char *why)
               receiver->name, count, count == 1 ? "" : "s", why);
 }
 
-void receiver_note_rejected(Receiver *receiver, size_t count, const char *why)
+void receiver_note_outcome(Receiver *receiver, Outcome outcome, size_t count, const char *why)
 {
+    const Log *log = receiver->alerts->config.log;
+
+    if (outcome == OUTCOME_DELIVERED) {
+        receiver->sent++;
+        receiver->last_ok_real_ns = alerts_real(receiver->alerts);
+        if (receiver->troubled)
+            log_write(log, LOG_LEVEL_INFO, "alerts: receiver '%s' works again", receiver->name);
+        receiver->troubled = false;
+        receiver->why[0] = '\0';
+        return;
+    }
+    if (outcome == OUTCOME_REJECTED)
+        receiver_note_dropped(receiver, count, why);
+    else if (!receiver->troubled || strcmp(receiver->why, why) != 0)
+        log_write(log, LOG_LEVEL_WARN, "alerts: receiver '%s': %s; will try again", receiver->name, why);
+    receiver->troubled |= outcome == OUTCOME_FAILED;
     receiver->failed++;
     snprintf(receiver->why, sizeof(receiver->why), "%s", why);
-    receiver_note_dropped(receiver, count, why);
 }
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */

@@ -410,8 +410,9 @@ static int start_thread(Journal *j, Err *err)
     return rc;
 }
 
-static void acknowledge_progress(Journal *j)
+static void acknowledge_progress(uv_async_t *async)
 {
+    Journal *j = async->data;
     uint64_t on_disk = 0, to = j->last;
 
     if (j->shared) {
@@ -442,18 +443,13 @@ static void stop_thread(Journal *j)
     (void)wait_for_flag(s, &s->ended);
     s->given_up = s->put_to;
     pthread_mutex_unlock(&s->lock);
-    acknowledge_progress(j);
+    acknowledge_progress(&j->async);
     pthread_mutex_lock(&s->lock);
     const bool alone = s->ended;
     s->wake = NULL;
     pthread_mutex_unlock(&s->lock);
     if (alone)
         free_shared(s);
-}
-
-static void handle_wake(uv_async_t *async)
-{
-    acknowledge_progress(async->data);
 }
 
 static void check_patience(uv_timer_t *timer)
@@ -465,7 +461,7 @@ static void check_patience(uv_timer_t *timer)
         note_hanging_disk(j->shared);
         pthread_mutex_unlock(&j->shared->lock);
     }
-    acknowledge_progress(j);
+    acknowledge_progress(&j->async);
 }
 
 static void free_when_closed(uv_handle_t *handle)
@@ -494,7 +490,7 @@ int journal_open(uv_loop_t *loop, const JournalConfig *config, JournalAcked acke
     j->config = *config;
     j->acked = acked;
     j->self = self;
-    uv_async_init(loop, &j->async, handle_wake);
+    uv_async_init(loop, &j->async, acknowledge_progress);
     uv_timer_init(loop, &j->timer);
     j->async.data = j->timer.data = j;
     uv_unref((uv_handle_t *)&j->async);
